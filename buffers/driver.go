@@ -1,0 +1,200 @@
+package buffers
+
+import "fmt"
+
+// The functions of this file are for the ring core and its drivers, on the owner goroutine. Wrong arguments here are
+// bugs of the program, not of its input: they panic with the buffer's index. Whoever takes indexes or lengths from
+// outside the process checks them first.
+
+// Take takes a free buffer of class c for filling (free to filling). When none is free it first takes back what other
+// goroutines have released; false when there is still none, which is counted.
+func (p *Pool) Take(c Class) (uint32, bool) {
+	i, ok := p.take(c)
+	if !ok {
+		p.stats.Exhausted++
+	}
+	return i, ok
+}
+
+func (p *Pool) take(c Class) (uint32, bool) {
+	f := &p.free[c]
+	if f.n == 0 && (p.Reclaim() == 0 || f.n == 0) {
+		return none, false
+	}
+	f.n--
+	i := f.stack[f.n]
+	p.meta[i].state = stateFilling
+	return i, true
+}
+
+// Untake gives back a buffer that was never filled (filling to free).
+func (p *Pool) Untake(i uint32) {
+	m := &p.meta[i]
+	if m.state != stateFilling {
+		panic(fmt.Sprintf("buffers: Untake: buffer %d is %v, not filling", i, m.state))
+	}
+	m.state = stateFree
+	p.freed++
+	p.free[p.ClassOf(i)].push(i)
+}
+
+// Memory is the whole of buffer i, headroom included: what the kernel or the card is told to write to. Any goroutine.
+func (p *Pool) Memory(i uint32) []byte {
+	start, end := p.base(i), p.end(i)
+	return p.mem[start:end:end]
+}
+
+// ClassOf is the size class of buffer i. Any goroutine.
+func (p *Pool) ClassOf(i uint32) Class {
+	if i < p.small {
+		return Small
+	}
+	return Large
+}
+
+// Fill makes a packet of a filling buffer (filling to received): its payload is Memory(i)[off:off+n], it has one
+// reference and is charged to a. An account that was closed and settled in the meantime pays nothing; that is counted.
+func (p *Pool) Fill(i uint32, off, n int, a Account) Packet {
+	m, c := &p.meta[i], p.ClassOf(i)
+	if m.state != stateFilling || uint(off) > uint(p.strides[c]) || uint(n) > uint(p.strides[c])-uint(off) {
+		p.badFill(i, off, n)
+	}
+	slot := uint32(a & slotMask)
+	if int(slot) >= len(p.accounts) || p.accounts[slot].id != a {
+		p.stats.StaleAccounts++
+		slot = 0
+	}
+	p.accounts[slot].used[c]++
+	p.avail[c]--
+	m.account = slot
+	m.off = p.base(i) + uint32(off)
+	m.len = uint32(n)
+	m.refs = 1
+	m.state = stateReceived
+	return Packet{pool: p, head: i, gen: m.gen}
+}
+
+func (p *Pool) badFill(i uint32, off, n int) {
+	panic(fmt.Sprintf("buffers: Fill: buffer %d is %v, off is %d, n is %d: want filling, and a payload within %d bytes",
+		i, p.meta[i].state, off, n, p.strides[p.ClassOf(i)]))
+}
+
+// Append chains two packets: tail's buffers follow head's, in head's state, and tail's handle is used up. Returns head;
+// if one of the two is zero, the other. Both must be received or held, with a single reference and not lent.
+func (p *Pool) Append(head, tail Packet) Packet {
+	if head.IsZero() {
+		return tail
+	}
+	if tail.IsZero() {
+		return head
+	}
+	h, t := p.chainable("Append: head", head), p.chainable("Append: tail", tail)
+	if head.head == tail.head {
+		panic(fmt.Sprintf("buffers: Append: buffer %d is head and tail", head.head))
+	}
+	hc, tc := p.extent(head.head), p.extent(tail.head)
+	if p.front(tail.head) != tail.head {
+		p.blank(tail.head)
+	}
+	t.refs, t.flags = 0, 0
+	t.gen++
+	p.setState(tail.head, h.state)
+	p.meta[hc.tail].next = tail.head
+	c := &p.chains[head.head]
+	c.tail, c.count, c.bytes = tc.tail, hc.count+tc.count, hc.bytes+tc.bytes
+	if h.flags&flagRead != 0 {
+		p.skipEmpty(head.head)
+	}
+	if d := p.debug.Load(); d != nil {
+		d.ended(d.packets, tail.head, tail.gen, "appended")
+	}
+	return head
+}
+
+func (p *Pool) chainable(what string, pk Packet) *meta {
+	m := p.live(what, pk)
+	if m.state != stateReceived && m.state != stateHeld || !p.exclusive(pk.head) {
+		panic(fmt.Sprintf("buffers: %s: buffer %d is %v with %d references", what, pk.head, m.state, m.refs))
+	}
+	return m
+}
+
+// extent is the chain's description, made up for a single buffer.
+func (p *Pool) extent(head uint32) chain {
+	if m := &p.meta[head]; m.next == none {
+		return chain{tail: head, count: 1, bytes: m.len}
+	}
+	return p.chains[head]
+}
+
+// Deliver hands a packet to the application (received to held, the whole chain). It also takes a sent packet back to
+// its sender (completing to held). A packet that is already held stays so: one that several sockets share is delivered
+// to each.
+func (p *Pool) Deliver(pk Packet) {
+	m := p.live("Deliver", pk)
+	switch {
+	case m.state != stateReceived && m.state != stateCompleting && m.state != stateHeld:
+		panic(fmt.Sprintf("buffers: Deliver: buffer %d is %v", pk.head, m.state))
+	case m.next == none:
+		m.state = stateHeld
+	default:
+		p.setState(pk.head, stateHeld)
+	}
+	if d := p.debug.Load(); d != nil {
+		d.held(d.packets, pk.head, pk.gen)
+	}
+}
+
+// Transmit takes the caller's packet for sending (held to transmitting): the caller's handle is used up, the returned
+// one is the ring's. Only a packet with a single reference can be sent, since the ring may write headers before the
+// payload; a buffer that is only kept by Buffer.Retain may. On error nothing has changed: ErrForeign, ErrStale,
+// ErrShared, ErrState.
+func (p *Pool) Transmit(pk Packet) (Packet, error) {
+	if pk.pool != p && pk.pool != nil {
+		return Packet{}, ErrForeign
+	}
+	if err := pk.check(); err != nil {
+		return Packet{}, err
+	}
+	m := &p.meta[pk.head]
+	if m.state != stateHeld && m.state != stateReceived {
+		return Packet{}, ErrState
+	}
+	if !p.exclusive(pk.head) {
+		return Packet{}, ErrShared
+	}
+	m.gen++
+	p.setState(pk.head, stateTransmitting)
+	if d := p.debug.Load(); d != nil {
+		d.ended(d.packets, pk.head, pk.gen, "sent")
+	}
+	return Packet{pool: p, head: pk.head, gen: m.gen}, nil
+}
+
+// Complete notes that a packet is sent (transmitting to completing); the ring then releases it, or gives it back to the
+// sender with Deliver.
+func (p *Pool) Complete(pk Packet) {
+	if m := p.live("Complete", pk); m.state != stateTransmitting {
+		panic(fmt.Sprintf("buffers: Complete: buffer %d is %v, not transmitting", pk.head, m.state))
+	}
+	p.setState(pk.head, stateCompleting)
+}
+
+// live returns the head's meta of a packet that must be good.
+func (p *Pool) live(what string, pk Packet) *meta {
+	if pk.IsZero() {
+		panic(fmt.Sprintf("buffers: %s: %v", what, ErrNone))
+	}
+	if pk.pool != p {
+		panic(fmt.Sprintf("buffers: %s: buffer %d: %v", what, pk.head, ErrForeign))
+	}
+	m := &p.meta[pk.head]
+	if m.gen != pk.gen {
+		if d := p.debug.Load(); d != nil {
+			panic(d.report(what+" of a stale packet", d.packets, pk.head, pk.gen))
+		}
+		panic(fmt.Sprintf("buffers: %s: buffer %d: handle has generation %d, packet %d: %v",
+			what, pk.head, pk.gen, m.gen, ErrStale))
+	}
+	return m
+}

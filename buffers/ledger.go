@@ -1,0 +1,38 @@
+package buffers
+
+import "fmt"
+
+// Ledger says where every buffer is. Each is in exactly one place, so the sum of the places is always Total.
+type Ledger struct {
+	Free         int // on a free list
+	Filling      int // with a driver, to be filled
+	Received     int // filled, waiting inside a ring
+	Held         int // with the application, packets and retained buffers
+	Lent         int // with other goroutines, or released by them and not yet reclaimed
+	Transmitting int // being sent
+	Completing   int // sent, completion not yet delivered
+	Total        int // all buffers of the pool
+}
+
+// Ledger counts the buffers by state, in time proportional to their number: nothing is counted on the packet path.
+func (p *Pool) Ledger() Ledger {
+	var n [numStates]int
+	for i := range p.meta {
+		n[p.meta[i].state]++
+	}
+	return Ledger{
+		Free: n[stateFree], Filling: n[stateFilling], Received: n[stateReceived],
+		Held: n[stateHeld] + n[stateKept], Lent: n[stateLent],
+		Transmitting: n[stateTransmitting], Completing: n[stateCompleting], Total: len(p.meta),
+	}
+}
+
+// Sum is the number of buffers accounted for; it equals Total.
+func (l Ledger) Sum() int {
+	return l.Free + l.Filling + l.Received + l.Held + l.Lent + l.Transmitting + l.Completing
+}
+
+func (l Ledger) String() string {
+	return fmt.Sprintf("free %d, filling %d, received %d, held %d, lent %d, transmitting %d, completing %d, total %d",
+		l.Free, l.Filling, l.Received, l.Held, l.Lent, l.Transmitting, l.Completing, l.Total)
+}

@@ -1,0 +1,225 @@
+package buffers
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+)
+
+// none ends a chain of buffer indexes.
+const none = math.MaxUint32
+
+// meta describes one buffer in 32 bytes, two to a cache line. There is no pointer in it: the garbage collector skips
+// the slice, and being on the heap it is seen by the race detector, which is blind to mapped memory.
+type meta struct {
+	off     uint32 // payload's place in the region; of the first unread byte of the packet, if this is its head
+	len     uint32 // payload bytes there
+	next    uint32 // next buffer of the chain, or none
+	gen     uint32 // generation of the packet that starts here: moves when its owner's handle is used up
+	bufGen  uint32 // generation of the buffer: moves when it becomes free
+	account uint32 // slot of the account that pays; 0 when nobody does
+	refs    uint16 // owner's packet references; 0 except in a head
+	bufRefs uint16 // references taken by Buffer.Retain
+	state   state
+	flags   uint8
+}
+
+// Flags of a head; all are rare, so that one comparison with 0 keeps them off the fast path.
+const (
+	flagLoan = 1 << iota // other goroutines may hold references: loans counts them
+	flagRead             // Pull was used: chains[head].front is valid
+)
+
+// chain holds what is known of a packet of several buffers, at its head's index. Kept apart from meta because most
+// packets have one buffer.
+type chain struct {
+	tail  uint32 // last buffer; valid when the head has a next
+	count uint32 // buffers; valid when the head has a next
+	bytes uint32 // payload of all; valid when the head has a next
+	front uint32 // buffer with the first unread byte; valid with flagRead
+}
+
+// Pool hands out reference-counted buffers of a region. Its methods belong to one goroutine, the owner, unless they say
+// otherwise; nothing on the owner's path is atomic.
+type Pool struct {
+	mem    []byte
+	meta   []meta
+	chains []chain
+	layout Layout
+
+	small    uint32 // buffers below this index are small
+	strides  [NumClasses]uint32
+	largeOff uint32 // start of the large buffers minus what their indexes, which begin at small, would add
+
+	free  [NumClasses]freeList
+	avail [NumClasses]int32 // free and filling buffers
+	freed uint64
+
+	accounts     []account // by slot; the first is account 0, which pays for what nobody pays for
+	freeAccounts []uint32  // never longer than accounts, and has its capacity: giveBack must not allocate
+
+	stats Stats
+	debug atomic.Pointer[history]
+
+	// What other goroutines touch, a line away from what the owner writes per packet.
+	_     [line]byte
+	loans []atomic.Uint64
+	links []uint32 // links[i]: index+1 below i on the return stack
+	hook  atomic.Pointer[func()]
+	_     [line]byte
+	top   atomic.Uint32 // index+1 of the last buffer given back
+	stale atomic.Uint64 // stale releases by other goroutines
+	_     [line]byte
+}
+
+// freeList is last in, first out: the buffer released last is the one most likely still in the cache.
+type freeList struct {
+	stack []uint32
+	n     int
+}
+
+func (f *freeList) push(i uint32) {
+	f.stack[f.n] = i
+	f.n++
+}
+
+// New divides mem, which should start at a page, among the buffers of l; what mem has beyond l.Bytes() is not used. The
+// pool never allocates, moves or unmaps mem: the caller keeps it mapped as long as any handle may be used.
+func New(mem []byte, l Layout) (*Pool, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	if len(mem) < l.Bytes() {
+		return nil, fmt.Errorf("buffers: region has %d bytes, layout needs %d: %w", len(mem), l.Bytes(), ErrSize)
+	}
+	total := l.SmallCount + l.LargeCount
+	p := &Pool{
+		mem:      mem[:l.Bytes():l.Bytes()],
+		meta:     make([]meta, total),
+		chains:   make([]chain, total),
+		layout:   l,
+		small:    uint32(l.SmallCount),
+		accounts: make([]account, 1, 64),
+
+		freeAccounts: make([]uint32, 0, 64),
+
+		loans: make([]atomic.Uint64, total),
+		links: make([]uint32, total),
+	}
+	p.divide()
+	for c := Small; c < NumClasses; c++ {
+		p.free[c].stack = make([]uint32, l.count(c))
+		p.avail[c] = int32(l.count(c))
+	}
+	// Backwards, so that the first ones taken are the lowest: a quiet program touches few pages.
+	for i := total - 1; i >= 0; i-- {
+		p.meta[i].next = none
+		p.meta[i].off = p.base(uint32(i))
+		p.free[p.ClassOf(uint32(i))].push(uint32(i))
+	}
+	return p, nil
+}
+
+// divide computes where the buffers are.
+func (p *Pool) divide() {
+	for c := Small; c < NumClasses; c++ {
+		p.strides[c] = uint32(p.layout.Stride(c))
+	}
+	// In 32-bit arithmetic, which may wrap here and wraps back in base.
+	p.largeOff = p.small*p.strides[Small] - p.small*p.strides[Large]
+}
+
+// Layout is the layout given to New. Any goroutine.
+func (p *Pool) Layout() Layout { return p.layout }
+
+// Alloc takes a buffer to be sent, of the smallest class whose payload holds n bytes: its Bytes are n long, their
+// content undefined. A small request is served from the large class when the small one is empty. The packet is held by
+// the caller and charged to no account. Errors: ErrSize (no class is that large), ErrExhausted.
+func (p *Pool) Alloc(n int) (Packet, error) {
+	if n < 0 {
+		return Packet{}, fmt.Errorf("buffers: Alloc: n is %d: %w", n, ErrSize)
+	}
+	fits := false
+	for c := Small; c < NumClasses; c++ {
+		if n > p.layout.size(c) || p.layout.count(c) == 0 {
+			continue
+		}
+		fits = true
+		if i, ok := p.take(c); ok {
+			pk := p.Fill(i, p.layout.Headroom, n, 0)
+			p.meta[i].state = stateHeld
+			if d := p.debug.Load(); d != nil {
+				d.held(d.packets, i, pk.gen)
+			}
+			return pk, nil
+		}
+	}
+	if !fits {
+		return Packet{}, fmt.Errorf("buffers: Alloc: n is %d, the largest buffer holds %d: %w",
+			n, max(p.layout.SmallSize*min(1, p.layout.SmallCount), p.layout.LargeSize*min(1, p.layout.LargeCount)), ErrSize)
+	}
+	p.stats.Exhausted++
+	return Packet{}, ErrExhausted
+}
+
+// Available is the number of buffers of class c that are free or filling: what can still receive. 0 for a class that
+// does not exist.
+func (p *Pool) Available(c Class) int {
+	if c >= NumClasses {
+		return 0
+	}
+	return int(p.avail[c])
+}
+
+// Freed counts the buffers that ever returned to the free lists. Comparing it with an earlier value is the cheapest way
+// to learn that trying again may succeed.
+func (p *Pool) Freed() uint64 { return p.freed }
+
+// Stats are counters since New.
+type Stats struct {
+	Exhausted     uint64 // Take or Alloc found no free buffer
+	StaleReleases uint64 // releases of handles already used up, by any goroutine: each is a bug of the holder
+	StaleUses     uint64 // other operations refused because the handle was used up
+	StaleAccounts uint64 // buffers filled for an account that no longer exists; charged to nobody
+	Loans         uint64 // packets given to other goroutines
+	Returned      uint64 // buffers that came back from other goroutines
+}
+
+// Stats returns the counters.
+func (p *Pool) Stats() Stats {
+	s := p.stats
+	s.StaleReleases += p.stale.Load()
+	return s
+}
+
+// base is where buffer i starts in the region.
+func (p *Pool) base(i uint32) uint32 {
+	if i < p.small {
+		return i * p.strides[Small]
+	}
+	return p.largeOff + i*p.strides[Large]
+}
+
+// end is where buffer i ends in the region.
+func (p *Pool) end(i uint32) uint32 { return p.base(i) + p.strides[p.ClassOf(i)] }
+
+// giveBack returns a buffer that nobody refers to any more to its free list and settles its account.
+func (p *Pool) giveBack(i uint32, m *meta) {
+	if p.debug.Load() != nil {
+		p.poison(i)
+	}
+	c := p.ClassOf(i)
+	a := &p.accounts[m.account]
+	a.used[c]--
+	if a.closed {
+		p.settle(m.account)
+	}
+	m.account = 0
+	m.bufGen++
+	m.next = none
+	m.flags = 0
+	m.state = stateFree
+	p.avail[c]++
+	p.freed++
+	p.free[c].push(i)
+}

@@ -1,0 +1,102 @@
+package buffers
+
+import "math"
+
+// Retain takes one more reference: one more Release is needed before the buffers are free. Errors: ErrStale,
+// ErrOverflow (65,535 references).
+func (p Packet) Retain() error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	m := &p.pool.meta[p.head]
+	if m.refs == math.MaxUint16 {
+		return ErrOverflow
+	}
+	m.refs++
+	if d := p.pool.debug.Load(); d != nil {
+		d.held(d.packets, p.head, p.gen)
+	}
+	return nil
+}
+
+// Release gives up one reference. With the last one the handle is used up, and each buffer of the chain that
+// Buffer.Retain does not keep is free. Legal after the socket and its account were closed. A second Release of the last
+// reference does nothing but count and return ErrStale (or panic, see SetDebug); one that another reference covers
+// cannot be told from a proper one.
+func (p Packet) Release() error {
+	pool := p.pool
+	if pool == nil {
+		return ErrNone
+	}
+	m := &pool.meta[p.head]
+	if m.gen != p.gen {
+		return pool.staleRelease(p)
+	}
+	if m.refs != 1 || m.next != none || m.bufRefs != 0 || m.flags != 0 || pool.debug.Load() != nil {
+		pool.release(p)
+		return nil
+	}
+	m.refs = 0
+	m.gen++
+	pool.giveBack(p.head, m)
+	return nil
+}
+
+// release is Release for shared packets, chains and kept buffers.
+func (p *Pool) release(pk Packet) {
+	m := &p.meta[pk.head]
+	if m.refs > 1 {
+		m.refs--
+		return
+	}
+	if d := p.debug.Load(); d != nil {
+		d.ended(d.packets, pk.head, pk.gen, "released")
+	}
+	if m.flags&flagLoan != 0 {
+		// The owner's share of the loan goes. While others still read, the buffers are theirs.
+		if !p.dropShare(pk.head) {
+			m.refs = 0
+			m.gen++
+			p.setState(pk.head, stateLent)
+			return
+		}
+	}
+	p.dissolve(pk.head)
+}
+
+// dissolve ends the packet at head, to which no reference is left, and returns its number of buffers.
+func (p *Pool) dissolve(head uint32) int {
+	m := &p.meta[head]
+	m.refs = 0
+	m.gen++
+	if p.front(head) != head {
+		p.blank(head)
+	}
+	m.flags = 0
+	n := 0
+	for i := head; i != none; n++ {
+		m := &p.meta[i]
+		next := m.next
+		if m.bufRefs == 0 {
+			p.giveBack(i, m)
+		} else {
+			m.next = none
+			m.state = stateKept
+		}
+		i = next
+	}
+	return n
+}
+
+func (p *Pool) staleRelease(pk Packet) error {
+	p.stats.StaleReleases++
+	if d := p.debug.Load(); d != nil {
+		panic(d.report("release of a stale packet", d.packets, pk.head, pk.gen))
+	}
+	return ErrStale
+}
+
+// exclusive reports whether the caller's reference is the only one.
+func (p *Pool) exclusive(head uint32) bool {
+	return p.meta[head].refs == 1 && !p.onLoan(head)
+}

@@ -1,0 +1,41 @@
+package buffers
+
+import "fmt"
+
+// state is where a buffer is. The owner is the only writer.
+//
+//	free ──Take──► filling ──Fill──► received ──Deliver──► held ──Lend──► lent
+//	  ▲ ▲            │                  │                  │ ▲              │
+//	  │ └──Untake────┘                  │     ┌─Transmit───┘ └─Deliver──┐   │
+//	  │                                 │     ▼                         │   │
+//	  │                                 │ transmitting ──Complete──► completing
+//	  └──────────── Release, Reclaim ───┴─────┴─────────────────────────┴───┘
+type state uint8
+
+const (
+	stateFree         state = iota // on a free list
+	stateFilling                   // given to a driver, nothing in it yet
+	stateReceived                  // filled, waiting inside the ring
+	stateHeld                      // the owner goroutine's application has it
+	stateLent                      // only other goroutines have it
+	stateTransmitting              // the ring is sending it
+	stateCompleting                // sent, its completion not yet delivered
+	stateKept                      // its packet is gone, Buffer.Retain keeps it: counted as held
+	numStates
+)
+
+func (s state) String() string {
+	if s >= numStates {
+		return fmt.Sprintf("state(%d)", uint8(s))
+	}
+	return [numStates]string{
+		"free", "filling", "received", "held", "lent", "transmitting", "completing", "kept",
+	}[s]
+}
+
+// setState moves a whole chain.
+func (p *Pool) setState(head uint32, s state) {
+	for i := head; i != none; i = p.meta[i].next {
+		p.meta[i].state = s
+	}
+}

@@ -1,0 +1,115 @@
+package sys
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ControlLen is the room for the control messages a receiving socket here can ask for: IP_PKTINFO or IPV6_PKTINFO and one
+// SCM_TIMESTAMPNS.
+const ControlLen = 96
+
+// MaxVector is how many pieces one vectored message here carries.
+const MaxVector = 64
+
+// Message is a msghdr with the memory it points to, made once and used again: recvmsg and sendmsg without allocation. It must
+// not be copied after Init, its pointers lead into itself.
+type Message struct {
+	hdr     unix.Msghdr
+	iov     [MaxVector]unix.Iovec
+	name    [SockaddrLen]byte
+	control [ControlLen]byte
+}
+
+// Recv receives one datagram into b with its source and control messages; flags are those the kernel set (MSG_TRUNC …).
+func (m *Message) Recv(fd int, b []byte) (n int, e syscall.Errno) {
+	m.iov[0].Base = unsafe.SliceData(b)
+	m.iov[0].SetLen(len(b))
+	m.hdr.Name = &m.name[0]
+	m.hdr.Namelen = SockaddrLen
+	m.hdr.Iov = &m.iov[0]
+	m.hdr.SetIovlen(1)
+	m.hdr.Control = &m.control[0]
+	m.hdr.SetControllen(ControlLen)
+	m.hdr.Flags = 0
+	r, _, e := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT)
+	if e != 0 {
+		return 0, e
+	}
+	return int(r), 0
+}
+
+// Source is the sender of the datagram last received.
+func (m *Message) Source() netip.AddrPort {
+	return ParseSockaddr(m.name[:min(m.hdr.Namelen, SockaddrLen)])
+}
+
+// Truncated tells that the datagram last received was longer than the memory it was given.
+func (m *Message) Truncated() bool { return m.hdr.Flags&unix.MSG_TRUNC != 0 }
+
+// Control is the control messages of the datagram last received.
+func (m *Message) Control() []byte { return m.control[:min(int(m.hdr.Controllen), ControlLen)] }
+
+// Sendv sends the pieces of bufs (at most MaxVector of them) as one message, to the address when it is not nil. The pieces
+// must not be kept in m afterwards: they are cleared so that m never holds a caller's memory alive.
+func (m *Message) Sendv(fd int, bufs [][]byte, to *Sockaddr) (int, syscall.Errno) {
+	k := min(len(bufs), MaxVector)
+	for i := range k {
+		m.iov[i].Base = unsafe.SliceData(bufs[i])
+		m.iov[i].SetLen(len(bufs[i]))
+	}
+	m.hdr = unix.Msghdr{Iov: &m.iov[0]}
+	m.hdr.SetIovlen(k)
+	if to != nil {
+		m.name = to.raw
+		m.hdr.Name = &m.name[0]
+		m.hdr.Namelen = to.n
+	}
+	r, _, e := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	clear(m.iov[:k])
+	if e != 0 {
+		return 0, e
+	}
+	return int(r), 0
+}
+
+// Control messages, as a receiving socket sees them.
+type ControlInfo struct {
+	Destination netip.Addr // of IP_PKTINFO or IPV6_PKTINFO; zero when absent
+	IfIndex     uint32     // interface the datagram came in on; 0 when absent
+	Stamp       int64      // SCM_TIMESTAMPNS: nanoseconds since the epoch; 0 when absent
+}
+
+// ParseControl reads the control messages the library's sockets ask for and ignores others. It never reads past b.
+func ParseControl(b []byte) (c ControlInfo) {
+	const header = unix.SizeofCmsghdr
+	for len(b) >= header {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
+		n := int(h.Len)
+		if n < header || n > len(b) {
+			return c
+		}
+		data := b[header:n]
+		switch {
+		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
+			c.IfIndex = binary.NativeEndian.Uint32(data)
+			c.Destination = netip.AddrFrom4([4]byte(data[8:12])) // ipi_addr: the header's destination
+		case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
+			c.Destination = netip.AddrFrom16([16]byte(data[:16])).Unmap()
+			c.IfIndex = binary.NativeEndian.Uint32(data[16:])
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && len(data) >= 16:
+			c.Stamp = int64(binary.NativeEndian.Uint64(data))*1e9 + int64(binary.NativeEndian.Uint64(data[8:]))
+		}
+		n = (n + 7) &^ 7 // CMSG_ALIGN
+		if n >= len(b) {
+			return c
+		}
+		b = b[n:]
+	}
+	return c
+}

@@ -1,0 +1,133 @@
+package sys
+
+import (
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The calls below cannot block (every descriptor here is non-blocking), so they go through RawSyscall: the scheduler is not
+// told, which saves about 50 ns a call against unix.Sendto and friends. A call that may sleep must never be made this way.
+
+// Send copies b into the socket's send queue; flags as for send(2), MSG_DONTWAIT and MSG_NOSIGNAL are added.
+func Send(fd int, b []byte, flags int) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(bytesPointer(b)), uintptr(len(b)),
+		uintptr(flags|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL), 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), 0
+}
+
+// SendTo is Send to an address.
+func SendTo(fd int, b []byte, to *Sockaddr) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(bytesPointer(b)), uintptr(len(b)),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&to.raw)), uintptr(to.n))
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), 0
+}
+
+// Recv reads into b; MSG_DONTWAIT is added.
+func Recv(fd int, b []byte, flags int) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(bytesPointer(b)), uintptr(len(b)),
+		uintptr(flags|unix.MSG_DONTWAIT), 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), 0
+}
+
+// Discard throws away what the stream socket's receive queue holds, at most max bytes (MSG_TRUNC copies nothing on TCP).
+func Discard(fd, max int) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, uintptr(max), unix.MSG_DONTWAIT|unix.MSG_TRUNC, 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), 0
+}
+
+// Accept takes one connection off the listener's queue, non-blocking and close-on-exec.
+func Accept(fd int) (int, netip.AddrPort, syscall.Errno) {
+	var peer Sockaddr
+	peer.n = SockaddrLen
+	n, _, e := syscall.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(&peer.raw)),
+		uintptr(unsafe.Pointer(&peer.n)), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+	if e != 0 {
+		return -1, netip.AddrPort{}, e
+	}
+	return int(n), ParseSockaddr(peer.raw[:min(peer.n, SockaddrLen)]), 0
+}
+
+// Connect starts a connection (EINPROGRESS is the usual answer of a TCP socket).
+func Connect(fd int, to *Sockaddr) syscall.Errno {
+	_, _, e := syscall.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&to.raw)), uintptr(to.n))
+	return e
+}
+
+// Bind binds the socket to a local address.
+func Bind(fd int, to *Sockaddr) syscall.Errno {
+	_, _, e := syscall.RawSyscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&to.raw)), uintptr(to.n))
+	return e
+}
+
+// PeerName and SockName ask the kernel for the two ends of a socket; the zero AddrPort when it has none.
+func PeerName(fd int) netip.AddrPort { return name(unix.SYS_GETPEERNAME, fd) }
+
+// SockName is the local address of the socket.
+func SockName(fd int) netip.AddrPort { return name(unix.SYS_GETSOCKNAME, fd) }
+
+func name(call uintptr, fd int) netip.AddrPort {
+	var a Sockaddr
+	a.n = SockaddrLen
+	_, _, e := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.n)))
+	if e != 0 {
+		return netip.AddrPort{}
+	}
+	return ParseSockaddr(a.raw[:min(a.n, SockaddrLen)])
+}
+
+// SocketError reads and clears SO_ERROR.
+func SocketError(fd int) syscall.Errno {
+	v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		if e, ok := err.(syscall.Errno); ok {
+			return e
+		}
+		return unix.EIO
+	}
+	return syscall.Errno(v)
+}
+
+// Drops is how many datagrams the kernel threw away at this socket (SO_MEMINFO, SK_MEMINFO_DROPS): read on demand, so that the
+// receive path need not carry SO_RXQ_OVFL control messages.
+func Drops(fd int) (uint32, error) {
+	var mem [9]uint32
+	n := uint32(unsafe.Sizeof(mem))
+	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&mem)), uintptr(unsafe.Pointer(&n)), 0)
+	if e != 0 {
+		return 0, e
+	}
+	const skMeminfoDrops = 8 // linux/sock_diag.h
+	return mem[skMeminfoDrops], nil
+}
+
+func bytesPointer(b []byte) unsafe.Pointer {
+	// A nil pointer with length 0 is a legal empty message; &b[0] would panic.
+	return unsafe.Pointer(unsafe.SliceData(b))
+}
+
+// SetReset makes the coming close(2) of a TCP socket send a reset instead of FIN (SO_LINGER with time 0).
+func SetReset(fd int) {
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+}
+
+// Reset closes a TCP socket with a reset.
+func Reset(fd int) {
+	SetReset(fd)
+	_ = unix.Close(fd)
+}
