@@ -1,0 +1,136 @@
+package ring
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Logic says which sockets of an owner share a ring. The values are VMA's (VMA_RING_ALLOCATION_LOGIC_RX); the key is always
+// taken within one owner and one interface, because a ring belongs to one goroutine.
+type Logic int
+
+// The ring allocation logics.
+const (
+	PerInterface  Logic = 0  // one ring per interface
+	PerIP         Logic = 1  // one per local address
+	PerSocket     Logic = 10 // one per socket
+	PerUserID     Logic = 11 // one per Config.UserID; exempt from the limit
+	PerThread     Logic = 20 // one per owner: an owner is one goroutine, so this is PerInterface with VMA's number
+	PerCore       Logic = 30 // one per processor that the owner runs on when the ring is reserved
+	PerCoreAttach Logic = 31 // as PerCore, and pins the owner's thread to that processor
+)
+
+// Validate tells whether the value is one of VMA's.
+func (l Logic) Validate() error {
+	switch l {
+	case PerInterface, PerIP, PerSocket, PerUserID, PerThread, PerCore, PerCoreAttach:
+		return nil
+	}
+	return badArgument("ring allocation logic", "value", int(l))
+}
+
+func (l Logic) String() string {
+	switch l {
+	case PerInterface:
+		return "per interface"
+	case PerIP:
+		return "per IP"
+	case PerSocket:
+		return "per socket"
+	case PerUserID:
+		return "per user id"
+	case PerThread:
+		return "per thread"
+	case PerCore:
+		return "per core"
+	case PerCoreAttach:
+		return "per core, attached"
+	}
+	return itoa(int(l))
+}
+
+// Key is what a ring was allocated for.
+type Key struct {
+	Interface int // index; 0 for sockets bound to no single interface
+	Logic     Logic
+	Value     uint64     // socket, user id or core
+	IP        netip.Addr // of PerIP
+	reason    Reason
+}
+
+func (k Key) String() string {
+	return fmt.Sprintf("interface %d, %v %d %v", k.Interface, k.Logic, k.Value, k.IP)
+}
+
+// key is what the socket's ring is to be allocated for.
+func (s *Socket) key() Key {
+	k := Key{Interface: s.device, Logic: s.set.config.Logic}
+	if k.Interface == 0 {
+		k.Interface = s.set.localInterface(s.local.Addr())
+	}
+	if s.config.Alloc != nil {
+		k.Logic = *s.config.Alloc
+	}
+	switch k.Logic {
+	case PerIP:
+		k.IP = s.local.Addr()
+	case PerSocket:
+		k.Value = uint64(s.handle.FD)
+	case PerUserID:
+		k.Value = s.config.UserID
+	case PerCore, PerCoreAttach:
+		k.Value = uint64(sys.CPU())
+	}
+	return k
+}
+
+// ringFor finds or makes the ring for a key. A ring whose last socket is gone serves the next key, so that there are never more
+// rings than were in use at one time. At the limit per interface the ring with the fewest sockets is shared (VMA: the same).
+func (set *Set) ringFor(key Key) (*Ring, error) {
+	var idle, least *Ring
+	same := 0
+	for _, r := range set.rings {
+		k := r.key
+		k.reason = Reason{}
+		if k == key {
+			return r, nil
+		}
+		if r.sockets == 0 && idle == nil && r.key.Logic == key.Logic {
+			idle = r
+		}
+		if r.key.Interface == key.Interface {
+			same++
+			if least == nil || r.sockets < least.sockets {
+				least = r
+			}
+		}
+	}
+	if key.Logic == PerCoreAttach {
+		if err := sys.PinThread(int(key.Value)); err != nil {
+			key.reason = Reason{Code: "ring.not_attached", Text: err.Error()}
+		}
+	}
+	switch limit := set.config.Limit; {
+	case idle != nil && idle.key.Interface == key.Interface:
+		idle.key = key
+		return idle, nil
+	case limit > 0 && same >= limit && key.Logic != PerUserID:
+		return least, nil
+	case idle != nil:
+		idle.key = key
+		return idle, nil
+	}
+	return set.newRing(key)
+}
+
+// unspecified is the wildcard address of a family.
+func unspecified(family int) netip.Addr {
+	if family == unix.AF_INET6 {
+		return netip.IPv6Unspecified()
+	}
+	return netip.IPv4Unspecified()
+}

@@ -1,0 +1,55 @@
+package ring
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// Caps is what a kind of ring can do beyond the common contract. The list is closed: what is not in it every ring does.
+type Caps uint32
+
+// The capabilities.
+const (
+	// CapZeroCopySend: SendPacket's buffer goes to the device without a copy by the kernel's socket layer, and SENT comes when
+	// the kernel let go of it. Without it SendPacket copies once and SENT comes when the copy was taken.
+	CapZeroCopySend Caps = 1 << iota
+	// CapThreadBound: the ring lives on the thread of its first Poll; Poll locks the goroutine to it until Close.
+	CapThreadBound
+	// CapWindowAtRelease: TCP's receive window grows when the application releases a packet. Kernel sockets credit it when
+	// the ring takes the data; there the socket's budget stops the reading instead.
+	CapWindowAtRelease
+	// CapOutPerAck: EventOut may be asked for on every acknowledgement that advances (VMA's meaning of it).
+	CapOutPerAck
+	// CapSharedMulticast: members of one group on one ring share a packet's buffer. Kernel sockets get a copy each.
+	CapSharedMulticast
+	// CapBackgroundProgress: the protocol may be advanced by a thread of the library. The kernel's own stack needs none.
+	CapBackgroundProgress
+)
+
+var capNames = [...]string{"zero-copy-send", "thread-bound", "window-at-release", "out-per-ack", "shared-multicast", "background-progress"}
+
+// AllCaps is every capability, for tests that assert each one both ways.
+func AllCaps() []Caps {
+	all := make([]Caps, len(capNames))
+	for i := range all {
+		all[i] = 1 << i
+	}
+	return all
+}
+
+// Has tells whether all of want are there.
+func (c Caps) Has(want Caps) bool { return c&want == want }
+
+// String lists the capabilities by name.
+func (c Caps) String() string {
+	var names []string
+	for rest := c; rest != 0; rest &= rest - 1 {
+		if i := bits.TrailingZeros32(uint32(rest)); i < len(capNames) {
+			names = append(names, capNames[i])
+		} else {
+			names = append(names, fmt.Sprintf("%#x", uint32(1)<<i))
+		}
+	}
+	return strings.Join(names, ",")
+}

@@ -1,0 +1,50 @@
+package ring
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// Completion is one entry that Poll returns. Every field is valid or zero: Poll writes the whole struct, so nothing of an
+// earlier use of the caller's slice shines through (VMA leaves stale fields, vma_extra.h socketxtreme_poll).
+type Completion struct {
+	Events      Event
+	UserData    uint64         // the socket's user data when the event was first raised
+	Socket      *Socket        // whose event this is
+	Listener    *Socket        // with EventNewConnection: where the connection came in
+	Packet      buffers.Packet // with EventPacket: data, the caller's until Release
+	Source      netip.AddrPort // sender of the packet, or the peer of the connection
+	Destination netip.AddrPort // where the packet was sent to; the zero Addr where the ring cannot know
+	IfIndex     uint32         // interface the packet came in on; 0 where the ring cannot know
+	Token       uint64         // with EventSent: as given to SendPacket
+	Time        Stamp          // when the packet arrived; zero unless timestamps were asked for
+	Err         error          // why, with EventErr or EventHup; ErrTruncated with a packet that was cut
+}
+
+// StampSource says which clock took a timestamp.
+type StampSource uint8
+
+// The sources of a timestamp.
+const (
+	StampNone     StampSource = iota // no timestamp
+	StampSoftware                    // the kernel, on receipt of the frame (SO_TIMESTAMPNS, CLOCK_REALTIME)
+)
+
+// Stamp is the arrival time of a packet.
+type Stamp struct {
+	Nanos  int64 // since the Unix epoch
+	Source StampSource
+}
+
+// IsZero tells that there is no timestamp.
+func (s Stamp) IsZero() bool { return s.Source == StampNone }
+
+// Time is the stamp as a time.Time; the zero Time when there is none.
+func (s Stamp) Time() time.Time {
+	if s.IsZero() {
+		return time.Time{}
+	}
+	return time.Unix(0, s.Nanos)
+}

@@ -1,0 +1,77 @@
+package ring
+
+import (
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// Config is what a socket is made with; accepted sockets take over their listener's.
+type Config struct {
+	// LargestDatagram is the longest datagram a UDP socket can receive whole, in bytes; a longer one is delivered cut, with
+	// ErrTruncated. It chooses the buffers: up to 2,048 the small class, above that the large one. 0 means 65,535.
+	LargestDatagram int
+	// LargeStream makes a TCP connection receive into large buffers, for bulk transfers.
+	LargeStream bool
+	// Budget limits the buffer memory the socket may hold, in bytes; beyond it reading stops until the application released
+	// some. 0 leaves the pool's dynamic rule alone: a socket may hold at most as much as is still free.
+	Budget int
+	// SendQueue limits the packets under way through SendPacket. 0 means 256.
+	SendQueue int
+	// CloseTimeout bounds how long Close waits for sends under way before it aborts. 0 means 30 s.
+	CloseTimeout time.Duration
+	// PacketInfo asks for destination and interface of each datagram also where the local address is definite.
+	PacketInfo bool
+	// Timestamps asks for the kernel's receive timestamp on each datagram.
+	Timestamps bool
+	// UserID is the key of ring allocation logic 11.
+	UserID uint64
+	// Alloc overrides the owner's ring allocation logic for this socket; nil takes the owner's. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
+	Alloc *Logic
+}
+
+const (
+	defaultSendQueue    = 256
+	defaultCloseTimeout = 30 * time.Second
+	largestUDP          = 65535
+)
+
+func (c *Config) complete(pool *buffers.Pool) error {
+	switch {
+	case c.LargestDatagram < 0 || c.LargestDatagram > largestUDP:
+		return badArgument("socket", "largest datagram", c.LargestDatagram)
+	case c.Budget < 0:
+		return badArgument("socket", "budget", c.Budget)
+	case c.SendQueue < 0:
+		return badArgument("socket", "send queue", c.SendQueue)
+	case c.CloseTimeout < 0:
+		return badArgument("socket", "close timeout", c.CloseTimeout)
+	}
+	if c.LargestDatagram == 0 {
+		c.LargestDatagram = largestUDP
+	}
+	if c.SendQueue == 0 {
+		c.SendQueue = defaultSendQueue
+	}
+	if c.CloseTimeout == 0 {
+		c.CloseTimeout = defaultCloseTimeout
+	}
+	if c.Alloc != nil {
+		return c.Alloc.Validate()
+	}
+	return nil
+}
+
+func (c *Config) streamClass() buffers.Class {
+	if c.LargeStream {
+		return buffers.Large
+	}
+	return buffers.Small
+}
+
+func (c *Config) datagramClass(pool *buffers.Pool) buffers.Class {
+	if c.LargestDatagram <= pool.Layout().SmallSize {
+		return buffers.Small
+	}
+	return buffers.Large
+}

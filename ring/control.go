@@ -1,0 +1,165 @@
+package ring
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Bind binds the socket to a local address; port 0 lets the kernel choose. A UDP socket has its ring from here on and receives;
+// a TCP socket has none before Listen or Connect. Before the ring's first Poll from any one goroutine, then owner only.
+func (s *Socket) Bind(local netip.AddrPort) error {
+	if s.state != stateNew || s.local.IsValid() {
+		return stateError("bind", s)
+	}
+	var a sys.Sockaddr
+	if err := a.Set(local, s.family); err != nil {
+		return &OpError{Op: "bind", Addr: local, Err: err}
+	}
+	if s.handle.Kind == Datagram {
+		if err := s.askPacketInfo(local.Addr()); err != nil {
+			return err
+		}
+	}
+	if e := sys.Bind(s.handle.FD, &a); e != 0 {
+		return &OpError{Op: "bind", Addr: local, Err: e}
+	}
+	s.local = sys.SockName(s.handle.FD)
+	if s.handle.Kind != Datagram {
+		return nil
+	}
+	return s.open("bind", local)
+}
+
+// open makes a datagram socket receive.
+func (s *Socket) open(op string, a netip.AddrPort) error {
+	if err := s.join(); err != nil {
+		return &OpError{Op: op, Addr: a, Err: err}
+	}
+	s.state = stateOpen
+	s.touched = true
+	s.start(stopEnded)
+	return s.ring.takeFailures(nil)
+}
+
+// askPacketInfo asks for destination and interface where the kernel alone knows them: on a wildcard or a group.
+func (s *Socket) askPacketInfo(local netip.Addr) error {
+	if s.config.Timestamps {
+		s.handle.PktInfo = true
+		if err := s.setInt("timestamps", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
+			return err
+		}
+	}
+	if !s.config.PacketInfo && !local.IsUnspecified() && !local.IsMulticast() {
+		return nil
+	}
+	s.handle.PktInfo = true
+	if s.family == unix.AF_INET6 {
+		return s.setInt("packet info", unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
+	}
+	return s.setInt("packet info", unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
+}
+
+// Listen makes a TCP socket accept by itself: connections come as NEW_CONNECTION completions. The backlog is the kernel's; 0 or
+// less takes its maximum (net.core.somaxconn).
+func (s *Socket) Listen(backlog int) error {
+	if s.handle.Kind != Stream || s.state != stateNew {
+		return stateError("listen", s)
+	}
+	if backlog <= 0 {
+		backlog = 1<<16 - 1
+	}
+	if err := unix.Listen(s.handle.FD, backlog); err != nil {
+		return &OpError{Op: "listen", Addr: s.local, Err: err}
+	}
+	s.local = sys.SockName(s.handle.FD)
+	s.handle.Kind = Listener
+	if err := s.join(); err != nil {
+		return &OpError{Op: "listen", Addr: s.local, Err: err}
+	}
+	s.ring.listeners = append(s.ring.listeners, s)
+	s.state = stateListening
+	s.touched = true
+	s.start(stopEnded)
+	return s.ring.takeFailures(nil)
+}
+
+// Connect connects the socket. On TCP it only begins: EventOut tells that the connection stands, EventErr or EventHup with Err
+// that it failed. A datagram socket is connected at once, receives from that peer only, and may be connected again.
+func (s *Socket) Connect(remote netip.AddrPort) error {
+	datagram := s.handle.Kind == Datagram && s.state < stateDead
+	if !datagram && (s.handle.Kind != Stream || s.state != stateNew) {
+		return stateError("connect", s)
+	}
+	var a sys.Sockaddr
+	if err := a.Set(remote, s.family); err != nil {
+		return &OpError{Op: "connect", Addr: remote, Err: err}
+	}
+	if datagram && s.config.Timestamps && !s.handle.PktInfo {
+		if err := s.askPacketInfo(remote.Addr()); err != nil {
+			return err
+		}
+	}
+	e := sys.Connect(s.handle.FD, &a)
+	if e != 0 && e != unix.EINPROGRESS {
+		return &OpError{Op: "connect", Addr: remote, Err: e}
+	}
+	s.remote = remote
+	s.local = sys.SockName(s.handle.FD)
+	if datagram {
+		if s.state == stateOpen {
+			return nil
+		}
+		return s.open("connect", remote)
+	}
+	if err := s.join(); err != nil {
+		return &OpError{Op: "connect", Addr: remote, Err: err}
+	}
+	s.state = stateConnecting
+	s.touched = true
+	if err := s.ring.drv.NotifyWritable(s); err != nil {
+		return &OpError{Op: "connect", Addr: remote, Err: err}
+	}
+	return nil
+}
+
+// SetConnectTimeout gives up connecting after d: the socket then ends with ETIMEDOUT. 0 leaves it to the kernel (about 2
+// minutes: net.ipv4.tcp_syn_retries). After Connect.
+func (s *Socket) SetConnectTimeout(d time.Duration) error {
+	if d < 0 {
+		return badArgument("set connect timeout", "time", d)
+	}
+	if s.state != stateConnecting {
+		return stateError("set connect timeout", s)
+	}
+	at := clock.Never
+	if d > 0 {
+		at = s.ring.clock().Add(d)
+	}
+	s.setTimer(timerConnect, at)
+	return nil
+}
+
+// BindToDevice ties the socket to an interface (SO_BINDTODEVICE). A TCP socket has its ring from here on (VMA: the same).
+func (s *Socket) BindToDevice(name string) error {
+	if s.state != stateNew {
+		return stateError("bind to device", s)
+	}
+	index, err := sys.InterfaceIndex(name)
+	if err != nil {
+		return &OpError{Op: "bind to device", Err: err}
+	}
+	if err := unix.BindToDevice(s.handle.FD, name); err != nil {
+		return &OpError{Op: "bind to device", Err: fmt.Errorf("%s: %w", name, err)}
+	}
+	s.device = index
+	if s.handle.Kind == Stream {
+		return s.join()
+	}
+	return nil
+}

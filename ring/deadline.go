@@ -1,0 +1,122 @@
+package ring
+
+import (
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wheel"
+)
+
+// What the ring's timers are for; the low bits of a timer's data, the socket's slot and generation above them.
+type timerKind uint8
+
+const (
+	timerRead    timerKind = iota // SetReadDeadline
+	timerWrite                    // SetWriteDeadline
+	timerConnect                  // SetConnectTimeout
+	timerAccept                   // accept again after the descriptor limit
+	timerClose                    // Close has waited long enough
+	numTimers
+)
+
+func timerData(s *Socket, k timerKind) uint64 {
+	return uint64(s.handle.Gen)<<32 | uint64(s.handle.Slot)<<3 | uint64(k)
+}
+
+// expireLimit bounds the deadlines handled in one Poll.
+const expireLimit = 256
+
+func (r *Ring) expire() {
+	_, more := r.timers.Expire(r.clock(), expireLimit, r.onTimer)
+	if more {
+		r.inbox.wake()
+		r.turn |= timerMask
+	}
+}
+
+func (r *Ring) timer(data uint64) {
+	slot, gen, kind := uint32(data)>>3, uint32(data>>32), timerKind(data&7)
+	s := r.sink.Socket(slot, gen)
+	if s == nil {
+		return
+	}
+	s.timers[kind] = 0
+	switch kind {
+	case timerRead:
+		s.raise(EventIn, ErrDeadline)
+	case timerWrite:
+		s.late = ErrDeadline
+		s.raise(EventOut, nil)
+	case timerConnect:
+		s.connectTimedOut()
+	case timerAccept:
+		s.start(stopBackoff)
+	case timerClose:
+		_ = s.abort()
+	}
+}
+
+// setTimer starts, moves or (at clock.Never) stops one of the socket's timers.
+func (s *Socket) setTimer(k timerKind, at clock.Time) {
+	w := s.ring.timers
+	if s.timers == nil {
+		if at == clock.Never {
+			return
+		}
+		s.timers = new([numTimers]wheel.Timer)
+	}
+	t := s.timers[k]
+	switch {
+	case at == clock.Never:
+		if t != 0 {
+			w.Stop(t)
+		}
+		s.timers[k] = 0
+	case t != 0:
+		if moved, ok := w.Reset(t, at); ok {
+			s.timers[k] = moved
+			return
+		}
+		fallthrough
+	default:
+		s.timers[k] = w.Start(at, timerData(s, k))
+	}
+}
+
+func (s *Socket) stopTimers() {
+	if s.timers == nil {
+		return
+	}
+	for k := range numTimers {
+		s.setTimer(k, clock.Never)
+	}
+}
+
+// SetReadDeadline makes the ring raise EventIn with ErrDeadline once t has passed; the zero Time takes it back. The socket
+// lives on, as a net.Conn does. Moving a deadline is cheap enough for every packet. Owner only.
+func (s *Socket) SetReadDeadline(t time.Time) error {
+	return s.setDeadline("set read deadline", timerRead, t)
+}
+
+// SetWriteDeadline is SetReadDeadline for sending: EventOut with ErrDeadline.
+func (s *Socket) SetWriteDeadline(t time.Time) error {
+	return s.setDeadline("set write deadline", timerWrite, t)
+}
+
+func (s *Socket) setDeadline(op string, k timerKind, t time.Time) error {
+	if s.ring == nil {
+		return stateError(op, s)
+	}
+	if err := s.ring.check(); err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	if s.state >= stateClosing {
+		return &OpError{Op: op, Err: ErrClosed}
+	}
+	if t.IsZero() {
+		s.setTimer(k, clock.Never)
+		return nil
+	}
+	s.setTimer(k, s.ring.clock().Add(time.Until(t)))
+	return nil
+}

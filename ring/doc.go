@@ -1,0 +1,53 @@
+// Package ring is the completion contract of SocketXtreme, written once: what a ring is, what a socket on it may deliver, and in
+// which order. Drivers under it (ring/uring, ring/epoll) only move bytes and report facts.
+//
+// # Pulling completions
+//
+// A Ring is polled by one goroutine. Poll fills the caller's slice with completions and never blocks:
+//
+//	var done [64]ring.Completion
+//	for {
+//		n, err := r.Poll(done[:])
+//		if err != nil { ... }
+//		for i := range done[:n] {
+//			c := &done[i]
+//			if c.Events.Has(ring.EventPacket) {
+//				use(c.Packet.Bytes())
+//				c.Packet.Release()
+//			}
+//		}
+//	}
+//
+// A packet belongs to the caller from Poll until Release. Connections of a listener are accepted by the ring and come as
+// EventNewConnection.
+//
+// # What is guaranteed
+//
+// Per socket, packets come in arrival order (TCP: sequence order). NEW_CONNECTION comes before the first packet or together
+// with it; after it the socket yields nothing more until the next Poll, so that user data set in that turn is on everything later.
+// FIN never comes before the data that precedes it. A full slice loses nothing. Events merge into one completion, packets never
+// do. After Close the last completion of a socket is EventClosed, exactly once.
+//
+//	what happened                     Events                        Err
+//	datagram, stream data             PACKET
+//	connection accepted               NEW_CONNECTION (|PACKET)
+//	connect done, writable again      OUT
+//	peer's FIN                        IN|RDHUP
+//	reset, also after FIN             IN|ERR|HUP|RDHUP              ECONNRESET
+//	connect refused, unreachable      IN|ERR|HUP                    ECONNREFUSED, EHOSTUNREACH …
+//	time-out, keepalive death         IN|HUP                        ETIMEDOUT
+//	ICMP error of a UDP socket        ERR                           ECONNREFUSED …
+//	deadline passed                   IN or OUT                     ErrDeadline
+//	SendPacket finished               SENT                          nil, or why not
+//	closed                            CLOSED
+//
+// # Waiting
+//
+// A ring that has nothing to do is spun on, or waited for: Wait sleeps the cheapest way; Arm and FD serve loops of one's own.
+// Wake and Post reach the owner from any goroutine.
+//
+// # Sets
+//
+// A Set is the rings of one owner. It gives each socket its ring when it binds, listens or connects, by VMA's ring allocation
+// logics. Package xtreme builds sets and chooses the kind of ring; most programs use that.
+package ring

@@ -1,0 +1,94 @@
+package ring
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
+
+// Driver moves bytes for a ring and reports facts to its core. It knows nothing of the contract: coalescing, order, budgets,
+// modes and terminal events are the core's. All methods but Wake belong to the ring's owner; before the ring is bound they may
+// be called from any one goroutine and must then only prepare, not run.
+//
+// A driver is called per batch, never per packet: receiving is Reap, sending is Transmit (which takes all a socket has queued).
+type Driver interface {
+	// Kind is the ring kind's name in paths: "uring", "epoll".
+	Kind() string
+	// Caps are the capabilities; Why explains one that is missing.
+	Caps() Caps
+	Why(c Caps) Reason
+	// FD is the descriptor an application can wait on after Arm.
+	FD() int
+
+	// Bind makes the calling thread the ring's own, on the first Poll.
+	Bind() error
+	// Reap reports what happened, as long as the sink has room, and starts what was prepared. Bounded and non-blocking.
+	Reap(k *Sink) error
+	// Flush starts what was prepared (sends, receives) without reaping.
+	Flush() error
+	// Arm makes FD readable on the next fact and at the deadline (clock.Never: none), or tells that facts are waiting now.
+	Arm(deadline clock.Time, now clock.Time) (pending bool, err error)
+	// Disarm ends what Arm began, after waking up.
+	Disarm()
+	// Wait sleeps until a fact, Wake or the time limit (negative: none), the cheapest way this driver has.
+	Wait(limit time.Duration) error
+	// Wake ends the Wait or makes FD readable after Arm. Any goroutine.
+	Wake()
+
+	// Attach introduces a socket; nothing is received yet.
+	Attach(s *Socket) error
+	// Receive starts or stops reading, or accepting on a listener.
+	Receive(s *Socket, on bool) error
+	// NotifyWritable asks for one Writable fact.
+	NotifyWritable(s *Socket) error
+	// Transmit sends what the socket has queued (TakeTransmission), keeping the order on streams; each one taken is given back
+	// with Sink.Sent, in Reap.
+	Transmit(s *Socket) error
+	// Detach lets go of the socket. True: no operation refers to it any more. Otherwise Sink.Detached follows.
+	Detach(s *Socket) (done bool)
+	// Close releases what the driver holds, with every socket detached. Buffers it held are back in the pool.
+	Close() error
+}
+
+// DriverConfig is what every driver is made from.
+type DriverConfig struct {
+	Pool    *buffers.Pool // shared by the rings of one owner
+	Entries int           // size hint: operations in flight, completions held; 0 means the driver's default
+}
+
+// SocketKind is what a driver must know of a socket's protocol.
+type SocketKind uint8
+
+// The kinds of socket.
+const (
+	Stream   SocketKind = iota // TCP connection
+	Listener                   // TCP listener: Receive means accept
+	Datagram                   // UDP
+)
+
+func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", "UDP"}[k] }
+
+// Handle is a driver's view of a socket. Read only, but for Word.
+type Handle struct {
+	FD      int
+	Slot    uint32          // index of the socket in its ring, small and dense
+	Gen     uint32          // generation of the slot: a fact for an older one is stale
+	Kind    SocketKind      //
+	Class   buffers.Class   // which buffers it receives into
+	Account buffers.Account // what its buffers are charged to
+	PktInfo bool            // asked the kernel for control messages
+	Ended   bool            // the peer's FIN was reported: only a reset is still of interest
+	Word    uint64          // the driver's own
+}
+
+// Handle gives drivers their view of s.
+func (s *Socket) Handle() *Handle { return &s.handle }
+
+// Transmission is a packet on its way out.
+type Transmission struct {
+	Packet buffers.Packet
+	To     netip.AddrPort // zero on streams and connected sockets
+	Token  uint64
+}

@@ -1,0 +1,134 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// sentinel is an error of the contract that also answers errors.Is for the errno it stands for.
+type sentinel struct {
+	text  string
+	errno syscall.Errno
+	same  error // the standard library's name for it, where it has one
+}
+
+func (e *sentinel) Error() string { return e.text }
+func (e *sentinel) Is(target error) bool {
+	return e.errno != 0 && target == error(e.errno) || e.same != nil && target == e.same
+}
+
+// Errors of the contract. Those that stand for an errno answer errors.Is for it as well.
+var (
+	// ErrWouldBlock: nothing or not all was taken; EventOut follows when the socket has room again.
+	ErrWouldBlock error = &sentinel{text: "ring: send queue full: EventOut follows", errno: unix.EAGAIN}
+	// ErrClosed: the ring or socket was closed.
+	ErrClosed error = &sentinel{text: "ring: closed", errno: unix.EBADF, same: net.ErrClosed}
+	// ErrOwner: the ring belongs to the goroutine that polled it first, and this is another one.
+	ErrOwner error = &sentinel{text: "ring: polled by a goroutine that is not its owner", errno: unix.EBUSY}
+	// ErrNoSlice: Poll was given no room for completions (VMA: EINVAL).
+	ErrNoSlice error = &sentinel{text: "ring: Poll: empty completion slice", errno: unix.EINVAL}
+	// ErrMode: the call belongs to another delivery mode than the socket's.
+	ErrMode error = &sentinel{text: "ring: the socket is in another delivery mode", errno: unix.EINVAL}
+	// ErrTruncated: the datagram was longer than the socket's largest datagram; the rest is lost.
+	ErrTruncated error = &sentinel{text: "ring: datagram cut: longer than the socket's largest datagram", errno: unix.EMSGSIZE}
+	// ErrDeadline: a read or write deadline passed; the socket lives on.
+	ErrDeadline error = &sentinel{text: "ring: deadline exceeded", errno: unix.ETIMEDOUT, same: os.ErrDeadlineExceeded}
+	// ErrNotSupported: this kind of ring cannot do it; the error that wraps it says why.
+	ErrNotSupported error = &sentinel{text: "ring: not supported", errno: unix.EOPNOTSUPP}
+	// ErrState: the call does not fit the socket's state (listening, connected …); the error that wraps it says which.
+	ErrState error = &sentinel{text: "ring: wrong socket state", errno: unix.EINVAL}
+)
+
+// OpError tells what was being done, to what, and why it failed; it unwraps to the errno or contract error.
+type OpError struct {
+	Op   string         // "bind", "send" …
+	Addr netip.AddrPort // zero when no address was involved
+	Err  error
+}
+
+func (e *OpError) Error() string {
+	if e.Addr.IsValid() {
+		return "ring: " + e.Op + " " + e.Addr.String() + ": " + e.Err.Error()
+	}
+	return "ring: " + e.Op + ": " + e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// FeatureError is a missing kernel feature: what needed it, and the kernel that has it.
+type FeatureError struct {
+	Feature string // "io_uring multishot receive"
+	Since   string // "Linux 6.0"; empty when the version is not the reason
+	Code    string // stable reason code
+	Err     error  // what the kernel said
+}
+
+func (e *FeatureError) Error() string {
+	s := e.Feature
+	if e.Since != "" {
+		s += " (since " + e.Since + ")"
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap gives what the kernel said.
+func (e *FeatureError) Unwrap() error { return e.Err }
+
+// Is makes every missing feature an ErrNotSupported.
+func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported }
+
+// Reason is the error as a reason for a path not taken.
+func (e *FeatureError) Reason() Reason { return Reason{Code: e.Code, Text: e.Error()} }
+
+// eventOfError maps the errno that ended a socket to the event bits of the contract (VMA's table, which netstat users know):
+// a reset, a refused connection and a time-out look different, and Err always says which it was.
+func eventOfError(e syscall.Errno, connecting bool) Event {
+	switch {
+	case e == unix.ETIMEDOUT:
+		return eventTimeout
+	case connecting:
+		return eventRefused
+	case e == unix.ECONNRESET:
+		return eventReset
+	}
+	return eventRefused
+}
+
+// normalise maps what the kernel reports for a reset of a half-closed connection to what it is: a reset received in
+// CLOSE_WAIT sets EPIPE (net/ipv4/tcp_input.c, tcp_reset).
+func normalise(e syscall.Errno) syscall.Errno {
+	if e == unix.EPIPE {
+		return unix.ECONNRESET
+	}
+	return e
+}
+
+func badArgument(op, name string, value any) error {
+	return &OpError{Op: op, Err: fmt.Errorf("%s %v: %w", name, value, unix.EINVAL)}
+}
+
+func stateError(op string, s *Socket) error {
+	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.handle.Kind, s.handle.FD, s.state, ErrState)}
+}
+
+// asErrno digs the errno out of an error of x/sys/unix.
+func asErrno(err error) syscall.Errno {
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return e
+	}
+	return unix.EIO
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,79 @@
+package ring
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// inbox is what other goroutines leave for the owner: posted work and wake-ups. (Lent buffers come back through the pool's own
+// return stack; only their wake-up passes here.) The owner pays one atomic load per Poll.
+type inbox struct {
+	flags   atomic.Uint32
+	bell    func() // makes the resting owner wake up
+	mu      sync.Mutex
+	work    []func()
+	running []func()
+	closed  bool
+}
+
+const (
+	inboxWork    = 1 << iota // work or a wake-up waits
+	inboxResting             // the owner sleeps or is about to: adding work must ring the bell
+	inboxRung                // the bell was rung for this rest: once is enough
+)
+
+// waiting tells the owner that there is something for it.
+func (b *inbox) waiting() bool { return b.flags.Load()&inboxWork != 0 }
+
+// wake makes the owner poll soon: it ends a rest, or keeps the next from beginning.
+func (b *inbox) wake() {
+	if old := b.flags.Or(inboxWork | inboxRung); old&inboxResting != 0 && old&inboxRung == 0 {
+		b.bell()
+	}
+}
+
+// nudge is wake for an owner that rests, and nothing for one that polls: it will see what changed by itself.
+func (b *inbox) nudge() {
+	if b.flags.Load()&inboxResting != 0 {
+		b.wake()
+	}
+}
+
+// settle announces a rest, rise ends it.
+func (b *inbox) settle() {
+	b.flags.And(^uint32(inboxRung))
+	b.flags.Or(inboxResting)
+}
+
+func (b *inbox) rise() { b.flags.And(^uint32(inboxResting)) }
+
+func (b *inbox) post(f func()) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return ErrClosed
+	}
+	b.work = append(b.work, f)
+	b.mu.Unlock()
+	b.wake()
+	return nil
+}
+
+// run does what was posted until now; what the work itself posts comes with the next Poll, so that it cannot hold the owner.
+func (b *inbox) run() {
+	b.flags.And(^uint32(inboxWork))
+	b.mu.Lock()
+	b.work, b.running = b.running[:0], b.work
+	b.mu.Unlock()
+	for i, f := range b.running {
+		b.running[i] = nil
+		f()
+	}
+}
+
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.work = nil
+	b.mu.Unlock()
+}

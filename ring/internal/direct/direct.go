@@ -1,0 +1,139 @@
+// Package direct receives from kernel sockets by plain non-blocking system calls into pool buffers. The epoll ring receives
+// everything this way; the io_uring ring reads its few hottest datagram sockets so, because while spinning an empty recvmsg is
+// cheaper than going through the ring.
+package direct
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Outcome is what one attempt to receive came to.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Took    Outcome = iota // something was delivered and there may be more
+	Last                   // something was delivered and most likely nothing is left
+	Empty                  // nothing was there
+	Starved                // no buffer was free; the sink was told
+	Ended                  // end of stream or an error; the sink was told
+)
+
+// Receiver holds what a receive needs, so that it allocates nothing. One per ring; make it with New and do not copy it.
+type Receiver struct {
+	pool     *buffers.Pool
+	headroom int
+	spare    [buffers.NumClasses]uint32 // a buffer taken from the pool and not filled yet, for the next attempt
+	have     [buffers.NumClasses]bool
+	message  sys.Message
+	meta     ring.Meta
+}
+
+// New makes a receiver on the pool.
+func New(pool *buffers.Pool) *Receiver {
+	return &Receiver{pool: pool, headroom: pool.Layout().Headroom}
+}
+
+// Datagram receives at most one datagram from s.
+func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
+	h := s.Handle()
+	b, ok := r.buffer(h.Class)
+	if !ok {
+		k.Starved(s)
+		return Starved
+	}
+	var n int
+	var e syscall.Errno
+	if h.PktInfo {
+		n, e = r.message.Recv(h.FD, b)
+	} else {
+		n, e = r.message.RecvFrom(h.FD, b) // 240 ns against 315 when nothing is there
+	}
+	if e != 0 {
+		if e == unix.EAGAIN || e == unix.EINTR {
+			return Empty
+		}
+		k.Failed(s, e)
+		return Ended
+	}
+	r.meta = ring.Meta{Source: r.message.Source(), Truncated: r.message.Truncated()}
+	if h.PktInfo {
+		c := sys.ParseControl(r.message.Control())
+		r.meta.Destination, r.meta.IfIndex = c.Destination, c.IfIndex
+		if c.Stamp != 0 {
+			r.meta.Time = ring.Stamp{Nanos: c.Stamp, Source: ring.StampSoftware}
+		}
+	}
+	k.Datagram(s, r.fill(h, n), &r.meta)
+	return Took
+}
+
+// Stream receives at most one buffer of data from s.
+func (r *Receiver) Stream(k *ring.Sink, s *ring.Socket) Outcome {
+	o, e := r.Read(k, s)
+	switch {
+	case o != Ended:
+	case e != 0:
+		k.Failed(s, e)
+	default:
+		k.EndOfStream(s)
+	}
+	return o
+}
+
+// Read is Stream for a driver that knows more than the kernel says about how the stream ended: with Ended the sink was not told.
+// The errno says what ended it, 0 stands for the peer's FIN.
+func (r *Receiver) Read(k *ring.Sink, s *ring.Socket) (Outcome, syscall.Errno) {
+	h := s.Handle()
+	b, ok := r.buffer(h.Class)
+	if !ok {
+		k.Starved(s)
+		return Starved, 0
+	}
+	n, e := sys.Recv(h.FD, b, 0)
+	switch {
+	case e == unix.EAGAIN || e == unix.EINTR:
+		return Empty, 0
+	case e != 0 || n == 0:
+		return Ended, e
+	}
+	k.Data(s, r.fill(h, n))
+	if n < len(b) {
+		return Last, 0
+	}
+	return Took, 0
+}
+
+// GiveBack returns the spare buffers to the pool. A ring that goes to sleep does this, because other rings of its owner may need
+// them.
+func (r *Receiver) GiveBack() {
+	for c, have := range r.have {
+		if have {
+			r.pool.Untake(r.spare[c])
+			r.have[c] = false
+		}
+	}
+}
+
+// Close gives the spare buffers back.
+func (r *Receiver) Close() { r.GiveBack() }
+
+func (r *Receiver) buffer(c buffers.Class) ([]byte, bool) {
+	if !r.have[c] {
+		if r.spare[c], r.have[c] = r.pool.Take(c); !r.have[c] {
+			return nil, false
+		}
+	}
+	return r.pool.Memory(r.spare[c])[r.headroom:], true
+}
+
+func (r *Receiver) fill(h *ring.Handle, n int) buffers.Packet {
+	r.have[h.Class] = false
+	return r.pool.Fill(r.spare[h.Class], r.headroom, n, h.Account)
+}

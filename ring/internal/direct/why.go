@@ -1,0 +1,24 @@
+package direct
+
+import "github.com/socketxtreme/socketxtreme/ring"
+
+// Why says why a ring over kernel sockets, of whatever kind, lacks a capability that needs a stack of one's own; the zero Reason
+// for capabilities that are not of that sort.
+func Why(c ring.Caps) ring.Reason {
+	switch c {
+	case ring.CapWindowAtRelease:
+		return ring.Reason{Code: "os.kernel_window",
+			Text: "the kernel opens TCP's receive window when the ring takes the data, not when the packet is released; " +
+				"the socket's budget stops the reading instead"}
+	case ring.CapOutPerAck:
+		return ring.Reason{Code: "os.no_ack_events",
+			Text: "the kernel reports that a socket is writable, not each acknowledgement that advances"}
+	case ring.CapSharedMulticast:
+		return ring.Reason{Code: "os.copy_per_member",
+			Text: "the kernel gives every member socket of a multicast group a copy of its own"}
+	case ring.CapBackgroundProgress:
+		return ring.Reason{Code: "os.kernel_progress",
+			Text: "the kernel advances its protocols by itself; there is nothing for a thread of the library to do"}
+	}
+	return ring.Reason{}
+}

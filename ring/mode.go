@@ -1,0 +1,89 @@
+package ring
+
+import (
+	"io"
+)
+
+// Mode is how a socket's packets reach the application. Mixing them is an error: VMA lost data where poll and recv met.
+type Mode uint8
+
+// The delivery modes.
+const (
+	// Completions: each packet is a completion of Poll, after the hook, if there is one, kept it.
+	Completions Mode = iota
+	// Callback: the hook sees each packet inside Poll; those it keeps wait on the socket for Receive, and EventIn tells of them.
+	Callback
+	// Queue: packets wait on the socket for Receive, and EventIn tells of them.
+	Queue
+)
+
+func (m Mode) String() string {
+	if int(m) < 3 {
+		return [...]string{"completions", "callback", "queue"}[m]
+	}
+	return itoa(int(m))
+}
+
+// Verdict is a hook's decision about a packet.
+type Verdict uint8
+
+// The verdicts (VMA: VMA_PACKET_DROP, VMA_PACKET_RECV, VMA_PACKET_HOLD).
+const (
+	Drop Verdict = iota // the ring releases the packet
+	Keep                // it goes on to the completions or the socket's queue
+	Hold                // the hook has it: its owner releases it later
+)
+
+// Hook sees every packet of a socket inside Poll, in order, before it is queued; c is complete but valid during the call only.
+// It must not close the ring; it may close its socket, send, and release or retain the packet.
+type Hook func(s *Socket, c *Completion) Verdict
+
+// SetHook fixes the delivery mode and the hook (nil for none; Callback needs one). It must come before the socket's first packet:
+// before listen, bind or connect, or in the turn that delivered its NEW_CONNECTION. Accepted sockets inherit both from their
+// listener, because early data comes together with NEW_CONNECTION. (VMA: register_recv_callback.)
+func (s *Socket) SetHook(m Mode, h Hook) error {
+	switch {
+	case m > Queue:
+		return badArgument("set hook", "mode", m)
+	case m == Callback && h == nil:
+		return badArgument("set hook", "callback mode with hook", nil)
+	case m == Queue && h != nil:
+		return badArgument("set hook", "queue mode with a hook; want", Callback)
+	case s.state >= stateClosing:
+		return &OpError{Op: "set hook", Err: ErrClosed}
+	case s.touched && m != s.mode:
+		return &OpError{Op: "set hook", Err: ErrMode}
+	}
+	s.mode, s.hook = m, h
+	s.judge()
+	return nil
+}
+
+// Receive moves waiting packets of a socket in Callback or Queue mode into dst and returns how many. With none waiting it
+// answers ErrWouldBlock, io.EOF after the peer's FIN, or the error that ended the connection. In Completions mode it is ErrMode.
+// Owner only. (VMA: recvfrom_zcopy.)
+func (s *Socket) Receive(dst []Completion) (int, error) {
+	if s.mode == Completions {
+		return 0, &OpError{Op: "receive", Err: ErrMode}
+	}
+	if err := s.usable("receive"); err != nil {
+		return 0, err
+	}
+	if len(dst) == 0 {
+		return 0, badArgument("receive", "destination of length", 0)
+	}
+	n := 0
+	for n < len(dst) && s.received.n > 0 {
+		s.take(&dst[n], &s.received)
+		n++
+	}
+	switch {
+	case n > 0:
+		return n, nil
+	case s.state == stateDead:
+		return 0, &OpError{Op: "receive", Addr: s.remote, Err: s.fatal}
+	case s.eof:
+		return 0, io.EOF
+	}
+	return 0, ErrWouldBlock
+}

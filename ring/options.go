@@ -1,0 +1,164 @@
+package ring
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Socket options. Each is the kernel's own; errors name the option and the value. Accepted sockets inherit what Linux lets them
+// inherit: no-delay, keepalive, buffers, TTL, TOS; linger is inherited as well.
+
+// SetNoDelay turns Nagle's algorithm off (TCP_NODELAY).
+func (s *Socket) SetNoDelay(on bool) error {
+	return s.setInt("no delay", unix.IPPROTO_TCP, unix.TCP_NODELAY, number(on))
+}
+
+// SetQuickAck turns delayed acknowledgements off for now (TCP_QUICKACK; the kernel may turn them on again).
+func (s *Socket) SetQuickAck(on bool) error {
+	return s.setInt("quick ack", unix.IPPROTO_TCP, unix.TCP_QUICKACK, number(on))
+}
+
+// SetKeepAlive probes an idle peer after idle, then every interval, and gives it up after count probes without answer: the
+// socket ends with ETIMEDOUT. idle 0 turns probing off; interval and count 0 keep the kernel's. Times are whole seconds, 1 s to
+// 32,767 s; count is 1 to 127.
+func (s *Socket) SetKeepAlive(idle, interval time.Duration, count int) error {
+	const most = 32767 * time.Second
+	switch {
+	case idle != 0 && (idle < time.Second || idle > most):
+		return badArgument("keepalive", "idle", idle)
+	case interval != 0 && (interval < time.Second || interval > most):
+		return badArgument("keepalive", "interval", interval)
+	case count < 0 || count > 127:
+		return badArgument("keepalive", "count", count)
+	}
+	if err := s.setInt("keepalive", unix.SOL_SOCKET, unix.SO_KEEPALIVE, number(idle != 0)); err != nil || idle == 0 {
+		return err
+	}
+	if err := s.setInt("keepalive idle", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(idle/time.Second)); err != nil {
+		return err
+	}
+	if interval != 0 {
+		if err := s.setInt("keepalive interval", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int(interval/time.Second)); err != nil {
+			return err
+		}
+	}
+	if count != 0 {
+		return s.setInt("keepalive count", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count)
+	}
+	return nil
+}
+
+// SetUserTimeout ends the connection with ETIMEDOUT when sent data stays unacknowledged for d (TCP_USER_TIMEOUT, RFC 5482).
+func (s *Socket) SetUserTimeout(d time.Duration) error {
+	if d < 0 {
+		return badArgument("user timeout", "time", d)
+	}
+	return s.setInt("user timeout", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d/time.Millisecond))
+}
+
+// SetLinger says what Close does on a TCP connection. Negative: FIN after everything that was sent, without waiting (default). 0:
+// reset. Positive: FIN, then what the peer still sends is read and thrown away until its FIN or until d is over. Unlike SO_LINGER it
+// never blocks the caller (VMA's close spins for the whole time).
+func (s *Socket) SetLinger(d time.Duration) error {
+	if s.handle.Kind == Datagram {
+		return stateError("linger", s)
+	}
+	s.linger = d
+	return nil
+}
+
+// SetReceiveBuffer and SetSendBuffer size the kernel's queues in bytes (SO_RCVBUF, SO_SNDBUF; the kernel doubles the value and
+// limits it to net.core.rmem_max, wmem_max).
+func (s *Socket) SetReceiveBuffer(n int) error {
+	if n <= 0 {
+		return badArgument("receive buffer", "size", n)
+	}
+	return s.setInt("receive buffer", unix.SOL_SOCKET, unix.SO_RCVBUF, n)
+}
+
+// SetSendBuffer is described at SetReceiveBuffer.
+func (s *Socket) SetSendBuffer(n int) error {
+	if n <= 0 {
+		return badArgument("send buffer", "size", n)
+	}
+	return s.setInt("send buffer", unix.SOL_SOCKET, unix.SO_SNDBUF, n)
+}
+
+// SetReuseAddr sets SO_REUSEADDR; before Bind.
+func (s *Socket) SetReuseAddr(on bool) error {
+	return s.setInt("reuse address", unix.SOL_SOCKET, unix.SO_REUSEADDR, number(on))
+}
+
+// SetReusePort sets SO_REUSEPORT: several sockets share an address and the kernel spreads the load; before Bind.
+func (s *Socket) SetReusePort(on bool) error {
+	return s.setInt("reuse port", unix.SOL_SOCKET, unix.SO_REUSEPORT, number(on))
+}
+
+// SetBroadcast permits sending to broadcast addresses (SO_BROADCAST).
+func (s *Socket) SetBroadcast(on bool) error {
+	return s.setInt("broadcast", unix.SOL_SOCKET, unix.SO_BROADCAST, number(on))
+}
+
+// SetTTL sets the time to live (IPv4) or hop limit (IPv6) of unicast packets, 1 to 255.
+func (s *Socket) SetTTL(n int) error {
+	if n < 1 || n > 255 {
+		return badArgument("ttl", "value", n)
+	}
+	if s.family == unix.AF_INET6 {
+		return s.setInt("hop limit", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, n)
+	}
+	return s.setInt("ttl", unix.IPPROTO_IP, unix.IP_TTL, n)
+}
+
+// SetTOS sets the type of service byte: DSCP in the upper six bits (RFC 2474), 0 to 255.
+func (s *Socket) SetTOS(n int) error {
+	if n < 0 || n > 255 {
+		return badArgument("tos", "value", n)
+	}
+	if s.family == unix.AF_INET6 {
+		return s.setInt("traffic class", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, n)
+	}
+	return s.setInt("tos", unix.IPPROTO_IP, unix.IP_TOS, n)
+}
+
+// SetV6Only keeps an IPv6 socket from IPv4 traffic (IPV6_V6ONLY); before Bind.
+func (s *Socket) SetV6Only(on bool) error {
+	return s.setInt("ipv6 only", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, number(on))
+}
+
+// SetOutPerAck asks for EventOut on every acknowledgement that advances, as VMA raises it. Only our own stack sees
+// acknowledgements: other rings answer ErrNotSupported with the reason.
+func (s *Socket) SetOutPerAck(on bool) error {
+	if !on {
+		return nil
+	}
+	if s.ring == nil {
+		return stateError("out per ack", s)
+	}
+	return s.ring.refuse("out per ack", CapOutPerAck)
+}
+
+// refuse is the error for a capability the ring has not.
+func (r *Ring) refuse(op string, c Caps) error {
+	why := r.Why(c)
+	return &OpError{Op: op, Err: &FeatureError{Feature: why.Text, Code: why.Code}}
+}
+
+func (s *Socket) setInt(what string, level, option, value int) error {
+	if s.state >= stateClosing {
+		return &OpError{Op: "set " + what, Err: ErrClosed}
+	}
+	if err := unix.SetsockoptInt(s.handle.FD, level, option, value); err != nil {
+		return &OpError{Op: "set " + what, Err: fmt.Errorf("value %d: %w", value, err)}
+	}
+	return nil
+}
+
+func number(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}

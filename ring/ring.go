@@ -1,0 +1,368 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wheel"
+)
+
+// Ring is what an application polls. It belongs to the goroutine that polls it first; everything but Wake, Post and FD is for
+// that goroutine only. Set-up before the first Poll may come from any one goroutine.
+type Ring struct {
+	owner atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll
+	turn  uint64         // counts Polls
+	drv   Driver
+	pool  *buffers.Pool
+	sink  Sink
+	slab  slab
+
+	readyHead, readyTail *Socket // sockets with a pending record, oldest first
+
+	slots     []*Socket // by Handle.Slot
+	freeSlots []uint32
+	gens      []uint32
+	sockets   int
+
+	inbox     inbox
+	timers    *wheel.Wheel
+	clock     clock.Source
+	onTimer   func(uint64) // r.timer, bound once
+	armed     bool         // Arm was called and the ring has not been polled since
+	stopped   []*Socket    // waiting for buffers
+	listeners []*Socket
+	freed     uint64 // pool.Freed when the stopped sockets were last looked at
+
+	hooking  Completion  // what a hook is shown; kept here so that showing it allocates nothing
+	message  sys.Message // for vectored sends
+	address  sys.Sockaddr
+	locked   bool
+	closed   bool
+	stats    Stats
+	set      *Set
+	key      Key
+	failures []error // what went wrong where no caller was there to hear it; returned by the next Poll
+}
+
+// Stats are the ring's counters since it was made. Owner only.
+type Stats struct {
+	Polls, Packets, Bytes       uint64
+	Completions                 uint64
+	Accepted, AcceptFailures    uint64 // failures are EMFILE, ENFILE, ENOBUFS, ENOMEM at accept: the listener backs off and recovers
+	HookDrops, HookHolds        uint64
+	ClosedDrops                 uint64 // packets that arrived for, or were queued on, a socket the application closed
+	Truncated                   uint64
+	Starved, BudgetStops        uint64 // reading stopped: pool empty; socket over its budget
+	SentBytes, SentMessages     uint64
+	ShortSends                  uint64
+	Sleeps, Wakes               uint64
+	Posted, ReturnedFromLending uint64
+}
+
+// bind makes the calling goroutine the ring's owner.
+func (r *Ring) bind(self uintptr) error {
+	if r.closed {
+		return ErrClosed
+	}
+	if !r.owner.CompareAndSwap(0, self) {
+		if r.closed {
+			return ErrClosed
+		}
+		return ErrOwner
+	}
+	if r.drv.Caps().Has(CapThreadBound) {
+		runtime.LockOSThread()
+		r.locked = true
+	}
+	if err := r.drv.Bind(); err != nil {
+		return &OpError{Op: "bind ring to thread", Err: err}
+	}
+	return nil
+}
+
+// Poll writes what happened into dst and returns how many entries it wrote; it never blocks. A full slice loses nothing: the
+// rest comes with the next Poll. Its work is bounded by len(dst) completions, one batch of posted work and one batch of
+// expired deadlines. The first Poll binds the ring to the calling goroutine (and its thread, where CapThreadBound says so); from
+// another goroutine it answers ErrOwner. An error other than that and ErrClosed comes with n completions that are valid.
+func (r *Ring) Poll(dst []Completion) (int, error) {
+	if self := sys.Goroutine(); self != r.owner.Load() || r.closed {
+		if err := r.bind(self); err != nil {
+			return 0, err
+		}
+	}
+	if len(dst) == 0 {
+		return 0, ErrNoSlice
+	}
+	r.turn++
+	if r.armed {
+		r.disarm()
+	}
+	if r.inbox.waiting() {
+		r.inbox.run()
+	}
+	if r.timers.Len() > 0 && r.turn&timerMask == 0 {
+		r.expire()
+	}
+	r.stats.ReturnedFromLending += uint64(r.pool.Reclaim())
+	if len(r.stopped) > 0 {
+		r.restart()
+	}
+
+	k := &r.sink
+	k.dst, k.n = dst, 0
+	var err error
+	if r.readyHead != nil {
+		r.deliver(k)
+	}
+	if k.n < len(dst) {
+		err = r.drv.Reap(k)
+		if r.readyHead != nil && k.n < len(dst) {
+			r.deliver(k)
+		}
+	}
+	n := k.n
+	k.dst = nil
+	r.stats.Polls++
+	r.stats.Completions += uint64(n)
+	if err != nil || len(r.failures) > 0 {
+		err = r.takeFailures(err)
+	}
+	return n, err
+}
+
+// timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
+// seldom; after a sleep they are looked at in any case.
+const timerMask = 15
+
+// Flush starts sends that wait for the next Poll.
+func (r *Ring) Flush() error {
+	if err := r.drv.Flush(); err != nil {
+		return &OpError{Op: "flush", Err: err}
+	}
+	return nil
+}
+
+// Advance makes progress without delivering anything, for use inside a long handler. Kernel sockets progress by themselves: on
+// those rings it only starts waiting sends. (VMA has an internal thread for this, VMA_PROGRESS_ENGINE_INTERVAL.)
+func (r *Ring) Advance() error { return r.Flush() }
+
+// FD is the descriptor to wait on with epoll or poll after Arm said that nothing is pending: it becomes readable on packets,
+// deadlines, returned buffers, posted work and Wake. Any goroutine.
+func (r *Ring) FD() int { return r.drv.FD() }
+
+// Kind is the kind of the ring: "uring", "epoll".
+func (r *Ring) Kind() string { return r.drv.Kind() }
+
+// Caps is what this ring can do beyond the common contract.
+func (r *Ring) Caps() Caps { return r.drv.Caps() }
+
+// Why says why the ring lacks the capability; the zero Reason when it has it.
+func (r *Ring) Why(c Caps) Reason {
+	if r.drv.Caps().Has(c) {
+		return Reason{}
+	}
+	return r.drv.Why(c)
+}
+
+// Ledger counts the buffers of the ring's pool by state. The pool is shared by the rings of one owner.
+func (r *Ring) Ledger() buffers.Ledger { return r.pool.Ledger() }
+
+// Pool is where the ring's buffers come from; Alloc on it makes packets for SendPacket.
+func (r *Ring) Pool() *buffers.Pool { return r.pool }
+
+// Stats returns the ring's counters.
+func (r *Ring) Stats() Stats { return r.stats }
+
+// Sockets is how many sockets the ring holds, those being closed included.
+func (r *Ring) Sockets() int { return r.sockets }
+
+// Key is what the ring was allocated for.
+func (r *Ring) Key() Key { return r.key }
+
+// Arm prepares for waiting on FD: it tells that work is pending already (poll again, do not wait), or makes FD readable on the
+// next packet, deadline, returned buffer, posted work or Wake. (VMA: ibv_req_notify_cq behind its own blocking calls only.)
+func (r *Ring) Arm() (pending bool, err error) {
+	if err := r.check(); err != nil {
+		return false, err
+	}
+	if r.rest() {
+		return true, nil
+	}
+	deadline, now := r.nextDeadline()
+	if deadline <= now {
+		r.inbox.rise()
+		return true, nil
+	}
+	pending, err = r.drv.Arm(deadline, now)
+	if err != nil {
+		r.inbox.rise()
+		return false, &OpError{Op: "arm", Err: err}
+	}
+	r.armed = true
+	if pending {
+		r.disarm()
+	}
+	return pending, nil
+}
+
+// Wait arms the ring and sleeps until something happens or d is over (negative: no limit). It returns at once when work is
+// pending. It is the cheapest sleep of this kind of ring.
+func (r *Ring) Wait(d time.Duration) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if r.rest() {
+		return nil
+	}
+	deadline, now := r.nextDeadline()
+	if deadline != clock.Never {
+		if left := deadline.Sub(now); d < 0 || left < d {
+			d = max(left, 0)
+		}
+	}
+	r.stats.Sleeps++
+	err := r.drv.Wait(d)
+	r.inbox.rise()
+	r.turn |= timerMask // the next Poll looks at the deadlines
+	if err != nil {
+		return &OpError{Op: "wait", Err: err}
+	}
+	return nil
+}
+
+// Wake ends a Wait or makes FD readable, now or at the next Arm. Any goroutine.
+func (r *Ring) Wake() { r.inbox.wake() }
+
+// Post runs f on the ring's owner inside its next Poll, and wakes it for that. Any goroutine; it never blocks. After Close f is
+// not run and Post answers ErrClosed.
+func (r *Ring) Post(f func()) error { return r.inbox.post(f) }
+
+// check tells whether the caller may use the ring: its owner, or anyone before it has one.
+func (r *Ring) check() error {
+	if r.closed {
+		return ErrClosed
+	}
+	if owner := r.owner.Load(); owner != 0 && owner != sys.Goroutine() {
+		return ErrOwner
+	}
+	return nil
+}
+
+// rest announces that the owner is about to sleep and tells whether it must not. The announcement comes before the look: who
+// adds work afterwards sees it and rings the bell.
+func (r *Ring) rest() (pending bool) {
+	r.inbox.settle()
+	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || len(r.stopped) > 0 && r.pool.Freed() != r.freed {
+		r.inbox.rise()
+		return true
+	}
+	return false
+}
+
+func (r *Ring) disarm() {
+	r.armed = false
+	r.inbox.rise()
+	r.drv.Disarm()
+	r.stats.Sleeps++
+	r.turn |= timerMask
+	r.turn++
+}
+
+func (r *Ring) nextDeadline() (deadline, now clock.Time) {
+	if r.timers.Len() == 0 {
+		return clock.Never, 0
+	}
+	next, ok := r.timers.Next()
+	if !ok {
+		return clock.Never, 0
+	}
+	return next, r.clock()
+}
+
+func (r *Ring) fail(err error) { r.failures = append(r.failures, err) }
+
+func (r *Ring) takeFailures(err error) error {
+	if err != nil {
+		err = &OpError{Op: "reap", Err: err}
+	}
+	for _, e := range r.failures {
+		err = errors.Join(err, e)
+	}
+	r.failures = r.failures[:0]
+	return err
+}
+
+// closeLimit bounds how long Close waits for the kernel to let go.
+const closeLimit = 5 * time.Second
+
+// Close closes the ring's sockets (those still open are aborted: call Socket.Close and poll until CLOSED to part in peace),
+// gives buffers back to the pool and frees the ring's descriptors. Owner, or anyone before the first Poll. Packets the
+// application holds stay valid.
+func (r *Ring) Close() error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	self := sys.Goroutine()
+	if r.owner.Load() == 0 {
+		if err := r.bind(self); err != nil {
+			return err
+		}
+	}
+	if r.armed {
+		r.disarm()
+	}
+	for _, s := range r.slots {
+		if s != nil && s.state < stateClosing {
+			_ = s.Abort()
+		}
+	}
+	err := r.drain()
+	for _, s := range r.slots {
+		if s != nil {
+			s.dropReceived()
+		}
+	}
+	r.closed = true
+	r.inbox.close()
+	if e := r.drv.Close(); e != nil {
+		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
+	}
+	if r.set != nil {
+		r.set.remove(r)
+	}
+	if r.locked {
+		runtime.UnlockOSThread()
+		r.locked = false
+	}
+	return err
+}
+
+// drain polls until every socket is gone; what is delivered meanwhile is nobody's and goes back.
+func (r *Ring) drain() error {
+	var batch [32]Completion
+	limit := time.Now().Add(closeLimit)
+	for spins := 0; r.sockets > 0; spins++ {
+		n, err := r.Poll(batch[:])
+		for i := range batch[:n] {
+			_ = batch[i].Packet.Release()
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 && spins > 64 {
+			if time.Now().After(limit) {
+				return fmt.Errorf("ring: close: %d sockets still held by the kernel after %v", r.sockets, closeLimit)
+			}
+			if err := r.Wait(10 * time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

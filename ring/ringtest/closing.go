@@ -1,0 +1,243 @@
+package ringtest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+func closeSendsFin(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.silent(time.Millisecond) // the receive is armed
+	w.NoError(s.Close())
+	w.event(s, ring.EventClosed, nil)
+	w.NoError(peer.SetReadDeadline(time.Now().Add(patience)))
+	_, err := peer.Read(make([]byte, 1))
+	w.ErrorIs(err, io.EOF)
+
+	// A closed listener gives its port back at once.
+	l := w.listen()
+	a := l.LocalAddr()
+	w.silent(time.Millisecond)
+	w.closed(l)
+	again := w.socket(ring.Stream, a)
+	w.NoError(again.Bind(a))
+	w.NoError(again.Listen(1))
+	_, err = net.DialTimeout("tcp", a.String(), time.Second)
+	w.NoError(err)
+}
+
+func dataBeforeClose(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	for range 20 {
+		s, peer := w.pair()
+		w.write(peer, []byte("unread")) // would make close(2) reset the connection
+		_, err := s.Send([]byte("parting words"))
+		w.NoError(err)
+		time.Sleep(200 * time.Microsecond)
+		w.NoError(s.Close())
+		w.event(s, ring.EventClosed, nil)
+		got, err := io.ReadAll(peer)
+		w.NoError(err)
+		w.Equal("parting words", string(got))
+	}
+}
+
+func closedLast(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.write(peer, []byte("x"))
+	w.NoError(peer.Close())
+	time.Sleep(time.Millisecond)
+	s.SetUserData(99)
+	w.NoError(s.Close())
+	c := w.event(s, ring.EventClosed, nil)
+	w.Equal(uint64(99), c.UserData)
+	w.silent(10 * time.Millisecond)
+
+	// Also in the turn that announced it, and on a socket that never had a ring.
+	l := w.listen()
+	w.dial(l)
+	c = w.accept(l)
+	w.NoError(c.Socket.Close())
+	w.event(c.Socket, ring.EventClosed, nil)
+	n := w.socket(ring.Stream, loopback)
+	w.NoError(n.Close())
+	w.ErrorIs(n.Close(), ring.ErrClosed)
+}
+
+func abortResets(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.NoError(s.Abort())
+	w.event(s, ring.EventClosed, nil)
+	_, err := peer.Read(make([]byte, 1))
+	w.ErrorIs(err, unix.ECONNRESET)
+	w.ErrorIs(s.Abort(), ring.ErrClosed)
+
+	s, peer = w.pair()
+	w.NoError(s.SetLinger(0))
+	w.NoError(s.Close())
+	w.event(s, ring.EventClosed, nil)
+	_, err = peer.Read(make([]byte, 1))
+	w.ErrorIs(err, unix.ECONNRESET)
+
+	// A connection that was never established is dropped too.
+	c := w.socket(ring.Stream, loopback)
+	w.NoError(c.Connect(blackHole(t)))
+	w.NoError(c.Abort())
+	w.event(c, ring.EventClosed, nil)
+}
+
+func lingers(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.NoError(s.SetLinger(patience))
+	_, err := s.Send([]byte("bye"))
+	w.NoError(err)
+	w.NoError(s.Close())
+	w.silent(20 * time.Millisecond)
+	w.write(peer, []byte("not quite")) // read and thrown away
+	got, err := io.ReadAll(peer)
+	w.NoError(err)
+	w.Equal("bye", string(got))
+	w.silent(5 * time.Millisecond)
+	w.NoError(peer.Close())
+	w.event(s, ring.EventClosed, nil)
+
+	// A peer that never closes is given up.
+	s, _ = w.pair()
+	w.NoError(s.SetLinger(20 * time.Millisecond))
+	w.NoError(s.Close())
+	w.event(s, ring.EventClosed, nil)
+}
+
+func halfClose(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	_, err := s.Send([]byte("all I have"))
+	w.NoError(err)
+	w.NoError(s.CloseWrite())
+	_, err = s.Send([]byte("more"))
+	w.ErrorIs(err, unix.EPIPE)
+	got, err := io.ReadAll(peer)
+	w.NoError(err)
+	w.Equal("all I have", string(got))
+	w.write(peer, []byte("thanks"))
+	w.Equal("thanks", string(w.read(s, 6)))
+	w.NoError(peer.Close())
+	w.event(s, ring.EventIn|ring.EventRdHup, nil)
+	w.silent(10 * time.Millisecond) // both directions are shut in good order: that is no error
+	w.closed(s)
+	w.Error(w.udp(loopback).CloseWrite())
+}
+
+func suspendResume(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.write(peer, []byte("a"))
+	w.Equal("a", string(w.read(s, 1)))
+	w.NoError(s.Suspend())
+	w.NoError(s.Suspend())
+	w.write(peer, []byte("b"))
+	w.NoError(peer.CloseWrite())
+	w.silent(20 * time.Millisecond)
+	w.NoError(s.Resume())
+	w.Equal("b", string(w.read(s, 1)))
+	w.event(s, ring.EventIn|ring.EventRdHup, nil)
+
+	// In the very batch in which data may already be on its way.
+	s, peer = w.pair()
+	for i := range 50 {
+		w.write(peer, []byte{byte(i)})
+		w.NoError(s.Suspend())
+		for range 3 {
+			w.poll()
+		}
+		w.Empty(w.kept)
+		w.NoError(s.Resume())
+		w.Equal([]byte{byte(i)}, w.read(s, 1))
+	}
+
+	// A suspended listener accepts nobody; resumed it accepts who waited.
+	l := w.listen()
+	w.NoError(l.Suspend())
+	w.dial(l)
+	w.silent(10 * time.Millisecond)
+	w.NoError(l.Resume())
+	w.accept(l)
+}
+
+func suspendedFails(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.NoError(s.SetUserTimeout(300 * time.Millisecond))
+	w.NoError(s.Suspend())
+	deaf(t, peer)
+	_, err := s.Send([]byte("x"))
+	w.NoError(err)
+	w.event(s, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
+}
+
+func deadlines(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	begin := time.Now()
+	w.NoError(s.SetReadDeadline(begin.Add(30 * time.Millisecond)))
+	w.NoError(s.SetWriteDeadline(begin.Add(60 * time.Millisecond)))
+	w.event(s, ring.EventIn, ring.ErrDeadline)
+	w.GreaterOrEqual(time.Since(begin), 30*time.Millisecond)
+	w.event(s, ring.EventOut, ring.ErrDeadline)
+	w.GreaterOrEqual(time.Since(begin), 60*time.Millisecond)
+	w.write(peer, []byte("alive"))
+	w.Equal("alive", string(w.read(s, 5)))
+
+	w.NoError(s.SetReadDeadline(time.Now().Add(20 * time.Millisecond)))
+	w.NoError(s.SetReadDeadline(time.Now().Add(time.Hour))) // moved
+	w.NoError(s.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)))
+	w.NoError(s.SetWriteDeadline(time.Time{})) // taken back
+	w.silent(40 * time.Millisecond)
+	w.NoError(s.SetReadDeadline(time.Now().Add(-time.Second))) // past: at once
+	w.event(s, ring.EventIn, ring.ErrDeadline)
+	w.closed(s)
+	w.ErrorIs(s.SetReadDeadline(time.Now()), ring.ErrClosed)
+	w.True(errors.Is(ring.ErrDeadline, os.ErrDeadlineExceeded))
+}
+
+func closeAll(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.listen()
+	u := w.udp(loopback)
+	up := w.udpPeer(u.LocalAddr())
+	for range 20 {
+		peer := w.dial(l)
+		w.write(peer, []byte("unread"))
+		w.write(up, []byte("unread"))
+	}
+	first := w.accept(l)
+	w.release(first)
+	s := first.Socket
+	c := w.socket(ring.Stream, loopback)
+	w.NoError(c.Connect(blackHole(t)))
+	held := w.next("a packet", func(c *ring.Completion) bool { return c.Events.Has(ring.EventPacket) })
+	r := l.Ring()
+	w.NoError(r.Close())
+	w.ErrorIs(r.Close(), ring.ErrClosed)
+	_, err := r.Poll(make([]ring.Completion, 1))
+	w.ErrorIs(err, ring.ErrClosed)
+	_, err = r.Arm()
+	w.ErrorIs(err, ring.ErrClosed)
+	w.ErrorIs(r.Post(func() {}), ring.ErrClosed)
+	r.Wake() // harmless
+	_, err = s.Send([]byte("x"))
+	w.ErrorIs(err, ring.ErrClosed)
+	w.NoError(held.Packet.Release())
+}

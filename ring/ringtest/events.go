@@ -1,0 +1,374 @@
+package ringtest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+func capabilities(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	r := w.listen().Ring()
+	w.Equal(b.Caps.String(), r.Caps().String())
+	for _, c := range ring.AllCaps() {
+		why := r.Why(c)
+		if b.Caps.Has(c) {
+			w.Empty(why.Code, "%v is there and has a reason not to be", c)
+		} else {
+			w.NotEmpty(why.Code, "%v is missing without a reason", c)
+			w.NotEmpty(why.Text, "%v is missing without a sentence", c)
+		}
+	}
+	s, peer := w.pair()
+	defer peer.Close()
+	err := s.SetOutPerAck(true)
+	if b.Caps.Has(ring.CapOutPerAck) {
+		w.NoError(err)
+	} else {
+		w.ErrorIs(err, ring.ErrNotSupported)
+		w.ErrorContains(err, r.Why(ring.CapOutPerAck).Text)
+	}
+	w.Equal(b.Name, s.Path().Kind)
+	w.Equal(b.Name, r.Kind())
+}
+
+func datagram(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s := w.udp(loopback, ring.Config{PacketInfo: true})
+	peer := w.udpPeer(s.LocalAddr())
+	w.write(peer, []byte("hello"))
+	c := w.event(s, ring.EventPacket, nil)
+	w.Equal("hello", string(c.Packet.Bytes()))
+	w.Equal(1, c.Packet.NumBuffers())
+	w.Equal(5, c.Packet.Len())
+	w.Equal(peer.LocalAddr().(*net.UDPAddr).AddrPort(), c.Source)
+	w.Equal(s.LocalAddr(), c.Destination)
+	w.NotZero(c.IfIndex)
+	w.Equal(uint64(s.ID()), c.UserData)
+	w.Nil(c.Listener)
+	w.Zero(c.Token)
+	w.True(c.Time.IsZero())
+	w.NoError(c.Packet.Release())
+
+	n, err := s.SendTo([]byte("back"), c.Source)
+	w.NoError(err)
+	w.Equal(4, n)
+	got := make([]byte, 16)
+	n, err = peer.Read(got)
+	w.NoError(err)
+	w.Equal("back", string(got[:n]))
+
+	// The wildcard address: only the kernel knows where the datagram was sent to.
+	any := w.udp(netip.MustParseAddrPort("0.0.0.0:0"))
+	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.77"), any.LocalAddr().Port())
+	w.write(w.udpPeer(to), []byte("x"))
+	c = w.event(any, ring.EventPacket, nil)
+	w.Equal(to, c.Destination)
+	w.NotZero(c.IfIndex)
+	w.NoError(c.Packet.Release())
+}
+
+func datagram6(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, err := w.set.NewSocket(ring.Datagram, true, ring.Config{})
+	w.NoError(err)
+	if err := s.Bind(netip.MustParseAddrPort("[::]:0")); err != nil {
+		w.NoError(s.Abort())
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	to6 := netip.AddrPortFrom(netip.IPv6Loopback(), s.LocalAddr().Port())
+	c6, err := net.DialUDP("udp6", nil, net.UDPAddrFromAddrPort(to6))
+	w.NoError(err)
+	defer c6.Close()
+	w.write(c6, []byte("six"))
+	c := w.event(s, ring.EventPacket, nil)
+	w.Equal(to6, c.Destination)
+	w.Equal(c6.LocalAddr().(*net.UDPAddr).AddrPort(), c.Source)
+	w.NoError(c.Packet.Release())
+
+	// A dual-stack socket reports IPv4 peers as IPv4.
+	to4 := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), s.LocalAddr().Port())
+	c4 := w.udpPeer(to4)
+	w.write(c4, []byte("four"))
+	c = w.event(s, ring.EventPacket, nil)
+	w.Equal(c4.LocalAddr().(*net.UDPAddr).AddrPort(), c.Source)
+	w.NoError(c.Packet.Release())
+	_, err = s.SendTo([]byte("to four"), c.Source)
+	w.NoError(err)
+	got := make([]byte, 16)
+	n, err := c4.Read(got)
+	w.NoError(err)
+	w.Equal("to four", string(got[:n]))
+}
+
+func streamData(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.write(peer, []byte("hello"))
+	c := w.event(s, ring.EventPacket, nil)
+	w.Equal("hello", string(c.Packet.Bytes()))
+	w.Equal(peer.LocalAddr().(*net.TCPAddr).AddrPort(), c.Source)
+	w.Equal(peer.RemoteAddr().(*net.TCPAddr).AddrPort(), c.Destination)
+	w.NoError(c.Packet.Release())
+	n, err := s.Send([]byte("back"))
+	w.NoError(err)
+	w.Equal(4, n)
+	got := make([]byte, 4)
+	_, err = io.ReadFull(peer, got)
+	w.NoError(err)
+	w.Equal("back", string(got))
+
+	// Much data, through large and small buffers, arrives whole and in order.
+	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<15)
+	go func() { _, _ = peer.Write(want) }()
+	w.True(bytes.Equal(want, w.read(s, len(want))))
+}
+
+func newConnection(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.listen()
+	peer := w.dial(l)
+	c := w.accept(l)
+	w.Equal(ring.EventNewConnection, c.Events)
+	w.Equal(l, c.Listener)
+	w.Equal(peer.LocalAddr().(*net.TCPAddr).AddrPort(), c.Source)
+	w.Equal(l.LocalAddr(), c.Destination)
+	w.Equal(uint64(c.Socket.ID()), c.UserData)
+	w.True(c.Packet.IsZero())
+	w.NotNil(c.Socket.Ring())
+	w.Equal(c.Source, c.Socket.RemoteAddr())
+
+	// A wildcard listener: the child knows its own address.
+	any := w.socket(ring.Stream, loopback)
+	w.NoError(any.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
+	w.NoError(any.Listen(16))
+	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.5"), any.LocalAddr().Port())
+	conn, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(to))
+	w.NoError(err)
+	defer conn.Close()
+	w.Equal(to, w.accept(any).Socket.LocalAddr())
+}
+
+func newConnectionWithData(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.listen()
+	for range 50 {
+		peer := w.dial(l)
+		w.write(peer, []byte("first"))
+		time.Sleep(time.Millisecond) // both are there before the ring looks
+		c := w.accept(l)
+		s := c.Socket
+		// NEW_CONNECTION may carry the first packet; in the Poll that delivered it nothing else of the socket may come.
+		for i := range w.kept {
+			w.NotEqual(s, w.kept[i].Socket, "more of a connection in the turn that announced it: %s", w.list())
+		}
+		if !c.Events.Has(ring.EventPacket) {
+			c = w.event(s, ring.EventPacket, nil)
+		}
+		w.Equal("first", string(c.Packet.Bytes()))
+		w.NoError(c.Packet.Release())
+		w.closed(s)
+	}
+}
+
+func thousands(t *testing.T, b Backend) {
+	const n = 2000
+	w := newWorld(t, b)
+	w.room = 256
+	l := w.listen()
+	peers := make([]*net.TCPConn, n)
+	byPort := map[uint16]int{}
+	children := make([]*ring.Socket, 0, n)
+	for i := range peers {
+		peers[i] = w.dial(l)
+		byPort[peers[i].LocalAddr().(*net.TCPAddr).AddrPort().Port()] = i
+		if i%100 == 99 {
+			for len(children) <= i {
+				c := w.accept(l)
+				c.Socket.SetUserData(uint64(byPort[c.Source.Port()]))
+				children = append(children, c.Socket)
+			}
+		}
+	}
+	var msg [8]byte
+	for i, p := range peers {
+		binary.LittleEndian.PutUint64(msg[:], uint64(i))
+		w.write(p, msg[:])
+	}
+	for range n {
+		c := w.next("data", func(c *ring.Completion) bool { return c.Events.Has(ring.EventPacket) })
+		w.Equal(c.UserData, binary.LittleEndian.Uint64(c.Packet.Bytes()))
+		w.NoError(c.Packet.Release())
+	}
+	for _, s := range children {
+		w.NoError(s.Close())
+	}
+	for range n {
+		w.next("CLOSED", func(c *ring.Completion) bool { return c.Events == ring.EventClosed })
+	}
+	w.Equal(1, l.Ring().Sockets())
+}
+
+func connectDone(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.connect()
+	w.Equal(peer.RemoteAddr().(*net.TCPAddr).AddrPort(), s.LocalAddr())
+	w.write(peer, []byte("x"))
+	w.Equal("x", string(w.read(s, 1)))
+	w.silent(20 * time.Millisecond)
+}
+
+func connectRefused(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s := w.socket(ring.Stream, loopback)
+	err := s.Connect(freePort(t))
+	w.NoError(err)
+	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup, unix.ECONNREFUSED)
+	w.silent(10 * time.Millisecond)
+	_, err = s.Send([]byte("x"))
+	w.ErrorIs(err, unix.EPIPE)
+	w.closed(s)
+}
+
+func connectTimeout(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	hole := blackHole(t)
+	// By the library's own limit, and by the kernel's (one retransmission of the SYN: about 3 s).
+	ours := w.socket(ring.Stream, loopback)
+	w.NoError(ours.Connect(hole))
+	w.NoError(ours.SetConnectTimeout(50 * time.Millisecond))
+	kernels := w.socket(ring.Stream, loopback)
+	w.NoError(unix.SetsockoptInt(kernels.ID(), unix.IPPROTO_TCP, unix.TCP_SYNCNT, 1))
+	w.NoError(kernels.Connect(hole))
+	w.event(ours, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
+	w.event(kernels, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
+	w.closed(ours)
+	w.closed(kernels)
+}
+
+func fin(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.write(peer, []byte("last words"))
+	w.NoError(peer.CloseWrite())
+	time.Sleep(time.Millisecond)
+	w.Equal("last words", string(w.read(s, 10)))
+	w.event(s, ring.EventIn|ring.EventRdHup, nil)
+	w.silent(10 * time.Millisecond) // once
+	_, err := s.Send([]byte("still heard"))
+	w.NoError(err)
+	w.NoError(s.Close())
+	got, err := io.ReadAll(peer)
+	w.NoError(err)
+	w.Equal("still heard", string(got))
+	w.event(s, ring.EventClosed, nil)
+}
+
+func reset(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.reset(peer)
+	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
+	w.silent(10 * time.Millisecond)
+	w.closed(s)
+}
+
+func resetAfterFin(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.NoError(peer.CloseWrite())
+	w.event(s, ring.EventIn|ring.EventRdHup, nil)
+	w.silent(10 * time.Millisecond)
+	w.reset(peer)
+	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
+	w.silent(10 * time.Millisecond)
+	w.closed(s)
+}
+
+func keepaliveDeath(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.connect()
+	w.NoError(s.SetKeepAlive(time.Second, time.Second, 1))
+	deaf(t, peer)
+	w.event(s, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
+	w.closed(s)
+}
+
+func retransmissionTimeout(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.connect()
+	w.NoError(s.SetUserTimeout(500 * time.Millisecond))
+	deaf(t, peer)
+	_, err := s.Send([]byte("anyone there?"))
+	w.NoError(err)
+	w.event(s, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
+	w.closed(s)
+}
+
+func datagramError(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s := w.socket(ring.Datagram, loopback)
+	gone := freePort(t)
+	w.NoError(s.Connect(gone))
+	_, err := s.Send([]byte("x"))
+	w.NoError(err)
+	w.event(s, ring.EventErr, unix.ECONNREFUSED)
+	// It lives: connected to somebody who is there it works.
+	peer, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	w.NoError(err)
+	defer peer.Close()
+	w.NoError(s.Connect(peer.LocalAddr().(*net.UDPAddr).AddrPort()))
+	_, err = peer.WriteToUDPAddrPort([]byte("here"), s.LocalAddr())
+	w.NoError(err)
+	w.Equal("here", string(w.read(s, 4)))
+}
+
+// freePort is a loopback port that nobody listens on.
+func freePort(t *testing.T) netip.AddrPort {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// blackHole is an address that answers nothing: a listener whose socket filter drops every segment. It is a plain TCP socket,
+// because the listeners of package net are MPTCP ones, which take no filter.
+func blackHole(t *testing.T) netip.AddrPort {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, unix.Listen(fd, 1))
+	dropAll(t, func(f func(uintptr)) error { f(uintptr(fd)); return nil })
+	return sys.SockName(fd)
+}
+
+// deaf makes a kernel connection drop every segment it gets from now on: its peer hears nothing, not even a reset.
+func deaf(t *testing.T, c *net.TCPConn) {
+	raw, err := c.SyscallConn()
+	require.NoError(t, err)
+	dropAll(t, raw.Control)
+}
+
+// dropAll attaches the classic BPF program "return 0" (SO_ATTACH_FILTER): no privilege is needed, no packet passes.
+func dropAll(t *testing.T, control func(func(uintptr)) error) {
+	const bpfRetK = 0x06
+	filter := []unix.SockFilter{{Code: bpfRetK, K: 0}}
+	var err error
+	require.NoError(t, control(func(fd uintptr) {
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+	}))
+	require.NoError(t, err)
+}

@@ -1,0 +1,257 @@
+package ringtest
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
+)
+
+// Fake is a driver as simple as one can be: each Reap asks every socket what it has. It is slow and right, which is what a
+// model is for. Besides, a test can script facts: what is put into Script runs in the next Reap, before anything else.
+type Fake struct {
+	Script  []func(k *ring.Sink)
+	results []fakeResult
+	receive *direct.Receiver
+	sockets []*fakeSocket // by slot
+	bell    sys.EventFD
+	set     *sys.PollSet
+}
+
+// fakeResult is the outcome of a send, to be told in the next Reap.
+type fakeResult struct {
+	socket *ring.Socket
+	sent   ring.Transmission
+	errno  syscall.Errno
+}
+
+type fakeSocket struct {
+	socket   *ring.Socket
+	reading  bool
+	writable bool // a Writable fact was asked for
+	failed   bool
+	current  ring.Transmission
+	sending  bool
+}
+
+// NewFake is the Driver of a Backend.
+func NewFake(c ring.DriverConfig) (ring.Driver, error) {
+	bell, err := sys.NewEventFD()
+	if err != nil {
+		return nil, err
+	}
+	set, err := sys.NewPollSet()
+	if err != nil {
+		return nil, err
+	}
+	if err := set.Add(bell.FD()); err != nil {
+		return nil, err
+	}
+	return &Fake{receive: direct.New(c.Pool), bell: bell, set: set}, nil
+}
+
+// Kind is "fake".
+func (f *Fake) Kind() string { return "fake" }
+
+// Caps is none.
+func (f *Fake) Caps() ring.Caps { return 0 }
+
+// Why is always the same.
+func (f *Fake) Why(c ring.Caps) ring.Reason {
+	return ring.Reason{Code: "fake." + c.String(), Text: "a fake ring has no " + c.String()}
+}
+
+// FD is readable when the bell was rung; a fake ring does not hear packets while it rests, so Arm always answers pending.
+func (f *Fake) FD() int { return f.set.FD() }
+
+// Bind needs nothing.
+func (f *Fake) Bind() error { return nil }
+
+// Reap runs the script, then asks every socket.
+func (f *Fake) Reap(k *ring.Sink) error {
+	for len(f.Script) > 0 && k.Room() > 0 {
+		fact := f.Script[0]
+		f.Script = f.Script[1:]
+		fact(k)
+	}
+	for i := 0; i < len(f.results); i++ { // telling of one may add another
+		r := f.results[i]
+		k.Sent(r.socket, r.sent, r.errno)
+	}
+	f.results = f.results[:0]
+	for slot := 0; slot < len(f.sockets); slot++ {
+		if s := f.sockets[slot]; s != nil && k.Room() > 0 {
+			f.ask(k, slot, s)
+		}
+	}
+	return nil
+}
+
+// alive tells whether s is still what stands in the slot: a sink call may have closed it.
+func (f *Fake) alive(slot int, s *fakeSocket) bool { return f.sockets[slot] == s }
+
+func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
+	h := s.socket.Handle()
+	poll := []unix.PollFd{{Fd: int32(h.FD), Events: unix.POLLIN | unix.POLLOUT}}
+	if n, err := unix.Poll(poll, 0); err != nil || n == 0 {
+		return
+	}
+	is := poll[0].Revents
+	if s.writable && is&(unix.POLLOUT|unix.POLLERR|unix.POLLHUP) != 0 {
+		s.writable = false
+		k.Writable(s.socket)
+	}
+	if f.alive(slot, s) {
+		f.send(slot, s)
+	}
+	for i := 0; i < 4 && f.alive(slot, s) && s.reading && k.Room() > 0; i++ {
+		switch h.Kind {
+		case ring.Listener:
+			f.accept(k, s)
+		case ring.Datagram:
+			if f.receive.Datagram(k, s.socket) != direct.Took {
+				return
+			}
+		case ring.Stream:
+			switch o := f.receive.Stream(k, s.socket); o {
+			case direct.Ended:
+				return
+			case direct.Took, direct.Last:
+			default:
+				return
+			}
+		}
+	}
+	if f.alive(slot, s) && !s.reading && !s.failed && h.Kind == ring.Stream && is&unix.POLLERR != 0 {
+		if e := sys.SocketError(h.FD); e != 0 {
+			s.failed = true
+			k.Failed(s.socket, e)
+		}
+	}
+}
+
+func (f *Fake) accept(k *ring.Sink, s *fakeSocket) {
+	fd, peer, e := sys.Accept(s.socket.Handle().FD)
+	switch e {
+	case 0:
+		k.Accepted(s.socket, fd, peer)
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		k.AcceptFailed(s.socket, e)
+	}
+}
+
+func (f *Fake) send(slot int, s *fakeSocket) {
+	for f.alive(slot, s) {
+		if !s.sending {
+			if s.current, s.sending = s.socket.TakeTransmission(); !s.sending {
+				return
+			}
+		}
+		t := &s.current
+		var n int
+		var e syscall.Errno
+		if t.To.IsValid() {
+			var a sys.Sockaddr
+			if a.Set(t.To, sys.Family(t.To.Addr())) != nil {
+				e = unix.EAFNOSUPPORT
+			} else {
+				n, e = sys.SendTo(s.socket.Handle().FD, t.Packet.Bytes(), &a)
+			}
+		} else {
+			n, e = sys.Send(s.socket.Handle().FD, t.Packet.Bytes(), 0)
+		}
+		if e == unix.EAGAIN {
+			return
+		}
+		if e == 0 && n < t.Packet.Len() {
+			if t.Packet.Pull(n) != nil {
+				e = unix.EIO
+			} else {
+				continue
+			}
+		}
+		s.sending = false
+		f.sent(s.socket, *t, e)
+	}
+}
+
+// Flush has nothing to start.
+func (f *Fake) Flush() error { return nil }
+
+// Arm always tells that something may be pending.
+func (f *Fake) Arm(clock.Time, clock.Time) (bool, error) { return true, nil }
+
+// Disarm silences the bell.
+func (f *Fake) Disarm() { f.bell.Drain() }
+
+// Wait naps: the fake ring finds out by asking again.
+func (f *Fake) Wait(limit time.Duration) error {
+	const nap = 100 * time.Microsecond
+	if limit < 0 || limit > nap {
+		limit = nap
+	}
+	time.Sleep(limit)
+	f.bell.Drain()
+	return nil
+}
+
+// Wake rings the bell.
+func (f *Fake) Wake() { f.bell.Ring() }
+
+// Attach makes a place for the socket.
+func (f *Fake) Attach(s *ring.Socket) error {
+	slot := int(s.Handle().Slot)
+	for len(f.sockets) <= slot {
+		f.sockets = append(f.sockets, nil)
+	}
+	f.sockets[slot] = &fakeSocket{socket: s}
+	return nil
+}
+
+func (f *Fake) of(s *ring.Socket) *fakeSocket { return f.sockets[s.Handle().Slot] }
+
+// Receive starts or stops asking.
+func (f *Fake) Receive(s *ring.Socket, on bool) error {
+	f.of(s).reading = on
+	return nil
+}
+
+// NotifyWritable is remembered.
+func (f *Fake) NotifyWritable(s *ring.Socket) error {
+	f.of(s).writable = true
+	return nil
+}
+
+// Transmit sends at once; the next Reap tells of it.
+func (f *Fake) Transmit(s *ring.Socket) error {
+	f.send(int(s.Handle().Slot), f.of(s))
+	return nil
+}
+
+func (f *Fake) sent(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
+	f.results = append(f.results, fakeResult{s, t, e})
+}
+
+// Detach forgets the socket at once. What it was sending is given back in the next Reap.
+func (f *Fake) Detach(s *ring.Socket) bool {
+	fs := f.of(s)
+	f.sockets[s.Handle().Slot] = nil
+	if fs.sending {
+		f.sent(s, fs.current, unix.ECANCELED)
+	}
+	return true
+}
+
+// Close gives the descriptors back.
+func (f *Fake) Close() error {
+	f.receive.Close()
+	if err := f.set.Close(); err != nil {
+		return err
+	}
+	return f.bell.Close()
+}

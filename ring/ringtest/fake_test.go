@@ -1,0 +1,7 @@
+package ringtest
+
+import "testing"
+
+func TestContractOverTheFakeDriver(t *testing.T) {
+	Run(t, Backend{Name: "fake", Driver: NewFake})
+}

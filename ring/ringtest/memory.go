@@ -1,0 +1,176 @@
+package ringtest
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+func smallPool(l *buffers.Layout, _ *ring.SetConfig) { l.SmallCount, l.LargeCount = 64, 8 }
+
+func exhaustion(t *testing.T, b Backend) {
+	w := newWorld(t, b, smallPool)
+	u := w.udp(loopback, ring.Config{LargestDatagram: 2048})
+	w.NoError(u.SetReceiveBuffer(1 << 20))
+	peer := w.udpPeer(u.LocalAddr())
+	const n = 300 // many more than there are buffers; the kernel's queue holds the rest
+	for i := range n {
+		w.write(peer, binary.LittleEndian.AppendUint32(nil, uint32(i)))
+	}
+	var held []ring.Completion
+	for range 200 {
+		w.poll()
+		time.Sleep(50 * time.Microsecond)
+	}
+	held, w.kept = w.kept, nil
+	w.NotEmpty(held)
+	w.Less(len(held), 65)
+	w.silent(5 * time.Millisecond) // nothing moves while nothing is released
+	for i := 0; i < n; {
+		for j := range held {
+			w.Equal(uint32(i), binary.LittleEndian.Uint32(held[j].Packet.Bytes()), "lost or out of order")
+			w.NoError(held[j].Packet.Release())
+			i++
+		}
+		held = held[:0]
+		for end := time.Now().Add(patience); len(w.kept) == 0 && i < n; w.poll() {
+			w.True(time.Now().Before(end), "%d of %d after the buffers came back; %+v %v", i, n, u.Ring().Stats(), w.pool.Ledger())
+		}
+		held, w.kept = w.kept, held
+	}
+	drops, err := u.Drops()
+	w.NoError(err)
+	w.Zero(drops)
+}
+
+func oneHolder(t *testing.T, b Backend) {
+	w := newWorld(t, b, smallPool)
+	greedy := w.udp(loopback, ring.Config{LargestDatagram: 2048})
+	modest := w.udp(loopback, ring.Config{LargestDatagram: 2048})
+	w.NoError(greedy.SetReceiveBuffer(1 << 20))
+	gp, mp := w.udpPeer(greedy.LocalAddr()), w.udpPeer(modest.LocalAddr())
+	var held []ring.Completion
+	for i := range 500 {
+		w.write(gp, []byte("hoard"))
+		if w.poll(); len(w.kept) > 0 {
+			held = append(held, w.kept...)
+			w.kept = nil
+		}
+		if i%10 == 0 {
+			w.write(mp, []byte("pass"))
+			c := w.next("the modest socket's packet", func(c *ring.Completion) bool { return c.Socket == modest })
+			w.NoError(c.Packet.Release())
+		}
+	}
+	w.Less(len(held), 64)
+	w.Greater(greedy.Held(), 0)
+	for _, c := range held {
+		w.NoError(c.Packet.Release())
+	}
+	for i := range w.kept {
+		w.NoError(w.kept[i].Packet.Release())
+	}
+	w.kept = nil
+}
+
+func budget(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	stride := w.pool.Layout().Stride(buffers.Small)
+	u := w.udp(loopback, ring.Config{LargestDatagram: 2048, Budget: 8 * stride})
+	peer := w.udpPeer(u.LocalAddr())
+	w.NoError(u.SetReceiveBuffer(1 << 20))
+	const n = 100
+	for range n {
+		w.write(peer, []byte("x"))
+	}
+	for range 100 {
+		w.poll()
+		time.Sleep(20 * time.Microsecond)
+	}
+	w.GreaterOrEqual(len(w.kept), 8)
+	w.NotZero(u.Ring().Stats().BudgetStops)
+	first := len(w.kept)
+	w.silentExcept(first, 5*time.Millisecond)
+	for got := 0; got < n; got++ {
+		c := w.event(u, ring.EventPacket, nil)
+		w.NoError(c.Packet.Release())
+	}
+	w.Zero(u.Held())
+}
+
+// silentExcept polls for a while during which nothing may be added to what was delivered.
+func (w *world) silentExcept(n int, d time.Duration) {
+	w.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		w.poll()
+		w.Len(w.kept, n)
+	}
+}
+
+func releaseElsewhere(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback, ring.Config{LargestDatagram: 2048})
+	peer := w.udpPeer(u.LocalAddr())
+	const n = 2000
+	lent := make(chan buffers.Lent, n)
+	var bad, sum uint64
+	var wg sync.WaitGroup
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		for l := range lent {
+			sum += uint64(binary.LittleEndian.Uint32(l.Bytes()))
+			if l.Release() != nil || l.Release() == nil { // the second is one too many
+				bad++
+			}
+		}
+	}()
+	want := uint64(0)
+	for i := range n {
+		w.write(peer, binary.LittleEndian.AppendUint32(nil, uint32(i)))
+		want += uint64(i)
+		c := w.event(u, ring.EventPacket, nil)
+		l, err := c.Packet.Lend()
+		w.NoError(err)
+		w.Error(c.Packet.Release(), "a lent packet is the borrower's")
+		lent <- l
+	}
+	close(lent)
+	wg.Wait()
+	w.Zero(bad)
+	w.Equal(want, sum)
+}
+
+func doubleRelease(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback)
+	w.write(w.udpPeer(u.LocalAddr()), []byte("x"))
+	c := w.event(u, ring.EventPacket, nil)
+	w.NoError(c.Packet.Retain())
+	w.NoError(c.Packet.Release())
+	w.Equal("x", string(c.Packet.Bytes()))
+	w.NoError(c.Packet.Release())
+	w.ErrorIs(c.Packet.Release(), buffers.ErrStale)
+	w.Nil(c.Packet.Bytes())
+	w.NotZero(w.pool.Stats().StaleReleases)
+}
+
+func closeWithHeld(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	w.write(peer, []byte("kept"))
+	c := w.event(s, ring.EventPacket, nil)
+	w.write(peer, []byte("never seen"))
+	time.Sleep(time.Millisecond)
+	w.closed(s)
+	w.Equal("kept", string(c.Packet.Bytes()))
+	w.NoError(c.Packet.Release())
+	w.ErrorIs(s.Close(), ring.ErrClosed)
+	w.ErrorIs(s.Suspend(), ring.ErrClosed)
+	_, err := s.Send([]byte("x"))
+	w.ErrorIs(err, ring.ErrClosed)
+}

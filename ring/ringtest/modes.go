@@ -1,0 +1,201 @@
+package ringtest
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+func hookVerdicts(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.socket(ring.Datagram, loopback)
+	var held []buffers.Packet
+	var seen []string
+	w.NoError(u.SetHook(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
+		w.Equal(u, s)
+		w.Equal(u, c.Socket)
+		w.Equal(ring.EventPacket, c.Events)
+		w.True(c.Source.IsValid())
+		data := string(c.Packet.Bytes())
+		seen = append(seen, data)
+		switch data {
+		case "drop":
+			return ring.Drop
+		case "hold":
+			held = append(held, c.Packet)
+			return ring.Hold
+		}
+		return ring.Keep
+	}))
+	w.NoError(u.Bind(loopback))
+	peer := w.udpPeer(u.LocalAddr())
+	for _, m := range []string{"drop", "keep", "hold", "drop", "keep too"} {
+		w.write(peer, []byte(m))
+	}
+	w.Equal("keep", string(w.read(u, 4)))
+	w.Equal("keep too", string(w.read(u, 8)))
+	w.Equal([]string{"drop", "keep", "hold", "drop", "keep too"}, seen)
+	w.Len(held, 1)
+	w.Equal("hold", string(held[0].Bytes()))
+	w.NoError(held[0].Release())
+	st := u.Ring().Stats()
+	w.Equal(uint64(2), st.HookDrops)
+	w.Equal(uint64(1), st.HookHolds)
+
+	// Accepted sockets have their listener's hook, for early data's sake.
+	l := w.socket(ring.Stream, loopback)
+	count := 0
+	w.NoError(l.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { count++; return ring.Keep }))
+	w.NoError(l.Bind(loopback))
+	w.NoError(l.Listen(0))
+	w.write(w.dial(l), []byte("early"))
+	c := w.accept(l)
+	w.release(c)
+	if !c.Events.Has(ring.EventPacket) {
+		w.read(c.Socket, 5)
+	}
+	w.Equal(1, count)
+}
+
+func queueMode(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.socket(ring.Stream, loopback)
+	w.NoError(l.SetHook(ring.Queue, nil))
+	w.NoError(l.Bind(loopback))
+	w.NoError(l.Listen(0))
+	peer := w.dial(l)
+	s := w.accept(l).Socket
+	into := make([]ring.Completion, 4)
+	_, err := s.Receive(into)
+	w.ErrorIs(err, ring.ErrWouldBlock)
+	w.write(peer, []byte("one"))
+	c := w.event(s, ring.EventIn, nil)
+	w.True(c.Packet.IsZero())
+	n, err := s.Receive(into)
+	w.NoError(err)
+	w.Equal(1, n)
+	w.Equal("one", string(into[0].Packet.Bytes()))
+	w.Equal(s, into[0].Socket)
+	w.NoError(into[0].Packet.Release())
+
+	w.write(peer, []byte("two"))
+	w.NoError(peer.CloseWrite())
+	got, fin := "", false
+	for !fin {
+		c := w.of(s)
+		w.False(c.Events.Has(ring.EventPacket))
+		fin = fin || c.Events.Has(ring.EventRdHup)
+	}
+	for {
+		n, err := s.Receive(into)
+		if err != nil {
+			w.ErrorIs(err, io.EOF)
+			break
+		}
+		for _, c := range into[:n] {
+			got += string(c.Packet.Bytes())
+			w.NoError(c.Packet.Release())
+		}
+	}
+	w.Equal("two", got)
+
+	peer2 := w.dial(l)
+	s2 := w.accept(l).Socket
+	w.write(peer2, []byte("never read"))
+	w.event(s2, ring.EventIn, nil)
+	w.reset(peer2)
+	w.next("the reset", func(c *ring.Completion) bool { return c.Socket == s2 && c.Events.Has(ring.EventHup) })
+	n, err = s2.Receive(into)
+	w.NoError(err)
+	w.NoError(into[0].Packet.Release())
+	w.Equal(1, n)
+	_, err = s2.Receive(into)
+	w.ErrorIs(err, unix.ECONNRESET)
+	_, err = s2.Receive(nil)
+	w.Error(err)
+
+	// What waits on the socket counts against its budget, and goes back when it is closed.
+	u := w.socket(ring.Datagram, loopback, ring.Config{LargestDatagram: 2048, Budget: 4 * w.pool.Layout().Stride(buffers.Small)})
+	w.NoError(u.SetHook(ring.Queue, nil))
+	w.NoError(u.Bind(loopback))
+	up := w.udpPeer(u.LocalAddr())
+	for range 20 {
+		w.write(up, []byte("x"))
+	}
+	w.event(u, ring.EventIn, nil)
+	for range 50 {
+		w.poll()
+	}
+	w.NotZero(u.Ring().Stats().BudgetStops)
+	w.kept = nil
+	w.closed(u)
+	w.Zero(u.Held())
+}
+
+func callbackMode(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.socket(ring.Datagram, loopback)
+	seen := 0
+	w.NoError(u.SetHook(ring.Callback, func(_ *ring.Socket, c *ring.Completion) ring.Verdict {
+		seen++
+		if string(c.Packet.Bytes()) == "drop" {
+			return ring.Drop
+		}
+		return ring.Keep
+	}))
+	w.NoError(u.Bind(loopback))
+	peer := w.udpPeer(u.LocalAddr())
+	w.write(peer, []byte("drop"))
+	for seen == 0 {
+		w.poll()
+	}
+	w.silent(5 * time.Millisecond) // a dropped packet makes nothing ready (VMA raises EPOLLIN for held ones)
+	w.write(peer, []byte("keep"))
+	w.event(u, ring.EventIn, nil)
+	into := make([]ring.Completion, 4)
+	n, err := u.Receive(into)
+	w.NoError(err)
+	w.Equal(1, n)
+	w.Equal("keep", string(into[0].Packet.Bytes()))
+	w.Equal(peer.LocalAddr().String(), into[0].Source.String())
+	w.NoError(into[0].Packet.Release())
+}
+
+func modesDoNotMix(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback)
+	_, err := u.Receive(make([]ring.Completion, 1))
+	w.ErrorIs(err, ring.ErrMode)
+	w.ErrorIs(u.SetHook(ring.Queue, nil), ring.ErrMode, "the socket receives already")
+	keep := func(*ring.Socket, *ring.Completion) ring.Verdict { return ring.Keep }
+	w.NoError(u.SetHook(ring.Completions, keep))
+	s := w.socket(ring.Datagram, loopback)
+	w.ErrorContains(s.SetHook(ring.Callback, nil), "callback")
+	w.ErrorContains(s.SetHook(ring.Queue, keep), "queue")
+	w.ErrorContains(s.SetHook(ring.Mode(9), nil), "9")
+	w.NoError(s.Close())
+	w.ErrorIs(s.SetHook(ring.Queue, nil), ring.ErrClosed)
+}
+
+func hookCloses(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.socket(ring.Datagram, loopback)
+	w.NoError(u.SetHook(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
+		w.NoError(s.Close())
+		return ring.Keep
+	}))
+	w.NoError(u.Bind(loopback))
+	peer := w.udpPeer(u.LocalAddr())
+	for i := range 10 {
+		_, _ = fmt.Fprint(peer, i)
+	}
+	c := w.of(u)
+	w.Equal(ring.EventClosed, c.Events)
+	w.silent(5 * time.Millisecond)
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package ringtest
+
+const raceEnabled = false

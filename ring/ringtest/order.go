@@ -1,0 +1,263 @@
+package ringtest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+func sliceOfOne(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	w.room = 1
+	u := w.udp(loopback)
+	up := w.udpPeer(u.LocalAddr())
+	s, peer := w.pair()
+	const n = 100
+	for i := range n {
+		w.write(up, binary.LittleEndian.AppendUint32(nil, uint32(i)))
+	}
+	w.write(peer, []byte("abc"))
+	w.NoError(peer.CloseWrite())
+	for i := range n {
+		c := w.event(u, ring.EventPacket, nil)
+		w.Equal(uint32(i), binary.LittleEndian.Uint32(c.Packet.Bytes()))
+		w.NoError(c.Packet.Release())
+	}
+	w.Equal("abc", string(w.read(s, 3)))
+	w.event(s, ring.EventIn|ring.EventRdHup, nil)
+	w.closed(s)
+}
+
+func userDataLatch(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, peer := w.pair()
+	s.SetUserData(1)
+	w.write(peer, []byte("x"))
+	c := w.event(s, ring.EventPacket, nil)
+	w.Equal(uint64(1), c.UserData)
+	w.NoError(c.Packet.Release())
+
+	// Two packets arrive while reading is suspended in the ring's own queue: what was raised keeps its value, what is raised later has
+	// the new one. The hook that holds a suspended queue makes it deterministic on every ring.
+	u := w.udp(loopback)
+	up := w.udpPeer(u.LocalAddr())
+	u.SetUserData(7)
+	w.room = 1
+	for range 3 {
+		w.write(up, []byte("x"))
+	}
+	c = w.event(u, ring.EventPacket, nil)
+	w.Equal(uint64(7), c.UserData)
+	w.NoError(c.Packet.Release())
+	u.SetUserData(8)
+	last := ring.Completion{}
+	for range 2 {
+		last = w.event(u, ring.EventPacket, nil)
+		w.Contains([]uint64{7, 8}, last.UserData)
+		w.NoError(last.Packet.Release())
+	}
+	w.room = 64
+	w.write(up, []byte("y"))
+	c = w.event(u, ring.EventPacket, nil)
+	w.Equal(uint64(8), c.UserData)
+	w.NoError(c.Packet.Release())
+}
+
+func userDataOnNewConnection(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.listen()
+	for i := range 50 {
+		peer := w.dial(l)
+		c := w.accept(l)
+		w.Equal(uint64(c.Socket.ID()), c.UserData)
+		w.write(peer, []byte("x"))
+		w.NoError(peer.CloseWrite())
+		c.Socket.SetUserData(uint64(1000 + i))
+		w.release(c)
+		for ended := false; !ended; {
+			d := w.of(c.Socket)
+			w.Equal(uint64(1000+i), d.UserData)
+			w.release(d)
+			ended = d.Events.Has(ring.EventRdHup)
+		}
+		w.closed(c.Socket)
+	}
+}
+
+func packetsQueue(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback)
+	peer := w.udpPeer(u.LocalAddr())
+	const n = 200
+	for round := range 5 {
+		w.room = []int{1, 2, 3, 7, 64}[round]
+		for i := range n {
+			w.write(peer, fmt.Appendf(nil, "%d/%d", round, i))
+		}
+		for i := range n {
+			c := w.event(u, ring.EventPacket, nil)
+			w.Equal(fmt.Sprintf("%d/%d", round, i), string(c.Packet.Bytes()))
+			w.NoError(c.Packet.Release())
+		}
+	}
+	// Two of one socket in one batch: two completions, two packets.
+	w.room = 64
+	w.write(peer, []byte("one"))
+	w.write(peer, []byte("two"))
+	time.Sleep(time.Millisecond)
+	one, two := w.event(u, ring.EventPacket, nil), w.event(u, ring.EventPacket, nil)
+	w.Equal("one", string(one.Packet.Bytes()))
+	w.Equal("two", string(two.Packet.Bytes()))
+	w.NoError(one.Packet.Release())
+	w.NoError(two.Packet.Release())
+}
+
+func zeroLength(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback)
+	peer := w.udpPeer(u.LocalAddr())
+	for range 20 {
+		w.write(peer, nil)
+		w.write(peer, []byte("normal"))
+		c := w.event(u, ring.EventPacket, nil)
+		w.Equal(0, c.Packet.Len())
+		w.Equal(peer.LocalAddr().(*net.UDPAddr).AddrPort(), c.Source)
+		w.NoError(c.Packet.Release())
+		c = w.event(u, ring.EventPacket, nil)
+		w.Equal("normal", string(c.Packet.Bytes()))
+		w.NoError(c.Packet.Release())
+	}
+	n, err := u.SendTo(nil, peer.LocalAddr().(*net.UDPAddr).AddrPort())
+	w.NoError(err)
+	w.Zero(n)
+	n, err = peer.Read(make([]byte, 4))
+	w.NoError(err)
+	w.Zero(n)
+}
+
+func largestDatagram(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback)
+	peer := w.udpPeer(u.LocalAddr())
+	w.NoError(peer.SetReadBuffer(1 << 20))
+	big := make([]byte, 65507)
+	for i := range big {
+		big[i] = byte(i * 7)
+	}
+	w.write(peer, big)
+	c := w.event(u, ring.EventPacket, nil)
+	w.Equal(65507, c.Packet.Len())
+	w.True(bytes.Equal(big, c.Packet.Bytes()))
+	w.NoError(c.Packet.Release())
+
+	n, err := u.SendTo(big, c.Source)
+	w.NoError(err)
+	w.Equal(65507, n)
+	got := make([]byte, 1<<16)
+	n, err = peer.Read(got)
+	w.NoError(err)
+	w.True(bytes.Equal(big, got[:n]))
+	_, err = u.SendTo(make([]byte, 65508), c.Source)
+	w.ErrorIs(err, unix.EMSGSIZE)
+}
+
+func truncated(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback, ring.Config{LargestDatagram: 1000}) // small buffers
+	peer := w.udpPeer(u.LocalAddr())
+	w.write(peer, make([]byte, 2048))
+	c := w.event(u, ring.EventPacket, nil)
+	w.Equal(2048, c.Packet.Len()) // more than was asked for is no reason to cut
+	w.NoError(c.Packet.Release())
+	w.write(peer, make([]byte, 9000))
+	c = w.event(u, ring.EventPacket, ring.ErrTruncated)
+	w.GreaterOrEqual(c.Packet.Len(), 2048)
+	w.NoError(c.Packet.Release())
+	w.write(peer, []byte("next"))
+	w.Equal("next", string(w.read(u, 4)))
+	w.Equal(uint64(1), u.Ring().Stats().Truncated)
+}
+
+// group is one of the groups set aside for documentation and tests (RFC 6676).
+func group(n byte) netip.Addr { return netip.AddrFrom4([4]byte{233, 252, 0, n}) }
+
+func (w *world) member(g netip.AddrPort, source netip.Addr) *ring.Socket {
+	w.t.Helper()
+	s := w.socket(ring.Datagram, g)
+	w.NoError(s.SetReuseAddr(true))
+	w.NoError(s.SetMulticastAll(false))
+	if err := s.JoinGroup(g.Addr(), "lo", source); err != nil {
+		w.NoError(s.Abort())
+		w.t.Skipf("no multicast on the loopback interface: %v", err)
+	}
+	w.NoError(s.Bind(g))
+	return s
+}
+
+func (w *world) groupSender() *ring.Socket {
+	w.t.Helper()
+	s := w.udp(loopback)
+	w.NoError(s.SetMulticastInterface("lo"))
+	w.NoError(s.SetMulticastLoop(true))
+	w.NoError(s.SetMulticastTTL(0))
+	return s
+}
+
+func multicast(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	first := w.member(netip.AddrPortFrom(group(1), freePort(t).Port()), netip.Addr{})
+	g := first.LocalAddr()
+	members := []*ring.Socket{first, w.member(g, netip.Addr{}), w.member(g, netip.Addr{})}
+	from := w.groupSender()
+	_, err := from.SendTo([]byte("to all"), g)
+	w.NoError(err)
+	for _, m := range members {
+		c := w.event(m, ring.EventPacket, nil)
+		w.Equal("to all", string(c.Packet.Bytes()))
+		w.Equal(g, c.Destination)
+		w.Equal(from.LocalAddr(), c.Source)
+		w.NotZero(c.IfIndex)
+		w.NoError(c.Packet.Release())
+	}
+	// One that leaves hears no more; the others do.
+	w.NoError(members[0].LeaveGroup(g.Addr(), "lo", netip.Addr{}))
+	_, err = from.SendTo([]byte("again"), g)
+	w.NoError(err)
+	w.Equal("again", string(w.read(members[1], 5)))
+	w.Equal("again", string(w.read(members[2], 5)))
+	w.silent(10 * time.Millisecond)
+}
+
+func sourceSpecific(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	g := netip.AddrPortFrom(group(2), freePort(t).Port())
+	mine := w.member(g, netip.MustParseAddr("127.0.0.1"))
+	other := w.member(g, netip.MustParseAddr("127.0.0.9"))
+	from := w.groupSender()
+	_, err := from.SendTo([]byte("x"), g)
+	w.NoError(err)
+	w.Equal("x", string(w.read(mine, 1)))
+	w.silent(10 * time.Millisecond)
+	w.NotNil(other)
+}
+
+func timestamps(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	for _, c := range []ring.Config{{Timestamps: true}, {Timestamps: true, PacketInfo: true}} {
+		u := w.udp(loopback, c)
+		before := time.Now()
+		w.write(w.udpPeer(u.LocalAddr()), []byte("x"))
+		d := w.event(u, ring.EventPacket, nil)
+		w.Equal(ring.StampSoftware, d.Time.Source)
+		w.WithinRange(d.Time.Time(), before.Add(-time.Millisecond), time.Now().Add(time.Millisecond))
+		w.NoError(d.Packet.Release())
+	}
+}

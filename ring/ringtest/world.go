@@ -1,0 +1,273 @@
+package ringtest
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Backend is a kind of ring under test.
+type Backend struct {
+	Name   string
+	Driver func(ring.DriverConfig) (ring.Driver, error)
+	Caps   ring.Caps // what it must be able to do, and nothing else
+}
+
+var loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+// patience is how long a case waits for something that must happen.
+const patience = 10 * time.Second
+
+// world is the rings of one case and what they delivered.
+type world struct {
+	*require.Assertions
+	t    *testing.T
+	pool *buffers.Pool
+	set  *ring.Set
+	room int               // length of the slice given to Poll
+	kept []ring.Completion // delivered and not asked for yet, in order
+	dst  []ring.Completion
+}
+
+// newWorld makes a set on a pool of its own; at the end of the case all is closed and the ledger must balance.
+func newWorld(t *testing.T, b Backend, change ...func(*buffers.Layout, *ring.SetConfig)) *world {
+	t.Helper()
+	layout := buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 32, Headroom: 192}
+	c := ring.SetConfig{Kind: b.Name, Driver: b.Driver}
+	for _, f := range change {
+		f(&layout, &c)
+	}
+	region, err := sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes()})
+	require.NoError(t, err)
+	pool, err := buffers.New(region.Bytes(), layout)
+	require.NoError(t, err)
+	c.Pool = pool
+	set, err := ring.NewSet(c)
+	require.NoError(t, err)
+	w := &world{Assertions: require.New(t), t: t, pool: pool, set: set, room: 64}
+	t.Cleanup(func() {
+		for i := range w.kept {
+			_ = w.kept[i].Packet.Release()
+		}
+		require.NoError(t, set.Close())
+		pool.Reclaim()
+		l := pool.Ledger()
+		require.Equal(t, l.Total, l.Free, "ledger after the case: %v", l)
+		require.NoError(t, pool.Verify())
+		require.NoError(t, region.Close())
+	})
+	return w
+}
+
+// poll polls every ring once and keeps what came.
+func (w *world) poll() int {
+	w.t.Helper()
+	if len(w.dst) != w.room {
+		w.dst = make([]ring.Completion, w.room)
+	}
+	total := 0
+	for _, r := range w.set.Rings() {
+		for i := range w.dst {
+			w.dst[i] = ring.Completion{Token: 0xdead, UserData: 0xdead, IfIndex: 0xdead} // nothing stale may shine through
+		}
+		n, err := r.Poll(w.dst)
+		w.NoError(err)
+		w.kept = append(w.kept, w.dst[:n]...)
+		total += n
+	}
+	return total
+}
+
+// next polls until a completion matches, and takes it.
+func (w *world) next(what string, match func(*ring.Completion) bool) ring.Completion {
+	w.t.Helper()
+	end := time.Now().Add(patience)
+	for {
+		for i := range w.kept {
+			if match(&w.kept[i]) {
+				c := w.kept[i]
+				w.kept = append(w.kept[:i:i], w.kept[i+1:]...)
+				return c
+			}
+		}
+		if time.Now().After(end) {
+			w.FailNow("timed out", "waiting for %s; delivered meanwhile: %s", what, w.list())
+		}
+		if w.poll() == 0 {
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
+}
+
+// of polls until the socket has a completion, and takes it.
+func (w *world) of(s *ring.Socket) ring.Completion {
+	w.t.Helper()
+	return w.next(fmt.Sprintf("socket %d", s.ID()), func(c *ring.Completion) bool { return c.Socket == s })
+}
+
+// event takes the socket's next completion, which must carry exactly these events and this error.
+func (w *world) event(s *ring.Socket, e ring.Event, err error) ring.Completion {
+	w.t.Helper()
+	c := w.of(s)
+	w.Equal(e.String(), c.Events.String(), "err %v", c.Err)
+	if err == nil {
+		w.NoError(c.Err)
+	} else {
+		w.ErrorIs(c.Err, err)
+	}
+	return c
+}
+
+// accept takes the next new connection of the listener.
+func (w *world) accept(l *ring.Socket) ring.Completion {
+	w.t.Helper()
+	return w.next("a new connection", func(c *ring.Completion) bool {
+		return c.Events.Has(ring.EventNewConnection) && c.Listener == l
+	})
+}
+
+// read takes stream data of the socket until n bytes came, and releases the packets.
+func (w *world) read(s *ring.Socket, n int) []byte {
+	w.t.Helper()
+	var data []byte
+	for len(data) < n {
+		c := w.next("data", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(ring.EventPacket) })
+		for piece := range c.Packet.Segments() {
+			data = append(data, piece...)
+		}
+		w.NoError(c.Packet.Release())
+		if c.Events != ring.EventPacket {
+			c.Events &^= ring.EventPacket // what was merged with the packet is left for the case
+			c.Packet = buffers.Packet{}
+			w.kept = append([]ring.Completion{c}, w.kept...)
+		}
+	}
+	return data
+}
+
+// silent polls for a while, during which nothing may be delivered.
+func (w *world) silent(d time.Duration) {
+	w.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		w.poll()
+		w.Empty(w.list())
+	}
+}
+
+// release releases the completion's packet, if it has one.
+func (w *world) release(c ring.Completion) {
+	w.t.Helper()
+	if c.Events.Has(ring.EventPacket) {
+		w.NoError(c.Packet.Release())
+	}
+}
+
+func (w *world) list() string {
+	s := ""
+	for i := range w.kept {
+		c := &w.kept[i]
+		s += fmt.Sprintf("[socket %d %v %d bytes err %v] ", c.Socket.ID(), c.Events, c.Packet.Len(), c.Err)
+	}
+	return s
+}
+
+// closed closes the socket and waits for its last completion.
+func (w *world) closed(s *ring.Socket) {
+	w.t.Helper()
+	w.NoError(s.Close())
+	c := w.next("CLOSED", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(ring.EventClosed) })
+	w.Equal(ring.EventClosed, c.Events)
+}
+
+func (w *world) socket(kind ring.SocketKind, a netip.AddrPort, c ...ring.Config) *ring.Socket {
+	w.t.Helper()
+	var config ring.Config
+	if len(c) > 0 {
+		config = c[0]
+	}
+	s, err := w.set.NewSocket(kind, a.Addr().Is6(), config)
+	w.NoError(err)
+	return s
+}
+
+// listen makes a listener on a loopback port.
+func (w *world) listen(c ...ring.Config) *ring.Socket {
+	w.t.Helper()
+	s := w.socket(ring.Stream, loopback, c...)
+	w.NoError(s.Bind(loopback))
+	w.NoError(s.Listen(0))
+	return s
+}
+
+// udp makes a bound datagram socket.
+func (w *world) udp(a netip.AddrPort, c ...ring.Config) *ring.Socket {
+	w.t.Helper()
+	s := w.socket(ring.Datagram, a, c...)
+	w.NoError(s.Bind(a))
+	return s
+}
+
+// dial connects a kernel client to the listener.
+func (w *world) dial(l *ring.Socket) *net.TCPConn {
+	w.t.Helper()
+	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(l.LocalAddr()))
+	w.NoError(err)
+	w.NoError(c.SetDeadline(time.Now().Add(6 * patience))) // no case may hang
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// pair is a connection: the ring's side, accepted, and the kernel's side.
+func (w *world) pair(c ...ring.Config) (*ring.Socket, *net.TCPConn) {
+	w.t.Helper()
+	l := w.listen(c...)
+	peer := w.dial(l)
+	return w.accept(l).Socket, peer
+}
+
+// server makes a kernel listener and a connection of the ring to it.
+func (w *world) connect() (*ring.Socket, *net.TCPConn) {
+	w.t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	w.NoError(err)
+	defer l.Close()
+	s := w.socket(ring.Stream, loopback)
+	w.NoError(s.Connect(l.Addr().(*net.TCPAddr).AddrPort()))
+	w.event(s, ring.EventOut, nil)
+	peer, err := l.AcceptTCP()
+	w.NoError(err)
+	w.NoError(peer.SetDeadline(time.Now().Add(6 * patience)))
+	w.t.Cleanup(func() { _ = peer.Close() })
+	return s, peer
+}
+
+// udpPeer is a kernel UDP socket connected to the ring's.
+func (w *world) udpPeer(to netip.AddrPort) *net.UDPConn {
+	w.t.Helper()
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	w.NoError(err)
+	w.NoError(c.SetDeadline(time.Now().Add(6 * patience))) // no case may hang
+	w.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (w *world) write(c net.Conn, b []byte) {
+	w.t.Helper()
+	_, err := c.Write(b)
+	w.NoError(err)
+}
+
+// reset closes a kernel connection with a reset.
+func (w *world) reset(c *net.TCPConn) {
+	w.t.Helper()
+	w.NoError(c.SetLinger(0))
+	w.NoError(c.Close())
+}

@@ -1,0 +1,245 @@
+package ring
+
+import (
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Two ways to send. Send, SendTo and SendVector copy into the kernel's queue with a direct system call: for small messages that
+// is the fastest way on every kernel ring (measured: UDP ping-pong 4.18 against 4.33 µs through an SQE). SendPacket hands over
+// a buffer and says when it is free again. Both keep the order on a stream: while a packet waits, Send takes nothing.
+
+// sendQueue is the packets given to SendPacket that are not done.
+type sendQueue struct {
+	waiting   queue // not yet taken by the driver
+	inflight  int   // taken by the driver
+	detaching bool
+}
+
+func (q *sendQueue) queued() bool { return q.waiting.n > 0 }
+func (q *sendQueue) busy() bool   { return q.waiting.n > 0 || q.inflight > 0 }
+
+// Send copies b to the connected peer. On a stream it may take less than all of b, or nothing: then the error is ErrWouldBlock and
+// EventOut follows when there is room. A datagram goes whole or not at all. It does not allocate. Owner only.
+func (s *Socket) Send(b []byte) (int, error) {
+	if s.state != stateOpen || s.shutWrite || s.handle.Kind == Stream && s.sending.busy() {
+		return 0, s.cannotSend("send")
+	}
+	n, e := sys.Send(s.handle.FD, b, 0)
+	return s.tookSend(n, len(b), e, netip.AddrPort{})
+}
+
+// SendTo copies b to an address as one datagram. Datagram sockets only; otherwise as Send.
+func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
+	if s.handle.Kind != Datagram || s.state >= stateDead {
+		return 0, s.cannotSend("send to")
+	}
+	if s.ring == nil {
+		// The first send of an unbound socket binds it to a port of the kernel's choice, and gives it its ring.
+		if err := s.Bind(netip.AddrPortFrom(unspecified(s.family), 0)); err != nil {
+			return 0, err
+		}
+	}
+	a := &s.ring.address
+	if err := a.Set(to, s.family); err != nil {
+		return 0, &OpError{Op: "send to", Addr: to, Err: err}
+	}
+	if to.Port() == 0 {
+		return 0, &OpError{Op: "send to", Addr: to, Err: unix.EINVAL}
+	}
+	n, e := sys.SendTo(s.handle.FD, b, a)
+	return s.tookSend(n, len(b), e, to)
+}
+
+// SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most sys.MaxVector (64)
+// of them, more is an error. Otherwise as Send; to is for datagram sockets and zero on connected ones.
+func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
+	if len(bufs) > sys.MaxVector {
+		return 0, badArgument("send vector", "number of pieces", len(bufs))
+	}
+	if s.ring == nil || s.sending.busy() && s.handle.Kind == Stream || s.state != stateOpen || s.shutWrite {
+		return 0, s.cannotSend("send vector")
+	}
+	total := 0
+	for _, b := range bufs {
+		total += len(b)
+	}
+	var a *sys.Sockaddr
+	if to.IsValid() {
+		a = &s.ring.address
+		if err := a.Set(to, s.family); err != nil {
+			return 0, &OpError{Op: "send vector", Addr: to, Err: err}
+		}
+	}
+	n, e := s.ring.message.Sendv(s.handle.FD, bufs, a)
+	return s.tookSend(n, total, e, to)
+}
+
+// SendPacket hands a packet (one reference to it) over for sending: all of it or, on an error, nothing, and the packet stays the
+// caller's. It goes out at the next Poll or Flush, without being copied where CapZeroCopySend says so. EventSent with the token
+// follows when the buffer is free again: it is back in the pool by then. On a stream packets keep their order. Owner only.
+//
+// The packet must come from the pool of the socket's ring and must have no other reference.
+func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) error {
+	if s.ring == nil || s.state != stateOpen || s.shutWrite {
+		return s.cannotSend("send packet")
+	}
+	if to.IsValid() && s.handle.Kind != Datagram {
+		return badArgument("send packet", "destination", to)
+	}
+	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
+		s.wantOut = true
+		return ErrWouldBlock
+	}
+	taken, err := s.ring.pool.Transmit(p)
+	if err != nil {
+		return &OpError{Op: "send packet", Addr: to, Err: err}
+	}
+	s.sending.waiting.push(&s.ring.slab, record{packet: taken, destination: to, token: token})
+	if s.sending.waiting.n == 1 {
+		s.transmit()
+	}
+	return nil
+}
+
+func (s *Socket) transmit() {
+	if err := s.ring.drv.Transmit(s); err != nil {
+		s.ring.fail(&OpError{Op: "transmit", Err: err})
+	}
+}
+
+// TakeTransmission gives the driver the next packet to send; false when there is none. The driver owns it until Sink.Sent.
+func (s *Socket) TakeTransmission() (Transmission, bool) {
+	q := &s.sending.waiting
+	if q.n == 0 {
+		return Transmission{}, false
+	}
+	rec := s.ring.slab.at(q.head)
+	t := Transmission{Packet: rec.packet, To: rec.destination, Token: rec.token}
+	q.pop(&s.ring.slab)
+	s.sending.inflight++
+	return t, true
+}
+
+// sent takes a transmission back from the driver.
+func (s *Socket) sent(t Transmission, e syscall.Errno) {
+	r := s.ring
+	s.sending.inflight--
+	var err error
+	if e != 0 {
+		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
+		if s.handle.Kind == Stream && s.state == stateOpen && broken(e) {
+			s.broke(normalise(e))
+		}
+	} else {
+		r.stats.SentMessages++
+		r.stats.SentBytes += uint64(t.Packet.Len())
+	}
+	s.finishSend(t, err)
+	switch {
+	case s.state == stateGone:
+		s.finish()
+	case s.state == stateClosing && !s.sending.busy() && !s.sending.detaching:
+		s.flushed()
+	case s.state == stateOpen && !s.sending.busy():
+		if s.shutWrite {
+			s.shutdownWrite()
+		}
+		if s.wantOut {
+			s.wantOut = false
+			s.raise(EventOut, nil)
+		}
+	}
+}
+
+// finishSend queues the EventSent; the buffer goes home first, so that whoever sees the event can have it again.
+func (s *Socket) finishSend(t Transmission, err error) {
+	s.ring.pool.Complete(t.Packet)
+	_ = t.Packet.Release()
+	s.done.push(&s.ring.slab, record{sent: true, token: t.Token, err: err})
+	s.makeReady()
+}
+
+// dropSends gives up what the driver has not taken yet.
+func (s *Socket) dropSends() {
+	for {
+		t, ok := s.TakeTransmission()
+		if !ok {
+			return
+		}
+		s.sending.inflight--
+		s.finishSend(t, ErrClosed)
+	}
+}
+
+// tookSend is the end of every direct send.
+func (s *Socket) tookSend(n, want int, e syscall.Errno, to netip.AddrPort) (int, error) {
+	r := s.ring
+	switch {
+	case e == 0 && n == want:
+		r.stats.SentMessages++
+		r.stats.SentBytes += uint64(n)
+		return n, nil
+	case e == 0 || e == unix.EAGAIN:
+		r.stats.ShortSends++
+		r.stats.SentBytes += uint64(n)
+		if err := s.promiseOut(); err != nil {
+			return n, err
+		}
+		return n, ErrWouldBlock
+	case s.handle.Kind == Stream && broken(e):
+		e = normalise(e)
+		s.broke(e)
+	}
+	return 0, &OpError{Op: "send", Addr: to, Err: e}
+}
+
+// broken tells whether the error of a send is the end of the connection.
+func broken(e syscall.Errno) bool {
+	switch e {
+	case unix.ECONNRESET, unix.EPIPE, unix.ETIMEDOUT, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.ECONNABORTED:
+		return true
+	}
+	return false
+}
+
+// broke notes that a send was told of the connection's end. The kernel tells each error once, so that reading will now see an end
+// of stream after the data that is still there; that end is then reported as the failure it is. A socket that is not reading
+// fails at once.
+func (s *Socket) broke(e syscall.Errno) {
+	if s.broken = e; s.eof || s.stops != 0 {
+		s.failed(e)
+	}
+}
+
+func (s *Socket) promiseOut() error {
+	if s.wantOut {
+		return nil
+	}
+	if err := s.ring.drv.NotifyWritable(s); err != nil {
+		return &OpError{Op: "notify writable", Err: err}
+	}
+	s.wantOut = true
+	return nil
+}
+
+// cannotSend finds out why.
+func (s *Socket) cannotSend(op string) error {
+	switch {
+	case s.state >= stateClosing:
+		return &OpError{Op: op, Err: ErrClosed}
+	case s.shutWrite, s.state == stateNew && s.handle.Kind == Stream, s.state == stateDead:
+		return &OpError{Op: op, Addr: s.remote, Err: unix.EPIPE}
+	case s.state == stateNew && s.handle.Kind == Datagram:
+		return &OpError{Op: op, Err: unix.EDESTADDRREQ}
+	case s.state == stateConnecting, s.state == stateOpen && s.sending.busy():
+		s.wantOut = true
+		return ErrWouldBlock
+	}
+	return stateError(op, s)
+}

@@ -1,0 +1,190 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wheel"
+)
+
+// Set is the rings of one owner: it makes sockets, and a ring for each when one is due. Rings of one set share a buffer pool and
+// are polled by one goroutine; rings of different sets share nothing.
+type Set struct {
+	config     SetConfig
+	rings      []*Ring
+	kind       string
+	reasons    []Reason
+	interfaces map[netip.Addr]int // index of the interface that has the address
+	closed     bool
+	published  atomic.Pointer[[]*Ring]
+}
+
+// SetConfig is what a set is made from.
+type SetConfig struct {
+	Pool   *buffers.Pool
+	Driver func(DriverConfig) (Driver, error) // makes the rings' drivers
+	Kind   string                             // the kind of ring Driver makes, for paths of sockets that have no ring yet
+	// Reasons are the better paths that were not taken for the whole set.
+	Reasons []Reason
+	Logic   Logic // ring allocation logic of sockets that do not ask for one
+	Limit   int   // rings per interface; 0: no limit (VMA_RING_LIMIT_PER_INTERFACE)
+	Entries int   // see DriverConfig
+	Clock   clock.Source
+}
+
+// NewSet makes an empty set.
+func NewSet(c SetConfig) (*Set, error) {
+	switch {
+	case c.Pool == nil:
+		return nil, badArgument("new set", "pool", nil)
+	case c.Driver == nil:
+		return nil, badArgument("new set", "driver", nil)
+	case c.Limit < 0:
+		return nil, badArgument("new set", "ring limit per interface", c.Limit)
+	case c.Entries < 0:
+		return nil, badArgument("new set", "entries", c.Entries)
+	}
+	if err := c.Logic.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Clock == nil {
+		c.Clock = clock.Now
+	}
+	set := &Set{config: c, kind: c.Kind, reasons: slices.Clone(c.Reasons), interfaces: map[netip.Addr]int{}}
+	set.publish()
+	c.Pool.SetReturnHook(set.nudge)
+	return set, nil
+}
+
+// Rings lists the rings as of now; the slice must not be changed. Any goroutine.
+func (set *Set) Rings() []*Ring { return *set.published.Load() }
+
+// NewRing makes a ring that no socket has asked for yet; the first that needs one takes it over. For owners that want nothing
+// left to be made on the path.
+func (set *Set) NewRing() (*Ring, error) { return set.newRing(Key{Logic: set.config.Logic}) }
+
+// Pool is the buffer pool of the set's rings.
+func (set *Set) Pool() *buffers.Pool { return set.config.Pool }
+
+// NewSocket makes a socket: kind Stream or Datagram, for IPv4 or IPv6 addresses. It has no ring yet. The rest of the
+// owner's calls apply: Bind, Listen, Connect.
+func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error) {
+	if set.closed {
+		return nil, &OpError{Op: "socket", Err: ErrClosed}
+	}
+	typ, family := unix.SOCK_STREAM, unix.AF_INET
+	switch kind {
+	case Stream:
+	case Datagram:
+		typ = unix.SOCK_DGRAM
+	default:
+		return nil, badArgument("socket", "kind", kind)
+	}
+	if ipv6 {
+		family = unix.AF_INET6
+	}
+	if err := c.complete(set.config.Pool); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket(family, typ|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, &OpError{Op: "socket", Err: err}
+	}
+	s := &Socket{set: set, family: family, userData: uint64(fd), linger: -1, config: c, stops: stopEnded}
+	s.handle = Handle{FD: fd, Kind: kind, Class: c.streamClass()}
+	if kind == Datagram {
+		s.handle.Class = c.datagramClass(set.config.Pool)
+	}
+	return s, nil
+}
+
+// Close closes every ring. Owner, or anyone before the first Poll.
+func (set *Set) Close() error {
+	var err error
+	for len(set.rings) > 0 {
+		r := set.rings[0]
+		if e := r.Close(); e != nil {
+			err = errors.Join(err, e)
+			if errors.Is(e, ErrOwner) {
+				return err // nothing was closed; another goroutine's rings are not ours to take apart
+			}
+		}
+		set.remove(r)
+	}
+	set.closed = true
+	return err
+}
+
+func (set *Set) remove(r *Ring) {
+	if i := slices.Index(set.rings, r); i >= 0 {
+		set.rings = slices.Delete(set.rings, i, i+1)
+		set.publish()
+	}
+}
+
+// nudge wakes the owner if it rests: a lent buffer came back. Any goroutine.
+func (set *Set) nudge() {
+	for _, r := range set.Rings() {
+		r.inbox.nudge()
+	}
+}
+
+func (set *Set) newRing(key Key) (*Ring, error) {
+	drv, err := set.config.Driver(DriverConfig{Pool: set.config.Pool, Entries: set.config.Entries})
+	if err != nil {
+		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
+	}
+	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1}
+	r.timers = wheel.New(r.clock(), 0)
+	r.onTimer = r.timer
+	r.sink.ring = r
+	r.inbox.bell = drv.Wake
+	set.rings = append(set.rings, r)
+	set.publish()
+	return r, nil
+}
+
+// publish gives nudge, which runs on other goroutines, its own copy of the list.
+func (set *Set) publish() {
+	rings := slices.Clone(set.rings)
+	set.published.Store(&rings)
+}
+
+// join gives the socket its ring, by the allocation logic, if it has none.
+func (s *Socket) join() error {
+	if s.ring != nil {
+		return nil
+	}
+	r, err := s.set.ringFor(s.key())
+	if err != nil {
+		return err
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	return r.adopt(s)
+}
+
+// localInterface is the index of the interface that has the address; 0 for wildcards, groups and addresses nobody has. What was
+// found is remembered: asking the kernel costs more than a connection.
+func (set *Set) localInterface(ip netip.Addr) int {
+	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() {
+		return 0
+	}
+	if index, ok := set.interfaces[ip]; ok {
+		return index
+	}
+	index := sys.InterfaceOf(ip)
+	if index != 0 {
+		set.interfaces[ip] = index
+	}
+	return index
+}

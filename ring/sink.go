@@ -1,0 +1,165 @@
+package ring
+
+import (
+	"net/netip"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// Sink takes a driver's facts during Reap and turns them into completions: straight into the caller's slice where nothing of
+// that socket is waiting, through the socket's pending record otherwise.
+type Sink struct {
+	ring *Ring
+	dst  []Completion
+	n    int
+}
+
+// Meta is what a driver knows of a datagram beside its payload.
+type Meta struct {
+	Source      netip.AddrPort
+	Destination netip.Addr // zero: the socket's own
+	IfIndex     uint32
+	Time        Stamp
+	Truncated   bool
+}
+
+// Room is how many more completions the caller's slice takes. A driver stops reaping at zero: what it did not take stays with
+// the kernel, in order, and nothing is copied aside.
+func (k *Sink) Room() int { return len(k.dst) - k.n }
+
+// Socket finds the socket of a fact; nil when the slot was given to another since.
+func (k *Sink) Socket(slot, gen uint32) *Socket {
+	if int(slot) < len(k.ring.slots) {
+		if s := k.ring.slots[slot]; s != nil && s.handle.Gen == gen {
+			return s
+		}
+	}
+	return nil
+}
+
+// Data is a piece of a stream. The sink takes the packet.
+func (k *Sink) Data(s *Socket, p buffers.Packet) {
+	r := k.ring
+	r.stats.Packets++
+	r.stats.Bytes += uint64(p.Len())
+	if s.special() {
+		k.slow(s, p, &Meta{Source: s.remote}, nil)
+		return
+	}
+	if k.n == len(k.dst) {
+		s.enqueue(record{packet: p, source: s.remote})
+	} else {
+		r.pool.Deliver(p)
+		c := &k.dst[k.n]
+		k.n++
+		*c = Completion{Events: EventPacket, UserData: s.userData, Socket: s, Packet: p, Source: s.remote, Destination: s.local}
+	}
+	if r.pool.Over(s.handle.Account) {
+		s.stop(stopBudget)
+	}
+}
+
+// Datagram is a received datagram. The sink takes the packet.
+func (k *Sink) Datagram(s *Socket, p buffers.Packet, m *Meta) {
+	r := k.ring
+	r.stats.Packets++
+	r.stats.Bytes += uint64(p.Len())
+	var err error
+	if m.Truncated {
+		r.stats.Truncated++
+		err = ErrTruncated
+	}
+	if s.special() || k.n == len(k.dst) {
+		k.slow(s, p, m, err)
+		return
+	}
+	r.pool.Deliver(p)
+	c := &k.dst[k.n]
+	k.n++
+	*c = Completion{Events: EventPacket, UserData: s.userData, Socket: s, Packet: p, Source: m.Source,
+		Destination: s.destination(m), IfIndex: m.IfIndex, Time: m.Time, Err: err}
+	if r.pool.Over(s.handle.Account) {
+		s.stop(stopBudget)
+	}
+}
+
+// slow is the way of a packet whose socket has a hook, another mode, something pending or no reader.
+func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
+	r := k.ring
+	if s.state >= stateClosing {
+		r.stats.ClosedDrops++
+		_ = p.Release()
+		return
+	}
+	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, err: err}
+	if s.hook != nil && !k.hooked(s, &rec) {
+		return
+	}
+	if s.mode != Completions {
+		s.enqueue(rec)
+		s.raise(EventIn, nil)
+	} else if s.ready || s.suspended() || s.quiet() || k.n == len(k.dst) {
+		s.enqueue(rec)
+	} else {
+		r.pool.Deliver(p)
+		c := &k.dst[k.n]
+		k.n++
+		rec.fill(c, s)
+	}
+	if r.pool.Over(s.handle.Account) {
+		s.stop(stopBudget)
+	}
+}
+
+// hooked runs the socket's hook on the packet and tells whether it goes on to the socket's queue.
+func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
+	r := k.ring
+	r.pool.Deliver(rec.packet) // the hook is the application: the buffer is in its hands for the call
+	rec.fill(&r.hooking, s)
+	v := s.hook(s, &r.hooking)
+	r.hooking = Completion{}
+	if v == Keep && s.state >= stateClosing {
+		v = Drop // the hook closed its socket: nobody is left to keep it for
+	}
+	switch v {
+	case Keep:
+		return rec.packet.Valid() // a hook that released and kept at once has dropped
+	case Hold:
+		r.stats.HookHolds++
+	default:
+		r.stats.HookDrops++
+		_ = rec.packet.Release()
+	}
+	if r.pool.Over(s.handle.Account) {
+		s.stop(stopBudget)
+	}
+	return false
+}
+
+// Accepted is a new connection on listener l: its descriptor and peer (zero: the core asks the kernel).
+func (k *Sink) Accepted(l *Socket, fd int, peer netip.AddrPort) { k.ring.accepted(l, fd, peer) }
+
+// AcceptFailed tells that the listener could not accept; it has stopped accepting.
+func (k *Sink) AcceptFailed(l *Socket, e syscall.Errno) { k.ring.acceptFailed(l, e) }
+
+// EndOfStream is the peer's FIN.
+func (k *Sink) EndOfStream(s *Socket) { s.ended() }
+
+// Writable answers NotifyWritable.
+func (k *Sink) Writable(s *Socket) { s.writable() }
+
+// Failed is an error of the socket: what ended a connection, or a passing error of a datagram socket.
+func (k *Sink) Failed(s *Socket, e syscall.Errno) { s.failed(e) }
+
+// Starved tells that receiving stopped because the pool had no buffer; the core restarts it when one came back.
+func (k *Sink) Starved(s *Socket) {
+	k.ring.stats.Starved++
+	s.stop(stopStarved)
+}
+
+// Sent gives back a transmission: done, or failed with e.
+func (k *Sink) Sent(s *Socket, t Transmission, e syscall.Errno) { s.sent(t, e) }
+
+// Detached answers a Detach that was not done at once.
+func (k *Sink) Detached(s *Socket) { s.detached() }
