@@ -140,7 +140,7 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 // seldom; after a sleep they are looked at in any case.
 const timerMask = 15
 
-// Flush starts sends that wait for the next Poll.
+// Flush starts sends that wait for the next Poll. Before the first Poll it does nothing: the ring has no thread yet.
 func (r *Ring) Flush() error {
 	if err := r.drv.Flush(); err != nil {
 		return &OpError{Op: "flush", Err: err}

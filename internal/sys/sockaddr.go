@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,8 +53,6 @@ func (s *Sockaddr) Set(a netip.AddrPort, family int) error {
 
 // Bytes is the encoded form; it aliases s.
 func (s *Sockaddr) Bytes() []byte { return s.raw[:s.n] }
-
-func (s *Sockaddr) pointer() uintptr { return uintptr(unsafe.Pointer(&s.raw)) }
 
 // ParseSockaddr decodes the address that the kernel wrote into b; anything but IPv4 and IPv6 gives the zero AddrPort. Mapped
 // IPv4 addresses come back as IPv4, so that a dual-stack socket reports its peers in one form.

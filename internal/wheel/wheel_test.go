@@ -149,8 +149,7 @@ func TestResetEarlierMoves(t *testing.T) {
 	w.Reset(timer, 0)
 	require.Equal(t, []uint64{2}, fired(t, w, 11*ms), "a deadline in the past")
 
-	timer = w.Start(0, 3)
-	w.Reset(timer, hour)
+	w.Reset(w.Start(0, 3), hour)
 	require.Empty(t, fired(t, w, 11*ms), "a timer due at once is put off")
 	require.Equal(t, []uint64{3}, fired(t, w, 2*hour))
 }

@@ -1,0 +1,135 @@
+package layout
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/socketxtreme/socketxtreme/"
+)
+
+// level is how high a folder stands: a package may import only what stands lower, or its own kind. The longest prefix counts.
+var level = map[string]int{
+	"internal/layout":      0,
+	"internal/clock":       1,
+	"internal/wheel":       2,
+	"internal/sys":         2,
+	"buffers":              3,
+	"conf":                 3,
+	"tcp":                  4,
+	"udp":                  4,
+	"ring":                 5,
+	"ring/internal/direct": 6,
+	"ring/ringtest":        7,
+	"ring/epoll":           7,
+	"ring/uring":           7,
+	"xtreme":               8,
+	"reactor":              9,
+	"extra_api":            9,
+	"cmd":                  10,
+	"examples":             10,
+	"bench":                10,
+}
+
+// never is what some packages may not import at all, whatever its level.
+var never = map[string][]string{
+	"tcp":     {"time", "os", "net", "golang.org/x/sys/unix", "syscall"},
+	"udp":     {"time", "os", "net", "golang.org/x/sys/unix", "syscall"},
+	"buffers": {"golang.org/x/sys/unix", "syscall", "os", "time"},
+}
+
+type file struct {
+	path, folder string
+	test         bool
+	imports      []string
+}
+
+// files is every Go file of the repository.
+func files(t *testing.T) []file {
+	var all []file
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && name != "." && name != ".." && (strings.HasPrefix(name, ".") || name == "testdata") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		f := file{path: rel, folder: filepath.ToSlash(filepath.Dir(rel)), test: strings.HasSuffix(name, "_test.go")}
+		for _, i := range parsed.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			f.imports = append(f.imports, p)
+		}
+		all = append(all, f)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(all), 50, "the walk found too little to mean anything")
+	return all
+}
+
+// levelOf finds the level of a folder by its longest known prefix.
+func levelOf(t *testing.T, folder string) (int, string) {
+	for f := folder; f != "."; f = filepath.ToSlash(filepath.Dir(f)) {
+		if l, ok := level[f]; ok {
+			return l, f
+		}
+	}
+	t.Fatalf("folder %s has no level: give it one in layout_test.go", folder)
+	return 0, ""
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, f := range files(t) {
+		if f.test {
+			continue // tests may stand on anything
+		}
+		mine, place := levelOf(t, f.folder)
+		for _, i := range f.imports {
+			for _, n := range never[place] {
+				require.NotEqual(t, n, i, "%s", f.path)
+			}
+			theirs, ok := strings.CutPrefix(i, module)
+			if !ok {
+				continue
+			}
+			l, other := levelOf(t, theirs)
+			if other != place {
+				require.Less(t, l, mine, "%s imports %s, which does not stand below it", f.path, i)
+			}
+		}
+	}
+}
+
+func TestUnsafeHasItsPlaces(t *testing.T) {
+	for _, f := range files(t) {
+		for _, i := range f.imports {
+			if i == "unsafe" && f.folder != "internal/sys" && !strings.HasSuffix(f.path, "_unsafe.go") && !f.test {
+				t.Errorf("%s imports unsafe: that belongs into internal/sys or a file named *_unsafe.go", f.path)
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package epoll
+
+import (
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Hot sockets are read directly on every turn, without asking epoll first, while the ring spins: datagram sockets and connections
+// alike, those that delivered last, and only while few are busy. Both ways read the same kernel queue, so a socket's order does
+// not depend on which was taken.
+//
+// It saves an epoll_wait between arrival and delivery. A socket that stays hot is taken out of the epoll list altogether: then the
+// sender's side does not pay for epoll's callback any more, nor this one for an entry that becomes ready and is found empty. Round
+// trip of 64 bytes to a C client, p50 in µs, against a C loop of nothing but recvmsg or recv and send (Linux 6.18, 2 vCPU):
+//
+//	             C      epoll alone    hot     out of the list
+//	UDP          6.05   -              6.85    6.20
+//	TCP, slow    9.75   -              10.2    9.93
+//	TCP, fast    6.50   7.25           6.80    6.65
+const (
+	maxHot = 4
+	// aloneAfter is how many turns with something in them make a hot socket one that stays: an epoll_ctl is paid then, and
+	// another when it cools.
+	aloneAfter = 16
+	// coolAfter is how many turns a hot socket may be found empty before it is left to epoll again.
+	coolAfter = 20000
+	// replaceAfter is how many turns a hot socket must have been empty to make place for another.
+	replaceAfter = 64
+	// crowdTurns is for how many batches of epoll no socket becomes hot after one more was busy than there are places.
+	crowdTurns = 4096
+)
+
+type hotSocket struct {
+	r    *record
+	s    *ring.Socket // another than r.s: the socket is gone
+	took int          // turns with something
+	idle int          // turns without anything since
+}
+
+// warm makes a socket that has just delivered hot, if there is a place. When all places are taken by sockets as busy, none is hot for a
+// while.
+func (d *driver) warm(r *record) {
+	if r.hot || !r.on || d.crowded > 0 {
+		return
+	}
+	place := d.numHot
+	if place == maxHot {
+		if place = d.coldest(); d.hot[place].idle < replaceAfter {
+			d.crowd()
+			return
+		}
+		if d.unhot(&d.hot[place]) != 0 {
+			return
+		}
+	} else {
+		d.numHot++
+	}
+	d.hot[place] = hotSocket{r: r, s: r.s}
+	r.hot = true
+}
+
+// crowd leaves all to epoll for a while: one question to it answers more than as many tries.
+func (d *driver) crowd() {
+	d.crowded = crowdTurns
+	_ = d.cool() // whom epoll cannot watch stays hot
+}
+
+func (d *driver) coldest() int {
+	coldest := 0
+	for i := range d.hot {
+		if d.hot[i].idle > d.hot[coldest].idle {
+			coldest = i
+		}
+	}
+	return coldest
+}
+
+// readHot reads the hot sockets; after epoll was asked only those it does not watch. Of those that had no turn because the sink is
+// full it tells that they are owed one.
+func (d *driver) readHot(k *ring.Sink, asked bool) (owed bool) {
+	for i := 0; i < d.numHot; {
+		h := &d.hot[i]
+		if h.r.s != h.s || !h.r.on || h.idle >= coolAfter {
+			if d.unhot(h) == 0 {
+				d.drop(i)
+				continue
+			}
+			h.idle = 0
+		}
+		switch {
+		case asked && !h.r.alone:
+		case k.Room() == 0:
+			d.turn(i)
+			return true
+		case d.take(k, h.r, 0):
+			h.idle = 0
+			if h.took++; h.took == aloneAfter && h.r.s == h.s {
+				h.r.alone = true
+				d.resync(h.r)
+			}
+		default:
+			h.idle++
+		}
+		i++
+	}
+	return false
+}
+
+// turn lets those begin next time that had no turn.
+func (d *driver) turn(i int) {
+	var turned [maxHot]hotSocket
+	n := copy(turned[:], d.hot[i:d.numHot])
+	copy(turned[n:], d.hot[:i])
+	d.hot = turned
+}
+
+// cool leaves all sockets to epoll, but those that the kernel refuses to watch.
+func (d *driver) cool() (err error) {
+	for i := 0; i < d.numHot; {
+		if e := d.unhot(&d.hot[i]); e != 0 {
+			err = wrap("watch", d.hot[i].r, e)
+			i++
+		} else {
+			d.drop(i)
+		}
+	}
+	return err
+}
+
+func (d *driver) drop(i int) {
+	d.numHot--
+	d.hot[i] = d.hot[d.numHot]
+	d.hot[d.numHot] = hotSocket{}
+}
+
+// unhot gives the socket back to epoll. It fails when the kernel refuses to watch it, and reading is wanted: then it must stay hot.
+func (d *driver) unhot(h *hotSocket) syscall.Errno {
+	r := h.r
+	if r.s != h.s {
+		return 0
+	}
+	if r.alone {
+		r.alone = false
+		if e := d.sync(r); e != 0 && r.on {
+			r.alone = true
+			return e
+		}
+	}
+	r.hot = false
+	return 0
+}

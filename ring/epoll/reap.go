@@ -1,0 +1,168 @@
+package epoll
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// fetchEvery is how often epoll is asked while hot sockets are read directly: on every 8th turn, which bounds what the other
+// sockets wait longer. When it reports something for them it is asked on the next turn again.
+const fetchEvery = 8
+
+// trouble is what epoll reports whether it was asked for or not.
+const trouble = unix.EPOLLERR | unix.EPOLLHUP
+
+// Reap reports what happened. What it took from epoll and could not deliver, because the sink was full, comes first next time; what
+// it did not read stays with the kernel. Its work is bounded by the sink's room, and by one batch of events where packets take no
+// room: each event costs at most 16 datagrams, 4 pieces of stream, or 64 connections.
+func (d *driver) Reap(k *ring.Sink) error {
+	if len(d.sent) > 0 {
+		d.giveBack(k)
+	}
+	first := d.owed // hot sockets come after the batch, and before it when they had to stand back last time
+	d.owed = false
+	if first {
+		d.readHot(k, true)
+	}
+	asked := true
+	switch {
+	case d.next < d.count:
+	case d.numHot > 0 && d.skip > 0:
+		d.skip--
+		asked = false
+	case k.Room() > 0:
+		if err := d.fetch(k); err != nil {
+			return err
+		}
+	}
+	d.handle(k)
+	if d.numHot > 0 && !first {
+		d.owed = d.readHot(k, asked)
+	}
+	if len(d.sent) > 0 {
+		d.giveBack(k)
+	}
+	if d.failure != nil {
+		err := d.failure
+		d.failure = nil
+		return err
+	}
+	return nil
+}
+
+// fetch asks epoll for the next batch, not more than the sink has room for: what is ready beyond that the kernel keeps, fresher than
+// we would.
+func (d *driver) fetch(k *ring.Sink) error {
+	limit := min(k.Room(), len(d.batch))
+	n, e := d.epoll.Poll(d.batch[:limit])
+	if e != 0 && e != unix.EINTR {
+		return fmt.Errorf("epoll: epoll_wait: %w", e)
+	}
+	d.took(n)
+	if d.skip = fetchEvery - 1; n == limit {
+		d.skip = 0 // more may be ready than this turn could be told of
+	}
+	switch {
+	case n > maxHot:
+		d.crowd()
+	case d.crowded > 0:
+		d.crowded--
+	}
+	return nil
+}
+
+// handle turns the batch into facts.
+func (d *driver) handle(k *ring.Sink) {
+	for d.next < d.count && k.Room() > 0 {
+		ev := &d.batch[d.next]
+		d.next++
+		slot, gen := ev.Key()
+		switch slot {
+		case bellSlot:
+			d.bell.Drain()
+			continue
+		case timerSlot:
+			d.stopTimer()
+			continue
+		}
+		if r := d.table.find(slot, gen); r != nil {
+			d.progress(k, r, ev.Events)
+		}
+	}
+}
+
+// progress does what the events of a socket allow. Hooks of the application run inside: after each report the socket may be closed
+// (r.s is another then) or stopped.
+func (d *driver) progress(k *ring.Sink, r *record, ev uint32) {
+	if ev&^trouble&^r.want() != 0 || r.failed {
+		d.resync(r) // the entry had asked for more than is wanted, see leave
+	}
+	if r.failed {
+		return
+	}
+	s := r.s
+	if ev&(unix.EPOLLOUT|trouble) != 0 && (r.sending || r.notify) {
+		d.writable(k, r, ev)
+		if r.s != s || r.failed {
+			return
+		}
+	}
+	if !r.hot {
+		d.skip = 0
+	}
+	switch {
+	case ev&(r.reads|trouble) == 0:
+	case r.on || r.broken:
+		d.read(k, r, ev)
+	case ev&trouble != 0:
+		d.troubled(k, r, ev)
+	}
+}
+
+// writable goes on with a send that waited, and pays what NotifyWritable promised.
+func (d *driver) writable(k *ring.Sink, r *record, ev uint32) {
+	if r.sending {
+		d.push(r)
+		if !r.sending {
+			d.leave(r)
+		}
+	}
+	if !r.notify || ev&trouble == 0 && r.asked == d.fetched {
+		return // the event is older than the question: there may have been room before the send that found none
+	}
+	s, connecting := r.s, r.fresh
+	r.notify, r.fresh = false, false
+	d.leave(r)
+	k.Writable(s)
+	if connecting && ev&trouble != 0 && r.s == s && !r.on {
+		r.failed = true // the core has read SO_ERROR: it was the connecting that failed
+	}
+}
+
+// troubled deals with an error or hang-up of a socket that is not being read.
+func (d *driver) troubled(k *ring.Sink, r *record, ev uint32) {
+	switch {
+	case r.kind == ring.Listener:
+	case r.kind == ring.Datagram:
+		if e := socketError(r); e != 0 {
+			k.Failed(r.s, e)
+		}
+	case r.ended:
+		// After the FIN only a reset or time-out is of interest. A hang-up without an error is both sides having said FIN.
+		e := r.fatal
+		if e == 0 {
+			e = socketError(r)
+		}
+		if e != 0 {
+			d.fail(k, r, e)
+		}
+	case !r.held:
+		// The connection is dead, which ends a suspension. What the peer sent before is still there and comes first.
+		r.broken = true
+		d.resync(r)
+		d.read(k, r, ev)
+	}
+}

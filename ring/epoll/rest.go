@@ -1,0 +1,91 @@
+package epoll
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Arm makes FD readable on the next fact, Wake and the deadline, or tells that facts are waiting. It asks epoll itself: that saves
+// the caller a wait which would end at once, and it empties the kernel's list of what is ready no longer, so that who waits
+// for FD's edge sees one.
+func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
+	if pending, err = d.ready(); pending || err != nil {
+		return pending, err
+	}
+	if deadline == clock.Never {
+		d.stopTimer()
+	} else if e := d.timer.Start(deadline.Sub(now)); e != 0 {
+		return false, fmt.Errorf("epoll: set deadline: %w", e)
+	} else {
+		d.timed = true
+	}
+	n, e := d.epoll.Poll(d.batch)
+	if e != 0 && e != unix.EINTR {
+		return false, fmt.Errorf("epoll: epoll_wait: %w", e)
+	}
+	d.took(n)
+	return n > 0, nil
+}
+
+// Disarm: the eventfd and the timer are emptied where their events are handled, on the next turn; after the wake-up that is due.
+func (d *driver) Disarm() { d.skip = 0 }
+
+// Wait sleeps in epoll itself. What woke it is the next turn's batch. A signal wakes it too.
+func (d *driver) Wait(limit time.Duration) error {
+	if pending, err := d.ready(); pending || err != nil {
+		return err
+	}
+	d.stopTimer() // the limit says when; a deadline of an earlier Arm does not count any more
+	wait := sys.Epoll.Wait
+	if d.coarse {
+		wait = sys.Epoll.WaitMillis
+	}
+	n, e := wait(d.epoll, d.batch, limit)
+	if e != 0 && e != unix.EINTR {
+		return fmt.Errorf("epoll: wait: %w", e)
+	}
+	d.took(n)
+	return nil
+}
+
+// Wake makes the list readable, until the owner has seen it. Any goroutine.
+func (d *driver) Wake() {
+	d.wake.Lock()
+	if !d.closed {
+		d.bell.Ring()
+	}
+	d.wake.Unlock()
+}
+
+// ready prepares for a rest and tells whether it must not begin.
+func (d *driver) ready() (pending bool, err error) {
+	if d.next < d.count || len(d.sent) > 0 {
+		return true, nil
+	}
+	if err := d.settle(); err != nil {
+		return false, err
+	}
+	if err := d.cool(); err != nil {
+		return false, err // asleep, the ring would not hear that socket
+	}
+	d.in.GiveBack()
+	return false, nil
+}
+
+// took notes a batch.
+func (d *driver) took(n int) {
+	d.fetched++
+	d.next, d.count = 0, n
+}
+
+func (d *driver) stopTimer() {
+	if d.timed {
+		d.timed = false
+		_ = d.timer.Stop() // cannot fail: the descriptor is ours and the time is zero
+	}
+}

@@ -1,0 +1,197 @@
+package epoll
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// result is a transmission that is done, or failed with e.
+type result struct {
+	s *ring.Socket
+	t ring.Transmission
+	e syscall.Errno
+}
+
+// outgoing is what a sendmsg needs, kept so that sending allocates nothing.
+type outgoing struct {
+	message sys.Message
+	to      sys.Sockaddr
+	pieces  [sys.MaxVector][]byte
+}
+
+// Transmit sends at once: the kernel copies, so waiting for a batch would gain nothing. Of one socket one transmission is under way
+// at a time; when the kernel's queue is full it waits for EPOLLOUT, and what comes behind it waits with the core. A datagram may
+// consist of up to 64 buffers that are not empty (EMSGSIZE beyond), a piece of stream of any number.
+func (d *driver) Transmit(s *ring.Socket) error {
+	r := d.table.of(s)
+	if r == nil {
+		return notAttached("transmit", s)
+	}
+	if r.sending {
+		return nil
+	}
+	d.push(r)
+	if !r.sending {
+		return nil
+	}
+	return wrap("watch", r, d.sync(r))
+}
+
+// push sends the record's transmission and those waiting behind it, as far as the kernel takes them.
+func (d *driver) push(r *record) {
+	for {
+		if !r.sending {
+			t, ok := r.s.TakeTransmission()
+			if !ok {
+				return
+			}
+			r.current, r.rest, r.off, r.sending = t, t.Packet.Buffer(), 0, true
+		}
+		var e syscall.Errno
+		if r.kind == ring.Stream {
+			e = d.sendStream(r)
+		} else {
+			e = d.sendDatagram(r)
+		}
+		switch {
+		case e == unix.EAGAIN:
+			return
+		case e != 0 && r.kind == ring.Stream:
+			// The kernel has told the error now and will not again; what was received before it is still to be read, see giveBack.
+			if r.fatal == 0 {
+				r.fatal = e
+			}
+			d.abandon(r, e)
+			return
+		}
+		d.done(r, e)
+	}
+}
+
+// sendStream sends what is left of the current transmission; EAGAIN when the kernel's queue is full before the end.
+func (d *driver) sendStream(r *record) syscall.Errno {
+	for {
+		pieces, want := d.gather(r)
+		if want == 0 {
+			return 0
+		}
+		n, e := d.sendmsg(r, pieces, nil)
+		if e != 0 {
+			return e
+		}
+		r.advance(n)
+		if n < want {
+			return unix.EAGAIN
+		}
+	}
+}
+
+func (d *driver) sendDatagram(r *record) syscall.Errno {
+	var to *sys.Sockaddr
+	if a := r.current.To; a.IsValid() {
+		// The family is the address's own: an IPv6 socket takes IPv4 addresses as they are (net/ipv6/udp.c, udpv6_sendmsg).
+		if err := d.out.to.Set(a, sys.Family(a.Addr())); err != nil {
+			return errnoOf(err)
+		}
+		to = &d.out.to
+	}
+	pieces, n := d.gather(r)
+	if n < r.current.Packet.Len() {
+		return unix.EMSGSIZE
+	}
+	_, e := d.sendmsg(r, pieces, to)
+	return e
+}
+
+func (d *driver) sendmsg(r *record, pieces [][]byte, to *sys.Sockaddr) (n int, e syscall.Errno) {
+	for {
+		if n, e = d.out.message.Sendv(int(r.fd), pieces, to); e != unix.EINTR {
+			return n, e
+		}
+	}
+}
+
+// gather lists the pieces not sent yet, as many as one message carries, and their length.
+func (d *driver) gather(r *record) (pieces [][]byte, total int) {
+	n, off := 0, r.off
+	for b, ok := r.rest, true; ok && n < len(d.out.pieces); b, ok = b.Next() {
+		if piece := b.Bytes()[off:]; len(piece) > 0 {
+			d.out.pieces[n] = piece
+			total += len(piece)
+			n++
+		}
+		off = 0
+	}
+	return d.out.pieces[:n], total
+}
+
+// advance moves on by n bytes that were sent.
+func (r *record) advance(n int) {
+	for {
+		left := len(r.rest.Bytes()) - r.off
+		if n < left {
+			r.off += n
+			return
+		}
+		n -= left
+		next, ok := r.rest.Next()
+		if !ok {
+			r.off += left
+			return
+		}
+		r.rest, r.off = next, 0
+	}
+}
+
+// done ends the current transmission.
+func (d *driver) done(r *record, e syscall.Errno) {
+	if e == unix.EPIPE {
+		e = unix.ECONNRESET // as Socket.Send has it: we did not close, so the peer did
+	}
+	d.sent = append(d.sent, result{r.s, r.current, e})
+	r.current, r.sending = ring.Transmission{}, false
+}
+
+// abandon gives back the current transmission and all that wait, with the error that ended the connection.
+func (d *driver) abandon(r *record, e syscall.Errno) {
+	for {
+		if !r.sending {
+			t, ok := r.s.TakeTransmission()
+			if !ok {
+				return
+			}
+			r.current, r.sending = t, true
+		}
+		d.done(r, e)
+	}
+}
+
+// giveBack reports what was sent. Reports add to the list: closing a socket gives back what was under way on it.
+func (d *driver) giveBack(k *ring.Sink) {
+	for i := 0; i < len(d.sent); i++ {
+		x := d.sent[i]
+		d.sent[i] = result{}
+		k.Sent(x.s, x.t, x.e)
+		if x.e == 0 {
+			continue
+		}
+		// A stream whose send failed is at its end, and the kernel has no error left to show for it.
+		if r := d.table.of(x.s); r != nil && r.fatal != 0 && !r.failed {
+			d.progress(k, r, unix.EPOLLHUP)
+		}
+	}
+	d.sent = d.sent[:0]
+}
+
+func errnoOf(err error) syscall.Errno {
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return e
+	}
+	return unix.EINVAL
+}

@@ -1,0 +1,227 @@
+package ringtest
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// scripted is a world over the fake driver whose facts the test writes itself.
+type scripted struct {
+	*world
+	fake *Fake
+	next int
+}
+
+func newScript(t *testing.T) *scripted {
+	sc := &scripted{}
+	sc.world = newWorld(t, Backend{Name: "fake", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
+		d, err := NewFake(c)
+		sc.fake = d.(*Fake)
+		return d, err
+	}})
+	return sc
+}
+
+// turn runs the facts in one Reap and returns what Poll delivers into a slice of the given length.
+func (sc *scripted) turn(room int, facts ...func(*ring.Sink)) []ring.Completion {
+	sc.t.Helper()
+	sc.fake.Script = append(sc.fake.Script, facts...)
+	dst := make([]ring.Completion, room)
+	n, err := sc.set.Rings()[0].Poll(dst)
+	sc.NoError(err)
+	for i := range dst[:n] {
+		_ = dst[i].Packet.Release() // most cases look at the events alone
+	}
+	return dst[:n]
+}
+
+func (sc *scripted) events(got []ring.Completion, want ...ring.Event) {
+	sc.t.Helper()
+	var have []string
+	for i := range got {
+		have = append(have, got[i].Events.String())
+	}
+	var names []string
+	for _, e := range want {
+		names = append(names, e.String())
+	}
+	sc.Equal(names, have)
+}
+
+func (sc *scripted) packet(s *ring.Socket) buffers.Packet {
+	i, ok := sc.pool.Take(buffers.Small)
+	sc.True(ok)
+	return sc.pool.Fill(i, 192, 10, s.Handle().Account)
+}
+
+func (sc *scripted) data(s *ring.Socket) func(*ring.Sink) {
+	return func(k *ring.Sink) { k.Data(s, sc.packet(s)) }
+}
+
+// both runs facts as one, so that the second comes when the slice may be full.
+func both(facts ...func(*ring.Sink)) func(*ring.Sink) {
+	return func(k *ring.Sink) {
+		for _, f := range facts {
+			f(k)
+		}
+	}
+}
+
+func TestLatchIsTheValueWhenRaised(t *testing.T) {
+	sc := newScript(t)
+	s, _ := sc.pair()
+	s.SetUserData(7)
+	got := sc.turn(1, both(sc.data(s), sc.data(s))) // the second finds the slice full and becomes pending
+	sc.events(got, ring.EventPacket)
+	sc.Equal(uint64(7), got[0].UserData)
+	s.SetUserData(8)
+	got = sc.turn(4, sc.data(s))
+	sc.events(got, ring.EventPacket, ring.EventPacket)
+	sc.Equal(uint64(7), got[0].UserData, "raised before it was changed")
+	sc.Equal(uint64(8), got[1].UserData, "raised afterwards")
+}
+
+func TestFlagsMergeAndPacketsQueue(t *testing.T) {
+	sc := newScript(t)
+	s, _ := sc.pair()
+	filler := sc.udp(loopback)
+	full := func(k *ring.Sink) { k.Datagram(filler, sc.packet(filler), &ring.Meta{}) }
+	got := sc.turn(1, both(full, sc.data(s), sc.data(s), func(k *ring.Sink) { k.EndOfStream(s) }))
+	sc.events(got, ring.EventPacket)
+	got = sc.turn(4)
+	sc.events(got, ring.EventPacket, ring.EventPacket|ring.EventIn|ring.EventRdHup)
+	sc.Empty(sc.turn(4))
+}
+
+func TestResetBeforeTheNewConnectionWasSeen(t *testing.T) {
+	sc := newScript(t)
+	l := sc.listen()
+	filler := sc.udp(loopback)
+	fd := sc.silentStream()
+	var child *ring.Socket
+	got := sc.turn(1, both(
+		func(k *ring.Sink) { k.Datagram(filler, sc.packet(filler), &ring.Meta{}) },
+		func(k *ring.Sink) {
+			k.Accepted(l, fd, netip.MustParseAddrPort("192.0.2.1:5"))
+			child = k.Socket(sc.lastSlot(k), 1)
+			k.Failed(child, unix.ECONNRESET)
+		}))
+	sc.events(got, ring.EventPacket)
+	got = sc.turn(1)
+	sc.events(got, ring.EventNewConnection|ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup)
+	sc.Equal(child, got[0].Socket)
+	sc.Equal("192.0.2.1:5", got[0].Source.String())
+	sc.ErrorIs(got[0].Err, unix.ECONNRESET)
+	// Nothing comes after the failure, whatever a driver says.
+	sc.Empty(sc.turn(4, both(
+		func(k *ring.Sink) { k.Failed(child, unix.ETIMEDOUT) },
+		func(k *ring.Sink) { k.EndOfStream(child) },
+		func(k *ring.Sink) { k.Writable(child) })))
+	sc.NoError(child.Close())
+	sc.events(sc.turn(4), ring.EventClosed)
+}
+
+func TestAConnectionAndItsEarlyDataAreOneCompletion(t *testing.T) {
+	sc := newScript(t)
+	l := sc.listen()
+	filler := sc.udp(loopback)
+	fd := sc.silentStream()
+	var child *ring.Socket
+	accept := func(k *ring.Sink) {
+		k.Accepted(l, fd, netip.MustParseAddrPort("192.0.2.1:5"))
+		child = k.Socket(sc.lastSlot(k), 1)
+		for range 3 {
+			k.Data(child, sc.packet(child))
+		}
+		k.EndOfStream(child)
+	}
+	sc.turn(1, both(func(k *ring.Sink) { k.Datagram(filler, sc.packet(filler), &ring.Meta{}) }, accept))
+	got := sc.turn(8)
+	sc.events(got, ring.EventNewConnection|ring.EventPacket)
+	sc.Equal(uint64(fd), got[0].UserData)
+	child.SetUserData(99)
+	got = sc.turn(8)
+	sc.events(got, ring.EventPacket, ring.EventPacket|ring.EventIn|ring.EventRdHup)
+	sc.Equal(uint64(99), got[0].UserData)
+	sc.Equal(uint64(99), got[1].UserData)
+}
+
+// silentStream is a descriptor that has nothing to read.
+func (sc *scripted) silentStream() int {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	sc.NoError(err)
+	sc.t.Cleanup(func() { _ = unix.Close(pair[1]) })
+	return pair[0]
+}
+
+// lastSlot is the slot of the socket made last.
+func (sc *scripted) lastSlot(k *ring.Sink) uint32 {
+	for slot := uint32(0); ; slot++ {
+		if k.Socket(slot, 1) == nil {
+			return slot - 1
+		}
+	}
+}
+
+func TestAFailingDriverIsHeard(t *testing.T) {
+	boom := errors.New("boom")
+	w := newWorld(t, Backend{Name: "fake", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
+		d, err := NewFake(c)
+		return &failing{d.(*Fake), boom}, err
+	}})
+	r := w.udp(loopback).Ring()
+	_, err := r.Poll(make([]ring.Completion, 1))
+	w.ErrorIs(err, boom)
+	n, err := r.Poll(make([]ring.Completion, 1))
+	w.NoError(err)
+	w.Zero(n)
+}
+
+// failing fails its first Reap.
+type failing struct {
+	*Fake
+	err error
+}
+
+func (f *failing) Reap(k *ring.Sink) error {
+	if err := f.err; err != nil {
+		f.err = nil
+		return err
+	}
+	return f.Fake.Reap(k)
+}
+
+func TestADriverThatCannotAttachLeavesNothingBehind(t *testing.T) {
+	boom := errors.New("boom")
+	w := newWorld(t, Backend{Name: "fake", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
+		d, err := NewFake(c)
+		return &unattached{d.(*Fake), boom}, err
+	}})
+	s := w.socket(ring.Datagram, loopback)
+	w.ErrorIs(s.Bind(loopback), boom)
+	w.NoError(s.Abort())
+	w.Zero(w.set.Rings()[0].Sockets())
+}
+
+type unattached struct {
+	*Fake
+	err error
+}
+
+func (f *unattached) Attach(*ring.Socket) error { return f.err }
+
+func TestADriverThatCannotBeMade(t *testing.T) {
+	boom := errors.New("boom")
+	w := newWorld(t, Backend{Name: "broken", Driver: func(ring.DriverConfig) (ring.Driver, error) { return nil, boom }})
+	s := w.socket(ring.Datagram, loopback)
+	err := s.Bind(loopback)
+	w.ErrorIs(err, boom)
+	w.ErrorContains(err, "broken")
+	w.NoError(s.Close())
+}

@@ -1,0 +1,209 @@
+package uring
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
+)
+
+// ErrThread: the ring was used on another thread than the one it is bound to.
+var ErrThread = errors.New("uring: polled from another thread than the one it is bound to")
+
+// Driver drives one io_uring instance. Except for Wake it belongs to the ring's owner; see ring.Driver for who may call what.
+type Driver struct {
+	u    *sys.Uring
+	pool *buffers.Pool
+
+	records []*record // by slot
+	arming  []*record // are to receive from the next enter on
+	backlog []sys.SQE // operations that found the submission queue full; empty after an enter
+	groups  [buffers.NumClasses]*group
+	share   *share
+	sharers int32  // drivers on the pool when last looked at
+	turn    uint32 // counts Reaps
+	bound   bool
+	reaping bool
+	rested  bool // the last thing before this Reap was a rest
+	armed   bool // between Arm and Disarm
+	closing bool
+
+	hot    [maxHot]*record // read directly; the first numHot
+	numHot int
+	direct *direct.Receiver
+
+	sends     []send
+	freeSend  int32     // list of unused sends
+	finished  []int32   // sends to give back in the next Reap
+	postponed []*record // sockets whose sends the submission queue had no room for
+	address   sys.Sockaddr
+	copies    ring.Reason // why sends are copied; zero as long as they are not
+
+	headroom      int
+	receiveHeader uint64
+
+	wake    bell       // wake.ready is FD: signalled by the kernel while armed, and by Wake
+	stale   bool       // ready may be readable from a Wake that ended a Wait
+	timerAt clock.Time // when the timeout under way fires; Never when there is none
+	failure error      // of an enter that had no caller to tell
+}
+
+// none ends lists of indexes, and stands for no buffer.
+const none = -1
+
+// Kind is "uring".
+func (d *Driver) Kind() string { return "uring" }
+
+// Caps are CapThreadBound and, until the kernel refuses it, CapZeroCopySend, which holds for packets of 8 KiB and more.
+func (d *Driver) Caps() ring.Caps {
+	if d.copies.Code != "" {
+		return ring.CapThreadBound
+	}
+	return ring.CapThreadBound | ring.CapZeroCopySend
+}
+
+// Why explains a missing capability.
+func (d *Driver) Why(c ring.Caps) ring.Reason {
+	if c == ring.CapZeroCopySend {
+		return d.copies
+	}
+	return direct.Why(c)
+}
+
+// FD is an eventfd: it becomes readable after Arm. Any goroutine.
+func (d *Driver) FD() int { return d.wake.ready.FD() }
+
+// Bind makes the calling thread the issuer and starts the ring. What was prepared before runs with the first Reap.
+func (d *Driver) Bind() error {
+	if d.bound {
+		return nil
+	}
+	if e := d.u.EnableRings(); e != 0 {
+		return os.NewSyscallError("io_uring_register IORING_REGISTER_ENABLE_RINGS", e)
+	}
+	d.bound = true
+	d.watchBell()
+	return nil
+}
+
+// queue prepares an operation that points to no memory of its own.
+func (d *Driver) queue(e sys.SQE) {
+	if len(d.backlog) == 0 {
+		if p, _ := d.next(); p != nil {
+			*p = e
+			return
+		}
+	}
+	d.backlog = append(d.backlog, e)
+}
+
+// next is a free entry of the submission queue; nil when there is none, before Bind or when the kernel takes nothing just now.
+func (d *Driver) next() (*sys.SQE, uint32) {
+	p, i := d.u.SQ.Next()
+	if p == nil && d.bound {
+		if err := d.submitAll(0); err != nil && d.failure == nil {
+			d.failure = err
+		}
+		p, i = d.u.SQ.Next()
+	}
+	return p, i
+}
+
+// pending tells whether something is prepared.
+func (d *Driver) pending() bool {
+	return d.u.SQ.Pending() > 0 || len(d.arming) > 0 || len(d.backlog) > 0
+}
+
+// enter submits what is prepared; with UringEnterGetEvents the kernel also makes the completions it has work for.
+func (d *Driver) enter(flags uint32) error {
+	d.prepare()
+	return d.submitAll(flags)
+}
+
+// prepare comes before each enter. Receiving is armed here and not when it was asked for: one that was stopped again meanwhile has
+// then taken nothing.
+func (d *Driver) prepare() {
+	d.refill()
+	for i, r := range d.arming {
+		d.arming[i] = nil
+		r.arming = false
+		d.arm(r)
+	}
+	d.arming = d.arming[:0]
+}
+
+func (d *Driver) submitAll(flags uint32) error {
+	for {
+		e := d.u.Enter(flags)
+		if e != 0 {
+			return entered(e)
+		}
+		if len(d.backlog) == 0 {
+			return nil
+		}
+		d.moveBacklog()
+	}
+}
+
+func (d *Driver) moveBacklog() {
+	n := 0
+	for n < len(d.backlog) {
+		p, _ := d.u.SQ.Next()
+		if p == nil {
+			break
+		}
+		*p = d.backlog[n]
+		n++
+	}
+	d.backlog = d.backlog[:copy(d.backlog, d.backlog[n:])]
+}
+
+// entered judges the outcome of an enter. What the kernel did not take stays in the queue and is offered again.
+func entered(e syscall.Errno) error {
+	switch e {
+	case 0, unix.EINTR, unix.ETIME:
+		return nil
+	case unix.EAGAIN, unix.EBUSY:
+		return nil // short of memory, or completions must be taken first
+	case unix.EEXIST:
+		return fmt.Errorf("%w: %w", ErrThread, e)
+	}
+	return os.NewSyscallError("io_uring_enter", e)
+}
+
+// bell is what other goroutines wake the owner with. It may be closed under them without harm.
+//
+// It has two parts. The ring polls wait, which ends an io_uring_enter. To FD, the kernel would pass that on by signalling one
+// eventfd from within the signalling of another, which it puts off by an RCU grace period and on some versions (6.18) loses from
+// the second time on. So FD is signalled directly; after the other, so that whoever sees neither has not yet been rung for.
+type bell struct {
+	mu     sync.Mutex
+	wait   sys.EventFD
+	ready  sys.EventFD
+	closed bool
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.wait.Ring()
+		b.ready.Ring()
+	}
+}
+
+func (b *bell) close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return errors.Join(b.wait.Close(), b.ready.Close())
+}

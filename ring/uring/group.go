@@ -1,0 +1,163 @@
+package uring
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// group is the provided buffers of one size class: pool buffers the kernel may fill. Each bears an id while it is out; index maps
+// ids to the pool's numbers, which do not fit the kernel's 16 bits.
+type group struct {
+	ring  *sys.ProvidedBuffers
+	class buffers.Class
+	count int      // buffers of the class in the pool
+	most  int      // offered at a time
+	index []uint32 // by id; noBuffer when the id is not out
+	ids   []uint16 // not out
+	dry   bool     // the pool had none when Freed was …
+	freed uint64
+}
+
+const noBuffer = ^uint32(0)
+
+// mostOut is how many buffers of each class a ring offers at most.
+var mostOut = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
+
+// share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of a class divided
+// by their number, so that idle rings do not sit on what busy ones and senders need.
+type share struct{ drivers atomic.Int32 }
+
+var shares = struct {
+	sync.Mutex
+	of map[*buffers.Pool]*share
+}{of: map[*buffers.Pool]*share{}}
+
+func join(p *buffers.Pool) *share {
+	shares.Lock()
+	defer shares.Unlock()
+	s := shares.of[p]
+	if s == nil {
+		s = &share{}
+		shares.of[p] = s
+	}
+	s.drivers.Add(1)
+	return s
+}
+
+func leave(p *buffers.Pool) {
+	shares.Lock()
+	defer shares.Unlock()
+	if s := shares.of[p]; s != nil && s.drivers.Add(-1) == 0 {
+		delete(shares.of, p)
+	}
+}
+
+// openGroup makes the group of a class when the first socket needs it.
+func (d *Driver) openGroup(c buffers.Class) error {
+	if d.groups[c] != nil {
+		return nil
+	}
+	l := d.pool.Layout()
+	count := l.SmallCount
+	if c == buffers.Large {
+		count = l.LargeCount
+	}
+	if count == 0 {
+		return fmt.Errorf("uring: attach: the pool has no %v buffers: %w", c, unix.ENOBUFS)
+	}
+	entries := 1 << bits.Len(uint(min(mostOut[c], max(count/4, 1))-1)) // rounded up to a power of two
+	ring, err := d.u.RegisterBuffers(uint16(c), entries)
+	if err != nil {
+		return fmt.Errorf("uring: attach: %d provided %v buffers: %w", entries, c, err)
+	}
+	g := &group{ring: ring, class: c, count: count, index: make([]uint32, entries), ids: make([]uint16, entries)}
+	for i := range entries {
+		g.index[i], g.ids[i] = noBuffer, uint16(entries-1-i)
+	}
+	d.groups[c] = g
+	d.divide()
+	return nil
+}
+
+// out is how many buffers the kernel has, those in completions not yet read included.
+func (g *group) out() int { return len(g.index) - len(g.ids) }
+
+// take is the buffer a completion brought back.
+func (g *group) take(id uint16) uint32 {
+	i := g.index[id]
+	g.index[id] = noBuffer
+	g.ids = append(g.ids, id) // never beyond its first length
+	return i
+}
+
+// refill tops up the groups that are half empty. It comes before each enter: only there the kernel takes buffers.
+func (d *Driver) refill() {
+	if d.share.drivers.Load() != d.sharers {
+		d.divide()
+	}
+	for _, g := range d.groups {
+		if g != nil && g.out() <= g.most/2 {
+			d.fill(g)
+		}
+	}
+}
+
+// divide takes note of how many drivers there are on the pool.
+func (d *Driver) divide() {
+	d.sharers = d.share.drivers.Load()
+	for _, g := range d.groups {
+		if g != nil {
+			g.most = min(len(g.index), max(g.count/4/int(d.sharers), 1))
+		}
+	}
+}
+
+// fill offers the kernel buffers, as far as the pool has some. One store of the ring's tail for all.
+func (d *Driver) fill(g *group) {
+	if g.dry && d.pool.Freed() == g.freed {
+		return
+	}
+	g.dry = false
+	added := false
+	for n := g.most - g.out(); n > 0; n-- {
+		i, ok := d.pool.Take(g.class)
+		if !ok {
+			g.dry, g.freed = true, d.pool.Freed()
+			break
+		}
+		last := len(g.ids) - 1
+		id := g.ids[last]
+		g.ids = g.ids[:last]
+		g.index[id] = i
+		g.ring.Add(d.pool.Memory(i), id)
+		added = true
+	}
+	if added {
+		g.ring.Commit()
+	}
+}
+
+// replenish answers the kernel's finding that a group is empty: true when it is not any more, so that the operation can go on.
+func (d *Driver) replenish(c buffers.Class) bool {
+	g := d.groups[c]
+	d.fill(g)
+	return g.out() > 0
+}
+
+// close takes the buffers back from the kernel and gives them to the pool. No operation may be armed any more.
+func (g *group) close(u *sys.Uring, p *buffers.Pool) error {
+	err := u.UnregisterBuffers(g.ring)
+	for _, i := range g.index {
+		if i != noBuffer {
+			p.Untake(i)
+		}
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package uring
+
+import (
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// The header of a received datagram: struct io_uring_recvmsg_out, the source in nameLen bytes (so many that the control messages
+// behind it are aligned), the control messages in the rest of the headroom.
+const (
+	nameLen     = 32
+	minHeadroom = sys.RecvmsgOutLen + nameLen + sys.ControlLen
+)
+
+// received is a completion of a multishot receive.
+func (d *Driver) received(k *ring.Sink, c *sys.CQE) {
+	r := d.record(c)
+	// Noted first: what the core does with the data may stop, restart or let go of the socket.
+	last := r != nil && r.ended(opReceive, c)
+	if id, ok := c.Buffer(); ok {
+		g := d.groups[c.UserData>>56&1]
+		i := g.take(id)
+		switch {
+		case r == nil || k == nil || c.Res < 0 || c.Res == 0 && r.kind == ring.Stream:
+			d.pool.Untake(i)
+		case r.kind == ring.Stream:
+			k.Data(r.socket, d.pool.Fill(i, 0, int(c.Res), r.handle.Account))
+		default:
+			d.datagram(k, r, i, int(c.Res))
+		}
+	}
+	if !last {
+		return
+	}
+	if c.Res <= 0 && k != nil && !r.detaching && !r.failed {
+		d.stopped(k, r, c)
+	}
+	if r.warm {
+		d.heat(r)
+	}
+	if r.alarm && k != nil {
+		d.mayBeReset(k, r)
+	}
+	d.settle(k, r)
+}
+
+// datagram delivers buffer i, which the kernel filled with n bytes of header and payload.
+func (d *Driver) datagram(k *ring.Sink, r *record, i uint32, n int) {
+	if n < d.headroom {
+		d.pool.Untake(i) // shorter than its own header: not what this driver asked for
+		return
+	}
+	b := d.pool.Memory(i)
+	out := sys.ParseRecvmsgOut(b)
+	const control = sys.RecvmsgOutLen + nameLen
+	m := ring.Meta{
+		Source:    sys.ParseSockaddr(b[sys.RecvmsgOutLen:][:min(out.NameLen, nameLen)]),
+		Truncated: out.Flags&unix.MSG_TRUNC != 0,
+	}
+	if r.handle.PktInfo {
+		info := sys.ParseControl(b[control:][:min(int(out.ControlLen), d.headroom-control)])
+		m.Destination, m.IfIndex = info.Destination, info.IfIndex
+		if info.Stamp != 0 {
+			m.Time = ring.Stamp{Nanos: info.Stamp, Source: ring.StampSoftware}
+		}
+	}
+	d.count(r)
+	k.Datagram(r.socket, d.pool.Fill(i, d.headroom, n-d.headroom, r.handle.Account), &m)
+}
+
+// stopped reports why a receive ended.
+func (d *Driver) stopped(k *ring.Sink, r *record, c *sys.CQE) {
+	e := syscall.Errno(-c.Res)
+	switch {
+	case e == unix.ENOBUFS:
+		if !d.replenish(r.class) {
+			r.want, r.starved = false, true
+			k.Starved(r.socket)
+		}
+	case e == unix.ECANCELED || e == unix.EINTR || e == unix.EAGAIN:
+		// Asked for, or nothing to speak of: armed again if wanted.
+	case r.kind == ring.Stream && e == 0:
+		r.want = false
+		k.EndOfStream(r.socket)
+		d.watchReset(r)
+	case r.kind == ring.Stream:
+		d.fail(k, r, e)
+	case e != 0:
+		switch e {
+		case unix.EBADF, unix.EFAULT, unix.EINVAL, unix.ENOTSOCK, unix.EOPNOTSUPP:
+			r.want = false // it would not be better the next time
+		}
+		k.Failed(r.socket, e)
+	}
+}
+
+// fail reports the end of a connection, once.
+func (d *Driver) fail(k *ring.Sink, r *record, e syscall.Errno) {
+	r.failed, r.want = true, false
+	k.Failed(r.socket, e)
+}
+
+// accepted is a completion of a multishot accept.
+func (d *Driver) accepted(k *ring.Sink, c *sys.CQE) {
+	r := d.record(c)
+	last := r != nil && r.ended(opReceive, c)
+	switch {
+	case c.Res >= 0 && (r == nil || k == nil):
+		_ = unix.Close(int(c.Res)) // nobody is there to be told of the connection, nor of an error
+	case c.Res >= 0:
+		k.Accepted(r.socket, int(c.Res), netip.AddrPort{})
+	}
+	if !last {
+		return
+	}
+	if c.Res < 0 && k != nil && !r.detaching {
+		switch e := syscall.Errno(-c.Res); e {
+		case unix.ECANCELED, unix.EINTR, unix.EAGAIN, unix.ECONNABORTED, unix.EPROTO, unix.EPERM,
+			unix.ENETDOWN, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.ENETUNREACH:
+			// accept(2): errors of the connection that was to be accepted, to be treated like EAGAIN.
+		default:
+			r.want = false
+			k.AcceptFailed(r.socket, e)
+		}
+	}
+	d.settle(k, r)
+}

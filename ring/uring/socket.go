@@ -1,0 +1,263 @@
+package uring
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// record is what the driver knows of a socket. Records stay with their slot, so that a pointer to one is good across a growth of
+// the table.
+type record struct {
+	socket *ring.Socket // nil: no socket, or let go
+	handle *ring.Handle
+	slot   uint32
+	gen    uint32
+	fd     int32
+	kind   ring.SocketKind
+	class  buffers.Class
+	family int // of datagram sockets
+
+	ops       operation // with the kernel, or prepared
+	cancelled operation // of those, what was asked to end
+	want      bool      // the core wants to receive
+	arming    bool      // in the list of those to be armed
+	notify    bool      // the core waits for Writable
+	half      bool      // the peer is done sending: a one-shot poll would fire for that at once
+	starved   bool      // stopped because there was no buffer
+	alarm     bool      // the reset watch has fired, and was not heeded
+	failed    bool      // the connection's end was reported
+	detaching bool
+
+	// Sending; see send.go.
+	blocked   bool  // the kernel's queue is full
+	postponed bool  // the submission queue was full
+	busy      int   // sends whose result is not there
+	head      int32 // list of sends held back while blocked
+	tail      int32
+
+	// Direct reading; see hot.go.
+	direct bool
+	warm   bool   // to be read directly once the multishot is cancelled
+	idle   uint32 // direct: turns without a datagram
+	hits   uint32 // multishot: turns with a datagram, each soon after the one before
+	last   uint32 // multishot: turn of the last datagram
+}
+
+// Attach introduces a socket.
+func (d *Driver) Attach(s *ring.Socket) error {
+	h := s.Handle()
+	if h.Slot >= maxSlots {
+		return fmt.Errorf("uring: attach: slot %d: a ring has at most %d sockets: %w", h.Slot, maxSlots, unix.EMFILE)
+	}
+	family := 0
+	if h.Kind == ring.Datagram {
+		var err error
+		if family, err = unix.GetsockoptInt(h.FD, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil {
+			return fmt.Errorf("uring: attach: address family of descriptor %d: %w", h.FD, err)
+		}
+	}
+	if h.Kind != ring.Listener {
+		if err := d.openGroup(h.Class); err != nil {
+			return err
+		}
+	}
+	for int(h.Slot) >= len(d.records) {
+		d.records = append(d.records, &record{})
+	}
+	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.FD), kind: h.Kind, class: h.Class,
+		family: family, head: none, tail: none}
+	return nil
+}
+
+// of is the record of a socket that is attached.
+func (d *Driver) of(s *ring.Socket) (*record, error) {
+	h := s.Handle()
+	if int(h.Slot) < len(d.records) {
+		if r := d.records[h.Slot]; r.socket == s && !r.detaching {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("uring: socket %d is not attached: %w", h.FD, unix.EBADF)
+}
+
+// Receive starts or stops reading or accepting. Stopping is a cancellation: what the kernel took off the socket before is still
+// reported, in order; after Receive it takes nothing more.
+func (d *Driver) Receive(s *ring.Socket, on bool) error {
+	r, err := d.of(s)
+	if err != nil {
+		return err
+	}
+	r.want = on
+	if on {
+		r.starved, r.alarm = false, false
+		if r.kind == ring.Datagram && r.ops&opReceive == 0 && !r.direct {
+			d.heat(r)
+		}
+		d.receive(r)
+		return nil
+	}
+	d.watchReset(r)
+	if !d.cancel(r, opReceive) || d.reaping || !d.bound {
+		return nil // inside Reap, submission comes before the kernel receives anything more
+	}
+	return d.enter(0)
+}
+
+// receive sees to it that a socket that is to receive does.
+func (d *Driver) receive(r *record) {
+	if !r.arming && r.toArm() {
+		r.arming = true
+		d.arming = append(d.arming, r)
+	}
+}
+
+func (r *record) toArm() bool {
+	return r.want && !r.failed && !r.detaching && !r.direct && r.ops&opReceive == 0
+}
+
+// arm prepares the multishot operation.
+func (d *Driver) arm(r *record) {
+	if !r.toArm() {
+		return
+	}
+	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
+	switch r.kind {
+	case ring.Listener:
+		// No address is asked for: all connections of a multishot would share the memory for it.
+		e.Opcode, e.IOPrio, e.OpFlags = sys.UringOpAccept, sys.UringAcceptMultishot, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC
+	case ring.Datagram:
+		e.Opcode, e.IOPrio, e.Addr, e.Len = sys.UringOpRecvmsg, sys.UringRecvMultishot, d.receiveHeader, 1
+		e.Flags, e.BufGroup = sys.UringSQEBufferSelect, uint16(r.class)
+	default:
+		e.Opcode, e.IOPrio = sys.UringOpRecv, sys.UringRecvMultishot
+		e.Flags, e.BufGroup = sys.UringSQEBufferSelect, uint16(r.class)
+	}
+	r.ops |= opReceive
+	d.queue(e)
+}
+
+func (r *record) receiveCode() code {
+	switch r.kind {
+	case ring.Listener:
+		return codeAccept
+	case ring.Datagram:
+		return codeDatagram
+	}
+	return codeStream
+}
+
+// watchReset keeps an eye on a stream that is not read: its end would go unnoticed. Multishot, because a one-shot poll fires at once
+// when the peer is half closed; once armed it stays, and says nothing the receive does not say while there is one.
+func (d *Driver) watchReset(r *record) {
+	if r.kind != ring.Stream || r.failed || r.detaching || r.ops&opReset != 0 {
+		return
+	}
+	r.ops |= opReset
+	d.queue(sys.SQE{Opcode: sys.UringOpPollAdd, FD: r.fd, Len: sys.UringPollMultishot, UserData: r.userData(codeReset)})
+}
+
+// NotifyWritable asks for one Writable fact.
+func (d *Driver) NotifyWritable(s *ring.Socket) error {
+	r, err := d.of(s)
+	if err != nil {
+		return err
+	}
+	r.notify = true
+	d.pollWritable(r)
+	return nil
+}
+
+// pollWritable arms the poll that both the core's request and held back sends wait for.
+func (d *Driver) pollWritable(r *record) {
+	if !r.notify && !r.blocked || r.detaching || r.ops&opWritable != 0 {
+		return
+	}
+	e := sys.SQE{Opcode: sys.UringOpPollAdd, FD: r.fd, OpFlags: sys.PollEvents(unix.POLLOUT), UserData: r.userData(codeWritable)}
+	if r.half || r.handle.Ended {
+		e.Len = sys.UringPollMultishot // see poll.go
+	}
+	r.ops |= opWritable
+	d.queue(e)
+}
+
+// cancel asks the kernel to end operations of a socket, and tells whether there are any to end. Each ends with its own last
+// completion.
+func (d *Driver) cancel(r *record, which operation) bool {
+	which &= r.ops &^ r.cancelled
+	for c, op := range operations {
+		if op == opReceive && code(c) != r.receiveCode() || which&op == 0 {
+			continue
+		}
+		r.cancelled |= op
+		d.cancelOnce(r, code(c))
+	}
+	return which != 0
+}
+
+func (d *Driver) cancelOnce(r *record, c code) {
+	d.queue(sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, Addr: r.userData(c), UserData: r.userData(c | codeCancel)})
+}
+
+// Detach lets go of the socket: everything of it is cancelled. The kernel is entered right away, so that as a rule the core can
+// close the descriptor in the same call, and FIN or reset leave without another Poll. What zero-copy sends lent to the kernel comes
+// back later.
+func (d *Driver) Detach(s *ring.Socket) (done bool) {
+	r, err := d.of(s)
+	if err != nil {
+		return true
+	}
+	r.detaching = true
+	r.want, r.notify, r.warm = false, false, false
+	d.cool(r)
+	d.cancel(r, ^operation(0))
+	d.dropHeld(r)
+	if r.ops != 0 && d.bound {
+		if err := d.enter(sys.UringEnterGetEvents); err != nil && d.failure == nil {
+			d.failure = err
+		}
+		d.foresee(r)
+	}
+	if r.ops != 0 || r.busy != 0 {
+		return false
+	}
+	r.socket, r.handle = nil, nil
+	return true
+}
+
+// foresightLimit bounds how far back foresee looks: the completions of a cancellation are among the last.
+const foresightLimit = 64
+
+// foresee looks whether the last completions of all the socket's operations are in the queue. Then the kernel has no more of it,
+// though they have not had their turn; when they do, the socket is gone and only their buffers matter.
+func (d *Driver) foresee(r *record) {
+	left := r.ops
+	for n, i := d.u.CQ.Ready(), uint32(1); i <= min(n, foresightLimit); i++ {
+		c := d.u.CQ.Peek(n - i)
+		if what := codeOf(&c); what <= codeReadable && c.Flags&sys.UringCQEMore == 0 && d.record(&c) == r {
+			left &^= operations[what]
+		}
+	}
+	if left == 0 {
+		r.ops, r.cancelled = 0, 0
+	}
+}
+
+// settle goes on with a socket after one of its operations ended: arms it again, or lets go.
+func (d *Driver) settle(k *ring.Sink, r *record) {
+	switch {
+	case r.socket == nil:
+	case !r.detaching:
+		d.receive(r)
+	case r.ops == 0 && r.busy == 0:
+		s := r.socket
+		r.socket, r.handle = nil, nil
+		if k != nil {
+			k.Detached(s)
+		}
+	}
+}
