@@ -1,0 +1,74 @@
+package xtreme
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/epoll"
+	"github.com/socketxtreme/socketxtreme/ring/uring"
+)
+
+// chosen is a kind of ring and why it is not a better one.
+type chosen struct {
+	kind    conf.RingKind
+	driver  func(ring.DriverConfig) (ring.Driver, error)
+	reasons []ring.Reason
+}
+
+// noOffload is the first reason of every path of this version.
+var noOffload = ring.Reason{Code: "offload.absent", Text: "no offloaded ring: this version has kernel rings only"}
+
+// candidates, best first.
+var candidates = []struct {
+	kind   conf.RingKind
+	probe  func() error
+	driver func(ring.DriverConfig) (ring.Driver, error)
+}{
+	{conf.RingUring, uring.Probe, uring.New},
+	{conf.RingEpoll, epoll.Probe, epoll.New},
+}
+
+// choose decides once per kind asked for. A kind asked for by name is had or is an error; auto takes the first that works and
+// keeps the reasons of those before it.
+func (e *Engine) choose(want conf.RingKind) (chosen, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return chosen{}, fmt.Errorf("xtreme: engine: %w", ring.ErrClosed)
+	}
+	if c, ok := e.kinds[want]; ok {
+		return c, nil
+	}
+	c := chosen{reasons: []ring.Reason{noOffload}}
+	for _, k := range candidates {
+		if want != conf.RingAuto && want != k.kind {
+			c.reasons = append(c.reasons, ring.Reason{Code: string(k.kind) + ".not_asked",
+				Text: fmt.Sprintf("not %s: %s was asked for", k.kind, want)})
+			continue
+		}
+		if err := k.probe(); err != nil {
+			if want == k.kind {
+				return chosen{}, fmt.Errorf("xtreme: ring kind %s: %w", want, err)
+			}
+			c.reasons = append(c.reasons, reasonOf(k.kind, err))
+			continue
+		}
+		c.kind, c.driver = k.kind, k.driver
+		break // what follows would be no better path
+	}
+	if c.driver == nil {
+		return chosen{}, fmt.Errorf("xtreme: no kind of ring works here: %v", c.reasons)
+	}
+	e.kinds[want] = c
+	return c, nil
+}
+
+func reasonOf(kind conf.RingKind, err error) ring.Reason {
+	var f *ring.FeatureError
+	if errors.As(err, &f) {
+		return ring.Reason{Code: f.Code, Text: "not " + string(kind) + ": " + f.Error()}
+	}
+	return ring.Reason{Code: string(kind) + ".error", Text: "not " + string(kind) + ": " + err.Error()}
+}

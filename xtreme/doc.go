@@ -1,0 +1,23 @@
+// Package xtreme is the public face of SocketXtreme for Go: an Engine makes Owners, an Owner makes sockets and is polled by one
+// goroutine for their completions.
+//
+//	engine, err := xtreme.New(conf.FromEnvironment())
+//	owner, err := engine.Owner("feed")
+//	socket, err := owner.OpenUDP(netip.MustParseAddrPort("233.215.21.4:10378"), xtreme.Join("eth1"))
+//	fmt.Println(socket.Path())
+//
+//	var done [64]xtreme.Completion
+//	for {
+//		n, err := owner.Poll(done[:])
+//		if err != nil { ... }
+//		for i := range done[:n] {
+//			if c := &done[i]; c.Events.Has(xtreme.Packet) {
+//				book.Apply(c.Packet.Bytes())
+//				c.Packet.Release()
+//			}
+//		}
+//	}
+//
+// Which kind of ring carries a socket is decided here and nowhere else; Socket.Path tells which it was and, for every better
+// one, why not. What a completion may contain and in which order is package ring's contract; memory is package buffers'.
+package xtreme

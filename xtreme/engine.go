@@ -1,0 +1,122 @@
+package xtreme
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.uber.org/atomic"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Engine is one configured runtime: settings, the decision which kind of ring to use, and the owners made from it. Its methods
+// may be called from any goroutine.
+type Engine struct {
+	settings conf.Settings
+
+	mu     sync.Mutex
+	kinds  map[conf.RingKind]chosen
+	owners []*Owner
+	closed bool
+
+	made   atomic.Int64 // owners ever made
+	opened atomic.Int64 // sockets ever made by their calls
+}
+
+// New makes an engine; the settings are checked, nothing is opened yet.
+func New(s conf.Settings) (*Engine, error) {
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("xtreme: %w", err)
+	}
+	return &Engine{settings: s, kinds: map[conf.RingKind]chosen{}}, nil
+}
+
+// Start decides on the kind of ring and touches what is otherwise touched at first use, so that nothing of it happens on the
+// path. Owner does it if it was not done; calling it brings errors to light early.
+func (e *Engine) Start() error {
+	clock.Now()
+	_, err := e.choose(e.settings.Ring)
+	return err
+}
+
+// Settings is what the engine was made with.
+func (e *Engine) Settings() conf.Settings { return e.settings }
+
+// Owner makes the rings that one goroutine will poll: buffers, allocated and touched, and a first ring. The goroutine that
+// polls the owner first is its owner from then on.
+func (e *Engine) Owner(name string, opt ...Option) (*Owner, error) {
+	o, err := collect("Owner", forOwner, opt)
+	if err != nil {
+		return nil, err
+	}
+	kind := e.settings.Ring
+	if o.kind != "" {
+		kind = o.kind
+	}
+	c, err := e.choose(kind)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := newOwner(e, name, c, o)
+	if err != nil {
+		return nil, fmt.Errorf("xtreme: owner %q: %w", name, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errors.Join(fmt.Errorf("xtreme: owner %q: engine: %w", name, ring.ErrClosed), owner.Close())
+	}
+	e.owners = append(e.owners, owner)
+	e.made.Inc()
+	return owner, nil
+}
+
+// Owners lists the owners that are open.
+func (e *Engine) Owners() []*Owner {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.owners)
+}
+
+// RingByFD finds the ring whose FD is fd. (VMA: socketxtreme_poll takes such a descriptor; here it is looked up once.)
+func (e *Engine) RingByFD(fd int) (*ring.Ring, bool) {
+	for _, o := range e.Owners() {
+		for _, r := range o.Rings() {
+			if r.FD() == fd {
+				return r, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// Close ends the engine. Owners belong to their goroutines and are closed there: with any still open it is an error that names
+// them, and nothing is closed.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("xtreme: engine: %w", ring.ErrClosed)
+	}
+	if len(e.owners) > 0 {
+		names := make([]string, len(e.owners))
+		for i, o := range e.owners {
+			names[i] = o.name
+		}
+		return fmt.Errorf("xtreme: close engine: owners still open: %q", names)
+	}
+	e.closed = true
+	return nil
+}
+
+func (e *Engine) forget(o *Owner) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i := slices.Index(e.owners, o); i >= 0 {
+		e.owners = slices.Delete(e.owners, i, i+1)
+	}
+}

@@ -1,0 +1,344 @@
+package xtreme
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Option changes what Owner, ListenTCP, DialTCP or OpenUDP make. An option given to a call it does not fit is an error that
+// names both.
+type Option struct {
+	name  string
+	scope scope
+	set   func(*options) error
+}
+
+// scope is the calls an option fits.
+type scope uint8
+
+const (
+	forOwner scope = 1 << iota
+	forListener
+	forDialer
+	forDatagram
+
+	forTCP    = forListener | forDialer
+	forSocket = forTCP | forDatagram
+)
+
+// options is what the options of one call come to.
+type options struct {
+	// of Owner
+	kind         conf.RingKind
+	logic        *ring.Logic
+	small, large int
+	huge         bool
+	numa         string
+	memory       []byte
+
+	// of sockets
+	socket         ring.Config
+	before         []func(*Socket) error // in order, before bind
+	backlog        int
+	connectTimeout time.Duration
+	local, remote  netip.AddrPort
+	joins          []membership
+	multicastAll   *bool
+	offload        bool
+}
+
+type membership struct {
+	group  netip.Addr // zero: the address the socket is bound to
+	iface  string
+	source netip.Addr
+}
+
+func collect(call string, where scope, opt []Option) (*options, error) {
+	c := &options{}
+	for _, o := range opt {
+		if o.set == nil {
+			return nil, fmt.Errorf("xtreme: %s: empty Option", call)
+		}
+		if o.scope&where == 0 {
+			return nil, fmt.Errorf("xtreme: %s: option %s does not apply to it", call, o.name)
+		}
+		if err := o.set(c); err != nil {
+			return nil, fmt.Errorf("xtreme: %s: option %s: %w", call, o.name, err)
+		}
+	}
+	return c, nil
+}
+
+func (c *options) apply(s *Socket) error {
+	for _, f := range c.before {
+		if err := f(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinGroups joins what was asked for; a socket bound to a group joins it in any case.
+func (c *options) joinGroups(s *Socket, bound netip.Addr) error {
+	joins := c.joins
+	if len(joins) == 0 && bound.IsMulticast() {
+		joins = []membership{{}}
+	}
+	for _, m := range joins {
+		if !m.group.IsValid() {
+			m.group = bound
+		}
+		if err := s.JoinGroup(m.group, m.iface, m.source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func option(name string, scope scope, set func(*options)) Option {
+	return Option{name, scope, func(c *options) error { set(c); return nil }}
+}
+
+// step is an option that is a call on the socket before it is bound.
+func step(name string, scope scope, f func(*Socket) error) Option {
+	return option(name, scope, func(c *options) { c.before = append(c.before, f) })
+}
+
+// RingKind overrides the engine's kind of ring for an owner.
+func RingKind(k conf.RingKind) Option {
+	return Option{"RingKind", forOwner, func(c *options) error {
+		_, err := conf.ParseRingKind(string(k))
+		c.kind = k
+		return err
+	}}
+}
+
+// RingLogic overrides the ring allocation logic, of an owner or of one socket. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
+func RingLogic(l ring.Logic) Option {
+	return Option{"RingLogic", forOwner | forSocket, func(c *options) error {
+		c.logic, c.socket.Alloc = &l, &l
+		return l.Validate()
+	}}
+}
+
+// Buffers overrides how many small (2 KiB) and large (64 KiB) buffers an owner has.
+func Buffers(small, large int) Option {
+	return Option{"Buffers", forOwner, func(c *options) error {
+		if small < 64 || large < 8 {
+			return fmt.Errorf("%d small and %d large: want at least 64 and 8", small, large)
+		}
+		c.small, c.large = small, large
+		return nil
+	}}
+}
+
+// HugePages asks for huge pages under an owner's buffers; without any free the path says so and ordinary pages are used.
+func HugePages() Option { return option("HugePages", forOwner, func(c *options) { c.huge = true }) }
+
+// NearInterface places an owner's buffers on the NUMA node of an interface.
+func NearInterface(name string) Option {
+	return option("NearInterface", forOwner, func(c *options) { c.numa = name })
+}
+
+// Memory makes an owner use the caller's memory for its buffers; it must be outside the Go heap or never move, stay mapped until
+// Close, and be large enough. (VMA: the user allocator of vma_ioctl, VMA_IOCTL_USER_ALLOC.)
+func Memory(mem []byte) Option {
+	return option("Memory", forOwner, func(c *options) { c.memory = mem })
+}
+
+// UserID is the socket's key under ring allocation logic 11.
+func UserID(id uint64) Option {
+	return option("UserID", forSocket, func(c *options) { c.socket.UserID = id })
+}
+
+// UserData sets what the socket's completions carry; the default is its ID.
+func UserData(v uint64) Option {
+	return step("UserData", forSocket, func(s *Socket) error { s.SetUserData(v); return nil })
+}
+
+// Hook sets the delivery mode and the receive hook; see Socket.SetHook.
+func Hook(m ring.Mode, h ring.Hook) Option {
+	return step("Hook", forSocket, func(s *Socket) error { return s.SetHook(m, h) })
+}
+
+// Budget limits the buffer memory a socket may hold, in bytes; accepted sockets have the same each.
+func Budget(bytes int) Option {
+	return option("Budget", forSocket, func(c *options) { c.socket.Budget = bytes })
+}
+
+// SendQueue limits the packets under way through SendPacket.
+func SendQueue(packets int) Option {
+	return option("SendQueue", forSocket, func(c *options) { c.socket.SendQueue = packets })
+}
+
+// CloseTimeout bounds how long Close waits for sends under way.
+func CloseTimeout(d time.Duration) Option {
+	return option("CloseTimeout", forSocket, func(c *options) { c.socket.CloseTimeout = d })
+}
+
+// RequireOffload makes it an error, with the reasons, if the socket cannot have an offloaded path.
+func RequireOffload() Option {
+	return option("RequireOffload", forSocket, func(c *options) { c.offload = true })
+}
+
+// NoDelay turns Nagle's algorithm off (TCP_NODELAY).
+func NoDelay(on bool) Option {
+	return step("NoDelay", forTCP, func(s *Socket) error { return s.SetNoDelay(on) })
+}
+
+// KeepAlive probes idle peers; see Socket.SetKeepAlive.
+func KeepAlive(idle, interval time.Duration, count int) Option {
+	return step("KeepAlive", forTCP, func(s *Socket) error { return s.SetKeepAlive(idle, interval, count) })
+}
+
+// UserTimeout ends a connection whose sent data stays unacknowledged for d (TCP_USER_TIMEOUT).
+func UserTimeout(d time.Duration) Option {
+	return step("UserTimeout", forTCP, func(s *Socket) error { return s.SetUserTimeout(d) })
+}
+
+// Linger says what Close does; see Socket.SetLinger.
+func Linger(d time.Duration) Option {
+	return step("Linger", forTCP, func(s *Socket) error { return s.SetLinger(d) })
+}
+
+// LargeStream receives a connection's data into 64 KiB buffers, for bulk transfers.
+func LargeStream() Option {
+	return option("LargeStream", forTCP, func(c *options) { c.socket.LargeStream = true })
+}
+
+// Backlog is the length of a listener's accept queue; the default is the kernel's maximum.
+func Backlog(n int) Option { return option("Backlog", forListener, func(c *options) { c.backlog = n }) }
+
+// ConnectTimeout gives up connecting after d.
+func ConnectTimeout(d time.Duration) Option {
+	return option("ConnectTimeout", forDialer, func(c *options) { c.connectTimeout = d })
+}
+
+// Local binds a dialled connection to a local address first.
+func Local(a netip.AddrPort) Option {
+	return option("Local", forDialer, func(c *options) { c.local = a })
+}
+
+// Remote connects a UDP socket.
+func Remote(a netip.AddrPort) Option {
+	return option("Remote", forDatagram, func(c *options) { c.remote = a })
+}
+
+// ReceiveBuffer and SendBuffer size the kernel's queues (SO_RCVBUF, SO_SNDBUF).
+func ReceiveBuffer(bytes int) Option {
+	return step("ReceiveBuffer", forSocket, func(s *Socket) error { return s.SetReceiveBuffer(bytes) })
+}
+
+// SendBuffer is described at ReceiveBuffer.
+func SendBuffer(bytes int) Option {
+	return step("SendBuffer", forSocket, func(s *Socket) error { return s.SetSendBuffer(bytes) })
+}
+
+// ReuseAddr sets SO_REUSEADDR: a listener can be restarted while connections of the last one linger in TIME_WAIT.
+func ReuseAddr() Option {
+	return step("ReuseAddr", forSocket, func(s *Socket) error { return s.SetReuseAddr(true) })
+}
+
+// ReusePort sets SO_REUSEPORT: the kernel spreads connections or datagrams over all sockets of the address.
+func ReusePort() Option {
+	return step("ReusePort", forSocket, func(s *Socket) error { return s.SetReusePort(true) })
+}
+
+// V6Only keeps a socket bound to [::] from IPv4.
+func V6Only() Option {
+	return step("V6Only", forSocket, func(s *Socket) error { return s.SetV6Only(true) })
+}
+
+// BindToDevice ties the socket to an interface.
+func BindToDevice(name string) Option {
+	return step("BindToDevice", forSocket, func(s *Socket) error { return s.BindToDevice(name) })
+}
+
+// TTL sets the time to live of unicast packets.
+func TTL(n int) Option { return step("TTL", forSocket, func(s *Socket) error { return s.SetTTL(n) }) }
+
+// TOS sets the type of service byte; DSCP is its upper six bits.
+func TOS(n int) Option { return step("TOS", forSocket, func(s *Socket) error { return s.SetTOS(n) }) }
+
+// DSCP sets the differentiated services code point (RFC 2474), 0 to 63.
+func DSCP(n int) Option {
+	return Option{"DSCP", forSocket, func(c *options) error {
+		if n < 0 || n > 63 {
+			return fmt.Errorf("%d: want 0 to 63", n)
+		}
+		c.before = append(c.before, func(s *Socket) error { return s.SetTOS(n << 2) })
+		return nil
+	}}
+}
+
+// Broadcast permits sending to broadcast addresses.
+func Broadcast() Option {
+	return step("Broadcast", forDatagram, func(s *Socket) error { return s.SetBroadcast(true) })
+}
+
+// LargestDatagram is the longest datagram the socket must take whole; up to 2,048 bytes it uses small buffers.
+func LargestDatagram(bytes int) Option {
+	return Option{"LargestDatagram", forDatagram, func(c *options) error {
+		if bytes < 1 || bytes > 65535 {
+			return fmt.Errorf("%d: want 1 to 65535", bytes)
+		}
+		c.socket.LargestDatagram = bytes
+		return nil
+	}}
+}
+
+// Timestamps asks for the kernel's receive timestamp on each datagram.
+func Timestamps() Option {
+	return option("Timestamps", forDatagram, func(c *options) { c.socket.Timestamps = true })
+}
+
+// PacketInfo asks for destination and interface of each datagram also where the socket's address is definite.
+func PacketInfo() Option {
+	return option("PacketInfo", forDatagram, func(c *options) { c.socket.PacketInfo = true })
+}
+
+// Join joins the group the socket is bound to on an interface.
+func Join(iface string) Option {
+	return option("Join", forDatagram, func(c *options) { c.joins = append(c.joins, membership{iface: iface}) })
+}
+
+// JoinSource is Join for one source (source-specific multicast).
+func JoinSource(iface string, source netip.Addr) Option {
+	return option("JoinSource", forDatagram, func(c *options) {
+		c.joins = append(c.joins, membership{iface: iface, source: source})
+	})
+}
+
+// JoinGroup joins a group that is not the socket's own address; source is zero for any source.
+func JoinGroup(group netip.Addr, iface string, source netip.Addr) Option {
+	return option("JoinGroup", forDatagram, func(c *options) {
+		c.joins = append(c.joins, membership{group, iface, source})
+	})
+}
+
+// MulticastInterface chooses the interface multicast leaves by.
+func MulticastInterface(name string) Option {
+	return step("MulticastInterface", forDatagram, func(s *Socket) error { return s.SetMulticastInterface(name) })
+}
+
+// MulticastLoop says whether members on this host get what the socket sends.
+func MulticastLoop(on bool) Option {
+	return step("MulticastLoop", forDatagram, func(s *Socket) error { return s.SetMulticastLoop(on) })
+}
+
+// MulticastTTL sets the time to live of multicast packets.
+func MulticastTTL(n int) Option {
+	return step("MulticastTTL", forDatagram, func(s *Socket) error { return s.SetMulticastTTL(n) })
+}
+
+// MulticastAll says whether the socket sees groups that only others joined; a socket bound to a group has it off by default.
+func MulticastAll(on bool) Option {
+	return option("MulticastAll", forDatagram, func(c *options) {
+		c.multicastAll = &on
+		c.before = append(c.before, func(s *Socket) error { return s.SetMulticastAll(on) })
+	})
+}
