@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// loop is one reactor: an owner, its sockets, and what could not be sent yet.
+type loop struct {
+	owner     *xtreme.Owner
+	listeners []*xtreme.Socket
+	conns     map[*xtreme.Socket]*conn
+	reply     func(*conn, *xtreme.Completion) error
+	rest      string
+}
+
+// conn is a connection: while its peer reads slowly, a packet that was sent in part waits here and reading is suspended, so that
+// TCP's own flow control reaches the sender.
+type conn struct {
+	socket *xtreme.Socket
+	unsent buffers.Packet
+	ended  bool   // the peer sends nothing more: close once all is echoed
+	frame  []byte // of -reply sockperf: a message that has not arrived whole
+}
+
+// serve is the heart: pull completions, handle them, rest when there are none.
+func (l *loop) serve(ctx context.Context) error {
+	var done [256]xtreme.Completion
+	for idle := 0; ; {
+		n, err := l.owner.Poll(done[:])
+		if err != nil {
+			return err
+		}
+		for i := range done[:n] {
+			l.handle(&done[i])
+		}
+		switch {
+		case n > 0:
+			idle = 0
+		case ctx.Err() != nil:
+			return l.close()
+		case l.rest == "wait", l.rest == "adaptive" && idle >= 20_000:
+			if err := l.owner.Wait(-1); err != nil {
+				return err
+			}
+		default:
+			idle++
+		}
+	}
+}
+
+func (l *loop) handle(c *xtreme.Completion) {
+	s := c.Socket
+	if c.Events.Has(xtreme.NewConnection) {
+		l.conns[s] = &conn{socket: s}
+	}
+	cn := l.conns[s] // nil for the UDP socket
+	if c.Events.Has(xtreme.Packet) {
+		if err := l.reply(cn, c); err != nil && cn != nil {
+			_ = s.Abort() // cannot fail: the socket is ours and open; CLOSED follows
+		}
+	}
+	if c.Events.Has(xtreme.Out) && cn != nil && cn.flush() == nil && cn.unsent.IsZero() {
+		_ = s.Resume() // likewise
+	}
+	if c.Events.Any(xtreme.RdHup|xtreme.Hup) && cn != nil {
+		cn.ended = true
+	}
+	if c.Events.Has(xtreme.Closed) {
+		_ = cn.drop()
+		delete(l.conns, s)
+	} else if cn != nil && cn.ended && (cn.unsent.IsZero() || c.Events.Has(xtreme.Hup)) {
+		_ = s.Close() // answers ErrClosed if Abort was called above
+	}
+}
+
+// echo sends the packet back and releases it; what the peer does not take now stays in conn.unsent.
+func echo(cn *conn, c *xtreme.Completion) error {
+	if cn == nil {
+		defer c.Packet.Release() //nolint:errcheck // just polled: it is ours
+		// A datagram that the kernel has no room for is lost, as UDP goes.
+		_, err := c.Socket.SendTo(c.Packet.Bytes(), c.Source)
+		return err
+	}
+	cn.unsent = c.Packet
+	if err := cn.flush(); err != nil {
+		return err
+	}
+	if !cn.unsent.IsZero() {
+		return cn.socket.Suspend()
+	}
+	return nil
+}
+
+// flush sends what is unsent as far as the peer takes it; Out comes when it takes more.
+func (cn *conn) flush() error {
+	for cn.unsent.Len() > 0 {
+		n, err := cn.socket.Send(cn.unsent.Bytes())
+		if n == cn.unsent.Len() {
+			break
+		}
+		if n > 0 {
+			if err := cn.unsent.Pull(n); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, xtreme.ErrWouldBlock) {
+			return nil
+		}
+		if err != nil {
+			return errors.Join(err, cn.drop())
+		}
+	}
+	return cn.drop()
+}
+
+func (cn *conn) drop() (err error) {
+	if cn != nil && !cn.unsent.IsZero() {
+		err = cn.unsent.Release()
+		cn.unsent = buffers.Packet{}
+	}
+	return err
+}
+
+// close ends in good order: connections are closed after everything that arrived was answered (Poll had nothing left).
+func (l *loop) close() error {
+	for s := range l.conns {
+		_ = s.Close() // those that are closing already say so
+	}
+	var done [64]xtreme.Completion
+	for end := time.Now().Add(2 * time.Second); len(l.conns) > 0 && time.Now().Before(end); {
+		n, err := l.owner.Poll(done[:])
+		if err != nil {
+			return err
+		}
+		for i := range done[:n] {
+			l.handle(&done[i])
+		}
+	}
+	for _, cn := range l.conns {
+		_ = cn.drop()
+	}
+	return l.owner.Close() // checks that every buffer is home
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// open makes a loop and its sockets; several loops share the address by SO_REUSEPORT.
+func open(e *xtreme.Engine, i int, a netip.AddrPort, c config) (*loop, error) {
+	owner, err := e.Owner(fmt.Sprintf("echo-%d", i))
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{owner: owner, conns: map[*xtreme.Socket]*conn{}, rest: c.rest, reply: echo}
+	if c.reply == "sockperf" {
+		l.reply = sockperf
+	}
+	tcp := []xtreme.Option{xtreme.ReuseAddr(), xtreme.NoDelay(true)}
+	udp := []xtreme.Option{}
+	if c.reactors > 1 {
+		tcp, udp = append(tcp, xtreme.ReusePort()), append(udp, xtreme.ReusePort())
+	}
+	var s *xtreme.Socket
+	if c.tcp {
+		if s, err = owner.ListenTCP(a, tcp...); err == nil {
+			l.listeners = append(l.listeners, s)
+			a = s.LocalAddr() // UDP serves on the same port
+		}
+	}
+	if c.udp && err == nil {
+		if s, err = owner.OpenUDP(a, udp...); err == nil {
+			l.listeners = append(l.listeners, s)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, owner.Close())
+	}
+	return l, nil
+}
+
+// server is all loops.
+type server struct {
+	addr  netip.AddrPort
+	loops []*loop
+}
+
+// run serves until ctx is done; ready is called once everything listens.
+func run(ctx context.Context, c config, ready func(*server)) error {
+	settings := conf.FromEnvironment()
+	settings.Ring = c.ring
+	for _, w := range settings.Warnings {
+		fmt.Println("warning:", w)
+	}
+	engine, err := xtreme.New(settings)
+	if err != nil {
+		return err
+	}
+	srv := &server{addr: c.listen}
+	for i := range c.reactors {
+		l, err := open(engine, i, srv.addr, c)
+		if err != nil {
+			return err
+		}
+		srv.loops = append(srv.loops, l)
+		srv.addr = l.listeners[0].LocalAddr()
+	}
+	ready(srv)
+	var wg sync.WaitGroup
+	errs := make([]error, len(srv.loops))
+	for i, l := range srv.loops {
+		stop := context.AfterFunc(ctx, l.owner.Wake) // a loop at rest must see that it is over
+		wg.Go(func() {
+			defer stop()
+			errs[i] = l.serve(ctx)
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, engine.Close())...)
+}
+
+// paths tells how each socket's bytes travel, and why not better.
+func (srv *server) paths() (text string) {
+	for _, s := range srv.loops[0].listeners {
+		p := s.Path()
+		text += fmt.Sprintf("%v: %s %s\n", s.Kind(), p.Tier, p.Kind)
+		for _, r := range p.Reasons {
+			text += fmt.Sprintf("  · %v\n", r)
+		}
+	}
+	return text
+}
