@@ -1,0 +1,118 @@
+package reactor
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Config is how a loop behaves. The zero Config is a good one: it spins for a while and then sleeps.
+type Config struct {
+	// Batch is the most completions one Poll takes; 0 means 256.
+	Batch int
+	// Rest is what the loop does when there is nothing to do.
+	Rest Rest
+	// RxPoll is how many empty turns in a row an Adaptive loop spins before it sleeps, SelectPoll for how long at most. 0 takes
+	// the value in Settings (VMA_RX_POLL, VMA_SELECT_POLL, where 0 means sleeping at once); with -1 in either it never sleeps.
+	RxPoll     int
+	SelectPoll time.Duration
+	// OSRatio makes a loop that does not sleep look at foreign descriptors on every OSRatio-th turn. 0 takes the value in
+	// Settings (VMA_SELECT_POLL_OS_RATIO, where 0 means the same as -1 here); -1 looks only after a sleep.
+	OSRatio int
+	// Settings is where RxPoll, SelectPoll and OSRatio come from when they are 0: the engine's, as Engine.Settings returns them.
+	// RunGroup takes them from its engine; without them New takes conf.Default.
+	Settings *conf.Settings
+	// Pin is the processor the loop's thread is bound to, none if empty; for RunGroup one per loop.
+	Pin []int
+	// OnPanic is what a panic in the program's code costs.
+	OnPanic PanicPolicy
+	// Grace is how long a shutdown goes on serving while there is still something to serve; 0 means 5 s.
+	Grace time.Duration
+	// TimerBudget and PostBudget bound the timers fired and the posted functions run in one turn; 0 means 256.
+	TimerBudget, PostBudget int
+	// Logger hears of panics and of errors that no caller was there to be told; nil is slog.Default().
+	Logger *slog.Logger
+
+	// Name and Owner are for RunGroup: its loops and their owners are called Name-0, Name-1 …, "loop-0" without, and their
+	// owners are made with the options Owner.
+	Name  string
+	Owner []xtreme.Option
+}
+
+const (
+	defaultBatch  = 256
+	defaultBudget = 256
+	defaultGrace  = 5 * time.Second
+	mostBatch     = 1 << 16
+)
+
+// complete checks the values and fills in the defaults.
+func (c *Config) complete() error {
+	switch {
+	case c.Batch < 0 || c.Batch > mostBatch:
+		return badArgument("Batch", c.Batch)
+	case c.Rest > Wait:
+		return badArgument("Rest", uint8(c.Rest))
+	case c.RxPoll < -1:
+		return badArgument("RxPoll", c.RxPoll)
+	case c.SelectPoll < 0 && c.SelectPoll != -1:
+		return badArgument("SelectPoll", c.SelectPoll)
+	case c.OSRatio < -1:
+		return badArgument("OSRatio", c.OSRatio)
+	case c.OnPanic > StopLoop:
+		return badArgument("OnPanic", uint8(c.OnPanic))
+	case c.Grace < 0:
+		return badArgument("Grace", c.Grace)
+	case c.TimerBudget < 0:
+		return badArgument("TimerBudget", c.TimerBudget)
+	case c.PostBudget < 0:
+		return badArgument("PostBudget", c.PostBudget)
+	}
+	for _, cpu := range c.Pin {
+		if cpu < 0 {
+			return badArgument("Pin", cpu)
+		}
+	}
+	s := conf.Default()
+	if c.Settings != nil {
+		s = *c.Settings
+		if err := s.Validate(); err != nil {
+			return fmt.Errorf("reactor: Config.Settings: %w: %w", err, unix.EINVAL)
+		}
+	}
+	orElse(&c.Batch, defaultBatch)
+	orElse(&c.RxPoll, s.RxPoll)
+	orElse(&c.SelectPoll, s.SelectPoll)
+	orElse(&c.OSRatio, s.OSRatio)
+	orElse(&c.Grace, defaultGrace)
+	orElse(&c.TimerBudget, defaultBudget)
+	orElse(&c.PostBudget, defaultBudget)
+	if c.OSRatio < 0 {
+		c.OSRatio = 0 // from here on 0 is "only after a sleep", as in the settings
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return nil
+}
+
+// neverSleeps tells whether the loop spins whatever happens.
+func (c *Config) neverSleeps() bool {
+	return c.Rest == Spin || c.Rest == Adaptive && (c.RxPoll < 0 || c.SelectPoll < 0)
+}
+
+func orElse[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+func badArgument(name string, value any) error {
+	return fmt.Errorf("reactor: Config.%s %v: %w", name, value, unix.EINVAL)
+}

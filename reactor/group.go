@@ -1,0 +1,103 @@
+package reactor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// RunGroup runs n loops, each on a goroutine of its own and with an owner of its own: they share nothing. setup runs on each
+// loop's goroutine before its first turn, opens its sockets and returns its handler; listeners and UDP sockets that all of them
+// open on one address take xtreme.ReusePort, so that the kernel spreads connections and datagrams over the loops.
+//
+//	err := reactor.RunGroup(ctx, engine, 2, func(l *reactor.Loop) (reactor.Handler, error) {
+//		_, err := l.Owner().ListenTCP(addr, xtreme.ReusePort())
+//		return handler, err
+//	}, reactor.Config{Rest: reactor.Spin, Pin: []int{2, 3}})
+//
+// It returns when all loops have ended: nil after ctx was done. The first loop that fails shuts down the others in good order,
+// and the errors are joined, each with its loop's name.
+func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (Handler, error), c Config) error {
+	switch {
+	case e == nil:
+		return fmt.Errorf("reactor: RunGroup: engine nil: %w", unix.EINVAL)
+	case n < 1:
+		return fmt.Errorf("reactor: RunGroup: n %d: want at least 1: %w", n, unix.EINVAL)
+	case setup == nil:
+		return fmt.Errorf("reactor: RunGroup: setup nil: %w", unix.EINVAL)
+	case len(c.Pin) != 0 && len(c.Pin) != n:
+		return fmt.Errorf("reactor: RunGroup: Config.Pin %v: want %d processors, one per loop: %w", c.Pin, n, unix.EINVAL)
+	}
+	if c.Settings == nil {
+		s := e.Settings()
+		c.Settings = &s
+	}
+	orElse(&c.Name, "loop")
+	check := c
+	if err := check.complete(); err != nil {
+		return err // before anything is opened
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if errs[i] = runMember(ctx, e, i, setup, c); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// runMember is one loop of a group, from its owner's making to its end. The thread is pinned first, so that the owner's memory is
+// touched, and so placed, from where it will be used.
+func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (Handler, error), c Config) error {
+	name := fmt.Sprintf("%s-%d", c.Name, i)
+	wrap := func(err error) error { return fmt.Errorf("reactor: loop %q: %w", name, err) }
+	options := c.Owner
+	c.Name, c.Owner = "", nil
+	if len(c.Pin) > 0 {
+		c.Pin = c.Pin[i : i+1]
+	}
+	unpin, err := pin(c.Pin)
+	if err != nil {
+		return wrap(err)
+	}
+	defer unpin()
+	o, err := e.Owner(name, options...)
+	if err != nil {
+		return wrap(err)
+	}
+	l, err := newLoop(o, c)
+	if err != nil {
+		return wrap(errors.Join(err, o.Close()))
+	}
+	if l.handler, err = l.setUp(setup); err != nil {
+		return wrap(errors.Join(err, o.Close()))
+	}
+	return l.Run(ctx)
+}
+
+func (l *Loop) setUp(setup func(*Loop) (Handler, error)) (h Handler, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Where: "setup", Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if h, err = setup(l); err != nil {
+		return nil, fmt.Errorf("setup: %w", err)
+	}
+	if h == nil {
+		return nil, fmt.Errorf("setup: handler nil: %w", unix.EINVAL)
+	}
+	return h, nil
+}

@@ -1,0 +1,201 @@
+package reactor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Loop polls one owner's rings and runs everything that belongs to them on one goroutine. Post, Shutdown, Snapshot and Name may
+// be called from any goroutine; everything else belongs to the loop: before Run to whoever sets it up, during Run to handlers
+// and functions that the loop runs. Calls from elsewhere panic, or return an error where they return one.
+type Loop struct {
+	owner   *xtreme.Owner
+	handler Handler
+	config  Config
+	log     *slog.Logger
+	clock   clock.Source
+	self    atomic.Uintptr // the goroutine in Run; 0 before
+	began   bool
+
+	// the turn
+	now       clock.Time // read at its beginning
+	batch     []xtreme.Completion
+	at, count int  // batch[at:count] is still to be handled
+	busy      bool // it did something
+	busyIO    bool // and that was more than timers
+	slept     bool // the last one ended in a sleep
+	behind    int  // >0: there was a long gap, and the rings have not been empty so many times since
+	idle      uint64
+	lastIO    clock.Time // the last turn that did more than timers
+	failing   int        // Polls in a row that returned an error
+	doing     phase
+
+	timers
+	posts   posts
+	foreign foreign
+
+	// the rest
+	locked      bool          // the loop holds its thread
+	longestRest time.Duration // negative: no limit
+	waits       []unix.PollFd
+	limit       unix.Timespec
+
+	epoch     time.Time // the time of day at clock epochTick
+	epochTick clock.Time
+	stats     Stats
+}
+
+// New makes a loop for an owner that nobody has polled yet. Run closes the owner; as long as Run was not called that is up to
+// the caller.
+func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
+	if h == nil {
+		return nil, fmt.Errorf("reactor: New: handler nil: %w", unix.EINVAL)
+	}
+	switch {
+	case len(c.Pin) > 1:
+		return nil, badArgument("Pin", c.Pin)
+	case c.Name != "":
+		return nil, fmt.Errorf("reactor: Config.Name %q: for RunGroup only: the owner has a name: %w", c.Name, unix.EINVAL)
+	case len(c.Owner) != 0:
+		return nil, fmt.Errorf("reactor: Config.Owner with %d options: for RunGroup only: the owner is made: %w",
+			len(c.Owner), unix.EINVAL)
+	}
+	l, err := newLoop(o, c)
+	if err != nil {
+		return nil, err
+	}
+	l.handler = h
+	return l, nil
+}
+
+func newLoop(o *xtreme.Owner, c Config) (*Loop, error) {
+	if o == nil {
+		return nil, fmt.Errorf("reactor: New: owner nil: %w", unix.EINVAL)
+	}
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	l := &Loop{owner: o, config: c, log: c.Logger.With("loop", o.Name()), clock: clock.Now,
+		batch: make([]xtreme.Completion, c.Batch), longestRest: -1}
+	l.foreign.fd = -1
+	l.posts.wake = o.Wake
+	l.epoch, l.epochTick = time.Now(), l.clock()
+	l.now = l.epochTick
+	l.timers.init(l)
+	return l, nil
+}
+
+// Run takes turns until ctx is done or Shutdown is called, then shuts down in good order and closes the owner: connections are
+// drained and closed as package documentation describes, buffers come home. It returns nil after that; otherwise what went
+// wrong, which may be a *PanicError, or a *xtreme.HeldError when the program still held packets. A loop runs once.
+func (l *Loop) Run(ctx context.Context) (err error) {
+	if l.began {
+		return l.fail(errors.New("Run: it ran already"))
+	}
+	l.began = true
+	unpin, err := pin(l.config.Pin)
+	if err != nil {
+		return l.fail(errors.Join(err, l.finish(err)))
+	}
+	defer unpin()
+	l.self.Store(sys.Goroutine())
+	l.locked = len(l.config.Pin) > 0 || l.threadBound()
+	l.now = l.clock()
+	l.lastIO = l.now
+	defer context.AfterFunc(ctx, l.Shutdown)()
+
+	ended := false
+	defer func() {
+		if !ended { // a handler called runtime.Goexit, as a failing test does
+			_ = l.finish(errors.New("runtime.Goexit"))
+		}
+	}()
+	if err = l.start(); err == nil {
+		err = l.turnsUntil(l.posts.stopping)
+	}
+	if err == nil {
+		err = l.wind()
+	}
+	err = errors.Join(err, l.finish(err))
+	ended = true
+	return l.fail(err)
+}
+
+// fail adds the loop's name, once.
+func (l *Loop) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("reactor: loop %q: %w", l.owner.Name(), err)
+}
+
+func (l *Loop) threadBound() bool {
+	for _, r := range l.owner.Rings() {
+		if r.Caps().Has(ring.CapThreadBound) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Loop) start() error {
+	s, ok := l.handler.(Starter)
+	if !ok {
+		return nil
+	}
+	var err error
+	if e := l.guarded(inStart, func() { err = s.Start(l) }); e != nil {
+		return e
+	}
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	return nil
+}
+
+// Shutdown begins an orderly shutdown, as the end of Run's context does. It returns at once. Any goroutine.
+func (l *Loop) Shutdown() { l.posts.notice(noticeStop) }
+
+// Name is the owner's name. Any goroutine.
+func (l *Loop) Name() string { return l.owner.Name() }
+
+// Owner is whose rings the loop polls. It is for making sockets; polling and closing it are the loop's.
+func (l *Loop) Owner() *xtreme.Owner { return l.owner }
+
+// Now is the time at which this turn began: one reading of the clock serves all of a turn. It carries the monotonic reading,
+// so differences and deadlines computed from it do not jump with the time of day.
+func (l *Loop) Now() time.Time {
+	l.mine("Now")
+	return l.epoch.Add(l.now.Sub(l.epochTick))
+}
+
+// mine panics when the caller is not the loop: what follows would corrupt it silently. Before Run it also moves the time, which
+// no turn does yet.
+func (l *Loop) mine(call string) {
+	switch self := l.self.Load(); {
+	case self == sys.Goroutine():
+	case self == 0:
+		l.now = l.clock()
+	default:
+		panic(fmt.Sprintf("reactor: loop %q: %s called from another goroutine: use Post", l.owner.Name(), call))
+	}
+}
+
+// onLoop is mine for calls that can return an error.
+func (l *Loop) onLoop() error {
+	if self := l.self.Load(); self != 0 && self != sys.Goroutine() {
+		return ring.ErrOwner
+	}
+	return nil
+}
