@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pp is a reading of a ping-pong with the given median latency and rate.
+func pp(p50, rate float64) Reading {
+	return Reading{
+		Mode: PingPong, Seconds: 1, N: 1000, P10: p50 / 2, P25: p50 / 1.5, P50: p50, P75: p50 * 1.1, P90: p50 * 1.2,
+		P99: p50 * 2, P999: p50 * 3, Max: p50 * 4, Rate: rate, WindowMS: 1000, Windows: 1, BestWindowRate: rate,
+		MedianWindowRate: rate, Sent: 1001, ServerCPUSeconds: 0.5, RSSBytes: 1 << 20, PeakRSSBytes: 2 << 20,
+	}
+}
+
+func outcome(rounds ...[2]Reading) Outcome {
+	var o Outcome
+	for _, r := range rounds {
+		o.Rounds = append(o.Rounds, Round{Ours: r[0], Peer: r[1], Attempts: 1})
+	}
+	return o
+}
+
+var latencyRow = Row{Workload: pingPong("tcp", 1), Ours: "a", Peer: "b", Metric: medianLatency, Goal: 2}
+
+func TestJudgeTakesTheMedianOfTheRoundsRatios(t *testing.T) {
+	// Ratios 3, 1.5, 4. The ratio of the medians (6000/2000 = 3) would be the same here; of the sums it would not.
+	r := judge(latencyRow, outcome(
+		[2]Reading{pp(2000, 1), pp(6000, 1)}, [2]Reading{pp(4000, 1), pp(6000, 1)},
+		[2]Reading{pp(2000, 1), pp(8000, 1)}), false)
+	require.Empty(t, r.malformed())
+	require.InDelta(t, 3, *r.Ratio, 1e-12)
+	require.Equal(t, Spread{Min: 1.5, Q1: 2.25, Q3: 3.5, Max: 4}, *r.Spread)
+	require.Equal(t, Met, r.Status)
+	require.True(t, *r.Met)
+	require.True(t, *r.Steady)
+	require.InDelta(t, 2000, r.Ours.P50, 0)
+	require.InDelta(t, 6000, r.Peer.P50, 0)
+	require.EqualValues(t, 3000, r.Ours.N)
+	require.InDelta(t, 1.5, r.Ours.CPUSeconds, 1e-12)
+	require.EqualValues(t, 2<<20, r.Ours.PeakRSSBytes)
+}
+
+func TestJudgeVerdicts(t *testing.T) {
+	good, bad := [2]Reading{pp(1000, 1), pp(3000, 1)}, [2]Reading{pp(1000, 1), pp(1000, 1)}
+	for _, c := range []struct {
+		name        string
+		rounds      [][2]Reading
+		met, steady bool
+	}{
+		{"all above", [][2]Reading{good, good, good}, true, true},
+		{"median above, worst quartile below", [][2]Reading{good, good, good, bad, bad}, true, false},
+		{"median below", [][2]Reading{good, bad, bad}, false, false},
+		{"exactly the goal", [][2]Reading{{pp(1000, 1), pp(2000, 1)}}, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := judge(latencyRow, outcome(c.rounds...), false)
+			require.Equal(t, c.met, *r.Met)
+			require.Equal(t, c.steady, *r.Steady)
+			require.Empty(t, r.malformed())
+		})
+	}
+}
+
+func TestJudgeWithoutVerdict(t *testing.T) {
+	rounds := outcome([2]Reading{pp(1000, 1), pp(3000, 1)})
+	quick := judge(latencyRow, rounds, true)
+	require.Equal(t, Measured, quick.Status)
+	require.Nil(t, quick.Met)
+
+	row := latencyRow
+	row.Goal = 0
+	noGoal := judge(row, rounds, false)
+	require.Equal(t, Measured, noGoal.Status)
+	require.Nil(t, noGoal.Goal)
+
+	notRun := judge(latencyRow, Outcome{NotRun: "no such server"}, false)
+	require.Equal(t, NotRun, notRun.Status)
+	require.Empty(t, notRun.malformed())
+
+	failed := judge(latencyRow, Outcome{Rounds: rounds.Rounds, Faults: []string{"a: 1 messages duplicated"}}, false)
+	require.Equal(t, Failed, failed.Status)
+	require.Contains(t, failed.Reason, "duplicated")
+	require.Nil(t, failed.Met, "a row that lost messages is not met, however fast")
+
+	require.Equal(t, Failed, judge(latencyRow, Outcome{}, false).Status)
+}
+
+func TestJudgeAgainstALimit(t *testing.T) {
+	row := Row{Workload: idle("tcp", 100), Ours: "a", Peer: Limit, Bound: 0.01, Metric: idleCPU, Goal: 1}
+	reading := Reading{Mode: Idle, Seconds: 2, N: 100, Sent: 200, ServerCPUSeconds: 0.004, RSSBytes: 1, PeakRSSBytes: 1}
+	r := judge(row, outcome([2]Reading{reading, {}}), false)
+	require.InDelta(t, 5, *r.Ratio, 1e-9)
+	require.Equal(t, Met, r.Status)
+	require.Empty(t, r.malformed())
+
+	reading.ServerCPUSeconds = 0.04
+	require.Equal(t, Missed, judge(row, outcome([2]Reading{reading, {}}), false).Status)
+
+	reading.ServerCPUSeconds = 0 // no CPU at all is still a number JSON can hold
+	r = judge(row, outcome([2]Reading{reading, {}}), false)
+	require.InDelta(t, 0.01/leastCPUFraction, *r.Ratio, 1e-6)
+	_, err := json.Marshal(r)
+	require.NoError(t, err)
+}
+
+func TestMalformed(t *testing.T) {
+	for name, spoil := range map[string]func(*Result){
+		"no unit":          func(r *Result) { r.Unit = "" },
+		"no ratio":         func(r *Result) { r.Ratio = nil },
+		"ratio zero":       func(r *Result) { *r.Ratio = 0 },
+		"spread":           func(r *Result) { r.Spread.Q1 = *r.Ratio + 1 },
+		"met":              func(r *Result) { *r.Met = !*r.Met },
+		"no rounds":        func(r *Result) { r.Rounds = nil },
+		"nothing measured": func(r *Result) { r.Peer.N = 0 },
+		"percentiles":      func(r *Result) { r.Ours.P99 = r.Ours.P50 - 1 },
+		"status":           func(r *Result) { r.Status = "fine" },
+		"no reason":        func(r *Result) { r.Status = Failed },
+		"memory":           func(r *Result) { r.Ours.PeakRSSBytes = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := judge(latencyRow, outcome([2]Reading{pp(1000, 1), pp(3000, 1)}), false)
+			require.Empty(t, r.malformed())
+			spoil(&r)
+			require.NotEmpty(t, r.malformed())
+		})
+	}
+}
+
+func TestReadingFaults(t *testing.T) {
+	w := pingPong("udp", 1)
+	require.Empty(t, pp(1000, 1).faults(w))
+	for name, spoil := range map[string]func(*Reading){
+		"lost":         func(r *Reading) { r.Lost = 1 },
+		"duplicated":   func(r *Reading) { r.Duplicated = 1 },
+		"out of order": func(r *Reading) { r.OutOfOrder = 1 },
+		"changed":      func(r *Reading) { r.Corrupt = 1 },
+		"nothing":      func(r *Reading) { r.N = 0 },
+		"percentiles":  func(r *Reading) { r.P50 = 0 },
+		"rates":        func(r *Reading) { r.Windows = 0 },
+		"instead":      func(r *Reading) { r.Mode = Gap },
+	} {
+		r := pp(1000, 1)
+		spoil(&r)
+		faults := r.faults(w)
+		require.Len(t, faults, 1, name)
+		require.Contains(t, faults[0], name)
+	}
+	// A flood over UDP loses messages; it must not duplicate them.
+	flood := pp(0, 1e6)
+	flood.Mode, flood.Lost = OneWay, 100
+	require.Empty(t, flood.faults(oneWay("udp")))
+	require.NotEmpty(t, flood.faults(oneWay("tcp")))
+	flood.Duplicated = 1
+	require.NotEmpty(t, flood.faults(oneWay("udp")))
+}
+
+func TestRoundKeepsTheQuietestThatMeasuredSomething(t *testing.T) {
+	c := Case{Workload: pingPong("tcp", 1), Ours: "a", Peer: "b"}
+	quiet, loud, blank := Round{Ours: pp(1, 1), Peer: pp(1, 1)}, Round{Ours: pp(1, 1), Peer: pp(1, 1)}, Round{}
+	loud.Peer.ForeignFraction = 0.5
+	blank.Ours.Mode, blank.Peer.Mode = PingPong, PingPong
+	require.InDelta(t, 0.5, loud.hostLost(), 0)
+	require.True(t, quiet.better(loud, c))
+	require.False(t, loud.better(quiet, c))
+	require.True(t, loud.better(blank, c), "a blank round was not disturbed, yet it measured nothing")
+	require.False(t, blank.better(loud, c))
+}

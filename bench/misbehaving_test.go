@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// misbehaving are servers that each break one promise, so that the tests can see the harness notice it.
+var misbehaving = map[string]func(args []string, out, errs io.Writer) error{
+	"dropping":    spoiledUDP(func(n int, m []byte) [][]byte { return keepUnless(n == 500, m) }),
+	"duplicating": spoiledUDP(func(n int, m []byte) [][]byte { return append([][]byte{m}, keepUnless(n != 500, m)...) }),
+	"corrupting": spoiledUDP(func(n int, m []byte) [][]byte {
+		if n == 500 {
+			m[60] ^= 1
+		}
+		return [][]byte{m}
+	}),
+	"refusing": func(_ []string, out, _ io.Writer) error {
+		return say(out, "refused it is Sunday", errors.New("closed"))
+	},
+	"babbling": func(_ []string, out, _ io.Writer) error { return say(out, "hello", nil) },
+	"crashing": func(_ []string, _, errs io.Writer) error { return say(errs, "no socket today", errors.New("crashed")) },
+	"unfriendly": func(args []string, out, errs io.Writer) error { // serves well, ends badly
+		return errors.Join(netPeer(args, out, errs), errors.New("left in anger"))
+	},
+}
+
+func say(w io.Writer, line string, err error) error {
+	fmt.Fprintln(w, line)
+	return err
+}
+
+func keepUnless(gone bool, m []byte) [][]byte {
+	if gone {
+		return nil
+	}
+	return [][]byte{m}
+}
+
+// spoiledUDP is an echo server whose nth answer goes through spoil.
+func spoiledUDP(spoil func(n int, m []byte) [][]byte) func([]string, io.Writer, io.Writer) error {
+	return func(args []string, out, errs io.Writer) error {
+		flags, err := parsePeerFlags("spoiled", args, errs, nil)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		c, err := net.ListenPacket("udp", flags.addr)
+		if err != nil {
+			return err
+		}
+		context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+		fmt.Fprintf(out, "ready %d\n", c.LocalAddr().(*net.UDPAddr).Port)
+		buf := make([]byte, 2048)
+		for n := 0; ; n++ {
+			size, from, err := c.ReadFrom(buf)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for _, m := range spoil(n, buf[:size]) {
+				if _, err := c.WriteTo(m, from); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// peerFlags is the command line that every server understands.
+type peerFlags struct {
+	proto string // tcp or udp
+	role  string // echo or count
+	addr  string
+}
+
+// peerCommands are the servers inside this binary: bench peer NAME -proto … -role …. Each runs until SIGTERM, having
+// printed "ready PORT" to out.
+var peerCommands = map[string]func(args []string, out, errs io.Writer) error{
+	"ours": ourPeer,
+	"net":  netPeer,
+	"gnet": gnetPeer,
+}
+
+// errUsage marks a wrong command line of a peer, which the flag package has already explained.
+var errUsage = errors.New("usage")
+
+func peerMain(args []string, out, errs io.Writer) int {
+	names := strings.Join(slices.Sorted(maps.Keys(peerCommands)), ", ")
+	if len(args) == 0 {
+		fmt.Fprintln(errs, "bench peer: name one of", names)
+		return 2
+	}
+	run, ok := peerCommands[args[0]]
+	if !ok {
+		fmt.Fprintf(errs, "bench peer: %q is none of %s\n", args[0], names)
+		return 2
+	}
+	err := run(args[1:], out, errs)
+	switch {
+	case errors.Is(err, errUsage):
+		return 2
+	case err != nil:
+		fmt.Fprintf(errs, "bench peer %s: %v\n", args[0], err)
+		return 1
+	}
+	return 0
+}
+
+// parsePeerFlags parses the flags common to the servers; more registers those that only one of them has.
+func parsePeerFlags(name string, args []string, errs io.Writer, more func(*flag.FlagSet)) (peerFlags, error) {
+	var p peerFlags
+	f := flag.NewFlagSet("bench peer "+name, flag.ContinueOnError)
+	f.SetOutput(errs)
+	f.StringVar(&p.proto, "proto", "tcp", "tcp or udp")
+	f.StringVar(&p.role, "role", "echo", "echo: return every message; count: count them and answer queries")
+	f.StringVar(&p.addr, "addr", "127.0.0.1:0", "address to serve on; port 0 lets the kernel choose")
+	if more != nil {
+		more(f)
+	}
+	if err := f.Parse(args); err != nil {
+		return p, errUsage
+	}
+	switch {
+	case f.NArg() > 0:
+		return p, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case p.proto != "tcp" && p.proto != "udp":
+		return p, fmt.Errorf("-proto %q: want tcp or udp", p.proto)
+	case p.role != "echo" && p.role != "count":
+		return p, fmt.Errorf("-role %q: want echo or count", p.role)
+	}
+	return p, nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os/signal"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// ourPeer serves with this library: one reactor with a handler, as a user would write it.
+func ourPeer(args []string, out, errs io.Writer) error {
+	var ring, rest string
+	var smallest bool
+	flags, err := parsePeerFlags("ours", args, errs, func(f *flag.FlagSet) {
+		f.StringVar(&ring, "ring", "auto", "kind of ring: auto, uring or epoll")
+		f.StringVar(&rest, "rest", "spin", "spin, adaptive or wait")
+		f.BoolVar(&smallest, "small", true, "UDP: receive into 2 KiB buffers, enough for the benchmark's messages")
+	})
+	if err != nil {
+		return err
+	}
+	settings := conf.FromEnvironment()
+	if settings.Ring, err = conf.ParseRingKind(ring); err != nil {
+		return fmt.Errorf("-ring: %w", err)
+	}
+	policy, err := reactor.ParseRest(rest)
+	if err != nil {
+		return fmt.Errorf("-rest: %w", err)
+	}
+	local, err := netip.ParseAddrPort(flags.addr)
+	if err != nil {
+		return fmt.Errorf("-addr %q: %w", flags.addr, err)
+	}
+	engine, err := xtreme.New(settings)
+	if err != nil {
+		return err
+	}
+	owner, err := engine.Owner("bench")
+	if err != nil {
+		fmt.Fprintf(out, "refused %v\n", err) // this kind of ring does not work here: the rows say so
+		return nil
+	}
+	var s *xtreme.Socket
+	if flags.proto == "udp" {
+		var opt []xtreme.Option
+		if smallest {
+			opt = append(opt, xtreme.LargestDatagram(2048))
+		}
+		s, err = owner.OpenUDP(local, opt...)
+	} else {
+		s, err = owner.ListenTCP(local, xtreme.NoDelay(true))
+	}
+	if err != nil {
+		return err
+	}
+	var h reactor.Handler = ourEcho{}
+	if flags.role == "count" {
+		h = &ourCount{conns: map[*xtreme.Socket]*countedConn{}}
+	}
+	loop, err := reactor.New(owner, h, reactor.Config{Rest: policy, Settings: &settings})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	fmt.Fprintf(out, "ready %d\n", s.LocalAddr().Port())
+	return loop.Run(ctx)
+}
+
+// ourEcho returns every message. The client has one request outstanding per connection, so that a send is never short; if one is
+// all the same, the connection ends and the client reports it.
+type ourEcho struct{}
+
+func (ourEcho) Handle(_ *reactor.Loop, c *xtreme.Completion) {
+	if c.Events.Has(xtreme.Packet) {
+		var err error
+		if c.Socket.Kind() == xtreme.Datagram {
+			_, err = c.Socket.SendTo(c.Packet.Bytes(), c.Source)
+		} else {
+			_, err = c.Socket.Send(c.Packet.Bytes())
+		}
+		if c.Packet.Release() != nil || err != nil && c.Socket.Kind() != xtreme.Datagram {
+			_ = c.Socket.Abort() // a second Abort is refused, which is as good
+		}
+	}
+	if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+		_ = c.Socket.Close() // refused after Abort
+	}
+}
+
+// ourCount counts messages and answers queries.
+type ourCount struct {
+	udp   tally
+	conns map[*xtreme.Socket]*countedConn
+}
+
+type countedConn struct {
+	tally
+	part []byte // a message of which the rest has not come
+}
+
+func (h *ourCount) Handle(_ *reactor.Loop, c *xtreme.Completion) {
+	if c.Events.Has(xtreme.Packet) {
+		m := c.Packet.Bytes()
+		if c.Socket.Kind() == xtreme.Datagram {
+			if len(m) == messageSize && h.udp.take(m) {
+				_, _ = c.Socket.SendTo(m, c.Source) // a lost answer is asked for again
+			}
+		} else {
+			h.stream(c.Socket, m)
+		}
+		_ = c.Packet.Release() // just delivered: it is ours
+	}
+	if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+		delete(h.conns, c.Socket)
+		_ = c.Socket.Close() // ours and open
+	}
+}
+
+func (h *ourCount) stream(s *xtreme.Socket, m []byte) {
+	t := h.conns[s]
+	if t == nil {
+		t = &countedConn{}
+		h.conns[s] = t
+	}
+	if len(t.part) > 0 {
+		n := min(messageSize-len(t.part), len(m))
+		t.part = append(t.part, m[:n]...)
+		if m = m[n:]; len(t.part) < messageSize {
+			return
+		}
+		t.message(s, t.part)
+		t.part = t.part[:0]
+	}
+	for ; len(m) >= messageSize; m = m[messageSize:] {
+		t.message(s, m[:messageSize])
+	}
+	t.part = append(t.part, m...)
+}
+
+func (t *countedConn) message(s *xtreme.Socket, m []byte) {
+	if t.take(m) {
+		_, _ = s.Send(m) // a lost answer is asked for again
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Reading is what one run of the client saw of one server: the client's line of JSON, and the server's memory. Times
+// are in nanoseconds where the name says nothing else.
+type Reading struct {
+	Mode    Mode    `json:"mode"`
+	Seconds float64 `json:"seconds"` // of the measured span
+	N       uint64  `json:"n"`       // transactions or messages in it
+
+	P10  float64 `json:"p10"`
+	P25  float64 `json:"p25"`
+	P50  float64 `json:"p50"`
+	P75  float64 `json:"p75"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+
+	Rate             float64 `json:"rate"`      // mean of the whole span, per second
+	WindowMS         uint64  `json:"window_ms"` // 1000, or 100 when the span is shorter than a second
+	Windows          int     `json:"windows"`
+	BestWindowRate   float64 `json:"best_window_rate"`
+	MedianWindowRate float64 `json:"median_window_rate"`
+
+	// Over the whole run, warm-up included.
+	Sent       uint64 `json:"sent"`
+	Lost       uint64 `json:"lost"`
+	Duplicated uint64 `json:"duplicated"`
+	OutOfOrder uint64 `json:"out_of_order"`
+	Corrupt    uint64 `json:"corrupt"`
+	Timeouts   uint64 `json:"timeouts"`
+
+	HostLostFraction float64 `json:"host_lost_fraction"` // of the span, taken from the spinning client by the host
+	// ForeignFraction is how much of the span the server's CPU worked for other processes, in steps of 10 ms; 0 when
+	// the server is not bound to a CPU.
+	ForeignFraction  float64 `json:"foreign_fraction"`
+	ServerCPUSeconds float64 `json:"server_cpu_seconds"` // user and system, all threads, of the span
+	ClientCPUSeconds float64 `json:"client_cpu_seconds"`
+
+	RSSBytes     uint64 `json:"-"` // of the server, after the client has gone
+	PeakRSSBytes uint64 `json:"-"` // at its highest, all connections open
+}
+
+func parseReading(line []byte) (Reading, error) {
+	var r Reading
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return r, fmt.Errorf("the client's result %q: %w", line, err)
+	}
+	return r, nil
+}
+
+// disturbed is the part of the span that the host took away from the client or from the server, whichever lost more.
+// It does not matter to an idle server, whose CPU time is counted by the kernel.
+func (r Reading) disturbed() float64 {
+	if r.Mode == Idle {
+		return 0
+	}
+	return max(r.HostLostFraction, r.ForeignFraction)
+}
+
+// faults lists what is wrong with a reading: messages that did not come back as they should, and numbers that cannot be.
+func (r Reading) faults(w Workload) []string { return append(r.broken(w), r.empty(w)...) }
+
+// broken lists what the server did to the messages. No noise of the host excuses it.
+func (r Reading) broken(w Workload) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if r.Mode != w.Mode {
+		add("the client ran %q instead of %q", r.Mode, w.Mode)
+	}
+	if r.Lost > 0 && !w.Lossy() {
+		add("%d of %d messages lost", r.Lost, r.Sent)
+	}
+	if r.Lost > r.Sent {
+		add("%d messages lost of %d sent", r.Lost, r.Sent)
+	}
+	if r.Duplicated > 0 {
+		add("%d messages duplicated", r.Duplicated)
+	}
+	if r.OutOfOrder > 0 {
+		add("%d messages out of order", r.OutOfOrder)
+	}
+	if r.Corrupt > 0 {
+		add("%d messages changed on the way", r.Corrupt)
+	}
+	return out
+}
+
+// empty lists the numbers that are missing or cannot be. A host that is busy elsewhere for the whole of a short span
+// leaves nothing to measure.
+func (r Reading) empty(w Workload) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if !usable(r.Seconds) || r.N == 0 {
+		add("nothing was measured: n %d in %g s", r.N, r.Seconds)
+	}
+	if w.Mode == PingPong || w.Mode == Gap {
+		order := []float64{r.P10, r.P25, r.P50, r.P75, r.P90, r.P99, r.P999, r.Max}
+		for i, v := range order {
+			if !usable(v) || (i > 0 && v < order[i-1]) {
+				add("percentiles %v are not positive and rising", order)
+				break
+			}
+		}
+	}
+	if w.Mode == PingPong || w.Mode == OneWay {
+		if r.Windows == 0 || !usable(r.MedianWindowRate) || r.BestWindowRate < r.MedianWindowRate {
+			add("rates: %d windows, median %g, best %g", r.Windows, r.MedianWindowRate, r.BestWindowRate)
+		}
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Server says how one server of the comparison is started. Every server is a process of its own that prints
+// "ready PORT" on its standard output, serves until SIGTERM and then exits with 0; README.md has the whole protocol.
+type Server struct {
+	Name   string
+	About  string   // for the header of the result
+	Go     bool     // GOMAXPROCS is set for it
+	Protos []string // what it can serve
+
+	// command is the command line that serves w.
+	command func(p programs, w Workload) []string
+}
+
+// programs are the executables of a run.
+type programs struct {
+	self    string // this binary, which contains the Go servers
+	client  string
+	cServer string
+}
+
+// servers is the table; defaultOurs names those that stand on our side.
+var servers = []Server{
+	goServer("ours-uring", "SocketXtreme, one reactor, io_uring", restFlag, "ours", "-ring", "uring"),
+	goServer("ours-epoll", "SocketXtreme, one reactor, epoll", restFlag, "ours", "-ring", "epoll"),
+	goServer("net", "Go net, one goroutine per connection", noRest, "net"),
+	goServer("gnet", "gnet v2.10.0, one event loop", noRest, "gnet"),
+	cServer("c-recv", "C, recvmsg and sendmsg on one socket", []string{"udp"}, "-loop", "recv"),
+	cServer("c-epoll", "C, epoll_wait over all sockets", []string{"tcp", "udp"}, "-loop", "epoll"),
+}
+
+// findServer looks a name up in the table; "exec:PROGRAM ARGS" stands for any program that follows the protocol.
+func findServer(name string) (Server, error) {
+	if command, ok := strings.CutPrefix(name, "exec:"); ok {
+		return execServer(name, command)
+	}
+	for _, s := range servers {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	var known []string
+	for _, s := range servers {
+		known = append(known, s.Name)
+	}
+	return Server{}, fmt.Errorf("this build has no server %q, only %s", name, strings.Join(known, ", "))
+}
+
+// check says why s cannot serve w.
+func (s Server) check(w Workload) error {
+	if !slices.Contains(s.Protos, w.Proto) {
+		return fmt.Errorf("%s serves only %s", s.Name, strings.Join(s.Protos, " and "))
+	}
+	return nil
+}
+
+// restPolicy turns the workload's wish into flags.
+type restPolicy func(Rest) []string
+
+// noRest is for servers in which the runtime decides when to sleep.
+func noRest(Rest) []string { return nil }
+
+// restFlag is for servers that know all the policies.
+func restFlag(r Rest) []string { return []string{"-rest", string(r)} }
+
+// restSpinOrWait is for the C servers, which cannot adapt: they sleep whenever sleeping is allowed.
+func restSpinOrWait(r Rest) []string {
+	if r == Adaptive {
+		r = Wait
+	}
+	return restFlag(r)
+}
+
+func goServer(name, about string, rest restPolicy, subcommand ...string) Server {
+	return Server{
+		Name: name, About: about, Go: true, Protos: []string{"tcp", "udp"},
+		command: func(p programs, w Workload) []string {
+			argv := append([]string{p.self, "peer"}, subcommand...)
+			argv = append(argv, "-proto", w.Proto, "-role", w.Role())
+			return append(argv, rest(w.Rest)...)
+		},
+	}
+}
+
+func cServer(name, about string, protos []string, args ...string) Server {
+	return Server{
+		Name: name, About: about, Protos: protos,
+		command: func(p programs, w Workload) []string {
+			argv := append([]string{p.cServer, "-proto", w.Proto, "-role", w.Role()}, args...)
+			return append(argv, restSpinOrWait(w.Rest)...)
+		},
+	}
+}
+
+func execServer(name, command string) (Server, error) {
+	words := strings.Fields(command)
+	if len(words) == 0 {
+		return Server{}, fmt.Errorf("%q names no program", name)
+	}
+	return Server{
+		Name: name, About: filepath.Base(words[0]) + ", started as given", Go: true, Protos: []string{"tcp", "udp"},
+		command: func(_ programs, w Workload) []string {
+			argv := append(slices.Clone(words), "-proto", w.Proto, "-role", w.Role())
+			return append(argv, restFlag(w.Rest)...)
+		},
+	}, nil
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// quantile interpolates linearly between the sorted values (0 <= q <= 1); NaN for none.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
+	below := int(at)
+	if below == len(sorted)-1 {
+		return sorted[below]
+	}
+	part := at - float64(below)
+	return sorted[below]*(1-part) + sorted[below+1]*part
+}
+
+func median(values []float64) float64 { return quantile(values, 0.5) }
+
+// Spread shows how far the ratios of the rounds lie apart.
+type Spread struct {
+	Min float64 `json:"min"`
+	Q1  float64 `json:"q1"`
+	Q3  float64 `json:"q3"`
+	Max float64 `json:"max"`
+}
+
+func spreadOf(values []float64) Spread {
+	return Spread{Min: quantile(values, 0), Q1: quantile(values, 0.25), Q3: quantile(values, 0.75), Max: quantile(values, 1)}
+}
+
+// timesBetter is the ratio of a row: above 1 when ours is better, whichever direction better is.
+func timesBetter(m Metric, ours, peer float64) float64 {
+	if m.HigherBetter {
+		return ours / peer
+	}
+	return peer / ours
+}
+
+// usable says that a number can be divided by and printed.
+func usable(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"strconv"
+	"time"
+)
+
+// Mode says what the client does; the C client knows the same words.
+type Mode string
+
+const (
+	PingPong Mode = "pingpong" // every flow has one request outstanding
+	OneWay   Mode = "oneway"   // a flood; the server counts
+	Gap      Mode = "gap"      // one request every Workload.Gap, to a server that has gone to sleep
+	Idle     Mode = "idle"     // connections that are left alone
+)
+
+// Rest is what a server does when there is nothing to do.
+type Rest string
+
+const (
+	Spin     Rest = "spin"
+	Adaptive Rest = "adaptive"
+	Wait     Rest = "wait"
+)
+
+// Workload is one way of loading a server. It is the same for both servers of a row.
+type Workload struct {
+	Name  string
+	Proto string // tcp or udp
+	Mode  Mode
+	Conns int
+	Gap   time.Duration // Gap only
+	Rest  Rest          // asked of servers that have a choice
+
+	Seconds float64 // measured per server and round in a full run
+	Rounds  int     // in a full run
+}
+
+// Role is what the server has to do with the messages: return them, or count them.
+func (w Workload) Role() string {
+	if w.Mode == OneWay {
+		return "count"
+	}
+	return "echo"
+}
+
+// Lossy says that losing messages is part of the workload: a UDP flood is as fast as the sender can send.
+func (w Workload) Lossy() bool { return w.Mode == OneWay && w.Proto == "udp" }
+
+// pace is the length of one measurement.
+type pace struct{ seconds, warmup, settle float64 }
+
+// clientArgs is the client's command line but for the server's port and process id.
+func (w Workload) clientArgs(p pace) []string {
+	args := []string{
+		"-proto", w.Proto, "-mode", string(w.Mode), "-conns", strconv.Itoa(w.Conns),
+		"-seconds", strconv.FormatFloat(p.seconds, 'f', 3, 64),
+		"-warmup", strconv.FormatFloat(p.warmup, 'f', 3, 64),
+		"-settle", strconv.FormatFloat(p.settle, 'f', 3, 64),
+	}
+	if w.Mode == Gap {
+		args = append(args, "-gap-ms", strconv.FormatFloat(float64(w.Gap)/float64(time.Millisecond), 'f', 3, 64))
+	}
+	return args
+}
+
+func pingPong(proto string, conns int) Workload {
+	w := Workload{
+		Name: proto + "-pingpong-" + strconv.Itoa(conns), Proto: proto, Mode: PingPong, Conns: conns, Rest: Spin,
+		Seconds: 1, Rounds: 10,
+	}
+	if conns > 1 { // judged by the mean of one second, so a round holds several of them
+		w.Seconds, w.Rounds = 3, 7
+	}
+	return w
+}
+
+func oneWay(proto string) Workload {
+	return Workload{Name: proto + "-oneway", Proto: proto, Mode: OneWay, Conns: 1, Rest: Spin, Seconds: 1, Rounds: 7}
+}
+
+func wake(proto string, gap time.Duration) Workload {
+	return Workload{
+		Name: proto + "-wake-" + gap.String(), Proto: proto, Mode: Gap, Conns: 1, Gap: gap, Rest: Adaptive,
+		Seconds: 3, Rounds: 7,
+	}
+}
+
+func idle(proto string, conns int) Workload {
+	return Workload{
+		Name: proto + "-idle-" + strconv.Itoa(conns), Proto: proto, Mode: Idle, Conns: conns, Rest: Adaptive,
+		Seconds: 3, Rounds: 5,
+	}
+}
