@@ -1,0 +1,25 @@
+GO ?= go
+
+.PHONY: all test race lint bench bench-quick sockperf
+
+all: lint test
+
+test:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race -timeout 8m ./...
+
+lint:
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+bench:
+	$(GO) run ./bench
+
+bench-quick:
+	$(GO) run ./bench -quick
+
+sockperf:
+	scripts/sockperf.sh
