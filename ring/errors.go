@@ -39,7 +39,7 @@ var (
 	// ErrTruncated: the datagram was longer than the socket's largest datagram; the rest is lost.
 	ErrTruncated error = &sentinel{text: "ring: datagram cut: longer than the socket's largest datagram", errno: unix.EMSGSIZE}
 	// ErrDeadline: a read or write deadline passed; the socket lives on.
-	ErrDeadline error = &sentinel{text: "ring: deadline exceeded", errno: unix.ETIMEDOUT, same: os.ErrDeadlineExceeded}
+	ErrDeadline error = &sentinel{text: "ring: deadline exceeded", same: os.ErrDeadlineExceeded}
 	// ErrNotSupported: this kind of ring cannot do it; the error that wraps it says why.
 	ErrNotSupported error = &sentinel{text: "ring: not supported", errno: unix.EOPNOTSUPP}
 	// ErrState: the call does not fit the socket's state (listening, connected …); the error that wraps it says which.

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -60,15 +61,27 @@ func (b *inbox) post(f func()) error {
 }
 
 // run does what was posted until now; what the work itself posts comes with the next Poll, so that it cannot hold the owner.
-func (b *inbox) run() {
+func (b *inbox) run() (n int) {
 	b.flags.And(^uint32(inboxWork))
 	b.mu.Lock()
 	b.work, b.running = b.running[:0], b.work
 	b.mu.Unlock()
-	for i, f := range b.running {
-		b.running[i] = nil
+	defer func() {
+		// Work that panics takes nothing with it but itself: the rest comes with the next Poll, if there is one.
+		if n < len(b.running) {
+			b.mu.Lock()
+			b.work = append(slices.Clone(b.running[n:]), b.work...)
+			b.mu.Unlock()
+			b.wake()
+		}
+	}()
+	for n < len(b.running) {
+		f := b.running[n]
+		b.running[n] = nil
+		n++
 		f()
 	}
+	return n
 }
 
 func (b *inbox) close() {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
@@ -16,7 +18,7 @@ import (
 // Ring is what an application polls. It belongs to the goroutine that polls it first; everything but Wake, Post and FD is for
 // that goroutine only. Set-up before the first Poll may come from any one goroutine.
 type Ring struct {
-	owner atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll
+	owner atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
 	turn  uint64         // counts Polls
 	drv   Driver
 	pool  *buffers.Pool
@@ -36,6 +38,7 @@ type Ring struct {
 	onTimer   func(uint64) // r.timer, bound once
 	armed     bool         // Arm was called and the ring has not been polled since
 	stopped   []*Socket    // waiting for buffers
+	waking    [restartLimit]*Socket
 	listeners []*Socket
 	freed     uint64 // pool.Freed when the stopped sockets were last looked at
 
@@ -43,7 +46,6 @@ type Ring struct {
 	message  sys.Message // for vectored sends
 	address  sys.Sockaddr
 	locked   bool
-	closed   bool
 	stats    Stats
 	set      *Set
 	key      Key
@@ -56,22 +58,23 @@ type Stats struct {
 	Completions                 uint64
 	Accepted, AcceptFailures    uint64 // failures are EMFILE, ENFILE, ENOBUFS, ENOMEM at accept: the listener backs off and recovers
 	HookDrops, HookHolds        uint64
+	HookPanics                  uint64
 	ClosedDrops                 uint64 // packets that arrived for, or were queued on, a socket the application closed
 	Truncated                   uint64
 	Starved, BudgetStops        uint64 // reading stopped: pool empty; socket over its budget
 	SentBytes, SentMessages     uint64
 	ShortSends                  uint64
-	Sleeps, Wakes               uint64
+	Sleeps                      uint64
 	Posted, ReturnedFromLending uint64
 }
 
+// closedOwner is nobody's identity: a closed ring belongs to no goroutine.
+const closedOwner = ^uintptr(0)
+
 // bind makes the calling goroutine the ring's owner.
 func (r *Ring) bind(self uintptr) error {
-	if r.closed {
-		return ErrClosed
-	}
 	if !r.owner.CompareAndSwap(0, self) {
-		if r.closed {
+		if r.owner.Load() == closedOwner {
 			return ErrClosed
 		}
 		return ErrOwner
@@ -91,7 +94,8 @@ func (r *Ring) bind(self uintptr) error {
 // expired deadlines. The first Poll binds the ring to the calling goroutine (and its thread, where CapThreadBound says so); from
 // another goroutine it answers ErrOwner. An error other than that and ErrClosed comes with n completions that are valid.
 func (r *Ring) Poll(dst []Completion) (int, error) {
-	if self := sys.Goroutine(); self != r.owner.Load() || r.closed {
+	self := sys.Goroutine()
+	if self != r.owner.Load() {
 		if err := r.bind(self); err != nil {
 			return 0, err
 		}
@@ -99,12 +103,18 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 	if len(dst) == 0 {
 		return 0, ErrNoSlice
 	}
+	if r.sink.dst != nil {
+		return 0, &OpError{Op: "poll inside a hook", Err: unix.EDEADLK}
+	}
 	r.turn++
 	if r.armed {
 		r.disarm()
 	}
 	if r.inbox.waiting() {
-		r.inbox.run()
+		r.stats.Posted += uint64(r.inbox.run())
+		if self != r.owner.Load() {
+			return 0, ErrClosed // by the work itself
+		}
 	}
 	if r.timers.Len() > 0 && r.turn&timerMask == 0 {
 		r.expire()
@@ -245,13 +255,13 @@ func (r *Ring) Post(f func()) error { return r.inbox.post(f) }
 
 // check tells whether the caller may use the ring: its owner, or anyone before it has one.
 func (r *Ring) check() error {
-	if r.closed {
+	switch r.owner.Load() {
+	case 0, sys.Goroutine():
+		return nil
+	case closedOwner:
 		return ErrClosed
 	}
-	if owner := r.owner.Load(); owner != 0 && owner != sys.Goroutine() {
-		return ErrOwner
-	}
-	return nil
+	return ErrOwner
 }
 
 // rest announces that the owner is about to sleep and tells whether it must not. The announcement comes before the look: who
@@ -308,9 +318,8 @@ func (r *Ring) Close() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	self := sys.Goroutine()
 	if r.owner.Load() == 0 {
-		if err := r.bind(self); err != nil {
+		if err := r.bind(sys.Goroutine()); err != nil {
 			return err
 		}
 	}
@@ -318,17 +327,21 @@ func (r *Ring) Close() error {
 		r.disarm()
 	}
 	for _, s := range r.slots {
-		if s != nil && s.state < stateClosing {
-			_ = s.Abort()
+		if s != nil && s.state < stateGone {
+			_ = s.abort()
 		}
 	}
 	err := r.drain()
 	for _, s := range r.slots {
-		if s != nil {
+		if s != nil { // the kernel would not let go in time: what can be given back is
 			s.dropReceived()
+			if s.state < stateGone {
+				s.state = stateGone
+				err = errors.Join(err, closeFD(s.handle.FD))
+			}
 		}
 	}
-	r.closed = true
+	r.owner.Store(closedOwner)
 	r.inbox.close()
 	if e := r.drv.Close(); e != nil {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})

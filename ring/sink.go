@@ -1,7 +1,9 @@
 package ring
 
 import (
+	"fmt"
 	"net/netip"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -117,7 +119,7 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 	r := k.ring
 	r.pool.Deliver(rec.packet) // the hook is the application: the buffer is in its hands for the call
 	rec.fill(&r.hooking, s)
-	v := s.hook(s, &r.hooking)
+	v := k.call(s)
 	r.hooking = Completion{}
 	if v == Keep && s.state >= stateClosing {
 		v = Drop // the hook closed its socket: nobody is left to keep it for
@@ -129,12 +131,29 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 		r.stats.HookHolds++
 	default:
 		r.stats.HookDrops++
-		_ = rec.packet.Release()
+		if rec.packet.Valid() { // the hook may have released it itself
+			_ = rec.packet.Release()
+		}
 	}
 	if r.pool.Over(s.handle.Account) {
 		s.stop(stopBudget)
 	}
 	return false
+}
+
+// call calls the hook. One that panics costs its connection and nothing else: the next Poll's error tells of it.
+func (k *Sink) call(s *Socket) (v Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			k.ring.stats.HookPanics++
+			k.ring.fail(fmt.Errorf("ring: the hook of %v socket %d panicked: %v\n%s", s.handle.Kind, s.handle.FD, p, debug.Stack()))
+			v = Drop
+			if s.state < stateClosing {
+				_ = s.abort()
+			}
+		}
+	}()
+	return s.hook(s, &k.ring.hooking)
 }
 
 // Accepted is a new connection on listener l: its descriptor and peer (zero: the core asks the kernel).

@@ -282,10 +282,10 @@ func (r *Ring) restart() {
 		return
 	}
 	n := len(r.stopped)
-	for range min(n, restartLimit) {
-		s := r.stopped[0]
-		copy(r.stopped, r.stopped[1:])
-		r.stopped = r.stopped[:len(r.stopped)-1]
+	batch := r.waking[:copy(r.waking[:], r.stopped)]
+	r.stopped = r.stopped[:copy(r.stopped, r.stopped[len(batch):])]
+	for i, s := range batch {
+		batch[i] = nil
 		if s.state >= stateDead {
 			s.stops &^= stopBudget | stopStarved
 			continue

@@ -210,6 +210,7 @@ func deadlines(t *testing.T, b Backend) {
 	w.closed(s)
 	w.ErrorIs(s.SetReadDeadline(time.Now()), ring.ErrClosed)
 	w.True(errors.Is(ring.ErrDeadline, os.ErrDeadlineExceeded))
+	w.False(errors.Is(ring.ErrDeadline, unix.ETIMEDOUT), "a deadline is not the end of the connection")
 }
 
 func closeAll(t *testing.T, b Backend) {

@@ -183,6 +183,39 @@ func modesDoNotMix(t *testing.T, b Backend) {
 	w.ErrorIs(s.SetHook(ring.Queue, nil), ring.ErrClosed)
 }
 
+func hookPanics(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.socket(ring.Stream, loopback)
+	w.NoError(l.SetHook(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
+		if c.Packet.Bytes()[0] == 'p' {
+			panic("the hook's own fault")
+		}
+		return ring.Keep
+	}))
+	w.NoError(l.Bind(loopback))
+	w.NoError(l.Listen(0))
+	bad := w.dial(l)
+	one := w.accept(l).Socket
+	good := w.dial(l)
+	two := w.accept(l).Socket
+	w.write(bad, []byte("panic"))
+	var err error
+	dst := make([]ring.Completion, 8)
+	for end := time.Now().Add(patience); err == nil; {
+		var n int
+		n, err = l.Ring().Poll(dst)
+		w.kept = append(w.kept, dst[:n]...)
+		w.True(time.Now().Before(end))
+	}
+	w.ErrorContains(err, "the hook's own fault")
+	_, rerr := bad.Read(make([]byte, 1))
+	w.ErrorIs(rerr, unix.ECONNRESET)
+	w.event(one, ring.EventClosed, nil)
+	w.write(good, []byte("go on"))
+	w.Equal("go on", string(w.read(two, 5)))
+	w.Equal(uint64(1), l.Ring().Stats().HookPanics)
+}
+
 func hookCloses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.socket(ring.Datagram, loopback)

@@ -152,6 +152,14 @@ func posted(t *testing.T, b Backend) {
 		w.poll()
 	}
 	w.Equal(5, n)
+	// Work that panics takes only itself along.
+	ran := false
+	w.NoError(r.Post(func() { panic("posted") }))
+	w.NoError(r.Post(func() { ran = true }))
+	w.PanicsWithValue("posted", func() { _, _ = r.Poll(make([]ring.Completion, 1)) })
+	w.False(ran)
+	w.poll()
+	w.True(ran)
 	// From other goroutines, into a ring at rest.
 	const each = 500
 	var got atomic.Int64

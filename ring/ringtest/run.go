@@ -66,6 +66,7 @@ var cases = []struct {
 	{"callback mode: the hook sees all, Receive gets what it kept", callbackMode},
 	{"modes do not mix", modesDoNotMix},
 	{"a hook may close its socket", hookCloses},
+	{"a hook that panics costs its connection", hookPanics},
 
 	{"EMFILE with an empty backlog: the listener survives", descriptorLimit},
 	{"a ring belongs to one goroutine", oneOwner},
