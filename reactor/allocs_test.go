@@ -29,8 +29,8 @@ func (b *bounce) Handle(_ *Loop, c *xtreme.Completion) {
 	_ = c.Packet.Release()
 }
 
-// Everything that goes on in a turn at once: datagrams and a stream bouncing, an idle timer moved with each turn, a timer that
-// arms itself, posted work, a foreign descriptor.
+// Everything that goes on in a turn at once: datagrams and a stream bouncing, an idle timer moved with each turn, a
+// timer that arms itself, posted work, a foreign descriptor.
 func TestTurnsDoNotAllocate(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, rest := range []Rest{Spin, Wait} {

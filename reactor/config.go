@@ -17,16 +17,14 @@ type Config struct {
 	Batch int
 	// Rest is what the loop does when there is nothing to do.
 	Rest Rest
-	// RxPoll is how many empty turns in a row an Adaptive loop spins before it sleeps, SelectPoll for how long at most. 0 takes
-	// the value in Settings (VMA_RX_POLL, VMA_SELECT_POLL, where 0 means sleeping at once); with -1 in either it never sleeps.
+	// RxPoll is how many empty turns in a row an Adaptive loop spins before it sleeps, SelectPoll for how long at most.
+	// 0 takes the engine's setting (VMA_RX_POLL, VMA_SELECT_POLL, where 0 means sleeping at once); with -1 in either
+	// it never sleeps.
 	RxPoll     int
 	SelectPoll time.Duration
-	// OSRatio makes a loop that does not sleep look at foreign descriptors on every OSRatio-th turn. 0 takes the value in
-	// Settings (VMA_SELECT_POLL_OS_RATIO, where 0 means the same as -1 here); -1 looks only after a sleep.
+	// OSRatio makes a loop that does not sleep look at foreign descriptors on every OSRatio-th turn. 0 takes the
+	// engine's setting (VMA_SELECT_POLL_OS_RATIO, where 0 means the same as -1 here); -1 looks only after a sleep.
 	OSRatio int
-	// Settings is where RxPoll, SelectPoll and OSRatio come from when they are 0: the engine's, as Engine.Settings returns them.
-	// RunGroup takes them from its engine; without them New takes conf.Default.
-	Settings *conf.Settings
 	// Pin is the processor the loop's thread is bound to, none if empty; for RunGroup one per loop.
 	Pin []int
 	// OnPanic is what a panic in the program's code costs.
@@ -38,8 +36,8 @@ type Config struct {
 	// Logger hears of panics and of errors that no caller was there to be told; nil is slog.Default().
 	Logger *slog.Logger
 
-	// Name and Owner are for RunGroup: its loops and their owners are called Name-0, Name-1 …, "loop-0" without, and their
-	// owners are made with the options Owner.
+	// Name and Owner are for RunGroup: its loops and their owners are called Name-0, Name-1 …, "loop-0" without, and
+	// their owners are made with the options Owner.
 	Name  string
 	Owner []xtreme.Option
 }
@@ -52,7 +50,7 @@ const (
 )
 
 // complete checks the values and fills in the defaults.
-func (c *Config) complete() error {
+func (c *Config) complete(s conf.Settings) error {
 	switch {
 	case c.Batch < 0 || c.Batch > mostBatch:
 		return badArgument("Batch", c.Batch)
@@ -76,13 +74,6 @@ func (c *Config) complete() error {
 	for _, cpu := range c.Pin {
 		if cpu < 0 {
 			return badArgument("Pin", cpu)
-		}
-	}
-	s := conf.Default()
-	if c.Settings != nil {
-		s = *c.Settings
-		if err := s.Validate(); err != nil {
-			return fmt.Errorf("reactor: Config.Settings: %w: %w", err, unix.EINVAL)
 		}
 	}
 	orElse(&c.Batch, defaultBatch)

@@ -1,5 +1,5 @@
-// Package reactor runs a program on an owner's rings: one goroutine that polls, calls the program's handler for each completion,
-// and keeps its timers, its posted work and its foreign descriptors.
+// Package reactor runs a program on an owner's rings: one goroutine that polls, calls the program's handler for each
+// completion, and keeps its timers, its posted work and its foreign descriptors.
 //
 //	owner, err := engine.Owner("server")
 //	loop, err := reactor.New(owner, handler, reactor.Config{Rest: reactor.Spin})
@@ -20,38 +20,40 @@
 // # A turn
 //
 //	reap    poll the rings into a batch
-//	run     the handler for each completion; timers that are due; posted functions; on every OSRatio-th turn foreign descriptors
+//	run     the handler for each completion; timers that are due; posted functions; foreign descriptors (on every
+//	        OSRatio-th turn)
 //	submit  start what was prepared for sending
 //	rest    nothing happened: spin, or sleep until something does (see Rest for what each costs)
 //
-// Each part is bounded (Batch, TimerBudget, PostBudget), and nothing in a turn allocates. The clock is read once, at its
-// beginning: Now and all timers go by that reading. Data that had arrived by then is handled before the timers it may move. After
-// a gap of more than 5 ms (a garbage collection, a stopped process) one batch may not be all of that data, so the rings are
-// emptied first: a pause does not become a burst of false time-outs.
+// Each part is bounded (Batch, TimerBudget, PostBudget), and nothing in a turn allocates. The clock is read once, at
+// its beginning: Now and all timers go by that reading. Data that had arrived by then is handled before the timers it
+// may move. After a gap of more than 5 ms (a garbage collection, a stopped process) one batch may not be all of that
+// data, so the rings are emptied first: a pause does not become a burst of false time-outs.
 //
 // # Other goroutines
 //
-// Everything on a loop runs on its goroutine: handlers need no locks. From elsewhere, Post runs a function there. A packet goes to
-// another goroutine with Packet.Lend. Post, Snapshot, Shutdown and Name are for any goroutine; other calls from outside panic
-// rather than corrupt the loop.
+// Everything on a loop runs on its goroutine: handlers need no locks. From elsewhere, Post runs a function there. A
+// packet goes to another goroutine with Packet.Lend. Post, Snapshot, Shutdown and Name are for any goroutine; other
+// calls from outside panic rather than corrupt the loop.
 //
 // # Several loops
 //
-// RunGroup runs loops that share nothing, each with its own owner, buffers and sockets. Listeners opened with xtreme.ReusePort on
-// one address have the kernel spread connections over them. Leave a processor to everything else: a spinning loop on each of
-// them makes the garbage collector and the runtime's own work take turns with it.
+// RunGroup runs loops that share nothing, each with its own owner, buffers and sockets. Listeners opened with
+// xtreme.ReusePort on one address have the kernel spread connections over them. Leave a processor to everything else: a
+// spinning loop on each of them makes the garbage collector and the runtime's own work take turns with it.
 //
 // # Panics
 //
-// A panic in a handler resets that connection, releases that packet, is logged and counted, and the loop goes on; StopLoop ends the
-// loop instead. See PanicPolicy for what cannot be contained.
+// A panic in a handler resets that connection, releases that packet, is logged and counted, and the loop goes on;
+// StopLoop ends the loop instead. See PanicPolicy for what cannot be contained.
 //
 // # Shutting down
 //
-// When Run's context is done, or after Shutdown, the loop first accepts what waits in its listeners' queues and then closes them;
-// tells the handler (Stopper); goes on serving until 10 ms have passed in which nothing came, with nothing waiting to be sent, or
-// until Grace is over; closes every socket, so that what was sent goes out before FIN; delivers each CLOSED; waits for packets that
-// were lent; and closes the owner, which checks that every buffer came home. A client that had its request in flight has its
-// answer, and then end of file. Stats.Aborted counts what could not end that way. Sockets that never had a ring (xtreme's NewTCP
-// and NewUDP before they are bound) are unknown to the loop and stay the program's to close.
+// When Run's context is done, or after Shutdown, the loop first accepts what waits in its listeners' queues and then
+// closes them; tells the handler (Stopper); goes on serving until 10 ms have passed in which nothing came, with nothing
+// waiting to be sent, or until Grace is over; closes every socket, so that what was sent goes out before FIN; delivers
+// each CLOSED; waits for packets that were lent; and closes the owner, which checks that every buffer came home. A
+// client that had its request in flight has its answer, and then end of file. Stats.Aborted counts what could not end
+// that way. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are bound) are unknown to the loop
+// and stay the program's to close.
 package reactor

@@ -9,9 +9,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// foreign is the descriptors that no ring of the owner serves: pipes, timers, sockets of other libraries. They share one epoll
-// set, which a spinning loop looks at on every OSRatio-th turn (VMA: the OS descriptors of its select and epoll_wait) and a
-// resting one sleeps on beside its rings.
+// foreign is the descriptors that no ring of the owner serves: pipes, timers, sockets of other libraries. They share
+// one epoll set, which a spinning loop looks at on every OSRatio-th turn (VMA: the OS descriptors of its select and
+// epoll_wait) and a resting one sleeps on beside its rings.
 type foreign struct {
 	fd      int // of the epoll set; -1 before the first Watch
 	watches []watch
@@ -29,12 +29,13 @@ type watch struct {
 
 func (w *foreign) count() int { return len(w.byFD) }
 
-// Watch calls f on the loop while fd is readable (xtreme.In) or writable (xtreme.Out): level-triggered, so f must read, write or
-// Unwatch. The events given to f may include Err and Hup, which are always watched for. fd stays the caller's; Unwatch it before
-// closing it. Loop only.
+// Watch calls f on the loop while fd is readable (xtreme.In) or writable (xtreme.Out): level-triggered, so f must read,
+// write or Unwatch. The events given to f may include Err and Hup, which are always watched for. fd stays the caller's;
+// Unwatch it before closing it. Loop only.
 //
-// Errors: EINVAL for events other than In and Out, a nil f, or a loop that never sleeps and whose OSRatio says to look only after
-// a sleep; EEXIST for a descriptor that is watched already; what the kernel says of the descriptor (EBADF; EPERM for a file).
+// Errors: EINVAL for events other than In and Out, a nil f, or a loop that never sleeps and whose OSRatio says to look
+// only after a sleep; EEXIST for a descriptor that is watched already; what the kernel says of the descriptor (EBADF;
+// EPERM for a file).
 func (l *Loop) Watch(fd int, events xtreme.Event, f func(events xtreme.Event)) error {
 	if err := l.watch(fd, events, f); err != nil {
 		return l.fail(fmt.Errorf("watch descriptor %d: %w", fd, err))
@@ -42,7 +43,8 @@ func (l *Loop) Watch(fd int, events xtreme.Event, f func(events xtreme.Event)) e
 	return nil
 }
 
-// Unwatch ends Watch; f is not called any more, even if its event was seen. Loop only. A descriptor that is not watched is ENOENT.
+// Unwatch ends Watch; f is not called any more, even if its event was seen. Loop only. A descriptor that is not watched
+// is ENOENT.
 func (l *Loop) Unwatch(fd int) error {
 	if err := l.unwatch(fd); err != nil {
 		return l.fail(fmt.Errorf("unwatch descriptor %d: %w", fd, err))

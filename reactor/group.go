@@ -12,19 +12,22 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// RunGroup runs n loops, each on a goroutine of its own and with an owner of its own: they share nothing. setup runs on each
-// loop's goroutine before its first turn, opens its sockets and returns its handler; listeners and UDP sockets that all of them
-// open on one address take xtreme.ReusePort, so that the kernel spreads connections and datagrams over the loops.
+// RunGroup runs n loops, each on a goroutine of its own and with an owner of its own: they share nothing. setup runs on
+// each loop's goroutine before its first turn, opens its sockets and returns its handler; listeners and UDP sockets
+// that all of them open on one address take xtreme.ReusePort, so that the kernel spreads connections and datagrams over
+// the loops.
 //
 //	err := reactor.RunGroup(ctx, engine, 2, func(l *reactor.Loop) (reactor.Handler, error) {
 //		_, err := l.Owner().ListenTCP(addr, xtreme.ReusePort())
 //		return handler, err
 //	}, reactor.Config{Rest: reactor.Spin, Pin: []int{2, 3}})
 //
-// It returns when all loops have ended: nil after ctx was done. The first loop that fails shuts down the others in good order,
-// and the errors are joined, each with its loop's name.
+// It returns when all loops have ended: nil after ctx was done. The first loop that fails shuts down the others in good
+// order, and the errors are joined, each with its loop's name.
 func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (Handler, error), c Config) error {
 	switch {
+	case ctx == nil:
+		return fmt.Errorf("reactor: RunGroup: context nil: %w", unix.EINVAL)
 	case e == nil:
 		return fmt.Errorf("reactor: RunGroup: engine nil: %w", unix.EINVAL)
 	case n < 1:
@@ -34,13 +37,9 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 	case len(c.Pin) != 0 && len(c.Pin) != n:
 		return fmt.Errorf("reactor: RunGroup: Config.Pin %v: want %d processors, one per loop: %w", c.Pin, n, unix.EINVAL)
 	}
-	if c.Settings == nil {
-		s := e.Settings()
-		c.Settings = &s
-	}
 	orElse(&c.Name, "loop")
 	check := c
-	if err := check.complete(); err != nil {
+	if err := check.complete(e.Settings()); err != nil {
 		return err // before anything is opened
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -58,8 +57,8 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 	return errors.Join(errs...)
 }
 
-// runMember is one loop of a group, from its owner's making to its end. The thread is pinned first, so that the owner's memory is
-// touched, and so placed, from where it will be used.
+// runMember is one loop of a group, from its owner's making to its end. The thread is pinned first, so that the owner's
+// memory is touched, and so placed, from where it will be used.
 func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (Handler, error), c Config) error {
 	name := fmt.Sprintf("%s-%d", c.Name, i)
 	wrap := func(err error) error { return fmt.Errorf("reactor: loop %q: %w", name, err) }

@@ -25,7 +25,8 @@ func TestAGroupSharesAnAddress(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, unix.Close(holder)) }()
 		require.NoError(t, unix.SetsockoptInt(holder, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
-		require.NoError(t, unix.Bind(holder, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})) // finds a port and keeps it
+		// Finds a port and keeps it.
+		require.NoError(t, unix.Bind(holder, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 		name, err := unix.Getsockname(holder)
 		require.NoError(t, err)
 		addr := netip.AddrPortFrom(loopback.Addr(), uint16(name.(*unix.SockaddrInet4).Port))
@@ -54,7 +55,8 @@ func TestAGroupSharesAnAddress(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() {
-			result <- RunGroup(ctx, e, 2, setup, Config{Name: "echo", Rest: Wait, Owner: []xtreme.Option{xtreme.Buffers(256, 16)}})
+			small := []xtreme.Option{xtreme.Buffers(256, 16)}
+			result <- RunGroup(ctx, e, 2, setup, Config{Name: "echo", Rest: Wait, Owner: small})
 		}()
 		wait(t, ready)
 		wait(t, ready)
@@ -80,9 +82,11 @@ func TestOneFailureEndsTheGroup(t *testing.T) {
 		`"loop-1": start: out of luck`: func(*Loop) (Handler, error) {
 			return starting{nothing, func(*Loop) error { return failed }}, nil
 		},
-		`"loop-1": setup: handler nil`:        func(*Loop) (Handler, error) { return nil, nil },
-		`"loop-1": panic in setup: no`:        func(*Loop) (Handler, error) { panic("no") },
-		`"loop-1": panic in posted function:`: func(l *Loop) (Handler, error) { return nothing, l.Post(func() { panic("no") }) },
+		`"loop-1": setup: handler nil`: func(*Loop) (Handler, error) { return nil, nil },
+		`"loop-1": panic in setup: no`: func(*Loop) (Handler, error) { panic("no") },
+		`"loop-1": panic in posted function:`: func(l *Loop) (Handler, error) {
+			return nothing, l.Post(func() { panic("no") })
+		},
 	} {
 		e := newEngine(t, conf.RingEpoll)
 		result := make(chan error, 1)
@@ -127,7 +131,9 @@ func TestGroupArguments(t *testing.T) {
 	e := newEngine(t, conf.RingEpoll)
 	ctx := context.Background()
 	setup := func(*Loop) (Handler, error) { return nothing, nil }
+	var none context.Context
 	for want, err := range map[string]error{
+		"context nil":     RunGroup(none, e, 1, setup, Config{}),
 		"engine nil":      RunGroup(ctx, nil, 1, setup, Config{}),
 		"n 0: want at":    RunGroup(ctx, e, 0, setup, Config{}),
 		"setup nil":       RunGroup(ctx, e, 1, nil, Config{}),

@@ -16,9 +16,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Loop polls one owner's rings and runs everything that belongs to them on one goroutine. Post, Shutdown, Snapshot and Name may
-// be called from any goroutine; everything else belongs to the loop: before Run to whoever sets it up, during Run to handlers
-// and functions that the loop runs. Calls from elsewhere panic, or return an error where they return one.
+// Loop polls one owner's rings and runs everything that belongs to them on one goroutine. Post, Shutdown, Snapshot and
+// Name may be called from any goroutine; everything else belongs to the loop: before Run to whoever sets it up, during
+// Run to handlers and functions that the loop runs. Calls from elsewhere panic, or return an error where they return
+// one.
 type Loop struct {
 	owner   *xtreme.Owner
 	handler Handler
@@ -26,7 +27,7 @@ type Loop struct {
 	log     *slog.Logger
 	clock   clock.Source
 	self    atomic.Uintptr // the goroutine in Run; 0 before
-	began   bool
+	began   atomic.Bool
 
 	// the turn
 	now       clock.Time // read at its beginning
@@ -40,6 +41,8 @@ type Loop struct {
 	lastIO    clock.Time // the last turn that did more than timers
 	failing   int        // Polls in a row that returned an error
 	doing     phase
+
+	hookPanics uint64 // of all rings, when last looked at
 
 	timers
 	posts   posts
@@ -56,8 +59,8 @@ type Loop struct {
 	stats     Stats
 }
 
-// New makes a loop for an owner that nobody has polled yet. Run closes the owner; as long as Run was not called that is up to
-// the caller.
+// New makes a loop for an owner that nobody has polled yet. Run closes the owner; as long as Run was not called that is
+// up to the caller.
 func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 	if h == nil {
 		return nil, fmt.Errorf("reactor: New: handler nil: %w", unix.EINVAL)
@@ -66,7 +69,8 @@ func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 	case len(c.Pin) > 1:
 		return nil, badArgument("Pin", c.Pin)
 	case c.Name != "":
-		return nil, fmt.Errorf("reactor: Config.Name %q: for RunGroup only: the owner has a name: %w", c.Name, unix.EINVAL)
+		return nil, fmt.Errorf("reactor: Config.Name %q: for RunGroup only: the owner has a name: %w",
+			c.Name, unix.EINVAL)
 	case len(c.Owner) != 0:
 		return nil, fmt.Errorf("reactor: Config.Owner with %d options: for RunGroup only: the owner is made: %w",
 			len(c.Owner), unix.EINVAL)
@@ -83,7 +87,7 @@ func newLoop(o *xtreme.Owner, c Config) (*Loop, error) {
 	if o == nil {
 		return nil, fmt.Errorf("reactor: New: owner nil: %w", unix.EINVAL)
 	}
-	if err := c.complete(); err != nil {
+	if err := c.complete(o.Engine().Settings()); err != nil {
 		return nil, err
 	}
 	l := &Loop{owner: o, config: c, log: c.Logger.With("loop", o.Name()), clock: clock.Now,
@@ -96,14 +100,17 @@ func newLoop(o *xtreme.Owner, c Config) (*Loop, error) {
 	return l, nil
 }
 
-// Run takes turns until ctx is done or Shutdown is called, then shuts down in good order and closes the owner: connections are
-// drained and closed as package documentation describes, buffers come home. It returns nil after that; otherwise what went
-// wrong, which may be a *PanicError, or a *xtreme.HeldError when the program still held packets. A loop runs once.
+// Run takes turns until ctx is done or Shutdown is called, then shuts down in good order and closes the owner:
+// connections are drained and closed as package documentation describes, buffers come home. It returns nil after that;
+// otherwise what went wrong, which may be a *PanicError, or a *xtreme.HeldError when the program still held packets. A
+// loop runs once.
 func (l *Loop) Run(ctx context.Context) (err error) {
-	if l.began {
+	if ctx == nil {
+		return l.fail(fmt.Errorf("Run: context nil: %w", unix.EINVAL))
+	}
+	if !l.began.CompareAndSwap(false, true) {
 		return l.fail(errors.New("Run: it ran already"))
 	}
-	l.began = true
 	unpin, err := pin(l.config.Pin)
 	if err != nil {
 		return l.fail(errors.Join(err, l.finish(err)))
@@ -173,15 +180,15 @@ func (l *Loop) Name() string { return l.owner.Name() }
 // Owner is whose rings the loop polls. It is for making sockets; polling and closing it are the loop's.
 func (l *Loop) Owner() *xtreme.Owner { return l.owner }
 
-// Now is the time at which this turn began: one reading of the clock serves all of a turn. It carries the monotonic reading,
-// so differences and deadlines computed from it do not jump with the time of day.
+// Now is the time at which this turn began: one reading of the clock serves all of a turn. It carries the monotonic
+// reading, so differences and deadlines computed from it do not jump with the time of day.
 func (l *Loop) Now() time.Time {
 	l.mine("Now")
 	return l.epoch.Add(l.now.Sub(l.epochTick))
 }
 
-// mine panics when the caller is not the loop: what follows would corrupt it silently. Before Run it also moves the time, which
-// no turn does yet.
+// mine panics when the caller is not the loop: what follows would corrupt it silently. Before Run it also moves the
+// time, which no turn does yet.
 func (l *Loop) mine(call string) {
 	switch self := l.self.Load(); {
 	case self == sys.Goroutine():

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,7 +133,8 @@ func TestCallsFromOtherGoroutinesAreNoticed(t *testing.T) {
 		"Cancel":    func() { r.Cancel(1) },
 		"Now":       func() { r.Now() },
 	} {
-		require.PanicsWithValue(t, fmt.Sprintf(`reactor: loop "test": %s called from another goroutine: use Post`, name), call)
+		want := fmt.Sprintf(`reactor: loop "test": %s called from another goroutine: use Post`, name)
+		require.PanicsWithValue(t, want, call)
 	}
 	require.ErrorIs(t, r.Watch(0, xtreme.In, func(xtreme.Event) {}), ring.ErrOwner)
 	require.ErrorIs(t, r.Unwatch(0), ring.ErrOwner)
@@ -170,24 +173,21 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 	o, err := e.Owner("test")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, o.Close()) }()
-	settings := conf.Default()
-	settings.RingLimit = -3
 	for want, c := range map[string]Config{
-		"Config.Batch -1":                     {Batch: -1},
-		"Config.Batch 65537":                  {Batch: 65537},
-		"Config.Rest 3":                       {Rest: 3},
-		"Config.RxPoll -2":                    {RxPoll: -2},
-		"Config.SelectPoll -2ns":              {SelectPoll: -2},
-		"Config.OSRatio -2":                   {OSRatio: -2},
-		"Config.OnPanic 2":                    {OnPanic: 2},
-		"Config.Grace -1ns":                   {Grace: -1},
-		"Config.TimerBudget -1":               {TimerBudget: -1},
-		"Config.PostBudget -1":                {PostBudget: -1},
-		"Config.Pin -1":                       {Pin: []int{-1}},
-		"Config.Pin [0 1]":                    {Pin: []int{0, 1}},
-		`Config.Name "x"`:                     {Name: "x"},
-		"Config.Owner with 1":                 {Owner: []xtreme.Option{xtreme.HugePages()}},
-		"Config.Settings: conf: RingLimit -3": {Settings: &settings},
+		"Config.Batch -1":        {Batch: -1},
+		"Config.Batch 65537":     {Batch: 65537},
+		"Config.Rest 3":          {Rest: 3},
+		"Config.RxPoll -2":       {RxPoll: -2},
+		"Config.SelectPoll -2ns": {SelectPoll: -2},
+		"Config.OSRatio -2":      {OSRatio: -2},
+		"Config.OnPanic 2":       {OnPanic: 2},
+		"Config.Grace -1ns":      {Grace: -1},
+		"Config.TimerBudget -1":  {TimerBudget: -1},
+		"Config.PostBudget -1":   {PostBudget: -1},
+		"Config.Pin -1":          {Pin: []int{-1}},
+		"Config.Pin [0 1]":       {Pin: []int{0, 1}},
+		`Config.Name "x"`:        {Name: "x"},
+		"Config.Owner with 1":    {Owner: []xtreme.Option{xtreme.HugePages()}},
 	} {
 		_, err := New(o, nothing, c)
 		require.ErrorContains(t, err, want)
@@ -200,6 +200,8 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 	l, err := New(o, nothing, Config{})
 	require.NoError(t, err)
 	require.ErrorContains(t, l.Post(nil), "function nil")
+	var none context.Context
+	require.ErrorContains(t, l.Run(none), "context nil")
 	require.Panics(t, func() { l.After(1, nil) })
 	require.Panics(t, func() { l.AfterData(1, nil, 0) })
 }
@@ -211,7 +213,8 @@ func TestPinnedLoopRunsThereAndTheThreadIsGivenBackUnpinned(t *testing.T) {
 	o, err := newEngine(t, conf.RingAuto).Owner("test")
 	require.NoError(t, err)
 	var during []int
-	l, err := New(o, starting{nothing, func(*Loop) error { during = sys.AffinityMask(); return nil }}, Config{Pin: []int{cpu}})
+	look := starting{nothing, func(*Loop) error { during = sys.AffinityMask(); return nil }}
+	l, err := New(o, look, Config{Pin: []int{cpu}})
 	require.NoError(t, err)
 	l.Shutdown()
 	runtime.LockOSThread() // so that the thread looked at afterwards is the loop's
@@ -227,4 +230,28 @@ func TestPinnedLoopRunsThereAndTheThreadIsGivenBackUnpinned(t *testing.T) {
 	err = l.Run(context.Background())
 	require.ErrorContains(t, err, "pin thread to cpu 60000")
 	require.ErrorIs(t, err, unix.EINVAL)
+}
+
+// Errors of Poll tell of single sockets; only a row of them, with nothing else, ends the loop.
+func TestErrorsOfPollAreLoggedAndBornePatiently(t *testing.T) {
+	var log lines
+	l := turnByHand(t, conf.RingEpoll, nothing, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	failed := fmt.Errorf("close: %w", unix.EIO)
+	for range failuresMost - 1 {
+		require.NoError(t, l.polled(0, failed))
+	}
+	require.NoError(t, l.polled(0, nil))
+	for range failuresMost - 1 {
+		require.NoError(t, l.polled(0, failed))
+	}
+	require.NoError(t, l.polled(1, failed), "a ring that delivers is not broken")
+	for range failuresMost - 2 {
+		require.NoError(t, l.polled(0, failed))
+	}
+	require.ErrorIs(t, l.polled(0, failed), unix.EIO)
+	require.NoError(t, l.polled(0, nil))
+	require.EqualValues(t, 3*failuresMost-2, l.Stats().RingErrors)
+	require.Equal(t, 3, strings.Count(log.String(), "ring error"), "the first of each row")
+	require.ErrorIs(t, l.polled(0, ring.ErrClosed), ring.ErrClosed, "this one at once")
+	require.NoError(t, l.polled(0, nil))
 }

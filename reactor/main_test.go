@@ -64,7 +64,8 @@ type running struct {
 	err    error
 }
 
-// launch makes a loop, lets set prepare it, and runs it until the test ends, when it must shut down with the ledger balanced.
+// launch makes a loop, lets set prepare it, and runs it until the test ends, when it must shut down with the ledger
+// balanced.
 func launch(t *testing.T, kind conf.RingKind, h Handler, c Config, set func(*Loop)) *running {
 	t.Helper()
 	if c.Logger == nil {
@@ -138,8 +139,8 @@ func wait[T any](t *testing.T, c <-chan T) (v T) {
 // nothing is a handler that only gives back what it gets.
 var nothing = HandlerFunc(func(_ *Loop, c *xtreme.Completion) { release(c) })
 
-// echo answers TCP and UDP with what it got, to the last byte: what a slow peer does not take waits in backlog, and meanwhile
-// nothing more is read from it.
+// echo answers TCP and UDP with what it got, to the last byte: what a slow peer does not take waits in backlog, and
+// meanwhile nothing more is read from it.
 type echo struct {
 	backlog  map[*xtreme.Socket][]byte
 	finished map[*xtreme.Socket]bool

@@ -13,17 +13,20 @@ import (
 type PanicPolicy uint8
 
 const (
-	// ResetConnection: the TCP connection whose completion was being handled is reset, the completion's packet is released, and
-	// the loop goes on; the handler still sees the connection's CLOSED. A UDP socket stays open, because a datagram is not a
-	// connection, and a panic in a timer, a posted function or a foreign descriptor's function costs nothing else. Each is
-	// logged with its stack and counted.
+	// ResetConnection: the TCP connection whose completion was being handled is reset, the completion's packet is
+	// released, and the loop goes on; the handler still sees the connection's CLOSED. A UDP socket stays open, because
+	// a datagram is not a connection, and a panic in a timer, a posted function or a foreign descriptor's function
+	// costs nothing else. A receive hook's panic costs its socket, UDP too: the ring closes it. Each is logged with its
+	// stack and counted.
 	ResetConnection PanicPolicy = iota
-	// StopLoop: the loop ends at once, its connections are reset, and Run returns a *PanicError.
+	// StopLoop: the loop ends at once, its connections are reset, and Run returns the panic: a *PanicError, or after
+	// one in a receive hook the ring's error, both with the stack.
 	StopLoop
 )
 
-// PanicError is a panic that ended a loop. Under ResetConnection only those in Start, and in receive hooks and functions given
-// to Owner.Post, do: they run in the middle of a ring's work, which cannot be taken up again.
+// PanicError is a panic that ended a loop. Under ResetConnection only two kinds do: in Start, because the program is
+// not set up then, and inside a ring's Poll, where nothing of the program's runs but functions given to Owner.Post. Use
+// Loop.Post.
 type PanicError struct {
 	Where string // "handler", "timer", "posted function", "foreign descriptor", "Start", "Stop", "setup" or "ring"
 	Value any    // what was given to panic
@@ -49,8 +52,8 @@ func (l *Loop) guarded(p phase, f func()) (err error) {
 	return nil
 }
 
-// contain is deferred around the program's code. It puts right what the panic left behind and says with *err whether the loop
-// must end.
+// contain is deferred around the program's code. It puts right what the panic left behind and says with *err whether
+// the loop must end.
 func (l *Loop) contain(err *error) {
 	v := recover()
 	if v == nil {
@@ -74,8 +77,8 @@ func (l *Loop) contain(err *error) {
 	l.log.Error("panic contained", "where", e.Where, "value", v, "stack", string(e.Stack))
 }
 
-// reset gives up the connection of a completion whose handler panicked. What the batch still holds of it is dropped, but for the
-// ends of sends and CLOSED, which the handler may be waiting for.
+// reset gives up the connection of a completion whose handler panicked. What the batch still holds of it is dropped,
+// but for the ends of sends and CLOSED, which the handler may be waiting for.
 func (l *Loop) reset(c *xtreme.Completion) {
 	release(c)
 	s := c.Socket

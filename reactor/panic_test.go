@@ -239,21 +239,45 @@ func TestAPanicInStopDoesNotKeepTheRestFromBeingClosed(t *testing.T) {
 	require.EqualValues(t, 1, r.snapshot(t).Panics)
 }
 
-// A hook runs in the middle of a ring's work: that cannot be contained, only reported.
-func TestAPanicInAHookEndsRun(t *testing.T) {
-	var addr netip.AddrPort
-	r := launch(t, conf.RingEpoll, nothing, Config{}, func(l *Loop) {
-		s, err := l.Owner().OpenUDP(loopback, xtreme.Hook(ring.Completions,
-			func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { panic(errors.New("hooked")) }))
-		require.NoError(t, err)
-		addr = s.LocalAddr()
+// The ring contains a hook's panic and closes the socket; the loop counts it, and ends where that is the policy.
+func TestAPanicInAHook(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		var log lines
+		for _, policy := range []PanicPolicy{ResetConnection, StopLoop} {
+			var addr netip.AddrPort
+			closed := make(chan struct{}, 2)
+			r := launch(t, kind, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
+				release(c)
+				if c.Events.Has(xtreme.Closed) {
+					closed <- struct{}{}
+				}
+			}), Config{OnPanic: policy, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(l *Loop) {
+				s, err := l.Owner().OpenUDP(loopback, xtreme.Hook(ring.Completions,
+					func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { panic(errors.New("hooked")) }))
+				require.NoError(t, err)
+				addr = s.LocalAddr()
+			})
+			_, err := dialUDP(t, addr).Write([]byte("x"))
+			require.NoError(t, err)
+			if policy == StopLoop {
+				require.ErrorContains(t, r.wait(t), "panicked: hooked")
+			} else {
+				wait(t, closed)
+				require.NoError(t, r.stop(t))
+				require.Contains(t, log.String(), "panicked: hooked")
+			}
+			require.EqualValues(t, 1, r.snapshot(t).Panics)
+		}
 	})
-	_, err := dialUDP(t, addr).Write([]byte("x"))
-	require.NoError(t, err)
-	err = r.wait(t)
-	require.ErrorContains(t, err, "panic in ring: hooked")
-	var held *xtreme.HeldError
-	require.ErrorAs(t, err, &held, "the packet was the hook's")
+}
+
+func TestAPanicInWhatTheOwnerWasPostedEndsRun(t *testing.T) {
+	r := launch(t, conf.RingEpoll, nothing, Config{}, func(l *Loop) {
+		require.NoError(t, l.Owner().Post(func() { panic("behind the loop's back") }))
+	})
+	var p *PanicError
+	require.ErrorAs(t, r.wait(t), &p)
+	require.Equal(t, "ring", p.Where)
 }
 
 // lines is a log that may be read while it is written.

@@ -9,7 +9,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// pin binds the goroutine to its thread and the thread to a processor; unpin undoes both. Without a processor both do nothing.
+// pin binds the goroutine to its thread and the thread to a processor; unpin undoes both. Without a processor both do
+// nothing.
 func pin(cpu []int) (unpin func(), err error) {
 	if len(cpu) == 0 {
 		return func() {}, nil

@@ -12,11 +12,11 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// posts is what other goroutines leave for the loop. A turn pays one atomic load for it. It is apart from the rings' inbox so that
-// posted functions have a budget and so that one that panics costs nothing else.
+// posts is what other goroutines leave for the loop. A turn pays one atomic load for it. It is apart from the rings'
+// inbox so that posted functions have a budget and so that one that panics costs nothing else.
 type posts struct {
 	flags atomic.Uint32
-	wake  func() // ends the loop's sleep; called with mu held and before closed, so that it cannot meet the closing of the rings
+	wake  func() // ends the loop's sleep; only with mu held and before closed, so that it cannot meet the rings' closing
 
 	mu     sync.Mutex
 	work   []func()
@@ -35,8 +35,9 @@ const (
 	noticeStop              // Shutdown
 )
 
-// Post runs f on the loop in one of the next turns, after those posted before it, and wakes the loop for that. Everything that was
-// accepted is run, during a shutdown too. After the end of Run it returns ring.ErrClosed. Any goroutine; it never blocks.
+// Post runs f on the loop in one of the next turns, after those posted before it, and wakes the loop for that.
+// Everything that was accepted is run, during a shutdown too. After the end of Run it returns ring.ErrClosed. Any
+// goroutine; it never blocks.
 func (l *Loop) Post(f func()) error {
 	if f == nil {
 		return l.fail(fmt.Errorf("post: function nil: %w", unix.EINVAL))
@@ -52,8 +53,8 @@ func (l *Loop) Post(f func()) error {
 	return nil
 }
 
-// Snapshot is Stats for any goroutine: the loop makes a copy in its next turn. After the end of Run it is the final state. It
-// waits until the loop runs or ctx is done.
+// Snapshot is Stats for any goroutine: the loop makes a copy in its next turn. After the end of Run it is the final
+// state. It waits until the loop runs or ctx is done.
 func (l *Loop) Snapshot(ctx context.Context) (Stats, error) {
 	if l.self.Load() == sys.Goroutine() {
 		return l.Stats(), nil
@@ -121,8 +122,8 @@ func (p *posts) reply(s Stats) {
 	p.asked = nil
 }
 
-// runPosted runs posted functions, as many as the budget allows. Giving out statistics is not work: a loop that is being watched
-// must not spin for it.
+// runPosted runs posted functions, as many as the budget allows. Giving out statistics is not work: a loop that is
+// being watched must not spin for it.
 func (l *Loop) runPosted() {
 	p := &l.posts
 	if p.flags.Load()&noticeAsked != 0 {

@@ -41,7 +41,8 @@ func threadTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// An idle loop sleeps until the next deadline: with connections that keep quiet, a timer ticking, and a foreign descriptor.
+// An idle loop sleeps until the next deadline: with connections that keep quiet, a timer ticking, and a foreign
+// descriptor.
 func TestIdleLoopsUseNoProcessor(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for name, c := range map[string]Config{
@@ -111,29 +112,28 @@ func TestWakeUps(t *testing.T) {
 
 // In virtual time: how many empty turns, or how long, an adaptive loop spins before it sleeps.
 func TestAdaptiveSpinsAsLongAsItIsTold(t *testing.T) {
-	settings := conf.Default()
-	settings.RxPoll, settings.SelectPoll = 7, time.Second
-	never := settings
-	never.RxPoll = -1
-	atOnce := settings
-	atOnce.SelectPoll = 0
+	settings := func(rxPoll int, selectPoll time.Duration) func(*conf.Settings) {
+		return func(s *conf.Settings) { s.RxPoll, s.SelectPoll = rxPoll, selectPoll }
+	}
+	usual := settings(100_000, 100*time.Millisecond)
 	for name, test := range map[string]struct {
 		c     Config
+		set   func(*conf.Settings)
 		step  time.Duration
 		turns uint64 // the empty turn on which it sleeps; 0 for never
 	}{
-		"turns":                     {Config{RxPoll: 5, SelectPoll: time.Second}, 1, 6},
-		"time":                      {Config{RxPoll: 1000, SelectPoll: 10 * time.Microsecond}, time.Microsecond, 10},
-		"turns never":               {Config{RxPoll: -1}, time.Second, 0},
-		"time never":                {Config{SelectPoll: -1}, time.Second, 0},
-		"settings":                  {Config{Settings: &settings}, 1, 8},
-		"settings: never":           {Config{Settings: &never}, 1, 0},
-		"settings: at once":         {Config{Settings: &atOnce}, 1, 1},
-		"the config before setting": {Config{Settings: &settings, RxPoll: 2}, 1, 3},
-		"spin":                      {Config{Rest: Spin, RxPoll: 1, SelectPoll: 1}, time.Second, 0},
-		"wait":                      {Config{Rest: Wait, RxPoll: 100}, 1, 1},
+		"turns":                     {Config{RxPoll: 5, SelectPoll: time.Second}, usual, 1, 6},
+		"time":                      {Config{RxPoll: 1000, SelectPoll: 10 * time.Microsecond}, usual, time.Microsecond, 10},
+		"turns never":               {Config{RxPoll: -1}, usual, time.Second, 0},
+		"time never":                {Config{SelectPoll: -1}, usual, time.Second, 0},
+		"settings":                  {Config{}, settings(7, time.Second), 1, 8},
+		"settings: never":           {Config{}, settings(-1, time.Second), 1, 0},
+		"settings: at once":         {Config{}, settings(7, 0), 1, 1},
+		"the config before setting": {Config{RxPoll: 2}, settings(7, time.Second), 1, 3},
+		"spin":                      {Config{Rest: Spin, RxPoll: 1, SelectPoll: 1}, usual, time.Second, 0},
+		"wait":                      {Config{Rest: Wait, RxPoll: 100}, usual, 1, 1},
 	} {
-		l := turnByHand(t, conf.RingEpoll, nothing, test.c)
+		l := turnByHand(t, conf.RingEpoll, nothing, test.c, test.set)
 		l.longestRest = time.Microsecond
 		slept := uint64(0)
 		for turn := uint64(1); turn <= 20 && slept == 0; turn++ {
@@ -168,8 +168,8 @@ func TestOnlyWorkMakesAnAdaptiveLoopSpinAgain(t *testing.T) {
 	require.True(t, l.slept)
 }
 
-// After the loop was held up, timers that data already in the rings is to move do not fire, though they are due and one Poll
-// does not take all the data.
+// After the loop was held up, timers that data already in the rings is to move do not fire, though they are due and one
+// Poll does not take all the data.
 func TestALongGapIsNoBurstOfTimeOuts(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		const conns, idleLimit = 48, 40 * time.Millisecond

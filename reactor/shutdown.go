@@ -162,8 +162,8 @@ func (l *Loop) abortSockets() error {
 	})
 }
 
-// finish ends the loop: the posted functions that are left run (not after an error: it may be theirs), what the handler did not
-// see is released, the owner is closed.
+// finish ends the loop: the posted functions that are left run (not after an error: it may be theirs), what the handler
+// did not see is released, the owner is closed.
 func (l *Loop) finish(cause error) error {
 	l.doing = inRing
 	l.posts.close()

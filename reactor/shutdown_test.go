@@ -21,8 +21,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Clients have sent and wait; shutdown begins. Every byte comes back, then FIN, for those accepted and those still in the
-// listener's queue.
+// Clients have sent and wait; shutdown begins. Every byte comes back, then FIN, for those accepted and those still in
+// the listener's queue.
 func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEcho()
@@ -67,7 +67,8 @@ func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
 	})
 }
 
-// As by SIGTERM: the context ends while clients keep on sending. The loop ends when its grace does, with every buffer home.
+// As by SIGTERM: the context ends while clients keep on sending. The loop ends when its grace does, with every buffer
+// home.
 func TestCancelMidTraffic(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		o, err := newEngine(t, kind).Owner("test")

@@ -36,7 +36,8 @@ func (s *Stats) BusyRatio() float64 {
 	return float64(s.Busy) / float64(s.Time)
 }
 
-// Histogram counts durations by their order of magnitude: bucket i counts those of 2^(i-1) to 2^i - 1 ns, bucket 0 those of 0.
+// Histogram counts durations by their order of magnitude: bucket i counts those of 2^(i-1) to 2^i - 1 ns, bucket 0
+// those of 0.
 type Histogram [48]uint64
 
 func (h *Histogram) add(d time.Duration) {
@@ -52,7 +53,8 @@ func (h *Histogram) Count() uint64 {
 	return n
 }
 
-// Quantile is the upper end of the bucket that holds quantile q, 0 to 1: at most twice the true value. 0 when nothing was counted.
+// Quantile is the upper end of the bucket that holds quantile q, 0 to 1: at most twice the true value. 0 when nothing
+// was counted.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

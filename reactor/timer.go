@@ -7,14 +7,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
-// Timer is a handle to a timer of a loop. The zero Timer is none; a handle goes stale when its function has returned without
-// calling Reset, or with Cancel.
+// Timer is a handle to a timer of a loop. The zero Timer is none; a handle goes stale when its function has returned
+// without calling Reset, or with Cancel.
 type Timer uint64
 
 func timerOf(slot, gen uint32) Timer { return Timer(gen)<<32 | Timer(slot) }
 
-// timerTick is how late a timer may fire. Finer than the wheel's own default because a loop's timers pace what it sends; the
-// wheel's costs do not depend on it.
+// timerTick is how late a timer may fire. Finer than the wheel's own default because a loop's timers pace what it
+// sends; the wheel's costs do not depend on it.
 const timerTick = 1 << 16 * time.Nanosecond
 
 // timers ties a wheel's timers to the functions they run.
@@ -41,9 +41,9 @@ func (t *timers) init(l *Loop) {
 	t.onTimer = l.fire
 }
 
-// After runs f on the loop once d has passed since Now, at most 66 µs after that if the loop is not held up. A d that is not
-// positive means the next turn. Starting, moving and cancelling a timer take constant time and, in a loop that has had as many
-// timers before, allocate nothing (a closure given as f may). Loop only.
+// After runs f on the loop once d has passed since Now, at most 66 µs after that if the loop is not held up. A d that
+// is not positive means the next turn. Starting, moving and cancelling a timer take constant time and, in a loop that
+// has had as many timers before, allocate nothing (a closure given as f may). Loop only.
 func (l *Loop) After(d time.Duration, f func()) Timer {
 	if f == nil {
 		panic("reactor: After: function nil")
@@ -52,8 +52,8 @@ func (l *Loop) After(d time.Duration, f func()) Timer {
 	return l.startTimer(d, call{f: f})
 }
 
-// AfterData is After for a function that is given a number, such as a connection's index: one function value serves thousands of
-// timers, and none needs a closure. Loop only.
+// AfterData is After for a function that is given a number, such as a connection's index: one function value serves
+// thousands of timers, and none needs a closure. Loop only.
 func (l *Loop) AfterData(d time.Duration, f func(l *Loop, data uint64), data uint64) Timer {
 	if f == nil {
 		panic("reactor: AfterData: function nil")
@@ -62,9 +62,9 @@ func (l *Loop) AfterData(d time.Duration, f func(l *Loop, data uint64), data uin
 	return l.startTimer(d, call{with: f, data: data})
 }
 
-// Reset moves a timer to d after Now. Later deadlines are only stored, so a connection's idle timer may be moved with every packet.
-// In the timer's own function it arms the timer again. The handle stays the same; 0 and false tell that the timer has fired or
-// was cancelled. Loop only.
+// Reset moves a timer to d after Now. Later deadlines are only stored, so a connection's idle timer may be moved with
+// every packet. In the timer's own function it arms the timer again. The handle stays the same; 0 and false tell that
+// the timer has fired or was cancelled. Loop only.
 func (l *Loop) Reset(t Timer, d time.Duration) (Timer, bool) {
 	l.mine("Reset")
 	c := l.live(t)

@@ -20,10 +20,13 @@ type byHand struct {
 	time clock.Manual
 }
 
-func turnByHand(t testing.TB, kind conf.RingKind, h Handler, c Config) *byHand {
+func turnByHand(t testing.TB, kind conf.RingKind, h Handler, c Config, change ...func(*conf.Settings)) *byHand {
 	t.Helper()
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = kind, 1024, 64
+	for _, f := range change {
+		f(&s)
+	}
 	e := mustEngine(t, s)
 	o, err := e.Owner("by hand")
 	require.NoError(t, err)
@@ -89,7 +92,8 @@ func TestThousandsOfTimersFireInOrderAndNeverEarly(t *testing.T) {
 	for i, data := range fired {
 		require.False(t, cancelled[data])
 		if i > 0 {
-			require.GreaterOrEqual(t, due[data]-due[fired[i-1]], -l.wheel.Tick(), "order within a tick is free; seed %d", seed)
+			require.GreaterOrEqual(t, due[data]-due[fired[i-1]], -l.wheel.Tick(),
+				"order within a tick is free; seed %d", seed)
 		}
 	}
 	_, ok := l.Reset(timers[1], time.Second)

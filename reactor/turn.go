@@ -13,7 +13,7 @@ import (
 type phase uint8
 
 const (
-	inRing phase = iota // Poll, Flush, Wait; of the program's code only receive hooks and Owner.Post's functions run there
+	inRing phase = iota // Poll, Flush, Wait; of the program's code only Owner.Post's functions panic there
 	inHandler
 	inTimer
 	inPosted
@@ -27,10 +27,11 @@ func (p phase) String() string {
 }
 
 const (
-	// longGap between two turns means that the loop was held up (a garbage collection, a stopped process, a slow handler), so
-	// that what the rings hold may be older than the timers that are due.
+	// longGap between two turns means that the loop was held up (a garbage collection, a stopped process, a slow
+	// handler), so that what the rings hold may be older than the timers that are due.
 	longGap = 5 * time.Millisecond
-	// emptyPolls in a row show that nothing of that time is left: a ring's first may only have emptied what it had fetched.
+	// emptyPolls in a row show that nothing of that time is left: a ring's first may only have emptied what it had
+	// fetched.
 	emptyPolls = 2
 	// catchUpMost bounds the Polls with which one turn catches up.
 	catchUpMost = 64
@@ -38,8 +39,8 @@ const (
 	failuresMost = 64
 )
 
-// turnsUntil takes turns until done says so. Panics that the policy survives cost one call of attempt, not a deferred function
-// per turn.
+// turnsUntil takes turns until done says so. Panics that the policy survives cost one call of attempt, not a deferred
+// function per turn.
 func (l *Loop) turnsUntil(done func() bool) error {
 	for {
 		if over, err := l.attempt(done); over || err != nil {
@@ -126,27 +127,45 @@ func (l *Loop) reap() (int, error) {
 		l.behind--
 	}
 	if err != nil || l.failing > 0 {
-		return n, l.polled(err)
+		return n, l.polled(n, err)
 	}
 	return n, nil
 }
 
-// polled decides what an error of Poll means. Most tell of one socket's trouble where no caller was there to hear it; the rings
-// go on, and the error comes with completions that are valid.
-func (l *Loop) polled(err error) error {
+// polled decides what an error of Poll means. Most tell of one socket's trouble where no caller was there to hear it;
+// the rings go on, and the error comes with n completions that are valid. A ring that returns nothing but errors is
+// broken.
+func (l *Loop) polled(n int, err error) error {
 	if err == nil {
 		l.failing = 0
 		return nil
 	}
 	l.stats.RingErrors++
-	l.failing++
-	if errors.Is(err, ring.ErrOwner) || errors.Is(err, ring.ErrClosed) || l.failing >= failuresMost {
+	if l.failing++; n > 0 {
+		l.failing = 1
+	}
+	stop := errors.Is(err, ring.ErrOwner) || errors.Is(err, ring.ErrClosed) || l.failing >= failuresMost
+	if panics := l.newHookPanics(); panics > 0 {
+		l.stats.Panics += panics
+		stop = stop || l.config.OnPanic == StopLoop
+	}
+	if stop {
 		return fmt.Errorf("poll: %w", err)
 	}
 	if l.failing == 1 {
 		l.log.Warn("ring error", "error", err)
 	}
 	return nil
+}
+
+// newHookPanics is how many panics of receive hooks the rings have contained since it was last asked.
+func (l *Loop) newHookPanics() uint64 {
+	before := l.hookPanics
+	l.hookPanics = 0
+	for _, r := range l.owner.Rings() {
+		l.hookPanics += r.Stats().HookPanics
+	}
+	return l.hookPanics - before
 }
 
 // run hands what is left of the batch to the handler.
@@ -189,7 +208,7 @@ func (l *Loop) submit() error {
 		if errors.Is(err, ring.ErrClosed) || errors.Is(err, ring.ErrOwner) {
 			return err
 		}
-		return l.polled(err)
+		return l.polled(0, err)
 	}
 	return nil
 }

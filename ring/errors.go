@@ -91,6 +91,17 @@ func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported 
 // Reason is the error as a reason for a path not taken.
 func (e *FeatureError) Reason() Reason { return Reason{Code: e.Code, Text: e.Error()} }
 
+// HookPanic is a panic of a receive hook: its socket was reset, and the Poll it happened in returns this error.
+type HookPanic struct {
+	Socket int // its ID
+	Value  any // what was given to panic
+	Stack  []byte
+}
+
+func (e *HookPanic) Error() string {
+	return fmt.Sprintf("ring: the hook of socket %d panicked: %v\n%s", e.Socket, e.Value, e.Stack)
+}
+
 // eventOfError maps the errno that ended a socket to the event bits of the contract (VMA's table, which netstat users know):
 // a reset, a refused connection and a time-out look different, and Err always says which it was.
 func eventOfError(e syscall.Errno, connecting bool) Event {

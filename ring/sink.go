@@ -1,7 +1,6 @@
 package ring
 
 import (
-	"fmt"
 	"net/netip"
 	"runtime/debug"
 	"syscall"
@@ -146,7 +145,7 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
 			k.ring.stats.HookPanics++
-			k.ring.fail(fmt.Errorf("ring: the hook of %v socket %d panicked: %v\n%s", s.handle.Kind, s.handle.FD, p, debug.Stack()))
+			k.ring.fail(&HookPanic{Socket: s.handle.FD, Value: p, Stack: debug.Stack()})
 			v = Drop
 			if s.state < stateClosing {
 				_ = s.abort()

@@ -67,6 +67,9 @@ func newOwner(e *Engine, name string, c chosen, o *options) (*Owner, error) {
 // Name is what the owner was called.
 func (o *Owner) Name() string { return o.name }
 
+// Engine is what the owner was made from. Any goroutine.
+func (o *Owner) Engine() *Engine { return o.engine }
+
 // Rings lists the owner's rings. There is one from the start; the ring allocation logic may ask for more. Any goroutine.
 func (o *Owner) Rings() []*ring.Ring { return o.set.Rings() }
 
