@@ -175,7 +175,7 @@ func (s *Socket) deliver(k *Sink) {
 	for k.Room() > 0 {
 		flags := s.flags & leading
 		first := s.next()
-		if s.endShows() {
+		if s.endShows() && first != &s.done { // an EventSent has an Err of its own
 			flags |= s.flags & trailing
 		}
 		if first == nil && flags == 0 {

@@ -26,10 +26,8 @@ type driver struct {
 	fetched uint64 // counts batches, so that an event can be told to be older than what it would answer
 	skip    int    // turns until epoll is asked again, while hot sockets are read directly
 
-	hot    [maxHot]hotSocket
-	numHot int
-	owed   bool // hot sockets had no turn last time, because the sink was full
-
+	hot     [maxHot]hotSocket
+	numHot  int
 	crowded int // batches until sockets may become hot again
 
 	lazy    []uint32 // slots whose entry in the epoll list asks for more than is wanted

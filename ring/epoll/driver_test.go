@@ -136,21 +136,37 @@ func TestSocketsThatAreNotAttached(t *testing.T) {
 func TestStaleEventsAreIgnored(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen(ring.Config{})
-	s, peer := w.accept(l)
-	_, err := peer.Write([]byte("unread"))
-	require.NoError(t, err)
+	s, _ := w.accept(l)
 	h := *s.Handle()
 	w.close(s)
 	again, _ := w.accept(l)
 	require.Equal(t, h.Slot, again.Handle().Slot)
-	for _, gen := range []uint32{h.Gen, h.Gen + 100} {
-		for _, slot := range []uint32{h.Slot, 1 << 20} {
-			w.drv.batch[0].Events = unix.EPOLLIN | unix.EPOLLHUP
-			w.drv.batch[0].Fd, w.drv.batch[0].Pad = int32(slot), int32(gen)
-			w.drv.next, w.drv.count = 0, 1
-			w.quiet(nil, ^ring.Event(0))
-		}
+	require.Same(t, w.drv.table.of(again), w.drv.table.find(h.Slot, again.Handle().Gen))
+	require.Nil(t, w.drv.table.find(h.Slot, h.Gen))
+	require.Nil(t, w.drv.table.find(h.Slot+1, h.Gen), "a slot not used yet")
+	require.Nil(t, w.drv.table.find(1<<20, h.Gen), "a slot far beyond")
+	require.Nil(t, w.drv.table.of(s))
+
+	// EPOLLOUT of the old socket, while the new one waits for its own.
+	r := w.drv.table.of(again)
+	r.notify = true
+	w.drv.batch[0].Events = unix.EPOLLOUT
+	w.drv.batch[0].Fd, w.drv.batch[0].Pad = int32(h.Slot), int32(h.Gen)
+	w.drv.next, w.drv.count = 0, 1
+	w.poll(1)
+	require.True(t, r.notify)
+	r.notify = false
+}
+
+func TestLazyListIsBounded(t *testing.T) {
+	w := newWorld(t)
+	l := w.listen(ring.Config{})
+	for range 100 {
+		s, _ := w.accept(l)
+		require.NoError(t, s.Suspend())
+		w.close(s)
 	}
+	require.LessOrEqual(t, len(w.drv.lazy), 2)
 }
 
 // TestDuplicateOfAClosedSocket: a duplicate of the descriptor, such as a child has between fork and exec, must not keep reporting.

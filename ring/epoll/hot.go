@@ -76,9 +76,9 @@ func (d *driver) coldest() int {
 	return coldest
 }
 
-// readHot reads the hot sockets; after epoll was asked only those it does not watch. Of those that had no turn because the sink is
-// full it tells that they are owed one.
-func (d *driver) readHot(k *ring.Sink, asked bool) (owed bool) {
+// readHot reads the hot sockets; after epoll was asked only those it does not watch. They come after the batch, and cannot be kept
+// out by it for long: who delivers by way of epoll becomes hot as well, or makes a crowd.
+func (d *driver) readHot(k *ring.Sink, asked bool) {
 	for i := 0; i < d.numHot; {
 		h := &d.hot[i]
 		if h.r.s != h.s || !h.r.on || h.idle >= coolAfter {
@@ -92,7 +92,7 @@ func (d *driver) readHot(k *ring.Sink, asked bool) (owed bool) {
 		case asked && !h.r.alone:
 		case k.Room() == 0:
 			d.turn(i)
-			return true
+			return
 		case d.take(k, h.r, 0):
 			h.idle = 0
 			if h.took++; h.took == aloneAfter && h.r.s == h.s {
@@ -104,7 +104,6 @@ func (d *driver) readHot(k *ring.Sink, asked bool) (owed bool) {
 		}
 		i++
 	}
-	return false
 }
 
 // turn lets those begin next time that had no turn.

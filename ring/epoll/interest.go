@@ -93,7 +93,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	case r.ended || r.failed:
 		return nil // nothing will come
 	}
-	r.on, r.held, r.fresh = true, false, false
+	r.on, r.held = true, false
 	e := d.sync(r)
 	if e != 0 {
 		r.on = false

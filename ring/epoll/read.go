@@ -97,7 +97,7 @@ func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 			d.starve(r)
 			return took
 		case direct.Ended:
-			d.end(k, r, e, ev)
+			d.end(k, r, e)
 			return took
 		}
 		if !r.on && !r.broken {
@@ -107,8 +107,9 @@ func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 	return took
 }
 
-// end is the end of a stream: the peer's FIN (e is 0) or an error.
-func (d *driver) end(k *ring.Sink, r *record, e syscall.Errno, ev uint32) {
+// end is the end of a stream: the peer's FIN (e is 0) or an error. The entry in the epoll list stays as it was until epoll tells of
+// it again; most applications have closed the socket by then.
+func (d *driver) end(k *ring.Sink, r *record, e syscall.Errno) {
 	if e == 0 {
 		e = r.fatal
 	}
@@ -116,13 +117,9 @@ func (d *driver) end(k *ring.Sink, r *record, e syscall.Errno, ev uint32) {
 		d.fail(k, r, e)
 		return
 	}
-	s := r.s
 	r.ended, r.on, r.broken = true, false, false
 	d.leave(r)
-	k.EndOfStream(s)
-	if r.s == s && ev&trouble != 0 {
-		d.troubled(k, r, ev)
-	}
+	k.EndOfStream(r.s)
 }
 
 // fail reports the failure of a stream, and gives back what was to be sent on it.

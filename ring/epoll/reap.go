@@ -22,26 +22,19 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.sent) > 0 {
 		d.giveBack(k)
 	}
-	first := d.owed // hot sockets come after the batch, and before it when they had to stand back last time
-	d.owed = false
-	if first {
-		d.readHot(k, true)
-	}
 	asked := true
 	switch {
 	case d.next < d.count:
 	case d.numHot > 0 && d.skip > 0:
 		d.skip--
 		asked = false
-	case k.Room() > 0:
+	default:
 		if err := d.fetch(k); err != nil {
 			return err
 		}
 	}
 	d.handle(k)
-	if d.numHot > 0 && !first {
-		d.owed = d.readHot(k, asked)
-	}
+	d.readHot(k, asked)
 	if len(d.sent) > 0 {
 		d.giveBack(k)
 	}
@@ -56,15 +49,12 @@ func (d *driver) Reap(k *ring.Sink) error {
 // fetch asks epoll for the next batch, not more than the sink has room for: what is ready beyond that the kernel keeps, fresher than
 // we would.
 func (d *driver) fetch(k *ring.Sink) error {
-	limit := min(k.Room(), len(d.batch))
-	n, e := d.epoll.Poll(d.batch[:limit])
+	n, e := d.epoll.Poll(d.batch[:min(k.Room(), len(d.batch))])
 	if e != 0 && e != unix.EINTR {
 		return fmt.Errorf("epoll: epoll_wait: %w", e)
 	}
 	d.took(n)
-	if d.skip = fetchEvery - 1; n == limit {
-		d.skip = 0 // more may be ready than this turn could be told of
-	}
+	d.skip = fetchEvery - 1
 	switch {
 	case n > maxHot:
 		d.crowd()
@@ -133,13 +123,9 @@ func (d *driver) writable(k *ring.Sink, r *record, ev uint32) {
 	if !r.notify || ev&trouble == 0 && r.asked == d.fetched {
 		return // the event is older than the question: there may have been room before the send that found none
 	}
-	s, connecting := r.s, r.fresh
-	r.notify, r.fresh = false, false
+	r.notify = false
 	d.leave(r)
-	k.Writable(s)
-	if connecting && ev&trouble != 0 && r.s == s && !r.on {
-		r.failed = true // the core has read SO_ERROR: it was the connecting that failed
-	}
+	k.Writable(r.s) // of a connection that failed too: the core reads SO_ERROR
 }
 
 // troubled deals with an error or hang-up of a socket that is not being read.

@@ -208,6 +208,39 @@ func TestDeadlineMakesFDReadable(t *testing.T) {
 	requireRests(t, w)
 }
 
+// TestDeadlineOfAnEarlierArm must not end a later Wait.
+func TestDeadlineOfAnEarlierArm(t *testing.T) {
+	w := newWorld(t)
+	s := w.udp(ring.Config{})
+	w.poll(1)
+	longest := time.Duration(0)
+	for range 3 { // a signal may end one early
+		require.NoError(t, s.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
+		_, err := w.ring().Arm()
+		require.NoError(t, err)
+		require.NoError(t, s.SetReadDeadline(time.Time{}))
+		w.poll(1)
+		start := time.Now()
+		require.NoError(t, w.ring().Wait(200*time.Millisecond))
+		longest = max(longest, time.Since(start))
+	}
+	require.GreaterOrEqual(t, longest, 200*time.Millisecond)
+}
+
+// TestArmKeepsWhatItFetched: the error of a socket that is not read is reported once by epoll. When Arm is who gets it, it must say so.
+func TestArmKeepsWhatItFetched(t *testing.T) {
+	w := newWorld(t)
+	s, peer := w.connected(ring.Config{})
+	require.NoError(t, s.Suspend())
+	requireRests(t, w)
+	reset(t, peer)
+	time.Sleep(5 * time.Millisecond)
+	pending, err := w.ring().Arm()
+	require.NoError(t, err)
+	require.True(t, pending)
+	require.ErrorIs(t, w.next(s, ring.EventErr).Err, unix.ECONNRESET)
+}
+
 func TestWaitKeepsItsLimit(t *testing.T) {
 	for _, coarse := range []bool{false, true} {
 		w := newWorld(t)

@@ -199,6 +199,52 @@ func TestSendThatMeetsAReset(t *testing.T) {
 	}
 }
 
+// TestSendThatFailsOnALivingConnection: whatever makes sendmsg fail, part of the stream is missing from then on, so it must end.
+func TestSendThatFailsOnALivingConnection(t *testing.T) {
+	w := newWorld(t)
+	s, peer := w.connected(ring.Config{})
+	_, err := peer.Write([]byte("received"))
+	require.NoError(t, err)
+	time.Sleep(time.Millisecond)
+	require.NoError(t, s.SendPacket(w.packet([]byte("x"), 10), noAddr, 1))
+	w.drv.sent[0].e = unix.EACCES
+	w.drv.table.of(s).fatal = unix.EACCES
+	require.Equal(t, "received", string(w.bytesKeeping(s)))
+	var events ring.Event
+	for !events.Has(ring.EventSent | ring.EventErr) {
+		c := w.next(s, ^ring.Event(0))
+		require.ErrorIs(t, c.Err, unix.EACCES)
+		events |= c.Events
+	}
+	w.close(s)
+}
+
+// TestReceiveThatMeetsAResetWhileSending is the hot stream's way to hear of it: recv takes the error from the socket.
+func TestReceiveThatMeetsAResetWhileSending(t *testing.T) {
+	w, s, peer := hotStream(t)
+	require.NoError(t, s.SetSendBuffer(65536))
+	for i := range 3 {
+		require.NoError(t, s.SendPacket(w.packet(pattern(6*65536, 1), 65536), noAddr, uint64(i)))
+	}
+	w.quiet(s, ^ring.Event(0))
+	reset(t, peer)
+	time.Sleep(5 * time.Millisecond)
+	w.drv.skip = fetchEvery
+	w.poll(4)
+	require.True(t, w.drv.table.of(s).failed)
+	require.Zero(t, w.drv.table.of(s).fatal, "recv was to be first")
+	var events ring.Event
+	for sent := 0; sent < 3 || !events.Has(rst); {
+		c := w.next(s, ^ring.Event(0))
+		require.ErrorIs(t, c.Err, unix.ECONNRESET)
+		if c.Events.Has(ring.EventSent) {
+			sent++
+		}
+		events |= c.Events
+	}
+	w.close(s)
+}
+
 func TestPacketsBeforeTheConnectionStands(t *testing.T) {
 	w := newWorld(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -22,7 +22,6 @@ type record struct {
 	on      bool // reading is wanted
 	broken  bool // an error or hang-up was reported while reading was stopped: what is left is read all the same
 	held    bool // broken, but for want of buffers this must wait for Receive
-	fresh   bool // a stream that has neither connected nor received
 	ended   bool // the peer's FIN was reported
 	failed  bool // the failure was reported: nothing more will be
 	listed  bool // in driver.lazy
@@ -60,7 +59,6 @@ func (t *table) add(s *ring.Socket) {
 	r.reads = unix.EPOLLIN
 	if h.Kind == ring.Stream {
 		r.reads |= unix.EPOLLRDHUP
-		r.fresh = true
 	}
 }
 

@@ -89,6 +89,22 @@ func TestFINComesAfterTheData(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
+func TestFINComesInTheTurnOfTheLastData(t *testing.T) {
+	w := newWorld(t)
+	s, peer := w.connected(ring.Config{})
+	_, err := peer.Write([]byte("last"))
+	require.NoError(t, err)
+	require.NoError(t, peer.CloseWrite())
+	time.Sleep(5 * time.Millisecond)
+	w.poll(4)
+	var events ring.Event
+	for _, c := range w.kept {
+		require.Same(t, s, c.Socket)
+		events |= c.Events
+	}
+	require.True(t, events.Has(ring.EventPacket|fin), "%v", events)
+}
+
 func TestReset(t *testing.T) {
 	w := newWorld(t)
 	s, peer := w.connected(ring.Config{})

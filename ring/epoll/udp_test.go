@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -190,76 +191,22 @@ func TestIPv6SocketSendsToBothFamilies(t *testing.T) {
 	}
 }
 
-// TestHotSocketsDoNotStarveOthers floods hot sockets while a connection and a fifth socket want to be heard, in slices so short
-// that the hot ones alone would fill them.
-func TestHotSocketsDoNotStarveOthers(t *testing.T) {
+func TestFloodComesInBatches(t *testing.T) {
 	w := newWorld(t)
-	s, peer := w.connected(ring.Config{})
-	var hot []*ring.Socket
-	var peers []*net.UDPConn
-	for range maxHot + 1 {
-		h := w.udp(ring.Config{})
-		hot, peers = append(hot, h), append(peers, dialUDP(t, h.LocalAddr()))
-	}
-	flood := func() {
-		for _, p := range peers[:maxHot] {
-			for range 4 {
-				_, err := p.Write([]byte("flood"))
-				require.NoError(t, err)
-			}
-		}
-	}
-	for range 50 {
-		flood()
-		w.poll(64)
-		w.release()
-	}
-	for round := range 20 {
-		_, err := peer.Write([]byte("tcp"))
-		require.NoError(t, err)
-		_, err = peers[maxHot].Write([]byte("udp"))
-		require.NoError(t, err)
-		var tcp, udp bool
-		const most = 40 // polls
-		for i := 0; !tcp || !udp; i++ {
-			require.Less(t, i, most, "round %d: tcp %v, udp %v", round, tcp, udp)
-			flood()
-			w.poll(1)
-			for _, c := range w.kept {
-				tcp = tcp || c.Socket == s
-				udp = udp || c.Socket == hot[maxHot]
-			}
-			w.release()
-		}
-	}
-}
-
-func TestHotSocketsCoolAndWarm(t *testing.T) {
-	w := newWorld(t)
-	s := w.udp(ring.Config{})
+	s := w.udp(ring.Config{LargestDatagram: 100})
 	peer := dialUDP(t, s.LocalAddr())
-	send := func() {
-		_, err := peer.Write([]byte("x"))
+	const n = 100
+	for i := range n {
+		_, err := peer.Write([]byte{byte(i)})
 		require.NoError(t, err)
-		w.bytes(s)
 	}
-	send()
-	require.Equal(t, 1, w.drv.numHot)
-	for range 2 * coolAfter {
-		w.poll(1)
+	turns := 0
+	for limit := time.Now().Add(patience); len(w.kept) < n; turns++ {
+		require.True(t, time.Now().Before(limit))
+		w.poll(64)
 	}
-	require.Zero(t, w.drv.numHot, "empty for long")
-	send()
-	require.Equal(t, 1, w.drv.numHot)
-	require.NoError(t, s.Suspend())
-	w.poll(1)
-	w.poll(1) // one of the two asks epoll instead
-	require.Zero(t, w.drv.numHot, "not to be read")
-	require.NoError(t, s.Resume())
-	send()
-	require.Equal(t, 1, w.drv.numHot)
-	w.close(s)
-	w.poll(1)
-	w.poll(1)
-	require.Zero(t, w.drv.numHot, "gone")
+	require.Less(t, turns, 30)
+	for i := range n {
+		require.Equal(t, []byte{byte(i)}, w.bytes(s))
+	}
 }

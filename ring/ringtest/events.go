@@ -3,6 +3,7 @@ package ringtest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -316,6 +317,22 @@ func retransmissionTimeout(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// A peer that acknowledges but never reads: the window stays shut for longer than TCP_USER_TIMEOUT.
+func shutWindow(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s, _ := w.pair()
+	w.NoError(s.SetUserTimeout(500 * time.Millisecond))
+	for full := false; !full; {
+		_, err := s.Send(make([]byte, 1<<16))
+		full = err != nil
+	}
+	c := w.next("the time-out", func(c *ring.Completion) bool { return c.Events.Has(ring.EventHup) })
+	w.Equal(s, c.Socket)
+	w.Equal((ring.EventIn | ring.EventHup).String(), (c.Events &^ ring.EventOut).String())
+	w.ErrorIs(c.Err, unix.ETIMEDOUT)
+	w.closed(s)
+}
+
 func datagramError(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s := w.socket(ring.Datagram, loopback)
@@ -342,16 +359,23 @@ func freePort(t *testing.T) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// blackHole is an address that answers nothing: a listener whose socket filter drops every segment. It is a plain TCP socket,
-// because the listeners of package net are MPTCP ones, which take no filter.
+// blackHole is an address that answers nothing: a listener whose accept queue is full drops every further SYN.
 func blackHole(t *testing.T) netip.AddrPort {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
+	socket := func() int {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		return fd
+	}
+	fd := socket()
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	require.NoError(t, unix.Listen(fd, 1))
-	dropAll(t, func(f func(uintptr)) error { f(uintptr(fd)); return nil })
-	return sys.SockName(fd)
+	require.NoError(t, unix.Listen(fd, 0))
+	to := sys.SockName(fd)
+	for range 2 { // one more than the queue of length 0 takes
+		_ = unix.Connect(socket(), &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: int(to.Port())}) // EINPROGRESS
+	}
+	time.Sleep(5 * time.Millisecond)
+	return to
 }
 
 // deaf makes a kernel connection drop every segment it gets from now on: its peer hears nothing, not even a reset.
@@ -361,7 +385,7 @@ func deaf(t *testing.T, c *net.TCPConn) {
 	dropAll(t, raw.Control)
 }
 
-// dropAll attaches the classic BPF program "return 0" (SO_ATTACH_FILTER): no privilege is needed, no packet passes.
+// dropAll attaches the classic BPF program "return 0" (SO_ATTACH_FILTER): no packet passes.
 func dropAll(t *testing.T, control func(func(uintptr)) error) {
 	const bpfRetK = 0x06
 	filter := []unix.SockFilter{{Code: bpfRetK, K: 0}}
@@ -370,5 +394,9 @@ func dropAll(t *testing.T, control func(func(uintptr)) error) {
 		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 			&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 	}))
+	if errors.Is(err, unix.EPERM) && unix.Geteuid() != 0 {
+		t.Skip("no black hole for an established connection: this kernel grants ordinary users no socket filter; " +
+			"root asserts this")
+	}
 	require.NoError(t, err)
 }

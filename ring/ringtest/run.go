@@ -23,6 +23,7 @@ var cases = []struct {
 	{"reset after FIN is reported", resetAfterFin},
 	{"keepalive death: IN|HUP", keepaliveDeath},
 	{"retransmission time-out: IN|HUP", retransmissionTimeout},
+	{"a window that stays shut: IN|HUP", shutWindow},
 	{"ICMP error of a datagram socket: ERR, the socket lives", datagramError},
 
 	{"a slice of length 1 loses nothing", sliceOfOne},

@@ -19,8 +19,9 @@
 // # How bytes go
 //
 // Small sends are the core's: a plain system call. SendPacket goes through SENDMSG, copied, below 8 KiB, and through SENDMSG_ZC
-// above; there the buffer is free when the kernel's notification comes. One operation at a time on a stream, because a second one behind a short first one would leave a hole. Sends
-// never wait inside the kernel: a full socket answers EAGAIN, the packet is kept, and a poll for writability follows.
+// above; there the buffer is free when the kernel's notification comes. A stream has one operation under way at a time, because
+// a second one behind a short first one would leave a hole. Sends never wait inside the kernel: a full socket answers EAGAIN, the
+// packet is kept, and a poll for writability follows.
 //
 // # One thread
 //

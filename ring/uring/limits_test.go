@@ -146,13 +146,13 @@ func TestZeroCopyRefused(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	limitMemlock(t, 512<<10) // enough for the ring, not for 1 MiB in one send
-	w := newWorld(t)
+	limitMemlock(t, 1<<20) // enough for the ring, whatever else the user has, but not for 4 MiB in one send
+	w := newWorld(t, func(l *buffers.Layout) { l.LargeCount = 160 })
 	s, peer := w.pair()
 	r := s.Ring()
 	w.True(r.Caps().Has(ring.CapZeroCopySend))
 	w.Zero(r.Why(ring.CapZeroCopySend))
-	const each, n = 1 << 20, 2
+	const each, n = 4 << 20, 2
 	got := make(chan []byte)
 	go func() {
 		b := make([]byte, n*each)
@@ -173,7 +173,7 @@ func TestZeroCopyRefused(t *testing.T) {
 	w.False(r.Caps().Has(ring.CapZeroCopySend))
 	why := r.Why(ring.CapZeroCopySend)
 	w.Equal(uring.CodeNoZeroCopy, why.Code)
-	w.Contains(why.Text, "cannot allocate memory (RLIMIT_MEMLOCK 524288 bytes)")
+	w.Contains(why.Text, "cannot allocate memory (RLIMIT_MEMLOCK 1048576 bytes)")
 }
 
 func TestNoMemoryForTheRing(t *testing.T) {
@@ -247,6 +247,36 @@ func TestBadConfigurations(t *testing.T) {
 	w.ErrorContains(err, "no large buffers")
 	w.ErrorIs(err, unix.ENOBUFS)
 	_ = s.Close()
+}
+
+// More is prepared before the first Poll than the submission queue holds.
+func TestManyBeforeTheFirstPoll(t *testing.T) {
+	w := newWorld(t)
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	w.NoError(err)
+	defer l.Close()
+	const n = 700
+	go func() {
+		for range n {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("hi"))
+			_ = c.Close()
+		}
+	}()
+	sockets := make([]*ring.Socket, n)
+	for i := range sockets {
+		sockets[i] = w.socket(ring.Stream)
+		w.NoError(sockets[i].Connect(l.Addr().(*net.TCPAddr).AddrPort()))
+	}
+	for _, s := range sockets {
+		w.event(s, ring.EventOut)
+		w.Equal("hi", string(w.read(s, 2)))
+		w.event(s, fin)
+	}
+	w.Empty(w.kept)
 }
 
 func TestProbe(t *testing.T) { require.NoError(t, uring.Probe()) }

@@ -175,8 +175,8 @@ func (d *Driver) sent(k *ring.Sink, c *sys.CQE) {
 	d.settle(k, r)
 }
 
-// refused tells whether a failed send is to be tried again by copying: what the kernel cannot do without a copy it can often do with
-// one. Where that is for a reason beyond the one packet, the driver gives zero-copy up and remembers why.
+// refused tells whether a failed send is to be tried again by copying: what the kernel cannot do without a copy it can often do
+// with one. Where that is for a reason beyond the one packet, the driver gives zero-copy up and remembers why.
 func (d *Driver) refused(t *send, e syscall.Errno) bool {
 	if t.copying || d.copies.Code != "" {
 		return false

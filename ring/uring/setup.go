@@ -168,7 +168,8 @@ func explain(err error, release, disabled string) error {
 	case e == unix.EPERM && (disabled == "1" || disabled == "2"):
 		return &ring.FeatureError{Feature: "io_uring_setup (kernel.io_uring_disabled = " + disabled + ")", Code: CodeDisabled, Err: e}
 	case e == unix.EPERM || e == unix.EACCES:
-		return &ring.FeatureError{Feature: "io_uring_setup (refused by a seccomp filter or security module)", Code: CodeNoPermission, Err: e}
+		return &ring.FeatureError{Feature: "io_uring_setup (refused by a seccomp filter or security module)",
+			Code: CodeNoPermission, Err: e}
 	case e == unix.ENOSYS && atLeast(release, 5, 1):
 		return &ring.FeatureError{Feature: "io_uring_setup (Linux " + release + " has it: hidden by a seccomp filter, or built without)",
 			Code: CodeNoPermission, Err: e}

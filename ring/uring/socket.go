@@ -151,8 +151,8 @@ func (r *record) receiveCode() code {
 	return codeStream
 }
 
-// watchReset keeps an eye on a stream that is not read: its end would go unnoticed. Multishot, because a one-shot poll fires at once
-// when the peer is half closed; once armed it stays, and says nothing the receive does not say while there is one.
+// watchReset keeps an eye on a stream that is not read: its end would go unnoticed. Multishot, because a one-shot poll fires at
+// once when the peer is half closed; once armed it stays, and is not heeded while there is a receive.
 func (d *Driver) watchReset(r *record) {
 	if r.kind != ring.Stream || r.failed || r.detaching || r.ops&opReset != 0 {
 		return

@@ -153,8 +153,10 @@ func (w *world) pair(c ...ring.Config) (*ring.Socket, *net.TCPConn) {
 	peer, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(l.LocalAddr()))
 	w.NoError(err)
 	w.t.Cleanup(func() { _ = peer.Close() })
-	s := w.next("a connection", func(c *ring.Completion) bool { return c.Events.Has(ring.EventNewConnection) && c.Listener == l }).Socket
-	return s, peer
+	accepted := w.next("a connection", func(c *ring.Completion) bool {
+		return c.Events.Has(ring.EventNewConnection) && c.Listener == l
+	})
+	return accepted.Socket, peer
 }
 
 // read takes n bytes of stream data.
