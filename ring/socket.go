@@ -519,8 +519,10 @@ func (s *Socket) flushed() {
 	if s.handle.Kind == Stream && s.linger > 0 && !s.eof {
 		s.lingering = true
 		s.shutdownWrite()
-		s.stops &^= stopBudget | stopStarved
-		s.start(stopUser | stopEnded)
+		s.stops = 0 // whatever had stopped it: what comes now is thrown away
+		if err := s.ring.drv.Receive(s, true); err != nil {
+			s.ring.fail(&OpError{Op: "receive", Err: err})
+		}
 		s.setTimer(timerClose, s.ring.clock().Add(s.linger))
 		return
 	}

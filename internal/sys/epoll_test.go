@@ -2,6 +2,7 @@ package sys
 
 import (
 	"math"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -143,4 +144,33 @@ func asError(e unix.Errno) error {
 		return nil
 	}
 	return e
+}
+
+func TestRecvFrom(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Close(fd)) }()
+	var a Sockaddr
+	require.NoError(t, a.Set(netip.MustParseAddrPort("127.0.0.1:0"), unix.AF_INET))
+	require.Zero(t, Bind(fd, &a))
+	self := SockName(fd)
+	require.NoError(t, a.Set(self, unix.AF_INET))
+	var m Message
+	b := make([]byte, 8)
+	_, e := m.RecvFrom(fd, b)
+	require.Equal(t, unix.EAGAIN, e)
+	for _, sent := range []string{"", "short", "8 bytes.", "longer than that", ""} {
+		_, e = SendTo(fd, []byte(sent), &a)
+		require.Zero(t, e)
+		n, e := m.RecvFrom(fd, b)
+		require.Zero(t, e)
+		require.Equal(t, sent[:min(len(sent), 8)], string(b[:n]))
+		require.Equal(t, len(sent) > 8, m.Truncated())
+		require.Equal(t, self, m.Source())
+		require.Empty(t, m.Control())
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_, _ = SendTo(fd, b, &a)
+		_, _ = m.RecvFrom(fd, b)
+	}))
 }

@@ -12,9 +12,9 @@
 // lists nest. The list is level-triggered, so that what one turn leaves behind is reported again by the next, and nothing must
 // be remembered but the events already fetched:
 //
-//	Reap ── epoll_wait(0) ──► batch of events ──► recvmsg / recv / accept4 / sendmsg ──► facts to the sink
+//	Reap ── epoll_wait(0) ──► batch of events ──► recvfrom / recv / accept4 / sendmsg ──► facts to the sink
 //	  │                          ▲ kept while the sink is full
-//	  └── hot sockets: read directly, epoll_wait on every 8th turn only
+//	  └── up to four hot sockets: read directly on every turn, and epoll_wait on every 8th only
 //
 // Reading that is stopped (suspended, over budget, no buffers, FIN seen) leaves the list lazily: when an event that nobody wants
 // is reported, or before the ring sleeps. A socket that is stopped and soon starts again costs no epoll_ctl. What stays in the

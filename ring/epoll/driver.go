@@ -114,7 +114,8 @@ func (d *driver) Caps() ring.Caps { return 0 }
 func (d *driver) Why(c ring.Caps) ring.Reason {
 	switch c {
 	case ring.CapZeroCopySend:
-		return ring.Reason{Code: "epoll.copies_sends", Text: "sendmsg copies into the socket's queue; sending without a copy needs io_uring"}
+		return ring.Reason{Code: "epoll.copies_sends",
+			Text: "sendmsg copies into the socket's queue; sending without a copy needs io_uring"}
 	case ring.CapThreadBound:
 		return ring.Reason{Code: "epoll.any_thread", Text: "an epoll ring belongs to a goroutine, which may change its thread"}
 	}

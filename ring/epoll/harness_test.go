@@ -22,8 +22,10 @@ type world struct {
 	t    testing.TB
 	set  *ring.Set
 	pool *buffers.Pool
-	drv  *driver           // of the ring made last: tests of this package look inside
-	kept []ring.Completion // delivered while waiting for something else, oldest first
+	drv  *driver // of the ring made last: tests of this package look inside
+
+	batch [64]ring.Completion
+	kept  []ring.Completion // delivered while waiting for something else, oldest first
 }
 
 var testLayout = buffers.Layout{SmallSize: 2048, SmallCount: 1024, LargeSize: 65536, LargeCount: 40, Headroom: 192}

@@ -145,8 +145,8 @@ func TestHotSocketsWakeASleepingRing(t *testing.T) {
 	}
 }
 
-// TestRingDoesNotSleepDeaf: a hot socket that the kernel refuses to watch again (here because its number has become a file that cannot
-// be polled) keeps the ring from sleeping, with an error.
+// TestRingDoesNotSleepDeaf: a hot socket that the kernel refuses to watch again (here because its number has become a file that
+// cannot be polled) keeps the ring from sleeping, with an error.
 func TestRingDoesNotSleepDeaf(t *testing.T) {
 	w := newWorld(t)
 	u := w.udp(ring.Config{})

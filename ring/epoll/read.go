@@ -35,7 +35,7 @@ func (d *driver) take(k *ring.Sink, r *record, ev uint32) bool {
 }
 
 // datagrams receives up to a burst and returns how many there were. The burst doubles while every try succeeds and falls to one
-// when a try finds nothing: a lone datagram is delivered without paying for a second recvmsg that comes back empty, a flood
+// when a try finds nothing: a lone datagram is delivered without paying for a second try that comes back empty, a flood
 // comes in batches.
 func (d *driver) datagrams(k *ring.Sink, r *record) (took int) {
 	s := r.s

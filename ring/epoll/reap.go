@@ -28,7 +28,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	case d.numHot > 0 && d.skip > 0:
 		d.skip--
 		asked = false
-	default:
+	case k.Room() > 0:
 		if err := d.fetch(k); err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func (d *driver) Reap(k *ring.Sink) error {
 	return nil
 }
 
-// fetch asks epoll for the next batch, not more than the sink has room for: what is ready beyond that the kernel keeps, fresher than
-// we would.
+// fetch asks epoll for the next batch, not more than the sink has room for: what is ready beyond that the kernel keeps, and
+// keeps up to date.
 func (d *driver) fetch(k *ring.Sink) error {
 	n, e := d.epoll.Poll(d.batch[:min(k.Room(), len(d.batch))])
 	if e != 0 && e != unix.EINTR {

@@ -32,8 +32,8 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	return n > 0, nil
 }
 
-// Disarm: the eventfd and the timer are emptied where their events are handled, on the next turn. That turn asks epoll, because after
-// Arm no socket is hot.
+// Disarm: the eventfd and the timer are emptied where their events are handled, on the next turn. That turn asks epoll, because
+// after Arm no socket is hot.
 func (d *driver) Disarm() {}
 
 // Wait sleeps in epoll itself. What woke it is the next turn's batch. A signal wakes it too.

@@ -113,6 +113,15 @@ func lingers(t *testing.T, b Backend) {
 	w.NoError(peer.Close())
 	w.event(s, ring.EventClosed, nil)
 
+	// A socket that was not reading reads again for it.
+	s, peer = w.pair()
+	w.NoError(s.SetLinger(patience))
+	w.NoError(s.Suspend())
+	w.write(peer, []byte("never wanted"))
+	w.NoError(s.Close())
+	w.NoError(peer.Close())
+	w.event(s, ring.EventClosed, nil)
+
 	// A peer that never closes is given up.
 	s, _ = w.pair()
 	w.NoError(s.SetLinger(20 * time.Millisecond))

@@ -21,9 +21,10 @@ const PayloadBytes = 64
 type Driver struct {
 	Batch int
 
-	pool   *buffers.Pool
-	socket *ring.Socket // nil while nobody receives
-	meta   ring.Meta
+	pool     *buffers.Pool
+	headroom int
+	socket   *ring.Socket // nil while nobody receives
+	meta     ring.Meta
 }
 
 // NewDriver makes a driver with a batch of 1. It writes an ordinal into each small buffer, where payloads will start.
@@ -32,7 +33,8 @@ func NewDriver(c ring.DriverConfig) *Driver {
 	for i := range l.SmallCount {
 		binary.LittleEndian.PutUint64(c.Pool.Memory(uint32(i))[l.Headroom:], uint64(i))
 	}
-	return &Driver{Batch: 1, pool: c.Pool, meta: ring.Meta{Source: netip.MustParseAddrPort("192.0.2.1:4000")}}
+	return &Driver{Batch: 1, pool: c.Pool, headroom: l.Headroom,
+		meta: ring.Meta{Source: netip.MustParseAddrPort("192.0.2.1:4000")}}
 }
 
 // Kind is "null".
@@ -58,14 +60,14 @@ func (d *Driver) Reap(k *ring.Sink) error {
 	if s == nil {
 		return nil
 	}
-	h, headroom := s.Handle(), d.pool.Layout().Headroom
+	account := s.Handle().Account
 	for range min(d.Batch, k.Room()) {
 		i, ok := d.pool.Take(buffers.Small)
 		if !ok {
 			k.Starved(s)
 			return nil
 		}
-		k.Datagram(s, d.pool.Fill(i, headroom, PayloadBytes, h.Account), &d.meta)
+		k.Datagram(s, d.pool.Fill(i, d.headroom, PayloadBytes, account), &d.meta)
 	}
 	return nil
 }
