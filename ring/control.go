@@ -100,7 +100,7 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := a.Set(remote, s.family); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
-	if datagram && s.config.Timestamps && !s.handle.PktInfo {
+	if datagram && (s.config.Timestamps || s.config.PacketInfo) && !s.handle.PktInfo {
 		if err := s.askPacketInfo(remote.Addr()); err != nil {
 			return err
 		}

@@ -222,7 +222,8 @@ func (r *Ring) Arm() (pending bool, err error) {
 }
 
 // Wait arms the ring and sleeps until something happens or d is over (negative: no limit). It returns at once when work is
-// pending. It is the cheapest sleep of this kind of ring.
+// pending, and may return early for no reason (a signal of the Go scheduler): poll and wait again. It is the cheapest sleep of
+// this kind of ring.
 func (r *Ring) Wait(d time.Duration) error {
 	if err := r.check(); err != nil {
 		return err

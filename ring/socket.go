@@ -69,6 +69,7 @@ type Socket struct {
 	listener      *Socket
 
 	sending    sendQueue
+	discarded  bool          // nobody is to hear of it, not even that it was closed
 	wantOut    bool          // EventOut was promised
 	shutWrite  bool          // CloseWrite was called
 	writeShut  bool          // and done
@@ -544,6 +545,12 @@ func (s *Socket) Abort() error {
 	return s.abort()
 }
 
+// Discard is Abort for a socket that nobody was told of yet, such as one whose set-up failed half way: no completion speaks of it.
+func (s *Socket) Discard() error {
+	s.discarded = true
+	return s.Abort()
+}
+
 func (s *Socket) abort() error {
 	if s.state < stateClosing {
 		s.retire()
@@ -609,7 +616,13 @@ func (s *Socket) detached() {
 
 // finish raises CLOSED when the last send was given back.
 func (s *Socket) finish() {
-	if s.state == stateGone && s.sending.inflight == 0 {
+	if s.state != stateGone || s.sending.inflight > 0 {
+		return
+	}
+	if s.discarded {
+		s.flags = 0
+		s.forget()
+	} else {
 		s.raise(EventClosed, nil)
 	}
 }

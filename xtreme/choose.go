@@ -42,6 +42,7 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 		return c, nil
 	}
 	c := chosen{reasons: []ring.Reason{noOffload}}
+	certain := true
 	for _, k := range candidates {
 		if want != conf.RingAuto && want != k.kind {
 			c.reasons = append(c.reasons, ring.Reason{Code: string(k.kind) + ".not_asked",
@@ -52,7 +53,9 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 			if want == k.kind {
 				return chosen{}, fmt.Errorf("xtreme: ring kind %s: %w", want, err)
 			}
-			c.reasons = append(c.reasons, reasonOf(k.kind, err))
+			reason, known := reasonOf(k.kind, err)
+			c.reasons = append(c.reasons, reason)
+			certain = certain && known
 			continue
 		}
 		c.kind, c.driver = k.kind, k.driver
@@ -61,14 +64,17 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 	if c.driver == nil {
 		return chosen{}, fmt.Errorf("xtreme: no kind of ring works here: %v", c.reasons)
 	}
-	e.kinds[want] = c
+	if certain { // a shortage of the moment is no reason to settle for less the next time
+		e.kinds[want] = c
+	}
 	return c, nil
 }
 
-func reasonOf(kind conf.RingKind, err error) ring.Reason {
+// reasonOf is why a kind cannot be used; not known when the kernel's answer may be another one the next time.
+func reasonOf(kind conf.RingKind, err error) (r ring.Reason, known bool) {
 	var f *ring.FeatureError
 	if errors.As(err, &f) {
-		return ring.Reason{Code: f.Code, Text: "not " + string(kind) + ": " + f.Error()}
+		return ring.Reason{Code: f.Code, Text: "not " + string(kind) + ": " + f.Error()}, true
 	}
-	return ring.Reason{Code: string(kind) + ".error", Text: "not " + string(kind) + ": " + err.Error()}
+	return ring.Reason{Code: string(kind) + ".error", Text: "not " + string(kind) + ": " + err.Error()}, false
 }

@@ -75,6 +75,15 @@ func (e *Engine) Owner(name string, opt ...Option) (*Owner, error) {
 	return owner, nil
 }
 
+// EngineStats counts what an engine ever made.
+type EngineStats struct {
+	Owners  int64
+	Sockets int64 // by the owners' calls; accepted connections are in ring.Stats
+}
+
+// Stats returns the engine's counters.
+func (e *Engine) Stats() EngineStats { return EngineStats{e.made.Load(), e.opened.Load()} }
+
 // Owners lists the owners that are open.
 func (e *Engine) Owners() []*Owner {
 	e.mu.Lock()

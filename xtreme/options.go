@@ -5,12 +5,15 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Option changes what Owner, ListenTCP, DialTCP or OpenUDP make. An option given to a call it does not fit is an error that
-// names both.
+// Option changes what Owner, ListenTCP, DialTCP, OpenUDP, NewTCP or NewUDP make. An option given to a call it does not fit is an
+// error that names both. NewTCP and NewUDP take those that hold for the socket itself; what concerns a step that is yet to come
+// (Backlog, Local, ConnectTimeout, Remote, the joins) is given to that step.
 type Option struct {
 	name  string
 	scope scope
@@ -24,10 +27,13 @@ const (
 	forOwner scope = 1 << iota
 	forListener
 	forDialer
+	forBareTCP // NewTCP: neither yet
 	forDatagram
+	forBareUDP // NewUDP: not bound yet
 
-	forTCP    = forListener | forDialer
-	forSocket = forTCP | forDatagram
+	forTCP    = forListener | forDialer | forBareTCP
+	forUDP    = forDatagram | forBareUDP
+	forSocket = forTCP | forUDP
 )
 
 // options is what the options of one call come to.
@@ -103,6 +109,17 @@ func option(name string, scope scope, set func(*options)) Option {
 	return Option{name, scope, func(c *options) error { set(c); return nil }}
 }
 
+// checked is an option whose argument is no argument unless ok.
+func checked(name string, scope scope, ok bool, argument any, set func(*options)) Option {
+	return Option{name, scope, func(c *options) error {
+		if !ok {
+			return fmt.Errorf("%v: %w", argument, unix.EINVAL)
+		}
+		set(c)
+		return nil
+	}}
+}
+
 // step is an option that is a call on the socket before it is bound.
 func step(name string, scope scope, f func(*Socket) error) Option {
 	return option(name, scope, func(c *options) { c.before = append(c.before, f) })
@@ -141,13 +158,13 @@ func HugePages() Option { return option("HugePages", forOwner, func(c *options) 
 
 // NearInterface places an owner's buffers on the NUMA node of an interface.
 func NearInterface(name string) Option {
-	return option("NearInterface", forOwner, func(c *options) { c.numa = name })
+	return checked("NearInterface", forOwner, name != "", name, func(c *options) { c.numa = name })
 }
 
 // Memory makes an owner use the caller's memory for its buffers; it must be outside the Go heap or never move, stay mapped until
 // Close, and be large enough. (VMA: the user allocator of vma_ioctl, VMA_IOCTL_USER_ALLOC.)
 func Memory(mem []byte) Option {
-	return option("Memory", forOwner, func(c *options) { c.memory = mem })
+	return checked("Memory", forOwner, mem != nil, mem, func(c *options) { c.memory = mem })
 }
 
 // UserID is the socket's key under ring allocation logic 11.
@@ -210,22 +227,24 @@ func LargeStream() Option {
 	return option("LargeStream", forTCP, func(c *options) { c.socket.LargeStream = true })
 }
 
-// Backlog is the length of a listener's accept queue; the default is the kernel's maximum.
-func Backlog(n int) Option { return option("Backlog", forListener, func(c *options) { c.backlog = n }) }
+// Backlog is the length of a listener's accept queue, 1 or more; the default is the kernel's maximum (net.core.somaxconn).
+func Backlog(n int) Option {
+	return checked("Backlog", forListener, n > 0, n, func(c *options) { c.backlog = n })
+}
 
-// ConnectTimeout gives up connecting after d.
+// ConnectTimeout gives up connecting after d, which is more than 0; the default is the kernel's, about two minutes.
 func ConnectTimeout(d time.Duration) Option {
-	return option("ConnectTimeout", forDialer, func(c *options) { c.connectTimeout = d })
+	return checked("ConnectTimeout", forDialer, d > 0, d, func(c *options) { c.connectTimeout = d })
 }
 
 // Local binds a dialled connection to a local address first.
 func Local(a netip.AddrPort) Option {
-	return option("Local", forDialer, func(c *options) { c.local = a })
+	return checked("Local", forDialer, a.IsValid(), a, func(c *options) { c.local = a })
 }
 
 // Remote connects a UDP socket.
 func Remote(a netip.AddrPort) Option {
-	return option("Remote", forDatagram, func(c *options) { c.remote = a })
+	return checked("Remote", forDatagram, a.IsValid(), a, func(c *options) { c.remote = a })
 }
 
 // ReceiveBuffer and SendBuffer size the kernel's queues (SO_RCVBUF, SO_SNDBUF).
@@ -277,12 +296,12 @@ func DSCP(n int) Option {
 
 // Broadcast permits sending to broadcast addresses.
 func Broadcast() Option {
-	return step("Broadcast", forDatagram, func(s *Socket) error { return s.SetBroadcast(true) })
+	return step("Broadcast", forUDP, func(s *Socket) error { return s.SetBroadcast(true) })
 }
 
 // LargestDatagram is the longest datagram the socket must take whole; up to 2,048 bytes it uses small buffers.
 func LargestDatagram(bytes int) Option {
-	return Option{"LargestDatagram", forDatagram, func(c *options) error {
+	return Option{"LargestDatagram", forUDP, func(c *options) error {
 		if bytes < 1 || bytes > 65535 {
 			return fmt.Errorf("%d: want 1 to 65535", bytes)
 		}
@@ -293,12 +312,12 @@ func LargestDatagram(bytes int) Option {
 
 // Timestamps asks for the kernel's receive timestamp on each datagram.
 func Timestamps() Option {
-	return option("Timestamps", forDatagram, func(c *options) { c.socket.Timestamps = true })
+	return option("Timestamps", forUDP, func(c *options) { c.socket.Timestamps = true })
 }
 
 // PacketInfo asks for destination and interface of each datagram also where the socket's address is definite.
 func PacketInfo() Option {
-	return option("PacketInfo", forDatagram, func(c *options) { c.socket.PacketInfo = true })
+	return option("PacketInfo", forUDP, func(c *options) { c.socket.PacketInfo = true })
 }
 
 // Join joins the group the socket is bound to on an interface.
@@ -308,36 +327,36 @@ func Join(iface string) Option {
 
 // JoinSource is Join for one source (source-specific multicast).
 func JoinSource(iface string, source netip.Addr) Option {
-	return option("JoinSource", forDatagram, func(c *options) {
+	return checked("JoinSource", forDatagram, source.IsValid(), source, func(c *options) {
 		c.joins = append(c.joins, membership{iface: iface, source: source})
 	})
 }
 
 // JoinGroup joins a group that is not the socket's own address; source is zero for any source.
 func JoinGroup(group netip.Addr, iface string, source netip.Addr) Option {
-	return option("JoinGroup", forDatagram, func(c *options) {
+	return checked("JoinGroup", forDatagram, group.IsValid(), group, func(c *options) {
 		c.joins = append(c.joins, membership{group, iface, source})
 	})
 }
 
 // MulticastInterface chooses the interface multicast leaves by.
 func MulticastInterface(name string) Option {
-	return step("MulticastInterface", forDatagram, func(s *Socket) error { return s.SetMulticastInterface(name) })
+	return step("MulticastInterface", forUDP, func(s *Socket) error { return s.SetMulticastInterface(name) })
 }
 
 // MulticastLoop says whether members on this host get what the socket sends.
 func MulticastLoop(on bool) Option {
-	return step("MulticastLoop", forDatagram, func(s *Socket) error { return s.SetMulticastLoop(on) })
+	return step("MulticastLoop", forUDP, func(s *Socket) error { return s.SetMulticastLoop(on) })
 }
 
 // MulticastTTL sets the time to live of multicast packets.
 func MulticastTTL(n int) Option {
-	return step("MulticastTTL", forDatagram, func(s *Socket) error { return s.SetMulticastTTL(n) })
+	return step("MulticastTTL", forUDP, func(s *Socket) error { return s.SetMulticastTTL(n) })
 }
 
 // MulticastAll says whether the socket sees groups that only others joined; a socket bound to a group has it off by default.
 func MulticastAll(on bool) Option {
-	return option("MulticastAll", forDatagram, func(c *options) {
+	return option("MulticastAll", forUDP, func(c *options) {
 		c.multicastAll = &on
 		c.before = append(c.before, func(s *Socket) error { return s.SetMulticastAll(on) })
 	})

@@ -3,6 +3,7 @@ package xtreme
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -18,7 +19,8 @@ type Owner struct {
 	region *sys.Region
 	pool   *buffers.Pool
 	set    *ring.Set
-	next   int // ring that the next Poll begins with
+	self   atomic.Uintptr // identity of the goroutine that polls several rings; 0 before
+	next   int            // ring that the next Poll begins with
 	wait   *sys.PollSet
 	waits  []*ring.Ring // the rings in wait
 	closed bool
@@ -86,11 +88,14 @@ func (o *Owner) Poll(dst []Completion) (int, error) {
 	if len(rings) == 1 {
 		return rings[0].Poll(dst)
 	}
-	if o.closed {
-		return 0, fmt.Errorf("xtreme: owner %q: %w", o.name, ring.ErrClosed)
+	if err := o.check(); err != nil {
+		return 0, err
 	}
 	if len(dst) == 0 {
 		return 0, ring.ErrNoSlice
+	}
+	if o.self.Load() == 0 {
+		o.next = 0 // the ring that there was from the start knows whether it was polled by another goroutine
 	}
 	n := 0
 	first := o.next % len(rings)
@@ -107,19 +112,36 @@ func (o *Owner) Poll(dst []Completion) (int, error) {
 		if err != nil {
 			return n, err
 		}
+		if i == 0 && o.self.Load() == 0 {
+			o.self.Store(sys.Goroutine())
+		}
 	}
 	return n, nil
 }
 
-// Wait sleeps until one of the rings has something or d is over (negative: no limit). With one ring it is that ring's cheapest
-// way; with several, epoll over their descriptors.
+// check tells whether the caller may use the rings. Each ring knows its owner by itself, but one that came later and was not
+// polled yet has none, and would take the first comer.
+func (o *Owner) check() error {
+	if self := o.self.Load(); self != 0 && self != sys.Goroutine() {
+		return ring.ErrOwner
+	}
+	if o.closed {
+		return o.gone()
+	}
+	return nil
+}
+
+func (o *Owner) gone() error { return fmt.Errorf("xtreme: owner %q: %w", o.name, ring.ErrClosed) }
+
+// Wait sleeps until one of the rings has something or d is over (negative: no limit); a signal may end it sooner. With one ring it
+// is that ring's cheapest way; with several, epoll over their descriptors.
 func (o *Owner) Wait(d time.Duration) error {
 	rings := o.set.Rings()
 	if len(rings) == 1 {
 		return rings[0].Wait(d)
 	}
-	if o.closed {
-		return fmt.Errorf("xtreme: owner %q: %w", o.name, ring.ErrClosed)
+	if err := o.check(); err != nil {
+		return err
 	}
 	if err := o.watch(rings); err != nil {
 		return err
@@ -156,6 +178,9 @@ func (o *Owner) watch(rings []*ring.Ring) error {
 
 // Flush starts sends that wait for the next Poll, on every ring.
 func (o *Owner) Flush() error {
+	if o.closed {
+		return o.gone()
+	}
 	for _, r := range o.set.Rings() {
 		if err := r.Flush(); err != nil {
 			return err
@@ -192,7 +217,7 @@ func (e *HeldError) Error() string {
 // still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll.
 func (o *Owner) Close() error {
 	if o.closed {
-		return fmt.Errorf("xtreme: owner %q: %w", o.name, ring.ErrClosed)
+		return o.gone()
 	}
 	err := o.set.Close()
 	if errors.Is(err, ring.ErrOwner) {

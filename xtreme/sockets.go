@@ -41,8 +41,7 @@ func (o *Owner) DialTCP(a netip.AddrPort, opt ...Option) (*Socket, error) {
 // group is joined even without). The zero AddrPort leaves it unbound: it has no ring before Connect or the first SendTo. Remote
 // connects it.
 func (o *Owner) OpenUDP(local netip.AddrPort, opt ...Option) (*Socket, error) {
-	family := local
-	return o.make("OpenUDP", forDatagram, ring.Datagram, family, opt, func(s *Socket, c *options) error {
+	return o.make("OpenUDP", forDatagram, ring.Datagram, local, opt, func(s *Socket, c *options) error {
 		if c.multicastAll == nil && local.Addr().IsMulticast() {
 			// A group-bound socket that also got what others joined would see lines of interfaces it never asked for.
 			if err := s.SetMulticastAll(false); err != nil {
@@ -65,14 +64,15 @@ func (o *Owner) OpenUDP(local netip.AddrPort, opt ...Option) (*Socket, error) {
 }
 
 // NewTCP and NewUDP make sockets in the steps of the sockets API, for code that is ported: Bind, Listen, Connect and the set
-// calls of Socket follow. A ring exists only from the step on at which VMA has one: see Socket.Ring.
+// calls of Socket follow. A ring exists only from the step on at which VMA has one: see Socket.Ring. The owner knows its rings'
+// sockets only: Owner.Close leaves one that never had a ring to its own Close.
 func (o *Owner) NewTCP(ipv6 bool, opt ...Option) (*Socket, error) {
-	return o.make("NewTCP", forListener|forDialer, ring.Stream, anyOf(ipv6), opt, nil)
+	return o.make("NewTCP", forBareTCP, ring.Stream, anyOf(ipv6), opt, nil)
 }
 
 // NewUDP is described at NewTCP.
 func (o *Owner) NewUDP(ipv6 bool, opt ...Option) (*Socket, error) {
-	return o.make("NewUDP", forDatagram, ring.Datagram, anyOf(ipv6), opt, nil)
+	return o.make("NewUDP", forBareUDP, ring.Datagram, anyOf(ipv6), opt, nil)
 }
 
 func anyOf(ipv6 bool) netip.AddrPort {
@@ -106,7 +106,7 @@ func (o *Owner) make(call string, scope scope, kind ring.SocketKind, a netip.Add
 		err = open(s, c)
 	}
 	if err != nil {
-		_ = s.Abort() // the error that matters is the one being returned
+		_ = s.Discard() // the error that matters is the one being returned
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
 	o.engine.opened.Inc()

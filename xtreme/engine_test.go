@@ -1,0 +1,186 @@
+package xtreme_test
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+func TestSettingsAreChecked(t *testing.T) {
+	s := conf.Default()
+	s.SmallBuffers = 1
+	_, err := xtreme.New(s)
+	require.ErrorContains(t, err, "xtreme: conf: SmallBuffers 1: want 64 to")
+}
+
+func TestSettingsReachTheOwner(t *testing.T) {
+	s := conf.Default()
+	s.SmallBuffers, s.LargeBuffers, s.RingLogic, s.RingLimit = 100, 9, int(ring.PerSocket), 2
+	s.BufferDebug = true
+	e, err := xtreme.New(s)
+	require.NoError(t, err)
+	o, err := e.Owner("set")
+	require.NoError(t, err)
+	require.Equal(t, "set", o.Name())
+	require.Equal(t, 109, o.Ledger().Total)
+	require.Equal(t, 100, o.Pool().Layout().SmallCount)
+	for range 5 {
+		_, err := o.OpenUDP(loopback)
+		require.NoError(t, err)
+	}
+	require.Len(t, o.Rings(), 2, "the limit per interface")
+	p, err := o.Pool().Alloc(10)
+	require.NoError(t, err)
+	require.NoError(t, p.Release())
+	require.Panics(t, func() { _ = p.Release() }, "BufferDebug")
+	require.NoError(t, o.Close())
+	require.NoError(t, e.Close())
+}
+
+func TestEngineCloseNamesTheOwners(t *testing.T) {
+	e, err := xtreme.New(conf.Default())
+	require.NoError(t, err)
+	small := xtreme.Buffers(64, 8)
+	feed, err := e.Owner("feed", small)
+	require.NoError(t, err)
+	orders, err := e.Owner("orders", small)
+	require.NoError(t, err)
+	require.Equal(t, []*xtreme.Owner{feed, orders}, e.Owners())
+	err = e.Close()
+	require.ErrorContains(t, err, `"feed"`)
+	require.ErrorContains(t, err, `"orders"`)
+	require.NoError(t, feed.Close())
+	err = e.Close()
+	require.NotContains(t, err.Error(), "feed")
+	require.ErrorContains(t, err, `"orders"`)
+	_, err = orders.OpenUDP(loopback) // nothing was closed
+	require.NoError(t, err)
+	require.NoError(t, orders.Close())
+	require.NoError(t, e.Close())
+	require.ErrorIs(t, e.Close(), xtreme.ErrClosed)
+	_, err = e.Owner("late", small)
+	require.ErrorIs(t, err, xtreme.ErrClosed)
+	require.ErrorIs(t, e.Start(), xtreme.ErrClosed)
+	require.Empty(t, e.Owners())
+}
+
+func TestRingByFD(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		a, b := w.udp(loopback), w.udp(loopback)
+		var fds [1]int
+		for _, s := range []*xtreme.Socket{a, b} {
+			n, err := s.RingFDs(fds[:])
+			w.NoError(err)
+			w.Equal(1, n)
+			r, ok := w.engine.RingByFD(fds[0])
+			w.True(ok)
+			w.Equal(s.Ring(), r)
+		}
+		for _, fd := range []int{-1, 0, a.ID(), 1 << 20} {
+			_, ok := w.engine.RingByFD(fd)
+			w.False(ok, "descriptor %d is not a ring's", fd)
+		}
+		other, err := w.engine.Owner("other", xtreme.Buffers(64, 8))
+		w.NoError(err)
+		r := other.Rings()[0]
+		fd := r.FD()
+		found, ok := w.engine.RingByFD(fd)
+		w.True(ok)
+		w.Equal(r, found)
+		w.NoError(other.Close())
+		_, ok = w.engine.RingByFD(fd)
+		w.False(ok)
+	})
+}
+
+// An owner and all that belongs to it come and go without leaving a descriptor.
+func TestOwnersLeaveNoDescriptors(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		e := newEngine(t, kind)
+		require.NoError(t, e.Start())
+		before := descriptors(t)
+		for range 3 {
+			o, err := e.Owner("short", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(128, 8))
+			require.NoError(t, err)
+			for range 4 {
+				_, err = o.OpenUDP(loopback)
+				require.NoError(t, err)
+			}
+			l, err := o.ListenTCP(loopback)
+			require.NoError(t, err)
+			c, err := net.Dial("tcp", l.LocalAddr().String())
+			require.NoError(t, err)
+			var done [8]xtreme.Completion
+			_, err = o.Poll(done[:])
+			require.NoError(t, err)
+			require.NoError(t, o.Wait(time.Millisecond))
+			require.NoError(t, o.Close())
+			require.NoError(t, c.Close())
+		}
+		require.Equal(t, before, descriptors(t))
+	})
+}
+
+// Owners are made, used and closed by many goroutines at once.
+func TestConcurrentOwners(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		e := newEngine(t, kind)
+		var wg sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			wg.Go(func() { errs[i] = oneOwner(e, fmt.Sprintf("owner %d", i)) })
+		}
+		wg.Wait()
+		for _, err := range errs {
+			require.NoError(t, err)
+		}
+		require.Empty(t, e.Owners())
+	})
+}
+
+// oneOwner makes an owner, lets it talk to itself, and closes it.
+func oneOwner(e *xtreme.Engine, name string) error {
+	o, err := e.Owner(name, xtreme.Buffers(64, 8))
+	if err != nil {
+		return err
+	}
+	s, err := o.OpenUDP(loopback)
+	if err != nil {
+		return err
+	}
+	if _, err := s.SendTo([]byte(name), s.LocalAddr()); err != nil {
+		return err
+	}
+	var done [4]xtreme.Completion
+	for end := time.Now().Add(patience); ; {
+		n, err := o.Poll(done[:])
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: nothing came", name)
+		}
+		if _, ok := e.RingByFD(o.Rings()[0].FD()); !ok {
+			return fmt.Errorf("%s: its ring was not found", name)
+		}
+	}
+	if got := string(done[0].Packet.Bytes()); got != name {
+		return fmt.Errorf("%s got %q", name, got)
+	}
+	if err := done[0].Packet.Release(); err != nil {
+		return err
+	}
+	return o.Close()
+}

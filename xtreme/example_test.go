@@ -1,0 +1,206 @@
+package xtreme_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
+
+// must keeps the examples short; a program looks at its errors.
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// A UDP receiver: pull completions, read the packet where the kernel put it, give it back.
+func Example() {
+	engine := must(xtreme.New(conf.FromEnvironment()))
+	owner := must(engine.Owner("feed"))
+	socket := must(owner.OpenUDP(anyPort))
+
+	sender := must(net.Dial("udp", socket.LocalAddr().String()))
+	for _, text := range []string{"bid 100", "ask 101", "end"} {
+		must(sender.Write([]byte(text)))
+	}
+
+	var done [64]xtreme.Completion
+	for end := false; !end; {
+		n := must(owner.Poll(done[:]))
+		for i := range done[:n] {
+			if c := &done[i]; c.Events.Has(xtreme.Packet) {
+				text := string(c.Packet.Bytes())
+				fmt.Println(text)
+				end = text == "end"
+				check(c.Packet.Release())
+			}
+		}
+	}
+	check(sender.Close())
+	check(owner.Close()) // aborts what is open, and checks that every buffer came home
+	check(engine.Close())
+	// Output:
+	// bid 100
+	// ask 101
+	// end
+}
+
+// A TCP echo server. Connections are accepted by the ring; the client is an ordinary one. With nothing to do the owner sleeps.
+func ExampleOwner_ListenTCP() {
+	engine := must(xtreme.New(conf.FromEnvironment()))
+	owner := must(engine.Owner("echo"))
+	listener := must(owner.ListenTCP(anyPort, xtreme.NoDelay(true)))
+
+	answer := make(chan string, 1)
+	go func() {
+		c := must(net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(listener.LocalAddr())))
+		must(c.Write([]byte("hello")))
+		check(c.CloseWrite())
+		answer <- string(must(io.ReadAll(c)))
+		check(c.Close())
+	}()
+
+	var done [64]xtreme.Completion
+	for open := true; open; {
+		n := must(owner.Poll(done[:]))
+		if n == 0 {
+			check(owner.Wait(-1))
+		}
+		for i := range done[:n] {
+			c := &done[i]
+			if c.Events.Has(xtreme.NewConnection) {
+				fmt.Println("connection from", c.Source.Addr())
+			}
+			if c.Events.Has(xtreme.Packet) {
+				must(c.Socket.Send(c.Packet.Bytes())) // short only when the peer does not read: see examples/echo
+				check(c.Packet.Release())
+			}
+			if c.Events.Has(xtreme.RdHup) {
+				check(c.Socket.Close())
+			}
+			open = !c.Events.Has(xtreme.Closed)
+		}
+	}
+	fmt.Println(<-answer)
+	check(owner.Close())
+	// Output:
+	// connection from 127.0.0.1
+	// hello
+}
+
+// A packet is lent to another goroutine, which reads it in place and releases it; the owner polls on meanwhile.
+func ExampleOwner_lending() {
+	engine := must(xtreme.New(conf.FromEnvironment()))
+	owner := must(engine.Owner("feed"))
+	socket := must(owner.OpenUDP(anyPort))
+
+	lent, finished := make(chan buffers.Lent, 8), make(chan bool)
+	go func() {
+		for packet := range lent {
+			fmt.Println(strings.ToUpper(string(packet.Bytes())))
+			check(packet.Release())
+		}
+		close(finished)
+	}()
+
+	must(socket.SendTo([]byte("read elsewhere"), socket.LocalAddr())) // to itself
+	var done [8]xtreme.Completion
+	for taken := 0; taken < 1; {
+		n := must(owner.Poll(done[:]))
+		for i := range done[:n] {
+			lent <- must(done[i].Packet.Lend()) // the handle is used up: the packet is the other goroutine's now
+			taken++
+		}
+	}
+	close(lent)
+	<-finished
+	check(owner.Close())
+	// Output: READ ELSEWHERE
+}
+
+// A path says how a socket's bytes travel and, for every better way, why not. Codes are for programs, sentences for people.
+func ExamplePath() {
+	engine := must(xtreme.New(conf.Default()))
+	owner := must(engine.Owner("feed", xtreme.RingKind(conf.RingEpoll)))
+	path := must(owner.OpenUDP(anyPort)).Path()
+
+	fmt.Println(path.Tier, path.Kind)
+	for _, r := range path.Reasons[:2] {
+		fmt.Println(r.Code)
+	}
+	fmt.Println(path.Reasons[1])
+	check(owner.Close())
+	// Output:
+	// os epoll
+	// offload.absent
+	// uring.not_asked
+	// not uring: epoll was asked for [uring.not_asked]
+}
+
+// A receive hook sees each packet inside Poll, before it becomes a completion: here it drops what is of no interest.
+func ExampleHook() {
+	engine := must(xtreme.New(conf.FromEnvironment()))
+	owner := must(engine.Owner("feed"))
+	onlyOrders := func(_ *xtreme.Socket, c *xtreme.Completion) ring.Verdict {
+		if strings.HasPrefix(string(c.Packet.Bytes()), "order") {
+			return ring.Keep
+		}
+		return ring.Drop
+	}
+	socket := must(owner.OpenUDP(anyPort, xtreme.Hook(ring.Completions, onlyOrders)))
+	for _, text := range []string{"order 1", "heartbeat", "order 2"} {
+		must(socket.SendTo([]byte(text), socket.LocalAddr()))
+	}
+
+	var done [8]xtreme.Completion
+	for got := 0; got < 2; {
+		n := must(owner.Poll(done[:]))
+		for i := range done[:n] {
+			fmt.Println(string(done[i].Packet.Bytes()))
+			check(done[i].Packet.Release())
+			got++
+		}
+	}
+	fmt.Println("dropped:", socket.Ring().Stats().HookDrops)
+	check(owner.Close())
+	// Output:
+	// order 1
+	// order 2
+	// dropped: 1
+}
+
+// Other goroutines reach an owner by Post: the function runs inside its next Poll, and a sleeping owner is woken for it.
+func ExampleOwner_Post() {
+	engine := must(xtreme.New(conf.FromEnvironment()))
+	owner := must(engine.Owner("feed"))
+	stop := false
+	go func() {
+		time.Sleep(time.Millisecond)
+		check(owner.Post(func() { stop = true }))
+	}()
+
+	var done [8]xtreme.Completion
+	for !stop {
+		if n := must(owner.Poll(done[:])); n == 0 && !stop {
+			check(owner.Wait(-1))
+		}
+	}
+	fmt.Println("stopped by another goroutine")
+	check(owner.Close())
+	// Output: stopped by another goroutine
+}

@@ -1,0 +1,124 @@
+package xtreme_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+func TestBuffers(t *testing.T) {
+	w := newWorld(t, conf.RingEpoll, xtreme.Buffers(64, 8))
+	l := w.owner.Pool().Layout()
+	w.Equal(64, l.SmallCount)
+	w.Equal(8, l.LargeCount)
+	w.Equal(72, w.owner.Ledger().Total)
+}
+
+// The caller's memory holds the packets, and is left alone when the owner is gone.
+func TestMemoryOfTheCaller(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		mem, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, unix.Munmap(mem)) }()
+		e := newEngine(t, kind)
+		o, err := e.Owner("mine", xtreme.Memory(mem), xtreme.Buffers(512, 16))
+		require.NoError(t, err)
+		s, err := o.OpenUDP(loopback, xtreme.LargestDatagram(1500))
+		require.NoError(t, err)
+		require.Equal(t, []string{"offload.absent"}, codes(s.Path())[:1])
+		_, err = s.SendTo([]byte("a text that is nowhere else"), s.LocalAddr())
+		require.NoError(t, err)
+		var done [4]xtreme.Completion
+		for n := 0; n == 0; {
+			n, err = o.Poll(done[:])
+			require.NoError(t, err)
+		}
+		require.Contains(t, string(mem), "a text that is nowhere else")
+		require.NoError(t, done[0].Packet.Release())
+		require.NoError(t, o.Close())
+		mem[0] = 1 // still mapped
+	})
+}
+
+func TestMemoryTooShort(t *testing.T) {
+	e := newEngine(t, conf.RingEpoll)
+	layout := buffers.DefaultLayout()
+	layout.SmallCount, layout.LargeCount = 64, 8
+	before := descriptors(t)
+	_, err := e.Owner("short", xtreme.Memory(make([]byte, layout.Bytes()-1)), xtreme.Buffers(64, 8))
+	require.ErrorContains(t, err, `owner "short"`)
+	require.ErrorContains(t, err, fmt.Sprintf("Memory of %d bytes is shorter than Bytes %d", layout.Bytes()-1, layout.Bytes()))
+	require.Equal(t, before, descriptors(t))
+	require.Empty(t, e.Owners())
+	o, err := e.Owner("enough", xtreme.Memory(make([]byte, layout.Bytes())), xtreme.Buffers(64, 8))
+	require.NoError(t, err)
+	require.NoError(t, o.Close())
+}
+
+// Huge pages are had, or the path says why not; by setting and by option alike.
+func TestHugePages(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
+	}
+	want := []string{"offload.absent", "uring.not_asked"}
+	if !hugePagesFor(t, 4<<20) {
+		want = append(want, "region.no_hugepages")
+	}
+	w := newWorld(t, conf.RingEpoll, xtreme.HugePages())
+	w.Equal(want, codes(w.udp(loopback).Path()))
+
+	s := conf.Default()
+	s.Ring, s.HugePages, s.SmallBuffers, s.LargeBuffers = conf.RingEpoll, true, 512, 16
+	e, err := xtreme.New(s)
+	w.NoError(err)
+	o, err := e.Owner("by setting")
+	w.NoError(err)
+	u, err := o.OpenUDP(loopback)
+	w.NoError(err)
+	w.Equal(want, codes(u.Path()))
+	w.NoError(o.Close())
+	w.NoError(e.Close())
+
+	plain := newWorld(t, conf.RingEpoll)
+	w.NotContains(codes(plain.udp(loopback).Path()), "region.no_hugepages", "nobody asked there")
+}
+
+// hugePagesFor tells whether the smallest huge pages that are free hold n bytes.
+func hugePagesFor(t *testing.T, n int) bool {
+	dirs, err := filepath.Glob("/sys/kernel/mm/hugepages/hugepages-*kB")
+	require.NoError(t, err)
+	for _, dir := range dirs {
+		var kib int
+		_, err := fmt.Sscanf(filepath.Base(dir), "hugepages-%dkB", &kib)
+		require.NoError(t, err)
+		text, err := os.ReadFile(filepath.Join(dir, "free_hugepages"))
+		require.NoError(t, err)
+		free, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+		if free*kib<<10 >= n {
+			return true
+		}
+	}
+	return false
+}
+
+// The loopback interface is no device and has no node; the caller's memory stays where it is.
+func TestNearInterface(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
+	}
+	w := newWorld(t, conf.RingEpoll, xtreme.NearInterface("lo"))
+	w.Contains(codes(w.udp(loopback).Path()), "region.numa")
+	w = newWorld(t, conf.RingEpoll, xtreme.NearInterface("lo"), xtreme.Memory(make([]byte, 8<<20)))
+	w.Contains(codes(w.udp(loopback).Path()), "region.caller_memory")
+}

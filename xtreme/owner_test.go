@@ -1,0 +1,478 @@
+package xtreme_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+func TestPost(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		var order []int
+		for i := range 3 {
+			w.NoError(w.owner.Post(func() { order = append(order, i) }))
+		}
+		w.Empty(order, "posted work runs inside Poll only")
+		w.poll()
+		w.Equal([]int{0, 1, 2}, order)
+		var made *xtreme.Socket // posted work may use the owner
+		w.NoError(w.owner.Post(func() { made = w.udp(loopback) }))
+		w.poll()
+		w.write(w.peer(made.LocalAddr()), "x")
+		w.Equal("x", w.text(made))
+	})
+}
+
+func TestAnotherGoroutineIsRefused(t *testing.T) {
+	for name, logic := range map[string]ring.Logic{"one ring": ring.PerInterface, "several rings": ring.PerSocket} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, kind conf.RingKind) {
+				w := newWorld(t, kind, xtreme.RingLogic(logic))
+				u := w.udp(loopback)
+				w.poll()
+				late := w.udp(loopback) // its ring, if it is another, was not polled yet
+				elsewhere(func() {
+					var done [4]xtreme.Completion
+					for range 4 {
+						_, err := w.owner.Poll(done[:])
+						w.ErrorIs(err, ring.ErrOwner)
+						_, err = w.owner.Poll(done[:1])
+						w.ErrorIs(err, ring.ErrOwner)
+					}
+					w.ErrorIs(w.owner.Wait(0), ring.ErrOwner)
+					w.ErrorIs(w.owner.Close(), ring.ErrOwner)
+					w.ErrorIs(u.Close(), ring.ErrOwner)
+				})
+				for _, s := range []*xtreme.Socket{u, late} { // and nothing came of it
+					w.sendTo(s, "mine", s.LocalAddr())
+					w.Equal("mine", w.text(s))
+				}
+				w.Len(w.engine.Owners(), 1)
+			})
+		})
+	}
+}
+
+func elsewhere(f func()) {
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	<-done
+}
+
+// Before the first Poll any one goroutine may prepare; the one that polls is the owner.
+func TestPreparedElsewhere(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		var a, b *xtreme.Socket
+		elsewhere(func() { a, b = w.udp(loopback), w.udp(loopback) })
+		w.sendTo(a, "to b", b.LocalAddr())
+		w.Equal("to b", w.text(b))
+	})
+}
+
+func TestEmptySlice(t *testing.T) {
+	w := newWorld(t, conf.RingEpoll, xtreme.RingLogic(ring.PerSocket))
+	_, err := w.owner.Poll(nil)
+	w.ErrorIs(err, ring.ErrNoSlice)
+	w.udp(loopback)
+	w.udp(loopback)
+	w.Len(w.owner.Rings(), 2)
+	_, err = w.owner.Poll([]xtreme.Completion{})
+	w.ErrorIs(err, ring.ErrNoSlice)
+}
+
+func TestAfterClose(t *testing.T) {
+	for _, logic := range []ring.Logic{ring.PerInterface, ring.PerSocket} {
+		onEach(t, func(t *testing.T, kind conf.RingKind) {
+			o, err := newEngine(t, kind).Owner("gone", xtreme.RingLogic(logic))
+			require.NoError(t, err)
+			for range 2 {
+				_, err = o.OpenUDP(loopback)
+				require.NoError(t, err)
+			}
+			var done [1]xtreme.Completion
+			_, err = o.Poll(done[:])
+			require.NoError(t, err)
+			require.NoError(t, o.Wait(0))
+			require.NoError(t, o.Close())
+			require.ErrorIs(t, o.Close(), xtreme.ErrClosed)
+			_, err = o.Poll(done[:])
+			require.ErrorIs(t, err, xtreme.ErrClosed)
+			require.ErrorIs(t, o.Wait(0), xtreme.ErrClosed)
+			require.ErrorIs(t, o.Flush(), xtreme.ErrClosed)
+			require.ErrorIs(t, o.Post(func() {}), xtreme.ErrClosed)
+			require.ErrorContains(t, o.Post(func() {}), `"gone"`)
+			o.Wake() // has nobody to wake, and says nothing
+			require.Empty(t, o.Rings())
+		})
+	}
+}
+
+// Posted work may be the one that closes the owner it runs on.
+func TestCloseByPostedWork(t *testing.T) {
+	for _, logic := range []ring.Logic{ring.PerInterface, ring.PerSocket} {
+		onEach(t, func(t *testing.T, kind conf.RingKind) {
+			o, err := newEngine(t, kind).Owner("last words", xtreme.RingLogic(logic))
+			require.NoError(t, err)
+			for range 3 {
+				s, err := o.OpenUDP(loopback)
+				require.NoError(t, err)
+				_, err = s.SendTo([]byte("never read"), s.LocalAddr())
+				require.NoError(t, err)
+			}
+			result := errors.New("it did not run")
+			require.NoError(t, o.Post(func() { result = o.Close() }))
+			var done [8]xtreme.Completion
+			n, err := o.Poll(done[:])
+			require.Zero(t, n)
+			require.ErrorIs(t, err, xtreme.ErrClosed)
+			require.NoError(t, result)
+		})
+	}
+}
+
+// Packets the application still has keep their memory.
+func TestCloseWithPacketsHeld(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		e := newEngine(t, kind)
+		o, err := e.Owner("holder", xtreme.Buffers(64, 8))
+		require.NoError(t, err)
+		s, err := o.OpenUDP(loopback, xtreme.LargestDatagram(1500))
+		require.NoError(t, err)
+		var got []xtreme.Completion
+		for _, text := range []string{"held", "lent", "released"} {
+			_, err = s.SendTo([]byte(text), s.LocalAddr())
+			require.NoError(t, err)
+		}
+		for end := time.Now().Add(patience); len(got) < 3; {
+			require.True(t, time.Now().Before(end))
+			var done [4]xtreme.Completion
+			n, err := o.Poll(done[:])
+			require.NoError(t, err)
+			got = append(got, done[:n]...)
+		}
+		lent, err := got[1].Packet.Lend()
+		require.NoError(t, err)
+		require.NoError(t, got[2].Packet.Release())
+
+		err = o.Close()
+		var held *xtreme.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, 1, held.Ledger.Held)
+		require.Equal(t, 1, held.Ledger.Lent)
+		require.Equal(t, held.Ledger.Total-2, held.Ledger.Free)
+		require.ErrorContains(t, err, "held 1, lent 1")
+		require.Equal(t, "held", string(got[0].Packet.Bytes()))
+		elsewhere(func() {
+			require.Equal(t, "lent", string(lent.Bytes()))
+			require.NoError(t, lent.Release())
+		})
+		require.NoError(t, got[0].Packet.Release())
+		require.Empty(t, e.Owners(), "closed it is all the same")
+		require.ErrorIs(t, o.Close(), xtreme.ErrClosed)
+	})
+}
+
+// several makes n sockets with a ring each.
+func several(t *testing.T, kind conf.RingKind, n int) (*world, []*xtreme.Socket) {
+	w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+	sockets := make([]*xtreme.Socket, n)
+	for i := range sockets {
+		sockets[i] = w.udp(loopback, xtreme.LargestDatagram(1500), xtreme.ReceiveBuffer(1<<20))
+	}
+	w.Len(w.owner.Rings(), n)
+	return w, sockets
+}
+
+// Whatever the room, all rings get their turns, nothing is lost and the order within a socket stays.
+func TestSeveralRingsArePolledFairly(t *testing.T) {
+	const each = 100
+	for _, room := range []int{1, 2, 64} {
+		onEach(t, func(t *testing.T, kind conf.RingKind) {
+			w, sockets := several(t, kind, 3)
+			w.room = room
+			w.poll() // the rings are bound
+			for i := range each {
+				for _, s := range sockets {
+					w.sendTo(s, string(rune('0'+i)), s.LocalAddr())
+				}
+			}
+			got := map[*xtreme.Socket]int{}
+			least := func() int {
+				n := each
+				for _, s := range sockets {
+					n = min(n, got[s])
+				}
+				return n
+			}
+			for end := time.Now().Add(patience); least() < each; {
+				w.True(time.Now().Before(end), "got %v", got)
+				w.poll()
+				for i := range w.kept {
+					c := &w.kept[i]
+					w.Equal(xtreme.Packet, c.Events)
+					w.Equal(string(rune('0'+got[c.Socket])), string(c.Packet.Bytes()))
+					w.NoError(c.Packet.Release())
+					if got[c.Socket]++; got[c.Socket] == each {
+						w.GreaterOrEqual(least(), each/3, "one ring is done while another has hardly begun: %v", got)
+					}
+				}
+				w.kept = w.kept[:0]
+			}
+			w.silent(time.Millisecond)
+		})
+	}
+}
+
+// One ring that is always busy does not keep the others from the slice.
+func TestBusyRingDoesNotStarveTheOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w, sockets := several(t, kind, 3)
+		w.room = 1
+		busy, quiet := sockets[0], sockets[2]
+		w.poll()
+		for range 50 {
+			w.sendTo(busy, "noise", busy.LocalAddr())
+		}
+		w.sendTo(quiet, "signal", quiet.LocalAddr())
+		noise := 0
+		for end := time.Now().Add(patience); ; {
+			w.True(time.Now().Before(end))
+			if w.poll() == 0 {
+				continue
+			}
+			c := w.kept[0]
+			w.kept = w.kept[:0]
+			w.NoError(c.Packet.Release())
+			if c.Socket == quiet {
+				break
+			}
+			w.sendTo(busy, "noise", busy.LocalAddr())
+			noise++
+		}
+		w.Less(noise, 20)
+		for end := time.Now().Add(10 * time.Millisecond); time.Now().Before(end); {
+			w.poll()
+			for i := range w.kept {
+				w.NoError(w.kept[i].Packet.Release())
+			}
+			w.kept = w.kept[:0]
+		}
+	})
+}
+
+// wakes waits for at most patience, and polls; it must have been woken long before.
+func (w *world) wakes() {
+	w.t.Helper()
+	begin := time.Now()
+	w.NoError(w.owner.Wait(patience))
+	w.Less(time.Since(begin), patience/2, "the wake-up was lost")
+	w.poll()
+}
+
+// Whatever happens on any of the rings ends the Wait, however the two meet.
+func TestWaitWithSeveralRings(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		rounds := 2000
+		if raceEnabled || testing.Short() {
+			rounds = 300
+		}
+		w, sockets := several(t, kind, 2)
+		peers := []interface{ Write([]byte) (int, error) }{w.peer(sockets[0].LocalAddr()), w.peer(sockets[1].LocalAddr())}
+		w.poll()
+		start := make(chan int)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := range start {
+				for range i % 7 * 40 {
+					_ = i // a little later or earlier each time
+				}
+				var err error
+				switch i % 4 {
+				case 0, 1:
+					_, err = peers[i%2].Write([]byte("x"))
+				case 2:
+					err = w.owner.Post(func() {})
+				case 3:
+					w.owner.Wake()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for i := range rounds {
+			start <- i
+			if i%4 > 1 {
+				w.wakes()
+				continue
+			}
+			for len(w.kept) == 0 { // a wake-up of the last round may come first
+				w.wakes()
+			}
+			w.Equal(sockets[i%2], w.kept[0].Socket)
+			w.NoError(w.kept[0].Packet.Release())
+			w.kept = w.kept[:0]
+		}
+		close(start)
+		wg.Wait()
+	})
+}
+
+func TestWaitEnds(t *testing.T) {
+	for _, rings := range []int{1, 2} {
+		onEach(t, func(t *testing.T, kind conf.RingKind) {
+			w, sockets := several(t, kind, rings)
+			w.poll()
+			begin := time.Now()
+			turns := 0
+			for ; time.Since(begin) < 20*time.Millisecond; turns++ { // signals of the Go scheduler may end it sooner
+				w.NoError(w.owner.Wait(20*time.Millisecond - time.Since(begin)))
+				w.Zero(w.poll())
+			}
+			w.Less(turns, 8, "nothing happened, so it lasts")
+
+			s := sockets[rings-1]
+			w.NoError(s.SetReadDeadline(time.Now().Add(10 * time.Millisecond)))
+			for len(w.kept) == 0 {
+				w.wakes()
+			}
+			c := w.event(s, xtreme.In)
+			w.ErrorIs(c.Err, xtreme.ErrDeadline)
+
+			// What is pending already is not waited for.
+			w.sendTo(s, "x", s.LocalAddr())
+			for len(w.kept) == 0 {
+				w.wakes()
+			}
+			w.Equal("x", w.text(s))
+
+			// A wake-up before the Wait counts.
+			w.owner.Wake()
+			w.wakes()
+
+			// A buffer that comes home may let a socket read again, whichever ring it is on.
+			lent := w.exhaust(s)
+			elsewhere(func() {
+				for _, l := range lent {
+					w.NoError(l.Release())
+				}
+			})
+			w.wakes()
+			w.until("it reads again", func() bool { return len(w.kept) > 0 })
+			w.Equal("more", string(w.kept[0].Packet.Bytes()))
+		})
+	}
+}
+
+type lent interface{ Release() error }
+
+// exhaust makes s stop reading because all it may hold is lent to others, with more to read in the kernel's queue.
+func (w *world) exhaust(s *xtreme.Socket) (all []lent) {
+	w.t.Helper()
+	stops := func() uint64 { st := s.Ring().Stats(); return st.BudgetStops + st.Starved }
+	before := stops()
+	for end := time.Now().Add(patience); stops() == before; {
+		w.True(time.Now().Before(end))
+		w.sendTo(s, "more", s.LocalAddr())
+		w.poll()
+		for i := range w.kept {
+			l, err := w.kept[i].Packet.Lend()
+			w.NoError(err)
+			all = append(all, l)
+		}
+		w.kept = w.kept[:0]
+	}
+	for range 3 {
+		w.sendTo(s, "more", s.LocalAddr())
+	}
+	for range 20 {
+		w.poll()
+		for i := range w.kept {
+			l, err := w.kept[i].Packet.Lend()
+			w.NoError(err)
+			all = append(all, l)
+		}
+		w.kept = w.kept[:0]
+	}
+	return all
+}
+
+// Rings that come later are waited for as well.
+func TestWaitSeesNewRings(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w, sockets := several(t, kind, 2)
+		w.NoError(w.owner.Wait(time.Millisecond))
+		w.poll()
+		late := w.udp(loopback)
+		w.Len(w.owner.Rings(), 3)
+		w.NoError(w.owner.Wait(time.Millisecond))
+		w.poll()
+		peer := w.peer(late.LocalAddr())
+		for range 20 {
+			go func() { _, _ = peer.Write([]byte("late")) }()
+			for len(w.kept) == 0 {
+				w.wakes()
+			}
+			w.Equal("late", w.text(late))
+		}
+		w.close(sockets[0])
+		w.write(peer, "still")
+		for len(w.kept) == 0 {
+			w.wakes()
+		}
+		w.Equal("still", w.text(late))
+	})
+}
+
+func TestWakeEndsEachWait(t *testing.T) {
+	for _, rings := range []int{1, 2} {
+		onEach(t, func(t *testing.T, kind conf.RingKind) {
+			w, _ := several(t, kind, rings)
+			w.poll()
+			for range 100 {
+				go w.owner.Wake()
+				w.wakes()
+			}
+		})
+	}
+}
+
+// Flush starts what would wait for the next Poll.
+func TestFlush(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w, sockets := several(t, kind, 2)
+		w.poll()
+		for i, s := range sockets {
+			peer := w.peer(s.LocalAddr())
+			p, err := w.owner.Pool().Alloc(4)
+			w.NoError(err)
+			copy(p.Bytes(), "soon")
+			w.NoError(s.SendPacket(p, addr(peer.LocalAddr()), uint64(i)))
+			w.NoError(w.owner.Flush())
+			b := make([]byte, 10)
+			n, err := peer.Read(b) // without any Poll
+			w.NoError(err)
+			w.Equal("soon", string(b[:n]))
+			w.Equal(uint64(i), w.event(s, xtreme.Sent).Token)
+		}
+	})
+}
+
+// The errors a program meets most are the ring's own, so that either name works with errors.Is.
+func TestErrorNames(t *testing.T) {
+	for _, pair := range [][2]error{
+		{xtreme.ErrWouldBlock, ring.ErrWouldBlock}, {xtreme.ErrClosed, ring.ErrClosed}, {xtreme.ErrDeadline, ring.ErrDeadline},
+		{xtreme.ErrTruncated, ring.ErrTruncated}, {xtreme.ErrNotSupported, ring.ErrNotSupported},
+	} {
+		require.True(t, errors.Is(pair[0], pair[1]))
+	}
+}

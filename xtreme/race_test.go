@@ -1,0 +1,5 @@
+//go:build race
+
+package xtreme_test
+
+const raceEnabled = true

@@ -1,0 +1,223 @@
+package xtreme_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Which calls an option fits; the calls are named as in the errors.
+const (
+	tcp      = "ListenTCP DialTCP NewTCP"
+	udp      = "OpenUDP NewUDP"
+	anywhere = tcp + " " + udp
+)
+
+// every option of the package, with a good argument.
+var every = []struct {
+	name string
+	opt  xtreme.Option
+	fits string
+}{
+	{"RingKind", xtreme.RingKind(conf.RingAuto), "Owner"},
+	{"RingLogic", xtreme.RingLogic(ring.PerIP), "Owner " + anywhere},
+	{"Buffers", xtreme.Buffers(64, 8), "Owner"},
+	{"HugePages", xtreme.HugePages(), "Owner"},
+	{"NearInterface", xtreme.NearInterface("lo"), "Owner"},
+	{"Memory", xtreme.Memory(make([]byte, 8<<20)), "Owner"},
+	{"UserID", xtreme.UserID(1), anywhere},
+	{"UserData", xtreme.UserData(1), anywhere},
+	{"Hook", xtreme.Hook(ring.Queue, nil), anywhere},
+	{"Budget", xtreme.Budget(1 << 20), anywhere},
+	{"SendQueue", xtreme.SendQueue(8), anywhere},
+	{"CloseTimeout", xtreme.CloseTimeout(time.Second), anywhere},
+	{"RequireOffload", xtreme.RequireOffload(), anywhere},
+	{"NoDelay", xtreme.NoDelay(true), tcp},
+	{"KeepAlive", xtreme.KeepAlive(time.Minute, 0, 0), tcp},
+	{"UserTimeout", xtreme.UserTimeout(time.Minute), tcp},
+	{"Linger", xtreme.Linger(0), tcp},
+	{"LargeStream", xtreme.LargeStream(), tcp},
+	{"Backlog", xtreme.Backlog(1), "ListenTCP"},
+	{"ConnectTimeout", xtreme.ConnectTimeout(time.Second), "DialTCP"},
+	{"Local", xtreme.Local(loopback), "DialTCP"},
+	{"Remote", xtreme.Remote(netip.MustParseAddrPort("127.0.0.1:9")), "OpenUDP"},
+	{"ReceiveBuffer", xtreme.ReceiveBuffer(65536), anywhere},
+	{"SendBuffer", xtreme.SendBuffer(65536), anywhere},
+	{"ReuseAddr", xtreme.ReuseAddr(), anywhere},
+	{"ReusePort", xtreme.ReusePort(), anywhere},
+	{"V6Only", xtreme.V6Only(), anywhere},
+	{"BindToDevice", xtreme.BindToDevice("lo"), anywhere},
+	{"TTL", xtreme.TTL(1), anywhere},
+	{"TOS", xtreme.TOS(0), anywhere},
+	{"DSCP", xtreme.DSCP(0), anywhere},
+	{"Broadcast", xtreme.Broadcast(), udp},
+	{"LargestDatagram", xtreme.LargestDatagram(1), udp},
+	{"Timestamps", xtreme.Timestamps(), udp},
+	{"PacketInfo", xtreme.PacketInfo(), udp},
+	{"Join", xtreme.Join("lo"), "OpenUDP"},
+	{"JoinSource", xtreme.JoinSource("lo", loopback.Addr()), "OpenUDP"},
+	{"JoinGroup", xtreme.JoinGroup(group(1), "lo", netip.Addr{}), "OpenUDP"},
+	{"MulticastInterface", xtreme.MulticastInterface("lo"), udp},
+	{"MulticastLoop", xtreme.MulticastLoop(true), udp},
+	{"MulticastTTL", xtreme.MulticastTTL(1), udp},
+	{"MulticastAll", xtreme.MulticastAll(false), udp},
+}
+
+// calls are what takes options, on IPv6 because every option but the IPv4 group works there.
+func (w *world) calls() map[string]func(...xtreme.Option) error {
+	sockets := map[string]func(...xtreme.Option) (*xtreme.Socket, error){
+		"ListenTCP": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback6, o...) },
+		"DialTCP": func(o ...xtreme.Option) (*xtreme.Socket, error) {
+			return w.owner.DialTCP(netip.MustParseAddrPort("[::1]:9"), o...)
+		},
+		"OpenUDP": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback6, o...) },
+		"NewTCP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.NewTCP(true, o...) },
+		"NewUDP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.NewUDP(true, o...) },
+	}
+	all := map[string]func(...xtreme.Option) error{"Owner": func(opt ...xtreme.Option) error {
+		o, err := w.engine.Owner("other", opt...)
+		if err == nil {
+			w.NoError(o.Close())
+		}
+		return err
+	}}
+	for name, call := range sockets {
+		all[name] = func(opt ...xtreme.Option) error {
+			s, err := call(opt...)
+			if err == nil {
+				w.NoError(s.Abort())
+			}
+			return err
+		}
+	}
+	return all
+}
+
+func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
+	w := newWorld(t, conf.RingEpoll)
+	fit := map[string]bool{ // what needs other addresses than those of calls has tests of its own
+		"Local": true, "Remote": true, "Join": true, "JoinSource": true, "JoinGroup": true, "RequireOffload": true,
+	}
+	for call, open := range w.calls() {
+		for _, o := range every {
+			err := open(o.opt)
+			switch {
+			case !strings.Contains(" "+o.fits+" ", " "+call+" "):
+				w.EqualError(err, "xtreme: "+call+": option "+o.name+" does not apply to it")
+			case !fit[o.name]:
+				w.NoError(err, "%s with %s", call, o.name)
+			}
+		}
+		w.EqualError(open(xtreme.Option{}), "xtreme: "+call+": empty Option")
+		w.EqualError(open(xtreme.RingLogic(ring.PerIP), xtreme.Option{}), "xtreme: "+call+": empty Option")
+	}
+	for range 20 {
+		_, err := w.owner.Poll(make([]xtreme.Completion, 64)) // the sockets go
+		w.NoError(err)
+	}
+}
+
+// The table above must not fall behind the package.
+func TestEveryOptionIsInTheTable(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "options.go", nil, 0)
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, o := range every {
+		known[o.name] = true
+	}
+	found := 0
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || !f.Name.IsExported() {
+			continue
+		}
+		found++
+		require.True(t, known[f.Name.Name], "option %s is in no test", f.Name.Name)
+	}
+	require.Equal(t, len(every), found)
+}
+
+func TestBadValuesAreNamed(t *testing.T) {
+	w := newWorld(t, conf.RingEpoll)
+	before := descriptors(t)
+	calls := w.calls()
+	v4 := netip.MustParseAddr("192.0.2.1")
+	for _, c := range []struct {
+		call string
+		opt  xtreme.Option
+		say  []string
+	}{
+		{"Owner", xtreme.RingKind("dpdk"), []string{"RingKind", `"dpdk"`, "auto, uring or epoll"}},
+		{"Owner", xtreme.RingKind(""), []string{"RingKind", `""`}},
+		{"Owner", xtreme.RingLogic(12), []string{"RingLogic", "12"}},
+		{"Owner", xtreme.Buffers(63, 8), []string{"Buffers", "63 small and 8 large", "at least 64 and 8"}},
+		{"Owner", xtreme.Buffers(64, 7), []string{"Buffers", "7 large"}},
+		{"Owner", xtreme.Buffers(-1, -1), []string{"Buffers", "-1"}},
+		{"Owner", xtreme.Buffers(1<<28, 8), []string{"other", "268435456", "4 GiB"}},
+		{"Owner", xtreme.NearInterface("nosuchif0"), []string{"other", "nosuchif0"}},
+		{"Owner", xtreme.NearInterface(""), []string{"NearInterface"}},
+		{"Owner", xtreme.Memory(nil), []string{"Memory"}},
+		{"Owner", xtreme.Memory(make([]byte, 100)), []string{"Memory of 100 bytes is shorter"}},
+		{"OpenUDP", xtreme.RingLogic(-1), []string{"RingLogic", "-1"}},
+		{"OpenUDP", xtreme.Hook(3, nil), []string{"mode 3"}},
+		{"OpenUDP", xtreme.Hook(ring.Callback, nil), []string{"callback"}},
+		{"OpenUDP", xtreme.Hook(ring.Queue, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { return ring.Keep }), []string{"queue"}},
+		{"ListenTCP", xtreme.Budget(-1), []string{"budget -1"}},
+		{"DialTCP", xtreme.SendQueue(-2), []string{"send queue -2"}},
+		{"NewTCP", xtreme.CloseTimeout(-time.Second), []string{"close timeout -1s"}},
+		{"DialTCP", xtreme.KeepAlive(time.Millisecond, 0, 0), []string{"keepalive", "idle 1ms"}},
+		{"DialTCP", xtreme.KeepAlive(time.Second, time.Millisecond, 0), []string{"keepalive", "interval 1ms"}},
+		{"DialTCP", xtreme.KeepAlive(time.Second, 0, 128), []string{"keepalive", "count 128"}},
+		{"DialTCP", xtreme.UserTimeout(-time.Second), []string{"user timeout", "-1s"}},
+		{"ListenTCP", xtreme.Backlog(0), []string{"Backlog", "0"}},
+		{"ListenTCP", xtreme.Backlog(-3), []string{"Backlog", "-3"}},
+		{"DialTCP", xtreme.ConnectTimeout(-time.Second), []string{"ConnectTimeout", "-1s"}},
+		{"DialTCP", xtreme.ConnectTimeout(0), []string{"ConnectTimeout", "0s"}},
+		{"DialTCP", xtreme.Local(netip.AddrPort{}), []string{"Local", "invalid"}},
+		{"DialTCP", xtreme.Local(netip.AddrPortFrom(netip.MustParseAddr("2001:db8::1"), 0)), []string{"bind", "2001:db8::1"}},
+		{"OpenUDP", xtreme.Remote(netip.AddrPort{}), []string{"Remote", "invalid"}},
+		{"NewUDP", xtreme.ReceiveBuffer(0), []string{"receive buffer", "0"}},
+		{"NewUDP", xtreme.SendBuffer(-1), []string{"send buffer", "-1"}},
+		{"NewUDP", xtreme.BindToDevice("nosuchif0"), []string{"bind to device", "nosuchif0"}},
+		{"NewUDP", xtreme.TTL(0), []string{"ttl", "0"}},
+		{"NewUDP", xtreme.TTL(256), []string{"ttl", "256"}},
+		{"NewUDP", xtreme.TOS(-1), []string{"tos", "-1"}},
+		{"NewUDP", xtreme.TOS(256), []string{"tos", "256"}},
+		{"NewUDP", xtreme.DSCP(64), []string{"DSCP", "64"}},
+		{"NewUDP", xtreme.DSCP(-1), []string{"DSCP", "-1"}},
+		{"NewUDP", xtreme.LargestDatagram(0), []string{"LargestDatagram", "0"}},
+		{"NewUDP", xtreme.LargestDatagram(65536), []string{"LargestDatagram", "65536"}},
+		{"NewUDP", xtreme.MulticastInterface("nosuchif0"), []string{"multicast interface", "nosuchif0"}},
+		{"NewUDP", xtreme.MulticastTTL(256), []string{"multicast ttl", "256"}},
+		{"NewUDP", xtreme.MulticastTTL(-1), []string{"multicast ttl", "-1"}},
+		{"OpenUDP", xtreme.Join("lo"), []string{"join group", "::1"}}, // not bound to a group
+		{"OpenUDP", xtreme.Join("nosuchif0"), []string{"join group"}},
+		{"OpenUDP", xtreme.JoinSource("lo", netip.Addr{}), []string{"JoinSource", "invalid"}},
+		{"OpenUDP", xtreme.JoinGroup(netip.Addr{}, "lo", netip.Addr{}), []string{"JoinGroup", "invalid"}},
+		{"OpenUDP", xtreme.JoinGroup(v4, "lo", netip.Addr{}), []string{"join group", "192.0.2.1"}},
+		{"OpenUDP", xtreme.JoinGroup(group(1), "lo", netip.Addr{}), []string{"another family", group(1).String()}},
+		{"OpenUDP", xtreme.JoinGroup(netip.MustParseAddr("ff15::1"), "nosuchif0", netip.Addr{}), []string{"nosuchif0"}},
+		{"OpenUDP", xtreme.JoinGroup(netip.MustParseAddr("ff15::1"), "lo", v4), []string{"source", "192.0.2.1"}},
+	} {
+		err := calls[c.call](c.opt)
+		w.Error(err, "%v", c.say)
+		for _, part := range append(c.say, "xtreme: ") {
+			w.ErrorContains(err, part)
+		}
+		if c.call != "Owner" {
+			w.ErrorContains(err, c.call)
+		}
+	}
+	w.Equal(before, descriptors(t), "a call that fails leaves nothing open")
+	w.silent(time.Millisecond)
+}

@@ -1,0 +1,329 @@
+package xtreme_test
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// families runs a test over IPv4 and IPv6.
+func families(t *testing.T, test func(t *testing.T, kind conf.RingKind, local netip.AddrPort)) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		t.Run("IPv4", func(t *testing.T) { test(t, kind, loopback) })
+		t.Run("IPv6", func(t *testing.T) { test(t, kind, loopback6) })
+	})
+}
+
+func TestListenTCP(t *testing.T) {
+	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
+		w := newWorld(t, kind)
+		l, err := w.owner.ListenTCP(local)
+		w.NoError(err)
+		w.Equal(xtreme.Listener, l.Kind())
+		w.Equal(local.Addr(), l.LocalAddr().Addr())
+		w.NotZero(l.LocalAddr().Port())
+		peer := w.dial(l.LocalAddr())
+		c := w.next("a connection", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.NewConnection) })
+		s := c.Socket
+		w.Equal(l, c.Listener)
+		w.Equal(xtreme.Stream, s.Kind())
+		w.Equal(addr(peer.LocalAddr()), s.RemoteAddr())
+		w.Equal(s.RemoteAddr(), c.Source)
+		w.write(peer, "ping")
+		w.Equal("ping", w.text(s))
+		_, err = s.Send([]byte("pong"))
+		w.NoError(err)
+		w.NoError(s.CloseWrite())
+		got, err := io.ReadAll(peer)
+		w.NoError(err)
+		w.Equal("pong", string(got))
+		w.close(l)
+		w.close(s)
+	})
+}
+
+func TestDialTCP(t *testing.T) {
+	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
+		w := newWorld(t, kind)
+		l := w.server("tcp", local.String())
+		s, err := w.owner.DialTCP(addr(l.Addr()), xtreme.Local(local))
+		w.NoError(err)
+		w.Equal(addr(l.Addr()), s.RemoteAddr())
+		w.event(s, xtreme.Out)
+		peer, err := l.Accept()
+		w.NoError(err)
+		defer peer.Close()
+		w.Equal(s.LocalAddr(), addr(peer.RemoteAddr()))
+		w.write(peer, "hello")
+		w.Equal("hello", w.text(s))
+		w.close(s)
+	})
+}
+
+func TestDialTCPFromAnAddress(t *testing.T) {
+	w := newWorld(t, conf.RingEpoll)
+	l := w.server("tcp", "127.0.0.1:0")
+	s, err := w.owner.DialTCP(addr(l.Addr()), xtreme.Local(netip.MustParseAddrPort("127.0.0.5:0")))
+	w.NoError(err)
+	w.event(s, xtreme.Out)
+	peer, err := l.Accept()
+	w.NoError(err)
+	defer peer.Close()
+	w.Equal("127.0.0.5", addr(peer.RemoteAddr()).Addr().String())
+}
+
+// Nobody listens: the dial itself succeeds, the completion tells.
+func TestDialTCPRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		l := w.server("tcp", "127.0.0.1:0")
+		w.NoError(l.Close())
+		s, err := w.owner.DialTCP(addr(l.Addr()))
+		w.NoError(err)
+		c := w.event(s, xtreme.In|xtreme.Err|xtreme.Hup)
+		w.ErrorIs(c.Err, unix.ECONNREFUSED)
+		w.close(s)
+	})
+}
+
+func TestOpenUDP(t *testing.T) {
+	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
+		w := newWorld(t, kind)
+		u := w.udp(local)
+		w.Equal(xtreme.Datagram, u.Kind())
+		peer := w.peer(u.LocalAddr())
+		w.write(peer, "ping")
+		c := w.event(u, xtreme.Packet)
+		w.Equal("ping", string(c.Packet.Bytes()))
+		w.Equal(addr(peer.LocalAddr()), c.Source)
+		w.NoError(c.Packet.Release())
+		w.sendTo(u, "pong", c.Source)
+		b := make([]byte, 100)
+		n, err := peer.Read(b)
+		w.NoError(err)
+		w.Equal("pong", string(b[:n]))
+		w.close(u)
+	})
+}
+
+// A connected socket hears its peer and nobody else; it needs no local address for that.
+func TestOpenUDPConnected(t *testing.T) {
+	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
+		w := newWorld(t, kind)
+		server, stranger := w.udp(local), w.udp(local)
+		for _, from := range []netip.AddrPort{{}, local} {
+			s := w.udp(from, xtreme.Remote(server.LocalAddr()))
+			w.Equal(server.LocalAddr(), s.RemoteAddr())
+			w.Equal(local.Addr(), s.LocalAddr().Addr())
+			w.NotNil(s.Ring())
+			_, err := s.Send([]byte("ask"))
+			w.NoError(err)
+			c := w.event(server, xtreme.Packet)
+			w.Equal(s.LocalAddr(), c.Source)
+			w.NoError(c.Packet.Release())
+			w.sendTo(stranger, "noise", s.LocalAddr())
+			w.sendTo(server, "answer", c.Source)
+			w.Equal("answer", w.text(s))
+			w.silent(5 * time.Millisecond)
+			w.close(s)
+		}
+	})
+}
+
+// Unbound: no ring, no completions; the first SendTo binds it and gives it both.
+func TestOpenUDPUnbound(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		server := w.udp(loopback)
+		s := w.udp(netip.AddrPort{})
+		w.Nil(s.Ring())
+		w.Zero(s.NumRings())
+		w.False(s.LocalAddr().IsValid())
+		_, err := s.Send([]byte("x"))
+		w.ErrorIs(err, unix.EDESTADDRREQ)
+		w.sendTo(s, "ask", server.LocalAddr())
+		w.NotNil(s.Ring())
+		w.Equal(1, s.NumRings())
+		c := w.event(server, xtreme.Packet)
+		w.Equal(s.LocalAddr().Port(), c.Source.Port())
+		w.NoError(c.Packet.Release())
+		w.sendTo(server, "answer", c.Source)
+		w.Equal("answer", w.text(s))
+		w.close(s)
+	})
+}
+
+// The sockets API in its steps, for ported code: options before, then bind, listen or connect.
+func TestNewTCPAndNewUDP(t *testing.T) {
+	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
+		w := newWorld(t, kind)
+		ipv6 := local.Addr().Is6()
+		l, err := w.owner.NewTCP(ipv6, xtreme.ReuseAddr())
+		w.NoError(err)
+		w.Nil(l.Ring())
+		w.NoError(l.Bind(local))
+		w.Nil(l.Ring(), "a bound TCP socket has no ring yet")
+		w.NoError(l.Listen(4))
+		w.NotNil(l.Ring())
+
+		s, err := w.owner.NewTCP(ipv6, xtreme.NoDelay(true), xtreme.UserData(9))
+		w.NoError(err)
+		w.NoError(s.Connect(l.LocalAddr()))
+		child := w.accept(l)
+		c := w.event(s, xtreme.Out)
+		w.Equal(uint64(9), c.UserData)
+		_, err = s.Send([]byte("by hand"))
+		w.NoError(err)
+		w.Equal("by hand", w.text(child))
+
+		u, err := w.owner.NewUDP(ipv6, xtreme.LargestDatagram(100))
+		w.NoError(err)
+		w.Nil(u.Ring())
+		w.NoError(u.Bind(local))
+		w.NotNil(u.Ring())
+		w.write(w.peer(u.LocalAddr()), "udp")
+		w.Equal("udp", w.text(u))
+
+		never, err := w.owner.NewTCP(ipv6)
+		w.NoError(err)
+		before := descriptors(t)
+		w.NoError(never.Close())
+		w.Equal(before-1, descriptors(t))
+		w.ErrorIs(never.Close(), xtreme.ErrClosed)
+	})
+}
+
+func TestRequireOffloadIsRefusedWithTheReason(t *testing.T) {
+	w := newWorld(t, conf.RingAuto)
+	for _, open := range []func() (*xtreme.Socket, error){
+		func() (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.owner.DialTCP(loopback, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.owner.NewTCP(false, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.owner.NewUDP(false, xtreme.RequireOffload()) },
+	} {
+		before := descriptors(t)
+		s, err := open()
+		w.Nil(s)
+		w.ErrorIs(err, xtreme.ErrNotSupported)
+		var f *ring.FeatureError
+		w.ErrorAs(err, &f)
+		w.Equal("offload.absent", f.Code)
+		w.ErrorContains(err, "offload required")
+		w.Equal(before, descriptors(t))
+	}
+}
+
+// An open that fails, at whatever step, leaves no descriptor and no socket behind.
+func TestFailedOpensLeaveNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		l := w.listen()
+		u := w.udp(loopback)
+		nobody := netip.MustParseAddrPort("192.0.2.77:0") // TEST-NET-1: not an address of ours
+		six := netip.MustParseAddrPort("[::1]:7")
+		w.poll()
+		before, sockets := descriptors(t), u.Ring().Sockets()
+		for name, c := range map[string]struct {
+			open func() (*xtreme.Socket, error)
+			want error
+		}{
+			"listener's address is taken": {func() (*xtreme.Socket, error) { return w.owner.ListenTCP(l.LocalAddr()) }, unix.EADDRINUSE},
+			"listener's address is not ours": {func() (*xtreme.Socket, error) {
+				return w.owner.ListenTCP(nobody)
+			}, unix.EADDRNOTAVAIL},
+			"no address to listen on": {func() (*xtreme.Socket, error) { return w.owner.ListenTCP(netip.AddrPort{}) }, unix.EINVAL},
+			"no address to dial":      {func() (*xtreme.Socket, error) { return w.owner.DialTCP(netip.AddrPort{}) }, unix.EINVAL},
+			"dialled from elsewhere": {func() (*xtreme.Socket, error) {
+				return w.owner.DialTCP(l.LocalAddr(), xtreme.Local(nobody))
+			}, unix.EADDRNOTAVAIL},
+			"dialled from another family": {func() (*xtreme.Socket, error) {
+				return w.owner.DialTCP(l.LocalAddr(), xtreme.Local(six))
+			}, unix.EAFNOSUPPORT},
+			"an option fails": {func() (*xtreme.Socket, error) {
+				return w.owner.DialTCP(l.LocalAddr(), xtreme.NoDelay(true), xtreme.TTL(0))
+			}, unix.EINVAL},
+			"IPv6 option on IPv4":  {func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback, xtreme.V6Only()) }, unix.ENOPROTOOPT},
+			"UDP address is taken": {func() (*xtreme.Socket, error) { return w.owner.OpenUDP(u.LocalAddr()) }, unix.EADDRINUSE},
+			"UDP address not ours": {func() (*xtreme.Socket, error) { return w.owner.OpenUDP(nobody) }, unix.EADDRNOTAVAIL},
+			"join without interface": {func() (*xtreme.Socket, error) {
+				return w.owner.OpenUDP(netip.AddrPortFrom(group(8), 0), xtreme.Join("nosuchif0"))
+			}, unix.ENODEV},
+		} {
+			s, err := c.open()
+			w.Nil(s, name)
+			w.ErrorIs(err, c.want, name)
+			w.Equal(before, descriptors(t), name)
+		}
+		w.silent(5 * time.Millisecond)
+		w.Equal(sockets, u.Ring().Sockets())
+	})
+}
+
+// A socket that got as far as its ring takes a Poll to go.
+func TestOpenUDPWithABadRemote(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		w.poll()
+		before := descriptors(t)
+		for _, remote := range []string{"[::1]:7", "255.255.255.255:7"} { // another family; broadcast without leave
+			_, err := w.owner.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort(remote)))
+			w.ErrorContains(err, remote)
+		}
+		for range 10 {
+			w.poll()
+		}
+		w.Equal(before, descriptors(t))
+		w.Zero(w.owner.Rings()[0].Sockets())
+		w.Empty(w.list(), "nobody was given that socket, so nothing is said of it")
+	})
+}
+
+// Sockets of a closed owner cannot be made.
+func TestOpenAfterClose(t *testing.T) {
+	e := newEngine(t, conf.RingEpoll)
+	w := newWorld(t, conf.RingEpoll)
+	o, err := e.Owner("closed")
+	w.NoError(err)
+	w.NoError(o.Close())
+	before := descriptors(t)
+	_, err = o.OpenUDP(loopback)
+	w.ErrorIs(err, xtreme.ErrClosed)
+	w.ErrorIs(err, net.ErrClosed)
+	_, err = o.ListenTCP(loopback)
+	w.ErrorIs(err, xtreme.ErrClosed)
+	w.Equal(before, descriptors(t))
+}
+
+func TestPacketInfoOfAConnectedSocket(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		server := w.udp(loopback)
+		s := w.udp(netip.AddrPort{}, xtreme.Remote(server.LocalAddr()), xtreme.PacketInfo())
+		w.sendTo(server, "x", s.LocalAddr())
+		c := w.event(s, xtreme.Packet)
+		w.NoError(c.Packet.Release())
+		w.NotZero(c.IfIndex)
+	})
+}
+
+func TestAFailedOpenIsNotSpokenOf(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		l := w.listen()
+		_, err := w.owner.ListenTCP(l.LocalAddr(), xtreme.BindToDevice("lo")) // has a ring before it fails to bind
+		w.Error(err)
+		for range 10 {
+			w.poll()
+		}
+		w.Empty(w.list())
+	})
+}
