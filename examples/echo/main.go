@@ -101,6 +101,8 @@ func parse(args []string) (config, error) {
 		return c, fmt.Errorf("-reply %q: want echo or sockperf", c.reply)
 	case c.probe < 0:
 		return c, fmt.Errorf("-probe %v: want a time above 0", c.probe)
+	case c.client && c.probe == 0:
+		return c, errors.New("-client: wants -probe, the time to measure")
 	}
 	return c, nil
 }

@@ -18,8 +18,8 @@ type loop struct {
 	rest      string
 }
 
-// conn is a connection: while its peer reads slowly, a packet that was sent in part waits here and reading is suspended, so that
-// TCP's own flow control reaches the sender.
+// conn is a connection: while its peer reads slowly, what could not be sent waits here and reading is suspended, so that TCP's own
+// flow control reaches the sender.
 type conn struct {
 	socket *xtreme.Socket
 	unsent buffers.Packet
@@ -30,7 +30,7 @@ type conn struct {
 // serve is the heart: pull completions, handle them, rest when there are none.
 func (l *loop) serve(ctx context.Context) error {
 	var done [256]xtreme.Completion
-	for idle := 0; ; {
+	for idle, busy := 0, 0; ; {
 		n, err := l.owner.Poll(done[:])
 		if err != nil {
 			return err
@@ -41,6 +41,10 @@ func (l *loop) serve(ctx context.Context) error {
 		switch {
 		case n > 0:
 			idle = 0
+			// Under endless traffic no turn is idle: the end is looked for on every 64th.
+			if busy++; busy&63 == 0 && ctx.Err() != nil {
+				return l.close()
+			}
 		case ctx.Err() != nil:
 			return l.close()
 		case l.rest == "wait", l.rest == "adaptive" && idle >= 20_000:
@@ -86,7 +90,11 @@ func echo(cn *conn, c *xtreme.Completion) error {
 		_, err := c.Socket.SendTo(c.Packet.Bytes(), c.Source)
 		return err
 	}
-	cn.unsent = c.Packet
+	waiting := !cn.unsent.IsZero()
+	cn.unsent = c.Socket.Ring().Pool().Append(cn.unsent, c.Packet)
+	if waiting {
+		return nil // Suspend holds from the next Poll on: more may come in this batch, and waits its turn
+	}
 	if err := cn.flush(); err != nil {
 		return err
 	}
@@ -126,19 +134,36 @@ func (cn *conn) drop() (err error) {
 	return err
 }
 
-// close ends in good order: connections are closed after everything that arrived was answered (Poll had nothing left).
+// grace is how long close waits for traffic and slow readers to end, and then for connections to close.
+const grace = time.Second
+
+// close ends in good order: nobody new is accepted, each connection is closed once all that arrived is answered and sent, and those
+// that will not come to that end are closed when the grace is over.
 func (l *loop) close() error {
-	for s := range l.conns {
-		_ = s.Close() // those that are closing already say so
+	for _, s := range l.listeners {
+		if s.Kind() == xtreme.Listener {
+			_ = s.Close() // ours and open
+		}
 	}
 	var done [64]xtreme.Completion
-	for end := time.Now().Add(2 * time.Second); len(l.conns) > 0 && time.Now().Before(end); {
+	for begin := time.Now(); len(l.conns) > 0 && time.Since(begin) < 2*grace; {
 		n, err := l.owner.Poll(done[:])
 		if err != nil {
 			return err
 		}
 		for i := range done[:n] {
 			l.handle(&done[i])
+		}
+		late := time.Since(begin) > grace
+		for s, cn := range l.conns {
+			if late || n == 0 && cn.unsent.IsZero() {
+				_ = s.Close() // those that are closing already say so
+			}
+		}
+		if n == 0 {
+			if err := l.owner.Wait(grace / 100); err != nil {
+				return err
+			}
 		}
 	}
 	for _, cn := range l.conns {

@@ -67,6 +67,9 @@ func (cn *conn) frames() error {
 			break
 		}
 		if answer(f[:n]) {
+			if !cn.unsent.IsZero() {
+				return xtreme.ErrWouldBlock // an earlier answer waits
+			}
 			if _, err := cn.socket.Send(f[:n]); err != nil {
 				return err
 			}
