@@ -11,12 +11,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func needGCC(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("gcc is missing, and with it the client: ", err)
+	}
+}
+
+// needDescriptors skips where client and server cannot open so many connections each.
+func needDescriptors(t *testing.T, n uint64) {
+	t.Helper()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	if limit.Max < n {
+		t.Skipf("the hard limit of open files is %d, and this needs %d (ulimit -Hn)", limit.Max, n)
 	}
 }
 
@@ -35,7 +46,7 @@ func TestQuickRun(t *testing.T) {
 	needGCC(t)
 	file := filepath.Join(t.TempDir(), "out.json")
 	code, stdout, stderr := run(t, "-quick", "-ours", "net",
-		"-run", "pingpong-1|pingpong-100/|oneway|wake|idle", "-json", file)
+		"-run", "pingpong-1|pingpong-100/|oneway|wake|^tcp-idle", "-json", file)
 	require.Zero(t, code, "%s\n%s", stdout, stderr)
 	require.Contains(t, stdout, "GOMAXPROCS=1")
 
@@ -70,6 +81,52 @@ func TestQuickRun(t *testing.T) {
 			require.Positive(t, ours["rate"], name)
 		}
 	}
+}
+
+// The layer's loops, and one server of each kind of ring beside idle connections, with deadlines and without.
+func TestQuickRunOfThisLibrary(t *testing.T) {
+	needGCC(t)
+	needDescriptors(t, 10_300)
+	file := filepath.Join(t.TempDir(), "out.json")
+	code, stdout, stderr := run(t, "-quick", "-json", file,
+		"-run", "^layer-|^tcp-active-100-idle-1000/.*/ours-.*|deadlines/p50/ours-epoll")
+	require.Zero(t, code, "%s\n%s", stdout, stderr)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var report Report
+	require.NoError(t, json.Unmarshal(text, &report))
+	require.Len(t, report.Rows, 3+2*3+1)
+	for _, row := range report.Rows {
+		if row.Status == NotRun {
+			require.Contains(t, row.Name, "uring", row.Reason) // the one kind of ring that a machine may refuse
+			continue
+		}
+		require.Equal(t, Measured, row.Status, row.Name)
+		if row.Unit == perCompletion.Unit {
+			require.InDelta(t, perCompletion.Allowed, row.Allowed, 0)
+			continue
+		}
+		require.Equal(t, 10, row.Peer.Idle, row.Name)
+		require.GreaterOrEqual(t, row.Ours.Idle, 1000, row.Name)
+		require.Positive(t, row.Ours.MemoryPerIdle, row.Name)
+		require.Less(t, row.Ours.MemoryPerIdle, 100e3, row.Name)
+	}
+}
+
+// The memory of a server is seen to grow with its idle connections, to about what it is known to take.
+func TestMemoryOfIdleConnections(t *testing.T) {
+	needGCC(t)
+	needDescriptors(t, 10_300)
+	file := filepath.Join(t.TempDir(), "out.json")
+	code, stdout, stderr := run(t, "-quick", "-ours", "net", "-run", "^tcp-active-100-idle-10000/memory/net/gnet", "-json", file)
+	require.Zero(t, code, "%s\n%s", stdout, stderr)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var report Report
+	require.NoError(t, json.Unmarshal(text, &report))
+	require.Len(t, report.Rows, 1)
+	require.Greater(t, report.Rows[0].Ours.Value, 4096.0, "its read buffer alone is that large")
+	require.Less(t, report.Rows[0].Ours.Value, 64e3)
 }
 
 // Thousands of connections in both processes, each with messages of its own.
@@ -199,6 +256,14 @@ func TestPeerArgumentsAreNamed(t *testing.T) {
 		{[]string{"net", "surplus"}, `"surplus"`},
 		{[]string{"net", "-nonsense"}, "-nonsense"},
 		{[]string{"net", "-proto", "udp", "-addr", "nowhere"}, `-addr "nowhere"`},
+		{[]string{"net", "-deadline", "-1s"}, "-deadline -1s"},
+		{[]string{"net", "-proto", "udp", "-deadline", "1s"}, "only with -proto tcp"},
+		{[]string{"gnet", "-deadline", "1s"}, "-deadline"},
+		{[]string{"net", "-cpuprofile", "/nonesuch/file"}, "/nonesuch/file"},
+		{[]string{"layer", "-batch", "0"}, "-batch 0"},
+		{[]string{"bare", "-batch", "5000"}, "-batch 5000"},
+		{[]string{"bare", "-seconds", "NaN"}, "-seconds NaN"},
+		{[]string{"layer", "surplus"}, `"surplus"`},
 	} {
 		var out, errs bytes.Buffer
 		require.NotZero(t, peerMain(c.args, &out, &errs), "%v", c.args)

@@ -46,6 +46,9 @@ type Side struct {
 	CPUSeconds       float64 `json:"cpu_seconds"`
 	CPUFraction      float64 `json:"cpu_fraction"` // of one CPU over the measured spans
 	ClientCPUSeconds float64 `json:"client_cpu_seconds"`
+	Idle             int     `json:"idle,omitempty"`                 // idle connections beside the active ones
+	MemoryPerIdle    float64 `json:"memory_per_idle,omitempty"`      // bytes of the server's resident size; median of the rounds
+	SlabPerIdle      float64 `json:"kernel_slab_per_idle,omitempty"` // bytes of the kernel's slabs, both ends of the connection
 	RSSBytes         uint64  `json:"rss_bytes"`
 	PeakRSSBytes     uint64  `json:"peak_rss_bytes"`
 	HostLostFraction float64 `json:"host_lost_fraction"` // of the client's time; median of the rounds
@@ -69,11 +72,12 @@ type Result struct {
 	Ours     *Side         `json:"ours"` // null when there was no complete round
 	Peer     *Side         `json:"peer"`
 	Unit     string        `json:"unit"`
-	Ratio    *float64      `json:"ratio"`  // times better than the peer: median of the rounds
-	Spread   *Spread       `json:"spread"` // of the ratio
-	Goal     *float64      `json:"goal"`   // null when none is set
-	Met      *bool         `json:"met"`    // null when there is nothing to judge
-	Steady   *bool         `json:"steady"` // even the worst quartile of the rounds reaches the goal
+	Allowed  float64       `json:"allowed,omitempty"` // ours may be so much above the peer: the ratio is this by the difference
+	Ratio    *float64      `json:"ratio"`             // times better than the peer: median of the rounds
+	Spread   *Spread       `json:"spread"`            // of the ratio
+	Goal     *float64      `json:"goal"`              // null when none is set
+	Met      *bool         `json:"met"`               // null when there is nothing to judge
+	Steady   *bool         `json:"steady"`            // even the worst quartile of the rounds reaches the goal
 	Status   Status        `json:"status"`
 	Reason   string        `json:"reason,omitempty"`
 	Rounds   []RoundResult `json:"rounds"`
@@ -81,18 +85,18 @@ type Result struct {
 
 // judge turns the rounds of a case into one row. A quick run is too short for a verdict, so its goals stay unjudged.
 func judge(row Row, out Outcome, quick bool) Result {
-	r := Result{Name: row.Name(), Workload: row.Workload.Name, Unit: row.Metric.Unit, Status: Measured,
-		Rounds: []RoundResult{}}
+	r := Result{Name: row.Name(), Workload: row.Workload.Name, Unit: row.Metric.Unit, Allowed: row.Metric.Allowed,
+		Status: Measured, Rounds: []RoundResult{}}
 	if row.Goal > 0 {
 		r.Goal = &row.Goal
 	}
 	var ours, peer []Reading
 	var ratios []float64
 	for _, round := range out.Rounds {
-		one := RoundResult{Ours: row.Metric.Of(round.Ours), Peer: row.Bound, HostLostFraction: round.hostLost(),
-			Attempts: round.Attempts, Noisy: round.Noisy}
+		one := RoundResult{Ours: row.Metric.Of(round.Ours.Reading), Peer: row.Bound, HostLostFraction: round.hostLost(),
+			Attempts: round.attempts(), Noisy: round.noisy()}
 		if row.Peer != Limit {
-			one.Peer = row.Metric.Of(round.Peer)
+			one.Peer = row.Metric.Of(round.Peer.Reading)
 		}
 		if !usable(one.Ours) || !usable(one.Peer) { // its reading is among the faults; JSON knows no NaN
 			continue
@@ -100,7 +104,7 @@ func judge(row Row, out Outcome, quick bool) Result {
 		one.Ratio = timesBetter(row.Metric, one.Ours, one.Peer)
 		r.Rounds = append(r.Rounds, one)
 		ratios = append(ratios, one.Ratio)
-		ours, peer = append(ours, round.Ours), append(peer, round.Peer)
+		ours, peer = append(ours, round.Ours.Reading), append(peer, round.Peer.Reading)
 	}
 	if len(ratios) > 0 {
 		r.Ours = sideOf(row.Ours, row.Metric, ours)
@@ -153,6 +157,10 @@ func sideOf(server string, m Metric, readings []Reading) *Side {
 		BestWindowRate:   mid(func(r Reading) float64 { return r.BestWindowRate }),
 		HostLostFraction: mid(func(r Reading) float64 { return r.HostLostFraction }),
 		ForeignFraction:  mid(func(r Reading) float64 { return r.ForeignFraction }),
+	}
+	if s.Idle = readings[0].Idle; s.Idle > 0 {
+		s.MemoryPerIdle = mid(func(r Reading) float64 { return r.perIdle(r.RSSBeforeIdle, r.RSSWithIdle) })
+		s.SlabPerIdle = mid(func(r Reading) float64 { return r.perIdle(r.SlabBeforeIdle, r.SlabWithIdle) })
 	}
 	var seconds float64
 	for _, r := range readings {

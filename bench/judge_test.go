@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +21,7 @@ func pp(p50, rate float64) Reading {
 func outcome(rounds ...[2]Reading) Outcome {
 	var o Outcome
 	for _, r := range rounds {
-		o.Rounds = append(o.Rounds, Round{Ours: r[0], Peer: r[1], Attempts: 1})
+		o.Rounds = append(o.Rounds, Round{Ours: Turn{Reading: r[0], Attempts: 1}, Peer: Turn{Reading: r[1], Attempts: 1}})
 	}
 	return o
 }
@@ -158,14 +160,136 @@ func TestReadingFaults(t *testing.T) {
 	require.NotEmpty(t, flood.faults(oneWay("udp")))
 }
 
-func TestRoundKeepsTheQuietestThatMeasuredSomething(t *testing.T) {
-	c := Case{Workload: pingPong("tcp", 1), Ours: "a", Peer: "b"}
-	quiet, loud, blank := Round{Ours: pp(1, 1), Peer: pp(1, 1)}, Round{Ours: pp(1, 1), Peer: pp(1, 1)}, Round{}
-	loud.Peer.ForeignFraction = 0.5
-	blank.Ours.Mode, blank.Peer.Mode = PingPong, PingPong
-	require.InDelta(t, 0.5, loud.hostLost(), 0)
-	require.True(t, quiet.better(loud, c))
-	require.False(t, loud.better(quiet, c))
-	require.True(t, loud.better(blank, c), "a blank round was not disturbed, yet it measured nothing")
-	require.False(t, blank.better(loud, c))
+func TestTheQuietestReadingThatMeasuredSomethingIsKept(t *testing.T) {
+	w := pingPong("tcp", 1)
+	quiet, loud, blank := pp(1, 1), pp(1, 1), Reading{Mode: PingPong}
+	loud.ForeignFraction = 0.5
+	require.InDelta(t, 0.5, Round{Peer: Turn{Reading: loud}}.hostLost(), 0)
+	require.True(t, quiet.better(loud, w))
+	require.False(t, loud.better(quiet, w))
+	require.True(t, loud.better(blank, w), "a blank turn was not disturbed, yet it measured nothing")
+	require.False(t, blank.better(loud, w))
+}
+
+func TestTurnsAreRepeatedWithinBounds(t *testing.T) {
+	w := pingPong("tcp", 1)
+	for name, c := range map[string]struct {
+		quick    bool
+		spare    time.Duration
+		lost     []float64 // of the attempts, the last for all that follow
+		change   func(*Reading)
+		attempts int
+		noisy    bool
+	}{
+		"quiet":               {spare: time.Hour, lost: []float64{0.01}, attempts: 1},
+		"quiet at the third":  {spare: time.Hour, lost: []float64{0.5, 0.2, 0.04}, attempts: 3},
+		"never quiet":         {spare: time.Hour, lost: []float64{0.5, 0.2, 0.4}, attempts: 4, noisy: true},
+		"no time to spare":    {lost: []float64{0.5}, attempts: 1, noisy: true},
+		"time for one repeat": {spare: 1, lost: []float64{0.5}, attempts: 2, noisy: true},
+		"quick":               {quick: true, spare: time.Hour, lost: []float64{0.5}, attempts: 1, noisy: true},
+		"quick and nothing":   {quick: true, lost: []float64{0}, change: func(r *Reading) { r.N = 0 }, attempts: 4},
+		"lost is not noise": {spare: time.Hour, lost: []float64{0.5}, change: func(r *Reading) { r.Lost = 1 },
+			attempts: 1, noisy: true},
+		"nothing, without time": {lost: []float64{0}, change: func(r *Reading) { r.N = 0 }, attempts: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &harness{o: options{quick: c.quick, retries: 3}}
+			taken := 0
+			turn, err := h.quietTurn(w, &c.spare, func(pace) (Reading, error) {
+				r := pp(1000, 1)
+				r.HostLostFraction = c.lost[min(taken, len(c.lost)-1)]
+				if c.change != nil {
+					c.change(&r)
+				}
+				taken++
+				return r, nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, c.attempts, taken)
+			require.Equal(t, c.attempts, turn.Attempts)
+			require.Equal(t, c.noisy, turn.Noisy)
+			require.InDelta(t, slices.Min(c.lost), turn.Reading.HostLostFraction, 0, "the quietest is kept")
+		})
+	}
+}
+
+// What one entrant did stays with its own rows.
+func TestOutcomePutsTheTwoSidesTogether(t *testing.T) {
+	w := pingPong("tcp", 1)
+	turns := func(p50 ...float64) []Turn {
+		var out []Turn
+		for i, v := range p50 {
+			out = append(out, Turn{Reading: pp(v, 1), Attempts: i + 1, Noisy: i == 1})
+		}
+		return out
+	}
+	records := map[Entrant]*Record{
+		{"a", w}: {Turns: turns(1000, 2000)},
+		{"b", w}: {Turns: turns(3000, 8000)},
+		{"c", w}: {Turns: turns(3000), Failed: "fell over"},
+		{"d", w}: {NotRun: "no such thing"},
+		{"e", w}: {Turns: turns(3000, 4000), Faults: []string{"1 of 9 messages lost"}},
+	}
+	row := func(ours, peer string) Row { return Row{Workload: w, Ours: ours, Peer: peer, Metric: medianLatency} }
+	judged := func(r Row) Result { return judge(r, outcomeOf(r, records), false) }
+
+	good := judged(row("a", "b"))
+	require.Equal(t, Measured, good.Status)
+	require.InDelta(t, 3.5, *good.Ratio, 1e-12)
+	require.Equal(t, []int{1, 2}, []int{good.Rounds[0].Attempts, good.Rounds[1].Attempts})
+	require.True(t, good.Rounds[1].Noisy)
+	require.False(t, good.Rounds[0].Noisy)
+
+	failed := judged(row("a", "c"))
+	require.Equal(t, Failed, failed.Status)
+	require.Equal(t, "fell over", failed.Reason)
+	require.Len(t, failed.Rounds, 1, "the rounds both took part in")
+	require.Equal(t, Failed, judged(row("c", "a")).Status)
+	require.Equal(t, NotRun, judged(row("a", "d")).Status)
+	require.Equal(t, NotRun, judged(row("d", "a")).Status)
+	require.Equal(t, "e: 1 of 9 messages lost", judged(row("a", "e")).Reason)
+	require.Equal(t, "e: 1 of 9 messages lost", judged(row("e", "a")).Reason)
+
+	limited := row("a", Limit)
+	limited.Bound = 2000
+	require.InDelta(t, 1.5, *judged(limited).Ratio, 1e-12)
+}
+
+// The ratio of a difference: how many times it fits into what is allowed.
+func TestJudgeADifference(t *testing.T) {
+	row := Row{Workload: layer(1), Ours: "ours", Peer: "bare", Metric: perCompletion, Goal: 1}
+	for _, c := range []struct {
+		ours, bare, ratio float64
+		met               bool
+	}{{13, 3, 2, true}, {23, 3, 1, true}, {43, 3, 0.5, false}, {3, 3, mostTimesBetter, true}, {2, 3, mostTimesBetter, true}} {
+		r := judge(row, outcome([2]Reading{pp(c.ours, 1), pp(c.bare, 1)}), false)
+		require.InDelta(t, c.ratio, *r.Ratio, 1e-9)
+		require.Equal(t, c.met, *r.Met)
+		require.InDelta(t, 20, r.Allowed, 0)
+		require.Empty(t, r.malformed())
+	}
+}
+
+func TestMemoryPerIdleConnection(t *testing.T) {
+	w := activeBeside(1000, 0)
+	few, many := pp(1000, 1), pp(1000, 1)
+	few.Idle, few.RSSBeforeIdle, few.RSSWithIdle = 1000, 10<<20, 10<<20+4096_000
+	many.Idle, many.RSSBeforeIdle, many.RSSWithIdle = 1000, 20<<20, 20<<20+8192_000
+	many.SlabBeforeIdle, many.SlabWithIdle = 1<<30, 1<<30+7000_000
+	require.Empty(t, few.faults(w))
+	r := judge(Row{Workload: w, Ours: "a", Peer: "b", Metric: memory}, outcome([2]Reading{few, many}), false)
+	require.InDelta(t, 2, *r.Ratio, 1e-12)
+	require.InDelta(t, 4096, r.Ours.Value, 1e-9)
+	require.InDelta(t, 8192, r.Peer.MemoryPerIdle, 1e-9)
+	require.InDelta(t, 7000, r.Peer.SlabPerIdle, 1e-9)
+	require.Equal(t, 1000, r.Peer.Idle)
+	require.Empty(t, r.malformed())
+
+	few.RSSWithIdle = few.RSSBeforeIdle - 4096 // the heap shrank meanwhile
+	r = judge(Row{Workload: w, Ours: "a", Peer: "b", Metric: memory}, outcome([2]Reading{few, many}), false)
+	require.InDelta(t, 1, r.Ours.Value, 0)
+	require.Empty(t, r.malformed())
+
+	many.Idle = 999
+	require.Contains(t, many.faults(w)[0], "999 idle connections instead of 1000")
 }

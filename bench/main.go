@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -57,7 +58,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		"servers that stand on our side, separated by commas: names from the table, or 'exec:PROGRAM ARGS'")
 	f.Float64Var(&o.seconds, "seconds", 0, "measured seconds per server and round (default: the workload's own)")
 	f.IntVar(&o.rounds, "rounds", 0, "rounds per row (default: the workload's own)")
-	f.IntVar(&o.retries, "retries", 3, "how often a round that lost more than 5 % of its time to the host is repeated")
+	f.IntVar(&o.retries, "retries", 3,
+		"how often a turn that lost more than 5 % of its time to the host is repeated, while there is time to spare")
 	f.IntVar(&o.procs, "gomaxprocs", 1, "GOMAXPROCS of every server written in Go")
 	f.IntVar(&o.serverCPU, "server-cpu", -1, "CPU of the servers (default: the first allowed one)")
 	f.IntVar(&o.clientCPU, "client-cpu", -1, "CPU of the client (default: the second allowed one)")
@@ -153,17 +155,19 @@ func runBench(ctx context.Context, o options, rows []Row, stdout io.Writer) (*Re
 	report := &Report{Settings: h.settings(), Rows: []Result{}}
 	report.Settings.print(stdout)
 	cases := groupRows(rows)
-	fmt.Fprintf(stdout, "%d rows from %d measurements, about %s\n\n", len(rows), len(cases), h.estimate(cases))
+	length := h.estimate(cases)
+	fmt.Fprintf(stdout, "%d rows from %d measurements, about %s, and %s more when the host is not quiet\n\n", len(rows),
+		len(cases), length, (length / sparePart).Round(time.Second))
 	for _, c := range cases {
 		if ctx.Err() != nil {
 			break
 		}
-		outcome := h.measure(ctx, c)
+		records := h.measure(ctx, c)
 		if ctx.Err() != nil { // its processes were interrupted too; that is not their failure
 			break
 		}
 		for _, row := range c.Rows {
-			result := judge(row, outcome, o.quick)
+			result := judge(row, outcomeOf(row, records), o.quick)
 			result.print(stdout)
 			report.Rows = append(report.Rows, result)
 		}

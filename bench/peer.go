@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
+	"time"
 )
 
 // peerFlags is the command line that every server understands.
@@ -15,6 +18,9 @@ type peerFlags struct {
 	proto string // tcp or udp
 	role  string // echo or count
 	addr  string
+
+	deadline time.Duration // 0: none
+	profile  string        // file for a CPU profile; "": none
 }
 
 // peerCommands are the servers inside this binary: bench peer NAME -proto … -role …. Each runs until SIGTERM, having
@@ -23,6 +29,9 @@ var peerCommands = map[string]func(args []string, out, errs io.Writer) error{
 	"ours": ourPeer,
 	"net":  netPeer,
 	"gnet": gnetPeer,
+
+	"layer": layerLoop, // serve nobody: they time their own loop
+	"bare":  bareLoop,
 }
 
 // errUsage marks a wrong command line of a peer, which the flag package has already explained.
@@ -51,15 +60,16 @@ func peerMain(args []string, out, errs io.Writer) int {
 }
 
 // parsePeerFlags parses the flags common to the servers; more registers those that only one of them has.
-func parsePeerFlags(name string, args []string, errs io.Writer, more func(*flag.FlagSet)) (peerFlags, error) {
+func parsePeerFlags(name string, args []string, errs io.Writer, more func(*flag.FlagSet, *peerFlags)) (peerFlags, error) {
 	var p peerFlags
 	f := flag.NewFlagSet("bench peer "+name, flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.StringVar(&p.proto, "proto", "tcp", "tcp or udp")
 	f.StringVar(&p.role, "role", "echo", "echo: return every message; count: count them and answer queries")
 	f.StringVar(&p.addr, "addr", "127.0.0.1:0", "address to serve on; port 0 lets the kernel choose")
+	f.StringVar(&p.profile, "cpuprofile", "", "write a CPU profile of the whole life of the server to this file")
 	if more != nil {
-		more(f)
+		more(f, &p)
 	}
 	if err := f.Parse(args); err != nil {
 		return p, errUsage
@@ -71,6 +81,32 @@ func parsePeerFlags(name string, args []string, errs io.Writer, more func(*flag.
 		return p, fmt.Errorf("-proto %q: want tcp or udp", p.proto)
 	case p.role != "echo" && p.role != "count":
 		return p, fmt.Errorf("-role %q: want echo or count", p.role)
+	case p.deadline < 0:
+		return p, fmt.Errorf("-deadline %s: want 0 or more", p.deadline)
+	case p.deadline > 0 && (p.proto != "tcp" || p.role != "echo"):
+		return p, fmt.Errorf("-deadline %s: only with -proto tcp -role echo", p.deadline)
 	}
 	return p, nil
+}
+
+// deadlineOption registers -deadline, for the servers that can.
+func deadlineOption(f *flag.FlagSet, p *peerFlags) {
+	f.DurationVar(&p.deadline, "deadline", 0, "a read deadline on every TCP connection, moved with every message; 0: none")
+}
+
+// profiled serves, under the profiler when that was asked for.
+func (p *peerFlags) profiled(serve func() error) error {
+	if p.profile == "" {
+		return serve()
+	}
+	out, err := os.Create(p.profile)
+	if err != nil {
+		return fmt.Errorf("-cpuprofile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return errors.Join(fmt.Errorf("-cpuprofile %s: %w", p.profile, err), out.Close())
+	}
+	err = serve()
+	pprof.StopCPUProfile()
+	return errors.Join(err, out.Close())
 }

@@ -20,8 +20,10 @@ func gnetPeer(args []string, out, errs io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	return gnet.Run(&gnetServer{ctx: ctx, out: out, flags: flags}, flags.proto+"://"+flags.addr,
-		gnet.WithNumEventLoop(1), gnet.WithLogger(gnetLog{errs}))
+	return flags.profiled(func() error {
+		return gnet.Run(&gnetServer{ctx: ctx, out: out, flags: flags}, flags.proto+"://"+flags.addr,
+			gnet.WithNumEventLoop(1), gnet.WithLogger(gnetLog{errs}))
+	})
 }
 
 // gnetLog lets only errors through, to standard error: gnet's own logger writes its greeting to standard output, where

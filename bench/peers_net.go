@@ -9,21 +9,24 @@ import (
 	"net/netip"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // netPeer serves with Go's net package, written the way everybody writes it: a goroutine per TCP connection that
 // reads and writes, one goroutine with ReadFromUDPAddrPort and WriteToUDPAddrPort for UDP.
 func netPeer(args []string, out, errs io.Writer) error {
-	flags, err := parsePeerFlags("net", args, errs, nil)
+	flags, err := parsePeerFlags("net", args, errs, deadlineOption)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if flags.proto == "udp" {
-		return netUDP(ctx, flags, out)
-	}
-	return netTCP(ctx, flags, out)
+	return flags.profiled(func() error {
+		if flags.proto == "udp" {
+			return netUDP(ctx, flags, out)
+		}
+		return netTCP(ctx, flags, out)
+	})
 }
 
 func netTCP(ctx context.Context, flags peerFlags, out io.Writer) error {
@@ -33,7 +36,7 @@ func netTCP(ctx context.Context, flags peerFlags, out io.Writer) error {
 	}
 	context.AfterFunc(ctx, func() { _ = l.Close() })
 	fmt.Fprintf(out, "ready %d\n", l.Addr().(*net.TCPAddr).Port)
-	serve := netEcho
+	serve := func(c net.Conn) { netEcho(c, flags.deadline) }
 	if flags.role == "count" {
 		serve = netCount
 	}
@@ -53,9 +56,12 @@ func netTCP(ctx context.Context, flags peerFlags, out io.Writer) error {
 }
 
 // netEcho returns whatever arrives until the client goes; how it goes does not matter to the server.
-func netEcho(c net.Conn) {
+func netEcho(c net.Conn, deadline time.Duration) {
 	buf := make([]byte, 4096)
 	for {
+		if deadline > 0 && c.SetReadDeadline(time.Now().Add(deadline)) != nil {
+			return
+		}
 		n, err := c.Read(buf)
 		if err != nil {
 			return

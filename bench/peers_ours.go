@@ -2,26 +2,31 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/netip"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // ourPeer serves with this library: one reactor with a handler, as a user would write it.
 func ourPeer(args []string, out, errs io.Writer) error {
 	var ring, rest string
-	var smallest bool
-	flags, err := parsePeerFlags("ours", args, errs, func(f *flag.FlagSet) {
+	var smallest, bulk bool
+	flags, err := parsePeerFlags("ours", args, errs, func(f *flag.FlagSet, p *peerFlags) {
+		deadlineOption(f, p)
 		f.StringVar(&ring, "ring", "auto", "kind of ring: auto, uring or epoll")
 		f.StringVar(&rest, "rest", "spin", "spin, adaptive or wait")
 		f.BoolVar(&smallest, "small", true, "UDP: receive into 2 KiB buffers, enough for the benchmark's messages")
+		f.BoolVar(&bulk, "bulk", true, "TCP with -role count: receive into 64 KiB buffers, as large as those of the peers")
 	})
 	if err != nil {
 		return err
@@ -55,30 +60,39 @@ func ourPeer(args []string, out, errs io.Writer) error {
 		}
 		s, err = owner.OpenUDP(local, opt...)
 	} else {
-		s, err = owner.ListenTCP(local, xtreme.NoDelay(true))
+		opt := []xtreme.Option{xtreme.NoDelay(true)}
+		if bulk && flags.role == "count" {
+			opt = append(opt, xtreme.LargeStream())
+		}
+		s, err = owner.ListenTCP(local, opt...)
 	}
 	if err != nil {
 		return err
 	}
-	var h reactor.Handler = ourEcho{}
+	var h reactor.Handler = ourEcho{flags.deadline}
 	if flags.role == "count" {
 		h = &ourCount{conns: map[*xtreme.Socket]*countedConn{}}
 	}
-	loop, err := reactor.New(owner, h, reactor.Config{Rest: policy, Settings: &settings})
+	loop, err := reactor.New(owner, h, reactor.Config{Rest: policy})
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	fmt.Fprintf(out, "ready %d\n", s.LocalAddr().Port())
-	return loop.Run(ctx)
+	return flags.profiled(func() error { return loop.Run(ctx) })
 }
 
 // ourEcho returns every message. The client has one request outstanding per connection, so that a send is never short; if one is
 // all the same, the connection ends and the client reports it.
-type ourEcho struct{}
+type ourEcho struct {
+	deadline time.Duration // for the next message of a connection; 0: none
+}
 
-func (ourEcho) Handle(_ *reactor.Loop, c *xtreme.Completion) {
+func (h ourEcho) Handle(l *reactor.Loop, c *xtreme.Completion) {
+	if h.deadline > 0 {
+		h.expect(l, c)
+	}
 	if c.Events.Has(xtreme.Packet) {
 		var err error
 		if c.Socket.Kind() == xtreme.Datagram {
@@ -92,6 +106,18 @@ func (ourEcho) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 	}
 	if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
 		_ = c.Socket.Close() // refused after Abort
+	}
+}
+
+// expect moves the deadline of a connection that said something, and ends one that did not in time.
+func (h ourEcho) expect(l *reactor.Loop, c *xtreme.Completion) {
+	switch {
+	case errors.Is(c.Err, ring.ErrDeadline):
+		_ = c.Socket.Abort() // refused when it was closed meanwhile
+	case c.Events.Any(xtreme.Packet | xtreme.NewConnection):
+		if c.Socket.SetReadDeadline(l.Now().Add(h.deadline)) != nil {
+			_ = c.Socket.Abort() // the client reports it
+		}
 	}
 }
 

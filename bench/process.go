@@ -41,7 +41,7 @@ func startServer(s Server, argv []string, cpu, procs int) (*serverProcess, error
 	p.cmd.Stderr = p.stderr
 	p.cmd.Env = os.Environ()
 	if s.Go {
-		p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS="+strconv.Itoa(procs))
+		p.cmd.Env = goEnvironment(procs)
 	}
 	// A spinning server must not outlive a harness that was killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -121,22 +121,33 @@ func (p *serverProcess) memory() (now, peak uint64, err error) {
 	return now, peak, nil
 }
 
-// runClient runs the client to its end and returns its last line.
-func runClient(ctx context.Context, argv []string, cpu int, limit time.Duration) ([]byte, error) {
+// runProgram runs a program to its end and returns its last line and what it used.
+func runProgram(ctx context.Context, name string, argv, env []string, cpu int, limit time.Duration) (
+	line []byte, used *syscall.Rusage, err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var out bytes.Buffer
 	errs := &tail{}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = &out, errs
+	cmd.Stdout, cmd.Stderr, cmd.Env = &out, errs, env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := startOn(cmd, cpu); err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := cmd.Wait(); err != nil {
-		return nil, fmt.Errorf("client: %w%s", err, errs)
+		return nil, nil, fmt.Errorf("%s: %w%s", name, err, errs)
 	}
-	return bytes.TrimSpace(out.Bytes()), nil
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: this system does not tell what it used", name)
+	}
+	return bytes.TrimSpace(out.Bytes()), usage, nil
+}
+
+// goEnvironment is the environment of a program written in Go.
+func goEnvironment(procs int) []string {
+	return append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs))
 }
 
 // startOn starts the command bound to one CPU. The binding is set on the thread that forks, because a child inherits

@@ -43,6 +43,14 @@ type Reading struct {
 	ServerCPUSeconds float64 `json:"server_cpu_seconds"` // user and system, all threads, of the span
 	ClientCPUSeconds float64 `json:"client_cpu_seconds"`
 
+	// With idle connections beside the active ones: how many, and the server's resident size and the kernel's slabs (of all
+	// processes) before they were opened and after.
+	Idle           int    `json:"idle"`
+	RSSBeforeIdle  uint64 `json:"rss_before_idle"`
+	RSSWithIdle    uint64 `json:"rss_with_idle"`
+	SlabBeforeIdle uint64 `json:"slab_before_idle"`
+	SlabWithIdle   uint64 `json:"slab_with_idle"`
+
 	RSSBytes     uint64 `json:"-"` // of the server, after the client has gone
 	PeakRSSBytes uint64 `json:"-"` // at its highest, all connections open
 }
@@ -64,6 +72,21 @@ func (r Reading) disturbed() float64 {
 		return 0
 	}
 	return max(r.HostLostFraction, r.ForeignFraction)
+}
+
+// perIdle is what one idle connection added to a size that was before and then with; never less than one byte, so that it can be
+// divided by.
+func (r Reading) perIdle(before, with uint64) float64 {
+	return max((float64(with)-float64(before))/float64(max(r.Idle, 1)), 1)
+}
+
+// better says that r is worth more than another attempt: it measured something, or was disturbed less.
+func (r Reading) better(other Reading, w Workload) bool {
+	blank, otherBlank := len(r.empty(w)) > 0, len(other.empty(w)) > 0
+	if blank != otherBlank {
+		return otherBlank
+	}
+	return r.disturbed() < other.disturbed()
 }
 
 // faults lists what is wrong with a reading: messages that did not come back as they should, and numbers that cannot be.
@@ -102,7 +125,11 @@ func (r Reading) empty(w Workload) []string {
 	if !usable(r.Seconds) || r.N == 0 {
 		add("nothing was measured: n %d in %g s", r.N, r.Seconds)
 	}
-	if w.Mode == PingPong || w.Mode == Gap {
+	if r.Idle != w.Beside || (w.Beside > 0 && (r.RSSBeforeIdle == 0 || r.RSSWithIdle == 0)) {
+		add("memory: %d idle connections instead of %d, %d bytes before and %d with them", r.Idle, w.Beside,
+			r.RSSBeforeIdle, r.RSSWithIdle)
+	}
+	if w.Mode == PingPong || w.Mode == Gap || w.Mode == Loop {
 		order := []float64{r.P10, r.P25, r.P50, r.P75, r.P90, r.P99, r.P999, r.Max}
 		for i, v := range order {
 			if !usable(v) || (i > 0 && v < order[i-1]) {
@@ -111,7 +138,7 @@ func (r Reading) empty(w Workload) []string {
 			}
 		}
 	}
-	if w.Mode == PingPong || w.Mode == OneWay {
+	if w.Mode == PingPong || w.Mode == OneWay || w.Mode == Loop {
 		if r.Windows == 0 || !usable(r.MedianWindowRate) || r.BestWindowRate < r.MedianWindowRate {
 			add("rates: %d windows, median %g, best %g", r.Windows, r.MedianWindowRate, r.BestWindowRate)
 		}

@@ -89,7 +89,7 @@ func (s Settings) print(w io.Writer) {
 
 func (r Result) print(w io.Writer) {
 	if r.Ratio == nil {
-		fmt.Fprintf(w, "%-46s %s: %s\n", r.Name, r.Status, r.Reason)
+		fmt.Fprintf(w, "%-75s %s: %s\n", r.Name, r.Status, r.Reason)
 		return
 	}
 	goal := "      -"
@@ -107,7 +107,7 @@ func (r Result) print(w io.Writer) {
 			noisy++
 		}
 	}
-	fmt.Fprintf(w, "%-46s %12s beside %12s  ratio %7.3f [%.2f %.2f %.2f %.2f] goal %s  %s", r.Name,
+	fmt.Fprintf(w, "%-75s %12s beside %12s  ratio %7.3f [%.2f %.2f %.2f %.2f] goal %s  %s", r.Name,
 		quantity(r.Ours.Value, r.Unit), quantity(r.Peer.Value, r.Unit), *r.Ratio, r.Spread.Min, r.Spread.Q1, r.Spread.Q3,
 		r.Spread.Max, goal, verdict)
 	if r.Reason != "" {
@@ -115,6 +115,9 @@ func (r Result) print(w io.Writer) {
 	}
 	if noisy > 0 || repeated > 0 {
 		fmt.Fprintf(w, " (%d of %d rounds noisy, %d repeats)", noisy, len(r.Rounds), repeated)
+	}
+	if r.Allowed > 0 {
+		fmt.Fprintf(w, " (%.1f ns more, %g allowed)", r.Ours.Value-r.Peer.Value, r.Allowed)
 	}
 	if lost := r.Ours.Lost + r.Peer.Lost; lost > 0 && r.Status != Failed {
 		fmt.Fprintf(w, " (dropped of a flood: %.1f %% and %.1f %%)", share(r.Ours.Lost, r.Ours.Sent),
@@ -133,6 +136,10 @@ func quantity(v float64, unit string) string {
 			return fmt.Sprintf("%.2f us", v/1e3)
 		}
 		return fmt.Sprintf("%.2f ms", v/1e6)
+	case unit == perCompletion.Unit:
+		return fmt.Sprintf("%.1f ns", v)
+	case unit == memory.Unit:
+		return fmt.Sprintf("%.0f B", v)
 	case unit == idleCPU.Unit:
 		return fmt.Sprintf("%.3f %%", v*100)
 	case v >= 1e6:

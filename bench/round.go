@@ -12,21 +12,74 @@ import (
 // mostHostLost is the part of a round that the host may take away before the round is repeated.
 const mostHostLost = 0.05
 
-// Round is one turn of each server. Peer is empty when the row is judged against a limit.
-type Round struct {
-	Ours, Peer Reading
-	Attempts   int
-	Noisy      bool // still above mostHostLost after the last attempt; the quietest attempt was kept
+// sparePart is how much of a case's own time may go into repeated turns: on a host that is never quiet a run ends all the same, with
+// rounds marked noisy.
+const sparePart = 4
+
+// Turn is what one entrant did in one round.
+type Turn struct {
+	Reading  Reading
+	Attempts int
+	Noisy    bool // still above mostHostLost after the last attempt; the quietest attempt was kept
 }
 
-func (r Round) hostLost() float64 { return max(r.Ours.disturbed(), r.Peer.disturbed()) }
-
-// Outcome is all that is known about a case after measuring it: its rounds, or the reason why there are none.
-type Outcome struct {
-	Rounds []Round
-	NotRun string   // a server or tool that this machine or build does not have
+// Record is all that is known about an entrant after a case: its turns, one per round, and what ended them early.
+type Record struct {
+	Turns  []Turn
+	NotRun string   // this machine or build does not have it, or it cannot serve the workload
 	Failed string   // something went wrong
 	Faults []string // messages lost, duplicated …; numbers that cannot be
+}
+
+func (r *Record) over() bool { return r.NotRun != "" || r.Failed != "" }
+
+// Round is the turns that one row compares. Peer is empty when the row is judged against a limit.
+type Round struct{ Ours, Peer Turn }
+
+func (r Round) attempts() int { return max(r.Ours.Attempts, r.Peer.Attempts) }
+func (r Round) noisy() bool   { return r.Ours.Noisy || r.Peer.Noisy }
+
+// hostLost is of the side that lost more.
+func (r Round) hostLost() float64 {
+	return max(r.Ours.Reading.disturbed(), r.Peer.Reading.disturbed())
+}
+
+// Outcome is what a row is judged by: its rounds, or the reason why there are none.
+type Outcome struct {
+	Rounds []Round
+	NotRun string
+	Failed string
+	Faults []string
+}
+
+// outcomeOf puts the records of a row's two sides together.
+func outcomeOf(row Row, records map[Entrant]*Record) Outcome {
+	ours := records[row.ours()]
+	out := Outcome{NotRun: ours.NotRun, Failed: ours.Failed, Faults: ours.named(row.Ours)}
+	peer := &Record{Turns: make([]Turn, len(ours.Turns))}
+	if row.Peer != Limit {
+		peer = records[row.peer()]
+		out.Faults = append(out.Faults, peer.named(row.peerName())...)
+	}
+	if out.NotRun == "" {
+		out.NotRun = peer.NotRun
+	}
+	if out.Failed == "" {
+		out.Failed = peer.Failed
+	}
+	for i := range min(len(ours.Turns), len(peer.Turns)) {
+		out.Rounds = append(out.Rounds, Round{ours.Turns[i], peer.Turns[i]})
+	}
+	return out
+}
+
+// named are the faults with the name of who made them.
+func (r *Record) named(name string) []string {
+	var out []string
+	for _, f := range r.Faults {
+		out = append(out, name+": "+f)
+	}
+	return out
 }
 
 // harness owns the compiled programs and the CPUs of a run.
@@ -106,116 +159,106 @@ func (h *harness) pace(w Workload) (p pace, rounds int) {
 	return p, rounds
 }
 
-// estimate is the time the cases need when no round is repeated.
+// estimate is the time the cases need when no turn is repeated.
 func (h *harness) estimate(cases []Case) time.Duration {
 	const startAndStop = 0.1
 	var seconds float64
 	for _, c := range cases {
-		p, rounds := h.pace(c.Workload)
-		turns := 2.0
-		if c.Peer == Limit {
-			turns = 1
+		for _, e := range c.Entrants {
+			p, rounds := h.pace(e.Workload)
+			turn := p.seconds + startAndStop
+			if e.Workload.Mode != Loop {
+				// Opening a connection includes one exchange on it, some 80 µs in all; idle ones have another at the end.
+				turn += p.warmup + 80e-6*float64(e.Workload.Conns) + 100e-6*float64(e.Workload.Beside)
+			}
+			if e.Workload.Beside > 0 || e.Workload.Mode == Idle {
+				turn += 2 * p.settle
+			}
+			seconds += float64(rounds) * turn
 		}
-		// Opening a connection includes one exchange on it, some 80 µs in all.
-		seconds += float64(rounds) * turns * (p.seconds + p.warmup + startAndStop + 80e-6*float64(c.Workload.Conns))
 	}
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second)
 }
 
-// measure runs all rounds of a case. It stops at the first error: a server that failed once is not compared.
-func (h *harness) measure(ctx context.Context, c Case) Outcome {
-	var out Outcome
-	ours, err := findServer(c.Ours)
-	var peer Server
-	if err == nil && c.Peer != Limit {
-		peer, err = findServer(c.Peer)
+// measure lets the entrants of a case take turns. One that failed is left out of the rounds that follow: the others do not need it.
+func (h *harness) measure(ctx context.Context, c Case) map[Entrant]*Record {
+	records := map[Entrant]*Record{}
+	servers := map[Entrant]Server{}
+	rounds, spare := 0, h.estimate([]Case{c})/sparePart
+	for _, e := range c.Entrants {
+		r := &Record{}
+		records[e] = r
+		s, err := findServer(e.Server)
+		if err == nil {
+			err = s.check(e.Workload)
+		}
+		if err != nil {
+			r.NotRun = err.Error()
+			continue
+		}
+		servers[e] = s
+		_, n := h.pace(e.Workload)
+		rounds = max(rounds, n)
 	}
-	if err == nil {
-		err = ours.check(c.Workload)
-	}
-	if err == nil && c.Peer != Limit {
-		err = peer.check(c.Workload)
-	}
-	if err != nil {
-		out.NotRun = err.Error()
-		return out
-	}
-	_, rounds := h.pace(c.Workload)
 	for range rounds {
-		round, err := h.quietRound(ctx, c, ours, peer)
-		switch {
-		case errors.Is(err, errRefused):
-			out.NotRun = err.Error()
-			return out
-		case err != nil:
-			out.Failed = err.Error()
-			return out
-		}
-		out.Rounds = append(out.Rounds, round)
-		for _, f := range round.Ours.faults(c.Workload) {
-			out.Faults = append(out.Faults, c.Ours+": "+f)
-		}
-		if c.Peer != Limit {
-			for _, f := range round.Peer.faults(c.Workload) {
-				out.Faults = append(out.Faults, c.Peer+": "+f)
+		for _, e := range c.Entrants {
+			r := records[e]
+			if r.over() || ctx.Err() != nil {
+				continue
+			}
+			turn, err := h.quietTurn(e.Workload, &spare, func(p pace) (Reading, error) {
+				return h.turn(ctx, servers[e], e.Workload, p)
+			})
+			switch {
+			case errors.Is(err, errRefused):
+				r.NotRun = err.Error()
+			case err != nil:
+				r.Failed = err.Error()
+			default:
+				r.Turns = append(r.Turns, turn)
+				r.Faults = append(r.Faults, turn.Reading.faults(e.Workload)...)
 			}
 		}
 	}
-	return out
+	return records
 }
 
-// quietRound repeats a round in which the host took too much time, a bounded number of times, and keeps the quietest.
-// A quick run repeats only a round that measured nothing at all, and gives it twice the time. A round in which messages
-// were lost or duplicated is never repeated: that is not noise.
-func (h *harness) quietRound(ctx context.Context, c Case, ours, peer Server) (Round, error) {
-	p, _ := h.pace(c.Workload)
-	var best Round
+// quietTurn repeats a turn in which the host took too much time, a bounded number of times and while there is time to spare,
+// and keeps the quietest. A quick run repeats only a turn that measured nothing at all, and gives it twice the time. A turn in which
+// messages were lost or duplicated is never repeated: that is not noise.
+func (h *harness) quietTurn(w Workload, spare *time.Duration, take func(pace) (Reading, error)) (Turn, error) {
+	p, _ := h.pace(w)
+	var best Turn
 	for attempt := 1; ; attempt++ {
-		r, err := h.round(ctx, c, ours, peer, p)
-		if err != nil {
-			return r, err
+		from := time.Now()
+		r, err := take(p)
+		if attempt > 1 {
+			*spare -= time.Since(from)
 		}
-		if attempt == 1 || r.broken(c) || r.better(best, c) {
-			best = r
+		if err != nil {
+			return best, err
+		}
+		if attempt == 1 || len(r.broken(w)) > 0 || r.better(best.Reading, w) {
+			best.Reading = r
 		}
 		best.Attempts = attempt
-		best.Noisy = best.hostLost() > mostHostLost
-		again := best.empty(c) || (best.Noisy && !h.o.quick)
-		if best.broken(c) || !again || attempt > h.o.retries {
+		best.Noisy = best.Reading.disturbed() > mostHostLost
+		blank := len(best.Reading.empty(w)) > 0
+		noise := best.Noisy && !h.o.quick && *spare > 0
+		if len(best.Reading.broken(w)) > 0 || !blank && !noise || attempt > h.o.retries {
 			return best, nil
 		}
-		if best.empty(c) {
+		if blank {
 			p.seconds *= 2
 		}
 	}
 }
 
-func (h *harness) round(ctx context.Context, c Case, ours, peer Server, p pace) (r Round, err error) {
-	if r.Ours, err = h.turn(ctx, ours, c.Workload, p); err != nil || c.Peer == Limit {
-		return r, err
-	}
-	r.Peer, err = h.turn(ctx, peer, c.Workload, p)
-	return r, err
-}
-
-// better says that r is worth more than another attempt: it measured something, or was disturbed less.
-func (r Round) better(other Round, c Case) bool {
-	if r.empty(c) != other.empty(c) {
-		return other.empty(c)
-	}
-	return r.hostLost() < other.hostLost()
-}
-
-func (r Round) broken(c Case) bool {
-	return len(r.Ours.broken(c.Workload)) > 0 || (c.Peer != Limit && len(r.Peer.broken(c.Workload)) > 0)
-}
-
-func (r Round) empty(c Case) bool {
-	return len(r.Ours.empty(c.Workload)) > 0 || (c.Peer != Limit && len(r.Peer.empty(c.Workload)) > 0)
-}
-
 // turn is one server's part of a round: start it, let the client measure it, read its memory, stop it.
 func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Reading, error) {
+	if w.Mode == Loop {
+		return h.loop(ctx, s, w, p)
+	}
 	var reading Reading
 	server, err := startServer(s, s.command(h.programs, w), h.serverCPU, h.o.procs)
 	if err != nil {
@@ -226,8 +269,8 @@ func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Readi
 	if h.serverCPU >= 0 {
 		argv = append(argv, "-server-cpu", strconv.Itoa(h.serverCPU))
 	}
-	limit := time.Duration((p.seconds+p.warmup+p.settle)*float64(time.Second)) + 45*time.Second
-	line, err := runClient(ctx, argv, h.clientCPU, limit)
+	limit := time.Duration((p.seconds+p.warmup+2*p.settle)*float64(time.Second)) + 45*time.Second
+	line, _, err := runProgram(ctx, "client", argv, os.Environ(), h.clientCPU, limit)
 	if err != nil {
 		// The server's own words are often the reason; its failure to stop is part of the same trouble.
 		return reading, fmt.Errorf("%s, %s: %w", s.Name, w.Name, errors.Join(err, server.stop()))
@@ -238,5 +281,22 @@ func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Readi
 	if err := errors.Join(err, server.stop()); err != nil {
 		return reading, fmt.Errorf("%s, %s: %w", s.Name, w.Name, err)
 	}
+	return reading, nil
+}
+
+// loop is the turn of a program that measures itself, on the servers' CPU.
+func (h *harness) loop(ctx context.Context, s Server, w Workload, p pace) (Reading, error) {
+	argv := append(s.command(h.programs, w), "-seconds", strconv.FormatFloat(p.seconds, 'f', 3, 64))
+	limit := time.Duration(p.seconds*float64(time.Second)) + 30*time.Second
+	line, usage, err := runProgram(ctx, s.Name, argv, goEnvironment(h.o.procs), h.serverCPU, limit)
+	if err != nil {
+		return Reading{}, fmt.Errorf("%s: %w", w.Name, err)
+	}
+	reading, err := parseReading(line)
+	if err != nil {
+		return reading, fmt.Errorf("%s, %s: %w", s.Name, w.Name, err)
+	}
+	reading.PeakRSSBytes = uint64(usage.Maxrss) << 10
+	reading.RSSBytes = reading.PeakRSSBytes
 	return reading, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,7 +13,10 @@ import (
 type Metric struct {
 	Name, Unit   string
 	HigherBetter bool
-	Of           func(Reading) float64
+	// Allowed is how much more than the peer ours may have, where that is the question: the ratio is then Allowed divided by the
+	// difference. 0: the ratio is that of the values.
+	Allowed float64
+	Of      func(Reading) float64
 }
 
 var (
@@ -27,6 +31,10 @@ var (
 	idleCPU = Metric{Name: "cpu", Unit: "CPU fraction", Of: func(r Reading) float64 {
 		return max(r.ServerCPUSeconds/r.Seconds, leastCPUFraction)
 	}}
+	memory = Metric{Name: "memory", Unit: "bytes/idle connection",
+		Of: func(r Reading) float64 { return r.perIdle(r.RSSBeforeIdle, r.RSSWithIdle) }}
+	// perCompletion may be 20 ns above the bare loop's.
+	perCompletion = Metric{Name: "ns", Unit: "ns/completion", Allowed: 20, Of: func(r Reading) float64 { return r.P50 }}
 )
 
 // leastCPUFraction stands for "no CPU time at all", which would make a ratio infinite: 10 µs in a second.
@@ -39,21 +47,87 @@ const Limit = "limit"
 type Row struct {
 	Workload   Workload
 	Ours, Peer string // names of servers; Peer may be Limit
-	Bound      float64
-	Metric     Metric
-	Goal       float64 // times better; 0: reported without a goal
+	// PeerWorkload is the peer's when it is not Workload: the row then compares a server with itself, and PeerLabel says how the
+	// peer differs.
+	PeerWorkload *Workload
+	PeerLabel    string
+	Bound        float64 // of Limit
+	Metric       Metric
+	Goal         float64 // times better; 0: reported without a goal
 }
 
 // Name identifies the row, for -run and in the result.
 func (r Row) Name() string {
-	return strings.Join([]string{r.Workload.Name, r.Metric.Name, r.Ours, r.Peer}, "/")
+	return strings.Join([]string{r.Workload.Name, r.Metric.Name, r.Ours, r.peerName()}, "/")
+}
+
+func (r Row) peerName() string {
+	if r.PeerLabel != "" {
+		return r.PeerLabel
+	}
+	return r.Peer
+}
+
+// ours and peer are the two entrants; a row against Limit has no peer.
+func (r Row) ours() Entrant { return Entrant{r.Ours, r.Workload} }
+
+func (r Row) peer() Entrant {
+	if r.PeerWorkload != nil {
+		return Entrant{r.Peer, *r.PeerWorkload}
+	}
+	return Entrant{r.Peer, r.Workload}
 }
 
 // table lists all rows, for each server that stands on our side.
 func table(ours []string) []Row {
 	var rows []Row
+	if slices.ContainsFunc(ours, func(our string) bool { return strings.HasPrefix(our, "ours-") }) {
+		rows = layerRows()
+	}
 	for _, our := range ours {
 		rows = append(rows, tableFor(our)...)
+		rows = append(rows, idleRows(our)...)
+	}
+	return rows
+}
+
+// layerRows measure the part of this library that is the same on every kind of ring.
+func layerRows() []Row {
+	var rows []Row
+	for _, batch := range []int{1, 16, 64} {
+		goal := 1.0
+		if batch == 64 {
+			goal = 0
+		}
+		rows = append(rows, Row{Workload: layer(batch), Ours: "ours", Peer: "bare", Metric: perCompletion, Goal: goal})
+	}
+	return rows
+}
+
+// idleRows compare a server with many idle connections to the same server with few, and what a connection costs.
+func idleRows(our string) []Row {
+	const few, some, many, deadline = 10, 1000, 10000, time.Minute
+	var rows []Row
+	against := func(w, peer Workload, label string, m Metric, goal float64) {
+		rows = append(rows, Row{Workload: w, Ours: our, Peer: our, PeerWorkload: &peer, PeerLabel: label, Metric: m, Goal: goal})
+	}
+	for _, c := range []struct {
+		idle     int
+		deadline time.Duration
+	}{{some, 0}, {many, 0}, {many, deadline}} {
+		w, peer := activeBeside(c.idle, c.deadline), activeBeside(few, c.deadline)
+		label := idleName(few, c.deadline)
+		against(w, peer, label, transactions, 0.95)
+		against(w, peer, label, medianLatency, 0)
+		against(w, peer, label, serverCPU, 0)
+	}
+	for _, m := range []Metric{transactions, memory} {
+		against(activeBeside(many, deadline), activeBeside(many, 0), idleName(many, 0), m, 0)
+	}
+	for _, peer := range []string{"gnet", "net"} {
+		for _, m := range []Metric{transactions, memory} {
+			rows = append(rows, Row{Workload: activeBeside(many, 0), Ours: our, Peer: peer, Metric: m})
+		}
 	}
 	return rows
 }
@@ -107,34 +181,54 @@ func selectRows(rows []Row, run *regexp.Regexp) []Row {
 	return chosen
 }
 
-// Case is one measurement and the rows read from it: one workload, two servers taking turns.
-type Case struct {
-	Workload   Workload
-	Ours, Peer string
-	Rows       []Row
+// Entrant is one server under one workload: what takes a turn in each round.
+type Entrant struct {
+	Server   string
+	Workload Workload
 }
 
-// groupRows puts the rows that differ only in what they read from the measurement into one case, in table order.
+// Case is one measurement and the rows read from it: entrants that take turns.
+type Case struct {
+	Group    string
+	Entrants []Entrant
+	Rows     []Row
+}
+
+// groupRows puts the rows of one group of workloads into one case: a server that stands in several rows is measured once, in the
+// same rounds as all it is compared with. Cases, entrants and rows keep the order of the table.
 func groupRows(rows []Row) []Case {
 	var cases []Case
 	for _, r := range rows {
-		if n := len(cases); n > 0 {
-			if c := &cases[n-1]; c.Workload.Name == r.Workload.Name && c.Ours == r.Ours && c.Peer == r.Peer {
-				c.Rows = append(c.Rows, r)
-				continue
-			}
+		i := slices.IndexFunc(cases, func(c Case) bool { return c.Group == r.Workload.group() })
+		if i < 0 {
+			i = len(cases)
+			cases = append(cases, Case{Group: r.Workload.group()})
 		}
-		cases = append(cases, Case{Workload: r.Workload, Ours: r.Ours, Peer: r.Peer, Rows: []Row{r}})
+		c := &cases[i]
+		c.Rows = append(c.Rows, r)
+		c.enter(r.ours())
+		if r.Peer != Limit {
+			c.enter(r.peer())
+		}
 	}
 	return cases
+}
+
+func (c *Case) enter(e Entrant) {
+	if !slices.Contains(c.Entrants, e) {
+		c.Entrants = append(c.Entrants, e)
+	}
 }
 
 func listRows(w io.Writer, rows []Row) {
 	for _, r := range rows {
 		goal := "no goal"
-		if r.Goal > 0 {
+		switch {
+		case r.Goal > 0 && r.Metric.Allowed > 0:
+			goal = fmt.Sprintf("at most %g more", r.Metric.Allowed/r.Goal)
+		case r.Goal > 0:
 			goal = fmt.Sprintf("goal %.3g times better", r.Goal)
 		}
-		fmt.Fprintf(w, "%-52s %-20s %s\n", r.Name(), r.Metric.Unit, goal)
+		fmt.Fprintf(w, "%-76s %-22s %s\n", r.Name(), r.Metric.Unit, goal)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +15,8 @@ type Server struct {
 	About  string   // for the header of the result
 	Go     bool     // GOMAXPROCS is set for it
 	Protos []string // what it can serve
+
+	Deadlines bool // it can set a read deadline on every connection
 
 	// command is the command line that serves w.
 	command func(p programs, w Workload) []string
@@ -28,12 +31,14 @@ type programs struct {
 
 // servers is the table; defaultOurs names those that stand on our side.
 var servers = []Server{
-	goServer("ours-uring", "SocketXtreme, one reactor, io_uring", restFlag, "ours", "-ring", "uring"),
-	goServer("ours-epoll", "SocketXtreme, one reactor, epoll", restFlag, "ours", "-ring", "epoll"),
-	goServer("net", "Go net, one goroutine per connection", noRest, "net"),
+	withDeadlines(goServer("ours-uring", "SocketXtreme, one reactor, io_uring", restFlag, "ours", "-ring", "uring")),
+	withDeadlines(goServer("ours-epoll", "SocketXtreme, one reactor, epoll", restFlag, "ours", "-ring", "epoll")),
+	withDeadlines(goServer("net", "Go net, one goroutine per connection", noRest, "net")),
 	goServer("gnet", "gnet v2.10.0, one event loop", noRest, "gnet"),
 	cServer("c-recv", "C, recvmsg and sendmsg on one socket", []string{"udp"}, "-loop", "recv"),
 	cServer("c-epoll", "C, epoll_wait over all sockets", []string{"tcp", "udp"}, "-loop", "epoll"),
+	loopProgram("ours", "SocketXtreme, one ring over a driver without a kernel", "layer"),
+	loopProgram("bare", "Go, the loop of \"ours\" without a ring", "bare"),
 }
 
 // findServer looks a name up in the table; "exec:PROGRAM ARGS" stands for any program that follows the protocol.
@@ -57,6 +62,9 @@ func findServer(name string) (Server, error) {
 func (s Server) check(w Workload) error {
 	if !slices.Contains(s.Protos, w.Proto) {
 		return fmt.Errorf("%s serves only %s", s.Name, strings.Join(s.Protos, " and "))
+	}
+	if w.Deadline > 0 && !s.Deadlines {
+		return fmt.Errorf("%s has no read deadlines", s.Name)
 	}
 	return nil
 }
@@ -84,7 +92,29 @@ func goServer(name, about string, rest restPolicy, subcommand ...string) Server 
 		command: func(p programs, w Workload) []string {
 			argv := append([]string{p.self, "peer"}, subcommand...)
 			argv = append(argv, "-proto", w.Proto, "-role", w.Role())
-			return append(argv, rest(w.Rest)...)
+			return append(append(argv, rest(w.Rest)...), deadlineFlag(w)...)
+		},
+	}
+}
+
+func withDeadlines(s Server) Server {
+	s.Deadlines = true
+	return s
+}
+
+func deadlineFlag(w Workload) []string {
+	if w.Deadline == 0 {
+		return nil
+	}
+	return []string{"-deadline", w.Deadline.String()}
+}
+
+// loopProgram is a program that serves nobody and times its own loop.
+func loopProgram(name, about, subcommand string) Server {
+	return Server{
+		Name: name, About: about, Go: true, Protos: []string{"memory"},
+		command: func(p programs, w Workload) []string {
+			return []string{p.self, "peer", subcommand, "-batch", strconv.Itoa(w.Batch)}
 		},
 	}
 }
@@ -106,9 +136,10 @@ func execServer(name, command string) (Server, error) {
 	}
 	return Server{
 		Name: name, About: filepath.Base(words[0]) + ", started as given", Go: true, Protos: []string{"tcp", "udp"},
+		Deadlines: true,
 		command: func(_ programs, w Workload) []string {
 			argv := append(slices.Clone(words), "-proto", w.Proto, "-role", w.Role())
-			return append(argv, restFlag(w.Rest)...)
+			return append(append(argv, restFlag(w.Rest)...), deadlineFlag(w)...)
 		},
 	}, nil
 }

@@ -36,11 +36,17 @@ func spreadOf(values []float64) Spread {
 
 // timesBetter is the ratio of a row: above 1 when ours is better, whichever direction better is.
 func timesBetter(m Metric, ours, peer float64) float64 {
+	if m.Allowed > 0 {
+		return m.Allowed / max(ours-peer, m.Allowed/mostTimesBetter)
+	}
 	if m.HigherBetter {
 		return ours / peer
 	}
 	return peer / ours
 }
+
+// mostTimesBetter bounds the ratio of a difference, which may be nothing or, by luck, less.
+const mostTimesBetter = 1000
 
 // usable says that a number can be divided by and printed.
 func usable(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }

@@ -13,6 +13,7 @@ const (
 	OneWay   Mode = "oneway"   // a flood; the server counts
 	Gap      Mode = "gap"      // one request every Workload.Gap, to a server that has gone to sleep
 	Idle     Mode = "idle"     // connections that are left alone
+	Loop     Mode = "loop"     // no server and no client: one program that times its own loop
 )
 
 // Rest is what a server does when there is nothing to do.
@@ -27,11 +28,16 @@ const (
 // Workload is one way of loading a server. It is the same for both servers of a row.
 type Workload struct {
 	Name  string
-	Proto string // tcp or udp
+	Group string // workloads of one group are measured in the same rounds; "" is a group of its own
+	Proto string // tcp or udp; memory with Loop
 	Mode  Mode
 	Conns int
 	Gap   time.Duration // Gap only
 	Rest  Rest          // asked of servers that have a choice
+
+	Beside   int           // PingPong: idle connections beside the Conns active ones
+	Deadline time.Duration // asked of the server: a read deadline on every connection, moved with every message; 0: none
+	Batch    int           // Loop: completions a turn
 
 	Seconds float64 // measured per server and round in a full run
 	Rounds  int     // in a full run
@@ -51,6 +57,14 @@ func (w Workload) Lossy() bool { return w.Mode == OneWay && w.Proto == "udp" }
 // pace is the length of one measurement.
 type pace struct{ seconds, warmup, settle float64 }
 
+// group is the name of w's group.
+func (w Workload) group() string {
+	if w.Group != "" {
+		return w.Group
+	}
+	return w.Name
+}
+
 // clientArgs is the client's command line but for the server's port and process id.
 func (w Workload) clientArgs(p pace) []string {
 	args := []string{
@@ -58,6 +72,9 @@ func (w Workload) clientArgs(p pace) []string {
 		"-seconds", strconv.FormatFloat(p.seconds, 'f', 3, 64),
 		"-warmup", strconv.FormatFloat(p.warmup, 'f', 3, 64),
 		"-settle", strconv.FormatFloat(p.settle, 'f', 3, 64),
+	}
+	if w.Beside > 0 {
+		args = append(args, "-idle", strconv.Itoa(w.Beside))
 	}
 	if w.Mode == Gap {
 		args = append(args, "-gap-ms", strconv.FormatFloat(float64(w.Gap)/float64(time.Millisecond), 'f', 3, 64))
@@ -91,5 +108,31 @@ func idle(proto string, conns int) Workload {
 	return Workload{
 		Name: proto + "-idle-" + strconv.Itoa(conns), Proto: proto, Mode: Idle, Conns: conns, Rest: Adaptive,
 		Seconds: 3, Rounds: 5,
+	}
+}
+
+// activeBeside is 100 connections that work among n that do not. All of them share their rounds: what is compared is the same server
+// with more or fewer idle connections.
+func activeBeside(n int, deadline time.Duration) Workload {
+	w := pingPong("tcp", 100)
+	w.Group, w.Beside, w.Deadline = "tcp-active-100", n, deadline
+	w.Name = w.Group + "-" + idleName(n, deadline)
+	w.Seconds, w.Rounds = 2, 5
+	return w
+}
+
+// idleName tells the workloads of activeBeside apart.
+func idleName(n int, deadline time.Duration) string {
+	name := "idle-" + strconv.Itoa(n)
+	if deadline > 0 {
+		name += "-deadlines"
+	}
+	return name
+}
+
+// layer is the completion layer without a kernel under it, batch completions a turn.
+func layer(batch int) Workload {
+	return Workload{
+		Name: "layer-" + strconv.Itoa(batch), Proto: "memory", Mode: Loop, Batch: batch, Seconds: 0.5, Rounds: 9,
 	}
 }

@@ -1,10 +1,12 @@
 // The load generator of the benchmark: one process, one thread, spinning. It prints one line of JSON and ends by itself.
 //
-//   client -proto udp|tcp -port P [-addr A] [-mode pingpong|oneway|gap|idle] [-conns N] [-seconds S] [-warmup S]
-//          [-gap-ms G] [-settle S] [-cpu C] [-server-pid PID] [-server-cpu C]
+//   client -proto udp|tcp -port P [-addr A] [-mode pingpong|oneway|gap|idle] [-conns N] [-idle M] [-seconds S]
+//          [-warmup S] [-gap-ms G] [-settle S] [-cpu C] [-server-pid PID] [-server-cpu C]
 //
 //   pingpong  closed loop: every flow has one 64-byte request outstanding. One flow: send and recv in a plain spin;
-//             more: an epoll_wait(0) spin.
+//             more: an epoll_wait(0) spin. With -idle, M more connections are opened, exchange one message each and are
+//             then left alone until the end, where each must still answer; what they cost the server and the kernel in
+//             memory is read from /proc before and after they are opened.
 //   gap       one flow, one request every G milliseconds, the client spinning in between: what is measured is how
 //             quickly a server that went to sleep wakes up.
 //   oneway    64-byte messages as fast as they can be sent; the server counts and is asked for its count.
@@ -32,7 +34,7 @@ struct flow {
 };
 
 static struct options {
-	int tcp, conns, cpu, server_pid, server_cpu;
+	int tcp, conns, idle, cpu, server_pid, server_cpu;
 	struct sockaddr_in addr;
 	const char *mode;
 	double seconds, warmup, settle, gap_ms;
@@ -40,7 +42,9 @@ static struct options {
 	.gap_ms = 30};
 
 static struct meter meter;
-static struct flow *flows;
+static struct flow *flows; // conns of them, then the idle ones
+
+static int all_flows(void) { return opt.conns + opt.idle; }
 
 // --- One flow ---------------------------------------------------------------------------------------------------------
 
@@ -147,6 +151,25 @@ static void flow_exchange(struct flow *f) {
 			die(0, "flow %u: no answer within %d s", f->id, SILENCE_SECONDS);
 		cpu_pause();
 	}
+}
+
+static void sleep_seconds(double seconds) {
+	struct timespec length = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	nanosleep(&length, NULL);
+}
+
+// open_idle opens the idle connections and notes what they cost. The server is left alone before each look, so that what it
+// does late is in it.
+static void open_idle(void) {
+	sleep_seconds(opt.settle);
+	meter_memory(&meter.before, opt.server_pid);
+	for (int i = opt.conns; i < all_flows(); i++) {
+		flow_open(&flows[i], (uint32_t)i);
+		flow_exchange(&flows[i]);
+	}
+	sleep_seconds(opt.settle);
+	meter_memory(&meter.with, opt.server_pid);
+	meter.idle = opt.idle;
 }
 
 // --- Modes ------------------------------------------------------------------------------------------------------------
@@ -343,12 +366,10 @@ static void run_oneway(void) {
 
 // run_idle sleeps beside connections that have gone quiet, and proves afterwards that they still work.
 static void run_idle(void) {
-	struct timespec length = {(time_t)opt.seconds, (long)((opt.seconds - (double)(time_t)opt.seconds) * 1e9)};
-	struct timespec settle = {(time_t)opt.settle, (long)((opt.settle - (double)(time_t)opt.settle) * 1e9)};
 	meter.counts_itself = 1;
-	nanosleep(&settle, NULL);
+	sleep_seconds(opt.settle);
 	meter_turn(&meter, now_ns());
-	nanosleep(&length, NULL);
+	sleep_seconds(opt.seconds);
 	meter.last = now_ns(); // asleep, not lost
 	meter_turn(&meter, meter.last);
 	for (int i = 0; i < opt.conns; i++)
@@ -360,8 +381,8 @@ static void run_idle(void) {
 
 static void parse(int argc, char **argv) {
 	static const struct option known[] = {{"proto", 1, 0, 'p'}, {"addr", 1, 0, 'a'}, {"port", 1, 0, 'P'},
-		{"mode", 1, 0, 'm'}, {"oneway", 0, 0, 'o'}, {"conns", 1, 0, 'n'}, {"seconds", 1, 0, 's'}, {"warmup", 1, 0, 'w'},
-		{"gap-ms", 1, 0, 'g'}, {"settle", 1, 0, 'e'}, {"cpu", 1, 0, 'c'}, {"server-pid", 1, 0, 'i'},
+		{"mode", 1, 0, 'm'}, {"oneway", 0, 0, 'o'}, {"conns", 1, 0, 'n'}, {"idle", 1, 0, 'q'}, {"seconds", 1, 0, 's'},
+		{"warmup", 1, 0, 'w'}, {"gap-ms", 1, 0, 'g'}, {"settle", 1, 0, 'e'}, {"cpu", 1, 0, 'c'}, {"server-pid", 1, 0, 'i'},
 		{"server-cpu", 1, 0, 'u'}, {0}};
 	const char *addr = "127.0.0.1", *proto = "";
 	int port = 0, c;
@@ -373,6 +394,7 @@ static void parse(int argc, char **argv) {
 		case 'm': opt.mode = optarg; break;
 		case 'o': opt.mode = "oneway"; break;
 		case 'n': opt.conns = (int)number("conns", optarg, 1, 60000); break;
+		case 'q': opt.idle = (int)number("idle", optarg, 0, 60000); break;
 		case 's': opt.seconds = number("seconds", optarg, 0.01, 3600); break;
 		case 'w': opt.warmup = number("warmup", optarg, 0, 60); break;
 		case 'g': opt.gap_ms = number("gap-ms", optarg, 0.001, 10000); opt.mode = "gap"; break;
@@ -399,6 +421,8 @@ static void parse(int argc, char **argv) {
 		die(0, "-mode %s: want pingpong, oneway, gap or idle", opt.mode);
 	if (single && opt.conns != 1)
 		die(0, "-conns %d: mode %s has one flow", opt.conns, opt.mode);
+	if (opt.idle > 0 && (!opt.tcp || opt.conns < 2 || strcmp(opt.mode, "pingpong") != 0 || opt.server_pid == 0))
+		die(0, "-idle %d: wants -proto tcp, -mode pingpong, -conns 2 or more and -server-pid", opt.idle);
 }
 
 int main(int argc, char **argv) {
@@ -406,8 +430,8 @@ int main(int argc, char **argv) {
 	pin(opt.cpu);
 	raise_descriptors();
 	// Whatever goes wrong, the process does not outlive its run by more than a minute.
-	alarm((unsigned)(opt.seconds + opt.warmup + opt.settle) + 60);
-	flows = calloc((size_t)opt.conns, sizeof *flows);
+	alarm((unsigned)(opt.seconds + opt.warmup + 2 * opt.settle) + 60);
+	flows = calloc((size_t)all_flows(), sizeof *flows);
 	if (!flows)
 		die(ENOMEM, "flows");
 	int oneway = strcmp(opt.mode, "oneway") == 0;
@@ -417,6 +441,8 @@ int main(int argc, char **argv) {
 		if (!oneway)
 			flow_exchange(&flows[i]);
 	}
+	if (opt.idle > 0)
+		open_idle();
 	meter_start(&meter, opt.warmup, opt.seconds, opt.server_pid, opt.server_cpu);
 	if (oneway)
 		run_oneway();
@@ -428,16 +454,18 @@ int main(int argc, char **argv) {
 		run_single(0);
 	else
 		run_many();
+	for (int i = opt.conns; i < all_flows(); i++) // the idle ones are not forgotten
+		flow_exchange(&flows[i]);
 	// What is still in the sockets now was answered twice.
 	if (!oneway) {
 		struct timespec moment = {0, 2000000};
 		nanosleep(&moment, NULL);
-		for (int i = 0; i < opt.conns; i++)
+		for (int i = 0; i < all_flows(); i++)
 			flow_answered(&flows[i]);
 	}
 	// A reset instead of a FIN leaves no TIME_WAIT behind, which thousands of connections per round would pile up.
 	struct linger reset = {.l_onoff = 1, .l_linger = 0};
-	for (int i = 0; i < opt.conns && opt.tcp; i++)
+	for (int i = 0; i < all_flows() && opt.tcp; i++)
 		setsockopt(flows[i].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 	meter_print(&meter, opt.mode);
 	return 0;

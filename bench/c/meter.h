@@ -13,6 +13,12 @@
 enum { GAP_NS = 100000 };
 enum { WINDOWS_MAX = 4096 };
 
+// memory is what a server's process and the whole kernel hold, in bytes.
+struct memory {
+	uint64_t resident; // of the server, counted exactly
+	uint64_t slab;     // of the kernel: sockets, files, ring and epoll entries of everybody
+};
+
 struct meter {
 	// The span: warm-up until begin, then measured until end. next is the moment the phase changes.
 	uint64_t next, begin, end, warmup, length;
@@ -34,6 +40,9 @@ struct meter {
 	int have_server, server_on; // server_on: its CPU, -1 when it is not bound to one
 	clockid_t server_clock;
 	double foreign, busy_begin; // seconds the server's CPU worked for others
+	int idle; // idle connections, opened between before and with
+	struct memory before, with;
+
 	double server_cpu, server_cpu_begin, client_cpu, client_cpu_begin;
 };
 
@@ -62,6 +71,30 @@ static double busy_seconds(int cpu) {
 		return (double)(v[0] + v[1] + v[2] + v[5] + v[6] + v[7]) / (double)sysconf(_SC_CLK_TCK);
 	}
 	die(0, "-server-cpu %d: not in /proc/stat", cpu);
+}
+
+// proc_bytes reads one "Name:   123 kB" line of a file in /proc.
+static uint64_t proc_bytes(const char *path, const char *name) {
+	FILE *f = fopen(path, "r");
+	if (!f)
+		die(errno, "%s", path);
+	char line[256];
+	unsigned long long kib;
+	while (fgets(line, sizeof line, f)) {
+		if (strncmp(line, name, strlen(name)) != 0 || sscanf(line + strlen(name), ": %llu kB", &kib) != 1)
+			continue;
+		fclose(f);
+		return (uint64_t)kib << 10;
+	}
+	die(0, "%s has no line %s", path, name);
+}
+
+// meter_memory looks at the memory. VmRSS in /proc/PID/status is an estimate on kernels since 6.2; smaps_rollup counts.
+static void meter_memory(struct memory *m, int server_pid) {
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/smaps_rollup", server_pid);
+	m->resident = proc_bytes(path, "Rss");
+	m->slab = proc_bytes("/proc/meminfo", "Slab");
 }
 
 // meter_start begins the warm-up. Windows are one second long, or 100 ms when the span is shorter than one second.
@@ -177,6 +210,10 @@ static void meter_print(struct meter *m, const char *mode) {
 	// Counted in steps of 10 ms, so a little less than nothing is possible.
 	if (m->have_server && m->server_on >= 0)
 		printf(",\"foreign_fraction\":%.6f", seconds > 0 && m->foreign > 0 ? m->foreign / seconds : 0);
+	if (m->idle)
+		printf(",\"idle\":%d,\"rss_before_idle\":%llu,\"rss_with_idle\":%llu,\"slab_before_idle\":%llu,\"slab_with_idle\":%llu",
+			m->idle, (unsigned long long)m->before.resident, (unsigned long long)m->with.resident,
+			(unsigned long long)m->before.slab, (unsigned long long)m->with.slab);
 	printf(",\"client_cpu_seconds\":%.9f}\n", m->client_cpu);
 }
 
