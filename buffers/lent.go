@@ -185,6 +185,11 @@ func (p *Pool) Reclaim() int {
 	if p.top.Load() == 0 {
 		return 0
 	}
+	return p.reclaim()
+}
+
+// reclaim is apart so that the usual answer is inlined.
+func (p *Pool) reclaim() int {
 	n := 0
 	for t := p.top.Swap(0); t != 0; {
 		head := t - 1

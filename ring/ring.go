@@ -119,7 +119,9 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 	if r.timers.Len() > 0 && r.turn&timerMask == 0 {
 		r.expire()
 	}
-	r.stats.ReturnedFromLending += uint64(r.pool.Reclaim())
+	if n := r.pool.Reclaim(); n > 0 {
+		r.stats.ReturnedFromLending += uint64(n)
+	}
 	if len(r.stopped) > 0 {
 		r.restart()
 	}
