@@ -1,0 +1,91 @@
+package ring
+
+import (
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// withheld is a connection nobody was told of yet.
+type withheld struct {
+	fd   int
+	peer netip.AddrPort
+}
+
+// AcceptFailures is how often this listener could not accept for want of descriptors or memory.
+func (s *Socket) AcceptFailures() uint64 { return s.acceptErrs }
+
+// accepted makes the child of a listener and publishes it: it is bound to the ring before its NEW_CONNECTION is raised.
+func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
+	if l.state != stateListening {
+		_ = unix.Close(fd) // the listener was closed in this turn: the peer sees a reset, as of a closed port
+		return
+	}
+	l.backoff = 0
+	if l.stops&stopUser != 0 {
+		// Accepted while Suspend was on its way to the kernel: it waits for Resume.
+		l.withheld = append(l.withheld, withheld{fd, peer})
+		return
+	}
+	if !peer.IsValid() {
+		if peer = sys.PeerName(fd); !peer.IsValid() {
+			_ = unix.Close(fd) // reset before it was accepted: there never was a connection to speak of
+			return
+		}
+	}
+	s := &Socket{set: l.set, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
+		state: stateOpen, config: l.config}
+	s.handle = Handle{FD: fd, Kind: Stream, Class: l.config.streamClass()}
+	s.local = l.local
+	if s.local.Addr().IsUnspecified() {
+		s.local = sys.SockName(fd)
+	}
+	s.userData = uint64(fd)
+	if err := r.adopt(s); err != nil {
+		r.stats.AcceptFailures++
+		r.fail(&OpError{Op: "accept", Addr: peer, Err: err})
+		sys.Reset(fd)
+		return
+	}
+	s.judge()
+	r.stats.Accepted++
+	s.raise(EventNewConnection, nil)
+	if err := r.drv.Receive(s, true); err != nil {
+		s.failed(asErrno(err))
+	}
+}
+
+// backoffFirst and backoffMost bound how long a listener waits after the descriptor limit was hit.
+const (
+	backoffFirst = 5 * time.Millisecond
+	backoffMost  = 500 * time.Millisecond
+)
+
+func (r *Ring) acceptFailed(l *Socket, e syscall.Errno) {
+	if l.state != stateListening {
+		return
+	}
+	r.stats.AcceptFailures++
+	l.acceptErrs++
+	l.stop(stopBackoff)
+	l.backoff = min(max(2*l.backoff, backoffFirst), backoffMost)
+	l.setTimer(timerAccept, r.clock().Add(l.backoff))
+}
+
+// wakeListeners lets listeners that ran out of descriptors try again now that one was closed.
+func (r *Ring) wakeListeners() {
+	if r.stats.AcceptFailures == 0 {
+		return
+	}
+	for _, l := range r.listeners {
+		if l.stops&stopBackoff != 0 {
+			l.setTimer(timerAccept, clock.Never)
+			l.start(stopBackoff)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package ring
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Close ends the socket in good order: what was handed to Send and SendPacket before still goes out, then FIN. Packets that
+// were not delivered yet are released; those the application holds stay valid. EventSent of sends under way and at last
+// EventClosed follow; then the Socket is spent. A peer that takes nothing is given up after Config.CloseTimeout. With linger 0
+// it is Abort. Owner only.
+func (s *Socket) Close() error {
+	if s.state >= stateClosing {
+		return &OpError{Op: "close", Err: ErrClosed}
+	}
+	if s.ring == nil {
+		s.state = stateGone
+		return closeFD(s.handle.FD)
+	}
+	if err := s.ring.check(); err != nil {
+		return &OpError{Op: "close", Err: err}
+	}
+	if s.linger == 0 && s.handle.Kind == Stream {
+		return s.abort()
+	}
+	dead := s.state == stateDead || s.state == stateConnecting
+	s.retire()
+	switch {
+	case dead:
+		s.dropSends()
+		s.detach()
+	case s.sending.busy():
+		s.setTimer(timerClose, s.ring.clock().Add(s.config.CloseTimeout))
+	default:
+		s.flushed()
+	}
+	return nil
+}
+
+// flushed goes on with Close once all sends are done.
+func (s *Socket) flushed() {
+	if s.handle.Kind == Stream && s.linger > 0 && !s.eof {
+		s.lingering = true
+		s.shutdownWrite()
+		s.stops = 0 // whatever had stopped it: what comes now is thrown away
+		if err := s.ring.drv.Receive(s, true); err != nil {
+			s.ring.fail(&OpError{Op: "receive", Err: err})
+		}
+		s.setTimer(timerClose, s.ring.clock().Add(s.linger))
+		return
+	}
+	s.detach()
+}
+
+// Abort ends the socket at once: what was not sent is dropped (its EventSent carries ErrClosed), a TCP peer sees a reset.
+// EventClosed follows. Owner only.
+func (s *Socket) Abort() error {
+	if s.state >= stateGone {
+		return &OpError{Op: "abort", Err: ErrClosed}
+	}
+	if s.ring == nil {
+		return s.Close()
+	}
+	if err := s.ring.check(); err != nil {
+		return &OpError{Op: "abort", Err: err}
+	}
+	return s.abort()
+}
+
+// Discard is Abort for a socket that nobody was told of yet, such as one whose set-up failed half way: no completion speaks of it.
+func (s *Socket) Discard() error {
+	s.discarded = true
+	return s.Abort()
+}
+
+func (s *Socket) abort() error {
+	if s.state < stateClosing {
+		s.retire()
+	}
+	if s.handle.Kind == Stream {
+		sys.SetReset(s.handle.FD)
+	}
+	s.dropSends()
+	s.detach()
+	return nil
+}
+
+// retire is what every way of closing begins with: from here on nothing but SENT and CLOSED is delivered.
+func (s *Socket) retire() {
+	s.state = stateClosing
+	s.stopTimers()
+	s.flags, s.cause, s.late = 0, nil, nil
+	s.dropReceived()
+	for _, c := range s.withheld {
+		sys.Reset(c.fd)
+	}
+	s.withheld = nil
+	s.hook = nil
+	s.judge()
+}
+
+// detach makes the driver let go of the socket, once.
+func (s *Socket) detach() {
+	if s.sending.detaching {
+		return
+	}
+	s.sending.detaching = true
+	s.lingering = false
+	s.setTimer(timerClose, clock.Never)
+	if s.ring.drv.Detach(s) {
+		s.detached()
+	}
+}
+
+// detached goes on when no operation of the driver needs the descriptor any more.
+func (s *Socket) detached() {
+	if s.state != stateClosing {
+		return
+	}
+	fd := s.handle.FD
+	if s.handle.Kind == Stream && !s.eof {
+		// close(2) with unread data sends a reset, which may overtake what we sent last (RFC 1122 section 4.2.2.13); what the
+		// application did not want to read must not cost the peer what it still wanted to.
+		for range 16 {
+			if n, e := sys.Discard(fd, 1<<20); n <= 0 || e != 0 {
+				break
+			}
+		}
+	}
+	s.state = stateGone
+	if err := closeFD(fd); err != nil {
+		s.ring.fail(err)
+	}
+	s.ring.pool.CloseAccount(s.handle.Account)
+	s.ring.wakeListeners()
+	s.finish()
+}
+
+// finish raises CLOSED when the last send was given back.
+func (s *Socket) finish() {
+	if s.state != stateGone || s.sending.inflight > 0 {
+		return
+	}
+	if s.discarded {
+		s.flags = 0
+		s.forget()
+	} else {
+		s.raise(EventClosed, nil)
+	}
+}
+
+// CloseWrite sends FIN after all that was handed to Send and SendPacket; reading goes on. Owner only.
+func (s *Socket) CloseWrite() error {
+	if err := s.usable("close write"); err != nil {
+		return err
+	}
+	if s.handle.Kind != Stream || s.state == stateDead {
+		return stateError("close write", s)
+	}
+	s.shutWrite = true
+	if s.state == stateOpen && !s.sending.busy() {
+		s.shutdownWrite()
+	}
+	return nil
+}
+
+func (s *Socket) shutdownWrite() {
+	if s.writeShut {
+		return
+	}
+	s.writeShut = true
+	if err := unix.Shutdown(s.handle.FD, unix.SHUT_WR); err != nil && err != unix.ENOTCONN {
+		s.ring.fail(&OpError{Op: "shutdown", Addr: s.remote, Err: err})
+	}
+}
+
+func closeFD(fd int) error {
+	if err := unix.Close(fd); err != nil {
+		return &OpError{Op: "close", Err: fmt.Errorf("descriptor %d: %w", fd, err)}
+	}
+	return nil
+}

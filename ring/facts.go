@@ -1,0 +1,94 @@
+package ring
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// ended is the peer's FIN.
+func (s *Socket) ended() {
+	if s.eof || s.state == stateDead || s.state >= stateGone {
+		return
+	}
+	if s.broken != 0 && s.state < stateDead {
+		s.failed(s.broken)
+		return
+	}
+	s.eof = true
+	s.handle.Ended = true
+	s.stop(stopEnded)
+	if s.state == stateClosing {
+		if s.lingering {
+			s.detach()
+		}
+		return
+	}
+	s.raise(eventFin, nil)
+}
+
+// failed is an error the kernel reported for the socket.
+func (s *Socket) failed(e syscall.Errno) {
+	switch {
+	case s.state == stateClosing:
+		// The connection broke while it was being closed: there is nobody to tell and nothing left to wait for.
+		if s.sending.inflight == 0 || s.lingering {
+			s.dropSends()
+			s.detach()
+		}
+		return
+	case s.state >= stateDead:
+		return
+	case s.handle.Kind == Datagram:
+		// An ICMP error concerns one datagram that was sent; the socket lives on.
+		s.raise(EventErr, e)
+		return
+	}
+	connecting := s.state == stateConnecting
+	s.state = stateDead
+	s.stop(stopEnded)
+	s.setTimer(timerConnect, clock.Never)
+	if !connecting {
+		e = normalise(e)
+	}
+	s.fatal = e
+	s.raise(eventOfError(e, connecting), e)
+	s.judge()
+}
+
+func (s *Socket) connectTimedOut() {
+	if s.state == stateConnecting {
+		s.failed(unix.ETIMEDOUT)
+	}
+}
+
+// writable answers the driver's NotifyWritable: the connection is there, or the send queue has room again.
+func (s *Socket) writable() {
+	switch s.state {
+	case stateConnecting:
+		if e := sys.SocketError(s.handle.FD); e != 0 {
+			s.failed(e)
+			return
+		}
+		s.state = stateOpen
+		s.wantOut = false
+		s.setTimer(timerConnect, clock.Never)
+		s.local = sys.SockName(s.handle.FD)
+		s.raise(EventOut, nil)
+		s.start(stopEnded)
+		if s.sending.queued() {
+			s.transmit()
+		}
+		if s.shutWrite {
+			s.shutdownWrite()
+		}
+	case stateOpen:
+		if s.wantOut && !s.sending.busy() {
+			s.wantOut = false
+			s.raise(EventOut, nil)
+		}
+	}
+}
