@@ -16,6 +16,7 @@ const (
 	NumClasses = 2
 )
 
+// String is the value in words.
 func (c Class) String() string {
 	switch c {
 	case Small:

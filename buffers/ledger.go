@@ -32,6 +32,7 @@ func (l Ledger) Sum() int {
 	return l.Free + l.Filling + l.Received + l.Held + l.Lent + l.Transmitting + l.Completing
 }
 
+// String is the value in words.
 func (l Ledger) String() string {
 	return fmt.Sprintf("free %d, filling %d, received %d, held %d, lent %d, transmitting %d, completing %d, total %d",
 		l.Free, l.Filling, l.Received, l.Held, l.Lent, l.Transmitting, l.Completing, l.Total)

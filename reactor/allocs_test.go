@@ -99,8 +99,7 @@ func TestThousandsOfTimersDoNotAllocate(t *testing.T) {
 	l := turnByHand(t, conf.RingEpoll, nothing, Config{Rest: Spin, TimerBudget: 20_000})
 	const n = 10_000
 	timers := make([]Timer, n)
-	var again func(l *Loop, i uint64)
-	again = func(l *Loop, i uint64) { timers[i], _ = l.Reset(timers[i], time.Duration(i%64)*time.Millisecond) }
+	again := func(l *Loop, i uint64) { timers[i], _ = l.Reset(timers[i], time.Duration(i%64)*time.Millisecond) }
 	for i := range timers {
 		timers[i] = l.AfterData(time.Duration(i)*time.Microsecond, again, uint64(i))
 	}

@@ -33,6 +33,7 @@ type PanicError struct {
 	Stack []byte // as by debug.Stack
 }
 
+// Error is the failure in a sentence.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic in %s: %v\n%s", e.Where, e.Value, e.Stack)
 }

@@ -49,6 +49,7 @@ func ParseRest(s string) (Rest, error) {
 	return 0, fmt.Errorf("reactor: rest policy %q: want spin, adaptive or wait: %w", s, unix.EINVAL)
 }
 
+// String is the value in words.
 func (r Rest) String() string {
 	if int(r) < len(restNames) {
 		return restNames[r]

@@ -164,4 +164,5 @@ func (l *Loop) fired() {
 	l.firing = 0
 }
 
+// String is the value in words.
 func (t Timer) String() string { return fmt.Sprintf("timer %d.%d", uint32(t), uint32(t>>32)) }

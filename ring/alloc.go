@@ -33,6 +33,7 @@ func (l Logic) Validate() error {
 	return badArgument("ring allocation logic", "value", int(l))
 }
 
+// String is the value in words.
 func (l Logic) String() string {
 	switch l {
 	case PerInterface:
@@ -62,6 +63,7 @@ type Key struct {
 	reason    Reason
 }
 
+// String is the value in words.
 func (k Key) String() string {
 	return fmt.Sprintf("interface %d, %v %d %v", k.Interface, k.Logic, k.Value, k.IP)
 }
@@ -109,22 +111,49 @@ func (set *Set) ringFor(key Key) (*Ring, error) {
 			}
 		}
 	}
-	if key.Logic == PerCoreAttach {
-		if err := sys.PinThread(int(key.Value)); err != nil {
-			key.reason = Reason{Code: "ring.not_attached", Text: err.Error()}
-		}
-	}
 	switch limit := set.config.Limit; {
 	case idle != nil && idle.key.Interface == key.Interface:
-		idle.key = key
+		idle.rekey(key)
 		return idle, nil
 	case limit > 0 && same >= limit && key.Logic != PerUserID:
 		return least, nil
 	case idle != nil:
-		idle.key = key
+		idle.rekey(key)
 		return idle, nil
 	}
 	return set.newRing(key)
+}
+
+// rekey gives an idle ring its new purpose.
+func (r *Ring) rekey(key Key) {
+	r.key = key
+	if r.owner.Load() == sys.Goroutine() {
+		r.pin() // otherwise the first Poll does
+	}
+}
+
+// pin ties the owner's thread to the core the ring was allocated for, if that is its logic; what keeps it from that is in the paths
+// of the ring's sockets.
+func (r *Ring) pin() {
+	if r.key.Logic != PerCoreAttach || r.affinity != nil {
+		return
+	}
+	before := sys.AffinityMask()
+	if err := sys.PinThread(int(r.key.Value)); err != nil {
+		r.key.reason = Reason{Code: "ring.not_attached", Text: err.Error()}
+		return
+	}
+	r.affinity = before
+}
+
+// unpin gives the thread its processors back.
+func (r *Ring) unpin() {
+	if r.affinity != nil {
+		if err := sys.SetAffinity(r.affinity); err != nil {
+			r.fail(err)
+		}
+		r.affinity = nil
+	}
 }
 
 // unspecified is the wildcard address of a family.

@@ -14,7 +14,9 @@ type Config struct {
 	// LargeStream makes a TCP connection receive into large buffers, for bulk transfers.
 	LargeStream bool
 	// Budget limits the buffer memory the socket may hold, in bytes; beyond it reading stops until the application released
-	// some. 0 leaves the pool's dynamic rule alone: a socket may hold at most as much as is still free.
+	// some. 0 leaves the pool's dynamic rule alone: a socket may hold at most as much as is still free. Either is checked at each
+	// packet; what an io_uring ring's kernel had received before it heard of the stop still comes, at most the buffers offered
+	// to it (a quarter of the class, 1,024 small or 64 large ones at the most).
 	Budget int
 	// SendQueue limits the packets under way through SendPacket. 0 means 256.
 	SendQueue int

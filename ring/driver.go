@@ -68,6 +68,7 @@ const (
 	Datagram                   // UDP
 )
 
+// String is the value in words.
 func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", "UDP"}[k] }
 
 // Handle is a driver's view of a socket. Read only, but for Word.

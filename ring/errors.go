@@ -53,6 +53,7 @@ type OpError struct {
 	Err  error
 }
 
+// Error is the failure in a sentence.
 func (e *OpError) Error() string {
 	if e.Addr.IsValid() {
 		return "ring: " + e.Op + " " + e.Addr.String() + ": " + e.Err.Error()
@@ -71,6 +72,7 @@ type FeatureError struct {
 	Err     error  // what the kernel said
 }
 
+// Error is the failure in a sentence.
 func (e *FeatureError) Error() string {
 	s := e.Feature
 	if e.Since != "" {
@@ -98,6 +100,7 @@ type HookPanic struct {
 	Stack  []byte
 }
 
+// Error is the failure in a sentence.
 func (e *HookPanic) Error() string {
 	return fmt.Sprintf("ring: the hook of socket %d panicked: %v\n%s", e.Socket, e.Value, e.Stack)
 }

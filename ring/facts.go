@@ -21,6 +21,7 @@ func (s *Socket) ended() {
 	s.eof = true
 	s.handle.Ended = true
 	s.stop(stopEnded)
+	s.setTimer(timerRead, clock.Never) // it has its answer
 	if s.state == stateClosing {
 		if s.lingering {
 			s.detach()
@@ -50,7 +51,7 @@ func (s *Socket) failed(e syscall.Errno) {
 	connecting := s.state == stateConnecting
 	s.state = stateDead
 	s.stop(stopEnded)
-	s.setTimer(timerConnect, clock.Never)
+	s.stopTimers()
 	if !connecting {
 		e = normalise(e)
 	}

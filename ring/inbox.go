@@ -21,6 +21,7 @@ const (
 	inboxWork    = 1 << iota // work or a wake-up waits
 	inboxResting             // the owner sleeps or is about to: adding work must ring the bell
 	inboxRung                // the bell was rung for this rest: once is enough
+	inboxClosed              // nothing is run any more
 )
 
 // waiting tells the owner that there is something for it.
@@ -68,14 +69,14 @@ func (b *inbox) run() (n int) {
 	b.mu.Unlock()
 	defer func() {
 		// Work that panics takes nothing with it but itself: the rest comes with the next Poll, if there is one.
-		if n < len(b.running) {
+		if n < len(b.running) && !b.over() {
 			b.mu.Lock()
 			b.work = append(slices.Clone(b.running[n:]), b.work...)
 			b.mu.Unlock()
 			b.wake()
 		}
 	}()
-	for n < len(b.running) {
+	for n < len(b.running) && !b.over() {
 		f := b.running[n]
 		b.running[n] = nil
 		n++
@@ -84,7 +85,11 @@ func (b *inbox) run() (n int) {
 	return n
 }
 
+// over tells that the ring was closed, perhaps by the very work that ran last.
+func (b *inbox) over() bool { return b.flags.Load()&inboxClosed != 0 }
+
 func (b *inbox) close() {
+	b.flags.Or(inboxClosed)
 	b.mu.Lock()
 	b.closed = true
 	b.work = nil

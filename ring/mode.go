@@ -17,6 +17,7 @@ const (
 	Queue
 )
 
+// String is the value in words.
 func (m Mode) String() string {
 	if int(m) < 3 {
 		return [...]string{"completions", "callback", "queue"}[m]
@@ -51,7 +52,7 @@ func (s *Socket) SetHook(m Mode, h Hook) error {
 		return badArgument("set hook", "queue mode with a hook; want", Callback)
 	case s.state >= stateClosing:
 		return &OpError{Op: "set hook", Err: ErrClosed}
-	case s.touched && m != s.mode:
+	case (s.touched || s.listener != nil && !s.quiet()) && m != s.mode:
 		return &OpError{Op: "set hook", Err: ErrMode}
 	}
 	s.mode, s.hook = m, h

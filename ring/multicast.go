@@ -55,6 +55,9 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 
 // SetMulticastInterface chooses the interface that multicast packets leave by.
 func (s *Socket) SetMulticastInterface(iface string) error {
+	if s.state >= stateClosing {
+		return &OpError{Op: "set multicast interface", Err: ErrClosed}
+	}
 	index, err := sys.InterfaceIndex(iface)
 	if err != nil {
 		return &OpError{Op: "set multicast interface", Err: err}

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,9 +51,10 @@ func (s *Socket) SetKeepAlive(idle, interval time.Duration, count int) error {
 	return nil
 }
 
-// SetUserTimeout ends the connection with ETIMEDOUT when sent data stays unacknowledged for d (TCP_USER_TIMEOUT, RFC 5482).
+// SetUserTimeout ends the connection with ETIMEDOUT when sent data stays unacknowledged for d, in whole milliseconds
+// (TCP_USER_TIMEOUT, RFC 5482); 0 is the kernel's default.
 func (s *Socket) SetUserTimeout(d time.Duration) error {
-	if d < 0 {
+	if d != 0 && d < time.Millisecond || d > math.MaxInt32*time.Millisecond {
 		return badArgument("user timeout", "time", d)
 	}
 	return s.setInt("user timeout", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d/time.Millisecond))

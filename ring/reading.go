@@ -28,16 +28,20 @@ func (s *Socket) Resume() error {
 	if err := s.usable("resume"); err != nil {
 		return err
 	}
-	s.start(stopUser)
-	s.judge()
+	s.endSuspension()
 	for _, c := range s.withheld {
 		s.ring.accepted(s, c.fd, c.peer)
 	}
 	s.withheld = nil
+	return nil
+}
+
+func (s *Socket) endSuspension() {
+	s.start(stopUser)
+	s.judge()
 	if s.deliverable() {
 		s.makeReady()
 	}
-	return nil
 }
 
 // stop stops reading for one more reason, start takes a reason away.
@@ -56,7 +60,7 @@ func (s *Socket) stop(why stop) {
 			if len(r.stopped) == 0 {
 				// Everything freed from here on may set it going again; comparing with an older count would look once too
 				// often, comparing with a later one would miss.
-				r.freed = r.pool.Freed()
+				r.freed, r.left = r.pool.Freed(), 0
 			}
 			r.stopped = append(r.stopped, s)
 		}
@@ -73,7 +77,7 @@ func (s *Socket) start(why stop) {
 		return
 	}
 	s.stops &^= why
-	if s.stops == 0 && s.state < stateClosing {
+	if s.stops == 0 && (s.state < stateClosing || s.lingering) {
 		if err := s.ring.drv.Receive(s, true); err != nil {
 			s.ring.fail(&OpError{Op: "receive", Err: err})
 		}
@@ -83,28 +87,34 @@ func (s *Socket) start(why stop) {
 // restartLimit bounds how many stopped sockets one Poll looks at.
 const restartLimit = 64
 
-// restart lets sockets read again that had stopped for want of buffers, as far as the budgets now allow.
+// restart lets sockets read again that had stopped for want of buffers, as far as the budgets now allow. Each is looked at once
+// for what was freed since the last round.
 func (r *Ring) restart() {
-	freed := r.pool.Freed()
-	if freed == r.freed {
+	if freed := r.pool.Freed(); freed != r.freed {
+		r.freed, r.left = freed, len(r.stopped)
+	}
+	n := min(r.left, len(r.stopped), restartLimit)
+	r.left -= n
+	if n == 0 {
+		r.left = 0
 		return
 	}
-	n := len(r.stopped)
-	batch := r.waking[:copy(r.waking[:], r.stopped)]
-	r.stopped = r.stopped[:copy(r.stopped, r.stopped[len(batch):])]
+	batch := r.waking[:copy(r.waking[:n], r.stopped)]
+	r.stopped = r.stopped[:copy(r.stopped, r.stopped[n:])]
 	for i, s := range batch {
 		batch[i] = nil
-		if s.state >= stateDead {
+		switch {
+		case s.state >= stateDead && !s.lingering:
 			s.stops &^= stopBudget | stopStarved
-			continue
-		}
-		if !r.pool.Over(s.handle.Account) && r.pool.Available(s.handle.Class) > 0 {
+		case !r.pool.Over(s.handle.Account) && r.pool.Available(s.handle.Class) > 0:
 			s.start(stopBudget | stopStarved)
-		} else {
+		default:
 			r.stopped = append(r.stopped, s)
 		}
 	}
-	if n <= restartLimit {
-		r.freed = freed
-	}
+}
+
+// restartable tells whether restart has something to look at.
+func (r *Ring) restartable() bool {
+	return len(r.stopped) > 0 && (r.left > 0 || r.pool.Freed() != r.freed)
 }

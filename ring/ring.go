@@ -40,12 +40,16 @@ type Ring struct {
 	stopped   []*Socket    // waiting for buffers
 	waking    [restartLimit]*Socket
 	listeners []*Socket
-	freed     uint64 // pool.Freed when the stopped sockets were last looked at
+	freed     uint64 // pool.Freed when the last round over the stopped sockets began
+	left      int    // of the stopped ones, not yet looked at in this round
 
 	hooking  Completion  // what a hook is shown; kept here so that showing it allocates nothing
 	message  sys.Message // for vectored sends
 	address  sys.Sockaddr
 	locked   bool
+	inHook   bool
+	closing  bool
+	affinity []int // of the thread before PerCoreAttach pinned it
 	stats    Stats
 	set      *Set
 	key      Key
@@ -79,10 +83,11 @@ func (r *Ring) bind(self uintptr) error {
 		}
 		return ErrOwner
 	}
-	if r.drv.Caps().Has(CapThreadBound) {
+	if r.drv.Caps().Has(CapThreadBound) || r.key.Logic == PerCoreAttach {
 		runtime.LockOSThread()
 		r.locked = true
 	}
+	r.pin()
 	if err := r.drv.Bind(); err != nil {
 		return &OpError{Op: "bind ring to thread", Err: err}
 	}
@@ -104,14 +109,14 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 		return 0, ErrNoSlice
 	}
 	if r.sink.dst != nil {
-		return 0, &OpError{Op: "poll inside a hook", Err: unix.EDEADLK}
+		return 0, &OpError{Op: "poll inside a hook or posted work", Err: unix.EDEADLK}
 	}
 	r.turn++
 	if r.armed {
 		r.disarm()
 	}
 	if r.inbox.waiting() {
-		r.stats.Posted += uint64(r.inbox.run())
+		r.runPosted(dst)
 		if self != r.owner.Load() {
 			return 0, ErrClosed // by the work itself
 		}
@@ -151,6 +156,13 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 // timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
 // seldom; after a sleep they are looked at in any case.
 const timerMask = 15
+
+// runPosted runs posted work, which may not poll: it would run into itself. Nor may a panic of it leave that mark.
+func (r *Ring) runPosted(dst []Completion) {
+	r.sink.dst = dst
+	defer func() { r.sink.dst = nil }()
+	r.stats.Posted += uint64(r.inbox.run())
+}
 
 // Flush starts sends that wait for the next Poll. Before the first Poll it does nothing: the ring has no thread yet.
 func (r *Ring) Flush() error {
@@ -271,7 +283,7 @@ func (r *Ring) check() error {
 // adds work afterwards sees it and rings the bell.
 func (r *Ring) rest() (pending bool) {
 	r.inbox.settle()
-	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || len(r.stopped) > 0 && r.pool.Freed() != r.freed {
+	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || r.restartable() {
 		r.inbox.rise()
 		return true
 	}
@@ -321,6 +333,15 @@ func (r *Ring) Close() error {
 	if err := r.check(); err != nil {
 		return err
 	}
+	if r.inHook {
+		return &OpError{Op: "close inside a hook", Err: unix.EDEADLK}
+	}
+	if r.closing {
+		return ErrClosed // by posted work, while the ring is being closed
+	}
+	r.closing = true
+	r.sink.dst = nil // posted work may close the ring it runs on
+	r.inbox.close()
 	if r.owner.Load() == 0 {
 		if err := r.bind(sys.Goroutine()); err != nil {
 			return err
@@ -345,13 +366,13 @@ func (r *Ring) Close() error {
 		}
 	}
 	r.owner.Store(closedOwner)
-	r.inbox.close()
 	if e := r.drv.Close(); e != nil {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
 	}
 	if r.set != nil {
 		r.set.remove(r)
 	}
+	r.unpin()
 	if r.locked {
 		runtime.UnlockOSThread()
 		r.locked = false

@@ -209,11 +209,16 @@ func broken(e syscall.Errno) bool {
 }
 
 // broke notes that a send was told of the connection's end. The kernel tells each error once, so that reading will now see an end
-// of stream after the data that is still there; that end is then reported as the failure it is. A socket that is not reading
-// fails at once.
+// of stream after the data that is still there; that end is then reported as the failure it is. It ends a suspension; a socket that
+// stopped for want of buffers reads on when it has some.
 func (s *Socket) broke(e syscall.Errno) {
-	if s.broken = e; s.eof || s.stops != 0 {
-		s.failed(e)
+	s.broken = e
+	if s.eof || s.stops == stopEnded {
+		s.failed(e) // nothing is left to read
+		return
+	}
+	if s.stops&stopUser != 0 {
+		s.endSuspension()
 	}
 }
 

@@ -58,7 +58,7 @@ func NewSet(c SetConfig) (*Set, error) {
 	if c.Clock == nil {
 		c.Clock = clock.Now
 	}
-	set := &Set{config: c, kind: c.Kind, reasons: slices.Clone(c.Reasons), interfaces: map[netip.Addr]int{}}
+	set := &Set{config: c, kind: c.Kind, reasons: slices.Clone(c.Reasons), interfaces: sys.InterfaceAddrs()}
 	set.publish()
 	c.Pool.SetReturnHook(set.nudge)
 	return set, nil
@@ -173,17 +173,18 @@ func (s *Socket) join() error {
 	return r.adopt(s)
 }
 
-// localInterface is the index of the interface that has the address; 0 for wildcards, groups and addresses nobody has. What was
-// found is remembered: asking the kernel costs more than a connection.
+// localInterface is the index of the interface that has the address; 0 for wildcards, groups and addresses nobody has. The addresses
+// are read when the set is made, and once more for each one not known then.
 func (set *Set) localInterface(ip netip.Addr) int {
 	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() {
 		return 0
 	}
-	if index, ok := set.interfaces[ip]; ok {
-		return index
+	if ip = ip.WithZone("").Unmap(); ip.IsLoopback() && ip.Is4() {
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1}) // the loopback interface owns all of 127.0.0.0/8
 	}
-	index := sys.InterfaceOf(ip)
-	if index != 0 {
+	index, ok := set.interfaces[ip]
+	if !ok {
+		index = sys.InterfaceAddrs()[ip]
 		set.interfaces[ip] = index
 	}
 	return index

@@ -102,7 +102,7 @@ func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	r := k.ring
 	r.stats.Packets++
 	r.stats.Bytes += uint64(p.Len())
-	if s.state >= stateClosing {
+	if s.state >= stateDead {
 		r.stats.ClosedDrops++
 		_ = p.Release()
 		return
@@ -158,6 +158,7 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 func (k *Sink) call(s *Socket) (v Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
+			k.ring.inHook = false
 			k.ring.stats.HookPanics++
 			k.ring.fail(&HookPanic{Socket: s.handle.FD, Value: p, Stack: debug.Stack()})
 			v = Drop
@@ -166,7 +167,10 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 			}
 		}
 	}()
-	return s.hook(s, &k.ring.hooking)
+	k.ring.inHook = true
+	v = s.hook(s, &k.ring.hooking)
+	k.ring.inHook = false
+	return v
 }
 
 // Accepted is a new connection on listener l: its descriptor and peer (zero: the core asks the kernel).

@@ -139,7 +139,7 @@ func (s *Socket) Path() Path {
 	return p
 }
 
-// Account is the buffer memory the socket holds, in bytes: what is queued for it and what the application has not released.
+// Held is the buffer memory the socket holds, in bytes: what is queued for it and what the application has not released.
 func (s *Socket) Held() int {
 	if s.ring == nil {
 		return 0
@@ -148,16 +148,23 @@ func (s *Socket) Held() int {
 }
 
 // Drops is how many datagrams the kernel dropped at this socket, for want of room in its receive buffer mostly.
-func (s *Socket) Drops() (uint32, error) { return sys.Drops(s.handle.FD) }
+func (s *Socket) Drops() (uint32, error) {
+	if s.state >= stateClosing {
+		return 0, &OpError{Op: "drops", Err: ErrClosed}
+	}
+	return sys.Drops(s.handle.FD)
+}
 
 func (s *Socket) quiet() bool { return s.quietTurn == s.ring.turn }
 
-func (s *Socket) suspended() bool { return s.stops&stopUser != 0 && s.state < stateDead }
+func (s *Socket) suspended() bool {
+	return s.stops&stopUser != 0 && s.state < stateDead && s.broken == 0
+}
 
 func (s *Socket) special() bool { return s.odd || s.ready || s.quietTurn == s.ring.turn }
 
 func (s *Socket) judge() {
-	s.odd = s.hook != nil || s.mode != Completions || s.stops&stopUser != 0 || s.state >= stateClosing
+	s.odd = s.hook != nil || s.mode != Completions || s.stops&stopUser != 0 || s.state >= stateDead
 }
 
 // destination is where the datagram was sent to: as the kernel says, or the socket's own address when that is definite.

@@ -91,6 +91,9 @@ func (o *Owner) Poll(dst []Completion) (int, error) {
 	if err := o.check(); err != nil {
 		return 0, err
 	}
+	if len(rings) == 0 {
+		return 0, o.gone()
+	}
 	if len(dst) == 0 {
 		return 0, ring.ErrNoSlice
 	}
@@ -158,8 +161,17 @@ func (o *Owner) Wait(d time.Duration) error {
 	return nil
 }
 
-// watch keeps the epoll set of Wait in step with the rings, which only ever grow in number while the owner lives.
+// watch keeps the epoll set of Wait in step with the rings, whose number may change while the owner lives.
 func (o *Owner) watch(rings []*ring.Ring) error {
+	for i, r := range o.waits {
+		if i >= len(rings) || rings[i] != r { // a ring was closed by itself: begin anew
+			if err := o.wait.Close(); err != nil {
+				return fmt.Errorf("xtreme: owner %q: %w", o.name, err)
+			}
+			o.wait, o.waits = nil, nil
+			break
+		}
+	}
 	if o.wait == nil {
 		var err error
 		if o.wait, err = sys.NewPollSet(); err != nil {
@@ -209,6 +221,7 @@ func (o *Owner) Wake() {
 // stay valid; it is lost to the process.
 type HeldError struct{ Ledger buffers.Ledger }
 
+// Error is the failure in a sentence.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("xtreme: closed with packets still held: %v", e.Ledger)
 }

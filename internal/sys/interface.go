@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,21 +20,28 @@ func InterfaceIndex(name string) (int, error) {
 	return ifc.Index, nil
 }
 
-// InterfaceOf is the index of the interface that has the address; 0 when none has.
-func InterfaceOf(ip netip.Addr) int {
-	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+// InterfaceAddrs maps every local address to the index of its interface. (Package net asks by a plain netlink socket: nothing of the
+// run-time's poller is started for it.)
+func InterfaceAddrs() map[netip.Addr]int {
+	m := map[netip.Addr]int{}
+	all, err := net.Interfaces()
 	if err != nil {
-		return 0
+		return m
 	}
-	ip = ip.WithZone("").Unmap()
-	for _, a := range addrs {
-		// The loopback interface owns all of 127.0.0.0/8, whatever part of it is configured.
-		have, ok := netip.AddrFromSlice(a.IP)
-		if have = have.Unmap(); ok && (have == ip || have.IsLoopback() && ip.IsLoopback()) {
-			return a.LinkIndex
+	for _, ifc := range all {
+		addrs, err := ifc.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok {
+				if ip, ok := netip.AddrFromSlice(n.IP); ok {
+					m[ip.Unmap()] = ifc.Index
+				}
+			}
 		}
 	}
-	return 0
+	return m
 }
 
 // GroupMembership joins or leaves a multicast group, of one source only when it is valid (MCAST_JOIN_GROUP,

@@ -2,6 +2,7 @@ package sys
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +35,7 @@ func (p *PollSet) Add(fd int) error {
 func (p *PollSet) Wait(d time.Duration) error {
 	ms := -1
 	if d >= 0 {
-		ms = int((d + time.Millisecond - 1) / time.Millisecond)
+		ms = int(min(d/time.Millisecond, math.MaxInt32-1)) + 1 // rounded up: a deadline is never slept short
 	}
 	if _, err := unix.EpollWait(p.fd, p.events[:], ms); err != nil && err != unix.EINTR {
 		return fmt.Errorf("epoll_wait: %w", err)

@@ -63,3 +63,15 @@ func CPU() int {
 	}
 	return int(cpu)
 }
+
+// SetAffinity lets the calling thread run on these processors only; the error names them.
+func SetAffinity(cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("sys: set affinity to processors %v: %w", cpus, err)
+	}
+	return nil
+}

@@ -156,7 +156,7 @@ func TestResetEarlierMoves(t *testing.T) {
 
 func TestNeverNeedsNoWakeUp(t *testing.T) {
 	w := New(0, 0)
-	timer := w.Start(clock.Never, 1)
+	w.Start(clock.Never, 1)
 	_, ok := w.Next()
 	require.False(t, ok)
 	require.Equal(t, 1, w.Len())
@@ -164,7 +164,7 @@ func TestNeverNeedsNoWakeUp(t *testing.T) {
 	require.Empty(t, fired(t, w, clock.Never))
 
 	w = New(0, 0)
-	timer = w.Start(ms, 1)
+	timer := w.Start(ms, 1)
 	w.Reset(timer, clock.Never)
 	require.Empty(t, fired(t, w, hour))
 	_, ok = w.Next()

@@ -1,15 +1,16 @@
 package ringtest
 
 import (
-	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -218,8 +219,8 @@ func deadlines(t *testing.T, b Backend) {
 	w.event(s, ring.EventIn, ring.ErrDeadline)
 	w.closed(s)
 	w.ErrorIs(s.SetReadDeadline(time.Now()), ring.ErrClosed)
-	w.True(errors.Is(ring.ErrDeadline, os.ErrDeadlineExceeded))
-	w.False(errors.Is(ring.ErrDeadline, unix.ETIMEDOUT), "a deadline is not the end of the connection")
+	w.ErrorIs(ring.ErrDeadline, os.ErrDeadlineExceeded)
+	w.NotErrorIs(ring.ErrDeadline, unix.ETIMEDOUT, "a deadline is not the end of the connection")
 }
 
 func closeAll(t *testing.T, b Backend) {
@@ -250,4 +251,66 @@ func closeAll(t *testing.T, b Backend) {
 	_, err = s.Send([]byte("x"))
 	w.ErrorIs(err, ring.ErrClosed)
 	w.NoError(held.Packet.Release())
+}
+
+// The kernel tells a reset once, and it told the send: what the peer sent before is delivered all the same, then the reset.
+func stoppedReset(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	stride := w.pool.Layout().Stride(buffers.Small)
+	for name, c := range map[string]struct {
+		config  ring.Config
+		suspend bool
+	}{
+		"suspended":   {suspend: true},
+		"over budget": {config: ring.Config{Budget: stride}},
+		"reading":     {},
+	} {
+		s, peer := w.pair(c.config)
+		w.poll()
+		if c.suspend {
+			w.NoError(s.Suspend())
+		}
+		w.write(peer, make([]byte, 40000))
+		time.Sleep(time.Millisecond)
+		w.poll()
+		w.reset(peer)
+		time.Sleep(time.Millisecond)
+		_, err := s.Send([]byte("x"))
+		w.ErrorIs(err, unix.ECONNRESET, name)
+		got := 0
+		for {
+			d := w.of(s)
+			got += d.Packet.Len()
+			w.release(d)
+			if d.Events.Has(ring.EventHup) {
+				w.ErrorIs(d.Err, unix.ECONNRESET, name)
+				break
+			}
+		}
+		w.Equal(40000, got, name)
+		w.silent(2 * time.Millisecond)
+		w.closed(s)
+	}
+}
+
+func closedTouchesNothing(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	u := w.udp(loopback)
+	w.closed(u)
+	// The descriptor may be another socket's by now.
+	_, err := u.Drops()
+	for what, err := range map[string]error{
+		"drops": err, "multicast interface": u.SetMulticastInterface("lo"), "ttl": u.SetTTL(3),
+		"join": u.JoinGroup(group(5), "lo", netip.Addr{}), "leave": u.LeaveGroup(group(5), "lo", netip.Addr{}),
+		"suspend": u.Suspend(), "close write": u.CloseWrite(), "deadline": u.SetReadDeadline(time.Now()),
+		"abort": u.Abort(), "close": u.Close(), "hook": u.SetHook(ring.Queue, nil),
+	} {
+		w.ErrorIs(err, ring.ErrClosed, what)
+	}
+	for what, err := range map[string]error{"bind": u.Bind(loopback), "connect": u.Connect(loopback), "listen": u.Listen(1),
+		"device": u.BindToDevice("lo")} {
+		w.ErrorIs(err, ring.ErrState, what)
+	}
+	_, err = u.SendTo([]byte("x"), freePort(t))
+	w.ErrorIs(err, ring.ErrClosed)
 }

@@ -83,7 +83,7 @@ func budget(t *testing.T, b Backend) {
 	u := w.udp(loopback, ring.Config{LargestDatagram: 2048, Budget: 8 * stride})
 	peer := w.udpPeer(u.LocalAddr())
 	w.NoError(u.SetReceiveBuffer(1 << 20))
-	const n = 100
+	const n = 200
 	for range n {
 		w.write(peer, []byte("x"))
 	}
@@ -93,6 +93,7 @@ func budget(t *testing.T, b Backend) {
 	}
 	w.GreaterOrEqual(len(w.kept), 8)
 	w.NotZero(u.Ring().Stats().BudgetStops)
+	w.LessOrEqual(len(w.kept), 8+b.Overshoot)
 	first := len(w.kept)
 	w.silentExcept(first, 5*time.Millisecond)
 	for got := 0; got < n; got++ {
@@ -173,4 +174,34 @@ func closeWithHeld(t *testing.T, b Backend) {
 	w.ErrorIs(s.Suspend(), ring.ErrClosed)
 	_, err := s.Send([]byte("x"))
 	w.ErrorIs(err, ring.ErrClosed)
+}
+
+func manyStopped(t *testing.T, b Backend) {
+	if b.Name == "fake" {
+		t.Skip("a fake ring sleeps by the clock")
+	}
+	w := newWorld(t, b)
+	const n = 100 // more than one Poll looks at
+	stride := w.pool.Layout().Stride(buffers.Small)
+	for range n {
+		s := w.udp(loopback, ring.Config{LargestDatagram: 2048, Budget: stride})
+		w.write(w.udpPeer(s.LocalAddr()), []byte("x"))
+	}
+	for len(w.kept) < n {
+		w.poll()
+	}
+	r := w.set.Rings()[0]
+	extra, err := w.pool.Alloc(1)
+	w.NoError(err)
+	w.NoError(extra.Release()) // something was freed, but nothing of theirs
+	sleeps := 0
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); sleeps++ {
+		w.poll()
+		w.NoError(r.Wait(20 * time.Millisecond))
+	}
+	w.Less(sleeps, 1000, "the ring does not sleep")
+	for i := range w.kept {
+		w.NoError(w.kept[i].Packet.Release())
+	}
+	w.kept = nil
 }

@@ -181,6 +181,13 @@ func modesDoNotMix(t *testing.T, b Backend) {
 	w.ErrorContains(s.SetHook(ring.Mode(9), nil), "9")
 	w.NoError(s.Close())
 	w.ErrorIs(s.SetHook(ring.Queue, nil), ring.ErrClosed)
+
+	// An accepted connection's mode may be chosen in the turn that announced it, not later.
+	child, _ := w.pair()
+	w.NoError(child.SetHook(ring.Queue, nil))
+	w.NoError(child.SetHook(ring.Completions, nil))
+	w.poll()
+	w.ErrorIs(child.SetHook(ring.Queue, nil), ring.ErrMode)
 }
 
 func hookPanics(t *testing.T, b Backend) {

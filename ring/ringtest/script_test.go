@@ -15,7 +15,6 @@ import (
 type scripted struct {
 	*world
 	fake *Fake
-	next int
 }
 
 func newScript(t *testing.T) *scripted {

@@ -19,6 +19,8 @@ type Backend struct {
 	Name   string
 	Driver func(ring.DriverConfig) (ring.Driver, error)
 	Caps   ring.Caps // what it must be able to do, and nothing else
+	// Overshoot is how many packets may come after a socket's budget was spent, in the suite's pool of 512 small buffers.
+	Overshoot int
 }
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
