@@ -79,6 +79,13 @@ func (s *Socket) Listen(backlog int) error {
 	}
 	s.local = sys.SockName(s.handle.FD)
 	s.handle.Kind = Listener
+	if s.ring != nil {
+		// BindToDevice introduced it to the driver as a connection. Nothing of it is armed yet, so the driver lets go at once.
+		s.ring.drv.Detach(s)
+		if err := s.ring.drv.Attach(s); err != nil {
+			return &OpError{Op: "listen", Addr: s.local, Err: err}
+		}
+	}
 	if err := s.join(); err != nil {
 		return &OpError{Op: "listen", Addr: s.local, Err: err}
 	}

@@ -461,6 +461,15 @@ func whenRings(t *testing.T, b Backend) {
 		w.NoError(d.Connect(s.LocalAddr()))
 		w.Equal(fd, one(d))
 		w.event(d, ring.EventOut, nil)
+
+		// It may become a listener as well.
+		l := w.socket(ring.Stream, loopback)
+		w.NoError(l.BindToDevice("lo"))
+		w.NoError(l.Bind(loopback))
+		w.NoError(l.Listen(0))
+		one(l)
+		w.dial(l)
+		w.accept(l)
 	}
 	_, err = s.RingFDs(nil)
 	w.Error(err)

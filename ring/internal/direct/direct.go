@@ -22,7 +22,8 @@ const (
 	Last                   // something was delivered and most likely nothing is left
 	Empty                  // nothing was there
 	Starved                // no buffer was free; the sink was told
-	Ended                  // end of stream or an error; the sink was told
+	Ended                  // end of stream; the sink was told
+	Failed                 // an error; the sink was told
 )
 
 // Receiver holds what a receive needs, so that it allocates nothing. One per ring; make it with New and do not copy it.
