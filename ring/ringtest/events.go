@@ -400,3 +400,72 @@ func dropAll(t *testing.T, control func(func(uintptr)) error) {
 	}
 	require.NoError(t, err)
 }
+
+// Rings read busy sockets in special ways. A connection that was busy for long keeps its order and ends as any other, and so do those
+// beside it when it gets crowded.
+func busyConnection(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.listen()
+	busy := func() (*ring.Socket, *net.TCPConn) {
+		peer := w.dial(l)
+		s := w.accept(l).Socket
+		for i := range 300 {
+			w.write(peer, []byte{byte(i), byte(i >> 8)})
+			w.Equal([]byte{byte(i), byte(i >> 8)}, w.read(s, 2))
+		}
+		return s, peer
+	}
+	s, peer := busy()
+	w.write(peer, []byte("last"))
+	w.NoError(peer.CloseWrite())
+	w.Equal("last", string(w.read(s, 4)))
+	w.event(s, ring.EventIn|ring.EventRdHup, nil)
+	w.silent(5 * time.Millisecond)
+	w.reset(peer)
+	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
+	w.closed(s)
+
+	s, peer = busy()
+	w.reset(peer)
+	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
+	w.closed(s)
+
+	s, peer = busy()
+	w.NoError(s.Suspend())
+	w.write(peer, []byte("later"))
+	w.silent(5 * time.Millisecond)
+	w.NoError(s.Resume())
+	w.Equal("later", string(w.read(s, 5)))
+	w.NoError(s.Ring().Wait(time.Millisecond)) // asleep it is watched another way
+	w.write(peer, []byte("again"))
+	w.Equal("again", string(w.read(s, 5)))
+
+	type pair struct {
+		s    *ring.Socket
+		peer *net.TCPConn
+	}
+	all := []pair{{s, peer}}
+	for range 6 {
+		s, peer := busy()
+		all = append(all, pair{s, peer})
+	}
+	for round := range 50 {
+		for i, p := range all {
+			w.write(p.peer, []byte{byte(round), byte(i)})
+		}
+		for i, p := range all {
+			w.Equal([]byte{byte(round), byte(i)}, w.read(p.s, 2))
+		}
+	}
+	for _, p := range all[2:] {
+		w.closed(p.s)
+	}
+	for range 300 { // few again
+		w.write(all[0].peer, []byte("x"))
+		w.Equal("x", string(w.read(all[0].s, 1)))
+	}
+	w.NoError(all[0].s.Close())
+	w.event(all[0].s, ring.EventClosed, nil)
+	_, err := all[0].peer.Read(make([]byte, 1))
+	w.ErrorIs(err, io.EOF)
+}

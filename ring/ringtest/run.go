@@ -15,6 +15,7 @@ var cases = []struct {
 	{"new connection: listener, peer, user data", newConnection},
 	{"new connection and its data in one batch", newConnectionWithData},
 	{"thousands of children", thousands},
+	{"a connection that was busy ends as any other", busyConnection},
 	{"connect done: OUT", connectDone},
 	{"connect refused: IN|ERR|HUP", connectRefused},
 	{"connect times out: IN|HUP", connectTimeout},

@@ -37,9 +37,10 @@ type Driver struct {
 	armed   bool // between Arm and Disarm
 	closing bool
 
-	hot    [maxHot]*record // read directly; the first numHot
-	numHot int
-	direct *direct.Receiver
+	hot     [maxHot]*record // read directly; the first numHot
+	numHot  int
+	streams int // connections
+	direct  *direct.Receiver
 
 	sends     []send
 	freeSend  int32     // list of unused sends

@@ -29,6 +29,7 @@ func (d *Driver) received(k *ring.Sink, c *sys.CQE) {
 		case r == nil || k == nil || c.Res < 0 || c.Res == 0 && r.kind == ring.Stream:
 			d.pool.Untake(i)
 		case r.kind == ring.Stream:
+			d.count(r)
 			k.Data(r.socket, d.pool.Fill(i, 0, int(c.Res), r.handle.Account))
 		default:
 			d.datagram(k, r, i, int(c.Res))

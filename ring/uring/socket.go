@@ -71,6 +71,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 	}
 	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.FD), kind: h.Kind, class: h.Class,
 		family: family, head: none, tail: none}
+	d.joined(d.records[h.Slot])
 	return nil
 }
 
@@ -225,7 +226,7 @@ func (d *Driver) Detach(s *ring.Socket) (done bool) {
 	if r.ops != 0 || r.busy != 0 {
 		return false
 	}
-	r.socket, r.handle = nil, nil
+	d.left(r)
 	return true
 }
 
@@ -255,7 +256,7 @@ func (d *Driver) settle(k *ring.Sink, r *record) {
 		d.receive(r)
 	case r.ops == 0 && r.busy == 0:
 		s := r.socket
-		r.socket, r.handle = nil, nil
+		d.left(r)
 		if k != nil {
 			k.Detached(s)
 		}
