@@ -95,7 +95,8 @@ func (r *Ring) bind(self uintptr) error {
 }
 
 // Poll writes what happened into dst and returns how many entries it wrote; it never blocks. A full slice loses nothing: the
-// rest comes with the next Poll. Its work is bounded by len(dst) completions, one batch of posted work and one batch of
+// rest comes with the next Poll. That nothing came does not prove that nothing waits (a ring may have looked at its busiest sockets
+// only): Arm and Wait know. Its work is bounded by len(dst) completions, one batch of posted work and one batch of
 // expired deadlines. The first Poll binds the ring to the calling goroutine (and its thread, where CapThreadBound says so); from
 // another goroutine it answers ErrOwner. An error other than that and ErrClosed comes with n completions that are valid.
 func (r *Ring) Poll(dst []Completion) (int, error) {

@@ -146,7 +146,8 @@ func (l *loop) close() error {
 		}
 	}
 	var done [64]xtreme.Completion
-	for begin := time.Now(); len(l.conns) > 0 && time.Since(begin) < 2*grace; {
+	begin := time.Now()
+	for last := begin; len(l.conns) > 0 && time.Since(begin) < 2*grace; {
 		n, err := l.owner.Poll(done[:])
 		if err != nil {
 			return err
@@ -154,9 +155,14 @@ func (l *loop) close() error {
 		for i := range done[:n] {
 			l.handle(&done[i])
 		}
+		if n > 0 {
+			last = time.Now()
+		}
 		late := time.Since(begin) > grace
+		// One empty Poll proves nothing: a ring may have looked at its busiest sockets only. After a sleep without an event it does.
+		quiet := time.Since(last) >= grace/100
 		for s, cn := range l.conns {
-			if late || n == 0 && cn.unsent.IsZero() {
+			if late || quiet && cn.unsent.IsZero() {
 				_ = s.Close() // those that are closing already say so
 			}
 		}
