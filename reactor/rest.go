@@ -17,10 +17,7 @@ import (
 //	Adaptive  none, once asleep     as Spin within the pause it spins for, then as Wait
 //	Wait      none                  a wake-up
 //
-// A wake-up takes about as long as that of a goroutine blocked in Go's net: 1.04 times that for a sleep in io_uring,
-// 0.97 times in epoll, 1.10 times where a uring loop has several rings or foreign descriptors and so sleeps on its
-// rings' eventfds (Linux 6.18 in a virtual machine, after 30 ms of silence). Where replies follow each other closely
-// the wake-up is most of the time: a spinning TCP ping-pong takes a fifth of Go's net.
+// What a wake-up costs beside that of a goroutine blocked in Go's net, and what spinning saves, docs/performance.md has as measured.
 //
 // A spinning loop wants a processor of its own: with more runnable goroutines than processors the runtime takes it away
 // for time slices of 10 ms and more.

@@ -184,8 +184,8 @@ func entered(e syscall.Errno) error {
 // bell is what other goroutines wake the owner with. It may be closed under them without harm.
 //
 // It has two parts. The ring polls wait, which ends an io_uring_enter. To FD, the kernel would pass that on by signalling one
-// eventfd from within the signalling of another, which it puts off by an RCU grace period and on some versions (6.18) loses from
-// the second time on. So FD is signalled directly; after the other, so that whoever sees neither has not yet been rung for.
+// eventfd from within the signalling of another: on Linux 6.18 the third such wake-up did not arrive (seen; why is not known). So
+// FD is signalled directly; after the other, so that whoever sees neither has not yet been rung for.
 type bell struct {
 	mu     sync.Mutex
 	wait   sys.EventFD
