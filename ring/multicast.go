@@ -74,10 +74,7 @@ func (s *Socket) SetMulticastInterface(iface string) error {
 // SetMulticastLoop says whether members on this host get what this socket sends (IP_MULTICAST_LOOP). It works on the sender, as
 // Linux has it; VMA filtered at the receiver.
 func (s *Socket) SetMulticastLoop(on bool) error {
-	if s.family == unix.AF_INET6 {
-		return s.setInt("multicast loop", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, number(on))
-	}
-	return s.setInt("multicast loop", unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP, number(on))
+	return s.setIP("multicast loop", unix.IP_MULTICAST_LOOP, unix.IPV6_MULTICAST_LOOP, number(on))
 }
 
 // SetMulticastTTL sets the time to live of multicast packets, 0 to 255; the kernel's default is 1 (VMA's was 64).
@@ -85,18 +82,12 @@ func (s *Socket) SetMulticastTTL(n int) error {
 	if n < 0 || n > 255 {
 		return badArgument("multicast ttl", "value", n)
 	}
-	if s.family == unix.AF_INET6 {
-		return s.setInt("multicast hops", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, n)
-	}
-	return s.setInt("multicast ttl", unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, n)
+	return s.setIP("multicast ttl", unix.IP_MULTICAST_TTL, unix.IPV6_MULTICAST_HOPS, n)
 }
 
 // SetMulticastAll false keeps groups away that other sockets of the host joined and this one did not (IP_MULTICAST_ALL); a
 // wildcard-bound socket sees them otherwise.
 func (s *Socket) SetMulticastAll(on bool) error {
-	if s.family == unix.AF_INET6 {
-		const ipv6MulticastAll = 29 // linux/in6.h
-		return s.setInt("multicast all", unix.IPPROTO_IPV6, ipv6MulticastAll, number(on))
-	}
-	return s.setInt("multicast all", unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, number(on))
+	const ipv6MulticastAll = 29 // linux/in6.h
+	return s.setIP("multicast all", unix.IP_MULTICAST_ALL, ipv6MulticastAll, number(on))
 }

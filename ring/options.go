@@ -108,10 +108,7 @@ func (s *Socket) SetTTL(n int) error {
 	if n < 1 || n > 255 {
 		return badArgument("ttl", "value", n)
 	}
-	if s.family == unix.AF_INET6 {
-		return s.setInt("hop limit", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, n)
-	}
-	return s.setInt("ttl", unix.IPPROTO_IP, unix.IP_TTL, n)
+	return s.setIP("ttl", unix.IP_TTL, unix.IPV6_UNICAST_HOPS, n)
 }
 
 // SetTOS sets the type of service byte: DSCP in the upper six bits (RFC 2474), 0 to 255.
@@ -119,10 +116,7 @@ func (s *Socket) SetTOS(n int) error {
 	if n < 0 || n > 255 {
 		return badArgument("tos", "value", n)
 	}
-	if s.family == unix.AF_INET6 {
-		return s.setInt("traffic class", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, n)
-	}
-	return s.setInt("tos", unix.IPPROTO_IP, unix.IP_TOS, n)
+	return s.setIP("tos", unix.IP_TOS, unix.IPV6_TCLASS, n)
 }
 
 // SetV6Only keeps an IPv6 socket from IPv4 traffic (IPV6_V6ONLY); before Bind.
@@ -146,6 +140,14 @@ func (s *Socket) SetOutPerAck(on bool) error {
 func (r *Ring) refuse(op string, c Caps) error {
 	why := r.Why(c)
 	return &OpError{Op: op, Err: &FeatureError{Feature: why.Text, Code: why.Code}}
+}
+
+// setIP sets an option that each family has by a name of its own.
+func (s *Socket) setIP(what string, option4, option6, value int) error {
+	if s.family == unix.AF_INET6 {
+		return s.setInt(what, unix.IPPROTO_IPV6, option6, value)
+	}
+	return s.setInt(what, unix.IPPROTO_IP, option4, value)
 }
 
 func (s *Socket) setInt(what string, level, option, value int) error {
