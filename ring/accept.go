@@ -2,6 +2,7 @@ package ring
 
 import (
 	"net/netip"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -32,21 +33,24 @@ func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
 		l.withheld = append(l.withheld, withheld{fd, peer})
 		return
 	}
-	if !peer.IsValid() {
+	if !peer.IsValid() && !l.Unix() {
 		if peer = sys.PeerName(fd); !peer.IsValid() {
 			_ = unix.Close(fd) // reset before it was accepted: there never was a connection to speak of
 			return
 		}
 	}
+	if l.config.AcceptTo != nil && r.away(l, fd, peer) {
+		return
+	}
 	s := &Socket{set: l.set, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
-		state: stateOpen, config: l.config}
-	s.handle = Handle{FD: fd, Kind: Stream, Class: l.config.streamClass()}
+		state: stateOpen, config: l.config, unix: l.unix.child(fd)}
+	s.handle = Handle{FD: fd, Kind: Stream, Class: l.config.streamClass(), Copies: l.handle.Copies}
 	s.local = l.local
 	if s.local.Addr().IsUnspecified() {
 		s.local = sys.SockName(fd)
 	}
 	s.userData = uint64(fd)
-	if err := r.adopt(s); err != nil {
+	if err := r.admit(s); err != nil {
 		r.stats.AcceptFailures++
 		r.fail(&OpError{Op: "accept", Addr: peer, Err: err})
 		sys.Reset(fd)
@@ -58,6 +62,31 @@ func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
 	if err := r.drv.Receive(s, true); err != nil {
 		s.failed(asErrno(err))
 	}
+}
+
+// away asks the listener's AcceptTo about a connection and tells whether it is gone. One that panics costs this connection and
+// nothing else: the next Poll's error tells of it.
+func (r *Ring) away(l *Socket, fd int, peer netip.AddrPort) (gone bool) {
+	was := r.inHook
+	defer func() {
+		r.inHook = was
+		if p := recover(); p != nil {
+			r.stats.HookPanics++
+			r.fail(&HookPanic{Socket: l.handle.FD, Value: p, Stack: debug.Stack()})
+			sys.Reset(fd)
+			gone = true
+		}
+	}()
+	r.inHook = true
+	if l.config.AcceptTo(fd, peer) {
+		r.stats.AcceptedAway++
+		return true
+	}
+	if l.state != stateListening {
+		_ = unix.Close(fd) // AcceptTo closed the listener and did not want the connection either
+		return true
+	}
+	return false
 }
 
 // backoffFirst and backoffMost bound how long a listener waits after the descriptor limit was hit.

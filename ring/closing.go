@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ func (s *Socket) Close() error {
 	}
 	if s.ring == nil {
 		s.state = stateGone
-		return closeFD(s.handle.FD)
+		return errors.Join(s.removeFile(), closeFD(s.handle.FD))
 	}
 	if err := s.ring.check(); err != nil {
 		return &OpError{Op: "close", Err: err}
@@ -98,6 +99,9 @@ func (s *Socket) retire() {
 	for _, c := range s.withheld {
 		sys.Reset(c.fd)
 	}
+	if err := s.removeFile(); err != nil {
+		s.ring.fail(err)
+	}
 	s.withheld = nil
 	s.hook = nil
 	s.judge()
@@ -125,8 +129,12 @@ func (s *Socket) detached() {
 	if s.handle.Kind == Stream && !s.eof {
 		// close(2) with unread data sends a reset, which may overtake what we sent last (RFC 1122 section 4.2.2.13); what the
 		// application did not want to read must not cost the peer what it still wanted to.
+		discard := sys.Discard
+		if s.Unix() {
+			discard = sys.DiscardUnix // there the peer is told ECONNRESET
+		}
 		for range 16 {
-			if n, e := sys.Discard(fd, 1<<20); n <= 0 || e != 0 {
+			if n, e := discard(fd, 1<<20); n <= 0 || e != 0 {
 				break
 			}
 		}

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -26,6 +27,10 @@ type Config struct {
 	PacketInfo bool
 	// Timestamps asks for the kernel's receive timestamp on each datagram.
 	Timestamps bool
+	// AcceptTo, on a listener, is asked about each connection before a socket is made of it; true means that the descriptor
+	// is AcceptTo's from then on, to be given to another owner or closed, and nothing is heard of it here. See AcceptTo in package
+	// xtreme.
+	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
 	// UserID is the key of ring allocation logic 11.
 	UserID uint64
 	// Alloc overrides the owner's ring allocation logic for this socket; nil takes the owner's. (VMA: SO_VMA_RING_ALLOC_LOGIC.)

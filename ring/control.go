@@ -17,6 +17,9 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 	if s.state != stateNew || s.local.IsValid() {
 		return stateError("bind", s)
 	}
+	if err := s.ipOnly("bind"); err != nil {
+		return err
+	}
 	var a sys.Sockaddr
 	if err := a.Set(local, s.family); err != nil {
 		return &OpError{Op: "bind", Addr: local, Err: err}
@@ -65,7 +68,7 @@ func (s *Socket) askPacketInfo(local netip.Addr) error {
 	return s.setInt("packet info", unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
 }
 
-// Listen makes a TCP socket accept by itself: connections come as NEW_CONNECTION completions. The backlog is the kernel's; 0 or
+// Listen makes a TCP or unix-domain socket accept by itself: connections come as NEW_CONNECTION completions. The backlog is the kernel's; 0 or
 // less takes its maximum (net.core.somaxconn).
 func (s *Socket) Listen(backlog int) error {
 	if s.handle.Kind != Stream || s.state != stateNew {
@@ -102,6 +105,9 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	datagram := s.handle.Kind == Datagram && s.state < stateDead
 	if !datagram && (s.handle.Kind != Stream || s.state != stateNew) {
 		return stateError("connect", s)
+	}
+	if err := s.ipOnly("connect"); err != nil {
+		return err
 	}
 	var a sys.Sockaddr
 	if err := a.Set(remote, s.family); err != nil {
@@ -156,6 +162,9 @@ func (s *Socket) SetConnectTimeout(d time.Duration) error {
 func (s *Socket) BindToDevice(name string) error {
 	if s.state != stateNew {
 		return stateError("bind to device", s)
+	}
+	if err := s.ipOnly("bind to device"); err != nil {
+		return err
 	}
 	index, err := sys.InterfaceIndex(name)
 	if err != nil {

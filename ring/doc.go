@@ -46,6 +46,15 @@
 // A ring that has nothing to do is spun on, or waited for: Wait sleeps the cheapest way; Arm and FD serve loops of one's own.
 // Wake and Post reach the owner from any goroutine.
 //
+// # Sockets from elsewhere, and to elsewhere
+//
+// Set.Adopt takes over the descriptor of a socket that somebody else made; from there on it is as the ring's own. A listener with
+// Config.AcceptTo is asked about each connection before a socket is made of it, and can let its descriptor go: to be
+// posted to another owner and adopted there, or closed because there are enough.
+//
+// Unix-domain stream sockets (Set.NewUnix) keep the contract above. They have names in the place of addresses, and nothing of
+// what is TCP's alone; a peer that closes and leaves data unread is their reset.
+//
 // # Sets
 //
 // A Set is the rings of one owner. It gives each socket its ring when it binds, listens or connects, by VMA's ring allocation

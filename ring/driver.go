@@ -63,8 +63,8 @@ type SocketKind uint8
 
 // The kinds of socket.
 const (
-	Stream   SocketKind = iota // TCP connection
-	Listener                   // TCP listener: Receive means accept
+	Stream   SocketKind = iota // TCP or unix-domain connection
+	Listener                   // TCP or unix-domain listener: Receive means accept
 	Datagram                   // UDP
 )
 
@@ -80,6 +80,7 @@ type Handle struct {
 	Class   buffers.Class   // which buffers it receives into
 	Account buffers.Account // what its buffers are charged to
 	PktInfo bool            // asked the kernel for control messages
+	Copies  bool            // the protocol has no zero-copy sends: unix, MPTCP
 	Ended   bool            // the peer's FIN was reported: only a reset is still of interest
 	Word    uint64          // the driver's own
 }

@@ -93,9 +93,10 @@ func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported 
 // Reason is the error as a reason for a path not taken.
 func (e *FeatureError) Reason() Reason { return Reason{Code: e.Code, Text: e.Error()} }
 
-// HookPanic is a panic of a receive hook: its socket was reset, and the Poll it happened in returns this error.
+// HookPanic is a panic of a receive hook: its socket was reset, and the Poll it happened in returns this error. Or of a listener's
+// AcceptTo: the connection it was asked about was reset.
 type HookPanic struct {
-	Socket int // its ID
+	Socket int // ID of the socket, or of the listener
 	Value  any // what was given to panic
 	Stack  []byte
 }
@@ -133,7 +134,7 @@ func badArgument(op, name string, value any) error {
 }
 
 func stateError(op string, s *Socket) error {
-	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.handle.Kind, s.handle.FD, s.state, ErrState)}
+	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.what(), s.handle.FD, s.state, ErrState)}
 }
 
 // asErrno digs the errno out of an error of x/sys/unix.

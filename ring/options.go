@@ -9,7 +9,8 @@ import (
 )
 
 // Socket options. Each is the kernel's own; errors name the option and the value. Accepted sockets inherit what Linux lets them
-// inherit: no-delay, keepalive, buffers, TTL, TOS; linger is inherited as well.
+// inherit: no-delay, keepalive, buffers, TTL, TOS; linger is inherited as well. A unix-domain socket has a send buffer and refuses all
+// else, also what the kernel would take and not heed.
 
 // SetNoDelay turns Nagle's algorithm off (TCP_NODELAY).
 func (s *Socket) SetNoDelay(on bool) error {
@@ -64,6 +65,9 @@ func (s *Socket) SetUserTimeout(d time.Duration) error {
 // reset. Positive: FIN, then what the peer still sends is read and thrown away until its FIN or until d is over. Unlike SO_LINGER it
 // never blocks the caller (VMA's close spins for the whole time).
 func (s *Socket) SetLinger(d time.Duration) error {
+	if err := s.ipOnly("set linger"); err != nil {
+		return err
+	}
 	if s.handle.Kind == Datagram {
 		return stateError("linger", s)
 	}
@@ -154,11 +158,19 @@ func (s *Socket) setInt(what string, level, option, value int) error {
 	if s.state >= stateClosing {
 		return &OpError{Op: "set " + what, Err: ErrClosed}
 	}
+	if option != unix.SO_SNDBUF || level != unix.SOL_SOCKET { // unix(7): the only one here that such a socket heeds
+		if err := s.ipOnly("set " + what); err != nil {
+			return err
+		}
+	}
 	if err := unix.SetsockoptInt(s.handle.FD, level, option, value); err != nil {
 		return &OpError{Op: "set " + what, Err: fmt.Errorf("value %d: %w", value, err)}
 	}
 	return nil
 }
+
+// seconds is the time of a struct linger.
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 func number(on bool) int {
 	if on {

@@ -29,10 +29,11 @@ func (s *Socket) Resume() error {
 		return err
 	}
 	s.endSuspension()
-	for _, c := range s.withheld {
+	list := s.withheld
+	s.withheld = nil // AcceptTo may suspend the listener again: then the rest is withheld anew
+	for _, c := range list {
 		s.ring.accepted(s, c.fd, c.peer)
 	}
-	s.withheld = nil
 	return nil
 }
 

@@ -61,8 +61,9 @@ type Stats struct {
 	Polls, Packets, Bytes       uint64
 	Completions                 uint64
 	Accepted, AcceptFailures    uint64 // failures are EMFILE, ENFILE, ENOBUFS, ENOMEM at accept: the listener backs off and recovers
+	AcceptedAway                uint64 // connections that Config.AcceptTo took; not in Accepted
 	HookDrops, HookHolds        uint64
-	HookPanics                  uint64
+	HookPanics                  uint64 // of hooks and of Config.AcceptTo
 	ClosedDrops                 uint64 // packets that arrived for, or were queued on, a socket the application closed
 	Truncated                   uint64
 	Starved, BudgetStops        uint64 // reading stopped: pool empty; socket over its budget

@@ -98,12 +98,20 @@ func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error)
 	if err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
-	s := &Socket{set: set, family: family, userData: uint64(fd), linger: -1, config: c, stops: stopEnded}
-	s.handle = Handle{FD: fd, Kind: kind, Class: c.streamClass()}
-	if kind == Datagram {
+	return set.newSocket(Handle{FD: fd, Kind: kind}, family, c), nil
+}
+
+// newSocket is a socket without a ring.
+func (set *Set) newSocket(h Handle, family int, c Config) *Socket {
+	s := &Socket{set: set, handle: h, family: family, userData: uint64(h.FD), linger: -1, config: c, stops: stopEnded}
+	s.handle.Class = c.streamClass()
+	if h.Kind == Datagram {
 		s.handle.Class = c.datagramClass(set.config.Pool)
 	}
-	return s, nil
+	if family == unix.AF_UNIX {
+		s.unix = &unixEnd{}
+	}
+	return s
 }
 
 // Close closes every ring. Owner, or anyone before the first Poll.
@@ -170,7 +178,7 @@ func (s *Socket) join() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	return r.adopt(s)
+	return r.admit(s)
 }
 
 // localInterface is the index of the interface that has the address; 0 for wildcards, groups and addresses nobody has. The addresses

@@ -173,7 +173,8 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 	return v
 }
 
-// Accepted is a new connection on listener l: its descriptor and peer (zero: the core asks the kernel).
+// Accepted is a new connection on listener l: its descriptor and peer (zero: the core asks the kernel, unless it is a
+// unix-domain one, whose peers have no address).
 func (k *Sink) Accepted(l *Socket, fd int, peer netip.AddrPort) { k.ring.accepted(l, fd, peer) }
 
 // AcceptFailed tells that the listener could not accept; it has stopped accepting.

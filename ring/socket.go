@@ -27,7 +27,7 @@ func (s state) String() string {
 	return [...]string{"new", "connecting", "open", "listening", "dead", "closing", "closed"}[s]
 }
 
-// Socket is a TCP listener, a TCP connection or a UDP socket. It belongs to its ring's owner.
+// Socket is a listener or a connection, TCP or unix-domain, or a UDP socket. It belongs to its ring's owner.
 type Socket struct {
 	handle   Handle
 	ring     *Ring
@@ -71,9 +71,11 @@ type Socket struct {
 	acceptErrs uint64
 	withheld   []withheld // connections that came in while the listener was being suspended
 	device     int        // interface index of BindToDevice
+	unix       *unixEnd   // of unix-domain sockets
 }
 
-// ID is the socket's descriptor, which is unique while the socket lives and is its user data by default.
+// ID is the socket's descriptor, which is unique while the socket lives and is its user data by default. It is good for what fcntl
+// and getsockopt answer, and for duplicating (F_DUPFD_CLOEXEC); it is not to be closed or read from.
 func (s *Socket) ID() int { return s.handle.FD }
 
 // Kind tells listeners, streams and datagram sockets apart.
@@ -104,10 +106,11 @@ func (s *Socket) RingFDs(dst []int) (int, error) {
 	return 1, nil
 }
 
-// LocalAddr is the address the socket is bound to; the zero AddrPort before.
+// LocalAddr is the address the socket is bound to; the zero AddrPort before, and on unix-domain sockets: see LocalUnix.
 func (s *Socket) LocalAddr() netip.AddrPort { return s.local }
 
-// RemoteAddr is the peer of a connection; the zero AddrPort when there is none.
+// RemoteAddr is the peer of a connection; the zero AddrPort when there is none. Unix-domain sockets
+// have RemoteUnix.
 func (s *Socket) RemoteAddr() netip.AddrPort { return s.remote }
 
 // UserData is what SetUserData set, or the socket's ID.
@@ -189,8 +192,8 @@ func (s *Socket) usable(op string) error {
 	return nil
 }
 
-// adopt gives the socket a slot and an account and introduces it to the driver.
-func (r *Ring) adopt(s *Socket) error {
+// admit gives the socket a slot and an account and introduces it to the driver.
+func (r *Ring) admit(s *Socket) error {
 	a, err := r.pool.OpenAccount(s.config.Budget)
 	if err != nil {
 		return err

@@ -18,6 +18,9 @@
 //		}
 //	}
 //
+// Sockets are TCP, UDP and unix-domain streams (ListenTCP, DialTCP, OpenUDP, ListenUnix, DialUnix). One made elsewhere, by package
+// net or by another owner's listener, is taken over with Adopt; AcceptTo is how a listener gives connections away, or refuses them.
+//
 // Which kind of ring carries a socket is decided here and nowhere else; Socket.Path tells which it was and, for every better
 // one, why not. What a completion may contain and in which order is package ring's contract; memory is package buffers'.
 package xtreme

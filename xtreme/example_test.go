@@ -103,6 +103,72 @@ func ExampleOwner_ListenTCP() {
 	// hello
 }
 
+// One owner accepts, two others serve: each connection goes to the next of them as a descriptor, before anything of it was read, and
+// is adopted there. (With ReusePort each owner would have a listener and the kernel would choose.)
+func ExampleOwner_Adopt() {
+	engine := must(xtreme.New(conf.FromEnvironment()))
+	var owners []*xtreme.Owner
+	served := make(chan string)
+	stopped := make(chan bool)
+	for i := range 2 {
+		owner := must(engine.Owner(fmt.Sprint("server ", i)))
+		owners = append(owners, owner)
+		go func() {
+			serve(owner, served)
+			stopped <- true
+		}()
+	}
+
+	front := must(engine.Owner("front"))
+	next := 0
+	toNext := func(fd int, _ netip.AddrPort) bool {
+		owner := owners[next%len(owners)]
+		next++
+		err := owner.Post(func() { must(owner.Adopt(fd, xtreme.NoDelay(true))) })
+		return err == nil // an owner that was closed takes nothing: then the connection stays here
+	}
+	listener := must(front.ListenTCP(anyPort, xtreme.AcceptTo(toNext)))
+
+	var done [8]xtreme.Completion
+	for range 2 {
+		client := must(net.Dial("tcp", listener.LocalAddr().String()))
+		must(client.Write([]byte("hello")))
+		for before := next; next == before; {
+			must(front.Poll(done[:]))
+		}
+		fmt.Println(<-served)
+		check(client.Close())
+	}
+	fmt.Println("given away:", listener.Ring().Stats().AcceptedAway)
+	<-stopped
+	<-stopped
+	check(front.Close())
+	// Output:
+	// server 0: hello
+	// server 1: hello
+	// given away: 2
+}
+
+// serve is an owner's goroutine: it tells of the first packet and ends with its connection.
+func serve(owner *xtreme.Owner, served chan<- string) {
+	var done [8]xtreme.Completion
+	for open := true; open; {
+		n := must(owner.Poll(done[:]))
+		if n == 0 {
+			check(owner.Wait(-1))
+		}
+		for i := range done[:n] {
+			c := &done[i]
+			if c.Events.Has(xtreme.Packet) {
+				served <- owner.Name() + ": " + string(c.Packet.Bytes())
+				check(c.Packet.Release())
+			}
+			open = open && !c.Events.Has(xtreme.RdHup)
+		}
+	}
+	check(owner.Close())
+}
+
 // A packet is lent to another goroutine, which reads it in place and releases it; the owner polls on meanwhile.
 func ExampleOwner_lending() {
 	engine := must(xtreme.New(conf.FromEnvironment()))

@@ -11,9 +11,11 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Option changes what Owner, ListenTCP, DialTCP, OpenUDP, NewTCP or NewUDP make. An option given to a call it does not fit is an
-// error that names both. NewTCP and NewUDP take those that hold for the socket itself; what concerns a step that is yet to come
-// (Backlog, Local, ConnectTimeout, Remote, the joins) is given to that step.
+// Option changes what Owner, ListenTCP, DialTCP, OpenUDP, NewTCP, NewUDP, ListenUnix, DialUnix or Adopt make. An option given to
+// a call it does not fit is an error that names both. NewTCP and NewUDP take those that hold for the socket itself; what concerns
+// a step that is yet to come (Backlog, Local, ConnectTimeout, Remote, the joins) is given to that step. Adopt takes those that fit
+// the kind of socket it finds, but for what belongs to steps that are done: Backlog, ReuseAddr, ReusePort, V6Only, BindToDevice,
+// the joins.
 type Option struct {
 	name  string
 	scope scope
@@ -21,7 +23,7 @@ type Option struct {
 }
 
 // scope is the calls an option fits.
-type scope uint8
+type scope uint16
 
 const (
 	forOwner scope = 1 << iota
@@ -30,10 +32,24 @@ const (
 	forBareTCP // NewTCP: neither yet
 	forDatagram
 	forBareUDP // NewUDP: not bound yet
+	forUnixListener
+	forUnixDialer
+	forAdoptedListener
+	forAdoptedStream
+	forAdoptedDatagram
+	forAdoptedUnixListener
+	forAdoptedUnix
 
-	forTCP    = forListener | forDialer | forBareTCP
-	forUDP    = forDatagram | forBareUDP
-	forSocket = forTCP | forUDP
+	forNewTCP = forListener | forDialer | forBareTCP
+	forNewUDP = forDatagram | forBareUDP
+	forNew    = forNewTCP | forNewUDP // IP sockets that are not bound yet
+	forTCP    = forNewTCP | forAdoptedListener | forAdoptedStream
+	forUDP    = forNewUDP | forAdoptedDatagram
+	forIP     = forTCP | forUDP
+	forUnix   = forUnixListener | forUnixDialer | forAdoptedUnixListener | forAdoptedUnix
+	forStream = forTCP | forUnix
+	forSocket = forIP | forUnix
+	forAccept = forListener | forUnixListener | forAdoptedListener | forAdoptedUnixListener
 )
 
 // options is what the options of one call come to.
@@ -54,6 +70,7 @@ type options struct {
 	local, remote  netip.AddrPort
 	joins          []membership
 	multicastAll   *bool
+	keepFile       bool
 	offload        bool
 }
 
@@ -224,12 +241,30 @@ func Linger(d time.Duration) Option {
 
 // LargeStream receives a connection's data into 64 KiB buffers, for bulk transfers.
 func LargeStream() Option {
-	return option("LargeStream", forTCP, func(c *options) { c.socket.LargeStream = true })
+	return option("LargeStream", forStream, func(c *options) { c.socket.LargeStream = true })
 }
 
 // Backlog is the length of a listener's accept queue, 1 or more; the default is the kernel's maximum (net.core.somaxconn).
 func Backlog(n int) Option {
-	return checked("Backlog", forListener, n > 0, n, func(c *options) { c.backlog = n })
+	return checked("Backlog", forListener|forUnixListener, n > 0, n, func(c *options) { c.backlog = n })
+}
+
+// AcceptTo makes f, called on the owner inside Poll (or Resume), the first to hear of each connection that the listener accepts.
+// False: it goes on as usual. True: the descriptor is f's; it is open, non-blocking and close-on-exec, nothing was read from it, and
+// no completion will speak of it. Typically it goes to another owner, by Post and Adopt there, or is closed because there
+// are connections enough. An owner that is closed does not run what was posted to it: a program that closes owners while others
+// accept for them keeps count of the descriptors under way. peer is the zero AddrPort on unix-domain listeners.
+//
+// f must not block. A panic in it is contained as a hook's is: that connection is reset, the Poll it happened in (or the next)
+// returns it as an error. What f took is counted in ring.Stats.AcceptedAway, not in Accepted.
+func AcceptTo(f func(fd int, peer netip.AddrPort) (taken bool)) Option {
+	return checked("AcceptTo", forAccept, f != nil, "nil", func(c *options) { c.socket.AcceptTo = f })
+}
+
+// KeepSocketFile leaves the file of a unix-domain listener behind when the listener is closed; without, it is removed, as
+// net.UnixListener does.
+func KeepSocketFile() Option {
+	return option("KeepSocketFile", forUnixListener, func(c *options) { c.keepFile = true })
 }
 
 // ConnectTimeout gives up connecting after d, which is more than 0; the default is the kernel's, about two minutes.
@@ -247,9 +282,10 @@ func Remote(a netip.AddrPort) Option {
 	return checked("Remote", forDatagram, a.IsValid(), a, func(c *options) { c.remote = a })
 }
 
-// ReceiveBuffer and SendBuffer size the kernel's queues (SO_RCVBUF, SO_SNDBUF).
+// ReceiveBuffer and SendBuffer size the kernel's queues (SO_RCVBUF, SO_SNDBUF). What a unix-domain socket receives waits in its
+// peer's send buffer: it has no ReceiveBuffer.
 func ReceiveBuffer(bytes int) Option {
-	return step("ReceiveBuffer", forSocket, func(s *Socket) error { return s.SetReceiveBuffer(bytes) })
+	return step("ReceiveBuffer", forIP, func(s *Socket) error { return s.SetReceiveBuffer(bytes) })
 }
 
 // SendBuffer is described at ReceiveBuffer.
@@ -259,33 +295,33 @@ func SendBuffer(bytes int) Option {
 
 // ReuseAddr sets SO_REUSEADDR: a listener can be restarted while connections of the last one linger in TIME_WAIT.
 func ReuseAddr() Option {
-	return step("ReuseAddr", forSocket, func(s *Socket) error { return s.SetReuseAddr(true) })
+	return step("ReuseAddr", forNew, func(s *Socket) error { return s.SetReuseAddr(true) })
 }
 
 // ReusePort sets SO_REUSEPORT: the kernel spreads connections or datagrams over all sockets of the address.
 func ReusePort() Option {
-	return step("ReusePort", forSocket, func(s *Socket) error { return s.SetReusePort(true) })
+	return step("ReusePort", forNew, func(s *Socket) error { return s.SetReusePort(true) })
 }
 
 // V6Only keeps a socket bound to [::] from IPv4.
 func V6Only() Option {
-	return step("V6Only", forSocket, func(s *Socket) error { return s.SetV6Only(true) })
+	return step("V6Only", forNew, func(s *Socket) error { return s.SetV6Only(true) })
 }
 
 // BindToDevice ties the socket to an interface.
 func BindToDevice(name string) Option {
-	return step("BindToDevice", forSocket, func(s *Socket) error { return s.BindToDevice(name) })
+	return step("BindToDevice", forNew, func(s *Socket) error { return s.BindToDevice(name) })
 }
 
 // TTL sets the time to live of unicast packets.
-func TTL(n int) Option { return step("TTL", forSocket, func(s *Socket) error { return s.SetTTL(n) }) }
+func TTL(n int) Option { return step("TTL", forIP, func(s *Socket) error { return s.SetTTL(n) }) }
 
 // TOS sets the type of service byte; DSCP is its upper six bits.
-func TOS(n int) Option { return step("TOS", forSocket, func(s *Socket) error { return s.SetTOS(n) }) }
+func TOS(n int) Option { return step("TOS", forIP, func(s *Socket) error { return s.SetTOS(n) }) }
 
 // DSCP sets the differentiated services code point (RFC 2474), 0 to 63.
 func DSCP(n int) Option {
-	return Option{"DSCP", forSocket, func(c *options) error {
+	return Option{"DSCP", forIP, func(c *options) error {
 		if n < 0 || n > 63 {
 			return fmt.Errorf("%d: want 0 to 63", n)
 		}

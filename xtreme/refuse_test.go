@@ -1,15 +1,19 @@
 package xtreme_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -18,9 +22,14 @@ import (
 
 // Which calls an option fits; the calls are named as in the errors.
 const (
-	tcp      = "ListenTCP DialTCP NewTCP"
-	udp      = "OpenUDP NewUDP"
-	anywhere = tcp + " " + udp
+	newTCP   = "ListenTCP DialTCP NewTCP "
+	newUDP   = "OpenUDP NewUDP "
+	newIP    = newTCP + newUDP
+	tcp      = newTCP + "Adopt/TCP Adopt/TCP/listener "
+	udp      = newUDP + "Adopt/UDP "
+	ip       = tcp + udp
+	unixes   = "ListenUnix DialUnix Adopt/unix Adopt/unix/listener "
+	anywhere = ip + unixes
 )
 
 // every option of the package, with a good argument.
@@ -46,20 +55,23 @@ var every = []struct {
 	{"KeepAlive", xtreme.KeepAlive(time.Minute, 0, 0), tcp},
 	{"UserTimeout", xtreme.UserTimeout(time.Minute), tcp},
 	{"Linger", xtreme.Linger(0), tcp},
-	{"LargeStream", xtreme.LargeStream(), tcp},
-	{"Backlog", xtreme.Backlog(1), "ListenTCP"},
+	{"LargeStream", xtreme.LargeStream(), tcp + unixes},
+	{"Backlog", xtreme.Backlog(1), "ListenTCP ListenUnix"},
+	{"AcceptTo", xtreme.AcceptTo(func(int, netip.AddrPort) bool { return false }),
+		"ListenTCP ListenUnix Adopt/TCP/listener Adopt/unix/listener"},
+	{"KeepSocketFile", xtreme.KeepSocketFile(), "ListenUnix"},
 	{"ConnectTimeout", xtreme.ConnectTimeout(time.Second), "DialTCP"},
 	{"Local", xtreme.Local(loopback), "DialTCP"},
 	{"Remote", xtreme.Remote(netip.MustParseAddrPort("127.0.0.1:9")), "OpenUDP"},
-	{"ReceiveBuffer", xtreme.ReceiveBuffer(65536), anywhere},
+	{"ReceiveBuffer", xtreme.ReceiveBuffer(65536), ip},
 	{"SendBuffer", xtreme.SendBuffer(65536), anywhere},
-	{"ReuseAddr", xtreme.ReuseAddr(), anywhere},
-	{"ReusePort", xtreme.ReusePort(), anywhere},
-	{"V6Only", xtreme.V6Only(), anywhere},
-	{"BindToDevice", xtreme.BindToDevice("lo"), anywhere},
-	{"TTL", xtreme.TTL(1), anywhere},
-	{"TOS", xtreme.TOS(0), anywhere},
-	{"DSCP", xtreme.DSCP(0), anywhere},
+	{"ReuseAddr", xtreme.ReuseAddr(), newIP},
+	{"ReusePort", xtreme.ReusePort(), newIP},
+	{"V6Only", xtreme.V6Only(), newIP},
+	{"BindToDevice", xtreme.BindToDevice("lo"), newIP},
+	{"TTL", xtreme.TTL(1), ip},
+	{"TOS", xtreme.TOS(0), ip},
+	{"DSCP", xtreme.DSCP(0), ip},
 	{"Broadcast", xtreme.Broadcast(), udp},
 	{"LargestDatagram", xtreme.LargestDatagram(1), udp},
 	{"Timestamps", xtreme.Timestamps(), udp},
@@ -83,6 +95,20 @@ func (w *world) calls() map[string]func(...xtreme.Option) error {
 		"OpenUDP": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback6, o...) },
 		"NewTCP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.NewTCP(true, o...) },
 		"NewUDP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.NewUDP(true, o...) },
+		"ListenUnix": func(o ...xtreme.Option) (*xtreme.Socket, error) {
+			return w.owner.ListenUnix(fmt.Sprintf("@xtreme listen %d", os.Getpid()), o...)
+		},
+		"DialUnix": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.DialUnix(w.unixListener(), o...) },
+	}
+	for name, make := range w.foreign() {
+		sockets[name] = func(o ...xtreme.Option) (*xtreme.Socket, error) {
+			fd := make()
+			s, err := w.owner.Adopt(fd, o...)
+			if err != nil {
+				w.NoError(unix.Close(fd), "it stays the caller's")
+			}
+			return s, err
+		}
 	}
 	all := map[string]func(...xtreme.Option) error{"Owner": func(opt ...xtreme.Option) error {
 		o, err := w.engine.Owner("other", opt...)
@@ -103,6 +129,73 @@ func (w *world) calls() map[string]func(...xtreme.Option) error {
 	return all
 }
 
+// unixListener is the name of a kernel listener that lasts as long as the test.
+func (w *world) unixListener() string {
+	name := fmt.Sprintf("@xtreme %s %d", w.t.Name(), os.Getpid())
+	if w.unixName == name {
+		return name
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+	w.NoError(err)
+	w.t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for { // an accept queue that fills up would refuse
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	w.unixName = name
+	return name
+}
+
+// foreign makes sockets that no ring knows, by the names of their calls, on IPv6.
+func (w *world) foreign() map[string]func() int {
+	bound := func(family, typ int, a unix.Sockaddr) int {
+		fd, err := unix.Socket(family, typ|unix.SOCK_CLOEXEC, 0)
+		w.NoError(err)
+		w.NoError(unix.Bind(fd, a))
+		return fd
+	}
+	any6 := &unix.SockaddrInet6{Addr: loopback6.Addr().As16()}
+	listener := func(family int, a unix.Sockaddr) int {
+		fd := bound(family, unix.SOCK_STREAM, a)
+		w.NoError(unix.Listen(fd, 1))
+		return fd
+	}
+	return map[string]func() int{
+		"Adopt/TCP/listener":  func() int { return listener(unix.AF_INET6, any6) },
+		"Adopt/unix/listener": func() int { return listener(unix.AF_UNIX, &unix.SockaddrUnix{}) },
+		"Adopt/UDP":           func() int { return bound(unix.AF_INET6, unix.SOCK_DGRAM, any6) },
+		"Adopt/TCP": func() int {
+			l := listener(unix.AF_INET6, any6)
+			defer unix.Close(l)
+			to, err := unix.Getsockname(l)
+			w.NoError(err)
+			fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			w.NoError(err)
+			w.NoError(unix.Connect(fd, to))
+			return fd
+		},
+		"Adopt/unix": func() int {
+			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			w.NoError(err)
+			w.t.Cleanup(func() { _ = unix.Close(pair[1]) })
+			return pair[0]
+		},
+	}
+}
+
+// errorName is how an error speaks of a call.
+func errorName(call string) string {
+	if kind, ok := strings.CutPrefix(call, "Adopt/"); ok {
+		return "Adopt of a " + strings.ReplaceAll(kind, "/", " ")
+	}
+	return call
+}
+
 func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	fit := map[string]bool{ // what needs other addresses than those of calls has tests of its own
@@ -113,13 +206,13 @@ func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
 			err := open(o.opt)
 			switch {
 			case !strings.Contains(" "+o.fits+" ", " "+call+" "):
-				w.EqualError(err, "xtreme: "+call+": option "+o.name+" does not apply to it")
+				w.EqualError(err, "xtreme: "+errorName(call)+": option "+o.name+" does not apply to it")
 			case !fit[o.name]:
 				w.NoError(err, "%s with %s", call, o.name)
 			}
 		}
-		w.EqualError(open(xtreme.Option{}), "xtreme: "+call+": empty Option")
-		w.EqualError(open(xtreme.RingLogic(ring.PerIP), xtreme.Option{}), "xtreme: "+call+": empty Option")
+		w.EqualError(open(xtreme.Option{}), "xtreme: "+errorName(call)+": empty Option")
+		w.EqualError(open(xtreme.RingLogic(ring.PerIP), xtreme.Option{}), "xtreme: "+errorName(call)+": empty Option")
 	}
 	for range 20 {
 		_, err := w.owner.Poll(make([]xtreme.Completion, 64)) // the sockets go
@@ -179,6 +272,11 @@ func TestBadValuesAreNamed(t *testing.T) {
 		{"DialTCP", xtreme.KeepAlive(time.Second, time.Millisecond, 0), []string{"keepalive", "interval 1ms"}},
 		{"DialTCP", xtreme.KeepAlive(time.Second, 0, 128), []string{"keepalive", "count 128"}},
 		{"DialTCP", xtreme.UserTimeout(-time.Second), []string{"user timeout", "-1s"}},
+		{"ListenTCP", xtreme.AcceptTo(nil), []string{"AcceptTo", "nil"}},
+		{"Adopt/TCP", xtreme.Budget(-1), []string{"Adopt", "budget -1"}},
+		{"Adopt/TCP", xtreme.KeepAlive(time.Millisecond, 0, 0), []string{"keepalive", "idle 1ms"}},
+		{"Adopt/UDP", xtreme.TTL(256), []string{"ttl", "256"}},
+		{"ListenUnix", xtreme.SendBuffer(-1), []string{"send buffer", "-1"}},
 		{"ListenTCP", xtreme.Backlog(0), []string{"Backlog", "0"}},
 		{"ListenTCP", xtreme.Backlog(-3), []string{"Backlog", "-3"}},
 		{"DialTCP", xtreme.ConnectTimeout(-time.Second), []string{"ConnectTimeout", "-1s"}},
@@ -215,7 +313,7 @@ func TestBadValuesAreNamed(t *testing.T) {
 			w.ErrorContains(err, part)
 		}
 		if c.call != "Owner" {
-			w.ErrorContains(err, c.call)
+			w.ErrorContains(err, strings.Split(c.call, "/")[0])
 		}
 	}
 	w.Equal(before, descriptors(t), "a call that fails leaves nothing open")

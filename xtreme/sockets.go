@@ -85,19 +85,26 @@ func anyOf(ipv6 bool) netip.AddrPort {
 // make is the common part: collect the options, make the socket, set what must be set before it is bound, go on.
 func (o *Owner) make(call string, scope scope, kind ring.SocketKind, a netip.AddrPort, opt []Option,
 	open func(*Socket, *options) error) (*Socket, error) {
+	return o.build(call, scope, a.String(), opt, func(c *options) (*Socket, error) {
+		family := a.Addr()
+		if !family.IsValid() {
+			family = c.remote.Addr()
+		}
+		return o.set.NewSocket(kind, family.Is6() && !family.Is4In6(), c.socket)
+	}, open)
+}
+
+// build is make for a socket of whatever address.
+func (o *Owner) build(call string, scope scope, address string, opt []Option, create func(*options) (*Socket, error),
+	open func(*Socket, *options) error) (*Socket, error) {
 	c, err := collect(call, scope, opt)
 	if err != nil {
 		return nil, err
 	}
-	if c.offload {
-		return nil, fmt.Errorf("xtreme: %s %v: offload required: %w", call, a,
-			&ring.FeatureError{Feature: noOffload.Text, Code: noOffload.Code})
+	if err := c.possible(call, address); err != nil {
+		return nil, err
 	}
-	family := a.Addr()
-	if !family.IsValid() {
-		family = c.remote.Addr()
-	}
-	s, err := o.set.NewSocket(kind, family.Is6() && !family.Is4In6(), c.socket)
+	s, err := create(c)
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
@@ -111,4 +118,13 @@ func (o *Owner) make(call string, scope scope, kind ring.SocketKind, a netip.Add
 	}
 	o.engine.opened.Inc()
 	return s, nil
+}
+
+// possible tells whether what the options require can be had.
+func (c *options) possible(call, address string) error {
+	if !c.offload {
+		return nil
+	}
+	return fmt.Errorf("xtreme: %s %s: offload required: %w", call, address,
+		&ring.FeatureError{Feature: noOffload.Text, Code: noOffload.Code})
 }

@@ -64,6 +64,8 @@ type world struct {
 	room   int // length of the slice given to Poll
 	kept   []xtreme.Completion
 	dst    []xtreme.Completion
+
+	unixName string // of unixListener
 }
 
 // newWorld makes an owner; at the end of the test it is closed, and every buffer must be home.

@@ -21,13 +21,17 @@ const (
 var level = map[string]int{
 	"internal/layout":      0,
 	"internal/clock":       1,
+	"internal/wire":        1,
+	"feed":                 1,
 	"internal/wheel":       2,
 	"internal/sys":         2,
 	"buffers":              3,
 	"conf":                 3,
+	"internal/host":        3,
 	"tcp":                  4,
 	"udp":                  4,
 	"ring":                 5,
+	"ring/link":            5,
 	"ring/internal/direct": 6,
 	"ring/ringtest":        7,
 	"ring/epoll":           7,
@@ -35,9 +39,12 @@ var level = map[string]int{
 	"xtreme":               8,
 	"reactor":              9,
 	"extra_api":            9,
-	"cmd":                  10,
-	"examples":             10,
-	"bench":                10,
+	"reactor/gnet":         10,
+	"reactor/netconn":      10,
+	"reactor/gnetrun":      11,
+	"cmd":                  12,
+	"examples":             12,
+	"bench":                12,
 }
 
 // never is what some packages may not import at all, whatever its level.

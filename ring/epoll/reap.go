@@ -145,6 +145,8 @@ func (d *driver) troubled(k *ring.Sink, r *record, ev uint32) {
 		if e != 0 {
 			d.fail(k, r, e)
 		}
+	case r.s.Unix() && ev&unix.EPOLLERR == 0:
+		// A unix-domain peer that closed is a hang-up at once. It is an ordinary end: it waits for Receive, as what was sent before.
 	case !r.held:
 		// The connection is dead, which ends a suspension. What the peer sent before is still there and comes first.
 		r.broken = true

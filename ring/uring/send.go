@@ -121,7 +121,7 @@ func (d *Driver) submit(r *record, i int32) {
 	}
 	*e = sys.SQE{Opcode: sys.UringOpSendmsgZC, FD: r.fd, Addr: m.Addr(), Len: 1, OpFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL,
 		UserData: userData(codeSend, uint32(i))}
-	if d.copies.Code != "" || t.copying || t.total-t.taken < zeroCopyFrom {
+	if d.copies.Code != "" || t.copying || r.handle.Copies || t.total-t.taken < zeroCopyFrom {
 		e.Opcode = sys.UringOpSendmsg
 	}
 	if !whole && r.kind == ring.Datagram {

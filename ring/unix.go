@@ -1,0 +1,181 @@
+package ring
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Unix-domain stream sockets keep the whole contract of TCP ones; only their addresses are names. A name is a path, or an abstract
+// one written with a leading "@", as package net has it. What is TCP's own (no-delay, keepalive, linger, deadlines of the protocol)
+// is refused by name. Abort and a linger of 0 have no reset to send: the peer sees the end of the stream, or ECONNRESET if it sent
+// something that was not read. Descriptors that a peer passes (SCM_RIGHTS) are not offered: the kernel closes them as the
+// bytes they came with are read. Datagram and seqpacket unix sockets are not offered either.
+
+// unixEnd is what a unix-domain socket has in the place of addresses.
+type unixEnd struct {
+	local, remote string
+	file          unix.Stat_t // of the file that Bind made, when made
+	made          bool        // local is a file that BindUnix made
+	keep          bool        // and it is to stay
+}
+
+// maxUnixPath is the longest name: sun_path's 108 bytes less the NUL, or less the leading one of an abstract name.
+const maxUnixPath = 107
+
+// NewUnix makes a unix-domain stream socket. It has no ring yet: BindUnix and Listen, or ConnectUnix, follow.
+func (set *Set) NewUnix(c Config) (*Socket, error) {
+	if set.closed {
+		return nil, &OpError{Op: "socket", Err: ErrClosed}
+	}
+	if err := c.complete(set.config.Pool); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, &OpError{Op: "socket", Err: err}
+	}
+	return set.newSocket(Handle{FD: fd, Kind: Stream, Copies: true}, unix.AF_UNIX, c), nil
+}
+
+// Unix tells whether the socket is a unix-domain one: it has names (LocalUnix, RemoteUnix) and no addresses.
+func (s *Socket) Unix() bool { return s.family == unix.AF_UNIX }
+
+// LocalUnix is the name a unix-domain socket is bound to, accepted connections have their listener's; "" when it has none.
+func (s *Socket) LocalUnix() string {
+	if s.unix == nil {
+		return ""
+	}
+	return s.unix.local
+}
+
+// RemoteUnix is the name of a unix-domain connection's peer; "" when it has none, as most clients.
+func (s *Socket) RemoteUnix() string {
+	if s.unix == nil {
+		return ""
+	}
+	return s.unix.remote
+}
+
+// BindUnix binds a unix-domain socket to a name. A path must not exist (EADDRINUSE): a file that a process left behind is the
+// caller's to remove. The file is removed when the socket is closed, unless SetUnlinkOnClose says otherwise; its permissions are
+// what the umask leaves. As Bind, before the ring's first Poll from any one goroutine, then owner only.
+func (s *Socket) BindUnix(name string) error {
+	if !s.Unix() || s.state != stateNew || s.unix.local != "" {
+		return stateError("bind unix", s)
+	}
+	if err := checkUnixName("bind unix", name); err != nil {
+		return err
+	}
+	if err := unix.Bind(s.handle.FD, &unix.SockaddrUnix{Name: name}); err != nil {
+		return unixError("bind unix", name, err)
+	}
+	s.unix.local, _ = sys.UnixSockName(s.handle.FD)
+	if !strings.HasPrefix(s.unix.local, "@") {
+		s.unix.made = unix.Lstat(name, &s.unix.file) == nil // gone again already: nothing to remove
+	}
+	return nil
+}
+
+// ConnectUnix connects a unix-domain socket. The kernel does it at once or not at all, so that an error comes from here: ENOENT,
+// ECONNREFUSED (nobody listens), EACCES, or EAGAIN when the listener's backlog is full, about which nothing will tell when it is not
+// any more. EventOut follows as it does after Connect.
+func (s *Socket) ConnectUnix(name string) error {
+	if !s.Unix() || s.handle.Kind != Stream || s.state != stateNew {
+		return stateError("connect unix", s)
+	}
+	if err := checkUnixName("connect unix", name); err != nil {
+		return err
+	}
+	if err := unix.Connect(s.handle.FD, &unix.SockaddrUnix{Name: name}); err != nil {
+		return unixError("connect unix", name, err)
+	}
+	s.unix.remote, _ = sys.UnixPeerName(s.handle.FD)
+	if err := s.join(); err != nil {
+		return unixError("connect unix", name, err)
+	}
+	s.state = stateConnecting // for the application; the driver's first look makes it open, as with TCP
+	s.touched = true
+	if err := s.ring.drv.NotifyWritable(s); err != nil {
+		return unixError("connect unix", name, err)
+	}
+	return nil
+}
+
+// SetUnlinkOnClose says whether closing the socket removes the file that BindUnix made; it does by default. Only a file that is
+// still the one that was made is removed, not one that another process has put in its place. (net: UnixListener.SetUnlinkOnClose.)
+func (s *Socket) SetUnlinkOnClose(on bool) error {
+	if !s.Unix() {
+		return stateError("set unlink on close", s)
+	}
+	s.unix.keep = !on
+	return nil
+}
+
+// removeFile is the end of the file that BindUnix made.
+func (s *Socket) removeFile() error {
+	if s.unix == nil || !s.unix.made || s.unix.keep {
+		return nil
+	}
+	s.unix.made = false
+	var now unix.Stat_t
+	if err := unix.Lstat(s.unix.local, &now); err != nil || now.Dev != s.unix.file.Dev || now.Ino != s.unix.file.Ino {
+		return nil // removed or replaced by somebody else
+	}
+	if err := unix.Unlink(s.unix.local); err != nil && err != unix.ENOENT {
+		return unixError("remove socket file", s.unix.local, err)
+	}
+	return nil
+}
+
+// child makes the names of an accepted connection.
+func (l *unixEnd) child(fd int) *unixEnd {
+	if l == nil {
+		return nil
+	}
+	remote, _ := sys.UnixPeerName(fd)
+	return &unixEnd{local: l.local, remote: remote}
+}
+
+// ipOnly refuses what a unix-domain socket has not, where the kernel would take it and do nothing.
+func (s *Socket) ipOnly(op string) error {
+	if !s.Unix() {
+		return nil
+	}
+	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d has no such thing: %w", s.what(), s.handle.FD, ErrNotSupported)}
+}
+
+// what is the socket's kind in words, for errors.
+func (s *Socket) what() string { return kindOf(s.handle.Kind, s.Unix()) }
+
+func kindOf(k SocketKind, local bool) string {
+	switch {
+	case local && k == Listener:
+		return "unix listener"
+	case local:
+		return "unix"
+	}
+	return k.String()
+}
+
+func checkUnixName(op, name string) error {
+	abstract := strings.HasPrefix(name, "@") || strings.HasPrefix(name, "\x00")
+	switch {
+	case name == "":
+		return badArgument(op, "name", `""`)
+	case !abstract && len(name) > maxUnixPath:
+		return badArgument(op, fmt.Sprintf("path of %d bytes, at most %d are possible:", len(name), maxUnixPath), name)
+	case len(name) > maxUnixPath+1:
+		return badArgument(op, fmt.Sprintf("name of %d bytes, at most %d are possible:", len(name), maxUnixPath+1), name)
+	case !abstract && strings.ContainsRune(name, 0):
+		return badArgument(op, "path with a NUL", fmt.Sprintf("%q", name))
+	}
+	return nil
+}
+
+func unixError(op, name string, err error) error {
+	return &OpError{Op: op, Err: fmt.Errorf("%s: %w", name, err)}
+}
