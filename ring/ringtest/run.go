@@ -101,6 +101,7 @@ var cases = []struct {
 	{"unix: accept, echo, FIN", unixAccept},
 	{"unix: dial", unixDial},
 	{"unix: ends", unixEnds},
+	{"unix: the end that comes together with data", unixEndWithData},
 	{"unix: files", unixFiles},
 	{"unix: what it has not is refused", unixRefuses},
 	{"unix: AcceptTo", unixAcceptTo},

@@ -22,6 +22,10 @@ func (d *Driver) polled(k *ring.Sink, what code, c *sys.CQE) {
 			d.writable(k, r, c)
 		case codeReset:
 			d.watched(k, r, c)
+		case codeReadable:
+			if r.ready && r.want {
+				d.readReady(k, r)
+			}
 		}
 	}
 	d.settle(k, r)

@@ -28,6 +28,7 @@ type record struct {
 	arming    bool      // in the list of those to be armed
 	notify    bool      // the core waits for Writable
 	half      bool      // the peer is done sending: a one-shot poll would fire for that at once
+	ready     bool      // received by poll and read, see readReady
 	starved   bool      // stopped because there was no buffer
 	alarm     bool      // the reset watch has fired, and was not heeded
 	failed    bool      // the connection's end was reported
@@ -70,7 +71,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 		d.records = append(d.records, &record{})
 	}
 	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.FD), kind: h.Kind, class: h.Class,
-		family: family, head: none, tail: none}
+		family: family, ready: h.Kind == ring.Stream && s.Unix(), head: none, tail: none}
 	d.joined(d.records[h.Slot])
 	return nil
 }
@@ -118,12 +119,24 @@ func (d *Driver) receive(r *record) {
 }
 
 func (r *record) toArm() bool {
-	return r.want && !r.failed && !r.detaching && !r.direct && r.ops&opReceive == 0
+	return r.want && !r.failed && !r.detaching && !r.direct && r.ops&r.receiving() == 0
 }
 
-// arm prepares the multishot operation.
+// receiving is the operation that receives.
+func (r *record) receiving() operation {
+	if r.ready {
+		return opReadable
+	}
+	return opReceive
+}
+
+// arm prepares the operation that receives.
 func (d *Driver) arm(r *record) {
 	if !r.toArm() {
+		return
+	}
+	if r.ready {
+		d.pollReadable(r)
 		return
 	}
 	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
