@@ -49,7 +49,8 @@ type Pool struct {
 
 	small    uint32 // buffers below this index are small
 	strides  [NumClasses]uint32
-	largeOff uint32 // start of the large buffers minus what their indexes, which begin at small, would add
+	largeOff uint32             // start of the large buffers minus what their indexes, which begin at small, would add
+	inverse  [NumClasses]uint64 // of strides, for Locate
 
 	free  [NumClasses]freeList
 	avail [NumClasses]int32 // free and filling buffers
@@ -124,6 +125,7 @@ func New(mem []byte, l Layout) (*Pool, error) {
 func (p *Pool) divide() {
 	for c := Small; c < NumClasses; c++ {
 		p.strides[c] = uint32(p.layout.Stride(c))
+		p.inverse[c] = inverse(p.strides[c])
 	}
 	// In 32-bit arithmetic, which may wrap here and wraps back in base.
 	p.largeOff = p.small*p.strides[Small] - p.small*p.strides[Large]

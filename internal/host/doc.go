@@ -1,0 +1,55 @@
+// Package host mirrors what the kernel knows of a network namespace: links, addresses, routes, neighbours. The kernel stays the
+// authority; a socket on the offloaded path asks here instead of there, because it asks often.
+//
+//	h, err := host.Open(host.Config{})                  // or {Namespace: "/run/netns/market"}
+//	s := h.Snapshot()                                   // one atomic load
+//	way, err := s.Route(host.Query{Target: dst})        // interface, gateway, source, MTU; or ENETUNREACH …
+//	n, ok := s.Neighbour(way.NextHop(dst))              // the MAC address, if it is known
+//	...
+//	if h.Generation() != s.Generation() { ask again }   // per packet, or per turn: one atomic load and a compare
+//
+// # Snapshots
+//
+// A Snapshot never changes and is read without a lock by any goroutine. One goroutine of the Host, the mirror, waits for
+// netlink notifications and publishes the next one. It is a goroutine of its own, not pumped by the rings' owners, because
+// one Host serves all rings of an engine, because an owner that polls busily would pay a system call a turn for an event a
+// minute, and because an owner that rests or runs a long handler would leave the others with old routes.
+//
+// The generation moves when an answer may have changed: a topology that differs, a MAC address, a neighbour that became usable or
+// ceased to be. The kernel's neighbours move between REACHABLE, STALE, DELAY and PROBE all the time with one and the same
+// MAC address; that makes a new snapshot but no new generation.
+//
+// Links, addresses, routes and rules are read again when anything was said about them; why not patched, see notifications.
+// Reading is spaced so that it costs a fifth of a core at most, however fast they change. Neighbours are patched. When the
+// kernel had to drop notifications (ENOBUFS) everything is read again, and Stats.Overruns counts it. Between a change and
+// the snapshot that shows it lies the time of the read: 0.3 ms in the median on two busy cores. A program whose loops spin on
+// every processor it may use adds the up to 10 ms after which the Go scheduler looks at descriptors all the same.
+//
+// # Routes
+//
+// Route answers as the kernel's own lookup would, source address included; tests compare the two on random tables. It
+// reads the tables local, main and default. Routing rules beyond the usual three, encapsulations and IPv6 gateways are
+// recognised and refused with a reason: such a socket belongs on the kernel's path. Path MTU learned by ICMP is not in the
+// tables; fib_multipath_hash_policy has no meaning, the caller brings the flow's hash.
+//
+// # Neighbours
+//
+// The kernel speaks ARP. Resolve asks it to look for a neighbour (NTF_USE; without CAP_NET_ADMIN an empty datagram to the
+// discard port), once a second per target at most. Hop keeps an entry alive while packets are sent to it. Waiting holds
+// packets until the answer comes: bounded, in order, with a reason for each one given up.
+//
+//	hop, err := h.Hold(way.NextHop(dst))                // per flow
+//	hop.Touch()                                         // per send: one load
+//	if n, ok := s.Neighbour(hop.Target); !ok || !n.Usable() {
+//		waiting.Add(now, s, hop.Target, packet)
+//		h.Resolve(hop.Target)
+//	}
+//	waiting.Check(h.Snapshot(), send)                   // per turn: a compare
+//
+// # Kinds of link
+//
+// Path decides for each interface whether frames can be had from it, from which interfaces' queues, with which tag, and
+// gives the reason for a yes as well as for a no.
+//
+// Only IPv4 is mirrored. The package is for Linux.
+package host

@@ -1,0 +1,313 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Config says which host to mirror, and how.
+type Config struct {
+	// Namespace is the path of a network namespace ("/run/netns/x", "/proc/1/ns/net"); empty for the caller's, or that of
+	// NamespaceFD.
+	Namespace string
+	// NamespaceFD is a descriptor of a network namespace, used during Open only; 0 for none.
+	NamespaceFD int
+	// ReceiveBuffer of the notification socket in bytes; 0 for 1 MiB. What does not fit is lost and all is read again.
+	ReceiveBuffer int
+	// Refresh is how often the kernel is told that a held neighbour is in use; 0 for 4 s. It must be shorter than the
+	// kernel's delay_first_probe_time (5 s), see Hop.
+	Refresh time.Duration
+}
+
+// Host mirrors the kernel's view of one network namespace. All methods may be called from any goroutine.
+type Host struct {
+	src     source
+	refresh time.Duration
+
+	current    atomic.Pointer[Snapshot]
+	generation atomic.Uint64
+	stats      counters
+	facts      Facts // mirror only
+	running    sync.WaitGroup
+	keep       *keeper
+
+	mu       sync.Mutex // watchers
+	watchers map[int]func(generation uint64)
+	watched  int
+	closed   sync.Once
+}
+
+type counters struct {
+	overruns, reads, interrupted, failures, notifications atomic.Uint64
+	kicks, kickFailures, kickRefusals                     atomic.Uint64
+}
+
+// Stats are counts since Open.
+type Stats struct {
+	Notifications uint64 // datagrams from the kernel
+	Overruns      uint64 // times that notifications were lost and all was read again
+	Reads         uint64 // times that tables were read
+	Interrupted   uint64 // reads repeated because a table changed under them
+	Failures      uint64 // reads that failed and were repeated
+	Kicks         uint64 // requests to look for a neighbour
+	KickFailures  uint64 // those that the kernel refused: the interface is down or gone
+	KickRefusals  uint64 // requests not made: asked within the last second, or too many at once
+}
+
+// Open reads the host's tables and starts to follow them. Reading needs no privileges; another namespace does (InNamespace).
+// Close ends it.
+func Open(c Config) (*Host, error) {
+	switch {
+	case c.ReceiveBuffer < 0:
+		return nil, fmt.Errorf("host: ReceiveBuffer %d: %w", c.ReceiveBuffer, unix.EINVAL)
+	case c.Refresh < 0:
+		return nil, fmt.Errorf("host: Refresh %v: %w", c.Refresh, unix.EINVAL)
+	case c.NamespaceFD < 0:
+		return nil, fmt.Errorf("host: NamespaceFD %d: %w", c.NamespaceFD, unix.EBADF)
+	case c.NamespaceFD != 0 && c.Namespace != "":
+		return nil, fmt.Errorf("host: both Namespace %q and NamespaceFD %d: %w", c.Namespace, c.NamespaceFD, unix.EINVAL)
+	}
+	if c.ReceiveBuffer == 0 {
+		c.ReceiveBuffer = 1 << 20
+	}
+	fd := -1
+	switch {
+	case c.NamespaceFD != 0:
+		fd = c.NamespaceFD
+	case c.Namespace != "":
+		file, err := os.Open(c.Namespace)
+		if err != nil {
+			return nil, fmt.Errorf("host: network namespace: %w", err)
+		}
+		defer file.Close()
+		fd = int(file.Fd())
+	}
+	var k *kernel
+	err := InNamespace(fd, func() (err error) {
+		k, err = newKernel(c.ReceiveBuffer)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return open(k, c.Refresh)
+}
+
+// open starts a host on any source.
+func open(src source, refresh time.Duration) (*Host, error) {
+	if refresh == 0 {
+		refresh = 4 * time.Second
+	}
+	h := &Host{src: src, refresh: refresh, watchers: map[int]func(uint64){}}
+	var err error
+	for range firstTries {
+		if err = h.fetch(partAll); err == nil || !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		src.stop()
+		src.close()
+		return nil, err
+	}
+	h.publish(NewSnapshot(h.facts, 1))
+	h.keep = newKeeper(h)
+	h.running.Add(2)
+	go h.mirror()
+	go h.keep.run()
+	return h, nil
+}
+
+// firstTries is how often Open reads tables that change while they are read.
+const firstTries = 20
+
+// Snapshot is the host as it is known now: one atomic load. It may be kept.
+func (h *Host) Snapshot() *Snapshot { return h.current.Load() }
+
+// Generation moves when an answer of Route, Path, Local or Neighbour may have changed: one atomic load, to be compared with
+// the Generation of the snapshot from which something was derived. A neighbour's coming and going between states in which
+// its MAC stays usable does not move it.
+func (h *Host) Generation() uint64 { return h.generation.Load() }
+
+// Watch has f called after each move of the generation and each failure to find a neighbour, from the mirror's goroutine: to
+// wake a loop that rests, not to work. The function returned ends it; f may still be running then.
+func (h *Host) Watch(f func(generation uint64)) (cancel func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watched++
+	id := h.watched
+	h.watchers[id] = f
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, id)
+	}
+}
+
+// Stats reads the counts.
+func (h *Host) Stats() Stats {
+	c := &h.stats
+	return Stats{Notifications: c.notifications.Load(), Overruns: c.overruns.Load(), Reads: c.reads.Load(),
+		Interrupted: c.interrupted.Load(), Failures: c.failures.Load(), Kicks: c.kicks.Load(),
+		KickFailures: c.kickFailures.Load(), KickRefusals: c.kickRefusals.Load()}
+}
+
+// Close ends the mirror; the last snapshot stays readable. It returns when both goroutines have ended.
+func (h *Host) Close() error {
+	h.closed.Do(func() {
+		h.src.stop()
+		h.keep.stop()
+		h.running.Wait()
+		h.src.close()
+	})
+	return nil
+}
+
+// retryAfter is how long a failed read waits for its next try. quiet is how many times the length of a read passes before
+// the next one: however often the tables change, following them costs at most a fifth of a core.
+const (
+	retryAfter = 50 * time.Millisecond
+	quiet      = 4
+	drainMax   = 1024 // datagrams between two snapshots
+	rereads    = 4    // reads before a snapshot, when changes overtake them
+)
+
+// mirror follows the kernel until the source is stopped.
+func (h *Host) mirror() {
+	defer h.running.Done()
+	var stale part
+	var notBefore time.Time
+	for {
+		deadline := time.Time{}
+		if stale != 0 {
+			deadline = notBefore
+		}
+		var all batch
+		if h.gather(true, deadline, &all) != nil {
+			return
+		}
+		stale |= all.stale
+		var read part
+		var spent, failure time.Duration
+		for range rereads {
+			start := time.Now()
+			if stale == 0 || read == 0 && start.Before(notBefore) {
+				break
+			}
+			if stale&partNeighbours != 0 {
+				all.neighbours = nil // older than what is read now
+			}
+			err := h.fetch(stale)
+			spent += time.Since(start)
+			if err != nil {
+				failure = h.failed(err)
+				break
+			}
+			read |= stale
+			// What was said meanwhile may be in what was read last and not in what was read first: an address's routes and
+			// not the address. Then it is read once more before anybody sees it.
+			more := batch{}
+			if h.gather(false, time.Time{}, &more) != nil {
+				return
+			}
+			all.neighbours = append(all.neighbours, more.neighbours...)
+			stale = more.stale
+		}
+		if spent != 0 {
+			notBefore = time.Now().Add(max(spent*quiet, failure))
+		}
+		h.update(read, all.neighbours)
+	}
+}
+
+// failed counts a read that failed and says how long to wait, at least, before the next try.
+func (h *Host) failed(err error) time.Duration {
+	if errors.Is(err, unix.EINTR) {
+		h.stats.interrupted.Add(1) // the table changed under the reader
+		return 0
+	}
+	h.stats.failures.Add(1)
+	return retryAfter
+}
+
+// gather takes the notifications that are there; wait makes it wait for the first. The error says that the source has ended.
+func (h *Host) gather(wait bool, deadline time.Time, all *batch) error {
+	for n := range drainMax {
+		b, err := h.src.next(wait && n == 0, deadline)
+		switch {
+		case errors.Is(err, errTime):
+			return nil
+		case errors.Is(err, errOverrun):
+			h.stats.overruns.Add(1)
+			all.stale = partAll
+			all.neighbours = nil // the table will be read whole
+			continue
+		case err != nil:
+			return err
+		}
+		h.stats.notifications.Add(1)
+		all.stale |= b.stale
+		all.neighbours = append(all.neighbours, b.neighbours...)
+	}
+	return nil
+}
+
+func (h *Host) fetch(want part) error {
+	h.stats.reads.Add(1)
+	return h.src.fetch(want, &h.facts)
+}
+
+// update makes the next snapshot from what was read and what was told, if there is anything new.
+func (h *Host) update(read part, changes []neighbourChange) {
+	was := h.current.Load()
+	next := &Snapshot{generation: was.generation, serial: was.serial + 1, topology: was.topology, neighbours: was.neighbours}
+	moved, failed := false, false
+	if read&^partNeighbours != 0 {
+		if t := newTopology(&h.facts); !t.equal(was.topology) {
+			next.topology, moved = t, true
+		}
+	}
+	if read&partNeighbours != 0 {
+		moved = next.replace(h.facts.Neighbours) || moved
+		h.facts.Neighbours = nil // the map is the table now
+	} else if len(changes) > 0 {
+		next.neighbours = maps.Clone(was.neighbours)
+	}
+	for i := range changes {
+		m, f := next.change(&changes[i])
+		moved, failed = moved || m, failed || f
+	}
+	if !moved && len(changes) == 0 && read&partNeighbours == 0 {
+		return
+	}
+	if moved {
+		next.generation++
+	}
+	h.publish(next)
+	if moved || failed {
+		h.tell(next.generation)
+	}
+}
+
+func (h *Host) tell(generation uint64) {
+	h.mu.Lock()
+	watchers := slices.Collect(maps.Values(h.watchers))
+	h.mu.Unlock()
+	for _, f := range watchers {
+		f(generation)
+	}
+}
+
+// publish stores the snapshot before the number: who sees the number finds at least that snapshot.
+func (h *Host) publish(s *Snapshot) {
+	h.current.Store(s)
+	h.generation.Store(s.generation)
+}

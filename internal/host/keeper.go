@@ -1,0 +1,205 @@
+package host
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Hop is a neighbour that a flow sends to. The kernel sees none of that traffic, so somebody must tell it that the entry is
+// in use, or it grows stale and is thrown away.
+//
+// While a hop is touched, the kernel is told so every Config.Refresh. It marks the entry as used; when its confirmation
+// runs out (base_reachable_time, some 30 s) it finds the entry used within delay_first_probe_time, goes through DELAY into
+// PROBE and asks the neighbour by unicast. The MAC address stays usable through all of it.
+type Hop struct {
+	Target
+	used   atomic.Bool
+	refs   int       // under keeper.mu
+	kicked time.Time // keeper's goroutine
+	keep   *keeper
+}
+
+// Touch says that a packet was sent to the hop. It costs a load; any goroutine.
+func (h *Hop) Touch() {
+	if !h.used.Load() {
+		h.used.Store(true)
+	}
+}
+
+// Release gives the hop back, once for each Hold. Any goroutine.
+func (h *Hop) Release() {
+	h.keep.mu.Lock()
+	defer h.keep.mu.Unlock()
+	if h.refs == 0 {
+		panic(fmt.Sprintf("host: hop %v on interface %d released more often than held", h.Addr, h.Interface))
+	}
+	if h.refs--; h.refs == 0 {
+		delete(h.keep.hops, h.Target)
+	}
+}
+
+// Hold makes the hop of a target, or finds it: all flows to a neighbour share it.
+func (h *Host) Hold(t Target) (*Hop, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	k := h.keep
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	hop := k.hops[t]
+	if hop == nil {
+		hop = &Hop{Target: t, keep: k}
+		k.hops[t] = hop
+	}
+	hop.refs++
+	return hop, nil
+}
+
+// Resolve asks the kernel to look for a neighbour; the answer is a move of the generation. It returns at once. A target is
+// asked for once a second at most (RFC 1122 2.3.2.1), however often this is called: false says that nothing was asked now.
+func (h *Host) Resolve(t Target) (bool, error) {
+	if err := t.check(); err != nil {
+		return false, err
+	}
+	if !h.keep.mayAsk(t, time.Now()) {
+		h.stats.kickRefusals.Add(1)
+		return false, nil
+	}
+	select {
+	case h.keep.wanted <- t:
+		return true, nil
+	default:
+		h.keep.forget(t)
+		h.stats.kickRefusals.Add(1)
+		return false, nil
+	}
+}
+
+func (t Target) check() error {
+	switch {
+	case t.Interface <= 0:
+		return fmt.Errorf("host: Interface %d: %w", t.Interface, unix.EINVAL)
+	case !t.Addr.Is4() || t.Addr.IsUnspecified() || t.Addr.IsMulticast():
+		return fmt.Errorf("host: Addr %v is not the IPv4 address of a neighbour: %w", t.Addr, unix.EINVAL)
+	}
+	return nil
+}
+
+// keeper asks the kernel for neighbours, in a goroutine of its own: a request is a system call, and it must not wait behind
+// the mirror's reading, nor the mirror behind it.
+type keeper struct {
+	host   *Host
+	wanted chan Target
+	ended  chan struct{}
+
+	mu    sync.Mutex
+	hops  map[Target]*Hop
+	asked map[Target]time.Time
+}
+
+const (
+	askEvery  = time.Second
+	askedMax  = 4096 // targets remembered; more at once are not asked for, and counted
+	wantedMax = 256
+)
+
+func newKeeper(h *Host) *keeper {
+	return &keeper{host: h, wanted: make(chan Target, wantedMax), ended: make(chan struct{}),
+		hops: map[Target]*Hop{}, asked: map[Target]time.Time{}}
+}
+
+func (k *keeper) stop() { close(k.ended) }
+
+func (k *keeper) run() {
+	defer k.host.running.Done()
+	tick := time.NewTicker(min(time.Second, max(k.host.refresh/4, time.Millisecond)))
+	defer tick.Stop()
+	var hops []*Hop
+	for {
+		select {
+		case <-k.ended:
+			return
+		case t := <-k.wanted:
+			k.kick(t)
+		case now := <-tick.C:
+			hops = k.due(hops[:0], now)
+			for _, h := range hops {
+				k.kick(h.Target)
+			}
+		}
+	}
+}
+
+// mayAsk reports whether a target was not asked for within the last second, and remembers that it is now.
+func (k *keeper) mayAsk(t Target, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if at, ok := k.asked[t]; ok && now.Sub(at) < askEvery {
+		return false
+	}
+	if len(k.asked) >= askedMax {
+		k.sweep(now)
+		if len(k.asked) >= askedMax {
+			return false
+		}
+	}
+	k.asked[t] = now
+	return true
+}
+
+func (k *keeper) forget(t Target) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.asked, t)
+}
+
+func (k *keeper) sweep(now time.Time) {
+	for t, at := range k.asked {
+		if now.Sub(at) >= askEvery {
+			delete(k.asked, t)
+		}
+	}
+}
+
+// due are the hops to speak of now: those in use, every refresh, and at once (but once a second) when the entry is not
+// confirmed.
+func (k *keeper) due(list []*Hop, now time.Time) []*Hop {
+	s := k.host.Snapshot()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sweep(now)
+	for t, h := range k.hops {
+		n, _ := s.Neighbour(t)
+		every := k.host.refresh
+		if n.State&(unix.NUD_REACHABLE|unix.NUD_DELAY|unix.NUD_PROBE) == 0 {
+			every = min(every, askEvery)
+		}
+		if !h.used.Load() || now.Sub(h.kicked) < every {
+			continue
+		}
+		if at, ok := k.asked[t]; ok && now.Sub(at) < min(every, askEvery) {
+			continue
+		}
+		h.used.Store(false)
+		h.kicked = now
+		k.asked[t] = now
+		list = append(list, h)
+	}
+	return list
+}
+
+// kick asks the kernel, unless the entry is of a kind that is given: NTF_USE would turn a permanent entry into one that
+// expires.
+func (k *keeper) kick(t Target) {
+	if n, ok := k.host.Snapshot().Neighbour(t); ok && n.State&given != 0 {
+		return
+	}
+	k.host.stats.kicks.Add(1)
+	if k.host.src.kick(t) != nil {
+		k.host.stats.kickFailures.Add(1)
+	}
+}

@@ -1,0 +1,298 @@
+package host
+
+import (
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Query asks for the way to an address.
+type Query struct {
+	Target    netip.Addr
+	Source    netip.Addr // zero: to be chosen; else an address of the host
+	Interface int        // 0: any; else only through this one (SO_BINDTODEVICE, IP_MULTICAST_IF)
+	TOS       uint8
+	FlowHash  uint32 // chooses among the ways of a multipath route; the same hash, the same way
+}
+
+// Way is the answer.
+type Way struct {
+	Type      RouteType // Unicast, Local, Broadcast or Multicast
+	Interface int
+	Gateway   netip.Addr // zero: the destination is on the link
+	Source    netip.Addr // zero when no interface has an address
+	MTU       int
+	Scope     uint8
+}
+
+// NextHop is whom to ask for a MAC address: the gateway, or the destination itself. It has no meaning for groups and
+// broadcasts, whose MAC follows from the address.
+func (w *Way) NextHop(target netip.Addr) Target {
+	if w.Gateway.IsValid() {
+		return Target{w.Interface, w.Gateway}
+	}
+	return Target{w.Interface, target}
+}
+
+// RouteError says why there is no way. It unwraps to the errno that the kernel's own send would have given.
+type RouteError struct {
+	Target netip.Addr
+	Code   string        // stable: "route.none", "route.unreachable" …
+	Errno  syscall.Errno // ENETUNREACH, EHOSTUNREACH …
+}
+
+// Error is the failure in a sentence.
+func (e *RouteError) Error() string {
+	return fmt.Sprintf("host: route to %v: %s: %s", e.Target, e.Code, e.Errno.Error())
+}
+
+// Unwrap gives the errno.
+func (e *RouteError) Unwrap() error { return e.Errno }
+
+// Route answers as the kernel would: tables local, main, default; longest prefix, TOS, metric; dead ways left out; the source
+// by ip_route_output_key (linux/net/ipv4/route.c). Any goroutine; it allocates only for an error.
+//
+// When the host has routing rules of its own, only the kernel can tell: the error's code is "route.rules" and its errno
+// EOPNOTSUPP, and the socket belongs on the kernel's path.
+func (s *Snapshot) Route(q Query) (Way, error) {
+	fail := func(code string, errno syscall.Errno) (Way, error) {
+		return Way{}, &RouteError{Target: q.Target, Code: code, Errno: errno}
+	}
+	switch {
+	case !q.Target.Is4() || q.Target.IsUnspecified():
+		return fail("route.target", unix.EAFNOSUPPORT)
+	case q.Source.IsValid() &&
+		(!q.Source.Is4() || q.Source.IsUnspecified() || q.Source.IsMulticast() || q.Source == limitedBroadcast):
+		return fail("route.source", unix.EINVAL)
+	case s.rules != 0:
+		return fail("route.rules", unix.EOPNOTSUPP)
+	}
+	group := q.Target.IsMulticast()
+	several := group || q.Target == limitedBroadcast
+	if q.Source.IsValid() {
+		index, ok := s.local[q.Source]
+		if !ok {
+			return fail("route.source", unix.EADDRNOTAVAIL)
+		}
+		if several && q.Interface == 0 {
+			// The source names the interface: applications without IP_MULTICAST_IF rely on it.
+			return s.onLink(q, index)
+		}
+	}
+	if q.Interface != 0 {
+		switch l := s.byIndex[q.Interface]; {
+		case l == nil:
+			return fail("route.no_interface", unix.ENODEV)
+		case !l.Up():
+			return fail("route.interface_down", unix.ENETUNREACH)
+		}
+		if q.Target.IsLinkLocalMulticast() || q.Target == limitedBroadcast {
+			return s.onLink(q, q.Interface)
+		}
+	}
+	for i := range s.tables {
+		way, verdict := s.tables[i].find(s.topology, &q)
+		switch {
+		case verdict.found:
+			return way, nil
+		case verdict.code != "" && (q.Interface == 0 || verdict.errno == unix.EOPNOTSUPP):
+			return fail(verdict.code, verdict.errno)
+		case verdict.code != "":
+			return s.onLink(q, q.Interface)
+		}
+	}
+	if q.Interface != 0 {
+		return s.onLink(q, q.Interface)
+	}
+	return fail("route.none", unix.ENETUNREACH)
+}
+
+// onLink is the way that needs no route. Bound to an interface, what has no route, or one that forbids, is taken to be on
+// the interface's link: ip_route_output_key_hash_rcu assumes so.
+func (s *Snapshot) onLink(q Query, index int) (Way, error) {
+	l := s.byIndex[index]
+	if l == nil {
+		return Way{}, &RouteError{Target: q.Target, Code: "route.no_interface", Errno: unix.ENODEV}
+	}
+	w := Way{Type: typeOf(Unicast, q.Target), Interface: index, Source: q.Source, MTU: min(l.MTU, 0xffff), Scope: unix.RT_SCOPE_LINK}
+	if !w.Source.IsValid() {
+		scope := uint8(unix.RT_SCOPE_LINK)
+		if w.Type == Multicast && !q.Target.IsLinkLocalMulticast() {
+			scope = unix.RT_SCOPE_UNIVERSE
+		}
+		w.Source = s.selectSource(index, netip.Addr{}, scope)
+	}
+	return w, nil
+}
+
+// typeOf is what a packet to an address is, whatever route carries it.
+func typeOf(t RouteType, to netip.Addr) RouteType {
+	switch {
+	case to == limitedBroadcast:
+		return Broadcast
+	case to.IsMulticast():
+		return Multicast
+	}
+	return t
+}
+
+// verdict is what a table says: found, nothing (the next table is asked), or an error of its own.
+type verdict struct {
+	found bool
+	code  string
+	errno syscall.Errno
+}
+
+func (t *table) find(s *topology, q *Query) (way Way, v verdict) {
+	t.lookup(q.Target, func(r *Route) bool {
+		if r.TOS != 0 && r.TOS != q.TOS {
+			return false
+		}
+		switch r.Type {
+		case Blackhole:
+			v = verdict{code: "route.blackhole", errno: unix.EINVAL}
+			return true
+		case Unreachable:
+			v = verdict{code: "route.unreachable", errno: unix.EHOSTUNREACH}
+			return true
+		case Prohibit:
+			v = verdict{code: "route.prohibit", errno: unix.EACCES}
+			return true
+		case Throw:
+			return true
+		case Unicast, Local, Broadcast, Multicast:
+		default:
+			v = verdict{code: "route.type", errno: unix.EOPNOTSUPP} // NAT, xresolve: nothing makes them any more
+			return true
+		}
+		hop := s.choose(r, q)
+		if hop == nil {
+			return false // all its ways are dead or through other interfaces
+		}
+		if hop.Foreign {
+			v = verdict{code: "route.foreign", errno: unix.EOPNOTSUPP}
+			return true
+		}
+		way, v.found = s.along(r, hop, q), true
+		return true
+	})
+	return way, v
+}
+
+// choose picks the way of a flow by the kernel's rule (hash threshold, RFC 2992): the range of the hash is shared out by
+// weight, so when a way goes the flows of the others stay. A way from whose interface the given source comes is preferred.
+func (s *topology) choose(r *Route, q *Query) *NextHop {
+	var total, preferred int
+	var first *NextHop
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		if !s.alive(h, q) {
+			continue
+		}
+		if first == nil {
+			first = h
+		}
+		total += h.Weight
+		if s.comesFrom(h, r, q) {
+			preferred += h.Weight
+		}
+	}
+	if total == 0 || total == first.Weight {
+		return first
+	}
+	if preferred != 0 {
+		total = preferred
+	}
+	sum, hash := uint64(0), uint64(q.FlowHash>>1)
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		if !s.alive(h, q) || preferred != 0 && !s.comesFrom(h, r, q) {
+			continue
+		}
+		sum += uint64(h.Weight)
+		if hash < (sum<<31+uint64(total)/2)/uint64(total) {
+			return h
+		}
+	}
+	return first
+}
+
+// alive reports whether a way can be used for the query. A route may be older than the link's going down by a moment, so
+// the link is asked too.
+func (s *topology) alive(h *NextHop, q *Query) bool {
+	l := s.byIndex[h.Interface]
+	return !h.Dead && l != nil && l.Up() && (q.Interface == 0 || q.Interface == h.Interface)
+}
+
+func (s *topology) comesFrom(h *NextHop, r *Route, q *Query) bool {
+	return q.Source.IsValid() && s.source(r, h) == q.Source
+}
+
+// along makes the answer from a route and one of its ways.
+func (s *topology) along(r *Route, h *NextHop, q *Query) Way {
+	w := Way{Type: typeOf(r.Type, q.Target), Interface: h.Interface, Gateway: h.Gateway, Source: q.Source, Scope: r.Scope}
+	if r.Type == Local {
+		if s.loopback != 0 {
+			w.Interface = s.loopback
+		}
+		if !w.Source.IsValid() {
+			if w.Source = r.Source; !w.Source.IsValid() {
+				w.Source = q.Target
+			}
+		}
+	}
+	if w.Type == Multicast || w.Type == Broadcast {
+		w.Gateway = netip.Addr{} // a default route says which interface, not whom to ask
+	}
+	if !w.Source.IsValid() {
+		switch {
+		case w.Type == Multicast && q.Interface != 0:
+			w.Source = s.selectSource(h.Interface, netip.Addr{}, unix.RT_SCOPE_UNIVERSE)
+		default:
+			w.Source = s.source(r, h)
+		}
+	}
+	if l := s.byIndex[w.Interface]; l != nil {
+		w.MTU = min(l.MTU, 0xffff)
+	}
+	if r.MTU != 0 && r.MTU < w.MTU {
+		w.MTU = r.MTU
+	}
+	return w
+}
+
+// source is the preferred source of a way.
+func (s *topology) source(r *Route, h *NextHop) netip.Addr {
+	if r.Source.IsValid() {
+		return r.Source
+	}
+	return s.selectSource(h.Interface, h.Gateway, r.Scope)
+}
+
+// selectSource is inet_select_addr (linux/net/ipv4/devinet.c): the first primary address of the interface in whose subnet the
+// gateway is, else its first, else any other interface's. Larger scopes are narrower.
+func (s *topology) selectSource(index int, to netip.Addr, scope uint8) (found netip.Addr) {
+	for i := range s.addresses {
+		a := &s.addresses[i]
+		if a.Interface != index || a.Secondary || min(a.Scope, unix.RT_SCOPE_HOST) > scope {
+			continue
+		}
+		if !to.IsValid() || a.Prefix.Contains(to) {
+			return a.Local
+		}
+		if !found.IsValid() {
+			found = a.Local
+		}
+	}
+	if found.IsValid() {
+		return found
+	}
+	for i := range s.addresses {
+		if a := &s.addresses[i]; !a.Secondary && a.Scope != unix.RT_SCOPE_LINK && a.Scope <= scope {
+			return a.Local
+		}
+	}
+	return netip.Addr{}
+}

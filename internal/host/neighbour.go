@@ -1,0 +1,117 @@
+package host
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// Target is a neighbour's name: an address on an interface.
+type Target struct {
+	Interface int
+	Addr      netip.Addr
+}
+
+// State is a neighbour's state as the kernel keeps it (unix.NUD_REACHABLE …).
+type State uint16
+
+const (
+	usable = unix.NUD_PERMANENT | unix.NUD_NOARP | unix.NUD_REACHABLE | unix.NUD_PROBE | unix.NUD_STALE | unix.NUD_DELAY
+	// given are the states that the administrator or the link sets; asking would take them away, see keeper.kick.
+	given = unix.NUD_PERMANENT | unix.NUD_NOARP
+)
+
+// String is the state as ip-neighbour writes it.
+func (s State) String() string {
+	switch {
+	case s&unix.NUD_PERMANENT != 0:
+		return "PERMANENT"
+	case s&unix.NUD_NOARP != 0:
+		return "NOARP"
+	case s&unix.NUD_REACHABLE != 0:
+		return "REACHABLE"
+	case s&unix.NUD_PROBE != 0:
+		return "PROBE"
+	case s&unix.NUD_STALE != 0:
+		return "STALE"
+	case s&unix.NUD_DELAY != 0:
+		return "DELAY"
+	case s&unix.NUD_FAILED != 0:
+		return "FAILED"
+	case s&unix.NUD_INCOMPLETE != 0:
+		return "INCOMPLETE"
+	}
+	return "NONE"
+}
+
+// Neighbour is an entry of the kernel's ARP table.
+type Neighbour struct {
+	Target
+	MAC   wire.MAC
+	State State
+	// Serial is that of the snapshot in which what the entry answers changed last, or the kernel gave up again.
+	Serial uint64
+}
+
+// Usable reports whether frames may be sent to MAC. A stale or probed entry is still used: the kernel does so too.
+func (n *Neighbour) Usable() bool {
+	return n.State&usable != 0 && (!n.MAC.IsZero() || n.State&unix.NUD_NOARP != 0)
+}
+
+// Failed reports whether the kernel asked and nobody answered.
+func (n *Neighbour) Failed() bool { return n.State&unix.NUD_FAILED != 0 }
+
+// neighbourChange is one message about a neighbour.
+type neighbourChange struct {
+	Neighbour
+	gone bool
+}
+
+// replace takes a table that was read whole, and reports whether an answer changed. The snapshot is not published yet.
+func (s *Snapshot) replace(table []Neighbour) (moved bool) {
+	was := s.neighbours
+	s.neighbours = make(map[Target]Neighbour, len(table))
+	for _, n := range table {
+		old, had := was[n.Target]
+		n.Serial = old.Serial
+		if !had || old.answers() != n.answers() {
+			n.Serial, moved = s.serial, true
+		}
+		s.neighbours[n.Target] = n
+	}
+	for t := range was {
+		if _, still := s.neighbours[t]; !still {
+			moved = true
+		}
+	}
+	return moved
+}
+
+// change takes one message, and reports whether an answer changed and whether the kernel gave up. The table is the
+// snapshot's own.
+func (s *Snapshot) change(c *neighbourChange) (moved, failed bool) {
+	old, had := s.neighbours[c.Target]
+	if c.gone {
+		delete(s.neighbours, c.Target)
+		return had, false
+	}
+	n := c.Neighbour
+	n.Serial = old.Serial
+	moved, failed = !had || old.answers() != n.answers(), n.Failed()
+	if moved || failed { // a failure is news each time: whoever waits has asked since the last one
+		n.Serial = s.serial
+	}
+	s.neighbours[n.Target] = n
+	return moved, failed
+}
+
+// answers is what senders see of a neighbour.
+func (n *Neighbour) answers() (a struct {
+	mac            wire.MAC
+	usable, failed bool
+}) {
+	a.mac, a.usable, a.failed = n.MAC, n.Usable(), n.Failed()
+	return a
+}

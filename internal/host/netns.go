@@ -1,0 +1,40 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// InNamespace runs f on a thread that is in the network namespace of fd; sockets that f opens belong to it for good. With fd -1 f
+// runs where the caller is. Entering needs CAP_SYS_ADMIN in the namespace's user namespace. Any goroutine.
+func InNamespace(fd int, f func() error) error {
+	if fd == -1 {
+		return f()
+	}
+	failed := make(chan error)
+	// A goroutine of its own, so that a thread that cannot go back is thrown away: the runtime ends a thread whose
+	// goroutine ends locked.
+	go func() {
+		runtime.LockOSThread()
+		back, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			runtime.UnlockOSThread()
+			failed <- fmt.Errorf("host: current network namespace: %w", err)
+			return
+		}
+		if err = unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("host: entering the network namespace of descriptor %d: %w", fd, err)
+		} else {
+			err = f()
+		}
+		if unix.Setns(int(back.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		_ = back.Close()
+		failed <- err
+	}()
+	return <-failed
+}

@@ -1,0 +1,321 @@
+package host
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// part is a set of the kernel's tables.
+type part uint8
+
+const (
+	partLinks part = 1 << iota
+	partAddresses
+	partRoutes
+	partRules
+	partNeighbours
+
+	partAll = partLinks | partAddresses | partRoutes | partRules | partNeighbours
+)
+
+// batch is what some notifications say: which tables to read again, and single neighbours.
+type batch struct {
+	stale      part
+	neighbours []neighbourChange
+}
+
+var (
+	errTime    = errors.New("host: nothing before the deadline")
+	errOverrun = errors.New("host: the kernel dropped notifications")
+	errClosed  = errors.New("host: closed")
+)
+
+// source is where facts come from: the kernel, or a test.
+type source interface {
+	// next waits for notifications until the deadline (zero: for ever); wait false only looks. Errors: errTime, errOverrun,
+	// errClosed. One goroutine.
+	next(wait bool, deadline time.Time) (batch, error)
+	// fetch reads tables into f. The same goroutine as next.
+	fetch(want part, f *Facts) error
+	// kick makes the kernel look for a neighbour. Another goroutine than next's.
+	kick(t Target) error
+	// stop makes next and fetch return; close frees what there is, when no goroutine uses the source any more.
+	stop()
+	close()
+}
+
+// kernel is the source that matters: netlink in one namespace. Notifications and questions have sockets of their own: a dump
+// must not queue behind notifications, nor these be lost in a dump.
+type kernel struct {
+	events  *os.File
+	buffer  []byte
+	dump    *nl.SocketHandle
+	ask     *nl.SocketHandle
+	probe   int // a UDP socket, for those who may not ask by netlink
+	refused bool
+	ended   chan struct{}
+}
+
+// groups are the notifications that are wanted (RTNLGRP_*).
+var groups = [...]int{unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE,
+	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_NEXTHOP}
+
+// newKernel opens the sockets in the namespace where it is called.
+func newKernel(receiveBuffer int) (k *kernel, err error) {
+	k = &kernel{buffer: make([]byte, 64<<10), probe: -1, ended: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			k.close()
+			k = nil
+		}
+	}()
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("host: netlink socket: %w", err)
+	}
+	k.events = os.NewFile(uintptr(fd), "netlink notifications")
+	// The forced form needs CAP_NET_ADMIN; without it net.core.rmem_max is the limit.
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+		if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer); err != nil {
+			return nil, fmt.Errorf("host: netlink receive buffer of %d: %w", receiveBuffer, err)
+		}
+	}
+	if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, fmt.Errorf("host: netlink bind: %w", err)
+	}
+	for _, g := range groups {
+		if err = unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, g); err != nil {
+			return nil, fmt.Errorf("host: netlink group %d: %w", g, err)
+		}
+	}
+	for _, h := range []**nl.SocketHandle{&k.dump, &k.ask} {
+		s, err := nl.Subscribe(unix.NETLINK_ROUTE)
+		if err != nil {
+			return nil, fmt.Errorf("host: netlink socket: %w", err)
+		}
+		*h = &nl.SocketHandle{Socket: s}
+		if err := s.SetReceiveTimeout(&unix.Timeval{Sec: 10}); err != nil {
+			return nil, fmt.Errorf("host: netlink time-out: %w", err)
+		}
+	}
+	if k.probe, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return nil, fmt.Errorf("host: probe socket: %w", err)
+	}
+	return k, nil
+}
+
+func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
+	if !wait {
+		deadline = time.Time{} // a deadline that has passed would forbid the look
+	}
+	if k.events.SetReadDeadline(deadline) != nil {
+		return batch{}, errClosed
+	}
+	select {
+	case <-k.ended: // asked after the deadline was set, which may have been in place of stop's
+		return batch{}, errClosed
+	default:
+	}
+	conn, err := k.events.SyscallConn()
+	if err != nil {
+		return batch{}, errClosed
+	}
+	var n int
+	var from unix.Sockaddr
+	var errno error
+	err = conn.Read(func(fd uintptr) bool {
+		n, from, errno = unix.Recvfrom(int(fd), k.buffer, unix.MSG_TRUNC)
+		return !wait || errno != unix.EAGAIN
+	})
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return batch{}, k.unlessEnded(errTime)
+	case err != nil:
+		return batch{}, errClosed
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return batch{}, k.unlessEnded(errTime)
+	case errno != nil:
+		return batch{}, errOverrun // ENOBUFS; whatever else it may be, reading all anew is the cure
+	case n > len(k.buffer):
+		return batch{}, errOverrun // a message longer than any that the kernel sends: not read whole
+	}
+	if a, ok := from.(*unix.SockaddrNetlink); !ok || a.Pid != 0 {
+		return batch{}, nil // not the kernel: any process may send to our port
+	}
+	return notifications(k.buffer[:n])
+}
+
+func (k *kernel) unlessEnded(err error) error {
+	select {
+	case <-k.ended:
+		return errClosed
+	default:
+		return err
+	}
+}
+
+// notifications says what a datagram of messages changes.
+//
+// All but neighbours is read again from the kernel, not patched. A message is often not the whole truth: when a link
+// goes down its routes vanish without a word (fib_sync_down_dev), a removed address takes along the routes that preferred it, a
+// bridge reports its ports under the family AF_BRIDGE, and where a new address or route stands among its equals only a
+// dump shows. Such changes are rare; neighbours change state all the time, and their messages are complete.
+func notifications(b []byte) (batch, error) {
+	var c batch
+	for len(b) >= unix.SizeofNlMsghdr {
+		n := int(binary.NativeEndian.Uint32(b))
+		if n < unix.SizeofNlMsghdr || n > len(b) {
+			return c, errOverrun
+		}
+		body := b[unix.SizeofNlMsghdr:n]
+		switch typ := binary.NativeEndian.Uint16(b[4:]); typ {
+		case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+			c.stale |= partLinks | partAddresses | partRoutes
+			if typ == unix.RTM_DELLINK {
+				c.stale |= partNeighbours
+			}
+		case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+			c.stale |= partAddresses | partRoutes
+		case unix.RTM_NEWROUTE, unix.RTM_DELROUTE, unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
+			c.stale |= partRoutes
+		case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+			c.stale |= partRules | partRoutes
+		case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+			nb, ok, err := decodeNeighbour(body)
+			if err != nil {
+				return c, errOverrun
+			}
+			if ok {
+				c.neighbours = append(c.neighbours, neighbourChange{nb, typ == unix.RTM_DELNEIGH})
+			}
+		case unix.NLMSG_OVERRUN:
+			return c, errOverrun
+		}
+		b = b[min((n+3)&^3, len(b)):]
+	}
+	return c, nil
+}
+
+func (k *kernel) fetch(want part, f *Facts) error {
+	if want&partLinks != 0 {
+		request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+		request.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(rtextFilterSkipStats)))
+		if err := dumpInto(k, "links", request, unix.RTM_NEWLINK, &f.Links, decodeLink); err != nil {
+			return err
+		}
+	}
+	if want&partAddresses != 0 {
+		request := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
+		request.AddData(nl.NewIfAddrmsg(unix.AF_INET))
+		if err := dumpInto(k, "addresses", request, unix.RTM_NEWADDR, &f.Addresses, decodeAddress); err != nil {
+			return err
+		}
+	}
+	if want&partRoutes != 0 {
+		request := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
+		request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET}})
+		if err := dumpInto(k, "routes", request, unix.RTM_NEWROUTE, &f.Routes, decodeRoute); err != nil {
+			return err
+		}
+	}
+	if want&partRules != 0 {
+		request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
+		request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET}})
+		var foreign []struct{}
+		err := dumpInto(k, "rules", request, unix.RTM_NEWRULE, &foreign, func(b []byte) (struct{}, bool, error) {
+			is, err := decodeRule(b)
+			return struct{}{}, is, err
+		})
+		if f.Rules = len(foreign); err != nil {
+			return err
+		}
+	}
+	if want&partNeighbours != 0 {
+		request := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, unix.NLM_F_DUMP)
+		request.AddRawData(append([]byte{unix.AF_INET}, make([]byte, unix.SizeofNdMsg-1)...))
+		if err := dumpInto(k, "neighbours", request, unix.RTM_NEWNEIGH, &f.Neighbours, decodeNeighbour); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: links without their counters, a quarter of the size.
+const rtextFilterSkipStats = 1 << 3
+
+// dumpInto reads a table. A dump during which the table changed (NLM_F_DUMP_INTR) is an error: it is read again.
+func dumpInto[T any](k *kernel, what string, r *nl.NetlinkRequest, typ uint16, to *[]T,
+	decode func([]byte) (T, bool, error)) error {
+	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: k.dump}
+	var all []T
+	var bad error
+	err := r.ExecuteIter(unix.NETLINK_ROUTE, typ, func(m []byte) bool {
+		v, ok, err := decode(m)
+		if err != nil {
+			bad = err
+			return false
+		}
+		if ok {
+			all = append(all, v)
+		}
+		return true
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return fmt.Errorf("host: reading %s: %w", what, err)
+	}
+	*to = all
+	return nil
+}
+
+// kick asks for a neighbour with NTF_USE: the kernel looks for it as if it had a packet to send, and counts the entry as
+// used. It needs CAP_NET_ADMIN; without it an empty datagram to port 9 (discard, RFC 863) of the neighbour does the same.
+//
+// The caller must not ask for an entry that is permanent: NTF_USE would take that away (__neigh_update).
+func (k *kernel) kick(t Target) error {
+	to := t.Addr.As4()
+	if !k.refused {
+		request := nl.NewNetlinkRequest(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK)
+		request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: k.ask}
+		head := make([]byte, unix.SizeofNdMsg)
+		head[0] = unix.AF_INET
+		binary.NativeEndian.PutUint32(head[4:], uint32(t.Interface))
+		head[10] = unix.NTF_USE
+		request.AddRawData(append(head, nl.NewRtAttr(unix.NDA_DST, to[:]).Serialize()...))
+		_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+		if !errors.Is(err, unix.EPERM) {
+			return err
+		}
+		k.refused = true
+	}
+	about := unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(t.Interface)})
+	return unix.Sendmsg(k.probe, nil, about, &unix.SockaddrInet4{Port: 9, Addr: to}, unix.MSG_DONTROUTE|unix.MSG_DONTWAIT)
+}
+
+func (k *kernel) stop() {
+	close(k.ended)
+	_ = k.events.SetReadDeadline(time.Unix(1, 0)) // wakes next
+}
+
+func (k *kernel) close() {
+	if k.events != nil {
+		_ = k.events.Close()
+	}
+	for _, h := range []*nl.SocketHandle{k.dump, k.ask} {
+		if h != nil {
+			h.Close()
+		}
+	}
+	if k.probe >= 0 {
+		_ = unix.Close(k.probe)
+	}
+}

@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// IPv4Template is a flow's link and network headers, ready: per packet Put copies them and patches length, identification,
+// fragment field and sum. Made once per flow and route; a plain value, to be kept in the flow's record.
+type IPv4Template struct {
+	bytes  [EthernetLen + VLANLen + IPv4Len]byte
+	n, eth uint8
+	sum    Sum // of the IPv4 header with total length, identification, fragment field and sum zero
+	pseudo Sum // of the pseudo header with length zero
+}
+
+// NewIPv4Template makes the template of packets with these fields. Options, ID, flags and Offset of ip are not used: they
+// belong to Put, and packets with options are built by IPv4Fields.Append.
+func NewIPv4Template(link EthernetFields, ip IPv4Fields) (t IPv4Template, err error) {
+	link.Type = TypeIPv4
+	switch err = link.check(); {
+	case err != nil:
+		return t, err
+	case ip.TTL == 0:
+		return t, fmt.Errorf("wire: TTL 0: no packet may leave with it")
+	case len(ip.Options) != 0:
+		return t, fmt.Errorf("wire: Options of %d bytes: a template has none", len(ip.Options))
+	}
+	b := link.Append(t.bytes[:0])
+	t.eth = uint8(len(b))
+	plain := IPv4Fields{TOS: ip.TOS, TTL: ip.TTL, Protocol: ip.Protocol, Source: ip.Source, Target: ip.Target}
+	if b, err = plain.Append(b, 0); err != nil {
+		return t, err
+	}
+	t.n = uint8(len(b))
+	h := (*IPv4)(b[t.eth:])
+	binary.BigEndian.PutUint16(h[2:], 0)
+	binary.BigEndian.PutUint16(h[10:], 0)
+	t.sum = Sum(0).AddIPv4(h)
+	t.pseudo = Pseudo(ip.Source, ip.Target, ip.Protocol, 0)
+	return t, nil
+}
+
+// Len is the length of the headers: where the transport header begins.
+func (t *IPv4Template) Len() int { return int(t.n) }
+
+// Pseudo is the sum of the pseudo header for transport bytes of this length.
+func (t *IPv4Template) Pseudo(length int) Sum { return t.pseudo.Word(uint16(length)) }
+
+// Whole is the fragment field of a packet that is not cut and may be; Atomic of one that must not be.
+const (
+	Whole  uint16 = 0
+	Atomic uint16 = flagDF
+)
+
+// Fragment is the fragment field of a part at offset bytes, a multiple of 8, which more follow or not.
+func Fragment(offset int, more bool) uint16 {
+	f := uint16(offset/8) & fragmentOffset
+	if more {
+		f |= flagMF
+	}
+	return f
+}
+
+// Put writes the headers at the start of frame, whose length is that of the whole packet with headers; all behind Len is
+// the IPv4 payload. frame must be longer than Len and at most IPv4Max beyond the link header.
+func (t *IPv4Template) Put(frame []byte, id, fragment uint16) {
+	total := uint16(len(frame) - int(t.eth))
+	// Both copies have lengths the compiler knows: what a tag adds is written first and overwritten if there is none.
+	*(*[EthernetLen + IPv4Len]byte)(frame) = [EthernetLen + IPv4Len]byte(t.bytes[:])
+	if t.eth != EthernetLen {
+		*(*[EthernetLen + VLANLen + IPv4Len]byte)(frame) = t.bytes
+	}
+	h := (*IPv4)(frame[t.eth:])
+	binary.BigEndian.PutUint16(h[2:], total)
+	binary.BigEndian.PutUint16(h[4:], id)
+	binary.BigEndian.PutUint16(h[6:], fragment)
+	binary.BigEndian.PutUint16(h[10:], t.sum.Word(total).Word(id).Word(fragment).Check())
+}
+
+// UDPTemplate is the headers of one UDP flow, ready.
+type UDPTemplate struct {
+	IPv4Template
+	ports [4]byte
+	base  Sum // of pseudo header and ports, lengths zero
+}
+
+// UDPFlow says where the datagrams of a template go.
+type UDPFlow struct {
+	Link                   EthernetFields // Type is not used
+	TOS, TTL               uint8
+	Source, Target         Addr
+	SourcePort, TargetPort uint16
+}
+
+// NewUDPTemplate makes the template of a flow.
+func NewUDPTemplate(f UDPFlow) (t UDPTemplate, err error) {
+	switch {
+	case f.SourcePort == 0:
+		return t, fmt.Errorf("wire: SourcePort 0")
+	case f.TargetPort == 0:
+		return t, fmt.Errorf("wire: TargetPort 0")
+	}
+	ip := IPv4Fields{TOS: f.TOS, TTL: f.TTL, Protocol: ProtocolUDP, Source: f.Source, Target: f.Target}
+	if t.IPv4Template, err = NewIPv4Template(f.Link, ip); err != nil {
+		return t, err
+	}
+	binary.BigEndian.PutUint16(t.ports[0:], f.SourcePort)
+	binary.BigEndian.PutUint16(t.ports[2:], f.TargetPort)
+	t.base = t.pseudo.Word(f.SourcePort).Word(f.TargetPort)
+	return t, nil
+}
+
+// Len is the length of all headers: where the payload begins.
+func (t *UDPTemplate) Len() int { return int(t.n) + UDPLen }
+
+// Put writes the headers in front of the payload, which is in frame[Len():] already. The packet leaves as one, never to be
+// cut on its way (RFC 6864: its identification means nothing). The caller has compared the length with the MTU.
+func (t *UDPTemplate) Put(frame []byte, id uint16) {
+	t.IPv4Template.Put(frame, id, Atomic)
+	t.PutTransport(frame[t.n:], Sum(0).Add(frame[t.Len():]))
+}
+
+// PutTransport writes the UDP header alone, at the start of datagram, whose length is that of the whole datagram; payload is
+// the sum of what follows. For datagrams that are sent in fragments, and for payloads whose sum is known.
+func (t *UDPTemplate) PutTransport(datagram []byte, payload Sum) {
+	n := uint16(len(datagram))
+	h := (*UDP)(datagram)
+	*(*[4]byte)(h[:4]) = t.ports
+	binary.BigEndian.PutUint16(h[4:], n)
+	// The length is in the pseudo header and in the header: it counts twice.
+	binary.BigEndian.PutUint16(h[6:], sent(t.base.Word(n).Word(n).Plus(payload)))
+}

@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// UDPLen is the length of a UDP header; UDPMax is the longest payload in one packet.
+const (
+	UDPLen = 8
+	UDPMax = IPv4Max - IPv4Len - UDPLen
+)
+
+// UDP is a header (RFC 768); holding one proves that 8 bytes are there.
+type UDP [UDPLen]byte
+
+// SourcePort is the port to answer to, 0 for none.
+func (h *UDP) SourcePort() uint16 { return binary.BigEndian.Uint16(h[0:2]) }
+
+// TargetPort is the port it is for.
+func (h *UDP) TargetPort() uint16 { return binary.BigEndian.Uint16(h[2:4]) }
+
+// Len is the length of header and payload.
+func (h *UDP) Len() int { return int(binary.BigEndian.Uint16(h[4:6])) }
+
+// Sum is the checksum field, 0 for none.
+func (h *UDP) Sum() uint16 { return binary.BigEndian.Uint16(h[6:8]) }
+
+// ParseUDP reads the payload of an IPv4 packet that is not a fragment. The payload is cut to the UDP length: what lies
+// behind it belongs to nobody. The sum is checked apart, by CheckUDP, because a partial one is the interface's question.
+func ParseUDP(b []byte) (h *UDP, payload []byte, d Drop) {
+	if len(b) < UDPLen {
+		return nil, nil, UDPShort
+	}
+	h = (*UDP)(b)
+	n := h.Len()
+	switch {
+	case n < UDPLen:
+		return nil, nil, UDPLength
+	case n > len(b):
+		return nil, nil, UDPLong
+	case h.TargetPort() == 0:
+		return nil, nil, UDPPort
+	}
+	return h, b[UDPLen:n:n], Accept
+}
+
+// SumState is what a received checksum turned out to be.
+type SumState uint8
+
+const (
+	SumBad     SumState = iota // wrong
+	SumGood                    // right
+	SumNone                    // UDP's 0: the sender computed none
+	SumPartial                 // the pseudo header's sum only: the sender left the rest to a card that was never passed
+)
+
+// String is the state's name.
+func (s SumState) String() string { return [...]string{"bad", "good", "none", "partial"}[s&3] }
+
+// CheckUDP verifies the checksum over pseudo header, header and payload, as ParseUDP returned them.
+func CheckUDP(ip *IPv4, h *UDP, payload []byte) SumState {
+	if h.Sum() == 0 {
+		return SumNone
+	}
+	return CheckTransport(ip, ProtocolUDP, h[:], payload, h.Sum())
+}
+
+// CheckTransport verifies a checksum that covers the pseudo header; field is what the transport header carries in its
+// checksum field. It serves UDP and TCP.
+//
+// A partial sum is told by equality with the pseudo header's sum, as Linux leaves it there (CHECKSUM_PARTIAL). A good sum is
+// recognised first: the one packet in 65535 for which both hold is good.
+func CheckTransport(ip *IPv4, protocol uint8, header, payload []byte, field uint16) SumState {
+	pseudo := Pseudo(ip.Source(), ip.Target(), protocol, uint16(len(header)+len(payload)))
+	switch {
+	case pseudo.Add(header).Add(payload).Valid():
+		return SumGood
+	case field == uint16(pseudo):
+		return SumPartial
+	}
+	return SumBad
+}
+
+// UDPFields is a header to write.
+type UDPFields struct {
+	SourcePort, TargetPort uint16
+}
+
+// Append writes header and payload behind b, with the complete sum.
+func (f *UDPFields) Append(b []byte, source, target Addr, payload []byte) ([]byte, error) {
+	switch {
+	case f.TargetPort == 0:
+		return b, fmt.Errorf("wire: TargetPort 0")
+	case len(payload) > UDPMax:
+		return b, fmt.Errorf("wire: payload of %d bytes: up to %d", len(payload), UDPMax)
+	}
+	at, n := len(b), uint16(UDPLen+len(payload))
+	b = binary.BigEndian.AppendUint16(b, f.SourcePort)
+	b = binary.BigEndian.AppendUint16(b, f.TargetPort)
+	b = binary.BigEndian.AppendUint16(b, n)
+	b = append(append(b, 0, 0), payload...)
+	binary.BigEndian.PutUint16(b[at+6:], sent(Pseudo(source, target, ProtocolUDP, n).Add(b[at:])))
+	return b, nil
+}
+
+// sent is the sum as UDP sends it: 0 means none, so a computed 0 goes out as its other form (RFC 768).
+func sent(s Sum) uint16 {
+	if c := s.Check(); c != 0 {
+		return c
+	}
+	return 0xffff
+}

@@ -1,0 +1,335 @@
+package xdp
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// Verdicts of an XDP program (enum xdp_action).
+const (
+	xdpPass     = 2
+	xdpRedirect = 4
+)
+
+// metadataBytes is what the program writes before a frame when it stamps: one word of 64 bits.
+const metadataBytes = 8
+
+// count is an index of the program's counters. Every packet increments exactly one.
+type count int32
+
+const (
+	countHit       count = iota // redirected to a socket of ours
+	countMiss                   // a protocol we take, a flow nobody claimed
+	countNoQueue                // claimed, but it came in on a queue that has no socket of ours
+	countFragment               // part of an IPv4 datagram: the kernel reassembles
+	countTruncated              // too short for its headers
+	countMalformed              // IPv4 with a wrong version or header length
+	countForeign                // not IPv4, or tagged twice
+	countProtocol               // IPv4, but another protocol
+	countOversize               // longer than the interface's MTU: several datagrams that a sender on this host has not cut yet
+	numCounts
+)
+
+var countNames = [numCounts]string{
+	"steer.hit", "steer.miss", "steer.no_queue", "steer.fragment", "steer.truncated", "steer.malformed", "steer.not_ipv4",
+	"steer.other_protocol", "steer.oversize",
+}
+
+// What the program keeps in registers over calls (R1 to R5 are lost in each).
+const (
+	regContext = asm.R6
+	regCursor  = asm.R7 // where the next header begins
+	regEnd     = asm.R8 // end of the packet; after parsing, the verdict
+	regVLAN    = asm.R9 // as in the frame; after parsing, the stamp
+)
+
+// Offsets in struct xdp_md.
+const (
+	ctxData     = 0
+	ctxDataEnd  = 4
+	ctxDataMeta = 8
+	ctxQueue    = 16
+)
+
+// Places on the stack. The key is the flow's as flow.go has it; the second one is for the question whether an address is ours.
+const (
+	stackKey   = -keyBytes
+	stackLocal = -2 * keyBytes
+	stackCount = stackLocal - 8
+)
+
+// stamping says what the program writes before each frame it redirects.
+type stamping int
+
+const (
+	stampNothing  stamping = iota
+	stampKernel            // bpf_ktime_get_tai_ns
+	stampHardware          // bpf_xdp_metadata_rx_timestamp, 0 when the driver has none
+)
+
+// parameters are what the program is assembled from.
+type parameters struct {
+	flows, sockets, counts int // descriptors of the maps
+	protocols              []uint8
+	mtu                    int // longest IPv4 packet that can be taken
+	stamp                  stamping
+	kfunc                  int64 // BTF type of bpf_xdp_metadata_rx_timestamp, for stampHardware
+}
+
+// assemble writes the steering program:
+//
+//	Ethernet, at most one 802.1Q tag, IPv4 that is no fragment, a protocol we take
+//	  → look the flow up, from the most exact entry to the most general
+//	  → a hit goes to the socket of the queue it came in on; all else goes on to the kernel
+//
+// It never drops, never changes a packet, and never takes one that nobody claimed: without sockets or claims the interface works as if
+// it were not there.
+func assemble(p parameters) asm.Instructions {
+	a := &assembler{parameters: p}
+	a.ethernet()
+	a.ipv4()
+	a.ports()
+	a.lookups()
+	a.redirect()
+	a.leave()
+	return a.code
+}
+
+type assembler struct {
+	parameters
+	code asm.Instructions
+}
+
+func (a *assembler) emit(i ...asm.Instruction) { a.code = append(a.code, i...) }
+
+// label names the next instruction.
+func (a *assembler) label(name string, i asm.Instruction) { a.emit(i.WithSymbol(name)) }
+
+// need jumps to truncated unless n bytes follow the cursor. The verifier learns from the comparison what may be read.
+func (a *assembler) need(n int32) {
+	a.emit(
+		asm.Mov.Reg(asm.R2, regCursor),
+		asm.Add.Imm(asm.R2, n),
+		asm.JGT.Reg(asm.R2, regEnd, "truncated"),
+	)
+}
+
+func (a *assembler) ethernet() {
+	a.emit(
+		asm.Mov.Reg(regContext, asm.R1),
+		asm.LoadMem(regCursor, asm.R1, ctxData, asm.Word),
+		asm.LoadMem(regEnd, asm.R1, ctxDataEnd, asm.Word),
+		asm.Mov.Imm(regVLAN, 0),
+	)
+	a.need(14)
+	a.emit(
+		asm.LoadMem(asm.R3, regCursor, 12, asm.Half),
+		asm.JEq.Imm(asm.R3, wire16(0x0800), "ipv4"),
+		asm.JNE.Imm(asm.R3, wire16(0x8100), "foreign"),
+	)
+	a.need(18)
+	a.emit(
+		asm.LoadMem(regVLAN, regCursor, 14, asm.Half),
+		asm.And.Imm(regVLAN, wire16(0x0fff)), // without priority and drop eligibility
+		asm.LoadMem(asm.R3, regCursor, 16, asm.Half),
+		asm.JNE.Imm(asm.R3, wire16(0x0800), "foreign"), // a second tag, or another protocol
+		asm.Add.Imm(regCursor, 4),
+	)
+	a.label("ipv4", asm.Add.Imm(regCursor, 14))
+}
+
+func (a *assembler) ipv4() {
+	a.need(20)
+	a.emit(
+		asm.LoadMem(asm.R3, regCursor, 0, asm.Byte),
+		asm.Mov.Reg(asm.R4, asm.R3),
+		asm.RSh.Imm(asm.R4, 4),
+		asm.JNE.Imm(asm.R4, 4, "malformed"),
+		asm.And.Imm(asm.R3, 15),
+		asm.JLT.Imm(asm.R3, 5, "malformed"),
+		asm.LSh.Imm(asm.R3, 2), // header length, 20 to 60 bytes
+		asm.LoadMem(asm.R4, regCursor, 6, asm.Half),
+		asm.And.Imm(asm.R4, wire16(0x3fff)), // more fragments, or an offset: all but the first have no ports
+		asm.JNE.Imm(asm.R4, 0, "fragment"),
+		// On a veth in generic mode datagrams sent by UDP_SEGMENT are still one packet, which the kernel would cut here. Its boundaries
+		// are outside the packet, so it must not be taken.
+		asm.LoadMem(asm.R4, regCursor, 2, asm.Half),
+		asm.HostTo(asm.BE, asm.R4, asm.Half),
+		asm.JGT.Imm(asm.R4, int32(a.mtu), "oversize"),
+		asm.LoadMem(asm.R4, regCursor, 9, asm.Byte),
+	)
+	for _, protocol := range a.protocols {
+		a.emit(asm.JEq.Imm(asm.R4, int32(protocol), "ports"))
+	}
+	a.emit(asm.Ja.Label("protocol"))
+}
+
+// ports completes the key on the stack.
+func (a *assembler) ports() {
+	a.label("ports", asm.StoreMem(asm.RFP, stackKey+keyProtocol, asm.R4, asm.Byte))
+	a.emit(
+		asm.StoreImm(asm.RFP, stackKey+keyProtocol+1, 0, asm.Byte),
+		asm.StoreMem(asm.RFP, stackKey+keyVLAN, regVLAN, asm.Half),
+		asm.LoadMem(asm.R4, regCursor, 16, asm.Word),
+		asm.StoreMem(asm.RFP, stackKey+keyDst, asm.R4, asm.Word),
+		asm.LoadMem(asm.R4, regCursor, 12, asm.Word),
+		asm.StoreMem(asm.RFP, stackKey+keySrc, asm.R4, asm.Word),
+		asm.Add.Reg(regCursor, asm.R3),
+	)
+	a.need(8) // the whole UDP header, and the ports and sequence number of TCP
+	a.emit(
+		asm.LoadMem(asm.R4, regCursor, 2, asm.Half),
+		asm.StoreMem(asm.RFP, stackKey+keyDstPort, asm.R4, asm.Half),
+		asm.LoadMem(asm.R4, regCursor, 0, asm.Half),
+		asm.StoreMem(asm.RFP, stackKey+keySrcPort, asm.R4, asm.Half),
+	)
+}
+
+// lookup asks for the key at the stack's place; R0 is then null or not.
+func (a *assembler) lookup(place int32) {
+	a.emit(
+		asm.LoadMapPtr(asm.R1, a.flows),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, place),
+		asm.FnMapLookupElem.Call(),
+	)
+}
+
+// lookups tries the entries of a flow. For unicast: the connection; the listener on its address; the listener on all addresses, which
+// counts only if the address is one of ours, so that a router keeps what it forwards. For multicast: the connection; the group from
+// that source; the group. What was joined elsewhere on this machine is the kernel's.
+func (a *assembler) lookups() {
+	a.lookup(stackKey)
+	a.emit(
+		asm.JNE.Imm(asm.R0, 0, "hit"),
+		asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half),
+		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Byte),
+		asm.And.Imm(asm.R3, 0xf0),
+		asm.JEq.Imm(asm.R3, 0xe0, "multicast"),
+		asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word),
+	)
+	a.lookup(stackKey)
+	a.emit(
+		asm.JNE.Imm(asm.R0, 0, "hit"),
+		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Word),
+		asm.StoreMem(asm.RFP, stackLocal+keyDst, asm.R3, asm.Word),
+		asm.StoreImm(asm.RFP, stackKey+keyDst, 0, asm.Word),
+	)
+	a.lookup(stackKey)
+	a.emit(
+		asm.JEq.Imm(asm.R0, 0, "miss"),
+		asm.StoreImm(asm.RFP, stackLocal+keySrc, 0, asm.Word),
+		asm.StoreImm(asm.RFP, stackLocal+keyDstPort, 0, asm.Word), // both ports
+		asm.StoreImm(asm.RFP, stackLocal+keyProtocol, 0, asm.Half),
+		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyVLAN, asm.Half),
+		asm.StoreMem(asm.RFP, stackLocal+keyVLAN, asm.R3, asm.Half),
+	)
+	a.lookup(stackLocal)
+	a.emit(
+		asm.JNE.Imm(asm.R0, 0, "hit"),
+		asm.Ja.Label("miss"),
+	)
+	multicast := len(a.code)
+	a.lookup(stackKey)
+	a.code[multicast] = a.code[multicast].WithSymbol("multicast")
+	a.emit(
+		asm.JNE.Imm(asm.R0, 0, "hit"),
+		asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word),
+	)
+	a.lookup(stackKey)
+	a.emit(asm.JEq.Imm(asm.R0, 0, "miss"))
+}
+
+// redirect sends a hit to the socket of its queue, or on to the kernel when that queue has none: the flags of bpf_redirect_map are the
+// verdict for that case, and 0 would be XDP_ABORTED, a black hole.
+func (a *assembler) redirect() {
+	hit := len(a.code)
+	a.emit(
+		asm.LoadMapPtr(asm.R1, a.sockets),
+		asm.LoadMem(asm.R2, regContext, ctxQueue, asm.Word),
+		asm.Mov.Imm(asm.R3, xdpPass),
+		asm.FnRedirectMap.Call(),
+		asm.Mov.Reg(regEnd, asm.R0),
+		asm.Mov.Imm(asm.R1, int32(countNoQueue)),
+		asm.JNE.Imm(asm.R0, xdpRedirect, "leave"),
+	)
+	a.code[hit] = a.code[hit].WithSymbol("hit")
+	if a.stamp != stampNothing {
+		a.stamps()
+	}
+	a.label("hit_done", asm.Mov.Imm(asm.R1, int32(countHit)))
+	a.emit(asm.Ja.Label("leave"))
+}
+
+// stamps writes the time of arrival into the metadata before the frame, from where it is copied with the frame.
+func (a *assembler) stamps() {
+	if a.stamp == stampHardware {
+		a.emit(
+			asm.Mov.Imm(asm.R1, 0),
+			asm.StoreMem(asm.RFP, stackLocal, asm.R1, asm.DWord),
+			asm.Mov.Reg(asm.R1, regContext),
+			asm.Mov.Reg(asm.R2, asm.RFP),
+			asm.Add.Imm(asm.R2, stackLocal),
+			asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: a.kfunc},
+			asm.LoadMem(regVLAN, asm.RFP, stackLocal, asm.DWord),
+			asm.JEq.Imm(asm.R0, 0, "stamped"),
+			asm.Mov.Imm(regVLAN, 0), // the driver had none for this frame
+		)
+		a.label("stamped", asm.Mov.Reg(asm.R1, regContext))
+	} else {
+		a.emit(
+			asm.FnKtimeGetTaiNs.Call(),
+			asm.Mov.Reg(regVLAN, asm.R0),
+			asm.Mov.Reg(asm.R1, regContext),
+		)
+	}
+	a.emit(
+		asm.Mov.Imm(asm.R2, -metadataBytes),
+		asm.FnXdpAdjustMeta.Call(),
+		asm.JNE.Imm(asm.R0, 0, "hit_done"), // no room or no metadata in this driver: the frame goes without a stamp
+		asm.LoadMem(asm.R2, regContext, ctxDataMeta, asm.Word),
+		asm.LoadMem(asm.R3, regContext, ctxData, asm.Word),
+		asm.Mov.Reg(asm.R4, asm.R2),
+		asm.Add.Imm(asm.R4, metadataBytes),
+		asm.JGT.Reg(asm.R4, asm.R3, "hit_done"),
+		asm.StoreMem(asm.R2, 0, regVLAN, asm.DWord),
+	)
+}
+
+// leave holds the ways out: R1 is the counter, regEnd the verdict.
+func (a *assembler) leave() {
+	for _, way := range []struct {
+		name string
+		c    count
+	}{
+		{"miss", countMiss}, {"fragment", countFragment}, {"truncated", countTruncated}, {"malformed", countMalformed},
+		{"foreign", countForeign}, {"protocol", countProtocol}, {"oversize", countOversize},
+	} {
+		a.label(way.name, asm.Mov.Imm(asm.R1, int32(way.c)))
+		a.emit(asm.Ja.Label("pass"))
+	}
+	a.label("pass", asm.Mov.Imm(regEnd, xdpPass))
+	a.label("leave", asm.StoreMem(asm.RFP, stackCount, asm.R1, asm.Word))
+	a.emit(
+		asm.LoadMapPtr(asm.R1, a.counts),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, stackCount),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "out"),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord), // the counters are per CPU: no other one writes
+	)
+	a.label("out", asm.Mov.Reg(asm.R0, regEnd))
+	a.emit(asm.Return())
+}
+
+// wire16 is a number of 16 bits as the program loads it from a frame: big-endian bytes in the machine's own order.
+func wire16(v uint16) int32 {
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		return int32(v)
+	}
+	return int32(bits.ReverseBytes16(v))
+}

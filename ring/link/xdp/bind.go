@@ -1,0 +1,157 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// OpenQueue opens a queue as a link over a pool, whose region becomes the memory that frames are received into. For the goroutine that
+// owns the pool. When it cannot, the error is a *link.Refusal.
+func (d *Device) OpenQueue(queue int, pool *buffers.Pool) (*Queue, error) {
+	if !slices.Contains(d.queues, queue) {
+		return nil, fmt.Errorf("xdp: queue %d is not one of %v", queue, d.queues)
+	}
+	if pool == nil {
+		return nil, fmt.Errorf("xdp: queue %d: pool is nil", queue)
+	}
+	// The kernel takes chunks of 2,048 bytes to a page; large buffers are for sending.
+	chunk := pool.Layout().Stride(buffers.Small)
+	if l := pool.Layout(); l.SmallCount == 0 || chunk < 2048 || chunk > 4096 {
+		return nil, fmt.Errorf("xdp: queue %d: pool of %d small buffers of %d bytes with headroom: the kernel takes 2048 to 4096",
+			queue, l.SmallCount, chunk)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[queue] != nil {
+		return nil, refusal(ReasonBusy, unix.EBUSY, "queue %d of %s: open already in this process", queue, d.config.Interface)
+	}
+	q, err := d.bind(queue, pool, chunk)
+	if err != nil {
+		return nil, err
+	}
+	d.describe(q, chunk)
+	if d.config.BusyPoll {
+		if err := q.sock.busyPoll(); err != nil {
+			q.path.Reasons = append(q.path.Reasons, link.Reason{Code: ReasonNoBusyPoll, Text: "preferred busy polling: " + err.Error()})
+		} else {
+			q.busy = true
+		}
+	}
+	// Buffers first: a socket in the map without any loses what is steered to it.
+	q.refill(1)
+	if err := d.program.setSocket(queue, q.sock.fd); err != nil {
+		err = refuse(err, fmt.Sprintf("steering to queue %d of %s", queue, d.config.Interface))
+		err = errors.Join(err, q.sock.close())
+		q.takeBack()
+		return nil, err
+	}
+	d.open[queue] = q
+	return q, nil
+}
+
+// attempt is one way of binding.
+type attempt struct {
+	zeroCopy, jumbo bool
+}
+
+// bind makes a socket and binds it in the best way that kernel, driver and memory allow.
+func (d *Device) bind(queue int, pool *buffers.Pool, chunk int) (*Queue, error) {
+	attempts, reasons := d.attempts()
+	var err error
+	for i, a := range attempts {
+		var s *socket
+		if s, err = newSocket(pool.Region(), chunk, &d.config); err != nil {
+			return nil, err
+		}
+		flags := uint16(unix.XDP_USE_NEED_WAKEUP | unix.XDP_COPY)
+		if a.zeroCopy {
+			flags = unix.XDP_USE_NEED_WAKEUP | unix.XDP_ZEROCOPY
+		}
+		if a.jumbo {
+			flags |= unix.XDP_USE_SG
+		}
+		if err = s.bind(d.info.Index, queue, flags, d.config.Retry); err == nil {
+			q := newQueue(d, queue, pool, s)
+			q.path = d.path
+			q.path.Reasons = append(slices.Clone(d.path.Reasons), reasons...)
+			q.path.Queue, q.path.ZeroCopy, q.path.Jumbo = queue, a.zeroCopy, a.jumbo
+			return q, nil
+		}
+		_ = s.close()
+		switch {
+		case errors.Is(err, unix.EBUSY):
+			return nil, refusal(ReasonBusy, err, "queue %d of %s belongs to another AF_XDP socket", queue, d.config.Interface)
+		case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENETDOWN), errors.Is(err, unix.ENODEV):
+			return nil, refuse(err, fmt.Sprintf("binding to queue %d of %s", queue, d.config.Interface))
+		}
+		if i+1 < len(attempts) {
+			switch next := attempts[i+1]; {
+			case a.zeroCopy && !next.zeroCopy:
+				text := fmt.Sprintf("zero-copy on %s: %v", d.config.Interface, err)
+				reasons = append(reasons, link.Reason{Code: ReasonNoZeroCopy, Text: text})
+			case a.jumbo && !next.jumbo:
+				text := fmt.Sprintf("frames of several buffers on %s: %v", d.config.Interface, err)
+				reasons = append(reasons, link.Reason{Code: ReasonNoJumbo, Text: text})
+			}
+		}
+	}
+	if d.config.Copy == CopyNever {
+		return nil, refusal(ReasonNoZeroCopy, err, "zero-copy on queue %d of %s", queue, d.config.Interface)
+	}
+	return nil, refuse(err, fmt.Sprintf("binding to queue %d of %s", queue, d.config.Interface))
+}
+
+// attempts lists the ways worth trying, the best first, and the reasons against those that are not.
+func (d *Device) attempts() (list []attempt, reasons []link.Reason) {
+	why := ""
+	switch {
+	case d.config.Copy == CopyAlways:
+		why = "not wanted"
+	case !d.native:
+		why = "the program runs behind the driver"
+	case !d.kind.zeroCopy:
+		why = "a " + d.kind.name + " has no zero-copy"
+	case !d.config.ContiguousMemory:
+		why = "buffers cross pages, and the region is not contiguous memory (huge pages)"
+	}
+	if why == "" || d.config.Copy == CopyNever {
+		list = append(list, attempt{true, true}, attempt{true, false})
+	} else if d.config.Copy != CopyAlways {
+		reasons = append(reasons, link.Reason{Code: ReasonNoZeroCopy, Text: "zero-copy on " + d.config.Interface + ": " + why})
+	}
+	if d.config.Copy != CopyNever {
+		list = append(list, attempt{false, true}, attempt{false, false})
+	}
+	return list, reasons
+}
+
+// describe fills in what the link is, now that it is known how it was bound.
+func (d *Device) describe(q *Queue, chunk int) {
+	q.info = d.info
+	q.info.Queue = q.queue
+	q.info.PerBuffer = chunk - unix.XDP_PACKET_HEADROOM
+	const tagged = 14 + 4
+	q.info.MaxFrame, q.info.MaxPieces = d.info.MTU+tagged, maxPieces
+	q.clock = d.path.Clock
+	q.caps = link.CapSteering
+	if q.path.Jumbo {
+		q.caps |= link.CapJumbo
+	} else {
+		q.info.MaxFrame, q.info.MaxPieces = min(d.info.MTU+tagged, q.info.PerBuffer), 1
+	}
+	if q.path.ZeroCopy {
+		q.caps |= link.CapZeroCopy
+	}
+	switch q.clock {
+	case link.ClockKernel:
+		q.caps |= link.CapKernelTime
+	case link.ClockHardware:
+		q.caps |= link.CapHardwareTime
+	}
+}

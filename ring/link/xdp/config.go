@@ -1,0 +1,135 @@
+package xdp
+
+import (
+	"fmt"
+	"time"
+)
+
+// Mode is where the steering program runs.
+type Mode uint8
+
+// The modes.
+const (
+	ModeAuto    Mode = iota // what is best for the kind of interface
+	ModeNative              // in the driver, before the kernel makes a socket buffer of the frame
+	ModeGeneric             // behind the driver
+)
+
+// String is the value in words.
+func (m Mode) String() string {
+	switch m {
+	case ModeAuto:
+		return "auto"
+	case ModeNative:
+		return "native"
+	case ModeGeneric:
+		return "generic"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Copy is whether the card may read and write the pool's buffers itself.
+type Copy uint8
+
+// The ways of copying.
+const (
+	CopyAuto   Copy = iota // zero-copy if driver and memory allow it
+	CopyAlways             // the kernel copies
+	CopyNever              // zero-copy, or no link
+)
+
+// Time is what stamps received frames.
+type Time uint8
+
+// The sources of stamps.
+const (
+	TimeOff      Time = iota
+	TimePoll          // the ring does, with the time of its poll: nothing for a link to do
+	TimeXDP           // the steering program
+	TimeHardware      // the network card; TimeXDP, with a reason, where it cannot
+)
+
+// String is the value in words.
+func (t Time) String() string {
+	if int(t) < len(timeNames) {
+		return timeNames[t]
+	}
+	return fmt.Sprintf("Time(%d)", uint8(t))
+}
+
+var timeNames = [...]string{"off", "poll", "xdp", "hw"}
+
+// Config is how an interface is opened. The zero value but for Interface is good.
+type Config struct {
+	Interface string
+	Mode      Mode
+	Copy      Copy
+	Time      Time
+	Queues    []int // which of the interface's queues; nil: all that frames can arrive on
+	TCP       bool  // flows of TCP can be claimed too
+	Flows     int   // most claims; 0 means 4,096
+
+	// Rules lets Device.Steer put receive rules into the card, so that Queues can be dedicated ones. Rules of processes that crashed are
+	// removed by Open; what each process has inserted is noted in RulesDir ("/run/socketxtreme/rules"). Unproven on hardware.
+	Rules    bool
+	RulesDir string
+
+	// Entries of the four rings of each queue, powers of two. RxRing (2,048) is how many frames may wait for a poll, TxRing (2,048)
+	// how many may be on the way out. Fill (2,048, at most half of the pool) is how many buffers lie ready for the card.
+	RxRing, TxRing, Fill int
+
+	// ContiguousMemory says that the pool's region is physically contiguous beyond a page (huge pages), without which no driver can
+	// read and write buffers that cross pages.
+	ContiguousMemory bool
+
+	// BusyPoll makes each Receive that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, Linux 5.11): one system call
+	// more a turn, some percent less delay, a fifth less rate. It does not touch napi_defer_hard_irqs and gro_flush_timeout, which
+	// are the administrator's: on a veth they make every packet wait for a timer.
+	BusyPoll bool
+
+	// Retry is how long EBUSY is tried again: the kernel lets go of a queue only some time after its socket was closed. 0 means 100
+	// milliseconds, negative not at all.
+	Retry time.Duration
+}
+
+func (c *Config) defaults() {
+	for _, d := range []struct {
+		at    *int
+		value int
+	}{{&c.Flows, 4096}, {&c.RxRing, 2048}, {&c.TxRing, 2048}, {&c.Fill, 2048}} {
+		if *d.at == 0 {
+			*d.at = d.value
+		}
+	}
+	if c.RulesDir == "" {
+		c.RulesDir = "/run/socketxtreme/rules"
+	}
+	if c.Retry == 0 {
+		c.Retry = 100 * time.Millisecond
+	}
+}
+
+func (c *Config) validate() error {
+	const maxEntries = 1 << 20
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"RxRing", c.RxRing}, {"TxRing", c.TxRing}, {"Fill", c.Fill}} {
+		if f.value < 8 || f.value > maxEntries || f.value&(f.value-1) != 0 {
+			return fmt.Errorf("xdp: %s is %d, must be a power of two from 8 to %d", f.name, f.value, maxEntries)
+		}
+	}
+	switch {
+	case c.Interface == "":
+		return fmt.Errorf("xdp: Interface is empty")
+	case c.Flows < 1 || c.Flows > 1<<24:
+		return fmt.Errorf("xdp: Flows is %d, must be 1 to %d", c.Flows, 1<<24)
+	case c.Mode > ModeGeneric:
+		return fmt.Errorf("xdp: Mode is %d, must be 0 to %d", c.Mode, ModeGeneric)
+	case c.Copy > CopyNever:
+		return fmt.Errorf("xdp: Copy is %d, must be 0 to %d", c.Copy, CopyNever)
+	case c.Time > TimeHardware:
+		return fmt.Errorf("xdp: Time is %d, must be 0 to %d", c.Time, TimeHardware)
+	}
+	return nil
+}

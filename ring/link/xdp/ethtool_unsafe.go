@@ -1,0 +1,149 @@
+package xdp
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Commands of SIOCETHTOOL (include/uapi/linux/ethtool.h).
+const (
+	ethtoolGetChannels   = 0x3c
+	ethtoolGetRuleCount  = 0x2e
+	ethtoolGetRule       = 0x2f
+	ethtoolGetRules      = 0x30
+	ethtoolDeleteRule    = 0x31
+	ethtoolInsertRule    = 0x32
+	ruleLocationsSpecial = 0x80000000 // RX_CLS_LOC_SPECIAL: the card may choose the place
+)
+
+// channels is struct ethtool_channels.
+type channels struct {
+	cmd                                         uint32
+	maxRx, maxTx, maxOther, maxCombined         uint32
+	rxCount, txCount, otherCount, combinedCount uint32
+}
+
+// ethtoolChannels asks an interface for its queues.
+func ethtoolChannels(fd int, name string) (channels, unix.Errno) {
+	c := channels{cmd: ethtoolGetChannels}
+	e := ethtoolCall(fd, name, unsafe.Pointer(&c))
+	return c, e
+}
+
+// ruleRequest is struct ethtool_rxnfc.
+type ruleRequest struct {
+	cmd, flowType uint32
+	data          uint64
+	spec          [specBytes]byte
+	count         uint32
+}
+
+// requestBytes is where the list of locations begins in a request.
+const requestBytes = 188
+
+func ethtoolCall(fd int, name string, data unsafe.Pointer) unix.Errno {
+	req := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte
+	}{data: data}
+	copy(req.name[:unix.IFNAMSIZ-1], name)
+	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req)))
+	return e
+}
+
+// ethtool is the card behind an interface, asked by SIOCETHTOOL.
+type ethtool struct {
+	fd   int
+	name string
+}
+
+func newEthtool(name string) (*ethtool, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &ethtool{fd, name}, nil
+}
+
+func (c *ethtool) close() error { return unix.Close(c.fd) }
+
+func (c *ethtool) call(r *ruleRequest) error {
+	if e := ethtoolCall(c.fd, c.name, unsafe.Pointer(r)); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// table is the number of places, and whether the card chooses among them.
+func (c *ethtool) table() (size int, chooses bool, err error) {
+	r := ruleRequest{cmd: ethtoolGetRuleCount}
+	if err := c.call(&r); err != nil {
+		return 0, false, err
+	}
+	chooses = r.data&ruleLocationsSpecial != 0
+	// The list of rules comes with the size of the table; it needs room for the rules there are (EMSGSIZE otherwise).
+	all := ruleRequest{cmd: ethtoolGetRules, count: r.count}
+	if err := c.list(&all, make([]uint32, r.count)); err != nil {
+		return 0, false, err
+	}
+	return int(all.data), chooses, nil
+}
+
+// locations lists the places that are taken.
+func (c *ethtool) locations(int) ([]uint32, error) {
+	r := ruleRequest{cmd: ethtoolGetRuleCount}
+	if err := c.call(&r); err != nil {
+		return nil, err
+	}
+	if r.count == 0 {
+		return nil, nil
+	}
+	all := make([]uint32, r.count)
+	r = ruleRequest{cmd: ethtoolGetRules, count: r.count}
+	if err := c.list(&r, all); err != nil {
+		return nil, err
+	}
+	return all[:min(int(r.count), len(all))], nil
+}
+
+// list makes a request that the kernel answers with locations behind the struct.
+func (c *ethtool) list(r *ruleRequest, locations []uint32) error {
+	words := make([]uint64, (requestBytes+4*len(locations)+7)/8+1) // aligned as the kernel wants the struct
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
+	copy(raw, unsafe.Slice((*byte)(unsafe.Pointer(r)), requestBytes))
+	if e := ethtoolCall(c.fd, c.name, unsafe.Pointer(&words[0])); e != 0 {
+		return e
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(r)), requestBytes), raw)
+	for i := range locations {
+		locations[i] = binary.NativeEndian.Uint32(raw[requestBytes+4*i:])
+	}
+	return nil
+}
+
+// read is the rule at a place.
+func (c *ethtool) read(location uint32) ([specBytes]byte, error) {
+	r := ruleRequest{cmd: ethtoolGetRule}
+	binary.NativeEndian.PutUint32(r.spec[specLocation:], location)
+	err := c.call(&r)
+	binary.NativeEndian.PutUint32(r.spec[specLocation:], 0)
+	return r.spec, err
+}
+
+// insert puts a rule at a place.
+func (c *ethtool) insert(spec [specBytes]byte, location uint32) (uint32, error) {
+	r := ruleRequest{cmd: ethtoolInsertRule, spec: spec}
+	binary.NativeEndian.PutUint32(r.spec[specLocation:], location)
+	err := c.call(&r)
+	return binary.NativeEndian.Uint32(r.spec[specLocation:]), err
+}
+
+// remove takes the rule at a place out.
+func (c *ethtool) remove(location uint32) error {
+	r := ruleRequest{cmd: ethtoolDeleteRule}
+	binary.NativeEndian.PutUint32(r.spec[specLocation:], location)
+	return c.call(&r)
+}

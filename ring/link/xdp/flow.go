@@ -1,0 +1,109 @@
+package xdp
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Protocols that a flow may have.
+const (
+	UDP uint8 = unix.IPPROTO_UDP
+	TCP uint8 = unix.IPPROTO_TCP
+)
+
+// Flow says which packets a claim takes from the kernel. IPv4.
+//
+//	Local 10.0.0.1:53                          all datagrams to that address and port
+//	Local 10.0.0.1:53, Remote 10.0.0.2:9000    those of one peer (a connected socket)
+//	Local 0.0.0.0:53                           to any address made known by AddAddr
+//	Local 239.1.1.1:53                         of a group; Remote 10.0.0.2:0: of one source only
+type Flow struct {
+	Protocol uint8
+	VLAN     uint16 // of the frames' 802.1Q tag; 0: untagged
+	Local    netip.AddrPort
+	Remote   netip.AddrPort
+}
+
+// String is the flow in one line.
+func (f Flow) String() string {
+	s := "protocol " + fmt.Sprint(f.Protocol)
+	switch f.Protocol {
+	case UDP:
+		s = "udp"
+	case TCP:
+		s = "tcp"
+	}
+	s += " " + f.Local.String()
+	if f.Remote.IsValid() {
+		s += " from " + f.Remote.String()
+	}
+	if f.VLAN != 0 {
+		s += fmt.Sprintf(" vlan %d", f.VLAN)
+	}
+	return s
+}
+
+// The key of the flow map: addresses and ports as in the packet, VLAN too.
+//
+//	0        4        8       10      12        13  14     16
+//	| dst IP | src IP | dst P | src P | protocol | 0 | vlan |
+const (
+	keyDst      = 0
+	keySrc      = 4
+	keyDstPort  = 8
+	keySrcPort  = 10
+	keyProtocol = 12
+	keyVLAN     = 14
+	keyBytes    = 16
+)
+
+type key [keyBytes]byte
+
+// key is the flow's entry; the error names what cannot be.
+func (f Flow) key() (k key, err error) {
+	local, remote := f.Local.Addr().Unmap(), f.Remote.Addr().Unmap()
+	switch {
+	case !local.Is4():
+		return k, fmt.Errorf("xdp: claim: Local %v: not an IPv4 address", f.Local)
+	case f.Local.Port() == 0:
+		return k, fmt.Errorf("xdp: claim: Local %v: port 0", f.Local)
+	case f.VLAN > 4094:
+		return k, fmt.Errorf("xdp: claim: VLAN %d: must be 0 to 4094", f.VLAN)
+	case f.Remote.IsValid() && !remote.Is4():
+		return k, fmt.Errorf("xdp: claim: Remote %v: not an IPv4 address", f.Remote)
+	case f.Remote.IsValid() && (remote.IsUnspecified() || remote.IsMulticast()):
+		return k, fmt.Errorf("xdp: claim: Remote %v: not a sender's address", f.Remote)
+	case f.Remote.IsValid() && f.Remote.Port() == 0 && !local.IsMulticast():
+		return k, fmt.Errorf("xdp: claim: Remote %v: port 0, which is for groups only", f.Remote)
+	case f.Remote.IsValid() && local.IsUnspecified():
+		return k, fmt.Errorf("xdp: claim: Local %v with Remote %v: a connection has an address", f.Local, f.Remote)
+	}
+	dst := local.As4()
+	copy(k[keyDst:], dst[:])
+	if f.Remote.IsValid() {
+		src := remote.As4()
+		copy(k[keySrc:], src[:])
+		binary.BigEndian.PutUint16(k[keySrcPort:], f.Remote.Port())
+	}
+	binary.BigEndian.PutUint16(k[keyDstPort:], f.Local.Port())
+	k[keyProtocol] = f.Protocol
+	binary.BigEndian.PutUint16(k[keyVLAN:], f.VLAN)
+	return k, nil
+}
+
+// addressKey is the entry that says an address is ours: all else is zero, protocol included, which no packet has that is looked up.
+func addressKey(a netip.Addr, vlan uint16) (k key, err error) {
+	if a = a.Unmap(); !a.Is4() || a.IsUnspecified() || a.IsMulticast() {
+		return k, fmt.Errorf("xdp: address %v: not one of an IPv4 interface", a)
+	}
+	if vlan > 4094 {
+		return k, fmt.Errorf("xdp: address %v: VLAN %d: must be 0 to 4094", a, vlan)
+	}
+	b := a.As4()
+	copy(k[keyDst:], b[:])
+	binary.BigEndian.PutUint16(k[keyVLAN:], vlan)
+	return k, nil
+}

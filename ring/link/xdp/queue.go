@@ -1,0 +1,232 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Where a buffer of the pool is, as far as this queue knows. Numbers that come back through the rings are believed only if they name a
+// buffer that is where they say.
+const (
+	elsewhere uint8 = iota
+	inFill          // with the card, to be filled
+	inTx            // with the card, being sent: a whole frame
+	inTxChain       // with the card, being sent as one of several buffers of a frame
+)
+
+// maxPieces is how many descriptors a frame may have on its way out: the kernel makes one fragment of a socket buffer of each
+// (MAX_SKB_FRAGS) and one is spare.
+const maxPieces = 17
+
+// Queue is a link over one queue of an interface.
+type Queue struct {
+	device *Device
+	queue  int
+	pool   *buffers.Pool
+	sock   *socket
+	info   link.Info
+	path   link.Path
+	caps   link.Caps
+	busy   bool // every idle Receive runs the driver's poll
+
+	// Receiving.
+	stride   uint64 // of the small buffers, which are the only ones given to the card
+	dataAt   uint32 // where a frame begins in its buffer, if the driver does as it is told
+	clock    link.Clock
+	limit    int // buffers to keep with the card
+	batch    int // buffers that must be missing before they are replaced
+	posted   int // buffers with the card
+	starved  bool
+	freed    uint64         // Pool.Freed when no buffer was to be had
+	partial  buffers.Packet // frame of several buffers, the last of which have not come yet
+	skipping bool           // the rest of a frame that began badly
+
+	// Sending, by buffer: what it is, the first buffer of the frame it belongs to, and by that one how many pieces are still out.
+	where   []uint8
+	first   []uint32
+	pieces  []uint16
+	out     []link.Out
+	unsent  int  // frames
+	flying  int  // descriptors
+	kick    bool // the kernel has not read all that was published
+	down    unix.Errno
+	downErr error
+	done    []link.Done // sent, to be told of
+	stats   link.Stats
+	bad     uint64 // numbers from the kernel that made no sense
+	noBuf   uint64 // times that fresh buffers were wanted and none was free
+	lastErr unix.Errno
+	closed  bool
+	final   unix.XDPStatistics
+}
+
+var _ link.Link = (*Queue)(nil)
+
+// newQueue makes the books for a socket; nothing is given to the card yet.
+func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket) *Queue {
+	l := pool.Layout()
+	total := l.SmallCount + l.LargeCount
+	q := &Queue{
+		device: d, queue: queue, pool: pool, sock: s,
+		stride: uint64(l.Stride(buffers.Small)), dataAt: unix.XDP_PACKET_HEADROOM,
+		limit: min(d.config.Fill, max(l.SmallCount/2, 1)),
+		where: make([]uint8, total), first: make([]uint32, total), pieces: make([]uint16, total), out: make([]link.Out, total),
+		done: make([]link.Done, 0, d.config.TxRing),
+	}
+	q.batch = max(1, min(64, q.limit/8))
+	return q
+}
+
+// Info is what the link is.
+func (q *Queue) Info() link.Info { return q.info }
+
+// Caps are the capabilities.
+func (q *Queue) Caps() link.Caps { return q.caps }
+
+// Why explains a missing capability.
+func (q *Queue) Why(c link.Caps) link.Reason {
+	code, text := "", ""
+	switch {
+	case q.caps.Has(c):
+		return link.Reason{}
+	case c.Has(link.CapZeroCopy):
+		code, text = ReasonNoZeroCopy, "frames are copied: zero-copy was not asked for"
+	case c.Has(link.CapJumbo):
+		code, text = ReasonNoJumbo, "frames of several buffers were not to be had"
+	case c.Has(link.CapHardwareTime):
+		code, text = ReasonNoHardwareTime, "stamps of the card were not asked for"
+	case c.Has(link.CapKernelTime):
+		code, text = ReasonNoXDPTime, "stamps of the program were not asked for"
+	}
+	for _, r := range q.path.Reasons {
+		if r.Code == code {
+			return r
+		}
+	}
+	return link.Reason{Code: code, Text: text}
+}
+
+// Path is how frames travel.
+func (q *Queue) Path() link.Path { return q.path }
+
+// FD is readable when frames wait. Any goroutine.
+func (q *Queue) FD() int { return q.sock.fd }
+
+// Arm prepares for sleeping on FD. The descriptor is readable as long as frames wait, so there is nothing to announce; waiting on it
+// also makes the kernel send what it has not yet.
+func (q *Queue) Arm() (pending bool) {
+	q.refill(1)
+	return q.sock.rx.ready() > 0 || len(q.done) > 0
+}
+
+// Disarm has nothing to end.
+func (q *Queue) Disarm() {}
+
+// Unsent is how many frames have not come back by Complete.
+func (q *Queue) Unsent() int { return q.unsent + len(q.done) }
+
+// Check asks whether program and socket are still on the interface.
+func (q *Queue) Check() error {
+	if q.closed {
+		return link.ErrClosed
+	}
+	// Asking clears the error, so it is kept: ENETDOWN when the interface was unregistered (xsk_notifier).
+	if e := sys.SocketError(q.sock.fd); e != 0 {
+		q.lastErr = e
+	}
+	if q.lastErr != 0 {
+		return fmt.Errorf("xdp: %s queue %d: %w: %w", q.info.Name, q.queue, link.ErrDetached, q.lastErr)
+	}
+	return q.device.program.Check()
+}
+
+// Stats are the totals. RxLost is what the kernel could not give to this socket.
+func (q *Queue) Stats() link.Stats {
+	s, x := q.stats, q.statistics()
+	s.RxLost = x.Rx_dropped + x.Rx_ring_full + x.Rx_invalid_descs
+	s.TxLost = x.Tx_invalid_descs
+	return s
+}
+
+func (q *Queue) statistics() unix.XDPStatistics {
+	if q.closed {
+		return q.final
+	}
+	s, e := statistics(q.sock.fd)
+	if e != 0 {
+		return q.final
+	}
+	q.final = s
+	return s
+}
+
+// Counters appends the kernel's counts (XDP_STATISTICS) by their names, and ours.
+func (q *Queue) Counters(dst []link.Counter) []link.Counter {
+	x := q.statistics()
+	return append(dst,
+		link.Counter{Name: "xdp.rx_dropped", Value: x.Rx_dropped},
+		link.Counter{Name: "xdp.rx_invalid_descs", Value: x.Rx_invalid_descs},
+		link.Counter{Name: "xdp.tx_invalid_descs", Value: x.Tx_invalid_descs},
+		link.Counter{Name: "xdp.rx_ring_full", Value: x.Rx_ring_full},
+		link.Counter{Name: "xdp.rx_fill_ring_empty_descs", Value: x.Rx_fill_ring_empty_descs},
+		link.Counter{Name: "xdp.tx_ring_empty_descs", Value: x.Tx_ring_empty_descs},
+		link.Counter{Name: "xdp.bad_numbers", Value: q.bad},
+		link.Counter{Name: "xdp.no_buffer", Value: q.noBuf})
+}
+
+// settle is how long buffers stay untouched after a zero-copy socket was closed: the driver lets go of them in deferred work, about as
+// long after as a queue stays busy.
+const settle = 100 * time.Millisecond
+
+// Close ends the link: packets pass to the kernel again, and every buffer is back in the pool. Frames that waited are lost.
+func (q *Queue) Close() error {
+	if q.closed {
+		return link.ErrClosed
+	}
+	_ = q.statistics() // the last word is kept
+	q.closed = true
+	err := q.device.program.clearSocket(q.queue)
+	if errors.Is(err, unix.EBADF) {
+		err = nil // the device was closed before: no map, nothing steered here
+	}
+	err = errors.Join(err, q.sock.close())
+	if q.caps.Has(link.CapZeroCopy) {
+		time.Sleep(settle)
+	}
+	q.takeBack()
+	q.device.forget(q)
+	if err != nil {
+		return fmt.Errorf("xdp: close %s queue %d: %w", q.info.Name, q.queue, err)
+	}
+	return nil
+}
+
+// takeBack returns every buffer to the pool.
+func (q *Queue) takeBack() {
+	if !q.partial.IsZero() {
+		_ = q.partial.Release() // nobody else has it
+		q.partial = buffers.Packet{}
+	}
+	for i, w := range q.where {
+		if w == inFill {
+			q.pool.Untake(uint32(i))
+		}
+		if q.pieces[i] > 0 {
+			q.pool.Complete(q.out[i].Packet)
+			_ = q.out[i].Packet.Release() // it was alone when it was sent
+		}
+		q.where[i], q.pieces[i] = elsewhere, 0
+	}
+	for _, d := range q.done {
+		_ = d.Packet.Release()
+	}
+	q.done = q.done[:0]
+	q.posted, q.unsent, q.flying = 0, 0, 0
+}

@@ -1,0 +1,101 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Codes of reasons. They are stable: programs may compare them.
+const (
+	ReasonNoKernel       = "xdp.no_kernel"     // the kernel has no AF_XDP, or an older one than this package needs
+	ReasonNoCapability   = "xdp.no_capability" // the process lacks a privilege
+	ReasonMemlock        = "xdp.memlock"       // the pool is larger than may be locked in memory
+	ReasonNoDevice       = "xdp.no_device"     // no such interface
+	ReasonBusy           = "xdp.busy"          // another program is on the interface, or another socket on the queue
+	ReasonNoNative       = "xdp.no_native"     // the driver refused the program: it runs behind the driver
+	ReasonNoZeroCopy     = "xdp.no_zerocopy"   // the kernel copies each frame
+	ReasonNoJumbo        = "xdp.no_jumbo"      // frames longer than one buffer are lost
+	ReasonNoXDPTime      = "xdp.no_xdp_time"   // the kernel cannot stamp in the program
+	ReasonNoHardwareTime = "xdp.no_hw_time"    // the card has no clock that the program can read
+	ReasonNoBusyPoll     = "xdp.no_busy_poll"  // preferred busy polling was asked for and refused
+	ReasonNoRules        = "xdp.no_rules"      // the card takes no receive rules, or no more of them
+	ReasonRefused        = "xdp.refused"       // the kernel refused for a reason that has no name here
+)
+
+func refusal(code string, err error, format string, args ...any) *link.Refusal {
+	return &link.Refusal{Reason: link.Reason{Code: code, Text: fmt.Sprintf(format, args...)}, Err: err}
+}
+
+// refuse names the reason for which the kernel refused a step of set-up.
+func refuse(err error, step string) error {
+	var known *link.Refusal
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, os.ErrPermission):
+		return refusal(ReasonNoCapability, err, "%s needs CAP_NET_RAW, CAP_BPF and CAP_NET_ADMIN", step)
+	case errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.ENOSYS) || errors.Is(err, ebpf.ErrNotSupported) ||
+		errors.Is(err, unix.ENOPROTOOPT) || errors.Is(err, unix.EPROTO):
+		return refusal(ReasonNoKernel, err, "%s: not in this kernel (AF_XDP since Linux 5.4, links of programs since 5.9)", step)
+	case errors.Is(err, unix.ENOBUFS):
+		return refusal(ReasonMemlock, err, "%s: more memory than RLIMIT_MEMLOCK allows, and no CAP_IPC_LOCK", step)
+	case errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO):
+		return refusal(ReasonNoDevice, err, "%s: no such interface", step)
+	case isBusy(err):
+		return refusal(ReasonBusy, err, "%s: in use", step)
+	}
+	return refusal(ReasonRefused, err, "%s", step)
+}
+
+// isBusy: EBUSY for a program or socket of the same kind, EEXIST for a program of the other mode.
+func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
+
+// holderOf looks for the process that holds a BPF program or its link, in what /proc shows; 0 when it is not to be seen (another user's
+// process, another pid namespace, or a program attached without a link, which needs no process).
+func holderOf(program uint32) (pid int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && holds(e.Name(), program) {
+			return pid
+		}
+	}
+	return 0
+}
+
+func holds(pid string, program uint32) bool {
+	dir := "/proc/" + pid + "/fd/"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	want := "prog_id:\t" + strconv.FormatUint(uint64(program), 10)
+	for _, e := range entries {
+		name, err := os.Readlink(dir + e.Name())
+		if err != nil || !strings.HasPrefix(name, "anon_inode:bpf") {
+			continue
+		}
+		info, err := os.ReadFile("/proc/" + pid + "/fdinfo/" + e.Name())
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(info)) {
+			if strings.TrimSpace(line) == want {
+				return true
+			}
+		}
+	}
+	return false
+}

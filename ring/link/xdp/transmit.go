@@ -1,0 +1,197 @@
+package xdp
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Send writes frames to the transmit ring, in place: the card, or the kernel's copy, reads them where they lie.
+func (q *Queue) Send(src []link.Out) int {
+	if q.closed {
+		return 0
+	}
+	for n := range src {
+		if !q.transmit(&src[n]) {
+			return n
+		}
+	}
+	return len(src)
+}
+
+// transmit queues one frame; false when there is no room for it.
+func (q *Queue) transmit(o *link.Out) bool {
+	place := q.pool.Place(o.Packet)
+	length, pieces := int(place.Len), 1
+	if place.More() || uint64(place.Len) > q.stride {
+		length, pieces = o.Packet.Len(), q.count(place)
+	}
+	if length < 14 || length > q.info.MaxFrame || pieces > q.info.MaxPieces {
+		panic(fmt.Sprintf("xdp: Send: frame of %d bytes in %d pieces, must be 14 to %d in at most %d",
+			length, pieces, q.info.MaxFrame, q.info.MaxPieces))
+	}
+	// What is on the way must fit into the completion ring, and what has completed into the list for the caller.
+	if q.flying+pieces > len(q.sock.tx.entries) || q.Unsent() >= cap(q.done) || q.sock.tx.room(uint32(pieces)) < uint32(pieces) {
+		return false
+	}
+	if !place.More() && pieces == 1 {
+		q.where[place.Buffer] = inTx
+		q.piece(place.Buffer, place.Buffer, uint64(place.Off), place.Len, 0)
+	} else {
+		q.chain(place, pieces)
+	}
+	q.pieces[place.Buffer] = uint16(pieces)
+	q.out[place.Buffer] = *o
+	q.unsent++
+	q.stats.TxFrames++
+	q.stats.TxBytes += uint64(length)
+	return true
+}
+
+// count is how many descriptors a frame needs: each at most as long as a chunk, none empty.
+func (q *Queue) count(place buffers.Place) int {
+	pieces := 0
+	for {
+		pieces += int((uint64(place.Len) + q.stride - 1) / q.stride)
+		if !place.More() {
+			return pieces
+		}
+		place = q.pool.NextPlace(place)
+	}
+}
+
+func (q *Queue) chain(place buffers.Place, pieces int) {
+	first := place.Buffer
+	for {
+		off, left := uint64(place.Off), place.Len
+		for left > 0 {
+			k := min(left, uint32(q.stride))
+			pieces--
+			var options uint32
+			if pieces > 0 {
+				options = unix.XDP_PKT_CONTD
+			}
+			q.where[place.Buffer] = inTxChain
+			q.piece(place.Buffer, first, off, k, options)
+			off += uint64(k)
+			left -= k
+		}
+		if !place.More() {
+			return
+		}
+		place = q.pool.NextPlace(place)
+	}
+}
+
+func (q *Queue) piece(buffer, first uint32, off uint64, n, options uint32) {
+	q.sock.tx.put(unix.XDPDesc{Addr: off, Len: n, Options: options})
+	q.first[buffer] = first
+	q.flying++
+	q.kick = true
+}
+
+// Flush publishes what Send wrote and, where the kernel wants to be told, tells it: one system call for the batch. In copy mode the
+// kernel sends inside that call, as many frames as its budget says, so it is called again while that gets on.
+func (q *Queue) Flush() error {
+	if !q.kick {
+		return nil
+	}
+	if q.closed {
+		return link.ErrClosed
+	}
+	q.sock.tx.publish()
+	for left := q.sock.tx.unread(); ; {
+		if q.sock.tx.flags.Load()&unix.XDP_RING_NEED_WAKEUP == 0 {
+			q.kick = left > 0
+			return nil
+		}
+		q.stats.Kicks++
+		e := q.sock.kickTx()
+		switch e {
+		case 0, unix.EAGAIN, unix.EBUSY, unix.ENOBUFS, unix.EINTR:
+		default:
+			return q.failed(e)
+		}
+		now := q.sock.tx.unread()
+		if now == 0 || now == left {
+			q.kick = now > 0 // the rest goes with the next Flush
+			return nil
+		}
+		left = now
+	}
+}
+
+// failed wraps the interface's error, the same value as long as it is the same: a link that is down is flushed every poll.
+func (q *Queue) failed(e unix.Errno) error {
+	if q.downErr == nil || q.down != e {
+		q.down = e
+		switch e {
+		case unix.ENXIO, unix.EBADF:
+			q.downErr = fmt.Errorf("xdp: send on %s queue %d: %w: %w", q.info.Name, q.queue, link.ErrDetached, e)
+		default:
+			q.downErr = fmt.Errorf("xdp: send on %s queue %d: %w", q.info.Name, q.queue, e)
+		}
+	}
+	return q.downErr
+}
+
+// Complete takes back what the kernel has sent.
+func (q *Queue) Complete(dst []link.Done) int {
+	if q.closed {
+		return 0
+	}
+	if q.flying > 0 {
+		q.reap()
+	}
+	n := copy(dst, q.done)
+	left := copy(q.done, q.done[n:]) // only a caller with a short slice leaves any
+	clear(q.done[left:])
+	q.done = q.done[:left]
+	return n
+}
+
+func (q *Queue) reap() {
+	ready := q.sock.comp.ready()
+	if ready == 0 {
+		return
+	}
+	for ; ready > 0; ready-- {
+		addr := q.sock.comp.take()
+		i, _, ok := q.pool.Locate(addr&mask48 + addr>>offsetShift)
+		if !ok || q.where[i] < inTx || q.pieces[q.first[i]] == 0 {
+			q.bad++
+			continue
+		}
+		q.flying--
+		first := q.first[i]
+		if q.pieces[first]--; q.pieces[first] == 0 {
+			q.finish(first)
+		}
+	}
+	q.sock.comp.release()
+}
+
+// finish ends the sending of the frame that begins in buffer first.
+func (q *Queue) finish(first uint32) {
+	o := q.out[first]
+	q.out[first] = link.Out{}
+	if q.where[first] == inTxChain {
+		for place := q.pool.Place(o.Packet); ; place = q.pool.NextPlace(place) {
+			q.where[place.Buffer] = elsewhere
+			if !place.More() {
+				break
+			}
+		}
+	}
+	q.where[first] = elsewhere
+	q.unsent--
+	q.pool.Complete(o.Packet)
+	if o.Token == 0 {
+		_ = o.Packet.Release() // it was alone when it was sent
+		return
+	}
+	q.done = append(q.done, link.Done(o))
+}
