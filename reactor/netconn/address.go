@@ -1,0 +1,84 @@
+package netconn
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// family is the second half of a network's name: which addresses it takes.
+func family(network, prefix string) (string, error) {
+	if f, ok := strings.CutPrefix(network, prefix); ok && (f == "" || f == "4" || f == "6") {
+		return f, nil
+	}
+	return "", net.UnknownNetworkError(network)
+}
+
+// resolve finds the addresses behind "host:port" on a network of a family, those it should try first in front. An empty
+// host is the loopback for dialling and every address for listening.
+func (n *Network) resolve(ctx context.Context, network, fam, address string, listening bool) ([]netip.AddrPort, error) {
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	number, err := n.config.Resolver.LookupPort(ctx, network, service)
+	if err != nil {
+		return nil, err
+	}
+	port := uint16(number) // LookupPort gives 0 to 65535
+	var hosts []netip.Addr
+	switch literal, err := netip.ParseAddr(host); {
+	case host == "":
+		hosts = anyHost(fam, listening)
+	case err == nil:
+		hosts = []netip.Addr{literal.Unmap()}
+	default:
+		if hosts, err = n.config.Resolver.LookupNetIP(ctx, "ip"+fam, host); err != nil {
+			return nil, err
+		}
+	}
+	var found, later []netip.AddrPort
+	for _, h := range hosts {
+		h = h.Unmap()
+		switch a := netip.AddrPortFrom(h, port); {
+		case fam == "4" && !h.Is4(), fam == "6" && !h.Is6():
+		case listening && !h.Is4() && host != "":
+			later = append(later, a) // as package net: a name that has both is listened on over IPv4
+		default:
+			found = append(found, a)
+		}
+	}
+	if found = append(found, later...); len(found) == 0 {
+		return nil, &net.AddrError{Err: "no suitable address found", Addr: host}
+	}
+	return found, nil
+}
+
+func anyHost(fam string, listening bool) []netip.Addr {
+	four, six := netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()
+	if listening {
+		four, six = netip.IPv4Unspecified(), netip.IPv6Unspecified()
+	}
+	switch {
+	case fam == "4":
+		return []netip.Addr{four}
+	case fam == "6":
+		return []netip.Addr{six}
+	case listening:
+		return []netip.Addr{six, four} // both families at once; IPv4 alone where there is no IPv6
+	}
+	return []netip.Addr{four, six}
+}
+
+// streamAddrs are a connection's addresses as package net has them.
+func streamAddrs(s *xtreme.Socket) (local, remote net.Addr) {
+	if s.Unix() {
+		return unixAddr(s.LocalUnix()), unixAddr(s.RemoteUnix())
+	}
+	return net.TCPAddrFromAddrPort(s.LocalAddr()), net.TCPAddrFromAddrPort(s.RemoteAddr())
+}
+
+func unixAddr(name string) *net.UnixAddr { return &net.UnixAddr{Name: name, Net: "unix"} }

@@ -1,0 +1,101 @@
+package netconn
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Config is how a Network behaves. The zero Config is one loop that sleeps when it has nothing to do.
+type Config struct {
+	// Loops is how many loops there are, each with rings, buffers and a goroutine of its own; 0 means 1. Connections are
+	// spread over them and stay where they are.
+	Loops int
+	// Rest is what a loop does when nothing comes. The zero Config sleeps at once, because the processor a loop spins on is
+	// one that the program's goroutines do not have: an Adaptive loop spins only if RxPoll or SelectPoll says for how long, as
+	// in reactor.Config. Spinning pays with a processor for each loop beside those that the goroutines run on.
+	Rest       reactor.Rest
+	RxPoll     int
+	SelectPoll time.Duration
+	// Pin is the processor of each loop's thread; empty binds none.
+	Pin []int
+	// Owner are the options the loops' owners are made with: the kind of ring, buffers, their place.
+	Owner []xtreme.Option
+	// Stream are options that every connection is made with, accepted or dialled, over TCP or unix: Budget, LargeStream. The
+	// last of an option wins, so they come after what is set here by default (see package documentation).
+	Stream []xtreme.Option
+	// Name is what the loops are called in logs, with a number; "" means "netconn".
+	Name string
+
+	// ReceiveBuffer is how many received bytes of one connection or packet socket may wait for a reader before the ring stops
+	// reading it, so that the peer's window closes; 0 means 64 KiB. As much again may be with a reader that has begun on it;
+	// package documentation says by how much an io_uring ring may overshoot.
+	ReceiveBuffer int
+	// SendBuffer is how many written bytes of one connection or packet socket may wait for the loop and the kernel before Write
+	// blocks; 0 means 64 KiB.
+	SendBuffer int
+	// AcceptQueue is how many accepted connections may wait for Accept before a listener leaves the others to the kernel's
+	// queue; 0 means 128.
+	AcceptQueue int
+	// CloseTimeout is how long a closed connection may take to get rid of what was written; then it is reset. 0 means 30 s.
+	CloseTimeout time.Duration
+	// Grace bounds how long Close of the Network waits for connections to part in peace; 0 means 5 s.
+	Grace time.Duration
+
+	// Resolver looks up host names; nil is net.DefaultResolver.
+	Resolver *net.Resolver
+	// Logger hears of what no caller was there to be told; nil is slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultBuffer       = 64 << 10
+	defaultAcceptQueue  = 128
+	defaultCloseTimeout = 30 * time.Second
+	mostLoops           = 1024
+)
+
+// complete checks the values and fills in the defaults.
+func (c *Config) complete() error {
+	switch {
+	case c.Loops < 0 || c.Loops > mostLoops:
+		return badArgument("Loops", c.Loops)
+	case c.ReceiveBuffer < 0:
+		return badArgument("ReceiveBuffer", c.ReceiveBuffer)
+	case c.SendBuffer < 0:
+		return badArgument("SendBuffer", c.SendBuffer)
+	case c.AcceptQueue < 0:
+		return badArgument("AcceptQueue", c.AcceptQueue)
+	case c.CloseTimeout < 0:
+		return badArgument("CloseTimeout", c.CloseTimeout)
+	}
+	if c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 {
+		c.Rest = reactor.Wait
+	}
+	orElse(&c.Loops, 1)
+	orElse(&c.Name, "netconn")
+	orElse(&c.ReceiveBuffer, defaultBuffer)
+	orElse(&c.SendBuffer, defaultBuffer)
+	orElse(&c.AcceptQueue, defaultAcceptQueue)
+	orElse(&c.CloseTimeout, defaultCloseTimeout)
+	orElse(&c.Resolver, net.DefaultResolver)
+	orElse(&c.Logger, slog.Default())
+	return nil
+}
+
+func orElse[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+func badArgument(name string, value any) error {
+	return fmt.Errorf("netconn: Config.%s %v: %w", name, value, unix.EINVAL)
+}

@@ -1,0 +1,320 @@
+package netconn
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Conn is a TCP or unix connection on a ring: a net.Conn with what *net.TCPConn has beside it. Any goroutine may call any
+// method at any time. Reads are done one after the other, and so are writes: the bytes of one Write stay together.
+//
+// A Conn that is not closed stays open: unlike *net.TCPConn it is not closed when the program has lost it.
+type Conn struct {
+	loop          *loop
+	network       string
+	local, remote net.Addr
+	path          xtreme.Path
+
+	reading sync.Mutex // held during a Read
+	inHand  []segment  // taken from in.queue by a reader, and
+	handAt  int        // the first of them that is not read to its end
+	writing sync.Mutex // held while one Write's bytes are queued
+
+	mu       sync.Mutex
+	in       inbound
+	out      outbound
+	closed   bool // nothing more is wanted of it
+	byUser   bool // Close was called
+	reset    bool // close with a reset, dropping what was not sent
+	called   bool // on the loop's list
+	released atomic.Bool
+
+	// The loop's.
+	socket  *xtreme.Socket
+	gone    bool       // the socket was closed
+	dialled chan error // of a connection being made; nil afterwards
+	halted  bool       // the ring was told to stop reading
+	blocked bool       // the kernel's queue is full: OUT follows
+	ended   bool       // FIN was sent
+	closer  bool       // the timer of CloseTimeout runs
+}
+
+var (
+	_ net.Conn      = (*Conn)(nil)
+	_ io.WriterTo   = (*Conn)(nil)
+	_ io.ReaderFrom = (*Conn)(nil)
+)
+
+func newConn(l *loop, network string) *Conn {
+	c := &Conn{loop: l, network: network}
+	c.in.init(&c.mu)
+	c.out.init(&c.mu)
+	return c
+}
+
+// LocalAddr is the local address: a *net.TCPAddr or *net.UnixAddr.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is the peer's address: a *net.TCPAddr or *net.UnixAddr.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// Path tells which kind of ring carries the connection and, for every better one, why not.
+func (c *Conn) Path() xtreme.Path { return c.path }
+
+// SetDeadline sets the read and the write deadline. After it calls fail with an error that is os.ErrDeadlineExceeded, also
+// those that wait already; the connection stays good, and a later deadline lets calls succeed again. The zero Time is none.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return c.setDeadline(func() { c.in.set(t); c.out.set(t) })
+}
+
+// SetReadDeadline is SetDeadline for reading.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(func() { c.in.set(t) }) }
+
+// SetWriteDeadline is SetDeadline for writing. A Write that fails may have queued a part: it returns how much.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(func() { c.out.set(t) }) }
+
+func (c *Conn) setDeadline(set func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.fail("set", net.ErrClosed)
+	}
+	set()
+	return nil
+}
+
+// fail is an error of a call. Reading's end is bare, as io.Reader has it.
+func (c *Conn) fail(op string, cause error) error {
+	if cause == io.EOF {
+		return cause
+	}
+	return errorOf(op, c.network, c.local, c.remote, cause)
+}
+
+// open gives the connection its socket. Loop only.
+func (c *Conn) open(s *xtreme.Socket) {
+	c.socket = s
+	c.loop.add(s, endpoint{conn: c})
+}
+
+// establish notes what is known of a connection that stands. Loop only, before any other goroutine has it.
+func (c *Conn) establish() {
+	s := c.socket
+	c.local, c.remote = streamAddrs(s)
+	c.path = s.Path()
+}
+
+// handle takes a completion. Loop only.
+func (c *Conn) handle(e *xtreme.Completion) {
+	switch events := e.Events; {
+	case events.Has(xtreme.Closed):
+		c.gone = true
+		c.end() // by a panic, or the end of the loop
+	case events.Has(xtreme.Hup):
+		c.broke(e.Err)
+	default:
+		if events.Has(xtreme.RdHup) {
+			c.noMore(io.EOF)
+		}
+		if events.Has(xtreme.Out) {
+			if c.dialled != nil {
+				c.connected()
+				return
+			}
+			c.mu.Lock()
+			c.out.stuck = false
+			c.mu.Unlock()
+			c.blocked = false
+			c.attend()
+		}
+	}
+}
+
+// broke is the connection's end by an error. What came before it can still be read.
+func (c *Conn) broke(cause error) {
+	if cause == nil {
+		cause = unix.ECONNRESET
+	}
+	if c.dialled != nil {
+		c.refuse(system("connect", cause))
+		return
+	}
+	c.noMore(system("read", cause))
+	c.noWrites(system("write", cause))
+	// The socket stays until somebody closes the connection, as with package net: what was lent of it is found there at the
+	// loop's end.
+}
+
+// shut closes the socket; what is still to be known of it comes as CLOSED. Loop only.
+func (c *Conn) shut() {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	if err := c.socket.Close(); ignoreClosed(err) != nil {
+		c.loop.net.config.Logger.Warn("netconn: close", "remote", c.remote, "error", err)
+	}
+}
+
+// attend does what other goroutines have left for the loop: send, read on, close. Loop only.
+func (c *Conn) attend() {
+	c.mu.Lock()
+	c.called = false
+	c.mu.Unlock()
+	if c.gone || c.socket == nil { // without a socket yet: connect looks again when there is one
+		return
+	}
+	c.flush()
+	c.mu.Lock()
+	if c.in.suspended && !c.in.full(c.loop.net.config.ReceiveBuffer/2) {
+		c.in.suspended = false
+	}
+	halt := c.in.suspended
+	closed, reset := c.closed, c.reset
+	empty := c.out.queued == 0
+	finish := c.out.shut && empty && !closed && c.out.err == nil
+	c.mu.Unlock()
+	switch {
+	case c.gone:
+	case closed && reset:
+		c.kill()
+	case closed && empty:
+		c.shut()
+	case closed:
+		c.closeLater()
+	case finish && !c.ended:
+		c.ended = true
+		if err := c.socket.CloseWrite(); ignoreClosed(err) != nil {
+			c.noWrites(system("shutdown", err))
+		}
+	}
+	if halt != c.halted && !c.gone && !closed {
+		c.halted = halt
+		change := c.socket.Resume
+		if halt {
+			// What the kernel has received before it hears of this still comes, and is copied: it must not keep the ring's buffers.
+			change = c.socket.Suspend
+		}
+		if err := change(); ignoreClosed(err) != nil {
+			c.noMore(system("read", err))
+		}
+	}
+}
+
+// closeLater bounds how long what was written may take to go once the connection was closed.
+func (c *Conn) closeLater() {
+	if c.closer {
+		return
+	}
+	c.closer = true
+	c.loop.reactor.After(c.loop.net.config.CloseTimeout, func() {
+		if !c.gone {
+			c.kill()
+		}
+	})
+}
+
+// kill resets the connection. Loop only.
+func (c *Conn) kill() {
+	c.gone = true
+	if err := c.socket.Abort(); ignoreClosed(err) != nil {
+		c.loop.net.config.Logger.Warn("netconn: abort", "remote", c.remote, "error", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.drop() // here and in flush only: what the loop is sending must not become another's
+}
+
+// callUnlock unlocks mu and asks for the loop's attention, once until it has come.
+func (c *Conn) callUnlock() {
+	first := !c.called
+	c.called = true
+	c.mu.Unlock()
+	if first {
+		c.loop.call(c)
+	}
+}
+
+// Close closes the connection: calls that wait return net.ErrClosed, and so does everything afterwards. What was written
+// goes out in the background, then FIN; a peer that does not take it is given up after Config.CloseTimeout. SetLinger
+// changes that.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	if c.byUser {
+		c.mu.Unlock()
+		return c.fail("close", net.ErrClosed)
+	}
+	c.byUser = true
+	c.mu.Unlock()
+	c.end()
+	return nil
+}
+
+// end closes the connection for whatever reason, once.
+func (c *Conn) end() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	c.in.drop()
+	c.in.wakeAll()
+	c.out.wakeAll()
+	c.in.stop()
+	c.out.stop()
+	c.callUnlock()
+	c.released.Store(true)
+	c.dropInHand()
+}
+
+// abort is end with a reset.
+func (c *Conn) abort() {
+	c.mu.Lock()
+	c.reset = true
+	c.mu.Unlock()
+	c.end()
+}
+
+// CloseRead shuts the reading side: what waits is dropped and what still comes is thrown away; Read returns io.EOF.
+func (c *Conn) CloseRead() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return c.fail("close", net.ErrClosed)
+	}
+	c.in.err = io.EOF
+	c.in.shut = true
+	c.in.drop()
+	c.in.wakeAll()
+	c.callUnlock() // it may have to read on, only to throw away
+	if c.reading.TryLock() {
+		c.emptyHand()
+		c.reading.Unlock()
+	}
+	return nil
+}
+
+// CloseWrite sends FIN after what was written; reading goes on.
+func (c *Conn) CloseWrite() error {
+	c.mu.Lock()
+	switch {
+	case c.closed:
+		c.mu.Unlock()
+		return c.fail("close", net.ErrClosed)
+	case c.out.err != nil && !c.out.shut:
+		c.mu.Unlock()
+		return c.fail("close", c.out.err)
+	}
+	c.out.shut = true
+	c.out.wakeAll()
+	c.callUnlock()
+	return nil
+}

@@ -1,0 +1,158 @@
+package netconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Dial is DialContext without a context.
+func (n *Network) Dial(network, address string) (net.Conn, error) {
+	return n.DialContext(context.Background(), network, address)
+}
+
+// DialContext connects to "host:port" on "tcp", "tcp4", "tcp6", "udp", "udp4", "udp6", or to a path or "@" name on "unix".
+// The result is a *Conn, or a *PacketConn for udp. A host name is looked up with Config.Resolver and its addresses are
+// tried one after the other, each with its share of the time that ctx leaves. It fits net/http's Transport.DialContext.
+func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return n.DialWith(ctx, network, address)
+}
+
+// DialWith is DialContext with options, those of xtreme's DialTCP, DialUnix and OpenUDP: Local, BindToDevice, TOS …
+func (n *Network) DialWith(ctx context.Context, network, address string, opt ...xtreme.Option) (net.Conn, error) {
+	c, err := n.dial(ctx, network, address, opt)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			return nil, err // names the address that was tried
+		}
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: textAddr{network, address}, Err: err}
+	}
+	return c, nil
+}
+
+func (n *Network) dial(ctx context.Context, network, address string, opt []xtreme.Option) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if network == "unix" {
+		return n.connect(ctx, network, unixAddr(address), func(o *xtreme.Owner, hook xtreme.Option) (*xtreme.Socket, error) {
+			return o.DialUnix(address, append(append(n.streamOptions(), opt...), hook)...)
+		})
+	}
+	prefix := "tcp"
+	if len(network) > 0 && network[0] == 'u' {
+		prefix = "udp"
+	}
+	fam, err := family(network, prefix)
+	if err != nil {
+		return nil, err
+	}
+	all, err := n.resolve(ctx, network, fam, address, false)
+	if err != nil {
+		return nil, err
+	}
+	if prefix == "udp" {
+		return n.connectUDP(network, all[0], opt)
+	}
+	return n.connectFirst(ctx, network, all, opt)
+}
+
+// connectFirst tries the addresses in order; the first error is the one that is told, as by package net.
+func (n *Network) connectFirst(ctx context.Context, network string, all []netip.AddrPort,
+	opt []xtreme.Option) (net.Conn, error) {
+	var first error
+	options := append(n.streamOptions(), xtreme.NoDelay(true), defaultKeepAlive())
+	options = append(options, opt...)
+	for i, a := range all {
+		try, cancel := share(ctx, len(all)-i)
+		c, err := n.connect(try, network, net.TCPAddrFromAddrPort(a), func(o *xtreme.Owner, hook xtreme.Option) (*xtreme.Socket, error) {
+			return o.DialTCP(a, append(options[:len(options):len(options)], hook)...)
+		})
+		cancel()
+		if err == nil {
+			return c, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, first
+}
+
+// leastShare is what an address gets even if others follow.
+const leastShare = 2 * time.Second
+
+// share is the time for the next of left addresses.
+func share(ctx context.Context, left int) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok || left == 1 {
+		return ctx, func() {}
+	}
+	d := max(time.Until(end)/time.Duration(left), leastShare)
+	return context.WithTimeout(ctx, d)
+}
+
+// connect opens a connection on a loop and waits until it stands.
+func (n *Network) connect(ctx context.Context, network string, to net.Addr,
+	open func(*xtreme.Owner, xtreme.Option) (*xtreme.Socket, error)) (net.Conn, error) {
+	l := n.pick()
+	c := newConn(l, network)
+	dialled := make(chan error, 1)
+	c.dialled = dialled
+	err := l.reactor.Post(func() {
+		s, err := open(l.owner, l.hook)
+		if err != nil {
+			c.gone, c.dialled = true, nil
+			dialled <- system("connect", err)
+			return
+		}
+		c.open(s)
+		c.attend() // it may have been given up before it began
+	})
+	if err != nil {
+		err = net.ErrClosed
+	} else {
+		select {
+		case err = <-dialled:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-n.gone:
+			err = net.ErrClosed
+		}
+	}
+	if err != nil {
+		c.abort()
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: to, Err: err}
+	}
+	return c, nil
+}
+
+// connected is a dialled connection that stands. Loop only.
+func (c *Conn) connected() {
+	c.establish()
+	if c.local.String() == c.remote.String() && c.network != "unix" {
+		// A port of the kernel's choice met itself (RFC 793, simultaneous open): nobody listens there.
+		c.refuse(unix.ECONNREFUSED)
+		return
+	}
+	c.dialled <- nil
+	c.dialled = nil
+	c.attend()
+}
+
+// refuse is a dialled connection that failed. Loop only.
+func (c *Conn) refuse(cause error) {
+	c.dialled <- cause
+	c.dialled = nil
+	c.shut()
+}

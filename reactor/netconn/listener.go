@@ -1,0 +1,284 @@
+package netconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Listener is a TCP or unix listener: a net.Listener with a deadline. Any goroutine may call any method.
+//
+// Running out of descriptors is no error of Accept: the ring waits until one is free, and connections wait in the kernel's
+// queue meanwhile.
+type Listener struct {
+	net     *Network
+	network string
+	addr    net.Addr
+	path    xtreme.Path
+	socket  *listening
+	spread  uint32 // loop the next connection goes to; the listener's loop's
+
+	mu sync.Mutex
+	gate
+	queue     []*Conn
+	closed    bool
+	byUser    bool
+	suspended bool // the ring was told to stop, because queue is full
+}
+
+var _ net.Listener = (*Listener)(nil)
+
+// listening is a listener's socket, on its loop.
+type listening struct {
+	parent *Listener
+	loop   *loop
+	socket *xtreme.Socket
+	gone   chan struct{} // closed when it is
+}
+
+// Listen listens on "tcp", "tcp4", "tcp6" ("host:port", host may be empty) or "unix" (a path, or a name with "@"). With
+// several loops connections are given to them in turn. The options are those of xtreme's ListenTCP and ListenUnix;
+// connections inherit what sockets inherit, and Config.Stream is theirs.
+func (n *Network) Listen(network, address string, opt ...xtreme.Option) (*Listener, error) {
+	ln, err := n.listen(network, address, opt)
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: network, Addr: textAddr{network, address}, Err: err}
+	}
+	return ln, nil
+}
+
+// textAddr is an address in an error when there is no better form of it.
+type textAddr struct{ network, text string }
+
+func (a textAddr) Network() string { return a.network }
+func (a textAddr) String() string  { return a.text }
+
+func (n *Network) listen(network, address string, opt []xtreme.Option) (*Listener, error) {
+	if network == "unix" {
+		return n.listenOn(network, opt, func(o *xtreme.Owner, opt []xtreme.Option) (*xtreme.Socket, error) {
+			return o.ListenUnix(address, opt...)
+		})
+	}
+	fam, err := family(network, "tcp")
+	if err != nil {
+		return nil, err
+	}
+	all, err := n.resolve(context.Background(), network, fam, address, true)
+	if err != nil {
+		return nil, err
+	}
+	var ln *Listener
+	for _, a := range all {
+		options := append([]xtreme.Option{xtreme.ReuseAddr(), xtreme.NoDelay(true), defaultKeepAlive()}, opt...)
+		if fam == "6" && a.Addr().IsUnspecified() {
+			options = append(options, xtreme.V6Only())
+		}
+		ln, err = n.listenOn(network, options, func(o *xtreme.Owner, opt []xtreme.Option) (*xtreme.Socket, error) {
+			return o.ListenTCP(a, opt...)
+		})
+		if err == nil || !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			break
+		}
+	}
+	return ln, err
+}
+
+// defaultKeepAlive is package net's: dead peers are found out without being asked for.
+func defaultKeepAlive() xtreme.Option { return xtreme.KeepAlive(15*time.Second, 15*time.Second, 9) }
+
+// listenOn opens the socket on a loop.
+func (n *Network) listenOn(network string, opt []xtreme.Option,
+	open func(*xtreme.Owner, []xtreme.Option) (*xtreme.Socket, error)) (*Listener, error) {
+	ln := &Listener{net: n, network: network}
+	ln.gate.init(&ln.mu)
+	l := n.pick()
+	ln.socket = &listening{parent: ln, loop: l, gone: make(chan struct{})}
+	options := append(n.streamOptions(), opt...)
+	options = append(options, l.hook)
+	if len(n.loops) > 1 {
+		options = append(options, xtreme.AcceptTo(ln.pass))
+	}
+	err := l.do(func() error {
+		s, err := open(l.owner, options)
+		if err != nil {
+			return err
+		}
+		ln.socket.socket = s
+		ln.path = s.Path()
+		ln.addr, _ = streamAddrs(s)
+		l.add(s, endpoint{listener: ln.socket})
+		return nil
+	})
+	if err != nil {
+		return nil, system("listen", err)
+	}
+	return ln, nil
+}
+
+// streamOptions are what connections are made with. The budget is a second line behind Suspend: what the kernel had
+// received before it heard of that is in the ring's buffers until the reader goes on.
+func (n *Network) streamOptions() []xtreme.Option {
+	return append([]xtreme.Option{xtreme.Budget(max(2*n.config.ReceiveBuffer, 256<<10))}, n.config.Stream...)
+}
+
+// pass gives a connection to the loop whose turn it is; false leaves it to the listener's own.
+func (ln *Listener) pass(fd int, _ netip.AddrPort) bool {
+	n := ln.net
+	l := n.loops[ln.spread%uint32(len(n.loops))]
+	ln.spread++
+	if l == ln.socket.loop {
+		return false
+	}
+	return l.reactor.Post(func() {
+		s, err := l.owner.Adopt(fd, append(n.streamOptions(), l.hook)...)
+		if err != nil {
+			n.config.Logger.Warn("netconn: a connection was lost on its way to another loop", "error", err)
+			_ = unix.Close(fd)
+			return
+		}
+		c := newConn(l, ln.network)
+		c.open(s)
+		c.establish()
+		ln.push(c)
+	}) == nil
+}
+
+// accepted takes a new connection. Loop only.
+func (s *listening) accepted(e *xtreme.Completion) {
+	c := s.loop.find(e.Socket).conn // of packets that were faster
+	if c == nil {
+		c = newConn(s.loop, "")
+		c.open(e.Socket)
+	}
+	c.network = s.parent.network
+	c.establish()
+	s.parent.push(c)
+	c.handle(e)
+}
+
+// push queues a connection for Accept. On the connection's loop.
+func (ln *Listener) push(c *Conn) {
+	ln.mu.Lock()
+	if ln.closed {
+		ln.mu.Unlock()
+		c.abort()
+		return
+	}
+	ln.queue = append(ln.queue, c)
+	suspend := len(ln.queue) >= ln.net.config.AcceptQueue && !ln.suspended
+	ln.suspended = ln.suspended || suspend
+	c.loop.woke(ln.wake())
+	ln.mu.Unlock()
+	if suspend {
+		ln.onLoop((*xtreme.Socket).Suspend)
+	}
+}
+
+// onLoop does something with the listener's socket on its loop, without waiting for it.
+func (ln *Listener) onLoop(f func(*xtreme.Socket) error) {
+	s := ln.socket
+	_ = s.loop.reactor.Post(func() { // after the loop's end there is nothing to be done
+		if err := f(s.socket); ignoreClosed(err) != nil {
+			ln.net.config.Logger.Warn("netconn: listener", "address", ln.addr, "error", err)
+		}
+	})
+}
+
+// Accept waits for the next connection. Its errors are net.ErrClosed and os.ErrDeadlineExceeded.
+func (ln *Listener) Accept() (net.Conn, error) {
+	c, err := ln.AcceptConn()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// AcceptConn is Accept with the connection's own type.
+func (ln *Listener) AcceptConn() (*Conn, error) {
+	ln.mu.Lock()
+	for {
+		var err error
+		switch {
+		case ln.closed:
+			err = net.ErrClosed
+		case ln.expired():
+			err = os.ErrDeadlineExceeded
+		case len(ln.queue) == 0:
+			ln.wait()
+			continue
+		}
+		if err != nil {
+			ln.mu.Unlock()
+			return nil, errorOf("accept", ln.network, nil, ln.addr, err)
+		}
+		c := ln.queue[0]
+		ln.queue[0] = nil
+		ln.queue = ln.queue[1:]
+		resume := ln.suspended && len(ln.queue) <= ln.net.config.AcceptQueue/2
+		if resume {
+			ln.suspended = false
+		}
+		ln.mu.Unlock()
+		if resume {
+			ln.onLoop((*xtreme.Socket).Resume)
+		}
+		return c, nil
+	}
+}
+
+// SetDeadline is the deadline of Accept; the zero Time is none.
+func (ln *Listener) SetDeadline(t time.Time) error {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.closed {
+		return errorOf("set", ln.network, nil, ln.addr, net.ErrClosed)
+	}
+	ln.set(t)
+	return nil
+}
+
+// Addr is the address that is listened on: a *net.TCPAddr or *net.UnixAddr.
+func (ln *Listener) Addr() net.Addr { return ln.addr }
+
+// Path tells which kind of ring accepts the connections and, for every better one, why not.
+func (ln *Listener) Path() xtreme.Path { return ln.path }
+
+// Close stops listening: Accept returns net.ErrClosed, connections nobody accepted are reset. When it returns the address
+// is free.
+func (ln *Listener) Close() error {
+	ln.mu.Lock()
+	if ln.byUser {
+		ln.mu.Unlock()
+		return errorOf("close", ln.network, nil, ln.addr, net.ErrClosed)
+	}
+	ln.byUser = true
+	ln.mu.Unlock()
+	ln.end()
+	ln.onLoop((*xtreme.Socket).Close)
+	select {
+	case <-ln.socket.gone:
+	case <-ln.net.gone:
+	}
+	return nil
+}
+
+// end wakes everybody; the socket is closed by Close or by the loop's end.
+func (ln *Listener) end() {
+	ln.mu.Lock()
+	left := ln.queue
+	ln.closed, ln.queue = true, nil
+	ln.wakeAll()
+	ln.stop()
+	ln.mu.Unlock()
+	for _, c := range left {
+		c.abort()
+	}
+}

@@ -1,0 +1,242 @@
+package netconn
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// loop is one reactor loop and what it carries. Everything but call and do belongs to the loop.
+type loop struct {
+	net     *Network
+	reactor *reactor.Loop
+	owner   *xtreme.Owner
+	layout  buffers.Layout
+
+	copyMost int // the longest packet that is copied rather than lent: what a small buffer holds
+
+	table  []endpoint // by the sockets' user data
+	unused []uint64
+	hook   xtreme.Option     // l.packet, for every socket
+	vector [maxVector][]byte // for gathering what is to be sent
+
+	calls struct {
+		mu   sync.Mutex
+		list []caller // who wants the loop's attention
+	}
+	answering []caller
+	answer    func() // l.answerCalls, bound once
+	yielding  bool   // yield is posted
+	yield     func() // l.letRun, bound once
+}
+
+const maxVector = 64 // pieces that SendVector takes at once
+
+// endpoint is what a socket belongs to: one of three.
+type endpoint struct {
+	conn     *Conn
+	packets  *PacketConn
+	listener *listening
+}
+
+// caller is a Conn or PacketConn with something for its loop to do.
+type caller interface {
+	attend()
+}
+
+func newLoop(n *Network, r *reactor.Loop) *loop {
+	l := &loop{net: n, reactor: r, owner: r.Owner(), layout: r.Owner().Pool().Layout()}
+	l.copyMost = l.layout.Stride(buffers.Small)
+	l.answer, l.yield = l.answerCalls, l.letRun
+	l.hook = xtreme.Hook(ring.Completions, l.packet)
+	return l
+}
+
+// call puts e on the list of those the loop looks at next. The first of a list wakes the loop; what the others want comes
+// with it. Any goroutine; e must not be on the list.
+func (l *loop) call(e caller) {
+	q := &l.calls
+	q.mu.Lock()
+	q.list = append(q.list, e)
+	first := len(q.list) == 1
+	q.mu.Unlock()
+	if first {
+		_ = l.reactor.Post(l.answer) // the loop has ended: abandon has told everybody
+	}
+}
+
+func (l *loop) answerCalls() {
+	q := &l.calls
+	q.mu.Lock()
+	q.list, l.answering = l.answering[:0], q.list
+	q.mu.Unlock()
+	for i, e := range l.answering {
+		l.answering[i] = nil
+		e.attend()
+	}
+}
+
+// woke is called when the loop has woken a goroutine: at the end of the turn the loop lets it run.
+//
+// The runtime puts a goroutine that becomes runnable on the processor of whoever woke it, to run next there, and a loop that
+// spins, or sleeps in a system call, keeps that processor: the goroutine would wait until another one took it over, which
+// costs a thread's wake-up, or up to 10 ms where every processor has its loop. Loop only.
+func (l *loop) woke(woken bool) {
+	if woken && !l.yielding {
+		l.yielding = true
+		_ = l.reactor.Post(l.yield) // cannot fail while the loop runs
+	}
+}
+
+func (l *loop) letRun() {
+	l.yielding = false
+	runtime.Gosched()
+}
+
+// do runs f on the loop and waits for it. Any goroutine but the loop's; net.ErrClosed when the loop has ended.
+func (l *loop) do(f func() error) error {
+	done := make(chan error, 1)
+	err := l.reactor.Post(func() {
+		err := errors.New("netconn: the function panicked")
+		defer func() { done <- err }()
+		err = f()
+	})
+	if err != nil {
+		return net.ErrClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-l.net.gone:
+	}
+	select {
+	case err := <-done: // it ran in the loop's last moments
+		return err
+	default:
+		return net.ErrClosed
+	}
+}
+
+// add gives e's socket a place in the table.
+func (l *loop) add(s *xtreme.Socket, e endpoint) {
+	n := len(l.unused)
+	if n == 0 {
+		l.unused = append(l.unused, uint64(len(l.table)))
+		l.table = append(l.table, endpoint{})
+		n = 1
+	}
+	slot := l.unused[n-1]
+	l.unused = l.unused[:n-1]
+	l.table[slot] = e
+	s.SetUserData(slot)
+}
+
+// packet is every socket's receive hook: it sees packets inside Poll, also those of a socket that was suspended in the
+// meantime. As completions they would wait in the ring until the socket goes on, each in its buffer, and some dozens of
+// them on each of some dozens of slow connections are all the buffers there are.
+func (l *loop) packet(s *ring.Socket, c *ring.Completion) ring.Verdict {
+	kept := false
+	switch e := l.find(s); {
+	case e.conn != nil:
+		kept = e.conn.receive(c.Packet)
+	case e.packets != nil:
+		kept = e.packets.receive(c.Packet, c.Source)
+	default: // its NEW_CONNECTION comes with this Poll
+		conn := newConn(l, "")
+		conn.open(s)
+		kept = conn.receive(c.Packet)
+	}
+	if kept {
+		return ring.Hold
+	}
+	return ring.Drop
+}
+
+// find is what a socket belongs to; the zero endpoint for a connection that is new.
+func (l *loop) find(s *ring.Socket) endpoint {
+	if slot := s.UserData(); slot < uint64(len(l.table)) {
+		e := l.table[slot]
+		if e.conn != nil && e.conn.socket == s || e.packets != nil && e.packets.socket == s {
+			return e
+		}
+	}
+	return endpoint{}
+}
+
+// Handle gives each completion to whom it concerns.
+func (l *loop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
+	if c.Events.Has(xtreme.NewConnection) {
+		// Its user data may not be ours yet; nothing else of it can come in this batch.
+		l.table[c.Listener.UserData()].listener.accepted(c)
+		return
+	}
+	e := &l.table[c.UserData]
+	switch {
+	case e.conn != nil:
+		e.conn.handle(c)
+	case e.packets != nil:
+		e.packets.handle(c)
+	}
+	if c.Events.Has(xtreme.Closed) {
+		l.forget(c.UserData)
+	}
+}
+
+// forget ends an endpoint whose socket is no more.
+func (l *loop) forget(slot uint64) {
+	e := &l.table[slot]
+	if e.listener != nil {
+		e.listener.parent.end()
+		close(e.listener.gone)
+	}
+	*e = endpoint{}
+	l.unused = append(l.unused, slot)
+}
+
+// Stop closes what is open when the network is closed. The listeners are closed already.
+func (l *loop) Stop(*reactor.Loop) { l.each() }
+
+// abandon ends what the loop could not close itself. The loop has ended; this goroutine has its place.
+func (l *loop) abandon() {
+	l.each()
+	for slot := range l.table {
+		if e := &l.table[slot]; e.listener != nil {
+			close(e.listener.gone)
+		}
+	}
+}
+
+func (l *loop) each() {
+	for i := range l.table {
+		switch e := &l.table[i]; {
+		case e.conn != nil:
+			e.conn.end()
+		case e.packets != nil:
+			e.packets.end()
+		case e.listener != nil:
+			e.listener.parent.end()
+		}
+	}
+}
+
+// lends tells whether a packet of a length is worth lending, and buffers are plenty: what one reader keeps must not be
+// missing to all others. A quarter of each class stays on the move, however many connections are slow.
+func (l *loop) lends(length int) bool {
+	pool := l.owner.Pool()
+	return length > l.copyMost && pool.Available(buffers.Small) >= l.layout.SmallCount/4 &&
+		pool.Available(buffers.Large) >= l.layout.LargeCount/4
+}
+
+// ignoreClosed is for calls on a socket that may have ended on its own.
+func ignoreClosed(err error) error {
+	if errors.Is(err, ring.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package netconn
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Network is loops that carry connections, listeners and packet sockets with package net's interfaces. All its methods,
+// and those of everything made from it, are for any goroutine.
+type Network struct {
+	config Config
+	loops  []*loop
+	next   atomic.Uint32 // loop that the next dial or packet socket goes to
+	cancel context.CancelFunc
+	gone   chan struct{} // closed when every loop has ended
+	err    error         // of the loops; after gone
+
+	closing sync.Once
+}
+
+// New makes a Network on an engine and starts its loops.
+func New(e *xtreme.Engine, c Config) (*Network, error) {
+	if e == nil {
+		return nil, fmt.Errorf("netconn: New: engine nil: %w", unix.EINVAL)
+	}
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &Network{config: c, cancel: cancel, gone: make(chan struct{})}
+	made := make(chan struct{}, c.Loops)
+	var adding sync.Mutex
+	setup := func(r *reactor.Loop) (reactor.Handler, error) {
+		l := newLoop(n, r)
+		adding.Lock()
+		n.loops = append(n.loops, l)
+		adding.Unlock()
+		made <- struct{}{}
+		return l, nil
+	}
+	go func() {
+		n.err = reactor.RunGroup(ctx, e, c.Loops, setup, reactor.Config{Rest: c.Rest, RxPoll: c.RxPoll, SelectPoll: c.SelectPoll,
+			Pin: c.Pin, Owner: c.Owner, Name: c.Name, Grace: c.Grace, Logger: c.Logger})
+		for _, l := range n.loops {
+			l.abandon()
+		}
+		close(n.gone)
+	}()
+	for range c.Loops {
+		select {
+		case <-made:
+		case <-n.gone:
+			cancel()
+			return nil, fmt.Errorf("netconn: New: %w", n.err)
+		}
+	}
+	return n, nil
+}
+
+// Close ends the network in good order: listeners are closed, what was written to connections goes out, every connection
+// and packet socket is closed, the loops end. Calls that wait return net.ErrClosed. The error joins what went wrong on the
+// loops. A second Close waits for the first and returns the same.
+func (n *Network) Close() error {
+	n.closing.Do(n.cancel)
+	<-n.gone
+	if n.err != nil {
+		return fmt.Errorf("netconn: %w", n.err)
+	}
+	return nil
+}
+
+// pick chooses the loop of a connection that is dialled, in turn.
+func (n *Network) pick() *loop {
+	if len(n.loops) == 1 {
+		return n.loops[0]
+	}
+	return n.loops[(n.next.Add(1)-1)%uint32(len(n.loops))]
+}

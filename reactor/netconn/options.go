@@ -1,0 +1,146 @@
+package netconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// set changes the connection's socket on its loop and waits for it.
+func (c *Conn) set(f func(*xtreme.Socket) error) error {
+	if err := c.onLoop(f); err != nil {
+		return c.fail("set", system("setsockopt", err))
+	}
+	return nil
+}
+
+func (c *Conn) onLoop(f func(*xtreme.Socket) error) error {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return net.ErrClosed
+	}
+	return c.loop.do(func() error {
+		if c.gone {
+			return ring.ErrClosed
+		}
+		return f(c.socket)
+	})
+}
+
+// SetNoDelay turns Nagle's algorithm off (the default) or on. TCP only.
+func (c *Conn) SetNoDelay(on bool) error {
+	return c.set(func(s *xtreme.Socket) error { return s.SetNoDelay(on) })
+}
+
+// SetKeepAlive turns probing of an idle peer on, with package net's times, or off. TCP only.
+func (c *Conn) SetKeepAlive(on bool) error {
+	return c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: on})
+}
+
+// SetKeepAlivePeriod is the time without traffic before the first probe and between probes, rounded up to seconds. TCP only.
+func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
+	return c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: d, Interval: d})
+}
+
+// SetKeepAliveConfig sets when an idle peer is probed: 0 is 15 s, 15 s and 9 probes, as in package net; a negative value
+// leaves the kernel's for interval and count. TCP only.
+func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
+	return c.set(func(s *xtreme.Socket) error {
+		if !k.Enable {
+			return s.SetKeepAlive(0, 0, 0)
+		}
+		return s.SetKeepAlive(seconds(k.Idle), seconds(k.Interval), probes(k.Count))
+	})
+}
+
+func seconds(d time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return 15 * time.Second
+	case d < 0:
+		return 0
+	}
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
+func probes(n int) int {
+	switch {
+	case n == 0:
+		return 9
+	case n < 0:
+		return 0
+	}
+	return n
+}
+
+// SetLinger says what Close does. Negative: what was written goes out in the background (default). 0: it is dropped and the
+// peer sees a reset. Positive: in the background, too, and for so many seconds what the peer still sends is read and thrown
+// away; Close itself never waits. TCP only.
+func (c *Conn) SetLinger(sec int) error {
+	err := c.set(func(s *xtreme.Socket) error {
+		if sec < 0 {
+			return s.SetLinger(-1)
+		}
+		return s.SetLinger(time.Duration(sec) * time.Second)
+	})
+	if err == nil {
+		c.mu.Lock()
+		c.reset = sec == 0
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// SetReadBuffer and SetWriteBuffer size the kernel's queues; Config has those of this package.
+func (c *Conn) SetReadBuffer(bytes int) error {
+	return c.set(func(s *xtreme.Socket) error { return s.SetReceiveBuffer(bytes) })
+}
+
+// SetWriteBuffer is described at SetReadBuffer.
+func (c *Conn) SetWriteBuffer(bytes int) error {
+	return c.set(func(s *xtreme.Socket) error { return s.SetSendBuffer(bytes) })
+}
+
+// SyscallConn gives access to the descriptor, for options that have no method. Control runs its function on the loop, which
+// waits for it meanwhile. Read and Write are refused: the ring reads and writes the socket, and would know nothing of it.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	return &rawConn{c.fail, c.onLoop}, nil
+}
+
+// rawConn is a syscall.RawConn that only controls.
+type rawConn struct {
+	fail   func(op string, cause error) error
+	onLoop func(func(*xtreme.Socket) error) error
+}
+
+// Control runs f on the loop.
+func (r *rawConn) Control(f func(fd uintptr)) error {
+	if f == nil {
+		return r.fail("raw-control", fmt.Errorf("function nil: %w", unix.EINVAL))
+	}
+	err := r.onLoop(func(s *xtreme.Socket) error {
+		f(uintptr(s.ID()))
+		return nil
+	})
+	if err != nil {
+		return r.fail("raw-control", system("control", err))
+	}
+	return nil
+}
+
+var errRaw = fmt.Errorf("the ring reads and writes this socket: use Read and Write: %w", errors.ErrUnsupported)
+
+// Read is refused.
+func (r *rawConn) Read(func(fd uintptr) (done bool)) error { return r.fail("raw-read", errRaw) }
+
+// Write is refused.
+func (r *rawConn) Write(func(fd uintptr) (done bool)) error { return r.fail("raw-write", errRaw) }

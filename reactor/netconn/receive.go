@@ -1,0 +1,320 @@
+package netconn
+
+import (
+	"io"
+	"net"
+	"os"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// How a packet reaches a reader, the cheapest way that is possible first:
+//
+//	a reader waits in Read          copied by the loop straight into the reader's slice; the buffer is free at once
+//	the packet is in a small        copied into a chunk of heap memory, together with what came before it
+//	buffer, or buffers are scarce
+//	otherwise                       lent: the reader copies out of the ring's buffer, WriteTo writes from it
+//
+// Lending a buffer and taking it back costs about what copying 2 KiB does, and wakes a loop that rests. It also lets a reader
+// that does nothing keep a buffer of 2 KiB for a message of 50 bytes; so small ones are never lent, and large ones (see
+// xtreme.LargeStream) are not while fewer than a quarter of the pool's buffers are free: however many connections are slow,
+// what they hold is heap memory then, bounded for each, and the buffers go round for the others.
+
+// segment is a piece of what waits for a reader: lent by the pool, or in a chunk.
+type segment struct {
+	lent  buffers.Lent
+	chunk *chunk
+	skip  int // bytes of lent that were read already
+}
+
+func (g *segment) free() {
+	if g.chunk != nil {
+		g.chunk.free()
+	} else {
+		_ = g.lent.Release()
+	}
+	*g = segment{}
+}
+
+// inbound is the receiving direction; guarded by the endpoint's mutex.
+type inbound struct {
+	gate
+	queue     []segment
+	queued    int    // bytes in queue
+	want      []byte // of a reader that waits: where the bytes may go directly
+	got       int    // bytes that went there
+	err       error  // nothing comes after queue: io.EOF, or what broke the connection
+	shut      bool   // CloseRead
+	suspended bool   // queue is full: the ring is to stop until a reader has come
+}
+
+func (i *inbound) full(limit int) bool { return i.queued > limit }
+
+// drop forgets what waits.
+func (i *inbound) drop() {
+	for at := range i.queue {
+		i.queue[at].free()
+	}
+	i.queue, i.queued = nil, 0
+}
+
+// direct copies what it can into the slice of a reader that waits, and tells how much that was.
+func (i *inbound) direct(p buffers.Packet) int {
+	if i.want == nil || len(i.queue) > 0 {
+		return 0
+	}
+	n := p.CopyTo(i.want[i.got:])
+	i.got += n
+	return n
+}
+
+// copyIn queues the packet's bytes in heap memory.
+func (i *inbound) copyIn(p buffers.Packet) {
+	left := p.Len()
+	i.queued += left
+	for b := range p.Segments() {
+		for len(b) > 0 {
+			n := len(i.queue)
+			if n == 0 || i.queue[n-1].chunk == nil || len(i.queue[n-1].chunk.room()) == 0 {
+				want := left
+				if n > 0 {
+					want = largeChunk // there is more than one message: it is a stream
+				}
+				i.queue = append(i.queue, segment{chunk: newChunk(want)})
+				n++
+			}
+			k := i.queue[n-1].chunk.add(b)
+			b = b[k:]
+			left -= k
+		}
+	}
+}
+
+// receive takes a packet from the ring, inside its Poll, and tells whether it keeps the buffer. Loop only.
+func (c *Conn) receive(p buffers.Packet) (kept bool) {
+	c.mu.Lock()
+	if c.closed || c.in.shut {
+		c.mu.Unlock()
+		return false
+	}
+	if n := c.in.direct(p); n > 0 {
+		c.loop.woke(c.in.wake())
+		if n == p.Len() {
+			c.mu.Unlock()
+			return false
+		}
+		_ = p.Pull(n) // it has one reference and more than n bytes
+	}
+	length := p.Len()
+	if !c.in.suspended && c.loop.lends(length) {
+		if l, err := p.Lend(); err == nil {
+			c.in.queue = append(c.in.queue, segment{lent: l})
+			c.in.queued += length
+			kept = true
+		}
+	}
+	if !kept {
+		c.in.copyIn(p)
+	}
+	suspend := c.in.full(c.loop.net.config.ReceiveBuffer) && !c.in.suspended
+	c.in.suspended = c.in.suspended || suspend
+	c.loop.woke(c.in.wake())
+	if suspend {
+		c.callUnlock() // attend stops the ring, outside of its Poll, if the reader has not come by then
+	} else {
+		c.mu.Unlock()
+	}
+	return kept
+}
+
+// noMore tells readers that nothing comes after what waits. Loop only.
+func (c *Conn) noMore(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.in.err == nil {
+		c.in.err = cause
+	}
+	c.loop.woke(c.in.wakeAll())
+}
+
+// Read reads what is there, and waits while nothing is. After the peer's last byte it is io.EOF.
+func (c *Conn) Read(b []byte) (int, error) {
+	c.reading.Lock()
+	n, err := c.read(b)
+	c.reading.Unlock()
+	if c.released.Load() {
+		c.dropInHand()
+	}
+	return n, err
+}
+
+// read is Read with reading held.
+func (c *Conn) read(b []byte) (int, error) {
+	if b == nil {
+		b = []byte{}
+	}
+	n, err := c.fetch(b)
+	if n > 0 || err != nil || len(b) == 0 {
+		return n, err
+	}
+	for n < len(b) && c.handAt < len(c.inHand) {
+		g := &c.inHand[c.handAt]
+		k, done := g.copyTo(b[n:])
+		n += k
+		if done {
+			g.free()
+			c.handAt++
+		}
+	}
+	return n, nil
+}
+
+// fetch waits until there is something in hand, or until the loop has put something into b; without b only the former.
+func (c *Conn) fetch(b []byte) (n int, err error) {
+	c.mu.Lock()
+	for {
+		switch {
+		case c.closed:
+			err = net.ErrClosed
+		case c.in.expired():
+			err = os.ErrDeadlineExceeded
+		case b != nil && len(b) == 0:
+		case c.handAt < len(c.inHand):
+		case len(c.in.queue) > 0:
+			if c.take() {
+				return 0, nil
+			}
+		case c.in.err != nil:
+			err = c.in.err
+		default:
+			c.in.want = b
+			c.in.wait()
+			c.in.want = nil
+			if n = c.in.got; n == 0 {
+				continue
+			}
+			c.in.got = 0
+		}
+		c.mu.Unlock()
+		if err != nil {
+			err = c.fail("read", err)
+		}
+		return n, err
+	}
+}
+
+// take takes the queue in hand. When the ring was stopped because the queue was full it may go on: then mu is unlocked,
+// and true returned.
+func (c *Conn) take() bool {
+	c.in.queue, c.inHand, c.handAt = c.inHand[:0], c.in.queue, 0
+	c.in.queued = 0
+	if c.in.suspended {
+		c.callUnlock()
+		return true
+	}
+	return false
+}
+
+// copyTo copies what is left of the segment to b, and tells whether that was all.
+func (g *segment) copyTo(b []byte) (n int, done bool) {
+	if g.chunk != nil {
+		n = copy(b, g.chunk.bytes())
+		g.chunk.r += n
+		return n, g.chunk.r == g.chunk.w
+	}
+	at := 0 // of the whole chain
+	for s := range g.lent.Segments() {
+		if from := g.skip + n - at; from < len(s) {
+			n += copy(b[n:], s[from:])
+			if n == len(b) {
+				break
+			}
+		}
+		at += len(s)
+	}
+	g.skip += n
+	return n, g.skip == g.lent.Len()
+}
+
+// WriteTo writes what comes to w until the peer's end, straight from the memory it was received into where that was lent
+// (see Config; with large messages it is). It is what io.Copy uses. A Read at the same time waits until it has ended.
+func (c *Conn) WriteTo(w io.Writer) (int64, error) {
+	c.reading.Lock()
+	n, err := c.writeTo(w)
+	c.reading.Unlock()
+	if c.released.Load() {
+		c.dropInHand()
+	}
+	return n, err
+}
+
+func (c *Conn) writeTo(w io.Writer) (total int64, err error) {
+	for {
+		if _, err := c.fetch(nil); err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return total, err
+		}
+		for c.handAt < len(c.inHand) {
+			g := &c.inHand[c.handAt]
+			n, err := g.writeTo(w)
+			total += n
+			if err != nil {
+				return total, err
+			}
+			g.free()
+			c.handAt++
+		}
+	}
+}
+
+func (g *segment) writeTo(w io.Writer) (total int64, err error) {
+	if g.chunk != nil {
+		n, err := writeAll(w, g.chunk.bytes())
+		g.chunk.r += n
+		return int64(n), err
+	}
+	skip := g.skip
+	for s := range g.lent.Segments() {
+		if skip >= len(s) {
+			skip -= len(s)
+			continue
+		}
+		n, err := writeAll(w, s[skip:])
+		skip = 0
+		total += int64(n)
+		g.skip += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// writeAll is w.Write for writers that break their promise, too.
+func writeAll(w io.Writer, b []byte) (int, error) {
+	n, err := w.Write(b)
+	n = max(0, min(n, len(b)))
+	if n < len(b) && err == nil {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+// dropInHand gives back what a reader had begun on, once the connection is closed: at once when nobody reads, otherwise
+// the reader does it when it is done. released was set before, so one of the two sees the other.
+func (c *Conn) dropInHand() {
+	if c.reading.TryLock() {
+		c.emptyHand()
+		c.reading.Unlock()
+	}
+}
+
+func (c *Conn) emptyHand() {
+	for c.handAt < len(c.inHand) {
+		c.inHand[c.handAt].free()
+		c.handAt++
+	}
+	c.inHand, c.handAt = nil, 0
+}

@@ -1,0 +1,257 @@
+package netconn
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// What is written is copied into chunks, and the loop sends them: a socket belongs to its loop, and so do the pool's
+// buffers, which is why transmit memory here is heap memory. One wake-up of the loop takes whatever was written by then, by
+// however many connections.
+
+// outbound is the sending direction; guarded by the endpoint's mutex.
+type outbound struct {
+	gate
+	chunks []*chunk // oldest first
+	queued int      // bytes in chunks
+	err    error    // nothing can be sent any more
+	shut   bool     // CloseWrite
+	stuck  bool     // the kernel's queue is full: the loop sends on when it is told of room
+}
+
+// drop forgets what waits.
+func (o *outbound) drop() {
+	for _, k := range o.chunks {
+		k.free()
+	}
+	o.chunks, o.queued = nil, 0
+}
+
+// smallWrite is the length up to which bytes are copied with the mutex held, so that small writes share a chunk. Longer
+// ones are copied before, into chunks of their own.
+const smallWrite = smallChunk
+
+// addSmall copies b behind what waits.
+func (o *outbound) addSmall(b []byte) {
+	o.queued += len(b)
+	for len(b) > 0 {
+		n := len(o.chunks)
+		if n == 0 || len(o.chunks[n-1].room()) == 0 {
+			want := len(b)
+			if n > 0 {
+				want = largeChunk // the socket does not keep up, or the loop has not come yet: more will follow
+			}
+			o.chunks = append(o.chunks, newChunk(want))
+			n++
+		}
+		b = b[o.chunks[n-1].add(b):]
+	}
+}
+
+// addChunk puts a chunk behind what waits.
+func (o *outbound) addChunk(k *chunk) {
+	o.chunks = append(o.chunks, k)
+	o.queued += k.w
+}
+
+// sent takes n bytes from the front.
+func (o *outbound) sent(n int) {
+	o.queued -= n
+	done := 0
+	for n > 0 {
+		k := o.chunks[done]
+		m := min(n, k.w-k.r)
+		k.r += m
+		n -= m
+		if k.r == k.w {
+			k.free()
+			done++
+		}
+	}
+	left := copy(o.chunks, o.chunks[done:])
+	clear(o.chunks[left:])
+	o.chunks = o.chunks[:left]
+}
+
+// Write queues b for sending and returns; it waits while more than Config.SendBuffer bytes wait. That a connection broke is
+// told by the next call, as with the kernel's own queue. b is not kept.
+func (c *Conn) Write(b []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	n := 0
+	for {
+		room, err := c.room(len(b))
+		if err != nil {
+			return n, c.fail("write", err)
+		}
+		if k := min(room, len(b)-n); k <= smallWrite {
+			c.out.addSmall(b[n : n+k])
+			n += k
+		} else {
+			c.mu.Unlock()
+			large := newChunk(largeChunk)
+			large.add(b[n : n+k])
+			if err := c.put(large); err != nil {
+				return n, c.fail("write", err)
+			}
+			n += large.w
+		}
+		c.sendUnlock()
+		if n == len(b) {
+			return n, nil
+		}
+	}
+}
+
+// room waits until something of want bytes may be queued and returns how much, with mu held; on an error it is not.
+func (c *Conn) room(want int) (int, error) {
+	limit := c.loop.net.config.SendBuffer
+	c.mu.Lock()
+	for {
+		if err := c.cannotWrite(); err != nil {
+			c.mu.Unlock()
+			return 0, err
+		}
+		if room := limit - c.out.queued; room > 0 || want == 0 {
+			return room, nil
+		}
+		c.out.wait()
+	}
+}
+
+// cannotWrite is why nothing can be written now. With mu held.
+func (c *Conn) cannotWrite() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.out.expired():
+		return os.ErrDeadlineExceeded
+	case c.out.err != nil:
+		return c.out.err
+	case c.out.shut:
+		return os.NewSyscallError("write", unix.EPIPE)
+	}
+	return nil
+}
+
+// put queues a chunk and returns with mu held; on an error it is not, and the chunk is freed. writing is held.
+func (c *Conn) put(k *chunk) error {
+	c.mu.Lock()
+	if err := c.cannotWrite(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.mu.Unlock()
+		k.free()
+		return err
+	}
+	c.out.addChunk(k)
+	return nil
+}
+
+// sendUnlock unlocks mu after something was queued, and calls the loop unless that comes by itself.
+func (c *Conn) sendUnlock() {
+	if c.out.stuck {
+		c.mu.Unlock()
+		return
+	}
+	c.callUnlock()
+}
+
+// ReadFrom sends what it reads from r until r's end, and reads it straight into the memory it is sent from; io.Copy uses
+// it. While r has nothing, other writes go on.
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
+	var total int64
+	for {
+		k := newChunk(largeChunk)
+		n, err := r.Read(k.room())
+		if n < 0 || n > len(k.b) {
+			k.free()
+			return total, errors.New("netconn: ReadFrom: the reader returned an impossible count")
+		}
+		k.w = n
+		if n == 0 {
+			k.free()
+		} else if sendErr := c.send(k); sendErr != nil {
+			return total, c.fail("readfrom", sendErr)
+		}
+		total += int64(n)
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// send queues a chunk that is filled, when there is room. Little of it is copied behind what waits instead: a reader that
+// gives a few bytes at a time must not take a chunk for each.
+func (c *Conn) send(k *chunk) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if _, err := c.room(k.w); err != nil {
+		k.free()
+		return err
+	}
+	if k.w <= smallWrite {
+		c.out.addSmall(k.bytes())
+		k.free()
+		c.sendUnlock()
+		return nil
+	}
+	c.out.addChunk(k)
+	c.sendUnlock()
+	return nil
+}
+
+// flush sends what was written. Loop only.
+func (c *Conn) flush() {
+	for !c.blocked && !c.gone && c.dialled == nil {
+		l := c.loop
+		c.mu.Lock()
+		bufs := l.vector[:0]
+		for _, k := range c.out.chunks[:min(len(c.out.chunks), maxVector)] {
+			bufs = append(bufs, k.bytes())
+		}
+		c.mu.Unlock()
+		if len(bufs) == 0 {
+			return
+		}
+		var n int
+		var err error
+		if len(bufs) == 1 {
+			n, err = c.socket.Send(bufs[0])
+		} else {
+			n, err = c.socket.SendVector(bufs, netip.AddrPort{})
+		}
+		clear(bufs)
+		c.mu.Lock()
+		c.out.sent(n)
+		c.out.stuck = errors.Is(err, ring.ErrWouldBlock)
+		c.blocked = c.out.stuck
+		if c.out.queued <= l.net.config.SendBuffer/2 {
+			l.woke(c.out.wake())
+		}
+		c.mu.Unlock()
+		if err != nil && !c.blocked {
+			c.noWrites(system("write", err))
+			return
+		}
+	}
+}
+
+// noWrites tells writers that nothing can be sent any more. Loop only.
+func (c *Conn) noWrites(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.err == nil {
+		c.out.err = cause
+	}
+	c.out.drop()
+	c.loop.woke(c.out.wakeAll())
+}
