@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf
+.PHONY: all test race lint bench bench-quick sockperf gnet-suite redis https
 
 all: lint test
 
@@ -23,3 +23,12 @@ bench-quick:
 
 sockperf:
 	scripts/sockperf.sh
+
+gnet-suite:
+	scripts/gnet-suite.sh
+
+redis:
+	scripts/redis.sh
+
+https:
+	scripts/https.sh

@@ -190,9 +190,10 @@ func TestStrictComplainsAboutMissedGoals(t *testing.T) {
 func TestExternalServer(t *testing.T) {
 	needGCC(t)
 	dir := t.TempDir()
-	_, server, _, err := compileC(dir)
+	var p programs
+	_, err := p.compileC(dir)
 	require.NoError(t, err)
-	code, stdout, stderr := run(t, "-quick", "-ours", "exec:"+server+" -loop recv", "-run", "udp-pingpong-1/.*/c-recv")
+	code, stdout, stderr := run(t, "-quick", "-ours", "exec:"+p.cServer+" -loop recv", "-run", "udp-pingpong-1/.*/c-recv")
 	require.Zero(t, code, "%s\n%s", stdout, stderr)
 }
 
@@ -211,7 +212,7 @@ func TestInterruptedRunEndsAndSaysSo(t *testing.T) {
 
 func TestMissingGCCIsNamedAtOnce(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, _, _, err := compileC(t.TempDir())
+	_, err := new(programs).compileC(t.TempDir())
 	require.ErrorIs(t, err, errNoGCC)
 	code, stdout, stderr := run(t, "-quick", "-ours", "net")
 	require.Equal(t, 1, code)
@@ -260,6 +261,12 @@ func TestPeerArgumentsAreNamed(t *testing.T) {
 		{[]string{"net", "-proto", "udp", "-deadline", "1s"}, "only with -proto tcp"},
 		{[]string{"gnet", "-deadline", "1s"}, "-deadline"},
 		{[]string{"net", "-cpuprofile", "/nonesuch/file"}, "/nonesuch/file"},
+		{[]string{"net", "-proto", "udp", "-role", "resp"}, "-role resp: only with -proto tcp"},
+		{[]string{"ours", "-role", "resp"}, `-role "resp"`},
+		{[]string{"netpoll", "-proto", "udp"}, "-proto udp"},
+		{[]string{"netpoll", "-role", "count"}, `-role "count"`},
+		{[]string{"swap", "-ring", "brass"}, "-ring"},
+		{[]string{"swap", "-rest", "never"}, `"never"`},
 		{[]string{"layer", "-batch", "0"}, "-batch 0"},
 		{[]string{"bare", "-batch", "5000"}, "-batch 5000"},
 		{[]string{"bare", "-seconds", "NaN"}, "-seconds NaN"},

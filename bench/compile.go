@@ -19,36 +19,36 @@ var cSources embed.FS
 // errNoGCC is the whole run's error: the client is a C program.
 var errNoGCC = errors.New("the C client and the C peers need gcc; apt-get install gcc")
 
-// compileC builds client and server in dir and returns their paths and the compiler's version line.
-func compileC(dir string) (client, server, version string, err error) {
+// compileC builds the C programs in dir; it fills in their paths and returns the compiler's version line.
+func (p *programs) compileC(dir string) (version string, err error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
-		return "", "", "", fmt.Errorf("%w (%w)", errNoGCC, err)
+		return "", fmt.Errorf("%w (%w)", errNoGCC, err)
 	}
 	entries, err := cSources.ReadDir("c")
 	if err != nil {
-		return "", "", "", fmt.Errorf("sources of the C programs: %w", err)
+		return "", fmt.Errorf("sources of the C programs: %w", err)
 	}
 	for _, e := range entries {
 		text, err := cSources.ReadFile("c/" + e.Name())
 		if err != nil {
-			return "", "", "", fmt.Errorf("sources of the C programs: %w", err)
+			return "", fmt.Errorf("sources of the C programs: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, e.Name()), text, 0o600); err != nil {
-			return "", "", "", fmt.Errorf("write the sources of the C programs: %w", err)
+			return "", fmt.Errorf("write the sources of the C programs: %w", err)
 		}
 	}
-	client, server = filepath.Join(dir, "client"), filepath.Join(dir, "server")
-	for _, program := range []string{client, server} {
+	p.client, p.pipeline, p.cServer = filepath.Join(dir, "client"), filepath.Join(dir, "pipeline"), filepath.Join(dir, "server")
+	for _, program := range []string{p.client, p.pipeline, p.cServer} {
 		out, err := exec.Command(gcc, "-O2", "-o", program, program+".c").CombinedOutput()
 		if err != nil {
-			return "", "", "", fmt.Errorf("gcc %s.c: %w\n%s", filepath.Base(program), err, bytes.TrimSpace(out))
+			return "", fmt.Errorf("gcc %s.c: %w\n%s", filepath.Base(program), err, bytes.TrimSpace(out))
 		}
 	}
 	out, err := exec.Command(gcc, "--version").Output()
 	if err != nil {
-		return "", "", "", fmt.Errorf("gcc --version: %w", err)
+		return "", fmt.Errorf("gcc --version: %w", err)
 	}
 	version, _, _ = strings.Cut(string(out), "\n")
-	return client, server, version + ", -O2", nil
+	return version + ", -O2", nil
 }

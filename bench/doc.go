@@ -1,7 +1,7 @@
 // Command bench measures SocketXtreme beside its peers on this machine, and says how many times better it is.
 //
 //	go run ./bench                          every row, goals judged
-//	go run ./bench -quick                   every row for a moment: shape and losses only, under a minute
+//	go run ./bench -quick                   every row for a moment: shape and losses only, about a minute
 //	go run ./bench -run 'tcp.*gnet'         the rows whose name matches
 //	go run ./bench -json out.json           the same, for programs
 //	go run ./bench -ours net,c-epoll        any servers in place of ours

@@ -49,6 +49,7 @@ type Side struct {
 	Idle             int     `json:"idle,omitempty"`                 // idle connections beside the active ones
 	MemoryPerIdle    float64 `json:"memory_per_idle,omitempty"`      // bytes of the server's resident size; median of the rounds
 	SlabPerIdle      float64 `json:"kernel_slab_per_idle,omitempty"` // bytes of the kernel's slabs, both ends of the connection
+	Mallocs          uint64  `json:"mallocs,omitempty"`              // objects on Go's heap, over the whole lives of the servers
 	RSSBytes         uint64  `json:"rss_bytes"`
 	PeakRSSBytes     uint64  `json:"peak_rss_bytes"`
 	HostLostFraction float64 `json:"host_lost_fraction"` // of the client's time; median of the rounds
@@ -171,6 +172,7 @@ func sideOf(server string, m Metric, readings []Reading) *Side {
 		s.OutOfOrder += r.OutOfOrder
 		s.Corrupt += r.Corrupt
 		s.Timeouts += r.Timeouts
+		s.Mallocs += r.Mallocs
 		s.CPUSeconds += r.ServerCPUSeconds
 		s.ClientCPUSeconds += r.ClientCPUSeconds
 		s.RSSBytes = max(s.RSSBytes, r.RSSBytes)

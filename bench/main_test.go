@@ -9,7 +9,7 @@ import (
 func TestMain(m *testing.M) {
 	for name, run := range misbehaving {
 		peerCommands[name] = run
-		servers = append(servers, goServer(name, "misbehaves on purpose", noRest, name))
+		servers = append(servers, withRESP(goServer(name, "misbehaves on purpose", noRest, name)))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "peer" {
 		os.Exit(peerMain(os.Args[2:], os.Stdout, os.Stderr))

@@ -24,8 +24,13 @@ var misbehaving = map[string]func(args []string, out, errs io.Writer) error{
 	"refusing": func(_ []string, out, _ io.Writer) error {
 		return say(out, "refused it is Sunday", errors.New("closed"))
 	},
-	"babbling": func(_ []string, out, _ io.Writer) error { return say(out, "hello", nil) },
-	"crashing": func(_ []string, _, errs io.Writer) error { return say(errs, "no socket today", errors.New("crashed")) },
+	"babbling":       func(_ []string, out, _ io.Writer) error { return say(out, "hello", nil) },
+	"crashing":       func(_ []string, _, errs io.Writer) error { return say(errs, "no socket today", errors.New("crashed")) },
+	"tcp-corrupting": spoiledTCP(func(m []byte) []byte { m[len(m)/2] ^= 1; return m }),
+	"tcp-swallowing": spoiledTCP(func(m []byte) []byte { return m[:len(m)-1] }),
+	"tcp-adding":     spoiledTCP(func(m []byte) []byte { return append(m, 0) }),
+	"tcp-closing":    spoiledTCP(func([]byte) []byte { return nil }),
+	"tcp-answering":  spoiledTCP(func([]byte) []byte { return []byte("+NO\r\n") }),
 	"unfriendly": func(args []string, out, errs io.Writer) error { // serves well, ends badly
 		return errors.Join(netPeer(args, out, errs), errors.New("left in anger"))
 	},
@@ -41,6 +46,50 @@ func keepUnless(gone bool, m []byte) [][]byte {
 		return nil
 	}
 	return [][]byte{m}
+}
+
+// spoiledTCP is an echo server that, after some messages, spoils what one read returned; nil closes the connection.
+func spoiledTCP(spoil func(m []byte) []byte) func([]string, io.Writer, io.Writer) error {
+	return func(args []string, out, errs io.Writer) error {
+		flags, err := parsePeerFlags("spoiled", args, errs, serveAll)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		l, err := net.Listen("tcp", flags.addr)
+		if err != nil {
+			return err
+		}
+		context.AfterFunc(ctx, func() { _ = l.Close() })
+		fmt.Fprintf(out, "ready %d\n", l.Addr().(*net.TCPAddr).Port)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return nil
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 64<<10)
+				for n := 0; ; n++ {
+					size, err := c.Read(buf)
+					if err != nil {
+						return
+					}
+					m := buf[:size]
+					if n == 20 || flags.role == "resp" {
+						m = spoil(m)
+					}
+					if m == nil {
+						return
+					}
+					if _, err := c.Write(m); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}
 }
 
 // spoiledUDP is an echo server whose nth answer goes through spoil.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -16,9 +17,10 @@ import (
 // peerFlags is the command line that every server understands.
 type peerFlags struct {
 	proto string // tcp or udp
-	role  string // echo or count
+	role  string // echo, count or resp
 	addr  string
 
+	roles    []string      // what the server can be; nil: echo and count
 	deadline time.Duration // 0: none
 	profile  string        // file for a CPU profile; "": none
 }
@@ -29,6 +31,9 @@ var peerCommands = map[string]func(args []string, out, errs io.Writer) error{
 	"ours": ourPeer,
 	"net":  netPeer,
 	"gnet": gnetPeer,
+	"swap": swapPeer,
+
+	"netpoll": netpollPeer,
 
 	"layer": layerLoop, // serve nobody: they time their own loop
 	"bare":  bareLoop,
@@ -65,11 +70,14 @@ func parsePeerFlags(name string, args []string, errs io.Writer, more func(*flag.
 	f := flag.NewFlagSet("bench peer "+name, flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.StringVar(&p.proto, "proto", "tcp", "tcp or udp")
-	f.StringVar(&p.role, "role", "echo", "echo: return every message; count: count them and answer queries")
+	f.StringVar(&p.role, "role", "echo", "echo: return every message; count: count them and answer queries; resp: redis's protocol")
 	f.StringVar(&p.addr, "addr", "127.0.0.1:0", "address to serve on; port 0 lets the kernel choose")
 	f.StringVar(&p.profile, "cpuprofile", "", "write a CPU profile of the whole life of the server to this file")
 	if more != nil {
 		more(f, &p)
+	}
+	if p.roles == nil {
+		p.roles = []string{"echo", "count"}
 	}
 	if err := f.Parse(args); err != nil {
 		return p, errUsage
@@ -79,8 +87,10 @@ func parsePeerFlags(name string, args []string, errs io.Writer, more func(*flag.
 		return p, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case p.proto != "tcp" && p.proto != "udp":
 		return p, fmt.Errorf("-proto %q: want tcp or udp", p.proto)
-	case p.role != "echo" && p.role != "count":
-		return p, fmt.Errorf("-role %q: want echo or count", p.role)
+	case !slices.Contains(p.roles, p.role):
+		return p, fmt.Errorf("-role %q: want %s", p.role, strings.Join(p.roles, " or "))
+	case p.proto == "udp" && p.role == "resp":
+		return p, errors.New("-role resp: only with -proto tcp")
 	case p.deadline < 0:
 		return p, fmt.Errorf("-deadline %s: want 0 or more", p.deadline)
 	case p.deadline > 0 && (p.proto != "tcp" || p.role != "echo"):
@@ -92,6 +102,19 @@ func parsePeerFlags(name string, args []string, errs io.Writer, more func(*flag.
 // deadlineOption registers -deadline, for the servers that can.
 func deadlineOption(f *flag.FlagSet, p *peerFlags) {
 	f.DurationVar(&p.deadline, "deadline", 0, "a read deadline on every TCP connection, moved with every message; 0: none")
+}
+
+// serveAll registers every role, for the servers that can.
+func serveAll(_ *flag.FlagSet, p *peerFlags) { p.roles = []string{"echo", "count", "resp"} }
+
+// measured serves, and tells at the end how many objects that has taken.
+func (p *peerFlags) measured(out io.Writer, serve func() error) error {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := p.profiled(serve)
+	runtime.ReadMemStats(&after)
+	fmt.Fprintf(out, "mallocs %d\n", after.Mallocs-before.Mallocs)
+	return err
 }
 
 // profiled serves, under the profiler when that was asked for.

@@ -3,25 +3,32 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
+
+	respserver "github.com/socketxtreme/socketxtreme/examples/resp/server"
 )
 
 // netPeer serves with Go's net package, written the way everybody writes it: a goroutine per TCP connection that
 // reads and writes, one goroutine with ReadFromUDPAddrPort and WriteToUDPAddrPort for UDP.
 func netPeer(args []string, out, errs io.Writer) error {
-	flags, err := parsePeerFlags("net", args, errs, deadlineOption)
+	flags, err := parsePeerFlags("net", args, errs, func(f *flag.FlagSet, p *peerFlags) {
+		serveAll(f, p)
+		deadlineOption(f, p)
+	})
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	return flags.profiled(func() error {
+	return flags.measured(out, func() error {
 		if flags.proto == "udp" {
 			return netUDP(ctx, flags, out)
 		}
@@ -37,8 +44,11 @@ func netTCP(ctx context.Context, flags peerFlags, out io.Writer) error {
 	context.AfterFunc(ctx, func() { _ = l.Close() })
 	fmt.Fprintf(out, "ready %d\n", l.Addr().(*net.TCPAddr).Port)
 	serve := func(c net.Conn) { netEcho(c, flags.deadline) }
-	if flags.role == "count" {
+	switch flags.role {
+	case "count":
 		serve = netCount
+	case "resp":
+		serve = newNetRESP().serve
 	}
 	for {
 		c, err := l.Accept()
@@ -68,6 +78,51 @@ func netEcho(c net.Conn, deadline time.Duration) {
 		}
 		if _, err := c.Write(buf[:n]); err != nil {
 			return
+		}
+	}
+}
+
+// netRESP shares its keys among the goroutines of all connections, behind a lock.
+type netRESP struct {
+	mu   sync.Mutex
+	keys *respserver.Server
+}
+
+func newNetRESP() *netRESP { return &netRESP{keys: respserver.New(respserver.Config{})} }
+
+func (s *netRESP) serve(c net.Conn) {
+	s.mu.Lock()
+	session := s.keys.Open(c.RemoteAddr().String())
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		session.Close()
+		s.mu.Unlock()
+	}()
+	in, out := make([]byte, 4096), []byte(nil)
+	have := 0 // bytes of a command that has not arrived whole, at the front of in
+	for {
+		if have == len(in) {
+			in = append(in, make([]byte, len(in))...)
+		}
+		n, err := c.Read(in[have:])
+		if err != nil {
+			return
+		}
+		have += n
+		for more := true; more; {
+			s.mu.Lock()
+			used, answers, end := session.Serve(in[:have], out[:0])
+			s.mu.Unlock()
+			out = answers
+			have = copy(in, in[used:have])
+			if len(out) > 0 {
+				_, err = c.Write(out)
+			}
+			if err != nil || end {
+				return
+			}
+			more = used > 0 && have > 0
 		}
 	}
 }

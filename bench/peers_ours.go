@@ -80,7 +80,7 @@ func ourPeer(args []string, out, errs io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	fmt.Fprintf(out, "ready %d\n", s.LocalAddr().Port())
-	return flags.profiled(func() error { return loop.Run(ctx) })
+	return flags.measured(out, func() error { return loop.Run(ctx) })
 }
 
 // ourEcho returns every message. The client has one request outstanding per connection, so that a send is never short; if one is

@@ -33,6 +33,10 @@ type serverProcess struct {
 	port   int
 	stderr *tail
 	ended  chan error // receives the result of Wait once
+
+	// What it said at its end; to be read when it has been stopped.
+	mallocs    uint64
+	hasMallocs bool
 }
 
 // startServer starts the command on the given CPU (-1: anywhere) and waits until it is ready.
@@ -57,7 +61,7 @@ func startServer(s Server, argv []string, cpu, procs int) (*serverProcess, error
 		r := bufio.NewReader(out)
 		line, _ := r.ReadString('\n') // an end without a line is the empty line, which is not "ready"
 		first <- strings.TrimSpace(line)
-		_, _ = io.Copy(io.Discard, r) // keeps the pipe empty until the server ends
+		p.listen(r)
 		p.ended <- p.cmd.Wait()
 	}()
 	select {
@@ -75,6 +79,17 @@ func startServer(s Server, argv []string, cpu, procs int) (*serverProcess, error
 		p.kill()
 		return nil, fmt.Errorf("server %s was not ready within %s%s", s.Name, readyTimeout, p.stderr)
 	}
+}
+
+// listen keeps the pipe empty until the server ends, and remembers what it says of itself.
+func (p *serverProcess) listen(r *bufio.Reader) {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "mallocs "); ok {
+			n, err := strconv.ParseUint(text, 10, 64)
+			p.mallocs, p.hasMallocs = n, err == nil
+		}
+	}
+	_, _ = io.Copy(io.Discard, r) // after a line too long for the scanner
 }
 
 // stop ends the server the way the protocol asks for, and complains when it does not obey.

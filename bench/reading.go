@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 )
 
 // Reading is what one run of the client saw of one server: the client's line of JSON, and the server's memory. Times
@@ -53,6 +54,8 @@ type Reading struct {
 
 	RSSBytes     uint64 `json:"-"` // of the server, after the client has gone
 	PeakRSSBytes uint64 `json:"-"` // at its highest, all connections open
+	Mallocs      uint64 `json:"-"` // objects the server allocated on Go's heap while it served
+	HasMallocs   bool   `json:"-"` // it said so
 }
 
 func parseReading(line []byte) (Reading, error) {
@@ -73,6 +76,18 @@ func (r Reading) disturbed() float64 {
 	}
 	return max(r.HostLostFraction, r.ForeignFraction)
 }
+
+// mallocsPerMessage is how many objects the server allocated for each message it was sent, NaN when it did not say. Never nothing, so
+// that it can be divided by.
+func (r Reading) mallocsPerMessage() float64 {
+	if !r.HasMallocs || r.Sent == 0 {
+		return math.NaN()
+	}
+	return max(float64(r.Mallocs)/float64(r.Sent), leastMallocs)
+}
+
+// leastMallocs stands for "no allocation at all": one in ten thousand messages.
+const leastMallocs = 1e-4
 
 // perIdle is what one idle connection added to a size that was before and then with; never less than one byte, so that it can be
 // divided by.
@@ -129,7 +144,7 @@ func (r Reading) empty(w Workload) []string {
 		add("memory: %d idle connections instead of %d, %d bytes before and %d with them", r.Idle, w.Beside,
 			r.RSSBeforeIdle, r.RSSWithIdle)
 	}
-	if w.Mode == PingPong || w.Mode == Gap || w.Mode == Loop {
+	if w.Mode == PingPong || w.Mode == Pipeline || w.Mode == Gap || w.Mode == Loop {
 		order := []float64{r.P10, r.P25, r.P50, r.P75, r.P90, r.P99, r.P999, r.Max}
 		for i, v := range order {
 			if !usable(v) || (i > 0 && v < order[i-1]) {
@@ -138,7 +153,7 @@ func (r Reading) empty(w Workload) []string {
 			}
 		}
 	}
-	if w.Mode == PingPong || w.Mode == OneWay || w.Mode == Loop {
+	if w.Mode == PingPong || w.Mode == Pipeline || w.Mode == OneWay || w.Mode == Loop {
 		if r.Windows == 0 || !usable(r.MedianWindowRate) || r.BestWindowRate < r.MedianWindowRate {
 			add("rates: %d windows, median %g, best %g", r.Windows, r.MedianWindowRate, r.BestWindowRate)
 		}

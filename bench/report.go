@@ -79,7 +79,7 @@ func cpuModel() string {
 
 func (s Settings) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, %d CPUs (%s), %s, %s\n", s.Kernel, s.CPUs, s.CPU, s.Go, s.GCC)
-	fmt.Fprintf(w, "%s, %d-byte messages; %s; Go servers with GOMAXPROCS=%d\n",
+	fmt.Fprintf(w, "%s, %d-byte messages where the row names no size; %s; Go servers with GOMAXPROCS=%d\n",
 		s.Network, s.Message, s.Pinning, s.GOMAXPROCS)
 	fmt.Fprintf(w, "ratio: %s [min q1 q3 max]\n", s.Ratio)
 	if s.Quick {
@@ -138,6 +138,10 @@ func quantity(v float64, unit string) string {
 		return fmt.Sprintf("%.2f ms", v/1e6)
 	case unit == perCompletion.Unit:
 		return fmt.Sprintf("%.1f ns", v)
+	case unit == mallocs.Unit:
+		return fmt.Sprintf("%.4f", v)
+	case unit == resident.Unit:
+		return fmt.Sprintf("%.1f MB", v/1e6)
 	case unit == memory.Unit:
 		return fmt.Sprintf("%.0f B", v)
 	case unit == idleCPU.Unit:

@@ -105,8 +105,7 @@ func newHarness(o options) (h *harness, err error) {
 	if h.dir, err = os.MkdirTemp("", "bench-"); err != nil {
 		return nil, fmt.Errorf("folder for the C programs: %w", err)
 	}
-	h.programs.client, h.programs.cServer, h.gcc, err = compileC(h.dir)
-	if err != nil {
+	if h.gcc, err = h.programs.compileC(h.dir); err != nil {
 		h.close()
 		return nil, err
 	}
@@ -149,6 +148,9 @@ func (h *harness) pace(w Workload) (p pace, rounds int) {
 	p, rounds = pace{seconds: w.Seconds, warmup: 0.3, settle: 0.5}, w.Rounds
 	if h.o.quick {
 		p, rounds = pace{seconds: 0.2, warmup: 0.05, settle: 0.1}, 1
+		if w.Mode == Pipeline { // there are many of them
+			p.seconds, p.warmup = 0.1, 0.02
+		}
 	}
 	if h.o.seconds > 0 {
 		p.seconds = h.o.seconds
@@ -264,7 +266,7 @@ func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Readi
 	if err != nil {
 		return reading, err
 	}
-	argv := append([]string{h.programs.client}, w.clientArgs(p)...)
+	argv := append([]string{h.programs.clientFor(w)}, w.clientArgs(p)...)
 	argv = append(argv, "-port", strconv.Itoa(server.port), "-server-pid", strconv.Itoa(server.cmd.Process.Pid))
 	if h.serverCPU >= 0 {
 		argv = append(argv, "-server-cpu", strconv.Itoa(h.serverCPU))
@@ -281,6 +283,7 @@ func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Readi
 	if err := errors.Join(err, server.stop()); err != nil {
 		return reading, fmt.Errorf("%s, %s: %w", s.Name, w.Name, err)
 	}
+	reading.Mallocs, reading.HasMallocs = server.mallocs, server.hasMallocs
 	return reading, nil
 }
 

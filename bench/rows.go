@@ -28,7 +28,10 @@ var (
 		Of: func(r Reading) float64 { return r.MedianWindowRate }}
 	serverCPU = Metric{Name: "server-cpu", Unit: "ns CPU/transaction",
 		Of: func(r Reading) float64 { return r.ServerCPUSeconds * 1e9 / float64(r.N) }}
-	idleCPU = Metric{Name: "cpu", Unit: "CPU fraction", Of: func(r Reading) float64 {
+	tailLatency = Metric{Name: "p99", Unit: "ns", Of: func(r Reading) float64 { return r.P99 }}
+	resident    = Metric{Name: "rss", Unit: "bytes", Of: func(r Reading) float64 { return float64(r.PeakRSSBytes) }}
+	mallocs     = Metric{Name: "mallocs", Unit: "allocations/message", Of: Reading.mallocsPerMessage}
+	idleCPU     = Metric{Name: "cpu", Unit: "CPU fraction", Of: func(r Reading) float64 {
 		return max(r.ServerCPUSeconds/r.Seconds, leastCPUFraction)
 	}}
 	memory = Metric{Name: "memory", Unit: "bytes/idle connection",
@@ -87,6 +90,7 @@ func table(ours []string) []Row {
 	for _, our := range ours {
 		rows = append(rows, tableFor(our)...)
 		rows = append(rows, idleRows(our)...)
+		rows = append(rows, appRows(swapped(our))...)
 	}
 	return rows
 }
@@ -130,6 +134,48 @@ func idleRows(our string) []Row {
 		}
 	}
 	return rows
+}
+
+// swapped is the server that stands for ours where handlers of gnet are compared: the same handler on reactor/gnet.
+func swapped(our string) string {
+	if ring, ok := strings.CutPrefix(our, "ours-"); ok {
+		return "swap-" + ring
+	}
+	return our
+}
+
+// appRows compare servers that were written for gnet: echo and redis's protocol over streams, and echo over datagrams.
+func appRows(our string) []Row {
+	var rows []Row
+	add := func(w Workload, m Metric, peer string, goal float64) {
+		rows = append(rows, Row{Workload: w, Ours: our, Peer: peer, Metric: m, Goal: goal})
+	}
+	rate := map[int]float64{1: 1.0, 100: 1.1, 1000: 1.2}
+	for _, app := range []App{Echo, RESP} {
+		for _, conns := range []int{1, 100, 1000} {
+			for _, size := range []int{64, 1024} {
+				for _, depth := range []int{1, 16} {
+					w := pipeline(app, conns, size, depth)
+					pingPong := 0.0
+					if app == Echo && conns == 1 && size == 64 && depth == 1 {
+						pingPong = 2.5
+					}
+					add(w, transactions, "gnet", rate[conns])
+					add(w, medianLatency, "gnet", pingPong)
+					add(w, tailLatency, "gnet", 1.0)
+					add(w, serverCPU, "gnet", 0)
+					add(w, resident, "gnet", 0)
+					add(w, transactions, "net", 0)
+					add(w, transactions, "netpoll", 0)
+				}
+			}
+		}
+	}
+	udp := udpEcho(100)
+	add(udp, transactions, "gnet", 1.5)
+	add(udp, tailLatency, "gnet", 1.0)
+	add(udp, mallocs, "gnet", 0)
+	return append(rows, Row{Workload: udp, Ours: our, Peer: Limit, Bound: 0.01, Metric: mallocs, Goal: 1})
 }
 
 func tableFor(our string) []Row {

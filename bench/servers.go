@@ -16,6 +16,8 @@ type Server struct {
 	Go     bool     // GOMAXPROCS is set for it
 	Protos []string // what it can serve
 
+	Roles []string // what it can do with the messages: echo, count, resp
+
 	Deadlines bool // it can set a read deadline on every connection
 
 	// command is the command line that serves w.
@@ -24,17 +26,28 @@ type Server struct {
 
 // programs are the executables of a run.
 type programs struct {
-	self    string // this binary, which contains the Go servers
-	client  string
-	cServer string
+	self     string // this binary, which contains the Go servers
+	client   string
+	pipeline string // the client of Mode Pipeline
+	cServer  string
+}
+
+func (p programs) clientFor(w Workload) string {
+	if w.Mode == Pipeline {
+		return p.pipeline
+	}
+	return p.client
 }
 
 // servers is the table; defaultOurs names those that stand on our side.
 var servers = []Server{
 	withDeadlines(goServer("ours-uring", "SocketXtreme, one reactor, io_uring", restFlag, "ours", "-ring", "uring")),
 	withDeadlines(goServer("ours-epoll", "SocketXtreme, one reactor, epoll", restFlag, "ours", "-ring", "epoll")),
-	withDeadlines(goServer("net", "Go net, one goroutine per connection", noRest, "net")),
-	goServer("gnet", "gnet v2.10.0, one event loop", noRest, "gnet"),
+	withRESP(goServer("swap-uring", "SocketXtreme, reactor/gnet with the handler of gnet, one loop, io_uring", restFlag, "swap", "-ring", "uring")),
+	withRESP(goServer("swap-epoll", "SocketXtreme, reactor/gnet with the handler of gnet, one loop, epoll", restFlag, "swap", "-ring", "epoll")),
+	withRESP(withDeadlines(goServer("net", "Go net, one goroutine per connection", noRest, "net"))),
+	withRESP(goServer("gnet", "gnet v2.10.0, one event loop", noRest, "gnet")),
+	netpollServer,
 	cServer("c-recv", "C, recvmsg and sendmsg on one socket", []string{"udp"}, "-loop", "recv"),
 	cServer("c-epoll", "C, epoll_wait over all sockets", []string{"tcp", "udp"}, "-loop", "epoll"),
 	loopProgram("ours", "SocketXtreme, one ring over a driver without a kernel", "layer"),
@@ -63,6 +76,9 @@ func (s Server) check(w Workload) error {
 	if !slices.Contains(s.Protos, w.Proto) {
 		return fmt.Errorf("%s serves only %s", s.Name, strings.Join(s.Protos, " and "))
 	}
+	if w.Mode != Loop && !slices.Contains(s.Roles, w.Role()) {
+		return fmt.Errorf("%s has only the roles %s", s.Name, strings.Join(s.Roles, " and "))
+	}
 	if w.Deadline > 0 && !s.Deadlines {
 		return fmt.Errorf("%s has no read deadlines", s.Name)
 	}
@@ -88,13 +104,25 @@ func restSpinOrWait(r Rest) []string {
 
 func goServer(name, about string, rest restPolicy, subcommand ...string) Server {
 	return Server{
-		Name: name, About: about, Go: true, Protos: []string{"tcp", "udp"},
+		Name: name, About: about, Go: true, Protos: []string{"tcp", "udp"}, Roles: []string{"echo", "count"},
 		command: func(p programs, w Workload) []string {
 			argv := append([]string{p.self, "peer"}, subcommand...)
 			argv = append(argv, "-proto", w.Proto, "-role", w.Role())
 			return append(append(argv, rest(w.Rest)...), deadlineFlag(w)...)
 		},
 	}
+}
+
+// netpollServer has no datagrams.
+var netpollServer = func() Server {
+	s := goServer("netpoll", "netpoll v0.7.2, its defaults", noRest, "netpoll")
+	s.Protos, s.Roles = []string{"tcp"}, []string{"echo", "resp"}
+	return s
+}()
+
+func withRESP(s Server) Server {
+	s.Roles = append(slices.Clone(s.Roles), "resp")
+	return s
 }
 
 func withDeadlines(s Server) Server {
@@ -121,7 +149,7 @@ func loopProgram(name, about, subcommand string) Server {
 
 func cServer(name, about string, protos []string, args ...string) Server {
 	return Server{
-		Name: name, About: about, Protos: protos,
+		Name: name, About: about, Protos: protos, Roles: []string{"echo", "count"},
 		command: func(p programs, w Workload) []string {
 			argv := append([]string{p.cServer, "-proto", w.Proto, "-role", w.Role()}, args...)
 			return append(argv, restSpinOrWait(w.Rest)...)
@@ -136,7 +164,7 @@ func execServer(name, command string) (Server, error) {
 	}
 	return Server{
 		Name: name, About: filepath.Base(words[0]) + ", started as given", Go: true, Protos: []string{"tcp", "udp"},
-		Deadlines: true,
+		Roles: []string{"echo", "count", "resp"}, Deadlines: true,
 		command: func(_ programs, w Workload) []string {
 			argv := append(slices.Clone(words), "-proto", w.Proto, "-role", w.Role())
 			return append(append(argv, restFlag(w.Rest)...), deadlineFlag(w)...)

@@ -13,6 +13,7 @@ const (
 	OneWay   Mode = "oneway"   // a flood; the server counts
 	Gap      Mode = "gap"      // one request every Workload.Gap, to a server that has gone to sleep
 	Idle     Mode = "idle"     // connections that are left alone
+	Pipeline Mode = "pipeline" // every connection has Depth requests of Size bytes outstanding; a client of its own
 	Loop     Mode = "loop"     // no server and no client: one program that times its own loop
 )
 
@@ -25,6 +26,14 @@ const (
 	Wait     Rest = "wait"
 )
 
+// App is what the messages of Pipeline are.
+type App string
+
+const (
+	Echo App = "echo"
+	RESP App = "resp" // the redis protocol: SET and GET in turn
+)
+
 // Workload is one way of loading a server. It is the same for both servers of a row.
 type Workload struct {
 	Name  string
@@ -35,6 +44,9 @@ type Workload struct {
 	Gap   time.Duration // Gap only
 	Rest  Rest          // asked of servers that have a choice
 
+	App         App // Pipeline only, as are the next two
+	Size, Depth int // bytes of a message or value; requests outstanding on each connection
+
 	Beside   int           // PingPong: idle connections beside the Conns active ones
 	Deadline time.Duration // asked of the server: a read deadline on every connection, moved with every message; 0: none
 	Batch    int           // Loop: completions a turn
@@ -43,10 +55,13 @@ type Workload struct {
 	Rounds  int     // in a full run
 }
 
-// Role is what the server has to do with the messages: return them, or count them.
+// Role is what the server has to do with the messages: return them, count them, or take them for commands of redis.
 func (w Workload) Role() string {
-	if w.Mode == OneWay {
+	switch {
+	case w.Mode == OneWay:
 		return "count"
+	case w.App == RESP:
+		return "resp"
 	}
 	return "echo"
 }
@@ -67,6 +82,12 @@ func (w Workload) group() string {
 
 // clientArgs is the client's command line but for the server's port and process id.
 func (w Workload) clientArgs(p pace) []string {
+	if w.Mode == Pipeline {
+		return []string{
+			"-app", string(w.App), "-conns", strconv.Itoa(w.Conns), "-size", strconv.Itoa(w.Size), "-depth", strconv.Itoa(w.Depth),
+			"-seconds", strconv.FormatFloat(p.seconds, 'f', 3, 64), "-warmup", strconv.FormatFloat(p.warmup, 'f', 3, 64),
+		}
+	}
 	args := []string{
 		"-proto", w.Proto, "-mode", string(w.Mode), "-conns", strconv.Itoa(w.Conns),
 		"-seconds", strconv.FormatFloat(p.seconds, 'f', 3, 64),
@@ -128,6 +149,25 @@ func idleName(n int, deadline time.Duration) string {
 		name += "-deadlines"
 	}
 	return name
+}
+
+// pipeline is conns connections with depth requests of size bytes outstanding on each.
+func pipeline(app App, conns, size, depth int) Workload {
+	w := Workload{
+		Name: string(app) + "-" + strconv.Itoa(conns) + "-" + strconv.Itoa(size) + "B", Proto: "tcp", Mode: Pipeline, App: app,
+		Conns: conns, Size: size, Depth: depth, Rest: Spin, Seconds: 1, Rounds: 5,
+	}
+	if depth > 1 {
+		w.Name += "-x" + strconv.Itoa(depth)
+	}
+	return w
+}
+
+// udpEcho is a datagram outstanding on each of conns flows. The server is one socket.
+func udpEcho(conns int) Workload {
+	w := pingPong("udp", conns)
+	w.Name = "udp-echo-" + strconv.Itoa(conns)
+	return w
 }
 
 // layer is the completion layer without a kernel under it, batch completions a turn.

@@ -41,7 +41,7 @@ static struct options {
 } opt = {.conns = 1, .cpu = -1, .server_cpu = -1, .mode = "pingpong", .seconds = 1, .warmup = 0.1, .settle = 0.3,
 	.gap_ms = 30};
 
-static struct meter meter;
+static struct meter meter = {.next = UINT64_MAX}; // no phase begins before meter_start
 static struct flow *flows; // conns of them, then the idle ones
 
 static int all_flows(void) { return opt.conns + opt.idle; }

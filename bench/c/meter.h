@@ -74,7 +74,7 @@ static double busy_seconds(int cpu) {
 }
 
 // proc_bytes reads one "Name:   123 kB" line of a file in /proc.
-static uint64_t proc_bytes(const char *path, const char *name) {
+static inline uint64_t proc_bytes(const char *path, const char *name) {
 	FILE *f = fopen(path, "r");
 	if (!f)
 		die(errno, "%s", path);
@@ -90,7 +90,7 @@ static uint64_t proc_bytes(const char *path, const char *name) {
 }
 
 // meter_memory looks at the memory. VmRSS in /proc/PID/status is an estimate on kernels since 6.2; smaps_rollup counts.
-static void meter_memory(struct memory *m, int server_pid) {
+static inline void meter_memory(struct memory *m, int server_pid) {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/smaps_rollup", server_pid);
 	m->resident = proc_bytes(path, "Rss");

@@ -30,6 +30,7 @@ var level = map[string]int{
 	"internal/host":        3,
 	"tcp":                  4,
 	"udp":                  4,
+	"internal/stack":       5,
 	"ring":                 5,
 	"ring/link":            5,
 	"ring/internal/direct": 6,
@@ -44,7 +45,7 @@ var level = map[string]int{
 	"reactor/gnetrun":      11,
 	"cmd":                  12,
 	"examples":             12,
-	"bench":                12,
+	"bench":                13,
 }
 
 // never is what some packages may not import at all, whatever its level.

@@ -1,0 +1,25 @@
+package gnet
+
+import (
+	"hash/crc32"
+	"net"
+)
+
+// balance chooses the loop for a new connection. Any goroutine.
+func (eng *engine) balance(remote net.Addr) *eventloop {
+	loops := eng.loops
+	switch eng.lb {
+	case LeastConnections:
+		best := loops[0]
+		least := best.assigned.Load()
+		for _, el := range loops[1:] {
+			if n := el.assigned.Load(); n < least {
+				best, least = el, n
+			}
+		}
+		return best
+	case SourceAddrHash:
+		return loops[crc32.ChecksumIEEE([]byte(remote.String()))%uint32(len(loops))]
+	}
+	return loops[(eng.turn.Add(1)-1)%uint64(len(loops))]
+}

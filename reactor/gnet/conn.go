@@ -1,0 +1,313 @@
+package gnet
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	upstream "github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/socket"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// ConnX is what connections have beside gnet's surface, TCP, unix and connected UDP ones:
+//
+//	if x, ok := c.(gnet.ConnX); ok { x.SetIdleTimeout(time.Minute) }
+type ConnX interface {
+	Conn
+	// SuspendRead stops OnTraffic and reading: the peer's window closes. What the ring holds waits, in order. Loop only.
+	SuspendRead() error
+	// ResumeRead undoes SuspendRead. Loop only.
+	ResumeRead() error
+	// SetIdleTimeout closes the connection once nothing was received or written for d; 0 turns it off. Any goroutine.
+	SetIdleTimeout(d time.Duration) error
+	// Path tells how the connection's bytes travel, and why not better. Loop only.
+	Path() ring.Path
+	// Socket is the ring's socket under the connection: for options and questions, not for reading. Loop only.
+	Socket() *xtreme.Socket
+}
+
+// DatagramX is what the Conn that a UDP server's OnTraffic is given has beside gnet's surface. It speaks of the
+// datagram at hand and is for the handler's call only.
+type DatagramX interface {
+	Conn
+	// Destination is where the datagram was sent to.
+	Destination() netip.AddrPort
+	// IfIndex is the interface it came in on; 0 where the ring cannot know.
+	IfIndex() uint32
+	// Time is when it arrived, as far as timestamps were asked for.
+	Time() ring.Stamp
+	// Hold hands the packet over to the caller, who must Release it (or Lend it to another goroutine): its bytes stay
+	// where they are. The zero Packet if there is none or it was taken.
+	Hold() buffers.Packet
+	// Path and Socket are as in ConnX.
+	Path() ring.Path
+	// Socket is described at ConnX; it is the server's, shared by all peers.
+	Socket() *xtreme.Socket
+}
+
+type state uint8
+
+const (
+	stateNew     state = iota // not opened yet
+	stateOpen                 //
+	stateDoomed               // will be closed when the handler that runs returns
+	stateClosing              // OnClose runs
+	stateClosed               //
+)
+
+// future is gnet's interface, embedded as a nil value: a method that a later minor version adds to it does not keep a
+// program from compiling. No method of today's is left to it.
+//
+//lint:ignore U1000 it is there for methods that do not exist yet
+type future = upstream.Conn
+
+// conn is a TCP or unix connection.
+type conn struct {
+	future //lint:ignore U1000 see future
+	el     *eventloop
+	socket *xtreme.Socket
+	in     inbound
+	out    outbound
+	ctx    any
+	timers *timers // deadlines, if there are any
+	why    error   // of a doomed connection
+
+	withheld []segment // received after reading was stopped and before the ring heard of it
+
+	slot      uint32
+	state     state
+	dirty     bool // in el.dirty
+	unflushed bool // ReadFrom left something that nothing announces
+	full      bool // outbound above the high-water mark and not below half of it since
+	suspended bool // by SuspendRead
+	eof       bool // the peer's end comes after what is withheld
+	limited   bool // counts against MaxConnections
+
+	safe          atomic.Pointer[any]
+	network       string // "tcp" or "unix"
+	local, remote net.Addr
+
+	mu     sync.Mutex // guards what other goroutines do with the descriptor against its closing
+	fd     int        // -1 once closed
+	linger *int       // SetLinger, applied when closing
+}
+
+func newConn(el *eventloop, network string, local, remote net.Addr) *conn {
+	return &conn{el: el, network: network, local: local, remote: remote, fd: -1}
+}
+
+// finish is what follows OnClose.
+func (c *conn) finish() {
+	for c.out.size > 0 { // what the kernel takes without waiting
+		if _, err := c.sendOut(); err != nil {
+			break
+		}
+	}
+	if c.timers != nil {
+		c.timers.stop()
+	}
+	c.in.done()
+	for _, s := range c.withheld {
+		release(s.pkt)
+	}
+	c.withheld = nil
+	c.out.done()
+	c.ctx = nil
+	c.safe.Store(nil)
+	c.mu.Lock()
+	c.fd = -1
+	linger := c.linger
+	c.mu.Unlock()
+	c.state = stateClosed
+	if linger != nil && !c.socket.Unix() {
+		_ = c.socket.SetLinger(time.Duration(*linger) * time.Second) // it exists, and is no datagram socket
+	}
+	if err := c.socket.Close(); err != nil && !isClosed(err) {
+		c.el.eng.log.Warnf("closing connection %v: %v", c.remote, err)
+	}
+	if c.limited {
+		c.el.eng.accepted.Add(-1)
+	}
+}
+
+// Read copies received bytes to p; with none there it is io.ErrShortBuffer. Loop only.
+func (c *conn) Read(p []byte) (int, error) {
+	n := c.in.read(p)
+	c.el.dirtied(c)
+	if n == 0 && len(p) > 0 {
+		return 0, io.ErrShortBuffer
+	}
+	return n, nil
+}
+
+// Next takes n bytes, all if n is not positive. They stay valid until the handler returns. Loop only.
+func (c *conn) Next(n int) ([]byte, error) {
+	if c.el.current != c {
+		c.el.dirtied(c)
+	}
+	return c.in.next(n)
+}
+
+// Peek is Next without taking; the bytes stay valid until Discard, and at least until the handler returns. Loop only.
+func (c *conn) Peek(n int) ([]byte, error) {
+	if c.el.current != c {
+		c.el.dirtied(c)
+	}
+	return c.in.peek(n)
+}
+
+// Discard drops n bytes, all if n is not positive, and returns how many there were. Loop only.
+func (c *conn) Discard(n int) (int, error) {
+	if c.el.current != c {
+		c.el.dirtied(c)
+	}
+	return c.in.discard(n), nil
+}
+
+// InboundBuffered is how many bytes can be read. Loop only.
+func (c *conn) InboundBuffered() int { return c.in.len() }
+
+// WriteTo writes everything that was received to w, without copying it together. Loop only.
+func (c *conn) WriteTo(w io.Writer) (int64, error) {
+	n, err := c.in.writeTo(w)
+	c.el.dirtied(c)
+	return n, err
+}
+
+// Context and SetContext are a value of the program's. Loop only.
+func (c *conn) Context() any { return c.ctx }
+
+// SetContext is described at Context.
+func (c *conn) SetContext(ctx any) { c.ctx = ctx }
+
+// SafeContext and SetSafeContext are another value, for any goroutine.
+func (c *conn) SafeContext() any { return safeContext(&c.safe) }
+
+// SetSafeContext is described at SafeContext.
+func (c *conn) SetSafeContext(ctx any) { c.safe.Store(&ctx) }
+
+func safeContext(p *atomic.Pointer[any]) any {
+	if v := p.Load(); v != nil {
+		return *v
+	}
+	return nil
+}
+
+// LocalAddr is the listener's address, or a dialled connection's own. Any goroutine.
+func (c *conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is the peer's address. Any goroutine.
+func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+// EventLoop is the loop the connection is on. Any goroutine.
+func (c *conn) EventLoop() EventLoop { return c.el }
+
+// Wake calls OnTraffic on the loop, with whatever there is to read. Any goroutine; on a closed connection it does
+// nothing.
+func (c *conn) Wake(callback AsyncCallback) error {
+	return quiet(c.el.tasks.push(task{kind: taskWake, c: c, callback: callback}))
+}
+
+// Close closes the connection, on the loop. Any goroutine; on a closed connection it does nothing.
+func (c *conn) Close() error {
+	return quiet(c.el.tasks.push(task{kind: taskClose, c: c}))
+}
+
+// CloseWithCallback is Close that calls back, with ErrEngineShutdown if OnClose returned Shutdown.
+func (c *conn) CloseWithCallback(callback AsyncCallback) error {
+	return quiet(c.el.tasks.push(task{kind: taskClose, c: c, callback: callback}))
+}
+
+// quiet: waking or closing what has ended with its loop is no error.
+func quiet(err error) error {
+	if isClosed(err) {
+		return nil
+	}
+	return err
+}
+
+// Path is described at ConnX.
+func (c *conn) Path() ring.Path { return c.socket.Path() }
+
+// Socket is described at ConnX.
+func (c *conn) Socket() *xtreme.Socket { return c.socket }
+
+// withFD runs f with the descriptor, which is not closed meanwhile. Any goroutine.
+func (c *conn) withFD(f func(fd int) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fd < 0 {
+		return net.ErrClosed
+	}
+	return f(c.fd)
+}
+
+// Fd is the descriptor, -1 once the connection is closed. It is not to be read from, written to or closed. Any
+// goroutine.
+func (c *conn) Fd() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fd
+}
+
+// Dup is a copy of the descriptor, the caller's to close. Any goroutine.
+func (c *conn) Dup() (fd int, err error) {
+	err = c.withFD(func(own int) error { fd, err = socket.Dup(own); return err })
+	if err != nil {
+		return -1, err
+	}
+	return fd, nil
+}
+
+// SetReadBuffer sets SO_RCVBUF. Any goroutine, as the other setters.
+func (c *conn) SetReadBuffer(bytes int) error {
+	return c.withFD(func(fd int) error { return socket.SetRecvBuffer(fd, bytes) })
+}
+
+// SetWriteBuffer sets SO_SNDBUF.
+func (c *conn) SetWriteBuffer(bytes int) error {
+	return c.withFD(func(fd int) error { return socket.SetSendBuffer(fd, bytes) })
+}
+
+// SetLinger says what closing does: negative, FIN after everything; 0, reset; positive, FIN, and the peer's data is
+// read and dropped for at most so many seconds. Closing never blocks the loop.
+func (c *conn) SetLinger(seconds int) error {
+	return c.withFD(func(int) error { c.linger = &seconds; return nil })
+}
+
+// SetNoDelay turns Nagle's algorithm off or on.
+func (c *conn) SetNoDelay(on bool) error {
+	return c.withFD(func(fd int) error { return socket.SetNoDelay(fd, number(on)) })
+}
+
+// SetKeepAlivePeriod sets idle time and interval of keepalive probes. TCP only.
+func (c *conn) SetKeepAlivePeriod(d time.Duration) error {
+	if c.network != "tcp" {
+		return ErrUnsupportedOp
+	}
+	return c.withFD(func(fd int) error { return socket.SetKeepAlivePeriod(fd, int(d.Seconds())) })
+}
+
+// SetKeepAlive sets all three numbers of keepalive probes, in whole seconds of 1 or more. TCP only.
+func (c *conn) SetKeepAlive(on bool, idle, interval time.Duration, count int) error {
+	if c.network != "tcp" {
+		return ErrUnsupportedOp
+	}
+	return c.withFD(func(fd int) error {
+		return socket.SetKeepAlive(fd, on, int(idle.Seconds()), int(interval.Seconds()), count)
+	})
+}
+
+func number(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}

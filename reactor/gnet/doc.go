@@ -1,0 +1,104 @@
+// Package gnet runs servers and clients written for gnet v2 on SocketXtreme rings. A program changes its import path
+// and nothing else:
+//
+//	import "github.com/socketxtreme/socketxtreme/reactor/gnet" // was github.com/panjf2000/gnet/v2
+//
+//	type server struct{ gnet.BuiltinEventEngine }
+//
+//	func (s *server) OnTraffic(c gnet.Conn) gnet.Action {
+//		b, _ := c.Next(-1)
+//		c.Write(b)
+//		return gnet.None
+//	}
+//
+//	err := gnet.Run(&server{}, "tcp://:9000", gnet.WithMulticore(true))
+//
+// Conn, EventLoop, Action, the contexts, the loggers and the errors are gnet's own types and values, so that the packages
+// around a program (codecs, pools, gnet's pkg/errors) fit as before. Engine, EventHandler, Client and the options are
+// this package's. A program that must keep gnet's import uses package gnetrun instead.
+//
+// # Loops
+//
+// Each event loop is a reactor.Loop over an owner of its own: a ring and its buffers. With one loop its ring accepts. With
+// several, the first one's ring does, and the balancing policy says which loop a connection goes to; with ReusePort every
+// loop has a listener. Handlers of a connection run on its loop and need no locks. From other goroutines: AsyncWrite,
+// AsyncWritev, Wake, Close, CloseWithCallback, the setters, the addresses, SafeContext, EventLoop and its methods but Close.
+//
+// # Reading
+//
+// What a handler reads is the buffer that the ring received into. Next, Peek and Discard work on it without copying as long
+// as the bytes asked for are in one buffer; a message that lies in several is copied together once. The bytes of Next and
+// Peek stay good until the handler returns. What a handler leaves unread stays where it is, up to InboundCap bytes of
+// buffers for a connection and as long as a quarter of the loop's buffers are free; beyond that it is copied to the heap,
+// so that any number of connections may wait for long messages. OnTraffic is not called again before new data comes or
+// Wake is called.
+//
+// # Writing
+//
+// Write sends at once what the kernel takes and keeps the rest. Above OutboundHigh bytes that wait, the connection is not
+// read from until half of that has gone (OnDrained of a Drainer tells); above OutboundHard it is closed with
+// ErrOutboundLimit. A producer that is not driven by the connection's own input looks at OutboundBuffered.
+//
+// # UDP
+//
+// A server's OnTraffic is given a Conn for each datagram, which speaks for its peer for ever: a goroutine that keeps it
+// still writes to that peer. Conns of known peers are used again for the same peer, so that echoing allocates nothing.
+// The context is nil for each datagram, and what is not read when the handler returns is dropped, as in gnet. Type
+// assertion to DatagramX gives the destination, the interface, the time and the packet itself.
+//
+// # Beside gnet's surface
+//
+//	ConnX        SuspendRead, ResumeRead, SetIdleTimeout, Path, Socket: by type assertion on a Conn
+//	DatagramX    Destination, IfIndex, Time, Hold, Path, Socket: the same for a UDP server's
+//	Conn         SetDeadline, SetReadDeadline, SetWriteDeadline close the connection with os.ErrDeadlineExceeded
+//	EventLoop    Schedule works
+//	Engine       Addrs: with port 0 the port that the kernel chose; Register at any time with every policy
+//	Drainer      OnDrained: an optional method of a handler
+//	options      WithRing, WithRest, WithRxPoll, WithPanicPolicy, WithMaxConnections, WithOutboundLimits, WithInboundCap,
+//	             WithIdleTimeout, WithBuffers, WithExactGnet
+//
+// # Where the default differs from gnet
+//
+// WithExactGnet brings back what is in the third column.
+//
+//	                            default                                 exact gnet
+//	OnShutdown                  after every OnClose                     before them
+//	Engine.Stop                 returns when all is over                looks every 500 ms
+//	Stop called on a loop       begins the end and returns              waits for itself until ctx is done
+//	out of descriptors          accepting pauses and goes on            the engine ends, Run returns nil
+//	outbound buffer             bounded, see Writing                    unbounded
+//	OnClose                     never inside another call of the        inside the Write that failed, inside the OnClose
+//	                            handler                                 that closed the other one
+//	ReusePort and a policy      the policy is honoured                  the kernel chooses
+//	deadlines, Schedule         work                                    ErrUnsupportedOp
+//	ReadFrom                    sent when the handler returns           sent with Flush only
+//	a panic of the handler      costs its connection (ErrHandlerPanic)  ends the process
+//	an error that ends a loop   is Run's                                Run returns nil
+//	a file at a unix address    is an error unless it is a socket       is removed, whatever it is
+//	UDP                         one Conn for each peer                  one Conn for each datagram
+//
+// In both modes: RemoteAddr and LocalAddr stay valid after the connection was closed; Fd is -1 then; SetLinger never makes
+// closing block the loop; Writev does not change its argument; a unix address is listened on once and its connections
+// are balanced, also beside UDP addresses, where gnet binds it again for every loop; with port 0 every loop has the same
+// port; tasks of other goroutines are done in the order in which they were asked for, where gnet has two queues.
+//
+// # Options of gnet
+//
+//	LB                       honoured; see above for ReusePort
+//	ReuseAddr, ReusePort     honoured; a UDP address turns ReusePort on, otherwise a unix one turns it off
+//	MulticastInterfaceIndex  honoured: a UDP address that is a group is joined there
+//	BindToDevice             honoured for IP addresses
+//	Multicore, NumEventLoop  honoured, at most 256 loops
+//	ReadBufferCap            what one OnTraffic is given at most beside what was left: up to 2,048 the loop receives into small
+//	                         buffers (2 KiB), above that into large ones (64 KiB); also the longest datagram
+//	WriteBufferCap           the largest block of the outbound buffer
+//	LockOSThread             honoured; a loop on io_uring holds its thread in any case
+//	Ticker                   honoured
+//	TCPKeepAlive and kin     honoured
+//	TCPNoDelay               honoured
+//	SocketRecvBuffer, SocketSendBuffer  honoured for IP sockets
+//	LogPath, LogLevel, Logger           honoured; the reactors' messages go there too
+//	EdgeTriggeredIO, EdgeTriggeredIOChunk  accepted without effect: rings have no trigger, and hand over all there is
+//
+// A value that cannot be meant (a negative limit, an unknown policy) is an error of Run that names the option.
+package gnet

@@ -1,0 +1,330 @@
+package gnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Engine is a running server, as OnBoot gets it. It is a value; the zero Engine answers ErrEmptyEngine. Its methods may
+// be called from any goroutine.
+type Engine struct{ eng *engine }
+
+// Validate tells whether the engine runs: nil, ErrEmptyEngine or ErrEngineInShutdown.
+func (e Engine) Validate() error {
+	switch {
+	case e.eng == nil || len(e.eng.listeners) == 0:
+		return ErrEmptyEngine
+	case e.eng.inShutdown():
+		return ErrEngineInShutdown
+	}
+	return nil
+}
+
+// CountConnections is the number of open connections; -1 for an engine that does not run.
+func (e Engine) CountConnections() (count int) {
+	if e.Validate() != nil {
+		return -1
+	}
+	for _, el := range e.eng.loops {
+		count += int(el.count.Load())
+	}
+	return count
+}
+
+// Register puts a connection of NewNetConnContext, or one to the address of NewNetAddrContext, on the loop that the
+// balancing policy chooses. In OnBoot it is ErrEmptyEngine; afterwards, unlike gnet's, it may be called at any time with
+// every policy.
+func (e Engine) Register(ctx context.Context) (<-chan RegisteredResult, error) {
+	if err := e.Validate(); err != nil {
+		return nil, err
+	}
+	if !e.eng.started.Load() {
+		return nil, ErrEmptyEngine // OnBoot: there are no loops yet
+	}
+	if c, ok := FromNetConnContext(ctx); ok {
+		return e.eng.balance(c.RemoteAddr()).Enroll(ctx, c)
+	}
+	if a, ok := FromNetAddrContext(ctx); ok {
+		return e.eng.balance(a).Register(ctx, a)
+	}
+	return nil, ErrInvalidNetworkAddress
+}
+
+// Dup is a copy of the listener's descriptor, the caller's to close. With several listeners it is ErrUnsupportedOp: see
+// DupListener.
+func (e Engine) Dup() (int, error) {
+	if err := e.Validate(); err != nil {
+		return -1, err
+	}
+	if len(e.eng.listeners) > 1 {
+		return -1, ErrUnsupportedOp
+	}
+	return e.eng.listeners[0].dup()
+}
+
+// DupListener is Dup for the listener of an address given to Rotate.
+func (e Engine) DupListener(network, address string) (int, error) {
+	if err := e.Validate(); err != nil {
+		return -1, err
+	}
+	for _, a := range e.eng.listeners {
+		if a.address == address && (a.endpoint.network == network || a.network == network) {
+			return a.dup()
+		}
+	}
+	return -1, ErrInvalidNetworkAddress
+}
+
+// Addrs is the addresses the engine is bound to, in the order in which they were given: with port 0 the one that the
+// kernel chose.
+func (e Engine) Addrs() (addrs []net.Addr) {
+	if e.Validate() != nil {
+		return nil
+	}
+	for _, a := range e.eng.listeners {
+		addrs = append(addrs, a.local)
+	}
+	return addrs
+}
+
+// Stop ends the engine: every connection is closed, OnClose is called for each, and Run returns. It waits for that until
+// ctx is done. Called by a handler, on a loop, it cannot wait and returns once the end has begun (exact gnet waits all
+// the same).
+func (e Engine) Stop(ctx context.Context) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	return e.eng.stop(ctx)
+}
+
+// engine is the loops and what they share.
+type engine struct {
+	opts       *Options
+	lb         LoadBalancing
+	handler    EventHandler
+	log        logging.Logger
+	background context.Context
+	engine     *xtreme.Engine
+	loops      []*eventloop
+	listeners  []*acceptor // one for each address: those of the first loop
+
+	turn     atomic.Uint64 // of RoundRobin
+	started  atomic.Bool
+	accepted atomic.Int64 // connections that count against MaxConnections
+	refused  atomic.Int64 // those that were too many
+
+	ending  context.Context // done once the end has begun
+	end     context.CancelFunc
+	ended   chan struct{} // closed when all is over
+	running sync.WaitGroup
+	ticking sync.WaitGroup
+	mu      sync.Mutex
+	failure error // of loops
+}
+
+func newEngine(handler EventHandler, o *Options) (*engine, error) {
+	if handler == nil {
+		return nil, badOption("handler", nil)
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	eng := &engine{opts: o, lb: o.LB, handler: handler, log: o.Logger, background: context.Background(),
+		ended: make(chan struct{})}
+	eng.ending, eng.end = context.WithCancel(eng.background)
+	var err error
+	if eng.engine, err = xtreme.New(o.settings()); err != nil {
+		return nil, fmt.Errorf("gnet: %w", err)
+	}
+	return eng, nil
+}
+
+// numLoops is how many loops the options ask for.
+func (eng *engine) numLoops() int {
+	n := 1
+	if eng.opts.Multicore {
+		n = runtime.NumCPU()
+	}
+	if eng.opts.NumEventLoop > 0 {
+		n = eng.opts.NumEventLoop
+	}
+	return min(n, mostLoops)
+}
+
+// makeLoops makes the loops; nothing runs yet.
+func (eng *engine) makeLoops() error {
+	for i := range eng.numLoops() {
+		el, err := eng.newLoop(i)
+		if err != nil {
+			return err
+		}
+		eng.loops = append(eng.loops, el)
+	}
+	return nil
+}
+
+func (eng *engine) newLoop(i int) (*eventloop, error) {
+	owner, err := eng.engine.Owner(fmt.Sprintf("gnet-%d", i))
+	if err != nil {
+		return nil, fmt.Errorf("gnet: loop %d: %w", i, err)
+	}
+	el := &eventloop{eng: eng, idx: i, owner: owner, pool: owner.Pool(), handler: eng.handler, exact: eng.opts.ExactGnet,
+		done: make(chan struct{})}
+	el.drainer, _ = eng.handler.(Drainer)
+	el.expire = el.expired
+	layout := el.pool.Layout()
+	el.low[buffers.Small], el.low[buffers.Large] = layout.SmallCount/4, layout.LargeCount/4
+	o := eng.opts
+	el.loop, err = reactor.New(owner, el, reactor.Config{Rest: o.Rest, RxPoll: o.RxPoll, SelectPoll: o.SelectPoll,
+		OnPanic: o.OnPanic, Grace: time.Second, Logger: slogTo(eng.log)})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("gnet: loop %d: %w", i, err), owner.Close())
+	}
+	el.tasks.loop, el.tasks.run = el.loop, el.runTasks
+	return el, nil
+}
+
+// start starts the loops and the ticker.
+func (eng *engine) start() {
+	eng.started.Store(true)
+	for _, el := range eng.loops {
+		eng.running.Add(1)
+		go eng.runLoop(el)
+	}
+	if eng.opts.Ticker {
+		eng.ticking.Add(1)
+		go eng.tick()
+	}
+}
+
+// runLoop is a loop's goroutine.
+func (eng *engine) runLoop(el *eventloop) {
+	defer eng.running.Done()
+	defer close(el.done)
+	defer el.tasks.end()
+	defer el.shutListeners()
+	if eng.opts.LockOSThread {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
+	err := el.run()
+	if err == nil {
+		return
+	}
+	el.disown()
+	var panicked *reactor.PanicError
+	if eng.opts.ExactGnet && errors.As(err, &panicked) {
+		panic(panicked) // gnet contains no panic
+	}
+	eng.mu.Lock()
+	eng.failure = errors.Join(eng.failure, err)
+	eng.mu.Unlock()
+	eng.shutdown(err)
+}
+
+// shutdown begins the end. Any goroutine.
+func (eng *engine) shutdown(err error) {
+	if err != nil {
+		eng.log.Errorf("engine is being shut down: %v", err)
+	}
+	eng.end()
+}
+
+func (eng *engine) inShutdown() bool {
+	select {
+	case <-eng.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// wind ends everything, once the end has begun: connections, OnShutdown (exact gnet: the other way round), listeners and
+// loops.
+func (eng *engine) wind() {
+	e := Engine{eng}
+	if eng.opts.ExactGnet {
+		eng.handler.OnShutdown(e)
+		eng.onLoops((*eventloop).closeAll)
+	} else {
+		eng.onLoops((*eventloop).closeAll)
+		eng.ticking.Wait()
+		eng.handler.OnShutdown(e)
+	}
+	eng.onLoops((*eventloop).closeListeners) // now, and not when the loops have wound down: who comes late is refused
+	for _, el := range eng.loops {
+		el.loop.Shutdown()
+	}
+	eng.running.Wait()
+	eng.ticking.Wait()
+	if err := eng.engine.Close(); err != nil {
+		eng.log.Errorf("%v", err)
+	}
+	close(eng.ended)
+}
+
+// onLoops runs f on every loop and waits for it.
+func (eng *engine) onLoops(f func(*eventloop)) {
+	done := make(chan struct{}, len(eng.loops))
+	for _, el := range eng.loops {
+		err := el.tasks.push(task{kind: taskRun, run: func() {
+			el.depth = 0
+			defer func() { done <- struct{}{} }()
+			f(el)
+		}})
+		if err != nil {
+			done <- struct{}{}
+		}
+	}
+	for _, el := range eng.loops {
+		select {
+		case <-done:
+		case <-el.done:
+		}
+	}
+}
+
+// stop begins the end and waits for it.
+func (eng *engine) stop(ctx context.Context) error {
+	eng.shutdown(nil)
+	if eng.opts.ExactGnet {
+		return eng.stopExact(ctx)
+	}
+	for _, el := range eng.loops {
+		if el.onLoop() {
+			return nil
+		}
+	}
+	select {
+	case <-eng.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stopExact looks every 500 ms, as gnet does.
+func (eng *engine) stopExact(ctx context.Context) error {
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	for !eng.inShutdown() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	return nil
+}

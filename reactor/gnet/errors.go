@@ -1,0 +1,38 @@
+package gnet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Reasons that OnClose gives and gnet does not know.
+var (
+	// ErrOutboundLimit: the peer took its data too slowly, and what waited for it exceeded the hard limit of
+	// WithOutboundLimits. The error that wraps it is an *OutboundLimitError.
+	ErrOutboundLimit = errors.New("gnet: outbound limit exceeded")
+	// ErrHandlerPanic: the handler panicked in an event of this connection, which was therefore reset.
+	ErrHandlerPanic = errors.New("gnet: the handler panicked")
+)
+
+// OutboundLimitError tells how much waited to be sent when a connection was given up.
+type OutboundLimitError struct{ Buffered, Limit int }
+
+// Error is the failure in a sentence.
+func (e *OutboundLimitError) Error() string {
+	return fmt.Sprintf("gnet: %d bytes wait to be sent, more than the limit of %d", e.Buffered, e.Limit)
+}
+
+// Is makes it an ErrOutboundLimit.
+func (e *OutboundLimitError) Is(target error) bool { return target == ErrOutboundLimit }
+
+// callError is what gnet tells of a failed system call: an *os.SyscallError with the errno alone, so that
+// code which looks at the text or unwraps once finds what it is used to.
+func callError(call string, err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return os.NewSyscallError(call, errno)
+	}
+	return os.NewSyscallError(call, err)
+}

@@ -1,0 +1,335 @@
+package gnet
+
+import (
+	"io"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// eventloop is one reactor with its owner, and the connections on it. Everything but the atomics and the task queue
+// belongs to the loop's goroutine.
+type eventloop struct {
+	eng     *engine
+	idx     int
+	loop    *reactor.Loop
+	owner   *xtreme.Owner
+	pool    *buffers.Pool
+	handler EventHandler
+	drainer Drainer // the handler, if it is one
+	exact   bool
+
+	self     atomic.Uintptr // the loop's goroutine while it runs
+	count    atomic.Int32   // open connections
+	assigned atomic.Int32   // those and the ones on their way here
+
+	conns     []streamOrDatagram // by the user data of their sockets
+	free      []uint32
+	ends      []*acceptor // listeners, by their user data
+	acceptors []*acceptor // those and the UDP sockets
+	low       [2]int      // by class: with fewer buffers left, unread data is copied
+
+	depth    int     // calls of the handler under way
+	current  *conn   // whose OnTraffic it is: settled when that returns
+	dirty    []*conn // read or written to by the handler of another
+	later    []*conn // to be closed when the handler has returned
+	stopping bool    // all connections were closed for good
+	exiting  bool    // exact gnet: the handler returned Shutdown
+
+	tasks  tasks
+	expire func(*reactor.Loop, uint64) // expired, bound once
+	iov    [sys.MaxVector][]byte       // of sendOut
+	done   chan struct{}               // closed when the loop's goroutine has ended
+}
+
+// streamOrDatagram is a slot of the loop's table; at most one is set.
+type streamOrDatagram struct {
+	c *conn
+	d *udpSocket
+}
+
+// User data of sockets: a slot of conns, or a listener.
+const listenerBit = 1 << 32
+
+func (el *eventloop) onLoop() bool { return el.self.Load() == sys.Goroutine() }
+
+// run is the loop's goroutine.
+func (el *eventloop) run() error {
+	el.self.Store(sys.Goroutine())
+	defer el.self.Store(0)
+	return el.loop.Run(el.eng.background)
+}
+
+// Handle is the reactor's handler.
+func (el *eventloop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
+	if c.Events == xtreme.Packet && c.UserData < uint64(len(el.conns)) {
+		slot := &el.conns[c.UserData]
+		if slot.c != nil {
+			el.packet(slot.c, c)
+		} else if slot.d != nil {
+			slot.d.packet(c)
+		}
+		return
+	}
+	el.event(c)
+}
+
+// packet is data for a connection.
+func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
+	p := done.Packet
+	done.Packet = buffers.Packet{}
+	if c.state != stateOpen {
+		_ = p.Release() // closed in this very turn
+		return
+	}
+	if c.timers != nil {
+		c.timers.active()
+	}
+	if c.full || c.suspended || len(c.withheld) > 0 {
+		c.withhold(p)
+		return
+	}
+	c.in.push(p)
+	el.traffic(c)
+}
+
+// traffic calls OnTraffic and does what is to be done after it.
+func (el *eventloop) traffic(c *conn) {
+	el.depth, el.current = 1, c
+	action := el.handler.OnTraffic(c)
+	el.depth, el.current = 0, nil
+	if action == Close || action == Shutdown {
+		_ = el.act(c, action)
+	}
+	if c.state == stateOpen {
+		c.settle()
+	}
+	if len(el.later)+len(el.dirty) > 0 || el.exiting {
+		el.after()
+	}
+}
+
+// event is everything but data.
+func (el *eventloop) event(done *xtreme.Completion) {
+	el.depth, el.current = 0, nil // as a panic may have left them
+	if done.UserData&listenerBit != 0 && !done.Events.Has(xtreme.NewConnection) {
+		return // a listener was closed
+	}
+	if done.Events.Has(xtreme.NewConnection) {
+		el.accepted(done)
+		if !done.Events.Has(xtreme.Packet) {
+			return
+		}
+		done.UserData = done.Socket.UserData()
+	}
+	if done.UserData >= uint64(len(el.conns)) {
+		return
+	}
+	slot := el.conns[done.UserData]
+	if slot.d != nil {
+		slot.d.event(done)
+		return
+	}
+	c := slot.c
+	if c == nil {
+		return
+	}
+	if done.Events.Has(xtreme.Packet) {
+		el.packet(c, done)
+	}
+	if done.Events.Has(xtreme.Out) && c.state == stateOpen {
+		el.writable(c)
+	}
+	switch {
+	case done.Events.Has(xtreme.Closed):
+		el.gone(c, uint32(done.UserData))
+	case c.state != stateOpen:
+	case done.Events.Any(xtreme.Err | xtreme.Hup):
+		_ = el.close(c, callError("read", done.Err))
+	case done.Events.Has(xtreme.RdHup) && len(c.withheld) > 0:
+		c.eof = true
+	case done.Events.Has(xtreme.RdHup):
+		_ = el.close(c, callError("read", io.EOF))
+	}
+	el.after()
+}
+
+// after is what the outermost call of the handler leaves to be done.
+func (el *eventloop) after() {
+	for len(el.later)+len(el.dirty) > 0 {
+		for i := 0; i < len(el.later); i++ { // OnClose may add some
+			c := el.later[i]
+			c.state = stateOpen
+			_ = el.close(c, c.why)
+		}
+		clear(el.later)
+		el.later = el.later[:0]
+		for i := 0; i < len(el.dirty); i++ {
+			c := el.dirty[i]
+			c.dirty = false
+			if c.state == stateOpen {
+				c.settle()
+			}
+		}
+		clear(el.dirty)
+		el.dirty = el.dirty[:0]
+	}
+	if el.exiting {
+		el.exiting = false
+		el.closeAll()
+		el.eng.shutdown(nil)
+	}
+}
+
+// act does what a handler returned.
+func (el *eventloop) act(c *conn, action Action) error {
+	switch action {
+	case Close:
+		return el.close(c, nil)
+	case Shutdown:
+		if el.exact || len(el.eng.listeners) == 0 { // a client's end waits for Stop, its connections do not
+			el.exiting = true
+		} else {
+			el.eng.shutdown(nil)
+		}
+		return ErrEngineShutdown
+	}
+	return nil
+}
+
+// admit gives a connection a slot: its socket's user data.
+func (el *eventloop) admit(s streamOrDatagram) uint32 {
+	if n := len(el.free) - 1; n >= 0 {
+		slot := el.free[n]
+		el.free = el.free[:n]
+		el.conns[slot] = s
+		return slot
+	}
+	el.conns = append(el.conns, s)
+	return uint32(len(el.conns) - 1)
+}
+
+func (el *eventloop) vacate(slot uint32) {
+	el.conns[slot] = streamOrDatagram{}
+	el.free = append(el.free, slot)
+}
+
+// accepted is a connection that the ring accepted for this loop.
+func (el *eventloop) accepted(done *xtreme.Completion) {
+	l := el.ends[done.Listener.UserData()&^listenerBit]
+	if el.stopping {
+		l.refuse(done)
+		return
+	}
+	c := newConn(el, l.network, l.local, l.peer(done.Source))
+	c.limited = true
+	c.socket, c.fd = done.Socket, done.Socket.ID()
+	c.slot = el.admit(streamOrDatagram{c: c})
+	done.Socket.SetUserData(uint64(c.slot))
+	el.assigned.Add(1)
+	el.open(c)
+}
+
+// open tells the handler of a new connection.
+func (el *eventloop) open(c *conn) {
+	c.state = stateOpen
+	el.count.Add(1)
+	if d := el.eng.opts.IdleTimeout; d > 0 {
+		c.startIdle(d)
+	}
+	el.depth, el.current = 1, c
+	out, action := el.handler.OnOpen(c)
+	el.depth, el.current = 0, nil
+	if out != nil && c.state == stateOpen {
+		_, _ = c.Write(out) // a failure closes the connection
+	}
+	_ = el.act(c, action)
+	if c.state == stateOpen {
+		c.settle()
+	}
+	el.after()
+	// Many handlers start a goroutine in OnOpen. A loop that holds its thread, as io_uring's do, would keep it waiting until
+	// it sleeps; once for a connection the 5 µs do not matter.
+	runtime.Gosched()
+}
+
+// close ends a connection: OnClose, what still goes out without waiting, the socket. While a handler runs it is put off
+// until that returns, except in exact gnet. Its result is the action's: ErrEngineShutdown or nil.
+func (el *eventloop) close(c *conn, why error) error {
+	if c.state != stateOpen {
+		return nil
+	}
+	if el.depth > 0 && !el.exact {
+		c.state, c.why = stateDoomed, why
+		el.later = append(el.later, c)
+		return nil
+	}
+	c.state = stateClosing
+	el.count.Add(-1)
+	el.assigned.Add(-1)
+	depth := el.depth
+	el.depth = depth + 1
+	action := el.handler.OnClose(c, why)
+	el.depth = depth
+	c.finish()
+	return el.act(c, action)
+}
+
+// gone is the last completion of a connection's socket.
+func (el *eventloop) gone(c *conn, slot uint32) {
+	switch c.state {
+	case stateOpen: // the reactor reset it after a panic
+		_ = el.close(c, ErrHandlerPanic)
+	case stateDoomed:
+		el.after()
+	case stateClosing: // OnClose panicked
+		c.finish()
+	}
+	el.vacate(slot)
+}
+
+// closeAll closes every connection there is, for good.
+func (el *eventloop) closeAll() {
+	if el.stopping {
+		return
+	}
+	el.stopping = true
+	for i := range el.conns {
+		if c := el.conns[i].c; c != nil {
+			_ = el.close(c, nil)
+		}
+		if d := el.conns[i].d; d != nil && d.own != nil {
+			_ = d.close(d.own, nil)
+		}
+	}
+	el.exiting = false
+	el.after()
+}
+
+// crowded decides about data that is not read at once: it may stay in its buffers while those are few and others have
+// enough; else it is copied, so that no number of waiting connections can starve the loop.
+func (el *eventloop) crowded(c *conn) bool {
+	limit := el.eng.opts.InboundCap
+	return limit < 0 || c.socket.Held() > limit || el.pool.Available(buffers.Large) < el.low[buffers.Large] ||
+		el.pool.Available(buffers.Small) < el.low[buffers.Small]
+}
+
+// streamOptions is what a connection's socket is made with here.
+func (el *eventloop) streamOptions() []xtreme.Option {
+	if el.eng.opts.ReadBufferCap > smallBuffer {
+		return []xtreme.Option{xtreme.LargeStream()}
+	}
+	return nil
+}
+
+// dirtied notes that a connection was used by other code than its own handler.
+func (el *eventloop) dirtied(c *conn) {
+	if el.current != c && !c.dirty && c.state == stateOpen {
+		c.dirty = true
+		el.dirty = append(el.dirty, c)
+	}
+}

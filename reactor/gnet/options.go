@@ -1,0 +1,285 @@
+package gnet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/reactor"
+)
+
+// Option changes Options.
+type Option func(opts *Options)
+
+// Options is every option of gnet, by the same names and types, and ours after them. The zero value of each is the
+// default. The package documentation has the table of what each does here.
+type Options struct {
+	LB                      LoadBalancing  // which loop gets a connection; servers only, clients take LeastConnections
+	ReuseAddr               bool           // SO_REUSEADDR
+	ReusePort               bool           // SO_REUSEPORT: a listener per loop. Forced on by a UDP address, off by a unix one
+	MulticastInterfaceIndex int            // where multicast groups are joined; 0 lets the kernel choose
+	BindToDevice            string         // SO_BINDTODEVICE of IP listeners
+	Multicore               bool           // as many loops as processors
+	NumEventLoop            int            // this many loops, at most 256; more than Multicore says
+	ReadBufferCap           int            // bytes one OnTraffic is given at most: up to 2,048, small buffers; above, large ones
+	WriteBufferCap          int            // bytes of one block of the outbound buffer, at least 1 KiB, a power of two
+	LockOSThread            bool           // bind each loop to its thread (an io_uring loop is in any case)
+	Ticker                  bool           // call OnTick
+	TCPKeepAlive            time.Duration  // idle time before the first probe; 0: none
+	TCPKeepInterval         time.Duration  // between probes; 0: a fifth of TCPKeepAlive
+	TCPKeepCount            int            // probes before giving up; 0: 5
+	TCPNoDelay              TCPSocketOpt   // TCPNoDelay, the default, or TCPDelay
+	SocketRecvBuffer        int            // SO_RCVBUF
+	SocketSendBuffer        int            // SO_SNDBUF
+	LogPath                 string         // log to this file
+	LogLevel                logging.Level  // of LogPath
+	Logger                  logging.Logger // log to this; wins over LogPath
+	EdgeTriggeredIO         bool           // accepted: rings have no trigger, a handler sees no difference
+	EdgeTriggeredIOChunk    int            // accepted, as EdgeTriggeredIO
+
+	Ring           conf.RingKind       // kind of ring; empty: the environment's (SX_RING), or the best that works
+	Rest           reactor.Rest        // what an idle loop does
+	RxPoll         int                 // empty turns before an Adaptive loop sleeps; 0: 100, -1: it never sleeps
+	SelectPoll     time.Duration       // and for how long it looks at most; 0: 100 ms
+	OnPanic        reactor.PanicPolicy // what a panic of the handler costs; ExactGnet: the process
+	MaxConnections int                 // accepted connections beyond it are closed unseen; 0: no limit
+	OutboundHigh   int                 // bytes waiting to be sent that stop the reading of a connection; 0: 1 MiB, -1: none
+	OutboundHard   int                 // bytes that close it; 0: 64 MiB, -1: none
+	InboundCap     int                 // bytes of buffers whose unread data stays in place; 0: 256 KiB, -1: copy at once
+	IdleTimeout    time.Duration       // close connections without traffic for so long; 0: never
+	SmallBuffers   int                 // buffers of each loop, 2 KiB; 0 in both: the settings' default
+	LargeBuffers   int                 // and 64 KiB
+	ExactGnet      bool                // gnet's behaviour also where it is a defect
+}
+
+// optionDefaults is applied before the options.
+var optionDefaults Option = func(*Options) {}
+
+// WithOptions sets all options at once. ExactGnet stays set if it was.
+func WithOptions(options Options) Option {
+	return func(opts *Options) {
+		exact := opts.ExactGnet || options.ExactGnet
+		*opts = options
+		opts.ExactGnet = exact
+	}
+}
+
+// WithMulticore runs as many loops as there are processors.
+func WithMulticore(multicore bool) Option { return func(o *Options) { o.Multicore = multicore } }
+
+// WithLockOSThread binds each loop to its thread.
+func WithLockOSThread(lock bool) Option { return func(o *Options) { o.LockOSThread = lock } }
+
+// WithReadBufferCap sets Options.ReadBufferCap.
+func WithReadBufferCap(bytes int) Option { return func(o *Options) { o.ReadBufferCap = bytes } }
+
+// WithWriteBufferCap sets Options.WriteBufferCap.
+func WithWriteBufferCap(bytes int) Option { return func(o *Options) { o.WriteBufferCap = bytes } }
+
+// WithLoadBalancing chooses the balancing policy.
+func WithLoadBalancing(lb LoadBalancing) Option { return func(o *Options) { o.LB = lb } }
+
+// WithNumEventLoop sets the number of loops.
+func WithNumEventLoop(n int) Option { return func(o *Options) { o.NumEventLoop = n } }
+
+// WithReusePort gives each loop a listener of its own.
+func WithReusePort(on bool) Option { return func(o *Options) { o.ReusePort = on } }
+
+// WithReuseAddr lets a server start again while connections of the last one linger in TIME_WAIT.
+func WithReuseAddr(on bool) Option { return func(o *Options) { o.ReuseAddr = on } }
+
+// WithTCPKeepAlive probes idle peers after d.
+func WithTCPKeepAlive(d time.Duration) Option { return func(o *Options) { o.TCPKeepAlive = d } }
+
+// WithTCPKeepInterval sets the time between probes.
+func WithTCPKeepInterval(d time.Duration) Option { return func(o *Options) { o.TCPKeepInterval = d } }
+
+// WithTCPKeepCount sets the number of probes.
+func WithTCPKeepCount(n int) Option { return func(o *Options) { o.TCPKeepCount = n } }
+
+// WithTCPNoDelay chooses between TCPNoDelay and TCPDelay.
+func WithTCPNoDelay(v TCPSocketOpt) Option { return func(o *Options) { o.TCPNoDelay = v } }
+
+// WithSocketRecvBuffer sets SO_RCVBUF.
+func WithSocketRecvBuffer(bytes int) Option { return func(o *Options) { o.SocketRecvBuffer = bytes } }
+
+// WithSocketSendBuffer sets SO_SNDBUF.
+func WithSocketSendBuffer(bytes int) Option { return func(o *Options) { o.SocketSendBuffer = bytes } }
+
+// WithTicker turns OnTick on.
+func WithTicker(on bool) Option { return func(o *Options) { o.Ticker = on } }
+
+// WithLogPath logs to a file.
+func WithLogPath(name string) Option { return func(o *Options) { o.LogPath = name } }
+
+// WithLogLevel sets the level of WithLogPath.
+func WithLogLevel(l logging.Level) Option { return func(o *Options) { o.LogLevel = l } }
+
+// WithLogger logs to a logger.
+func WithLogger(l logging.Logger) Option { return func(o *Options) { o.Logger = l } }
+
+// WithMulticastInterfaceIndex chooses where multicast groups are joined.
+func WithMulticastInterfaceIndex(index int) Option {
+	return func(o *Options) { o.MulticastInterfaceIndex = index }
+}
+
+// WithBindToDevice ties listeners to an interface.
+func WithBindToDevice(name string) Option { return func(o *Options) { o.BindToDevice = name } }
+
+// WithEdgeTriggeredIO is accepted and changes nothing.
+func WithEdgeTriggeredIO(on bool) Option { return func(o *Options) { o.EdgeTriggeredIO = on } }
+
+// WithEdgeTriggeredIOChunk is accepted and changes nothing.
+func WithEdgeTriggeredIOChunk(bytes int) Option {
+	return func(o *Options) { o.EdgeTriggeredIOChunk = bytes }
+}
+
+// WithRing chooses the kind of ring: conf.RingUring, conf.RingEpoll or conf.RingAuto.
+func WithRing(k conf.RingKind) Option { return func(o *Options) { o.Ring = k } }
+
+// WithRest says what idle loops do: reactor.Adaptive, the default, which looks for a moment and then sleeps, Spin or Wait.
+func WithRest(r reactor.Rest) Option { return func(o *Options) { o.Rest = r } }
+
+// WithRxPoll says how many empty turns an Adaptive loop takes before it sleeps, and for how long at most; -1 in either
+// means that it never sleeps. 0 leaves the default.
+func WithRxPoll(turns int, limit time.Duration) Option {
+	return func(o *Options) { o.RxPoll, o.SelectPoll = turns, limit }
+}
+
+// WithPanicPolicy says what a panic of the handler costs: reactor.ResetConnection, the default, or reactor.StopLoop,
+// which ends the server with the panic as Run's error.
+func WithPanicPolicy(p reactor.PanicPolicy) Option { return func(o *Options) { o.OnPanic = p } }
+
+// WithMaxConnections closes accepted connections beyond n unseen.
+func WithMaxConnections(n int) Option { return func(o *Options) { o.MaxConnections = n } }
+
+// WithOutboundLimits bounds what may wait to be sent on a connection, in bytes: above high its reading stops until half
+// of that is left (see Drainer), above hard it is closed with ErrOutboundLimit. 0 leaves a default, -1 means no limit.
+func WithOutboundLimits(high, hard int) Option {
+	return func(o *Options) { o.OutboundHigh, o.OutboundHard = high, hard }
+}
+
+// WithInboundCap bounds the buffer memory in which a connection's unread data may stay, in bytes; beyond it, and when
+// the loop's buffers run low, unread data is copied together on the heap. 0 leaves the default, -1 copies always.
+func WithInboundCap(bytes int) Option { return func(o *Options) { o.InboundCap = bytes } }
+
+// WithIdleTimeout closes connections that neither received nor were written to for d, with os.ErrDeadlineExceeded.
+func WithIdleTimeout(d time.Duration) Option { return func(o *Options) { o.IdleTimeout = d } }
+
+// WithBuffers says how many small (2 KiB) and large (64 KiB) receive buffers each loop has.
+func WithBuffers(small, large int) Option {
+	return func(o *Options) { o.SmallBuffers, o.LargeBuffers = small, large }
+}
+
+// WithExactGnet asks for gnet's behaviour exactly, also where it is a defect; see the package documentation.
+func WithExactGnet() Option { return func(o *Options) { o.ExactGnet = true } }
+
+const (
+	mostLoops         = 256
+	mostLockedThreads = 10000 // the runtime's limit on threads
+	leastWriteBlock   = 1024
+	smallBuffer       = 2048
+
+	defaultHigh       = 1 << 20
+	defaultHard       = 64 << 20
+	defaultInboundCap = 256 << 10
+	defaultRxPoll     = 100
+)
+
+func collect(options []Option) *Options {
+	o := new(Options)
+	optionDefaults(o)
+	for _, option := range options {
+		option(o)
+	}
+	return o
+}
+
+// complete checks the values and fills in the defaults.
+func (o *Options) complete() error {
+	if o.LockOSThread && o.NumEventLoop > mostLockedThreads {
+		return ErrTooManyEventLoopThreads
+	}
+	switch {
+	case o.LB < RoundRobin || o.LB > SourceAddrHash:
+		return badOption("LB", o.LB)
+	case o.RxPoll < -1:
+		return badOption("RxPoll", o.RxPoll)
+	case o.SelectPoll < 0 && o.SelectPoll != -1:
+		return badOption("SelectPoll", o.SelectPoll)
+	case o.MaxConnections < 0:
+		return badOption("MaxConnections", o.MaxConnections)
+	case o.OutboundHigh < -1:
+		return badOption("OutboundHigh", o.OutboundHigh)
+	case o.OutboundHard < -1:
+		return badOption("OutboundHard", o.OutboundHard)
+	case o.OutboundHigh > 0 && o.OutboundHard > 0 && o.OutboundHard < o.OutboundHigh:
+		return badOption("OutboundHard", fmt.Sprintf("%d, below OutboundHigh %d", o.OutboundHard, o.OutboundHigh))
+	case o.InboundCap < -1:
+		return badOption("InboundCap", o.InboundCap)
+	case o.IdleTimeout < 0:
+		return badOption("IdleTimeout", o.IdleTimeout)
+	case o.SmallBuffers < 0:
+		return badOption("SmallBuffers", o.SmallBuffers)
+	case o.LargeBuffers < 0:
+		return badOption("LargeBuffers", o.LargeBuffers)
+	case o.SocketRecvBuffer < 0 && !o.ExactGnet:
+		return badOption("SocketRecvBuffer", o.SocketRecvBuffer)
+	case o.SocketSendBuffer < 0 && !o.ExactGnet:
+		return badOption("SocketSendBuffer", o.SocketSendBuffer)
+	case o.MulticastInterfaceIndex < 0 && !o.ExactGnet:
+		return badOption("MulticastInterfaceIndex", o.MulticastInterfaceIndex)
+	}
+	if o.ReadBufferCap <= 0 {
+		o.ReadBufferCap = MaxStreamBufferCap
+	}
+	if o.WriteBufferCap <= 0 {
+		o.WriteBufferCap = MaxStreamBufferCap
+	}
+	o.WriteBufferCap = powerOfTwo(max(o.WriteBufferCap, leastWriteBlock))
+	orElse(&o.OutboundHigh, defaultHigh)
+	orElse(&o.OutboundHard, max(defaultHard, o.OutboundHigh))
+	orElse(&o.InboundCap, defaultInboundCap)
+	if o.ExactGnet {
+		o.OutboundHigh, o.OutboundHard = -1, -1
+		o.OnPanic = reactor.StopLoop
+	}
+	return nil
+}
+
+// settings is what the loops' engine is made with: the environment's, and what the options say.
+func (o *Options) settings() conf.Settings {
+	s := conf.FromEnvironment()
+	if o.Ring != "" {
+		s.Ring = o.Ring
+	}
+	if s.RxPoll == conf.Default().RxPoll {
+		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps.
+		s.RxPoll = defaultRxPoll
+	}
+	if o.SmallBuffers != 0 || o.LargeBuffers != 0 {
+		s.SmallBuffers, s.LargeBuffers = o.SmallBuffers, o.LargeBuffers
+	}
+	return s
+}
+
+func orElse(v *int, otherwise int) {
+	if *v == 0 {
+		*v = otherwise
+	}
+}
+
+func powerOfTwo(n int) int {
+	p := 1
+	for p < n {
+		p <<= 1
+	}
+	return p
+}
+
+func badOption(name string, value any) error {
+	return fmt.Errorf("gnet: option %s %v: %w", name, value, unix.EINVAL)
+}

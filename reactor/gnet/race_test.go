@@ -1,0 +1,5 @@
+//go:build race
+
+package gnet_test
+
+const raceDetector = true

@@ -1,0 +1,141 @@
+package gnet
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+)
+
+// engines finds the last engine of an address, for Stop.
+var engines sync.Map
+
+// Run serves an address such as "tcp://127.0.0.1:9000" until the engine is stopped: networks tcp, tcp4, tcp6, udp, udp4,
+// udp6 and unix. It returns nil after an orderly end; otherwise why the engine could not start, or what ended it (exact
+// gnet: nil in that case).
+func Run(handler EventHandler, address string, options ...Option) error {
+	return Rotate(handler, []string{address}, options...)
+}
+
+// Rotate is Run for several addresses.
+func Rotate(handler EventHandler, addresses []string, options ...Option) (err error) {
+	o := collect(options)
+	defer logging.Cleanup()
+	o.openLog()
+	eng, err := newEngine(handler, o)
+	if err != nil {
+		return err
+	}
+	if err = eng.bind(addresses); err != nil {
+		return errors.Join(err, eng.abandon())
+	}
+	if handler.OnBoot(Engine{eng}) == Shutdown {
+		return eng.abandon()
+	}
+	logging.Infof("Launching gnet with %d event-loops, listening on: %s", len(eng.loops), strings.Join(addresses, " | "))
+	eng.start()
+	for _, a := range addresses {
+		engines.Store(a, eng)
+	}
+	<-eng.ending.Done()
+	eng.wind()
+	if eng.opts.ExactGnet {
+		return nil
+	}
+	return eng.failure
+}
+
+// Stop ends the engine that was last started on an address.
+//
+// Deprecated: two engines may share an address. Use Engine.Stop.
+func Stop(ctx context.Context, address string) error {
+	found, ok := engines.LoadAndDelete(address)
+	if !ok || found.(*engine).inShutdown() {
+		return ErrEngineInShutdown
+	}
+	return found.(*engine).stop(ctx)
+}
+
+// bind makes the loops and their listeners. Nothing is accepted before the loops run.
+func (eng *engine) bind(addresses []string) error {
+	ends := make([]*endpoint, len(addresses))
+	var datagrams, unix bool
+	for i, a := range addresses {
+		network, address, err := parseAddress(a)
+		if err != nil {
+			return err
+		}
+		ends[i] = &endpoint{network: network, address: address}
+		if err := ends[i].resolve(); err != nil {
+			return err
+		}
+		datagrams, unix = datagrams || ends[i].udp(), unix || ends[i].unix()
+	}
+	if len(ends) == 0 {
+		return ErrInvalidNetworkAddress
+	}
+	switch {
+	case datagrams:
+		eng.opts.ReusePort = true // each loop reads datagrams of its own
+	case unix:
+		eng.opts.ReusePort = false
+	}
+	if err := eng.makeLoops(); err != nil {
+		return err
+	}
+	for _, e := range ends {
+		for _, el := range eng.loops {
+			a, err := el.listen(e)
+			if err != nil {
+				return err
+			}
+			if el.idx == 0 {
+				eng.listeners = append(eng.listeners, a)
+			}
+			if !eng.opts.ReusePort || e.unix() {
+				break
+			}
+		}
+	}
+	if eng.opts.ExactGnet {
+		eng.watchDescriptorLimit()
+	}
+	return nil
+}
+
+// abandon gives up an engine whose loops never ran.
+func (eng *engine) abandon() (err error) {
+	eng.end()
+	for _, el := range eng.loops {
+		err = errors.Join(err, el.owner.Close())
+		close(el.done)
+	}
+	close(eng.ended)
+	return errors.Join(err, eng.engine.Close())
+}
+
+// watchDescriptorLimit is gnet's answer to a process that is out of descriptors: the engine ends. The rings would only
+// pause accepting.
+func (eng *engine) watchDescriptorLimit() {
+	const every = 20 * time.Millisecond
+	for _, el := range eng.loops {
+		if len(el.ends) == 0 {
+			continue
+		}
+		var look func()
+		look = func() {
+			for _, a := range el.ends {
+				if a.socket.AcceptFailures() > 0 {
+					eng.log.Errorf("Accept() failed: out of descriptors or memory")
+					eng.shutdown(nil)
+					return
+				}
+			}
+			el.loop.After(every, look)
+		}
+		el.loop.After(every, look)
+	}
+}

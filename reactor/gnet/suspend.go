@@ -1,0 +1,79 @@
+package gnet
+
+import (
+	"io"
+	"net"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// SuspendRead is described at ConnX.
+func (c *conn) SuspendRead() error {
+	if c.state != stateOpen {
+		return net.ErrClosed
+	}
+	c.suspended = true
+	return c.socket.Suspend()
+}
+
+// ResumeRead is described at ConnX.
+func (c *conn) ResumeRead() error {
+	if c.state != stateOpen {
+		return net.ErrClosed
+	}
+	c.suspended = false
+	return c.resume()
+}
+
+// resume lets the connection read again unless something still wants it stopped.
+func (c *conn) resume() error {
+	if c.full || c.suspended {
+		return nil
+	}
+	if len(c.withheld) > 0 { // first that, in a turn of its own; then the ring
+		return c.el.tasks.push(task{kind: taskFeed, c: c})
+	}
+	return c.socket.Resume()
+}
+
+// withhold keeps a packet that came after reading was stopped: it was on its way already.
+func (c *conn) withhold(p buffers.Packet) {
+	if c.el.crowded(c) {
+		b := make([]byte, p.Len())
+		p.CopyTo(b)
+		release(p)
+		c.withheld = append(c.withheld, segment{b: b})
+		return
+	}
+	c.withheld = append(c.withheld, segment{pkt: p})
+}
+
+// feed shows the handler what was withheld, packet by packet as it came, until it stops the reading again.
+func (c *conn) feed() {
+	n := 0
+	for n < len(c.withheld) && !c.full && !c.suspended && c.state == stateOpen {
+		s := c.withheld[n]
+		c.withheld[n] = segment{}
+		n++
+		if s.b != nil {
+			c.in.pushBytes(s.b)
+		} else {
+			c.in.push(s.pkt)
+		}
+		c.el.traffic(c)
+	}
+	if c.state != stateOpen {
+		return // finish gave back the rest
+	}
+	c.withheld = c.withheld[:copy(c.withheld, c.withheld[n:])]
+	if len(c.withheld) == 0 {
+		c.withheld = nil
+		if c.eof {
+			_ = c.el.close(c, callError("read", io.EOF))
+			return
+		}
+		if err := c.resume(); err != nil {
+			_ = c.el.close(c, callError("read", err))
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package gnet
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// udpSocket is a UDP socket on a loop: a server's, with a datagram for each peer, or a connected one, with its own.
+type udpSocket struct {
+	el     *eventloop
+	socket *xtreme.Socket
+	local  net.Addr
+	slot   uint32
+	own    *datagram // of a connected socket
+	peers  peers     // of a server's
+
+	mu     sync.RWMutex // guards sends of other goroutines against the closing of the descriptor
+	fd     int          // -1 once closed
+	family int
+}
+
+// datagram is the Conn of a UDP peer. It speaks for one peer for ever, so whoever keeps it still writes to that one;
+// what it has received is only there while the handler runs.
+type datagram struct {
+	future //lint:ignore U1000 see future
+	us     *udpSocket
+	peer   netip.AddrPort // zero on connected sockets
+	data   []byte
+	pkt    buffers.Packet
+	done   *xtreme.Completion // what it came with
+	ctx    any
+	safe   atomic.Pointer[any]
+	remote net.Addr
+	state  state // of connected ones
+}
+
+// peers finds the datagram of a peer without allocating: a table of four ways. Datagrams of peers that it has no room
+// for are forgotten, not reused.
+type peers struct {
+	table []*datagram
+	turn  uint32 // which way is given up next
+}
+
+const (
+	peerSets = 1024
+	peerWays = 4
+)
+
+func (us *udpSocket) peerOf(a netip.AddrPort) *datagram {
+	p := &us.peers
+	if p.table == nil {
+		p.table = make([]*datagram, peerSets*peerWays)
+	}
+	set := p.table[hashOf(a)%peerSets*peerWays:][:peerWays]
+	for i, d := range set {
+		if d == nil {
+			set[i] = us.newPeer(a)
+			return set[i]
+		}
+		if d.peer == a {
+			return d
+		}
+	}
+	p.turn++
+	d := us.newPeer(a)
+	set[p.turn%peerWays] = d
+	return d
+}
+
+func (us *udpSocket) newPeer(a netip.AddrPort) *datagram {
+	return &datagram{us: us, peer: a, remote: netAddr(true, a)}
+}
+
+// hashOf mixes an address (the finaliser of splitmix64).
+func hashOf(a netip.AddrPort) uint64 {
+	b := a.Addr().As16()
+	h := binary.LittleEndian.Uint64(b[:8]) ^ binary.LittleEndian.Uint64(b[8:])*0x9e3779b97f4a7c15 ^ uint64(a.Port())<<17
+	h ^= h >> 30
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 27
+	h *= 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// packet is a received datagram.
+func (us *udpSocket) packet(done *xtreme.Completion) {
+	el := us.el
+	d := us.own
+	if d == nil {
+		if el.exact {
+			d = us.newPeer(done.Source)
+		} else {
+			d = us.peerOf(done.Source)
+		}
+	} else if d.state != stateOpen {
+		return // the reactor releases the packet: it is still the completion's
+	}
+	d.pkt, d.done = done.Packet, done
+	done.Packet = buffers.Packet{}
+	d.data = d.pkt.Bytes()
+	el.depth, el.current = 1, nil
+	action := el.handler.OnTraffic(d)
+	el.depth = 0
+	d.settle()
+	if action == Shutdown {
+		_ = el.act(nil, Shutdown)
+	}
+	if len(el.later)+len(el.dirty) > 0 || el.exiting {
+		el.after()
+	}
+}
+
+// settle gives the packet back when the handler has returned.
+func (d *datagram) settle() {
+	release(d.pkt)
+	d.pkt, d.data, d.done = buffers.Packet{}, nil, nil
+	if d.us.own == nil {
+		d.ctx = nil
+		if d.safe.Load() != nil {
+			d.safe.Store(nil)
+		}
+	}
+}
+
+// event is everything but data: ICMP errors, which concern something that was sent, and the end.
+func (us *udpSocket) event(done *xtreme.Completion) {
+	switch {
+	case done.Events.Has(xtreme.Packet):
+		us.packet(done)
+	case done.Events.Has(xtreme.Closed):
+		if us.own != nil && us.own.state == stateOpen {
+			_ = us.close(us.own, ErrHandlerPanic)
+		}
+		us.el.vacate(us.slot)
+	case done.Err != nil:
+		us.el.eng.log.Debugf("UDP %v: %v", us.local, done.Err)
+	}
+	us.el.after()
+}
+
+// open tells the handler of a connected socket.
+func (us *udpSocket) open() {
+	el, d := us.el, us.own
+	d.state = stateOpen
+	el.count.Add(1)
+	el.depth, el.current = 1, nil
+	out, action := el.handler.OnOpen(d)
+	el.depth = 0
+	if out != nil {
+		_, _ = d.Write(out) // as lost as any datagram
+	}
+	_ = el.actDatagram(d, action)
+	el.after()
+}
+
+// actDatagram is act for connected sockets.
+func (el *eventloop) actDatagram(d *datagram, action Action) error {
+	if action == Close {
+		return d.us.close(d, nil)
+	}
+	return el.act(nil, action)
+}
+
+// close ends a connected socket.
+func (us *udpSocket) close(d *datagram, why error) error {
+	el := us.el
+	if d != us.own || d.state != stateOpen {
+		return nil
+	}
+	d.state = stateClosing
+	el.count.Add(-1)
+	el.assigned.Add(-1)
+	depth := el.depth
+	el.depth = depth + 1
+	action := el.handler.OnClose(d, why)
+	el.depth = depth
+	us.shut()
+	if err := us.socket.Close(); err != nil && !isClosed(err) {
+		el.eng.log.Warnf("closing UDP %v: %v", us.local, err)
+	}
+	release(d.pkt)
+	d.pkt, d.data, d.ctx = buffers.Packet{}, nil, nil
+	d.safe.Store(nil)
+	d.state = stateClosed
+	if action == Shutdown {
+		return el.act(nil, action)
+	}
+	return nil
+}
+
+// shut keeps other goroutines from the descriptor.
+func (us *udpSocket) shut() {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	us.fd = -1
+}
+
+// send is a plain call on the loop; from elsewhere it is one on the descriptor, guarded against its closing.
+func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
+	if us.el.onLoop() {
+		if to.IsValid() {
+			return us.socket.SendTo(p, to)
+		}
+		return us.socket.Send(p)
+	}
+	us.mu.RLock()
+	defer us.mu.RUnlock()
+	if us.fd < 0 {
+		return 0, net.ErrClosed
+	}
+	if !to.IsValid() {
+		return sent(sys.Send(us.fd, p, 0))
+	}
+	var a sys.Sockaddr
+	if err := a.Set(to, us.family); err != nil {
+		return 0, err
+	}
+	return sent(sys.SendTo(us.fd, p, &a))
+}
+
+func sent(n int, e unix.Errno) (int, error) {
+	if e != 0 {
+		return 0, e
+	}
+	return n, nil
+}
+
+// addrPort reads an address of any kind that has IP and port.
+func addrPort(a net.Addr) (netip.AddrPort, error) {
+	var ip net.IP
+	var port int
+	var zone string
+	switch a := a.(type) {
+	case *net.UDPAddr:
+		if a == nil {
+			return netip.AddrPort{}, ErrInvalidNetworkAddress
+		}
+		ip, port, zone = a.IP, a.Port, a.Zone
+	case *net.TCPAddr:
+		if a == nil {
+			return netip.AddrPort{}, ErrInvalidNetworkAddress
+		}
+		ip, port, zone = a.IP, a.Port, a.Zone
+	default:
+		return netip.AddrPort{}, ErrInvalidNetworkAddress
+	}
+	addr, ok := netip.AddrFromSlice(ip)
+	if !ok {
+		return netip.AddrPort{}, ErrInvalidNetworkAddress
+	}
+	return netip.AddrPortFrom(addr.Unmap().WithZone(zone), uint16(port)), nil
+}

@@ -1,0 +1,240 @@
+package gnet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Write sends p: what the kernel takes at once, the rest when it has room. It answers len(p), or an error that ends the
+// connection. Loop only.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.out.size > 0 || c.state != stateOpen {
+		return c.writeLater(p)
+	}
+	n, err := c.socket.Send(p)
+	if err != nil {
+		return c.wrote(p, n, "write", err)
+	}
+	if c.timers != nil {
+		c.timers.active()
+	}
+	return n, nil
+}
+
+// Writev sends the slices as Write sends one; they are not changed. Loop only.
+func (c *conn) Writev(bs [][]byte) (total int, err error) {
+	for _, b := range bs {
+		total += len(b)
+	}
+	if c.out.size > 0 || c.state != stateOpen {
+		for _, b := range bs {
+			if _, err := c.writeLater(b); err != nil {
+				return 0, err
+			}
+		}
+		return total, nil
+	}
+	for len(bs) > 0 {
+		part := bs[:min(len(bs), sys.MaxVector)]
+		n, err := c.socket.SendVector(part, netip.AddrPort{})
+		if err == nil {
+			bs = bs[len(part):]
+			continue
+		}
+		for i, b := range bs {
+			if n >= len(b) {
+				n -= len(b)
+				continue
+			}
+			if _, err = c.wrote(b, n, "writev", err); err != nil {
+				return 0, err
+			}
+			for _, b := range bs[i+1:] {
+				if _, err := c.writeLater(b); err != nil {
+					return 0, err
+				}
+			}
+			break
+		}
+		break
+	}
+	if c.timers != nil {
+		c.timers.active()
+	}
+	return total, nil
+}
+
+// wrote goes on after a send that took only n bytes, or failed.
+func (c *conn) wrote(p []byte, n int, call string, err error) (int, error) {
+	if !errors.Is(err, ring.ErrWouldBlock) {
+		err = callError(call, err)
+		_ = c.el.close(c, err)
+		return 0, err
+	}
+	if err := c.keep(p[n:]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// writeLater is Write while earlier bytes wait, or when the connection is being closed.
+func (c *conn) writeLater(p []byte) (int, error) {
+	switch c.state {
+	case stateDoomed:
+		if c.why != nil {
+			return 0, c.why
+		}
+		return 0, net.ErrClosed
+	case stateNew, stateClosed:
+		return 0, net.ErrClosed
+	case stateClosing: // a last word from OnClose: finish sends what it can
+		c.out.write(p, c.el.eng.opts.WriteBufferCap)
+		return len(p), nil
+	}
+	if err := c.keep(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// keep puts bytes into the outbound buffer, and stops or ends a connection whose peer does not take them.
+func (c *conn) keep(p []byte) error {
+	c.out.write(p, c.el.eng.opts.WriteBufferCap)
+	if c.timers != nil && c.timers.writeExpired {
+		_ = c.el.close(c, os.ErrDeadlineExceeded)
+		return os.ErrDeadlineExceeded
+	}
+	return c.bounded()
+}
+
+// bounded compares what waits with the limits.
+func (c *conn) bounded() error {
+	o := c.el.eng.opts
+	if o.OutboundHard > 0 && c.out.size > o.OutboundHard {
+		err := &OutboundLimitError{Buffered: c.out.size, Limit: o.OutboundHard}
+		c.out.done()
+		_ = c.el.close(c, err)
+		return err
+	}
+	if o.OutboundHigh > 0 && c.out.size > o.OutboundHigh && !c.full {
+		c.full = true
+		if !c.suspended {
+			return c.socket.Suspend()
+		}
+	}
+	return nil
+}
+
+// ReadFrom takes everything r has into the outbound buffer. It is sent with Flush, or when the handler returns (exact
+// gnet: with Flush only). Loop only.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	if c.state != stateOpen && c.state != stateClosing {
+		return 0, net.ErrClosed
+	}
+	n, err := c.out.readFrom(r, c.el.eng.opts.WriteBufferCap)
+	if c.state == stateOpen {
+		if !c.el.exact {
+			c.unflushed = true
+			c.el.dirtied(c)
+		}
+		err = errors.Join(err, c.bounded())
+	}
+	return n, err
+}
+
+// Flush sends what waits, as far as the kernel takes it. Loop only.
+func (c *conn) Flush() error {
+	if c.state != stateOpen {
+		return nil
+	}
+	c.unflushed = false
+	for c.out.size > 0 {
+		_, err := c.sendOut()
+		if errors.Is(err, ring.ErrWouldBlock) {
+			break
+		}
+		if err != nil {
+			err = callError("write", err)
+			c.out.done()
+			_ = c.el.close(c, err)
+			return err
+		}
+	}
+	c.eased()
+	return nil
+}
+
+// sendOut sends once.
+func (c *conn) sendOut() (n int, err error) {
+	iov := &c.el.iov
+	k := c.out.peek(iov[:])
+	if k == 1 {
+		n, err = c.socket.Send(iov[0])
+	} else {
+		n, err = c.socket.SendVector(iov[:k], netip.AddrPort{})
+	}
+	clear(iov[:k])
+	if n > 0 {
+		c.out.discard(n)
+		if c.timers != nil {
+			c.timers.active()
+		}
+	}
+	return n, err
+}
+
+// eased lets a connection read again whose peer has caught up.
+func (c *conn) eased() {
+	o := c.el.eng.opts
+	if !c.full || c.state != stateOpen || c.out.size >= (o.OutboundHigh+1)/2 && c.out.size > 0 {
+		return
+	}
+	c.full = false
+	if err := c.resume(); err != nil {
+		_ = c.el.close(c, callError("read", err))
+		return
+	}
+	if c.el.drainer != nil { // in a turn of its own: the handler may be running
+		_ = c.el.tasks.push(task{kind: taskDrained, c: c}) // refused when the loop has ended
+	}
+}
+
+// OutboundBuffered is how many bytes wait to be sent. Loop only.
+func (c *conn) OutboundBuffered() int { return c.out.size }
+
+// SendTo is for UDP.
+func (c *conn) SendTo([]byte, net.Addr) (int, error) { return 0, ErrUnsupportedOp }
+
+// AsyncWrite sends p from any goroutine. p must not change before callback was called, on the loop, with net.ErrClosed
+// if the connection was closed meanwhile.
+func (c *conn) AsyncWrite(p []byte, callback AsyncCallback) error {
+	return c.el.tasks.push(task{kind: taskWrite, c: c, data: p, callback: callback})
+}
+
+// AsyncWritev is AsyncWrite for several slices, sent in one go.
+func (c *conn) AsyncWritev(bs [][]byte, callback AsyncCallback) error {
+	return c.el.tasks.push(task{kind: taskWritev, c: c, vector: bs, callback: callback})
+}
+
+// settle is what follows the handler's calls for this connection: what it read goes home, what it left is kept in the
+// right place, what nothing would send is sent.
+func (c *conn) settle() {
+	c.in.settle()
+	if (c.in.long || len(c.in.head) > 0) && c.el.crowded(c) {
+		c.in.copyOut()
+	}
+	if c.unflushed {
+		_ = c.Flush() // a failure closes the connection
+	}
+}
+
+// writable answers that the kernel has room again.
+func (el *eventloop) writable(c *conn) { _ = c.Flush() } // a failure closes the connection
+
+func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

@@ -1,0 +1,107 @@
+package gnetrun
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	upstream "github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/reactor/gnet"
+)
+
+// Config is what a server is run with beside its handler and addresses.
+type Config struct {
+	// Gnet is options of gnet.
+	Gnet []upstream.Option
+	// Own is options of package reactor/gnet, applied after them.
+	Own []gnet.Option
+	// NoCarrier gives the handler the zero Engine, whose methods all fail. Handlers that only store it need no more.
+	NoCarrier bool
+}
+
+// Run is gnet.Run on rings: the import-swap package's defaults, gnet's handler and options. See the package
+// documentation for the Engine that the handler is given.
+func Run(handler upstream.EventHandler, address string, options ...upstream.Option) error {
+	return RunWith(handler, []string{address}, Config{Gnet: options})
+}
+
+// Rotate is Run for several addresses.
+func Rotate(handler upstream.EventHandler, addresses []string, options ...upstream.Option) error {
+	return RunWith(handler, addresses, Config{Gnet: options})
+}
+
+// RunWith is Rotate with options of ours.
+func RunWith(handler upstream.EventHandler, addresses []string, c Config) error {
+	if handler == nil {
+		return fmt.Errorf("gnetrun: handler nil: %w", unix.EINVAL)
+	}
+	b := &bridge{handler: handler}
+	if !c.NoCarrier {
+		var err error
+		if b.carrier, err = startCarrier(handler); err != nil {
+			return fmt.Errorf("gnetrun: carrier: %w", err)
+		}
+		defer b.carrier.end()
+	}
+	return gnet.Rotate(b, addresses, append([]gnet.Option{translate(c.Gnet)}, c.Own...)...)
+}
+
+// translate makes one option of gnet's: each field of its Options has a namesake in ours.
+func translate(options []upstream.Option) gnet.Option {
+	var theirs upstream.Options
+	for _, option := range options {
+		option(&theirs)
+	}
+	return func(ours *gnet.Options) {
+		from, to := reflect.ValueOf(theirs), reflect.ValueOf(ours).Elem()
+		for i := range from.NumField() {
+			to.FieldByName(from.Type().Field(i).Name).Set(from.Field(i))
+		}
+	}
+}
+
+// bridge is a gnet handler as one of ours.
+type bridge struct {
+	handler upstream.EventHandler
+	carrier *carrier
+}
+
+func (b *bridge) engine() upstream.Engine {
+	if b.carrier == nil {
+		return upstream.Engine{}
+	}
+	return b.carrier.engine
+}
+
+// OnBoot gives the handler the carrier's engine.
+func (b *bridge) OnBoot(e gnet.Engine) gnet.Action {
+	if b.carrier != nil {
+		b.carrier.carry(e)
+	}
+	return b.handler.OnBoot(b.engine())
+}
+
+// OnShutdown is described at OnBoot.
+func (b *bridge) OnShutdown(gnet.Engine) { b.handler.OnShutdown(b.engine()) }
+
+// OnOpen and the others are the handler's.
+func (b *bridge) OnOpen(c gnet.Conn) ([]byte, gnet.Action) { return b.handler.OnOpen(c) }
+
+// OnClose is described at OnOpen.
+func (b *bridge) OnClose(c gnet.Conn, err error) gnet.Action { return b.handler.OnClose(c, err) }
+
+// OnTraffic is described at OnOpen.
+func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action { return b.handler.OnTraffic(c) }
+
+// OnTick is described at OnOpen.
+func (b *bridge) OnTick() (time.Duration, gnet.Action) { return b.handler.OnTick() }
+
+// OnDrained passes on what the handler may not know of.
+func (b *bridge) OnDrained(c gnet.Conn) gnet.Action {
+	if d, ok := b.handler.(gnet.Drainer); ok {
+		return d.OnDrained(c)
+	}
+	return gnet.None
+}
