@@ -7,6 +7,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // phase is whose code a turn is in: what a panic is to be blamed on.
@@ -182,6 +183,15 @@ func (l *Loop) run() {
 		h.Handle(l, c)
 	}
 	l.doing = inRing
+}
+
+// Next is the completion that follows the one being handled in the same batch, nil at its end: a handler that can take several
+// at once looks there, and leaves it for the call in which it comes. Loop only, inside Handle.
+func (l *Loop) Next() *xtreme.Completion {
+	if l.doing != inHandler || l.at >= l.count {
+		return nil
+	}
+	return &l.batch[l.at]
 }
 
 // catchUp handles what came during a long gap, so that timers which that was to move or cancel do not fire first.

@@ -155,6 +155,9 @@ func (set *Set) Adopt(f Foreign, c Config, prepare func(*Socket) error) (*Socket
 	if set.closed {
 		return nil, f.failed(ErrClosed)
 	}
+	if set.config.Network != nil {
+		return nil, f.failed(&FeatureError{Feature: "a descriptor of the kernel's, where the sockets are not", Code: "offload.no_kernel"})
+	}
 	if f.family == 0 {
 		return nil, badArgument("adopt", "socket that was not inspected:", f.FD)
 	}
@@ -162,7 +165,7 @@ func (set *Set) Adopt(f Foreign, c Config, prepare func(*Socket) error) (*Socket
 		return nil, err
 	}
 	// Zero-copy sends are TCP's and UDP's (SOCK_SUPPORT_ZC).
-	h := Handle{FD: f.FD, Kind: f.Kind, Copies: f.Unix || f.protocol == unix.IPPROTO_MPTCP}
+	h := Handle{FD: f.FD, Kind: f.Kind, Copies: f.Unix || f.protocol == unix.IPPROTO_MPTCP, Foreign: true}
 	s := set.newSocket(h, f.family, c)
 	s.local, s.remote, s.unix = f.local, f.remote, f.names
 	s.shutWrite, s.writeShut = f.shut, f.shut

@@ -93,6 +93,9 @@ func (s *Socket) key() Key {
 // ringFor finds or makes the ring for a key. A ring whose last socket is gone serves the next key, so that there are never more
 // rings than were in use at one time. At the limit per interface the ring with the fewest sockets is shared (VMA: the same).
 func (set *Set) ringFor(key Key) (*Ring, error) {
+	if set.config.OneRing.Code != "" && len(set.rings) > 0 {
+		return set.rings[0], nil
+	}
 	var idle, least *Ring
 	same := 0
 	for _, r := range set.rings {

@@ -12,7 +12,7 @@ type Caps uint32
 // The capabilities.
 const (
 	// CapZeroCopySend: a large packet given to SendPacket goes out without a copy by the kernel's socket layer, and SENT comes when
-	// the kernel let go of it (io_uring: from 8 KiB on; below, pinning pages costs more than copying). Without it, and below that
+	// the kernel or the link let go of it (io_uring: from 8 KiB on; below, pinning pages costs more than copying). Without it, and below that
 	// size, SendPacket copies once and SENT comes when the copy was taken.
 	CapZeroCopySend Caps = 1 << iota
 	// CapThreadBound: the ring lives on the thread of its first Poll; Poll locks the goroutine to it until Close.

@@ -20,7 +20,7 @@ func (s *Socket) Close() error {
 	}
 	if s.ring == nil {
 		s.state = stateGone
-		return errors.Join(s.removeFile(), closeFD(s.handle.FD))
+		return errors.Join(s.removeFile(), s.closeFD())
 	}
 	if err := s.ring.check(); err != nil {
 		return &OpError{Op: "close", Err: err}
@@ -140,7 +140,7 @@ func (s *Socket) detached() {
 		}
 	}
 	s.state = stateGone
-	if err := closeFD(fd); err != nil {
+	if err := s.closeFD(); err != nil {
 		s.ring.fail(err)
 	}
 	s.ring.pool.CloseAccount(s.handle.Account)
@@ -186,9 +186,13 @@ func (s *Socket) shutdownWrite() {
 	}
 }
 
-func closeFD(fd int) error {
-	if err := unix.Close(fd); err != nil {
-		return &OpError{Op: "close", Err: fmt.Errorf("descriptor %d: %w", fd, err)}
+func (s *Socket) closeFD() error {
+	closing := unix.Close
+	if n := s.set.config.Network; n != nil {
+		closing = n.Close
+	}
+	if err := closing(s.handle.FD); err != nil {
+		return &OpError{Op: "close", Err: fmt.Errorf("descriptor %d: %w", s.handle.FD, err)}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ type Completion struct {
 	Source      netip.AddrPort // sender of the packet, or the peer of the connection
 	Destination netip.AddrPort // where the packet was sent to; the zero Addr where the ring cannot know
 	IfIndex     uint32         // interface the packet came in on; 0 where the ring cannot know
+	OS          bool           // on an offloaded socket: the packet came through the kernel's socket beside it
 	Token       uint64         // with EventSent: as given to SendPacket
 	Time        Stamp          // when the packet arrived; zero unless timestamps were asked for
 	Err         error          // why, with EventErr or EventHup; ErrTruncated with a packet that was cut
@@ -30,6 +31,9 @@ type StampSource uint8
 const (
 	StampNone     StampSource = iota // no timestamp
 	StampSoftware                    // the kernel, on receipt of the frame (SO_TIMESTAMPNS, CLOCK_REALTIME)
+	StampPoll                        // the ring, when it took the frame from the link
+	StampLink                        // the link, when the frame came in: the kernel's XDP program
+	StampHardware                    // the network card
 )
 
 // Stamp is the arrival time of a packet.

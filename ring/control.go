@@ -29,10 +29,17 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 			return err
 		}
 	}
-	if e := sys.Bind(s.handle.FD, &a); e != 0 {
-		return &OpError{Op: "bind", Addr: local, Err: e}
+	if n := s.set.config.Network; n != nil {
+		var err error
+		if s.local, err = n.Bind(s.handle.FD, local); err != nil {
+			return &OpError{Op: "bind", Addr: local, Err: err}
+		}
+	} else {
+		if e := sys.Bind(s.handle.FD, &a); e != 0 {
+			return &OpError{Op: "bind", Addr: local, Err: e}
+		}
+		s.local = sys.SockName(s.handle.FD)
 	}
-	s.local = sys.SockName(s.handle.FD)
 	if s.handle.Kind != Datagram {
 		return nil
 	}
@@ -52,6 +59,9 @@ func (s *Socket) open(op string, a netip.AddrPort) error {
 
 // askPacketInfo asks for destination and interface where the kernel alone knows them: on a wildcard or a group.
 func (s *Socket) askPacketInfo(local netip.Addr) error {
+	if s.set.config.Network != nil {
+		return nil // a stack of our own tells without being asked
+	}
 	if s.config.Timestamps {
 		s.handle.PktInfo = true
 		if err := s.setInt("timestamps", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
@@ -118,15 +128,23 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 			return err
 		}
 	}
-	e := sys.Connect(s.handle.FD, &a)
-	if e != 0 && e != unix.EINPROGRESS {
-		return &OpError{Op: "connect", Addr: remote, Err: e}
+	if n := s.set.config.Network; n != nil {
+		local, err := n.Connect(s.handle.FD, remote)
+		if err != nil {
+			return &OpError{Op: "connect", Addr: remote, Err: err}
+		}
+		s.local = local
+	} else {
+		e := sys.Connect(s.handle.FD, &a)
+		if e != 0 && e != unix.EINPROGRESS {
+			return &OpError{Op: "connect", Addr: remote, Err: e}
+		}
+		s.local = sys.SockName(s.handle.FD)
 	}
 	s.remote = remote
-	s.local = sys.SockName(s.handle.FD)
 	if datagram {
 		if s.state == stateOpen {
-			return nil
+			return s.changed("connect")
 		}
 		return s.open("connect", remote)
 	}
@@ -166,11 +184,15 @@ func (s *Socket) BindToDevice(name string) error {
 	if err := s.ipOnly("bind to device"); err != nil {
 		return err
 	}
-	index, err := sys.InterfaceIndex(name)
+	index, err := s.set.interfaceIndex(name)
 	if err != nil {
 		return &OpError{Op: "bind to device", Err: err}
 	}
-	if err := unix.BindToDevice(s.handle.FD, name); err != nil {
+	tie := func() error { return unix.BindToDevice(s.handle.FD, name) }
+	if n := s.set.config.Network; n != nil {
+		tie = func() error { return n.Device(s.handle.FD, index) }
+	}
+	if err := tie(); err != nil {
 		return &OpError{Op: "bind to device", Err: fmt.Errorf("%s: %w", name, err)}
 	}
 	s.device = index

@@ -55,6 +55,13 @@
 // Unix-domain stream sockets (Set.NewUnix) keep the contract above. They have names in the place of addresses, and nothing of
 // what is TCP's alone; a peer that closes and leaves data unread is their reset.
 //
+// # Offloaded rings
+//
+// A driver with a protocol stack of its own (ring/offload) keeps the contract. Its differences: what is sent leaves with the next Poll or
+// Flush, many at once; packets that came through the kernel's socket beside the stack are marked (Completion.OS); Socket.Prepare
+// makes the first send as fast as the others; Ring.Counters has a name for whatever was not delivered. Where there is no kernel
+// at all, SetConfig.Network says what addresses and ports are.
+//
 // # Sets
 //
 // A Set is the rings of one owner. It gives each socket its ring when it binds, listens or connects, by VMA's ring allocation

@@ -71,7 +71,7 @@ const (
 // String is the value in words.
 func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", "UDP"}[k] }
 
-// Handle is a driver's view of a socket. Read only, but for Word.
+// Handle is a driver's view of a socket. Read only, but for Word and Stack.
 type Handle struct {
 	FD      int
 	Slot    uint32          // index of the socket in its ring, small and dense
@@ -82,6 +82,8 @@ type Handle struct {
 	PktInfo bool            // asked the kernel for control messages
 	Copies  bool            // the protocol has no zero-copy sends: unix, MPTCP
 	Ended   bool            // the peer's FIN was reported: only a reset is still of interest
+	Foreign bool            // adopted: what was set on it before is not in Settings
+	Stack   bool            // written by an Offloader in Attach: its own stack carries the socket
 	Word    uint64          // the driver's own
 }
 
@@ -93,4 +95,9 @@ type Transmission struct {
 	Packet buffers.Packet
 	To     netip.AddrPort // zero on streams and connected sockets
 	Token  uint64
+	Route  int32 // as Offloader.Prepare gave it, for copies; else 0
+	// Copied is a packet that Send, SendTo or SendVector filled: its end is not reported with Sink.Sent, it is the driver's to release.
+	Copied bool
+	// Home is set by a driver whose link has told the pool already that the packet is sent (completing).
+	Home bool
 }

@@ -39,18 +39,23 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	index := 0
 	if iface != "" {
 		var err error
-		if index, err = sys.InterfaceIndex(iface); err != nil {
+		if index, err = s.set.interfaceIndex(iface); err != nil {
 			return &OpError{Op: op, Err: err}
 		}
 	}
-	if err := sys.GroupMembership(s.handle.FD, group, index, source, join); err != nil {
+	change := sys.GroupMembership
+	if n := s.set.config.Network; n != nil {
+		change = n.Membership
+	}
+	if err := change(s.handle.FD, group, index, source, join); err != nil {
 		what := fmt.Sprintf("%v on interface %q", group, iface)
 		if source.IsValid() {
 			what += fmt.Sprintf(" from %v", source)
 		}
 		return &OpError{Op: op, Err: fmt.Errorf("%s: %w", what, err)}
 	}
-	return nil
+	s.settings.member(Membership{group, index, source}, join)
+	return s.changed(op)
 }
 
 // SetMulticastInterface chooses the interface that multicast packets leave by.
@@ -58,9 +63,13 @@ func (s *Socket) SetMulticastInterface(iface string) error {
 	if s.state >= stateClosing {
 		return &OpError{Op: "set multicast interface", Err: ErrClosed}
 	}
-	index, err := sys.InterfaceIndex(iface)
+	index, err := s.set.interfaceIndex(iface)
 	if err != nil {
 		return &OpError{Op: "set multicast interface", Err: err}
+	}
+	if s.set.config.Network != nil {
+		s.settings.MulticastInterface = index
+		return s.changed("set multicast interface")
 	}
 	if s.family == unix.AF_INET6 {
 		return s.setInt("multicast interface", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, index)
@@ -68,7 +77,8 @@ func (s *Socket) SetMulticastInterface(iface string) error {
 	if err := unix.SetsockoptIPMreqn(s.handle.FD, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(index)}); err != nil {
 		return &OpError{Op: "set multicast interface", Err: fmt.Errorf("%s: %w", iface, err)}
 	}
-	return nil
+	s.settings.MulticastInterface = index
+	return s.changed("set multicast interface")
 }
 
 // SetMulticastLoop says whether members on this host get what this socket sends (IP_MULTICAST_LOOP). It works on the sender, as

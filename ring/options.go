@@ -163,8 +163,15 @@ func (s *Socket) setInt(what string, level, option, value int) error {
 			return err
 		}
 	}
-	if err := unix.SetsockoptInt(s.handle.FD, level, option, value); err != nil {
+	set := unix.SetsockoptInt
+	if n := s.set.config.Network; n != nil {
+		set = n.Option
+	}
+	if err := set(s.handle.FD, level, option, value); err != nil {
 		return &OpError{Op: "set " + what, Err: fmt.Errorf("value %d: %w", value, err)}
+	}
+	if s.settings.note(level, option, value) {
+		return s.changed("set " + what)
 	}
 	return nil
 }

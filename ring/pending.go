@@ -19,6 +19,9 @@ type record struct {
 	time        Stamp
 	token       uint64
 	sent        bool
+	copied      bool  // to be sent: nobody waits for its end
+	os          bool  // see Completion.OS
+	route       int32 // see Transmission.Route
 	err         error
 }
 
@@ -43,6 +46,7 @@ func (rec *record) fill(c *Completion, s *Socket) {
 	c.Destination = rec.destination
 	c.IfIndex = rec.ifIndex
 	c.Time = rec.time
+	c.OS = rec.os
 }
 
 // slab keeps records in one slice with a free list: queueing allocates only while the slab grows to its high-water mark, which

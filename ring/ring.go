@@ -21,6 +21,8 @@ type Ring struct {
 	owner atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
 	turn  uint64         // counts Polls
 	drv   Driver
+	off   Offloader // drv, when it has a stack of its own; else nil
+	stamp *uint64   // of off: see Offloader.Stamp
 	pool  *buffers.Pool
 	sink  Sink
 	slab  slab
@@ -182,7 +184,7 @@ func (r *Ring) Advance() error { return r.Flush() }
 // deadlines, returned buffers, posted work and Wake. Any goroutine.
 func (r *Ring) FD() int { return r.drv.FD() }
 
-// Kind is the kind of the ring: "uring", "epoll".
+// Kind is the kind of the ring: "uring", "epoll", "offload".
 func (r *Ring) Kind() string { return r.drv.Kind() }
 
 // Caps is what this ring can do beyond the common contract.
@@ -363,7 +365,7 @@ func (r *Ring) Close() error {
 			s.dropReceived()
 			if s.state < stateGone {
 				s.state = stateGone
-				err = errors.Join(err, closeFD(s.handle.FD))
+				err = errors.Join(err, s.closeFD())
 			}
 		}
 	}

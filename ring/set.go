@@ -38,6 +38,11 @@ type SetConfig struct {
 	Limit   int   // rings per interface; 0: no limit (VMA_RING_LIMIT_PER_INTERFACE)
 	Entries int   // see DriverConfig
 	Clock   clock.Source
+	// Network is where the sockets are made, when that is not the kernel: a simulated world, or memory between processes.
+	Network Network
+	// OneRing, when its Code is not empty, makes every socket of the set share one ring, whatever its allocation logic; those whose
+	// logic would have given them another show it as a reason.
+	OneRing Reason
 }
 
 // NewSet makes an empty set.
@@ -58,7 +63,10 @@ func NewSet(c SetConfig) (*Set, error) {
 	if c.Clock == nil {
 		c.Clock = clock.Now
 	}
-	set := &Set{config: c, kind: c.Kind, reasons: slices.Clone(c.Reasons), interfaces: sys.InterfaceAddrs()}
+	set := &Set{config: c, kind: c.Kind, reasons: slices.Clone(c.Reasons)}
+	if c.Network == nil {
+		set.interfaces = sys.InterfaceAddrs()
+	}
 	set.publish()
 	c.Pool.SetReturnHook(set.nudge)
 	return set, nil
@@ -94,7 +102,11 @@ func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error)
 	if err := c.complete(set.config.Pool); err != nil {
 		return nil, err
 	}
-	fd, err := unix.Socket(family, typ|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	open := func() (int, error) { return unix.Socket(family, typ|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0) }
+	if n := set.config.Network; n != nil {
+		open = func() (int, error) { return n.Socket(kind, family) }
+	}
+	fd, err := open()
 	if err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
@@ -103,7 +115,8 @@ func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error)
 
 // newSocket is a socket without a ring.
 func (set *Set) newSocket(h Handle, family int, c Config) *Socket {
-	s := &Socket{set: set, handle: h, family: family, userData: uint64(h.FD), linger: -1, config: c, stops: stopEnded}
+	s := &Socket{set: set, handle: h, family: family, userData: uint64(h.FD), linger: -1, config: c, stops: stopEnded,
+		settings: defaultSettings}
 	s.handle.Class = c.streamClass()
 	if h.Kind == Datagram {
 		s.handle.Class = c.datagramClass(set.config.Pool)
@@ -151,6 +164,9 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
 	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1}
+	if r.off, _ = drv.(Offloader); r.off != nil {
+		r.stamp = r.off.Stamp()
+	}
 	r.timers = wheel.New(r.clock(), 0)
 	r.onTimer = r.timer
 	r.sink.ring = r
@@ -186,6 +202,9 @@ func (s *Socket) join() error {
 func (set *Set) localInterface(ip netip.Addr) int {
 	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() {
 		return 0
+	}
+	if n := set.config.Network; n != nil {
+		return n.InterfaceOf(ip)
 	}
 	if ip = ip.WithZone("").Unmap(); ip.IsLoopback() && ip.Is4() {
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1}) // the loopback interface owns all of 127.0.0.0/8

@@ -23,6 +23,7 @@ type Meta struct {
 	IfIndex     uint32
 	Time        Stamp
 	Truncated   bool
+	OS          bool // see Completion.OS
 }
 
 // Room is how many more completions the caller's slice takes. A driver stops reaping at zero: what it did not take stays with
@@ -50,6 +51,7 @@ func (k *Sink) Data(s *Socket, p buffers.Packet) {
 	c.Source = s.remote
 	c.Destination = s.local
 	c.IfIndex = 0
+	c.OS = false
 	c.Time = Stamp{}
 	c.Err = nil
 	k.hand(c, s, p)
@@ -74,6 +76,7 @@ func (k *Sink) Datagram(s *Socket, p buffers.Packet, m *Meta) {
 		c.Destination = s.destination(m)
 	}
 	c.IfIndex = m.IfIndex
+	c.OS = m.OS
 	c.Time = m.Time
 	c.Err = err
 	k.hand(c, s, p)
@@ -107,7 +110,8 @@ func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
 		_ = p.Release()
 		return
 	}
-	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, err: err}
+	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, os: m.OS,
+		err: err}
 	if s.hook != nil && !k.hooked(s, &rec) {
 		return
 	}

@@ -68,6 +68,8 @@ type Socket struct {
 	timers     *[numTimers]wheel.Timer
 	family     int
 	config     Config
+	settings   Settings
+	way        prepared // of offloaded sockets: the destination sent to last
 	acceptErrs uint64
 	withheld   []withheld // connections that came in while the listener was being suspended
 	device     int        // interface index of BindToDevice
@@ -128,6 +130,9 @@ func (s *Socket) SetUserData(v uint64) {
 
 // Path tells how the socket's bytes travel, and why not better.
 func (s *Socket) Path() Path {
+	if s.ring != nil && s.ring.off != nil {
+		return s.offloadedPath()
+	}
 	p := Path{Tier: "os"}
 	if s.set != nil {
 		p.Reasons = s.set.reasons
@@ -154,6 +159,9 @@ func (s *Socket) Held() int {
 func (s *Socket) Drops() (uint32, error) {
 	if s.state >= stateClosing {
 		return 0, &OpError{Op: "drops", Err: ErrClosed}
+	}
+	if s.ring != nil && s.ring.off != nil {
+		return s.ring.off.Drops(s)
 	}
 	return sys.Drops(s.handle.FD)
 }

@@ -31,6 +31,9 @@ func (set *Set) NewUnix(c Config) (*Socket, error) {
 	if set.closed {
 		return nil, &OpError{Op: "socket", Err: ErrClosed}
 	}
+	if set.config.Network != nil {
+		return nil, &OpError{Op: "socket", Err: &FeatureError{Feature: "unix-domain sockets, which are the kernel's", Code: "offload.no_kernel"}}
+	}
 	if err := c.complete(set.config.Pool); err != nil {
 		return nil, err
 	}

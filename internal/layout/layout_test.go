@@ -37,6 +37,7 @@ var level = map[string]int{
 	"ring/ringtest":        7,
 	"ring/epoll":           7,
 	"ring/uring":           7,
+	"ring/offload":         7,
 	"xtreme":               8,
 	"reactor":              9,
 	"extra_api":            9,

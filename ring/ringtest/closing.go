@@ -147,7 +147,7 @@ func halfClose(t *testing.T, b Backend) {
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
 	w.silent(10 * time.Millisecond) // both directions are shut in good order: that is no error
 	w.closed(s)
-	w.Error(w.udp(loopback).CloseWrite())
+	w.Error(w.udp(w.local).CloseWrite())
 }
 
 func suspendResume(t *testing.T, b Backend) {
@@ -226,7 +226,7 @@ func deadlines(t *testing.T, b Backend) {
 func closeAll(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()
-	u := w.udp(loopback)
+	u := w.udp(w.local)
 	up := w.udpPeer(u.LocalAddr())
 	for range 20 {
 		peer := w.dial(l)
@@ -295,22 +295,22 @@ func stoppedReset(t *testing.T, b Backend) {
 
 func closedTouchesNothing(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.udp(loopback)
+	u := w.udp(w.local)
 	w.closed(u)
 	// The descriptor may be another socket's by now.
 	_, err := u.Drops()
 	for what, err := range map[string]error{
-		"drops": err, "multicast interface": u.SetMulticastInterface("lo"), "ttl": u.SetTTL(3),
-		"join": u.JoinGroup(group(5), "lo", netip.Addr{}), "leave": u.LeaveGroup(group(5), "lo", netip.Addr{}),
+		"drops": err, "multicast interface": u.SetMulticastInterface(w.lo), "ttl": u.SetTTL(3),
+		"join": u.JoinGroup(group(5), w.lo, netip.Addr{}), "leave": u.LeaveGroup(group(5), w.lo, netip.Addr{}),
 		"suspend": u.Suspend(), "close write": u.CloseWrite(), "deadline": u.SetReadDeadline(time.Now()),
 		"abort": u.Abort(), "close": u.Close(), "hook": u.SetHook(ring.Queue, nil),
 	} {
 		w.ErrorIs(err, ring.ErrClosed, what)
 	}
-	for what, err := range map[string]error{"bind": u.Bind(loopback), "connect": u.Connect(loopback), "listen": u.Listen(1),
-		"device": u.BindToDevice("lo")} {
+	for what, err := range map[string]error{"bind": u.Bind(w.local), "connect": u.Connect(loopback), "listen": u.Listen(1),
+		"device": u.BindToDevice(w.lo)} {
 		w.ErrorIs(err, ring.ErrState, what)
 	}
-	_, err = u.SendTo([]byte("x"), freePort(t))
+	_, err = u.SendTo([]byte("x"), w.peers.Nobody())
 	w.ErrorIs(err, ring.ErrClosed)
 }

@@ -26,7 +26,7 @@ func descriptorLimit(t *testing.T, b Backend) {
 	// The listener and its client run in this process: the client's descriptors are made first, then the limit is drawn so tight
 	// that the next accept fails, also while nobody has asked to be accepted.
 	// (The limit in force when an io_uring accept is armed is the one it obeys, so the listener starts after it was drawn.)
-	w.udp(loopback) // the ring
+	w.udp(w.local) // the ring
 	w.poll()
 	l := w.socket(ring.Stream, loopback)
 	w.NoError(l.Bind(loopback))
@@ -84,7 +84,7 @@ func limitDescriptors(t *testing.T) (restore func()) {
 
 func oneOwner(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.udp(loopback)
+	u := w.udp(w.local)
 	r := u.Ring()
 	_, err := r.Poll(nil)
 	w.ErrorIs(err, ring.ErrNoSlice)
@@ -132,7 +132,7 @@ func oneOwner(t *testing.T, b Backend) {
 
 func posted(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	r := w.udp(loopback).Ring()
+	r := w.udp(w.local).Ring()
 	order := []int{}
 	for i := range 10 {
 		w.NoError(r.Post(func() { order = append(order, i) }))
@@ -210,10 +210,13 @@ func wakeByFD(t *testing.T, b Backend) {
 // turn, sent while it falls asleep, while it sleeps, and just before.
 func wakeUps(t *testing.T, b Backend, sleep func(*ring.Ring) error) {
 	w := newWorld(t, b)
-	u := w.udp(loopback)
+	u := w.udp(w.local)
 	r := u.Ring()
 	peer := w.udpPeer(u.LocalAddr())
-	s, conn := w.pair()
+	s, conn := u, net.Conn(peer) // a ring without streams gets datagrams instead
+	if !b.Datagrams {
+		s, conn = w.pair()
+	}
 	n := sleeps
 	if testing.Short() || raceEnabled || b.Name == "fake" { // a fake ring naps by the clock, it cannot be woken early
 		n /= 10
@@ -309,7 +312,12 @@ func (w *world) drop(s *ring.Socket) (n int) {
 
 func wakeByDeadline(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s, _ := w.pair()
+	var s *ring.Socket
+	if b.Datagrams {
+		s = w.udp(w.local)
+	} else {
+		s, _ = w.pair()
+	}
 	r := s.Ring()
 	set, err := sys.NewPollSet()
 	w.NoError(err)
@@ -334,7 +342,7 @@ func wakeByDeadline(t *testing.T, b Backend) {
 
 func wakeByReturnedBuffer(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.udp(loopback)
+	u := w.udp(w.local)
 	r := u.Ring()
 	peer := w.udpPeer(u.LocalAddr())
 	for i := range 50 {
@@ -442,17 +450,20 @@ func whenRings(t *testing.T, b Backend) {
 		fds[0] = -7
 		return fd
 	}
-	u := w.socket(ring.Datagram, loopback)
+	u := w.socket(ring.Datagram, w.local)
 	none(u)
-	w.NoError(u.Bind(loopback))
+	w.NoError(u.Bind(w.local))
 	one(u)
-	u = w.socket(ring.Datagram, loopback)
-	w.NoError(u.Connect(netip.MustParseAddrPort("127.0.0.1:9")))
+	u = w.socket(ring.Datagram, w.local)
+	w.NoError(u.Connect(netip.AddrPortFrom(w.local.Addr(), 9)))
 	one(u)
-	u = w.socket(ring.Datagram, loopback)
-	_, err := u.SendTo([]byte("x"), w.udp(loopback).LocalAddr()) // the first send binds it
+	u = w.socket(ring.Datagram, w.local)
+	_, err := u.SendTo([]byte("x"), w.udp(w.local).LocalAddr()) // the first send binds it
 	w.NoError(err)
 	one(u)
+	if b.Datagrams {
+		return
+	}
 	s := w.socket(ring.Stream, loopback)
 	none(s)
 	w.NoError(s.Bind(loopback))
@@ -464,7 +475,7 @@ func whenRings(t *testing.T, b Backend) {
 	one(c)
 	d := w.socket(ring.Stream, loopback)
 	w.NoError(d.Bind(loopback))
-	if err := d.BindToDevice("lo"); err != nil {
+	if err := d.BindToDevice(w.lo); err != nil {
 		w.ErrorIs(err, unix.EPERM)
 		t.Logf("TCP bind to device: not asserted: %v", err)
 	} else {
@@ -481,7 +492,7 @@ func whenRings(t *testing.T, b Backend) {
 
 		// It may become a listener as well.
 		l := w.socket(ring.Stream, loopback)
-		w.NoError(l.BindToDevice("lo"))
+		w.NoError(l.BindToDevice(w.lo))
 		w.NoError(l.Bind(loopback))
 		w.NoError(l.Listen(0))
 		one(l)
@@ -495,7 +506,7 @@ func whenRings(t *testing.T, b Backend) {
 func badArguments(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s := w.socket(ring.Stream, loopback)
-	u := w.udp(loopback)
+	u := w.udp(w.local)
 	six := netip.MustParseAddrPort("[::1]:1")
 	bad := func(err error, names ...string) {
 		t.Helper()
@@ -508,9 +519,9 @@ func badArguments(t *testing.T, b Backend) {
 	bad(s.Connect(netip.AddrPort{}), "connect")
 	bad(s.Bind(netip.MustParseAddrPort("192.0.2.1:0")), "192.0.2.1", unix.EADDRNOTAVAIL.Error())
 	bad(w.socket(ring.Stream, loopback).Connect(netip.MustParseAddrPort("255.255.255.255:1")), "255.255.255.255")
-	other := w.socket(ring.Datagram, loopback)
+	other := w.socket(ring.Datagram, w.local)
 	bad(other.Bind(u.LocalAddr()), u.LocalAddr().String(), unix.EADDRINUSE.Error())
-	bad(u.Bind(loopback), "bind", "open")
+	bad(u.Bind(w.local), "bind", "open")
 	bad(u.Listen(1), "listen")
 	bad(s.BindToDevice("nosuchif0"), "nosuchif0")
 	bad(s.SetTTL(0), "ttl", "0")
@@ -526,9 +537,9 @@ func badArguments(t *testing.T, b Backend) {
 	bad(u.JoinGroup(netip.MustParseAddr("10.0.0.1"), "", netip.Addr{}), "10.0.0.1")
 	bad(u.JoinGroup(netip.MustParseAddr("ff02::1"), "", netip.Addr{}), "ff02::1")
 	bad(u.JoinGroup(group(3), "nosuchif0", netip.Addr{}), "nosuchif0")
-	bad(u.JoinGroup(group(3), "lo", group(4)), group(4).String())
-	bad(u.LeaveGroup(group(3), "lo", netip.Addr{}), group(3).String())
-	bad(s.JoinGroup(group(3), "lo", netip.Addr{}), "join group")
+	bad(u.JoinGroup(group(3), w.lo, group(4)), group(4).String())
+	bad(u.LeaveGroup(group(3), w.lo, netip.Addr{}), group(3).String())
+	bad(s.JoinGroup(group(3), w.lo, netip.Addr{}), "join group")
 	bad(u.SetLinger(time.Second), "linger")
 	_, err := u.SendTo([]byte("x"), six)
 	bad(err, "[::1]:1")
@@ -560,7 +571,7 @@ func noAllocation(t *testing.T, b Backend) {
 		t.Skip("the race detector allocates by itself; the build without it asserts this")
 	}
 	w := newWorld(t, b)
-	u := w.udp(loopback, ring.Config{PacketInfo: true, Timestamps: true})
+	u := w.udp(w.local, ring.Config{PacketInfo: true, Timestamps: true})
 	s, peer := w.pair()
 	r := u.Ring()
 	if r != s.Ring() {
@@ -577,7 +588,7 @@ func noAllocation(t *testing.T, b Backend) {
 		return fd
 	}
 	// The peers send through plain system calls, so that nothing of the net package's is counted.
-	ufd, sfd := raw(up), raw(peer)
+	ufd, sfd := raw(up.(*net.UDPConn)), raw(peer)
 	dst := make([]ring.Completion, 8)
 	msg, got := []byte("0123456789abcdef"), make([]byte, 64)
 	turn := func(s *ring.Socket, fd int, to netip.AddrPort) {
@@ -670,7 +681,7 @@ func noAllocation(t *testing.T, b Backend) {
 func postedCloses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	dst := make([]ring.Completion, 4)
-	s := w.udp(loopback)
+	s := w.udp(w.local)
 	r := s.Ring()
 	w.poll()
 	var polled, closed error
@@ -686,13 +697,14 @@ func postedCloses(t *testing.T, b Backend) {
 	w.Equal(1, ran, "what is posted behind a Close is not run")
 	w.ErrorIs(r.Close(), ring.ErrClosed)
 
-	u := w.socket(ring.Datagram, loopback)
+	w = newWorld(t, b)
+	u := w.socket(ring.Datagram, w.local)
 	var inHook error
 	w.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
 		inHook = u.Ring().Close()
 		return ring.Drop
 	}))
-	w.NoError(u.Bind(loopback))
+	w.NoError(u.Bind(w.local))
 	w.write(w.udpPeer(u.LocalAddr()), []byte("x"))
 	for inHook == nil {
 		w.poll()

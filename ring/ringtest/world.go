@@ -21,6 +21,55 @@ type Backend struct {
 	Caps   ring.Caps // what it must be able to do, and nothing else
 	// Overshoot is how many packets may come after a socket's budget was spent, in the suite's pool of 512 small buffers.
 	Overshoot int
+
+	// What follows is for rings that are not on the kernel's sockets alone; zero values are those of the others.
+
+	// Open makes the driver of one case on its pool, and what stands at the other end of its links; it changes the configuration
+	// accordingly. Without it the peers are kernel sockets on loopback.
+	Open func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) Peers
+	// Datagrams leaves out what is about streams: the ring has none.
+	Datagrams bool
+	// Whole: datagrams are never cut, whatever the socket's largest.
+	Whole bool
+	// Burst is how many datagrams may come while the ring is not polled; 0: any number. A card that finds no
+	// buffer has nowhere to keep a frame.
+	Burst int
+	// Stamp is the source of the timestamps that such a ring takes; zero: ring.StampSoftware.
+	Stamp ring.StampSource
+}
+
+// Peers is what stands at the other end.
+type Peers interface {
+	// Local is an address of the ring's host, Other another one of its, Device the interface they are on.
+	Local() netip.Addr
+	Other() netip.Addr
+	Device() string
+	// Dial makes a socket at the other end, connected to the ring's.
+	Dial(to netip.AddrPort) Peer
+	// Nobody is an address at the other end where no socket is.
+	Nobody() netip.AddrPort
+}
+
+// Peer is a datagram socket at the other end. Reads block until the deadline; LocalAddr is a *net.UDPAddr.
+type Peer interface {
+	net.Conn
+	SetReadBuffer(bytes int) error
+}
+
+// Loopback is the kernel's own sockets at 127.0.0.1 as peers.
+func Loopback(t *testing.T) Peers { return onLoopback{t} }
+
+type onLoopback struct{ t *testing.T }
+
+func (onLoopback) Local() netip.Addr        { return loopback.Addr() }
+func (onLoopback) Other() netip.Addr        { return netip.MustParseAddr("127.0.0.77") }
+func (onLoopback) Device() string           { return "lo" }
+func (p onLoopback) Nobody() netip.AddrPort { return freePort(p.t) }
+
+func (p onLoopback) Dial(to netip.AddrPort) Peer {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	require.NoError(p.t, err)
+	return c
 }
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
@@ -37,6 +86,12 @@ type world struct {
 	room int               // length of the slice given to Poll
 	kept []ring.Completion // delivered and not asked for yet, in order
 	dst  []ring.Completion
+
+	peers Peers
+	local netip.AddrPort // port 0 at an address of the ring's host
+	lo    string         // the interface it is on
+
+	burst, writes int // see Backend.Burst
 }
 
 // newWorld makes a set on a pool of its own; at the end of the case all is closed and the ledger must balance.
@@ -52,9 +107,14 @@ func newWorld(t *testing.T, b Backend, change ...func(*buffers.Layout, *ring.Set
 	pool, err := buffers.New(region.Bytes(), layout)
 	require.NoError(t, err)
 	c.Pool = pool
+	peers := Loopback(t)
+	if b.Open != nil {
+		peers = b.Open(t, pool, &c)
+	}
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)
-	w := &world{Assertions: require.New(t), t: t, pool: pool, set: set, room: 64}
+	w := &world{Assertions: require.New(t), t: t, pool: pool, set: set, room: 64,
+		peers: peers, local: netip.AddrPortFrom(peers.Local(), 0), lo: peers.Device(), burst: b.Burst}
 	t.Cleanup(func() {
 		for i := range w.kept {
 			_ = w.kept[i].Packet.Release()
@@ -251,11 +311,18 @@ func (w *world) connect() (*ring.Socket, *net.TCPConn) {
 	return s, peer
 }
 
-// udpPeer is a kernel UDP socket connected to the ring's.
-func (w *world) udpPeer(to netip.AddrPort) *net.UDPConn {
+// flush sends what the ring has queued: an offloaded one sends with the next Poll or Flush.
+func (w *world) flush() {
 	w.t.Helper()
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	w.NoError(err)
+	for _, r := range w.set.Rings() {
+		w.NoError(r.Flush())
+	}
+}
+
+// udpPeer is a UDP socket at the other end, connected to the ring's.
+func (w *world) udpPeer(to netip.AddrPort) Peer {
+	w.t.Helper()
+	c := w.peers.Dial(to)
 	w.NoError(c.SetDeadline(time.Now().Add(6 * patience))) // no case may hang
 	w.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -265,6 +332,9 @@ func (w *world) write(c net.Conn, b []byte) {
 	w.t.Helper()
 	_, err := c.Write(b)
 	w.NoError(err)
+	if w.writes++; w.burst > 0 && w.writes%w.burst == 0 {
+		w.poll()
+	}
 }
 
 // reset closes a kernel connection with a reset.

@@ -8,7 +8,7 @@ import "github.com/socketxtreme/socketxtreme/internal/sys"
 //	|  code   |class|   slot     |  generation   |   operations of a socket
 //	|  code   |  0  |     0      |  index        |   sends
 //
-// The class is there so that a buffer finds its way home whatever became of the socket.
+// The class is that of the buffers a receive is given (0 elsewhere), so that a buffer finds its way home whatever became of the socket.
 type code uint8
 
 const (
@@ -47,7 +47,11 @@ const maxSlots = 1 << 24
 func userData(c code, index uint32) uint64 { return uint64(c)<<57 | uint64(index) }
 
 func (r *record) userData(c code) uint64 {
-	return uint64(c)<<57 | uint64(r.class)<<56 | uint64(r.slot)<<32 | uint64(r.gen)
+	u := uint64(c)<<57 | uint64(r.slot)<<32 | uint64(r.gen)
+	if c == codeStream || c == codeDatagram {
+		u |= uint64(r.class) << 56
+	}
+	return u
 }
 
 func codeOf(c *sys.CQE) code { return code(c.UserData >> 57) }

@@ -19,8 +19,8 @@ type record struct {
 	gen    uint32
 	fd     int32
 	kind   ring.SocketKind
-	class  buffers.Class
-	family int // of datagram sockets
+	class  buffers.Class // of the receive that is armed, or was last
+	family int           // of datagram sockets
 
 	ops       operation // with the kernel, or prepared
 	cancelled operation // of those, what was asked to end
@@ -94,6 +94,11 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 	if err != nil {
 		return err
 	}
+	if on && r.kind != ring.Listener {
+		if err := d.openGroup(r.handle.Class); err != nil {
+			return err
+		}
+	}
 	r.want = on
 	if on {
 		r.starved, r.alarm = false, false
@@ -139,6 +144,7 @@ func (d *Driver) arm(r *record) {
 		d.pollReadable(r)
 		return
 	}
+	r.class = r.handle.Class // which may have changed since the last one
 	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
 	switch r.kind {
 	case ring.Listener:

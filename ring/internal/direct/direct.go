@@ -34,6 +34,9 @@ type Receiver struct {
 	have     [buffers.NumClasses]bool
 	message  sys.Message
 	meta     ring.Meta
+
+	// OS marks what is received, see ring.Completion: set by drivers that read kernel sockets beside a link.
+	OS bool
 }
 
 // New makes a receiver on the pool.
@@ -63,7 +66,7 @@ func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
 		k.Failed(s, e)
 		return Ended
 	}
-	r.meta = ring.Meta{Source: r.message.Source(), Truncated: r.message.Truncated()}
+	r.meta = ring.Meta{Source: r.message.Source(), Truncated: r.message.Truncated(), OS: r.OS}
 	if h.PktInfo {
 		c := sys.ParseControl(r.message.Control())
 		r.meta.Destination, r.meta.IfIndex = c.Destination, c.IfIndex

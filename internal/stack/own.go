@@ -1,0 +1,178 @@
+package stack
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// Own is the host of a stack without a kernel: addresses and routes that it is given, neighbours that it finds by ARP. It belongs to
+// its stack's owner.
+type Own struct {
+	stack      *Stack
+	facts      host.Facts // Neighbours: the fixed ones
+	snap       *host.Snapshot
+	generation uint64
+	entries    []neighbour // in the order in which they came: a simulated world repeats itself
+}
+
+// neighbour is an entry of the ARP table.
+type neighbour struct {
+	host.Target
+	mac    wire.MAC
+	state  arpState
+	tries  uint8
+	used   bool       // since the last confirmation
+	due    clock.Time // when something is to be done about it
+	serial uint64
+}
+
+type arpState uint8
+
+const (
+	incomplete arpState = iota // asked for
+	reachable
+	probing // confirmed long ago and in use: asked by unicast, used meanwhile
+	failed  // nobody answered
+)
+
+// Times of ARP. RFC 1122 section 2.3.2.1 allows one request a second to a neighbour.
+const (
+	askAgain      = clock.Time(1e9)
+	askTries      = 3
+	confirmedTime = clock.Time(60e9)
+	tableLimit    = 1024
+)
+
+// NewOwn makes the host of one stack.
+func NewOwn(f host.Facts) (*Own, error) {
+	if len(f.Addresses) == 0 {
+		return nil, errors.New("stack: Addresses: a host needs one")
+	}
+	o := &Own{facts: f}
+	o.publish()
+	return o, nil
+}
+
+// Set gives the host other tables: an address went, a route came. What ARP has found stays.
+func (o *Own) Set(f host.Facts) {
+	o.facts = f
+	o.publish()
+}
+
+// Facts are the tables as given last.
+func (o *Own) Facts() host.Facts { return o.facts }
+
+// Generation, Snapshot, Resolve and Use are described at Host.
+func (o *Own) Generation() uint64       { return o.generation }
+func (o *Own) Snapshot() *host.Snapshot { return o.snap }
+
+// Resolve is described at Host.
+func (o *Own) Resolve(t host.Target) {
+	if o.find(t) == nil && len(o.entries) < tableLimit {
+		o.entries = append(o.entries, neighbour{Target: t, state: incomplete, tries: 1, due: o.stack.now + askAgain})
+		o.stack.askFor(t, wire.MAC{})
+	}
+}
+
+// Use is described at Host.
+func (o *Own) Use(t host.Target) {
+	if n := o.find(t); n != nil {
+		n.used = true
+	}
+}
+
+func (o *Own) find(t host.Target) *neighbour {
+	for i := range o.entries {
+		if o.entries[i].Target == t {
+			return &o.entries[i]
+		}
+	}
+	return nil
+}
+
+// publish makes the snapshot afresh: the tables of such a host are small, and its neighbours seldom change.
+func (o *Own) publish() {
+	o.generation++
+	f := o.facts
+	f.Neighbours = slices.Clone(f.Neighbours)
+	for i := range o.entries {
+		e := &o.entries[i]
+		n := host.Neighbour{Target: e.Target, MAC: e.mac, Serial: e.serial}
+		switch e.state {
+		case incomplete:
+			n.State = unix.NUD_INCOMPLETE
+		case reachable:
+			n.State = unix.NUD_REACHABLE
+		case probing:
+			n.State = unix.NUD_PROBE
+		case failed:
+			n.State = unix.NUD_FAILED
+		}
+		f.Neighbours = append(f.Neighbours, n)
+	}
+	o.snap = host.NewSnapshot(f, o.generation)
+}
+
+// learn notes what an ARP packet said. Only who speaks to us gets a new entry (RFC 826); gratuitous announcements change old ones.
+func (o *Own) learn(now clock.Time, t host.Target, mac wire.MAC, create bool) {
+	n := o.find(t)
+	if n == nil {
+		if !create || len(o.entries) >= tableLimit {
+			return
+		}
+		o.entries = append(o.entries, neighbour{Target: t})
+		n = &o.entries[len(o.entries)-1]
+	}
+	news := n.mac != mac || n.state == incomplete || n.state == failed
+	n.mac, n.state, n.due, n.tries, n.used = mac, reachable, now+confirmedTime, 0, false
+	if news {
+		n.serial = o.generation + 1
+		o.publish()
+	}
+}
+
+func (o *Own) deadline() clock.Time {
+	next := clock.Never
+	for i := range o.entries {
+		next = min(next, o.entries[i].due)
+	}
+	return next
+}
+
+// advance asks, asks again, and gives up.
+func (o *Own) advance(now clock.Time) {
+	news := false
+	kept := o.entries[:0]
+	for i := range o.entries {
+		n := o.entries[i]
+		if n.due > now {
+			kept = append(kept, n)
+			continue
+		}
+		switch {
+		case n.state == failed, n.state == reachable && !n.used:
+			news = true
+			continue // forgotten
+		case n.state == reachable:
+			n.state, n.tries = probing, 0
+		}
+		if n.tries < askTries {
+			o.stack.askFor(n.Target, n.mac)
+			n.tries++
+			n.due = now + askAgain
+		} else {
+			n.state, n.due, n.serial, news = failed, now+askAgain, o.generation+1, true
+		}
+		kept = append(kept, n)
+	}
+	o.entries = kept
+	if news {
+		o.publish()
+	}
+}

@@ -1,0 +1,447 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// Host is where routes and neighbours come from. *Own is one; the kernel's mirror becomes one in package ring/offload. Only
+// Generation and Snapshot are called regularly, once per turn at most.
+type Host interface {
+	// Generation moves when an answer of the snapshot may have changed.
+	Generation() uint64
+	// Snapshot is the host as it is known now.
+	Snapshot() *host.Snapshot
+	// Resolve asks for a neighbour; the answer is in a later snapshot. It may be called for every packet.
+	Resolve(t host.Target)
+	// Use tells that frames were sent to a neighbour within the last second, so that its entry is kept alive.
+	Use(t host.Target)
+}
+
+// Interface is one link of the stack.
+type Interface struct {
+	Index    int      // in the host's tables
+	MAC      wire.MAC // the station that frames are addressed to
+	VLAN     uint16   // of the frames' 802.1Q tag; 0: untagged
+	MTU      int      // largest IP packet
+	Checksum udp.Policy
+}
+
+// Config is what a stack is made from.
+type Config struct {
+	Pool       *buffers.Pool
+	Host       Host
+	Own        *Own // not nil: Host is this one, and the stack answers ARP, ICMP and IGMP
+	Interfaces []Interface
+	Random     func() uint64
+	// Cut sends datagrams that are longer than the MTU by the socket's descriptor: the kernel fragments them. Otherwise they are refused
+	// with EMSGSIZE, as they are on links without a kernel in any case.
+	Cut bool
+}
+
+// Stack is the protocols of one ring. It belongs to the ring's owner.
+type Stack struct {
+	pool   *buffers.Pool
+	host   Host
+	own    *Own
+	random func() uint64
+	cut    bool
+
+	links   []attached
+	udp     *udp.Table
+	sockets []record // by udp.ID
+	local   []localAddr
+	last    localAddr // looked up last: the next packet mostly goes to the same address
+
+	now        clock.Time // as the caller said last
+	snap       *host.Snapshot
+	generation uint64
+	stamp      uint64 // moves with the generation and with every change of a socket: what prepared routes are compared with
+	routes     [routeCount]route
+	used       bool // a route was sent through since the last sweep
+	sweep      clock.Time
+	waiting    *host.Waiting[parked]
+	pmtu       []pathMTU
+	id         uint16
+
+	looks  [MaxBurst]look
+	ids    []udp.ID
+	looped []looped
+	events []Event
+	failed []Failure
+	igmp   igmp
+
+	answers     int // ICMP messages made in the current second
+	answersFrom clock.Time
+	scratch     []byte
+
+	drops [wire.NumDrops]uint64
+	stats Stats
+}
+
+// Stats are counts beside the drops.
+type Stats struct {
+	Delivered   uint64 // datagrams handed out, one for each socket that got it
+	Partial     uint64 // checksums that were only the pseudo header's and were accepted
+	Backlogged  uint64 // datagrams kept for sockets that do not read
+	Gathered    uint64 // frames copied because they spanned buffers
+	NoBuffer    uint64 // lost because no buffer was free: answers, looped and gathered datagrams
+	Sent        uint64 // frames queued for links
+	Looped      uint64 // datagrams that stayed in this stack
+	LoopFull    uint64 // and those lost because too many did
+	Resolutions uint64 // datagrams that waited for a neighbour
+	Lost        uint64 // frames that could not be sent: no neighbour, or the link went down
+}
+
+// attached is a link with its state.
+type attached struct {
+	Interface
+	out  []Out
+	down bool // carries nothing at the moment
+}
+
+// record is what the stack knows of a socket beside its place in the table.
+type record struct {
+	options Options
+	backlog udp.Backlog
+	dropped uint64
+	open    bool
+}
+
+// Options of a socket that concern sending and keeping.
+type Options struct {
+	TTL, TOS, MulticastTTL uint8
+	MulticastLoop          bool
+	Broadcast              bool
+	MulticastInterface     int // 0: the routing table chooses
+	ReceiveBuffer          int // bytes of the backlog
+}
+
+// Out is a frame for a link.
+type Out struct {
+	Packet buffers.Packet // transmitting, complete from the Ethernet header on
+	Token  uint64         // as given to Send
+}
+
+// Delivery is a datagram for a socket.
+type Delivery struct {
+	Packet buffers.Packet // received; shared when several sockets get it
+	ID     udp.ID
+	Owner  uint64
+	Flow   udp.Flow
+	Nanos  int64 // as the frame's
+	Clock  uint8
+}
+
+// Event is an error of a socket that an ICMP message told of.
+type Event struct {
+	Owner uint64
+	Errno syscall.Errno
+}
+
+// Failure is a datagram with a token that Send had taken and that will not go out.
+type Failure struct {
+	Packet buffers.Packet // transmitting
+	Token  uint64
+	Errno  syscall.Errno
+}
+
+// MaxBurst is the most frames that Input takes at once.
+const MaxBurst = 64
+
+// Limits that are not settings.
+const (
+	waitingPackets   = 512 // for neighbours, over all
+	waitingPerTarget = 128
+	waitingTime      = 3 * time.Second // three requests, one a second
+	loopLimit        = 256
+	answerLimit      = 1000 // ICMP messages a second
+	sweepEvery       = clock.Time(time.Second)
+)
+
+// New makes a stack. Errors name the field.
+func New(c Config) (*Stack, error) {
+	switch {
+	case c.Pool == nil:
+		return nil, errors.New("stack: Pool is nil")
+	case c.Own != nil && c.Host == nil:
+		c.Host = c.Own
+	case c.Own != nil && c.Host != Host(c.Own):
+		return nil, errors.New("stack: Host and Own are two")
+	case c.Host == nil:
+		return nil, errors.New("stack: Host is nil")
+	}
+	if c.Random == nil {
+		return nil, errors.New("stack: Random is nil")
+	}
+	s := &Stack{pool: c.Pool, host: c.Host, own: c.Own, random: c.Random, udp: udp.New([2]uint64{c.Random(), c.Random()}),
+		id: uint16(c.Random()), stamp: 1, cut: c.Cut && c.Own == nil}
+	for i, l := range c.Interfaces {
+		if l.Index <= 0 || l.MTU < 68 || l.VLAN > 4094 || l.MAC.IsGroup() {
+			return nil, fmt.Errorf("stack: Interfaces[%d]: Index %d, MTU %d, VLAN %d, MAC %v: want a positive index, an MTU of at least 68, "+
+				"a VLAN below 4095, a station's address", i, l.Index, l.MTU, l.VLAN, l.MAC)
+		}
+		s.links = append(s.links, attached{Interface: l})
+	}
+	var err error
+	s.waiting, err = host.NewWaiting(host.WaitingLimits{Packets: waitingPackets, PerTarget: waitingPerTarget, Time: waitingTime}, s.gaveUp)
+	if err != nil {
+		return nil, err
+	}
+	if s.own != nil {
+		s.own.stack = s
+	}
+	s.generation = s.host.Generation() - 1
+	s.Refresh()
+	return s, nil
+}
+
+// Refresh notices that the host's tables changed. Once per turn, before Input and Send.
+func (s *Stack) Refresh() {
+	if g := s.host.Generation(); g != s.generation {
+		s.generation = g
+		s.stamp++
+		s.snap = s.host.Snapshot()
+		s.readAddresses()
+	}
+	if s.waiting.Len() > 0 {
+		s.waiting.Check(s.host.Snapshot(), s.resolved)
+	}
+}
+
+// Stamp is what prepared routes are compared with: they are good while it stays. The pointer may be kept.
+func (s *Stack) Stamp() *uint64 { return &s.stamp }
+
+// Generation is the host's as Refresh saw it.
+func (s *Stack) Generation() uint64 { return s.generation }
+
+// Deadline is when Advance has something to do; clock.Never when nothing is pending.
+func (s *Stack) Deadline() clock.Time {
+	next := s.waiting.Deadline()
+	if s.used {
+		next = min(next, s.sweep)
+	}
+	if s.own != nil {
+		next = min(next, s.own.deadline(), s.igmpDeadline())
+	}
+	return next
+}
+
+// Advance does what is due: gives datagrams up that waited too long, keeps neighbours alive, repeats requests and reports.
+func (s *Stack) Advance(now clock.Time) {
+	s.now = now
+	s.waiting.Expire(now)
+	if s.used && now >= s.sweep {
+		s.used = false
+		for i := range s.routes {
+			if r := &s.routes[i]; r.used {
+				r.used = false
+				s.host.Use(s.targetOf(r))
+			}
+		}
+	}
+	if s.own != nil {
+		s.own.advance(now)
+		s.igmpAdvance(now)
+	}
+}
+
+// Add puts a socket in.
+func (s *Stack) Add(e udp.Endpoint, o Options) (udp.ID, error) {
+	id, err := s.udp.Add(e)
+	if err != nil {
+		return 0, err
+	}
+	for int(id) >= len(s.sockets) {
+		s.sockets = append(s.sockets, record{})
+	}
+	s.sockets[id] = record{options: o, open: true}
+	s.sockets[id].backlog.Limit(o.ReceiveBuffer)
+	s.stamp++
+	return id, nil
+}
+
+// Change gives a socket other facts and options.
+func (s *Stack) Change(id udp.ID, e udp.Endpoint, o Options) error {
+	if err := s.udp.Change(id, e); err != nil {
+		return err
+	}
+	s.sockets[id].options = o
+	s.sockets[id].backlog.Limit(o.ReceiveBuffer)
+	s.stamp++
+	return nil
+}
+
+// Remove takes a socket out. What it has sent and still waits for a neighbour goes on waiting.
+func (s *Stack) Remove(now clock.Time, id udp.ID) {
+	groups := s.udp.Memberships(id, nil)
+	s.udp.Remove(id)
+	for _, g := range groups {
+		s.membershipChanged(now, g.Group, g.Interface)
+	}
+	s.sockets[id] = record{}
+	s.stamp++
+}
+
+// Dropped is how many datagrams the socket lost because its backlog was full.
+func (s *Stack) Dropped(id udp.ID) uint64 { return s.sockets[id].dropped }
+
+// Drops are the counts of what was not delivered, by reason.
+func (s *Stack) Drops() *[wire.NumDrops]uint64 { return &s.drops }
+
+// Stats are the other counts.
+func (s *Stack) Stats() Stats { return s.stats }
+
+// GivenUp is how many datagrams did not find their neighbour, by reason.
+func (s *Stack) GivenUp(why host.GiveUp) uint64 { return s.waiting.GivenUp(why) }
+
+// NumInterfaces is the number of links; Interface the one at a place.
+func (s *Stack) NumInterfaces() int         { return len(s.links) }
+func (s *Stack) Interface(i int) *Interface { return &s.links[i].Interface }
+
+// SetDown says that a link carries nothing any more, or does again. While it is down its destinations are the kernel's, or unreachable
+// where there is none; what was queued for it is lost, and told to those who wait for it.
+func (s *Stack) SetDown(i int, down bool) {
+	l := &s.links[i]
+	if l.down == down {
+		return
+	}
+	l.down = down
+	s.stamp++
+	if !down {
+		return
+	}
+	s.waiting.DropInterface(l.Index)
+	for _, o := range l.out {
+		s.lost(o.Packet, o.Token, unix.ENETDOWN)
+	}
+	clear(l.out)
+	l.out = l.out[:0]
+}
+
+// lost ends a frame that will not go out.
+func (s *Stack) lost(p buffers.Packet, token uint64, e syscall.Errno) {
+	s.stats.Lost++
+	if token == 0 {
+		s.giveBack(p)
+		return
+	}
+	s.failed = append(s.failed, Failure{Packet: p, Token: token, Errno: e})
+}
+
+// Output is the frames that wait for a link; Took removes the first n of them, which the link has taken.
+func (s *Stack) Output(i int) []Out { return s.links[i].out }
+
+// Took is described at Output.
+func (s *Stack) Took(i, n int) {
+	out := s.links[i].out
+	rest := copy(out, out[n:])
+	clear(out[rest:])
+	s.links[i].out = out[:rest]
+}
+
+// Events are errors that came for sockets, Failures datagrams that will not go out; both until the next call of Clear.
+func (s *Stack) Events() []Event     { return s.events }
+func (s *Stack) Failures() []Failure { return s.failed }
+
+// Clear forgets what Events and Failures have told.
+func (s *Stack) Clear() {
+	s.events = s.events[:0]
+	clear(s.failed)
+	s.failed = s.failed[:0]
+}
+
+// Close gives the pool back all packets that the stack holds.
+func (s *Stack) Close() {
+	s.waiting.Close()
+	for i := range s.links {
+		for _, o := range s.links[i].out {
+			s.giveBack(o.Packet)
+		}
+		s.links[i].out = nil
+	}
+	for _, f := range s.failed {
+		s.giveBack(f.Packet)
+	}
+	s.failed = nil
+	for _, l := range s.looped {
+		_ = l.packet.Release() // nobody else has it
+	}
+	s.looped = nil
+}
+
+// giveBack ends a packet that was to be sent.
+func (s *Stack) giveBack(p buffers.Packet) {
+	s.pool.Complete(p)
+	_ = p.Release() // it was alone when it was sent
+}
+
+// kinds of address.
+const (
+	addrForeign uint8 = iota
+	addrOurs
+	addrBroadcast
+)
+
+type localAddr struct {
+	addr  wire.Addr
+	iface uint32 // of a broadcast address
+	kind  uint8
+}
+
+// readAddresses takes the host's addresses over.
+func (s *Stack) readAddresses() {
+	s.local, s.last = s.local[:0], localAddr{}
+	for _, a := range s.snap.Addresses() {
+		if addr, ok := wire.AddrFrom(a.Local); ok {
+			s.local = append(s.local, localAddr{addr: addr, kind: addrOurs})
+		}
+		if a.Broadcast.IsValid() {
+			if addr, ok := wire.AddrFrom(a.Broadcast); ok {
+				s.local = append(s.local, localAddr{addr: addr, iface: uint32(a.Interface), kind: addrBroadcast})
+			}
+		}
+	}
+	for i := range s.links {
+		if l, ok := s.snap.Link(s.links[i].Index); ok && l.MTU >= 68 {
+			s.links[i].MTU = l.MTU
+		}
+	}
+}
+
+// kindOf is whose address it is, for a packet of the interface: a host has few, and the last one asked for is kept.
+func (s *Stack) kindOf(a wire.Addr, iface uint32) uint8 {
+	if a == s.last.addr && (s.last.iface == iface || s.last.iface == 0) {
+		return s.last.kind
+	}
+	if a.IsBroadcast() {
+		return addrBroadcast
+	}
+	for i := range s.local {
+		if l := &s.local[i]; l.addr == a && (l.iface == 0 || l.iface == iface) {
+			s.last = *l
+			return l.kind
+		}
+	}
+	return addrForeign
+}
+
+// index is the place of the link that is this interface, -1 for none.
+func (s *Stack) index(iface int) int {
+	for i := range s.links {
+		if s.links[i].Index == iface && !s.links[i].down {
+			return i
+		}
+	}
+	return -1
+}

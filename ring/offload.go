@@ -1,0 +1,196 @@
+package ring
+
+import (
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Offloader is a Driver that carries sockets by a protocol stack of its own, over the kernel's: the descriptor of such a socket reserves
+// the port, holds the memberships, and is read beside the link. Which sockets it carries itself it says in Attach (Handle.Stack);
+// the others live on their descriptor, as on any ring.
+//
+// What such a socket sends is copied into a packet of the pool, queued on the socket, and fetched with TakeTransmission, by Transmit's
+// promise: at the next Reap or Flush, as many as there are. After each round over a socket the driver calls Taken.
+type Offloader interface {
+	Driver
+	// Stamp is a number that moves whenever a way that Prepare found may not be good any more. The owner's; read by the core before each
+	// send.
+	Stamp() *uint64
+	// Prepare finds the way to a destination, or why there is none: ENETUNREACH, EHOSTUNREACH, EACCES …
+	Prepare(s *Socket, to netip.AddrPort, w *Way) syscall.Errno
+	// Changed tells that the socket's addresses, Settings or device are others than in Attach.
+	Changed(s *Socket) error
+	// Path is how the socket's packets travel. Reasons of the set are added by the core.
+	Path(s *Socket) Path
+	// Drops is how many datagrams were lost at the socket.
+	Drops(s *Socket) (uint32, error)
+	// Counters appends every count of the driver, its stack and its links by name.
+	Counters(dst []Counter) []Counter
+}
+
+// Counter is one count with its stable name, such as "udp.no_socket".
+type Counter struct {
+	Name  string
+	Value uint64
+}
+
+// Counters appends what an offloaded ring counts: each reason for which a frame was not delivered, what was sent, looped and kept, and the
+// counts of its links, those of the kernel included. Other rings have none: the kernel counts for them. Owner, or anyone before the
+// first Poll.
+func (r *Ring) Counters(dst []Counter) []Counter {
+	if r.off == nil {
+		return dst
+	}
+	return r.off.Counters(dst)
+}
+
+// Way is what Prepare found.
+type Way struct {
+	Route  int32 // the driver's own: comes back in Transmission.Route
+	Limit  int   // longest payload in bytes
+	Kernel bool  // by the socket's descriptor
+}
+
+// prepared is the way to one destination.
+type prepared struct {
+	Way
+	to    netip.AddrPort
+	stamp uint64
+}
+
+// Prepare makes everything ready for the first send to an address: route, neighbour, headers. It returns at once; a neighbour may still
+// be being asked for. On rings without a stack of their own there is nothing to prepare. Datagram sockets; owner only.
+func (s *Socket) Prepare(to netip.AddrPort) error {
+	if err := s.usable("prepare"); err != nil {
+		return err
+	}
+	switch {
+	case s.handle.Kind != Datagram:
+		return stateError("prepare", s)
+	case !s.handle.Stack:
+		return nil
+	}
+	if e := s.prepare(to); e != 0 {
+		return &OpError{Op: "prepare", Addr: to, Err: e}
+	}
+	return nil
+}
+
+func (s *Socket) prepare(to netip.AddrPort) syscall.Errno {
+	w := &s.way
+	if !to.IsValid() {
+		return unix.EDESTADDRREQ
+	}
+	if e := s.ring.off.Prepare(s, to, &w.Way); e != 0 {
+		w.stamp = 0
+		return e
+	}
+	w.to, w.stamp = to, *s.ring.stamp
+	return 0
+}
+
+// give is every send of an offloaded socket but SendPacket: b, or the pieces of bufs, n bytes in all.
+func (s *Socket) give(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
+	r, w := s.ring, &s.way
+	if s.state != stateOpen {
+		return 0, s.cannotSend("send")
+	}
+	if w.stamp != *r.stamp || w.to != to {
+		if e := s.prepare(to); e != 0 {
+			return 0, &OpError{Op: "send", Addr: to, Err: e}
+		}
+	}
+	switch {
+	case n > w.Limit:
+		return 0, &OpError{Op: "send", Addr: to, Err: unix.EMSGSIZE}
+	case w.Kernel:
+		return s.direct(b, bufs, n, to)
+	case int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue:
+		s.wantOut = true // Taken or Sink.Sent pays it
+		r.stats.ShortSends++
+		return 0, ErrWouldBlock
+	}
+	p, err := r.pool.Alloc(n)
+	if err != nil {
+		r.stats.ShortSends++
+		if err := s.promiseOut(); err != nil {
+			return 0, err
+		}
+		return 0, ErrWouldBlock
+	}
+	room := p.Room()[:n]
+	copy(room, b)
+	for _, piece := range bufs {
+		room = room[copy(room, piece):]
+	}
+	if p, err = r.pool.Transmit(p); err != nil {
+		return 0, &OpError{Op: "send", Addr: to, Err: err} // cannot be: it was just made
+	}
+	s.sending.waiting.push(&r.slab, record{packet: p, destination: to, route: w.Route, copied: true})
+	if s.sending.waiting.n == 1 {
+		s.transmit()
+	}
+	r.stats.SentMessages++
+	r.stats.SentBytes += uint64(n)
+	return n, nil
+}
+
+// direct sends by the socket's descriptor.
+func (s *Socket) direct(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
+	a := &s.ring.address
+	if err := a.Set(to, s.family); err != nil {
+		return 0, &OpError{Op: "send", Addr: to, Err: err}
+	}
+	if bufs != nil {
+		sent, e := s.ring.message.Sendv(s.handle.FD, bufs, a)
+		return s.tookSend(sent, n, e, to)
+	}
+	sent, e := sys.SendTo(s.handle.FD, b, a)
+	return s.tookSend(sent, n, e, to)
+}
+
+// Taken tells that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
+func (s *Socket) Taken() {
+	if s.sending.queued() || s.state == stateGone {
+		return
+	}
+	s.drained()
+}
+
+// changed tells a driver with a stack of its own.
+func (s *Socket) changed(op string) error {
+	if s.ring == nil || s.ring.off == nil || s.state >= stateDead {
+		return nil
+	}
+	if err := s.ring.off.Changed(s); err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	return nil
+}
+
+// offloadedPath is the driver's word, with the reasons of the set and of the ring.
+func (s *Socket) offloadedPath() Path {
+	p := s.ring.off.Path(s)
+	reasons := append([]Reason(nil), s.set.reasons...)
+	if why := s.ring.key.reason; why.Code != "" {
+		reasons = append(reasons, why)
+	}
+	if one := s.set.config.OneRing; one.Code != "" && s.apart() {
+		reasons = append(reasons, one)
+	}
+	p.Reasons = append(reasons, p.Reasons...)
+	return p
+}
+
+// apart tells whether the socket's allocation logic would have given it a ring of its own.
+func (s *Socket) apart() bool {
+	l := s.set.config.Logic
+	if s.config.Alloc != nil {
+		l = *s.config.Alloc
+	}
+	return l != PerInterface && l != PerThread
+}

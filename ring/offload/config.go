@@ -1,0 +1,109 @@
+package offload
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// Config is what a driver is made from.
+type Config struct {
+	// Links carry the frames. They are made on the pool of the ring, and the driver's from New on: it closes them. Several queues share
+	// the pool: each may keep ready for its card only its part of half of it (xdp.Config.Fill), or the last ones find nothing.
+	Links []Link
+	// Host is the kernel's view of the network; not closed by the driver. Nil with a Namespace.
+	Host *host.Host
+	// Namespace takes the kernel's place on links that have none; the same is the Network of the ring.SetConfig.
+	Namespace *Namespace
+	// ShadowEvery says on which turn the kernel's side of the sockets is read while frames keep coming; 0 means 100
+	// (VMA_RX_UDP_POLL_OS_RATIO).
+	ShadowEvery int
+	// Fragment sends datagrams longer than the MTU through the kernel, which cuts them; otherwise they are refused with EMSGSIZE.
+	Fragment bool
+	Clock    clock.Source  // nil: clock.Now
+	Random   func() uint64 // nil: the runtime's
+}
+
+// Link is one link of a ring.
+type Link struct {
+	Link     link.Link
+	Index    int           // of the interface in the host's tables; 0: as Link.Info says
+	VLAN     uint16        // of the frames' tag; 0: untagged
+	Checksum udp.Policy    // what is done with wrong sums
+	Steering Steering      // nil: every frame of the wire comes
+	MAC      *[6]byte      // the station; nil: as Link.Info says
+	Path     []link.Reason // reasons of the caller's choice of this link, for socket paths
+}
+
+// Steering chooses which packets of an interface come to its links; all others stay the kernel's. A claim is made once per flow,
+// however many sockets have it.
+type Steering interface {
+	Claim(f Flow) error
+	Release(f Flow) error
+}
+
+// Flow says which packets a claim is for.
+//
+//	Local 10.0.0.1:53                          all datagrams to that address and port
+//	Local 10.0.0.1:53, Remote 10.0.0.2:9000    those of one peer
+//	Local 0.0.0.0:53                           to any address of the host
+//	Local 239.1.1.1:53                         of a group; Remote 10.0.0.2:0: of one source only
+type Flow struct {
+	VLAN          uint16
+	Local, Remote netip.AddrPort
+}
+
+// OneRing is the reason that a set of this driver gives as its ring.SetConfig.OneRing: the frames of a queue come to one ring.
+var OneRing = ring.Reason{Code: "ring.no_steering",
+	Text: "the links of this owner feed one ring: its sockets share it whatever their ring allocation logic"}
+
+const defaultShadowEvery = 100
+
+func (c *Config) complete() error {
+	bad := func(name string, value any) error {
+		return fmt.Errorf("offload: %s %v: %w", name, value, unix.EINVAL)
+	}
+	switch {
+	case len(c.Links) == 0:
+		return bad("Links of length", 0)
+	case c.Host == nil && c.Namespace == nil:
+		return bad("Host", nil)
+	case c.Host != nil && c.Namespace != nil:
+		return bad("Namespace beside a Host:", "two")
+	case c.ShadowEvery < 0:
+		return bad("ShadowEvery", c.ShadowEvery)
+	}
+	for i := range c.Links {
+		l := &c.Links[i]
+		if l.Link == nil {
+			return bad(fmt.Sprintf("Links[%d].Link", i), nil)
+		}
+		info := l.Link.Info()
+		if l.Index == 0 {
+			l.Index = info.Index
+		}
+		if l.MAC == nil {
+			l.MAC = &info.Addr
+		}
+		if info.Headroom < maxHeaders {
+			return bad(fmt.Sprintf("Links[%d]: headroom", i), info.Headroom)
+		}
+	}
+	if c.ShadowEvery == 0 {
+		c.ShadowEvery = defaultShadowEvery
+	}
+	if c.Clock == nil {
+		c.Clock = clock.Now
+	}
+	return nil
+}
+
+// maxHeaders is what is pushed before a payload: Ethernet, a tag, IPv4, UDP.
+const maxHeaders = 14 + 4 + 20 + 8

@@ -1,0 +1,48 @@
+package offload_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link/memory"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/ringtest"
+)
+
+const overshoot = 64 // one burst of a link
+
+func TestContractOverMemory(t *testing.T) {
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+		Datagrams: true, Whole: true, Stamp: ring.StampPoll,
+		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
+			const mtu = 65535
+			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 32, Headroom: 192})
+			ours, theirs, err := memory.Pair(pool, others, memory.Config{Names: [2]string{"mem0", "mem1"}, Addrs: macs, MTU: mtu, Slots: 512})
+			require.NoError(t, err)
+			side(t, 0, ours, mtu, c)
+			return newMachine(t, theirs, others, mtu)
+		}})
+}
+
+// The kernel's side alone: every socket is bound to the loopback interface, which is no link of the ring, so that all packets come and go
+// through the shadows. What is delivered must obey the same contract.
+func TestContractThroughTheShadows(t *testing.T) {
+	mirror, err := host.Open(host.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, mirror.Close()) }()
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+		Datagrams: true,
+		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
+			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192})
+			ours, theirs, err := memory.Pair(pool, others, memory.Config{Addrs: macs})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, theirs.Close()) })
+			c.Kind, c.OneRing = "offload", offload.OneRing
+			c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: 1 << 20}}, Host: mirror})
+			return ringtest.Loopback(t)
+		}})
+}

@@ -1,0 +1,64 @@
+package offload
+
+import (
+	"strconv"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Counters appends every count: the reasons for which frames were not delivered as package wire names them, "neighbour.…" for what could
+// not be sent, "stack.…", "offload.…", and for each link its own names behind its interface's, and its queue's
+// where there are several links: "eth0/2.rx_frames".
+func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
+	add := func(name string, v uint64) { dst = append(dst, ring.Counter{Name: name, Value: v}) }
+	for i, n := range d.stack.Drops() {
+		if name := wire.Drop(i).String(); i > 0 && name != "unknown" {
+			add(name, n)
+		}
+	}
+	for _, why := range []host.GiveUp{host.GiveUpTime, host.GiveUpFailed, host.GiveUpOldest, host.GiveUpFull, host.GiveUpClosed} {
+		add(why.String(), d.stack.GivenUp(why))
+	}
+	s := d.stack.Stats()
+	add("stack.delivered", s.Delivered)
+	add("stack.partial_sums", s.Partial)
+	add("stack.kept", s.Backlogged)
+	add("stack.gathered", s.Gathered)
+	add("stack.no_buffer", s.NoBuffer)
+	add("stack.sent", s.Sent)
+	add("stack.looped", s.Looped)
+	add("stack.loop_full", s.LoopFull)
+	add("stack.waited_for_neighbour", s.Resolutions)
+	add("stack.lost", s.Lost)
+	add("offload.os_packets", d.stats.ShadowPackets)
+	add("offload.os_reads", d.stats.ShadowReads)
+	add("offload.os_sends", d.stats.KernelSends)
+	add("offload.lost_sends", d.stats.LostSends)
+	add("offload.gathered_sends", d.stats.Gathered)
+	add("offload.path_changes", d.stats.PathChanges)
+	add("offload.flush_failures", d.stats.FlushFailures)
+	add("offload.release_failures", d.stats.ReleaseFailures)
+	var own []link.Counter
+	for i := range d.links {
+		l := d.links[i].Link
+		info := l.Info()
+		name := info.Name
+		if len(d.links) > 1 {
+			name += "/" + strconv.Itoa(info.Queue)
+		}
+		st := l.Stats()
+		add(name+".rx_frames", st.RxFrames)
+		add(name+".rx_lost", st.RxLost)
+		add(name+".tx_frames", st.TxFrames)
+		add(name+".tx_lost", st.TxLost)
+		add(name+".kicks", st.Kicks)
+		own = l.Counters(own[:0])
+		for _, c := range own {
+			add(name+"."+c.Name, c.Value)
+		}
+	}
+	return dst
+}

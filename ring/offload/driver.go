@@ -1,0 +1,286 @@
+package offload
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// driver is the ring.Offloader of this package.
+type driver struct {
+	config  Config
+	pool    *buffers.Pool
+	stack   *stack.Stack
+	links   []Link
+	clock   clock.Source
+	now     clock.Time // as read last; some turns old at most
+	turn    uint64
+	idle    int // turns in a row without a frame
+	mirror  *mirror
+	unwatch func()
+
+	table   table
+	sends   []*entry // sockets with something queued
+	spare   []*entry // the other list: sockets may queue while one is worked off
+	resumed []*entry // sockets whose kept datagrams are to be delivered
+	waiters []*entry // sockets that wait for a buffer to send with
+	stamps  int      // sockets that asked for timestamps
+
+	flights []flight // sends with a token; the index + 1 is the link's token
+	free    []uint32
+	results []result
+
+	frames     [stack.MaxBurst]link.Frame
+	in         [stack.MaxBurst]stack.Frame
+	outs       [stack.MaxBurst]link.Out
+	dones      [stack.MaxBurst]link.Done
+	deliveries []stack.Delivery
+	meta       ring.Meta
+
+	claims map[Flow]*claim
+	shadow shadow
+
+	list    sys.Epoll // what FD waits on
+	batch   []sys.EpollEvent
+	timer   sys.TimerFD
+	timed   bool
+	coarse  bool
+	resting atomic.Bool
+	wake    sync.Mutex // Wake may meet Close
+	bell    sys.EventFD
+	closed  bool
+	down    []bool        // links whose last Flush failed
+	lost    []ring.Reason // by link: why it carries nothing, zero while it does
+	tai     int64         // nanoseconds that CLOCK_TAI is ahead of the Unix clock
+	checked clock.Time    // when the links were last asked whether they live
+	stats   stats
+}
+
+// stats are the driver's counters, beside those of the stack, the links and the ring.
+type stats struct {
+	ShadowPackets   uint64 // delivered from the kernel's side
+	ShadowReads     uint64 // times that the kernel's side was looked at
+	KernelSends     uint64 // by the socket's descriptor, given to SendPacket
+	LostSends       uint64 // copies that could not be sent after Send had taken them
+	Gathered        uint64 // sends of several buffers, copied into one
+	PathChanges     uint64 // links that went, or came back
+	FlushFailures   uint64 // an interface was down or gone
+	ReleaseFailures uint64 // claims that could not be given back: the flow stays the link's, and has no socket
+}
+
+// flight is a send whose end somebody waits for.
+type flight struct {
+	s *ring.Socket
+	t ring.Transmission
+	n int // bytes of payload
+}
+
+type result struct {
+	flight
+	e syscall.Errno
+}
+
+var _ ring.Offloader = (*driver)(nil)
+
+// New returns the Driver of a ring.SetConfig. It makes one driver: the links are there once, and a second ring of the set is refused with
+// the reason ring.no_steering, which SetConfig.OneRing prevents.
+func New(c Config) func(ring.DriverConfig) (ring.Driver, error) {
+	made := false
+	return func(dc ring.DriverConfig) (ring.Driver, error) {
+		if made {
+			return nil, &ring.FeatureError{Feature: OneRing.Text, Code: OneRing.Code}
+		}
+		d, err := open(c, dc)
+		if err != nil {
+			return nil, err
+		}
+		made = true
+		return d, nil
+	}
+}
+
+func open(c Config, dc ring.DriverConfig) (*driver, error) {
+	if dc.Pool == nil {
+		return nil, fmt.Errorf("offload: pool is nil: %w", unix.EINVAL)
+	}
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	d := &driver{config: c, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
+		claims: map[Flow]*claim{}, down: make([]bool, len(c.Links)),
+		lost: make([]ring.Reason, len(c.Links))}
+	random := c.Random
+	if random == nil {
+		random = rand.Uint64
+	}
+	sc := stack.Config{Pool: dc.Pool, Random: random, Cut: c.Fragment}
+	if c.Namespace != nil {
+		sc.Own = c.Namespace.own
+	} else {
+		d.mirror = newMirror(c.Host)
+		sc.Host = d.mirror
+	}
+	for _, l := range c.Links {
+		sc.Interfaces = append(sc.Interfaces, stack.Interface{Index: l.Index, MAC: wire.MAC(*l.MAC), VLAN: l.VLAN, MTU: l.Link.Info().MTU,
+			Checksum: l.Checksum})
+	}
+	var err error
+	if d.stack, err = stack.New(sc); err != nil {
+		return nil, fmt.Errorf("offload: %w", err)
+	}
+	d.now = d.clock()
+	d.readTAI()
+	if err := d.openList(); err != nil {
+		return nil, fmt.Errorf("offload: %w", err)
+	}
+	if c.Host != nil {
+		d.unwatch = c.Host.Watch(func(uint64) {
+			if d.resting.Load() {
+				d.Wake()
+			}
+		})
+	}
+	return d, nil
+}
+
+// Kind is "offload".
+func (d *driver) Kind() string { return "offload" }
+
+// caps are what every ring of this kind can do.
+const caps = ring.CapZeroCopySend | ring.CapSharedMulticast
+
+// Caps: packets given to SendPacket leave from their own memory, and members of a group share a packet.
+func (d *driver) Caps() ring.Caps { return caps }
+
+// Why explains what is missing.
+func (d *driver) Why(c ring.Caps) ring.Reason {
+	switch {
+	case caps.Has(c):
+		return ring.Reason{}
+	case c == ring.CapThreadBound:
+		return ring.Reason{Code: "offload.any_thread", Text: "a link belongs to a goroutine, which may change its thread"}
+	case c == ring.CapWindowAtRelease, c == ring.CapOutPerAck:
+		return ring.Reason{Code: "offload.no_tcp", Text: "this stack speaks UDP, which has neither windows nor acknowledgements"}
+	case c == ring.CapBackgroundProgress:
+		return ring.Reason{Code: "offload.owner_only", Text: "the stack has no lock: its owner's Poll advances it"}
+	}
+	return ring.Reason{Code: "offload.unknown", Text: "an offloaded ring does not know " + c.String()}
+}
+
+// Stamp is the stack's.
+func (d *driver) Stamp() *uint64 { return d.stack.Stamp() }
+
+// Bind: any thread will do.
+func (d *driver) Bind() error { return nil }
+
+// Prepare finds the way to a destination.
+func (d *driver) Prepare(s *ring.Socket, to netip.AddrPort, w *ring.Way) syscall.Errno {
+	e := d.table.of(s)
+	if e == nil || !e.own {
+		return unix.EINVAL
+	}
+	a, ok := wire.AddrFrom(to.Addr())
+	if !ok {
+		return unix.EAFNOSUPPORT
+	}
+	d.stack.Refresh()
+	way, errno := d.stack.Prepare(d.now, e.id, a, to.Port())
+	if errno == 0 {
+		w.Route, w.Limit, w.Kernel = way.Route, way.Limit, way.Kernel
+	}
+	return errno
+}
+
+// Path says which links there are, and why a socket is not on them.
+func (d *driver) Path(s *ring.Socket) ring.Path {
+	p := ring.Path{Tier: "offload", Kind: d.Kind()}
+	e := d.table.of(s)
+	if e == nil {
+		return p
+	}
+	carried := len(d.links)
+	for i := range d.links {
+		lp := d.links[i].Link.Path()
+		if p.Detail != "" {
+			p.Detail += "; "
+		}
+		reasons := lp.Reasons
+		lp.Reasons = nil
+		p.Detail += lp.String()
+		for _, r := range append(reasons, d.links[i].Path...) {
+			p.Reasons = append(p.Reasons, ring.Reason(r))
+		}
+		if d.lost[i].Code != "" {
+			p.Reasons = append(p.Reasons, d.lost[i])
+			carried--
+		}
+	}
+	if !e.own || carried == 0 && d.config.Namespace == nil {
+		p.Tier = "os"
+	}
+	p.Reasons = append(p.Reasons, e.reasons...)
+	return p
+}
+
+// Drops are the datagrams that found no room, in the stack and in the kernel's socket.
+func (d *driver) Drops(s *ring.Socket) (n uint32, err error) {
+	if d.config.Namespace == nil {
+		if n, err = sys.Drops(s.Handle().FD); err != nil {
+			return 0, err
+		}
+	}
+	if e := d.table.of(s); e != nil && e.own {
+		n += uint32(d.stack.Dropped(e.id))
+	}
+	return n, nil
+}
+
+// Close gives back what the driver holds and closes the links.
+func (d *driver) Close() error {
+	if d.unwatch != nil {
+		d.unwatch()
+	}
+	d.wake.Lock()
+	defer d.wake.Unlock()
+	if d.closed {
+		return fmt.Errorf("offload: close driver: %w", ring.ErrClosed)
+	}
+	d.closed = true
+	d.stack.Close()
+	var err error
+	for i := range d.links {
+		err = errors.Join(err, d.links[i].Link.Close())
+	}
+	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
+		if !r.t.Home {
+			d.pool.Complete(r.t.Packet)
+		}
+		_ = r.t.Packet.Release() // alone since it was taken for sending
+	}
+	d.results = nil
+	d.shadow.close()
+	if d.mirror != nil {
+		d.mirror.release()
+	}
+	return errors.Join(err, d.closeList())
+}
+
+// finish ends a packet that was to be sent.
+func (d *driver) finish(t ring.Transmission) {
+	d.pool.Complete(t.Packet)
+	_ = t.Packet.Release() // alone since it was taken for sending
+}

@@ -1,0 +1,262 @@
+package offload
+
+import (
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// Namespace is the addresses, routes and ports of a host without a kernel: the ring.Network of a set whose links lead to other stacks
+// only. It serves one ring and belongs to its owner.
+type Namespace struct {
+	own     *stack.Own
+	random  func() uint64
+	sockets map[int]*tenant
+	next    int
+}
+
+// tenant is a socket of a namespace.
+type tenant struct {
+	binding udp.Binding
+	remote  netip.AddrPort
+	groups  []ring.Membership // as joined, the interface resolved
+	allowed bool              // SO_BROADCAST
+	port    bool              // has one
+}
+
+var _ ring.Network = (*Namespace)(nil)
+
+// NewNamespace makes a host from tables. Each interface needs an address and the routes of its subnet; the index of a link's interface is
+// its Link.Index. random chooses ports.
+func NewNamespace(f host.Facts, random func() uint64) (*Namespace, error) {
+	own, err := stack.NewOwn(f)
+	if err != nil {
+		return nil, err
+	}
+	return &Namespace{own: own, random: random, sockets: map[int]*tenant{}}, nil
+}
+
+// SetFacts gives the host other tables: an address went, a route came, the MTU changed.
+func (n *Namespace) SetFacts(f host.Facts) { n.own.Set(f) }
+
+// Socket makes a UDP socket for IPv4; others are refused with a reason.
+func (n *Namespace) Socket(kind ring.SocketKind, family int) (int, error) {
+	switch {
+	case kind != ring.Datagram:
+		return 0, noTCP()
+	case family != unix.AF_INET:
+		return 0, &ring.FeatureError{Feature: "IPv6 over this stack", Code: "offload.no_ipv6"}
+	}
+	n.next++
+	n.sockets[n.next] = &tenant{}
+	return n.next, nil
+}
+
+// Close ends a socket.
+func (n *Namespace) Close(id int) error {
+	if n.sockets[id] == nil {
+		return unix.EBADF
+	}
+	delete(n.sockets, id)
+	return nil
+}
+
+// Bind gives a socket an address of the host, a group or the wildcard.
+func (n *Namespace) Bind(id int, local netip.AddrPort) (netip.AddrPort, error) {
+	t := n.sockets[id]
+	a, ok := wire.AddrFrom(local.Addr())
+	switch {
+	case t == nil:
+		return local, unix.EBADF
+	case !ok:
+		return local, unix.EAFNOSUPPORT
+	case !a.IsZero() && !a.IsMulticast() && !n.has(local.Addr()):
+		return local, unix.EADDRNOTAVAIL
+	}
+	port, e := n.choose(id, t, a, local.Port())
+	if e != 0 {
+		return local, e
+	}
+	t.binding.Local, t.binding.Port, t.port = a, port, true
+	return netip.AddrPortFrom(a.Netip(), port), nil
+}
+
+// has reports whether the address is the host's, or a broadcast of one of its interfaces.
+func (n *Namespace) has(a netip.Addr) bool {
+	s := n.own.Snapshot()
+	if _, ok := s.Local(a); ok {
+		return true
+	}
+	return slices.ContainsFunc(s.Links(), func(l host.Link) bool { return s.IsBroadcast(l.Index, a) })
+}
+
+// The ports that are chosen: Linux's.
+const (
+	firstPort = 32768
+	lastPort  = 60999
+)
+
+func (n *Namespace) choose(id int, t *tenant, a wire.Addr, port uint16) (uint16, syscall.Errno) {
+	free := func(p uint16) bool {
+		b := t.binding
+		b.Local, b.Port = a, p
+		for other, x := range n.sockets {
+			if other != id && x.port && udp.Conflict(x.binding, b) {
+				return false
+			}
+		}
+		return true
+	}
+	if port != 0 {
+		if !free(port) {
+			return 0, unix.EADDRINUSE
+		}
+		return port, 0
+	}
+	const count = lastPort - firstPort + 1
+	from := n.random() % count
+	for i := range uint64(count) {
+		if p := uint16(firstPort + (from+i)%count); free(p) {
+			return p, 0
+		}
+	}
+	return 0, unix.EADDRINUSE
+}
+
+// Connect remembers the peer. A socket without an address gets the one that its packets will have.
+func (n *Namespace) Connect(id int, remote netip.AddrPort) (netip.AddrPort, error) {
+	t := n.sockets[id]
+	if t == nil {
+		return netip.AddrPort{}, unix.EBADF
+	}
+	q := host.Query{Target: remote.Addr(), Interface: int(t.binding.Interface)}
+	if !t.binding.Local.IsZero() && !t.binding.Local.IsMulticast() {
+		q.Source = t.binding.Local.Netip()
+	}
+	w, err := n.own.Snapshot().Route(q)
+	switch {
+	case err != nil:
+		return netip.AddrPort{}, err
+	case w.Type == host.Broadcast && !t.allowed:
+		return netip.AddrPort{}, unix.EACCES
+	}
+	a := t.binding.Local
+	if a.IsZero() || !t.remote.Addr().IsValid() && a.IsZero() {
+		a, _ = wire.AddrFrom(w.Source)
+	}
+	if !t.port {
+		port, e := n.choose(id, t, a, 0)
+		if e != 0 {
+			return netip.AddrPort{}, e
+		}
+		t.binding.Port, t.port = port, true
+	}
+	t.binding.Local, t.remote = a, remote
+	return netip.AddrPortFrom(a.Netip(), t.binding.Port), nil
+}
+
+// Option takes what concerns ports here and what the stack heeds; others are ENOPROTOOPT.
+func (n *Namespace) Option(id, level, option, value int) error {
+	t := n.sockets[id]
+	if t == nil {
+		return unix.EBADF
+	}
+	switch [2]int{level, option} {
+	case [2]int{unix.SOL_SOCKET, unix.SO_REUSEADDR}:
+		t.binding.ReuseAddr = value != 0
+	case [2]int{unix.SOL_SOCKET, unix.SO_REUSEPORT}:
+		t.binding.ReusePort = value != 0
+	case [2]int{unix.SOL_SOCKET, unix.SO_BROADCAST}:
+		t.allowed = value != 0
+	case [2]int{unix.SOL_SOCKET, unix.SO_RCVBUF}, [2]int{unix.SOL_SOCKET, unix.SO_SNDBUF}, [2]int{unix.IPPROTO_IP, unix.IP_TTL},
+		[2]int{unix.IPPROTO_IP, unix.IP_TOS}, [2]int{unix.IPPROTO_IP, unix.IP_MULTICAST_TTL},
+		[2]int{unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP}, [2]int{unix.IPPROTO_IP, ipMulticastAll}:
+	default:
+		return unix.ENOPROTOOPT
+	}
+	return nil
+}
+
+const ipMulticastAll = 49 // IP_MULTICAST_ALL of linux/in.h
+
+// Device ties a socket to an interface.
+func (n *Namespace) Device(id, index int) error {
+	t := n.sockets[id]
+	if t == nil {
+		return unix.EBADF
+	}
+	t.binding.Interface = uint32(index)
+	return nil
+}
+
+// Membership joins or leaves a group, with the kernel's errors.
+func (n *Namespace) Membership(id int, group netip.Addr, index int, source netip.Addr, join bool) error {
+	t := n.sockets[id]
+	if t == nil {
+		return unix.EBADF
+	}
+	index, err := groupInterface(n.own.Snapshot(), group, index)
+	if err != nil {
+		return err
+	}
+	m := ring.Membership{Group: group, Interface: index, Source: source}
+	at := slices.Index(t.groups, m)
+	same := slices.IndexFunc(t.groups, func(g ring.Membership) bool { return g.Group == group && g.Interface == index })
+	switch {
+	case join && same >= 0 && source.IsValid() != t.groups[same].Source.IsValid():
+		return unix.EINVAL // members of all sources and of some do not mix
+	case join && at >= 0 && source.IsValid():
+		return unix.EADDRNOTAVAIL
+	case join && at >= 0:
+		return unix.EADDRINUSE
+	case join:
+		t.groups = append(t.groups, m)
+	case at < 0:
+		return unix.EADDRNOTAVAIL
+	default:
+		t.groups = slices.Delete(t.groups, at, at+1)
+	}
+	return nil
+}
+
+// groupInterface is the interface of a membership: as given, or as the routing table says.
+func groupInterface(s *host.Snapshot, group netip.Addr, index int) (int, error) {
+	if index != 0 {
+		if _, ok := s.Link(index); !ok {
+			return 0, unix.ENODEV
+		}
+		return index, nil
+	}
+	w, err := s.Route(host.Query{Target: group})
+	if err != nil {
+		return 0, unix.ENODEV
+	}
+	return w.Interface, nil
+}
+
+// Interface finds an interface by its name.
+func (n *Namespace) Interface(name string) (int, error) {
+	l, ok := n.own.Snapshot().LinkByName(name)
+	if !ok {
+		return 0, &ring.OpError{Op: "interface " + name, Err: unix.ENODEV}
+	}
+	return l.Index, nil
+}
+
+// InterfaceOf is the interface that has the address.
+func (n *Namespace) InterfaceOf(a netip.Addr) int {
+	index, _ := n.own.Snapshot().Local(a)
+	return index
+}
+
+func noTCP() error {
+	return &ring.FeatureError{Feature: "TCP and unix-domain sockets over this stack, which speaks UDP", Code: "offload.no_tcp"}
+}

@@ -1,0 +1,262 @@
+package offload
+
+import (
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// clockMask: the clock is read on every 16th turn (some 40 ns), and after a sleep: what hangs on it is seconds long.
+const clockMask = 15
+
+// Reap sends what is queued, then delivers: what the kernel's side has first, because it is older, then the links' frames. Bounded by the
+// sink's room and one burst of each link.
+func (d *driver) Reap(k *ring.Sink) error {
+	d.turn++
+	d.stack.Refresh()
+	if d.turn&clockMask == 0 {
+		d.advance()
+	}
+	var err error
+	if len(d.sends) > 0 || d.stack.Backlog() > 0 {
+		err = d.flush()
+	}
+	d.complete(k)
+	if len(d.results) > 0 {
+		d.giveBack(k)
+	}
+	if len(d.waiters) > 0 {
+		d.pay(k)
+	}
+	if len(d.resumed) > 0 {
+		d.resume(k)
+	}
+	if d.shadow.due(d) {
+		d.readShadows(k)
+	}
+	if d.stack.Looping() {
+		d.deliveries = d.stack.Loop(d.deliveries[:0])
+		d.hand(k)
+	}
+	if d.shadow.first <= 0 {
+		d.receive(k)
+	}
+	d.tell(k)
+	if d.stack.Backlog() > 0 { // answers of the stack
+		if e := d.pump(); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// receive takes one burst of each link; the one that comes first changes from turn to turn.
+func (d *driver) receive(k *ring.Sink) {
+	d.idle++
+	for i := range d.links {
+		if len(d.links) > 1 {
+			i = int((uint64(i) + d.turn) % uint64(len(d.links)))
+		}
+		room := min(k.Room(), stack.MaxBurst)
+		if room == 0 {
+			return
+		}
+		n := d.links[i].Link.Receive(d.frames[:room])
+		if n == 0 {
+			continue
+		}
+		d.idle = 0
+		for j := range d.frames[:n] {
+			f := &d.frames[j]
+			d.in[j] = stack.Frame{Packet: f.Packet, Nanos: f.Nanos, Clock: uint8(f.Source)}
+			f.Packet = buffers.Packet{}
+		}
+		d.deliveries = d.stack.Input(d.now, i, d.in[:n], d.deliveries[:0])
+		d.hand(k)
+	}
+}
+
+// hand gives the deliveries to the sink. Hooks of the application run inside: a socket may be closed by the one before.
+func (d *driver) hand(k *ring.Sink) {
+	var polled int64
+	for i := range d.deliveries {
+		x := &d.deliveries[i]
+		e := d.table.find(uint32(x.Owner), uint32(x.Owner>>32))
+		if e == nil {
+			_ = x.Packet.Release() // its socket was closed by a hook in this very burst
+			continue
+		}
+		m := &d.meta
+		m.Source = netip.AddrPortFrom(netip.AddrFrom4(x.Flow.Source), x.Flow.SourcePort)
+		m.Destination = netip.AddrFrom4(x.Flow.Target)
+		m.IfIndex = x.Flow.Interface
+		m.Time = ring.Stamp{}
+		if e.stamped {
+			if m.Time = d.stampOf(x); m.Time.IsZero() {
+				if polled == 0 {
+					polled = time.Now().UnixNano()
+				}
+				m.Time = ring.Stamp{Nanos: polled, Source: ring.StampPoll}
+			}
+		}
+		k.Datagram(e.s, x.Packet, m)
+		x.Packet = buffers.Packet{}
+	}
+}
+
+// readTAI finds out how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
+func (d *driver) readTAI() {
+	var tai, unixTime unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_TAI, &tai) == nil && unix.ClockGettime(unix.CLOCK_REALTIME, &unixTime) == nil {
+		d.tai = int64(time.Duration(tai.Nano() - unixTime.Nano()).Round(time.Second))
+	}
+}
+
+func (d *driver) stampOf(x *stack.Delivery) ring.Stamp {
+	switch {
+	case x.Nanos == 0:
+		return ring.Stamp{}
+	case link.Clock(x.Clock) == link.ClockKernel:
+		return ring.Stamp{Nanos: x.Nanos - d.tai, Source: ring.StampLink}
+	case link.Clock(x.Clock) == link.ClockHardware:
+		return ring.Stamp{Nanos: x.Nanos, Source: ring.StampHardware}
+	}
+	return ring.Stamp{}
+}
+
+// advance lets the stack do what is due.
+func (d *driver) advance() {
+	d.now = d.clock()
+	if at := d.stack.Deadline(); at != clock.Never && d.now >= at {
+		d.stack.Advance(d.now)
+	}
+	if d.now-d.checked >= checkEvery {
+		d.checked = d.now
+		d.readTAI()
+		d.check()
+	}
+}
+
+// checkEvery is how often the links are asked whether they live.
+const checkEvery = clock.Time(time.Second)
+
+// check notices links that went or came back. The sockets live on through their shadows meanwhile: with the link's program the kernel's
+// share has become everything.
+func (d *driver) check() {
+	for i := range d.links {
+		err := d.links[i].Link.Check()
+		if (err != nil) == (d.lost[i].Code != "") {
+			continue
+		}
+		d.lost[i] = ring.Reason{}
+		if err != nil {
+			d.lost[i] = ring.Reason{Code: "link.detached", Text: err.Error()}
+		}
+		d.stats.PathChanges++
+		d.stack.SetDown(i, err != nil)
+		d.shadow.now = true
+	}
+}
+
+// tell reports what the stack found out about sockets and sends.
+func (d *driver) tell(k *ring.Sink) {
+	for _, v := range d.stack.Events() {
+		if e := d.table.find(uint32(v.Owner), uint32(v.Owner>>32)); e != nil {
+			k.Failed(e.s, v.Errno)
+		}
+	}
+	for _, v := range d.stack.Failures() {
+		d.sent(k, d.land(v.Token), v.Errno)
+	}
+	d.stack.Clear()
+}
+
+// sent reports a send that was a frame: the headers come off again.
+func (d *driver) sent(k *ring.Sink, f flight, e syscall.Errno) {
+	_ = f.t.Packet.Pull(f.t.Packet.Len() - f.n) // alone, and longer by its headers
+	k.Sent(f.s, f.t, e)
+}
+
+// giveBack reports sends that did not become frames. Reports add to the list: closing a socket gives back what was queued on it.
+func (d *driver) giveBack(k *ring.Sink) {
+	for i := 0; i < len(d.results); i++ {
+		r := d.results[i]
+		d.results[i] = result{}
+		if r.t.Home {
+			d.sent(k, r.flight, r.e)
+			continue
+		}
+		k.Sent(r.s, r.t, r.e)
+	}
+	d.results = d.results[:0]
+}
+
+// pay reports Writable to those that waited for a buffer, when there is one.
+func (d *driver) pay(k *ring.Sink) {
+	if !d.writable() {
+		return
+	}
+	list := d.waiters
+	d.waiters = nil // seldom: this allocates when they wait again
+	for _, e := range list {
+		e.waiting = false
+		if e.s != nil {
+			k.Writable(e.s)
+		}
+	}
+}
+
+func (d *driver) writable() bool {
+	return d.pool.Available(buffers.Small) > 0 || d.pool.Available(buffers.Large) > 0
+}
+
+// resume delivers what was kept for sockets that read again.
+func (d *driver) resume(k *ring.Sink) {
+	kept := d.resumed[:0]
+	for _, e := range d.resumed {
+		if d.drain(k, e) {
+			kept = append(kept, e)
+		} else {
+			e.resumed = false
+		}
+	}
+	clear(d.resumed[len(kept):])
+	d.resumed = kept
+}
+
+// drain delivers what was kept for one socket and tells whether there is more, and it may come.
+func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
+	for e.s != nil && e.on && e.own {
+		if d.stack.Kept(e.id) == 0 {
+			d.stack.Stop(e.id, false)
+			return false
+		}
+		if k.Room() == 0 {
+			return true
+		}
+		x, ok := d.stack.Next(e.id)
+		if !ok {
+			k.Starved(e.s) // the core starts it again when there is a buffer
+			return false
+		}
+		d.deliveries = append(d.deliveries[:0], x)
+		d.hand(k)
+	}
+	return false
+}
+
+func (d *driver) snapshot() *host.Snapshot {
+	if d.config.Namespace != nil {
+		return d.config.Namespace.own.Snapshot()
+	}
+	return d.config.Host.Snapshot()
+}

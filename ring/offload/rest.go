@@ -1,0 +1,220 @@
+package offload
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Keys of the list's own entries; nothing is told by them, the next turn looks at everything.
+const (
+	bellKey = iota
+	timerKey
+	shadowKey
+	linkKey
+)
+
+// openList makes the descriptors; on an error none is left.
+func (d *driver) openList() (err error) {
+	if d.list, err = sys.NewEpoll(); err != nil {
+		return err
+	}
+	if d.bell, err = sys.NewEventFD(); err != nil {
+		_ = d.list.Close()
+		return err
+	}
+	if d.timer, err = sys.NewTimerFD(); err != nil {
+		_ = d.bell.Close()
+		_ = d.list.Close()
+		return err
+	}
+	fds := []struct {
+		fd  int
+		key uint32
+	}{{d.bell.FD(), bellKey}, {d.timer.FD(), timerKey}}
+	for i := range d.links {
+		fds = append(fds, struct {
+			fd  int
+			key uint32
+		}{d.links[i].Link.FD(), linkKey + uint32(i)})
+	}
+	if d.config.Namespace == nil {
+		if err := d.openShadow(); err != nil {
+			_ = d.closeList()
+			return err
+		}
+		fds = append(fds, struct {
+			fd  int
+			key uint32
+		}{d.shadow.list.FD(), shadowKey})
+	}
+	for _, x := range fds {
+		if e := d.list.Control(unix.EPOLL_CTL_ADD, x.fd, unix.EPOLLIN, x.key, 0); e != 0 {
+			d.shadow.close()
+			_ = d.closeList()
+			return fmt.Errorf("epoll_ctl: %w", e)
+		}
+	}
+	// ENOSYS before Linux 5.11; EPERM from seccomp filters older than the call. Either way there is the older one.
+	_, e := d.list.Wait(d.batch, 0)
+	d.coarse = e == unix.ENOSYS || e == unix.EPERM
+	return nil
+}
+
+func (d *driver) closeList() (err error) {
+	for _, e := range []error{d.timer.Close(), d.bell.Close(), d.list.Close()} {
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// FD is the list's descriptor. Any goroutine.
+func (d *driver) FD() int { return d.list.FD() }
+
+// Arm makes FD readable on frames, on packets of the kernel's side, on Wake, and at the earlier of the deadline and the stack's own.
+func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
+	if pending, err = d.settle(); pending || err != nil {
+		return pending, err
+	}
+	d.now = d.clock()
+	next := d.soonest()
+	if deadline != clock.Never { // now is the core's clock, which may be another: what counts is how long it is
+		next = min(next, d.now.Add(deadline.Sub(now)))
+	}
+	if next == clock.Never {
+		d.stopTimer()
+	} else if e := d.timer.Start(max(next.Sub(d.now), 1)); e != 0 {
+		return false, fmt.Errorf("offload: set deadline: %w", e)
+	} else {
+		d.timed = true
+	}
+	return d.rest(), nil
+}
+
+// Disarm ends what Arm began. Links are silent again; the next turn looks at the clock and at the kernel's side.
+func (d *driver) Disarm() { d.rise() }
+
+// Wait sleeps in epoll itself.
+func (d *driver) Wait(limit time.Duration) error {
+	pending, err := d.settle()
+	if pending || err != nil {
+		return err
+	}
+	d.now = d.clock()
+	if next := d.soonest(); next != clock.Never {
+		if left := max(next.Sub(d.now), 0); limit < 0 || left < limit {
+			limit = left
+		}
+	}
+	d.stopTimer()
+	defer d.rise()
+	if d.rest() {
+		return nil
+	}
+	wait := sys.Epoll.Wait
+	if d.coarse {
+		wait = sys.Epoll.WaitMillis
+	}
+	if _, e := wait(d.list, d.batch, limit); e != 0 && e != unix.EINTR {
+		return fmt.Errorf("offload: wait: %w", e)
+	}
+	return nil
+}
+
+// settle sends what is queued and tells whether there is something to do before a sleep.
+func (d *driver) settle() (pending bool, err error) {
+	d.stack.Refresh()
+	if len(d.sends) > 0 || d.stack.Backlog() > 0 {
+		if err := d.flush(); err != nil {
+			return false, err
+		}
+	}
+	if len(d.results) > 0 || d.stack.Looping() || len(d.resumed) > 0 || len(d.stack.Events()) > 0 || len(d.stack.Failures()) > 0 ||
+		len(d.waiters) > 0 && d.writable() {
+		return true, nil
+	}
+	for i := range d.links {
+		if l := d.links[i].Link; l.Unsent() > 0 && d.landed(i) {
+			return true, nil
+		}
+	}
+	if d.shadow.open {
+		d.shadow.in.GiveBack() // other rings of the owner may need the buffers
+	}
+	return false, nil
+}
+
+// landed takes back what a link has sent, and tells whether somebody waits for it.
+func (d *driver) landed(i int) bool {
+	n := d.links[i].Link.Complete(d.dones[:])
+	for j := range d.dones[:n] {
+		f := d.land(d.dones[j].Token)
+		f.t.Home = true
+		d.results = append(d.results, result{flight: f})
+	}
+	return n > 0
+}
+
+// sendLimit is the longest sleep while a card has packets that somebody waits for: it does not ring when it has sent them.
+const sendLimit = time.Millisecond
+
+// soonest is when the ring must wake by itself.
+func (d *driver) soonest() clock.Time {
+	next := d.stack.Deadline()
+	if len(d.flights) > len(d.free) {
+		for i := range d.links {
+			if d.links[i].Link.Unsent() > 0 {
+				return min(next, d.now.Add(sendLimit))
+			}
+		}
+	}
+	return next
+}
+
+// rest asks the links to ring, and tells whether they have something already.
+func (d *driver) rest() (pending bool) {
+	d.resting.Store(true)
+	for i := range d.links {
+		if d.links[i].Link.Arm() {
+			pending = true
+		}
+	}
+	if d.mirror != nil && d.mirror.Generation() != d.stack.Generation() {
+		pending = true // it moved after it was looked at, and nobody was told to wake us
+	}
+	return pending
+}
+
+func (d *driver) rise() {
+	d.resting.Store(false)
+	for i := range d.links {
+		d.links[i].Link.Disarm()
+	}
+	d.bell.Drain()
+	d.stopTimer()
+	d.turn |= clockMask // the next turn reads the clock
+	d.idle = 0
+	d.shadow.now = true
+}
+
+// Wake ends a Wait or makes FD readable. Any goroutine.
+func (d *driver) Wake() {
+	d.wake.Lock()
+	if !d.closed {
+		d.bell.Ring()
+	}
+	d.wake.Unlock()
+}
+
+func (d *driver) stopTimer() {
+	if d.timed {
+		d.timed = false
+		_ = d.timer.Stop() // cannot fail: the descriptor is ours and the time is zero
+	}
+}

@@ -1,0 +1,66 @@
+package offload
+
+import (
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// entry is what the driver knows of one socket.
+type entry struct {
+	s       *ring.Socket // nil while the slot is empty
+	gen     uint32
+	slot    uint32
+	id      udp.ID
+	own     bool   // the stack carries it; otherwise only its shadow does
+	on      bool   // reading is wanted
+	sending bool   // in driver.sends
+	resumed bool   // in driver.resumed
+	waiting bool   // in driver.waiters
+	stamped bool   // counted in driver.stamps
+	shadow  bool   // the kernel's side is in the shadow list
+	watched uint32 // events asked for there
+
+	flows   []Flow
+	groups  []group // as the stack has them
+	reasons []ring.Reason
+}
+
+// group is a membership with its interface resolved.
+type group struct {
+	addr, source [4]byte
+	iface        uint32
+}
+
+// table finds entries by slot. They are made in chunks, so that growing never moves one.
+type table struct{ chunks []*[chunkSize]entry }
+
+const chunkSize = 64
+
+func (t *table) add(s *ring.Socket) *entry {
+	h := s.Handle()
+	for int(h.Slot/chunkSize) >= len(t.chunks) {
+		t.chunks = append(t.chunks, new([chunkSize]entry))
+	}
+	e := &t.chunks[h.Slot/chunkSize][h.Slot%chunkSize]
+	// The marks of lists that the slot's last user is still in stay: they are of the slot.
+	*e = entry{s: s, gen: h.Gen, slot: h.Slot, sending: e.sending, resumed: e.resumed, waiting: e.waiting}
+	return e
+}
+
+func (t *table) find(slot, gen uint32) *entry {
+	if int(slot/chunkSize) >= len(t.chunks) {
+		return nil
+	}
+	if e := &t.chunks[slot/chunkSize][slot%chunkSize]; e.s != nil && e.gen == gen {
+		return e
+	}
+	return nil
+}
+
+func (t *table) of(s *ring.Socket) *entry {
+	h := s.Handle()
+	if e := t.find(h.Slot, h.Gen); e != nil && e.s == s {
+		return e
+	}
+	return nil
+}

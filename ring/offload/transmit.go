@@ -1,0 +1,240 @@
+package offload
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// backlogLimit is how many frames may wait for the links: beyond it packets stay queued on their sockets, whose senders then feel it.
+const backlogLimit = 512
+
+// Transmit notes that the socket has something to send. It leaves with the next Reap or Flush, together with all else.
+func (d *driver) Transmit(s *ring.Socket) error {
+	e := d.table.of(s)
+	if e == nil {
+		return fmt.Errorf("offload: transmit: socket %d is not attached: %w", s.ID(), unix.EINVAL)
+	}
+	if !e.sending {
+		e.sending = true
+		d.sends = append(d.sends, e)
+	}
+	return nil
+}
+
+// Flush sends what is queued.
+func (d *driver) Flush() error {
+	d.stack.Refresh()
+	return d.flush()
+}
+
+func (d *driver) flush() error {
+	if len(d.sends) > 0 {
+		list := d.sends
+		d.sends, d.spare = d.spare[:0], list
+		for i, e := range list {
+			list[i] = nil
+			e.sending = false
+			if e.s != nil {
+				d.take(e)
+			}
+		}
+	}
+	return d.pump()
+}
+
+// take turns a socket's transmissions into frames.
+func (d *driver) take(e *entry) {
+	s := e.s
+	for d.stack.Backlog() < backlogLimit {
+		t, ok := s.TakeTransmission()
+		if !ok {
+			s.Taken() // may close the socket
+			return
+		}
+		d.transmit(e, t)
+	}
+	e.sending = true // the links are full: the rest stays with the socket
+	d.sends = append(d.sends, e)
+}
+
+func (d *driver) transmit(e *entry, t ring.Transmission) {
+	to := t.To
+	if !to.IsValid() {
+		to = e.s.RemoteAddr()
+	}
+	if !e.own {
+		d.done(e.s, t, d.sendShadow(e, t))
+		return
+	}
+	a, ok := wire.AddrFrom(to.Addr())
+	switch {
+	case !to.IsValid():
+		d.done(e.s, t, unix.EDESTADDRREQ)
+		return
+	case !ok:
+		d.done(e.s, t, unix.EAFNOSUPPORT)
+		return
+	}
+	p, token := t.Packet, uint64(0)
+	if p.NumBuffers() > 1 {
+		if p, ok = d.gather(p); !ok {
+			d.done(e.s, t, unix.ENOBUFS)
+			return
+		}
+	} else if !t.Copied {
+		token = d.fly(e.s, t)
+	}
+	verdict, errno := d.stack.Send(d.now, e.id, t.Route, a, to.Port(), p, token)
+	if verdict == stack.Queued {
+		if p != t.Packet {
+			d.done(e.s, t, 0) // a copy is on its way
+		}
+		return
+	}
+	if token != 0 {
+		d.land(token)
+	}
+	if p != t.Packet {
+		d.finish(ring.Transmission{Packet: p})
+	}
+	if verdict == stack.ViaKernel {
+		errno = d.sendShadow(e, t)
+	}
+	d.done(e.s, t, errno)
+}
+
+// gather copies a packet of several buffers into one.
+func (d *driver) gather(p buffers.Packet) (buffers.Packet, bool) {
+	n := p.Len()
+	c, err := d.pool.Alloc(n)
+	if err != nil {
+		return p, false
+	}
+	p.CopyTo(c.Room()[:n])
+	if c, err = d.pool.Transmit(c); err != nil {
+		return p, false
+	}
+	d.stats.Gathered++
+	return c, true
+}
+
+// fly remembers a send that somebody waits for; land forgets it.
+func (d *driver) fly(s *ring.Socket, t ring.Transmission) (token uint64) {
+	if n := len(d.free); n > 0 {
+		i := d.free[n-1]
+		d.free = d.free[:n-1]
+		d.flights[i] = flight{s, t, t.Packet.Len()}
+		return uint64(i) + 1
+	}
+	d.flights = append(d.flights, flight{s, t, t.Packet.Len()})
+	return uint64(len(d.flights))
+}
+
+func (d *driver) land(token uint64) flight {
+	f := d.flights[token-1]
+	d.flights[token-1] = flight{}
+	d.free = append(d.free, uint32(token-1))
+	return f
+}
+
+// done is the end of a send that did not become a frame: copies are dropped, the others are reported in Reap.
+func (d *driver) done(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
+	if !t.Copied {
+		d.results = append(d.results, result{flight{s: s, t: t}, e})
+		return
+	}
+	if e != 0 {
+		d.stats.LostSends++
+	}
+	d.finish(t)
+}
+
+// sendShadow sends by the socket's descriptor: only the kernel can deliver it.
+func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno) {
+	d.stats.KernelSends++
+	fd := e.s.Handle().FD
+	b := t.Packet.Bytes()
+	if t.Packet.NumBuffers() > 1 {
+		b = make([]byte, t.Packet.Len()) // rare, and the kernel copies it anyway
+		t.Packet.CopyTo(b)
+	}
+	if t.To.IsValid() {
+		if d.shadow.address.Set(t.To, sys.Family(t.To.Addr())) != nil {
+			return unix.EAFNOSUPPORT
+		}
+		_, errno = sys.SendTo(fd, b, &d.shadow.address)
+	} else {
+		_, errno = sys.Send(fd, b, 0)
+	}
+	if errno == unix.EAGAIN {
+		errno = unix.ENOBUFS // the kernel's queue is full: as a datagram that a card could not take
+	}
+	return errno
+}
+
+// pump gives the links what the stack has for them.
+func (d *driver) pump() (err error) {
+	for i := range d.links {
+		l := d.links[i].Link
+		sent := false
+		for {
+			out := d.stack.Output(i)
+			if len(out) == 0 {
+				break
+			}
+			n := min(len(out), len(d.outs))
+			for j := range out[:n] {
+				d.outs[j] = link.Out{Packet: out[j].Packet, Token: out[j].Token}
+			}
+			took := l.Send(d.outs[:n])
+			clear(d.outs[:n])
+			d.stack.Took(i, took)
+			sent = sent || took > 0
+			if took < n {
+				break
+			}
+		}
+		if !sent && !d.down[i] {
+			continue
+		}
+		switch e := l.Flush(); {
+		case e == nil:
+			d.down[i] = false
+		case !d.down[i]: // said once: an interface that is down stays so for many turns
+			d.down[i] = true
+			d.stats.FlushFailures++
+			err = fmt.Errorf("offload: %s: %w", l.Info().Name, e)
+		}
+	}
+	return err
+}
+
+// complete takes back what is sent.
+func (d *driver) complete(k *ring.Sink) {
+	for i := range d.links {
+		l := d.links[i].Link
+		if l.Unsent() == 0 {
+			continue
+		}
+		for {
+			n := l.Complete(d.dones[:])
+			for j := range d.dones[:n] {
+				f := d.land(d.dones[j].Token)
+				f.t.Home = true
+				d.sent(k, f, 0)
+			}
+			if n < len(d.dones) {
+				break
+			}
+		}
+	}
+}

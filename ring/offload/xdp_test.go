@@ -1,0 +1,320 @@
+package offload_test
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/ringtest"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// cable is two network namespaces joined by a veth pair: v0 with 10.0.0.1 and 10.0.0.77, where the test's thread is and our links will be, and
+// v1 with 10.0.0.2, where the kernel is the peer, its offloads as they are: its checksums are only partial.
+type cable struct {
+	t           testing.TB
+	here, there int // descriptors of the namespaces
+	dev         *xdp.Device
+}
+
+func newCable(t testing.TB, queues int) *cable {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	c := &cable{t: t}
+	c.there = c.namespace()
+	c.here = c.namespace()
+	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "v1", PeerNamespace: netlink.NsFd(c.there),
+		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
+	pair.Name, pair.NumTxQueues, pair.NumRxQueues = "v0", queues, queues
+	if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("missing: veth interfaces in this kernel")
+	} else {
+		require.NoError(t, err)
+	}
+	c.up("lo")
+	c.up("v0", "10.0.0.1/24", "10.0.0.77/24")
+	var peer net.HardwareAddr
+	c.inPeer(func() { c.up("lo"); peer = c.up("v1", "10.0.0.2/24") })
+	// Cases that send and then wait for the peer without polling could not see the neighbour's answer.
+	l, err := netlink.LinkByName("v0")
+	require.NoError(t, err)
+	require.NoError(t, netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2), HardwareAddr: peer,
+		State: netlink.NUD_PERMANENT}))
+	t.Cleanup(func() { c.inPeer(func() { require.Zero(t, c.badSums(), "the peer's kernel found wrong checksums") }) })
+	return c
+}
+
+// badSums is UDP's InCsumErrors in the thread's present namespace.
+func (c *cable) badSums() (n int) {
+	text, err := os.ReadFile("/proc/thread-self/net/snmp")
+	require.NoError(c.t, err)
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if i := slices.Index(names, "InCsumErrors"); fields[0] == "Udp:" && i >= 0 {
+			n, err = strconv.Atoi(fields[i])
+			require.NoError(c.t, err)
+			return n
+		} else if fields[0] == "Udp:" {
+			names = fields
+		}
+	}
+	require.FailNow(c.t, "no InCsumErrors")
+	return 0
+}
+
+func (c *cable) namespace() int {
+	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
+		c.t.Skip("missing: CAP_SYS_ADMIN, for network namespaces")
+	} else {
+		require.NoError(c.t, err)
+	}
+	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func (c *cable) inPeer(f func()) {
+	require.NoError(c.t, unix.Setns(c.there, unix.CLONE_NEWNET))
+	defer func() { require.NoError(c.t, unix.Setns(c.here, unix.CLONE_NEWNET)) }()
+	f()
+}
+
+func (c *cable) up(name string, addrs ...string) net.HardwareAddr {
+	l, err := netlink.LinkByName(name)
+	require.NoError(c.t, err)
+	for _, s := range addrs {
+		a, err := netlink.ParseAddr(s)
+		require.NoError(c.t, err)
+		require.NoError(c.t, netlink.AddrAdd(l, a))
+	}
+	require.NoError(c.t, netlink.LinkSetUp(l))
+	if name != "lo" {
+		require.NoError(c.t, netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index,
+			Dst: &net.IPNet{IP: net.IPv4(224, 0, 0, 0), Mask: net.CIDRMask(4, 32)}}))
+	}
+	return l.Attrs().HardwareAddr
+}
+
+// steer makes a device's claims those of a driver.
+type steer struct{ d *xdp.Device }
+
+func (s steer) Claim(f offload.Flow) error {
+	return s.d.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
+}
+
+func (s steer) Release(f offload.Flow) error {
+	return s.d.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
+}
+
+// plug opens v0 for a set on the pool.
+func (c *cable) plug(pool *buffers.Pool, sc *ring.SetConfig, config xdp.Config) *xdp.Device {
+	config.Interface = "v0"
+	dev, err := xdp.Open(config)
+	require.NoError(c.t, err)
+	require.NoError(c.t, dev.AddAddrs())
+	mirror, err := host.Open(host.Config{})
+	require.NoError(c.t, err)
+	var links []offload.Link
+	for _, queue := range dev.Queues() {
+		q, err := dev.OpenQueue(queue, pool)
+		require.NoError(c.t, err)
+		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: steer{dev}})
+	}
+	c.t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			require.ErrorIs(c.t, err, link.ErrClosed)
+		}
+		require.NoError(c.t, mirror.Close())
+	})
+	sc.Kind, sc.OneRing = "offload", offload.OneRing
+	sc.Driver = offload.New(offload.Config{Links: links, Host: mirror, Fragment: true})
+	return dev
+}
+
+func (c *cable) Local() netip.Addr      { return netip.MustParseAddr("10.0.0.1") }
+func (c *cable) Other() netip.Addr      { return netip.MustParseAddr("10.0.0.77") }
+func (c *cable) Device() string         { return "v0" }
+func (c *cable) Nobody() netip.AddrPort { return netip.MustParseAddrPort("10.0.0.2:9") }
+
+func (c *cable) Dial(to netip.AddrPort) ringtest.Peer {
+	var peer *net.UDPConn
+	c.inPeer(func() {
+		var err error
+		peer, err = net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(to))
+		require.NoError(c.t, err)
+	})
+	return peer
+}
+
+// The contract against a kernel peer over AF_XDP.
+func TestContractOverVeth(t *testing.T) {
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+		Datagrams: true, Stamp: ring.StampPoll, Burst: 8,
+		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
+			c := newCable(t, 1)
+			c.plug(pool, sc, xdp.Config{})
+			return c
+		}})
+}
+
+// veth is a set on v0 with a bound socket.
+func veth(t *testing.T, queues int, config xdp.Config) (*cable, *ring.Set, *ring.Socket) {
+	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})
+	c := newCable(t, queues)
+	sc := ring.SetConfig{Pool: pool}
+	dev := c.plug(pool, &sc, config)
+	c.dev = dev
+	set, err := ring.NewSet(sc)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, set.Close()) })
+	s, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+	require.NoError(t, err)
+	require.NoError(t, s.Bind(netip.MustParseAddrPort("10.0.0.1:7000")))
+	return c, set, s
+}
+
+// Frames that come in on any of four queues reach their socket, from senders on every processor.
+func TestAnyQueue(t *testing.T) {
+	c, _, s := veth(t, 4, xdp.Config{Fill: 256})
+	const senders, each = 16, 200
+	var peers []ringtest.Peer
+	for range senders {
+		p := c.Dial(s.LocalAddr())
+		defer p.Close()
+		peers = append(peers, p)
+	}
+	got, dst := 0, make([]ring.Completion, 64)
+	poll := func() {
+		n, err := s.Ring().Poll(dst)
+		require.NoError(t, err)
+		for i := range dst[:n] {
+			require.NoError(t, dst[i].Packet.Release())
+		}
+		got += n
+	}
+	for i := range each {
+		for j, p := range peers {
+			if cpu := (i + j) % runtime.NumCPU(); j%2 == 0 {
+				require.NoError(t, sys.PinThread(cpu))
+			}
+			_, err := p.Write([]byte("x"))
+			require.NoError(t, err)
+		}
+		poll()
+	}
+	for end := time.Now().Add(10 * time.Second); got < senders*each; poll() {
+		require.True(t, time.Now().Before(end), "%d of %d: %v", got, senders*each, s.Ring().Counters(nil))
+	}
+	queues := 0
+	for _, x := range s.Ring().Counters(nil) {
+		if strings.HasPrefix(x.Name, "v0/") && strings.HasSuffix(x.Name, ".rx_frames") && x.Value > 0 {
+			queues++
+		}
+	}
+	if runtime.NumCPU() > 1 {
+		require.Greater(t, queues, 1, "the senders used one queue only")
+	}
+}
+
+// When the steering program goes, the kernel has the traffic back and the socket lives on through its shadow.
+func TestProgramGoes(t *testing.T) {
+	c, _, s := veth(t, 1, xdp.Config{})
+	peer := c.Dial(s.LocalAddr())
+	defer peer.Close()
+	require.NoError(t, peer.SetDeadline(time.Now().Add(20*time.Second)))
+	dst := make([]ring.Completion, 64)
+	next := func() (os bool) {
+		for end := time.Now().Add(10 * time.Second); ; {
+			n, err := s.Ring().Poll(dst)
+			if err != nil {
+				require.ErrorContains(t, err, "v0") // a frame that was on its way, said once
+			}
+			if n > 0 {
+				require.Equal(t, 1, n)
+				require.NoError(t, dst[0].Packet.Release())
+				return dst[0].OS
+			}
+			require.True(t, time.Now().Before(end), "nothing came: %v", s.Ring().Counters(nil))
+		}
+	}
+	_, err := peer.Write([]byte("x"))
+	require.NoError(t, err)
+	require.False(t, next())
+	_, err = peer.Write(make([]byte, 5000))
+	require.NoError(t, err)
+	require.True(t, next(), "fragments are the kernel's")
+	require.Equal(t, "offload", s.Path().Tier)
+
+	require.NoError(t, c.dev.Close())
+	_, err = peer.Write([]byte("x"))
+	require.NoError(t, err)
+	require.True(t, next(), "by the shadow")
+	for end := time.Now().Add(10 * time.Second); s.Path().Tier != "os"; {
+		require.True(t, time.Now().Before(end), "%v", s.Path())
+		_, _ = s.Ring().Poll(dst)
+	}
+	require.Contains(t, s.Path().String(), "link.detached")
+	_, err = s.SendTo([]byte("still here"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
+	require.NoError(t, err)
+	b := make([]byte, 64)
+	n, err := peer.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "still here", string(b[:n]))
+}
+
+// The kernel finds the neighbour; what was sent meanwhile leaves in order.
+func TestKernelFindsTheNeighbour(t *testing.T) {
+	c, _, s := veth(t, 1, xdp.Config{})
+	l, err := netlink.LinkByName("v0")
+	require.NoError(t, err)
+	require.NoError(t, netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2)}))
+	peer := c.Dial(s.LocalAddr())
+	defer peer.Close()
+	require.NoError(t, peer.SetDeadline(time.Now().Add(20*time.Second)))
+	dst := make([]ring.Completion, 8)
+	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "stack.waited_for_neighbour") == 0; { // the mirror hears of it soon
+		require.True(t, time.Now().Before(end))
+		_, err = s.SendTo([]byte("first"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
+		require.NoError(t, err)
+		_, err = s.Ring().Poll(dst)
+		require.NoError(t, err)
+		if counter(s.Ring(), "stack.waited_for_neighbour") == 0 {
+			b := make([]byte, 8)
+			_, err = peer.Read(b)
+			require.NoError(t, err)
+			time.Sleep(time.Millisecond)
+		}
+	}
+	_, err = s.SendTo([]byte("second"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
+	require.NoError(t, err)
+	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "v0.tx_frames") == 0 || s.Ring().Ledger().Transmitting > 0; {
+		require.True(t, time.Now().Before(end), "%v", s.Ring().Counters(nil))
+		_, err = s.Ring().Poll(dst)
+		require.NoError(t, err)
+	}
+	b := make([]byte, 8)
+	for _, want := range []string{"first", "second"} {
+		n, err := peer.Read(b)
+		require.NoError(t, err)
+		require.Equal(t, want, string(b[:n]))
+	}
+}

@@ -1,0 +1,120 @@
+package udp
+
+import (
+	"math/bits"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// flows is a hash table of 16-byte keys: open addressing with linear probing, at most half full, no pointers. Its seeds are random, so
+// that nobody outside can aim at one bucket.
+type flows struct {
+	entries []entry
+	mask    uint64
+	n       int
+	seeds   [2]uint64
+}
+
+type entry struct {
+	a, b  uint64
+	value int32 // none: the entry is free
+}
+
+const none int32 = -1
+
+func newFlows(seeds [2]uint64) flows {
+	f := flows{seeds: seeds}
+	f.resize(16)
+	return f
+}
+
+func (f *flows) hash(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^f.seeds[0], b^f.seeds[1])
+	return hi ^ lo
+}
+
+// find is the value of a key, none when it has none.
+func (f *flows) find(a, b uint64) int32 {
+	entries := f.entries
+	for i := f.hash(a, b); ; i++ {
+		e := &entries[i&f.mask]
+		if e.a == a && e.b == b || e.value == none {
+			return e.value
+		}
+	}
+}
+
+// set gives a key its value, 0 or more.
+func (f *flows) set(a, b uint64, value int32) {
+	if 2*(f.n+1) > len(f.entries) {
+		f.resize(2 * len(f.entries))
+	}
+	for i := f.hash(a, b); ; i++ {
+		e := &f.entries[i&f.mask]
+		if e.value == none {
+			f.n++
+			e.a, e.b = a, b
+		} else if e.a != a || e.b != b {
+			continue
+		}
+		e.value = value
+		return
+	}
+}
+
+// remove takes a key out. The entries behind it move up, so that no marks of removed keys are left to be walked over.
+func (f *flows) remove(a, b uint64) {
+	i := f.hash(a, b)
+	for ; ; i++ {
+		e := &f.entries[i&f.mask]
+		if e.value == none {
+			return
+		}
+		if e.a == a && e.b == b {
+			break
+		}
+	}
+	f.n--
+	hole := i
+	for j := i + 1; ; j++ {
+		e := f.entries[j&f.mask]
+		if e.value == none {
+			break
+		}
+		if home := f.hash(e.a, e.b); (j-home)&f.mask >= (j-hole)&f.mask { // its home is not behind the hole
+			f.entries[hole&f.mask] = e
+			hole = j
+		}
+	}
+	f.entries[hole&f.mask] = entry{value: none}
+}
+
+func (f *flows) resize(n int) {
+	old := f.entries
+	f.entries, f.mask, f.n = make([]entry, n), uint64(n-1), 0
+	for i := range f.entries {
+		f.entries[i].value = none
+	}
+	for i := range old {
+		if old[i].value != none {
+			f.set(old[i].a, old[i].b, old[i].value)
+		}
+	}
+}
+
+// Flow is what demultiplexing looks at in a datagram.
+type Flow struct {
+	Source, Target         wire.Addr
+	SourcePort, TargetPort uint16
+	Interface              uint32 // index of the one it came in on
+}
+
+func pair(x, y wire.Addr) uint64 { return uint64(x.Uint32())<<32 | uint64(y.Uint32()) }
+
+func ports(local, remote uint16) uint64 { return uint64(local)<<16 | uint64(remote) }
+
+// spread shares flows out over the sockets of a group.
+func (t *Table) spread(f *Flow, n uint32) uint32 {
+	h := t.flows.hash(pair(f.Target, f.Source), ports(f.TargetPort, f.SourcePort))
+	return uint32((h >> 32 & 0xffffffff) * uint64(n) >> 32)
+}

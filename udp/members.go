@@ -1,0 +1,201 @@
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// A membership is a socket's wish to hear a group on an interface, with a filter of sources (RFC 3376 section 3). It is an entry of
+// the table members whose value is the filter's mode, and one entry more for each source in its list:
+//
+//	group | interface | socket | 0        include or exclude
+//	group | interface | socket | source   listed
+
+type membership struct {
+	group   wire.Addr
+	iface   uint32
+	exclude bool
+	sources []wire.Addr
+}
+
+const (
+	modeInclude int32 = iota // the listed sources only
+	modeExclude              // all but the listed sources
+)
+
+// Errors of memberships; the kernel's errno stands behind each.
+var (
+	ErrMember    = errors.New("udp: is a member already, or with the other kind of filter") // EADDRINUSE, EINVAL
+	ErrNotMember = errors.New("udp: is not a member")                                       // EADDRNOTAVAIL
+)
+
+func place(group wire.Addr, iface uint32) uint64 { return uint64(group.Uint32())<<32 | uint64(iface) }
+
+func member(id ID, source wire.Addr) uint64 { return uint64(uint32(id))<<32 | uint64(source.Uint32()) }
+
+// Join makes a socket a member of a group on an interface: of all sources when source is zero, else of this one, which may be repeated
+// for others.
+func (t *Table) Join(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
+	m := t.membership(id, group, iface)
+	switch {
+	case !group.IsMulticast():
+		return fmt.Errorf("udp: join: group %v: %w", group, ErrEndpoint)
+	case m == nil:
+		t.joined[id] = append(t.joined[id], membership{group: group, iface: iface, exclude: source.IsZero()})
+		mode := modeInclude
+		if source.IsZero() {
+			mode = modeExclude
+		}
+		t.members.set(place(group, iface), member(id, wire.Addr{}), mode)
+		t.groups.set(place(group, iface), 0, max(t.groups.find(place(group, iface), 0), 0)+1)
+	case source.IsZero() || m.exclude || slices.Contains(m.sources, source):
+		return fmt.Errorf("udp: join %v source %v: %w", group, source, ErrMember)
+	}
+	if !source.IsZero() {
+		m = t.membership(id, group, iface)
+		m.sources = append(m.sources, source)
+		t.members.set(place(group, iface), member(id, source), 0)
+	}
+	return nil
+}
+
+// Leave undoes Join with the same arguments. A zero source leaves the group whatever the filter is.
+func (t *Table) Leave(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
+	m := t.membership(id, group, iface)
+	if m == nil || !source.IsZero() && (m.exclude || !slices.Contains(m.sources, source)) {
+		return fmt.Errorf("udp: leave %v source %v: %w", group, source, ErrNotMember)
+	}
+	if !source.IsZero() && len(m.sources) > 1 {
+		t.members.remove(place(group, iface), member(id, source))
+		m.sources = slices.DeleteFunc(m.sources, func(a wire.Addr) bool { return a == source })
+		return nil
+	}
+	t.leave(id, m)
+	t.joined[id] = slices.DeleteFunc(t.joined[id], func(m membership) bool { return m.group == group && m.iface == iface })
+	return nil
+}
+
+// Block keeps a source away from a member of all sources; Unblock lets it pass again (IP_BLOCK_SOURCE).
+func (t *Table) Block(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
+	m := t.membership(id, group, iface)
+	switch {
+	case m == nil:
+		return fmt.Errorf("udp: block %v: %w", source, ErrNotMember)
+	case !m.exclude || slices.Contains(m.sources, source):
+		return fmt.Errorf("udp: block %v: %w", source, ErrMember)
+	}
+	m.sources = append(m.sources, source)
+	t.members.set(place(group, iface), member(id, source), 0)
+	return nil
+}
+
+// Unblock undoes Block.
+func (t *Table) Unblock(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
+	m := t.membership(id, group, iface)
+	if m == nil || !m.exclude || !slices.Contains(m.sources, source) {
+		return fmt.Errorf("udp: unblock %v: %w", source, ErrNotMember)
+	}
+	t.members.remove(place(group, iface), member(id, source))
+	m.sources = slices.DeleteFunc(m.sources, func(a wire.Addr) bool { return a == source })
+	return nil
+}
+
+// Joined reports whether any socket is a member of the group on the interface.
+func (t *Table) Joined(group wire.Addr, iface uint32) bool {
+	return t.groups.find(place(group, iface), 0) > 0
+}
+
+// Membership is one group of a socket.
+type Membership struct {
+	Group     wire.Addr
+	Interface uint32
+}
+
+// Memberships appends the groups of a socket.
+func (t *Table) Memberships(id ID, dst []Membership) []Membership {
+	for i := range t.joined[id] {
+		dst = append(dst, Membership{t.joined[id][i].group, t.joined[id][i].iface})
+	}
+	return dst
+}
+
+// Filter is what the members of a group on an interface want together (RFC 3376 section 3.2): with exclude, all but the sources that
+// nobody wants; else the sources that somebody wants. The sources are sorted. It walks all sockets: for IGMP, not for packets.
+func (t *Table) Filter(group wire.Addr, iface uint32) (exclude bool, sources []wire.Addr) {
+	var include, blocked []wire.Addr
+	for id := range t.joined {
+		m := t.membership(ID(id), group, iface)
+		switch {
+		case m == nil:
+		case !m.exclude:
+			include = append(include, m.sources...)
+		case !exclude:
+			exclude, blocked = true, slices.Clone(m.sources)
+		default:
+			blocked = slices.DeleteFunc(blocked, func(a wire.Addr) bool { return !slices.Contains(m.sources, a) })
+		}
+	}
+	if sources = include; exclude {
+		sources = slices.DeleteFunc(blocked, func(a wire.Addr) bool { return slices.Contains(include, a) })
+	}
+	slices.SortFunc(sources, func(a, b wire.Addr) int { return int(int64(a.Uint32()) - int64(b.Uint32())) })
+	return exclude, slices.Compact(sources)
+}
+
+// Groups appends the groups that have members on the interface, sorted.
+func (t *Table) Groups(iface uint32, dst []wire.Addr) []wire.Addr {
+	for _, list := range t.joined {
+		for i := range list {
+			if list[i].iface == iface && !slices.Contains(dst, list[i].group) {
+				dst = append(dst, list[i].group)
+			}
+		}
+	}
+	slices.SortFunc(dst, func(a, b wire.Addr) int { return int(int64(a.Uint32()) - int64(b.Uint32())) })
+	return dst
+}
+
+// passes is ip_mc_sf_allow (net/ipv4/igmp.c).
+func (t *Table) passes(id ID, f *Flow) bool {
+	p := place(f.Target, f.Interface)
+	mode := t.members.find(p, member(id, wire.Addr{}))
+	if mode == none {
+		return t.sockets[id].flags&flagMulticastAll != 0
+	}
+	listed := t.members.find(p, member(id, f.Source)) != none
+	return listed != (mode == modeExclude)
+}
+
+func (t *Table) membership(id ID, group wire.Addr, iface uint32) *membership {
+	list := t.joined[id]
+	for i := range list {
+		if list[i].group == group && list[i].iface == iface {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// leave takes the entries of a membership out.
+func (t *Table) leave(id ID, m *membership) {
+	p := place(m.group, m.iface)
+	t.members.remove(p, member(id, wire.Addr{}))
+	for _, s := range m.sources {
+		t.members.remove(p, member(id, s))
+	}
+	if n := t.groups.find(p, 0); n > 1 {
+		t.groups.set(p, 0, n-1)
+	} else {
+		t.groups.remove(p, 0)
+	}
+}
+
+func (t *Table) leaveAll(id ID) {
+	for i := range t.joined[id] {
+		t.leave(id, &t.joined[id][i])
+	}
+	t.joined[id] = nil
+}
