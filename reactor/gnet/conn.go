@@ -89,6 +89,8 @@ type conn struct {
 	suspended bool // by SuspendRead
 	eof       bool // the peer's end comes after what is withheld
 	limited   bool // counts against MaxConnections
+	large     bool // receives into large buffers because it brings much; see adapt
+	streak    uint8
 
 	safe          atomic.Pointer[any]
 	network       string // "tcp" or "unix"

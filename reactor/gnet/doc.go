@@ -89,8 +89,9 @@
 //	MulticastInterfaceIndex  honoured: a UDP address that is a group is joined there
 //	BindToDevice             honoured for IP addresses
 //	Multicore, NumEventLoop  honoured, at most 256 loops
-//	ReadBufferCap            what one OnTraffic is given at most beside what was left: up to 2,048 the loop receives into small
-//	                         buffers (2 KiB), above that into large ones (64 KiB); also the longest datagram
+//	ReadBufferCap            what one OnTraffic is given beside what was left: so much, and a buffer beyond it at the most. Up to
+//	                         2,048 these are small ones (2,048 bytes, on io_uring 2,240), above that 64 KiB; also the
+//	                         longest datagram. gnet rounds it up to a power of two of at least 1,024
 //	WriteBufferCap           the largest block of the outbound buffer
 //	LockOSThread             honoured; a loop on io_uring holds its thread in any case
 //	Ticker                   honoured

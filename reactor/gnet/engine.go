@@ -186,6 +186,7 @@ func (eng *engine) newLoop(i int) (*eventloop, error) {
 	el.expire = el.expired
 	layout := el.pool.Layout()
 	el.low[buffers.Small], el.low[buffers.Large] = layout.SmallCount/4, layout.LargeCount/4
+	el.adapts, el.largeMost = el.offers() && eng.opts.ReadBufferCap > smallBuffer, layout.LargeCount/8
 	o := eng.opts
 	el.loop, err = reactor.New(owner, el, reactor.Config{Rest: o.Rest, RxPoll: o.RxPoll, SelectPoll: o.SelectPoll,
 		OnPanic: o.OnPanic, Grace: time.Second, Logger: slogTo(eng.log)})

@@ -33,6 +33,10 @@ type eventloop struct {
 	acceptors []*acceptor // those and the UDP sockets
 	low       [2]int      // by class: with fewer buffers left, unread data is copied
 
+	adapts    bool // connections choose their buffers by what they bring, see adapt
+	large     int  // connections that receive into large ones
+	largeMost int
+
 	depth    int     // calls of the handler under way
 	current  *conn   // whose OnTraffic it is: settled when that returns
 	dirty    []*conn // read or written to by the handler of another
@@ -93,7 +97,15 @@ func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
 		c.withhold(p)
 		return
 	}
+	if el.adapts {
+		el.adapt(c, p.Len())
+	}
 	c.in.push(p)
+	// What follows for the same connection comes with it: one call of the handler, one answer.
+	if n := el.loop.Next(); n != nil && n.Socket == done.Socket && n.Events == xtreme.Packet &&
+		c.in.len()+n.Packet.Len() <= el.eng.opts.ReadBufferCap {
+		return
+	}
 	el.traffic(c)
 }
 
@@ -269,6 +281,9 @@ func (el *eventloop) close(c *conn, why error) error {
 		return nil
 	}
 	c.state = stateClosing
+	if c.large {
+		el.large--
+	}
 	el.count.Add(-1)
 	el.assigned.Add(-1)
 	depth := el.depth
@@ -311,16 +326,17 @@ func (el *eventloop) closeAll() {
 }
 
 // crowded decides about data that is not read at once: it may stay in its buffers while those are few and others have
-// enough; else it is copied, so that no number of waiting connections can starve the loop.
+// enough; else it is copied, so that no number of waiting connections can starve the loop, and none waits for data that
+// the ring does not read before something is given back.
 func (el *eventloop) crowded(c *conn) bool {
 	limit := el.eng.opts.InboundCap
-	return limit < 0 || c.socket.Held() > limit || el.pool.Available(buffers.Large) < el.low[buffers.Large] ||
+	return limit < 0 || c.socket.Held() > limit || c.socket.OverBudget() || el.pool.Available(buffers.Large) < el.low[buffers.Large] ||
 		el.pool.Available(buffers.Small) < el.low[buffers.Small]
 }
 
 // streamOptions is what a connection's socket is made with here.
 func (el *eventloop) streamOptions() []xtreme.Option {
-	if el.eng.opts.ReadBufferCap > smallBuffer {
+	if el.eng.opts.ReadBufferCap > smallBuffer && !el.adapts {
 		return []xtreme.Option{xtreme.LargeStream()}
 	}
 	return nil

@@ -88,8 +88,12 @@ func (el *eventloop) Schedule(ctx context.Context, r Runnable, delay time.Durati
 	})
 }
 
+// execute runs a function. Its error is nobody's, but for ErrEngineShutdown, which is the action Shutdown, as in gnet.
 func (el *eventloop) execute(ctx context.Context, r Runnable) {
-	if err := r.Run(ctx); err != nil {
+	err := r.Run(ctx)
+	if errors.Is(err, ErrEngineShutdown) {
+		_ = el.act(nil, Shutdown)
+	} else if err != nil {
 		el.eng.log.Debugf("runnable: %v", err)
 	}
 }

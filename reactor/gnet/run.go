@@ -30,7 +30,10 @@ func Rotate(handler EventHandler, addresses []string, options ...Option) (err er
 		return err
 	}
 	if err = eng.bind(addresses); err != nil {
-		return errors.Join(err, eng.abandon())
+		if also := eng.abandon(); also != nil {
+			err = errors.Join(err, also)
+		}
+		return err // gnet's values, as they are: programs compare them
 	}
 	if handler.OnBoot(Engine{eng}) == Shutdown {
 		return eng.abandon()
