@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf gnet-suite redis https
+.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https
 
 all: lint test
 
@@ -29,6 +29,9 @@ gnet-suite:
 
 redis:
 	scripts/redis.sh
+
+slow-reader:
+	scripts/slow-reader.sh
 
 https:
 	scripts/https.sh

@@ -179,7 +179,8 @@ func TestLoops(t *testing.T) {
 			} {
 				a := &actor{events: handler{open: func(c gnet.Conn) ([]byte, gnet.Action) {
 					got <- values{sockopt(t, c, unix.SOL_SOCKET, unix.SO_KEEPALIVE), sockopt(t, c, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE),
-						sockopt(t, c, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL), sockopt(t, c, unix.IPPROTO_TCP, unix.TCP_KEEPCNT), min(1, sockopt(t, c, unix.IPPROTO_TCP, unix.TCP_NODELAY))}
+						sockopt(t, c, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL), sockopt(t, c, unix.IPPROTO_TCP, unix.TCP_KEEPCNT),
+						min(1, sockopt(t, c, unix.IPPROTO_TCP, unix.TCP_NODELAY))}
 					return nil, gnet.None
 				}}}
 				w.serve(t, a, c.o, loopback).dial(t)

@@ -238,7 +238,7 @@ func TestReading(t *testing.T) {
 			if w.gnet() {
 				require.Equal(t, 1024, most)
 			} else {
-				require.LessOrEqual(t, most, 1000+2240, "at most a small buffer beyond it, on io_uring with the room that others keep for headers")
+				require.LessOrEqual(t, most, 1000+2240, "one small buffer beyond it at the most, 2,240 bytes on io_uring")
 			}
 		},
 		"edge-triggered": func(t *testing.T, w world) {

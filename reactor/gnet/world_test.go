@@ -139,6 +139,7 @@ func (w world) run(a *actor, o gnet.Options, addresses ...string) error {
 // stop is the package's Stop.
 func (w world) stop(ctx context.Context, address string) error {
 	if w.gnet() {
+		//lint:ignore SA1019 it is what is tested
 		return upstream.Stop(ctx, address)
 	}
 	return gnet.Stop(ctx, address)

@@ -2,11 +2,11 @@ package gnetrun
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	upstream "github.com/panjf2000/gnet/v2"
@@ -22,23 +22,27 @@ type carrier struct {
 	booted  chan struct{}
 	once    sync.Once
 	done    chan error
+	folder  string // of its socket
 
 	mu   sync.Mutex
 	real gnet.Engine // what it carries
 	over bool        // the server has ended by itself
 }
 
-var carriers atomic.Uint64
-
+// startCarrier makes a folder that only this user can enter for the carrier's socket: gnet's addresses have no form for an abstract
+// name (the @ of unix://@name is read as that of a user's name, and the socket becomes a file of the working directory).
 func startCarrier(handler upstream.EventHandler) (*carrier, error) {
-	c := &carrier{handler: handler, booted: make(chan struct{}), done: make(chan error, 1)}
-	name := fmt.Sprintf("unix://@socketxtreme-gnetrun-%d-%d", os.Getpid(), carriers.Add(1))
-	go func() { c.done <- upstream.Run(c, name, upstream.WithTicker(true)) }()
+	folder, err := os.MkdirTemp("", "gnetrun")
+	if err != nil {
+		return nil, err
+	}
+	c := &carrier{handler: handler, booted: make(chan struct{}), done: make(chan error, 1), folder: folder}
+	go func() { c.done <- upstream.Run(c, "unix://"+filepath.Join(folder, "s"), upstream.WithTicker(true)) }()
 	select {
 	case <-c.booted:
 		return c, nil
 	case err := <-c.done:
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 }
 
@@ -56,6 +60,7 @@ func (c *carrier) end() {
 	c.mu.Unlock()
 	_ = c.engine.Stop(context.Background()) // it may be in its end already: then that is waited for
 	<-c.done
+	_ = os.RemoveAll(c.folder) // empty: gnet removes its socket
 }
 
 // OnBoot keeps the Engine, which is not ready yet: gnet makes its loops afterwards.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -125,12 +126,21 @@ func alone(t *testing.T) bool {
 	if os.Getenv("URING_TEST_ALONE") == t.Name() {
 		return true
 	}
-	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
-	c.Env = append(os.Environ(), "URING_TEST_ALONE="+t.Name())
-	out, err := c.CombinedOutput()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) {
+		c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+		c.Env = append(os.Environ(), "URING_TEST_ALONE="+t.Name())
+		out, err := c.CombinedOutput()
+		if strings.Contains(string(out), "memory for io_uring's queues") && time.Now().Before(end) {
+			continue // the kernel counts by user: another of its processes has the memory just now
+		}
+		requirePassed(t, out, err)
+		return false
+	}
+}
+
+func requirePassed(t *testing.T, out []byte, err error) {
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "--- PASS: "+t.Name())
-	return false
 }
 
 // limitMemlock limits the memory this process may pin, also when it began as root.
