@@ -9,6 +9,7 @@
 #   MODE=exact|default   exact: all 31 tests must pass. default: all but the cases listed below under "corrected"
 #   RUN=regexp           a subset, as for go test -run; then the number of tests is not checked
 #   RACE=1               with the race detector
+#   FAST=1               the clients' random data comes from a generator instead of crypto/rand, which takes most of the tests' time
 #   -q                   a quick subset: everything but the long TestServer and TestSimServer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -70,6 +71,24 @@ if [ "$mode" = default ]; then
 	# Schedule of nothing, and after the end: errors here too, but the ones that say what is wrong
 	perl -0pi -e 's/(srv\.eventLoop\.Schedule\(.*?\)\n\s*require\.ErrorIsf\(t, err, errorx\.)ErrUnsupportedOp/$1ErrEngineInShutdown/g;
 		s/(c\.EventLoop\(\)\.Schedule\(.*?\)\n\s*assert\.ErrorIsf\(p\.tester, err, errorx\.)ErrUnsupportedOp/$1ErrNilRunnable/g' "$work/gnet_test.go"
+fi
+
+if [ -n "${FAST:-}" ]; then
+	sed -i '/^\tcrand "crypto\/rand"$/d; s/\bcrand\.Read(/suiteRandom(/g' "$work"/{gnet_test,client_test,os_unix_test}.go
+	cat >"$work/random.go" <<'GO'
+package gnet
+
+import "math/rand/v2"
+
+func suiteRandom(b []byte) (int, error) {
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(rand.Uint32())
+	}
+	return rand.NewChaCha8(seed).Read(b)
+}
+GO
+	sed -i "s|^\"Replace\": {|&|; s|^{\"Replace\": {$|&\n\"$package/suite_random_test.go\": \"$work/random.go\",|" "$work/overlay.json"
 fi
 
 tests=$(cat "$work"/{gnet_test,client_test,os_unix_test}.go | perl -0pe 's{/\*.*?\*/}{}gs' | grep -c '^func Test')
