@@ -4,26 +4,26 @@ go 1.25.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/cilium/ebpf v0.22.0
+	github.com/cloudwego/netpoll v0.7.2
+	github.com/gopacket/gopacket v1.7.7
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1
 	go.uber.org/atomic v1.12.0
+	golang.org/x/net v0.55.0
 	golang.org/x/sys v0.47.0
 )
 
 require (
 	github.com/bytedance/gopkg v0.1.1 // indirect
-	github.com/cilium/ebpf v0.22.0 // indirect
 	github.com/cloudwego/gopkg v0.1.4 // indirect
-	github.com/cloudwego/netpoll v0.7.2 // indirect
-	github.com/gopacket/gopacket v1.7.7 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/net v0.55.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 )

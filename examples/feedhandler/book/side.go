@@ -1,0 +1,124 @@
+package book
+
+// Level is what rests at a price.
+type Level struct {
+	Price  int64
+	Size   uint64
+	Orders uint32 // where the feed tells
+}
+
+// Side is the levels of one side, the best one last: most updates are near the best price, so little moves and the
+// search from the end is short.
+type Side struct{ levels []Level }
+
+// Len is the number of levels.
+func (s *Side) Len() int { return len(s.levels) }
+
+// Best is the best level; zero without any.
+func (s *Side) Best() Level {
+	if len(s.levels) == 0 {
+		return Level{}
+	}
+	return s.levels[len(s.levels)-1]
+}
+
+// Worst first, Levels is all of them; read only.
+func (s *Side) Levels() []Level { return s.levels }
+
+// find is the index of price, or where it belongs. dir is 1 for bids (higher is better) and -1 for offers.
+func (s *Side) find(price, dir int64) (int, bool) {
+	l := s.levels
+	i := len(l) - 1
+	for stop := max(i-8, -1); i > stop; i-- {
+		switch d := (l[i].Price - price) * dir; {
+		case d == 0:
+			return i, true
+		case d < 0:
+			return i + 1, false
+		}
+	}
+	lo, hi := 0, i+1 // l[hi:] is better than price
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if (l[mid].Price-price)*dir < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < len(l) && l[lo].Price == price
+}
+
+// set makes size the whole of what rests at price; 0 removes the level. It tells whether the best level changed.
+func (s *Side) set(a *arena, price, dir int64, size uint64) (best bool) {
+	i, found := s.find(price, dir)
+	n := len(s.levels)
+	switch {
+	case found && size > 0:
+		s.levels[i].Size = size
+		return i == n-1
+	case found:
+		s.remove(i)
+		return i == n-1
+	case size > 0:
+		s.insert(a, i, Level{Price: price, Size: size})
+		return i == n
+	}
+	return false
+}
+
+func (s *Side) insert(a *arena, i int, l Level) {
+	n := len(s.levels)
+	if n == cap(s.levels) {
+		s.levels = a.grow(s.levels)
+	}
+	s.levels = s.levels[:n+1]
+	copy(s.levels[i+1:], s.levels[i:n])
+	s.levels[i] = l
+}
+
+func (s *Side) remove(i int) {
+	n := len(s.levels)
+	copy(s.levels[i:], s.levels[i+1:])
+	s.levels = s.levels[:n-1]
+}
+
+// arena hands out level arrays of doubling sizes from memory allocated at the start and takes them back.
+type arena struct {
+	slab []Level
+	free [24][][]Level // by power of two
+}
+
+func newArena(levels int) *arena {
+	a := &arena{slab: make([]Level, levels)}
+	for i := range a.free {
+		a.free[i] = make([][]Level, 0, 256)
+	}
+	return a
+}
+
+const leastLevels = 8
+
+// grow moves levels into an array of twice the size.
+func (a *arena) grow(levels []Level) []Level {
+	want := max(leastLevels, 2*cap(levels))
+	class := 0
+	for leastLevels<<class < want {
+		class++
+	}
+	var b []Level
+	if n := len(a.free[class]); n > 0 {
+		b, a.free[class] = a.free[class][n-1], a.free[class][:n-1]
+	} else {
+		if len(a.slab) < want {
+			a.slab = make([]Level, max(want, 1<<14))
+		}
+		b, a.slab = a.slab[:want:want], a.slab[want:]
+	}
+	b = b[:len(levels)]
+	copy(b, levels)
+	if cap(levels) > 0 {
+		a.free[class-1] = append(a.free[class-1], levels[:0])
+	}
+	return b
+}

@@ -1,0 +1,196 @@
+// Package capture reads UDP payloads out of capture files: pcap with microseconds or nanoseconds, either byte order,
+// and pcapng, compressed with gzip or not (the file formats are gopacket/pcapgo's), Ethernet with or without VLAN tags,
+// IPv4. It also reads Nasdaq's BinaryFILE, which is messages with their lengths and no packets at all.
+package capture
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+)
+
+// Kind is what a record turned out to be.
+type Kind uint8
+
+// The kinds of record.
+const (
+	UDP       Kind = iota
+	Other          // another protocol, or a fragment
+	Truncated      // UDP, but the capture has less of it than its length says
+)
+
+// Record is one record of a capture file.
+type Record struct {
+	Kind     Kind
+	Time     int64 // ns since 1970, on the capture's clock
+	Src, Dst netip.AddrPort
+	Payload  []byte // valid until the next call of Next
+}
+
+// Reader reads a capture file.
+type Reader struct {
+	file   io.Closer
+	source gopacket.ZeroCopyPacketDataSource
+	link   layers.LinkType
+
+	Records, Others, TruncatedRecords uint64
+}
+
+// Open opens a capture file.
+func Open(path string) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := New(f)
+	if err != nil {
+		_ = f.Close() // only read from
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.file = f
+	return r, nil
+}
+
+// New reads a capture from in.
+func New(in io.Reader) (*Reader, error) {
+	b := bufio.NewReaderSize(in, 1<<18)
+	magic, err := b.Peek(2)
+	if err != nil {
+		return nil, fmt.Errorf("no capture file: %w", err)
+	}
+	if magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, err
+		}
+		b = bufio.NewReaderSize(z, 1<<18)
+	}
+	magic, err = b.Peek(4)
+	if err != nil {
+		return nil, fmt.Errorf("no capture file: %w", err)
+	}
+	r := &Reader{}
+	if binary.BigEndian.Uint32(magic) == 0x0a0d0d0a {
+		ng, err := pcapgo.NewNgReader(b, pcapgo.DefaultNgReaderOptions)
+		if err != nil {
+			return nil, err
+		}
+		r.source, r.link = ng, ng.LinkType()
+	} else {
+		p, err := pcapgo.NewReader(b)
+		if err != nil {
+			return nil, err
+		}
+		r.source, r.link = p, p.LinkType()
+	}
+	if r.link != layers.LinkTypeEthernet {
+		return nil, fmt.Errorf("link type %v: only Ethernet is read", r.link)
+	}
+	return r, nil
+}
+
+// Next reads one record; io.EOF at the end. A file that was cut in a record ends with io.ErrUnexpectedEOF.
+func (r *Reader) Next(rec *Record) error {
+	b, ci, err := r.source.ZeroCopyReadPacketData()
+	if err != nil {
+		return err
+	}
+	r.Records++
+	rec.Time = ci.Timestamp.UnixNano()
+	rec.Payload = nil
+	rec.Kind = rec.dissect(b)
+	switch rec.Kind {
+	case Other:
+		r.Others++
+	case Truncated:
+		r.TruncatedRecords++
+	}
+	return nil
+}
+
+// Close closes the file.
+func (r *Reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
+
+// dissect finds the UDP payload of an Ethernet frame.
+func (rec *Record) dissect(b []byte) Kind {
+	const vlan, qinq, ipv4 = 0x8100, 0x88a8, 0x0800
+	if len(b) < 14 {
+		return Other
+	}
+	at := 12
+	kind := binary.BigEndian.Uint16(b[at:])
+	for kind == vlan || kind == qinq {
+		at += 4
+		if len(b) < at+2 {
+			return Other
+		}
+		kind = binary.BigEndian.Uint16(b[at:])
+	}
+	b = b[at+2:]
+	if kind != ipv4 || len(b) < 20 || b[0]>>4 != 4 {
+		return Other
+	}
+	ihl := int(b[0]&15) * 4
+	fragment := binary.BigEndian.Uint16(b[6:])
+	if ihl < 20 || b[9] != 17 || fragment&0x3fff != 0 || len(b) < ihl+8 {
+		return Other
+	}
+	udp := b[ihl:]
+	rec.Src = netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[12:16])), binary.BigEndian.Uint16(udp[0:]))
+	rec.Dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[16:20])), binary.BigEndian.Uint16(udp[2:]))
+	n := int(binary.BigEndian.Uint16(udp[4:])) - 8
+	switch {
+	case n == -8: // headers that were blanked: all the IP packet holds
+		n = int(binary.BigEndian.Uint16(b[2:])) - ihl - 8
+		if n < 0 {
+			n = len(udp) - 8
+		}
+	case n < 0:
+		return Other
+	}
+	if n > len(udp)-8 {
+		rec.Payload = udp[8:]
+		return Truncated
+	}
+	rec.Payload = udp[8:][:n]
+	return UDP
+}
+
+// BinaryFile calls f with each message of a BinaryFILE stream: a length, big-endian, then the message; a length of zero
+// ends it.
+func BinaryFile(in io.Reader, f func(message []byte) error) error {
+	b := bufio.NewReaderSize(in, 1<<18)
+	var head [2]byte
+	message := make([]byte, 1<<16)
+	for {
+		if _, err := io.ReadFull(b, head[:]); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		n := int(binary.BigEndian.Uint16(head[:]))
+		if n == 0 {
+			return nil
+		}
+		if _, err := io.ReadFull(b, message[:n]); err != nil {
+			return err
+		}
+		if err := f(message[:n]); err != nil {
+			return err
+		}
+	}
+}

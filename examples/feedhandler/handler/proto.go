@@ -1,0 +1,139 @@
+package handler
+
+import (
+	"fmt"
+
+	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
+	"github.com/socketxtreme/socketxtreme/examples/feedhandler/mdp3"
+	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
+	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
+	"github.com/socketxtreme/socketxtreme/feed"
+)
+
+// Proto is a market-data protocol.
+type Proto uint8
+
+// The protocols.
+const (
+	Auto      Proto = iota // what the first packet looks like
+	DEEP                   // IEX-TP 1, DEEP 1.0
+	TOPS                   // IEX-TP 1, TOPS 1.6
+	MDP3                   // CME MDP 3.0
+	MoldUDP64              // MoldUDP64, ITCH 5.0
+	PITCH                  // Cboe multicast PITCH
+	ITCH                   // ITCH 5.0 in Nasdaq's BinaryFILE: messages without packets or sequence numbers
+)
+
+var protoNames = [...]string{"auto", "deep", "tops", "mdp3", "moldudp64", "pitch", "itch"}
+
+// String is the protocol's name on the command line.
+func (p Proto) String() string { return protoNames[p] }
+
+// ParseProto reads a protocol's name.
+func ParseProto(s string) (Proto, error) {
+	for i, n := range protoNames {
+		if s == n {
+			return Proto(i), nil
+		}
+	}
+	return Auto, fmt.Errorf("protocol %q: want auto, deep, tops, mdp3, moldudp64, pitch or itch", s)
+}
+
+// Recognize tells which protocol a packet is of; Auto if of none. IEX-TP names its version and message protocol; MDP
+// 3.0 names its schema; PITCH's length is the packet's own; MoldUDP64 begins with ten digits or capital letters, or
+// with zeros where headers were blanked.
+func Recognize(b []byte) Proto {
+	if h, _, err := iextp.Parse(b); err == nil {
+		switch h.Protocol() {
+		case iextp.DEEP10:
+			return DEEP
+		case iextp.TOPS16:
+			return TOPS
+		}
+		return Auto
+	}
+	if _, messages, err := mdp3.Parse(b); err == nil {
+		if m, _ := mdp3.Next(messages); m != nil && m.Schema() == 1 {
+			return MDP3
+		}
+	}
+	if h, _, err := pitch.Parse(b); err == nil && h.Len() == len(b) {
+		return PITCH
+	}
+	if h, blocks, err := moldudp64.Parse(b); err == nil && (h.Count() > 0 || h.RawCount() == 0 || h.End()) {
+		blank, text := true, true
+		for _, c := range h[:10] {
+			blank = blank && c == 0
+			text = text && (c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c == ' ')
+		}
+		if text || blank && len(b) == moldudp64.HeaderLen+len(blocks) && len(blocks) > 0 {
+			return MoldUDP64
+		}
+	}
+	return Auto
+}
+
+// verdict is what parsing a packet came to.
+type verdict uint8
+
+const (
+	good verdict = iota
+	malformed
+	foreign
+	unsequenced // to be applied as it comes
+)
+
+// parse turns a packet into what it claims. blocks is its messages.
+func (c *Channel) parse(b []byte, s *feed.Segment[Ref]) (blocks []byte, v verdict) {
+	switch c.proto {
+	case DEEP, TOPS:
+		h, blocks, err := iextp.Parse(b)
+		if err != nil {
+			return nil, malformed
+		}
+		if want := uint16(iextp.DEEP10); c.proto == DEEP && h.Protocol() != want ||
+			c.proto == TOPS && h.Protocol() != iextp.TOPS16 || c.identified && c.id != uint64(h.Channel()) {
+			return nil, foreign
+		}
+		c.identified, c.id = true, uint64(h.Channel())
+		s.Session, s.Seq, s.Count, s.Sent = uint64(h.Session()), h.Seq(), h.Count(), h.SendTime()
+		return blocks, good
+	case MDP3:
+		p, messages, err := mdp3.Parse(b)
+		if err != nil {
+			return nil, malformed
+		}
+		m, _ := mdp3.Next(messages)
+		if m != nil && m.Schema() != 1 {
+			return nil, foreign
+		}
+		s.Seq, s.Count, s.Sent = uint64(p.Seq()), 1, p.SendingTime()
+		return messages, good
+	case MoldUDP64:
+		h, blocks, err := moldudp64.Parse(b)
+		if err != nil {
+			return nil, malformed
+		}
+		if h.Seq() == 0 { // sequences begin with 1: the header was blanked
+			s.Count = h.Count()
+			return blocks, unsequenced
+		}
+		s.Session, s.Seq, s.Count, s.End = h.SessionKey(), h.Seq(), h.Count(), h.End()
+		return blocks, good
+	case PITCH:
+		h, messages, err := pitch.Parse(b)
+		if err != nil {
+			return nil, malformed
+		}
+		if c.identified && c.id != uint64(h.Unit()) {
+			return nil, foreign
+		}
+		c.identified, c.id = true, uint64(h.Unit())
+		s.Seq, s.Count = uint64(h.Seq()), h.Count()
+		if s.Seq == 0 {
+			return messages, unsequenced
+		}
+		return messages, good
+	}
+	return nil, foreign
+}

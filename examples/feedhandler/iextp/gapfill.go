@@ -1,0 +1,45 @@
+package iextp
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// GapFill asks for one range of messages. The layout is what one open decoder reads: 16 bytes with the range count as
+// u32, then begin and end (inclusive) of each range. Confirm it against the specification before talking to IEX.
+type GapFill struct {
+	Protocol         uint16
+	Channel, Session uint32
+	From, To         uint64 // messages From to To-1
+}
+
+// GapFillLen is the length of a request with one range, bytes.
+const GapFillLen = 32
+
+// ErrGapFill: not a request for one range of messages.
+var ErrGapFill = errors.New("iextp: not a gap fill request for one range of messages")
+
+// Append writes the request.
+func (g GapFill) Append(b []byte) []byte {
+	b = append(b, 1, 1)
+	b = binary.LittleEndian.AppendUint16(b, g.Protocol)
+	b = binary.LittleEndian.AppendUint32(b, g.Channel)
+	b = binary.LittleEndian.AppendUint32(b, g.Session)
+	b = binary.LittleEndian.AppendUint32(b, 1)
+	b = binary.LittleEndian.AppendUint64(b, g.From)
+	return binary.LittleEndian.AppendUint64(b, g.To-1)
+}
+
+// ParseGapFill reads a request.
+func ParseGapFill(b []byte) (g GapFill, err error) {
+	if len(b) != GapFillLen || b[0] != 1 || b[1] != 1 || binary.LittleEndian.Uint32(b[12:]) != 1 {
+		return g, ErrGapFill
+	}
+	g = GapFill{Protocol: binary.LittleEndian.Uint16(b[2:]), Channel: binary.LittleEndian.Uint32(b[4:]),
+		Session: binary.LittleEndian.Uint32(b[8:]),
+		From:    binary.LittleEndian.Uint64(b[16:]), To: binary.LittleEndian.Uint64(b[24:]) + 1}
+	if g.To <= g.From {
+		return g, ErrGapFill
+	}
+	return g, nil
+}

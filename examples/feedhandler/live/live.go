@@ -1,0 +1,357 @@
+// Package live feeds a handler's channels from rings: one owner polls the sockets of all lines, on whatever interfaces
+// they are, with a share of each poll for every ring; the packets go to the sequencer by reference and their buffers
+// come back when they are used.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
+	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
+	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
+	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Line is where a line is to be joined.
+type Line struct {
+	Group     netip.AddrPort
+	Interface string
+	Source    netip.Addr // only from there; the zero Addr is from anywhere
+}
+
+// ParseLine reads group:port@interface[/source].
+func ParseLine(s string) (l Line, err error) {
+	bad := func(why string) (Line, error) {
+		return l, fmt.Errorf("line %q: %s; want GROUP:PORT@INTERFACE[/SOURCE], such as 239.1.1.1:14340@eth0", s, why)
+	}
+	group, rest, ok := strings.Cut(s, "@")
+	if !ok || rest == "" {
+		return bad("no interface")
+	}
+	if l.Group, err = netip.ParseAddrPort(group); err != nil || !l.Group.Addr().IsMulticast() || l.Group.Port() == 0 {
+		return bad("no multicast group and port")
+	}
+	iface, source, some := strings.Cut(rest, "/")
+	if l.Interface = iface; some {
+		if l.Source, err = netip.ParseAddr(source); err != nil {
+			return bad("no source address")
+		}
+	}
+	return l, nil
+}
+
+// String is the line as ParseLine reads it.
+func (l Line) String() string {
+	s := l.Group.String() + "@" + l.Interface
+	if l.Source.IsValid() {
+		s += "/" + l.Source.String()
+	}
+	return s
+}
+
+// Channel is one channel's lines and where to ask for what is missing.
+type Channel struct {
+	Handler  handler.Config
+	Lines    []Line
+	Recovery netip.AddrPort // the zero value: nobody
+}
+
+// Config is what a run is made with.
+type Config struct {
+	Ring     conf.RingKind
+	Channels []Channel
+	Idle     time.Duration // end when nothing came for so long; 0 never does
+	Spin     bool          // never rest: for cores of one's own
+	// Each, if set, is called about ten times a second on the polling goroutine: for a view.
+	Each func(*Live)
+}
+
+// Live is a running handler. Everything is for the goroutine that runs it.
+type Live struct {
+	Channels []*handler.Channel
+	Packets  uint64 // received
+
+	WireToUser *hdrhistogram.Histogram // the kernel's receive stamp to Poll's return
+	UserToBook *hdrhistogram.Histogram // Poll's return to the batch's end: every packet of it in the books
+
+	c      Config
+	engine *xtreme.Engine
+	owner  *xtreme.Owner
+	routes []route // by user data
+	askers []asker // by channel
+	errors uint64  // ICMP and the like
+	cut    uint64  // datagrams longer than a buffer
+	polled func()  // for tests: after each Poll, when what it gave is dealt with
+}
+
+// route says whose socket it is.
+type route struct {
+	socket  *xtreme.Socket
+	channel int
+	line    uint8
+	packets uint64 // read
+}
+
+// asker sends a channel's recovery requests.
+type asker struct {
+	socket  *xtreme.Socket
+	buf     []byte
+	refused uint64
+}
+
+const (
+	largestDatagram = 2048     // feeds keep to Ethernet's 1,500
+	receiveBuffer   = 16 << 20 // what the kernel may hold while the loop is away
+	smallBuffers    = 16384    // half of them may be parked: a socket may hold as much as is still free
+	slots           = 4096     // packets of a channel that wait behind a hole: a tenth of a second at 40,000 a second
+	rest            = 5 * time.Millisecond
+	spins           = 2000 // empty polls before a rest
+	patience        = 1024 // packets in a row before timers are looked at nevertheless; a quarter of what can be parked
+)
+
+// Open joins the lines. After it returns without error nothing sent on them is missed.
+func Open(c Config) (l *Live, err error) {
+	settings := conf.FromEnvironment()
+	if c.Ring != "" {
+		settings.Ring = c.Ring
+	}
+	l = &Live{c: c, WireToUser: hdrhistogram.New(1, 60e9, 3), UserToBook: hdrhistogram.New(1, 60e9, 3)}
+	if l.engine, err = xtreme.New(settings); err != nil {
+		return nil, err
+	}
+	if l.owner, err = l.engine.Owner("feed", xtreme.Buffers(smallBuffers, 64)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = l.owner.Close() // err tells more
+		}
+	}()
+	for i, ch := range c.Channels {
+		k := ch.Handler
+		k.Lines = nil
+		k.Feed.PollOnly, k.Feed.Slots = true, slots
+		for _, line := range ch.Lines {
+			k.Lines = append(k.Lines, line.Group)
+		}
+		h, err := handler.NewChannel(k)
+		if err != nil {
+			return nil, err
+		}
+		l.Channels = append(l.Channels, h)
+		for n, line := range ch.Lines {
+			if err := l.join(i, uint8(n), line); err != nil {
+				return nil, err
+			}
+		}
+		var a asker
+		if ch.Recovery.IsValid() {
+			a.buf = make([]byte, 0, 64)
+			if a.socket, err = l.owner.OpenUDP(netip.AddrPort{}, xtreme.Remote(ch.Recovery), xtreme.ReceiveBuffer(receiveBuffer),
+				xtreme.LargestDatagram(largestDatagram), xtreme.UserData(uint64(len(l.routes)))); err != nil {
+				return nil, fmt.Errorf("recovery server %v: %w", ch.Recovery, err)
+			}
+			l.routes = append(l.routes, route{socket: a.socket, channel: i, line: feed.Recovery})
+		}
+		l.askers = append(l.askers, a)
+	}
+	return l, nil
+}
+
+func (l *Live) join(channel int, n uint8, line Line) error {
+	membership := xtreme.Join(line.Interface)
+	if line.Source.IsValid() {
+		membership = xtreme.JoinSource(line.Interface, line.Source)
+	}
+	s, err := l.owner.OpenUDP(line.Group, membership, xtreme.ReuseAddr(), xtreme.ReceiveBuffer(receiveBuffer),
+		xtreme.Timestamps(), xtreme.LargestDatagram(largestDatagram), xtreme.UserData(uint64(len(l.routes))))
+	if err != nil {
+		return fmt.Errorf("line %v: %w", line, err)
+	}
+	l.routes = append(l.routes, route{socket: s, channel: channel, line: n})
+	return nil
+}
+
+// Paths is how each line's packets travel, and why not better.
+func (l *Live) Paths() (all []string) {
+	for _, r := range l.routes {
+		name := "recovery"
+		if r.line != feed.Recovery {
+			name = l.c.Channels[r.channel].Lines[r.line].String()
+		}
+		all = append(all, fmt.Sprintf("%s: %v", name, r.socket.Path()))
+	}
+	return all
+}
+
+// Run handles packets until the context ends or nothing came for Config.Idle, and closes everything.
+func (l *Live) Run(ctx context.Context) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var done [128]xtreme.Completion
+	heard := time.Now()
+	var looked time.Time
+	before := heard.UnixNano()
+	for _, c := range l.Channels {
+		c.Poll(before) // from now on a silent line is a dead one
+	}
+	for empty, unread := 0, 0; ; {
+		n, err := l.owner.Poll(done[:])
+		if err != nil {
+			return errors.Join(err, l.close())
+		}
+		now := time.Now() // once for the batch
+		at := now.UnixNano()
+		if n > 0 {
+			l.batch(done[:n], at)
+			heard, empty = now, 0
+		}
+		// Only when everything was read is a hole one: until then the missing packet may lie in the other line's socket. So
+		// the time is the one before that Poll. Under endless load that is not waited for for ever; by packets, because after
+		// a pause of the whole process time says nothing.
+		if unread += n; n == 0 || unread >= patience {
+			unread = 0
+			l.timers(before)
+		}
+		before = at
+		if l.polled != nil {
+			l.polled()
+		}
+		if now.Sub(looked) >= 100*time.Millisecond {
+			looked = now
+			if ctx.Err() != nil || l.c.Idle > 0 && now.Sub(heard) >= l.c.Idle {
+				break
+			}
+			if l.c.Each != nil {
+				l.c.Each(l)
+			}
+		}
+		if n > 0 {
+			continue
+		}
+		if empty++; empty < spins || l.c.Spin {
+			continue
+		}
+		if err := l.owner.Wait(l.pause(at)); err != nil {
+			return errors.Join(err, l.close())
+		}
+	}
+	return l.close()
+}
+
+// batch handles what one Poll gave.
+func (l *Live) batch(done []xtreme.Completion, at int64) {
+	packets := 0
+	for _, c := range l.Channels {
+		c.Tick(at)
+	}
+	for i := range done {
+		c := &done[i]
+		if c.UserData >= uint64(len(l.routes)) {
+			continue
+		}
+		r := &l.routes[c.UserData]
+		if !c.Events.Has(xtreme.Packet) {
+			if c.Err != nil {
+				l.errors++
+				if r.line == feed.Recovery {
+					l.askers[r.channel].refused++
+				}
+			}
+			continue
+		}
+		packets++
+		r.packets++
+		arrival := at
+		if !c.Time.IsZero() {
+			arrival = c.Time.Nanos
+			_ = l.WireToUser.RecordValue(max(at-arrival, 1)) // beyond a minute it is no latency
+		}
+		if c.Err != nil { // cut: for the sequence it is lost on this line
+			l.cut++
+			_ = c.Packet.Release() // just polled: it is ours
+			continue
+		}
+		l.Channels[r.channel].Input(r.line, c.Packet.Bytes(), arrival, c.Packet)
+	}
+	l.Packets += uint64(packets)
+	if packets > 0 {
+		_ = l.UserToBook.RecordValue(max(time.Now().UnixNano()-at, 1)) // likewise
+	}
+}
+
+// timers does what is due and asks for what is missing.
+func (l *Live) timers(at int64) {
+	for i, c := range l.Channels {
+		if at >= c.Deadline() {
+			c.Poll(at)
+		}
+		a := &l.askers[i]
+		if a.socket == nil {
+			continue
+		}
+		for r := (feed.Request{}); c.Request(at, &r); {
+			// What is not sent, or not answered, is asked for again after its time-out, a bounded number of times.
+			_, _ = a.socket.Send(a.encode(c, r))
+		}
+	}
+}
+
+// encode writes a request in the protocol's words.
+func (a *asker) encode(c *handler.Channel, r feed.Request) []byte {
+	if c.Proto() == handler.MoldUDP64 {
+		a.buf = moldudp64.AppendHeader(a.buf[:0], c.SessionName(), r.From, uint16(min(r.Len(), moldudp64.MaxRequest)))
+		return a.buf
+	}
+	proto := uint16(iextp.DEEP10)
+	if c.Proto() == handler.TOPS {
+		proto = iextp.TOPS16
+	}
+	a.buf = iextp.GapFill{Protocol: proto, Channel: uint32(c.ID()), Session: uint32(r.Session), From: r.From,
+		To: r.To}.Append(a.buf[:0])
+	return a.buf
+}
+
+// pause is how long there is nothing to do, if nothing comes.
+func (l *Live) pause(at int64) time.Duration {
+	d := rest
+	for _, c := range l.Channels {
+		d = min(d, time.Duration(c.Deadline()-at))
+	}
+	return max(d, 0)
+}
+
+// close gives up what is missing, so that held packets come back, and closes sockets and rings.
+func (l *Live) close() error {
+	now := time.Now().UnixNano()
+	for _, c := range l.Channels {
+		c.Finish(now)
+	}
+	for _, r := range l.routes {
+		if n, err := r.socket.Drops(); err == nil && r.line != feed.Recovery {
+			l.Channels[r.channel].KernelDrops(r.line, uint64(n))
+		}
+	}
+	return errors.Join(l.owner.Close(), l.engine.Close())
+}
+
+// Summary is the result; after Run.
+func (l *Live) Summary() handler.Summary {
+	s := handler.Summarize(l.Channels, handler.Clock{Source: "kernel receive stamps"})
+	s.Latency["wire_to_user"] = handler.Quantiles(l.WireToUser)
+	s.Latency["user_to_book"] = handler.Quantiles(l.UserToBook)
+	for i := range s.Channels {
+		s.Channels[i].Gaps.Rejects += l.askers[i].refused
+	}
+	return s
+}

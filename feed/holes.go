@@ -1,0 +1,89 @@
+package feed
+
+// phase is what is being done about a hole.
+type phase uint8
+
+const (
+	waiting phase = iota // for the other line
+	asking               // the recovery server
+	given                // up: skipped as soon as it is the first
+)
+
+// hole is a range of messages that are known to exist and are not here.
+type hole struct {
+	Range
+	since    int64  // when it was noticed
+	arrivals uint64 // packets received by then
+	asked    uint64 // end of what was asked for last; From or less when nothing is
+	nextAt   int64  // when the answer is overdue, or when to ask
+	attempts int
+	phase    phase
+	cause    Cause // of given
+}
+
+// holes is the open holes in ascending order, without overlap.
+type holes struct {
+	h []hole // of fixed length
+	n int
+}
+
+// room tells whether a split and one more hole are possible.
+func (q *holes) room() bool { return q.n+2 <= len(q.h) }
+
+// append adds the newest hole, behind all others.
+func (q *holes) append(h hole) {
+	q.h[q.n] = h
+	q.n++
+}
+
+// take removes [from,to) because it was filled and tells how many messages that were. Holes that lose their begin to an
+// answer may be asked for again at once: whole says that the answer was all there will be.
+func (q *holes) take(from, to uint64, now int64, whole bool) (filled uint64) {
+	for i := 0; i < q.n; {
+		h := &q.h[i]
+		a, b := max(h.From, from), min(h.To, to)
+		if h.From >= to {
+			break
+		}
+		if a >= b {
+			i++
+			continue
+		}
+		filled += b - a
+		switch {
+		case a == h.From && b == h.To:
+			copy(q.h[i:q.n-1], q.h[i+1:q.n])
+			q.n--
+			continue
+		case a == h.From:
+			h.From = b
+			if h.phase == asking && h.attempts > 0 && (whole || h.From >= h.asked) {
+				h.asked, h.attempts, h.nextAt = h.From, 0, now
+			}
+		case b == h.To:
+			h.To = a
+		default:
+			copy(q.h[i+2:q.n+1], q.h[i+1:q.n])
+			q.n++
+			q.h[i+1] = *h
+			q.h[i+1].From = b
+			h.To = a
+			i++
+		}
+		i++
+	}
+	return filled
+}
+
+// dropBefore removes what is below to, because it was given up.
+func (q *holes) dropBefore(to uint64) {
+	k := 0
+	for k < q.n && q.h[k].To <= to {
+		k++
+	}
+	copy(q.h, q.h[k:q.n])
+	q.n -= k
+	if q.n > 0 && q.h[0].From < to {
+		q.h[0].From = to
+	}
+}

@@ -1,0 +1,156 @@
+package feed
+
+import "math"
+
+// expire looks which holes have waited long enough.
+func (c *Channel[R]) expire() {
+	r := &c.cfg.Recovery
+	for i := range c.holes.h[:c.holes.n] {
+		h := &c.holes.h[i]
+		switch h.phase {
+		case waiting:
+			timed, counted := c.cfg.GapTime > 0, c.cfg.GapPackets > 0
+			if timed && c.now-h.since >= c.cfg.GapTime || counted && c.arrivals-h.arrivals >= c.cfg.GapPackets ||
+				!timed && !counted {
+				if r.Attempts > 0 {
+					h.phase, h.nextAt = asking, c.now
+				} else {
+					h.phase, h.cause = given, CauseNoRecovery
+				}
+			}
+		case asking:
+			if h.attempts >= r.Attempts && c.now >= h.nextAt {
+				h.phase, h.cause = given, CauseAttempts
+			}
+		}
+	}
+}
+
+// Tick moves the channel's clock and does nothing else; see Config.PollOnly.
+func (c *Channel[R]) Tick(now int64) { c.tick(now) }
+
+// Poll tells the channel that time has passed: call it when Deadline has come, and then Next, Event and Request as
+// after Input.
+func (c *Channel[R]) Poll(now int64) {
+	c.tick(now)
+	c.due = true
+	if c.cfg.LineTimeout == 0 {
+		return
+	}
+	for i := range c.lines[:c.cfg.Lines] {
+		l := &c.lines[i]
+		if !l.Dead && c.now-c.heard(l) >= c.cfg.LineTimeout {
+			l.Dead = true
+			c.events.put(Event{Time: c.now, Kind: LineDead, Epoch: c.epoch, Line: uint8(i), Seq: c.next, Cause: CauseSilence})
+		}
+	}
+}
+
+// heard is when the line last said something; at first, when the channel began to listen.
+func (c *Channel[R]) heard(l *line) int64 {
+	if l.Segments == 0 {
+		return c.began
+	}
+	return l.LastArrival
+}
+
+// Deadline is when Poll has something to do next, or math.MaxInt64.
+func (c *Channel[R]) Deadline() int64 {
+	at := int64(math.MaxInt64)
+	for i := range c.holes.h[:c.holes.n] {
+		switch h := &c.holes.h[i]; h.phase {
+		case waiting:
+			if c.cfg.GapTime > 0 {
+				at = min(at, h.since+c.cfg.GapTime)
+			}
+		case asking:
+			if c.budgetUsed >= c.cfg.Recovery.Budget && h.attempts < c.cfg.Recovery.Attempts {
+				at = min(at, max(h.nextAt, c.budgetAt+c.cfg.Recovery.BudgetTime))
+			} else {
+				at = min(at, h.nextAt)
+			}
+		}
+	}
+	if c.cfg.LineTimeout > 0 && c.now != math.MinInt64 {
+		for i := range c.lines[:c.cfg.Lines] {
+			if l := &c.lines[i]; !l.Dead {
+				at = min(at, c.heard(l)+c.cfg.LineTimeout)
+			}
+		}
+	}
+	return at
+}
+
+// Request gives one range to ask the recovery server for now. Call it until it answers false; the answers are Input
+// with Line Recovery. What does not come in time is given out again, Config.Recovery.Attempts times in all.
+func (c *Channel[R]) Request(now int64, r *Request) bool {
+	if c.holes.n == 0 {
+		return false
+	}
+	c.tick(now)
+	cfg := &c.cfg.Recovery
+	if c.now-c.budgetAt >= cfg.BudgetTime {
+		c.budgetAt, c.budgetUsed = c.now, 0
+	}
+	if c.budgetUsed >= cfg.Budget {
+		return false
+	}
+	var next *hole
+	outstanding := 0
+	for i := range c.holes.h[:c.holes.n] {
+		h := &c.holes.h[i]
+		switch {
+		case h.phase != asking:
+		case h.asked > h.From && h.nextAt > c.now:
+			outstanding++
+		case next == nil && h.nextAt <= c.now && h.attempts < cfg.Attempts:
+			next = h
+		}
+	}
+	if next == nil || outstanding >= cfg.Outstanding {
+		return false
+	}
+	wait := cfg.TimeoutMax
+	if shift := next.attempts; shift < 32 && cfg.Timeout<<shift > 0 {
+		wait = min(wait, cfg.Timeout<<shift)
+	}
+	next.attempts++
+	next.asked = min(next.To, next.From+min(cfg.MaxMessages, next.To-next.From))
+	next.nextAt = c.now + wait
+	c.budgetUsed++
+	c.stats.Requests++
+	*r = Request{Range: Range{next.From, next.asked}, Session: c.session, Attempt: next.attempts}
+	return true
+}
+
+// Rejected tells that the recovery server refused a request for good: holes in the range are given up. A refusal that
+// may end (a quota) is better left to the time-out. Next follows.
+func (c *Channel[R]) Rejected(now int64, r Range) {
+	c.tick(now)
+	c.stats.Rejects++
+	for i := range c.holes.h[:c.holes.n] {
+		if h := &c.holes.h[i]; h.From < r.To && r.From < h.To && h.phase != given {
+			h.phase, h.cause = given, CauseRejected
+		}
+	}
+}
+
+// Resynced tells that what was built from the messages is whole again although some were given up (a snapshot was
+// loaded, every book refreshed): STALE becomes SYNC.
+func (c *Channel[R]) Resynced(now int64) {
+	c.tick(now)
+	c.stale = false
+	if c.state == Stale {
+		c.to(Sync, CauseResynced)
+	}
+}
+
+// Flush tells that nothing more will come: holes are given up and Next delivers what is parked. Next must have answered
+// false.
+func (c *Channel[R]) Flush(now int64) {
+	if c.step != idle {
+		panic("feed: Flush before Next answered false")
+	}
+	c.tick(now)
+	c.step = flushing
+}
