@@ -10,7 +10,7 @@
 #   RUN=regexp           a subset, as for go test -run; then the number of tests is not checked
 #   RACE=1               with the race detector
 #   FAST=1               the clients' random data comes from a generator instead of crypto/rand, which takes most of the tests' time
-#   -q                   a quick subset: everything but the long TestServer and TestSimServer
+#   -q                   a quick subset, 25 tests: without the long servers, proxies, TestClient and TestServeMulticast; RUN does not count
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

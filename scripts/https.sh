@@ -5,6 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 requests=${1:-100000}
+seconds=${WRK_SECONDS:-5}
+case $requests in '' | *[!0-9]* | 0*) echo "requests '$requests': want a number above 0"; exit 2 ;; esac
+case $seconds in '' | *[!0-9]* | 0*) echo "WRK_SECONDS '$seconds': want a number of whole seconds above 0"; exit 2 ;; esac
 for tool in curl wrk; do
 	command -v $tool >/dev/null || { echo "$tool is not installed: apt-get install $tool"; exit 1; }
 done
@@ -42,10 +45,11 @@ for ring in uring epoll; do
 	printf '%-6s curl --http2: %d requests in %d s\n' "$ring" "$done" $((SECONDS - start))
 
 	for path in hello bytes/20000; do
-		wrk -t 2 -c 50 -d "${WRK_SECONDS:-5}s" "$url/$path" >"$work/wrk"
-		printf '%-6s wrk -c 50 /%s: %s\n' "$ring" "$path" "$(grep -E 'requests in' "$work/wrk" | xargs)"
-		if ! grep -q 'requests in' "$work/wrk" || grep -qE 'Socket errors|Non-2xx' "$work/wrk"; then
-			cat "$work/wrk"; failed=1
+		status=0
+		wrk -t 2 -c 50 -d "${seconds}s" "$url/$path" >"$work/wrk" 2>&1 || status=$?
+		printf '%-6s wrk -c 50 /%s: %s\n' "$ring" "$path" "$(sed -n 's/^ *\(.*requests in.*\)/\1/p' "$work/wrk")"
+		if [ $status != 0 ] || ! grep -q 'requests in' "$work/wrk" || grep -qE 'Socket errors|Non-2xx' "$work/wrk"; then
+			echo "$ring: wrk /$path ended with status $status:"; cat "$work/wrk"; failed=1
 		fi
 	done
 	kill "$server"

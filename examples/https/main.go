@@ -29,6 +29,10 @@ type config struct {
 	probe     time.Duration
 }
 
+// mostLoops bounds -loops: a loop pays with a processor of its own, each has buffers of its own, and a server
+// cannot be stopped while its loops are made.
+const mostLoops = 16
+
 func main() {
 	c, err := parse(os.Args[1:])
 	switch {
@@ -56,7 +60,7 @@ func parse(args []string) (config, error) {
 	var c config
 	f.StringVar(&c.listen, "listen", "127.0.0.1:8443", "host and port to serve on; port 0 takes a free one")
 	ring := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
-	f.IntVar(&c.loops, "loops", 1, "loops that carry the connections")
+	f.IntVar(&c.loops, "loops", 1, fmt.Sprintf("loops that carry the connections, at most %d", mostLoops))
 	f.StringVar(&c.cert, "cert", "", "certificate file (PEM); with -key. Without, one is made that nobody trusts")
 	f.StringVar(&c.key, "key", "", "key file (PEM) of -cert")
 	f.DurationVar(&c.probe, "probe", 0, "serve on a free port, make requests for this long, check the answers and exit")
@@ -71,8 +75,8 @@ func parse(args []string) (config, error) {
 		return c, fmt.Errorf("-ring: %w", err)
 	}
 	switch {
-	case c.loops < 1 || c.loops > 1024:
-		return c, fmt.Errorf("-loops %d: want 1 to 1024", c.loops)
+	case c.loops < 1 || c.loops > mostLoops:
+		return c, fmt.Errorf("-loops %d: want 1 to %d", c.loops, mostLoops)
 	case (c.cert == "") != (c.key == ""):
 		return c, fmt.Errorf("-cert %q and -key %q: want both or neither", c.cert, c.key)
 	case c.probe < 0:

@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	c, err := parse(nil)
 	require.NoError(t, err)
 	require.Equal(t, config{listen: "127.0.0.1:8443", ring: conf.RingAuto, loops: 1}, c)
-	for _, args := range [][]string{{"-ring", "x"}, {"-loops", "0"}, {"-cert", "x"}, {"-key", "x"}, {"-probe", "-1s"}, {"x"}} {
+	for _, args := range [][]string{{"-ring", "x"}, {"-loops", "0"}, {"-loops", "17"}, {"-cert", "x"}, {"-key", "x"}, {"-probe", "-1s"}, {"x"}} {
 		_, err := parse(args)
 		require.Error(t, err, args)
 		require.ErrorContains(t, err, args[len(args)-1])
@@ -35,6 +35,14 @@ func TestProbe(t *testing.T) {
 		require.NoError(t, probe(context.Background(), c))
 	}
 	require.Error(t, probe(context.Background(), config{cert: "x", key: "x", probe: 1, loops: 1}))
+}
+
+// TestStoppedWhileItStarts: it ends without serving, and that is no error.
+func TestStoppedWhileItStarts(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	c := config{listen: "127.0.0.1:0", ring: conf.RingEpoll, loops: 4}
+	require.NoError(t, run(ctx, c, func(*server) { t.Error("it served") }))
 }
 
 // TestCertificateFromFilesAndGracefulEnd: a request that is under way when the server is told to stop is answered.
@@ -70,5 +78,5 @@ func TestCertificateFromFilesAndGracefulEnd(t *testing.T) {
 	require.EqualValues(t, 20_000_000, n)
 	require.NoError(t, r.Body.Close())
 	require.NoError(t, <-ended)
-	require.Error(t, run(ctx, config{listen: "127.0.0.1:0", loops: 1, cert: keyFile, key: certFile, ring: conf.RingEpoll}, nil))
+	require.Error(t, run(context.Background(), config{listen: "127.0.0.1:0", loops: 1, cert: keyFile, key: certFile, ring: conf.RingEpoll}, nil))
 }

@@ -39,6 +39,9 @@ func run(ctx context.Context, c config, ready func(*server)) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
+	if ctx.Err() != nil {
+		return nil // told to stop while the loops were made
+	}
 
 	cert, err := loadOrMake(c.cert, c.key)
 	if err != nil {

@@ -82,8 +82,8 @@ func parse(args []string) (config, error) {
 		return c, fmt.Errorf("-ring: %w", err)
 	}
 	switch {
-	case c.probe < 0:
-		return c, fmt.Errorf("-probe %v: want a time above 0", c.probe)
+	case c.probe < 0 || c.probe > 0 && c.probe < 10*time.Millisecond:
+		return c, fmt.Errorf("-probe %v: want at least 10ms", c.probe)
 	case c.client && c.probe == 0:
 		return c, errors.New("-client: wants -probe, the time to measure")
 	}

@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -20,9 +21,15 @@ func family(network, prefix string) (string, error) {
 // resolve finds the addresses behind "host:port" on a network of a family, those it should try first in front. An empty
 // host is the loopback for dialling and every address for listening.
 func (n *Network) resolve(ctx context.Context, network, fam, address string, listening bool) ([]netip.AddrPort, error) {
-	host, service, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
+	host, service := "", ""
+	var err error
+	switch {
+	case address != "":
+		if host, service, err = net.SplitHostPort(address); err != nil {
+			return nil, err
+		}
+	case !listening:
+		return nil, errMissingAddress
 	}
 	number, err := n.config.Resolver.LookupPort(ctx, network, service)
 	if err != nil {
@@ -30,12 +37,14 @@ func (n *Network) resolve(ctx context.Context, network, fam, address string, lis
 	}
 	port := uint16(number) // LookupPort gives 0 to 65535
 	var hosts []netip.Addr
+	named := false
 	switch literal, err := netip.ParseAddr(host); {
-	case host == "":
-		hosts = anyHost(fam, listening)
+	case host == "", err == nil && listening && fam == "" && literal.IsUnspecified():
+		hosts = anyHost(fam, listening) // as package net: 0.0.0.0 and [::] are both families where none is asked for
 	case err == nil:
 		hosts = []netip.Addr{literal.Unmap()}
 	default:
+		named = true
 		if hosts, err = n.config.Resolver.LookupNetIP(ctx, "ip"+fam, host); err != nil {
 			return nil, err
 		}
@@ -45,7 +54,7 @@ func (n *Network) resolve(ctx context.Context, network, fam, address string, lis
 		h = h.Unmap()
 		switch a := netip.AddrPortFrom(h, port); {
 		case fam == "4" && !h.Is4(), fam == "6" && !h.Is6():
-		case listening && !h.Is4() && host != "":
+		case listening && named && !h.Is4():
 			later = append(later, a) // as package net: a name that has both is listened on over IPv4
 		default:
 			found = append(found, a)
@@ -55,6 +64,24 @@ func (n *Network) resolve(ctx context.Context, network, fam, address string, lis
 		return nil, &net.AddrError{Err: "no suitable address found", Addr: host}
 	}
 	return found, nil
+}
+
+var errMissingAddress = errors.New("missing address")
+
+// asAsked is an address that is listened on, in an error: without a host if there was none.
+func asAsked(a netip.AddrPort, address string) netip.AddrPort {
+	if address == "" || strings.HasPrefix(address, ":") {
+		return netip.AddrPortFrom(netip.Addr{}, a.Port())
+	}
+	return a
+}
+
+// otherKind is the error for a network that is known, of the other kind: streams where packets are meant.
+func otherKind(err error, network, kind, address string) (net.Addr, error) {
+	if _, known := family(network, kind); known == nil {
+		return textAddr{network, address}, &net.AddrError{Err: "unexpected address type", Addr: address}
+	}
+	return nil, err
 }
 
 func anyHost(fam string, listening bool) []netip.Addr {
@@ -81,4 +108,10 @@ func streamAddrs(s *xtreme.Socket) (local, remote net.Addr) {
 	return net.TCPAddrFromAddrPort(s.LocalAddr()), net.TCPAddrFromAddrPort(s.RemoteAddr())
 }
 
-func unixAddr(name string) *net.UnixAddr { return &net.UnixAddr{Name: name, Net: "unix"} }
+// unixAddr is a name of a socket, "@" if it has none.
+func unixAddr(name string) *net.UnixAddr {
+	if name == "" {
+		name = "@"
+	}
+	return &net.UnixAddr{Name: name, Net: "unix"}
+}

@@ -19,7 +19,7 @@ type Config struct {
 	Loops int
 	// Rest is what a loop does when nothing comes. The zero Config sleeps at once, because the processor a loop spins on is
 	// one that the program's goroutines do not have: an Adaptive loop spins only if RxPoll or SelectPoll says for how long, as
-	// in reactor.Config. Spinning pays with a processor for each loop beside those that the goroutines run on.
+	// in reactor.Config; -1 in either never sleeps, other negative values are refused. Spinning pays with a processor for each loop beside those that the goroutines run on.
 	Rest       reactor.Rest
 	RxPoll     int
 	SelectPoll time.Duration

@@ -22,7 +22,9 @@ type Conn struct {
 	local, remote net.Addr
 	path          xtreme.Path
 
-	reading sync.Mutex // held during a Read
+	reading sync.Mutex // held by whose turn to read it is, see turn.go; taken with TryLock only
+	queuing atomic.Int32
+	turn    *gate      // of readers that wait for their turn; nil until there was one. Guarded by mu
 	inHand  []segment  // taken from in.queue by a reader, and
 	handAt  int        // the first of them that is not read to its end
 	writing sync.Mutex // held while one Write's bytes are queued
@@ -71,11 +73,11 @@ func (c *Conn) Path() xtreme.Path { return c.path }
 // SetDeadline sets the read and the write deadline. After it calls fail with an error that is os.ErrDeadlineExceeded, also
 // those that wait already; the connection stays good, and a later deadline lets calls succeed again. The zero Time is none.
 func (c *Conn) SetDeadline(t time.Time) error {
-	return c.setDeadline(func() { c.in.set(t); c.out.set(t) })
+	return c.setDeadline(func() { c.setReading(t); c.out.set(t) })
 }
 
 // SetReadDeadline is SetDeadline for reading.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(func() { c.in.set(t) }) }
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(func() { c.setReading(t) }) }
 
 // SetWriteDeadline is SetDeadline for writing. A Write that fails may have queued a part: it returns how much.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(func() { c.out.set(t) }) }
@@ -149,7 +151,13 @@ func (c *Conn) broke(cause error) {
 	c.noMore(system("read", cause))
 	c.noWrites(system("write", cause))
 	// The socket stays until somebody closes the connection, as with package net: what was lent of it is found there at the
-	// loop's end.
+	// loop's end. If that has been done already there is nothing left to wait for.
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		c.attend()
+	}
 }
 
 // shut closes the socket; what is still to be known of it comes as CLOSED. Loop only.
@@ -232,10 +240,16 @@ func (c *Conn) kill() {
 	c.out.drop() // here and in flush only: what the loop is sending must not become another's
 }
 
-// callUnlock unlocks mu and asks for the loop's attention, once until it has come.
-func (c *Conn) callUnlock() {
+// wants notes that the loop's attention is wanted and tells whether it must be called: once until it has come. With mu held.
+func (c *Conn) wants() bool {
 	first := !c.called
 	c.called = true
+	return first
+}
+
+// callUnlock unlocks mu and asks for the loop's attention.
+func (c *Conn) callUnlock() {
+	first := c.wants()
 	c.mu.Unlock()
 	if first {
 		c.loop.call(c)
@@ -270,9 +284,10 @@ func (c *Conn) end() {
 	c.out.wakeAll()
 	c.in.stop()
 	c.out.stop()
+	c.endTurns()
 	c.callUnlock()
 	c.released.Store(true)
-	c.dropInHand()
+	c.tryEmptyHand()
 }
 
 // abort is end with a reset.
@@ -295,10 +310,7 @@ func (c *Conn) CloseRead() error {
 	c.in.drop()
 	c.in.wakeAll()
 	c.callUnlock() // it may have to read on, only to throw away
-	if c.reading.TryLock() {
-		c.emptyHand()
-		c.reading.Unlock()
-	}
+	c.tryEmptyHand()
 	return nil
 }
 

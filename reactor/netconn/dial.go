@@ -32,17 +32,18 @@ func (n *Network) DialWith(ctx context.Context, network, address string, opt ...
 		if errors.As(err, &op) {
 			return nil, err // names the address that was tried
 		}
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: textAddr{network, address}, Err: err}
+		return nil, errorOf("dial", network, nil, nil, gaveUp(err)) // there is no address yet
 	}
 	return c, nil
 }
 
 func (n *Network) dial(ctx context.Context, network, address string, opt []xtreme.Option) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, errorOf("dial", network, nil, textAddr{network, address}, gaveUp(err))
 	}
 	if network == "unix" {
-		return n.connect(ctx, network, unixAddr(address), func(o *xtreme.Owner, hook xtreme.Option) (*xtreme.Socket, error) {
+		to := &net.UnixAddr{Name: address, Net: network}
+		return n.connect(ctx, network, to, func(o *xtreme.Owner, hook xtreme.Option) (*xtreme.Socket, error) {
 			return o.DialUnix(address, append(append(n.streamOptions(), opt...), hook)...)
 		})
 	}
@@ -132,7 +133,7 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 	}
 	if err != nil {
 		c.abort()
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: to, Err: err}
+		return nil, errorOf("dial", network, nil, to, gaveUp(err))
 	}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package netconn
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -21,6 +22,30 @@ func system(call string, err error) error {
 	}
 	return err
 }
+
+// gaveUp is the error of a dial whose context ended, as package net has it: errors.Is knows the context's error in it.
+func gaveUp(err error) error {
+	switch err {
+	case context.Canceled:
+		return canceledError{}
+	case context.DeadlineExceeded:
+		return timeoutError{}
+	}
+	return err
+}
+
+type canceledError struct{}
+
+func (canceledError) Error() string        { return "operation was canceled" }
+func (canceledError) Is(target error) bool { return target == context.Canceled }
+
+// timeoutError is a net.Error.
+type timeoutError struct{}
+
+func (timeoutError) Error() string        { return "i/o timeout" }
+func (timeoutError) Timeout() bool        { return true }
+func (timeoutError) Temporary() bool      { return true }
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // errorOf wraps a cause for a call on an endpoint whose addresses are known.
 func errorOf(op, network string, local, remote net.Addr, cause error) error {

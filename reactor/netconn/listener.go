@@ -31,7 +31,8 @@ type Listener struct {
 	queue     []*Conn
 	closed    bool
 	byUser    bool
-	suspended bool // the ring was told to stop, because queue is full
+	suspended bool // queue is full: the ring is to stop
+	called    bool // on the loop's list
 }
 
 var _ net.Listener = (*Listener)(nil)
@@ -41,6 +42,7 @@ type listening struct {
 	parent *Listener
 	loop   *loop
 	socket *xtreme.Socket
+	halted bool          // the ring was told to stop
 	gone   chan struct{} // closed when it is
 }
 
@@ -48,9 +50,9 @@ type listening struct {
 // several loops connections are given to them in turn. The options are those of xtreme's ListenTCP and ListenUnix;
 // connections inherit what sockets inherit, and Config.Stream is theirs.
 func (n *Network) Listen(network, address string, opt ...xtreme.Option) (*Listener, error) {
-	ln, err := n.listen(network, address, opt)
+	ln, at, err := n.listen(network, address, opt)
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: network, Addr: textAddr{network, address}, Err: err}
+		return nil, errorOf("listen", network, nil, at, err)
 	}
 	return ln, nil
 }
@@ -61,22 +63,25 @@ type textAddr struct{ network, text string }
 func (a textAddr) Network() string { return a.network }
 func (a textAddr) String() string  { return a.text }
 
-func (n *Network) listen(network, address string, opt []xtreme.Option) (*Listener, error) {
+// listen tells with an error the address it was about, if it came that far.
+func (n *Network) listen(network, address string, opt []xtreme.Option) (ln *Listener, at net.Addr, err error) {
 	if network == "unix" {
-		return n.listenOn(network, opt, func(o *xtreme.Owner, opt []xtreme.Option) (*xtreme.Socket, error) {
+		ln, err = n.listenOn(network, opt, func(o *xtreme.Owner, opt []xtreme.Option) (*xtreme.Socket, error) {
 			return o.ListenUnix(address, opt...)
 		})
+		return ln, &net.UnixAddr{Name: address, Net: network}, err
 	}
 	fam, err := family(network, "tcp")
 	if err != nil {
-		return nil, err
+		at, err = otherKind(err, network, "udp", address)
+		return nil, at, err
 	}
 	all, err := n.resolve(context.Background(), network, fam, address, true)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var ln *Listener
 	for _, a := range all {
+		at = net.TCPAddrFromAddrPort(asAsked(a, address))
 		options := append([]xtreme.Option{xtreme.ReuseAddr(), xtreme.NoDelay(true), defaultKeepAlive()}, opt...)
 		if fam == "6" && a.Addr().IsUnspecified() {
 			options = append(options, xtreme.V6Only())
@@ -88,7 +93,7 @@ func (n *Network) listen(network, address string, opt []xtreme.Option) (*Listene
 			break
 		}
 	}
-	return ln, err
+	return ln, at, err
 }
 
 // defaultKeepAlive is package net's: dead peers are found out without being asked for.
@@ -118,7 +123,7 @@ func (n *Network) listenOn(network string, opt []xtreme.Option,
 		return nil
 	})
 	if err != nil {
-		return nil, system("listen", err)
+		return nil, system("bind", err)
 	}
 	return ln, nil
 }
@@ -176,20 +181,43 @@ func (ln *Listener) push(c *Conn) {
 	suspend := len(ln.queue) >= ln.net.config.AcceptQueue && !ln.suspended
 	ln.suspended = ln.suspended || suspend
 	c.loop.woke(ln.wake())
+	ln.unlockCall(suspend)
+}
+
+// unlockCall unlocks mu and, when suspended has changed, asks for the loop's attention. Which of several changes the loop
+// hears of first does not matter: it looks at what is wanted when it comes.
+func (ln *Listener) unlockCall(changed bool) {
+	first := changed && !ln.called
+	ln.called = ln.called || changed
 	ln.mu.Unlock()
-	if suspend {
-		ln.onLoop((*xtreme.Socket).Suspend)
+	if first {
+		ln.socket.loop.call(ln.socket)
 	}
 }
 
-// onLoop does something with the listener's socket on its loop, without waiting for it.
-func (ln *Listener) onLoop(f func(*xtreme.Socket) error) {
-	s := ln.socket
-	_ = s.loop.reactor.Post(func() { // after the loop's end there is nothing to be done
-		if err := f(s.socket); ignoreClosed(err) != nil {
-			ln.net.config.Logger.Warn("netconn: listener", "address", ln.addr, "error", err)
-		}
-	})
+// attend stops the ring or lets it go on, whichever is wanted by now. Loop only.
+func (s *listening) attend() {
+	ln := s.parent
+	ln.mu.Lock()
+	ln.called = false
+	halt := ln.suspended && !ln.closed
+	ln.mu.Unlock()
+	if halt == s.halted {
+		return
+	}
+	s.halted = halt
+	change := s.socket.Resume
+	if halt {
+		change = s.socket.Suspend
+	}
+	s.warn(change())
+}
+
+// warn tells of what nobody waits for.
+func (s *listening) warn(err error) {
+	if ignoreClosed(err) != nil {
+		s.parent.net.config.Logger.Warn("netconn: listener", "address", s.parent.addr, "error", err)
+	}
 }
 
 // Accept waits for the next connection. Its errors are net.ErrClosed and os.ErrDeadlineExceeded.
@@ -223,13 +251,8 @@ func (ln *Listener) AcceptConn() (*Conn, error) {
 		ln.queue[0] = nil
 		ln.queue = ln.queue[1:]
 		resume := ln.suspended && len(ln.queue) <= ln.net.config.AcceptQueue/2
-		if resume {
-			ln.suspended = false
-		}
-		ln.mu.Unlock()
-		if resume {
-			ln.onLoop((*xtreme.Socket).Resume)
-		}
+		ln.suspended = ln.suspended && !resume
+		ln.unlockCall(resume)
 		return c, nil
 	}
 }
@@ -262,7 +285,8 @@ func (ln *Listener) Close() error {
 	ln.byUser = true
 	ln.mu.Unlock()
 	ln.end()
-	ln.onLoop((*xtreme.Socket).Close)
+	s := ln.socket
+	_ = s.loop.reactor.Post(func() { s.warn(s.socket.Close()) }) // after the loop's end there is nothing to be done
 	select {
 	case <-ln.socket.gone:
 	case <-ln.net.gone:

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/reactor"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -15,6 +16,7 @@ import (
 // loop is one reactor loop and what it carries. Everything but call and do belongs to the loop.
 type loop struct {
 	net     *Network
+	self    uintptr // the loop's goroutine
 	reactor *reactor.Loop
 	owner   *xtreme.Owner
 	layout  buffers.Layout
@@ -50,8 +52,9 @@ type caller interface {
 	attend()
 }
 
+// newLoop is called on the loop's goroutine.
 func newLoop(n *Network, r *reactor.Loop) *loop {
-	l := &loop{net: n, reactor: r, owner: r.Owner(), layout: r.Owner().Pool().Layout()}
+	l := &loop{net: n, self: sys.Goroutine(), reactor: r, owner: r.Owner(), layout: r.Owner().Pool().Layout()}
 	l.copyMost = l.layout.Stride(buffers.Small)
 	l.answer, l.yield = l.answerCalls, l.letRun
 	l.hook = xtreme.Hook(ring.Completions, l.packet)
@@ -67,7 +70,7 @@ func (l *loop) call(e caller) {
 	first := len(q.list) == 1
 	q.mu.Unlock()
 	if first {
-		_ = l.reactor.Post(l.answer) // the loop has ended: abandon has told everybody
+		_ = l.reactor.Post(l.answer) // refused after the loop's end, when everything of it is closed or about to be: see abandon
 	}
 }
 
@@ -99,8 +102,12 @@ func (l *loop) letRun() {
 	runtime.Gosched()
 }
 
-// do runs f on the loop and waits for it. Any goroutine but the loop's; net.ErrClosed when the loop has ended.
+// do runs f on the loop and waits for it, net.ErrClosed when the loop has ended. On the loop itself, which is where Control
+// runs its function, f is called at once: waiting would be for ever.
 func (l *loop) do(f func() error) error {
+	if sys.Goroutine() == l.self {
+		return f()
+	}
 	done := make(chan error, 1)
 	err := l.reactor.Post(func() {
 		err := errors.New("netconn: the function panicked")

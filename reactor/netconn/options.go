@@ -100,12 +100,12 @@ func (c *Conn) SetLinger(sec int) error {
 	return err
 }
 
-// SetReadBuffer and SetWriteBuffer size the kernel's queues; Config has those of this package.
+// SetReadBuffer sizes the kernel's receive queue, in bytes; Config.ReceiveBuffer is this package's own.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	return c.set(func(s *xtreme.Socket) error { return s.SetReceiveBuffer(bytes) })
 }
 
-// SetWriteBuffer is described at SetReadBuffer.
+// SetWriteBuffer sizes the kernel's send queue, in bytes; Config.SendBuffer is this package's own.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	return c.set(func(s *xtreme.Socket) error { return s.SetSendBuffer(bytes) })
 }
@@ -122,7 +122,8 @@ type rawConn struct {
 	onLoop func(func(*xtreme.Socket) error) error
 }
 
-// Control runs f on the loop.
+// Control runs f on the loop. f may set options and call Control, also of others on its loop; whatever waits for the loop,
+// Read, Write, Dial, waits for f to return.
 func (r *rawConn) Control(f func(fd uintptr)) error {
 	if f == nil {
 		return r.fail("raw-control", fmt.Errorf("function nil: %w", unix.EINVAL))

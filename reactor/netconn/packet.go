@@ -40,9 +40,9 @@ type PacketConn struct {
 	in, out   gate
 	received  datagrams
 	sending   datagrams
-	failed    error // told by the next call, once
-	suspended bool  // received is full: the ring is to stop until a reader has come
-	stuck     bool  // the kernel's queue is full: the loop sends on when it is told of room
+	failed    failure // told by the next call, once
+	suspended bool    // received is full: the ring is to stop until a reader has come
+	stuck     bool    // the kernel's queue is full: the loop sends on when it is told of room
 	closed    bool
 	byUser    bool
 	called    bool
@@ -64,23 +64,26 @@ var (
 // ListenPacket opens a UDP socket on "udp", "udp4" or "udp6" ("host:port", host may be empty). It is on one loop; the
 // options are those of xtreme's OpenUDP: Join for multicast, LargestDatagram, ReceiveBuffer …
 func (n *Network) ListenPacket(network, address string, opt ...xtreme.Option) (*PacketConn, error) {
-	p, err := n.listenPacket(network, address, opt)
+	p, at, err := n.listenPacket(network, address, opt)
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: network, Addr: textAddr{network, address}, Err: err}
+		return nil, errorOf("listen", network, nil, at, err)
 	}
 	return p, nil
 }
 
-func (n *Network) listenPacket(network, address string, opt []xtreme.Option) (p *PacketConn, err error) {
+// listenPacket tells with an error the address it was about, if it came that far.
+func (n *Network) listenPacket(network, address string, opt []xtreme.Option) (p *PacketConn, at net.Addr, err error) {
 	fam, err := family(network, "udp")
 	if err != nil {
-		return nil, err
+		at, err = otherKind(err, network, "tcp", address)
+		return nil, at, err
 	}
 	all, err := n.resolve(context.Background(), network, fam, address, true)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, a := range all {
+		at = net.UDPAddrFromAddrPort(asAsked(a, address))
 		options := opt
 		if fam == "6" && a.Addr().IsUnspecified() {
 			options = append([]xtreme.Option{xtreme.V6Only()}, opt...)
@@ -90,7 +93,7 @@ func (n *Network) listenPacket(network, address string, opt []xtreme.Option) (p 
 			break
 		}
 	}
-	return p, err
+	return p, at, err
 }
 
 // connectUDP opens a UDP socket that is connected to an address.
@@ -107,8 +110,9 @@ func (n *Network) openUDP(network string, local netip.AddrPort, opt []xtreme.Opt
 	p := &PacketConn{loop: l, network: network}
 	p.in.init(&p.mu)
 	p.out.init(&p.mu)
+	opt = append([]xtreme.Option{xtreme.Broadcast()}, opt...) // as package net
 	err := l.do(func() error {
-		s, err := l.owner.OpenUDP(local, append(opt[:len(opt):len(opt)], l.hook)...)
+		s, err := l.owner.OpenUDP(local, append(opt, l.hook)...)
 		if err != nil {
 			return err
 		}
@@ -172,12 +176,12 @@ func (p *PacketConn) setDeadline(set func()) error {
 	return nil
 }
 
-// SetReadBuffer and SetWriteBuffer size the kernel's queues.
+// SetReadBuffer sizes the kernel's receive queue, in bytes; Config.ReceiveBuffer is this package's own.
 func (p *PacketConn) SetReadBuffer(bytes int) error {
 	return p.set(func(s *xtreme.Socket) error { return s.SetReceiveBuffer(bytes) })
 }
 
-// SetWriteBuffer is described at SetReadBuffer.
+// SetWriteBuffer sizes the kernel's send queue, in bytes; Config.SendBuffer is this package's own.
 func (p *PacketConn) SetWriteBuffer(bytes int) error {
 	return p.set(func(s *xtreme.Socket) error { return s.SetSendBuffer(bytes) })
 }
@@ -212,6 +216,14 @@ func (p *PacketConn) fail(op string, cause error) error {
 	return errorOf(op, p.network, p.local, p.RemoteAddr(), cause)
 }
 
+// failTo is fail for a datagram with a destination of its own.
+func (p *PacketConn) failTo(op string, to netip.AddrPort, cause error) error {
+	if p.connected || !to.IsValid() {
+		return p.fail(op, cause)
+	}
+	return errorOf(op, p.network, p.local, net.UDPAddrFromAddrPort(to), cause)
+}
+
 // Close closes the socket: calls that wait return net.ErrClosed, and so does everything afterwards. Datagrams that were
 // written go out first, as far as the kernel takes them at once.
 func (p *PacketConn) Close() error {
@@ -244,10 +256,16 @@ func (p *PacketConn) end() {
 	p.dropInHand()
 }
 
-// callUnlock unlocks mu and asks for the loop's attention, once until it has come.
-func (p *PacketConn) callUnlock() {
+// wants notes that the loop's attention is wanted and tells whether it must be called: once until it has come. With mu held.
+func (p *PacketConn) wants() bool {
 	first := !p.called
 	p.called = true
+	return first
+}
+
+// callUnlock unlocks mu and asks for the loop's attention.
+func (p *PacketConn) callUnlock() {
+	first := p.wants()
 	p.mu.Unlock()
 	if first {
 		p.loop.call(p)
@@ -260,9 +278,10 @@ func (p *PacketConn) handle(e *xtreme.Completion) {
 	case e.Events.Has(xtreme.Closed):
 		p.gone = true
 		p.end()
+		p.dropUnsent()
 		return
 	case e.Events.Has(xtreme.Err):
-		p.tell(e.Err, "recvmsg")
+		p.tell(failure{err: e.Err})
 	}
 	if e.Events.Has(xtreme.Out) {
 		p.mu.Lock()
@@ -272,14 +291,31 @@ func (p *PacketConn) handle(e *xtreme.Completion) {
 	}
 }
 
+// failure is an error that the next call tells.
+type failure struct {
+	err  error
+	call string         // system call that had it; "": whichever the kernel would have told it to
+	to   netip.AddrPort // where the datagram was to go, of a socket without a peer
+}
+
 // tell keeps an error for the next call. Loop only.
-func (p *PacketConn) tell(cause error, call string) {
+func (p *PacketConn) tell(f failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failed == nil {
-		p.failed = system(call, cause)
+	if p.failed.err == nil {
+		p.failed = f
 	}
 	p.loop.woke(p.in.wake())
+}
+
+// tellNow is the error that was kept, for a call that stands for a system call. With mu held.
+func (p *PacketConn) tellNow(op, call string) error {
+	f := p.failed
+	p.failed = failure{}
+	if f.call != "" {
+		call = f.call
+	}
+	return p.failTo(op, f.to, system(call, f.err))
 }
 
 // attend does what other goroutines have left for the loop. Loop only.
@@ -305,7 +341,7 @@ func (p *PacketConn) attend() {
 			change = p.socket.Suspend
 		}
 		if err := change(); ignoreClosed(err) != nil {
-			p.tell(err, "recvmsg")
+			p.tell(failure{err: err})
 		}
 	}
 	p.mu.Lock()
@@ -313,10 +349,22 @@ func (p *PacketConn) attend() {
 	p.mu.Unlock()
 	if closed {
 		p.gone = true
+		p.dropUnsent()
 		if err := p.socket.Close(); ignoreClosed(err) != nil {
 			p.loop.net.config.Logger.Warn("netconn: close", "local", p.local, "error", err)
 		}
 	}
+}
+
+// dropUnsent forgets what the kernel has not taken. Loop only.
+func (p *PacketConn) dropUnsent() {
+	for ; p.at < len(p.taken); p.at++ {
+		done(p.taken, p.at)
+	}
+	p.taken, p.at = nil, 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sending.drop()
 }
 
 // addrPort is an address given by the caller.
@@ -325,15 +373,26 @@ func (p *PacketConn) addrPort(a net.Addr) (netip.AddrPort, error) {
 	if !ok || u == nil {
 		return netip.AddrPort{}, fmt.Errorf("address %v: want a *net.UDPAddr: %w", a, unix.EINVAL)
 	}
+	if len(u.IP) == 0 { // as package net: the loopback, which the kernel takes the unspecified address for
+		return netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(u.Port)), nil
+	}
 	ip := u.AddrPort()
 	if !ip.IsValid() {
-		return netip.AddrPort{}, &net.AddrError{Err: "missing address", Addr: u.String()}
+		return netip.AddrPort{}, &net.AddrError{Err: "invalid address", Addr: u.String()}
 	}
 	return ip, nil
 }
 
+// target is where a socket of this family reaches an address: on one for both families 0.0.0.0 is [::].
+func (p *PacketConn) target(to netip.AddrPort) netip.AddrPort {
+	if !p.ipv4 && to.Addr().Unmap() == netip.IPv4Unspecified() {
+		return netip.AddrPortFrom(netip.IPv6Unspecified(), to.Port())
+	}
+	return to
+}
+
 // check looks at what would fail later, when nobody is there to be told.
-func (p *PacketConn) check(n int, to netip.AddrPort) error {
+func (p *PacketConn) check(n int, to netip.AddrPort, call string) error {
 	ip := to.Addr().Unmap()
 	limit := 1<<16 - 1 - 8 // RFC 768: the length field counts the header, too
 	if p.ipv4 || ip.Is4() {
@@ -341,7 +400,7 @@ func (p *PacketConn) check(n int, to netip.AddrPort) error {
 	}
 	switch {
 	case n > limit:
-		return os.NewSyscallError("sendto", unix.EMSGSIZE)
+		return os.NewSyscallError(call, unix.EMSGSIZE)
 	case p.connected:
 		return nil
 	case !ip.IsValid():
@@ -349,7 +408,7 @@ func (p *PacketConn) check(n int, to netip.AddrPort) error {
 	case p.ipv4 && !ip.Is4():
 		return &net.AddrError{Err: "non-IPv4 address", Addr: ip.String()}
 	case to.Port() == 0:
-		return os.NewSyscallError("sendto", unix.EINVAL)
+		return os.NewSyscallError(call, unix.EINVAL)
 	}
 	return nil
 }

@@ -15,11 +15,19 @@ import (
 // receive takes a datagram from the ring, inside its Poll, and tells whether it keeps the buffer. What is copied rather than
 // lent is as for streams. Loop only.
 func (p *PacketConn) receive(packet buffers.Packet, from netip.AddrPort) (kept bool) {
+	kept, call := p.receiveLocked(packet, from)
+	if call {
+		p.loop.call(p)
+	}
+	return kept
+}
+
+func (p *PacketConn) receiveLocked(packet buffers.Packet, from netip.AddrPort) (kept, call bool) {
 	n := packet.Len()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed {
-		p.mu.Unlock()
-		return false
+		return false, false
 	}
 	if !p.suspended && p.loop.lends(n) {
 		if l, err := packet.Lend(); err == nil {
@@ -33,23 +41,31 @@ func (p *PacketConn) receive(packet buffers.Packet, from netip.AddrPort) (kept b
 	suspend := p.received.cost > p.loop.net.config.ReceiveBuffer && !p.suspended
 	p.suspended = p.suspended || suspend
 	p.loop.woke(p.in.wake())
-	if suspend {
-		p.callUnlock()
-	} else {
-		p.mu.Unlock()
-	}
-	return kept
+	return kept, suspend && p.wants()
 }
 
-// Read reads one datagram; what b has no room for is lost.
+// Read reads one datagram; what b has no room for is lost. As with package net an empty b takes none, and does not wait;
+// ReadFrom does.
 func (p *PacketConn) Read(b []byte) (int, error) {
-	n, _, err := p.read(b)
+	if len(b) == 0 {
+		if p.isClosed() {
+			return 0, p.fail("read", net.ErrClosed)
+		}
+		return 0, nil
+	}
+	n, _, err := p.read(b, "read")
 	return n, err
+}
+
+func (p *PacketConn) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 // ReadFrom is Read with the sender's address, a *net.UDPAddr.
 func (p *PacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
-	n, from, err := p.read(b)
+	n, from, err := p.read(b, "recvfrom")
 	if err != nil {
 		return n, nil, err
 	}
@@ -57,57 +73,56 @@ func (p *PacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 }
 
 // ReadFromUDPAddrPort is ReadFrom without allocating. An IPv4 sender is an IPv4 address on every socket.
-func (p *PacketConn) ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error) { return p.read(b) }
+func (p *PacketConn) ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error) {
+	return p.read(b, "recvfrom")
+}
 
-func (p *PacketConn) read(b []byte) (int, netip.AddrPort, error) {
+// read is a call that stands for a system call.
+func (p *PacketConn) read(b []byte, call string) (n int, from netip.AddrPort, err error) {
+	defer func() {
+		if p.released.Load() {
+			p.dropInHand()
+		}
+	}()
 	p.reading.Lock()
-	var n int
-	var from netip.AddrPort
-	err := p.fetch()
-	if err == nil {
-		d := &p.inHand[p.handAt]
-		n, from = d.copyTo(b), d.peer
-		done(p.inHand, p.handAt)
-		p.handAt++
+	defer p.reading.Unlock()
+	if err := p.fetch(call); err != nil {
+		return 0, netip.AddrPort{}, err
 	}
-	p.reading.Unlock()
-	if p.released.Load() {
-		p.dropInHand()
-	}
-	if err != nil {
-		return 0, netip.AddrPort{}, p.fail("read", err)
-	}
+	d := &p.inHand[p.handAt]
+	n, from = d.copyTo(b), d.peer
+	done(p.inHand, p.handAt)
+	p.handAt++
 	return n, from, nil
 }
 
 // fetch waits until a datagram is in hand.
-func (p *PacketConn) fetch() error {
+func (p *PacketConn) fetch(call string) error {
+	wake, err := p.fetchLocked(call)
+	if wake {
+		p.loop.call(p)
+	}
+	return err
+}
+
+func (p *PacketConn) fetchLocked(call string) (wake bool, err error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for {
 		switch {
 		case p.closed:
-			p.mu.Unlock()
-			return net.ErrClosed
+			return false, p.fail("read", net.ErrClosed)
 		case p.in.expired():
-			p.mu.Unlock()
-			return os.ErrDeadlineExceeded
+			return false, p.fail("read", os.ErrDeadlineExceeded)
 		case p.handAt < len(p.inHand):
-			p.mu.Unlock()
-			return nil
+			return false, nil
 		case len(p.received.list) > 0:
 			p.inHand, p.handAt = p.received.take(p.inHand), 0
-			if p.suspended {
-				p.callUnlock()
-				return nil
-			}
-		case p.failed != nil:
-			err := p.failed
-			p.failed = nil
-			p.mu.Unlock()
-			return err
-		default:
-			p.in.wait()
+			return p.suspended && p.wants(), nil // a ring that was stopped because the queue was full may go on
+		case p.failed.err != nil:
+			return false, p.tellNow("read", call)
 		}
+		p.in.wait()
 	}
 }
 
@@ -127,10 +142,10 @@ func (p *PacketConn) Write(b []byte) (int, error) {
 	if !p.connected {
 		return 0, p.fail("write", os.NewSyscallError("write", unix.EDESTADDRREQ))
 	}
-	return p.write(b, netip.AddrPort{})
+	return p.write(b, netip.AddrPort{}, "write")
 }
 
-// WriteTo queues a datagram for an address, a *net.UDPAddr. On a connected socket it is net.ErrWriteToConnected.
+// WriteTo queues a datagram for an address, a *net.UDPAddr; without an IP it is the loopback's. On a connected socket it is net.ErrWriteToConnected.
 func (p *PacketConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	a, err := p.addrPort(to)
 	if err != nil {
@@ -144,39 +159,42 @@ func (p *PacketConn) WriteToUDPAddrPort(b []byte, to netip.AddrPort) (int, error
 	if p.connected {
 		return 0, p.fail("write", net.ErrWriteToConnected)
 	}
-	return p.write(b, to)
+	return p.write(b, to, "sendto")
 }
 
-func (p *PacketConn) write(b []byte, to netip.AddrPort) (int, error) {
-	if err := p.check(len(b), to); err != nil {
-		return 0, p.fail("write", err)
+// write is a call that stands for a system call.
+func (p *PacketConn) write(b []byte, to netip.AddrPort, call string) (int, error) {
+	wake, err := p.writeLocked(b, to, call)
+	if wake {
+		p.loop.call(p)
 	}
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (p *PacketConn) writeLocked(b []byte, to netip.AddrPort, call string) (wake bool, err error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for {
-		var err error
 		switch {
 		case p.closed:
-			err = net.ErrClosed
+			return false, p.failTo("write", to, net.ErrClosed)
 		case p.out.expired():
-			err = os.ErrDeadlineExceeded
-		case p.failed != nil:
-			err = p.failed
-			p.failed = nil
-		case p.sending.cost >= p.loop.net.config.SendBuffer:
-			p.out.wait()
-			continue
+			return false, p.failTo("write", to, os.ErrDeadlineExceeded)
 		}
-		if err != nil {
-			p.mu.Unlock()
-			return 0, p.fail("write", err)
+		if err := p.check(len(b), to, call); err != nil {
+			return false, p.failTo("write", to, err)
 		}
-		copy(p.sending.reserve(len(b), to), b)
-		if p.stuck {
-			p.mu.Unlock()
-		} else {
-			p.callUnlock()
+		if p.failed.err != nil {
+			return false, p.tellNow("write", call)
 		}
-		return len(b), nil
+		if p.sending.cost < p.loop.net.config.SendBuffer {
+			copy(p.sending.reserve(len(b), p.target(to)), b)
+			return !p.stuck && p.wants(), nil
+		}
+		p.out.wait()
 	}
 }
 
@@ -194,10 +212,12 @@ func (p *PacketConn) flush() {
 		}
 		d := &p.taken[p.at]
 		var err error
+		call := "write"
 		if p.connected {
 			_, err = p.socket.Send(d.bytes())
 		} else {
 			_, err = p.socket.SendTo(d.bytes(), d.peer)
+			call = "sendto"
 		}
 		if errors.Is(err, ring.ErrWouldBlock) {
 			p.mu.Lock()
@@ -206,7 +226,7 @@ func (p *PacketConn) flush() {
 			return
 		}
 		if err != nil {
-			p.tell(err, "sendto")
+			p.tell(failure{err, call, d.peer})
 		}
 		done(p.taken, p.at)
 		p.at++

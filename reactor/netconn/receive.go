@@ -92,16 +92,23 @@ func (i *inbound) copyIn(p buffers.Packet) {
 
 // receive takes a packet from the ring, inside its Poll, and tells whether it keeps the buffer. Loop only.
 func (c *Conn) receive(p buffers.Packet) (kept bool) {
+	kept, call := c.receiveLocked(p)
+	if call {
+		c.loop.call(c)
+	}
+	return kept
+}
+
+func (c *Conn) receiveLocked(p buffers.Packet) (kept, call bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed || c.in.shut {
-		c.mu.Unlock()
-		return false
+		return false, false
 	}
 	if n := c.in.direct(p); n > 0 {
 		c.loop.woke(c.in.wake())
 		if n == p.Len() {
-			c.mu.Unlock()
-			return false
+			return false, false
 		}
 		_ = p.Pull(n) // it has one reference and more than n bytes
 	}
@@ -119,12 +126,7 @@ func (c *Conn) receive(p buffers.Packet) (kept bool) {
 	suspend := c.in.full(c.loop.net.config.ReceiveBuffer) && !c.in.suspended
 	c.in.suspended = c.in.suspended || suspend
 	c.loop.woke(c.in.wake())
-	if suspend {
-		c.callUnlock() // attend stops the ring, outside of its Poll, if the reader has not come by then
-	} else {
-		c.mu.Unlock()
-	}
-	return kept
+	return kept, suspend && c.wants() // attend stops the ring, outside of its Poll, if the reader has not come by then
 }
 
 // noMore tells readers that nothing comes after what waits. Loop only.
@@ -137,25 +139,25 @@ func (c *Conn) noMore(cause error) {
 	c.loop.woke(c.in.wakeAll())
 }
 
-// Read reads what is there, and waits while nothing is. After the peer's last byte it is io.EOF.
+// Read reads what is there, and waits while nothing is. After the peer's last byte it is io.EOF. Of nothing it reads nothing,
+// without waiting, until Close.
 func (c *Conn) Read(b []byte) (int, error) {
-	c.reading.Lock()
-	n, err := c.read(b)
-	c.reading.Unlock()
-	if c.released.Load() {
-		c.dropInHand()
+	if len(b) == 0 {
+		if c.isClosed() {
+			return 0, c.fail("read", net.ErrClosed)
+		}
+		return 0, nil
 	}
-	return n, err
-}
-
-// read is Read with reading held.
-func (c *Conn) read(b []byte) (int, error) {
-	if b == nil {
-		b = []byte{}
+	if err := c.takeTurn(); err != nil {
+		return 0, c.fail("read", err)
 	}
+	defer c.giveTurn()
 	n, err := c.fetch(b)
-	if n > 0 || err != nil || len(b) == 0 {
-		return n, err
+	if err != nil {
+		return n, c.fail("read", err)
+	}
+	if n > 0 {
+		return n, nil
 	}
 	for n < len(b) && c.handAt < len(c.inHand) {
 		g := &c.inHand[c.handAt]
@@ -171,48 +173,45 @@ func (c *Conn) read(b []byte) (int, error) {
 
 // fetch waits until there is something in hand, or until the loop has put something into b; without b only the former.
 func (c *Conn) fetch(b []byte) (n int, err error) {
+	n, call, err := c.fetchLocked(b)
+	if call {
+		c.loop.call(c)
+	}
+	return n, err
+}
+
+func (c *Conn) fetchLocked(b []byte) (n int, call bool, err error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	for {
 		switch {
 		case c.closed:
-			err = net.ErrClosed
+			return 0, false, net.ErrClosed
 		case c.in.expired():
-			err = os.ErrDeadlineExceeded
-		case b != nil && len(b) == 0:
+			return 0, false, os.ErrDeadlineExceeded
 		case c.handAt < len(c.inHand):
+			return 0, false, nil
 		case len(c.in.queue) > 0:
-			if c.take() {
-				return 0, nil
-			}
+			c.in.queue, c.inHand, c.handAt = c.inHand[:0], c.in.queue, 0
+			c.in.queued = 0
+			return 0, c.in.suspended && c.wants(), nil // a ring that was stopped because the queue was full may go on
 		case c.in.err != nil:
-			err = c.in.err
-		default:
-			c.in.want = b
-			c.in.wait()
-			c.in.want = nil
-			if n = c.in.got; n == 0 {
-				continue
-			}
+			return 0, false, c.in.err
+		}
+		c.in.want = b
+		c.in.wait()
+		c.in.want = nil
+		if n = c.in.got; n > 0 {
 			c.in.got = 0
+			return n, false, nil
 		}
-		c.mu.Unlock()
-		if err != nil {
-			err = c.fail("read", err)
-		}
-		return n, err
 	}
 }
 
-// take takes the queue in hand. When the ring was stopped because the queue was full it may go on: then mu is unlocked,
-// and true returned.
-func (c *Conn) take() bool {
-	c.in.queue, c.inHand, c.handAt = c.inHand[:0], c.in.queue, 0
-	c.in.queued = 0
-	if c.in.suspended {
-		c.callUnlock()
-		return true
-	}
-	return false
+func (c *Conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // copyTo copies what is left of the segment to b, and tells whether that was all.
@@ -237,24 +236,22 @@ func (g *segment) copyTo(b []byte) (n int, done bool) {
 }
 
 // WriteTo writes what comes to w until the peer's end, straight from the memory it was received into where that was lent
-// (see Config; with large messages it is). It is what io.Copy uses. A Read at the same time waits until it has ended.
+// (see Config; with large messages it is). It is what io.Copy uses. A Read at the same time waits until it has ended, its
+// own deadline has passed or the connection is closed.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) {
-	c.reading.Lock()
-	n, err := c.writeTo(w)
-	c.reading.Unlock()
-	if c.released.Load() {
-		c.dropInHand()
+	if err := c.takeTurn(); err != nil {
+		return 0, c.fail("writeto", c.fail("read", err))
 	}
-	return n, err
+	defer c.giveTurn()
+	return c.writeTo(w)
 }
 
 func (c *Conn) writeTo(w io.Writer) (total int64, err error) {
 	for {
-		if _, err := c.fetch(nil); err != nil {
-			if err == io.EOF {
-				err = nil
-			}
-			return total, err
+		if _, err := c.fetch(nil); err == io.EOF {
+			return total, nil
+		} else if err != nil {
+			return total, c.fail("writeto", c.fail("read", err))
 		}
 		for c.handAt < len(c.inHand) {
 			g := &c.inHand[c.handAt]
@@ -300,21 +297,4 @@ func writeAll(w io.Writer, b []byte) (int, error) {
 		err = io.ErrShortWrite
 	}
 	return n, err
-}
-
-// dropInHand gives back what a reader had begun on, once the connection is closed: at once when nobody reads, otherwise
-// the reader does it when it is done. released was set before, so one of the two sees the other.
-func (c *Conn) dropInHand() {
-	if c.reading.TryLock() {
-		c.emptyHand()
-		c.reading.Unlock()
-	}
-}
-
-func (c *Conn) emptyHand() {
-	for c.handAt < len(c.inHand) {
-		c.inHand[c.handAt].free()
-		c.handAt++
-	}
-	c.inHand, c.handAt = nil, 0
 }

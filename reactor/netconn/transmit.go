@@ -87,36 +87,55 @@ func (c *Conn) Write(b []byte) (int, error) {
 	defer c.writing.Unlock()
 	n := 0
 	for {
-		room, err := c.room(len(b))
+		small, large, err := c.begin(b[n:])
+		n += small
+		if large > 0 {
+			k := newChunk(largeChunk)
+			large = k.add(b[n : n+large])
+			if err = c.put(k); err == nil {
+				n += large
+			}
+		}
 		if err != nil {
 			return n, c.fail("write", err)
 		}
-		if k := min(room, len(b)-n); k <= smallWrite {
-			c.out.addSmall(b[n : n+k])
-			n += k
-		} else {
-			c.mu.Unlock()
-			large := newChunk(largeChunk)
-			large.add(b[n : n+k])
-			if err := c.put(large); err != nil {
-				return n, c.fail("write", err)
-			}
-			n += large.w
-		}
-		c.sendUnlock()
 		if n == len(b) {
 			return n, nil
 		}
 	}
 }
 
-// room waits until something of want bytes may be queued and returns how much, with mu held; on an error it is not.
+// begin waits until something of b may be queued. A small piece it queues; of more it returns how much may follow in a chunk
+// of its own. writing is held.
+func (c *Conn) begin(b []byte) (small, large int, err error) {
+	small, large, call, err := c.beginLocked(b)
+	if call {
+		c.loop.call(c)
+	}
+	return small, large, err
+}
+
+func (c *Conn) beginLocked(b []byte) (small, large int, call bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	room, err := c.room(len(b))
+	if err != nil || len(b) == 0 {
+		return 0, 0, false, err
+	}
+	k := min(room, len(b))
+	if k > smallWrite {
+		return 0, k, false, nil
+	}
+	c.out.addSmall(b[:k])
+	return k, 0, c.wantsSending(), nil
+}
+
+// room waits until something of want bytes may be queued and returns how much: at least 1, and what there is if want is 0,
+// which can be less than nothing, because ReadFrom's last chunk goes in whole. With mu held.
 func (c *Conn) room(want int) (int, error) {
 	limit := c.loop.net.config.SendBuffer
-	c.mu.Lock()
 	for {
 		if err := c.cannotWrite(); err != nil {
-			c.mu.Unlock()
 			return 0, err
 		}
 		if room := limit - c.out.queued; room > 0 || want == 0 {
@@ -141,32 +160,40 @@ func (c *Conn) cannotWrite() error {
 	return nil
 }
 
-// put queues a chunk and returns with mu held; on an error it is not, and the chunk is freed. writing is held.
+// put queues a chunk that there was room for; on an error it is freed. writing is held.
 func (c *Conn) put(k *chunk) error {
-	c.mu.Lock()
-	if err := c.cannotWrite(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		c.mu.Unlock()
+	call, err := c.putLocked(k)
+	switch {
+	case err != nil:
 		k.free()
-		return err
+	case call:
+		c.loop.call(c)
+	}
+	return err
+}
+
+func (c *Conn) putLocked(k *chunk) (call bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.cannotWrite(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false, err
 	}
 	c.out.addChunk(k)
-	return nil
+	return c.wantsSending(), nil
 }
 
-// sendUnlock unlocks mu after something was queued, and calls the loop unless that comes by itself.
-func (c *Conn) sendUnlock() {
-	if c.out.stuck {
-		c.mu.Unlock()
-		return
-	}
-	c.callUnlock()
-}
+// wantsSending notes that something was queued and tells whether the loop must be called for it. With mu held.
+func (c *Conn) wantsSending() bool { return !c.out.stuck && c.wants() }
 
 // ReadFrom sends what it reads from r until r's end, and reads it straight into the memory it is sent from; io.Copy uses
-// it. While r has nothing, other writes go on.
+// it. While r has nothing, other writes go on. It looks before each read of r whether it can write: what it has read when
+// the connection breaks meanwhile is lost.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	var total int64
 	for {
+		if err := c.writable(); err != nil {
+			return total, c.fail("readfrom", c.fail("write", err))
+		}
 		k := newChunk(largeChunk)
 		n, err := r.Read(k.room())
 		if n < 0 || n > len(k.b) {
@@ -177,7 +204,7 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 		if n == 0 {
 			k.free()
 		} else if sendErr := c.send(k); sendErr != nil {
-			return total, c.fail("readfrom", sendErr)
+			return total, c.fail("readfrom", c.fail("write", sendErr))
 		}
 		total += int64(n)
 		if err == io.EOF {
@@ -194,19 +221,35 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 func (c *Conn) send(k *chunk) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	kept, call, err := c.sendLocked(k)
+	if !kept {
+		k.free()
+	}
+	if call {
+		c.loop.call(c)
+	}
+	return err
+}
+
+func (c *Conn) sendLocked(k *chunk) (kept, call bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if _, err := c.room(k.w); err != nil {
-		k.free()
-		return err
+		return false, false, err
 	}
-	if k.w <= smallWrite {
+	if kept = k.w > smallWrite; kept {
+		c.out.addChunk(k)
+	} else {
 		c.out.addSmall(k.bytes())
-		k.free()
-		c.sendUnlock()
-		return nil
 	}
-	c.out.addChunk(k)
-	c.sendUnlock()
-	return nil
+	return kept, c.wantsSending(), nil
+}
+
+// writable is why nothing can be written now.
+func (c *Conn) writable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cannotWrite()
 }
 
 // flush sends what was written. Loop only.

@@ -13,6 +13,9 @@ func (p *Parser) inline(b []byte, args [][]byte) (out [][]byte, n int, err error
 		return args, 0, ProtocolError("too big inline request")
 	}
 	line := bytes.TrimSuffix(b[:end], []byte{'\r'})
+	if nul := bytes.IndexByte(line, 0); nul >= 0 {
+		line = line[:nul] // to redis the line is a C string
+	}
 	p.at = end + 1
 	if args, ok := words(line, args); ok {
 		return args, p.done(), nil
@@ -23,7 +26,7 @@ func (p *Parser) inline(b []byte, args [][]byte) (out [][]byte, n int, err error
 // words splits a line as redis-cli's own input is split: "double quotes" with \n \r \t \b \a \xHH \" \\, 'single quotes' with \'.
 func words(line []byte, args [][]byte) (out [][]byte, ok bool) {
 	for {
-		line = bytes.TrimLeft(line, " \t\v\f\r\n\x00")
+		line = bytes.TrimLeft(line, " \t\v\f\r\n")
 		if len(line) == 0 {
 			return args, true
 		}
@@ -125,4 +128,4 @@ func hex(c byte) int {
 	return -1
 }
 
-func space(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
+func space(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }

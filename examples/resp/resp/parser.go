@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Limits bound one command. They are redis's own defaults in DefaultLimits.
+// Limits bound one command. DefaultLimits are redis's own but for Args.
 type Limits struct {
 	Line    int // bytes of an inline command, and of a line with a length
 	Args    int // arguments of a command, its name included
@@ -13,7 +13,8 @@ type Limits struct {
 	Command int // bytes of a whole command, as it travels; at most 4 GiB
 }
 
-// DefaultLimits are redis's PROTO_INLINE_MAX_SIZE, multibulk length, proto-max-bulk-len and client-query-buffer-limit.
+// DefaultLimits are redis's PROTO_INLINE_MAX_SIZE, the multibulk length that redis took before 7.0, proto-max-bulk-len and
+// client-query-buffer-limit. Since 7.0 redis takes 2^31-1 arguments; a million is what this server wants to remember of one command.
 var DefaultLimits = Limits{Line: 64 << 10, Args: 1 << 20, Bulk: 512 << 20, Command: 1 << 30}
 
 // ProtocolError is what a client is told before its connection is closed: after it nobody knows where the next command begins.

@@ -1,0 +1,92 @@
+package netconn
+
+import (
+	"net"
+	"os"
+	"time"
+)
+
+// Readers take turns: one at a time has the bytes in hand. The turn is a mutex that is only ever tried, because the one who
+// has it may be in WriteTo, inside a Write of the caller's that takes as long as it likes, and those behind it must see
+// their deadline and Close all the same. They wait at a gate, which is made when it is needed: most connections have one
+// reader.
+
+// takeTurn waits for the turn to read.
+func (c *Conn) takeTurn() error {
+	if c.reading.TryLock() {
+		return nil
+	}
+	// From here on whoever gives the turn back looks for us.
+	c.queuing.Add(1)
+	defer c.queuing.Add(-1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn == nil {
+		c.turn = new(gate)
+		c.turn.init(&c.mu)
+		c.turn.deadline = c.in.deadline
+	}
+	for !c.reading.TryLock() {
+		switch {
+		case c.closed:
+			return net.ErrClosed
+		case c.turn.expired():
+			return os.ErrDeadlineExceeded
+		}
+		c.turn.wait()
+	}
+	return nil
+}
+
+// giveTurn ends a turn, and gives back what was in hand if the connection was closed in the meantime.
+func (c *Conn) giveTurn() {
+	c.unlockTurn()
+	if c.released.Load() {
+		c.tryEmptyHand()
+	}
+}
+
+func (c *Conn) unlockTurn() {
+	c.reading.Unlock()
+	if c.queuing.Load() > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.turn != nil {
+			c.turn.wake()
+		}
+	}
+}
+
+// tryEmptyHand gives back what a reader had begun on: at once when nobody reads, otherwise the reader does it when it is
+// done, if the connection is closed. released was set before, so one of the two sees the other.
+func (c *Conn) tryEmptyHand() {
+	if c.reading.TryLock() {
+		c.emptyHand()
+		c.unlockTurn()
+	}
+}
+
+// emptyHand is called by whose turn it is.
+func (c *Conn) emptyHand() {
+	for c.handAt < len(c.inHand) {
+		c.inHand[c.handAt].free()
+		c.handAt++
+	}
+	c.inHand, c.handAt = nil, 0
+}
+
+// setReading sets the deadline of readers. With mu held.
+func (c *Conn) setReading(t time.Time) {
+	c.in.set(t)
+	if c.turn != nil {
+		c.turn.set(t)
+	}
+}
+
+// endTurns ends waiting for a turn when the connection is closed. With mu held.
+func (c *Conn) endTurns() {
+	if c.turn != nil {
+		c.turn.wakeAll()
+		c.turn.stop()
+	}
+}
