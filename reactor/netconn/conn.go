@@ -148,8 +148,8 @@ func (c *Conn) broke(cause error) {
 		c.refuse(system("connect", cause))
 		return
 	}
+	c.noWrites(system("write", cause)) // first: who has read the end of it finds that writing has ended too
 	c.noMore(system("read", cause))
-	c.noWrites(system("write", cause))
 	// The socket stays until somebody closes the connection, as with package net: what was lent of it is found there at the
 	// loop's end. If that has been done already there is nothing left to wait for.
 	c.mu.Lock()
