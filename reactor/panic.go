@@ -28,7 +28,7 @@ const (
 // not set up then, and inside a ring's Poll, where nothing of the program's runs but functions given to Owner.Post. Use
 // Loop.Post.
 type PanicError struct {
-	Where string // "handler", "timer", "posted function", "foreign descriptor", "Start", "Stop", "setup" or "ring"
+	Where string // "handler", "timer", "posted function", "foreign descriptor", "Start", "Stop", "setup", "ring" or, of reactor/gnet, "OnTick"
 	Value any    // what was given to panic
 	Stack []byte // as by debug.Stack
 }

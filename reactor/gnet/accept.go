@@ -303,11 +303,18 @@ func setKeepAlive(fd int, o *Options) error {
 	interval, count := o.TCPKeepInterval, o.TCPKeepCount
 	if interval == 0 {
 		interval = o.TCPKeepAlive / 5
+		if !o.ExactGnet {
+			interval = max(interval, time.Second) // the kernel counts whole ones
+		}
 	}
 	if count == 0 {
 		count = 5
 	}
-	return socket.SetKeepAlive(fd, true, int(o.TCPKeepAlive/time.Second), int(interval/time.Second), count)
+	err := socket.SetKeepAlive(fd, true, int(o.TCPKeepAlive/time.Second), int(interval/time.Second), count)
+	if err != nil {
+		return fmt.Errorf("option TCPKeepAlive %v, TCPKeepInterval %v, TCPKeepCount %d: %w", o.TCPKeepAlive, interval, count, err)
+	}
+	return nil
 }
 
 // largestDatagram is the longest datagram a UDP socket takes whole.

@@ -19,7 +19,11 @@ func (eng *engine) balance(remote net.Addr) *eventloop {
 		}
 		return best
 	case SourceAddrHash:
-		return loops[crc32.ChecksumIEEE([]byte(remote.String()))%uint32(len(loops))]
+		var name string
+		if remote != nil { // a closed net.Conn may have none
+			name = remote.String()
+		}
+		return loops[crc32.ChecksumIEEE([]byte(name))%uint32(len(loops))]
 	}
 	return loops[(eng.turn.Add(1)-1)%uint64(len(loops))]
 }

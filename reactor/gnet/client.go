@@ -2,7 +2,9 @@ package gnet
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"sync"
 
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 	"github.com/panjf2000/gnet/v2/pkg/socket"
@@ -11,14 +13,28 @@ import (
 // Client runs loops for connections that this side opens. Its connections go to the loop with the fewest. All methods
 // may be called from any goroutine.
 type Client struct {
-	eng     *engine
-	started bool
+	eng *engine
+
+	mu       sync.Mutex // guards the two
+	phase    phase
+	stopping bool // Stop was called
 }
+
+// phase is how far Start has come.
+type phase uint8
+
+const (
+	phaseNew phase = iota
+	phaseStarting
+	phaseStarted
+)
 
 // NewClient makes a client; Start starts it.
 func NewClient(handler EventHandler, options ...Option) (*Client, error) {
 	o := collect(options)
-	o.openLog()
+	if err := o.openLog(); err != nil {
+		return nil, err
+	}
 	eng, err := newEngine(handler, o)
 	if err != nil {
 		return nil, err
@@ -27,50 +43,103 @@ func NewClient(handler EventHandler, options ...Option) (*Client, error) {
 	return &Client{eng: eng}, nil
 }
 
-// Start calls OnBoot and starts the loops.
+// Start calls OnBoot and starts the loops. If Stop is called meanwhile, by OnBoot for one, it is ErrEngineInShutdown.
 func (cli *Client) Start() error {
 	eng := cli.eng
-	switch {
-	case eng.ending.Err() != nil:
-		return ErrEngineInShutdown
-	case cli.started:
-		return errors.New("gnet: Client.Start: it was started before")
+	if err := cli.enter(); err != nil {
+		return err
 	}
-	eng.handler.OnBoot(Engine{eng})
+	booted := false
+	defer func() {
+		if !booted { // OnBoot panicked: nobody waits in Stop for a start that will not be
+			_ = cli.leave()
+		}
+	}()
+	eng.boot()
+	booted = true
 	if err := eng.makeLoops(); err != nil {
-		return errors.Join(err, eng.abandon())
+		return errors.Join(err, cli.leave())
 	}
-	cli.started = true
-	eng.start()
+	cli.mu.Lock()
+	stopping := cli.stopping
+	if !stopping {
+		cli.phase = phaseStarted
+		eng.start()
+	}
+	cli.mu.Unlock()
+	if stopping {
+		return errors.Join(ErrEngineInShutdown, cli.leave())
+	}
 	return nil
 }
 
-// Stop closes all connections and ends the loops; it returns when that is done. A second Stop does nothing.
+func (cli *Client) enter() error {
+	cli.mu.Lock()
+	defer cli.mu.Unlock()
+	switch {
+	case cli.stopping || cli.eng.ending.Err() != nil:
+		return ErrEngineInShutdown
+	case cli.phase != phaseNew:
+		return errors.New("gnet: Client.Start: it was started before")
+	}
+	cli.phase = phaseStarting
+	return nil
+}
+
+// leave ends a client whose loops never ran. OnShutdown is called if somebody asked for the end, as gnet does.
+func (cli *Client) leave() error {
+	cli.mu.Lock()
+	stopping := cli.stopping
+	cli.stopping = true
+	cli.mu.Unlock()
+	if stopping {
+		cli.eng.shutdownHandler()
+	}
+	return cli.eng.abandon()
+}
+
+// Stop closes all connections and ends the loops; it returns when that is done. Calls beside the first, and after it,
+// wait for the same end. Called by a handler it cannot wait and returns once the end has begun.
 func (cli *Client) Stop() error {
 	defer logging.Cleanup()
 	eng := cli.eng
-	if eng.inShutdown() {
+	cli.mu.Lock()
+	first, phase := !cli.stopping, cli.phase
+	cli.stopping = true
+	cli.mu.Unlock()
+	eng.end()
+	inside := eng.inHandler()
+	switch {
+	case !first || phase == phaseStarting: // whoever was first, or Start, does it
+	case phase == phaseNew:
+		eng.shutdownHandler()
+		return eng.abandon()
+	case inside:
+		go eng.wind()
+	default:
+		eng.wind()
+	}
+	if inside {
 		return nil
 	}
-	eng.end()
-	if !cli.started {
-		eng.handler.OnShutdown(Engine{eng})
-		return eng.abandon()
-	}
-	eng.wind()
+	<-eng.ended
 	if eng.opts.ExactGnet {
 		return nil
 	}
 	return eng.failure
 }
 
-// Dial connects and returns when OnOpen has returned.
+// Dial connects and returns when OnOpen has returned. A handler, on a loop, cannot wait for that: there Dial, Enroll and
+// their kin are ErrUnsupportedOp, and the Register and Enroll of a connection's EventLoop do it.
 func (cli *Client) Dial(network, address string) (Conn, error) {
 	return cli.DialContext(network, address, nil)
 }
 
 // DialContext is Dial with a value for the connection's Context and SafeContext.
 func (cli *Client) DialContext(network, address string, ctx any) (Conn, error) {
+	if err := cli.ready(); err != nil {
+		return nil, err
+	}
 	c, err := net.Dial(network, address)
 	if err != nil {
 		return nil, err
@@ -86,11 +155,25 @@ func (cli *Client) EnrollContext(c net.Conn, ctx any) (Conn, error) {
 	if c == nil {
 		return nil, ErrInvalidNetConn
 	}
-	if len(cli.eng.loops) == 0 || cli.eng.inShutdown() {
+	if err := cli.ready(); err != nil {
 		_ = c.Close()
-		return nil, ErrEngineInShutdown
+		return nil, err
 	}
 	return cli.eng.balance(c.RemoteAddr()).enroll(c, ctx, cli.prepare)
+}
+
+// ready tells whether connections can be put on the loops, and waited for.
+func (cli *Client) ready() error {
+	cli.mu.Lock()
+	started := cli.phase == phaseStarted
+	cli.mu.Unlock()
+	switch {
+	case !started || cli.eng.inShutdown():
+		return ErrEngineInShutdown
+	case cli.eng.onLoop():
+		return fmt.Errorf("gnet: Client.Dial or Enroll on a loop, see EventLoop.Register: %w", ErrUnsupportedOp)
+	}
+	return nil
 }
 
 // prepare sets the options of a connection that was dialled.

@@ -16,7 +16,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// ConnX is what connections have beside gnet's surface, TCP, unix and connected UDP ones:
+// ConnX is what connections have beside gnet's surface, TCP, unix and connected UDP ones (which are a DatagramX too);
+// a UDP server's datagrams have no connection to suspend or to end:
 //
 //	if x, ok := c.(gnet.ConnX); ok { x.SetIdleTimeout(time.Minute) }
 type ConnX interface {
@@ -33,7 +34,7 @@ type ConnX interface {
 	Socket() *xtreme.Socket
 }
 
-// DatagramX is what the Conn that a UDP server's OnTraffic is given has beside gnet's surface. It speaks of the
+// DatagramX is what the Conn that OnTraffic is given for UDP has beside gnet's surface. It speaks of the
 // datagram at hand and is for the handler's call only.
 type DatagramX interface {
 	Conn

@@ -130,7 +130,7 @@ func (d *datagram) Wake(callback AsyncCallback) error {
 		if d.state != stateOpen {
 			return nil
 		}
-		action := d.us.el.handler.OnTraffic(d)
+		action := d.us.el.handler.OnTraffic(d.self)
 		d.data = nil
 		return d.us.el.actDatagram(d, action)
 	})
@@ -149,7 +149,7 @@ func (el *eventloop) onLoopThen(d *datagram, callback AsyncCallback, f func() er
 	return quiet(el.tasks.push(task{kind: taskRun, run: func() {
 		err := f()
 		if callback != nil {
-			_ = callback(d, err)
+			_ = callback(d.self, err)
 		}
 	}}))
 }

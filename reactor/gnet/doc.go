@@ -46,10 +46,24 @@
 // The context is nil for each datagram, and what is not read when the handler returns is dropped, as in gnet. Type
 // assertion to DatagramX gives the destination, the interface, the time and the packet itself.
 //
+// The Conn of a connected UDP socket (Client.Dial, Register, Enroll) has OnOpen and OnClose, keeps its context, is a ConnX
+// as well and honours WithIdleTimeout. What ICMP tells of it, such as that nobody listens, is the error of its next Write,
+// once, as with package net; ICMP errors of a server's socket, which are some peer's, are not reported.
+//
+// # Panics
+//
+// A panic in OnOpen, OnTraffic, OnDrained or a callback resets its TCP or unix connection: OnClose is told ErrHandlerPanic.
+// One in a datagram's OnTraffic costs the datagram; its socket stays open. One in OnClose costs nothing else: the connection
+// is closed all the same. One in the OnOpen of a connection that is dialled or enrolled is that call's ErrHandlerPanic. One in
+// OnTick costs that tick: the next comes after the delay that was told last, or a second. Each is logged. With
+// WithPanicPolicy(reactor.StopLoop) the engine ends and Run returns the panic. OnBoot and OnShutdown run on the goroutine
+// that called Run (OnShutdown of a client: Stop), and their panics are not contained: they reach that caller, and an engine
+// left in this way does not give back what it holds.
+//
 // # Beside gnet's surface
 //
-//	ConnX        SuspendRead, ResumeRead, SetIdleTimeout, Path, Socket: by type assertion on a Conn
-//	DatagramX    Destination, IfIndex, Time, Hold, Path, Socket: the same for a UDP server's
+//	ConnX        SuspendRead, ResumeRead, SetIdleTimeout, Path, Socket: by type assertion on a Conn but a UDP server's
+//	DatagramX    Destination, IfIndex, Time, Hold, Path, Socket: the same for a UDP Conn
 //	Conn         SetDeadline, SetReadDeadline, SetWriteDeadline close the connection with os.ErrDeadlineExceeded
 //	EventLoop    Schedule works
 //	Engine       Addrs: with port 0 the port that the kernel chose; Register at any time with every policy
@@ -64,7 +78,7 @@
 //	                            default                                 exact gnet
 //	OnShutdown                  after every OnClose                     before them
 //	Engine.Stop                 returns when all is over                looks every 500 ms
-//	Stop called on a loop       begins the end and returns              waits for itself until ctx is done
+//	Stop called by a handler    begins the end and returns              waits for itself until ctx is done
 //	out of descriptors          accepting pauses and goes on            the engine ends, Run returns nil
 //	outbound buffer             bounded, see Writing                    unbounded
 //	OnClose                     never inside another call of the        inside the Write that failed, inside the OnClose
@@ -72,10 +86,13 @@
 //	ReusePort and a policy      the policy is honoured                  the kernel chooses
 //	deadlines, Schedule         work                                    ErrUnsupportedOp
 //	ReadFrom                    sent when the handler returns           sent with Flush only
-//	a panic of the handler      costs its connection (ErrHandlerPanic)  ends the process
+//	a panic of the handler      costs its connection (ErrHandlerPanic), ends the process
+//	                            datagram or tick, see Panics
 //	an error that ends a loop   is Run's                                Run returns nil
 //	a file at a unix address    is an error unless it is a socket       is removed, whatever it is
 //	UDP                         one Conn for each peer                  one Conn for each datagram
+//	ICMP error of a connected   the next Write's error, once            OnClose with io.EOF
+//	UDP socket
 //
 // In both modes: RemoteAddr and LocalAddr stay valid after the connection was closed; Fd is -1 then; SetLinger never makes
 // closing block the loop; Writev does not change its argument; a unix address is listened on once and its connections
@@ -86,20 +103,26 @@
 //
 //	LB                       honoured; see above for ReusePort
 //	ReuseAddr, ReusePort     honoured; a UDP address turns ReusePort on, otherwise a unix one turns it off
-//	MulticastInterfaceIndex  honoured: a UDP address that is a group is joined there
+//	MulticastInterfaceIndex  honoured: a UDP address that is a group is joined there. Without one a warning is logged
 //	BindToDevice             honoured for IP addresses
-//	Multicore, NumEventLoop  honoured, at most 256 loops
+//	Multicore, NumEventLoop  honoured, at most 256 loops: more is logged as a warning
 //	ReadBufferCap            what one OnTraffic is given beside what was left: so much, and a buffer beyond it at the most. Up to
 //	                         2,048 these are small ones (2,048 bytes, on io_uring 2,240), above that 64 KiB; also the
 //	                         longest datagram. gnet rounds it up to a power of two of at least 1,024
 //	WriteBufferCap           the largest block of the outbound buffer
 //	LockOSThread             honoured; a loop on io_uring holds its thread in any case
 //	Ticker                   honoured
-//	TCPKeepAlive and kin     honoured
+//	TCPKeepAlive and kin     honoured, in whole seconds up to 32,767, at most 127 probes; the interval's default is a
+//	                         fifth and a second at least
 //	TCPNoDelay               honoured
 //	SocketRecvBuffer, SocketSendBuffer  honoured for IP sockets
 //	LogPath, LogLevel, Logger           honoured; the reactors' messages go there too
 //	EdgeTriggeredIO, EdgeTriggeredIOChunk  accepted without effect: rings have no trigger, and hand over all there is
 //
-// A value that cannot be meant (a negative limit, an unknown policy) is an error of Run that names the option.
+// A value that cannot be meant (a negative limit, an unknown policy, an interface that does not exist, a log that cannot
+// be opened) is an error of Run and NewClient that names the option. Exact gnet takes those of gnet's options that gnet
+// takes.
+//
+// A Client's Stop returns in a handler as Engine.Stop does, in both modes; its Dial and Enroll are ErrUnsupportedOp on a
+// loop, where gnet's wait for themselves.
 package gnet

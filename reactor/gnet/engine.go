@@ -13,6 +13,7 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/reactor"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -100,8 +101,8 @@ func (e Engine) Addrs() (addrs []net.Addr) {
 }
 
 // Stop ends the engine: every connection is closed, OnClose is called for each, and Run returns. It waits for that until
-// ctx is done. Called by a handler, on a loop, it cannot wait and returns once the end has begun (exact gnet waits all
-// the same).
+// ctx is done. Called by a handler, OnBoot, OnTick and OnShutdown among them, it cannot wait for what waits for it and
+// returns once the end has begun (exact gnet waits all the same).
 func (e Engine) Stop(ctx context.Context) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -130,6 +131,8 @@ type engine struct {
 	ended   chan struct{} // closed when all is over
 	running sync.WaitGroup
 	ticking sync.WaitGroup
+	ticker  atomic.Uintptr // the goroutine of OnTick while it runs
+	calling atomic.Uintptr // the one that calls OnBoot or OnShutdown, meanwhile
 	mu      sync.Mutex
 	failure error // of loops
 }
@@ -140,6 +143,9 @@ func newEngine(handler EventHandler, o *Options) (*engine, error) {
 	}
 	if err := o.complete(); err != nil {
 		return nil, err
+	}
+	if o.NumEventLoop > mostLoops {
+		o.Logger.Warnf("option NumEventLoop %d: there will be %d loops", o.NumEventLoop, mostLoops)
 	}
 	eng := &engine{opts: o, lb: o.LB, handler: handler, log: o.Logger, background: context.Background(),
 		ended: make(chan struct{})}
@@ -206,7 +212,11 @@ func (eng *engine) start() {
 	}
 	if eng.opts.Ticker {
 		eng.ticking.Add(1)
-		go eng.tick()
+		go func() {
+			eng.ticker.Store(sys.Goroutine())
+			defer eng.ticker.Store(0)
+			eng.tick()
+		}()
 	}
 }
 
@@ -255,14 +265,13 @@ func (eng *engine) inShutdown() bool {
 // wind ends everything, once the end has begun: connections, OnShutdown (exact gnet: the other way round), listeners and
 // loops.
 func (eng *engine) wind() {
-	e := Engine{eng}
 	if eng.opts.ExactGnet {
-		eng.handler.OnShutdown(e)
+		eng.shutdownHandler()
 		eng.onLoops((*eventloop).closeAll)
 	} else {
 		eng.onLoops((*eventloop).closeAll)
 		eng.ticking.Wait()
-		eng.handler.OnShutdown(e)
+		eng.shutdownHandler()
 	}
 	eng.onLoops((*eventloop).closeListeners) // now, and not when the loops have wound down: who comes late is refused
 	for _, el := range eng.loops {
@@ -274,6 +283,38 @@ func (eng *engine) wind() {
 		eng.log.Errorf("%v", err)
 	}
 	close(eng.ended)
+}
+
+// boot calls OnBoot.
+func (eng *engine) boot() Action {
+	eng.calling.Store(sys.Goroutine())
+	defer eng.calling.Store(0)
+	return eng.handler.OnBoot(Engine{eng})
+}
+
+// shutdownHandler calls OnShutdown.
+func (eng *engine) shutdownHandler() {
+	eng.calling.Store(sys.Goroutine())
+	defer eng.calling.Store(0)
+	eng.handler.OnShutdown(Engine{eng})
+}
+
+// onLoop tells whether the caller is on one of the loops, which would wait for itself. Any goroutine, after the loops
+// were made.
+func (eng *engine) onLoop() bool {
+	for _, el := range eng.loops {
+		if el.onLoop() {
+			return true
+		}
+	}
+	return false
+}
+
+// inHandler tells whether the handler is the caller: the end waits for it. Any goroutine; the loops do not run, and may
+// not all be there, before started is set.
+func (eng *engine) inHandler() bool {
+	g := sys.Goroutine()
+	return g == eng.calling.Load() || g == eng.ticker.Load() || eng.started.Load() && eng.onLoop()
 }
 
 // onLoops runs f on every loop and waits for it.
@@ -303,10 +344,8 @@ func (eng *engine) stop(ctx context.Context) error {
 	if eng.opts.ExactGnet {
 		return eng.stopExact(ctx)
 	}
-	for _, el := range eng.loops {
-		if el.onLoop() {
-			return nil
-		}
+	if eng.inHandler() {
+		return nil
 	}
 	select {
 	case <-eng.ended:

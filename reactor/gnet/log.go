@@ -4,26 +4,49 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 )
 
 // openLog finds the logger, as gnet does: the one given, one for the file given, the default. It becomes gnet's default.
-func (o *Options) openLog() {
+// A file that cannot be opened is an error; exact gnet goes on without.
+func (o *Options) openLog() error {
 	logger, flush := logging.GetDefaultLogger(), logging.GetDefaultFlusher()
 	switch {
 	case o.Logger != nil:
 		logger, flush = o.Logger, nil
 	case o.LogPath != "":
-		if l, f, err := logging.CreateLoggerAsLocalFile(o.LogPath, o.LogLevel); err == nil {
+		l, f, err := logging.CreateLoggerAsLocalFile(o.LogPath, o.LogLevel)
+		if err == nil && !o.ExactGnet {
+			err = tryLog(o.LogPath)
+		}
+		switch {
+		case err == nil:
 			logger, flush = l, f
-		} else {
+		case o.ExactGnet:
 			logger.Errorf("log to %s: %v", o.LogPath, err)
+		default:
+			return fmt.Errorf("gnet: option LogPath %s: %w", o.LogPath, err)
 		}
 	}
 	o.Logger = logger
 	logging.SetDefaultLoggerAndFlusher(logger, flush)
+	return nil
+}
+
+// tryLog opens a log as the logger will with the first line, which has nobody to tell of a failure.
+func tryLog(name string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // slogTo lets the reactors log to a gnet logger.

@@ -175,6 +175,9 @@ func (el *eventloop) after() {
 	for len(el.later)+len(el.dirty) > 0 {
 		for i := 0; i < len(el.later); i++ { // OnClose may add some
 			c := el.later[i]
+			if c.state != stateDoomed {
+				continue // closed before an OnClose panicked here
+			}
 			c.state = stateOpen
 			_ = el.close(c, c.why)
 		}
@@ -286,12 +289,19 @@ func (el *eventloop) close(c *conn, why error) error {
 	}
 	el.count.Add(-1)
 	el.assigned.Add(-1)
+	return el.act(c, el.closed(c, why))
+}
+
+// closed calls OnClose and finishes, also when that panics: not every panic has a completion whose connection the
+// reactor would reset.
+func (el *eventloop) closed(c *conn, why error) Action {
 	depth := el.depth
 	el.depth = depth + 1
-	action := el.handler.OnClose(c, why)
-	el.depth = depth
-	c.finish()
-	return el.act(c, action)
+	defer func() {
+		el.depth = depth
+		c.finish()
+	}()
+	return el.handler.OnClose(c, why)
 }
 
 // gone is the last completion of a connection's socket.
@@ -301,8 +311,6 @@ func (el *eventloop) gone(c *conn, slot uint32) {
 		_ = el.close(c, ErrHandlerPanic)
 	case stateDoomed:
 		el.after()
-	case stateClosing: // OnClose panicked
-		c.finish()
 	}
 	el.vacate(slot)
 }
@@ -323,6 +331,7 @@ func (el *eventloop) closeAll() {
 	}
 	el.exiting = false
 	el.after()
+	el.tasks.part()
 }
 
 // crowded decides about data that is not read at once: it may stay in its buffers while those are few and others have

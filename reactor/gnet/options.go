@@ -2,6 +2,8 @@ package gnet
 
 import (
 	"fmt"
+	"math"
+	"net"
 	"time"
 
 	"github.com/panjf2000/gnet/v2/pkg/logging"
@@ -50,12 +52,13 @@ type Options struct {
 	OutboundHard   int                 // bytes that close it; 0: 64 MiB, -1: none
 	InboundCap     int                 // bytes of buffers whose unread data stays in place; 0: 256 KiB, -1: copy at once
 	IdleTimeout    time.Duration       // close connections without traffic for so long; 0: never
-	SmallBuffers   int                 // buffers of each loop, 2 KiB; 0 in both: the settings' default
-	LargeBuffers   int                 // and 64 KiB
+	SmallBuffers   int                 // buffers of each loop, 2 KiB; 0: the settings' default
+	LargeBuffers   int                 // and 64 KiB; 0: the settings' default
 	ExactGnet      bool                // gnet's behaviour also where it is a defect
 }
 
-// optionDefaults is applied before the options.
+// optionDefaults is applied before the options. Nothing in the package sets it: scripts/gnet-suite.sh, which runs gnet's
+// own tests here, adds a file that makes it WithExactGnet.
 var optionDefaults Option = func(*Options) {}
 
 // WithOptions sets all options at once. ExactGnet stays set if it was.
@@ -169,7 +172,8 @@ func WithInboundCap(bytes int) Option { return func(o *Options) { o.InboundCap =
 // WithIdleTimeout closes connections that neither received nor were written to for d, with os.ErrDeadlineExceeded.
 func WithIdleTimeout(d time.Duration) Option { return func(o *Options) { o.IdleTimeout = d } }
 
-// WithBuffers says how many small (2 KiB) and large (64 KiB) receive buffers each loop has.
+// WithBuffers says how many small (2 KiB) and large (64 KiB) receive buffers each loop has. 0 leaves the default
+// of that kind.
 func WithBuffers(small, large int) Option {
 	return func(o *Options) { o.SmallBuffers, o.LargeBuffers = small, large }
 }
@@ -181,6 +185,9 @@ const (
 	mostLoops         = 256
 	mostLockedThreads = 10000 // the runtime's limit on threads
 	leastWriteBlock   = 1024
+	mostWriteBlock    = math.MaxInt/2 + 1   // the largest power of two
+	mostKeepAlive     = 32767 * time.Second // TCP_KEEPIDLE and TCP_KEEPINTVL, tcp(7)
+	mostKeepCount     = 127                 // TCP_KEEPCNT
 	smallBuffer       = 2048
 
 	defaultHigh       = 1 << 20
@@ -226,12 +233,13 @@ func (o *Options) complete() error {
 		return badOption("SmallBuffers", o.SmallBuffers)
 	case o.LargeBuffers < 0:
 		return badOption("LargeBuffers", o.LargeBuffers)
-	case o.SocketRecvBuffer < 0 && !o.ExactGnet:
-		return badOption("SocketRecvBuffer", o.SocketRecvBuffer)
-	case o.SocketSendBuffer < 0 && !o.ExactGnet:
-		return badOption("SocketSendBuffer", o.SocketSendBuffer)
-	case o.MulticastInterfaceIndex < 0 && !o.ExactGnet:
-		return badOption("MulticastInterfaceIndex", o.MulticastInterfaceIndex)
+	case o.WriteBufferCap > mostWriteBlock:
+		return badOption("WriteBufferCap", o.WriteBufferCap)
+	}
+	if !o.ExactGnet {
+		if err := o.strict(); err != nil {
+			return err
+		}
 	}
 	if o.ReadBufferCap <= 0 {
 		o.ReadBufferCap = MaxStreamBufferCap
@@ -250,6 +258,37 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// strict refuses what gnet takes without a word and does not honour, or fails with at the first socket.
+func (o *Options) strict() error {
+	switch {
+	case o.NumEventLoop < 0:
+		return badOption("NumEventLoop", o.NumEventLoop)
+	case o.ReadBufferCap < 0:
+		return badOption("ReadBufferCap", o.ReadBufferCap)
+	case o.WriteBufferCap < 0:
+		return badOption("WriteBufferCap", o.WriteBufferCap)
+	case o.SocketRecvBuffer < 0:
+		return badOption("SocketRecvBuffer", o.SocketRecvBuffer)
+	case o.SocketSendBuffer < 0:
+		return badOption("SocketSendBuffer", o.SocketSendBuffer)
+	case o.TCPNoDelay != TCPNoDelay && o.TCPNoDelay != TCPDelay:
+		return badOption("TCPNoDelay", o.TCPNoDelay)
+	case o.TCPKeepAlive != 0 && (o.TCPKeepAlive < time.Second || o.TCPKeepAlive > mostKeepAlive):
+		return badOption("TCPKeepAlive", o.TCPKeepAlive)
+	case o.TCPKeepInterval != 0 && (o.TCPKeepInterval < time.Second || o.TCPKeepInterval > mostKeepAlive):
+		return badOption("TCPKeepInterval", o.TCPKeepInterval)
+	case o.TCPKeepCount < 0 || o.TCPKeepCount > mostKeepCount:
+		return badOption("TCPKeepCount", o.TCPKeepCount)
+	case o.MulticastInterfaceIndex < 0:
+		return badOption("MulticastInterfaceIndex", o.MulticastInterfaceIndex)
+	case o.MulticastInterfaceIndex > 0:
+		if _, err := net.InterfaceByIndex(o.MulticastInterfaceIndex); err != nil {
+			return badOption("MulticastInterfaceIndex", fmt.Sprintf("%d, %v", o.MulticastInterfaceIndex, err))
+		}
+	}
+	return nil
+}
+
 // settings is what the loops' engine is made with: the environment's, and what the options say.
 func (o *Options) settings() conf.Settings {
 	s := conf.FromEnvironment()
@@ -260,8 +299,11 @@ func (o *Options) settings() conf.Settings {
 		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps.
 		s.RxPoll = defaultRxPoll
 	}
-	if o.SmallBuffers != 0 || o.LargeBuffers != 0 {
-		s.SmallBuffers, s.LargeBuffers = o.SmallBuffers, o.LargeBuffers
+	if o.SmallBuffers != 0 {
+		s.SmallBuffers = o.SmallBuffers
+	}
+	if o.LargeBuffers != 0 {
+		s.LargeBuffers = o.LargeBuffers
 	}
 	return s
 }

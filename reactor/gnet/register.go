@@ -110,6 +110,10 @@ func (el *eventloop) Close(c Conn) error {
 		if c.us.el == el {
 			return c.us.close(c, nil)
 		}
+	case connected:
+		if c.us.el == el {
+			return c.us.close(c.datagram, nil)
+		}
 	}
 	return fmt.Errorf("gnet: EventLoop.Close: a %T of another loop: %w", c, ErrUnsupportedOp)
 }
@@ -160,12 +164,12 @@ func (el *eventloop) enroll(nc net.Conn, ctx any, prepare ...func(fd int, nc net
 			result <- ErrEngineInShutdown
 			return
 		}
-		var err error
+		err := ErrHandlerPanic // unless OnOpen returns
+		defer func() { result <- err }()
 		if opened, err = el.adopt(fd, nc, ctx); err != nil {
 			_ = unix.Close(fd)
 			el.assigned.Add(-1)
 		}
-		result <- err
 	}})
 	if err != nil {
 		_ = unix.Close(fd)
@@ -217,13 +221,21 @@ func (el *eventloop) adoptStream(c *conn, fd int) error {
 		return err
 	}
 	c.socket, c.fd = s, fd
+	opened := false
+	defer func() {
+		if !opened { // OnOpen panicked, for a completion that is not c's or for none: CLOSED follows, and OnClose with it
+			_ = s.Abort()
+		}
+	}()
 	el.open(c)
+	opened = true
 	return nil
 }
 
 func (el *eventloop) adoptDatagram(fd int, local, remote net.Addr, ctx any) (Conn, error) {
 	us := &udpSocket{el: el, local: local, fd: fd}
 	us.own = &datagram{us: us, remote: remote}
+	us.own.self = connected{us.own}
 	us.own.SetContext(ctx)
 	us.own.SetSafeContext(ctx)
 	us.slot = el.admit(streamOrDatagram{d: us})
@@ -233,6 +245,13 @@ func (el *eventloop) adoptDatagram(fd int, local, remote net.Addr, ctx any) (Con
 		return nil, err
 	}
 	us.socket, us.family = s, sys.Family(s.LocalAddr().Addr())
+	opened := false
+	defer func() {
+		if !opened {
+			_ = us.close(us.own, ErrHandlerPanic)
+		}
+	}()
 	us.open()
-	return us.own, nil
+	opened = true
+	return us.own.self, nil
 }

@@ -24,7 +24,9 @@ func Run(handler EventHandler, address string, options ...Option) error {
 func Rotate(handler EventHandler, addresses []string, options ...Option) (err error) {
 	o := collect(options)
 	defer logging.Cleanup()
-	o.openLog()
+	if err = o.openLog(); err != nil {
+		return err
+	}
 	eng, err := newEngine(handler, o)
 	if err != nil {
 		return err
@@ -35,13 +37,14 @@ func Rotate(handler EventHandler, addresses []string, options ...Option) (err er
 		}
 		return err // gnet's values, as they are: programs compare them
 	}
-	if handler.OnBoot(Engine{eng}) == Shutdown {
+	if eng.boot() == Shutdown {
 		return eng.abandon()
 	}
 	logging.Infof("Launching gnet with %d event-loops, listening on: %s", len(eng.loops), strings.Join(addresses, " | "))
 	eng.start()
 	for _, a := range addresses {
 		engines.Store(a, eng)
+		defer engines.CompareAndDelete(a, eng) // a later engine of the address stays
 	}
 	<-eng.ending.Done()
 	eng.wind()
@@ -65,7 +68,7 @@ func Stop(ctx context.Context, address string) error {
 // bind makes the loops and their listeners. Nothing is accepted before the loops run.
 func (eng *engine) bind(addresses []string) error {
 	ends := make([]*endpoint, len(addresses))
-	var datagrams, unix bool
+	var datagrams, unix, groups bool
 	for i, a := range addresses {
 		network, address, err := parseAddress(a)
 		if err != nil {
@@ -76,6 +79,10 @@ func (eng *engine) bind(addresses []string) error {
 			return err
 		}
 		datagrams, unix = datagrams || ends[i].udp(), unix || ends[i].unix()
+		groups = groups || ends[i].udp() && ends[i].bind.Addr().IsMulticast()
+	}
+	if eng.opts.MulticastInterfaceIndex != 0 && !groups {
+		eng.log.Warnf("option MulticastInterfaceIndex %d: no address is a multicast group", eng.opts.MulticastInterfaceIndex)
 	}
 	if len(ends) == 0 {
 		return ErrInvalidNetworkAddress

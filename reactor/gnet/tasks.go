@@ -39,16 +39,19 @@ type tasks struct {
 	queue  []task
 	posted bool
 	closed bool
+	parted bool // every connection was closed for good
 
 	running []task // the loop's
 	next    int
 }
 
-// push is for any goroutine. After the end of the loop it answers net.ErrClosed.
+// push is for any goroutine. After the end of the loop it answers net.ErrClosed, and so it does for a connection after all
+// were closed: who goes on using one would keep the loop from finding nothing to do. The callbacks of Wake and Close, which
+// return no such error, are still called.
 func (q *tasks) push(t task) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.parted && t.c != nil && (t.callback == nil || t.kind == taskWrite || t.kind == taskWritev) {
 		return net.ErrClosed
 	}
 	if !q.posted {
@@ -160,6 +163,13 @@ func (c *conn) alive() error {
 		return net.ErrClosed
 	}
 	return nil
+}
+
+// part refuses tasks for connections from here on; those that are left run.
+func (q *tasks) part() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.parted = true
 }
 
 // end refuses tasks from here on, after those that are left have run.

@@ -1,10 +1,20 @@
 package gnet
 
-import "time"
+import (
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/reactor"
+)
+
+// tickAfterPanic is the delay of a ticker whose first OnTick panicked: none was told before.
+const tickAfterPanic = time.Second
 
 // tick calls OnTick at once and then after each delay it returns, on a goroutine of its own.
 func (eng *engine) tick() {
 	defer eng.ticking.Done()
+	delay := tickAfterPanic
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -13,12 +23,42 @@ func (eng *engine) tick() {
 			return
 		case <-timer.C:
 		}
-		delay, action := eng.handler.OnTick()
+		next, action, panicked := eng.onTick()
+		switch {
+		case panicked == nil:
+			delay = next
+		case eng.opts.OnPanic == reactor.StopLoop:
+			eng.fail(panicked)
+			return
+		default:
+			eng.log.Errorf("panic contained, the next tick is in %v: %v", delay, panicked)
+		}
 		if action == Shutdown {
 			eng.tickerShutdown()
 		}
 		timer.Reset(delay)
 	}
+}
+
+// onTick is OnTick with its panic contained, but for exact gnet.
+func (eng *engine) onTick() (delay time.Duration, action Action, panicked *reactor.PanicError) {
+	if !eng.opts.ExactGnet {
+		defer func() {
+			if v := recover(); v != nil {
+				panicked = &reactor.PanicError{Where: "OnTick", Value: v, Stack: debug.Stack()}
+			}
+		}()
+	}
+	delay, action = eng.handler.OnTick()
+	return delay, action, nil
+}
+
+// fail ends the engine with an error that is Run's.
+func (eng *engine) fail(err error) {
+	eng.mu.Lock()
+	eng.failure = errors.Join(eng.failure, err)
+	eng.mu.Unlock()
+	eng.shutdown(err)
 }
 
 // tickerShutdown ends the engine after what waits on the first loop was done, such as asynchronous writes.

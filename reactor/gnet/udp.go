@@ -2,6 +2,7 @@ package gnet
 
 import (
 	"encoding/binary"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -20,8 +21,8 @@ type udpSocket struct {
 	socket *xtreme.Socket
 	local  net.Addr
 	slot   uint32
-	own    *datagram // of a connected socket
-	peers  peers     // of a server's
+	peers  peers // of a server's
+	link
 
 	mu     sync.RWMutex // guards sends of other goroutines against the closing of the descriptor
 	fd     int          // -1 once closed
@@ -37,6 +38,7 @@ type datagram struct {
 	data   []byte
 	pkt    buffers.Packet
 	done   *xtreme.Completion // what it came with
+	self   Conn               // what the handler is given: the datagram, or a connected
 	ctx    any
 	safe   atomic.Pointer[any]
 	remote net.Addr
@@ -77,7 +79,9 @@ func (us *udpSocket) peerOf(a netip.AddrPort) *datagram {
 }
 
 func (us *udpSocket) newPeer(a netip.AddrPort) *datagram {
-	return &datagram{us: us, peer: a, remote: netAddr(true, a)}
+	d := &datagram{us: us, peer: a, remote: netAddr(true, a)}
+	d.self = d
+	return d
 }
 
 // hashOf mixes an address (the finaliser of splitmix64).
@@ -103,24 +107,43 @@ func (us *udpSocket) packet(done *xtreme.Completion) {
 		}
 	} else if d.state != stateOpen {
 		return // the reactor releases the packet: it is still the completion's
+	} else {
+		us.active()
+		if us.suspended || len(us.withheld) > 0 {
+			us.withheld = append(us.withheld, *done)
+			done.Packet = buffers.Packet{}
+			return
+		}
 	}
+	us.deliver(d, done)
+}
+
+// deliver shows a datagram to the handler.
+func (us *udpSocket) deliver(d *datagram, done *xtreme.Completion) {
+	el := us.el
 	d.pkt, d.done = done.Packet, done
 	done.Packet = buffers.Packet{}
 	d.data = d.pkt.Bytes()
-	el.depth, el.current = 1, nil
-	action := el.handler.OnTraffic(d)
-	el.depth = 0
-	d.settle()
-	if action == Shutdown {
-		_ = el.act(nil, Shutdown)
+	if action := us.traffic(d); action == Shutdown || us.own != nil {
+		_ = el.actDatagram(d, action) // a server's socket is not its peers' to close
 	}
 	if len(el.later)+len(el.dirty) > 0 || el.exiting {
 		el.after()
 	}
 }
 
+// traffic calls OnTraffic. The packet is no longer the completion's, so the reactor, which contains a panic of the
+// handler and leaves the socket open, would not find it: that is why settling is deferred.
+func (us *udpSocket) traffic(d *datagram) Action {
+	el := us.el
+	el.depth, el.current = 1, nil
+	defer d.settle()
+	return el.handler.OnTraffic(d.self)
+}
+
 // settle gives the packet back when the handler has returned.
 func (d *datagram) settle() {
+	d.us.el.depth = 0
 	release(d.pkt)
 	d.pkt, d.data, d.done = buffers.Packet{}, nil, nil
 	if d.us.own == nil {
@@ -141,8 +164,14 @@ func (us *udpSocket) event(done *xtreme.Completion) {
 			_ = us.close(us.own, ErrHandlerPanic)
 		}
 		us.el.vacate(us.slot)
-	case done.Err != nil:
+	case done.Err == nil:
+	case us.own == nil:
 		us.el.eng.log.Debugf("UDP %v: %v", us.local, done.Err)
+	case us.own.state != stateOpen:
+	case us.el.exact:
+		_ = us.close(us.own, io.EOF) // gnet takes every EPOLLERR for the end
+	default:
+		us.fail(callError("write", done.Err))
 	}
 	us.el.after()
 }
@@ -152,8 +181,11 @@ func (us *udpSocket) open() {
 	el, d := us.el, us.own
 	d.state = stateOpen
 	el.count.Add(1)
+	if t := el.eng.opts.IdleTimeout; t > 0 {
+		us.startIdle(t)
+	}
 	el.depth, el.current = 1, nil
-	out, action := el.handler.OnOpen(d)
+	out, action := el.handler.OnOpen(d.self)
 	el.depth = 0
 	if out != nil {
 		_, _ = d.Write(out) // as lost as any datagram
@@ -179,22 +211,36 @@ func (us *udpSocket) close(d *datagram, why error) error {
 	d.state = stateClosing
 	el.count.Add(-1)
 	el.assigned.Add(-1)
-	depth := el.depth
+	if us.closed(d, why) == Shutdown {
+		return el.act(nil, Shutdown)
+	}
+	return nil
+}
+
+// closed calls OnClose and finishes, also when that panics.
+func (us *udpSocket) closed(d *datagram, why error) Action {
+	el, depth := us.el, us.el.depth
 	el.depth = depth + 1
-	action := el.handler.OnClose(d, why)
-	el.depth = depth
+	defer func() {
+		el.depth = depth
+		us.finish(d)
+	}()
+	return el.handler.OnClose(d.self, why)
+}
+
+// finish is what follows OnClose.
+func (us *udpSocket) finish(d *datagram) {
+	el := us.el
+	us.watchIdle(0)
 	us.shut()
 	if err := us.socket.Close(); err != nil && !isClosed(err) {
 		el.eng.log.Warnf("closing UDP %v: %v", us.local, err)
 	}
 	release(d.pkt)
+	us.dropWithheld()
 	d.pkt, d.data, d.ctx = buffers.Packet{}, nil, nil
 	d.safe.Store(nil)
 	d.state = stateClosed
-	if action == Shutdown {
-		return el.act(nil, action)
-	}
-	return nil
 }
 
 // shut keeps other goroutines from the descriptor.
@@ -205,7 +251,17 @@ func (us *udpSocket) shut() {
 }
 
 // send is a plain call on the loop; from elsewhere it is one on the descriptor, guarded against its closing.
+//
+// On a connected socket it first tells what ICMP told.
 func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
+	if us.own != nil {
+		us.active()
+		if !to.IsValid() {
+			if err := us.failure(); err != nil {
+				return 0, err
+			}
+		}
+	}
 	if us.el.onLoop() {
 		if to.IsValid() {
 			return us.socket.SendTo(p, to)

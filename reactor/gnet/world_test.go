@@ -263,7 +263,7 @@ func (s *service) dialTo(t *testing.T, i int) net.Conn {
 }
 
 // send writes a message.
-func send(t *testing.T, c net.Conn, message string) {
+func send(t *testing.T, c io.Writer, message string) {
 	t.Helper()
 	_, err := c.Write([]byte(message))
 	require.NoError(t, err)

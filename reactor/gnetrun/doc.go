@@ -17,6 +17,12 @@
 //	CountConnections     counts only what Register made                      -1
 //	Dup, DupListener     the carrier's listener, ErrInvalidNetworkAddress    -1, ErrEmptyEngine
 //
+// Stop takes half a second, as gnet's does: gnet looks every 500 ms whether the carrier has ended. Called by the handler it
+// waits for itself, as gnet's does: it blocks the loop until ctx is done, so give it a context that ends, or return
+// Shutdown, or call it on another goroutine.
+//
+// An option that a later gnet has and package gnet beside this one does not know is an error if it is set.
+//
 // gnet.Stop(ctx, address) does not know the address and answers ErrEngineInShutdown. Register of a connection's EventLoop
 // puts connections on the rings, like everything else. A program for which that is not enough changes its import to
 // package gnet beside this one, whose Engine is whole.

@@ -37,29 +37,50 @@ func RunWith(handler upstream.EventHandler, addresses []string, c Config) error 
 	if handler == nil {
 		return fmt.Errorf("gnetrun: handler nil: %w", unix.EINVAL)
 	}
+	translated, err := translate(c.Gnet)
+	if err != nil {
+		return err
+	}
 	b := &bridge{handler: handler}
 	if !c.NoCarrier {
-		var err error
 		if b.carrier, err = startCarrier(handler); err != nil {
 			return fmt.Errorf("gnetrun: carrier: %w", err)
 		}
 		defer b.carrier.end()
 	}
-	return gnet.Rotate(b, addresses, append([]gnet.Option{translate(c.Gnet)}, c.Own...)...)
+	return gnet.Rotate(b, addresses, append([]gnet.Option{translated}, c.Own...)...)
 }
 
 // translate makes one option of gnet's: each field of its Options has a namesake in ours.
-func translate(options []upstream.Option) gnet.Option {
+func translate(options []upstream.Option) (gnet.Option, error) {
 	var theirs upstream.Options
 	for _, option := range options {
 		option(&theirs)
 	}
-	return func(ours *gnet.Options) {
-		from, to := reflect.ValueOf(theirs), reflect.ValueOf(ours).Elem()
-		for i := range from.NumField() {
-			to.FieldByName(from.Type().Field(i).Name).Set(from.Field(i))
+	var ours gnet.Options
+	if err := carryOver(reflect.ValueOf(theirs), reflect.ValueOf(&ours).Elem()); err != nil {
+		return nil, err
+	}
+	return gnet.WithOptions(ours), nil // the first option: nothing is overwritten
+}
+
+// carryOver sets the fields of a struct that have the names of another's. A later gnet may have fields that are unknown
+// here: one that is set cannot be honoured.
+func carryOver(from, to reflect.Value) error {
+	for i := range from.NumField() {
+		field := from.Type().Field(i)
+		if !field.IsExported() {
+			continue
+		}
+		namesake := to.FieldByName(field.Name)
+		switch {
+		case namesake.IsValid() && field.Type.AssignableTo(namesake.Type()):
+			namesake.Set(from.Field(i))
+		case !from.Field(i).IsZero():
+			return fmt.Errorf("gnetrun: option %s %v: it is not known here: %w", field.Name, from.Field(i), unix.EINVAL)
 		}
 	}
+	return nil
 }
 
 // bridge is a gnet handler as one of ours.

@@ -1,0 +1,144 @@
+package gnet
+
+import (
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// connected is the Conn of a connected UDP socket: a datagram that is a ConnX too.
+type connected struct{ *datagram }
+
+var _ ConnX = connected{}
+
+// link is what only connected sockets have.
+type link struct {
+	own       *datagram // nil for a server's
+	suspended bool
+	withheld  []xtreme.Completion // received after reading was stopped and before the ring heard of it
+	failed    atomic.Pointer[error]
+	idle      atomic.Int64 // a time.Duration; 0: no limit
+	used      atomic.Int64 // when it was last received or sent, since began
+	idleTimer reactor.Timer
+}
+
+// began is what idle times are measured from: differences of the monotonic clock fit an atomic.
+var began = time.Now()
+
+// active notes that something was received or sent. Any goroutine.
+func (l *link) active() {
+	if l.idle.Load() > 0 {
+		l.used.Store(int64(time.Since(began)))
+	}
+}
+
+// fail keeps what ICMP told for the next Write, as the kernel does for a socket that nobody polls.
+func (l *link) fail(err error) { l.failed.Store(&err) }
+
+// failure is that error, once. Any goroutine.
+func (l *link) failure() error {
+	if l.failed.Load() == nil {
+		return nil
+	}
+	if err := l.failed.Swap(nil); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// SuspendRead is described at ConnX.
+func (c connected) SuspendRead() error {
+	if c.state != stateOpen {
+		return net.ErrClosed
+	}
+	c.us.suspended = true
+	return c.us.socket.Suspend()
+}
+
+// ResumeRead is described at ConnX.
+func (c connected) ResumeRead() error {
+	if c.state != stateOpen {
+		return net.ErrClosed
+	}
+	c.us.suspended = false
+	if len(c.us.withheld) > 0 { // first that, in a turn of its own; then the ring
+		return c.us.el.tasks.push(task{kind: taskRun, run: c.us.feed})
+	}
+	return c.us.socket.Resume()
+}
+
+// feed shows the handler one datagram that was withheld, and asks for another turn; after the last, the ring reads again.
+func (us *udpSocket) feed() {
+	switch {
+	case us.suspended || us.own.state != stateOpen:
+		return
+	case len(us.withheld) == 0:
+		_ = us.socket.Resume() // open, so there is nothing it could answer
+		return
+	}
+	done := us.withheld[0]
+	us.withheld[0] = xtreme.Completion{}
+	us.withheld = us.withheld[1:]
+	defer func() { // whether or not the handler panics; after the loop's end nothing is left to do it
+		_ = us.el.tasks.push(task{kind: taskRun, run: us.feed})
+	}()
+	us.deliver(us.own, &done)
+}
+
+// dropWithheld gives back what nobody will read.
+func (us *udpSocket) dropWithheld() {
+	for _, done := range us.withheld {
+		release(done.Packet)
+	}
+	us.withheld = nil
+}
+
+// SetIdleTimeout is described at ConnX.
+func (c connected) SetIdleTimeout(d time.Duration) error {
+	if d < 0 {
+		return badOption("idle timeout", d)
+	}
+	return c.us.el.here(func() error {
+		if c.state != stateOpen {
+			return net.ErrClosed
+		}
+		c.us.startIdle(d)
+		return nil
+	})
+}
+
+func (us *udpSocket) startIdle(d time.Duration) {
+	us.idle.Store(int64(d))
+	us.active()
+	us.watchIdle(d)
+}
+
+// watchIdle looks again after d. Being used only writes down the time; the timer then finds what is left.
+func (us *udpSocket) watchIdle(d time.Duration) {
+	if us.idleTimer != 0 {
+		us.el.loop.Cancel(us.idleTimer)
+		us.idleTimer = 0
+	}
+	if d > 0 {
+		us.idleTimer = us.el.loop.After(d, us.idleOver)
+	}
+}
+
+func (us *udpSocket) idleOver() {
+	us.el.depth, us.el.current = 0, nil // as a panic may have left them
+	us.idleTimer = 0
+	d := time.Duration(us.idle.Load())
+	if us.own.state != stateOpen || d == 0 {
+		return
+	}
+	if left := d - (time.Since(began) - time.Duration(us.used.Load())); left > 0 {
+		us.watchIdle(left)
+		return
+	}
+	_ = us.close(us.own, os.ErrDeadlineExceeded)
+	us.el.after()
+}
