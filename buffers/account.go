@@ -103,6 +103,15 @@ func (p *Pool) Over(a Account) bool {
 		acc.limit > 0 && acc.bytes(p) >= acc.limit
 }
 
+// OverFree is Over's dynamic rule for one class, of what is free alone: for holders of copies, who cannot have what lies filling. O(1).
+func (p *Pool) OverFree(a Account, c Class) bool {
+	if a == 0 || c >= NumClasses {
+		return false
+	}
+	acc := p.account(a)
+	return acc == nil || int(acc.used[c]) > p.free[c].n
+}
+
 func (a *account) bytes(p *Pool) int {
 	return int(a.used[Small])*int(p.strides[Small]) + int(a.used[Large])*int(p.strides[Large])
 }

@@ -49,6 +49,35 @@ func TestAccountsChargeBufferMemory(t *testing.T) {
 	require.Zero(t, p.Used(a))
 }
 
+// OverFree counts what is free in the class, Over what is filling there as well.
+func TestOverWhatIsFree(t *testing.T) {
+	p := newPool(t, buffers.Layout{SmallSize: 128, SmallCount: 8, LargeSize: 1000, LargeCount: 1})
+	a := open(t, p, 0)
+	var held []buffers.Packet
+	for range 2 {
+		held = append(held, receive(t, p, "x", a))
+	}
+	var filling []uint32
+	for p.Free(buffers.Small) > 1 {
+		require.False(t, p.OverFree(a, buffers.Small), "2 held, %d free", p.Free(buffers.Small))
+		i, ok := p.Take(buffers.Small)
+		require.True(t, ok)
+		filling = append(filling, i)
+	}
+	require.True(t, p.OverFree(a, buffers.Small), "2 held, 1 free")
+	require.False(t, p.OverFree(a, buffers.Large), "the classes count apart")
+	require.False(t, p.OverFree(0, buffers.Small))
+	require.False(t, p.Over(a), "2 held, 6 free or filling")
+	for _, i := range filling {
+		p.Untake(i)
+	}
+	for _, pk := range held {
+		require.NoError(t, pk.Release())
+	}
+	require.NoError(t, p.CloseAccount(a))
+	require.True(t, p.OverFree(a, buffers.Large), "closed and settled")
+}
+
 func TestChargeLastsAsLongAsTheBuffer(t *testing.T) {
 	p := tiny(t)
 	a, b := open(t, p, 0), open(t, p, 0)

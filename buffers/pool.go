@@ -173,6 +173,14 @@ func (p *Pool) Available(c Class) int {
 	return int(p.avail[c])
 }
 
+// Free is the number of buffers of class c that Take and Alloc can give now: not those that lie ready for a card, which Available counts too.
+func (p *Pool) Free(c Class) int {
+	if c >= NumClasses {
+		return 0
+	}
+	return p.free[c].n
+}
+
 // Freed counts the buffers that ever returned to the free lists. Comparing it with an earlier value is the cheapest way
 // to learn that trying again may succeed.
 func (p *Pool) Freed() uint64 { return p.freed }
