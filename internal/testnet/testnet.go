@@ -1,0 +1,183 @@
+package testnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Pair is one veth pair.
+type Pair struct {
+	Queues int // of each end; 0 means 1
+}
+
+// Net is two namespaces with veth pairs between them. It belongs to the goroutine that made it.
+type Net struct {
+	t           testing.TB
+	here, there int // descriptors of the namespaces
+	pairs       int
+}
+
+// New makes the namespaces and leaves the calling goroutine in one of them, locked to its thread, which ends with the test.
+func New(t testing.TB, pairs ...Pair) *Net {
+	t.Helper()
+	runtime.LockOSThread() // and never unlocked: a thread that was moved is not given back
+	n := &Net{t: t, pairs: len(pairs)}
+	n.there = n.namespace()
+	n.here = n.namespace()
+	n.up("lo")
+	n.InPeer(func() { n.up("lo") })
+	for i, p := range pairs {
+		n.join(i, max(p.Queues, 1))
+	}
+	t.Cleanup(func() { n.InPeer(func() { require.Zero(t, n.BadSums(), "the peer's kernel found wrong checksums") }) })
+	return n
+}
+
+// join makes pair i.
+func (n *Net) join(i, queues int) {
+	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: fmt.Sprintf("p%d", i), PeerNamespace: netlink.NsFd(n.there),
+		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
+	pair.Name, pair.NumTxQueues, pair.NumRxQueues = n.Device(i), queues, queues
+	if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
+		n.t.Skip("missing: veth interfaces in this kernel")
+	} else {
+		require.NoError(n.t, err)
+	}
+	mine := n.up(n.Device(i), n.Local(i).String()+"/24", n.Other(i).String()+"/24")
+	var theirs net.HardwareAddr
+	n.InPeer(func() {
+		theirs = n.up(pair.PeerName, n.Peer(i).String()+"/24")
+		n.know(pair.PeerName, n.Local(i), mine)
+		n.know(pair.PeerName, n.Other(i), mine)
+	})
+	// Who sends and then waits for the peer without polling could not see the neighbour's answer.
+	n.know(n.Device(i), n.Peer(i), theirs)
+}
+
+// Device is the name of our end of pair i.
+func (n *Net) Device(i int) string { return fmt.Sprintf("v%d", i) }
+
+// Local and Other are the addresses of our end of pair i, Peer that of the other end.
+func (n *Net) Local(i int) netip.Addr { return addr(i, 1) }
+
+// Other is described at Local.
+func (n *Net) Other(i int) netip.Addr { return addr(i, 77) }
+
+// Peer is described at Local.
+func (n *Net) Peer(i int) netip.Addr { return addr(i, 2) }
+
+func addr(pair, last int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(pair), byte(last)}) }
+
+// namespace enters a new network namespace and returns its descriptor.
+func (n *Net) namespace() int {
+	n.t.Helper()
+	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
+		n.t.Skip("missing: CAP_SYS_ADMIN, for network namespaces")
+	} else {
+		require.NoError(n.t, err)
+	}
+	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(n.t, err)
+	n.t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+// InPeer runs f on the peer's side: sockets that it makes stay there.
+func (n *Net) InPeer(f func()) {
+	n.t.Helper()
+	require.NoError(n.t, unix.Setns(n.there, unix.CLONE_NEWNET))
+	defer func() { require.NoError(n.t, unix.Setns(n.here, unix.CLONE_NEWNET)) }()
+	f()
+}
+
+// Enter moves the calling thread, which another goroutine has locked, to our side: what it opens then is there.
+func (n *Net) Enter() error { return unix.Setns(n.here, unix.CLONE_NEWNET) }
+
+// up gives an interface of the present namespace its addresses, and the route of groups.
+func (n *Net) up(name string, addrs ...string) net.HardwareAddr {
+	n.t.Helper()
+	l, err := netlink.LinkByName(name)
+	require.NoError(n.t, err)
+	for _, s := range addrs {
+		a, err := netlink.ParseAddr(s)
+		require.NoError(n.t, err)
+		require.NoError(n.t, netlink.AddrAdd(l, a))
+	}
+	require.NoError(n.t, netlink.LinkSetUp(l))
+	if len(addrs) > 0 {
+		require.NoError(n.t, netlink.RouteAppend(&netlink.Route{LinkIndex: l.Attrs().Index,
+			Dst: &net.IPNet{IP: net.IPv4(224, 0, 0, 0), Mask: net.CIDRMask(4, 32)}, Priority: l.Attrs().Index}))
+	}
+	return l.Attrs().HardwareAddr
+}
+
+func (n *Net) know(device string, a netip.Addr, mac net.HardwareAddr) {
+	n.t.Helper()
+	l, err := netlink.LinkByName(device)
+	require.NoError(n.t, err)
+	require.NoError(n.t, netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: a.AsSlice(), HardwareAddr: mac,
+		State: netlink.NUD_PERMANENT}))
+}
+
+// Dial makes a connected UDP socket of the peer's kernel, which waits at most ten seconds for anything.
+func (n *Net) Dial(to netip.AddrPort) *net.UDPConn {
+	n.t.Helper()
+	var c *net.UDPConn
+	n.InPeer(func() {
+		var err error
+		c, err = net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(to))
+		require.NoError(n.t, err)
+	})
+	require.NoError(n.t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	n.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Listen makes a bound UDP socket of the peer's kernel.
+func (n *Net) Listen(at netip.AddrPort) *net.UDPConn {
+	n.t.Helper()
+	var c *net.UDPConn
+	n.InPeer(func() {
+		var err error
+		c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+		require.NoError(n.t, err)
+	})
+	require.NoError(n.t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	n.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// BadSums is UDP's InCsumErrors in the thread's present namespace.
+func (n *Net) BadSums() (count int) {
+	n.t.Helper()
+	text, err := os.ReadFile("/proc/thread-self/net/snmp")
+	require.NoError(n.t, err)
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if fields[0] != "Udp:" {
+			continue
+		}
+		if i := slices.Index(names, "InCsumErrors"); i >= 0 {
+			count, err = strconv.Atoi(fields[i])
+			require.NoError(n.t, err)
+			return count
+		}
+		names = fields
+	}
+	require.FailNow(n.t, "no InCsumErrors in /proc/thread-self/net/snmp")
+	return 0
+}
