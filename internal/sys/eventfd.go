@@ -23,11 +23,14 @@ func NewEventFD() (EventFD, error) {
 // FD is the descriptor; it is readable while the counter is not zero.
 func (e EventFD) FD() int { return e.fd }
 
-// Ring adds one to the counter. Any goroutine.
+// Ring adds one to the counter. Any goroutine, but not after Close: the callers see to that, each with a lock of its own. It panics
+// when the descriptor is none or no counter, because a wake-up that is lost silently is an owner that sleeps for ever.
 func (e EventFD) Ring() {
 	one := uint64(1)
-	// EAGAIN means the counter is at its maximum: readable already, which is all that was wanted.
-	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), 8)
+	_, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), 8)
+	if errno != 0 && errno != unix.EAGAIN { // EAGAIN: the counter is at its maximum, so readable, which is all that was wanted
+		panic(fmt.Sprintf("sys: EventFD.Ring: descriptor %d: %v", e.fd, errno))
+	}
 }
 
 // Drain sets the counter back to zero.

@@ -10,8 +10,8 @@ import (
 )
 
 // ControlLen is the room for the control messages a receiving socket here can ask for: IP_PKTINFO or IPV6_PKTINFO and one
-// SCM_TIMESTAMPNS.
-const ControlLen = 96
+// SCM_TIMESTAMPNS and one SCM_TIMESTAMPING.
+const ControlLen = 136
 
 // MaxVector is how many pieces one vectored message here carries.
 const MaxVector = 64
@@ -95,23 +95,22 @@ func (m *Message) Sendv(fd int, bufs [][]byte, to *Sockaddr) (int, syscall.Errno
 	return int(r), 0
 }
 
-// Control messages, as a receiving socket sees them.
+// ControlInfo is what the control messages of a datagram say.
 type ControlInfo struct {
 	Destination netip.Addr // of IP_PKTINFO or IPV6_PKTINFO; zero when absent
 	IfIndex     uint32     // interface the datagram came in on; 0 when absent
-	Stamp       int64      // SCM_TIMESTAMPNS: nanoseconds since the epoch; 0 when absent
+	Stamp       int64      // the kernel's stamp, nanoseconds since the epoch; 0 when absent
+	Hardware    int64      // the card's stamp, nanoseconds of the card's clock; 0 when absent
 }
 
 // ParseControl reads the control messages the library's sockets ask for and ignores others. It never reads past b.
 func ParseControl(b []byte) (c ControlInfo) {
-	const header = unix.SizeofCmsghdr
-	for len(b) >= header {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
-		n := int(h.Len)
-		if n < header || n > len(b) {
+	for {
+		h, data, rest, ok := nextControl(b)
+		if !ok {
 			return c
 		}
-		data := b[header:n]
+		b = rest
 		switch {
 		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
 			c.IfIndex = binary.NativeEndian.Uint32(data)
@@ -119,14 +118,41 @@ func ParseControl(b []byte) (c ControlInfo) {
 		case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
 			c.Destination = netip.AddrFrom16([16]byte(data[:16])).Unmap()
 			c.IfIndex = binary.NativeEndian.Uint32(data[16:])
-		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && len(data) >= 16:
-			c.Stamp = int64(binary.NativeEndian.Uint64(data))*1e9 + int64(binary.NativeEndian.Uint64(data[8:]))
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && len(data) >= timespecLen:
+			c.Stamp = timespec(data)
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPING && len(data) >= timestampingLen:
+			software, hardware := timestamping(data)
+			if c.Hardware = hardware; c.Stamp == 0 {
+				c.Stamp = software
+			}
 		}
-		n = (n + 7) &^ 7 // CMSG_ALIGN
-		if n >= len(b) {
-			return c
-		}
-		b = b[n:]
 	}
-	return c
+}
+
+// nextControl splits the first control message off b; ok is false when no whole one is left.
+func nextControl(b []byte) (h *unix.Cmsghdr, data, rest []byte, ok bool) {
+	const header = unix.SizeofCmsghdr
+	if len(b) < header {
+		return nil, nil, nil, false
+	}
+	h = (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
+	n := int(h.Len)
+	if n < header || n > len(b) {
+		return nil, nil, nil, false
+	}
+	next := min((n+7)&^7, len(b)) // CMSG_ALIGN
+	return h, b[header:n], b[next:], true
+}
+
+const (
+	timespecLen     = 16
+	timestampingLen = 3 * timespecLen // struct scm_timestamping: software, nothing, raw hardware
+)
+
+func timespec(b []byte) int64 {
+	return int64(binary.NativeEndian.Uint64(b))*1e9 + int64(binary.NativeEndian.Uint64(b[8:]))
+}
+
+func timestamping(b []byte) (software, hardware int64) {
+	return timespec(b), timespec(b[2*timespecLen:])
 }
