@@ -155,3 +155,56 @@ func BenchmarkSum(b *testing.B) {
 }
 
 var sink Sum
+
+// CheckDatagram says what CheckUDP says, for good, wrong, partial and missing sums of every length.
+func TestCheckDatagram(t *testing.T) {
+	from, to := Addr{10, 0, 0, 1}, Addr{10, 0, 0, 2}
+	fields := IPv4Fields{TTL: 64, Protocol: ProtocolUDP, Source: from, Target: to}
+	for n := range 130 {
+		payload := make([]byte, n)
+		for i := range payload {
+			payload[i] = byte(i*7 + n)
+		}
+		u := UDPFields{SourcePort: 9, TargetPort: 10}
+		b, err := u.Append(nil, from, to, payload)
+		require.NoError(t, err)
+		header, err := fields.Append(nil, len(b))
+		require.NoError(t, err)
+		ip := (*IPv4)(header)
+		good := (*UDP)(b).Sum()
+		for want, field := range map[SumState]uint16{
+			SumGood: good, SumBad: good ^ 0x100, SumNone: 0, SumPartial: uint16(Pseudo(from, to, ProtocolUDP, uint16(len(b)))),
+		} {
+			binary.BigEndian.PutUint16(b[6:], field)
+			h, data, drop := ParseUDP(b)
+			require.Equal(t, Accept, drop)
+			require.Equal(t, want, CheckDatagram(ip, b), "%d bytes", n)
+			require.Equal(t, want, CheckUDP(ip, h, data), "%d bytes", n)
+		}
+	}
+}
+
+// BenchmarkCheckUDP is the check of a datagram of 64 bytes, in one piece and in two.
+func BenchmarkCheckUDP(b *testing.B) {
+	u := UDPFields{SourcePort: 9, TargetPort: 10}
+	d, err := u.Append(nil, Addr{10, 0, 0, 1}, Addr{10, 0, 0, 2}, make([]byte, 64))
+	require.NoError(b, err)
+	fields := IPv4Fields{TTL: 64, Protocol: ProtocolUDP, Source: Addr{10, 0, 0, 1}, Target: Addr{10, 0, 0, 2}}
+	header, err := fields.Append(nil, len(d))
+	require.NoError(b, err)
+	ip, h := (*IPv4)(header), (*UDP)(d)
+	b.Run("one", func(b *testing.B) {
+		for b.Loop() {
+			if CheckDatagram(ip, d) != SumGood {
+				b.Fatal("bad sum")
+			}
+		}
+	})
+	b.Run("two", func(b *testing.B) {
+		for b.Loop() {
+			if CheckUDP(ip, h, d[UDPLen:]) != SumGood {
+				b.Fatal("bad sum")
+			}
+		}
+	})
+}
