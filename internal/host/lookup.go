@@ -74,7 +74,12 @@ func (s *Snapshot) Route(q Query) (Way, error) {
 	if q.Source.IsValid() {
 		index, ok := s.local[q.Source]
 		if !ok {
-			return fail("route.source", unix.EADDRNOTAVAIL)
+			// An address that no interface has and a local route covers, as 127.0.0.0/8 is (__ip_dev_find, linux/net/ipv4/devinet.c).
+			w, err := s.Route(Query{Target: q.Source})
+			if err != nil || w.Type != Local {
+				return fail("route.source", unix.EADDRNOTAVAIL)
+			}
+			index = w.Interface
 		}
 		if several && q.Interface == 0 {
 			// The source names the interface: applications without IP_MULTICAST_IF rely on it.

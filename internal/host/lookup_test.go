@@ -61,6 +61,8 @@ func TestRoute(t *testing.T) {
 		{"on link", Query{Target: ip("192.0.2.1")}, way(Unicast, 2, "", "10.0.0.1", 1500), "", nil},
 		{"local", Query{Target: ip("10.0.1.1")}, way(Local, 1, "", "10.0.1.1", 65535), "", nil},
 		{"loopback", Query{Target: ip("127.9.9.9")}, way(Local, 1, "", "127.0.0.1", 65535), "", nil},
+		{"source of a local route", Query{Target: ip("127.9.9.9"), Source: ip("127.0.0.77")}, way(Local, 1, "", "127.0.0.77", 65535), "", nil},
+		{"group by source of a local route", Query{Target: ip("239.1.1.1"), Source: ip("127.0.0.77")}, way(Multicast, 1, "", "127.0.0.77", 65535), "", nil},
 		{"subnet broadcast", Query{Target: ip("10.0.0.255")}, way(Broadcast, 2, "", "10.0.0.1", 1500), "", nil},
 		{"limited broadcast by route", Query{Target: ip("255.255.255.255")}, way(Broadcast, 2, "", "10.0.0.1", 1500), "", nil},
 		{"limited broadcast by interface", Query{Target: ip("255.255.255.255"), Interface: 3}, way(Broadcast, 3, "", "10.0.1.1", 9000), "", nil},

@@ -159,6 +159,13 @@ func (w *Waiting[T]) Deadline() clock.Time {
 	return next
 }
 
+// Targets calls f for each neighbour that is waited for: to ask for it again. f must not call the queue.
+func (w *Waiting[T]) Targets(f func(t Target)) {
+	for i := range w.queues {
+		f(w.queues[i].target)
+	}
+}
+
 // Drop gives up all packets to a neighbour.
 func (w *Waiting[T]) Drop(t Target) {
 	if q := w.find(t); q != nil {
