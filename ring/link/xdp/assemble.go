@@ -42,6 +42,7 @@ const (
 	regContext = asm.R6
 	regCursor  = asm.R7 // where the next header begins
 	regEnd     = asm.R8 // end of the packet; after parsing, the verdict
+	regKinds   = asm.R7 // after parsing, instead of the cursor: the kinds of entry there are
 	regVLAN    = asm.R9 // as in the frame; after parsing, the stamp
 )
 
@@ -71,11 +72,11 @@ const (
 
 // parameters are what the program is assembled from.
 type parameters struct {
-	flows, sockets, counts int // descriptors of the maps
-	protocols              []uint8
-	mtu                    int // longest IPv4 packet that can be taken
-	stamp                  stamping
-	kfunc                  int64 // BTF type of bpf_xdp_metadata_rx_timestamp, for stampHardware
+	flows, kinds, sockets, counts int // descriptors of the maps
+	protocols                     []uint8
+	mtu                           int // longest IPv4 packet that can be taken
+	stamp                         stamping
+	kfunc                         int64 // BTF type of bpf_xdp_metadata_rx_timestamp, for stampHardware
 }
 
 // assemble writes the steering program:
@@ -200,20 +201,27 @@ func (a *assembler) lookup(place int32) {
 // lookups tries the entries of a flow. For unicast: the connection; the listener on its address; the listener on all addresses, which
 // counts only if the address is one of ours, so that a router keeps what it forwards. For multicast: the connection; the group from
 // that source; the group. What was joined elsewhere on this machine is the kernel's.
+//
+// A look into a hash table costs more than all the rest, and most tables have entries of one kind: a kind that has none is passed over.
 func (a *assembler) lookups() {
-	a.lookup(stackKey)
 	a.emit(
-		asm.JNE.Imm(asm.R0, 0, "hit"),
-		asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half),
+		asm.LoadMapValue(regKinds, a.kinds, 0),
+		asm.LoadMem(regKinds, regKinds, 0, asm.Word),
 		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Byte),
 		asm.And.Imm(asm.R3, 0xf0),
 		asm.JEq.Imm(asm.R3, 0xe0, "multicast"),
-		asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word),
 	)
+	a.unless(kindConnected, "listener")
 	a.lookup(stackKey)
+	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.label("listener", asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half))
+	a.emit(asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
+	a.unless(kindBound, "wildcard")
+	a.lookup(stackKey)
+	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.label("wildcard", asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Word))
+	a.unless(kindWildcard, "miss")
 	a.emit(
-		asm.JNE.Imm(asm.R0, 0, "hit"),
-		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Word),
 		asm.StoreMem(asm.RFP, stackLocal+keyDst, asm.R3, asm.Word),
 		asm.StoreImm(asm.RFP, stackKey+keyDst, 0, asm.Word),
 	)
@@ -232,14 +240,27 @@ func (a *assembler) lookups() {
 		asm.Ja.Label("miss"),
 	)
 	multicast := len(a.code)
-	a.lookup(stackKey)
+	a.unless(kindGroupConnected, "source")
 	a.code[multicast] = a.code[multicast].WithSymbol("multicast")
-	a.emit(
-		asm.JNE.Imm(asm.R0, 0, "hit"),
-		asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word),
-	)
+	a.lookup(stackKey)
+	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.label("source", asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half))
+	a.unless(kindGroupSource, "group")
+	a.lookup(stackKey)
+	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.label("group", asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
+	a.unless(kindGroup, "miss")
 	a.lookup(stackKey)
 	a.emit(asm.JEq.Imm(asm.R0, 0, "miss"))
+}
+
+// unless jumps when there are no entries of this kind. R4 is lost.
+func (a *assembler) unless(k entryKind, to string) {
+	a.emit(
+		asm.Mov.Reg(asm.R4, regKinds),
+		asm.And.Imm(asm.R4, int32(k)),
+		asm.JEq.Imm(asm.R4, 0, to),
+	)
 }
 
 // redirect sends a hit to the socket of its queue, or on to the kernel when that queue has none: the flags of bpf_redirect_map are the

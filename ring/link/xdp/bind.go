@@ -14,6 +14,15 @@ import (
 // OpenQueue opens a queue as a link over a pool, whose region becomes the memory that frames are received into. For the goroutine that
 // owns the pool. When it cannot, the error is a *link.Refusal.
 func (d *Device) OpenQueue(queue int, pool *buffers.Pool) (*Queue, error) {
+	return d.OpenQueueWith(queue, pool, d.config.Fill)
+}
+
+// OpenQueueWith is OpenQueue for pools of different sizes, or shared by several queues: at most fill buffers of this one lie ready for the
+// card, and never more than Config.Fill.
+func (d *Device) OpenQueueWith(queue int, pool *buffers.Pool, fill int) (*Queue, error) {
+	if fill < 1 {
+		return nil, fmt.Errorf("xdp: queue %d: fill %d: a card needs a buffer", queue, fill)
+	}
 	if !slices.Contains(d.queues, queue) {
 		return nil, fmt.Errorf("xdp: queue %d is not one of %v", queue, d.queues)
 	}
@@ -31,7 +40,7 @@ func (d *Device) OpenQueue(queue int, pool *buffers.Pool) (*Queue, error) {
 	if d.open[queue] != nil {
 		return nil, refusal(ReasonBusy, unix.EBUSY, "queue %d of %s: open already in this process", queue, d.config.Interface)
 	}
-	q, err := d.bind(queue, pool, chunk)
+	q, err := d.bind(queue, pool, chunk, fill)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +70,7 @@ type attempt struct {
 }
 
 // bind makes a socket and binds it in the best way that kernel, driver and memory allow.
-func (d *Device) bind(queue int, pool *buffers.Pool, chunk int) (*Queue, error) {
+func (d *Device) bind(queue int, pool *buffers.Pool, chunk, fill int) (*Queue, error) {
 	attempts, reasons := d.attempts()
 	var err error
 	for i, a := range attempts {
@@ -77,7 +86,7 @@ func (d *Device) bind(queue int, pool *buffers.Pool, chunk int) (*Queue, error) 
 			flags |= unix.XDP_USE_SG
 		}
 		if err = s.bind(d.info.Index, queue, flags, d.config.Retry); err == nil {
-			q := newQueue(d, queue, pool, s)
+			q := newQueue(d, queue, pool, s, fill)
 			q.path = d.path
 			q.path.Reasons = append(slices.Clone(d.path.Reasons), reasons...)
 			q.path.Queue, q.path.ZeroCopy, q.path.Jumbo = queue, a.zeroCopy, a.jumbo

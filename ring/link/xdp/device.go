@@ -270,6 +270,9 @@ func (d *Device) reason(code, format string, args ...any) {
 	}
 }
 
+// Info is what the queues have in common: Queue is 0, and how frames lie in buffers is for each queue to say.
+func (d *Device) Info() link.Info { return d.info }
+
 // Path is what the queues have in common.
 func (d *Device) Path() link.Path { return d.path }
 

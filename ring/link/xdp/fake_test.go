@@ -51,7 +51,7 @@ func fake(t testing.TB, start uint32, l buffers.Layout) (*Queue, *kernel) {
 		rx:         newProducer[unix.XDPDesc](mem[0], offsets, fakeEntries), tx: newConsumer[unix.XDPDesc](mem[1], offsets, fakeEntries),
 		fill: newConsumer[uint64](mem[2], offsets, fakeEntries), comp: newProducer[uint64](mem[3], offsets, fakeEntries),
 	}
-	q := newQueue(d, 0, pool, s)
+	q := newQueue(d, 0, pool, s, d.config.Fill)
 	q.info = link.Info{MTU: 4000, MaxFrame: 4018, MaxPieces: maxPieces, PerBuffer: l.Stride(buffers.Small) - 256}
 	t.Cleanup(func() {
 		q.takeBack()

@@ -62,6 +62,40 @@ const (
 
 type key [keyBytes]byte
 
+// entryKind is what an entry of the flow map is for: the bit that tells the program that there are such.
+type entryKind uint32
+
+const (
+	kindConnected      entryKind = 1 << iota // one peer of a unicast address
+	kindBound                                // all datagrams to a unicast address
+	kindWildcard                             // to any address of ours
+	kindGroupConnected                       // one peer to a group
+	kindGroupSource                          // one source to a group
+	kindGroup                                // all datagrams to a group
+	kindAddress                              // an address of ours: asked for behind a wildcard
+)
+
+func (k *key) kind() entryKind {
+	source := [4]byte(k[keySrc:]) != [4]byte{}
+	switch {
+	case k[keyProtocol] == 0:
+		return kindAddress
+	case k[keyDst]&0xf0 != 0xe0:
+		switch {
+		case [4]byte(k[keyDst:]) == [4]byte{}:
+			return kindWildcard
+		case source:
+			return kindConnected
+		}
+		return kindBound
+	case !source:
+		return kindGroup
+	case [2]byte(k[keySrcPort:]) == [2]byte{}:
+		return kindGroupSource
+	}
+	return kindGroupConnected
+}
+
 // key is the flow's entry; the error names what cannot be.
 func (f Flow) key() (k key, err error) {
 	local, remote := f.Local.Addr().Unmap(), f.Remote.Addr().Unmap()

@@ -25,6 +25,7 @@ var ErrNoClaim = errors.New("xdp: not claimed")
 // it ends: the kernel then has its traffic back. Any goroutine.
 type Program struct {
 	flows   *ebpf.Map
+	kinds   *ebpf.Map // one word: which kinds of entry the flow map has
 	sockets *ebpf.Map
 	counts  *ebpf.Map
 	program *ebpf.Program
@@ -33,7 +34,8 @@ type Program struct {
 	mu     sync.Mutex
 	link   bpflink.Link
 	index  int
-	claims map[key]int // how often each entry was claimed
+	claims map[key]int       // how often each entry was claimed
+	each   map[entryKind]int // entries of each kind
 	closed bool
 }
 
@@ -50,7 +52,7 @@ type programOptions struct {
 
 // loadProgram makes maps and program; nothing is attached yet.
 func loadProgram(o programOptions) (_ *Program, err error) {
-	p := &Program{options: o, claims: map[key]int{}}
+	p := &Program{options: o, claims: map[key]int{}, each: map[entryKind]int{}}
 	defer func() {
 		if err != nil {
 			_ = p.Close()
@@ -61,6 +63,7 @@ func loadProgram(o programOptions) (_ *Program, err error) {
 		spec ebpf.MapSpec
 	}{
 		{&p.flows, ebpf.MapSpec{Name: "xtreme_flows", Type: ebpf.Hash, KeySize: keyBytes, ValueSize: 4, MaxEntries: uint32(o.flows)}},
+		{&p.kinds, ebpf.MapSpec{Name: "xtreme_kinds", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}},
 		{&p.sockets, ebpf.MapSpec{Name: "xtreme_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(o.queues)}},
 		{&p.counts, ebpf.MapSpec{Name: "xtreme_counts", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(numCounts)}},
 	} {
@@ -72,7 +75,7 @@ func loadProgram(o programOptions) (_ *Program, err error) {
 	if o.frags {
 		spec.Flags |= unix.BPF_F_XDP_HAS_FRAGS
 	}
-	params := parameters{flows: p.flows.FD(), sockets: p.sockets.FD(), counts: p.counts.FD(), protocols: o.protocols,
+	params := parameters{flows: p.flows.FD(), kinds: p.kinds.FD(), sockets: p.sockets.FD(), counts: p.counts.FD(), protocols: o.protocols,
 		mtu: o.mtu, stamp: o.stamp}
 	switch o.stamp {
 	case stampKernel:
@@ -216,8 +219,33 @@ func (p *Program) insert(k key) error {
 		} else if err != nil {
 			return err
 		}
+		// After the entry: who sees the kind finds it.
+		if err := p.count(k.kind(), 1); err != nil {
+			_ = p.flows.Delete(k[:]) // it was just put there
+			return err
+		}
 	}
 	p.claims[k]++
+	return nil
+}
+
+// count notes that there are more or fewer entries of a kind, and tells the program when that makes the first or was the last.
+func (p *Program) count(k entryKind, by int) error {
+	before := p.each[k] > 0
+	p.each[k] += by
+	if after := p.each[k] > 0; before == after {
+		return nil
+	}
+	var all entryKind
+	for k, n := range p.each {
+		if n > 0 {
+			all |= k
+		}
+	}
+	if err := p.kinds.Put(uint32(0), uint32(all)); err != nil {
+		p.each[k] -= by
+		return err
+	}
 	return nil
 }
 
@@ -237,7 +265,7 @@ func (p *Program) remove(k key) error {
 		return err
 	}
 	delete(p.claims, k)
-	return nil
+	return p.count(k.kind(), -1)
 }
 
 // setSocket makes a socket the one of a queue. The kernel takes it out when the socket is closed.
@@ -289,7 +317,7 @@ func (p *Program) Close() error {
 	if p.program != nil {
 		err = errors.Join(err, p.program.Close())
 	}
-	for _, m := range []*ebpf.Map{p.flows, p.sockets, p.counts} {
+	for _, m := range []*ebpf.Map{p.flows, p.kinds, p.sockets, p.counts} {
 		if m != nil {
 			err = errors.Join(err, m.Close())
 		}

@@ -52,7 +52,7 @@ func needPrivileges(t testing.TB, err error) {
 }
 
 // socketIn puts an AF_XDP socket into the map for queue 0, which is where test runs arrive.
-func socketIn(t *testing.T, p *Program) {
+func socketIn(t testing.TB, p *Program) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)

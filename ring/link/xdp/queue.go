@@ -70,13 +70,13 @@ type Queue struct {
 var _ link.Link = (*Queue)(nil)
 
 // newQueue makes the books for a socket; nothing is given to the card yet.
-func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket) *Queue {
+func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket, fill int) *Queue {
 	l := pool.Layout()
 	total := l.SmallCount + l.LargeCount
 	q := &Queue{
 		device: d, queue: queue, pool: pool, sock: s,
 		stride: uint64(l.Stride(buffers.Small)), dataAt: unix.XDP_PACKET_HEADROOM,
-		limit: min(d.config.Fill, max(l.SmallCount/2, 1)),
+		limit: min(fill, d.config.Fill, max(l.SmallCount/2, 1)),
 		where: make([]uint8, total), first: make([]uint32, total), pieces: make([]uint16, total), out: make([]link.Out, total),
 		done: make([]link.Done, 0, d.config.TxRing),
 	}
@@ -187,6 +187,14 @@ const settle = 100 * time.Millisecond
 
 // Close ends the link: packets pass to the kernel again, and every buffer is back in the pool. Frames that waited are lost.
 func (q *Queue) Close() error {
+	err := q.Retire()
+	q.takeBack()
+	return err
+}
+
+// Retire is Close, but that Complete still tells of the frames with a token: until then they have their buffers. For a ring that goes on
+// without the link.
+func (q *Queue) Retire() error {
 	if q.closed {
 		return link.ErrClosed
 	}
@@ -200,7 +208,7 @@ func (q *Queue) Close() error {
 	if q.caps.Has(link.CapZeroCopy) {
 		time.Sleep(settle)
 	}
-	q.takeBack()
+	q.recall()
 	q.device.forget(q)
 	if err != nil {
 		return fmt.Errorf("xdp: close %s queue %d: %w", q.info.Name, q.queue, err)
@@ -210,6 +218,15 @@ func (q *Queue) Close() error {
 
 // takeBack returns every buffer to the pool.
 func (q *Queue) takeBack() {
+	q.recall()
+	for _, d := range q.done {
+		_ = d.Packet.Release()
+	}
+	q.done = q.done[:0]
+}
+
+// recall returns every buffer but those of frames with a token.
+func (q *Queue) recall() {
 	if !q.partial.IsZero() {
 		_ = q.partial.Release() // nobody else has it
 		q.partial = buffers.Packet{}
@@ -220,13 +237,13 @@ func (q *Queue) takeBack() {
 		}
 		if q.pieces[i] > 0 {
 			q.pool.Complete(q.out[i].Packet)
-			_ = q.out[i].Packet.Release() // it was alone when it was sent
+			if q.out[i].Token != 0 {
+				q.done = append(q.done, link.Done(q.out[i]))
+			} else {
+				_ = q.out[i].Packet.Release() // it was alone when it was sent
+			}
 		}
 		q.where[i], q.pieces[i] = elsewhere, 0
 	}
-	for _, d := range q.done {
-		_ = d.Packet.Release()
-	}
-	q.done = q.done[:0]
 	q.posted, q.unsent, q.flying = 0, 0, 0
 }

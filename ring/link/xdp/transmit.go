@@ -140,10 +140,7 @@ func (q *Queue) failed(e unix.Errno) error {
 
 // Complete takes back what the kernel has sent.
 func (q *Queue) Complete(dst []link.Done) int {
-	if q.closed {
-		return 0
-	}
-	if q.flying > 0 {
+	if q.flying > 0 && !q.closed {
 		q.reap()
 	}
 	n := copy(dst, q.done)
