@@ -2,7 +2,6 @@ package ring
 
 import (
 	"net/netip"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -43,7 +42,7 @@ func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
 		return
 	}
 	s := &Socket{set: l.set, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
-		state: stateOpen, config: l.config, unix: l.unix.child(fd)}
+		state: stateOpen, config: l.config, unix: l.unix.child(fd), why: l.why, pacing: l.pacing}
 	s.handle = Handle{FD: fd, Kind: Stream, Class: l.config.streamClass(), Copies: l.handle.Copies}
 	s.local = l.local
 	if s.local.Addr().IsUnspecified() {
@@ -67,18 +66,24 @@ func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
 // away asks the listener's AcceptTo about a connection and tells whether it is gone. One that panics costs this connection and
 // nothing else: the next Poll's error tells of it.
 func (r *Ring) away(l *Socket, fd int, peer netip.AddrPort) (gone bool) {
-	was := r.inHook
+	was, returned := r.inHook, false
 	defer func() {
 		r.inHook = was
-		if p := recover(); p != nil {
-			r.stats.HookPanics++
-			r.fail(&HookPanic{Socket: l.handle.FD, Value: p, Stack: debug.Stack()})
-			sys.Reset(fd)
-			gone = true
+		if returned {
+			return
+		}
+		p := recover()
+		r.didNotReturn(l, p)
+		sys.Reset(fd)
+		gone = true
+		if p == nil {
+			r.sink.dst = nil // this Poll is over: see Sink.call
 		}
 	}()
 	r.inHook = true
-	if l.config.AcceptTo(fd, peer) {
+	taken := l.config.AcceptTo(fd, peer)
+	returned = true
+	if taken {
 		r.stats.AcceptedAway++
 		return true
 	}

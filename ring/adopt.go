@@ -248,6 +248,7 @@ func (s *Socket) goLive() error {
 	if err := r.drv.Receive(s, true); err != nil {
 		r.drv.Detach(s) // nothing is armed, so it lets go at once
 		r.pool.CloseAccount(s.handle.Account)
+		s.closeOutlet()
 		s.forget()
 		s.ring = nil
 		return err

@@ -94,6 +94,9 @@ func (s *Socket) key() Key {
 // rings than were in use at one time. At the limit per interface the ring with the fewest sockets is shared (VMA: the same).
 func (set *Set) ringFor(key Key) (*Ring, error) {
 	if set.config.OneRing.Code != "" && len(set.rings) > 0 {
+		if r := set.rings[0]; r.sockets == 0 {
+			r.rekey(key)
+		}
 		return set.rings[0], nil
 	}
 	var idle, least *Ring

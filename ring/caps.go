@@ -26,9 +26,14 @@ const (
 	CapSharedMulticast
 	// CapBackgroundProgress: the protocol may be advanced by a thread of the library. The kernel's own stack needs none.
 	CapBackgroundProgress
+	// CapTransmitTime: Config.TransmitTime: an EventStamp tells when each datagram left.
+	CapTransmitTime
+	// CapLaunchTime: a packet can be given the time at which the card is to send it.
+	CapLaunchTime
 )
 
-var capNames = [...]string{"zero-copy-send", "thread-bound", "window-at-release", "out-per-ack", "shared-multicast", "background-progress"}
+var capNames = [...]string{"zero-copy-send", "thread-bound", "window-at-release", "out-per-ack", "shared-multicast", "background-progress",
+	"transmit-time", "launch-time"}
 
 // AllCaps is every capability, for tests that assert each one both ways.
 func AllCaps() []Caps {

@@ -114,6 +114,7 @@ func (s *Socket) detach() {
 	}
 	s.sending.detaching = true
 	s.lingering = false
+	s.closeOutlet()
 	s.setTimer(timerClose, clock.Never)
 	if s.ring.drv.Detach(s) {
 		s.detached()

@@ -19,8 +19,8 @@ type Completion struct {
 	Destination netip.AddrPort // where the packet was sent to; the zero Addr where the ring cannot know
 	IfIndex     uint32         // interface the packet came in on; 0 where the ring cannot know
 	OS          bool           // on an offloaded socket: the packet came through the kernel's socket beside it
-	Token       uint64         // with EventSent: as given to SendPacket
-	Time        Stamp          // when the packet arrived; zero unless timestamps were asked for
+	Token       uint64         // with EventSent and EventStamp: as given to SendPacket; EventStamp of other sends: their number, from 0
+	Time        Stamp          // when the packet arrived, or left (EventStamp); zero unless timestamps were asked for
 	Err         error          // why, with EventErr or EventHup; ErrTruncated with a packet that was cut
 }
 
@@ -33,21 +33,32 @@ const (
 	StampSoftware                    // the kernel, on receipt of the frame (SO_TIMESTAMPNS, CLOCK_REALTIME)
 	StampPoll                        // the ring, when it took the frame from the link
 	StampLink                        // the link, when the frame came in: the kernel's XDP program
-	StampHardware                    // the network card
+	StampHardware                    // the network card, on the system's clock: see CardTime
+	StampCard                        // the network card, as its own clock counts: not since the Unix epoch
 )
+
+var stampNames = [...]string{"none", "software", "poll", "link", "hardware", "card"}
+
+// String is the value in words.
+func (s StampSource) String() string {
+	if int(s) < len(stampNames) {
+		return stampNames[s]
+	}
+	return itoa(int(s))
+}
 
 // Stamp is the arrival time of a packet.
 type Stamp struct {
-	Nanos  int64 // since the Unix epoch
+	Nanos  int64 // since the Unix epoch, but for StampCard
 	Source StampSource
 }
 
 // IsZero tells that there is no timestamp.
 func (s Stamp) IsZero() bool { return s.Source == StampNone }
 
-// Time is the stamp as a time.Time; the zero Time when there is none.
+// Time is the stamp as a time.Time; the zero Time when there is none, or when it is StampCard, which has no place in the calendar.
 func (s Stamp) Time() time.Time {
-	if s.IsZero() {
+	if s.IsZero() || s.Source == StampCard {
 		return time.Time{}
 	}
 	return time.Unix(0, s.Nanos)

@@ -27,10 +27,24 @@ type Config struct {
 	PacketInfo bool
 	// Timestamps asks for the kernel's receive timestamp on each datagram.
 	Timestamps bool
+	// CardTime asks for the network card's stamps beside it and says what is made of them; with TransmitTime, for those of sent datagrams
+	// too. Where a card does not stamp, the kernel's stay, and the path says why.
+	CardTime CardTime
+	// TAIOffset is how far TAI is ahead of the Unix clock, in whole seconds, for CardTimePTP; 0 is what the kernel knows (adjtimex(2)).
+	TAIOffset time.Duration
+	// TransmitTime asks for an EventStamp for each datagram that was sent, where CapTransmitTime says so.
+	TransmitTime bool
 	// AcceptTo, on a listener, is asked about each connection before a socket is made of it; true means that the descriptor
 	// is AcceptTo's from then on, to be given to another owner or closed, and nothing is heard of it here. See AcceptTo in package
 	// xtreme.
 	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
+	// RequireOffload makes SetConfig.Place fail where it could not give the socket an offloaded ring. Sets without a Place do not
+	// look at it.
+	RequireOffload bool
+	// KernelOnly is for SetConfig.Place as well: the socket is not to be offloaded.
+	KernelOnly bool
+	// ReceiveMin is the least receive buffer in bytes: SetReceiveBuffer of less asks for this (VMA_RX_BYTES_MIN).
+	ReceiveMin int
 	// UserID is the key of ring allocation logic 11.
 	UserID uint64
 	// Alloc overrides the owner's ring allocation logic for this socket; nil takes the owner's. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
@@ -51,8 +65,13 @@ func (c *Config) complete(pool *buffers.Pool) error {
 		return badArgument("socket", "budget", c.Budget)
 	case c.SendQueue < 0:
 		return badArgument("socket", "send queue", c.SendQueue)
+	case c.ReceiveMin < 0:
+		return badArgument("socket", "least receive buffer", c.ReceiveMin)
 	case c.CloseTimeout < 0:
 		return badArgument("socket", "close timeout", c.CloseTimeout)
+	}
+	if err := c.checkTime(); err != nil {
+		return err
 	}
 	if c.LargestDatagram == 0 {
 		c.LargestDatagram = largestUDP

@@ -62,8 +62,22 @@ func (s *Socket) askPacketInfo(local netip.Addr) error {
 	if s.set.config.Network != nil {
 		return nil // a stack of our own tells without being asked
 	}
+	s.handle.Stamped = s.config.Timestamps
 	if s.config.Timestamps {
 		s.handle.PktInfo = true
+	}
+	if flags := s.config.stampFlags(); flags != 0 {
+		if s.handle.Foreign { // the kernel's numbering begins when it is switched on
+			if err := s.setInt("timestamping", unix.SOL_SOCKET, unix.SO_TIMESTAMPING, 0); err != nil {
+				return err
+			}
+		}
+		if err := s.setInt("timestamping", unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags); err != nil {
+			return err
+		}
+	}
+	if s.config.Timestamps {
+		// Also beside SO_TIMESTAMPING, which leaves a datagram without a stamp that was under way when stamping began.
 		if err := s.setInt("timestamps", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
 			return err
 		}
@@ -123,7 +137,7 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := a.Set(remote, s.family); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
-	if datagram && (s.config.Timestamps || s.config.PacketInfo) && !s.handle.PktInfo {
+	if datagram && (s.config.Timestamps || s.config.TransmitTime || s.config.PacketInfo) && s.ring == nil && !s.handle.PktInfo {
 		if err := s.askPacketInfo(remote.Addr()); err != nil {
 			return err
 		}

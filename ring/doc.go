@@ -38,7 +38,9 @@
 //	time-out, keepalive death         IN|HUP                        ETIMEDOUT
 //	ICMP error of a UDP socket        ERR                           ECONNREFUSED …
 //	deadline passed                   IN or OUT                     ErrDeadline
+//	the way of packets changed        PATH
 //	SendPacket finished               SENT                          nil, or why not
+//	a datagram left                   STAMP                         nil, see Config.TransmitTime
 //	closed                            CLOSED
 //
 // # Waiting
@@ -61,6 +63,17 @@
 // Flush, many at once; packets that came through the kernel's socket beside the stack are marked (Completion.OS); Socket.Prepare
 // makes the first send as fast as the others; Ring.Counters has a name for whatever was not delivered. Where there is no kernel
 // at all, SetConfig.Network says what addresses and ports are.
+//
+// # Pacing and time
+//
+// Socket.SetPacing limits how fast a socket sends: datagrams on every kind of ring, connections by the kernel (docs/pacing.md). A
+// Completion's Time says when its packet arrived and by which clock: the kernel's, a link's, or the network card's, converted as
+// Config.CardTime says. Config.TransmitTime asks when each datagram left (docs/timestamps.md).
+//
+// # Pulling packets, warm sends
+//
+// In the Queue and Callback modes packets wait on the socket: Receive and ReceiveUpTo hand them over, Read copies parts of them, Waiting
+// counts them. Warm walks the path of a send without sending. Package extraapi has both under VMA's names.
 //
 // # Sets
 //

@@ -80,6 +80,7 @@ type Handle struct {
 	Class   buffers.Class   // which buffers it receives into
 	Account buffers.Account // what its buffers are charged to
 	PktInfo bool            // asked the kernel for control messages
+	Stamped bool            // and for time stamps
 	Copies  bool            // the protocol has no zero-copy sends: unix, MPTCP
 	Ended   bool            // the peer's FIN was reported: only a reset is still of interest
 	Foreign bool            // adopted: what was set on it before is not in Settings

@@ -28,6 +28,8 @@ func (e *sentinel) Is(target error) bool {
 var (
 	// ErrWouldBlock: nothing or not all was taken; EventOut follows when the socket has room again.
 	ErrWouldBlock error = &sentinel{text: "ring: send queue full: EventOut follows", errno: unix.EAGAIN}
+	// ErrNothing: no packet waits on a socket that delivers by Receive or Read; EventIn follows. It is an ErrWouldBlock for errors.Is.
+	ErrNothing error = &sentinel{text: "ring: nothing to receive: EventIn follows", errno: unix.EAGAIN, same: ErrWouldBlock}
 	// ErrClosed: the ring or socket was closed.
 	ErrClosed error = &sentinel{text: "ring: closed", errno: unix.EBADF, same: net.ErrClosed}
 	// ErrOwner: the ring belongs to the goroutine that polled it first, and this is another one.
@@ -45,6 +47,9 @@ var (
 	// ErrState: the call does not fit the socket's state (listening, connected …); the error that wraps it says which.
 	ErrState error = &sentinel{text: "ring: wrong socket state", errno: unix.EINVAL}
 )
+
+// errStampUnknown: a transmit stamp came that cannot be told whose it is.
+var errStampUnknown error = &sentinel{text: "ring: a transmit stamp of a datagram that is not known any more"}
 
 // OpError tells what was being done, to what, and why it failed; it unwraps to the errno or contract error.
 type OpError struct {

@@ -6,7 +6,7 @@ import (
 )
 
 // Event is a set of event bits. The low 32 are epoll's, bits 32 and 33 are VMA's (VMA_SOCKETXTREME_PACKET and
-// VMA_SOCKETXTREME_NEW_CONNECTION_ACCEPTED), so that code ported from C keeps its constants; bits 34 and 35 are ours.
+// VMA_SOCKETXTREME_NEW_CONNECTION_ACCEPTED), so that code ported from C keeps its constants; bits 34 to 37 are ours.
 type Event uint64
 
 // The event bits.
@@ -21,6 +21,8 @@ const (
 	EventNewConnection Event = 1 << 33 // Completion.Socket was accepted by Completion.Listener
 	EventSent          Event = 1 << 34 // a SendPacket finished; Completion.Token is its token
 	EventClosed        Event = 1 << 35 // the last completion of a socket, after Close or Abort
+	EventPath          Event = 1 << 36 // the way of the socket's packets has changed: Socket.Path tells
+	EventStamp         Event = 1 << 37 // a datagram left: Completion.Time says when, Completion.Token which, see Config.TransmitTime
 )
 
 // The combinations the contract names. A completion may carry other bits beside them.
@@ -44,8 +46,8 @@ var eventNames = []struct {
 	bit  Event
 	name string
 }{
-	{EventNewConnection, "NEW_CONNECTION"}, {EventPacket, "PACKET"}, {EventSent, "SENT"}, {EventIn, "IN"}, {EventOut, "OUT"},
-	{EventErr, "ERR"}, {EventHup, "HUP"}, {EventRdHup, "RDHUP"}, {EventClosed, "CLOSED"},
+	{EventNewConnection, "NEW_CONNECTION"}, {EventPacket, "PACKET"}, {EventSent, "SENT"}, {EventStamp, "STAMP"}, {EventIn, "IN"}, {EventOut, "OUT"},
+	{EventPath, "PATH"}, {EventErr, "ERR"}, {EventHup, "HUP"}, {EventRdHup, "RDHUP"}, {EventClosed, "CLOSED"},
 }
 
 // String lists the bits by name, such as "PACKET|OUT".

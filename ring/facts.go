@@ -34,6 +34,8 @@ func (s *Socket) ended() {
 // failed is an error the kernel reported for the socket.
 func (s *Socket) failed(e syscall.Errno) {
 	switch {
+	case s.state == stateClosing && s.handle.Kind == Datagram:
+		return // it concerns a datagram that was sent; those that wait are sent all the same
 	case s.state == stateClosing:
 		// The connection broke while it was being closed: there is nobody to tell and nothing left to wait for.
 		if s.sending.inflight == 0 || s.lingering {
@@ -68,6 +70,13 @@ func (s *Socket) connectTimedOut() {
 
 // writable answers the driver's NotifyWritable: the connection is there, or the send queue has room again.
 func (s *Socket) writable() {
+	if s.outlet != nil && s.outlet.blocked {
+		s.outlet.blocked = false
+		if s.state < stateGone {
+			s.goOn()
+		}
+		return
+	}
 	switch s.state {
 	case stateConnecting:
 		if e := sys.SocketError(s.handle.FD); e != 0 {

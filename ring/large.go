@@ -3,8 +3,8 @@ package ring
 import "github.com/socketxtreme/socketxtreme/buffers"
 
 // SetLargeStream makes a connection receive into large buffers from now on, or into small ones again; Config.LargeStream is what it
-// begins with. What is under way still comes in the buffers it was received into, in order. A connection that turns out to bring
-// much at a time is worth it; for all to have large ones there are not enough, where a ring offers buffers to the kernel in advance.
+// begins with. What is under way still comes in the buffers it was received into, in order. It is worth it for a connection that turns
+// out to bring much at a time.
 // A pool without buffers of that class is an error. Owner only.
 func (s *Socket) SetLargeStream(on bool) error {
 	if err := s.usable("set large stream"); err != nil {

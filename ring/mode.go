@@ -1,9 +1,5 @@
 package ring
 
-import (
-	"io"
-)
-
 // Mode is how a socket's packets reach the application. Mixing them is an error: VMA lost data where poll and recv met.
 type Mode uint8
 
@@ -41,7 +37,9 @@ type Hook func(s *Socket, c *Completion) Verdict
 
 // SetHook fixes the delivery mode and the hook (nil for none; Callback needs one). It must come before the socket's first packet:
 // before listen, bind or connect, or in the turn that delivered its NEW_CONNECTION. Accepted sockets inherit both from their
-// listener, because early data comes together with NEW_CONNECTION. (VMA: register_recv_callback.)
+// listener, because early data comes together with NEW_CONNECTION. Queue and Callback are one way of delivery, with and without a
+// hook: between these two, and for another hook in the same mode, it may be called at any time. Owner only, from inside a hook as well:
+// the next packet meets the new one. (VMA: register_recv_callback, two plain stores that race with a running callback.)
 func (s *Socket) SetHook(m Mode, h Hook) error {
 	switch {
 	case m > Queue:
@@ -52,7 +50,13 @@ func (s *Socket) SetHook(m Mode, h Hook) error {
 		return badArgument("set hook", "queue mode with a hook; want", Callback)
 	case s.state >= stateClosing:
 		return &OpError{Op: "set hook", Err: ErrClosed}
-	case (s.touched || s.listener != nil && !s.quiet()) && m != s.mode:
+	}
+	if s.ring != nil {
+		if err := s.ring.check(); err != nil {
+			return &OpError{Op: "set hook", Err: err}
+		}
+	}
+	if (s.touched || s.listener != nil && !s.quiet()) && (m == Completions) != (s.mode == Completions) {
 		return &OpError{Op: "set hook", Err: ErrMode}
 	}
 	s.mode, s.hook = m, h
@@ -61,30 +65,9 @@ func (s *Socket) SetHook(m Mode, h Hook) error {
 }
 
 // Receive moves waiting packets of a socket in Callback or Queue mode into dst and returns how many. With none waiting it
-// answers ErrWouldBlock, io.EOF after the peer's FIN, or the error that ended the connection. In Completions mode it is ErrMode.
+// answers ErrNothing, io.EOF after the peer's FIN, or the error that ended the connection. In Completions mode it is ErrMode.
 // Owner only. (VMA: recvfrom_zcopy.)
 func (s *Socket) Receive(dst []Completion) (int, error) {
-	if s.mode == Completions {
-		return 0, &OpError{Op: "receive", Err: ErrMode}
-	}
-	if err := s.usable("receive"); err != nil {
-		return 0, err
-	}
-	if len(dst) == 0 {
-		return 0, badArgument("receive", "destination of length", 0)
-	}
-	n := 0
-	for n < len(dst) && s.received.n > 0 {
-		s.take(&dst[n], &s.received)
-		n++
-	}
-	switch {
-	case n > 0:
-		return n, nil
-	case s.state == stateDead:
-		return 0, &OpError{Op: "receive", Addr: s.remote, Err: s.fatal}
-	case s.eof:
-		return 0, io.EOF
-	}
-	return 0, ErrWouldBlock
+	n, _, err := s.ReceiveUpTo(dst, 0)
+	return n, err
 }

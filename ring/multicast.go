@@ -1,8 +1,12 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,11 +18,14 @@ import (
 
 // JoinGroup joins a group on an interface; with a valid source only that source's packets are received (source-specific
 // multicast, RFC 4607). More sources of one group are joined one by one.
+//
+// A descriptor has room for net.ipv4.igmp_max_memberships groups (20 by default) and net.ipv4.igmp_max_msf sources of each (10). An
+// offloaded socket that is bound goes on with further descriptors; for any other socket one more is ENOBUFS, with the limit's name.
 func (s *Socket) JoinGroup(group netip.Addr, iface string, source netip.Addr) error {
 	return s.membership("join group", group, iface, source, true)
 }
 
-// LeaveGroup undoes JoinGroup with the same arguments.
+// LeaveGroup undoes JoinGroup with the same arguments, also when the interface was deleted meanwhile.
 func (s *Socket) LeaveGroup(group netip.Addr, iface string, source netip.Addr) error {
 	return s.membership("leave group", group, iface, source, false)
 }
@@ -36,26 +43,70 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	case source.IsValid() && (source.IsMulticast() || sys.Family(source) != s.family):
 		return badArgument(op, "source", source)
 	}
-	index := 0
+	index, gone := 0, false
 	if iface != "" {
 		var err error
-		if index, err = s.set.interfaceIndex(iface); err != nil {
+		if index, err = s.set.interfaceIndex(iface); err != nil && !join {
+			index, gone = s.settings.goneInterface(group, iface, source)
+		}
+		if err != nil && !gone {
 			return &OpError{Op: op, Err: err}
 		}
 	}
-	change := sys.GroupMembership
-	if n := s.set.config.Network; n != nil {
-		change = n.Membership
+	m := Membership{group, index, source}
+	if join && s.ring != nil && s.ring.off != nil && s.state < stateDead {
+		s.settings.member(m, true)
+		err := s.place()
+		s.settings.member(m, false)
+		if err != nil {
+			return &OpError{Op: op, Err: err}
+		}
 	}
-	if err := change(s.handle.FD, group, index, source, join); err != nil {
+	if err := s.changeMembership(m, join); err != nil && !(gone && errors.Is(err, unix.ENODEV)) { // ip_mc_source wants the interface
 		what := fmt.Sprintf("%v on interface %q", group, iface)
 		if source.IsValid() {
 			what += fmt.Sprintf(" from %v", source)
 		}
-		return &OpError{Op: op, Err: fmt.Errorf("%s: %w", what, err)}
+		return &OpError{Op: op, Err: fmt.Errorf("%s: %w", what, s.membershipLimit(m, err))}
 	}
-	s.settings.member(Membership{group, index, source}, join)
+	s.settings.member(m, join)
+	if join && iface != "" {
+		s.settings.name(index, iface)
+	}
 	return s.changed(op)
+}
+
+// changeMembership asks whoever keeps the socket's memberships.
+func (s *Socket) changeMembership(m Membership, join bool) error {
+	switch n := s.set.config.Network; {
+	case n != nil:
+		return n.Membership(s.handle.FD, m.Group, m.Interface, m.Source, join)
+	case s.ring != nil && s.ring.off != nil && s.state < stateDead:
+		return s.ring.off.Membership(s, m.Group, m.Interface, m.Source, join)
+	}
+	return sys.GroupMembership(s.handle.FD, m.Group, m.Interface, m.Source, join)
+}
+
+// membershipLimit puts the kernel's limit into words: ENOBUFS says neither which one it is nor that there is one (ip_mc_join_group,
+// ip_mc_source and ip6_mc_source in the kernel).
+func (s *Socket) membershipLimit(m Membership, err error) error {
+	if !errors.Is(err, unix.ENOBUFS) || s.set.config.Network != nil {
+		return err
+	}
+	limit, what := "net.ipv4.igmp_max_memberships", "groups"
+	switch {
+	case s.family == unix.AF_INET6:
+		limit, what = "net.ipv6.mld_max_msf", "sources of one group"
+	case m.Source.IsValid() && slices.ContainsFunc(s.settings.Groups, func(g Membership) bool {
+		return g.Group == m.Group && g.Interface == m.Interface && g.Source.IsValid()
+	}):
+		limit, what = "net.ipv4.igmp_max_msf", "sources of one group"
+	}
+	value, failure := os.ReadFile("/proc/sys/" + strings.ReplaceAll(limit, ".", "/"))
+	if failure != nil {
+		return fmt.Errorf("one descriptor may have no more %s (%s): %w", what, limit, err)
+	}
+	return fmt.Errorf("one descriptor may have %s %s (%s): %w", strings.TrimSpace(string(value)), what, limit, err)
 }
 
 // SetMulticastInterface chooses the interface that multicast packets leave by.

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -46,6 +47,8 @@ type Settings struct {
 	ReuseAddr, ReusePort        bool
 	ReceiveBuffer               int // 0: the default
 	Groups                      []Membership
+
+	names map[int]string // of the interfaces that groups were joined on by name
 }
 
 // Membership is one call of JoinGroup that LeaveGroup has not undone.
@@ -60,6 +63,36 @@ var defaultSettings = Settings{TTL: 64, MulticastTTL: 1, MulticastLoop: true, Mu
 
 // Settings are what was said of the socket so far. Read only; owner.
 func (s *Socket) Settings() *Settings { return &s.settings }
+
+// Renumber tells that an interface was made again, with another number: memberships on it are left by the new one. For drivers.
+func (x *Settings) Renumber(from, to int) {
+	for i := range x.Groups {
+		if x.Groups[i].Interface == from {
+			x.Groups[i].Interface = to
+		}
+	}
+	if name, ok := x.names[from]; ok {
+		x.name(to, name)
+	}
+}
+
+// name notes what an interface was called when a group was joined on it: when it is deleted nobody else knows.
+func (x *Settings) name(index int, name string) {
+	if x.names == nil {
+		x.names = map[int]string{}
+	}
+	x.names[index] = name
+}
+
+// goneInterface finds the interface of a membership by the name that it was joined with.
+func (x *Settings) goneInterface(group netip.Addr, name string, source netip.Addr) (index int, ok bool) {
+	for _, m := range x.Groups {
+		if m.Group == group && m.Source == source && m.Interface != 0 && x.names[m.Interface] == name {
+			return m.Interface, true
+		}
+	}
+	return 0, false
+}
 
 // Device is the index of the interface that BindToDevice tied the socket to, 0 for none.
 func (s *Socket) Device() int { return s.device }
@@ -102,10 +135,15 @@ func (x *Settings) member(m Membership, join bool) {
 		x.Groups = append(x.Groups, m)
 		return
 	}
-	for i := range x.Groups {
-		if g := &x.Groups[i]; g.Group == m.Group && g.Interface == m.Interface && g.Source == m.Source {
-			x.Groups = append(x.Groups[:i], x.Groups[i+1:]...)
-			return
-		}
+	// What was joined by the routing table's choice may be left by the interface's name, and the other way round: the network, which
+	// has resolved both, has said already that there is such a membership.
+	at := slices.Index(x.Groups, m)
+	if at < 0 {
+		at = slices.IndexFunc(x.Groups, func(g Membership) bool {
+			return g.Group == m.Group && g.Source == m.Source && (g.Interface == 0 || m.Interface == 0)
+		})
+	}
+	if at >= 0 {
+		x.Groups = slices.Delete(x.Groups, at, at+1)
 	}
 }

@@ -24,6 +24,9 @@ type Offloader interface {
 	Prepare(s *Socket, to netip.AddrPort, w *Way) syscall.Errno
 	// Changed tells that the socket's addresses, Settings or device are others than in Attach.
 	Changed(s *Socket) error
+	// Membership joins or leaves a group in the kernel, with the socket's descriptor or with another one that the driver has for it; index 0
+	// leaves the interface to the routing table. On an error nothing has changed. Settings and Changed follow.
+	Membership(s *Socket, group netip.Addr, index int, source netip.Addr, join bool) error
 	// Path is how the socket's packets travel. Reasons of the set are added by the core.
 	Path(s *Socket) Path
 	// Drops is how many datagrams were lost at the socket.
@@ -107,16 +110,16 @@ func (s *Socket) give(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, e
 	switch {
 	case n > w.Limit:
 		return 0, &OpError{Op: "send", Addr: to, Err: unix.EMSGSIZE}
-	case w.Kernel:
+	case w.Kernel && s.outlet == nil: // a paced one waits its turn: the driver finds out that only the kernel can deliver it
 		return s.direct(b, bufs, n, to)
 	case int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue:
 		s.wantOut = true // Taken or Sink.Sent pays it
-		r.stats.ShortSends++
+		s.sentShort()
 		return 0, ErrWouldBlock
 	}
 	p, err := r.pool.Alloc(n)
 	if err != nil {
-		r.stats.ShortSends++
+		s.sentShort()
 		if err := s.promiseOut(); err != nil {
 			return 0, err
 		}
@@ -130,12 +133,10 @@ func (s *Socket) give(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, e
 	if p, err = r.pool.Transmit(p); err != nil {
 		return 0, &OpError{Op: "send", Addr: to, Err: err} // cannot be: it was just made
 	}
-	s.sending.waiting.push(&r.slab, record{packet: p, destination: to, route: w.Route, copied: true})
-	if s.sending.waiting.n == 1 {
-		s.transmit()
-	}
-	r.stats.SentMessages++
-	r.stats.SentBytes += uint64(n)
+	rec := s.sending.waiting.add(&r.slab)
+	rec.packet, rec.destination, rec.route, rec.copied = p, to, w.Route, true
+	s.queued()
+	s.sentNow(1, n)
 	return n, nil
 }
 
@@ -155,10 +156,13 @@ func (s *Socket) direct(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int,
 
 // Taken tells that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
 func (s *Socket) Taken() {
-	if s.sending.queued() || s.state == stateGone {
+	if s.state == stateGone {
 		return
 	}
-	s.drained()
+	s.lowWater()
+	if !s.sending.queued() {
+		s.drained()
+	}
 }
 
 // changed tells a driver with a stack of its own.
@@ -182,7 +186,7 @@ func (s *Socket) offloadedPath() Path {
 	if one := s.set.config.OneRing; one.Code != "" && s.apart() {
 		reasons = append(reasons, one)
 	}
-	p.Reasons = append(reasons, p.Reasons...)
+	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.why...))
 	return p
 }
 

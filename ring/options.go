@@ -76,12 +76,12 @@ func (s *Socket) SetLinger(d time.Duration) error {
 }
 
 // SetReceiveBuffer and SetSendBuffer size the kernel's queues in bytes (SO_RCVBUF, SO_SNDBUF; the kernel doubles the value and
-// limits it to net.core.rmem_max, wmem_max).
+// limits it to net.core.rmem_max, wmem_max). A receive buffer is at least Config.ReceiveMin.
 func (s *Socket) SetReceiveBuffer(n int) error {
 	if n <= 0 {
 		return badArgument("receive buffer", "size", n)
 	}
-	return s.setInt("receive buffer", unix.SOL_SOCKET, unix.SO_RCVBUF, n)
+	return s.setInt("receive buffer", unix.SOL_SOCKET, unix.SO_RCVBUF, max(n, s.config.ReceiveMin))
 }
 
 // SetSendBuffer is described at SetReceiveBuffer.

@@ -38,6 +38,9 @@ func (rec *record) fill(c *Completion, s *Socket) {
 	*c = Completion{UserData: s.latch(), Socket: s, Err: rec.err}
 	if rec.sent {
 		c.Events, c.Token = EventSent, rec.token
+		if !rec.time.IsZero() {
+			c.Events, c.Time = EventStamp, rec.time
+		}
 		return
 	}
 	c.Events = EventPacket
@@ -56,17 +59,17 @@ type slab struct {
 	free    int32 // 1-based; 0 is none
 }
 
-func (b *slab) put(rec record) int32 {
+// take is a record that is zero, in place: putting one together elsewhere copies its 150 bytes twice.
+func (b *slab) take() (int32, *record) {
 	i := b.free
 	if i == 0 {
 		b.records = append(b.records, record{})
 		i = int32(len(b.records))
-	} else {
-		b.free = b.records[i-1].next
+		return i, &b.records[i-1]
 	}
-	rec.next = 0
-	b.records[i-1] = rec
-	return i
+	rec := &b.records[i-1]
+	b.free, rec.next = rec.next, 0
+	return i, rec
 }
 
 func (b *slab) at(i int32) *record { return &b.records[i-1] }
@@ -86,7 +89,13 @@ type queue struct {
 }
 
 func (q *queue) push(b *slab, rec record) {
-	i := b.put(rec)
+	rec.next = 0 // it may be a copy of one that was in a queue
+	*q.add(b) = rec
+}
+
+// add appends a record that is zero, for the caller to fill in at once: the pointer is good until the next one is added.
+func (q *queue) add(b *slab) *record {
+	i, rec := b.take()
 	if q.tail == 0 {
 		q.head = i
 	} else {
@@ -94,6 +103,7 @@ func (q *queue) push(b *slab, rec record) {
 	}
 	q.tail = i
 	q.n++
+	return rec
 }
 
 func (q *queue) pop(b *slab) {
@@ -107,6 +117,7 @@ func (q *queue) pop(b *slab) {
 // enqueue appends a packet to the socket's queue. In the queue modes it waits there for Receive; only flags make the socket ready.
 func (s *Socket) enqueue(rec record) {
 	s.received.push(&s.ring.slab, rec)
+	s.waiting += rec.packet.Len()
 	if s.mode == Completions && !s.suspended() {
 		s.makeReady()
 	}
@@ -170,9 +181,9 @@ func (r *Ring) deliver(k *Sink) {
 	}
 }
 
-// The order within a pending record: NEW_CONNECTION and OUT go with the first completion, packets and finished sends follow in
+// The order within a pending record: NEW_CONNECTION, OUT and PATH go with the first completion, packets and finished sends follow in
 // order, what tells of an end goes with or after the last packet, CLOSED stands alone at the end.
-const leading = EventNewConnection | EventOut
+const leading = EventNewConnection | EventOut | EventPath
 
 // deliver writes what the socket has pending, as far as the sink has room.
 func (s *Socket) deliver(k *Sink) {
@@ -241,6 +252,7 @@ func (s *Socket) take(c *Completion, q *queue) {
 	rec.fill(c, s)
 	if !rec.sent {
 		s.ring.pool.Deliver(rec.packet)
+		s.waiting -= rec.packet.Len()
 	}
 	q.pop(&s.ring.slab)
 }
@@ -264,4 +276,5 @@ func (s *Socket) dropReceived() {
 		_ = b.at(s.received.head).packet.Release()
 		s.received.pop(b)
 	}
+	s.waiting = 0
 }

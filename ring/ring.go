@@ -47,6 +47,11 @@ type Ring struct {
 
 	hooking  Completion  // what a hook is shown; kept here so that showing it allocates nothing
 	message  sys.Message // for vectored sends
+	pieces   [sys.MaxVector][]byte
+	paced    paceQueue // sockets that wait for their time to send
+	stamping []*Socket // sockets with transmit stamps
+	errors   sys.ErrorQueue
+	cards    []*card // clocks of network cards, by interface
 	address  sys.Sockaddr
 	locked   bool
 	inHook   bool
@@ -71,6 +76,11 @@ type Stats struct {
 	Starved, BudgetStops        uint64 // reading stopped: pool empty; socket over its budget
 	SentBytes, SentMessages     uint64
 	ShortSends                  uint64
+	Paced                       uint64 // datagrams that waited for their time, see SetPacing
+	LostSends                   uint64 // datagrams that Send had taken and that failed later, or were given up with their socket
+	Stamped, StampsMissing      uint64 // transmit stamps reported, and those that never came
+	CardFailures                uint64 // a network card's clock could not be read
+	WarmSends, WarmSendsCold    uint64 // see Socket.Warm
 	Sleeps                      uint64
 	Posted, ReturnedFromLending uint64
 }
@@ -128,6 +138,12 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 	if r.timers.Len() > 0 && r.turn&timerMask == 0 {
 		r.expire()
 	}
+	if len(r.paced) > 0 {
+		r.pace()
+	}
+	if len(r.stamping) > 0 {
+		r.collectStamps()
+	}
 	if n := r.pool.Reclaim(); n > 0 {
 		r.stats.ReturnedFromLending += uint64(n)
 	}
@@ -168,8 +184,12 @@ func (r *Ring) runPosted(dst []Completion) {
 	r.stats.Posted += uint64(r.inbox.run())
 }
 
-// Flush starts sends that wait for the next Poll. Before the first Poll it does nothing: the ring has no thread yet.
+// Flush starts sends that wait for the next Poll, those of paced sockets whose time has come among them. Before the first Poll it does
+// nothing more: the ring has no thread yet.
 func (r *Ring) Flush() error {
+	if len(r.paced) > 0 {
+		r.pace()
+	}
 	if err := r.drv.Flush(); err != nil {
 		return &OpError{Op: "flush", Err: err}
 	}
@@ -179,6 +199,13 @@ func (r *Ring) Flush() error {
 // Advance makes progress without delivering anything, for use inside a long handler. Kernel sockets progress by themselves: on
 // those rings it only starts waiting sends. (VMA has an internal thread for this, VMA_PROGRESS_ENGINE_INTERVAL.)
 func (r *Ring) Advance() error { return r.Flush() }
+
+// Vacant tells that a Poll would find nothing: no socket, no posted work, no wake-up, no failure to tell of. An owner of several rings
+// passes such a one over. A ring that was armed, or never polled, is not vacant: its next Poll does what is due; nor is one with a stack of
+// its own, whose frames may still be on their way out. Owner only.
+func (r *Ring) Vacant() bool {
+	return r.sockets == 0 && r.off == nil && !r.armed && !r.inbox.waiting() && len(r.failures) == 0 && r.readyHead == nil && r.owner.Load() != 0
+}
 
 // FD is the descriptor to wait on with epoll or poll after Arm said that nothing is pending: it becomes readable on packets,
 // deadlines, returned buffers, posted work and Wake. Any goroutine.
@@ -287,6 +314,12 @@ func (r *Ring) check() error {
 // adds work afterwards sees it and rings the bell.
 func (r *Ring) rest() (pending bool) {
 	r.inbox.settle()
+	if r.off != nil {
+		// Before the look: what waits for room on a socket hears of it when its queue is sent.
+		if err := r.drv.Flush(); err != nil {
+			r.fail(&OpError{Op: "flush", Err: err})
+		}
+	}
 	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || r.restartable() {
 		r.inbox.rise()
 		return true
@@ -304,14 +337,17 @@ func (r *Ring) disarm() {
 }
 
 func (r *Ring) nextDeadline() (deadline, now clock.Time) {
-	if r.timers.Len() == 0 {
+	deadline = clock.Never
+	if r.timers.Len() > 0 {
+		if next, ok := r.timers.Next(); ok {
+			deadline = next
+		}
+	}
+	if deadline == clock.Never && len(r.paced) == 0 && len(r.stamping) == 0 {
 		return clock.Never, 0
 	}
-	next, ok := r.timers.Next()
-	if !ok {
-		return clock.Never, 0
-	}
-	return next, r.clock()
+	now = r.clock()
+	return min(deadline, r.paceDeadline(now), r.stampDeadline(now)), now
 }
 
 func (r *Ring) fail(err error) { r.failures = append(r.failures, err) }
@@ -327,6 +363,17 @@ func (r *Ring) takeFailures(err error) error {
 	return err
 }
 
+// mayClose is why Close is refused, if so.
+func (r *Ring) mayClose() error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if r.inHook {
+		return &OpError{Op: "close inside a hook", Err: unix.EDEADLK}
+	}
+	return nil
+}
+
 // closeLimit bounds how long Close waits for the kernel to let go.
 const closeLimit = 5 * time.Second
 
@@ -334,11 +381,8 @@ const closeLimit = 5 * time.Second
 // gives buffers back to the pool and frees the ring's descriptors. Owner, or anyone before the first Poll. Packets the
 // application holds stay valid.
 func (r *Ring) Close() error {
-	if err := r.check(); err != nil {
+	if err := r.mayClose(); err != nil {
 		return err
-	}
-	if r.inHook {
-		return &OpError{Op: "close inside a hook", Err: unix.EDEADLK}
 	}
 	if r.closing {
 		return ErrClosed // by posted work, while the ring is being closed
@@ -373,6 +417,7 @@ func (r *Ring) Close() error {
 	if e := r.drv.Close(); e != nil {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
 	}
+	r.closeCards()
 	if r.set != nil {
 		r.set.remove(r)
 	}

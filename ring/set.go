@@ -38,8 +38,16 @@ type SetConfig struct {
 	Limit   int   // rings per interface; 0: no limit (VMA_RING_LIMIT_PER_INTERFACE)
 	Entries int   // see DriverConfig
 	Clock   clock.Source
+	// Card opens the clock of an interface's network card, or says why it has none that stamps; nil asks the kernel,
+	// which also says how far TAI is ahead (CardTimePTP); with Card only Config.TAIOffset does.
+	Card func(index int) (CardClock, error)
 	// Network is where the sockets are made, when that is not the kernel: a simulated world, or memory between processes.
 	Network Network
+	// Place, for an owner with two sets on one pool, is asked when a socket is about to get its ring: its kind, addresses, device and
+	// groups are known then. It answers with the set that carries it, and with the reasons why not a better one, which the
+	// socket's path shows. It is asked again before a socket that an Offloader carries joins a group, which is among its Settings.Groups
+	// then; only the reasons count then. The sets of one owner have the same. An error fails the call.
+	Place func(*Socket) (*Set, []Reason, error)
 	// OneRing, when its Code is not empty, makes every socket of the set share one ring, whatever its allocation logic; those whose
 	// logic would have given them another show it as a reason.
 	OneRing Reason
@@ -68,7 +76,7 @@ func NewSet(c SetConfig) (*Set, error) {
 		set.interfaces = sys.InterfaceAddrs()
 	}
 	set.publish()
-	c.Pool.SetReturnHook(set.nudge)
+	c.Pool.SetReturnHook(set.Nudge)
 	return set, nil
 }
 
@@ -127,17 +135,26 @@ func (set *Set) newSocket(h Handle, family int, c Config) *Socket {
 	return s
 }
 
-// Close closes every ring. Owner, or anyone before the first Poll.
+// MayClose tells whether Close would be refused as a whole: ErrOwner for rings of another goroutine, EDEADLK inside a hook of one of them.
+// An owner of several sets asks all of them before it closes the first.
+func (set *Set) MayClose() error {
+	for _, r := range set.rings {
+		if err := r.mayClose(); err != nil && !errors.Is(err, ErrClosed) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes every ring, or none: see MayClose. Owner, or anyone before the first Poll.
 func (set *Set) Close() error {
+	if err := set.MayClose(); err != nil {
+		return err
+	}
 	var err error
 	for len(set.rings) > 0 {
 		r := set.rings[0]
-		if e := r.Close(); e != nil {
-			err = errors.Join(err, e)
-			if errors.Is(e, ErrOwner) {
-				return err // nothing was closed; another goroutine's rings are not ours to take apart
-			}
-		}
+		err = errors.Join(err, r.Close())
 		set.remove(r)
 	}
 	set.closed = true
@@ -151,8 +168,9 @@ func (set *Set) remove(r *Ring) {
 	}
 }
 
-// nudge wakes the owner if it rests: a lent buffer came back. Any goroutine.
-func (set *Set) nudge() {
+// Nudge wakes the owner if it rests: a lent buffer came back. An owner with two sets on one pool makes it part of the pool's return hook.
+// Any goroutine.
+func (set *Set) Nudge() {
 	for _, r := range set.Rings() {
 		r.inbox.nudge()
 	}
@@ -176,7 +194,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	return r, nil
 }
 
-// publish gives nudge, which runs on other goroutines, its own copy of the list.
+// publish gives Nudge, which runs on other goroutines, its own copy of the list.
 func (set *Set) publish() {
 	rings := slices.Clone(set.rings)
 	set.published.Store(&rings)
@@ -187,6 +205,9 @@ func (s *Socket) join() error {
 	if s.ring != nil {
 		return nil
 	}
+	if err := s.place(); err != nil {
+		return err
+	}
 	r, err := s.set.ringFor(s.key())
 	if err != nil {
 		return err
@@ -195,6 +216,27 @@ func (s *Socket) join() error {
 		return err
 	}
 	return r.admit(s)
+}
+
+// place lets the owner choose the set. Sets on one pool differ in nothing that the socket has taken from the first.
+func (s *Socket) place() error {
+	if s.set.config.Place == nil {
+		return nil
+	}
+	set, why, err := s.set.config.Place(s)
+	if err != nil {
+		return err
+	}
+	if s.ring == nil {
+		s.set, s.why = set, why
+		return nil
+	}
+	for _, r := range why {
+		if !slices.Contains(s.why, r) {
+			s.why = append(slices.Clone(s.why), r)
+		}
+	}
+	return nil
 }
 
 // localInterface is the index of the interface that has the address; 0 for wildcards, groups and addresses nobody has. The addresses

@@ -22,6 +22,7 @@ type Meta struct {
 	Destination netip.Addr // zero: the socket's own
 	IfIndex     uint32
 	Time        Stamp
+	Card        int64 // the network card's stamp, as its clock counts; 0: none. The core makes it Time, if it is wanted
 	Truncated   bool
 	OS          bool // see Completion.OS
 }
@@ -64,6 +65,9 @@ func (k *Sink) Datagram(s *Socket, p buffers.Packet, m *Meta) {
 		k.ring.stats.Truncated++
 		err = ErrTruncated
 	}
+	if m.Card != 0 {
+		k.ring.stampOf(s, m)
+	}
 	if s.special() || k.n == len(k.dst) {
 		k.slow(s, p, m, err)
 		return
@@ -95,6 +99,8 @@ func (k *Sink) hand(c *Completion, s *Socket, p buffers.Packet) {
 	length, over := r.pool.Hand(p, s.handle.Account)
 	r.stats.Packets++
 	r.stats.Bytes += uint64(length)
+	s.counts.Packets++
+	s.counts.Bytes += uint64(length)
 	if over {
 		s.stop(stopBudget)
 	}
@@ -110,6 +116,8 @@ func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
 		_ = p.Release()
 		return
 	}
+	s.counts.Packets++
+	s.counts.Bytes += uint64(p.Len())
 	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, os: m.OS,
 		err: err}
 	if s.hook != nil && !k.hooked(s, &rec) {
@@ -146,8 +154,10 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 		return rec.packet.Valid() // a hook that released and kept at once has dropped
 	case Hold:
 		r.stats.HookHolds++
+		s.counts.HookHolds++
 	default:
 		r.stats.HookDrops++
+		s.counts.HookDrops++
 		if rec.packet.Valid() { // the hook may have released it itself
 			_ = rec.packet.Release()
 		}
@@ -158,23 +168,43 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 	return false
 }
 
-// call calls the hook. One that panics costs its connection and nothing else: the next Poll's error tells of it.
+// call calls the hook. One that panics costs its connection and nothing else: the next Poll's error tells of it. One that ends its
+// goroutine (runtime.Goexit, as a failing test does) costs its connection as well; the Poll does not return, but what the goroutine
+// defers may close the ring.
 func (k *Sink) call(s *Socket) (v Verdict) {
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			k.ring.inHook = false
-			k.ring.stats.HookPanics++
-			k.ring.fail(&HookPanic{Socket: s.handle.FD, Value: p, Stack: debug.Stack()})
-			v = Drop
-			if s.state < stateClosing {
-				_ = s.abort()
+		k.ring.inHook = false
+		if returned {
+			return
+		}
+		p := recover()
+		k.ring.didNotReturn(s, p)
+		v = Drop
+		if s.state < stateClosing {
+			_ = s.abort()
+		}
+		if rec := &k.ring.hooking; p == nil { // nobody is left to drop it
+			if rec.Packet.Valid() {
+				_ = rec.Packet.Release()
 			}
+			*rec = Completion{}
+			k.dst = nil // this Poll is over
 		}
 	}()
 	k.ring.inHook = true
 	v = s.hook(s, &k.ring.hooking)
-	k.ring.inHook = false
+	returned = true
 	return v
+}
+
+// didNotReturn notes that a hook of s panicked with p, or ended its goroutine.
+func (r *Ring) didNotReturn(s *Socket, p any) {
+	if p == nil {
+		p = "runtime.Goexit was called"
+	}
+	r.stats.HookPanics++
+	r.fail(&HookPanic{Socket: s.handle.FD, Value: p, Stack: debug.Stack()})
 }
 
 // Accepted is a new connection on listener l: its descriptor and peer (zero: the core asks the kernel, unless it is a
@@ -201,6 +231,13 @@ func (k *Sink) Starved(s *Socket) {
 
 // Sent gives back a transmission: done, or failed with e.
 func (k *Sink) Sent(s *Socket, t Transmission, e syscall.Errno) { s.sent(t, e) }
+
+// PathChanged tells that Socket.Path has another answer than before.
+func (k *Sink) PathChanged(s *Socket) {
+	if s.state < stateDead {
+		s.raise(EventPath, nil)
+	}
+}
 
 // Detached answers a Detach that was not done at once.
 func (k *Sink) Detached(s *Socket) { s.detached() }

@@ -47,6 +47,7 @@ type Socket struct {
 	cause     error // of the flags that tell of an end
 	late      error // of EventOut: a write deadline
 	received  queue // packets not yet delivered
+	waiting   int   // bytes in them
 	done      queue // finished sends not yet delivered
 	hook      Hook
 
@@ -68,12 +69,16 @@ type Socket struct {
 	timers     *[numTimers]wheel.Timer
 	family     int
 	config     Config
+	counts     Counts
 	settings   Settings
 	way        prepared // of offloaded sockets: the destination sent to last
+	outlet     *outlet  // of datagram sockets that are paced or numbered
+	pacing     Pacing
 	acceptErrs uint64
 	withheld   []withheld // connections that came in while the listener was being suspended
 	device     int        // interface index of BindToDevice
 	unix       *unixEnd   // of unix-domain sockets
+	why        []Reason   // of SetConfig.Place
 }
 
 // ID is the socket's descriptor, which is unique while the socket lives and is its user data by default. It is good for what fcntl
@@ -137,12 +142,19 @@ func (s *Socket) Path() Path {
 	if s.set != nil {
 		p.Reasons = s.set.reasons
 		p.Kind = s.set.kind
+		if len(s.why) > 0 {
+			p.Reasons = append(append([]Reason(nil), s.why...), p.Reasons...)
+		}
 	}
 	if s.ring != nil {
 		p.Kind = s.ring.drv.Kind()
 		if s.ring.key.reason.Code != "" {
 			p.Reasons = append(append([]Reason(nil), p.Reasons...), s.ring.key.reason)
 		}
+		if s.outlet != nil && s.ring.drv.Caps().Has(CapZeroCopySend) {
+			p.Reasons = append(p.Reasons[:len(p.Reasons):len(p.Reasons)], paceCopies)
+		}
+		p.Reasons = s.cardReasons(p.Reasons)
 	}
 	return p
 }
@@ -202,6 +214,9 @@ func (s *Socket) usable(op string) error {
 
 // admit gives the socket a slot and an account and introduces it to the driver.
 func (r *Ring) admit(s *Socket) error {
+	if err := r.mayStamp(s); err != nil {
+		return err
+	}
 	a, err := r.pool.OpenAccount(s.config.Budget)
 	if err != nil {
 		return err
@@ -226,6 +241,7 @@ func (r *Ring) admit(s *Socket) error {
 		s.ring = nil
 		return err
 	}
+	s.openStamps()
 	return nil
 }
 

@@ -158,8 +158,8 @@ func (t *Table) Groups(iface uint32, dst []wire.Addr) []wire.Addr {
 	return dst
 }
 
-// passes is ip_mc_sf_allow (net/ipv4/igmp.c).
-func (t *Table) passes(id ID, f *Flow) bool {
+// Passes tells whether a socket's memberships let a group's datagram to it: ip_mc_sf_allow (net/ipv4/igmp.c).
+func (t *Table) Passes(id ID, f *Flow) bool {
 	p := place(f.Target, f.Interface)
 	mode := t.members.find(p, member(id, wire.Addr{}))
 	if mode == none {

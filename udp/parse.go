@@ -26,7 +26,7 @@ func Parse(ip *wire.IPv4, b []byte, p Policy) (h *wire.UDP, payload []byte, part
 	if d != wire.Accept || p == Off {
 		return h, payload, false, d
 	}
-	switch wire.CheckUDP(ip, h, payload) {
+	switch wire.CheckDatagram(ip, b[:wire.UDPLen+len(payload)]) {
 	case wire.SumGood, wire.SumNone:
 		return h, payload, false, wire.Accept
 	case wire.SumPartial:

@@ -268,7 +268,7 @@ func (t *Table) every(f *Flow, dst []ID, group bool) ([]ID, wire.Drop) {
 				continue
 			}
 			met = true
-			if !group || t.passes(ID(i), f) {
+			if !group || t.Passes(ID(i), f) {
 				dst = append(dst, ID(i))
 			}
 		}

@@ -32,6 +32,7 @@
 // with version 3 reports, since both ends of such a link are ours.
 //
 // Fragments are not reassembled here: over AF_XDP they pass to the kernel and come through the socket's descriptor; on links without
-// a kernel they are dropped and counted. None are made: a datagram longer than the MTU is refused with EMSGSIZE, or left to the kernel
-// (Config.Cut).
+// a kernel they are dropped and counted. A datagram longer than the MTU, or than what a router said of the way (RFC 1191), is refused with
+// EMSGSIZE; with Config.Cut it is left to the kernel, which cuts it, or on links without one it leaves in fragments made here. Whatever
+// is not a fragment leaves with DF set.
 package stack

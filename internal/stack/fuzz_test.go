@@ -7,23 +7,28 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/internal/wire/malformed"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// seeds are one frame of each kind that the stack knows.
+// seeds are one frame of each kind that the stack knows, and those that it must not fall over.
 func seeds() [][]byte {
 	quoted := from(us, peer, "quoted", func(d *datagram) { d.udp = wire.UDPFields{SourcePort: 53, TargetPort: 9} })[14:]
 	e, err := (&wire.ICMPError{Type: wire.ICMPUnreachable, Code: wire.ICMPPort, Packet: quoted}).Append(nil)
 	if err != nil {
 		panic(err)
 	}
-	return [][]byte{
+	list := [][]byte{
 		from(peer, us, "unicast"), from(peer, grp, "group"), from(peer, subnet, "broadcast"), from(peer, us, ""),
 		arpFrame(wire.ARPRequest, peerMAC, peer, wire.MAC{}, us), arpFrame(wire.ARPReply, peerMAC, peer, ourMAC, us),
 		icmpFrame((&wire.ICMPEcho{ID: 1, Data: []byte("x")}).Append(nil)), icmpFrame(e),
 		igmpFrame(1, none4, wire.Query{Version: 3}), igmpFrame(1, grp, wire.Query{Version: 2, MaxResponse: time.Second}),
 		igmpFrame(1, grp, wire.Query{Version: 3, Sources: peer[:]}),
 	}
+	for _, f := range malformed.Frames(malformed.Station{MAC: peerMAC, Addr: peer, Port: 9}, malformed.Station{MAC: ourMAC, Addr: us, Port: 53}) {
+		list = append(list, f.Bytes)
+	}
+	return list
 }
 
 // FuzzFrames gives the stack a list of frames, each behind its length: whatever is in them, nothing panics, every buffer comes back, and what

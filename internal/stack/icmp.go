@@ -120,16 +120,18 @@ func (s *Stack) mayAnswer(now clock.Time) bool {
 func (s *Stack) reply(i int, frame []byte, l *look, message func([]byte) ([]byte, error)) {
 	link := &s.links[i]
 	eth := wire.EthernetFields{Target: (*wire.Ethernet)(frame).Source(), Source: link.MAC, Tag: wire.Tag(link.VLAN), Type: wire.TypeIPv4}
-	body, err := message(nil)
-	if err != nil || len(body)+wire.IPv4Len > link.MTU {
+	head := eth.Len() + wire.IPv4Len
+	var room [wire.EthernetLen + wire.VLANLen + wire.IPv4Len]byte
+	b, err := message(append(s.scratch[:0], room[:head]...)) // behind the headers, which need its length
+	n := len(b) - head
+	s.scratch = b
+	if err != nil || n+wire.IPv4Len > link.MTU {
 		return
 	}
 	s.id++
 	ip := wire.IPv4Fields{TTL: 64, Protocol: wire.ProtocolICMP, ID: s.id, Source: l.flow.Target, Target: l.flow.Source}
-	b, err := ip.Append(eth.Append(s.scratch[:0]), len(body))
-	if err != nil {
+	if _, err := ip.Append(eth.Append(b[:0]), n); err != nil {
 		return
 	}
-	s.scratch = append(b, body...)
-	s.control(i, s.scratch)
+	s.control(i, b)
 }

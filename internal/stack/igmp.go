@@ -36,10 +36,19 @@ type report struct {
 // Robustness is 2 (RFC 9776 section 8.1): every change is reported twice, the second time within a second (8.11).
 const unsolicited = uint64(time.Second)
 
+// querySources is how many sources queries about a group may ask for together. What asks for more is answered with all that is wanted of the
+// group, which tells as much: a query can put its answer off for most of an hour, and others may add to its list meanwhile.
+const querySources = 64
+
 // Join makes a socket a member of a group on an interface; see udp.Table.Join.
 func (s *Stack) Join(now clock.Time, id udp.ID, group wire.Addr, iface uint32, source wire.Addr) error {
 	if err := s.udp.Join(id, group, iface, source); err != nil {
 		return err
+	}
+	if s.dir != nil {
+		if err := s.dir.join(s.sockets[id].shared, group, iface, source); err != nil {
+			return err
+		}
 	}
 	s.membershipChanged(now, group, iface)
 	return nil
@@ -49,6 +58,11 @@ func (s *Stack) Join(now clock.Time, id udp.ID, group wire.Addr, iface uint32, s
 func (s *Stack) Leave(now clock.Time, id udp.ID, group wire.Addr, iface uint32, source wire.Addr) error {
 	if err := s.udp.Leave(id, group, iface, source); err != nil {
 		return err
+	}
+	if s.dir != nil {
+		if err := s.dir.leave(s.sockets[id].shared, group, iface, source); err != nil {
+			return err
+		}
 	}
 	s.membershipChanged(now, group, iface)
 	return nil
@@ -140,8 +154,10 @@ func (s *Stack) igmpInput(now clock.Time, i int, frame []byte, l *look) wire.Dro
 		at += clock.Time(s.random() % uint64(q.MaxResponse))
 	}
 	r := report{at: at, iface: iface, group: q.Group}
-	for n := range q.NumSources() {
-		r.sources = append(r.sources, q.Source(n))
+	if n := q.NumSources(); n <= querySources {
+		for i := range n {
+			r.sources = append(r.sources, q.Source(i))
+		}
 	}
 	s.schedule(r)
 	return wire.Accept
@@ -160,6 +176,9 @@ func (s *Stack) schedule(r report) {
 			p.sources = nil
 		} else {
 			p.sources = append(p.sources, without(r.sources, p.sources)...)
+		}
+		if len(p.sources) > querySources {
+			p.sources = nil
 		}
 		return
 	}

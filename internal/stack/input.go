@@ -41,6 +41,7 @@ const (
 // Input takes frames of one link, MaxBurst at most, and appends the datagrams in them to dst, in order.
 func (s *Stack) Input(now clock.Time, i int, frames []Frame, dst []Delivery) []Delivery {
 	s.now = now
+	s.lookInto()
 	frames = frames[:min(len(frames), MaxBurst)]
 	s.ids = s.ids[:0]
 	for n := range frames {
@@ -133,7 +134,7 @@ func (s *Stack) lookUDP(payload []byte, l *look, to uint8) {
 	l.flow.SourcePort, l.flow.TargetPort = h.SourcePort(), h.TargetPort()
 	if to == addrOurs {
 		var id udp.ID
-		if id, l.drop = s.udp.Unicast(&l.flow); l.drop != wire.Accept {
+		if id, l.drop = s.all.Unicast(&l.flow); l.drop != wire.Accept {
 			l.kind = isNobody
 			return
 		}
@@ -142,11 +143,11 @@ func (s *Stack) lookUDP(payload []byte, l *look, to uint8) {
 	}
 	at := len(s.ids)
 	if to == addrBroadcast {
-		s.ids, l.drop = s.udp.Broadcast(&l.flow, s.ids)
-	} else if !s.udp.Joined(l.flow.Target, l.flow.Interface) {
+		s.ids, l.drop = s.all.Broadcast(&l.flow, s.ids)
+	} else if !s.all.Joined(l.flow.Target, l.flow.Interface) {
 		l.drop = wire.UDPGroupNotJoined
 	} else {
-		s.ids, l.drop = s.udp.Multicast(&l.flow, s.ids)
+		s.ids, l.drop = s.all.Multicast(&l.flow, s.ids)
 	}
 	l.kind, l.first, l.count = isGroup, int32(at), int32(len(s.ids)-at)
 	if l.drop != wire.Accept {
@@ -174,7 +175,9 @@ func (s *Stack) datagram(now clock.Time, i int, f *Frame, l *look, dst []Deliver
 		s.stats.Partial++
 	}
 	n := len(dst)
-	if l.kind == isUnicast {
+	if s.book != nil {
+		dst = s.among(f, l, payload, dst)
+	} else if l.kind == isUnicast {
 		dst = s.deliver(udp.ID(l.first), f, l, payload, int(l.segment)+wire.UDPLen, dst, n)
 	} else {
 		for _, id := range s.ids[l.first : l.first+l.count] {
@@ -207,6 +210,12 @@ func (s *Stack) deliver(id udp.ID, f *Frame, l *look, payload []byte, off int, d
 // Stop says that the socket does not read: what comes for it is kept. Without it, Release of what was kept is by Next.
 func (s *Stack) Stop(id udp.ID, on bool) { s.udp.Stop(id, on || s.sockets[id].backlog.Len() > 0) }
 
+// Hears tells whether a socket that has this port and address is to have a datagram of a group: it has joined, from this source, or takes
+// those of groups that it did not join.
+func (s *Stack) Hears(id udp.ID, group, source wire.Addr, iface uint32) bool {
+	return s.udp.Passes(id, &udp.Flow{Source: source, Target: group, Interface: iface})
+}
+
 // Kept is the number of datagrams that are kept for the socket. While there are any, new ones queue behind them.
 func (s *Stack) Kept(id udp.ID) int { return s.sockets[id].backlog.Len() }
 
@@ -217,7 +226,7 @@ func (s *Stack) Next(id udp.ID) (d Delivery, ok bool) {
 	if !ok {
 		return d, false
 	}
-	p, room := s.fresh(h.Len, s.udp.Account(id))
+	p, room := s.spare(id, h.Len)
 	if p.IsZero() {
 		return d, false
 	}
@@ -233,6 +242,11 @@ func (s *Stack) fresh(n int, a buffers.Account) (p buffers.Packet, room []byte) 
 	if n > l.SmallSize {
 		class = buffers.Large
 	}
+	return s.freshOf(class, n, a)
+}
+
+func (s *Stack) freshOf(class buffers.Class, n int, a buffers.Account) (p buffers.Packet, room []byte) {
+	l := s.pool.Layout()
 	i, ok := s.pool.Take(class)
 	if !ok {
 		return p, nil

@@ -18,6 +18,7 @@ type Own struct {
 	facts      host.Facts // Neighbours: the fixed ones
 	snap       *host.Snapshot
 	generation uint64
+	stale      bool        // the snapshot is older than the entries
 	entries    []neighbour // in the order in which they came: a simulated world repeats itself
 }
 
@@ -68,9 +69,24 @@ func (o *Own) Set(f host.Facts) {
 // Facts are the tables as given last.
 func (o *Own) Facts() host.Facts { return o.facts }
 
-// Generation, Snapshot, Resolve and Use are described at Host.
-func (o *Own) Generation() uint64       { return o.generation }
-func (o *Own) Snapshot() *host.Snapshot { return o.snap }
+// Generation is described at Host.
+func (o *Own) Generation() uint64 {
+	o.renew()
+	return o.generation
+}
+
+// Snapshot is described at Host.
+func (o *Own) Snapshot() *host.Snapshot {
+	o.renew()
+	return o.snap
+}
+
+// renew makes the snapshot that is due: one for all that a burst of frames taught.
+func (o *Own) renew() {
+	if o.stale {
+		o.publish()
+	}
+}
 
 // Resolve is described at Host.
 func (o *Own) Resolve(t host.Target) {
@@ -98,6 +114,7 @@ func (o *Own) find(t host.Target) *neighbour {
 
 // publish makes the snapshot afresh: the tables of such a host are small, and its neighbours seldom change.
 func (o *Own) publish() {
+	o.stale = false
 	o.generation++
 	f := o.facts
 	f.Neighbours = slices.Clone(f.Neighbours)
@@ -133,7 +150,7 @@ func (o *Own) learn(now clock.Time, t host.Target, mac wire.MAC, create bool) {
 	n.mac, n.state, n.due, n.tries, n.used = mac, reachable, now+confirmedTime, 0, false
 	if news {
 		n.serial = o.generation + 1
-		o.publish()
+		o.stale = true
 	}
 }
 

@@ -3,6 +3,7 @@ package stack
 import (
 	"errors"
 	"math/bits"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -200,16 +201,36 @@ func (s *Stack) pathMTU(to wire.Addr) int {
 	return wire.IPv4Max
 }
 
-// lowerMTU notes that packets to an address may be no longer than this.
+// lowerMTU notes that packets to an address may be no longer than this. A message never makes the size larger (RFC 1191 section 3): time
+// does, see forgetMTUs.
 func (s *Stack) lowerMTU(now clock.Time, to wire.Addr, mtu int) {
 	n := 0
 	for _, p := range s.pmtu {
-		if p.to != to && now < p.until {
-			s.pmtu[n] = p
-			n++
+		if p.to == to {
+			mtu = min(mtu, p.mtu)
+			continue
 		}
+		s.pmtu[n] = p
+		n++
 	}
 	s.pmtu = s.pmtu[:min(n, pathMTUs-1)]
 	s.pmtu = append(s.pmtu, pathMTU{to: to, mtu: max(mtu, pathMTUMin), until: now + pathMTUTime})
 	s.stamp++
+}
+
+// forgetMTUs tries the larger size again where the time has come.
+func (s *Stack) forgetMTUs(now clock.Time) {
+	before := len(s.pmtu)
+	s.pmtu = slices.DeleteFunc(s.pmtu, func(p pathMTU) bool { return now >= p.until })
+	if len(s.pmtu) < before {
+		s.stamp++
+	}
+}
+
+func (s *Stack) pathMTUDeadline() clock.Time {
+	next := clock.Never
+	for i := range s.pmtu {
+		next = min(next, s.pmtu[i].until)
+	}
+	return next
 }

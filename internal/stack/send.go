@@ -18,7 +18,7 @@ type Verdict uint8
 // The verdicts.
 const (
 	Queued    Verdict = iota // it is a frame now, or waits to be one; the stack has the packet
-	Kept                     // it is done and the packet is the caller's again, still transmitting: it did not leave this stack
+	Kept                     // it is done and the packet is the caller's again, still transmitting: it did not leave this stack, or in parts
 	ViaKernel                // only the socket's descriptor leads there; the packet is the caller's
 	Refused                  // the errno says why; the packet is the caller's
 )
@@ -49,7 +49,7 @@ func (s *Stack) Send(now clock.Time, id udp.ID, at int32, to wire.Addr, port uin
 		return Refused, r.errno
 	case n > int(r.limit):
 		return Refused, unix.EMSGSIZE
-	case r.way == wayKernel, n > int(r.whole):
+	case r.way == wayKernel, n > int(r.whole) && s.own == nil:
 		return ViaKernel, 0
 	}
 	if r.loop {
@@ -58,18 +58,30 @@ func (s *Stack) Send(now clock.Time, id udp.ID, at int32, to wire.Addr, port uin
 	if r.way == wayLoop {
 		return Kept, 0
 	}
+	if n > int(r.whole) {
+		return s.fragment(now, r, p)
+	}
 	length := r.template.Len()
 	if _, err := p.Push(length); err != nil {
 		return Refused, unix.ENOBUFS // less headroom than headers: a packet that had been pushed to before
 	}
 	s.id++
 	r.template.Put(p.Bytes(), s.id)
+	s.leave(now, r, p, token)
+	return Queued, 0
+}
+
+// leave queues a frame on its link, or lets it wait for its neighbour.
+func (s *Stack) leave(now clock.Time, r *route, p buffers.Packet, token uint64) {
 	if r.way == wayWait {
 		s.stats.Resolutions++
 		t := s.targetOf(r)
+		if s.waiting.Len() == 0 {
+			s.askAt = now + askAgain
+		}
 		s.waiting.Add(now, s.snap, t, parked{p, token, r.link})
 		s.host.Resolve(t)
-		return Queued, 0
+		return
 	}
 	if !r.used && !r.hop.IsZero() {
 		r.used = true
@@ -78,7 +90,6 @@ func (s *Stack) Send(now clock.Time, id udp.ID, at int32, to wire.Addr, port uin
 		}
 	}
 	s.queue(int(r.link), Out{Packet: p, Token: token})
-	return Queued, 0
 }
 
 func (s *Stack) queue(link int, o Out) {

@@ -233,8 +233,14 @@ func TestPathMTU(t *testing.T) {
 	_, err = w.send(id, far, 9, big[:1000-28])
 	w.NoError(err)
 	w.out()
-	w.now = w.now.Add(11 * time.Minute) // tried again after ten; another message clears what is old
-	w.s.lowerMTU(w.now, peer, 1000)
+	// No message makes it larger again (RFC 1191 section 3), but time does, by itself.
+	b, err = (&wire.ICMPError{Type: wire.ICMPUnreachable, Code: wire.ICMPFragmentation, MTU: 1200, Packet: quoted}).Append(nil)
+	w.NoError(err)
+	w.in(icmpFrame(b))
+	_, err = w.send(id, far, 9, big[:1001-28])
+	w.ErrorIs(err, unix.EMSGSIZE)
+	w.LessOrEqual(w.s.Deadline(), w.now.Add(10*time.Minute))
+	w.after(10 * time.Minute)
 	_, err = w.send(id, far, 9, big)
 	w.NoError(err)
 	w.out()

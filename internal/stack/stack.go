@@ -32,6 +32,7 @@ type Host interface {
 type Interface struct {
 	Index    int      // in the host's tables
 	MAC      wire.MAC // the station that frames are addressed to
+	Chosen   bool     // the MAC is the caller's choice, not the interface's, which is followed when it changes
 	VLAN     uint16   // of the frames' 802.1Q tag; 0: untagged
 	MTU      int      // largest IP packet
 	Checksum udp.Policy
@@ -44,9 +45,12 @@ type Config struct {
 	Own        *Own // not nil: Host is this one, and the stack answers ARP, ICMP and IGMP
 	Interfaces []Interface
 	Random     func() uint64
-	// Cut sends datagrams that are longer than the MTU by the socket's descriptor: the kernel fragments them. Otherwise they are refused
-	// with EMSGSIZE, as they are on links without a kernel in any case.
+	// Cut sends datagrams that are longer than the MTU in fragments: by the socket's descriptor, so that the kernel makes them, or, on links
+	// without a kernel, made here. Otherwise they are refused with EMSGSIZE.
 	Cut bool
+	// Directory is shared with the other stacks of the host, Number is what its Enter gave this one. Without it the stack is alone.
+	Directory *Directory
+	Number    int
 }
 
 // Stack is the protocols of one ring. It belongs to the ring's owner.
@@ -56,6 +60,10 @@ type Stack struct {
 	own    *Own
 	random func() uint64
 	cut    bool
+	dir    *Directory
+	number int32
+	book   *phonebook // of dir, as the burst found it; nil while the stack is alone
+	all    *udp.Table // what the burst looks sockets up in: that of the book, or the stack's own
 
 	links   []attached
 	udp     *udp.Table
@@ -71,6 +79,7 @@ type Stack struct {
 	used       bool // a route was sent through since the last sweep
 	sweep      clock.Time
 	waiting    *host.Waiting[parked]
+	askAt      clock.Time // when those that are waited for are asked for again; while there are any
 	pmtu       []pathMTU
 	id         uint16
 
@@ -84,6 +93,7 @@ type Stack struct {
 	answers     int // ICMP messages made in the current second
 	answersFrom clock.Time
 	scratch     []byte
+	parts       []buffers.Packet // fragments of the datagram being cut
 
 	drops [wire.NumDrops]uint64
 	stats Stats
@@ -94,6 +104,7 @@ type Stats struct {
 	Delivered   uint64 // datagrams handed out, one for each socket that got it
 	Partial     uint64 // checksums that were only the pseudo header's and were accepted
 	Backlogged  uint64 // datagrams kept for sockets that do not read
+	Discarded   uint64 // and those thrown away because their socket was closed
 	Gathered    uint64 // frames copied because they spanned buffers
 	NoBuffer    uint64 // lost because no buffer was free: answers, looped and gathered datagrams
 	Sent        uint64 // frames queued for links
@@ -101,12 +112,16 @@ type Stats struct {
 	LoopFull    uint64 // and those lost because too many did
 	Resolutions uint64 // datagrams that waited for a neighbour
 	Lost        uint64 // frames that could not be sent: no neighbour, or the link went down
+	Copied      uint64 // datagrams of other stacks that were copied for sockets of this one
+	Strayed     uint64 // and those whose sockets were gone
+	Fragmented  uint64 // datagrams that left in parts
 }
 
 // attached is a link with its state.
 type attached struct {
 	Interface
 	out  []Out
+	most int  // the MTU that the link was made for
 	down bool // carries nothing at the moment
 }
 
@@ -115,6 +130,7 @@ type record struct {
 	options Options
 	backlog udp.Backlog
 	dropped uint64
+	shared  udp.ID // in the directory
 	open    bool
 }
 
@@ -141,6 +157,9 @@ type Delivery struct {
 	Flow   udp.Flow
 	Nanos  int64 // as the frame's
 	Clock  uint8
+	// To is 0 for sockets of this stack. Otherwise the datagram is for the stack of this number in the directory, which gets it by
+	// Accept; with an Owner of 0 it is for whatever members of the group that one has.
+	To int32
 }
 
 // Event is an error of a socket that an ICMP message told of.
@@ -180,16 +199,19 @@ func New(c Config) (*Stack, error) {
 		return nil, errors.New("stack: Host and Own are two")
 	case c.Host == nil:
 		return nil, errors.New("stack: Host is nil")
+	case c.Directory != nil && c.Own != nil:
+		return nil, errDirectory
+	case c.Directory != nil && (c.Number < 1 || c.Number > MaxStacks):
+		return nil, fmt.Errorf("stack: Number %d: not one that Directory.Enter gives", c.Number)
 	}
 	if c.Random == nil {
 		return nil, errors.New("stack: Random is nil")
 	}
 	s := &Stack{pool: c.Pool, host: c.Host, own: c.Own, random: c.Random, udp: udp.New([2]uint64{c.Random(), c.Random()}),
-		id: uint16(c.Random()), stamp: 1, cut: c.Cut && c.Own == nil}
+		id: uint16(c.Random()), stamp: 1, cut: c.Cut, dir: c.Directory, number: int32(c.Number)}
 	for i, l := range c.Interfaces {
-		if l.Index <= 0 || l.MTU < 68 || l.VLAN > 4094 || l.MAC.IsGroup() {
-			return nil, fmt.Errorf("stack: Interfaces[%d]: Index %d, MTU %d, VLAN %d, MAC %v: want a positive index, an MTU of at least 68, "+
-				"a VLAN below 4095, a station's address", i, l.Index, l.MTU, l.VLAN, l.MAC)
+		if err := l.Validate(); err != nil {
+			return nil, fmt.Errorf("stack: Interfaces[%d]: %w", i, err)
 		}
 		s.links = append(s.links, attached{Interface: l})
 	}
@@ -227,7 +249,10 @@ func (s *Stack) Generation() uint64 { return s.generation }
 
 // Deadline is when Advance has something to do; clock.Never when nothing is pending.
 func (s *Stack) Deadline() clock.Time {
-	next := s.waiting.Deadline()
+	next := min(s.waiting.Deadline(), s.pathMTUDeadline())
+	if s.waiting.Len() > 0 {
+		next = min(next, s.askAt)
+	}
 	if s.used {
 		next = min(next, s.sweep)
 	}
@@ -241,6 +266,8 @@ func (s *Stack) Deadline() clock.Time {
 func (s *Stack) Advance(now clock.Time) {
 	s.now = now
 	s.waiting.Expire(now)
+	s.askForWaited(now)
+	s.forgetMTUs(now)
 	if s.used && now >= s.sweep {
 		s.used = false
 		for i := range s.routes {
@@ -267,6 +294,13 @@ func (s *Stack) Add(e udp.Endpoint, o Options) (udp.ID, error) {
 	}
 	s.sockets[id] = record{options: o, open: true}
 	s.sockets[id].backlog.Limit(o.ReceiveBuffer)
+	if s.dir != nil {
+		if s.sockets[id].shared, err = s.dir.add(int(s.number), id, e); err != nil {
+			s.udp.Remove(id)
+			s.sockets[id] = record{}
+			return 0, err
+		}
+	}
 	s.stamp++
 	return id, nil
 }
@@ -275,6 +309,11 @@ func (s *Stack) Add(e udp.Endpoint, o Options) (udp.ID, error) {
 func (s *Stack) Change(id udp.ID, e udp.Endpoint, o Options) error {
 	if err := s.udp.Change(id, e); err != nil {
 		return err
+	}
+	if s.dir != nil {
+		if err := s.dir.change(s.sockets[id].shared, e); err != nil {
+			return err
+		}
 	}
 	s.sockets[id].options = o
 	s.sockets[id].backlog.Limit(o.ReceiveBuffer)
@@ -285,10 +324,14 @@ func (s *Stack) Change(id udp.ID, e udp.Endpoint, o Options) error {
 // Remove takes a socket out. What it has sent and still waits for a neighbour goes on waiting.
 func (s *Stack) Remove(now clock.Time, id udp.ID) {
 	groups := s.udp.Memberships(id, nil)
+	if s.dir != nil {
+		s.dir.remove(s.sockets[id].shared)
+	}
 	s.udp.Remove(id)
 	for _, g := range groups {
 		s.membershipChanged(now, g.Group, g.Interface)
 	}
+	s.stats.Discarded += uint64(s.sockets[id].backlog.Len())
 	s.sockets[id] = record{}
 	s.stamp++
 }
@@ -412,11 +455,7 @@ func (s *Stack) readAddresses() {
 			}
 		}
 	}
-	for i := range s.links {
-		if l, ok := s.snap.Link(s.links[i].Index); ok && l.MTU >= 68 {
-			s.links[i].MTU = l.MTU
-		}
-	}
+	s.follow()
 }
 
 // kindOf is whose address it is, for a packet of the interface: a host has few, and the last one asked for is kept.

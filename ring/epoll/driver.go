@@ -50,9 +50,11 @@ const (
 	timerSlot = 1<<32 - 2
 )
 
-// The number of events fetched at once: by default, and the bounds of what DriverConfig.Entries may ask for.
+// The number of events fetched at once: by default, and the bounds of what DriverConfig.Entries may ask for. With 256, a hundred busy
+// connections are read as one batch before the first is answered, and the slowest of them take twice as long (p99 0.94 ms; with 32:
+// 0.57 ms, at the same rate).
 const (
-	defaultBatch = 256
+	defaultBatch = 32
 	minBatch     = 16
 	maxBatch     = 4096
 )
@@ -107,8 +109,8 @@ func (d *driver) open() (err error) {
 // Kind is "epoll".
 func (d *driver) Kind() string { return "epoll" }
 
-// Caps: nothing beyond the common contract.
-func (d *driver) Caps() ring.Caps { return 0 }
+// Caps: beyond the common contract the kernel's transmit stamps only.
+func (d *driver) Caps() ring.Caps { return ring.CapTransmitTime }
 
 // Why explains each capability.
 func (d *driver) Why(c ring.Caps) ring.Reason {

@@ -3,7 +3,6 @@ package offload
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/socketxtreme/socketxtreme/internal/stack"
@@ -49,8 +48,9 @@ func (d *driver) carry(e *entry) (err error) {
 	}
 	d.stack.Stop(e.id, true) // until Receive
 	e.own = true
+	e.home = d.homeOf(e)
 	e.s.Handle().Stack = true
-	if err = d.regroup(e); err != nil {
+	if err = errors.Join(d.widen(e), d.regroup(e)); err != nil {
 		d.stack.Remove(d.now, e.id)
 		e.own, e.s.Handle().Stack = false, false
 		return err
@@ -68,7 +68,10 @@ func (d *driver) Changed(s *ring.Socket) error {
 	if err := d.stack.Change(e.id, d.endpoint(s), options(s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
-	err := d.regroup(e)
+	if e.home == 0 {
+		e.home = d.homeOf(e) // connecting gives an address
+	}
+	err := errors.Join(d.regroup(e), e.openFilter())
 	d.reclaim(e)
 	return err
 }
@@ -76,7 +79,7 @@ func (d *driver) Changed(s *ring.Socket) error {
 func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 	h, o := s.Handle(), s.Settings()
 	e := udp.Endpoint{Owner: uint64(h.Gen)<<32 | uint64(h.Slot), Account: h.Account, LocalPort: s.LocalAddr().Port(),
-		Interface: uint32(s.Device()), ReusePort: o.ReusePort, MulticastAll: o.MulticastAll}
+		Interface: uint32(d.present(s.Device())), ReusePort: o.ReusePort, MulticastAll: o.MulticastAll}
 	e.Local, _ = wire.AddrFrom(s.LocalAddr().Addr())
 	if r := s.RemoteAddr(); r.IsValid() {
 		e.Remote, _ = wire.AddrFrom(r.Addr())
@@ -98,19 +101,34 @@ func options(s *ring.Socket) stack.Options {
 // regroup makes the stack's memberships those of the socket.
 func (d *driver) regroup(e *entry) error {
 	var want []group
+	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" })
 	for _, m := range e.s.Settings().Groups {
 		a, ok := wire.AddrFrom(m.Group)
 		if !ok {
 			continue
 		}
-		index, err := groupInterface(d.snapshot(), m.Group, m.Interface)
-		if err != nil {
-			return fmt.Errorf("offload: group %v: %w", m.Group, err)
-		}
-		g := group{addr: a, iface: uint32(index)}
+		g := group{addr: a}
 		if m.Source.IsValid() {
 			g.source, _ = wire.AddrFrom(m.Source)
 		}
+		index := d.present(m.Interface)
+		if at := slices.IndexFunc(e.groups, g.same); index == 0 && at >= 0 {
+			index = d.present(int(e.groups[at].iface)) // the routing table chose when it was joined
+		}
+		if g.iface = uint32(index); index != 0 && slices.Contains(e.groups, g) {
+			want = append(want, g) // also while the interface is gone: it may come back
+			continue
+		}
+		at, err := groupInterface(d.snapshot(), m.Group, index)
+		switch {
+		case err != nil && index != 0: // the other groups are not to suffer for it
+			e.reasons = append(e.reasons, ring.Reason{Code: "link.gone",
+				Text: fmt.Sprintf("group %v: interface %d is not there", m.Group, index)})
+			continue
+		case err != nil:
+			return fmt.Errorf("offload: group %v: %w", m.Group, err)
+		}
+		g.iface = uint32(at)
 		want = append(want, g)
 	}
 	var err error
@@ -176,112 +194,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	}
 	e.on = false
 	d.unwatchShadow(e)
+	e.closeHolders()
 	*e = entry{sending: e.sending, resumed: e.resumed, waiting: e.waiting, slot: e.slot}
 	return true
-}
-
-// Claims: a flow is claimed from the links once, however many sockets want it.
-type claim struct{ users int }
-
-// reclaim makes the claims those of the socket. One that is refused leaves the packets to the kernel, and so to the shadow.
-func (d *driver) reclaim(e *entry) {
-	steered := slices.ContainsFunc(d.links, func(l Link) bool { return l.Steering != nil })
-	if !steered {
-		return
-	}
-	want := d.flows(e)
-	var gone []Flow
-	for _, f := range e.flows {
-		if !slices.Contains(want, f) {
-			gone = append(gone, f)
-		}
-	}
-	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
-	var have []Flow
-	for _, f := range want {
-		if slices.Contains(e.flows, f) {
-			have = append(have, f)
-		} else if err := d.claim(f); err != nil {
-			e.reasons = append(e.reasons, ring.Reason{Code: "xdp.not_claimed", Text: err.Error()})
-		} else {
-			have = append(have, f)
-			d.shadow.first = claimTurns
-		}
-	}
-	d.release(gone)
-	e.flows = have
-}
-
-// flows are what the socket wants to have of the links.
-func (d *driver) flows(e *entry) (list []Flow) {
-	local, remote := e.s.LocalAddr(), e.s.RemoteAddr()
-	if !local.Addr().IsMulticast() {
-		list = append(list, Flow{Local: local, Remote: remote})
-	}
-	for _, g := range e.groups {
-		a := netip.AddrFrom4(g.addr)
-		if !local.Addr().IsUnspecified() && local.Addr() != a || !d.isLink(int(g.iface)) {
-			continue
-		}
-		f := Flow{Local: netip.AddrPortFrom(a, local.Port())}
-		if g.source != ([4]byte{}) {
-			f.Remote = netip.AddrPortFrom(netip.AddrFrom4(g.source), 0)
-		}
-		if !slices.Contains(list, f) {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
-func (d *driver) isLink(index int) bool {
-	return slices.ContainsFunc(d.links, func(l Link) bool { return l.Index == index })
-}
-
-func (d *driver) claim(f Flow) error {
-	c := d.claims[f]
-	if c != nil {
-		c.users++
-		return nil
-	}
-	for i := range d.links {
-		if err := d.steer(i, f, Steering.Claim); err != nil {
-			for j := range i {
-				err = errors.Join(err, d.steer(j, f, Steering.Release))
-			}
-			return err
-		}
-	}
-	d.claims[f] = &claim{users: 1}
-	return nil
-}
-
-func (d *driver) release(list []Flow) {
-	for _, f := range list {
-		c := d.claims[f]
-		if c.users--; c.users > 0 {
-			continue
-		}
-		delete(d.claims, f)
-		for i := range d.links {
-			if d.steer(i, f, Steering.Release) != nil {
-				d.stats.ReleaseFailures++
-			}
-		}
-	}
-}
-
-// steer claims or releases on one link. Queues of one interface share their steering: it is spoken to once.
-func (d *driver) steer(i int, f Flow, do func(Steering, Flow) error) error {
-	l := &d.links[i]
-	if l.Steering == nil {
-		return nil
-	}
-	for j := range i {
-		if d.links[j].Steering == l.Steering && d.links[j].VLAN == l.VLAN {
-			return nil
-		}
-	}
-	f.VLAN = l.VLAN
-	return do(l.Steering, f)
 }

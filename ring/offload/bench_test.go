@@ -168,3 +168,15 @@ func TestNoAllocation(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(500, packet), "send packet")
 	require.Zero(t, testing.AllocsPerRun(500, func() { e.echo(0) }), "idle")
 }
+
+// BenchmarkIdle is a Poll that finds nothing, which is what half a turn's wait of a frame is made of.
+func BenchmarkIdle(b *testing.B) {
+	e := newEnds(b, memory.Config{})
+	e.connect(ring.Config{LargestDatagram: 2048})
+	r := e.sets[0].Rings()[0]
+	for b.Loop() {
+		if n, err := r.Poll(e.dst); n != 0 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package offload
 import (
 	"fmt"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,17 +19,29 @@ type Config struct {
 	// Links carry the frames. They are made on the pool of the ring, and the driver's from New on: it closes them. Several queues share
 	// the pool: each may keep ready for its card only its part of half of it (xdp.Config.Fill), or the last ones find nothing.
 	Links []Link
+	// Exchange and Interfaces take the place of Links and Host: the driver shares its interfaces with those of other goroutines.
+	Exchange   *Exchange
+	Interfaces []Interface
 	// Host is the kernel's view of the network; not closed by the driver. Nil with a Namespace.
 	Host *host.Host
 	// Namespace takes the kernel's place on links that have none; the same is the Network of the ring.SetConfig.
 	Namespace *Namespace
-	// ShadowEvery says on which turn the kernel's side of the sockets is read while frames keep coming; 0 means 100
+	// ShadowEvery says on which of the turns that frames come in the kernel's side of the sockets is read too; 0 means 100
 	// (VMA_RX_UDP_POLL_OS_RATIO).
 	ShadowEvery int
-	// Fragment sends datagrams longer than the MTU through the kernel, which cuts them; otherwise they are refused with EMSGSIZE.
+	// ThreeTuple claims for a connected socket all datagrams to its own address: one claim for all sockets there. Those that are not of
+	// its peer come too, and are dropped and counted; otherwise they stay the kernel's (VMA_UDP_3T_RULES).
+	ThreeTuple bool
+	// Fragment sends datagrams longer than the MTU in fragments: the kernel makes them, or, with a Namespace, the stack.
+	// Otherwise they are refused with EMSGSIZE.
 	Fragment bool
 	Clock    clock.Source  // nil: clock.Now
 	Random   func() uint64 // nil: the runtime's
+	// Sleep, when not nil, takes the place of the timer descriptor, for worlds whose time no kernel knows: Arm tells it when the ring is to
+	// be polled at the latest (clock.Never: nothing is due). Wall is the time of packets that have no stamp of their link, in nanoseconds
+	// since the Unix epoch; nil: the system's.
+	Sleep func(until clock.Time)
+	Wall  func() int64
 }
 
 // Link is one link of a ring.
@@ -70,8 +83,21 @@ func (c *Config) complete() error {
 	bad := func(name string, value any) error {
 		return fmt.Errorf("offload: %s %v: %w", name, value, unix.EINVAL)
 	}
+	if c.Exchange != nil {
+		switch {
+		case len(c.Interfaces) == 0:
+			return bad("Exchange, and Interfaces of length", 0)
+		case len(c.Links) > 0:
+			return bad("Exchange, and Links of length", len(c.Links))
+		case c.Namespace != nil:
+			return bad("Exchange, and a Namespace beside it:", "two hosts")
+		case c.Host != nil && c.Host != c.Exchange.config.Host:
+			return bad("Exchange, and another Host than its own:", "two")
+		}
+		c.Host = c.Exchange.config.Host
+	}
 	switch {
-	case len(c.Links) == 0:
+	case len(c.Links) == 0 && c.Exchange == nil:
 		return bad("Links of length", 0)
 	case c.Host == nil && c.Namespace == nil:
 		return bad("Host", nil)
@@ -101,6 +127,9 @@ func (c *Config) complete() error {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.Now
+	}
+	if c.Wall == nil {
+		c.Wall = func() int64 { return time.Now().UnixNano() }
 	}
 	return nil
 }

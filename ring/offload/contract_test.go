@@ -15,9 +15,12 @@ import (
 
 const overshoot = 64 // one burst of a link
 
+// wakeUps is how often each wake-up case of the suite sleeps: it runs over five kinds of links, which share the falling asleep.
+const wakeUps = 3000
+
 func TestContractOverMemory(t *testing.T) {
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
-		Datagrams: true, Whole: true, Stamp: ring.StampPoll,
+		Datagrams: true, Whole: true, Stamp: ring.StampPoll, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
 			const mtu = 65535
 			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 32, Headroom: 192})
@@ -35,7 +38,7 @@ func TestContractThroughTheShadows(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, mirror.Close()) }()
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
-		Datagrams: true,
+		Datagrams: true, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
 			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192})
 			ours, theirs, err := memory.Pair(pool, others, memory.Config{Addrs: macs})

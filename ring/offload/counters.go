@@ -26,21 +26,35 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("stack.delivered", s.Delivered)
 	add("stack.partial_sums", s.Partial)
 	add("stack.kept", s.Backlogged)
+	add("stack.discarded", s.Discarded)
 	add("stack.gathered", s.Gathered)
 	add("stack.no_buffer", s.NoBuffer)
 	add("stack.sent", s.Sent)
+	add("stack.fragmented", s.Fragmented)
 	add("stack.looped", s.Looped)
 	add("stack.loop_full", s.LoopFull)
 	add("stack.waited_for_neighbour", s.Resolutions)
 	add("stack.lost", s.Lost)
 	add("offload.os_packets", d.stats.ShadowPackets)
 	add("offload.os_reads", d.stats.ShadowReads)
+	add("offload.os_unheard", d.stats.ShadowUnheard)
 	add("offload.os_sends", d.stats.KernelSends)
 	add("offload.lost_sends", d.stats.LostSends)
 	add("offload.gathered_sends", d.stats.Gathered)
 	add("offload.path_changes", d.stats.PathChanges)
 	add("offload.flush_failures", d.stats.FlushFailures)
 	add("offload.release_failures", d.stats.ReleaseFailures)
+	if d.config.Exchange != nil {
+		add("handover.given", d.stats.HandedOver)
+		add("handover.taken", d.stats.TakenOver)
+		add("handover.copied", s.Copied)
+		add("handover.full", d.stats.HandoverFull)
+		add("handover.closed", d.stats.HandoverClosed+d.bereft.Load())
+		add("handover.no_socket", s.Strayed)
+		add("offload.retry_failures", d.stats.RetryFailures)
+		add("offload.address_failures", d.stats.AddressFailures)
+		dst = d.config.Exchange.counters(dst)
+	}
 	var own []link.Counter
 	for i := range d.links {
 		l := d.links[i].Link
@@ -49,13 +63,13 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		if len(d.links) > 1 {
 			name += "/" + strconv.Itoa(info.Queue)
 		}
-		st := l.Stats()
+		st := d.past[i].sum(l.Stats())
 		add(name+".rx_frames", st.RxFrames)
 		add(name+".rx_lost", st.RxLost)
 		add(name+".tx_frames", st.TxFrames)
 		add(name+".tx_lost", st.TxLost)
 		add(name+".kicks", st.Kicks)
-		own = l.Counters(own[:0])
+		own = d.past[i].join(l.Counters(own[:0]))
 		for _, c := range own {
 			add(name+"."+c.Name, c.Value)
 		}

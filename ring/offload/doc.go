@@ -15,8 +15,19 @@
 //	                                                   ├──► completions
 //	kernel ─► shadow socket ─► recvmsg ─► marked OS ───┘
 //
-// While frames come, the shadows are looked at on every Config.ShadowEvery-th turn (VMA_RX_UDP_POLL_OS_RATIO); when none come, on every
-// 16th, and at once after a sleep.
+// A descriptor may have net.ipv4.igmp_max_memberships groups (20 by default) and net.ipv4.igmp_max_msf sources of each. For more the
+// driver opens further descriptors, which are not bound and only hold memberships (type holder); the shadow receives what they
+// joined, and the stack's filter is put on it.
+//
+// The shadow's receive buffer is 8 MiB as the kernel counts, unless the application has set one (SO_RCVBUFFORCE; without CAP_NET_ADMIN
+// up to net.core.rmem_max, with the reason offload.small_shadow). When more is ready at the shadows than a Poll has room for,
+// they and the links take turns.
+//
+// Of the turns in which frames come, every Config.ShadowEvery-th looks at the shadows (VMA_RX_UDP_POLL_OS_RATIO). Of the others every 16th
+// does while there is something, or while no frames have come for 16,384 turns; between frames, when 64 looks in a row found nothing, the
+// next 16th turn that is 50 µs after the last look. So what the kernel has waits 50 µs and 16 turns at the longest while a ring spins, and
+// 16 turns when it is not alone; a ring that never spins as many as 16 turns between frames looks after 16 × ShadowEvery turns at the
+// latest. After a sleep it is at once.
 //
 // What a socket sends goes over a link when the route leads there. It goes through the shadow when only the kernel can deliver it:
 // to an address of this host, to a group that members on this host are to hear as well (IP_MULTICAST_LOOP, which is on by default and which a
@@ -37,7 +48,55 @@
 //
 // Send copies the payload into a buffer of the pool and queues it; it leaves at the next Poll or Flush, many with one system call. A
 // full queue is ErrWouldBlock, and OUT follows. SendPacket sends the buffer itself. Datagrams longer than the MTU are refused with
-// EMSGSIZE.
+// EMSGSIZE, or cut with Config.Fragment.
+//
+// # Several rings on one interface
+//
+// An [Exchange] lets the drivers of several goroutines, each with a pool of its own, share interfaces:
+//
+//	x, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: offload.XDP(xdp.Config{})})
+//	driver := offload.New(offload.Config{Exchange: x, Interfaces: []offload.Interface{{Name: "eth0", Queues: []int{0, 1}}}})
+//	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
+//
+// There is one device for each interface, closed with its last driver. Each of its queues belongs to one driver: those of Interface.Queues,
+// or, without a list, all that nobody has, so that the first driver takes all. A claim is inserted by the first driver that makes it
+// and removed with the last.
+//
+// A frame may come in on a queue of ring A for a socket of ring B. A looks it up among the sockets of all rings, proves its checksum,
+// and puts the datagram into a bounded lane from A to B, one for each ordered pair of rings: no lock, no allocation. B copies it into its own
+// pool at its next Poll, and the place to which it has come gives A its buffers back; why it copies is said at the type lane, what that
+// costs by BenchmarkHandOver. A rings B's bell only if B rests. Members of a group on several rings all receive; sockets that share a
+// port share it over all rings, by one hash. Datagrams of one flow keep their order as long as they come in on one queue.
+//
+//	card, queue 0 ──► ring A ──► sockets of A
+//	                    │ lane
+//	card, queue 1 ──► ring B ──► sockets of B         and the other way round
+//
+// What a reader too slow does not take is lost and counted (handover.full), as are datagrams under way to a socket or a ring that is
+// closed (handover.no_socket, handover.closed: what a closed ring took with it is counted by the one that it was for). A ring that is not
+// polled holds back what comes in on its queues for the others. When it is closed its queues' frames go to the kernel, and so to the shadows,
+// until another driver has those queues: one whose Interface.Queues is nil takes them over in its next turn, for the others the path
+// says ring.queue_left. Each socket that is concerned gets an EventPath.
+//
+// A flow is claimed on the interfaces that a socket is on: of one that is tied to an interface, or bound to an address, on that one, a
+// group on the one that it was joined on. What comes for the same address and port elsewhere is the kernel's, which may have other sockets
+// for it.
+//
+// A ring without a queue, because the interface has one and another ring serves it, receives by hand-over alone and sends through its
+// shadows; its sockets' paths have the reason ring.no_queue.
+//
+// # When an interface goes, and comes back
+//
+// A driver on an exchange notices within a second, or as soon as the mirror tells of it, that the steering program was taken off, or that
+// the interface is down (link.down) or was deleted (link.gone). The kernel then has the traffic, so the sockets live on through
+// their shadows. Each gets an EventPath, and its Path the reason. What the interface's rings held is lost. The interface is tried again
+// after 10 ms, then after twice as long each time, once a second at the most, for as long as the driver lives; while another program is on
+// it the reason is xdp.busy. A try costs the owner some milliseconds, tens when the kernel is busy: what comes meanwhile is for the shadow's
+// receive buffer, some 100 ms of 100,000 short datagrams a second. When it succeeds the flows are claimed again, and a second
+// EventPath tells. An interface that was deleted and made again counts as the same if it has the same name: memberships and
+// SO_BINDTODEVICE are made again on it.
+//
+// On Config.Links nothing is tried again: such a link is the caller's to make.
 //
 // # What it does not carry
 //

@@ -29,7 +29,8 @@ type driver struct {
 	clock   clock.Source
 	now     clock.Time // as read last; some turns old at most
 	turn    uint64
-	idle    int // turns in a row without a frame
+	idle    int  // turns in a row without a frame
+	crowded bool // the shadows took all the room of the turn: the next one is the links'
 	mirror  *mirror
 	unwatch func()
 
@@ -51,8 +52,25 @@ type driver struct {
 	deliveries []stack.Delivery
 	meta       ring.Meta
 
-	claims map[Flow]*claim
+	claims map[wanted]int // how many sockets want each
+	steers []steer        // whom claims are made with
 	shadow shadow
+	refuse func(*ring.Meta) bool // unheard
+
+	// What follows is for drivers on an exchange.
+	parts    []*part
+	number   int         // of this driver there
+	met      uint64      // version of the exchange when the lanes were taken
+	reviewed uint64      // and when what they left was looked at
+	inward   []*lane     // from the others
+	outward  []*lane     // to them
+	out      lanesByTo   // the same by number
+	lent     int         // packets that the others may be reading
+	lentMax  int         // and the most of them
+	given    int         // put down in this burst
+	places   []int       // in links: those of parts that are no more
+	aliases  map[int]int // interfaces that were made again: number then, number now
+	seen     uint64      // generation of the host when the parts were looked at
 
 	list    sys.Epoll // what FD waits on
 	batch   []sys.EpollEvent
@@ -60,11 +78,14 @@ type driver struct {
 	timed   bool
 	coarse  bool
 	resting atomic.Bool
-	wake    sync.Mutex // Wake may meet Close
+	bereft  atomic.Uint64 // datagrams for this ring that another took with it when it closed
+	wake    sync.Mutex    // Wake may meet Close
 	bell    sys.EventFD
 	closed  bool
 	down    []bool        // links whose last Flush failed
 	lost    []ring.Reason // by link: why it carries nothing, zero while it does
+	past    []past        // by link: what those counted that were there before
+	moved   bool          // paths have changed, and the sockets are to be told
 	tai     int64         // nanoseconds that CLOCK_TAI is ahead of the Unix clock
 	checked clock.Time    // when the links were last asked whether they live
 	stats   stats
@@ -74,12 +95,20 @@ type driver struct {
 type stats struct {
 	ShadowPackets   uint64 // delivered from the kernel's side
 	ShadowReads     uint64 // times that the kernel's side was looked at
+	ShadowUnheard   uint64 // datagrams there of groups that the socket had not joined, see holder
 	KernelSends     uint64 // by the socket's descriptor, given to SendPacket
 	LostSends       uint64 // copies that could not be sent after Send had taken them
 	Gathered        uint64 // sends of several buffers, copied into one
 	PathChanges     uint64 // links that went, or came back
 	FlushFailures   uint64 // an interface was down or gone
 	ReleaseFailures uint64 // claims that could not be given back: the flow stays the link's, and has no socket
+	RetryFailures   uint64 // tries to have a lost interface back that did not succeed
+	AddressFailures uint64 // changes of addresses that the steering program could not be told of
+
+	HandedOver     uint64 // datagrams that came in here for another ring's sockets
+	TakenOver      uint64 // and those that came in elsewhere for sockets of this one
+	HandoverFull   uint64 // lost because the other ring was too slow
+	HandoverClosed uint64 // lost because the other ring was closed, which read; see bereft
 }
 
 // flight is a send whose end somebody waits for.
@@ -121,8 +150,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	d := &driver{config: c, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
-		claims: map[Flow]*claim{}, down: make([]bool, len(c.Links)),
-		lost: make([]ring.Reason, len(c.Links))}
+		claims: map[wanted]int{}, down: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
+		past: make([]past, len(c.Links)), lentMax: lendable(dc.Pool)}
+	d.steerLinks()
 	random := c.Random
 	if random == nil {
 		random = rand.Uint64
@@ -135,17 +165,29 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		sc.Host = d.mirror
 	}
 	for _, l := range c.Links {
-		sc.Interfaces = append(sc.Interfaces, stack.Interface{Index: l.Index, MAC: wire.MAC(*l.MAC), VLAN: l.VLAN, MTU: l.Link.Info().MTU,
-			Checksum: l.Checksum})
+		info := l.Link.Info()
+		sc.Interfaces = append(sc.Interfaces, stack.Interface{Index: l.Index, MAC: wire.MAC(*l.MAC), Chosen: *l.MAC != info.Addr, VLAN: l.VLAN,
+			MTU: info.MTU, Checksum: l.Checksum})
+	}
+	if c.Exchange != nil {
+		if err := c.Exchange.enter(d); err != nil {
+			return nil, err
+		}
+		sc.Directory, sc.Number = c.Exchange.directory, d.number
 	}
 	var err error
 	if d.stack, err = stack.New(sc); err != nil {
-		return nil, fmt.Errorf("offload: %w", err)
+		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
 	d.now = d.clock()
 	d.readTAI()
 	if err := d.openList(); err != nil {
-		return nil, fmt.Errorf("offload: %w", err)
+		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
+	}
+	for _, i := range c.Interfaces {
+		if err := d.takePart(i); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
 	}
 	if c.Host != nil {
 		d.unwatch = c.Host.Watch(func(uint64) {
@@ -175,6 +217,12 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 		return ring.Reason{Code: "offload.any_thread", Text: "a link belongs to a goroutine, which may change its thread"}
 	case c == ring.CapWindowAtRelease, c == ring.CapOutPerAck:
 		return ring.Reason{Code: "offload.no_tcp", Text: "this stack speaks UDP, which has neither windows nor acknowledgements"}
+	case c == ring.CapTransmitTime:
+		return ring.Reason{Code: "offload.no_transmit_time", Text: "AF_XDP tells when a frame left only through its transmit metadata " +
+			"(Linux 6.8, few drivers), which this link does not use; without it a frame is known to have left, not when"}
+	case c == ring.CapLaunchTime:
+		return ring.Reason{Code: "offload.no_launch_time", Text: "a launch time needs AF_XDP's transmit metadata (Linux 6.15, few cards), " +
+			"which this link does not use: the ring paces by itself"}
 	case c == ring.CapBackgroundProgress:
 		return ring.Reason{Code: "offload.owner_only", Text: "the stack has no lock: its owner's Poll advances it"}
 	}
@@ -212,6 +260,9 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	if e == nil {
 		return p
 	}
+	if d.config.Exchange != nil {
+		return d.sharedPath(e, p)
+	}
 	carried := len(d.links)
 	for i := range d.links {
 		lp := d.links[i].Link.Path()
@@ -223,6 +274,9 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 		p.Detail += lp.String()
 		for _, r := range append(reasons, d.links[i].Path...) {
 			p.Reasons = append(p.Reasons, ring.Reason(r))
+		}
+		if e.stamped && lp.Clock == link.ClockNone {
+			p.Reasons = append(p.Reasons, pollStamps(lp.Interface))
 		}
 		if d.lost[i].Code != "" {
 			p.Reasons = append(p.Reasons, d.lost[i])
@@ -261,10 +315,7 @@ func (d *driver) Close() error {
 	}
 	d.closed = true
 	d.stack.Close()
-	var err error
-	for i := range d.links {
-		err = errors.Join(err, d.links[i].Link.Close())
-	}
+	err := d.closeLinks()
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
 		if !r.t.Home {
 			d.pool.Complete(r.t.Packet)
@@ -277,6 +328,34 @@ func (d *driver) Close() error {
 		d.mirror.release()
 	}
 	return errors.Join(err, d.closeList())
+}
+
+// closeLinks closes the links, and leaves the exchange.
+func (d *driver) closeLinks() (err error) {
+	if d.config.Exchange != nil {
+		for _, p := range d.parts {
+			d.shutPart(p)
+		}
+		return d.leave()
+	}
+	for i := range d.links {
+		err = errors.Join(err, d.links[i].Link.Close())
+	}
+	return err
+}
+
+// leave takes the driver out of its exchange, if it is on one.
+func (d *driver) leave() error {
+	if d.config.Exchange == nil {
+		return nil
+	}
+	d.returns()
+	err := d.config.Exchange.leave(d)
+	for _, l := range d.outward { // those to drivers that had left before
+		d.returned(l)
+	}
+	d.inward, d.outward, d.out = nil, nil, lanesByTo{}
+	return err
 }
 
 // finish ends a packet that was to be sent.

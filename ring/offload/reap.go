@@ -2,6 +2,7 @@ package offload
 
 import (
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -30,7 +31,9 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.sends) > 0 || d.stack.Backlog() > 0 {
 		err = d.flush()
 	}
-	d.complete(k)
+	if e := d.complete(k); err == nil {
+		err = e
+	}
 	if len(d.results) > 0 {
 		d.giveBack(k)
 	}
@@ -40,14 +43,18 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.resumed) > 0 {
 		d.resume(k)
 	}
-	if d.shadow.due(d) {
+	read := d.shadow.due(d) && !d.crowded
+	if read {
 		d.readShadows(k)
 	}
 	if d.stack.Looping() {
 		d.deliveries = d.stack.Loop(d.deliveries[:0])
 		d.hand(k)
 	}
-	if d.shadow.first <= 0 {
+	if d.config.Exchange != nil {
+		d.trade(k)
+	}
+	if d.crowded = read && k.Room() == 0; !d.shadow.waits() && !d.crowded {
 		d.receive(k)
 	}
 	d.tell(k)
@@ -90,26 +97,43 @@ func (d *driver) hand(k *ring.Sink) {
 	var polled int64
 	for i := range d.deliveries {
 		x := &d.deliveries[i]
+		if x.To != 0 {
+			d.give(x)
+			x.Packet = buffers.Packet{}
+			continue
+		}
 		e := d.table.find(uint32(x.Owner), uint32(x.Owner>>32))
 		if e == nil {
-			_ = x.Packet.Release() // its socket was closed by a hook in this very burst
+			if !x.Packet.IsZero() {
+				_ = x.Packet.Release() // its socket was closed by a hook in this very burst
+			}
+			continue
+		}
+		if x.Packet.IsZero() { // kept for it: there was no buffer
+			k.Starved(e.s)
 			continue
 		}
 		m := &d.meta
 		m.Source = netip.AddrPortFrom(netip.AddrFrom4(x.Flow.Source), x.Flow.SourcePort)
 		m.Destination = netip.AddrFrom4(x.Flow.Target)
 		m.IfIndex = x.Flow.Interface
-		m.Time = ring.Stamp{}
+		m.Time, m.Card = ring.Stamp{}, 0
 		if e.stamped {
+			if link.Clock(x.Clock) == link.ClockHardware {
+				m.Card = x.Nanos // the core converts it; where it cannot, the stamp of this poll stays
+			}
 			if m.Time = d.stampOf(x); m.Time.IsZero() {
 				if polled == 0 {
-					polled = time.Now().UnixNano()
+					polled = d.config.Wall()
 				}
 				m.Time = ring.Stamp{Nanos: polled, Source: ring.StampPoll}
 			}
 		}
 		k.Datagram(e.s, x.Packet, m)
 		x.Packet = buffers.Packet{}
+	}
+	if d.given > 0 {
+		d.publish()
 	}
 }
 
@@ -127,8 +151,6 @@ func (d *driver) stampOf(x *stack.Delivery) ring.Stamp {
 		return ring.Stamp{}
 	case link.Clock(x.Clock) == link.ClockKernel:
 		return ring.Stamp{Nanos: x.Nanos - d.tai, Source: ring.StampLink}
-	case link.Clock(x.Clock) == link.ClockHardware:
-		return ring.Stamp{Nanos: x.Nanos, Source: ring.StampHardware}
 	}
 	return ring.Stamp{}
 }
@@ -139,7 +161,7 @@ func (d *driver) advance() {
 	if at := d.stack.Deadline(); at != clock.Never && d.now >= at {
 		d.stack.Advance(d.now)
 	}
-	if d.now-d.checked >= checkEvery {
+	if d.now-d.checked >= checkEvery || d.parts != nil && (d.now >= d.due() || d.seen != d.stack.Generation()) {
 		d.checked = d.now
 		d.readTAI()
 		d.check()
@@ -152,6 +174,10 @@ const checkEvery = clock.Time(time.Second)
 // check notices links that went or came back. The sockets live on through their shadows meanwhile: with the link's program the kernel's
 // share has become everything.
 func (d *driver) check() {
+	if d.config.Exchange != nil {
+		d.checkParts()
+		return
+	}
 	for i := range d.links {
 		err := d.links[i].Link.Check()
 		if (err != nil) == (d.lost[i].Code != "") {
@@ -162,6 +188,7 @@ func (d *driver) check() {
 			d.lost[i] = ring.Reason{Code: "link.detached", Text: err.Error()}
 		}
 		d.stats.PathChanges++
+		d.moved = true
 		d.stack.SetDown(i, err != nil)
 		d.shadow.now = true
 	}
@@ -178,6 +205,18 @@ func (d *driver) tell(k *ring.Sink) {
 		d.sent(k, d.land(v.Token), v.Errno)
 	}
 	d.stack.Clear()
+	if d.moved {
+		d.moved = false
+		d.table.each(func(e *entry) {
+			concerned := func(p *part) bool { return p.moved && d.uses(e, p) }
+			if e.own && (d.config.Exchange == nil || slices.ContainsFunc(d.parts, concerned)) {
+				k.PathChanged(e.s)
+			}
+		})
+		for _, p := range d.parts {
+			p.moved = false
+		}
+	}
 }
 
 // sent reports a send that was a frame: the headers come off again.

@@ -87,6 +87,10 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	if deadline != clock.Never { // now is the core's clock, which may be another: what counts is how long it is
 		next = min(next, d.now.Add(deadline.Sub(now)))
 	}
+	if d.config.Sleep != nil {
+		d.config.Sleep(next)
+		return d.rest(), nil
+	}
 	if next == clock.Never {
 		d.stopTimer()
 	} else if e := d.timer.Start(max(next.Sub(d.now), 1)); e != 0 {
@@ -135,7 +139,10 @@ func (d *driver) settle() (pending bool, err error) {
 			return false, err
 		}
 	}
-	if len(d.results) > 0 || d.stack.Looping() || len(d.resumed) > 0 || len(d.stack.Events()) > 0 || len(d.stack.Failures()) > 0 ||
+	if d.outward != nil {
+		d.returns()
+	}
+	if d.moved || len(d.results) > 0 || d.stack.Looping() || len(d.resumed) > 0 || len(d.stack.Events()) > 0 || len(d.stack.Failures()) > 0 ||
 		len(d.waiters) > 0 && d.writable() {
 		return true, nil
 	}
@@ -166,7 +173,7 @@ const sendLimit = time.Millisecond
 
 // soonest is when the ring must wake by itself.
 func (d *driver) soonest() clock.Time {
-	next := d.stack.Deadline()
+	next := min(d.stack.Deadline(), d.due())
 	if len(d.flights) > len(d.free) {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
@@ -185,6 +192,12 @@ func (d *driver) rest() (pending bool) {
 			pending = true
 		}
 	}
+	if x := d.config.Exchange; x != nil {
+		pending = pending || x.version.Load() != d.met
+		for _, l := range d.inward {
+			pending = pending || l.ready()
+		}
+	}
 	if d.mirror != nil && d.mirror.Generation() != d.stack.Generation() {
 		pending = true // it moved after it was looked at, and nobody was told to wake us
 	}
@@ -196,7 +209,9 @@ func (d *driver) rise() {
 	for i := range d.links {
 		d.links[i].Link.Disarm()
 	}
-	d.bell.Drain()
+	if d.config.Sleep == nil { // else nobody waits on descriptors
+		d.bell.Drain()
+	}
 	d.stopTimer()
 	d.turn |= clockMask // the next turn reads the clock
 	d.idle = 0

@@ -2,12 +2,15 @@ package offload
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // shadow reads the kernel's side of the sockets: an epoll list of them, level-triggered, so that what one turn leaves is reported by the
@@ -19,18 +22,30 @@ type shadow struct {
 	address sys.Sockaddr // for sends
 	open    bool         // there are kernel sockets: false in a namespace
 	watched int
-	now     bool // look in the next turn, whatever the ratio says
-	first   int  // turns in which the links wait until a look finds nothing more: a flow was just claimed
+	now     bool   // look in the next turn, whatever the ratio says
+	reading udp.ID // of the socket that is being read, see unheard
+	ratio   int    // turns with frames until the next look
+	empty   int    // looks in a row that found nothing
+	looked  clock.Time
+	first   int // turns in which the links wait until a look finds nothing more: a flow was just claimed
 }
 
 const (
-	// claimTurns bounds how long the links wait after a claim for what the kernel has of the flow: 16 datagrams a turn, as many as its receive
-	// buffer holds by default. What it gets for the socket afterwards (fragments) must not hold them up.
-	claimTurns  = 32
-	shadowBurst = 16 // datagrams of one socket in a turn
-	// idleEvery is how often the kernel's side is looked at while no frames come: an epoll_wait costs some 250 ns, which would be the most
-	// of a spinning turn.
-	idleEvery = 16
+	// claimTurns bounds how long the links wait after a claim for what the kernel has of the flow: 64 datagrams a turn, where the
+	// application has room for them, as many short ones as shadowBuffer holds. What it gets for the socket afterwards (fragments) must not hold
+	// the links up.
+	claimTurns = 171
+	// shadowBurst is how many datagrams of one socket a turn reads while frames come. When none do, or the links wait, the ready sockets
+	// share all the room there is: their shadows may be the only way.
+	shadowBurst = 16
+	// idleEvery is on which turn without a frame the kernel's side may be looked at: an epoll_wait costs some 250 ns, which would be the most
+	// of a spinning turn. On the same turns the clock is read.
+	idleEvery = clockMask + 1
+	// Between two frames of a quick exchange even that is a look for each of them, and delays it. So while frames come (some came in the last
+	// restTurns), and emptyLooks looks in a row found nothing, it is lookEvery that must have passed.
+	restTurns  = 16384
+	emptyLooks = 64
+	lookEvery  = clock.Time(50 * time.Microsecond)
 )
 
 func (d *driver) openShadow() (err error) {
@@ -40,6 +55,7 @@ func (d *driver) openShadow() (err error) {
 	}
 	h.in, h.batch, h.open = direct.New(d.pool), make([]sys.EpollEvent, 64), true
 	h.in.OS = true
+	d.refuse = d.unheard // made once: a method value is an allocation
 	return nil
 }
 
@@ -51,13 +67,36 @@ func (h *shadow) close() {
 	}
 }
 
-// due tells whether it is time to look.
+// due tells whether it is time to look: on every ShadowEvery-th turn of those that frames came in, and in the turns between as the
+// constants above say.
 func (h *shadow) due(d *driver) bool {
 	if h.watched == 0 {
 		return false
 	}
-	return h.now || h.first > 0 || d.turn%uint64(d.config.ShadowEvery) == 0 || d.idle >= idleEvery && d.turn%idleEvery == 0
+	if h.now || h.waits() {
+		return true
+	}
+	if d.idle == 0 {
+		h.ratio--
+		return h.ratio < 0
+	}
+	if d.idle < idleEvery || d.turn%idleEvery != 0 {
+		return false
+	}
+	return h.empty < emptyLooks || d.idle >= restTurns || d.now-h.looked >= lookEvery
 }
+
+// seen notes a look that found n sockets ready.
+func (h *shadow) seen(d *driver, n int) {
+	h.ratio, h.looked = d.config.ShadowEvery-1, d.now
+	if h.empty++; n > 0 {
+		h.empty = 0
+	}
+}
+
+// waits tells whether the links are to wait for what the kernel has of flows that were just claimed. Without a kernel socket it has nothing,
+// and nobody would look: they do not wait.
+func (h *shadow) waits() bool { return h.first > 0 && h.watched > 0 }
 
 // watch makes the list what the entry wants.
 func (d *driver) watch(e *entry) error {
@@ -115,10 +154,15 @@ func (d *driver) readShadows(k *ring.Sink) {
 	if errno != 0 {
 		return // EINTR: the next look finds it
 	}
+	h.seen(d, n)
+	burst := shadowBurst
+	if n > 0 && (d.idle > 0 || h.waits()) {
+		burst = max(burst, k.Room()/n)
+	}
 	for i := range h.batch[:n] {
 		ev := &h.batch[i]
 		if e := d.table.find(ev.Key()); e != nil {
-			h.now = d.readShadow(k, e, ev.Events) || h.now
+			h.now = d.readShadow(k, e, ev.Events, burst) || h.now
 		}
 	}
 	h.now = h.now || n == room
@@ -128,8 +172,12 @@ func (d *driver) readShadows(k *ring.Sink) {
 }
 
 // readShadow reads one socket and tells whether there may be more.
-func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32) (more bool) {
+func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (more bool) {
 	s := e.s
+	if len(e.holders) > 0 {
+		d.shadow.reading, d.shadow.in.Refuse = e.id, d.refuse
+		defer func() { d.shadow.in.Refuse = nil }()
+	}
 	if events&unix.EPOLLERR != 0 {
 		if errno := sys.SocketError(s.Handle().FD); errno != 0 {
 			k.Failed(s, errno)
@@ -138,17 +186,49 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32) (more bool) {
 			}
 		}
 	}
-	for range shadowBurst {
+	for range burst {
 		if !e.on || e.s != s || e.own && d.stack.Kept(e.id) > 0 { // what was kept is older
 			return false
 		}
 		if k.Room() == 0 {
 			return true
 		}
-		if d.shadow.in.Datagram(k, s) != direct.Took {
+		switch d.shadow.in.Datagram(k, s) {
+		case direct.Took:
+			d.stats.ShadowPackets++
+		case direct.Refused:
+		default:
 			return false
 		}
-		d.stats.ShadowPackets++
 	}
 	return true
+}
+
+// shadowBuffer is what the kernel's side of a socket may hold (SO_RCVBUF: the kernel doubles it), unless the application has set a size.
+// The default, 212,992 bytes, is some 280 short datagrams, which at 100,000 a second come in while a lost interface is tried once.
+const shadowBuffer = 4 << 20
+
+// widen gives the shadow room for what comes while its owner is busy with having an interface back: beyond net.core.rmem_max where the
+// process may (CAP_NET_ADMIN), else up to it, and then the path says so.
+func (d *driver) widen(e *entry) error {
+	if d.config.Namespace != nil || e.s.Settings().ReceiveBuffer != 0 {
+		return nil
+	}
+	fd := e.s.Handle().FD
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, shadowBuffer) == nil {
+		return nil
+	}
+	err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, shadowBuffer)
+	has := 0
+	if err == nil {
+		has, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	}
+	if err != nil {
+		return fmt.Errorf("offload: receive buffer of descriptor %d: %w", fd, err)
+	}
+	if has < 2*shadowBuffer {
+		e.reasons = append(e.reasons, ring.Reason{Code: "offload.small_shadow", Text: fmt.Sprintf("the kernel's side of the socket holds %d "+
+			"bytes (net.core.rmem_max; %d with CAP_NET_ADMIN): more is lost there while an interface is being had back", has, 2*shadowBuffer)})
+	}
+	return nil
 }

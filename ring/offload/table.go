@@ -20,8 +20,10 @@ type entry struct {
 	shadow  bool   // the kernel's side is in the shadow list
 	watched uint32 // events asked for there
 
-	flows   []Flow
+	home    int // interface that the socket names, 0 for none
+	flows   []wanted
 	groups  []group // as the stack has them
+	holders []*holder
 	reasons []ring.Reason
 }
 
@@ -30,6 +32,9 @@ type group struct {
 	addr, source [4]byte
 	iface        uint32
 }
+
+// same tells whether it is the same membership, on whichever interface.
+func (g group) same(x group) bool { return g.addr == x.addr && g.source == x.source }
 
 // table finds entries by slot. They are made in chunks, so that growing never moves one.
 type table struct{ chunks []*[chunkSize]entry }
@@ -55,6 +60,17 @@ func (t *table) find(slot, gen uint32) *entry {
 		return e
 	}
 	return nil
+}
+
+// each calls f for every socket.
+func (t *table) each(f func(e *entry)) {
+	for _, c := range t.chunks {
+		for i := range c {
+			if c[i].s != nil {
+				f(&c[i])
+			}
+		}
+	}
 }
 
 func (t *table) of(s *ring.Socket) *entry {

@@ -85,7 +85,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 		return
 	}
 	p, token := t.Packet, uint64(0)
-	if p.NumBuffers() > 1 {
+	if p.NumBuffers() > 1 || p.Headroom() < maxHeaders { // io_uring fills a stream's buffers from their beginning
 		if p, ok = d.gather(p); !ok {
 			d.done(e.s, t, unix.ENOBUFS)
 			return
@@ -112,7 +112,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	d.done(e.s, t, errno)
 }
 
-// gather copies a packet of several buffers into one.
+// gather copies a packet of several buffers, or without room for headers, into one.
 func (d *driver) gather(p buffers.Packet) (buffers.Packet, bool) {
 	n := p.Len()
 	c, err := d.pool.Alloc(n)
@@ -206,20 +206,30 @@ func (d *driver) pump() (err error) {
 		if !sent && !d.down[i] {
 			continue
 		}
-		switch e := l.Flush(); {
-		case e == nil:
-			d.down[i] = false
-		case !d.down[i]: // said once: an interface that is down stays so for many turns
-			d.down[i] = true
-			d.stats.FlushFailures++
-			err = fmt.Errorf("offload: %s: %w", l.Info().Name, e)
+		if e := d.push(i); e != nil {
+			err = e
 		}
 	}
 	return err
 }
 
-// complete takes back what is sent.
-func (d *driver) complete(k *ring.Sink) {
+// push flushes a link.
+func (d *driver) push(i int) error {
+	l := d.links[i].Link
+	switch e := l.Flush(); {
+	case e == nil:
+		d.down[i] = false
+	case !d.down[i]: // said once: an interface that is down stays so for many turns
+		d.down[i] = true
+		d.stats.FlushFailures++
+		return fmt.Errorf("offload: %s: %w", l.Info().Name, e)
+	}
+	return nil
+}
+
+// complete takes back what is sent, and flushes what a Flush has left: the kernel takes as many frames as the interface has room for
+// (EAGAIN, EBUSY, ENOBUFS), and with nothing new to send nobody else would ask it again.
+func (d *driver) complete(k *ring.Sink) (err error) {
 	for i := range d.links {
 		l := d.links[i].Link
 		if l.Unsent() == 0 {
@@ -236,5 +246,12 @@ func (d *driver) complete(k *ring.Sink) {
 				break
 			}
 		}
+		// What Send put there in this turn was flushed just now: asking again is a comparison. An interface that is down is asked now and then.
+		if l.Unsent() > 0 && (!d.down[i] || d.turn&clockMask == 0) {
+			if e := d.push(i); e != nil {
+				err = e
+			}
+		}
 	}
+	return err
 }

@@ -168,7 +168,7 @@ func (c *cable) Dial(to netip.AddrPort) ringtest.Peer {
 // The contract against a kernel peer over AF_XDP.
 func TestContractOverVeth(t *testing.T) {
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
-		Datagrams: true, Stamp: ring.StampPoll, Burst: 8,
+		Datagrams: true, Stamp: ring.StampPoll, Burst: 8, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
 			c := newCable(t, 1)
 			c.plug(pool, sc, xdp.Config{})

@@ -1,6 +1,7 @@
 package ringtest
 
 import (
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,8 +20,11 @@ type Fake struct {
 	results []fakeResult
 	receive *direct.Receiver
 	sockets []*fakeSocket // by slot
-	bell    sys.EventFD
 	set     *sys.PollSet
+
+	wake   sync.Mutex // guards the bell against its closing
+	bell   sys.EventFD
+	closed bool
 }
 
 // fakeResult is the outcome of a send, to be told in the next Reap.
@@ -200,8 +204,14 @@ func (f *Fake) Wait(limit time.Duration) error {
 	return nil
 }
 
-// Wake rings the bell.
-func (f *Fake) Wake() { f.bell.Ring() }
+// Wake rings the bell. Any goroutine, at any time.
+func (f *Fake) Wake() {
+	f.wake.Lock()
+	defer f.wake.Unlock()
+	if !f.closed {
+		f.bell.Ring()
+	}
+}
 
 // Attach makes a place for the socket.
 func (f *Fake) Attach(s *ring.Socket) error {
@@ -250,6 +260,9 @@ func (f *Fake) Detach(s *ring.Socket) bool {
 // Close gives the descriptors back.
 func (f *Fake) Close() error {
 	f.receive.Close()
+	f.wake.Lock()
+	defer f.wake.Unlock()
+	f.closed = true
 	if err := f.set.Close(); err != nil {
 		return err
 	}

@@ -1,7 +1,11 @@
 package ringtest
 
 import (
+	"errors"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -49,4 +53,34 @@ func changingClass(t *testing.T, b Backend) {
 	w.Greater(longest, w.pool.Layout().Stride(buffers.Small), "large buffers were used")
 	w.closed(s)
 	w.ErrorIs(s.SetLargeStream(true), ring.ErrClosed)
+}
+
+// endingLarge: a connection into large buffers ends as any other does: FIN after the data before it, reset after FIN, reset.
+func endingLarge(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	large := ring.Config{LargeStream: true}
+	s, peer := w.pair(large)
+	text := make([]byte, 300_000)
+	for i := range text {
+		text[i] = byte(i) ^ byte(i>>8)
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := peer.Write(text)
+		wrote <- errors.Join(err, peer.CloseWrite())
+	}()
+	w.Equal(text, w.read(s, len(text)))
+	w.event(s, ring.EventIn|ring.EventRdHup, nil)
+	w.silent(10 * time.Millisecond) // once
+	w.NoError(<-wrote)
+	w.reset(peer)
+	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
+	w.closed(s)
+
+	s, peer = w.pair(large)
+	w.write(peer, []byte("x"))
+	w.Equal("x", string(w.read(s, 1)))
+	w.reset(peer)
+	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
+	w.closed(s)
 }

@@ -64,12 +64,12 @@ const none = -1
 // Kind is "uring".
 func (d *Driver) Kind() string { return "uring" }
 
-// Caps are CapThreadBound and, until the kernel refuses it, CapZeroCopySend, which holds for packets of 8 KiB and more.
+// Caps are CapThreadBound, CapTransmitTime and, until the kernel refuses it, CapZeroCopySend, which holds for packets of 8 KiB and more.
 func (d *Driver) Caps() ring.Caps {
 	if d.copies.Code != "" {
-		return ring.CapThreadBound
+		return ring.CapThreadBound | ring.CapTransmitTime
 	}
-	return ring.CapThreadBound | ring.CapZeroCopySend
+	return ring.CapThreadBound | ring.CapTransmitTime | ring.CapZeroCopySend
 }
 
 // Why explains a missing capability.

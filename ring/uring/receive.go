@@ -66,8 +66,11 @@ func (d *Driver) datagram(k *ring.Sink, r *record, i uint32, n int) {
 	if r.handle.PktInfo {
 		info := sys.ParseControl(b[control:][:min(int(out.ControlLen), d.headroom-control)])
 		m.Destination, m.IfIndex = info.Destination, info.IfIndex
-		if info.Stamp != 0 {
-			m.Time = ring.Stamp{Nanos: info.Stamp, Source: ring.StampSoftware}
+		if r.handle.Stamped {
+			m.Card = info.Hardware
+			if info.Stamp != 0 {
+				m.Time = ring.Stamp{Nanos: info.Stamp, Source: ring.StampSoftware}
+			}
 		}
 	}
 	d.count(r)

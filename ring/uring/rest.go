@@ -35,6 +35,7 @@ func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 		return true, nil
 	}
 	d.pollHot()
+	d.direct.GiveBack() // other rings of the owner may need the buffers
 	d.setTimer(deadline, now)
 	if d.pending() {
 		if err := d.enter(0); err != nil {
@@ -70,6 +71,7 @@ func (d *Driver) Wait(limit time.Duration) error {
 		return d.Flush()
 	}
 	d.pollHot()
+	d.direct.GiveBack()
 	d.prepare()
 	if len(d.backlog) > 0 {
 		if err := d.submitAll(0); err != nil {

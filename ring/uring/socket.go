@@ -28,7 +28,8 @@ type record struct {
 	arming    bool      // in the list of those to be armed
 	notify    bool      // the core waits for Writable
 	half      bool      // the peer is done sending: a one-shot poll would fire for that at once
-	ready     bool      // received by poll and read, see readReady
+	unix      bool      // a unix-domain connection
+	ready     bool      // received by poll and read, see readReady; as it was last armed
 	starved   bool      // stopped because there was no buffer
 	alarm     bool      // the reset watch has fired, and was not heeded
 	failed    bool      // the connection's end was reported
@@ -62,16 +63,14 @@ func (d *Driver) Attach(s *ring.Socket) error {
 			return fmt.Errorf("uring: attach: address family of descriptor %d: %w", h.FD, err)
 		}
 	}
-	if h.Kind != ring.Listener {
-		if err := d.openGroup(h.Class); err != nil {
-			return err
-		}
+	if err := d.offer(h); err != nil {
+		return err
 	}
 	for int(h.Slot) >= len(d.records) {
 		d.records = append(d.records, &record{})
 	}
 	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.FD), kind: h.Kind, class: h.Class,
-		family: family, ready: h.Kind == ring.Stream && s.Unix(), head: none, tail: none}
+		family: family, unix: h.Kind == ring.Stream && s.Unix(), head: none, tail: none}
 	d.joined(d.records[h.Slot])
 	return nil
 }
@@ -94,8 +93,8 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 	if err != nil {
 		return err
 	}
-	if on && r.kind != ring.Listener {
-		if err := d.openGroup(r.handle.Class); err != nil {
+	if on {
+		if err := d.offer(r.handle); err != nil {
 			return err
 		}
 	}
@@ -113,6 +112,14 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 		return nil // inside Reap, submission comes before the kernel receives anything more
 	}
 	return d.enter(0)
+}
+
+// offer sees to it that the kernel is offered buffers of the class a socket is received into.
+func (d *Driver) offer(h *ring.Handle) error {
+	if h.Kind == ring.Listener || h.Kind == ring.Stream && h.Class == buffers.Large {
+		return nil
+	}
+	return d.openGroup(h.Class)
 }
 
 // receive sees to it that a socket that is to receive does.
@@ -140,11 +147,14 @@ func (d *Driver) arm(r *record) {
 	if !r.toArm() {
 		return
 	}
-	if r.ready {
-		d.pollReadable(r)
+	// The class may have changed since the last time.
+	if r.ready = r.unix || r.kind == ring.Stream && r.handle.Class == buffers.Large; r.ready {
+		if r.ops&opReadable == 0 { // else one is left from when the ring rested
+			d.pollReadable(r)
+		}
 		return
 	}
-	r.class = r.handle.Class // which may have changed since the last one
+	r.class = r.handle.Class
 	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
 	switch r.kind {
 	case ring.Listener:

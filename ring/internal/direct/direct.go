@@ -24,6 +24,7 @@ const (
 	Starved                // no buffer was free; the sink was told
 	Ended                  // end of stream; the sink was told
 	Failed                 // an error; the sink was told
+	Refused                // something was there and Refuse threw it away; there may be more
 )
 
 // Receiver holds what a receive needs, so that it allocates nothing. One per ring; make it with New and do not copy it.
@@ -37,6 +38,9 @@ type Receiver struct {
 
 	// OS marks what is received, see ring.Completion: set by drivers that read kernel sockets beside a link.
 	OS bool
+	// Refuse, when not nil, is asked before a datagram is delivered: true throws it away. Its destination and interface are known where
+	// the socket asked for them.
+	Refuse func(m *ring.Meta) bool
 }
 
 // New makes a receiver on the pool.
@@ -70,9 +74,15 @@ func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
 	if h.PktInfo {
 		c := sys.ParseControl(r.message.Control())
 		r.meta.Destination, r.meta.IfIndex = c.Destination, c.IfIndex
-		if c.Stamp != 0 {
-			r.meta.Time = ring.Stamp{Nanos: c.Stamp, Source: ring.StampSoftware}
+		if h.Stamped {
+			r.meta.Card = c.Hardware
+			if c.Stamp != 0 {
+				r.meta.Time = ring.Stamp{Nanos: c.Stamp, Source: ring.StampSoftware}
+			}
 		}
+	}
+	if r.Refuse != nil && r.Refuse(&r.meta) {
+		return Refused // the buffer serves the next attempt
 	}
 	k.Datagram(s, r.fill(h, n), &r.meta)
 	return Took

@@ -19,6 +19,9 @@ func Why(c ring.Caps) ring.Reason {
 	case ring.CapBackgroundProgress:
 		return ring.Reason{Code: "os.kernel_progress",
 			Text: "the kernel advances its protocols by itself; there is nothing for a thread of the library to do"}
+	case ring.CapLaunchTime:
+		return ring.Reason{Code: "os.no_launch_time",
+			Text: "a launch time (SO_TXTIME) needs a queueing discipline that the administrator sets up (etf, fq): the ring's own pacing needs none"}
 	}
 	return ring.Reason{}
 }

@@ -1,0 +1,138 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// Directory is where the stacks of one host, each of another goroutine, find each other's sockets: frames of an interface with several
+// queues come to any of them, and so does a datagram for a socket of another. Every stack reports its sockets to the directory,
+// and Input looks a datagram up among the sockets of all: it chooses as one stack with all the sockets would, connected before bound
+// before wildcard, by the hash of the addresses where a port is shared. What is another stack's becomes a Delivery with its number in To.
+//
+// Readers see an immutable table, exchanged as a whole by one pointer: no lock, no wait, and a flow is claimed only after its socket can
+// be found. The price is a copy of the table for each change while there are several stacks, in calls of the application's set-up: it grows with the
+// number of sockets. Any goroutine.
+type Directory struct {
+	current atomic.Pointer[phonebook] // nil while one stack is alone: its own table is enough
+
+	mu     sync.Mutex
+	table  *udp.Table // the one that is changed
+	places []place
+	stacks uint64 // by number, bit 0 is never used
+	last   int    // number given last: one that has just left is not given again while others are free, for datagrams on their way to it
+}
+
+// phonebook is a state of the directory. It is never changed.
+type phonebook struct {
+	table  *udp.Table
+	places []place // by ID of the table
+}
+
+// place is where a socket of the directory lives.
+type place struct {
+	stack int32
+	id    udp.ID // in that stack's own table
+	owner uint64 // and as it is known there
+}
+
+// MaxStacks is how many stacks a directory holds.
+const MaxStacks = 63
+
+// NewDirectory makes an empty one; the seeds keep strangers from aiming at one bucket of its table.
+func NewDirectory(seeds [2]uint64) *Directory { return &Directory{table: udp.New(seeds)} }
+
+// Enter gives a stack its number, from 1 to MaxStacks.
+func (d *Directory) Enter() (number int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range MaxStacks {
+		if number = (d.last+i)%MaxStacks + 1; d.stacks&(1<<number) == 0 {
+			d.last, d.stacks = number, d.stacks|1<<number
+			d.publish()
+			return number, nil
+		}
+	}
+	return 0, fmt.Errorf("stack: %d stacks are in the directory, which holds no more", MaxStacks)
+}
+
+// Leave takes a stack out, with whatever sockets of it are left.
+func (d *Directory) Leave(number int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id := range d.places {
+		if d.places[id].stack == int32(number) {
+			d.table.Remove(udp.ID(id))
+			d.places[id] = place{}
+		}
+	}
+	d.stacks &^= 1 << number
+	d.publish()
+}
+
+// publish shows the others what has changed. The table goes before the pointer to it: who has the pointer sees a whole table.
+func (d *Directory) publish() {
+	if d.stacks&(d.stacks-1) == 0 {
+		d.current.Store(nil)
+		return
+	}
+	d.current.Store(&phonebook{table: d.table.Clone(), places: slices.Clone(d.places)})
+}
+
+// add, change, remove, join and leave are those of a stack's own table.
+
+func (d *Directory) add(number int, own udp.ID, e udp.Endpoint) (udp.ID, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id, err := d.table.Add(e)
+	if err != nil {
+		return 0, err
+	}
+	for int(id) >= len(d.places) {
+		d.places = append(d.places, place{})
+	}
+	d.places[id] = place{stack: int32(number), id: own, owner: e.Owner}
+	d.publish()
+	return id, nil
+}
+
+func (d *Directory) change(id udp.ID, e udp.Endpoint) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.table.Change(id, e)
+	d.publish()
+	return err
+}
+
+func (d *Directory) remove(id udp.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.table.Remove(id)
+	d.places[id] = place{}
+	d.publish()
+}
+
+func (d *Directory) join(id udp.ID, group wire.Addr, iface uint32, source wire.Addr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.table.Join(id, group, iface, source)
+	d.publish()
+	return err
+}
+
+func (d *Directory) leave(id udp.ID, group wire.Addr, iface uint32, source wire.Addr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.table.Leave(id, group, iface, source)
+	d.publish()
+	return err
+}
+
+// errDirectory is for stacks that are hosts of their own: nobody shares an interface with them.
+var errDirectory = errors.New("stack: Directory beside Own: a stack that is a host of its own shares no interface")

@@ -1,0 +1,175 @@
+package ring
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/phc"
+)
+
+// CardClock is a network card's clock that can be compared with the system's.
+type CardClock interface {
+	// Compare reads both clocks at the same instant: nanoseconds of the card's clock, and since the Unix epoch.
+	Compare() (card, system int64, err error)
+	Close() error
+}
+
+// card is what a ring knows of the clock of an interface.
+type card struct {
+	index  uint32
+	clock  CardClock
+	why    Reason // why there is no clock; zero when there is one
+	sync   Sync
+	tai    time.Duration // as the kernel has it
+	next   clock.Time    // when the clocks are compared again
+	looked uint64        // turn in which the time was last looked at
+}
+
+const (
+	compareEvery = time.Second // VMA: UPDATE_HW_TIMER_PERIOD
+	// compareTurns: with busy traffic the clock is read in every so many turns only.
+	compareTurns = 64
+)
+
+// openCard is the system's card of an interface.
+func openCard(index int) (CardClock, error) {
+	c, err := phc.Open(index)
+	if err != nil {
+		return nil, err // and not a CardClock that holds a nil
+	}
+	return c, nil
+}
+
+// card finds the clock of an interface; nil for no interface. It opens it when it is asked for the first time.
+func (r *Ring) card(index uint32) *card {
+	if index == 0 {
+		return nil
+	}
+	for _, c := range r.cards {
+		if c.index == index {
+			return c
+		}
+	}
+	c := &card{index: index, tai: r.tai()}
+	open := openCard
+	if r.set.config.Card != nil {
+		open = r.set.config.Card
+	}
+	var err error
+	if c.clock, err = open(int(index)); err != nil {
+		c.why = cardReason(err)
+	}
+	r.cards = append(r.cards, c)
+	return c
+}
+
+func cardReason(err error) Reason {
+	if f, ok := err.(interface{ Reason() (code, text string) }); ok {
+		code, text := f.Reason()
+		return Reason{Code: code, Text: text}
+	}
+	return Reason{Code: "card.error", Text: err.Error()}
+}
+
+// convert is CardTime.Convert with what is known of the clock by now.
+func (c *card) convert(r *Ring, how CardTime, at int64, tai time.Duration) Stamp {
+	if at == 0 {
+		return Stamp{}
+	}
+	if c.clock != nil && how != CardTimeRaw && (c.sync.IsZero() || r.turn-c.looked >= compareTurns) {
+		c.looked = r.turn
+		if now := r.clock(); now >= c.next {
+			c.next = now.Add(compareEvery)
+			c.compare(r)
+		}
+	}
+	if tai == 0 {
+		tai = c.tai
+	}
+	return how.Convert(at, c.sync, tai)
+}
+
+// compare compares the clocks. Where that fails the last comparison is not good any more.
+func (c *card) compare(r *Ring) {
+	card, system, err := c.clock.Compare()
+	if err != nil {
+		c.sync = Sync{}
+		c.why = Reason{Code: "card.unreadable", Text: err.Error()}
+		r.stats.CardFailures++
+		return
+	}
+	c.why = Reason{}
+	c.sync = c.sync.Follow(card, system)
+	c.tai = r.tai()
+}
+
+// tai is what the kernel says of the cards it has. Of others only the socket says (Config.TAIOffset).
+func (r *Ring) tai() time.Duration {
+	if r.set.config.Card != nil {
+		return 0
+	}
+	return kernelTAI()
+}
+
+// kernelTAI is how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
+func kernelTAI() time.Duration {
+	var tai, system unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_TAI, &tai) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &system) != nil {
+		return 0
+	}
+	return time.Duration(tai.Nano() - system.Nano()).Round(time.Second)
+}
+
+// interfaceOf is the interface a socket is tied to by its device or address; 0 for none.
+func (r *Ring) interfaceOf(s *Socket) int {
+	if s.device != 0 {
+		return s.device
+	}
+	return s.set.localInterface(s.local.Addr())
+}
+
+// stampOf makes a card's stamp the datagram's, if it can be converted; else the one it has stays.
+func (r *Ring) stampOf(s *Socket, m *Meta) {
+	if s.config.CardTime == CardTimeOff || !s.config.Timestamps {
+		return
+	}
+	index := m.IfIndex
+	if index == 0 {
+		index = uint32(r.interfaceOf(s))
+	}
+	if c := r.card(index); c != nil {
+		if at := c.convert(r, s.config.CardTime, m.Card, s.config.TAIOffset); !at.IsZero() {
+			m.Time = at
+		}
+	}
+}
+
+// cardReasons says why the socket's stamps are not a card's.
+func (s *Socket) cardReasons(reasons []Reason) []Reason {
+	if s.config.CardTime == CardTimeOff || s.ring == nil {
+		return reasons
+	}
+	index := s.ring.interfaceOf(s)
+	if index != 0 {
+		s.ring.card(uint32(index))
+	}
+	for _, c := range s.ring.cards {
+		if c.why.Code != "" && (index == 0 || c.index == uint32(index)) {
+			reasons = append(reasons[:len(reasons):len(reasons)], c.why)
+		}
+	}
+	return reasons
+}
+
+func (r *Ring) closeCards() {
+	for _, c := range r.cards {
+		if c.clock != nil {
+			if err := c.clock.Close(); err != nil {
+				r.fail(&OpError{Op: "close card clock", Err: err})
+			}
+		}
+	}
+	r.cards = nil
+}

@@ -1,0 +1,72 @@
+package offload
+
+import (
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// absent stands in the place of a link that was lost, until another comes: it carries nothing.
+type absent struct {
+	info link.Info
+	path link.Path
+}
+
+var _ link.Link = (*absent)(nil)
+
+func (a *absent) Info() link.Info                            { return a.info }
+func (a *absent) Caps() link.Caps                            { return 0 }
+func (a *absent) Path() link.Path                            { return a.path }
+func (a *absent) Receive([]link.Frame) int                   { return 0 }
+func (a *absent) Send([]link.Out) int                        { return 0 }
+func (a *absent) Flush() error                               { return nil }
+func (a *absent) Complete([]link.Done) int                   { return 0 }
+func (a *absent) Unsent() int                                { return 0 }
+func (a *absent) FD() int                                    { return -1 }
+func (a *absent) Arm() bool                                  { return false }
+func (a *absent) Disarm()                                    {}
+func (a *absent) Check() error                               { return link.ErrDetached }
+func (a *absent) Stats() link.Stats                          { return link.Stats{} }
+func (a *absent) Counters(dst []link.Counter) []link.Counter { return dst }
+func (a *absent) Close() error                               { return nil }
+func (a *absent) Why(link.Caps) link.Reason {
+	return link.Reason{Code: "link.detached", Text: "the link was lost and carries nothing"}
+}
+
+// past is what the links counted that were in a place before the one that is there now.
+type past struct {
+	stats    link.Stats
+	counters []link.Counter
+}
+
+func (p *past) add(l link.Link) {
+	p.stats = p.sum(l.Stats())
+	p.counters = p.join(l.Counters(nil))
+}
+
+// sum is s with what was before.
+func (p *past) sum(s link.Stats) link.Stats {
+	s.RxFrames += p.stats.RxFrames
+	s.RxBytes += p.stats.RxBytes
+	s.RxLost += p.stats.RxLost
+	s.TxFrames += p.stats.TxFrames
+	s.TxBytes += p.stats.TxBytes
+	s.TxLost += p.stats.TxLost
+	s.Kicks += p.stats.Kicks
+	return s
+}
+
+// join is the counters with what was before added to those of the same name.
+func (p *past) join(list []link.Counter) []link.Counter {
+	for _, c := range p.counters {
+		found := false
+		for i := range list {
+			if list[i].Name == c.Name {
+				list[i].Value += c.Value
+				found = true
+			}
+		}
+		if !found {
+			list = append(list, c)
+		}
+	}
+	return list
+}

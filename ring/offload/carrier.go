@@ -1,0 +1,263 @@
+package offload
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// carrier is an interface of an exchange: its device, which may go and come back, and what outlives it, the claims and whose queues are
+// whose. Everything under the exchange's lock.
+type carrier struct {
+	x       *Exchange
+	name    string
+	users   int          // drivers that have a part in it
+	device  Device       // nil while the interface carries nothing
+	serial  uint64       // of the device: each one opened has another
+	index   int          // of the interface, as the device has it
+	claims  map[Flow]int // how many drivers claim each
+	owners  map[int]int  // queue → number of its driver
+	orphans map[int]bool // queues whose driver has left, and which no other has taken
+	sides   []side       // that the addresses are taken from
+	known   []address    // that the device was told
+	looked  uint64       // generation of the host that they are of
+	failed  ring.Reason  // why the last try to open the device failed
+	next    clock.Time   // when it is tried again, and after what wait
+	backoff clock.Time
+	opening chan struct{} // not nil while the first driver opens the device, without the lock; closed then
+}
+
+// side is an interface of the host whose frames the carrier has, with their tag.
+type side struct {
+	name string
+	vlan uint16
+}
+
+type address struct {
+	netip.Addr
+	vlan uint16
+}
+
+// Times between tries to have an interface back: the first is quick, because a queue that was just let go of is free within some
+// milliseconds, and the last are rare, because a try costs the owner about as much.
+const (
+	retryFirst = clock.Time(10e6)
+	retryLast  = clock.Time(1e9)
+)
+
+// carrier finds or opens the carrier of an interface, for a driver that is being made. The device is opened without the lock: that may wait
+// (Patient), and the other drivers, those of other interfaces too, take the lock while they are polled.
+func (x *Exchange) carrier(i *Interface) (*carrier, error) {
+	s := side{i.Name, i.VLAN}
+	if i.On != "" {
+		s.name = i.On
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c := x.carriers[i.Name]
+	for c != nil && c.opening != nil {
+		opening := c.opening
+		x.mu.Unlock()
+		<-opening
+		x.mu.Lock()
+		c = x.carriers[i.Name]
+	}
+	if c == nil {
+		c = &carrier{x: x, name: i.Name, claims: map[Flow]int{}, owners: map[int]int{}, orphans: map[int]bool{}, sides: []side{s},
+			opening: make(chan struct{})}
+		x.carriers[i.Name] = c
+		x.mu.Unlock()
+		dev, err := x.config.Open(c.name, Patient)
+		x.mu.Lock()
+		if err == nil {
+			err = c.take(dev)
+		}
+		close(c.opening)
+		c.opening = nil
+		if err != nil {
+			delete(x.carriers, i.Name)
+			return nil, err
+		}
+	}
+	if !slices.Contains(c.sides, s) {
+		c.sides = append(c.sides, s)
+		c.looked = 0
+		if err := c.tellAddresses(); err != nil {
+			return nil, err
+		}
+	}
+	c.users++
+	return c, nil
+}
+
+// take tells a device that was opened all there is to know. On an error it is closed, and there is none.
+func (c *carrier) take(dev Device) error {
+	c.device, c.known, c.looked = dev, nil, 0
+	err := c.tellAddresses()
+	if err == nil {
+		for f := range c.claims {
+			if err = dev.Claim(f); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		c.device = nil
+		return errors.Join(err, dev.Close())
+	}
+	c.serial++
+	c.index = dev.Info().Index
+	c.failed, c.backoff, c.next = ring.Reason{}, 0, 0
+	return nil
+}
+
+// tellAddresses makes what the device knows of addresses what the host has, if that has changed.
+func (c *carrier) tellAddresses() error {
+	s := c.x.config.Host.Snapshot()
+	if c.looked == s.Generation() || c.device == nil {
+		return nil
+	}
+	var now []address
+	for _, side := range c.sides {
+		l, ok := s.LinkByName(side.name)
+		if !ok {
+			continue
+		}
+		for _, a := range s.Addresses() {
+			if x := (address{a.Local, side.vlan}); a.Interface == l.Index && a.Local.Is4() && !slices.Contains(now, x) {
+				now = append(now, x)
+			}
+		}
+	}
+	kept := c.known[:0:0]
+	for _, a := range c.known {
+		if slices.Contains(now, a) {
+			kept = append(kept, a)
+		} else if err := c.device.RemoveAddr(a.Addr, a.vlan); err != nil {
+			return fmt.Errorf("offload: %w", err)
+		}
+	}
+	c.known = kept
+	for _, a := range now {
+		if slices.Contains(c.known, a) {
+			continue
+		}
+		if err := c.device.AddAddr(a.Addr, a.vlan); err != nil {
+			return fmt.Errorf("offload: %w", err)
+		}
+		c.known = append(c.known, a)
+	}
+	c.looked = s.Generation()
+	return nil
+}
+
+// assign makes queues a driver's: those it asks for, or all that are free.
+func (c *carrier) assign(number int, want []int) ([]int, error) {
+	all := c.device.Queues()
+	if want == nil {
+		for _, q := range all {
+			if owner := c.owners[q]; owner == 0 || owner == number {
+				want = append(want, q)
+			}
+		}
+	}
+	for _, q := range want {
+		switch owner := c.owners[q]; {
+		case !slices.Contains(all, q):
+			return nil, fmt.Errorf("offload: %s: Queues has %d, the interface %v: %w", c.name, q, all, unix.EINVAL)
+		case owner != 0 && owner != number:
+			return nil, fmt.Errorf("offload: %s: queue %d is another ring's: %w", c.name, q, unix.EBUSY)
+		}
+	}
+	for _, q := range want {
+		c.owners[q] = number
+		delete(c.orphans, q)
+	}
+	return want, nil
+}
+
+// disown frees the queues of a driver, which has left.
+func (c *carrier) disown(number int) {
+	for q, owner := range c.owners {
+		if owner == number {
+			delete(c.owners, q)
+			c.orphans[q] = true
+		}
+	}
+}
+
+// lose notes that a device carries nothing any more: whoever notices it first takes the program off, if it is still there.
+func (c *carrier) lose(serial uint64, now clock.Time) {
+	if c.device == nil || c.serial != serial {
+		return
+	}
+	_ = c.device.Close() // it is gone: whatever it says of that is no news
+	c.device = nil
+	c.backoff = retryFirst
+	c.next = now + c.backoff
+}
+
+// reopen tries to have the interface back, when it is time. l is the interface as the host has it.
+func (c *carrier) reopen(l *host.Link, now clock.Time) {
+	if c.device != nil || now < c.next {
+		return
+	}
+	if !l.Up() { // nothing would come, and the addresses are not back yet
+		return
+	}
+	dev, err := c.x.config.Open(c.name, Impatient)
+	if err == nil {
+		err = c.take(dev)
+	}
+	if err != nil {
+		c.failed = reasonOf(err)
+		c.backoff = min(2*max(c.backoff, retryFirst), retryLast)
+		c.next = now + c.backoff
+	}
+}
+
+// reasonOf is the reason that a refusal has, or one for any other error.
+func reasonOf(err error) ring.Reason {
+	var refusal *link.Refusal
+	if errors.As(err, &refusal) {
+		return ring.Reason{Code: refusal.Reason.Code, Text: refusal.Reason.Text}
+	}
+	return ring.Reason{Code: "link.detached", Text: err.Error()}
+}
+
+// Claim and Release make a carrier the Steering of its drivers. A claim is inserted once, by the first of them, and removed by the last;
+// while the device is gone it is noted for the next.
+
+func (c *carrier) Claim(f Flow) error {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	if c.claims[f] == 0 && c.device != nil {
+		if err := c.device.Claim(f); err != nil {
+			return err
+		}
+	}
+	c.claims[f]++
+	return nil
+}
+
+// Release is described at Claim.
+func (c *carrier) Release(f Flow) error {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	if c.claims[f]--; c.claims[f] > 0 {
+		return nil
+	}
+	delete(c.claims, f)
+	if c.device == nil {
+		return nil
+	}
+	return c.device.Release(f)
+}

@@ -1,0 +1,180 @@
+package offload
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// steer is whom claims are made with: a steering of the links, with the tag of their frames.
+type steer struct {
+	Steering
+	vlan uint16
+}
+
+func (x *steer) do(what func(Steering, Flow) error, f Flow) error {
+	f.VLAN = x.vlan
+	return what(x.Steering, f)
+}
+
+// wanted is a flow, and where a socket wants it. It is claimed there once, however many sockets want it; on interfaces that none of them
+// is on it stays with the kernel, whose other sockets may want it.
+type wanted struct {
+	at steer
+	Flow
+}
+
+// steerLinks finds the steerings of the links. Queues of one interface share theirs: it is spoken to once.
+func (d *driver) steerLinks() {
+	for i := range d.links {
+		if x := (steer{d.links[i].Steering, d.links[i].VLAN}); x.Steering != nil && !slices.Contains(d.steers, x) {
+			d.steers = append(d.steers, x)
+		}
+	}
+}
+
+// serves tells whether the steering's frames are those of an interface.
+func (d *driver) serves(x steer, index int) bool {
+	if d.config.Exchange != nil {
+		return slices.ContainsFunc(d.parts, func(p *part) bool {
+			return x == steer{p.carrier, p.VLAN} && d.present(p.host) == d.present(index)
+		})
+	}
+	return slices.ContainsFunc(d.links, func(l Link) bool { return x == steer{l.Steering, l.VLAN} && l.Index == index })
+}
+
+// reclaim makes the claims those of the socket. One that is refused leaves the packets to the kernel, and so to the shadow.
+func (d *driver) reclaim(e *entry) {
+	if len(d.steers) == 0 {
+		return
+	}
+	want := d.flows(e)
+	var gone []wanted
+	for _, f := range e.flows {
+		if !slices.Contains(want, f) {
+			gone = append(gone, f)
+		}
+	}
+	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
+	var have []wanted
+	for _, f := range want {
+		if slices.Contains(e.flows, f) {
+			have = append(have, f)
+		} else if err := d.claim(f); err != nil {
+			if r := (ring.Reason{Code: "xdp.not_claimed", Text: err.Error()}); !slices.Contains(e.reasons, r) {
+				e.reasons = append(e.reasons, r)
+			}
+		} else {
+			have = append(have, f)
+			d.shadow.first = claimTurns
+		}
+	}
+	d.release(gone)
+	e.flows = have
+}
+
+// flows are what the socket wants to have of the links: its own address on the interface that it names, or on all of them, and each
+// group on the interface that it was joined on.
+func (d *driver) flows(e *entry) (list []wanted) {
+	local, remote := e.s.LocalAddr(), e.s.RemoteAddr()
+	if d.config.ThreeTuple {
+		remote = netip.AddrPort{}
+	}
+	home := e.home
+	if device := e.s.Device(); device != 0 {
+		home = d.present(device) // also one that is none of the ring's
+	}
+	for _, at := range d.steers {
+		if !local.Addr().IsMulticast() && (home == 0 || d.serves(at, home)) {
+			list = append(list, wanted{at, Flow{Local: local, Remote: remote}})
+		}
+		for _, g := range e.groups {
+			a := netip.AddrFrom4(g.addr)
+			if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) {
+				continue
+			}
+			f := wanted{at, Flow{Local: netip.AddrPortFrom(a, local.Port())}}
+			if g.source != ([4]byte{}) {
+				f.Remote = netip.AddrPortFrom(netip.AddrFrom4(g.source), 0)
+			}
+			if !slices.Contains(list, f) {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+func (d *driver) isLink(index int) bool {
+	if d.config.Exchange != nil {
+		return slices.ContainsFunc(d.parts, func(p *part) bool { return p.host == index })
+	}
+	return slices.ContainsFunc(d.links, func(l Link) bool { return l.Index == index })
+}
+
+func (d *driver) claim(f wanted) error {
+	if d.claims[f] == 0 {
+		if err := f.at.do(Steering.Claim, f.Flow); err != nil {
+			return err
+		}
+	}
+	d.claims[f]++
+	return nil
+}
+
+func (d *driver) release(list []wanted) {
+	for _, f := range list {
+		if d.claims[f]--; d.claims[f] > 0 {
+			continue
+		}
+		delete(d.claims, f)
+		if f.at.do(Steering.Release, f.Flow) != nil {
+			d.stats.ReleaseFailures++
+		}
+	}
+}
+
+// claimAll claims from a steering that is new what the sockets want of it. On an error nothing is claimed there.
+func (d *driver) claimAll(at steer) (err error) {
+	var homed []*entry
+	d.table.each(func(e *entry) {
+		if !e.own || err != nil {
+			return
+		}
+		if e.home == 0 {
+			if e.home = d.homeOf(e); e.home != 0 {
+				homed = append(homed, e)
+			}
+		}
+		for _, f := range d.flows(e) {
+			if f.at != at || slices.Contains(e.flows, f) {
+				continue
+			}
+			if err = d.claim(f); err != nil {
+				return
+			}
+			e.flows = append(e.flows, f)
+		}
+	})
+	if err == nil {
+		return nil
+	}
+	failures := d.stats.ReleaseFailures
+	d.table.each(func(e *entry) {
+		e.flows = slices.DeleteFunc(e.flows, func(f wanted) bool {
+			if f.at == at {
+				d.release([]wanted{f})
+			}
+			return f.at == at
+		})
+	})
+	for _, e := range homed {
+		e.home = 0
+	}
+	if d.stats.ReleaseFailures > failures {
+		err = errors.Join(err, errors.New("offload: a claim could not be given back"))
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package offload
+
+import (
+	"net/netip"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+)
+
+// Device is an interface whose queues can be opened as links, as an Exchange needs it. Any goroutine, but OpenQueue, which is for the
+// owner of the pool.
+type Device interface {
+	Steering
+	// AddAddr makes an address of the host known, RemoveAddr takes it back: flows claimed on all addresses are taken to it.
+	AddAddr(a netip.Addr, vlan uint16) error
+	RemoveAddr(a netip.Addr, vlan uint16) error
+	// Queues lists those that frames can arrive on.
+	Queues() []int
+	// OpenQueue opens one that keeps at most fill buffers ready for the card.
+	OpenQueue(queue int, pool *buffers.Pool, fill int) (link.Link, error)
+	// Info and Path are what the queues have in common.
+	Info() link.Info
+	Path() link.Path
+	// Check is that of its links: whether frames are still steered.
+	Check() error
+	Counters(dst []link.Counter) []link.Counter
+	Close() error
+}
+
+// XDP is the ExchangeConfig.Open of AF_XDP: each interface is opened by c, whose Interface is replaced by its name. The interface is that
+// of the calling thread's network namespace, so the goroutines of all drivers are to be in one.
+func XDP(c xdp.Config) func(name string, p Patience) (Device, error) {
+	return func(name string, p Patience) (Device, error) {
+		c := c
+		c.Interface = name
+		if p == Impatient {
+			c.Retry = -1
+		}
+		d, err := xdp.Open(c)
+		if err != nil {
+			return nil, err
+		}
+		return xdpDevice{d}, nil
+	}
+}
+
+type xdpDevice struct{ *xdp.Device }
+
+func (d xdpDevice) Claim(f Flow) error {
+	return d.Device.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
+}
+
+func (d xdpDevice) Release(f Flow) error {
+	return d.Device.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
+}
+
+func (d xdpDevice) AddAddr(a netip.Addr, vlan uint16) error { return d.Program().AddAddr(a, vlan) }
+
+func (d xdpDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
+	return d.Program().RemoveAddr(a, vlan)
+}
+
+func (d xdpDevice) Check() error { return d.Program().Check() }
+
+func (d xdpDevice) OpenQueue(queue int, pool *buffers.Pool, fill int) (link.Link, error) {
+	q, err := d.Device.OpenQueueWith(queue, pool, fill)
+	if err != nil {
+		return nil, err // not a nil *Queue in an interface
+	}
+	return q, nil
+}

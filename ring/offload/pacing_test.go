@@ -1,0 +1,309 @@
+package offload_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link/memory"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+)
+
+// A ring that goes to sleep sends what is queued first: who waits for room in the queue hears of it, and the ring does not sleep on it.
+func TestSleepHearsOfRoom(t *testing.T) {
+	for _, arm := range []bool{false, true} {
+		e := newEnds(t, memory.Config{})
+		a, _ := e.connect(ring.Config{LargestDatagram: 2048, SendQueue: 4})
+		e.poll(0)
+		for i := 0; ; i++ {
+			if _, err := a.Send([]byte("x")); err != nil {
+				require.ErrorIs(t, err, ring.ErrWouldBlock)
+				break
+			}
+			require.Less(t, i, 4)
+		}
+		begin := time.Now()
+		if arm {
+			pending, err := a.Ring().Arm()
+			require.NoError(t, err)
+			require.True(t, pending, "EventOut is there")
+		} else {
+			require.NoError(t, a.Ring().Wait(5*time.Second))
+			require.Less(t, time.Since(begin), 4*time.Second)
+		}
+		got := e.poll(0)
+		require.Len(t, got, 1)
+		require.Equal(t, ring.EventOut, got[0].Events)
+		for range 3 {
+			for _, c := range e.poll(1) {
+				require.NoError(t, c.Packet.Release())
+			}
+		}
+	}
+}
+
+func TestPacingAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates by itself; the build without it asserts this")
+	}
+	e := newEnds(t, memory.Config{})
+	a, _ := e.connect(ring.Config{LargestDatagram: 2048})
+	require.NoError(t, a.SetPacing(ring.Pacing{Rate: 50_000_000, Burst: 2000}))
+	data := make([]byte, 1000)
+	turn := func() {
+		for range 4 {
+			if _, err := a.Send(data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for got := 0; got < 4; {
+			for i := range 2 {
+				n, err := e.sets[i].Rings()[0].Poll(e.dst)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for j := range e.dst[:n] {
+					_ = e.dst[j].Packet.Release()
+				}
+				got += n
+			}
+		}
+	}
+	for range 100 {
+		turn()
+	}
+	before := a.Ring().Stats().Paced
+	require.Zero(t, testing.AllocsPerRun(200, turn))
+	require.NotEqual(t, before, a.Ring().Stats().Paced)
+}
+
+// stampedSocket is a kernel socket whose datagrams are stamped on arrival.
+func stampedSocket(t *testing.T, a string) *net.UDPConn {
+	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.SetReadBuffer(4<<20))
+	raw, err := c.SyscallConn()
+	require.NoError(t, err)
+	var failed error
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING,
+			unix.SOF_TIMESTAMPING_RX_SOFTWARE|unix.SOF_TIMESTAMPING_SOFTWARE)
+	}))
+	require.NoError(t, failed)
+	return c
+}
+
+func readStamped(t *testing.T, c *net.UDPConn, wait time.Duration) (data []byte, at int64, ok bool) {
+	var b, info [2048]byte
+	if wait > 0 {
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(wait)))
+	}
+	n, k, _, _, err := c.ReadMsgUDP(b[:], info[:])
+	if err != nil {
+		return nil, 0, false
+	}
+	return b[:n], sys.ParseControl(info[:k]).Stamp, true
+}
+
+// The kernel at the other end of a veth sees the rate: see TestPacingSeenByTheReceiver of package xtreme for the rule.
+func TestPacingOverVeth(t *testing.T) {
+	for _, rate := range []uint64{1_250_000, 12_500_000} {
+		c, _, s := veth(t, 1, xdp.Config{})
+		var wrong error
+		for range 5 {
+			if wrong = pacedRound(t, c, s, rate); wrong == nil {
+				break
+			}
+			t.Log(wrong)
+		}
+		require.NoError(t, wrong)
+	}
+}
+
+// pacedRound sends for 300 ms without pause, and judges what came.
+func pacedRound(t *testing.T, c *cable, s *ring.Socket, rate uint64) error {
+	const size, window = 1000, 10 * time.Millisecond
+	type arrival struct{ at, bytes int64 }
+	var peer *net.UDPConn
+	c.inPeer(func() { peer = stampedSocket(t, "10.0.0.2:0") })
+	defer peer.Close()
+	to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
+	done := make(chan []arrival, 1)
+	go func() {
+		var all []arrival
+		for {
+			b, at, ok := readStamped(t, peer, 0)
+			if !ok {
+				done <- all
+				return
+			}
+			all = append(all, arrival{at, int64(len(b))})
+		}
+	}()
+	p := ring.Pacing{Rate: rate, Burst: int(rate / 100)} // which lasts for a window
+	require.NoError(t, s.SetPacing(p))
+	dst := make([]ring.Completion, 16)
+	lost, paused, last := time.Duration(0), 0, time.Now()
+	for begin := last; last.Sub(begin) < 300*time.Millisecond; {
+		for {
+			if _, err := s.SendTo(make([]byte, size), to); err != nil {
+				require.ErrorIs(t, err, ring.ErrWouldBlock)
+				break
+			}
+		}
+		_, err := s.Ring().Poll(dst)
+		require.NoError(t, err)
+		now := time.Now()
+		if more := now.Sub(last) - window; more > 0 {
+			lost, paused = lost+more, paused+1
+		}
+		last = now
+	}
+	cut := last.UnixNano()
+	require.NoError(t, s.SetPacing(ring.Pacing{})) // the rest leaves at once, and is not looked at
+	require.NoError(t, s.Ring().Flush())
+	require.NoError(t, peer.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	all := slices.DeleteFunc(<-done, func(a arrival) bool { return a.at == 0 || a.at >= cut })
+	first := p.Burst/size + 1
+	if len(all) < first+20 {
+		return fmt.Errorf("%d datagrams are too few to judge", len(all))
+	}
+	over, end, bytes := 0, 0, int64(0)
+	for i := range all {
+		for end < len(all) && all[end].at < all[i].at+int64(window) {
+			bytes += all[end].bytes
+			end++
+		}
+		if bytes > int64(rate)/100+int64(p.Burst) {
+			over++
+		}
+		bytes -= all[i].bytes
+	}
+	total := float64((len(all) - 1 - first) * size)
+	took := time.Duration(all[len(all)-1].at - all[first].at)
+	most, least := 1.01*float64(rate)*took.Seconds(), 0.99*float64(rate)*(took-lost).Seconds()-float64(paused*size)
+	switch {
+	case float64(over) > 0.01*float64(len(all)):
+		return fmt.Errorf("%d of %d windows have too much", over, len(all))
+	case total > most || total < least && !raceEnabled:
+		return fmt.Errorf("%.0f bytes in %v, want %.0f to %.0f; stopped %d times, for %v longer than can be made up for", total, took, least,
+			most, paused, lost)
+	}
+	return nil
+}
+
+// What goes to an address of this host leaves by the socket's descriptor, and is paced all the same.
+func TestPacingToThisHost(t *testing.T) {
+	_, _, s := veth(t, 1, xdp.Config{})
+	peer := stampedSocket(t, "10.0.0.77:5000")
+	require.NoError(t, s.SetPacing(ring.Pacing{Rate: 200_000, Burst: 1000}))
+	dst := make([]ring.Completion, 16)
+	begin := time.Now()
+	for range 8 {
+		_, err := s.SendTo(make([]byte, 1000), netip.MustParseAddrPort("10.0.0.77:5000"))
+		require.NoError(t, err)
+	}
+	for n := 1; n <= 8; n++ {
+		for {
+			_, err := s.Ring().Poll(dst)
+			require.NoError(t, err)
+			if _, _, ok := readStamped(t, peer, 100*time.Microsecond); ok {
+				break
+			}
+			require.Less(t, time.Since(begin), 5*time.Second)
+		}
+		require.GreaterOrEqual(t, time.Since(begin), time.Duration(n-1)*5*time.Millisecond)
+	}
+}
+
+// Arrival less send time: the stamps of the XDP program agree with the kernel's own, within a microsecond in the middle, also when nobody
+// polls for 5 ms. A busy machine may come between the two, so that a few tries are allowed.
+func TestArrivalTimesOverVeth(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		apart := int64(0)
+		for range 5 {
+			a, b := arrivalTimes(t, stopped)
+			t.Logf("p50: %d ns by XDP, %d ns by the kernel socket; stopped: %v", a, b, stopped)
+			if apart = max(a-b, b-a); apart <= 1000 {
+				break
+			}
+		}
+		require.LessOrEqual(t, apart, int64(1000))
+	}
+}
+
+// arrivalTimes is the median of arrival less send time, by the ring's stamps and by a kernel socket's.
+func arrivalTimes(t *testing.T, stopped bool) (ours, theirs int64) {
+	c, set, _ := veth(t, 1, xdp.Config{Time: xdp.TimeXDP})
+	s, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048, Timestamps: true})
+	require.NoError(t, err)
+	require.NoError(t, s.Bind(netip.MustParseAddrPort("10.0.0.1:7001")))
+	dst := make([]ring.Completion, 16)
+	_, err = s.Ring().Poll(dst)
+	require.NoError(t, err)
+	kernel := stampedSocket(t, "10.0.0.1:8000")
+	peer := [2]net.Conn{c.Dial(netip.MustParseAddrPort("10.0.0.1:7001")), c.Dial(netip.MustParseAddrPort("10.0.0.1:8000"))}
+	defer peer[0].Close()
+	defer peer[1].Close()
+	// The kernel begins to stamp some time after it is asked.
+	for end := time.Now().Add(10 * time.Second); ; {
+		_, err := peer[1].Write([]byte("x"))
+		require.NoError(t, err)
+		if _, at, ok := readStamped(t, kernel, time.Second); ok && at != 0 {
+			break
+		}
+		require.True(t, time.Now().Before(end), "the kernel does not stamp")
+	}
+	var late [2][]int64
+	rounds, each := 400, 1
+	if stopped {
+		rounds, each = 20, 20
+	}
+	for round := range rounds {
+		for i := range 2 * each {
+			var now unix.Timespec
+			require.NoError(t, unix.ClockGettime(unix.CLOCK_REALTIME, &now))
+			_, err := peer[(i+round)%2].Write(binary.LittleEndian.AppendUint64(nil, uint64(now.Nano())))
+			require.NoError(t, err)
+		}
+		if stopped {
+			time.Sleep(5 * time.Millisecond) // nobody polls
+		}
+		for got, end := 0, time.Now().Add(10*time.Second); got < each; {
+			n, err := s.Ring().Poll(dst)
+			require.NoError(t, err)
+			require.True(t, time.Now().Before(end))
+			for i := range dst[:n] {
+				x := &dst[i]
+				require.Equal(t, ring.StampLink, x.Time.Source)
+				if round > rounds/10 {
+					late[0] = append(late[0], x.Time.Nanos-int64(binary.LittleEndian.Uint64(x.Packet.Bytes())))
+				}
+				require.NoError(t, x.Packet.Release())
+			}
+			got += n
+		}
+		for range each {
+			b, at, ok := readStamped(t, kernel, 10*time.Second)
+			require.True(t, ok)
+			if round > rounds/10 {
+				require.NotZero(t, at)
+				late[1] = append(late[1], at-int64(binary.LittleEndian.Uint64(b)))
+			}
+		}
+	}
+	for i := range late {
+		slices.Sort(late[i])
+	}
+	return late[0][len(late[0])/2], late[1][len(late[1])/2]
+}

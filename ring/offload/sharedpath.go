@@ -1,0 +1,86 @@
+package offload
+
+import (
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// noQueue is the reason of a socket whose ring has no queue of its interface.
+func noQueue(name string) ring.Reason {
+	return ring.Reason{Code: "ring.no_queue", Text: "other rings serve all queues of " + name +
+		": what comes is handed over and copied, what is sent goes through the kernel"}
+}
+
+// clockOf is what stamps the frames of an interface; nothing while it is gone.
+func (d *driver) clockOf(x *part) link.Clock {
+	if x.count > 0 {
+		return d.links[x.links[0]].Link.Path().Clock
+	}
+	c := x.carrier
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	if c.device == nil {
+		return link.ClockNone
+	}
+	return c.device.Path().Clock
+}
+
+// pollStamps is the reason of a socket that asked for stamps where the link has none.
+func pollStamps(name string) ring.Reason {
+	return ring.Reason{Code: "stamp.poll", Text: "datagrams on " + name + " are stamped when the ring takes them, not when they arrive: " +
+		"SX_OFFLOAD_TIME=xdp or hardware (xtreme.OffloadTime, xdp.Config.Time) has the program or the card stamp them"}
+}
+
+// sharedPath says how the socket's packets travel over the interfaces of an exchange.
+func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
+	carried := 0
+	add := func(text string) {
+		if p.Detail != "" {
+			p.Detail += "; "
+		}
+		p.Detail += text
+	}
+	for _, x := range d.parts {
+		if !d.uses(e, x) {
+			continue
+		}
+		for _, i := range x.links[:x.count] {
+			lp := d.links[i].Link.Path()
+			for _, r := range lp.Reasons {
+				if r := ring.Reason(r); !slices.Contains(p.Reasons, r) {
+					p.Reasons = append(p.Reasons, r)
+				}
+			}
+			lp.Reasons = nil
+			add(lp.String())
+		}
+		if e.stamped && d.clockOf(x) == link.ClockNone {
+			p.Reasons = append(p.Reasons, pollStamps(x.Name))
+		}
+		for _, r := range x.Path {
+			p.Reasons = append(p.Reasons, ring.Reason(r))
+		}
+		switch {
+		case x.lost.Code != "":
+			p.Reasons = append(p.Reasons, x.lost)
+			continue
+		case x.count == 0 && x.vacant.all:
+			p.Reasons = append(p.Reasons, x.vacated())
+			continue
+		case x.count == 0:
+			add(x.Name + ", handed over")
+			p.Reasons = append(p.Reasons, noQueue(x.Name))
+		}
+		if x.vacant.queues > 0 {
+			p.Reasons = append(p.Reasons, x.vacated())
+		}
+		carried++
+	}
+	if !e.own || carried == 0 {
+		p.Tier = "os"
+	}
+	p.Reasons = append(p.Reasons, e.reasons...)
+	return p
+}

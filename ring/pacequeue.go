@@ -1,0 +1,68 @@
+package ring
+
+import "github.com/socketxtreme/socketxtreme/internal/clock"
+
+// paceQueue is the sockets that wait for their time to send, a binary heap by that time. Each knows its place, so that moving and leaving
+// need no search. It allocates only while it grows.
+type paceQueue []*Socket
+
+// set puts s in for the time at, or moves it there.
+func (q *paceQueue) set(s *Socket, at clock.Time) {
+	o := s.outlet
+	o.due = at
+	if o.place == 0 {
+		*q = append(*q, s)
+		o.place = len(*q)
+	}
+	q.settle(o.place - 1)
+}
+
+// remove takes s out, if it is in.
+func (q *paceQueue) remove(s *Socket) {
+	if s.outlet == nil || s.outlet.place == 0 {
+		return
+	}
+	i, last := s.outlet.place-1, len(*q)-1
+	s.outlet.place = 0
+	moved := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	if i < last {
+		q.put(i, moved)
+		q.settle(i)
+	}
+}
+
+func (q paceQueue) put(i int, s *Socket) {
+	q[i] = s
+	s.outlet.place = i + 1
+}
+
+func (q paceQueue) before(i, j int) bool { return q[i].outlet.due < q[j].outlet.due }
+
+// settle moves what stands at i to where it belongs.
+func (q paceQueue) settle(i int) {
+	for i > 0 && q.before(i, (i-1)/2) {
+		q.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(q); c++ {
+			if q.before(c, least) {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		q.swap(i, least)
+		i = least
+	}
+}
+
+func (q paceQueue) swap(i, j int) {
+	a, b := q[i], q[j]
+	q.put(i, b)
+	q.put(j, a)
+}

@@ -1,0 +1,53 @@
+package ring
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
+
+// Against a list that is searched: sockets that come, move and go in any order leave in the order of their times.
+func TestPaceQueue(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var q paceQueue
+	sockets := make([]*Socket, 100)
+	for i := range sockets {
+		sockets[i] = &Socket{outlet: &outlet{}}
+	}
+	in := map[*Socket]clock.Time{}
+	for range 20_000 {
+		s := sockets[r.IntN(len(sockets))]
+		switch r.IntN(3) {
+		case 0, 1:
+			at := clock.Time(r.Int64N(1000))
+			q.set(s, at)
+			in[s] = at
+		case 2:
+			q.remove(s)
+			delete(in, s)
+		}
+		require.Len(t, q, len(in))
+		least := clock.Never
+		for i, x := range q {
+			require.Equal(t, i+1, x.outlet.place)
+			require.Equal(t, in[x], x.outlet.due)
+		}
+		for _, at := range in {
+			least = min(least, at)
+		}
+		if len(q) > 0 {
+			require.Equal(t, least, q[0].outlet.due)
+		}
+	}
+	last := clock.Time(0)
+	for len(q) > 0 {
+		require.LessOrEqual(t, last, q[0].outlet.due)
+		last = q[0].outlet.due
+		q.remove(q[0])
+	}
+	q.remove(&Socket{}) // one without an outlet is not in it
+	require.Zero(t, testing.AllocsPerRun(100, func() { q.set(sockets[0], 1); q.remove(sockets[0]) }))
+}

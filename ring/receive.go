@@ -1,0 +1,132 @@
+package ring
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// SpaceError tells that the first waiting packet is longer than the caller will take; it stays where it is. It is ENOBUFS for errors.Is,
+// as VMA answers when there is no room for one packet (recvfrom_zcopy).
+type SpaceError struct {
+	Need int // bytes of the first packet
+	Room int // what the caller would take
+}
+
+// Error is the failure in a sentence.
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("the first packet has %d bytes, room is %d: %v", e.Need, e.Room, unix.ENOBUFS)
+}
+
+// Unwrap gives the errno.
+func (e *SpaceError) Unwrap() error { return unix.ENOBUFS }
+
+// Mode is how the socket's packets reach the application; see SetHook.
+func (s *Socket) Mode() Mode { return s.mode }
+
+// Hook is the socket's receive hook, nil without one.
+func (s *Socket) Hook() Hook { return s.hook }
+
+// Waiting is how many packets wait on the socket, for Receive or for the next Poll, and how many bytes are in them. Owner only.
+func (s *Socket) Waiting() (packets, bytes int) { return int(s.received.n), s.waiting }
+
+// ReceiveUpTo is Receive with a limit of bytes: it moves packets while all of them together have at most limit; 0 is no limit. Packets are
+// moved whole. When not even the first one fits it is a *SpaceError and nothing is moved; Read takes a part of it. Owner only.
+func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, err error) {
+	switch {
+	case s.mode == Completions:
+		return 0, 0, &OpError{Op: "receive", Err: ErrMode}
+	case limit < 0:
+		return 0, 0, badArgument("receive", "limit of bytes", limit)
+	}
+	if err := s.usable("receive"); err != nil {
+		return 0, 0, err
+	}
+	if len(dst) == 0 {
+		return 0, 0, badArgument("receive", "destination of length", 0)
+	}
+	for packets < len(dst) && s.received.n > 0 {
+		n := s.ring.slab.at(s.received.head).packet.Len()
+		if limit > 0 && n > limit-bytes {
+			if packets == 0 {
+				return 0, 0, &OpError{Op: "receive", Err: &SpaceError{Need: n, Room: limit}}
+			}
+			break
+		}
+		s.take(&dst[packets], &s.received)
+		bytes += n
+		packets++
+	}
+	if packets > 0 {
+		return packets, bytes, nil
+	}
+	return 0, 0, s.nothing()
+}
+
+// Read copies what waits on a socket in Callback or Queue mode into b, and releases the packets it empties. Of a stream it takes
+// as much as fits; the rest of a packet waits for the next Read or Receive. Of a datagram socket it takes one datagram: what does not
+// fit is lost, with ErrTruncated. from is the sender. Without anything it answers as Receive does. Owner only.
+func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
+	if s.mode == Completions {
+		return 0, from, &OpError{Op: "read", Err: ErrMode}
+	}
+	if err := s.usable("read"); err != nil {
+		return 0, from, err
+	}
+	if s.received.n == 0 {
+		return 0, from, s.nothing()
+	}
+	if s.handle.Kind == Datagram {
+		return s.readDatagram(b)
+	}
+	from = s.remote
+	for s.received.n > 0 && n < len(b) {
+		p := s.ring.slab.at(s.received.head).packet
+		k := p.CopyTo(b[n:])
+		if k < p.Len() {
+			if err := p.Pull(k); err != nil {
+				if n > 0 {
+					return n, from, nil // what was copied is gone from the queue; the next call meets the same packet
+				}
+				return 0, from, &OpError{Op: "read a part of a packet", Err: err}
+			}
+			s.waiting -= k
+			return n + k, from, nil
+		}
+		n += k
+		s.consume()
+	}
+	return n, from, nil
+}
+
+func (s *Socket) readDatagram(b []byte) (n int, from netip.AddrPort, err error) {
+	rec := s.ring.slab.at(s.received.head)
+	from, err = rec.source, rec.err
+	n = rec.packet.CopyTo(b)
+	if n < rec.packet.Len() {
+		err = ErrTruncated
+	}
+	s.consume()
+	return n, from, err
+}
+
+// consume releases the first waiting packet.
+func (s *Socket) consume() {
+	p := s.ring.slab.at(s.received.head).packet
+	s.waiting -= p.Len()
+	_ = p.Release() // it is in the queue: nobody else has used up this reference
+	s.received.pop(&s.ring.slab)
+}
+
+// nothing is why no packet waits.
+func (s *Socket) nothing() error {
+	switch {
+	case s.state == stateDead:
+		return &OpError{Op: "receive", Addr: s.remote, Err: s.fatal}
+	case s.eof:
+		return io.EOF
+	}
+	return ErrNothing
+}

@@ -1,0 +1,210 @@
+package ring
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Transmit stamps (Config.TransmitTime): when each datagram of a kernel socket left, as the kernel tells through the socket's error queue
+// (Documentation/networking/timestamping.rst of the kernel, 1.3 and 2.1). A stamp names its datagram by a number that the kernel counts
+// per socket, which is why the core makes each of those sends itself, in order: see outlet.
+type transmitStamps struct {
+	next    uint64 // number of the datagram sent next
+	unsure  bool   // a send that failed has used up a number
+	waiting int    // stamps to come
+	tokens  [stampWindow]uint64
+	renewed clock.Time    // when the last rest found that something had been sent
+	seen    uint64        // next, as it was then
+	nap     time.Duration // of the next rest
+}
+
+const (
+	// stampWindow is how many datagrams may be sent before the first one's stamp comes; of those beyond it the token is not known any more.
+	stampWindow = 1024
+	// stampBatch bounds what one Poll takes off one socket's error queue, stampQueue what may wait for the application. The rest stays with
+	// the kernel, which counts it to the socket's receive buffer.
+	stampBatch = 64
+	stampQueue = 4096
+	// stampRelief is how many datagrams are sent before the queue is looked at outside Poll; it takes as many stamps as came since.
+	stampRelief = 32
+	// Not every driver of a network card stamps, and not every path through the kernel tells a sleeping ring that a stamp came: while one
+	// is to come the ring sleeps shortly, longer from time to time, and gives up after stampPatience.
+	stampNap      = 500 * time.Microsecond
+	stampNapMost  = 64 * time.Millisecond
+	stampPatience = time.Second
+)
+
+// sent notes that a datagram was sent, or failed with e; s may be nil.
+func (s *transmitStamps) sent(e syscall.Errno, token uint64, packet bool) {
+	switch {
+	case s == nil:
+	case e == 0:
+		if !packet {
+			token = s.next
+		}
+		s.tokens[s.next%stampWindow] = token
+		s.next++
+		s.waiting++
+	case countsFailures():
+		s.unsure = true
+	}
+}
+
+// stampFlags is what SO_TIMESTAMPING is to be for the socket. Received datagrams are stamped by SO_TIMESTAMPNS, or by the card.
+func (c *Config) stampFlags() (flags int) {
+	if c.TransmitTime {
+		flags |= unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE |
+			unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
+	}
+	if c.CardTime != CardTimeOff {
+		flags |= unix.SOF_TIMESTAMPING_RAW_HARDWARE
+		if c.TransmitTime {
+			flags |= unix.SOF_TIMESTAMPING_TX_HARDWARE
+		}
+		if c.Timestamps {
+			flags |= unix.SOF_TIMESTAMPING_RX_HARDWARE
+		}
+	}
+	if flags != 0 && c.Timestamps {
+		flags |= unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
+	}
+	return flags
+}
+
+// mayStamp tells whether the socket can have on r what its Config asks for.
+func (r *Ring) mayStamp(s *Socket) error {
+	switch {
+	case !s.config.TransmitTime:
+		return nil
+	case s.handle.Kind != Datagram:
+		return &OpError{Op: "transmit time", Err: &FeatureError{
+			Feature: "transmit stamps are of datagrams: a stream is cut into segments as the kernel likes", Code: "stamp.no_stream"}}
+	case !r.drv.Caps().Has(CapTransmitTime):
+		return r.refuse("transmit time", CapTransmitTime)
+	}
+	return nil
+}
+
+// openStamps begins the numbering, when the socket has its ring.
+func (s *Socket) openStamps() {
+	if !s.config.TransmitTime {
+		return
+	}
+	if s.outlet == nil {
+		s.openOutlet()
+	}
+	s.outlet.stamps = &transmitStamps{nap: stampNap}
+	s.ring.stamping = append(s.ring.stamping, s)
+}
+
+// closeOutlet ends pacing and numbering with the socket.
+func (s *Socket) closeOutlet() {
+	if s.outlet == nil {
+		return
+	}
+	r := s.ring
+	r.paced.remove(s)
+	for i, x := range r.stamping {
+		if x == s {
+			last := len(r.stamping) - 1
+			r.stamping[i], r.stamping[last] = r.stamping[last], nil
+			r.stamping = r.stamping[:last]
+			break
+		}
+	}
+}
+
+// collectStamps takes what came on the error queues: of those that wait for something in each Poll, of all of them after a rest, because
+// a stamp that nobody waits for any more would keep the descriptor from sleeping.
+func (r *Ring) collectStamps() {
+	rested := r.turn&timerMask == 0
+	for _, s := range r.stamping {
+		if t := s.outlet.stamps; t.waiting > 0 || rested {
+			r.takeStamps(s, t)
+		}
+	}
+}
+
+// relieve takes stamps before a send, when many wait: an application that sends a lot between two Polls would lose those for which the
+// socket's receive buffer has no room, and what the socket receives with them.
+func (r *Ring) relieve(s *Socket) {
+	if t := s.outlet.stamps; t != nil && t.waiting >= stampRelief && t.next%stampRelief == 0 {
+		r.takeStamps(s, t)
+	}
+}
+
+func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
+	for range stampBatch {
+		if s.done.n >= stampQueue {
+			return
+		}
+		x, ok, e := r.errors.Next(s.handle.FD)
+		if e != 0 {
+			return
+		}
+		if !ok {
+			continue // an error of the network's: SO_ERROR tells it
+		}
+		t.waiting = max(t.waiting-1, 0)
+		t.nap = stampNap
+		if s.state != stateOpen {
+			continue // closed: nobody is to hear of it
+		}
+		r.stats.Stamped++
+		rec := record{sent: true, time: r.transmitStamp(s, &x)}
+		rec.token, rec.err = t.token(x.ID)
+		s.done.push(&r.slab, rec)
+		s.makeReady()
+	}
+}
+
+// token is that of the datagram with the kernel's number, which has 32 bits.
+func (s *transmitStamps) token(id uint32) (uint64, error) {
+	back := uint64(uint32(s.next) - id)
+	if back == 0 || back > min(stampWindow, s.next) || s.unsure {
+		return 0, errStampUnknown
+	}
+	return s.tokens[(s.next-back)%stampWindow], nil
+}
+
+func (r *Ring) transmitStamp(s *Socket, x *sys.TransmitStamp) Stamp {
+	if x.Hardware != 0 && s.config.CardTime != CardTimeOff {
+		if c := r.card(uint32(r.interfaceOf(s))); c != nil {
+			if at := c.convert(r, s.config.CardTime, x.Hardware, s.config.TAIOffset); !at.IsZero() {
+				return at
+			}
+		}
+	}
+	if x.Software == 0 {
+		// The card's time, which cannot be converted, is all there is: it is reported as what it is.
+		return Stamp{Nanos: x.Hardware, Source: StampCard}
+	}
+	return Stamp{Nanos: x.Software, Source: StampSoftware}
+}
+
+// stampDeadline is when the ring must look for stamps again.
+func (r *Ring) stampDeadline(now clock.Time) clock.Time {
+	at := clock.Never
+	for _, s := range r.stamping {
+		t := s.outlet.stamps
+		if t.waiting == 0 {
+			continue
+		}
+		if t.seen != t.next || t.renewed == 0 {
+			t.seen, t.renewed, t.nap = t.next, now, stampNap
+		}
+		if now.Sub(t.renewed) > stampPatience {
+			r.stats.StampsMissing += uint64(t.waiting)
+			t.waiting = 0
+			continue
+		}
+		at = min(at, now.Add(t.nap))
+		t.nap = min(2*t.nap, stampNapMost)
+	}
+	return at
+}
