@@ -23,8 +23,10 @@ func TestEnvironment(t *testing.T) {
 		"SX_LARGE_BUFS": "16", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1", "VMA_RX_POLL": "-1", "VMA_SELECT_POLL": "250",
 		"VMA_SELECT_POLL_OS_RATIO": "7",
 	}))
-	require.Equal(t, Settings{Ring: RingEpoll, RingLogic: 31, RingLimit: 3, SmallBuffers: 512, LargeBuffers: 16, HugePages: true,
-		BufferDebug: true, RxPoll: -1, SelectPoll: 250 * time.Microsecond, OSRatio: 7}, s)
+	want := Default()
+	want.Ring, want.RingLogic, want.RingLimit, want.SmallBuffers, want.LargeBuffers, want.HugePages = RingEpoll, 31, 3, 512, 16, true
+	want.BufferDebug, want.RxPoll, want.SelectPoll, want.OSRatio = true, -1, 250*time.Microsecond, 7
+	require.Equal(t, want, s)
 	require.NoError(t, s.Validate())
 	require.Equal(t, time.Duration(-1), fromEnvironment(env(map[string]string{"VMA_SELECT_POLL": "-1"})).SelectPoll)
 }

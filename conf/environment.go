@@ -1,81 +1,192 @@
 package conf
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"strconv"
-	"time"
+	"slices"
+	"strings"
 )
 
-// FromEnvironment is Default with what the environment sets.
-func FromEnvironment() Settings { return fromEnvironment(os.LookupEnv) }
+// SettingsFile is the environment's name for a settings file: see FromFile.
+const SettingsFile = "SX_SETTINGS_FILE"
 
-func fromEnvironment(lookup func(string) (string, bool)) Settings {
-	s := Default()
-	e := environment{lookup, &s}
-
-	if text, ok := lookup("SX_RING"); ok {
-		if kind, err := ParseRingKind(text); err != nil {
-			e.warn("SX_RING", text, "want auto, uring or epoll")
-		} else {
-			s.Ring = kind
-		}
+// FromEnvironment is Default with what the environment sets; and below that, with what the file sets that SX_SETTINGS_FILE names.
+func FromEnvironment() Settings {
+	path := os.Getenv(SettingsFile)
+	if path == "" {
+		return read(nil, environ())
 	}
-	// VMA does not take 11 from the environment either: it needs a user id per socket.
-	e.oneOf("VMA_RING_ALLOCATION_LOGIC_RX", &s.RingLogic, 0, 1, 10, 20, 30, 31)
-	e.number("VMA_RING_LIMIT_PER_INTERFACE", &s.RingLimit, 0, 1<<16)
-	e.number("VMA_RX_BUFS", &s.SmallBuffers, 64, 1<<24)
-	e.number("SX_LARGE_BUFS", &s.LargeBuffers, 8, 1<<20)
-	memory := 0
-	e.oneOf("VMA_MEM_ALLOC_TYPE", &memory, 0, 1, 2)
-	s.HugePages = memory == 2
-	debug := 0
-	e.number("SX_BUFFER_DEBUG", &debug, 0, 1)
-	s.BufferDebug = debug == 1
-	e.number("VMA_RX_POLL", &s.RxPoll, -1, 100_000_000)
-	micros := int(s.SelectPoll / time.Microsecond)
-	e.number("VMA_SELECT_POLL", &micros, -1, 100_000_000)
-	if s.SelectPoll = time.Duration(micros) * time.Microsecond; micros < 0 {
-		s.SelectPoll = -1
+	s, err := FromFile(path)
+	if err != nil {
+		s = read(nil, environ())
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s=%q: %v; it is left out", SettingsFile, path, errors.Unwrap(err)))
 	}
-	e.number("VMA_SELECT_POLL_OS_RATIO", &s.OSRatio, 0, 1_000_000)
 	return s
 }
 
-// environment reads values into settings and warns of those it cannot use.
-type environment struct {
-	lookup func(string) (string, bool)
-	s      *Settings
+// FromFile is Default with what a file sets, and above that what the environment sets; code that changes the result has the last word. The
+// file has lines NAME=VALUE, with the names of the environment; "export" before a name, quotes around a value, empty lines and lines that
+// begin with "#" are allowed. A line that is none of these, a name that there is not and a value that cannot be used are warnings.
+func FromFile(path string) (Settings, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Default(), fmt.Errorf("conf: settings file: %w", err)
+	}
+	file, warnings := parseFile(path, string(text))
+	s := read(file, environ())
+	s.Warnings = append(warnings, s.Warnings...)
+	return s, nil
 }
 
-func (e environment) warn(name, text, want string) {
-	e.s.Warnings = append(e.s.Warnings, fmt.Sprintf("%s=%q: %s; the default is used", name, text, want))
-}
+// source is values by name, and where each stands.
+type source map[string]setting
 
-func (e environment) number(name string, to *int, least, most int) {
-	text, ok := e.lookup(name)
-	if !ok {
-		return
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		e.warn(name, text, fmt.Sprintf("want a number from %d to %d", least, most))
-		return
-	}
-	*to = n
-}
+type setting struct{ text, where string }
 
-func (e environment) oneOf(name string, to *int, want ...int) {
-	text, ok := e.lookup(name)
-	if !ok {
-		return
-	}
-	n, err := strconv.Atoi(text)
-	for _, w := range want {
-		if err == nil && n == w {
-			*to = n
-			return
+func environ() source {
+	e := source{}
+	for _, pair := range os.Environ() {
+		if name, text, ok := strings.Cut(pair, "="); ok {
+			e[name] = setting{text: text}
 		}
 	}
-	e.warn(name, text, fmt.Sprintf("want one of %v", want))
+	return e
+}
+
+func parseFile(path, text string) (source, []string) {
+	var warnings []string
+	file := source{}
+	for i, line := range strings.Split(text, "\n") {
+		where := fmt.Sprintf("%s:%d: ", path, i+1)
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			warnings = append(warnings, fmt.Sprintf("%s%q: want NAME=VALUE; the line is left out", where, line))
+			continue
+		}
+		if value = strings.TrimSpace(value); len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
+			value = value[1 : len(value)-1]
+		}
+		if name == SettingsFile || !known(name) {
+			warnings = append(warnings, fmt.Sprintf("%s%s: there is no such setting", where, name))
+			continue
+		}
+		file[name] = setting{value, where}
+	}
+	return file, warnings
+}
+
+// fromEnvironment reads from a lookup, such as os.LookupEnv.
+func fromEnvironment(lookup func(string) (string, bool)) Settings {
+	e := source{}
+	for name := range byName {
+		if text, ok := lookup(name); ok {
+			e[name] = setting{text: text}
+		}
+	}
+	return read(nil, e)
+}
+
+// read is the defaults with a profile, then the file, then the environment: each has the last word over those before it.
+func read(file, env source) Settings {
+	s := Default()
+	for name := range env {
+		if strange(name) {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: there is no such setting", name))
+		}
+	}
+	slices.Sort(s.Warnings)
+	spec := byName["VMA_SPEC"]
+	for _, from := range []source{file, env} {
+		s.take(spec, from)
+	}
+	if name := s.Profile; name != "" {
+		if err := s.applyProfile(name); err != nil {
+			s.Warnings = append(s.Warnings, err.Error())
+		}
+	}
+	for _, from := range []source{file, env} {
+		for i := range parameters {
+			if p := &parameters[i]; p != spec {
+				s.take(p, from)
+			}
+		}
+	}
+	return s
+}
+
+// take sets a parameter from a source. Of several names for it the newest counts; another value under an older one is a warning.
+func (s *Settings) take(p *Parameter, from source) {
+	taken, by := "", ""
+	for _, name := range p.names() {
+		v, ok := from[name]
+		switch {
+		case !ok:
+		case by == "":
+			taken, by = v.text, name
+			if err := p.set(s, v.text); err != nil {
+				s.warn(p, v.where+name, v.text, err)
+			} else if slices.Contains(p.Old, name) {
+				s.Warnings = append(s.Warnings, fmt.Sprintf("%s%s is an old name of %s", v.where, name, p.Name))
+			}
+		case v.text != taken:
+			s.Warnings = append(s.Warnings, fmt.Sprintf("%s%s=%q: %s says otherwise and counts", v.where, name, v.text, by))
+		}
+	}
+}
+
+func (s *Settings) warn(p *Parameter, name, text string, err error) {
+	stays := "the default is used"
+	if v := p.get(s); v != p.Default() {
+		stays = v + " stays"
+	}
+	s.Warnings = append(s.Warnings, fmt.Sprintf("%s=%q: %v; %s", name, text, err, stays))
+}
+
+// notOurs are names that VMA's other programs and tests look at, and those of its profiles' internals.
+var notOurs = map[string]string{
+	"VMA_SPEC_PARAM1": "", "VMA_SPEC_PARAM2": "", "VMA_TIME_MEASURE_NUM_SAMPLES": "", "VMA_TIME_MEASURE_DUMP_FILE": "",
+}
+
+func known(name string) bool {
+	_, other := notOurs[name]
+	return byName[name] != nil || other || name == SettingsFile
+}
+
+// strange tells whether a name looks like a setting and is none.
+func strange(name string) bool {
+	return (strings.HasPrefix(name, "VMA_") || strings.HasPrefix(name, "XLIO_") || strings.HasPrefix(name, "SX_")) && !known(name)
+}
+
+// DefaultRulesFile is where the rules are read from when nothing else is said, as in VMA.
+const DefaultRulesFile = "/etc/libvma.conf"
+
+// RulesText is the text of the rules file; where the default one does not exist it is that of the rules that come with the library,
+// which shipped tells.
+func (s *Settings) RulesText() (text string, shipped bool, err error) {
+	b, err := os.ReadFile(s.RulesFile)
+	if errors.Is(err, fs.ErrNotExist) && s.RulesFile == DefaultRulesFile {
+		return ShippedRules, true, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("conf: rules file: %w", err)
+	}
+	return string(b), false, nil
+}
+
+// Rules reads the rules file, or what RulesText has in its place.
+func (s *Settings) Rules() (*Rules, error) {
+	text, _, err := s.RulesText()
+	if err != nil {
+		return nil, err
+	}
+	r, err := ParseRules(text)
+	if err != nil {
+		return nil, fmt.Errorf("conf: rules file %s: %w", s.RulesFile, errors.Unwrap(err))
+	}
+	return r, nil
 }

@@ -2,6 +2,7 @@ package conf_test
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 
 	"github.com/socketxtreme/socketxtreme/conf"
@@ -39,7 +40,7 @@ func ExampleSettings_Validate() {
 	fmt.Println(s.Validate())
 	// Output:
 	// <nil>
-	// conf: SmallBuffers 10: want 64 to 16777216
+	// conf: SmallBuffers 10: want a number from 64 to 16777216 (VMA_RX_BUFS)
 }
 
 // ParseRingKind reads a kind by its name, as from a flag.
@@ -49,5 +50,55 @@ func ExampleParseRingKind() {
 	fmt.Println(err)
 	// Output:
 	// uring <nil>
-	// ring kind "verbs": want auto, uring or epoll
+	// ring kind "verbs": want auto, uring, epoll or offload
+}
+
+// A profile sets several settings at once; what follows has the last word. The lines are those that an engine prints when it starts.
+func ExampleWithProfile() {
+	s, err := conf.WithProfile("low-cpu")
+	if err != nil {
+		panic(err)
+	}
+	s.SmallBuffers = 2048
+	for _, line := range s.Lines(false)[1:] {
+		fmt.Println(line)
+	}
+	// Output:
+	// Rx Mem Bufs                    2048                       [VMA_RX_BUFS]
+	// Large Mem Bufs                 32                         [SX_LARGE_BUFS]
+	// Rx Poll Loops                  0                          [VMA_RX_POLL]
+	// Select Poll (usec)             0                          [VMA_SELECT_POLL]
+	// Log Level                                                 [VMA_TRACELEVEL]
+	// SPEC                           low-cpu                    [VMA_SPEC]
+	// ---------------------------------------------------------------------------
+}
+
+// The first group for the program decides, in it the first rule that matches.
+func ExampleRules_Match() {
+	rules, err := conf.ParseRules(`
+application-id gateway *
+use os tcp_server *:22
+use sx tcp_server 10.0.0.0/8:*
+use os tcp_server *:*
+`)
+	if err != nil {
+		panic(err)
+	}
+	me := conf.Program{Name: "gateway", ID: conf.DefaultApplicationID}
+	for _, at := range []string{"10.1.1.1:22", "10.1.1.1:80", "192.0.2.1:80"} {
+		a := rules.Match(me, conf.TCPServer, netip.MustParseAddrPort(at), netip.AddrPort{})
+		fmt.Printf("%s: %v, by %v in line %d\n", at, a.Transport, a.Rule, a.Rule.Line)
+	}
+	// Output:
+	// 10.1.1.1:22: os, by use os tcp_server *:22 in line 3
+	// 10.1.1.1:80: sx, by use sx tcp_server 10.0.0.0/8:* in line 4
+	// 192.0.2.1:80: os, by use os tcp_server *:* in line 5
+}
+
+// A mistake has its place.
+func ExampleParseRules() {
+	_, err := conf.ParseRules("use os tcp_server *:22\nuse os tcp_server 10.0.0.300:80\n")
+	fmt.Println(err)
+	// Output:
+	// conf: rules: line 2, column 26: "300": want 0 to 255
 }

@@ -18,16 +18,18 @@ const (
 // ParseRingKind reads a kind by its name.
 func ParseRingKind(s string) (RingKind, error) {
 	switch k := RingKind(s); k {
-	case RingAuto, RingUring, RingEpoll:
+	case RingAuto, RingUring, RingEpoll, RingOffload:
 		return k, nil
 	}
-	return "", fmt.Errorf("ring kind %q: want auto, uring or epoll", s)
+	return "", fmt.Errorf("ring kind %q: want auto, uring, epoll or offload", s)
 }
 
 // Settings is the configuration of an engine.
 type Settings struct {
 	// Ring is the kind of ring (SX_RING).
 	Ring RingKind
+	// Offload is what concerns offloaded rings only.
+	Offload Offload
 	// RingLogic says which sockets of an owner share a ring: 0, 1, 10, 20, 30 or 31 (VMA_RING_ALLOCATION_LOGIC_RX).
 	RingLogic int
 	// RingLimit is the most rings per interface within one owner; 0 is no limit (VMA_RING_LIMIT_PER_INTERFACE).
@@ -45,6 +47,52 @@ type Settings struct {
 	// OSRatio: a reactor looks at foreign descriptors on every OSRatio-th turn; 0 only while resting (VMA_SELECT_POLL_OS_RATIO).
 	OSRatio int
 
+	// KernelOnly leaves every socket to the kernel, whatever the rules say (VMA_OFFLOADED_SOCKETS=0).
+	KernelOnly bool
+	// RingEntries is how many operations a kernel ring may have under way, about; 0 is the driver's default (VMA_TX_WRE).
+	RingEntries int
+	// SendBuffers are small buffers of each owner beyond SmallBuffers (VMA_TX_BUFS).
+	SendBuffers int
+	// RxBytesMin is the least receive buffer in bytes: ReceiveBuffer of less asks for this (VMA_RX_BYTES_MIN).
+	RxBytesMin int
+	// ShadowRatio: an offloaded ring reads the kernel's side of its sockets on every ShadowRatio-th turn while frames keep coming
+	// (VMA_RX_UDP_POLL_OS_RATIO).
+	ShadowRatio int
+	// PollBatch is the most completions a reactor takes at once; 0 is 256 (VMA_CQ_POLL_BATCH_MAX).
+	PollBatch int
+	// PollYield is after how many empty turns a spinning reactor lets other goroutines run; 0 is 1024 (VMA_RX_POLL_YIELD).
+	PollYield int
+	// LoopCPUs are processors that reactors are bound to, in turn, where Config.Pin does not say (SX_LOOP_CPUS).
+	LoopCPUs []int
+	// CardTime is what is made of the stamps of network cards, as ring.CardTime has it (VMA_HW_TS_CONVERSION).
+	CardTime int
+	// NoDelay turns Nagle's algorithm off on TCP sockets (VMA_TCP_NODELAY).
+	NoDelay bool
+	// Congestion is the congestion control of TCP sockets by the kernel's name, or NoCongestionControl; empty is the kernel's default
+	// (VMA_TCP_CC_ALGO).
+	Congestion string
+	// MSS is the largest TCP segment, without options, 88 to 32767; MTU, 148 to 32807, keeps segments below it where MSS is 0. 0 is by
+	// the interface (VMA_MSS, VMA_MTU).
+	MSS, MTU int
+	// NoMulticastLoop keeps what sockets send to groups from members on this host (VMA_TX_MC_LOOPBACK=0).
+	NoMulticastLoop bool
+	// WaitAfterJoin is how long OpenUDP waits after it has joined groups (VMA_WAIT_AFTER_JOIN_MSEC).
+	WaitAfterJoin time.Duration
+	// RulesFile and ApplicationID choose the rules by which sockets are offloaded (VMA_CONFIG_FILE, VMA_APPLICATION_ID).
+	RulesFile, ApplicationID string
+	// ExceptionHandling, -2 to 3, says what is done when a socket cannot have what a rule or a setting asks for
+	// (VMA_EXCEPTION_HANDLING).
+	ExceptionHandling int
+	// LogLevel, LogDetails (0 to 3) and LogFile are for the engine's log where code gives it none (VMA_TRACELEVEL, VMA_LOG_DETAILS,
+	// VMA_LOG_FILE). With none of them it is slog.Default().
+	LogLevel   LogLevel
+	LogDetails int
+	LogFile    string
+	// Profile is the profile that was applied (VMA_SPEC); setting it applies nothing: see WithProfile.
+	Profile string
+
+	inert map[string]string // values of settings that have no field
+
 	// Warnings are the values that could not be used, one sentence each.
 	Warnings []string
 }
@@ -58,36 +106,23 @@ func Default() Settings {
 		RxPoll:       100_000,
 		SelectPoll:   100 * time.Millisecond,
 		OSRatio:      10,
+
+		ShadowRatio:       100,
+		RulesFile:         DefaultRulesFile,
+		ApplicationID:     DefaultApplicationID,
+		ExceptionHandling: -1,
 	}
 }
 
 // Validate names the first setting that is out of range.
 func (s *Settings) Validate() error {
-	if _, err := ParseRingKind(string(s.Ring)); err != nil {
-		return fmt.Errorf("conf: Ring: %w", err)
+	if err := s.Offload.validate(); err != nil {
+		return err // says more than the table
 	}
-	for _, c := range []struct {
-		name        string
-		value       int
-		least, most int
-	}{
-		{"RingLimit", s.RingLimit, 0, 1 << 16},
-		{"SmallBuffers", s.SmallBuffers, 64, 1 << 24},
-		{"LargeBuffers", s.LargeBuffers, 8, 1 << 20},
-		{"RxPoll", s.RxPoll, -1, 100_000_000},
-		{"OSRatio", s.OSRatio, 0, 1_000_000},
-	} {
-		if c.value < c.least || c.value > c.most {
-			return fmt.Errorf("conf: %s %d: want %d to %d", c.name, c.value, c.least, c.most)
+	for i := range parameters {
+		if p := &parameters[i]; !p.check(s) {
+			return fmt.Errorf("conf: %s %s: want %s (%s)", p.Field, p.get(s), p.want, p.Name)
 		}
-	}
-	switch s.RingLogic {
-	case 0, 1, 10, 11, 20, 30, 31:
-	default:
-		return fmt.Errorf("conf: RingLogic %d: want 0, 1, 10, 11, 20, 30 or 31", s.RingLogic)
-	}
-	if s.SelectPoll < 0 && s.SelectPoll != -1 {
-		return fmt.Errorf("conf: SelectPoll %v: want 0 or more, or -1 to spin for ever", s.SelectPoll)
 	}
 	return nil
 }

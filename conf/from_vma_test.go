@@ -1,0 +1,154 @@
+package conf
+
+import (
+	"encoding/csv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	root         = ".."
+	fromVMA      = "../docs/from-vma.md"
+	status       = "../docs/status.md"
+	vmaNames     = "testdata/vma-names.csv" // kind and name of all that VMA and XLIO have
+	wordsToExact = "works,better,with own TCP,with the statistics tool"
+	wordsWithWhy = "hardware-only,not applicable,not yet"
+)
+
+// row is one line of the page.
+type row struct{ word, why, remarks string }
+
+// rowsOf reads the page's tables by kind and name.
+func rowsOf(t *testing.T) map[[2]string]row {
+	t.Helper()
+	text, err := os.ReadFile(fromVMA)
+	require.NoError(t, err)
+	rows := map[[2]string]row{}
+	kind := ""
+	bar := regexp.MustCompile(`[^\\]\|`) // not one that is part of the text
+	for _, line := range strings.Split(string(text), "\n") {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		var cells []string
+		for rest := line[1:]; ; {
+			at := bar.FindStringIndex(rest)
+			if at == nil {
+				break
+			}
+			cells = append(cells, strings.ReplaceAll(strings.TrimSpace(rest[:at[0]+1]), `\|`, "|"))
+			rest = rest[at[1]:]
+		}
+		require.Len(t, cells, 3, line)
+		if !strings.HasPrefix(cells[0], "`") {
+			kind = cells[0]
+			continue
+		}
+		key := [2]string{kind, strings.Trim(cells[0], "`")}
+		require.NotContains(t, rows, key, "twice")
+		word, why, _ := strings.Cut(cells[1], ": ")
+		rows[key] = row{word, why, cells[2]}
+	}
+	return rows
+}
+
+// testsOfTheTree are all test functions of the repository, each with the text of its package's tests and of the suite that they call.
+func testsOfTheTree(t *testing.T) map[string]string {
+	t.Helper()
+	texts, folders := map[string]string{}, map[string][]string{} // of folders; where a test is
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "/ringtest/") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		folder := filepath.Dir(path)
+		for _, m := range function.FindAllSubmatch(source, -1) {
+			folders[string(m[1])] = append(folders[string(m[1])], folder)
+		}
+		texts[folder] += string(source)
+		return err
+	}))
+	tests := map[string]string{}
+	for name, list := range folders {
+		for _, folder := range list {
+			tests[name] += texts[folder]
+		}
+		if strings.Contains(tests[name], "ringtest.") {
+			tests[name] += texts["../ring/ringtest"]
+		}
+	}
+	require.Greater(t, len(tests), 300, "the walk found too little to mean anything")
+	return tests
+}
+
+// The page has a row for each line of the list and no other, in the words that it explains; what works names a test that there is.
+func TestFromVMA(t *testing.T) {
+	file, err := os.Open(vmaNames)
+	require.NoError(t, err)
+	defer file.Close()
+	list, err := csv.NewReader(file).ReadAll()
+	require.NoError(t, err)
+	open, err := os.ReadFile(status)
+	require.NoError(t, err)
+	rows := rowsOf(t)
+	tests := testsOfTheTree(t)
+	aliases := map[string]bool{} // that TestNamesOfXLIOAndOldOnes reads
+	for _, c := range every {
+		for _, name := range byName[c.name].names()[1:] {
+			aliases[name] = true
+		}
+	}
+	// A test, and which case of it, or which group of cases: their names begin with it and a slash.
+	named := regexp.MustCompile("`(Test\\w+)`(?: \\(((?:[^()]|\\([^()]*\\))+)\\))?")
+	exact, withWhy := strings.Split(wordsToExact, ","), strings.Split(wordsWithWhy, ",")
+	counts := map[string]int{}
+	for _, l := range list[1:] {
+		key := [2]string{l[0], l[1]}
+		r, ok := rows[key]
+		require.True(t, ok, "no row for %v", key)
+		delete(rows, key)
+		counts[r.word]++
+		switch {
+		case slices.Contains(exact, r.word):
+			require.Empty(t, r.why, "%v: %s needs no reason", key, r.word)
+		case slices.Contains(withWhy, r.word):
+			require.NotEmpty(t, r.why, "%v: %s needs a reason", key, r.word)
+		default:
+			t.Errorf("%v: %q is none of the words", key, r.word)
+		}
+		list := named.FindAllStringSubmatch(r.remarks+r.why, -1)
+		if r.word == "works" || r.word == "better" {
+			require.NotEmpty(t, list, "%v: %s names no test", key, r.word)
+		}
+		for _, m := range list {
+			text, ok := tests[m[1]]
+			require.True(t, ok, "%v: there is no test %s", key, m[1])
+			if m[2] != "" {
+				found := strings.Contains(text, `"`+m[2]+`"`) || strings.Contains(text, `"`+m[2]+`/`)
+				require.True(t, found, "%v: %s has no case %q", key, m[1], m[2])
+			}
+			if m[1] == "TestNamesOfXLIOAndOldOnes" {
+				require.True(t, aliases[l[1]], "%s does not read %s", m[1], l[1])
+			}
+		}
+		if r.word == "not yet" {
+			require.True(t, strings.Contains(string(open), "`"+l[1]+"`"), "%s does not list %s", status, l[1])
+			t.Logf("not yet: %s %s: %s", l[0], l[1], r.why)
+		}
+		if l[0] == "setting" {
+			p := byName[l[1]]
+			require.NotNil(t, p, "%s: the code does not know it", l[1])
+			require.Equal(t, string(p.State), r.word, l[1])
+		}
+	}
+	require.Empty(t, rows, "rows that the list does not have")
+	t.Log(counts)
+}

@@ -1,0 +1,146 @@
+package conf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// RingOffload is the kind of ring that carries UDP over IPv4 by a stack of our own over network interfaces (AF_XDP), and all else by
+// the kernel ring that RingAuto would take.
+const RingOffload RingKind = "offload"
+
+// Offload is the settings of offloaded rings.
+type Offload struct {
+	// Interfaces that may be opened, the only ones then; none: each that a socket needs (SX_OFFLOAD_INTERFACES).
+	Interfaces []Interface
+	// Checksum says what is done with datagrams whose checksum is wrong or unfinished (SX_CHECKSUM).
+	Checksum Checksum
+	// Fill is the most buffers that a queue keeps ready for its card, 8 or more; 0 is as many as its ring and the pool allow (VMA_RX_WRE).
+	Fill int
+	// ThreeTuple claims of a connected socket's datagrams all for its own address, not only its peer's (VMA_UDP_3T_RULES).
+	ThreeTuple bool
+	// Time says what stamps received datagrams, for sockets that ask for arrival times (SX_OFFLOAD_TIME).
+	Time TimeSource
+}
+
+// Interface names a network interface and, where not all are wanted, which of its receive queues.
+type Interface struct {
+	Name   string
+	Queues []int // none: all
+}
+
+// maxQueue is the largest number of a queue, as package xdp has it.
+const maxQueue = 1023
+
+// String is the interface as ParseInterfaces reads it.
+func (i Interface) String() string {
+	s := i.Name
+	for _, q := range i.Queues {
+		s += ":" + strconv.Itoa(q)
+	}
+	return s
+}
+
+// ParseInterfaces reads a list such as "eth1,eth2:0:4-7": names separated by commas, each with queues or ranges of them behind colons.
+func ParseInterfaces(text string) (list []Interface, err error) {
+	for _, part := range strings.Split(text, ",") {
+		fields := strings.Split(strings.TrimSpace(part), ":")
+		i := Interface{Name: fields[0]}
+		for _, f := range fields[1:] {
+			low, high, ranged := strings.Cut(f, "-")
+			if !ranged {
+				high = low
+			}
+			first, e1 := strconv.Atoi(low)
+			last, e2 := strconv.Atoi(high)
+			if e1 != nil || e2 != nil || first < 0 || last < first || last > maxQueue {
+				return nil, fmt.Errorf("interface %q: queues %q: want a number from 0 to %d, or a range such as 4-7", part, f, maxQueue)
+			}
+			for q := first; q <= last; q++ {
+				i.Queues = append(i.Queues, q)
+			}
+		}
+		list = append(list, i)
+	}
+	return list, validateInterfaces(list)
+}
+
+// validateInterfaces names the first that cannot be. The rules of a name are the kernel's (dev_valid_name).
+func validateInterfaces(list []Interface) error {
+	const longest = 15 // IFNAMSIZ without its end
+	for n, i := range list {
+		switch {
+		case i.Name == "" || len(i.Name) > longest || i.Name == "." || i.Name == ".." || strings.ContainsAny(i.Name, "/: \t\r\n\v\f"):
+			return fmt.Errorf("interface %q: not a name: 1 to %d characters without '/', ':' and spaces", i.Name, longest)
+		case slices.ContainsFunc(list[:n], func(o Interface) bool { return o.Name == i.Name }):
+			return fmt.Errorf("interface %q: named twice", i.Name)
+		}
+		for m, q := range i.Queues {
+			switch {
+			case q < 0 || q > maxQueue:
+				return fmt.Errorf("interface %q: queue %d: want 0 to %d", i.Name, q, maxQueue)
+			case slices.Contains(i.Queues[:m], q):
+				return fmt.Errorf("interface %q: queue %d: named twice", i.Name, q)
+			}
+		}
+	}
+	return nil
+}
+
+// Checksum is a policy for received UDP checksums; empty is ChecksumAuto.
+type Checksum string
+
+// The policies.
+const (
+	ChecksumAuto          Checksum = "auto"           // accept-partial where the peer is a kernel on this very machine, else strict
+	ChecksumStrict        Checksum = "strict"         // wrong and unfinished sums are dropped
+	ChecksumAcceptPartial Checksum = "accept-partial" // one that is only the pseudo header's is accepted: a local kernel left it unfinished
+	ChecksumOff           Checksum = "off"            // nothing is checked
+)
+
+// ParseChecksum reads a policy by its name; empty is auto.
+func ParseChecksum(s string) (Checksum, error) {
+	switch c := Checksum(s); c {
+	case "":
+		return ChecksumAuto, nil
+	case ChecksumAuto, ChecksumStrict, ChecksumAcceptPartial, ChecksumOff:
+		return c, nil
+	}
+	return "", fmt.Errorf("checksum policy %q: want auto, strict, accept-partial or off", s)
+}
+
+// TimeSource is what stamps the datagrams that an offloaded ring receives; empty is TimePoll.
+type TimeSource string
+
+// The sources.
+const (
+	TimePoll     TimeSource = "poll"     // the ring, when it takes a frame: it costs nothing, and is late by what the ring was polled late
+	TimeXDP      TimeSource = "xdp"      // the XDP program, when the frame comes in: it reads the clock for each frame it takes
+	TimeHardware TimeSource = "hardware" // the network card; the XDP program, with a reason, where the card cannot
+)
+
+// ParseTimeSource reads a source by its name; empty is poll.
+func ParseTimeSource(s string) (TimeSource, error) {
+	switch t := TimeSource(s); t {
+	case "":
+		return TimePoll, nil
+	case TimePoll, TimeXDP, TimeHardware:
+		return t, nil
+	}
+	return "", fmt.Errorf("time source %q: want poll, xdp or hardware", s)
+}
+
+func (o *Offload) validate() error {
+	if err := validateInterfaces(o.Interfaces); err != nil {
+		return fmt.Errorf("conf: Offload.Interfaces: %w", err)
+	}
+	if _, err := ParseChecksum(string(o.Checksum)); err != nil {
+		return fmt.Errorf("conf: Offload.Checksum: %w", err)
+	}
+	if _, err := ParseTimeSource(string(o.Time)); err != nil {
+		return fmt.Errorf("conf: Offload.Time: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package conf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is how far a setting of VMA's, or a function or feature, is had here. The words are those of docs/from-vma.md.
+type State string
+
+// The states.
+const (
+	Works         State = "works"
+	Better        State = "better"
+	HardwareOnly  State = "hardware-only"
+	NotApplicable State = "not applicable"
+	WithOwnTCP    State = "with own TCP"
+	WithStats     State = "with the statistics tool"
+	NotYet        State = "not yet"
+)
+
+// Parameter is one setting: a line of the table that reading, checking, printing, JSON and docs/settings.md are made from.
+type Parameter struct {
+	Name   string   // in the environment and in settings files
+	Title  string   // in the start-up lines
+	Field  string   // of Settings; empty: it is accepted and has no effect
+	Old    []string // names of other versions that mean the same
+	VMA    string   // VMA's default, where it is another one
+	State  State
+	Effect string // what it does here, or why it does nothing
+	access
+}
+
+// access is how a parameter's value is read from text, shown and checked.
+type access struct {
+	want  string // what is accepted
+	get   func(*Settings) string
+	set   func(*Settings, string) error
+	check func(*Settings) bool
+}
+
+// Want says what values are accepted.
+func (p *Parameter) Want() string { return p.want }
+
+// Default is the value without an environment.
+func (p *Parameter) Default() string {
+	d := Default()
+	return p.get(&d)
+}
+
+// Value is the parameter's value in s.
+func (p *Parameter) Value(s *Settings) string { return p.get(s) }
+
+// names lists what the parameter is called: its name, older ones, and XLIO's for each of them.
+func (p *Parameter) names() []string {
+	list := append([]string{p.Name}, p.Old...)
+	for _, n := range list {
+		if rest, ok := strings.CutPrefix(n, "VMA_"); ok && !slices.Contains(list, "XLIO_"+rest) {
+			list = append(list, "XLIO_"+rest)
+		}
+	}
+	return list
+}
+
+// Parameters lists all settings.
+func Parameters() []Parameter { return slices.Clone(parameters) }
+
+var parameters = slices.Concat(ringParameters, memoryParameters, pollParameters, socketParameters, stackParameters, ruleParameters,
+	logParameters, hardwareParameters, tcpParameters, threadParameters, libraryParameters, xlioParameters)
+
+// byName finds a parameter by any of its names.
+var byName = func() map[string]*Parameter {
+	m := map[string]*Parameter{}
+	for i := range parameters {
+		for _, n := range parameters[i].names() {
+			m[n] = &parameters[i]
+		}
+	}
+	return m
+}()
+
+// integer is a number within bounds.
+func integer(field func(*Settings) *int, least, most int) access {
+	want := fmt.Sprintf("a number from %d to %d", least, most)
+	return access{
+		want: want,
+		get:  func(s *Settings) string { return strconv.Itoa(*field(s)) },
+		set: func(s *Settings, text string) error {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < least || n > most {
+				return fmt.Errorf("want %s", want)
+			}
+			*field(s) = n
+			return nil
+		},
+		check: func(s *Settings) bool { n := *field(s); return n >= least && n <= most },
+	}
+}
+
+// oneOf is one of a few numbers; code may also set those in extra.
+func oneOf(field func(*Settings) *int, numbers []int, extra ...int) access {
+	want := fmt.Sprintf("one of %v", numbers)
+	return access{
+		want: want,
+		get:  func(s *Settings) string { return strconv.Itoa(*field(s)) },
+		set: func(s *Settings, text string) error {
+			n, err := strconv.Atoi(text)
+			if err != nil || !slices.Contains(numbers, n) {
+				return fmt.Errorf("want %s", want)
+			}
+			*field(s) = n
+			return nil
+		},
+		check: func(s *Settings) bool {
+			return slices.Contains(numbers, *field(s)) || slices.Contains(extra, *field(s))
+		},
+	}
+}
+
+// toggle is on or off; with not, the field is true for off.
+func toggle(field func(*Settings) *bool, not bool) access {
+	return access{
+		want: "0 or 1",
+		get: func(s *Settings) string {
+			if *field(s) != not {
+				return "1"
+			}
+			return "0"
+		},
+		set: func(s *Settings, text string) error {
+			on, ok := onOrOff[strings.ToLower(text)]
+			if !ok {
+				return fmt.Errorf("want 0 or 1")
+			}
+			*field(s) = on != not
+			return nil
+		},
+		check: func(*Settings) bool { return true },
+	}
+}
+
+var onOrOff = map[string]bool{"1": true, "true": true, "on": true, "enable": true, "enabled": true,
+	"0": false, "false": false, "off": false, "disable": false, "disabled": false}
+
+// span is a time in whole units; with forever, -1 is accepted and kept as -1.
+func span(field func(*Settings) *time.Duration, unit time.Duration, most int, forever bool) access {
+	want, least := fmt.Sprintf("a number from 0 to %d", most), 0
+	if forever {
+		want, least = fmt.Sprintf("a number from -1 to %d", most), -1
+	}
+	return access{
+		want: want,
+		get: func(s *Settings) string {
+			if d := *field(s); d != -1 {
+				return strconv.FormatFloat(float64(d)/float64(unit), 'f', -1, 64)
+			}
+			return "-1"
+		},
+		set: func(s *Settings, text string) error {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < least || n > most {
+				return fmt.Errorf("want %s", want)
+			}
+			if *field(s) = time.Duration(n) * unit; n < 0 {
+				*field(s) = -1
+			}
+			return nil
+		},
+		check: func(s *Settings) bool {
+			d := *field(s)
+			return d >= 0 && d <= time.Duration(most)*unit || forever && d == -1
+		},
+	}
+}
+
+// text is any text that parse has nothing against.
+func text[T ~string](field func(*Settings) *T, want string, parse func(string) (T, error)) access {
+	return access{
+		want: want,
+		get:  func(s *Settings) string { return string(*field(s)) },
+		set: func(s *Settings, text string) error {
+			v, err := parse(text)
+			if err == nil {
+				*field(s) = v
+			}
+			return err
+		},
+		check: func(s *Settings) bool { _, err := parse(string(*field(s))); return err == nil },
+	}
+}
+
+// inert is a setting that is read and shown and does nothing; its value must still be one that VMA takes.
+func inert(name, title, standard string, accepts accepted, state State, why string) Parameter {
+	return Parameter{Name: name, Title: title, State: state, Effect: why, access: access{
+		want: accepts.want,
+		get: func(s *Settings) string {
+			if v, ok := s.inert[name]; ok {
+				return v
+			}
+			return standard
+		},
+		set: func(s *Settings, text string) error {
+			if !accepts.ok(text) {
+				return fmt.Errorf("want %s", accepts.want)
+			}
+			s.keep(name, text)
+			return nil
+		},
+		check: func(*Settings) bool { return true },
+	}}
+}
+
+// keep remembers the text of a setting that has no field of its own.
+func (s *Settings) keep(name, text string) {
+	s.inert = maps.Clone(s.inert) // the settings are copied by value
+	if s.inert == nil {
+		s.inert = map[string]string{}
+	}
+	s.inert[name] = text
+}
+
+// accepted is what an inert setting takes.
+type accepted struct {
+	want string
+	ok   func(string) bool
+}
+
+// within is a number within bounds.
+func within(least, most int) accepted {
+	return accepted{fmt.Sprintf("a number from %d to %d", least, most), func(text string) bool {
+		n, err := strconv.Atoi(text)
+		return err == nil && n >= least && n <= most
+	}}
+}
+
+var (
+	yesOrNo = accepted{"0 or 1", func(text string) bool { _, ok := onOrOff[strings.ToLower(text)]; return ok }}
+	anyText = accepted{"a text", func(string) bool { return true }}
+	count   = within(0, 1<<31-1)
+)

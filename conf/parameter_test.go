@@ -1,0 +1,252 @@
+package conf
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// every is a value of each setting that is not its default, what Settings has then, and one that cannot be used.
+var every = []struct {
+	name, text string
+	field      func(*Settings) any
+	want       any
+	bad        string
+}{
+	{"SX_RING", "epoll", func(s *Settings) any { return s.Ring }, RingEpoll, "verbs"},
+	{"SX_OFFLOAD_INTERFACES", "eth1:2", func(s *Settings) any { return s.Offload.Interfaces }, []Interface{{"eth1", []int{2}}}, "eth1:x"},
+	{"SX_CHECKSUM", "off", func(s *Settings) any { return s.Offload.Checksum }, ChecksumOff, "lax"},
+	{"SX_OFFLOAD_TIME", "xdp", func(s *Settings) any { return s.Offload.Time }, TimeXDP, "sundial"},
+	{"VMA_OFFLOADED_SOCKETS", "0", func(s *Settings) any { return s.KernelOnly }, true, "2"},
+	{"VMA_RING_ALLOCATION_LOGIC_RX", "20", func(s *Settings) any { return s.RingLogic }, 20, "11"},
+	{"VMA_RING_LIMIT_PER_INTERFACE", "4", func(s *Settings) any { return s.RingLimit }, 4, "-1"},
+	{"VMA_RX_WRE", "64", func(s *Settings) any { return s.Offload.Fill }, 64, "7"},
+	{"VMA_TX_WRE", "512", func(s *Settings) any { return s.RingEntries }, 512, "many"},
+	{"VMA_RX_BUFS", "64", func(s *Settings) any { return s.SmallBuffers }, 64, "63"},
+	{"VMA_TX_BUFS", "100", func(s *Settings) any { return s.SendBuffers }, 100, "-5"},
+	{"SX_LARGE_BUFS", "8", func(s *Settings) any { return s.LargeBuffers }, 8, "7"},
+	{"VMA_MEM_ALLOC_TYPE", "hugepages", func(s *Settings) any { return s.HugePages }, true, "3"},
+	{"SX_BUFFER_DEBUG", "on", func(s *Settings) any { return s.BufferDebug }, true, "yes"},
+	{"VMA_RX_BYTES_MIN", "65536", func(s *Settings) any { return s.RxBytesMin }, 65536, "1e6"},
+	{"VMA_RX_POLL", "-1", func(s *Settings) any { return s.RxPoll }, -1, "-2"},
+	{"VMA_SELECT_POLL", "250", func(s *Settings) any { return s.SelectPoll }, 250 * time.Microsecond, "100000001"},
+	{"VMA_SELECT_POLL_OS_FORCE", "1", func(s *Settings) any { return s.OSRatio }, 1, "3"},
+	{"VMA_SELECT_POLL_OS_RATIO", "7", func(s *Settings) any { return s.OSRatio }, 7, ""},
+	{"VMA_RX_UDP_POLL_OS_RATIO", "3", func(s *Settings) any { return s.ShadowRatio }, 3, "0"},
+	{"VMA_CQ_POLL_BATCH_MAX", "32", func(s *Settings) any { return s.PollBatch }, 32, "65537"},
+	{"VMA_RX_POLL_YIELD", "16", func(s *Settings) any { return s.PollYield }, 16, "-1"},
+	{"SX_LOOP_CPUS", "0, 2-4", func(s *Settings) any { return s.LoopCPUs }, []int{0, 2, 3, 4}, "4-2"},
+	{"VMA_HW_TS_CONVERSION", "3", func(s *Settings) any { return s.CardTime }, 3, "5"},
+	{"VMA_UDP_3T_RULES", "1", func(s *Settings) any { return s.Offload.ThreeTuple }, true, "2"},
+	{"VMA_TCP_NODELAY", "1", func(s *Settings) any { return s.NoDelay }, true, "-1"},
+	{"VMA_TCP_CC_ALGO", "1", func(s *Settings) any { return s.Congestion }, "cubic", "3"},
+	{"VMA_MSS", "88", func(s *Settings) any { return s.MSS }, 88, "87"},
+	{"VMA_MSS", "32767", func(s *Settings) any { return s.MSS }, 32767, "32768"},
+	{"VMA_MTU", "148", func(s *Settings) any { return s.MTU }, 148, "147"},
+	{"VMA_MTU", "32807", func(s *Settings) any { return s.MTU }, 32807, "32808"},
+	{"VMA_TX_MC_LOOPBACK", "0", func(s *Settings) any { return s.NoMulticastLoop }, true, "x"},
+	{"VMA_WAIT_AFTER_JOIN_MSEC", "30", func(s *Settings) any { return s.WaitAfterJoin }, 30 * time.Millisecond, "-1"},
+	{"VMA_CONFIG_FILE", "/tmp/r", func(s *Settings) any { return s.RulesFile }, "/tmp/r", ""},
+	{"VMA_APPLICATION_ID", "B1", func(s *Settings) any { return s.ApplicationID }, "B1", "a b"},
+	{"VMA_EXCEPTION_HANDLING", "2", func(s *Settings) any { return s.ExceptionHandling }, 2, "4"},
+	{"VMA_TRACELEVEL", "4", func(s *Settings) any { return s.LogLevel }, LogDebug, "7"},
+	{"VMA_LOG_DETAILS", "3", func(s *Settings) any { return s.LogDetails }, 3, "4"},
+	{"VMA_LOG_FILE", "/tmp/l", func(s *Settings) any { return s.LogFile }, "/tmp/l", ""},
+	{"VMA_SPEC", "Low-CPU", func(s *Settings) any { return s.Profile }, "low-cpu", "29west"},
+}
+
+func TestEachSettingIsReadAndChecked(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range every {
+		seen[c.name] = true
+		s := fromEnvironment(env(map[string]string{c.name: c.text}))
+		require.Empty(t, s.Warnings, c.name)
+		require.Equal(t, c.want, c.field(&s), c.name)
+		require.NoError(t, s.Validate(), c.name)
+		p := byName[c.name]
+		require.NotEqual(t, p.Default(), p.Value(&s), "%s is shown changed", c.name)
+		if c.bad == "" && (c.name == "VMA_CONFIG_FILE" || c.name == "VMA_LOG_FILE") {
+			continue // every path is one
+		}
+		s = fromEnvironment(env(map[string]string{c.name: c.bad}))
+		require.Len(t, s.Warnings, 1, c.name)
+		require.Contains(t, s.Warnings[0], c.name)
+		require.Contains(t, s.Warnings[0], "; the default is used")
+		s.Warnings = nil
+		require.Equal(t, Default(), s, c.name)
+	}
+	for _, p := range Parameters() {
+		if p.Field != "" {
+			require.True(t, seen[p.Name], "%s has an effect and is not in the table above", p.Name)
+			field := reflect.ValueOf(Default())
+			for _, part := range strings.Split(p.Field, ".") {
+				field = field.FieldByName(part)
+				require.True(t, field.IsValid(), "%s: Settings has no %s", p.Name, p.Field)
+			}
+		}
+	}
+}
+
+func TestSettingsWithoutEffectAreCheckedAndExplained(t *testing.T) {
+	for _, p := range Parameters() {
+		if p.Field != "" {
+			continue
+		}
+		require.NotEqual(t, Works, p.State, p.Name)
+		require.NotEmpty(t, p.Effect, p.Name)
+		if p.want != anyText.want {
+			s := fromEnvironment(env(map[string]string{p.Name: "nonsense"}))
+			require.Len(t, s.Warnings, 1, p.Name)
+			require.Contains(t, s.Warnings[0], p.Name)
+		}
+		s := fromEnvironment(env(map[string]string{p.Name: p.Default()}))
+		require.Empty(t, s.Warnings, "%s: its default is a value", p.Name)
+	}
+	s := fromEnvironment(env(map[string]string{"VMA_BF": "0"}))
+	require.Empty(t, s.Warnings)
+	require.Contains(t, strings.Join(s.Lines(false), "\n"), "[VMA_BF] hardware-only: a doorbell of ConnectX cards")
+	other := s
+	require.NoError(t, byName["VMA_BF"].set(&other, "1"))
+	require.Equal(t, "0", byName["VMA_BF"].Value(&s), "a copy of the settings is another one")
+}
+
+func TestNamesOfXLIOAndOldOnes(t *testing.T) {
+	for _, c := range every {
+		p := byName[c.name]
+		for _, alias := range p.names()[1:] {
+			s := fromEnvironment(env(map[string]string{alias: c.text}))
+			require.Equal(t, c.want, c.field(&s), alias)
+			if slices.Contains(p.Old, alias) {
+				require.Equal(t, []string{alias + " is an old name of " + p.Name}, s.Warnings)
+			} else {
+				require.Empty(t, s.Warnings, alias)
+			}
+		}
+	}
+	s := fromEnvironment(env(map[string]string{"XLIO_TSO": "off", "XLIO_LRO": "on"}))
+	require.Empty(t, s.Warnings)
+	s = fromEnvironment(env(map[string]string{"VMA_RX_POLL": "5", "XLIO_RX_POLL": "6"}))
+	require.Equal(t, 5, s.RxPoll)
+	require.Equal(t, []string{`XLIO_RX_POLL="6": VMA_RX_POLL says otherwise and counts`}, s.Warnings)
+}
+
+func TestUnknownNamesWarn(t *testing.T) {
+	s := read(nil, source{"VMA_RX_POL": {text: "1"}, "XLIO_FOO": {}, "SX_BAR": {}, "VMA_TIME_MEASURE_NUM_SAMPLES": {}, "PATH": {}})
+	require.Equal(t, []string{"SX_BAR: there is no such setting", "VMA_RX_POL: there is no such setting",
+		"XLIO_FOO: there is no such setting"}, s.Warnings)
+	t.Setenv("VMA_NO_SUCH", "1")
+	require.Contains(t, FromEnvironment().Warnings, "VMA_NO_SUCH: there is no such setting")
+}
+
+func TestCodeEnvironmentFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings")
+	require.NoError(t, os.WriteFile(path, []byte("# comment\n\nVMA_SPEC=low-cpu\nexport VMA_RX_BUFS=\"2000\"\nVMA_MSS = 900\r\nVMA_MTU=x\n"+
+		"nonsense\nVMA_NO_SUCH=1\nVMA_TCP_NODELAY=1\n"), 0o600))
+	t.Setenv(SettingsFile, path)
+	t.Setenv("VMA_MSS", "800")
+	t.Setenv("VMA_SELECT_POLL", "77")
+	s := FromEnvironment()
+	require.Equal(t, 2000, s.SmallBuffers, "the file before the profile")
+	require.Equal(t, 32, s.LargeBuffers, "the profile before the default")
+	require.Equal(t, 800, s.MSS, "the environment before the file")
+	require.Equal(t, 77*time.Microsecond, s.SelectPoll, "the environment before the profile")
+	require.True(t, s.NoDelay)
+	require.Equal(t, []string{path + `:7: "nonsense": want NAME=VALUE; the line is left out`,
+		path + ":8: VMA_NO_SUCH: there is no such setting",
+		path + `:6: VMA_MTU="x": want 0, or a number from 148 to 32807; the default is used`}, s.Warnings)
+	s.MSS = 700 // and code before all
+	require.NoError(t, s.Validate())
+
+	t.Setenv("VMA_SPEC", "throughput")
+	s = FromEnvironment()
+	require.Equal(t, "throughput", s.Profile, "the environment chooses the profile")
+	require.Equal(t, 1024, s.LargeBuffers)
+
+	_, err := FromFile(path + ".none")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	t.Setenv(SettingsFile, path+".none")
+	s = FromEnvironment()
+	require.Len(t, s.Warnings, 1)
+	require.Contains(t, s.Warnings[0], SettingsFile)
+	require.Equal(t, 800, s.MSS, "the environment counts all the same")
+}
+
+func TestPrinted(t *testing.T) {
+	s := fromEnvironment(env(map[string]string{"VMA_RX_POLL": "-1", "VMA_TRACELEVEL": "info"}))
+	lines := s.Lines(false)
+	require.Len(t, lines, 4)
+	require.Equal(t, "Rx Poll Loops                  -1                         [VMA_RX_POLL]", lines[1])
+	require.Equal(t, "Log Level                      info                       [VMA_TRACELEVEL]", lines[2])
+	require.Len(t, s.Lines(true), len(Parameters())+2)
+	for pairs, want := range map[[2]string][]string{{"", "1"}: {"RATIO"}, {"1", ""}: {"FORCE", "RATIO"}, {"1", "1"}: {"FORCE", "RATIO"},
+		{"1", "7"}: {"FORCE", "RATIO"}, {"0", "1"}: {"RATIO"}, {"0", ""}: nil} {
+		e := map[string]string{}
+		for i, name := range []string{"VMA_SELECT_POLL_OS_FORCE", "VMA_SELECT_POLL_OS_RATIO"} {
+			if pairs[i] != "" {
+				e[name] = pairs[i]
+			}
+		}
+		s := fromEnvironment(env(e))
+		var changed []string
+		for _, entry := range s.Entries() {
+			if name, ok := strings.CutPrefix(entry.Name, "VMA_SELECT_POLL_OS_"); ok && entry.Changed {
+				changed = append(changed, name)
+			}
+		}
+		require.Equal(t, want, changed, "FORCE and RATIO: %v", pairs)
+	}
+
+	var b bytes.Buffer
+	require.NoError(t, s.WriteJSON(&b))
+	var list []Entry
+	require.NoError(t, json.Unmarshal(b.Bytes(), &list))
+	require.Equal(t, s.Entries(), list)
+	require.Len(t, list, len(Parameters()))
+}
+
+func TestAnnouncedByLevel(t *testing.T) {
+	for level, want := range map[string]int{"": 0, "none": 0, "warn": 0, "info": 3, "details": len(Parameters()) + 2,
+		"finer": len(Parameters()) + 2} {
+		path := filepath.Join(t.TempDir(), "log")
+		s := fromEnvironment(env(map[string]string{"VMA_TRACELEVEL": level, "VMA_LOG_FILE": path}))
+		l, err := s.OpenLog()
+		require.NoError(t, err)
+		s.LogFile = "" // the log has what it was opened with; only the changed level is printed
+		s.Announce(l.Logger)
+		require.NoError(t, l.Close())
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Count(string(text), "\n"), "%s:\n%s", level, text)
+		require.Equal(t, want, strings.Count(string(text), " SX INFO: "))
+	}
+}
+
+var update = flag.Bool("update", false, "write docs/settings.md anew")
+
+const settingsPage = "../docs/settings.md"
+
+// The page's table is the code's.
+func TestSettingsPage(t *testing.T) {
+	const begin, end = "<!-- settings: go test ./conf -run TestSettingsPage -update -->\n", "<!-- end of settings -->\n"
+	page, err := os.ReadFile(settingsPage)
+	require.NoError(t, err)
+	head, rest, ok := strings.Cut(string(page), begin)
+	require.True(t, ok, "%s has no line %q", settingsPage, begin)
+	_, tail, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	want := head + begin + Markdown() + end + tail
+	if *update {
+		require.NoError(t, os.WriteFile(settingsPage, []byte(want), 0o644))
+		return
+	}
+	require.Equal(t, want, string(page), "go test ./conf -run TestSettingsPage -update")
+}

@@ -1,0 +1,273 @@
+package conf
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// RuleError is a mistake in rules: where it is and what was wanted there.
+type RuleError struct {
+	Line, Column int // from 1; columns in bytes
+	Text         string
+}
+
+// Error is the mistake in a sentence.
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Text)
+}
+
+// ParseRules reads a rules file: VMA's grammar, and with it xlio and sx for vma, "log destination stderr" and "file" as VMA's manual has
+// them, lines that end in CRLF, and a byte-order mark at the head. The first mistake is a *RuleError, and then there are no rules at all:
+// what VMA cuts down to something else (a prefix of more than 32 bits, a port of more than 65535, a part of an address of more than 255,
+// a range that runs backwards) is a mistake here.
+func ParseRules(text string) (*Rules, error) {
+	r := &Rules{}
+	if err := r.parse(text, parser{}); err != nil {
+		return nil, fmt.Errorf("conf: rules: %w", err)
+	}
+	return r, nil
+}
+
+// ParseRulesAsVMA reads a rules file as VMA does, to compare: the rules that it would have kept, also with an error, and the error. A
+// mistake in the grammar ends the reading and keeps what came before; numbers out of range become others.
+func ParseRulesAsVMA(text string) (*Rules, error) {
+	r := &Rules{}
+	return r, r.parse(text, parser{asVMA: true})
+}
+
+// With is the rules and those of text, which may name another group first: at the head of their role's list, where they are tried before
+// all others, or at its end. Of two equal ones that were added to a group only the one that is tried first stays, for the other would
+// never be reached: what is added again and again takes no more room. A mistake leaves everything as it was. (VMA: add_conf_rule, which
+// adds at the head and keeps all.)
+func (r *Rules) With(text string, prepend bool) (*Rules, error) {
+	c := r.clone()
+	if err := c.parse(text, parser{added: true, prepend: prepend}); err != nil {
+		return nil, fmt.Errorf("conf: rule %s: %w", quote(text), err)
+	}
+	c.added = true
+	return c, nil
+}
+
+func (r *Rules) parse(text string, p parser) error {
+	p.rules = r
+	if !p.asVMA {
+		text = strings.TrimPrefix(text, "\ufeff") // of editors that write one; the columns they show do not count it
+	}
+	p.scanner = scanner{text: text, line: 1, column: 1, asVMA: p.asVMA}
+	p.read()
+	err := p.statements()
+	if err == nil && p.wrong != nil {
+		return p.wrong
+	}
+	return err
+}
+
+// parser reads statements; t is the token it looks at.
+type parser struct {
+	scanner
+	t              token
+	rules          *Rules
+	asVMA          bool
+	added, prepend bool  // at run time, and at the head
+	wrong          error // asVMA: a mistake that did not end the reading
+}
+
+func (p *parser) read() { p.t = p.next() }
+
+func (p *parser) fail(t token, format string, args ...any) error {
+	return &RuleError{Line: t.line, Column: t.column, Text: fmt.Sprintf(format, args...)}
+}
+
+// expect takes a sign.
+func (p *parser) expect(text string) error {
+	if !p.t.is(sign, text) {
+		return p.fail(p.t, "%v: want %q", p.t, text)
+	}
+	p.read()
+	return nil
+}
+
+// accept takes a sign if it is there.
+func (p *parser) accept(text string) bool {
+	if !p.t.is(sign, text) {
+		return false
+	}
+	p.read()
+	return true
+}
+
+func (p *parser) statements() error {
+	for p.t.kind != ending {
+		if p.t.kind == newline {
+			p.read()
+			continue
+		}
+		statement, ok := statements[p.t.text]
+		if p.t.kind != word || !ok {
+			return p.fail(p.t, "%v: want use, application-id or log", p.t)
+		}
+		if err := statement(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statements by the word they begin with.
+var statements = map[string]func(*parser) error{
+	"application-id": (*parser).application,
+	"use":            (*parser).use,
+	"log":            (*parser).log,
+}
+
+// application reads: application-id PROGRAM ID
+func (p *parser) application() error {
+	program := p.name()
+	if program.kind != word {
+		return p.fail(program, "%v: want the name of a program or a pattern", program)
+	}
+	id := p.name()
+	if id.kind != word {
+		return p.fail(id, "%v: want an application id or *", id)
+	}
+	p.rules.open(program.text, id.text, p.added)
+	p.read()
+	return nil
+}
+
+var transportWords = map[string]Transport{"os": OS, "vma": Offloaded, "xlio": Offloaded, "sx": Offloaded, "sdp": SDP, "sa": SDP}
+
+// use reads: use TRANSPORT ROLE ADDRESS:PORTS[:ADDRESS:PORTS]
+func (p *parser) use() error {
+	rule := Rule{Line: p.t.line}
+	p.read()
+	transport, ok := transportWords[p.t.text]
+	switch {
+	case p.t.is(sign, "*"):
+		transport = Either
+	case !ok || p.t.kind != word:
+		return p.fail(p.t, "%v: want os, vma, xlio, sx or *", p.t)
+	}
+	rule.Transport = transport
+	p.read()
+	if rule.Role, ok = p.role(); !ok {
+		return p.fail(p.t, "%v: want tcp_server, tcp_client, udp_receiver, udp_sender or udp_connect", p.t)
+	}
+	p.read()
+	var err error
+	if rule.First, err = p.tuple(); err != nil {
+		return err
+	}
+	if p.accept(":") {
+		second, err := p.tuple()
+		if err != nil {
+			return err
+		}
+		rule.Second = &second
+	}
+	if p.added {
+		rule.Line, rule.atEnd = 0, !p.prepend
+		p.rules.insert(rule)
+		return nil
+	}
+	p.rules.add(rule)
+	return nil
+}
+
+func (p *parser) role() (Role, bool) {
+	for r, name := range roleNames {
+		if p.t.is(word, name) {
+			return Role(r), true
+		}
+	}
+	return 0, false
+}
+
+// tuple reads ADDRESS:PORTS
+func (p *parser) tuple() (t Tuple, err error) {
+	if t.Prefix, err = p.prefix(); err != nil {
+		return t, err
+	}
+	if err := p.expect(":"); err != nil {
+		return t, err
+	}
+	if p.accept("*") {
+		t.AnyPort = true
+		return t, nil
+	}
+	from := p.t
+	if t.First, err = p.port(); err != nil {
+		return t, err
+	}
+	t.Last = t.First
+	if p.accept("-") {
+		if t.Last, err = p.port(); err != nil {
+			return t, err
+		}
+		if t.Last < t.First && !p.asVMA {
+			return t, p.fail(from, "ports %d-%d: the first is the larger one", t.First, t.Last)
+		}
+	}
+	return t, nil
+}
+
+// prefix reads * or A.B.C.D or A.B.C.D/BITS.
+func (p *parser) prefix() (netip.Prefix, error) {
+	if p.accept("*") {
+		return netip.Prefix{}, nil
+	}
+	var a [4]byte
+	from, beyond := p.t, false
+	for i := range a {
+		if i > 0 {
+			if err := p.expect("."); err != nil {
+				return netip.Prefix{}, err
+			}
+		}
+		if p.t.kind != number {
+			return netip.Prefix{}, p.fail(p.t, "%v: want an IPv4 address or *", p.t)
+		}
+		if p.t.number > 255 {
+			if !p.asVMA {
+				return netip.Prefix{}, p.fail(p.t, "%v: want 0 to 255", p.t)
+			}
+			beyond = true
+		}
+		a[i] = byte(p.t.number)
+		p.read()
+	}
+	if beyond { // VMA reports it, keeps the rule for 0.0.0.0 and goes on
+		a = [4]byte{}
+		if p.wrong == nil {
+			p.wrong = p.fail(from, "address out of range")
+		}
+	}
+	bits := 32
+	if p.accept("/") {
+		if p.t.kind != number {
+			return netip.Prefix{}, p.fail(p.t, "%v: want a number of bits", p.t)
+		}
+		if p.t.number > 32 && !p.asVMA {
+			return netip.Prefix{}, p.fail(p.t, "/%s: want 0 to 32", cut(p.t.text))
+		}
+		bits = min(int(p.t.number), 32)
+		if p.asVMA {
+			bits = min(int(uint8(p.t.number)), 32) // kept in a byte before it is limited
+		}
+		p.read()
+	}
+	return netip.PrefixFrom(netip.AddrFrom4(a), bits).Masked(), nil
+}
+
+func (p *parser) port() (uint16, error) {
+	if p.t.kind != number {
+		return 0, p.fail(p.t, "%v: want a port or *", p.t)
+	}
+	if p.t.number > 65535 && !p.asVMA {
+		return 0, p.fail(p.t, "port %s: want 0 to 65535", cut(p.t.text))
+	}
+	n := uint16(p.t.number)
+	p.read()
+	return n, nil
+}

@@ -1,0 +1,227 @@
+package conf
+
+import "time"
+
+// The table of settings, by what they concern. Parameters with a Field change what happens; docs/from-vma.md names the test that sees it.
+
+var ringParameters = []Parameter{
+	{Name: "SX_RING", Title: "Kind of ring", Field: "Ring", State: Works,
+		Effect: "the kind of ring that owners get; auto takes the best of the kernel's that works here, offload is our own stack",
+		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
+	{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
+		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; empty: each that a socket " +
+			"needs",
+		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
+			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}},
+	{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
+		Effect: "what an offloaded ring does with wrong or unfinished UDP checksums",
+		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
+			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}},
+	{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
+		Effect: "what stamps the datagrams of an offloaded ring, for sockets that ask (Timestamps): poll the ring, when it takes a " +
+			"frame; xdp the XDP program, when the frame comes in, which costs each frame a read of the clock; hardware the card, " +
+			"else as xdp. Sockets that ask for the card's time ask for hardware",
+		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
+			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}},
+	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
+		Effect: "0 leaves every socket to the kernel, rules or not; its path says setting.offloaded_sockets",
+		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
+	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Works,
+		Effect: "which sockets of an owner share a ring: 0 per interface, 1 per address, 10 per socket, 20 per thread, 30 per " +
+			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA",
+		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
+	{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Works,
+		Effect: "the most rings per interface within one owner; 0: no limit",
+		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)},
+	{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Works,
+		Effect: "the operations that a kernel ring may have under way: the submission queue of io_uring (256 to 4096, a power of " +
+			"two), the events epoll fetches at once; 0: the driver's default",
+		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)},
+	{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
+		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, within its ring of 2048 and its " +
+			"part of half of the owner's small buffers; 0: as many as that allows",
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)},
+	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
+		"a socket sends on the ring it receives on"),
+	inert("VMA_RING_MIGRATION_RATIO_TX", "Ring migration ratio TX", "100", within(-1, 1<<31-1), NotApplicable,
+		"sockets stay on the ring of their owner: a goroutine changes threads, and packets are lost when sockets follow"),
+	inert("VMA_RING_MIGRATION_RATIO_RX", "Ring migration ratio RX", "100", within(-1, 1<<31-1), NotApplicable,
+		"sockets stay on the ring of their owner: a goroutine changes threads, and packets are lost when sockets follow"),
+}
+
+var memoryParameters = []Parameter{
+	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
+		Effect: "buffers of about 2 KiB of each owner",
+		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
+	{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
+		Effect: "buffers of about 2 KiB of each owner beyond VMA_RX_BUFS: one pool serves both directions",
+		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)},
+	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
+		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams",
+		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
+	{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Works,
+		Effect: "2 asks for huge pages under the buffers, the path says so where there are none; 0 and 1 are ordinary pages: " +
+			"contiguous ones cannot be asked for outside a driver",
+		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}},
+	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
+		Effect: "records who holds each buffer and panics when one is released twice",
+		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
+	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
+		Effect: "the least receive buffer: a smaller one asked for (ReceiveBuffer) is made this large; 0: what is asked for",
+		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
+	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable,
+		"buffers go back to the kernel or the card with each Poll, in one batch"),
+	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable,
+		"sends that are done are taken back with each Poll, in one batch"),
+	inert("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", "1", within(0, 2), NotApplicable,
+		"a pool belongs to one owner: taking a buffer from it needs no lock that batches would save"),
+	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
+		"all free buffers of the owner are the spare ones"),
+	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable,
+		"rings are refilled from the pool with each Poll, and nothing received is given up for it"),
+	inert("VMA_HUGETBL", "Huge pages", "0", yesOrNo, NotApplicable, "VMA removed it: use VMA_MEM_ALLOC_TYPE"),
+}
+
+var pollParameters = []Parameter{
+	{Name: "VMA_RX_POLL", Title: "Rx Poll Loops", Field: "RxPoll", State: Works,
+		Effect: "how many empty turns a reactor spins before it sleeps; -1: for ever, 0: none (VMA takes 0 for 1)",
+		access: integer(func(s *Settings) *int { return &s.RxPoll }, -1, 100_000_000)},
+	{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", State: Works,
+		Effect: "bounds the same by time, in microseconds; -1: for ever, 0: none. With 0 here or in VMA_RX_POLL a reactor is " +
+			"driven by interrupts",
+		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
+	{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
+		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is set itself (deprecated by VMA)", access: force},
+	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
+		Effect: "a spinning reactor looks at foreign descriptors on every such turn; 0: only after a sleep",
+		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
+	{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Works,
+		Old:    []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
+		Effect: "an offloaded ring reads the kernel's side of its sockets on every such turn while frames keep coming",
+		access: integer(func(s *Settings) *int { return &s.ShadowRatio }, 1, 1_000_000)},
+	{Name: "VMA_CQ_POLL_BATCH_MAX", Title: "CQ Poll Batch (max)", Field: "PollBatch", VMA: "16", State: Works,
+		Effect: "the most completions that a reactor takes at once; 0: 256",
+		access: integer(func(s *Settings) *int { return &s.PollBatch }, 0, 1<<16)},
+	{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", VMA: "0", State: Works,
+		Effect: "after how many empty turns a spinning reactor without a thread of its own lets other goroutines run; 0: 1024",
+		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)},
+	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
+		Effect: "binds each reactor's thread to a processor, the n-th to the n-th of the list and round again: 0,4,8-10",
+		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
+	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
+		"a reactor looks at foreign descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
+	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
+		"a socket polls as VMA_RX_POLL says from the start"),
+	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements without being polled"),
+	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
+		"Poll returns what was received and looks for more in one call"),
+	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "10", count, NotYet,
+		"progress without the owner is for our own stack; the kernel makes its own"),
+	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotYet, "see VMA_PROGRESS_ENGINE_INTERVAL").
+		old("VMA_CQ_DRAIN_WCE_MAX"),
+}
+
+var socketParameters = []Parameter{
+	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
+		Effect: "turns Nagle's algorithm off on every TCP socket; the option NoDelay has the last word",
+		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
+	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
+		Effect: "congestion control of TCP sockets: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's " +
+			"default. One that the kernel refuses, as it does 2, none, is a warning when an engine starts, and a case for " +
+			"VMA_EXCEPTION_HANDLING at each socket",
+		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
+	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
+		Effect: "the largest TCP segment that is announced and sent, without options; 0: by the interface",
+		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
+	{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: NotYet,
+		Effect: "for datagrams, which follow the interface; TCP segments are kept below it: VMA_MSS is it less 40, with IPv6 60, " +
+			"where that is not set; 0: by the interface",
+		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)},
+	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
+		Effect: "whether members on this host get what a socket sends, unless MulticastLoop says otherwise",
+		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
+	{Name: "VMA_WAIT_AFTER_JOIN_MSEC", Title: "Delay after join (msec)", Field: "WaitAfterJoin", State: Works,
+		Effect: "how long OpenUDP waits after it has joined groups before it returns, in milliseconds",
+		access: span(func(s *Settings) *time.Duration { return &s.WaitAfterJoin }, time.Millisecond, 60_000, false)},
+	inert("VMA_TX_NONBLOCKED_EAGAINS", "Tx non-blocked eagains", "0", yesOrNo, Better,
+		"a send that does not fit always says so (ErrWouldBlock), and OUT follows; nothing is dropped silently"),
+	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
+		"socket options are the kernel's own, and so are its permissions").old("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
+	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable,
+		"there are no intercepted calls to avoid: state is read from the socket in memory"),
+	inert("VMA_CLOSE_ON_DUP2", "close on dup2()", "1", yesOrNo, NotApplicable, "no library call is intercepted"),
+	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable,
+		"a descriptor is closed when the kernel holds nothing of it, and CLOSED says so"),
+	inert("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", "Trig dummy send getsockname()", "0", yesOrNo, NotApplicable,
+		"no library call is intercepted that could mean something else"),
+}
+
+var stackParameters = []Parameter{
+	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Better,
+		"our own stack checks every sum, see SX_CHECKSUM for what is done with wrong ones"),
+	{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
+		Effect: "what an offloaded ring takes from an interface for a connected socket: 1 all that is for its own address, one entry for " +
+			"all sockets there, and drops what is not of their peers; 0 what its peer sends to it, and the rest stays the kernel's",
+		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)},
+	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
+		"steering is by addresses and ports, in the kernel"),
+	inert("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", "0", yesOrNo, HardwareOnly, "a tag that the card puts on packets of a flow"),
+	inert("VMA_NEIGH_UC_ARP_QUATA", "Num of UC ARPs", "3", count, NotApplicable,
+		"the kernel resolves neighbours: net.ipv4.neigh.*.ucast_solicit"),
+	inert("VMA_NEIGH_UC_ARP_DELAY_MSEC", "UC ARP delay (msec)", "10000", count, NotApplicable,
+		"the kernel resolves neighbours: net.ipv4.neigh.*.retrans_time_ms"),
+	inert("VMA_NEIGH_NUM_ERR_RETRIES", "Num of neigh restart retries", "1", count, NotApplicable, "the kernel resolves neighbours"),
+	inert("VMA_NETLINK_TIMER", "Netlink timer (msec)", "10000", count, Better,
+		"changes are heard of when they happen, not looked for every so often"),
+	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
+		Effect: "what is made of the stamps of cards that stamp, on sockets that ask for arrival times (Timestamps): 0 cards are " +
+			"not asked, 1 as the card counts, 2 best possible, 3 on the system's clock, 4 PTP; where the card does not stamp the " +
+			"path says so",
+		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
+	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand"),
+}
+
+var ruleParameters = []Parameter{
+	{Name: "VMA_CONFIG_FILE", Title: "Conf File", Field: "RulesFile", State: Works,
+		Effect: "the rules file; where the default one does not exist, the rules that come with the library hold (use os " +
+			"udp_connect *:53)",
+		access: text(func(s *Settings) *string { return &s.RulesFile }, "the path of a file", anything)},
+	{Name: "VMA_APPLICATION_ID", Title: "Application ID", Field: "ApplicationID", State: Works,
+		Effect: "chooses among the groups of the rules file",
+		access: text(func(s *Settings) *string { return &s.ApplicationID }, "a text without blanks", parseID)},
+	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
+		Effect: "when a socket cannot have what a rule (use sx) or a setting asks for: -2 and -1 log it for debugging and go on, " +
+			"0 as well, 1 logs an error and goes on, 2 refuses the socket, 3 panics; -2 also makes a rules file with a mistake " +
+			"an error of New",
+		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
+}
+
+var logParameters = []Parameter{
+	{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Works,
+		Effect: "none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6; info prints the settings that are " +
+			"changed when an engine is made, details all of them. Empty, with VMA_LOG_FILE and VMA_LOG_DETAILS at their " +
+			"defaults: the program's own log (slog.Default), and no settings are printed: a library keeps quiet unless it is " +
+			"asked",
+		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
+			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)},
+	{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works,
+		Effect: "what each line begins with: 1 thread, 2 process too, 3 milliseconds since the start too",
+		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)},
+	{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
+		Effect: "writes the log there and not to standard error; %d is the process id",
+		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)},
+	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured"),
+	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics"),
+	inert("VMA_STATS_SHMEM_DIR", "Stats shared memory directory", "/tmp/", anyText, WithStats, "needs the published statistics"),
+	inert("VMA_STATS_FD_NUM", "Stats FD Num (max)", "100", within(0, 1024), WithStats, "needs the published statistics"),
+	inert("VMA_CPU_USAGE_STATS", "Polling CPU idle usage", "0", yesOrNo, WithStats,
+		"needs the published statistics; reactor.Stats has the busy time of a loop"),
+}
+
+func init() {
+	for i := range parameters {
+		if p := &parameters[i]; p.get == nil || p.set == nil || p.check == nil || p.Effect == "" || p.State == "" {
+			panic("conf: the table's entry " + p.Name + " is not complete")
+		}
+	}
+}
