@@ -13,7 +13,7 @@ import (
 
 // Config is how a loop behaves. The zero Config is a good one: it spins for a while and then sleeps.
 type Config struct {
-	// Batch is the most completions one Poll takes; 0 means 256.
+	// Batch is the most completions one Poll takes; 0 takes the engine's setting (VMA_CQ_POLL_BATCH_MAX), which is 256 by default.
 	Batch int
 	// Rest is what the loop does when there is nothing to do.
 	Rest Rest
@@ -25,7 +25,8 @@ type Config struct {
 	// OSRatio makes a loop that does not sleep look at foreign descriptors on every OSRatio-th turn. 0 takes the
 	// engine's setting (VMA_SELECT_POLL_OS_RATIO, where 0 means the same as -1 here); -1 looks only after a sleep.
 	OSRatio int
-	// Pin is the processor the loop's thread is bound to, none if empty; for RunGroup one per loop.
+	// Pin is the processor the loop's thread is bound to; for RunGroup one per loop. Empty takes the next of the engine's setting
+	// (SX_LOOP_CPUS), which is none by default.
 	Pin []int
 	// OnPanic is what a panic in the program's code costs.
 	OnPanic PanicPolicy
@@ -40,6 +41,8 @@ type Config struct {
 	// their owners are made with the options Owner.
 	Name  string
 	Owner []xtreme.Option
+
+	yield uint64 // VMA_RX_POLL_YIELD
 }
 
 const (
@@ -76,7 +79,10 @@ func (c *Config) complete(s conf.Settings) error {
 			return badArgument("Pin", cpu)
 		}
 	}
+	orElse(&c.Batch, s.PollBatch)
 	orElse(&c.Batch, defaultBatch)
+	orElse(&c.yield, uint64(max(s.PollYield, 0)))
+	orElse(&c.yield, yieldEvery)
 	orElse(&c.RxPoll, s.RxPoll)
 	orElse(&c.SelectPoll, s.SelectPoll)
 	orElse(&c.OSRatio, s.OSRatio)

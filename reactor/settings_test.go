@@ -1,0 +1,77 @@
+package reactor
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// What the engine's settings say holds where the Config does not.
+func TestBatchBySetting(t *testing.T) {
+	for _, c := range []struct{ setting, config, want int }{{0, 0, 256}, {32, 0, 32}, {32, 5, 5}} {
+		l := turnByHand(t, conf.RingEpoll, nothing, Config{Batch: c.config}, func(s *conf.Settings) { s.PollBatch = c.setting })
+		require.Len(t, l.batch, c.want)
+	}
+}
+
+// Other goroutines get the processor after so many empty turns, where there is only one for all. The runtime may take it away sooner by
+// itself, so that the longer wait is looked for more than once.
+func TestYieldBySetting(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	turnsUntilOthersRun := func(setting int) (n int) {
+		l := turnByHand(t, conf.RingEpoll, nothing, Config{Rest: Spin}, func(s *conf.Settings) { s.PollYield = setting })
+		var ran atomic.Bool
+		go ran.Store(true)
+		for l.idle = 0; !ran.Load() && n < 4*yieldEvery; n++ {
+			l.turns(t, 1, time.Microsecond)
+		}
+		return n
+	}
+	require.LessOrEqual(t, turnsUntilOthersRun(16), 16)
+	longest := 0
+	for i := 0; i < 10 && longest <= 16; i++ {
+		longest = max(longest, turnsUntilOthersRun(0))
+	}
+	require.Greater(t, longest, 16)
+	require.LessOrEqual(t, longest, yieldEvery)
+}
+
+// Each loop runs on the next processor of the list.
+func TestLoopsAreBoundBySetting(t *testing.T) {
+	cpus := sys.AffinityMask()
+	if len(cpus) < 2 {
+		t.Skip("missing: two processors")
+	}
+	s := conf.Default()
+	s.Ring, s.SmallBuffers, s.LargeBuffers, s.LoopCPUs = conf.RingEpoll, 512, 16, []int{cpus[1], cpus[0]}
+	e := mustEngine(t, s)
+	on := make(chan int, 8)
+	bound := func(l *Loop) error { return l.Post(func() { on <- sys.AffinityMask()[0]; l.Shutdown() }) }
+	for _, want := range []int{cpus[1], cpus[0], cpus[1]} {
+		o, err := e.Owner("one")
+		require.NoError(t, err)
+		l, err := New(o, nothing, Config{})
+		require.NoError(t, err)
+		require.NoError(t, bound(l))
+		require.NoError(t, l.Run(context.Background()))
+		require.Equal(t, want, <-on)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	require.NoError(t, RunGroup(ctx, e, 2, func(l *Loop) (Handler, error) { return nothing, bound(l) }, Config{}))
+	require.ElementsMatch(t, cpus[:2], []int{<-on, <-on})
+	o, err := e.Owner("one")
+	require.NoError(t, err)
+	l, err := New(o, nothing, Config{Pin: []int{cpus[1]}})
+	require.NoError(t, err)
+	require.NoError(t, bound(l))
+	require.NoError(t, l.Run(context.Background()))
+	require.Equal(t, cpus[1], <-on, "the Config has the last word")
+}
