@@ -26,11 +26,15 @@ func (o *Owner) Adopt(fd int, opt ...Option) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.possible("Adopt", f.String()); err != nil {
+	o.engine.fill(c)
+	if err := o.possible("Adopt", adoptScope(f), f.String(), c); err != nil {
 		return nil, err
 	}
+	o.making = true
+	defer func() { o.making = false }()
 	s, err := o.set.Adopt(f, c.socket, c.apply)
 	if err != nil {
+		dieOf(err)
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
 	o.engine.opened.Inc()

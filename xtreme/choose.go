@@ -15,10 +15,17 @@ type chosen struct {
 	kind    conf.RingKind
 	driver  func(ring.DriverConfig) (ring.Driver, error)
 	reasons []ring.Reason
+	offload bool // this kind is for what the offloaded ring beside it does not carry
 }
 
-// noOffload is the first reason of every path of this version.
-var noOffload = ring.Reason{Code: "offload.absent", Text: "no offloaded ring: this version has kernel rings only"}
+// notAsked is the first reason of every path of a kernel ring.
+func notAsked(want conf.RingKind) ring.Reason {
+	text := fmt.Sprintf("not offload: %s was asked for", want)
+	if want == conf.RingAuto {
+		text = "not offload: auto takes kernel rings, our own stack must be asked for"
+	}
+	return ring.Reason{Code: "offload.not_asked", Text: text}
+}
 
 // candidates, best first.
 var candidates = []struct {
@@ -31,7 +38,7 @@ var candidates = []struct {
 }
 
 // choose decides once per kind asked for. A kind asked for by name is had or is an error; auto takes the first that works and
-// keeps the reasons of those before it.
+// keeps the reasons of those before it. Beside an offloaded ring is the one that auto takes.
 func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -41,7 +48,13 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 	if c, ok := e.kinds[want]; ok {
 		return c, nil
 	}
-	c := chosen{reasons: []ring.Reason{noOffload}}
+	c := chosen{offload: want == conf.RingOffload}
+	asked := want
+	if c.offload {
+		want = conf.RingAuto
+	} else {
+		c.reasons = []ring.Reason{notAsked(want)}
+	}
 	certain := true
 	for _, k := range candidates {
 		if want != conf.RingAuto && want != k.kind {
@@ -65,7 +78,7 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 		return chosen{}, fmt.Errorf("xtreme: no kind of ring works here: %v", c.reasons)
 	}
 	if certain { // a shortage of the moment is no reason to settle for less the next time
-		e.kinds[want] = c
+		e.kinds[asked] = c
 	}
 	return c, nil
 }

@@ -20,8 +20,8 @@ import (
 
 func TestForcedKinds(t *testing.T) {
 	for kind, want := range map[conf.RingKind][]string{
-		conf.RingUring: {"offload.absent"},
-		conf.RingEpoll: {"offload.absent", "uring.not_asked"},
+		conf.RingUring: {"offload.not_asked"},
+		conf.RingEpoll: {"offload.not_asked", "uring.not_asked"},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			needKind(t, kind)
@@ -52,13 +52,13 @@ func TestAutoExplainsItself(t *testing.T) {
 	err := uring.Probe()
 	if err == nil {
 		w.Equal("uring", p.Kind)
-		w.Equal([]string{"offload.absent"}, codes(p))
+		w.Equal([]string{"offload.not_asked"}, codes(p))
 		return
 	}
 	var f *ring.FeatureError
 	w.ErrorAs(err, &f)
 	w.Equal("epoll", p.Kind)
-	w.Equal([]string{"offload.absent", f.Code}, codes(p))
+	w.Equal([]string{"offload.not_asked", f.Code}, codes(p))
 	w.Contains(p.String(), f.Error())
 }
 
@@ -73,8 +73,8 @@ func TestUnknownKind(t *testing.T) {
 	s.Ring = "dpdk"
 	_, err := xtreme.New(s)
 	require.ErrorContains(t, err, "Ring")
-	require.ErrorContains(t, err, `"dpdk"`)
-	require.ErrorContains(t, err, "auto, uring or epoll")
+	require.ErrorContains(t, err, "dpdk")
+	require.ErrorContains(t, err, "auto, uring, epoll or offload")
 }
 
 // A child process forbids itself io_uring by a seccomp filter, as containers do: with EPERM, or as if the kernel had none.
@@ -128,7 +128,7 @@ func withoutUring(t *testing.T, code string) {
 	var f *ring.FeatureError
 	w.ErrorAs(uring.Probe(), &f)
 	w.Contains([]string{uring.CodeNoPermission, uring.CodeKernel, uring.CodeDisabled}, f.Code)
-	w.Equal([]string{"offload.absent", f.Code}, codes(p))
+	w.Equal([]string{"offload.not_asked", f.Code}, codes(p))
 	w.write(w.peer(u.LocalAddr()), "works")
 	w.Equal("works", w.text(u))
 

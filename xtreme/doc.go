@@ -21,6 +21,9 @@
 // Sockets are TCP, UDP and unix-domain streams (ListenTCP, DialTCP, OpenUDP, ListenUnix, DialUnix). One made elsewhere, by package
 // net or by another owner's listener, is taken over with Adopt; AcceptTo is how a listener gives connections away, or refuses them.
 //
+// An owner of kind offload (conf.RingOffload) carries UDP over IPv4 by our own stack over the network interfaces that its sockets name, and
+// all else by a kernel ring beside it; both are polled together and share the owner's buffers. See docs/offload.md.
+//
 // Which kind of ring carries a socket is decided here and nowhere else; Socket.Path tells which it was and, for every better
 // one, why not. What a completion may contain and in which order is package ring's contract; memory is package buffers'.
 package xtreme

@@ -3,6 +3,8 @@ package xtreme
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -17,6 +19,10 @@ import (
 // may be called from any goroutine.
 type Engine struct {
 	settings conf.Settings
+	nics     *interfaces // of offloaded rings
+	book     rulebook
+	log      *slog.Logger
+	logEnd   io.Closer // of a log that the settings asked for; else nil
 
 	mu     sync.Mutex
 	kinds  map[conf.RingKind]chosen
@@ -25,14 +31,34 @@ type Engine struct {
 
 	made   atomic.Int64 // owners ever made
 	opened atomic.Int64 // sockets ever made by their calls
+	loops  atomic.Int64 // processors given to reactors
 }
 
-// New makes an engine; the settings are checked, nothing is opened yet.
-func New(s conf.Settings) (*Engine, error) {
+// New makes an engine; the settings are checked, nothing is opened yet. The options are those that say so, such as Logger.
+func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
-	return &Engine{settings: s, kinds: map[conf.RingKind]chosen{}}, nil
+	c, err := collect("New", forEngine, opt)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{settings: s, kinds: map[conf.RingKind]chosen{}}
+	if e.log, e.logEnd, err = openLog(&s, c.logger); err != nil {
+		return nil, fmt.Errorf("xtreme: %w", err)
+	}
+	e.nics = newInterfaces(e.log, s.Offload.Interfaces)
+	if err := e.loadRules(); err != nil {
+		return nil, errors.Join(err, e.endLog())
+	}
+	return e, nil
+}
+
+func (e *Engine) endLog() error {
+	if e.logEnd == nil {
+		return nil
+	}
+	return e.logEnd.Close()
 }
 
 // Start decides on the kind of ring and touches what is otherwise touched at first use, so that nothing of it happens on the
@@ -61,7 +87,7 @@ func (e *Engine) Owner(name string, opt ...Option) (*Owner, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := newOwner(e, name, c, o)
+	owner, err := newOwner(e, name, kind, c, o)
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: owner %q: %w", name, err)
 	}
@@ -119,7 +145,7 @@ func (e *Engine) Close() error {
 		return fmt.Errorf("xtreme: close engine: owners still open: %q", names)
 	}
 	e.closed = true
-	return nil
+	return e.endLog()
 }
 
 func (e *Engine) forget(o *Owner) {

@@ -18,7 +18,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	s := conf.Default()
 	s.SmallBuffers = 1
 	_, err := xtreme.New(s)
-	require.ErrorContains(t, err, "xtreme: conf: SmallBuffers 1: want 64 to")
+	require.ErrorContains(t, err, "xtreme: conf: SmallBuffers 1: want a number from 64 to")
 }
 
 func TestSettingsReachTheOwner(t *testing.T) {

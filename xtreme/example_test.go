@@ -213,7 +213,7 @@ func ExamplePath() {
 	check(owner.Close())
 	// Output:
 	// os epoll
-	// offload.absent
+	// offload.not_asked
 	// uring.not_asked
 	// not uring: epoll was asked for [uring.not_asked]
 }

@@ -35,6 +35,7 @@ const (
 	NewConnection = ring.EventNewConnection
 	Sent          = ring.EventSent
 	Closed        = ring.EventClosed
+	PathChanged   = ring.EventPath // see Socket.Path
 )
 
 // The errors a program meets most; see package ring for the others.

@@ -2,6 +2,7 @@ package xtreme
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Option changes what Owner, ListenTCP, DialTCP, OpenUDP, NewTCP, NewUDP, ListenUnix, DialUnix or Adopt make. An option given to
+// Option changes what New, Owner, ListenTCP, DialTCP, OpenUDP, NewTCP, NewUDP, ListenUnix, DialUnix or Adopt make. An option given to
 // a call it does not fit is an error that names both. NewTCP and NewUDP take those that hold for the socket itself; what concerns
 // a step that is yet to come (Backlog, Local, ConnectTimeout, Remote, the joins) is given to that step. Adopt takes those that fit
 // the kind of socket it finds, but for what belongs to steps that are done: Backlog, ReuseAddr, ReusePort, V6Only, BindToDevice,
@@ -23,10 +24,11 @@ type Option struct {
 }
 
 // scope is the calls an option fits.
-type scope uint16
+type scope uint32
 
 const (
-	forOwner scope = 1 << iota
+	forEngine scope = 1 << iota
+	forOwner
 	forListener
 	forDialer
 	forBareTCP // NewTCP: neither yet
@@ -54,6 +56,9 @@ const (
 
 // options is what the options of one call come to.
 type options struct {
+	// of New
+	logger *slog.Logger
+
 	// of Owner
 	kind         conf.RingKind
 	logic        *ring.Logic
@@ -61,6 +66,9 @@ type options struct {
 	huge         bool
 	numa         string
 	memory       []byte
+	interfaces   []conf.Interface
+	checksum     conf.Checksum
+	time         conf.TimeSource
 
 	// of sockets
 	socket         ring.Config
@@ -70,6 +78,7 @@ type options struct {
 	local, remote  netip.AddrPort
 	joins          []membership
 	multicastAll   *bool
+	cardTime       bool // CardTime was given: the settings do not matter
 	keepFile       bool
 	offload        bool
 }
@@ -212,11 +221,6 @@ func SendQueue(packets int) Option {
 // CloseTimeout bounds how long Close waits for sends under way.
 func CloseTimeout(d time.Duration) Option {
 	return option("CloseTimeout", forSocket, func(c *options) { c.socket.CloseTimeout = d })
-}
-
-// RequireOffload makes it an error, with the reasons, if the socket cannot have an offloaded path.
-func RequireOffload() Option {
-	return option("RequireOffload", forSocket, func(c *options) { c.offload = true })
 }
 
 // NoDelay turns Nagle's algorithm off (TCP_NODELAY).

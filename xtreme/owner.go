@@ -3,10 +3,12 @@ package xtreme
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
@@ -14,21 +16,36 @@ import (
 // Owner is the rings that one goroutine polls, and the buffers they share. Everything but Post, Wake, Rings and Name is for
 // that goroutine; before the first Poll, set-up may come from any one goroutine.
 type Owner struct {
-	name   string
-	engine *Engine
-	region *sys.Region
-	pool   *buffers.Pool
-	set    *ring.Set
-	self   atomic.Uintptr // identity of the goroutine that polls several rings; 0 before
-	next   int            // ring that the next Poll begins with
-	wait   *sys.PollSet
-	waits  []*ring.Ring // the rings in wait
-	closed bool
+	name     string
+	engine   *Engine
+	region   *sys.Region
+	pool     *buffers.Pool
+	kind     conf.RingKind // as asked for
+	set      *ring.Set     // of kernel rings
+	declined bool          // SetOffload(false)
+	off      *offloading   // what owners of kind offload have beside; else nil
+	both     atomic.Pointer[together]
+	self     atomic.Uintptr // identity of the goroutine that polls several rings; 0 before
+	next     int            // ring that the next Poll begins with
+	wait     *sys.PollSet
+	waits    []*ring.Ring   // the rings in wait
+	peer     netip.AddrPort // whom the socket that is being made will be connected to
+	making   bool           // one of the calls that make sockets is under way
+	closed   bool
 }
 
-func newOwner(e *Engine, name string, c chosen, o *options) (*Owner, error) {
+func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) (*Owner, error) {
+	switch {
+	case c.offload:
+	case o.interfaces != nil:
+		return nil, fmt.Errorf("option Interfaces is for rings of kind %s, this is %s", conf.RingOffload, kind)
+	case o.checksum != "":
+		return nil, fmt.Errorf("option Checksum is for rings of kind %s, this is %s", conf.RingOffload, kind)
+	case o.time != "":
+		return nil, fmt.Errorf("option OffloadTime is for rings of kind %s, this is %s", conf.RingOffload, kind)
+	}
 	layout := buffers.DefaultLayout()
-	layout.SmallCount = e.settings.SmallBuffers
+	layout.SmallCount = e.settings.SmallBuffers + e.settings.SendBuffers
 	layout.LargeCount = e.settings.LargeBuffers
 	if o.small != 0 {
 		layout.SmallCount, layout.LargeCount = o.small, o.large
@@ -41,7 +58,7 @@ func newOwner(e *Engine, name string, c chosen, o *options) (*Owner, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := &Owner{name: name, engine: e, region: region}
+	owner := &Owner{name: name, engine: e, region: region, kind: kind}
 	if owner.pool, err = buffers.New(region.Bytes(), layout); err != nil {
 		return nil, errors.Join(err, region.Close())
 	}
@@ -51,12 +68,16 @@ func newOwner(e *Engine, name string, c chosen, o *options) (*Owner, error) {
 	if o.logic != nil {
 		logic = *o.logic
 	}
-	reasons := c.reasons
+	var notes []ring.Reason
 	for _, n := range region.Notes() {
-		reasons = append(reasons[:len(reasons):len(reasons)], ring.Reason{Code: n.Code, Text: n.Text})
+		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
-	owner.set, err = ring.NewSet(ring.SetConfig{Pool: owner.pool, Driver: c.driver, Kind: string(c.kind), Reasons: reasons,
-		Logic: logic, Limit: e.settings.RingLimit})
+	sc := ring.SetConfig{Pool: owner.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
+		Limit: e.settings.RingLimit, Entries: e.settings.RingEntries, Place: owner.place}
+	if c.offload {
+		owner.off = newOffloading(owner, o, logic, notes)
+	}
+	owner.set, err = ring.NewSet(sc)
 	if err == nil {
 		_, err = owner.set.NewRing()
 	}
@@ -72,128 +93,18 @@ func (o *Owner) Name() string { return o.name }
 // Engine is what the owner was made from. Any goroutine.
 func (o *Owner) Engine() *Engine { return o.engine }
 
-// Rings lists the owner's rings. There is one from the start; the ring allocation logic may ask for more. Any goroutine.
-func (o *Owner) Rings() []*ring.Ring { return o.set.Rings() }
-
 // Pool is the buffers the rings share; Alloc on it makes packets for SendPacket.
 func (o *Owner) Pool() *buffers.Pool { return o.pool }
 
 // Ledger counts the owner's buffers by state.
 func (o *Owner) Ledger() buffers.Ledger { return o.pool.Ledger() }
 
-// Poll polls the owner's rings into dst, fairly: each has a share of the room, what one leaves goes to the next, and each Poll
-// begins with another ring. It never blocks.
-func (o *Owner) Poll(dst []Completion) (int, error) {
-	rings := o.set.Rings()
-	if len(rings) == 1 {
-		return rings[0].Poll(dst)
-	}
-	if err := o.check(); err != nil {
-		return 0, err
-	}
-	if len(rings) == 0 {
-		return 0, o.gone()
-	}
-	if len(dst) == 0 {
-		return 0, ring.ErrNoSlice
-	}
-	if o.self.Load() == 0 {
-		o.next = 0 // the ring that there was from the start knows whether it was polled by another goroutine
-	}
-	n := 0
-	first := o.next % len(rings)
-	o.next = first + 1
-	for i := range rings {
-		left := len(rings) - i
-		share := (len(dst) - n + left - 1) / left
-		if share == 0 {
-			o.next = first + i
-			break
-		}
-		k, err := rings[(first+i)%len(rings)].Poll(dst[n : n+share])
-		n += k
-		if err != nil {
-			return n, err
-		}
-		if i == 0 && o.self.Load() == 0 {
-			o.self.Store(sys.Goroutine())
-		}
-	}
-	return n, nil
-}
-
-// check tells whether the caller may use the rings. Each ring knows its owner by itself, but one that came later and was not
-// polled yet has none, and would take the first comer.
-func (o *Owner) check() error {
-	if self := o.self.Load(); self != 0 && self != sys.Goroutine() {
-		return ring.ErrOwner
-	}
-	if o.closed {
-		return o.gone()
-	}
-	return nil
-}
-
-func (o *Owner) gone() error { return fmt.Errorf("xtreme: owner %q: %w", o.name, ring.ErrClosed) }
-
-// Wait sleeps until one of the rings has something or d is over (negative: no limit); a signal may end it sooner. With one ring it
-// is that ring's cheapest way; with several, epoll over their descriptors.
-func (o *Owner) Wait(d time.Duration) error {
-	rings := o.set.Rings()
-	if len(rings) == 1 {
-		return rings[0].Wait(d)
-	}
-	if err := o.check(); err != nil {
-		return err
-	}
-	if err := o.watch(rings); err != nil {
-		return err
-	}
-	for _, r := range rings {
-		pending, err := r.Arm()
-		if err != nil || pending {
-			return err // rings armed so far are disarmed by their next Poll
-		}
-	}
-	if err := o.wait.Wait(d); err != nil {
-		return fmt.Errorf("xtreme: owner %q: wait: %w", o.name, err)
-	}
-	return nil
-}
-
-// watch keeps the epoll set of Wait in step with the rings, whose number may change while the owner lives.
-func (o *Owner) watch(rings []*ring.Ring) error {
-	for i, r := range o.waits {
-		if i >= len(rings) || rings[i] != r { // a ring was closed by itself: begin anew
-			if err := o.wait.Close(); err != nil {
-				return fmt.Errorf("xtreme: owner %q: %w", o.name, err)
-			}
-			o.wait, o.waits = nil, nil
-			break
-		}
-	}
-	if o.wait == nil {
-		var err error
-		if o.wait, err = sys.NewPollSet(); err != nil {
-			return fmt.Errorf("xtreme: owner %q: %w", o.name, err)
-		}
-	}
-	for len(o.waits) < len(rings) {
-		r := rings[len(o.waits)]
-		if err := o.wait.Add(r.FD()); err != nil {
-			return fmt.Errorf("xtreme: owner %q: %w", o.name, err)
-		}
-		o.waits = append(o.waits, r)
-	}
-	return nil
-}
-
 // Flush starts sends that wait for the next Poll, on every ring.
 func (o *Owner) Flush() error {
 	if o.closed {
 		return o.gone()
 	}
-	for _, r := range o.set.Rings() {
+	for _, r := range o.Rings() {
 		if err := r.Flush(); err != nil {
 			return err
 		}
@@ -227,16 +138,24 @@ func (e *HeldError) Error() string {
 }
 
 // Close closes the rings (sockets still open are aborted), checks that every buffer came home and frees the memory. With packets
-// still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll.
+// still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll; from another goroutine
+// (ErrOwner) and inside a hook (EDEADLK) it changes nothing.
 func (o *Owner) Close() error {
 	if o.closed {
 		return o.gone()
 	}
-	err := o.set.Close()
-	if errors.Is(err, ring.ErrOwner) {
+	err := o.set.MayClose()
+	if err == nil && o.off != nil {
+		err = o.off.mayClose()
+	}
+	if err != nil {
 		return fmt.Errorf("xtreme: owner %q: close: %w", o.name, err)
 	}
+	err = o.set.Close()
 	o.closed = true
+	if o.off != nil {
+		err = errors.Join(err, o.off.close())
+	}
 	if o.wait != nil {
 		err = errors.Join(err, o.wait.Close())
 	}

@@ -5,9 +5,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +40,11 @@ var every = []struct {
 	opt  xtreme.Option
 	fits string
 }{
+	{"Logger", xtreme.Logger(slog.Default()), "New"},
 	{"RingKind", xtreme.RingKind(conf.RingAuto), "Owner"},
+	{"Interfaces", xtreme.Interfaces("eth1"), "Owner"},
+	{"Checksum", xtreme.Checksum(conf.ChecksumStrict), "Owner"},
+	{"OffloadTime", xtreme.OffloadTime(conf.TimeXDP), "Owner"},
 	{"RingLogic", xtreme.RingLogic(ring.PerIP), "Owner " + anywhere},
 	{"Buffers", xtreme.Buffers(64, 8), "Owner"},
 	{"HugePages", xtreme.HugePages(), "Owner"},
@@ -51,6 +57,10 @@ var every = []struct {
 	{"SendQueue", xtreme.SendQueue(8), anywhere},
 	{"CloseTimeout", xtreme.CloseTimeout(time.Second), anywhere},
 	{"RequireOffload", xtreme.RequireOffload(), anywhere},
+	{"KernelOnly", xtreme.KernelOnly(), anywhere},
+	{"Pacing", xtreme.Pacing(xtreme.PacingRate{}), ip},
+	{"CardTime", xtreme.CardTime(ring.CardTimeRaw, 0), udp},
+	{"TransmitTime", xtreme.TransmitTime(), udp},
 	{"NoDelay", xtreme.NoDelay(true), tcp},
 	{"KeepAlive", xtreme.KeepAlive(time.Minute, 0, 0), tcp},
 	{"UserTimeout", xtreme.UserTimeout(time.Minute), tcp},
@@ -117,6 +127,13 @@ func (w *world) calls() map[string]func(...xtreme.Option) error {
 		}
 		return err
 	}}
+	all["New"] = func(opt ...xtreme.Option) error {
+		e, err := xtreme.New(conf.Default(), opt...)
+		if err == nil {
+			w.NoError(e.Close())
+		}
+		return err
+	}
 	for name, call := range sockets {
 		all[name] = func(opt ...xtreme.Option) error {
 			s, err := call(opt...)
@@ -200,6 +217,7 @@ func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	fit := map[string]bool{ // what needs other addresses than those of calls has tests of its own
 		"Local": true, "Remote": true, "Join": true, "JoinSource": true, "JoinGroup": true, "RequireOffload": true,
+		"Interfaces": true, "Checksum": true, "OffloadTime": true, "CardTime": true, "TransmitTime": true,
 	}
 	for call, open := range w.calls() {
 		for _, o := range every {
@@ -212,7 +230,9 @@ func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
 			}
 		}
 		w.EqualError(open(xtreme.Option{}), "xtreme: "+errorName(call)+": empty Option")
-		w.EqualError(open(xtreme.RingLogic(ring.PerIP), xtreme.Option{}), "xtreme: "+errorName(call)+": empty Option")
+		if call != "New" {
+			w.EqualError(open(xtreme.RingLogic(ring.PerIP), xtreme.Option{}), "xtreme: "+errorName(call)+": empty Option")
+		}
 	}
 	for range 20 {
 		_, err := w.owner.Poll(make([]xtreme.Completion, 64)) // the sockets go
@@ -222,20 +242,29 @@ func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
 
 // The table above must not fall behind the package.
 func TestEveryOptionIsInTheTable(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "options.go", nil, 0)
-	require.NoError(t, err)
 	known := map[string]bool{}
 	for _, o := range every {
 		known[o.name] = true
 	}
 	found := 0
-	for _, d := range file.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Recv != nil || !f.Name.IsExported() {
+	names, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		found++
-		require.True(t, known[f.Name.Name], "option %s is in no test", f.Name.Name)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Type.Results == nil {
+				continue
+			}
+			if result, ok := f.Type.Results.List[0].Type.(*ast.Ident); ok && result.Name == "Option" {
+				found++
+				require.True(t, known[f.Name.Name], "option %s is in no test", f.Name.Name)
+			}
+		}
 	}
 	require.Equal(t, len(every), found)
 }
@@ -250,8 +279,14 @@ func TestBadValuesAreNamed(t *testing.T) {
 		opt  xtreme.Option
 		say  []string
 	}{
-		{"Owner", xtreme.RingKind("dpdk"), []string{"RingKind", `"dpdk"`, "auto, uring or epoll"}},
+		{"Owner", xtreme.RingKind("dpdk"), []string{"RingKind", `"dpdk"`, "auto, uring, epoll or offload"}},
 		{"Owner", xtreme.RingKind(""), []string{"RingKind", `""`}},
+		{"New", xtreme.Logger(nil), []string{"Logger", "nil"}},
+		{"Owner", xtreme.Interfaces(), []string{"Interfaces", `""`}},
+		{"Owner", xtreme.Interfaces("eth1", "eth1"), []string{"Interfaces", `"eth1": named twice`}},
+		{"Owner", xtreme.Interfaces("eth1"), []string{"Interfaces", "offload", "epoll"}},
+		{"Owner", xtreme.Checksum("lax"), []string{"Checksum", `"lax"`}},
+		{"Owner", xtreme.Checksum(conf.ChecksumOff), []string{"Checksum", "offload", "epoll"}},
 		{"Owner", xtreme.RingLogic(12), []string{"RingLogic", "12"}},
 		{"Owner", xtreme.Buffers(63, 8), []string{"Buffers", "63 small and 8 large", "at least 64 and 8"}},
 		{"Owner", xtreme.Buffers(64, 7), []string{"Buffers", "7 large"}},

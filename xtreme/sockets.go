@@ -101,30 +101,50 @@ func (o *Owner) build(call string, scope scope, address string, opt []Option, cr
 	if err != nil {
 		return nil, err
 	}
-	if err := c.possible(call, address); err != nil {
+	o.engine.fill(c)
+	if err := o.possible(call, scope, address, c); err != nil {
 		return nil, err
 	}
+	o.making = true
+	defer func() { o.making = false }()
 	s, err := create(c)
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
-	err = c.apply(s)
+	if err = o.engine.standard(s, scope); err == nil {
+		err = c.apply(s)
+	}
 	if err == nil && open != nil {
+		o.peer = c.remote
 		err = open(s, c)
+		o.peer = netip.AddrPort{}
+	}
+	if err == nil && c.offload && s.Ring() != nil {
+		err = carried(s)
 	}
 	if err != nil {
 		_ = s.Discard() // the error that matters is the one being returned
+		dieOf(err)
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
 	o.engine.opened.Inc()
+	if scope&forDatagram != 0 {
+		o.engine.settle(s)
+	}
 	return s, nil
 }
 
-// possible tells whether what the options require can be had.
-func (c *options) possible(call, address string) error {
+// possible tells whether what the options require can be had, as far as that is known before there is a socket.
+func (o *Owner) possible(call string, scope scope, address string, c *options) error {
 	if !c.offload {
 		return nil
 	}
-	return fmt.Errorf("xtreme: %s %s: offload required: %w", call, address,
-		&ring.FeatureError{Feature: noOffload.Text, Code: noOffload.Code})
+	c.socket.RequireOffload = true
+	switch {
+	case o.off == nil:
+		return fmt.Errorf("xtreme: %s %s: %w", call, address, required([]ring.Reason{notAsked(o.kind)}))
+	case scope&forUDP == 0:
+		return fmt.Errorf("xtreme: %s %s: %w", call, address, required([]ring.Reason{noTCP}))
+	}
+	return nil
 }

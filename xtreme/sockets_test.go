@@ -216,7 +216,7 @@ func TestRequireOffloadIsRefusedWithTheReason(t *testing.T) {
 		w.ErrorIs(err, xtreme.ErrNotSupported)
 		var f *ring.FeatureError
 		w.ErrorAs(err, &f)
-		w.Equal("offload.absent", f.Code)
+		w.Equal("offload.not_asked", f.Code)
 		w.ErrorContains(err, "offload required")
 		w.Equal(before, descriptors(t))
 	}

@@ -1,0 +1,297 @@
+package xtreme
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// offloading is what an owner of kind offload has beside its kernel rings: a set of one ring over the interfaces that its sockets name,
+// made when the first socket can use it. Both sets share the owner's pool: a packet received on one can be sent on the other.
+type offloading struct {
+	owner    *Owner
+	named    []conf.Interface // those that may be opened; none: all
+	own      []conf.Interface // with the queues that are this owner's; none: those that nobody has
+	sums     conf.Checksum
+	time     conf.TimeSource
+	logic    ring.Logic
+	notes    []ring.Reason // of the region
+	mirror   *host.Host    // nil until a socket could be offloaded
+	exchange *offload.Exchange
+	parts    []offload.Interface
+	fill     int // small buffers that cards may still be given
+
+	driver ring.Driver
+	set    atomic.Pointer[ring.Set]
+}
+
+// choice is a checksum policy and why it is that.
+type choice struct {
+	policy  udp.Policy
+	because string
+}
+
+func newOffloading(o *Owner, c *options, logic ring.Logic, notes []ring.Reason) *offloading {
+	s := &o.engine.settings.Offload
+	f := &offloading{owner: o, named: s.Interfaces, own: c.interfaces, sums: s.Checksum, time: s.Time, logic: logic, notes: notes}
+	if c.interfaces != nil {
+		f.named = c.interfaces
+	}
+	if c.checksum != "" {
+		f.sums = c.checksum
+	}
+	switch {
+	case c.time != "":
+		f.time = c.time
+	case o.engine.settings.CardTime != 0:
+		f.time = conf.TimeHardware // the socket that opens an interface need not be the one that asks for its times
+	}
+	f.drop()
+	return f
+}
+
+func (f *offloading) rings() []*ring.Ring {
+	if set := f.set.Load(); set != nil {
+		return set.Rings()
+	}
+	return nil
+}
+
+// place is what Owner.place answers where no rule does.
+func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
+	why := f.never(s)
+	var offloaded *ring.Set
+	if why == nil {
+		offloaded, why = f.carry(s)
+	}
+	if offloaded != nil {
+		return offloaded, why, nil
+	}
+	if s.Config().RequireOffload {
+		return nil, nil, required(why)
+	}
+	return f.owner.set, why, nil
+}
+
+// never is why a socket cannot be offloaded whatever interfaces there are.
+func (f *offloading) never(s *ring.Socket) []ring.Reason {
+	switch {
+	case s.Kind() != ring.Datagram:
+		return []ring.Reason{noTCP}
+	case s.Handle().Foreign:
+		return []ring.Reason{{Code: "offload.adopted",
+			Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"}}
+	case !s.LocalAddr().Addr().Is4():
+		return []ring.Reason{{Code: "offload.no_ipv6", Text: "our own stack speaks IPv4: the kernel carries the socket"}}
+	}
+	return nil
+}
+
+var noTCP = ring.Reason{Code: "offload.no_tcp", Text: "our own stack speaks UDP: the kernel carries TCP and unix-domain sockets"}
+
+// carry opens what the socket needs and is not open yet. The set is nil when it gets nothing: or, where all is required, not all.
+func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
+	if f.mirror == nil {
+		m, x, err := f.owner.engine.nics.join()
+		if err != nil {
+			return nil, []ring.Reason{{Code: "offload.no_mirror", Text: "the kernel's tables cannot be read: " + err.Error()}}
+		}
+		f.mirror, f.exchange = m, x
+	}
+	if set := f.set.Load(); set != nil && len(set.Rings()) == 0 {
+		f.drop() // the application closed the ring itself
+	}
+	snap := f.mirror.Snapshot()
+	w := wish{device: s.Device(), local: s.LocalAddr().Addr(), groups: s.Settings().Groups, named: f.named}
+	list, why := w.wanted(snap)
+	had := 0
+	for i, index := range list {
+		reasons := f.have(snap, index, len(list)-i, stampedBy(f.time, s.Config()))
+		if reasons == nil {
+			had++
+		}
+		why = append(why, reasons...)
+	}
+	everywhere := w.device == 0 && w.local.IsUnspecified() && len(w.groups) == 0
+	if had == 0 || s.Config().RequireOffload && !everywhere && len(why) > 0 {
+		return nil, why
+	}
+	return f.set.Load(), why
+}
+
+// have makes an interface one of the ring's. left is how many are still to be opened for this socket, itself included; stamps is what is to
+// stamp its frames, if it is opened.
+func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time) []ring.Reason {
+	p := snap.Path(index)
+	l, _ := snap.Link(index)
+	below, _ := snap.Link(p.Attach[0])
+	for _, h := range f.parts {
+		switch {
+		case h.On == l.Name:
+			return nil
+		case h.Name == below.Name:
+			return []ring.Reason{{Code: "offload.vlan_shared", Text: fmt.Sprintf(
+				"%s carries %s, and a ring takes the frames of one tag from an interface", below.Name, h.On)}}
+		}
+	}
+	nics := f.owner.engine.nics
+	if r, ok := nics.refusedNow(below.Name); ok {
+		return []ring.Reason{r}
+	}
+	sums := f.choose(&p)
+	i := offload.Interface{Name: below.Name, On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.own, below.Name), Checksum: sums.policy,
+		Path: sums.reasons(l.Name)}
+	fill, queues, why := f.share(&i, left)
+	if why.Code != "" {
+		return []ring.Reason{why}
+	}
+	i.Fill = fill
+	nics.stampBy(below.Name, stamps)
+	if err := f.use(i); err != nil {
+		why = refusal(err)
+		var whole *link.Refusal // of the interface, not of a queue that another ring of this process has
+		if errors.As(err, &whole) && why.Code == xdp.ReasonBusy {
+			nics.refuse(below.Name, why)
+		}
+		return []ring.Reason{why}
+	}
+	f.parts = append(f.parts, i)
+	f.fill -= fill * queues
+	nics.announce(l.Name, below.Name, sums)
+	return nil
+}
+
+// share is how many buffers each queue of an interface may keep ready for its card. All cards together get half of the pool at most, or the
+// last ones would find nothing; an interface gets its part of half of what is left, so that one that comes later finds some. The settings
+// may say less (VMA_RX_WRE).
+func (f *offloading) share(i *offload.Interface, interfaces int) (each, queues int, why ring.Reason) {
+	const most, least = 2048, 8 // as package xdp has it by default; and the least it takes
+	if queues = len(i.Queues); queues == 0 {
+		if queues = len(queuesOf(f.owner.engine.nics.named, i.Name)); queues == 0 {
+			var err error
+			if queues, err = xdp.NumQueues(i.Name); err != nil {
+				return 0, 0, refusal(err)
+			}
+		}
+	}
+	n := f.fill / 2 / (queues * interfaces)
+	if asked := f.owner.engine.settings.Offload.Fill; asked > 0 && n > asked {
+		n = asked
+	}
+	if n < least {
+		return 0, 0, ring.Reason{Code: "offload.no_buffers", Text: fmt.Sprintf(
+			"%d queues of %s need more small buffers than the owner has left of %d", queues, i.Name, f.owner.pool.Layout().SmallCount)}
+	}
+	return min(most, n), queues, ring.Reason{}
+}
+
+// choose is the checksum policy of an interface.
+func (f *offloading) choose(p *host.Path) choice {
+	switch f.sums {
+	case conf.ChecksumStrict:
+		return choice{udp.Strict, "it was asked for"}
+	case conf.ChecksumAcceptPartial:
+		return choice{udp.AcceptPartial, "it was asked for"}
+	case conf.ChecksumOff:
+		return choice{udp.Off, "it was asked for"}
+	}
+	if p.LocalPeer {
+		return choice{udp.AcceptPartial, p.Text + ", which leaves checksums unfinished"}
+	}
+	return choice{udp.Strict, p.Text}
+}
+
+// reasons are what a socket's path says of the policy.
+func (c choice) reasons(name string) []link.Reason {
+	switch c.policy {
+	case udp.AcceptPartial:
+		return []link.Reason{{Code: "checksum.accept_partial",
+			Text: fmt.Sprintf("on %s a checksum that is only the pseudo header's is accepted: %s", name, c.because)}}
+	case udp.Off:
+		return []link.Reason{{Code: "checksum.off", Text: fmt.Sprintf("on %s no checksum is verified: %s", name, c.because)}}
+	}
+	return nil
+}
+
+// use gives an interface to the ring, which is made with the first.
+func (f *offloading) use(i offload.Interface) error {
+	if f.set.Load() != nil {
+		return offload.AddInterface(f.driver, i)
+	}
+	o := f.owner
+	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []offload.Interface{i}, Fragment: true,
+		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple})
+	set, err := ring.NewSet(ring.SetConfig{Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
+		OneRing: offload.OneRing, Place: o.place,
+		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
+			d, err = made(c)
+			f.driver = d
+			return d, err
+		}})
+	if err == nil {
+		_, err = set.NewRing()
+	}
+	o.pool.SetReturnHook(o.nudge)
+	if err == nil {
+		f.set.Store(set)
+	}
+	return err
+}
+
+// drop forgets a ring that was closed, and its interfaces with it.
+func (f *offloading) drop() {
+	f.set.Store(nil)
+	f.parts, f.driver, f.fill = nil, nil, f.owner.pool.Layout().SmallCount/2
+}
+
+// mayClose tells whether the ring can be closed now.
+func (f *offloading) mayClose() error {
+	if set := f.set.Load(); set != nil {
+		return set.MayClose()
+	}
+	return nil
+}
+
+// close ends the ring and the owner's use of what all share. The owner's goroutine.
+func (f *offloading) close() (err error) {
+	if set := f.set.Load(); set != nil {
+		err = set.Close()
+	}
+	f.drop()
+	if f.mirror != nil {
+		f.mirror = nil
+		err = errors.Join(err, f.owner.engine.nics.leave())
+	}
+	return err
+}
+
+// required is the error of a socket that had to be offloaded and is not.
+func required(why []ring.Reason) error {
+	e := &ring.FeatureError{Feature: "offload required", Code: "offload.unknown"}
+	for i, r := range why {
+		if i == 0 {
+			e.Code = r.Code
+		}
+		e.Feature += " · " + r.String()
+	}
+	return e
+}
+
+// carried tells why a socket that had to be offloaded is not, if so.
+func carried(s *Socket) error {
+	p := s.Path()
+	lost := slices.ContainsFunc(p.Reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
+	if p.Tier == string(conf.RingOffload) && !lost {
+		return nil
+	}
+	return required(p.Reasons)
+}

@@ -1,0 +1,49 @@
+package xtreme
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+)
+
+// Logger is where an engine says what it decides by itself and nobody asked for, one line each: the interfaces it opened for offloaded
+// rings, with the checksum rule that holds there. The default is slog.Default(); slog.DiscardHandler silences it. For New.
+func Logger(l *slog.Logger) Option {
+	return checked("Logger", forEngine, l != nil, "nil", func(c *options) { c.logger = l })
+}
+
+// Interfaces names the interfaces that an owner's offloaded ring may open, each as conf.ParseInterfaces reads it: "eth1", or "eth2:0-3"
+// for some of its queues. Others stay the kernel's, and a wildcard is all of these. It overrides the engine's setting; owners of another
+// kind refuse it.
+func Interfaces(names ...string) Option {
+	return Option{"Interfaces", forOwner, func(c *options) (err error) {
+		c.interfaces, err = conf.ParseInterfaces(strings.Join(names, ","))
+		return err
+	}}
+}
+
+// Checksum overrides the engine's policy for received UDP checksums, for an owner's offloaded ring; owners of another kind refuse
+// it, because their kernel verifies.
+func Checksum(p conf.Checksum) Option {
+	return Option{"Checksum", forOwner, func(c *options) (err error) {
+		c.checksum, err = conf.ParseChecksum(string(p))
+		return err
+	}}
+}
+
+// OffloadTime overrides the engine's setting of what stamps the datagrams that an owner's offloaded ring receives, for sockets with
+// Timestamps; owners of another kind refuse it, because their kernel stamps. An interface that several owners of the engine use is stamped
+// as the one says that opens it; where that is less than another asked for, the paths of that owner's sockets tell (stamp.poll).
+func OffloadTime(t conf.TimeSource) Option {
+	return Option{"OffloadTime", forOwner, func(c *options) (err error) {
+		c.time, err = conf.ParseTimeSource(string(t))
+		return err
+	}}
+}
+
+// RequireOffload makes it an error, with the reasons, if the socket cannot have an offloaded path: at its making, or at the step that
+// gives it its ring. A socket on a wildcard address needs one interface that can be offloaded, others all that they name.
+func RequireOffload() Option {
+	return option("RequireOffload", forSocket, func(c *options) { c.offload = true })
+}

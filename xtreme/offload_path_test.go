@@ -1,0 +1,147 @@
+package xtreme_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// An interface that goes takes the fast path with it and leaves the socket to the kernel; it is told, and told again when it is back. A
+// loop that rests hears of it.
+func TestPathGoesAndReturns(t *testing.T) {
+	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
+	s := w.udp(w.at(0))
+	other := w.udp(w.at(1))
+	l, err := netlink.LinkByName("v0")
+	w.NoError(err)
+	told := func(tier, code string) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; {
+			for i := range w.kept {
+				w.NotEqual(other.LocalAddr(), w.kept[i].Socket.LocalAddr(), "v1 stays as it was")
+				w.Equal(xtreme.PathChanged, w.kept[i].Events)
+			}
+			w.kept = nil
+			if p := s.Path(); p.Tier == tier && (code == "" || has(p, code)) {
+				return
+			}
+			w.True(time.Now().Before(end), "%v", s.Path())
+			w.NoError(w.owner.Wait(patience))
+			w.poll()
+		}
+	}
+	w.NoError(netlink.LinkSetDown(l))
+	told("os", "link.down")
+	w.NoError(netlink.LinkSetUp(l))
+	told("offload", "")
+	peer := w.net.Dial(s.LocalAddr())
+	w.write(peer, "again")
+	text, from := fast(w.world, s)
+	w.Equal("again", text)
+	_, err = s.SendTo([]byte("answer"), from) // waits for the neighbour, whom the kernel forgot with the interface
+	w.NoError(err)
+	b := make([]byte, 16)
+	for end := time.Now().Add(patience); ; w.poll() {
+		w.True(time.Now().Before(end), "%v", s.Ring().Counters(nil))
+		w.NoError(peer.SetReadDeadline(time.Now().Add(time.Millisecond)))
+		if n, err := peer.Read(b); err == nil {
+			w.Equal("answer", string(b[:n]))
+			break
+		}
+	}
+	answers(w.world, other, w.net.Dial(other.LocalAddr()))
+}
+
+func has(p xtreme.Path, code string) bool {
+	for _, c := range codes(p) {
+		if c == code {
+			return true
+		}
+	}
+	return false
+}
+
+// Polling two rings, receiving and answering on both, allocates nothing.
+func TestBothRingsAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	w := newCabled(t)
+	udp := w.udp(w.at(0))
+	local := w.udp(loopback)
+	peer, near := w.net.Dial(udp.LocalAddr()), w.peer(local.LocalAddr())
+	message, answer := []byte("message"), make([]byte, 64)
+	dst := make([]xtreme.Completion, 8)
+	var failed error
+	round := func() {
+		if _, err := peer.Write(message); err != nil {
+			failed = err
+		}
+		if _, err := near.Write(message); err != nil {
+			failed = err
+		}
+		for got := 0; got < 2; {
+			n, err := w.owner.Poll(dst)
+			if err != nil {
+				failed = err
+			}
+			for i := range dst[:n] {
+				c := &dst[i]
+				if _, err := c.Socket.SendTo(c.Packet.Bytes(), c.Source); err != nil {
+					failed = err
+				}
+				if err := c.Packet.Release(); err != nil {
+					failed = err
+				}
+			}
+			got += n
+		}
+		if err := w.owner.Flush(); err != nil {
+			failed = err
+		}
+		for _, c := range []interface{ Read([]byte) (int, error) }{peer, near} {
+			if _, err := c.Read(answer); err != nil {
+				failed = err
+			}
+		}
+	}
+	for range 100 {
+		round()
+	}
+	w.NoError(failed)
+	// The peer's Read and Write allocate nothing either.
+	w.Zero(testing.AllocsPerRun(1000, round))
+	w.NoError(failed)
+	w.Len(w.owner.Rings(), 2)
+}
+
+// A kernel ring with nothing to do costs an owner no system call; what is posted to it is done at the next Poll all the same.
+func TestIdleKernelRingIsPassedOver(t *testing.T) {
+	w := newCabled(t)
+	s := w.udp(w.at(0))
+	kernel := w.owner.Rings()[0]
+	w.Equal("offload", s.Ring().Kind())
+	w.poll()
+	before := kernel.Stats().Polls
+	for range 100 {
+		w.poll()
+	}
+	w.Equal(before, kernel.Stats().Polls)
+	ran := false
+	w.NoError(w.owner.Post(func() { ran = true }))
+	w.poll()
+	w.True(ran)
+	var done [1]xtreme.Completion
+	_, err := w.owner.Poll(done[:0])
+	w.ErrorIs(err, ring.ErrNoSlice)
+	l, err := w.owner.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"))
+	w.NoError(err)
+	_ = w.dial(l.LocalAddr())
+	w.accept(l)
+}

@@ -1,0 +1,134 @@
+package xtreme_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+func TestWhyNotOffloaded(t *testing.T) {
+	w := newCabled(t)
+	var fd int
+	w.NoError(func() (err error) {
+		if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
+			err = unix.Bind(fd, &unix.SockaddrInet4{})
+		}
+		return err
+	}())
+	adopted, err := w.owner.Adopt(fd)
+	w.NoError(err)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	w.NoError(err)
+	defer unix.Close(pair[1])
+	stream, err := w.owner.Adopt(pair[0])
+	w.NoError(err)
+	for code, s := range map[string]*xtreme.Socket{
+		"link.loopback":   w.udp(loopback),
+		"offload.no_ipv6": w.udp(loopback6),
+		"offload.no_tcp":  w.listen(),
+		"offload.adopted": adopted,
+	} {
+		w.Equal("os", s.Path().Tier, code)
+		w.Equal(code, codes(s.Path())[0], "%v", s.Path())
+		w.Contains([]string{"uring", "epoll"}, s.Ring().Kind())
+	}
+	w.Equal("offload.no_tcp", codes(stream.Path())[0])
+	w.False(program(t, "v0"), "none of them needs the interface")
+	for _, r := range w.owner.Rings() {
+		w.NotEqual("offload", r.Kind())
+	}
+}
+
+// Without the privileges sockets are the kernel's, which is said, or an error where that is not good enough.
+func TestWithoutCapability(t *testing.T) {
+	w := newCabled(t)
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	w.NoError(unix.Capget(&header, &data[0]))
+	none := data
+	none[0].Effective, none[1].Effective = 0, 0
+	w.NoError(unix.Capset(&header, &none[0])) // of this thread alone, which the test is locked to
+	s, err := w.owner.OpenUDP(w.at(0))
+	_, refused := w.owner.OpenUDP(w.at(0), xtreme.RequireOffload())
+	w.NoError(unix.Capset(&header, &data[0]))
+
+	w.NoError(err)
+	w.Equal("os", s.Path().Tier)
+	w.Equal("xdp.no_capability", codes(s.Path())[0])
+	peer := w.net.Dial(s.LocalAddr())
+	w.write(peer, "all the same")
+	w.Equal("all the same", w.text(s))
+	var f *ring.FeatureError
+	w.ErrorAs(refused, &f)
+	w.Equal("xdp.no_capability", f.Code)
+	w.ErrorContains(refused, "offload required")
+	w.ErrorContains(refused, "CAP_BPF")
+}
+
+func TestRequireOffload(t *testing.T) {
+	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
+	s := w.udp(w.at(0), xtreme.RequireOffload())
+	w.Equal("offload", s.Path().Tier)
+	w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.RequireOffload())
+	steps, err := w.owner.NewUDP(false, xtreme.RequireOffload())
+	w.NoError(err)
+	w.ErrorIs(steps.Bind(loopback), xtreme.ErrNotSupported)
+	w.NoError(steps.Discard())
+	before := descriptors(t)
+	for code, open := range map[string]func() (*xtreme.Socket, error){
+		"offload.no_tcp":  func() (*xtreme.Socket, error) { return w.owner.ListenTCP(w.at(0), xtreme.RequireOffload()) },
+		"offload.no_ipv6": func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback6, xtreme.RequireOffload()) },
+		"link.loopback":   func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback, xtreme.RequireOffload()) },
+	} {
+		s, err := open()
+		w.Nil(s)
+		w.ErrorIs(err, xtreme.ErrNotSupported)
+		var f *ring.FeatureError
+		w.ErrorAs(err, &f)
+		w.Equal(code, f.Code)
+		w.ErrorContains(err, "["+code+"]")
+	}
+	w.Equal(before, descriptors(t))
+
+	// A group that cannot be had by the link is not joined at all.
+	g := netip.MustParseAddr("239.1.1.1")
+	one := w.udp(netip.AddrPortFrom(g, 7500), xtreme.Join("v0"), xtreme.RequireOffload())
+	w.ErrorContains(one.JoinGroup(g, "lo", netip.Addr{}), "link.loopback")
+	w.ErrorIs(one.LeaveGroup(g, "lo", netip.Addr{}), unix.EADDRNOTAVAIL)
+	w.NoError(one.JoinGroup(g, "v1", netip.Addr{}))
+}
+
+// What another process, or another engine, has opened is its own.
+func TestInterfaceIsBusy(t *testing.T) {
+	w := newCabled(t)
+	first := w.udp(w.at(0))
+	e := w.newEngine()
+	o, err := e.Owner("late")
+	w.NoError(err)
+	defer func() { w.NoError(o.Close()) }()
+	for range 2 {
+		s, err := o.OpenUDP(w.at(0))
+		w.NoError(err)
+		w.Equal("os", s.Path().Tier)
+		w.Equal("xdp.busy", codes(s.Path())[0])
+		w.Contains(s.Path().String(), fmt.Sprintf("pid=%d", os.Getpid()))
+	}
+	answers(w.world, first, w.net.Dial(first.LocalAddr()))
+}
+
+// More queues on one pool than there are buffers to spare: the reason says it.
+func TestTooFewBuffersForTheQueues(t *testing.T) {
+	w := newCabled(t, testnet.Pair{Queues: 4})
+	o := w.newOwner("small", xtreme.Buffers(64, 8))
+	s, err := o.OpenUDP(w.at(0))
+	w.NoError(err)
+	w.Equal("offload.no_buffers", codes(s.Path())[0])
+	w.Contains(s.Path().String(), "4 queues of v0")
+}

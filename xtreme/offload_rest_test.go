@@ -1,0 +1,152 @@
+package xtreme_test
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Whatever happens on either ring, or beside them, ends a rest: in Wait and on the owner's descriptor.
+func TestRestOverBothRings(t *testing.T) {
+	for name, rest := range map[string]func(w *cabled){
+		"Wait": func(w *cabled) { w.NoError(w.owner.Wait(patience)) },
+		"FD": func(w *cabled) {
+			fd, err := w.owner.FD()
+			w.NoError(err)
+			pending, err := w.owner.Arm()
+			w.NoError(err)
+			if pending {
+				return
+			}
+			p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			n, err := unix.Poll(p, int(patience/time.Millisecond))
+			if !errors.Is(err, unix.EINTR) {
+				w.NoError(err)
+				w.Equal(1, n, "nothing woke it")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCabled(t)
+			before, err := w.owner.FD()
+			w.NoError(err)
+			udp := w.udp(w.at(0))
+			tcp := w.listen()
+			after, err := w.owner.FD()
+			w.NoError(err)
+			w.Equal(before, after, "one descriptor for the rings to come as well")
+			peer := w.net.Dial(udp.LocalAddr())
+			w.write(peer, "to be lent")
+			c := w.event(udp, xtreme.Packet)
+			lent, err := c.Packet.Lend()
+			w.NoError(err)
+			ran := false
+			for _, wake := range []struct {
+				what string
+				do   func()
+				done func() bool
+			}{
+				{"a frame", func() { _, _ = peer.Write([]byte("x")) }, func() bool { return len(w.kept) > 0 }},
+				{"a connection", func() {
+					if c, err := net.Dial("tcp", tcp.LocalAddr().String()); err == nil {
+						_ = c.Close()
+					}
+				}, func() bool { return len(w.kept) > 0 }},
+				{"posted work", func() { _ = w.owner.Post(func() { ran = true }) }, func() bool { return ran }},
+				{"a lent packet", func() { _ = lent.Release() }, func() bool { return w.owner.Ledger().Lent == 0 }},
+			} {
+				go func() {
+					runtime.LockOSThread() // and never unlocked: a thread that was moved is not given back
+					if w.net.Enter() == nil {
+						wake.do()
+					}
+				}()
+				for end := time.Now().Add(patience); !wake.done(); {
+					w.True(time.Now().Before(end), wake.what)
+					rest(w)
+					w.poll()
+				}
+				for i := range w.kept {
+					_ = w.kept[i].Packet.Release()
+				}
+				w.kept = nil
+			}
+		})
+	}
+}
+
+// Another goroutine can close nothing; the owner's Close leaves no program, no descriptor, and the engine can be used again.
+func TestClosingBothRings(t *testing.T) {
+	w := newCabled(t)
+	warm, err := w.engine.Owner("warm")
+	w.NoError(err)
+	_, err = warm.OpenUDP(w.at(0))
+	w.NoError(err)
+	w.NoError(warm.Close())
+	before := descriptors(t)
+	for range 3 {
+		o, err := w.engine.Owner("again")
+		w.NoError(err)
+		x := w.other(o)
+		x.poll()
+		s := x.udp(w.at(0))
+		l := x.listen()
+		failed := make(chan error)
+		go func() { failed <- o.Close() }()
+		w.ErrorIs(<-failed, ring.ErrOwner)
+		go func() { _, err := o.Poll(make([]xtreme.Completion, 1)); failed <- err }()
+		w.ErrorIs(<-failed, ring.ErrOwner)
+		answers(x, s, w.net.Dial(s.LocalAddr()))
+		w.True(program(t, "v0"))
+		w.NotNil(l)
+		w.NoError(o.Close())
+		w.False(program(t, "v0"))
+		_, err = o.OpenUDP(w.at(0))
+		w.ErrorIs(err, xtreme.ErrClosed)
+	}
+	w.LessOrEqual(descriptors(t), before+3, "but for the peers' sockets")
+	w.Equal(1, strings.Count(w.log.String(), "\n"), "said once:\n%s", w.log.String())
+}
+
+// Every buffer of both rings is in one ledger; one that the application holds keeps the memory, and says so.
+func TestLedgerOfBothRings(t *testing.T) {
+	w := newCabled(t)
+	o := w.newOwner("holder")
+	x := w.other(o)
+	s := x.udp(w.at(0))
+	total := o.Ledger().Total
+	peer := w.net.Dial(s.LocalAddr())
+	x.write(peer, "held")
+	c := x.event(s, xtreme.Packet)
+	sum := func() int {
+		l := o.Ledger()
+		return l.Free + l.Filling + l.Received + l.Held + l.Lent + l.Transmitting + l.Completing
+	}
+	w.Equal(total, sum())
+	w.NotZero(o.Ledger().Filling, "the card has some")
+	var held *xtreme.HeldError
+	w.ErrorAs(o.Close(), &held)
+	w.Equal(total-1, held.Ledger.Free)
+	w.Equal("held", string(c.Packet.Bytes()))
+	w.NoError(c.Packet.Release())
+	w.Equal(total, o.Ledger().Free)
+}
+
+// A ring that the application closed by itself is made anew for the next socket.
+func TestOffloadedRingClosedByItself(t *testing.T) {
+	w := newCabled(t)
+	w.NoError(w.udp(w.at(0)).Ring().Close())
+	w.False(program(t, "v0"))
+	w.Len(w.owner.Rings(), 1)
+	w.poll()
+	s := w.udp(w.at(0))
+	answers(w.world, s, w.net.Dial(s.LocalAddr()))
+}

@@ -1,0 +1,86 @@
+package xtreme_test
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Who stamps what an offloaded ring receives, by setting, option and the socket's own wish: a ring that is polled 5 ms late tells so by its
+// stamps unless the XDP program took them. Where the ring stamps, the path names the setting; where a card was asked for, that it has none.
+func TestOffloadTime(t *testing.T) {
+	const late = 5 * time.Millisecond
+	for _, test := range []struct {
+		name    string
+		set     func(*conf.Settings)
+		owner   []xtreme.Option
+		socket  []xtreme.Option
+		source  ring.StampSource
+		reasons []string
+	}{
+		{name: "default", source: ring.StampPoll, reasons: []string{"stamp.poll"}},
+		{name: "SX_OFFLOAD_TIME=xdp", set: func(s *conf.Settings) { s.Offload.Time = conf.TimeXDP }, source: ring.StampLink},
+		{name: "SX_OFFLOAD_TIME=hardware", set: func(s *conf.Settings) { s.Offload.Time = conf.TimeHardware }, source: ring.StampLink,
+			reasons: []string{"xdp.no_hw_time"}},
+		{name: "option xdp", owner: []xtreme.Option{xtreme.OffloadTime(conf.TimeXDP)}, source: ring.StampLink},
+		{name: "option poll beats the setting", set: func(s *conf.Settings) { s.Offload.Time = conf.TimeXDP },
+			owner: []xtreme.Option{xtreme.OffloadTime(conf.TimePoll)}, source: ring.StampPoll, reasons: []string{"stamp.poll"}},
+		{name: "VMA_HW_TS_CONVERSION=3", set: func(s *conf.Settings) { s.CardTime = 3 }, source: ring.StampLink,
+			reasons: []string{"xdp.no_hw_time", "card.no_stamps"}},
+		{name: "CardTime", socket: []xtreme.Option{xtreme.CardTime(ring.CardTimeSync, 0)}, source: ring.StampLink,
+			reasons: []string{"xdp.no_hw_time", "card.no_stamps"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newCabled(t)
+			if test.set != nil {
+				w.engine = w.newEngine(test.set)
+			}
+			o := w.newOwner("stamped", test.owner...)
+			x := w.other(o)
+			s := x.udp(w.at(0), append(test.socket, xtreme.Timestamps())...)
+			w.Equal("offload", s.Path().Tier)
+			for _, code := range []string{"stamp.poll", "xdp.no_hw_time", "card.no_stamps"} {
+				w.Equal(slices.Contains(test.reasons, code), has(s.Path(), code), "%s: %v", code, s.Path())
+			}
+			peer := w.net.Dial(s.LocalAddr())
+			x.poll()
+			var ages []int64
+			for range 9 {
+				sent := realtime(t)
+				_, err := peer.Write(binary.LittleEndian.AppendUint64(nil, uint64(sent)))
+				w.NoError(err)
+				time.Sleep(late) // nobody polls
+				c := x.event(s, xtreme.Packet)
+				w.Equal(test.source, c.Time.Source)
+				ages = append(ages, c.Time.Nanos-int64(binary.LittleEndian.Uint64(c.Packet.Bytes())))
+				w.NoError(c.Packet.Release())
+			}
+			if age := median(ages); test.source == ring.StampPoll {
+				w.GreaterOrEqual(age, int64(late))
+			} else {
+				w.Less(age, int64(late))
+			}
+			plain := x.udp(w.at(0))
+			w.False(has(plain.Path(), "stamp.poll"), "it did not ask for stamps")
+		})
+	}
+}
+
+// What an interface was opened with holds for owners that come later; they are told.
+func TestOffloadTimeOfTheFirstOwner(t *testing.T) {
+	w := newCabled(t)
+	first := w.udp(w.at(0), xtreme.Timestamps())
+	w.True(has(first.Path(), "stamp.poll"))
+	second := w.other(w.newOwner("second", xtreme.OffloadTime(conf.TimeXDP)))
+	s := second.udp(w.at(0), xtreme.Timestamps())
+	w.True(has(s.Path(), "stamp.poll"), "%v", s.Path())
+	_, err := w.engine.Owner("kernel", xtreme.RingKind(conf.RingEpoll), xtreme.OffloadTime(conf.TimeXDP))
+	w.ErrorContains(err, "OffloadTime is for rings of kind offload")
+	_, err = w.engine.Owner("bad", xtreme.OffloadTime("sundial"))
+	w.ErrorContains(err, `"sundial": want poll, xdp or hardware`)
+}

@@ -1,0 +1,90 @@
+package xtreme_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// A rule leaves to the kernel what would have been offloaded, on the wire as well; the next socket is offloaded again.
+func TestARuleKeepsASocketFromOffload(t *testing.T) {
+	w := newCabled(t)
+	w.NoError(w.engine.AddRule("use os udp_receiver *:7000-7001\nuse os udp_connect *:7002\nuse os udp_receiver 239.1.1.1:*", true))
+	at := w.at(0).Addr()
+
+	ruled := w.udp(netip.AddrPortFrom(at, 7001))
+	w.Equal("os", ruled.Path().Tier, ruled.Path())
+	w.Contains(reason(t, ruled, "rule.os"), `"use os udp_receiver *:7000-7001" (added at run time`)
+	peer := w.net.Dial(ruled.LocalAddr())
+	w.write(peer, "by the kernel")
+	w.Equal("by the kernel", w.text(ruled))
+	w.NotEqual(string(conf.RingOffload), ruled.Ring().Kind())
+
+	free := w.udp(netip.AddrPortFrom(at, 7003))
+	w.Equal("offload", free.Path().Tier, free.Path())
+	answers(w.world, free, w.net.Dial(free.LocalAddr()))
+
+	to := netip.AddrPortFrom(w.net.Peer(0), 7002)
+	connected := w.udp(netip.AddrPort{}, xtreme.Remote(to))
+	w.Equal("os", connected.Path().Tier, connected.Path())
+	both := w.udp(netip.AddrPortFrom(at, 7004), xtreme.Remote(to))
+	w.Equal("os", both.Path().Tier, "the peer is known when it is bound: %v", both.Path())
+
+	// A group that is joined later, whose rule comes too late for the socket.
+	wild := w.udp(netip.AddrPortFrom(at, 7005))
+	w.Equal("offload", wild.Path().Tier)
+	w.NoError(wild.JoinGroup(netip.MustParseAddr("239.1.1.1"), w.net.Device(0), netip.Addr{}))
+	w.Contains(reason(t, wild, "rule.late"), "offloaded when it joined")
+
+	_, err := w.owner.OpenUDP(netip.AddrPortFrom(at, 7000), xtreme.RequireOffload())
+	w.ErrorContains(err, "use os udp_receiver *:7000-7001")
+	for _, s := range []*xtreme.Socket{ruled, free, connected, both, wild} {
+		w.close(s)
+	}
+}
+
+// A rule that wants a socket offloaded is met on such an owner, and does not change what it gets.
+func TestARuleForOffloadIsMet(t *testing.T) {
+	w := newCabled(t)
+	w.NoError(w.engine.AddRule("use sx udp_receiver *:*\nuse xlio tcp_server *:*", true))
+	u, l := w.udp(w.at(0)), w.listen()
+	w.Equal("offload", u.Path().Tier)
+	w.False(hasRule(u, "rule.unmet"))
+	w.True(hasRule(l, "rule.unmet"), l.Path())
+	w.True(hasRule(l, "offload.no_tcp"), l.Path())
+	for _, s := range []*xtreme.Socket{u, l} {
+		w.close(s)
+	}
+}
+
+// What the kernel has for an offloaded socket is looked for on every n-th turn while frames keep coming.
+func TestShadowsAreReadByTheirRatio(t *testing.T) {
+	const turns = 30
+	for ratio, seen := range map[int]bool{1: true, 1_000_000: false} {
+		w := newCabled(t)
+		w.engine = w.newEngine(func(s *conf.Settings) { s.ShadowRatio = ratio })
+		w.owner = w.newOwner("ratio")
+		s := w.udp(w.at(0))
+		peer := w.net.Dial(s.LocalAddr())
+		answers(w.world, s, peer)
+		near, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(s.LocalAddr())) // this host: no frame on any link
+		w.NoError(err)
+		w.write(near, "near")
+		kernel := false
+		for range turns {
+			w.write(peer, "far")
+			w.poll()
+			for _, c := range w.kept {
+				kernel = kernel || c.OS
+				w.NoError(c.Packet.Release())
+			}
+			w.kept = nil
+		}
+		w.Equal(seen, kernel, "ratio %d", ratio)
+		w.NoError(near.Close())
+		w.close(s)
+	}
+}

@@ -1,0 +1,258 @@
+package xtreme_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// What the kernel answers of sockets shows that the settings reached them, listeners, their connections and dialled ones.
+func TestSettingsReachTCPSockets(t *testing.T) {
+	algorithm := func(s *xtreme.Socket) string {
+		name, err := unix.GetsockoptString(s.ID(), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		require.NoError(t, err)
+		return strings.TrimRight(name, "\x00")
+	}
+	number := func(option int) func(*world, *xtreme.Socket) any {
+		return func(w *world, s *xtreme.Socket) any { return w.sockopt(s, unix.IPPROTO_TCP, option) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*conf.Settings)
+		read   func(*world, *xtreme.Socket) any
+		want   any
+	}{
+		{"NoDelay", func(s *conf.Settings) { s.NoDelay = true }, number(unix.TCP_NODELAY), 1},
+		{"no NoDelay", func(*conf.Settings) {}, number(unix.TCP_NODELAY), 0},
+		{"Congestion", func(s *conf.Settings) { s.Congestion = "reno" },
+			func(_ *world, s *xtreme.Socket) any { return algorithm(s) }, "reno"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := settled(t, c.change)
+			l := w.listen()
+			w.Equal(c.want, c.read(w, l), "listener")
+			s, peer := w.pair(l)
+			w.Equal(c.want, c.read(w, s), "accepted")
+			dialled, err := w.owner.DialTCP(l.LocalAddr())
+			w.NoError(err)
+			w.Equal(c.want, c.read(w, dialled), "dialled")
+			w.NoError(peer.Close())
+			w.event(dialled, xtreme.Out)
+			other := w.accept(l)
+			for _, s := range []*xtreme.Socket{dialled, other, s, l} {
+				w.close(s)
+			}
+		})
+	}
+
+	t.Run("the option has the last word", func(t *testing.T) {
+		w := settled(t, func(s *conf.Settings) { s.NoDelay = true })
+		l := w.listen(xtreme.NoDelay(false))
+		w.Zero(w.sockopt(l, unix.IPPROTO_TCP, unix.TCP_NODELAY))
+		w.close(l)
+	})
+}
+
+// The peer hears of the segment size in the handshake, and sends no larger ones.
+func TestSegmentsAreNoLargerThanTheSettings(t *testing.T) {
+	for _, c := range []struct {
+		at             netip.AddrPort
+		mss, mtu, most int
+	}{
+		{loopback, 1000, 0, 1000}, {loopback, 0, 1240, 1200}, {loopback, 800, 1240, 800}, {loopback, 88, 0, 88}, {loopback, 0, 32807, 32767},
+		{loopback, 32767, 0, 32767}, {loopback, 0, 148, 108}, {loopback6, 0, 1280, 1220}, {loopback6, 0, 148, 88}, {loopback6, 1000, 0, 1000},
+	} {
+		w := settled(t, func(s *conf.Settings) { s.MSS, s.MTU, s.ExceptionHandling = c.mss, c.mtu, 2 })
+		l, err := w.owner.ListenTCP(c.at)
+		w.NoError(err)
+		s, peer := w.pair(l)
+		raw, err := peer.SyscallConn()
+		w.NoError(err)
+		var info *unix.TCPInfo
+		w.NoError(raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }))
+		w.NoError(err)
+		w.LessOrEqual(int(info.Snd_mss), c.most, "what the peer sends: %v", c)
+		w.Greater(int(info.Snd_mss), c.most-40, "less only its options: %v", c)
+		w.LessOrEqual(w.sockopt(s, unix.IPPROTO_TCP, unix.TCP_MAXSEG), c.most, "what is sent: %v", c)
+		w.NoError(peer.Close())
+		for _, s := range []*xtreme.Socket{s, l} {
+			w.close(s)
+		}
+	}
+}
+
+// What the kernel refuses is an exception: it is told, or it fails, as VMA_EXCEPTION_HANDLING says.
+func TestASettingTheKernelRefuses(t *testing.T) {
+	var log bytes.Buffer
+	logger := xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil)))
+	w := settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 1 }, logger)
+	w.close(w.listen())
+	w.Contains(log.String(), "VMA_TCP_CC_ALGO=none")
+	w = settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 2 }, logger)
+	before := descriptors(t)
+	_, err := w.owner.ListenTCP(loopback)
+	w.ErrorContains(err, "xtreme: ListenTCP: setting VMA_TCP_CC_ALGO=none")
+	w.ErrorIs(err, unix.ENOENT)
+	w.Equal(before, descriptors(t), "nothing is left open")
+
+	// At the default handling too there is a word of it, once, when the engine starts.
+	for name, want := range map[string]int{"2": 1, "nosuch": 1, "reno": 0, "0": 0, "": 0} {
+		log.Reset()
+		if name != "" {
+			t.Setenv("VMA_TCP_CC_ALGO", name)
+		}
+		settings := conf.FromEnvironment()
+		settings.Ring = conf.RingEpoll
+		before := descriptors(t)
+		e, err := xtreme.New(settings, logger)
+		w.NoError(err)
+		w.NoError(e.Close())
+		w.Equal(want, strings.Count(log.String(), "level=WARN"), "%s: %s", name, log.String())
+		w.Equal(want, strings.Count(log.String(), "VMA_TCP_CC_ALGO="+settings.Congestion+": the kernel refuses it"), log.String())
+		w.Equal(before, descriptors(t))
+		w.NoError(os.Unsetenv("VMA_TCP_CC_ALGO"))
+	}
+}
+
+// Loopback interfaces bring back whatever is sent; the kernel tells what it would do on another one.
+func TestMulticastLoopFollowsTheSetting(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		w := settled(t, func(s *conf.Settings) { s.NoMulticastLoop = off })
+		four, six := w.udp(loopback), w.udp(loopback6)
+		forced := w.udp(loopback, xtreme.MulticastLoop(true))
+		want := 1
+		if off {
+			want = 0
+		}
+		w.Equal(want, w.sockopt(four, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
+		w.Equal(want, w.sockopt(six, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP))
+		w.Equal(1, w.sockopt(forced, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP), "the option has the last word")
+		for _, s := range []*xtreme.Socket{four, six, forced} {
+			w.close(s)
+		}
+	}
+}
+
+func TestReceiveBuffersHaveALeast(t *testing.T) {
+	w := settled(t, func(s *conf.Settings) { s.RxBytesMin = 65536 })
+	small, large := w.udp(loopback, xtreme.ReceiveBuffer(5000)), w.udp(loopback, xtreme.ReceiveBuffer(100_000))
+	w.Equal(2*65536, w.sockopt(small, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
+	w.Equal(2*100_000, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF))
+	w.NoError(large.SetReceiveBuffer(4096))
+	w.Equal(2*65536, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF), "also when it is set later")
+	_, err := w.owner.OpenUDP(loopback, xtreme.ReceiveBuffer(0))
+	w.ErrorIs(err, unix.EINVAL, "a mistake stays one")
+	w.ErrorIs(large.SetReceiveBuffer(0), unix.EINVAL)
+	for _, s := range []*xtreme.Socket{small, large} {
+		w.close(s)
+	}
+}
+
+// A card that does not stamp, such as loopback has none, is a reason of the path: which shows that it was asked.
+func TestCardsAreAskedByTheSetting(t *testing.T) {
+	for _, on := range []int{0, 3} {
+		w := settled(t, func(s *conf.Settings) { s.CardTime = on })
+		plain, stamped := w.udp(loopback), w.udp(loopback, xtreme.Timestamps())
+		w.Equal(codes(plain.Path()), codes(w.udp(loopback).Path()))
+		w.Equal(on != 0, len(codes(stamped.Path())) > len(codes(plain.Path())), stamped.Path())
+		off := w.udp(loopback, xtreme.Timestamps(), xtreme.CardTime(ring.CardTimeOff, 0))
+		w.Equal(codes(plain.Path()), codes(off.Path()), "the option has the last word")
+	}
+}
+
+func TestBuffersByTheSettings(t *testing.T) {
+	w := settled(t, func(s *conf.Settings) { s.SmallBuffers, s.SendBuffers, s.LargeBuffers = 100, 28, 9 })
+	w.Equal(100+28+9, w.owner.Ledger().Total)
+}
+
+func TestOpenWaitsAfterJoining(t *testing.T) {
+	const wait = 60 * time.Millisecond
+	w := settled(t, func(s *conf.Settings) { s.WaitAfterJoin = wait })
+	began := time.Now()
+	member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), xtreme.JoinGroup(netip.MustParseAddr("239.7.7.8"), "lo", netip.Addr{}))
+	w.GreaterOrEqual(time.Since(began), wait)
+	began = time.Now()
+	plain := w.udp(loopback)
+	w.Less(time.Since(began), wait, "nothing was joined")
+	for _, s := range []*xtreme.Socket{member, plain} {
+		w.close(s)
+	}
+}
+
+// The kernel tells the size of a ring's submission queue.
+func TestRingEntriesByTheSettings(t *testing.T) {
+	needKind(t, conf.RingUring)
+	masks := map[int]bool{}
+	for _, entries := range []int{0, 1024, 4096} {
+		s := conf.Default()
+		s.Ring, s.SmallBuffers, s.LargeBuffers, s.RingEntries = conf.RingUring, 512, 16, entries
+		e, err := xtreme.New(s)
+		require.NoError(t, err)
+		o, err := e.Owner("test")
+		require.NoError(t, err)
+		masks[entries] = submissionMask(t, max(entries, 256)-1)
+		require.NoError(t, o.Close())
+		require.NoError(t, e.Close())
+	}
+	require.Equal(t, map[int]bool{0: true, 1024: true, 4096: true}, masks)
+}
+
+// submissionMask tells whether any io_uring of the process has this mask.
+func submissionMask(t *testing.T, mask int) bool {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, fd := range list {
+		if target, err := os.Readlink("/proc/self/fd/" + fd.Name()); err != nil || !strings.Contains(target, "io_uring") {
+			continue
+		}
+		text, err := os.ReadFile("/proc/self/fdinfo/" + fd.Name())
+		if err == nil && strings.Contains(string(text), fmt.Sprintf("SqMask:\t0x%x\n", mask)) {
+			return true
+		}
+	}
+	return false
+}
+
+// An engine says at its start what VMA does, and what of the environment it could not use.
+func TestEngineSpeaksAtItsStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for name, value := range map[string]string{"VMA_TRACELEVEL": "info", "VMA_LOG_FILE": path, "VMA_RX_POLL": "-1",
+		"VMA_RX_BUFS": "few", "VMA_NO_SUCH": "1",
+		"SX_RING": "epoll"} {
+		t.Setenv(name, value)
+	}
+	e, err := xtreme.New(conf.FromEnvironment())
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, want := range []string{" SX INFO: Rx Poll Loops                  -1                         [VMA_RX_POLL]\n",
+		" SX WARN: VMA_RX_BUFS=\"few\": want a number from 64 to 16777216; the default is used\n",
+		" SX WARN: VMA_NO_SUCH: there is no such setting\n"} {
+		require.Contains(t, string(text), want)
+	}
+	require.NotContains(t, string(text), "[VMA_SELECT_POLL]", "only what is changed")
+
+	s := conf.Default()
+	s.LogFile = filepath.Join(path, "not a folder")
+	_, err = xtreme.New(s)
+	require.ErrorContains(t, err, "xtreme: conf: log file")
+	s = conf.Default()
+	s.MSS = -1
+	_, err = xtreme.New(s)
+	require.ErrorContains(t, err, "MSS -1: want 0, or a number from 88 to 32767 (VMA_MSS)")
+}

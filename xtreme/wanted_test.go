@@ -1,0 +1,92 @@
+package xtreme
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// facts is a host with a loopback interface, two cards, a veth that is down, a tunnel and a bond of two.
+func facts() host.Facts {
+	const up = unix.IFF_UP | unix.IFF_LOWER_UP
+	link := func(index int, name, kind string, flags uint32) host.Link {
+		return host.Link{Index: index, Name: name, Kind: kind, Type: unix.ARPHRD_ETHER, MAC: wire.MAC{2, 0, 0, 0, 0, byte(index)},
+			MTU: 1500, Flags: flags, Netns: -1}
+	}
+	lo := link(1, "lo", "", up|unix.IFF_LOOPBACK)
+	lo.Type = unix.ARPHRD_LOOPBACK
+	bond := link(6, "bond0", host.KindBond, up)
+	bond.BondMode = host.Bond8023AD
+	first, second := link(7, "m0", "", up), link(8, "m1", "", up)
+	first.Master, second.Master = 6, 6
+	vlan := link(9, "eth0.5", host.KindVLAN, up)
+	vlan.Parent, vlan.VLAN, vlan.VLANProtocol = 2, 5, wire.TypeVLAN
+	address := func(index int, a, broadcast string) host.Address {
+		return host.Address{Interface: index, Local: netip.MustParseAddr(a), Broadcast: netip.MustParseAddr(broadcast),
+			Prefix: netip.PrefixFrom(netip.MustParseAddr(a), 24)}
+	}
+	return host.Facts{
+		Links: []host.Link{lo, link(2, "eth0", "", up), link(3, "eth1", "", up), link(4, "veth0", host.KindVeth, 0),
+			link(5, "wg0", "wireguard", up), bond, first, second, vlan},
+		Addresses: []host.Address{{Interface: 1, Local: netip.MustParseAddr("127.0.0.1")},
+			address(2, "10.0.0.1", "10.0.0.255"), address(3, "10.0.1.1", "10.0.1.255"), address(4, "10.0.2.1", "10.0.2.255"),
+			address(5, "10.0.3.1", "10.0.3.255"), address(6, "10.0.4.1", "10.0.4.255"), address(9, "10.0.5.1", "10.0.5.255")},
+		Routes: []host.Route{{Table: unix.RT_TABLE_MAIN, Type: host.Unicast, Prefix: netip.MustParsePrefix("239.1.0.0/16"),
+			Hops: []host.NextHop{{Interface: 3}}}},
+	}
+}
+
+func TestWanted(t *testing.T) {
+	snap := host.NewSnapshot(facts(), 1)
+	addr := netip.MustParseAddr
+	anywhere := addr("0.0.0.0")
+	for name, c := range map[string]struct {
+		wish
+		list []int
+		why  []string
+	}{
+		"an address":            {wish{local: addr("10.0.1.1")}, []int{3}, nil},
+		"a broadcast address":   {wish{local: addr("10.0.0.255")}, []int{2}, nil},
+		"of loopback":           {wish{local: addr("127.0.0.1")}, nil, []string{"link.loopback"}},
+		"another of loopback":   {wish{local: addr("127.9.0.1")}, nil, []string{"link.loopback"}},
+		"of nobody":             {wish{local: addr("10.9.0.1")}, nil, []string{"link.none"}},
+		"of a tunnel":           {wish{local: addr("10.0.3.1")}, nil, []string{"link.tunnel"}},
+		"of an interface down":  {wish{local: addr("10.0.2.1")}, nil, []string{"link.down"}},
+		"of a bond":             {wish{local: addr("10.0.4.1")}, nil, []string{"offload.no_bond"}},
+		"of a VLAN":             {wish{local: addr("10.0.5.1")}, []int{9}, nil},
+		"not named":             {wish{local: addr("10.0.0.1"), named: []conf.Interface{{Name: "eth1"}}}, nil, []string{"offload.not_named"}},
+		"a device":              {wish{local: anywhere, device: 2}, []int{2}, nil},
+		"a device that is gone": {wish{local: anywhere, device: 77}, nil, []string{"link.none"}},
+		"a group by interface": {wish{local: addr("239.1.1.1"),
+			groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 2}}}, []int{2}, nil},
+		"a group by route":        {wish{local: addr("239.1.1.1"), groups: []ring.Membership{{Group: addr("239.1.1.1")}}}, []int{3}, nil},
+		"a group not joined":      {wish{local: addr("239.1.1.1")}, []int{3}, nil},
+		"a group without a route": {wish{local: addr("239.2.1.1")}, nil, []string{"route.none"}},
+		"a group on two": {wish{local: addr("239.1.1.1"), groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 3},
+			{Group: addr("239.1.1.1"), Interface: 2}, {Group: addr("239.1.1.2"), Interface: 6}}}, []int{3, 2}, nil},
+		"groups of a wildcard": {wish{local: anywhere, groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 2},
+			{Group: addr("239.1.1.2"), Interface: 6}}}, []int{2}, []string{"offload.no_bond"}},
+		"a wildcard": {wish{local: anywhere}, []int{2, 3, 9},
+			[]string{"link.loopback", "link.down", "link.tunnel", "offload.no_bond", "link.bond_member", "link.bond_member"}},
+		"a wildcard over the named": {wish{local: anywhere, named: []conf.Interface{{Name: "eth1"}, {Name: "wg0"}}}, []int{3},
+			[]string{"link.tunnel"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, why := c.wanted(snap)
+			require.Equal(t, c.list, list)
+			var codes []string
+			for _, r := range why {
+				require.NotEmpty(t, r.Text)
+				codes = append(codes, r.Code)
+			}
+			require.Equal(t, c.why, codes)
+		})
+	}
+}
