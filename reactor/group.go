@@ -47,6 +47,12 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
+		c := c
+		if len(c.Pin) > 0 {
+			c.Pin = c.Pin[i : i+1]
+		} else {
+			c.Pin = e.LoopCPU()
+		}
 		all.Go(func() {
 			if errs[i] = runMember(ctx, e, i, setup, c); errs[i] != nil {
 				cancel()
@@ -64,9 +70,6 @@ func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (
 	wrap := func(err error) error { return fmt.Errorf("reactor: loop %q: %w", name, err) }
 	options := c.Owner
 	c.Name, c.Owner = "", nil
-	if len(c.Pin) > 0 {
-		c.Pin = c.Pin[i : i+1]
-	}
 	unpin, err := pin(c.Pin)
 	if err != nil {
 		return wrap(err)

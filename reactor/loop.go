@@ -75,6 +75,9 @@ func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 		return nil, fmt.Errorf("reactor: Config.Owner with %d options: for RunGroup only: the owner is made: %w",
 			len(c.Owner), unix.EINVAL)
 	}
+	if o != nil && len(c.Pin) == 0 {
+		c.Pin = o.Engine().LoopCPU()
+	}
 	l, err := newLoop(o, c)
 	if err != nil {
 		return nil, err

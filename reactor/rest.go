@@ -66,7 +66,7 @@ func (r *Rest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// yieldEvery is after how many empty turns a spinning loop that has no thread of its own lets other goroutines run. One
+// yieldEvery is after how many empty turns a spinning loop that has no thread of its own lets other goroutines run, by default. One
 // that holds its thread must not: handing the thread over costs 3.5 µs to 9 µs, and the runtime preempts it anyway. An
 // Adaptive loop does so in its first empty turn too (0.15 µs): what its handlers have just started runs now, and not only
 // when the loop has looked long enough to sleep.
@@ -83,7 +83,7 @@ func (l *Loop) rest() error {
 		return nil // the clock has moved: look again before deciding how long to sleep
 	}
 	if l.spins() {
-		if !l.locked && (l.idle%yieldEvery == 0 || l.idle == 1 && l.config.Rest == Adaptive) {
+		if !l.locked && (l.idle%l.config.yield == 0 || l.idle == 1 && l.config.Rest == Adaptive) {
 			runtime.Gosched()
 		}
 		return nil

@@ -260,9 +260,7 @@ func (el *eventloop) shutListeners() {
 func (el *eventloop) disown() {
 	for _, s := range el.conns {
 		if s.c != nil {
-			s.c.mu.Lock()
-			s.c.fd = -1
-			s.c.mu.Unlock()
+			s.c.disown()
 		}
 		if s.d != nil {
 			s.d.shut()

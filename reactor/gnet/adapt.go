@@ -1,9 +1,8 @@
 package gnet
 
-// A ring on io_uring offers its buffers to the kernel in advance, a quarter of each class. Of the large ones these are few: a thousand
-// connections that wait for them would find none most of the time. There a connection begins with small buffers, and one that keeps
-// filling them gets large ones, while not too many have them. Other rings take a buffer when there is something to read: there each
-// connection has large ones from the start.
+// A ring on io_uring receives small pieces fastest by handing buffers to the kernel in advance, which it does with small ones only.
+// There a connection begins with small buffers, and one that keeps filling them is read into large ones. Other rings take a buffer
+// when there is something to read: there each connection has large ones from the start.
 const (
 	fullsToGrow     = 4  // full small buffers in a row
 	smallsToShrink  = 64 // packets in a row that a small buffer would have held
@@ -20,16 +19,13 @@ func (el *eventloop) adapt(c *conn, length int) {
 		return
 	}
 	c.streak++
-	switch {
-	case c.large && c.streak >= smallsToShrink:
-		el.large--
-	case !c.large && c.streak >= fullsToGrow && el.large < el.largeMost:
-		el.large++
-	default:
+	if c.streak < fullsToGrow || c.large && c.streak < smallsToShrink {
 		return
 	}
-	c.large, c.streak = !c.large, 0
-	if err := c.socket.SetLargeStream(c.large); err != nil {
+	c.streak = 0
+	if err := c.socket.SetLargeStream(!c.large); err != nil {
 		el.eng.log.Warnf("buffers of %v: %v", c.RemoteAddr(), err)
+		return
 	}
+	c.large = !c.large
 }

@@ -40,7 +40,20 @@ func NewClient(handler EventHandler, options ...Option) (*Client, error) {
 		return nil, err
 	}
 	eng.lb = LeastConnections
-	return &Client{eng: eng}, nil
+	cli := &Client{eng: eng}
+	eng.failed = cli.failed
+	return cli, nil
+}
+
+// failed winds a started client after a failure of a loop or of OnTick, as Stop would, unless Stop was called.
+func (cli *Client) failed() {
+	cli.mu.Lock()
+	first := !cli.stopping
+	cli.stopping = true
+	cli.mu.Unlock()
+	if first {
+		cli.eng.wind()
+	}
 }
 
 // Start calls OnBoot and starts the loops. If Stop is called meanwhile, by OnBoot for one, it is ErrEngineInShutdown.
@@ -98,8 +111,9 @@ func (cli *Client) leave() error {
 	return cli.eng.abandon()
 }
 
-// Stop closes all connections and ends the loops; it returns when that is done. Calls beside the first, and after it,
-// wait for the same end. Called by a handler it cannot wait and returns once the end has begun.
+// Stop closes all connections and ends the loops; it returns when that is done. If a loop failed, which ended the client before, that
+// is its error. Calls beside the first, and after it, wait for the same end. Called by a handler it cannot wait and returns once the
+// end has begun.
 func (cli *Client) Stop() error {
 	defer logging.Cleanup()
 	eng := cli.eng
@@ -168,7 +182,7 @@ func (cli *Client) ready() error {
 	started := cli.phase == phaseStarted
 	cli.mu.Unlock()
 	switch {
-	case !started || cli.eng.inShutdown():
+	case !started || cli.eng.ending.Err() != nil:
 		return ErrEngineInShutdown
 	case cli.eng.onLoop():
 		return fmt.Errorf("gnet: Client.Dial or Enroll on a loop, see EventLoop.Register: %w", ErrUnsupportedOp)

@@ -124,10 +124,7 @@ func (c *conn) finish() {
 	c.out.done()
 	c.ctx = nil
 	c.safe.Store(nil)
-	c.mu.Lock()
-	c.fd = -1
-	linger := c.linger
-	c.mu.Unlock()
+	linger := c.disown()
 	c.state = stateClosed
 	if linger != nil && !c.socket.Unix() {
 		_ = c.socket.SetLinger(time.Duration(*linger) * time.Second) // it exists, and is no datagram socket
@@ -138,6 +135,14 @@ func (c *conn) finish() {
 	if c.limited {
 		c.el.eng.accepted.Add(-1)
 	}
+}
+
+// disown keeps other goroutines from the descriptor, which is about to be closed or was. It answers what SetLinger left.
+func (c *conn) disown() (linger *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fd = -1
+	return c.linger
 }
 
 // Read copies received bytes to p; with none there it is io.ErrShortBuffer. Loop only.
@@ -158,7 +163,8 @@ func (c *conn) Next(n int) ([]byte, error) {
 	return c.in.next(n)
 }
 
-// Peek is Next without taking; the bytes stay valid until Discard, and at least until the handler returns. Loop only.
+// Peek is Next without taking: the bytes stay valid until the handler returns, also after Discard. What is left unread is there in
+// the next call, but may have moved. Loop only.
 func (c *conn) Peek(n int) ([]byte, error) {
 	if c.el.current != c {
 		c.el.dirtied(c)

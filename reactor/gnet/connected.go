@@ -19,6 +19,7 @@ var _ ConnX = connected{}
 type link struct {
 	own       *datagram // nil for a server's
 	suspended bool
+	why       error               // of a doomed connection
 	withheld  []xtreme.Completion // received after reading was stopped and before the ring heard of it
 	failed    atomic.Pointer[error]
 	idle      atomic.Int64 // a time.Duration; 0: no limit

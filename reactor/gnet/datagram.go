@@ -130,9 +130,13 @@ func (d *datagram) Wake(callback AsyncCallback) error {
 		if d.state != stateOpen {
 			return nil
 		}
-		action := d.us.el.handler.OnTraffic(d.self)
+		el := d.us.el
+		action := el.handler.OnTraffic(d.self)
 		d.data = nil
-		return d.us.el.actDatagram(d, action)
+		el.depth = 0
+		err := el.actDatagram(d, action)
+		el.depth = 1 // for the callback
+		return err
 	})
 }
 
@@ -141,7 +145,12 @@ func (d *datagram) Close() error { return d.CloseWithCallback(nil) }
 
 // CloseWithCallback is Close that calls back.
 func (d *datagram) CloseWithCallback(callback AsyncCallback) error {
-	return d.us.el.onLoopThen(d, callback, func() error { return d.us.close(d, nil) })
+	return d.us.el.onLoopThen(d, callback, func() error {
+		d.us.el.depth = 0 // nothing of the handler runs
+		err := d.us.close(d, nil)
+		d.us.el.depth = 1 // for the callback
+		return err
+	})
 }
 
 // onLoopThen runs f on the loop and gives its result to callback.

@@ -56,9 +56,10 @@
 // One in a datagram's OnTraffic costs the datagram; its socket stays open. One in OnClose costs nothing else: the connection
 // is closed all the same. One in the OnOpen of a connection that is dialled or enrolled is that call's ErrHandlerPanic. One in
 // OnTick costs that tick: the next comes after the delay that was told last, or a second. Each is logged. With
-// WithPanicPolicy(reactor.StopLoop) the engine ends and Run returns the panic. OnBoot and OnShutdown run on the goroutine
-// that called Run (OnShutdown of a client: Stop), and their panics are not contained: they reach that caller, and an engine
-// left in this way does not give back what it holds.
+// WithPanicPolicy(reactor.StopLoop) the engine ends and Run returns the panic, a client's Stop; OnClose is told ErrHandlerPanic
+// for every connection of the loop that ended. OnBoot and OnShutdown run on the goroutine that called Run (OnShutdown of a
+// client: Stop, or one of its own after a loop failed), and their panics are not contained: they reach that caller, and an
+// engine left in this way does not give back what it holds.
 //
 // # Beside gnet's surface
 //
@@ -118,6 +119,10 @@
 //	SocketRecvBuffer, SocketSendBuffer  honoured for IP sockets
 //	LogPath, LogLevel, Logger           honoured; the reactors' messages go there too
 //	EdgeTriggeredIO, EdgeTriggeredIOChunk  accepted without effect: rings have no trigger, and hand over all there is
+//
+// With WithRing(conf.RingOffload) UDP over IPv4 is on our own stack where the interface allows it (DatagramX.Path tells), all else on a
+// kernel ring. Fd and Dup then give the kernel's socket beside it, which reserves the port and gets what the stack does not carry:
+// reading from it takes those datagrams away, and SetReadBuffer sizes its queue, not the stack's, which SocketRecvBuffer does.
 //
 // A value that cannot be meant (a negative limit, an unknown policy, an interface that does not exist, a log that cannot
 // be opened) is an error of Run and NewClient that names the option. Exact gnet takes those of gnet's options that gnet

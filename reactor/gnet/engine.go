@@ -134,7 +134,9 @@ type engine struct {
 	ticker  atomic.Uintptr // the goroutine of OnTick while it runs
 	calling atomic.Uintptr // the one that calls OnBoot or OnShutdown, meanwhile
 	mu      sync.Mutex
-	failure error // of loops
+	failure error // of loops and OnTick
+
+	failed func() // of a client: winds it, where Run does that for a server; on a goroutine of its own, after a failure
 }
 
 func newEngine(handler EventHandler, o *Options) (*engine, error) {
@@ -192,7 +194,7 @@ func (eng *engine) newLoop(i int) (*eventloop, error) {
 	el.expire = el.expired
 	layout := el.pool.Layout()
 	el.low[buffers.Small], el.low[buffers.Large] = layout.SmallCount/4, layout.LargeCount/4
-	el.adapts, el.largeMost = el.offers() && eng.opts.ReadBufferCap > smallBuffer, layout.LargeCount/8
+	el.adapts = el.offers() && eng.opts.ReadBufferCap > smallBuffer
 	o := eng.opts
 	el.loop, err = reactor.New(owner, el, reactor.Config{Rest: o.Rest, RxPoll: o.RxPoll, SelectPoll: o.SelectPoll,
 		OnPanic: o.OnPanic, Grace: time.Second, Logger: slogTo(eng.log)})
@@ -224,25 +226,15 @@ func (eng *engine) start() {
 func (eng *engine) runLoop(el *eventloop) {
 	defer eng.running.Done()
 	defer close(el.done)
-	defer el.tasks.end()
-	defer el.shutListeners()
+	el.self.Store(sys.Goroutine())
+	defer el.self.Store(0)
 	if eng.opts.LockOSThread {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
-	err := el.run()
-	if err == nil {
-		return
-	}
-	el.disown()
-	var panicked *reactor.PanicError
-	if eng.opts.ExactGnet && errors.As(err, &panicked) {
-		panic(panicked) // gnet contains no panic
-	}
-	eng.mu.Lock()
-	eng.failure = errors.Join(eng.failure, err)
-	eng.mu.Unlock()
-	eng.shutdown(err)
+	err := errGoexit
+	defer func() { el.ended(err) }()
+	err = el.loop.Run(eng.background)
 }
 
 // shutdown begins the end. Any goroutine.
@@ -317,22 +309,27 @@ func (eng *engine) inHandler() bool {
 	return g == eng.calling.Load() || g == eng.ticker.Load() || eng.started.Load() && eng.onLoop()
 }
 
-// onLoops runs f on every loop and waits for it.
+// onLoops runs f on every loop and waits for it: for each loop's own answer, or for that loop's end.
 func (eng *engine) onLoops(f func(*eventloop)) {
-	done := make(chan struct{}, len(eng.loops))
-	for _, el := range eng.loops {
-		err := el.tasks.push(task{kind: taskRun, run: func() {
+	done := make([]chan struct{}, len(eng.loops))
+	for i, el := range eng.loops {
+		answer := make(chan struct{})
+		done[i] = answer
+		_ = el.tasks.push(task{kind: taskRun, run: func() { // refused by a loop that is ending: el.done comes
 			el.depth = 0
-			defer func() { done <- struct{}{} }()
+			panics := true
+			defer func() {
+				if !panics || eng.opts.OnPanic != reactor.StopLoop { // else the loop ends, and OnClose is called for what it leaves
+					close(answer)
+				}
+			}()
 			f(el)
+			panics = false
 		}})
-		if err != nil {
-			done <- struct{}{}
-		}
 	}
-	for _, el := range eng.loops {
+	for i, el := range eng.loops {
 		select {
-		case <-done:
+		case <-done[i]:
 		case <-el.done:
 		}
 	}

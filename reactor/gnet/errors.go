@@ -12,7 +12,8 @@ var (
 	// ErrOutboundLimit: the peer took its data too slowly, and what waited for it exceeded the hard limit of
 	// WithOutboundLimits. The error that wraps it is an *OutboundLimitError.
 	ErrOutboundLimit = errors.New("gnet: outbound limit exceeded")
-	// ErrHandlerPanic: the handler panicked in an event of this connection, which was therefore reset.
+	// ErrHandlerPanic: the handler panicked in an event of this connection, which was therefore reset; with
+	// WithPanicPolicy(reactor.StopLoop), of any connection of its loop.
 	ErrHandlerPanic = errors.New("gnet: the handler panicked")
 )
 

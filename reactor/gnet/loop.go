@@ -33,16 +33,14 @@ type eventloop struct {
 	acceptors []*acceptor // those and the UDP sockets
 	low       [2]int      // by class: with fewer buffers left, unread data is copied
 
-	adapts    bool // connections choose their buffers by what they bring, see adapt
-	large     int  // connections that receive into large ones
-	largeMost int
+	adapts bool // connections choose their buffers by what they bring, see adapt
 
-	depth    int     // calls of the handler under way
-	current  *conn   // whose OnTraffic it is: settled when that returns
-	dirty    []*conn // read or written to by the handler of another
-	later    []*conn // to be closed when the handler has returned
-	stopping bool    // all connections were closed for good
-	exiting  bool    // exact gnet: the handler returned Shutdown
+	depth    int                // calls of the handler under way
+	current  *conn              // whose OnTraffic it is: settled when that returns
+	dirty    []*conn            // read or written to by the handler of another
+	later    []streamOrDatagram // to be closed when the handler has returned
+	stopping bool               // all connections were closed for good
+	exiting  bool               // exact gnet: the handler returned Shutdown
 
 	tasks  tasks
 	expire func(*reactor.Loop, uint64) // expired, bound once
@@ -61,15 +59,19 @@ const listenerBit = 1 << 32
 
 func (el *eventloop) onLoop() bool { return el.self.Load() == sys.Goroutine() }
 
-// run is the loop's goroutine.
-func (el *eventloop) run() error {
-	el.self.Store(sys.Goroutine())
-	defer el.self.Store(0)
-	return el.loop.Run(el.eng.background)
-}
-
 // Handle is the reactor's handler.
 func (el *eventloop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
+	returned := false
+	defer func() {
+		if !returned {
+			el.resets(c.Socket)
+		}
+	}()
+	el.handle(c)
+	returned = true
+}
+
+func (el *eventloop) handle(c *xtreme.Completion) {
 	if c.Events == xtreme.Packet && c.UserData < uint64(len(el.conns)) {
 		slot := &el.conns[c.UserData]
 		if slot.c != nil {
@@ -80,6 +82,17 @@ func (el *eventloop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 		return
 	}
 	el.event(c)
+}
+
+// resets keeps other goroutines from the descriptor of a connection that the reactor resets, because the handler panicked in an
+// event of its: the descriptor may be another's long before CLOSED comes.
+func (el *eventloop) resets(s *xtreme.Socket) {
+	if s == nil || s.UserData() >= uint64(len(el.conns)) {
+		return
+	}
+	if c := el.conns[s.UserData()].c; c != nil && c.socket == s {
+		c.disown()
+	}
 }
 
 // packet is data for a connection.
@@ -174,12 +187,7 @@ func (el *eventloop) event(done *xtreme.Completion) {
 func (el *eventloop) after() {
 	for len(el.later)+len(el.dirty) > 0 {
 		for i := 0; i < len(el.later); i++ { // OnClose may add some
-			c := el.later[i]
-			if c.state != stateDoomed {
-				continue // closed before an OnClose panicked here
-			}
-			c.state = stateOpen
-			_ = el.close(c, c.why)
+			el.later[i].closeDoomed()
 		}
 		clear(el.later)
 		el.later = el.later[:0]
@@ -197,6 +205,18 @@ func (el *eventloop) after() {
 		el.exiting = false
 		el.closeAll()
 		el.eng.shutdown(nil)
+	}
+}
+
+// closeDoomed closes what the handler closed while it ran, unless that was done before an OnClose panicked.
+func (s streamOrDatagram) closeDoomed() {
+	if c := s.c; c != nil && c.state == stateDoomed {
+		c.state = stateOpen
+		_ = c.el.close(c, c.why)
+	}
+	if us := s.d; us != nil && us.own != nil && us.own.state == stateDoomed {
+		us.own.state = stateOpen
+		_ = us.close(us.own, us.why)
 	}
 }
 
@@ -280,13 +300,10 @@ func (el *eventloop) close(c *conn, why error) error {
 	}
 	if el.depth > 0 && !el.exact {
 		c.state, c.why = stateDoomed, why
-		el.later = append(el.later, c)
+		el.later = append(el.later, streamOrDatagram{c: c})
 		return nil
 	}
 	c.state = stateClosing
-	if c.large {
-		el.large--
-	}
 	el.count.Add(-1)
 	el.assigned.Add(-1)
 	return el.act(c, el.closed(c, why))

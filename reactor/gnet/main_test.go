@@ -3,6 +3,9 @@ package gnet_test
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -130,9 +133,21 @@ func (s *server) wait(t *testing.T) error {
 		s.result <- err
 		return err
 	case <-time.After(10 * time.Second):
-		t.Fatal("Run does not return")
+		t.Fatalf("Run does not return\n%s", everybody())
 		return nil
 	}
+}
+
+// everybody says where each goroutine is, and in which system call each thread.
+func everybody() string {
+	b := make([]byte, 1<<20)
+	b = b[:runtime.Stack(b, true)]
+	calls, _ := filepath.Glob("/proc/self/task/*/syscall")
+	for _, name := range calls {
+		text, _ := os.ReadFile(name)
+		b = append(b, name+" "+string(text)...)
+	}
+	return string(b)
 }
 
 func (s *server) dial(t *testing.T) net.Conn {

@@ -26,7 +26,7 @@ type Options struct {
 	BindToDevice            string         // SO_BINDTODEVICE of IP listeners
 	Multicore               bool           // as many loops as processors
 	NumEventLoop            int            // this many loops, at most 256; more than Multicore says
-	ReadBufferCap           int            // bytes one OnTraffic is given at most: up to 2,048, small buffers; above, large ones
+	ReadBufferCap           int            // bytes one OnTraffic is given, rounded up to whole buffers: of 2,048, or above that of 65,536
 	WriteBufferCap          int            // bytes of one block of the outbound buffer, at least 1 KiB, a power of two
 	LockOSThread            bool           // bind each loop to its thread (an io_uring loop is in any case)
 	Ticker                  bool           // call OnTick
@@ -52,8 +52,8 @@ type Options struct {
 	OutboundHard   int                 // bytes that close it; 0: 64 MiB, -1: none
 	InboundCap     int                 // bytes of buffers whose unread data stays in place; 0: 256 KiB, -1: copy at once
 	IdleTimeout    time.Duration       // close connections without traffic for so long; 0: never
-	SmallBuffers   int                 // buffers of each loop, 2 KiB; 0: the settings' default
-	LargeBuffers   int                 // and 64 KiB; 0: the settings' default
+	SmallBuffers   int                 // buffers of each loop, 2 KiB, at least 64; 0: the settings' default
+	LargeBuffers   int                 // and 64 KiB, at least 8; 0: the settings' default
 	ExactGnet      bool                // gnet's behaviour also where it is a defect
 }
 
@@ -140,7 +140,7 @@ func WithEdgeTriggeredIOChunk(bytes int) Option {
 	return func(o *Options) { o.EdgeTriggeredIOChunk = bytes }
 }
 
-// WithRing chooses the kind of ring: conf.RingUring, conf.RingEpoll or conf.RingAuto.
+// WithRing chooses the kind of ring: conf.RingUring, conf.RingEpoll, conf.RingAuto, or conf.RingOffload for UDP on our own stack.
 func WithRing(k conf.RingKind) Option { return func(o *Options) { o.Ring = k } }
 
 // WithRest says what idle loops do: reactor.Adaptive, the default, which looks for a moment and then sleeps, Spin or Wait.
@@ -172,8 +172,8 @@ func WithInboundCap(bytes int) Option { return func(o *Options) { o.InboundCap =
 // WithIdleTimeout closes connections that neither received nor were written to for d, with os.ErrDeadlineExceeded.
 func WithIdleTimeout(d time.Duration) Option { return func(o *Options) { o.IdleTimeout = d } }
 
-// WithBuffers says how many small (2 KiB) and large (64 KiB) receive buffers each loop has. 0 leaves the default
-// of that kind.
+// WithBuffers says how many small (2 KiB, at least 64) and large (64 KiB, at least 8) receive buffers each loop has. 0 leaves the
+// default of that kind.
 func WithBuffers(small, large int) Option {
 	return func(o *Options) { o.SmallBuffers, o.LargeBuffers = small, large }
 }

@@ -224,6 +224,7 @@ func (el *eventloop) adoptStream(c *conn, fd int) error {
 	opened := false
 	defer func() {
 		if !opened { // OnOpen panicked, for a completion that is not c's or for none: CLOSED follows, and OnClose with it
+			c.disown()
 			_ = s.Abort()
 		}
 	}()
@@ -248,6 +249,7 @@ func (el *eventloop) adoptDatagram(fd int, local, remote net.Addr, ctx any) (Con
 	opened := false
 	defer func() {
 		if !opened {
+			el.depth = 0 // as the panic left it, OnClose would wait for a handler to return
 			_ = us.close(us.own, ErrHandlerPanic)
 		}
 	}()

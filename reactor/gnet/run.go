@@ -120,6 +120,7 @@ func (eng *engine) bind(addresses []string) error {
 func (eng *engine) abandon() (err error) {
 	eng.end()
 	for _, el := range eng.loops {
+		el.tasks.end()
 		err = errors.Join(err, el.owner.Close())
 		close(el.done)
 	}

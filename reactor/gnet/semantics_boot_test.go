@@ -193,7 +193,7 @@ func TestBootAndStop(t *testing.T) {
 			require.NoError(t, closeFD(fd))
 		},
 		"Stop of the package, by address": func(t *testing.T, w world) {
-			address := "tcp://" + freePort(t)
+			address := "tcp4://127.0.0.1:0" // no other engine's
 			tick := make(chan struct{})
 			a := &actor{events: handler{tick: func() (time.Duration, gnet.Action) { close(tick); return time.Hour, gnet.None }}}
 			s := w.serve(t, a, gnet.Options{Ticker: true}, address)

@@ -97,6 +97,7 @@ func (el *eventloop) tasksStopped() {
 	q.running[q.next-1] = task{}
 	el.depth, el.current = 0, nil
 	if t.c != nil && t.c.state != stateClosed && t.c.socket != nil {
+		t.c.disown()
 		_ = t.c.socket.Abort() // CLOSED follows, and OnClose with it
 	}
 	if q.next < len(q.running) {
@@ -172,7 +173,7 @@ func (q *tasks) part() {
 	q.parted = true
 }
 
-// end refuses tasks from here on, after those that are left have run.
+// end refuses tasks from here on; runLeft does those that are left.
 func (q *tasks) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

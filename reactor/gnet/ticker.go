@@ -1,7 +1,6 @@
 package gnet
 
 import (
-	"errors"
 	"runtime/debug"
 	"time"
 
@@ -51,14 +50,6 @@ func (eng *engine) onTick() (delay time.Duration, action Action, panicked *react
 	}
 	delay, action = eng.handler.OnTick()
 	return delay, action, nil
-}
-
-// fail ends the engine with an error that is Run's.
-func (eng *engine) fail(err error) {
-	eng.mu.Lock()
-	eng.failure = errors.Join(eng.failure, err)
-	eng.mu.Unlock()
-	eng.shutdown(err)
 }
 
 // tickerShutdown ends the engine after what waits on the first loop was done, such as asynchronous writes.

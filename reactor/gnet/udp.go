@@ -163,6 +163,7 @@ func (us *udpSocket) event(done *xtreme.Completion) {
 		if us.own != nil && us.own.state == stateOpen {
 			_ = us.close(us.own, ErrHandlerPanic)
 		}
+		us.el.after() // OnClose, should it still wait: then the slot may be another's
 		us.el.vacate(us.slot)
 	case done.Err == nil:
 	case us.own == nil:
@@ -202,10 +203,15 @@ func (el *eventloop) actDatagram(d *datagram, action Action) error {
 	return el.act(nil, action)
 }
 
-// close ends a connected socket.
+// close ends a connected socket; while a handler runs, but for exact gnet, when that has returned.
 func (us *udpSocket) close(d *datagram, why error) error {
 	el := us.el
 	if d != us.own || d.state != stateOpen {
+		return nil
+	}
+	if el.depth > 0 && !el.exact {
+		d.state, us.why = stateDoomed, why
+		el.later = append(el.later, streamOrDatagram{d: us})
 		return nil
 	}
 	d.state = stateClosing
@@ -228,7 +234,8 @@ func (us *udpSocket) closed(d *datagram, why error) Action {
 	return el.handler.OnClose(d.self, why)
 }
 
-// finish is what follows OnClose.
+// finish is what follows OnClose. A packet that is there belongs to an OnTraffic that still runs, in exact gnet: settle gives it
+// back.
 func (us *udpSocket) finish(d *datagram) {
 	el := us.el
 	us.watchIdle(0)
@@ -236,9 +243,8 @@ func (us *udpSocket) finish(d *datagram) {
 	if err := us.socket.Close(); err != nil && !isClosed(err) {
 		el.eng.log.Warnf("closing UDP %v: %v", us.local, err)
 	}
-	release(d.pkt)
 	us.dropWithheld()
-	d.pkt, d.data, d.ctx = buffers.Packet{}, nil, nil
+	d.data, d.ctx = nil, nil
 	d.safe.Store(nil)
 	d.state = stateClosed
 }
@@ -250,10 +256,27 @@ func (us *udpSocket) shut() {
 	us.fd = -1
 }
 
+// over is why the loop cannot send any more: as for a stream what it is closed for, or net.ErrClosed. Loop only.
+func (us *udpSocket) over() error {
+	switch {
+	case us.own != nil && us.own.state == stateDoomed && us.why != nil:
+		return us.why
+	case us.own != nil && us.own.state == stateDoomed, us.fd < 0: // the loop alone changes it
+		return net.ErrClosed
+	}
+	return nil
+}
+
 // send is a plain call on the loop; from elsewhere it is one on the descriptor, guarded against its closing.
 //
 // On a connected socket it first tells what ICMP told.
 func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
+	onLoop := us.el.onLoop()
+	if onLoop {
+		if err := us.over(); err != nil {
+			return 0, err
+		}
+	}
 	if us.own != nil {
 		us.active()
 		if !to.IsValid() {
@@ -262,7 +285,7 @@ func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
 			}
 		}
 	}
-	if us.el.onLoop() {
+	if onLoop {
 		if to.IsValid() {
 			return us.socket.SendTo(p, to)
 		}

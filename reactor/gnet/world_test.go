@@ -2,12 +2,16 @@ package gnet_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -310,12 +314,35 @@ func (w world) inTraffic(t *testing.T, address, message string, f func(c gnet.Co
 // unixAddress is a unix address of the test's own.
 func unixAddress(t *testing.T) string { return "unix://" + filepath.Join(t.TempDir(), "s") }
 
-// freePort is an address that was free a moment ago, for servers with a listener for each loop.
+// freePort is an address that was free a moment ago, for servers with a listener for each loop, and for those that come again. Its
+// port is none that the kernel chooses for others meanwhile.
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	var first, last int
+	_, err = fmt.Sscan(string(text), &first, &last)
+	require.NoError(t, err)
+	exact := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { // also TIME_WAIT counts
+		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 0) })
+	}}
+	const lowest = 10000
+	require.Greater(t, first, lowest+1000, "ports below those that the kernel chooses")
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(first-lowest))
+		stream, err := exact.Listen(t.Context(), "tcp", address)
+		if err != nil {
+			continue
+		}
+		datagrams, err := exact.ListenPacket(t.Context(), "udp", address)
+		_ = stream.Close()
+		if err == nil {
+			_ = datagrams.Close()
+			return address
+		}
+	}
+	t.Fatalf("no free port between %d and %d", lowest, first)
+	return ""
 }
 
 // runnable is a gnet.Runnable.
