@@ -1,0 +1,174 @@
+package extraapi
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Support is how far a socket has a feature.
+type Support uint8
+
+// The degrees of support.
+const (
+	No     Support = iota // the call answers an error
+	Partly                // it works, and Reason says what is missing from it
+	Yes
+)
+
+// String is the value in words.
+func (s Support) String() string {
+	if int(s) < 3 {
+		return [...]string{"no", "partly", "yes"}[s]
+	}
+	return fmt.Sprintf("Support(%d)", uint8(s))
+}
+
+// Feature is something that a socket may have or not.
+type Feature string
+
+// The features.
+const (
+	ReceiveCallback   Feature = "receive-callback"   // RegisterRecvCallback
+	ZeroCopyReceive   Feature = "zero-copy-receive"  // RecvFromZeroCopy
+	ZeroCopySend      Feature = "zero-copy-send"     // Socket.SendPacket
+	WarmSend          Feature = "warm-send"          // Warm
+	NetworkHeader     Feature = "network-header"     // SocketNetworkHeader
+	ArmRing           Feature = "arm-ring"           // ModifyRing with Arm
+	ModerateRing      Feature = "moderate-ring"      // ModifyRing with Moderation
+	WindowAtRelease   Feature = "window-at-release"  // TCP's window opens when packets are freed
+	OutPerAck         Feature = "out-per-ack"        // EventOut on each acknowledgement that advances
+	SharedMulticast   Feature = "shared-multicast"   // members of one group share a buffer
+	ThreadIndependent Feature = "thread-independent" // the owner's goroutine may change its thread
+)
+
+// Features lists them all.
+func Features() []Feature {
+	return []Feature{ReceiveCallback, ZeroCopyReceive, ZeroCopySend, WarmSend, NetworkHeader, ArmRing, ModerateRing, WindowAtRelease,
+		OutPerAck, SharedMulticast, ThreadIndependent}
+}
+
+// Capability is what a socket has of a feature. Reason is zero with Yes.
+type Capability struct {
+	Feature Feature
+	Support Support
+	Reason  ring.Reason
+}
+
+// String is one line.
+func (c Capability) String() string {
+	if c.Reason.Code == "" {
+		return fmt.Sprintf("%s: %v", c.Feature, c.Support)
+	}
+	return fmt.Sprintf("%s: %v: %v", c.Feature, c.Support, c.Reason)
+}
+
+// Query tells what this socket has of a feature, on the path that it is on now. (VMA: vma_extra_supported_mask, in which every bit is
+// always set.) Errors: a socket without a ring (ErrState), an unknown feature (EINVAL). Owner only.
+func Query(s *xtreme.Socket, f Feature) (Capability, error) {
+	c := Capability{Feature: f, Support: Yes}
+	switch {
+	case s == nil:
+		return c, noSocket("Query")
+	case s.Ring() == nil:
+		return c, fmt.Errorf("extraapi: Query: socket %d has no ring yet: %w", s.ID(), ring.ErrState)
+	}
+	ask, ok := queries[f]
+	if !ok {
+		return c, fmt.Errorf("extraapi: Query: feature %q: %w", f, unix.EINVAL)
+	}
+	c.Support, c.Reason = ask(s)
+	return c, nil
+}
+
+// Capabilities is Query for every feature.
+func Capabilities(s *xtreme.Socket) ([]Capability, error) {
+	var all []Capability
+	for _, f := range Features() {
+		c, err := Query(s, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// The reasons that only this package gives.
+var (
+	listenerOnly = ring.Reason{Code: "socket.listener",
+		Text: "a listener receives nothing; its connections have what it was given"}
+	kernelCopy = ring.Reason{Code: "os.kernel_copy",
+		Text: "the kernel copies each packet once, into the ring's buffer; from there to the application nothing is copied"}
+	pullOnly = ring.Reason{Code: "socket.completions",
+		Text: "the socket is in completion mode: its packets come from Poll, without copying as well"}
+)
+
+var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
+	ReceiveCallback: receives,
+	ZeroCopyReceive: func(s *xtreme.Socket) (Support, ring.Reason) {
+		switch {
+		case s.Kind() == xtreme.Listener:
+			return No, listenerOnly
+		case s.Mode() == ring.Completions:
+			return No, pullOnly
+		case !s.Handle().Stack:
+			return Partly, kernelCopy
+		}
+		return Yes, ring.Reason{}
+	},
+	ZeroCopySend: func(s *xtreme.Socket) (Support, ring.Reason) {
+		support, why := of(ring.CapZeroCopySend)(s)
+		if support == No {
+			support = Partly // SendPacket copies, and says SENT
+		}
+		return support, why
+	},
+	WarmSend: func(s *xtreme.Socket) (Support, ring.Reason) {
+		why := s.WarmReason()
+		switch {
+		case why.Code == "":
+			return Yes, why
+		case s.Kind() != xtreme.Datagram:
+			return No, why
+		}
+		return Partly, why
+	},
+	NetworkHeader: func(s *xtreme.Socket) (Support, ring.Reason) {
+		if s.Handle().Stack {
+			return Yes, ring.Reason{}
+		}
+		return No, ring.Reason{Code: "os.kernel_headers", Text: "the kernel makes the headers of this socket's packets"}
+	},
+	ArmRing:         func(*xtreme.Socket) (Support, ring.Reason) { return Yes, ring.Reason{} },
+	ModerateRing:    func(*xtreme.Socket) (Support, ring.Reason) { return No, noModeration },
+	WindowAtRelease: of(ring.CapWindowAtRelease),
+	OutPerAck:       of(ring.CapOutPerAck),
+	SharedMulticast: of(ring.CapSharedMulticast),
+	ThreadIndependent: func(s *xtreme.Socket) (Support, ring.Reason) {
+		if s.Ring().Caps().Has(ring.CapThreadBound) {
+			return No, ring.Reason{Code: "ring.thread_bound", Text: "the ring lives on the thread of its first Poll"}
+		}
+		return Yes, ring.Reason{}
+	},
+}
+
+func receives(s *xtreme.Socket) (Support, ring.Reason) {
+	if s.Kind() == xtreme.Listener {
+		return Partly, listenerOnly
+	}
+	return Yes, ring.Reason{}
+}
+
+// of is the query for a capability of the ring.
+func of(c ring.Caps) func(*xtreme.Socket) (Support, ring.Reason) {
+	return func(s *xtreme.Socket) (Support, ring.Reason) {
+		if why := s.Ring().Why(c); why.Code != "" {
+			return No, why
+		}
+		return Yes, ring.Reason{}
+	}
+}

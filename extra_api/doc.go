@@ -1,0 +1,119 @@
+// Package extraapi (folder extra_api) is VMA's Extra API for Go: receive callbacks, zero-copy receive, warm sends, the rings of a
+// socket, rules and statistics, by names that code written for libvma finds again. It adds no rings and no buffers: sockets are
+// package xtreme's, and what it does is done by packages ring and buffers.
+//
+// # Seeing packets first
+//
+// A [Callback] sees each packet of a socket inside Poll, in order, before it is queued, and decides:
+//
+//	engine, err := xtreme.New(conf.FromEnvironment())
+//	owner, err := engine.Owner("feed")
+//	socket, err := owner.OpenUDP(address, extraapi.RecvCallback(func(i extraapi.Info, p buffers.Packet) ring.Verdict {
+//		if !wanted(p.Bytes()) {
+//			return extraapi.PacketDrop
+//		}
+//		l, err := p.Lend() // for another goroutine
+//		if err != nil {
+//			return extraapi.PacketDrop
+//		}
+//		work <- l          // which calls l.Release; here there must be room
+//		return extraapi.PacketHold
+//	}, false))
+//
+//	PacketDrop  released at once
+//	PacketRecv  goes on: to Poll's completions, or, in pull mode, to where RecvFromZeroCopy takes it
+//	PacketHold  the callback's: FreePackets on the owner's goroutine, Lend for others; Poll and RecvFromZeroCopy do not see it
+//
+// What a callback may and may not do, and what comes of it:
+//
+//	panics                  its socket is reset; the Poll it happened in returns a *ring.HookPanic; other sockets do not notice
+//	blocks                  its owner waits, with all its sockets; nothing is lost; other owners go on
+//	closes its socket       yes; a packet that it keeps is dropped
+//	releases the packet     yes, with any verdict; a kept one is then dropped
+//	sends, registers        yes; a callback that it registers sees the next packet
+//	receives                in pull mode, what waited before the packet in hand
+//	polls, closes the ring  EDEADLK
+//	registers elsewhere     from another goroutine than the owner's: ErrOwner
+//
+// Connections have the callback of their listener, because early data comes with them; Info.Socket says which one it is. FIN and
+// errors are no packets: they come as completions.
+//
+// # Pulling packets
+//
+// A socket is in completion mode, in which Poll delivers its packets, or in pull mode ([Pull], [SetPull]), in which they wait on it
+// and Poll tells of them with EventIn. The mode is fixed when the socket is bound, connected or listening; the calls of the other one
+// answer ring.ErrMode.
+//
+//	n, bytes, err := extraapi.RecvFromZeroCopy(socket, done[:], 0, 0)
+//	for i := range done[:n] {
+//		for piece := range done[i].Packet.Segments() {
+//			hash.Write(piece)
+//		}
+//	}
+//	extraapi.FreeCompletions(socket, done[:n])
+//
+//	nothing waits           EAGAIN; EventIn follows
+//	the peer's FIN          io.EOF, after the data, each time
+//	reset, time-out         the error, each time
+//	too little room         ENOBUFS with the length of the packet; it stays. Recv takes part of a packet, by copying
+//	MSG_PEEK, MSG_WAITALL   ErrNotSupported, with the reason; the data stays
+//	ZeroCopyForce           EIO where the kernel's stack carries the socket
+//
+// On kernel rings the kernel copies each packet once, into the ring's buffer; nothing after that is a copy.
+//
+// # Giving packets back
+//
+// [FreePackets] and [FreeCompletions] look at all packets first: with one that is another owner's (buffers.ErrForeign) or was freed before
+// (ErrStale) none is freed, and the error says which. Packets may be freed after their socket, and after its ring, was closed.
+//
+// # Warm sends
+//
+// A path that was not used for a millisecond is cold: its code and its tables have left the caches. [Warm] walks it without sending
+// anything. What is walked depends on who sends:
+//
+//	offloaded UDP   the whole of our path, up to the link's ring: buffer, copy, route, neighbour, headers
+//	kernel UDP      system call, socket, route look-up and the route's place in the socket (MSG_PROBE); in the kernel what follows stays cold
+//	kernel TCP      refused: the kernel has no send that sends nothing
+//
+// Where the neighbour is unknown the answer is EAGAIN, and nothing is asked on the wire: [Prepare] asks. A warm send uses up no
+// identification, raises no event, and is counted apart from sends. It does not go through a socket's pacing.
+//
+// # Line by line
+//
+//	VMA                                       here
+//	vma_get_api                               import
+//	vma_extra_supported_mask                  Query, Capabilities
+//	register_recv_callback                    RegisterRecvCallback, RecvCallback
+//	recvfrom_zcopy                            RecvFromZeroCopy; recv: Recv
+//	free_packets                              FreePackets, FreeCompletions
+//	add_conf_rule                             AddRule
+//	thread_offload                            ThreadOffload; of one socket: Offload
+//	dump_fd_stats                             DumpStats, DumpSocket
+//	socketxtreme_poll                         Owner.Poll, Ring.Poll; by descriptor: Poll
+//	socketxtreme_free_vma_packets             FreePackets, or Packet.Release
+//	socketxtreme_ref_vma_buff                 buffers.Buffer.Retain
+//	socketxtreme_free_vma_buff                buffers.Buffer.Release, which frees at once
+//	get_socket_rings_num                      SocketRingsNum
+//	get_socket_rings_fds                      SocketRingsFDs
+//	get_socket_tx_ring_fd                     SocketTxRing
+//	get_socket_network_header                 SocketNetworkHeader
+//	vma_add_ring_profile                      none: profiles describe rings of the card's own kinds
+//	vma_modify_ring                           ModifyRing
+//	get_ring_direct_descriptors               none: there are no descriptors of a card to hand out
+//	register_memory_on_ring, deregister_…     none: a ring's memory is given to it when it is made
+//	ioctl VMA_IOCTL_USER_ALLOC                xtreme.Memory
+//	SO_VMA_USER_DATA                          xtreme.UserData, Socket.SetUserData
+//	SO_VMA_RING_ALLOC_LOGIC                   RingAttributes, xtreme.RingLogic, xtreme.UserID
+//	SO_VMA_RING_USER_MEMORY                   xtreme.Memory, of an owner
+//	SO_VMA_FLOW_TAG                           none: a socket is found without a search
+//	SO_VMA_SHUTDOWN_RX                        Socket.Suspend, which Resume undoes
+//	VMA_SND_FLAGS_DUMMY                       Warm; with the flag: Send
+//	MSG_VMA_ZCOPY, MSG_VMA_ZCOPY_FORCE        ZeroCopy, ZeroCopyForce
+//
+// Where the two differ, VMA's test cases under their names (TestConformance) and its known defects (TestOldBugs) say how.
+//
+// # Whose calls
+//
+// A socket belongs to the goroutine that polls its owner; calls from others answer ring.ErrOwner. AddRule and the methods of buffers.Lent
+// are for any goroutine.
+package extraapi

@@ -1,0 +1,120 @@
+package extraapi
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// DumpStats writes the statistics of the owner's socket with this ID, or of all with 0, to w: one block each, then one for each ring.
+// An ID that is no socket's is EBADF, and nothing is written. Each block is one Write. Owner only. (VMA: dump_fd_stats, which writes to
+// its log and says nothing of an unknown descriptor.)
+func DumpStats(w io.Writer, o *xtreme.Owner, id int) error {
+	if o == nil {
+		return fmt.Errorf("extraapi: DumpStats: owner is nil: %w", unix.EINVAL)
+	}
+	var found []*xtreme.Socket
+	for _, r := range o.Rings() {
+		err := r.EachSocket(func(s *ring.Socket) {
+			if id == 0 || s.ID() == id {
+				found = append(found, s)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("extraapi: DumpStats: %w", err)
+		}
+	}
+	if len(found) == 0 && id != 0 {
+		return fmt.Errorf("extraapi: DumpStats: socket %d is none of owner %q: %w", id, o.Name(), unix.EBADF)
+	}
+	slices.SortFunc(found, func(a, b *xtreme.Socket) int { return a.ID() - b.ID() })
+	for _, s := range found {
+		if err := DumpSocket(w, s); err != nil {
+			return err
+		}
+	}
+	if id != 0 {
+		return nil
+	}
+	for _, r := range o.Rings() {
+		if _, err := io.WriteString(w, describeRing(r)); err != nil {
+			return fmt.Errorf("extraapi: DumpStats: %w", err)
+		}
+	}
+	_, err := fmt.Fprintf(w, "buffers: %v\n", o.Ledger())
+	return err
+}
+
+// DumpSocket writes one socket's statistics to w, by one Write. Owner only.
+func DumpSocket(w io.Writer, s *xtreme.Socket) error {
+	if s == nil {
+		return noSocket("DumpSocket")
+	}
+	if r := s.Ring(); r != nil {
+		if err := r.Check(); err != nil {
+			return fmt.Errorf("extraapi: DumpSocket: %w", err)
+		}
+	}
+	if _, err := io.WriteString(w, describe(s)); err != nil {
+		return fmt.Errorf("extraapi: DumpSocket: %w", err)
+	}
+	return nil
+}
+
+func describe(s *xtreme.Socket) string {
+	var b strings.Builder
+	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
+	line("socket %d: %v, %s, %v mode, user data %d", s.ID(), s.Kind(), s.State(), s.Mode(), s.UserData())
+	if s.LocalAddr().IsValid() {
+		line("  local %v, remote %s", s.LocalAddr(), orNone(s.RemoteAddr().IsValid(), s.RemoteAddr()))
+	}
+	line("  path: %v", s.Path())
+	if r := s.Ring(); r != nil {
+		line("  ring: descriptor %d, %v", r.FD(), r.Key())
+	}
+	c := s.Counts()
+	packets, bytes := s.Waiting()
+	lost := "unknown"
+	if n, err := s.Drops(); err == nil {
+		lost = fmt.Sprint(n)
+	}
+	line("  rx: packets %d, bytes %d, waiting %d packets %d bytes, held %d bytes, dropped %s, by the callback: dropped %d, held %d",
+		c.Packets, c.Bytes, packets, bytes, s.Held(), lost, c.HookDrops, c.HookHolds)
+	line("  tx: messages %d, bytes %d, short %d, errors %d, warm %d, warm refused %d", c.SentMessages, c.SentBytes, c.ShortSends,
+		c.SendErrors, c.WarmSends, c.WarmSendsCold)
+	if s.Kind() == xtreme.Stream && s.LocalAddr().IsValid() && !s.Handle().Stack && s.State() != "closed" { // then the number is another's
+		if i, err := unix.GetsockoptTCPInfo(s.ID(), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			line("  tcp: round trip %d us, retransmits %d, lost %d, window %d, mss %d", i.Rtt, i.Total_retrans, i.Lost, i.Snd_cwnd, i.Snd_mss)
+		}
+	}
+	for _, g := range s.Settings().Groups {
+		line("  group: %v, interface %d, source %s", g.Group, g.Interface, orNone(g.Source.IsValid(), g.Source))
+	}
+	return b.String()
+}
+
+func orNone(valid bool, a fmt.Stringer) string {
+	if !valid {
+		return "none"
+	}
+	return a.String()
+}
+
+func describeRing(r *ring.Ring) string {
+	s := r.Stats()
+	var b strings.Builder
+	fmt.Fprintf(&b, "ring %d: %s, %v, sockets %d, polls %d, completions %d, packets %d, bytes %d, sent %d messages %d bytes, sleeps %d\n",
+		r.FD(), r.Kind(), r.Key(), r.Sockets(), s.Polls, s.Completions, s.Packets, s.Bytes, s.SentMessages, s.SentBytes, s.Sleeps)
+	for _, c := range r.Counters(nil) {
+		if c.Value != 0 {
+			fmt.Fprintf(&b, "  %s %d\n", c.Name, c.Value)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,148 @@
+package extraapi_test
+
+import (
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	extraapi "github.com/socketxtreme/socketxtreme/extra_api"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// cabled is an owner of kind offload on one end of a cable.
+func cabled(t *testing.T) (*testnet.Net, *xtreme.Engine, *xtreme.Owner) {
+	n := testnet.New(t, testnet.Pair{})
+	s := conf.Default()
+	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingOffload, 1024, 16
+	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	o, err := e.Owner("cabled")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, o.Close()); require.NoError(t, e.Close()) })
+	return n, e, o
+}
+
+// codes are the reason codes of a socket's path.
+func codes(s *xtreme.Socket) (list []string) {
+	for _, r := range s.Path().Reasons {
+		list = append(list, r.Code)
+	}
+	return list
+}
+
+// A socket, an owner, a rule: each can leave sockets to the kernel, and the path says which it was.
+func TestOffloadChoice(t *testing.T) {
+	n, e, o := cabled(t)
+	open := func(opt ...xtreme.Option) *xtreme.Socket {
+		s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
+		require.NoError(t, err)
+		return s
+	}
+	tier := func(s *xtreme.Socket, want string) {
+		t.Helper()
+		require.Equal(t, want, s.Path().Tier, s.Path())
+	}
+	before := open()
+	tier(before, "offload")
+	tier(open(extraapi.Offload(true)), "offload")
+	left := open(extraapi.Offload(false))
+	tier(left, "os")
+	require.Contains(t, codes(left), "offload.declined")
+	_, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true), extraapi.Offload(false))
+	require.ErrorIs(t, err, ring.ErrNotSupported)
+	require.ErrorContains(t, err, "opened for the kernel")
+
+	require.NoError(t, extraapi.ThreadOffload(o, false))
+	left = open()
+	tier(left, "os")
+	require.Contains(t, codes(left), "offload.declined")
+	tier(before, "offload")
+	_, err = o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true))
+	require.ErrorIs(t, err, ring.ErrNotSupported)
+	require.NoError(t, extraapi.ThreadOffload(o, true))
+	tier(open(), "offload")
+
+	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver "+n.Local(0).String()+":7007", true))
+	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 7007))
+	require.NoError(t, err)
+	tier(s, "os")
+	require.Contains(t, codes(s), "rule.os")
+	tier(open(), "offload")
+
+	for range 2 { // VMA refuses the valid line after a bad one
+		text := e.Rules().String()
+		err = extraapi.AddRule(e, "use os udp_receiver *:7008\nuse os udp_receivr *:7009", true)
+		var mistake *conf.RuleError
+		require.ErrorAs(t, err, &mistake)
+		require.Equal(t, text, e.Rules().String(), "a bad line changes nothing")
+	}
+	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver *:7008", true))
+	s, err = o.OpenUDP(netip.AddrPortFrom(n.Local(0), 7008))
+	require.NoError(t, err)
+	tier(s, "os")
+
+	_, err = o.Poll(make([]xtreme.Completion, 1))
+	require.NoError(t, err)
+	failed := make(chan error)
+	go func() { failed <- extraapi.ThreadOffload(o, false) }()
+	require.ErrorIs(t, <-failed, ring.ErrOwner)
+}
+
+func TestOffloadChoiceWithoutOffload(t *testing.T) {
+	onEach(t, kernelKinds, func(w *world) {
+		_, o := w.ownerOf()
+		err := extraapi.ThreadOffload(o, true)
+		var f *ring.FeatureError
+		w.ErrorAs(err, &f)
+		w.Equal("offload.not_asked", f.Code)
+		w.NoError(extraapi.ThreadOffload(o, false))
+		_, err = o.OpenUDP(w.local, extraapi.Offload(true))
+		w.ErrorIs(err, ring.ErrNotSupported)
+		s, err := o.OpenUDP(w.local, extraapi.Offload(false))
+		w.NoError(err)
+		w.Equal("os", s.Path().Tier)
+	})
+	require.ErrorIs(t, extraapi.ThreadOffload(nil, true), unix.EINVAL)
+	require.ErrorIs(t, extraapi.AddRule(nil, "", true), unix.EINVAL)
+}
+
+// The calls work on sockets of the engine as on rings made by hand: callback, pull, warm, header over a cable.
+func TestThroughTheEngine(t *testing.T) {
+	n, _, o := cabled(t)
+	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.RecvCallback(keep, true))
+	require.NoError(t, err)
+	peer := n.Dial(s.LocalAddr())
+	to := peer.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
+	done := make([]xtreme.Completion, 8)
+	for range 3 {
+		_, err := peer.Write([]byte("over the cable"))
+		require.NoError(t, err)
+		end := time.Now().Add(patience)
+		for packets := 0; packets == 0; packets, _ = s.Waiting() {
+			require.True(t, time.Now().Before(end))
+			_, err := o.Poll(done)
+			require.NoError(t, err)
+		}
+		k, sum, err := extraapi.RecvFromZeroCopy(s, done, 0, 0)
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 14}, []int{k, sum})
+		require.Equal(t, "over the cable", string(done[0].Packet.Bytes()))
+		require.Equal(t, to, done[0].Source)
+		_, err = extraapi.FreeCompletions(s, done[:k])
+		require.NoError(t, err)
+		require.NoError(t, extraapi.Warm(s, []byte("x"), to))
+	}
+	c, err := extraapi.Query(s, extraapi.WarmSend)
+	require.NoError(t, err)
+	require.Equal(t, extraapi.Yes, c.Support)
+	length, err := extraapi.SocketNetworkHeader(s, nil, to)
+	require.NoError(t, err)
+	require.Equal(t, 42, length)
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package extraapi_test
+
+const raceEnabled = true
