@@ -1,0 +1,23 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAddsUp(t *testing.T) {
+	for _, kind := range []string{"auto", "epoll"} {
+		var out bytes.Buffer
+		require.NoError(t, run([]string{"-ring", kind, "-n", "1001"}, &out))
+		require.Contains(t, out.String(), "2002 datagrams: 1001 dropped, 101 held, 900 delivered\n101 released by another goroutine\nbuffers: ")
+		require.Contains(t, out.String(), "held 0, lent 0")
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, args := range [][]string{{"-n", "0"}, {"-n", "x"}, {"-ring", "dpdk"}} {
+		require.Error(t, run(args, &bytes.Buffer{}), args)
+	}
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOnlyTheMessageArrives(t *testing.T) {
+	for _, kind := range []string{"auto", "epoll"} {
+		var out bytes.Buffer
+		require.NoError(t, run([]string{"-ring", kind, "-n", "200", "-every", "10us"}, &out))
+		require.Contains(t, out.String(), "warm-send: partly: ")
+		require.Contains(t, out.String(), "[warm.kernel_path]\n200 warm sends, 0 found the path cold; 1 message sent\n")
+		require.Contains(t, out.String(), `the receiver got 1: "the message that matters"`)
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, args := range [][]string{{"-n", "0"}, {"-every", "-1s"}, {"-to", "nowhere"}, {"-ring", "dpdk"}} {
+		require.Error(t, run(args, &bytes.Buffer{}), args)
+	}
+}

@@ -1,0 +1,181 @@
+// Zero-copy-receive takes a TCP stream out of the ring's buffers without copying, and prints the checksum of what was sent and of what
+// came.
+//
+//	go run ./examples/zero-copy-receive                 # 256 MiB over loopback
+//	go run ./examples/zero-copy-receive -ring epoll -mib 1024
+//
+// The socket is in pull mode: packets wait on it, Poll says so, RecvFromZeroCopy takes them.
+//
+//	os uring (…)
+//	zero-copy-receive: partly: the kernel copies each packet once, into the ring's buffer; … [os.kernel_copy]
+//	sent     268435456 bytes, sha256 5c1b…
+//	received 268435456 bytes, sha256 5c1b… in 4242 packets
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	extraapi "github.com/socketxtreme/socketxtreme/extra_api"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "zero-copy-receive:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	f := flag.NewFlagSet("zero-copy-receive", flag.ContinueOnError)
+	kind := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
+	mib := f.Int("mib", 256, "length of the stream in MiB")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *mib < 1 {
+		return fmt.Errorf("-mib %d: want 1 or more", *mib)
+	}
+	settings := conf.FromEnvironment()
+	settings.Ring = conf.RingKind(*kind)
+	engine, err := xtreme.New(settings)
+	if err != nil {
+		return err
+	}
+	owner, err := engine.Owner("zero-copy-receive")
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	return errors.Join(transfer(owner, *mib<<20, out), owner.Close(), engine.Close())
+}
+
+// stream is what one end saw.
+type stream struct {
+	hash    hash.Hash
+	bytes   int
+	packets int
+	err     error
+}
+
+func transfer(owner *xtreme.Owner, size int, out io.Writer) error {
+	listener, err := owner.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"), extraapi.Pull(), xtreme.LargeStream())
+	if err != nil {
+		return err
+	}
+	sent := make(chan stream, 1)
+	go func() { sent <- send(listener.LocalAddr().String(), size) }()
+	received := receive(owner, out)
+	source := <-sent
+	if err := errors.Join(source.err, received.err); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "sent     %d bytes, sha256 %x\n", source.bytes, source.hash.Sum(nil))
+	fmt.Fprintf(out, "received %d bytes, sha256 %x in %d packets\n", received.bytes, received.hash.Sum(nil), received.packets)
+	if source.bytes != received.bytes || string(source.hash.Sum(nil)) != string(received.hash.Sum(nil)) {
+		return errors.New("they differ")
+	}
+	return nil
+}
+
+// receive takes a connection's data until its end.
+func receive(owner *xtreme.Owner, out io.Writer) stream {
+	s := stream{hash: sha256.New()}
+	var connection *xtreme.Socket
+	var done [64]xtreme.Completion
+	for limit := time.Now().Add(10 * time.Minute); ; {
+		if time.Now().After(limit) {
+			s.err = errors.New("no end of the stream after 10 minutes")
+			return s
+		}
+		n, err := owner.Poll(done[:])
+		if err != nil {
+			s.err = err
+			return s
+		}
+		for i := range done[:n] {
+			if c := &done[i]; c.Events.Has(xtreme.NewConnection) {
+				connection = c.Socket
+				about, err := extraapi.Query(connection, extraapi.ZeroCopyReceive)
+				if err != nil {
+					s.err = err
+					return s
+				}
+				fmt.Fprintf(out, "%v\n%v\n", connection.Path(), about)
+			}
+		}
+		if connection == nil {
+			continue
+		}
+		switch end, err := s.take(connection, done[:]); {
+		case err != nil:
+			s.err = err
+			return s
+		case end:
+			return s
+		}
+		if n == 0 {
+			if s.err = owner.Wait(time.Second); s.err != nil {
+				return s
+			}
+		}
+	}
+}
+
+// take takes all that waits; done is for it to use.
+func (s *stream) take(connection *xtreme.Socket, done []xtreme.Completion) (end bool, err error) {
+	for {
+		n, bytes, err := extraapi.RecvFromZeroCopy(connection, done, 0, 0)
+		switch {
+		case err == io.EOF:
+			return true, nil
+		case errors.Is(err, unix.EAGAIN):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		for i := range done[:n] {
+			for piece := range done[i].Packet.Segments() {
+				_, _ = s.hash.Write(piece)
+			}
+		}
+		s.bytes += bytes
+		s.packets += n
+		if _, err := extraapi.FreeCompletions(connection, done[:n]); err != nil {
+			return false, err
+		}
+	}
+}
+
+// send writes random bytes.
+func send(address string, size int) stream {
+	s := stream{hash: sha256.New()}
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		s.err = err
+		return s
+	}
+	defer c.Close()
+	random := rand.NewChaCha8([32]byte{})
+	for b := make([]byte, 1<<16); s.bytes < size; s.bytes += len(b) {
+		b = b[:min(len(b), size-s.bytes)]
+		_, _ = random.Read(b)
+		_, _ = s.hash.Write(b)
+		if _, s.err = c.Write(b); s.err != nil {
+			return s
+		}
+	}
+	return s
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSameAtBothEnds(t *testing.T) {
+	for _, kind := range []string{"auto", "epoll"} {
+		var out bytes.Buffer
+		require.NoError(t, run([]string{"-ring", kind, "-mib", "8"}, &out))
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		require.Len(t, lines, 4)
+		require.Contains(t, lines[1], "zero-copy-receive: partly: ")
+		sent, found := strings.CutPrefix(lines[2], "sent     ")
+		require.True(t, found)
+		require.Contains(t, sent, "8388608 bytes, sha256 ")
+		require.True(t, strings.HasPrefix(lines[3], "received "+sent+" in "))
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, args := range [][]string{{"-mib", "0"}, {"-mib", "x"}, {"-ring", "dpdk"}} {
+		require.Error(t, run(args, &bytes.Buffer{}), args)
+	}
+}
