@@ -4,6 +4,9 @@
 //	go run ./examples/echo -probe 3s                       # serve, measure with a second process, print, exit
 //	go run ./examples/echo -ring epoll -reactors 2 -rest wait
 //	go run ./examples/echo -reply sockperf -proto udp      # for sockperf pp -i 127.0.0.1 -p 5001
+//	go run ./examples/echo -ring offload -listen 10.0.0.1:5001   # as root; UDP by our own stack on the interface that has 10.0.0.1
+//
+// It prints by which path each socket's bytes travel and, for every better one, why not; with -ring offload, what was counted at the end.
 package main
 
 import (
@@ -63,7 +66,7 @@ func parse(args []string) (config, error) {
 	var c config
 	listen := f.String("listen", "127.0.0.1:5001", "address and port to serve on; port 0 takes a free one")
 	proto := f.String("proto", "tcp,udp", "protocols to serve: tcp, udp or tcp,udp")
-	ring := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
+	ring := f.String("ring", "auto", "kind of ring: auto, uring, epoll, or offload for UDP by our own stack on the interface of -listen")
 	f.IntVar(&c.reactors, "reactors", 1, "loops, each with rings and a thread of its own")
 	f.StringVar(&c.rest, "rest", "adaptive", "what a loop does when nothing comes: spin, adaptive (spin a while, then sleep) or wait (sleep)")
 	f.StringVar(&c.reply, "reply", "echo", "what to answer: echo, or sockperf (its message format)")

@@ -186,7 +186,7 @@ func TestFlagErrorsNameFlagAndValue(t *testing.T) {
 		{"-listen 127.0.0.1:70000", []string{"-listen", "127.0.0.1:70000"}},
 		{"-proto sctp", []string{"-proto", "sctp", "tcp,udp"}},
 		{"-proto tcp,", []string{"-proto", "tcp,"}},
-		{"-ring dpdk", []string{"-ring", "dpdk", "auto, uring or epoll"}},
+		{"-ring dpdk", []string{"-ring", "dpdk", "auto, uring, epoll or offload"}},
 		{"-reactors 0", []string{"-reactors", "0", "1 to 1024"}},
 		{"-reactors -1", []string{"-reactors", "-1"}},
 		{"-reactors 1025", []string{"-reactors", "1025"}},
@@ -366,7 +366,7 @@ func probes(t *testing.T, cmd *exec.Cmd, kind string) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, want := range []string{
-		`serving on 127\.0\.0\.1:\d+`, `TCP listener: os ` + kind, `UDP: os ` + kind, `\[offload\.absent\]`,
+		`serving on 127\.0\.0\.1:\d+`, `TCP listener: os ` + kind, `UDP: os ` + kind, `\[offload\.not_asked\]`,
 		`client: another process`,
 		`TCP round trip: \d+ answers, 0 lost; p50 \d+\.\d µs, p90 \d+\.\d, p99 \d+\.\d, p99\.9 \d+\.\d, max \d+\.\d`,
 		`UDP round trip: \d+ answers, \d+ lost; p50 \d+\.\d µs`,

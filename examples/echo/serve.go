@@ -16,6 +16,7 @@ type loop struct {
 	conns     map[*xtreme.Socket]*conn
 	reply     func(*conn, *xtreme.Completion) error
 	rest      string
+	last      string // what was counted, for the end
 }
 
 // conn is a connection: while its peer reads slowly, what could not be sent waits here and reading is suspended, so that TCP's own
@@ -175,5 +176,6 @@ func (l *loop) close() error {
 	for _, cn := range l.conns {
 		_ = cn.drop()
 	}
+	l.last = l.counters()
 	return l.owner.Close() // checks that every buffer is home
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
+	"os"
 	"sync"
 
 	"github.com/socketxtreme/socketxtreme/conf"
@@ -57,7 +59,7 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 	for _, w := range settings.Warnings {
 		fmt.Println("warning:", w)
 	}
-	engine, err := xtreme.New(settings)
+	engine, err := xtreme.New(settings, xtreme.Logger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	if err != nil {
 		return err
 	}
@@ -81,6 +83,9 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 		})
 	}
 	wg.Wait()
+	for _, l := range srv.loops {
+		fmt.Print(l.last)
+	}
 	return errors.Join(append(errs, engine.Close())...)
 }
 
@@ -88,7 +93,11 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 func (srv *server) paths() (text string) {
 	for _, s := range srv.loops[0].listeners {
 		p := s.Path()
-		text += fmt.Sprintf("%v: %s %s\n", s.Kind(), p.Tier, p.Kind)
+		text += fmt.Sprintf("%v: %s %s", s.Kind(), p.Tier, p.Kind)
+		if p.Detail != "" {
+			text += " (" + p.Detail + ")"
+		}
+		text += "\n"
 		for _, r := range p.Reasons {
 			text += fmt.Sprintf("  · %v\n", r)
 		}
