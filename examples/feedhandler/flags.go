@@ -19,9 +19,6 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// errOffload says why the offloaded ring cannot be asked for.
-var errOffload = errors.New("-ring offload: no offloaded ring yet; auto, uring and epoll are the kernel's")
-
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("feedhandler", flag.ContinueOnError)
 	var as, bs, recoveries list
@@ -30,7 +27,7 @@ func parse(args []string) (c config, err error) {
 	f.Var(&as, "a", "GROUP:PORT@INTERFACE[/SOURCE] of a channel's line A; repeated for more channels")
 	f.Var(&bs, "b", "the same for line B of the same channel")
 	f.Var(&recoveries, "recovery", "ADDRESS:PORT of the channel's recovery server (deep, tops, moldudp64)")
-	ring := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
+	ring := f.String("ring", "auto", "kind of ring: auto, uring, epoll or offload (past the kernel's stack, by AF_XDP)")
 	f.StringVar(&c.summary, "summary", "", "file for the summary (JSON)")
 	f.StringVar(&c.tob, "tob", "", "file for the best levels at the end (CSV)")
 	f.StringVar(&c.events, "events", "", "file for what happened (JSON lines)")
@@ -52,9 +49,6 @@ func parse(args []string) (c config, err error) {
 	}
 	if c.proto, err = handler.ParseProto(*proto); err != nil {
 		return c, fmt.Errorf("-proto: %w", err)
-	}
-	if *ring == "offload" {
-		return c, errOffload
 	}
 	if c.ring, err = conf.ParseRingKind(*ring); err != nil {
 		return c, fmt.Errorf("-ring: %w", err)

@@ -19,7 +19,7 @@ import (
 
 // The synthetic exchange on each ring: the handler's books are the exchange's, and the files are what they should be.
 func TestTheExchangeOnLoopback(t *testing.T) {
-	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll} {
+	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll, conf.RingOffload} {
 		t.Run(string(kind), func(t *testing.T) {
 			dir := t.TempDir()
 			c, err := parse([]string{"-ring", string(kind), "-duration", "1s", "-rate", "3000", "-loss", "300",
@@ -32,6 +32,12 @@ func TestTheExchangeOnLoopback(t *testing.T) {
 			require.NoError(t, json.Unmarshal(b, &s))
 			require.Equal(t, "SYNC", s.Channels[0].State)
 			require.NotEmpty(t, s.Paths)
+			for _, path := range s.Paths {
+				require.Equal(t, kind == conf.RingOffload, strings.Contains(path, "[link.loopback]"), "loopback cannot be offloaded: %s", path)
+			}
+			require.NotZero(t, s.Ring.Packets)
+			require.Zero(t, s.Ring.LinkDrops)
+			require.Zero(t, s.Ring.Buffers.Held)
 			require.NotZero(t, s.Channels[0].Gaps.FilledByLine)
 			b, err = os.ReadFile(dir + "/t.csv")
 			require.NoError(t, err)
@@ -65,8 +71,11 @@ func TestFlags(t *testing.T) {
 	require.Len(t, c.channels[0].Lines, 2)
 	require.True(t, c.channels[0].Recovery.IsValid())
 	require.Equal(t, "239.1.1.3:1@lo/10.0.0.1", c.channels[1].Lines[0].String())
+	c, err = parse([]string{"-ring", "offload"})
+	require.NoError(t, err)
+	require.Equal(t, conf.RingOffload, c.ring)
 	for _, bad := range [][]string{
-		{"-proto", "fix"}, {"-ring", "offload"}, {"-ring", "dpdk"}, {"stray"}, {"-b", "239.1.1.1:1@lo"},
+		{"-proto", "fix"}, {"-ring", "dpdk"}, {"stray"}, {"-b", "239.1.1.1:1@lo"},
 		{"-a", "10.0.0.1:1@lo"}, {"-a", "239.1.1.1:1@lo", "-b", "x"}, {"-pcap", "f", "-a", "239.1.1.1:1@lo"},
 		{"-a", "239.1.1.1:1@lo", "-recovery", "127.0.0.1:1"},
 		{"-proto", "deep", "-a", "239.1.1.1:1@lo", "-recovery", "nowhere"},

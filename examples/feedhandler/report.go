@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,9 +117,12 @@ func tell(w io.Writer, s *handler.Summary) {
 			say("  session %s: %d to %d, %d packets\n", e.Session, e.First, e.Last, e.Packets)
 		}
 		for n, l := range c.Lines {
-			say("  line %c %s: %d packets, %d dropped by the kernel, %d malformed, %d foreign\n"+
+			say("  line %c %s: %d packets, %d dropped at the socket, %d malformed, %d foreign\n"+
 				"    messages: %d brought first, %d duplicates, %d lost on this line, %d reordered\n",
 				'A'+n, l.Group, l.Packets, l.KernelDrops, l.Malformed, l.Foreign, l.FirstWins, l.Duplicates, l.Lost, l.Reordered)
+			if l.KernelPackets > 0 {
+				say("    %d of the packets by the kernel's socket beside the offloaded one\n", l.KernelPackets)
+			}
 		}
 		if g := c.Gaps; g.Seen > 0 {
 			say("  gaps: %d seen; messages filled by the other line %d, by recovery %d (%d requests), given up %d\n", g.Seen,
@@ -137,7 +142,20 @@ func tell(w io.Writer, s *handler.Summary) {
 				time.Duration(v.P50), time.Duration(v.P90), time.Duration(v.P99), time.Duration(v.P999), time.Duration(v.Max))
 		}
 	}
+	if s.Ring != nil {
+		tellRing(say, s.Ring)
+	}
 	if s.Clock.Suspicion != "" {
 		say("%s\n", s.Clock.Suspicion)
+	}
+}
+
+// tellRing writes what the rings counted, an offloaded ring's counts by their names.
+func tellRing(say func(format string, a ...any), r *handler.RingSummary) {
+	b := r.Buffers
+	say("rings: %d packets, %d lost on links; of %d buffers %d free, %d ready for receiving, %d held, %d being sent\n", r.Packets,
+		r.LinkDrops, b.Total, b.Free, b.Filling, b.Received+b.Held+b.Lent, b.Transmitting+b.Completing)
+	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
+		say("  %s %d\n", name, r.Counters[name])
 	}
 }

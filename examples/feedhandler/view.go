@@ -63,8 +63,15 @@ func (v *view) line(b *strings.Builder, l *live.Live, pps, mps float64) {
 		fmt.Fprintf(b, " | %s %v next %d gaps %d filled %d+%d lost %d", c.Name(), s.State, s.Next, s.Gaps, s.FilledByLine,
 			s.FilledByRecovery, s.Unrecovered)
 	}
-	w := handler.Quantiles(l.WireToUser)
-	fmt.Fprintf(b, " | wire to user p50 %v p99 %v\n", time.Duration(w.P50), time.Duration(w.P99))
+	for _, h := range []struct {
+		name string
+		v    handler.Values
+	}{{"wire to user", handler.Quantiles(l.WireToUser)}, {"user to book", handler.Quantiles(l.UserToBook)}} {
+		if h.v.Count > 0 { // offloaded rings stamp when they take a frame: that is no time on the wire
+			fmt.Fprintf(b, " | %s p50 %v p99 %v", h.name, time.Duration(h.v.P50), time.Duration(h.v.P99))
+		}
+	}
+	b.WriteByte('\n')
 }
 
 // draw is the terminal's form.
@@ -99,6 +106,10 @@ func (v *view) draw(b *strings.Builder, l *live.Live, pps, mps float64) {
 		name string
 		v    handler.Values
 	}{{"wire to user", handler.Quantiles(l.WireToUser)}, {"user to book", handler.Quantiles(l.UserToBook)}} {
+		if h.v.Count == 0 { // offloaded rings stamp when they take a frame: that is no time on the wire
+			row("%-14s no stamps", h.name)
+			continue
+		}
 		row("%-14s p50 %-10v p99 %-10v p99.9 %-10v max %v", h.name, time.Duration(h.v.P50), time.Duration(h.v.P99),
 			time.Duration(h.v.P999), time.Duration(h.v.Max))
 	}

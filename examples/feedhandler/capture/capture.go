@@ -39,6 +39,10 @@ type Record struct {
 // Reader reads a capture file.
 type Reader struct {
 	file   io.Closer
+	path   string
+	in     *position
+	zipped bool
+	blocks bool // pcapng
 	source gopacket.ZeroCopyPacketDataSource
 	link   layers.LinkType
 
@@ -56,53 +60,67 @@ func Open(path string) (*Reader, error) {
 		_ = f.Close() // only read from
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	r.file = f
+	r.file, r.path = f, path
 	return r, nil
 }
 
-// New reads a capture from in.
+// New reads a capture from in. The error of a file that is none is a *FileError.
 func New(in io.Reader) (*Reader, error) {
-	b := bufio.NewReaderSize(in, 1<<18)
-	magic, err := b.Peek(2)
+	r := &Reader{in: newPosition(in)}
+	if err := r.header(); err != nil {
+		return nil, &FileError{Zipped: r.zipped, Err: err}
+	}
+	return r, nil
+}
+
+func (r *Reader) header() error {
+	magic, err := r.in.buf.Peek(2)
 	if err != nil {
-		return nil, fmt.Errorf("no capture file: %w", err)
+		return fmt.Errorf("no capture file: %w", err)
 	}
 	if magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(b)
+		z, err := gzip.NewReader(r.in.buf)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		b = bufio.NewReaderSize(z, 1<<18)
+		r.in, r.zipped = newPosition(z), true
 	}
-	magic, err = b.Peek(4)
+	magic, err = r.in.buf.Peek(4)
 	if err != nil {
-		return nil, fmt.Errorf("no capture file: %w", err)
+		return fmt.Errorf("no capture file: %w", err)
 	}
-	r := &Reader{}
 	if binary.BigEndian.Uint32(magic) == 0x0a0d0d0a {
-		ng, err := pcapgo.NewNgReader(b, pcapgo.DefaultNgReaderOptions)
+		ng, err := pcapgo.NewNgReader(r.in.buf, pcapgo.DefaultNgReaderOptions)
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("no capture file: %w", err)
 		}
-		r.source, r.link = ng, ng.LinkType()
+		r.source, r.link, r.blocks = ng, ng.LinkType(), true
 	} else {
-		p, err := pcapgo.NewReader(b)
+		p, err := pcapgo.NewReader(r.in.buf)
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("no capture file: %w", err)
 		}
 		r.source, r.link = p, p.LinkType()
 	}
 	if r.link != layers.LinkTypeEthernet {
-		return nil, fmt.Errorf("link type %v: only Ethernet is read", r.link)
+		return fmt.Errorf("link type %v: only Ethernet is read", r.link)
 	}
-	return r, nil
+	return nil
 }
 
-// Next reads one record; io.EOF at the end. A file that was cut in a record ends with io.ErrUnexpectedEOF.
+// Next reads one record; io.EOF at the end. Other errors are a *FileError that says where; of a file that was cut in a record it is
+// io.ErrUnexpectedEOF.
 func (r *Reader) Next(rec *Record) error {
+	at := r.in.at()
 	b, ci, err := r.source.ZeroCopyReadPacketData()
 	if err != nil {
-		return err
+		if errors.Is(err, io.EOF) {
+			if r.blocks || r.in.at() == at { // pcapng may end with blocks that are no records
+				return io.EOF
+			}
+			err = io.ErrUnexpectedEOF // cut between a record's header and its bytes
+		}
+		return &FileError{Path: r.path, Record: r.Records + 1, Offset: at, Zipped: r.zipped, Err: err}
 	}
 	r.Records++
 	rec.Time = ci.Timestamp.UnixNano()
@@ -171,24 +189,31 @@ func (rec *Record) dissect(b []byte) Kind {
 }
 
 // BinaryFile calls f with each message of a BinaryFILE stream: a length, big-endian, then the message; a length of zero
-// ends it.
+// ends it. What it cannot read is a *FileError with the number and place of the message.
 func BinaryFile(in io.Reader, f func(message []byte) error) error {
 	b := bufio.NewReaderSize(in, 1<<18)
 	var head [2]byte
 	message := make([]byte, 1<<16)
-	for {
+	where := FileError{Record: 1}
+	for ; ; where.Record++ {
 		if _, err := io.ReadFull(b, head[:]); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return err
+			where.Err = err
+			return &where
 		}
 		n := int(binary.BigEndian.Uint16(head[:]))
 		if n == 0 {
 			return nil
 		}
 		if _, err := io.ReadFull(b, message[:n]); err != nil {
-			return err
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			where.Err = err
+			return &where
 		}
+		where.Offset += int64(2 + n)
 		if err := f(message[:n]); err != nil {
 			return err
 		}

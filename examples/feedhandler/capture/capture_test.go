@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -128,13 +129,52 @@ func TestDissecting(t *testing.T) {
 
 func TestACutFileEndsWhereItWasCut(t *testing.T) {
 	b := file(t, true, frame("one", 0), frame("two", 0))
-	payloads, _, _, err := all(t, b[:len(b)-1])
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	second := 24 + 16 + len(frame("one", 0))
+	path := filepath.Join(t.TempDir(), "cut.pcap")
+	for _, cut := range []int{second + 1, second + 15, second + 16, second + 17, len(b) - 1} {
+		payloads, _, _, err := all(t, b[:cut])
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d", cut)
+		require.Equal(t, []string{"one"}, payloads)
+		require.NoError(t, os.WriteFile(path, b[:cut], 0o600))
+		r, err := Open(path)
+		require.NoError(t, err)
+		var rec Record
+		require.NoError(t, r.Next(&rec))
+		require.EqualError(t, r.Next(&rec), fmt.Sprintf("%s: record 2 at byte %d: unexpected EOF", path, second))
+		require.NoError(t, r.Close())
+	}
+	payloads, _, _, err := all(t, b[:second])
+	require.NoError(t, err, "cut between records is whole")
 	require.Equal(t, []string{"one"}, payloads)
-	_, _, _, err = all(t, b[:3])
-	require.ErrorContains(t, err, "no capture file")
-	_, _, _, err = all(t, []byte("neither pcap nor anything else, but long enough"))
-	require.Error(t, err)
+
+	// A record that cannot be: its length is longer than the packet was.
+	bad := bytes.Clone(b)
+	binary.LittleEndian.PutUint32(bad[second+8:], 9999)
+	_, _, _, err = all(t, bad)
+	require.ErrorContains(t, err, fmt.Sprintf("record 2 at byte %d: capture length exceeds", second))
+	require.NotErrorIs(t, err, io.ErrUnexpectedEOF)
+
+	// Compressed: the place is that of what is in it.
+	var z bytes.Buffer
+	g := gzip.NewWriter(&z)
+	_, err = g.Write(b)
+	require.NoError(t, err)
+	require.NoError(t, g.Flush())
+	_, _, _, err = all(t, z.Bytes())
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorContains(t, err, fmt.Sprintf("record 3 at byte %d after decompression", len(b)))
+
+	// Files of something else.
+	for name, b := range map[string][]byte{"short": b[:3], "header cut": b[:20], "text": []byte("neither pcap nor anything else, but long enough"),
+		"ELF": append([]byte{0x7f, 'E', 'L', 'F'}, make([]byte, 100)...), "pcapng that is none": append([]byte{10, 13, 13, 10}, make([]byte, 60)...),
+		"empty": nil, "gzip that is none": {0x1f, 0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		_, err = Open(path)
+		require.ErrorContains(t, err, path+": header at byte 0", name)
+		var place *FileError
+		require.ErrorAs(t, err, &place, name)
+		require.Zero(t, place.Record)
+	}
 	_, err = Open(filepath.Join(t.TempDir(), "absent"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	binary.LittleEndian.PutUint32(b[20:], 101) // raw IP
@@ -167,7 +207,11 @@ func TestBinaryFile(t *testing.T) {
 	f := func(m []byte) error { got = append(got, string(m)); return nil }
 	require.NoError(t, BinaryFile(bytes.NewReader([]byte{0, 2, 'a', 'b', 0, 1, 'c', 0, 0, 0, 1, 'd'}), f))
 	require.Equal(t, []string{"ab", "c"}, got, "a length of zero is the end")
-	require.ErrorIs(t, BinaryFile(bytes.NewReader([]byte{0, 2, 'a'}), f), io.ErrUnexpectedEOF)
+	for _, b := range [][]byte{{0, 1, 'x', 0, 2, 'a'}, {0, 1, 'x', 0, 2}, {0, 1, 'x', 0}} {
+		err := BinaryFile(bytes.NewReader(b), f)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.EqualError(t, err, "record 2 at byte 3: unexpected EOF")
+	}
 	require.ErrorIs(t, BinaryFile(bytes.NewReader([]byte{0, 1, 'a'}), func([]byte) error { return io.ErrClosedPipe }),
 		io.ErrClosedPipe)
 }

@@ -26,7 +26,7 @@ func captureFile(t testing.TB, name string) string {
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no capture %s: %v; set SOCKETXTREME_CAPTURES to the folder that has it", name, err)
+		t.Skipf("missing: capture %s: %v; set SOCKETXTREME_CAPTURES to the folder that has it", name, err)
 	}
 	return path
 }

@@ -41,7 +41,7 @@ type Epoch struct {
 }
 
 // lineCount is what the handler itself counts of a line; package feed counts the rest.
-type lineCount struct{ malformed, foreign, unsequenced, kernelDrops uint64 }
+type lineCount struct{ malformed, foreign, unsequenced, kernelDrops, kernelPackets uint64 }
 
 // Channel is one feed channel: its lines, sequence and books.
 type Channel struct {
@@ -118,10 +118,7 @@ func (c *Channel) become(p Proto) {
 // Input takes one packet of a line (or feed.Recovery). The payload must stay valid until ref is released, or during the
 // call if Config.Feed.CopyBytes is set; Input releases ref when the packet is done with, which may be later.
 func (c *Channel) Input(line uint8, payload []byte, arrival int64, ref Ref) {
-	n := &c.lines[len(c.lines)-1]
-	if line < uint8(len(c.lines)-1) {
-		n = &c.lines[line]
-	}
+	n := c.count(line)
 	if c.proto == Auto {
 		p := Recognize(payload)
 		if p == Auto {
@@ -167,7 +164,13 @@ func (c *Channel) Message(m []byte) { c.itch(m) }
 func (c *Channel) Truncated(line uint8) { c.lines[line].malformed++ }
 
 // KernelDrops says how many packets the kernel dropped before they reached the line's socket.
-func (c *Channel) KernelDrops(line uint8, n uint64) { c.lines[line].kernelDrops = n }
+func (c *Channel) KernelDrops(line uint8, n uint64) { c.count(line).kernelDrops = n }
+
+// KernelPackets says how many packets came to the line's offloaded socket by the kernel's socket beside it.
+func (c *Channel) KernelPackets(line uint8, n uint64) { c.count(line).kernelPackets = n }
+
+// count is the counters of a line; beyond the lines, as feed.Recovery is, those of the recovery server.
+func (c *Channel) count(line uint8) *lineCount { return &c.lines[min(int(line), len(c.lines)-1)] }
 
 // Tick moves the sequencer's clock; see feed.Config.PollOnly.
 func (c *Channel) Tick(now int64) { c.seq.Tick(now) }

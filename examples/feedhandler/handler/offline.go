@@ -105,7 +105,7 @@ func discover(path string, want Proto) (all []found, err error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: record %d: %w", path, r.Records+1, err)
+			return nil, err
 		}
 		if rec.Kind != capture.UDP || known[rec.Dst] {
 			continue
@@ -156,7 +156,8 @@ func channelKey(p Proto, b []byte, dst netip.AddrPort) string {
 	return fmt.Sprint(dst.Port() % 1000)
 }
 
-// Run reads the file to its end. A file that was cut ends where it was cut.
+// Run reads the file to its end. The error of a file that was cut says where (*capture.FileError, io.ErrUnexpectedEOF); what came before has
+// been handled then, and Summary tells of it.
 func (o *Offline) Run() error {
 	if o.binary {
 		f, err := os.Open(o.path)
@@ -164,11 +165,15 @@ func (o *Offline) Run() error {
 			return err
 		}
 		defer f.Close() //nolint:errcheck // only read from
-		return capture.BinaryFile(f, func(m []byte) error {
+		err = capture.BinaryFile(f, func(m []byte) error {
 			o.Records++
 			o.Channels[0].Message(m)
 			return nil
 		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.path, err)
+		}
+		return nil
 	}
 	r, err := capture.Open(o.path)
 	if err != nil {
@@ -187,9 +192,12 @@ func (o *Offline) Run() error {
 			for _, c := range o.Channels {
 				c.Finish(o.now)
 			}
-			return nil
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
 		case err != nil:
-			return fmt.Errorf("%s: record %d: %w", o.path, r.Records+1, err)
+			return err
 		}
 		o.handle(&rec)
 		o.Records++

@@ -3,6 +3,8 @@ package handler
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -84,6 +86,33 @@ func TestATruncatedRecordIsLostOnItsLineOnly(t *testing.T) {
 	require.Equal(t, uint64(1), s.Channels[0].Lines[0].Malformed)
 	require.Equal(t, uint64(1), s.Channels[0].Lines[0].Lost)
 	require.Equal(t, "SYNC", s.Channels[0].State)
+}
+
+// A file that was cut is handled as far as it goes, and then named with the place.
+func TestACutCaptureIsHandledAndNamed(t *testing.T) {
+	m := newCapture(t)
+	for seq := uint64(1); seq <= 20; seq++ {
+		m.add(100, deepAt(seq, 1, int64(seq)), 0)
+		m.add(200, deepAt(seq, 1, int64(seq)), 0)
+	}
+	whole := m.buf.Bytes()
+	last := len(whole) - 16 - 42 - len(deepAt(20, 1, 20))
+	require.NoError(t, os.WriteFile(m.path, whole[:len(whole)-1], 0o600))
+	o, err := OpenOffline(m.path, Config{})
+	require.NoError(t, err)
+	err = o.Run()
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.EqualError(t, err, fmt.Sprintf("%s: record 40 at byte %d: unexpected EOF", m.path, last))
+	s := o.Summary()
+	require.Equal(t, uint64(39), s.Capture.Records)
+	require.Equal(t, uint64(20), s.Channels[0].Messages)
+	require.Equal(t, "SYNC", s.Channels[0].State)
+
+	path := filepath.Join(t.TempDir(), "cut.bin")
+	require.NoError(t, os.WriteFile(path, []byte{0, 5, 'S'}, 0o600))
+	o, err = OpenOffline(path, Config{})
+	require.NoError(t, err)
+	require.EqualError(t, o.Run(), path+": record 1 at byte 0: unexpected EOF")
 }
 
 func TestManyRestartsInOneCapture(t *testing.T) {

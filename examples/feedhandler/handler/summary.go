@@ -7,6 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/feed"
 )
 
@@ -17,6 +18,7 @@ type Summary struct {
 	Latency  map[string]Values `json:"latency"`
 	Clock    Clock             `json:"clock"`
 	Capture  *CaptureSummary   `json:"capture,omitempty"`
+	Ring     *RingSummary      `json:"ring,omitempty"`
 	Paths    []string          `json:"paths,omitempty"`
 }
 
@@ -61,8 +63,10 @@ type LineSummary struct {
 	Foreign     uint64 `json:"foreign"`
 	Unsequenced uint64 `json:"unsequenced"`
 	KernelDrops uint64 `json:"kernel_drops"`
-	MaxLag      int64  `json:"max_lag_ns"`
-	Dead        bool   `json:"dead"`
+	// KernelPackets came to an offloaded socket by the kernel's socket beside it; on kernel rings it is 0.
+	KernelPackets uint64 `json:"kernel_packets"`
+	MaxLag        int64  `json:"max_lag_ns"`
+	Dead          bool   `json:"dead"`
 }
 
 // EpochSummary is one run of sequence numbers.
@@ -141,6 +145,15 @@ type CaptureSummary struct {
 	NonUDP    uint64 `json:"non_udp_records"`
 	Truncated uint64 `json:"truncated_records"`
 	Unrouted  uint64 `json:"unrouted"`
+}
+
+// RingSummary is what the rings of live lines counted. Buffers is where their buffers were when every packet was dealt
+// with and before the rings were closed: Held, Received and Lent are 0 then, or somebody forgot one.
+type RingSummary struct {
+	Packets   uint64            `json:"packets"`            // delivered, those of recovery sockets included
+	LinkDrops uint64            `json:"link_drops"`         // frames that links lost before their ring took them
+	Counters  map[string]uint64 `json:"counters,omitempty"` // of an offloaded ring, those that are not 0
+	Buffers   buffers.Ledger    `json:"buffers"`
 }
 
 // Quantiles reads a histogram.
@@ -254,7 +267,8 @@ func (c *Channel) lineSummary(i uint8, group string, own lineCount) LineSummary 
 	return LineSummary{Group: group, Packets: l.Segments, Bytes: l.Bytes, Heartbeats: l.Heartbeats, FirstWins: l.FirstWins,
 		Duplicates: l.Duplicates, Lost: l.Lost, Reordered: l.Reordered, Late: l.Late, Early: l.Early, OldEpoch: l.OldEpoch,
 		Wild: l.Wild, Oversize: l.Oversize, Malformed: l.Malformed + own.malformed, Foreign: own.foreign,
-		Unsequenced: own.unsequenced, KernelDrops: own.kernelDrops, MaxLag: l.MaxLag, Dead: l.Dead}
+		Unsequenced: own.unsequenced, KernelDrops: own.kernelDrops,
+		KernelPackets: own.kernelPackets, MaxLag: l.MaxLag, Dead: l.Dead}
 }
 
 // sessionName is the session as the protocol writes it.

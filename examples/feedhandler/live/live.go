@@ -1,6 +1,6 @@
 // Package live feeds a handler's channels from rings: one owner polls the sockets of all lines, on whatever interfaces
-// they are, with a share of each poll for every ring; the packets go to the sequencer by reference and their buffers
-// come back when they are used.
+// they are, with a share of each poll for every ring, and on an offloaded ring for every link; the packets go to the
+// sequencer by reference and their buffers come back when they are used.
 package live
 
 import (
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -19,45 +18,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
-
-// Line is where a line is to be joined.
-type Line struct {
-	Group     netip.AddrPort
-	Interface string
-	Source    netip.Addr // only from there; the zero Addr is from anywhere
-}
-
-// ParseLine reads group:port@interface[/source].
-func ParseLine(s string) (l Line, err error) {
-	bad := func(why string) (Line, error) {
-		return l, fmt.Errorf("line %q: %s; want GROUP:PORT@INTERFACE[/SOURCE], such as 239.1.1.1:14340@eth0", s, why)
-	}
-	group, rest, ok := strings.Cut(s, "@")
-	if !ok || rest == "" {
-		return bad("no interface")
-	}
-	if l.Group, err = netip.ParseAddrPort(group); err != nil || !l.Group.Addr().IsMulticast() || l.Group.Port() == 0 {
-		return bad("no multicast group and port")
-	}
-	iface, source, some := strings.Cut(rest, "/")
-	if l.Interface = iface; some {
-		if l.Source, err = netip.ParseAddr(source); err != nil {
-			return bad("no source address")
-		}
-	}
-	return l, nil
-}
-
-// String is the line as ParseLine reads it.
-func (l Line) String() string {
-	s := l.Group.String() + "@" + l.Interface
-	if l.Source.IsValid() {
-		s += "/" + l.Source.String()
-	}
-	return s
-}
 
 // Channel is one channel's lines and where to ask for what is missing.
 type Channel struct {
@@ -81,7 +44,7 @@ type Live struct {
 	Channels []*handler.Channel
 	Packets  uint64 // received
 
-	WireToUser *hdrhistogram.Histogram // the kernel's receive stamp to Poll's return
+	WireToUser *hdrhistogram.Histogram // the receive stamp to Poll's return; a ring's own stamp is too young to tell
 	UserToBook *hdrhistogram.Histogram // Poll's return to the batch's end: every packet of it in the books
 
 	c      Config
@@ -91,7 +54,9 @@ type Live struct {
 	askers []asker // by channel
 	errors uint64  // ICMP and the like
 	cut    uint64  // datagrams longer than a buffer
-	polled func()  // for tests: after each Poll, when what it gave is dealt with
+	ring   handler.RingSummary
+	stamps [ring.StampCard + 1]bool // sources of receive times seen
+	polled func()                   // for tests: after each Poll, when what it gave is dealt with
 }
 
 // route says whose socket it is.
@@ -100,6 +65,7 @@ type route struct {
 	channel int
 	line    uint8
 	packets uint64 // read
+	kernel  uint64 // of them by the kernel's socket beside an offloaded one
 }
 
 // asker sends a channel's recovery requests.
@@ -130,11 +96,11 @@ func Open(c Config) (l *Live, err error) {
 		return nil, err
 	}
 	if l.owner, err = l.engine.Owner("feed", xtreme.Buffers(smallBuffers, 64)); err != nil {
-		return nil, err
+		return nil, errors.Join(err, l.engine.Close())
 	}
 	defer func() {
 		if err != nil {
-			_ = l.owner.Close() // err tells more
+			_, _ = l.owner.Close(), l.engine.Close() // err tells more
 		}
 	}()
 	for i, ch := range c.Channels {
@@ -273,9 +239,15 @@ func (l *Live) batch(done []xtreme.Completion, at int64) {
 		packets++
 		r.packets++
 		arrival := at
+		if c.OS {
+			r.kernel++
+		}
 		if !c.Time.IsZero() {
 			arrival = c.Time.Nanos
-			_ = l.WireToUser.RecordValue(max(at-arrival, 1)) // beyond a minute it is no latency
+			l.stamps[c.Time.Source] = true
+			if c.Time.Source != ring.StampPoll {
+				_ = l.WireToUser.RecordValue(max(at-arrival, 1)) // beyond a minute it is no latency
+			}
 		}
 		if c.Err != nil { // cut: for the sequence it is lost on this line
 			l.cut++
@@ -329,29 +301,4 @@ func (l *Live) pause(at int64) time.Duration {
 		d = min(d, time.Duration(c.Deadline()-at))
 	}
 	return max(d, 0)
-}
-
-// close gives up what is missing, so that held packets come back, and closes sockets and rings.
-func (l *Live) close() error {
-	now := time.Now().UnixNano()
-	for _, c := range l.Channels {
-		c.Finish(now)
-	}
-	for _, r := range l.routes {
-		if n, err := r.socket.Drops(); err == nil && r.line != feed.Recovery {
-			l.Channels[r.channel].KernelDrops(r.line, uint64(n))
-		}
-	}
-	return errors.Join(l.owner.Close(), l.engine.Close())
-}
-
-// Summary is the result; after Run.
-func (l *Live) Summary() handler.Summary {
-	s := handler.Summarize(l.Channels, handler.Clock{Source: "kernel receive stamps"})
-	s.Latency["wire_to_user"] = handler.Quantiles(l.WireToUser)
-	s.Latency["user_to_book"] = handler.Quantiles(l.UserToBook)
-	for i := range s.Channels {
-		s.Channels[i].Gaps.Rejects += l.askers[i].refused
-	}
-	return s
 }

@@ -3,6 +3,7 @@
 //
 //	mdreplay -pcap deep.pcap.gz -ab 239.1.1.1:10378,239.1.1.2:10378 -speed 100 -loss 100,100 -recovery 127.0.0.1:10379
 //	mdreplay -pcap cme.pcap -map 224.0.31.64:14340=239.1.1.1:14340 -map 224.0.32.64:15340=239.1.1.2:15340 -speed 10
+//	mdreplay -pcap deep.pcap.gz -ab 239.1.1.1:10378,239.1.1.2:10378 -iface eth1,eth2
 package main
 
 import (
@@ -23,7 +24,7 @@ import (
 )
 
 func main() {
-	c, logFile, err := parse(os.Args[1:])
+	c, o, err := parse(os.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(0)
@@ -33,10 +34,19 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, c, logFile); err != nil {
+	if o.credit {
+		ctx = obey(ctx, &c, os.Stdin)
+	}
+	if err := run(ctx, c, o.log); err != nil {
 		fmt.Fprintln(os.Stderr, "mdreplay:", err)
 		os.Exit(1)
 	}
+}
+
+// options are what concerns the program, not the replay.
+type options struct {
+	log    string // file
+	credit bool
 }
 
 func run(ctx context.Context, c replay.Config, logFile string) (err error) {
@@ -72,11 +82,11 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-func parse(args []string) (c replay.Config, logFile string, err error) {
+func parse(args []string) (c replay.Config, o options, err error) {
 	f := flag.NewFlagSet("mdreplay", flag.ContinueOnError)
 	var maps, both list
 	f.StringVar(&c.Pcap, "pcap", "", "capture file, may be compressed with gzip")
-	f.StringVar(&c.Interface, "iface", "lo", "interface that multicast leaves by")
+	f.StringVar(&c.Interface, "iface", "lo", "interface that multicast leaves by; A,B where line B has another one")
 	f.Var(&maps, "map", "GROUP:PORT of the capture = GROUP:PORT to send to; repeated: A, B, A, B …")
 	ab := f.String("ab", "", "A,B: send everything in the capture to both; or A alone")
 	speed := f.String("speed", "1", "how much faster than the capture, or max")
@@ -106,38 +116,39 @@ func parse(args []string) (c replay.Config, logFile string, err error) {
 	recovery := f.String("recovery", "", "address and port to answer recovery requests on")
 	mode := f.String("recovery-mode", "normal", "normal, partial, silent, slow, limited or refuse")
 	f.DurationVar(&c.Linger, "linger", 2*time.Second, "how long to answer requests after the end")
-	f.StringVar(&logFile, "log", "", "file for line, index and time of each packet sent")
+	f.StringVar(&o.log, "log", "", "file for line, index and time of each packet sent")
+	f.BoolVar(&o.credit, "credit", false, "standard input says, a number a line, how many packets may have been sent by then; its end ends")
 	if err := f.Parse(args); err != nil {
-		return c, "", err
+		return c, o, err
 	}
 	if f.NArg() > 0 {
-		return c, "", fmt.Errorf("argument %q: only flags are known", f.Arg(0))
+		return c, o, fmt.Errorf("argument %q: only flags are known", f.Arg(0))
 	}
 	if c.Pcap == "" {
-		return c, "", errors.New("-pcap: want a capture file")
+		return c, o, errors.New("-pcap: want a capture file")
 	}
 	m.Jitter = [2]time.Duration{*jitter, *jitter}
 	if *speed != "max" {
 		if c.Speed, err = strconv.ParseFloat(*speed, 64); err != nil || c.Speed <= 0 || math.IsInf(c.Speed, 0) ||
 			math.IsNaN(c.Speed) {
-			return c, "", fmt.Errorf("-speed %q: want a number above 0, or max", *speed)
+			return c, o, fmt.Errorf("-speed %q: want a number above 0, or max", *speed)
 		}
 	}
 	if c.PPS < 0 {
-		return c, "", fmt.Errorf("-pps %v: want 0 or more", c.PPS)
+		return c, o, fmt.Errorf("-pps %v: want 0 or more", c.PPS)
 	}
 	if c.PPS > 0 {
 		c.Speed = 0
 	}
 	for name, into := range rates {
 		if *into, err = replay.ParsePair(*texts[name]); err != nil {
-			return c, "", fmt.Errorf("-%s: %w", name, err)
+			return c, o, fmt.Errorf("-%s: %w", name, err)
 		}
 	}
 	for _, s := range both {
 		span, err := replay.ParseSpan(s)
 		if err != nil {
-			return c, "", fmt.Errorf("-lose-both: %w", err)
+			return c, o, fmt.Errorf("-lose-both: %w", err)
 		}
 		m.Both = append(m.Both, span)
 	}
@@ -146,24 +157,35 @@ func parse(args []string) (c replay.Config, logFile string, err error) {
 			continue
 		}
 		if m.Dead[i], err = replay.ParseSpan(*s); err != nil {
-			return c, "", fmt.Errorf("-dead-%c: %w", 'a'+i, err)
+			return c, o, fmt.Errorf("-dead-%c: %w", 'a'+i, err)
 		}
 	}
 	if *burst != "" {
 		if n, err := fmt.Sscanf(*burst, "%d/%d", &m.BurstLen, &m.BurstGap); n != 2 || err != nil || m.BurstLen >= m.BurstGap {
-			return c, "", fmt.Errorf("-burst %q: want N/M with N below M", *burst)
+			return c, o, fmt.Errorf("-burst %q: want N/M with N below M", *burst)
 		}
 	}
 	if c.Mode, err = replay.ParseMode(*mode); err != nil {
-		return c, "", fmt.Errorf("-recovery-mode: %w", err)
+		return c, o, fmt.Errorf("-recovery-mode: %w", err)
 	}
 	if *recovery != "" {
 		if c.Recovery, err = netip.ParseAddrPort(*recovery); err != nil {
-			return c, "", fmt.Errorf("-recovery %q: want an IP address and a port", *recovery)
+			return c, o, fmt.Errorf("-recovery %q: want an IP address and a port", *recovery)
 		}
 	}
-	c.Lines, err = lines(maps, *ab)
-	return c, logFile, err
+	if c.Lines, err = lines(maps, *ab); err != nil {
+		return c, o, err
+	}
+	a, b, two := strings.Cut(c.Interface, ",")
+	if a == "" || two && (b == "" || strings.Contains(b, ",")) {
+		return c, o, fmt.Errorf("-iface %q: want one interface, or one of line A and one of line B", c.Interface)
+	}
+	if c.Interface = a; two {
+		for i := range c.Lines {
+			c.Lines[i].Interface = []string{a, b}[c.Lines[i].Index]
+		}
+	}
+	return c, o, nil
 }
 
 // lines reads -map and -ab.

@@ -16,12 +16,12 @@ import (
 )
 
 func TestFlags(t *testing.T) {
-	c, log, err := parse([]string{"-pcap", "f", "-ab", "239.1.1.1:1,239.1.1.2:1", "-speed", "max", "-loss", "100,200",
+	c, o, err := parse([]string{"-pcap", "f", "-ab", "239.1.1.1:1,239.1.1.2:1", "-speed", "max", "-loss", "100,200",
 		"-lose-both", "5-9",
 		"-lose-both", "20-", "-burst", "3/100", "-dead-b", "7-", "-delay-b", "1ms", "-recut-b", "-recovery", "127.0.0.1:0",
 		"-recovery-mode", "partial", "-log", "l"})
 	require.NoError(t, err)
-	require.Equal(t, "l", log)
+	require.Equal(t, options{log: "l"}, o)
 	require.Len(t, c.Lines, 2)
 	require.Zero(t, c.Speed)
 	require.Equal(t, [2]uint32{100, 200}, c.Impair.Loss)
@@ -32,10 +32,13 @@ func TestFlags(t *testing.T) {
 	require.True(t, c.Impair.Recut[1])
 	require.Equal(t, replay.Partial, c.Mode)
 
-	c, _, err = parse([]string{"-pcap", "f", "-map", "224.0.0.1:1=239.1.1.1:1", "-map", "224.0.0.2:1=239.1.1.2:1",
-		"-pps", "5"})
+	require.Empty(t, c.Lines[1].Interface, "the one of all lines")
+	c, o, err = parse([]string{"-pcap", "f", "-map", "224.0.0.1:1=239.1.1.1:1", "-map", "224.0.0.2:1=239.1.1.2:1",
+		"-pps", "5", "-iface", "eth1,eth2", "-credit"})
 	require.NoError(t, err)
+	require.True(t, o.credit)
 	require.Equal(t, []int{0, 1}, []int{c.Lines[0].Index, c.Lines[1].Index})
+	require.Equal(t, []string{"eth1", "eth2"}, []string{c.Lines[0].Interface, c.Lines[1].Interface})
 	require.Equal(t, netip.MustParseAddrPort("224.0.0.2:1"), c.Lines[1].From)
 
 	for _, bad := range [][]string{
@@ -45,6 +48,7 @@ func TestFlags(t *testing.T) {
 		{"-pcap", "f", "-ab", "239.1.1.1:1", "-speed", "0"}, {"-pcap", "f", "-ab", "239.1.1.1:1", "-pps", "-1"},
 		{"-pcap", "f", "-ab", "239.1.1.1:1", "-loss", "20000"}, {"-pcap", "f", "-ab", "239.1.1.1:1", "-burst", "5/3"},
 		{"-pcap", "f", "-ab", "239.1.1.1:1", "-lose-both", "0-1"}, {"-pcap", "f", "-ab", "239.1.1.1:1", "-dead-a", "x"},
+		{"-pcap", "f", "-ab", "239.1.1.1:1", "-iface", ""}, {"-pcap", "f", "-ab", "239.1.1.1:1", "-iface", "a,b,c"},
 		{"-pcap", "f", "-ab", "239.1.1.1:1", "-recovery", "x"},
 		{"-pcap", "f", "-ab", "239.1.1.1:1", "-recovery-mode", "x"}, {"stray"},
 	} {
@@ -66,10 +70,10 @@ func TestRunSendsAndLogs(t *testing.T) {
 	in, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, in.Close()) }()
-	c, log, err := parse([]string{"-pcap", bin, "-ab", in.LocalAddr().String(), "-speed", "max", "-lose-both", "3-4",
+	c, o, err := parse([]string{"-pcap", bin, "-ab", in.LocalAddr().String(), "-speed", "max", "-lose-both", "3-4",
 		"-linger", "1ms", "-recovery", "127.0.0.1:0", "-log", filepath.Join(dir, "log")})
 	require.NoError(t, err)
-	require.NoError(t, run(t.Context(), c, log))
+	require.NoError(t, run(t.Context(), c, o.log))
 	require.NoError(t, in.SetReadDeadline(time.Now().Add(5*time.Second)))
 	b := make([]byte, 2048)
 	var seqs []uint64

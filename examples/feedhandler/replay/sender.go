@@ -22,12 +22,14 @@ type Line struct {
 	From  netip.AddrPort // destination in the capture; the zero value is every one
 	To    netip.AddrPort
 	Index int // 0 is A, 1 is B: which impairments hold
+	// Interface is where the line's multicast leaves; "" is Config.Interface.
+	Interface string
 }
 
 // Config says what to send and how.
 type Config struct {
 	Pcap      string // capture file; .bin is Nasdaq's BinaryFILE, which is sent as MoldUDP64
-	Interface string // where multicast leaves
+	Interface string // where multicast leaves, unless the line says so itself
 	Lines     []Line
 	Speed     float64 // 1 is the capture's; 0 is as fast as possible
 	PPS       float64 // packets of the capture a second, instead of Speed
@@ -63,13 +65,22 @@ func Run(ctx context.Context, c Config) (rep Report, err error) {
 		return rep, err
 	}
 	defer in.Close() //nolint:errcheck // only read from
-	conn, err := Sender(c.Interface)
-	if err != nil {
-		return rep, err
-	}
-	defer conn.Close() //nolint:errcheck // nothing is buffered
-	p := &player{c: c, conn: conn, rep: Report{Sent: make([]uint64, len(c.Lines))}}
+	p := &player{c: c, rep: Report{Sent: make([]uint64, len(c.Lines))}}
+	conns := map[string]*net.UDPConn{}
 	for _, l := range c.Lines {
+		name := l.Interface
+		if name == "" {
+			name = c.Interface
+		}
+		conn := conns[name]
+		if conn == nil {
+			if conn, err = Sender(name); err != nil {
+				return rep, err
+			}
+			defer conn.Close() //nolint:errcheck // nothing is buffered
+			conns[name] = conn
+		}
+		p.conns = append(p.conns, conn)
 		p.spoilers = append(p.spoilers, &spoiler{m: &p.c.Impair, line: l.Index})
 	}
 	if err := p.learn(); err != nil {
@@ -139,10 +150,11 @@ func Sender(iface string) (*net.UDPConn, error) {
 // player is one run.
 type player struct {
 	c        Config
-	conn     *net.UDPConn
+	conns    []*net.UDPConn // by line
 	spoilers []*spoiler
 	store    *Store
 	dialect  *dialect
+	tails    []tail // by line, where there is a store
 	queue    queue
 	n        uint64 // queued
 	written  uint64
@@ -176,6 +188,9 @@ func (p *player) learn() error {
 		return nil
 	}
 	p.dialect, p.store = d, newStore(d)
+	for range p.c.Lines {
+		p.tails = append(p.tails, tail{d: *d})
+	}
 	for _, s := range p.spoilers {
 		if m.Recut[s.line] {
 			own := *d
@@ -217,8 +232,11 @@ func (p *player) play(ctx context.Context, in source) error {
 			if l.From.IsValid() && l.From != rec.Dst {
 				continue
 			}
-			if p.store != nil && l.Index == 0 {
-				p.store.Add(rec.Payload)
+			if p.store != nil {
+				p.tails[i].follow(rec.Payload)
+				if l.Index == 0 {
+					p.store.Add(rec.Payload)
+				}
 			}
 			p.spoilers[i].take(at, rec.Payload, func(o out) { p.push(i, o) })
 		}
@@ -235,20 +253,33 @@ func (p *player) play(ctx context.Context, in source) error {
 	return p.heartbeats(ctx)
 }
 
-// heartbeats tell where the stream ended, so that a lost tail is noticed.
-func (p *player) heartbeats(ctx context.Context) error {
-	if p.store == nil || p.store.Len() == 0 {
-		return nil
+// tail is where a line's stream stands.
+type tail struct {
+	d    dialect // with the session of the last packet
+	next uint64  // 0: nothing in sequence was sent
+}
+
+// follow notes a packet of the capture.
+func (t *tail) follow(b []byte) {
+	if k, ok := t.d.parse(b); ok && k.seq > 0 {
+		t.next = k.seq + uint64(k.count)
 	}
-	b := p.store.Heartbeat()
-	for range 3 {
-		for _, l := range p.c.Lines {
-			if err := p.write(b, l.To); err != nil {
+}
+
+// heartbeats tell where each line's stream ended, so that a lost tail is noticed.
+func (p *player) heartbeats(ctx context.Context) error {
+	for i := range 3 {
+		if i > 0 && !sleep(ctx, 20*time.Millisecond) {
+			return ctx.Err()
+		}
+		for line := range p.tails {
+			t := &p.tails[line]
+			if t.next == 0 {
+				continue
+			}
+			if err := p.write(t.d.finish(t.d.begin(nil, t.next), 0), line); err != nil {
 				return err
 			}
-		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			return ctx.Err()
 		}
 	}
 	return nil
@@ -297,7 +328,7 @@ func (p *player) send(ctx context.Context, until time.Duration) error {
 		if p.n&255 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := p.write(o.b, p.c.Lines[o.line].To); err != nil {
+		if err := p.write(o.b, o.line); err != nil {
 			return err
 		}
 		p.rep.Sent[o.line]++
@@ -310,14 +341,15 @@ func (p *player) send(ctx context.Context, until time.Duration) error {
 	return nil
 }
 
-// write sends one packet when Config.Pace lets it.
-func (p *player) write(b []byte, to netip.AddrPort) error {
+// write sends one packet on a line when Config.Pace lets it.
+func (p *player) write(b []byte, line int) error {
 	if p.c.Pace != nil && p.written > 0 {
 		if err := p.c.Pace(p.written); err != nil {
 			return err
 		}
 	}
-	if _, err := p.conn.WriteToUDPAddrPort(b, to); err != nil {
+	to := p.c.Lines[line].To
+	if _, err := p.conns[line].WriteToUDPAddrPort(b, to); err != nil {
 		return fmt.Errorf("send to %v: %w", to, err)
 	}
 	p.written++

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -77,7 +78,10 @@ func openBinary(path string) (*binaryFile, error) {
 		return nil
 	})
 	end()
-	return b, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
 }
 
 // Next gives one packet.
