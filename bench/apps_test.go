@@ -150,7 +150,7 @@ func TestRESPInPieces(t *testing.T) {
 	for _, name := range []string{"swap-epoll", "gnet", "net", "netpoll"} {
 		s, err := findServer(name)
 		require.NoError(t, err)
-		p, err := startServer(s, s.command(programs{self: self}, pipeline(RESP, 1, 64, 1)), -1, 1)
+		p, err := startServer(s, s.command(programs{self: self}, pipeline(RESP, 1, 64, 1)), place{cpu: -1}, 1)
 		require.NoError(t, err, name)
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", p.port))
 		require.NoError(t, err)

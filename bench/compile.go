@@ -38,11 +38,12 @@ func (p *programs) compileC(dir string) (version string, err error) {
 			return "", fmt.Errorf("write the sources of the C programs: %w", err)
 		}
 	}
-	p.client, p.pipeline, p.cServer = filepath.Join(dir, "client"), filepath.Join(dir, "pipeline"), filepath.Join(dir, "server")
-	for _, program := range []string{p.client, p.pipeline, p.cServer} {
-		out, err := exec.Command(gcc, "-O2", "-o", program, program+".c").CombinedOutput()
+	for at, name := range map[*string]string{&p.client: "client", &p.pipeline: "pipeline", &p.cServer: "server", &p.xdp: "xdp",
+		&p.source: "source", &p.receive: "receive"} {
+		*at = filepath.Join(dir, name)
+		out, err := exec.Command(gcc, "-O2", "-o", *at, *at+".c").CombinedOutput()
 		if err != nil {
-			return "", fmt.Errorf("gcc %s.c: %w\n%s", filepath.Base(program), err, bytes.TrimSpace(out))
+			return "", fmt.Errorf("gcc %s.c: %w\n%s", name, err, bytes.TrimSpace(out))
 		}
 	}
 	out, err := exec.Command(gcc, "--version").Output()

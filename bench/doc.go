@@ -7,9 +7,13 @@
 //	go run ./bench -ours net,c-epoll        any servers in place of ours
 //
 // One row compares two servers under one workload. Server and client are separate processes, each on its own CPU. The
-// client is a spinning C program, the same for every server; it checks that each message comes back once, in order and
-// unchanged. The two servers take turns, round after round, because a machine's mood lasts longer than a round: the
-// ratio is taken within each round and the row reports the median of these ratios and their spread.
+// client is a spinning C program, the same for every server (of the server's own kind, where a row compares both ends);
+// it checks that each message comes back once, in order and unchanged. The two servers take turns, round after round, because
+// a machine's mood lasts longer than a round: the ratio is taken within each round and the row reports the median of these
+// ratios and their spread.
+//
+// Rows named udp-veth run between two network namespaces that the run makes, with our own stack, the kernel's sockets or AF_XDP by hand at
+// the ends; they need root.
 //
 // The ratio is always "times better than the peer": peer ÷ ours for latency and CPU time, ours ÷ peer for rates. A goal
 // is met when the ratio reaches it.

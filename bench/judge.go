@@ -50,6 +50,11 @@ type Side struct {
 	MemoryPerIdle    float64 `json:"memory_per_idle,omitempty"`      // bytes of the server's resident size; median of the rounds
 	SlabPerIdle      float64 `json:"kernel_slab_per_idle,omitempty"` // bytes of the kernel's slabs, both ends of the connection
 	Mallocs          uint64  `json:"mallocs,omitempty"`              // objects on Go's heap, over the whole lives of the servers
+	Kicks            float64 `json:"kicks,omitempty"`                // system calls per message that moved packets; median of the rounds
+	Looks            float64 `json:"looks,omitempty"`                // and those that looked for some
+	Offered          float64 `json:"offered,omitempty"`              // flood: messages per second that were sent; median of the rounds
+	SpoiledWindows   int     `json:"spoiled_windows,omitempty"`      // flood: windows that lost more than they may
+	Path             string  `json:"path,omitempty"`                 // how packets travel, in the server's words
 	RSSBytes         uint64  `json:"rss_bytes"`
 	PeakRSSBytes     uint64  `json:"peak_rss_bytes"`
 	HostLostFraction float64 `json:"host_lost_fraction"` // of the client's time; median of the rounds
@@ -156,6 +161,10 @@ func sideOf(server string, m Metric, readings []Reading) *Side {
 		Rate:             mid(func(r Reading) float64 { return r.Rate }),
 		MedianWindowRate: mid(func(r Reading) float64 { return r.MedianWindowRate }),
 		BestWindowRate:   mid(func(r Reading) float64 { return r.BestWindowRate }),
+		Kicks:            mid(func(r Reading) float64 { return r.Kicks }),
+		Looks:            mid(func(r Reading) float64 { return r.Looks }),
+		Offered:          mid(func(r Reading) float64 { return r.Offered }),
+		Path:             readings[0].Path,
 		HostLostFraction: mid(func(r Reading) float64 { return r.HostLostFraction }),
 		ForeignFraction:  mid(func(r Reading) float64 { return r.ForeignFraction }),
 	}
@@ -172,6 +181,7 @@ func sideOf(server string, m Metric, readings []Reading) *Side {
 		s.OutOfOrder += r.OutOfOrder
 		s.Corrupt += r.Corrupt
 		s.Timeouts += r.Timeouts
+		s.SpoiledWindows += r.SpoiledWindows
 		s.Mallocs += r.Mallocs
 		s.CPUSeconds += r.ServerCPUSeconds
 		s.ClientCPUSeconds += r.ClientCPUSeconds

@@ -79,18 +79,22 @@ func timedLoop(name string, args []string, out, errs io.Writer, open openLoop) e
 // readLoop measures for the given time.
 func readLoop(turn func() (uint64, error), batch int, length time.Duration) (Reading, error) {
 	blocks := make([]float64, 0, 1<<16)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	cpu, from := threadCPU(), time.Now()
 	blocks, err := timeBlocks(turn, batch, length, blocks)
 	if err != nil {
 		return Reading{}, err
 	}
 	wall, used := time.Since(from).Seconds(), threadCPU()-cpu
+	runtime.ReadMemStats(&after)
 	n := uint64(len(blocks) * (blockCompletions / batch * batch))
 	at := func(q float64) float64 { return quantile(blocks, q) }
 	r := Reading{Mode: Loop, Seconds: wall, N: n, Sent: n, P10: at(0.1), P25: at(0.25), P50: at(0.5), P75: at(0.75),
 		P90: at(0.9), P99: at(0.99), P999: at(0.999), Max: at(1), Rate: float64(n) / wall, Windows: 1,
 		HostLostFraction: max(1-used/wall, 0), ServerCPUSeconds: used}
 	r.WindowMS = uint64(length.Milliseconds())
+	r.Mallocs, r.HasMallocs = after.Mallocs-before.Mallocs, true
 	r.BestWindowRate, r.MedianWindowRate = r.Rate, r.Rate
 	return r, nil
 }

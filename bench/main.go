@@ -39,7 +39,7 @@ type options struct {
 }
 
 // defaultOurs are the names under which the library's own server stands in the table of servers.
-const defaultOurs = "ours-uring,ours-epoll"
+const defaultOurs = "ours-uring,ours-epoll,ours-offload"
 
 // mostCPU is the highest CPU number that a kernel's affinity set has room for here.
 const mostCPU = 1023

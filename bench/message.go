@@ -41,9 +41,14 @@ func (t *tally) take(m []byte) bool {
 		}
 	case messageQuery:
 		binary.LittleEndian.PutUint32(m[kindAt:], messageAnswer)
-		binary.LittleEndian.PutUint64(m[receivedAt:], t.received)
-		binary.LittleEndian.PutUint64(m[behindAt:], t.behind)
+		t.answer(m)
 		return true
 	}
 	return false
+}
+
+// answer writes the counts into an answer.
+func (t *tally) answer(m []byte) {
+	binary.LittleEndian.PutUint64(m[receivedAt:], t.received)
+	binary.LittleEndian.PutUint64(m[behindAt:], t.behind)
 }

@@ -37,6 +37,9 @@ var peerCommands = map[string]func(args []string, out, errs io.Writer) error{
 
 	"layer": layerLoop, // serve nobody: they time their own loop
 	"bare":  bareLoop,
+	"stack": stackEcho, "rawlink": rawEcho,
+
+	"offload": offloadPeer, "offload-client": offloadClient,
 }
 
 // errUsage marks a wrong command line of a peer, which the flag package has already explained.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,6 +29,7 @@ var errRefused = errors.New("refused")
 type serverProcess struct {
 	name   string
 	cmd    *exec.Cmd
+	end    syscall.Signal // that asks it to
 	port   int
 	stderr *tail
 	ended  chan error // receives the result of Wait once
@@ -37,11 +37,19 @@ type serverProcess struct {
 	// What it said at its end; to be read when it has been stopped.
 	mallocs    uint64
 	hasMallocs bool
+	kicks      float64 // system calls per message that moved packets
+	looks      float64 // and those that looked whether there are any
+	hasCalls   bool
+	path       string // how its packets travel
 }
 
-// startServer starts the command on the given CPU (-1: anywhere) and waits until it is ready.
-func startServer(s Server, argv []string, cpu, procs int) (*serverProcess, error) {
-	p := &serverProcess{name: s.Name, cmd: exec.Command(argv[0], argv[1:]...), stderr: &tail{}, ended: make(chan error, 1)}
+// startServer starts the command at the given place and waits until it is ready.
+func startServer(s Server, argv []string, at place, procs int) (*serverProcess, error) {
+	p := &serverProcess{name: s.Name, cmd: exec.Command(argv[0], argv[1:]...), end: syscall.SIGTERM, stderr: &tail{},
+		ended: make(chan error, 1)}
+	if s.Foreign > 0 {
+		p.end = syscall.SIGINT
+	}
 	p.cmd.Stderr = p.stderr
 	p.cmd.Env = os.Environ()
 	if s.Go {
@@ -53,10 +61,14 @@ func startServer(s Server, argv []string, cpu, procs int) (*serverProcess, error
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", s.Name, err)
 	}
-	if err := startOn(p.cmd, cpu); err != nil {
+	if err := at.start(p.cmd); err != nil {
 		return nil, fmt.Errorf("server %s: %w", s.Name, err)
 	}
 	first := make(chan string, 1)
+	if s.Foreign > 0 {
+		go p.attend(out)
+		return p, p.awaitPort(s.Foreign)
+	}
 	go func() {
 		r := bufio.NewReader(out)
 		line, _ := r.ReadString('\n') // an end without a line is the empty line, which is not "ready"
@@ -88,24 +100,31 @@ func (p *serverProcess) listen(r *bufio.Reader) {
 			n, err := strconv.ParseUint(text, 10, 64)
 			p.mallocs, p.hasMallocs = n, err == nil
 		}
+		if text, ok := strings.CutPrefix(lines.Text(), "calls "); ok {
+			_, err := fmt.Sscanf(text, "%g %g", &p.kicks, &p.looks)
+			p.hasCalls = err == nil
+		}
+		if text, ok := strings.CutPrefix(lines.Text(), "path "); ok {
+			p.path = text
+		}
 	}
 	_, _ = io.Copy(io.Discard, r) // after a line too long for the scanner
 }
 
 // stop ends the server the way the protocol asks for, and complains when it does not obey.
 func (p *serverProcess) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.cmd.Process.Signal(p.end); err != nil {
 		return fmt.Errorf("server %s ended before it was told to: %w%s", p.name, err, p.stderr)
 	}
 	select {
 	case err := <-p.ended:
 		if err != nil {
-			return fmt.Errorf("server %s after SIGTERM: %w%s", p.name, err, p.stderr)
+			return fmt.Errorf("server %s after %v: %w%s", p.name, p.end, err, p.stderr)
 		}
 		return nil
 	case <-time.After(stopTimeout):
 		p.kill()
-		return fmt.Errorf("server %s did not end within %s of SIGTERM", p.name, stopTimeout)
+		return fmt.Errorf("server %s did not end within %s of %v", p.name, stopTimeout, p.end)
 	}
 }
 
@@ -137,7 +156,7 @@ func (p *serverProcess) memory() (now, peak uint64, err error) {
 }
 
 // runProgram runs a program to its end and returns its last line and what it used.
-func runProgram(ctx context.Context, name string, argv, env []string, cpu int, limit time.Duration) (
+func runProgram(ctx context.Context, name string, argv, env []string, at place, limit time.Duration) (
 	line []byte, used *syscall.Rusage, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -147,7 +166,7 @@ func runProgram(ctx context.Context, name string, argv, env []string, cpu int, l
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = &out, errs, env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := startOn(cmd, cpu); err != nil {
+	if err := at.start(cmd); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := cmd.Wait(); err != nil {
@@ -163,31 +182,6 @@ func runProgram(ctx context.Context, name string, argv, env []string, cpu int, l
 // goEnvironment is the environment of a program written in Go.
 func goEnvironment(procs int) []string {
 	return append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs))
-}
-
-// startOn starts the command bound to one CPU. The binding is set on the thread that forks, because a child inherits
-// it: so it holds from the first instruction, for all threads of any program.
-func startOn(cmd *exec.Cmd, cpu int) error {
-	if cpu < 0 {
-		return cmd.Start()
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return fmt.Errorf("read CPU affinity: %w", err)
-	}
-	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return fmt.Errorf("bind to CPU %d: %w", cpu, err)
-	}
-	err := cmd.Start()
-	if back := unix.SchedSetaffinity(0, &before); back != nil && err == nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		err = fmt.Errorf("restore CPU affinity: %w", back)
-	}
-	return err
 }
 
 // allowedCPUs lists the CPUs this process may run on.

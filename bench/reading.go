@@ -44,6 +44,10 @@ type Reading struct {
 	ServerCPUSeconds float64 `json:"server_cpu_seconds"` // user and system, all threads, of the span
 	ClientCPUSeconds float64 `json:"client_cpu_seconds"`
 
+	// Flood: messages per second that were sent in the windows, and how many of these lost more than they may.
+	Offered        float64 `json:"offered"`
+	SpoiledWindows int     `json:"spoiled_windows"`
+
 	// With idle connections beside the active ones: how many, and the server's resident size and the kernel's slabs (of all
 	// processes) before they were opened and after.
 	Idle           int    `json:"idle"`
@@ -52,10 +56,15 @@ type Reading struct {
 	SlabBeforeIdle uint64 `json:"slab_before_idle"`
 	SlabWithIdle   uint64 `json:"slab_with_idle"`
 
-	RSSBytes     uint64 `json:"-"` // of the server, after the client has gone
-	PeakRSSBytes uint64 `json:"-"` // at its highest, all connections open
-	Mallocs      uint64 `json:"-"` // objects the server allocated on Go's heap while it served
-	HasMallocs   bool   `json:"-"` // it said so
+	RSSBytes     uint64 `json:"-"`           // of the server, after the client has gone
+	PeakRSSBytes uint64 `json:"-"`           // at its highest, all connections open
+	Mallocs      uint64 `json:"mallocs"`     // objects the server, or the loop, allocated on Go's heap while it served
+	HasMallocs   bool   `json:"has_mallocs"` // it said so
+
+	Kicks    float64 `json:"-"` // system calls of the server for each message that moved packets
+	Looks    float64 `json:"-"` // and those that looked for some
+	HasCalls bool    `json:"-"` // it said so
+	Path     string  `json:"-"` // how the server's packets travel, in its own words
 }
 
 func parseReading(line []byte) (Reading, error) {
@@ -85,6 +94,17 @@ func (r Reading) mallocsPerMessage() float64 {
 	}
 	return max(float64(r.Mallocs)/float64(r.Sent), leastMallocs)
 }
+
+// callsPerMessage is how many system calls the server made for each message, NaN when it did not say.
+func (r Reading) callsPerMessage() float64 {
+	if !r.HasCalls {
+		return math.NaN()
+	}
+	return max(r.Kicks+r.Looks, leastCalls)
+}
+
+// leastCalls stands for "no system call at all", which would make a ratio infinite: one in a million messages.
+const leastCalls = 1e-6
 
 // leastMallocs stands for "no allocation at all": one in ten thousand messages.
 const leastMallocs = 1e-4
@@ -144,7 +164,10 @@ func (r Reading) empty(w Workload) []string {
 		add("memory: %d idle connections instead of %d, %d bytes before and %d with them", r.Idle, w.Beside,
 			r.RSSBeforeIdle, r.RSSWithIdle)
 	}
-	if w.Mode == PingPong || w.Mode == Pipeline || w.Mode == Gap || w.Mode == Loop {
+	if w.Mode == Flood && r.SpoiledWindows > w.spoiled() {
+		add("no rate was found: at %.0f messages/s %d windows lost more than %g of them", r.Offered, r.SpoiledWindows, mostLost)
+	}
+	if w.Mode == PingPong || w.Mode == Pipeline || w.Mode == Gap || w.Mode == Loop || w.Mode == First {
 		order := []float64{r.P10, r.P25, r.P50, r.P75, r.P90, r.P99, r.P999, r.Max}
 		for i, v := range order {
 			if !usable(v) || (i > 0 && v < order[i-1]) {
@@ -153,7 +176,7 @@ func (r Reading) empty(w Workload) []string {
 			}
 		}
 	}
-	if w.Mode == PingPong || w.Mode == Pipeline || w.Mode == OneWay || w.Mode == Loop {
+	if w.Mode == PingPong || w.Mode == Pipeline || w.Mode == OneWay || w.Mode == Flood || w.Mode == Loop {
 		if r.Windows == 0 || !usable(r.MedianWindowRate) || r.BestWindowRate < r.MedianWindowRate {
 			add("rates: %d windows, median %g, best %g", r.Windows, r.MedianWindowRate, r.BestWindowRate)
 		}

@@ -45,7 +45,8 @@ type Settings struct {
 func (h *harness) settings() Settings {
 	s := Settings{
 		Started: time.Now().UTC(), Quick: h.o.quick, Kernel: kernelRelease(), CPU: cpuModel(), CPUs: runtime.NumCPU(),
-		Go: runtime.Version(), GCC: h.gcc, Network: "loopback, IPv4", Message: messageSize, Pinning: h.pinnedNote,
+		Go: runtime.Version(), GCC: h.gcc, Message: messageSize, Pinning: h.pinnedNote,
+		Network:   "loopback, IPv4; rows named udp-veth over a veth pair between two network namespaces, MTU 1500",
 		ServerCPU: h.serverCPU, ClientCPU: h.clientCPU, GOMAXPROCS: h.o.procs, Ours: h.o.ours,
 		Servers: map[string]string{}, Retries: h.o.retries, HostLost: mostHostLost,
 		Ratio: "times better than the peer: peer/ours for latency and CPU time, ours/peer for rates; median of the rounds",
@@ -119,7 +120,9 @@ func (r Result) print(w io.Writer) {
 	if r.Allowed > 0 {
 		fmt.Fprintf(w, " (%.1f ns more, %g allowed)", r.Ours.Value-r.Peer.Value, r.Allowed)
 	}
-	if lost := r.Ours.Lost + r.Peer.Lost; lost > 0 && r.Status != Failed {
+	if r.Ours.Offered > 0 {
+		fmt.Fprintf(w, " (highest rate at which at most %g is lost)", mostLost)
+	} else if lost := r.Ours.Lost + r.Peer.Lost; lost > 0 && r.Status != Failed {
 		fmt.Fprintf(w, " (dropped of a flood: %.1f %% and %.1f %%)", share(r.Ours.Lost, r.Ours.Sent),
 			share(r.Peer.Lost, r.Peer.Sent))
 	}
@@ -136,9 +139,9 @@ func quantity(v float64, unit string) string {
 			return fmt.Sprintf("%.2f us", v/1e3)
 		}
 		return fmt.Sprintf("%.2f ms", v/1e6)
-	case unit == perCompletion.Unit:
+	case unit == perCompletion.Unit || unit == perEcho.Unit:
 		return fmt.Sprintf("%.1f ns", v)
-	case unit == mallocs.Unit:
+	case unit == mallocs.Unit || unit == systemCalls.Unit:
 		return fmt.Sprintf("%.4f", v)
 	case unit == resident.Unit:
 		return fmt.Sprintf("%.1f MB", v/1e6)

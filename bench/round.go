@@ -16,72 +16,6 @@ const mostHostLost = 0.05
 // rounds marked noisy.
 const sparePart = 4
 
-// Turn is what one entrant did in one round.
-type Turn struct {
-	Reading  Reading
-	Attempts int
-	Noisy    bool // still above mostHostLost after the last attempt; the quietest attempt was kept
-}
-
-// Record is all that is known about an entrant after a case: its turns, one per round, and what ended them early.
-type Record struct {
-	Turns  []Turn
-	NotRun string   // this machine or build does not have it, or it cannot serve the workload
-	Failed string   // something went wrong
-	Faults []string // messages lost, duplicated …; numbers that cannot be
-}
-
-func (r *Record) over() bool { return r.NotRun != "" || r.Failed != "" }
-
-// Round is the turns that one row compares. Peer is empty when the row is judged against a limit.
-type Round struct{ Ours, Peer Turn }
-
-func (r Round) attempts() int { return max(r.Ours.Attempts, r.Peer.Attempts) }
-func (r Round) noisy() bool   { return r.Ours.Noisy || r.Peer.Noisy }
-
-// hostLost is of the side that lost more.
-func (r Round) hostLost() float64 {
-	return max(r.Ours.Reading.disturbed(), r.Peer.Reading.disturbed())
-}
-
-// Outcome is what a row is judged by: its rounds, or the reason why there are none.
-type Outcome struct {
-	Rounds []Round
-	NotRun string
-	Failed string
-	Faults []string
-}
-
-// outcomeOf puts the records of a row's two sides together.
-func outcomeOf(row Row, records map[Entrant]*Record) Outcome {
-	ours := records[row.ours()]
-	out := Outcome{NotRun: ours.NotRun, Failed: ours.Failed, Faults: ours.named(row.Ours)}
-	peer := &Record{Turns: make([]Turn, len(ours.Turns))}
-	if row.Peer != Limit {
-		peer = records[row.peer()]
-		out.Faults = append(out.Faults, peer.named(row.peerName())...)
-	}
-	if out.NotRun == "" {
-		out.NotRun = peer.NotRun
-	}
-	if out.Failed == "" {
-		out.Failed = peer.Failed
-	}
-	for i := range min(len(ours.Turns), len(peer.Turns)) {
-		out.Rounds = append(out.Rounds, Round{ours.Turns[i], peer.Turns[i]})
-	}
-	return out
-}
-
-// named are the faults with the name of who made them.
-func (r *Record) named(name string) []string {
-	var out []string
-	for _, f := range r.Faults {
-		out = append(out, name+": "+f)
-	}
-	return out
-}
-
 // harness owns the compiled programs and the CPUs of a run.
 type harness struct {
 	o          options
@@ -91,6 +25,9 @@ type harness struct {
 	serverCPU  int // -1: not bound
 	clientCPU  int
 	pinnedNote string
+
+	net    *network // made when the first workload wants it
+	netErr error
 }
 
 // newHarness compiles the C programs and chooses the CPUs.
@@ -112,7 +49,12 @@ func newHarness(o options) (h *harness, err error) {
 	return h, nil
 }
 
-func (h *harness) close() { _ = os.RemoveAll(h.dir) }
+func (h *harness) close() {
+	if h.net != nil {
+		h.net.close()
+	}
+	_ = os.RemoveAll(h.dir)
+}
 
 func (h *harness) chooseCPUs() error {
 	cpus, err := allowedCPUs()
@@ -151,6 +93,9 @@ func (h *harness) pace(w Workload) (p pace, rounds int) {
 		if w.Mode == Pipeline { // there are many of them
 			p.seconds, p.warmup = 0.1, 0.02
 		}
+		if w.Mode == Flood { // a search, and then windows
+			p.seconds = 0.1
+		}
 	}
 	if h.o.seconds > 0 {
 		p.seconds = h.o.seconds
@@ -169,7 +114,9 @@ func (h *harness) estimate(cases []Case) time.Duration {
 		for _, e := range c.Entrants {
 			p, rounds := h.pace(e.Workload)
 			turn := p.seconds + startAndStop
-			if e.Workload.Mode != Loop {
+			if e.Workload.Mode == Flood {
+				turn += floodSearch * p.seconds
+			} else if e.Workload.Mode != Loop {
 				// Opening a connection includes one exchange on it, some 80 µs in all; idle ones have another at the end.
 				turn += p.warmup + 80e-6*float64(e.Workload.Conns) + 100e-6*float64(e.Workload.Beside)
 			}
@@ -193,6 +140,9 @@ func (h *harness) measure(ctx context.Context, c Case) map[Entrant]*Record {
 		s, err := findServer(e.Server)
 		if err == nil {
 			err = s.check(e.Workload)
+		}
+		if err == nil && e.Workload.Veth {
+			err = h.needNetwork()
 		}
 		if err != nil {
 			r.NotRun = err.Error()
@@ -262,17 +212,23 @@ func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Readi
 		return h.loop(ctx, s, w, p)
 	}
 	var reading Reading
-	server, err := startServer(s, s.command(h.programs, w), h.serverCPU, h.o.procs)
+	server, err := startServer(s, s.command(h.programs, w), h.serverPlace(w), h.o.procs)
 	if err != nil {
 		return reading, err
 	}
-	argv := append([]string{h.programs.clientFor(w)}, w.clientArgs(p)...)
+	argv, env := s.clientCommand(h.programs, w, p), os.Environ()
+	if w.Both && s.client != nil && s.Go {
+		env = goEnvironment(h.o.procs)
+	}
 	argv = append(argv, "-port", strconv.Itoa(server.port), "-server-pid", strconv.Itoa(server.cmd.Process.Pid))
 	if h.serverCPU >= 0 {
 		argv = append(argv, "-server-cpu", strconv.Itoa(h.serverCPU))
 	}
 	limit := time.Duration((p.seconds+p.warmup+2*p.settle)*float64(time.Second)) + 45*time.Second
-	line, _, err := runProgram(ctx, "client", argv, os.Environ(), h.clientCPU, limit)
+	if w.Mode == Flood {
+		limit *= 16 // as often as it may try
+	}
+	line, _, err := runProgram(ctx, "client", argv, env, h.clientPlace(w), limit)
 	if err != nil {
 		// The server's own words are often the reason; its failure to stop is part of the same trouble.
 		return reading, fmt.Errorf("%s, %s: %w", s.Name, w.Name, errors.Join(err, server.stop()))
@@ -284,6 +240,7 @@ func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Readi
 		return reading, fmt.Errorf("%s, %s: %w", s.Name, w.Name, err)
 	}
 	reading.Mallocs, reading.HasMallocs = server.mallocs, server.hasMallocs
+	reading.Kicks, reading.Looks, reading.HasCalls, reading.Path = server.kicks, server.looks, server.hasCalls, server.path
 	return reading, nil
 }
 
@@ -291,7 +248,7 @@ func (h *harness) turn(ctx context.Context, s Server, w Workload, p pace) (Readi
 func (h *harness) loop(ctx context.Context, s Server, w Workload, p pace) (Reading, error) {
 	argv := append(s.command(h.programs, w), "-seconds", strconv.FormatFloat(p.seconds, 'f', 3, 64))
 	limit := time.Duration(p.seconds*float64(time.Second)) + 30*time.Second
-	line, usage, err := runProgram(ctx, s.Name, argv, goEnvironment(h.o.procs), h.serverCPU, limit)
+	line, usage, err := runProgram(ctx, s.Name, argv, goEnvironment(h.o.procs), place{cpu: h.serverCPU}, limit)
 	if err != nil {
 		return Reading{}, fmt.Errorf("%s: %w", w.Name, err)
 	}

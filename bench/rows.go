@@ -87,7 +87,14 @@ func table(ours []string) []Row {
 	if slices.ContainsFunc(ours, func(our string) bool { return strings.HasPrefix(our, "ours-") }) {
 		rows = layerRows()
 	}
+	if slices.ContainsFunc(ours, offloadedServer) {
+		rows = append(rows, stackRows()...)
+	}
 	for _, our := range ours {
+		if offloadedServer(our) {
+			rows = append(rows, vethRows(our)...)
+			continue
+		}
 		rows = append(rows, tableFor(our)...)
 		rows = append(rows, idleRows(our)...)
 		rows = append(rows, appRows(swapped(our))...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +23,14 @@ type Server struct {
 
 	// command is the command line that serves w.
 	command func(p programs, w Workload) []string
+	// client is the load generator of the server's own kind, for workloads with Both; nil: the kernel's client.
+	client func(p programs, w Workload, pace pace) []string
+
+	Veth        bool     // it can serve on the veth pair
+	VethOnly    bool     // and nowhere else
+	Foreign     int      // the UDP port of a program that does not know the protocol; 0: it does
+	Program     string   // that must be installed
+	ClientFlags []string // what the kernel's client has to be told because of this server
 }
 
 // programs are the executables of a run.
@@ -30,6 +39,10 @@ type programs struct {
 	client   string
 	pipeline string // the client of Mode Pipeline
 	cServer  string
+
+	xdp     string // AF_XDP by hand
+	source  string // the client of Mode Flood
+	receive string // recvmmsg
 }
 
 func (p programs) clientFor(w Workload) string {
@@ -41,17 +54,21 @@ func (p programs) clientFor(w Workload) string {
 
 // servers is the table; defaultOurs names those that stand on our side.
 var servers = []Server{
-	withDeadlines(goServer("ours-uring", "SocketXtreme, one reactor, io_uring", restFlag, "ours", "-ring", "uring")),
-	withDeadlines(goServer("ours-epoll", "SocketXtreme, one reactor, epoll", restFlag, "ours", "-ring", "epoll")),
+	onVeth(withDeadlines(goServer("ours-uring", "SocketXtreme, one reactor, io_uring", restFlag, "ours", "-ring", "uring"))),
+	onVeth(withDeadlines(goServer("ours-epoll", "SocketXtreme, one reactor, epoll", restFlag, "ours", "-ring", "epoll"))),
+	offloadServer,
 	withRESP(goServer("swap-uring", "SocketXtreme, reactor/gnet with the handler of gnet, one loop, io_uring", restFlag, "swap", "-ring", "uring")),
 	withRESP(goServer("swap-epoll", "SocketXtreme, reactor/gnet with the handler of gnet, one loop, epoll", restFlag, "swap", "-ring", "epoll")),
-	withRESP(withDeadlines(goServer("net", "Go net, one goroutine per connection", noRest, "net"))),
+	onVeth(withRESP(withDeadlines(goServer("net", "Go net, one goroutine per connection", noRest, "net")))),
 	withRESP(goServer("gnet", "gnet v2.10.0, one event loop", noRest, "gnet")),
 	netpollServer,
-	cServer("c-recv", "C, recvmsg and sendmsg on one socket", []string{"udp"}, "-loop", "recv"),
-	cServer("c-epoll", "C, epoll_wait over all sockets", []string{"tcp", "udp"}, "-loop", "epoll"),
+	onVeth(cServer("c-recv", "C, recvmsg and sendmsg on one socket", []string{"udp"}, "-loop", "recv")),
+	onVeth(cServer("c-epoll", "C, epoll_wait over all sockets", []string{"tcp", "udp"}, "-loop", "epoll")),
+	blockingServer, xdpServer, receiveServer, sockperfServer,
 	loopProgram("ours", "SocketXtreme, one ring over a driver without a kernel", "layer"),
 	loopProgram("bare", "Go, the loop of \"ours\" without a ring", "bare"),
+	loopProgram("ours-stack", "SocketXtreme, echo over a link in memory with its own stack", "stack"),
+	loopProgram("raw-link", "Go, frames turned around on the same link", "rawlink"),
 }
 
 // findServer looks a name up in the table; "exec:PROGRAM ARGS" stands for any program that follows the protocol.
@@ -78,6 +95,17 @@ func (s Server) check(w Workload) error {
 	}
 	if w.Mode != Loop && !slices.Contains(s.Roles, w.Role()) {
 		return fmt.Errorf("%s has only the roles %s", s.Name, strings.Join(s.Roles, " and "))
+	}
+	if w.Veth && !s.Veth {
+		return fmt.Errorf("%s does not serve on a veth pair", s.Name)
+	}
+	if !w.Veth && s.VethOnly {
+		return fmt.Errorf("%s serves on a veth pair only", s.Name)
+	}
+	if s.Program != "" {
+		if _, err := exec.LookPath(s.Program); err != nil {
+			return fmt.Errorf("missing: %w", err)
+		}
 	}
 	if w.Deadline > 0 && !s.Deadlines {
 		return fmt.Errorf("%s has no read deadlines", s.Name)
@@ -108,6 +136,9 @@ func goServer(name, about string, rest restPolicy, subcommand ...string) Server 
 		command: func(p programs, w Workload) []string {
 			argv := append([]string{p.self, "peer"}, subcommand...)
 			argv = append(argv, "-proto", w.Proto, "-role", w.Role())
+			if w.Veth {
+				argv = append(argv, "-addr", serverAddr+":0")
+			}
 			return append(append(argv, rest(w.Rest)...), deadlineFlag(w)...)
 		},
 	}
@@ -152,6 +183,9 @@ func cServer(name, about string, protos []string, args ...string) Server {
 		Name: name, About: about, Protos: protos, Roles: []string{"echo", "count"},
 		command: func(p programs, w Workload) []string {
 			argv := append([]string{p.cServer, "-proto", w.Proto, "-role", w.Role()}, args...)
+			if w.Veth {
+				argv = append(argv, "-addr", serverAddr)
+			}
 			return append(argv, restSpinOrWait(w.Rest)...)
 		},
 	}

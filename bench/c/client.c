@@ -1,19 +1,21 @@
 // The load generator of the benchmark: one process, one thread, spinning. It prints one line of JSON and ends by itself.
 //
 //   client -proto udp|tcp -port P [-addr A] [-mode pingpong|oneway|gap|idle] [-conns N] [-idle M] [-seconds S]
-//          [-warmup S] [-gap-ms G] [-settle S] [-cpu C] [-server-pid PID] [-server-cpu C]
+//          [-warmup S] [-gap-ms G] [-settle S] [-cpu C] [-server-pid PID] [-server-cpu C] [-window W] [-block] [-sockperf]
 //
 //   pingpong  closed loop: every flow has one 64-byte request outstanding. One flow: send and recv in a plain spin;
 //             more: an epoll_wait(0) spin. With -idle, M more connections are opened, exchange one message each and are
 //             then left alone until the end, where each must still answer; what they cost the server and the kernel in
 //             memory is read from /proc before and after they are opened.
+//             UDP with one flow: -window W keeps W requests outstanding on it; -block sleeps in recv instead of spinning;
+//             -sockperf writes each request as sockperf's client would, for its server.
 //   gap       one flow, one request every G milliseconds, the client spinning in between: what is measured is how
 //             quickly a server that went to sleep wakes up.
 //   oneway    64-byte messages as fast as they can be sent; the server counts and is asked for its count.
 //   idle      open the connections, exchange one message on each, then leave them alone: what is measured is the CPU
 //             time of a server with nothing to do.
 #define _GNU_SOURCE
-#include "meter.h"
+#include "window.h"
 
 #include <getopt.h>
 #include <netinet/udp.h>
@@ -34,15 +36,16 @@ struct flow {
 };
 
 static struct options {
-	int tcp, conns, idle, cpu, server_pid, server_cpu;
+	int tcp, conns, idle, cpu, server_pid, server_cpu, window, block, sockperf;
 	struct sockaddr_in addr;
 	const char *mode;
 	double seconds, warmup, settle, gap_ms;
-} opt = {.conns = 1, .cpu = -1, .server_cpu = -1, .mode = "pingpong", .seconds = 1, .warmup = 0.1, .settle = 0.3,
+} opt = {.conns = 1, .window = 1, .cpu = -1, .server_cpu = -1, .mode = "pingpong", .seconds = 1, .warmup = 0.1, .settle = 0.3,
 	.gap_ms = 30};
 
 static struct meter meter = {.next = UINT64_MAX}; // no phase begins before meter_start
 static struct flow *flows; // conns of them, then the idle ones
+static struct window window;
 
 static int all_flows(void) { return opt.conns + opt.idle; }
 
@@ -57,6 +60,41 @@ static void flow_open(struct flow *f, uint32_t id) {
 		die(errno, "connect %u to port %d", id, ntohs(opt.addr.sin_port));
 	if (opt.tcp)
 		no_delay(f->fd);
+	struct timeval patience = {.tv_usec = 200000}; // a lost message must not end in silence
+	if (opt.block && setsockopt(f->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0)
+		die(errno, "SO_RCVTIMEO");
+}
+
+// --- sockperf's messages ----------------------------------------------------------------------------------------------
+
+// The header of a sockperf message is 14 bytes in network order: sequence (8), flags (2), length (4). Its server returns a message that
+// says "from a client, answer wanted" with the first of these flags cleared. The other 50 bytes are ours.
+enum { SOCKPERF_CLIENT = 1, SOCKPERF_ANSWER = 2 };
+
+static void sockperf_dress(struct message *m) {
+	uint64_t sequence = __builtin_bswap64(m->sequence);
+	uint16_t flags = htons(SOCKPERF_CLIENT | SOCKPERF_ANSWER);
+	uint32_t length = htonl(MESSAGE_SIZE);
+	memcpy(m, &sequence, 8);
+	memcpy((char *)m + 8, &flags, 2);
+	memcpy((char *)m + 10, &length, 4);
+}
+
+// sockperf_undress makes an answer the message it was; 0 when it is none.
+static int sockperf_undress(struct message *m) {
+	uint64_t sequence;
+	uint16_t flags, rest;
+	uint32_t length;
+	memcpy(&sequence, m, 8);
+	memcpy(&flags, (char *)m + 8, 2);
+	memcpy(&length, (char *)m + 10, 4);
+	memcpy(&rest, (char *)m + 14, 2);
+	if (ntohs(flags) != SOCKPERF_ANSWER || ntohl(length) != MESSAGE_SIZE || rest != 0)
+		return 0;
+	m->magic = MESSAGE_MAGIC;
+	m->kind = MESSAGE_REQUEST;
+	m->sequence = __builtin_bswap64(sequence);
+	return 1;
 }
 
 // flow_write hands bytes to the socket, spinning while its buffer is full.
@@ -79,7 +117,13 @@ static void flow_request(struct flow *f, uint64_t now) {
 	message_make(&f->out, MESSAGE_REQUEST, f->id, ++f->sequence);
 	f->sent_at = now;
 	f->waiting = 1;
-	flow_write(f, &f->out, MESSAGE_SIZE);
+	if (opt.sockperf) {
+		struct message dressed = f->out;
+		sockperf_dress(&dressed);
+		flow_write(f, &dressed, MESSAGE_SIZE);
+	} else {
+		flow_write(f, &f->out, MESSAGE_SIZE);
+	}
 	meter.sent++;
 }
 
@@ -101,7 +145,7 @@ static void flow_unexpected(struct flow *f, const struct message *in) {
 // flow_next takes one whole message off the socket into f->in; 0 when none is complete yet.
 static int flow_next(struct flow *f) {
 	for (;;) {
-		int flags = MSG_DONTWAIT | (opt.tcp ? 0 : MSG_TRUNC); // MSG_TRUNC: the true length of a datagram
+		int flags = (opt.block ? 0 : MSG_DONTWAIT) | (opt.tcp ? 0 : MSG_TRUNC); // MSG_TRUNC: the true length of a datagram
 		ssize_t n = recv(f->fd, (char *)&f->in + f->have, MESSAGE_SIZE - f->have, flags);
 		if (n < 0) {
 			if (would_block(errno))
@@ -117,7 +161,9 @@ static int flow_next(struct flow *f) {
 			f->have = 0;
 			return 1;
 		}
-		if (n == MESSAGE_SIZE)
+		if (opt.block)
+			meter.last = now_ns(); // asleep, not lost
+		if (n == MESSAGE_SIZE && (!opt.sockperf || sockperf_undress(&f->in)))
 			return 1;
 		meter.corrupt++;
 	}
@@ -200,6 +246,32 @@ static void run_single(uint64_t gap) {
 		}
 		while (gap && !meter.finished && meter_tick(&meter) - from < gap)
 			cpu_pause();
+	}
+}
+
+// run_window keeps several requests outstanding on one flow.
+static void run_window(void) {
+	struct flow *f = &flows[0];
+	uint64_t answered_at = now_ns(), moved_at = answered_at;
+	for (;;) {
+		uint64_t now = meter_tick(&meter);
+		if (meter.finished && window.outstanding == 0)
+			return;
+		while (!meter.finished && window.outstanding < opt.window) {
+			window_request(&window, &meter, &f->out, now);
+			flow_write(f, &f->out, MESSAGE_SIZE);
+		}
+		int got = 0;
+		while (flow_next(f))
+			got += window_answer(&window, &meter, &f->in, meter_tick(&meter));
+		if (got > 0) {
+			answered_at = moved_at = meter.last;
+		} else if ((now = meter_tick(&meter)) - moved_at > ANSWER_TIMEOUT_NS) {
+			if (now - answered_at > SILENCE_SECONDS * 1000000000ull)
+				die(0, "no answer for %d s", SILENCE_SECONDS);
+			window_abandon(&window, &meter);
+			moved_at = now;
+		}
 	}
 }
 
@@ -383,7 +455,7 @@ static void parse(int argc, char **argv) {
 	static const struct option known[] = {{"proto", 1, 0, 'p'}, {"addr", 1, 0, 'a'}, {"port", 1, 0, 'P'},
 		{"mode", 1, 0, 'm'}, {"oneway", 0, 0, 'o'}, {"conns", 1, 0, 'n'}, {"idle", 1, 0, 'q'}, {"seconds", 1, 0, 's'},
 		{"warmup", 1, 0, 'w'}, {"gap-ms", 1, 0, 'g'}, {"settle", 1, 0, 'e'}, {"cpu", 1, 0, 'c'}, {"server-pid", 1, 0, 'i'},
-		{"server-cpu", 1, 0, 'u'}, {0}};
+		{"server-cpu", 1, 0, 'u'}, {"window", 1, 0, 'W'}, {"block", 0, 0, 'b'}, {"sockperf", 0, 0, 'S'}, {0}};
 	const char *addr = "127.0.0.1", *proto = "";
 	int port = 0, c;
 	while ((c = getopt_long_only(argc, argv, "", known, NULL)) != -1) {
@@ -401,6 +473,9 @@ static void parse(int argc, char **argv) {
 		case 'e': opt.settle = number("settle", optarg, 0, 60); break;
 		case 'c': opt.cpu = (int)number("cpu", optarg, 0, CPU_SETSIZE - 1); break;
 		case 'i': opt.server_pid = (int)number("server-pid", optarg, 1, 1 << 30); break;
+		case 'W': opt.window = (int)number("window", optarg, 1, WINDOW_MAX); break;
+		case 'b': opt.block = 1; break;
+		case 'S': opt.sockperf = 1; break;
 		case 'u': opt.server_cpu = (int)number("server-cpu", optarg, 0, CPU_SETSIZE - 1); break;
 		default: exit(2);
 		}
@@ -421,6 +496,11 @@ static void parse(int argc, char **argv) {
 		die(0, "-mode %s: want pingpong, oneway, gap or idle", opt.mode);
 	if (single && opt.conns != 1)
 		die(0, "-conns %d: mode %s has one flow", opt.conns, opt.mode);
+	int special = opt.window > 1 || opt.block || opt.sockperf;
+	if (special && (opt.tcp || opt.conns != 1 || strcmp(opt.mode, "pingpong") != 0))
+		die(0, "-window, -block and -sockperf: only with -proto udp, -mode pingpong and -conns 1");
+	if (opt.window > 1 && (opt.block || opt.sockperf))
+		die(0, "-window %d: not with -block or -sockperf", opt.window);
 	if (opt.idle > 0 && (!opt.tcp || opt.conns < 2 || strcmp(opt.mode, "pingpong") != 0 || opt.server_pid == 0))
 		die(0, "-idle %d: wants -proto tcp, -mode pingpong, -conns 2 or more and -server-pid", opt.idle);
 }
@@ -450,6 +530,8 @@ int main(int argc, char **argv) {
 		run_idle();
 	else if (strcmp(opt.mode, "gap") == 0)
 		run_single((uint64_t)(opt.gap_ms * 1e6));
+	else if (opt.window > 1)
+		run_window();
 	else if (opt.conns == 1)
 		run_single(0);
 	else

@@ -41,6 +41,8 @@ struct meter {
 	clockid_t server_clock;
 	double foreign, busy_begin; // seconds the server's CPU worked for others
 	int idle; // idle connections, opened between before and with
+	double offered;    // flood: messages per second that were sent when rates was measured; 0 elsewhere
+	unsigned spoiled;  // flood: windows that lost more than they may
 	struct memory before, with;
 
 	double server_cpu, server_cpu_begin, client_cpu, client_cpu_begin;
@@ -210,6 +212,8 @@ static void meter_print(struct meter *m, const char *mode) {
 	// Counted in steps of 10 ms, so a little less than nothing is possible.
 	if (m->have_server && m->server_on >= 0)
 		printf(",\"foreign_fraction\":%.6f", seconds > 0 && m->foreign > 0 ? m->foreign / seconds : 0);
+	if (m->offered > 0)
+		printf(",\"offered\":%.3f,\"spoiled_windows\":%u", m->offered, m->spoiled);
 	if (m->idle)
 		printf(",\"idle\":%d,\"rss_before_idle\":%llu,\"rss_with_idle\":%llu,\"slab_before_idle\":%llu,\"slab_with_idle\":%llu",
 			m->idle, (unsigned long long)m->before.resident, (unsigned long long)m->with.resident,

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// offloaded is one ring with its own stack on one interface of this process's namespace. It stands on package offload and not on xtreme
+// because the mode of the steering program is part of the comparison, and xtreme chooses it.
+type offloaded struct {
+	device string
+	region *sys.Region
+	xdp    *xdp.Device
+	mirror *host.Host
+	set    *ring.Set
+	ring   *ring.Ring
+}
+
+// openOffloaded opens all queues of the interface. The pool is laid out as xtreme does by default, and a queue keeps as many buffers ready
+// as xtreme would give it there.
+func openOffloaded(device string, native bool) (o *offloaded, err error) {
+	o = &offloaded{device: device}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.close())
+		}
+	}()
+	layout := buffers.DefaultLayout()
+	if o.region, err = sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes()}); err != nil {
+		return o, err
+	}
+	pool, err := buffers.New(o.region.Bytes(), layout)
+	if err != nil {
+		return o, err
+	}
+	c := xdp.Config{Interface: device, Fill: 1024}
+	if native {
+		c.Mode = xdp.ModeNative
+	}
+	if o.xdp, err = xdp.Open(c); err != nil {
+		return o, err
+	}
+	if err = o.xdp.AddAddrs(); err != nil {
+		return o, err
+	}
+	if o.mirror, err = host.Open(host.Config{}); err != nil {
+		return o, err
+	}
+	var links []offload.Link
+	for _, queue := range o.xdp.Queues() {
+		q, err := o.xdp.OpenQueue(queue, pool)
+		if err != nil {
+			return o, errors.Join(err, closeLinks(links))
+		}
+		// A veth peer leaves its checksums unfinished.
+		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: steering{o.xdp}})
+	}
+	o.set, err = ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing,
+		Driver: offload.New(offload.Config{Links: links, Host: o.mirror})})
+	if err != nil {
+		return o, errors.Join(err, closeLinks(links))
+	}
+	o.ring, err = o.set.NewRing()
+	return o, err
+}
+
+func closeLinks(links []offload.Link) (err error) {
+	for _, l := range links {
+		err = errors.Join(err, l.Link.Close())
+	}
+	return err
+}
+
+// steering makes a device's claims those of a driver.
+type steering struct{ d *xdp.Device }
+
+func (s steering) Claim(f offload.Flow) error {
+	return s.d.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
+}
+
+func (s steering) Release(f offload.Flow) error {
+	return s.d.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
+}
+
+// bind makes a socket with the address; of a group, one that has joined it.
+func (o *offloaded) bind(local netip.AddrPort) (*ring.Socket, error) {
+	s, err := o.set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Bind(local); err != nil {
+		return nil, err
+	}
+	if local.Addr().IsMulticast() {
+		err = s.JoinGroup(local.Addr(), o.device, netip.Addr{})
+	}
+	return s, err
+}
+
+// systemCalls is how many the ring has made since it was opened: those that moved frames, and looks at the kernel's side with what was
+// read and sent there. Two a second for the state of a link are not in it.
+func (o *offloaded) systemCalls() (kicks, looks uint64) {
+	for _, c := range o.ring.Counters(nil) {
+		switch {
+		case strings.HasSuffix(c.Name, ".kicks"):
+			kicks += c.Value
+		case c.Name == "offload.os_reads" || c.Name == "offload.os_packets" || c.Name == "offload.os_sends":
+			looks += c.Value
+		}
+	}
+	return kicks, looks
+}
+
+// close ends what there is of it.
+func (o *offloaded) close() (err error) {
+	if o.set != nil {
+		err = o.set.Close()
+	}
+	if o.xdp != nil {
+		err = errors.Join(err, o.xdp.Close())
+	}
+	if o.mirror != nil {
+		err = errors.Join(err, o.mirror.Close())
+	}
+	if o.region != nil {
+		err = errors.Join(err, o.region.Close())
+	}
+	return err
+}

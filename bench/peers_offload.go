@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// pollBatch is how many completions a Poll may return.
+const pollBatch = 64
+
+// offloadPeer serves UDP with our own stack over AF_XDP: one ring in a spin.
+func offloadPeer(args []string, out, errs io.Writer) error {
+	var device string
+	var native bool
+	var groups int
+	flags, err := parsePeerFlags("offload", args, errs, func(f *flag.FlagSet, p *peerFlags) {
+		f.StringVar(&device, "iface", "", "interface to take packets from")
+		f.BoolVar(&native, "native", false, "the steering program in the interface's driver; otherwise where the library puts it")
+		f.IntVar(&groups, "groups", 0, "-role count: a socket for each of so many groups as well")
+	})
+	if err != nil {
+		return err
+	}
+	local, err := netip.ParseAddrPort(flags.addr)
+	switch {
+	case err != nil:
+		return fmt.Errorf("-addr %q: %w", flags.addr, err)
+	case flags.proto != "udp":
+		return fmt.Errorf("-proto %s: our own stack has only udp", flags.proto)
+	case device == "":
+		return errors.New("-iface is missing")
+	case groups < 0 || groups > mostGroups:
+		return fmt.Errorf("-groups %d: want 0 to %d", groups, mostGroups)
+	}
+	o, err := openOffloaded(device, native)
+	if err != nil {
+		fmt.Fprintf(out, "refused %v\n", err)
+		return nil
+	}
+	s := &offloadService{o: o, tallies: make([]tally, groups+1)}
+	err = s.open(local, groups)
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, func() { s.stopping.Store(true) })
+		handle := s.echo
+		if flags.role == "count" {
+			handle = s.count
+		}
+		fmt.Fprintf(out, "ready %d\n", s.control.LocalAddr().Port())
+		fmt.Fprintf(out, "path %v\n", s.control.Path())
+		err = flags.measured(out, func() error { return s.serve(handle) })
+		if s.messages > 0 {
+			per := func(n uint64) float64 { return float64(n) / float64(s.messages) }
+			fmt.Fprintf(out, "calls %g %g\n", per(s.kicks), per(s.looks))
+		}
+	}
+	return errors.Join(err, o.close())
+}
+
+// offloadService is a ring and what is done with its packets.
+type offloadService struct {
+	o        *offloaded
+	control  *ring.Socket // of the server's own address
+	tallies  []tally      // by the socket's user data; the first is control's
+	stopping atomic.Bool
+
+	// System calls for how many messages, from the first burst to the last look.
+	bursts, handled          uint64
+	kicksBefore, looksBefore uint64
+	kicks, looks, messages   uint64
+}
+
+// open makes the sockets: one of the address, and one of each group on its port.
+func (s *offloadService) open(local netip.AddrPort, groups int) (err error) {
+	if s.control, err = s.o.bind(local); err != nil {
+		return err
+	}
+	s.control.SetUserData(0)
+	base := netip.MustParseAddr(groupBase).As4()
+	for i := 1; i <= groups; i++ {
+		group := base
+		group[3] += byte(i)
+		x, err := s.o.bind(netip.AddrPortFrom(netip.AddrFrom4(group), s.control.LocalAddr().Port()))
+		if err != nil {
+			return err
+		}
+		x.SetUserData(uint64(i))
+	}
+	return nil
+}
+
+// serve polls until it is told to stop. What handlers sent leaves at once, with one system call for the burst.
+func (s *offloadService) serve(handle func(*ring.Completion) error) error {
+	done := make([]ring.Completion, pollBatch)
+	for !s.stopping.Load() {
+		n, err := s.o.ring.Poll(done)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		for i := range done[:n] {
+			if c := &done[i]; c.Events.Has(ring.EventPacket) {
+				if err := errors.Join(handle(c), c.Packet.Release()); err != nil {
+					return err
+				}
+			}
+		}
+		if err := s.o.ring.Flush(); err != nil {
+			return err
+		}
+		s.look(n)
+	}
+	return nil
+}
+
+// look counts a burst, and reads the counters now and then: at first often, because a run may be short.
+func (s *offloadService) look(n int) {
+	const seldom = 1 << 14
+	s.handled += uint64(n)
+	if s.bursts++; s.bursts&(s.bursts-1) != 0 && s.bursts%seldom != 0 {
+		return
+	}
+	kicks, looks := s.o.systemCalls()
+	if s.bursts == 1 {
+		s.handled, s.kicksBefore, s.looksBefore = 0, kicks, looks
+		return
+	}
+	s.kicks, s.looks, s.messages = kicks-s.kicksBefore, looks-s.looksBefore, s.handled
+}
+
+func (s *offloadService) echo(c *ring.Completion) error {
+	_, err := c.Socket.SendTo(c.Packet.Bytes(), c.Source)
+	if errors.Is(err, ring.ErrWouldBlock) {
+		return nil // the client misses it and says so
+	}
+	return err
+}
+
+// count counts messages of any length that begin as the benchmark's do, and answers queries with the sum of all sockets.
+func (s *offloadService) count(c *ring.Completion) error {
+	m := c.Packet.Bytes()
+	if len(m) < messageSize || !s.tallies[c.UserData].take(m) {
+		return nil
+	}
+	var sum tally
+	for i := range s.tallies {
+		sum.received += s.tallies[i].received
+		sum.behind += s.tallies[i].behind
+	}
+	sum.answer(m)
+	_, err := c.Socket.SendTo(m[:messageSize], c.Source)
+	if errors.Is(err, ring.ErrWouldBlock) {
+		return nil // it is asked for again
+	}
+	return err
+}
