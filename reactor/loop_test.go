@@ -112,15 +112,21 @@ func TestContextEndsRunWithoutError(t *testing.T) {
 
 func TestNowIsTheTurnsTime(t *testing.T) {
 	r := launch(t, conf.RingEpoll, nothing, Config{Rest: Wait}, func(l *Loop) {
-		require.WithinDuration(t, time.Now(), l.Now(), 50*time.Millisecond, "before Run it is the time")
+		require.WithinDuration(t, time.Now(), l.Now(), time.Second, "before Run it is the time")
 	})
-	time.Sleep(20 * time.Millisecond)
-	r.do(t, func() {
-		now := r.Now()
-		require.InDelta(t, 0, time.Since(now), float64(50*time.Millisecond))
-		time.Sleep(2 * time.Millisecond)
-		require.Equal(t, now, r.Now())
-	})
+	fresh := false
+	for range 5 { // on a busy machine the turn may have begun before the post
+		time.Sleep(20 * time.Millisecond)
+		before := time.Now()
+		r.do(t, func() {
+			now := r.Now()
+			require.False(t, now.After(time.Now()))
+			fresh = fresh || before.Sub(now) < 10*time.Millisecond
+			time.Sleep(2 * time.Millisecond)
+			require.Equal(t, now, r.Now())
+		})
+	}
+	require.True(t, fresh, "not the time of the turn before the loop slept")
 }
 
 func TestCallsFromOtherGoroutinesAreNoticed(t *testing.T) {

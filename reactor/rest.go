@@ -88,6 +88,9 @@ func (l *Loop) rest() error {
 		}
 		return nil
 	}
+	if l.longestRest < 0 && l.posts.stopping() {
+		return nil // a Shutdown after the turn began, whose wake-up this turn's Poll has taken
+	}
 	d := l.longestRest
 	if next, ok := l.wheel.Next(); ok {
 		left := next.Sub(l.now)

@@ -17,9 +17,27 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
+
+// A shutdown that begins between a turn's look at it and the turn's Poll, which takes the wake-up, does not let the loop fall asleep.
+func TestShutdownBeforePoll(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		readings := 0
+		r := launch(t, kind, nothing, Config{Rest: Wait}, func(l *Loop) {
+			now := l.clock
+			l.clock = func() clock.Time {
+				if readings++; readings == 2 { // the first is before the first turn
+					l.Shutdown()
+				}
+				return now()
+			}
+		})
+		require.NoError(t, r.wait(t))
+	})
+}
 
 // Clients have sent and wait; shutdown begins. Every byte comes back, then FIN, for those accepted and those still in
 // the listener's queue.
