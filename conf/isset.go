@@ -1,0 +1,36 @@
+package conf
+
+import "os"
+
+// IsSet tells whether the environment, or the file that SX_SETTINGS_FILE names, sets a parameter, by any of its names and to a value that
+// can be used. Code with another default in mind than ours gives way to that, even when the value is our default's.
+func IsSet(name string) bool {
+	p := byName[name]
+	if p == nil {
+		return false
+	}
+	if p.setBy(environ()) {
+		return true
+	}
+	path := os.Getenv(SettingsFile)
+	if path == "" {
+		return false
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false // FromEnvironment warns of it
+	}
+	file, _ := parseFile(path, string(text))
+	return p.setBy(file)
+}
+
+// setBy looks for the parameter in a source: of its names the newest counts, as in Settings.take.
+func (p *Parameter) setBy(from source) bool {
+	for _, name := range p.names() {
+		if v, ok := from[name]; ok {
+			s := Default()
+			return p.set(&s, v.text) == nil
+		}
+	}
+	return false
+}
