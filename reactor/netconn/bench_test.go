@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/socketxtreme/socketxtreme/conf"
 )
 
@@ -125,5 +127,39 @@ func BenchmarkBulk(b *testing.B) {
 			}
 			run(b, ln)
 		})
+	}
+}
+
+// BenchmarkBulkSend measures one direction of one connection, sent: what a small and a large Write of ours brings to a peer of package net.
+func BenchmarkBulkSend(b *testing.B) {
+	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll} {
+		for _, length := range []int{512, 256 << 10} {
+			b.Run(fmt.Sprintf("%s/%d", kind, length), func(b *testing.B) {
+				n := newNetwork(b, kind, Config{})
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				require.NoError(b, err)
+				defer func() { _ = ln.Close() }()
+				c, err := n.Dial("tcp", ln.Addr().String())
+				require.NoError(b, err)
+				a, err := ln.Accept()
+				require.NoError(b, err)
+				read := make(chan int64, 1)
+				go func() {
+					n, _ := io.Copy(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{a})
+					read <- n
+				}()
+				piece := make([]byte, length)
+				b.SetBytes(int64(length))
+				total := int64(0)
+				for b.Loop() {
+					_, err := c.Write(piece)
+					require.NoError(b, err)
+					total += int64(length)
+				}
+				require.NoError(b, c.Close())
+				require.Equal(b, total, <-read)
+				_ = a.Close()
+			})
+		}
 	}
 }

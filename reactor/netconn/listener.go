@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -275,7 +276,7 @@ func (ln *Listener) Addr() net.Addr { return ln.addr }
 func (ln *Listener) Path() xtreme.Path { return ln.path }
 
 // Close stops listening: Accept returns net.ErrClosed, connections nobody accepted are reset. When it returns the address
-// is free.
+// is free; but on the listener's loop, inside a function of Control, it cannot wait for that, and the address is free soon after.
 func (ln *Listener) Close() error {
 	ln.mu.Lock()
 	if ln.byUser {
@@ -286,6 +287,10 @@ func (ln *Listener) Close() error {
 	ln.mu.Unlock()
 	ln.end()
 	s := ln.socket
+	if s.loop.self == sys.Goroutine() {
+		s.warn(s.socket.Close())
+		return nil
+	}
 	_ = s.loop.reactor.Post(func() { s.warn(s.socket.Close()) }) // after the loop's end there is nothing to be done
 	select {
 	case <-ln.socket.gone:

@@ -69,9 +69,17 @@ func (l *loop) call(e caller) {
 	q.list = append(q.list, e)
 	first := len(q.list) == 1
 	q.mu.Unlock()
-	if first {
-		_ = l.reactor.Post(l.answer) // refused after the loop's end, when everything of it is closed or about to be: see abandon
+	if first && l.reactor.Post(l.answer) != nil { // after the loop's end, when everything of it is closed or about to be: see abandon
+		l.forgetCalls()
 	}
+}
+
+// forgetCalls lets go of who called a loop that does not come any more. Any goroutine.
+func (l *loop) forgetCalls() {
+	q := &l.calls
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = nil
 }
 
 func (l *loop) answerCalls() {
@@ -212,6 +220,7 @@ func (l *loop) Stop(*reactor.Loop) { l.each() }
 // abandon ends what the loop could not close itself. The loop has ended; this goroutine has its place.
 func (l *loop) abandon() {
 	l.each()
+	l.forgetCalls() // of those who called in time, and whose post was dropped after an error
 	for slot := range l.table {
 		if e := &l.table[slot]; e.listener != nil {
 			close(e.listener.gone)

@@ -325,7 +325,8 @@ func (p *PacketConn) attend() {
 	if p.received.cost <= p.loop.net.config.ReceiveBuffer/2 {
 		p.suspended = false
 	}
-	halt := p.suspended && !p.closed
+	closed := p.closed // now: what was written before is sent below, and when it comes meanwhile it has called the loop again
+	halt := p.suspended && !closed
 	stuck := p.stuck
 	p.mu.Unlock()
 	if p.gone {
@@ -344,9 +345,6 @@ func (p *PacketConn) attend() {
 			p.tell(failure{err: err})
 		}
 	}
-	p.mu.Lock()
-	closed := p.closed
-	p.mu.Unlock()
 	if closed {
 		p.gone = true
 		p.dropUnsent()

@@ -198,18 +198,22 @@ func (p *PacketConn) writeLocked(b []byte, to netip.AddrPort, call string) (wake
 	}
 }
 
-// flush sends what was written. Loop only.
+// flush sends what was written until it came. What is written meanwhile has called the loop again: it goes in a turn of its own, so that
+// writers who keep up with the kernel do not hold the loop. Loop only.
 func (p *PacketConn) flush() {
-	for !p.gone {
-		if p.at == len(p.taken) {
-			p.mu.Lock()
-			p.taken, p.at = p.sending.take(p.taken), 0
-			p.loop.woke(p.out.wakeAll())
-			p.mu.Unlock()
-			if len(p.taken) == 0 {
-				return
-			}
-		}
+	if p.sendTaken(); p.at < len(p.taken) {
+		return
+	}
+	p.mu.Lock()
+	p.taken, p.at = p.sending.take(p.taken), 0
+	p.loop.woke(p.out.wakeAll())
+	p.mu.Unlock()
+	p.sendTaken()
+}
+
+// sendTaken sends of what was taken as much as the kernel has room for.
+func (p *PacketConn) sendTaken() {
+	for p.at < len(p.taken) {
 		d := &p.taken[p.at]
 		var err error
 		call := "write"

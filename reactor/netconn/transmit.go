@@ -252,11 +252,15 @@ func (c *Conn) writable() error {
 	return c.cannotWrite()
 }
 
-// flush sends what was written. Loop only.
+// flush sends what was written until it came. What is written meanwhile has called the loop again: it goes in a turn of its own, so that
+// a writer who keeps up with the kernel does not hold the loop. Loop only.
 func (c *Conn) flush() {
-	for !c.blocked && !c.gone && c.dialled == nil {
-		l := c.loop
+	l, left := c.loop, -1
+	for left != 0 && !c.blocked && !c.gone && c.dialled == nil {
 		c.mu.Lock()
+		if left < 0 {
+			left = c.out.queued
+		}
 		bufs := l.vector[:0]
 		for _, k := range c.out.chunks[:min(len(c.out.chunks), maxVector)] {
 			bufs = append(bufs, k.bytes())
@@ -273,6 +277,7 @@ func (c *Conn) flush() {
 			n, err = c.socket.SendVector(bufs, netip.AddrPort{})
 		}
 		clear(bufs)
+		left = max(left-n, 0)
 		c.mu.Lock()
 		c.out.sent(n)
 		c.out.stuck = errors.Is(err, ring.ErrWouldBlock)
