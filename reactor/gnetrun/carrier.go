@@ -2,10 +2,9 @@ package gnetrun
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"math"
-	"os"
-	"path/filepath"
+	"net"
 	"sync"
 	"time"
 
@@ -16,33 +15,33 @@ import (
 
 // carrier is a gnet engine that serves nobody: it exists for its Engine value. When that is stopped, its OnShutdown stops
 // the real server and waits for it, so that Stop returns when the server has ended.
+//
+// gnet wants an address. It has an abstract one, which needs no folder that can be written to and leaves no file behind: gnet reads a
+// file's name as a URL and removes, with all that is in it, whatever the part before a # or ? of it names. Others on the machine can
+// connect to an abstract name; who does is closed, and the handler hears nothing of it.
 type carrier struct {
 	handler upstream.EventHandler
 	engine  upstream.Engine
 	booted  chan struct{}
 	once    sync.Once
 	done    chan error
-	folder  string // of its socket
+	name    string // of its socket
 
 	mu   sync.Mutex
 	real gnet.Engine // what it carries
 	over bool        // the server has ended by itself
 }
 
-// startCarrier makes a folder that only this user can enter for the carrier's socket: gnet's addresses have no form for an abstract
-// name (the @ of unix://@name is read as that of a user's name, and the socket becomes a file of the working directory).
+// startCarrier returns when the carrier's loops are there. gnet joins host and path of its address: of "." and "/@name" that makes
+// "@name", the abstract name, where the @ of unix://@name would be read as the end of a user's name.
 func startCarrier(handler upstream.EventHandler) (*carrier, error) {
-	folder, err := os.MkdirTemp("", "gnetrun")
-	if err != nil {
-		return nil, err
-	}
-	c := &carrier{handler: handler, booted: make(chan struct{}), done: make(chan error, 1), folder: folder}
-	go func() { c.done <- upstream.Run(c, "unix://"+filepath.Join(folder, "s"), upstream.WithTicker(true)) }()
+	c := &carrier{handler: handler, booted: make(chan struct{}), done: make(chan error, 1), name: "@gnetrun-" + rand.Text()}
+	go func() { c.done <- upstream.Run(c, "unix://./"+c.name, upstream.WithTicker(true)) }()
 	select {
 	case <-c.booted:
 		return c, nil
 	case err := <-c.done:
-		return nil, errors.Join(err, os.RemoveAll(folder))
+		return nil, err
 	}
 }
 
@@ -60,7 +59,6 @@ func (c *carrier) end() {
 	c.mu.Unlock()
 	_ = c.engine.Stop(context.Background()) // it may be in its end already: then that is waited for
 	<-c.done
-	_ = os.RemoveAll(c.folder) // empty: gnet removes its socket
 }
 
 // OnBoot keeps the Engine, which is not ready yet: gnet makes its loops afterwards.
@@ -85,13 +83,32 @@ func (c *carrier) OnShutdown(upstream.Engine) {
 	}
 }
 
+// stranger tells of a connection that Engine.Register did not make whether it came by the carrier's name.
+func (c *carrier) stranger(conn upstream.Conn) bool {
+	local, ok := conn.LocalAddr().(*net.UnixAddr)
+	return ok && local.Name == c.name
+}
+
 // OnOpen and the others serve what Engine.Register made.
-func (c *carrier) OnOpen(conn upstream.Conn) ([]byte, upstream.Action) { return c.handler.OnOpen(conn) }
+func (c *carrier) OnOpen(conn upstream.Conn) ([]byte, upstream.Action) {
+	if c.stranger(conn) {
+		return nil, upstream.Close
+	}
+	return c.handler.OnOpen(conn)
+}
 
 // OnClose is described at OnOpen.
 func (c *carrier) OnClose(conn upstream.Conn, err error) upstream.Action {
+	if c.stranger(conn) {
+		return upstream.None
+	}
 	return c.handler.OnClose(conn, err)
 }
 
 // OnTraffic is described at OnOpen.
-func (c *carrier) OnTraffic(conn upstream.Conn) upstream.Action { return c.handler.OnTraffic(conn) }
+func (c *carrier) OnTraffic(conn upstream.Conn) upstream.Action {
+	if c.stranger(conn) {
+		return upstream.Close
+	}
+	return c.handler.OnTraffic(conn)
+}

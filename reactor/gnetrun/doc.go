@@ -5,8 +5,8 @@
 //
 // The handler and everything it is given is gnet's, but for one thing that gnet does not let anybody make: an Engine of
 // an engine that is not its own. OnBoot and OnShutdown are therefore given the Engine of a carrier, a gnet engine that
-// listens on a unix socket in a folder of its own under os.TempDir, which only this user can enter and which goes with it. It costs
-// two goroutines asleep and two descriptors or three.
+// listens on an abstract unix socket with a name of chance: no file is made, and TMPDIR does not matter. Who else connects to that name
+// is closed, and the handler is not told. It costs two goroutines asleep and two descriptors or three.
 //
 //	Engine method        with the carrier                                    without (Config.NoCarrier: gnet.Engine{})
 //	Stop                 works: it returns when the server has ended         ErrEmptyEngine
