@@ -120,7 +120,8 @@ func TestMeter(t *testing.T) {
 	}
 	r := m.result()
 	require.Equal(t, PingPong, r.Mode)
-	require.InDelta(t, 0.25, r.Seconds, 0.2)
+	require.GreaterOrEqual(t, r.Seconds, 0.24)
+	require.Less(t, r.Seconds, 5.0)
 	require.EqualValues(t, 100, r.WindowMS)
 	require.GreaterOrEqual(t, r.Windows, 2)
 	require.Positive(t, r.ClientCPUSeconds)

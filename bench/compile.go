@@ -19,11 +19,21 @@ var cSources embed.FS
 // errNoGCC is the whole run's error: the client is a C program.
 var errNoGCC = errors.New("the C client and the C peers need gcc; apt-get install gcc")
 
+// built are programs and a version line that compileC takes as they are. A run has none; the tests, which are many runs, compile once.
+var built struct {
+	programs programs
+	version  string
+}
+
 // compileC builds the C programs in dir; it fills in their paths and returns the compiler's version line.
 func (p *programs) compileC(dir string) (version string, err error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		return "", fmt.Errorf("%w (%w)", errNoGCC, err)
+	}
+	if b := built.programs; built.version != "" {
+		p.client, p.pipeline, p.cServer, p.xdp, p.source, p.receive = b.client, b.pipeline, b.cServer, b.xdp, b.source, b.receive
+		return built.version, nil
 	}
 	entries, err := cSources.ReadDir("c")
 	if err != nil {

@@ -99,13 +99,28 @@ func TestNoNetworkIsNotRun(t *testing.T) {
 	require.Contains(t, result.Reason, "CAP_NET_ADMIN")
 }
 
+// onlyNoRate tells whether a run failed for nothing else than that a search found no rate.
+func onlyNoRate(stderr string) bool {
+	for line := range strings.Lines(strings.TrimSpace(stderr)) {
+		if !strings.Contains(line, "no rate was found") {
+			return false
+		}
+	}
+	return true
+}
+
 // One workload of each kind over the veth: every client, every server; nothing lost where nothing may be.
 func TestQuickRunOverVeth(t *testing.T) {
 	needGCC(t)
 	needVeth(t)
 	file := filepath.Join(t.TempDir(), "out.json")
-	code, stdout, stderr := run(t, "-quick", "-ours", "ours-offload", "-json", file, "-run",
-		"^stack-32|veth-pingpong/p50|veth-server-block/.*/(c-recv-block|c-xdp)|window-32|veth-receive|multicast-150.*mmsg|first-prepared")
+	args := []string{"-quick", "-ours", "ours-offload", "-json", file, "-run",
+		"^stack-32|veth-pingpong/p50|veth-server-block/.*/(c-recv-block|c-xdp)|window-32|veth-receive|multicast-150.*mmsg|first-prepared"}
+	code, stdout, stderr := run(t, args...)
+	// On a machine that is busy for long there may be no rate at which nothing is lost: that is no fault, and asked again.
+	for try := 1; try < 3 && code != 0 && onlyNoRate(stderr); try++ {
+		code, stdout, stderr = run(t, args...)
+	}
 	require.Zero(t, code, "%s\n%s", stdout, stderr)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -154,7 +169,7 @@ func TestMisbehavingServersAreNoticedInAWindow(t *testing.T) {
 			require.NoError(t, server.stop())
 			r, err := parseReading(line)
 			require.NoError(t, err)
-			require.Greater(t, r.Sent, uint64(500))
+			require.Greater(t, r.Sent, uint64(spoilt))
 			if want == "" {
 				require.Empty(t, r.broken(w))
 				return
