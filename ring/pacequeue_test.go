@@ -32,8 +32,10 @@ func TestPaceQueue(t *testing.T) {
 		require.Len(t, q, len(in))
 		least := clock.Never
 		for i, x := range q {
-			require.Equal(t, i+1, x.outlet.place)
-			require.Equal(t, in[x], x.outlet.due)
+			if i+1 != x.outlet.place || in[x] != x.outlet.due {
+				require.Equal(t, i+1, x.outlet.place)
+				require.Equal(t, in[x], x.outlet.due)
+			}
 		}
 		for _, at := range in {
 			least = min(least, at)

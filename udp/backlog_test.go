@@ -16,7 +16,11 @@ func TestBacklogAgainstAList(t *testing.T) {
 		h       Held
 		payload []byte
 	}
-	for seed := range uint64(100) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 3))
 		var b Backlog
 		b.Limit(4096 + 8*r.IntN(100))
