@@ -27,27 +27,31 @@ type Pair struct {
 type Net struct {
 	t           testing.TB
 	here, there int // descriptors of the namespaces
-	pairs       int
+	pairs       []Pair
 }
 
 // New makes the namespaces and leaves the calling goroutine in one of them, locked to its thread, which ends with the test.
 func New(t testing.TB, pairs ...Pair) *Net {
 	t.Helper()
 	runtime.LockOSThread() // and never unlocked: a thread that was moved is not given back
-	n := &Net{t: t, pairs: len(pairs)}
+	n := &Net{t: t, pairs: pairs}
 	n.there = n.namespace()
 	n.here = n.namespace()
 	n.up("lo")
 	n.InPeer(func() { n.up("lo") })
 	for i, p := range pairs {
-		n.join(i, max(p.Queues, 1))
+		n.join(i, p)
 	}
 	t.Cleanup(func() { n.InPeer(func() { require.Zero(t, n.BadSums(), "the peer's kernel found wrong checksums") }) })
 	return n
 }
 
+// Again makes pair i anew, one of whose ends was deleted: with the same names and addresses, but other numbers and MAC addresses.
+func (n *Net) Again(i int) { n.join(i, n.pairs[i]) }
+
 // join makes pair i.
-func (n *Net) join(i, queues int) {
+func (n *Net) join(i int, p Pair) {
+	queues := max(p.Queues, 1)
 	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: fmt.Sprintf("p%d", i), PeerNamespace: netlink.NsFd(n.there),
 		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
 	pair.Name, pair.NumTxQueues, pair.NumRxQueues = n.Device(i), queues, queues

@@ -18,6 +18,7 @@ const (
 	EthernetTag                      // the tag is not the one expected here: see Tag.Expect
 	EthernetNotOurs                  // stack: for another station
 	EthernetType                     // stack: a protocol that this stack does not speak
+	EthernetInactive                 // stack: for a group, on a bond's member that carries no traffic now: the active one has it too
 )
 
 // ARP (RFC 826, RFC 1122 2.3.2).
@@ -129,7 +130,7 @@ var dropNames = [NumDrops]string{
 
 	EthernetShort: "eth.short", EthernetSource: "eth.source", EthernetLLC: "eth.llc", EthernetShortTag: "eth.short_tag",
 	EthernetQinQ: "eth.qinq", EthernetVLAN: "eth.vlan", EthernetTag: "eth.tag", EthernetNotOurs: "eth.not_ours",
-	EthernetType: "eth.type",
+	EthernetType: "eth.type", EthernetInactive: "eth.inactive",
 
 	ARPShort: "arp.short", ARPHardware: "arp.hardware", ARPProtocol: "arp.protocol", ARPOperation: "arp.operation",
 	ARPSender: "arp.sender", ARPSpoofed: "arp.spoofed", ARPAddress: "arp.address", ARPConflict: "arp.conflict",
