@@ -92,3 +92,26 @@ func BenchmarkLedger(b *testing.B) {
 		sink += p.Ledger().Free
 	}
 }
+
+// BenchmarkSentCopy is the life of a copy that is sent, by the steps that a caller with a packet of its own takes, and by Draft and Sent.
+func BenchmarkSentCopy(b *testing.B) {
+	p := newPool(b, buffers.DefaultLayout())
+	b.Run("steps", func(b *testing.B) {
+		for n := 0; n < b.N; n++ {
+			pk, _ := p.Alloc(64)
+			sink += len(pk.Room()[:64])
+			pk, _ = p.Transmit(pk)
+			_, _ = pk.Push(42)
+			sink += len(pk.Bytes())
+			p.Complete(pk)
+			_ = pk.Release()
+		}
+	})
+	b.Run("draft", func(b *testing.B) {
+		for n := 0; n < b.N; n++ {
+			pk, frame := p.Draft(42, 64)
+			sink += len(frame)
+			p.Sent(pk)
+		}
+	})
+}

@@ -48,9 +48,22 @@ type Place struct {
 	next   uint32
 }
 
+// View is the payload of a received packet that lies in one buffer; false when it is in several.
+func (p *Pool) View(pk Packet) ([]byte, bool) {
+	m := &p.meta[pk.head]
+	if pk.pool != p || m.gen != pk.gen || m.next != none {
+		return pk.Bytes(), pk.NumBuffers() < 2
+	}
+	end := m.off + m.len
+	return p.mem[m.off:end:end], true
+}
+
 // Place is where the packet's first buffer with unread bytes has them: what a card is told to send. The packet must be live.
 // Owner goroutine.
 func (p *Pool) Place(pk Packet) Place {
+	if m := &p.meta[pk.head]; pk.pool == p && m.gen == pk.gen && m.flags == 0 {
+		return Place{Off: m.off, Len: m.len, Buffer: pk.head, next: m.next}
+	}
 	m := p.live("Place", pk)
 	f := p.front(pk.head)
 	return Place{Off: m.off, Len: m.len, Buffer: f, next: p.meta[f].next}
@@ -99,6 +112,23 @@ func (p Packet) Headroom() int {
 // be received, with a single reference and charged to nobody. An account that was closed in the meantime pays nothing; that is
 // counted.
 func (p *Pool) Narrow(pk Packet, off, n int, a Account) {
+	slot := uint32(a & slotMask)
+	if m := &p.meta[pk.head]; pk.pool == p && m.gen == pk.gen && m.state == stateReceived && m.account == 0 && m.refs == 1 &&
+		m.next == none && m.flags == 0 && uint(off) <= uint(m.len) && uint(n) <= uint(m.len)-uint(off) &&
+		int(slot) < len(p.accounts) && p.accounts[slot].id == a {
+		c := p.ClassOf(pk.head)
+		p.accounts[0].used[c]--
+		p.accounts[slot].used[c]++
+		m.account = slot
+		m.off += uint32(off)
+		m.len = uint32(n)
+		return
+	}
+	p.narrow(pk, off, n, a)
+}
+
+// narrow is Narrow for what is not usual, and says what is wrong.
+func (p *Pool) narrow(pk Packet, off, n int, a Account) {
 	m := p.live("Narrow", pk)
 	if m.state != stateReceived || m.account != 0 || !p.exclusive(pk.head) {
 		panic(fmt.Sprintf("buffers: Narrow: buffer %d is %v with %d references, charged to account slot %d: want received, 1, 0",
