@@ -1,0 +1,340 @@
+package capture
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Config is what a capture is made from.
+type Config struct {
+	Path  string       // of the file, which is made or emptied; %d is the process's number
+	Snap  int          // bytes of a frame that are kept; 0: all
+	Limit int64        // bytes of the file; 0: DefaultLimit
+	Log   *slog.Logger // where it is told, once each, that the file is full or cannot be written; nil: slog.Default()
+
+	out io.Writer // of tests, in place of the file
+	tap int       // and their size of a tap
+}
+
+// DefaultLimit is the Limit where none is given.
+const DefaultLimit = 1 << 30
+
+func (c *Config) tapSize() int {
+	if c.tap > 0 {
+		return c.tap
+	}
+	return tapSize
+}
+
+// File is a capture that is being written. Any goroutine.
+type File struct {
+	config Config
+	file   *os.File
+	out    *bufio.Writer
+	pcap   *pcapgo.NgWriter // nil before the first frame: the library begins a file with an interface
+	size   int64            // of the file, about, and not less
+	ids    map[string]int   // interfaces of the file by their names
+	told   bool
+	stop   chan struct{}
+	done   chan struct{}
+
+	mu    sync.Mutex
+	links []*source
+	end   bool
+
+	frames, bytes, over, failed atomic.Uint64
+	err                         atomic.Pointer[error]
+}
+
+// source is a link with its place in the file.
+type source struct {
+	name string
+	id   int // -1: not in the file yet
+	tap  *tap
+}
+
+// collectEvery is how often the taps are emptied: each holds what 100 Gbit/s bring in a third of a millisecond, 4 MiB, or what 1 Gbit/s
+// brings in more than three of these spans.
+const collectEvery = 5 * time.Millisecond
+
+// Open makes the file and begins to write. A file that another capture writes is refused.
+func Open(c Config) (*File, error) {
+	if c.Snap < 0 || c.Snap >= skip || c.Limit != 0 && c.Limit < 4*blockSize {
+		return nil, fmt.Errorf("capture: Snap %d, Limit %d: %w", c.Snap, c.Limit, unix.EINVAL)
+	}
+	if c.Limit == 0 {
+		c.Limit = DefaultLimit
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	f := &File{ids: map[string]int{}, stop: make(chan struct{}), done: make(chan struct{})}
+	out := c.out
+	if out == nil {
+		c.Path = strings.Replace(c.Path, "%d", strconv.Itoa(os.Getpid()), 1)
+		var err error
+		if f.file, err = create(c.Path); err != nil {
+			return nil, fmt.Errorf("capture: %w", err)
+		}
+		out = f.file
+	}
+	f.config = c
+	f.out = bufio.NewWriterSize(out, 256<<10)
+	go f.run()
+	return f, nil
+}
+
+// create opens the file for this capture alone: two would write over each other. What is captured may be secret: it is the user's.
+func create(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%s: another capture writes it: %w", path, unix.EBUSY)
+	}
+	if err == nil {
+		if s, e := file.Stat(); e == nil && s.Mode().IsRegular() { // a pipe to Wireshark is not
+			err = file.Truncate(0)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func (f *File) add(x *Link) {
+	i := x.Info()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.links = append(f.links, &source{name: fmt.Sprintf("%s queue %d", i.Name, i.Queue), id: -1, tap: x.tap})
+}
+
+// run collects until Close, and once more.
+func (f *File) run() {
+	defer close(f.done)
+	tick := time.NewTicker(collectEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.stop:
+			f.collect()
+			f.finish()
+			return
+		case <-tick.C:
+			f.collect()
+		}
+	}
+}
+
+// collect empties the taps into the file. Those of links that were closed go when they are empty.
+func (f *File) collect() {
+	f.mu.Lock()
+	links := f.links
+	f.mu.Unlock()
+	gone := false
+	for _, s := range links {
+		closed := s.tap.closed.Load() // before the last look
+		s.tap.each(func(r *record) { f.write(s, r) })
+		gone = gone || closed
+	}
+	f.flush()
+	if gone {
+		f.retire()
+	}
+}
+
+// retire forgets closed links, with what the file is to say of them.
+func (f *File) retire() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var left []*source
+	for _, s := range f.links {
+		if s.tap.closed.Load() && s.tap.head.Load() == s.tap.tail.Load() {
+			f.statistics(s)
+			continue
+		}
+		left = append(left, s)
+	}
+	f.links = left
+}
+
+var (
+	inbound  = pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}
+	outbound = pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionOutbound}
+)
+
+// write is one frame into the file.
+func (f *File) write(s *source, r *record) {
+	const block = 28 + 4 + 3 + 12 // of a frame beside its bytes: head, end, padding, flags
+	size := int64(len(r.bytes)) + block
+	if f.err.Load() != nil {
+		f.failed.Add(1)
+		s.tap.lost.Add(1)
+		return
+	}
+	if f.size+size+blockSize > f.config.Limit {
+		f.over.Add(1)
+		s.tap.lost.Add(1)
+		f.tell("the capture has its size: no more frames are written", "bytes", f.config.Limit)
+		return
+	}
+	if s.id < 0 && !f.describe(s) {
+		f.failed.Add(1)
+		s.tap.lost.Add(1)
+		return
+	}
+	flags := &inbound
+	if r.out {
+		flags = &outbound
+	}
+	ci := gopacket.CaptureInfo{Timestamp: time.Unix(0, r.nanos), CaptureLength: len(r.bytes), Length: r.length, InterfaceIndex: s.id}
+	if err := f.pcap.WritePacketWithOptions(ci, r.bytes, pcapgo.NgPacketOptions{Flags: flags}); err != nil {
+		f.failed.Add(1)
+		s.tap.lost.Add(1)
+		f.broke(err)
+		return
+	}
+	f.size += size
+	f.frames.Add(1)
+	f.bytes.Add(uint64(len(r.bytes)))
+}
+
+// blockSize is what the file's head, an interface or its statistics take at the most.
+const blockSize = 512
+
+// describe gives a link its interface in the file: the one that it had before, if it was closed and opened again.
+func (f *File) describe(s *source) bool {
+	if id, ok := f.ids[s.name]; ok {
+		s.id = id
+		return true
+	}
+	id, err := f.addInterface(s.name)
+	if f.broke(err); err != nil {
+		return false
+	}
+	s.id, f.ids[s.name] = id, id
+	return true
+}
+
+func (f *File) addInterface(name string) (id int, err error) {
+	i := pcapgo.NgInterface{Name: name, LinkType: layers.LinkTypeEthernet, SnapLength: uint32(f.config.Snap)}
+	f.size += blockSize
+	if f.pcap != nil {
+		return f.pcap.AddInterface(i)
+	}
+	options := pcapgo.DefaultNgWriterOptions
+	options.SectionInfo.Application = "socketxtreme"
+	f.size += blockSize
+	f.pcap, err = pcapgo.NewNgWriterInterface(f.out, i, options)
+	return 0, err
+}
+
+// statistics says how many frames of a link the file has, and how many not.
+func (f *File) statistics(s *source) {
+	if s.id < 0 || f.err.Load() != nil || f.size+blockSize > f.config.Limit {
+		return
+	}
+	f.size += blockSize
+	dropped := s.tap.noRoom.Load() + s.tap.lost.Load()
+	f.broke(f.pcap.WriteInterfaceStats(s.id, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(),
+		PacketsReceived: s.tap.frames.Load() + s.tap.noRoom.Load(), PacketsDropped: dropped}))
+}
+
+// broke notes the first error of the file, after which nothing more is written.
+func (f *File) broke(err error) {
+	if err == nil || f.err.Load() != nil {
+		return
+	}
+	f.err.Store(&err)
+	f.tell("the capture cannot be written: no more frames are", "error", err)
+}
+
+func (f *File) tell(text string, more ...any) {
+	if !f.told {
+		f.told = true
+		f.config.Log.Warn(text, append([]any{"file", f.config.Path}, more...)...)
+	}
+}
+
+func (f *File) finish() {
+	f.mu.Lock()
+	links := f.links
+	f.links = nil
+	f.mu.Unlock()
+	for _, s := range links {
+		f.statistics(s)
+	}
+	if f.pcap == nil { // a file without frames is one all the same
+		_, err := f.addInterface("none")
+		f.broke(err)
+	}
+	f.flush()
+}
+
+func (f *File) flush() {
+	if f.pcap == nil || f.err.Load() != nil {
+		return
+	}
+	if f.broke(f.pcap.Flush()); f.err.Load() == nil {
+		f.broke(f.out.Flush())
+	}
+}
+
+// Stats are what became of the frames, over all links.
+type Stats struct {
+	Frames, Bytes uint64 // in the file
+	OverLimit     uint64 // not there: the file has its size
+	Failed        uint64 // not there: it could not be written
+}
+
+// Stats returns the totals so far.
+func (f *File) Stats() Stats {
+	return Stats{f.frames.Load(), f.bytes.Load(), f.over.Load(), f.failed.Load()}
+}
+
+// counters are a link's.
+func (f *File) counters(t *tap) []link.Counter {
+	return []link.Counter{{Name: "capture.frames", Value: t.frames.Load()}, {Name: "capture.no_room", Value: t.noRoom.Load()},
+		{Name: "capture.over_limit", Value: f.over.Load()}, {Name: "capture.failed", Value: f.failed.Load()}}
+}
+
+// Close writes what was captured and closes the file. The links may live on: what they carry from then on is not written. The error is the
+// first that was met in writing. A second Close is link.ErrClosed.
+func (f *File) Close() error {
+	f.mu.Lock()
+	if f.end {
+		f.mu.Unlock()
+		return link.ErrClosed
+	}
+	f.end = true
+	f.mu.Unlock()
+	close(f.stop)
+	<-f.done
+	var err error
+	if e := f.err.Load(); e != nil {
+		err = fmt.Errorf("capture: %w", *e)
+	}
+	if f.file != nil {
+		err = errors.Join(err, f.file.Close())
+	}
+	return err
+}

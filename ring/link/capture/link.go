@@ -1,0 +1,158 @@
+package capture
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Link is a link whose frames are captured. It is used as the link is.
+type Link struct {
+	link.Link
+	file *File
+	tap  *tap
+	snap int
+	tai  int64 // nanoseconds that CLOCK_TAI, which stamps of the kernel have, is ahead of the Unix clock
+}
+
+// Link is l with its frames captured: its interface is one of the file's, a queue's own. It may be called by any goroutine; the link is then
+// used as l would be.
+func (f *File) Link(l link.Link) *Link {
+	x := &Link{Link: l, file: f, tap: newTap(f.config.tapSize()), snap: f.config.Snap}
+	var tai, unixTime unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_TAI, &tai) == nil && unix.ClockGettime(unix.CLOCK_REALTIME, &unixTime) == nil {
+		x.tai = int64(time.Duration(tai.Nano() - unixTime.Nano()).Round(time.Second))
+	}
+	f.add(x)
+	return x
+}
+
+// Receive is the link's.
+func (x *Link) Receive(dst []link.Frame) int {
+	n := x.Link.Receive(dst)
+	if n == 0 {
+		return 0
+	}
+	now, lost := time.Now().UnixNano(), uint64(0)
+	for i := range dst[:n] {
+		at := now
+		if dst[i].Nanos != 0 && dst[i].Source == link.ClockKernel {
+			at = dst[i].Nanos - x.tai
+		}
+		if !x.tap.put(at, dst[i].Packet, x.snap, false) {
+			lost++
+		}
+	}
+	x.tap.publish(x.tap.next)
+	x.count(uint64(n), lost)
+	return n
+}
+
+// Send is the link's.
+func (x *Link) Send(src []link.Out) (took int) {
+	for len(src) > 0 {
+		n := min(len(src), batch)
+		k := x.send(src[:n])
+		if took += k; k < n {
+			break
+		}
+		src = src[n:]
+	}
+	return took
+}
+
+// batch is how many frames the link is given at once.
+const batch = 64
+
+// send is Send for a batch. Frames are copied before the link has them: behind it they are another's to read. What it does not take is
+// written over.
+func (x *Link) send(src []link.Out) int {
+	now, before := time.Now().UnixNano(), x.tap.next
+	var ends [batch]uint64
+	var put [batch]bool
+	for i := range src {
+		put[i] = x.tap.put(now, src[i].Packet, x.snap, true)
+		ends[i] = x.tap.next
+	}
+	took := x.Link.Send(src)
+	if took == 0 {
+		x.tap.next = before
+		return 0
+	}
+	x.tap.next = ends[took-1]
+	x.tap.publish(x.tap.next)
+	lost := uint64(0)
+	for _, ok := range put[:took] {
+		if !ok {
+			lost++
+		}
+	}
+	x.count(uint64(took), lost)
+	return took
+}
+
+func (x *Link) count(n, lost uint64) {
+	x.tap.frames.Store(x.tap.frames.Load() + n - lost)
+	if lost > 0 {
+		x.tap.noRoom.Store(x.tap.noRoom.Load() + lost)
+	}
+}
+
+// Path is the link's, with what the capture costs.
+func (x *Link) Path() link.Path {
+	p := x.Link.Path()
+	p.Reasons = append(p.Reasons[:len(p.Reasons):len(p.Reasons)], link.Reason{Code: "link.captured",
+		Text: "each frame is copied for the capture " + x.file.config.Path})
+	return p
+}
+
+// Counters are the link's and the capture's.
+func (x *Link) Counters(dst []link.Counter) []link.Counter {
+	return append(x.Link.Counters(dst), x.file.counters(x.tap)...)
+}
+
+// Close is the link's; what was captured goes to the file.
+func (x *Link) Close() error {
+	x.tap.closed.Store(true)
+	return x.Link.Close()
+}
+
+// Start, Stop, Shut and Retire are what links have that are opened and closed in steps; others carry frames from the beginning, and are closed
+// by Retire.
+func (x *Link) Start() error {
+	l, ok := x.Link.(interface{ Start() error })
+	if !ok {
+		return nil
+	}
+	err := l.Start()
+	if err != nil { // it is closed
+		x.tap.closed.Store(true)
+	}
+	return err
+}
+
+// Stop is described at Start.
+func (x *Link) Stop() {
+	if l, ok := x.Link.(interface{ Stop() }); ok {
+		l.Stop()
+	}
+}
+
+// Shut is described at Start.
+func (x *Link) Shut() error {
+	if l, ok := x.Link.(interface{ Shut() error }); ok {
+		return l.Shut()
+	}
+	return nil
+}
+
+// Retire is described at Start.
+func (x *Link) Retire() error {
+	x.tap.closed.Store(true)
+	if l, ok := x.Link.(interface{ Retire() error }); ok {
+		return l.Retire()
+	}
+	return x.Link.Close()
+}

@@ -1,0 +1,117 @@
+package capture
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// tap is a queue of frames with one producer, the link's goroutine, and one consumer, the file's. A record is a head of 16 bytes and the frame,
+// at a multiple of eight, and never wraps: what is left before the end is skipped by a record of a size that no frame has.
+//
+//	|  nanoseconds 8  |  length 4, of the frame  |  taken 3, out 1  |  frame … |
+type tap struct {
+	ring []byte // a power of two
+	next uint64 // the producer's: behind the last record
+	stop uint64 // the producer's: tail as it was read last
+	_    [48]byte
+	head atomic.Uint64 // records before it are the consumer's
+	_    [56]byte
+	tail atomic.Uint64 // and before it read
+	_    [56]byte
+
+	frames, noRoom atomic.Uint64 // written by the producer
+	lost           atomic.Uint64 // by the consumer: over the limit, or failed
+	closed         atomic.Bool   // no more will come
+}
+
+const (
+	recordHead = 16
+	tapSize    = 4 << 20
+	skip       = 1<<24 - 1 // the taken bytes of a record that is none
+)
+
+func newTap(size int) *tap { return &tap{ring: make([]byte, size)} }
+
+// put writes a frame behind the others, not yet for the consumer; false when there is no room. Its bytes beyond snap are left out.
+func (t *tap) put(nanos int64, p buffers.Packet, snap int, out bool) bool {
+	length := p.Len()
+	taken := length
+	if snap > 0 {
+		taken = min(taken, snap)
+	}
+	size := uint64(recordHead+taken+7) &^ 7
+	at := t.next & uint64(len(t.ring)-1)
+	left := uint64(len(t.ring)) - at
+	need := size
+	if left < size {
+		need += left
+	}
+	if t.next+need-t.stop > uint64(len(t.ring)) {
+		if t.stop = t.tail.Load(); t.next+need-t.stop > uint64(len(t.ring)) {
+			return false
+		}
+	}
+	if left < size { // at least eight bytes: enough for the mark, which is in the second half of a head
+		t.mark(at, left)
+		t.next += left
+		at = 0
+	}
+	b := t.ring[at : at+size]
+	binary.LittleEndian.PutUint64(b, uint64(nanos))
+	binary.LittleEndian.PutUint32(b[8:], uint32(length))
+	word := uint32(taken)
+	if out {
+		word |= 1 << 24
+	}
+	binary.LittleEndian.PutUint32(b[12:], word)
+	p.CopyTo(b[recordHead : recordHead+taken])
+	t.next += size
+	return true
+}
+
+// mark says that the rest of the ring is empty. Where there is no room for a head, the consumer knows by that.
+func (t *tap) mark(at, left uint64) {
+	if left >= recordHead {
+		binary.LittleEndian.PutUint32(t.ring[at+12:], skip)
+	}
+}
+
+// publish gives the consumer what was put up to a place.
+func (t *tap) publish(to uint64) { t.head.Store(to) }
+
+// record is one frame as the consumer sees it: the bytes are the tap's until done.
+type record struct {
+	nanos  int64
+	length int
+	bytes  []byte
+	out    bool
+}
+
+// each calls f for every record that is there now, and gives their room back.
+func (t *tap) each(f func(*record)) {
+	head, tail := t.head.Load(), t.tail.Load()
+	var r record
+	for tail != head {
+		at := tail & uint64(len(t.ring)-1)
+		left := uint64(len(t.ring)) - at
+		var word uint32
+		if left >= recordHead {
+			word = binary.LittleEndian.Uint32(t.ring[at+12:])
+		}
+		if left < recordHead || word == skip {
+			tail += left
+			continue
+		}
+		taken := int(word & skip)
+		r.nanos = int64(binary.LittleEndian.Uint64(t.ring[at:]))
+		r.length = int(binary.LittleEndian.Uint32(t.ring[at+8:]))
+		r.out = word>>24 != 0
+		r.bytes = t.ring[at+recordHead : at+recordHead+uint64(taken)]
+		f(&r)
+		tail += uint64(recordHead+taken+7) &^ 7
+		t.tail.Store(tail)
+	}
+	t.tail.Store(tail)
+}

@@ -1,0 +1,19 @@
+package link
+
+// Staged is a link that is opened and closed in parts, so that the long ones need not be its owner's, who polls meanwhile:
+//
+//	another goroutine     owner                      another goroutine     owner
+//	opened ─────────────► Start ··· use ··· Stop ──► Shut ───────────────► Retire
+//
+// Close is all of the end in one, in any part of its life; one that was not started, any goroutine may close.
+type Staged interface {
+	Link
+	// Start gives the card its buffers and lets frames come: what was opened has taken no buffer. On an error the link is closed.
+	Start() error
+	// Stop ends receiving and sending. What the card has of the buffers it keeps.
+	Stop()
+	// Shut waits until the kernel has let go of the link, and touches no buffer.
+	Shut() error
+	// Retire returns the buffers, but for frames with a token that were not sent: Complete tells of those, and until then they have theirs.
+	Retire() error
+}
