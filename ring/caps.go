@@ -30,10 +30,12 @@ const (
 	CapTransmitTime
 	// CapLaunchTime: a packet can be given the time at which the card is to send it.
 	CapLaunchTime
+	// CapPathChanges: a socket's packets may come to travel another way, and EventPath tells. Kernel sockets have one way only.
+	CapPathChanges
 )
 
 var capNames = [...]string{"zero-copy-send", "thread-bound", "window-at-release", "out-per-ack", "shared-multicast", "background-progress",
-	"transmit-time", "launch-time"}
+	"transmit-time", "launch-time", "path-changes"}
 
 // AllCaps is every capability, for tests that assert each one both ways.
 func AllCaps() []Caps {

@@ -34,7 +34,8 @@ func (s *Socket) Close() error {
 	case dead:
 		s.dropSends()
 		s.detach()
-	case s.sending.busy():
+	case s.sending.busy(), s.unflushed() > 0:
+		s.visit()
 		s.setTimer(timerClose, s.ring.clock().Add(s.config.CloseTimeout))
 	default:
 		s.flushed()

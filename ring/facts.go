@@ -60,6 +60,7 @@ func (s *Socket) failed(e syscall.Errno) {
 	s.fatal = e
 	s.raise(eventOfError(e, connecting), e)
 	s.judge()
+	s.filesFailed()
 }
 
 func (s *Socket) connectTimedOut() {
@@ -75,6 +76,9 @@ func (s *Socket) writable() {
 		if s.state < stateGone {
 			s.goOn()
 		}
+		return
+	}
+	if s.fileWritable() {
 		return
 	}
 	switch s.state {

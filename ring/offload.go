@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
@@ -22,6 +23,14 @@ type Offloader interface {
 	Stamp() *uint64
 	// Prepare finds the way to a destination, or why there is none: ENETUNREACH, EHOSTUNREACH, EACCES …
 	Prepare(s *Socket, to netip.AddrPort, w *Way) syscall.Errno
+	// Put takes a frame that lacks nothing but its headers, behind what it took before: it leaves with the next Reap or Flush. p is transmitting,
+	// the payload behind Way.Head bytes, of a socket with nothing queued; the way is good (see Stamp) and its Head not 0. False when there is
+	// more to it, or the links have enough to do: then nothing has happened.
+	Put(w *Way, p buffers.Packet) bool
+	// Flushes moves with every flush, before Taken is called in it: what Put took before is no more the socket's. As Stamp.
+	Flushes() *uint64
+	// Recall drops what Put took of the socket and has not left, and tells how many datagrams that were.
+	Recall(s *Socket) int
 	// Changed tells that the socket's addresses, Settings or device are others than in Attach.
 	Changed(s *Socket) error
 	// Membership joins or leaves a group in the kernel, with the socket's descriptor or with another one that the driver has for it; index 0
@@ -53,9 +62,11 @@ func (r *Ring) Counters(dst []Counter) []Counter {
 
 // Way is what Prepare found.
 type Way struct {
-	Route  int32 // the driver's own: comes back in Transmission.Route
-	Limit  int   // longest payload in bytes
-	Kernel bool  // by the socket's descriptor
+	Route  int32  // the driver's own: comes back in Transmission.Route
+	Serial uint32 // and this, for Put
+	Head   int    // length of the headers that Put writes; 0: datagrams are queued on the socket
+	Limit  int    // longest payload in bytes
+	Kernel bool   // by the socket's descriptor
 }
 
 // prepared is the way to one destination.
@@ -112,32 +123,78 @@ func (s *Socket) give(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, e
 		return 0, &OpError{Op: "send", Addr: to, Err: unix.EMSGSIZE}
 	case w.Kernel && s.outlet == nil: // a paced one waits its turn: the driver finds out that only the kernel can deliver it
 		return s.direct(b, bufs, n, to)
-	case int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue:
-		s.wantOut = true // Taken or Sink.Sent pays it
+	case s.crowded():
 		s.sentShort()
 		return 0, ErrWouldBlock
 	}
-	p, err := r.pool.Alloc(n)
-	if err != nil {
+	head := 0
+	if s.sending.waiting.n == 0 && s.outlet == nil {
+		head = w.Head
+	}
+	p, frame := r.pool.Draft(head, n)
+	if p.IsZero() {
 		s.sentShort()
 		if err := s.promiseOut(); err != nil {
 			return 0, err
 		}
 		return 0, ErrWouldBlock
 	}
-	room := p.Room()[:n]
+	room := frame[head:]
 	copy(room, b)
 	for _, piece := range bufs {
 		room = room[copy(room, piece):]
 	}
-	if p, err = r.pool.Transmit(p); err != nil {
-		return 0, &OpError{Op: "send", Addr: to, Err: err} // cannot be: it was just made
+	if head > 0 && r.off.Put(&w.Way, p) {
+		s.put()
+	} else {
+		if head > 0 {
+			_ = p.Pull(head) // it was just made: alone, and longer
+		}
+		rec := s.sending.waiting.add(&r.slab)
+		rec.packet, rec.destination, rec.route, rec.copied = p, to, w.Route, true
+		s.queued()
 	}
-	rec := s.sending.waiting.add(&r.slab)
-	rec.packet, rec.destination, rec.route, rec.copied = p, to, w.Route, true
-	s.queued()
 	s.sentNow(1, n)
 	return n, nil
+}
+
+// put notes a datagram that went straight to the driver. Until the next flush it counts as if it were queued on the socket.
+func (s *Socket) put() {
+	q := &s.sending
+	if q.flush != *s.ring.flushes {
+		q.flush, q.put = *s.ring.flushes, 0
+	}
+	q.put++
+}
+
+// unflushed is how many datagrams the driver was handed since its last flush.
+func (s *Socket) unflushed() int {
+	if q := &s.sending; q.put > 0 && q.flush == *s.ring.flushes {
+		return q.put
+	}
+	return 0
+}
+
+// visit makes the driver come to the socket at its next flush, in which what it was handed leaves: Taken follows.
+func (s *Socket) visit() {
+	if s.unflushed() > 0 && s.sending.waiting.n == 0 {
+		s.transmit()
+	}
+}
+
+// full tells whether as many sends are not done as Config.SendQueue allows.
+func (s *Socket) full() bool {
+	return int(s.sending.waiting.n)+s.sending.inflight+s.unflushed() >= s.config.SendQueue
+}
+
+// crowded is full for a sender, who is promised an EventOut: Taken or Sink.Sent pays it.
+func (s *Socket) crowded() bool {
+	if !s.full() {
+		return false
+	}
+	s.wantOut = true
+	s.visit()
+	return true
 }
 
 // direct sends by the socket's descriptor.

@@ -20,6 +20,7 @@ type record struct {
 	token       uint64
 	sent        bool
 	copied      bool  // to be sent: nobody waits for its end
+	file        bool  // to be sent: the next of Socket.files
 	os          bool  // see Completion.OS
 	route       int32 // see Transmission.Route
 	err         error

@@ -19,6 +19,8 @@ import (
 type sendQueue struct {
 	waiting   queue // not yet taken by the driver
 	inflight  int   // taken by the driver
+	put       int   // handed to the driver without waiting, since its flush of that number; see Socket.put
+	flush     uint64
 	detaching bool
 }
 
@@ -118,8 +120,7 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	if to.IsValid() && s.handle.Kind != Datagram {
 		return badArgument("send packet", "destination", to)
 	}
-	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
-		s.wantOut = true
+	if s.crowded() {
 		return ErrWouldBlock
 	}
 	taken, err := s.ring.pool.Transmit(p)
@@ -155,6 +156,9 @@ func (s *Socket) takeTransmission() (Transmission, bool) {
 		return Transmission{}, false
 	}
 	rec := s.ring.slab.at(q.head)
+	if rec.file {
+		return Transmission{}, false // the core sends it, see sendfile.go
+	}
 	t := Transmission{Packet: rec.packet, To: rec.destination, Token: rec.token, Route: rec.route, Copied: rec.copied}
 	q.pop(&s.ring.slab)
 	if !t.Copied {
@@ -178,7 +182,9 @@ func (s *Socket) sent(t Transmission, e syscall.Errno) {
 	}
 	s.finishSend(t, err)
 	s.lowWater()
-	s.drained()
+	if !s.sendFiles() {
+		s.drained()
+	}
 }
 
 // drained goes on with what waited for sends to be done.
@@ -215,8 +221,16 @@ func (s *Socket) dropSends() {
 		s.outlet.granted, s.outlet.next = 0, 0
 		s.ring.paced.remove(s)
 	}
+	if s.unflushed() > 0 {
+		s.ring.stats.LostSends += uint64(s.ring.off.Recall(s))
+		s.sending.put = 0
+	}
 	for {
 		t, ok := s.takeTransmission()
+		if !ok && s.sending.queued() { // a file is first
+			s.fileDone(ErrClosed)
+			continue
+		}
 		if !ok {
 			return
 		}

@@ -189,6 +189,11 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 				_ = rec.Packet.Release()
 			}
 			*rec = Completion{}
+			for i := range k.dst[:k.n] { // nor will anybody be told of what this Poll had delivered
+				if p := &k.dst[i].Packet; p.Valid() {
+					_ = p.Release()
+				}
+			}
 			k.dst = nil // this Poll is over
 		}
 	}()

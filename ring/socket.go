@@ -73,6 +73,7 @@ type Socket struct {
 	settings   Settings
 	way        prepared // of offloaded sockets: the destination sent to last
 	outlet     *outlet  // of datagram sockets that are paced or numbered
+	files      *outFiles
 	pacing     Pacing
 	acceptErrs uint64
 	withheld   []withheld // connections that came in while the listener was being suspended

@@ -118,24 +118,20 @@ func (s *Socket) warmKernel(b []byte, to netip.AddrPort) syscall.Errno {
 // warmOwn is give and what the driver does with it, but for the queues.
 func (s *Socket) warmOwn(w Warmer, b []byte, to netip.AddrPort) syscall.Errno {
 	r := s.ring
-	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
+	if s.full() {
 		return unix.EAGAIN
 	}
-	p, err := r.pool.Alloc(len(b))
-	if err != nil {
+	p, room := r.pool.Draft(0, len(b))
+	if p.IsZero() {
 		return unix.EAGAIN
 	}
-	copy(p.Room(), b)
-	if p, err = r.pool.Transmit(p); err != nil {
-		panic("ring: warm: a fresh packet cannot be sent: " + err.Error())
-	}
+	copy(room, b)
 	if s.sending.waiting.n == 0 { // the records of queued sends, too
 		s.sending.waiting.push(&r.slab, record{packet: p, destination: to, copied: true})
 		s.sending.waiting.pop(&r.slab)
 	}
 	way, e := w.Warm(s, to, p)
-	r.pool.Complete(p)
-	_ = p.Release() // alone since it was made
+	r.pool.Sent(p)
 	if e == 0 && way.Kernel {
 		return s.warmKernel(b, to)
 	}

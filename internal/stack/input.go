@@ -20,6 +20,7 @@ type look struct {
 	kind     kind
 	drop     wire.Drop
 	group    bool   // the frame was for more than one station
+	bytes    []byte // the frame, which lies in one buffer
 	net, end uint32 // where the IPv4 packet begins and ends
 	segment  uint32 // where its payload begins
 	first    int32  // a socket; of groups and broadcasts the place in ids
@@ -45,10 +46,13 @@ func (s *Stack) Input(now clock.Time, i int, frames []Frame, dst []Delivery) []D
 	frames = frames[:min(len(frames), MaxBurst)]
 	s.ids = s.ids[:0]
 	for n := range frames {
-		if frames[n].Packet.NumBuffers() > 1 {
+		l := &s.looks[n]
+		var whole bool
+		if l.bytes, whole = s.pool.View(frames[n].Packet); !whole {
 			s.gather(&frames[n])
+			l.bytes = frames[n].Packet.Bytes()
 		}
-		s.look(&s.links[i].Interface, frames[n].Packet.Bytes(), &s.looks[n])
+		s.look(&s.links[i].Interface, l.bytes, l)
 	}
 	for n := range frames {
 		f, l := &frames[n], &s.looks[n]
@@ -79,12 +83,19 @@ func (s *Stack) look(in *Interface, b []byte, l *look) {
 	if l.drop = drop; drop != wire.Accept {
 		return
 	}
-	if l.drop = tag.Expect(in.VLAN); l.drop != wire.Accept {
-		return
+	if l.drop = tag.Expect(in.VLAN ^ in.deaf); l.drop != wire.Accept {
+		if in = s.tagged(in, tag); in == nil {
+			return
+		}
+		l.drop = wire.Accept
 	}
 	target := eth.Target()
 	if l.group = target.IsGroup(); !l.group && target != in.MAC {
 		l.drop = wire.EthernetNotOurs
+		return
+	}
+	if l.group && in.Member == MemberInactive {
+		l.drop = wire.EthernetInactive
 		return
 	}
 	switch {
@@ -157,7 +168,7 @@ func (s *Stack) lookUDP(payload []byte, l *look, to uint8) {
 
 // datagram proves a datagram and gives it to its sockets.
 func (s *Stack) datagram(now clock.Time, i int, f *Frame, l *look, dst []Delivery) []Delivery {
-	b := f.Packet.Bytes()
+	b := l.bytes
 	ip := (*wire.IPv4)(b[l.net:])
 	_, payload, partial, drop := udp.Parse(ip, b[l.segment:l.end], s.links[i].Checksum)
 	if drop == wire.Accept && l.kind == isNobody {
@@ -193,18 +204,22 @@ func (s *Stack) datagram(now clock.Time, i int, f *Frame, l *look, dst []Deliver
 
 // deliver gives a datagram to one socket; the first that gets the packet itself pays for it, the others have a reference.
 func (s *Stack) deliver(id udp.ID, f *Frame, l *look, payload []byte, off int, dst []Delivery, n int) []Delivery {
-	if s.udp.Stopped(id) {
+	owner, account, stopped := s.udp.Receiver(id)
+	if stopped {
 		s.keep(id, &l.flow, payload, f.Nanos, f.Clock)
 		return dst
 	}
 	if len(dst) == n {
-		s.pool.Narrow(f.Packet, off, len(payload), s.udp.Account(id))
+		s.pool.Narrow(f.Packet, off, len(payload), account)
 	} else if f.Packet.Retain() != nil { // 65,535 members
 		s.count(id)
 		return dst
 	}
 	s.stats.Delivered++
-	return append(dst, Delivery{Packet: f.Packet, ID: id, Owner: s.udp.Owner(id), Flow: l.flow, Nanos: f.Nanos, Clock: f.Clock})
+	dst = append(dst, Delivery{})
+	d := &dst[len(dst)-1] // in place: one put together elsewhere is copied
+	d.Packet, d.ID, d.Owner, d.Flow, d.Nanos, d.Clock, d.To = f.Packet, id, owner, l.flow, f.Nanos, f.Clock, 0
+	return dst
 }
 
 // Stop says that the socket does not read: what comes for it is kept. Without it, Release of what was kept is by Next.

@@ -21,6 +21,7 @@ const routeCount = 1024
 type route struct {
 	template wire.UDPTemplate
 	stamp    uint64 // of the stack when it was made; 0: the place is empty
+	serial   uint32 // of its making: who knows it need not compare the destination
 	id       udp.ID
 	to       wire.Addr
 	port     uint16
@@ -30,6 +31,7 @@ type route struct {
 	link     int16     // which of ours
 	way      way
 	loop     bool // members of this very stack get it too
+	parts    bool // what is longer than whole is cut here, not by the kernel
 	used     bool // since the last sweep
 	errno    syscall.Errno
 	limit    int32 // longest payload
@@ -48,9 +50,11 @@ const (
 
 // Way is what Prepare found.
 type Way struct {
-	Route  int32 // for Send
-	Limit  int   // longest payload in bytes
-	Kernel bool  // only the socket's descriptor leads there
+	Route  int32  // for Send
+	Serial uint32 // and this, for Put
+	Head   int    // length of the headers that Put writes; 0: Put does not serve here
+	Limit  int    // longest payload in bytes
+	Kernel bool   // only the socket's descriptor leads there
 }
 
 // Prepare makes the way to a destination ready: route, neighbour (which is asked for), headers. It is good while Stamp stays.
@@ -59,7 +63,8 @@ func (s *Stack) Prepare(now clock.Time, id udp.ID, to wire.Addr, port uint16) (W
 	i := s.place(id, to, port)
 	r := &s.routes[i]
 	if r.stamp != s.stamp || r.id != id || r.to != to || r.port != port {
-		*r = route{id: id, to: to, port: port, stamp: s.stamp}
+		s.made++
+		*r = route{id: id, to: to, port: port, stamp: s.stamp, serial: s.made}
 		r.errno = s.find(r)
 		if r.errno != 0 {
 			r.way = wayError
@@ -71,7 +76,7 @@ func (s *Stack) Prepare(now clock.Time, id udp.ID, to wire.Addr, port uint16) (W
 	if r.way == wayWait {
 		s.host.Resolve(s.targetOf(r))
 	}
-	return Way{Route: i, Limit: int(r.limit), Kernel: r.way == wayKernel}, 0
+	return Way{Route: i, Serial: r.serial, Head: s.head(r), Limit: int(r.limit), Kernel: r.way == wayKernel}, 0
 }
 
 func (s *Stack) place(id udp.ID, to wire.Addr, port uint16) int32 {
@@ -85,6 +90,9 @@ func (s *Stack) find(r *route) syscall.Errno {
 	e, o := s.udp.Endpoint(r.id), &s.sockets[r.id].options
 	if r.port == 0 || r.to.IsZero() {
 		return unix.EINVAL
+	}
+	if s.kernel != nil && s.kernel(e.Owner, r.to, r.port) {
+		return r.viaKernel()
 	}
 	group := r.to.IsMulticast()
 	q := host.Query{Target: r.to.Netip(), Interface: int(e.Interface), TOS: o.TOS,
@@ -115,7 +123,7 @@ func (s *Stack) find(r *route) syscall.Errno {
 	if w.Type == host.Broadcast && !o.Broadcast {
 		return unix.EACCES
 	}
-	link := s.index(w.Interface)
+	link := s.pick(w.Interface, q.FlowHash)
 	switch {
 	case w.Type == host.Local && s.own != nil:
 		r.way, r.loop, r.limit, r.whole = wayLoop, true, wire.UDPMax, wire.UDPMax
@@ -141,7 +149,12 @@ func (r *route) viaKernel() syscall.Errno {
 // overLink makes the headers.
 func (s *Stack) overLink(r *route, w *host.Way, e *udp.Endpoint, o *Options) syscall.Errno {
 	l := &s.links[r.link]
-	r.whole = int32(min(w.MTU, l.MTU, s.pathMTU(r.to)) - wire.IPv4Len - wire.UDPLen)
+	mtu := min(w.MTU, l.MTU, s.pathMTU(r.to))
+	r.parts = s.own != nil
+	if s.mtu != 0 && s.mtu < mtu {
+		mtu, r.parts = s.mtu, true // the kernel would cut at the interface's
+	}
+	r.whole = int32(mtu - wire.IPv4Len - wire.UDPLen)
 	if r.limit = r.whole; s.cut {
 		r.limit = wire.UDPMax
 	}

@@ -49,7 +49,7 @@ func (s *Stack) Send(now clock.Time, id udp.ID, at int32, to wire.Addr, port uin
 		return Refused, r.errno
 	case n > int(r.limit):
 		return Refused, unix.EMSGSIZE
-	case r.way == wayKernel, n > int(r.whole) && s.own == nil:
+	case r.way == wayKernel, n > int(r.whole) && !r.parts:
 		return ViaKernel, 0
 	}
 	if r.loop {
@@ -84,31 +84,32 @@ func (s *Stack) leave(now clock.Time, r *route, p buffers.Packet, token uint64) 
 		return
 	}
 	if !r.used && !r.hop.IsZero() {
-		r.used = true
-		if !s.used {
-			s.used, s.sweep = true, now+sweepEvery
-		}
+		s.use(now, r)
 	}
 	s.queue(int(r.link), Out{Packet: p, Token: token})
 }
 
+// use notes that frames leave for the route's neighbour.
+func (s *Stack) use(now clock.Time, r *route) {
+	r.used = true
+	if !s.used {
+		s.used, s.sweep = true, now+sweepEvery
+	}
+}
+
 func (s *Stack) queue(link int, o Out) {
 	s.stats.Sent++
+	s.queued++
 	s.links[link].out = append(s.links[link].out, o)
 }
 
 // Backlog is how many frames wait for the links together: a driver stops sending above a limit of its own.
-func (s *Stack) Backlog() (n int) {
-	for i := range s.links {
-		n += len(s.links[i].out)
-	}
-	return n
-}
+func (s *Stack) Backlog() int { return s.queued }
 
 // resolved sends a frame whose neighbour has an address now.
 func (s *Stack) resolved(w parked, n host.Neighbour) {
 	copy(w.packet.Bytes(), n.MAC[:])
-	s.queue(int(w.link), Out{Packet: w.packet, Token: w.token})
+	s.queue(s.instead(int(w.link)), Out{Packet: w.packet, Token: w.token})
 }
 
 // gaveUp takes back a frame whose neighbour did not answer.

@@ -36,6 +36,9 @@ type Interface struct {
 	VLAN     uint16   // of the frames' 802.1Q tag; 0: untagged
 	MTU      int      // largest IP packet
 	Checksum udp.Policy
+	Member   Member // of a bond, if the interface is one: see SetMember
+	deaf     uint16 // not 0: no frame has the tag that is expected then, see SetDeaf
+	Wire     int    // links with the same one, unless it is 0, are one wire: what comes in on any is told apart by its tag
 }
 
 // Config is what a stack is made from.
@@ -48,6 +51,11 @@ type Config struct {
 	// Cut sends datagrams that are longer than the MTU in fragments: by the socket's descriptor, so that the kernel makes them, or, on links
 	// without a kernel, made here. Otherwise they are refused with EMSGSIZE.
 	Cut bool
+	// MTU, unless 0, bounds the IP packets that are sent on all links, whatever their own allow. What is cut for it is cut here.
+	MTU int
+	// Kernel, unless nil, is asked when the way to a destination of a socket (Endpoint.Owner) is found, which is kept: true leaves it to the
+	// socket's descriptor.
+	Kernel func(owner uint64, to wire.Addr, port uint16) bool
 	// Directory is shared with the other stacks of the host, Number is what its Enter gave this one. Without it the stack is alone.
 	Directory *Directory
 	Number    int
@@ -60,6 +68,8 @@ type Stack struct {
 	own    *Own
 	random func() uint64
 	cut    bool
+	mtu    int // bound of all links; 0: none
+	kernel func(uint64, wire.Addr, uint16) bool
 	dir    *Directory
 	number int32
 	book   *phonebook // of dir, as the burst found it; nil while the stack is alone
@@ -76,13 +86,15 @@ type Stack struct {
 	generation uint64
 	stamp      uint64 // moves with the generation and with every change of a socket: what prepared routes are compared with
 	routes     [routeCount]route
-	used       bool // a route was sent through since the last sweep
+	made       uint32 // routes, up to now
+	used       bool   // a route was sent through since the last sweep
 	sweep      clock.Time
 	waiting    *host.Waiting[parked]
 	askAt      clock.Time // when those that are waited for are asked for again; while there are any
 	pmtu       []pathMTU
 	id         uint16
 
+	queued int // frames in the links' lists
 	looks  [MaxBurst]look
 	ids    []udp.ID
 	looped []looped
@@ -147,6 +159,7 @@ type Options struct {
 type Out struct {
 	Packet buffers.Packet // transmitting, complete from the Ethernet header on
 	Token  uint64         // as given to Send
+	put    udp.ID         // whose Put took it, plus 1; 0: nobody's
 }
 
 // Delivery is a datagram for a socket.
@@ -199,6 +212,8 @@ func New(c Config) (*Stack, error) {
 		return nil, errors.New("stack: Host and Own are two")
 	case c.Host == nil:
 		return nil, errors.New("stack: Host is nil")
+	case c.MTU != 0 && c.MTU < leastMTU:
+		return nil, fmt.Errorf("stack: MTU %d: want 0, or at least %d", c.MTU, leastMTU)
 	case c.Directory != nil && c.Own != nil:
 		return nil, errDirectory
 	case c.Directory != nil && (c.Number < 1 || c.Number > MaxStacks):
@@ -208,7 +223,7 @@ func New(c Config) (*Stack, error) {
 		return nil, errors.New("stack: Random is nil")
 	}
 	s := &Stack{pool: c.Pool, host: c.Host, own: c.Own, random: c.Random, udp: udp.New([2]uint64{c.Random(), c.Random()}),
-		id: uint16(c.Random()), stamp: 1, cut: c.Cut, dir: c.Directory, number: int32(c.Number)}
+		id: uint16(c.Random()), stamp: 1, cut: c.Cut, mtu: c.MTU, kernel: c.Kernel, dir: c.Directory, number: int32(c.Number)}
 	for i, l := range c.Interfaces {
 		if err := l.Validate(); err != nil {
 			return nil, fmt.Errorf("stack: Interfaces[%d]: %w", i, err)
@@ -352,8 +367,9 @@ func (s *Stack) GivenUp(why host.GiveUp) uint64 { return s.waiting.GivenUp(why) 
 func (s *Stack) NumInterfaces() int         { return len(s.links) }
 func (s *Stack) Interface(i int) *Interface { return &s.links[i].Interface }
 
-// SetDown says that a link carries nothing any more, or does again. While it is down its destinations are the kernel's, or unreachable
-// where there is none; what was queued for it is lost, and told to those who wait for it.
+// SetDown says that a link carries nothing any more, or does again. While it is down what its interface sends leaves by another link of
+// that, if there is one. Else its destinations are the kernel's, or unreachable where there is none; what was queued for it is lost, and told
+// to those who wait for it.
 func (s *Stack) SetDown(i int, down bool) {
 	l := &s.links[i]
 	if l.down == down {
@@ -361,13 +377,14 @@ func (s *Stack) SetDown(i int, down bool) {
 	}
 	l.down = down
 	s.stamp++
-	if !down {
+	if !down || s.move(i) {
 		return
 	}
 	s.waiting.DropInterface(l.Index)
 	for _, o := range l.out {
 		s.lost(o.Packet, o.Token, unix.ENETDOWN)
 	}
+	s.queued -= len(l.out)
 	clear(l.out)
 	l.out = l.out[:0]
 }
@@ -388,6 +405,11 @@ func (s *Stack) Output(i int) []Out { return s.links[i].out }
 // Took is described at Output.
 func (s *Stack) Took(i, n int) {
 	out := s.links[i].out
+	s.queued -= n
+	if n == len(out) { // what stays behind the end names no memory but the pool's
+		s.links[i].out = out[:0]
+		return
+	}
 	rest := copy(out, out[n:])
 	clear(out[rest:])
 	s.links[i].out = out[:rest]
@@ -411,6 +433,7 @@ func (s *Stack) Close() {
 		for _, o := range s.links[i].out {
 			s.giveBack(o.Packet)
 		}
+		s.queued -= len(s.links[i].out)
 		s.links[i].out = nil
 	}
 	for _, f := range s.failed {
@@ -424,10 +447,7 @@ func (s *Stack) Close() {
 }
 
 // giveBack ends a packet that was to be sent.
-func (s *Stack) giveBack(p buffers.Packet) {
-	s.pool.Complete(p)
-	_ = p.Release() // it was alone when it was sent
-}
+func (s *Stack) giveBack(p buffers.Packet) { s.pool.Sent(p) }
 
 // kinds of address.
 const (

@@ -24,7 +24,7 @@ func (s *Stack) Warm(now clock.Time, id udp.ID, to wire.Addr, port uint16, p buf
 	case n > int(r.limit):
 		return Way{}, unix.EMSGSIZE
 	}
-	w := Way{Route: i, Limit: int(r.limit), Kernel: r.way == wayKernel || n > int(r.whole) && s.own == nil}
+	w := Way{Route: i, Serial: r.serial, Head: s.head(r), Limit: int(r.limit), Kernel: r.way == wayKernel || n > int(r.whole) && !r.parts}
 	switch {
 	case w.Kernel, r.way == wayLoop, n > int(r.whole):
 		return w, 0
@@ -70,7 +70,8 @@ func (s *Stack) peek(now clock.Time, id udp.ID, to wire.Addr, port uint16) (*rou
 	i := s.place(id, to, port)
 	r := &s.routes[i]
 	if r.stamp != s.stamp || r.id != id || r.to != to || r.port != port {
-		*r = route{id: id, to: to, port: port, stamp: s.stamp}
+		s.made++
+		*r = route{id: id, to: to, port: port, stamp: s.stamp, serial: s.made}
 		if r.errno = s.find(r); r.errno != 0 {
 			r.way = wayError
 		}

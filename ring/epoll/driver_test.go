@@ -50,6 +50,7 @@ func TestCapsAreExplained(t *testing.T) {
 		ring.CapSharedMulticast:    "os.copy_per_member",
 		ring.CapBackgroundProgress: "os.kernel_progress",
 		ring.CapLaunchTime:         "os.no_launch_time",
+		ring.CapPathChanges:        "os.one_path",
 	}
 	require.Equal(t, ring.CapTransmitTime, d.Caps())
 	for _, c := range ring.AllCaps() {

@@ -188,6 +188,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	if e.own {
 		d.stack.Remove(d.now, e.id)
 		d.release(e.flows)
+		d.forgetMembers(e)
 	}
 	if e.stamped {
 		d.stamps--

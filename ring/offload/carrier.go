@@ -3,13 +3,13 @@ package offload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
@@ -29,10 +29,10 @@ type carrier struct {
 	sides   []side       // that the addresses are taken from
 	known   []address    // that the device was told
 	looked  uint64       // generation of the host that they are of
-	failed  ring.Reason  // why the last try to open the device failed
+	failed  error        // why the last try to open the device failed
 	next    clock.Time   // when it is tried again, and after what wait
 	backoff clock.Time
-	opening chan struct{} // not nil while the first driver opens the device, without the lock; closed then
+	opening chan struct{} // not nil while somebody opens the device, without the lock; closed then
 }
 
 // side is an interface of the host whose frames the carrier has, with their tag.
@@ -47,7 +47,7 @@ type address struct {
 }
 
 // Times between tries to have an interface back: the first is quick, because a queue that was just let go of is free within some
-// milliseconds, and the last are rare, because a try costs the owner about as much.
+// milliseconds, and the last are rare, because each takes the kernel's configuration lock.
 const (
 	retryFirst = clock.Time(10e6)
 	retryLast  = clock.Time(1e9)
@@ -55,7 +55,9 @@ const (
 
 // carrier finds or opens the carrier of an interface, for a driver that is being made. The device is opened without the lock: that may wait
 // (Patient), and the other drivers, those of other interfaces too, take the lock while they are polled.
-func (x *Exchange) carrier(i *Interface) (*carrier, error) {
+//
+// With late it is not opened: an errand will, see driver.recover.
+func (x *Exchange) carrier(i *Interface, late bool) (*carrier, error) {
 	s := side{i.Name, i.VLAN}
 	if i.On != "" {
 		s.name = i.On
@@ -64,25 +66,17 @@ func (x *Exchange) carrier(i *Interface) (*carrier, error) {
 	defer x.mu.Unlock()
 	c := x.carriers[i.Name]
 	for c != nil && c.opening != nil {
-		opening := c.opening
-		x.mu.Unlock()
-		<-opening
-		x.mu.Lock()
+		c.sitOut()
 		c = x.carriers[i.Name]
 	}
 	if c == nil {
-		c = &carrier{x: x, name: i.Name, claims: map[Flow]int{}, owners: map[int]int{}, orphans: map[int]bool{}, sides: []side{s},
-			opening: make(chan struct{})}
+		c = &carrier{x: x, name: i.Name, claims: map[Flow]int{}, owners: map[int]int{}, orphans: map[int]bool{}, sides: []side{s}}
 		x.carriers[i.Name] = c
-		x.mu.Unlock()
-		dev, err := x.config.Open(c.name, Patient)
-		x.mu.Lock()
-		if err == nil {
-			err = c.take(dev)
+		if late {
+			c.users++
+			return c, nil
 		}
-		close(c.opening)
-		c.opening = nil
-		if err != nil {
+		if err := c.openDevice(Patient); err != nil {
 			delete(x.carriers, i.Name)
 			return nil, err
 		}
@@ -98,15 +92,57 @@ func (x *Exchange) carrier(i *Interface) (*carrier, error) {
 	return c, nil
 }
 
-// take tells a device that was opened all there is to know. On an error it is closed, and there is none.
-func (c *carrier) take(dev Device) error {
+// sitOut waits until who opens the device has ended. Under the lock, which it gives up meanwhile.
+func (c *carrier) sitOut() {
+	opening := c.opening
+	c.x.mu.Unlock()
+	<-opening
+	c.x.mu.Lock()
+}
+
+// openDevice opens the device and tells it all there is to know. Under the lock, which it gives up meanwhile: what was claimed until
+// then is claimed without it too.
+func (c *carrier) openDevice(p Patience) error {
+	c.opening = make(chan struct{})
+	early := slices.Collect(maps.Keys(c.claims))
+	c.x.mu.Unlock()
+	dev, err := c.x.config.Open(c.name, p)
+	if err == nil {
+		if err = claimEach(dev, early); err != nil {
+			err = errors.Join(err, dev.Close())
+		}
+	}
+	c.x.mu.Lock()
+	if err == nil {
+		err = c.take(dev, early)
+	}
+	close(c.opening)
+	c.opening = nil
+	return err
+}
+
+func claimEach(dev Device, flows []Flow) error {
+	for _, f := range flows {
+		if err := dev.Claim(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take makes a device that was opened the carrier's, on which some flows are claimed already. On an error it is closed, and there is none.
+func (c *carrier) take(dev Device, early []Flow) error {
 	c.device, c.known, c.looked = dev, nil, 0
 	err := c.tellAddresses()
-	if err == nil {
-		for f := range c.claims {
-			if err = dev.Claim(f); err != nil {
-				break
-			}
+	had := make(map[Flow]bool, len(early))
+	for _, f := range early {
+		if had[f] = true; c.claims[f] == 0 && err == nil { // given back meanwhile
+			err = dev.Release(f)
+		}
+	}
+	for f := range c.claims {
+		if err == nil && !had[f] { // made meanwhile
+			err = dev.Claim(f)
 		}
 	}
 	if err != nil {
@@ -115,7 +151,7 @@ func (c *carrier) take(dev Device) error {
 	}
 	c.serial++
 	c.index = dev.Info().Index
-	c.failed, c.backoff, c.next = ring.Reason{}, 0, 0
+	c.failed, c.backoff, c.next = nil, 0, 0
 	return nil
 }
 
@@ -194,34 +230,50 @@ func (c *carrier) disown(number int) {
 	}
 }
 
-// lose notes that a device carries nothing any more: whoever notices it first takes the program off, if it is still there.
-func (c *carrier) lose(serial uint64, now clock.Time) {
+// lose notes that a device carries nothing any more. Whoever notices it first gets it, to close it: that takes the program off, if it is
+// still there.
+func (c *carrier) lose(serial uint64, now clock.Time) (dead Device) {
 	if c.device == nil || c.serial != serial {
-		return
+		return nil
 	}
-	_ = c.device.Close() // it is gone: whatever it says of that is no news
-	c.device = nil
+	dead, c.device = c.device, nil
 	c.backoff = retryFirst
 	c.next = now + c.backoff
+	return dead
 }
 
-// reopen tries to have the interface back, when it is time. l is the interface as the host has it.
-func (c *carrier) reopen(l *host.Link, now clock.Time) {
-	if c.device != nil || now < c.next {
-		return
+// reopen has the device back, if it is there or it is time to try. Not for a ring's own goroutine: it may take long.
+func (c *carrier) reopen(now clock.Time) error {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	for c.opening != nil {
+		c.sitOut()
 	}
-	if !l.Up() { // nothing would come, and the addresses are not back yet
-		return
+	switch {
+	case c.device != nil:
+		return nil
+	case now < c.next && c.failed != nil:
+		return c.failed
 	}
-	dev, err := c.x.config.Open(c.name, Impatient)
-	if err == nil {
-		err = c.take(dev)
-	}
+	err := c.openDevice(Impatient)
 	if err != nil {
-		c.failed = reasonOf(err)
+		c.failed = err
 		c.backoff = min(2*max(c.backoff, retryFirst), retryLast)
 		c.next = now + c.backoff
 	}
+	return err
+}
+
+// current is the device, and the queues of it that a driver gets: those it wants.
+func (c *carrier) current(o *opening, number int, want []int) (err error) {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	if c.device == nil {
+		return fmt.Errorf("offload: %s: %w", c.name, link.ErrDetached)
+	}
+	o.dev, o.serial = c.device, c.serial
+	o.queues, err = c.assign(number, want)
+	return err
 }
 
 // reasonOf is the reason that a refusal has, or one for any other error.

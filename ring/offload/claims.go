@@ -50,6 +50,7 @@ func (d *driver) reclaim(e *entry) {
 	if len(d.steers) == 0 {
 		return
 	}
+	d.tellMembers(e)
 	want := d.flows(e)
 	var gone []wanted
 	for _, f := range e.flows {
@@ -92,7 +93,7 @@ func (d *driver) flows(e *entry) (list []wanted) {
 		}
 		for _, g := range e.groups {
 			a := netip.AddrFrom4(g.addr)
-			if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) {
+			if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) {
 				continue
 			}
 			f := wanted{at, Flow{Local: netip.AddrPortFrom(a, local.Port())}}

@@ -35,8 +35,18 @@ type Config struct {
 	// Fragment sends datagrams longer than the MTU in fragments: the kernel makes them, or, with a Namespace, the stack.
 	// Otherwise they are refused with EMSGSIZE.
 	Fragment bool
-	Clock    clock.Source  // nil: clock.Now
-	Random   func() uint64 // nil: the runtime's
+	// MTU, unless 0, bounds the IP packets that are sent over links, 68 at the least, whatever the interfaces allow; what is longer is cut by
+	// the stack, or refused without Fragment (VMA_MTU). What the kernel sends follows its interfaces.
+	MTU int
+	// Sender, unless nil, is asked when a socket finds the way to a destination, which is kept: a reason leaves that destination to the kernel.
+	// The way is found anew when a route, an address or a socket has changed.
+	Sender func(s *ring.Socket, to netip.AddrPort) (ring.Reason, bool)
+	// Gather is how many answers Poll lets wait for each other while requests come one after the other, where each flush of a link is a system
+	// call: until so many wait, nothing came for a microsecond, or 20 microseconds have passed. For loops that poll on: others would leave what
+	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next Poll.
+	Gather int
+	Clock  clock.Source  // nil: clock.Now
+	Random func() uint64 // nil: the runtime's
 	// Sleep, when not nil, takes the place of the timer descriptor, for worlds whose time no kernel knows: Arm tells it when the ring is to
 	// be polled at the latest (clock.Never: nothing is due). Wall is the time of packets that have no stamp of their link, in nanoseconds
 	// since the Unix epoch; nil: the system's.
@@ -103,8 +113,14 @@ func (c *Config) complete() error {
 		return bad("Host", nil)
 	case c.Host != nil && c.Namespace != nil:
 		return bad("Namespace beside a Host:", "two")
+	case c.MTU != 0 && c.MTU < 68: // RFC 791
+		return bad("MTU", c.MTU)
+	case c.Sender != nil && c.Namespace != nil:
+		return bad("Sender, and a Namespace:", "no kernel")
 	case c.ShadowEvery < 0:
 		return bad("ShadowEvery", c.ShadowEvery)
+	case c.Gather < 0 || c.Gather > backlogLimit:
+		return bad("Gather", c.Gather)
 	}
 	for i := range c.Links {
 		l := &c.Links[i]

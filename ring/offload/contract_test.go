@@ -13,13 +13,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 )
 
+const contractCaps = ring.CapZeroCopySend | ring.CapSharedMulticast | ring.CapPathChanges
+
 const overshoot = 64 // one burst of a link
 
 // wakeUps is how often each wake-up case of the suite sleeps: it runs over five kinds of links, which share the falling asleep.
-const wakeUps = 3000
+const wakeUps = 1500
 
 func TestContractOverMemory(t *testing.T) {
-	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Whole: true, Stamp: ring.StampPoll, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
 			const mtu = 65535
@@ -37,7 +39,7 @@ func TestContractThroughTheShadows(t *testing.T) {
 	mirror, err := host.Open(host.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, mirror.Close()) }()
-	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
 			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192})

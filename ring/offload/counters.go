@@ -39,6 +39,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("offload.os_reads", d.stats.ShadowReads)
 	add("offload.os_unheard", d.stats.ShadowUnheard)
 	add("offload.os_sends", d.stats.KernelSends)
+	add("offload.declined_ways", d.stats.Declined)
 	add("offload.lost_sends", d.stats.LostSends)
 	add("offload.gathered_sends", d.stats.Gathered)
 	add("offload.path_changes", d.stats.PathChanges)
@@ -58,6 +59,9 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	var own []link.Counter
 	for i := range d.links {
 		l := d.links[i].Link
+		if _, ok := l.(lent); ok {
+			continue // another's
+		}
 		info := l.Info()
 		name := info.Name
 		if len(d.links) > 1 {

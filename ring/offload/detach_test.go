@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,7 @@ const idleLook = 16
 const (
 	floodBatch   = 32
 	floodThreads = 2
-	floodMost    = 1 << 22 // datagrams: it ends by itself
+	floodMost    = 1 << 23 // datagrams: it ends by itself
 )
 
 // flood starts to send rate datagrams a second.
@@ -43,7 +44,7 @@ func (c *cable) flood(to netip.AddrPort, rate int) *flood {
 	f := &flood{started: time.Now()}
 	for range floodThreads {
 		var conn *net.UDPConn
-		c.inPeer(func() {
+		c.InPeer(func() {
 			var err error
 			conn, err = net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(to))
 			require.NoError(c.t, err)
@@ -104,16 +105,24 @@ type bookkeeper struct {
 	empty    int    // Polls in a row that brought nothing
 	last     time.Time
 	inPoll   time.Duration // the longest Poll
+	long     int           // Polls of more than 5 ms
+	blocked  int           // and those of them in which the thread waited for something, rather than for a processor
 	cycle    time.Duration // and the longest time from the end of one to the end of the next
 	behind   uint64        // datagrams that may be waiting: sent and not received since there was nothing
 	most     uint64        // of them ever
 }
 
 func (r *bookkeeper) poll() {
+	before := switches(r.t)
 	start := time.Now()
 	n, err := r.s.Ring().Poll(r.dst)
 	require.NoError(r.t, err)
 	now := time.Now()
+	if now.Sub(start) > 5*time.Millisecond {
+		if r.long++; switches(r.t) != before {
+			r.blocked++
+		}
+	}
 	if !r.last.IsZero() && r.flood != nil {
 		cycle := now.Sub(r.last)
 		r.inPoll, r.cycle = max(r.inPoll, now.Sub(start)), max(r.cycle, cycle)
@@ -151,6 +160,13 @@ func (r *bookkeeper) poll() {
 	}
 }
 
+// switches is how often the thread has given its processor up by itself. The test's goroutine keeps its thread.
+func switches(t testing.TB) int64 {
+	var u unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &u))
+	return u.Nvcsw
+}
+
 func (r *bookkeeper) until(what string, done func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(15 * time.Second); !done(); r.poll() {
@@ -166,6 +182,7 @@ func statistics(t testing.TB, name string) netlink.LinkStatistics {
 }
 
 // Somebody takes the steering program off, under 100,000 datagrams a second, again and again: what the rings held is lost and no more.
+// SOCKETXTREME_LONG set to anything makes it twenty times; the log has the rate that the machine gave the sender, and the account.
 // Every datagram is accounted for: received by the link, received by the shadow, dropped at the shadow because its owner was kept from polling,
 // dropped by the link under a name, or in a ring when that was closed.
 func TestProgramTakenOffUnderLoad(t *testing.T) {
@@ -177,16 +194,20 @@ func TestProgramTakenOffUnderLoad(t *testing.T) {
 	require.GreaterOrEqual(t, room, 8<<20, "the shadow has room without being told to")
 	r.until("ready", func() bool { return r.s.Path().Tier == "offload" })
 
-	const rounds, rate = 3, 120_000
+	rounds := 3
+	if os.Getenv("SOCKETXTREME_LONG") != "" {
+		rounds = 20
+	}
+	const rate = 160_000 // asked for, so that a machine with other work reaches 100,000
 	f := s.flood(r.s.LocalAddr(), rate)
 	r.flood = f
 	defer f.end()
 	for range rounds {
 		fast := r.fast
 		r.until("by the link", func() bool { return r.fast > fast+5000 })
-		os := r.os
+		byKernel := r.os
 		detach()
-		r.until("by the shadow", func() bool { return r.os > os+5000 })
+		r.until("by the shadow", func() bool { return r.os > byKernel+5000 })
 		r.until("the path says so", func() bool { return r.s.Path().Tier == "os" })
 		r.until("back", func() bool { return r.s.Path().Tier == "offload" })
 	}
@@ -211,15 +232,16 @@ func TestProgramTakenOffUnderLoad(t *testing.T) {
 	// What the AF_XDP socket has no room for is counted twice: by the socket, and by the veth that offered it.
 	noRoom, veth := counter(r.s.Ring(), "v0.rx_lost"), statistics(t, "v0").RxDropped
 	var queue uint64
-	s.inPeer(func() { queue = statistics(t, "v1").TxDropped })
+	s.InPeer(func() { queue = statistics(t, "p0").TxDropped })
 	known := r.fast + r.os + drops + max(noRoom, veth) + queue
 	lost := sent - min(sent, known)
 	reached := float64(sent) / f.took.Seconds()
-	t.Logf("sent %d at %.0f a second: by the link %d, by the shadow %d, dropped at the shadow %d, by the AF_XDP socket %d, by v0 %d (those "+
-		"included), by v1 %d, in rings %d (%d fit)", sent, reached, r.fast, r.os, drops, noRoom, veth, queue, lost, held)
-	t.Logf("the longest Poll %v, the longest time between two %v; up to %d datagrams may have waited", r.inPoll, r.cycle, r.most)
+	t.Logf("taken off %d times; sent %d at %.0f a second: by the link %d, by the shadow %d, dropped at the shadow %d, by the AF_XDP socket %d, "+
+		"by v0 %d (those included), by p0 %d, in rings %d (%d fit)", rounds, sent, reached, r.fast, r.os, drops, noRoom, veth, queue, lost, held)
+	t.Logf("the longest Poll %v, the longest time between two %v; of %d Polls that took more than 5 ms %d waited for something but a processor; "+
+		"up to %d datagrams may have waited", r.inPoll, r.cycle, r.long, r.blocked, r.most)
 	if reached < 100_000 {
-		t.Logf("this machine gave the sender less than the 100,000 a second that were to be")
+		t.Logf("this machine gave the sender less than the 100,000 a second that were to be: run it alone")
 	}
 	require.LessOrEqual(t, lost, held)
 	// A short datagram takes at most 1,280 bytes of the shadow's room (its truesize).

@@ -8,8 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 )
 
-// Device is an interface whose queues can be opened as links, as an Exchange needs it. Any goroutine, but OpenQueue, which is for the
-// owner of the pool.
+// Device is an interface whose queues can be opened as links, as an Exchange needs it. Any goroutine.
 type Device interface {
 	Steering
 	// AddAddr makes an address of the host known, RemoveAddr takes it back: flows claimed on all addresses are taken to it.
@@ -17,8 +16,9 @@ type Device interface {
 	RemoveAddr(a netip.Addr, vlan uint16) error
 	// Queues lists those that frames can arrive on.
 	Queues() []int
-	// OpenQueue opens one that keeps at most fill buffers ready for the card.
-	OpenQueue(queue int, pool *buffers.Pool, fill int) (link.Link, error)
+	// PrepareQueue opens one that is to keep at most fill buffers ready for the card. It may take long; it takes no buffer, and reads of the
+	// pool what never changes.
+	PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error)
 	// Info and Path are what the queues have in common.
 	Info() link.Info
 	Path() link.Path
@@ -29,7 +29,7 @@ type Device interface {
 }
 
 // XDP is the ExchangeConfig.Open of AF_XDP: each interface is opened by c, whose Interface is replaced by its name. The interface is that
-// of the calling thread's network namespace, so the goroutines of all drivers are to be in one.
+// of the calling thread's network namespace, so the goroutines of all drivers are to be in one; one that was lost is opened again there.
 func XDP(c xdp.Config) func(name string, p Patience) (Device, error) {
 	return func(name string, p Patience) (Device, error) {
 		c := c
@@ -63,8 +63,8 @@ func (d xdpDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
 
 func (d xdpDevice) Check() error { return d.Program().Check() }
 
-func (d xdpDevice) OpenQueue(queue int, pool *buffers.Pool, fill int) (link.Link, error) {
-	q, err := d.Device.OpenQueueWith(queue, pool, fill)
+func (d xdpDevice) PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error) {
+	q, err := d.Device.PrepareQueue(queue, pool, fill)
 	if err != nil {
 		return nil, err // not a nil *Queue in an interface
 	}

@@ -46,7 +46,8 @@
 //
 // # Sends
 //
-// Send copies the payload into a buffer of the pool and queues it; it leaves at the next Poll or Flush, many with one system call. A
+// Send copies the payload into a buffer of the pool and queues it; it leaves at the next Poll or Flush, many with one system call; a loop
+// that polls on can let answers wait for each other for some microseconds ([Config].Gather). A
 // full queue is ErrWouldBlock, and OUT follows. SendPacket sends the buffer itself. Datagrams longer than the MTU are refused with
 // EMSGSIZE, or cut with Config.Fragment.
 //
@@ -75,7 +76,7 @@
 // What a reader too slow does not take is lost and counted (handover.full), as are datagrams under way to a socket or a ring that is
 // closed (handover.no_socket, handover.closed: what a closed ring took with it is counted by the one that it was for). A ring that is not
 // polled holds back what comes in on its queues for the others. When it is closed its queues' frames go to the kernel, and so to the shadows,
-// until another driver has those queues: one whose Interface.Queues is nil takes them over in its next turn, for the others the path
+// until another driver has those queues: one whose Interface.Queues is nil takes them over, for the others the path
 // says ring.queue_left. Each socket that is concerned gets an EventPath.
 //
 // A flow is claimed on the interfaces that a socket is on: of one that is tied to an interface, or bound to an address, on that one, a
@@ -91,12 +92,17 @@
 // the interface is down (link.down) or was deleted (link.gone). The kernel then has the traffic, so the sockets live on through
 // their shadows. Each gets an EventPath, and its Path the reason. What the interface's rings held is lost. The interface is tried again
 // after 10 ms, then after twice as long each time, once a second at the most, for as long as the driver lives; while another program is on
-// it the reason is xdp.busy. A try costs the owner some milliseconds, tens when the kernel is busy: what comes meanwhile is for the shadow's
-// receive buffer, some 100 ms of 100,000 short datagrams a second. When it succeeds the flows are claimed again, and a second
-// EventPath tells. An interface that was deleted and made again counts as the same if it has the same name: memberships and
+// it the reason is xdp.busy. Tries are made on another goroutine (type errand), since they take milliseconds, hundreds when the kernel is
+// busy; the owner polls its shadows meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a
+// second EventPath tells. An interface that was deleted and made again counts as the same if it has the same name: memberships and
 // SO_BINDTODEVICE are made again on it.
 //
 // On Config.Links nothing is tried again: such a link is the caller's to make.
+//
+// # VLANs and bonds
+//
+// Parts with the name of one device and different tags share its links (type lent): an interface beside its VLANs. Interface.Bond makes a
+// part in each member of a bond, and follows the host's tables from then on (type bond).
 //
 // # What it does not carry
 //

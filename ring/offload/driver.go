@@ -29,8 +29,9 @@ type driver struct {
 	clock   clock.Source
 	now     clock.Time // as read last; some turns old at most
 	turn    uint64
-	idle    int  // turns in a row without a frame
-	crowded bool // the shadows took all the room of the turn: the next one is the links'
+	flushes uint64 // times that the stack's frames were given to the links
+	idle    int    // turns in a row without a frame
+	crowded bool   // the shadows took all the room of the turn: the next one is the links'
 	mirror  *mirror
 	unwatch func()
 
@@ -59,7 +60,10 @@ type driver struct {
 
 	// What follows is for drivers on an exchange.
 	parts    []*part
-	number   int         // of this driver there
+	bonds    []*bond
+	number   int // of this driver there
+	shared   foreignGroups
+	sharedAt uint64      // version of what is known of them
 	met      uint64      // version of the exchange when the lanes were taken
 	reviewed uint64      // and when what they left was looked at
 	inward   []*lane     // from the others
@@ -72,23 +76,27 @@ type driver struct {
 	aliases  map[int]int // interfaces that were made again: number then, number now
 	seen     uint64      // generation of the host when the parts were looked at
 
-	list    sys.Epoll // what FD waits on
-	batch   []sys.EpollEvent
-	timer   sys.TimerFD
-	timed   bool
-	coarse  bool
-	resting atomic.Bool
-	bereft  atomic.Uint64 // datagrams for this ring that another took with it when it closed
-	wake    sync.Mutex    // Wake may meet Close
-	bell    sys.EventFD
-	closed  bool
-	down    []bool        // links whose last Flush failed
-	lost    []ring.Reason // by link: why it carries nothing, zero while it does
-	past    []past        // by link: what those counted that were there before
-	moved   bool          // paths have changed, and the sockets are to be told
-	tai     int64         // nanoseconds that CLOCK_TAI is ahead of the Unix clock
-	checked clock.Time    // when the links were last asked whether they live
-	stats   stats
+	list      sys.Epoll // what FD waits on
+	batch     []sys.EpollEvent
+	timer     sys.TimerFD
+	timed     bool
+	coarse    bool
+	gathering gathering
+	resting   atomic.Bool
+	listens   bool          // the links are in the list
+	heard     int           // frames since the ring rested
+	arrived   atomic.Bool   // an errand has ended
+	bereft    atomic.Uint64 // datagrams for this ring that another took with it when it closed
+	wake      sync.Mutex    // Wake may meet Close
+	bell      sys.EventFD
+	closed    bool
+	down      []bool        // links whose last Flush failed
+	lost      []ring.Reason // by link: why it carries nothing, zero while it does
+	past      []past        // by link: what those counted that were there before
+	moved     bool          // paths have changed, and the sockets are to be told
+	tai       int64         // nanoseconds that CLOCK_TAI is ahead of the Unix clock
+	checked   clock.Time    // when the links were last asked whether they live
+	stats     stats
 }
 
 // stats are the driver's counters, beside those of the stack, the links and the ring.
@@ -97,6 +105,7 @@ type stats struct {
 	ShadowReads     uint64 // times that the kernel's side was looked at
 	ShadowUnheard   uint64 // datagrams there of groups that the socket had not joined, see holder
 	KernelSends     uint64 // by the socket's descriptor, given to SendPacket
+	Declined        uint64 // ways that were left to the kernel, see Config.Sender
 	LostSends       uint64 // copies that could not be sent after Send had taken them
 	Gathered        uint64 // sends of several buffers, copied into one
 	PathChanges     uint64 // links that went, or came back
@@ -157,7 +166,10 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if random == nil {
 		random = rand.Uint64
 	}
-	sc := stack.Config{Pool: dc.Pool, Random: random, Cut: c.Fragment}
+	sc := stack.Config{Pool: dc.Pool, Random: random, Cut: c.Fragment, MTU: c.MTU}
+	if c.Sender != nil {
+		sc.Kernel = d.declined
+	}
 	if c.Namespace != nil {
 		sc.Own = c.Namespace.own
 	} else {
@@ -185,7 +197,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
 	for _, i := range c.Interfaces {
-		if err := d.takePart(i); err != nil {
+		if err := d.takeInterface(i); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -203,9 +215,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 func (d *driver) Kind() string { return "offload" }
 
 // caps are what every ring of this kind can do.
-const caps = ring.CapZeroCopySend | ring.CapSharedMulticast
+const caps = ring.CapZeroCopySend | ring.CapSharedMulticast | ring.CapPathChanges
 
-// Caps: packets given to SendPacket leave from their own memory, and members of a group share a packet.
+// Caps: packets given to SendPacket leave from their own memory, members of a group share a packet, and links may go and come back.
 func (d *driver) Caps() ring.Caps { return caps }
 
 // Why explains what is missing.
@@ -232,6 +244,9 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 // Stamp is the stack's.
 func (d *driver) Stamp() *uint64 { return d.stack.Stamp() }
 
+// Flushes is described at ring.Offloader.
+func (d *driver) Flushes() *uint64 { return &d.flushes }
+
 // Bind: any thread will do.
 func (d *driver) Bind() error { return nil }
 
@@ -248,7 +263,7 @@ func (d *driver) Prepare(s *ring.Socket, to netip.AddrPort, w *ring.Way) syscall
 	d.stack.Refresh()
 	way, errno := d.stack.Prepare(d.now, e.id, a, to.Port())
 	if errno == 0 {
-		w.Route, w.Limit, w.Kernel = way.Route, way.Limit, way.Kernel
+		*w = ring.Way(way)
 	}
 	return errno
 }
@@ -286,7 +301,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	if !e.own || carried == 0 && d.config.Namespace == nil {
 		p.Tier = "os"
 	}
-	p.Reasons = append(p.Reasons, e.reasons...)
+	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	return p
 }
 
@@ -314,6 +329,7 @@ func (d *driver) Close() error {
 		return fmt.Errorf("offload: close driver: %w", ring.ErrClosed)
 	}
 	d.closed = true
+	d.unhanded()
 	d.stack.Close()
 	err := d.closeLinks()
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
@@ -335,6 +351,7 @@ func (d *driver) closeLinks() (err error) {
 	if d.config.Exchange != nil {
 		for _, p := range d.parts {
 			d.shutPart(p)
+			d.await(p)
 		}
 		return d.leave()
 	}

@@ -25,7 +25,9 @@ type Exchange struct {
 	config    ExchangeConfig
 	directory *stack.Directory
 
+	space   space         // where interfaces are opened: that of Host
 	version atomic.Uint64 // moves when a driver comes or goes, after the lanes are what they are to be
+	foreign foreigners
 
 	mu       sync.Mutex
 	members  map[int]*driver
@@ -38,8 +40,8 @@ type Exchange struct {
 type ExchangeConfig struct {
 	// Host is the kernel's view of the network; not closed by the exchange.
 	Host *host.Host
-	// Open readies an interface: XDP makes such a function. It runs on the goroutine of the driver that needs the interface, which on a
-	// loss tries again and must not wait then: see Patience.
+	// Open readies an interface: XDP makes such a function. It runs on the goroutine of the driver that needs the interface first; after a
+	// loss, and for what joins a bond, on another one, in the network namespace where the exchange was made.
 	Open func(name string, p Patience) (Device, error)
 }
 
@@ -49,7 +51,7 @@ type Patience bool
 // The two of them.
 const (
 	Patient   Patience = true  // the driver is being made: some 100 ms do not matter
-	Impatient Patience = false // the driver is being polled: it comes again by itself
+	Impatient Patience = false // the driver comes again by itself
 )
 
 // Interface is a driver's part in an interface of its exchange.
@@ -59,8 +61,9 @@ type Interface struct {
 	// none. A driver without a queue receives what the others hand over and sends through the kernel.
 	Queues   []int
 	Fill     int           // buffers that each queue keeps ready for its card; 0: all of them together half of the pool
-	VLAN     uint16        // of the frames' tag; 0: untagged
+	VLAN     uint16        // of the frames' tag; 0: untagged. Several of one interface are parts of their own, with its queues
 	On       string        // the interface that has the addresses, where it is another: eth0.5 for VLAN 5 of eth0
+	Bond     bool          // the queues are those of each member of the bond that Name is, or stands on, as the host has it from then on
 	Checksum udp.Policy    // what is done with wrong sums
 	Path     []link.Reason // reasons of the caller's choice, for socket paths
 }
@@ -73,8 +76,8 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 	case c.Open == nil:
 		return nil, fmt.Errorf("offload: new exchange: Open is nil: %w", unix.EINVAL)
 	}
-	return &Exchange{config: c, directory: stack.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()}), members: map[int]*driver{},
-		lanes: map[[2]int]*lane{}, carriers: map[string]*carrier{}}, nil
+	return &Exchange{config: c, space: hereSpace(), directory: stack.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()}),
+		members: map[int]*driver{}, lanes: map[[2]int]*lane{}, carriers: map[string]*carrier{}}, nil
 }
 
 // Close ends the exchange, once all its drivers are closed; EBUSY before. Devices are closed with their last driver.
@@ -83,6 +86,9 @@ func (x *Exchange) Close() error {
 	defer x.mu.Unlock()
 	if n := len(x.members); n > 0 {
 		return fmt.Errorf("offload: close exchange: %d rings are on it: %w", n, unix.EBUSY)
+	}
+	if !x.closed {
+		x.space.close()
 	}
 	x.closed = true
 	return nil
@@ -125,6 +131,7 @@ var errClosedExchange = errors.New("it was closed")
 // Owner of d, or anyone before its first turn.
 func (x *Exchange) leave(d *driver) error {
 	x.directory.Leave(d.number)
+	x.foreign.forget(d.number)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for pair, l := range x.lanes {
@@ -143,27 +150,31 @@ func (x *Exchange) leave(d *driver) error {
 	x.version.Add(1)
 	var err error
 	for _, p := range d.parts {
-		err = errors.Join(err, x.part(p, d.number))
+		if dead := x.part(p, d.number); dead != nil {
+			err = errors.Join(err, dead.Close())
+		}
 	}
 	d.parts = nil
 	return err
 }
 
-// part takes a driver off an interface; with the last one the device is closed.
-func (x *Exchange) part(p *part, number int) error {
+// part takes a driver off an interface. With the last one the device is nobody's: it is to be closed.
+func (x *Exchange) part(p *part, number int) (dead Device) {
 	c := p.carrier
-	c.disown(number)
+	if p.left {
+		return nil
+	}
+	p.left = true
+	if p.base == nil {
+		c.disown(number)
+	}
 	if c.users--; c.users > 0 {
 		x.version.Add(1) // there may be queues to be had
 		return nil
 	}
 	delete(x.carriers, c.name)
-	if c.device == nil {
-		return nil
-	}
-	err := c.device.Close()
-	c.device = nil
-	return err
+	dead, c.device = c.device, nil
+	return dead
 }
 
 // meet takes note of drivers that came and went. Owner of d.

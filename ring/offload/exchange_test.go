@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -36,7 +38,7 @@ func newShared(t testing.TB, queues int) *shared {
 	var err error
 	s.mirror, err = host.Open(host.Config{})
 	require.NoError(t, err)
-	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: offload.XDP(xdp.Config{})})
+	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: offload.XDP(xdp.Config{Retry: letGo})})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, s.exchange.Close())
@@ -45,9 +47,12 @@ func newShared(t testing.TB, queues int) *shared {
 	return s
 }
 
+// letGo is how long a busy machine's kernel may take to let go of a queue whose socket was closed.
+const letGo = 3 * time.Second
+
 // wrap makes another exchange in the place of the first, whose devices f sees.
 func (s *shared) wrap(f func(offload.Device) offload.Device) {
-	open := offload.XDP(xdp.Config{})
+	open := offload.XDP(xdp.Config{Retry: letGo})
 	var err error
 	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror,
 		Open: func(name string, p offload.Patience) (offload.Device, error) {
@@ -91,7 +96,7 @@ func (s *shared) on(wg *sync.WaitGroup, f func()) {
 	go func() {
 		defer wg.Done()
 		runtime.LockOSThread()
-		if err := unix.Setns(s.here, unix.CLONE_NEWNET); err != nil {
+		if err := s.Enter(); err != nil {
 			s.t.Errorf("setns: %v", err)
 			return
 		}
@@ -158,9 +163,18 @@ func (p *polled) do(t testing.TB, f func()) {
 	<-done
 }
 
-// The contract on ring B, while half of the queues are ring A's.
+// The contract on ring B, while half of the queues are ring A's and the allocation logic asks for what cannot be steered: a ring for each
+// socket. The peers' kernel spreads their frames over all the queues that it has receivers for.
 func TestContractOverSharedQueues(t *testing.T) {
-	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+	used := map[string]bool{}
+	note := func(list []ring.Counter) {
+		for _, c := range list {
+			if c.Value > 0 && strings.HasPrefix(c.Name, "v0/") && strings.HasSuffix(c.Name, ".rx_frames") {
+				used[strings.TrimSuffix(c.Name, ".rx_frames")] = true
+			}
+		}
+	}
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Stamp: ring.StampPoll, Sleeps: wakeUps, Burst: 4, // half the buffers of a pool lie ready for the queue that nothing comes on
 		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 4)
@@ -168,29 +182,112 @@ func TestContractOverSharedQueues(t *testing.T) {
 			require.NoError(t, err)
 			p := s.polled(set, r)
 			t.Cleanup(func() {
-				if t.Failed() {
-					p.do(t, func() { t.Log("ring A:", r.Counters(nil)) })
-				}
+				p.do(t, func() {
+					list := r.Counters(nil)
+					if note(list); t.Failed() {
+						t.Log("ring A:", list)
+					}
+				})
 			})
 			s.fill = pool.Layout().SmallCount * 5 / 16 // 160 of 512: the suite leaves 150 unread
 			s.join(sc, []int{1, 3})
+			sc.Logic = ring.PerSocket
 			made := sc.Driver
 			sc.Driver = func(c ring.DriverConfig) (ring.Driver, error) {
 				d, err := made(c)
 				t.Cleanup(func() {
-					if t.Failed() {
-						t.Log("ring B:", d.(ring.Offloader).Counters(nil))
+					list := d.(ring.Offloader).Counters(nil)
+					if note(list); t.Failed() {
+						t.Log("ring B:", list)
 					}
 				})
 				return d, err
 			}
 			return s
 		}})
+	// A veth takes frames of a sender's queue 0 and 1 on queue 0, of 2 on 1, of 3 on 2.
+	require.Len(t, used, 3, "queues that frames came in on: %v", used)
+}
+
+// A ring allocation logic that cannot be steered falls back to one ring, and says so, on each of two rings that share four queues; what senders
+// on all queues send arrives.
+func TestLogicThatCannotBeSteered(t *testing.T) {
+	s := newShared(t, 4)
+	var rings []*ring.Ring
+	var sockets []*ring.Socket
+	for i, queues := range [][]int{{0, 1}, {2, 3}} {
+		sc := ring.SetConfig{Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192}),
+			Logic: ring.PerSocket}
+		s.join(&sc, queues)
+		set, err := ring.NewSet(sc)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, set.Close()) })
+		var own []*ring.Socket
+		for j := range 4 {
+			u := s.open(set, fmt.Sprintf("10.0.0.1:%d", 7000+10*i+j))
+			require.Equal(t, "offload", u.Path().Tier)
+			require.Contains(t, u.Path().String(), "ring.no_steering")
+			own = append(own, u)
+		}
+		require.Len(t, set.Rings(), 1)
+		require.Same(t, own[0].Ring(), own[3].Ring())
+		rings, sockets = append(rings, own[0].Ring()), append(sockets, own...)
+	}
+	got, dst := map[*ring.Socket]int{}, make([]ring.Completion, 64)
+	poll := func() (total int) {
+		for _, r := range rings {
+			n, err := r.Poll(dst)
+			require.NoError(t, err)
+			for i := range dst[:n] {
+				require.False(t, dst[i].OS)
+				got[dst[i].Socket]++
+				require.NoError(t, dst[i].Packet.Release())
+			}
+		}
+		for _, n := range got {
+			total += n
+		}
+		return total
+	}
+	poll()
+	const senders, each = 8, 10
+	for _, u := range sockets {
+		for range senders {
+			p := s.Dial(u.LocalAddr())
+			for j := range each {
+				require.NoError(t, sys.PinThread(j%runtime.NumCPU()))
+				_, err := p.Write([]byte("x"))
+				require.NoError(t, err)
+			}
+			require.NoError(t, p.Close())
+			poll()
+		}
+	}
+	for end := time.Now().Add(patience); poll() < senders*each*len(sockets); {
+		require.True(t, time.Now().Before(end), "%v", got)
+	}
+	for _, u := range sockets {
+		require.Equal(t, senders*each, got[u])
+	}
+}
+
+// Lose takes the interface down, Restore brings it back with what it had: the peers of the suite's case of lost paths.
+func (s *shared) Lose() {
+	l, err := netlink.LinkByName("v0")
+	require.NoError(s.t, err)
+	require.NoError(s.t, netlink.LinkSetDown(l))
+}
+
+// Restore is described at Lose.
+func (s *shared) Restore() {
+	l, err := netlink.LinkByName("v0")
+	require.NoError(s.t, err)
+	require.NoError(s.t, netlink.LinkSetUp(l))
 }
 
 // The contract on a ring without a queue of its own.
 func TestContractWithoutQueue(t *testing.T) {
-	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Stamp: ring.StampPoll, Burst: 8, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 1)

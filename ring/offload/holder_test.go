@@ -218,9 +218,9 @@ func TestHoldersGo(t *testing.T) {
 func TestMoreSourcesThanADescriptorHas(t *testing.T) {
 	m := newMany(t)
 	source := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(2 + i)}) }
-	m.shared.inPeer(func() {
+	m.shared.InPeer(func() {
 		for i := 1; i < 32; i++ {
-			m.shared.address("v1", source(i).String()+"/24")
+			m.shared.address("p0", source(i).String()+"/24")
 		}
 	})
 	group := groupNumber(1)
@@ -315,7 +315,7 @@ func TestHoldersOfAnInterfaceMadeAgain(t *testing.T) {
 	m.join(every...)
 	m.shared.unplug()
 	m.until("gone", func() bool { return strings.Contains(m.s.Path().String(), "link.gone") })
-	m.shared.plugAgain()
+	m.shared.Again(0)
 	m.until("back", func() bool { return m.s.Path().Tier == "offload" })
 	require.NotContains(t, m.s.Path().String(), "link.not_joined")
 	for _, i := range every {
@@ -352,7 +352,7 @@ func (c *cable) address(name, prefix string) {
 
 // sendFrom has the peer send a number from one of its addresses.
 func (c *cable) sendFrom(from netip.Addr, to netip.AddrPort, number uint64) {
-	c.inPeer(func() {
+	c.InPeer(func() {
 		p, err := net.DialUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(to))
 		require.NoError(c.t, err)
 		_, err = p.Write(binary.LittleEndian.AppendUint64(nil, number))

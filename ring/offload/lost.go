@@ -1,6 +1,8 @@
 package offload
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -9,25 +11,34 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// shutPart closes the links. Frames that were to be told of and did not go out are told now.
+// shutPart gives the links up. Those whose closing takes long are left to an errand, which collect or await sends off.
 func (d *driver) shutPart(p *part) {
+	for _, side := range d.parts {
+		if side.base == p && side.open {
+			d.shutPart(side)
+		}
+	}
 	for _, i := range p.links[:p.count] {
 		l := d.links[i].Link
 		d.stack.SetDown(i, true)
-		// Its descriptor leaves the epoll list with closing; an error here is of a link that is gone, which is why it is closed.
-		if r, ok := l.(interface{ Retire() error }); ok {
-			_ = r.Retire()
+		if _, ok := l.(lent); ok {
+			// closed where it belongs
+		} else if s, ok := l.(link.Staged); ok {
+			_ = d.list.Control(unix.EPOLL_CTL_DEL, l.FD(), 0, 0, 0) // refused for one that is gone already
+			s.Stop()
+			d.past[i].add(l)
+			p.leaving = append(p.leaving, s)
 		} else {
-			_ = l.Close()
+			_ = l.Close() // of a link that is gone, which is why it is closed
+			d.past[i].add(l)
+			d.recall(l)
 		}
-		d.past[i].add(l)
-		d.recall(l)
 		d.links[i].Link = &absent{info: l.Info(), path: l.Path()}
 	}
 	p.open, p.count = false, 0
 }
 
-// recall takes back the packets with a token that a closed link has not sent.
+// recall takes back the packets with a token that a closed link has not sent: they are told of now.
 func (d *driver) recall(l link.Link) {
 	for {
 		n := l.Complete(d.dones[:])
@@ -46,8 +57,9 @@ func (d *driver) recall(l link.Link) {
 func (d *driver) checkParts() {
 	s := d.config.Exchange.config.Host.Snapshot()
 	d.seen = s.Generation()
-	changed := false
-	for _, p := range d.parts {
+	d.arrived.Store(false) // before they are collected
+	changed := d.checkBonds(s)
+	for _, p := range slices.Clone(d.parts) { // parts that have left a bond go
 		p.moved = d.checkPart(p, s) || p.moved
 		changed = changed || p.moved
 	}
@@ -61,28 +73,41 @@ func (d *driver) checkParts() {
 
 // checkPart tells whether the part's way has changed.
 func (d *driver) checkPart(p *part, s *host.Snapshot) (changed bool) {
-	was, serial := p.lost.Code, p.serial
+	was, serial := p.why().Code, p.serial
+	if d.collect(p); p.quits {
+		d.quitFurther(p)
+		return false
+	}
+	if p.base != nil {
+		d.checkSide(p)
+	}
 	l, here := s.LinkByName(p.Name)
 	up := here && l.Up()
-	if p.open {
+	if p.open && p.base == nil {
 		var dead bool
 		if p.lost, dead = d.inspect(p, &l, here); dead {
 			d.losePart(p)
 		}
+	}
+	if p.open {
+		if p.off.Code == "" || p.base == nil {
+			p.off = d.checkOn(p, s)
+		}
 		for _, i := range p.links[:p.count] {
-			d.stack.SetDown(i, !up)
+			d.stack.SetDown(i, p.why().Code != "")
+			d.stack.SetDeaf(i, p.off.Code != "")
 		}
 	}
 	switch {
-	case p.open:
+	case p.open, p.base != nil:
 	case !here:
-		p.lost, p.next = p.gone(), d.now+retryLast
-	case !up:
-		p.lost, p.next = p.down(), d.now+retryLast
-	case d.now >= p.next:
-		d.recover(p, &l)
+		p.lost, p.next = p.gone(), clock.Never // until the mirror tells
+	case !up: // nothing would come, and the addresses are not back yet
+		p.lost, p.next = p.down(), clock.Never
+	case p.errand == nil && (d.now >= p.next || p.next == clock.Never):
+		d.recover(p)
 	}
-	return p.lost.Code != was || p.serial != serial
+	return p.why().Code != was || p.serial != serial
 }
 
 // inspect tells why a part carries nothing, and whether it is dead: its links are to be closed.
@@ -122,48 +147,14 @@ func (p *part) down() ring.Reason {
 	return ring.Reason{Code: "link.down", Text: "interface " + p.Name + " is down"}
 }
 
-// losePart closes what is dead, the device for all drivers.
+// losePart gives up what is dead, the device for all drivers.
 func (d *driver) losePart(p *part) {
 	d.shutPart(p)
 	x := d.config.Exchange
 	x.mu.Lock()
-	p.carrier.lose(p.serial, d.now)
+	p.dead = p.carrier.lose(p.serial, d.now)
 	x.mu.Unlock()
+	d.collect(p)
 	p.backoff = retryFirst
 	p.next = d.now + p.backoff
-}
-
-// recover tries to have the interface back.
-func (d *driver) recover(p *part, l *host.Link) {
-	c, x := p.carrier, d.config.Exchange
-	x.mu.Lock()
-	c.reopen(l, d.now)
-	failed, there := c.failed, c.device != nil
-	x.mu.Unlock()
-	var err error
-	if there {
-		old := p.host
-		if err = d.openPart(p); err == nil {
-			d.renumber(p, old)
-			return
-		}
-		failed = reasonOf(err)
-	}
-	if failed.Code != "" {
-		p.lost = failed
-	}
-	d.stats.RetryFailures++
-	p.backoff = min(2*max(p.backoff, retryFirst), retryLast)
-	p.next = d.now + p.backoff
-}
-
-// due is when a part is to be looked at again; clock.Never while all are well.
-func (d *driver) due() clock.Time {
-	next := clock.Never
-	for _, p := range d.parts {
-		if !p.open || p.refused.Code != "" {
-			next = min(next, p.next)
-		}
-	}
-	return next
 }

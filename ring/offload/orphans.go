@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // vacancy is how many queues of an interface have lost the driver that served them: what comes in on those is the kernel's.
@@ -15,26 +16,32 @@ type vacancy struct {
 }
 
 // vacancy counts. Under the exchange's lock.
-func (c *carrier) vacancy() vacancy { return vacancy{len(c.orphans), len(c.owners) == 0} }
+func (c *carrier) vacancy() vacancy {
+	v := vacancy{len(c.orphans), true}
+	for q := range c.owners {
+		v.all = v.all && c.orphans[q] // being taken, and not served yet
+	}
+	return v
+}
 
 // inherit sees to queues whose driver has left the exchange. A part without a list of its own takes them, as it would have when it was
 // made; for one with a list they stay the kernel's, and its sockets are told.
 func (d *driver) inherit() {
 	changed := false
 	for _, p := range d.parts {
-		if !p.open {
+		if !p.open || p.base != nil {
 			continue // recover takes all that are free
 		}
-		had := p.count
-		if p.Queues == nil && (p.refused.Code == "" || d.now >= p.next) {
+		if p.Queues == nil && p.errand == nil && (p.refused.Code == "" || d.now >= p.next) {
 			d.takeOrphans(p)
 		}
 		x := d.config.Exchange
 		x.mu.Lock()
 		now := p.carrier.vacancy()
 		x.mu.Unlock()
-		if now != p.vacant || p.count != had {
-			p.vacant, p.moved, changed = now, true, true
+		if now != p.vacant || p.count != p.told {
+			p.vacant, p.told, p.moved, changed = now, p.count, true, true
+			d.align(p)
 		}
 	}
 	if changed {
@@ -44,51 +51,77 @@ func (d *driver) inherit() {
 	}
 }
 
-// takeOrphans opens the queues that nobody serves any more. What cannot be had is tried again, see due.
+// takeOrphans has the queues opened that nobody serves any more. They are orphans until that is done. What cannot be had is tried again,
+// see due.
 func (d *driver) takeOrphans(p *part) {
 	c, x := p.carrier, d.config.Exchange
+	o := &opening{}
 	x.mu.Lock()
-	dev := c.device
-	var list []int
-	if dev != nil && c.serial == p.serial {
-		list = slices.Sorted(maps.Keys(c.orphans))
-	}
-	for _, q := range list {
-		c.owners[q] = d.number
-		delete(c.orphans, q)
+	if o.dev, o.serial = c.device, c.serial; o.dev != nil && o.serial == p.serial {
+		for _, q := range slices.Sorted(maps.Keys(c.orphans)) {
+			if c.owners[q] == 0 {
+				c.owners[q] = d.number
+				o.queues = append(o.queues, q)
+			}
+		}
 	}
 	x.mu.Unlock()
-	p.refused = ring.Reason{}
-	if len(list) == 0 {
+	if len(o.queues) == 0 {
+		p.refused = ring.Reason{}
 		return
 	}
-	in, err := d.host(p, dev)
-	for i, q := range list {
-		if err == nil {
-			err = d.openQueue(p, dev, in, q, p.fill(p.count+len(list)-i, d.pool))
-		}
-		if err != nil {
-			d.leaveOrphans(p, list[i:], err)
-			return
-		}
-	}
-	p.backoff = 0
-	d.shadow.first = claimTurns // what the kernel had of the flows is older
+	o.fill = p.fill(p.count+len(o.queues), d.pool)
+	d.begin(p, func() {
+		o.err = x.space.do(func() error {
+			o.prepare(d)
+			return o.err
+		})
+	}, func() { d.tookOrphans(p, o) })
 }
 
-// leaveOrphans gives back queues that could not be opened.
-func (d *driver) leaveOrphans(p *part, list []int, err error) {
+// tookOrphans takes home what takeOrphans has opened.
+func (d *driver) tookOrphans(p *part, o *opening) {
+	err, served := o.err, 0
+	in, failed := d.host(p, o.dev.Info())
+	switch {
+	case d.closed, !p.open, p.serial != o.serial: // lost meanwhile
+		err = link.ErrDetached
+	case failed != nil:
+		err = failed
+	default:
+		for len(o.ready) > 0 {
+			l := o.ready[0]
+			o.ready = o.ready[1:]
+			if e := d.start(p, l, in); e != nil {
+				err = e
+				break
+			}
+			served++
+		}
+	}
+	p.spare = append(p.spare, o.ready...)
 	c, x := p.carrier, d.config.Exchange
 	x.mu.Lock()
-	for _, q := range list {
-		delete(c.owners, q)
-		c.orphans[q] = true
+	for i, q := range o.queues {
+		if i < served {
+			delete(c.orphans, q)
+		} else {
+			delete(c.owners, q)
+			c.orphans[q] = true
+		}
 	}
 	x.mu.Unlock()
-	d.stats.RetryFailures++
-	p.refused = reasonOf(err)
-	p.backoff = min(2*max(p.backoff, retryFirst), retryLast)
-	p.next = d.now + p.backoff
+	if p.refused = (ring.Reason{}); err == nil {
+		p.backoff = 0
+	} else {
+		d.stats.RetryFailures++
+		p.refused = reasonOf(err)
+		d.putOff(p)
+	}
+	if served > 0 {
+		x.version.Add(1)
+		d.shadow.first = claimTurns // what the kernel had of the flows is older
+	}
 }
 
 // vacated is the reason of sockets on an interface some of whose queues nobody serves.

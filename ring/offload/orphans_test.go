@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,8 +42,9 @@ func TestQueuesOfAClosedRingAreTakenOver(t *testing.T) {
 	s := newShared(t, 1)
 	w, closeOther := survivor(t, s, nil)
 	closeOther()
-	w.until("the event", func() bool { return w.path == 1 })
-	require.Equal(t, "offload", w.s.Path().Tier)
+	// By the kernel first, because opening takes its time elsewhere; unless that was done before the ring looked.
+	w.until("taken over", func() bool { return w.path > 0 && w.s.Path().Tier == "offload" })
+	require.LessOrEqual(t, w.path, 2)
 	require.NotContains(t, w.s.Path().String(), "ring.")
 	peer := s.Dial(w.s.LocalAddr())
 	defer peer.Close()
@@ -80,30 +83,29 @@ func TestQueuesOfAClosedRingAreLeft(t *testing.T) {
 // brittle is a device whose queues cannot be had for a while.
 type brittle struct {
 	offload.Device
-	refuse *int
+	refuse *atomic.Int32
 }
 
 var errBrittle = errors.New("not now")
 
-func (b brittle) OpenQueue(q int, pool *buffers.Pool, fill int) (link.Link, error) {
-	if *b.refuse > 0 {
-		*b.refuse--
+func (b brittle) PrepareQueue(q int, pool *buffers.Pool, fill int) (link.Staged, error) {
+	if b.refuse.Add(-1) >= 0 {
 		return nil, errBrittle
 	}
-	return b.Device.OpenQueue(q, pool, fill)
+	return b.Device.PrepareQueue(q, pool, fill)
 }
 
 // What cannot be taken over at once is tried again; meanwhile the path says why.
 func TestQueuesOfAClosedRingAreTriedAgain(t *testing.T) {
 	s := newShared(t, 1)
-	refuse := 0
+	var refuse atomic.Int32
 	s.wrap(func(d offload.Device) offload.Device { return brittle{d, &refuse} })
 	w, closeOther := survivor(t, s, nil)
-	refuse = 3
+	refuse.Store(3)
 	closeOther()
 	w.until("the first event", func() bool { return w.path == 1 })
 	require.Equal(t, "os", w.s.Path().Tier)
-	require.Contains(t, w.s.Path().String(), "not taken over: not now")
+	w.until("why", func() bool { return strings.Contains(w.s.Path().String(), "not taken over: not now") })
 	w.until("the second event", func() bool { return w.path == 2 })
 	require.Equal(t, "offload", w.s.Path().Tier)
 	require.Equal(t, uint64(3), counter(w.s.Ring(), "offload.retry_failures"))

@@ -2,7 +2,6 @@ package offload_test
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/pace/pacetest"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
@@ -115,91 +115,79 @@ func readStamped(t *testing.T, c *net.UDPConn, wait time.Duration) (data []byte,
 	return b[:n], sys.ParseControl(info[:k]).Stamp, true
 }
 
-// The kernel at the other end of a veth sees the rate: see TestPacingSeenByTheReceiver of package xtreme for the rule.
+// The kernel at the other end of a veth sees the rate: see package pacetest for how it is judged.
 func TestPacingOverVeth(t *testing.T) {
 	for _, rate := range []uint64{1_250_000, 12_500_000} {
 		c, _, s := veth(t, 1, xdp.Config{})
-		var wrong error
-		for range 5 {
-			if wrong = pacedRound(t, c, s, rate); wrong == nil {
-				break
-			}
-			t.Log(wrong)
-		}
-		require.NoError(t, wrong)
+		r := pacetest.Rule{Rate: rate, Burst: int(rate / 100), Size: 1000, Drift: pacetest.SystemClocks} // which lasts for a window
+		r.Keeps(t, 300*time.Millisecond, func(d time.Duration) ([]pacetest.Arrival, *pacetest.Notes) {
+			return pacedRound(t, c, s, r, d)
+		})
 	}
 }
 
-// pacedRound sends for 300 ms without pause, and judges what came.
-func pacedRound(t *testing.T, c *cable, s *ring.Socket, rate uint64) error {
-	const size, window = 1000, 10 * time.Millisecond
-	type arrival struct{ at, bytes int64 }
+// realtime is the clock of the kernel's stamps.
+func realtime(t *testing.T) int64 {
+	var now unix.Timespec
+	require.NoError(t, unix.ClockGettime(unix.CLOCK_REALTIME, &now))
+	return now.Nano()
+}
+
+// pacedRound sends for d without pause, and tells what came.
+func pacedRound(t *testing.T, c *cable, s *ring.Socket, r pacetest.Rule, d time.Duration) ([]pacetest.Arrival, *pacetest.Notes) {
+	const queue = 256 // the default
 	var peer *net.UDPConn
-	c.inPeer(func() { peer = stampedSocket(t, "10.0.0.2:0") })
+	c.InPeer(func() { peer = stampedSocket(t, "10.0.0.2:0") })
 	defer peer.Close()
 	to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
-	done := make(chan []arrival, 1)
+	// The kernel begins to stamp some time after it is asked.
+	for end := time.Now().Add(10 * time.Second); ; {
+		_, err := peer.WriteToUDPAddrPort([]byte("x"), to)
+		require.NoError(t, err)
+		if _, at, ok := readStamped(t, peer, time.Second); ok && at != 0 {
+			break
+		}
+		require.True(t, time.Now().Before(end), "the kernel does not stamp")
+	}
+	require.NoError(t, peer.SetReadDeadline(time.Time{}))
+	done := make(chan []pacetest.Arrival, 1)
 	go func() {
-		var all []arrival
+		var all []pacetest.Arrival
 		for {
 			b, at, ok := readStamped(t, peer, 0)
 			if !ok {
 				done <- all
 				return
 			}
-			all = append(all, arrival{at, int64(len(b))})
+			all = append(all, pacetest.Arrival{Number: int(binary.LittleEndian.Uint32(b)), At: at})
 		}
 	}()
-	p := ring.Pacing{Rate: rate, Burst: int(rate / 100)} // which lasts for a window
-	require.NoError(t, s.SetPacing(p))
-	dst := make([]ring.Completion, 16)
-	lost, paused, last := time.Duration(0), 0, time.Now()
-	for begin := last; last.Sub(begin) < 300*time.Millisecond; {
+	require.NoError(t, s.SetPacing(ring.Pacing{Rate: r.Rate, Burst: r.Burst}))
+	dst, data, given, notes := make([]ring.Completion, 16), make([]byte, r.Size), 0, pacetest.NewNotes(r)
+	cut := int64(0)
+	for begin := realtime(t); cut == 0 || cut-begin < int64(d); {
+		cut = realtime(t)
 		for {
-			if _, err := s.SendTo(make([]byte, size), to); err != nil {
+			binary.LittleEndian.PutUint32(data, uint32(given))
+			if _, err := s.SendTo(data, to); err != nil {
 				require.ErrorIs(t, err, ring.ErrWouldBlock)
 				break
 			}
+			given++
 		}
+		notes.Turn(cut, given-queue)
 		_, err := s.Ring().Poll(dst)
 		require.NoError(t, err)
-		now := time.Now()
-		if more := now.Sub(last) - window; more > 0 {
-			lost, paused = lost+more, paused+1
-		}
-		last = now
 	}
-	cut := last.UnixNano()
+	cut = realtime(t)
 	require.NoError(t, s.SetPacing(ring.Pacing{})) // the rest leaves at once, and is not looked at
 	require.NoError(t, s.Ring().Flush())
 	require.NoError(t, peer.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
-	all := slices.DeleteFunc(<-done, func(a arrival) bool { return a.at == 0 || a.at >= cut })
-	first := p.Burst/size + 1
-	if len(all) < first+20 {
-		return fmt.Errorf("%d datagrams are too few to judge", len(all))
-	}
-	over, end, bytes := 0, 0, int64(0)
+	all := slices.DeleteFunc(<-done, func(a pacetest.Arrival) bool { return a.At >= cut })
 	for i := range all {
-		for end < len(all) && all[end].at < all[i].at+int64(window) {
-			bytes += all[end].bytes
-			end++
-		}
-		if bytes > int64(rate)/100+int64(p.Burst) {
-			over++
-		}
-		bytes -= all[i].bytes
+		all[i].Since = notes.Since(all[i].Number)
 	}
-	total := float64((len(all) - 1 - first) * size)
-	took := time.Duration(all[len(all)-1].at - all[first].at)
-	most, least := 1.01*float64(rate)*took.Seconds(), 0.99*float64(rate)*(took-lost).Seconds()-float64(paused*size)
-	switch {
-	case float64(over) > 0.01*float64(len(all)):
-		return fmt.Errorf("%d of %d windows have too much", over, len(all))
-	case total > most || total < least && !raceEnabled:
-		return fmt.Errorf("%.0f bytes in %v, want %.0f to %.0f; stopped %d times, for %v longer than can be made up for", total, took, least,
-			most, paused, lost)
-	}
-	return nil
+	return all, notes
 }
 
 // What goes to an address of this host leaves by the socket's descriptor, and is paced all the same.

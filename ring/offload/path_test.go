@@ -2,7 +2,6 @@ package offload_test
 
 import (
 	"encoding/binary"
-	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -231,8 +230,8 @@ func TestInterfaceMadeAgain(t *testing.T) {
 	w.until("SENT", func() bool { return w.sent == packets })
 	w.until("gone", func() bool { return w.path >= 1 && strings.Contains(w.s.Path().String(), "link.gone") })
 	require.Equal(t, "os", w.s.Path().Tier)
-	require.Equal(t, 0, set.Ledger().Filling, "the lost link's buffers are home")
-	s.plugAgain()
+	w.until("the lost link's buffers are home", func() bool { return set.Ledger().Filling == 0 })
+	s.Again(0)
 	l, err = netlink.LinkByName("v0")
 	require.NoError(t, err)
 	require.NotEqual(t, old, l.Attrs().Index)
@@ -264,18 +263,4 @@ func (s *shared) openGroup(w *watcher, group netip.Addr) *ring.Socket {
 	require.NoError(s.t, u.Bind(netip.AddrPortFrom(group, 7001)))
 	require.NoError(s.t, u.JoinGroup(group, "v0", netip.Addr{}))
 	return u
-}
-
-// plugAgain makes the cable anew, with the same names and addresses.
-func (c *cable) plugAgain() {
-	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "v1", PeerNamespace: netlink.NsFd(c.there)}
-	pair.Name = "v0"
-	require.NoError(c.t, netlink.LinkAdd(pair))
-	c.up("v0", "10.0.0.1/24", "10.0.0.77/24")
-	var peer net.HardwareAddr
-	c.inPeer(func() { peer = c.up("v1", "10.0.0.2/24") })
-	l, err := netlink.LinkByName("v0")
-	require.NoError(c.t, err)
-	require.NoError(c.t, netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2), HardwareAddr: peer,
-		State: netlink.NUD_PERMANENT}))
 }

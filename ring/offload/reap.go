@@ -2,7 +2,6 @@ package offload
 
 import (
 	"net/netip"
-	"slices"
 	"syscall"
 	"time"
 
@@ -28,7 +27,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.advance()
 	}
 	var err error
-	if len(d.sends) > 0 || d.stack.Backlog() > 0 {
+	if (len(d.sends) > 0 || d.stack.Backlog() > 0) && !d.wait() {
 		err = d.flush()
 	}
 	if e := d.complete(k); err == nil {
@@ -58,7 +57,8 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.receive(k)
 	}
 	d.tell(k)
-	if d.stack.Backlog() > 0 { // answers of the stack
+	if d.stack.Backlog() > 0 && !d.gathering.on { // answers of the stack, and of hooks
+		d.flushes++
 		if e := d.pump(); err == nil {
 			err = e
 		}
@@ -82,6 +82,10 @@ func (d *driver) receive(k *ring.Sink) {
 			continue
 		}
 		d.idle = 0
+		d.gathering.came += n
+		if d.listens {
+			d.hear(n)
+		}
 		for j := range d.frames[:n] {
 			f := &d.frames[j]
 			d.in[j] = stack.Frame{Packet: f.Packet, Nanos: f.Nanos, Clock: uint8(f.Source)}
@@ -92,7 +96,8 @@ func (d *driver) receive(k *ring.Sink) {
 	}
 }
 
-// hand gives the deliveries to the sink. Hooks of the application run inside: a socket may be closed by the one before.
+// hand gives the deliveries to the sink. Hooks of the application run inside: a socket may be closed by the one before. A packet is in the
+// list for as long as it is nobody else's: a hook that ends its goroutine leaves those behind it there, see unhanded.
 func (d *driver) hand(k *ring.Sink) {
 	var polled int64
 	for i := range d.deliveries {
@@ -106,6 +111,7 @@ func (d *driver) hand(k *ring.Sink) {
 		if e == nil {
 			if !x.Packet.IsZero() {
 				_ = x.Packet.Release() // its socket was closed by a hook in this very burst
+				x.Packet = buffers.Packet{}
 			}
 			continue
 		}
@@ -129,12 +135,23 @@ func (d *driver) hand(k *ring.Sink) {
 				m.Time = ring.Stamp{Nanos: polled, Source: ring.StampPoll}
 			}
 		}
-		k.Datagram(e.s, x.Packet, m)
+		p := x.Packet
 		x.Packet = buffers.Packet{}
+		k.Datagram(e.s, p, m)
 	}
 	if d.given > 0 {
 		d.publish()
 	}
+}
+
+// unhanded gives back what a hook that ended its goroutine has left of a burst, when the ring is closed.
+func (d *driver) unhanded() {
+	for i := range d.deliveries {
+		if x := &d.deliveries[i]; !x.Packet.IsZero() {
+			_ = x.Packet.Release() // a reference of its own
+		}
+	}
+	d.deliveries = nil
 }
 
 // readTAI finds out how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
@@ -161,7 +178,10 @@ func (d *driver) advance() {
 	if at := d.stack.Deadline(); at != clock.Never && d.now >= at {
 		d.stack.Advance(d.now)
 	}
-	if d.now-d.checked >= checkEvery || d.parts != nil && (d.now >= d.due() || d.seen != d.stack.Generation()) {
+	if x := d.config.Exchange; x != nil && x.foreign.version.Load() != d.sharedAt {
+		d.reviewForeign()
+	}
+	if d.now-d.checked >= checkEvery || d.parts != nil && (d.arrived.Load() || d.now >= d.due() || d.seen != d.stack.Generation()) {
 		d.checked = d.now
 		d.readTAI()
 		d.check()
@@ -208,13 +228,16 @@ func (d *driver) tell(k *ring.Sink) {
 	if d.moved {
 		d.moved = false
 		d.table.each(func(e *entry) {
-			concerned := func(p *part) bool { return p.moved && d.uses(e, p) }
-			if e.own && (d.config.Exchange == nil || slices.ContainsFunc(d.parts, concerned)) {
+			if e.own && (d.config.Exchange == nil || e.moved || d.concerned(e)) {
 				k.PathChanged(e.s)
 			}
+			e.moved = false
 		})
 		for _, p := range d.parts {
 			p.moved = false
+		}
+		for _, b := range d.bonds {
+			b.moved = false
 		}
 	}
 }

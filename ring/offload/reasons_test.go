@@ -17,9 +17,9 @@ func TestReasonsAreDocumented(t *testing.T) {
 	_, table, found := strings.Cut(string(text), "\n## Reasons\n")
 	require.True(t, found)
 	reason := regexp.MustCompile(`(?:[Cc]ode: +|Code [!=]= |\bfail\(|\bno\(|\bReason\w+ += )` +
-		`"((?:link|offload|ring|route|xdp|checksum|stamp)\.\w+)"`)
+		`"((?:link|offload|ring|route|xdp|checksum|stamp|mcast)\.\w+)"`)
 	codes := 0
-	for _, pattern := range []string{"*.go", "../*.go", "../link/xdp/*.go", "../../xtreme/*.go", "../../internal/host/*.go"} {
+	for _, pattern := range []string{"*.go", "../*.go", "../link/xdp/*.go", "../link/capture/*.go", "../../xtreme/*.go", "../../internal/host/*.go"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, name := range files {

@@ -12,7 +12,12 @@ import (
 // memberships and ties of its sockets with the old one; they are made again on the new, or the socket's path says why not.
 func (d *driver) renumber(p *part, old int) {
 	d.shadow.first = claimTurns // what the kernel still has is older
-	if p.host == old || old == 0 {
+	d.moveTies(p.On, old, p.host)
+}
+
+// moveTies is renumber for an interface by its name and numbers.
+func (d *driver) moveTies(name string, old, now int) {
+	if now == old || old == 0 {
 		return
 	}
 	if d.aliases == nil {
@@ -20,14 +25,14 @@ func (d *driver) renumber(p *part, old int) {
 	}
 	for from, to := range d.aliases {
 		if to == old {
-			d.aliases[from] = p.host
+			d.aliases[from] = now
 		}
 	}
-	d.aliases[old] = p.host
+	d.aliases[old] = now
 	d.table.each(func(e *entry) {
-		if err := d.rejoin(e, p, old); err != nil {
+		if err := d.rejoin(e, name, old, now); err != nil {
 			e.reasons = append(e.reasons, ring.Reason{Code: "link.not_joined",
-				Text: "after " + p.Name + " was made again: " + err.Error()})
+				Text: "after " + name + " was made again: " + err.Error()})
 		}
 	})
 }
@@ -41,12 +46,12 @@ func (d *driver) present(index int) int {
 }
 
 // rejoin makes one socket's ties to the interface anew.
-func (d *driver) rejoin(e *entry, p *part, old int) (err error) {
+func (d *driver) rejoin(e *entry, name string, old, now int) (err error) {
 	fd := e.s.Handle().FD
 	touched := false
-	if d.present(e.s.Device()) == p.host && e.s.Device() != 0 {
+	if d.present(e.s.Device()) == now && e.s.Device() != 0 {
 		touched = true
-		err = errors.Join(err, unix.BindToDevice(fd, p.On))
+		err = errors.Join(err, unix.BindToDevice(fd, name))
 	}
 	for _, g := range e.groups {
 		if g.iface != uint32(old) {
@@ -55,13 +60,13 @@ func (d *driver) rejoin(e *entry, p *part, old int) (err error) {
 		touched = true
 		fd, kept := e.descriptor(g)
 		_ = membership(fd, g, false) // the kernel keeps the entry of an interface that is gone, and it counts
-		g.iface = uint32(p.host)
+		g.iface = uint32(now)
 		if kept != nil {
 			*kept = g
 		}
 		err = errors.Join(err, membership(fd, g, true))
 	}
-	e.s.Settings().Renumber(old, p.host)
+	e.s.Settings().Renumber(old, now)
 	if !touched || !e.own {
 		return err
 	}

@@ -36,12 +36,6 @@ func (d *driver) openList() (err error) {
 		fd  int
 		key uint32
 	}{{d.bell.FD(), bellKey}, {d.timer.FD(), timerKey}}
-	for i := range d.links {
-		fds = append(fds, struct {
-			fd  int
-			key uint32
-		}{d.links[i].Link.FD(), linkKey + uint32(i)})
-	}
 	if d.config.Namespace == nil {
 		if err := d.openShadow(); err != nil {
 			_ = d.closeList()
@@ -58,6 +52,11 @@ func (d *driver) openList() (err error) {
 			_ = d.closeList()
 			return fmt.Errorf("epoll_ctl: %w", e)
 		}
+	}
+	if err := d.listen(); err != nil { // now, so that a list that is too long is refused here
+		d.shadow.close()
+		_ = d.closeList()
+		return err
 	}
 	// ENOSYS before Linux 5.11; EPERM from seccomp filters older than the call. Either way there is the older one.
 	_, e := d.list.Wait(d.batch, 0)
@@ -89,7 +88,7 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	}
 	if d.config.Sleep != nil {
 		d.config.Sleep(next)
-		return d.rest(), nil
+		return d.rest()
 	}
 	if next == clock.Never {
 		d.stopTimer()
@@ -98,7 +97,7 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	} else {
 		d.timed = true
 	}
-	return d.rest(), nil
+	return d.rest()
 }
 
 // Disarm ends what Arm began. Links are silent again; the next turn looks at the clock and at the kernel's side.
@@ -118,8 +117,8 @@ func (d *driver) Wait(limit time.Duration) error {
 	}
 	d.stopTimer()
 	defer d.rise()
-	if d.rest() {
-		return nil
+	if pending, err = d.rest(); pending || err != nil {
+		return err
 	}
 	wait := sys.Epoll.Wait
 	if d.coarse {
@@ -185,7 +184,10 @@ func (d *driver) soonest() clock.Time {
 }
 
 // rest asks the links to ring, and tells whether they have something already.
-func (d *driver) rest() (pending bool) {
+func (d *driver) rest() (pending bool, err error) {
+	if err = d.listen(); err != nil {
+		return false, err
+	}
 	d.resting.Store(true)
 	for i := range d.links {
 		if d.links[i].Link.Arm() {
@@ -193,7 +195,7 @@ func (d *driver) rest() (pending bool) {
 		}
 	}
 	if x := d.config.Exchange; x != nil {
-		pending = pending || x.version.Load() != d.met
+		pending = pending || x.version.Load() != d.met || d.arrived.Load()
 		for _, l := range d.inward {
 			pending = pending || l.ready()
 		}
@@ -201,7 +203,7 @@ func (d *driver) rest() (pending bool) {
 	if d.mirror != nil && d.mirror.Generation() != d.stack.Generation() {
 		pending = true // it moved after it was looked at, and nobody was told to wake us
 	}
-	return pending
+	return pending, nil
 }
 
 func (d *driver) rise() {
@@ -215,6 +217,7 @@ func (d *driver) rise() {
 	d.stopTimer()
 	d.turn |= clockMask // the next turn reads the clock
 	d.idle = 0
+	d.heard = 0
 	d.shadow.now = true
 }
 

@@ -205,10 +205,10 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 }
 
 // shadowBuffer is what the kernel's side of a socket may hold (SO_RCVBUF: the kernel doubles it), unless the application has set a size.
-// The default, 212,992 bytes, is some 280 short datagrams, which at 100,000 a second come in while a lost interface is tried once.
+// The default, 212,992 bytes, is some 280 short datagrams: 3 ms at 100,000 a second.
 const shadowBuffer = 4 << 20
 
-// widen gives the shadow room for what comes while its owner is busy with having an interface back: beyond net.core.rmem_max where the
+// widen gives the shadow room for what comes while its owner does not poll: beyond net.core.rmem_max where the
 // process may (CAP_NET_ADMIN), else up to it, and then the path says so.
 func (d *driver) widen(e *entry) error {
 	if d.config.Namespace != nil || e.s.Settings().ReceiveBuffer != 0 {
@@ -228,7 +228,7 @@ func (d *driver) widen(e *entry) error {
 	}
 	if has < 2*shadowBuffer {
 		e.reasons = append(e.reasons, ring.Reason{Code: "offload.small_shadow", Text: fmt.Sprintf("the kernel's side of the socket holds %d "+
-			"bytes (net.core.rmem_max; %d with CAP_NET_ADMIN): more is lost there while an interface is being had back", has, 2*shadowBuffer)})
+			"bytes (net.core.rmem_max; %d with CAP_NET_ADMIN): more is lost there while the ring is not polled", has, 2*shadowBuffer)})
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package offload
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/socketxtreme/socketxtreme/internal/stack"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
@@ -43,7 +45,7 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 		p.Detail += text
 	}
 	for _, x := range d.parts {
-		if !d.uses(e, x) {
+		if x.quits || !d.uses(e, x) {
 			continue
 		}
 		for _, i := range x.links[:x.count] {
@@ -54,7 +56,14 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 				}
 			}
 			lp.Reasons = nil
-			add(lp.String())
+			text := lp.String()
+			if x.VLAN != 0 {
+				text += fmt.Sprintf(", VLAN %d", x.VLAN)
+			}
+			if x.member == stack.MemberInactive {
+				text += ", inactive"
+			}
+			add(text)
 		}
 		if e.stamped && d.clockOf(x) == link.ClockNone {
 			p.Reasons = append(p.Reasons, pollStamps(x.Name))
@@ -63,8 +72,8 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 			p.Reasons = append(p.Reasons, ring.Reason(r))
 		}
 		switch {
-		case x.lost.Code != "":
-			p.Reasons = append(p.Reasons, x.lost)
+		case x.why().Code != "":
+			p.Reasons = append(p.Reasons, x.why())
 			continue
 		case x.count == 0 && x.vacant.all:
 			p.Reasons = append(p.Reasons, x.vacated())
@@ -78,9 +87,15 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 		}
 		carried++
 	}
-	if !e.own || carried == 0 {
+	for _, b := range d.bonds {
+		if b.why.Code != "" && d.isOn(e, b.host) {
+			p.Reasons = append(p.Reasons, b.why)
+		}
+	}
+	if !e.own || carried == 0 || d.ceded(e) {
 		p.Tier = "os"
 	}
-	p.Reasons = append(p.Reasons, e.reasons...)
+	p.Reasons = append(p.Reasons, d.foreignReasons(e)...)
+	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	return p
 }

@@ -17,6 +17,8 @@ type entry struct {
 	resumed bool   // in driver.resumed
 	waiting bool   // in driver.waiters
 	stamped bool   // counted in driver.stamps
+	noted   bool   // its groups are known to the exchange's foreigners
+	moved   bool   // its way has changed, and it is to be told
 	shadow  bool   // the kernel's side is in the shadow list
 	watched uint32 // events asked for there
 
@@ -25,6 +27,7 @@ type entry struct {
 	groups  []group // as the stack has them
 	holders []*holder
 	reasons []ring.Reason
+	sender  []ring.Reason // of destinations that are left to the kernel
 }
 
 // group is a membership with its interface resolved.

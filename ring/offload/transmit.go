@@ -30,6 +30,20 @@ func (d *driver) Transmit(s *ring.Socket) error {
 	return nil
 }
 
+// Put queues a frame of a socket that has nothing before it.
+func (d *driver) Put(w *ring.Way, p buffers.Packet) bool {
+	return d.stack.Backlog() < backlogLimit && d.stack.Put(d.now, w.Route, w.Serial, p)
+}
+
+// Recall drops what Put took of a socket.
+func (d *driver) Recall(s *ring.Socket) int {
+	e := d.table.of(s)
+	if e == nil || !e.own {
+		return 0
+	}
+	return d.stack.Recall(e.id)
+}
+
 // Flush sends what is queued.
 func (d *driver) Flush() error {
 	d.stack.Refresh()
@@ -37,6 +51,8 @@ func (d *driver) Flush() error {
 }
 
 func (d *driver) flush() error {
+	d.flushes++
+	d.gathering.gathered()
 	if len(d.sends) > 0 {
 		list := d.sends
 		d.sends, d.spare = d.spare[:0], list
@@ -196,9 +212,11 @@ func (d *driver) pump() (err error) {
 				d.outs[j] = link.Out{Packet: out[j].Packet, Token: out[j].Token}
 			}
 			took := l.Send(d.outs[:n])
-			clear(d.outs[:n])
 			d.stack.Took(i, took)
 			sent = sent || took > 0
+			if d.listens {
+				d.hear(took)
+			}
 			if took < n {
 				break
 			}

@@ -20,7 +20,7 @@ func (d *driver) Warm(s *ring.Socket, to netip.AddrPort, p buffers.Packet) (w ri
 		return w, errno
 	}
 	way, errno := d.stack.Warm(d.now, e.id, a, to.Port(), p)
-	return ring.Way{Route: way.Route, Limit: way.Limit, Kernel: way.Kernel}, errno
+	return ring.Way(way), errno
 }
 
 // Header is the headers of a destination.

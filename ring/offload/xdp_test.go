@@ -4,10 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
@@ -27,91 +25,16 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// cable is two network namespaces joined by a veth pair: v0 with 10.0.0.1 and 10.0.0.77, where the test's thread is and our links will be, and
-// v1 with 10.0.0.2, where the kernel is the peer, its offloads as they are: its checksums are only partial.
+// cable is a veth pair: v0 with 10.0.0.1 and 10.0.0.77, where the test's thread is and our links will be, and p0 with 10.0.0.2, where the
+// kernel is the peer, its offloads as they are: its checksums are only partial.
 type cable struct {
-	t           testing.TB
-	here, there int // descriptors of the namespaces
-	dev         *xdp.Device
+	*testnet.Net
+	t   testing.TB
+	dev *xdp.Device
 }
 
 func newCable(t testing.TB, queues int) *cable {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
-	c := &cable{t: t}
-	c.there = c.namespace()
-	c.here = c.namespace()
-	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "v1", PeerNamespace: netlink.NsFd(c.there),
-		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
-	pair.Name, pair.NumTxQueues, pair.NumRxQueues = "v0", queues, queues
-	if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("missing: veth interfaces in this kernel")
-	} else {
-		require.NoError(t, err)
-	}
-	c.up("lo")
-	c.up("v0", "10.0.0.1/24", "10.0.0.77/24")
-	var peer net.HardwareAddr
-	c.inPeer(func() { c.up("lo"); peer = c.up("v1", "10.0.0.2/24") })
-	// Cases that send and then wait for the peer without polling could not see the neighbour's answer.
-	l, err := netlink.LinkByName("v0")
-	require.NoError(t, err)
-	require.NoError(t, netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2), HardwareAddr: peer,
-		State: netlink.NUD_PERMANENT}))
-	t.Cleanup(func() { c.inPeer(func() { require.Zero(t, c.badSums(), "the peer's kernel found wrong checksums") }) })
-	return c
-}
-
-// badSums is UDP's InCsumErrors in the thread's present namespace.
-func (c *cable) badSums() (n int) {
-	text, err := os.ReadFile("/proc/thread-self/net/snmp")
-	require.NoError(c.t, err)
-	var names []string
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if i := slices.Index(names, "InCsumErrors"); fields[0] == "Udp:" && i >= 0 {
-			n, err = strconv.Atoi(fields[i])
-			require.NoError(c.t, err)
-			return n
-		} else if fields[0] == "Udp:" {
-			names = fields
-		}
-	}
-	require.FailNow(c.t, "no InCsumErrors")
-	return 0
-}
-
-func (c *cable) namespace() int {
-	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
-		c.t.Skip("missing: CAP_SYS_ADMIN, for network namespaces")
-	} else {
-		require.NoError(c.t, err)
-	}
-	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = unix.Close(fd) })
-	return fd
-}
-
-func (c *cable) inPeer(f func()) {
-	require.NoError(c.t, unix.Setns(c.there, unix.CLONE_NEWNET))
-	defer func() { require.NoError(c.t, unix.Setns(c.here, unix.CLONE_NEWNET)) }()
-	f()
-}
-
-func (c *cable) up(name string, addrs ...string) net.HardwareAddr {
-	l, err := netlink.LinkByName(name)
-	require.NoError(c.t, err)
-	for _, s := range addrs {
-		a, err := netlink.ParseAddr(s)
-		require.NoError(c.t, err)
-		require.NoError(c.t, netlink.AddrAdd(l, a))
-	}
-	require.NoError(c.t, netlink.LinkSetUp(l))
-	if name != "lo" {
-		require.NoError(c.t, netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index,
-			Dst: &net.IPNet{IP: net.IPv4(224, 0, 0, 0), Mask: net.CIDRMask(4, 32)}}))
-	}
-	return l.Attrs().HardwareAddr
+	return &cable{Net: testnet.New(t, testnet.Pair{Queues: queues}), t: t}
 }
 
 // steer makes a device's claims those of a driver.
@@ -150,24 +73,15 @@ func (c *cable) plug(pool *buffers.Pool, sc *ring.SetConfig, config xdp.Config) 
 	return dev
 }
 
-func (c *cable) Local() netip.Addr      { return netip.MustParseAddr("10.0.0.1") }
-func (c *cable) Other() netip.Addr      { return netip.MustParseAddr("10.0.0.77") }
-func (c *cable) Device() string         { return "v0" }
-func (c *cable) Nobody() netip.AddrPort { return netip.MustParseAddrPort("10.0.0.2:9") }
-
-func (c *cable) Dial(to netip.AddrPort) ringtest.Peer {
-	var peer *net.UDPConn
-	c.inPeer(func() {
-		var err error
-		peer, err = net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(to))
-		require.NoError(c.t, err)
-	})
-	return peer
-}
+func (c *cable) Local() netip.Addr                    { return c.Net.Local(0) }
+func (c *cable) Other() netip.Addr                    { return c.Net.Other(0) }
+func (c *cable) Device() string                       { return c.Net.Device(0) }
+func (c *cable) Nobody() netip.AddrPort               { return netip.AddrPortFrom(c.Peer(0), 9) }
+func (c *cable) Dial(to netip.AddrPort) ringtest.Peer { return c.Net.Dial(to) }
 
 // The contract against a kernel peer over AF_XDP.
 func TestContractOverVeth(t *testing.T) {
-	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: ring.CapZeroCopySend | ring.CapSharedMulticast, Overshoot: overshoot,
+	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Stamp: ring.StampPoll, Burst: 8, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
 			c := newCable(t, 1)
@@ -286,13 +200,15 @@ func TestKernelFindsTheNeighbour(t *testing.T) {
 	c, _, s := veth(t, 1, xdp.Config{})
 	l, err := netlink.LinkByName("v0")
 	require.NoError(t, err)
-	require.NoError(t, netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2)}))
 	peer := c.Dial(s.LocalAddr())
 	defer peer.Close()
 	require.NoError(t, peer.SetDeadline(time.Now().Add(20*time.Second)))
 	dst := make([]ring.Completion, 8)
 	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "stack.waited_for_neighbour") == 0; { // the mirror hears of it soon
 		require.True(t, time.Now().Before(end))
+		// Again and again: when it is found before the mirror has told that it was lost, nothing waits.
+		err := netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2)})
+		require.True(t, err == nil || errors.Is(err, unix.ENOENT), "%v", err)
 		_, err = s.SendTo([]byte("first"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
 		require.NoError(t, err)
 		_, err = s.Ring().Poll(dst)

@@ -62,7 +62,7 @@ func pacingStream(t *testing.T, b Backend) {
 	}
 	took := <-done
 	w.GreaterOrEqual(took, 60*time.Millisecond, "3 MB at 20 MB/s, less what TCP sends before it paces")
-	w.Less(took, 2*time.Second)
+	w.Less(took, patience/2)
 }
 
 // An error of the network's, of an earlier datagram, is told and costs none of those that wait.

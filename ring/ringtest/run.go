@@ -5,8 +5,12 @@ import "testing"
 // needs is what a case cannot do without.
 type needs uint8
 
-// streams: TCP or unix-domain sockets, or rings by allocation logic, which come with the kernel's sockets.
-const streams needs = 1
+const (
+	// streams: TCP or unix-domain sockets, or rings by allocation logic, which come with the kernel's sockets.
+	streams needs = 1 << iota
+	// waits: a second or more in which nothing is to be seen but the kernel's timers. Those cases run at the end, side by side.
+	waits
+)
 
 // cases is the contract. Names say what must hold.
 var cases = []struct {
@@ -25,13 +29,13 @@ var cases = []struct {
 	{"a connection that was busy ends as any other", busyConnection, streams},
 	{"connect done: OUT", connectDone, streams},
 	{"connect refused: IN|ERR|HUP", connectRefused, streams},
-	{"connect times out: IN|HUP", connectTimeout, streams},
+	{"connect times out: IN|HUP", connectTimeout, streams | waits},
 	{"FIN: IN|RDHUP, after the data", fin, streams},
 	{"reset: IN|ERR|HUP|RDHUP", reset, streams},
 	{"reset after FIN is reported", resetAfterFin, streams},
-	{"keepalive death: IN|HUP", keepaliveDeath, streams},
-	{"retransmission time-out: IN|HUP", retransmissionTimeout, streams},
-	{"a window that stays shut: IN|HUP", shutWindow, streams},
+	{"keepalive death: IN|HUP", keepaliveDeath, streams | waits},
+	{"retransmission time-out: IN|HUP", retransmissionTimeout, streams | waits},
+	{"a window that stays shut: IN|HUP", shutWindow, streams | waits},
 	{"ICMP error of a datagram socket: ERR, the socket lives", datagramError, 0},
 
 	{"a slice of length 1 loses nothing", sliceOfOne, 0},
@@ -46,6 +50,7 @@ var cases = []struct {
 	{"multicast: the kernel's defaults, and loop", multicastOptions, 0},
 	{"more groups than a descriptor may have", membershipLimit, 0},
 	{"timestamps when asked for", timestamps, 0},
+	{"PATH: the way of a socket's packets changes, and back", pathChanges, 0},
 
 	{"transmit stamps, both ways", transmitStamps, 0},
 	{"transmit stamps allocate nothing", stampAllocation, 0},
@@ -53,6 +58,7 @@ var cases = []struct {
 	{"settings of time are checked", stampArguments, 0},
 
 	{"paced datagrams keep their rate", pacing, 0},
+	{"pacing: the rule, to the byte, in virtual time", pacingRule, 0},
 	{"a paced queue has an end", pacingQueue, 0},
 	{"close with paced datagrams waiting", pacingClose, 0},
 	{"pacing: bad arguments are named", pacingArguments, 0},
@@ -76,7 +82,7 @@ var cases = []struct {
 	{"linger waits for the peer's FIN", lingers, streams},
 	{"half close", halfClose, streams},
 	{"suspend and resume", suspendResume, streams},
-	{"a suspended socket that fails delivers what it has", suspendedFails, streams},
+	{"a suspended socket that fails delivers what it has", suspendedFails, streams | waits},
 	{"a stopped socket that is reset under a send delivers what it has", stoppedReset, streams},
 	{"a closed socket touches no descriptor", closedTouchesNothing, 0},
 	{"deadlines", deadlines, streams},
@@ -87,6 +93,9 @@ var cases = []struct {
 	{"two large sends on one stream keep their order", largeSends, streams},
 	{"sent datagrams", sentDatagrams, 0},
 	{"close with sends under way", closeWithSends, streams},
+	{"a file goes out whole, in order with packets", sendFile, streams},
+	{"a file under way: deadline, close, abort, reset", sendFileBlocked, streams},
+	{"what is no file, or a short one", sendFileRefused, streams},
 	{"a warm send sends nothing", warm, 0},
 	{"sending to a reset connection", sendAfterReset, streams},
 
@@ -138,9 +147,14 @@ var cases = []struct {
 // Run runs the contract over one kind of ring: the whole of it, or what is about datagrams.
 func Run(t *testing.T, b Backend) {
 	for _, c := range cases {
-		if b.Datagrams && c.needs == streams {
+		if b.Datagrams && c.needs&streams != 0 {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
+		t.Run(c.name, func(t *testing.T) {
+			if c.needs&waits != 0 {
+				t.Parallel()
+			}
+			c.run(t, b)
+		})
 	}
 }

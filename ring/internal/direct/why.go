@@ -22,6 +22,9 @@ func Why(c ring.Caps) ring.Reason {
 	case ring.CapLaunchTime:
 		return ring.Reason{Code: "os.no_launch_time",
 			Text: "a launch time (SO_TXTIME) needs a queueing discipline that the administrator sets up (etf, fq): the ring's own pacing needs none"}
+	case ring.CapPathChanges:
+		return ring.Reason{Code: "os.one_path",
+			Text: "the kernel's stack is the only way of a kernel socket's packets: there is no other to change to"}
 	}
 	return ring.Reason{}
 }

@@ -169,10 +169,18 @@ func (a *assembler) ipv4() {
 
 // ports completes the key on the stack.
 func (a *assembler) ports() {
-	a.label("ports", asm.StoreMem(asm.RFP, stackKey+keyProtocol, asm.R4, asm.Byte))
+	// Protocol, a zero and the tag make one word; which is above which depends on the machine's order.
+	first, second := regVLAN, asm.R4
+	if bigEndian {
+		first, second = asm.R4, regVLAN
+	}
+	a.label("ports", asm.LSh.Imm(first, 16))
+	if bigEndian {
+		a.emit(asm.LSh.Imm(first, 8)) // the protocol is the first byte of its half
+	}
 	a.emit(
-		asm.StoreImm(asm.RFP, stackKey+keyProtocol+1, 0, asm.Byte),
-		asm.StoreMem(asm.RFP, stackKey+keyVLAN, regVLAN, asm.Half),
+		asm.Or.Reg(first, second),
+		asm.StoreMem(asm.RFP, stackKey+keyProtocol, first, asm.Word),
 		asm.LoadMem(asm.R4, regCursor, 16, asm.Word),
 		asm.StoreMem(asm.RFP, stackKey+keyDst, asm.R4, asm.Word),
 		asm.LoadMem(asm.R4, regCursor, 12, asm.Word),
@@ -181,11 +189,15 @@ func (a *assembler) ports() {
 	)
 	a.need(8) // the whole UDP header, and the ports and sequence number of TCP
 	a.emit(
-		asm.LoadMem(asm.R4, regCursor, 2, asm.Half),
-		asm.StoreMem(asm.RFP, stackKey+keyDstPort, asm.R4, asm.Half),
-		asm.LoadMem(asm.R4, regCursor, 0, asm.Half),
-		asm.StoreMem(asm.RFP, stackKey+keySrcPort, asm.R4, asm.Half),
+		asm.LoadMem(asm.R4, regCursor, 0, asm.Word),
+		asm.StoreMem(asm.RFP, stackKey+keyPorts, asm.R4, asm.Word),
 	)
+}
+
+// anyPort makes the key that of all source ports; label names the first instruction. R3 is lost.
+func (a *assembler) anyPort(label string) {
+	a.label(label, asm.LoadMem(asm.R3, asm.RFP, stackKey+keyPorts, asm.Word))
+	a.emit(asm.And.Imm(asm.R3, halfMask(1)), asm.StoreMem(asm.RFP, stackKey+keyPorts, asm.R3, asm.Word))
 }
 
 // lookup asks for the key at the stack's place; R0 is then null or not.
@@ -214,7 +226,7 @@ func (a *assembler) lookups() {
 	a.unless(kindConnected, "listener")
 	a.lookup(stackKey)
 	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
-	a.label("listener", asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half))
+	a.anyPort("listener")
 	a.emit(asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
 	a.unless(kindBound, "wildcard")
 	a.lookup(stackKey)
@@ -229,10 +241,10 @@ func (a *assembler) lookups() {
 	a.emit(
 		asm.JEq.Imm(asm.R0, 0, "miss"),
 		asm.StoreImm(asm.RFP, stackLocal+keySrc, 0, asm.Word),
-		asm.StoreImm(asm.RFP, stackLocal+keyDstPort, 0, asm.Word), // both ports
-		asm.StoreImm(asm.RFP, stackLocal+keyProtocol, 0, asm.Half),
-		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyVLAN, asm.Half),
-		asm.StoreMem(asm.RFP, stackLocal+keyVLAN, asm.R3, asm.Half),
+		asm.StoreImm(asm.RFP, stackLocal+keyPorts, 0, asm.Word),
+		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyProtocol, asm.Word),
+		asm.And.Imm(asm.R3, halfMask(1)), // the tag
+		asm.StoreMem(asm.RFP, stackLocal+keyProtocol, asm.R3, asm.Word),
 	)
 	a.lookup(stackLocal)
 	a.emit(
@@ -244,7 +256,7 @@ func (a *assembler) lookups() {
 	a.code[multicast] = a.code[multicast].WithSymbol("multicast")
 	a.lookup(stackKey)
 	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
-	a.label("source", asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half))
+	a.anyPort("source")
 	a.unless(kindGroupSource, "group")
 	a.lookup(stackKey)
 	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
@@ -347,9 +359,20 @@ func (a *assembler) leave() {
 	a.emit(asm.Return())
 }
 
+// bigEndian tells the machine's byte order.
+var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
+
+// halfMask is the mask of the first or second two bytes of a word in memory.
+func halfMask(i int) int32 {
+	if (i == 0) == bigEndian {
+		return -1 << 16 // above it are zeros in any case: words are loaded so
+	}
+	return 0xffff
+}
+
 // wire16 is a number of 16 bits as the program loads it from a frame: big-endian bytes in the machine's own order.
 func wire16(v uint16) int32 {
-	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+	if bigEndian {
 		return int32(v)
 	}
 	return int32(bits.ReverseBytes16(v))

@@ -20,6 +20,19 @@ func (d *Device) OpenQueue(queue int, pool *buffers.Pool) (*Queue, error) {
 // OpenQueueWith is OpenQueue for pools of different sizes, or shared by several queues: at most fill buffers of this one lie ready for the
 // card, and never more than Config.Fill.
 func (d *Device) OpenQueueWith(queue int, pool *buffers.Pool, fill int) (*Queue, error) {
+	q, err := d.PrepareQueue(queue, pool, fill)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.Start(); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// PrepareQueue is the long part of OpenQueueWith, which registers the memory and binds the socket. It takes no buffer and reads of the pool
+// what never changes: any goroutine. The link carries nothing before Start; one that is not to be started is closed.
+func (d *Device) PrepareQueue(queue int, pool *buffers.Pool, fill int) (*Queue, error) {
 	if fill < 1 {
 		return nil, fmt.Errorf("xdp: queue %d: fill %d: a card needs a buffer", queue, fill)
 	}
@@ -35,15 +48,24 @@ func (d *Device) OpenQueueWith(queue int, pool *buffers.Pool, fill int) (*Queue,
 		return nil, fmt.Errorf("xdp: queue %d: pool of %d small buffers of %d bytes with headroom: the kernel takes 2048 to 4096",
 			queue, l.SmallCount, chunk)
 	}
+	place := new(Queue) // holds the place while the socket is bound, which may wait
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open[queue] != nil {
+	taken := d.open[queue] != nil
+	if !taken {
+		d.open[queue] = place
+	}
+	d.mu.Unlock()
+	if taken {
 		return nil, refusal(ReasonBusy, unix.EBUSY, "queue %d of %s: open already in this process", queue, d.config.Interface)
 	}
 	q, err := d.bind(queue, pool, chunk, fill)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err != nil {
+		delete(d.open, queue)
 		return nil, err
 	}
+	d.open[queue] = q
 	d.describe(q, chunk)
 	if d.config.BusyPoll {
 		if err := q.sock.busyPoll(); err != nil {
@@ -52,16 +74,18 @@ func (d *Device) OpenQueueWith(queue int, pool *buffers.Pool, fill int) (*Queue,
 			q.busy = true
 		}
 	}
+	return q, nil
+}
+
+// Start gives the card its buffers and lets frames come. For the goroutine that owns the pool. On an error the link is closed.
+func (q *Queue) Start() error {
 	// Buffers first: a socket in the map without any loses what is steered to it.
 	q.refill(1)
-	if err := d.program.setSocket(queue, q.sock.fd); err != nil {
-		err = refuse(err, fmt.Sprintf("steering to queue %d of %s", queue, d.config.Interface))
-		err = errors.Join(err, q.sock.close())
-		q.takeBack()
-		return nil, err
+	if err := q.device.program.setSocket(q.queue, q.sock.fd); err != nil {
+		err = refuse(err, fmt.Sprintf("steering to queue %d of %s", q.queue, q.info.Name))
+		return errors.Join(err, q.Close())
 	}
-	d.open[queue] = q
-	return q, nil
+	return nil
 }
 
 // attempt is one way of binding.

@@ -46,15 +46,17 @@ func (f Flow) String() string {
 	return s
 }
 
-// The key of the flow map: addresses and ports as in the packet, VLAN too.
+// The key of the flow map: addresses and ports as in the packet, VLAN too. The program writes it in words, as the kernel's hash reads it: a
+// word read behind stores of its halves waits for them, 5 ns each time.
 //
 //	0        4        8       10      12        13  14     16
-//	| dst IP | src IP | dst P | src P | protocol | 0 | vlan |
+//	| dst IP | src IP | src P | dst P | protocol | 0 | vlan |
 const (
 	keyDst      = 0
 	keySrc      = 4
-	keyDstPort  = 8
-	keySrcPort  = 10
+	keyPorts    = 8 // both, as they follow each other in the packet
+	keySrcPort  = 8
+	keyDstPort  = 10
 	keyProtocol = 12
 	keyVLAN     = 14
 	keyBytes    = 16

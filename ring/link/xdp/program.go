@@ -270,11 +270,21 @@ func (p *Program) remove(k key) error {
 
 // setSocket makes a socket the one of a queue. The kernel takes it out when the socket is closed.
 func (p *Program) setSocket(queue, fd int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return link.ErrClosed
+	}
 	return p.sockets.Put(uint32(queue), uint32(fd))
 }
 
 // clearSocket lets a queue's packets go on to the kernel again.
 func (p *Program) clearSocket(queue int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil // no map, nothing is steered
+	}
 	if err := p.sockets.Delete(uint32(queue)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return err
 	}

@@ -272,7 +272,7 @@ func TestFlowArguments(t *testing.T) {
 	mapped := Flow{Protocol: UDP, Local: ap("[::ffff:10.0.0.1]:5")}
 	k, err := mapped.key()
 	require.NoError(t, err)
-	require.Equal(t, key{10, 0, 0, 1, 0, 0, 0, 0, 0, 5, 0, 0, 17, 0, 0, 0}, k)
+	require.Equal(t, key{10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 17, 0, 0, 0}, k)
 	for _, bad := range []string{"0.0.0.0", "224.0.0.1", "::1"} {
 		_, err := addressKey(netip.MustParseAddr(bad), 0)
 		require.ErrorContains(t, err, bad)

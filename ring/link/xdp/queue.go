@@ -21,6 +21,15 @@ const (
 	inTxChain       // with the card, being sent as one of several buffers of a frame
 )
 
+// book is what a queue knows of a buffer: where it is; of one that is being sent, the first buffer of the frame it belongs to; and of that one
+// the frame, and how many of its pieces are still out. Two lie in a cache line.
+type book struct {
+	out    link.Out
+	first  uint32
+	pieces uint16
+	where  uint8
+}
+
 // maxPieces is how many descriptors a frame may have on its way out: the kernel makes one fragment of a socket buffer of each
 // (MAX_SKB_FRAGS) and one is spare.
 const maxPieces = 17
@@ -48,14 +57,10 @@ type Queue struct {
 	partial  buffers.Packet // frame of several buffers, the last of which have not come yet
 	skipping bool           // the rest of a frame that began badly
 
-	// Sending, by buffer: what it is, the first buffer of the frame it belongs to, and by that one how many pieces are still out.
-	where   []uint8
-	first   []uint32
-	pieces  []uint16
-	out     []link.Out
-	unsent  int  // frames
-	flying  int  // descriptors
-	kick    bool // the kernel has not read all that was published
+	books   []book // by buffer
+	unsent  int    // frames
+	flying  int    // descriptors
+	kick    bool   // the kernel has not read all that was published
 	down    unix.Errno
 	downErr error
 	done    []link.Done // sent, to be told of
@@ -63,11 +68,14 @@ type Queue struct {
 	bad     uint64 // numbers from the kernel that made no sense
 	noBuf   uint64 // times that fresh buffers were wanted and none was free
 	lastErr unix.Errno
-	closed  bool
+	closed  bool // nothing is received or sent any more
+	shut    bool // and the kernel has let go
+	retired bool // and the buffers are back
+	shutErr error
 	final   unix.XDPStatistics
 }
 
-var _ link.Link = (*Queue)(nil)
+var _ link.Staged = (*Queue)(nil)
 
 // newQueue makes the books for a socket; nothing is given to the card yet.
 func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket, fill int) *Queue {
@@ -77,8 +85,7 @@ func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket, fill int) *Qu
 		device: d, queue: queue, pool: pool, sock: s,
 		stride: uint64(l.Stride(buffers.Small)), dataAt: unix.XDP_PACKET_HEADROOM,
 		limit: min(fill, d.config.Fill, max(l.SmallCount/2, 1)),
-		where: make([]uint8, total), first: make([]uint32, total), pieces: make([]uint16, total), out: make([]link.Out, total),
-		done: make([]link.Done, 0, d.config.TxRing),
+		books: make([]book, total), done: make([]link.Done, 0, d.config.TxRing),
 	}
 	q.batch = max(1, min(64, q.limit/8))
 	return q
@@ -193,27 +200,45 @@ func (q *Queue) Close() error {
 }
 
 // Retire is Close, but that Complete still tells of the frames with a token: until then they have their buffers. For a ring that goes on
-// without the link.
+// without the link. Closing the socket waits for the kernel, some milliseconds, hundreds under load; who cannot wait has it done elsewhere:
+//
+//	owner            another goroutine    owner
+//	Stop ───────────► Shut ─────────────► Retire, which has no more to wait for
 func (q *Queue) Retire() error {
-	if q.closed {
+	if q.retired {
 		return link.ErrClosed
 	}
-	_ = q.statistics() // the last word is kept
-	q.closed = true
-	err := q.device.program.clearSocket(q.queue)
-	if errors.Is(err, unix.EBADF) {
-		err = nil // the device was closed before: no map, nothing steered here
-	}
-	err = errors.Join(err, q.sock.close())
-	if q.caps.Has(link.CapZeroCopy) {
-		time.Sleep(settle)
-	}
+	q.Stop()
+	err := q.Shut()
+	q.retired = true
 	q.recall()
 	q.device.forget(q)
 	if err != nil {
 		return fmt.Errorf("xdp: close %s queue %d: %w", q.info.Name, q.queue, err)
 	}
 	return nil
+}
+
+// Stop ends receiving and sending. What the kernel has of the buffers it keeps until Shut.
+func (q *Queue) Stop() {
+	if !q.closed {
+		_ = q.statistics() // the last word is kept
+		q.closed = true
+	}
+}
+
+// Shut closes the socket, after Stop. It is the long part of closing and touches no buffer: any goroutine, while the owner leaves the link
+// alone. Again it tells the same.
+func (q *Queue) Shut() error {
+	if q.shut {
+		return q.shutErr
+	}
+	q.shut = true
+	q.shutErr = errors.Join(q.device.program.clearSocket(q.queue), q.sock.close())
+	if q.caps.Has(link.CapZeroCopy) {
+		time.Sleep(settle)
+	}
+	return q.shutErr
 }
 
 // takeBack returns every buffer to the pool.
@@ -231,19 +256,15 @@ func (q *Queue) recall() {
 		_ = q.partial.Release() // nobody else has it
 		q.partial = buffers.Packet{}
 	}
-	for i, w := range q.where {
-		if w == inFill {
+	for i := range q.books {
+		b := &q.books[i]
+		if b.where == inFill {
 			q.pool.Untake(uint32(i))
 		}
-		if q.pieces[i] > 0 {
-			q.pool.Complete(q.out[i].Packet)
-			if q.out[i].Token != 0 {
-				q.done = append(q.done, link.Done(q.out[i]))
-			} else {
-				_ = q.out[i].Packet.Release() // it was alone when it was sent
-			}
+		if b.pieces > 0 {
+			q.told(b.out)
 		}
-		q.where[i], q.pieces[i] = elsewhere, 0
+		*b = book{}
 	}
 	q.posted, q.unsent, q.flying = 0, 0, 0
 }

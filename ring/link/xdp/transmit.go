@@ -37,14 +37,15 @@ func (q *Queue) transmit(o *link.Out) bool {
 	if q.flying+pieces > len(q.sock.tx.entries) || q.Unsent() >= cap(q.done) || q.sock.tx.room(uint32(pieces)) < uint32(pieces) {
 		return false
 	}
+	b := &q.books[place.Buffer]
 	if !place.More() && pieces == 1 {
-		q.where[place.Buffer] = inTx
-		q.piece(place.Buffer, place.Buffer, uint64(place.Off), place.Len, 0)
+		b.where = inTx
+		q.piece(b, place.Buffer, uint64(place.Off), place.Len, 0)
 	} else {
 		q.chain(place, pieces)
 	}
-	q.pieces[place.Buffer] = uint16(pieces)
-	q.out[place.Buffer] = *o
+	b.pieces = uint16(pieces)
+	b.out = *o
 	q.unsent++
 	q.stats.TxFrames++
 	q.stats.TxBytes += uint64(length)
@@ -74,8 +75,9 @@ func (q *Queue) chain(place buffers.Place, pieces int) {
 			if pieces > 0 {
 				options = unix.XDP_PKT_CONTD
 			}
-			q.where[place.Buffer] = inTxChain
-			q.piece(place.Buffer, first, off, k, options)
+			b := &q.books[place.Buffer]
+			b.where = inTxChain
+			q.piece(b, first, off, k, options)
 			off += uint64(k)
 			left -= k
 		}
@@ -86,9 +88,9 @@ func (q *Queue) chain(place buffers.Place, pieces int) {
 	}
 }
 
-func (q *Queue) piece(buffer, first uint32, off uint64, n, options uint32) {
+func (q *Queue) piece(b *book, first uint32, off uint64, n, options uint32) {
 	q.sock.tx.put(unix.XDPDesc{Addr: off, Len: n, Options: options})
-	q.first[buffer] = first
+	b.first = first
 	q.flying++
 	q.kick = true
 }
@@ -143,6 +145,9 @@ func (q *Queue) Complete(dst []link.Done) int {
 	if q.flying > 0 && !q.closed {
 		q.reap()
 	}
+	if len(q.done) == 0 {
+		return 0
+	}
 	n := copy(dst, q.done)
 	left := copy(q.done, q.done[n:]) // only a caller with a short slice leaves any
 	clear(q.done[left:])
@@ -158,37 +163,44 @@ func (q *Queue) reap() {
 	for ; ready > 0; ready-- {
 		addr := q.sock.comp.take()
 		i, _, ok := q.pool.Locate(addr&mask48 + addr>>offsetShift)
-		if !ok || q.where[i] < inTx || q.pieces[q.first[i]] == 0 {
+		if !ok || q.books[i].where < inTx {
+			q.bad++
+			continue
+		}
+		b := &q.books[q.books[i].first]
+		if b.pieces == 0 {
 			q.bad++
 			continue
 		}
 		q.flying--
-		first := q.first[i]
-		if q.pieces[first]--; q.pieces[first] == 0 {
-			q.finish(first)
+		if b.pieces--; b.pieces == 0 {
+			q.finish(b)
 		}
 	}
 	q.sock.comp.release()
 }
 
-// finish ends the sending of the frame that begins in buffer first.
-func (q *Queue) finish(first uint32) {
-	o := q.out[first]
-	q.out[first] = link.Out{}
-	if q.where[first] == inTxChain {
-		for place := q.pool.Place(o.Packet); ; place = q.pool.NextPlace(place) {
-			q.where[place.Buffer] = elsewhere
+// finish ends the sending of the frame that begins in the buffer of b.
+func (q *Queue) finish(b *book) {
+	if b.where == inTxChain {
+		for place := q.pool.Place(b.out.Packet); ; place = q.pool.NextPlace(place) {
+			q.books[place.Buffer].where = elsewhere
 			if !place.More() {
 				break
 			}
 		}
 	}
-	q.where[first] = elsewhere
+	b.where = elsewhere
 	q.unsent--
-	q.pool.Complete(o.Packet)
+	q.told(b.out)
+}
+
+// told ends a frame: it is released, unless somebody wants to hear of it.
+func (q *Queue) told(o link.Out) {
 	if o.Token == 0 {
-		_ = o.Packet.Release() // it was alone when it was sent
+		q.pool.Sent(o.Packet)
 		return
 	}
+	q.pool.Complete(o.Packet)
 	q.done = append(q.done, link.Done(o))
 }

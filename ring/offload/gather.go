@@ -1,0 +1,82 @@
+package offload
+
+import (
+	"slices"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// gathering holds back what Poll would send, so that frames share system calls. In AF_XDP's copy mode each flush is one, which costs some
+// 250 ns beside its frames (540 ns each on a veth). A fast answerer meets every request as it comes and would pay that for each one or two.
+//
+// It holds only while frames come, and not for a quick exchange of single ones:
+//
+//	begin   two frames or more came since the last flush
+//	end     Config.Gather frames wait, or nothing came for gatherPause, or it took gatherMost
+//
+// Who waited for nothing (the second end) does not try again for the next flushes, twice as many each time. Flush, and whatever ends in sleep,
+// send at once: this is for loops that poll on, and those say so by Config.Gather.
+type gathering struct {
+	came   int        // frames since the last flush
+	on     bool       // being held
+	turns  int        // of it, with frames
+	since  clock.Time // when it began
+	paused clock.Time // when the first turn without a frame was
+	skip   int        // flushes until it is tried again
+	vain   int        // what skip is set to next, less one
+}
+
+const (
+	gatherPause = clock.Time(time.Microsecond)
+	gatherMost  = clock.Time(20 * time.Microsecond)
+	gatherVain  = 63
+	gatherLook  = 4 // on every fourth turn with frames the clock is read
+)
+
+// wait tells whether what waits for the links is to wait for more.
+func (d *driver) wait() bool {
+	g := &d.gathering
+	switch {
+	case len(d.sends) > 0, d.stack.Backlog() >= d.config.Gather:
+		if g.on {
+			g.vain = 0
+		}
+		return false
+	case !g.on:
+		return g.came > 1 && d.beginGathering()
+	case d.idle == 0:
+		g.paused = 0
+		g.turns++
+		return g.turns%gatherLook != 0 || d.clock()-g.since < gatherMost
+	}
+	now := d.clock()
+	if g.paused == 0 {
+		g.paused = now
+	}
+	if now-g.paused < gatherPause && now-g.since < gatherMost {
+		return true
+	}
+	g.vain = min(2*g.vain+1, gatherVain)
+	g.skip = g.vain
+	return false
+}
+
+// beginGathering begins to hold, where that spares system calls and was not in vain lately.
+func (d *driver) beginGathering() bool {
+	g := &d.gathering
+	if g.skip > 0 {
+		g.skip--
+		return false
+	}
+	if !slices.ContainsFunc(d.links, func(l Link) bool { return l.Link.Caps().Has(link.CapSteering) && !l.Link.Caps().Has(link.CapZeroCopy) }) {
+		g.skip = 1 << 10
+		return false
+	}
+	g.on, g.turns, g.since, g.paused = true, 0, d.clock(), 0
+	return true
+}
+
+// gathered is called by every flush.
+func (g *gathering) gathered() { g.on, g.came = false, 0 }

@@ -1,0 +1,241 @@
+package ring
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file goes into a stream by sendfile(2), from the page cache without a copy through user space. It stands in the socket's send queue as
+// packets do, and the core itself sends it, on every kernel ring alike: the driver finds nothing to take while a file is first, and is asked
+// again when it is gone. Where the kernel's queue is full, or a turn's share is sent, the driver is asked for Writable.
+
+// fileShare is how much of a file one turn sends, so that one with a quick peer does not keep the others waiting.
+const fileShare = 256 << 10
+
+// outFile is a file that was given to SendFile and is not sent.
+type outFile struct {
+	fd         int // our own
+	off        int64
+	left, sent int64
+}
+
+// outFiles are those of a socket, in the order of their records.
+type outFiles struct {
+	list    []outFile
+	blocked bool // Writable follows
+}
+
+// FileError is how far a file came that was not sent whole.
+type FileError struct {
+	Sent int64 // bytes that the kernel had taken
+	Err  error // io.ErrUnexpectedEOF: the file is shorter than what was to be sent
+}
+
+// Error is the failure in a sentence.
+func (e *FileError) Error() string { return fmt.Sprintf("after %d bytes: %v", e.Sent, e.Err) }
+
+// Unwrap gives the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// The reasons why a file cannot be sent.
+var (
+	fileDatagram = &FeatureError{Feature: "a file over a datagram socket, whose sends are messages", Code: "sendfile.datagram"}
+	fileOwnStack = &FeatureError{Feature: "a file over a stack of our own, which the kernel cannot give its pages to", Code: "sendfile.own_stack"}
+	fileKind     = &FeatureError{Feature: "sending what is not a regular file", Code: "sendfile.not_regular"}
+)
+
+// SendFile sends n bytes of a regular file from an offset on, over a stream, in order with what SendPacket and Send are given, and without
+// copying them through user space (sendfile(2)); n of -1 is all to the file's present end. All of it is taken over or, on an error, nothing.
+// Sending begins at once and goes on with the Polls that follow, at most 256 KiB in each; while it lasts Send takes nothing.
+//
+// EventSent with the token follows when the kernel has taken all of it. Its Err, if any, wraps a *FileError, which says how much was sent;
+// what was queued behind the file goes out all the same, but on a connection that is broken. The file is the caller's and may be closed at
+// once. Its pages are sent as they are when they leave: do not write to them before the peer has them. After Close the file goes on for as
+// long as the peer takes some of it within Config.CloseTimeout.
+//
+// Reading a file that is not in memory waits for the disk. Streams of kernel rings; owner only.
+func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
+	if s.ring == nil || s.state != stateOpen || s.shutWrite {
+		return s.cannotSend("send file")
+	}
+	switch {
+	case s.handle.Kind != Stream:
+		return &OpError{Op: "send file", Err: fileDatagram}
+	case s.handle.Stack:
+		return &OpError{Op: "send file", Err: fileOwnStack}
+	case off < 0:
+		return badArgument("send file", "offset", off)
+	case n < -1:
+		return badArgument("send file", "number of bytes", n)
+	}
+	if err := s.ring.check(); err != nil {
+		return &OpError{Op: "send file", Err: err}
+	}
+	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
+		s.wantOut = true
+		return ErrWouldBlock
+	}
+	x, err := openOut(f, off, n)
+	if err != nil {
+		return &OpError{Op: "send file", Err: err}
+	}
+	if s.files == nil {
+		s.files = &outFiles{}
+	}
+	s.files.list = append(s.files.list, x)
+	s.sending.waiting.push(&s.ring.slab, record{file: true, token: token})
+	s.sendFiles()
+	return nil
+}
+
+// openOut has a descriptor of its own: the caller's may be closed, and its number be another file's, while this one is being sent.
+func openOut(f *os.File, off, n int64) (x outFile, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return x, err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { x.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err != nil {
+		return x, fmt.Errorf("%w: %w", os.ErrClosed, err) // Control fails for no other reason
+	}
+	if failed != nil {
+		return x, failed
+	}
+	var s unix.Stat_t
+	if err = unix.Fstat(x.fd, &s); err == nil && s.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = fileKind
+	}
+	if err != nil {
+		return x, errors.Join(err, unix.Close(x.fd))
+	}
+	if n < 0 {
+		n = max(s.Size-off, 0)
+	}
+	x.off, x.left = off, n
+	return x, nil
+}
+
+// fileFirst tells whether a file is what is to be sent next, and nothing before it is still on its way.
+func (s *Socket) fileFirst() bool {
+	q := &s.sending
+	return s.files != nil && q.waiting.n > 0 && q.inflight == 0 && s.ring.slab.at(q.waiting.head).file
+}
+
+// sendFiles sends what may be sent now of the files that are first, and lets the driver go on behind them. It tells whether one was done with:
+// then what waits for the sends to be done has gone on, too.
+func (s *Socket) sendFiles() (done bool) {
+	if s.files == nil || s.files.blocked {
+		return false
+	}
+	for share := int64(fileShare); s.fileFirst(); done = true {
+		x := &s.files.list[0]
+		before := x.sent
+		err, more := s.sendPart(x, &share)
+		if x.sent > before && s.state == stateClosing { // Close waits for as long as the peer takes something: a file may be long
+			s.setTimer(timerClose, s.ring.clock().Add(s.config.CloseTimeout))
+		}
+		if more {
+			s.awaitFile()
+			return false
+		}
+		s.fileDone(err)
+	}
+	if done {
+		if s.sending.queued() && s.sending.inflight == 0 {
+			s.transmit()
+		}
+		s.drained()
+	}
+	return done
+}
+
+// sendPart sends of one file until it is done, failed, or more is to be sent later.
+func (s *Socket) sendPart(x *outFile, share *int64) (err error, more bool) {
+	for x.left > 0 {
+		switch {
+		case s.state == stateDead:
+			return cmp.Or(s.fatal, ErrClosed), false
+		case *share == 0:
+			return nil, true
+		}
+		n, err := unix.Sendfile(s.handle.FD, x.fd, &x.off, int(min(x.left, *share)))
+		switch {
+		case err == unix.EAGAIN:
+			return nil, true
+		case err == unix.EINTR:
+			*share-- // bounds how often this can be
+			continue
+		case err != nil:
+			return err, false
+		case n == 0:
+			return io.ErrUnexpectedEOF, false
+		}
+		x.left -= int64(n)
+		x.sent += int64(n)
+		*share -= int64(n)
+		s.sentNow(0, n)
+	}
+	return nil, false
+}
+
+// awaitFile has the driver tell when the socket takes more.
+func (s *Socket) awaitFile() {
+	s.files.blocked = true
+	if err := s.ring.drv.NotifyWritable(s); err != nil {
+		s.ring.fail(&OpError{Op: "notify writable", Err: err})
+	}
+}
+
+// fileDone ends the first file.
+func (s *Socket) fileDone(err error) {
+	x := s.files.list[0]
+	s.files.list = append(s.files.list[:0], s.files.list[1:]...)
+	_ = unix.Close(x.fd) // it was only read
+	q := &s.sending.waiting
+	token := s.ring.slab.at(q.head).token
+	q.pop(&s.ring.slab)
+	var e syscall.Errno
+	switch {
+	case err == nil:
+		s.sentNow(1, 0)
+	case errors.As(err, &e):
+		e = normalise(e)
+		err = e
+		fallthrough
+	default:
+		s.counts.SendErrors++
+		err = &OpError{Op: "send file", Addr: s.remote, Err: &FileError{Sent: x.sent, Err: err}}
+	}
+	s.done.push(&s.ring.slab, record{sent: true, token: token, err: err})
+	s.makeReady()
+	if s.state == stateOpen && broken(e) {
+		s.broke(e)
+	}
+}
+
+// fileWritable goes on with a file that waited for the socket, and tells whether one did.
+func (s *Socket) fileWritable() bool {
+	if s.files == nil || !s.files.blocked {
+		return false
+	}
+	s.files.blocked = false
+	if s.state < stateGone {
+		s.sendFiles()
+	}
+	return true
+}
+
+// filesFailed ends the files of a connection that is no more; those behind packets when these have come back.
+func (s *Socket) filesFailed() {
+	if s.files != nil {
+		s.files.blocked = false
+		s.sendFiles()
+	}
+}
