@@ -130,7 +130,12 @@ func (s *Settings) take(p *Parameter, from source) {
 			taken, by = v.text, name
 			if err := p.set(s, v.text); err != nil {
 				s.warn(p, v.where+name, v.text, err)
-			} else if slices.Contains(p.Old, name) {
+				continue
+			}
+			if p.tell && p.get(s) != p.Default() {
+				s.Warnings = append(s.Warnings, fmt.Sprintf("%s%s=%q is %s: %s", v.where, name, v.text, p.State, p.Effect))
+			}
+			if slices.Contains(p.Old, name) {
 				s.Warnings = append(s.Warnings, fmt.Sprintf("%s%s is an old name of %s", v.where, name, p.Name))
 			}
 		case v.text != taken:

@@ -21,6 +21,11 @@ type Offload struct {
 	Fill int
 	// ThreeTuple claims of a connected socket's datagrams all for its own address, not only its peer's (VMA_UDP_3T_RULES).
 	ThreeTuple bool
+	// Capture names a file that what offloaded rings receive and send is written to, as pcapng, "%d" in it being the process; empty: none.
+	// CaptureSnap is how many bytes of each frame are kept, 0 all; CaptureLimit is the most that the file grows to, in MiB, 0 being 1024
+	// (SX_CAPTURE, SX_CAPTURE_SNAP, SX_CAPTURE_LIMIT).
+	Capture                   string
+	CaptureSnap, CaptureLimit int
 	// Time says what stamps received datagrams, for sockets that ask for arrival times (SX_OFFLOAD_TIME).
 	Time TimeSource
 }

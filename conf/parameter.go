@@ -32,6 +32,7 @@ type Parameter struct {
 	VMA    string   // VMA's default, where it is another one
 	State  State
 	Effect string // what it does here, or why it does nothing
+	tell   bool   // a value other than the default is a warning, with Effect: who sets it counts on what is not done
 	access
 }
 

@@ -26,6 +26,9 @@ var every = []struct {
 	{"SX_OFFLOAD_INTERFACES", "eth1:2", func(s *Settings) any { return s.Offload.Interfaces }, []Interface{{"eth1", []int{2}}}, "eth1:x"},
 	{"SX_CHECKSUM", "off", func(s *Settings) any { return s.Offload.Checksum }, ChecksumOff, "lax"},
 	{"SX_OFFLOAD_TIME", "xdp", func(s *Settings) any { return s.Offload.Time }, TimeXDP, "sundial"},
+	{"SX_CAPTURE", "/tmp/%d.pcapng", func(s *Settings) any { return s.Offload.Capture }, "/tmp/%d.pcapng", ""},
+	{"SX_CAPTURE_SNAP", "96", func(s *Settings) any { return s.Offload.CaptureSnap }, 96, "13"},
+	{"SX_CAPTURE_LIMIT", "10", func(s *Settings) any { return s.Offload.CaptureLimit }, 10, "1048577"},
 	{"VMA_OFFLOADED_SOCKETS", "0", func(s *Settings) any { return s.KernelOnly }, true, "2"},
 	{"VMA_RING_ALLOCATION_LOGIC_RX", "20", func(s *Settings) any { return s.RingLogic }, 20, "11"},
 	{"VMA_RING_LIMIT_PER_INTERFACE", "4", func(s *Settings) any { return s.RingLimit }, 4, "-1"},
@@ -74,7 +77,7 @@ func TestEachSettingIsReadAndChecked(t *testing.T) {
 		require.NoError(t, s.Validate(), c.name)
 		p := byName[c.name]
 		require.NotEqual(t, p.Default(), p.Value(&s), "%s is shown changed", c.name)
-		if c.bad == "" && (c.name == "VMA_CONFIG_FILE" || c.name == "VMA_LOG_FILE") {
+		if c.bad == "" && slices.Contains([]string{"VMA_CONFIG_FILE", "VMA_LOG_FILE", "SX_CAPTURE"}, c.name) {
 			continue // every path is one
 		}
 		s = fromEnvironment(env(map[string]string{c.name: c.bad}))
@@ -117,6 +120,27 @@ func TestSettingsWithoutEffectAreCheckedAndExplained(t *testing.T) {
 	other := s
 	require.NoError(t, byName["VMA_BF"].set(&other, "1"))
 	require.Equal(t, "0", byName["VMA_BF"].Value(&s), "a copy of the settings is another one")
+}
+
+// Who sets these counts on a thread that there is not: a value other than what is done is a warning, under each name, in files too.
+func TestSettingsThatWarn(t *testing.T) {
+	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "10", "XLIO_PROGRESS_ENGINE_INTERVAL": "1",
+		"VMA_PROGRESS_ENGINE_WCE_MAX": "1", "VMA_CQ_DRAIN_WCE_MAX": "5"} {
+		s := fromEnvironment(env(map[string]string{name: text}))
+		require.NotEmpty(t, s.Warnings, name)
+		require.Contains(t, s.Warnings[0], name+`="`+text+`" is not applicable: a ring has one owner, and no thread empties it beside him`)
+		require.Contains(t, s.Warnings[0], "xdp.rx_ring_full")
+	}
+	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "0", "VMA_PROGRESS_ENGINE_WCE_MAX": "10000"} {
+		require.Empty(t, fromEnvironment(env(map[string]string{name: text})).Warnings)
+	}
+	require.Empty(t, fromEnvironment(env(map[string]string{"VMA_SPEC": "latency"})).Warnings, "a profile's are not the user's")
+	path := filepath.Join(t.TempDir(), "settings")
+	require.NoError(t, os.WriteFile(path, []byte("VMA_PROGRESS_ENGINE_INTERVAL=20\n"), 0o600))
+	s, err := FromFile(path)
+	require.NoError(t, err)
+	require.Len(t, s.Warnings, 1)
+	require.Contains(t, s.Warnings[0], path+`:1: VMA_PROGRESS_ENGINE_INTERVAL="20" is not applicable`)
 }
 
 func TestNamesOfXLIOAndOldOnes(t *testing.T) {

@@ -23,6 +23,16 @@ var ringParameters = []Parameter{
 			"else as xdp. Sockets that ask for the card's time ask for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}},
+	{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
+		Effect: "a file for what offloaded rings receive and send, as pcapng for Wireshark and tcpdump -r; %d in its name is the " +
+			"process; empty: none. It costs a copy of each frame",
+		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)},
+	{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
+		Effect: "how many bytes of each frame are captured; 0: all",
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureSnap }, 14, 65535)},
+	{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
+		Effect: "the most MiB that the file grows to: what comes then is counted as capture.over_limit; 0: 1024",
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)},
 	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
 		Effect: "0 leaves every socket to the kernel, rules or not; its path says setting.offloaded_sockets",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
@@ -115,10 +125,9 @@ var pollParameters = []Parameter{
 	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements without being polled"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
 		"Poll returns what was received and looks for more in one call"),
-	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "10", count, NotYet,
-		"progress without the owner is for our own stack; the kernel makes its own"),
-	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotYet, "see VMA_PROGRESS_ENGINE_INTERVAL").
-		old("VMA_CQ_DRAIN_WCE_MAX"),
+	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "0", count, NotApplicable, noDrain).
+		told("10, with VMA_SOCKETXTREME always 0"),
+	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotApplicable, noDrain).told("").old("VMA_CQ_DRAIN_WCE_MAX"),
 }
 
 var socketParameters = []Parameter{
@@ -133,9 +142,10 @@ var socketParameters = []Parameter{
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, without options; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
-	{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: NotYet,
-		Effect: "for datagrams, which follow the interface; TCP segments are kept below it: VMA_MSS is it less 40, with IPv6 60, " +
-			"where that is not set; 0: by the interface",
+	{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Works,
+		Effect: "the longest IP packet that an offloaded ring sends, where the interface does not allow less: longer datagrams are cut; " +
+			"what the kernel sends follows the interface and the route (ip route … mtu), but TCP segments are kept below it: VMA_MSS is " +
+			"it less 40, with IPv6 60, where that is not set; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)},
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get what a socket sends, unless MulticastLoop says otherwise",
