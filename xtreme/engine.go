@@ -34,7 +34,7 @@ type Engine struct {
 	loops  atomic.Int64 // processors given to reactors
 }
 
-// New makes an engine; the settings are checked, nothing is opened yet. The options are those that say so, such as Logger.
+// New makes an engine; the settings are checked, nothing is opened yet but the files of log and capture. The options are those that say so, such as Logger.
 func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
@@ -48,8 +48,13 @@ func New(s conf.Settings, opt ...Option) (*Engine, error) {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
 	e.nics = newInterfaces(e.log, s.Offload.Interfaces)
-	if err := e.loadRules(); err != nil {
-		return nil, errors.Join(err, e.endLog())
+	if err = e.loadRules(); err == nil {
+		err = e.openCapture(&s.Offload)
+	}
+	if err != nil {
+		err = errors.Join(err, e.endLog())
+		dieOf(err)
+		return nil, err
 	}
 	return e, nil
 }
@@ -145,7 +150,7 @@ func (e *Engine) Close() error {
 		return fmt.Errorf("xtreme: close engine: owners still open: %q", names)
 	}
 	e.closed = true
-	return e.endLog()
+	return errors.Join(e.endCapture(), e.endLog())
 }
 
 func (e *Engine) forget(o *Owner) {

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/capture"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 )
@@ -22,8 +23,9 @@ import (
 // the last owner that uses it; mirror and exchange go with the last owner of the kind. All are of one network namespace, that
 // of the thread which made the first socket that could be offloaded.
 type interfaces struct {
-	log   *slog.Logger
-	named []conf.Interface
+	log     *slog.Logger
+	named   []conf.Interface
+	capture *capture.File // nil: none
 
 	mu       sync.Mutex
 	mirror   *host.Host
@@ -98,7 +100,7 @@ func (x *interfaces) open(name string, p offload.Patience) (offload.Device, erro
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.modes[name] = d.Path().Mode
-	return d, nil
+	return x.captured(d), nil
 }
 
 // stampBy notes what is to stamp the frames of an interface when it is opened: the most exact that was asked for. One that is open stays as

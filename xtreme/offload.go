@@ -133,55 +133,90 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time) []ring.Reason {
 	p := snap.Path(index)
 	l, _ := snap.Link(index)
-	below, _ := snap.Link(p.Attach[0])
-	for _, h := range f.parts {
-		switch {
-		case h.On == l.Name:
-			return nil
-		case h.Name == below.Name:
-			return []ring.Reason{{Code: "offload.vlan_shared", Text: fmt.Sprintf(
-				"%s carries %s, and a ring takes the frames of one tag from an interface", below.Name, h.On)}}
-		}
+	if slices.ContainsFunc(f.parts, func(h offload.Interface) bool { return h.On == l.Name }) {
+		return nil
 	}
 	nics := f.owner.engine.nics
-	if r, ok := nics.refusedNow(below.Name); ok {
+	below := devices(snap, &p)
+	if r, ok := nics.refusedNow(below[0]); ok && !bonded(snap, &p) {
 		return []ring.Reason{r}
 	}
 	sums := f.choose(&p)
-	i := offload.Interface{Name: below.Name, On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.own, below.Name), Checksum: sums.policy,
+	i := offload.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.own, below[0]), Checksum: sums.policy,
 		Path: sums.reasons(l.Name)}
-	fill, queues, why := f.share(&i, left)
-	if why.Code != "" {
-		return []ring.Reason{why}
+	if bonded(snap, &p) {
+		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.own, l.Name)
 	}
-	i.Fill = fill
-	nics.stampBy(below.Name, stamps)
+	// Frames of another tag come by links that are there already.
+	queues := 0
+	if !slices.ContainsFunc(f.parts, func(h offload.Interface) bool {
+		return h.Name == i.Name || h.Bond && i.Bond && f.sameBond(snap, h, below)
+	}) {
+		var why ring.Reason
+		if i.Fill, queues, why = f.share(&i, below, left); why.Code != "" {
+			return []ring.Reason{why}
+		}
+	}
+	for _, name := range below {
+		nics.stampBy(name, stamps)
+	}
 	if err := f.use(i); err != nil {
-		why = refusal(err)
+		why := refusal(err)
 		var whole *link.Refusal // of the interface, not of a queue that another ring of this process has
 		if errors.As(err, &whole) && why.Code == xdp.ReasonBusy {
-			nics.refuse(below.Name, why)
+			nics.refuse(below[0], why)
 		}
 		return []ring.Reason{why}
 	}
 	f.parts = append(f.parts, i)
-	f.fill -= fill * queues
-	nics.announce(l.Name, below.Name, sums)
+	f.fill -= i.Fill * queues
+	nics.announce(l.Name, below[0], sums)
 	return nil
 }
 
+// devices are the names of the interfaces whose queues carry the frames.
+func devices(snap *host.Snapshot, p *host.Path) (names []string) {
+	for _, index := range p.Attach {
+		l, _ := snap.Link(index)
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// bonded tells whether they are the members of a bond, which come and go.
+func bonded(snap *host.Snapshot, p *host.Path) bool {
+	l, _ := snap.Link(p.Attach[0])
+	master, ok := snap.Link(l.Master)
+	return ok && master.Kind == host.KindBond
+}
+
+// sameBond tells whether a part's frames come by these members.
+func (f *offloading) sameBond(snap *host.Snapshot, h offload.Interface, members []string) bool {
+	l, ok := snap.LinkByName(h.On)
+	if !ok {
+		return false
+	}
+	p := snap.Path(l.Index)
+	return slices.Equal(devices(snap, &p), members)
+}
+
 // share is how many buffers each queue of an interface may keep ready for its card. All cards together get half of the pool at most, or the
-// last ones would find nothing; an interface gets its part of half of what is left, so that one that comes later finds some. The settings
-// may say less (VMA_RX_WRE).
-func (f *offloading) share(i *offload.Interface, interfaces int) (each, queues int, why ring.Reason) {
+// last ones would find nothing; an interface gets its part of half of what is left, so that one that comes later finds some, and a bond's
+// members share it. The settings may say less (VMA_RX_WRE).
+func (f *offloading) share(i *offload.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
 	const most, least = 2048, 8 // as package xdp has it by default; and the least it takes
-	if queues = len(i.Queues); queues == 0 {
-		if queues = len(queuesOf(f.owner.engine.nics.named, i.Name)); queues == 0 {
+	for _, name := range below {
+		n := len(i.Queues)
+		if n == 0 {
+			n = len(queuesOf(f.owner.engine.nics.named, name))
+		}
+		if n == 0 {
 			var err error
-			if queues, err = xdp.NumQueues(i.Name); err != nil {
+			if n, err = xdp.NumQueues(name); err != nil {
 				return 0, 0, refusal(err)
 			}
 		}
+		queues += n
 	}
 	n := f.fill / 2 / (queues * interfaces)
 	if asked := f.owner.engine.settings.Offload.Fill; asked > 0 && n > asked {
@@ -229,7 +264,8 @@ func (f *offloading) use(i offload.Interface) error {
 	}
 	o := f.owner
 	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []offload.Interface{i}, Fragment: true,
-		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple})
+		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple,
+		MTU: o.engine.settings.MTU, Sender: o.engine.askSender})
 	set, err := ring.NewSet(ring.SetConfig{Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
 		OneRing: offload.OneRing, Place: o.place,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {

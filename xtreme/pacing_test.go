@@ -1,11 +1,10 @@
 package xtreme_test
 
 import (
-	"cmp"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/pace/pacetest"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -45,7 +45,7 @@ func newStampedPeer(t *testing.T) *stampedPeer {
 
 func (p *stampedPeer) addr() netip.AddrPort { return addr(p.conn.LocalAddr()) }
 
-// read takes the next datagram that was stamped; the first ones after stamping was switched on may not be.
+// read takes the next datagram that came, with its stamp; the first ones after stamping was switched on may have none.
 func (p *stampedPeer) read(wait time.Duration) (data []byte, stamp int64, ok bool) {
 	require.NoError(p.t, p.conn.SetReadDeadline(time.Now().Add(wait)))
 	n, k, _, _, err := p.conn.ReadMsgUDP(p.data[:], p.info[:])
@@ -55,140 +55,86 @@ func (p *stampedPeer) read(wait time.Duration) (data []byte, stamp int64, ok boo
 	return p.data[:n], sys.ParseControl(p.info[:k]).Stamp, true
 }
 
-// pacedArrival is one datagram of a paced stream, as the receiver's kernel saw it.
-type pacedArrival struct {
-	at    int64
-	bytes int
-}
-
-// pause is a time in which the machine did not let a sender run for longer than its burst lasts: what it was longer is lost to any pacer.
-type pause struct {
-	times int
-	lost  time.Duration
+// ready waits until the kernel stamps.
+func (p *stampedPeer) ready() {
+	for end := time.Now().Add(10 * time.Second); ; {
+		_, err := p.conn.WriteToUDPAddrPort([]byte("x"), p.addr())
+		require.NoError(p.t, err)
+		if _, at, ok := p.read(time.Second); ok && at != 0 {
+			return
+		}
+		require.True(p.t, time.Now().Before(end), "the kernel does not stamp")
+	}
 }
 
 // pacedRound sends without pause for d, and tells what came.
-func pacedRound(w *world, p xtreme.PacingRate, d time.Duration) (all []pacedArrival, paused pause) {
+func pacedRound(w *world, r pacetest.Rule, d time.Duration) (all []pacetest.Arrival, notes *pacetest.Notes) {
 	w.t.Helper()
-	patient := time.Duration(p.Burst) * time.Second / time.Duration(p.Rate)
-	const size = 1000
+	const queue = 64
 	peer := newStampedPeer(w.t)
-	s := w.udp(loopback, xtreme.Pacing(p), xtreme.SendQueue(64))
-	defer w.close(s)
-	done := make(chan []pacedArrival, 1)
+	peer.ready()
+	s := w.udp(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: r.Rate, Burst: r.Burst}), xtreme.SendQueue(queue))
+	done := make(chan []pacetest.Arrival, 1)
 	go func() {
-		var all []pacedArrival
+		var all []pacetest.Arrival
 		for {
-			data, stamp, ok := peer.read(300 * time.Millisecond)
+			data, stamp, ok := peer.read(200 * time.Millisecond)
 			if !ok {
 				done <- all
 				return
 			}
-			all = append(all, pacedArrival{stamp, len(data)})
+			all = append(all, pacetest.Arrival{Number: int(binary.LittleEndian.Uint32(data)), At: stamp})
 		}
 	}()
-	data := make([]byte, size)
-	room := true
-	begin := time.Now()
-	for last := begin; ; {
-		now := time.Now()
-		if more := now.Sub(last) - patient; more > 0 {
-			paused.times++
-			paused.lost += more
-		}
-		last = now
-		if now.Sub(begin) > d {
+	realtime := func() int64 { // the clock of the kernel's stamps
+		var now unix.Timespec
+		w.NoError(unix.ClockGettime(unix.CLOCK_REALTIME, &now))
+		return now.Nano()
+	}
+	notes = pacetest.NewNotes(r)
+	data, given := make([]byte, r.Size), 0
+	for begin := realtime(); ; {
+		now := realtime()
+		if now-begin > int64(d) {
 			break
 		}
-		for room {
+		for {
+			binary.LittleEndian.PutUint32(data, uint32(given))
 			if _, err := s.SendTo(data, peer.addr()); err != nil {
 				w.ErrorIs(err, xtreme.ErrWouldBlock)
-				room = false
+				break
 			}
+			given++
 		}
+		notes.Turn(now, given-queue)
 		w.poll()
 		for _, c := range w.kept {
 			w.Equal(xtreme.Out, c.Events)
-			room = true
 		}
 		w.kept = w.kept[:0]
 	}
-	return <-done, paused
+	w.NoError(s.Abort()) // what still waits is not looked at
+	w.event(s, xtreme.Closed)
+	all = <-done
+	for i := range all {
+		all[i].Since = notes.Since(all[i].Number)
+	}
+	return all, notes
 }
 
-// The receiver sees the rate: in 99 % of all windows of 10 ms not more than rate × 10 ms + burst, and on the average the rate within 1 %, of
-// the time in which the sender could run. Other processes may come between its reading the clock and its sending: a few rounds are
-// allowed for one that is right. Under the race detector the processor may be too slow for the rate: there only too much is wrong.
+// The receiver sees the rate, in no time more than rate × time + burst, and on the average the rate, of the time in which the sender could run:
+// see package pacetest for how it is judged, and for the long form.
 func TestPacingSeenByTheReceiver(t *testing.T) {
-	d := 400 * time.Millisecond
-	if text := os.Getenv("SOCKETXTREME_LONG"); text != "" {
-		var err error
-		d, err = time.ParseDuration(text)
-		require.NoError(t, err, "SOCKETXTREME_LONG=%s", text)
-	}
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, megabits := range []uint64{1, 10, 100} {
 			t.Run(fmt.Sprintf("%d Mbit/s", megabits), func(t *testing.T) {
 				rate := megabits * 125_000
-				p := xtreme.PacingRate{Rate: rate, Burst: max(int(rate/100), 3000)}
+				r := pacetest.Rule{Rate: rate, Burst: max(int(rate/100), 3000), Size: 1000, Drift: pacetest.SystemClocks}
 				w := newWorld(t, kind)
-				var wrong error
-				for range 5 {
-					all, paused := pacedRound(w, p, d)
-					t.Logf("%d datagrams; the sender was stopped %d times, %v too long", len(all), paused.times, paused.lost)
-					if wrong = judgePaced(all, p, paused); wrong == nil {
-						break
-					}
-				}
-				w.NoError(wrong)
+				r.Keeps(t, 400*time.Millisecond, func(d time.Duration) ([]pacetest.Arrival, *pacetest.Notes) { return pacedRound(w, r, d) })
 			})
 		}
 	})
-}
-
-func judgePaced(all []pacedArrival, p xtreme.PacingRate, paused pause) error {
-	const window = int64(10 * time.Millisecond)
-	slices.SortStableFunc(all, func(a, b pacedArrival) int { return cmp.Compare(a.at, b.at) })
-	for len(all) > 0 && all[0].at == 0 {
-		all = all[1:] // under way when stamping was switched on
-	}
-	if len(all) < 20 {
-		return fmt.Errorf("%d datagrams are too few to judge", len(all))
-	}
-	over, most := 0, float64(p.Rate)*0.010+float64(p.Burst)
-	end, bytes := 0, 0
-	for begin := range all {
-		for end < len(all) && all[end].at < all[begin].at+window {
-			bytes += all[end].bytes
-			end++
-		}
-		if float64(bytes) > most {
-			over++
-		}
-		bytes -= all[begin].bytes
-	}
-	if float64(over) > 0.01*float64(len(all)) {
-		return fmt.Errorf("%d of %d windows have more than %.0f bytes", over, len(all), most)
-	}
-
-	// The average of what was sent after the burst it began with, to the last whole datagram.
-	first, burst := 0, 0
-	for burst < p.Burst {
-		burst += all[first].bytes
-		first++
-	}
-	last, total := len(all)-1, 0.0
-	for _, a := range all[first+1 : last+1] {
-		total += float64(a.bytes)
-	}
-	took := time.Duration(all[last].at - all[first].at)
-	most = 1.01 * float64(p.Rate) * took.Seconds()
-	// Where a pause began between two datagrams is not known.
-	least := 0.99*float64(p.Rate)*(took-paused.lost).Seconds() - float64(paused.times*all[last].bytes)
-	if total > most || total < least && !raceEnabled {
-		return fmt.Errorf("%.0f bytes in %v after the first %d, want %.0f to %.0f", total, took, burst, least, most)
-	}
-	return nil
 }
 
 // A bad rate refuses the socket, and names the option.

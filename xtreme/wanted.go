@@ -98,8 +98,6 @@ func (w *wish) judge(snap *host.Snapshot, index int) ring.Reason {
 		return ring.Reason{Code: "offload.not_named", Text: l.Name + " is not among the interfaces that may be opened"}
 	case !l.Up():
 		return ring.Reason{Code: "link.down", Text: l.Name + " is down"}
-	case len(p.Attach) != 1:
-		return ring.Reason{Code: "offload.no_bond", Text: p.Text + ": a ring has one link for an interface"}
 	}
 	return ring.Reason{}
 }

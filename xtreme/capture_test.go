@@ -1,0 +1,115 @@
+package xtreme_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// capturedFrame is a UDP datagram of a capture.
+type capturedFrame struct {
+	from, to, text string
+	out            bool
+}
+
+// readCapture reads the datagrams of a capture, and checks that their sums are right where they are whole.
+func (w *cabled) readCapture(path string) (list []capturedFrame) {
+	file, err := os.Open(path)
+	w.NoError(err)
+	defer file.Close()
+	r, err := pcapgo.NewNgReader(file, pcapgo.DefaultNgReaderOptions)
+	w.NoError(err)
+	for {
+		b, _, opts, err := r.ReadPacketDataWithOptions()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		w.NoError(err)
+		p := gopacket.NewPacket(bytes.Clone(b), layers.LayerTypeEthernet, gopacket.Default)
+		u, ok := p.TransportLayer().(*layers.UDP)
+		w.True(ok, "%v", p)
+		ip := p.NetworkLayer().(*layers.IPv4)
+		list = append(list, capturedFrame{ip.SrcIP.String() + ":" + u.SrcPort.String(), ip.DstIP.String() + ":" + u.DstPort.String(),
+			string(u.Payload), opts.Flags.Direction == pcapgo.NgEpbFlagDirectionOutbound})
+	}
+}
+
+// SX_CAPTURE shows what the rings of an engine receive and send, which tcpdump on the interface does not see; sockets know that they are
+// captured. Without it there is nothing between a ring and its links.
+func TestCaptureOfAnOffloadedRing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "capture-%d.pcapng")
+	w := newCabled(t)
+	s := conf.Default()
+	s.Ring, s.SmallBuffers, s.LargeBuffers, s.Offload.Capture = conf.RingOffload, 1024, 16, path
+	engine, err := xtreme.New(s)
+	w.NoError(err)
+	owner, err := engine.Owner("captured")
+	w.NoError(err)
+	x := w.other(owner)
+	u := x.udp(w.at(0))
+	w.Contains(codes(u.Path()), "link.captured")
+	peer := w.net.Dial(u.LocalAddr())
+	const rounds = 30
+	for range rounds {
+		answers(x, u, peer)
+	}
+	w.Equal(uint64(2*rounds), counter(u.Ring(), w.net.Device(0)+".capture.frames"))
+	w.Zero(counter(u.Ring(), w.net.Device(0)+".capture.no_room"))
+	x.close(u)
+	w.NoError(owner.Close())
+	w.NoError(engine.Close())
+
+	matches, err := filepath.Glob(strings.Replace(path, "%d", "*", 1))
+	w.NoError(err)
+	w.Len(matches, 1)
+	w.NotContains(matches[0], "%d")
+	frames := w.readCapture(matches[0])
+	w.Len(frames, 2*rounds)
+	ours, theirs := u.LocalAddr().String(), peer.LocalAddr().String()
+	for i, f := range frames {
+		want := capturedFrame{theirs, ours, "to " + ours, false}
+		if i%2 == 1 {
+			want = capturedFrame{ours, theirs, "answer", true}
+		}
+		want.from, want.to = trimName(want.from), trimName(want.to)
+		f.from, f.to = trimName(f.from), trimName(f.to)
+		w.Equal(want, f)
+	}
+
+	plain := w.udp(w.at(0))
+	w.NotContains(codes(plain.Path()), "link.captured")
+	w.Zero(counter(plain.Ring(), w.net.Device(0)+".capture.frames"))
+	w.close(plain)
+}
+
+// trimName takes the name off a port: "7(echo)".
+func trimName(a string) string {
+	a, _, _ = strings.Cut(a, "(")
+	return a
+}
+
+// A capture that cannot be written is told, and an error where VMA_EXCEPTION_HANDLING says so.
+func TestACaptureThatCannotBe(t *testing.T) {
+	w := newCabled(t)
+	bad := func(s *conf.Settings) { s.Offload.Capture = "/nowhere/at all" }
+	e := w.newEngine(bad)
+	w.Contains(w.log.String(), "nothing is captured")
+	w.NotNil(e)
+	s := conf.Default()
+	bad(&s)
+	s.ExceptionHandling = 2
+	_, err := xtreme.New(s)
+	w.ErrorIs(err, os.ErrNotExist)
+	w.ErrorContains(err, "SX_CAPTURE=/nowhere/at all")
+}

@@ -1,0 +1,114 @@
+package xtreme_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// tap sees what comes to the peer's end of a pair, before its stack.
+func tap(t *testing.T, n *testnet.Net) (next func() []byte) {
+	fd := -1
+	n.InPeer(func() {
+		var err error
+		const ipv4 = 0x0800
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(ipv4&0xff<<8|ipv4>>8))
+		require.NoError(t, err)
+	})
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	limit := unix.NsecToTimeval(int64(5 * time.Second))
+	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
+	return func() []byte {
+		b := make([]byte, 65536)
+		for {
+			k, from, err := unix.Recvfrom(fd, b, 0)
+			require.NoError(t, err)
+			if from.(*unix.SockaddrLinklayer).Pkttype != unix.PACKET_OUTGOING && b[23] == unix.IPPROTO_UDP {
+				return b[:k]
+			}
+		}
+	}
+}
+
+// VMA_MTU bounds the IP packets of what an offloaded ring sends, whatever the interface allows: no packet on the wire is longer, and the
+// peer puts together what was cut. What the kernel sends follows the interface.
+func TestDatagramsAreCutByTheSettings(t *testing.T) {
+	for _, c := range []struct{ mtu, most int }{{0, 1500}, {148, 148}, {577, 577}, {1400, 1400}, {9000, 1500}} {
+		w := newCabled(t)
+		w.engine = w.newEngine(func(s *conf.Settings) { s.MTU = c.mtu })
+		w.owner = w.newOwner("mtu")
+		next := tap(t, w.net)
+		to := netip.AddrPortFrom(w.net.Peer(0), 9200)
+		peer := w.net.Listen(to)
+		s := w.udp(netip.AddrPortFrom(w.at(0).Addr(), 7200))
+		frames := func() uint64 { return counter(s.Ring(), w.net.Device(0)+".tx_frames") }
+		w.sendTo(s, "first", to) // finds the neighbour
+		w.NoError(w.owner.Flush())
+		w.Len(next()[14:], 20+8+5)
+		got := make([]byte, 65536)
+		_, err := peer.Read(got)
+		w.NoError(err)
+
+		for _, n := range []int{c.most - 28, c.most - 27, 3000} {
+			payload := bytes.Repeat([]byte("0123456789abcdef"), n/16+1)[:n]
+			before := frames()
+			k, err := s.SendTo(payload, to)
+			w.NoError(err)
+			w.Equal(n, k)
+			w.NoError(w.owner.Flush())
+			seen, packets := 0, 0
+			for more := true; more; packets++ {
+				ip := next()[14:]
+				size := int(binary.BigEndian.Uint16(ip[2:]))
+				w.LessOrEqual(size, c.most)
+				w.LessOrEqual(size, len(ip))
+				more = binary.BigEndian.Uint16(ip[6:])&0x2000 != 0
+				seen += size - 20
+			}
+			w.Equal(n+8, seen, "UDP header and payload")
+			w.Equal(1, boolean(n <= c.most-28)+boolean(packets > 1), "%d packets for %d bytes", packets, n)
+			k, err = peer.Read(got)
+			w.NoError(err)
+			w.Equal(payload, got[:k])
+			if packets > 1 && c.most == 1500 {
+				w.Equal(before, frames(), "the kernel cuts at the interface's own MTU")
+			} else {
+				w.Equal(before+uint64(packets), frames())
+			}
+		}
+		w.close(s)
+
+		// The kernel's sockets know the interface's only.
+		k := w.besides()
+		long := k.udp(netip.AddrPortFrom(w.at(0).Addr(), 7201))
+		payload := make([]byte, 1472)
+		_, err = long.SendTo(payload, to)
+		w.NoError(err)
+		w.Len(next()[14:], 1500)
+		k.close(long)
+	}
+}
+
+// besides is a world of a kernel ring beside the offloaded owner, by the same settings.
+func (w *cabled) besides() *world {
+	o, err := w.engine.Owner("kernel", xtreme.RingKind(conf.RingEpoll))
+	w.NoError(err)
+	w.t.Cleanup(func() { require.NoError(w.t, o.Close()) })
+	return w.other(o)
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,134 @@
+package xtreme_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Broadcasts to the subnet and to all reach offloaded sockets that are bound to any address, or to that one, and no others; who may
+// (Broadcast) sends them.
+func TestBroadcastOverACable(t *testing.T) {
+	w := newCabled(t)
+	wild := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 7400), xtreme.Broadcast())
+	subnet := w.udp(netip.MustParseAddrPort("10.0.0.255:7401"))
+	own := w.udp(netip.AddrPortFrom(w.net.Local(0), 7402))
+	for _, s := range []*xtreme.Socket{wild, subnet, own} {
+		w.Equal("offload", s.Path().Tier, s.Path())
+	}
+	peer := w.net.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), 7403))
+	raw, err := peer.SyscallConn()
+	w.NoError(err)
+	w.NoError(raw.Control(func(fd uintptr) {
+		w.NoError(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
+		w.NoError(unix.BindToDevice(int(fd), "p0")) // 255.255.255.255 has no route
+	}))
+	to := func(a string) {
+		_, err := peer.WriteToUDPAddrPort([]byte(a), netip.MustParseAddrPort(a))
+		w.NoError(err)
+	}
+	heard := func(s *xtreme.Socket, a string) {
+		w.t.Helper()
+		c := w.event(s, xtreme.Packet)
+		w.Equal(a, string(c.Packet.Bytes()))
+		w.Equal(netip.MustParseAddrPort(a), c.Destination)
+		w.NoError(c.Packet.Release())
+	}
+	for range 3 {
+		to("10.0.0.255:7400")
+		heard(wild, "10.0.0.255:7400")
+		to("255.255.255.255:7400")
+		heard(wild, "255.255.255.255:7400")
+		to("10.0.0.255:7401")
+		heard(subnet, "10.0.0.255:7401")
+	}
+	to("10.0.0.255:7402")
+	w.silent(20 * time.Millisecond)
+
+	_, err = own.SendTo([]byte("not allowed"), netip.MustParseAddrPort("10.0.0.255:7403"))
+	w.ErrorIs(err, unix.EACCES)
+	w.sendTo(wild, "to all", netip.MustParseAddrPort("10.0.0.255:7403"))
+	w.NoError(w.owner.Flush())
+	b := make([]byte, 64)
+	n, from, err := peer.ReadFromUDPAddrPort(b)
+	w.NoError(err)
+	w.Equal("to all", string(b[:n]))
+	w.Equal(netip.AddrPortFrom(w.net.Local(0), 7400).String(), from.String())
+	for _, s := range []*xtreme.Socket{wild, subnet, own} {
+		w.close(s)
+	}
+}
+
+// A socket on a VLAN interface is offloaded by the interface below it: its frames have the tag, in both directions; groups too.
+func TestVLANOverACable(t *testing.T) {
+	w := newCabled(t)
+	tagged := func(below, address string) {
+		l, err := netlink.LinkByName(below)
+		w.NoError(err)
+		v := &netlink.Vlan{LinkAttrs: netlink.NewLinkAttrs(), VlanId: 5}
+		v.Name, v.ParentIndex = below+".5", l.Attrs().Index
+		if err := netlink.LinkAdd(v); err != nil {
+			t.Skip("missing: VLANs: ", err)
+		}
+		a, err := netlink.ParseAddr(address)
+		w.NoError(err)
+		w.NoError(netlink.AddrAdd(v, a))
+		w.NoError(netlink.LinkSetUp(v))
+	}
+	tagged(w.net.Device(0), "10.5.0.1/24")
+	w.net.InPeer(func() { tagged("p0", "10.5.0.2/24") })
+	s := w.udp(netip.MustParseAddrPort("10.5.0.1:7500"))
+	w.Equal("offload", s.Path().Tier, s.Path())
+	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.Join(w.net.Device(0)+".5"))
+	w.Equal("offload", line.Path().Tier, line.Path())
+	peer := w.net.Dial(s.LocalAddr())
+	for range 5 {
+		answers(w.world, s, peer)
+	}
+	v, err := net.InterfaceByName(w.net.Device(0) + ".5")
+	w.NoError(err)
+	var sender *net.UDPConn
+	w.net.InPeer(func() { sender, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(10, 5, 0, 2)}) })
+	w.NoError(err)
+	defer sender.Close()
+	raw, err := sender.SyscallConn()
+	w.NoError(err)
+	w.NoError(raw.Control(func(fd uintptr) {
+		w.NoError(unix.SetsockoptInet4Addr(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_IF, [4]byte{10, 5, 0, 2}))
+	}))
+	_, err = sender.WriteToUDPAddrPort([]byte("tagged"), line.LocalAddr())
+	w.NoError(err)
+	c := w.event(line, xtreme.Packet)
+	w.Equal("tagged", string(c.Packet.Bytes()))
+	w.False(c.OS, line.Path())
+	w.Equal(uint32(v.Index), c.IfIndex)
+	w.NoError(c.Packet.Release())
+	w.GreaterOrEqual(counter(s.Ring(), w.net.Device(0)+".tx_frames"), uint64(5))
+	w.close(s)
+	w.close(line)
+}
+
+// VMA_OFFLOADED_SOCKETS=0 leaves to the kernel what would have been offloaded, on an owner of that kind; one that requires offload is refused.
+func TestSocketsOfAnOffloadedOwnerLeftToTheKernel(t *testing.T) {
+	w := newCabled(t)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.KernelOnly = true })
+	w.owner = w.newOwner("kernel only")
+	s := w.udp(w.at(0))
+	w.Equal("os", s.Path().Tier)
+	w.Contains(reason(t, s, "setting.offloaded_sockets"), "VMA_OFFLOADED_SOCKETS=0")
+	w.write(w.net.Dial(s.LocalAddr()), "by the kernel")
+	w.Equal("by the kernel", w.text(s))
+	w.False(program(t, w.net.Device(0)), "no program was put on the interface")
+	_, err := w.owner.OpenUDP(w.at(0), xtreme.RequireOffload())
+	w.ErrorIs(err, ring.ErrNotSupported)
+	w.ErrorContains(err, "VMA_OFFLOADED_SOCKETS=0")
+	w.close(s)
+}
