@@ -11,7 +11,6 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/socket"
 	"golang.org/x/sys/unix"
 
-	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -105,6 +104,7 @@ func (a *acceptor) listenUDP() error {
 	a.socket = s
 	a.local = &net.UDPAddr{IP: a.ip(), Port: int(s.LocalAddr().Port()), Zone: a.bind.Addr().Zone()}
 	a.udp.socket, a.udp.local, a.udp.fd, a.udp.family = s, a.local, s.ID(), sys.Family(a.bind.Addr())
+	a.udp.openOutbox()
 	return nil
 }
 
@@ -165,15 +165,15 @@ func (eng *engine) distributes(a *acceptor) bool {
 	return true
 }
 
-// assign decides about an accepted connection: too many, this loop's, or another's. It runs inside Poll.
+// assign decides about an accepted connection: too many, this loop's, or another's. It runs inside Poll. This loop's takes its place
+// when the ring tells of it, and not here: a ring that has no room for it tells nothing.
 func (a *acceptor) assign(fd int, peer netip.AddrPort) (taken bool) {
 	eng := a.el.eng
 	if a.el.stopping {
 		_ = unix.Close(fd)
 		return true
 	}
-	if n := eng.accepted.Add(1); eng.opts.MaxConnections > 0 && int(n) > eng.opts.MaxConnections {
-		eng.accepted.Add(-1)
+	if eng.full() {
 		eng.refused.Add(1)
 		_ = unix.Close(fd)
 		return true
@@ -184,6 +184,10 @@ func (a *acceptor) assign(fd int, peer netip.AddrPort) (taken bool) {
 	to := eng.balance(a.peer(peer))
 	if to == a.el {
 		return false
+	}
+	if !eng.place() {
+		_ = unix.Close(fd)
+		return true
 	}
 	to.assigned.Add(1)
 	if err := to.tasks.push(task{kind: taskRun, run: func() { to.take(a, fd, peer) }}); err != nil {
@@ -213,11 +217,26 @@ func (el *eventloop) lose(fd int) {
 	_ = unix.Close(fd)
 }
 
-// refuse closes a connection that came after the end.
-func (a *acceptor) refuse(done *xtreme.Completion) {
-	a.el.eng.accepted.Add(-1)
-	release(done.Packet)
-	done.Packet = buffers.Packet{}
+// full tells whether MaxConnections are there.
+func (eng *engine) full() bool {
+	most := eng.opts.MaxConnections
+	return most > 0 && eng.accepted.Load() >= int64(most)
+}
+
+// place takes a place for an accepted connection, which finish or lose gives back, unless MaxConnections are there. Any loop.
+func (eng *engine) place() bool {
+	most := eng.opts.MaxConnections
+	if n := eng.accepted.Add(1); most > 0 && n > int64(most) {
+		eng.accepted.Add(-1)
+		eng.refused.Add(1)
+		return false
+	}
+	return true
+}
+
+// refuse closes a connection that came after the end, or is one too many.
+func refuse(done *xtreme.Completion) {
+	drop(done)
 	_ = done.Socket.Discard() // nobody was told of it
 }
 
@@ -235,6 +254,11 @@ func (a *acceptor) dup() (int, error) {
 	defer a.mu.Unlock()
 	if a.shut {
 		return -1, ErrEngineInShutdown
+	}
+	if a.udp != nil {
+		if err := a.udp.noDescriptor("Dup"); err != nil {
+			return -1, err
+		}
 	}
 	fd, err := socket.Dup(a.socket.ID())
 	if err != nil {
@@ -272,6 +296,9 @@ func (el *eventloop) disown() {
 func (el *eventloop) closeListeners() {
 	el.shutListeners()
 	for _, a := range el.acceptors {
+		if a.udp != nil {
+			a.udp.empty()
+		}
 		if err := a.socket.Close(); err != nil && !isClosed(err) {
 			el.eng.log.Warnf("closing listener %v: %v", a.local, err)
 		}

@@ -116,7 +116,7 @@ func (c *conn) finish() {
 	if c.timers != nil {
 		c.timers.stop()
 	}
-	c.in.done()
+	c.letGo()
 	for _, s := range c.withheld {
 		release(s.pkt)
 	}
@@ -134,6 +134,20 @@ func (c *conn) finish() {
 	}
 	if c.limited {
 		c.el.eng.accepted.Add(-1)
+	}
+}
+
+// letGo gives back what was received: at once, or when the handler has returned that is running, in exact gnet, and may have some of
+// it from Next or Peek.
+func (c *conn) letGo() {
+	if c.el.depth == 0 {
+		c.in.done()
+		return
+	}
+	c.in.discard(-1)
+	if !c.dirty {
+		c.dirty = true
+		c.el.dirty = append(c.el.dirty, c)
 	}
 }
 

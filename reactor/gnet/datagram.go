@@ -66,7 +66,8 @@ func (d *datagram) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// Write sends p to the peer as one datagram. Any goroutine.
+// Write sends p to the peer as one datagram. Any goroutine: beside the loop of an offloaded ring p is copied and the loop sends it, in the
+// order in which the goroutines wrote; EAGAIN if it does not keep up.
 func (d *datagram) Write(p []byte) (int, error) { return d.us.send(p, d.peer) }
 
 // SendTo sends p to an address as one datagram. Any goroutine.
@@ -187,15 +188,21 @@ func (d *datagram) withFD(f func(fd int) error) error {
 	return f(d.us.fd)
 }
 
-// Fd is the socket's descriptor, which a server's peers share; -1 once it is closed. Any goroutine.
+// Fd is the socket's descriptor, which a server's peers share; -1 once it is closed, and on an offloaded ring. Any goroutine.
 func (d *datagram) Fd() int {
 	d.us.mu.RLock()
 	defer d.us.mu.RUnlock()
+	if d.us.out.on {
+		return -1
+	}
 	return d.us.fd
 }
 
-// Dup is a copy of the descriptor, the caller's to close. Any goroutine.
+// Dup is a copy of the descriptor, the caller's to close. On an offloaded ring it is ErrUnsupportedOp. Any goroutine.
 func (d *datagram) Dup() (fd int, err error) {
+	if err := d.us.noDescriptor("Dup"); err != nil {
+		return -1, err
+	}
 	err = d.withFD(func(own int) error { fd, err = socket.Dup(own); return err })
 	if err != nil {
 		return -1, err

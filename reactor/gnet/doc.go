@@ -121,8 +121,9 @@
 //	EdgeTriggeredIO, EdgeTriggeredIOChunk  accepted without effect: rings have no trigger, and hand over all there is
 //
 // With WithRing(conf.RingOffload) UDP over IPv4 is on our own stack where the interface allows it (DatagramX.Path tells), all else on a
-// kernel ring. Fd and Dup then give the kernel's socket beside it, which reserves the port and gets what the stack does not carry:
-// reading from it takes those datagrams away, and SetReadBuffer sizes its queue, not the stack's, which SocketRecvBuffer does.
+// kernel ring. Such a socket's datagrams do not pass a descriptor: Fd is -1, and Dup, the Engine's too, is ErrUnsupportedOp. What other
+// goroutines write is copied, up to 1 MiB, and sent by the loop. SetReadBuffer sizes the queue of the kernel's socket beside it, which
+// reserves the port and gets what the stack does not carry; the stack's is sized by SocketRecvBuffer.
 //
 // A value that cannot be meant (a negative limit, an unknown policy, an interface that does not exist, a log that cannot
 // be opened) is an error of Run and NewClient that names the option. Exact gnet takes those of gnet's options that gnet

@@ -37,7 +37,7 @@ type eventloop struct {
 
 	depth    int                // calls of the handler under way
 	current  *conn              // whose OnTraffic it is: settled when that returns
-	dirty    []*conn            // read or written to by the handler of another
+	dirty    []*conn            // read or written to by the handler of another, or closed inside a handler
 	later    []streamOrDatagram // to be closed when the handler has returned
 	stopping bool               // all connections were closed for good
 	exiting  bool               // exact gnet: the handler returned Shutdown
@@ -78,6 +78,8 @@ func (el *eventloop) handle(c *xtreme.Completion) {
 			el.packet(slot.c, c)
 		} else if slot.d != nil {
 			slot.d.packet(c)
+		} else {
+			drop(c)
 		}
 		return
 	}
@@ -93,6 +95,12 @@ func (el *eventloop) resets(s *xtreme.Socket) {
 	if c := el.conns[s.UserData()].c; c != nil && c.socket == s {
 		c.disown()
 	}
+}
+
+// drop gives back the packet of a completion that is nobody's: the reactor leaves what comes with one to its handler.
+func drop(done *xtreme.Completion) {
+	release(done.Packet)
+	done.Packet = buffers.Packet{}
 }
 
 // packet is data for a connection.
@@ -145,13 +153,13 @@ func (el *eventloop) event(done *xtreme.Completion) {
 		return // a listener was closed
 	}
 	if done.Events.Has(xtreme.NewConnection) {
-		el.accepted(done)
-		if !done.Events.Has(xtreme.Packet) {
+		if !el.accepted(done) || !done.Events.Has(xtreme.Packet) {
 			return
 		}
 		done.UserData = done.Socket.UserData()
 	}
 	if done.UserData >= uint64(len(el.conns)) {
+		drop(done)
 		return
 	}
 	slot := el.conns[done.UserData]
@@ -161,6 +169,7 @@ func (el *eventloop) event(done *xtreme.Completion) {
 	}
 	c := slot.c
 	if c == nil {
+		drop(done)
 		return
 	}
 	if done.Events.Has(xtreme.Packet) {
@@ -194,8 +203,11 @@ func (el *eventloop) after() {
 		for i := 0; i < len(el.dirty); i++ {
 			c := el.dirty[i]
 			c.dirty = false
-			if c.state == stateOpen {
+			switch c.state {
+			case stateOpen:
 				c.settle()
+			case stateClosed:
+				c.in.done()
 			}
 		}
 		clear(el.dirty)
@@ -253,13 +265,13 @@ func (el *eventloop) vacate(slot uint32) {
 	el.free = append(el.free, slot)
 }
 
-// accepted is a connection that the ring accepted for this loop.
-func (el *eventloop) accepted(done *xtreme.Completion) {
-	l := el.ends[done.Listener.UserData()&^listenerBit]
-	if el.stopping {
-		l.refuse(done)
-		return
+// accepted is a connection that the ring accepted for this loop, and tells whether it is one of ours now.
+func (el *eventloop) accepted(done *xtreme.Completion) bool {
+	if el.stopping || !el.eng.place() {
+		refuse(done)
+		return false
 	}
+	l := el.ends[done.Listener.UserData()&^listenerBit]
 	c := newConn(el, l.network, l.local, l.peer(done.Source))
 	c.limited = true
 	c.socket, c.fd = done.Socket, done.Socket.ID()
@@ -267,6 +279,7 @@ func (el *eventloop) accepted(done *xtreme.Completion) {
 	done.Socket.SetUserData(uint64(c.slot))
 	el.assigned.Add(1)
 	el.open(c)
+	return true
 }
 
 // open tells the handler of a new connection.

@@ -22,6 +22,7 @@ type udpSocket struct {
 	local  net.Addr
 	slot   uint32
 	peers  peers // of a server's
+	out    outbox
 	link
 
 	mu     sync.RWMutex // guards sends of other goroutines against the closing of the descriptor
@@ -106,7 +107,8 @@ func (us *udpSocket) packet(done *xtreme.Completion) {
 			d = us.peerOf(done.Source)
 		}
 	} else if d.state != stateOpen {
-		return // the reactor releases the packet: it is still the completion's
+		drop(done)
+		return
 	} else {
 		us.active()
 		if us.suspended || len(us.withheld) > 0 {
@@ -156,6 +158,9 @@ func (d *datagram) settle() {
 
 // event is everything but data: ICMP errors, which concern something that was sent, and the end.
 func (us *udpSocket) event(done *xtreme.Completion) {
+	if done.Events.Has(xtreme.Out) {
+		us.room()
+	}
 	switch {
 	case done.Events.Has(xtreme.Packet):
 		us.packet(done)
@@ -267,7 +272,8 @@ func (us *udpSocket) over() error {
 	return nil
 }
 
-// send is a plain call on the loop; from elsewhere it is one on the descriptor, guarded against its closing.
+// send is a plain call on the loop; from elsewhere it is one on the descriptor, guarded against its closing, or on an offloaded ring the
+// loop's.
 //
 // On a connected socket it first tells what ICMP told.
 func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
@@ -302,6 +308,9 @@ func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
 	var a sys.Sockaddr
 	if err := a.Set(to, us.family); err != nil {
 		return 0, err
+	}
+	if us.out.on {
+		return us.leave(p, to)
 	}
 	return sent(sys.SendTo(us.fd, p, &a))
 }

@@ -1,8 +1,10 @@
 package gnet_test
 
 import (
+	"context"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -110,5 +112,48 @@ func TestCallbacksOfConnectedUDPComeAfterOnClose(t *testing.T) {
 			require.NoError(t, cli.Stop())
 			require.NoError(t, server.Close())
 		}
+	})
+}
+
+// Several datagrams come in one batch, and OnTraffic of the first closes the connected socket: the packets of the others go home.
+func TestDatagramsBehindTheCloseGoHome(t *testing.T) {
+	rings(t, func(t *testing.T, ring gnet.Option) {
+		peer, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { _ = peer.Close() }()
+		require.NoError(t, peer.SetDeadline(time.Now().Add(20*time.Second)))
+		closed := make(chan error, 1)
+		seen := 0
+		h := &handler{
+			traffic: func(c gnet.Conn) gnet.Action { seen++; return gnet.Close },
+			close:   func(_ gnet.Conn, err error) gnet.Action { closed <- err; return gnet.None },
+		}
+		cli, err := gnet.NewClient(h, ring, gnet.WithNumEventLoop(1), gnet.WithBuffers(64, 8))
+		require.NoError(t, err)
+		require.NoError(t, cli.Start())
+		const rounds, datagrams = 10, 16
+		for range rounds {
+			c, err := cli.Dial("udp", peer.LocalAddr().String())
+			require.NoError(t, err)
+			_, err = c.Write([]byte("hi"))
+			require.NoError(t, err)
+			_, from, err := peer.ReadFrom(make([]byte, 10))
+			require.NoError(t, err)
+			held, hold := make(chan struct{}), make(chan struct{})
+			require.NoError(t, c.EventLoop().Execute(t.Context(), gnet.RunnableFunc(func(context.Context) error {
+				close(held)
+				<-hold // what comes meanwhile is one batch
+				return nil
+			})))
+			within(t, held, "Execute")
+			for range datagrams {
+				_, err = peer.WriteTo([]byte("x"), from)
+				require.NoError(t, err)
+			}
+			close(hold)
+			require.NoError(t, within(t, closed, "OnClose"))
+		}
+		require.NoError(t, cli.Stop(), "every buffer came home")
+		require.Equal(t, rounds, seen)
 	})
 }

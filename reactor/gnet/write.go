@@ -124,8 +124,14 @@ func (c *conn) bounded() error {
 	}
 	if o.OutboundHigh > 0 && c.out.size > o.OutboundHigh && !c.full {
 		c.full = true
-		if !c.suspended {
-			return c.socket.Suspend()
+		if c.suspended {
+			return nil
+		}
+		if err := c.socket.Suspend(); err != nil { // its reading has no bound: an error of a write ends the connection
+			err = callError("read", err)
+			c.out.done()
+			_ = c.el.close(c, err)
+			return err
 		}
 	}
 	return nil

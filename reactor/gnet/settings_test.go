@@ -1,0 +1,41 @@
+package gnet
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+)
+
+// A server looks for less than the library's default before it sleeps, unless the environment or a settings file says how long: also
+// when that is the default's number.
+func TestWhatTheEnvironmentSaysOfRxPollCounts(t *testing.T) {
+	said := func() int { s := new(Options).settings(); return s.RxPoll }
+	t.Setenv(conf.SettingsFile, "")
+	for _, name := range []string{"VMA_RX_POLL", "XLIO_RX_POLL"} {
+		t.Setenv(name, "") // to be restored
+		require.NoError(t, os.Unsetenv(name))
+	}
+	require.Equal(t, defaultRxPoll, said())
+	for _, name := range []string{"VMA_RX_POLL", "XLIO_RX_POLL"} {
+		t.Run(name, func(t *testing.T) {
+			for text, want := range map[string]int{"100000": 100_000, "7": 7, "nonsense": defaultRxPoll} {
+				t.Setenv(name, text)
+				require.Equal(t, want, said(), text)
+			}
+		})
+	}
+	t.Run("file", func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "settings")
+		require.NoError(t, os.WriteFile(name, []byte("VMA_RX_POLL=100000\n"), 0o600))
+		t.Setenv(conf.SettingsFile, name)
+		require.Equal(t, 100_000, said())
+	})
+	t.Run("profile", func(t *testing.T) {
+		t.Setenv("VMA_SPEC", "throughput")
+		require.Equal(t, 1000, said())
+	})
+}
