@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # sockperf (Debian's package, 3.7) as a client against examples/echo -reply sockperf, on every kind of ring:
-# ping-pong must lose, duplicate and reorder nothing; under load nothing may be duplicated. In throughput mode the client gets no
+# ping-pong must lose, duplicate and reorder nothing; under load, and played back from a list of times and sizes, nothing may be duplicated,
+# and played back nothing come out of order (what the client counts as dropped is what was on its way when it ended). In throughput mode the client gets no
 # answers and counts none: it must run to its end, and the server must exit cleanly after it.
 #
 # The offloaded round wants root: the server is in one network namespace, the client in another, a veth pair with its offloads as they are
@@ -25,9 +26,10 @@ failed=0
 address=127.0.0.1 client=
 
 check() { # ring, what must be 0, sockperf arguments...
-	local ring=$1 zero=$2 out
+	local ring=$1 zero=$2 out time="-t $seconds"
 	shift 2
-	if ! out=$($client timeout $((seconds + 20)) sockperf "$@" -t "$seconds" -i $address -p 5701 2>&1 | sed 's/\x1b\[[0-9;]*m//g'); then
+	[ "$1" != playback ] || time="--data-file $work/playback.csv" # its own times
+	if ! out=$($client timeout $((seconds + 20)) sockperf "$@" $time -i $address -p 5701 2>&1 | sed 's/\x1b\[[0-9;]*m//g'); then
 		echo "$ring: sockperf $*: failed"; echo "$out"; failed=1; return
 	fi
 	local line
@@ -39,6 +41,12 @@ check() { # ring, what must be 0, sockperf arguments...
 		grep -q "# $what messages = 0" <<<"$out" || grep -q "# $what = 0" <<<"$out" || { echo "  $what is not 0"; failed=1; }
 	done
 }
+
+# What is played back: a message each half millisecond, from 32 to 1431 bytes, and bursts of ten.
+awk -v seconds="$seconds" 'BEGIN {
+	print "# seconds, bytes"
+	for (i = 1; i <= 2000 * seconds; i++) printf "%.6f, %d\n", (i % 400 < 200 ? i : i - i % 10) * 0.0005 + i % 10 * 0.000001, 32 + i * 37 % 1400
+}' >"$work/playback.csv"
 
 serve() { # ring, command to run it under...
 	local ring=$1
@@ -61,6 +69,7 @@ for ring in uring epoll; do
 		check $ring "dropped duplicated out-of-order" pp $tcp
 		check $ring "duplicated" ul --mps 10000 --reply-every 10 $tcp
 		check $ring "" tp -m 64 $tcp
+		check $ring "duplicated out-of-order" playback --reply-every 1 $tcp
 	done
 	finish $ring
 done
@@ -118,6 +127,7 @@ else
 	offloaded "dropped duplicated out-of-order" pp
 	offloaded "duplicated" ul --mps 10000 --reply-every 10
 	offloaded "" tp -m 64
+	offloaded "duplicated out-of-order" playback --reply-every 1
 	grep 'offloaded interface' "$work/log" || { echo "offload: the checksum rule was not logged"; failed=1; }
 	wrong=$(udp InCsumErrors)
 	echo "offload  wrong checksums at the client's kernel: $wrong"

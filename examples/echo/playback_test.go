@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+)
+
+// sockperf's own client plays messages of all sizes back at the times that a file gives: each is answered, none twice, none out of order.
+// What is on its way when it ends it counts as dropped, so that a slow machine drops some; and more runs: scripts/sockperf.sh.
+func TestSockperfPlayback(t *testing.T) {
+	program, err := exec.LookPath("sockperf")
+	if err != nil {
+		t.Skip("missing: ", err)
+	}
+	file := filepath.Join(t.TempDir(), "playback.csv")
+	text := "# seconds, bytes\n"
+	for i := 1; i <= 300; i++ {
+		at := i
+		if i > 150 {
+			at = i - i%10 // bursts
+		}
+		text += fmt.Sprintf("%.6f, %d\n", float64(at)*0.001+float64(i%10)*1e-6, 32+i*37%1400)
+	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		host, port, err := net.SplitHostPort(sockperfServer(t, kind))
+		require.NoError(t, err)
+		argv := []string{"playback", "--data-file", file, "--reply-every", "1", "-i", host, "-p", port}
+		if kind == conf.RingEpoll { // sockperf takes some seconds for each
+			argv = append(argv, "--tcp")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, program, argv...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		for _, want := range []string{"SentMessages=300;", "# duplicated messages = 0", "# out-of-order messages = 0"} {
+			require.Contains(t, string(out), want)
+		}
+		var received int
+		_, tail, _ := strings.Cut(string(out), "ReceivedMessages=")
+		_, err = fmt.Sscan(tail, &received)
+		require.NoError(t, err, "%s", out)
+		require.Greater(t, received, 100, "%s", out)
+	})
+}
