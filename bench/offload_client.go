@@ -134,19 +134,15 @@ func (c *pinger) run() error {
 	}
 }
 
-// fill sends what the window has room for, with one system call.
+// fill sends what the window has room for. It leaves with the Poll that follows.
 func (c *pinger) fill(now clock.Time) error {
-	queued := false
-	for ; !c.m.finished && c.w.outstanding < c.size; queued = true {
+	for !c.m.finished && c.w.outstanding < c.size {
 		c.w.request(c.m, c.out[:], now)
 		if _, err := c.s.Send(c.out[:]); err != nil {
 			return err
 		}
 	}
-	if !queued {
-		return nil
-	}
-	return c.o.ring.Flush()
+	return nil
 }
 
 // take polls, and reads the clock when something came.

@@ -25,6 +25,10 @@ type offloaded struct {
 	ring   *ring.Ring
 }
 
+// gatherFrames: of a window of 32 that both ends work on, one end sends while the other one gathers from what is left and comes. With 16 both
+// could wait for each other, with more than 18 one of them is idle for longer. A single request is answered at once in any case.
+const gatherFrames = 18
+
 // openOffloaded opens all queues of the interface. The pool is laid out as xtreme does by default, and a queue keeps as many buffers ready
 // as xtreme would give it there.
 func openOffloaded(device string, native bool) (o *offloaded, err error) {
@@ -65,7 +69,7 @@ func openOffloaded(device string, native bool) (o *offloaded, err error) {
 		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: steering{o.xdp}})
 	}
 	o.set, err = ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: links, Host: o.mirror})})
+		Driver: offload.New(offload.Config{Links: links, Host: o.mirror, Gather: gatherFrames})})
 	if err != nil {
 		return o, errors.Join(err, closeLinks(links))
 	}

@@ -99,7 +99,7 @@ func (s *offloadService) open(local netip.AddrPort, groups int) (err error) {
 	return nil
 }
 
-// serve polls until it is told to stop. What handlers sent leaves at once, with one system call for the burst.
+// serve polls until it is told to stop. What handlers sent leaves with the next Poll.
 func (s *offloadService) serve(handle func(*ring.Completion) error) error {
 	done := make([]ring.Completion, pollBatch)
 	for !s.stopping.Load() {
@@ -116,9 +116,6 @@ func (s *offloadService) serve(handle func(*ring.Completion) error) error {
 					return err
 				}
 			}
-		}
-		if err := s.o.ring.Flush(); err != nil {
-			return err
 		}
 		s.look(n)
 	}
