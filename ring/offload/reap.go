@@ -26,6 +26,9 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.turn&clockMask == 0 {
 		d.advance()
 	}
+	if len(d.results) > 0 { // found before a rest: older than what complete takes back
+		d.giveBack(k)
+	}
 	var err error
 	if (len(d.sends) > 0 || d.stack.Backlog() > 0) && !d.wait() {
 		err = d.flush()
