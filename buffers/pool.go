@@ -62,6 +62,8 @@ type Pool struct {
 	stats Stats
 	debug atomic.Pointer[history]
 
+	contiguous bool // see SetContiguous
+
 	// What other goroutines touch, a line away from what the owner writes per packet.
 	_     [line]byte
 	loans []atomic.Uint64
@@ -133,6 +135,13 @@ func (p *Pool) divide() {
 
 // Layout is the layout given to New. Any goroutine.
 func (p *Pool) Layout() Layout { return p.layout }
+
+// SetContiguous says that the region's bytes are neighbours in physical memory too, so that a card can have buffers that cross pages. Before
+// the pool is given to a driver.
+func (p *Pool) SetContiguous(yes bool) { p.contiguous = yes }
+
+// Contiguous is what SetContiguous said. Any goroutine.
+func (p *Pool) Contiguous() bool { return p.contiguous }
 
 // Alloc takes a buffer to be sent, of the smallest class whose payload holds n bytes: its Bytes are n long, their
 // content undefined. A small request is served from the large class when the small one is empty. The packet is held by

@@ -36,6 +36,7 @@ type Region struct {
 	unmap func() error // nil for memory that is the caller's
 	notes []Note
 	open  bool
+	whole bool // in one huge page
 }
 
 // maxRegionBytes is half of the address space of a process on amd64. Rounding up to pages cannot overflow below it.
@@ -75,6 +76,10 @@ func (r *Region) Bytes() []byte { return r.bytes }
 
 // Notes tells what was asked for and not had. Empty when everything was.
 func (r *Region) Notes() []Note { return r.notes }
+
+// Contiguous tells whether the region lies in one huge page: its bytes are neighbours in physical memory too. Of several pages nobody here
+// knows where they are.
+func (r *Region) Contiguous() bool { return r.whole }
 
 // Prefault touches every page for writing, so that the path never takes a page fault. The contents stay. It must be
 // called before other goroutines, or the kernel, write to the region.

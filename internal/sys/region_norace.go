@@ -55,6 +55,7 @@ func (r *Region) makeHuge(c RegionConfig, huge int) (why string) {
 		return fmt.Sprintf("%s, denied (%v)", asked(c.Bytes, huge), err)
 	}
 	r.hold(m, c.Bytes, numa)
+	r.whole = c.Bytes <= huge
 	return ""
 }
 

@@ -55,7 +55,9 @@ func TestRegionHugePagesOrReason(t *testing.T) {
 	require.NoError(t, err)
 	if len(r.Notes()) == 0 {
 		require.Greater(t, kernelPage<<10, os.Getpagesize())
+		require.Equal(t, kernelPage<<10 >= len(b), r.Contiguous())
 	} else {
+		require.False(t, r.Contiguous())
 		require.Equal(t, []string{NoteNoHugePages}, codes(r))
 		require.Equal(t, os.Getpagesize(), kernelPage<<10)
 		text := r.Notes()[0].Text
