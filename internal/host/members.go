@@ -11,11 +11,18 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// Members reads who is a member of groups of IPv4 in a network namespace, and who is bound to UDP ports, from the files of procfs: netlink
-// has neither the number of a group's members nor changes of it. One goroutine at a time.
-type Members struct{ igmp, udp, udp6 *os.File }
+// Members reads who is a member of groups of IPv4 in a network namespace, from procfs, because netlink has neither the number of a group's
+// members nor changes of it; and who is bound to UDP ports, by sock_diag(7) or, in a kernel without it, from procfs too. One goroutine at a
+// time.
+type Members struct {
+	igmp, udp, udp6 *os.File
+	diag            *diag
+	why             error // why there is no diag
+}
 
 // GroupOn is a group on an interface.
 type GroupOn struct {
@@ -25,9 +32,10 @@ type GroupOn struct {
 
 // Bound is a UDP socket of the namespace.
 type Bound struct {
-	Local [4]byte // zero: any address, of IPv6 too
-	Port  uint16
-	Inode uint64 // as fstat(2) has it
+	Local     [4]byte // zero: any address, of IPv6 too
+	Port      uint16
+	Interface uint32 // that it is tied to (SO_BINDTODEVICE); 0: none, or not known, see Members.Limit
+	Inode     uint64 // as fstat(2) has it
 }
 
 // OpenMembers opens the files of the calling thread's network namespace; they stay those of it.
@@ -39,8 +47,13 @@ func OpenMembers() (*Members, error) {
 			return nil, errors.Join(fmt.Errorf("host: members: %w", err), m.Close())
 		}
 	}
+	m.diag, m.why = openDiag()
 	return m, nil
 }
+
+// Limit is why Bound knows less than it could; nil: it does not. It takes sockets for hearing what they do not hear, never the other way:
+// those of IPv6 alone, and those tied to another interface.
+func (m *Members) Limit() error { return m.why }
 
 // Close closes the files.
 func (m *Members) Close() (err error) {
@@ -48,6 +61,10 @@ func (m *Members) Close() (err error) {
 		if f != nil {
 			err = errors.Join(err, f.Close())
 		}
+	}
+	if m.diag != nil {
+		m.diag.socket.Close()
+		m.diag = nil
 	}
 	return err
 }
@@ -57,6 +74,13 @@ func (m *Members) Users() (map[GroupOn]int, error) { return readUsers(rewound(m.
 
 // Bound lists the UDP sockets that hear datagrams of IPv4.
 func (m *Members) Bound() ([]Bound, error) {
+	if m.diag != nil {
+		list, err := m.diag.bound(nil, unix.AF_INET)
+		if err == nil {
+			list, err = m.diag.bound(list, unix.AF_INET6)
+		}
+		return list, err
+	}
 	list, err := readBound(nil, rewound(m.udp))
 	if err == nil && m.udp6 != nil {
 		list, err = readBound(list, rewound(m.udp6))
@@ -114,7 +138,7 @@ func readBound(list []Bound, r io.Reader) ([]Bound, error) {
 			return nil, fmt.Errorf("host: /proc/net/udp: line %d: %w", n+1, errors.Join(err, io.ErrUnexpectedEOF))
 		}
 		b := Bound{Port: uint16(p), Inode: inode}
-		if local, ok := hears4(raw); ok {
+		if local, ok := hears4(printedAddress(raw)); ok {
 			b.Local = local
 			list = append(list, b)
 		}
@@ -122,13 +146,17 @@ func readBound(list []Bound, r io.Reader) ([]Bound, error) {
 	return list, lines.Err()
 }
 
-// hears4 is the address of IPv4 that a socket is bound to: its own, one mapped into IPv6, or, zero, any. Each four bytes are printed as a
-// number of the machine.
-func hears4(raw []byte) (a [4]byte, ok bool) {
+// printedAddress is an address of procfs: each four bytes are printed as a number of the machine.
+func printedAddress(raw []byte) netip.Addr {
 	for i := 0; i < len(raw); i += 4 {
 		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
 	}
 	local, _ := netip.AddrFromSlice(raw)
+	return local
+}
+
+// hears4 is the address of IPv4 that a socket is bound to: its own, one mapped into IPv6, or, zero, any.
+func hears4(local netip.Addr) (a [4]byte, ok bool) {
 	switch local = local.Unmap(); {
 	case local.IsUnspecified():
 		return a, true

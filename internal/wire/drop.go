@@ -18,7 +18,7 @@ const (
 	EthernetTag                      // the tag is not the one expected here: see Tag.Expect
 	EthernetNotOurs                  // stack: for another station
 	EthernetType                     // stack: a protocol that this stack does not speak
-	EthernetInactive                 // stack: for a group, on a bond's member that carries no traffic now: the active one has it too
+	EthernetInactive                 // stack: on a bond's member that carries no traffic now: for a group, or in active-backup
 )
 
 // ARP (RFC 826, RFC 1122 2.3.2).
