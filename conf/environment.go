@@ -109,9 +109,13 @@ func read(file, env source) Settings {
 			s.Warnings = append(s.Warnings, err.Error())
 		}
 	}
+	force := byName[forceName]
+	for _, from := range []source{file, env} {
+		s.take(force, from) // gives way to the ratio, wherever that is said
+	}
 	for _, from := range []source{file, env} {
 		for i := range parameters {
-			if p := &parameters[i]; p != spec {
+			if p := &parameters[i]; p != spec && p != force {
 				s.take(p, from)
 			}
 		}
@@ -119,7 +123,8 @@ func read(file, env source) Settings {
 	return s
 }
 
-// take sets a parameter from a source. Of several names for it the newest counts; another value under an older one is a warning.
+// take sets a parameter from a source. Of several names for it the newest counts whose value can be used; another value under an older one is
+// a warning.
 func (s *Settings) take(p *Parameter, from source) {
 	taken, by := "", ""
 	for _, name := range p.names() {
@@ -127,11 +132,11 @@ func (s *Settings) take(p *Parameter, from source) {
 		switch {
 		case !ok:
 		case by == "":
-			taken, by = v.text, name
 			if err := p.set(s, v.text); err != nil {
-				s.warn(p, v.where+name, v.text, err)
+				defer s.warn(p, v.where+name, v.text, err) // by then what an older name says holds
 				continue
 			}
+			taken, by = v.text, name
 			if p.tell && p.get(s) != p.Default() {
 				s.Warnings = append(s.Warnings, fmt.Sprintf("%s%s=%q is %s: %s", v.where, name, v.text, p.State, p.Effect))
 			}

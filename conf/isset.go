@@ -24,12 +24,12 @@ func IsSet(name string) bool {
 	return p.setBy(file)
 }
 
-// setBy looks for the parameter in a source: of its names the newest counts, as in Settings.take.
+// setBy looks for the parameter in a source: under any of its names, as Settings.take does.
 func (p *Parameter) setBy(from source) bool {
 	for _, name := range p.names() {
-		if v, ok := from[name]; ok {
-			s := Default()
-			return p.set(&s, v.text) == nil
+		s := Default()
+		if v, ok := from[name]; ok && p.set(&s, v.text) == nil {
+			return true
 		}
 	}
 	return false

@@ -26,6 +26,8 @@ var every = []struct {
 	{"SX_OFFLOAD_INTERFACES", "eth1:2", func(s *Settings) any { return s.Offload.Interfaces }, []Interface{{"eth1", []int{2}}}, "eth1:x"},
 	{"SX_CHECKSUM", "off", func(s *Settings) any { return s.Offload.Checksum }, ChecksumOff, "lax"},
 	{"SX_OFFLOAD_TIME", "xdp", func(s *Settings) any { return s.Offload.Time }, TimeXDP, "sundial"},
+	{"SX_OFFLOAD_BUSY_POLL", "1", func(s *Settings) any { return s.Offload.BusyPoll }, true, "2"},
+	{"SX_OFFLOAD_GATHER", "512", func(s *Settings) any { return s.Offload.Gather }, 512, "1"},
 	{"SX_CAPTURE", "/tmp/%d.pcapng", func(s *Settings) any { return s.Offload.Capture }, "/tmp/%d.pcapng", ""},
 	{"SX_CAPTURE_SNAP", "96", func(s *Settings) any { return s.Offload.CaptureSnap }, 96, "13"},
 	{"SX_CAPTURE_LIMIT", "10", func(s *Settings) any { return s.Offload.CaptureLimit }, 10, "1048577"},
@@ -202,6 +204,34 @@ func TestCodeEnvironmentFile(t *testing.T) {
 	require.Len(t, s.Warnings, 1)
 	require.Contains(t, s.Warnings[0], SettingsFile)
 	require.Equal(t, 800, s.MSS, "the environment counts all the same")
+}
+
+// A value that cannot be used counts for nothing: one under an older name does then, and warnings say what holds.
+func TestABadValueGivesWayToAnOlderName(t *testing.T) {
+	both := map[string]string{"VMA_RX_UDP_POLL_OS_RATIO": "0", "VMA_RX_SKIP_OS": "50"}
+	s := fromEnvironment(env(both))
+	require.Equal(t, 50, s.ShadowRatio)
+	require.Equal(t, []string{"VMA_RX_SKIP_OS is an old name of VMA_RX_UDP_POLL_OS_RATIO",
+		`VMA_RX_UDP_POLL_OS_RATIO="0": want a number from 1 to 1000000; 50 stays`}, s.Warnings)
+	require.True(t, byName["VMA_RX_UDP_POLL_OS_RATIO"].setBy(source{"VMA_RX_UDP_POLL_OS_RATIO": {text: "0"}, "VMA_RX_SKIP_OS": {text: "50"}}))
+	both["VMA_RX_SKIP_OS"] = "none"
+	s = fromEnvironment(env(both))
+	require.Equal(t, Default().ShadowRatio, s.ShadowRatio)
+	require.Len(t, s.Warnings, 2)
+	for _, w := range s.Warnings {
+		require.Contains(t, w, "the default is used")
+	}
+}
+
+// VMA_SELECT_POLL_OS_FORCE gives way to a ratio, wherever each is said.
+func TestForceGivesWayToARatio(t *testing.T) {
+	force, ratio := source{forceName: {text: "1"}}, source{"VMA_SELECT_POLL_OS_RATIO": {text: "7"}}
+	for _, from := range [][2]source{{ratio, force}, {force, ratio}} {
+		s := read(from[0], from[1])
+		require.Equal(t, 7, s.OSRatio)
+	}
+	s := read(nil, force)
+	require.Equal(t, 1, s.OSRatio)
 }
 
 func TestPrinted(t *testing.T) {

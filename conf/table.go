@@ -23,6 +23,15 @@ var ringParameters = []Parameter{
 			"else as xdp. Sockets that ask for the card's time ask for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}},
+	{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
+		Effect: "1 makes each look at an offloaded interface that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, " +
+			"Linux 5.11): a system call more for each, for rings that spin on cards; the path says xdp.no_busy_poll where it is refused",
+		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)},
+	{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
+		Effect: "while requests come one after the other, an offloaded ring that is polled on lets so many answers wait for each " +
+			"other, where each flush is a system call (copy mode), at the most 20 microseconds; one that comes alone is answered at once. " +
+			"Only for loops that poll on. 0: everything leaves with the next Poll",
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)},
 	{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for what offloaded rings receive and send, as pcapng for Wireshark and tcpdump -r; %d in its name is the " +
 			"process; empty: none. It costs a copy of each frame",

@@ -33,7 +33,7 @@ var (
 	// ErrClosed: the ring or socket was closed.
 	ErrClosed error = &sentinel{text: "ring: closed", errno: unix.EBADF, same: net.ErrClosed}
 	// ErrOwner: the ring belongs to the goroutine that polled it first, and this is another one.
-	ErrOwner error = &sentinel{text: "ring: polled by a goroutine that is not its owner", errno: unix.EBUSY}
+	ErrOwner error = &sentinel{text: "ring: used by a goroutine that is not its owner", errno: unix.EBUSY}
 	// ErrNoSlice: Poll was given no room for completions (VMA: EINVAL).
 	ErrNoSlice error = &sentinel{text: "ring: Poll: empty completion slice", errno: unix.EINVAL}
 	// ErrMode: the call belongs to another delivery mode than the socket's.

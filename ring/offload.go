@@ -121,7 +121,7 @@ func (s *Socket) give(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, e
 	switch {
 	case n > w.Limit:
 		return 0, &OpError{Op: "send", Addr: to, Err: unix.EMSGSIZE}
-	case w.Kernel && s.outlet == nil: // a paced one waits its turn: the driver finds out that only the kernel can deliver it
+	case w.Kernel && s.outlet == nil && s.ahead(): // a paced one waits its turn: the driver finds out that only the kernel can deliver it
 		return s.direct(b, bufs, n, to)
 	case s.crowded():
 		s.sentShort()
@@ -195,6 +195,17 @@ func (s *Socket) crowded() bool {
 	s.wantOut = true
 	s.visit()
 	return true
+}
+
+// ahead lets leave what the socket has sent before, which its descriptor would overtake. False: the links had no room for all of it.
+func (s *Socket) ahead() bool {
+	if s.sending.waiting.n == 0 && s.unflushed() == 0 {
+		return true
+	}
+	if err := s.ring.off.Flush(); err != nil {
+		s.ring.fail(&OpError{Op: "flush", Err: err})
+	}
+	return s.sending.waiting.n == 0
 }
 
 // direct sends by the socket's descriptor.

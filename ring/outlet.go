@@ -35,9 +35,16 @@ const (
 	paceLimit    = 64 // sockets in one Poll
 	// restSlack: waking for less is not worth the system calls; what is due meanwhile leaves together.
 	restSlack = 50 * time.Microsecond
-	// largestPayload is IPv4's limit; IPv6's is 20 bytes more, and the kernel's to find.
-	largestPayload = 65507
 )
+
+// largestPayload is what the length field of IP leaves for a datagram's payload: IPv6's does not count its own header. To an address of IPv4
+// that is mapped into IPv6 the kernel finds the smaller limit when the datagram leaves.
+func (s *Socket) largestPayload() int {
+	if s.family == unix.AF_INET6 {
+		return 65527
+	}
+	return 65507
+}
 
 // openOutlet gives the socket an outlet. What waits already was promised to the driver of an own stack.
 func (s *Socket) openOutlet() *outlet {
@@ -98,7 +105,7 @@ func (s *Socket) wait(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, e
 	if !to.IsValid() && !s.remote.IsValid() {
 		return 0, &OpError{Op: "send", Err: unix.EDESTADDRREQ} // as the kernel would say
 	}
-	if n > largestPayload {
+	if n > s.largestPayload() {
 		return 0, &OpError{Op: "send", Addr: to, Err: unix.EMSGSIZE}
 	}
 	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {

@@ -35,6 +35,9 @@ func (s *Socket) Waiting() (packets, bytes int) { return int(s.received.n), s.wa
 // ReceiveUpTo is Receive with a limit of bytes: it moves packets while all of them together have at most limit; 0 is no limit. Packets are
 // moved whole. When not even the first one fits it is a *SpaceError and nothing is moved; Read takes a part of it. Owner only.
 func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, err error) {
+	if r := s.ring; r != nil && !r.mine() {
+		return 0, 0, s.notMine("receive")
+	}
 	switch {
 	case s.mode == Completions:
 		return 0, 0, &OpError{Op: "receive", Err: ErrMode}
@@ -69,6 +72,9 @@ func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, e
 // as much as fits; the rest of a packet waits for the next Read or Receive. Of a datagram socket it takes one datagram: what does not
 // fit is lost, with ErrTruncated. from is the sender. Without anything it answers as Receive does. Owner only.
 func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
+	if r := s.ring; r != nil && !r.mine() {
+		return 0, from, s.notMine("read")
+	}
 	if s.mode == Completions {
 		return 0, from, &OpError{Op: "read", Err: ErrMode}
 	}

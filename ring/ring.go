@@ -311,6 +311,12 @@ func (r *Ring) check() error {
 	return ErrOwner
 }
 
+// mine is check without its error, for the calls of each message.
+func (r *Ring) mine() bool {
+	owner := r.owner.Load()
+	return owner == sys.Goroutine() || owner == 0
+}
+
 // rest announces that the owner is about to sleep and tells whether it must not. The announcement comes before the look: who
 // adds work afterwards sees it and rings the bell.
 func (r *Ring) rest() (pending bool) {

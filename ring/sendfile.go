@@ -61,6 +61,9 @@ var (
 //
 // Reading a file that is not in memory waits for the disk. Streams of kernel rings; owner only.
 func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
+	if r := s.ring; r != nil && !r.mine() {
+		return s.notMine("send file")
+	}
 	if s.ring == nil || s.state != stateOpen || s.shutWrite {
 		return s.cannotSend("send file")
 	}
@@ -73,9 +76,6 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 		return badArgument("send file", "offset", off)
 	case n < -1:
 		return badArgument("send file", "number of bytes", n)
-	}
-	if err := s.ring.check(); err != nil {
-		return &OpError{Op: "send file", Err: err}
 	}
 	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
 		s.wantOut = true
@@ -112,6 +112,9 @@ func openOut(f *os.File, off, n int64) (x outFile, err error) {
 	if err = unix.Fstat(x.fd, &s); err == nil && s.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = fileKind
 	}
+	if err == nil {
+		err = readable(x.fd)
+	}
 	if err != nil {
 		return x, errors.Join(err, unix.Close(x.fd))
 	}
@@ -120,6 +123,15 @@ func openOut(f *os.File, off, n int64) (x outFile, err error) {
 	}
 	x.off, x.left = off, n
 	return x, nil
+}
+
+// readable is EBADF for a file that was opened for writing only, as sendfile(2) would say later.
+func readable(fd int) error {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err == nil && flags&unix.O_ACCMODE == unix.O_WRONLY {
+		err = unix.EBADF
+	}
+	return err
 }
 
 // fileFirst tells whether a file is what is to be sent next, and nothing before it is still on its way.

@@ -93,9 +93,9 @@ func (s *Socket) Kind() SocketKind { return s.handle.Kind }
 // to a port or connect (UDP). (VMA: get_socket_rings_num answers 0.)
 func (s *Socket) Ring() *Ring { return s.ring }
 
-// NumRings is how many rings the socket has: 0 or 1 on kernel sockets. (VMA: get_socket_rings_num.)
+// NumRings is how many rings the socket has: 1 from when it gets one until it is closed. (VMA: get_socket_rings_num.)
 func (s *Socket) NumRings() int {
-	if s.ring == nil {
+	if s.ring == nil || s.state >= stateClosing {
 		return 0
 	}
 	return 1
@@ -107,7 +107,7 @@ func (s *Socket) RingFDs(dst []int) (int, error) {
 	if len(dst) == 0 {
 		return 0, badArgument("ring fds", "destination of length", 0)
 	}
-	if s.ring == nil {
+	if s.NumRings() == 0 {
 		return 0, nil
 	}
 	dst[0] = s.ring.FD()
@@ -201,17 +201,20 @@ func (s *Socket) destination(m *Meta) netip.AddrPort {
 
 // usable tells whether the caller may use the socket now.
 func (s *Socket) usable(op string) error {
-	if s.state >= stateClosing {
+	switch {
+	case s.ring != nil && !s.ring.mine(): // first: the rest is the owner's to read
+		return s.notMine(op)
+	case s.state >= stateClosing:
 		return &OpError{Op: op, Err: ErrClosed}
-	}
-	if s.ring == nil {
+	case s.ring == nil:
 		return stateError(op, s)
-	}
-	if err := s.ring.check(); err != nil {
-		return &OpError{Op: op, Err: err}
 	}
 	return nil
 }
+
+// Check tells whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
+// ErrState before it has one. Any goroutine.
+func (s *Socket) Check() error { return s.usable("use") }
 
 // admit gives the socket a slot and an account and introduces it to the driver.
 func (r *Ring) admit(s *Socket) error {

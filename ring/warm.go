@@ -96,16 +96,13 @@ func (s *Socket) warm(b []byte, to netip.AddrPort) syscall.Errno {
 	switch w, ok := s.ring.off.(Warmer); {
 	case to.Port() == 0:
 		return unix.EINVAL
-	case len(b) > largestIPv4:
+	case len(b) > s.largestPayload():
 		return unix.EMSGSIZE
 	case s.handle.Stack && ok:
 		return s.warmOwn(w, b, to)
 	}
 	return s.warmKernel(b, to)
 }
-
-// largestIPv4 is what IPv4's length leaves for UDP's.
-const largestIPv4 = 65507
 
 // warmKernel lets the kernel walk its first part. A connected socket has the route in it, and sends without an address.
 func (s *Socket) warmKernel(b []byte, to netip.AddrPort) syscall.Errno {

@@ -227,6 +227,9 @@ func (n *NIC) Complete(dst []link.Done) int {
 // Unsent is how many frames have not come back by Complete.
 func (n *NIC) Unsent() int { return len(n.tx) + len(n.done) }
 
+// Pending is false: Flush puts all there is on the line.
+func (n *NIC) Pending() bool { return false }
+
 // FD is a descriptor that never becomes readable: the world knows when frames wait.
 func (n *NIC) FD() int { return n.bell.FD() }
 

@@ -1,6 +1,11 @@
 package stack
 
-import "github.com/socketxtreme/socketxtreme/internal/wire"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
 
 // Several links may have one interface: the queues of a card, of which the first that is not down sends, and the members of a bond, whose
 // frames are the bond's. And several interfaces may have one link: a parent and its VLANs, whose frames differ by their tags.
@@ -14,9 +19,11 @@ const (
 	MemberActive                 // it sends, with the other active ones: each flow by one of them
 	MemberQueue                  // a further queue of such a link: it receives
 	MemberInactive               // it sends nothing, and what it gets for groups the active ones get as well
+	MemberBackup                 // the same in active-backup: nothing that it gets is taken
 )
 
-// SetMember says what a link is to its bond from now on. What was queued for one that sends no more leaves by another.
+// SetMember says what a link is to its bond from now on. What was queued for one that sends no more leaves by another; when no other sends
+// it is lost, as in the kernel, so those that begin to send are named first.
 func (s *Stack) SetMember(i int, m Member) {
 	l := &s.links[i]
 	if l.Member == m {
@@ -24,8 +31,8 @@ func (s *Stack) SetMember(i int, m Member) {
 	}
 	l.Member = m
 	s.stamp++
-	if m != MemberActive {
-		s.move(i)
+	if m > MemberActive && !s.move(i) {
+		s.dropQueued(l)
 	}
 }
 
@@ -59,9 +66,21 @@ func (s *Stack) pick(iface int, hash uint32) int {
 	return -1
 }
 
+// sends tells whether the link carries what its interface sends, or a share of that.
+func (l *attached) sends() bool { return !l.down && l.Member <= MemberActive }
+
+// fits tells whether the link takes a frame, which may have been made for another one of its interface.
+func (l *attached) fits(p buffers.Packet) bool {
+	room := wire.EthernetLen + l.most
+	if l.VLAN != 0 {
+		room += wire.VLANLen
+	}
+	return p.Len() <= room
+}
+
 // instead is the link, or another one of its interface if it does not send.
 func (s *Stack) instead(i int) int {
-	if l := &s.links[i]; l.down || l.Member > MemberActive {
+	if l := &s.links[i]; !l.sends() {
 		if other := s.pick(l.Index, 0); other >= 0 {
 			return other
 		}
@@ -69,14 +88,22 @@ func (s *Stack) instead(i int) int {
 	return i
 }
 
-// move gives what is queued for a link to another one of its interface; false when there is none.
+// move gives what is queued for a link to another one of its interface; false when there is none. What is too long for that one is lost.
 func (s *Stack) move(i int) bool {
 	other := s.instead(i)
 	if other == i {
 		return false
 	}
 	l := &s.links[i]
-	s.links[other].out = append(s.links[other].out, l.out...)
+	to := &s.links[other]
+	for _, o := range l.out {
+		if to.fits(o.Packet) {
+			to.out = append(to.out, o)
+		} else {
+			s.queued--
+			s.lost(o.Packet, o.Token, unix.EMSGSIZE)
+		}
+	}
 	clear(l.out)
 	l.out = l.out[:0]
 	return true

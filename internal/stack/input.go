@@ -94,7 +94,7 @@ func (s *Stack) look(in *Interface, b []byte, l *look) {
 		l.drop = wire.EthernetNotOurs
 		return
 	}
-	if l.group && in.Member == MemberInactive {
+	if in.Member >= MemberInactive && (l.group || in.Member == MemberBackup) {
 		l.drop = wire.EthernetInactive
 		return
 	}

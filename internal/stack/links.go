@@ -24,10 +24,10 @@ func (s *Stack) AddInterface(l Interface) error {
 }
 
 // Renew gives the link at a place another interface's facts: its own was deleted and made again. It carries from then on, until SetDown
-// says otherwise; what had been queued for it was lost when it went down.
+// says otherwise; what is still queued for the old one is lost.
 func (s *Stack) Renew(i int, l Interface) {
-	out := s.links[i].out
-	s.links[i] = attached{Interface: l, out: out[:0]}
+	s.dropQueued(&s.links[i])
+	s.links[i] = attached{Interface: l, out: s.links[i].out}
 	s.readAddresses() // its MTU, as the host has it now
 	s.stamp++
 }

@@ -33,6 +33,20 @@ func (s *Stack) Put(now clock.Time, at int32, serial uint32, p buffers.Packet) b
 	return true
 }
 
+// disown makes what Put took of a socket that goes nobody's: the next socket may have its number.
+func (s *Stack) disown(id udp.ID) {
+	if s.queued == 0 {
+		return
+	}
+	for i := range s.links {
+		for j := range s.links[i].out {
+			if o := &s.links[i].out[j]; o.put == id+1 {
+				o.put = 0
+			}
+		}
+	}
+}
+
 // Recall drops the frames that Put took of a socket and that still wait for their links, and tells how many.
 func (s *Stack) Recall(id udp.ID) (n int) {
 	for i := range s.links {

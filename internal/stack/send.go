@@ -106,10 +106,18 @@ func (s *Stack) queue(link int, o Out) {
 // Backlog is how many frames wait for the links together: a driver stops sending above a limit of its own.
 func (s *Stack) Backlog() int { return s.queued }
 
-// resolved sends a frame whose neighbour has an address now.
+// resolved sends a frame whose neighbour has an address now, unless its link has changed meanwhile.
 func (s *Stack) resolved(w parked, n host.Neighbour) {
-	copy(w.packet.Bytes(), n.MAC[:])
-	s.queue(s.instead(int(w.link)), Out{Packet: w.packet, Token: w.token})
+	i := s.instead(int(w.link))
+	switch l := &s.links[i]; {
+	case !l.sends():
+		s.lost(w.packet, w.token, unix.ENETDOWN)
+	case !l.fits(w.packet):
+		s.lost(w.packet, w.token, unix.EMSGSIZE)
+	default:
+		copy(w.packet.Bytes(), n.MAC[:])
+		s.queue(i, Out{Packet: w.packet, Token: w.token})
+	}
 }
 
 // gaveUp takes back a frame whose neighbour did not answer.

@@ -339,6 +339,7 @@ func (s *Stack) Change(id udp.ID, e udp.Endpoint, o Options) error {
 // Remove takes a socket out. What it has sent and still waits for a neighbour goes on waiting.
 func (s *Stack) Remove(now clock.Time, id udp.ID) {
 	groups := s.udp.Memberships(id, nil)
+	s.disown(id)
 	if s.dir != nil {
 		s.dir.remove(s.sockets[id].shared)
 	}
@@ -381,6 +382,11 @@ func (s *Stack) SetDown(i int, down bool) {
 		return
 	}
 	s.waiting.DropInterface(l.Index)
+	s.dropQueued(l)
+}
+
+// dropQueued ends what is queued for a link that carries nothing any more.
+func (s *Stack) dropQueued(l *attached) {
 	for _, o := range l.out {
 		s.lost(o.Packet, o.Token, unix.ENETDOWN)
 	}

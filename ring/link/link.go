@@ -21,8 +21,8 @@ type Link interface {
 	// received (see buffers), charged to nobody, and the caller's: Pool.Narrow makes datagrams of them, Release drops them.
 	Receive(dst []Frame) int
 	// Send queues frames in order and returns how many it took, the first ones; the rest stay the caller's, who tries again after
-	// Complete. A packet must be transmitting, alone, complete from the Ethernet header on, at most Info.MaxFrame long and in at most
-	// Info.MaxPieces buffers: others are a bug of the caller and panic.
+	// Complete. A packet must be transmitting, alone, and complete from the Ethernet header on: others are a bug of the caller and may panic.
+	// One longer than Info.MaxFrame, or in more than Info.MaxPieces buffers, is taken and lost: it comes back by Complete, and is counted.
 	Send(src []Out) int
 	// Flush shows the wire what Send queued. Errors are of the interface, not of a frame: ENETDOWN while it is down (the frames
 	// stay queued), ENXIO when it is gone.
@@ -32,6 +32,9 @@ type Link interface {
 	Complete(dst []Done) int
 	// Unsent is how many frames Send took that have not come back by Complete.
 	Unsent() int
+	// Pending tells whether Flush has left frames that the wire has not read yet, where it was full or slow: nobody rings when it has room
+	// again, so who has such frames does not sleep without a limit. Frames that were read and have not come back are not among them.
+	Pending() bool
 
 	// FD is a descriptor that epoll can wait on between Arm and Disarm; it is readable when frames wait. It says nothing of frames that
 	// were sent: who waits for a token does not sleep without a limit while Unsent is not 0. Any goroutine.

@@ -20,6 +20,7 @@ func (a *absent) Send([]link.Out) int                        { return 0 }
 func (a *absent) Flush() error                               { return nil }
 func (a *absent) Complete([]link.Done) int                   { return 0 }
 func (a *absent) Unsent() int                                { return 0 }
+func (a *absent) Pending() bool                              { return false }
 func (a *absent) FD() int                                    { return -1 }
 func (a *absent) Arm() bool                                  { return false }
 func (a *absent) Disarm()                                    {}

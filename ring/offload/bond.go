@@ -17,10 +17,10 @@ import (
 // bond is an interface whose frames come and go by several others: the driver has a part in each of these. Which they are, and which send,
 // the host says from then on (host.Path): a change is followed at the turn that sees the mirror's new snapshot.
 //
-//	active-backup        the active member sends
-//	balance-xor, 802.3ad each flow is sent by one of the active members, by its hash
+//	active-backup        the active member sends, and it alone is listened to
+//	balance-xor, 802.3ad each flow is sent by one of the active members, by its hash; all receive
 //
-// All receive. What is not claimed passes to the kernel as everywhere: LACP, ARP and the bond's own probes among it, so the kernel goes on
+// What is not claimed passes to the kernel as everywhere: LACP, ARP and the bond's own probes among it, so the kernel goes on
 // deciding who is active.
 type bond struct {
 	Interface
@@ -115,6 +115,7 @@ func (d *driver) checkBonds(s *host.Snapshot) (changed bool) {
 			}
 		}
 		b.next = clock.Never
+		b.moved = d.elect(b, &path, s) || b.moved // before one leaves: what waits for it can leave by another
 		d.takeMembers(b, &path, s)
 		b.moved = d.elect(b, &path, s) || b.why.Code != was.Code || b.moved
 		changed = changed || b.moved
@@ -165,12 +166,20 @@ func (d *driver) elect(b *bond, path *host.Path, s *host.Snapshot) (changed bool
 		m := stack.MemberInactive
 		if l, ok := s.LinkByName(p.Name); ok && slices.Contains(path.Send, l.Index) {
 			m = stack.MemberActive
+		} else if master, ok := s.Link(l.Master); ok && master.BondMode == host.BondActiveBackup {
+			m = stack.MemberBackup
 		}
 		if p.member != m {
 			changed = true
 		}
 		p.member = m
-		d.placeMember(p)
+	}
+	for _, first := range []bool{true, false} { // those that send, so that what waits for another can leave by them
+		for _, p := range d.parts {
+			if p.bond == b && !p.quits && first == (p.member == stack.MemberActive) {
+				d.placeMember(p)
+			}
+		}
 	}
 	return changed
 }
@@ -198,6 +207,9 @@ func (d *driver) quit(p *part) {
 func (d *driver) quitFurther(p *part) {
 	if p.errand != nil || slices.ContainsFunc(d.parts, func(side *part) bool { return side.base == p }) {
 		return
+	}
+	if p.count > 0 {
+		panic("offload: a part that has left its bond has links")
 	}
 	if p.left {
 		d.forget(p)

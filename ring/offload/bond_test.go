@@ -31,8 +31,8 @@ func bonded(t *testing.T, mode uint8) *wires {
 
 var bondOnV0 = offload.Interface{Name: "v0", Bond: true}
 
-// Active-backup: what comes for one station is taken on every member, what comes for a group on the active one, because the backup gets the
-// same; the active one sends. When the kernel makes the other one active, the next datagram leaves there, once the mirror has told.
+// Active-backup: what comes is taken on the active member alone, which sends too; on the backup it is dropped and counted, as in the kernel
+// (all_slaves_active 0): a switch that floods sends it to both. When the kernel makes the other one active, the next datagram leaves there, once the mirror has told.
 func TestBondActiveBackup(t *testing.T) {
 	w := bonded(t, host.BondActiveBackup)
 	w.start()
@@ -50,8 +50,8 @@ func TestBondActiveBackup(t *testing.T) {
 	w.come("m1", 0, 0, at, 2)
 	w.come("m0", 0, 0, netip.AddrPortFrom(group, 7001), 3)
 	w.come("m1", 0, 0, netip.AddrPortFrom(group, 7001), 4)
-	x.until("both, and the group's once", func() bool { return len(x.seen) == 3 && counter(r, "eth.inactive") == 1 })
-	require.False(t, x.seen[4])
+	x.until("each once", func() bool { return len(x.seen) == 2 && counter(r, "eth.inactive") == 2 })
+	require.True(t, x.seen[1] && x.seen[3])
 	require.Zero(t, w.passed)
 
 	for i := range uint64(5) {
@@ -85,7 +85,10 @@ func TestBondActiveBackup(t *testing.T) {
 		number := uint64(100 + round)
 		w.come(active, 0, 0, netip.AddrPortFrom(group, 7001), number)
 		w.come(backup, 0, 0, netip.AddrPortFrom(group, 7001), 1000+number)
-		x.until("the group", func() bool { return x.seen[number] })
+		w.come(active, 0, 0, at, 2000+number)
+		w.come(backup, 0, 0, at, 3000+number)
+		x.until("the group's and ours", func() bool { return x.seen[number] && x.seen[2000+number] })
+		require.False(t, x.seen[1000+number] || x.seen[3000+number])
 	}
 	require.Equal(t, "offload", x.s.Path().Tier)
 }
@@ -113,6 +116,26 @@ func TestBondSwitchKeepsWhatWaits(t *testing.T) {
 	require.Empty(t, w.gone("m0"))
 	require.Contains(t, x.s.Path().String(), "interface m0 is down")
 	require.Equal(t, "offload", x.s.Path().Tier)
+}
+
+// The same where the active member leaves the bond in the moment in which the other one is made active.
+func TestBondLeaverHandsOnWhatWaits(t *testing.T) {
+	w := bonded(t, host.BondActiveBackup)
+	neighbours := w.tables.Neighbours
+	w.tables.Neighbours = nil
+	w.start()
+	set, _, _ := w.ring(bondOnV0)
+	x := w.listener(set, "10.0.0.1:7000")
+	x.send("10.0.0.2:9", 1) // waits for its neighbour
+	w.link("v0").BondActive = w.link("m1").Index
+	w.link("m0").Master, w.link("m1").BondBackup = 0, false
+	w.tell()
+	x.until("told", func() bool { return x.path > 0 })
+	w.tables.Neighbours = neighbours
+	w.tell()
+	var list []left
+	x.until("it leaves", func() bool { list = append(list, w.gone("m1")...); return len(list) > 0 })
+	require.Equal(t, uint64(1), list[0].number)
 }
 
 // Balance-xor and 802.3ad: each flow leaves by one member, all members are used, and a member without a carrier by none.
@@ -301,7 +324,8 @@ func TestBondOfTwoRings(t *testing.T) {
 	both("polled", func() bool { return true })
 	w.come("m0", 0, 0, x.s.LocalAddr(), 1)
 	w.come("m1", 0, 0, x.s.LocalAddr(), 2)
-	both("handed over", func() bool { return len(x.seen) == 2 })
+	both("handed over", func() bool { return x.seen[1] && counter(a, "eth.inactive") == 1 })
+	require.False(t, x.seen[2], "it came by the backup")
 	require.Zero(t, x.os)
 	w.without("m0")
 	w.link("v0").BondActive = 1002

@@ -91,6 +91,7 @@ type driver struct {
 	bell      sys.EventFD
 	closed    bool
 	down      []bool        // links whose last Flush failed
+	early     error         // of frames that had to leave before the rest of their flush
 	lost      []ring.Reason // by link: why it carries nothing, zero while it does
 	past      []past        // by link: what those counted that were there before
 	moved     bool          // paths have changed, and the sockets are to be told

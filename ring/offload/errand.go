@@ -121,7 +121,7 @@ func (d *driver) recover(p *part) {
 // recovered takes home what recover has opened.
 func (d *driver) recovered(p *part, o *opening) {
 	old, err := p.host, o.err
-	if err == nil && d.closed {
+	if err == nil && (d.closed || p.quits) { // nobody's any more: all of it is closed
 		err = link.ErrClosed
 	}
 	if err == nil {
@@ -129,7 +129,7 @@ func (d *driver) recovered(p *part, o *opening) {
 	}
 	p.spare = append(p.spare, o.ready...)
 	switch {
-	case d.closed:
+	case d.closed, p.quits:
 	case err == nil:
 		d.renumber(p, old)
 	default:

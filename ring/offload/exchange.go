@@ -131,7 +131,16 @@ var errClosedExchange = errors.New("it was closed")
 // Owner of d, or anyone before its first turn.
 func (x *Exchange) leave(d *driver) error {
 	x.directory.Leave(d.number)
-	x.foreign.forget(d.number)
+	x.foreign.forget(x, d.number)
+	var err error
+	for _, dead := range x.without(d) { // not under the lock, which the others take while they are polled: it may take long
+		err = errors.Join(err, dead.Close())
+	}
+	return err
+}
+
+// without takes d off lanes and interfaces. What it returns is to be closed.
+func (x *Exchange) without(d *driver) (dead []Device) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for pair, l := range x.lanes {
@@ -148,14 +157,13 @@ func (x *Exchange) leave(d *driver) error {
 	}
 	delete(x.members, d.number)
 	x.version.Add(1)
-	var err error
 	for _, p := range d.parts {
-		if dead := x.part(p, d.number); dead != nil {
-			err = errors.Join(err, dead.Close())
+		if device := x.part(p, d.number); device != nil {
+			dead = append(dead, device)
 		}
 	}
 	d.parts = nil
-	return err
+	return dead
 }
 
 // part takes a driver off an interface. With the last one the device is nobody's: it is to be closed.

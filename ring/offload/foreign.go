@@ -29,6 +29,7 @@ type foreigners struct {
 	end     chan struct{}
 	ended   chan struct{}
 	unknown error // why it cannot be known
+	limit   error // why more may be taken for members than are
 }
 
 // foreignGroups are those that are shared with foreign members. It is never changed.
@@ -83,20 +84,26 @@ func (f *foreigners) note(x *Exchange, k memberKey, h holding) {
 
 // begin starts looking, in the network namespace of the calling thread, whose sockets they are.
 func (f *foreigners) begin(x *Exchange) {
-	if f.unknown != nil {
-		return
+	files, err := host.OpenMembers()
+	if f.unknowable(err); err != nil {
+		return // the next who joins tries again
 	}
-	var files *host.Members
-	if files, f.unknown = host.OpenMembers(); f.unknown != nil {
-		f.version.Add(1) // sockets say so
-		return
-	}
+	f.limit = files.Limit()
 	f.look, f.end, f.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go f.run(x, files, f.look, f.end, f.ended)
 }
 
-// forget takes a driver's sockets out. When none is left nobody looks any more; it waits for who does.
-func (f *foreigners) forget(driver int) {
+// unknowable notes whether foreign members can be known now; sockets say so.
+func (f *foreigners) unknowable(err error) {
+	if (err == nil) != (f.unknown == nil) {
+		f.version.Add(1)
+	}
+	f.unknown = err
+}
+
+// forget takes a driver's sockets out. When none is left nobody looks any more, and it waits for who does: what was known holds no longer, and
+// drivers that are left must not go on with it.
+func (f *foreigners) forget(x *Exchange, driver int) {
 	f.mu.Lock()
 	maps.DeleteFunc(f.own, func(k memberKey, _ holding) bool { return k.driver == driver })
 	end, ended := f.end, f.ended
@@ -104,11 +111,18 @@ func (f *foreigners) forget(driver int) {
 		f.mu.Unlock()
 		return
 	}
-	f.look, f.end, f.ended, f.unknown = nil, nil, nil, nil
-	f.now.Store(nil)
+	f.look, f.end, f.ended = nil, nil, nil
+	news := f.now.Swap(nil) != nil || f.unknown != nil
+	f.unknown = nil
+	if news {
+		f.version.Add(1)
+	}
 	f.mu.Unlock()
 	close(end)
 	<-ended
+	if news {
+		x.wake()
+	}
 }
 
 func (f *foreigners) run(x *Exchange, files *host.Members, look, end, ended chan struct{}) {
@@ -149,22 +163,19 @@ func (f *foreigners) confirm(files *host.Members, found foreignGroups) (foreignG
 	return again, err
 }
 
-// publish tells the drivers, if there is news; false: nobody looks any more.
+// publish tells the drivers, if there is news; false: nobody looks any more. What could not be read is read again at the next look, and until
+// then what was known holds.
 func (f *foreigners) publish(end chan struct{}, found foreignGroups, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.end != end:
+	if f.end != end {
 		return false // another one may look by now
-	case err != nil:
-		f.unknown = err
-	case maps.Equal(found, f.shared()):
-		return true
-	default:
-		f.now.Store(&found)
 	}
-	f.version.Add(1)
-	return err == nil
+	if f.unknowable(err); err == nil && !maps.Equal(found, f.shared()) {
+		f.now.Store(&found)
+		f.version.Add(1)
+	}
+	return true
 }
 
 // shared are the groups that foreign members are known to have; any goroutine.
@@ -180,6 +191,16 @@ func (f *foreigners) why() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.unknown
+}
+
+// inexact is foreignReasons' for a group that is shared: why it may be so without need; empty when it is not.
+func (f *foreigners) inexact() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.limit == nil {
+		return ""
+	}
+	return "; sockets of IPv6 alone and of other interfaces count as members, because they cannot be told: " + f.limit.Error()
 }
 
 // find asks the kernel.
@@ -212,7 +233,8 @@ func (f *foreigners) find(files *host.Members) (foreignGroups, error) {
 	}
 	for _, g := range flows {
 		if slices.ContainsFunc(bound, func(b host.Bound) bool {
-			return b.Port == g.port && (b.Local == [4]byte{} || b.Local == g.Group) && !inodes[b.Inode]
+			return b.Port == g.port && (b.Local == [4]byte{} || b.Local == g.Group) && (b.Interface == 0 || b.Interface == g.Interface) &&
+				!inodes[b.Inode]
 		}) {
 			found[g] = struct{}{}
 		}
@@ -292,7 +314,7 @@ func (d *driver) foreignReasons(e *entry) (list []ring.Reason) {
 		if e.s.Config().RequireOffload {
 			list = append(list, keptGroup)
 		} else {
-			list = append(list, sharedGroup)
+			list = append(list, ring.Reason{Code: sharedGroup.Code, Text: sharedGroup.Text + x.foreign.inexact()})
 		}
 	}
 	if err := x.foreign.why(); err != nil {

@@ -80,3 +80,10 @@ func (d *driver) beginGathering() bool {
 
 // gathered is called by every flush.
 func (g *gathering) gathered() { g.on, g.came = false, 0 }
+
+// unheld ends the holding of what has been taken back, or lost: what comes next is held from a beginning of its own.
+func (d *driver) unheld() {
+	if d.stack.Backlog() == 0 {
+		d.gathering.on = false
+	}
+}

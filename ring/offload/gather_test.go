@@ -197,3 +197,30 @@ func TestRestAfterManyFrames(t *testing.T) {
 		require.NoError(t, all[0].Packet.Release())
 	}
 }
+
+// What is held may be taken back with its socket. Answers that come later are not held by its time.
+func TestGatheringEndsWithItsSocket(t *testing.T) {
+	a := newAnswerer(t)
+	x, y := a.connect(ring.Config{})
+	for range 3 { // held from the second turn on
+		for range 2 {
+			_, err := x.Send([]byte("?"))
+			require.NoError(t, err)
+		}
+		require.NoError(t, a.sets[0].Rings()[0].Flush())
+		a.echo(1)
+	}
+	require.Empty(t, a.link.kicks)
+	require.NoError(t, y.Abort())
+	for _, c := range a.poll(1) { // its end
+		require.True(t, c.Packet.IsZero())
+	}
+	a.now += clock.Time(30 * time.Microsecond)
+	for range 4 {
+		a.asked(2)
+	}
+	require.Empty(t, a.link.kicks, "held for no time yet")
+	require.NoError(t, a.sets[1].Rings()[0].Flush())
+	require.Equal(t, []int{8}, a.link.kicks)
+	require.Equal(t, 8, a.heard())
+}

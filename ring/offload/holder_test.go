@@ -135,9 +135,10 @@ func TestMoreGroupsThanADescriptorHas(t *testing.T) {
 		t.Run(fmt.Sprintf("IP_MULTICAST_ALL=%v", all), func(t *testing.T) {
 			m := newMany(t)
 			require.NoError(t, m.s.SetMulticastAll(all))
-			before := descriptors(t)
 			every := numbers(0, manyGroups)
-			m.join(every...)
+			m.join(every[0]) // and whoever looks for foreign members has its descriptors
+			before := descriptors(t)
+			m.join(every[1:]...)
 			require.Equal(t, before+(manyGroups-1)/20, descriptors(t), "one for each further twenty")
 			if all {
 				require.NoError(t, m.s.SetMulticastAll(false)) // also while there are holders
@@ -201,8 +202,9 @@ func TestHoldersGo(t *testing.T) {
 		require.NoError(t, err)
 		return v
 	}
+	m.join(0) // and whoever looks for foreign members has its descriptors
 	before := descriptors(t)
-	m.join(numbers(0, 41)...)
+	m.join(numbers(1, 41)...)
 	require.Equal(t, before+2, descriptors(t))
 	require.Equal(t, 1, kernel())
 	for i := 20; i < 41; i++ {

@@ -84,7 +84,7 @@ func (d *driver) tookOrphans(p *part, o *opening) {
 	err, served := o.err, 0
 	in, failed := d.host(p, o.dev.Info())
 	switch {
-	case d.closed, !p.open, p.serial != o.serial: // lost meanwhile
+	case d.closed, p.quits, !p.open, p.serial != o.serial: // lost meanwhile
 		err = link.ErrDetached
 	case failed != nil:
 		err = failed

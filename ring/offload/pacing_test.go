@@ -117,9 +117,9 @@ func readStamped(t *testing.T, c *net.UDPConn, wait time.Duration) (data []byte,
 
 // The kernel at the other end of a veth sees the rate: see package pacetest for how it is judged.
 func TestPacingOverVeth(t *testing.T) {
-	for _, rate := range []uint64{1_250_000, 12_500_000} {
+	for _, rate := range []uint64{125_000, 1_250_000, 12_500_000} { // 1, 10 and 100 Mbit/s
 		c, _, s := veth(t, 1, xdp.Config{})
-		r := pacetest.Rule{Rate: rate, Burst: int(rate / 100), Size: 1000, Drift: pacetest.SystemClocks} // which lasts for a window
+		r := pacetest.Rule{Rate: rate, Burst: max(int(rate/100), 3000), Size: 1000, Drift: pacetest.SystemClocks} // which lasts for a window
 		r.Keeps(t, 300*time.Millisecond, func(d time.Duration) ([]pacetest.Arrival, *pacetest.Notes) {
 			return pacedRound(t, c, s, r, d)
 		})

@@ -119,6 +119,8 @@ func (d *driver) newPart(i Interface, b *bond, late bool) (*part, error) {
 		switch {
 		case other.Name == i.Name && other.VLAN == i.VLAN:
 			return nil, fmt.Errorf("offload: %s: the ring has a part in it: %w", i.Name, unix.EEXIST)
+		case other.Name == i.Name && other.quits: // what came by its links would keep it for ever
+			return nil, fmt.Errorf("offload: %s: the ring's part in it is still leaving: %w", i.Name, unix.EBUSY)
 		case other.Name == i.Name && other.base == nil:
 			p.base = other
 		}
@@ -246,7 +248,7 @@ func (d *driver) host(p *part, info link.Info) (stack.Interface, error) {
 		if !ok {
 			return in, fmt.Errorf("offload: On %q: %w", p.On, unix.ENODEV)
 		}
-		in.Index, in.MAC, in.MTU = l.Index, l.MAC, l.MTU
+		in.Index, in.MAC = l.Index, l.MAC // its MTU the stack follows, up to the device's, whose buffers the frames come from and go to
 	}
 	if err := in.Validate(); err != nil {
 		return in, fmt.Errorf("offload: %s: %w", p.Name, err)

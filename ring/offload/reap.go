@@ -188,6 +188,7 @@ func (d *driver) advance() {
 		d.checked = d.now
 		d.readTAI()
 		d.check()
+		d.unheld() // it may have been lost with its link
 	}
 }
 

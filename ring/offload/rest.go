@@ -167,12 +167,22 @@ func (d *driver) landed(i int) bool {
 	return n > 0
 }
 
-// sendLimit is the longest sleep while a card has packets that somebody waits for: it does not ring when it has sent them.
+// sendLimit is the longest sleep while a card has packets that somebody waits for, or that it has not read, or had no room for: it does not
+// ring when it has sent them.
 const sendLimit = time.Millisecond
 
 // soonest is when the ring must wake by itself.
 func (d *driver) soonest() clock.Time {
 	next := min(d.stack.Deadline(), d.due())
+	for i := range d.links {
+		switch {
+		case !d.links[i].Link.Pending() && len(d.stack.Output(i)) == 0:
+		case d.down[i]: // the host tells when the interface is up; where there is none, it is asked now and then
+			next = min(next, d.now+checkEvery)
+		default:
+			return min(next, d.now.Add(sendLimit))
+		}
+	}
 	if len(d.flights) > len(d.free) {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
@@ -195,7 +205,7 @@ func (d *driver) rest() (pending bool, err error) {
 		}
 	}
 	if x := d.config.Exchange; x != nil {
-		pending = pending || x.version.Load() != d.met || d.arrived.Load()
+		pending = pending || x.version.Load() != d.met || x.foreign.version.Load() != d.sharedAt || d.arrived.Load()
 		for _, l := range d.inward {
 			pending = pending || l.ready()
 		}

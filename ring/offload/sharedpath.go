@@ -60,7 +60,7 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 			if x.VLAN != 0 {
 				text += fmt.Sprintf(", VLAN %d", x.VLAN)
 			}
-			if x.member == stack.MemberInactive {
+			if x.member >= stack.MemberInactive {
 				text += ", inactive"
 			}
 			add(text)

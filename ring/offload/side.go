@@ -28,7 +28,7 @@ func (lent) Close() error                               { return nil }
 // align gives the sides of a part places for its links.
 func (d *driver) align(base *part) {
 	for _, p := range d.parts {
-		if p.base != base {
+		if p.base != base || p.quits {
 			continue
 		}
 		if p.serial != base.serial || p.open != base.open { // others by now
@@ -103,6 +103,9 @@ func (d *driver) checkOn(p *part, s *host.Snapshot) ring.Reason {
 		in.Wire = d.stack.Interface(i).Wire
 		d.links[i].Index, p.host = in.Index, in.Index
 		d.stack.Renew(i, in)
+	}
+	if p.bond != nil {
+		d.placeMember(p)
 	}
 	if p.host != old {
 		d.renumber(p, old)

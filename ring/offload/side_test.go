@@ -214,7 +214,7 @@ func TestVLANBesideItsBond(t *testing.T) {
 		w.come(name, 0, 0, m.list[0].LocalAddr(), uint64(i))
 		w.come(name, 1, 5, m.list[1].LocalAddr(), uint64(i))
 	}
-	m.until("all", func() bool { return len(m.got[0]) == 2 && len(m.got[1]) == 2 })
+	m.until("all", func() bool { return len(m.got[0]) == 1 && len(m.got[1]) == 1 && counter(r, "eth.inactive") == 2 })
 	w.link("v0").BondActive = 1002
 	w.link("m1").BondBackup, w.link("m0").BondBackup = false, true
 	w.tell()
@@ -224,4 +224,90 @@ func TestVLANBesideItsBond(t *testing.T) {
 	w.tell()
 	m.until("m0 is closed", func() bool { return w.closed.Load() == 1 })
 	leaves("m1")
+}
+
+// The MTU of a VLAN is followed up to that of the device it shares, whose buffers and program were made for no longer frames, when it is made
+// and when it is made again.
+func TestVLANWithALargerMTU(t *testing.T) {
+	w := tagged(t)
+	w.start()
+	set, r, driver := w.ring(vlans[0]) // opened with 1500
+	w.link("v0").MTU, w.link("v1").MTU = 1900, 1900
+	w.tell()
+	require.NoError(t, offload.AddInterface(driver, vlans[1]))
+	x := w.listener(set, "10.0.1.1:7000")
+	to := netip.MustParseAddrPort("10.0.1.2:9")
+	sends := func() {
+		t.Helper()
+		x.poll()
+		_, err := x.s.SendTo(make([]byte, 1472), to)
+		require.NoError(t, err)
+		_, err = x.s.SendTo(make([]byte, 1473), to) // in parts, or refused: not by the link
+		if err != nil {
+			require.ErrorIs(t, err, unix.EMSGSIZE)
+		}
+		require.NoError(t, r.Flush())
+		require.Len(t, w.gone("v0"), 1)
+		require.Zero(t, counter(r, "v0/0.memory.tx_too_long"))
+	}
+	sends()
+	w.renumber("v1", 7777)
+	for range 64 {
+		x.poll()
+	}
+	sends()
+	w.link("v1").MTU = 600
+	w.tell()
+	x.poll()
+	_, err := x.s.SendTo(make([]byte, 572), to)
+	require.NoError(t, err)
+	require.NoError(t, r.Flush())
+	require.Len(t, w.gone("v0"), 1)
+	w.link("v1").MTU = 1900
+	w.tell()
+	sends()
+}
+
+// renumber deletes an interface and makes it again with another number, addresses and routes too.
+func (w *wires) renumber(name string, now int) {
+	l := w.link(name)
+	was := l.Index
+	l.Index = now
+	change := func(i *int) {
+		if *i == was {
+			*i = now
+		}
+	}
+	for i := range w.tables.Addresses {
+		change(&w.tables.Addresses[i].Interface)
+	}
+	for i := range w.tables.Neighbours {
+		change(&w.tables.Neighbours[i].Interface)
+	}
+	for i := range w.tables.Routes {
+		for j := range w.tables.Routes[i].Hops {
+			change(&w.tables.Routes[i].Hops[j].Interface)
+		}
+	}
+	w.tell()
+}
+
+// What is queued for a VLAN that is deleted and made again is lost, and its buffers come home.
+func TestVLANMadeAgainLosesWhatIsQueued(t *testing.T) {
+	w := tagged(t)
+	w.start()
+	set, _, driver := w.ring(vlans[0])
+	require.NoError(t, offload.AddInterface(driver, vlans[1]))
+	x := w.listener(set, "10.0.1.1:7000")
+	for round := range 20 {
+		x.poll()
+		_, err := x.s.SendTo(make([]byte, 8), netip.MustParseAddrPort("10.0.1.2:9"))
+		require.NoError(t, err)
+		w.renumber("v1", 7777+round)
+		for range 64 {
+			x.poll()
+		}
+		w.gone("v0")
+		x.until("home", func() bool { return w.pool.Ledger().Transmitting == 0 })
+	}
 }

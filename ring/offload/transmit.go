@@ -41,7 +41,9 @@ func (d *driver) Recall(s *ring.Socket) int {
 	if e == nil || !e.own {
 		return 0
 	}
-	return d.stack.Recall(e.id)
+	n := d.stack.Recall(e.id)
+	d.unheld()
+	return n
 }
 
 // Flush sends what is queued.
@@ -64,7 +66,12 @@ func (d *driver) flush() error {
 			}
 		}
 	}
-	return d.pump()
+	err := d.pump()
+	if err == nil {
+		err = d.early
+	}
+	d.early = nil
+	return err
 }
 
 // take turns a socket's transmissions into frames.
@@ -174,9 +181,14 @@ func (d *driver) done(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 	d.finish(t)
 }
 
-// sendShadow sends by the socket's descriptor: only the kernel can deliver it.
+// sendShadow sends by the socket's descriptor: only the kernel can deliver it. What was sent before and is a frame leaves first.
 func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno) {
 	d.stats.KernelSends++
+	if d.stack.Backlog() > 0 {
+		if err := d.pump(); err != nil {
+			d.early = err
+		}
+	}
 	fd := e.s.Handle().FD
 	b := t.Packet.Bytes()
 	if t.Packet.NumBuffers() > 1 {

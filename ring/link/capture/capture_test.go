@@ -83,6 +83,15 @@ func (w *world) send(from int, frame []byte) {
 	w.Equal(1, n)
 }
 
+// counts are the counters of an end's capture.
+func (w *world) counts(end int) map[string]uint64 {
+	counts := map[string]uint64{}
+	for _, c := range w.ends[end].Counters(nil) {
+		counts[c.Name] = c.Value
+	}
+	return counts
+}
+
 // frame is one as read back from a file.
 type frame struct {
 	bytes  []byte
@@ -212,13 +221,52 @@ func TestLimit(t *testing.T) {
 	w.Equal(1, strings.Count(log.String(), "the capture has its size"), log.String())
 	got, _ := readBack(t, path)
 	w.Len(got, int(s.Frames))
-	var over uint64
-	for _, c := range w.ends[0].Counters(nil) {
-		if c.Name == "capture.over_limit" {
-			over = c.Value
-		}
+	counts := w.counts(0)
+	w.Equal(s.OverLimit, counts["capture.over_limit"])
+	w.Equal(s.Frames, counts["capture.frames"], "and not those that the file had no room for")
+	w.Equal(s.Frames, counts["capture.written"])
+}
+
+// Counters are of one link's frames: what another of the file lost is none of its.
+func TestCountersOfTwoLinks(t *testing.T) {
+	f, err := Open(Config{Path: filepath.Join(t.TempDir(), "two"), Limit: 20_000})
+	require.NoError(t, err)
+	busy, quiet := newWorld(t, f), newWorld(t, f)
+	quiet.send(0, random(100))
+	quiet.Eventually(func() bool { return quiet.counts(0)["capture.written"] == 1 }, 20*time.Second, time.Millisecond)
+	for range 100 {
+		busy.send(0, random(1000))
 	}
-	w.Equal(s.OverLimit, over)
+	quiet.NoError(f.Close())
+	quiet.Positive(f.Stats().OverLimit)
+	quiet.Equal(f.Stats().OverLimit, busy.counts(0)["capture.over_limit"])
+	quiet.Zero(quiet.counts(0)["capture.over_limit"])
+	quiet.Equal(f.Stats().Frames, busy.counts(0)["capture.written"]+quiet.counts(0)["capture.written"])
+}
+
+// The statistics of an interface are those of all links that it had, one after the other.
+func TestStatisticsOfALinkThatComesBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "again")
+	f, err := Open(Config{Path: path, tap: 4096})
+	require.NoError(t, err)
+	var name string
+	var frames, lost uint64
+	for range 3 {
+		w := newWorld(t, f)
+		x := w.ends[0].(*Link)
+		name = fmt.Sprintf("%s queue %d", x.Info().Name, x.Info().Queue)
+		for range 40 {
+			w.send(0, random(1000)) // more than the tap has room for
+		}
+		w.NoError(x.Close())
+		frames, lost = frames+x.tap.frames.Load(), lost+x.tap.noRoom.Load()
+		w.Eventually(func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.links) == 0 }, 20*time.Second, time.Millisecond, "retired")
+	}
+	require.NoError(t, f.Close())
+	require.Positive(t, lost)
+	got, drops := readBack(t, path)
+	require.Equal(t, map[string]uint64{name: lost}, drops)
+	require.Len(t, got, int(frames))
 }
 
 // fullDisk takes some bytes.
@@ -269,10 +317,7 @@ func TestSlowDisk(t *testing.T) {
 	for range 1000 {
 		w.send(0, random(1000))
 	}
-	counts := map[string]uint64{}
-	for _, c := range w.ends[0].Counters(nil) {
-		counts[c.Name] = c.Value
-	}
+	counts := w.counts(0)
 	w.Equal(uint64(1000), counts["capture.frames"]+counts["capture.no_room"])
 	w.GreaterOrEqual(counts["capture.frames"], uint64(60))
 	w.Positive(counts["capture.no_room"])

@@ -4,9 +4,11 @@
 //	link ──► Link, which copies each frame of a batch ──► tap, a queue of bytes ──► the file's goroutine ──► disk
 //
 // The ring's goroutine copies and goes on: it never waits for the disk. What the tap has no room for, because the disk is slower than the
-// wire, is not in the file and is counted there (isb_ifdrop of the interface's statistics block) and in the link's counters:
+// wire, is not in the file and is counted there (isb_ifdrop of the interface's statistics block) and in the counters of each link, which are of
+// its own frames:
 //
 //	capture.frames      frames in the file, or on their way there
+//	capture.written     those of them that are in the file
 //	capture.no_room     not in the file: the disk was too slow
 //	capture.over_limit  not in the file: it has its size, Config.Limit
 //	capture.failed      not in the file: it could not be written

@@ -28,12 +28,16 @@ type Config struct {
 	Limit int64        // bytes of the file; 0: DefaultLimit
 	Log   *slog.Logger // where it is told, once each, that the file is full or cannot be written; nil: slog.Default()
 
-	out io.Writer // of tests, in place of the file
-	tap int       // and their size of a tap
+	out      io.Writer     // of tests, in place of the file
+	tap      int           // and their size of a tap
+	patience time.Duration // and for how long Close waits for a reader
 }
 
 // DefaultLimit is the Limit where none is given.
 const DefaultLimit = 1 << 30
+
+// closePatience is how long Close waits for the reader of a pipe that does not read.
+const closePatience = time.Second
 
 func (c *Config) tapSize() int {
 	if c.tap > 0 {
@@ -49,7 +53,7 @@ type File struct {
 	out    *bufio.Writer
 	pcap   *pcapgo.NgWriter // nil before the first frame: the library begins a file with an interface
 	size   int64            // of the file, about, and not less
-	ids    map[string]int   // interfaces of the file by their names
+	faces  map[string]*face // interfaces of the file by their names
 	told   bool
 	stop   chan struct{}
 	done   chan struct{}
@@ -62,11 +66,18 @@ type File struct {
 	err                         atomic.Pointer[error]
 }
 
+// face is an interface of the file: a queue's links, one after the other when it is closed and opened again.
+type face struct {
+	id                int    // -1: not in the file yet
+	received, dropped uint64 // of its links that are gone
+}
+
 // source is a link with its place in the file.
 type source struct {
-	name string
-	id   int // -1: not in the file yet
-	tap  *tap
+	name          string
+	face          *face
+	tap           *tap
+	frames, bytes uint64 // written since the last flush
 }
 
 // collectEvery is how often the taps are emptied: each holds what 100 Gbit/s bring in a third of a millisecond, 4 MiB, or what 1 Gbit/s
@@ -84,7 +95,10 @@ func Open(c Config) (*File, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	f := &File{ids: map[string]int{}, stop: make(chan struct{}), done: make(chan struct{})}
+	if c.patience == 0 {
+		c.patience = closePatience
+	}
+	f := &File{faces: map[string]*face{}, stop: make(chan struct{}), done: make(chan struct{})}
 	out := c.out
 	if out == nil {
 		c.Path = strings.Replace(c.Path, "%d", strconv.Itoa(os.Getpid()), 1)
@@ -100,14 +114,17 @@ func Open(c Config) (*File, error) {
 	return f, nil
 }
 
-// create opens the file for this capture alone: two would write over each other. What is captured may be secret: it is the user's.
+// create opens the file for this capture alone: two would write over each other. What is captured may be secret: it is the user's. A pipe is
+// opened without waiting for its reader, and written so that Close need not wait for one either.
 func create(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, unix.ENXIO) {
+		return nil, fmt.Errorf("%w: nobody reads the pipe: start its reader first", err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if err = lock(file); errors.Is(err, unix.EWOULDBLOCK) {
 		err = fmt.Errorf("%s: another capture writes it: %w", path, unix.EBUSY)
 	}
 	if err == nil {
@@ -121,11 +138,26 @@ func create(path string) (*os.File, error) {
 	return file, nil
 }
 
+// lock takes the file's lock, without File.Fd, which would make writes to a pipe wait in the kernel.
+func lock(file *os.File) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var locked error
+	err = raw.Control(func(fd uintptr) { locked = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })
+	return errors.Join(err, locked)
+}
+
 func (f *File) add(x *Link) {
 	i := x.Info()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.links = append(f.links, &source{name: fmt.Sprintf("%s queue %d", i.Name, i.Queue), id: -1, tap: x.tap})
+	name := fmt.Sprintf("%s queue %d", i.Name, i.Queue)
+	if f.faces[name] == nil {
+		f.faces[name] = &face{id: -1}
+	}
+	f.links = append(f.links, &source{name: name, face: f.faces[name], tap: x.tap})
 }
 
 // run collects until Close, and once more.
@@ -157,6 +189,7 @@ func (f *File) collect() {
 		gone = gone || closed
 	}
 	f.flush()
+	f.settle(links)
 	if gone {
 		f.retire()
 	}
@@ -187,51 +220,64 @@ func (f *File) write(s *source, r *record) {
 	const block = 28 + 4 + 3 + 12 // of a frame beside its bytes: head, end, padding, flags
 	size := int64(len(r.bytes)) + block
 	if f.err.Load() != nil {
-		f.failed.Add(1)
-		s.tap.lost.Add(1)
+		f.lose(s, 1)
 		return
 	}
 	if f.size+size+blockSize > f.config.Limit {
 		f.over.Add(1)
-		s.tap.lost.Add(1)
+		s.tap.over.Add(1)
 		f.tell("the capture has its size: no more frames are written", "bytes", f.config.Limit)
 		return
 	}
-	if s.id < 0 && !f.describe(s) {
-		f.failed.Add(1)
-		s.tap.lost.Add(1)
+	if s.face.id < 0 && !f.describe(s) {
+		f.lose(s, 1)
 		return
 	}
 	flags := &inbound
 	if r.out {
 		flags = &outbound
 	}
-	ci := gopacket.CaptureInfo{Timestamp: time.Unix(0, r.nanos), CaptureLength: len(r.bytes), Length: r.length, InterfaceIndex: s.id}
+	ci := gopacket.CaptureInfo{Timestamp: time.Unix(0, r.nanos), CaptureLength: len(r.bytes), Length: r.length, InterfaceIndex: s.face.id}
 	if err := f.pcap.WritePacketWithOptions(ci, r.bytes, pcapgo.NgPacketOptions{Flags: flags}); err != nil {
-		f.failed.Add(1)
-		s.tap.lost.Add(1)
+		f.lose(s, 1)
 		f.broke(err)
 		return
 	}
 	f.size += size
-	f.frames.Add(1)
-	f.bytes.Add(uint64(len(r.bytes)))
+	s.frames++
+	s.bytes += uint64(len(r.bytes))
+}
+
+func (f *File) lose(s *source, n uint64) {
+	f.failed.Add(n)
+	s.tap.failed.Add(n)
+}
+
+// settle counts what was written since the last flush: it is in the file, or, when that failed, none of it can be said to be.
+func (f *File) settle(links []*source) {
+	broken := f.err.Load() != nil
+	for _, s := range links {
+		if broken {
+			f.lose(s, s.frames)
+		} else {
+			s.tap.written.Add(s.frames)
+			f.frames.Add(s.frames)
+			f.bytes.Add(s.bytes)
+		}
+		s.frames, s.bytes = 0, 0
+	}
 }
 
 // blockSize is what the file's head, an interface or its statistics take at the most.
 const blockSize = 512
 
-// describe gives a link its interface in the file: the one that it had before, if it was closed and opened again.
+// describe gives a link its interface in the file.
 func (f *File) describe(s *source) bool {
-	if id, ok := f.ids[s.name]; ok {
-		s.id = id
-		return true
-	}
 	id, err := f.addInterface(s.name)
 	if f.broke(err); err != nil {
 		return false
 	}
-	s.id, f.ids[s.name] = id, id
+	s.face.id = id
 	return true
 }
 
@@ -248,15 +294,17 @@ func (f *File) addInterface(name string) (id int, err error) {
 	return 0, err
 }
 
-// statistics says how many frames of a link the file has, and how many not.
+// statistics says, when a link goes, how many frames of its interface the file has, and how many not: of the links that it had before, too,
+// for the last of such blocks counts.
 func (f *File) statistics(s *source) {
-	if s.id < 0 || f.err.Load() != nil || f.size+blockSize > f.config.Limit {
+	s.face.received += s.tap.frames.Load() + s.tap.noRoom.Load()
+	s.face.dropped += s.tap.noRoom.Load() + s.tap.over.Load() + s.tap.failed.Load()
+	if s.face.id < 0 || f.err.Load() != nil || f.size+blockSize > f.config.Limit {
 		return
 	}
 	f.size += blockSize
-	dropped := s.tap.noRoom.Load() + s.tap.lost.Load()
-	f.broke(f.pcap.WriteInterfaceStats(s.id, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(),
-		PacketsReceived: s.tap.frames.Load() + s.tap.noRoom.Load(), PacketsDropped: dropped}))
+	f.broke(f.pcap.WriteInterfaceStats(s.face.id, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(),
+		PacketsReceived: s.face.received, PacketsDropped: s.face.dropped}))
 }
 
 // broke notes the first error of the file, after which nothing more is written.
@@ -311,14 +359,8 @@ func (f *File) Stats() Stats {
 	return Stats{f.frames.Load(), f.bytes.Load(), f.over.Load(), f.failed.Load()}
 }
 
-// counters are a link's.
-func (f *File) counters(t *tap) []link.Counter {
-	return []link.Counter{{Name: "capture.frames", Value: t.frames.Load()}, {Name: "capture.no_room", Value: t.noRoom.Load()},
-		{Name: "capture.over_limit", Value: f.over.Load()}, {Name: "capture.failed", Value: f.failed.Load()}}
-}
-
 // Close writes what was captured and closes the file. The links may live on: what they carry from then on is not written. The error is the
-// first that was met in writing. A second Close is link.ErrClosed.
+// first that was met in writing; it waits a second at the most for a reader of a pipe that does not read. A second Close is link.ErrClosed.
 func (f *File) Close() error {
 	f.mu.Lock()
 	if f.end {
@@ -327,6 +369,9 @@ func (f *File) Close() error {
 	}
 	f.end = true
 	f.mu.Unlock()
+	if f.file != nil {
+		_ = f.file.SetWriteDeadline(time.Now().Add(f.config.patience)) // an error: a file that nothing waits for
+	}
 	close(f.stop)
 	<-f.done
 	var err error

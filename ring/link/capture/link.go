@@ -45,8 +45,8 @@ func (x *Link) Receive(dst []link.Frame) int {
 			lost++
 		}
 	}
-	x.tap.publish(x.tap.next)
 	x.count(uint64(n), lost)
+	x.tap.publish(x.tap.next)
 	return n
 }
 
@@ -82,7 +82,6 @@ func (x *Link) send(src []link.Out) int {
 		return 0
 	}
 	x.tap.next = ends[took-1]
-	x.tap.publish(x.tap.next)
 	lost := uint64(0)
 	for _, ok := range put[:took] {
 		if !ok {
@@ -90,9 +89,11 @@ func (x *Link) send(src []link.Out) int {
 		}
 	}
 	x.count(uint64(took), lost)
+	x.tap.publish(x.tap.next)
 	return took
 }
 
+// count is before publish: what became of a frame is never counted before the frame.
 func (x *Link) count(n, lost uint64) {
 	x.tap.frames.Store(x.tap.frames.Load() + n - lost)
 	if lost > 0 {
@@ -110,7 +111,7 @@ func (x *Link) Path() link.Path {
 
 // Counters are the link's and the capture's.
 func (x *Link) Counters(dst []link.Counter) []link.Counter {
-	return append(x.Link.Counters(dst), x.file.counters(x.tap)...)
+	return append(x.Link.Counters(dst), x.tap.counters()...)
 }
 
 // Close is the link's; what was captured goes to the file.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // tap is a queue of frames with one producer, the link's goroutine, and one consumer, the file's. A record is a head of 16 bytes and the frame,
@@ -21,9 +22,16 @@ type tap struct {
 	tail atomic.Uint64 // and before it read
 	_    [56]byte
 
-	frames, noRoom atomic.Uint64 // written by the producer
-	lost           atomic.Uint64 // by the consumer: over the limit, or failed
-	closed         atomic.Bool   // no more will come
+	frames, noRoom        atomic.Uint64 // the producer's: taken up, and not
+	written, over, failed atomic.Uint64 // the consumer's: what became of those taken up
+	closed                atomic.Bool   // no more will come
+}
+
+// counters are those of the tap's link.
+func (t *tap) counters() []link.Counter {
+	over, failed := t.over.Load(), t.failed.Load() // before frames, which are counted first
+	return []link.Counter{{Name: "capture.frames", Value: t.frames.Load() - over - failed}, {Name: "capture.written", Value: t.written.Load()},
+		{Name: "capture.no_room", Value: t.noRoom.Load()}, {Name: "capture.over_limit", Value: over}, {Name: "capture.failed", Value: failed}}
 }
 
 const (

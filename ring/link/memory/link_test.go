@@ -112,6 +112,11 @@ func TestBothWays(t *testing.T) {
 		w.Equal(w.ends[from].Stats().TxBytes, s.RxBytes)
 	}
 	w.Panics(func() { w.ends[0].Send([]link.Out{{}}) })
+	w.send(0, frame(1, 1023), frame(2, 60)) // one that is too long is lost, and counted
+	w.Equal([][]byte{frame(2, 60)}, w.receive(1))
+	w.EqualValues(1, w.ends[0].Stats().TxLost)
+	w.Zero(w.ends[0].Unsent())
+	w.Zero(w.pools[0].Ledger().Transmitting)
 }
 
 // What is not flushed does not arrive; what was sent is transmitting until Complete, and tokens come back once, in order.

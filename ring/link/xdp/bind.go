@@ -95,7 +95,7 @@ type attempt struct {
 
 // bind makes a socket and binds it in the best way that kernel, driver and memory allow.
 func (d *Device) bind(queue int, pool *buffers.Pool, chunk, fill int) (*Queue, error) {
-	attempts, reasons := d.attempts()
+	attempts, reasons := d.attempts(pool.Contiguous())
 	var err error
 	for i, a := range attempts {
 		var s *socket
@@ -141,7 +141,7 @@ func (d *Device) bind(queue int, pool *buffers.Pool, chunk, fill int) (*Queue, e
 }
 
 // attempts lists the ways worth trying, the best first, and the reasons against those that are not.
-func (d *Device) attempts() (list []attempt, reasons []link.Reason) {
+func (d *Device) attempts(contiguous bool) (list []attempt, reasons []link.Reason) {
 	why := ""
 	switch {
 	case d.config.Copy == CopyAlways:
@@ -150,8 +150,8 @@ func (d *Device) attempts() (list []attempt, reasons []link.Reason) {
 		why = "the program runs behind the driver"
 	case !d.kind.zeroCopy:
 		why = "a " + d.kind.name + " has no zero-copy"
-	case !d.config.ContiguousMemory:
-		why = "buffers cross pages, and the region is not contiguous memory (huge pages)"
+	case !contiguous:
+		why = "buffers cross pages, and the region is not contiguous memory (one huge page)"
 	}
 	if why == "" || d.config.Copy == CopyNever {
 		list = append(list, attempt{true, true}, attempt{true, false})

@@ -18,18 +18,19 @@ func TestWaysOfBinding(t *testing.T) {
 	zero := []attempt{{true, true}, {true, false}}
 	card := kind{name: "device", native: true, zeroCopy: true}
 	for _, test := range []struct {
-		device *Device
-		want   []attempt
-		reason bool
+		device     *Device
+		contiguous bool
+		want       []attempt
+		reason     bool
 	}{
-		{&Device{kind: card, native: true, config: Config{ContiguousMemory: true}}, append(zero[:2:2], copying...), false},
-		{&Device{kind: card, native: true}, copying, true},
-		{&Device{kind: card, config: Config{ContiguousMemory: true}}, copying, true},
-		{&Device{kind: kind{name: "veth"}, native: true, config: Config{ContiguousMemory: true}}, copying, true},
-		{&Device{kind: card, native: true, config: Config{ContiguousMemory: true, Copy: CopyAlways}}, copying, false},
-		{&Device{kind: card, config: Config{Copy: CopyNever}}, zero, false},
+		{&Device{kind: card, native: true}, true, append(zero[:2:2], copying...), false},
+		{&Device{kind: card, native: true}, false, copying, true},
+		{&Device{kind: card}, true, copying, true},
+		{&Device{kind: kind{name: "veth"}, native: true}, true, copying, true},
+		{&Device{kind: card, native: true, config: Config{Copy: CopyAlways}}, true, copying, false},
+		{&Device{kind: card, config: Config{Copy: CopyNever}}, false, zero, false},
 	} {
-		got, reasons := test.device.attempts()
+		got, reasons := test.device.attempts(test.contiguous)
 		require.Equal(t, test.want, got)
 		require.Equal(t, test.reason, len(reasons) == 1, "%v", reasons)
 		if test.reason {

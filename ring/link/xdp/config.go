@@ -31,7 +31,7 @@ func (m Mode) String() string {
 // Copy is whether the card may read and write the pool's buffers itself.
 type Copy uint8
 
-// The ways of copying.
+// The ways of copying. No driver can read and write buffers that cross pages, but where the pool is contiguous (buffers.Pool.SetContiguous).
 const (
 	CopyAuto   Copy = iota // zero-copy if driver and memory allow it
 	CopyAlways             // the kernel copies
@@ -77,10 +77,6 @@ type Config struct {
 	// Entries of the four rings of each queue, powers of two. RxRing (2,048) is how many frames may wait for a poll, TxRing (2,048)
 	// how many may be on the way out. Fill (2,048, at most half of the pool) is how many buffers lie ready for the card.
 	RxRing, TxRing, Fill int
-
-	// ContiguousMemory says that the pool's region is physically contiguous beyond a page (huge pages), without which no driver can
-	// read and write buffers that cross pages.
-	ContiguousMemory bool
 
 	// BusyPoll makes each Receive that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, Linux 5.11): one system call
 	// more a turn, some percent less delay, a fifth less rate. It does not touch napi_defer_hard_irqs and gro_flush_timeout, which

@@ -66,6 +66,7 @@ type Queue struct {
 	done    []link.Done // sent, to be told of
 	stats   link.Stats
 	bad     uint64 // numbers from the kernel that made no sense
+	tooLong uint64 // frames for Send that were longer than the interface takes, or in more pieces
 	noBuf   uint64 // times that fresh buffers were wanted and none was free
 	lastErr unix.Errno
 	closed  bool // nothing is received or sent any more
@@ -126,8 +127,8 @@ func (q *Queue) Path() link.Path { return q.path }
 // FD is readable when frames wait. Any goroutine.
 func (q *Queue) FD() int { return q.sock.fd }
 
-// Arm prepares for sleeping on FD. The descriptor is readable as long as frames wait, so there is nothing to announce; waiting on it
-// also makes the kernel send what it has not yet.
+// Arm prepares for sleeping on FD. The descriptor is readable as long as frames wait, so there is nothing to announce. Waiting sends nothing:
+// the kernel looks at the transmit ring when the descriptor is put into a list (xsk_poll), not while it waits there for EPOLLIN. See Pending.
 func (q *Queue) Arm() (pending bool) {
 	q.refill(1)
 	return q.sock.rx.ready() > 0 || len(q.done) > 0
@@ -138,6 +139,9 @@ func (q *Queue) Disarm() {}
 
 // Unsent is how many frames have not come back by Complete.
 func (q *Queue) Unsent() int { return q.unsent + len(q.done) }
+
+// Pending tells whether the kernel has not read all that was published: a call of copy mode ends when the interface has no room.
+func (q *Queue) Pending() bool { return q.kick && !q.closed && q.sock.tx.unread() > 0 }
 
 // Check asks whether program and socket are still on the interface.
 func (q *Queue) Check() error {
@@ -158,7 +162,7 @@ func (q *Queue) Check() error {
 func (q *Queue) Stats() link.Stats {
 	s, x := q.stats, q.statistics()
 	s.RxLost = x.Rx_dropped + x.Rx_ring_full + x.Rx_invalid_descs
-	s.TxLost = x.Tx_invalid_descs
+	s.TxLost = x.Tx_invalid_descs + q.tooLong
 	return s
 }
 
@@ -184,6 +188,7 @@ func (q *Queue) Counters(dst []link.Counter) []link.Counter {
 		link.Counter{Name: "xdp.rx_ring_full", Value: x.Rx_ring_full},
 		link.Counter{Name: "xdp.rx_fill_ring_empty_descs", Value: x.Rx_fill_ring_empty_descs},
 		link.Counter{Name: "xdp.tx_ring_empty_descs", Value: x.Tx_ring_empty_descs},
+		link.Counter{Name: "xdp.tx_too_long", Value: q.tooLong},
 		link.Counter{Name: "xdp.bad_numbers", Value: q.bad},
 		link.Counter{Name: "xdp.no_buffer", Value: q.noBuf})
 }

@@ -136,13 +136,29 @@ func TestSendingPieces(t *testing.T) {
 	k.Zero(q.Send([]link.Out{{Packet: long}}), "more pieces than the ring has entries")
 	q.pool.Complete(long)
 	k.NoError(long.Release())
+	short := outgoing(t, q.pool, message(1, 13), 2048)
+	k.Panics(func() { q.Send([]link.Out{{Packet: short}}) })
+	q.pool.Complete(short)
+	k.NoError(short.Release())
+	lost := uint64(0)
 	refused := func(n, size int) {
-		p := outgoing(t, q.pool, message(1, n), size)
-		k.Panics(func() { q.Send([]link.Out{{Packet: p}}) }, "%d bytes in pieces of %d", n, size)
-		q.pool.Complete(p)
-		k.NoError(p.Release())
+		for token := range uint64(2) {
+			p := outgoing(t, q.pool, message(1, n), size)
+			k.Equal(1, q.Send([]link.Out{{Packet: p, Token: token}}), "%d bytes in pieces of %d", n, size)
+			k.EqualValues(token, q.Unsent())
+			done := make([]link.Done, 2)
+			k.EqualValues(token, q.Complete(done))
+			if token > 0 {
+				k.Equal(token, done[0].Token)
+				k.NoError(done[0].Packet.Release())
+			}
+			k.Zero(q.Unsent())
+			lost++
+			k.Equal(lost, q.tooLong)
+			k.Zero(k.tx.ready())
+		}
+		k.Zero(q.pool.Ledger().Transmitting)
 	}
-	refused(13, 2048)
 	refused(4019, 9000)
 	refused(18, 1)
 	q.info.MaxPieces = 1
@@ -159,7 +175,9 @@ func TestBackPressure(t *testing.T) {
 	k.Equal(fakeEntries, q.Send(src[:]))
 	k.Zero(q.Send(src[fakeEntries:]))
 	k.NoError(q.Flush())
+	k.True(q.Pending(), "the kernel has read nothing")
 	k.Len(k.sent(q), fakeEntries)
+	k.False(q.Pending(), "read, though not sent")
 	k.Zero(q.Send(src[fakeEntries:]), "not completed yet")
 	k.Zero(q.Complete(nil))
 	k.Equal(fakeEntries, q.Unsent())

@@ -29,9 +29,11 @@ func (q *Queue) transmit(o *link.Out) bool {
 	if place.More() || uint64(place.Len) > q.stride {
 		length, pieces = o.Packet.Len(), q.count(place)
 	}
-	if length < 14 || length > q.info.MaxFrame || pieces > q.info.MaxPieces {
-		panic(fmt.Sprintf("xdp: Send: frame of %d bytes in %d pieces, must be 14 to %d in at most %d",
-			length, pieces, q.info.MaxFrame, q.info.MaxPieces))
+	if length < 14 {
+		panic(fmt.Sprintf("xdp: Send: frame of %d bytes, must be at least 14", length))
+	}
+	if length > q.info.MaxFrame || pieces > q.info.MaxPieces {
+		return q.refuse(o)
 	}
 	// What is on the way must fit into the completion ring, and what has completed into the list for the caller.
 	if q.flying+pieces > len(q.sock.tx.entries) || q.Unsent() >= cap(q.done) || q.sock.tx.room(uint32(pieces)) < uint32(pieces) {
@@ -49,6 +51,16 @@ func (q *Queue) transmit(o *link.Out) bool {
 	q.unsent++
 	q.stats.TxFrames++
 	q.stats.TxBytes += uint64(length)
+	return true
+}
+
+// refuse ends a frame that the card cannot send: it comes back as one that was sent; false when there is no room for that.
+func (q *Queue) refuse(o *link.Out) bool {
+	if q.Unsent() >= cap(q.done) {
+		return false
+	}
+	q.tooLong++
+	q.told(*o)
 	return true
 }
 

@@ -1,0 +1,22 @@
+package offload
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is known of foreign members may change after a turn has looked at it and before the ring says that it rests: nobody wakes it then.
+func TestNewsOfForeignMembersBeforeARest(t *testing.T) {
+	x := &Exchange{}
+	d := &driver{config: Config{Exchange: x}}
+	for _, news := range []bool{false, true, false} {
+		if news {
+			x.foreign.version.Add(1)
+		}
+		pending, err := d.rest()
+		require.NoError(t, err)
+		require.Equal(t, news, pending)
+		d.sharedAt = x.foreign.version.Load()
+	}
+}
