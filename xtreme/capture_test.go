@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -97,6 +100,39 @@ func TestCaptureOfAnOffloadedRing(t *testing.T) {
 func trimName(a string) string {
 	a, _, _ = strings.Cut(a, "(")
 	return a
+}
+
+// An engine that closes while nobody reads its capture's pipe waits for a moment, and holds up nobody who asks it something meanwhile. A pipe
+// without any reader is refused at once.
+func TestACaptureThatNobodyReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	s := conf.Default()
+	s.Ring, s.Offload.Capture, s.ExceptionHandling = conf.RingEpoll, path, 2
+	_, err := xtreme.New(s)
+	require.ErrorIs(t, err, unix.ENXIO)
+
+	reader, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer reader.Close()
+	require.NoError(t, reader.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
+	_, err = reader.Write(make([]byte, 1<<22)) // as much as it holds
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	e, err := xtreme.New(s)
+	require.NoError(t, err)
+	done := make(chan error, 2)
+	for range 2 {
+		go func() { done <- e.Close() }()
+	}
+	for _, want := range []error{xtreme.ErrClosed, os.ErrDeadlineExceeded} { // the second call does not wait for the first
+		select {
+		case err := <-done:
+			require.ErrorIs(t, err, want)
+			require.Empty(t, e.Owners())
+		case <-time.After(patience):
+			t.Fatal("Close waits for a reader that does not read")
+		}
+	}
 }
 
 // A capture that cannot be written is told, and an error where VMA_EXCEPTION_HANDLING says so.

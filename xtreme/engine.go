@@ -34,7 +34,8 @@ type Engine struct {
 	loops  atomic.Int64 // processors given to reactors
 }
 
-// New makes an engine; the settings are checked, nothing is opened yet but the files of log and capture. The options are those that say so, such as Logger.
+// New makes an engine; the settings are checked, nothing is opened yet but the files of log and capture. The options are those that say so,
+// such as Logger.
 func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
@@ -47,7 +48,7 @@ func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	if e.log, e.logEnd, err = openLog(&s, c.logger); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
-	e.nics = newInterfaces(e.log, s.Offload.Interfaces)
+	e.nics = newInterfaces(e.log, &s.Offload)
 	if err = e.loadRules(); err == nil {
 		err = e.openCapture(&s.Offload)
 	}
@@ -135,8 +136,15 @@ func (e *Engine) RingByFD(fd int) (*ring.Ring, bool) {
 }
 
 // Close ends the engine. Owners belong to their goroutines and are closed there: with any still open it is an error that names
-// them, and nothing is closed.
+// them, and nothing is closed. Writing what is captured (SX_CAPTURE) may take it a moment.
 func (e *Engine) Close() error {
+	if err := e.shut(); err != nil {
+		return err
+	}
+	return errors.Join(e.endCapture(), e.endLog()) // without the lock: what is captured may wait for a reader
+}
+
+func (e *Engine) shut() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -150,7 +158,7 @@ func (e *Engine) Close() error {
 		return fmt.Errorf("xtreme: close engine: owners still open: %q", names)
 	}
 	e.closed = true
-	return errors.Join(e.endCapture(), e.endLog())
+	return nil
 }
 
 func (e *Engine) forget(o *Owner) {

@@ -25,6 +25,7 @@ import (
 type interfaces struct {
 	log     *slog.Logger
 	named   []conf.Interface
+	busy    bool          // the ring runs the driver's poll
 	capture *capture.File // nil: none
 
 	mu       sync.Mutex
@@ -46,8 +47,8 @@ type refused struct {
 // refusedTime is how long a busy interface is not asked for again.
 const refusedTime = time.Second
 
-func newInterfaces(log *slog.Logger, named []conf.Interface) *interfaces {
-	return &interfaces{log: log, named: named, modes: map[string]string{},
+func newInterfaces(log *slog.Logger, o *conf.Offload) *interfaces {
+	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, modes: map[string]string{},
 		refused: map[string]refused{}, told: map[string]bool{}, stamps: map[string]xdp.Time{}}
 }
 
@@ -88,8 +89,11 @@ func (x *interfaces) leave() error {
 
 // open is the exchange's way to a device: the interface with the queues that the engine's settings name, or all.
 func (x *interfaces) open(name string, p offload.Patience) (offload.Device, error) {
-	c := xdp.Config{Queues: queuesOf(x.named, name), Time: x.stampedBy(name)}
-	snap := x.mirror.Snapshot()
+	x.mu.Lock()
+	mirror := x.mirror
+	x.mu.Unlock()
+	c := xdp.Config{Queues: queuesOf(x.named, name), Time: x.stampedBy(name), BusyPoll: x.busy}
+	snap := mirror.Snapshot()
 	if l, ok := snap.LinkByName(name); ok && snap.Path(l.Index).Generic {
 		c.Mode = xdp.ModeGeneric
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,6 +155,54 @@ func TestAGroupThatIsKept(t *testing.T) {
 	w.NotContains(codes(twin.Path()), "mcast.shared")
 	second.close(twin)
 	second.close(triplet)
+}
+
+// Sockets on the group's port that do not hear it, because they are of IPv6 alone or tied to another interface, take it from nobody, though the
+// group has another member on this host.
+func TestSocketsThatDoNotHearAGroup(t *testing.T) {
+	w := newCabled(t)
+	g := netip.AddrPortFrom(group(23), 7323)
+	s := w.udp(g, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())
+	if six, err := net.ListenPacket("udp6", "[::]:7323"); err == nil { // package net sets IPV6_V6ONLY
+		defer six.Close()
+	}
+	tied := w.member(7323)
+	raw, err := tied.SyscallConn()
+	w.NoError(err)
+	w.NoError(raw.Control(func(fd uintptr) { w.NoError(unix.BindToDevice(int(fd), "lo")) }))
+	w.member(7399, group(23)) // on another port
+	w.silent(600 * time.Millisecond)
+	w.NotContains(codes(s.Path()), "mcast.shared")
+	w.close(s)
+}
+
+// What was known of foreign members goes with the groups it was about, for the owners that live on as well: one that takes such a group up when
+// the others have long left has it from its interface.
+func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
+	w := newCabled(t)
+	g := netip.AddrPortFrom(group(21), 7321)
+	second := w.other(w.newOwner("second"))
+	idle := second.udp(w.at(0))
+	s := w.udp(g, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())
+	other := w.member(7321, group(21))
+	w.changed(s)
+	w.Contains(codes(s.Path()), "mcast.shared")
+	second.until("it has heard of it", func() bool {
+		second.poll()
+		return counter(idle.Ring(), "offload.path_changes") > 0
+	})
+
+	w.NoError(w.owner.Close())
+	w.NoError(other.Close())
+	late := second.udp(g, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())
+	second.until("the group is ours alone", func() bool {
+		second.poll()
+		return !slices.Contains(codes(late.Path()), "mcast.shared")
+	})
+	w.Equal("offload", late.Path().Tier, late.Path())
+	second.kept = nil // PATH, perhaps
+	second.close(late)
+	second.close(idle)
 }
 
 // With the last owner nobody looks for members any more.

@@ -86,11 +86,16 @@ func TestHugePages(t *testing.T) {
 	u, err := o.OpenUDP(loopback)
 	w.NoError(err)
 	w.Equal(want, codes(u.Path()))
+	few, err := e.Owner("in one page", xtreme.Buffers(256, 8))
+	w.NoError(err)
+	w.Equal(hugePagesFor(t, few.Pool().Layout().Bytes()), few.Pool().Contiguous())
+	w.NoError(few.Close())
 	w.NoError(o.Close())
 	w.NoError(e.Close())
 
 	plain := newWorld(t, conf.RingEpoll)
 	w.NotContains(codes(plain.udp(loopback).Path()), "region.no_hugepages", "nobody asked there")
+	w.False(plain.owner.Pool().Contiguous())
 }
 
 // hugePagesFor tells whether the smallest huge pages that are free hold n bytes.

@@ -265,7 +265,7 @@ func (f *offloading) use(i offload.Interface) error {
 	o := f.owner
 	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []offload.Interface{i}, Fragment: true,
 		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple,
-		MTU: o.engine.settings.MTU, Sender: o.engine.askSender})
+		MTU: o.engine.settings.MTU, Sender: o.engine.askSender, Gather: o.engine.settings.Offload.Gather})
 	set, err := ring.NewSet(ring.SetConfig{Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
 		OneRing: offload.OneRing, Place: o.place,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {

@@ -63,6 +63,7 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 		return nil, errors.Join(err, region.Close())
 	}
 	owner.pool.SetDebug(e.settings.BufferDebug)
+	owner.pool.SetContiguous(region.Contiguous())
 	region.Prefault()
 	logic := ring.Logic(e.settings.RingLogic)
 	if o.logic != nil {

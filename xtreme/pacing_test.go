@@ -166,6 +166,38 @@ func TestPacingPath(t *testing.T) {
 	})
 }
 
+// The longest datagram of IPv6 is 20 bytes longer than that of IPv4, whether it leaves at once or waits for its time; one more is refused.
+func TestPacingOfTheLongestDatagrams(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for _, c := range []struct {
+			local netip.AddrPort
+			most  int
+		}{{loopback, 65507}, {loopback6, 65527}} {
+			w := newWorld(t, kind)
+			peer := w.peer(c.local)
+			w.NoError(peer.SetReadBuffer(1 << 20))
+			to := addr(peer.LocalAddr())
+			s := w.udp(c.local, xtreme.Pacing(xtreme.PacingRate{Rate: 10 << 20, Burst: 70_000}))
+			for range 2 { // at once, and later
+				n, err := s.SendTo(make([]byte, c.most), to)
+				w.NoError(err)
+				w.Equal(c.most, n)
+				_, err = s.SendTo(make([]byte, c.most+1), to)
+				w.ErrorIs(err, unix.EMSGSIZE)
+				w.ErrorIs(s.Warm(make([]byte, c.most+1), to), unix.EMSGSIZE)
+			}
+			w.Equal(uint64(1), s.Ring().Stats().Paced)
+			w.until("the second", func() bool { w.poll(); return s.Counts().SentMessages == 2 && s.Ring().Ledger().Transmitting == 0 })
+			for range 2 {
+				n, err := peer.Read(make([]byte, 1<<16))
+				w.NoError(err)
+				w.Equal(c.most, n)
+			}
+			w.close(s)
+		}
+	})
+}
+
 // Empty datagrams are charged a byte each: a rate bounds how many of them leave too.
 func TestPacingOfEmptyDatagrams(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {

@@ -22,11 +22,11 @@ type rulebook struct {
 // Rules is which sockets are offloaded, as of now. Any goroutine.
 func (e *Engine) Rules() *conf.Rules { return e.book.now.Load() }
 
-// AddRule adds rules, in the grammar of the rules file, for sockets made from now on: at the head of their role, where they are tried
-// before all
-// others, or at its end. An application-id line says which group they go to, else it is the last one named, by an added rule or, where
-// none was added yet, the file. An added rule that equals one added before takes its place: memory grows with different rules only. A
-// mistake is a *conf.RuleError and changes nothing. Any goroutine. (VMA: add_conf_rule, which adds at the head.)
+// AddRule adds rules, in the grammar of the rules file, for sockets made from now on, and, those for udp_sender, for destinations that a socket
+// finds the way to from now on (as in VMA): at the head of their role, where they are tried before all others, or at its end. An
+// application-id line says which group they go to, else it is the last one named, by an added rule or, where none was added yet, the file. An
+// added rule that equals one added before takes its place: memory grows with different rules only. A mistake is a *conf.RuleError and changes
+// nothing. Any goroutine. (VMA: add_conf_rule, which adds at the head.)
 func (e *Engine) AddRule(text string, prepend bool) error {
 	b := &e.book
 	b.mu.Lock()
@@ -39,9 +39,9 @@ func (e *Engine) AddRule(text string, prepend bool) error {
 	return nil
 }
 
-// Reload reads the rules file again, for sockets made from now on; what AddRule added is kept, each rule in the group of the program and
-// id that it went to, whatever groups the file has now (conf.Rules.WithAdded). With an error everything stays as it was. Any goroutine.
-// A library takes no signals: call it from yours, as examples/rules does.
+// Reload reads the rules file again, for sockets and destinations from now on, as AddRule; what AddRule added is kept, each rule in the group
+// of the program and id that it went to, whatever groups the file has now (conf.Rules.WithAdded). With an error everything stays as it was.
+// Any goroutine. A library takes no signals: call it from yours, as examples/rules does.
 func (e *Engine) Reload() error {
 	b := &e.book
 	b.mu.Lock()

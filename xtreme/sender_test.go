@@ -97,7 +97,21 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	w.NoError(w.owner.Flush())
 	w.Equal(before, frames())
 	w.True(hasRule(late, "rule.sender"), late.Path())
-	for _, s := range []*xtreme.Socket{s, late} {
+
+	// One that is added while a socket is in use holds for destinations that it has not sent to.
+	third, fourth := netip.AddrPortFrom(to, 9104), netip.AddrPortFrom(to, 9105)
+	u := w.udp(netip.AddrPortFrom(at, 7102))
+	before = frames()
+	w.sendTo(u, "link", third)
+	w.NoError(w.owner.Flush())
+	w.Equal(before+1, frames())
+	w.NoError(w.engine.AddRule("use os udp_sender "+to.String()+"/32:9105", true))
+	w.sendTo(u, "link", third)
+	w.sendTo(u, "kernel", fourth)
+	w.NoError(w.owner.Flush())
+	w.True(hasRule(u, "rule.sender"), u.Path())
+	w.Equal(before+2, frames())
+	for _, s := range []*xtreme.Socket{s, late, u} {
 		w.close(s)
 	}
 }

@@ -1,0 +1,76 @@
+package xtreme_test
+
+import (
+	"testing"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// SX_OFFLOAD_GATHER lets answers wait for each other while requests come one after the other; without it they leave with the next Poll.
+func TestAnswersGatherBySetting(t *testing.T) {
+	for _, gather := range []int{0, 18} {
+		w := newCabled(t)
+		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Gather = gather })
+		x := w.other(w.newOwner("answers"))
+		s := x.udp(w.at(0))
+		peer := w.net.Dial(s.LocalAddr())
+		w.NoError(peer.SetWriteBuffer(1 << 16))
+		var asked []xtreme.Completion
+		for range 2 {
+			x.write(peer, "request")
+			asked = append(asked, x.event(s, xtreme.Packet))
+		}
+		w.False(asked[0].OS || asked[1].OS, "both are frames")
+		sent := counter(s.Ring(), "v0.tx_frames")
+		for _, c := range asked {
+			_, err := s.SendTo([]byte("answer"), c.Source)
+			w.NoError(err)
+			w.NoError(c.Packet.Release())
+		}
+		x.poll()
+		if got := counter(s.Ring(), "v0.tx_frames") - sent; gather > 0 {
+			w.Zero(got)
+		} else {
+			w.EqualValues(2, got)
+		}
+		b := make([]byte, 64)
+		for range 2 { // and leave soon
+			x.poll()
+			w.NoError(x.owner.Flush())
+			_, err := peer.Read(b)
+			w.NoError(err)
+		}
+		x.close(s)
+	}
+}
+
+// SX_OFFLOAD_BUSY_POLL makes a ring that finds nothing run the driver's poll, or the path says why not.
+func TestBusyPollBySetting(t *testing.T) {
+	const turns = 100
+	for _, on := range []bool{false, true} {
+		w := newCabled(t)
+		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.BusyPoll = on })
+		x := w.other(w.newOwner("spins"))
+		s := x.udp(w.at(0))
+		for range 3 {
+			x.poll()
+		}
+		before := counter(s.Ring(), "v0.kicks")
+		for range turns {
+			x.poll()
+		}
+		kicks := counter(s.Ring(), "v0.kicks") - before
+		switch {
+		case !on:
+			w.False(has(s.Path(), "xdp.no_busy_poll"))
+			w.Less(kicks, uint64(turns))
+		case has(s.Path(), "xdp.no_busy_poll"):
+			w.Less(kicks, uint64(turns))
+		default:
+			w.GreaterOrEqual(kicks, uint64(turns))
+		}
+		t.Logf("busy polling %v: %d system calls in %d turns, %v", on, kicks, turns, s.Path())
+		x.close(s)
+	}
+}
