@@ -46,8 +46,8 @@ func (f Callback) hook() ring.Hook {
 
 // RegisterRecvCallback makes f see each packet of s before it is queued; nil unregisters. It may be called at any time, inside a callback
 // as well, on the owner's goroutine: from another it is ErrOwner. Packets that wait already are not shown to it. What f keeps goes
-// where the socket's packets go: to Poll, or, on a socket in pull mode, to RecvFromZeroCopy. Connections accepted later have their listener's callback. Errors: nil socket, closed
-// (ErrClosed), another goroutine's (ErrOwner).
+// where the socket's packets go: to Poll, or, on a socket in pull mode, to RecvFromZeroCopy. Connections accepted later have their listener's
+// callback. Errors: nil socket, closed (ErrClosed), another goroutine's (ErrOwner).
 func RegisterRecvCallback(s *xtreme.Socket, f Callback) error {
 	if s == nil {
 		return noSocket("RegisterRecvCallback")

@@ -67,14 +67,14 @@ func (c Capability) String() string {
 }
 
 // Query tells what this socket has of a feature, on the path that it is on now. (VMA: vma_extra_supported_mask, in which every bit is
-// always set.) Errors: a socket without a ring (ErrState), an unknown feature (EINVAL). Owner only.
+// always set.) Errors: a socket without a ring (ErrState) or closed (ErrClosed), an unknown feature (EINVAL), another goroutine (ErrOwner).
 func Query(s *xtreme.Socket, f Feature) (Capability, error) {
-	c := Capability{Feature: f, Support: Yes}
-	switch {
-	case s == nil:
+	c := Capability{Feature: f, Support: No}
+	if s == nil {
 		return c, noSocket("Query")
-	case s.Ring() == nil:
-		return c, fmt.Errorf("extraapi: Query: socket %d has no ring yet: %w", s.ID(), ring.ErrState)
+	}
+	if err := s.Check(); err != nil {
+		return c, fmt.Errorf("extraapi: Query: socket %d: %w", s.ID(), err)
 	}
 	ask, ok := queries[f]
 	if !ok {

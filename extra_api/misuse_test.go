@@ -3,6 +3,7 @@ package extraapi_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,13 +200,105 @@ func TestCallbackBlocks(t *testing.T) {
 	})
 }
 
-func TestCallbackOfAnotherGoroutine(t *testing.T) {
+// calls are all of a socket that are its owner's; to is a place to send to.
+func (w *world) calls(s *ring.Socket, to netip.AddrPort) map[string]func() error {
+	packet := func() error { // not of the pool: a refused one stays its caller's
+		return s.SendPacket(buffers.Packet{}, to, 0)
+	}
+	return map[string]func() error{
+		"RegisterRecvCallback": func() error { return extraapi.RegisterRecvCallback(s, keep) },
+		"SetPull":              func() error { return extraapi.SetPull(s, true) },
+		"Query":                func() error { _, err := extraapi.Query(s, extraapi.WarmSend); return err },
+		"Capabilities":         func() error { _, err := extraapi.Capabilities(s); return err },
+		"SocketTxRing":         func() error { _, err := extraapi.SocketTxRing(s, to); return err },
+		"SocketRingAttributes": func() error { _, err := extraapi.SocketRingAttributes(s); return err },
+		"SocketRingsFDs": func() error {
+			n, err := extraapi.SocketRingsFDs(s, make([]int, 1))
+			if n == 0 && err == nil {
+				return ring.ErrClosed // it has none any more
+			}
+			return err
+		},
+		"SocketNetworkHeader": func() error { _, err := extraapi.SocketNetworkHeader(s, nil, to); return err },
+		"RecvFromZeroCopy": func() error {
+			_, _, err := extraapi.RecvFromZeroCopy(s, make([]ring.Completion, 1), 0, 0)
+			return err
+		},
+		"RecvFromZeroCopy, forced": func() error {
+			_, _, err := extraapi.RecvFromZeroCopy(s, nil, 0, extraapi.ZeroCopyForce)
+			return err
+		},
+		"Recv":            func() error { _, _, err := extraapi.Recv(s, make([]byte, 1)); return err },
+		"Warm":            func() error { return extraapi.Warm(s, nil, to) },
+		"Prepare":         func() error { return extraapi.Prepare(s, to) },
+		"Send":            func() error { _, err := extraapi.Send(s, []byte("x"), to, 0); return err },
+		"dummy Send":      func() error { _, err := extraapi.Send(s, []byte("x"), to, extraapi.DummyFlag); return err },
+		"Send, connected": func() error { _, err := s.Send([]byte("x")); return err },
+		"SendVector":      func() error { _, err := s.SendVector([][]byte{{1}}, to); return err },
+		"SendPacket":      packet,
+		"SendFile":        func() error { return s.SendFile(nil, 0, 1, 0) },
+		"SetPacing":       func() error { return s.SetPacing(ring.Pacing{Rate: 1000}) },
+		"Close":           s.Close,
+	}
+}
+
+// Calls of another goroutine are refused and touch nothing, in either mode, while the owner goes on.
+func TestCallsOfAnotherGoroutine(t *testing.T) {
 	onEach(t, everyKind, func(w *world) {
-		s := w.udp()
-		w.poll()
-		failed := make(chan error)
-		go func() { failed <- extraapi.RegisterRecvCallback(s, keep) }()
-		w.ErrorIs(<-failed, ring.ErrOwner)
-		w.Nil(s.Hook())
+		for _, before := range [][]func(*ring.Socket){nil, {w.pull}} {
+			s, p := w.udp(before...), w.peer()
+			mode := s.Mode()
+			w.poll()
+			failed := make(chan map[string]error)
+			go func() {
+				all := map[string]error{}
+				for name, call := range w.calls(s, p.addr()) {
+					for range 20 {
+						all[name] = call()
+					}
+				}
+				failed <- all
+			}()
+			for i := range 100 {
+				_, err := extraapi.Send(s, []byte{byte(i)}, p.addr(), 0)
+				w.NoError(err)
+				w.Equal([]byte{byte(i)}, p.read())
+				w.poll()
+			}
+			for name, err := range <-failed {
+				w.ErrorIs(err, ring.ErrOwner, name)
+			}
+			w.Nil(s.Hook())
+			w.Equal(mode, s.Mode())
+			p.nothing()
+			w.closed(s)
+		}
+	})
+}
+
+// Each call on a closed socket says that it is closed; before it has a ring, that it has none.
+func TestCallsOnAClosedSocket(t *testing.T) {
+	onEach(t, everyKind, func(w *world) {
+		for _, before := range [][]func(*ring.Socket){nil, {w.pull}} {
+			s, p := w.udp(before...), w.peer()
+			w.Equal(1, extraapi.SocketRingsNum(s))
+			w.closed(s)
+			for name, call := range w.calls(s, p.addr()) {
+				err := call()
+				if strings.HasPrefix(name, "Recv") && s.Mode() == ring.Completions {
+					w.Error(err, name)
+					continue
+				}
+				w.ErrorIs(err, ring.ErrClosed, name)
+			}
+			w.Zero(extraapi.SocketRingsNum(s))
+			n, err := extraapi.SocketRingsFDs(s, make([]int, 1))
+			w.NoError(err)
+			w.Zero(n)
+		}
+		none := w.socket(ring.Datagram)
+		for _, name := range []string{"Query", "Capabilities", "SocketTxRing", "SocketRingAttributes"} {
+			w.ErrorIs(w.calls(none, w.local)[name](), ring.ErrState, name)
+		}
 	})
 }

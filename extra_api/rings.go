@@ -1,6 +1,7 @@
 package extraapi
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -24,7 +25,7 @@ func Poll(e *xtreme.Engine, fd int, dst []xtreme.Completion) (int, error) {
 	return r.Poll(dst)
 }
 
-// SocketRingsNum is how many rings a socket has, 0 before it has one. (VMA: get_socket_rings_num.)
+// SocketRingsNum is how many rings a socket has, 0 before it has one and after it was closed. (VMA: get_socket_rings_num.)
 func SocketRingsNum(s *xtreme.Socket) int {
 	if s == nil {
 		return 0
@@ -32,18 +33,22 @@ func SocketRingsNum(s *xtreme.Socket) int {
 	return s.NumRings()
 }
 
-// SocketRingsFDs writes the descriptors of the socket's rings to dst and returns how many; 0 without a ring. A dst without room is EINVAL.
-// (VMA: get_socket_rings_fds.)
+// SocketRingsFDs writes the descriptors of the socket's rings to dst and returns how many; 0 without a ring. A dst without room is EINVAL,
+// another goroutine ErrOwner. (VMA: get_socket_rings_fds.)
 func SocketRingsFDs(s *xtreme.Socket, dst []int) (int, error) {
 	if s == nil {
 		return 0, nil
+	}
+	if err := s.Check(); errors.Is(err, ring.ErrOwner) {
+		return 0, fmt.Errorf("extraapi: SocketRingsFDs: %w", err)
 	}
 	return s.RingFDs(dst)
 }
 
 // SocketTxRing is the ring that carries what the socket sends to an address (zero: to its peer); here a socket sends by the ring that it
-// receives by. Unlike VMA's it needs no send before, and knows TCP. Errors: no ring yet (ErrState), no destination (ENODATA), one
-// of another family (EAFNOSUPPORT), or on a connection one that is not its peer (ENODATA). (VMA: get_socket_tx_ring_fd.)
+// receives by. Unlike VMA's it needs no send before, and knows TCP. Errors: no ring yet (ErrState), closed (ErrClosed), another goroutine
+// (ErrOwner), no destination (ENODATA), one of another family (EAFNOSUPPORT), or on a connection one that is not its peer (ENODATA).
+// (VMA: get_socket_tx_ring_fd.)
 func SocketTxRing(s *xtreme.Socket, to netip.AddrPort) (*ring.Ring, error) {
 	if s == nil {
 		return nil, noSocket("SocketTxRing")
@@ -51,18 +56,22 @@ func SocketTxRing(s *xtreme.Socket, to netip.AddrPort) (*ring.Ring, error) {
 	fail := func(err error) (*ring.Ring, error) {
 		return nil, fmt.Errorf("extraapi: SocketTxRing: socket %d to %v: %w", s.ID(), to, err)
 	}
-	switch r := s.Ring(); {
-	case r == nil:
-		return fail(ring.ErrState)
-	case !to.IsValid() && !s.RemoteAddr().IsValid(), to.IsValid() && s.Kind() != xtreme.Datagram && to != s.RemoteAddr():
+	if err := s.Check(); err != nil {
+		return fail(err)
+	}
+	switch {
+	case !to.IsValid() && !s.RemoteAddr().IsValid(), to.IsValid() && s.Kind() != xtreme.Datagram && unmapped(to) != unmapped(s.RemoteAddr()):
 		return fail(unix.ENODATA)
 	case to.IsValid() && to.Addr().Unmap().Is4() && s.LocalAddr().Addr().Is6() && !s.LocalAddr().Addr().IsUnspecified(),
 		to.IsValid() && to.Addr().Is6() && !to.Addr().Is4In6() && s.LocalAddr().Addr().Is4():
 		return fail(unix.EAFNOSUPPORT)
 	default:
-		return r, nil
+		return s.Ring(), nil
 	}
 }
+
+// unmapped is an address of IPv4 as one, if it is written as one of IPv6.
+func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
 // SocketNetworkHeader writes the headers that a datagram to an address (zero: the connected peer) has in front of its payload to dst:
 // Ethernet, a VLAN tag, IPv4, UDP, with lengths, identification and sums zero. A nil dst asks for the length. Errors: ENOBUFS with the
@@ -92,16 +101,15 @@ func (a RingAttributes) Options() []xtreme.Option {
 }
 
 // SocketRingAttributes are those the socket's ring was made by: what the owner has where the socket did not ask, and what OneRing of an
-// offloaded owner made of it. Without a ring it is ErrState.
+// offloaded owner made of it. Without a ring it is ErrState, closed ErrClosed, of another goroutine ErrOwner.
 func SocketRingAttributes(s *xtreme.Socket) (RingAttributes, error) {
 	if s == nil {
 		return RingAttributes{}, noSocket("SocketRingAttributes")
 	}
-	r := s.Ring()
-	if r == nil {
-		return RingAttributes{}, fmt.Errorf("extraapi: SocketRingAttributes: socket %d has no ring yet: %w", s.ID(), ring.ErrState)
+	if err := s.Check(); err != nil {
+		return RingAttributes{}, fmt.Errorf("extraapi: SocketRingAttributes: socket %d: %w", s.ID(), err)
 	}
-	return RingAttributes{Logic: r.Key().Logic, UserID: s.Config().UserID}, nil
+	return RingAttributes{Logic: s.Ring().Key().Logic, UserID: s.Config().UserID}, nil
 }
 
 // RingModification is what ModifyRing is to do. (VMA: struct vma_modify_ring_attr, which does the first of two things asked for.)

@@ -43,7 +43,11 @@ func RecvFromZeroCopy(s *xtreme.Socket, dst []xtreme.Completion, maxBytes int, f
 	switch {
 	case s == nil:
 		return 0, 0, noSocket("RecvFromZeroCopy")
-	case flags != 0:
+	case flags == 0 && len(dst) > 0:
+	default: // what they mean depends on the socket, which is its owner's to look at
+		if err := s.Check(); err != nil {
+			return 0, 0, receiveFailed("RecvFromZeroCopy", err)
+		}
 		if err := flags.check(s); err != nil {
 			return 0, 0, err
 		}

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -11,13 +12,45 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// What the engine's settings say holds where the Config does not.
+// A turn handles as many completions as the engine's settings say, where the Config does not, of more that wait; by default as many as the ring
+// gives at once.
 func TestBatchBySetting(t *testing.T) {
 	for _, c := range []struct{ setting, config, want int }{{0, 0, 256}, {32, 0, 32}, {32, 5, 5}} {
-		l := turnByHand(t, conf.RingEpoll, nothing, Config{Batch: c.config}, func(s *conf.Settings) { s.PollBatch = c.setting })
-		require.Len(t, l.batch, c.want)
+		handled := 0
+		l := turnByHand(t, conf.RingEpoll, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
+			if c.Events.Has(xtreme.Packet) {
+				handled++
+				require.NoError(t, c.Packet.Release())
+			}
+		}), Config{Rest: Spin, Batch: c.config}, func(s *conf.Settings) { s.PollBatch = c.setting })
+		const sockets, each = 10, 32
+		for range sockets {
+			s, err := l.Owner().OpenUDP(loopback)
+			require.NoError(t, err)
+			peer, err := net.Dial("udp", s.LocalAddr().String())
+			require.NoError(t, err)
+			defer peer.Close()
+			for range each {
+				_, err := peer.Write([]byte("x"))
+				require.NoError(t, err)
+			}
+		}
+		most := 0
+		for all := 0; all < sockets*each; all += handled {
+			handled = 0
+			l.turns(t, 1, time.Microsecond)
+			most = max(most, handled)
+			require.Less(t, l.idle, uint64(10_000), "%d of %d came", all, sockets*each)
+		}
+		if c.want == 256 {
+			require.Greater(t, most, 32)
+			require.LessOrEqual(t, most, c.want)
+			continue
+		}
+		require.Equal(t, c.want, most)
 	}
 }
 
