@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -25,7 +26,7 @@ type offloaded struct {
 	ring   *ring.Ring
 }
 
-// gatherFrames: of a window of 32 that both ends work on, one end sends while the other one gathers from what is left and comes. With 16 both
+// gatherFrames is Offload.Gather, unless SX_OFFLOAD_GATHER says another: of a window of 32 that both ends work on, one end sends while the other one gathers from what is left and comes. With 16 both
 // could wait for each other, with more than 18 one of them is idle for longer. A single request is answered at once in any case.
 const gatherFrames = 18
 
@@ -68,8 +69,12 @@ func openOffloaded(device string, native bool) (o *offloaded, err error) {
 		// A veth peer leaves its checksums unfinished.
 		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: steering{o.xdp}})
 	}
+	gather := gatherFrames
+	if conf.IsSet("SX_OFFLOAD_GATHER") {
+		gather = conf.FromEnvironment().Offload.Gather
+	}
 	o.set, err = ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: links, Host: o.mirror, Gather: gatherFrames})})
+		Driver: offload.New(offload.Config{Links: links, Host: o.mirror, Gather: gather})})
 	if err != nil {
 		return o, errors.Join(err, closeLinks(links))
 	}

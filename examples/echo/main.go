@@ -66,7 +66,7 @@ func parse(args []string) (config, error) {
 	var c config
 	listen := f.String("listen", "127.0.0.1:5001", "address and port to serve on; port 0 takes a free one")
 	proto := f.String("proto", "tcp,udp", "protocols to serve: tcp, udp or tcp,udp")
-	ring := f.String("ring", "auto", "kind of ring: auto, uring, epoll, or offload for UDP by our own stack on the interface of -listen")
+	ring := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring, epoll, or offload for UDP by our own stack on the interface of -listen")
 	f.IntVar(&c.reactors, "reactors", 1, "loops, each with rings and a thread of its own")
 	f.StringVar(&c.rest, "rest", "adaptive", "what a loop does when nothing comes: spin, adaptive (spin a while, then sleep) or wait (sleep)")
 	f.StringVar(&c.reply, "reply", "echo", "what to answer: echo, or sockperf (its message format)")

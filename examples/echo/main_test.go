@@ -374,3 +374,11 @@ func probes(t *testing.T, cmd *exec.Cmd, kind string) {
 		require.Regexp(t, want, string(out))
 	}
 }
+
+// Without the flag the environment's kind of ring is used.
+func TestRingOfTheEnvironment(t *testing.T) {
+	t.Setenv("SX_RING", "epoll")
+	c, err := parse(nil)
+	require.NoError(t, err)
+	require.Equal(t, conf.RingEpoll, c.ring)
+}

@@ -27,7 +27,7 @@ func parse(args []string) (c config, err error) {
 	f.Var(&as, "a", "GROUP:PORT@INTERFACE[/SOURCE] of a channel's line A; repeated for more channels")
 	f.Var(&bs, "b", "the same for line B of the same channel")
 	f.Var(&recoveries, "recovery", "ADDRESS:PORT of the channel's recovery server (deep, tops, moldudp64)")
-	ring := f.String("ring", "auto", "kind of ring: auto, uring, epoll or offload (past the kernel's stack, by AF_XDP)")
+	ring := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring, epoll or offload (past the kernel's stack, by AF_XDP)")
 	f.StringVar(&c.summary, "summary", "", "file for the summary (JSON)")
 	f.StringVar(&c.tob, "tob", "", "file for the best levels at the end (CSV)")
 	f.StringVar(&c.events, "events", "", "file for what happened (JSON lines)")

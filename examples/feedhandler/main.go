@@ -72,9 +72,12 @@ func main() {
 	}
 }
 
+// lineTimeout is how long a line may be silent.
+const lineTimeout = 3 * time.Second
+
 // feedConfig is the sequencer's part of the command line.
 func (c *config) feedConfig(recovery bool, p handler.Proto) feed.Config {
-	f := feed.Config{Start: c.start, EpochStart: 1, GapTime: int64(c.gap), LineTimeout: int64(3 * time.Second)}
+	f := feed.Config{Start: c.start, EpochStart: 1, GapTime: int64(c.gap), LineTimeout: int64(lineTimeout)}
 	if p == handler.MDP3 {
 		f.EpochStart = 0
 	}
@@ -116,24 +119,26 @@ func listen(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
+	v := &view{out: os.Stdout, terminal: isTerminal(os.Stdout), channels: c.channels}
 	for i := range c.channels {
 		ch := &c.channels[i]
 		ch.Handler = handler.Config{Proto: c.proto, Name: fmt.Sprintf("channel%d", i+1), ClockOffset: int64(c.offset),
-			OnEvent: r.onEvent(), Feed: c.feedConfig(ch.Recovery.IsValid(), c.proto)}
+			OnEvent: v.watched(r.onEvent()), Feed: c.feedConfig(ch.Recovery.IsValid(), c.proto)}
 	}
 	if c.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.duration)
 		defer cancel()
 	}
-	v := &view{out: os.Stdout, terminal: isTerminal(os.Stdout)}
-	l, err := live.Open(live.Config{Ring: c.ring, Channels: c.channels, Idle: c.idle, Spin: c.spin, Each: v.each})
+	l, err := live.Open(live.Config{Ring: c.ring, Channels: c.channels, Idle: c.idle, Spin: c.spin, Each: v.each, Moved: v.moved})
 	if err != nil {
 		return err
 	}
 	paths := l.Paths()
 	fmt.Println(strings.Join(paths, "\n"))
-	if err := l.Run(ctx); err != nil {
+	err = l.Run(ctx)
+	v.tellNotes()
+	if err != nil {
 		return err
 	}
 	s := l.Summary()
@@ -159,8 +164,9 @@ func exchange(ctx context.Context, c config) error {
 			Duplicate: [2]uint32{10, 10}, BurstLen: 3, BurstGap: 2000, Recut: [2]bool{false, true}}}
 	f := c.feedConfig(true, handler.DEEP)
 	f.Start = 1
+	v := &view{out: os.Stdout, terminal: isTerminal(os.Stdout)}
 	ch := live.Channel{Recovery: x.Recovery,
-		Handler: handler.Config{Proto: handler.DEEP, Name: "exchange", Feed: f, OnEvent: r.onEvent()}}
+		Handler: handler.Config{Proto: handler.DEEP, Name: "exchange", Feed: f, OnEvent: v.watched(r.onEvent())}}
 	for i := range x.Lines {
 		x.Lines[i] = netip.AddrPortFrom(netip.AddrFrom4([4]byte{233, 252, 0, byte(1 + i)}), free[0])
 		ch.Lines = append(ch.Lines, live.Line{Group: x.Lines[i], Interface: "lo"})
@@ -168,8 +174,8 @@ func exchange(ctx context.Context, c config) error {
 	// The handler's first message not yet in the books; the exchange stays for requests until it has everything.
 	var next atomic.Uint64
 	x.Caught = func(n uint64) bool { return next.Load() >= n }
-	v := &view{out: os.Stdout, terminal: isTerminal(os.Stdout)}
-	l, err := live.Open(live.Config{Ring: c.ring, Channels: []live.Channel{ch}, Spin: c.spin, Each: func(l *live.Live) {
+	v.channels = []live.Channel{ch}
+	l, err := live.Open(live.Config{Ring: c.ring, Channels: v.channels, Spin: c.spin, Moved: v.moved, Each: func(l *live.Live) {
 		next.Store(l.Channels[0].Stats().Next)
 		v.each(l)
 	}})
@@ -194,7 +200,9 @@ func exchange(ctx context.Context, c config) error {
 		report, err := x.Run(ctx)
 		closed <- result{report, err}
 	}()
-	if err := l.Run(listening); err != nil {
+	err = l.Run(listening)
+	v.tellNotes()
+	if err != nil {
 		return err
 	}
 	end := <-closed

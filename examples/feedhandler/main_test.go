@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/live"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/replay"
+	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // The synthetic exchange on each ring: the handler's books are the exchange's, and the files are what they should be.
@@ -115,6 +119,35 @@ func TestViews(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
+// A line that falls silent, is heard again, or travels another way is told: at once, on a terminal above the picture.
+func TestWhatHappensToALineIsTold(t *testing.T) {
+	channels := []live.Channel{{Handler: handler.Config{Name: "ch", Proto: handler.DEEP},
+		Lines: []live.Line{mustLine(t, "233.252.0.1:45999@lo"), mustLine(t, "233.252.0.2:45999@lo")}}}
+	c, err := handler.NewChannel(handler.Config{Name: "ch", Proto: handler.DEEP,
+		Lines: []netip.AddrPort{channels[0].Lines[0].Group, channels[0].Lines[1].Group}})
+	require.NoError(t, err)
+	want := "ch line B 233.252.0.2:45999@lo: dead: nothing has come for 3s; next is 7\n" +
+		"ch line B 233.252.0.2:45999@lo: alive again; next is 9\n" +
+		"233.252.0.1:45999@lo: the path has changed: os offload · down [link.down]\n"
+	for _, terminal := range []bool{false, true} {
+		var b bytes.Buffer
+		v := &view{out: &b, terminal: terminal, channels: channels}
+		logged := 0
+		tell := v.watched(func(*handler.Channel, *feed.Event) { logged++ })
+		tell(c, &feed.Event{Kind: feed.LineDead, Line: 1, Seq: 7})
+		tell(c, &feed.Event{Kind: feed.LineAlive, Line: 1, Seq: 9})
+		tell(c, &feed.Event{Kind: feed.StateChanged})
+		v.moved("233.252.0.1:45999@lo", xtreme.Path{Tier: "os", Kind: "offload",
+			Reasons: []ring.Reason{{Code: "link.down", Text: "down"}}})
+		require.Equal(t, 3, logged, "the event log has all of them")
+		if terminal {
+			require.Zero(t, b.Len(), "with the next picture")
+		}
+		v.tellNotes()
+		require.Equal(t, want, b.String())
+	}
+}
+
 func mustLine(t *testing.T, s string) live.Line {
 	l, err := live.ParseLine(s)
 	require.NoError(t, err)
@@ -123,4 +156,12 @@ func mustLine(t *testing.T, s string) live.Line {
 
 func reportOf(messages uint64) replay.ExchangeReport {
 	return replay.ExchangeReport{Messages: messages}
+}
+
+// Without the flag the environment's kind of ring is used.
+func TestRingOfTheEnvironment(t *testing.T) {
+	t.Setenv("SX_RING", "epoll")
+	c, err := parse(nil)
+	require.NoError(t, err)
+	require.Equal(t, conf.RingEpoll, c.ring)
 }

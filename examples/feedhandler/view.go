@@ -11,6 +11,8 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/live"
+	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // view shows a running handler: redrawn in place on a terminal, one line a second elsewhere.
@@ -21,6 +23,54 @@ type view struct {
 	packets  uint64
 	messages uint64
 	drawn    int // lines to go back over
+	channels []live.Channel
+	notes    []string // not shown yet
+}
+
+// note is a line that stays: on a terminal above the picture, with the next of them.
+func (v *view) note(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if v.terminal {
+		v.notes = append(v.notes, line)
+		return
+	}
+	_, _ = io.WriteString(v.out, line+"\n") // a terminal that is gone needs no view
+}
+
+// tellNotes writes those that no picture followed.
+func (v *view) tellNotes() {
+	for _, line := range v.notes {
+		_, _ = io.WriteString(v.out, line+"\n")
+	}
+	v.notes = v.notes[:0]
+}
+
+// moved is live.Config.Moved.
+func (v *view) moved(line string, p xtreme.Path) { v.note("%s: the path has changed: %v", line, p) }
+
+// watched is a channel's OnEvent: a line that fell silent, or is heard again, is told; then more has it, which may be nil.
+func (v *view) watched(more func(*handler.Channel, *feed.Event)) func(*handler.Channel, *feed.Event) {
+	return func(c *handler.Channel, e *feed.Event) {
+		switch e.Kind {
+		case feed.LineDead:
+			v.note("%s: dead: nothing has come for %v; next is %d", v.nameOf(c, e.Line), lineTimeout, e.Seq)
+		case feed.LineAlive:
+			v.note("%s: alive again; next is %d", v.nameOf(c, e.Line), e.Seq)
+		}
+		if more != nil {
+			more(c, e)
+		}
+	}
+}
+
+// nameOf is a line of a channel: its letter, and where it is joined.
+func (v *view) nameOf(c *handler.Channel, line uint8) string {
+	for i := range v.channels {
+		if k := &v.channels[i]; k.Handler.Name == c.Name() && int(line) < len(k.Lines) {
+			return fmt.Sprintf("%s line %c %v", c.Name(), 'A'+line, k.Lines[line])
+		}
+	}
+	return fmt.Sprintf("%s line %c", c.Name(), 'A'+line)
 }
 
 // isTerminal tells whether f is one.
@@ -79,6 +129,10 @@ func (v *view) draw(b *strings.Builder, l *live.Live, pps, mps float64) {
 	if v.drawn > 0 {
 		fmt.Fprintf(b, "\x1b[%dA", v.drawn)
 	}
+	for _, line := range v.notes {
+		fmt.Fprintf(b, "%s\x1b[K\n", line)
+	}
+	v.notes = v.notes[:0]
 	n := 0
 	row := func(format string, a ...any) {
 		fmt.Fprintf(b, format+"\x1b[K\n", a...)

@@ -59,7 +59,7 @@ func parse(args []string) (config, error) {
 	f := flag.NewFlagSet("https", flag.ContinueOnError)
 	var c config
 	f.StringVar(&c.listen, "listen", "127.0.0.1:8443", "host and port to serve on; port 0 takes a free one")
-	ring := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
+	ring := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring or epoll")
 	f.IntVar(&c.loops, "loops", 1, fmt.Sprintf("loops that carry the connections, at most %d", mostLoops))
 	f.StringVar(&c.cert, "cert", "", "certificate file (PEM); with -key. Without, one is made that nobody trusts")
 	f.StringVar(&c.key, "key", "", "key file (PEM) of -cert")

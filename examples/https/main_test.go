@@ -80,3 +80,11 @@ func TestCertificateFromFilesAndGracefulEnd(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.Error(t, run(context.Background(), config{listen: "127.0.0.1:0", loops: 1, cert: keyFile, key: certFile, ring: conf.RingEpoll}, nil))
 }
+
+// Without the flag the environment's kind of ring is used.
+func TestRingOfTheEnvironment(t *testing.T) {
+	t.Setenv("SX_RING", "epoll")
+	c, err := parse(nil)
+	require.NoError(t, err)
+	require.Equal(t, conf.RingEpoll, c.ring)
+}

@@ -39,7 +39,7 @@ func main() {
 
 func run(args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("receive-hook", flag.ContinueOnError)
-	kind := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
+	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring, epoll or offload")
 	n := f.Int("n", 10_000, "messages on each of the two lines")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -16,6 +16,14 @@ func TestAddsUp(t *testing.T) {
 	}
 }
 
+// Without the flag the environment's kind of ring is used.
+func TestRingOfTheEnvironment(t *testing.T) {
+	t.Setenv("SX_RING", "epoll")
+	var out bytes.Buffer
+	require.NoError(t, run([]string{"-n", "10"}, &out))
+	require.Contains(t, out.String(), "os epoll")
+}
+
 func TestBadArguments(t *testing.T) {
 	for _, args := range [][]string{{"-n", "0"}, {"-n", "x"}, {"-ring", "dpdk"}} {
 		require.Error(t, run(args, &bytes.Buffer{}), args)

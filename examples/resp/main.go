@@ -64,7 +64,7 @@ func parse(args []string) (config, error) {
 	f := flag.NewFlagSet("resp", flag.ContinueOnError)
 	c := config{most: mostEver}
 	listen := f.String("listen", "127.0.0.1:6379", "address and port to serve on; port 0 takes a free one")
-	ring := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
+	ring := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring or epoll")
 	f.TextVar(&c.rest, "rest", reactor.Adaptive, "what the loop does when nothing comes: spin, adaptive (spin a while, then sleep) or wait (sleep)")
 	f.DurationVar(&c.probe, "probe", 0, "serve on a free port, measure for this long from another process, print it and exit")
 	f.BoolVar(&c.client, "client", false, "be the measuring process of -probe")

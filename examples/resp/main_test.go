@@ -186,3 +186,11 @@ func TestCommandLine(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// Without the flag the environment's kind of ring is used.
+func TestRingOfTheEnvironment(t *testing.T) {
+	t.Setenv("SX_RING", "epoll")
+	c, err := parse(nil)
+	require.NoError(t, err)
+	require.Equal(t, conf.RingEpoll, c.ring)
+}

@@ -44,7 +44,7 @@ type config struct {
 
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("warm-send", flag.ContinueOnError)
-	kind := f.String("ring", "auto", "kind of ring: auto, uring, epoll or offload")
+	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring, epoll or offload")
 	f.TextVar(&c.local, "local", netip.MustParseAddrPort("127.0.0.1:0"), "address to send from")
 	f.TextVar(&c.to, "to", netip.AddrPort{}, "address to send to; none: a receiver of its own on loopback")
 	f.IntVar(&c.n, "n", 1000, "warm sends before the message")

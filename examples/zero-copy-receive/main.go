@@ -41,7 +41,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	f := flag.NewFlagSet("zero-copy-receive", flag.ContinueOnError)
-	kind := f.String("ring", "auto", "kind of ring: auto, uring or epoll")
+	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring or epoll")
 	mib := f.Int("mib", 256, "length of the stream in MiB")
 	if err := f.Parse(args); err != nil {
 		return err

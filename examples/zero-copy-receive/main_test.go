@@ -22,6 +22,14 @@ func TestSameAtBothEnds(t *testing.T) {
 	}
 }
 
+// Without the flag the environment's kind of ring is used.
+func TestRingOfTheEnvironment(t *testing.T) {
+	t.Setenv("SX_RING", "epoll")
+	var out bytes.Buffer
+	require.NoError(t, run([]string{"-mib", "1"}, &out))
+	require.Contains(t, out.String(), "os epoll")
+}
+
 func TestBadArguments(t *testing.T) {
 	for _, args := range [][]string{{"-mib", "0"}, {"-mib", "x"}, {"-ring", "dpdk"}} {
 		require.Error(t, run(args, &bytes.Buffer{}), args)

@@ -37,6 +37,9 @@ type Config struct {
 	Spin     bool          // never rest: for cores of one's own
 	// Each, if set, is called about ten times a second on the polling goroutine: for a view.
 	Each func(*Live)
+	// Moved, if set, is told when a line's packets, or those of recovery, travel another way: its interface has gone, or is back. The
+	// polling goroutine.
+	Moved func(line string, p xtreme.Path)
 }
 
 // Live is a running handler. Everything is for the goroutine that runs it.
@@ -150,14 +153,17 @@ func (l *Live) join(channel int, n uint8, line Line) error {
 
 // Paths is how each line's packets travel, and why not better.
 func (l *Live) Paths() (all []string) {
-	for _, r := range l.routes {
-		name := "recovery"
-		if r.line != feed.Recovery {
-			name = l.c.Channels[r.channel].Lines[r.line].String()
-		}
-		all = append(all, fmt.Sprintf("%s: %v", name, r.socket.Path()))
+	for i := range l.routes {
+		all = append(all, fmt.Sprintf("%s: %v", l.name(&l.routes[i]), l.routes[i].socket.Path()))
 	}
 	return all
+}
+
+func (l *Live) name(r *route) string {
+	if r.line == feed.Recovery {
+		return "recovery"
+	}
+	return l.c.Channels[r.channel].Lines[r.line].String()
 }
 
 // Run handles packets until the context ends or nothing came for Config.Idle, and closes everything.
@@ -227,6 +233,9 @@ func (l *Live) batch(done []xtreme.Completion, at int64) {
 			continue
 		}
 		r := &l.routes[c.UserData]
+		if c.Events.Has(xtreme.PathChanged) && l.c.Moved != nil {
+			l.c.Moved(l.name(r), r.socket.Path())
+		}
 		if !c.Events.Has(xtreme.Packet) {
 			if c.Err != nil {
 				l.errors++
