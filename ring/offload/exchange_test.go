@@ -166,7 +166,7 @@ func (p *polled) do(t testing.TB, f func()) {
 // The contract on ring B, while half of the queues are ring A's and the allocation logic asks for what cannot be steered: a ring for each
 // socket. The peers' kernel spreads their frames over all the queues that it has receivers for.
 func TestContractOverSharedQueues(t *testing.T) {
-	used := map[string]bool{}
+	opened, used := false, map[string]bool{}
 	note := func(list []ring.Counter) {
 		for _, c := range list {
 			if c.Value > 0 && strings.HasPrefix(c.Name, "v0/") && strings.HasSuffix(c.Name, ".rx_frames") {
@@ -178,6 +178,7 @@ func TestContractOverSharedQueues(t *testing.T) {
 		Datagrams: true, Stamp: ring.StampPoll, Sleeps: wakeUps, Burst: 4, // half the buffers of a pool lie ready for the queue that nothing comes on
 		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 4)
+			opened = true
 			set, r, err := s.trySet([]int{0, 2})
 			require.NoError(t, err)
 			p := s.polled(set, r)
@@ -205,6 +206,9 @@ func TestContractOverSharedQueues(t *testing.T) {
 			}
 			return s
 		}})
+	if !opened {
+		t.Skip("no case could make its network: each says what is missing")
+	}
 	// A veth takes frames of a sender's queue 0 and 1 on queue 0, of 2 on 1, of 3 on 2.
 	require.Len(t, used, 3, "queues that frames came in on: %v", used)
 }
