@@ -26,8 +26,9 @@ type offloaded struct {
 	ring   *ring.Ring
 }
 
-// gatherFrames is Offload.Gather, unless SX_OFFLOAD_GATHER says another: of a window of 32 that both ends work on, one end sends while the other one gathers from what is left and comes. With 16 both
-// could wait for each other, with more than 18 one of them is idle for longer. A single request is answered at once in any case.
+// gatherFrames is Offload.Gather, unless SX_OFFLOAD_GATHER says another: of a window of 32 that both ends work on, one end sends while the
+// other one gathers from what is left and comes. With 16 both could wait for each other, with more than 18 one of them is idle for longer. A
+// single request is answered at once in any case.
 const gatherFrames = 18
 
 // openOffloaded opens all queues of the interface. The pool is laid out as xtreme does by default, and a queue keeps as many buffers ready
