@@ -13,6 +13,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/pace/pacetest"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
@@ -91,15 +92,7 @@ func stampedSocket(t *testing.T, a string) *net.UDPConn {
 	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetReadBuffer(4<<20))
-	raw, err := c.SyscallConn()
-	require.NoError(t, err)
-	var failed error
-	require.NoError(t, raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING,
-			unix.SOF_TIMESTAMPING_RX_SOFTWARE|unix.SOF_TIMESTAMPING_SOFTWARE)
-	}))
-	require.NoError(t, failed)
+	testnet.Stamped(t, c)
 	return c
 }
 
