@@ -20,7 +20,6 @@ const (
 	NotApplicable State = "not applicable"
 	WithOwnTCP    State = "with own TCP"
 	WithStats     State = "with the statistics tool"
-	NotYet        State = "not yet"
 )
 
 // Parameter is one setting: a line of the table that reading, checking, printing, JSON and docs/settings.md are made from.
