@@ -10,6 +10,7 @@ require (
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1
+	github.com/vishvananda/netns v0.0.5
 	go.uber.org/atomic v1.12.0
 	golang.org/x/net v0.55.0
 	golang.org/x/sys v0.47.0
@@ -20,7 +21,6 @@ require (
 	github.com/cloudwego/gopkg v0.1.4 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
-	github.com/vishvananda/netns v0.0.5 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
