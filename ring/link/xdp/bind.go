@@ -116,7 +116,7 @@ func (d *Device) bind(queue int, pool *buffers.Pool, chunk, fill int) (*Queue, e
 			q.path.Queue, q.path.ZeroCopy, q.path.Jumbo = queue, a.zeroCopy, a.jumbo
 			return q, nil
 		}
-		_ = s.close()
+		_ = s.close() // never bound: the kernel has nothing to unbind
 		switch {
 		case errors.Is(err, unix.EBUSY):
 			return nil, refusal(ReasonBusy, err, "queue %d of %s belongs to another AF_XDP socket", queue, d.config.Interface)

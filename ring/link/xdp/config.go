@@ -83,8 +83,8 @@ type Config struct {
 	// are the administrator's: on a veth they make every packet wait for a timer.
 	BusyPoll bool
 
-	// Retry is how long EBUSY is tried again: the kernel lets go of a queue only some time after its socket was closed. 0 means 100
-	// milliseconds, negative not at all.
+	// Retry is how long EBUSY is tried again: the kernel unbinds a queue only some time after its socket was closed. 0 means 100
+	// milliseconds, negative not at all. A queue that this process closed in the last three seconds is tried until they are over.
 	Retry time.Duration
 }
 

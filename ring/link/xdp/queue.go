@@ -240,6 +240,7 @@ func (q *Queue) Shut() error {
 	}
 	q.shut = true
 	q.shutErr = errors.Join(q.device.program.clearSocket(q.queue), q.sock.close())
+	releasedQueues.add(queueID{q.device.info.Index, q.queue}, time.Now())
 	if q.caps.Has(link.CapZeroCopy) {
 		time.Sleep(settle)
 	}

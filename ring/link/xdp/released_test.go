@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 )
@@ -42,4 +43,21 @@ func TestReopenBesideConfiguration(t *testing.T) {
 	for range configurators {
 		w.NoError(<-stopped)
 	}
+}
+
+// What another process holds is not waited for longer than Config.Retry says, and nothing is waited for when it is negative.
+func TestRetryUntil(t *testing.T) {
+	now := time.Now()
+	ours, other := queueID{7, 0}, queueID{7, 1}
+	r := releases{at: map[queueID]time.Time{}}
+	r.add(ours, now)
+	after := now.Add(time.Second)
+	require.Equal(t, now.Add(releaseLimit), r.retryUntil(ours, after, time.Millisecond))
+	require.Equal(t, after.Add(time.Minute), r.retryUntil(ours, after, time.Minute))
+	require.Equal(t, after.Add(time.Millisecond), r.retryUntil(other, after, time.Millisecond))
+	require.False(t, r.retryUntil(ours, after, -1).After(after))
+	late := now.Add(releaseLimit + time.Second)
+	require.Equal(t, late.Add(time.Millisecond), r.retryUntil(ours, late, time.Millisecond))
+	r.add(other, late)
+	require.Len(t, r.at, 1)
 }

@@ -95,11 +95,10 @@ func (s *socket) mapRings(c *Config) error {
 	return nil
 }
 
-// bind binds the socket to a queue. A queue that was just given up stays busy until the kernel has cleaned up behind it, so EBUSY is
-// tried again for some time.
+// bind binds the socket to a queue. A queue stays busy for some time after its socket was closed (see releases), so EBUSY is tried again.
 func (s *socket) bind(index, queue int, flags uint16, retry time.Duration) error {
 	addr := &unix.SockaddrXDP{Flags: flags, Ifindex: uint32(index), QueueID: uint32(queue)}
-	for end := time.Now().Add(retry); ; time.Sleep(2 * time.Millisecond) {
+	for end := releasedQueues.retryUntil(queueID{index, queue}, time.Now(), retry); ; time.Sleep(2 * time.Millisecond) {
 		err := unix.Bind(s.fd, addr)
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
 			return err
