@@ -476,3 +476,62 @@ func TestErrorNames(t *testing.T) {
 		require.True(t, errors.Is(pair[0], pair[1]))
 	}
 }
+
+// A failure of one ring comes alone: what the owner's other rings delivered in the same Poll comes first, and the failure is not lost.
+func TestErrorOfOneRingComesAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		quiet := []*xtreme.Socket{w.udp(loopback), w.udp(loopback)}
+		for round := range 12 {
+			seen := 0
+			bad := w.udp(loopback, xtreme.Hook(ring.Completions, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+				if seen++; seen > 3 {
+					panic("one ring's hook")
+				}
+				return ring.Keep
+			}))
+			w.Len(w.owner.Rings(), 3)
+			w.poll()
+			for range 4 {
+				w.sendTo(bad, "x", bad.LocalAddr())
+				for _, s := range quiet {
+					w.sendTo(s, "x", s.LocalAddr())
+				}
+			}
+			packets, reported, closed := map[*xtreme.Socket]int{}, 0, false
+			for end := time.Now().Add(patience); reported == 0 || !closed || packets[quiet[0]]+packets[quiet[1]] < 8; {
+				w.True(time.Now().Before(end), "%d errors, CLOSED %v, %v", reported, closed, packets)
+				if seen > 3 && reported == 0 {
+					if round%2 == 0 {
+						pending, err := w.owner.Arm()
+						w.NoError(err)
+						w.True(pending, "an error waits")
+					} else {
+						w.NoError(w.owner.Wait(-1)) // for ever, if the error were forgotten
+					}
+				}
+				before := seen
+				n, err := w.owner.Poll(w.dst)
+				if err != nil {
+					w.Zero(n, "completions beside an error: %v", err)
+					w.ErrorContains(err, "one ring's hook")
+					reported++
+				} else if before > 3 && reported == 0 {
+					w.Fail("the failure was there before this Poll")
+				}
+				for i := range w.dst[:n] {
+					c := &w.dst[i]
+					if c.Events.Has(xtreme.Packet) {
+						packets[c.Socket]++
+						w.NoError(c.Packet.Release())
+					}
+					closed = closed || c.Events.Has(xtreme.Closed)
+				}
+			}
+			w.Equal(1, reported)
+			w.Equal(3, packets[bad])
+			w.Equal(4, packets[quiet[0]])
+			w.Equal(4, packets[quiet[1]])
+		}
+	})
+}

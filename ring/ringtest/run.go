@@ -106,6 +106,8 @@ var cases = []struct {
 	{"modes do not mix", modesDoNotMix, 0},
 	{"a hook may close its socket", hookCloses, 0},
 	{"a hook that panics costs its connection", hookPanics, streams},
+	{"completions first, an error of Poll alone", errorsOfPoll, 0},
+	{"an error that no Poll returned is Close's", errorsAtClose, 0},
 
 	{"EMFILE with an empty backlog: the listener survives", descriptorLimit, streams},
 	{"a ring belongs to one goroutine", oneOwner, 0},

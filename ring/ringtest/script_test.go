@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -194,6 +195,62 @@ func (f *failing) Reap(k *ring.Sink) error {
 		return err
 	}
 	return f.Fake.Reap(k)
+}
+
+// What a Reap had reported before it failed comes first, the failure alone. A driver that fails for ever stops neither.
+func TestAFailingReapLosesNothing(t *testing.T) {
+	boom := errors.New("boom")
+	var drv *reporting
+	w := newWorld(t, Backend{Name: "fake", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
+		d, err := NewFake(c)
+		drv = &reporting{Fake: d.(*Fake), err: boom}
+		return drv, err
+	}})
+	u := w.udp(loopback)
+	peer := w.udpPeer(u.LocalAddr())
+	dst := make([]ring.Completion, 4)
+	packets, failures := 0, 0
+	for i := range 20 {
+		w.write(peer, []byte("x"))
+		n, err := u.Ring().Poll(dst)
+		if err != nil {
+			w.Zero(n, "completions beside an error: %v", err)
+			w.ErrorIs(err, boom)
+			failures++
+		}
+		for i := range dst[:n] {
+			w.release(dst[i])
+		}
+		packets += n
+		w.LessOrEqual(i+1-packets, 4, "completions are held back by failures")
+	}
+	w.GreaterOrEqual(failures, 9)
+	drv.err = nil
+	for end := time.Now().Add(patience); packets < 20; {
+		w.True(time.Now().Before(end))
+		n, err := u.Ring().Poll(dst)
+		if err != nil {
+			w.Zero(n)
+		}
+		for i := range dst[:n] {
+			w.release(dst[i])
+		}
+		packets += n
+	}
+	_, _ = u.Ring().Poll(dst) // the last failure
+}
+
+// reporting fails after each Reap.
+type reporting struct {
+	*Fake
+	err error
+}
+
+func (f *reporting) Reap(k *ring.Sink) error {
+	if err := f.Fake.Reap(k); err != nil {
+		return err
+	}
+	return f.err
 }
 
 func TestADriverThatCannotAttachLeavesNothingBehind(t *testing.T) {
