@@ -26,7 +26,7 @@
 //
 // What a callback may and may not do, and what comes of it:
 //
-//	panics                  its socket is reset; the Poll it happened in returns a *ring.HookPanic; other sockets do not notice
+//	panics                  its socket is reset; Poll returns a *ring.HookPanic, after the completions of the Poll it happened in; other sockets go on
 //	blocks                  its owner waits, with all its sockets; nothing is lost; other owners go on
 //	closes its socket       yes; a packet that it keeps is dropped
 //	releases the packet     yes, with any verdict; a kept one is then dropped

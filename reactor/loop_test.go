@@ -244,20 +244,20 @@ func TestErrorsOfPollAreLoggedAndBornePatiently(t *testing.T) {
 	l := turnByHand(t, conf.RingEpoll, nothing, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	failed := fmt.Errorf("close: %w", unix.EIO)
 	for range failuresMost - 1 {
-		require.NoError(t, l.polled(0, failed))
+		require.NoError(t, l.polled(failed))
 	}
-	require.NoError(t, l.polled(0, nil))
+	require.NoError(t, l.polled(nil))
 	for range failuresMost - 1 {
-		require.NoError(t, l.polled(0, failed))
+		require.NoError(t, l.polled(failed))
 	}
-	require.NoError(t, l.polled(1, failed), "a ring that delivers is not broken")
-	for range failuresMost - 2 {
-		require.NoError(t, l.polled(0, failed))
+	require.NoError(t, l.polled(nil), "a ring that delivers is not broken: what it delivers comes without the error")
+	for range failuresMost - 1 {
+		require.NoError(t, l.polled(failed))
 	}
-	require.ErrorIs(t, l.polled(0, failed), unix.EIO)
-	require.NoError(t, l.polled(0, nil))
+	require.ErrorIs(t, l.polled(failed), unix.EIO)
+	require.NoError(t, l.polled(nil))
 	require.EqualValues(t, 3*failuresMost-2, l.Stats().RingErrors)
 	require.Equal(t, 3, strings.Count(log.String(), "ring error"), "the first of each row")
-	require.ErrorIs(t, l.polled(0, ring.ErrClosed), ring.ErrClosed, "this one at once")
-	require.NoError(t, l.polled(0, nil))
+	require.ErrorIs(t, l.polled(ring.ErrClosed), ring.ErrClosed, "this one at once")
+	require.NoError(t, l.polled(nil))
 }

@@ -124,27 +124,25 @@ func (l *Loop) reap() (int, error) {
 	switch {
 	case n > 0:
 		l.busy, l.busyIO = true, true
-	case l.behind > 0:
+	case l.behind > 0 && err == nil: // an error comes without completions and proves nothing of them
 		l.behind--
 	}
 	if err != nil || l.failing > 0 {
-		return n, l.polled(n, err)
+		return n, l.polled(err)
 	}
 	return n, nil
 }
 
 // polled decides what an error of Poll means. Most tell of one socket's trouble where no caller was there to hear it;
-// the rings go on, and the error comes with n completions that are valid. A ring that returns nothing but errors is
-// broken.
-func (l *Loop) polled(n int, err error) error {
+// the rings go on. An error comes alone, after the completions of the Poll in which it happened. A ring that returns nothing but
+// errors is broken.
+func (l *Loop) polled(err error) error {
 	if err == nil {
 		l.failing = 0
 		return nil
 	}
 	l.stats.RingErrors++
-	if l.failing++; n > 0 {
-		l.failing = 1
-	}
+	l.failing++
 	stop := errors.Is(err, ring.ErrOwner) || errors.Is(err, ring.ErrClosed) || l.failing >= failuresMost
 	if panics := l.newHookPanics(); panics > 0 {
 		l.stats.Panics += panics
@@ -218,7 +216,7 @@ func (l *Loop) submit() error {
 		if errors.Is(err, ring.ErrClosed) || errors.Is(err, ring.ErrOwner) {
 			return err
 		}
-		return l.polled(0, err)
+		return l.polled(err)
 	}
 	return nil
 }

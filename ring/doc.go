@@ -18,6 +18,9 @@
 //		}
 //	}
 //
+// An error comes without completions: what a Poll had before something failed in it is returned first, the error by the next Poll. Only
+// ErrOwner and ErrClosed say that the ring is of no more use to the caller.
+//
 // A packet belongs to the caller from Poll until Release. Connections of a listener are accepted by the ring and come as
 // EventNewConnection.
 //

@@ -98,7 +98,7 @@ func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported 
 // Reason is the error as a reason for a path not taken.
 func (e *FeatureError) Reason() Reason { return Reason{Code: e.Code, Text: e.Error()} }
 
-// HookPanic is a panic of a receive hook: its socket was reset, and the Poll it happened in returns this error. Or of a listener's
+// HookPanic is a panic of a receive hook: its socket was reset, and Poll returns this error, after the completions of the Poll it happened in. Or of a listener's
 // AcceptTo: the connection it was asked about was reset.
 type HookPanic struct {
 	Socket int // ID of the socket, or of the listener

@@ -61,7 +61,8 @@ type Ring struct {
 	stats    Stats
 	set      *Set
 	key      Key
-	failures []error // what went wrong where no caller was there to hear it; returned by the next Poll
+	failures []error // of calls that had no caller to return them to; the next Poll returns them, alone
+	reported bool    // the last Poll returned failures: this one delivers completions first
 }
 
 // Stats are the ring's counters since it was made. Owner only.
@@ -112,11 +113,21 @@ func (r *Ring) bind(self uintptr) error {
 // rest comes with the next Poll. That nothing came does not prove that nothing waits (a ring may have looked at its busiest sockets
 // only): Arm and Wait know. Its work is bounded by len(dst) completions, one batch of posted work and one batch of
 // expired deadlines. The first Poll binds the ring to the calling goroutine (and its thread, where CapThreadBound says so); from
-// another goroutine it answers ErrOwner. An error other than that and ErrClosed comes with n completions that are valid.
-func (r *Ring) Poll(dst []Completion) (int, error) {
+// another goroutine it answers ErrOwner.
+//
+// An error comes with n = 0, always. When something fails in a Poll that has completions, they are returned without the error, and the
+// next Poll returns it; until then Arm and Wait say that work is pending.
+func (r *Ring) Poll(dst []Completion) (int, error) { return r.PollBehind(dst, 0) }
+
+// PollBehind is Poll for an owner of several rings, whose other rings have delivered before completions in the same turn. With
+// before > 0 it returns no error that would keep the owner from delivering those: failures wait for the ring's next Poll.
+func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 	self := sys.Goroutine()
 	if self != r.owner.Load() {
 		if err := r.bind(self); err != nil {
+			if before > 0 && r.owner.Load() == self {
+				r.fail(err) // the ring is bound by half: the next Poll does not try again
+			}
 			return 0, err
 		}
 	}
@@ -129,6 +140,10 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 	r.turn++
 	if r.armed {
 		r.disarm()
+	}
+	if len(r.failures) > 0 && !r.reported && before == 0 {
+		r.turn |= timerMask // the next Poll looks at the deadlines, should this have been the one
+		return 0, r.takeFailures(nil)
 	}
 	if r.inbox.waiting() {
 		r.runPosted(dst)
@@ -168,11 +183,18 @@ func (r *Ring) Poll(dst []Completion) (int, error) {
 	k.dst = nil
 	r.stats.Polls++
 	r.stats.Completions += uint64(n)
-	if err != nil || len(r.failures) > 0 {
-		err = r.takeFailures(err)
+	r.reported = false
+	if err != nil {
+		r.fail(&OpError{Op: "reap", Err: err})
 	}
-	return n, err
+	if len(r.failures) > 0 && n+before == 0 {
+		return 0, r.takeFailures(nil)
+	}
+	return n, nil
 }
+
+// Failing tells that a failure waits for the next Poll to return it. Owner only.
+func (r *Ring) Failing() bool { return len(r.failures) > 0 }
 
 // timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
 // seldom; after a sleep they are looked at in any case.
@@ -359,10 +381,10 @@ func (r *Ring) nextDeadline() (deadline, now clock.Time) {
 
 func (r *Ring) fail(err error) { r.failures = append(r.failures, err) }
 
+// takeFailures returns the failures that wait as one error. Two Polls in a row do not return it first: a failure that repeats must not keep
+// completions from being delivered.
 func (r *Ring) takeFailures(err error) error {
-	if err != nil {
-		err = &OpError{Op: "reap", Err: err}
-	}
+	r.reported = true
 	for _, e := range r.failures {
 		err = errors.Join(err, e)
 	}
@@ -425,6 +447,7 @@ func (r *Ring) Close() error {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
 	}
 	r.closeCards()
+	err = r.takeFailures(err)
 	if r.set != nil {
 		r.set.remove(r)
 	}
@@ -436,26 +459,37 @@ func (r *Ring) Close() error {
 	return err
 }
 
-// drain polls until every socket is gone; what is delivered meanwhile is nobody's and goes back.
+// failuresMost is how many Polls of drain may fail before it gives up: one ends when a socket's last failure is reported, a broken ring
+// fails for ever.
+const failuresMost = 64
+
+// drain polls until every socket is gone, and releases the packets that are delivered meanwhile. Failures do not end it.
 func (r *Ring) drain() error {
 	var batch [32]Completion
+	var failed error
 	limit := time.Now().Add(closeLimit)
-	for spins := 0; r.sockets > 0; spins++ {
+	for spins, failures := 0, 0; r.sockets > 0; spins++ {
 		n, err := r.Poll(batch[:])
 		for i := range batch[:n] {
 			_ = batch[i].Packet.Release()
 		}
 		if err != nil {
-			return err
+			if failures++; failures == 1 {
+				failed = err
+			}
+			if failures == failuresMost {
+				return fmt.Errorf("ring: close: %d Polls failed, the first: %w", failures, failed)
+			}
+			continue
 		}
 		if n == 0 && spins > 64 {
 			if time.Now().After(limit) {
-				return fmt.Errorf("ring: close: %d sockets still held by the kernel after %v", r.sockets, closeLimit)
+				return errors.Join(failed, fmt.Errorf("ring: close: %d sockets still held by the kernel after %v", r.sockets, closeLimit))
 			}
 			if err := r.Wait(10 * time.Millisecond); err != nil {
-				return err
+				return errors.Join(failed, err)
 			}
 		}
 	}
-	return nil
+	return failed
 }

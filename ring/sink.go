@@ -168,7 +168,7 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 	return false
 }
 
-// call calls the hook. One that panics costs its connection and nothing else: the next Poll's error tells of it. One that ends its
+// call calls the hook. One that panics costs its connection and nothing else: Poll returns its error, see Ring.Poll. One that ends its
 // goroutine (runtime.Goexit, as a failing test does) costs its connection as well; the Poll does not return, but what the goroutine
 // defers may close the ring.
 func (k *Sink) call(s *Socket) (v Verdict) {

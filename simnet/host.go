@@ -231,12 +231,12 @@ func (h *Host) turn() {
 	for range turnLimit {
 		h.turns++
 		n, err := h.poller.Poll(h.dst)
-		for i := range h.dst[:n] {
-			h.complete(&h.dst[i])
-		}
 		if err != nil {
 			w.fail(fmt.Errorf("simnet: host %s: poll: %w", h.name, err))
 			return
+		}
+		for i := range h.dst[:n] {
+			h.complete(&h.dst[i])
 		}
 		if n == len(h.dst) {
 			continue

@@ -43,7 +43,8 @@ func (o *Owner) nudge() {
 }
 
 // Poll polls the owner's rings into dst, fairly: each has a share of the room, what one leaves goes to the next, and each Poll
-// begins with another ring. Kernel rings with nothing to do are passed over. It never blocks.
+// begins with another ring. Kernel rings with nothing to do are passed over. It never blocks. An error comes with n = 0, always: a failure
+// of one ring waits until the completions of that Poll are delivered, and the next Poll begins with it.
 func (o *Owner) Poll(dst []Completion) (int, error) {
 	rings := o.Rings()
 	if len(rings) == 1 {
@@ -65,9 +66,12 @@ func (o *Owner) Poll(dst []Completion) (int, error) {
 	first := o.next % len(rings)
 	o.next = first + 1
 	left := 0
-	for _, r := range rings {
+	for i, r := range rings {
 		if !r.Vacant() {
 			left++
+		}
+		if r.Failing() {
+			first = i
 		}
 	}
 	for i := range rings {
@@ -80,10 +84,13 @@ func (o *Owner) Poll(dst []Completion) (int, error) {
 			o.next = first + i
 			break
 		}
-		k, err := r.Poll(dst[n : n+share])
+		k, err := r.PollBehind(dst[n:n+share], n)
 		n += k
-		if err != nil {
-			return n, err
+		switch {
+		case err != nil && n == 0:
+			return 0, err
+		case err != nil: // ErrOwner, ErrClosed: the ring returns it again when a Poll begins with it
+			return n, nil
 		}
 		if i == 0 && o.self.Load() == 0 {
 			o.self.Store(sys.Goroutine())

@@ -31,7 +31,7 @@ func errorsOfPoll(t *testing.T, b Backend) {
 		w.NoError(u.Bind(w.local))
 		r := u.Ring()
 		peer := w.udpPeer(u.LocalAddr())
-		w.poll() // the socket receives from here on
+		w.poll()             // the socket receives from here on
 		for range kept + 1 { // not by write: it may poll
 			_, err := peer.Write([]byte("x"))
 			w.NoError(err)
