@@ -302,6 +302,41 @@ func resetAfterFin(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// accept(2) returns a connection that the peer has reset, with the data that came before. Every ring announces it as any other.
+func resetBeforeAccept(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	l := w.listen()
+	for _, data := range []string{"", "hello"} {
+		peer := w.dial(l)
+		w.write(peer, []byte(data))
+		from := peer.LocalAddr().(*net.TCPAddr).AddrPort()
+		w.reset(peer)
+		c := w.accept(l)
+		s := c.Socket
+		w.Equal(from, c.Source)
+		w.Equal(from, s.RemoteAddr())
+		got, events, cause := "", ring.Event(0), error(nil)
+		for {
+			if c.Events.Has(ring.EventPacket) {
+				got += string(c.Packet.Bytes())
+				w.release(c)
+			}
+			events |= c.Events
+			if c.Err != nil {
+				cause = c.Err
+			}
+			if events.Has(ring.EventHup) {
+				break
+			}
+			c = w.of(s)
+		}
+		w.Equal(data, got)
+		w.True(events.Has(ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup), "%v", events)
+		w.ErrorIs(cause, unix.ECONNRESET)
+		w.closed(s)
+	}
+}
+
 func keepaliveDeath(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.connect()

@@ -33,6 +33,7 @@ var cases = []struct {
 	{"FIN: IN|RDHUP, after the data", fin, streams},
 	{"reset: IN|ERR|HUP|RDHUP", reset, streams},
 	{"reset after FIN is reported", resetAfterFin, streams},
+	{"reset before it was accepted: announced, with its data, then the reset", resetBeforeAccept, streams},
 	{"keepalive death: IN|HUP", keepaliveDeath, streams | waits},
 	{"retransmission time-out: IN|HUP", retransmissionTimeout, streams | waits},
 	{"a window that stays shut: IN|HUP", shutWindow, streams | waits},
