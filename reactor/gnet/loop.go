@@ -153,10 +153,10 @@ func (el *eventloop) event(done *xtreme.Completion) {
 		return // a listener was closed
 	}
 	if done.Events.Has(xtreme.NewConnection) {
-		if !el.accepted(done) || !done.Events.Has(xtreme.Packet) {
+		if !el.accepted(done) {
 			return
 		}
-		done.UserData = done.Socket.UserData()
+		done.UserData = done.Socket.UserData() // the same completion may carry the first packet and the connection's end
 	}
 	if done.UserData >= uint64(len(el.conns)) {
 		drop(done)
