@@ -34,7 +34,7 @@ func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
 	}
 	if !peer.IsValid() && !l.Unix() {
 		if peer = sys.PeerName(fd); !peer.IsValid() {
-			_ = unix.Close(fd) // reset before it was accepted: there never was a connection to speak of
+			_ = unix.Close(fd) // reset before it was accepted, and the kernel does not tell of its peer any more
 			return
 		}
 	}

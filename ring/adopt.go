@@ -87,7 +87,13 @@ func (f *Foreign) ends() error {
 		}
 		f.remote, e = sys.Peer(f.FD)
 	}
-	if e == 0 || f.Kind == Datagram || e == unix.ENOTCONN && f.ended() {
+	switch {
+	case e == 0 || f.Kind == Datagram:
+		return nil
+	case e == unix.ENOTCONN && f.ended():
+		if !f.Unix {
+			f.remote = sys.PeerName(f.FD)
+		}
 		return nil
 	}
 	return fmt.Errorf("%v stream: %w", f, e)

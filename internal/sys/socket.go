@@ -74,8 +74,23 @@ func Bind(fd int, to *Sockaddr) syscall.Errno {
 	return e
 }
 
-// PeerName and SockName ask the kernel for the two ends of a socket; the zero AddrPort when it has none.
-func PeerName(fd int) netip.AddrPort { return name(unix.SYS_GETPEERNAME, fd) }
+// PeerName and SockName ask the kernel for the two ends of a socket; the zero AddrPort when it has none. A stream that was reset
+// still has a peer: getpeername(2) answers ENOTCONN for it, SO_PEERNAME tells.
+func PeerName(fd int) netip.AddrPort {
+	if a := name(unix.SYS_GETPEERNAME, fd); a.IsValid() {
+		return a
+	}
+	var a Sockaddr
+	for _, size := range [...]uint32{unix.SizeofSockaddrInet6, unix.SizeofSockaddrInet4} { // more than there is to tell is EINVAL
+		a.n = size
+		_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERNAME,
+			uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.n)), 0)
+		if e == 0 {
+			return ParseSockaddr(a.raw[:min(a.n, size)])
+		}
+	}
+	return netip.AddrPort{}
+}
 
 // SockName is the local address of the socket.
 func SockName(fd int) netip.AddrPort { return name(unix.SYS_GETSOCKNAME, fd) }
