@@ -11,5 +11,7 @@
 // addresses are the same in every test: nothing of it is seen outside the two namespaces, which go with the test. At its
 // end the peer must not have found a single wrong UDP checksum.
 //
+// EndEarly and AllClosed need no network of their own: they connect to a server on loopback, and ask the kernel what is left of that.
+//
 // A test without the privileges is skipped and says what is missing.
 package testnet
