@@ -222,3 +222,42 @@ func TestConcurrentDoubleRelease(t *testing.T) {
 	}
 	require.EqualValues(t, rounds*(goroutines-1), p.Stats().StaleReleases)
 }
+
+// The owner lends a packet again while the other goroutine reads it: neither writes what the other reads.
+func TestLendAgainWhileRead(t *testing.T) {
+	p := tiny(t)
+	pk := receiveChain(t, p, "one,", "two")
+	require.NoError(t, pk.Pull(1))
+	require.NoError(t, pk.Retain())
+	first := lend(t, pk)
+	var reader sync.WaitGroup
+	started, stop := make(chan struct{}), atomic.Bool{}
+	wrong := 0
+	reader.Go(func() {
+		var dst [16]byte
+		for n := 0; n == 0 || !stop.Load(); n++ {
+			if n := first.CopyTo(dst[:]); string(dst[:n]) != "ne,two" || first.Len() != 6 {
+				wrong++
+			}
+			for s := range first.Segments() {
+				if string(s) != "ne," && string(s) != "two" {
+					wrong++
+				}
+			}
+			if n == 0 {
+				close(started)
+			}
+		}
+	})
+	<-started
+	for range 1000 {
+		require.NoError(t, pk.Retain())
+		require.NoError(t, lend(t, pk).Release())
+	}
+	stop.Store(true)
+	reader.Wait()
+	require.Zero(t, wrong)
+	require.NoError(t, first.Release())
+	require.NoError(t, pk.Release())
+	require.NoError(t, p.Verify())
+}
