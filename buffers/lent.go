@@ -39,6 +39,9 @@ func (p Packet) Lend() (Lent, error) {
 	}
 	running := pool.onLoan(p.head)
 	ticket := pool.ticket(p.head)
+	if !running {
+		m.flags |= flagLoan // only here: while the loan runs, other goroutines read the flags
+	}
 	switch word := &pool.loans[p.head]; {
 	case !running && m.refs == 1:
 		word.Store(loanWord(ticket, 1))
@@ -49,7 +52,6 @@ func (p Packet) Lend() (Lent, error) {
 	default:
 		word.Add(^uint64(ownerShare - 2)) // + 1 - ownerShare: the share becomes the Lent's reference
 	}
-	m.flags |= flagLoan
 	m.refs--
 	pool.stats.Loans++
 	d := pool.debug.Load()
