@@ -16,7 +16,10 @@ import (
 // Fake is a driver as simple as one can be: each Reap asks every socket what it has. It is slow and right, which is what a
 // model is for. Besides, a test can script facts: what is put into Script runs in the next Reap, before anything else.
 type Fake struct {
-	Script  []func(k *ring.Sink)
+	Script []func(k *ring.Sink)
+	// Fail, if not nil, may refuse a call of the core: "receive", "stop", "notify" or "transmit".
+	Fail func(call string, s *ring.Socket) error
+
 	results []fakeResult
 	receive *direct.Receiver
 	sockets []*fakeSocket // by slot
@@ -223,22 +226,42 @@ func (f *Fake) Attach(s *ring.Socket) error {
 	return nil
 }
 
+func (f *Fake) refuses(call string, s *ring.Socket) error {
+	if f.Fail == nil {
+		return nil
+	}
+	return f.Fail(call, s)
+}
+
 func (f *Fake) of(s *ring.Socket) *fakeSocket { return f.sockets[s.Handle().Slot] }
 
 // Receive starts or stops asking.
 func (f *Fake) Receive(s *ring.Socket, on bool) error {
+	call := "stop"
+	if on {
+		call = "receive"
+	}
+	if err := f.refuses(call, s); err != nil {
+		return err
+	}
 	f.of(s).reading = on
 	return nil
 }
 
 // NotifyWritable is remembered.
 func (f *Fake) NotifyWritable(s *ring.Socket) error {
+	if err := f.refuses("notify", s); err != nil {
+		return err
+	}
 	f.of(s).writable = true
 	return nil
 }
 
 // Transmit sends at once; the next Reap tells of it.
 func (f *Fake) Transmit(s *ring.Socket) error {
+	if err := f.refuses("transmit", s); err != nil {
+		return err
+	}
 	f.send(int(s.Handle().Slot), f.of(s))
 	return nil
 }
