@@ -53,8 +53,19 @@ func (s *Socket) open(op string, a netip.AddrPort) error {
 	}
 	s.state = stateOpen
 	s.touched = true
-	s.start(stopEnded)
-	return s.ring.takeFailures(nil)
+	return s.begin(op, a)
+}
+
+// begin starts reading for the call that makes the socket receive. A failure is the call's; failures that wait for Poll are not.
+func (s *Socket) begin(op string, a netip.AddrPort) error {
+	s.stops &^= stopEnded
+	if s.stops != 0 {
+		return nil
+	}
+	if err := s.ring.drv.Receive(s, true); err != nil {
+		return &OpError{Op: op, Addr: a, Err: err}
+	}
+	return nil
 }
 
 // askPacketInfo asks for destination and interface where the kernel alone knows them: on a wildcard or a group.
@@ -119,8 +130,7 @@ func (s *Socket) Listen(backlog int) error {
 	s.ring.listeners = append(s.ring.listeners, s)
 	s.state = stateListening
 	s.touched = true
-	s.start(stopEnded)
-	return s.ring.takeFailures(nil)
+	return s.begin("listen", s.local)
 }
 
 // Connect connects the socket. On TCP it only begins: EventOut tells that the connection stands, EventErr or EventHup with Err
