@@ -123,3 +123,20 @@ func TestPacketsQueuedWhenTheDriverRefuses(t *testing.T) {
 	sc.Equal(int64(size), <-read)
 	sc.Equal("dead", s.State())
 }
+
+// A file whose socket the driver does not watch would wait for ever.
+func TestAFileThatNothingWakes(t *testing.T) {
+	sc := newScript(t)
+	s, _ := sc.pair()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	sc.NoError(err)
+	defer f.Close()
+	sc.NoError(f.Truncate(16 << 20))
+	sc.failing("notify", s, unix.EIO)
+	sc.NoError(s.SendFile(f, 0, -1, 1))
+	c := sc.event(s, ring.EventSent, unix.EIO)
+	sc.Equal(uint64(1), c.Token)
+	var part *ring.FileError
+	sc.ErrorAs(c.Err, &part)
+	sc.Less(part.Sent, int64(16<<20))
+}
