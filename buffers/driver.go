@@ -186,6 +186,19 @@ func (p *Pool) Transmit(pk Packet) (Packet, error) {
 	return Packet{pool: p, head: pk.head, gen: m.gen}, nil
 }
 
+// Recall undoes Transmit, which made sent of pk, before anything was done with sent: the caller's handle is good again (transmitting to held).
+func (p *Pool) Recall(pk, sent Packet) {
+	m := p.live("Recall", sent)
+	if m.state != stateTransmitting || pk.pool != p || pk.head != sent.head || pk.gen+1 != sent.gen {
+		panic(fmt.Sprintf("buffers: Recall: buffer %d is %v, handle has generation %d, packet %d", sent.head, m.state, pk.gen, m.gen))
+	}
+	m.gen = pk.gen
+	p.setState(pk.head, stateHeld)
+	if d := p.debug.Load(); d != nil {
+		d.held(d.packets, pk.head, pk.gen)
+	}
+}
+
 // Complete notes that a packet is sent (transmitting to completing); the ring then releases it, or gives it back to the
 // sender with Deliver.
 func (p *Pool) Complete(pk Packet) {

@@ -81,3 +81,22 @@ func TestDriverMistakesPanic(t *testing.T) {
 	panics(t, "Untake: buffer 0 is free, not filling", func() { p.Untake(i) })
 	require.Panics(t, func() { p.Untake(6) })
 }
+
+func TestRecall(t *testing.T) {
+	for _, debug := range []bool{false, true} {
+		p := tiny(t)
+		p.SetDebug(debug)
+		pk, err := p.Alloc(4)
+		require.NoError(t, err)
+		sent, err := p.Transmit(pk)
+		require.NoError(t, err)
+		require.Panics(t, func() { p.Recall(sent, sent) }, "not the handle that Transmit took")
+		p.Recall(pk, sent)
+		require.True(t, pk.Valid())
+		require.False(t, sent.Valid())
+		require.Equal(t, 1, p.Ledger().Held)
+		require.Panics(t, func() { p.Recall(pk, sent) }, "twice")
+		require.NoError(t, p.Verify())
+		require.NoError(t, pk.Release())
+	}
+}

@@ -10,6 +10,8 @@ import "fmt"
 //	  │                                 │     ▼                         │   │
 //	  │                                 │ transmitting ──Complete──► completing
 //	  └──────────── Release, Reclaim ───┴─────┴─────────────────────────┴───┘
+//
+// Recall undoes Transmit when the ring's driver refuses.
 type state uint8
 
 const (

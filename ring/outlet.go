@@ -195,11 +195,12 @@ func (s *Socket) release(rec *record) bool {
 		e = s.callPacket(rec)
 	}
 	if e == unix.EAGAIN {
-		o.blocked = true
-		if err := r.drv.NotifyWritable(s); err != nil {
-			r.fail(&OpError{Op: "notify writable", Err: err})
+		err := r.drv.NotifyWritable(s)
+		if err == nil {
+			o.blocked = true
+			return false
 		}
-		return false
+		e = asErrno(err) // nothing would tell when there is room again
 	}
 	if e == 0 {
 		o.bucket.Take(now, o.cost(n))

@@ -123,6 +123,8 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 // caller's. It goes out at the next Poll or Flush, without being copied where CapZeroCopySend says so. EventSent with the token
 // follows when the buffer is free again: it is back in the pool by then. On a stream packets keep their order. Owner only.
 //
+// A packet that was taken and could not be sent ends with EventSent as well: its Err says why. A stream ends with it.
+//
 // The packet must come from the pool of the socket's ring and must have no other reference.
 func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) error {
 	if r := s.ring; r != nil && !r.mine() {
@@ -141,14 +143,54 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	if err != nil {
 		return &OpError{Op: "send packet", Addr: to, Err: err}
 	}
-	s.sending.waiting.push(&s.ring.slab, record{packet: taken, destination: to, token: token})
-	s.queued()
+	q := &s.sending.waiting
+	q.push(&s.ring.slab, record{packet: taken, destination: to, token: token})
+	if s.outlet != nil || q.n > 1 {
+		s.queued()
+		return nil
+	}
+	if err := s.ring.drv.Transmit(s); err != nil && q.n == 1 {
+		q.pop(&s.ring.slab)
+		s.ring.pool.Recall(p, taken)
+		return &OpError{Op: "send packet", Addr: to, Err: err}
+	}
 	return nil
 }
 
+// transmit makes the driver send what waits. What it refuses to send is not asked for again: each packet ends with SENT and the error, a copy
+// that Send took is counted as lost and told with EventErr. A stream that lacks a piece is at its end.
 func (s *Socket) transmit() {
-	if err := s.ring.drv.Transmit(s); err != nil {
-		s.ring.fail(&OpError{Op: "transmit", Err: err})
+	failure := s.ring.drv.Transmit(s)
+	if failure == nil {
+		return
+	}
+	if !s.sending.queued() {
+		s.ring.fail(&OpError{Op: "transmit", Err: failure})
+		return
+	}
+	e := asErrno(failure)
+	if s.handle.Kind == Stream {
+		s.failed(e)
+	}
+	for {
+		t, ok := s.takeTransmission()
+		switch {
+		case !ok && s.sending.queued(): // a file is first
+			s.fileDone(failure)
+		case !ok:
+			s.lowWater()
+			s.drained()
+			return
+		case t.Copied:
+			s.ring.stats.LostSends++
+			s.counts.SendErrors++
+			s.sendFailed(t.To, e)
+			s.dropCopy(t.Packet)
+		default:
+			s.sending.inflight--
+			s.counts.SendErrors++
+			s.finishSend(t, &OpError{Op: "send packet", Addr: t.To, Err: failure})
+		}
 	}
 }
 

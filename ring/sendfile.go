@@ -154,8 +154,9 @@ func (s *Socket) sendFiles() (done bool) {
 			s.setTimer(timerClose, s.ring.clock().Add(s.config.CloseTimeout))
 		}
 		if more {
-			s.awaitFile()
-			return false
+			if err = s.awaitFile(); err == nil {
+				return false
+			}
 		}
 		s.fileDone(err)
 	}
@@ -197,12 +198,11 @@ func (s *Socket) sendPart(x *outFile, share *int64) (err error, more bool) {
 	return nil, false
 }
 
-// awaitFile has the driver tell when the socket takes more.
-func (s *Socket) awaitFile() {
-	s.files.blocked = true
-	if err := s.ring.drv.NotifyWritable(s); err != nil {
-		s.ring.fail(&OpError{Op: "notify writable", Err: err})
-	}
+// awaitFile has the driver tell when the socket takes more. A file of which it does not is at its end.
+func (s *Socket) awaitFile() error {
+	err := s.ring.drv.NotifyWritable(s)
+	s.files.blocked = err == nil
+	return err
 }
 
 // fileDone ends the first file.

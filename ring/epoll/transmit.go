@@ -39,7 +39,13 @@ func (d *driver) Transmit(s *ring.Socket) error {
 	if !r.sending {
 		return nil
 	}
-	return wrap("watch", r, d.sync(r))
+	if e := d.sync(r); e != 0 { // nothing would tell when the kernel takes more: what was taken ends with the error
+		if r.kind == ring.Stream && r.fatal == 0 {
+			r.fatal = e
+		}
+		d.abandon(r, e)
+	}
+	return nil
 }
 
 // push sends the record's transmission and those waiting behind it, as far as the kernel takes them.
