@@ -55,9 +55,10 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	}
 	m := Membership{group, index, source}
 	if join && s.ring != nil && s.ring.off != nil && s.state < stateDead {
-		s.settings.member(m, true)
+		all := s.settings.Groups
+		s.settings.Groups = []Membership{m}
 		err := s.place()
-		s.settings.member(m, false)
+		s.settings.Groups = all
 		if err != nil {
 			return &OpError{Op: op, Err: err}
 		}
@@ -73,7 +74,13 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	if join && iface != "" {
 		s.settings.name(index, iface)
 	}
-	return s.changed(op)
+	if s.ring == nil || s.ring.off == nil || s.state >= stateDead {
+		return nil
+	}
+	if err := s.ring.off.MembershipChanged(s, m); err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	return nil
 }
 
 // changeMembership asks whoever keeps the socket's memberships.

@@ -33,6 +33,9 @@ type Offloader interface {
 	Recall(s *Socket) int
 	// Changed tells that the socket's addresses, Settings or device are others than in Attach.
 	Changed(s *Socket) error
+	// MembershipChanged tells that of the socket's Settings.Groups those with the group and source of m are others than before, and nothing
+	// else: what it costs must not grow with their number.
+	MembershipChanged(s *Socket, m Membership) error
 	// Membership joins or leaves a group in the kernel, with the socket's descriptor or with another one that the driver has for it; index 0
 	// leaves the interface to the routing table. On an error nothing has changed. Settings and Changed follow.
 	Membership(s *Socket, group netip.Addr, index int, source netip.Addr, join bool) error

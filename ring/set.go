@@ -45,8 +45,8 @@ type SetConfig struct {
 	Network Network
 	// Place, for an owner with two sets on one pool, is asked when a socket is about to get its ring: its kind, addresses, device and
 	// groups are known then. It answers with the set that carries it, and with the reasons why not a better one, which the
-	// socket's path shows. It is asked again before a socket that an Offloader carries joins a group, which is among its Settings.Groups
-	// then; only the reasons count then. The sets of one owner have the same. An error fails the call.
+	// socket's path shows. It is asked again before a socket that an Offloader carries joins a group, which alone is in its
+	// Settings.Groups then; only the reasons count then. The sets of one owner have the same. An error fails the call.
 	Place func(*Socket) (*Set, []Reason, error)
 	// OneRing, when its Code is not empty, makes every socket of the set share one ring, whatever its allocation logic; those whose
 	// logic would have given them another show it as a reason.

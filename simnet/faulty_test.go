@@ -157,6 +157,13 @@ func (d deaf) Changed(s *ring.Socket) error {
 	return d.Offloader.Changed(s)
 }
 
+func (d deaf) MembershipChanged(s *ring.Socket, m ring.Membership) error {
+	if len(s.Settings().Groups) == 0 {
+		return nil
+	}
+	return d.Offloader.MembershipChanged(s, m)
+}
+
 // asleep is a card that receives nothing any more after a while.
 type asleep struct {
 	*NIC

@@ -20,7 +20,8 @@
 //
 // The tables are flat, open-addressed and free of pointers, so that a garbage collection passes them by. A lookup is one to three
 // probes of some nanoseconds; sockets are added, and tables grow, in calls of the application only. A burst is looked up first as
-// a whole and processed afterwards, so that the cache misses of its datagrams overlap: callers keep to that.
+// a whole and processed afterwards, so that the cache misses of its datagrams overlap: callers keep to that. Memberships are divided into
+// 64 such tables by their group, so that a table that others look into ([Table.Snapshot]) is copied in small parts.
 //
 // # What else is here
 //

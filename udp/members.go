@@ -39,7 +39,10 @@ func member(id ID, source wire.Addr) uint64 { return uint64(uint32(id))<<32 | ui
 // Join makes a socket a member of a group on an interface: of all sources when source is zero, else of this one, which may be repeated
 // for others.
 func (t *Table) Join(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
-	m := t.membership(id, group, iface)
+	var m *membership
+	if t.members.find(place(group, iface), member(id, wire.Addr{})) != none { // else there is nothing to look for among many
+		m = t.membership(id, group, iface)
+	}
 	switch {
 	case !group.IsMulticast():
 		return fmt.Errorf("udp: join: group %v: %w", group, ErrEndpoint)
@@ -50,12 +53,14 @@ func (t *Table) Join(id ID, group wire.Addr, iface uint32, source wire.Addr) err
 			mode = modeExclude
 		}
 		t.members.set(place(group, iface), member(id, wire.Addr{}), mode)
-		t.groups.set(place(group, iface), 0, max(t.groups.find(place(group, iface), 0), 0)+1)
+		t.members.set(place(group, iface), countKey, max(t.members.find(place(group, iface), countKey), 0)+1)
 	case source.IsZero() || m.exclude || slices.Contains(m.sources, source):
 		return fmt.Errorf("udp: join %v source %v: %w", group, source, ErrMember)
 	}
 	if !source.IsZero() {
-		m = t.membership(id, group, iface)
+		if m == nil {
+			m = &t.joined[id][len(t.joined[id])-1]
+		}
 		m.sources = append(m.sources, source)
 		t.members.set(place(group, iface), member(id, source), 0)
 	}
@@ -105,7 +110,7 @@ func (t *Table) Unblock(id ID, group wire.Addr, iface uint32, source wire.Addr) 
 
 // Joined reports whether any socket is a member of the group on the interface.
 func (t *Table) Joined(group wire.Addr, iface uint32) bool {
-	return t.groups.find(place(group, iface), 0) > 0
+	return t.members.find(place(group, iface), countKey) > 0
 }
 
 // Membership is one group of a socket.
@@ -186,10 +191,10 @@ func (t *Table) leave(id ID, m *membership) {
 	for _, s := range m.sources {
 		t.members.remove(p, member(id, s))
 	}
-	if n := t.groups.find(p, 0); n > 1 {
-		t.groups.set(p, 0, n-1)
+	if n := t.members.find(p, countKey); n > 1 {
+		t.members.set(p, countKey, n-1)
 	} else {
-		t.groups.remove(p, 0)
+		t.members.remove(p, countKey)
 	}
 }
 

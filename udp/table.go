@@ -24,16 +24,16 @@ type Endpoint struct {
 
 // Table is the sockets of one ring. It belongs to the ring's owner.
 type Table struct {
-	flows   flows // addresses and ports → first of the sockets that have them
-	members flows // socket, group, interface[, source] → filter; see members.go
-	groups  flows // group, interface → number of members
-	foreign flows // local port → number of sockets that are connected there
+	flows   flows  // addresses and ports → first of the sockets that have them
+	members shards // group, interface, socket[, source] → filter; see members.go
+	foreign flows  // local port → number of sockets that are connected there
 	sockets []socket
 	facts   []Endpoint
 	joined  [][]membership
 	free    []ID
 
 	connected int // sockets that are; without one a lookup is spared
+	shared    shared
 }
 
 // socket is what the path of packets touches.
@@ -57,7 +57,7 @@ var ErrEndpoint = errors.New("udp: not an address of a socket")
 
 // New makes an empty table; the seeds keep strangers from aiming at one of its buckets.
 func New(seeds [2]uint64) *Table {
-	return &Table{flows: newFlows(seeds), members: newFlows(seeds), groups: newFlows(seeds), foreign: newFlows(seeds)}
+	return &Table{flows: newFlows(seeds), members: newShards(seeds), foreign: newFlows(seeds)}
 }
 
 // Add puts a socket in, as the newest of its address. Whether it may have that address is the caller's question: see Conflict.
@@ -65,6 +65,7 @@ func (t *Table) Add(e Endpoint) (ID, error) {
 	if err := e.check(); err != nil {
 		return 0, err
 	}
+	t.writeSockets()
 	var id ID
 	if n := len(t.free); n > 0 {
 		id = t.free[n-1]
@@ -107,6 +108,7 @@ func (t *Table) Account(id ID) buffers.Account { return t.sockets[id].account }
 
 // Stop marks a socket that does not read at the moment, or takes the mark away; Stopped tells.
 func (t *Table) Stop(id ID, on bool) {
+	t.writeSockets()
 	t.sockets[id].flags &^= flagStopped
 	if on {
 		t.sockets[id].flags |= flagStopped
@@ -138,6 +140,7 @@ func (e *Endpoint) check() error {
 }
 
 func (t *Table) link(id ID, e Endpoint) {
+	t.writeSockets()
 	s := &t.sockets[id]
 	s.owner, s.account, s.iface = e.Owner, e.Account, e.Interface
 	s.flags &^= flagReusePort | flagMulticastAll
@@ -149,22 +152,23 @@ func (t *Table) link(id ID, e Endpoint) {
 	}
 	a, b := pair(e.Local, e.Remote), ports(e.LocalPort, e.RemotePort)
 	s.next = t.flows.find(a, b)
-	t.flows.set(a, b, int32(id))
+	t.writeFlows().set(a, b, int32(id))
 	t.facts[id] = e
 	if !e.Remote.IsZero() {
 		t.connected++
-		t.foreign.set(0, uint64(e.LocalPort), max(t.foreign.find(0, uint64(e.LocalPort)), 0)+1)
+		t.writeForeign().set(0, uint64(e.LocalPort), max(t.foreign.find(0, uint64(e.LocalPort)), 0)+1)
 	}
 }
 
 func (t *Table) unlink(id ID) {
+	t.writeSockets()
 	e := &t.facts[id]
 	a, b := pair(e.Local, e.Remote), ports(e.LocalPort, e.RemotePort)
 	if head := t.flows.find(a, b); head == int32(id) {
 		if next := t.sockets[id].next; next == none {
-			t.flows.remove(a, b)
+			t.writeFlows().remove(a, b)
 		} else {
-			t.flows.set(a, b, next)
+			t.writeFlows().set(a, b, next)
 		}
 	} else {
 		for i := head; i != none; i = t.sockets[i].next {
@@ -177,9 +181,9 @@ func (t *Table) unlink(id ID) {
 	if !e.Remote.IsZero() {
 		t.connected--
 		if n := t.foreign.find(0, uint64(e.LocalPort)); n > 1 {
-			t.foreign.set(0, uint64(e.LocalPort), n-1)
+			t.writeForeign().set(0, uint64(e.LocalPort), n-1)
 		} else {
-			t.foreign.remove(0, uint64(e.LocalPort))
+			t.writeForeign().remove(0, uint64(e.LocalPort))
 		}
 	}
 }

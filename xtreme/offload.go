@@ -113,6 +113,9 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	snap := f.mirror.Snapshot()
 	w := wish{device: s.Device(), local: s.LocalAddr().Addr(), groups: s.Settings().Groups, named: f.named}
 	list, why := w.wanted(snap)
+	if len(list) == 0 && len(why) == 0 && s.Ring() != nil {
+		return f.set.Load(), nil // joins a group that it is not bound to: no packet will come of it
+	}
 	had := 0
 	for i, index := range list {
 		reasons := f.have(snap, index, len(list)-i, stampedBy(f.time, s.Config()))

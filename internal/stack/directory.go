@@ -17,14 +17,15 @@ import (
 // before wildcard, by the hash of the addresses where a port is shared. What is another stack's becomes a Delivery with its number in To.
 //
 // Readers see an immutable table, exchanged as a whole by one pointer: no lock, no wait, and a flow is claimed only after its socket can
-// be found. The price is a copy of the table for each change while there are several stacks, in calls of the application's set-up: it grows with the
-// number of sockets. Any goroutine.
+// be found. The price, while there are several stacks, is a copy of what a change writes to, in calls of the application's set-up: for a group
+// a part of the memberships, which hardly grows with their number; for a socket the list of all sockets. Any goroutine.
 type Directory struct {
 	current atomic.Pointer[phonebook] // nil while one stack is alone: its own table is enough
 
 	mu     sync.Mutex
 	table  *udp.Table // the one that is changed
 	places []place
+	shared bool   // a phonebook has places: they are copied before a change
 	stacks uint64 // by number, bit 0 is never used
 	last   int    // number given last: one that has just left is not given again while others are free, for datagrams on their way to it
 }
@@ -66,6 +67,7 @@ func (d *Directory) Enter() (number int, err error) {
 func (d *Directory) Leave(number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.writePlaces()
 	for id := range d.places {
 		if d.places[id].stack == int32(number) {
 			d.table.Remove(udp.ID(id))
@@ -82,7 +84,15 @@ func (d *Directory) publish() {
 		d.current.Store(nil)
 		return
 	}
-	d.current.Store(&phonebook{table: d.table.Clone(), places: slices.Clone(d.places)})
+	d.current.Store(&phonebook{table: d.table.Snapshot(), places: d.places})
+	d.shared = true
+}
+
+// writePlaces is called before places are changed.
+func (d *Directory) writePlaces() {
+	if d.shared {
+		d.places, d.shared = slices.Clone(d.places), false
+	}
 }
 
 // add, change, remove, join and leave are those of a stack's own table.
@@ -94,6 +104,7 @@ func (d *Directory) add(number int, own udp.ID, e udp.Endpoint) (udp.ID, error) 
 	if err != nil {
 		return 0, err
 	}
+	d.writePlaces()
 	for int(id) >= len(d.places) {
 		d.places = append(d.places, place{})
 	}
@@ -114,6 +125,7 @@ func (d *Directory) remove(id udp.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.table.Remove(id)
+	d.writePlaces()
 	d.places[id] = place{}
 	d.publish()
 }

@@ -3,7 +3,6 @@ package offload
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/socketxtreme/socketxtreme/internal/stack"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
@@ -96,54 +95,6 @@ func options(s *ring.Socket) stack.Options {
 	}
 	return stack.Options{TTL: uint8(o.TTL), TOS: uint8(o.TOS), MulticastTTL: uint8(o.MulticastTTL), MulticastLoop: o.MulticastLoop,
 		Broadcast: o.Broadcast, MulticastInterface: o.MulticastInterface, ReceiveBuffer: size}
-}
-
-// regroup makes the stack's memberships those of the socket.
-func (d *driver) regroup(e *entry) error {
-	var want []group
-	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" })
-	for _, m := range e.s.Settings().Groups {
-		a, ok := wire.AddrFrom(m.Group)
-		if !ok {
-			continue
-		}
-		g := group{addr: a}
-		if m.Source.IsValid() {
-			g.source, _ = wire.AddrFrom(m.Source)
-		}
-		index := d.present(m.Interface)
-		if at := slices.IndexFunc(e.groups, g.same); index == 0 && at >= 0 {
-			index = d.present(int(e.groups[at].iface)) // the routing table chose when it was joined
-		}
-		if g.iface = uint32(index); index != 0 && slices.Contains(e.groups, g) {
-			want = append(want, g) // also while the interface is gone: it may come back
-			continue
-		}
-		at, err := groupInterface(d.snapshot(), m.Group, index)
-		switch {
-		case err != nil && index != 0: // the other groups are not to suffer for it
-			e.reasons = append(e.reasons, ring.Reason{Code: "link.gone",
-				Text: fmt.Sprintf("group %v: interface %d is not there", m.Group, index)})
-			continue
-		case err != nil:
-			return fmt.Errorf("offload: group %v: %w", m.Group, err)
-		}
-		g.iface = uint32(at)
-		want = append(want, g)
-	}
-	var err error
-	for _, g := range e.groups {
-		if !slices.Contains(want, g) {
-			err = errors.Join(err, d.stack.Leave(d.now, e.id, g.addr, g.iface, g.source))
-		}
-	}
-	for _, g := range want {
-		if !slices.Contains(e.groups, g) {
-			err = errors.Join(err, d.stack.Join(d.now, e.id, g.addr, g.iface, g.source))
-		}
-	}
-	e.groups = want
-	return err
 }
 
 // Receive starts or stops reading. What comes for a socket that is stopped is kept, up to its receive buffer.

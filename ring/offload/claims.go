@@ -51,29 +51,30 @@ func (d *driver) reclaim(e *entry) {
 		return
 	}
 	d.tellMembers(e)
-	want := d.flows(e)
-	var gone []wanted
-	for _, f := range e.flows {
-		if !slices.Contains(want, f) {
-			gone = append(gone, f)
-		}
-	}
+	want, had := d.flows(e), e.flows
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
-	var have []wanted
+	has := setOf(had)
+	e.flows = nil
 	for _, f := range want {
-		if slices.Contains(e.flows, f) {
-			have = append(have, f)
-		} else if err := d.claim(f); err != nil {
-			if r := (ring.Reason{Code: "xdp.not_claimed", Text: err.Error()}); !slices.Contains(e.reasons, r) {
-				e.reasons = append(e.reasons, r)
-			}
+		if has[f] {
+			e.flows = append(e.flows, f)
 		} else {
-			have = append(have, f)
-			d.shadow.first = claimTurns
+			d.claimFor(e, f)
 		}
 	}
-	d.release(gone)
-	e.flows = have
+	d.release(missing(had, want))
+}
+
+// claimFor claims a flow for the socket, or says in its path why that cannot be.
+func (d *driver) claimFor(e *entry, f wanted) {
+	if err := d.claim(f); err != nil {
+		if r := (ring.Reason{Code: "xdp.not_claimed", Text: err.Error()}); !slices.Contains(e.reasons, r) {
+			e.reasons = append(e.reasons, r)
+		}
+		return
+	}
+	e.flows = append(e.flows, f)
+	d.shadow.first = claimTurns
 }
 
 // flows are what the socket wants to have of the links: its own address on the interface that it names, or on all of them, and each
@@ -87,25 +88,32 @@ func (d *driver) flows(e *entry) (list []wanted) {
 	if device := e.s.Device(); device != 0 {
 		home = d.present(device) // also one that is none of the ring's
 	}
+	has := map[wanted]bool{}
 	for _, at := range d.steers {
 		if !local.Addr().IsMulticast() && (home == 0 || d.serves(at, home)) {
 			list = append(list, wanted{at, Flow{Local: local, Remote: remote}})
 		}
 		for _, g := range e.groups {
-			a := netip.AddrFrom4(g.addr)
-			if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) {
-				continue
-			}
-			f := wanted{at, Flow{Local: netip.AddrPortFrom(a, local.Port())}}
-			if g.source != ([4]byte{}) {
-				f.Remote = netip.AddrPortFrom(netip.AddrFrom4(g.source), 0)
-			}
-			if !slices.Contains(list, f) {
+			if f, ok := d.groupFlow(at, e, g); ok && !has[f] {
+				has[f] = true
 				list = append(list, f)
 			}
 		}
 	}
 	return list
+}
+
+// groupFlow is what the socket wants of a group from a steering, if anything.
+func (d *driver) groupFlow(at steer, e *entry, g group) (f wanted, ok bool) {
+	local, a := e.s.LocalAddr(), netip.AddrFrom4(g.addr)
+	if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) {
+		return wanted{}, false
+	}
+	f = wanted{at, Flow{Local: netip.AddrPortFrom(a, local.Port())}}
+	if g.source != ([4]byte{}) {
+		f.Remote = netip.AddrPortFrom(netip.AddrFrom4(g.source), 0)
+	}
+	return f, true
 }
 
 func (d *driver) isLink(index int) bool {
@@ -149,8 +157,8 @@ func (d *driver) claimAll(at steer) (err error) {
 				homed = append(homed, e)
 			}
 		}
-		for _, f := range d.flows(e) {
-			if f.at != at || slices.Contains(e.flows, f) {
+		for _, f := range missing(d.flows(e), e.flows) {
+			if f.at != at {
 				continue
 			}
 			if err = d.claim(f); err != nil {

@@ -47,7 +47,7 @@ type memberKey struct {
 	slot   uint32
 }
 
-// holding is what one has joined, with how many descriptors.
+// holding is what one has joined, with how many descriptors; under the lock once it was noted.
 type holding struct {
 	inode  uint64
 	port   uint16
@@ -73,6 +73,27 @@ func (f *foreigners) note(x *Exchange, k memberKey, h holding) {
 		f.own = map[memberKey]holding{}
 	}
 	f.own[k] = h
+	f.lookSoon(x)
+}
+
+// noteGroup is note when one group of a socket that was noted has another number of descriptors.
+func (f *foreigners) noteGroup(x *Exchange, k memberKey, on host.GroupOn, descriptors int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h, ok := f.own[k]
+	switch {
+	case !ok: // cannot be
+		return
+	case descriptors == 0:
+		delete(h.groups, on)
+	default:
+		h.groups[on] = descriptors
+	}
+	f.lookSoon(x)
+}
+
+// lookSoon has who looks look at the news. Under the lock.
+func (f *foreigners) lookSoon(x *Exchange) {
 	if f.look == nil {
 		f.begin(x)
 	}
@@ -135,6 +156,7 @@ func (f *foreigners) run(x *Exchange, files *host.Members, look, end, ended chan
 		case <-end:
 			return
 		case <-look:
+			time.Sleep(lookAgain) // many groups may be joined one after the other
 		case <-tick.C:
 		}
 		found, err := f.find(files)
@@ -259,21 +281,57 @@ func (d *driver) tellMembers(e *entry) {
 	if x == nil || len(e.groups) == 0 && !e.noted {
 		return
 	}
-	h := holding{port: e.s.LocalAddr().Port(), groups: map[host.GroupOn]int{}}
-	seen := map[host.GroupOn][]int{}
-	for _, g := range e.groups {
-		on := host.GroupOn{Group: g.addr, Interface: uint32(d.present(int(g.iface)))}
-		if fd, _ := e.descriptor(g); !slices.Contains(seen[on], fd) { // sources of a group on one descriptor are one membership
-			seen[on] = append(seen[on], fd)
-			h.groups[on]++
-		}
+	h := holding{port: e.s.LocalAddr().Port(), inode: e.inode(), groups: map[host.GroupOn]int{}}
+	fds := e.descriptors()
+	type membership struct {
+		on host.GroupOn
+		fd int
 	}
-	var s unix.Stat_t
-	if unix.Fstat(e.s.Handle().FD, &s) == nil {
-		h.inode = s.Ino
+	seen := map[membership]bool{}
+	for _, g := range e.groups {
+		m := membership{host.GroupOn{Group: g.addr, Interface: uint32(d.present(int(g.iface)))}, e.s.Handle().FD}
+		if fd, ok := fds[g]; ok {
+			m.fd = fd
+		}
+		if !seen[m] { // sources of a group on one descriptor are one membership
+			seen[m] = true
+			h.groups[m.on]++
+		}
 	}
 	e.noted = len(e.groups) > 0
 	x.foreign.note(x, memberKey{d.number, e.slot}, h)
+}
+
+// tellMember is tellMembers when one group was joined or left.
+func (d *driver) tellMember(e *entry, g group) {
+	x := d.config.Exchange
+	if x == nil {
+		return
+	}
+	if !e.noted || len(e.groups) == 0 {
+		d.tellMembers(e)
+		return
+	}
+	on := host.GroupOn{Group: g.addr, Interface: uint32(d.present(int(g.iface)))}
+	var fds []int
+	for _, y := range e.groups {
+		if y.addr != g.addr || uint32(d.present(int(y.iface))) != on.Interface {
+			continue
+		}
+		if fd, _ := e.descriptor(y); !slices.Contains(fds, fd) {
+			fds = append(fds, fd)
+		}
+	}
+	x.foreign.noteGroup(x, memberKey{d.number, e.slot}, on, len(fds))
+}
+
+// inode is the shadow's, as the kernel lists it.
+func (e *entry) inode() uint64 {
+	var s unix.Stat_t
+	if unix.Fstat(e.s.Handle().FD, &s) != nil {
+		return 0
+	}
+	return s.Ino
 }
 
 // forgetMembers is tellMembers for a socket that goes.

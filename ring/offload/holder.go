@@ -93,6 +93,20 @@ func (e *entry) descriptor(g group) (fd int, kept *group) {
 	return e.s.Handle().FD, nil
 }
 
+// descriptors are those of the memberships that holders have.
+func (e *entry) descriptors() map[group]int {
+	if len(e.holders) == 0 {
+		return nil
+	}
+	fds := make(map[group]int, len(e.groups))
+	for _, h := range e.holders {
+		for _, g := range h.held {
+			fds[g] = h.fd
+		}
+	}
+	return fds
+}
+
 // hold joins a group with a holder, a new one if need be. On an error nothing has changed.
 func (e *entry) hold(g group) error {
 	for _, h := range e.holders {

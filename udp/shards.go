@@ -1,0 +1,49 @@
+package udp
+
+// numShards divides the memberships, so that a change under a snapshot copies a part of them only. It is the number of bits of
+// shards.shared.
+const numShards = 64
+
+// shards are tables of memberships. All entries of a group on an interface are in one of them:
+//
+//	group, interface | socket, 0        the filter's mode
+//	group, interface | socket, source   the source is listed
+//	group, interface | countKey         how many sockets are members
+type shards struct {
+	list   [numShards]flows
+	seed   uint64
+	shared uint64 // those that a snapshot reads
+}
+
+// countKey is no socket's: their numbers are positive.
+const countKey = uint64(1) << 63
+
+func newShards(seeds [2]uint64) (s shards) {
+	s.seed = seeds[0] ^ seeds[1]
+	for i := range s.list {
+		s.list[i].seeds = seeds
+		s.list[i].resize(4)
+	}
+	return s
+}
+
+func (s *shards) shardOf(place uint64) uint64 {
+	const odd = 0x9e3779b97f4a7c15
+	return (place ^ s.seed) * odd >> 58
+}
+
+func (s *shards) find(place, b uint64) int32 { return s.list[s.shardOf(place)].find(place, b) }
+
+// write is the shard of a group, which is to be changed.
+func (s *shards) write(place uint64) *flows {
+	i := s.shardOf(place)
+	f := &s.list[i]
+	if s.shared&(1<<i) != 0 {
+		*f = f.clone()
+		s.shared &^= 1 << i
+	}
+	return f
+}
+
+func (s *shards) set(place, b uint64, value int32) { s.write(place).set(place, b, value) }
+func (s *shards) remove(place, b uint64)           { s.write(place).remove(place, b) }
