@@ -6,19 +6,20 @@ import "fmt"
 // bugs of the program, not of its input: they panic with the buffer's index. Whoever takes indexes or lengths from
 // outside the process checks them first.
 
-// Take takes a free buffer of class c for filling (free to filling). When none is free it first takes back what other
-// goroutines have released; false when there is still none, which is counted.
+// Take takes a free buffer of class c for filling (free to filling). When none is free beyond the reserve it first takes
+// back what other goroutines have released; false when there is still none, which is counted.
 func (p *Pool) Take(c Class) (uint32, bool) {
-	i, ok := p.take(c)
+	i, ok := p.take(c, p.free[c].reserve)
 	if !ok {
 		p.stats.Exhausted++
 	}
 	return i, ok
 }
 
-func (p *Pool) take(c Class) (uint32, bool) {
+// take takes a free buffer and leaves as many as reserve says.
+func (p *Pool) take(c Class, reserve int) (uint32, bool) {
 	f := &p.free[c]
-	if f.n == 0 && (p.Reclaim() == 0 || f.n == 0) {
+	if f.n <= reserve && (p.Reclaim() == 0 || f.n <= reserve) {
 		return none, false
 	}
 	f.n--

@@ -77,8 +77,9 @@ type Pool struct {
 
 // freeList is last in, first out: the buffer released last is the one most likely still in the cache.
 type freeList struct {
-	stack []uint32
-	n     int
+	stack   []uint32
+	n       int
+	reserve int // of n, how many Take leaves to senders
 }
 
 func (f *freeList) push(i uint32) {
@@ -156,7 +157,7 @@ func (p *Pool) Alloc(n int) (Packet, error) {
 			continue
 		}
 		fits = true
-		if i, ok := p.take(c); ok {
+		if i, ok := p.take(c, 0); ok {
 			pk := p.Fill(i, p.layout.Headroom, n, 0)
 			p.meta[i].state = stateHeld
 			if d := p.debug.Load(); d != nil {
@@ -173,8 +174,31 @@ func (p *Pool) Alloc(n int) (Packet, error) {
 	return Packet{}, ErrExhausted
 }
 
-// Available is the number of buffers of class c that are free or filling: what can still receive. 0 for a class that
-// does not exist.
+// SetReserve keeps n free buffers of class c for sending: Take, by which packets are received, leaves the last n to Alloc and Draft. 0, as New
+// has it, keeps none. Before the pool is given to a driver. Error: ErrSize when n is negative or the class has no more buffers than that.
+func (p *Pool) SetReserve(c Class, n int) error {
+	if c >= NumClasses || n < 0 || n > 0 && n >= p.layout.count(c) {
+		return fmt.Errorf("buffers: SetReserve: class %v: n is %d: %w", c, n, ErrSize)
+	}
+	p.free[c].reserve = n
+	return nil
+}
+
+// Reserve is how many free buffers of class c are kept for sending.
+func (p *Pool) Reserve(c Class) int {
+	if c >= NumClasses {
+		return 0
+	}
+	return p.free[c].reserve
+}
+
+// CanReceive tells whether a buffer of class c lies ready for receiving or could be taken for it: the reserve does not count.
+func (p *Pool) CanReceive(c Class) bool {
+	return c < NumClasses && int(p.avail[c]) > min(p.free[c].n, p.free[c].reserve)
+}
+
+// Available is the number of buffers of class c that are free, the reserve included, or filling. 0 for a class that does
+// not exist.
 func (p *Pool) Available(c Class) int {
 	if c >= NumClasses {
 		return 0

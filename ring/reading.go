@@ -111,7 +111,7 @@ func (r *Ring) restart() {
 		switch {
 		case s.state >= stateDead && !s.lingering:
 			s.stops &^= stopBudget | stopStarved
-		case !r.pool.Over(s.handle.Account) && r.pool.Available(s.handle.Class) > 0:
+		case !r.pool.Over(s.handle.Account) && r.pool.CanReceive(s.handle.Class):
 			s.start(stopBudget | stopStarved)
 		default:
 			r.stopped = append(r.stopped, s)

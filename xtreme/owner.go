@@ -62,6 +62,9 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 	if owner.pool, err = buffers.New(region.Bytes(), layout); err != nil {
 		return nil, errors.Join(err, region.Close())
 	}
+	if err := reserve(owner.pool, e.settings.SendBuffers); err != nil {
+		return nil, errors.Join(err, region.Close())
+	}
 	owner.pool.SetDebug(e.settings.BufferDebug)
 	owner.pool.SetContiguous(region.Contiguous())
 	region.Prefault()
@@ -86,6 +89,14 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 		return nil, errors.Join(err, region.Close())
 	}
 	return owner, nil
+}
+
+// reserve keeps buffers of each class for sending, which receiving never takes: an eighth, and of the small ones at least as many as the
+// settings add for sending (VMA_TX_BUFS). A class of fewer than eight has none.
+func reserve(p *buffers.Pool, sends int) error {
+	l := p.Layout()
+	small := min(max(l.SmallCount/8, sends), max(l.SmallCount-1, 0))
+	return errors.Join(p.SetReserve(buffers.Small, small), p.SetReserve(buffers.Large, l.LargeCount/8))
 }
 
 // Name is what the owner was called.

@@ -282,7 +282,7 @@ func (d *driver) pay(k *ring.Sink) {
 }
 
 func (d *driver) writable() bool {
-	return d.pool.Available(buffers.Small) > 0 || d.pool.Available(buffers.Large) > 0
+	return d.pool.Free(buffers.Small) > 0 || d.pool.Free(buffers.Large) > 0 // not those that lie ready for the card
 }
 
 // resume delivers what was kept for sockets that read again.

@@ -1,0 +1,75 @@
+package buffers_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// Take leaves the reserve to Alloc and Draft, also after those have taken of it and given it back.
+func TestReserve(t *testing.T) {
+	p := tiny(t)
+	require.NoError(t, p.SetReserve(buffers.Small, 2))
+	require.Equal(t, 2, p.Reserve(buffers.Small))
+	var taken []uint32
+	for range 2 {
+		require.True(t, p.CanReceive(buffers.Small))
+		i, ok := p.Take(buffers.Small)
+		require.True(t, ok)
+		taken = append(taken, i)
+	}
+	_, ok := p.Take(buffers.Small)
+	require.False(t, ok)
+	require.True(t, p.CanReceive(buffers.Small), "two lie ready")
+	received := []buffers.Packet{p.Fill(taken[0], 20, 1, 0), p.Fill(taken[1], 20, 1, 0)}
+	require.False(t, p.CanReceive(buffers.Small))
+	require.Equal(t, 2, p.Available(buffers.Small))
+
+	sent, _ := p.Draft(20, 10)
+	require.False(t, sent.IsZero())
+	held, err := p.Alloc(10)
+	require.NoError(t, err)
+	require.Zero(t, p.Free(buffers.Small))
+	p.Sent(sent)
+	require.NoError(t, received[0].Release())
+	_, ok = p.Take(buffers.Small)
+	require.False(t, ok, "the two that are free are the reserve")
+	require.NoError(t, held.Release())
+	i, ok := p.Take(buffers.Small)
+	require.True(t, ok)
+	p.Untake(i)
+	require.NoError(t, received[1].Release())
+}
+
+// What other goroutines have released counts as free before the reserve is compared.
+func TestReserveReclaims(t *testing.T) {
+	p := tiny(t)
+	require.NoError(t, p.SetReserve(buffers.Large, 1))
+	held, err := p.Alloc(500)
+	require.NoError(t, err)
+	lent, err := held.Lend()
+	require.NoError(t, err)
+	require.NoError(t, held.Release())
+	_, ok := p.Take(buffers.Large)
+	require.False(t, ok)
+	require.NoError(t, lent.Release())
+	i, ok := p.Take(buffers.Large)
+	require.True(t, ok)
+	p.Untake(i)
+}
+
+func TestReserveArguments(t *testing.T) {
+	p := tiny(t)
+	for _, x := range []struct {
+		class buffers.Class
+		n     int
+	}{{buffers.Small, -1}, {buffers.Small, 4}, {buffers.Large, 2}, {buffers.NumClasses, 0}} {
+		require.ErrorIs(t, p.SetReserve(x.class, x.n), buffers.ErrSize)
+	}
+	require.NoError(t, p.SetReserve(buffers.Small, 3))
+	require.NoError(t, p.SetReserve(buffers.Small, 0))
+	none := newPool(t, buffers.Layout{LargeSize: 1000, LargeCount: 2})
+	require.NoError(t, none.SetReserve(buffers.Small, 0))
+}
