@@ -57,8 +57,8 @@ var ringParameters = []Parameter{
 			"two), the events epoll fetches at once; 0: the driver's default",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)},
 	{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
-		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, within its ring of 2048 and its " +
-			"part of half of the owner's small buffers; 0: as many as that allows",
+		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, up to 16384 and its " +
+			"part of three quarters of the owner's small buffers; 0: as many as that allows",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)},
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
 		"a socket sends on the ring it receives on"),
@@ -73,7 +73,8 @@ var memoryParameters = []Parameter{
 		Effect: "buffers of about 2 KiB of each owner",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "buffers of about 2 KiB of each owner beyond VMA_RX_BUFS: one pool serves both directions",
+		Effect: "buffers of about 2 KiB of each owner beyond VMA_RX_BUFS: one pool serves both directions, and receiving leaves " +
+			"at least so many, or an eighth of all",
 		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)},
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
 		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams",

@@ -203,11 +203,12 @@ func (f *offloading) sameBond(snap *host.Snapshot, h offload.Interface, members 
 	return slices.Equal(devices(snap, &p), members)
 }
 
-// share is how many buffers each queue of an interface may keep ready for its card. All cards together get half of the pool at most, or the
-// last ones would find nothing; an interface gets its part of half of what is left, so that one that comes later finds some, and a bond's
-// members share it. The settings may say less (VMA_RX_WRE).
+// share is how many buffers each queue of an interface may keep ready for its card. All cards together get three quarters of the pool at most;
+// an interface gets its part of four fifths of what is left, so that one that comes later finds some, and a bond's members share it. The
+// settings may say less (VMA_RX_WRE). What lies ready is what a pause of the goroutine may last: with 4,096 small buffers and one interface
+// of one queue 2,457, which is 102 ms of 24,000 frames a second.
 func (f *offloading) share(i *offload.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
-	const most, least = 2048, 8 // as package xdp has it by default; and the least it takes
+	const most, least = 16384, 8 // as package xdp has it by default; and the least it takes
 	for _, name := range below {
 		n := len(i.Queues)
 		if n == 0 {
@@ -221,7 +222,7 @@ func (f *offloading) share(i *offload.Interface, below []string, interfaces int)
 		}
 		queues += n
 	}
-	n := f.fill / 2 / (queues * interfaces)
+	n := f.fill * 4 / 5 / (queues * interfaces)
 	if asked := f.owner.engine.settings.Offload.Fill; asked > 0 && n > asked {
 		n = asked
 	}
@@ -289,7 +290,7 @@ func (f *offloading) use(i offload.Interface) error {
 // drop forgets a ring that was closed, and its interfaces with it.
 func (f *offloading) drop() {
 	f.set.Store(nil)
-	f.parts, f.driver, f.fill = nil, nil, f.owner.pool.Layout().SmallCount/2
+	f.parts, f.driver, f.fill = nil, nil, f.owner.pool.Layout().SmallCount*3/4
 }
 
 // mayClose tells whether the ring can be closed now.

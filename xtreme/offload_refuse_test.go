@@ -125,10 +125,10 @@ func TestInterfaceIsBusy(t *testing.T) {
 
 // More queues on one pool than there are buffers to spare: the reason says it.
 func TestTooFewBuffersForTheQueues(t *testing.T) {
-	w := newCabled(t, testnet.Pair{Queues: 4})
+	w := newCabled(t, testnet.Pair{Queues: 8})
 	o := w.newOwner("small", xtreme.Buffers(64, 8))
 	s, err := o.OpenUDP(w.at(0))
 	w.NoError(err)
 	w.Equal("offload.no_buffers", codes(s.Path())[0])
-	w.Contains(s.Path().String(), "4 queues of v0")
+	w.Contains(s.Path().String(), "8 queues of v0")
 }

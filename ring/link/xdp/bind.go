@@ -14,11 +14,15 @@ import (
 // OpenQueue opens a queue as a link over a pool, whose region becomes the memory that frames are received into. For the goroutine that
 // owns the pool. When it cannot, the error is a *link.Refusal.
 func (d *Device) OpenQueue(queue int, pool *buffers.Pool) (*Queue, error) {
-	return d.OpenQueueWith(queue, pool, d.config.Fill)
+	fill := 1
+	if pool != nil { // refused below
+		fill = max(pool.Layout().SmallCount/2, 1)
+	}
+	return d.OpenQueueWith(queue, pool, fill)
 }
 
-// OpenQueueWith is OpenQueue for pools of different sizes, or shared by several queues: at most fill buffers of this one lie ready for the
-// card, and never more than Config.Fill.
+// OpenQueueWith is OpenQueue, which gives the card half of the pool, for pools that several queues share, or that are divided otherwise: at
+// most fill buffers of this one lie ready for the card, and never more than Config.Fill.
 func (d *Device) OpenQueueWith(queue int, pool *buffers.Pool, fill int) (*Queue, error) {
 	q, err := d.PrepareQueue(queue, pool, fill)
 	if err != nil {
@@ -96,10 +100,12 @@ type attempt struct {
 // bind makes a socket and binds it in the best way that kernel, driver and memory allow.
 func (d *Device) bind(queue int, pool *buffers.Pool, chunk, fill int) (*Queue, error) {
 	attempts, reasons := d.attempts(pool.Contiguous())
+	fill = min(fill, d.config.Fill, pool.Layout().SmallCount)
+	config := d.config.entries(fill)
 	var err error
 	for i, a := range attempts {
 		var s *socket
-		if s, err = newSocket(pool.Region(), chunk, &d.config); err != nil {
+		if s, err = newSocket(pool.Region(), chunk, &config); err != nil {
 			return nil, err
 		}
 		flags := uint16(unix.XDP_USE_NEED_WAKEUP | unix.XDP_COPY)

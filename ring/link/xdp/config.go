@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 )
 
@@ -74,8 +75,9 @@ type Config struct {
 	Rules    bool
 	RulesDir string
 
-	// Entries of the four rings of each queue, powers of two. RxRing (2,048) is how many frames may wait for a poll, TxRing (2,048)
-	// how many may be on the way out. Fill (2,048, at most half of the pool) is how many buffers lie ready for the card.
+	// Entries of the four rings of each queue, powers of two. RxRing is how many frames may wait for a poll; 0: as many as buffers lie ready for
+	// the card, 2,048 at the least. TxRing (2,048) is how many may be on the way out. Fill (16,384) is the most buffers that lie ready for the
+	// card: how many do, says who opens a queue. A goroutine that does not poll for a while loses no frame as long as there is one for each.
 	RxRing, TxRing, Fill int
 
 	// BusyPoll makes each Receive that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, Linux 5.11): one system call
@@ -92,7 +94,7 @@ func (c *Config) defaults() {
 	for _, d := range []struct {
 		at    *int
 		value int
-	}{{&c.Flows, 4096}, {&c.RxRing, 2048}, {&c.TxRing, 2048}, {&c.Fill, 2048}} {
+	}{{&c.Flows, 4096}, {&c.TxRing, 2048}, {&c.Fill, 16384}} {
 		if *d.at == 0 {
 			*d.at = d.value
 		}
@@ -105,12 +107,27 @@ func (c *Config) defaults() {
 	}
 }
 
+// entries are those of the rings of a queue that keeps so many buffers ready for the card: each has room for as many, and no ring is made
+// longer than it need be.
+func (c Config) entries(fill int) Config {
+	const least = 2048
+	longest := c.Fill
+	c.Fill = min(max(least, 1<<bits.Len(uint(fill-1))), longest)
+	if c.RxRing == 0 {
+		c.RxRing = max(least, c.Fill)
+	}
+	return c
+}
+
 func (c *Config) validate() error {
 	const maxEntries = 1 << 20
 	for _, f := range []struct {
 		name  string
 		value int
 	}{{"RxRing", c.RxRing}, {"TxRing", c.TxRing}, {"Fill", c.Fill}} {
+		if f.name == "RxRing" && f.value == 0 {
+			continue // as long as is needed
+		}
 		if f.value < 8 || f.value > maxEntries || f.value&(f.value-1) != 0 {
 			return fmt.Errorf("xdp: %s is %d, must be a power of two from 8 to %d", f.name, f.value, maxEntries)
 		}

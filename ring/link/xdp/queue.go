@@ -85,7 +85,7 @@ func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket, fill int) *Qu
 	q := &Queue{
 		device: d, queue: queue, pool: pool, sock: s,
 		stride: uint64(l.Stride(buffers.Small)), dataAt: unix.XDP_PACKET_HEADROOM,
-		limit: min(fill, d.config.Fill, max(l.SmallCount/2, 1)),
+		limit: min(fill, d.config.Fill),
 		books: make([]book, total), done: make([]link.Done, 0, d.config.TxRing),
 	}
 	q.batch = max(1, min(64, q.limit/8))
