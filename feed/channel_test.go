@@ -135,6 +135,30 @@ func TestRecoveryAsksWithinBoundsAndGivesUp(t *testing.T) {
 	require.Equal(t, []uint64{1, 12, 13}, r.out)
 }
 
+// TestDeadlineIsNotInThePastBesideAnOutstandingRequest: a loop that sleeps until Deadline must not spin because a second hole waits for
+// its turn to be asked for.
+func TestDeadlineIsNotInThePastBesideAnOutstandingRequest(t *testing.T) {
+	r := newRig(t, Config{Lines: 1, GapTime: 5, Recovery: RecoveryConfig{Attempts: 2, Timeout: 100, TimeoutMax: 100, Outstanding: 2}})
+	r.in(seg(0, 1, 1, 0))
+	for q := uint64(3); q <= 7; q += 2 { // three holes: 2, 4 and 6
+		r.in(seg(0, q, 1, 0))
+	}
+	var asked []int64
+	now := int64(0)
+	for turn := 0; r.c.Deadline() < 1<<62; turn++ {
+		require.Less(t, turn, 20, "the loop spins at %d: Deadline is %d after Poll, Next and Request", now, r.c.Deadline())
+		now = max(now, r.c.Deadline()) // the sleep
+		r.c.Poll(now)
+		r.drain()
+		for q := (Request{}); r.c.Request(now, &q); {
+			asked = append(asked, now)
+		}
+		require.Greater(t, r.c.Deadline(), now, "nothing is left to do at %d", now)
+	}
+	require.Equal(t, []int64{5, 5, 105, 105, 205, 305}, asked, "two at once: the first two holes twice, then the third twice")
+	require.Equal(t, uint64(3), r.c.Stats().Unrecovered)
+}
+
 func TestRecoveryGoesOnAsAnswersCome(t *testing.T) {
 	for _, onePacket := range []bool{false, true} {
 		r := newRig(t, Config{Lines: 1, Recovery: RecoveryConfig{Attempts: 2, Timeout: 10, MaxMessages: 6,

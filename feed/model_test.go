@@ -299,6 +299,7 @@ func FuzzChannel(f *testing.F) {
 					require.Greater(t, q.To, q.From)
 					require.LessOrEqual(t, q.Len(), uint64(5))
 				}
+				require.Greater(t, r.c.Deadline(), now, "all that was due is done")
 				continue
 			case 10:
 				r.c.Rejected(now, Range{uint64(b[1]), uint64(b[1]) + uint64(b[2])})
