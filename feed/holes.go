@@ -21,6 +21,11 @@ type hole struct {
 	cause    Cause // of given
 }
 
+// isOutstanding tells whether a part of the hole was asked for and its answer may still come in time.
+func (h *hole) isOutstanding(now int64) bool {
+	return h.phase == asking && h.asked > h.From && h.nextAt > now
+}
+
 // holes is the open holes in ascending order, without overlap.
 type holes struct {
 	h []hole // of fixed length

@@ -54,9 +54,11 @@ func (c *Channel[R]) heard(l *line) int64 {
 	return l.LastArrival
 }
 
-// Deadline is when Poll has something to do next, or math.MaxInt64.
+// Deadline is when Poll or Request has something to do next, or math.MaxInt64. When Poll was called, and Next, Event and Request until
+// they answered false, Deadline is later than the time they were given.
 func (c *Channel[R]) Deadline() int64 {
 	at := int64(math.MaxInt64)
+	full := c.outstanding() >= c.cfg.Recovery.Outstanding
 	for i := range c.holes.h[:c.holes.n] {
 		switch h := &c.holes.h[i]; h.phase {
 		case waiting:
@@ -64,9 +66,13 @@ func (c *Channel[R]) Deadline() int64 {
 				at = min(at, h.since+c.cfg.GapTime)
 			}
 		case asking:
-			if c.budgetUsed >= c.cfg.Recovery.Budget && h.attempts < c.cfg.Recovery.Attempts {
+			mayAsk := h.attempts < c.cfg.Recovery.Attempts
+			switch {
+			case mayAsk && full && !h.isOutstanding(c.now):
+				// The next answer, or the end of an outstanding request's time, lets this hole be asked for.
+			case mayAsk && c.budgetUsed >= c.cfg.Recovery.Budget:
 				at = min(at, max(h.nextAt, c.budgetAt+c.cfg.Recovery.BudgetTime))
-			} else {
+			default:
 				at = min(at, h.nextAt)
 			}
 		}
@@ -96,18 +102,13 @@ func (c *Channel[R]) Request(now int64, r *Request) bool {
 		return false
 	}
 	var next *hole
-	outstanding := 0
 	for i := range c.holes.h[:c.holes.n] {
-		h := &c.holes.h[i]
-		switch {
-		case h.phase != asking:
-		case h.asked > h.From && h.nextAt > c.now:
-			outstanding++
-		case next == nil && h.nextAt <= c.now && h.attempts < cfg.Attempts:
+		if h := &c.holes.h[i]; h.phase == asking && h.nextAt <= c.now && h.attempts < cfg.Attempts {
 			next = h
+			break
 		}
 	}
-	if next == nil || outstanding >= cfg.Outstanding {
+	if next == nil || c.outstanding() >= cfg.Outstanding {
 		return false
 	}
 	wait := cfg.TimeoutMax
@@ -121,6 +122,16 @@ func (c *Channel[R]) Request(now int64, r *Request) bool {
 	c.stats.Requests++
 	*r = Request{Range: Range{next.From, next.asked}, Session: c.session, Attempt: next.attempts}
 	return true
+}
+
+// outstanding counts the requests whose answers may still come in time.
+func (c *Channel[R]) outstanding() (n int) {
+	for i := range c.holes.h[:c.holes.n] {
+		if c.holes.h[i].isOutstanding(c.now) {
+			n++
+		}
+	}
+	return n
 }
 
 // Rejected tells that the recovery server refused a request for good: holes in the range are given up. A refusal that
