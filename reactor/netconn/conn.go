@@ -36,6 +36,7 @@ type Conn struct {
 	byUser   bool // Close was called
 	reset    bool // close with a reset, dropping what was not sent
 	called   bool // on the loop's list
+	watch    int  // a second descriptor of the socket, see setWatch; 0: none
 	released atomic.Bool
 
 	// The loop's.
@@ -285,6 +286,7 @@ func (c *Conn) end() {
 	c.in.stop()
 	c.out.stop()
 	c.endTurns()
+	c.dropWatch()
 	c.callUnlock()
 	c.released.Store(true)
 	c.tryEmptyHand()

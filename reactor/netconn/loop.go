@@ -138,6 +138,26 @@ func (l *loop) do(f func() error) error {
 	}
 }
 
+// turnOver waits until the loop has taken a whole turn, with a Poll in it, since the call.
+func (l *loop) turnOver() error {
+	done := make(chan struct{})
+	over := func() { close(done) }
+	err := l.reactor.Post(func() {
+		if l.reactor.Post(over) != nil { // what is posted in a turn comes in a later one
+			over()
+		}
+	})
+	if err != nil {
+		return net.ErrClosed
+	}
+	select {
+	case <-done:
+		return nil
+	case <-l.net.gone:
+		return net.ErrClosed
+	}
+}
+
 // add gives e's socket a place in the table.
 func (l *loop) add(s *xtreme.Socket, e endpoint) {
 	n := len(l.unused)

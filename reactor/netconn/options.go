@@ -1,13 +1,8 @@
 package netconn
 
 import (
-	"errors"
-	"fmt"
 	"net"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -109,39 +104,3 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	return c.set(func(s *xtreme.Socket) error { return s.SetSendBuffer(bytes) })
 }
-
-// SyscallConn gives access to the descriptor, for options that have no method. Control runs its function on the loop, which
-// waits for it meanwhile. Read and Write are refused: the ring reads and writes the socket, and would know nothing of it.
-func (c *Conn) SyscallConn() (syscall.RawConn, error) {
-	return &rawConn{c.fail, c.onLoop}, nil
-}
-
-// rawConn is a syscall.RawConn that only controls.
-type rawConn struct {
-	fail   func(op string, cause error) error
-	onLoop func(func(*xtreme.Socket) error) error
-}
-
-// Control runs f on the loop. f may set options and call Control, also of others on its loop; whatever waits for the loop,
-// Read, Write, Dial, waits for f to return.
-func (r *rawConn) Control(f func(fd uintptr)) error {
-	if f == nil {
-		return r.fail("raw-control", fmt.Errorf("function nil: %w", unix.EINVAL))
-	}
-	err := r.onLoop(func(s *xtreme.Socket) error {
-		f(uintptr(s.ID()))
-		return nil
-	})
-	if err != nil {
-		return r.fail("raw-control", system("control", err))
-	}
-	return nil
-}
-
-var errRaw = fmt.Errorf("the ring reads and writes this socket: use Read and Write: %w", errors.ErrUnsupported)
-
-// Read is refused.
-func (r *rawConn) Read(func(fd uintptr) (done bool)) error { return r.fail("raw-read", errRaw) }
-
-// Write is refused.
-func (r *rawConn) Write(func(fd uintptr) (done bool)) error { return r.fail("raw-write", errRaw) }

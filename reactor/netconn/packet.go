@@ -186,8 +186,11 @@ func (p *PacketConn) SetWriteBuffer(bytes int) error {
 	return p.set(func(s *xtreme.Socket) error { return s.SetSendBuffer(bytes) })
 }
 
-// SyscallConn gives access to the descriptor, as Conn.SyscallConn does.
-func (p *PacketConn) SyscallConn() (syscall.RawConn, error) { return &rawConn{p.fail, p.onLoop}, nil }
+// SyscallConn gives access to the descriptor by Control, as Conn.SyscallConn does. Read and Write are refused: the ring reads and
+// writes the socket, and would know nothing of it.
+func (p *PacketConn) SyscallConn() (syscall.RawConn, error) {
+	return &rawConn{p.fail, p.onLoop, nil}, nil
+}
 
 func (p *PacketConn) set(f func(*xtreme.Socket) error) error {
 	if err := p.onLoop(f); err != nil {

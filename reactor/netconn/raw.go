@@ -1,0 +1,356 @@
+package netconn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// SyscallConn gives access to the connection for what has no method here. Control runs its function with the socket's descriptor, on
+// the loop, which waits for it meanwhile.
+//
+// Read is package net's: its function reads or peeks, and Read calls it again when more came for as long as it returns false. The
+// ring has received what waits, so the function gets the descriptor of a stand-in, a unix socket on which reading, peeking and polling
+// find what they would find on a kernel socket: the bytes that wait (64 KiB at most at a time), the peer's end, or EAGAIN. What the
+// function reads there is read of the connection. The check by which a driver finds out whether a pooled connection still stands
+// works with it. A broken connection is an error of Read's own. Options of the socket are for Control.
+//
+// Write is refused: the ring writes the socket, and would know nothing of it.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	return &rawConn{c.fail, c.onLoop, c.rawRead}, nil
+}
+
+// rawConn is a syscall.RawConn.
+type rawConn struct {
+	fail   func(op string, cause error) error
+	onLoop func(func(*xtreme.Socket) error) error
+	read   func(func(fd uintptr) (done bool)) error // nil: refused
+}
+
+// Control runs f on the loop. f may set options and call Control, also of others on its loop; whatever waits for the loop,
+// Read, Write, Dial, waits for f to return.
+func (r *rawConn) Control(f func(fd uintptr)) error {
+	if f == nil {
+		return r.fail("raw-control", errNoFunction)
+	}
+	err := r.onLoop(func(s *xtreme.Socket) error {
+		f(uintptr(s.ID()))
+		return nil
+	})
+	if err != nil {
+		return r.fail("raw-control", system("control", err))
+	}
+	return nil
+}
+
+var (
+	errNoFunction = fmt.Errorf("function nil: %w", unix.EINVAL)
+	errRaw        = fmt.Errorf("the ring reads and writes this socket: use Read and Write: %w", errors.ErrUnsupported)
+)
+
+// Read calls f until it returns true.
+func (r *rawConn) Read(f func(fd uintptr) (done bool)) error {
+	err := errRaw
+	switch {
+	case f == nil:
+		err = errNoFunction
+	case r.read != nil:
+		err = r.read(f)
+	}
+	if err != nil {
+		return r.fail("raw-read", err)
+	}
+	return nil
+}
+
+// Write is refused.
+func (r *rawConn) Write(func(fd uintptr) (done bool)) error { return r.fail("raw-write", errRaw) }
+
+// rawMost is how many bytes a stand-in gets at a time.
+const rawMost = 64 << 10
+
+// arrivals is how far the receiving direction had come at some moment.
+type arrivals struct {
+	queued int
+	err    error
+}
+
+// rawRead calls f with descriptors that read like the connection until f is content. It has the turn to read.
+func (c *Conn) rawRead(f func(fd uintptr) (done bool)) error {
+	if err := c.takeTurn(); err != nil {
+		return err
+	}
+	defer c.giveTurn()
+	for {
+		if err := c.rawFetch(); err != nil {
+			return err
+		}
+		seen, done, took, err := c.rawShow(f)
+		if err != nil || done {
+			return err
+		}
+		if took == 0 {
+			if err := c.rawWait(seen); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// rawFetch waits, when nothing is here, for what the kernel or the ring has already.
+func (c *Conn) rawFetch() error {
+	if sys.Goroutine() == c.loop.self {
+		return nil // the loop would wait for itself
+	}
+	coming, err := c.rawComing()
+	if coming && err == nil {
+		if _, err = c.fetch(nil); err == io.EOF {
+			err = nil
+		}
+	}
+	return err
+}
+
+// rawComing tells whether more is on its way to a connection of which nothing waits. A ring that is not epoll receives before its Poll:
+// what poll(2) does not show any more came in with the Poll of a whole turn.
+func (c *Conn) rawComing() (coming bool, err error) {
+	known, coming, err := c.rawPoll()
+	if known || coming || err != nil {
+		return coming, err
+	}
+	if !c.rawAhead() {
+		return false, nil
+	}
+	return false, c.loop.turnOver()
+}
+
+// rawAhead tells whether the ring receives before its Poll.
+func (c *Conn) rawAhead() bool { return c.path.Kind != string(conf.RingEpoll) }
+
+// rawPoll asks the kernel. known: something waits here, or has ended, and nothing was asked.
+func (c *Conn) rawPoll() (known, coming bool, err error) {
+	c.mu.Lock()
+	switch {
+	case c.closed:
+		err = net.ErrClosed
+	case c.in.expired():
+		err = os.ErrDeadlineExceeded
+	default:
+		known = c.handAt < len(c.inHand) || len(c.in.queue) > 0 || c.in.err != nil
+	}
+	if err != nil || known || c.watch != 0 {
+		if err == nil && !known {
+			coming = readable(c.watch)
+		}
+		c.mu.Unlock()
+		return known, coming, err
+	}
+	c.mu.Unlock()
+	err = c.onLoop(func(s *xtreme.Socket) error {
+		coming = readable(s.ID())
+		if fd, err := unix.FcntlInt(uintptr(s.ID()), unix.F_DUPFD_CLOEXEC, 3); err == nil { // otherwise the next one comes here, too
+			c.setWatch(fd)
+		}
+		return nil
+	})
+	return false, coming, err
+}
+
+// setWatch keeps a second descriptor of the socket, which tells any goroutine at the price of a system call what the kernel has. It
+// is closed when the connection is, before the socket's own: nothing of the socket's end waits for it.
+func (c *Conn) setWatch(fd int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.watch != 0 {
+		_ = unix.Close(fd)
+		return
+	}
+	c.watch = fd
+}
+
+// dropWatch closes the second descriptor. With mu held.
+func (c *Conn) dropWatch() {
+	if c.watch != 0 {
+		_ = unix.Close(c.watch)
+		c.watch = 0
+	}
+}
+
+// readable tells whether the kernel has bytes, the peer's end or an error for a reader. poll(2) takes none of it away.
+func readable(fd int) bool {
+	const found = unix.POLLIN | unix.POLLRDHUP | unix.POLLHUP
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&found != 0
+}
+
+// rawShow calls f with a stand-in for what waits, and takes from the connection what f took from the stand-in.
+func (c *Conn) rawShow(f func(fd uintptr) (done bool)) (seen arrivals, done bool, took int, err error) {
+	seen, in, err := c.newStandIn()
+	if err != nil {
+		return seen, false, 0, err
+	}
+	defer in.close()
+	done = f(uintptr(in.fd))
+	if in.fed > 0 {
+		left, err := unix.IoctlGetInt(in.fd, unix.TIOCINQ)
+		if err != nil {
+			return seen, done, 0, os.NewSyscallError("ioctl", err)
+		}
+		took = in.fed - left
+		c.skip(took)
+	}
+	return seen, done, took, nil
+}
+
+// standIn is a descriptor on which a reader finds what waits on a connection: one end of a pair of unix sockets.
+type standIn struct {
+	fd, other int
+	fed       int  // bytes that were written to other
+	shared    bool // silent's
+}
+
+// silent is the stand-in of every connection on which nothing waits: nothing is ever written to its other end, and it stays open.
+var silent struct {
+	sync.Mutex
+	made bool
+	in   standIn
+}
+
+func (in standIn) close() {
+	if !in.shared {
+		_ = unix.Close(in.fd)
+		_ = unix.Close(in.other)
+	}
+}
+
+func newPair() (standIn, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return standIn{}, os.NewSyscallError("socketpair", err)
+	}
+	return standIn{fd: pair[0], other: pair[1]}, nil
+}
+
+func silence() (in standIn, err error) {
+	silent.Lock()
+	defer silent.Unlock()
+	if !silent.made {
+		if silent.in, err = newPair(); err != nil {
+			return standIn{}, err
+		}
+		silent.made, silent.in.shared = true, true
+	}
+	return silent.in, nil
+}
+
+// newStandIn shows what waits now.
+func (c *Conn) newStandIn() (seen arrivals, in standIn, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen = arrivals{c.in.queued, c.in.err}
+	waits := c.handAt < len(c.inHand) || len(c.in.queue) > 0
+	switch {
+	case c.closed:
+		err = net.ErrClosed
+	case c.in.expired():
+		err = os.ErrDeadlineExceeded
+	case !waits && seen.err == nil:
+		in, err = silence()
+	case !waits && seen.err != io.EOF:
+		err = seen.err
+	default:
+		if in, err = newPair(); err != nil {
+			break
+		}
+		whole := true
+		for _, list := range [][]segment{c.inHand[c.handAt:], c.in.queue} {
+			for i := 0; i < len(list) && whole; i++ {
+				var n int
+				n, whole = list[i].feed(in.other, rawMost-in.fed)
+				in.fed += n
+			}
+		}
+		if whole && seen.err == io.EOF {
+			_ = unix.Shutdown(in.other, unix.SHUT_WR) // of a socket that is connected
+		}
+	}
+	return seen, in, err
+}
+
+// feed writes what is left of the segment, at most so many bytes, and tells whether that was all of it.
+func (g *segment) feed(fd, most int) (n int, whole bool) {
+	write := func(b []byte) bool {
+		k, _ := unix.Write(fd, b[:min(len(b), most-n)])
+		n += max(k, 0)
+		return k == len(b)
+	}
+	if g.chunk != nil {
+		whole = write(g.chunk.bytes())
+		return n, whole
+	}
+	skip := g.skip
+	for s := range g.lent.Segments() {
+		from := min(skip, len(s))
+		skip -= from
+		if !write(s[from:]) {
+			return n, false
+		}
+	}
+	return n, true
+}
+
+// skip drops n bytes that wait. The turn is held.
+func (c *Conn) skip(n int) {
+	for n > 0 {
+		if _, err := c.fetch(nil); err != nil {
+			return // closed meanwhile
+		}
+		g := &c.inHand[c.handAt]
+		k, done := g.skipSome(n)
+		n -= k
+		if done {
+			g.free()
+			c.handAt++
+		}
+	}
+}
+
+// skipSome drops n bytes of the segment, or what is left of it, and tells whether that was all.
+func (g *segment) skipSome(n int) (k int, done bool) {
+	if g.chunk != nil {
+		k = min(n, g.chunk.w-g.chunk.r)
+		g.chunk.r += k
+		return k, g.chunk.r == g.chunk.w
+	}
+	k = min(n, g.lent.Len()-g.skip)
+	g.skip += k
+	return k, g.skip == g.lent.Len()
+}
+
+// rawWait waits until something has come since.
+func (c *Conn) rawWait(seen arrivals) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case c.closed:
+			return net.ErrClosed
+		case c.in.expired():
+			return os.ErrDeadlineExceeded
+		case seen != arrivals{c.in.queued, c.in.err}:
+			return nil
+		}
+		c.in.wait()
+	}
+}
