@@ -51,6 +51,7 @@ var level = map[string]int{
 	"cmd":                  12,
 	"examples":             12,
 	"bench":                13,
+	"internal/readme":      13,
 }
 
 // never is what some packages may not import at all, whatever its level.

@@ -1,0 +1,2 @@
+// Package readme holds the test that compiles the README's program and runs it. Only tests use it.
+package readme
