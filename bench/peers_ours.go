@@ -111,13 +111,14 @@ func (h ourEcho) Handle(l *reactor.Loop, c *xtreme.Completion) {
 
 // expect moves the deadline of a connection that said something, and ends one that did not in time.
 func (h ourEcho) expect(l *reactor.Loop, c *xtreme.Completion) {
-	switch {
-	case errors.Is(c.Err, ring.ErrDeadline):
-		_ = c.Socket.Abort() // refused when it was closed meanwhile
-	case c.Events.Any(xtreme.Packet | xtreme.NewConnection):
+	if c.Events.Any(xtreme.Packet | xtreme.NewConnection) { // with the deadline's event beside it: it came in time
 		if c.Socket.SetReadDeadline(l.Now().Add(h.deadline)) != nil {
 			_ = c.Socket.Abort() // the client reports it
 		}
+		return
+	}
+	if errors.Is(c.Err, ring.ErrDeadline) {
+		_ = c.Socket.Abort() // refused when it was closed meanwhile
 	}
 }
 

@@ -13,6 +13,9 @@
 //			c.Socket.Send(c.Packet.Bytes())
 //			c.Packet.Release()
 //		}
+//		if c.Events.Any(xtreme.RdHup | xtreme.Hup) { // may come with the packet
+//			c.Socket.Close()
+//		}
 //	}
 //
 // Programs that want the loop itself in their hands poll the owner directly and do not need this package.

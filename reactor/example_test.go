@@ -84,6 +84,9 @@ func ExampleLoop_AfterData() {
 			connections[i].idle, _ = l.Reset(connections[i].idle, idleLimit)
 			_ = c.Packet.Release()
 		}
+		if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+			_ = c.Socket.Close()
+		}
 		if c.Events.Has(xtreme.Closed) {
 			l.Cancel(connections[c.UserData].idle)
 		}

@@ -90,10 +90,10 @@ func ExampleOwner_ListenTCP() {
 				must(c.Socket.Send(c.Packet.Bytes())) // short only when the peer does not read: see examples/echo
 				check(c.Packet.Release())
 			}
-			if c.Events.Has(xtreme.RdHup) {
+			if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
 				check(c.Socket.Close())
 			}
-			open = !c.Events.Has(xtreme.Closed)
+			open = open && !c.Events.Has(xtreme.Closed)
 		}
 	}
 	fmt.Println(<-answer)
@@ -163,7 +163,7 @@ func serve(owner *xtreme.Owner, served chan<- string) {
 				served <- owner.Name() + ": " + string(c.Packet.Bytes())
 				check(c.Packet.Release())
 			}
-			open = open && !c.Events.Has(xtreme.RdHup)
+			open = open && !c.Events.Any(xtreme.RdHup|xtreme.Hup)
 		}
 	}
 	check(owner.Close())

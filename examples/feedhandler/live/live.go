@@ -236,13 +236,14 @@ func (l *Live) batch(done []xtreme.Completion, at int64) {
 		if c.Events.Has(xtreme.PathChanged) && l.c.Moved != nil {
 			l.c.Moved(l.name(r), r.socket.Path())
 		}
-		if !c.Events.Has(xtreme.Packet) {
-			if c.Err != nil {
-				l.errors++
-				if r.line == feed.Recovery {
-					l.askers[r.channel].refused++
-				}
+		packet := c.Events.Has(xtreme.Packet)
+		if c.Events.Has(xtreme.Err) || c.Err != nil && !packet { // an error may come with a packet; a cut one's Err is its own
+			l.errors++
+			if r.line == feed.Recovery {
+				l.askers[r.channel].refused++
 			}
+		}
+		if !packet {
 			continue
 		}
 		packets++
