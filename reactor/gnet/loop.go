@@ -40,7 +40,7 @@ type eventloop struct {
 	dirty    []*conn            // read or written to by the handler of another, or closed inside a handler
 	later    []streamOrDatagram // to be closed when the handler has returned
 	stopping bool               // all connections were closed for good
-	exiting  bool               // exact gnet: the handler returned Shutdown
+	exiting  bool               // the handler returned Shutdown
 
 	tasks  tasks
 	expire func(*reactor.Loop, uint64) // expired, bound once
@@ -238,9 +238,8 @@ func (el *eventloop) act(c *conn, action Action) error {
 	case Close:
 		return el.close(c, nil)
 	case Shutdown:
-		if el.exact || len(el.eng.listeners) == 0 { // a client's end waits for Stop, its connections do not
-			el.exiting = true
-		} else {
+		el.exiting = true // the loop's connections are closed when the handler has returned: nothing more is shown to it
+		if !el.exact && len(el.eng.listeners) > 0 {
 			el.eng.shutdown(nil)
 		}
 		return ErrEngineShutdown

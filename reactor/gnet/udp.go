@@ -100,6 +100,10 @@ func hashOf(a netip.AddrPort) uint64 {
 func (us *udpSocket) packet(done *xtreme.Completion) {
 	el := us.el
 	d := us.own
+	if el.stopping {
+		drop(done) // the handler returned Shutdown, or the engine was stopped
+		return
+	}
 	if d == nil {
 		if el.exact {
 			d = us.newPeer(done.Source)
