@@ -90,6 +90,7 @@ type conn struct {
 	suspended bool // by SuspendRead
 	eof       bool // the peer's end comes after what is withheld
 	limited   bool // counts against MaxConnections
+	reset     bool // ends with a reset: bytes that were written are dropped
 	large     bool // receives into large buffers because it brings much; see adapt
 	streak    uint8
 
@@ -108,7 +109,7 @@ func newConn(el *eventloop, network string, local, remote net.Addr) *conn {
 
 // finish is what follows OnClose.
 func (c *conn) finish() {
-	for c.out.size > 0 { // what the kernel takes without waiting
+	for c.out.size > 0 && !c.reset { // what the kernel takes without waiting
 		if _, err := c.sendOut(); err != nil {
 			break
 		}
@@ -129,7 +130,11 @@ func (c *conn) finish() {
 	if linger != nil && !c.socket.Unix() {
 		_ = c.socket.SetLinger(time.Duration(*linger) * time.Second) // it exists, and is no datagram socket
 	}
-	if err := c.socket.Close(); err != nil && !isClosed(err) {
+	end := c.socket.Close
+	if c.reset {
+		end = c.socket.Abort
+	}
+	if err := end(); err != nil && !isClosed(err) {
 		c.el.eng.log.Warnf("closing connection %v: %v", c.remote, err)
 	}
 	if c.limited {

@@ -140,6 +140,7 @@ func (el *eventloop) expired(_ *reactor.Loop, data uint64) {
 		c.timers.writeExpired = true
 		return
 	}
+	c.reset = c.out.size > 0 // see giveUp
 	_ = el.close(c, os.ErrDeadlineExceeded)
 	el.after()
 }

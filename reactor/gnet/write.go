@@ -15,7 +15,13 @@ import (
 // connection. Loop only.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.out.size > 0 || c.state != stateOpen {
-		return c.writeLater(p)
+		if err := c.admits(); err != nil {
+			return 0, err
+		}
+		if c.out.size > 0 || c.state != stateOpen {
+			c.out.write(p, c.el.eng.opts.WriteBufferCap)
+			return len(p), c.bounded()
+		}
 	}
 	n, err := c.socket.Send(p)
 	if err != nil {
@@ -33,12 +39,12 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 		total += len(b)
 	}
 	if c.out.size > 0 || c.state != stateOpen {
-		for _, b := range bs {
-			if _, err := c.writeLater(b); err != nil {
-				return 0, err
-			}
+		if err := c.admits(); err != nil {
+			return 0, err
 		}
-		return total, nil
+		if c.out.size > 0 || c.state != stateOpen {
+			return total, c.keep(bs)
+		}
 	}
 	for len(bs) > 0 {
 		part := bs[:min(len(bs), sys.MaxVector)]
@@ -47,22 +53,17 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 			bs = bs[len(part):]
 			continue
 		}
-		for i, b := range bs {
-			if n >= len(b) {
-				n -= len(b)
-				continue
-			}
-			if _, err = c.wrote(b, n, "writev", err); err != nil {
-				return 0, err
-			}
-			for _, b := range bs[i+1:] {
-				if _, err := c.writeLater(b); err != nil {
-					return 0, err
-				}
-			}
+		for len(bs) > 0 && n >= len(bs[0]) {
+			n -= len(bs[0])
+			bs = bs[1:]
+		}
+		if len(bs) == 0 {
 			break
 		}
-		break
+		if _, err = c.wrote(bs[0], n, "writev", err); err != nil {
+			return 0, err
+		}
+		return total, c.keep(bs[1:])
 	}
 	if c.timers != nil {
 		c.timers.active()
@@ -70,59 +71,72 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 	return total, nil
 }
 
-// wrote goes on after a send that took only n bytes, or failed.
+// wrote continues after a send that took only n bytes, or failed.
 func (c *conn) wrote(p []byte, n int, call string, err error) (int, error) {
 	if !errors.Is(err, ring.ErrWouldBlock) {
 		err = callError(call, err)
 		_ = c.el.close(c, err)
 		return 0, err
 	}
-	if err := c.keep(p[n:]); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// writeLater is Write while earlier bytes wait, or when the connection is being closed.
-func (c *conn) writeLater(p []byte) (int, error) {
-	switch c.state {
-	case stateDoomed:
-		if c.why != nil {
-			return 0, c.why
-		}
-		return 0, net.ErrClosed
-	case stateNew, stateClosed:
-		return 0, net.ErrClosed
-	case stateClosing: // a last word from OnClose: finish sends what it can
-		c.out.write(p, c.el.eng.opts.WriteBufferCap)
-		return len(p), nil
-	}
-	if err := c.keep(p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// keep puts bytes into the outbound buffer, and stops or ends a connection whose peer does not take them.
-func (c *conn) keep(p []byte) error {
-	c.out.write(p, c.el.eng.opts.WriteBufferCap)
 	if c.timers != nil && c.timers.writeExpired {
-		_ = c.el.close(c, os.ErrDeadlineExceeded)
-		return os.ErrDeadlineExceeded
+		return 0, c.giveUp(os.ErrDeadlineExceeded)
+	}
+	c.out.write(p[n:], c.el.eng.opts.WriteBufferCap)
+	return len(p), c.bounded()
+}
+
+// keep puts slices into the outbound buffer.
+func (c *conn) keep(bs [][]byte) error {
+	for _, b := range bs {
+		c.out.write(b, c.el.eng.opts.WriteBufferCap)
 	}
 	return c.bounded()
 }
 
-// bounded compares what waits with the limits.
-func (c *conn) bounded() error {
-	o := c.el.eng.opts
-	if o.OutboundHard > 0 && c.out.size > o.OutboundHard {
-		err := &OutboundLimitError{Buffered: c.out.size, Limit: o.OutboundHard}
-		c.out.done()
-		_ = c.el.close(c, err)
+// admits tells whether more may be written while earlier bytes wait, or while the connection is being closed. The hard limit is for
+// what waits already: a write of any size is taken as long as the earlier ones have gone, or nearly. What the kernel has room for by
+// now is sent first.
+func (c *conn) admits() error {
+	switch c.state {
+	case stateDoomed:
+		if c.why != nil {
+			return c.why
+		}
+		return net.ErrClosed
+	case stateNew, stateClosed:
+		return net.ErrClosed
+	case stateClosing: // a last word from OnClose: finish sends what it can
+		return nil
+	}
+	if c.timers != nil && c.timers.writeExpired {
+		return c.giveUp(os.ErrDeadlineExceeded)
+	}
+	hard := c.el.eng.opts.OutboundHard
+	if hard <= 0 || c.out.size <= hard {
+		return nil
+	}
+	if err := c.Flush(); err != nil {
 		return err
 	}
-	if o.OutboundHigh > 0 && c.out.size > o.OutboundHigh && !c.full {
+	if c.out.size > hard {
+		return c.giveUp(&OutboundLimitError{Buffered: c.out.size, Limit: hard})
+	}
+	return nil
+}
+
+// giveUp ends a connection whose peer does not take what waits for it. The bytes are dropped, so that the peer must see a reset: a FIN
+// would tell it that it has everything.
+func (c *conn) giveUp(why error) error {
+	c.reset = true
+	c.out.done()
+	_ = c.el.close(c, why)
+	return why
+}
+
+// bounded stops the reading of the producers of a connection above the high-water mark.
+func (c *conn) bounded() error {
+	o := c.el.eng.opts
+	if o.OutboundHigh > 0 && c.out.size > o.OutboundHigh && !c.full && c.state == stateOpen {
 		c.full = true
 		if c.suspended {
 			return nil
@@ -140,8 +154,8 @@ func (c *conn) bounded() error {
 // ReadFrom takes everything r has into the outbound buffer. It is sent with Flush, or when the handler returns (exact
 // gnet: with Flush only). Loop only.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
-	if c.state != stateOpen && c.state != stateClosing {
-		return 0, net.ErrClosed
+	if err := c.admits(); err != nil {
+		return 0, err
 	}
 	n, err := c.out.readFrom(r, c.el.eng.opts.WriteBufferCap)
 	if c.state == stateOpen {
