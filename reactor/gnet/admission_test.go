@@ -109,7 +109,7 @@ func TestPacketOfARefusedConnection(t *testing.T) {
 				for i := range el.conns {
 					if c := el.conns[i].c; c != nil {
 						open = i
-						c.full = true // what would come to it by mistake is withheld
+						c.blocked = 1 // what would come to it by mistake is withheld
 					}
 				}
 				s, err := el.owner.Adopt(pair[0], xtreme.UserData(uint64(open)))
@@ -122,7 +122,7 @@ func TestPacketOfARefusedConnection(t *testing.T) {
 				el.stopping = false
 				other := el.conns[open].c
 				traffic <- len(other.withheld)
-				other.full, other.withheld = false, nil
+				other.blocked, other.withheld = 0, nil
 			}}))
 			require.Zero(t, <-traffic, "packets that came to another connection")
 		})

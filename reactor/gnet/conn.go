@@ -26,6 +26,15 @@ type ConnX interface {
 	SuspendRead() error
 	// ResumeRead undoes SuspendRead. Loop only.
 	ResumeRead() error
+	// SetProducers says whose input is written to this connection, as in a proxy: while more than the high-water mark of
+	// WithOutboundLimits waits to be sent here, those connections are not read from, and go on below half of it. Without it a
+	// connection is its own producer, as in an echo server; one that has others is read from however much waits. Producers are on
+	// the same loop (EventLoop.Register makes a connection there): others are ErrUnsupportedOp, and so is all of it without a
+	// high-water mark and on UDP. Each call replaces the producers of the one before; without arguments there are none. Loop only.
+	SetProducers(from ...Conn) error
+	// CloseWhenSent closes the connection once what was written has been sent, and reads no more. Nothing but a deadline or the
+	// peer's end bounds how long that takes. Loop only.
+	CloseWhenSent() error
 	// SetIdleTimeout closes the connection once nothing was received or written for d; 0 turns it off. Any goroutine.
 	SetIdleTimeout(d time.Duration) error
 	// Path tells how the connection's bytes travel, and why not better. Loop only.
@@ -80,6 +89,10 @@ type conn struct {
 	timers *timers // deadlines, if there are any
 	why    error   // of a doomed connection
 
+	producers *producers // nil: the connection itself
+	consumers []*conn    // of which it is a producer
+	blocked   int        // of those and itself, how many are full: it is not read from
+
 	withheld []segment // received after reading was stopped and before the ring heard of it
 
 	slot      uint32
@@ -87,6 +100,7 @@ type conn struct {
 	dirty     bool // in el.dirty
 	unflushed bool // ReadFrom left something that nothing announces
 	full      bool // outbound above the high-water mark and not below half of it since
+	finishing bool // CloseWhenSent was called
 	suspended bool // by SuspendRead
 	eof       bool // the peer's end comes after what is withheld
 	limited   bool // counts against MaxConnections
@@ -117,6 +131,7 @@ func (c *conn) finish() {
 	if c.timers != nil {
 		c.timers.stop()
 	}
+	c.leaveProducers()
 	c.letGo()
 	for _, s := range c.withheld {
 		release(s.pkt)

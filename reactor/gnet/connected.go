@@ -72,6 +72,17 @@ func (c connected) ResumeRead() error {
 	return c.us.socket.Resume()
 }
 
+// SetProducers is for streams: a datagram that finds no room is lost.
+func (c connected) SetProducers(...Conn) error { return ErrUnsupportedOp }
+
+// CloseWhenSent closes the connection: datagrams do not wait here.
+func (c connected) CloseWhenSent() error {
+	if c.state != stateOpen {
+		return net.ErrClosed
+	}
+	return c.us.close(c.datagram, nil)
+}
+
 // feed shows the handler one datagram that was withheld, and asks for another turn; after the last, the ring reads again.
 func (us *udpSocket) feed() {
 	switch {

@@ -36,8 +36,14 @@
 // # Writing
 //
 // Write sends at once what the kernel takes and keeps the rest. Above OutboundHigh bytes that wait, the connection is not
-// read from until half of that has gone (OnDrained of a Drainer tells); above OutboundHard it is closed with
-// ErrOutboundLimit. A producer that is not driven by the connection's own input looks at OutboundBuffered.
+// read from until half of that has gone (OnDrained of a Drainer tells). A connection that is written what another one sends, as in a
+// proxy, says so with ConnX.SetProducers: then that one is not read from. A producer that is no connection of the loop looks at
+// OutboundBuffered and continues in OnDrained.
+//
+// A write that finds more than OutboundHard bytes waiting ends the connection with ErrOutboundLimit. What waits is dropped, and the
+// peer sees a reset (a unix peer the end of the stream); so does the peer of a connection that a deadline ends with bytes unsent.
+// The size of one write is not limited. ConnX.CloseWhenSent closes a connection after everything was sent; Close, as in gnet, sends
+// what the kernel takes without waiting.
 //
 // # UDP
 //
@@ -63,7 +69,7 @@
 //
 // # Beside gnet's surface
 //
-//	ConnX        SuspendRead, ResumeRead, SetIdleTimeout, Path, Socket: by type assertion on a Conn but a UDP server's
+//	ConnX        SuspendRead, ResumeRead, SetProducers, CloseWhenSent, SetIdleTimeout, Path, Socket: by type assertion on a Conn but a UDP server's
 //	DatagramX    Destination, IfIndex, Time, Hold, Path, Socket: the same for a UDP Conn
 //	Conn         SetDeadline, SetReadDeadline, SetWriteDeadline close the connection with os.ErrDeadlineExceeded
 //	EventLoop    Schedule works

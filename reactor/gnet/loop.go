@@ -114,7 +114,7 @@ func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
 	if c.timers != nil {
 		c.timers.active()
 	}
-	if c.full || c.suspended || len(c.withheld) > 0 {
+	if c.blocked > 0 || c.suspended || len(c.withheld) > 0 {
 		c.withhold(p)
 		return
 	}
@@ -184,6 +184,7 @@ func (el *eventloop) event(done *xtreme.Completion) {
 	case c.state != stateOpen:
 	case done.Events.Any(xtreme.Err | xtreme.Hup):
 		_ = el.close(c, callError("read", done.Err))
+	case done.Events.Has(xtreme.RdHup) && c.finishing: // what waits is still sent
 	case done.Events.Has(xtreme.RdHup) && len(c.withheld) > 0:
 		c.eof = true
 	case done.Events.Has(xtreme.RdHup):

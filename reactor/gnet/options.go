@@ -49,7 +49,7 @@ type Options struct {
 	OnPanic        reactor.PanicPolicy // what a panic of the handler costs; ExactGnet: the process
 	MaxConnections int                 // accepted connections beyond it are closed unseen; 0: no limit
 	OutboundHigh   int                 // bytes waiting to be sent that stop the reading of a connection; 0: 1 MiB, -1: none
-	OutboundHard   int                 // bytes that close it; 0: 64 MiB, -1: none
+	OutboundHard   int                 // a write that finds more waiting resets it; 0: 64 MiB, -1: none
 	InboundCap     int                 // bytes of buffers whose unread data stays in place; 0: 256 KiB, -1: copy at once
 	IdleTimeout    time.Duration       // close connections without traffic for so long; 0: never
 	SmallBuffers   int                 // buffers of each loop, 2 KiB, at least 64; 0: the settings' default
@@ -160,7 +160,8 @@ func WithPanicPolicy(p reactor.PanicPolicy) Option { return func(o *Options) { o
 func WithMaxConnections(n int) Option { return func(o *Options) { o.MaxConnections = n } }
 
 // WithOutboundLimits bounds what may wait to be sent on a connection, in bytes: above high its reading stops until half
-// of that is left (see Drainer), above hard it is closed with ErrOutboundLimit. 0 leaves a default, -1 means no limit.
+// of that is left (see Drainer, and ConnX.SetProducers for the reading of others), a write that finds more than hard waiting resets it
+// with ErrOutboundLimit. 0 leaves a default, -1 means no limit.
 func WithOutboundLimits(high, hard int) Option {
 	return func(o *Options) { o.OutboundHigh, o.OutboundHard = high, hard }
 }

@@ -27,7 +27,7 @@ func (c *conn) ResumeRead() error {
 
 // resume lets the connection read again unless something still wants it stopped.
 func (c *conn) resume() error {
-	if c.full || c.suspended {
+	if c.blocked > 0 || c.suspended || c.finishing {
 		return nil
 	}
 	if len(c.withheld) > 0 { // first that, in a turn of its own; then the ring
@@ -51,7 +51,7 @@ func (c *conn) withhold(p buffers.Packet) {
 // feed shows the handler what was withheld, packet by packet as it came, until it stops the reading again.
 func (c *conn) feed() {
 	n := 0
-	for n < len(c.withheld) && !c.full && !c.suspended && c.state == stateOpen {
+	for n < len(c.withheld) && c.blocked == 0 && !c.suspended && c.state == stateOpen {
 		s := c.withheld[n]
 		c.withheld[n] = segment{}
 		n++

@@ -138,15 +138,7 @@ func (c *conn) bounded() error {
 	o := c.el.eng.opts
 	if o.OutboundHigh > 0 && c.out.size > o.OutboundHigh && !c.full && c.state == stateOpen {
 		c.full = true
-		if c.suspended {
-			return nil
-		}
-		if err := c.socket.Suspend(); err != nil { // its reading has no bound: an error of a write ends the connection
-			err = callError("read", err)
-			c.out.done()
-			_ = c.el.close(c, err)
-			return err
-		}
+		return c.blockProducers()
 	}
 	return nil
 }
@@ -187,6 +179,9 @@ func (c *conn) Flush() error {
 		}
 	}
 	c.eased()
+	if c.finishing && c.out.size == 0 {
+		_ = c.el.close(c, nil)
+	}
 	return nil
 }
 
@@ -209,18 +204,15 @@ func (c *conn) sendOut() (n int, err error) {
 	return n, err
 }
 
-// eased lets a connection read again whose peer has caught up.
+// eased lets the producers of a connection whose peer has caught up be read from again.
 func (c *conn) eased() {
 	o := c.el.eng.opts
 	if !c.full || c.state != stateOpen || c.out.size >= (o.OutboundHigh+1)/2 && c.out.size > 0 {
 		return
 	}
 	c.full = false
-	if err := c.resume(); err != nil {
-		_ = c.el.close(c, callError("read", err))
-		return
-	}
-	if c.el.drainer != nil { // in a turn of its own: the handler may be running
+	c.unblockProducers()
+	if c.el.drainer != nil && c.state == stateOpen { // in a turn of its own: the handler may be running
 		_ = c.el.tasks.push(task{kind: taskDrained, c: c}) // refused when the loop has ended
 	}
 }
