@@ -17,10 +17,13 @@ import (
 )
 
 // cabled is an owner of kind offload on one end of a cable.
-func cabled(t *testing.T) (*testnet.Net, *xtreme.Engine, *xtreme.Owner) {
+func cabled(t *testing.T, change ...func(*conf.Settings)) (*testnet.Net, *xtreme.Engine, *xtreme.Owner) {
 	n := testnet.New(t, testnet.Pair{})
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingOffload, 1024, 16
+	for _, f := range change {
+		f(&s)
+	}
 	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
 	o, err := e.Owner("cabled")
@@ -93,6 +96,42 @@ func TestOffloadChoice(t *testing.T) {
 	failed := make(chan error)
 	go func() { failed <- extraapi.ThreadOffload(o, false) }()
 	require.ErrorIs(t, <-failed, ring.ErrOwner)
+}
+
+// VMA_OFFLOADED_SOCKETS=0 leaves sockets to the kernel by default, as VMA's manual has it: an owner, or a socket, says otherwise.
+func TestOffloadChoiceBesideTheSetting(t *testing.T) {
+	n, e, o := cabled(t, func(s *conf.Settings) { s.KernelOnly = true })
+	open := func(want string, opt ...xtreme.Option) *xtreme.Socket {
+		t.Helper()
+		s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
+		require.NoError(t, err)
+		require.Equal(t, want, s.Path().Tier, s.Path())
+		return s
+	}
+	require.Contains(t, codes(open("os")), "setting.offloaded_sockets")
+	open("offload", extraapi.Offload(true))
+	require.Contains(t, codes(open("os")), "setting.offloaded_sockets", "an option is of its socket alone")
+
+	require.NoError(t, extraapi.ThreadOffload(o, true))
+	open("offload")
+	require.Contains(t, codes(open("os", extraapi.Offload(false))), "offload.declined")
+	other, err := e.Owner("other")
+	require.NoError(t, err)
+	s, err := other.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
+	require.NoError(t, err)
+	require.Equal(t, "os", s.Path().Tier, "another owner keeps the setting")
+	require.NoError(t, other.Close())
+
+	require.NoError(t, extraapi.ThreadOffload(o, false))
+	require.Contains(t, codes(open("os")), "offload.declined")
+	open("offload", extraapi.Offload(true))
+
+	// A rule comes after that, as in VMA.
+	require.NoError(t, extraapi.ThreadOffload(o, true))
+	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver "+n.Local(0).String()+":*", true))
+	require.Contains(t, codes(open("os")), "rule.os")
+	_, err = o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true))
+	require.ErrorIs(t, err, ring.ErrNotSupported)
 }
 
 func TestOffloadChoiceWithoutOffload(t *testing.T) {
