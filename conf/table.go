@@ -43,7 +43,9 @@ var ringParameters = []Parameter{
 		Effect: "the most MiB that the file grows to: what comes then is counted as capture.over_limit; 0: 1024",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)},
 	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
-		Effect: "0 leaves every socket to the kernel, rules or not; its path says setting.offloaded_sockets",
+		Effect: "0 leaves every socket to the kernel, whatever the rules say, and its path says setting.offloaded_sockets; an owner " +
+			"(extraapi.ThreadOffload) and a socket (extraapi.Offload, xtreme.RequireOffload) can be exceptions; 1 allows offload where " +
+			"the owner is of kind offload",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Works,
 		Effect: "which sockets of an owner share a ring: 0 per interface, 1 per address, 10 per socket, 20 per thread, 30 per " +

@@ -12,9 +12,11 @@ func KernelOnly() Option {
 	return option("KernelOnly", forSocket, func(c *options) { c.socket.KernelOnly = true })
 }
 
-// SetOffload says whether sockets made from now on may be offloaded: an owner of kind offload begins with true. Those that have their ring
-// stay where they are. On an owner of another kind true is ErrNotSupported. Owner only, or anyone before the first Poll. (VMA:
-// thread_offload, whose answer the next thread with the same number inherits.)
+// SetOffload says whether sockets made from now on may be offloaded. Until it is called the setting decides (VMA_OFFLOADED_SOCKETS, 1 by
+// default); afterwards the call does, so that one owner offloads its sockets where the setting leaves all others to the kernel. Rules and
+// the options of a socket (RequireOffload, KernelOnly) come after it. Sockets that have their ring stay where they are. On an owner whose
+// rings are the kernel's, true is ErrNotSupported. Owner only, or anyone before the first Poll. (VMA: thread_offload, whose answer the next
+// thread with the same number inherits. A goroutine has no thread of its own, so the answer belongs to the owner.)
 func (o *Owner) SetOffload(on bool) error {
 	if err := o.check(); err != nil {
 		return fmt.Errorf("xtreme: owner %q: set offload: %w", o.name, err)
@@ -28,17 +30,34 @@ func (o *Owner) SetOffload(on bool) error {
 		return fmt.Errorf("xtreme: owner %q: set offload: %w", o.name,
 			&ring.FeatureError{Feature: "offloading on an owner whose kind of ring is the kernel's", Code: "offload.not_asked"})
 	}
-	o.declined = !on
+	o.mayOffload = offloadRefused
+	if on {
+		o.mayOffload = offloadAllowed
+	}
 	return nil
 }
 
-// declines is why a socket is left to the kernel by its own wish or its owner's; nil when it is not.
-func (o *Owner) declines(s *Socket) []ring.Reason {
+// offloadChoice is what SetOffload said last.
+type offloadChoice uint8
+
+const (
+	offloadBySetting offloadChoice = iota // nothing yet: the setting decides
+	offloadAllowed
+	offloadRefused
+)
+
+// kernelByChoice is why a socket is left to the kernel by its own options, by its owner or by the setting; nil when it is not. The most
+// specific of them decides.
+func (o *Owner) kernelByChoice(s *Socket) []ring.Reason {
 	switch {
 	case s.Config().KernelOnly:
 		return []ring.Reason{{Code: "offload.declined", Text: "the socket was opened for the kernel"}}
-	case o.declined && s.Ring() == nil:
+	case s.Config().RequireOffload:
+		return nil
+	case o.mayOffload == offloadRefused && s.Ring() == nil:
 		return []ring.Reason{{Code: "offload.declined", Text: "the owner leaves new sockets to the kernel for now"}}
+	case o.mayOffload == offloadBySetting && o.engine.settings.KernelOnly:
+		return []ring.Reason{{Code: "setting.offloaded_sockets", Text: "every socket is left to the kernel: VMA_OFFLOADED_SOCKETS=0"}}
 	}
 	return nil
 }

@@ -16,22 +16,22 @@ import (
 // Owner is the rings that one goroutine polls, and the buffers they share. Everything but Post, Wake, Rings and Name is for
 // that goroutine; before the first Poll, set-up may come from any one goroutine.
 type Owner struct {
-	name     string
-	engine   *Engine
-	region   *sys.Region
-	pool     *buffers.Pool
-	kind     conf.RingKind // as asked for
-	set      *ring.Set     // of kernel rings
-	declined bool          // SetOffload(false)
-	off      *offloading   // what owners of kind offload have beside; else nil
-	both     atomic.Pointer[together]
-	self     atomic.Uintptr // identity of the goroutine that polls several rings; 0 before
-	next     int            // ring that the next Poll begins with
-	wait     *sys.PollSet
-	waits    []*ring.Ring   // the rings in wait
-	peer     netip.AddrPort // whom the socket that is being made will be connected to
-	making   bool           // one of the calls that make sockets is under way
-	closed   bool
+	name       string
+	engine     *Engine
+	region     *sys.Region
+	pool       *buffers.Pool
+	kind       conf.RingKind // as asked for
+	set        *ring.Set     // of kernel rings
+	mayOffload offloadChoice // by SetOffload
+	off        *offloading   // what owners of kind offload have beside; else nil
+	both       atomic.Pointer[together]
+	self       atomic.Uintptr // identity of the goroutine that polls several rings; 0 before
+	next       int            // ring that the next Poll begins with
+	wait       *sys.PollSet
+	waits      []*ring.Ring   // the rings in wait
+	peer       netip.AddrPort // whom the socket that is being made will be connected to
+	making     bool           // one of the calls that make sockets is under way
+	closed     bool
 }
 
 func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) (*Owner, error) {

@@ -133,12 +133,8 @@ func (e *Engine) ask(s *Socket, peer netip.AddrPort) conf.Answer {
 func (o *Owner) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 	e := o.engine
 	a := e.ask(s, o.peer)
-	kernel := o.declines(s)
-	switch {
-	case kernel != nil:
-	case e.settings.KernelOnly:
-		kernel = []ring.Reason{{Code: "setting.offloaded_sockets", Text: "every socket is left to the kernel: VMA_OFFLOADED_SOCKETS=0"}}
-	case a.Transport == conf.OS:
+	kernel := o.kernelByChoice(s)
+	if kernel == nil && a.Transport == conf.OS {
 		kernel = []ring.Reason{{Code: "rule.os", Text: describe(a) + " leaves the socket to the kernel"}}
 	}
 	if kernel != nil && s.Ring() == nil {
