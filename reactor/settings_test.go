@@ -3,6 +3,8 @@ package reactor
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -107,4 +109,30 @@ func TestLoopsAreBoundBySetting(t *testing.T) {
 	require.NoError(t, bound(l))
 	require.NoError(t, l.Run(context.Background()))
 	require.Equal(t, cpus[1], <-on, "the Config has the last word")
+}
+
+// The file of the engine's log (VMA_LOG_FILE) gets what loops have to say.
+func TestLoopsWriteToTheEnginesLog(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		s := conf.Default()
+		s.Ring, s.SmallBuffers, s.LargeBuffers = kind, 512, 16
+		s.LogFile = filepath.Join(t.TempDir(), "log")
+		e := mustEngine(t, s)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		posted := func(l *Loop) (Handler, error) {
+			return nothing, l.Post(func() { defer cancel(); panic("of the group") })
+		}
+		require.NoError(t, RunGroup(ctx, e, 1, posted, Config{}))
+		o, err := e.Owner("alone")
+		require.NoError(t, err)
+		l, err := New(o, nothing, Config{})
+		require.NoError(t, err)
+		require.NoError(t, l.Post(func() { defer l.Shutdown(); panic("of the loop") }))
+		require.NoError(t, l.Run(context.Background()))
+		text, err := os.ReadFile(s.LogFile)
+		require.NoError(t, err)
+		require.Contains(t, string(text), `SX ERROR: panic contained loop=loop-0 where="posted function" value="of the group"`)
+		require.Contains(t, string(text), `SX ERROR: panic contained loop=alone where="posted function" value="of the loop"`)
+	})
 }
