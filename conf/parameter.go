@@ -15,6 +15,7 @@ type State string
 // The states.
 const (
 	Works         State = "works"
+	Partly        State = "partly" // the Effect says what is missing, and on which rings
 	Better        State = "better"
 	HardwareOnly  State = "hardware-only"
 	NotApplicable State = "not applicable"

@@ -49,7 +49,7 @@ func (s *Settings) Lines(all bool) []string {
 			continue
 		}
 		line := fmt.Sprintf("%-30s %-26s [%s]", e.Title, e.Value, e.Name)
-		if e.Changed && e.State != Works {
+		if e.Changed && e.State != Works && e.State != Partly {
 			line += " " + string(e.State) + ": " + e.Effect
 		}
 		list = append(list, line)

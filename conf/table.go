@@ -219,9 +219,10 @@ var ruleParameters = []Parameter{
 }
 
 var logParameters = []Parameter{
-	{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Works,
+	{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
 		Effect: "none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6; info prints the settings that are " +
-			"changed when an engine is made, details all of them. Empty, with VMA_LOG_FILE and VMA_LOG_DETAILS at their " +
+			"changed when an engine is made, details all of them. Nothing is logged below debug: fine, finer and all print what debug " +
+			"prints. Empty, with VMA_LOG_FILE and VMA_LOG_DETAILS at their " +
 			"defaults: the program's own log (slog.Default), and no settings are printed: a library keeps quiet unless it is " +
 			"asked",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
@@ -230,7 +231,8 @@ var logParameters = []Parameter{
 		Effect: "what each line begins with: 1 thread, 2 process too, 3 milliseconds since the start too",
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)},
 	{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
-		Effect: "writes the log there and not to standard error; %d is the process id",
+		Effect: "writes there, and not to standard error, what the engine, its reactors and netconn networks log; %d is the process id. " +
+			"A logger given by code (xtreme.Logger, Config.Logger) comes before it; reactor/gnet logs as gnet's options say",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)},
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured"),
 	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics"),

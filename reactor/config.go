@@ -34,7 +34,7 @@ type Config struct {
 	Grace time.Duration
 	// TimerBudget and PostBudget bound the timers fired and the posted functions run in one turn; 0 means 256.
 	TimerBudget, PostBudget int
-	// Logger hears of panics and of errors that no caller was there to be told; nil is slog.Default().
+	// Logger gets panics, and errors that no call can return; nil is the engine's (xtreme.Engine.Logger).
 	Logger *slog.Logger
 
 	// Name and Owner are for RunGroup: its loops and their owners are called Name-0, Name-1 …, "loop-0" without, and
@@ -91,9 +91,6 @@ func (c *Config) complete(s conf.Settings) error {
 	orElse(&c.PostBudget, defaultBudget)
 	if c.OSRatio < 0 {
 		c.OSRatio = 0 // from here on 0 is "only after a sleep", as in the settings
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
 	}
 	return nil
 }

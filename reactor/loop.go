@@ -93,6 +93,9 @@ func newLoop(o *xtreme.Owner, c Config) (*Loop, error) {
 	if err := c.complete(o.Engine().Settings()); err != nil {
 		return nil, err
 	}
+	if c.Logger == nil {
+		c.Logger = o.Engine().Logger()
+	}
 	l := &Loop{owner: o, config: c, log: c.Logger.With("loop", o.Name()), clock: clock.Now,
 		batch: make([]xtreme.Completion, c.Batch), longestRest: -1}
 	l.foreign.fd = -1

@@ -75,6 +75,10 @@ func (e *Engine) Start() error {
 	return err
 }
 
+// Logger is the engine's log: that of the option Logger, or the one that the settings describe (VMA_LOG_FILE, VMA_TRACELEVEL,
+// VMA_LOG_DETAILS), or slog.Default(). Close closes its file. Any goroutine.
+func (e *Engine) Logger() *slog.Logger { return e.log }
+
 // Settings is what the engine was made with.
 func (e *Engine) Settings() conf.Settings { return e.settings }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 )
 
-// Logger is where an engine says what it decides by itself and nobody asked for, one line each: the interfaces it opened for offloaded
-// rings, with the checksum rule that holds there. The default is slog.Default(); slog.DiscardHandler silences it. For New.
+// Logger is where an engine writes, one line each, what it decides by itself (the interfaces it opened for offloaded rings, with the checksum
+// rule that holds there) and what of the settings has no effect. Reactors and networks on the engine write there too, unless they have a
+// logger of their own. The default is the log that the settings describe, or slog.Default(); slog.DiscardHandler silences it. For New.
 func Logger(l *slog.Logger) Option {
 	return checked("Logger", forEngine, l != nil, "nil", func(c *options) { c.logger = l })
 }

@@ -50,7 +50,7 @@ type Config struct {
 
 	// Resolver looks up host names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
-	// Logger hears of what no caller was there to be told; nil is slog.Default().
+	// Logger gets errors that no call can return; nil is the engine's (xtreme.Engine.Logger).
 	Logger *slog.Logger
 }
 
@@ -85,7 +85,6 @@ func (c *Config) complete() error {
 	orElse(&c.AcceptQueue, defaultAcceptQueue)
 	orElse(&c.CloseTimeout, defaultCloseTimeout)
 	orElse(&c.Resolver, net.DefaultResolver)
-	orElse(&c.Logger, slog.Default())
 	return nil
 }
 

@@ -33,6 +33,7 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
+	orElse(&c.Logger, e.Logger())
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Network{config: c, cancel: cancel, gone: make(chan struct{})}
 	made := make(chan struct{}, c.Loops)
