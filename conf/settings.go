@@ -49,7 +49,8 @@ type Settings struct {
 
 	// KernelOnly leaves every socket to the kernel, whatever the rules say (VMA_OFFLOADED_SOCKETS=0).
 	KernelOnly bool
-	// RingEntries is how many operations a kernel ring may have under way, about; 0 is the driver's default (VMA_TX_WRE).
+	// RingEntries is the size of the queue that a ring sends by: the transmit ring of each queue of an offloaded interface, the
+	// submission queue of io_uring; 0 is the driver's default (VMA_TX_WRE).
 	RingEntries int
 	// SendBuffers are small buffers of each owner beyond SmallBuffers (VMA_TX_BUFS).
 	SendBuffers int

@@ -54,9 +54,10 @@ var ringParameters = []Parameter{
 	{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Works,
 		Effect: "the most rings per interface within one owner; 0: no limit",
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)},
-	{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Works,
-		Effect: "the operations that a kernel ring may have under way: the submission queue of io_uring (256 to 4096, a power of " +
-			"two), the events epoll fetches at once; 0: the driver's default",
+	{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
+		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (the next power of " +
+			"two, 8 or more; default 2048), on uring rings the submission queue (the next power of two, 256 to 4096; default 256); 0: the " +
+			"default",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)},
 	{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, up to 16384 and its " +

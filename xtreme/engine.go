@@ -48,7 +48,7 @@ func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	if e.log, e.logEnd, err = openLog(&s, c.logger); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
-	e.nics = newInterfaces(e.log, &s.Offload)
+	e.nics = newInterfaces(e.log, &s)
 	if err = e.loadRules(); err == nil {
 		err = e.openCapture(&s.Offload)
 	}

@@ -3,6 +3,7 @@ package xtreme
 import (
 	"errors"
 	"log/slog"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type interfaces struct {
 	log     *slog.Logger
 	named   []conf.Interface
 	busy    bool          // the ring runs the driver's poll
+	txRing  int           // entries of a queue's transmit ring; 0: the default
 	capture *capture.File // nil: none
 
 	mu       sync.Mutex
@@ -47,9 +49,18 @@ type refused struct {
 // refusedTime is how long a busy interface is not asked for again.
 const refusedTime = time.Second
 
-func newInterfaces(log *slog.Logger, o *conf.Offload) *interfaces {
-	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, modes: map[string]string{},
+func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
+	o := &s.Offload
+	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
 		refused: map[string]refused{}, told: map[string]bool{}, stamps: map[string]xdp.Time{}}
+}
+
+// transmitRing is the size of a transmit ring that has room for so many frames: a power of two, 8 or more; 0 is the default.
+func transmitRing(entries int) int {
+	if entries == 0 {
+		return 0
+	}
+	return max(8, 1<<bits.Len(uint(entries-1)))
 }
 
 // join makes an owner one of the users, and opens the mirror for the first.
@@ -92,7 +103,7 @@ func (x *interfaces) open(name string, p offload.Patience) (offload.Device, erro
 	x.mu.Lock()
 	mirror := x.mirror
 	x.mu.Unlock()
-	c := xdp.Config{Queues: queuesOf(x.named, name), Time: x.stampedBy(name), BusyPoll: x.busy}
+	c := xdp.Config{Queues: queuesOf(x.named, name), Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
 	snap := mirror.Snapshot()
 	if l, ok := snap.LinkByName(name); ok && snap.Path(l.Index).Generic {
 		c.Mode = xdp.ModeGeneric

@@ -77,7 +77,10 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
 	sc := ring.SetConfig{Pool: owner.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
-		Limit: e.settings.RingLimit, Entries: e.settings.RingEntries, Place: owner.place}
+		Limit: e.settings.RingLimit, Place: owner.place}
+	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
+		sc.Entries = e.settings.RingEntries
+	}
 	if c.offload {
 		owner.off = newOffloading(owner, o, logic, notes)
 	}
