@@ -1,0 +1,219 @@
+package xtreme_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// onlyOn are the settings that have an effect on some kinds of ring only, and on which. All others with a field of Settings have one on all.
+var onlyOn = map[string][]conf.RingKind{
+	"SX_OFFLOAD_INTERFACES":    {conf.RingOffload},
+	"SX_CHECKSUM":              {conf.RingOffload},
+	"SX_OFFLOAD_TIME":          {conf.RingOffload},
+	"SX_OFFLOAD_BUSY_POLL":     {conf.RingOffload},
+	"SX_OFFLOAD_GATHER":        {conf.RingOffload},
+	"SX_CAPTURE":               {conf.RingOffload},
+	"SX_CAPTURE_SNAP":          {}, // without SX_CAPTURE
+	"SX_CAPTURE_LIMIT":         {},
+	"VMA_RX_WRE":               {conf.RingOffload},
+	"VMA_TX_WRE":               {conf.RingOffload, conf.RingUring},
+	"VMA_RX_UDP_POLL_OS_RATIO": {conf.RingOffload},
+	"VMA_UDP_3T_RULES":         {conf.RingOffload},
+	"VMA_RX_POLL_YIELD":        {conf.RingEpoll},
+}
+
+// asItIs are the values that ask for what is done in any case, of settings that have no effect.
+var asItIs = map[string][]string{
+	"VMA_RING_ALLOCATION_LOGIC_TX": {"0"}, "VMA_RING_MIGRATION_RATIO_TX": {"-1"}, "VMA_RING_MIGRATION_RATIO_RX": {"-1"},
+	"VMA_CQ_KEEP_QP_FULL": {"1"}, "VMA_RX_POLL_INIT": {"0"}, "VMA_RX_POLL_ON_TX_TCP": {"0"}, "VMA_RX_CQ_DRAIN_RATE_NSEC": {"0"},
+	"VMA_PROGRESS_ENGINE_INTERVAL": {"0"}, "VMA_PROGRESS_ENGINE_WCE_MAX": {"0"}, "VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME": {"0"},
+	"VMA_RX_SW_CSUM": {"1"}, "VMA_ETH_MC_L2_ONLY_RULES": {"0"}, "VMA_MC_FORCE_FLOWTAG": {"0"}, "VMA_IPOIB": {"0"}, "VMA_LOG_COLORS": {"0"},
+	"VMA_CPU_USAGE_STATS": {"0"}, "VMA_STATS_FD_NUM": {"0"}, "VMA_BF": {"0"}, "VMA_TX_MAX_INLINE": {"0"}, "VMA_RING_DEV_MEM_TX": {"0"},
+	"VMA_TX_PREFETCH_BYTES": {"0"}, "VMA_RX_PREFETCH_BYTES_BEFORE_POLL": {"0"}, "VMA_TCP_3T_RULES": {"0"}, "VMA_TCP_CTL_THREAD": {"0"},
+	"VMA_TCP_TIMESTAMP_OPTION": {"2"}, "VMA_TCP_QUICKACK": {"0"}, "VMA_TCP_MAX_SYN_RATE": {"0"}, "VMA_INTERNAL_THREAD_AFFINITY": {"-1"},
+	"VMA_INTERNAL_THREAD_ARM_CQ": {"0"}, "VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING": {"0"}, "VMA_THREAD_MODE": {"0"}, "VMA_SOCKETXTREME": {"1"},
+	"VMA_HANDLE_SIGINTR": {"0"}, "VMA_HANDLE_SIGSEGV": {"0"}, "XLIO_MULTILOCK": {"0"}, "XLIO_NGINX_WORKERS_NUM": {"0"},
+	"XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"},
+}
+
+// valueOf are values of settings with an effect, each other than the default.
+var valueOf = map[string]string{
+	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_CAPTURE": "cap.%d",
+	"SX_LOOP_CPUS": "0", "VMA_TCP_CC_ALGO": "reno", "VMA_CONFIG_FILE": "rules", "VMA_APPLICATION_ID": "x", "VMA_TRACELEVEL": "debug",
+	"VMA_LOG_FILE": "log", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
+}
+
+// told makes an engine by the environment and an owner of a kind, and returns what was logged at warning level of a setting.
+func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (lines []string) {
+	t.Helper()
+	var log bytes.Buffer
+	s := conf.FromEnvironment()
+	require.Empty(t, s.Warnings, name)
+	if name != "SX_LARGE_BUFS" && name != "VMA_RX_BUFS" {
+		opt = append(opt, xtreme.Buffers(512, 16))
+	}
+	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err, name)
+	for range 2 { // once, however many owners there are
+		o, err := e.Owner("told", append(opt, xtreme.RingKind(kind))...)
+		require.NoError(t, err, name)
+		require.NoError(t, o.Close())
+	}
+	require.NoError(t, e.Close())
+	for _, line := range strings.Split(log.String(), "\n") {
+		if strings.Contains(line, "level=WARN") && strings.Contains(line, "has no effect") && strings.Contains(line, name) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// Whoever sets something that has no effect, on any ring or on the rings of an owner, is told once, with the reason. The walk is over all
+// settings: for one with an effect docs/from-vma.md, or conf's list for ours, names the tests that show it.
+func TestASettingWithoutEffectIsSaid(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll, conf.RingOffload} {
+		t.Run(string(kind), func(t *testing.T) {
+			if kind != conf.RingOffload {
+				needKind(t, kind)
+			}
+			for _, p := range conf.Parameters() {
+				t.Run(p.Name, func(t *testing.T) {
+					if p.Field == "" {
+						saysOfInert(t, kind, &p)
+						return
+					}
+					text, ok := valueOf[p.Name]
+					if !ok {
+						text = acceptedOf(t, &p)[0]
+					}
+					if p.Name == "VMA_CONFIG_FILE" {
+						text = rulesFile(t, "use os tcp_client *:9\n")
+					}
+					if p.Name == "VMA_APPLICATION_ID" {
+						t.Setenv("VMA_CONFIG_FILE", rulesFile(t, "application-id * x\nuse os tcp_client *:9\n"))
+					}
+					t.Setenv(p.Name, text)
+					on, some := onlyOn[p.Name]
+					want := 0
+					if some && !slices.Contains(on, kind) && !(kind == conf.RingOffload && slices.Contains(on, kernelKind(t))) {
+						want = 1
+					}
+					if strings.HasPrefix(p.Name, "VMA_LOG_") || p.Name == "VMA_TRACELEVEL" {
+						want = 1 // the test gives a logger by code
+					}
+					if p.Name == "SX_RING" && kind != conf.RingEpoll {
+						want = 1 // and the kind of ring by an option
+					}
+					lines := told(t, kind, p.Name)
+					require.Len(t, lines, want, "%s=%s: %v", p.Name, text, lines)
+				})
+			}
+		})
+	}
+}
+
+// kernelKind is the kind of ring that is beside an offloaded one.
+func kernelKind(t *testing.T) conf.RingKind {
+	if newEngineOf(t, conf.RingUring).Start() == nil {
+		return conf.RingUring
+	}
+	return conf.RingEpoll
+}
+
+func newEngineOf(t *testing.T, kind conf.RingKind) *xtreme.Engine {
+	s := conf.Default()
+	s.Ring = kind
+	e, err := xtreme.New(s)
+	require.NoError(t, err)
+	return e
+}
+
+// saysOfInert tries all values of a few that the setting takes.
+func saysOfInert(t *testing.T, kind conf.RingKind, p *conf.Parameter) {
+	for _, text := range acceptedOf(t, p) {
+		t.Setenv(p.Name, text)
+		want := 1
+		if slices.Contains(asItIs[p.Name], text) {
+			want = 0
+		}
+		lines := told(t, kind, p.Name)
+		require.Len(t, lines, want, "%s=%s: %v", p.Name, text, lines)
+		if want == 1 {
+			require.Contains(t, lines[0], strings.Split(p.Effect, "\"")[0], "the reason")
+		}
+	}
+}
+
+// acceptedOf are values that a setting takes, the ones that are not its default first.
+func acceptedOf(t *testing.T, p *conf.Parameter) (list []string) {
+	for _, text := range []string{"1", "0", "2", "-1", "7", "48", "64", "300"} {
+		if text != p.Default() && accepts(t, p, text) {
+			list = append(list, text)
+		}
+	}
+	if p.Default() != "" && accepts(t, p, p.Default()) {
+		list = append(list, p.Default())
+	}
+	return list
+}
+
+// accepts tells whether a value can be used, by the settings' own word.
+func accepts(t *testing.T, p *conf.Parameter, text string) bool {
+	t.Helper()
+	old, was := os.LookupEnv(p.Name)
+	require.NoError(t, os.Setenv(p.Name, text))
+	defer func() {
+		if require.NoError(t, os.Unsetenv(p.Name)); was {
+			require.NoError(t, os.Setenv(p.Name, old))
+		}
+	}()
+	s := conf.FromEnvironment()
+	return len(s.Warnings) == 0
+}
+
+// In a file, by another name, by code, beside options: whatever the way, the line says which it was.
+func TestASettingWithoutEffectIsSaidAsItWasGiven(t *testing.T) {
+	t.Setenv("XLIO_TCP_QUICKACK", "1")
+	lines := told(t, conf.RingEpoll, "XLIO_TCP_QUICKACK")
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], `XLIO_TCP_QUICKACK=\"1\" has no effect`)
+
+	var log bytes.Buffer
+	s, err := conf.WithProfile("latency") // whose values are not the user's
+	require.NoError(t, err)
+	s.SmallBuffers, s.LargeBuffers, s.Offload.Fill, s.MTU, s.MSS = 512, 16, 100, 1000, 900
+	s.HugePages = false
+	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err)
+	o, err := e.Owner("by code", xtreme.RingKind(conf.RingEpoll), xtreme.Buffers(600, 20))
+	require.NoError(t, err)
+	require.NoError(t, o.Close())
+	require.NoError(t, e.Close())
+	text := log.String()
+	require.Contains(t, text, "Settings.Offload.Fill=100 (VMA_RX_WRE) has no effect")
+	require.Contains(t, text, "Settings.MTU=1000 (VMA_MTU) has no effect", "segments are by MSS, datagrams the kernel's")
+	for _, name := range []string{"VMA_RX_BUFS", "SX_LARGE_BUFS"} {
+		require.Contains(t, text, fmt.Sprintf("(%s) has no effect", name), "the option Buffers comes before it")
+	}
+	require.NotContains(t, text, "VMA_TX_WRE", "it is the profile's")
+	require.NotContains(t, text, "VMA_TSO")
+
+	t.Setenv("VMA_MEM_ALLOC_TYPE", "1") // contiguous pages
+	require.Len(t, told(t, conf.RingEpoll, "VMA_MEM_ALLOC_TYPE"), 1)
+	t.Setenv("VMA_MEM_ALLOC_TYPE", "0")
+	require.Empty(t, told(t, conf.RingEpoll, "VMA_MEM_ALLOC_TYPE"))
+	t.Setenv("VMA_OFFLOADED_SOCKETS", "1")
+	require.Len(t, told(t, conf.RingEpoll, "VMA_OFFLOADED_SOCKETS"), 1)
+	require.Empty(t, told(t, conf.RingOffload, "VMA_OFFLOADED_SOCKETS"))
+}
