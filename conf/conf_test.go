@@ -26,6 +26,7 @@ func TestEnvironment(t *testing.T) {
 	want := Default()
 	want.Ring, want.RingLogic, want.RingLimit, want.SmallBuffers, want.LargeBuffers, want.HugePages = RingEpoll, 31, 3, 512, 16, true
 	want.BufferDebug, want.RxPoll, want.SelectPoll, want.OSRatio = true, -1, 250*time.Microsecond, 7
+	s.given, s.starts = nil, nil
 	require.Equal(t, want, s)
 	require.NoError(t, s.Validate())
 	require.Equal(t, time.Duration(-1), fromEnvironment(env(map[string]string{"VMA_SELECT_POLL": "-1"})).SelectPoll)

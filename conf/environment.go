@@ -120,6 +120,7 @@ func read(file, env source) Settings {
 			}
 		}
 	}
+	s.noteStarts()
 	return s
 }
 
@@ -137,9 +138,7 @@ func (s *Settings) take(p *Parameter, from source) {
 				continue
 			}
 			taken, by = v.text, name
-			if p.tell && p.get(s) != p.Default() {
-				s.Warnings = append(s.Warnings, fmt.Sprintf("%s%s=%q is %s: %s", v.where, name, v.text, p.State, p.Effect))
-			}
+			s.noteGiven(p, v.where+name, v.text)
 			if slices.Contains(p.Old, name) {
 				s.Warnings = append(s.Warnings, fmt.Sprintf("%s%s is an old name of %s", v.where, name, p.Name))
 			}

@@ -31,8 +31,12 @@ type Parameter struct {
 	Old    []string // names of other versions that mean the same
 	VMA    string   // VMA's default, where it is another one
 	State  State
-	Effect string // what it does here, or why it does nothing
-	tell   bool   // a value other than the default is a warning, with Effect: who sets it counts on what is not done
+	Effect string     // what it does here, or why it does nothing
+	Rings  []RingKind // the kinds of ring on which it has an effect; nil with a Field: all
+
+	idle   func(s *Settings, kinds []RingKind) string // why the value has no effect, see Settings.WithoutEffect; nil: it always has
+	asIs   []string                                   // values of a setting without effect that ask for what is done in any case
+	sameAs string                                     // the same for the value of another parameter
 	access
 }
 

@@ -124,25 +124,35 @@ func TestSettingsWithoutEffectAreCheckedAndExplained(t *testing.T) {
 	require.Equal(t, "0", byName["VMA_BF"].Value(&s), "a copy of the settings is another one")
 }
 
-// Who sets these counts on a thread that there is not: a value other than what is done is a warning, under each name, in files too.
-func TestSettingsThatWarn(t *testing.T) {
+// What has no effect is told as it was given: under each name, in files too; not a profile's values, nor what asks for what is done anyway.
+func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "10", "XLIO_PROGRESS_ENGINE_INTERVAL": "1",
 		"VMA_PROGRESS_ENGINE_WCE_MAX": "1", "VMA_CQ_DRAIN_WCE_MAX": "5"} {
 		s := fromEnvironment(env(map[string]string{name: text}))
-		require.NotEmpty(t, s.Warnings, name)
-		require.Contains(t, s.Warnings[0], name+`="`+text+`" is not applicable: a ring has one owner, and no thread empties it beside him`)
-		require.Contains(t, s.Warnings[0], "xdp.rx_ring_full")
+		list := s.WithoutEffect()
+		require.Len(t, list, 1, name)
+		require.Contains(t, list[0].String(), name+`="`+text+`" has no effect: not applicable: a ring has one owner`)
+		require.Contains(t, list[0].String(), "xdp.rx_ring_full")
 	}
-	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "0", "VMA_PROGRESS_ENGINE_WCE_MAX": "10000"} {
-		require.Empty(t, fromEnvironment(env(map[string]string{name: text})).Warnings)
+	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "0", "VMA_PROGRESS_ENGINE_WCE_MAX": "0", "VMA_SPEC": "latency",
+		"VMA_LOG_COLORS": "off", "VMA_STATS_FILE": ""} {
+		s := fromEnvironment(env(map[string]string{name: text}))
+		require.Empty(t, s.WithoutEffect(), name)
 	}
-	require.Empty(t, fromEnvironment(env(map[string]string{"VMA_SPEC": "latency"})).Warnings, "a profile's are not the user's")
 	path := filepath.Join(t.TempDir(), "settings")
-	require.NoError(t, os.WriteFile(path, []byte("VMA_PROGRESS_ENGINE_INTERVAL=20\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("VMA_PROGRESS_ENGINE_INTERVAL=20\nVMA_RX_WRE=64\n"), 0o600))
 	s, err := FromFile(path)
 	require.NoError(t, err)
-	require.Len(t, s.Warnings, 1)
-	require.Contains(t, s.Warnings[0], path+`:1: VMA_PROGRESS_ENGINE_INTERVAL="20" is not applicable`)
+	require.Empty(t, s.Warnings)
+	require.Len(t, s.WithoutEffect(), 1)
+	require.Contains(t, s.WithoutEffect()[0].String(), path+`:1: VMA_PROGRESS_ENGINE_INTERVAL="20" has no effect`)
+	require.Empty(t, s.WithoutEffect(RingOffload, RingUring))
+	require.Equal(t, path+`:2: VMA_RX_WRE="64" has no effect: the owner's rings are of kind epoll, it is for offload`,
+		s.WithoutEffect(RingEpoll)[0].String())
+	s.Offload.Fill = 128 // by code
+	require.Equal(t, "Settings.Offload.Fill=128 (VMA_RX_WRE)", s.Given("VMA_RX_WRE"))
+	require.Empty(t, s.Given("VMA_TX_WRE"))
+	require.Empty(t, s.Given("VMA_NO_SUCH"))
 }
 
 func TestNamesOfXLIOAndOldOnes(t *testing.T) {

@@ -67,10 +67,21 @@ func (s *Settings) Announce(l *slog.Logger) {
 	}
 }
 
+// ringsText is the kinds of ring on which a parameter has an effect.
+func (p *Parameter) ringsText() string {
+	switch {
+	case p.Field == "":
+		return "none"
+	case p.Rings == nil:
+		return "all"
+	}
+	return strings.ReplaceAll(kindsText(p.Rings), " and ", ", ")
+}
+
 // Markdown is the table of all settings as docs/settings.md has it.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("| setting | default | values | here |\n|---|---|---|---|\n")
+	b.WriteString("| setting | default | values | rings | here |\n|---|---|---|---|---|\n")
 	cell := func(s string) string { return strings.NewReplacer("|", "\\|", "*", "\\*", "_", "\\_").Replace(s) }
 	for i := range parameters {
 		p := &parameters[i]
@@ -89,7 +100,7 @@ func Markdown() string {
 		if p.State != Works {
 			here = string(p.State) + ": " + here
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, cell(standard), cell(p.want), cell(here))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, cell(standard), cell(p.want), p.ringsText(), cell(here))
 	}
 	return b.String()
 }

@@ -80,5 +80,7 @@ func WithProfile(name string) (Settings, error) {
 	if err != nil {
 		return s, fmt.Errorf("conf: profile %q: %w", name, err)
 	}
-	return s, s.applyProfile(n)
+	err = s.applyProfile(n)
+	s.noteStarts()
+	return s, err
 }

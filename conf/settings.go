@@ -92,7 +92,9 @@ type Settings struct {
 	// Profile is the profile that was applied (VMA_SPEC); setting it applies nothing: see WithProfile.
 	Profile string
 
-	inert map[string]string // values of settings that have no field
+	inert  map[string]string // values of settings that have no field
+	given  map[string]string // how each was given that environment or file sets
+	starts map[string]string // values other than the default before code had the settings
 
 	// Warnings are the values that could not be used, one sentence each.
 	Warnings []string

@@ -8,45 +8,45 @@ var ringParameters = []Parameter{
 	{Name: "SX_RING", Title: "Kind of ring", Field: "Ring", State: Works,
 		Effect: "the kind of ring that owners get; auto takes the best of the kernel's that works here, offload is our own stack",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
-	{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
+	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
 		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; empty: each that a socket " +
 			"needs",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
-			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}},
-	{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
+			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload),
+	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
 		Effect: "what an offloaded ring does with wrong or unfinished UDP checksums",
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
-			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}},
-	{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
+			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}}.on(RingOffload),
+	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams of an offloaded ring, for sockets that ask (Timestamps): poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in, which costs each frame a read of the clock; hardware the card, " +
 			"else as xdp. Sockets that ask for the card's time ask for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
-			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}},
-	{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
+			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload),
+	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
 		Effect: "1 makes each look at an offloaded interface that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, " +
 			"Linux 5.11): a system call more for each, for rings that spin on cards; the path says xdp.no_busy_poll where it is refused",
-		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)},
-	{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
+		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload),
+	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
 		Effect: "while requests come one after the other, an offloaded ring that is polled on lets so many answers wait for each " +
 			"other, where each flush is a system call (copy mode), at the most 20 microseconds; one that comes alone is answered at once. " +
 			"Only for loops that poll on. 0: everything leaves with the next Poll",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)},
-	{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload),
+	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for what offloaded rings receive and send, as pcapng for Wireshark and tcpdump -r; %d in its name is the " +
 			"process; empty: none. It costs a copy of each frame",
-		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)},
-	{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
+		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload),
+	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
 		Effect: "how many bytes of each frame are captured; 0: all",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureSnap }, 14, 65535)},
-	{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureSnap }, 14, 65535)}.on(RingOffload).unless(noCapture),
+	Parameter{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
 		Effect: "the most MiB that the file grows to: what comes then is counted as capture.over_limit; 0: 1024",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)},
-	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture),
+	Parameter{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
 		Effect: "0 leaves every socket to the kernel, whatever the rules say, and its path says setting.offloaded_sockets; an owner " +
 			"(extraapi.ThreadOffload) and a socket (extraapi.Offload, xtreme.RequireOffload) can be exceptions; 1 allows offload where " +
 			"the owner is of kind offload",
-		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
+		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)}.unless(noOffloadHere),
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Works,
 		Effect: "which sockets of an owner share a ring: 0 per interface, 1 per address, 10 per socket, 20 per thread, 30 per " +
 			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA",
@@ -54,21 +54,21 @@ var ringParameters = []Parameter{
 	{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Works,
 		Effect: "the most rings per interface within one owner; 0: no limit",
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)},
-	{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
+	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
 		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (the next power of " +
 			"two, 8 or more; default 2048), on uring rings the submission queue (the next power of two, 256 to 4096; default 256); 0: the " +
 			"default",
-		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)},
-	{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
+		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring),
+	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, up to 16384 and its " +
 			"part of three quarters of the owner's small buffers; 0: as many as that allows",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)},
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
-		"a socket sends on the ring it receives on"),
+		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
 	inert("VMA_RING_MIGRATION_RATIO_TX", "Ring migration ratio TX", "100", within(-1, 1<<31-1), NotApplicable,
-		"sockets stay on the ring of their owner: a goroutine changes threads, and packets are lost when sockets follow"),
+		"sockets stay on the ring of their owner: a goroutine changes threads, and packets are lost when sockets follow").as("-1"),
 	inert("VMA_RING_MIGRATION_RATIO_RX", "Ring migration ratio RX", "100", within(-1, 1<<31-1), NotApplicable,
-		"sockets stay on the ring of their owner: a goroutine changes threads, and packets are lost when sockets follow"),
+		"sockets stay on the ring of their owner: a goroutine changes threads, and packets are lost when sockets follow").as("-1"),
 }
 
 var memoryParameters = []Parameter{
@@ -82,10 +82,10 @@ var memoryParameters = []Parameter{
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
 		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
-	{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Works,
+	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Works,
 		Effect: "2 asks for huge pages under the buffers, the path says so where there are none; 0 and 1 are ordinary pages: " +
 			"contiguous ones cannot be asked for outside a driver",
-		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}},
+		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
 		Effect: "records who holds each buffer and panics when one is released twice",
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
@@ -101,7 +101,7 @@ var memoryParameters = []Parameter{
 	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
 		"all free buffers of the owner are the spare ones"),
 	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable,
-		"rings are refilled from the pool with each Poll, and nothing received is given up for it"),
+		"rings are refilled from the pool with each Poll, and nothing received is given up for it").as("1"),
 	inert("VMA_HUGETBL", "Huge pages", "0", yesOrNo, NotApplicable, "VMA removed it: use VMA_MEM_ALLOC_TYPE"),
 }
 
@@ -113,34 +113,34 @@ var pollParameters = []Parameter{
 		Effect: "bounds the same by time, in microseconds; -1: for ever, 0: none. With 0 here or in VMA_RX_POLL a reactor is " +
 			"driven by interrupts",
 		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
-	{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
-		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is set itself (deprecated by VMA)", access: force},
+	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
+		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is set itself (deprecated by VMA)", access: force}.unless(ratioSaid),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
 		Effect: "a spinning reactor looks at foreign descriptors on every such turn; 0: only after a sleep",
 		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
-	{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Works,
+	Parameter{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Works,
 		Old:    []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
 		Effect: "an offloaded ring reads the kernel's side of its sockets on every such turn while frames keep coming",
-		access: integer(func(s *Settings) *int { return &s.ShadowRatio }, 1, 1_000_000)},
+		access: integer(func(s *Settings) *int { return &s.ShadowRatio }, 1, 1_000_000)}.on(RingOffload),
 	{Name: "VMA_CQ_POLL_BATCH_MAX", Title: "CQ Poll Batch (max)", Field: "PollBatch", VMA: "16", State: Works,
 		Effect: "the most completions that a reactor takes at once; 0: 256",
 		access: integer(func(s *Settings) *int { return &s.PollBatch }, 0, 1<<16)},
-	{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", VMA: "0", State: Works,
+	Parameter{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", VMA: "0", State: Works,
 		Effect: "after how many empty turns a spinning reactor without a thread of its own lets other goroutines run; 0: 1024",
-		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)},
+		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll),
 	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
 		Effect: "binds each reactor's thread to a processor, the n-th to the n-th of the list and round again: 0,4,8-10",
 		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
 	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
 		"a reactor looks at foreign descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
-		"a socket polls as VMA_RX_POLL says from the start"),
-	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements without being polled"),
+		"a socket polls as VMA_RX_POLL says from the start").as("0"),
+	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements without being polled").as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
-		"Poll returns what was received and looks for more in one call"),
+		"Poll returns what was received and looks for more in one call").as("0"),
 	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "0", count, NotApplicable, noDrain).
-		told("10, with VMA_SOCKETXTREME always 0"),
-	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotApplicable, noDrain).told("").old("VMA_CQ_DRAIN_WCE_MAX"),
+		vma("10, with VMA_SOCKETXTREME always 0").as("0"),
+	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotApplicable, noDrain).old("VMA_CQ_DRAIN_WCE_MAX").as("0"),
 }
 
 var socketParameters = []Parameter{
@@ -155,11 +155,11 @@ var socketParameters = []Parameter{
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, without options; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
-	{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Works,
+	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Works,
 		Effect: "the longest IP packet that an offloaded ring sends, where the interface does not allow less: longer datagrams are cut; " +
 			"what the kernel sends follows the interface and the route (ip route … mtu), but TCP segments are kept below it: VMA_MSS is " +
 			"it less 40, with IPv6 60, where that is not set; 0: by the interface",
-		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)},
+		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get what a socket sends, unless MulticastLoop says otherwise",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
@@ -167,7 +167,7 @@ var socketParameters = []Parameter{
 		Effect: "how long OpenUDP waits after it has joined groups before it returns, in milliseconds",
 		access: span(func(s *Settings) *time.Duration { return &s.WaitAfterJoin }, time.Millisecond, 60_000, false)},
 	inert("VMA_TX_NONBLOCKED_EAGAINS", "Tx non-blocked eagains", "0", yesOrNo, Better,
-		"a send that does not fit always says so (ErrWouldBlock), and OUT follows; nothing is dropped silently"),
+		"a send that does not fit always says so (ErrWouldBlock), and OUT follows; nothing is dropped silently").as("1"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"socket options are the kernel's own, and so are its permissions").old("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable,
@@ -176,19 +176,19 @@ var socketParameters = []Parameter{
 	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable,
 		"a descriptor is closed when the kernel holds nothing of it, and CLOSED says so"),
 	inert("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", "Trig dummy send getsockname()", "0", yesOrNo, NotApplicable,
-		"no library call is intercepted that could mean something else"),
+		"no library call is intercepted that could mean something else").as("0"),
 }
 
 var stackParameters = []Parameter{
 	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Better,
-		"our own stack checks every sum, see SX_CHECKSUM for what is done with wrong ones"),
-	{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
+		"our own stack checks every sum, see SX_CHECKSUM for what is done with wrong ones").as("1"),
+	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "what an offloaded ring takes from an interface for a connected socket: 1 all that is for its own address, one entry for " +
 			"all sockets there, and drops what is not of their peers; 0 what its peer sends to it, and the rest stays the kernel's",
-		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)},
+		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
-		"steering is by addresses and ports, in the kernel"),
-	inert("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", "0", yesOrNo, HardwareOnly, "a tag that the card puts on packets of a flow"),
+		"steering is by addresses and ports, in the kernel").as("0"),
+	inert("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", "0", yesOrNo, HardwareOnly, "a tag that the card puts on packets of a flow").as("0"),
 	inert("VMA_NEIGH_UC_ARP_QUATA", "Num of UC ARPs", "3", count, NotApplicable,
 		"the kernel resolves neighbours: net.ipv4.neigh.*.ucast_solicit"),
 	inert("VMA_NEIGH_UC_ARP_DELAY_MSEC", "UC ARP delay (msec)", "10000", count, NotApplicable,
@@ -201,7 +201,7 @@ var stackParameters = []Parameter{
 			"not asked, 1 as the card counts, 2 best possible, 3 on the system's clock, 4 PTP; where the card does not stamp the " +
 			"path says so",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
-	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand"),
+	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
 
 var ruleParameters = []Parameter{
@@ -235,12 +235,12 @@ var logParameters = []Parameter{
 		Effect: "writes there, and not to standard error, what the engine, its reactors and netconn networks log; %d is the process id. " +
 			"A logger given by code (xtreme.Logger, Config.Logger) comes before it; reactor/gnet logs as gnet's options say",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)},
-	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured"),
-	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics"),
-	inert("VMA_STATS_SHMEM_DIR", "Stats shared memory directory", "/tmp/", anyText, WithStats, "needs the published statistics"),
-	inert("VMA_STATS_FD_NUM", "Stats FD Num (max)", "100", within(0, 1024), WithStats, "needs the published statistics"),
+	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
+	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics").as(""),
+	inert("VMA_STATS_SHMEM_DIR", "Stats shared memory directory", "/tmp/", anyText, WithStats, "needs the published statistics").as(""),
+	inert("VMA_STATS_FD_NUM", "Stats FD Num (max)", "100", within(0, 1024), WithStats, "needs the published statistics").as("0"),
 	inert("VMA_CPU_USAGE_STATS", "Polling CPU idle usage", "0", yesOrNo, WithStats,
-		"needs the published statistics; reactor.Stats has the busy time of a loop"),
+		"needs the published statistics; reactor.Stats has the busy time of a loop").as("0"),
 }
 
 func init() {

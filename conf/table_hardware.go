@@ -5,15 +5,15 @@ package conf
 const moderation = "the interrupts of a card belong to its driver: ethtool -C, and net.core.busy_poll for kernel rings"
 
 var hardwareParameters = []Parameter{
-	inert("VMA_BF", "BF (Blue Flame)", "1", yesOrNo, HardwareOnly, "a doorbell of ConnectX cards"),
-	inert("VMA_TX_MAX_INLINE", "Tx Max QP INLINE", "204", within(0, 884), HardwareOnly, "data within the descriptors of ConnectX cards").
+	inert("VMA_BF", "BF (Blue Flame)", "1", yesOrNo, HardwareOnly, "a doorbell of ConnectX cards").as("0"),
+	inert("VMA_TX_MAX_INLINE", "Tx Max QP INLINE", "204", within(0, 884), HardwareOnly, "data within the descriptors of ConnectX cards").as("0").
 		old("VMA_MAX_INLINE"),
-	inert("VMA_RING_DEV_MEM_TX", "Ring On Device Memory TX", "0", count, HardwareOnly, "memory on ConnectX cards"),
-	inert("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", "256", within(0, 1<<16), NotApplicable, "Go has no prefetch"),
+	inert("VMA_RING_DEV_MEM_TX", "Ring On Device Memory TX", "0", count, HardwareOnly, "memory on ConnectX cards").as("0"),
+	inert("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", "256", within(0, 1<<16), NotApplicable, "Go has no prefetch").as("0"),
 	inert("VMA_RX_PREFETCH_BYTES", "Rx Prefetch Bytes", "256", within(32, 2044), NotApplicable,
 		"Go has no prefetch; the flows of a burst are looked up before any of it is processed"),
 	inert("VMA_RX_PREFETCH_BYTES_BEFORE_POLL", "Rx Prefetch Bytes Before Poll", "0", accepted{"0, or a number from 32 to 2044",
-		func(text string) bool { return text == "0" || within(32, 2044).ok(text) }}, NotApplicable, "Go has no prefetch"),
+		func(text string) bool { return text == "0" || within(32, 2044).ok(text) }}, NotApplicable, "Go has no prefetch").as("0"),
 	inert("VMA_CQ_MODERATION_ENABLE", "CQ Interrupts Moderation", "1", yesOrNo, HardwareOnly, moderation),
 	inert("VMA_CQ_MODERATION_COUNT", "CQ Moderation Count", "48", count, HardwareOnly, moderation),
 	inert("VMA_CQ_MODERATION_PERIOD_USEC", "CQ Moderation Period (usec)", "50", count, HardwareOnly, moderation),
@@ -26,15 +26,15 @@ var hardwareParameters = []Parameter{
 var tcpParameters = []Parameter{
 	inert("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", "1000000", count, WithOwnTCP, "the kernel's segments are the kernel's: net.ipv4.tcp_wmem"),
 	inert("VMA_GRO_STREAMS_MAX", "GRO max streams", "32", count, WithOwnTCP, "the kernel does it: ethtool -K gro"),
-	inert("VMA_TCP_3T_RULES", "TCP 3T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections"),
+	inert("VMA_TCP_3T_RULES", "TCP 3T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, WithOwnTCP, "the kernel's timers are the kernel's"),
-	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2), WithOwnTCP, "the kernel takes control packets by itself"),
+	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2), WithOwnTCP, "the kernel takes control packets by itself").as("0"),
 	inert("VMA_TCP_TIMESTAMP_OPTION", "TCP timestamp option", "0", within(0, 2), WithOwnTCP,
-		"the kernel has it for all sockets: net.ipv4.tcp_timestamps"),
+		"the kernel has it for all sockets: net.ipv4.tcp_timestamps").as("2"),
 	inert("VMA_TCP_QUICKACK", "TCP quickack", "0", yesOrNo, WithOwnTCP,
-		"the kernel forgets TCP_QUICKACK after a while; Socket.SetQuickAck asks once"),
+		"the kernel forgets TCP_QUICKACK after a while; Socket.SetQuickAck asks once").as("0"),
 	inert("VMA_TCP_MAX_SYN_RATE", "TCP max syn rate", "0", within(0, 100_000), WithOwnTCP,
-		"the kernel's listeners have SYN cookies and a backlog"),
+		"the kernel's listeners have SYN cookies and a backlog").as("0"),
 	inert("VMA_TSO", "TSO", "1", yesOrNo, WithOwnTCP, "the kernel does it: ethtool -K tso"),
 }
 
@@ -45,23 +45,23 @@ const noDrain = "a ring has one owner, and no thread empties it beside him; VMA 
 const noThread = "there is no internal thread: a ring makes progress when its owner polls"
 
 var threadParameters = []Parameter{
-	inert("VMA_INTERNAL_THREAD_AFFINITY", "Internal Thread Affinity", "-1", anyText, NotApplicable, noThread+"; SX_LOOP_CPUS binds reactors"),
-	inert("VMA_INTERNAL_THREAD_CPUSET", "Internal Thread Cpuset", "", anyText, NotApplicable, noThread),
-	inert("VMA_INTERNAL_THREAD_ARM_CQ", "Internal Thread Arm CQ", "0", yesOrNo, NotApplicable, noThread),
-	inert("VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING", "Internal Thread TCP Timer Handling", "0", within(0, 1), NotApplicable, noThread),
+	inert("VMA_INTERNAL_THREAD_AFFINITY", "Internal Thread Affinity", "-1", anyText, NotApplicable, noThread+"; SX_LOOP_CPUS binds reactors").as("-1"),
+	inert("VMA_INTERNAL_THREAD_CPUSET", "Internal Thread Cpuset", "", anyText, NotApplicable, noThread).as(""),
+	inert("VMA_INTERNAL_THREAD_ARM_CQ", "Internal Thread Arm CQ", "0", yesOrNo, NotApplicable, noThread).as("0"),
+	inert("VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING", "Internal Thread TCP Timer Handling", "0", within(0, 1), NotApplicable, noThread).as("0"),
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
 		"a loop's timers have ticks of 65 microseconds, and a ring sleeps until the next deadline"),
 	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
-		"every mode is as fast as 0, single: rings have no locks, and calls from another goroutine are found and refused"),
+		"every mode is as fast as 0, single: rings have no locks, and calls from another goroutine are found and refused").as("0"),
 }
 
 var libraryParameters = []Parameter{
 	{Name: "VMA_SPEC", Title: "SPEC", Field: "Profile", State: Works,
 		Effect: "a profile, applied before all other settings: latency, multi_ring_latency, throughput, low-cpu",
 		access: text(func(s *Settings) *string { return &s.Profile }, "none, latency, multi_ring_latency, throughput or low-cpu", parseProfile)},
-	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here; 0 is accepted and there is nothing else"),
-	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "signals belong to the program and the Go runtime"),
-	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable, "the Go runtime prints the stacks of every goroutine"),
+	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here; 0 is accepted and there is nothing else").as("1"),
+	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "signals belong to the program and the Go runtime").as("0"),
+	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable, "the Go runtime prints the stacks of every goroutine").as("0"),
 	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable,
 		"Go programs do not fork without exec, and all descriptors are close-on-exec"),
 	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma/", anyText, WithOwnTCP,
@@ -70,11 +70,11 @@ var libraryParameters = []Parameter{
 
 var xlioParameters = []Parameter{
 	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro"),
-	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "rings have no locks"),
-	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable, "several loops or processes share a port with ReusePort"),
+	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "rings have no locks").as("0"),
+	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable, "several loops or processes share a port with ReusePort").as("0"),
 	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable, "rings are armed when their owner waits, and only then"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does"),
-	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections"),
+	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
 	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1000000", count, WithOwnTCP, "of kernel sockets: the option SendBuffer"),
 	inert("XLIO_TX_BUFFER_SIZE", "Tx buffer size", "32768", count, NotApplicable, "buffers are of 2 KiB and of 64 KiB"),
 }

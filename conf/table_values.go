@@ -15,12 +15,6 @@ func (p Parameter) old(names ...string) Parameter {
 	return p
 }
 
-// told makes a value other than the default a warning; VMA's own default is another one, unless empty.
-func (p Parameter) told(vma string) Parameter {
-	p.tell, p.VMA = true, vma
-	return p
-}
-
 func isLogic(text string) bool {
 	return slices.Contains([]string{"0", "1", "10", "20", "30", "31"}, text)
 }

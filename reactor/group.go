@@ -44,6 +44,9 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if len(c.Pin) > 0 {
+		e.SettingUnused("SX_LOOP_CPUS", "the loops have Config.Pin, which comes before it")
+	}
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {

@@ -77,6 +77,8 @@ func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 	}
 	if o != nil && len(c.Pin) == 0 {
 		c.Pin = o.Engine().LoopCPU()
+	} else if o != nil {
+		o.Engine().SettingUnused("SX_LOOP_CPUS", "a loop has Config.Pin, which comes before it")
 	}
 	l, err := newLoop(o, c)
 	if err != nil {
@@ -90,9 +92,11 @@ func newLoop(o *xtreme.Owner, c Config) (*Loop, error) {
 	if o == nil {
 		return nil, fmt.Errorf("reactor: New: owner nil: %w", unix.EINVAL)
 	}
+	given := c
 	if err := c.complete(o.Engine().Settings()); err != nil {
 		return nil, err
 	}
+	given.sayUnused(o.Engine())
 	if c.Logger == nil {
 		c.Logger = o.Engine().Logger()
 	}

@@ -5,7 +5,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,4 +137,40 @@ func TestLoopsWriteToTheEnginesLog(t *testing.T) {
 		require.Contains(t, string(text), `SX ERROR: panic contained loop=loop-0 where="posted function" value="of the group"`)
 		require.Contains(t, string(text), `SX ERROR: panic contained loop=alone where="posted function" value="of the loop"`)
 	})
+}
+
+// A setting that a loop's Config comes before is told of once, with the reason.
+func TestSettingsThatALoopDoesNotUseAreSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		config Config
+	}{
+		"VMA_CQ_POLL_BATCH_MAX":    {"32", Config{Batch: 64}},
+		"VMA_RX_POLL":              {"5", Config{RxPoll: -1}},
+		"VMA_SELECT_POLL":          {"5", Config{Rest: Wait}},
+		"VMA_SELECT_POLL_OS_RATIO": {"5", Config{OSRatio: -1}},
+		"SX_LOOP_CPUS":             {"0", Config{Pin: []int{0}}},
+	} {
+		t.Setenv(name, c.text)
+		for _, config := range []Config{{}, c.config} {
+			s := conf.FromEnvironment()
+			s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
+			e := mustEngine(t, s)
+			for range 2 {
+				o, err := e.Owner("told", xtreme.Buffers(64, 8))
+				require.NoError(t, err)
+				_, err = New(o, nothing, config)
+				require.NoError(t, err)
+				require.NoError(t, o.Close())
+			}
+			text, err := os.ReadFile(s.LogFile)
+			require.NoError(t, err)
+			want := 1
+			if reflect.DeepEqual(config, Config{}) {
+				want = 0
+			}
+			require.Equal(t, want, strings.Count(string(text), name+`="`+c.text+`" has no effect: a loop has Config.`), "%s", text)
+		}
+		require.NoError(t, os.Unsetenv(name))
+	}
 }

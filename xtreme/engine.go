@@ -26,6 +26,7 @@ type Engine struct {
 
 	mu     sync.Mutex
 	kinds  map[conf.RingKind]chosen
+	said   map[string]bool // settings without effect that the log has, by name and kinds of ring
 	owners []*Owner
 	closed bool
 
@@ -47,6 +48,12 @@ func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	e := &Engine{settings: s, kinds: map[conf.RingKind]chosen{}}
 	if e.log, e.logEnd, err = openLog(&s, c.logger); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
+	}
+	e.sayUnused(s.WithoutEffect())
+	if c.logger != nil {
+		for _, name := range []string{"VMA_TRACELEVEL", "VMA_LOG_DETAILS", "VMA_LOG_FILE"} {
+			e.SettingUnused(name, "the program gave the engine a logger")
+		}
 	}
 	e.nics = newInterfaces(e.log, &s)
 	if err = e.loadRules(); err == nil {
@@ -101,6 +108,7 @@ func (e *Engine) Owner(name string, opt ...Option) (*Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: owner %q: %w", name, err)
 	}
+	e.sayUnusedBy(c, o)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

@@ -43,7 +43,7 @@ var asItIs = map[string][]string{
 	"VMA_TCP_TIMESTAMP_OPTION": {"2"}, "VMA_TCP_QUICKACK": {"0"}, "VMA_TCP_MAX_SYN_RATE": {"0"}, "VMA_INTERNAL_THREAD_AFFINITY": {"-1"},
 	"VMA_INTERNAL_THREAD_ARM_CQ": {"0"}, "VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING": {"0"}, "VMA_THREAD_MODE": {"0"}, "VMA_SOCKETXTREME": {"1"},
 	"VMA_HANDLE_SIGINTR": {"0"}, "VMA_HANDLE_SIGSEGV": {"0"}, "XLIO_MULTILOCK": {"0"}, "XLIO_NGINX_WORKERS_NUM": {"0"},
-	"XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"},
+	"VMA_TX_NONBLOCKED_EAGAINS": {"1"}, "XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"},
 }
 
 // valueOf are values of settings with an effect, each other than the default.
@@ -59,7 +59,7 @@ func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (
 	var log bytes.Buffer
 	s := conf.FromEnvironment()
 	require.Empty(t, s.Warnings, name)
-	if name != "SX_LARGE_BUFS" && name != "VMA_RX_BUFS" {
+	if !strings.HasSuffix(name, "_BUFS") {
 		opt = append(opt, xtreme.Buffers(512, 16))
 	}
 	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))

@@ -1,0 +1,190 @@
+package conf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// NoEffect is a setting that was given and changes nothing.
+type NoEffect struct {
+	Name   string // of the parameter
+	Given  string // where it was given, its name there, and the value
+	Reason string
+}
+
+// String is the whole as a sentence.
+func (n NoEffect) String() string { return n.Given + " has no effect: " + n.Reason }
+
+// Given tells how a setting was given explicitly: by the environment, a settings file, or code that changed its field. It is empty for one
+// that nobody gave. The values of a profile are not given.
+func (s *Settings) Given(name string) string {
+	p := byName[name]
+	if p == nil {
+		return ""
+	}
+	if value := p.get(s); p.Field != "" && value != s.start(p) {
+		return fmt.Sprintf("Settings.%s=%s (%s)", p.Field, value, p.Name)
+	}
+	return s.given[p.Name]
+}
+
+// start is a parameter's value before code had the settings.
+func (s *Settings) start(p *Parameter) string {
+	if value, ok := s.starts[p.Name]; ok {
+		return value
+	}
+	return p.Default()
+}
+
+// noteGiven remembers how a parameter was given.
+func (s *Settings) noteGiven(p *Parameter, name, text string) {
+	s.given = maps.Clone(s.given) // the settings are copied by value
+	if s.given == nil {
+		s.given = map[string]string{}
+	}
+	s.given[p.Name] = fmt.Sprintf("%s=%q", name, text)
+}
+
+// noteStarts remembers the values that are not the default before code has the settings.
+func (s *Settings) noteStarts() {
+	s.starts = nil
+	for i := range parameters {
+		if p := &parameters[i]; p.get(s) != p.Default() {
+			if s.starts == nil {
+				s.starts = map[string]string{}
+			}
+			s.starts[p.Name] = p.get(s)
+		}
+	}
+}
+
+// WithoutEffect lists the settings that were given and change nothing. With kinds of ring: nothing for an owner whose rings are of these
+// kinds, though they do for others. Without: nothing at all. Settings whose value asks for what is done in any case are not listed.
+func (s *Settings) WithoutEffect(kinds ...RingKind) (list []NoEffect) {
+	for i := range parameters {
+		p := &parameters[i]
+		given := s.Given(p.Name)
+		if given == "" {
+			continue
+		}
+		if why := p.whyNone(s, kinds); why != "" {
+			list = append(list, NoEffect{p.Name, given, why})
+		}
+	}
+	return list
+}
+
+// whyNone is why a parameter's value has no effect on rings of some kinds, or, without any, at all; empty if it has.
+func (p *Parameter) whyNone(s *Settings, kinds []RingKind) string {
+	switch {
+	case p.Field != "" && p.idle != nil:
+		if why := p.idle(s, kinds); why != "" {
+			return why
+		}
+	case p.Field == "" && (len(kinds) > 0 || p.satisfied(s)):
+		return ""
+	case p.Field == "":
+		return string(p.State) + ": " + p.Effect
+	}
+	if len(kinds) > 0 && len(p.Rings) > 0 && !slices.ContainsFunc(kinds, func(k RingKind) bool { return slices.Contains(p.Rings, k) }) {
+		return fmt.Sprintf("the owner's rings are of kind %s, it is for %s", kindsText(kinds), kindsText(p.Rings))
+	}
+	return ""
+}
+
+// satisfied tells whether a value asks for what is done without it too.
+func (p *Parameter) satisfied(s *Settings) bool {
+	value := p.get(s)
+	if p.sameAs != "" {
+		return value == byName[p.sameAs].get(s)
+	}
+	return slices.ContainsFunc(p.asIs, func(v string) bool {
+		on, ok := onOrOff[value]
+		is, toggles := onOrOff[v]
+		return value == v || ok && toggles && on == is && p.want == yesOrNo.want
+	})
+}
+
+func kindsText(kinds []RingKind) string {
+	text := ""
+	for i, k := range kinds {
+		if i > 0 {
+			text += " and "
+		}
+		text += string(k)
+	}
+	return text
+}
+
+// on limits a parameter's effect to kinds of ring.
+func (p Parameter) on(kinds ...RingKind) Parameter {
+	p.Rings = kinds
+	return p
+}
+
+// unless gives a parameter with an effect a reason why its value has none; empty: it has.
+func (p Parameter) unless(idle func(s *Settings, kinds []RingKind) string) Parameter {
+	p.idle = idle
+	return p
+}
+
+// as names the values of a parameter without effect that ask for what is done in any case.
+func (p Parameter) as(values ...string) Parameter {
+	p.asIs = values
+	return p
+}
+
+// like is as, for the value that another parameter has.
+func (p Parameter) like(name string) Parameter {
+	p.sameAs = name
+	return p
+}
+
+// vma notes VMA's own default, where it is another one.
+func (p Parameter) vma(standard string) Parameter {
+	p.VMA = standard
+	return p
+}
+
+// The reasons of values that have no effect although their setting has one.
+
+func noContiguous(s *Settings, kinds []RingKind) string {
+	if len(kinds) == 0 && !s.HugePages && contiguous(s.given["VMA_MEM_ALLOC_TYPE"]) {
+		return "contiguous pages cannot be asked for outside a driver: the pages are ordinary ones"
+	}
+	return ""
+}
+
+func contiguous(given string) bool {
+	return strings.HasSuffix(given, `="1"`) || strings.HasSuffix(strings.ToUpper(given), `="CONTIG"`)
+}
+
+func noOffloadHere(s *Settings, kinds []RingKind) string {
+	if len(kinds) > 0 && !s.KernelOnly && !slices.Contains(kinds, RingOffload) {
+		return "1 permits offload, and the owner's rings are of kind " + kindsText(kinds) + ": SX_RING=offload asks for it"
+	}
+	return ""
+}
+
+func noCapture(s *Settings, kinds []RingKind) string {
+	if len(kinds) == 0 && s.Offload.Capture == "" {
+		return "SX_CAPTURE names no file"
+	}
+	return ""
+}
+
+func onlyDatagrams(s *Settings, kinds []RingKind) string {
+	if len(kinds) > 0 && s.MSS > 0 && !slices.Contains(kinds, RingOffload) {
+		return "the owner's rings are of kind " + kindsText(kinds) + ", whose datagrams follow the interface, and VMA_MSS says how long segments are"
+	}
+	return ""
+}
+
+func ratioSaid(s *Settings, kinds []RingKind) string {
+	if len(kinds) == 0 && s.given["VMA_SELECT_POLL_OS_RATIO"] != "" {
+		return "VMA_SELECT_POLL_OS_RATIO says otherwise and counts"
+	}
+	return ""
+}

@@ -1,0 +1,25 @@
+package reactor
+
+import "github.com/socketxtreme/socketxtreme/xtreme"
+
+// sayUnused says of the settings that were given explicitly those that this loop does not use, because its Config comes before them.
+func (c *Config) sayUnused(e *xtreme.Engine) {
+	s := e.Settings()
+	for _, x := range []struct {
+		field string
+		over  bool
+		names []string
+	}{
+		{"Batch", c.Batch != 0 && c.Batch != s.PollBatch, []string{"VMA_CQ_POLL_BATCH_MAX"}},
+		{"Rest", c.Rest != Adaptive, []string{"VMA_RX_POLL", "VMA_SELECT_POLL"}},
+		{"RxPoll", c.RxPoll != 0 && c.RxPoll != s.RxPoll, []string{"VMA_RX_POLL"}},
+		{"SelectPoll", c.SelectPoll != 0 && c.SelectPoll != s.SelectPoll, []string{"VMA_SELECT_POLL"}},
+		{"OSRatio", c.OSRatio != 0 && c.OSRatio != s.OSRatio, []string{"VMA_SELECT_POLL_OS_RATIO", "VMA_SELECT_POLL_OS_FORCE"}},
+	} {
+		for _, name := range x.names {
+			if x.over {
+				e.SettingUnused(name, "a loop has Config."+x.field+", which comes before it")
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package xtreme
+
+import (
+	"github.com/socketxtreme/socketxtreme/conf"
+)
+
+// Settings that were given and change nothing are a warning of the engine's log, once each: those without any effect when the engine is made,
+// those without an effect on an owner when the first such owner is made.
+
+// SettingUnused says in the engine's log, at warning level and once, that a setting has no effect, and why, if it was given explicitly: by the
+// environment, a settings file or code. Packages on top of an engine call it where their own options come before a setting. Any goroutine.
+func (e *Engine) SettingUnused(name, why string) {
+	if given := e.settings.Given(name); given != "" {
+		e.sayUnused([]conf.NoEffect{{Name: name, Given: given, Reason: why}})
+	}
+}
+
+func (e *Engine) sayUnused(list []conf.NoEffect) {
+	for _, n := range list {
+		e.mu.Lock()
+		known := e.said[n.Name]
+		if e.said == nil {
+			e.said = map[string]bool{}
+		}
+		e.said[n.Name] = true
+		e.mu.Unlock()
+		if !known {
+			e.log.Warn(n.String())
+		}
+	}
+}
+
+// sayUnusedBy says what an owner does not use, for the kinds of its rings or because its options come first.
+func (e *Engine) sayUnusedBy(c chosen, o *options) {
+	kinds := []conf.RingKind{c.kind}
+	if c.offload {
+		kinds = append(kinds, conf.RingOffload)
+	}
+	e.sayUnused(e.settings.WithoutEffect(kinds...))
+	s := &e.settings
+	for _, x := range []struct {
+		option string
+		over   bool
+		names  []string
+	}{
+		{"RingKind", o.kind != "" && o.kind != s.Ring, []string{"SX_RING"}},
+		{"RingLogic", o.logic != nil && int(*o.logic) != s.RingLogic, []string{"VMA_RING_ALLOCATION_LOGIC_RX"}},
+		{"Buffers", o.small != 0, []string{"VMA_RX_BUFS", "VMA_TX_BUFS", "SX_LARGE_BUFS"}},
+		{"HugePages", o.huge && !s.HugePages, []string{"VMA_MEM_ALLOC_TYPE"}},
+		{"Memory", o.memory != nil, []string{"VMA_MEM_ALLOC_TYPE"}},
+		{"Interfaces", o.interfaces != nil, []string{"SX_OFFLOAD_INTERFACES"}},
+		{"Checksum", o.checksum != "", []string{"SX_CHECKSUM"}},
+		{"OffloadTime", o.time != "", []string{"SX_OFFLOAD_TIME"}},
+	} {
+		for _, name := range x.names {
+			if x.over {
+				e.SettingUnused(name, "an owner has the option "+x.option+", which comes before it")
+			}
+		}
+	}
+}
