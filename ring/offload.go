@@ -29,6 +29,8 @@ type Offloader interface {
 	Put(w *Way, p buffers.Packet) bool
 	// Flushes moves with every flush, before Taken is called in it: what Put took before is no more the socket's. As Stamp.
 	Flushes() *uint64
+	// KernelSends counts the datagrams that leave by sockets' descriptors; the core adds those that it sends so. The owner's.
+	KernelSends() *uint64
 	// Recall drops what Put took of the socket and has not left, and tells how many datagrams that were.
 	Recall(s *Socket) int
 	// Changed tells that the socket's addresses, Settings or device are others than in Attach.
@@ -219,9 +221,17 @@ func (s *Socket) direct(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int,
 	}
 	if bufs != nil {
 		sent, e := s.ring.message.Sendv(s.handle.FD, bufs, a)
-		return s.tookSend(sent, n, e, to)
+		return s.tookDirect(sent, n, e, to)
 	}
 	sent, e := sys.SendTo(s.handle.FD, b, a)
+	return s.tookDirect(sent, n, e, to)
+}
+
+// tookDirect is tookSend, counted.
+func (s *Socket) tookDirect(sent, n int, e syscall.Errno, to netip.AddrPort) (int, error) {
+	if e == 0 {
+		*s.ring.kernelSends++
+	}
 	return s.tookSend(sent, n, e, to)
 }
 

@@ -18,15 +18,16 @@ import (
 // Ring is what an application polls. It belongs to the goroutine that polls it first; everything but Wake, Post and FD is for
 // that goroutine only. Set-up before the first Poll may come from any one goroutine.
 type Ring struct {
-	owner   atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
-	turn    uint64         // counts Polls
-	drv     Driver
-	off     Offloader // drv, when it has a stack of its own; else nil
-	stamp   *uint64   // of off: see Offloader.Stamp
-	flushes *uint64   // of off: see Offloader.Flushes
-	pool    *buffers.Pool
-	sink    Sink
-	slab    slab
+	owner       atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
+	turn        uint64         // counts Polls
+	drv         Driver
+	off         Offloader // drv, when it has a stack of its own; else nil
+	stamp       *uint64   // of off: see Offloader.Stamp
+	flushes     *uint64   // of off: see Offloader.Flushes
+	kernelSends *uint64   // of off: see Offloader.KernelSends
+	pool        *buffers.Pool
+	sink        Sink
+	slab        slab
 
 	readyHead, readyTail *Socket // sockets with a pending record, oldest first
 

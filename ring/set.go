@@ -183,7 +183,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	}
 	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1}
 	if r.off, _ = drv.(Offloader); r.off != nil {
-		r.stamp, r.flushes = r.off.Stamp(), r.off.Flushes()
+		r.stamp, r.flushes, r.kernelSends = r.off.Stamp(), r.off.Flushes(), r.off.KernelSends()
 	}
 	r.timers = wheel.New(r.clock(), 0)
 	r.onTimer = r.timer

@@ -29,6 +29,12 @@ func (s *Stack) among(f *Frame, l *look, payload []byte, dst []Delivery) []Deliv
 		}
 		return s.hand(f, l, payload, off, dst, n, Delivery{ID: at.id, Owner: at.owner, To: at.stack})
 	}
+	return s.amongMembers(f, l, payload, off, dst)
+}
+
+// amongMembers is among for the members of a group, whose payload begins at off.
+func (s *Stack) amongMembers(f *Frame, l *look, payload []byte, off int, dst []Delivery) []Delivery {
+	n := len(dst)
 	var others uint64
 	for _, id := range s.ids[l.first : l.first+l.count] {
 		if at := &s.book.places[id]; at.stack == s.number {

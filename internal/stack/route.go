@@ -128,8 +128,10 @@ func (s *Stack) find(r *route) syscall.Errno {
 	case w.Type == host.Local && s.own != nil:
 		r.way, r.loop, r.limit, r.whole = wayLoop, true, wire.UDPMax, wire.UDPMax
 		return 0
-	case w.Type == host.Local, link < 0 && s.own == nil, group && o.MulticastLoop && s.own == nil,
+	case w.Type == host.Local, link < 0 && s.own == nil,
 		w.Type == host.Broadcast && s.own == nil: // the kernel's sockets on this host are to hear it as well
+		return r.viaKernel()
+	case group && o.MulticastLoop && s.own == nil && (s.loops == nil || s.loops(e.Owner, r.to, r.port, w.Interface)):
 		return r.viaKernel()
 	case link < 0:
 		return unix.ENETUNREACH

@@ -135,7 +135,7 @@ type looped struct {
 func (s *Stack) loop(r *route, payload []byte) {
 	f := udp.Flow{Source: r.source, Target: r.to, SourcePort: s.udp.Endpoint(r.id).LocalPort, TargetPort: r.port, Interface: uint32(r.iface)}
 	switch {
-	case r.to.IsMulticast() && !s.udp.Joined(r.to, f.Interface):
+	case r.to.IsMulticast() && !s.joined(r.to, f.Interface):
 		return
 	case len(s.looped) >= loopLimit:
 		s.stats.LoopFull++
@@ -148,6 +148,12 @@ func (s *Stack) loop(r *route, payload []byte) {
 	}
 	copy(room, payload)
 	s.looped = append(s.looped, looped{p, f})
+}
+
+// joined tells whether a socket of this stack, or of another one in the directory, is a member of a group.
+func (s *Stack) joined(group wire.Addr, iface uint32) bool {
+	s.lookInto()
+	return s.all.Joined(group, iface)
 }
 
 // Looping tells whether Loop has something to deliver.
@@ -172,6 +178,9 @@ func (s *Stack) loopOne(x *looped, dst []Delivery) []Delivery {
 	case to == addrBroadcast:
 		s.ids, drop = s.udp.Broadcast(&x.flow, s.ids)
 	case x.flow.Target.IsMulticast():
+		if s.lookInto(); s.book != nil {
+			return s.loopAmong(x, dst)
+		}
 		s.ids, drop = s.udp.Multicast(&x.flow, s.ids)
 	default:
 		var id udp.ID
@@ -190,6 +199,19 @@ func (s *Stack) loopOne(x *looped, dst []Delivery) []Delivery {
 		}
 	}
 	if len(dst) == before {
+		_ = x.packet.Release() // received, alone
+	}
+	return dst
+}
+
+// loopAmong is loopOne for a group where other stacks are in the directory.
+func (s *Stack) loopAmong(x *looped, dst []Delivery) []Delivery {
+	var drop wire.Drop
+	if s.ids, drop = s.all.Multicast(&x.flow, s.ids); drop != wire.Accept {
+		s.drops[drop]++
+	}
+	f, l, before := Frame{Packet: x.packet}, look{flow: x.flow, count: int32(len(s.ids))}, len(dst)
+	if dst = s.amongMembers(&f, &l, x.packet.Bytes(), 0, dst); len(dst) == before {
 		_ = x.packet.Release() // received, alone
 	}
 	return dst

@@ -56,6 +56,10 @@ type Config struct {
 	// Kernel, unless nil, is asked when the way to a destination of a socket (Endpoint.Owner) is found, which is kept: true leaves it to the
 	// socket's descriptor.
 	Kernel func(owner uint64, to wire.Addr, port uint16) bool
+	// Loop is asked when the way to a group is found for a socket with MulticastLoop, by a link of the interface: true leaves it to the
+	// socket's descriptor, because sockets of the kernel are to receive it as well; nil always does. The sockets of the directory's stacks get
+	// it from this one. Not asked where there is no kernel.
+	Loop func(owner uint64, to wire.Addr, port uint16, iface int) bool
 	// Directory is shared with the other stacks of the host, Number is what its Enter gave this one. Without it the stack is alone.
 	Directory *Directory
 	Number    int
@@ -70,6 +74,7 @@ type Stack struct {
 	cut    bool
 	mtu    int // bound of all links; 0: none
 	kernel func(uint64, wire.Addr, uint16) bool
+	loops  func(uint64, wire.Addr, uint16, int) bool
 	dir    *Directory
 	number int32
 	book   *phonebook // of dir, as the burst found it; nil while the stack is alone
@@ -223,7 +228,7 @@ func New(c Config) (*Stack, error) {
 		return nil, errors.New("stack: Random is nil")
 	}
 	s := &Stack{pool: c.Pool, host: c.Host, own: c.Own, random: c.Random, udp: udp.New([2]uint64{c.Random(), c.Random()}),
-		id: uint16(c.Random()), stamp: 1, cut: c.Cut, mtu: c.MTU, kernel: c.Kernel, dir: c.Directory, number: int32(c.Number)}
+		id: uint16(c.Random()), stamp: 1, cut: c.Cut, mtu: c.MTU, kernel: c.Kernel, loops: c.Loop, dir: c.Directory, number: int32(c.Number)}
 	for i, l := range c.Interfaces {
 		if err := l.Validate(); err != nil {
 			return nil, fmt.Errorf("stack: Interfaces[%d]: %w", i, err)
@@ -258,6 +263,9 @@ func (s *Stack) Refresh() {
 
 // Stamp is what prepared routes are compared with: they are good while it stays. The pointer may be kept.
 func (s *Stack) Stamp() *uint64 { return &s.stamp }
+
+// Reroute makes all prepared routes void: an answer of Config.Loop has changed.
+func (s *Stack) Reroute() { s.stamp++ }
 
 // Generation is the host's as Refresh saw it.
 func (s *Stack) Generation() uint64 { return s.generation }

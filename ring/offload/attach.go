@@ -140,6 +140,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		d.stack.Remove(d.now, e.id)
 		d.release(e.flows)
 		d.forgetMembers(e)
+		d.forgetSends(e)
 	}
 	if e.stamped {
 		d.stamps--

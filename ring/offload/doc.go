@@ -30,12 +30,13 @@
 // latest. After a sleep it is at once.
 //
 // What a socket sends goes over a link when the route leads there. It goes through the shadow when only the kernel can deliver it:
-// to an address of this host, to a group that members on this host are to hear as well (IP_MULTICAST_LOOP, which is on by default and which a
-// sender of market data turns off), to broadcast addresses, and by interfaces that are no link of the ring.
+// to an address of this host, to a group that sockets of the kernel on this host receive as well (IP_MULTICAST_LOOP, which is on by default
+// and which a sender of market data turns off), to broadcast addresses, and by interfaces that are no link of the ring.
 //
 //	destination                          way
 //	this host, any socket                shadow; received by the kernel's sockets, and by ours through their shadows, marked OS
-//	a group, IP_MULTICAST_LOOP on        shadow; the kernel sends the frame and loops it to this host's members
+//	a group, IP_MULTICAST_LOOP on        where sockets of the kernel receive it: shadow; the kernel sends the frame and loops it to this
+//	                                     host's members. Else link; the stack loops it to members on the exchange's rings (groupsend.go)
 //	a group, IP_MULTICAST_LOOP off       link; no socket of this host hears it, in any process
 //	another host                         link
 //

@@ -63,18 +63,19 @@ type driver struct {
 	bonds    []*bond
 	number   int // of this driver there
 	shared   foreignGroups
-	sharedAt uint64      // version of what is known of them
-	met      uint64      // version of the exchange when the lanes were taken
-	reviewed uint64      // and when what they left was looked at
-	inward   []*lane     // from the others
-	outward  []*lane     // to them
-	out      lanesByTo   // the same by number
-	lent     int         // packets that the others may be reading
-	lentMax  int         // and the most of them
-	given    int         // put down in this burst
-	places   []int       // in links: those of parts that are no more
-	aliases  map[int]int // interfaces that were made again: number then, number now
-	seen     uint64      // generation of the host when the parts were looked at
+	received map[groupFlow]bool // see memberNews
+	sharedAt uint64             // version of what is known of them
+	met      uint64             // version of the exchange when the lanes were taken
+	reviewed uint64             // and when what they left was looked at
+	inward   []*lane            // from the others
+	outward  []*lane            // to them
+	out      lanesByTo          // the same by number
+	lent     int                // packets that the others may be reading
+	lentMax  int                // and the most of them
+	given    int                // put down in this burst
+	places   []int              // in links: those of parts that are no more
+	aliases  map[int]int        // interfaces that were made again: number then, number now
+	seen     uint64             // generation of the host when the parts were looked at
 
 	list      sys.Epoll // what FD waits on
 	batch     []sys.EpollEvent
@@ -105,7 +106,7 @@ type stats struct {
 	ShadowPackets   uint64 // delivered from the kernel's side
 	ShadowReads     uint64 // times that the kernel's side was looked at
 	ShadowUnheard   uint64 // datagrams there of groups that the socket had not joined, see holder
-	KernelSends     uint64 // by the socket's descriptor, given to SendPacket
+	KernelSends     uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
 	Declined        uint64 // ways that were left to the kernel, see Config.Sender
 	LostSends       uint64 // copies that could not be sent after Send had taken them
 	Gathered        uint64 // sends of several buffers, copied into one
@@ -171,6 +172,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if c.Sender != nil {
 		sc.Kernel = d.declined
 	}
+	sc.Loop = d.needsKernel
 	if c.Namespace != nil {
 		sc.Own = c.Namespace.own
 	} else {
@@ -248,6 +250,9 @@ func (d *driver) Stamp() *uint64 { return d.stack.Stamp() }
 // Flushes is described at ring.Offloader.
 func (d *driver) Flushes() *uint64 { return &d.flushes }
 
+// KernelSends is described at ring.Offloader.
+func (d *driver) KernelSends() *uint64 { return &d.stats.KernelSends }
+
 // Bind: any thread will do.
 func (d *driver) Bind() error { return nil }
 
@@ -303,6 +308,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 		p.Tier = "os"
 	}
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
+	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
 	return p
 }
 

@@ -19,14 +19,14 @@ func TestALookForForeignMembersThatFails(t *testing.T) {
 		err     error
 		version uint64
 	}{{found, nil, 1}, {nil, failed, 2}, {nil, failed, 2}, {found, nil, 3}, {found, nil, 3}, {foreignGroups{}, nil, 4}} {
-		require.True(t, f.publish(f.end, step.found, step.err), "it looks on")
+		require.True(t, f.publish(f.end, &memberNews{shared: step.found}, step.err), "it looks on")
 		require.Equal(t, step.version, f.version.Load())
 		require.ErrorIs(t, f.why(), step.err)
 		if step.err != nil {
-			require.Equal(t, found, f.shared())
+			require.Equal(t, found, f.news().shared)
 		} else {
-			require.Equal(t, step.found, f.shared())
+			require.Equal(t, step.found, f.news().shared)
 		}
 	}
-	require.False(t, f.publish(make(chan struct{}), found, nil), "another one looks")
+	require.False(t, f.publish(make(chan struct{}), &memberNews{shared: found}, nil), "another one looks")
 }

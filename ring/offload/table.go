@@ -28,6 +28,7 @@ type entry struct {
 	holders []*holder
 	reasons []ring.Reason
 	sender  []ring.Reason // of destinations that are left to the kernel
+	sends   []groupFlow   // groups that it sends to with IP_MULTICAST_LOOP on
 }
 
 // group is a membership with its interface resolved.

@@ -183,7 +183,6 @@ func (d *driver) done(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 
 // sendShadow sends by the socket's descriptor: only the kernel can deliver it. What was sent before and is a frame leaves first.
 func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno) {
-	d.stats.KernelSends++
 	if d.stack.Backlog() > 0 {
 		if err := d.pump(); err != nil {
 			d.early = err
@@ -203,7 +202,10 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 	} else {
 		_, errno = sys.Send(fd, b, 0)
 	}
-	if errno == unix.EAGAIN {
+	switch errno {
+	case 0:
+		d.stats.KernelSends++
+	case unix.EAGAIN:
 		errno = unix.ENOBUFS // the kernel's queue is full: as a datagram that a card could not take
 	}
 	return errno

@@ -1,0 +1,128 @@
+package offload
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// What a socket sends to a group with IP_MULTICAST_LOOP on is for members on this host too. The stack loops it to the sockets of the
+// exchange's rings. Sockets of the kernel get it only when the kernel sends it: so the kernel sends while there are any, and until it is known
+// that there are none.
+//
+//	sockets of the kernel that receive the group on the interface and port     who sends
+//	not known: the first datagrams, or the kernel's tables cannot be read      kernel
+//	some                                                                       kernel, which loops it to ours too (Completion.OS)
+//	none                                                                       link; the stack loops it to ours
+
+// groupSends is how many groups a socket may send to in this way; the kernel sends to others.
+const groupSends = 256
+
+// needsKernel tells whether the kernel must send to a group. It is asked when a route is made.
+func (d *driver) needsKernel(owner uint64, to wire.Addr, port uint16, iface int) bool {
+	e := d.table.find(uint32(owner), uint32(owner>>32))
+	if e == nil {
+		return true // cannot be: who sends is attached
+	}
+	f := groupFlow{host.GroupOn{Group: to, Interface: uint32(iface)}, port}
+	if !slices.Contains(e.sends, f) {
+		if len(e.sends) == groupSends {
+			return true
+		}
+		e.sends = append(e.sends, f)
+		if x := d.config.Exchange; x != nil {
+			x.foreign.noteSend(x, memberKey{d.number, e.slot}, e.inode(), f)
+		}
+	}
+	return d.kernelReceives(f) != nobody
+}
+
+// receivers says whether sockets of the kernel on this host receive what is sent to a group.
+type receivers uint8
+
+const (
+	unknown receivers = iota
+	some
+	nobody
+)
+
+func (d *driver) kernelReceives(f groupFlow) receivers {
+	switch received, known := d.received[f]; {
+	case !known:
+		return unknown
+	case received:
+		return some
+	}
+	return nobody
+}
+
+// forgetSends is for a socket that is detached.
+func (d *driver) forgetSends(e *entry) {
+	if x := d.config.Exchange; x != nil && len(e.sends) > 0 {
+		x.foreign.forgetSends(memberKey{d.number, e.slot})
+	}
+}
+
+// reviewSends takes over which groups sockets of the kernel receive. Routes are made again if one of ours has changed.
+func (d *driver) reviewSends(now map[groupFlow]bool) {
+	before := d.received
+	d.received = now
+	changed := false
+	d.table.each(func(e *entry) {
+		for _, f := range e.sends {
+			was, known := before[f]
+			is, still := now[f]
+			if was == is && known == still {
+				continue
+			}
+			changed = true
+			if known && e.s.Settings().MulticastLoop { // the first answer is no change
+				e.moved, d.moved = true, true
+			}
+		}
+	})
+	if changed {
+		d.stack.Reroute()
+		d.shadow.now = true // what the kernel has looped is older than what the stack will
+		d.stats.PathChanges++
+	}
+}
+
+// sendReasons are what a socket's path says of groups that the kernel sends to.
+func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
+	if !e.own || !e.s.Settings().MulticastLoop {
+		return nil
+	}
+	add := func(what receivers, text string) {
+		var to []string
+		for _, f := range e.sends {
+			if d.kernelReceives(f) != what {
+				continue
+			}
+			if len(to) == senderReasons {
+				to = append(to, "others")
+				break
+			}
+			to = append(to, netip.AddrPortFrom(netip.AddrFrom4(f.Group), f.port).String())
+		}
+		if len(to) > 0 {
+			list = append(list, ring.Reason{Code: "mcast.loop",
+				Text: fmt.Sprintf("the kernel sends to %s, because IP_MULTICAST_LOOP is on and %s", strings.Join(to, ", "), text)})
+		}
+	}
+	add(some, "sockets of the kernel on this host receive it")
+	switch x := d.config.Exchange; {
+	case x == nil:
+		add(unknown, "this ring does not look for sockets of the kernel that receive it")
+	case x.foreign.why() != nil:
+		add(unknown, "whether sockets of the kernel receive it cannot be known: "+x.foreign.why().Error())
+	default:
+		add(unknown, "whether sockets of the kernel receive it is not known yet")
+	}
+	return list
+}
