@@ -1,0 +1,107 @@
+package xtreme_test
+
+import (
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// ringLogics is which of the sockets of TestRingOfEachLogic share a ring: one letter for each socket, the same for the same ring. VMA takes
+// every key within one interface.
+var ringLogics = []struct {
+	logic   ring.Logic
+	kernel  string
+	why     string     // the reason in the path of offloaded sockets: they are on one ring
+	becomes ring.Logic // and the logic of that one
+}{
+	{ring.PerInterface, "AAABBACC", "ring.all_interfaces", ring.PerInterface},
+	{ring.PerIP, "AABCDEFF", "ring.no_steering", ring.PerInterface},
+	{ring.PerSocket, "ABCDEFGH", "ring.no_steering", ring.PerInterface},
+	{ring.PerUserID, "ABACDAEF", "ring.no_steering", ring.PerInterface},
+	{ring.PerThread, "AAABBACC", "ring.all_interfaces", ring.PerThread},
+	{ring.PerCore, "AAABBACC", "ring.all_interfaces", ring.PerCore},
+	{ring.PerCoreAttach, "AAABBACC", "ring.all_interfaces", ring.PerCoreAttach},
+}
+
+// Each ring allocation logic on each kind of ring: unicast sockets and groups of one interface share what VMA has them share, and sockets
+// of two interfaces nothing. An offloaded owner has one ring over all, and every path says so.
+func TestRingOfEachLogic(t *testing.T) {
+	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll, conf.RingOffload} {
+		for _, c := range ringLogics {
+			t.Run(string(kind)+" "+c.logic.String(), func(t *testing.T) {
+				if kind != conf.RingOffload {
+					needKind(t, kind)
+				}
+				n := testnet.New(t, testnet.Pair{}, testnet.Pair{})
+				core := sys.CPU()
+				require.NoError(t, sys.PinThread(core)) // the test's thread, which ends with it
+				w := newWorld(t, kind, xtreme.RingLogic(c.logic))
+				open := func(a netip.AddrPort, id uint64, opt ...xtreme.Option) *xtreme.Socket {
+					return w.udp(a, append(opt, xtreme.UserID(id))...)
+				}
+				groupAt := func(i byte) netip.AddrPort { return netip.AddrPortFrom(group(i), 7500) }
+				list := []*xtreme.Socket{
+					open(netip.AddrPortFrom(n.Local(0), 0), 1),
+					open(netip.AddrPortFrom(n.Local(0), 0), 2),
+					open(groupAt(50), 1, xtreme.Join("v0")),
+					open(netip.AddrPortFrom(n.Local(1), 0), 1),
+					open(groupAt(51), 2, xtreme.Join("v1")),
+					open(groupAt(52), 1), // the routing table says v0
+					open(netip.MustParseAddrPort("0.0.0.0:0"), 1),
+					open(netip.MustParseAddrPort("0.0.0.0:0"), 3, xtreme.JoinGroup(group(50), "v0", netip.Addr{}),
+						xtreme.JoinGroup(group(51), "v1", netip.Addr{})), // on two interfaces: on none
+				}
+				if kind != conf.RingOffload {
+					require.Equal(t, c.kernel, ringsOf(list))
+					return
+				}
+				require.Equal(t, "AAAAAAAA", ringsOf(list))
+				for _, s := range list {
+					require.Equal(t, "offload", s.Path().Tier, s.Path())
+					require.Contains(t, codes(s.Path()), c.why, s.Path())
+				}
+				require.Equal(t, c.becomes, list[0].Ring().Key().Logic)
+				w.poll()
+				if runtime.NumCPU() > 1 && c.logic == ring.PerCoreAttach {
+					require.Equal(t, []int{core}, sys.AffinityMask(), "the thread is the core's")
+				}
+			})
+		}
+	}
+}
+
+// ringsOf is a letter for each socket, the same for sockets of the same ring.
+func ringsOf(list []*xtreme.Socket) string {
+	var text strings.Builder
+	letters := map[*ring.Ring]byte{}
+	for _, s := range list {
+		if letters[s.Ring()] == 0 {
+			letters[s.Ring()] = 'A' + byte(len(letters))
+		}
+		text.WriteByte(letters[s.Ring()])
+	}
+	return text.String()
+}
+
+// A socket of an offloaded owner that asks for the logic itself.
+func TestRingLogicOfOneOffloadedSocket(t *testing.T) {
+	w := newCabled(t)
+	plain := w.udp(w.at(0))
+	require.NotContains(t, plain.Path().String(), "ring.no_steering")
+	require.NotContains(t, plain.Path().String(), "ring.all_interfaces", "there is one")
+	for _, l := range []ring.Logic{ring.PerIP, ring.PerSocket, ring.PerUserID, ring.PerCore, ring.PerCoreAttach} {
+		s := w.udp(w.at(0), xtreme.RingLogic(l), xtreme.UserID(7))
+		require.Same(t, plain.Ring(), s.Ring())
+		require.Contains(t, codes(s.Path()), "ring.no_steering", "%v: %v", l, s.Path())
+		require.Equal(t, ring.PerInterface, s.Ring().Key().Logic, "what the ring is")
+	}
+}
