@@ -47,9 +47,10 @@ var ringParameters = []Parameter{
 			"(extraapi.ThreadOffload) and a socket (extraapi.Offload, xtreme.RequireOffload) can be exceptions; 1 allows offload where " +
 			"the owner is of kind offload",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)}.unless(noOffloadHere),
-	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Works,
+	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of an owner share a ring: 0 per interface, 1 per address, 10 per socket, 20 per thread, 30 per " +
-			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA",
+			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA; an owner has one offloaded ring over " +
+			"all interfaces, which the path says (ring.no_steering, ring.all_interfaces)",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Works,
 		Effect: "the most rings per interface within one owner; 0: no limit",

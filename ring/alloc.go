@@ -68,14 +68,22 @@ func (k Key) String() string {
 	return fmt.Sprintf("interface %d, %v %d %v", k.Interface, k.Logic, k.Value, k.IP)
 }
 
+// Logic is the ring allocation logic that holds for the socket: its own, or its set's.
+func (s *Socket) Logic() Logic {
+	if s.config.Alloc != nil {
+		return *s.config.Alloc
+	}
+	return s.set.config.Logic
+}
+
 // key is what the socket's ring is to be allocated for.
 func (s *Socket) key() Key {
-	k := Key{Interface: s.device, Logic: s.set.config.Logic}
+	k := Key{Interface: s.device, Logic: s.Logic()}
 	if k.Interface == 0 {
 		k.Interface = s.set.localInterface(s.local.Addr())
 	}
-	if s.config.Alloc != nil {
-		k.Logic = *s.config.Alloc
+	if k.Interface == 0 {
+		k.Interface = s.groupsInterface()
 	}
 	switch k.Logic {
 	case PerIP:
@@ -90,12 +98,57 @@ func (s *Socket) key() Key {
 	return k
 }
 
+// groupsInterface is the interface of all groups that a socket bound to a group or to the wildcard has joined; 0 when there is none, or more
+// than one. A socket that is bound before it joins has its ring by then.
+func (s *Socket) groupsInterface() (index int) {
+	local := s.local.Addr()
+	if s.handle.Kind != Datagram || !local.IsMulticast() && !local.IsUnspecified() {
+		return 0
+	}
+	for _, m := range s.settings.Groups {
+		if local.IsMulticast() && m.Group.WithZone("") != local.WithZone("") {
+			continue // none of it comes to this socket
+		}
+		at := m.Interface
+		if at == 0 {
+			at = s.set.routedInterface(m.Group)
+		}
+		if at == 0 || index != 0 && at != index {
+			return 0
+		}
+		index = at
+	}
+	return index
+}
+
+// oneRing is the key of the ring of a set that has one. A logic that wants several falls back to the interface's ring; the others are those of
+// an owner, which is one goroutine.
+func oneRing(k Key) Key {
+	k.Interface = 0
+	switch k.Logic {
+	case PerIP, PerSocket, PerUserID:
+		return Key{Logic: PerInterface}
+	}
+	return k
+}
+
+// apart tells whether the logic of a key wants another ring than the one of the set.
+func (r *Ring) apart(k Key) bool {
+	switch k.Logic {
+	case PerInterface, PerThread:
+		return false
+	case PerCore, PerCoreAttach:
+		return r.key.Logic != k.Logic || r.key.Value != k.Value
+	}
+	return true
+}
+
 // ringFor finds or makes the ring for a key. A ring whose last socket is gone serves the next key, so that there are never more
 // rings than were in use at one time. At the limit per interface the ring with the fewest sockets is shared (VMA: the same).
 func (set *Set) ringFor(key Key) (*Ring, error) {
 	if set.config.OneRing.Code != "" && len(set.rings) > 0 {
 		if r := set.rings[0]; r.sockets == 0 {
-			r.rekey(key)
+			r.rekey(oneRing(key))
 		}
 		return set.rings[0], nil
 	}

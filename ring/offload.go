@@ -264,18 +264,9 @@ func (s *Socket) offloadedPath() Path {
 	if why := s.ring.key.reason; why.Code != "" {
 		reasons = append(reasons, why)
 	}
-	if one := s.set.config.OneRing; one.Code != "" && s.apart() {
+	if one := s.set.config.OneRing; one.Code != "" && s.apart {
 		reasons = append(reasons, one)
 	}
 	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.why...))
 	return p
-}
-
-// apart tells whether the socket's allocation logic would have given it a ring of its own.
-func (s *Socket) apart() bool {
-	l := s.set.config.Logic
-	if s.config.Alloc != nil {
-		l = *s.config.Alloc
-	}
-	return l != PerInterface && l != PerThread
 }

@@ -85,7 +85,17 @@ func (set *Set) Rings() []*Ring { return *set.published.Load() }
 
 // NewRing makes a ring that no socket has asked for yet; the first that needs one takes it over. For owners that want nothing
 // left to be made on the path.
-func (set *Set) NewRing() (*Ring, error) { return set.newRing(Key{Logic: set.config.Logic}) }
+func (set *Set) NewRing() (*Ring, error) {
+	k := Key{Logic: set.config.Logic}
+	switch k.Logic {
+	case PerCore, PerCoreAttach:
+		k.Value = uint64(sys.CPU())
+	}
+	if set.config.OneRing.Code != "" {
+		k = oneRing(k)
+	}
+	return set.newRing(k)
+}
 
 // Pool is the buffer pool of the set's rings.
 func (set *Set) Pool() *buffers.Pool { return set.config.Pool }
@@ -208,10 +218,12 @@ func (s *Socket) join() error {
 	if err := s.place(); err != nil {
 		return err
 	}
-	r, err := s.set.ringFor(s.key())
+	key := s.key()
+	r, err := s.set.ringFor(key)
 	if err != nil {
 		return err
 	}
+	s.apart = s.set.config.OneRing.Code != "" && r.apart(key)
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -257,4 +269,23 @@ func (set *Set) localInterface(ip netip.Addr) int {
 		set.interfaces[ip] = index
 	}
 	return index
+}
+
+// routedInterface is the interface that the kernel joins a group on when none is given: that of its route, which a socket that is connected to
+// the group has an address of. 0: there is no route, or it cannot be told.
+func (set *Set) routedInterface(group netip.Addr) int {
+	if set.config.Network != nil {
+		return 0
+	}
+	family := sys.Family(group)
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	var a sys.Sockaddr
+	if a.Set(netip.AddrPortFrom(group, 9), family) != nil || sys.Connect(fd, &a) != 0 { // nothing is sent
+		return 0
+	}
+	return set.localInterface(sys.SockName(fd).Addr())
 }

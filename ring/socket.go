@@ -78,6 +78,7 @@ type Socket struct {
 	acceptErrs uint64
 	withheld   []withheld // connections that came in while the listener was being suspended
 	device     int        // interface index of BindToDevice
+	apart      bool       // its ring allocation logic wants another ring than the one of its set
 	unix       *unixEnd   // of unix-domain sockets
 	why        []Reason   // of SetConfig.Place
 }

@@ -307,6 +307,9 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	if !e.own || carried == 0 && d.config.Namespace == nil {
 		p.Tier = "os"
 	}
+	if r := d.spans(e); r.Code != "" {
+		p.Reasons = append(p.Reasons, r)
+	}
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
 	return p

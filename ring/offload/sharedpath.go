@@ -3,6 +3,7 @@ package offload
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/socketxtreme/socketxtreme/internal/stack"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -95,8 +96,41 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 	if !e.own || carried == 0 || d.ceded(e) {
 		p.Tier = "os"
 	}
+	if r := d.spans(e); r.Code != "" {
+		p.Reasons = append(p.Reasons, r)
+	}
 	p.Reasons = append(p.Reasons, d.foreignReasons(e)...)
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
 	return p
+}
+
+// spans is the reason of a socket whose ring allocation logic has a ring for each interface, when the ring has several.
+func (d *driver) spans(e *entry) (r ring.Reason) {
+	switch e.s.Logic() {
+	case ring.PerIP, ring.PerSocket, ring.PerUserID: // the ring's own reason says it
+		return r
+	}
+	var names []string
+	var indexes []int
+	add := func(index int, name string) {
+		if !slices.Contains(indexes, index) {
+			indexes, names = append(indexes, index), append(names, name)
+		}
+	}
+	if d.config.Exchange == nil {
+		for i := range d.links {
+			add(d.links[i].Index, d.links[i].Link.Info().Name)
+		}
+	}
+	for _, p := range d.parts {
+		if !p.quits {
+			add(p.host, p.On)
+		}
+	}
+	if len(names) < 2 {
+		return r
+	}
+	return ring.Reason{Code: "ring.all_interfaces", Text: "one ring serves all interfaces of the owner (" + strings.Join(names, ", ") +
+		"), where the ring allocation logic has one for each"}
 }
