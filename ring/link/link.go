@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 )
@@ -24,11 +25,13 @@ type Link interface {
 	// Complete. A packet must be transmitting, alone, and complete from the Ethernet header on: others are a bug of the caller and may panic.
 	// One longer than Info.MaxFrame, or in more than Info.MaxPieces buffers, is taken and lost: it comes back by Complete, and is counted.
 	Send(src []Out) int
-	// Flush shows the wire what Send queued. Errors are of the interface, not of a frame: ENETDOWN while it is down (the frames
-	// stay queued), ENXIO when it is gone.
+	// Flush shows the wire what Send queued. Errors are of the interface, not of a frame: ENETDOWN while it is down (the frames stay queued
+	// and would leave when it is up again: who wants them lost closes the link), ErrNoCarrier while frames are lost for want of a carrier,
+	// ENXIO when it is gone.
 	Flush() error
 	// Complete takes back buffers of frames that are sent. Frames without a token are released; those with one are written to dst, as
-	// many as fit, in the state completing: the caller releases them or gives them back to the sender with Pool.Deliver.
+	// many as fit, in the state completing: the caller releases them or gives them back to the sender with Pool.Deliver. Their Errno says
+	// which were lost.
 	Complete(dst []Done) int
 	// Unsent is how many frames Send took that have not come back by Complete.
 	Unsent() int
@@ -68,10 +71,11 @@ type Out struct {
 	Token  uint64 // 0: nobody wants to hear of it
 }
 
-// Done is a frame that was sent.
+// Done is a frame that was sent, or lost.
 type Done struct {
 	Packet buffers.Packet // completing
 	Token  uint64
+	Errno  syscall.Errno // not 0: it was lost
 }
 
 // Clock says what took a frame's time stamp.
@@ -127,4 +131,6 @@ var (
 	ErrClosed = errors.New("link: closed")
 	// ErrDetached: the link carries no frames any more: its interface or its steering program went away.
 	ErrDetached = errors.New("link: detached")
+	// ErrNoCarrier: frames were lost because the interface has no carrier: no cable, or a peer that is down.
+	ErrNoCarrier = errors.New("link: no carrier")
 )

@@ -92,6 +92,7 @@ type driver struct {
 	bell      sys.EventFD
 	closed    bool
 	down      []bool        // links whose last Flush failed
+	stuck     []bool        // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
 	early     error         // of frames that had to leave before the rest of their flush
 	lost      []ring.Reason // by link: why it carries nothing, zero while it does
 	past      []past        // by link: what those counted that were there before
@@ -161,7 +162,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	d := &driver{config: c, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
-		claims: map[wanted]int{}, down: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
+		claims: map[wanted]int{}, down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
 		past: make([]past, len(c.Links)), lentMax: lendable(dc.Pool)}
 	d.steerLinks()
 	random := c.Random

@@ -82,11 +82,13 @@ func (d *driver) checkPart(p *part, s *host.Snapshot) (changed bool) {
 		d.checkSide(p)
 	}
 	l, here := s.LinkByName(p.Name)
-	up := here && l.Up()
+	up := here && l.Up() && (l.Carrier() || p.bond != nil)
 	if p.open && p.base == nil {
 		var dead bool
 		if p.lost, dead = d.inspect(p, &l, here); dead {
 			d.losePart(p)
+		} else if d.holds(p) {
+			d.emptyPart(p)
 		}
 	}
 	if p.open {
@@ -103,7 +105,9 @@ func (d *driver) checkPart(p *part, s *host.Snapshot) (changed bool) {
 	case !here:
 		p.lost, p.next = p.gone(), clock.Never // until the mirror tells
 	case !up: // nothing would come, and the addresses are not back yet
-		p.lost, p.next = p.down(), clock.Never
+		if p.lost, p.next = p.down(), clock.Never; l.Up() {
+			p.lost = p.noCarrier()
+		}
 	case p.errand == nil && (d.now >= p.next || p.next == clock.Never):
 		d.recover(p)
 	}
@@ -133,10 +137,36 @@ func (d *driver) inspect(p *part, l *host.Link, here bool) (why ring.Reason, dea
 			return ring.Reason{Code: "link.detached", Text: err.Error()}, true
 		}
 	}
-	if !l.Up() {
+	switch {
+	case !l.Up():
 		return p.down(), false
+	case !l.Carrier() && p.bond == nil: // of members the bond's own looks decide
+		return p.noCarrier(), false
 	}
 	return ring.Reason{}, false
+}
+
+// holds tells whether the part's links hold frames that are not to leave any more: the interface was down, or is, or has no carrier, and the
+// kernel has not read them.
+func (d *driver) holds(p *part) bool {
+	for _, i := range p.links[:p.count] {
+		if d.stuck[i] || p.lost.Code != "" && d.links[i].Link.Pending() {
+			return true
+		}
+	}
+	return false
+}
+
+// emptyPart gives up the part's links with the frames in them, which no call takes back out of a ring that the kernel reads. The device stays:
+// its queues are opened again when the interface is up.
+func (d *driver) emptyPart(p *part) {
+	if p.lost.Code == "" { // the mirror has not told yet, or the interface is up again
+		p.lost = p.down()
+	}
+	d.shutPart(p)
+	d.collect(p)
+	p.backoff = retryFirst
+	p.next = d.now + p.backoff
 }
 
 func (p *part) gone() ring.Reason {
@@ -145,6 +175,10 @@ func (p *part) gone() ring.Reason {
 
 func (p *part) down() ring.Reason {
 	return ring.Reason{Code: "link.down", Text: "interface " + p.Name + " is down"}
+}
+
+func (p *part) noCarrier() ring.Reason {
+	return ring.Reason{Code: "link.no_carrier", Text: "interface " + p.Name + " has no carrier: no cable, or its peer is down"}
 }
 
 // losePart gives up what is dead, the device for all drivers.

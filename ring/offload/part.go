@@ -289,14 +289,15 @@ func (d *driver) install(p *part, l link.Link, in stack.Interface) error {
 	} else if p.count == len(p.links) {
 		p.links = append(p.links, len(d.links))
 		d.links = append(d.links, Link{VLAN: in.VLAN, Checksum: in.Checksum, Path: p.Path})
-		d.down, d.lost, d.past = append(d.down, false), append(d.lost, ring.Reason{}), append(d.past, past{})
+		d.down, d.stuck = append(d.down, false), append(d.stuck, false)
+		d.lost, d.past = append(d.lost, ring.Reason{}), append(d.past, past{})
 		_ = d.stack.AddInterface(in) // validated by openPart
 	}
 	i := p.links[p.count]
 	p.count++
 	x := &d.links[i]
 	x.Link, x.Index, x.MAC = l, in.Index, (*[6]byte)(&in.MAC)
-	d.down[i] = false
+	d.down[i], d.stuck[i] = false, false
 	if in.Wire == 0 {
 		in.Wire = i + 1 // its own
 	}

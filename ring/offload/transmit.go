@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -216,7 +217,7 @@ func (d *driver) pump() (err error) {
 	for i := range d.links {
 		l := d.links[i].Link
 		sent := false
-		for {
+		for !d.stuck[i] {
 			out := d.stack.Output(i)
 			if len(out) == 0 {
 				break
@@ -235,7 +236,7 @@ func (d *driver) pump() (err error) {
 				break
 			}
 		}
-		if !sent && !d.down[i] {
+		if !sent && !d.down[i] || d.stuck[i] {
 			continue
 		}
 		if e := d.push(i); e != nil {
@@ -248,19 +249,35 @@ func (d *driver) pump() (err error) {
 // push flushes a link.
 func (d *driver) push(i int) error {
 	l := d.links[i].Link
-	switch e := l.Flush(); {
-	case e == nil:
+	e := l.Flush()
+	if e == nil {
 		d.down[i] = false
-	case !d.down[i]: // said once: an interface that is down stays so for many turns
-		d.down[i] = true
-		d.stats.FlushFailures++
-		return fmt.Errorf("offload: %s: %w", l.Info().Name, e)
+		return nil
 	}
-	return nil
+	if d.config.Exchange != nil && errors.Is(e, unix.ENETDOWN) {
+		d.holdBack(i)
+	}
+	if d.down[i] {
+		return nil
+	}
+	d.arrived.Store(true) // parts are looked at now: see checkPart
+	d.turn |= clockMask
+	d.down[i] = true // said once: an interface that is down stays so for many turns
+	d.stats.FlushFailures++
+	return fmt.Errorf("offload: %s: %w", l.Info().Name, e)
+}
+
+// holdBack lets nothing more leave by a link whose interface is down, nor by those of the same wire: what lies in its ring would leave with it
+// when the interface is up again. Its part gives it up.
+func (d *driver) holdBack(i int) {
+	wire := d.stack.Interface(i).Wire
+	for j := range d.links {
+		d.stuck[j] = d.stuck[j] || d.stack.Interface(j).Wire == wire
+	}
 }
 
 // complete takes back what is sent, and flushes what a Flush has left: the kernel takes as many frames as the interface has room for
-// (EAGAIN, EBUSY, ENOBUFS), and with nothing new to send nobody else would ask it again.
+// (EAGAIN, ENOBUFS), and with nothing new to send nobody else would ask it again.
 func (d *driver) complete(k *ring.Sink) (err error) {
 	for i := range d.links {
 		l := d.links[i].Link
@@ -272,14 +289,14 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 			for j := range d.dones[:n] {
 				f := d.land(d.dones[j].Token)
 				f.t.Home = true
-				d.sent(k, f, 0)
+				d.sent(k, f, d.dones[j].Errno)
 			}
 			if n < len(d.dones) {
 				break
 			}
 		}
 		// What Send put there in this turn was flushed just now: asking again is a comparison. An interface that is down is asked now and then.
-		if l.Unsent() > 0 && (!d.down[i] || d.turn&clockMask == 0) {
+		if l.Unsent() > 0 && !d.stuck[i] && (!d.down[i] || d.turn&clockMask == 0) {
 			if e := d.push(i); e != nil {
 				err = e
 			}

@@ -28,6 +28,7 @@ type book struct {
 	first  uint32
 	pieces uint16
 	where  uint8
+	lost   bool // the kernel has dropped the frame
 }
 
 // maxPieces is how many descriptors a frame may have on its way out: the kernel makes one fragment of a socket buffer of each
@@ -58,6 +59,7 @@ type Queue struct {
 	skipping bool           // the rest of a frame that began badly
 
 	books   []book // by buffer
+	read    uint32 // entries of the transmit ring that the kernel has read: its index is late after a frame that it dropped
 	unsent  int    // frames
 	flying  int    // descriptors
 	kick    bool   // the kernel has not read all that was published
@@ -66,6 +68,9 @@ type Queue struct {
 	done    []link.Done // sent, to be told of
 	stats   link.Stats
 	bad     uint64 // numbers from the kernel that made no sense
+	noLink  uint64 // frames that the kernel dropped because there was no carrier
+	ended   uint64 // and those that it had not read when the link was closed
+	lostLen uint64 // bytes of both
 	tooLong uint64 // frames for Send that were longer than the interface takes, or in more pieces
 	noBuf   uint64 // times that fresh buffers were wanted and none was free
 	lastErr unix.Errno
@@ -86,7 +91,7 @@ func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket, fill int) *Qu
 		device: d, queue: queue, pool: pool, sock: s,
 		stride: uint64(l.Stride(buffers.Small)), dataAt: unix.XDP_PACKET_HEADROOM,
 		limit: min(fill, d.config.Fill),
-		books: make([]book, total), done: make([]link.Done, 0, d.config.TxRing),
+		books: make([]book, total), read: s.tx.next, done: make([]link.Done, 0, d.config.TxRing),
 	}
 	q.batch = max(1, min(64, q.limit/8))
 	return q
@@ -162,7 +167,9 @@ func (q *Queue) Check() error {
 func (q *Queue) Stats() link.Stats {
 	s, x := q.stats, q.statistics()
 	s.RxLost = x.Rx_dropped + x.Rx_ring_full + x.Rx_invalid_descs
-	s.TxLost = x.Tx_invalid_descs + q.tooLong
+	s.TxFrames -= q.noLink + q.ended
+	s.TxBytes -= q.lostLen
+	s.TxLost = x.Tx_invalid_descs + q.tooLong + q.noLink + q.ended
 	return s
 }
 
@@ -189,6 +196,8 @@ func (q *Queue) Counters(dst []link.Counter) []link.Counter {
 		link.Counter{Name: "xdp.rx_fill_ring_empty_descs", Value: x.Rx_fill_ring_empty_descs},
 		link.Counter{Name: "xdp.tx_ring_empty_descs", Value: x.Tx_ring_empty_descs},
 		link.Counter{Name: "xdp.tx_too_long", Value: q.tooLong},
+		link.Counter{Name: "xdp.tx_no_carrier", Value: q.noLink},
+		link.Counter{Name: "xdp.tx_closed", Value: q.ended},
 		link.Counter{Name: "xdp.bad_numbers", Value: q.bad},
 		link.Counter{Name: "xdp.no_buffer", Value: q.noBuf})
 }
@@ -229,6 +238,7 @@ func (q *Queue) Stop() {
 	if !q.closed {
 		_ = q.statistics() // the last word is kept
 		q.closed = true
+		q.loseUnread()
 	}
 }
 
@@ -268,7 +278,7 @@ func (q *Queue) recall() {
 			q.pool.Untake(uint32(i))
 		}
 		if b.pieces > 0 {
-			q.told(b.out)
+			q.told(b.out, unix.ENETDOWN)
 		}
 		*b = book{}
 	}

@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"fmt"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -60,7 +61,7 @@ func (q *Queue) refuse(o *link.Out) bool {
 		return false
 	}
 	q.tooLong++
-	q.told(*o)
+	q.told(*o, unix.EMSGSIZE)
 	return true
 }
 
@@ -129,7 +130,17 @@ func (q *Queue) Flush() error {
 		default:
 			return q.failed(e)
 		}
+		if e == unix.EBUSY {
+			if q.dropped(); q.read != q.sock.tx.next {
+				continue // each call drops one more, as long as there is no carrier
+			}
+			// All are read. The kernel says so when it looks for more, without which its places in the ring were not free.
+			q.sock.kickTx()
+			q.kick = false
+			return q.failed(e)
+		}
 		now := q.sock.tx.unread()
+		q.read = q.sock.tx.next - min(now, q.sock.tx.next-q.read) // never back: the index may be late
 		if now == 0 || now == left {
 			q.kick = now > 0 // the rest goes with the next Flush
 			return nil
@@ -138,11 +149,66 @@ func (q *Queue) Flush() error {
 	}
 }
 
+// dropped notes that the kernel has read a frame and dropped it (EBUSY), because the interface has no carrier: the only call's result that is
+// of a frame. __xsk_generic_xmit stops behind that frame. If it has sent others in the same call, its index of what it has read ends with the
+// frame; if not, the index stands where it was, and the frame is the first one behind what is known to be read. (Before Linux 6.17 the index
+// always stands, and a frame that was sent just before may be told as the lost one: their number is exact.)
+func (q *Queue) dropped() {
+	tx := &q.sock.tx
+	var b *book
+	if now := tx.consumer.Load(); int32(now-q.read) > 0 {
+		b = q.frameAt(now - 1)
+		q.read = now
+	} else {
+		b = q.frameAt(q.read)
+		for q.read++; q.read != tx.next && tx.entries[(q.read-1)&tx.mask].Options&unix.XDP_PKT_CONTD != 0; {
+			q.read++
+		}
+	}
+	q.noLink++
+	q.lose(b)
+}
+
+// frameAt is the record of the frame that an entry of the transmit ring, which has not been written to since, belongs to.
+func (q *Queue) frameAt(entry uint32) *book {
+	tx := &q.sock.tx
+	i, _, _ := q.pool.Locate(tx.entries[entry&tx.mask].Addr) // Send has written it
+	return &q.books[q.books[i].first]
+}
+
+// lose marks a frame as lost: it comes back as such when the kernel gives its buffers back.
+func (q *Queue) lose(b *book) {
+	if b.pieces == 0 { // it has come back already: its number is what is left
+		return
+	}
+	b.lost = true
+	q.lostLen += uint64(b.out.Packet.Len())
+}
+
+// loseUnread counts the frames that the kernel had not read when the link was closed.
+func (q *Queue) loseUnread() {
+	if q.unsent == 0 {
+		return
+	}
+	tx := &q.sock.tx
+	if now := tx.consumer.Load(); int32(now-q.read) > 0 {
+		q.read = now
+	}
+	for ; q.read != tx.next; q.read++ {
+		if tx.entries[q.read&tx.mask].Options&unix.XDP_PKT_CONTD == 0 { // the last of a frame
+			q.ended++
+			q.lose(q.frameAt(q.read))
+		}
+	}
+}
+
 // failed wraps the interface's error, the same value as long as it is the same: a link that is down is flushed every poll.
 func (q *Queue) failed(e unix.Errno) error {
 	if q.downErr == nil || q.down != e {
 		q.down = e
 		switch e {
+		case unix.EBUSY:
+			q.downErr = fmt.Errorf("xdp: send on %s queue %d: %w: %w", q.info.Name, q.queue, link.ErrNoCarrier, e)
 		case unix.ENXIO, unix.EBADF:
 			q.downErr = fmt.Errorf("xdp: send on %s queue %d: %w: %w", q.info.Name, q.queue, link.ErrDetached, e)
 		default:
@@ -204,15 +270,19 @@ func (q *Queue) finish(b *book) {
 	}
 	b.where = elsewhere
 	q.unsent--
-	q.told(b.out)
+	var e syscall.Errno
+	if b.lost {
+		b.lost, e = false, unix.ENETDOWN
+	}
+	q.told(b.out, e)
 }
 
 // told ends a frame: it is released, unless somebody wants to hear of it.
-func (q *Queue) told(o link.Out) {
+func (q *Queue) told(o link.Out, e syscall.Errno) {
 	if o.Token == 0 {
 		q.pool.Sent(o.Packet)
 		return
 	}
 	q.pool.Complete(o.Packet)
-	q.done = append(q.done, link.Done(o))
+	q.done = append(q.done, link.Done{Packet: o.Packet, Token: o.Token, Errno: e})
 }
