@@ -2,11 +2,13 @@ package xtreme_test
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -534,4 +536,44 @@ func TestErrorOfOneRingComesAlone(t *testing.T) {
 			w.Equal(4, packets[quiet[1]])
 		}
 	})
+}
+
+// Wait(0) of an owner of several rings returns at once, and short waits are short, as those of an owner of one ring are.
+func TestShortWaits(t *testing.T) {
+	for name, logic := range map[string]ring.Logic{"one ring": ring.PerInterface, "several rings": ring.PerSocket} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, kind conf.RingKind) {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				w := newWorld(t, kind, xtreme.RingLogic(logic))
+				w.udp(loopback)
+				w.udp(loopback)
+				wait := func(d time.Duration) time.Duration {
+					for w.poll() > 0 {
+					}
+					begin := time.Now()
+					w.NoError(w.owner.Wait(d))
+					return time.Since(begin)
+				}
+				const waits = 200
+				before := threadSleeps(t)
+				for range waits {
+					wait(0)
+				}
+				w.Less(threadSleeps(t)-before, int64(waits/2), "sleeps in %d waits of no time", waits)
+				shortest := time.Hour
+				for range waits {
+					shortest = min(shortest, wait(50*time.Microsecond))
+				}
+				w.Less(shortest, time.Millisecond, "the shortest of %d waits of 50 µs", waits)
+			})
+		})
+	}
+}
+
+// threadSleeps is how often the thread gave its processor up by itself.
+func threadSleeps(t *testing.T) int64 {
+	var u unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &u))
+	return u.Nvcsw
 }
