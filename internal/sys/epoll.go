@@ -63,24 +63,18 @@ func (p Epoll) Wait(events []EpollEvent, limit time.Duration) (int, syscall.Errn
 	return int(n), 0
 }
 
-// WaitMillis is Wait for kernels without epoll_pwait2: the limit is rounded up to the next millisecond, so that a wait never ends
-// too early.
-func (p Epoll) WaitMillis(events []EpollEvent, limit time.Duration) (int, syscall.Errno) {
-	const most = 1<<31 - 1
-	ms := -1
+// WaitPpoll is Wait for kernels without epoll_pwait2: ppoll on the list's descriptor, which takes nanoseconds too, then Poll.
+func (p Epoll) WaitPpoll(events []EpollEvent, limit time.Duration) (int, syscall.Errno) {
+	fd := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+	var ts *[2]int64 // struct __kernel_timespec
 	if limit >= 0 {
-		whole := limit / time.Millisecond
-		if limit%time.Millisecond != 0 {
-			whole++
-		}
-		ms = int(min(whole, most))
+		ts = &[2]int64{int64(limit / time.Second), int64(limit % time.Second)}
 	}
-	n, _, e := syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
-		uintptr(ms), 0, 0)
-	if e != 0 {
+	n, _, e := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fd)), 1, uintptr(unsafe.Pointer(ts)), 0, 0, 0)
+	if e != 0 || n == 0 {
 		return 0, e
 	}
-	return int(n), 0
+	return p.Poll(events)
 }
 
 // Close closes the list's descriptor; the entries' own descriptors are not touched.

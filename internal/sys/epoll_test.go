@@ -56,8 +56,8 @@ func TestEpollWaitsBothWays(t *testing.T) {
 	require.Zero(t, p.Control(unix.EPOLL_CTL_ADD, bell.FD(), unix.EPOLLIN, 7, 8))
 	for name, wait := range map[string]func([]EpollEvent, time.Duration) (int, error){
 		"nanoseconds": func(ev []EpollEvent, d time.Duration) (int, error) { n, e := p.Wait(ev, d); return n, asError(e) },
-		"milliseconds": func(ev []EpollEvent, d time.Duration) (int, error) {
-			n, e := p.WaitMillis(ev, d)
+		"ppoll": func(ev []EpollEvent, d time.Duration) (int, error) {
+			n, e := p.WaitPpoll(ev, d)
 			return n, asError(e)
 		},
 	} {
@@ -89,7 +89,7 @@ func TestEpollShortWaits(t *testing.T) {
 	p, bell := newEpoll(t)
 	var events [4]EpollEvent
 	require.Zero(t, p.Control(unix.EPOLL_CTL_ADD, bell.FD(), unix.EPOLLIN, 7, 8))
-	for name, wait := range map[string]func(Epoll, []EpollEvent, time.Duration) (int, syscall.Errno){"epoll_pwait2": Epoll.Wait, "before it": Epoll.WaitMillis} {
+	for name, wait := range map[string]func(Epoll, []EpollEvent, time.Duration) (int, syscall.Errno){"epoll_pwait2": Epoll.Wait, "before it": Epoll.WaitPpoll} {
 		shortest := time.Hour
 		for range 200 {
 			begin := time.Now()
@@ -111,7 +111,7 @@ func TestEpollCallsDoNotAllocate(t *testing.T) {
 		_ = p.Control(unix.EPOLL_CTL_MOD, bell.FD(), unix.EPOLLIN, 1, 1)
 		_, _ = p.Poll(events)
 		_, _ = p.Wait(events, 1)
-		_, _ = p.WaitMillis(events, 0)
+		_, _ = p.WaitPpoll(events, 0)
 		_ = timer.Start(time.Hour)
 		_ = timer.Stop()
 	}))

@@ -2,7 +2,6 @@ package sys
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,8 +9,9 @@ import (
 
 // PollSet waits for any of several descriptors to become readable (epoll): a resting place, not a data path.
 type PollSet struct {
-	fd     int
-	events [16]unix.EpollEvent
+	fd    int
+	self  [1]unix.PollFd // for Wait, as limit: kept here so that a wait allocates nothing
+	limit unix.Timespec
 }
 
 // NewPollSet makes an empty set.
@@ -20,7 +20,7 @@ func NewPollSet() (*PollSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("epoll_create: %w", err)
 	}
-	return &PollSet{fd: fd}, nil
+	return &PollSet{fd: fd, self: [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}}, nil
 }
 
 // Add puts a descriptor into the set; it leaves by being closed.
@@ -31,14 +31,16 @@ func (p *PollSet) Add(fd int) error {
 	return nil
 }
 
-// Wait sleeps until a descriptor is readable, a signal comes, or d is over (negative: no limit).
+// Wait sleeps until a descriptor is readable, a signal comes, or d is over (negative: no limit); with 0 it does not sleep. It is ppoll on
+// the set's own descriptor: unlike epoll_wait it takes nanoseconds, on every kernel.
 func (p *PollSet) Wait(d time.Duration) error {
-	ms := -1
+	var limit *unix.Timespec
 	if d >= 0 {
-		ms = int(min(d/time.Millisecond, math.MaxInt32-1)) + 1 // rounded up: a deadline is never slept short
+		p.limit = unix.NsecToTimespec(int64(d))
+		limit = &p.limit
 	}
-	if _, err := unix.EpollWait(p.fd, p.events[:], ms); err != nil && err != unix.EINTR {
-		return fmt.Errorf("epoll_wait: %w", err)
+	if _, err := unix.Ppoll(p.self[:], limit, nil); err != nil && err != unix.EINTR {
+		return fmt.Errorf("ppoll: %w", err)
 	}
 	return nil
 }

@@ -3,8 +3,8 @@
 //
 //	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "epoll", Driver: epoll.New})
 //
-// It needs nothing beyond what every Linux since 2.6.27 has; waits are exact to the nanosecond since Linux 5.11 (epoll_pwait2),
-// to the millisecond before. Programs normally let package xtreme choose the driver; Probe is what it asks.
+// It needs nothing beyond what every Linux since 2.6.27 has; waits are exact to the nanosecond (epoll_pwait2, and
+// ppoll before Linux 5.11). Programs normally let package xtreme choose the driver; Probe is what it asks.
 //
 // # How it works
 //

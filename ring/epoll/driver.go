@@ -35,9 +35,9 @@ type driver struct {
 	out     outgoing
 	failure error // of an epoll_ctl inside Reap
 
-	timer  sys.TimerFD
-	timed  bool // the timer was started and not stopped since
-	coarse bool // no epoll_pwait2: waits are in milliseconds
+	timer     sys.TimerFD
+	timed     bool // the timer was started and not stopped since
+	usesPpoll bool // no epoll_pwait2
 
 	wake   sync.Mutex // Wake may meet Close: the descriptor must not be written to once its number belongs to another file
 	bell   sys.EventFD
@@ -102,7 +102,7 @@ func (d *driver) open() (err error) {
 	}
 	// ENOSYS before Linux 5.11; EPERM from seccomp filters older than the call. Either way there is the older one.
 	_, e := d.epoll.Wait(d.batch, 0)
-	d.coarse = e == unix.ENOSYS || e == unix.EPERM
+	d.usesPpoll = e == unix.ENOSYS || e == unix.EPERM
 	return nil
 }
 

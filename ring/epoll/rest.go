@@ -43,8 +43,8 @@ func (d *driver) Wait(limit time.Duration) error {
 	}
 	d.stopTimer() // the limit says when; a deadline of an earlier Arm does not count any more
 	wait := sys.Epoll.Wait
-	if d.coarse {
-		wait = sys.Epoll.WaitMillis
+	if d.usesPpoll {
+		wait = sys.Epoll.WaitPpoll
 	}
 	n, e := wait(d.epoll, d.batch, limit)
 	if e != 0 && e != unix.EINTR {

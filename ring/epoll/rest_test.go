@@ -58,8 +58,8 @@ var sleepers = map[string]func(t testing.TB, w *world){
 		require.NoError(t, w.ring().Wait(patience))
 		require.Less(t, time.Since(start), patience/2, "lost wake-up")
 	},
-	"Wait in milliseconds": func(t testing.TB, w *world) {
-		w.drv.coarse = true
+	"Wait by ppoll": func(t testing.TB, w *world) {
+		w.drv.usesPpoll = true
 		start := time.Now()
 		require.NoError(t, w.ring().Wait(patience))
 		require.Less(t, time.Since(start), patience/2, "lost wake-up")
@@ -248,11 +248,11 @@ func TestArmKeepsWhatItFetched(t *testing.T) {
 }
 
 func TestWaitKeepsItsLimit(t *testing.T) {
-	for _, coarse := range []bool{false, true} {
+	for _, ppoll := range []bool{false, true} {
 		w := newWorld(t)
 		w.udp(ring.Config{})
 		w.poll(1)
-		w.drv.coarse = w.drv.coarse || coarse
+		w.drv.usesPpoll = w.drv.usesPpoll || ppoll
 		for _, d := range []time.Duration{0, 300 * time.Microsecond, 12 * time.Millisecond} {
 			best := time.Hour
 			for range 20 { // a signal may end one early

@@ -81,7 +81,7 @@ type driver struct {
 	batch     []sys.EpollEvent
 	timer     sys.TimerFD
 	timed     bool
-	coarse    bool
+	usesPpoll bool
 	gathering gathering
 	resting   atomic.Bool
 	listens   bool          // the links are in the list

@@ -60,7 +60,7 @@ func (d *driver) openList() (err error) {
 	}
 	// ENOSYS before Linux 5.11; EPERM from seccomp filters older than the call. Either way there is the older one.
 	_, e := d.list.Wait(d.batch, 0)
-	d.coarse = e == unix.ENOSYS || e == unix.EPERM
+	d.usesPpoll = e == unix.ENOSYS || e == unix.EPERM
 	return nil
 }
 
@@ -121,8 +121,8 @@ func (d *driver) Wait(limit time.Duration) error {
 		return err
 	}
 	wait := sys.Epoll.Wait
-	if d.coarse {
-		wait = sys.Epoll.WaitMillis
+	if d.usesPpoll {
+		wait = sys.Epoll.WaitPpoll
 	}
 	if _, e := wait(d.list, d.batch, limit); e != 0 && e != unix.EINTR {
 		return fmt.Errorf("offload: wait: %w", e)
