@@ -117,6 +117,7 @@ var cases = []struct {
 	{"wake by Wait", wakeByWait, 0},
 	{"wake by FD", wakeByFD, 0},
 	{"wake by deadline", wakeByDeadline, 0},
+	{"a deadline that passed between two Polls", lateTurns, 0},
 	{"wake by a returned buffer", wakeByReturnedBuffer, 0},
 	{"ring allocation logics", allocation, streams},
 	{"when a socket has a ring", whenRings, 0},

@@ -179,6 +179,28 @@ func wakeByDeadline(t *testing.T, b Backend) {
 	}
 }
 
+// lateTurns: an application that takes long between two Polls gets what is due in the next one, at whatever turn of the ring that is.
+func lateTurns(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s := w.udp(w.local)
+	r := s.Ring()
+	dst := make([]ring.Completion, 4)
+	for i := range 33 {
+		for range i % 16 {
+			w.poll()
+		}
+		w.Empty(w.list())
+		due := time.Now().Add(time.Millisecond)
+		w.NoError(s.SetReadDeadline(due))
+		time.Sleep(time.Until(due) + time.Millisecond)
+		n, err := r.Poll(dst)
+		w.NoError(err)
+		w.Equal(1, n, "round %d: the first Poll after the deadline", i)
+		w.Equal(ring.EventIn, dst[0].Events)
+		w.ErrorIs(dst[0].Err, ring.ErrDeadline)
+	}
+}
+
 func wakeByReturnedBuffer(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)
