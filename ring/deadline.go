@@ -27,6 +27,9 @@ func timerData(s *Socket, k timerKind) uint64 {
 const expireLimit = 256
 
 func (r *Ring) expire() {
+	if r.watch {
+		r.gap.Begin()
+	}
 	_, more := r.timers.Expire(r.clock(), expireLimit, r.onTimer)
 	if more {
 		r.inbox.wake()

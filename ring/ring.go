@@ -40,6 +40,8 @@ type Ring struct {
 	timers    *wheel.Wheel
 	clock     clock.Source
 	onTimer   func(uint64) // r.timer, bound once
+	gap       clock.Gap    // since the deadlines were looked at
+	watch     bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
 	armed     bool         // Arm was called and the ring has not been polled since
 	stopped   []*Socket    // waiting for buffers
 	waking    [restartLimit]*Socket
@@ -152,7 +154,7 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 			return 0, ErrClosed // by the work itself
 		}
 	}
-	if r.timers.Len() > 0 && r.turn&timerMask == 0 {
+	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.watch && r.gap.Long()) {
 		r.expire()
 	}
 	if len(r.paced) > 0 {
@@ -198,7 +200,7 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 func (r *Ring) Failing() bool { return len(r.failures) > 0 }
 
 // timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
-// seldom; after a sleep they are looked at in any case.
+// seldom. They are looked at in any case after a sleep, and when the Polls since the last look took long (clock.Gap).
 const timerMask = 15
 
 // runPosted runs posted work, which may not poll: it would run into itself. Nor may a panic of it leave that mark.

@@ -24,6 +24,7 @@ type Set struct {
 	reasons    []Reason
 	interfaces map[netip.Addr]int // index of the interface that has the address
 	closed     bool
+	realClock  bool // SetConfig.Clock was not given
 	published  atomic.Pointer[[]*Ring]
 }
 
@@ -68,10 +69,11 @@ func NewSet(c SetConfig) (*Set, error) {
 	if err := c.Logic.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Clock == nil {
+	real := c.Clock == nil
+	if real {
 		c.Clock = clock.Now
 	}
-	set := &Set{config: c, kind: c.Kind, reasons: slices.Clone(c.Reasons)}
+	set := &Set{config: c, realClock: real, kind: c.Kind, reasons: slices.Clone(c.Reasons)}
 	if c.Network == nil {
 		set.interfaces = sys.InterfaceAddrs()
 	}
@@ -191,7 +193,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
-	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1}
+	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1, watch: set.realClock}
 	if r.off, _ = drv.(Offloader); r.off != nil {
 		r.stamp, r.flushes, r.kernelSends = r.off.Stamp(), r.off.Flushes(), r.off.KernelSends()
 	}

@@ -102,3 +102,34 @@ func BenchmarkNow(b *testing.B) {
 		Now()
 	}
 }
+
+// A gap becomes long by itself, and within what is said of it; right after Begin it is not, unless the test was held up, so often.
+func TestGap(t *testing.T) {
+	var g Gap
+	require.True(t, g.Long(), "a Gap that was never begun")
+	short := 0
+	for range 1000 {
+		g.Begin()
+		if !g.Long() {
+			short++
+		}
+	}
+	require.Greater(t, short, 900)
+	for range 20 {
+		g.Begin()
+		time.Sleep(time.Millisecond)
+		require.True(t, g.Long())
+	}
+}
+
+func BenchmarkGap(b *testing.B) {
+	var g Gap
+	n := 0
+	for b.Loop() {
+		if g.Long() {
+			g.Begin()
+			n++
+		}
+	}
+	_ = n
+}

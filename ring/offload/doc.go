@@ -27,7 +27,7 @@
 // does while there is something, or while no frames have come for 16,384 turns; between frames, when 64 looks in a row found nothing, the
 // next 16th turn that is 50 µs after the last look. So what the kernel has waits 50 µs and 16 turns at the longest while a ring spins, and
 // 16 turns when it is not alone; a ring that never spins as many as 16 turns between frames looks after 16 × ShadowEvery turns at the
-// latest. After a sleep it is at once.
+// latest. After a sleep it is at once. Turns that take long (tens of microseconds since the clock was read) count for 16.
 //
 // What a socket sends goes over a link when the route leads there. It goes through the shadow when only the kernel can deliver it:
 // to an address of this host, to a group that sockets of the kernel on this host receive as well (IP_MULTICAST_LOOP, which is on by default

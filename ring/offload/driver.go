@@ -82,6 +82,9 @@ type driver struct {
 	timer     sys.TimerFD
 	timed     bool
 	usesPpoll bool
+	gap       clock.Gap // since the clock was read in Reap
+	realClock bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
+	long      bool      // this turn comes so long after that, that it counts for the 16th
 	gathering gathering
 	resting   atomic.Bool
 	listens   bool          // the links are in the list
@@ -158,10 +161,11 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if dc.Pool == nil {
 		return nil, fmt.Errorf("offload: pool is nil: %w", unix.EINVAL)
 	}
+	realClock := c.Clock == nil
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
+	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: map[wanted]int{}, down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
 		past: make([]past, len(c.Links)), lentMax: lendable(dc.Pool)}
 	d.steerLinks()

@@ -15,7 +15,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// clockMask: the clock is read on every 16th turn (some 40 ns), and after a sleep: what hangs on it is seconds long.
+// clockMask: the clock is read on every 16th turn (some 40 ns), after a sleep, and when the turns since the last reading took long
+// (clock.Gap).
 const clockMask = 15
 
 // Reap sends what is queued, then delivers: what the kernel's side has first, because it is older, then the links' frames. Bounded by the
@@ -23,7 +24,7 @@ const clockMask = 15
 func (d *driver) Reap(k *ring.Sink) error {
 	d.turn++
 	d.stack.Refresh()
-	if d.turn&clockMask == 0 {
+	if d.long = d.realClock && d.gap.Long(); d.long || d.turn&clockMask == 0 {
 		d.advance()
 	}
 	if len(d.results) > 0 { // found before a rest: older than what complete takes back
@@ -178,6 +179,9 @@ func (d *driver) stampOf(x *stack.Delivery) ring.Stamp {
 // advance lets the stack do what is due.
 func (d *driver) advance() {
 	d.now = d.clock()
+	if d.realClock {
+		d.gap.Begin()
+	}
 	if at := d.stack.Deadline(); at != clock.Never && d.now >= at {
 		d.stack.Advance(d.now)
 	}

@@ -39,7 +39,7 @@ const (
 	// share all the room there is: their shadows may be the only way.
 	shadowBurst = 16
 	// idleEvery is on which turn without a frame the kernel's side may be looked at: an epoll_wait costs some 250 ns, which would be the most
-	// of a spinning turn. On the same turns the clock is read.
+	// of a spinning turn. On the same turns the clock is read. When turns take long it is looked at as soon as the clock is read.
 	idleEvery = clockMask + 1
 	// Between two frames of a quick exchange even that is a look for each of them, and delays it. So while frames come (some came in the last
 	// restTurns), and emptyLooks looks in a row found nothing, it is lookEvery that must have passed.
@@ -80,7 +80,7 @@ func (h *shadow) due(d *driver) bool {
 		h.ratio--
 		return h.ratio < 0
 	}
-	if d.idle < idleEvery || d.turn%idleEvery != 0 {
+	if !d.long && (d.idle < idleEvery || d.turn%idleEvery != 0) {
 		return false
 	}
 	return h.empty < emptyLooks || d.idle >= restTurns || d.now-h.looked >= lookEvery
