@@ -43,7 +43,8 @@ type Config struct {
 	// AcceptQueue is how many accepted connections may wait for Accept before a listener leaves the others to the kernel's
 	// queue; 0 means 128.
 	AcceptQueue int
-	// CloseTimeout is how long a closed connection may take to get rid of what was written; then it is reset. 0 means 30 s.
+	// CloseTimeout is how long a closed connection may take to get rid of what was written; then it is reset. Close waits as long for a
+	// peer that does not read, unless a write deadline ends that. 0 means 30 s.
 	CloseTimeout time.Duration
 	// Grace bounds how long Close of the Network waits for connections to part in peace; 0 means 5 s.
 	Grace time.Duration

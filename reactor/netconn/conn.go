@@ -257,9 +257,10 @@ func (c *Conn) callUnlock() {
 	}
 }
 
-// Close closes the connection: calls that wait return net.ErrClosed, and so does everything afterwards. What was written
-// goes out in the background, then FIN; a peer that does not take it is given up after Config.CloseTimeout. SetLinger
-// changes that.
+// Close closes the connection: calls that wait return net.ErrClosed, and so does everything afterwards. It returns when the kernel has
+// what was written, so that the peer gets it even if the process ends then. That is at once unless the peer does not read: then Close waits
+// until the write deadline, for Config.CloseTimeout at most, and what is left goes out in the background; a peer that has not taken it by
+// CloseTimeout is given up, with a reset. SetLinger changes that. After a Write that failed, and beside one that has not returned, Close does not wait.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.byUser {
@@ -269,6 +270,7 @@ func (c *Conn) Close() error {
 	c.byUser = true
 	c.mu.Unlock()
 	c.end()
+	c.handOver()
 	return nil
 }
 
@@ -316,7 +318,7 @@ func (c *Conn) CloseRead() error {
 	return nil
 }
 
-// CloseWrite sends FIN after what was written; reading goes on.
+// CloseWrite sends FIN after what was written; reading goes on. It waits as Close does.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	switch {
@@ -330,5 +332,6 @@ func (c *Conn) CloseWrite() error {
 	c.out.shut = true
 	c.out.wakeAll()
 	c.callUnlock()
+	c.handOver()
 	return nil
 }

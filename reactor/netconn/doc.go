@@ -33,7 +33,8 @@
 // does. ReadFrom reads straight into that memory.
 //
 // As with the kernel's own queue, that Write returned does not mean that the peer has the bytes; an error comes with a later
-// call. Close lets what was written go out in the background.
+// call. Close and CloseWrite return when the kernel has them, so that the process may end then. A process that ends without Close can
+// lose what Write has accepted in the last moment, Config.SendBuffer bytes of a connection at most.
 //
 // # Loops and goroutines
 //

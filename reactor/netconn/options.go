@@ -77,9 +77,9 @@ func probes(n int) int {
 	return n
 }
 
-// SetLinger says what Close does. Negative: what was written goes out in the background (default). 0: it is dropped and the
-// peer sees a reset. Positive: in the background, too, and for so many seconds what the peer still sends is read and thrown
-// away; Close itself never waits. TCP only.
+// SetLinger says what Close does. Negative: what was written goes out as Close says (default). 0: it is dropped and the peer sees a
+// reset. Positive: it goes out, too, and for so many seconds what the peer still sends is read and thrown away; Close does not wait for
+// that. TCP only.
 func (c *Conn) SetLinger(sec int) error {
 	err := c.set(func(s *xtreme.Socket) error {
 		if sec < 0 {

@@ -227,8 +227,8 @@ func (p *PacketConn) failTo(op string, to netip.AddrPort, cause error) error {
 	return errorOf(op, p.network, p.local, net.UDPAddrFromAddrPort(to), cause)
 }
 
-// Close closes the socket: calls that wait return net.ErrClosed, and so does everything afterwards. Datagrams that were
-// written go out first, as far as the kernel takes them at once.
+// Close closes the socket: calls that wait return net.ErrClosed, and so does everything afterwards. Datagrams that were written go out
+// first, as far as the kernel takes them at once; when Close returns it has them.
 func (p *PacketConn) Close() error {
 	p.mu.Lock()
 	if p.byUser {
@@ -238,6 +238,7 @@ func (p *PacketConn) Close() error {
 	p.byUser = true
 	p.mu.Unlock()
 	p.end()
+	_ = p.loop.do(func() error { return nil }) // behind attend, which sends and closes; after the loop's end there is nothing left
 	return nil
 }
 

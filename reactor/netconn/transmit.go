@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -24,6 +26,9 @@ type outbound struct {
 	err    error    // nothing can be sent any more
 	shut   bool     // CloseWrite
 	stuck  bool     // the kernel's queue is full: the loop sends on when it is told of room
+	cut    bool     // the last Write failed: its caller knows that the peer does not get all
+
+	drained chan struct{} // of who waits for an empty queue; closed when it is; nil: nobody does
 }
 
 // drop forgets what waits.
@@ -32,6 +37,15 @@ func (o *outbound) drop() {
 		k.free()
 	}
 	o.chunks, o.queued = nil, 0
+	o.tellDrained()
+}
+
+// tellDrained ends the waiting for an empty queue.
+func (o *outbound) tellDrained() {
+	if o.drained != nil {
+		close(o.drained)
+		o.drained = nil
+	}
 }
 
 // smallWrite is the length up to which bytes are copied with the mutex held, so that small writes share a chunk. Longer
@@ -78,6 +92,9 @@ func (o *outbound) sent(n int) {
 	left := copy(o.chunks, o.chunks[done:])
 	clear(o.chunks[left:])
 	o.chunks = o.chunks[:left]
+	if o.queued == 0 {
+		o.tellDrained()
+	}
 }
 
 // Write queues b for sending and returns; it waits while more than Config.SendBuffer bytes wait. That a connection broke is
@@ -136,9 +153,11 @@ func (c *Conn) room(want int) (int, error) {
 	limit := c.loop.net.config.SendBuffer
 	for {
 		if err := c.cannotWrite(); err != nil {
+			c.out.cut = true
 			return 0, err
 		}
 		if room := limit - c.out.queued; room > 0 || want == 0 {
+			c.out.cut = c.out.cut && want == 0
 			return room, nil
 		}
 		c.out.wait()
@@ -302,4 +321,35 @@ func (c *Conn) noWrites(cause error) {
 	}
 	c.out.drop()
 	c.loop.woke(c.out.wakeAll())
+}
+
+// handOver waits until the kernel has what was written, as package net's Write would have, so that it reaches the peer even if the
+// process ends. It waits until the write deadline, for Config.CloseTimeout at most. It does not wait for a connection that is being reset, nor
+// after a Write that failed or beside one that has not returned and fails now: their callers know that the stream was cut.
+func (c *Conn) handOver() {
+	if sys.Goroutine() == c.loop.self || !c.writing.TryLock() {
+		return
+	}
+	c.writing.Unlock()
+	c.mu.Lock()
+	wait := c.loop.net.config.CloseTimeout
+	if !c.out.deadline.IsZero() {
+		wait = min(wait, time.Until(c.out.deadline))
+	}
+	if c.out.queued == 0 || c.out.err != nil || c.out.cut || c.reset || wait <= 0 {
+		c.mu.Unlock()
+		return
+	}
+	if c.out.drained == nil {
+		c.out.drained = make(chan struct{})
+	}
+	drained := c.out.drained
+	c.mu.Unlock()
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	select {
+	case <-drained:
+	case <-limit.C:
+	case <-c.loop.net.gone:
+	}
 }
