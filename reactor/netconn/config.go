@@ -49,6 +49,9 @@ type Config struct {
 	// Grace bounds how long Close of the Network waits for connections to part in peace; 0 means 5 s.
 	Grace time.Duration
 
+	// FallbackDelay is how long a dial on "tcp" waits for one address family before it tries the other one beside it, as
+	// net.Dialer's; 0 means 300 ms, and with a negative value addresses are only tried one after the other.
+	FallbackDelay time.Duration
 	// Resolver looks up host names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
 	// Logger gets errors that no call can return; nil is the engine's (xtreme.Engine.Logger).
@@ -85,6 +88,7 @@ func (c *Config) complete() error {
 	orElse(&c.SendBuffer, defaultBuffer)
 	orElse(&c.AcceptQueue, defaultAcceptQueue)
 	orElse(&c.CloseTimeout, defaultCloseTimeout)
+	orElse(&c.FallbackDelay, fallbackDelay)
 	orElse(&c.Resolver, net.DefaultResolver)
 	return nil
 }

@@ -18,8 +18,9 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext connects to "host:port" on "tcp", "tcp4", "tcp6", "udp", "udp4", "udp6", or to a path or "@" name on "unix".
-// The result is a *Conn, or a *PacketConn for udp. A host name is looked up with Config.Resolver and its addresses are
-// tried one after the other, each with its share of the time that ctx leaves. It fits net/http's Transport.DialContext.
+// The result is a *Conn, or a *PacketConn for udp. A host name is looked up with Config.Resolver. Its addresses are
+// tried as net.Dialer tries them: those of one family one after the other, each with its share of the time that ctx leaves, and on "tcp"
+// those of the other family beside them after Config.FallbackDelay. It fits net/http's Transport.DialContext.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return n.DialWith(ctx, network, address)
 }
@@ -62,7 +63,7 @@ func (n *Network) dial(ctx context.Context, network, address string, opt []xtrem
 	if prefix == "udp" {
 		return n.connectUDP(network, all[0], opt)
 	}
-	return n.connectFirst(ctx, network, all, opt)
+	return n.connectAny(ctx, network, all, opt)
 }
 
 // connectFirst tries the addresses in order; the first error is the one that is told, as by package net.
