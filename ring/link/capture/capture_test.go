@@ -21,6 +21,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/linktest"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 )
 
@@ -447,4 +448,20 @@ func TestCaptureAllocatesNothing(t *testing.T) {
 	}))
 	w.NoError(p.Release())
 	w.NoError(f.Close())
+}
+
+// No method of a captured link that is closed touches what is gone.
+func TestClosed(t *testing.T) {
+	f, err := Open(Config{Path: filepath.Join(t.TempDir(), "x")})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	w := newWorld(t, f)
+	w.NoError(w.ends[0].Close())
+	linktest.Closed(t, w.ends[0], w.pools[0], func() buffers.Packet {
+		p, err := w.pools[0].Alloc(60)
+		w.NoError(err)
+		p, err = w.pools[0].Transmit(p)
+		w.NoError(err)
+		return p
+	})
 }

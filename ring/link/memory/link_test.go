@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/linktest"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 )
 
@@ -335,4 +336,37 @@ func TestNoAllocations(t *testing.T) {
 		}
 	}
 	require.Zero(t, testing.AllocsPerRun(100, run))
+}
+
+// No method of a closed end touches what is gone, with frames under way both ways.
+func TestClosed(t *testing.T) {
+	for _, other := range []string{"open", "closed"} {
+		t.Run("the other end "+other, func(t *testing.T) {
+			w := newWorld(t, memory.Config{})
+			w.Equal(1, w.ends[1].Send([]link.Out{w.out(1, frame(1, 60), 0)}))
+			w.NoError(w.ends[1].Flush())
+			w.Equal(1, w.ends[0].Send([]link.Out{w.out(0, frame(1, 60), 1)}))
+			bell := w.ends[0].FD()
+			w.NoError(w.ends[0].Close())
+			if other == "closed" {
+				w.NoError(w.ends[1].Close())
+				for range 16 { // the lowest number that is free is the next one's
+					next, err := sys.NewEventFD()
+					w.NoError(err)
+					defer func() { w.NoError(next.Close()) }()
+					next.Ring()
+				}
+				w.ends[0].Disarm()
+				w.True(readable(t, bell), "another's descriptor was read")
+			}
+			linktest.Closed(t, w.ends[0], w.pools[0], func() buffers.Packet { return w.out(0, frame(1, 60), 0).Packet })
+		})
+	}
+}
+
+func readable(t *testing.T, fd int) bool {
+	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(list, 0)
+	require.NoError(t, err)
+	return n > 0
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/linktest"
 )
 
 // When another takes the program off under traffic the link says so, and the kernel has the traffic back at once.
@@ -262,4 +264,46 @@ func TestArguments(t *testing.T) {
 	}
 	_, err := Open(Config{Interface: "no-such-if0"})
 	require.ErrorIs(t, refused(t, err, ReasonNoDevice), unix.ENODEV)
+}
+
+// No method of a closed queue touches what is gone: rings that are unmapped, a descriptor whose number is another's. After Stop and after Shut the
+// same holds but for what Retire still has to do.
+func TestClosed(t *testing.T) {
+	for _, how := range []string{"Close", "Close without frames", "Retire", "device and Close"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(t, 1, 1500)
+			d := w.device(Config{})
+			w.NoError(d.Claim(udp4000))
+			peer := w.peer("10.0.0.2:5000")
+			q := w.open(d, 0)
+			if how != "Close without frames" {
+				w.sendTo(peer, "10.0.0.1:4000", "it waits")
+				for end := time.Now().Add(patience); !q.Arm(); {
+					w.True(time.Now().Before(end), "nothing has come")
+				}
+			}
+			switch how {
+			case "Close", "Close without frames":
+				w.NoError(q.Close())
+			case "Retire":
+				q.Stop()
+				w.False(q.Arm(), "stopped: Receive finds nothing")
+				w.ErrorIs(q.Flush(), link.ErrClosed)
+				w.NoError(q.Shut())
+				w.False(q.Arm(), "shut")
+				w.Equal(-1, q.FD())
+				w.NoError(q.Retire())
+			default:
+				w.NoError(d.Close())
+				w.NoError(q.Close())
+			}
+			linktest.Closed(t, q, q.pool, func() buffers.Packet {
+				p, err := q.pool.Alloc(60)
+				w.NoError(err)
+				p, err = q.pool.Transmit(p)
+				w.NoError(err)
+				return p
+			})
+		})
+	}
 }
