@@ -231,7 +231,12 @@ func (n *NIC) Unsent() int { return len(n.tx) + len(n.done) }
 func (n *NIC) Pending() bool { return false }
 
 // FD is a descriptor that never becomes readable: the world knows when frames wait.
-func (n *NIC) FD() int { return n.bell.FD() }
+func (n *NIC) FD() int {
+	if n.closed {
+		return -1
+	}
+	return n.bell.FD()
+}
 
 // Arm tells whether frames wait that could be received: without a buffer they go on waiting.
 func (n *NIC) Arm() (pending bool) {

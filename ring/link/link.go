@@ -40,7 +40,7 @@ type Link interface {
 	Pending() bool
 
 	// FD is a descriptor that epoll can wait on between Arm and Disarm; it is readable when frames wait. It says nothing of frames that
-	// were sent: who waits for a token does not sleep without a limit while Unsent is not 0. Any goroutine.
+	// were sent: who waits for a token does not sleep without a limit while Unsent is not 0.
 	FD() int
 	// Arm prepares for sleeping on FD: true means frames wait already.
 	Arm() (pending bool)
@@ -53,8 +53,9 @@ type Link interface {
 	// Stats are the totals; Counters appends every count by name, those of the kernel included.
 	Stats() Stats
 	Counters(dst []Counter) []Counter
-	// Close ends the link: every buffer it holds is in the pool again, frames that were not sent are lost. A second Close is
-	// ErrClosed.
+	// Close ends the link: every buffer it holds is in the pool again, frames that were not sent are lost. Every method may be called after
+	// it: Info, Caps, Why, Path, Stats and Counters answer as before, Flush, Check and a second Close are ErrClosed, FD is -1, the others have
+	// nothing to do and tell so (package linktest).
 	Close() error
 }
 

@@ -240,17 +240,25 @@ func (e *End) Unsent() int { return int(e.next - e.first) }
 func (e *End) Pending() bool { return false }
 
 // FD is readable when the end was armed and frames have come.
-func (e *End) FD() int { return e.in.bell.FD() }
+func (e *End) FD() int {
+	if e.closed {
+		return -1
+	}
+	return e.in.bell.FD()
+}
 
 // Arm asks for the bell with the next frame.
 func (e *End) Arm() (pending bool) {
+	if e.closed {
+		return false
+	}
 	e.in.armed.Store(true)
 	return e.in.ready() > 0
 }
 
 // Disarm ends what Arm began.
 func (e *End) Disarm() {
-	if !e.in.armed.Swap(false) {
+	if !e.closed && !e.in.armed.Swap(false) {
 		e.in.bell.Drain()
 	}
 }

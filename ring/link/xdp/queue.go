@@ -129,14 +129,14 @@ func (q *Queue) Why(c link.Caps) link.Reason {
 // Path is how frames travel.
 func (q *Queue) Path() link.Path { return q.path }
 
-// FD is readable when frames wait. Any goroutine.
+// FD is readable when frames wait; -1 after Shut.
 func (q *Queue) FD() int { return q.sock.fd }
 
 // Arm prepares for sleeping on FD. The descriptor is readable as long as frames wait, so there is nothing to announce. Waiting sends nothing:
 // the kernel looks at the transmit ring when the descriptor is put into a list (xsk_poll), not while it waits there for EPOLLIN. See Pending.
 func (q *Queue) Arm() (pending bool) {
 	q.refill(1)
-	return q.sock.rx.ready() > 0 || len(q.done) > 0
+	return !q.closed && q.sock.rx.ready() > 0 || len(q.done) > 0
 }
 
 // Disarm has nothing to end.

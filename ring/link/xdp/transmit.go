@@ -111,11 +111,11 @@ func (q *Queue) piece(b *book, first uint32, off uint64, n, options uint32) {
 // Flush publishes what Send wrote and, where the kernel wants to be told, tells it: one system call for the batch. In copy mode the
 // kernel sends inside that call, as many frames as its budget says, so it is called again while that gets on.
 func (q *Queue) Flush() error {
-	if !q.kick {
-		return nil
-	}
 	if q.closed {
 		return link.ErrClosed
+	}
+	if !q.kick {
+		return nil
 	}
 	q.sock.tx.publish()
 	for left := q.sock.tx.unread(); ; {
