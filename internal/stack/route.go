@@ -64,6 +64,7 @@ func (s *Stack) Prepare(now clock.Time, id udp.ID, to wire.Addr, port uint16) (W
 	r := &s.routes[i]
 	if r.stamp != s.stamp || r.id != id || r.to != to || r.port != port {
 		s.made++
+		s.stats.Prepared++
 		*r = route{id: id, to: to, port: port, stamp: s.stamp, serial: s.made}
 		r.errno = s.find(r)
 		if r.errno != 0 {

@@ -132,6 +132,7 @@ type Stats struct {
 	Copied      uint64 // datagrams of other stacks that were copied for sockets of this one
 	Strayed     uint64 // and those whose sockets were gone
 	Fragmented  uint64 // datagrams that left in parts
+	Prepared    uint64 // routes of destinations that were found
 }
 
 // attached is a link with its state.

@@ -71,6 +71,7 @@ func (s *Stack) peek(now clock.Time, id udp.ID, to wire.Addr, port uint16) (*rou
 	r := &s.routes[i]
 	if r.stamp != s.stamp || r.id != id || r.to != to || r.port != port {
 		s.made++
+		s.stats.Prepared++
 		*r = route{id: id, to: to, port: port, stamp: s.stamp, serial: s.made}
 		if r.errno = s.find(r); r.errno != 0 {
 			r.way = wayError

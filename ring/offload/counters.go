@@ -31,6 +31,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("stack.no_buffer", s.NoBuffer)
 	add("stack.sent", s.Sent)
 	add("stack.fragmented", s.Fragmented)
+	add("stack.prepared_routes", s.Prepared)
 	add("stack.looped", s.Looped)
 	add("stack.loop_full", s.LoopFull)
 	add("stack.waited_for_neighbour", s.Resolutions)
