@@ -270,15 +270,20 @@ func (s *frameSocket) write(frame []byte) error {
 	return unix.Sendto(s.fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: s.index})
 }
 
-// source reads frames until one has a UDP payload of this text, and returns its source station.
-func (s *frameSocket) source(text string) net.HardwareAddr {
+// source reads frames until one has a UDP payload of this text, and returns its source station; target the station that it is for.
+func (s *frameSocket) source(text string) net.HardwareAddr { return s.read(text)[6:12] }
+
+// target is described at source.
+func (s *frameSocket) target(text string) net.HardwareAddr { return s.read(text)[:6] }
+
+func (s *frameSocket) read(text string) net.HardwareAddr {
 	s.t.Helper()
 	b := make([]byte, 2048)
 	for {
 		n, err := unix.Read(s.fd, b)
 		require.NoError(s.t, err)
 		if n >= 42+len(text) && string(b[42:42+len(text)]) == text {
-			return net.HardwareAddr(b[6:12])
+			return b[:12]
 		}
 	}
 }
