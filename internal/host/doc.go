@@ -6,7 +6,7 @@
 //	way, err := s.Route(host.Query{Target: dst})        // interface, gateway, source, MTU; or ENETUNREACH …
 //	n, ok := s.Neighbour(way.NextHop(dst))              // the MAC address, if it is known
 //	...
-//	if h.Generation() != s.Generation() { ask again }   // per packet, or per turn: one atomic load and a compare
+//	if h.Snapshot() != s { what has changed? }          // per turn: one atomic load and a compare
 //
 // # Snapshots
 //
@@ -15,9 +15,13 @@
 // one Host serves all rings of an engine, because an owner that polls busily would pay a system call a turn for an event a
 // minute, and because an owner that rests or runs a long handler would leave the others with old routes.
 //
-// The generation moves when an answer may have changed: a topology that differs, a MAC address, a neighbour that became usable or
-// ceased to be. The kernel's neighbours move between REACHABLE, STALE, DELAY and PROBE all the time with one and the same
-// MAC address; that makes a new snapshot but no new generation.
+// The generation moves when a link, an address, a route or a rule has changed. Neighbours have a life of their own: whose MAC address is
+// another, who became usable or ceased to be, is in a log that the snapshots share, and whoever uses some looks for those alone.
+//
+//	what has changed                                   in the snapshot                     watchers
+//	links, addresses, routes, rules                    Generation moves                    told
+//	a neighbour's MAC, whether it is usable; failures  NeighbourChanges, and the log says whose   told whose
+//	REACHABLE, STALE, DELAY, PROBE with one MAC        only its state                      not told
 //
 // Links, addresses, routes and rules are read again when anything was said about them; why not patched, see notifications.
 // Reading is spaced so that it costs a fifth of a core at most, however fast they change. Neighbours are patched. When the

@@ -40,7 +40,7 @@ type Host struct {
 	keep       *keeper
 
 	mu       sync.Mutex // watchers
-	watchers map[int]func(generation uint64)
+	watchers map[int]func(Change)
 	watched  int
 	closed   sync.Once
 }
@@ -106,7 +106,7 @@ func open(src source, refresh time.Duration) (*Host, error) {
 	if refresh == 0 {
 		refresh = 4 * time.Second
 	}
-	h := &Host{src: src, refresh: refresh, watchers: map[int]func(uint64){}}
+	h := &Host{src: src, refresh: refresh, watchers: map[int]func(Change){}}
 	var err error
 	for range firstTries {
 		if err = h.fetch(partAll); err == nil || !errors.Is(err, unix.EINTR) {
@@ -132,14 +132,14 @@ const firstTries = 20
 // Snapshot is the host as it is known now: one atomic load. It may be kept.
 func (h *Host) Snapshot() *Snapshot { return h.current.Load() }
 
-// Generation moves when an answer of Route, Path, Local or Neighbour may have changed: one atomic load, to be compared with
-// the Generation of the snapshot from which something was derived. A neighbour's coming and going between states in which
-// its MAC stays usable does not move it.
+// Generation moves when an answer of Route, Path or Local may have changed: one atomic load, to be compared with
+// the Generation of the snapshot from which something was derived. Neighbours, which change far more often, do not move it: see
+// Snapshot.ChangedNeighbours.
 func (h *Host) Generation() uint64 { return h.generation.Load() }
 
-// Watch has f called after each move of the generation and each failure to find a neighbour, from the mirror's goroutine: to
+// Watch has f called after each move of the generation and each change of a neighbour's answer, from the mirror's goroutine: to
 // wake a loop that rests, not to work. The function returned ends it; f may still be running then.
-func (h *Host) Watch(f func(generation uint64)) (cancel func()) {
+func (h *Host) Watch(f func(Change)) (cancel func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watched++
@@ -268,22 +268,22 @@ func (h *Host) fetch(want part) error {
 // update makes the next snapshot from what was read and what was told, if there is anything new.
 func (h *Host) update(read part, changes []neighbourChange) {
 	was := h.current.Load()
-	next := &Snapshot{generation: was.generation, serial: was.serial + 1, topology: was.topology, neighbours: was.neighbours}
-	moved, failed := false, false
+	next := &Snapshot{generation: was.generation, serial: was.serial + 1, topology: was.topology, neighbours: was.neighbours,
+		log: was.log}
+	moved := false
 	if read&^partNeighbours != 0 {
 		if t := newTopology(&h.facts); !t.equal(was.topology) {
 			next.topology, moved = t, true
 		}
 	}
 	if read&partNeighbours != 0 {
-		moved = next.replace(h.facts.Neighbours) || moved
+		next.replace(h.facts.Neighbours)
 		h.facts.Neighbours = nil // the map is the table now
 	} else if len(changes) > 0 {
 		next.neighbours = maps.Clone(was.neighbours)
 	}
 	for i := range changes {
-		m, f := next.change(&changes[i])
-		moved, failed = moved || m, failed || f
+		next.change(&changes[i])
 	}
 	if !moved && len(changes) == 0 && read&partNeighbours == 0 {
 		return
@@ -292,17 +292,18 @@ func (h *Host) update(read part, changes []neighbourChange) {
 		next.generation++
 	}
 	h.publish(next)
-	if moved || failed {
-		h.tell(next.generation)
+	if n := was.NeighbourChanges(); moved || next.NeighbourChanges() != n {
+		list, ok := next.ChangedNeighbours(n)
+		h.tell(Change{Tables: moved || !ok, Neighbours: list})
 	}
 }
 
-func (h *Host) tell(generation uint64) {
+func (h *Host) tell(c Change) {
 	h.mu.Lock()
 	watchers := slices.Collect(maps.Values(h.watchers))
 	h.mu.Unlock()
 	for _, f := range watchers {
-		f(generation)
+		f(c)
 	}
 }
 

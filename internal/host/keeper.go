@@ -59,7 +59,7 @@ func (h *Host) Hold(t Target) (*Hop, error) {
 	return hop, nil
 }
 
-// Resolve asks the kernel to look for a neighbour; the answer is a move of the generation. It returns at once. A target is
+// Resolve asks the kernel to look for a neighbour; the answer is in a later snapshot. It returns at once. A target is
 // asked for once a second at most (RFC 1122 2.3.2.1), however often this is called: false says that nothing was asked now.
 func (h *Host) Resolve(t Target) (bool, error) {
 	if err := t.check(); err != nil {

@@ -11,14 +11,15 @@ func TestMake(t *testing.T) {
 	f := twoLinks()
 	h, change, err := Make(f)
 	require.NoError(t, err)
-	told := make(chan uint64, 16)
-	defer h.Watch(func(g uint64) { told <- g })()
+	told := make(chan Change, 16)
+	defer h.Watch(func(c Change) { told <- c })()
 	first := h.Generation()
 	change(f) // the same
 	f.Links = append([]Link(nil), f.Links...)
 	f.Links[1].Flags = 0
 	change(f)
-	require.Equal(t, first+1, <-told)
+	require.Equal(t, Change{Tables: true}, <-told)
+	require.Equal(t, first+1, h.Generation())
 	w, err := h.Snapshot().Route(Query{Target: ip("8.8.8.8")})
 	require.NoError(t, err)
 	require.Equal(t, 3, w.Interface)

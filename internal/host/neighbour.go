@@ -69,42 +69,43 @@ type neighbourChange struct {
 	gone bool
 }
 
-// replace takes a table that was read whole, and reports whether an answer changed. The snapshot is not published yet.
-func (s *Snapshot) replace(table []Neighbour) (moved bool) {
+// replace takes a table that was read whole. The snapshot is not published yet.
+func (s *Snapshot) replace(table []Neighbour) {
 	was := s.neighbours
 	s.neighbours = make(map[Target]Neighbour, len(table))
 	for _, n := range table {
 		old, had := was[n.Target]
 		n.Serial = old.Serial
 		if !had || old.answers() != n.answers() {
-			n.Serial, moved = s.serial, true
+			n.Serial = s.serial
+			s.log.add(n.Target)
 		}
 		s.neighbours[n.Target] = n
 	}
 	for t := range was {
 		if _, still := s.neighbours[t]; !still {
-			moved = true
+			s.log.add(t)
 		}
 	}
-	return moved
 }
 
-// change takes one message, and reports whether an answer changed and whether the kernel gave up. The table is the
-// snapshot's own.
-func (s *Snapshot) change(c *neighbourChange) (moved, failed bool) {
+// change takes one message. The table is the snapshot's own.
+func (s *Snapshot) change(c *neighbourChange) {
 	old, had := s.neighbours[c.Target]
 	if c.gone {
-		delete(s.neighbours, c.Target)
-		return had, false
+		if had {
+			delete(s.neighbours, c.Target)
+			s.log.add(c.Target)
+		}
+		return
 	}
 	n := c.Neighbour
 	n.Serial = old.Serial
-	moved, failed = !had || old.answers() != n.answers(), n.Failed()
-	if moved || failed { // a failure is news each time: whoever waits has asked since the last one
+	if !had || old.answers() != n.answers() || n.Failed() { // a failure is news each time: whoever waits has asked since the last one
 		n.Serial = s.serial
+		s.log.add(n.Target)
 	}
 	s.neighbours[n.Target] = n
-	return moved, failed
 }
 
 // answers is what senders see of a neighbour.

@@ -21,6 +21,7 @@ type Snapshot struct {
 	serial     uint64 // moves with every snapshot
 	*topology
 	neighbours map[Target]Neighbour
+	log        neighbourLog
 }
 
 // topology is all but the neighbours, which change far more often: consecutive snapshots share it.
@@ -46,7 +47,7 @@ func NewSnapshot(f Facts, generation uint64) *Snapshot {
 	return s
 }
 
-// Generation tells snapshots apart: it moves when an answer may have changed. See Host.Generation.
+// Generation moves when an answer of all but Neighbour may have changed. See Host.Generation.
 func (s *Snapshot) Generation() uint64 { return s.generation }
 
 // Links are all interfaces in the kernel's order. The slice is shared: read only.

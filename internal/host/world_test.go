@@ -129,12 +129,14 @@ func until(t *testing.T, h *Host, what string, holds func(s *Snapshot) bool) {
 	}
 }
 
-// moves does something and waits for the generation to move and the condition to hold.
+// moves does something and waits until an answer has changed and the condition holds.
 func moves(t *testing.T, h *Host, what string, do func(), holds func(s *Snapshot) bool) {
 	t.Helper()
-	before := h.Generation()
+	before := h.Snapshot()
 	do()
-	until(t, h, what, func(s *Snapshot) bool { return s.Generation() != before && holds(s) })
+	until(t, h, what, func(s *Snapshot) bool {
+		return (s.Generation() != before.Generation() || s.NeighbourChanges() != before.NeighbourChanges()) && holds(s)
+	})
 }
 
 func ipnet(s string) *net.IPNet {

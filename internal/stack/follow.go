@@ -1,6 +1,75 @@
 package stack
 
-import "github.com/socketxtreme/socketxtreme/internal/clock"
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// hopSet is which neighbours routes lead to, by a hash: the others' changes cost a look at a bit. A neighbour that none leads to may be in it.
+type hopSet [64]uint64
+
+func hopBit(iface int, a wire.Addr) (word, bit uint32) {
+	h := (a.Uint32() ^ uint32(iface)<<16) * 0x9e3779b1 >> 20 // of 4,096
+	return h / 64, h % 64
+}
+
+func (h *hopSet) add(iface int, a wire.Addr) {
+	word, bit := hopBit(iface, a)
+	h[word] |= 1 << bit
+}
+
+func (h *hopSet) has(iface int, a wire.Addr) bool {
+	word, bit := hopBit(iface, a)
+	return h[word]>>bit&1 != 0
+}
+
+// followNeighbours takes over the changes of neighbours from number since on. Routes to a neighbour that answers otherwise now are found again when
+// they are used next; all others stay as they are.
+func (s *Stack) followNeighbours(since uint64) {
+	list, ok := s.snap.ChangedNeighbours(since)
+	var changed hopSet
+	concerned := !ok
+	for _, t := range list {
+		if a, v4 := wire.AddrFrom(t.Addr); v4 && s.hops.has(t.Interface, a) {
+			changed.add(t.Interface, a)
+			concerned = true
+		}
+	}
+	if !concerned {
+		return
+	}
+	gone := false
+	s.hops = hopSet{}
+	for i := range s.routes {
+		r := &s.routes[i]
+		switch {
+		case r.stamp != s.stamp || r.hop.IsZero():
+		case (!ok || changed.has(int(r.iface), r.hop)) && s.otherwise(r):
+			r.stamp, gone = 0, true
+		default:
+			s.hops.add(int(r.iface), r.hop)
+		}
+	}
+	if !gone {
+		return
+	}
+	was := s.stamp
+	s.stamp++ // whoever keeps the way to a destination asks for it again, and gets the same but for those
+	for i := range s.routes {
+		if r := &s.routes[i]; r.stamp == was {
+			r.stamp = s.stamp
+		}
+	}
+}
+
+// otherwise tells whether the neighbour of a route answers otherwise than when the route was found.
+func (s *Stack) otherwise(r *route) bool {
+	n, ok := s.snap.Neighbour(s.targetOf(r))
+	if ok = ok && n.Usable(); r.way != wayLink {
+		return ok
+	}
+	return !ok || n.MAC != r.template.Target()
+}
 
 // follow takes over what the host says of the links' interfaces, which changes while frames flow: ip link set mtu, ip link set address.
 //

@@ -17,9 +17,10 @@ type Own struct {
 	stack      *Stack
 	facts      host.Facts // Neighbours: the fixed ones
 	snap       *host.Snapshot
-	generation uint64
-	stale      bool        // the snapshot is older than the entries
-	entries    []neighbour // in the order in which they came: a simulated world repeats itself
+	generation uint64        // of tables and neighbours together
+	stale      bool          // the snapshot is older than the entries
+	changed    []host.Target // neighbours whose answers have changed since it was made
+	entries    []neighbour   // in the order in which they came: a simulated world repeats itself
 }
 
 // neighbour is an entry of the ARP table.
@@ -62,14 +63,14 @@ func NewOwn(f host.Facts) (*Own, error) {
 
 // Set gives the host other tables: an address went, a route came. What ARP has found stays.
 func (o *Own) Set(f host.Facts) {
-	o.facts = f
+	o.facts, o.snap = f, nil
 	o.publish()
 }
 
 // Facts are the tables as given last.
 func (o *Own) Facts() host.Facts { return o.facts }
 
-// Generation is described at Host.
+// Generation moves with every table and every neighbour that changes.
 func (o *Own) Generation() uint64 {
 	o.renew()
 	return o.generation
@@ -112,7 +113,7 @@ func (o *Own) find(t host.Target) *neighbour {
 	return nil
 }
 
-// publish makes the snapshot afresh: the tables of such a host are small, and its neighbours seldom change.
+// publish makes the next snapshot: afresh when the tables are others, else with other neighbours.
 func (o *Own) publish() {
 	o.stale = false
 	o.generation++
@@ -133,7 +134,12 @@ func (o *Own) publish() {
 		}
 		f.Neighbours = append(f.Neighbours, n)
 	}
-	o.snap = host.NewSnapshot(f, o.generation)
+	if o.snap == nil {
+		o.snap = host.NewSnapshot(f, o.generation)
+	} else {
+		o.snap = o.snap.WithNeighbours(f.Neighbours, o.generation, o.changed)
+	}
+	o.changed = o.changed[:0]
 }
 
 // learn notes what an ARP packet said. Only who speaks to us gets a new entry (RFC 826); gratuitous announcements change old ones.
@@ -151,6 +157,7 @@ func (o *Own) learn(now clock.Time, t host.Target, mac wire.MAC, create bool) {
 	if news {
 		n.serial = o.generation + 1
 		o.stale = true
+		o.changed = append(o.changed, t)
 	}
 }
 
@@ -175,6 +182,7 @@ func (o *Own) advance(now clock.Time) {
 		switch {
 		case n.state == failed, n.state == reachable && !n.used:
 			news = true
+			o.changed = append(o.changed, n.Target)
 			continue // forgotten
 		case n.state == reachable:
 			n.state, n.tries = probing, 0
@@ -185,6 +193,7 @@ func (o *Own) advance(now clock.Time) {
 			n.due = now + askAgain
 		} else {
 			n.state, n.due, n.serial, news = failed, now+askAgain, o.generation+1, true
+			o.changed = append(o.changed, n.Target)
 		}
 		kept = append(kept, n)
 	}

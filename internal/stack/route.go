@@ -177,6 +177,7 @@ func (s *Stack) overLink(r *route, w *host.Way, e *udp.Endpoint, o *Options) sys
 	default:
 		t := w.NextHop(r.to.Netip())
 		r.hop, _ = wire.AddrFrom(t.Addr)
+		s.hops.add(t.Interface, r.hop)
 		if n, ok := s.snap.Neighbour(t); ok && n.Usable() {
 			flow.Link.Target = n.MAC
 		} else {

@@ -16,10 +16,8 @@ import (
 )
 
 // Host is where routes and neighbours come from. *Own is one; the kernel's mirror becomes one in package ring/offload. Only
-// Generation and Snapshot are called regularly, once per turn at most.
+// Snapshot is called regularly, once per turn at most.
 type Host interface {
-	// Generation moves when an answer of the snapshot may have changed.
-	Generation() uint64
 	// Snapshot is the host as it is known now.
 	Snapshot() *host.Snapshot
 	// Resolve asks for a neighbour; the answer is in a later snapshot. It may be called for every packet.
@@ -86,18 +84,18 @@ type Stack struct {
 	local   []localAddr
 	last    localAddr // looked up last: the next packet mostly goes to the same address
 
-	now        clock.Time // as the caller said last
-	snap       *host.Snapshot
-	generation uint64
-	stamp      uint64 // moves with the generation and with every change of a socket: what prepared routes are compared with
-	routes     [routeCount]route
-	made       uint32 // routes, up to now
-	used       bool   // a route was sent through since the last sweep
-	sweep      clock.Time
-	waiting    *host.Waiting[parked]
-	askAt      clock.Time // when those that are waited for are asked for again; while there are any
-	pmtu       []pathMTU
-	id         uint16
+	now     clock.Time // as the caller said last
+	snap    *host.Snapshot
+	stamp   uint64 // moves with the host's generation and with every change of a socket: what prepared routes are compared with
+	routes  [routeCount]route
+	hops    hopSet // that routes have
+	made    uint32 // routes, up to now
+	used    bool   // a route was sent through since the last sweep
+	sweep   clock.Time
+	waiting *host.Waiting[parked]
+	askAt   clock.Time // when those that are waited for are asked for again; while there are any
+	pmtu    []pathMTU
+	id      uint16
 
 	queued int // frames in the links' lists
 	looks  [MaxBurst]look
@@ -244,21 +242,24 @@ func New(c Config) (*Stack, error) {
 	if s.own != nil {
 		s.own.stack = s
 	}
-	s.generation = s.host.Generation() - 1
 	s.Refresh()
 	return s, nil
 }
 
 // Refresh notices that the host's tables changed. Once per turn, before Input and Send.
 func (s *Stack) Refresh() {
-	if g := s.host.Generation(); g != s.generation {
-		s.generation = g
-		s.stamp++
-		s.snap = s.host.Snapshot()
-		s.readAddresses()
+	if now := s.host.Snapshot(); now != s.snap {
+		was := s.snap
+		s.snap = now
+		if was == nil || now.Generation() != was.Generation() {
+			s.stamp++
+			s.readAddresses()
+		} else if now.NeighbourChanges() != was.NeighbourChanges() {
+			s.followNeighbours(was.NeighbourChanges())
+		}
 	}
 	if s.waiting.Len() > 0 {
-		s.waiting.Check(s.host.Snapshot(), s.resolved)
+		s.waiting.Check(s.snap, s.resolved)
 	}
 }
 
@@ -269,7 +270,16 @@ func (s *Stack) Stamp() *uint64 { return &s.stamp }
 func (s *Stack) Reroute() { s.stamp++ }
 
 // Generation is the host's as Refresh saw it.
-func (s *Stack) Generation() uint64 { return s.generation }
+func (s *Stack) Generation() uint64 { return s.snap.Generation() }
+
+// Snapshot is the host as Refresh saw it.
+func (s *Stack) Snapshot() *host.Snapshot { return s.snap }
+
+// Awaited appends the neighbours that datagrams wait for to list.
+func (s *Stack) Awaited(list []host.Target) []host.Target {
+	s.waiting.Targets(func(t host.Target) { list = append(list, t) })
+	return list
+}
 
 // Deadline is when Advance has something to do; clock.Never when nothing is pending.
 func (s *Stack) Deadline() clock.Time {

@@ -44,6 +44,9 @@ func NewIPv4Template(link EthernetFields, ip IPv4Fields) (t IPv4Template, err er
 // Len is the length of the headers: where the transport header begins.
 func (t *IPv4Template) Len() int { return int(t.n) }
 
+// Target is the station that the packets are for.
+func (t *IPv4Template) Target() MAC { return MAC(t.bytes[:6]) }
+
 // Pseudo is the sum of the pseudo header for transport bytes of this length.
 func (t *IPv4Template) Pseudo(length int) Sum { return t.pseudo.Word(uint16(length)) }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/stack"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
@@ -87,11 +88,12 @@ type driver struct {
 	long      bool      // this turn comes so long after that, that it counts for the 16th
 	gathering gathering
 	resting   atomic.Bool
-	listens   bool          // the links are in the list
-	heard     int           // frames since the ring rested
-	arrived   atomic.Bool   // an errand has ended
-	bereft    atomic.Uint64 // datagrams for this ring that another took with it when it closed
-	wake      sync.Mutex    // Wake may meet Close
+	awaited   atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that rests wait for; nil for none
+	listens   bool                          // the links are in the list
+	heard     int                           // frames since the ring rested
+	arrived   atomic.Bool                   // an errand has ended
+	bereft    atomic.Uint64                 // datagrams for this ring that another took with it when it closed
+	wake      sync.Mutex                    // Wake may meet Close
 	bell      sys.EventFD
 	closed    bool
 	down      []bool        // links whose last Flush failed
@@ -210,8 +212,8 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		}
 	}
 	if c.Host != nil {
-		d.unwatch = c.Host.Watch(func(uint64) {
-			if d.resting.Load() {
+		d.unwatch = c.Host.Watch(func(news host.Change) {
+			if d.resting.Load() && (news.Tables || d.awaits(news.Neighbours)) {
 				d.Wake()
 			}
 		})

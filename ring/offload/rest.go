@@ -2,11 +2,13 @@ package offload
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
@@ -198,6 +200,9 @@ func (d *driver) rest() (pending bool, err error) {
 	if err = d.listen(); err != nil {
 		return false, err
 	}
+	if d.mirror != nil {
+		d.awaitNeighbours()
+	}
 	d.resting.Store(true)
 	for i := range d.links {
 		if d.links[i].Link.Arm() {
@@ -210,10 +215,36 @@ func (d *driver) rest() (pending bool, err error) {
 			pending = pending || l.ready()
 		}
 	}
-	if d.mirror != nil && d.mirror.Generation() != d.stack.Generation() {
-		pending = true // it moved after it was looked at, and nobody was told to wake us
+	if d.mirror != nil && d.unseen() {
+		pending = true // it came after the tables were looked at, and nobody was told to wake us
 	}
 	return pending, nil
+}
+
+// awaitNeighbours notes what neighbours datagrams wait for, for the mirror's goroutine, which wakes the ring for no others.
+func (d *driver) awaitNeighbours() {
+	var list *[]host.Target
+	if t := d.stack.Awaited(nil); t != nil {
+		list = &t
+	}
+	d.awaited.Store(list)
+}
+
+// awaits tells whether datagrams wait for one of the neighbours. Any goroutine.
+func (d *driver) awaits(changed []host.Target) bool {
+	list := d.awaited.Load()
+	return list != nil && slices.ContainsFunc(changed, func(t host.Target) bool { return slices.Contains(*list, t) })
+}
+
+// unseen tells whether the mirror has news for the ring that its stack has not seen: tables, or a neighbour that datagrams wait for. The mirror
+// publishes a snapshot before it looks who rests, and here the ring has said that it rests before: one of the two notices the other.
+func (d *driver) unseen() bool {
+	now, seen := d.mirror.Snapshot(), d.stack.Snapshot()
+	if now.Generation() != seen.Generation() {
+		return true
+	}
+	changed, ok := now.ChangedNeighbours(seen.NeighbourChanges())
+	return d.awaited.Load() != nil && (!ok || d.awaits(changed))
 }
 
 func (d *driver) rise() {

@@ -124,10 +124,10 @@ func (w *wires) start() {
 
 // tell makes the tables the host's, and waits until it has them.
 func (w *wires) tell() {
-	before := w.mirror.Generation()
+	before := w.mirror.Snapshot()
 	w.change(host.Facts{Links: slices.Clone(w.tables.Links), Addresses: w.tables.Addresses, Routes: w.tables.Routes,
 		Neighbours: w.tables.Neighbours})
-	for end := time.Now().Add(patience); w.mirror.Generation() == before; time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(patience); w.mirror.Snapshot() == before; time.Sleep(100 * time.Microsecond) {
 		require.True(w.t, time.Now().Before(end))
 	}
 }
