@@ -64,13 +64,18 @@ func (d *driver) Changed(s *ring.Socket) error {
 	if e == nil || !e.own {
 		return nil
 	}
-	if err := d.stack.Change(e.id, d.endpoint(s), options(s)); err != nil {
+	return errors.Join(d.follow(e), e.openFilter())
+}
+
+// follow makes what the stack knows of a socket what the socket is. It asks nothing of the kernel but entries of the steering program.
+func (d *driver) follow(e *entry) error {
+	if err := d.stack.Change(e.id, d.endpoint(e.s), options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
 	if e.home == 0 {
 		e.home = d.homeOf(e) // connecting gives an address
 	}
-	err := errors.Join(d.regroup(e), e.openFilter())
+	err := d.regroup(e)
 	d.reclaim(e)
 	return err
 }

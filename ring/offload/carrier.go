@@ -56,7 +56,7 @@ const (
 // carrier finds or opens the carrier of an interface, for a driver that is being made. The device is opened without the lock: that may wait
 // (Patient), and the other drivers, those of other interfaces too, take the lock while they are polled.
 //
-// With late it is not opened: an errand will, see driver.recover.
+// With late it is not opened, and nobody who opens it is waited for: an errand will, see driver.recover.
 func (x *Exchange) carrier(i *Interface, late bool) (*carrier, error) {
 	s := side{i.Name, i.VLAN}
 	if i.On != "" {
@@ -65,7 +65,7 @@ func (x *Exchange) carrier(i *Interface, late bool) (*carrier, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	c := x.carriers[i.Name]
-	for c != nil && c.opening != nil {
+	for c != nil && c.opening != nil && !late {
 		c.sitOut()
 		c = x.carriers[i.Name]
 	}
@@ -114,7 +114,11 @@ func (c *carrier) openDevice(p Patience) error {
 	}
 	c.x.mu.Lock()
 	if err == nil {
-		err = c.take(dev, early)
+		if err = c.take(dev, early); err != nil {
+			c.x.mu.Unlock() // closing waits for the kernel's configuration, and polled rings take the lock
+			err = errors.Join(err, dev.Close())
+			c.x.mu.Lock()
+		}
 	}
 	close(c.opening)
 	c.opening = nil
@@ -130,7 +134,7 @@ func claimEach(dev Device, flows []Flow) error {
 	return nil
 }
 
-// take makes a device that was opened the carrier's, on which some flows are claimed already. On an error it is closed, and there is none.
+// take makes a device that was opened the carrier's, on which some flows are claimed already. On an error there is none.
 func (c *carrier) take(dev Device, early []Flow) error {
 	c.device, c.known, c.looked = dev, nil, 0
 	err := c.tellAddresses()
@@ -147,7 +151,7 @@ func (c *carrier) take(dev Device, early []Flow) error {
 	}
 	if err != nil {
 		c.device = nil
-		return errors.Join(err, dev.Close())
+		return err
 	}
 	c.serial++
 	c.index = dev.Info().Index

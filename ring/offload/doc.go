@@ -100,6 +100,22 @@
 //
 // On Config.Links nothing is tried again: such a link is the caller's to make.
 //
+// # What Poll does not do
+//
+// Poll makes no call that may wait for the lock of the kernel's configuration (rtnl_lock), nor for a goroutine that does:
+//
+//	what                                                     who does it
+//	links, addresses, routes, neighbours                     the mirror of package host
+//	asking for neighbours, keeping them alive                its keeper
+//	whether the steering program is still there              the prober of package xdp, every half second
+//	opening and closing devices and queues                   errands of the part
+//	ties and memberships of an interface that was made again errands of the driver
+//	members of groups that are not ours                      a goroutine of the exchange
+//
+// What Poll asks of the kernel's configuration are entries of the steering program's maps, which have locks of their own. A change of links,
+// addresses, routes or rules makes it look at its parts and find its routes again; a change of a neighbour concerns the routes to that neighbour
+// alone, and wakes a ring only if datagrams wait for it.
+//
 // # VLANs and bonds
 //
 // Parts with the name of one device and different tags share its links (type lent): an interface beside its VLANs. Interface.Bond makes a

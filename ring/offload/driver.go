@@ -76,6 +76,7 @@ type driver struct {
 	given    int                // put down in this burst
 	places   []int              // in links: those of parts that are no more
 	aliases  map[int]int        // interfaces that were made again: number then, number now
+	ties     []*errand          // that make what sockets had of those, in this order
 	seen     uint64             // generation of the host when the parts were looked at
 
 	list      sys.Epoll // what FD waits on
@@ -370,6 +371,7 @@ func (d *driver) closeLinks() (err error) {
 			d.shutPart(p)
 			d.await(p)
 		}
+		d.awaitTies()
 		return d.leave()
 	}
 	for i := range d.links {

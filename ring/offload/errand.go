@@ -11,7 +11,7 @@ import (
 //	owner     begin ··· polls on, by the shadows ··· collect: finish
 //	errand      └─ work ──────────────────────────────┘
 //
-// A part has one at a time. Work touches what is its own, the carrier under the exchange's lock, and of the driver what never changes;
+// A part has one at a time, the driver a queue of them for ties (see renumber). Work touches what is its own, the carrier under the exchange's lock, and of the driver what never changes;
 // finish is the owner's and swaps in what has come of it.
 type errand struct {
 	ended  chan struct{}
@@ -19,15 +19,18 @@ type errand struct {
 }
 
 // begin sends one off.
-func (d *driver) begin(p *part, work, finish func()) {
+func (d *driver) begin(p *part, work, finish func()) { p.errand = d.beside(work, finish) }
+
+// beside has work done on another goroutine. The owner is woken when it has ended.
+func (d *driver) beside(work, finish func()) *errand {
 	e := &errand{make(chan struct{}), finish}
-	p.errand = e
 	go func() {
 		work()
 		close(e.ended)
 		d.arrived.Store(true) // before resting is looked at: rest does it the other way round
 		d.rouse()
 	}()
+	return e
 }
 
 func (e *errand) over() bool {

@@ -28,6 +28,7 @@ type holder struct {
 
 // Membership joins or leaves a group in the kernel: with the socket's descriptor, or with a holder when that has no room.
 func (d *driver) Membership(s *ring.Socket, a netip.Addr, index int, source netip.Addr, join bool) error {
+	d.awaitTies()
 	fd := s.Handle().FD
 	e := d.table.of(s)
 	if e == nil || !e.own {

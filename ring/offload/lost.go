@@ -58,6 +58,7 @@ func (d *driver) checkParts() {
 	s := d.config.Exchange.config.Host.Snapshot()
 	d.seen = s.Generation()
 	d.arrived.Store(false) // before they are collected
+	d.collectTies()
 	changed := d.checkBonds(s)
 	for _, p := range slices.Clone(d.parts) { // parts that have left a bond go
 		p.moved = d.checkPart(p, s) || p.moved

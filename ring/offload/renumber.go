@@ -29,12 +29,44 @@ func (d *driver) moveTies(name string, old, now int) {
 		}
 	}
 	d.aliases[old] = now
-	d.table.each(func(e *entry) {
-		if err := d.rejoin(e, name, old, now); err != nil {
-			e.reasons = append(e.reasons, ring.Reason{Code: "link.not_joined",
-				Text: "after " + name + " was made again: " + err.Error()})
+	var list []tie
+	d.table.each(func(e *entry) { list = d.retie(e, name, old, now, list) })
+	if len(list) == 0 {
+		return
+	}
+	var before *errand
+	if n := len(d.ties); n > 0 {
+		before = d.ties[n-1]
+	}
+	d.ties = append(d.ties, d.beside(func() {
+		if before != nil {
+			<-before.ended // one interface may be made again and again
 		}
-	})
+		for i := range list {
+			list[i].make(name)
+		}
+	}, func() {
+		for i := range list {
+			d.tied(&list[i], name)
+		}
+	}))
+}
+
+// collectTies finishes what has ended of that.
+func (d *driver) collectTies() {
+	for len(d.ties) > 0 && d.ties[0].over() {
+		e := d.ties[0]
+		d.ties = d.ties[1:]
+		e.finish()
+	}
+}
+
+// awaitTies waits for all of it: whoever asks for a membership is not to overtake it. Not for Poll.
+func (d *driver) awaitTies() {
+	for _, e := range d.ties {
+		<-e.ended
+	}
+	d.collectTies()
 }
 
 // present is the number that an interface has now.
@@ -45,30 +77,73 @@ func (d *driver) present(index int) int {
 	return index
 }
 
-// rejoin makes one socket's ties to the interface anew.
-func (d *driver) rejoin(e *entry, name string, old, now int) (err error) {
-	fd := e.s.Handle().FD
-	touched := false
+// tie is what one socket's descriptor is to have of an interface that was made again: to be bound to it, or to be a member of a group on it.
+// Binding and joining take the lock of the kernel's configuration, so an errand does it, on a descriptor of its own: the socket may be closed
+// meanwhile.
+type tie struct {
+	s     *ring.Socket
+	fd    int
+	group group // as it was joined; zero: the device
+	now   int
+	err   error
+}
+
+// make is the errand's part.
+func (t *tie) make(name string) {
+	if t.err != nil {
+		return
+	}
+	if t.group == (group{}) {
+		t.err = unix.BindToDevice(t.fd, name)
+	} else {
+		_ = membership(t.fd, t.group, false) // the kernel keeps the entry of an interface that is gone, and it counts
+		g := t.group
+		g.iface = uint32(t.now)
+		t.err = membership(t.fd, g, true)
+	}
+	t.err = errors.Join(t.err, unix.Close(t.fd))
+}
+
+// tied is the owner's: a socket says in its path what could not be had.
+func (d *driver) tied(t *tie, name string) {
+	e := d.table.of(t.s)
+	if t.err == nil || e == nil || e.s != t.s {
+		return
+	}
+	e.notJoined(name, t.err)
+	e.moved, d.moved = true, true
+}
+
+func (e *entry) notJoined(name string, err error) {
+	e.reasons = append(e.reasons, ring.Reason{Code: "link.not_joined", Text: "after " + name + " was made again: " + err.Error()})
+}
+
+// retie appends the ties of one socket to the interface to list, and makes the stack's what they will be.
+func (d *driver) retie(e *entry, name string, old, now int, list []tie) []tie {
+	add := func(fd int, g group) {
+		t := tie{s: e.s, group: g, now: now}
+		t.fd, t.err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		list = append(list, t)
+	}
+	before := len(list)
 	if d.present(e.s.Device()) == now && e.s.Device() != 0 {
-		touched = true
-		err = errors.Join(err, unix.BindToDevice(fd, name))
+		add(e.s.Handle().FD, group{})
 	}
 	for _, g := range e.groups {
 		if g.iface != uint32(old) {
 			continue
 		}
-		touched = true
 		fd, kept := e.descriptor(g)
-		_ = membership(fd, g, false) // the kernel keeps the entry of an interface that is gone, and it counts
-		g.iface = uint32(now)
+		add(fd, g)
 		if kept != nil {
-			*kept = g
+			kept.iface = uint32(now)
 		}
-		err = errors.Join(err, membership(fd, g, true))
 	}
 	e.s.Settings().Renumber(old, now)
-	if !touched || !e.own {
-		return err
+	if len(list) > before && e.own {
+		if err := d.follow(e); err != nil {
+			e.notJoined(name, err)
+		}
 	}
-	return errors.Join(err, d.Changed(e.s))
+	return list
 }

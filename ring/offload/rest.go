@@ -173,6 +173,9 @@ func (d *driver) landed(i int) bool {
 // ring when it has sent them.
 const sendLimit = time.Millisecond
 
+// downEvery is the longest sleep while frames wait for an interface that is down, where no host tells when it is up.
+const downEvery = clock.Time(time.Second)
+
 // soonest is when the ring must wake by itself.
 func (d *driver) soonest() clock.Time {
 	next := min(d.stack.Deadline(), d.due())
@@ -180,7 +183,7 @@ func (d *driver) soonest() clock.Time {
 		switch {
 		case !d.links[i].Link.Pending() && len(d.stack.Output(i)) == 0:
 		case d.down[i]: // the host tells when the interface is up; where there is none, it is asked now and then
-			next = min(next, d.now+checkEvery)
+			next = min(next, d.now+downEvery)
 		default:
 			return min(next, d.now.Add(sendLimit))
 		}

@@ -45,6 +45,7 @@ func TestDetachedUnderTraffic(t *testing.T) {
 		if fast > 500 && !failed {
 			w.NoError(q.Check())
 			w.NoError(d.program.link.Detach())
+			d.program.probe()
 			failed = true
 			w.ErrorIs(q.Check(), link.ErrDetached)
 		}
@@ -173,6 +174,7 @@ func TestInterfaceGoes(t *testing.T) {
 	w.Equal("up again", w.next(q))
 
 	w.NoError(netlink.LinkDel(l))
+	d.program.probe()
 	w.ErrorIs(q.Check(), link.ErrDetached)
 	w.True(w.trySend(q, "10.0.0.1:4000", "10.0.0.2:5000", "to nobody", 0))
 	w.ErrorIs(q.Flush(), link.ErrDetached)

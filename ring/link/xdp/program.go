@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -31,9 +32,14 @@ type Program struct {
 	program *ebpf.Program
 	options programOptions
 
-	mu     sync.Mutex
+	index int                   // of the interface that it is on
+	lost  atomic.Pointer[error] // what the prober found: nil while it is there
+
+	linkMu sync.Mutex // may be held while the kernel is asked; before mu, if both
 	link   bpflink.Link
-	index  int
+
+	mu     sync.Mutex        // held for entries of maps only: whoever claims never waits for the kernel's configuration
+	there  bool              // attached
 	claims map[key]int       // how often each entry was claimed
 	each   map[entryKind]int // entries of each kind
 	closed bool
@@ -117,9 +123,13 @@ func (p *Program) attach(index int, native bool) error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.linkMu.Lock()
 	p.link, p.index = l, index
+	p.linkMu.Unlock()
+	p.mu.Lock()
+	p.there = true
+	p.mu.Unlock()
+	attached.add(p)
 	return nil
 }
 
@@ -133,23 +143,19 @@ func (p *Program) ID() uint32 {
 	return uint32(id)
 }
 
-// Check is nil while the program is attached; ErrDetached for errors.Is when somebody detached it or the interface is gone.
+// Check is nil while the program is attached; ErrDetached for errors.Is when somebody detached it or the interface is gone, as the prober
+// found it last: it makes no system call.
 func (p *Program) Check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
 		return link.ErrClosed
-	case p.link == nil:
+	case !p.there:
 		return fmt.Errorf("xdp: the program was never attached: %w", link.ErrDetached)
 	}
-	info, err := p.link.Info()
-	if err != nil {
-		return fmt.Errorf("xdp: asking for the program's link: %w", err)
-	}
-	// The kernel clears the interface of a link whose interface went away or that was detached by force (bpf_xdp_link_fill_link_info).
-	if x := info.XDP(); x == nil || int(x.Ifindex) != p.index {
-		return fmt.Errorf("xdp: the program is no longer on interface %d: %w", p.index, link.ErrDetached)
+	if err := p.lost.Load(); err != nil {
+		return *err
 	}
 	return nil
 }
@@ -315,15 +321,20 @@ func (p *Program) Counters(dst []link.Counter) []link.Counter {
 // Close detaches the program: the kernel has the interface's traffic back at once.
 func (p *Program) Close() error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+	closed := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if closed {
 		return link.ErrClosed
 	}
-	p.closed = true
+	attached.remove(p)
 	var err error
+	p.linkMu.Lock()
 	if p.link != nil {
 		err = p.link.Close()
+		p.link = nil
 	}
+	p.linkMu.Unlock()
 	if p.program != nil {
 		err = errors.Join(err, p.program.Close())
 	}

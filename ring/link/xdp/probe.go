@@ -1,0 +1,95 @@
+package xdp
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// The kernel tells nobody that a program was taken off an interface, and asking takes the lock of its configuration. So one goroutine of the
+// process asks for all programs, and Check tells what it found last: a ring's Poll never waits for that lock.
+//
+//	prober   asks for each attached program, every probeEvery ──► Program.lost
+//	Check    reads it
+
+// probeEvery is how long a lost program may go unnoticed here. Those who check do so as often again, so a loss is known within a second.
+const probeEvery = 500 * time.Millisecond
+
+type prober struct {
+	mu       sync.Mutex
+	programs map[*Program]struct{}
+	end      chan struct{} // not nil while it runs
+}
+
+var attached = prober{programs: map[*Program]struct{}{}}
+
+// add has a program asked for from now on.
+func (x *prober) add(p *Program) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.programs[p] = struct{}{}
+	if x.end == nil {
+		x.end = make(chan struct{})
+		go x.run(x.end)
+	}
+}
+
+// remove ends that; with the last one the goroutine ends.
+func (x *prober) remove(p *Program) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.programs, p)
+	if len(x.programs) == 0 && x.end != nil {
+		close(x.end)
+		x.end = nil
+	}
+}
+
+func (x *prober) run(end chan struct{}) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	var list []*Program
+	for {
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+		}
+		list = list[:0]
+		x.mu.Lock()
+		for p := range x.programs {
+			list = append(list, p)
+		}
+		x.mu.Unlock()
+		for i, p := range list {
+			p.probe()
+			list[i] = nil
+		}
+	}
+}
+
+// probe asks the kernel whether the program is attached. It may wait for the lock of the kernel's configuration. Any goroutine.
+func (p *Program) probe() {
+	p.linkMu.Lock()
+	defer p.linkMu.Unlock()
+	if p.link == nil {
+		return // closed meanwhile
+	}
+	info, err := p.link.Info()
+	switch {
+	case err != nil:
+		err = fmt.Errorf("xdp: asking for the program's link: %w", err)
+	default:
+		// The kernel clears the interface of a link whose interface went away or that was detached by force (bpf_xdp_link_fill_link_info).
+		if x := info.XDP(); x == nil || int(x.Ifindex) != p.index {
+			err = fmt.Errorf("xdp: the program is no longer on interface %d: %w", p.index, link.ErrDetached)
+		}
+	}
+	if err == nil {
+		p.lost.Store(nil)
+	} else {
+		p.lost.Store(&err)
+	}
+}
