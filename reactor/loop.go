@@ -38,6 +38,8 @@ type Loop struct {
 	slept     bool // the last one ended in a sleep
 	behind    int  // >0: there was a long gap, and the rings have not been empty so many times since
 	idle      uint64
+	yields    int        // in the first empty turn of so many busy spells other goroutines run, see yieldsAfterPost
+	yielded   bool       // they did in this spell, see Yield
 	lastIO    clock.Time // the last turn that did more than timers
 	failing   int        // Polls in a row that returned an error
 	doing     phase

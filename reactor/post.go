@@ -33,6 +33,7 @@ const (
 	noticeWork  = 1 << iota // there is work
 	noticeAsked             // somebody wants the statistics
 	noticeStop              // Shutdown
+	noticeElse              // work came from another goroutine
 )
 
 // Post runs f on the loop in one of the next turns, after those posted before it, and wakes the loop for that.
@@ -49,7 +50,11 @@ func (l *Loop) Post(f func()) error {
 		return l.fail(fmt.Errorf("post: %w", ring.ErrClosed))
 	}
 	p.work = append(p.work, f)
-	p.tell(noticeWork)
+	if l.self.Load() != sys.Goroutine() {
+		p.tell(noticeWork | noticeElse)
+	} else {
+		p.tell(noticeWork)
+	}
 	return nil
 }
 
@@ -134,6 +139,10 @@ func (l *Loop) runPosted() {
 			return
 		}
 		p.take()
+	}
+	if p.flags.Load()&noticeElse != 0 {
+		p.flags.And(^uint32(noticeElse))
+		l.yields = yieldsAfterPost
 	}
 	l.busy, l.busyIO = true, true
 	l.doing = inPosted

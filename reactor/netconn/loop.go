@@ -3,7 +3,6 @@ package netconn
 import (
 	"errors"
 	"net"
-	"runtime"
 	"sync"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -107,7 +106,7 @@ func (l *loop) woke(woken bool) {
 
 func (l *loop) letRun() {
 	l.yielding = false
-	runtime.Gosched()
+	l.reactor.Yield()
 }
 
 // do runs f on the loop and waits for it, net.ErrClosed when the loop has ended. On the loop itself, which is where Control
