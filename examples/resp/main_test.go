@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +194,65 @@ func TestRingOfTheEnvironment(t *testing.T) {
 	c, err := parse(nil)
 	require.NoError(t, err)
 	require.Equal(t, conf.RingEpoll, c.ring)
+}
+
+// One command whose answer is much larger than what the server would hold for a client: the answer is made as the client reads it, from
+// the values as they were when the command came.
+func TestOneLargeAnswerIsMadeAsItIsRead(t *testing.T) {
+	const n, size = 300, 1 << 20
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		addr := serving(t, config{listen: netip.MustParseAddrPort("127.0.0.1:0"), ring: kind})
+		dial := func() net.Conn {
+			c, err := net.Dial("tcp", addr.String())
+			require.NoError(t, err)
+			require.NoError(t, c.SetDeadline(time.Now().Add(60*time.Second)))
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}
+		ask := func(c net.Conn, command, answer string) {
+			_, err := c.Write([]byte(command))
+			require.NoError(t, err)
+			got := make([]byte, len(answer))
+			_, err = io.ReadFull(c, got)
+			require.NoError(t, err)
+			require.Equal(t, answer, string(got))
+		}
+		heap := func() int {
+			runtime.GC()
+			runtime.GC() // the second one empties pools
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		client, other := dial(), dial()
+		value := strings.Repeat("v", size)
+		ask(client, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048576\r\n"+value+"\r\n", "+OK\r\n")
+		before := heap()
+		_, err := client.Write([]byte("MGET" + strings.Repeat(" k", n) + "\r\nPING\r\n"))
+		require.NoError(t, err)
+		time.Sleep(300 * time.Millisecond) // it does not read
+		ask(other, "PING\r\n", "+PONG\r\n")
+		require.Less(t, heap()-before, 32<<20, "memory that waits for a client")
+		for _, change := range []string{"SETRANGE k 0 x", "APPEND k y", "SET k 1", "INCR k"} {
+			_, err := other.Write([]byte(change + "\r\n"))
+			require.NoError(t, err)
+		}
+		_, err = io.ReadFull(other, make([]byte, len(":1048576\r\n:1048577\r\n+OK\r\n:2\r\n")))
+		require.NoError(t, err)
+		in := bufio.NewReader(client)
+		line, err := in.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "*300\r\n", line)
+		want := "$1048576\r\n" + value + "\r\n"
+		got := make([]byte, len(want))
+		for i := range n {
+			_, err := io.ReadFull(in, got)
+			require.NoError(t, err, "value %d", i)
+			require.True(t, want == string(got), "value %d is %.40q", i, got)
+		}
+		line, err = in.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "+PONG\r\n", line)
+		ask(client, "GET k\r\n", "$1\r\n2\r\n")
+	})
 }
