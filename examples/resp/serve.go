@@ -34,9 +34,9 @@ func run(ctx context.Context, c config, ready func(netip.AddrPort)) error {
 	return errors.Join(err, a.err)
 }
 
-// A client that does not read its answers is neither read from nor served while more than mostWaiting bytes wait for it, so that what
-// it can make the server hold is that, the answers of one turn, and one value. With more than mostEver it is closed: two values of the
-// largest size.
+// A client that does not read its answers is neither read from nor served while more than mostWaiting bytes wait for it, and a large
+// answer is made in parts: what the client can make the server hold is mostWaiting, about a MiB of answers, and one value. mostEver is
+// never reached by that.
 const (
 	mostWaiting = 1 << 20
 	mostEver    = 1 << 30

@@ -56,7 +56,7 @@ const keptAnswers = 2 * mostReply
 // OnTraffic runs the commands that have arrived whole. Their answers leave with one Write, unless they are more than a MiB.
 func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 	s := c.Context().(*Session)
-	for c.InboundBuffered() >= s.Need() && (h.most == 0 || c.OutboundBuffered() <= h.most) {
+	for (s.Answering() || c.InboundBuffered() >= s.Need()) && (h.most == 0 || c.OutboundBuffered() <= h.most) {
 		in, err := c.Peek(-1)
 		if err != nil {
 			return gnet.Close
@@ -77,7 +77,7 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 		if end || err != nil {
 			return gnet.Close
 		}
-		if n == 0 {
+		if n == 0 && len(out) == 0 {
 			break
 		}
 	}

@@ -43,10 +43,7 @@ func (c *Session) keysLike(args [][]byte) {
 			found = append(found, e)
 		}
 	})
-	c.out.Array(len(found))
-	for _, e := range found {
-		c.out.BulkString(e.Key())
-	}
+	c.names(found)
 }
 
 // usualScan is how many keys SCAN looks at when it is not told.
@@ -93,10 +90,7 @@ func (c *Session) scan(args [][]byte) {
 	})
 	c.out.Array(2)
 	c.out.BulkString(strconv.FormatUint(cursor, 10))
-	c.out.Array(len(found))
-	for _, e := range found {
-		c.out.BulkString(e.Key())
-	}
+	c.names(found)
 }
 
 func (c *Session) randomkey([][]byte) {

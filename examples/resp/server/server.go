@@ -77,7 +77,9 @@ type Session struct {
 	server *Server
 	parser resp.Parser
 	out    resp.Writer
-	db     int // selected
+	rest   rest // of the answer to the last command
+	begin  int  // of what this call of Serve appends to out
+	db     int  // selected
 	ending bool
 
 	id         int64
@@ -105,11 +107,13 @@ const mostReply = 1 << 20
 // Serve runs the commands in in, which begins where the last Serve stopped. It appends the answers to out and returns that, with the
 // number of bytes that are done with, and end when the connection is to be closed once the answers are sent.
 //
-// It stops early after 1 MiB of answers: call it again while n is not 0 and bytes are left.
+// It stops early after 1 MiB of answers, also within one: call it again, with the bytes that are left, while n is not 0 or Answering
+// tells so.
 func (c *Session) Serve(in, out []byte) (n int, answers []byte, end bool) {
 	s := c.server
-	c.out.B = out
-	for n < len(in) && !c.ending && len(c.out.B)-len(out) < mostReply {
+	c.out.B, c.begin = out, len(out)
+	c.resume()
+	for n < len(in) && !c.ending && !c.enough() && !c.Answering() {
 		args, used, err := c.parser.Next(in[n:], s.args[:0])
 		s.args = args
 		if err != nil {

@@ -166,7 +166,11 @@ func (c *Session) getex(args [][]byte) {
 
 func (c *Session) mget(args [][]byte) {
 	c.out.Array(len(args) - 1)
-	for _, key := range args[1:] {
+	for i, key := range args[1:] {
+		if c.enough() {
+			c.rest = c.freeze(args[1+i:])
+			return
+		}
 		c.value(c.keys().Look(key))
 	}
 }
@@ -282,6 +286,7 @@ func (c *Session) setrange(args [][]byte) {
 	if end := int(at) + len(part); end > len(e.Value) {
 		e.Value = append(e.Value, make([]byte, end-len(e.Value))...)
 	}
+	e.Thaw()
 	copy(e.Value[at:], part)
 	c.out.Int(int64(len(e.Value)))
 }
@@ -326,7 +331,8 @@ func (c *Session) add(key []byte, by int64) {
 	if e == nil {
 		e = c.keys().GetOrAdd(key)
 	}
-	e.Value = strconv.AppendInt(e.Value[:0], v+by, 10)
+	var text [20]byte
+	e.SetValue(strconv.AppendInt(text[:0], v+by, 10))
 	c.out.Int(v + by)
 }
 

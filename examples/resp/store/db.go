@@ -1,6 +1,9 @@
 package store
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // DB is one database: keys and their entries. Loop only.
 type DB struct {
@@ -12,13 +15,15 @@ type DB struct {
 	Looked struct{ Hit, Missed uint64 }
 }
 
-// Entry is a key and its value. Whoever got it may change Value until the next call of the DB; the bytes belong to the entry.
+// Entry is a key and its value. Whoever got it may change Value until the next call of the DB, bytes that are there already after Thaw;
+// the bytes belong to the entry.
 type Entry struct {
 	key     string
 	Value   []byte
 	expires int64 // milliseconds since 1970; 0: never
 	place   int   // in all
 	date    int   // in dated; -1 when it does not expire
+	frozen  bool  // an answer under way reads the bytes of Value
 }
 
 // keptValue is how large a value's memory may be to serve a much smaller one.
@@ -37,10 +42,23 @@ func (e *Entry) Expires() int64 { return e.expires }
 
 // SetValue makes a copy of v the value, in the memory of the old one where that fits well.
 func (e *Entry) SetValue(v []byte) {
-	if cap(e.Value) > keptValue && cap(e.Value)/4 > len(v) {
-		e.Value = nil
+	if e.frozen || cap(e.Value) > keptValue && cap(e.Value)/4 > len(v) {
+		e.Value, e.frozen = nil, false
 	}
 	e.Value = append(e.Value[:0], v...)
+}
+
+// Freeze returns the value, whose bytes stay as they are from now on: a change puts the new value into other memory.
+func (e *Entry) Freeze() []byte {
+	e.frozen = true
+	return e.Value
+}
+
+// Thaw is for changing bytes of Value in place, which needs a copy if they are frozen. Appending does not change them.
+func (e *Entry) Thaw() {
+	if e.frozen {
+		e.Value, e.frozen = slices.Clone(e.Value), false
+	}
 }
 
 // Get finds a key; nil when there is none. It allocates nothing.
