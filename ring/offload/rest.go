@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -200,7 +201,7 @@ func (d *driver) soonest() clock.Time {
 
 // rest asks the links to ring, and tells whether they have something already.
 func (d *driver) rest() (pending bool, err error) {
-	if err = d.listen(); err != nil {
+	if err = errors.Join(d.listen(), d.settleShadows()); err != nil {
 		return false, err
 	}
 	if d.mirror != nil {

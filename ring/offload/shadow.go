@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,8 +28,12 @@ type shadow struct {
 	ratio   int    // turns with frames until the next look
 	empty   int    // looks in a row that found nothing
 	looked  clock.Time
-	first   int // turns in which the links wait until a look finds nothing more: a flow was just claimed
+	first   int       // turns in which the links wait until a look finds nothing more: a flow was just claimed
+	lazy    []slotGen // sockets that do not read and whose entries may still ask
 }
+
+// slotGen names a socket.
+type slotGen struct{ slot, gen uint32 }
 
 const (
 	// claimTurns bounds how long the links wait after a claim for what the kernel has of the flow: 64 datagrams a turn, where the
@@ -46,6 +51,7 @@ const (
 	restTurns  = 16384
 	emptyLooks = 64
 	lookEvery  = clock.Time(50 * time.Microsecond)
+	lazyMost   = 4096
 )
 
 func (d *driver) openShadow() (err error) {
@@ -98,12 +104,43 @@ func (h *shadow) seen(d *driver, n int) {
 // and nobody would look: they do not wait.
 func (h *shadow) waits() bool { return h.first > 0 && h.watched > 0 }
 
-// watch makes the list what the entry wants.
+// watch makes the list what the entry wants. A socket that stops reading mostly goes on soon, so its entry is left asking until that shows, see
+// readShadow, or the ring sleeps, see settleShadows: stopping costs nothing then, nor does going on.
 func (d *driver) watch(e *entry) error {
 	h := &d.shadow
-	if !h.open {
+	switch {
+	case !h.open:
 		return nil
+	case e.shadow && !e.on && e.watched != 0:
+		var err error
+		if len(h.lazy) >= lazyMost { // of sockets that are gone, most of them
+			err = d.settleShadows()
+		}
+		if !e.lazy {
+			e.lazy = true
+			h.lazy = append(h.lazy, slotGen{e.slot, e.gen})
+		}
+		return err
 	}
+	return d.rewatch(e)
+}
+
+// settleShadows sets right what was left, before a sleep.
+func (d *driver) settleShadows() (err error) {
+	h := &d.shadow
+	for _, x := range h.lazy {
+		if e := d.table.find(x.slot, x.gen); e != nil && e.lazy {
+			e.lazy = false
+			err = errors.Join(err, d.rewatch(e))
+		}
+	}
+	h.lazy = h.lazy[:0]
+	return err
+}
+
+// rewatch is watch at once.
+func (d *driver) rewatch(e *entry) error {
+	h := &d.shadow
 	var want uint32
 	if e.on {
 		want = unix.EPOLLIN
@@ -127,7 +164,7 @@ func (d *driver) watch(e *entry) error {
 		h.watched++
 	}
 	e.watched = want
-	h.now = true // what is there already is older than any frame to come
+	h.now = h.now || e.on // what is there already is older than any frame to come
 	return nil
 }
 
@@ -174,6 +211,9 @@ func (d *driver) readShadows(k *ring.Sink) {
 // readShadow reads one socket and tells whether there may be more.
 func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (more bool) {
 	s := e.s
+	if !e.on && e.watched != 0 { // it shows: the list would tell of it at each look
+		_ = d.rewatch(e) // of a descriptor that is there
+	}
 	if len(e.holders) > 0 {
 		d.shadow.reading, d.shadow.in.Refuse = e.id, d.refuse
 		defer func() { d.shadow.in.Refuse = nil }()

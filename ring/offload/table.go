@@ -21,6 +21,7 @@ type entry struct {
 	moved   bool   // its way has changed, and it is to be told
 	shadow  bool   // the kernel's side is in the shadow list
 	watched uint32 // events asked for there
+	lazy    bool   // in shadow.lazy
 
 	home    int // interface that the socket names, 0 for none
 	flows   []wanted
