@@ -75,6 +75,9 @@ func (d *driver) checkParts() {
 // checkPart tells whether the part's way has changed.
 func (d *driver) checkPart(p *part, s *host.Snapshot) (changed bool) {
 	was, serial := p.why().Code, p.serial
+	if p.tying != nil && !slices.Contains(d.ties, p.tying) {
+		p.tying = nil
+	}
 	if d.collect(p); p.quits {
 		d.quitFurther(p)
 		return false

@@ -38,6 +38,7 @@ type part struct {
 	backoff clock.Time
 
 	errand  *errand       // under way; nil for none
+	tying   *errand       // of driver.ties: what sockets had of the interface is made again
 	leaving []link.Staged // links that were lost, to be closed by an errand
 	spare   []link.Staged // and links that came too late
 	dead    Device        // and a device that is nobody's any more
@@ -150,8 +151,11 @@ func (d *driver) openPart(p *part) error {
 
 // why is why the part carries nothing; zero while it does.
 func (p *part) why() ring.Reason {
-	if p.lost.Code != "" {
+	switch {
+	case p.lost.Code != "":
 		return p.lost
+	case p.tying != nil:
+		return ring.Reason{Code: "link.joining", Text: "what its sockets had joined on " + p.On + " before it was made again is being joined"}
 	}
 	return p.off
 }

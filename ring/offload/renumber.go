@@ -9,16 +9,19 @@ import (
 )
 
 // renumber follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
-// memberships and ties of its sockets with the old one; they are made again on the new, or the socket's path says why not.
+// memberships and ties of its sockets with the old one; they are made again on the new, or the socket's path says why not. Until that is done
+// the part counts as lost: whoever sees that the interface is back finds the groups joined.
 func (d *driver) renumber(p *part, old int) {
 	d.shadow.first = claimTurns // what the kernel still has is older
-	d.moveTies(p.On, old, p.host)
+	if e := d.moveTies(p.On, old, p.host); e != nil {
+		p.tying = e
+	}
 }
 
-// moveTies is renumber for an interface by its name and numbers.
-func (d *driver) moveTies(name string, old, now int) {
+// moveTies is renumber for an interface by its name and numbers. It tells what is under way, if there is anything.
+func (d *driver) moveTies(name string, old, now int) *errand {
 	if now == old || old == 0 {
-		return
+		return nil
 	}
 	if d.aliases == nil {
 		d.aliases = map[int]int{}
@@ -32,13 +35,13 @@ func (d *driver) moveTies(name string, old, now int) {
 	var list []tie
 	d.table.each(func(e *entry) { list = d.retie(e, name, old, now, list) })
 	if len(list) == 0 {
-		return
+		return nil
 	}
 	var before *errand
 	if n := len(d.ties); n > 0 {
 		before = d.ties[n-1]
 	}
-	d.ties = append(d.ties, d.beside(func() {
+	e := d.beside(func() {
 		if before != nil {
 			<-before.ended // one interface may be made again and again
 		}
@@ -49,7 +52,9 @@ func (d *driver) moveTies(name string, old, now int) {
 		for i := range list {
 			d.tied(&list[i], name)
 		}
-	}))
+	})
+	d.ties = append(d.ties, e)
+	return e
 }
 
 // collectTies finishes what has ended of that.
