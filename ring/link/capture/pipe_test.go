@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -58,12 +59,12 @@ func TestAReaderOfAPipe(t *testing.T) {
 	b := make([]byte, 4096)
 	var got []byte
 	w.NoError(reader.SetReadDeadline(time.Now().Add(20 * time.Second)))
-	for len(got) < len(frame) || w.counts(0)["capture.written"] == 0 {
+	for !bytes.Contains(got, frame) {
 		n, err := reader.Read(b)
 		w.NoError(err)
 		got = append(got, b[:n]...)
 	}
-	w.Contains(string(got), string(frame))
+	w.Eventually(func() bool { return w.counts(0)["capture.written"] == 1 }, 20*time.Second, time.Millisecond, "counted after the write")
 	w.NoError(reader.Close())
 	w.send(0, frame)
 	w.ErrorIs(f.Close(), unix.EPIPE)
