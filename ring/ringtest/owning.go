@@ -222,6 +222,7 @@ func badArguments(t *testing.T, b Backend) {
 	_, err = s.SendTo([]byte("x"), loopback)
 	w.Error(err)
 	bad(s.SetConnectTimeout(-1), "time")
+	bad(u.Ring().Post(nil), "post", "nil")
 	w.ErrorIs(s.SetReadDeadline(time.Now()), ring.ErrState)
 	w.ErrorIs(s.CloseWrite(), ring.ErrState)
 	for _, c := range []ring.Config{{LargestDatagram: -1}, {LargestDatagram: 65536}, {Budget: -1}, {SendQueue: -1}, {CloseTimeout: -1}} {

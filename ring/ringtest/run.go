@@ -112,6 +112,7 @@ var cases = []struct {
 
 	{"EMFILE with an empty backlog: the listener survives", descriptorLimit, streams},
 	{"a ring belongs to one goroutine", oneOwner, 0},
+	{"every method knows its caller", methodsKnowTheirCaller, 0},
 	{"posted work", posted, 0},
 	{"posted work may close the ring, not poll it", postedCloses, 0},
 	{"wake by Wait", wakeByWait, 0},

@@ -1,0 +1,233 @@
+package ringtest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// The methods that any goroutine may call, with the reason why it may. All others answer ErrOwner to a goroutine that is not the owner; those
+// without an error result answer the zero value. Both are counted in Stats.Misuses.
+var (
+	socketForAll = map[string]string{
+		"ID":         "set when the socket is made",
+		"Unix":       "set when the socket is made",
+		"Config":     "set when the socket is made",
+		"LocalAddr":  "published at each change",
+		"RemoteAddr": "published at each change",
+		"Ring":       "set once; Post and Wake of the ring are for any goroutine",
+		"Handle":     "an address, for drivers: it reads nothing",
+		"Check":      "the question itself",
+	}
+	ringForAll = map[string]string{
+		"FD":    "set when the ring is made",
+		"Kind":  "set when the ring is made",
+		"Pool":  "set when the ring is made",
+		"Post":  "made for it",
+		"Wake":  "made for it",
+		"Check": "the question itself",
+	}
+	setForAll = map[string]string{
+		"Pool":  "set when the set is made",
+		"Rings": "a list that is replaced, not changed",
+		"Nudge": "the pool's return hook",
+	}
+)
+
+// CallElsewhere calls every exported method of subject with zero arguments and empty functions, on the calling goroutine, which must not be the owner's. It lists
+// what is not as it must be, and tells how many calls were refused. A method that is neither refused nor in forAll is wrong, so that no new one
+// is forgotten.
+func CallElsewhere(subject any, forAll map[string]string) (wrong []string, refused uint64) {
+	v := reflect.ValueOf(subject)
+	unknown := maps.Clone(forAll)
+	for i := range v.NumMethod() {
+		m := v.Type().Method(i)
+		_, free := forAll[m.Name]
+		delete(unknown, m.Name)
+		out, err := callZero(v.Method(i))
+		switch {
+		case err != nil:
+		case free:
+			continue
+		default:
+			refused++
+			err = refusal(out)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("%T.%s: %v", subject, m.Name, err))
+		}
+	}
+	for name := range unknown {
+		wrong = append(wrong, fmt.Sprintf("%T has no method %s", subject, name))
+	}
+	return wrong, refused
+}
+
+func callZero(f reflect.Value) (out []reflect.Value, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panics: %v", v)
+		}
+	}()
+	var in []reflect.Value
+	for i := range f.Type().NumIn() {
+		if f.Type().IsVariadic() && i == f.Type().NumIn()-1 {
+			break
+		}
+		t := f.Type().In(i)
+		if t.Kind() != reflect.Func {
+			in = append(in, reflect.Zero(t))
+			continue
+		}
+		in = append(in, reflect.MakeFunc(t, func([]reflect.Value) (out []reflect.Value) {
+			for i := range t.NumOut() {
+				out = append(out, reflect.Zero(t.Out(i)))
+			}
+			return out
+		}))
+	}
+	return f.Call(in), nil
+}
+
+// refusal tells what is wrong with the results of a call that must have been refused.
+func refusal(out []reflect.Value) error {
+	if len(out) == 0 {
+		return errors.New("has no result to refuse with")
+	}
+	last := out[len(out)-1]
+	if last.Type() == reflect.TypeFor[error]() {
+		if err, _ := last.Interface().(error); !errors.Is(err, ring.ErrOwner) {
+			return fmt.Errorf("answers %v, want ErrOwner", last)
+		}
+		out = out[:len(out)-1]
+	}
+	for _, o := range out {
+		if o.Kind() == reflect.Pointer && !o.IsNil() {
+			o = o.Elem() // of something empty
+		}
+		if !o.IsZero() {
+			return fmt.Errorf("answers %v, want the zero value", o)
+		}
+	}
+	return nil
+}
+
+// misuses is Stats.Misuses.
+func misuses(r *ring.Ring) uint64 {
+	f := reflect.ValueOf(r.Stats()).FieldByName("Misuses")
+	if !f.IsValid() {
+		return 0
+	}
+	return f.Uint()
+}
+
+// methodsKnowTheirCaller calls everything from another goroutine, while the owner polls, receives and sets options.
+func methodsKnowTheirCaller(t *testing.T, b Backend) {
+	states := []struct {
+		name   string
+		stream bool
+		make   func(*world) *ring.Socket
+	}{
+		{"datagram", false, func(w *world) *ring.Socket { return w.udp(w.local) }},
+		{"datagram without a ring", false, func(w *world) *ring.Socket { return w.socket(ring.Datagram, w.local) }},
+		{"closed datagram", false, func(w *world) *ring.Socket {
+			s := w.udp(w.local)
+			w.closed(s)
+			return s
+		}},
+		{"closed datagram that had no ring", false, func(w *world) *ring.Socket {
+			s := w.socket(ring.Datagram, w.local)
+			w.NoError(s.Close())
+			return s
+		}},
+		{"listener", true, func(w *world) *ring.Socket { return w.listen() }},
+		{"stream", true, func(w *world) *ring.Socket {
+			s, _ := w.pair()
+			return s
+		}},
+		{"stream without a ring", true, func(w *world) *ring.Socket { return w.socket(ring.Stream, loopback) }},
+		{"closed stream", true, func(w *world) *ring.Socket {
+			s, _ := w.pair()
+			w.closed(s)
+			return s
+		}},
+	}
+	for _, state := range states {
+		if state.stream && b.Datagrams {
+			continue
+		}
+		t.Run(state.name, func(t *testing.T) {
+			w := newWorld(t, b)
+			busy := w.udp(w.local)
+			w.poll()
+			s := state.make(w)
+			w.calledElsewhere(busy, s, s, socketForAll)
+			w.NotZero(w.polls(), "the ring is as it was")
+		})
+	}
+	t.Run("ring", func(t *testing.T) {
+		w := newWorld(t, b)
+		busy := w.udp(w.local)
+		w.poll()
+		w.calledElsewhere(busy, busy, busy.Ring(), ringForAll)
+	})
+	t.Run("set", func(t *testing.T) {
+		w := newWorld(t, b)
+		busy := w.udp(w.local)
+		w.poll()
+		w.calledElsewhere(busy, busy, w.set, setForAll)
+	})
+}
+
+func (w *world) polls() uint64 { return w.set.Rings()[0].Stats().Polls }
+
+// calledElsewhere has another goroutine call the methods of subject. Meanwhile the owner polls, receives on busy, and sets options on s.
+func (w *world) calledElsewhere(busy, s *ring.Socket, subject any, forAll map[string]string) {
+	w.t.Helper()
+	type result struct {
+		wrong   []string
+		refused uint64
+	}
+	peer := w.udpPeer(busy.LocalAddr())
+	before := misuses(busy.Ring())
+	done := make(chan result, 1)
+	ready := make(chan struct{})
+	go func() {
+		close(ready)
+		wrong, refused := CallElsewhere(subject, forAll)
+		done <- result{wrong, refused}
+	}()
+	<-ready
+	var r *result
+	for turn := 0; r == nil || turn < 16; turn++ {
+		select {
+		case x := <-done:
+			r = &x
+		default:
+		}
+		w.write(peer, []byte{byte(turn)})
+		w.release(w.event(busy, ring.EventPacket, nil))
+		_ = s.SetTTL(1 + turn%255)
+		_ = s.SetReceiveBuffer(16384 + turn)
+		_ = s.SetReadDeadline(time.Now().Add(time.Hour))
+		s.SetUserData(uint64(turn))
+		if turn%64 == 0 && s == busy {
+			w.NoError(s.JoinGroup(group(9), w.lo, netip.Addr{}))
+			w.NoError(s.LeaveGroup(group(9), w.lo, netip.Addr{}))
+		}
+	}
+	slices.Sort(r.wrong)
+	require.Empty(w.t, strings.Join(r.wrong, "\n"))
+	w.NotZero(r.refused)
+	w.GreaterOrEqual(misuses(busy.Ring())-before, r.refused, "each is counted")
+}
