@@ -115,5 +115,5 @@
 // # Whose calls
 //
 // A socket belongs to the goroutine that polls its owner; calls from others answer ring.ErrOwner, those that send included. AddRule and the
-// methods of buffers.Lent are for any goroutine. SocketRingsNum has no error to answer with: it is the owner's to call as well.
+// methods of buffers.Lent are for any goroutine. SocketRingsNum has no error to answer with: it is 0 for others.
 package extraapi

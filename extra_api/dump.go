@@ -1,6 +1,7 @@
 package extraapi
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -56,10 +57,14 @@ func DumpSocket(w io.Writer, s *xtreme.Socket) error {
 	if s == nil {
 		return noSocket("DumpSocket")
 	}
+	err := s.Check()
 	if r := s.Ring(); r != nil {
-		if err := r.Check(); err != nil {
-			return fmt.Errorf("extraapi: DumpSocket: %w", err)
-		}
+		err = r.Check() // a closed socket has something to tell as long as its ring lives
+	} else if !errors.Is(err, ring.ErrOwner) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("extraapi: DumpSocket: %w", err)
 	}
 	if _, err := io.WriteString(w, describe(s)); err != nil {
 		return fmt.Errorf("extraapi: DumpSocket: %w", err)

@@ -158,8 +158,8 @@ func typeName(typ int) string {
 // peer's FIN as on sockets of the ring's own. A UDP socket that is neither bound nor connected has no ring before it is.
 // Owner only, or anyone before the first Poll.
 func (set *Set) Adopt(f Foreign, c Config, prepare func(*Socket) error) (*Socket, error) {
-	if set.closed {
-		return nil, f.failed(ErrClosed)
+	if err := set.BeginCall(); err != nil {
+		return nil, f.failed(err)
 	}
 	if set.config.Network != nil {
 		return nil, f.failed(&FeatureError{Feature: "a descriptor of the kernel's, where the sockets are not", Code: "offload.no_kernel"})
@@ -174,6 +174,7 @@ func (set *Set) Adopt(f Foreign, c Config, prepare func(*Socket) error) (*Socket
 	h := Handle{FD: f.FD, Kind: f.Kind, Copies: f.Unix || f.protocol == unix.IPPROTO_MPTCP, Foreign: true}
 	s := set.newSocket(h, f.family, c)
 	s.local, s.remote, s.unix = f.local, f.remote, f.names
+	s.publish()
 	s.shutWrite, s.writeShut = f.shut, f.shut
 	if !f.Unix {
 		s.device, _ = unix.GetsockoptInt(f.FD, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX) // before Linux 5.1: by its address
@@ -245,6 +246,7 @@ func (s *Socket) takeOver() (undo func(), err error) {
 func (s *Socket) goLive() error {
 	if s.handle.Kind == Datagram && s.local.Port() == 0 && !s.remote.IsValid() {
 		s.local = netip.AddrPort{} // neither bound nor connected: as NewSocket makes it
+		s.publish()
 		return nil
 	}
 	if err := s.join(); err != nil {

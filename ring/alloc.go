@@ -68,8 +68,11 @@ func (k Key) String() string {
 	return fmt.Sprintf("interface %d, %v %d %v", k.Interface, k.Logic, k.Value, k.IP)
 }
 
-// Logic is the ring allocation logic that holds for the socket: its own, or its set's.
+// Logic is the ring allocation logic that holds for the socket: its own, or its set's. Owner only.
 func (s *Socket) Logic() Logic {
+	if !s.readable() {
+		return 0
+	}
 	if s.config.Alloc != nil {
 		return *s.config.Alloc
 	}

@@ -15,15 +15,11 @@ import (
 // EventClosed follow; then the Socket is spent. A peer that takes nothing is given up after Config.CloseTimeout. With linger 0
 // it is Abort. Owner only.
 func (s *Socket) Close() error {
-	if s.state >= stateClosing {
-		return &OpError{Op: "close", Err: ErrClosed}
+	if err := s.mayUse("close"); err != nil {
+		return err
 	}
 	if s.ring == nil {
-		s.state = stateGone
-		return errors.Join(s.removeFile(), s.closeFD())
-	}
-	if err := s.ring.check(); err != nil {
-		return &OpError{Op: "close", Err: err}
+		return s.closeBare()
 	}
 	if s.linger == 0 && s.handle.Kind == Stream {
 		return s.abort()
@@ -61,20 +57,31 @@ func (s *Socket) flushed() {
 // Abort ends the socket at once: what was not sent is dropped (its EventSent carries ErrClosed), a TCP peer sees a reset.
 // EventClosed follows. Owner only.
 func (s *Socket) Abort() error {
-	if s.state >= stateGone {
+	switch {
+	case !s.readable():
+		return &OpError{Op: "abort", Err: ErrOwner}
+	case s.state >= stateGone:
 		return &OpError{Op: "abort", Err: ErrClosed}
-	}
-	if s.ring == nil {
+	case s.ring == nil:
 		return s.Close()
 	}
-	if err := s.ring.check(); err != nil {
+	if err := s.ring.Check(); err != nil { // the ring is closed
 		return &OpError{Op: "abort", Err: err}
 	}
 	return s.abort()
 }
 
+// closeBare ends a socket that never had a ring.
+func (s *Socket) closeBare() error {
+	s.state = stateGone
+	return errors.Join(s.removeFile(), s.closeFD())
+}
+
 // Discard is Abort for a socket that nobody was told of yet, such as one whose set-up failed half way: no completion speaks of it.
 func (s *Socket) Discard() error {
+	if !s.readable() {
+		return &OpError{Op: "discard", Err: ErrOwner}
+	}
 	s.discarded = true
 	return s.Abort()
 }

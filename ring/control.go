@@ -14,6 +14,9 @@ import (
 // Bind binds the socket to a local address; port 0 lets the kernel choose. A UDP socket has its ring from here on and receives;
 // a TCP socket has none before Listen or Connect. Before the ring's first Poll from any one goroutine, then owner only.
 func (s *Socket) Bind(local netip.AddrPort) error {
+	if err := s.mayUse("bind"); err != nil {
+		return err
+	}
 	if s.state != stateNew || s.local.IsValid() {
 		return stateError("bind", s)
 	}
@@ -40,6 +43,7 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 		}
 		s.local = sys.SockName(s.handle.FD)
 	}
+	s.publish()
 	if s.handle.Kind != Datagram {
 		return nil
 	}
@@ -106,6 +110,9 @@ func (s *Socket) askPacketInfo(local netip.Addr) error {
 // Listen makes a TCP or unix-domain socket accept by itself: connections come as NEW_CONNECTION completions. The backlog is the kernel's; 0 or
 // less takes its maximum (net.core.somaxconn).
 func (s *Socket) Listen(backlog int) error {
+	if err := s.mayUse("listen"); err != nil {
+		return err
+	}
 	if s.handle.Kind != Stream || s.state != stateNew {
 		return stateError("listen", s)
 	}
@@ -116,6 +123,7 @@ func (s *Socket) Listen(backlog int) error {
 		return &OpError{Op: "listen", Addr: s.local, Err: err}
 	}
 	s.local = sys.SockName(s.handle.FD)
+	s.publish()
 	s.handle.Kind = Listener
 	if s.ring != nil {
 		// BindToDevice introduced it to the driver as a connection. Nothing of it is armed yet, so the driver lets go at once.
@@ -136,6 +144,9 @@ func (s *Socket) Listen(backlog int) error {
 // Connect connects the socket. On TCP it only begins: EventOut tells that the connection stands, EventErr or EventHup with Err
 // that it failed. A datagram socket is connected at once, receives from that peer only, and may be connected again.
 func (s *Socket) Connect(remote netip.AddrPort) error {
+	if err := s.mayUse("connect"); err != nil {
+		return err
+	}
 	datagram := s.handle.Kind == Datagram && s.state < stateDead
 	if !datagram && (s.handle.Kind != Stream || s.state != stateNew) {
 		return stateError("connect", s)
@@ -166,6 +177,7 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 		s.local = sys.SockName(s.handle.FD)
 	}
 	s.remote = remote
+	s.publish()
 	if datagram {
 		if s.state == stateOpen {
 			return s.changed("connect")
@@ -186,6 +198,9 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 // SetConnectTimeout gives up connecting after d: the socket then ends with ETIMEDOUT. 0 leaves it to the kernel (about 2
 // minutes: net.ipv4.tcp_syn_retries). After Connect.
 func (s *Socket) SetConnectTimeout(d time.Duration) error {
+	if err := s.mayUse("set connect timeout"); err != nil {
+		return err
+	}
 	if d < 0 {
 		return badArgument("set connect timeout", "time", d)
 	}
@@ -202,6 +217,9 @@ func (s *Socket) SetConnectTimeout(d time.Duration) error {
 
 // BindToDevice ties the socket to an interface (SO_BINDTODEVICE). A TCP socket has its ring from here on (VMA: the same).
 func (s *Socket) BindToDevice(name string) error {
+	if err := s.mayUse("bind to device"); err != nil {
+		return err
+	}
 	if s.state != stateNew {
 		return stateError("bind to device", s)
 	}

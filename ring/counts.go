@@ -12,11 +12,21 @@ type Counts struct {
 }
 
 // Counts returns the socket's totals. Owner only.
-func (s *Socket) Counts() Counts { return s.counts }
+func (s *Socket) Counts() Counts {
+	if !s.readable() {
+		return Counts{}
+	}
+	return s.counts
+}
 
 // State is what the socket is doing, in a word: "new", "connecting", "open", "listening", "dead" (ended by an error), "closing",
-// "closed".
-func (s *Socket) State() string { return s.state.String() }
+// "closed". Owner only; "" for others.
+func (s *Socket) State() string {
+	if !s.readable() {
+		return ""
+	}
+	return s.state.String()
+}
 
 // sentNow counts a message that left, or part of one.
 func (s *Socket) sentNow(messages, bytes int) {

@@ -107,14 +107,8 @@ func (s *Socket) SetWriteDeadline(t time.Time) error {
 }
 
 func (s *Socket) setDeadline(op string, k timerKind, t time.Time) error {
-	if s.ring == nil {
-		return stateError(op, s)
-	}
-	if err := s.ring.check(); err != nil {
-		return &OpError{Op: op, Err: err}
-	}
-	if s.state >= stateClosing {
-		return &OpError{Op: op, Err: ErrClosed}
+	if err := s.usable(op); err != nil {
+		return err
 	}
 	if t.IsZero() {
 		s.setTimer(k, clock.Never)

@@ -49,7 +49,8 @@
 // # Waiting
 //
 // A ring that has nothing to do is spun on, or waited for: Wait sleeps the cheapest way; Arm and FD serve loops of one's own.
-// Wake and Post reach the owner from any goroutine.
+// Wake and Post reach the owner from any goroutine. Everything else that does not say "any goroutine" answers ErrOwner to others, or the
+// zero value where it has no error result; Stats.Misuses counts these calls.
 //
 // # Sockets from elsewhere, and to elsewhere
 //

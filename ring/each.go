@@ -17,8 +17,6 @@ func (r *Ring) EachSocket(f func(*Socket)) error {
 
 // Sending tells whether something of the socket is still on its way out on this side of the kernel: packets given to
 // SendPacket, or data that Send did not take, so that the application waits for EventOut. Owner only.
-func (s *Socket) Sending() bool { return s.state <= stateOpen && (s.sending.busy() || s.wantOut) }
-
-// Check tells whether the calling goroutine may use the ring: nil for its owner, and for anyone before it has one; ErrOwner or ErrClosed.
-// Any goroutine.
-func (r *Ring) Check() error { return r.check() }
+func (s *Socket) Sending() bool {
+	return s.readable() && s.state <= stateOpen && (s.sending.busy() || s.wantOut)
+}

@@ -91,6 +91,7 @@ func (s *Socket) writable() {
 		s.wantOut = false
 		s.setTimer(timerConnect, clock.Never)
 		s.local = sys.SockName(s.handle.FD)
+		s.publish()
 		s.raise(EventOut, nil)
 		s.start(stopEnded)
 		if s.sending.queued() {

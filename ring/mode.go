@@ -41,6 +41,9 @@ type Hook func(s *Socket, c *Completion) Verdict
 // hook: between these two, and for another hook in the same mode, it may be called at any time. Owner only, from inside a hook as well:
 // the next packet meets the new one. (VMA: register_recv_callback, two plain stores that race with a running callback.)
 func (s *Socket) SetHook(m Mode, h Hook) error {
+	if err := s.mayUse("set hook"); err != nil {
+		return err
+	}
 	switch {
 	case m > Queue:
 		return badArgument("set hook", "mode", m)
@@ -48,13 +51,6 @@ func (s *Socket) SetHook(m Mode, h Hook) error {
 		return badArgument("set hook", "callback mode with hook", nil)
 	case m == Queue && h != nil:
 		return badArgument("set hook", "queue mode with a hook; want", Callback)
-	case s.state >= stateClosing:
-		return &OpError{Op: "set hook", Err: ErrClosed}
-	}
-	if s.ring != nil {
-		if err := s.ring.check(); err != nil {
-			return &OpError{Op: "set hook", Err: err}
-		}
 	}
 	if (s.touched || s.listener != nil && !s.quiet()) && (m == Completions) != (s.mode == Completions) {
 		return &OpError{Op: "set hook", Err: ErrMode}

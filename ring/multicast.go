@@ -31,11 +31,12 @@ func (s *Socket) LeaveGroup(group netip.Addr, iface string, source netip.Addr) e
 }
 
 func (s *Socket) membership(op string, group netip.Addr, iface string, source netip.Addr, join bool) error {
+	if err := s.mayUse(op); err != nil {
+		return err
+	}
 	switch {
 	case s.handle.Kind != Datagram:
 		return stateError(op, s)
-	case s.state >= stateClosing:
-		return &OpError{Op: op, Err: ErrClosed}
 	case !group.IsMulticast():
 		return badArgument(op, "group", group)
 	case sys.Family(group) != s.family:
@@ -118,8 +119,8 @@ func (s *Socket) membershipLimit(m Membership, err error) error {
 
 // SetMulticastInterface chooses the interface that multicast packets leave by.
 func (s *Socket) SetMulticastInterface(iface string) error {
-	if s.state >= stateClosing {
-		return &OpError{Op: "set multicast interface", Err: ErrClosed}
+	if err := s.mayUse("set multicast interface"); err != nil {
+		return err
 	}
 	index, err := s.set.interfaceIndex(iface)
 	if err != nil {
@@ -147,6 +148,9 @@ func (s *Socket) SetMulticastLoop(on bool) error {
 
 // SetMulticastTTL sets the time to live of multicast packets, 0 to 255; the kernel's default is 1 (VMA's was 64).
 func (s *Socket) SetMulticastTTL(n int) error {
+	if err := s.mayUse("set multicast ttl"); err != nil {
+		return err
+	}
 	if n < 0 || n > 255 {
 		return badArgument("multicast ttl", "value", n)
 	}

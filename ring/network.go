@@ -61,8 +61,13 @@ type Membership struct {
 // defaultSettings are Linux's.
 var defaultSettings = Settings{TTL: 64, MulticastTTL: 1, MulticastLoop: true, MulticastAll: true}
 
-// Settings are what was said of the socket so far. Read only; owner.
-func (s *Socket) Settings() *Settings { return &s.settings }
+// Settings are what was said of the socket so far. Read only. Owner only; empty for others.
+func (s *Socket) Settings() *Settings {
+	if !s.readable() {
+		return &Settings{}
+	}
+	return &s.settings
+}
 
 // Renumber tells that an interface was made again, with another number: memberships on it are left by the new one. For drivers.
 func (x *Settings) Renumber(from, to int) {
@@ -94,10 +99,15 @@ func (x *Settings) goneInterface(group netip.Addr, name string, source netip.Add
 	return 0, false
 }
 
-// Device is the index of the interface that BindToDevice tied the socket to, 0 for none.
-func (s *Socket) Device() int { return s.device }
+// Device is the index of the interface that BindToDevice tied the socket to, 0 for none. Owner only.
+func (s *Socket) Device() int {
+	if !s.readable() {
+		return 0
+	}
+	return s.device
+}
 
-// Config is what the socket was made with. Read only.
+// Config is what the socket was made with. Read only. Any goroutine.
 func (s *Socket) Config() *Config { return &s.config }
 
 // note keeps an option, if it is one of those; true says that it is.

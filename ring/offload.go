@@ -59,7 +59,7 @@ type Counter struct {
 // counts of its links, those of the kernel included. Other rings have none: the kernel counts for them. Owner, or anyone before the
 // first Poll.
 func (r *Ring) Counters(dst []Counter) []Counter {
-	if r.off == nil {
+	if !r.readable() || r.off == nil {
 		return dst
 	}
 	return r.off.Counters(dst)
@@ -237,7 +237,7 @@ func (s *Socket) tookDirect(sent, n int, e syscall.Errno, to netip.AddrPort) (in
 
 // Taken tells that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
 func (s *Socket) Taken() {
-	if s.state == stateGone {
+	if !s.readable() || s.state == stateGone {
 		return
 	}
 	s.lowWater()

@@ -26,6 +26,9 @@ func (s *Socket) SetQuickAck(on bool) error {
 // socket ends with ETIMEDOUT. idle 0 turns probing off; interval and count 0 keep the kernel's. Times are whole seconds, 1 s to
 // 32,767 s; count is 1 to 127.
 func (s *Socket) SetKeepAlive(idle, interval time.Duration, count int) error {
+	if err := s.mayUse("set keepalive"); err != nil {
+		return err
+	}
 	const most = 32767 * time.Second
 	switch {
 	case idle != 0 && (idle < time.Second || idle > most):
@@ -55,6 +58,9 @@ func (s *Socket) SetKeepAlive(idle, interval time.Duration, count int) error {
 // SetUserTimeout ends the connection with ETIMEDOUT when sent data stays unacknowledged for d, in whole milliseconds
 // (TCP_USER_TIMEOUT, RFC 5482); 0 is the kernel's default.
 func (s *Socket) SetUserTimeout(d time.Duration) error {
+	if err := s.mayUse("set user timeout"); err != nil {
+		return err
+	}
 	if d != 0 && d < time.Millisecond || d > math.MaxInt32*time.Millisecond {
 		return badArgument("user timeout", "time", d)
 	}
@@ -65,6 +71,9 @@ func (s *Socket) SetUserTimeout(d time.Duration) error {
 // reset. Positive: FIN, then what the peer still sends is read and thrown away until its FIN or until d is over. Unlike SO_LINGER it
 // never blocks the caller (VMA's close spins for the whole time).
 func (s *Socket) SetLinger(d time.Duration) error {
+	if err := s.mayUse("set linger"); err != nil {
+		return err
+	}
 	if err := s.ipOnly("set linger"); err != nil {
 		return err
 	}
@@ -78,6 +87,9 @@ func (s *Socket) SetLinger(d time.Duration) error {
 // SetReceiveBuffer and SetSendBuffer size the kernel's queues in bytes (SO_RCVBUF, SO_SNDBUF; the kernel doubles the value and
 // limits it to net.core.rmem_max, wmem_max). A receive buffer is at least Config.ReceiveMin.
 func (s *Socket) SetReceiveBuffer(n int) error {
+	if err := s.mayUse("set receive buffer"); err != nil {
+		return err
+	}
 	if n <= 0 {
 		return badArgument("receive buffer", "size", n)
 	}
@@ -86,6 +98,9 @@ func (s *Socket) SetReceiveBuffer(n int) error {
 
 // SetSendBuffer is described at SetReceiveBuffer.
 func (s *Socket) SetSendBuffer(n int) error {
+	if err := s.mayUse("set send buffer"); err != nil {
+		return err
+	}
 	if n <= 0 {
 		return badArgument("send buffer", "size", n)
 	}
@@ -109,6 +124,9 @@ func (s *Socket) SetBroadcast(on bool) error {
 
 // SetTTL sets the time to live (IPv4) or hop limit (IPv6) of unicast packets, 1 to 255.
 func (s *Socket) SetTTL(n int) error {
+	if err := s.mayUse("set ttl"); err != nil {
+		return err
+	}
 	if n < 1 || n > 255 {
 		return badArgument("ttl", "value", n)
 	}
@@ -117,6 +135,9 @@ func (s *Socket) SetTTL(n int) error {
 
 // SetTOS sets the type of service byte: DSCP in the upper six bits (RFC 2474), 0 to 255.
 func (s *Socket) SetTOS(n int) error {
+	if err := s.mayUse("set tos"); err != nil {
+		return err
+	}
 	if n < 0 || n > 255 {
 		return badArgument("tos", "value", n)
 	}
@@ -131,6 +152,9 @@ func (s *Socket) SetV6Only(on bool) error {
 // SetOutPerAck asks for EventOut on every acknowledgement that advances, as VMA raises it. Only our own stack sees
 // acknowledgements: other rings answer ErrNotSupported with the reason.
 func (s *Socket) SetOutPerAck(on bool) error {
+	if err := s.mayUse("out per ack"); err != nil {
+		return err
+	}
 	if !on {
 		return nil
 	}
@@ -155,8 +179,8 @@ func (s *Socket) setIP(what string, option4, option6, value int) error {
 }
 
 func (s *Socket) setInt(what string, level, option, value int) error {
-	if s.state >= stateClosing {
-		return &OpError{Op: "set " + what, Err: ErrClosed}
+	if err := s.mayUse("set " + what); err != nil {
+		return err
 	}
 	if option != unix.SO_SNDBUF || level != unix.SOL_SOCKET { // unix(7): the only one here that such a socket heeds
 		if err := s.ipOnly("set " + what); err != nil {

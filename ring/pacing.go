@@ -70,16 +70,11 @@ func (p Pacing) complete() (Pacing, error) {
 // only, or anyone before the ring's first Poll.
 func (s *Socket) SetPacing(p Pacing) error {
 	const op = "set pacing"
-	if err := s.ipOnly(op); err != nil {
+	if err := s.mayUse(op); err != nil {
 		return err
 	}
-	if s.state >= stateClosing {
-		return &OpError{Op: op, Err: ErrClosed}
-	}
-	if s.ring != nil {
-		if err := s.ring.check(); err != nil {
-			return &OpError{Op: op, Err: err}
-		}
+	if err := s.ipOnly(op); err != nil {
+		return err
 	}
 	full, err := p.complete()
 	switch {
@@ -140,8 +135,13 @@ func (s *Socket) paceDatagrams(p Pacing) error {
 	return nil
 }
 
-// Pacing is what SetPacing set, with what it left to the library filled in; the zero Pacing when nothing limits the socket.
-func (s *Socket) Pacing() Pacing { return s.pacing }
+// Pacing is what SetPacing set, with what it left to the library filled in; the zero Pacing when nothing limits the socket. Owner only.
+func (s *Socket) Pacing() Pacing {
+	if !s.readable() {
+		return Pacing{}
+	}
+	return s.pacing
+}
 
 // paceCopies is a reason of paced or stamped sockets where others need no copy.
 var paceCopies = Reason{Code: "pace.copies",

@@ -47,7 +47,7 @@ func (s *Socket) endSuspension() {
 
 // OverBudget tells that reading has stopped because the socket holds more buffer memory than it may; it goes on when enough was
 // released. Owner only.
-func (s *Socket) OverBudget() bool { return s.stops&stopBudget != 0 }
+func (s *Socket) OverBudget() bool { return s.readable() && s.stops&stopBudget != 0 }
 
 // stop stops reading for one more reason, start takes a reason away.
 func (s *Socket) stop(why stop) {

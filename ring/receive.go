@@ -23,20 +23,35 @@ func (e *SpaceError) Error() string {
 // Unwrap gives the errno.
 func (e *SpaceError) Unwrap() error { return unix.ENOBUFS }
 
-// Mode is how the socket's packets reach the application; see SetHook.
-func (s *Socket) Mode() Mode { return s.mode }
+// Mode is how the socket's packets reach the application; see SetHook. Owner only.
+func (s *Socket) Mode() Mode {
+	if !s.readable() {
+		return 0
+	}
+	return s.mode
+}
 
-// Hook is the socket's receive hook, nil without one.
-func (s *Socket) Hook() Hook { return s.hook }
+// Hook is the socket's receive hook, nil without one. Owner only.
+func (s *Socket) Hook() Hook {
+	if !s.readable() {
+		return nil
+	}
+	return s.hook
+}
 
 // Waiting is how many packets wait on the socket, for Receive or for the next Poll, and how many bytes are in them. Owner only.
-func (s *Socket) Waiting() (packets, bytes int) { return int(s.received.n), s.waiting }
+func (s *Socket) Waiting() (packets, bytes int) {
+	if !s.readable() {
+		return 0, 0
+	}
+	return int(s.received.n), s.waiting
+}
 
 // ReceiveUpTo is Receive with a limit of bytes: it moves packets while all of them together have at most limit; 0 is no limit. Packets are
 // moved whole. When not even the first one fits it is a *SpaceError and nothing is moved; Read takes a part of it. Owner only.
 func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, err error) {
-	if r := s.ring; r != nil && !r.mine() {
-		return 0, 0, s.notMine("receive")
+	if !s.readable() {
+		return 0, 0, &OpError{Op: "receive", Err: ErrOwner}
 	}
 	switch {
 	case s.mode == Completions:
@@ -72,8 +87,8 @@ func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, e
 // as much as fits; the rest of a packet waits for the next Read or Receive. Of a datagram socket it takes one datagram: what does not
 // fit is lost, with ErrTruncated. from is the sender. Without anything it answers as Receive does. Owner only.
 func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
-	if r := s.ring; r != nil && !r.mine() {
-		return 0, from, s.notMine("read")
+	if !s.readable() {
+		return 0, from, &OpError{Op: "read", Err: ErrOwner}
 	}
 	if s.mode == Completions {
 		return 0, from, &OpError{Op: "read", Err: ErrMode}

@@ -15,10 +15,11 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
-// Ring is what an application polls. It belongs to the goroutine that polls it first; everything but Wake, Post and FD is for
-// that goroutine only. Set-up before the first Poll may come from any one goroutine.
+// Ring is what an application polls. It belongs to the goroutine that polls it first; everything but what says "any goroutine" is for
+// that goroutine only, and refuses others: see caller.go. Set-up before the first Poll may come from any one goroutine.
 type Ring struct {
 	owner       atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
+	misuses     atomic.Uint64
 	turn        uint64         // counts Polls
 	drv         Driver
 	off         Offloader // drv, when it has a stack of its own; else nil
@@ -88,6 +89,7 @@ type Stats struct {
 	WarmSends, WarmSendsCold    uint64 // see Socket.Warm
 	Sleeps                      uint64
 	Posted, ReturnedFromLending uint64
+	Misuses                     uint64 // calls by another goroutine than the owner, which were refused
 }
 
 // closedOwner is nobody's identity: a closed ring belongs to no goroutine.
@@ -95,11 +97,11 @@ const closedOwner = ^uintptr(0)
 
 // bind makes the calling goroutine the ring's owner.
 func (r *Ring) bind(self uintptr) error {
+	if err := r.check(); err != nil {
+		return err
+	}
 	if !r.owner.CompareAndSwap(0, self) {
-		if r.owner.Load() == closedOwner {
-			return ErrClosed
-		}
-		return ErrOwner
+		return r.check() // another one was faster
 	}
 	if r.drv.Caps().Has(CapThreadBound) || r.key.Logic == PerCoreAttach {
 		runtime.LockOSThread()
@@ -197,7 +199,7 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 }
 
 // Failing tells that a failure waits for the next Poll to return it. Owner only.
-func (r *Ring) Failing() bool { return len(r.failures) > 0 }
+func (r *Ring) Failing() bool { return r.readable() && len(r.failures) > 0 }
 
 // timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
 // seldom. They are looked at in any case after a sleep, and when the Polls since the last look took long (clock.Gap).
@@ -213,6 +215,9 @@ func (r *Ring) runPosted(dst []Completion) {
 // Flush starts sends that wait for the next Poll, those of paced sockets whose time has come among them. Before the first Poll it does
 // nothing more: the ring has no thread yet.
 func (r *Ring) Flush() error {
+	if err := r.check(); err != nil {
+		return err
+	}
 	if len(r.paced) > 0 {
 		r.pace()
 	}
@@ -230,41 +235,71 @@ func (r *Ring) Advance() error { return r.Flush() }
 // passes such a one over. A ring that was armed, or never polled, is not vacant: its next Poll does what is due; nor is one with a stack of
 // its own, whose frames may still be on their way out. Owner only.
 func (r *Ring) Vacant() bool {
-	return r.sockets == 0 && r.off == nil && !r.armed && !r.inbox.waiting() && len(r.failures) == 0 && r.readyHead == nil && r.owner.Load() != 0
+	return r.readable() && r.sockets == 0 && r.off == nil && !r.armed && !r.inbox.waiting() && len(r.failures) == 0 && r.readyHead == nil && r.owner.Load() != 0
 }
 
 // FD is the descriptor to wait on with epoll or poll after Arm said that nothing is pending: it becomes readable on packets,
 // deadlines, returned buffers, posted work and Wake. Any goroutine.
 func (r *Ring) FD() int { return r.drv.FD() }
 
-// Kind is the kind of the ring: "uring", "epoll", "offload".
+// Kind is the kind of the ring: "uring", "epoll", "offload". Any goroutine.
 func (r *Ring) Kind() string { return r.drv.Kind() }
 
-// Caps is what this ring can do beyond the common contract.
-func (r *Ring) Caps() Caps { return r.drv.Caps() }
+// Caps is what this ring can do beyond the common contract. Owner only: a ring may find out later that the kernel refuses something.
+func (r *Ring) Caps() Caps {
+	if !r.readable() {
+		return 0
+	}
+	return r.drv.Caps()
+}
 
-// Why says why the ring lacks the capability; the zero Reason when it has it.
+// Why says why the ring lacks the capability; the zero Reason when it has it. Owner only.
 func (r *Ring) Why(c Caps) Reason {
+	if !r.readable() {
+		return Reason{}
+	}
 	if r.drv.Caps().Has(c) {
 		return Reason{}
 	}
 	return r.drv.Why(c)
 }
 
-// Ledger counts the buffers of the ring's pool by state. The pool is shared by the rings of one owner.
-func (r *Ring) Ledger() buffers.Ledger { return r.pool.Ledger() }
+// Ledger counts the buffers of the ring's pool by state. The pool is shared by the rings of one owner. Owner only.
+func (r *Ring) Ledger() buffers.Ledger {
+	if !r.readable() {
+		return buffers.Ledger{}
+	}
+	return r.pool.Ledger()
+}
 
-// Pool is where the ring's buffers come from; Alloc on it makes packets for SendPacket.
+// Pool is where the ring's buffers come from; Alloc on it, which is the owner's, makes packets for SendPacket. Any goroutine.
 func (r *Ring) Pool() *buffers.Pool { return r.pool }
 
-// Stats returns the ring's counters.
-func (r *Ring) Stats() Stats { return r.stats }
+// Stats returns the ring's counters. Owner only.
+func (r *Ring) Stats() Stats {
+	if !r.readable() {
+		return Stats{}
+	}
+	s := r.stats
+	s.Misuses = r.misuses.Load()
+	return s
+}
 
-// Sockets is how many sockets the ring holds, those being closed included.
-func (r *Ring) Sockets() int { return r.sockets }
+// Sockets is how many sockets the ring holds, those being closed included. Owner only.
+func (r *Ring) Sockets() int {
+	if !r.readable() {
+		return 0
+	}
+	return r.sockets
+}
 
-// Key is what the ring was allocated for.
-func (r *Ring) Key() Key { return r.key }
+// Key is what the ring was allocated for. Owner only.
+func (r *Ring) Key() Key {
+	if !r.readable() {
+		return Key{}
+	}
+	return r.key
+}
 
 // Arm prepares for waiting on FD: it tells that work is pending already (poll again, do not wait), or makes FD readable on the
 // next packet, deadline, returned buffer, posted work or Wake. (VMA: ibv_req_notify_cq behind its own blocking calls only.)
@@ -323,23 +358,11 @@ func (r *Ring) Wake() { r.inbox.wake() }
 
 // Post runs f on the ring's owner inside its next Poll, and wakes it for that. Any goroutine; it never blocks. After Close f is
 // not run and Post answers ErrClosed.
-func (r *Ring) Post(f func()) error { return r.inbox.post(f) }
-
-// check tells whether the caller may use the ring: its owner, or anyone before it has one.
-func (r *Ring) check() error {
-	switch r.owner.Load() {
-	case 0, sys.Goroutine():
-		return nil
-	case closedOwner:
-		return ErrClosed
+func (r *Ring) Post(f func()) error {
+	if f == nil {
+		return badArgument("post", "function", "nil")
 	}
-	return ErrOwner
-}
-
-// mine is check without its error, for the calls of each message.
-func (r *Ring) mine() bool {
-	owner := r.owner.Load()
-	return owner == sys.Goroutine() || owner == 0
+	return r.inbox.post(f)
 }
 
 // rest announces that the owner is about to sleep and tells whether it must not. The announcement comes before the look: who

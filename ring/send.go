@@ -33,8 +33,8 @@ func (q *sendQueue) busy() bool   { return q.waiting.n > 0 || q.inflight > 0 }
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
 // Flush. It does not allocate. Owner only.
 func (s *Socket) Send(b []byte) (int, error) {
-	if r := s.ring; r != nil && !r.mine() {
-		return 0, s.notMine("send")
+	if r := s.ring; r == nil || !r.mine() {
+		return 0, s.refuseSend("send")
 	}
 	if s.state != stateOpen || s.shutWrite || s.handle.Kind == Stream && s.sending.busy() {
 		return 0, s.cannotSend("send")
@@ -51,8 +51,10 @@ func (s *Socket) Send(b []byte) (int, error) {
 
 // SendTo copies b to an address as one datagram. Datagram sockets only; otherwise as Send.
 func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
-	if r := s.ring; r != nil && !r.mine() {
-		return 0, s.notMine("send to")
+	if r := s.ring; r == nil || !r.mine() {
+		if err := s.mayUse("send to"); err != nil {
+			return 0, err
+		}
 	}
 	if s.handle.Kind != Datagram || s.state >= stateDead {
 		return 0, s.cannotSend("send to")
@@ -86,13 +88,13 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 // SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most sys.MaxVector (64)
 // of them, more is an error. Otherwise as Send; to is for datagram sockets and zero on connected ones.
 func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
-	if r := s.ring; r != nil && !r.mine() {
-		return 0, s.notMine("send vector")
+	if r := s.ring; r == nil || !r.mine() {
+		return 0, s.refuseSend("send vector")
 	}
 	if len(bufs) > sys.MaxVector {
 		return 0, badArgument("send vector", "number of pieces", len(bufs))
 	}
-	if s.ring == nil || s.sending.busy() && s.handle.Kind == Stream || s.state != stateOpen || s.shutWrite {
+	if s.sending.busy() && s.handle.Kind == Stream || s.state != stateOpen || s.shutWrite {
 		return 0, s.cannotSend("send vector")
 	}
 	total := 0
@@ -127,10 +129,10 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 //
 // The packet must come from the pool of the socket's ring and must have no other reference.
 func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) error {
-	if r := s.ring; r != nil && !r.mine() {
-		return s.notMine("send packet")
+	if r := s.ring; r == nil || !r.mine() {
+		return s.refuseSend("send packet")
 	}
-	if s.ring == nil || s.state != stateOpen || s.shutWrite {
+	if s.state != stateOpen || s.shutWrite {
 		return s.cannotSend("send packet")
 	}
 	if to.IsValid() && s.handle.Kind != Datagram {
@@ -197,6 +199,9 @@ func (s *Socket) transmit() {
 // TakeTransmission gives the driver the next packet to send; false when there is none, or none that may leave yet: Transmit follows when
 // it may. The driver owns it until Sink.Sent.
 func (s *Socket) TakeTransmission() (Transmission, bool) {
+	if !s.readable() {
+		return Transmission{}, false
+	}
 	if o := s.outlet; o != nil {
 		if o.granted == 0 {
 			return Transmission{}, false
@@ -355,8 +360,13 @@ func (s *Socket) promiseOut() error {
 	return nil
 }
 
-// notMine is the error of a send by another goroutine than the ring's; ErrClosed when the ring is, and nobody's.
-func (s *Socket) notMine(op string) error { return &OpError{Op: op, Err: s.ring.check()} }
+// refuseSend is why a socket without a ring, or of another goroutine, cannot send.
+func (s *Socket) refuseSend(op string) error {
+	if err := s.mayUse(op); err != nil {
+		return err
+	}
+	return s.cannotSend(op)
+}
 
 // cannotSend finds out why.
 func (s *Socket) cannotSend(op string) error {

@@ -23,7 +23,7 @@ type Set struct {
 	kind       string
 	reasons    []Reason
 	interfaces map[netip.Addr]int // index of the interface that has the address
-	closed     bool
+	closed     atomic.Bool
 	realClock  bool // SetConfig.Clock was not given
 	published  atomic.Pointer[[]*Ring]
 }
@@ -52,6 +52,8 @@ type SetConfig struct {
 	// OneRing, when its Code is not empty, makes every socket of the set share one ring, whatever its allocation logic; those whose
 	// logic would have given them another show it as a reason.
 	OneRing Reason
+	// Siblings lists the rings of all sets of the owner, where it has several: what one of them knows of its goroutine all do. Any goroutine.
+	Siblings func() []*Ring
 }
 
 // NewSet makes an empty set.
@@ -88,6 +90,9 @@ func (set *Set) Rings() []*Ring { return *set.published.Load() }
 // NewRing makes a ring that no socket has asked for yet; the first that needs one takes it over. For owners that want nothing
 // left to be made on the path.
 func (set *Set) NewRing() (*Ring, error) {
+	if err := set.BeginCall(); err != nil {
+		return nil, &OpError{Op: "new ring", Err: err}
+	}
 	k := Key{Logic: set.config.Logic}
 	switch k.Logic {
 	case PerCore, PerCoreAttach:
@@ -99,14 +104,14 @@ func (set *Set) NewRing() (*Ring, error) {
 	return set.newRing(k)
 }
 
-// Pool is the buffer pool of the set's rings.
+// Pool is the buffer pool of the set's rings. Any goroutine.
 func (set *Set) Pool() *buffers.Pool { return set.config.Pool }
 
 // NewSocket makes a socket: kind Stream or Datagram, for IPv4 or IPv6 addresses. It has no ring yet. The rest of the
 // owner's calls apply: Bind, Listen, Connect.
 func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error) {
-	if set.closed {
-		return nil, &OpError{Op: "socket", Err: ErrClosed}
+	if err := set.BeginCall(); err != nil {
+		return nil, &OpError{Op: "socket", Err: err}
 	}
 	typ, family := unix.SOCK_STREAM, unix.AF_INET
 	switch kind {
@@ -144,6 +149,7 @@ func (set *Set) newSocket(h Handle, family int, c Config) *Socket {
 	if family == unix.AF_UNIX {
 		s.unix = &unixEnd{}
 	}
+	s.publish()
 	return s
 }
 
@@ -169,7 +175,7 @@ func (set *Set) Close() error {
 		err = errors.Join(err, r.Close())
 		set.remove(r)
 	}
-	set.closed = true
+	set.closed.Store(true)
 	return err
 }
 

@@ -3,6 +3,7 @@ package ring
 import (
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -52,6 +53,7 @@ type Socket struct {
 	hook      Hook
 
 	local, remote netip.AddrPort
+	ends          atomic.Pointer[ends] // both, for any goroutine; nil: they never change
 	listener      *Socket
 
 	sending    sendQueue
@@ -84,27 +86,35 @@ type Socket struct {
 }
 
 // ID is the socket's descriptor, which is unique while the socket lives and is its user data by default. It is good for what fcntl
-// and getsockopt answer, and for duplicating (F_DUPFD_CLOEXEC); it is not to be closed or read from.
+// and getsockopt answer, and for duplicating (F_DUPFD_CLOEXEC); it is not to be closed or read from. Any goroutine.
 func (s *Socket) ID() int { return s.handle.FD }
 
-// Kind tells listeners, streams and datagram sockets apart.
-func (s *Socket) Kind() SocketKind { return s.handle.Kind }
+// Kind tells listeners, streams and datagram sockets apart. Owner only.
+func (s *Socket) Kind() SocketKind {
+	if !s.readable() {
+		return 0
+	}
+	return s.handle.Kind
+}
 
 // Ring is the ring that delivers the socket's completions; nil while it has none: before listen or connect (TCP), before bind
-// to a port or connect (UDP). (VMA: get_socket_rings_num answers 0.)
+// to a port or connect (UDP). (VMA: get_socket_rings_num answers 0.) Any goroutine.
 func (s *Socket) Ring() *Ring { return s.ring }
 
-// NumRings is how many rings the socket has: 1 from when it gets one until it is closed. (VMA: get_socket_rings_num.)
+// NumRings is how many rings the socket has: 1 from when it gets one until it is closed. Owner only. (VMA: get_socket_rings_num.)
 func (s *Socket) NumRings() int {
-	if s.ring == nil || s.state >= stateClosing {
+	if !s.readable() || s.ring == nil || s.state >= stateClosing {
 		return 0
 	}
 	return 1
 }
 
 // RingFDs writes the descriptors of the socket's rings to dst and returns how many there are room for and exist. An empty dst is
-// an error. (VMA: get_socket_rings_fds.)
+// an error. Owner only. (VMA: get_socket_rings_fds.)
 func (s *Socket) RingFDs(dst []int) (int, error) {
+	if !s.readable() {
+		return 0, &OpError{Op: "ring fds", Err: ErrOwner}
+	}
 	if len(dst) == 0 {
 		return 0, badArgument("ring fds", "destination of length", 0)
 	}
@@ -115,28 +125,34 @@ func (s *Socket) RingFDs(dst []int) (int, error) {
 	return 1, nil
 }
 
-// LocalAddr is the address the socket is bound to; the zero AddrPort before, and on unix-domain sockets: see LocalUnix.
-func (s *Socket) LocalAddr() netip.AddrPort { return s.local }
-
-// RemoteAddr is the peer of a connection; the zero AddrPort when there is none. Unix-domain sockets
-// have RemoteUnix.
-func (s *Socket) RemoteAddr() netip.AddrPort { return s.remote }
-
-// UserData is what SetUserData set, or the socket's ID.
-func (s *Socket) UserData() uint64 { return s.userData }
+// UserData is what SetUserData set, or the socket's ID. Owner only.
+func (s *Socket) UserData() uint64 {
+	if !s.readable() {
+		return 0
+	}
+	return s.userData
+}
 
 // SetUserData sets the value that later completions of the socket carry. A completion that is pending keeps the value it was
 // raised with; for a connection that was delivered as new in the last Poll nothing is pending yet, so the value set now is on all
-// that follows. (VMA: SO_VMA_USER_DATA.)
-func (s *Socket) SetUserData(v uint64) {
+// that follows. Another goroutine than the owner gets ErrOwner. On a closed socket it has no effect but on EventClosed. (VMA:
+// SO_VMA_USER_DATA.)
+func (s *Socket) SetUserData(v uint64) error {
+	if !s.readable() {
+		return &OpError{Op: "set user data", Err: ErrOwner}
+	}
 	s.userData = v
 	if s.ring != nil && s.quiet() {
 		s.latched = v
 	}
+	return nil
 }
 
-// Path tells how the socket's bytes travel, and why not better.
+// Path tells how the socket's bytes travel, and why not better. Owner only.
 func (s *Socket) Path() Path {
+	if !s.readable() {
+		return Path{}
+	}
 	if s.ring != nil && s.ring.off != nil {
 		return s.offloadedPath()
 	}
@@ -161,18 +177,18 @@ func (s *Socket) Path() Path {
 	return p
 }
 
-// Held is the buffer memory the socket holds, in bytes: what is queued for it and what the application has not released.
+// Held is the buffer memory the socket holds, in bytes: what is queued for it and what the application has not released. Owner only.
 func (s *Socket) Held() int {
-	if s.ring == nil {
+	if !s.readable() || s.ring == nil {
 		return 0
 	}
 	return s.ring.pool.Used(s.handle.Account)
 }
 
-// Drops is how many datagrams the kernel dropped at this socket, for want of room in its receive buffer mostly.
+// Drops is how many datagrams the kernel dropped at this socket, for want of room in its receive buffer mostly. Owner only.
 func (s *Socket) Drops() (uint32, error) {
-	if s.state >= stateClosing {
-		return 0, &OpError{Op: "drops", Err: ErrClosed}
+	if err := s.mayUse("drops"); err != nil {
+		return 0, err
 	}
 	if s.ring != nil && s.ring.off != nil {
 		return s.ring.off.Drops(s)
@@ -199,23 +215,6 @@ func (s *Socket) destination(m *Meta) netip.AddrPort {
 	}
 	return s.local
 }
-
-// usable tells whether the caller may use the socket now.
-func (s *Socket) usable(op string) error {
-	switch {
-	case s.ring != nil && !s.ring.mine(): // first: the rest is the owner's to read
-		return s.notMine(op)
-	case s.state >= stateClosing:
-		return &OpError{Op: op, Err: ErrClosed}
-	case s.ring == nil:
-		return stateError(op, s)
-	}
-	return nil
-}
-
-// Check tells whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
-// ErrState before it has one. Any goroutine.
-func (s *Socket) Check() error { return s.usable("use") }
 
 // admit gives the socket a slot and an account and introduces it to the driver.
 func (r *Ring) admit(s *Socket) error {

@@ -28,8 +28,8 @@ const maxUnixPath = 107
 
 // NewUnix makes a unix-domain stream socket. It has no ring yet: BindUnix and Listen, or ConnectUnix, follow.
 func (set *Set) NewUnix(c Config) (*Socket, error) {
-	if set.closed {
-		return nil, &OpError{Op: "socket", Err: ErrClosed}
+	if err := set.BeginCall(); err != nil {
+		return nil, &OpError{Op: "socket", Err: err}
 	}
 	if set.config.Network != nil {
 		return nil, &OpError{Op: "socket", Err: &FeatureError{Feature: "unix-domain sockets, which are the kernel's", Code: "offload.no_kernel"}}
@@ -44,20 +44,20 @@ func (set *Set) NewUnix(c Config) (*Socket, error) {
 	return set.newSocket(Handle{FD: fd, Kind: Stream, Copies: true}, unix.AF_UNIX, c), nil
 }
 
-// Unix tells whether the socket is a unix-domain one: it has names (LocalUnix, RemoteUnix) and no addresses.
+// Unix tells whether the socket is a unix-domain one: it has names (LocalUnix, RemoteUnix) and no addresses. Any goroutine.
 func (s *Socket) Unix() bool { return s.family == unix.AF_UNIX }
 
-// LocalUnix is the name a unix-domain socket is bound to, accepted connections have their listener's; "" when it has none.
+// LocalUnix is the name a unix-domain socket is bound to, accepted connections have their listener's; "" when it has none. Owner only.
 func (s *Socket) LocalUnix() string {
-	if s.unix == nil {
+	if !s.readable() || s.unix == nil {
 		return ""
 	}
 	return s.unix.local
 }
 
-// RemoteUnix is the name of a unix-domain connection's peer; "" when it has none, as most clients.
+// RemoteUnix is the name of a unix-domain connection's peer; "" when it has none, as most clients. Owner only.
 func (s *Socket) RemoteUnix() string {
-	if s.unix == nil {
+	if !s.readable() || s.unix == nil {
 		return ""
 	}
 	return s.unix.remote
@@ -67,6 +67,9 @@ func (s *Socket) RemoteUnix() string {
 // caller's to remove. The file is removed when the socket is closed, unless SetUnlinkOnClose says otherwise; its permissions are
 // what the umask leaves. As Bind, before the ring's first Poll from any one goroutine, then owner only.
 func (s *Socket) BindUnix(name string) error {
+	if err := s.mayUse("bind unix"); err != nil {
+		return err
+	}
 	if !s.Unix() || s.state != stateNew || s.unix.local != "" {
 		return stateError("bind unix", s)
 	}
@@ -87,6 +90,9 @@ func (s *Socket) BindUnix(name string) error {
 // ECONNREFUSED (nobody listens), EACCES, or EAGAIN when the listener's backlog is full, about which nothing will tell when it is not
 // any more. EventOut follows as it does after Connect.
 func (s *Socket) ConnectUnix(name string) error {
+	if err := s.mayUse("connect unix"); err != nil {
+		return err
+	}
 	if !s.Unix() || s.handle.Kind != Stream || s.state != stateNew {
 		return stateError("connect unix", s)
 	}
@@ -111,6 +117,9 @@ func (s *Socket) ConnectUnix(name string) error {
 // SetUnlinkOnClose says whether closing the socket removes the file that BindUnix made; it does by default. Only a file that is
 // still the one that was made is removed, not one that another process has put in its place. (net: UnixListener.SetUnlinkOnClose.)
 func (s *Socket) SetUnlinkOnClose(on bool) error {
+	if err := s.mayUse("set unlink on close"); err != nil {
+		return err
+	}
 	if !s.Unix() {
 		return stateError("set unlink on close", s)
 	}

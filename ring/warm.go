@@ -34,8 +34,12 @@ var (
 // WarmReason says what Warm lacks on this socket: the zero Reason when it walks the whole path up to the link; warm.kernel_path when
 // the kernel sends and only its first part can be walked; warm.kernel_tcp when Warm is refused. It speaks of destinations behind a
 // link: what an offloaded socket sends to its own host, or to groups with members there, the kernel sends, and Warm then walks that way.
+//
+// Owner only.
 func (s *Socket) WarmReason() Reason {
 	switch {
+	case !s.readable():
+		return Reason{}
 	case s.handle.Kind != Datagram:
 		return warmStream
 	case !s.handle.Stack:

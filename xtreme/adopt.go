@@ -18,6 +18,9 @@ import (
 // The options are those that fit the kind of socket found; an error names those that do not. Owner only, or anyone before the first
 // Poll.
 func (o *Owner) Adopt(fd int, opt ...Option) (*Socket, error) {
+	if err := o.mayUse(); err != nil {
+		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
+	}
 	f, err := ring.Inspect(fd)
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)

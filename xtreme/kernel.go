@@ -18,13 +18,8 @@ func KernelOnly() Option {
 // rings are the kernel's, true is ErrNotSupported. Owner only, or anyone before the first Poll. (VMA: thread_offload, whose answer the next
 // thread with the same number inherits. A goroutine has no thread of its own, so the answer belongs to the owner.)
 func (o *Owner) SetOffload(on bool) error {
-	if err := o.check(); err != nil {
+	if err := o.mayUse(); err != nil {
 		return fmt.Errorf("xtreme: owner %q: set offload: %w", o.name, err)
-	}
-	if rings := o.Rings(); len(rings) > 0 {
-		if err := rings[0].Check(); err != nil {
-			return fmt.Errorf("xtreme: owner %q: set offload: %w", o.name, err)
-		}
 	}
 	if on && o.off == nil {
 		return fmt.Errorf("xtreme: owner %q: set offload: %w", o.name,

@@ -200,7 +200,7 @@ func UserID(id uint64) Option {
 
 // UserData sets what the socket's completions carry; the default is its ID.
 func UserData(v uint64) Option {
-	return step("UserData", forSocket, func(s *Socket) error { s.SetUserData(v); return nil })
+	return step("UserData", forSocket, func(s *Socket) error { return s.SetUserData(v) })
 }
 
 // Hook sets the delivery mode and the receive hook; see Socket.SetHook.

@@ -13,8 +13,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Owner is the rings that one goroutine polls, and the buffers they share. Everything but Post, Wake, Rings and Name is for
-// that goroutine; before the first Poll, set-up may come from any one goroutine.
+// Owner is the rings that one goroutine polls, and the buffers they share. Everything but what says "any goroutine" is for that
+// goroutine: others get ErrOwner, or the zero value where there is no error result. Before the first Poll, set-up may come from any one
+// goroutine.
 type Owner struct {
 	name       string
 	engine     *Engine
@@ -31,7 +32,7 @@ type Owner struct {
 	waits      []*ring.Ring   // the rings in wait
 	peer       netip.AddrPort // whom the socket that is being made will be connected to
 	making     bool           // one of the calls that make sockets is under way
-	closed     bool
+	closed     atomic.Bool
 }
 
 func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) (*Owner, error) {
@@ -77,7 +78,7 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
 	sc := ring.SetConfig{Pool: owner.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
-		Limit: e.settings.RingLimit, Place: owner.place}
+		Limit: e.settings.RingLimit, Place: owner.place, Siblings: owner.Rings}
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries
 	}
@@ -102,22 +103,27 @@ func reserve(p *buffers.Pool, sends int) error {
 	return errors.Join(p.SetReserve(buffers.Small, small), p.SetReserve(buffers.Large, l.LargeCount/8))
 }
 
-// Name is what the owner was called.
+// Name is what the owner was called. Any goroutine.
 func (o *Owner) Name() string { return o.name }
 
 // Engine is what the owner was made from. Any goroutine.
 func (o *Owner) Engine() *Engine { return o.engine }
 
-// Pool is the buffers the rings share; Alloc on it makes packets for SendPacket.
+// Pool is the buffers the rings share; Alloc on it, which is the owner's, makes packets for SendPacket. Any goroutine.
 func (o *Owner) Pool() *buffers.Pool { return o.pool }
 
-// Ledger counts the owner's buffers by state.
-func (o *Owner) Ledger() buffers.Ledger { return o.pool.Ledger() }
+// Ledger counts the owner's buffers by state; another goroutine gets the zero Ledger.
+func (o *Owner) Ledger() buffers.Ledger {
+	if o.set.BeginCall() == ring.ErrOwner {
+		return buffers.Ledger{}
+	}
+	return o.pool.Ledger()
+}
 
 // Flush starts sends that wait for the next Poll, on every ring.
 func (o *Owner) Flush() error {
-	if o.closed {
-		return o.gone()
+	if err := o.mayUse(); err != nil {
+		return err
 	}
 	for _, r := range o.Rings() {
 		if err := r.Flush(); err != nil {
@@ -156,10 +162,13 @@ func (e *HeldError) Error() string {
 // still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll; from another goroutine
 // (ErrOwner) and inside a hook (EDEADLK) it changes nothing.
 func (o *Owner) Close() error {
-	if o.closed {
-		return o.gone()
+	err := o.mayUse()
+	if errors.Is(err, ring.ErrClosed) {
+		return err
 	}
-	err := o.set.MayClose()
+	if err == nil {
+		err = o.set.MayClose()
+	}
 	if err == nil && o.off != nil {
 		err = o.off.mayClose()
 	}
@@ -167,7 +176,7 @@ func (o *Owner) Close() error {
 		return fmt.Errorf("xtreme: owner %q: close: %w", o.name, err)
 	}
 	err = o.set.Close()
-	o.closed = true
+	o.closed.Store(true)
 	if o.off != nil {
 		err = errors.Join(err, o.off.close())
 	}

@@ -1,6 +1,7 @@
 package xtreme
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -105,10 +106,18 @@ func (o *Owner) check() error {
 	if self := o.self.Load(); self != 0 && self != sys.Goroutine() {
 		return ring.ErrOwner
 	}
-	if o.closed {
+	if o.closed.Load() {
 		return o.gone()
 	}
 	return nil
+}
+
+// mayUse is check for everything but Poll: also an owner with one ring, which knows its goroutine, is asked.
+func (o *Owner) mayUse() error {
+	if err := o.set.BeginCall(); errors.Is(err, ring.ErrOwner) {
+		return err
+	}
+	return o.check()
 }
 
 func (o *Owner) gone() error { return fmt.Errorf("xtreme: owner %q: %w", o.name, ring.ErrClosed) }
@@ -133,7 +142,7 @@ func (o *Owner) Wait(d time.Duration) error {
 // Arm prepares for waiting on FD: it tells that work is pending already (poll again, do not wait), or makes FD readable on what any of the
 // rings has next. It holds until the next Poll.
 func (o *Owner) Arm() (pending bool, err error) {
-	if err := o.check(); err != nil {
+	if err := o.mayUse(); err != nil {
 		return false, err
 	}
 	rings := o.Rings()
@@ -151,7 +160,7 @@ func (o *Owner) Arm() (pending bool, err error) {
 // FD is one descriptor for all of the owner's rings, those that come later included, for an epoll set or poll of the application's: see
 // Arm. It is the owner's, and stays the same while it lives. Owner only, or anyone before the first Poll.
 func (o *Owner) FD() (int, error) {
-	if err := o.check(); err != nil {
+	if err := o.mayUse(); err != nil {
 		return 0, err
 	}
 	if err := o.watch(o.Rings()); err != nil {

@@ -97,6 +97,9 @@ func (o *Owner) make(call string, scope scope, kind ring.SocketKind, a netip.Add
 // build is make for a socket of whatever address.
 func (o *Owner) build(call string, scope scope, address string, opt []Option, create func(*options) (*Socket, error),
 	open func(*Socket, *options) error) (*Socket, error) {
+	if err := o.mayUse(); err != nil {
+		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
+	}
 	c, err := collect(call, scope, opt)
 	if err != nil {
 		return nil, err

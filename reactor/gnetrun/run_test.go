@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/reactor/gnet"
 	"github.com/socketxtreme/socketxtreme/reactor/gnetrun"
+	sx "github.com/socketxtreme/socketxtreme/ring"
 )
 
 // echo is a handler as it is written for gnet.
@@ -23,10 +24,12 @@ type echo struct {
 	booted chan struct{}
 	ended  chan int
 	opened chan upstream.Conn
+	paths  chan sx.Path // of those that are ours: the loop's to read
 }
 
 func newEcho() *echo {
-	return &echo{booted: make(chan struct{}), ended: make(chan int, 1), opened: make(chan upstream.Conn, 16)}
+	return &echo{booted: make(chan struct{}), ended: make(chan int, 1), opened: make(chan upstream.Conn, 16),
+		paths: make(chan sx.Path, 16)}
 }
 
 func (e *echo) OnBoot(engine upstream.Engine) upstream.Action {
@@ -39,6 +42,9 @@ func (e *echo) OnShutdown(engine upstream.Engine) { e.ended <- engine.CountConne
 
 func (e *echo) OnOpen(c upstream.Conn) ([]byte, upstream.Action) {
 	e.opened <- c
+	if x, ok := c.(gnet.ConnX); ok {
+		e.paths <- x.Path()
+	}
 	return nil, upstream.None
 }
 
@@ -94,9 +100,9 @@ func TestRunAndStop(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = c.Close() }()
 			exchange(t, c)
-			x, ok := within(t, h.opened).(gnet.ConnX)
+			_, ok := within(t, h.opened).(gnet.ConnX)
 			require.True(t, ok, "the connection is one of ours")
-			require.Equal(t, string(ring), x.Path().Kind)
+			require.Equal(t, string(ring), within(t, h.paths).Kind)
 
 			require.NoError(t, h.engine.Validate())
 			require.NoError(t, h.engine.Stop(context.Background()))

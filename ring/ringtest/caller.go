@@ -38,6 +38,7 @@ var (
 		"Check": "the question itself",
 	}
 	setForAll = map[string]string{
+		"Check": "the question itself",
 		"Pool":  "set when the set is made",
 		"Rings": "a list that is replaced, not changed",
 		"Nudge": "the pool's return hook",
@@ -102,7 +103,7 @@ func callZero(f reflect.Value) (out []reflect.Value, err error) {
 // refusal tells what is wrong with the results of a call that must have been refused.
 func refusal(out []reflect.Value) error {
 	if len(out) == 0 {
-		return errors.New("has no result to refuse with")
+		return nil // only the count tells
 	}
 	last := out[len(out)-1]
 	if last.Type() == reflect.TypeFor[error]() {

@@ -1,0 +1,170 @@
+package ring
+
+import (
+	"net/netip"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// A set, its rings and their sockets belong to one goroutine, the owner: the one that polled a ring of the set first. Each exported method
+// compares its caller with it before it reads anything else, also on closed sockets and on those without a ring.
+//
+//	the caller is                     a call with an error result         a call without
+//	the owner                         goes on                             goes on
+//	anyone, before the first Poll     goes on                             goes on
+//	another goroutine                 ErrOwner                            the zero value, no effect
+//	anyone, after the ring's Close    ErrClosed                           goes on: nothing changes any more
+//
+// What is refused is counted: Stats.Misuses. The methods for any goroutine say so in their comment; ringtest has the list, with the reasons.
+
+// Check tells whether the calling goroutine may use the ring: nil for its owner, and for anyone before it has one; ErrOwner or ErrClosed.
+// Any goroutine.
+func (r *Ring) Check() error {
+	self := sys.Goroutine()
+	switch owner := r.owner.Load(); {
+	case owner == self, owner == 0 && !r.set.isOthers(self):
+		return nil
+	case owner == closedOwner:
+		return ErrClosed
+	}
+	return ErrOwner
+}
+
+// check is Check for a call that is to use the ring: a misuse is counted.
+func (r *Ring) check() error {
+	err := r.Check()
+	if err == ErrOwner {
+		r.misuses.Add(1)
+	}
+	return err
+}
+
+// mine is check without its error, for the calls of each message.
+func (r *Ring) mine() bool {
+	owner, self := r.owner.Load(), sys.Goroutine()
+	return owner == self || owner == 0 && !r.set.isOthers(self)
+}
+
+// readable tells whether the caller may read what is the owner's.
+func (r *Ring) readable() bool { return r.mine() || r.check() != ErrOwner }
+
+// Check tells whether the calling goroutine may use the set: nil for the owner of its rings, and for anyone before they have one; ErrOwner or
+// ErrClosed. Any goroutine.
+func (set *Set) Check() error {
+	switch {
+	case set.isOthers(sys.Goroutine()):
+		return ErrOwner
+	case set.closed.Load():
+		return ErrClosed
+	}
+	return nil
+}
+
+// BeginCall is Check for a call that is to use the set, or what belongs to the owner of its rings: a misuse is counted. Any goroutine.
+func (set *Set) BeginCall() error {
+	err := set.Check()
+	if err == ErrOwner {
+		if rings := set.siblings(); len(rings) > 0 {
+			rings[0].misuses.Add(1)
+		}
+	}
+	return err
+}
+
+// siblings are the rings of the set's owner.
+func (set *Set) siblings() []*Ring {
+	if f := set.config.Siblings; f != nil {
+		return f()
+	}
+	return set.Rings()
+}
+
+// isOthers tells whether a ring of the set's owner belongs to another goroutine than self.
+func (set *Set) isOthers(self uintptr) bool {
+	for _, r := range set.siblings() {
+		if owner := r.owner.Load(); owner != 0 && owner != self && owner != closedOwner {
+			return true
+		}
+	}
+	return false
+}
+
+// mayUse tells whether the caller may use the socket, with a ring or before it has one.
+func (s *Socket) mayUse(op string) error {
+	if r := s.ring; r != nil {
+		if !r.mine() { // first: the rest is the owner's to read
+			return s.notMine(op)
+		}
+	} else if err := s.set.BeginCall(); err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	if s.state >= stateClosing {
+		return &OpError{Op: op, Err: ErrClosed}
+	}
+	return nil
+}
+
+// usable is mayUse for what needs a ring.
+func (s *Socket) usable(op string) error {
+	if err := s.mayUse(op); err != nil {
+		return err
+	}
+	if s.ring == nil {
+		return stateError(op, s)
+	}
+	return nil
+}
+
+// readable tells whether the caller may read what is the owner's.
+func (s *Socket) readable() bool {
+	if s.ring != nil {
+		return s.ring.readable()
+	}
+	return s.set.BeginCall() != ErrOwner
+}
+
+// Check tells whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
+// ErrState before it has one. Any goroutine.
+func (s *Socket) Check() error {
+	var err error
+	if r := s.ring; r != nil {
+		err = r.Check()
+	} else {
+		err = s.set.Check()
+	}
+	switch {
+	case err != nil:
+		return &OpError{Op: "use", Err: err}
+	case s.state >= stateClosing:
+		return &OpError{Op: "use", Err: ErrClosed}
+	case s.ring == nil:
+		return stateError("use", s)
+	}
+	return nil
+}
+
+// notMine is the error of a call by another goroutine than the ring's; ErrClosed when the ring is, and nobody's.
+func (s *Socket) notMine(op string) error { return &OpError{Op: op, Err: s.ring.check()} }
+
+// ends are the addresses of a socket, for any goroutine. Those of an accepted connection never change and are read in place.
+type ends struct{ local, remote netip.AddrPort }
+
+// publish shows the addresses, which the call has changed, to other goroutines.
+func (s *Socket) publish() { s.ends.Store(&ends{s.local, s.remote}) }
+
+// LocalAddr is the address the socket is bound to; the zero AddrPort before, and on unix-domain sockets: see LocalUnix. Any goroutine.
+func (s *Socket) LocalAddr() netip.AddrPort {
+	if e := s.ends.Load(); e != nil {
+		return e.local
+	}
+	return s.local
+}
+
+// RemoteAddr is the peer of a connection; the zero AddrPort when there is none. Unix-domain sockets
+// have RemoteUnix. Any goroutine.
+func (s *Socket) RemoteAddr() netip.AddrPort {
+	if e := s.ends.Load(); e != nil {
+		return e.remote
+	}
+	return s.remote
+}
