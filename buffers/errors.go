@@ -3,6 +3,7 @@ package buffers
 import (
 	"errors"
 	"fmt"
+	"net"
 )
 
 // The errors of this package. Those of the packet path are returned as they are, so that reporting misuse costs no
@@ -12,6 +13,8 @@ var (
 	ErrStale = errors.New("buffers: stale handle: already released, lent, sent or appended")
 	// ErrNone: the zero Packet, Buffer or Lent was used. It is an ErrStale for errors.Is, but is not counted as one.
 	ErrNone = fmt.Errorf("buffers: zero handle: %w", ErrStale)
+	// ErrClosed: the pool was closed, and its memory may be gone.
+	ErrClosed = fmt.Errorf("buffers: pool closed: %w", net.ErrClosed)
 	// ErrExhausted: no free buffer of a fitting class.
 	ErrExhausted = errors.New("buffers: pool exhausted")
 	// ErrSize: a length is negative or larger than the place it must fit in.

@@ -63,6 +63,7 @@ type Pool struct {
 	debug atomic.Pointer[history]
 
 	contiguous bool // see SetContiguous
+	closed     bool // see Close
 
 	// What other goroutines touch, a line away from what the owner writes per packet.
 	_     [line]byte
@@ -146,8 +147,11 @@ func (p *Pool) Contiguous() bool { return p.contiguous }
 
 // Alloc takes a buffer to be sent, of the smallest class whose payload holds n bytes: its Bytes are n long, their
 // content undefined. A small request is served from the large class when the small one is empty. The packet is held by
-// the caller and charged to no account. Errors: ErrSize (no class is that large), ErrExhausted.
+// the caller and charged to no account. Errors: ErrSize (no class is that large), ErrExhausted, ErrClosed.
 func (p *Pool) Alloc(n int) (Packet, error) {
+	if p.closed {
+		return Packet{}, ErrClosed
+	}
 	if n < 0 {
 		return Packet{}, fmt.Errorf("buffers: Alloc: n is %d: %w", n, ErrSize)
 	}
@@ -195,6 +199,13 @@ func (p *Pool) Reserve(c Class) int {
 // CanReceive tells whether a buffer of class c lies ready for receiving or could be taken for it: the reserve does not count.
 func (p *Pool) CanReceive(c Class) bool {
 	return c < NumClasses && int(p.avail[c]) > min(p.free[c].n, p.free[c].reserve)
+}
+
+// Close takes back what other goroutines have released and ends Alloc: the caller is about to unmap the memory, if Ledger says that all of it
+// is free. Handles that are live stay good, and are released as before.
+func (p *Pool) Close() {
+	p.Reclaim()
+	p.closed = true
 }
 
 // Available is the number of buffers of class c that are free, the reserve included, or filling. 0 for a class that does

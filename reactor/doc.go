@@ -58,5 +58,5 @@
 // each CLOSED; waits for packets that were lent; and closes the owner, which checks that every buffer came home. A
 // client that had its request in flight has its answer, and then end of file. Stats.Aborted counts what could not end
 // that way. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are bound) are unknown to the loop
-// and stay the program's to close.
+// and end with the owner.
 package reactor

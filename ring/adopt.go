@@ -180,8 +180,12 @@ func (set *Set) Adopt(f Foreign, c Config, prepare func(*Socket) error) (*Socket
 		s.device, _ = unix.GetsockoptInt(f.FD, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX) // before Linux 5.1: by its address
 	}
 	undo, err := s.takeOver()
-	if err != nil {
+	back := func() {
+		delete(set.bare, s) // the descriptor is the caller's again
 		undo()
+	}
+	if err != nil {
+		back()
 		return nil, f.failed(err)
 	}
 	if prepare != nil {
@@ -191,11 +195,11 @@ func (set *Set) Adopt(f Foreign, c Config, prepare func(*Socket) error) (*Socket
 		err = s.askPacketInfo(s.local.Addr())
 	}
 	if err != nil {
-		undo()
+		back()
 		return nil, err // they say which option it was
 	}
 	if err := s.goLive(); err != nil {
-		undo()
+		back()
 		return nil, f.failed(err)
 	}
 	return s, nil

@@ -74,6 +74,7 @@ func (s *Socket) Abort() error {
 // closeBare ends a socket that never had a ring.
 func (s *Socket) closeBare() error {
 	s.state = stateGone
+	delete(s.set.bare, s)
 	return errors.Join(s.removeFile(), s.closeFD())
 }
 

@@ -20,7 +20,7 @@ import (
 type Ring struct {
 	owner       atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
 	misuses     atomic.Uint64
-	turn        uint64         // counts Polls
+	turn        uint64 // counts Polls
 	drv         Driver
 	off         Offloader // drv, when it has a stack of its own; else nil
 	stamp       *uint64   // of off: see Offloader.Stamp

@@ -24,7 +24,8 @@ type Set struct {
 	reasons    []Reason
 	interfaces map[netip.Addr]int // index of the interface that has the address
 	closed     atomic.Bool
-	realClock  bool // SetConfig.Clock was not given
+	realClock  bool                 // SetConfig.Clock was not given
+	bare       map[*Socket]struct{} // sockets that have no ring yet; Close ends them
 	published  atomic.Pointer[[]*Ring]
 }
 
@@ -75,7 +76,8 @@ func NewSet(c SetConfig) (*Set, error) {
 	if real {
 		c.Clock = clock.Now
 	}
-	set := &Set{config: c, realClock: real, kind: c.Kind, reasons: slices.Clone(c.Reasons)}
+	set := &Set{config: c, realClock: real, kind: c.Kind, reasons: slices.Clone(c.Reasons),
+		bare: map[*Socket]struct{}{}}
 	if c.Network == nil {
 		set.interfaces = sys.InterfaceAddrs()
 	}
@@ -150,6 +152,7 @@ func (set *Set) newSocket(h Handle, family int, c Config) *Socket {
 		s.unix = &unixEnd{}
 	}
 	s.publish()
+	set.bare[s] = struct{}{}
 	return s
 }
 
@@ -164,7 +167,7 @@ func (set *Set) MayClose() error {
 	return nil
 }
 
-// Close closes every ring, or none: see MayClose. Owner, or anyone before the first Poll.
+// Close closes every ring and the sockets that have none, or nothing: see MayClose. Owner, or anyone before the first Poll.
 func (set *Set) Close() error {
 	if err := set.MayClose(); err != nil {
 		return err
@@ -176,6 +179,9 @@ func (set *Set) Close() error {
 		set.remove(r)
 	}
 	set.closed.Store(true)
+	for s := range set.bare {
+		err = errors.Join(err, s.closeBare())
+	}
 	return err
 }
 
@@ -223,19 +229,25 @@ func (s *Socket) join() error {
 	if s.ring != nil {
 		return nil
 	}
+	from, why := s.set, s.why
 	if err := s.place(); err != nil {
 		return err
 	}
 	key := s.key()
 	r, err := s.set.ringFor(key)
+	if err == nil {
+		err = r.check()
+	}
+	if err == nil {
+		s.apart = s.set.config.OneRing.Code != "" && r.apart(key)
+		err = r.admit(s)
+	}
 	if err != nil {
+		s.set, s.why = from, why
 		return err
 	}
-	s.apart = s.set.config.OneRing.Code != "" && r.apart(key)
-	if err := r.check(); err != nil {
-		return err
-	}
-	return r.admit(s)
+	delete(from.bare, s)
+	return nil
 }
 
 // place lets the owner choose the set. Sets on one pool differ in nothing that the socket has taken from the first.

@@ -158,8 +158,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("xtreme: closed with packets still held: %v", e.Ledger)
 }
 
-// Close closes the rings (sockets still open are aborted), checks that every buffer came home and frees the memory. With packets
-// still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll; from another goroutine
+// Close closes the rings and all sockets (those still open are aborted), checks that every buffer is free and frees the memory. The pool
+// gives out nothing any more. With packets still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll; from another goroutine
 // (ErrOwner) and inside a hook (EDEADLK) it changes nothing.
 func (o *Owner) Close() error {
 	err := o.mayUse()
@@ -184,7 +184,7 @@ func (o *Owner) Close() error {
 		err = errors.Join(err, o.wait.Close())
 	}
 	o.engine.forget(o)
-	o.pool.Reclaim()
+	o.pool.Close()
 	if l := o.pool.Ledger(); l.Free != l.Total {
 		return errors.Join(err, &HeldError{l})
 	}

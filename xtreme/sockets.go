@@ -64,8 +64,8 @@ func (o *Owner) OpenUDP(local netip.AddrPort, opt ...Option) (*Socket, error) {
 }
 
 // NewTCP and NewUDP make sockets in the steps of the sockets API, for code that is ported: Bind, Listen, Connect and the set
-// calls of Socket follow. A ring exists only from the step on at which VMA has one: see Socket.Ring. The owner knows its rings'
-// sockets only: Owner.Close leaves one that never had a ring to its own Close.
+// calls of Socket follow. A ring exists only from the step on at which VMA has one: see Socket.Ring. Owner.Close closes a socket that has
+// no ring yet as well.
 func (o *Owner) NewTCP(ipv6 bool, opt ...Option) (*Socket, error) {
 	return o.make("NewTCP", forBareTCP, ring.Stream, anyOf(ipv6), opt, nil)
 }
