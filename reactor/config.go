@@ -28,6 +28,8 @@ type Config struct {
 	// Pin is the processor the loop's thread is bound to; for RunGroup one per loop. Empty takes the next of the engine's setting
 	// (SX_LOOP_CPUS), which is none by default.
 	Pin []int
+	// Unpinned loops take no processor of the setting: for those that are seldom busy.
+	Unpinned bool
 	// OnPanic is what a panic in the program's code costs.
 	OnPanic PanicPolicy
 	// Grace is how long a shutdown goes on serving while there is still something to serve; 0 means 5 s.

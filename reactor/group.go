@@ -53,7 +53,7 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 		c := c
 		if len(c.Pin) > 0 {
 			c.Pin = c.Pin[i : i+1]
-		} else {
+		} else if !c.Unpinned {
 			c.Pin = e.LoopCPU()
 		}
 		all.Go(func() {

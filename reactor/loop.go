@@ -77,7 +77,7 @@ func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 		return nil, fmt.Errorf("reactor: Config.Owner with %d options: for RunGroup only: the owner is made: %w",
 			len(c.Owner), unix.EINVAL)
 	}
-	if o != nil && len(c.Pin) == 0 {
+	if o != nil && len(c.Pin) == 0 && !c.Unpinned {
 		c.Pin = o.Engine().LoopCPU()
 	} else if o != nil {
 		o.Engine().SettingUnused("SX_LOOP_CPUS", "a loop has Config.Pin, which comes before it")

@@ -147,19 +147,19 @@ func (a *acceptor) socketOptions() (options []xtreme.Option) {
 func (el *eventloop) listenerOptions(a *acceptor) []xtreme.Option {
 	options := []xtreme.Option{xtreme.UserData(listenerBit | uint64(len(el.ends)))}
 	el.ends = append(el.ends, a)
-	if el.eng.opts.MaxConnections > 0 || el.eng.distributes(a) {
+	if el.eng.opts.MaxConnections > 0 || el == el.eng.ingress {
 		options = append(options, xtreme.AcceptTo(a.assign))
 	}
 	return options
 }
 
-// distributes tells whether an accepted connection may go to another loop than the one that accepted it. With
+// distributes tells whether connections to an endpoint are accepted by the loop ingress and given to the others. With
 // ReusePort the kernel has chosen; a balancing policy that was asked for is honoured nevertheless, but in exact gnet.
-func (eng *engine) distributes(a *acceptor) bool {
+func (eng *engine) distributes(e *endpoint) bool {
 	switch {
-	case eng.numLoops() == 1:
+	case eng.numLoops() == 1 || e.udp():
 		return false
-	case eng.opts.ReusePort && !a.unix():
+	case eng.opts.ReusePort && !e.unix():
 		return !eng.opts.ExactGnet && eng.opts.LB != RoundRobin
 	}
 	return true
@@ -178,13 +178,10 @@ func (a *acceptor) assign(fd int, peer netip.AddrPort) (taken bool) {
 		_ = unix.Close(fd)
 		return true
 	}
-	if !eng.distributes(a) {
+	if a.el != eng.ingress {
 		return false
 	}
 	to := eng.balance(a.peer(peer))
-	if to == a.el {
-		return false
-	}
 	if !eng.place() {
 		_ = unix.Close(fd)
 		return true

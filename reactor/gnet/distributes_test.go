@@ -9,7 +9,7 @@ import (
 // Who chooses the loop of an accepted connection: the kernel with ReusePort alone, and always in exact gnet with
 // ReusePort, the policy otherwise.
 func TestWhoChoosesTheLoop(t *testing.T) {
-	tcp, local := &acceptor{endpoint: &endpoint{network: "tcp"}}, &acceptor{endpoint: &endpoint{network: "unix"}}
+	tcp, local := &endpoint{network: "tcp"}, &endpoint{network: "unix"}
 	for _, c := range []struct {
 		options    Options
 		tcp, local bool

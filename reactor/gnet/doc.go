@@ -20,8 +20,9 @@
 // # Loops
 //
 // Each event loop is a reactor.Loop over an owner of its own: a ring and its buffers. With one loop its ring accepts. With
-// several, the first one's ring does, and the balancing policy says which loop a connection goes to; with ReusePort every
-// loop has a listener. Handlers of a connection run on its loop and need no locks. From other goroutines: AsyncWrite,
+// several, a loop without a handler accepts and the balancing policy says which loop a connection goes to, so that a handler that
+// blocks keeps only its own loop's connections waiting; with ReusePort and round robin every loop has a listener, and the kernel
+// chooses. Handlers of a connection run on its loop and need no locks. From other goroutines: AsyncWrite,
 // AsyncWritev, Wake, Close, CloseWithCallback, the setters, the addresses, SafeContext, EventLoop and its methods but Close.
 //
 // # Reading

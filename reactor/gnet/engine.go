@@ -119,7 +119,9 @@ type engine struct {
 	background context.Context
 	engine     *xtreme.Engine
 	loops      []*eventloop
-	listeners  []*acceptor // one for each address: those of the first loop
+	ingress    *eventloop   // accepts what a policy distributes among several loops; nil: nothing is
+	all        []*eventloop // loops and ingress: what is run, ended and waited for
+	listeners  []*acceptor  // one for each address: the first loop's, or that of ingress
 
 	turn     atomic.Uint64 // of RoundRobin
 	started  atomic.Bool
@@ -179,12 +181,32 @@ func (eng *engine) makeLoops() error {
 			return err
 		}
 		eng.loops = append(eng.loops, el)
+		eng.all = append(eng.all, el)
 	}
 	return nil
 }
 
-func (eng *engine) newLoop(i int) (*eventloop, error) {
-	owner, err := eng.engine.Owner(fmt.Sprintf("gnet-%d", i))
+// makeIngress makes the loop that accepts, as gnet's main reactor does: the handler never runs on it, so that none can keep it from
+// accepting. It sleeps when nothing comes, takes no processor of its own, and has the fewest buffers there can be: nothing is received.
+func (eng *engine) makeIngress() (err error) {
+	if eng.ingress, err = eng.newLoop(ingressIndex, xtreme.Buffers(leastSmall, leastLarge)); err == nil {
+		eng.all = append(eng.all, eng.ingress)
+	}
+	return err
+}
+
+const (
+	ingressIndex = -1
+	leastSmall   = 64 // see xtreme.Buffers
+	leastLarge   = 8
+)
+
+func (eng *engine) newLoop(i int, options ...xtreme.Option) (*eventloop, error) {
+	name := fmt.Sprintf("gnet-%d", i)
+	if i == ingressIndex {
+		name = "gnet-acceptor"
+	}
+	owner, err := eng.engine.Owner(name, options...)
 	if err != nil {
 		return nil, fmt.Errorf("gnet: loop %d: %w", i, err)
 	}
@@ -196,8 +218,12 @@ func (eng *engine) newLoop(i int) (*eventloop, error) {
 	el.low[buffers.Small], el.low[buffers.Large] = layout.SmallCount/4, layout.LargeCount/4
 	el.adapts = el.offers() && eng.opts.ReadBufferCap > smallBuffer
 	o := eng.opts
-	el.loop, err = reactor.New(owner, el, reactor.Config{Rest: o.Rest, RxPoll: o.RxPoll, SelectPoll: o.SelectPoll,
-		OnPanic: o.OnPanic, Grace: time.Second, Logger: slogTo(eng.log)})
+	config := reactor.Config{Rest: o.Rest, RxPoll: o.RxPoll, SelectPoll: o.SelectPoll,
+		OnPanic: o.OnPanic, Grace: time.Second, Logger: slogTo(eng.log)}
+	if i == ingressIndex {
+		config.Rest, config.Unpinned = reactor.Wait, true
+	}
+	el.loop, err = reactor.New(owner, el, config)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("gnet: loop %d: %w", i, err), owner.Close())
 	}
@@ -208,7 +234,7 @@ func (eng *engine) newLoop(i int) (*eventloop, error) {
 // start starts the loops and the ticker.
 func (eng *engine) start() {
 	eng.started.Store(true)
-	for _, el := range eng.loops {
+	for _, el := range eng.all {
 		eng.running.Add(1)
 		go eng.runLoop(el)
 	}
@@ -266,7 +292,7 @@ func (eng *engine) wind() {
 		eng.shutdownHandler()
 	}
 	eng.onLoops((*eventloop).closeListeners) // now, and not when the loops have wound down: who comes late is refused
-	for _, el := range eng.loops {
+	for _, el := range eng.all {
 		el.loop.Shutdown()
 	}
 	eng.running.Wait()
@@ -294,7 +320,7 @@ func (eng *engine) shutdownHandler() {
 // onLoop tells whether the caller is on one of the loops, which would wait for itself. Any goroutine, after the loops
 // were made.
 func (eng *engine) onLoop() bool {
-	for _, el := range eng.loops {
+	for _, el := range eng.all {
 		if el.onLoop() {
 			return true
 		}
@@ -311,8 +337,8 @@ func (eng *engine) inHandler() bool {
 
 // onLoops runs f on every loop and waits for it: for each loop's own answer, or for that loop's end.
 func (eng *engine) onLoops(f func(*eventloop)) {
-	done := make([]chan struct{}, len(eng.loops))
-	for i, el := range eng.loops {
+	done := make([]chan struct{}, len(eng.all))
+	for i, el := range eng.all {
 		answer := make(chan struct{})
 		done[i] = answer
 		_ = el.tasks.push(task{kind: taskRun, run: func() { // refused by a loop that is ending: el.done comes
@@ -327,7 +353,7 @@ func (eng *engine) onLoops(f func(*eventloop)) {
 			panics = false
 		}})
 	}
-	for i, el := range eng.loops {
+	for i, el := range eng.all {
 		select {
 		case <-done[i]:
 		case <-el.done:

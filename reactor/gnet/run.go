@@ -97,16 +97,25 @@ func (eng *engine) bind(addresses []string) error {
 		return err
 	}
 	for _, e := range ends {
-		for _, el := range eng.loops {
+		on := eng.loops
+		switch {
+		case eng.distributes(e):
+			if eng.ingress == nil {
+				if err := eng.makeIngress(); err != nil {
+					return err
+				}
+			}
+			on = []*eventloop{eng.ingress}
+		case !eng.opts.ReusePort || e.unix():
+			on = eng.loops[:1]
+		}
+		for i, el := range on {
 			a, err := el.listen(e)
 			if err != nil {
 				return err
 			}
-			if el.idx == 0 {
+			if i == 0 {
 				eng.listeners = append(eng.listeners, a)
-			}
-			if !eng.opts.ReusePort || e.unix() {
-				break
 			}
 		}
 	}
@@ -119,7 +128,7 @@ func (eng *engine) bind(addresses []string) error {
 // abandon gives up an engine whose loops never ran.
 func (eng *engine) abandon() (err error) {
 	eng.end()
-	for _, el := range eng.loops {
+	for _, el := range eng.all {
 		el.tasks.end()
 		err = errors.Join(err, el.owner.Close())
 		close(el.done)
@@ -132,7 +141,7 @@ func (eng *engine) abandon() (err error) {
 // pause accepting.
 func (eng *engine) watchDescriptorLimit() {
 	const every = 20 * time.Millisecond
-	for _, el := range eng.loops {
+	for _, el := range eng.all {
 		if len(el.ends) == 0 {
 			continue
 		}
