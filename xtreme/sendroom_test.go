@@ -1,0 +1,131 @@
+package xtreme_test
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// What a slow queueing discipline drops is a send without room with VMA_TX_NONBLOCKED_EAGAINS=1, and nothing that anybody learns of without, as
+// for every program of the system.
+func TestSendsWithoutRoomBySetting(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for _, setting := range []string{"0", "1"} {
+			for _, connected := range []bool{false, true} {
+				t.Run(setting+" "+map[bool]string{false: "unconnected", true: "connected"}[connected], func(t *testing.T) {
+					n := testnet.New(t, testnet.Pair{})
+					link, err := netlink.LinkByName(n.Device(0))
+					require.NoError(t, err)
+					require.NoError(t, netlink.QdiscAdd(&netlink.Tbf{ // a kilobyte a second
+						QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+						Rate:       1000, Buffer: netlink.Xmittime(1000, 1600), Limit: 3000}))
+					t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
+					w := byEnvironment(t, kind)
+					peer := n.Listen(netip.AddrPortFrom(n.Peer(0), 0))
+					to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
+					var opt []xtreme.Option
+					if connected {
+						opt = append(opt, xtreme.Remote(to))
+					}
+					s := w.udp(netip.AddrPortFrom(n.Local(0), 0), opt...)
+					const sends = 500
+					good, refused := uint64(0), uint64(0)
+					for range sends {
+						if connected {
+							_, err = s.Send(make([]byte, 100))
+						} else {
+							_, err = s.SendTo(make([]byte, 100), to)
+						}
+						switch {
+						case err == nil:
+							good++
+						case errors.Is(err, ring.ErrWouldBlock):
+							refused++
+						default:
+							w.NoError(err)
+						}
+					}
+					drops := dropsOf(t, link)
+					w.Greater(drops, uint64(sends/2), "the discipline drops most")
+					if setting == "0" {
+						w.Zero(refused)
+					} else {
+						w.Equal(drops, refused)
+						w.event(s, xtreme.Out) // as after each send without room
+					}
+					w.Equal(good, s.Counts().SentMessages)
+					w.Equal(refused, s.Counts().ShortSends)
+					w.close(s)
+				})
+			}
+		}
+	})
+}
+
+// byEnvironment is a world whose engine has what the environment says.
+func byEnvironment(t *testing.T, kind conf.RingKind) *world {
+	s := conf.FromEnvironment()
+	require.Empty(t, s.Warnings)
+	return settled(t, func(c *conf.Settings) {
+		*c = s
+		c.Ring, c.SmallBuffers, c.LargeBuffers = kind, 512, 16
+	})
+}
+
+func dropsOf(t *testing.T, link netlink.Link) (drops uint64) {
+	t.Helper()
+	list, err := netlink.QdiscList(link)
+	require.NoError(t, err)
+	for _, q := range list {
+		drops += uint64(q.Attrs().Statistics.Queue.Drops)
+	}
+	return drops
+}
+
+// Errors of the network stay what they are with VMA_TX_NONBLOCKED_EAGAINS=1: events of connected sockets, nothing of others; and the error queue
+// that it opens does not keep a ring awake.
+func TestSendsWithoutRoomAndErrorsOfTheNetwork(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for _, setting := range []string{"0", "1"} {
+			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
+			for _, at := range []netip.AddrPort{loopback, loopback6} {
+				w := byEnvironment(t, kind)
+				other := w.udp(at)
+				nobody := other.LocalAddr()
+				w.close(other)
+				one, connected := w.udp(at), w.udp(at, xtreme.Remote(nobody))
+				for range 3 { // what the first one brings is not told by the next
+					_, err := one.SendTo([]byte("x"), nobody)
+					w.NoError(err, "setting %s, %v", setting, at)
+				}
+				peer, err := net.Dial("udp", one.LocalAddr().String())
+				w.NoError(err)
+				w.write(peer, "and it lives")
+				w.NoError(peer.Close())
+				w.Equal("and it lives", w.text(one))
+				_, err = connected.Send([]byte("x"))
+				w.NoError(err)
+				w.ErrorIs(w.event(connected, xtreme.Err).Err, unix.ECONNREFUSED)
+				w.poll()
+				w.Empty(w.kept)
+				for _, s := range []*xtreme.Socket{one, connected} {
+					fds := []unix.PollFd{{Fd: int32(s.ID()), Events: unix.POLLIN}}
+					_, err = unix.Poll(fds, 0)
+					w.NoError(err)
+					w.Zero(fds[0].Revents, "setting %s, %v: nothing keeps the socket ready", setting, at)
+					w.close(s)
+				}
+			}
+		}
+	})
+}
