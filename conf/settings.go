@@ -77,6 +77,8 @@ type Settings struct {
 	MSS, MTU int
 	// NoMulticastLoop keeps what sockets send to groups from members on this host (VMA_TX_MC_LOOPBACK=0).
 	NoMulticastLoop bool
+	// ReportDrops makes what the kernel's queueing disciplines drop of UDP sockets a send without room (VMA_TX_NONBLOCKED_EAGAINS).
+	ReportDrops bool
 	// WaitAfterJoin is how long OpenUDP waits after it has joined groups (VMA_WAIT_AFTER_JOIN_MSEC).
 	WaitAfterJoin time.Duration
 	// RulesFile and ApplicationID choose the rules by which sockets are offloaded (VMA_CONFIG_FILE, VMA_APPLICATION_ID).

@@ -167,8 +167,11 @@ var socketParameters = []Parameter{
 	{Name: "VMA_WAIT_AFTER_JOIN_MSEC", Title: "Delay after join (msec)", Field: "WaitAfterJoin", State: Works,
 		Effect: "how long OpenUDP waits after it has joined groups before it returns, in milliseconds",
 		access: span(func(s *Settings) *time.Duration { return &s.WaitAfterJoin }, time.Millisecond, 60_000, false)},
-	inert("VMA_TX_NONBLOCKED_EAGAINS", "Tx non-blocked eagains", "0", yesOrNo, Better,
-		"a send that does not fit always says so (ErrWouldBlock), and OUT follows; nothing is dropped silently").as("1"),
+	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
+		Effect: "1 makes a datagram that the kernel drops while it sends it (a full queueing discipline) a send without room: ErrWouldBlock, " +
+			"OUT follows, and Counts.ShortSends counts it; 0: the send is reported as good, as by every Linux socket. A full socket buffer, " +
+			"and a full queue of an offloaded ring, are ErrWouldBlock in any case",
+		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"socket options are the kernel's own, and so are its permissions").old("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable,

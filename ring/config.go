@@ -45,6 +45,9 @@ type Config struct {
 	KernelOnly bool
 	// ReceiveMin is the least receive buffer in bytes: SetReceiveBuffer of less asks for this (VMA_RX_BYTES_MIN).
 	ReceiveMin int
+	// ReportDrops makes a datagram that the kernel drops while it sends it a send without room: ErrWouldBlock, and EventOut follows; a packet
+	// of SendPacket ends with ENOBUFS. A connected socket then gets an error event for temporary errors of the network too. Without, nobody learns of it, as with any socket of the system. (VMA_TX_NONBLOCKED_EAGAINS)
+	ReportDrops bool
 	// UserID is the key of ring allocation logic 11.
 	UserID uint64
 	// Alloc overrides the owner's ring allocation logic for this socket; nil takes the owner's. (VMA: SO_VMA_RING_ALLOC_LOGIC.)

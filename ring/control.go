@@ -77,6 +77,9 @@ func (s *Socket) askPacketInfo(local netip.Addr) error {
 	if s.set.config.Network != nil {
 		return nil // a stack of our own tells without being asked
 	}
+	if err := s.reportDrops(); err != nil {
+		return err
+	}
 	s.handle.Stamped = s.config.Timestamps
 	if s.config.Timestamps {
 		s.handle.PktInfo = true

@@ -47,7 +47,9 @@ func (s *Socket) failed(e syscall.Errno) {
 		return
 	case s.handle.Kind == Datagram:
 		// An ICMP error concerns one datagram that was sent; the socket lives on.
-		s.raise(EventErr, e)
+		if !s.hidesError() {
+			s.raise(EventErr, e)
+		}
 		return
 	}
 	connecting := s.state == stateConnecting

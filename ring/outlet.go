@@ -189,6 +189,9 @@ func (s *Socket) release(rec *record) bool {
 	}
 	r.relieve(s)
 	e := s.callPacket(rec)
+	if e != 0 && s.retrySend(e) {
+		e = s.callPacket(rec)
+	}
 	if e != 0 && e != unix.EAGAIN && rec.copied && s.remote.IsValid() {
 		// An ICMP error of an earlier datagram: it is told, and this one is not lost for it.
 		s.sendFailed(s.remote, e)

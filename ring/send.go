@@ -46,6 +46,9 @@ func (s *Socket) Send(b []byte) (int, error) {
 		return s.let(b, nil, len(b), netip.AddrPort{})
 	}
 	n, e := sys.Send(s.handle.FD, b, 0)
+	if e != 0 && s.retrySend(e) {
+		n, e = sys.Send(s.handle.FD, b, 0)
+	}
 	return s.tookSend(n, len(b), e, netip.AddrPort{})
 }
 
@@ -82,6 +85,9 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 		return s.let(b, nil, len(b), to)
 	}
 	n, e := sys.SendTo(s.handle.FD, b, a)
+	if e != 0 && s.retrySend(e) {
+		n, e = sys.SendTo(s.handle.FD, b, a)
+	}
 	return s.tookSend(n, len(b), e, to)
 }
 
@@ -118,6 +124,9 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 		return s.let(nil, bufs, total, to)
 	}
 	n, e := s.ring.message.Sendv(s.handle.FD, bufs, a)
+	if e != 0 && s.retrySend(e) {
+		n, e = s.ring.message.Sendv(s.handle.FD, bufs, a)
+	}
 	return s.tookSend(n, total, e, to)
 }
 
@@ -233,6 +242,7 @@ func (s *Socket) sent(t Transmission, e syscall.Errno) {
 	s.sending.inflight--
 	var err error
 	if e != 0 {
+		s.retrySend(e) // clears the error queue: what this packet ends with is told
 		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
 		s.counts.SendErrors++
 		if s.handle.Kind == Stream && s.state == stateOpen && broken(e) {
@@ -311,7 +321,7 @@ func (s *Socket) tookSend(n, want int, e syscall.Errno, to netip.AddrPort) (int,
 	case e == 0 && n == want:
 		s.sentNow(1, n)
 		return n, nil
-	case e == 0 || e == unix.EAGAIN:
+	case e == 0 || e == unix.EAGAIN || e == unix.ENOBUFS && s.config.ReportDrops:
 		s.sentShort()
 		s.sentNow(0, n)
 		if err := s.promiseOut(); err != nil {

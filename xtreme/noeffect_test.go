@@ -17,19 +17,20 @@ import (
 
 // onlyOn are the settings that have an effect on some kinds of ring only, and on which. All others with a field of Settings have one on all.
 var onlyOn = map[string][]conf.RingKind{
-	"SX_OFFLOAD_INTERFACES":    {conf.RingOffload},
-	"SX_CHECKSUM":              {conf.RingOffload},
-	"SX_OFFLOAD_TIME":          {conf.RingOffload},
-	"SX_OFFLOAD_BUSY_POLL":     {conf.RingOffload},
-	"SX_OFFLOAD_GATHER":        {conf.RingOffload},
-	"SX_CAPTURE":               {conf.RingOffload},
-	"SX_CAPTURE_SNAP":          {}, // without SX_CAPTURE
-	"SX_CAPTURE_LIMIT":         {},
-	"VMA_RX_WRE":               {conf.RingOffload},
-	"VMA_TX_WRE":               {conf.RingOffload, conf.RingUring},
-	"VMA_RX_UDP_POLL_OS_RATIO": {conf.RingOffload},
-	"VMA_UDP_3T_RULES":         {conf.RingOffload},
-	"VMA_RX_POLL_YIELD":        {conf.RingEpoll},
+	"SX_OFFLOAD_INTERFACES":     {conf.RingOffload},
+	"SX_CHECKSUM":               {conf.RingOffload},
+	"SX_OFFLOAD_TIME":           {conf.RingOffload},
+	"SX_OFFLOAD_BUSY_POLL":      {conf.RingOffload},
+	"SX_OFFLOAD_GATHER":         {conf.RingOffload},
+	"SX_CAPTURE":                {conf.RingOffload},
+	"SX_CAPTURE_SNAP":           {}, // without SX_CAPTURE
+	"SX_CAPTURE_LIMIT":          {},
+	"VMA_RX_WRE":                {conf.RingOffload},
+	"VMA_TX_WRE":                {conf.RingOffload, conf.RingUring},
+	"VMA_RX_UDP_POLL_OS_RATIO":  {conf.RingOffload},
+	"VMA_UDP_3T_RULES":          {conf.RingOffload},
+	"VMA_RX_POLL_YIELD":         {conf.RingEpoll},
+	"VMA_TX_NONBLOCKED_EAGAINS": {conf.RingEpoll, conf.RingUring},
 }
 
 // asItIs are the values that ask for what is done in any case, of settings that have no effect.
@@ -43,7 +44,7 @@ var asItIs = map[string][]string{
 	"VMA_TCP_TIMESTAMP_OPTION": {"2"}, "VMA_TCP_QUICKACK": {"0"}, "VMA_TCP_MAX_SYN_RATE": {"0"}, "VMA_INTERNAL_THREAD_AFFINITY": {"-1"},
 	"VMA_INTERNAL_THREAD_ARM_CQ": {"0"}, "VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING": {"0"}, "VMA_THREAD_MODE": {"0"}, "VMA_SOCKETXTREME": {"1"},
 	"VMA_HANDLE_SIGINTR": {"0"}, "VMA_HANDLE_SIGSEGV": {"0"}, "XLIO_MULTILOCK": {"0"}, "XLIO_NGINX_WORKERS_NUM": {"0"},
-	"VMA_TX_NONBLOCKED_EAGAINS": {"1"}, "XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"},
+	"XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"},
 }
 
 // valueOf are values of settings with an effect, each other than the default.

@@ -60,7 +60,8 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 					if setting == "0" {
 						w.Zero(refused)
 					} else {
-						w.Equal(drops, refused)
+						w.LessOrEqual(refused, drops)
+						w.LessOrEqual(drops-refused, uint64(8), "others of the device's, such as MLD reports")
 						w.event(s, xtreme.Out) // as after each send without room
 					}
 					w.Equal(good, s.Counts().SentMessages)

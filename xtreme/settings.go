@@ -64,6 +64,7 @@ const (
 // fill puts what the settings say where the options of a call say nothing.
 func (e *Engine) fill(c *options) {
 	c.socket.ReceiveMin = e.settings.RxBytesMin
+	c.socket.ReportDrops = e.settings.ReportDrops
 	if c.socket.Timestamps && !c.cardTime {
 		c.socket.CardTime = ring.CardTime(e.settings.CardTime)
 	}
