@@ -60,7 +60,6 @@ var every = []struct {
 	{"VMA_MTU", "32807", func(s *Settings) any { return s.MTU }, 32807, "32808"},
 	{"VMA_TX_MC_LOOPBACK", "0", func(s *Settings) any { return s.NoMulticastLoop }, true, "x"},
 	{"VMA_TX_NONBLOCKED_EAGAINS", "1", func(s *Settings) any { return s.ReportDrops }, true, "2"},
-	{"VMA_WAIT_AFTER_JOIN_MSEC", "30", func(s *Settings) any { return s.WaitAfterJoin }, 30 * time.Millisecond, "-1"},
 	{"VMA_CONFIG_FILE", "/tmp/r", func(s *Settings) any { return s.RulesFile }, "/tmp/r", ""},
 	{"VMA_APPLICATION_ID", "B1", func(s *Settings) any { return s.ApplicationID }, "B1", "a b"},
 	{"VMA_EXCEPTION_HANDLING", "2", func(s *Settings) any { return s.ExceptionHandling }, 2, "4"},

@@ -79,8 +79,6 @@ type Settings struct {
 	NoMulticastLoop bool
 	// ReportDrops makes what the kernel's queueing disciplines drop of UDP sockets a send without room (VMA_TX_NONBLOCKED_EAGAINS).
 	ReportDrops bool
-	// WaitAfterJoin is how long OpenUDP waits after it has joined groups (VMA_WAIT_AFTER_JOIN_MSEC).
-	WaitAfterJoin time.Duration
 	// RulesFile and ApplicationID choose the rules by which sockets are offloaded (VMA_CONFIG_FILE, VMA_APPLICATION_ID).
 	RulesFile, ApplicationID string
 	// ExceptionHandling, -2 to 3, says what is done when a socket cannot have what a rule or a setting asks for

@@ -164,9 +164,9 @@ var socketParameters = []Parameter{
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get what a socket sends, unless MulticastLoop says otherwise",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
-	{Name: "VMA_WAIT_AFTER_JOIN_MSEC", Title: "Delay after join (msec)", Field: "WaitAfterJoin", State: Works,
-		Effect: "how long OpenUDP waits after it has joined groups before it returns, in milliseconds",
-		access: span(func(s *Settings) *time.Duration { return &s.WaitAfterJoin }, time.Millisecond, 60_000, false)},
+	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
+		"InfiniBand: how long the first datagram to a group waits after the subnet manager let the sender join; over Ethernet VMA does "+
+			"not wait either").as("0"),
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel drops while it sends it (a full queueing discipline) a send without room: ErrWouldBlock, " +
 			"OUT follows, and Counts.ShortSends counts it; 0: the send is reported as good, as by every Linux socket. A full socket buffer, " +

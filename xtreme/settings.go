@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -123,11 +122,4 @@ func (e *Engine) LoopCPU() []int {
 	}
 	i := int(e.loops.Inc()-1) % len(cpus)
 	return cpus[i : i+1 : i+1]
-}
-
-// settle waits after groups were joined, as VMA_WAIT_AFTER_JOIN_MSEC says: switches may take a while before they forward them.
-func (e *Engine) settle(s *Socket) {
-	if d := e.settings.WaitAfterJoin; d > 0 && len(s.Settings().Groups) > 0 {
-		time.Sleep(d)
-	}
 }

@@ -131,9 +131,6 @@ func (o *Owner) build(call string, scope scope, address string, opt []Option, cr
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
 	o.engine.opened.Inc()
-	if scope&forDatagram != 0 {
-		o.engine.settle(s)
-	}
 	return s, nil
 }
 
