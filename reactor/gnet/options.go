@@ -296,7 +296,7 @@ func (o *Options) settings() conf.Settings {
 	if o.Ring != "" {
 		s.Ring = o.Ring
 	}
-	if s.RxPoll == conf.Default().RxPoll && !conf.IsSet("VMA_RX_POLL") {
+	if o.RxPoll == 0 && o.Rest == reactor.Adaptive && s.RxPoll == conf.Default().RxPoll && !conf.IsSet("VMA_RX_POLL") {
 		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps.
 		s.RxPoll = defaultRxPoll
 	}
