@@ -2,6 +2,7 @@ package conf
 
 import (
 	"encoding/csv"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ const (
 )
 
 // row is one line of the page.
-type row struct{ word, why, remarks string }
+type row struct{ word, why, rings, remarks string }
 
 // rowsOf reads the page's tables by kind and name.
 func rowsOf(t *testing.T) map[[2]string]row {
@@ -46,7 +47,7 @@ func rowsOf(t *testing.T) map[[2]string]row {
 			cells = append(cells, strings.ReplaceAll(strings.TrimSpace(rest[:at[0]+1]), `\|`, "|"))
 			rest = rest[at[1]:]
 		}
-		require.Len(t, cells, 3, line)
+		require.Len(t, cells, 4, line)
 		if !strings.HasPrefix(cells[0], "`") {
 			kind = cells[0]
 			continue
@@ -54,7 +55,7 @@ func rowsOf(t *testing.T) map[[2]string]row {
 		key := [2]string{kind, strings.Trim(cells[0], "`")}
 		require.NotContains(t, rows, key, "twice")
 		word, why, _ := strings.Cut(cells[1], ": ")
-		rows[key] = row{word, why, cells[2]}
+		rows[key] = row{word, why, cells[2], cells[3]}
 	}
 	return rows
 }
@@ -101,8 +102,68 @@ func notYet(t *testing.T) string {
 	return open
 }
 
+// claim is what a row says: on which kinds of ring it works, and which tests show it.
+type claim struct {
+	row          [2]string
+	rings, tests []string
+}
+
+// testsOnRings are the kinds of ring on which each test that the page names has passed, from testdata, or from what CI's run wrote to the file
+// that SX_TEST_RINGS names (.ci/testlog): then -update writes testdata anew.
+func testsOnRings(t *testing.T, named []string) map[string][]string {
+	t.Helper()
+	const record = "testdata/test-rings.txt"
+	path := os.Getenv("SX_TEST_RINGS")
+	fresh := path != ""
+	if !fresh {
+		path = record
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	ran := map[string][]string{}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		name, kinds, _ := strings.Cut(line, "\t")
+		ran[name] = strings.Fields(kinds)
+	}
+	if !fresh {
+		return ran
+	}
+	found := map[string][]string{}
+	var b strings.Builder
+	slices.Sort(named)
+	for _, name := range slices.Compact(named) {
+		kinds, some := ringsOf(ran, name)
+		if some {
+			found[name] = kinds
+			fmt.Fprintf(&b, "%s\t%s\n", name, strings.Join(kinds, " "))
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(record, []byte(b.String()), 0o644))
+	}
+	return found
+}
+
+// ringsOf are the kinds of ring that a test, or a case of it as the page writes it, "Test (case)", has passed on.
+func ringsOf(ran map[string][]string, name string) (kinds []string, some bool) {
+	test, part, _ := strings.Cut(strings.TrimSuffix(name, ")"), " (")
+	part = strings.ReplaceAll(part, " ", "_") // as package testing writes it
+	tops := []string{test}
+	if test == "TestContract" { // the suite's name on kernel rings; on offloaded ones it runs over several kinds of links
+		tops = append(tops, "TestContractOverMemory")
+	}
+	for sub, on := range ran {
+		top, rest, _ := strings.Cut(sub, "/")
+		if slices.Contains(tops, top) && (part == "" || strings.Contains("/"+rest+"/", "/"+part+"/")) {
+			kinds, some = append(kinds, on...), true
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds), some
+}
+
 // The page has a row for each line of the list and no other, in the words that it explains; what works names a test that there is.
-// Nothing is open but what comes with our own TCP and with the statistics tool.
+// Nothing is open but what comes with our own TCP and with the statistics tool. On each kind of ring that a row claims one of its tests has passed.
 func TestFromVMA(t *testing.T) {
 	file, err := os.Open(vmaNames)
 	require.NoError(t, err)
@@ -122,6 +183,8 @@ func TestFromVMA(t *testing.T) {
 	named := regexp.MustCompile("`(Test\\w+)`(?: \\(((?:[^()]|\\([^()]*\\))+)\\))?")
 	exact, withWhy := strings.Split(wordsToExact, ","), strings.Split(wordsWithWhy, ",")
 	counts := map[string]int{}
+	var claims []claim
+	var shown []string // all tests that rows name
 	for _, l := range list[1:] {
 		key := [2]string{l[0], l[1]}
 		r, ok := rows[key]
@@ -137,10 +200,25 @@ func TestFromVMA(t *testing.T) {
 			t.Errorf("%v: %q is none of the words", key, r.word)
 		}
 		list := named.FindAllStringSubmatch(r.remarks+r.why, -1)
+		claim := claim{row: key}
 		if r.word == "works" || r.word == "better" || r.word == "partly" {
 			require.NotEmpty(t, list, "%v: %s names no test", key, r.word)
+			require.NotEmpty(t, r.rings, "%v: on which rings? – for what is not about rings", key)
+			if r.rings != "–" {
+				claim.rings = strings.Split(r.rings, ", ")
+			}
+			for _, kind := range claim.rings {
+				require.Contains(t, []string{"uring", "epoll", "offload"}, kind, "%v", key)
+			}
+		} else {
+			require.Empty(t, r.rings, "%v: %s is on no ring", key, r.word)
 		}
 		for _, m := range list {
+			name := m[1]
+			if m[2] != "" {
+				name += " (" + m[2] + ")"
+			}
+			claim.tests, shown = append(claim.tests, name), append(shown, name)
 			text, ok := tests[m[1]]
 			require.True(t, ok, "%v: there is no test %s", key, m[1])
 			if m[2] != "" {
@@ -151,6 +229,7 @@ func TestFromVMA(t *testing.T) {
 				require.True(t, aliases[l[1]], "%s does not read %s", m[1], l[1])
 			}
 		}
+		claims = append(claims, claim)
 		if !strings.HasPrefix(r.word, "with ") {
 			require.NotContains(t, open, "`"+l[1]+"`", "%s has as open what the row for %v has not", status, key)
 		}
@@ -162,4 +241,15 @@ func TestFromVMA(t *testing.T) {
 	}
 	require.Empty(t, rows, "rows that the list does not have")
 	t.Log(counts)
+
+	on := testsOnRings(t, shown)
+	for _, c := range claims {
+		var kinds []string
+		for _, name := range c.tests {
+			kinds = append(kinds, on[name]...)
+		}
+		for _, kind := range c.rings {
+			require.Contains(t, kinds, kind, "%v claims to work on %s, where none of its tests has passed: %v", c.row, kind, c.tests)
+		}
+	}
 }
