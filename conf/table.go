@@ -52,9 +52,9 @@ var ringParameters = []Parameter{
 			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA; an owner has one offloaded ring over " +
 			"all interfaces, which the path says (ring.no_steering, ring.all_interfaces)",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
-	{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Works,
-		Effect: "the most rings per interface within one owner; 0: no limit",
-		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)},
+	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
+		Effect: "the most rings per interface within one owner; 0: no limit; an owner has one offloaded ring in any case",
+		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
 		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (the next power of " +
 			"two, 8 or more; default 2048), on uring rings the submission queue (the next power of two, 256 to 4096; default 256); 0: the " +
@@ -83,7 +83,7 @@ var memoryParameters = []Parameter{
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
 		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
-	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Works,
+	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
 		Effect: "2 asks for huge pages under the buffers, the path says so where there are none; 0 and 1 are ordinary pages: " +
 			"contiguous ones cannot be asked for outside a driver",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
@@ -119,15 +119,16 @@ var pollParameters = []Parameter{
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
 		Effect: "a spinning reactor looks at foreign descriptors on every such turn; 0: only after a sleep",
 		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
-	Parameter{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Works,
+	Parameter{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Partly,
 		Old:    []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
 		Effect: "an offloaded ring reads the kernel's side of its sockets on every such turn while frames keep coming",
 		access: integer(func(s *Settings) *int { return &s.ShadowRatio }, 1, 1_000_000)}.on(RingOffload),
 	{Name: "VMA_CQ_POLL_BATCH_MAX", Title: "CQ Poll Batch (max)", Field: "PollBatch", VMA: "16", State: Works,
 		Effect: "the most completions that a reactor takes at once; 0: 256",
 		access: integer(func(s *Settings) *int { return &s.PollBatch }, 0, 1<<16)},
-	Parameter{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", VMA: "0", State: Works,
-		Effect: "after how many empty turns a spinning reactor without a thread of its own lets other goroutines run; 0: 1024",
+	Parameter{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", VMA: "0", State: Partly,
+		Effect: "after how many empty turns a spinning reactor without a thread of its own lets other goroutines run; one on a uring ring, or bound to " +
+			"a processor, holds its thread; 0: 1024",
 		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll),
 	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
 		Effect: "binds each reactor's thread to a processor, the n-th to the n-th of the list and round again: 0,4,8-10",
@@ -156,7 +157,7 @@ var socketParameters = []Parameter{
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, without options; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
-	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Works,
+	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
 		Effect: "the longest IP packet that an offloaded ring sends, where the interface does not allow less: longer datagrams are cut; " +
 			"what the kernel sends follows the interface and the route (ip route … mtu), but TCP segments are kept below it: VMA_MSS is " +
 			"it less 40, with IPv6 60, where that is not set; 0: by the interface",

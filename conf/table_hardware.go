@@ -56,8 +56,9 @@ var threadParameters = []Parameter{
 }
 
 var libraryParameters = []Parameter{
-	{Name: "VMA_SPEC", Title: "SPEC", Field: "Profile", State: Works,
-		Effect: "a profile, applied before all other settings: latency, multi_ring_latency, throughput, low-cpu",
+	{Name: "VMA_SPEC", Title: "SPEC", Field: "Profile", State: Partly,
+		Effect: "a profile, applied before all other settings: latency, multi_ring_latency, throughput, low-cpu; what each changes, and on which " +
+			"rings, is told below",
 		access: text(func(s *Settings) *string { return &s.Profile }, "none, latency, multi_ring_latency, throughput or low-cpu", parseProfile)},
 	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here; 0 is accepted and there is nothing else").as("1"),
 	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "signals belong to the program and the Go runtime").as("0"),

@@ -26,6 +26,7 @@ func cabled(t *testing.T, change ...func(*conf.Settings)) (*testnet.Net, *xtreme
 	}
 	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
+	t.Attr("ring", string(s.Ring))
 	o, err := e.Owner("cabled")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, o.Close()); require.NoError(t, e.Close()) })

@@ -66,6 +66,7 @@ func newWorld(t testing.TB, kind string) *world { return newWorldOn(t, kind, def
 // newWorldOn makes a world; at its end every buffer must be home.
 func newWorldOn(t testing.TB, kind string, layout buffers.Layout) *world {
 	t.Helper()
+	t.Attr("ring", kind)
 	w := &world{Assertions: require.New(t), t: t, kind: kind, local: netip.MustParseAddrPort("127.0.0.1:0"),
 		dst: make([]ring.Completion, 64)}
 	w.pool = newPool(t, layout)

@@ -113,22 +113,24 @@ func TestUnwatchedDescriptorsAreNotHeardOf(t *testing.T) {
 }
 
 func TestForeignDescriptorsAreLookedAtAtTheirRatio(t *testing.T) {
-	for _, test := range []struct {
-		ratio      int
-		calls, max int
-	}{{1, 100, 100}, {10, 10, 10}, {100, 1, 1}, {-1, 1, 1}} {
-		c := Config{Rest: Adaptive, OSRatio: test.ratio}
-		l := turnByHand(t, conf.RingEpoll, nothing, c)
-		bell, err := sys.NewEventFD()
-		require.NoError(t, err)
-		bell.Ring()
-		calls := 0
-		require.NoError(t, l.Watch(bell.FD(), xtreme.In, func(xtreme.Event) { calls++ }))
-		l.turns(t, 100, 0) // always ready: it never sleeps
-		require.Equal(t, test.calls, calls, "ratio %d", test.ratio)
-		require.NoError(t, l.Unwatch(bell.FD()))
-		require.NoError(t, bell.Close())
-	}
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for _, test := range []struct {
+			ratio      int
+			calls, max int
+		}{{1, 100, 100}, {10, 10, 10}, {100, 1, 1}, {-1, 1, 1}} {
+			c := Config{Rest: Adaptive, OSRatio: test.ratio}
+			l := turnByHand(t, kind, nothing, c)
+			bell, err := sys.NewEventFD()
+			require.NoError(t, err)
+			bell.Ring()
+			calls := 0
+			require.NoError(t, l.Watch(bell.FD(), xtreme.In, func(xtreme.Event) { calls++ }))
+			l.turns(t, 100, 0) // always ready: it never sleeps
+			require.Equal(t, test.calls, calls, "ratio %d", test.ratio)
+			require.NoError(t, l.Unwatch(bell.FD()))
+			require.NoError(t, bell.Close())
+		}
+	})
 }
 
 func TestWatchErrors(t *testing.T) {

@@ -107,24 +107,26 @@ func TestOneFailureEndsTheGroup(t *testing.T) {
 }
 
 func TestGroupsAreAsTheEngineIsSet(t *testing.T) {
-	s := conf.Default()
-	s.RxPoll, s.SelectPoll, s.OSRatio = 17, 3*time.Second, 5
-	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingEpoll, 128, 8
-	e := mustEngine(t, s)
-	cpus := sys.AffinityMask()
-	require.NotEmpty(t, cpus)
-	pins := []int{cpus[0], cpus[len(cpus)-1]}
-	require.NoError(t, RunGroup(context.Background(), e, 2, func(l *Loop) (Handler, error) {
-		require.Equal(t, 17, l.config.RxPoll)
-		require.Equal(t, 3*time.Second, l.config.SelectPoll)
-		require.Equal(t, 5, l.config.OSRatio)
-		var i int
-		_, err := fmt.Sscanf(l.Name(), "loop-%d", &i)
-		require.NoError(t, err)
-		require.Equal(t, []int{pins[i]}, sys.AffinityMask())
-		l.Shutdown()
-		return nothing, nil
-	}, Config{Pin: pins}))
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		s := conf.Default()
+		s.RxPoll, s.SelectPoll, s.OSRatio = 17, 3*time.Second, 5
+		s.Ring, s.SmallBuffers, s.LargeBuffers = kind, 128, 8
+		e := mustEngine(t, s)
+		cpus := sys.AffinityMask()
+		require.NotEmpty(t, cpus)
+		pins := []int{cpus[0], cpus[len(cpus)-1]}
+		require.NoError(t, RunGroup(context.Background(), e, 2, func(l *Loop) (Handler, error) {
+			require.Equal(t, 17, l.config.RxPoll)
+			require.Equal(t, 3*time.Second, l.config.SelectPoll)
+			require.Equal(t, 5, l.config.OSRatio)
+			var i int
+			_, err := fmt.Sscanf(l.Name(), "loop-%d", &i)
+			require.NoError(t, err)
+			require.Equal(t, []int{pins[i]}, sys.AffinityMask())
+			l.Shutdown()
+			return nothing, nil
+		}, Config{Pin: pins}))
+	})
 }
 
 func TestGroupArguments(t *testing.T) {

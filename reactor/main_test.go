@@ -32,6 +32,12 @@ func onEach(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 	}
 }
 
+// onEveryKind is onEach with owners of kind offload too: a loop does not depend on the kind.
+func onEveryKind(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
+	onEach(t, test)
+	t.Run(string(conf.RingOffload), func(t *testing.T) { test(t, conf.RingOffload) })
+}
+
 func needKind(t *testing.T, kind conf.RingKind) {
 	t.Helper()
 	s := conf.Default()
@@ -242,6 +248,7 @@ func mustEngine(t testing.TB, s conf.Settings) *xtreme.Engine {
 	t.Helper()
 	e, err := xtreme.New(s)
 	require.NoError(t, err)
+	t.Attr("ring", string(s.Ring))
 	t.Cleanup(func() { require.NoError(t, e.Close(), "every owner must be closed by then") })
 	return e
 }

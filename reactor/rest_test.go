@@ -112,38 +112,40 @@ func TestWakeUps(t *testing.T) {
 
 // In virtual time: how many empty turns, or how long, an adaptive loop spins before it sleeps.
 func TestAdaptiveSpinsAsLongAsItIsTold(t *testing.T) {
-	settings := func(rxPoll int, selectPoll time.Duration) func(*conf.Settings) {
-		return func(s *conf.Settings) { s.RxPoll, s.SelectPoll = rxPoll, selectPoll }
-	}
-	usual := settings(100_000, 100*time.Millisecond)
-	for name, test := range map[string]struct {
-		c     Config
-		set   func(*conf.Settings)
-		step  time.Duration
-		turns uint64 // the empty turn on which it sleeps; 0 for never
-	}{
-		"turns":                     {Config{RxPoll: 5, SelectPoll: time.Second}, usual, 1, 6},
-		"time":                      {Config{RxPoll: 1000, SelectPoll: 10 * time.Microsecond}, usual, time.Microsecond, 10},
-		"turns never":               {Config{RxPoll: -1}, usual, time.Second, 0},
-		"time never":                {Config{SelectPoll: -1}, usual, time.Second, 0},
-		"settings":                  {Config{}, settings(7, time.Second), 1, 8},
-		"settings: never":           {Config{}, settings(-1, time.Second), 1, 0},
-		"settings: at once":         {Config{}, settings(7, 0), 1, 1},
-		"the config before setting": {Config{RxPoll: 2}, settings(7, time.Second), 1, 3},
-		"spin":                      {Config{Rest: Spin, RxPoll: 1, SelectPoll: 1}, usual, time.Second, 0},
-		"wait":                      {Config{Rest: Wait, RxPoll: 100}, usual, 1, 1},
-	} {
-		l := turnByHand(t, conf.RingEpoll, nothing, test.c, test.set)
-		l.longestRest = time.Microsecond
-		slept := uint64(0)
-		for turn := uint64(1); turn <= 20 && slept == 0; turn++ {
-			l.turns(t, 1, test.step)
-			if l.slept {
-				slept = turn
-			}
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		settings := func(rxPoll int, selectPoll time.Duration) func(*conf.Settings) {
+			return func(s *conf.Settings) { s.RxPoll, s.SelectPoll = rxPoll, selectPoll }
 		}
-		require.Equal(t, test.turns, slept, name)
-	}
+		usual := settings(100_000, 100*time.Millisecond)
+		for name, test := range map[string]struct {
+			c     Config
+			set   func(*conf.Settings)
+			step  time.Duration
+			turns uint64 // the empty turn on which it sleeps; 0 for never
+		}{
+			"turns":                     {Config{RxPoll: 5, SelectPoll: time.Second}, usual, 1, 6},
+			"time":                      {Config{RxPoll: 1000, SelectPoll: 10 * time.Microsecond}, usual, time.Microsecond, 10},
+			"turns never":               {Config{RxPoll: -1}, usual, time.Second, 0},
+			"time never":                {Config{SelectPoll: -1}, usual, time.Second, 0},
+			"settings":                  {Config{}, settings(7, time.Second), 1, 8},
+			"settings: never":           {Config{}, settings(-1, time.Second), 1, 0},
+			"settings: at once":         {Config{}, settings(7, 0), 1, 1},
+			"the config before setting": {Config{RxPoll: 2}, settings(7, time.Second), 1, 3},
+			"spin":                      {Config{Rest: Spin, RxPoll: 1, SelectPoll: 1}, usual, time.Second, 0},
+			"wait":                      {Config{Rest: Wait, RxPoll: 100}, usual, 1, 1},
+		} {
+			l := turnByHand(t, kind, nothing, test.c, test.set)
+			l.longestRest = time.Microsecond
+			slept := uint64(0)
+			for turn := uint64(1); turn <= 20 && slept == 0; turn++ {
+				l.turns(t, 1, test.step)
+				if l.slept {
+					slept = turn
+				}
+			}
+			require.Equal(t, test.turns, slept, name)
+		}
+	})
 }
 
 // Timers tell nothing of more to come: between two ticks the loop sleeps at once. Posted work does.

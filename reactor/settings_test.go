@@ -22,40 +22,42 @@ import (
 // A turn handles as many completions as the engine's settings say, where the Config does not, of more that wait; by default as many as the ring
 // gives at once.
 func TestBatchBySetting(t *testing.T) {
-	for _, c := range []struct{ setting, config, want int }{{0, 0, 256}, {32, 0, 32}, {32, 5, 5}} {
-		handled := 0
-		l := turnByHand(t, conf.RingEpoll, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
-			if c.Events.Has(xtreme.Packet) {
-				handled++
-				require.NoError(t, c.Packet.Release())
-			}
-		}), Config{Rest: Spin, Batch: c.config}, func(s *conf.Settings) { s.PollBatch = c.setting })
-		const sockets, each = 10, 32
-		for range sockets {
-			s, err := l.Owner().OpenUDP(loopback)
-			require.NoError(t, err)
-			peer, err := net.Dial("udp", s.LocalAddr().String())
-			require.NoError(t, err)
-			defer peer.Close()
-			for range each {
-				_, err := peer.Write([]byte("x"))
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for _, c := range []struct{ setting, config, want int }{{0, 0, 256}, {32, 0, 32}, {32, 5, 5}} {
+			handled := 0
+			l := turnByHand(t, kind, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
+				if c.Events.Has(xtreme.Packet) {
+					handled++
+					require.NoError(t, c.Packet.Release())
+				}
+			}), Config{Rest: Spin, Batch: c.config}, func(s *conf.Settings) { s.PollBatch = c.setting })
+			const sockets, each = 10, 32
+			for range sockets {
+				s, err := l.Owner().OpenUDP(loopback)
 				require.NoError(t, err)
+				peer, err := net.Dial("udp", s.LocalAddr().String())
+				require.NoError(t, err)
+				defer peer.Close()
+				for range each {
+					_, err := peer.Write([]byte("x"))
+					require.NoError(t, err)
+				}
 			}
+			most := 0
+			for all := 0; all < sockets*each; all += handled {
+				handled = 0
+				l.turns(t, 1, time.Microsecond)
+				most = max(most, handled)
+				require.Less(t, l.idle, uint64(10_000), "%d of %d came", all, sockets*each)
+			}
+			if c.want == 256 {
+				require.Greater(t, most, 32)
+				require.LessOrEqual(t, most, c.want)
+				continue
+			}
+			require.Equal(t, c.want, most)
 		}
-		most := 0
-		for all := 0; all < sockets*each; all += handled {
-			handled = 0
-			l.turns(t, 1, time.Microsecond)
-			most = max(most, handled)
-			require.Less(t, l.idle, uint64(10_000), "%d of %d came", all, sockets*each)
-		}
-		if c.want == 256 {
-			require.Greater(t, most, 32)
-			require.LessOrEqual(t, most, c.want)
-			continue
-		}
-		require.Equal(t, c.want, most)
-	}
+	})
 }
 
 // Other goroutines get the processor after so many empty turns, where there is only one for all. The runtime may take it away sooner by
@@ -82,35 +84,37 @@ func TestYieldBySetting(t *testing.T) {
 
 // Each loop runs on the next processor of the list.
 func TestLoopsAreBoundBySetting(t *testing.T) {
-	cpus := sys.AffinityMask()
-	if len(cpus) < 2 {
-		t.Skip("missing: two processors")
-	}
-	s := conf.Default()
-	s.Ring, s.SmallBuffers, s.LargeBuffers, s.LoopCPUs = conf.RingEpoll, 512, 16, []int{cpus[1], cpus[0]}
-	e := mustEngine(t, s)
-	on := make(chan int, 8)
-	bound := func(l *Loop) error { return l.Post(func() { on <- sys.AffinityMask()[0]; l.Shutdown() }) }
-	for _, want := range []int{cpus[1], cpus[0], cpus[1]} {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		cpus := sys.AffinityMask()
+		if len(cpus) < 2 {
+			t.Skip("missing: two processors")
+		}
+		s := conf.Default()
+		s.Ring, s.SmallBuffers, s.LargeBuffers, s.LoopCPUs = kind, 512, 16, []int{cpus[1], cpus[0]}
+		e := mustEngine(t, s)
+		on := make(chan int, 8)
+		bound := func(l *Loop) error { return l.Post(func() { on <- sys.AffinityMask()[0]; l.Shutdown() }) }
+		for _, want := range []int{cpus[1], cpus[0], cpus[1]} {
+			o, err := e.Owner("one")
+			require.NoError(t, err)
+			l, err := New(o, nothing, Config{})
+			require.NoError(t, err)
+			require.NoError(t, bound(l))
+			require.NoError(t, l.Run(context.Background()))
+			require.Equal(t, want, <-on)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.NoError(t, RunGroup(ctx, e, 2, func(l *Loop) (Handler, error) { return nothing, bound(l) }, Config{}))
+		require.ElementsMatch(t, cpus[:2], []int{<-on, <-on})
 		o, err := e.Owner("one")
 		require.NoError(t, err)
-		l, err := New(o, nothing, Config{})
+		l, err := New(o, nothing, Config{Pin: []int{cpus[1]}})
 		require.NoError(t, err)
 		require.NoError(t, bound(l))
 		require.NoError(t, l.Run(context.Background()))
-		require.Equal(t, want, <-on)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	require.NoError(t, RunGroup(ctx, e, 2, func(l *Loop) (Handler, error) { return nothing, bound(l) }, Config{}))
-	require.ElementsMatch(t, cpus[:2], []int{<-on, <-on})
-	o, err := e.Owner("one")
-	require.NoError(t, err)
-	l, err := New(o, nothing, Config{Pin: []int{cpus[1]}})
-	require.NoError(t, err)
-	require.NoError(t, bound(l))
-	require.NoError(t, l.Run(context.Background()))
-	require.Equal(t, cpus[1], <-on, "the Config has the last word")
+		require.Equal(t, cpus[1], <-on, "the Config has the last word")
+	})
 }
 
 // The file of the engine's log (VMA_LOG_FILE) gets what loops have to say.

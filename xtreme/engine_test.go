@@ -22,27 +22,30 @@ func TestSettingsAreChecked(t *testing.T) {
 }
 
 func TestSettingsReachTheOwner(t *testing.T) {
-	s := conf.Default()
-	s.SmallBuffers, s.LargeBuffers, s.RingLogic, s.RingLimit = 100, 9, int(ring.PerSocket), 2
-	s.BufferDebug = true
-	e, err := xtreme.New(s)
-	require.NoError(t, err)
-	o, err := e.Owner("set")
-	require.NoError(t, err)
-	require.Equal(t, "set", o.Name())
-	require.Equal(t, 109, o.Ledger().Total)
-	require.Equal(t, 100, o.Pool().Layout().SmallCount)
-	for range 5 {
-		_, err := o.OpenUDP(loopback)
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		s := conf.Default()
+		s.SmallBuffers, s.LargeBuffers, s.RingLogic, s.RingLimit = 100, 9, int(ring.PerSocket), 2
+		s.BufferDebug = true
+		s.Ring = kind
+		e, err := xtreme.New(s)
 		require.NoError(t, err)
-	}
-	require.Len(t, o.Rings(), 2, "the limit per interface")
-	p, err := o.Pool().Alloc(10)
-	require.NoError(t, err)
-	require.NoError(t, p.Release())
-	require.Panics(t, func() { _ = p.Release() }, "BufferDebug")
-	require.NoError(t, o.Close())
-	require.NoError(t, e.Close())
+		o, err := e.Owner("set")
+		require.NoError(t, err)
+		require.Equal(t, "set", o.Name())
+		require.Equal(t, 109, o.Ledger().Total)
+		require.Equal(t, 100, o.Pool().Layout().SmallCount)
+		for range 5 {
+			_, err := o.OpenUDP(loopback)
+			require.NoError(t, err)
+		}
+		require.Len(t, o.Rings(), 2, "the limit per interface")
+		p, err := o.Pool().Alloc(10)
+		require.NoError(t, err)
+		require.NoError(t, p.Release())
+		require.Panics(t, func() { _ = p.Release() }, "BufferDebug")
+		require.NoError(t, o.Close())
+		require.NoError(t, e.Close())
+	})
 }
 
 func TestEngineCloseNamesTheOwners(t *testing.T) {

@@ -67,35 +67,37 @@ func TestMemoryTooShort(t *testing.T) {
 
 // Huge pages are had, or the path says why not; by setting and by option alike.
 func TestHugePages(t *testing.T) {
-	if raceEnabled {
-		t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
-	}
-	want := []string{"offload.not_asked", "uring.not_asked"}
-	if !hugePagesFor(t, 4<<20) {
-		want = append(want, "region.no_hugepages")
-	}
-	w := newWorld(t, conf.RingEpoll, xtreme.HugePages())
-	w.Equal(want, codes(w.udp(loopback).Path()))
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		if raceEnabled {
+			t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
+		}
+		want := codes(newWorld(t, kind).udp(loopback).Path())
+		if !hugePagesFor(t, 4<<20) {
+			want = append(want, "region.no_hugepages")
+		}
+		w := newWorld(t, kind, xtreme.HugePages())
+		w.Equal(want, codes(w.udp(loopback).Path()))
 
-	s := conf.Default()
-	s.Ring, s.HugePages, s.SmallBuffers, s.LargeBuffers = conf.RingEpoll, true, 512, 16
-	e, err := xtreme.New(s)
-	w.NoError(err)
-	o, err := e.Owner("by setting")
-	w.NoError(err)
-	u, err := o.OpenUDP(loopback)
-	w.NoError(err)
-	w.Equal(want, codes(u.Path()))
-	few, err := e.Owner("in one page", xtreme.Buffers(256, 8))
-	w.NoError(err)
-	w.Equal(hugePagesFor(t, few.Pool().Layout().Bytes()), few.Pool().Contiguous())
-	w.NoError(few.Close())
-	w.NoError(o.Close())
-	w.NoError(e.Close())
+		s := conf.Default()
+		s.Ring, s.HugePages, s.SmallBuffers, s.LargeBuffers = kind, true, 512, 16
+		e, err := xtreme.New(s)
+		w.NoError(err)
+		o, err := e.Owner("by setting")
+		w.NoError(err)
+		u, err := o.OpenUDP(loopback)
+		w.NoError(err)
+		w.Equal(want, codes(u.Path()))
+		few, err := e.Owner("in one page", xtreme.Buffers(256, 8))
+		w.NoError(err)
+		w.Equal(hugePagesFor(t, few.Pool().Layout().Bytes()), few.Pool().Contiguous())
+		w.NoError(few.Close())
+		w.NoError(o.Close())
+		w.NoError(e.Close())
 
-	plain := newWorld(t, conf.RingEpoll)
-	w.NotContains(codes(plain.udp(loopback).Path()), "region.no_hugepages", "nobody asked there")
-	w.False(plain.owner.Pool().Contiguous())
+		plain := newWorld(t, kind)
+		w.NotContains(codes(plain.udp(loopback).Path()), "region.no_hugepages", "nobody asked there")
+		w.False(plain.owner.Pool().Contiguous())
+	})
 }
 
 // hugePagesFor tells whether the smallest huge pages that are free hold n bytes.
@@ -119,11 +121,13 @@ func hugePagesFor(t *testing.T, n int) bool {
 
 // The loopback interface is no device and has no node; the caller's memory stays where it is.
 func TestNearInterface(t *testing.T) {
-	if raceEnabled {
-		t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
-	}
-	w := newWorld(t, conf.RingEpoll, xtreme.NearInterface("lo"))
-	w.Contains(codes(w.udp(loopback).Path()), "region.numa")
-	w = newWorld(t, conf.RingEpoll, xtreme.NearInterface("lo"), xtreme.Memory(make([]byte, 8<<20)))
-	w.Contains(codes(w.udp(loopback).Path()), "region.caller_memory")
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		if raceEnabled {
+			t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
+		}
+		w := newWorld(t, kind, xtreme.NearInterface("lo"))
+		w.Contains(codes(w.udp(loopback).Path()), "region.numa")
+		w = newWorld(t, kind, xtreme.NearInterface("lo"), xtreme.Memory(make([]byte, 8<<20)))
+		w.Contains(codes(w.udp(loopback).Path()), "region.caller_memory")
+	})
 }

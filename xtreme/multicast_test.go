@@ -176,12 +176,14 @@ func TestMulticastAll(t *testing.T) {
 
 // With the sender's loop switched off nobody on this host hears it.
 func TestMulticastLoop(t *testing.T) {
-	w := newWorld(t, conf.RingEpoll)
-	g := netip.AddrPortFrom(group(7), w.freePort())
-	member := w.udp(g, xtreme.Join("lo"))
-	mute := w.udp(loopback, xtreme.MulticastInterface("lo"), xtreme.MulticastLoop(false), xtreme.MulticastTTL(3))
-	w.Equal(0, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
-	w.Equal(3, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_TTL))
-	w.sendTo(w.sender(loopback), "heard", g)
-	w.Equal("heard", w.text(member))
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		g := netip.AddrPortFrom(group(7), w.freePort())
+		member := w.udp(g, xtreme.Join("lo"))
+		mute := w.udp(loopback, xtreme.MulticastInterface("lo"), xtreme.MulticastLoop(false), xtreme.MulticastTTL(3))
+		w.Equal(0, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
+		w.Equal(3, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_TTL))
+		w.sendTo(w.sender(loopback), "heard", g)
+		w.Equal("heard", w.text(member))
+	})
 }

@@ -17,20 +17,21 @@ import (
 
 // onlyOn are the settings that have an effect on some kinds of ring only, and on which. All others with a field of Settings have one on all.
 var onlyOn = map[string][]conf.RingKind{
-	"SX_OFFLOAD_INTERFACES":     {conf.RingOffload},
-	"SX_CHECKSUM":               {conf.RingOffload},
-	"SX_OFFLOAD_TIME":           {conf.RingOffload},
-	"SX_OFFLOAD_BUSY_POLL":      {conf.RingOffload},
-	"SX_OFFLOAD_GATHER":         {conf.RingOffload},
-	"SX_CAPTURE":                {conf.RingOffload},
-	"SX_CAPTURE_SNAP":           {}, // without SX_CAPTURE
-	"SX_CAPTURE_LIMIT":          {},
-	"VMA_RX_WRE":                {conf.RingOffload},
-	"VMA_TX_WRE":                {conf.RingOffload, conf.RingUring},
-	"VMA_RX_UDP_POLL_OS_RATIO":  {conf.RingOffload},
-	"VMA_UDP_3T_RULES":          {conf.RingOffload},
-	"VMA_RX_POLL_YIELD":         {conf.RingEpoll},
-	"VMA_TX_NONBLOCKED_EAGAINS": {conf.RingEpoll, conf.RingUring},
+	"SX_OFFLOAD_INTERFACES":        {conf.RingOffload},
+	"SX_CHECKSUM":                  {conf.RingOffload},
+	"SX_OFFLOAD_TIME":              {conf.RingOffload},
+	"SX_OFFLOAD_BUSY_POLL":         {conf.RingOffload},
+	"SX_OFFLOAD_GATHER":            {conf.RingOffload},
+	"SX_CAPTURE":                   {conf.RingOffload},
+	"SX_CAPTURE_SNAP":              {}, // without SX_CAPTURE
+	"SX_CAPTURE_LIMIT":             {},
+	"VMA_RX_WRE":                   {conf.RingOffload},
+	"VMA_TX_WRE":                   {conf.RingOffload, conf.RingUring},
+	"VMA_RX_UDP_POLL_OS_RATIO":     {conf.RingOffload},
+	"VMA_UDP_3T_RULES":             {conf.RingOffload},
+	"VMA_RING_LIMIT_PER_INTERFACE": {conf.RingEpoll, conf.RingUring},
+	"VMA_RX_POLL_YIELD":            {conf.RingEpoll},
+	"VMA_TX_NONBLOCKED_EAGAINS":    {conf.RingEpoll, conf.RingUring},
 }
 
 // asItIs are the values that ask for what is done in any case, of settings that have no effect.

@@ -49,6 +49,7 @@ func (w *cabled) newEngine(change ...func(*conf.Settings)) *xtreme.Engine {
 
 // newOwner makes one more owner; the world polls the first.
 func (w *cabled) newOwner(name string, opt ...xtreme.Option) *xtreme.Owner {
+	w.t.Attr("ring", string(w.engine.Settings().Ring))
 	o, err := w.engine.Owner(name, opt...)
 	w.NoError(err)
 	w.t.Cleanup(func() {

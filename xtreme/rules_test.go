@@ -19,20 +19,32 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// settled is a world of epoll rings whose engine has the settings changed.
+// settled is a world whose engine has the settings changed, of the kind of ring that the sub-test is called after, else of epoll.
 func settled(t *testing.T, change func(*conf.Settings), opt ...xtreme.Option) *world {
 	t.Helper()
 	s := conf.Default()
-	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingEpoll, 512, 16
+	s.Ring, s.SmallBuffers, s.LargeBuffers = kindOf(t), 512, 16
 	change(&s)
 	e, err := xtreme.New(s, opt...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	w := &world{Assertions: require.New(t), t: t, engine: e, room: 64}
+	t.Attr("ring", string(s.Ring))
 	w.owner, err = e.Owner("test")
 	w.NoError(err)
 	t.Cleanup(func() { require.NoError(t, w.owner.Close()) })
 	return w
+}
+
+// kindOf is the kind of ring that the sub-test is called after (onEach); else epoll, which works everywhere.
+func kindOf(t *testing.T) conf.RingKind {
+	for _, part := range strings.Split(t.Name(), "/") {
+		switch k := conf.RingKind(part); k {
+		case conf.RingUring, conf.RingEpoll, conf.RingOffload:
+			return k
+		}
+	}
+	return conf.RingEpoll
 }
 
 // ruled is settled with a rules file.
@@ -69,123 +81,129 @@ func reason(t *testing.T, s *xtreme.Socket, code string) string {
 
 // Each role is asked at its call, with the addresses that VMA asks with.
 func TestRulesAreAskedByRole(t *testing.T) {
-	var (
-		server = func(w *world) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback) }
-		client = func(w *world) (*xtreme.Socket, error) {
-			l := w.server("tcp", "127.0.0.1:0")
-			return w.owner.DialTCP(addr(l.Addr()))
-		}
-		receiver  = func(w *world) (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback) }
-		connected = func(w *world) (*xtreme.Socket, error) {
-			return w.owner.OpenUDP(netip.AddrPort{}, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
-		}
-		both = func(w *world) (*xtreme.Socket, error) {
-			return w.owner.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
-		}
-		member = func(w *world) (*xtreme.Socket, error) {
-			return w.owner.OpenUDP(netip.MustParseAddrPort("0.0.0.0:17001"), xtreme.JoinGroup(netip.MustParseAddr("239.1.2.3"), "lo", netip.Addr{}))
-		}
-		bare = func(w *world) (*xtreme.Socket, error) {
-			s, err := w.owner.NewTCP(false)
-			if err == nil {
-				err = s.Bind(loopback)
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		var (
+			server = func(w *world) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback) }
+			client = func(w *world) (*xtreme.Socket, error) {
+				l := w.server("tcp", "127.0.0.1:0")
+				return w.owner.DialTCP(addr(l.Addr()))
 			}
-			if err == nil {
-				err = s.Listen(0)
+			receiver  = func(w *world) (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback) }
+			connected = func(w *world) (*xtreme.Socket, error) {
+				return w.owner.OpenUDP(netip.AddrPort{}, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
 			}
-			return s, err
+			both = func(w *world) (*xtreme.Socket, error) {
+				return w.owner.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
+			}
+			member = func(w *world) (*xtreme.Socket, error) {
+				return w.owner.OpenUDP(netip.MustParseAddrPort("0.0.0.0:17001"), xtreme.JoinGroup(netip.MustParseAddr("239.1.2.3"), "lo", netip.Addr{}))
+			}
+			bare = func(w *world) (*xtreme.Socket, error) {
+				s, err := w.owner.NewTCP(false)
+				if err == nil {
+					err = s.Bind(loopback)
+				}
+				if err == nil {
+					err = s.Listen(0)
+				}
+				return s, err
+			}
+			server6 = func(w *world) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback6) }
+		)
+		for _, c := range []struct {
+			name, rules string
+			open        func(*world) (*xtreme.Socket, error)
+			os          bool
+		}{
+			{"listen", "use os tcp_server *:*", server, true},
+			{"listen, address", "use os tcp_server 127.0.0.0/8:*", server, true},
+			{"listen, another address", "use os tcp_server 10.0.0.0/8:*", server, false},
+			{"listen, role of connect", "use os tcp_client *:*", server, false},
+			{"listen, in steps", "use os tcp_server *:*", bare, true},
+			{"listen, ipv6", "use os tcp_server *:*", server6, true},
+			{"connect", "use os tcp_client 127.0.0.1:*", client, true},
+			{"connect, local address too", "use os tcp_client *:*:127.0.0.0/8:*", client, true},
+			{"connect, another local address", "use os tcp_client *:*:10.0.0.0/8:*", client, false},
+			{"bind", "use os udp_receiver 127.0.0.1:*", receiver, true},
+			{"bind, role of connect", "use os udp_connect *:*", receiver, false},
+			{"join", "use os udp_receiver 239.0.0.0/8:17001", member, true},
+			{"join, another port", "use os udp_receiver 239.0.0.0/8:17002", member, false},
+			{"udp connect", "use os udp_connect *:53", connected, true},
+			{"udp connect, role of bind", "use os udp_receiver *:*", connected, false},
+			{"udp connect of a bound socket", "use os udp_connect *:53", both, true},
+			{"udp destination", "use os udp_sender 127.0.0.9:50-60", both, true},
+			{"first match", "use vma udp_connect 127.0.0.9:53\nuse os udp_connect *:53", connected, false},
+			{"another program", "application-id nobody *\nuse os tcp_server *:*", server, false},
+			{"this program", "application-id *test *\nuse os tcp_server *:*", server, true},
+			{"another id", "application-id *test B1\nuse os tcp_server *:*", server, false},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				w := ruled(t, c.rules)
+				s, err := c.open(w)
+				w.NoError(err)
+				w.Equal(c.os, hasRule(s, "rule.os"), s.Path())
+				w.Equal("os", s.Path().Tier)
+				if c.os {
+					w.Contains(reason(t, s, "rule.os"), "line ")
+				}
+				w.close(s)
+			})
 		}
-		server6 = func(w *world) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback6) }
-	)
-	for _, c := range []struct {
-		name, rules string
-		open        func(*world) (*xtreme.Socket, error)
-		os          bool
-	}{
-		{"listen", "use os tcp_server *:*", server, true},
-		{"listen, address", "use os tcp_server 127.0.0.0/8:*", server, true},
-		{"listen, another address", "use os tcp_server 10.0.0.0/8:*", server, false},
-		{"listen, role of connect", "use os tcp_client *:*", server, false},
-		{"listen, in steps", "use os tcp_server *:*", bare, true},
-		{"listen, ipv6", "use os tcp_server *:*", server6, true},
-		{"connect", "use os tcp_client 127.0.0.1:*", client, true},
-		{"connect, local address too", "use os tcp_client *:*:127.0.0.0/8:*", client, true},
-		{"connect, another local address", "use os tcp_client *:*:10.0.0.0/8:*", client, false},
-		{"bind", "use os udp_receiver 127.0.0.1:*", receiver, true},
-		{"bind, role of connect", "use os udp_connect *:*", receiver, false},
-		{"join", "use os udp_receiver 239.0.0.0/8:17001", member, true},
-		{"join, another port", "use os udp_receiver 239.0.0.0/8:17002", member, false},
-		{"udp connect", "use os udp_connect *:53", connected, true},
-		{"udp connect, role of bind", "use os udp_receiver *:*", connected, false},
-		{"udp connect of a bound socket", "use os udp_connect *:53", both, true},
-		{"udp destination", "use os udp_sender 127.0.0.9:50-60", both, true},
-		{"first match", "use vma udp_connect 127.0.0.9:53\nuse os udp_connect *:53", connected, false},
-		{"another program", "application-id nobody *\nuse os tcp_server *:*", server, false},
-		{"this program", "application-id *test *\nuse os tcp_server *:*", server, true},
-		{"another id", "application-id *test B1\nuse os tcp_server *:*", server, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := ruled(t, c.rules)
-			s, err := c.open(w)
-			w.NoError(err)
-			w.Equal(c.os, hasRule(s, "rule.os"), s.Path())
-			w.Equal("os", s.Path().Tier)
-			if c.os {
-				w.Contains(reason(t, s, "rule.os"), "line ")
-			}
-			w.close(s)
-		})
-	}
+	})
 }
 
 func TestApplicationIDChoosesTheGroup(t *testing.T) {
-	var log bytes.Buffer
-	rules := rulesFile(t, "application-id * B1\nuse os tcp_server *:*\n")
-	for id, want := range map[string]bool{"B1": true, "B2": false, conf.DefaultApplicationID: false} {
-		log.Reset()
-		w := settled(t, func(s *conf.Settings) { s.RulesFile, s.ApplicationID = rules, id },
-			xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
-		l := w.listen()
-		w.Equal(want, hasRule(l, "rule.os"), id)
-		w.Equal(id == "B2", strings.Contains(log.String(), "no group of the rules is for this application id"), log.String())
-		w.close(l)
-	}
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		var log bytes.Buffer
+		rules := rulesFile(t, "application-id * B1\nuse os tcp_server *:*\n")
+		for id, want := range map[string]bool{"B1": true, "B2": false, conf.DefaultApplicationID: false} {
+			log.Reset()
+			w := settled(t, func(s *conf.Settings) { s.RulesFile, s.ApplicationID = rules, id },
+				xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+			l := w.listen()
+			w.Equal(want, hasRule(l, "rule.os"), id)
+			w.Equal(id == "B2", strings.Contains(log.String(), "no group of the rules is for this application id"), log.String())
+			w.close(l)
+		}
+	})
 }
 
 func TestAddRuleAndReload(t *testing.T) {
-	w := ruled(t, "use os tcp_server *:1\n")
-	path := w.engine.Settings().RulesFile
-	before := w.listen()
-	w.False(hasRule(before, "rule.os"))
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		w := ruled(t, "use os tcp_server *:1\n")
+		path := w.engine.Settings().RulesFile
+		before := w.listen()
+		w.False(hasRule(before, "rule.os"))
 
-	w.NoError(w.engine.AddRule("use os tcp_server *:*", true))
-	after := w.listen()
-	w.Contains(reason(t, after, "rule.os"), "added at run time")
-	w.False(hasRule(before, "rule.os"), "sockets are decided once")
+		w.NoError(w.engine.AddRule("use os tcp_server *:*", true))
+		after := w.listen()
+		w.Contains(reason(t, after, "rule.os"), "added at run time")
+		w.False(hasRule(before, "rule.os"), "sockets are decided once")
 
-	// A mistake changes nothing, in either.
-	have := w.engine.Rules().String()
-	var place *conf.RuleError
-	w.ErrorAs(w.engine.AddRule("use os udp_sender *:1 use nonsense", true), &place)
-	w.Equal(27, place.Column)
-	w.NoError(os.WriteFile(path, []byte("use os tcp_server *:2\nuse os tcp_servant *:3\n"), 0o600))
-	w.ErrorContains(w.engine.Reload(), path+": line 2, column 8")
-	w.NoError(os.Remove(path))
-	w.ErrorIs(w.engine.Reload(), os.ErrNotExist)
-	w.Equal(have, w.engine.Rules().String())
+		// A mistake changes nothing, in either.
+		have := w.engine.Rules().String()
+		var place *conf.RuleError
+		w.ErrorAs(w.engine.AddRule("use os udp_sender *:1 use nonsense", true), &place)
+		w.Equal(27, place.Column)
+		w.NoError(os.WriteFile(path, []byte("use os tcp_server *:2\nuse os tcp_servant *:3\n"), 0o600))
+		w.ErrorContains(w.engine.Reload(), path+": line 2, column 8")
+		w.NoError(os.Remove(path))
+		w.ErrorIs(w.engine.Reload(), os.ErrNotExist)
+		w.Equal(have, w.engine.Rules().String())
 
-	w.NoError(os.WriteFile(path, []byte("use os udp_receiver *:*\n"), 0o600))
-	w.NoError(w.engine.Reload())
-	u := w.udp(loopback)
-	w.True(hasRule(u, "rule.os"))
-	again := w.listen()
-	w.True(hasRule(again, "rule.os"), "what was added is kept")
-	w.NoError(w.engine.AddRule("use vma tcp_server *:*", false))
-	last := w.listen()
-	w.True(hasRule(last, "rule.os"), "a rule at the end is tried last")
-	for _, s := range []*xtreme.Socket{before, after, u, again, last} {
-		w.close(s)
-	}
+		w.NoError(os.WriteFile(path, []byte("use os udp_receiver *:*\n"), 0o600))
+		w.NoError(w.engine.Reload())
+		u := w.udp(loopback)
+		w.True(hasRule(u, "rule.os"))
+		again := w.listen()
+		w.True(hasRule(again, "rule.os"), "what was added is kept")
+		w.NoError(w.engine.AddRule("use vma tcp_server *:*", false))
+		last := w.listen()
+		w.True(hasRule(last, "rule.os"), "a rule at the end is tried last")
+		for _, s := range []*xtreme.Socket{before, after, u, again, last} {
+			w.close(s)
+		}
+	})
 }
 
 // A group that the file gained since is not where the rules go that were added before, nor those that are added after.
@@ -222,54 +240,58 @@ func TestRulesFileWithAMistake(t *testing.T) {
 
 // A rule that wants a socket offloaded which cannot be.
 func TestExceptionHandling(t *testing.T) {
-	for mode, want := range map[int]struct {
-		level       string
-		fails, dies bool
-	}{-2: {level: "DEBUG"}, -1: {level: "DEBUG"}, 0: {level: "DEBUG"}, 1: {level: "ERROR"}, 2: {"ERROR", true, false},
-		3: {"ERROR", true, true}} {
-		var log bytes.Buffer
-		path := rulesFile(t, "use sx tcp_server *:*\n")
-		w := settled(t, func(s *conf.Settings) { s.RulesFile, s.ExceptionHandling = path, mode },
-			xtreme.Logger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-		if want.dies {
-			open := descriptors(t)
-			for range 3 {
-				w.PanicsWithError("xtreme: VMA_EXCEPTION_HANDLING=3\n"+deadly+": offload required", func() { _, _ = w.owner.ListenTCP(loopback) })
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		for mode, want := range map[int]struct {
+			level       string
+			fails, dies bool
+		}{-2: {level: "DEBUG"}, -1: {level: "DEBUG"}, 0: {level: "DEBUG"}, 1: {level: "ERROR"}, 2: {"ERROR", true, false},
+			3: {"ERROR", true, true}} {
+			var log bytes.Buffer
+			path := rulesFile(t, "use sx tcp_server *:*\n")
+			w := settled(t, func(s *conf.Settings) { s.RulesFile, s.ExceptionHandling = path, mode },
+				xtreme.Logger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			if want.dies {
+				open := descriptors(t)
+				for range 3 {
+					w.PanicsWithError("xtreme: VMA_EXCEPTION_HANDLING=3\n"+deadly+": offload required", func() { _, _ = w.owner.ListenTCP(loopback) })
+				}
+				w.Equal(open, descriptors(t), "what the call had begun is undone first")
+				l, err := w.owner.NewTCP(false) // its steps are the application's own
+				w.NoError(err)
+				w.NoError(l.Bind(loopback))
+				w.Panics(func() { _ = l.Listen(0) })
+				w.NoError(l.Close())
+				w.Equal(open, descriptors(t))
+			} else if l, err := w.owner.ListenTCP(loopback); want.fails {
+				w.ErrorIs(err, ring.ErrNotSupported)
+				w.ErrorContains(err, `the rule "use sx tcp_server *:*" (line 1, application-id * *) asks for an offloaded socket`)
+			} else {
+				w.NoError(err)
+				w.True(hasRule(l, "rule.unmet"), l.Path())
+				w.close(l)
 			}
-			w.Equal(open, descriptors(t), "what the call had begun is undone first")
-			l, err := w.owner.NewTCP(false) // its steps are the application's own
-			w.NoError(err)
-			w.NoError(l.Bind(loopback))
-			w.Panics(func() { _ = l.Listen(0) })
-			w.NoError(l.Close())
-			w.Equal(open, descriptors(t))
-		} else if l, err := w.owner.ListenTCP(loopback); want.fails {
-			w.ErrorIs(err, ring.ErrNotSupported)
-			w.ErrorContains(err, `the rule "use sx tcp_server *:*" (line 1, application-id * *) asks for an offloaded socket`)
-		} else {
-			w.NoError(err)
-			w.True(hasRule(l, "rule.unmet"), l.Path())
-			w.close(l)
+			w.Contains(log.String(), "level="+want.level, "mode %d", mode)
+			u := w.udp(loopback) // which no rule is about
+			w.False(hasRule(u, "rule.unmet"))
+			w.close(u)
 		}
-		w.Contains(log.String(), "level="+want.level, "mode %d", mode)
-		u := w.udp(loopback) // which no rule is about
-		w.False(hasRule(u, "rule.unmet"))
-		w.close(u)
-	}
+	})
 }
 
 func TestSocketsLeftToTheKernel(t *testing.T) {
-	w := ruled(t, "use sx tcp_server *:*\n", func(s *conf.Settings) { s.KernelOnly, s.ExceptionHandling = true, 2 })
-	l := w.listen()
-	w.Contains(reason(t, l, "setting.offloaded_sockets"), "VMA_OFFLOADED_SOCKETS=0")
-	server, client := w.pair(l)
-	w.write(client, "hello")
-	w.Equal("hello", w.text(server))
-	w.True(hasRule(server, "setting.offloaded_sockets"), "a connection follows its listener: %v", server.Path())
-	w.NoError(client.Close())
-	for _, s := range []*xtreme.Socket{l, server} {
-		w.close(s)
-	}
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		w := ruled(t, "use sx tcp_server *:*\n", func(s *conf.Settings) { s.KernelOnly, s.ExceptionHandling = true, 2 })
+		l := w.listen()
+		w.Contains(reason(t, l, "setting.offloaded_sockets"), "VMA_OFFLOADED_SOCKETS=0")
+		server, client := w.pair(l)
+		w.write(client, "hello")
+		w.Equal("hello", w.text(server))
+		w.True(hasRule(server, "setting.offloaded_sockets"), "a connection follows its listener: %v", server.Path())
+		w.NoError(client.Close())
+		for _, s := range []*xtreme.Socket{l, server} {
+			w.close(s)
+		}
+	})
 }
 
 func TestRulesAreReadByAnyGoroutine(t *testing.T) {

@@ -21,144 +21,154 @@ import (
 
 // What the kernel answers of sockets shows that the settings reached them, listeners, their connections and dialled ones.
 func TestSettingsReachTCPSockets(t *testing.T) {
-	algorithm := func(s *xtreme.Socket) string {
-		name, err := unix.GetsockoptString(s.ID(), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-		require.NoError(t, err)
-		return strings.TrimRight(name, "\x00")
-	}
-	number := func(option int) func(*world, *xtreme.Socket) any {
-		return func(w *world, s *xtreme.Socket) any { return w.sockopt(s, unix.IPPROTO_TCP, option) }
-	}
-	for _, c := range []struct {
-		name   string
-		change func(*conf.Settings)
-		read   func(*world, *xtreme.Socket) any
-		want   any
-	}{
-		{"NoDelay", func(s *conf.Settings) { s.NoDelay = true }, number(unix.TCP_NODELAY), 1},
-		{"no NoDelay", func(*conf.Settings) {}, number(unix.TCP_NODELAY), 0},
-		{"Congestion", func(s *conf.Settings) { s.Congestion = "reno" },
-			func(_ *world, s *xtreme.Socket) any { return algorithm(s) }, "reno"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := settled(t, c.change)
-			l := w.listen()
-			w.Equal(c.want, c.read(w, l), "listener")
-			s, peer := w.pair(l)
-			w.Equal(c.want, c.read(w, s), "accepted")
-			dialled, err := w.owner.DialTCP(l.LocalAddr())
-			w.NoError(err)
-			w.Equal(c.want, c.read(w, dialled), "dialled")
-			w.NoError(peer.Close())
-			w.event(dialled, xtreme.Out)
-			other := w.accept(l)
-			for _, s := range []*xtreme.Socket{dialled, other, s, l} {
-				w.close(s)
-			}
-		})
-	}
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		algorithm := func(s *xtreme.Socket) string {
+			name, err := unix.GetsockoptString(s.ID(), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+			require.NoError(t, err)
+			return strings.TrimRight(name, "\x00")
+		}
+		number := func(option int) func(*world, *xtreme.Socket) any {
+			return func(w *world, s *xtreme.Socket) any { return w.sockopt(s, unix.IPPROTO_TCP, option) }
+		}
+		for _, c := range []struct {
+			name   string
+			change func(*conf.Settings)
+			read   func(*world, *xtreme.Socket) any
+			want   any
+		}{
+			{"NoDelay", func(s *conf.Settings) { s.NoDelay = true }, number(unix.TCP_NODELAY), 1},
+			{"no NoDelay", func(*conf.Settings) {}, number(unix.TCP_NODELAY), 0},
+			{"Congestion", func(s *conf.Settings) { s.Congestion = "reno" },
+				func(_ *world, s *xtreme.Socket) any { return algorithm(s) }, "reno"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				w := settled(t, c.change)
+				l := w.listen()
+				w.Equal(c.want, c.read(w, l), "listener")
+				s, peer := w.pair(l)
+				w.Equal(c.want, c.read(w, s), "accepted")
+				dialled, err := w.owner.DialTCP(l.LocalAddr())
+				w.NoError(err)
+				w.Equal(c.want, c.read(w, dialled), "dialled")
+				w.NoError(peer.Close())
+				w.event(dialled, xtreme.Out)
+				other := w.accept(l)
+				for _, s := range []*xtreme.Socket{dialled, other, s, l} {
+					w.close(s)
+				}
+			})
+		}
 
-	t.Run("the option has the last word", func(t *testing.T) {
-		w := settled(t, func(s *conf.Settings) { s.NoDelay = true })
-		l := w.listen(xtreme.NoDelay(false))
-		w.Zero(w.sockopt(l, unix.IPPROTO_TCP, unix.TCP_NODELAY))
-		w.close(l)
+		t.Run("the option has the last word", func(t *testing.T) {
+			w := settled(t, func(s *conf.Settings) { s.NoDelay = true })
+			l := w.listen(xtreme.NoDelay(false))
+			w.Zero(w.sockopt(l, unix.IPPROTO_TCP, unix.TCP_NODELAY))
+			w.close(l)
+		})
 	})
 }
 
 // The peer hears of the segment size in the handshake, and sends no larger ones.
 func TestSegmentsAreNoLargerThanTheSettings(t *testing.T) {
-	for _, c := range []struct {
-		at             netip.AddrPort
-		mss, mtu, most int
-	}{
-		{loopback, 1000, 0, 1000}, {loopback, 0, 1240, 1200}, {loopback, 800, 1240, 800}, {loopback, 88, 0, 88}, {loopback, 0, 32807, 32767},
-		{loopback, 32767, 0, 32767}, {loopback, 0, 148, 108}, {loopback6, 0, 1280, 1220}, {loopback6, 0, 148, 88}, {loopback6, 1000, 0, 1000},
-	} {
-		w := settled(t, func(s *conf.Settings) { s.MSS, s.MTU, s.ExceptionHandling = c.mss, c.mtu, 2 })
-		l, err := w.owner.ListenTCP(c.at)
-		w.NoError(err)
-		s, peer := w.pair(l)
-		raw, err := peer.SyscallConn()
-		w.NoError(err)
-		var info *unix.TCPInfo
-		w.NoError(raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }))
-		w.NoError(err)
-		w.LessOrEqual(int(info.Snd_mss), c.most, "what the peer sends: %v", c)
-		w.Greater(int(info.Snd_mss), c.most-40, "less only its options: %v", c)
-		w.LessOrEqual(w.sockopt(s, unix.IPPROTO_TCP, unix.TCP_MAXSEG), c.most, "what is sent: %v", c)
-		w.NoError(peer.Close())
-		for _, s := range []*xtreme.Socket{s, l} {
-			w.close(s)
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		for _, c := range []struct {
+			at             netip.AddrPort
+			mss, mtu, most int
+		}{
+			{loopback, 1000, 0, 1000}, {loopback, 0, 1240, 1200}, {loopback, 800, 1240, 800}, {loopback, 88, 0, 88}, {loopback, 0, 32807, 32767},
+			{loopback, 32767, 0, 32767}, {loopback, 0, 148, 108}, {loopback6, 0, 1280, 1220}, {loopback6, 0, 148, 88}, {loopback6, 1000, 0, 1000},
+		} {
+			w := settled(t, func(s *conf.Settings) { s.MSS, s.MTU, s.ExceptionHandling = c.mss, c.mtu, 2 })
+			l, err := w.owner.ListenTCP(c.at)
+			w.NoError(err)
+			s, peer := w.pair(l)
+			raw, err := peer.SyscallConn()
+			w.NoError(err)
+			var info *unix.TCPInfo
+			w.NoError(raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }))
+			w.NoError(err)
+			w.LessOrEqual(int(info.Snd_mss), c.most, "what the peer sends: %v", c)
+			w.Greater(int(info.Snd_mss), c.most-40, "less only its options: %v", c)
+			w.LessOrEqual(w.sockopt(s, unix.IPPROTO_TCP, unix.TCP_MAXSEG), c.most, "what is sent: %v", c)
+			w.NoError(peer.Close())
+			for _, s := range []*xtreme.Socket{s, l} {
+				w.close(s)
+			}
 		}
-	}
+	})
 }
 
 // What the kernel refuses is an exception: it is told, or it fails, as VMA_EXCEPTION_HANDLING says.
 func TestASettingTheKernelRefuses(t *testing.T) {
-	var log bytes.Buffer
-	logger := xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil)))
-	w := settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 1 }, logger)
-	w.close(w.listen())
-	w.Contains(log.String(), "VMA_TCP_CC_ALGO=none")
-	w = settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 2 }, logger)
-	before := descriptors(t)
-	_, err := w.owner.ListenTCP(loopback)
-	w.ErrorContains(err, "xtreme: ListenTCP: setting VMA_TCP_CC_ALGO=none")
-	w.ErrorIs(err, unix.ENOENT)
-	w.Equal(before, descriptors(t), "nothing is left open")
-
-	// At the default handling too there is a word of it, once, when the engine starts.
-	for name, want := range map[string]int{"2": 1, "nosuch": 1, "reno": 0, "0": 0, "": 0} {
-		log.Reset()
-		if name != "" {
-			t.Setenv("VMA_TCP_CC_ALGO", name)
-		}
-		settings := conf.FromEnvironment()
-		settings.Ring = conf.RingEpoll
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		var log bytes.Buffer
+		logger := xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil)))
+		w := settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 1 }, logger)
+		w.close(w.listen())
+		w.Contains(log.String(), "VMA_TCP_CC_ALGO=none")
+		w = settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 2 }, logger)
 		before := descriptors(t)
-		e, err := xtreme.New(settings, logger)
-		w.NoError(err)
-		w.NoError(e.Close())
-		w.Equal(want, strings.Count(log.String(), "level=WARN"), "%s: %s", name, log.String())
-		w.Equal(want, strings.Count(log.String(), "VMA_TCP_CC_ALGO="+settings.Congestion+": the kernel refuses it"), log.String())
-		w.Equal(before, descriptors(t))
-		w.NoError(os.Unsetenv("VMA_TCP_CC_ALGO"))
-	}
+		_, err := w.owner.ListenTCP(loopback)
+		w.ErrorContains(err, "xtreme: ListenTCP: setting VMA_TCP_CC_ALGO=none")
+		w.ErrorIs(err, unix.ENOENT)
+		w.Equal(before, descriptors(t), "nothing is left open")
+
+		// At the default handling too there is a word of it, once, when the engine starts.
+		for name, want := range map[string]int{"2": 1, "nosuch": 1, "reno": 0, "0": 0, "": 0} {
+			log.Reset()
+			if name != "" {
+				t.Setenv("VMA_TCP_CC_ALGO", name)
+			}
+			settings := conf.FromEnvironment()
+			settings.Ring = conf.RingEpoll
+			before := descriptors(t)
+			e, err := xtreme.New(settings, logger)
+			w.NoError(err)
+			w.NoError(e.Close())
+			w.Equal(want, strings.Count(log.String(), "level=WARN"), "%s: %s", name, log.String())
+			w.Equal(want, strings.Count(log.String(), "VMA_TCP_CC_ALGO="+settings.Congestion+": the kernel refuses it"), log.String())
+			w.Equal(before, descriptors(t))
+			w.NoError(os.Unsetenv("VMA_TCP_CC_ALGO"))
+		}
+	})
 }
 
 // Loopback interfaces bring back whatever is sent; the kernel tells what it would do on another one.
 func TestMulticastLoopFollowsTheSetting(t *testing.T) {
-	for _, off := range []bool{false, true} {
-		w := settled(t, func(s *conf.Settings) { s.NoMulticastLoop = off })
-		four, six := w.udp(loopback), w.udp(loopback6)
-		forced := w.udp(loopback, xtreme.MulticastLoop(true))
-		want := 1
-		if off {
-			want = 0
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		for _, off := range []bool{false, true} {
+			w := settled(t, func(s *conf.Settings) { s.NoMulticastLoop = off })
+			four, six := w.udp(loopback), w.udp(loopback6)
+			forced := w.udp(loopback, xtreme.MulticastLoop(true))
+			want := 1
+			if off {
+				want = 0
+			}
+			w.Equal(want, w.sockopt(four, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
+			w.Equal(want, w.sockopt(six, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP))
+			w.Equal(1, w.sockopt(forced, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP), "the option has the last word")
+			for _, s := range []*xtreme.Socket{four, six, forced} {
+				w.close(s)
+			}
 		}
-		w.Equal(want, w.sockopt(four, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
-		w.Equal(want, w.sockopt(six, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP))
-		w.Equal(1, w.sockopt(forced, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP), "the option has the last word")
-		for _, s := range []*xtreme.Socket{four, six, forced} {
-			w.close(s)
-		}
-	}
+	})
 }
 
 func TestReceiveBuffersHaveALeast(t *testing.T) {
-	w := settled(t, func(s *conf.Settings) { s.RxBytesMin = 65536 })
-	small, large := w.udp(loopback, xtreme.ReceiveBuffer(5000)), w.udp(loopback, xtreme.ReceiveBuffer(100_000))
-	w.Equal(2*65536, w.sockopt(small, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
-	w.Equal(2*100_000, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF))
-	w.NoError(large.SetReceiveBuffer(4096))
-	w.Equal(2*65536, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF), "also when it is set later")
-	_, err := w.owner.OpenUDP(loopback, xtreme.ReceiveBuffer(0))
-	w.ErrorIs(err, unix.EINVAL, "a mistake stays one")
-	w.ErrorIs(large.SetReceiveBuffer(0), unix.EINVAL)
-	for _, s := range []*xtreme.Socket{small, large} {
-		w.close(s)
-	}
+	onEach(t, func(t *testing.T, _ conf.RingKind) {
+		w := settled(t, func(s *conf.Settings) { s.RxBytesMin = 65536 })
+		small, large := w.udp(loopback, xtreme.ReceiveBuffer(5000)), w.udp(loopback, xtreme.ReceiveBuffer(100_000))
+		w.Equal(2*65536, w.sockopt(small, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
+		w.Equal(2*100_000, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF))
+		w.NoError(large.SetReceiveBuffer(4096))
+		w.Equal(2*65536, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF), "also when it is set later")
+		_, err := w.owner.OpenUDP(loopback, xtreme.ReceiveBuffer(0))
+		w.ErrorIs(err, unix.EINVAL, "a mistake stays one")
+		w.ErrorIs(large.SetReceiveBuffer(0), unix.EINVAL)
+		for _, s := range []*xtreme.Socket{small, large} {
+			w.close(s)
+		}
+	})
 }
 
 // A card that does not stamp, such as loopback has none, is a reason of the path: which shows that it was asked.
@@ -174,8 +184,10 @@ func TestCardsAreAskedByTheSetting(t *testing.T) {
 }
 
 func TestBuffersByTheSettings(t *testing.T) {
-	w := settled(t, func(s *conf.Settings) { s.SmallBuffers, s.SendBuffers, s.LargeBuffers = 100, 28, 9 })
-	w.Equal(100+28+9, w.owner.Ledger().Total)
+	onEveryKind(t, func(t *testing.T, _ conf.RingKind) {
+		w := settled(t, func(s *conf.Settings) { s.SmallBuffers, s.SendBuffers, s.LargeBuffers = 100, 28, 9 })
+		w.Equal(100+28+9, w.owner.Ledger().Total)
+	})
 }
 
 // VMA_WAIT_AFTER_JOIN_MSEC is about the first datagram that is sent to a group of an InfiniBand network. It holds up no goroutine here.
@@ -192,6 +204,7 @@ func TestOpenDoesNotWaitAfterJoining(t *testing.T) {
 // The kernel tells the size of a ring's submission queue.
 func TestRingEntriesByTheSettings(t *testing.T) {
 	needKind(t, conf.RingUring)
+	t.Attr("ring", string(conf.RingUring))
 	masks := map[int]bool{}
 	for _, entries := range []int{0, 1024, 4096} {
 		s := conf.Default()

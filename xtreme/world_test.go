@@ -35,6 +35,12 @@ func onEach(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 	}
 }
 
+// onEveryKind is onEach with owners of kind offload too, for what concerns the owner.
+func onEveryKind(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
+	onEach(t, test)
+	t.Run(string(conf.RingOffload), func(t *testing.T) { test(t, conf.RingOffload) })
+}
+
 func needKind(t *testing.T, kind conf.RingKind) {
 	t.Helper()
 	err := newEngine(t, kind).Start()
@@ -73,6 +79,7 @@ func newWorld(t *testing.T, kind conf.RingKind, opt ...xtreme.Option) *world {
 	t.Helper()
 	w := &world{Assertions: require.New(t), t: t, engine: newEngine(t, kind), room: 64}
 	var err error
+	w.t.Attr("ring", string(kind))
 	w.owner, err = w.engine.Owner("test", opt...)
 	w.NoError(err)
 	t.Cleanup(func() {

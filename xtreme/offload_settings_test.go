@@ -1,0 +1,42 @@
+package xtreme_test
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// What is set for sockets reaches those of offloaded rings too: the kernel's side of them tells.
+func TestSettingsReachOffloadedSockets(t *testing.T) {
+	w := newCabled(t)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.RxBytesMin, s.NoMulticastLoop = 65536, true })
+	x := w.other(w.newOwner("set"))
+	s := x.udp(w.at(0), xtreme.ReceiveBuffer(5000))
+	w.Equal("offload", s.Path().Tier)
+	w.Equal(2*65536, x.sockopt(s, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
+	w.Equal(65536, s.Settings().ReceiveBuffer, "which our own stack keeps to as well")
+	w.Zero(x.sockopt(s, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
+	w.False(s.Settings().MulticastLoop)
+	x.close(s)
+}
+
+// An offloaded ring's cards fill the caller's memory.
+func TestMemoryOfTheCallerOfAnOffloadedRing(t *testing.T) {
+	w := newCabled(t)
+	mem, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	w.NoError(err)
+	t.Cleanup(func() { w.NoError(unix.Munmap(mem)) })
+	x := w.other(w.newOwner("the caller's", xtreme.Memory(mem)))
+	s := x.udp(w.at(0))
+	w.Equal("offload", s.Path().Tier, s.Path())
+	peer := w.net.Dial(s.LocalAddr())
+	x.write(peer, "a text that is nowhere else")
+	c := x.event(s, xtreme.Packet)
+	w.False(c.OS)
+	w.Contains(string(mem), "a text that is nowhere else")
+	w.NoError(c.Packet.Release())
+	x.close(s)
+}
