@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	bpflink "github.com/cilium/ebpf/link"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -308,4 +311,42 @@ func TestClosed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// foreign puts a program of somebody else on v0.
+func (w *world) foreign() (*ebpf.Program, bpflink.Link) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}}) // XDP_PASS
+	w.NoError(err)
+	found, err := netlink.LinkByName("v0")
+	w.NoError(err)
+	l, err := bpflink.AttachXDP(bpflink.XDPOptions{Program: p, Interface: found.Attrs().Index, Flags: bpflink.XDPGenericMode})
+	w.NoError(err)
+	return p, l
+}
+
+// Whoever comes again and again to an interface that is in use loads no program in vain, and goes through /proc once for each program that is in
+// the way.
+func TestBusyIsCheap(t *testing.T) {
+	w := newWorld(t, 1, 1500)
+	for round := range uint64(2) {
+		p, l := w.foreign()
+		info, err := p.Info()
+		w.NoError(err)
+		id, _ := info.ID()
+		loaded, scanned := loads.Load(), scans.Load()
+		for range 10 {
+			for _, mode := range []Mode{ModeAuto, ModeNative} {
+				_, err := Open(Config{Interface: "v0", Mode: mode, Retry: -1})
+				r := refused(t, err, ReasonBusy)
+				w.Contains(r.Reason.Text, fmt.Sprintf("program id %d, pid=%d", id, os.Getpid()))
+				w.True(isBusy(r))
+			}
+		}
+		w.Equal(loaded, loads.Load(), "programs loaded in round %d", round)
+		w.Equal(scanned+1, scans.Load(), "looks through /proc in round %d", round)
+		w.NoError(l.Close())
+		w.NoError(p.Close())
+	}
+	w.device(Config{})
 }

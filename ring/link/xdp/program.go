@@ -58,6 +58,7 @@ type programOptions struct {
 
 // loadProgram makes maps and program; nothing is attached yet.
 func loadProgram(o programOptions) (_ *Program, err error) {
+	loads.Add(1)
 	p := &Program{options: o, claims: map[key]int{}, each: map[entryKind]int{}}
 	defer func() {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -60,9 +61,13 @@ func refuse(err error, step string) error {
 // isBusy: EBUSY for a program or socket of the same kind, EEXIST for a program of the other mode.
 func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
+// scans and loads are how often /proc was gone through and how often a program was loaded, for tests.
+var scans, loads atomic.Uint64
+
 // holderOf looks for the process that holds a BPF program or its link, in what /proc shows; 0 when it is not to be seen (another user's
 // process, another pid namespace, or a program attached without a link, which needs no process).
 func holderOf(program uint32) (pid int) {
+	scans.Add(1)
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0
