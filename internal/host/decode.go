@@ -57,6 +57,13 @@ func decodeLink(b []byte) (l Link, ok bool, err error) {
 			return number(v, &l.Parent)
 		case unix.IFLA_LINK_NETNSID:
 			return number(v, &l.Netns)
+		case unix.IFLA_XDP:
+			return attributes(v, func(typ uint16, v []byte) error {
+				if typ == unix.IFLA_XDP_PROG_ID {
+					return number(v, &l.Program)
+				}
+				return nil
+			})
 		case unix.IFLA_LINKINFO:
 			return decodeLinkInfo(v, &l)
 		}

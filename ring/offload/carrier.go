@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 )
 
 // carrier is an interface of an exchange: its device, which may go and come back, and what outlives it, the claims and whose queues are
@@ -30,6 +31,7 @@ type carrier struct {
 	known   []address    // that the device was told
 	looked  uint64       // generation of the host that they are of
 	failed  error        // why the last try to open the device failed
+	program int          // on the interface, as the mirror had it then
 	next    clock.Time   // when it is tried again, and after what wait
 	backoff clock.Time
 	opening chan struct{} // not nil while somebody opens the device, without the lock; closed then
@@ -48,9 +50,13 @@ type address struct {
 
 // Times between tries to have an interface back: the first is quick, because a queue that was just let go of is free within some
 // milliseconds, and the last are rare, because each takes the kernel's configuration lock.
+//
+// While another program is on the interface tries are rarer still, down to one in busyLast: what ends that is seen before, because the program is
+// gone, or the mirror tells.
 const (
 	retryFirst = clock.Time(10e6)
 	retryLast  = clock.Time(1e9)
+	busyLast   = clock.Time(30e9)
 )
 
 // carrier finds or opens the carrier of an interface, for a driver that is being made. The device is opened without the lock: that may wait
@@ -248,24 +254,48 @@ func (c *carrier) lose(serial uint64, now clock.Time) (dead Device) {
 
 // reopen has the device back, if it is there or it is time to try. Not for a ring's own goroutine: it may take long.
 func (c *carrier) reopen(now clock.Time) error {
+	program := c.programNow()
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
+	was := c.failed
+	c.x.mu.Unlock()
+	free := freed(was) // a system call: not under the lock
+	c.x.mu.Lock()
 	for c.opening != nil {
 		c.sitOut()
 	}
 	switch {
 	case c.device != nil:
 		return nil
-	case now < c.next && c.failed != nil:
+	case now < c.next && c.failed != nil && !(free && c.failed == was) && program == c.program:
 		return c.failed
 	}
 	err := c.openDevice(Impatient)
 	if err != nil {
-		c.failed = err
-		c.backoff = min(2*max(c.backoff, retryFirst), retryLast)
+		last := retryLast
+		if isBusy(err) {
+			last = busyLast
+		}
+		c.failed, c.program = err, program
+		c.backoff = min(2*max(c.backoff, retryFirst), last)
 		c.next = now + c.backoff
 	}
 	return err
+}
+
+// programNow is the program that is on the interface, as far as the mirror knows.
+func (c *carrier) programNow() int {
+	l, _ := c.x.config.Host.Snapshot().LinkByName(c.name)
+	return l.Program
+}
+
+// isBusy tells whether somebody else has the interface.
+func isBusy(err error) bool { return reasonOf(err).Code == xdp.ReasonBusy }
+
+// freed tells whether what was in the way has ended, as far as that can be known without the lock of the kernel's configuration.
+func freed(err error) bool {
+	var o *xdp.Occupied
+	return errors.As(err, &o) && o.Ended()
 }
 
 // current is the device, and the queues of it that a driver gets: those it wants.

@@ -93,8 +93,8 @@
 // the interface is down (link.down) or was deleted (link.gone). The kernel then has the traffic, so the sockets live on through
 // their shadows. Each gets an EventPath, and its Path the reason. What the interface's rings held is lost. The interface is tried again
 // after 10 ms, then after twice as long each time, once a second at the most, for as long as the driver lives; while another program is on
-// it the reason is xdp.busy. Tries are made on another goroutine (type errand), since they take milliseconds, hundreds when the kernel is
-// busy; the owner polls its shadows meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a
+// it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror tells that it was taken off. Tries are
+// made on another goroutine (type errand), since they take milliseconds, hundreds when the kernel is busy; the owner polls its shadows meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a
 // second EventPath tells. An interface that was deleted and made again counts as the same if it has the same name: memberships and
 // SO_BINDTODEVICE are made again on it.
 //

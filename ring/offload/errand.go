@@ -136,7 +136,7 @@ func (d *driver) recovered(p *part, o *opening) {
 	case err == nil:
 		d.renumber(p, old)
 	default:
-		p.lost = reasonOf(err)
+		p.lost, p.program = reasonOf(err), p.carrier.programNow()
 		d.stats.RetryFailures++
 		d.putOff(p)
 	}

@@ -112,7 +112,7 @@ func (d *driver) checkPart(p *part, s *host.Snapshot) (changed bool) {
 		if p.lost, p.next = p.down(), clock.Never; l.Up() {
 			p.lost = p.noCarrier()
 		}
-	case p.errand == nil && (d.now >= p.next || p.next == clock.Never):
+	case p.errand == nil && (d.now >= p.next || p.next == clock.Never || l.Program != p.program):
 		d.recover(p)
 	}
 	return p.why().Code != was || p.serial != serial

@@ -34,6 +34,7 @@ type part struct {
 	refused ring.Reason // why a queue that a closed ring has left could not be had
 	vacant  vacancy     // of the interface, as the sockets were told
 	told    int         // queues, likewise
+	program int         // on the interface when a try failed, as the mirror had it
 	next    clock.Time  // when to look again, after what wait
 	backoff clock.Time
 

@@ -43,15 +43,14 @@ func Open(c Config) (*Device, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	found, err := netlink.LinkByName(c.Interface)
+	found, err := findLink(c.Interface)
 	if err != nil {
-		var missing netlink.LinkNotFoundError
-		if errors.As(err, &missing) {
-			err = unix.ENODEV
-		}
-		return nil, refuse(err, "interface "+c.Interface)
+		return nil, err
 	}
 	d := &Device{config: c, kind: kindOf(found), open: map[int]*Queue{}}
+	if found, err = d.waitFree(found); err != nil {
+		return nil, err
+	}
 	attrs := found.Attrs()
 	d.info = link.Info{Name: c.Interface, Index: attrs.Index, MTU: attrs.MTU, Headroom: unix.XDP_PACKET_HEADROOM}
 	copy(d.info.Addr[:], attrs.HardwareAddr)
@@ -68,6 +67,19 @@ func Open(c Config) (*Device, error) {
 		}
 	}
 	return d, nil
+}
+
+// findLink is an interface of the calling thread's network namespace.
+func findLink(name string) (netlink.Link, error) {
+	found, err := netlink.LinkByName(name)
+	if err != nil {
+		var missing netlink.LinkNotFoundError
+		if errors.As(err, &missing) {
+			err = unix.ENODEV
+		}
+		return nil, refuse(err, "interface "+name)
+	}
+	return found, nil
 }
 
 // openRules readies the card's receive rules, or notes why there are none.
@@ -108,7 +120,11 @@ func (d *Device) attach() error {
 			return nil
 		}
 		if isBusy(err) {
-			return busyProgram(d.config.Interface, err)
+			var program uint32 // it came after waitFree has looked
+			if found, e := findLink(d.config.Interface); e == nil {
+				program, _ = occupant(found)
+			}
+			return busyProgram(d.config.Interface, program, err)
 		}
 		var known *link.Refusal
 		if errors.As(err, &known) || errors.Is(err, unix.EPERM) || i == len(modes)-1 {
@@ -201,20 +217,6 @@ func (d *Device) attachWithin(p *Program, native bool) error {
 			return err
 		}
 	}
-}
-
-// busyProgram tells whose program is in the way, as far as it can be seen.
-func busyProgram(name string, err error) error {
-	text := "another XDP program is on " + name
-	if found, e := netlink.LinkByName(name); e == nil {
-		if x := found.Attrs().Xdp; x != nil && x.ProgId != 0 {
-			text += fmt.Sprintf(": program id %d", x.ProgId)
-			if pid := holderOf(x.ProgId); pid != 0 {
-				text += fmt.Sprintf(", pid=%d", pid)
-			}
-		}
-	}
-	return refusal(ReasonBusy, err, "%s", text)
 }
 
 const (

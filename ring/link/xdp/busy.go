@@ -1,0 +1,107 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Occupied is the program that is in the way of ours: in the chain of a refusal with ReasonBusy.
+type Occupied struct {
+	Program uint32 // its number; 0 when the kernel did not tell
+	Holder  int    // the process that holds it; 0 when it is not to be seen
+	Err     error
+}
+
+// Error is the kernel's word.
+func (o *Occupied) Error() string { return o.Err.Error() }
+
+// Unwrap is the kernel's error.
+func (o *Occupied) Unwrap() error { return o.Err }
+
+// Ended tells whether that program is no more: a process that ends takes its program with it, of which the kernel tells nobody. It does not
+// wait for the kernel's configuration. Without CAP_SYS_ADMIN it cannot be known: false.
+func (o *Occupied) Ended() bool {
+	if o.Program == 0 {
+		return false
+	}
+	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(o.Program))
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	_ = p.Close() // only looked at
+	return false
+}
+
+// occupant is the program on an interface that would refuse ours. One that runs in the card's hardware does not.
+func occupant(l netlink.Link) (program uint32, there bool) {
+	x := l.Attrs().Xdp
+	if x == nil || !x.Attached || x.AttachMode == nl.XDP_ATTACHED_HW {
+		return 0, false
+	}
+	return x.ProgId, true
+}
+
+// waitFree looks before anything is loaded: for Config.Retry, since a process that ends lets go of the interface some time later.
+func (d *Device) waitFree(found netlink.Link) (netlink.Link, error) {
+	for end := time.Now().Add(d.config.Retry); ; time.Sleep(5 * time.Millisecond) {
+		program, there := occupant(found)
+		switch {
+		case !there:
+			return found, nil
+		case time.Now().After(end):
+			return nil, busyProgram(d.config.Interface, program, unix.EBUSY)
+		}
+		var err error
+		if found, err = findLink(d.config.Interface); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// busyProgram tells whose program is in the way, as far as it can be seen.
+func busyProgram(name string, program uint32, err error) error {
+	o := &Occupied{Program: program, Err: err}
+	text := "another XDP program is on " + name
+	if program != 0 {
+		text += fmt.Sprintf(": program id %d", program)
+		if o.Holder = holders.of(program); o.Holder != 0 {
+			text += fmt.Sprintf(", pid=%d", o.Holder)
+		}
+	}
+	return &link.Refusal{Reason: link.Reason{Code: ReasonBusy, Text: text}, Err: o}
+}
+
+// known are the holders of the programs that were in the way, so that /proc is gone through once for each.
+type known struct {
+	mu   sync.Mutex
+	pids map[uint32]int
+}
+
+var holders = known{pids: map[uint32]int{}}
+
+// knownMost bounds them; one more begins anew.
+const knownMost = 64
+
+func (k *known) of(program uint32) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	pid, ok := k.pids[program]
+	if !ok {
+		if len(k.pids) >= knownMost {
+			clear(k.pids)
+		}
+		pid = holderOf(program)
+		k.pids[program] = pid
+	}
+	return pid
+}
