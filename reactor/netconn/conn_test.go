@@ -524,3 +524,24 @@ func TestBadConfig(t *testing.T) {
 	require.ErrorContains(t, err, "NoDelay")
 	require.NoError(t, e.Close(), "nothing is left open")
 }
+
+// TestAutoIsEpoll: goroutines beside a loop that is bound to a thread pay for a thread's wake-up at each change, so a Network takes the ring
+// that is not, unless one is asked for.
+func TestAutoIsEpoll(t *testing.T) {
+	needKind(t, conf.RingUring)
+	for _, c := range []struct {
+		setting conf.RingKind
+		owner   []xtreme.Option
+		want    conf.RingKind
+	}{
+		{conf.RingAuto, nil, conf.RingEpoll},
+		{conf.RingUring, nil, conf.RingUring},
+		{conf.RingEpoll, nil, conf.RingEpoll},
+		{conf.RingAuto, []xtreme.Option{xtreme.RingKind(conf.RingUring)}, conf.RingUring},
+		{conf.RingUring, []xtreme.Option{xtreme.RingKind(conf.RingEpoll)}, conf.RingEpoll},
+	} {
+		n := newNetwork(t, c.setting, Config{Owner: c.owner})
+		path := listen(t, n, "tcp").Path()
+		require.EqualValues(t, c.want, path.Kind, "setting %s, %d options: %v", c.setting, len(c.owner), path)
+	}
+}
