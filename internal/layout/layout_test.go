@@ -52,6 +52,7 @@ var level = map[string]int{
 	"examples":             12,
 	"bench":                13,
 	"internal/readme":      13,
+	"interop":              12,
 }
 
 // never is what some packages may not import at all, whatever its level.

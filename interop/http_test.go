@@ -1,0 +1,43 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestHTTP: net/http on both ends, connections kept alive.
+func TestHTTP(t *testing.T) {
+	inEachWorld(t, func(t *testing.T, w world) {
+		ln, err := w.listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(ln) }()
+		transport := &http.Transport{DialContext: w.dial, MaxIdleConnsPerHost: workers, MaxConnsPerHost: workers}
+		client := &http.Client{Transport: transport, Timeout: patience}
+		together(t, func(worker int) error {
+			for i := range requests {
+				text := strings.Repeat(fmt.Sprint(worker, " "), i)
+				r, err := client.Post("http://"+ln.Addr().String(), "text/plain", strings.NewReader(text))
+				if err != nil {
+					return err
+				}
+				got, err := io.ReadAll(r.Body)
+				_ = r.Body.Close()
+				if err != nil || string(got) != text {
+					return fmt.Errorf("got %d bytes, want %d: %w", len(got), len(text), err)
+				}
+			}
+			return nil
+		})
+		transport.CloseIdleConnections()
+		require.NoError(t, server.Shutdown(context.Background()))
+		require.ErrorIs(t, <-served, http.ErrServerClosed)
+	})
+}

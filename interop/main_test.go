@@ -1,0 +1,140 @@
+package interop
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/reactor/netconn"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+const (
+	workers  = 8   // goroutines that use one client; its pool has a connection for each
+	requests = 250 // of each of them
+	patience = 30 * time.Second
+)
+
+// world is what connections are made with: package net, or a Network.
+type world struct {
+	name   string
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	listen func(network, address string) (net.Listener, error)
+	dials  *atomic.Int64
+}
+
+// inEachWorld runs a test over package net, then over each kind of ring. The number of dials of package net's run is the bound of the others'.
+func inEachWorld(t *testing.T, test func(t *testing.T, w world)) {
+	most := int64(-1)
+	run := func(w world) {
+		t.Run(w.name, func(t *testing.T) {
+			plain := w.dial
+			w.dials = new(atomic.Int64)
+			w.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				w.dials.Add(1)
+				return plain(ctx, network, address)
+			}
+			begun := time.Now()
+			test(t, w)
+			t.Logf("%s: %d dials, %v", w.name, w.dials.Load(), time.Since(begun).Round(time.Millisecond))
+			if most < 0 {
+				most = w.dials.Load()
+			}
+			// A pool dials when all its connections are in use, so up to one for each worker comes by chance.
+			require.LessOrEqual(t, w.dials.Load(), max(most, workers), "dials, of package net %d", most)
+		})
+	}
+	run(world{name: "net", dial: new(net.Dialer).DialContext, listen: net.Listen})
+	for _, kind := range []conf.RingKind{conf.RingEpoll, conf.RingUring} {
+		n := newNetwork(t, kind)
+		run(world{name: string(kind), dial: n.DialContext, listen: func(network, address string) (net.Listener, error) {
+			return n.Listen(network, address)
+		}})
+	}
+}
+
+// newNetwork is a Network of a kind of ring; the machine must have it.
+func newNetwork(t *testing.T, kind conf.RingKind) *netconn.Network {
+	s := conf.Default()
+	s.Ring = kind
+	engine, err := xtreme.New(s)
+	require.NoError(t, err)
+	n, err := netconn.New(engine, netconn.Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, n.Close())
+		require.NoError(t, engine.Close())
+	})
+	return n
+}
+
+// together runs f once in each worker.
+func together(t *testing.T, f func(worker int) error) {
+	t.Helper()
+	ended := make(chan error, workers)
+	for i := range workers {
+		go func() { ended <- f(i) }()
+	}
+	for range workers {
+		require.NoError(t, <-ended)
+	}
+}
+
+// freePort is a port that nobody had a moment ago.
+func freePort(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	require.NoError(t, err)
+	return port
+}
+
+// start starts a server and waits until ready says yes.
+func start(t *testing.T, c *exec.Cmd, ready func() bool) {
+	log, err := os.CreateTemp(t.TempDir(), "log")
+	require.NoError(t, err)
+	c.Stdout, c.Stderr = log, log
+	require.NoError(t, c.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = c.Process.Kill()
+			<-ended
+		}
+	})
+	for end := time.Now().Add(patience); !ready(); time.Sleep(20 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			ended <- err
+			text, _ := os.ReadFile(log.Name())
+			require.FailNow(t, "the server ended", "%v: %v\n%s", c.Args, err, text)
+		default:
+		}
+		require.True(t, time.Now().Before(end), "%v does not answer", c.Args)
+	}
+}
+
+// program finds a server's program; CI installs it.
+func program(t *testing.T, names ...string) string {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	require.FailNow(t, "not installed", "%s: .ci/run says what to install", names[0])
+	return ""
+}
