@@ -25,7 +25,8 @@ type Config struct {
 	SelectPoll time.Duration
 	// Pin is the processor of each loop's thread; empty binds none.
 	Pin []int
-	// Owner are the options the loops' owners are made with: the kind of ring, buffers, their place.
+	// Owner are the options the loops' owners are made with: the kind of ring, buffers, their place. Where neither they nor the engine's
+	// settings name a kind of ring (auto), it is epoll; package documentation says why.
 	Owner []xtreme.Option
 	// Stream are options that every connection is made with, accepted or dialled, over TCP or unix: Budget, LargeStream. The
 	// last of an option wins, so they come after what is set here by default (see package documentation).

@@ -41,7 +41,8 @@
 // A loop and the goroutines it serves share the processors. So a loop sleeps at once when it has nothing to do (see
 // Config.Rest), and lets a goroutine that it has woken run before it goes on. A ring of kind epoll makes that cheapest: it is
 // not tied to a thread, and the runtime changes between its loop and a goroutine in a fraction of a microsecond. An io_uring
-// ring belongs to a thread, and each change is a thread's wake-up.
+// ring belongs to a thread, and each change is a thread's wake-up. So a Network on an engine whose setting is auto uses epoll; a kind that
+// is asked for by name, by the setting or by Config.Owner, is used.
 //
 // With several loops a listener gives its connections to them in turn. A connection stays on its loop.
 package netconn

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/reactor"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -34,6 +35,9 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		return nil, err
 	}
 	orElse(&c.Logger, e.Logger())
+	if e.Settings().Ring == conf.RingAuto { // see package documentation; a RingKind of Config.Owner comes later, and wins
+		c.Owner = append([]xtreme.Option{xtreme.RingKind(conf.RingEpoll)}, c.Owner...)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Network{config: c, cancel: cancel, gone: make(chan struct{})}
 	made := make(chan struct{}, c.Loops)
