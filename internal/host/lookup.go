@@ -23,7 +23,7 @@ type Way struct {
 	Interface int
 	Gateway   netip.Addr // zero: the destination is on the link
 	Source    netip.Addr // zero when no interface has an address
-	MTU       int
+	MTU       int        // of the path, as far as it is known
 	Scope     uint8
 }
 
@@ -57,6 +57,14 @@ func (e *RouteError) Unwrap() error { return e.Errno }
 // When the host has routing rules of its own, only the kernel can tell: the error's code is "route.rules" and its errno
 // EOPNOTSUPP, and the socket belongs on the kernel's path.
 func (s *Snapshot) Route(q Query) (Way, error) {
+	w, err := s.route(q)
+	if mtu, ok := s.pathMTU[q.Target]; ok && err == nil && w.Type == Unicast {
+		w.MTU = min(w.MTU, mtu)
+	}
+	return w, err
+}
+
+func (s *Snapshot) route(q Query) (Way, error) {
 	fail := func(code string, errno syscall.Errno) (Way, error) {
 		return Way{}, &RouteError{Target: q.Target, Code: code, Errno: errno}
 	}

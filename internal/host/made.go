@@ -62,7 +62,8 @@ func (m *made) fetch(_ part, to *Facts) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	*to = Facts{Links: append([]Link(nil), m.facts.Links...), Addresses: append([]Address(nil), m.facts.Addresses...),
-		Routes: append([]Route(nil), m.facts.Routes...), Rules: m.facts.Rules, Neighbours: append([]Neighbour(nil), m.facts.Neighbours...)}
+		Routes: append([]Route(nil), m.facts.Routes...), Rules: m.facts.Rules, Neighbours: append([]Neighbour(nil), m.facts.Neighbours...),
+		PathMTUs: m.facts.PathMTUs}
 	return nil
 }
 

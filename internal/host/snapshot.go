@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -13,6 +14,7 @@ type Facts struct {
 	Routes     []Route
 	Rules      int // routing rules beside the three that every host has
 	Neighbours []Neighbour
+	PathMTUs   map[netip.Addr]int // learned, by destination (RFC 1191); never written to again
 }
 
 // Snapshot is the host at one moment. It never changes; any goroutine may read it for as long as it likes.
@@ -35,6 +37,7 @@ type topology struct {
 	tables    [3]table // local, main, default: the order of lookup
 	members   map[int][]int
 	loopback  int
+	pathMTU   map[netip.Addr]int
 }
 
 // NewSnapshot makes a snapshot of facts that did not come from a kernel. generation is what its Generation returns.
@@ -104,7 +107,7 @@ func newTopology(f *Facts) *topology {
 	t := &topology{
 		links: slices.Clone(f.Links), addresses: slices.Clone(f.Addresses), rules: f.Rules,
 		byIndex: make(map[int]*Link, len(f.Links)), members: map[int][]int{},
-		local: make(map[netip.Addr]int, len(f.Addresses)), broadcast: map[Target]struct{}{},
+		local: make(map[netip.Addr]int, len(f.Addresses)), broadcast: map[Target]struct{}{}, pathMTU: f.PathMTUs,
 	}
 	for i := range t.links {
 		l := &t.links[i]
@@ -138,7 +141,7 @@ func newTopology(f *Facts) *topology {
 
 // equal reports whether two topologies answer alike.
 func (t *topology) equal(u *topology) bool {
-	if t.rules != u.rules || !slices.Equal(t.links, u.links) || !slices.Equal(t.addresses, u.addresses) {
+	if t.rules != u.rules || !slices.Equal(t.links, u.links) || !slices.Equal(t.addresses, u.addresses) || !maps.Equal(t.pathMTU, u.pathMTU) {
 		return false
 	}
 	for i := range t.tables {

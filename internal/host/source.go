@@ -20,8 +20,9 @@ const (
 	partRoutes
 	partRules
 	partNeighbours
+	partPathMTUs
 
-	partAll = partLinks | partAddresses | partRoutes | partRules | partNeighbours
+	partAll = partLinks | partAddresses | partRoutes | partRules | partNeighbours | partPathMTUs
 )
 
 // batch is what some notifications say: which tables to read again, and single neighbours.
@@ -60,6 +61,7 @@ type kernel struct {
 	probe   int // a UDP socket, for those who may not ask by netlink
 	refused bool
 	ended   chan struct{}
+	paths   *pathMTUs
 }
 
 // groups are the notifications that are wanted (RTNLGRP_*).
@@ -107,6 +109,9 @@ func newKernel(receiveBuffer int) (k *kernel, err error) {
 	if k.probe, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		return nil, fmt.Errorf("host: probe socket: %w", err)
 	}
+	if k.paths, err = openPathMTUs(k.interrupt); err != nil {
+		return nil, err
+	}
 	return k, nil
 }
 
@@ -122,6 +127,9 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 		return batch{}, errClosed
 	default:
 	}
+	if k.paths.moved.Swap(false) { // asked after the deadline was set, which may have been in place of interrupt's
+		return batch{stale: partPathMTUs}, nil
+	}
 	conn, err := k.events.SyscallConn()
 	if err != nil {
 		return batch{}, errClosed
@@ -135,6 +143,9 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 	})
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
+		if k.paths.moved.Swap(false) {
+			return batch{stale: partPathMTUs}, k.unlessEnded(nil)
+		}
 		return batch{}, k.unlessEnded(errTime)
 	case err != nil:
 		return batch{}, errClosed
@@ -148,8 +159,15 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 	if a, ok := from.(*unix.SockaddrNetlink); !ok || a.Pid != 0 {
 		return batch{}, nil // not the kernel: any process may send to our port
 	}
-	return notifications(k.buffer[:n])
+	b, err := notifications(k.buffer[:n])
+	if b.stale&(partRoutes|partLinks) != 0 {
+		k.paths.recheck() // changes of routes make the kernel forget (rt_cache_flush)
+	}
+	return b, err
 }
+
+// interrupt has next look at what else there is. Any goroutine.
+func (k *kernel) interrupt() { _ = k.events.SetReadDeadline(time.Unix(1, 0)) } // fails when it is closed
 
 func (k *kernel) unlessEnded(err error) error {
 	select {
@@ -237,6 +255,9 @@ func (k *kernel) fetch(want part, f *Facts) error {
 			return err
 		}
 	}
+	if want&partPathMTUs != 0 {
+		f.PathMTUs = *k.paths.current.Load()
+	}
 	if want&partNeighbours != 0 {
 		request := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, unix.NLM_F_DUMP)
 		request.AddRawData(append([]byte{unix.AF_INET}, make([]byte, unix.SizeofNdMsg-1)...))
@@ -307,6 +328,9 @@ func (k *kernel) stop() {
 }
 
 func (k *kernel) close() {
+	if k.paths != nil {
+		k.paths.close()
+	}
 	if k.events != nil {
 		_ = k.events.Close()
 	}
