@@ -22,13 +22,21 @@ func (s *Stack) arp(now clock.Time, i int, frame []byte) wire.Drop {
 	}
 	ours := s.has(l.Index, a.TargetAddr().Netip())
 	if !a.IsProbe() {
-		s.own.learn(now, host.Target{Interface: l.Index, Addr: sender.Netip()}, a.SenderMAC(), ours && !a.IsGratuitous())
+		s.own.learn(now, host.Target{Interface: l.Index, Addr: sender.Netip()}, a.SenderMAC(), ours && a.Operation() == wire.ARPRequest && !a.IsGratuitous())
 	}
 	if ours && a.Operation() == wire.ARPRequest {
 		s.sendARP(i, a.SenderMAC(), wire.ARPFields{Operation: wire.ARPReply, SenderMAC: l.MAC, SenderAddr: a.TargetAddr(),
 			TargetMAC: a.SenderMAC(), TargetAddr: sender})
 	}
 	return wire.Accept
+}
+
+// heard is the address of a neighbour that has asked for us.
+func (s *Stack) heard(t host.Target) (wire.MAC, bool) {
+	if s.own == nil {
+		return wire.MAC{}, false
+	}
+	return s.own.known(t)
 }
 
 // has reports whether the address is one of the interface: ARP is answered on it alone.

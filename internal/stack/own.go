@@ -30,6 +30,7 @@ type neighbour struct {
 	state  arpState
 	tries  uint8
 	used   bool       // since the last confirmation
+	heard  bool       // it asked us, and nobody here has sent to it: it is in no snapshot
 	due    clock.Time // when something is to be done about it
 	serial uint64
 }
@@ -49,6 +50,7 @@ const (
 	askTries      = 3
 	confirmedTime = clock.Time(60e9)
 	tableLimit    = 1024
+	heardLimit    = tableLimit / 4 // entries of those that asked us and that nobody here has sent to: anybody can make these
 )
 
 // NewOwn makes the host of one stack.
@@ -89,12 +91,41 @@ func (o *Own) renew() {
 	}
 }
 
-// Resolve is described at Host.
+// Resolve is described at Host. In a full table those make room that nobody here has sent to, then those that did not answer.
 func (o *Own) Resolve(t host.Target) {
-	if o.find(t) == nil && len(o.entries) < tableLimit {
+	if n := o.find(t); n != nil {
+		if n.heard {
+			n.heard, o.stale, n.serial = false, true, o.generation+1
+			o.changed = append(o.changed, t)
+		}
+		return
+	}
+	if len(o.entries) < tableLimit || o.evict(func(n *neighbour) bool { return n.heard }) ||
+		o.evict(func(n *neighbour) bool { return n.state == failed }) {
 		o.entries = append(o.entries, neighbour{Target: t, state: incomplete, tries: 1, due: o.stack.now + askAgain})
 		o.stack.askFor(t, wire.MAC{})
 	}
+}
+
+// known is the address of a neighbour that no snapshot has yet: it asked us, and is now sent to.
+func (o *Own) known(t host.Target) (wire.MAC, bool) {
+	n := o.find(t)
+	if n == nil || n.state != reachable && n.state != probing {
+		return wire.MAC{}, false
+	}
+	n.heard = false
+	return n.mac, true
+}
+
+// evict removes the oldest entry of a kind.
+func (o *Own) evict(which func(n *neighbour) bool) bool {
+	for i := range o.entries {
+		if which(&o.entries[i]) {
+			o.entries = slices.Delete(o.entries, i, i+1)
+			return true
+		}
+	}
+	return false
 }
 
 // Use is described at Host.
@@ -121,6 +152,9 @@ func (o *Own) publish() {
 	f.Neighbours = slices.Clone(f.Neighbours)
 	for i := range o.entries {
 		e := &o.entries[i]
+		if e.heard {
+			continue
+		}
 		n := host.Neighbour{Target: e.Target, MAC: e.mac, Serial: e.serial}
 		switch e.state {
 		case incomplete:
@@ -142,23 +176,42 @@ func (o *Own) publish() {
 	o.changed = o.changed[:0]
 }
 
-// learn notes what an ARP packet said. Only who speaks to us gets a new entry (RFC 826); gratuitous announcements change old ones.
+// learn notes what an ARP packet said. Only who asks for us gets a new entry, because he is likely to be answered to (RFC 826); all else changes
+// old ones. Made-up senders take the places of each other: nobody else's, and no snapshot is made for them.
 func (o *Own) learn(now clock.Time, t host.Target, mac wire.MAC, create bool) {
 	n := o.find(t)
 	if n == nil {
-		if !create || len(o.entries) >= tableLimit {
+		if !create || !o.direct(t) {
 			return
 		}
-		o.entries = append(o.entries, neighbour{Target: t})
+		heard := func(n *neighbour) bool { return n.heard }
+		count := 0
+		for i := range o.entries {
+			if heard(&o.entries[i]) {
+				count++
+			}
+		}
+		if count >= heardLimit || len(o.entries) >= tableLimit {
+			if !o.evict(heard) {
+				return
+			}
+		}
+		o.entries = append(o.entries, neighbour{Target: t, heard: true})
 		n = &o.entries[len(o.entries)-1]
 	}
-	news := n.mac != mac || n.state == incomplete || n.state == failed
+	news := !n.heard && (n.mac != mac || n.state == incomplete || n.state == failed)
 	n.mac, n.state, n.due, n.tries, n.used = mac, reachable, now+confirmedTime, 0, false
 	if news {
 		n.serial = o.generation + 1
 		o.stale = true
 		o.changed = append(o.changed, t)
 	}
+}
+
+// direct tells whether packets to an address leave by its interface, to itself: only such a sender is a neighbour.
+func (o *Own) direct(t host.Target) bool {
+	w, err := o.snap.Route(host.Query{Target: t.Addr})
+	return err == nil && w.Type == host.Unicast && w.NextHop(t.Addr) == t
 }
 
 func (o *Own) deadline() clock.Time {
@@ -181,8 +234,10 @@ func (o *Own) advance(now clock.Time) {
 		}
 		switch {
 		case n.state == failed, n.state == reachable && !n.used:
-			news = true
-			o.changed = append(o.changed, n.Target)
+			if !n.heard { // else it is in no snapshot
+				news = true
+				o.changed = append(o.changed, n.Target)
+			}
 			continue // forgotten
 		case n.state == reachable:
 			n.state, n.tries = probing, 0

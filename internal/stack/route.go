@@ -180,6 +180,8 @@ func (s *Stack) overLink(r *route, w *host.Way, e *udp.Endpoint, o *Options) sys
 		s.hops.add(t.Interface, r.hop)
 		if n, ok := s.snap.Neighbour(t); ok && n.Usable() {
 			flow.Link.Target = n.MAC
+		} else if mac, ok := s.heard(t); ok {
+			flow.Link.Target = mac
 		} else {
 			r.way = wayWait
 		}
