@@ -235,6 +235,7 @@ func TestDump(t *testing.T) {
 		w.Contains(all.String(), "TCP listener, listening")
 		w.Contains(all.String(), "buffers: free ")
 		w.Contains(all.String(), "ring ")
+		w.NotContains(all.String(), "invalid")
 		var none strings.Builder
 		err = extraapi.DumpStats(&none, o, 1<<20)
 		w.ErrorIs(err, unix.EBADF)

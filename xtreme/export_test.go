@@ -1,0 +1,7 @@
+package xtreme
+
+// HoldLock takes the engine's lock until the returned function is called.
+func (e *Engine) HoldLock() (release func()) {
+	e.mu.Lock()
+	return e.mu.Unlock
+}
