@@ -13,7 +13,7 @@ import (
 )
 
 // Poll is socketxtreme_poll: it polls the ring whose descriptor is fd. Only a ring's descriptor will do: that of a socket, an epoll set
-// or a file is EBADFD. It looks the ring up each time; new code does so once (Engine.RingByFD) or polls its Owner. Owner only.
+// or a file is EBADFD. Looking the ring up costs two loads: no lock, no allocation. Owner only.
 func Poll(e *xtreme.Engine, fd int, dst []xtreme.Completion) (int, error) {
 	if e == nil {
 		return 0, fmt.Errorf("extraapi: Poll: engine is nil: %w", unix.EINVAL)
@@ -54,7 +54,7 @@ func SocketTxRing(s *xtreme.Socket, to netip.AddrPort) (*ring.Ring, error) {
 		return nil, noSocket("SocketTxRing")
 	}
 	fail := func(err error) (*ring.Ring, error) {
-		return nil, fmt.Errorf("extraapi: SocketTxRing: socket %d to %v: %w", s.ID(), to, err)
+		return nil, fmt.Errorf("extraapi: SocketTxRing: socket %d to %s: %w", s.ID(), orNone(to.IsValid(), to), err)
 	}
 	if err := s.Check(); err != nil {
 		return fail(err)

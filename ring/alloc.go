@@ -65,7 +65,16 @@ type Key struct {
 
 // String is the value in words.
 func (k Key) String() string {
-	return fmt.Sprintf("interface %d, %v %d %v", k.Interface, k.Logic, k.Value, k.IP)
+	s := fmt.Sprintf("interface %d, %v", k.Interface, k.Logic)
+	switch k.Logic {
+	case PerIP:
+		if k.IP.IsValid() {
+			s += " " + k.IP.String()
+		}
+	case PerSocket, PerUserID, PerCore, PerCoreAttach:
+		s += fmt.Sprintf(" %d", k.Value)
+	}
+	return s
 }
 
 // Logic is the ring allocation logic that holds for the socket: its own, or its set's. Owner only.

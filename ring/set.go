@@ -55,6 +55,8 @@ type SetConfig struct {
 	OneRing Reason
 	// Siblings lists the rings of all sets of the owner, where it has several: what one of them knows of its goroutine all do. Any goroutine.
 	Siblings func() []*Ring
+	// Changed is told of each ring that was made and of each that was closed, on the goroutine that did it.
+	Changed func(r *Ring, open bool)
 }
 
 // NewSet makes an empty set.
@@ -189,6 +191,9 @@ func (set *Set) remove(r *Ring) {
 	if i := slices.Index(set.rings, r); i >= 0 {
 		set.rings = slices.Delete(set.rings, i, i+1)
 		set.publish()
+		if f := set.config.Changed; f != nil {
+			f(r, false)
+		}
 	}
 }
 
@@ -215,6 +220,9 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	r.inbox.bell = drv.Wake
 	set.rings = append(set.rings, r)
 	set.publish()
+	if f := set.config.Changed; f != nil {
+		f(r, true)
+	}
 	return r, nil
 }
 

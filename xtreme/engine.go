@@ -33,6 +33,8 @@ type Engine struct {
 	made   atomic.Int64 // owners ever made
 	opened atomic.Int64 // sockets ever made by their calls
 	loops  atomic.Int64 // processors given to reactors
+
+	rings ringTable
 }
 
 // New makes an engine; the settings are checked, nothing is opened yet but the files of log and capture. The options are those that say so,
@@ -135,16 +137,10 @@ func (e *Engine) Owners() []*Owner {
 	return slices.Clone(e.owners)
 }
 
-// RingByFD finds the ring whose FD is fd. (VMA: socketxtreme_poll takes such a descriptor; here it is looked up once.)
+// RingByFD finds the ring whose FD is fd. It takes no lock and does not allocate. (VMA: socketxtreme_poll takes such a descriptor.)
 func (e *Engine) RingByFD(fd int) (*ring.Ring, bool) {
-	for _, o := range e.Owners() {
-		for _, r := range o.Rings() {
-			if r.FD() == fd {
-				return r, true
-			}
-		}
-	}
-	return nil, false
+	r := e.rings.find(fd)
+	return r, r != nil
 }
 
 // Close ends the engine. Owners belong to their goroutines and are closed there: with any still open it is an error that names

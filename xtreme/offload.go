@@ -271,7 +271,7 @@ func (f *offloading) use(i offload.Interface) error {
 		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple,
 		MTU: o.engine.settings.MTU, Sender: o.engine.askSender, Gather: o.engine.settings.Offload.Gather})
 	set, err := ring.NewSet(ring.SetConfig{Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
-		OneRing: offload.OneRing, Place: o.place, Siblings: o.Rings,
+		OneRing: offload.OneRing, Place: o.place, Siblings: o.Rings, Changed: o.engine.rings.change,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			d, err = made(c)
 			f.driver = d

@@ -78,7 +78,7 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
 	sc := ring.SetConfig{Pool: owner.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
-		Limit: e.settings.RingLimit, Place: owner.place, Siblings: owner.Rings}
+		Limit: e.settings.RingLimit, Place: owner.place, Siblings: owner.Rings, Changed: e.rings.change}
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries
 	}

@@ -70,7 +70,7 @@ func TestRingsByDescriptorComeAndGo(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEngine(t, kind)
 		for range 300 { // more than there are descriptors below the table's first page, if they were not closed
-			o, err := e.Owner("test", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(64, 0))
+			o, err := e.Owner("test", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(64, 8))
 			require.NoError(t, err)
 			_, err = o.OpenUDP(loopback)
 			require.NoError(t, err)
