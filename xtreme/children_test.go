@@ -1,0 +1,150 @@
+package xtreme_test
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// otherNamespace is a network namespace that nothing else is in, such as a container's.
+func otherNamespace(t *testing.T) (fd int) {
+	made := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		made <- err
+	}()
+	require.NoError(t, <-made)
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	return fd
+}
+
+// addMacvlan makes a macvlan on v0, in the namespace of fd unless it is -1, and a socket there that is a member of the group on it.
+func (w *cabled) addMacvlan(fd int, g netip.AddrPort) (member *net.UDPConn, remove func()) {
+	w.t.Helper()
+	parent, err := netlink.LinkByName("v0")
+	w.NoError(err)
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex = "mv0", parent.Attrs().Index
+	child := &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	if err := netlink.LinkAdd(child); errors.Is(err, unix.EOPNOTSUPP) {
+		w.t.Skip("missing: the kernel's macvlan (CONFIG_MACVLAN)")
+	} else {
+		w.NoError(err)
+	}
+	if fd >= 0 {
+		w.NoError(netlink.LinkSetNsFd(child, fd))
+	}
+	in := func(f func() error) { w.NoError(host.InNamespace(fd, f)) }
+	in(func() error {
+		l, err := netlink.LinkByName("mv0")
+		if err != nil {
+			return err
+		}
+		address := "10.0.0.99/24"
+		if fd < 0 {
+			address = "10.0.9.1/24"
+		}
+		a, err := netlink.ParseAddr(address)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l)); err != nil {
+			return err
+		}
+		if member, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(g)); err != nil {
+			return err
+		}
+		ifi, err := net.InterfaceByName("mv0")
+		return errors.Join(err, ipv4.NewPacketConn(member).JoinGroup(ifi, &net.UDPAddr{IP: g.Addr().AsSlice()}))
+	})
+	return member, func() {
+		w.NoError(member.Close())
+		in(func() error {
+			l, err := netlink.LinkByName("mv0")
+			if err != nil {
+				return err
+			}
+			return netlink.LinkDel(l)
+		})
+	}
+}
+
+// A macvlan child of an offloaded interface, of this namespace or of another one, receives the groups that it has joined; the path says that
+// the kernel gives them. It may come and go while the ring lives.
+func TestGroupsOfAMacvlanChild(t *testing.T) {
+	for _, name := range []string{"this namespace", "another namespace"} {
+		t.Run(name, func(t *testing.T) {
+			w := newCabled(t)
+			fd := -1
+			if name != "this namespace" {
+				fd = otherNamespace(t)
+			}
+			g := netip.AddrPortFrom(group(60), 7600)
+			s := w.udp(g, xtreme.Join("v0"), xtreme.ReuseAddr())
+			send := func(text string) {
+				c := w.net.Dial(g)
+				w.write(c, text)
+				w.NoError(c.Close())
+			}
+			receive := func(text string, os bool) {
+				t.Helper()
+				c := w.next("a packet", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(ring.EventPacket) })
+				w.Equal(text, string(c.Packet.Bytes()))
+				w.Equal(os, c.OS, "by the kernel: %v", s.Path())
+				w.NoError(c.Packet.Release())
+			}
+			send("alone")
+			receive("alone", false)
+			for range 2 {
+				member, remove := w.addMacvlan(fd, g)
+				w.until("the path tells of the child", func() bool {
+					return slices.Contains(codes(s.Path()), "mcast.child")
+				})
+				send("both")
+				receive("both", true)
+				w.NoError(member.SetReadDeadline(time.Now().Add(patience)))
+				w.heard(member, "both")
+				remove()
+				w.until("the child is gone", func() bool { return !slices.Contains(codes(s.Path()), "mcast.child") })
+				send("again")
+				receive("again", false)
+			}
+		})
+	}
+}
+
+// A socket that must be offloaded keeps its groups, and its path says that a child goes without; one that is opened beside a child has its reason
+// from the start.
+func TestGroupsThatAreKeptFromAChild(t *testing.T) {
+	w := newCabled(t)
+	g := netip.AddrPortFrom(group(62), 7602)
+	_, remove := w.addMacvlan(otherNamespace(t), g)
+	defer remove()
+	s := w.udp(g, xtreme.Join("v0"), xtreme.ReuseAddr())
+	w.Equal("os", s.Path().Tier, s.Path())
+	w.Contains(codes(s.Path()), "mcast.child")
+	w.close(s)
+	kept := w.udp(g, xtreme.Join("v0"), xtreme.ReuseAddr(), xtreme.RequireOffload())
+	w.Equal("offload", kept.Path().Tier, kept.Path())
+	w.Contains(codes(kept.Path()), "mcast.kept")
+	plain := w.udp(w.at(0))
+	w.Equal("offload", plain.Path().Tier, "unicast is nobody else's")
+	w.NotContains(codes(plain.Path()), "mcast.child")
+}
