@@ -16,6 +16,7 @@ const (
 	KindMacvlan  = "macvlan"
 	KindMacvtap  = "macvtap"
 	KindIPvlan   = "ipvlan"
+	kindIPvtap   = "ipvtap"
 	KindBridge   = "bridge"
 	KindTun      = "tun" // tap too: the hardware type tells
 	KindDummy    = "dummy"

@@ -61,9 +61,9 @@ func (m *made) next(wait bool, deadline time.Time) (batch, error) {
 func (m *made) fetch(_ part, to *Facts) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	*to = Facts{Links: append([]Link(nil), m.facts.Links...), Addresses: append([]Address(nil), m.facts.Addresses...),
-		Routes: append([]Route(nil), m.facts.Routes...), Rules: m.facts.Rules, Neighbours: append([]Neighbour(nil), m.facts.Neighbours...),
-		PathMTUs: m.facts.PathMTUs}
+	*to = Facts{Links: append([]Link(nil), m.facts.Links...), Away: append([]Child(nil), m.facts.Away...),
+		Addresses: append([]Address(nil), m.facts.Addresses...), Routes: append([]Route(nil), m.facts.Routes...), Rules: m.facts.Rules,
+		Neighbours: append([]Neighbour(nil), m.facts.Neighbours...), PathMTUs: m.facts.PathMTUs}
 	return nil
 }
 

@@ -101,7 +101,7 @@ func (s *Snapshot) decide(l *Link, depth int) Path {
 		return s.decideBond(l)
 	case KindTeam:
 		return no("link.team", l.Name+" is a team: which member sends is decided by a process, not visible here")
-	case KindMacvtap, KindIPvlan, "ipvtap":
+	case KindMacvtap, KindIPvlan, kindIPvtap:
 		return no("link."+l.Kind, fmt.Sprintf("%s is %s: it shares its parent's frames by rules of its own", l.Name, article(l.Kind)))
 	case KindVRF:
 		return no("link.vrf", l.Name+" is a VRF: it routes, and carries no frames")

@@ -10,6 +10,7 @@ import (
 // simulated world writes its own.
 type Facts struct {
 	Links      []Link
+	Away       []Child // that stand on our links, in other namespaces
 	Addresses  []Address
 	Routes     []Route
 	Rules      int // routing rules beside the three that every host has
@@ -29,6 +30,7 @@ type Snapshot struct {
 // topology is all but the neighbours, which change far more often: consecutive snapshots share it.
 type topology struct {
 	links     []Link
+	away      []Child
 	byIndex   map[int]*Link
 	addresses []Address
 	local     map[netip.Addr]int
@@ -105,7 +107,7 @@ var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 func newTopology(f *Facts) *topology {
 	t := &topology{
-		links: slices.Clone(f.Links), addresses: slices.Clone(f.Addresses), rules: f.Rules,
+		links: slices.Clone(f.Links), away: slices.Clone(f.Away), addresses: slices.Clone(f.Addresses), rules: f.Rules,
 		byIndex: make(map[int]*Link, len(f.Links)), members: map[int][]int{},
 		local: make(map[netip.Addr]int, len(f.Addresses)), broadcast: map[Target]struct{}{}, pathMTU: f.PathMTUs,
 	}
@@ -141,7 +143,8 @@ func newTopology(f *Facts) *topology {
 
 // equal reports whether two topologies answer alike.
 func (t *topology) equal(u *topology) bool {
-	if t.rules != u.rules || !slices.Equal(t.links, u.links) || !slices.Equal(t.addresses, u.addresses) || !maps.Equal(t.pathMTU, u.pathMTU) {
+	if t.rules != u.rules || !slices.Equal(t.links, u.links) || !slices.Equal(t.away, u.away) ||
+		!slices.Equal(t.addresses, u.addresses) || !maps.Equal(t.pathMTU, u.pathMTU) {
 		return false
 	}
 	for i := range t.tables {

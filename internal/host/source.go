@@ -58,7 +58,8 @@ type kernel struct {
 	buffer  []byte
 	dump    *nl.SocketHandle
 	ask     *nl.SocketHandle
-	probe   int // a UDP socket, for those who may not ask by netlink
+	probe   int      // a UDP socket, for those who may not ask by netlink
+	space   *os.File // the namespace; nil without /proc: children in other ones are not known
 	refused bool
 	ended   chan struct{}
 	paths   *pathMTUs
@@ -95,6 +96,9 @@ func newKernel(receiveBuffer int) (k *kernel, err error) {
 		if err = unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, g); err != nil {
 			return nil, fmt.Errorf("host: netlink group %d: %w", g, err)
 		}
+	}
+	if k.space, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+		k.space, err = nil, nil
 	}
 	for _, h := range []**nl.SocketHandle{&k.dump, &k.ask} {
 		s, err := nl.Subscribe(unix.NETLINK_ROUTE)
@@ -228,6 +232,10 @@ func (k *kernel) fetch(want part, f *Facts) error {
 		if err := dumpInto(k, "links", request, unix.RTM_NEWLINK, &f.Links, decodeLink); err != nil {
 			return err
 		}
+		var err error
+		if f.Away, err = k.fetchAway(); err != nil {
+			return err
+		}
 	}
 	if want&partAddresses != 0 {
 		request := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
@@ -338,6 +346,9 @@ func (k *kernel) close() {
 		if h != nil {
 			h.Close()
 		}
+	}
+	if k.space != nil {
+		_ = k.space.Close()
 	}
 	if k.probe >= 0 {
 		_ = unix.Close(k.probe)

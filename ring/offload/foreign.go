@@ -96,9 +96,10 @@ func (d *driver) foreignTo(e *entry, g group) bool {
 	return ok
 }
 
-// cedes tells whether a group is left to the kernel for its foreign members: not by sockets that must be offloaded.
+// cedes tells whether a group is left to the kernel for its foreign members or for what stands on its interface: not by sockets that must be
+// offloaded.
 func (d *driver) cedes(e *entry, g group) bool {
-	return d.foreignTo(e, g) && !e.s.Config().RequireOffload
+	return (d.foreignTo(e, g) || d.childrenOn(g.iface) != "") && !e.s.Config().RequireOffload
 }
 
 var (

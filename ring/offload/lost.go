@@ -115,7 +115,8 @@ func (d *driver) checkPart(p *part, s *host.Snapshot) (changed bool) {
 	case p.errand == nil && (d.now >= p.next || p.next == clock.Never || l.Program != p.program):
 		d.recover(p)
 	}
-	return p.why().Code != was || p.serial != serial
+	changed = p.open && d.reviewStanding(p, s)
+	return changed || p.why().Code != was || p.serial != serial
 }
 
 // inspect tells why a part carries nothing, and whether it is dead: its links are to be closed.

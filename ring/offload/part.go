@@ -18,25 +18,26 @@ import (
 // part is a driver's part in an interface of its exchange: the queues it serves there, as long as they can be had.
 type part struct {
 	Interface
-	carrier *carrier
-	open    bool
-	serial  uint64    // of the device that the links are of
-	info    link.Info // and what that is
-	host    int       // index of the interface that has the addresses
-	links   []int     // places in driver.links, those that are open first
-	count   int       // how many are
-	moved   bool      // its way has changed, and the sockets that use it are to be told
-	base    *part     // not nil: frames come by the links of that one, and have another tag
-	bond    *bond     // not nil: it is a member's
-	member  stack.Member
-	lost    ring.Reason // why the device carries nothing; zero while it does
-	off     ring.Reason // why the interface that has the addresses carries nothing, where that is another
-	refused ring.Reason // why a queue that a closed ring has left could not be had
-	vacant  vacancy     // of the interface, as the sockets were told
-	told    int         // queues, likewise
-	program int         // on the interface when a try failed, as the mirror had it
-	next    clock.Time  // when to look again, after what wait
-	backoff clock.Time
+	carrier  *carrier
+	open     bool
+	serial   uint64    // of the device that the links are of
+	info     link.Info // and what that is
+	host     int       // index of the interface that has the addresses
+	links    []int     // places in driver.links, those that are open first
+	count    int       // how many are
+	moved    bool      // its way has changed, and the sockets that use it are to be told
+	base     *part     // not nil: frames come by the links of that one, and have another tag
+	bond     *bond     // not nil: it is a member's
+	member   stack.Member
+	lost     ring.Reason // why the device carries nothing; zero while it does
+	off      ring.Reason // why the interface that has the addresses carries nothing, where that is another
+	refused  ring.Reason // why a queue that a closed ring has left could not be had
+	vacant   vacancy     // of the interface, as the sockets were told
+	standing standing    // what stands on the interface, likewise
+	told     int         // queues, likewise
+	program  int         // on the interface when a try failed, as the mirror had it
+	next     clock.Time  // when to look again, after what wait
+	backoff  clock.Time
 
 	errand  *errand       // under way; nil for none
 	tying   *errand       // of driver.ties: what sockets had of the interface is made again
@@ -228,6 +229,7 @@ func (d *driver) serve(p *part, o *opening) error {
 	}
 	p.host = in.Index
 	p.open, p.count = true, 0
+	p.moved = d.reviewStanding(p, d.config.Exchange.config.Host.Snapshot()) || p.moved
 	for len(o.ready) > 0 {
 		l := o.ready[0]
 		o.ready = o.ready[1:]

@@ -60,6 +60,7 @@ func (d *driver) lend(p *part) ring.Reason {
 			d.renumber(p, old)
 		}
 	}
+	p.moved = d.reviewStanding(p, d.config.Exchange.config.Host.Snapshot()) || p.moved
 	if p.bond != nil {
 		d.placeMember(p)
 	}
