@@ -12,9 +12,11 @@ import (
 //
 //	macvlan, ipvlan, of any namespace    may be members of a group that we take: groups are left to the kernel, which gives them to all.
 //	                                     Their unicast has addresses of their own, which nobody claims here
-//	VLAN                                 has frames of its own tag
+//	VLAN, of any namespace               has frames of its own tag. Where the device takes tags out of frames the program cannot tell them
+//	                                     apart: then nothing is claimed on the device, neither tagged nor untagged
 type standing struct {
 	children string // macvlans and ipvlans, for paths; empty: none
+	tags     string // the VLANs, where the device takes tags out; empty: the program sees tags, or there are none
 }
 
 // standingOn finds what stands on a part's interface.
@@ -33,6 +35,9 @@ func (d *driver) standingOn(p *part, s *host.Snapshot) (x standing) {
 		}
 	}
 	x.children = childrenOf(s, on, func(kind string) bool { return kind != host.KindVLAN })
+	if p.info.TagsApart {
+		x.tags = childrenOf(s, vlans, func(kind string) bool { return kind == host.KindVLAN })
+	}
 	return x
 }
 
@@ -63,6 +68,11 @@ func (d *driver) reviewStanding(p *part, s *host.Snapshot) (changed bool) {
 	return true
 }
 
+// claimable tells whether anything may be claimed from a steering.
+func (d *driver) claimable(at steer) bool {
+	return !slices.ContainsFunc(d.parts, func(p *part) bool { return p.standing.tags != "" && p.steer() == at })
+}
+
 // childrenOn are the macvlans and ipvlans on an interface.
 func (d *driver) childrenOn(iface uint32) string {
 	for _, p := range d.parts {
@@ -91,4 +101,10 @@ func (d *driver) childReasons(e *entry) (list []ring.Reason) {
 		}
 	}
 	return list
+}
+
+// tagsApart is the reason of sockets on a part whose frames' tags the program does not see.
+func (p *part) tagsApart() ring.Reason {
+	return ring.Reason{Code: "link.tags_apart", Text: p.Name + " takes VLAN tags out of received frames (ethtool: rx-vlan-offload), so that " +
+		"the steering program cannot tell the frames of its VLANs apart: " + p.standing.tags}
 }

@@ -90,6 +90,9 @@ func (d *driver) flows(e *entry) (list []wanted) {
 	}
 	has := map[wanted]bool{}
 	for _, at := range d.steers {
+		if !d.claimable(at) {
+			continue
+		}
 		if !local.Addr().IsMulticast() && (home == 0 || d.serves(at, home)) {
 			list = append(list, wanted{at, Flow{Local: local, Remote: remote}})
 		}
@@ -106,7 +109,7 @@ func (d *driver) flows(e *entry) (list []wanted) {
 // groupFlow is what the socket wants of a group from a steering, if anything.
 func (d *driver) groupFlow(at steer, e *entry, g group) (f wanted, ok bool) {
 	local, a := e.s.LocalAddr(), netip.AddrFrom4(g.addr)
-	if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) {
+	if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) || !d.claimable(at) {
 		return wanted{}, false
 	}
 	f = wanted{at, Flow{Local: netip.AddrPortFrom(a, local.Port())}}

@@ -76,6 +76,9 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 		case x.why().Code != "":
 			p.Reasons = append(p.Reasons, x.why())
 			continue
+		case x.standing.tags != "":
+			p.Reasons = append(p.Reasons, x.tagsApart())
+			continue
 		case x.count == 0 && x.vacant.all:
 			p.Reasons = append(p.Reasons, x.vacated())
 			continue

@@ -53,6 +53,7 @@ func Open(c Config) (*Device, error) {
 	}
 	attrs := found.Attrs()
 	d.info = link.Info{Name: c.Interface, Index: attrs.Index, MTU: attrs.MTU, Headroom: unix.XDP_PACKET_HEADROOM}
+	d.info.TagsApart = takesTagsOut(c.Interface)
 	copy(d.info.Addr[:], attrs.HardwareAddr)
 	d.path = link.Path{Kind: "xdp", Interface: c.Interface}
 	if err := d.attach(); err != nil {

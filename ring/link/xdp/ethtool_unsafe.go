@@ -10,6 +10,7 @@ import (
 // Commands of SIOCETHTOOL (include/uapi/linux/ethtool.h).
 const (
 	ethtoolGetChannels   = 0x3c
+	ethtoolGetFlags      = 0x25
 	ethtoolGetRuleCount  = 0x2e
 	ethtoolGetRule       = 0x2f
 	ethtoolGetRules      = 0x30
@@ -30,6 +31,19 @@ func ethtoolChannels(fd int, name string) (channels, unix.Errno) {
 	c := channels{cmd: ethtoolGetChannels}
 	e := ethtoolCall(fd, name, unsafe.Pointer(&c))
 	return c, e
+}
+
+// takesTagsOut tells whether an interface takes 802.1Q tags out of the frames that it receives (rx-vlan-offload). One that does not know the
+// question does not.
+func takesTagsOut(name string) bool {
+	const receiveVLAN = 1 << 8 // ETH_FLAG_RXVLAN
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	value := struct{ cmd, data uint32 }{cmd: ethtoolGetFlags}
+	return ethtoolCall(fd, name, unsafe.Pointer(&value)) == 0 && value.data&receiveVLAN != 0
 }
 
 // ruleRequest is struct ethtool_rxnfc.
