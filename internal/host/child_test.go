@@ -2,7 +2,9 @@ package host
 
 import (
 	"errors"
+	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A macvlan is its parent's child wherever it is; when it moves to another namespace, and when it is deleted there, the mirror tells.
-func TestChildrenInOtherNamespaces(t *testing.T) {
+// inPairNamespace moves the test to a namespace of its own, with an interface v0 of a pair, whose index it returns.
+func inPairNamespace(t *testing.T) (index int) {
+	t.Helper()
 	runtime.LockOSThread() // and never unlocked
 	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
 		t.Skip("missing: CAP_SYS_ADMIN, for network namespaces")
@@ -25,7 +28,12 @@ func TestChildrenInOtherNamespaces(t *testing.T) {
 	parent, err := netlink.LinkByName("v0")
 	require.NoError(t, err)
 	require.NoError(t, netlink.LinkSetUp(parent))
-	here := parent.Attrs().Index
+	return parent.Attrs().Index
+}
+
+// A macvlan is its parent's child wherever it is; when it moves to another namespace, and when it is deleted there, the mirror tells.
+func TestChildrenInOtherNamespaces(t *testing.T) {
+	here := inPairNamespace(t)
 	other, made := -1, make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -79,4 +87,31 @@ func TestChildrenInOtherNamespaces(t *testing.T) {
 		return netlink.LinkDel(l)
 	}))
 	until("deleted there")
+}
+
+// One that was made in another namespace directly, as plugins of Kubernetes do it, is seen too: the kernel has no id for that namespace here
+// until the mirror gives it one.
+func TestAChildMadeInAnotherNamespace(t *testing.T) {
+	here := inPairNamespace(t)
+	other := exec.Command("sleep", "60")
+	other.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	require.NoError(t, other.Start())
+	defer func() {
+		require.NoError(t, other.Process.Kill())
+		_ = other.Wait() // killed
+	}()
+	h, err := Open(Config{})
+	require.NoError(t, err)
+	defer h.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex, attrs.Namespace = "mv0", here, netlink.NsPid(other.Process.Pid)
+	if err := netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}); errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("missing: the kernel's macvlan (CONFIG_MACVLAN)")
+	} else {
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		list := h.Snapshot().Children(here)
+		return len(list) == 1 && list[0].Name == "mv0" && list[0].Netns >= 0
+	}, 10*time.Second, time.Millisecond)
 }
