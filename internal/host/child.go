@@ -40,8 +40,8 @@ func isChild(kind string) bool {
 	return false
 }
 
-// Children are the interfaces that stand on this one. Those in other namespaces are known if the kernel has an id for the namespace here, as it
-// has when the interface was made here and then moved there, and if that namespace may be read (CAP_NET_ADMIN in it).
+// Children are the interfaces that stand on this one. Those in other namespaces are known if the namespace may be read (CAP_NET_ADMIN in it) and
+// has an id here: it has when the interface was made here and then moved there, and gets one if it is that of a process or of `ip netns`.
 func (s *Snapshot) Children(index int) (list []Child) {
 	for i := range s.links {
 		if l := &s.links[i]; l.Parent == index && l.Netns < 0 && isChild(l.Kind) {
@@ -59,6 +59,7 @@ func (s *Snapshot) Children(index int) (list []Child) {
 // fetchAway lists the children that are in other namespaces. The kernel tells of changes by notifications about their parent. What cannot be
 // read is left out: the tables of this namespace do not depend on it.
 func (k *kernel) fetchAway() (list []Child, err error) {
+	k.identify()
 	ids, err := k.namespaces()
 	if errors.Is(err, unix.EINTR) {
 		return nil, err // it is read again

@@ -60,6 +60,7 @@ type kernel struct {
 	ask     *nl.SocketHandle
 	probe   int      // a UDP socket, for those who may not ask by netlink
 	space   *os.File // the namespace; nil without /proc: children in other ones are not known
+	spaces  spaces
 	refused bool
 	ended   chan struct{}
 	paths   *pathMTUs
@@ -71,7 +72,7 @@ var groups = [...]int{unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_I
 
 // newKernel opens the sockets in the namespace where it is called.
 func newKernel(receiveBuffer int) (k *kernel, err error) {
-	k = &kernel{buffer: make([]byte, 64<<10), probe: -1, ended: make(chan struct{})}
+	k = &kernel{buffer: make([]byte, 64<<10), probe: -1, ended: make(chan struct{}), spaces: spaces{may: true}}
 	defer func() {
 		if err != nil {
 			k.close()

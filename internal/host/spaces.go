@@ -1,0 +1,68 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// spaces gives the network namespaces of this machine an id here, without which the kernel does not list their links (RTM_GETLINK with
+// IFLA_TARGET_NETNSID): those of processes, and those that `ip netns` keeps. An id is what the kernel itself gives when an interface moves; it
+// changes nothing else. Those that may not be opened are left out.
+type spaces struct {
+	known map[string]bool // as the links in /proc name them: "net:[4026531840]"
+	may   bool
+}
+
+// identify looks for namespaces that were not there before.
+func (k *kernel) identify() {
+	s := &k.spaces
+	if !s.may {
+		return
+	}
+	seen := make(map[string]bool, len(s.known))
+	each := func(pattern string, name func(path string) string) {
+		paths, _ := filepath.Glob(pattern) // the pattern is right
+		for _, path := range paths {
+			n := name(path)
+			if n == "" || seen[n] || !s.may {
+				continue
+			}
+			if seen[n] = true; !s.known[n] && !k.giveID(path) {
+				delete(seen, n) // tried again
+			}
+		}
+	}
+	each("/proc/[0-9]*/ns/net", func(path string) string {
+		to, err := os.Readlink(path)
+		if err != nil || !strings.HasPrefix(to, "net:") {
+			return ""
+		}
+		return to
+	})
+	each("/run/netns/*", func(path string) string { return path })
+	s.known = seen
+}
+
+// giveID asks the kernel for an id of the namespace of a file; one that has an id keeps it.
+func (k *kernel) giveID(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	r := nl.NewNetlinkRequest(unix.RTM_NEWNSID, unix.NLM_F_ACK)
+	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: k.dump}
+	body := append(make([]byte, 4), nl.NewRtAttr(netnsaFD, nl.Uint32Attr(uint32(f.Fd()))).Serialize()...)
+	r.AddRawData(append(body, nl.NewRtAttr(netnsaID, nl.Uint32Attr(^uint32(0))).Serialize()...)) // whichever id is free
+	switch _, err = r.Execute(unix.NETLINK_ROUTE, 0); err {
+	case nil, unix.EEXIST:
+		return true
+	case unix.EPERM:
+		k.spaces.may = false // nor will it be permitted for others
+	}
+	return false
+}
