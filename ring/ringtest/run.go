@@ -69,6 +69,7 @@ var cases = []struct {
 	{"no allocation on the paced path", pacingAllocation, 0},
 
 	{"pool exhaustion and recovery", exhaustion, 0},
+	{"a starved socket gets the spare buffer of another ring", starvedBesideOther, streams},
 	{"one holder against the others", oneHolder, 0},
 	{"budget stops and resumes reading", budget, 0},
 	{"many stopped sockets let the ring sleep", manyStopped, 0},

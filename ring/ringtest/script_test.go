@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -280,4 +281,65 @@ func TestADriverThatCannotBeMade(t *testing.T) {
 	w.ErrorIs(err, boom)
 	w.ErrorContains(err, "broken")
 	w.NoError(s.Close())
+}
+
+// hoarding keeps a buffer back until its ring is about to sleep. With it a socket that has none could go on.
+type hoarding struct {
+	*Fake
+	pool  *buffers.Pool
+	spare uint32
+	have  bool
+	slept bool
+}
+
+// ReturnSpare is what the core calls before it looks whether the ring may sleep.
+func (h *hoarding) ReturnSpare() {
+	if h.have {
+		h.pool.Untake(h.spare)
+		h.have = false
+	}
+}
+
+func (h *hoarding) Arm(clock.Time, clock.Time) (bool, error) { h.ReturnSpare(); return false, nil }
+
+func (h *hoarding) Wait(time.Duration) error { h.ReturnSpare(); h.slept = true; return nil }
+
+// A ring does not sleep when its own driver returns a buffer, on the way to sleep, that a socket of it waits for.
+func TestAStarvedSocketDoesNotSleepBesideAFreeBuffer(t *testing.T) {
+	for _, how := range []string{"Arm", "Wait"} {
+		t.Run(how, func(t *testing.T) {
+			var drv *hoarding
+			w := newWorld(t, Backend{Name: "fake", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
+				d, err := NewFake(c)
+				drv = &hoarding{Fake: d.(*Fake), pool: c.Pool}
+				return drv, err
+			}}, smallPool)
+			u := w.udp(loopback, ring.Config{LargestDatagram: 2048})
+			drv.spare, drv.have = w.pool.Take(buffers.Small)
+			var taken []buffers.Packet
+			for w.pool.Free(buffers.Small) > 0 {
+				p, err := w.pool.Alloc(1)
+				w.NoError(err)
+				taken = append(taken, p)
+			}
+			r := u.Ring()
+			w.write(w.udpPeer(u.LocalAddr()), []byte("x"))
+			for r.Stats().Starved == 0 {
+				w.poll()
+			}
+			if how == "Arm" {
+				pending, err := r.Arm()
+				w.NoError(err)
+				w.True(pending, "asleep beside a free buffer")
+			} else {
+				w.NoError(r.Wait(time.Second))
+				w.False(drv.slept, "asleep beside a free buffer")
+			}
+			w.release(w.event(u, ring.EventPacket, nil))
+			// Budgets that a returned buffer does not help keep nobody awake: see "many stopped sockets let the ring sleep".
+			for _, p := range taken {
+				w.NoError(p.Release())
+			}
+		})
+	}
 }
