@@ -152,11 +152,10 @@ func (l *Loop) sleep(d time.Duration) error {
 // nanoseconds, and the descriptors are few.
 func (l *Loop) waitAll(rings []*ring.Ring, d time.Duration) error {
 	l.waits = l.waits[:0]
+	if pending, err := l.owner.ArmRings(); err != nil || pending {
+		return err
+	}
 	for _, r := range rings {
-		pending, err := r.Arm()
-		if err != nil || pending {
-			return err // rings armed so far are disarmed by their next Poll
-		}
 		l.waits = append(l.waits, unix.PollFd{Fd: int32(r.FD()), Events: unix.POLLIN})
 	}
 	if l.foreign.count() > 0 {

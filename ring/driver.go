@@ -28,6 +28,9 @@ type Driver interface {
 	Reap(k *Sink) error
 	// Flush starts what was prepared (sends, receives) without reaping.
 	Flush() error
+	// ReturnSpare gives the pool back what was taken ahead and is not in the kernel's hands. The core calls it before it looks whether the ring
+	// may sleep: a socket of this ring or of another one of the owner may wait for a buffer.
+	ReturnSpare()
 	// Arm makes FD readable on the next fact and at the deadline (clock.Never: none), or tells that facts are waiting now.
 	Arm(deadline clock.Time, now clock.Time) (pending bool, err error)
 	// Disarm ends what Arm began, after waking up.

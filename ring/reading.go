@@ -109,17 +109,45 @@ func (r *Ring) restart() {
 	for i, s := range batch {
 		batch[i] = nil
 		switch {
+		case !s.restartable():
+			r.stopped = append(r.stopped, s)
 		case s.state >= stateDead && !s.lingering:
 			s.stops &^= stopBudget | stopStarved
-		case !r.pool.Over(s.handle.Account) && r.pool.CanReceive(s.handle.Class):
-			s.start(stopBudget | stopStarved)
 		default:
-			r.stopped = append(r.stopped, s)
+			s.start(stopBudget | stopStarved)
 		}
 	}
 }
 
-// restartable tells whether restart has something to look at.
-func (r *Ring) restartable() bool {
-	return len(r.stopped) > 0 && (r.left > 0 || r.pool.Freed() != r.freed)
+// Starving tells that a socket which had stopped reading for want of buffers could go on by now: the ring must be polled, not waited for.
+// An owner of several rings asks all of them after it has armed the last one, because arming a ring returns buffers to the pool. Owner only.
+func (r *Ring) Starving() bool {
+	if len(r.stopped) == 0 || r.left == 0 && r.pool.Freed() == r.freed {
+		return false
+	}
+	for _, s := range r.stopped {
+		if s.restartable() {
+			return true
+		}
+	}
+	r.freed, r.left = r.pool.Freed(), 0 // looked at, all of them: what was freed must not keep the ring awake
+	return false
+}
+
+// restartable tells whether the next round takes the socket off the stopped ones.
+func (s *Socket) restartable() bool {
+	p := s.ring.pool
+	return s.state >= stateDead && !s.lingering || !p.Over(s.handle.Account) && p.CanReceive(s.handle.Class)
+}
+
+// offerFreed wakes the set's other rings that are armed and have a socket which can go on with what was freed since.
+func (r *Ring) offerFreed(since uint64) {
+	if r.pool.Freed() == since {
+		return
+	}
+	for _, x := range r.set.rings {
+		if x != r && x.armed && x.Starving() {
+			x.inbox.wake()
+		}
+	}
 }

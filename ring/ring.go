@@ -315,13 +315,15 @@ func (r *Ring) Arm() (pending bool, err error) {
 		r.inbox.rise()
 		return true, nil
 	}
+	freed := r.pool.Freed()
 	pending, err = r.drv.Arm(deadline, now)
 	if err != nil {
 		r.inbox.rise()
 		return false, &OpError{Op: "arm", Err: err}
 	}
 	r.armed = true
-	if pending {
+	r.offerFreed(freed)
+	if pending = pending || r.Starving(); pending {
 		r.disarm()
 	}
 	return pending, nil
@@ -375,7 +377,10 @@ func (r *Ring) rest() (pending bool) {
 			r.fail(&OpError{Op: "flush", Err: err})
 		}
 	}
-	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || r.restartable() {
+	freed := r.pool.Freed()
+	r.drv.ReturnSpare()
+	r.offerFreed(freed)
+	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || r.Starving() {
 		r.inbox.rise()
 		return true
 	}

@@ -149,9 +149,20 @@ func (o *Owner) Arm() (pending bool, err error) {
 	if err := o.watch(rings); err != nil {
 		return false, err
 	}
+	return o.ArmRings()
+}
+
+// ArmRings is Arm for a caller that waits on the descriptors of the rings themselves.
+func (o *Owner) ArmRings() (pending bool, err error) {
+	rings := o.Rings()
 	for _, r := range rings {
 		if pending, err = r.Arm(); err != nil || pending {
 			return pending, err // rings armed so far are disarmed by their next Poll
+		}
+	}
+	for _, r := range rings {
+		if r.Starving() { // until a later one returned buffers
+			return true, nil
 		}
 	}
 	return false, nil

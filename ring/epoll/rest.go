@@ -32,6 +32,9 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	return n > 0, nil
 }
 
+// ReturnSpare returns the receiver's buffers.
+func (d *driver) ReturnSpare() { d.in.GiveBack() }
+
 // Disarm: the eventfd and the timer are emptied where their events are handled, on the next turn. That turn asks epoll, because
 // after Arm no socket is hot.
 func (d *driver) Disarm() {}
@@ -74,7 +77,6 @@ func (d *driver) ready() (pending bool, err error) {
 	if err := d.cool(); err != nil {
 		return false, err // asleep, the ring would not hear that socket
 	}
-	d.in.GiveBack()
 	return false, nil
 }
 

@@ -103,6 +103,13 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	return d.rest()
 }
 
+// ReturnSpare returns the buffers of reading the shadows.
+func (d *driver) ReturnSpare() {
+	if d.shadow.open {
+		d.shadow.in.GiveBack()
+	}
+}
+
 // Disarm ends what Arm began. Links are silent again; the next turn looks at the clock and at the kernel's side.
 func (d *driver) Disarm() { d.rise() }
 
@@ -152,9 +159,6 @@ func (d *driver) settle() (pending bool, err error) {
 		if l := d.links[i].Link; l.Unsent() > 0 && d.landed(i) {
 			return true, nil
 		}
-	}
-	if d.shadow.open {
-		d.shadow.in.GiveBack() // other rings of the owner may need the buffers
 	}
 	return false, nil
 }

@@ -190,6 +190,9 @@ func (f *Fake) send(slot int, s *fakeSocket) {
 // Flush has nothing to start.
 func (f *Fake) Flush() error { return nil }
 
+// ReturnSpare returns the receiver's buffers.
+func (f *Fake) ReturnSpare() { f.receive.GiveBack() }
+
 // Arm always tells that something may be pending.
 func (f *Fake) Arm(clock.Time, clock.Time) (bool, error) { return true, nil }
 

@@ -35,7 +35,6 @@ func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 		return true, nil
 	}
 	d.pollHot()
-	d.direct.GiveBack() // other rings of the owner may need the buffers
 	d.setTimer(deadline, now)
 	if d.pending() {
 		if err := d.enter(0); err != nil {
@@ -54,6 +53,9 @@ func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	return d.u.CQ.Ready() > 0 || d.u.SQ.Flags()&(sys.UringSQTaskrun|sys.UringSQOverflow) != 0, nil
 }
 
+// ReturnSpare returns the buffers of the direct reading.
+func (d *Driver) ReturnSpare() { d.direct.GiveBack() }
+
 // Disarm ends what Arm began.
 func (d *Driver) Disarm() {
 	if !d.armed {
@@ -71,7 +73,6 @@ func (d *Driver) Wait(limit time.Duration) error {
 		return d.Flush()
 	}
 	d.pollHot()
-	d.direct.GiveBack()
 	d.prepare()
 	if len(d.backlog) > 0 {
 		if err := d.submitAll(0); err != nil {
