@@ -120,7 +120,6 @@ var cases = []struct {
 	{"wake by FD", wakeByFD, 0},
 	{"wake by deadline", wakeByDeadline, 0},
 	{"a deadline that passed between two Polls", lateTurns, 0},
-	{"wake by a returned buffer", wakeByReturnedBuffer, 0},
 	{"ring allocation logics", allocation, streams},
 	{"when a socket has a ring", whenRings, 0},
 	{"bad arguments are named", badArguments, streams},

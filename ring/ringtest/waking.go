@@ -1,8 +1,11 @@
 package ringtest
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -12,105 +15,280 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// sleeps is how often each wake-up case goes to sleep, unless the backend says otherwise.
+// sleeps is how often the wake-up cases of each way to sleep go to sleep, unless the backend says otherwise.
 const sleeps = 10_000
 
-func wakeByWait(t *testing.T, b Backend) {
-	wakeUps(t, b, func(r *ring.Ring) error { return r.Wait(patience / 8) })
+// sleeper is a ring that is put to sleep and must be woken. Nothing is polled between the event and the judgement: a lost wake-up leaves the
+// ring asleep, and that is what fails the case.
+type sleeper struct {
+	*world
+	r     *ring.Ring
+	u, s  *ring.Socket // for datagrams, for stream data
+	peer  Peer
+	conn  net.Conn
+	way   sleepWay
+	limit time.Duration // within which a wake-up must come
+	tid   int
+
+	posted  atomic.Bool
+	lent    buffers.Lent
+	dropped uint64 // by the kernel, before packets reached a socket
 }
 
-func wakeByFD(t *testing.T, b Backend) {
-	set, err := sys.NewPollSet()
-	require.NoError(t, err)
-	defer set.Close()
-	added := map[int]bool{}
-	wakeUps(t, b, func(r *ring.Ring) error {
-		if !added[r.FD()] {
-			added[r.FD()] = true
-			if err := set.Add(r.FD()); err != nil {
-				return err
-			}
-		}
-		if pending, err := r.Arm(); err != nil || pending {
-			return err
-		}
-		return set.Wait(patience / 8)
-	})
+// sleepWay is how a ring sleeps.
+type sleepWay bool
+
+const (
+	byWait sleepWay = false // Ring.Wait
+	byFD   sleepWay = true  // Arm, then its descriptor
+)
+
+// event is what must wake a ring.
+type event struct {
+	name    string
+	prepare func(*sleeper)      // on the owner, while it is awake
+	cause   func(*sleeper)      // on another goroutine
+	came    func(*sleeper) bool // on the owner, after a Poll: the event is there and was taken
 }
 
-// wakeUps sleeps thousands of times and must be woken each time: by a datagram, by Wake, by posted work, by stream data, in
-// turn, sent while it falls asleep, while it sleeps, and just before.
-func wakeUps(t *testing.T, b Backend, sleep func(*ring.Ring) error) {
-	w := newWorld(t, b)
-	u := w.udp(w.local)
-	r := u.Ring()
-	peer := w.udpPeer(u.LocalAddr())
-	s, conn := u, net.Conn(peer) // a ring without streams gets datagrams instead
-	if !b.Datagrams {
-		s, conn = w.pair()
+var wakeEvents = []event{
+	{"a datagram", nil,
+		func(x *sleeper) { _, _ = x.peer.Write([]byte("x")) },
+		func(x *sleeper) bool { return x.drop(x.u) > 0 }},
+	{"stream data", nil,
+		func(x *sleeper) { _, _ = x.conn.Write([]byte("x")) },
+		func(x *sleeper) bool { return x.drop(x.s) > 0 }},
+	{"Wake", nil,
+		func(x *sleeper) { x.r.Wake() },
+		func(x *sleeper) bool { return true }}, // it has no completion: that it ended the sleep is all
+	{"posted work", nil,
+		func(x *sleeper) { _ = x.r.Post(func() { x.posted.Store(true) }) },
+		func(x *sleeper) bool { return x.posted.Swap(false) }},
+	{"a returned buffer",
+		func(x *sleeper) {
+			x.write(x.peer, []byte("x"))
+			c := x.event(x.u, ring.EventPacket, nil)
+			var err error
+			x.lent, err = c.Packet.Lend()
+			x.NoError(err)
+		},
+		func(x *sleeper) { _ = x.lent.Release() },
+		func(x *sleeper) bool { return x.pool.Ledger().Lent == 0 }},
+}
+
+func wakeByWait(t *testing.T, b Backend) { wakeUps(t, b, byWait) }
+func wakeByFD(t *testing.T, b Backend)   { wakeUps(t, b, byFD) }
+
+// wakeUps sleeps thousands of times. Each event must end the sleep: when it comes to a ring that is asleep for sure, and when it comes
+// while the ring falls asleep.
+func wakeUps(t *testing.T, b Backend, way sleepWay) {
+	if b.Name == "fake" {
+		t.Skip("a fake ring naps by the clock; TestWakingIsStrict gives it a sleep")
 	}
 	n := sleeps
 	if b.Sleeps > 0 {
 		n = b.Sleeps
 	}
-	if testing.Short() || raceEnabled || b.Name == "fake" { // a fake ring naps by the clock, it cannot be woken early
+	if testing.Short() || raceEnabled {
 		n = min(n, sleeps/10)
 	}
-	var postedWork atomic.Int64
-	request := make(chan int)
-	defer close(request)
-	go func() {
-		for i := range request {
-			switch { // now, a little later, or when it sleeps for sure
-			case i%7 == 3:
-				time.Sleep(20 * time.Microsecond)
-			case i%97 == 5:
-				time.Sleep(500 * time.Microsecond)
-			}
-			switch i % 4 {
-			case 0:
-				_, _ = peer.Write([]byte("x"))
-			case 1:
-				r.Wake()
-			case 2:
-				_ = r.Post(func() { postedWork.Add(1) })
-			case 3:
-				_, _ = conn.Write([]byte("x"))
-			}
+	x := newSleeper(t, b, way)
+	for _, e := range wakeEvents {
+		if e.name == "stream data" && x.s == nil {
+			continue // the ring has no streams
 		}
-	}()
-	slept := r.Stats().Sleeps
-	dropped := softnetDropped(t)
-	for i := 0; r.Stats().Sleeps-slept < uint64(n); i++ { // a wake-up that comes first costs no sleep and does not count
-		w.Less(i, 2*n, "it hardly ever sleeps: %+v", r.Stats())
-		request <- i
+		slept := x.r.Stats().Sleeps
+		for i := range n / len(wakeEvents) {
+			var err error
+			if i%10 == 0 {
+				err = x.asleep(e)
+			} else {
+				err = x.fallingAsleep(e, i)
+			}
+			x.NoError(err, "round %d: %+v", i, x.r.Stats())
+		}
+		x.GreaterOrEqual(x.r.Stats().Sleeps-slept, uint64(n/len(wakeEvents)/10), "%s: it hardly ever sleeps", e.name)
+	}
+}
+
+func newSleeper(t *testing.T, b Backend, way sleepWay) *sleeper {
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	x := &sleeper{world: newWorld(t, b), way: way, limit: patience / 2, tid: unix.Gettid(), dropped: softnetDropped(t)}
+	x.u = x.udp(x.local)
+	x.r = x.u.Ring()
+	x.peer = x.udpPeer(x.u.LocalAddr())
+	if !b.Datagrams {
+		s, conn := x.pair()
+		x.s, x.conn = s, conn
+	}
+	return x
+}
+
+// awakeMost bounds how often a ring may find something to do, or return from a sleep for no reason, before it sleeps.
+const awakeMost = 10_000
+
+// asleep lets the event come when the ring is asleep.
+func (x *sleeper) asleep(e event) error {
+	if e.prepare != nil {
+		e.prepare(x)
+	}
+	for range awakeMost {
+		x.poll()
+		if x.way == byFD {
+			if pending, err := x.r.Arm(); err != nil {
+				return err
+			} else if pending || x.readable(0) {
+				continue
+			}
+			x.elsewhere(e)
+			if !x.readable(x.limit) {
+				return x.lost(e)
+			}
+			return x.take(e)
+		}
+		// Another goroutine sees this thread asleep in the kernel, then the event comes.
+		var over atomic.Bool
+		caused := make(chan bool)
+		go func() {
+			for !over.Load() {
+				if threadSleeps(x.tid) && !over.Load() {
+					e.cause(x)
+					caused <- true
+					return
+				}
+			}
+			caused <- false
+		}()
 		begin := time.Now()
-		for came := false; !came; {
-			w.NoError(sleep(r))
-			if time.Since(begin) > patience/4 && i%4 == 0 && unread(u) == 0 && softnetDropped(t) > dropped {
-				// The kernel says that it dropped packets before they reached a socket (net.core.netdev_max_backlog): that is not
-				// our sleep. Without its word the datagram is ours to answer for.
-				dropped = softnetDropped(t)
-				w.write(peer, []byte("x"))
-			}
-			w.Less(time.Since(begin), patience/2, "lost wake-up %d of %d (kind %d): %+v", i, n, i%4, r.Stats())
-			w.poll()
-			switch i % 4 {
-			case 0:
-				came = w.drop(u) > 0
-			case 1:
-				came = true // Wake has no completion: returning from the sleep is all
-			case 2:
-				came = postedWork.Load() == int64(i/4+1)
-			case 3:
-				came = w.drop(s) > 0
-			}
+		err := x.r.Wait(x.limit)
+		took := time.Since(begin)
+		over.Store(true)
+		switch came := <-caused; {
+		case err != nil:
+			return err
+		case came && took >= x.limit:
+			return x.lost(e)
+		case came:
+			return x.take(e)
 		}
 	}
+	return fmt.Errorf("%s: the ring does not fall asleep", e.name)
+}
+
+// fallingAsleep lets the event come at about the time at which the ring falls asleep: before, in between, or after.
+func (x *sleeper) fallingAsleep(e event, round int) error {
+	if e.prepare != nil {
+		e.prepare(x)
+	}
+	x.poll()
+	var caused atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		for range round % 50 * 400 { // up to tens of microseconds, by spinning: a sleep would take longer
+			caused.Load()
+		}
+		e.cause(x)
+		caused.Store(true)
+		close(done)
+	}()
+	if x.way == byFD {
+		pending, err := x.r.Arm()
+		if err == nil && !pending && !x.readable(x.limit) {
+			err = x.lost(e)
+		}
+		<-done
+		if err != nil {
+			return err
+		}
+		return x.take(e)
+	}
+	for {
+		begin := time.Now()
+		err := x.r.Wait(x.limit)
+		if err == nil && time.Since(begin) >= x.limit {
+			err = x.lost(e)
+		}
+		if err == nil && !caused.Load() {
+			runtime.Gosched() // it returned for no reason, before the event or in its middle: it goes to sleep again, unpolled
+			continue
+		}
+		<-done
+		if err != nil {
+			return err
+		}
+		return x.take(e)
+	}
+}
+
+// elsewhere causes the event on another goroutine, before it returns.
+func (x *sleeper) elsewhere(e event) {
+	done := make(chan struct{})
+	go func() { defer close(done); e.cause(x) }()
+	<-done
+}
+
+// take polls until the event is there.
+func (x *sleeper) take(e event) error {
+	for end := time.Now().Add(x.limit); ; {
+		x.poll()
+		if e.came(x) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: the ring woke up and has nothing of it", e.name)
+		}
+	}
+}
+
+// errLost is a ring that sleeps on.
+var errLost = errors.New("the wake-up is lost")
+
+// lost is the judgement, unless the kernel says that it dropped packets before they reached a socket (net.core.netdev_max_backlog): then it was
+// no event. Without its word the datagram is ours to answer for.
+func (x *sleeper) lost(e event) error {
+	if dropped := softnetDropped(x.t); e.name == "a datagram" && unread(x.u) == 0 && dropped > x.dropped {
+		x.dropped = dropped
+		x.poll()
+		return nil
+	}
+	return fmt.Errorf("%s, the ring asleep by %v: %w", e.name, x.way, errLost)
+}
+
+func (w sleepWay) String() string {
+	if w == byFD {
+		return "its descriptor"
+	}
+	return "Wait"
+}
+
+// readable waits for the ring's descriptor.
+func (x *sleeper) readable(limit time.Duration) bool {
+	fd := []unix.PollFd{{Fd: int32(x.r.FD()), Events: unix.POLLIN}}
+	for end := time.Now().Add(limit); ; {
+		left := unix.NsecToTimespec(int64(max(time.Until(end), 0)))
+		n, err := unix.Ppoll(fd, &left, nil)
+		if err != unix.EINTR {
+			x.NoError(err)
+			return n > 0
+		}
+	}
+}
+
+// threadSleeps tells whether a thread of this process is in one of the calls that rings sleep in, as the kernel shows it.
+func threadSleeps(tid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
+	if err != nil {
+		return false
+	}
+	number, _, _ := strings.Cut(string(text), " ") // "running" while it is not in a call
+	call, err := strconv.Atoi(number)
+	return err == nil && (call == unix.SYS_IO_URING_ENTER || call == unix.SYS_EPOLL_PWAIT2 || call == unix.SYS_PPOLL || call == unix.SYS_EPOLL_PWAIT)
 }
 
 // softnetDropped is how many packets the host dropped because a processor's backlog was full (second column of softnet_stat, hex).
@@ -198,28 +376,5 @@ func lateTurns(t *testing.T, b Backend) {
 		w.Equal(1, n, "round %d: the first Poll after the deadline", i)
 		w.Equal(ring.EventIn, dst[0].Events)
 		w.ErrorIs(dst[0].Err, ring.ErrDeadline)
-	}
-}
-
-func wakeByReturnedBuffer(t *testing.T, b Backend) {
-	w := newWorld(t, b)
-	u := w.udp(w.local)
-	r := u.Ring()
-	peer := w.udpPeer(u.LocalAddr())
-	for i := range 50 {
-		w.write(peer, []byte("x"))
-		c := w.event(u, ring.EventPacket, nil)
-		l, err := c.Packet.Lend()
-		w.NoError(err)
-		go func() {
-			time.Sleep(time.Duration(i%5) * 200 * time.Microsecond)
-			_ = l.Release()
-		}()
-		begin := time.Now()
-		for w.pool.Ledger().Lent > 0 {
-			w.NoError(r.Wait(patience))
-			w.poll()
-			w.Less(time.Since(begin), patience/2, "the returned buffer did not wake the ring")
-		}
 	}
 }

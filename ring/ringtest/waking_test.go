@@ -116,3 +116,41 @@ func TestLostWakeUpsFailTheCases(t *testing.T) {
 		}
 	}
 }
+
+// The cases of waking fail when a wake-up is lost, each for its own, and pass over the same driver when none is.
+func TestWakingIsStrict(t *testing.T) {
+	needsWake := map[string]bool{"Wake": true, "posted work": true, "a returned buffer": true}
+	for _, way := range []sleepWay{byWait, byFD} {
+		for _, fault := range []string{"none", "packets", "wakes"} {
+			for _, e := range wakeEvents {
+				for _, timing := range []string{"asleep", "falling asleep"} {
+					t.Run(way.String()+"/fault: "+fault+"/"+e.name+", "+timing, func(t *testing.T) {
+						x := newSleeper(t, Backend{Name: "fake", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
+							d := newDrowsy(t, c)
+							d.packets, d.wakes = fault == "packets", fault == "wakes"
+							return d, nil
+						}}, way)
+						loses := fault == "wakes" && needsWake[e.name] || fault == "packets" && !needsWake[e.name]
+						rounds := 100
+						if loses {
+							x.limit, rounds = 200*time.Millisecond, 200 // the event may come before the sleep
+						}
+						var err error
+						for i := 0; i < rounds && err == nil; i++ {
+							if timing == "asleep" {
+								err = x.asleep(e)
+							} else {
+								err = x.fallingAsleep(e, i)
+							}
+						}
+						if loses {
+							x.ErrorIs(err, errLost)
+							return
+						}
+						x.NoError(err)
+					})
+				}
+			}
+		}
+	}
+}
