@@ -74,8 +74,9 @@ func (m *Message) Control() []byte { return m.control[:min(int(m.hdr.Controllen)
 // Sendv sends the pieces of bufs (at most MaxVector of them) as one message, to the address when it is not nil. The pieces
 // must not be kept in m afterwards: they are cleared so that m never holds a caller's memory alive.
 func (m *Message) Sendv(fd int, bufs [][]byte, to *Sockaddr) (int, syscall.Errno) {
-	k := min(len(bufs), MaxVector)
+	k, total := min(len(bufs), MaxVector), 0
 	for i := range k {
+		total += len(bufs[i])
 		m.iov[i].Base = unsafe.SliceData(bufs[i])
 		m.iov[i].SetLen(len(bufs[i]))
 	}
@@ -86,8 +87,13 @@ func (m *Message) Sendv(fd int, bufs [][]byte, to *Sockaddr) (int, syscall.Errno
 		m.hdr.Name = &m.name[0]
 		m.hdr.Namelen = to.n
 	}
-	r, _, e := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)),
-		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	var r uintptr
+	var e syscall.Errno
+	if total <= hiddenBytes {
+		r, _, e = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	} else {
+		r, _, e = syscall.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}
 	clear(m.iov[:k])
 	if e != 0 {
 		return 0, e

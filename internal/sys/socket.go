@@ -9,10 +9,23 @@ import (
 )
 
 // The calls below cannot block (every descriptor here is non-blocking), so they go through RawSyscall: the scheduler is not
-// told, which saves about 50 ns a call against unix.Sendto and friends. A call that may sleep must never be made this way.
+// told, which saves about 50 ns a call against unix.Sendto and friends. A call that may sleep must never be made this way, nor one that may
+// take long, because a garbage collection that wants to stop the world waits for it: more than hiddenBytes are sent with the runtime's
+// knowledge. Received is at most one buffer, 64 KiB.
+
+// hiddenBytes is how much a hidden send copies at most: some ten microseconds.
+const hiddenBytes = 64 << 10
 
 // Send copies b into the socket's send queue; flags as for send(2), MSG_DONTWAIT and MSG_NOSIGNAL are added.
 func Send(fd int, b []byte, flags int) (int, syscall.Errno) {
+	if len(b) > hiddenBytes {
+		n, _, e := syscall.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(bytesPointer(b)), uintptr(len(b)),
+			uintptr(flags|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL), 0, 0)
+		if e != 0 {
+			return 0, e
+		}
+		return int(n), 0
+	}
 	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(bytesPointer(b)), uintptr(len(b)),
 		uintptr(flags|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL), 0, 0)
 	if e != 0 {
