@@ -64,6 +64,9 @@ func beChild(role string) int {
 		fmt.Println("ended", err)
 	case <-end:
 		e := <-engine
+		for end := time.Now().Add(5 * time.Second); e.CountConnections() > 1 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // one loop may still have ends to read that clients sent before another loop's last answer
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		fmt.Println("stopped", e.CountConnections(), e.Stop(ctx), <-result)
