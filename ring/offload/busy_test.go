@@ -1,6 +1,8 @@
 package offload_test
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -120,13 +122,20 @@ func TestBusyInterfaceIsHadBackWhenItsProgramEnds(t *testing.T) {
 	for range 100 {
 		s.second()
 	}
+	info, err := p.Info()
+	require.NoError(t, err)
+	id, _ := info.ID()
 	require.NoError(t, l.Close())
 	require.NoError(t, p.Close())
+	s.until("the kernel frees a program some time after its last user", func() bool {
+		x, err := ebpf.NewProgramFromID(id)
+		if err == nil {
+			require.NoError(t, x.Close())
+		}
+		return errors.Is(err, os.ErrNotExist)
+	})
 	opens := s.opens
-	for range 2 { // the kernel frees a program some time after its last user
-		time.Sleep(100 * time.Millisecond)
-		s.second()
-	}
+	s.second()
 	require.Equal(t, "offload", s.u.Path().Tier, "%v", s.u.Path())
 	require.Equal(t, opens+1, s.opens)
 }

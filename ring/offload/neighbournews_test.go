@@ -53,7 +53,7 @@ func TestNeighbourNewsBeforeARest(t *testing.T) {
 			r, dst := u.Ring(), make([]ring.Completion, 8)
 			far, other := netip.MustParseAddr("10.0.0.200"), netip.MustParseAddr("10.0.0.201")
 			// One question, and a while until it counts as not answered.
-			for name, value := range map[string]string{"mcast_solicit": "1", "retrans_time_ms": "500"} {
+			for name, value := range map[string]string{"mcast_solicit": "1", "retrans_time_ms": "1500"} {
 				require.NoError(t, os.WriteFile("/proc/sys/net/ipv4/neigh/v0/"+name, []byte(value), 0o644))
 			}
 			index := linkOf(t, "v0").Attrs().Index
