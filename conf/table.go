@@ -147,18 +147,18 @@ var pollParameters = []Parameter{
 
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
-		Effect: "turns Nagle's algorithm off on every TCP socket; the option NoDelay has the last word",
+		Effect: "turns Nagle's algorithm off on every TCP socket that is not adopted; the option NoDelay has the last word",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
-		Effect: "congestion control of TCP sockets: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's " +
+		Effect: "congestion control of TCP sockets that are not adopted: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's " +
 			"default. One that the kernel refuses, as it does 2, none, is a warning when an engine starts, and a case for " +
 			"VMA_EXCEPTION_HANDLING at each socket",
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
-		Effect: "the largest TCP segment that is announced and sent, without options; 0: by the interface",
+		Effect: "the largest TCP segment that is announced and sent, without options, on sockets that are not adopted; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
-		Effect: "the longest IP packet that an offloaded ring sends, where the interface does not allow less: longer datagrams are cut; " +
+		Effect: "the longest IP packet that an offloaded ring sends, where the interface does not allow less: longer datagrams leave in fragments; " +
 			"what the kernel sends follows the interface and the route (ip route … mtu), but TCP segments are kept below it: VMA_MSS is " +
 			"it less 40, with IPv6 60, where that is not set; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams),
@@ -186,7 +186,8 @@ var socketParameters = []Parameter{
 
 var stackParameters = []Parameter{
 	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Better,
-		"our own stack checks every sum, see SX_CHECKSUM for what is done with wrong ones").as("1"),
+		"our own stack verifies every UDP checksum but one of 0, which says that there is none; SX_CHECKSUM says what is done with wrong and "+
+			"unfinished ones, and off turns it off; the kernel verifies what it delivers").as("1"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "what an offloaded ring takes from an interface for a connected socket: 1 all that is for its own address, one entry for " +
 			"all sockets there, and drops what is not of their peers; 0 what its peer sends to it, and the rest stays the kernel's",
