@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https
+.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop
 
 all: lint test
 
@@ -35,3 +35,6 @@ slow-reader:
 
 https:
 	scripts/https.sh
+
+interop:
+	go test -C interop -count=1 -v ./...

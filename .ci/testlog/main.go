@@ -1,5 +1,6 @@
-// Command testlog reads what go test -json writes, prints what go test would have printed, and notes on which kinds of ring each test that
-// passed has run: conf's TestFromVMA holds the rows of docs/from-vma.md against that. CI and scripts/test-rings.sh run it.
+// Command testlog reads what go test -json writes and prints a line for each package that passed, and what failed tests and packages have
+// printed. With -rings it notes on which kinds of ring each test that passed has run: conf's TestFromVMA holds the rows of
+// docs/from-vma.md against that. CI and scripts/test-rings.sh run it.
 //
 // A test has run on a kind of ring if its package is the driver's, if a part of its name is the kind, or if it says so (testing.T.Attr).
 package main
@@ -32,6 +33,17 @@ func main() {
 	}
 }
 
+// noise tells whether a line is of what gnet's servers log, thousands of lines in a run.
+func noise(line string) bool { return strings.HasPrefix(line, "[gnet] 2") }
+
+// summary is the last line of a package's own output: that it passed, or has no tests. What its tests printed beside is left out.
+func summary(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[len(lines)-1]
+}
+
 func run(to string) error {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -47,10 +59,10 @@ func run(to string) error {
 		key := [2]string{e.Package, e.Test}
 		switch e.Action {
 		case "output", "build-output":
-			if e.Test != "" {
-				output[key] = append(output[key], e.Output)
-			} else if e.Output != "PASS\n" {
+			if e.Package == "" {
 				fmt.Print(e.Output)
+			} else if !noise(e.Output) {
+				output[key] = append(output[key], e.Output)
 			}
 		case "attr":
 			if e.Key == "ring" {
@@ -60,12 +72,17 @@ func run(to string) error {
 			fmt.Print(strings.Join(output[key], ""))
 			delete(output, key)
 		case "skip":
+			if e.Test == "" {
+				fmt.Print(summary(output[key]))
+			}
 			delete(output, key)
 		case "pass":
-			delete(output, key)
 			if e.Test == "" {
+				fmt.Print(summary(output[key]))
+				delete(output, key)
 				continue
 			}
+			delete(output, key)
 			name := e.Test
 			if rings[name] == nil {
 				rings[name] = map[string]bool{}
