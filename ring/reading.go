@@ -122,6 +122,9 @@ func (r *Ring) restart() {
 // Starving tells that a socket which had stopped reading for want of buffers could go on by now: the ring must be polled, not waited for.
 // An owner of several rings asks all of them after it has armed the last one, because arming a ring returns buffers to the pool. Owner only.
 func (r *Ring) Starving() bool {
+	if !r.readable() {
+		return false
+	}
 	if len(r.stopped) == 0 || r.left == 0 && r.pool.Freed() == r.freed {
 		return false
 	}
