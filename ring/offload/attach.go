@@ -145,6 +145,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		d.stack.Remove(d.now, e.id)
 		d.release(e.flows)
 		d.forgetMembers(e)
+		d.forgetPort(e)
 		d.forgetSends(e)
 	}
 	if e.stamped {

@@ -51,6 +51,7 @@ func (d *driver) reclaim(e *entry) {
 		return
 	}
 	d.tellMembers(e)
+	d.tellPort(e)
 	want, had := d.flows(e), e.flows
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
 	has := setOf(had)
@@ -93,7 +94,7 @@ func (d *driver) flows(e *entry) (list []wanted) {
 		if !d.claimable(at) {
 			continue
 		}
-		if !local.Addr().IsMulticast() && (home == 0 || d.serves(at, home)) {
+		if !local.Addr().IsMulticast() && !d.cedesPort(e) && (home == 0 || d.serves(at, home)) {
 			list = append(list, wanted{at, Flow{Local: local, Remote: remote}})
 		}
 		for _, g := range e.groups {

@@ -60,24 +60,25 @@ type driver struct {
 	refuse func(*ring.Meta) bool // unheard
 
 	// What follows is for drivers on an exchange.
-	parts    []*part
-	bonds    []*bond
-	number   int // of this driver there
-	shared   foreignGroups
-	received map[groupFlow]bool // see memberNews
-	sharedAt uint64             // version of what is known of them
-	met      uint64             // version of the exchange when the lanes were taken
-	reviewed uint64             // and when what they left was looked at
-	inward   []*lane            // from the others
-	outward  []*lane            // to them
-	out      lanesByTo          // the same by number
-	lent     int                // packets that the others may be reading
-	lentMax  int                // and the most of them
-	given    int                // put down in this burst
-	places   []int              // in links: those of parts that are no more
-	aliases  map[int]int        // interfaces that were made again: number then, number now
-	ties     []*errand          // that make what sockets had of those, in this order
-	seen     uint64             // generation of the host when the parts were looked at
+	parts       []*part
+	bonds       []*bond
+	number      int // of this driver there
+	shared      foreignGroups
+	sharedPorts sharedPorts
+	received    map[groupFlow]bool // see memberNews
+	sharedAt    uint64             // version of what is known of them
+	met         uint64             // version of the exchange when the lanes were taken
+	reviewed    uint64             // and when what they left was looked at
+	inward      []*lane            // from the others
+	outward     []*lane            // to them
+	out         lanesByTo          // the same by number
+	lent        int                // packets that the others may be reading
+	lentMax     int                // and the most of them
+	given       int                // put down in this burst
+	places      []int              // in links: those of parts that are no more
+	aliases     map[int]int        // interfaces that were made again: number then, number now
+	ties        []*errand          // that make what sockets had of those, in this order
+	seen        uint64             // generation of the host when the parts were looked at
 
 	list      sys.Epoll // what FD waits on
 	batch     []sys.EpollEvent

@@ -131,7 +131,10 @@ func (d *driver) foreignReasons(e *entry) (list []ring.Reason) {
 
 // ceded tells whether all that the socket wants is left to the kernel.
 func (d *driver) ceded(e *entry) bool {
-	return e.s.LocalAddr().Addr().IsMulticast() && len(e.groups) > 0 &&
+	if !e.s.LocalAddr().Addr().IsMulticast() {
+		return d.cedesPort(e) && !slices.ContainsFunc(e.groups, func(g group) bool { return !d.cedes(e, g) })
+	}
+	return len(e.groups) > 0 &&
 		!slices.ContainsFunc(e.groups, func(g group) bool { return !d.cedes(e, g) })
 }
 
@@ -143,6 +146,9 @@ func (d *driver) reviewForeign() {
 	news := f.news()
 	if !maps.Equal(d.received, news.received) {
 		d.reviewSends(news.received)
+	}
+	if !maps.Equal(d.sharedPorts, news.ports) {
+		d.reviewPorts(news.ports)
 	}
 	before, now := d.shared, news.shared
 	if maps.Equal(before, now) {

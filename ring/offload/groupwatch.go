@@ -23,6 +23,7 @@ type foreigners struct {
 	mu      sync.Mutex
 	own     map[memberKey]holding
 	sends   map[memberKey]sending
+	ports   map[memberKey]portUse
 	look    chan struct{} // to look at once; nil while nobody does
 	end     chan struct{}
 	ended   chan struct{}
@@ -37,10 +38,11 @@ type foreignGroups map[groupFlow]struct{}
 type memberNews struct {
 	shared   foreignGroups
 	received map[groupFlow]bool // of the groups that ours send to: whether foreign sockets receive them
+	ports    sharedPorts
 }
 
 func (n *memberNews) equal(m *memberNews) bool {
-	return maps.Equal(n.shared, m.shared) && maps.Equal(n.received, m.received)
+	return maps.Equal(n.shared, m.shared) && maps.Equal(n.received, m.received) && maps.Equal(n.ports, m.ports)
 }
 
 var noNews = &memberNews{}
@@ -201,8 +203,9 @@ func (f *foreigners) forget(x *Exchange, driver int) {
 	f.mu.Lock()
 	maps.DeleteFunc(f.own, func(k memberKey, _ holding) bool { return k.driver == driver })
 	maps.DeleteFunc(f.sends, func(k memberKey, _ sending) bool { return k.driver == driver })
+	maps.DeleteFunc(f.ports, func(k memberKey, _ portUse) bool { return k.driver == driver })
 	end, ended := f.end, f.ended
-	if len(f.own) > 0 || len(f.sends) > 0 || end == nil {
+	if len(f.own) > 0 || len(f.sends) > 0 || len(f.ports) > 0 || end == nil {
 		f.mu.Unlock()
 		return
 	}
@@ -263,6 +266,11 @@ func (f *foreigners) confirm(files *host.Members, found *memberNews) (*memberNew
 	maps.DeleteFunc(again.shared, func(g groupFlow, _ struct{}) bool {
 		_, here := found.shared[g]
 		_, before := f.news().shared[g]
+		return !here && !before
+	})
+	maps.DeleteFunc(again.ports, func(p portUse, _ struct{}) bool {
+		_, here := found.ports[p]
+		_, before := f.news().ports[p]
 		return !here && !before
 	})
 	for g := range again.received {
@@ -326,12 +334,20 @@ func (f *foreigners) find(files *host.Members) (*memberNews, error) {
 		inodes[s.inode] = true
 		maps.Copy(sends, s.flows)
 	}
+	ports := make([]portUse, 0, len(f.ports))
+	for _, p := range f.ports {
+		inodes[p.inode] = true
+		ports = append(ports, p)
+	}
 	f.mu.Unlock()
-	found := &memberNews{foreignGroups{}, map[groupFlow]bool{}}
-	if len(flows)+len(sends) == 0 {
+	found := &memberNews{foreignGroups{}, map[groupFlow]bool{}, sharedPorts{}}
+	if len(flows)+len(sends)+len(ports) == 0 {
 		return found, nil
 	}
-	users, err := files.Users()
+	users, err := map[host.GroupOn]int(nil), error(nil)
+	if len(flows)+len(sends) > 0 {
+		users, err = files.Users()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +359,7 @@ func (f *foreigners) find(files *host.Members) (*memberNews, error) {
 			joined = append(joined, g)
 		}
 	}
-	if len(flows)+len(joined) == 0 {
+	if len(flows)+len(joined)+len(ports) == 0 {
 		return found, nil
 	}
 	bound, err := files.Bound()
@@ -355,6 +371,11 @@ func (f *foreigners) find(files *host.Members) (*memberNews, error) {
 			return b.Port == g.port && (b.Local == [4]byte{} || b.Local == g.Group) && (b.Interface == 0 || b.Interface == g.Interface) &&
 				!inodes[b.Inode]
 		})
+	}
+	for _, p := range ports {
+		if slices.ContainsFunc(bound, func(b host.Bound) bool { return !inodes[b.Inode] && p.meets(&b) }) {
+			found.ports[p] = struct{}{}
+		}
 	}
 	for _, g := range flows {
 		if receives(g) {

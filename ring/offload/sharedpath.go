@@ -104,6 +104,7 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 	}
 	p.Reasons = append(p.Reasons, d.foreignReasons(e)...)
 	p.Reasons = append(p.Reasons, d.childReasons(e)...)
+	p.Reasons = append(p.Reasons, d.portReasons(e)...)
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
 	return p

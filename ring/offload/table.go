@@ -28,6 +28,7 @@ type entry struct {
 	groups  []group // as the stack has them
 	holders []*holder
 	reasons []ring.Reason
+	port    portUse       // as the exchange's foreigners know it
 	sender  []ring.Reason // of destinations that are left to the kernel
 	sends   []groupFlow   // groups that it sends to with IP_MULTICAST_LOOP on
 }
