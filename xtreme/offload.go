@@ -146,7 +146,7 @@ func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time)
 	}
 	sums := f.choose(&p)
 	i := offload.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.own, below[0]), Checksum: sums.policy,
-		Path: sums.reasons(l.Name)}
+		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
 	if bonded(snap, &p) {
 		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.own, l.Name)
 	}
