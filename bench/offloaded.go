@@ -32,7 +32,7 @@ type offloaded struct {
 const gatherFrames = 18
 
 // openOffloaded opens all queues of the interface. The pool is laid out as xtreme does by default, and a queue keeps as many buffers ready
-// as xtreme would give it there.
+// as xtreme would give it there (VMA_RX_WRE bounds both).
 func openOffloaded(device string, native bool) (o *offloaded, err error) {
 	o = &offloaded{device: device}
 	defer func() {
@@ -48,7 +48,7 @@ func openOffloaded(device string, native bool) (o *offloaded, err error) {
 	if err != nil {
 		return o, err
 	}
-	c := xdp.Config{Interface: device, Fill: 1024}
+	c := xdp.Config{Interface: device}
 	if native {
 		c.Mode = xdp.ModeNative
 	}
@@ -62,8 +62,12 @@ func openOffloaded(device string, native bool) (o *offloaded, err error) {
 		return o, err
 	}
 	var links []offload.Link
+	fill := layout.SmallCount * 3 / 4 * 4 / 5 / len(o.xdp.Queues())
+	if most := conf.FromEnvironment().Offload.Fill; most > 0 { // VMA_RX_WRE
+		fill = min(fill, most)
+	}
 	for _, queue := range o.xdp.Queues() {
-		q, err := o.xdp.OpenQueue(queue, pool)
+		q, err := o.xdp.OpenQueueWith(queue, pool, fill)
 		if err != nil {
 			return o, errors.Join(err, closeLinks(links))
 		}
