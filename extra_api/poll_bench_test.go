@@ -14,7 +14,7 @@ import (
 func BenchmarkEmptyPoll(b *testing.B) {
 	open := func(b *testing.B) (*xtreme.Engine, *ring.Ring) {
 		s := conf.Default()
-		s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingEpoll, 64, 0
+		s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingEpoll, 64, 8
 		e, err := xtreme.New(s)
 		if err != nil {
 			b.Fatal(err)
