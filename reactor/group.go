@@ -57,9 +57,13 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 			c.Pin = e.LoopCPU()
 		}
 		all.Go(func() {
-			if errs[i] = runMember(ctx, e, i, setup, c); errs[i] != nil {
-				cancel()
-			}
+			errs[i] = fmt.Errorf("reactor: loop \"%s-%d\": runtime.Goexit", c.Name, i) // unless it returns
+			defer func() {
+				if errs[i] != nil {
+					cancel()
+				}
+			}()
+			errs[i] = runMember(ctx, e, i, setup, c)
 		})
 	}
 	all.Wait()
@@ -86,8 +90,13 @@ func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (
 	if err != nil {
 		return wrap(errors.Join(err, o.Close()))
 	}
+	defer func() {
+		if !l.began.Load() { // setup called runtime.Goexit, as a failing test does
+			_ = l.Close()
+		}
+	}()
 	if l.handler, err = l.setUp(setup); err != nil {
-		return wrap(errors.Join(err, o.Close()))
+		return wrap(errors.Join(err, l.close()))
 	}
 	return l.Run(ctx)
 }

@@ -61,8 +61,8 @@ type Loop struct {
 	stats     Stats
 }
 
-// New makes a loop for an owner that nobody has polled yet. Run closes the owner; as long as Run was not called that is
-// up to the caller.
+// New makes a loop for an owner that nobody has polled yet. Run closes the owner; a loop that is not to run is closed by
+// Close.
 func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 	if h == nil {
 		return nil, fmt.Errorf("reactor: New: handler nil: %w", unix.EINVAL)
@@ -121,7 +121,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 		return l.fail(fmt.Errorf("Run: context nil: %w", unix.EINVAL))
 	}
 	if !l.began.CompareAndSwap(false, true) {
-		return l.fail(errors.New("Run: it ran already"))
+		return l.fail(fmt.Errorf("Run: it ran or was closed already: %w", ring.ErrClosed))
 	}
 	unpin, err := pin(l.config.Pin)
 	if err != nil {
@@ -149,6 +149,26 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	err = errors.Join(err, l.finish(err))
 	ended = true
 	return l.fail(err)
+}
+
+// errNeverRan is the cause of the end of a loop that Close ended.
+var errNeverRan = errors.New("the loop never ran")
+
+// Close ends a loop that never ran: what it watched, its sockets and its owner. What was posted is dropped. A loop that runs
+// or ran is ErrClosed: Shutdown ends it. Who sets the loop up, while nobody polls its owner.
+func (l *Loop) Close() error { return l.fail(l.close()) }
+
+func (l *Loop) close() error {
+	for _, r := range l.owner.Rings() {
+		if err := r.Check(); err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
+	}
+	if !l.began.CompareAndSwap(false, true) {
+		return fmt.Errorf("close: it runs, ran or was closed: %w", ring.ErrClosed)
+	}
+	l.self.Store(sys.Goroutine())
+	return l.finish(errNeverRan)
 }
 
 // fail adds the loop's name, once.
