@@ -188,6 +188,9 @@ const leading = EventNewConnection | EventOut | EventPath
 
 // deliver writes what the socket has pending, as far as the sink has room.
 func (s *Socket) deliver(k *Sink) {
+	if s.unseen.n > 0 {
+		k.showUnseen(s)
+	}
 	for k.Room() > 0 {
 		flags := s.flags & leading
 		first := s.next()
@@ -266,7 +269,7 @@ func (s *Socket) endShows() bool {
 
 // deliverable tells whether the socket still has something to deliver, CLOSED apart.
 func (s *Socket) deliverable() bool {
-	return s.next() != nil || s.flags&leading != 0 || s.flags&trailing != 0 && s.endShows()
+	return s.unseen.n > 0 && !s.suspended() || s.next() != nil || s.flags&leading != 0 || s.flags&trailing != 0 && s.endShows()
 }
 
 // dropReceived releases the packets that the application will not see any more.
@@ -276,6 +279,11 @@ func (s *Socket) dropReceived() {
 		s.ring.stats.ClosedDrops++
 		_ = b.at(s.received.head).packet.Release()
 		s.received.pop(b)
+	}
+	for s.unseen.n > 0 {
+		s.ring.stats.ClosedDrops++
+		_ = b.at(s.unseen.head).packet.Release()
+		s.unseen.pop(b)
 	}
 	s.waiting = 0
 }

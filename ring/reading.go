@@ -12,7 +12,8 @@ const (
 )
 
 // Suspend stops reading: no more packets are delivered until Resume, the peer's window closes (TCP) or the kernel's receive
-// buffer fills and then drops and counts (UDP). What the ring had taken already waits, in order. A listener stops accepting.
+// buffer fills and then drops and counts (UDP). What the ring had taken already waits, in order; a
+// hook sees it after Resume. A listener stops accepting.
 // A failure of the connection ends the suspension: what waits is delivered, then the error.
 func (s *Socket) Suspend() error {
 	if err := s.usable("suspend"); err != nil {

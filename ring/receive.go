@@ -44,7 +44,7 @@ func (s *Socket) Waiting() (packets, bytes int) {
 	if !s.readable() {
 		return 0, 0
 	}
-	return int(s.received.n), s.waiting
+	return int(s.received.n + s.unseen.n), s.waiting
 }
 
 // ReceiveUpTo is Receive with a limit of bytes: it moves packets while all of them together have at most limit; 0 is no limit. Packets are

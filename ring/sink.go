@@ -120,6 +120,14 @@ func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	s.counts.Bytes += uint64(p.Len())
 	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, os: m.OS,
 		err: err}
+	if s.hook != nil && (s.unseen.n > 0 || s.suspended()) {
+		s.unseen.push(&r.slab, rec)
+		s.waiting += rec.packet.Len()
+		if r.pool.Over(s.handle.Account) {
+			s.stop(stopBudget)
+		}
+		return
+	}
 	if s.hook != nil && !k.hooked(s, &rec) {
 		return
 	}
@@ -166,6 +174,23 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 		s.stop(stopBudget)
 	}
 	return false
+}
+
+// showUnseen shows the hook what came while the socket was suspended, until the hook suspends or closes the socket.
+func (k *Sink) showUnseen(s *Socket) {
+	for s.unseen.n > 0 && !s.suspended() {
+		rec := *k.ring.slab.at(s.unseen.head)
+		s.unseen.pop(&k.ring.slab)
+		s.waiting -= rec.packet.Len()
+		if s.hook != nil && !k.hooked(s, &rec) {
+			continue
+		}
+		s.received.push(&k.ring.slab, rec)
+		s.waiting += rec.packet.Len()
+		if s.mode != Completions {
+			s.flags |= EventIn
+		}
+	}
 }
 
 // call calls the hook. One that panics costs its connection and nothing else: Poll returns its error, see Ring.Poll. One that ends its

@@ -48,7 +48,8 @@ type Socket struct {
 	cause     error // of the flags that tell of an end
 	late      error // of EventOut: a write deadline
 	received  queue // packets not yet delivered
-	waiting   int   // bytes in them
+	unseen    queue // packets that came while the socket was suspended, for the hook; behind those in received
+	waiting   int   // bytes in both
 	done      queue // finished sends not yet delivered
 	hook      Hook
 
