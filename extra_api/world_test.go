@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
@@ -74,7 +75,7 @@ func newWorldOn(t testing.TB, kind string, layout buffers.Layout) *world {
 	switch kind {
 	case "uring":
 		if err := uring.Probe(); errors.Is(err, ring.ErrNotSupported) {
-			t.Skipf("missing: %v", err)
+			testnet.Missing(t, "uring", err)
 		}
 		c.Driver = uring.New
 	case "epoll":

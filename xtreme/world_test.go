@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -45,7 +46,7 @@ func needKind(t *testing.T, kind conf.RingKind) {
 	t.Helper()
 	err := newEngine(t, kind).Start()
 	if errors.Is(err, ring.ErrNotSupported) {
-		t.Skipf("no %s ring here: %v", kind, err)
+		testnet.Missing(t, string(kind), err)
 	}
 	require.NoError(t, err)
 }

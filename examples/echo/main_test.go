@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -54,7 +55,7 @@ func onEach(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 			require.NoError(t, err)
 			err = e.Start()
 			if errors.Is(err, ring.ErrNotSupported) {
-				t.Skipf("no %s ring here: %v", kind, err)
+				testnet.Missing(t, string(kind), err)
 			}
 			require.NoError(t, err)
 			test(t, kind)

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
@@ -28,7 +29,7 @@ type space struct {
 func newSpace(t *testing.T) *space {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("no network namespaces here: making one needs root (CAP_SYS_ADMIN)")
+		testnet.Missing(t, "namespaces", "making one needs root (CAP_SYS_ADMIN)")
 	}
 	s := &space{t: t}
 	made := make(chan error)

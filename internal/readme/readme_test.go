@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
@@ -129,7 +130,7 @@ func TestProgram(t *testing.T) {
 	for _, kind := range []string{"uring", "epoll"} {
 		t.Run(kind, func(t *testing.T) {
 			if err := map[string]func() error{"uring": uring.Probe, "epoll": epoll.Probe}[kind](); errors.Is(err, ring.ErrNotSupported) {
-				t.Skipf("no %s ring here: %v", kind, err)
+				testnet.Missing(t, kind, err)
 			}
 			at := freeAddress(t)
 			s := start(t, build(t, at), at, kind)

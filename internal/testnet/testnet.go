@@ -56,7 +56,7 @@ func (n *Net) join(i int, p Pair) {
 		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
 	pair.Name, pair.NumTxQueues, pair.NumRxQueues = n.Device(i), queues, queues
 	if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
-		n.t.Skip("missing: veth interfaces in this kernel")
+		Missing(n.t, "namespaces", "veth interfaces in this kernel")
 	} else {
 		require.NoError(n.t, err)
 	}
@@ -89,7 +89,7 @@ func addr(pair, last int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byt
 func (n *Net) namespace() int {
 	n.t.Helper()
 	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
-		n.t.Skip("missing: CAP_SYS_ADMIN, for network namespaces")
+		Missing(n.t, "namespaces", "CAP_SYS_ADMIN")
 	} else {
 		require.NoError(n.t, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -40,7 +41,7 @@ func needKind(t *testing.T, kind conf.RingKind) {
 	require.NoError(t, err)
 	err = e.Start()
 	if errors.Is(err, ring.ErrNotSupported) {
-		t.Skipf("no %s ring here: %v", kind, err)
+		testnet.Missing(t, string(kind), err)
 	}
 	require.NoError(t, err)
 	require.NoError(t, e.Close())

@@ -50,25 +50,29 @@ func userDataLatch(t *testing.T, b Backend) {
 		w.NoError(c.Packet.Release())
 	}
 
-	// Two packets arrive while reading is suspended in the ring's own queue: what was raised keeps its value, what is raised later has
-	// the new one. The hook that holds a suspended queue makes it deterministic on every ring.
-	u := w.udp(w.local)
+	// Of two packets one finds the slice full. The hook tells whether the ring had taken it before the user data was changed: then it was
+	// raised with the old value, else with the new one.
+	seen := 0
+	u := w.socket(ring.Datagram, w.local)
+	w.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { seen++; return ring.Keep }))
+	w.NoError(u.Bind(w.local))
 	up := w.udpPeer(u.LocalAddr())
-	u.SetUserData(7)
+	w.NoError(u.SetUserData(7))
 	w.room = 1
-	for range 3 {
+	for range 2 {
 		w.write(up, []byte("x"))
 	}
 	c := w.event(u, ring.EventPacket, nil)
 	w.Equal(uint64(7), c.UserData)
 	w.NoError(c.Packet.Release())
-	u.SetUserData(8)
-	last := ring.Completion{}
-	for range 2 {
-		last = w.event(u, ring.EventPacket, nil)
-		w.Contains([]uint64{7, 8}, last.UserData)
-		w.NoError(last.Packet.Release())
+	want := uint64(8)
+	if seen == 2 {
+		want = 7
 	}
+	w.NoError(u.SetUserData(8))
+	last := w.event(u, ring.EventPacket, nil)
+	w.Equal(want, last.UserData)
+	w.NoError(last.Packet.Release())
 	w.room = 64
 	w.write(up, []byte("y"))
 	c = w.event(u, ring.EventPacket, nil)
@@ -253,13 +257,13 @@ func sourceSpecific(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	g := netip.AddrPortFrom(group(2), freePort(t).Port())
 	mine := w.member(g, w.local.Addr())
-	other := w.member(g, w.peers.Other())
+	other := w.member(g, w.peers.Other()) // it gets nothing from mine's source: what is silent below
 	from := w.groupSender()
 	_, err := from.SendTo([]byte("x"), g)
 	w.NoError(err)
 	w.Equal("x", string(w.read(mine, 1)))
 	w.silent(10 * time.Millisecond)
-	w.NotNil(other)
+	w.Zero(other.Counts().Packets)
 }
 
 func timestamps(t *testing.T, b Backend) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -49,7 +50,7 @@ func newWorld(t *testing.T, queues, mtu int) *world {
 		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues), PeerMTU: uint32(mtu)}
 	pair.Name, pair.NumTxQueues, pair.NumRxQueues, pair.MTU = "v0", queues, queues, mtu
 	if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("missing: veth interfaces in this kernel")
+		testnet.Missing(t, "namespaces", "veth interfaces in this kernel")
 	} else {
 		w.NoError(err)
 	}
@@ -65,7 +66,7 @@ func newWorld(t *testing.T, queues, mtu int) *world {
 func (w *world) newNamespace() int {
 	w.t.Helper()
 	if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.EPERM) {
-		w.t.Skip("missing: CAP_SYS_ADMIN, for network namespaces")
+		testnet.Missing(w.t, "namespaces", "CAP_SYS_ADMIN")
 	} else {
 		w.NoError(err)
 	}
