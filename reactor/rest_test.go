@@ -130,6 +130,7 @@ func TestAdaptiveSpinsAsLongAsItIsTold(t *testing.T) {
 			"settings":                  {Config{}, settings(7, time.Second), 1, 8},
 			"settings: never":           {Config{}, settings(-1, time.Second), 1, 0},
 			"settings: at once":         {Config{}, settings(7, 0), 1, 1},
+			"settings: 0 is one look":   {Config{}, settings(0, time.Second), 1, 1},
 			"the config before setting": {Config{RxPoll: 2}, settings(7, time.Second), 1, 3},
 			"spin":                      {Config{Rest: Spin, RxPoll: 1, SelectPoll: 1}, usual, time.Second, 0},
 			"wait":                      {Config{Rest: Wait, RxPoll: 100}, usual, 1, 1},

@@ -22,7 +22,7 @@ func TestWhatTheEnvironmentSaysOfRxPollCounts(t *testing.T) {
 	require.Equal(t, defaultRxPoll, said())
 	for _, name := range []string{"VMA_RX_POLL", "XLIO_RX_POLL"} {
 		t.Run(name, func(t *testing.T) {
-			for text, want := range map[string]int{"100000": 100_000, "7": 7, "nonsense": defaultRxPoll} {
+			for text, want := range map[string]int{"100000": 100_000, "7": 7, "0": 0, "nonsense": defaultRxPoll} {
 				t.Setenv(name, text)
 				require.Equal(t, want, said(), text)
 			}

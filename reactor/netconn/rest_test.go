@@ -1,0 +1,59 @@
+package netconn
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/reactor"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// An RxPoll of 0 in the Config says nothing: the engine's setting counts, as everywhere. Where nobody sets one a loop sleeps at once.
+func TestTheSettingSaysHowLongAnIdleLoopSpins(t *testing.T) {
+	for name, test := range map[string]struct {
+		environment string
+		change      func(*conf.Settings)
+		c           Config
+		sleeps      bool
+	}{
+		"nothing is said":                  {"", nil, Config{}, true},
+		"the setting: never":               {"-1", nil, Config{}, false},
+		"the setting: 0":                   {"0", nil, Config{}, true},
+		"the program: never":               {"", func(s *conf.Settings) { s.RxPoll = -1 }, Config{}, false},
+		"the program: by time":             {"", func(s *conf.Settings) { s.SelectPoll = -1 }, Config{}, false},
+		"the Config before it":             {"0", nil, Config{RxPoll: -1}, false},
+		"the Config: Wait before":          {"-1", nil, Config{Rest: reactor.Wait}, true},
+		"the Config: never, by SelectPoll": {"", nil, Config{SelectPoll: -1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("VMA_RX_POLL", test.environment)
+			if test.environment == "" {
+				require.NoError(t, os.Unsetenv("VMA_RX_POLL")) // Setenv restores it
+			}
+			s := conf.FromEnvironment()
+			s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingEpoll, 1024, 64
+			if test.change != nil {
+				test.change(&s)
+			}
+			e, err := xtreme.New(s)
+			require.NoError(t, err)
+			test.c.Logger = quietLog()
+			n, err := New(e, test.c)
+			require.NoError(t, err)
+			var stats reactor.Stats
+			for end := time.Now().Add(patience); stats.Turns < 50 && !(test.sleeps && stats.Sleeps > 0); {
+				require.True(t, time.Now().Before(end), "%+v", stats)
+				stats, err = n.loops[0].reactor.Snapshot(context.Background())
+				require.NoError(t, err)
+			}
+			require.Equal(t, test.sleeps, stats.Sleeps > 0, "%+v", stats)
+			require.NoError(t, closeSoon(n))
+			require.NoError(t, e.Close())
+		})
+	}
+}
