@@ -108,7 +108,7 @@ var memoryParameters = []Parameter{
 
 var pollParameters = []Parameter{
 	{Name: "VMA_RX_POLL", Title: "Rx Poll Loops", Field: "RxPoll", State: Works,
-		Effect: "how many empty turns a reactor spins before it sleeps; -1: for ever, 0: none (VMA takes 0 for 1)",
+		Effect: "how many empty turns a reactor spins before it sleeps; -1: for ever, 0: it looks once (VMA takes 0 for 1)",
 		access: integer(func(s *Settings) *int { return &s.RxPoll }, -1, 100_000_000)},
 	{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", State: Works,
 		Effect: "bounds the same by time, in microseconds; -1: for ever, 0: none. With 0 here or in VMA_RX_POLL a reactor is " +

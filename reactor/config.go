@@ -17,9 +17,10 @@ type Config struct {
 	Batch int
 	// Rest is what the loop does when there is nothing to do.
 	Rest Rest
-	// RxPoll is how many empty turns in a row an Adaptive loop spins before it sleeps, SelectPoll for how long at most.
-	// 0 takes the engine's setting (VMA_RX_POLL, VMA_SELECT_POLL, where 0 means sleeping at once); with -1 in either
-	// it never sleeps.
+	// RxPoll is how many empty turns in a row an Adaptive loop spins before it sleeps, SelectPoll for how long at most; with -1 in
+	// either it never sleeps. 0 says nothing, here and in what package gnet and package netconn have of that name: the engine's setting
+	// counts (VMA_RX_POLL, VMA_SELECT_POLL). There 0 is a value: the loop looks once and sleeps, which VMA calls 1 and takes 0 for. Wait
+	// is how a Config says the same.
 	RxPoll     int
 	SelectPoll time.Duration
 	// OSRatio makes a loop that does not sleep look at foreign descriptors on every OSRatio-th turn. 0 takes the

@@ -44,8 +44,8 @@ type Options struct {
 
 	Ring           conf.RingKind       // kind of ring; empty: the environment's (SX_RING), or the best that works
 	Rest           reactor.Rest        // what an idle loop does
-	RxPoll         int                 // empty turns before an Adaptive loop sleeps; 0: 100, -1: it never sleeps
-	SelectPoll     time.Duration       // and for how long it looks at most; 0: 100 ms
+	RxPoll         int                 // as reactor.Config's; where no setting says anything it is 100
+	SelectPoll     time.Duration       // as reactor.Config's
 	OnPanic        reactor.PanicPolicy // what a panic of the handler costs; ExactGnet: the process
 	MaxConnections int                 // accepted connections beyond it are closed unseen; 0: no limit
 	OutboundHigh   int                 // bytes waiting to be sent that stop the reading of a connection; 0: 1 MiB, -1: none
@@ -147,7 +147,7 @@ func WithRing(k conf.RingKind) Option { return func(o *Options) { o.Ring = k } }
 func WithRest(r reactor.Rest) Option { return func(o *Options) { o.Rest = r } }
 
 // WithRxPoll says how many empty turns an Adaptive loop takes before it sleeps, and for how long at most; -1 in either
-// means that it never sleeps. 0 leaves the default.
+// means that it never sleeps. 0 leaves it to the settings, as in reactor.Config; where they say nothing it is 100 turns.
 func WithRxPoll(turns int, limit time.Duration) Option {
 	return func(o *Options) { o.RxPoll, o.SelectPoll = turns, limit }
 }

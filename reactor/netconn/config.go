@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/reactor"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -17,9 +18,9 @@ type Config struct {
 	// Loops is how many loops there are, each with rings, buffers and a goroutine of its own; 0 means 1. Connections are
 	// spread over them and stay where they are.
 	Loops int
-	// Rest is what a loop does when nothing comes. The zero Config sleeps at once, because the processor a loop spins on is
-	// one that the program's goroutines do not have: an Adaptive loop spins only if RxPoll or SelectPoll says for how long, as
-	// in reactor.Config; -1 in either never sleeps, other negative values are refused. Spinning pays with a processor for each loop beside those that the goroutines run on.
+	// Rest is what a loop does when nothing comes; RxPoll and SelectPoll are as in reactor.Config, where 0 is the engine's setting. When no
+	// setting says anything either, an Adaptive loop sleeps at once, because the processor a loop spins on is one that the program's
+	// goroutines do not have. Spinning pays with a processor for each loop beside those that the goroutines run on.
 	Rest       reactor.Rest
 	RxPoll     int
 	SelectPoll time.Duration
@@ -67,7 +68,7 @@ const (
 )
 
 // complete checks the values and fills in the defaults.
-func (c *Config) complete() error {
+func (c *Config) complete(s conf.Settings) error {
 	switch {
 	case c.Loops < 0 || c.Loops > mostLoops:
 		return badArgument("Loops", c.Loops)
@@ -80,7 +81,8 @@ func (c *Config) complete() error {
 	case c.CloseTimeout < 0:
 		return badArgument("CloseTimeout", c.CloseTimeout)
 	}
-	if c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 {
+	if d := conf.Default(); c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 && s.RxPoll == d.RxPoll && s.SelectPoll == d.SelectPoll &&
+		!conf.IsSet("VMA_RX_POLL") && !conf.IsSet("VMA_SELECT_POLL") {
 		c.Rest = reactor.Wait
 	}
 	orElse(&c.Loops, 1)

@@ -31,7 +31,7 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 	if e == nil {
 		return nil, fmt.Errorf("netconn: New: engine nil: %w", unix.EINVAL)
 	}
-	if err := c.complete(); err != nil {
+	if err := c.complete(e.Settings()); err != nil {
 		return nil, err
 	}
 	orElse(&c.Logger, e.Logger())
