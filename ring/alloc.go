@@ -209,6 +209,7 @@ func (r *Ring) pin() {
 	if r.key.Logic != PerCoreAttach || r.affinity != nil {
 		return
 	}
+	r.lockThread() // the goroutine stays on the thread that is pinned
 	before := sys.AffinityMask()
 	if err := sys.PinThread(int(r.key.Value)); err != nil {
 		r.key.reason = Reason{Code: "ring.not_attached", Text: err.Error()}

@@ -76,19 +76,20 @@ func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", 
 
 // Handle is a driver's view of a socket. Read only, but for Word and Stack.
 type Handle struct {
-	FD      int
-	Slot    uint32          // index of the socket in its ring, small and dense
-	Gen     uint32          // generation of the slot: a fact for an older one is stale
-	Kind    SocketKind      //
-	Class   buffers.Class   // which buffers it receives into
-	Account buffers.Account // what its buffers are charged to
-	PktInfo bool            // asked the kernel for control messages
-	Stamped bool            // and for time stamps
-	Copies  bool            // the protocol has no zero-copy sends: unix, MPTCP
-	Ended   bool            // the peer's FIN was reported: only a reset is still of interest
-	Foreign bool            // adopted: what was set on it before is not in Settings
-	Stack   bool            // written by an Offloader in Attach: its own stack carries the socket
-	Word    uint64          // the driver's own
+	FD        int
+	Slot      uint32          // index of the socket in its ring, small and dense
+	Gen       uint32          // generation of the slot: a fact for an older one is stale
+	Kind      SocketKind      //
+	Class     buffers.Class   // which buffers it receives into
+	Account   buffers.Account // what its buffers are charged to
+	PktInfo   bool            // asked the kernel for control messages
+	Stamped   bool            // and for time stamps
+	Copies    bool            // the protocol has no zero-copy sends: unix, MPTCP
+	Ended     bool            // the peer's FIN was reported: only a reset is still of interest
+	Foreign   bool            // adopted: what was set on it before is not in Settings
+	OutPerAck bool            // SetOutPerAck: EventOut for each acknowledgement that advances, where CapOutPerAck
+	Stack     bool            // written by an Offloader in Attach: its own stack carries the socket
+	Word      uint64          // the driver's own
 }
 
 // Handle gives drivers their view of s.

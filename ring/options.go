@@ -155,13 +155,16 @@ func (s *Socket) SetOutPerAck(on bool) error {
 	if err := s.mayUse("out per ack"); err != nil {
 		return err
 	}
-	if !on {
+	switch {
+	case !on && s.ring == nil:
 		return nil
-	}
-	if s.ring == nil {
+	case s.ring == nil:
 		return stateError("out per ack", s)
+	case on && !s.ring.drv.Caps().Has(CapOutPerAck):
+		return s.ring.refuse("out per ack", CapOutPerAck)
 	}
-	return s.ring.refuse("out per ack", CapOutPerAck)
+	s.handle.OutPerAck = on
+	return nil
 }
 
 // refuse is the error for a capability the ring has not.

@@ -104,8 +104,7 @@ func (r *Ring) bind(self uintptr) error {
 		return r.check() // another one was faster
 	}
 	if r.drv.Caps().Has(CapThreadBound) || r.key.Logic == PerCoreAttach {
-		runtime.LockOSThread()
-		r.locked = true
+		r.lockThread()
 	}
 	r.pin()
 	if err := r.drv.Bind(); err != nil {
@@ -200,6 +199,14 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 
 // Failing tells that a failure waits for the next Poll to return it. Owner only.
 func (r *Ring) Failing() bool { return r.readable() && len(r.failures) > 0 }
+
+// lockThread ties the goroutine to its thread until Close, once.
+func (r *Ring) lockThread() {
+	if !r.locked {
+		runtime.LockOSThread()
+		r.locked = true
+	}
+}
 
 // timerMask: deadlines are looked at on every 16th Poll, so that a spinning ring with deadlines set pays the clock (about 40 ns)
 // seldom. They are looked at in any case after a sleep, and when the Polls since the last look took long (clock.Gap).
@@ -478,11 +485,11 @@ func (r *Ring) Close() error {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
 	}
 	r.closeCards()
+	r.unpin()
 	err = r.takeFailures(err)
 	if r.set != nil {
 		r.set.remove(r)
 	}
-	r.unpin()
 	if r.locked {
 		runtime.UnlockOSThread()
 		r.locked = false
