@@ -43,7 +43,11 @@ func TestJoinsAreLinear(t *testing.T) {
 			took := time.Since(began)
 			twin := kernelJoins(t, joinCount)
 			t.Logf("%d joins: %v, the kernel's alone %v", joinCount, took, twin)
-			require.Less(t, took, max(time.Second, 20*twin))
+			limit := time.Second
+			if raceEnabled {
+				limit *= 10 // the detector slows ours, not the kernel's
+			}
+			require.Less(t, took, max(limit, 20*twin))
 		})
 	}
 }
