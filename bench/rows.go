@@ -200,6 +200,8 @@ func tableFor(our string) []Row {
 		row(pingPong("tcp", 1), medianLatency, "gnet", 2.9),
 		row(pingPong("tcp", 1), medianLatency, "net", 2.9),
 		row(pingPong("tcp", 1), medianLatency, "c-epoll", 0),
+		row(sleeping("tcp"), medianLatency, "gnet", 0),
+		row(sleeping("tcp"), medianLatency, "net", 0),
 		row(pingPong("udp", 1), medianLatency, "net", 2.8),
 		row(pingPong("udp", 1), medianLatency, "gnet", 0),
 		row(pingPong("udp", 1), medianLatency, "c-recv", within110),

@@ -87,9 +87,6 @@ func (s Server) clientCommand(p programs, w Workload, pace pace) []string {
 	}
 	argv := append([]string{p.client, "-addr", serverAddr}, w.clientArgs(pace)...)
 	argv = append(append(argv, windowFlag(w)...), s.ClientFlags...)
-	if w.Block {
-		argv = append(argv, "-block")
-	}
 	return argv
 }
 

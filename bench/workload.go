@@ -55,7 +55,7 @@ type Workload struct {
 
 	Veth   bool   // over the veth pair instead of loopback
 	Both   bool   // the client is of the server's kind, where it has one; else the client is a socket of the kernel
-	Block  bool   // that client sleeps until the answer comes
+	Block  bool   // the client, a socket of the kernel, sleeps until the answer comes
 	Window int    // requests outstanding on the one flow; 0: one
 	Native bool   // programs run in the veth's driver, not behind it
 	Groups int    // Flood: to so many groups in turn, a socket for each; 0: to the server's address
@@ -105,6 +105,9 @@ func (w Workload) clientArgs(p pace) []string {
 		"-warmup", strconv.FormatFloat(p.warmup, 'f', 3, 64),
 		"-settle", strconv.FormatFloat(p.settle, 'f', 3, 64),
 	}
+	if w.Block {
+		args = append(args, "-block")
+	}
 	if w.Beside > 0 {
 		args = append(args, "-idle", strconv.Itoa(w.Beside))
 	}
@@ -122,6 +125,14 @@ func pingPong(proto string, conns int) Workload {
 	if conns > 1 { // judged by the mean of one second, so a round holds several of them
 		w.Seconds, w.Rounds = 3, 7
 	}
+	return w
+}
+
+// sleeping is pingPong of one connection with a client that sleeps in recv until the answer comes, as most clients do: the server has as long to
+// fall asleep as the client takes to wake up.
+func sleeping(proto string) Workload {
+	w := pingPong(proto, 1)
+	w.Name, w.Block = w.Name+"-sleeping", true
 	return w
 }
 

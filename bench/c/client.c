@@ -7,7 +7,7 @@
 //             more: an epoll_wait(0) spin. With -idle, M more connections are opened, exchange one message each and are
 //             then left alone until the end, where each must still answer; what they cost the server and the kernel in
 //             memory is read from /proc before and after they are opened.
-//             UDP with one flow: -window W keeps W requests outstanding on it; -block sleeps in recv instead of spinning;
+//             One flow: -block sleeps in recv instead of spinning. UDP with one flow: -window W keeps W requests outstanding on it;
 //             -sockperf writes each request as sockperf's client would, for its server.
 //   gap       one flow, one request every G milliseconds, the client spinning in between: what is measured is how
 //             quickly a server that went to sleep wakes up.
@@ -159,10 +159,12 @@ static int flow_next(struct flow *f) {
 			if (f->have < MESSAGE_SIZE)
 				continue;
 			f->have = 0;
+			if (opt.block)
+				meter.last = now_ns(); // asleep, not lost
 			return 1;
 		}
 		if (opt.block)
-			meter.last = now_ns(); // asleep, not lost
+			meter.last = now_ns(); // likewise
 		if (n == MESSAGE_SIZE && (!opt.sockperf || sockperf_undress(&f->in)))
 			return 1;
 		meter.corrupt++;
@@ -497,8 +499,10 @@ static void parse(int argc, char **argv) {
 	if (single && opt.conns != 1)
 		die(0, "-conns %d: mode %s has one flow", opt.conns, opt.mode);
 	int special = opt.window > 1 || opt.block || opt.sockperf;
-	if (special && (opt.tcp || opt.conns != 1 || strcmp(opt.mode, "pingpong") != 0))
-		die(0, "-window, -block and -sockperf: only with -proto udp, -mode pingpong and -conns 1");
+	if (special && (opt.conns != 1 || strcmp(opt.mode, "pingpong") != 0))
+		die(0, "-window, -block and -sockperf: only with -mode pingpong and -conns 1");
+	if (opt.tcp && (opt.window > 1 || opt.sockperf))
+		die(0, "-window and -sockperf: only with -proto udp");
 	if (opt.window > 1 && (opt.block || opt.sockperf))
 		die(0, "-window %d: not with -block or -sockperf", opt.window);
 	if (opt.idle > 0 && (!opt.tcp || opt.conns < 2 || strcmp(opt.mode, "pingpong") != 0 || opt.server_pid == 0))
