@@ -57,7 +57,7 @@ func (r Rest) String() string {
 // MarshalText and UnmarshalText let flag.TextVar and configuration files name a policy.
 func (r Rest) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText is described at MarshalText.
+// UnmarshalText reads the name of a Rest, as MarshalText writes it.
 func (r *Rest) UnmarshalText(text []byte) error {
 	v, err := ParseRest(string(text))
 	if err == nil {

@@ -96,7 +96,7 @@ func (s *Socket) SetReceiveBuffer(n int) error {
 	return s.setInt("receive buffer", unix.SOL_SOCKET, unix.SO_RCVBUF, max(n, s.config.ReceiveMin))
 }
 
-// SetSendBuffer is described at SetReceiveBuffer.
+// SetSendBuffer sizes the kernel's send queue, in bytes.
 func (s *Socket) SetSendBuffer(n int) error {
 	if err := s.mayUse("set send buffer"); err != nil {
 		return err

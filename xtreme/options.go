@@ -292,7 +292,7 @@ func ReceiveBuffer(bytes int) Option {
 	return step("ReceiveBuffer", forIP, func(s *Socket) error { return s.SetReceiveBuffer(bytes) })
 }
 
-// SendBuffer is described at ReceiveBuffer.
+// SendBuffer sizes the kernel's send queue, in bytes.
 func SendBuffer(bytes int) Option {
 	return step("SendBuffer", forSocket, func(s *Socket) error { return s.SetSendBuffer(bytes) })
 }

@@ -70,7 +70,7 @@ func (o *Owner) NewTCP(ipv6 bool, opt ...Option) (*Socket, error) {
 	return o.make("NewTCP", forBareTCP, ring.Stream, anyOf(ipv6), opt, nil)
 }
 
-// NewUDP is described at NewTCP.
+// NewUDP makes a UDP socket that is not bound yet, as NewTCP makes a TCP socket.
 func (o *Owner) NewUDP(ipv6 bool, opt ...Option) (*Socket, error) {
 	return o.make("NewUDP", forBareUDP, ring.Datagram, anyOf(ipv6), opt, nil)
 }

@@ -78,7 +78,7 @@ func (o *Own) Generation() uint64 {
 	return o.generation
 }
 
-// Snapshot is described at Host.
+// Snapshot is the host's links, addresses, routes and neighbours as they are now.
 func (o *Own) Snapshot() *host.Snapshot {
 	o.renew()
 	return o.snap
@@ -91,7 +91,7 @@ func (o *Own) renew() {
 	}
 }
 
-// Resolve is described at Host. In a full table those make room that nobody here has sent to, then those that did not answer.
+// Resolve asks for a neighbour's station. In a full table those make room that nobody here has sent to, then those that did not answer.
 func (o *Own) Resolve(t host.Target) {
 	if n := o.find(t); n != nil {
 		if n.heard {
@@ -128,7 +128,7 @@ func (o *Own) evict(which func(n *neighbour) bool) bool {
 	return false
 }
 
-// Use is described at Host.
+// Use notes that a neighbour was sent to.
 func (o *Own) Use(t host.Target) {
 	if n := o.find(t); n != nil {
 		n.used = true

@@ -427,7 +427,7 @@ func (s *Stack) lost(p buffers.Packet, token uint64, e syscall.Errno) {
 // Output is the frames that wait for a link; Took removes the first n of them, which the link has taken.
 func (s *Stack) Output(i int) []Out { return s.links[i].out }
 
-// Took is described at Output.
+// Took removes the first n frames that wait for link i: the link has taken them.
 func (s *Stack) Took(i, n int) {
 	out := s.links[i].out
 	s.queued -= n

@@ -179,7 +179,7 @@ func (c *Calls) Total() (n int) {
 	return n
 }
 
-// String is described at Total.
+// String lists the calls, for a failed test.
 func (c *Calls) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,10 +77,10 @@ func (n *Net) Device(i int) string { return fmt.Sprintf("v%d", i) }
 // Local and Other are the addresses of our end of pair i, Peer that of the other end.
 func (n *Net) Local(i int) netip.Addr { return addr(i, 1) }
 
-// Other is described at Local.
+// Other is the second address of our end of pair i.
 func (n *Net) Other(i int) netip.Addr { return addr(i, 77) }
 
-// Peer is described at Local.
+// Peer is the address of the other end of pair i.
 func (n *Net) Peer(i int) netip.Addr { return addr(i, 2) }
 
 func addr(pair, last int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(pair), byte(last)}) }

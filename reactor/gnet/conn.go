@@ -58,7 +58,7 @@ type DatagramX interface {
 	Hold() buffers.Packet
 	// Path and Socket are as in ConnX.
 	Path() ring.Path
-	// Socket is described at ConnX; it is the server's, shared by all peers.
+	// Socket is the server's socket, shared by all peers.
 	Socket() *xtreme.Socket
 }
 
@@ -227,13 +227,13 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 // Context and SetContext are a value of the program's. Loop only.
 func (c *conn) Context() any { return c.ctx }
 
-// SetContext is described at Context.
+// SetContext keeps a value of the program with the connection. Loop only.
 func (c *conn) SetContext(ctx any) { c.ctx = ctx }
 
 // SafeContext and SetSafeContext are another value, for any goroutine.
 func (c *conn) SafeContext() any { return safeContext(&c.safe) }
 
-// SetSafeContext is described at SafeContext.
+// SetSafeContext keeps a value of the program with the connection. Any goroutine.
 func (c *conn) SetSafeContext(ctx any) { c.safe.Store(&ctx) }
 
 func safeContext(p *atomic.Pointer[any]) any {
@@ -276,10 +276,10 @@ func quiet(err error) error {
 	return err
 }
 
-// Path is described at ConnX.
+// Path is how the bytes of the connection travel, with the reasons.
 func (c *conn) Path() ring.Path { return c.socket.Path() }
 
-// Socket is described at ConnX.
+// Socket is the ring's socket of the connection, see ConnX.
 func (c *conn) Socket() *xtreme.Socket { return c.socket }
 
 // withFD runs f with the descriptor, which is not closed meanwhile. Any goroutine.

@@ -51,7 +51,7 @@ func (l *link) failure() error {
 	return nil
 }
 
-// SuspendRead is described at ConnX.
+// SuspendRead stops reading from the peer.
 func (c connected) SuspendRead() error {
 	if c.state != stateOpen {
 		return net.ErrClosed
@@ -60,7 +60,7 @@ func (c connected) SuspendRead() error {
 	return c.us.socket.Suspend()
 }
 
-// ResumeRead is described at ConnX.
+// ResumeRead starts reading again.
 func (c connected) ResumeRead() error {
 	if c.state != stateOpen {
 		return net.ErrClosed
@@ -109,7 +109,7 @@ func (us *udpSocket) dropWithheld() {
 	us.withheld = nil
 }
 
-// SetIdleTimeout is described at ConnX.
+// SetIdleTimeout closes the connection once nothing was received or written for d; 0 turns it off.
 func (c connected) SetIdleTimeout(d time.Duration) error {
 	if d < 0 {
 		return badOption("idle timeout", d)

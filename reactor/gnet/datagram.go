@@ -92,10 +92,10 @@ func (d *datagram) AsyncWrite(p []byte, callback AsyncCallback) error {
 // Writev, AsyncWritev and ReadFrom have no meaning for datagrams: ErrUnsupportedOp.
 func (d *datagram) Writev([][]byte) (int, error) { return 0, ErrUnsupportedOp }
 
-// AsyncWritev is described at Writev.
+// AsyncWritev is for streams: ErrUnsupportedOp.
 func (d *datagram) AsyncWritev([][]byte, AsyncCallback) error { return ErrUnsupportedOp }
 
-// ReadFrom is described at Writev.
+// ReadFrom is for streams: ErrUnsupportedOp.
 func (d *datagram) ReadFrom(io.Reader) (int64, error) { return 0, ErrUnsupportedOp }
 
 // Flush does nothing: datagrams do not wait.
@@ -107,13 +107,13 @@ func (d *datagram) OutboundBuffered() int { return 0 }
 // Context is nil for each datagram of a server; connected sockets keep theirs.
 func (d *datagram) Context() any { return d.ctx }
 
-// SetContext is described at Context.
+// SetContext keeps a value for Context.
 func (d *datagram) SetContext(ctx any) { d.ctx = ctx }
 
 // SafeContext and SetSafeContext are as Context, for any goroutine.
 func (d *datagram) SafeContext() any { return safeContext(&d.safe) }
 
-// SetSafeContext is described at SafeContext.
+// SetSafeContext keeps a value for SafeContext. Any goroutine.
 func (d *datagram) SetSafeContext(ctx any) { d.safe.Store(&ctx) }
 
 // LocalAddr is the server's address, or a connected socket's own. Any goroutine.
@@ -173,10 +173,10 @@ func (d *datagram) SetDeadline(t time.Time) error {
 	return ErrUnsupportedOp
 }
 
-// SetReadDeadline is described at SetDeadline.
+// SetReadDeadline is SetDeadline: there is one answer for both directions.
 func (d *datagram) SetReadDeadline(t time.Time) error { return d.SetDeadline(t) }
 
-// SetWriteDeadline is described at SetDeadline.
+// SetWriteDeadline is SetDeadline: there is one answer for both directions.
 func (d *datagram) SetWriteDeadline(t time.Time) error { return d.SetDeadline(t) }
 
 func (d *datagram) withFD(f func(fd int) error) error {
@@ -233,12 +233,12 @@ func (d *datagram) SetNoDelay(on bool) error {
 // SetKeepAlivePeriod and SetKeepAlive are TCP's: ErrUnsupportedOp.
 func (d *datagram) SetKeepAlivePeriod(time.Duration) error { return ErrUnsupportedOp }
 
-// SetKeepAlive is described at SetKeepAlivePeriod.
+// SetKeepAlive is TCP's: ErrUnsupportedOp.
 func (d *datagram) SetKeepAlive(bool, time.Duration, time.Duration, int) error {
 	return ErrUnsupportedOp
 }
 
-// Destination is described at DatagramX.
+// Destination is the address that the datagram was sent to.
 func (d *datagram) Destination() netip.AddrPort {
 	if d.done == nil {
 		return netip.AddrPort{}
@@ -246,7 +246,7 @@ func (d *datagram) Destination() netip.AddrPort {
 	return d.done.Destination
 }
 
-// IfIndex is described at DatagramX.
+// IfIndex is the interface that the datagram came by.
 func (d *datagram) IfIndex() uint32 {
 	if d.done == nil {
 		return 0
@@ -254,7 +254,7 @@ func (d *datagram) IfIndex() uint32 {
 	return d.done.IfIndex
 }
 
-// Time is described at DatagramX.
+// Time is when the datagram came.
 func (d *datagram) Time() ring.Stamp {
 	if d.done == nil {
 		return ring.Stamp{}
@@ -262,15 +262,15 @@ func (d *datagram) Time() ring.Stamp {
 	return d.done.Time
 }
 
-// Hold is described at DatagramX.
+// Hold keeps the packet beyond the handler; the caller releases it.
 func (d *datagram) Hold() buffers.Packet {
 	p := d.pkt
 	d.pkt = buffers.Packet{}
 	return p
 }
 
-// Path is described at ConnX.
+// Path is how the socket's datagrams travel, with the reasons.
 func (d *datagram) Path() ring.Path { return d.us.socket.Path() }
 
-// Socket is described at ConnX.
+// Socket is the server's socket, shared by all peers.
 func (d *datagram) Socket() *xtreme.Socket { return d.us.socket }

@@ -28,10 +28,10 @@ const (
 // answers ErrUnsupportedOp. Any goroutine.
 func (c *conn) SetDeadline(t time.Time) error { return c.setDeadline(t, true, true) }
 
-// SetReadDeadline is described at SetDeadline.
+// SetReadDeadline is SetDeadline for reading.
 func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, true, false) }
 
-// SetWriteDeadline is described at SetDeadline.
+// SetWriteDeadline is SetDeadline for writing.
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, false, true) }
 
 func (c *conn) setDeadline(t time.Time, read, write bool) error {
@@ -58,7 +58,7 @@ func (c *conn) setDeadline(t time.Time, read, write bool) error {
 	})
 }
 
-// SetIdleTimeout is described at ConnX.
+// SetIdleTimeout closes the connection once nothing was received or written for d; 0 turns it off.
 func (c *conn) SetIdleTimeout(d time.Duration) error {
 	if d < 0 {
 		return badOption("idle timeout", d)

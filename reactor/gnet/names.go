@@ -17,15 +17,15 @@ type (
 	Conn = upstream.Conn
 	// Reader, Writer and Socket are the parts of Conn.
 	Reader = upstream.Reader
-	// Writer is described at Reader.
+	// Writer is the sending half of a Conn.
 	Writer = upstream.Writer
-	// Socket is described at Reader.
+	// Socket is the part of a Conn that sets options of its socket.
 	Socket = upstream.Socket
 	// EventLoop is what Conn.EventLoop gives. Schedule works here.
 	EventLoop = upstream.EventLoop
 	// Runnable and RunnableFunc are what EventLoop.Execute runs.
 	Runnable = upstream.Runnable
-	// RunnableFunc is described at Runnable.
+	// RunnableFunc is a function as a Runnable.
 	RunnableFunc = upstream.RunnableFunc
 	// AsyncCallback is called on the loop when an asynchronous call is done.
 	AsyncCallback = upstream.AsyncCallback
@@ -60,25 +60,25 @@ var MaxStreamBufferCap = 64 * 1024
 // NewContext, FromContext and their kin carry values to Register and Enroll, as in gnet.
 func NewContext(ctx context.Context, v any) context.Context { return upstream.NewContext(ctx, v) }
 
-// FromContext is described at NewContext.
+// FromContext returns the value that NewContext put into a context.
 func FromContext(ctx context.Context) any { return upstream.FromContext(ctx) }
 
-// NewNetConnContext is described at NewContext.
+// NewNetConnContext puts a connection into a context, for Register to take over.
 func NewNetConnContext(ctx context.Context, c net.Conn) context.Context {
 	return upstream.NewNetConnContext(ctx, c)
 }
 
-// FromNetConnContext is described at NewContext.
+// FromNetConnContext returns the connection that NewNetConnContext put into a context.
 func FromNetConnContext(ctx context.Context) (net.Conn, bool) {
 	return upstream.FromNetConnContext(ctx)
 }
 
-// NewNetAddrContext is described at NewContext.
+// NewNetAddrContext puts an address into a context, for Register to dial.
 func NewNetAddrContext(ctx context.Context, a net.Addr) context.Context {
 	return upstream.NewNetAddrContext(ctx, a)
 }
 
-// FromNetAddrContext is described at NewContext.
+// FromNetAddrContext returns the address that NewNetAddrContext put into a context.
 func FromNetAddrContext(ctx context.Context) (net.Addr, bool) {
 	return upstream.FromNetAddrContext(ctx)
 }
@@ -110,28 +110,28 @@ type Drainer interface {
 // BuiltinEventEngine has every method of EventHandler and does nothing: embed it, by value or as a pointer, nil too.
 type BuiltinEventEngine struct{}
 
-// OnBoot is described at EventHandler.
+// OnBoot does nothing.
 func (*BuiltinEventEngine) OnBoot(Engine) (action Action) { return }
 
-// OnShutdown is described at EventHandler.
+// OnShutdown does nothing.
 func (*BuiltinEventEngine) OnShutdown(Engine) {}
 
-// OnOpen is described at EventHandler.
+// OnOpen sends nothing and keeps the connection.
 func (*BuiltinEventEngine) OnOpen(Conn) (out []byte, action Action) { return }
 
-// OnClose is described at EventHandler.
+// OnClose does nothing.
 func (*BuiltinEventEngine) OnClose(Conn, error) (action Action) { return }
 
-// OnTraffic is described at EventHandler.
+// OnTraffic reads nothing and keeps the connection.
 func (*BuiltinEventEngine) OnTraffic(Conn) (action Action) { return }
 
-// OnTick is described at EventHandler.
+// OnTick does nothing, and asks to be called again at once.
 func (*BuiltinEventEngine) OnTick() (delay time.Duration, action Action) { return }
 
 // Logger and Level are gnet's logging types, for WithLogger and WithLogLevel.
 type (
 	Logger = logging.Logger
-	// Level is described at Logger.
+	// Level is how much a Logger logs.
 	Level = logging.Level
 )
 

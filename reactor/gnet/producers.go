@@ -20,7 +20,7 @@ import (
 // producers is the list that SetProducers has made.
 type producers struct{ of []*conn }
 
-// SetProducers is described at ConnX.
+// SetProducers says whose input is written to this connection: while too much waits here, those connections are not read from.
 func (c *conn) SetProducers(from ...Conn) error {
 	switch {
 	case c.state != stateOpen:
@@ -129,7 +129,7 @@ func (c *conn) forgetProducers() {
 	c.producers = nil
 }
 
-// CloseWhenSent is described at ConnX.
+// CloseWhenSent closes the connection once what was written has been sent, and reads no more.
 func (c *conn) CloseWhenSent() error {
 	if c.state != stateOpen {
 		return net.ErrClosed

@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 )
 
-// SuspendRead is described at ConnX.
+// SuspendRead stops reading from the peer.
 func (c *conn) SuspendRead() error {
 	if c.state != stateOpen {
 		return net.ErrClosed
@@ -16,7 +16,7 @@ func (c *conn) SuspendRead() error {
 	return c.socket.Suspend()
 }
 
-// ResumeRead is described at ConnX.
+// ResumeRead starts reading again.
 func (c *conn) ResumeRead() error {
 	if c.state != stateOpen {
 		return net.ErrClosed

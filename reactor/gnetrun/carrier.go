@@ -97,7 +97,7 @@ func (c *carrier) OnOpen(conn upstream.Conn) ([]byte, upstream.Action) {
 	return c.handler.OnOpen(conn)
 }
 
-// OnClose is described at OnOpen.
+// OnClose calls the handler's for a connection that was handed to it.
 func (c *carrier) OnClose(conn upstream.Conn, err error) upstream.Action {
 	if c.stranger(conn) {
 		return upstream.None
@@ -105,7 +105,7 @@ func (c *carrier) OnClose(conn upstream.Conn, err error) upstream.Action {
 	return c.handler.OnClose(conn, err)
 }
 
-// OnTraffic is described at OnOpen.
+// OnTraffic calls the handler's for a connection that was handed to it.
 func (c *carrier) OnTraffic(conn upstream.Conn) upstream.Action {
 	if c.stranger(conn) {
 		return upstream.Close

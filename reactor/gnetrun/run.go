@@ -104,19 +104,19 @@ func (b *bridge) OnBoot(e gnet.Engine) gnet.Action {
 	return b.handler.OnBoot(b.engine())
 }
 
-// OnShutdown is described at OnBoot.
+// OnShutdown calls the handler's, with gnet's Engine.
 func (b *bridge) OnShutdown(gnet.Engine) { b.handler.OnShutdown(b.engine()) }
 
 // OnOpen and the others are the handler's.
 func (b *bridge) OnOpen(c gnet.Conn) ([]byte, gnet.Action) { return b.handler.OnOpen(c) }
 
-// OnClose is described at OnOpen.
+// OnClose calls the handler's.
 func (b *bridge) OnClose(c gnet.Conn, err error) gnet.Action { return b.handler.OnClose(c, err) }
 
-// OnTraffic is described at OnOpen.
+// OnTraffic calls the handler's.
 func (b *bridge) OnTraffic(c gnet.Conn) gnet.Action { return b.handler.OnTraffic(c) }
 
-// OnTick is described at OnOpen.
+// OnTick calls the handler's.
 func (b *bridge) OnTick() (time.Duration, gnet.Action) { return b.handler.OnTick() }
 
 // OnDrained passes on what the handler may not know of.

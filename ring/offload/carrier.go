@@ -334,7 +334,7 @@ func (c *carrier) Claim(f Flow) error {
 	return nil
 }
 
-// Release is described at Claim.
+// Release gives up one claim of the flow.
 func (c *carrier) Release(f Flow) error {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()

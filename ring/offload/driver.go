@@ -256,10 +256,10 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 // Stamp is the stack's.
 func (d *driver) Stamp() *uint64 { return d.stack.Stamp() }
 
-// Flushes is described at ring.Offloader.
+// Flushes counts the flushes of the links.
 func (d *driver) Flushes() *uint64 { return &d.flushes }
 
-// KernelSends is described at ring.Offloader.
+// KernelSends counts the datagrams that the kernel's sockets have sent.
 func (d *driver) KernelSends() *uint64 { return &d.stats.KernelSends }
 
 // Bind: any thread will do.

@@ -282,7 +282,7 @@ func (s *shared) Lose() {
 	require.NoError(s.t, netlink.LinkSetDown(l))
 }
 
-// Restore is described at Lose.
+// Restore brings the interface back.
 func (s *shared) Restore() {
 	l, err := netlink.LinkByName("v0")
 	require.NoError(s.t, err)

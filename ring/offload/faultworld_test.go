@@ -273,7 +273,7 @@ func (s *frameSocket) write(frame []byte) error {
 // source reads frames until one has a UDP payload of this text, and returns its source station; target the station that it is for.
 func (s *frameSocket) source(text string) net.HardwareAddr { return s.read(text)[6:12] }
 
-// target is described at source.
+// target is the station that such a frame is for.
 func (s *frameSocket) target(text string) net.HardwareAddr { return s.read(text)[:6] }
 
 func (s *frameSocket) read(text string) net.HardwareAddr {

@@ -297,7 +297,7 @@ func (c *Channel) Messages() uint64 { return c.messages }
 // Stats is the sequencer's counters; Line those of one line.
 func (c *Channel) Stats() feed.Stats { return c.seq.Stats() }
 
-// Line is described at Stats.
+// Line is the statistics of one line.
 func (c *Channel) Line(i uint8) feed.LineStats { return c.seq.Line(i) }
 
 // Lines is how many lines the channel has.

@@ -134,14 +134,14 @@ func (x *Link) Start() error {
 	return err
 }
 
-// Stop is described at Start.
+// Stop stops the link beneath, if it can be stopped.
 func (x *Link) Stop() {
 	if l, ok := x.Link.(interface{ Stop() }); ok {
 		l.Stop()
 	}
 }
 
-// Shut is described at Start.
+// Shut shuts the link beneath, if it can be shut.
 func (x *Link) Shut() error {
 	if l, ok := x.Link.(interface{ Shut() error }); ok {
 		return l.Shut()
@@ -149,7 +149,7 @@ func (x *Link) Shut() error {
 	return nil
 }
 
-// Retire is described at Start.
+// Retire ends the capture and retires the link beneath; a link that cannot be retired is closed.
 func (x *Link) Retire() error {
 	x.tap.closed.Store(true)
 	if l, ok := x.Link.(interface{ Retire() error }); ok {
