@@ -20,9 +20,7 @@ func (w *watcher) returned(packets int) (failed int) {
 	for end := time.Now().Add(15 * time.Second); sent < packets; {
 		require.True(w.t, time.Now().Before(end), "%d of %d; %v", sent, packets, w.s.Ring().Counters(nil))
 		n, err := w.s.Ring().Poll(w.dst)
-		if err != nil {
-			require.ErrorContains(w.t, err, "v0")
-		}
+		require.NoError(w.t, err, "a lost interface is told by SENT and by the path")
 		for i := range w.dst[:n] {
 			c := &w.dst[i]
 			if c.Events.Has(ring.EventPath) {
@@ -65,9 +63,7 @@ func TestCarrierLost(t *testing.T) {
 	set(netlink.LinkSetDown)
 	const packets = 10
 	w.sendPackets(packets, to, "lost")
-	if err := w.s.Ring().Flush(); err != nil {
-		require.ErrorContains(t, err, "v0")
-	}
+	require.NoError(t, w.s.Ring().Flush())
 	require.Equal(t, packets, w.returned(packets), "SENT without an error")
 	require.Equal(t, frames, counter(w.s.Ring(), "v0.tx_frames"))
 	require.EqualValues(t, packets, counter(w.s.Ring(), "v0.tx_lost"))
@@ -97,7 +93,7 @@ func TestQueuedBeforeDownIsLost(t *testing.T) {
 			}
 			w.sendPackets(packets, to, "too late")
 			require.NoError(t, netlink.LinkSetDown(linkOf(t, "v0")))
-			_ = w.s.Ring().Flush()
+			require.NoError(t, w.s.Ring().Flush())
 			if noticed {
 				w.until("down", func() bool { return w.s.Path().Tier == "os" })
 			}
