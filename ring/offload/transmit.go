@@ -246,7 +246,8 @@ func (d *driver) pump() (err error) {
 	return err
 }
 
-// push flushes a link.
+// push flushes a link. That an interface is lost is no error where sockets have another path: PATH and SENT tell of it, and programs end on an
+// error of Poll.
 func (d *driver) push(i int) error {
 	l := d.links[i].Link
 	e := l.Flush()
@@ -262,9 +263,17 @@ func (d *driver) push(i int) error {
 	}
 	d.arrived.Store(true) // parts are looked at now: see checkPart
 	d.turn |= clockMask
-	d.down[i] = true // said once: an interface that is down stays so for many turns
+	d.down[i] = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
+	if d.config.Exchange != nil && isLoss(e) {
+		return nil
+	}
 	return fmt.Errorf("offload: %s: %w", l.Info().Name, e)
+}
+
+// isLoss tells whether a link failed because its interface is down, has no carrier, was deleted, or lost its program.
+func isLoss(err error) bool {
+	return errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.ENODEV) || errors.Is(err, link.ErrNoCarrier) || errors.Is(err, link.ErrDetached)
 }
 
 // holdBack lets nothing more leave by a link whose interface is down, nor by those of the same wire: what lies in its ring would leave with it
