@@ -119,3 +119,19 @@ func TestQueuedBeforeDownIsLost(t *testing.T) {
 		})
 	}
 }
+
+// An interface is deleted and made again while its queues are closed, because it went down with frames in them. The device that was opened on the
+// deleted interface is given up, and the new interface is opened.
+func TestMadeAgainWhileItsQueuesAreClosed(t *testing.T) {
+	s := newShared(t, 1)
+	w := watch(t, s)
+	peer := s.Listen(netip.AddrPortFrom(s.Peer(0), 0))
+	w.sendPackets(10, addrOf(peer), "too late")
+	require.NoError(t, netlink.LinkSetDown(linkOf(t, "v0")))
+	require.NoError(t, w.s.Ring().Flush())
+	w.until("the packets", func() bool { return w.sent == 10 }) // their queue is closed
+	w.until("down", func() bool { return w.s.Path().Tier == "os" })
+	require.NoError(t, netlink.LinkDel(linkOf(t, "v0")))
+	s.Again(0)
+	w.until("the new interface", func() bool { return w.s.Path().Tier == "offload" })
+}
