@@ -252,6 +252,23 @@ func (c *carrier) lose(serial uint64, now clock.Time) (dead Device) {
 	return dead
 }
 
+// loseOutdated gives up a device whose interface was deleted, also when another one has its name now, or whose program is gone. While all queues are
+// closed nothing else notices: a ring inspects the device of links that it has. The caller closes what it returns.
+func (c *carrier) loseOutdated(now clock.Time) (dead Device) {
+	c.x.mu.Lock()
+	dev, serial, index := c.device, c.serial, c.index
+	c.x.mu.Unlock()
+	if dev == nil {
+		return nil
+	}
+	if l, here := c.x.config.Host.Snapshot().LinkByName(c.name); here && l.Index == index && dev.Check() == nil {
+		return nil
+	}
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	return c.lose(serial, now)
+}
+
 // reopen has the device back, if it is there or it is time to try. Not for a ring's own goroutine: it may take long.
 func (c *carrier) reopen(now clock.Time) error {
 	program := c.programNow()

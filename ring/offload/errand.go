@@ -109,6 +109,9 @@ func (d *driver) recover(p *part) {
 	o, c, now := &opening{}, p.carrier, d.now
 	d.begin(p, func() {
 		o.err = d.config.Exchange.space.do(func() error {
+			if dead := c.loseOutdated(now); dead != nil {
+				_ = dead.Close() // its interface is gone
+			}
 			if err := c.reopen(now); err != nil {
 				return err
 			}
