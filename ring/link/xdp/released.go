@@ -37,9 +37,6 @@ func (r *releases) add(q queueID, now time.Time) {
 // retryUntil is the time until which a bind to the queue is tried again after EBUSY.
 func (r *releases) retryUntil(q queueID, now time.Time, retry time.Duration) time.Time {
 	until := now.Add(retry)
-	if retry < 0 {
-		return until
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at, ok := r.at[q]; ok && at.Add(releaseLimit).After(until) {

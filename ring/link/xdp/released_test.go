@@ -45,7 +45,7 @@ func TestReopenBesideConfiguration(t *testing.T) {
 	}
 }
 
-// What another process holds is not waited for longer than Config.Retry says, and nothing is waited for when it is negative.
+// What another process holds is not waited for longer than Config.Retry says; what this process closed is, also when Retry is negative.
 func TestRetryUntil(t *testing.T) {
 	now := time.Now()
 	ours, other := queueID{7, 0}, queueID{7, 1}
@@ -55,7 +55,8 @@ func TestRetryUntil(t *testing.T) {
 	require.Equal(t, now.Add(releaseLimit), r.retryUntil(ours, after, time.Millisecond))
 	require.Equal(t, after.Add(time.Minute), r.retryUntil(ours, after, time.Minute))
 	require.Equal(t, after.Add(time.Millisecond), r.retryUntil(other, after, time.Millisecond))
-	require.False(t, r.retryUntil(ours, after, -1).After(after))
+	require.Equal(t, now.Add(releaseLimit), r.retryUntil(ours, after, -1))
+	require.False(t, r.retryUntil(other, after, -1).After(after))
 	late := now.Add(releaseLimit + time.Second)
 	require.Equal(t, late.Add(time.Millisecond), r.retryUntil(ours, late, time.Millisecond))
 	r.add(other, late)
