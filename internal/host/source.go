@@ -21,8 +21,9 @@ const (
 	partRules
 	partNeighbours
 	partPathMTUs
+	partChildren // in other namespaces
 
-	partAll = partLinks | partAddresses | partRoutes | partRules | partNeighbours | partPathMTUs
+	partAll = partLinks | partAddresses | partRoutes | partRules | partNeighbours | partPathMTUs | partChildren
 )
 
 // batch is what some notifications say: which tables to read again, and single neighbours.
@@ -58,12 +59,11 @@ type kernel struct {
 	buffer  []byte
 	dump    *nl.SocketHandle
 	ask     *nl.SocketHandle
-	probe   int      // a UDP socket, for those who may not ask by netlink
-	space   *os.File // the namespace; nil without /proc: children in other ones are not known
-	spaces  spaces
+	probe   int // a UDP socket, for those who may not ask by netlink
 	refused bool
 	ended   chan struct{}
 	paths   *pathMTUs
+	away    *awayChildren
 }
 
 // groups are the notifications that are wanted (RTNLGRP_*).
@@ -72,7 +72,7 @@ var groups = [...]int{unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_I
 
 // newKernel opens the sockets in the namespace where it is called.
 func newKernel(receiveBuffer int) (k *kernel, err error) {
-	k = &kernel{buffer: make([]byte, 64<<10), probe: -1, ended: make(chan struct{}), spaces: spaces{may: true}}
+	k = &kernel{buffer: make([]byte, 64<<10), probe: -1, ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			k.close()
@@ -98,9 +98,6 @@ func newKernel(receiveBuffer int) (k *kernel, err error) {
 			return nil, fmt.Errorf("host: netlink group %d: %w", g, err)
 		}
 	}
-	if k.space, err = os.Open("/proc/thread-self/ns/net"); err != nil {
-		k.space, err = nil, nil
-	}
 	for _, h := range []**nl.SocketHandle{&k.dump, &k.ask} {
 		s, err := nl.Subscribe(unix.NETLINK_ROUTE)
 		if err != nil {
@@ -115,6 +112,9 @@ func newKernel(receiveBuffer int) (k *kernel, err error) {
 		return nil, fmt.Errorf("host: probe socket: %w", err)
 	}
 	if k.paths, err = openPathMTUs(k.interrupt); err != nil {
+		return nil, err
+	}
+	if k.away, err = openAwayChildren(k.interrupt); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -132,8 +132,8 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 		return batch{}, errClosed
 	default:
 	}
-	if k.paths.moved.Swap(false) { // asked after the deadline was set, which may have been in place of interrupt's
-		return batch{stale: partPathMTUs}, nil
+	if stale := k.moved(); stale != 0 { // asked after the deadline was set, which may have been in place of interrupt's
+		return batch{stale: stale}, nil
 	}
 	conn, err := k.events.SyscallConn()
 	if err != nil {
@@ -148,8 +148,8 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 	})
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		if k.paths.moved.Swap(false) {
-			return batch{stale: partPathMTUs}, k.unlessEnded(nil)
+		if stale := k.moved(); stale != 0 {
+			return batch{stale: stale}, k.unlessEnded(nil)
 		}
 		return batch{}, k.unlessEnded(errTime)
 	case err != nil:
@@ -169,6 +169,17 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 		k.paths.recheck() // changes of routes make the kernel forget (rt_cache_flush)
 	}
 	return b, err
+}
+
+// moved is what the goroutines beside the mirror have found since it was last called.
+func (k *kernel) moved() (stale part) {
+	if k.paths.moved.Swap(false) {
+		stale |= partPathMTUs
+	}
+	if k.away.moved.Swap(false) {
+		stale |= partChildren
+	}
+	return stale
 }
 
 // interrupt has next look at what else there is. Any goroutine.
@@ -230,25 +241,25 @@ func (k *kernel) fetch(want part, f *Facts) error {
 		request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 		request.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(rtextFilterSkipStats)))
-		if err := dumpInto(k, "links", request, unix.RTM_NEWLINK, &f.Links, decodeLink); err != nil {
+		if err := dumpInto(k.dump, "links", request, unix.RTM_NEWLINK, &f.Links, decodeLink); err != nil {
 			return err
 		}
-		var err error
-		if f.Away, err = k.fetchAway(); err != nil {
-			return err
-		}
+		k.away.recheck()
+	}
+	if want&partChildren != 0 {
+		f.Away = *k.away.current.Load()
 	}
 	if want&partAddresses != 0 {
 		request := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
 		request.AddData(nl.NewIfAddrmsg(unix.AF_INET))
-		if err := dumpInto(k, "addresses", request, unix.RTM_NEWADDR, &f.Addresses, decodeAddress); err != nil {
+		if err := dumpInto(k.dump, "addresses", request, unix.RTM_NEWADDR, &f.Addresses, decodeAddress); err != nil {
 			return err
 		}
 	}
 	if want&partRoutes != 0 {
 		request := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
 		request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET}})
-		if err := dumpInto(k, "routes", request, unix.RTM_NEWROUTE, &f.Routes, decodeRoute); err != nil {
+		if err := dumpInto(k.dump, "routes", request, unix.RTM_NEWROUTE, &f.Routes, decodeRoute); err != nil {
 			return err
 		}
 	}
@@ -256,7 +267,7 @@ func (k *kernel) fetch(want part, f *Facts) error {
 		request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
 		request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET}})
 		var foreign []struct{}
-		err := dumpInto(k, "rules", request, unix.RTM_NEWRULE, &foreign, func(b []byte) (struct{}, bool, error) {
+		err := dumpInto(k.dump, "rules", request, unix.RTM_NEWRULE, &foreign, func(b []byte) (struct{}, bool, error) {
 			is, err := decodeRule(b)
 			return struct{}{}, is, err
 		})
@@ -270,7 +281,7 @@ func (k *kernel) fetch(want part, f *Facts) error {
 	if want&partNeighbours != 0 {
 		request := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, unix.NLM_F_DUMP)
 		request.AddRawData(append([]byte{unix.AF_INET}, make([]byte, unix.SizeofNdMsg-1)...))
-		if err := dumpInto(k, "neighbours", request, unix.RTM_NEWNEIGH, &f.Neighbours, decodeNeighbour); err != nil {
+		if err := dumpInto(k.dump, "neighbours", request, unix.RTM_NEWNEIGH, &f.Neighbours, decodeNeighbour); err != nil {
 			return err
 		}
 	}
@@ -281,9 +292,9 @@ func (k *kernel) fetch(want part, f *Facts) error {
 const rtextFilterSkipStats = 1 << 3
 
 // dumpInto reads a table. A dump during which the table changed (NLM_F_DUMP_INTR) is an error: it is read again.
-func dumpInto[T any](k *kernel, what string, r *nl.NetlinkRequest, typ uint16, to *[]T,
+func dumpInto[T any](h *nl.SocketHandle, what string, r *nl.NetlinkRequest, typ uint16, to *[]T,
 	decode func([]byte) (T, bool, error)) error {
-	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: k.dump}
+	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: h}
 	var all []T
 	var bad error
 	err := r.ExecuteIter(unix.NETLINK_ROUTE, typ, func(m []byte) bool {
@@ -340,6 +351,9 @@ func (k *kernel) close() {
 	if k.paths != nil {
 		k.paths.close()
 	}
+	if k.away != nil {
+		k.away.close()
+	}
 	if k.events != nil {
 		_ = k.events.Close()
 	}
@@ -347,9 +361,6 @@ func (k *kernel) close() {
 		if h != nil {
 			h.Close()
 		}
-	}
-	if k.space != nil {
-		_ = k.space.Close()
 	}
 	if k.probe >= 0 {
 		_ = unix.Close(k.probe)

@@ -18,8 +18,8 @@ type spaces struct {
 }
 
 // identify looks for namespaces that were not there before.
-func (k *kernel) identify() {
-	s := &k.spaces
+func (a *awayChildren) identify() {
+	s := &a.spaces
 	if !s.may {
 		return
 	}
@@ -28,10 +28,10 @@ func (k *kernel) identify() {
 		paths, _ := filepath.Glob(pattern) // the pattern is right
 		for _, path := range paths {
 			n := name(path)
-			if n == "" || seen[n] || !s.may {
+			if n == "" || seen[n] || !s.may || a.isEnded() {
 				continue
 			}
-			if seen[n] = true; !s.known[n] && !k.giveID(path) {
+			if seen[n] = true; !s.known[n] && !a.giveID(path) {
 				delete(seen, n) // tried again
 			}
 		}
@@ -48,21 +48,21 @@ func (k *kernel) identify() {
 }
 
 // giveID asks the kernel for an id of the namespace of a file; one that has an id keeps it.
-func (k *kernel) giveID(path string) bool {
+func (a *awayChildren) giveID(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	r := nl.NewNetlinkRequest(unix.RTM_NEWNSID, unix.NLM_F_ACK)
-	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: k.dump}
+	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: a.ask}
 	body := append(make([]byte, 4), nl.NewRtAttr(netnsaFD, nl.Uint32Attr(uint32(f.Fd()))).Serialize()...)
 	r.AddRawData(append(body, nl.NewRtAttr(netnsaID, nl.Uint32Attr(^uint32(0))).Serialize()...)) // whichever id is free
 	switch _, err = r.Execute(unix.NETLINK_ROUTE, 0); err {
 	case nil, unix.EEXIST:
 		return true
 	case unix.EPERM:
-		k.spaces.may = false // nor will it be permitted for others
+		a.spaces.may = false // nor will it be permitted for others
 	}
 	return false
 }
