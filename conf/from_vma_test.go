@@ -109,11 +109,11 @@ type claim struct {
 }
 
 // testsOnRings are the kinds of ring on which each test that the page names has passed, from testdata, or from what CI's run wrote to the file
-// that SX_TEST_RINGS names (.ci/testlog): then -update writes testdata anew.
+// that SOCKETXTREME_TEST_RINGS names (.ci/testlog): then -update writes testdata anew.
 func testsOnRings(t *testing.T, named []string) map[string][]string {
 	t.Helper()
 	const record = "testdata/test-rings.txt"
-	path := os.Getenv("SX_TEST_RINGS")
+	path := os.Getenv("SOCKETXTREME_TEST_RINGS")
 	fresh := path != ""
 	if !fresh {
 		path = record

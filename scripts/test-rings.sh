@@ -10,4 +10,4 @@ rings=$(mktemp)
 trap 'rm -f "$rings"' EXIT
 # shellcheck disable=SC2086
 go test -json -timeout 10m -run "$pattern" $packages | go run ./.ci/testlog -rings "$rings"
-SX_TEST_RINGS=$rings go test ./conf -count=1 -run '^TestFromVMA$' -update
+SOCKETXTREME_TEST_RINGS=$rings go test ./conf -count=1 -run '^TestFromVMA$' -update

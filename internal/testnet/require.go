@@ -9,7 +9,7 @@ import (
 
 // RequireVariable lists, with commas, what tests must find here: "uring", "epoll", "namespaces". A test that misses one of these fails
 // instead of skipping. CI sets it where it runs as root.
-const RequireVariable = "SX_TEST_REQUIRE"
+const RequireVariable = "SOCKETXTREME_TEST_REQUIRE"
 
 // Missing skips a test for want of something, and says why it is not there; where the list names what, the test fails.
 func Missing(t testing.TB, what string, why any) {
