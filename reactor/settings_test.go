@@ -178,3 +178,19 @@ func TestSettingsThatALoopDoesNotUseAreSaid(t *testing.T) {
 		require.NoError(t, os.Unsetenv(name))
 	}
 }
+
+// A loop that helps others, as one that only accepts does, tells of no setting: the others use it.
+func TestAnUnpinnedLoopTellsOfNoSetting(t *testing.T) {
+	t.Setenv("SX_LOOP_CPUS", "0")
+	t.Setenv("VMA_RX_POLL", "5")
+	s := conf.FromEnvironment()
+	s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
+	o, err := mustEngine(t, s).Owner("helper", xtreme.Buffers(64, 8))
+	require.NoError(t, err)
+	_, err = New(o, nothing, Config{Rest: Wait, Unpinned: true})
+	require.NoError(t, err)
+	require.NoError(t, o.Close())
+	text, err := os.ReadFile(s.LogFile)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "has no effect")
+}
