@@ -29,7 +29,8 @@ type Config struct {
 	// Pin is the processor the loop's thread is bound to; for RunGroup one per loop. Empty takes the next of the engine's setting
 	// (SX_LOOP_CPUS), which is none by default.
 	Pin []int
-	// Unpinned loops take no processor of the setting: for those that are seldom busy.
+	// Unpinned loops take no processor of the setting: for those that are seldom busy, because they only help others. Nor does such a loop warn
+	// of settings that it does not use.
 	Unpinned bool
 	// OnPanic is what a panic in the program's code costs.
 	OnPanic PanicPolicy

@@ -79,7 +79,7 @@ func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 	}
 	if o != nil && len(c.Pin) == 0 && !c.Unpinned {
 		c.Pin = o.Engine().LoopCPU()
-	} else if o != nil {
+	} else if o != nil && !c.Unpinned {
 		o.Engine().SettingUnused("SX_LOOP_CPUS", "a loop has Config.Pin, which comes before it")
 	}
 	l, err := newLoop(o, c)

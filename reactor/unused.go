@@ -2,8 +2,12 @@ package reactor
 
 import "github.com/socketxtreme/socketxtreme/xtreme"
 
-// sayUnused says of the settings that were given explicitly those that this loop does not use, because its Config comes before them.
+// sayUnused says of the settings that were given explicitly those that this loop does not use, because its Config comes before them. A loop
+// that helps others (Unpinned) says nothing: the others use them.
 func (c *Config) sayUnused(e *xtreme.Engine) {
+	if c.Unpinned {
+		return
+	}
 	s := e.Settings()
 	for _, x := range []struct {
 		field string

@@ -290,15 +290,16 @@ func (o *Options) strict() error {
 	return nil
 }
 
-// settings is what the loops' engine is made with: the environment's, and what the options say.
+// settings is what the loops' engine is made with: the environment's, and what the options say. It completes the options from the environment.
 func (o *Options) settings() conf.Settings {
 	s := conf.FromEnvironment()
 	if o.Ring != "" {
 		s.Ring = o.Ring
 	}
 	if o.RxPoll == 0 && o.Rest == reactor.Adaptive && s.RxPoll == conf.Default().RxPoll && !conf.IsSet("VMA_RX_POLL") {
-		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps.
-		s.RxPoll = defaultRxPoll
+		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps. It is no setting that the program
+		// has given, of which a loop that does not use it would warn.
+		o.RxPoll = defaultRxPoll
 	}
 	if o.SmallBuffers != 0 {
 		s.SmallBuffers = o.SmallBuffers

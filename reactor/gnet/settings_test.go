@@ -13,7 +13,14 @@ import (
 // A server looks for less than the library's default before it sleeps, unless the environment or a settings file says how long: also
 // when that is the default's number.
 func TestWhatTheEnvironmentSaysOfRxPollCounts(t *testing.T) {
-	said := func() int { s := new(Options).settings(); return s.RxPoll }
+	said := func() int {
+		o := new(Options)
+		s := o.settings()
+		if o.RxPoll != 0 { // it comes before the setting
+			return o.RxPoll
+		}
+		return s.RxPoll
+	}
 	t.Setenv(conf.SettingsFile, "")
 	for _, name := range []string{"VMA_RX_POLL", "XLIO_RX_POLL"} {
 		t.Setenv(name, "") // to be restored
