@@ -40,7 +40,7 @@
 // # Neighbours
 //
 // The kernel speaks ARP. Resolve asks it to look for a neighbour (NTF_USE; without CAP_NET_ADMIN an empty datagram to the
-// discard port), once a second per target at most. Hop keeps an entry alive while packets are sent to it. Waiting holds
+// discard port), once a second at most for one that does not answer. Hop keeps an entry alive while packets are sent to it. Waiting holds
 // packets until the answer comes: bounded, in order, with a reason for each one given up.
 //
 //	hop, err := h.Hold(way.NextHop(dst))                // per flow

@@ -291,6 +291,7 @@ func (h *Host) update(read part, changes []neighbourChange) {
 	if moved {
 		next.generation++
 	}
+	h.keep.mayAskAgain(moved || read&partNeighbours != 0, changes)
 	h.publish(next)
 	if n := was.NeighbourChanges(); moved || next.NeighbourChanges() != n {
 		list, ok := next.ChangedNeighbours(n)

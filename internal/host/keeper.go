@@ -59,8 +59,10 @@ func (h *Host) Hold(t Target) (*Hop, error) {
 	return hop, nil
 }
 
-// Resolve asks the kernel to look for a neighbour; the answer is in a later snapshot. It returns at once. A target is
-// asked for once a second at most (RFC 1122 2.3.2.1), however often this is called: false says that nothing was asked now.
+// Resolve asks the kernel to look for a neighbour; the answer is in a later snapshot. It returns at once. A target that does not answer is
+// asked for once a second at most (RFC 1122 2.3.2.1), however often this is called: false says that nothing was asked now. One that has
+// answered since, or whose entry the kernel has dropped, is asked for at once; so are all after a change of the tables, because a request
+// while an interface is down has no effect.
 func (h *Host) Resolve(t Target) (bool, error) {
 	if err := t.check(); err != nil {
 		return false, err
@@ -155,6 +157,22 @@ func (k *keeper) forget(t Target) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.asked, t)
+}
+
+// mayAskAgain forgets the requests that news have overtaken: all of them, or those of neighbours that have answered or whose entries are gone.
+// A failure is no answer. It is called before the snapshot with the news is published.
+func (k *keeper) mayAskAgain(all bool, changes []neighbourChange) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if all {
+		clear(k.asked)
+		return
+	}
+	for i := range changes {
+		if c := &changes[i]; c.gone || c.Usable() {
+			delete(k.asked, c.Target)
+		}
+	}
 }
 
 func (k *keeper) sweep(now time.Time) {
