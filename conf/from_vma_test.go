@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -162,8 +163,33 @@ func ringsOf(ran map[string][]string, name string) (kinds []string, some bool) {
 	return slices.Compact(kinds), some
 }
 
+// notOfRings are the settings with an effect whose rows claim no ring: their effect is on the settings and on the form of the log.
+var notOfRings = []string{"VMA_LOG_DETAILS", "VMA_TRACELEVEL", "VMA_SPEC", "VMA_SELECT_POLL_OS_FORCE"}
+
+// checkRings holds the rings that the row of a setting claims against the code's, and those of another name of it against the setting's own row.
+func checkRings(t *testing.T, p *Parameter, name string, claimed []string, own row) {
+	t.Helper()
+	if name != p.Name {
+		require.Equal(t, own.rings, strings.Join(claimed, ", "), "%s: %s claims other rings", name, p.Name)
+	}
+	if p.Field == "" || p.State == HardwareOnly {
+		return
+	}
+	var rings []string
+	for _, kind := range p.Rings {
+		rings = append(rings, string(kind))
+	}
+	switch {
+	case len(rings) > 0:
+		require.ElementsMatch(t, rings, claimed, "%s: the code has other rings", name)
+	case !slices.Contains(notOfRings, p.Name):
+		require.NotEqual(t, []string{"–"}, claimed, "%s: it has an effect on rings", name)
+	}
+}
+
 // The page has a row for each line of the list and no other, in the words that it explains; what works names a test that there is.
-// Nothing is open but what comes with our own TCP and with the statistics tool. On each kind of ring that a row claims one of its tests has passed.
+// Nothing is open but what comes with our own TCP and with the statistics tool. On each kind of ring that a row claims one of its tests has
+// passed, and each test that a row names has passed: one that is skipped shows nothing. Rows of settings claim the rings that the code has.
 func TestFromVMA(t *testing.T) {
 	file, err := os.Open(vmaNames)
 	require.NoError(t, err)
@@ -172,6 +198,7 @@ func TestFromVMA(t *testing.T) {
 	require.NoError(t, err)
 	open := notYet(t)
 	rows := rowsOf(t)
+	whole := maps.Clone(rows)
 	tests := testsOfTheTree(t)
 	aliases := map[string]bool{} // that TestNamesOfXLIOAndOldOnes reads
 	for _, c := range every {
@@ -237,6 +264,7 @@ func TestFromVMA(t *testing.T) {
 			p := byName[l[1]]
 			require.NotNil(t, p, "%s: the code does not know it", l[1])
 			require.Equal(t, string(p.State), r.word, l[1])
+			checkRings(t, p, l[1], strings.Split(r.rings, ", "), whole[[2]string{"setting", p.Name}])
 		}
 	}
 	require.Empty(t, rows, "rows that the list does not have")
@@ -246,6 +274,7 @@ func TestFromVMA(t *testing.T) {
 	for _, c := range claims {
 		var kinds []string
 		for _, name := range c.tests {
+			require.Contains(t, on, name, "%v names a test that has not passed", c.row)
 			kinds = append(kinds, on[name]...)
 		}
 		for _, kind := range c.rings {
