@@ -37,7 +37,7 @@ var onlyOn = map[string][]conf.RingKind{
 	"VMA_TX_NONBLOCKED_EAGAINS":    {conf.RingEpoll, conf.RingUring},
 }
 
-// asItIs are the values that ask for what is done in any case, of settings that have no effect.
+// asItIs are the values that ask for what is done in any case.
 var asItIs = map[string][]string{
 	"VMA_RING_ALLOCATION_LOGIC_TX": {"0"}, "VMA_RING_MIGRATION_RATIO_TX": {"-1"}, "VMA_RING_MIGRATION_RATIO_RX": {"-1"},
 	"VMA_CQ_KEEP_QP_FULL": {"1"}, "VMA_RX_POLL_INIT": {"0"}, "VMA_RX_POLL_ON_TX_TCP": {"0"}, "VMA_RX_CQ_DRAIN_RATE_NSEC": {"0"},
@@ -49,6 +49,11 @@ var asItIs = map[string][]string{
 	"VMA_INTERNAL_THREAD_ARM_CQ": {"0"}, "VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING": {"0"}, "VMA_THREAD_MODE": {"0"}, "VMA_SOCKETXTREME": {"1"},
 	"VMA_HANDLE_SIGINTR": {"0"}, "VMA_HANDLE_SIGSEGV": {"0"}, "XLIO_MULTILOCK": {"0"}, "XLIO_NGINX_WORKERS_NUM": {"0"},
 	"XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"},
+	// Of settings that have an effect on some rings, or unless code says otherwise: these ask for none.
+	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
+	"SX_CAPTURE_LIMIT": {"0"}, "VMA_RX_WRE": {"0"}, "VMA_TX_WRE": {"0"}, "VMA_TX_BUFS": {"0"}, "VMA_UDP_3T_RULES": {"0"},
+	"VMA_RX_POLL_YIELD": {"0"}, "VMA_RING_LIMIT_PER_INTERFACE": {"0"}, "VMA_TX_NONBLOCKED_EAGAINS": {"0"}, "VMA_MTU": {"0"},
+	"VMA_TRACELEVEL": {""}, "VMA_LOG_DETAILS": {"0"}, "VMA_LOG_FILE": {""},
 }
 
 // valueOf are values of settings with an effect, each other than the default.
@@ -126,6 +131,20 @@ func TestASettingWithoutEffectIsSaid(t *testing.T) {
 					}
 					lines := told(t, kind, p.Name)
 					require.Len(t, lines, want, "%s=%s: %v", p.Name, text, lines)
+					for _, text := range asItIs[p.Name] {
+						t.Setenv(p.Name, text)
+						lines := told(t, kind, p.Name, xtreme.Buffers(512, 16))
+						require.Empty(t, lines, "%s=%s asks for what is done in any case", p.Name, text)
+					}
+					if _, ok := onlyOn[p.Name]; ok && strings.HasPrefix(p.Name, "SX_CAPTURE_") { // beside a file
+						t.Setenv(p.Name, text)
+						t.Setenv("SX_CAPTURE", "cap.%d")
+						want := 1
+						if kind == conf.RingOffload {
+							want = 0
+						}
+						require.Len(t, told(t, kind, p.Name), want, "%s=%s beside SX_CAPTURE", p.Name, text)
+					}
 				})
 			}
 		})
