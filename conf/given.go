@@ -76,14 +76,26 @@ func (s *Settings) WithoutEffect(kinds ...RingKind) (list []NoEffect) {
 	return list
 }
 
+// Overruled is what there is to say of a setting that something else comes before, why being the reason. False: it was not given, or its
+// value asks for what is done in any case.
+func (s *Settings) Overruled(name, why string) (NoEffect, bool) {
+	p := byName[name]
+	if p == nil || s.Given(name) == "" || p.satisfied(s) {
+		return NoEffect{}, false
+	}
+	return NoEffect{p.Name, s.Given(name), why}, true
+}
+
 // whyNone is why a parameter's value has no effect on rings of some kinds, or, without any, at all; empty if it has.
 func (p *Parameter) whyNone(s *Settings, kinds []RingKind) string {
 	switch {
+	case p.satisfied(s):
+		return ""
 	case p.Field != "" && p.idle != nil:
 		if why := p.idle(s, kinds); why != "" {
 			return why
 		}
-	case p.Field == "" && (len(kinds) > 0 || p.satisfied(s)):
+	case p.Field == "" && len(kinds) > 0:
 		return ""
 	case p.Field == "":
 		return string(p.State) + ": " + p.Effect
@@ -130,7 +142,7 @@ func (p Parameter) unless(idle func(s *Settings, kinds []RingKind) string) Param
 	return p
 }
 
-// as names the values of a parameter without effect that ask for what is done in any case.
+// as names the values of a parameter that ask for what is done in any case where it has no effect.
 func (p Parameter) as(values ...string) Parameter {
 	p.asIs = values
 	return p

@@ -35,7 +35,7 @@ type Parameter struct {
 	Rings  []RingKind // the kinds of ring on which it has an effect; nil with a Field: all
 
 	idle   func(s *Settings, kinds []RingKind) string // why the value has no effect, see Settings.WithoutEffect; nil: it always has
-	asIs   []string                                   // values of a setting without effect that ask for what is done in any case
+	asIs   []string                                   // values that ask for what is done in any case where the setting has no effect
 	sameAs string                                     // the same for the value of another parameter
 	access
 }

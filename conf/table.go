@@ -12,7 +12,7 @@ var ringParameters = []Parameter{
 		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; empty: each that a socket " +
 			"needs",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
-			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload),
+			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
 		Effect: "what an offloaded ring does with wrong or unfinished UDP checksums",
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
@@ -26,22 +26,22 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
 		Effect: "1 makes each look at an offloaded interface that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, " +
 			"Linux 5.11): a system call more for each, for rings that spin on cards; the path says xdp.no_busy_poll where it is refused",
-		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload),
+		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
 		Effect: "while requests come one after the other, an offloaded ring that is polled on lets so many answers wait for each " +
 			"other, where each flush is a system call (copy mode), at the most 20 microseconds; one that comes alone is answered at once. " +
 			"Only for loops that poll on. 0: everything leaves with the next Poll",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload),
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for what offloaded rings receive and send, as pcapng for Wireshark and tcpdump -r; %d in its name is the " +
 			"process; empty: none. It costs a copy of each frame",
-		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload),
+		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
 		Effect: "how many bytes of each frame are captured; 0: all",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureSnap }, 14, 65535)}.on(RingOffload).unless(noCapture),
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureSnap }, 14, 65535)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
 		Effect: "the most MiB that the file grows to: what comes then is counted as capture.over_limit; 0: 1024",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture),
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
 		Effect: "0 leaves every socket to the kernel, whatever the rules say, and its path says setting.offloaded_sockets; an owner " +
 			"(extraapi.ThreadOffload) and a socket (extraapi.Offload, xtreme.RequireOffload) can be exceptions; 1 allows offload where " +
@@ -54,16 +54,16 @@ var ringParameters = []Parameter{
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
 		Effect: "the most rings per interface within one owner; 0: no limit; an owner has one offloaded ring in any case",
-		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll),
+		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
 		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (the next power of " +
 			"two, 8 or more; default 2048), on uring rings the submission queue (the next power of two, 256 to 4096; default 256); 0: the " +
 			"default",
-		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring),
+		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, up to 16384 and its " +
 			"part of three quarters of the owner's small buffers; 0: as many as that allows",
-		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload),
+		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
 	inert("VMA_RING_MIGRATION_RATIO_TX", "Ring migration ratio TX", "100", within(-1, 1<<31-1), NotApplicable,
@@ -76,10 +76,10 @@ var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "buffers of about 2 KiB of each owner",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
-	{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
+	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "buffers of about 2 KiB of each owner beyond VMA_RX_BUFS: one pool serves both directions, and receiving leaves " +
 			"at least so many, or an eighth of all",
-		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)},
+		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)}.as("0"),
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
 		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
@@ -129,7 +129,7 @@ var pollParameters = []Parameter{
 	Parameter{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", VMA: "0", State: Partly,
 		Effect: "after how many empty turns a spinning reactor without a thread of its own lets other goroutines run; one on a uring ring, or bound to " +
 			"a processor, holds its thread; 0: 1024",
-		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll),
+		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll).as("0"),
 	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
 		Effect: "binds each reactor's thread to a processor, the n-th to the n-th of the list and round again: 0,4,8-10",
 		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
@@ -161,7 +161,7 @@ var socketParameters = []Parameter{
 		Effect: "the longest IP packet that an offloaded ring sends, where the interface does not allow less: longer datagrams leave in fragments; " +
 			"what the kernel sends follows the interface and the route (ip route … mtu), but TCP segments are kept below it: VMA_MSS is " +
 			"it less 40, with IPv6 60, where that is not set; 0: by the interface",
-		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams),
+		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get what a socket sends, unless MulticastLoop says otherwise",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
@@ -172,7 +172,7 @@ var socketParameters = []Parameter{
 		Effect: "1 makes a datagram that the kernel drops while it sends it (a full queueing discipline) a send without room: ErrWouldBlock, " +
 			"OUT follows, and Counts.ShortSends counts it; 0: the send is reported as good, as by every Linux socket. A full socket buffer, " +
 			"and a full queue of an offloaded ring, are ErrWouldBlock in any case",
-		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll),
+		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"socket options are the kernel's own, and so are its permissions").old("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable,
@@ -191,7 +191,7 @@ var stackParameters = []Parameter{
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "what an offloaded ring takes from an interface for a connected socket: 1 all that is for its own address, one entry for " +
 			"all sockets there, and drops what is not of their peers; 0 what its peer sends to it, and the rest stays the kernel's",
-		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload),
+		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"steering is by addresses and ports, in the kernel").as("0"),
 	inert("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", "0", yesOrNo, HardwareOnly, "a tag that the card puts on packets of a flow").as("0"),
@@ -226,21 +226,21 @@ var ruleParameters = []Parameter{
 }
 
 var logParameters = []Parameter{
-	{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
+	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
 		Effect: "none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6; info prints the settings that are " +
 			"changed when an engine is made, details all of them. Nothing is logged below debug: fine, finer and all print what debug " +
 			"prints. Empty, with VMA_LOG_FILE and VMA_LOG_DETAILS at their " +
 			"defaults: the program's own log (slog.Default), and no settings are printed: a library keeps quiet unless it is " +
 			"asked",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
-			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)},
-	{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works,
+			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)}.as(""),
+	Parameter{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works,
 		Effect: "what each line begins with: 1 thread, 2 process too, 3 milliseconds since the start too",
-		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)},
-	{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
+		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),
+	Parameter{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
 		Effect: "writes there, and not to standard error, what the engine, its reactors and netconn networks log; %d is the process id. " +
 			"A logger given by code (xtreme.Logger, Config.Logger) comes before it; reactor/gnet logs as gnet's options say",
-		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)},
+		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics").as(""),
 	inert("VMA_STATS_SHMEM_DIR", "Stats shared memory directory", "/tmp/", anyText, WithStats, "needs the published statistics").as(""),

@@ -7,11 +7,11 @@ import (
 // Settings that were given and change nothing are a warning of the engine's log, once each: those without any effect when the engine is made,
 // those without an effect on an owner when the first such owner is made.
 
-// SettingUnused says in the engine's log, at warning level and once, that a setting has no effect, and why, if it was given explicitly: by the
-// environment, a settings file or code. Packages on top of an engine call it where their own options come before a setting. Any goroutine.
+// SettingUnused says in the engine's log, at warning level and once, that a setting has no effect, and why, if it was given explicitly (by the
+// environment, a settings file or code) and its value asks for something. Packages on top of an engine call it where their own options come before a setting. Any goroutine.
 func (e *Engine) SettingUnused(name, why string) {
-	if given := e.settings.Given(name); given != "" {
-		e.sayUnused([]conf.NoEffect{{Name: name, Given: given, Reason: why}})
+	if n, ok := e.settings.Overruled(name, why); ok {
+		e.sayUnused([]conf.NoEffect{n})
 	}
 }
 
