@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -187,6 +188,22 @@ func TestBuffersByTheSettings(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, _ conf.RingKind) {
 		w := settled(t, func(s *conf.Settings) { s.SmallBuffers, s.SendBuffers, s.LargeBuffers = 100, 28, 9 })
 		w.Equal(100+28+9, w.owner.Ledger().Total)
+	})
+}
+
+// The option Buffers comes before VMA_TX_BUFS, also in what is kept for sending: a socket receives with buffers that the setting would keep.
+func TestOptionBuffersBoundsTheSendReserve(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		s := conf.Default()
+		s.Ring, s.SendBuffers = kind, 5000
+		e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
+		require.NoError(t, err)
+		o, err := e.Owner("test", xtreme.Buffers(512, 16))
+		require.NoError(t, err)
+		require.Equal(t, 512/8, o.Pool().Reserve(buffers.Small))
+		require.Equal(t, 16/8, o.Pool().Reserve(buffers.Large))
+		require.NoError(t, o.Close())
+		require.NoError(t, e.Close())
 	})
 }
 
