@@ -168,7 +168,8 @@ func RingLogic(l ring.Logic) Option {
 	}}
 }
 
-// Buffers overrides how many small (2 KiB) and large (64 KiB) buffers an owner has.
+// Buffers overrides how many small (2 KiB) and large (64 KiB) buffers an owner has. An eighth of each class is kept for sending, whatever
+// VMA_TX_BUFS says.
 func Buffers(small, large int) Option {
 	return Option{"Buffers", forOwner, func(c *options) error {
 		if small < 64 || large < 8 {

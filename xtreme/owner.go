@@ -48,8 +48,9 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 	layout := buffers.DefaultLayout()
 	layout.SmallCount = e.settings.SmallBuffers + e.settings.SendBuffers
 	layout.LargeCount = e.settings.LargeBuffers
-	if o.small != 0 {
-		layout.SmallCount, layout.LargeCount = o.small, o.large
+	sends := e.settings.SendBuffers
+	if o.small != 0 { // the option comes before all three settings
+		layout.SmallCount, layout.LargeCount, sends = o.small, o.large, 0
 	}
 	if err := layout.Validate(); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 	if owner.pool, err = buffers.New(region.Bytes(), layout); err != nil {
 		return nil, errors.Join(err, region.Close())
 	}
-	if err := reserve(owner.pool, e.settings.SendBuffers); err != nil {
+	if err := reserve(owner.pool, sends); err != nil {
 		return nil, errors.Join(err, region.Close())
 	}
 	owner.pool.SetDebug(e.settings.BufferDebug)
