@@ -46,3 +46,36 @@ func TestWhatTheEnvironmentSaysOfRxPollCounts(t *testing.T) {
 		require.Equal(t, 1000, said())
 	})
 }
+
+// The loops of the handler use each setting and option of this test. That the loop that accepts has its own values is no warning.
+func TestAcceptorMakesNoSettingUnused(t *testing.T) {
+	for name, c := range map[string]struct {
+		env     map[string]string
+		options Options
+	}{
+		"nothing given": {},
+		"options":       {options: Options{SmallBuffers: 600, LargeBuffers: 20}},
+		"settings": {env: map[string]string{"VMA_RX_POLL": "7", "VMA_SELECT_POLL": "10", "VMA_RX_BUFS": "600", "VMA_TX_BUFS": "100",
+			"SX_LARGE_BUFS": "20", "SX_LOOP_CPUS": "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "log")
+			t.Setenv("VMA_LOG_FILE", log)
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			c.options.NumEventLoop = 2
+			require.NoError(t, Run(&bootOnly{}, "tcp://127.0.0.1:0", WithOptions(c.options)))
+			text, err := os.ReadFile(log)
+			if !os.IsNotExist(err) {
+				require.NoError(t, err)
+			}
+			require.NotContains(t, string(text), "has no effect")
+		})
+	}
+}
+
+// bootOnly ends an engine when its loops and listeners are made.
+type bootOnly struct{ BuiltinEventEngine }
+
+func (*bootOnly) OnBoot(Engine) Action { return Shutdown }
