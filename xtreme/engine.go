@@ -110,7 +110,9 @@ func (e *Engine) Owner(name string, opt ...Option) (*Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: owner %q: %w", name, err)
 	}
-	e.sayUnusedBy(c, o)
+	if !o.auxiliary {
+		e.sayUnusedBy(c, o)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

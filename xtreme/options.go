@@ -64,6 +64,7 @@ type options struct {
 	logic        *ring.Logic
 	small, large int
 	huge         bool
+	auxiliary    bool
 	numa         string
 	memory       []byte
 	interfaces   []conf.Interface
@@ -178,6 +179,12 @@ func Buffers(small, large int) Option {
 		c.small, c.large = small, large
 		return nil
 	}}
+}
+
+// Auxiliary marks an owner that a package makes for its own work beside the program's owners, such as accepting connections. The log does not
+// warn of settings that only this owner does not use.
+func Auxiliary() Option {
+	return option("Auxiliary", forOwner, func(c *options) { c.auxiliary = true })
 }
 
 // HugePages asks for huge pages under an owner's buffers; without any free the path says so and ordinary pages are used.

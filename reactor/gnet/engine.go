@@ -189,7 +189,7 @@ func (eng *engine) makeLoops() error {
 // makeIngress makes the loop that accepts, as gnet's main reactor does: the handler never runs on it, so that none can keep it from
 // accepting. It sleeps when nothing comes, takes no processor of its own, and has the fewest buffers there can be: nothing is received.
 func (eng *engine) makeIngress() (err error) {
-	if eng.ingress, err = eng.newLoop(ingressIndex, xtreme.Buffers(leastSmall, leastLarge)); err == nil {
+	if eng.ingress, err = eng.newLoop(ingressIndex, xtreme.Auxiliary(), xtreme.Buffers(leastSmall, leastLarge)); err == nil {
 		eng.all = append(eng.all, eng.ingress)
 	}
 	return err
