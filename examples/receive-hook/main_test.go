@@ -25,7 +25,7 @@ func TestRingOfTheEnvironment(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{"-n", "0"}, {"-n", "x"}, {"-ring", "dpdk"}} {
+	for _, args := range [][]string{{"-n", "0"}, {"-n", "x"}, {"-ring", "dpdk"}, {"uring"}} {
 		require.Error(t, run(args, &bytes.Buffer{}), args)
 	}
 }

@@ -28,6 +28,7 @@ func TestAnswers(t *testing.T) {
 		"tcp_server 10.0.0.1:81: sx (no rule matches)\n", out.String())
 	require.ErrorContains(t, run([]string{"-file", rules(t, "use os\n")}, &out, nil, nil), "line 1, column 7")
 	require.ErrorContains(t, run([]string{"-ask", "server=1.1.1.1:1"}, &out, nil, nil), `role "server"`)
+	require.ErrorContains(t, run([]string{path}, &out, nil, nil), "only flags are known")
 	require.ErrorContains(t, run([]string{"-listen", "here"}, &out, nil, nil), `-listen "here"`)
 }
 

@@ -26,7 +26,7 @@ func TestRingOfTheEnvironment(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{"-n", "0"}, {"-every", "-1s"}, {"-to", "nowhere"}, {"-ring", "dpdk"}} {
+	for _, args := range [][]string{{"-n", "0"}, {"-every", "-1s"}, {"-to", "nowhere"}, {"-ring", "dpdk"}, {"uring"}} {
 		require.Error(t, run(args, &bytes.Buffer{}), args)
 	}
 }

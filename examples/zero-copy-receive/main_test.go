@@ -31,7 +31,7 @@ func TestRingOfTheEnvironment(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{"-mib", "0"}, {"-mib", "x"}, {"-ring", "dpdk"}} {
+	for _, args := range [][]string{{"-mib", "0"}, {"-mib", "x"}, {"-ring", "dpdk"}, {"uring"}} {
 		require.Error(t, run(args, &bytes.Buffer{}), args)
 	}
 }
