@@ -44,6 +44,9 @@ func run(args []string, out io.Writer) (err error) {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("argument %q: only flags are known", f.Arg(0))
+	}
 	if *n < 1 {
 		return fmt.Errorf("-n %d: want 1 or more", *n)
 	}

@@ -97,6 +97,9 @@ func parse(args []string) (c config, err error) {
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("argument %q: only flags are known", f.Arg(0))
+	}
 	if *listen != "" {
 		if c.listen, err = netip.ParseAddrPort(*listen); err != nil {
 			return c, fmt.Errorf("-listen %q: want an address and a port", *listen)

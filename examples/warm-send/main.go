@@ -52,6 +52,9 @@ func parse(args []string) (c config, err error) {
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("argument %q: only flags are known", f.Arg(0))
+	}
 	c.kind = conf.RingKind(*kind)
 	if c.n < 1 || c.every < 0 {
 		return c, fmt.Errorf("-n %d -every %v: want 1 or more, and no negative time", c.n, c.every)

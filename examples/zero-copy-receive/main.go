@@ -46,6 +46,9 @@ func run(args []string, out io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("argument %q: only flags are known", f.Arg(0))
+	}
 	if *mib < 1 {
 		return fmt.Errorf("-mib %d: want 1 or more", *mib)
 	}
