@@ -104,9 +104,10 @@ type keeper struct {
 }
 
 const (
-	askEvery  = time.Second
-	askedMax  = 4096 // targets remembered; more at once are not asked for, and counted
-	wantedMax = 256
+	askEvery   = time.Second
+	askRefused = 20 * time.Millisecond // after one that the kernel refused
+	askedMax   = 4096                  // targets remembered; more at once are not asked for, and counted
+	wantedMax  = 256
 )
 
 func newKeeper(h *Host) *keeper {
@@ -151,6 +152,15 @@ func (k *keeper) mayAsk(t Target, now time.Time) bool {
 	}
 	k.asked[t] = now
 	return true
+}
+
+// refused is for a request that the kernel refused, because the interface is down: it went to nobody, and may be repeated soon.
+func (k *keeper) refused(t Target) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if at, ok := k.asked[t]; ok {
+		k.asked[t] = at.Add(askRefused - askEvery)
+	}
 }
 
 func (k *keeper) forget(t Target) {
@@ -218,6 +228,7 @@ func (k *keeper) kick(t Target) {
 	}
 	k.host.stats.kicks.Add(1)
 	if k.host.src.kick(t) != nil {
+		k.refused(t)
 		k.host.stats.kickFailures.Add(1)
 	}
 }

@@ -321,8 +321,12 @@ func dumpInto[T any](h *nl.SocketHandle, what string, r *nl.NetlinkRequest, typ 
 // kick asks for a neighbour with NTF_USE: the kernel looks for it as if it had a packet to send, and counts the entry as
 // used. It needs CAP_NET_ADMIN; without it an empty datagram to port 9 (discard, RFC 863) of the neighbour does the same.
 //
-// The caller must not ask for an entry that is permanent: NTF_USE would take that away (__neigh_update).
+// The caller must not ask for an entry that is permanent: NTF_USE would take that away (__neigh_update). On an interface that is down the kernel
+// would make an entry that it asks for again a second later, whether or not the interface is up by then: ENETDOWN instead.
 func (k *kernel) kick(t Target) error {
+	if err := k.isUp(t.Interface); err != nil {
+		return err
+	}
 	to := t.Addr.As4()
 	if !k.refused {
 		request := nl.NewNetlinkRequest(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK)
@@ -340,6 +344,20 @@ func (k *kernel) kick(t Target) error {
 	}
 	about := unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(t.Interface)})
 	return unix.Sendmsg(k.probe, nil, about, &unix.SockaddrInet4{Port: 9, Addr: to}, unix.MSG_DONTROUTE|unix.MSG_DONTWAIT)
+}
+
+// isUp is an error for an interface that is not up now. The mirror's tables may be late. It waits for no lock of the kernel's configuration.
+func (k *kernel) isUp(index int) error {
+	var request unix.Ifreq
+	request.SetUint32(uint32(index))
+	err := unix.IoctlIfreq(k.probe, unix.SIOCGIFNAME, &request)
+	if err == nil {
+		err = unix.IoctlIfreq(k.probe, unix.SIOCGIFFLAGS, &request)
+	}
+	if err == nil && request.Uint16()&unix.IFF_UP == 0 {
+		err = unix.ENETDOWN
+	}
+	return err
 }
 
 func (k *kernel) stop() {
