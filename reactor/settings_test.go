@@ -194,3 +194,35 @@ func TestAnUnpinnedLoopTellsOfNoSetting(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "has no effect")
 }
+
+// A loop that holds its thread yields to nobody, and one that never spins has no empty turns: VMA_RX_POLL_YIELD has no effect on either.
+func TestAYieldThatIsNotDoneIsSaid(t *testing.T) {
+	t.Setenv("VMA_RX_POLL_YIELD", "10")
+	for name, c := range map[string]struct {
+		cpus   []int
+		config Config
+		reason string
+	}{
+		"bound by the setting": {sys.AffinityMask()[:1], Config{}, "a loop is bound to a processor"},
+		"bound by code":        {nil, Config{Pin: sys.AffinityMask()[:1]}, "a loop is bound to a processor"},
+		"waits":                {nil, Config{Rest: Wait}, "a loop has Config.Rest"},
+		"spins":                {nil, Config{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := conf.FromEnvironment()
+			s.Ring, s.LoopCPUs, s.LogFile = conf.RingEpoll, c.cpus, filepath.Join(t.TempDir(), "log")
+			o, err := mustEngine(t, s).Owner("told", xtreme.Buffers(64, 8))
+			require.NoError(t, err)
+			_, err = New(o, nothing, c.config)
+			require.NoError(t, err)
+			require.NoError(t, o.Close())
+			text, err := os.ReadFile(s.LogFile)
+			require.NoError(t, err)
+			if c.reason == "" {
+				require.NotContains(t, string(text), "has no effect")
+			} else {
+				require.Contains(t, string(text), `VMA_RX_POLL_YIELD="10" has no effect: `+c.reason)
+			}
+		})
+	}
+}
