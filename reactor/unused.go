@@ -16,6 +16,7 @@ func (c *Config) sayUnused(e *xtreme.Engine) {
 	}{
 		{"Batch", c.Batch != 0 && c.Batch != s.PollBatch, []string{"VMA_CQ_POLL_BATCH_MAX"}},
 		{"Rest", c.Rest != Adaptive, []string{"VMA_RX_POLL", "VMA_SELECT_POLL"}},
+		{"Rest", c.Rest == Wait, []string{"VMA_RX_POLL_YIELD"}},
 		{"RxPoll", c.RxPoll != 0 && c.RxPoll != s.RxPoll, []string{"VMA_RX_POLL"}},
 		{"SelectPoll", c.SelectPoll != 0 && c.SelectPoll != s.SelectPoll, []string{"VMA_SELECT_POLL"}},
 		{"OSRatio", c.OSRatio != 0 && c.OSRatio != s.OSRatio, []string{"VMA_SELECT_POLL_OS_RATIO", "VMA_SELECT_POLL_OS_FORCE"}},
@@ -25,5 +26,8 @@ func (c *Config) sayUnused(e *xtreme.Engine) {
 				e.SettingUnused(name, "a loop has Config."+x.field+", which comes before it")
 			}
 		}
+	}
+	if len(c.Pin) > 0 {
+		e.SettingUnused("VMA_RX_POLL_YIELD", "a loop is bound to a processor and holds its thread")
 	}
 }
