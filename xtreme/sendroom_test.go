@@ -130,3 +130,39 @@ func TestSendsWithoutRoomAndErrorsOfTheNetwork(t *testing.T) {
 		}
 	})
 }
+
+// What a datagram to nobody brings is not told by a packet to somebody else, and that packet is not lost for it, however many are under way.
+func TestPacketsAreNotLostForErrorsOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for _, setting := range []string{"0", "1"} {
+			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
+			for _, at := range []netip.AddrPort{loopback, loopback6} {
+				w := byEnvironment(t, kind)
+				other := w.udp(at)
+				nobody := other.LocalAddr()
+				w.close(other)
+				s, peer := w.udp(at), w.udp(at)
+				const rounds = 20
+				for i := range uint64(2 * rounds) {
+					to := nobody
+					if i%2 == 1 {
+						to = peer.LocalAddr()
+					}
+					p, err := w.owner.Pool().Alloc(8)
+					w.NoError(err)
+					w.NoError(s.SendPacket(p, to, i+1))
+				}
+				for i := range uint64(2 * rounds) {
+					c := w.event(s, xtreme.Sent)
+					w.NoError(c.Err, "setting %s, %v, packet %d", setting, at, i)
+				}
+				for range rounds {
+					w.NoError(w.event(peer, xtreme.Packet).Packet.Release())
+				}
+				w.Zero(s.Counts().SendErrors)
+				w.close(s)
+				w.close(peer)
+			}
+		}
+	})
+}
