@@ -214,15 +214,22 @@ func (s *Socket) release(rec *record) bool {
 
 // callPacket makes the system call for a record.
 func (s *Socket) callPacket(rec *record) syscall.Errno {
+	e := s.sendPieces(rec.packet, rec.destination)
+	s.outlet.stamps.sent(e, rec.token, !rec.copied)
+	return e
+}
+
+// sendPieces sends a datagram by a system call.
+func (s *Socket) sendPieces(p buffers.Packet, destination netip.AddrPort) syscall.Errno {
 	r, to := s.ring, (*sys.Sockaddr)(nil)
-	if rec.destination.IsValid() {
-		if to = &r.address; to.Set(rec.destination, s.family) != nil {
+	if destination.IsValid() {
+		if to = &r.address; to.Set(destination, s.family) != nil {
 			return unix.EAFNOSUPPORT
 		}
 	}
 	pieces := &r.pieces
 	k := 0
-	for b := range rec.packet.Segments() {
+	for b := range p.Segments() {
 		if k == len(pieces) {
 			return unix.EMSGSIZE
 		}
@@ -231,7 +238,6 @@ func (s *Socket) callPacket(rec *record) syscall.Errno {
 	}
 	_, e := r.message.Sendv(s.handle.FD, pieces[:k], to)
 	clear(pieces[:k])
-	s.outlet.stamps.sent(e, rec.token, !rec.copied)
 	return e
 }
 

@@ -242,7 +242,9 @@ func (s *Socket) sent(t Transmission, e syscall.Errno) {
 	s.sending.inflight--
 	var err error
 	if e != 0 {
-		s.retrySend(e) // clears the error queue: what this packet ends with is told
+		e = s.resend(t, e)
+	}
+	if e != 0 {
 		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
 		s.counts.SendErrors++
 		if s.handle.Kind == Stream && s.state == stateOpen && broken(e) {

@@ -39,6 +39,23 @@ func (s *Socket) retrySend(e syscall.Errno) bool {
 	return false
 }
 
+// resend sends a packet again that failed in the driver with an error of an earlier datagram (retrySend), and returns what it ends with. Several
+// packets under way can each have met such an error, and an answer of the network may come between two tries.
+func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
+	for range 4 {
+		if !s.retrySend(e) || s.handle.Stack || s.state != stateOpen && s.state != stateClosing {
+			return e
+		}
+		if e = s.sendPieces(t.Packet, t.To); e == unix.EAGAIN {
+			e = unix.ENOBUFS
+		}
+		if e == 0 {
+			return 0
+		}
+	}
+	return e
+}
+
 // hidesError tells whether a failure that was reported for the socket is one that it would not be told of without the reports.
 func (s *Socket) hidesError() bool {
 	if !s.config.ReportDrops {
