@@ -170,7 +170,8 @@ var socketParameters = []Parameter{
 			"not wait either").as("0"),
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel drops while it sends it (a full queueing discipline) a send without room: ErrWouldBlock, " +
-			"OUT follows, and Counts.ShortSends counts it; 0: the send is reported as good, as by every Linux socket. A full socket buffer, " +
+			"OUT follows, and Counts.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, which Counts.SendErrors counts. 0: " +
+			"the send is reported as good, as by every Linux socket. A full socket buffer, " +
 			"and a full queue of an offloaded ring, are ErrWouldBlock in any case",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,

@@ -66,7 +66,7 @@ var libraryParameters = []Parameter{
 	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable,
 		"Go programs do not fork without exec, and all descriptors are close-on-exec"),
 	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma/", anyText, WithOwnTCP,
-		"kernel connections of a dead process are reset by the kernel"),
+		"the kernel ends the connections of a dead process"),
 }
 
 var xlioParameters = []Parameter{

@@ -19,7 +19,8 @@ type Config struct {
 	// packet; what an io_uring ring's kernel had received before it heard of the stop still comes, at most the buffers offered
 	// to it (a quarter of the class, 1,024 small or 64 large ones at the most).
 	Budget int
-	// SendQueue limits the packets under way through SendPacket. 0 means 256.
+	// SendQueue limits the packets under way through SendPacket, and on sockets that are offloaded or paced what Send and SendTo have
+	// queued too. 0 means 256.
 	SendQueue int
 	// CloseTimeout bounds how long Close waits for sends under way before it aborts. 0 means 30 s.
 	CloseTimeout time.Duration

@@ -93,7 +93,7 @@ func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (
 }
 
 // Whoever sets something that has no effect, on any ring or on the rings of an owner, is told once, with the reason. The walk is over all
-// settings: for one with an effect docs/from-vma.md, or conf's list for ours, names the tests that show it.
+// settings: for one of VMA's with an effect docs/from-vma.md names the tests that show it.
 func TestASettingWithoutEffectIsSaid(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll, conf.RingOffload} {

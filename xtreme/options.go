@@ -221,7 +221,8 @@ func Budget(bytes int) Option {
 	return option("Budget", forSocket, func(c *options) { c.socket.Budget = bytes })
 }
 
-// SendQueue limits the packets under way through SendPacket.
+// SendQueue limits the packets under way through SendPacket, and on sockets that are offloaded or paced what Send and SendTo have queued
+// too; 256 by default.
 func SendQueue(packets int) Option {
 	return option("SendQueue", forSocket, func(c *options) { c.socket.SendQueue = packets })
 }
