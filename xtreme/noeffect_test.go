@@ -245,3 +245,11 @@ func TestASettingWithoutEffectIsSaidAsItWasGiven(t *testing.T) {
 	require.Len(t, told(t, conf.RingEpoll, "VMA_OFFLOADED_SOCKETS"), 1)
 	require.Empty(t, told(t, conf.RingOffload, "VMA_OFFLOADED_SOCKETS"))
 }
+
+// SX_RING=auto leaves the kind of ring open: an owner that names one does what the setting says.
+func TestAutoIsNotASettingWithoutEffect(t *testing.T) {
+	t.Setenv("SX_RING", "auto")
+	require.Empty(t, told(t, conf.RingEpoll, "SX_RING"))
+	t.Setenv("SX_RING", "uring")
+	require.Len(t, told(t, conf.RingEpoll, "SX_RING"), 1)
+}
