@@ -43,7 +43,7 @@ func (e *Engine) sayUnusedBy(c chosen, o *options) {
 		over   bool
 		names  []string
 	}{
-		{"RingKind", o.kind != "" && o.kind != s.Ring, []string{"SX_RING"}},
+		{"RingKind", o.kind != "" && o.kind != s.Ring && s.Ring != conf.RingAuto, []string{"SX_RING"}},
 		{"RingLogic", o.logic != nil && int(*o.logic) != s.RingLogic, []string{"VMA_RING_ALLOCATION_LOGIC_RX"}},
 		{"Buffers", o.small != 0, []string{"VMA_RX_BUFS", "VMA_TX_BUFS", "SX_LARGE_BUFS"}},
 		{"HugePages", o.huge && !s.HugePages, []string{"VMA_MEM_ALLOC_TYPE"}},
