@@ -123,7 +123,8 @@ func (o *Owner) mayUse() error {
 func (o *Owner) gone() error { return fmt.Errorf("xtreme: owner %q: %w", o.name, ring.ErrClosed) }
 
 // Wait sleeps until one of the rings has something or d is over (negative: no limit); a signal may end it sooner. With one ring it
-// is that ring's cheapest way; with several, epoll over their descriptors.
+// is that ring's cheapest way; with several, epoll over their descriptors. It returns at once while a ring has work, or was never polled, as
+// the kernel ring beside an offloaded one when only that is polled: a caller that polls rings itself polls all of them, or calls Ring.Wait.
 func (o *Owner) Wait(d time.Duration) error {
 	rings := o.Rings()
 	if len(rings) == 1 {
