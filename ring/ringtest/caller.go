@@ -176,6 +176,17 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 			w.NotZero(w.polls(), "the ring is as it was")
 		})
 	}
+	t.Run("sockets that get their ring meanwhile", func(t *testing.T) {
+		w := newWorld(t, b)
+		w.udp(w.local)
+		w.poll()
+		open := func(s *ring.Socket) error { return s.Bind(w.local) }
+		w.getTheirRing(ring.Datagram, open)
+		if b.Datagrams {
+			return
+		}
+		w.getTheirRing(ring.Stream, func(s *ring.Socket) error { return errors.Join(s.Bind(loopback), s.Listen(0)) })
+	})
 	t.Run("ring", func(t *testing.T) {
 		w := newWorld(t, b)
 		busy := w.udp(w.local)
@@ -188,6 +199,25 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 		w.poll()
 		w.calledElsewhere(busy, busy, w.set, setForAll)
 	})
+}
+
+// getTheirRing opens sockets while another goroutine calls everything of them.
+func (w *world) getTheirRing(kind ring.SocketKind, open func(*ring.Socket) error) {
+	w.t.Helper()
+	for range 8 {
+		s := w.socket(kind, loopback)
+		ready, done := make(chan struct{}), make(chan []string)
+		go func() {
+			close(ready)
+			wrong, _ := CallElsewhere(s, socketForAll)
+			done <- wrong
+		}()
+		<-ready
+		err := open(s)
+		w.Empty(<-done)
+		w.NoError(err)
+		w.closed(s)
+	}
 }
 
 func (w *world) polls() uint64 { return w.set.Rings()[0].Stats().Polls }
