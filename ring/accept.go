@@ -46,7 +46,7 @@ func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
 	if l.config.AcceptTo != nil && r.away(l, fd, peer) {
 		return
 	}
-	s := &Socket{set: l.set, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
+	s := &Socket{set: l.set, maker: l.maker, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
 		state: stateOpen, config: l.config, unix: l.unix.child(fd), why: l.why, pacing: l.pacing}
 	s.handle = Handle{FD: fd, Kind: Stream, Class: l.config.streamClass(), Copies: l.handle.Copies}
 	s.local = l.local

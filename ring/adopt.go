@@ -262,7 +262,7 @@ func (s *Socket) goLive() error {
 		r.pool.CloseAccount(s.handle.Account)
 		s.closeOutlet()
 		s.forget()
-		s.ring = nil
+		s.setRing(nil)
 		return err
 	}
 	s.stops = 0

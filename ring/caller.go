@@ -91,11 +91,11 @@ func (set *Set) isOthers(self uintptr) bool {
 
 // mayUse tells whether the caller may use the socket, with a ring or before it has one.
 func (s *Socket) mayUse(op string) error {
-	if r := s.ring; r != nil {
+	if r := s.shared.Load(); r != nil {
 		if !r.mine() { // first: the rest is the owner's to read
 			return s.notMine(op)
 		}
-	} else if err := s.set.BeginCall(); err != nil {
+	} else if err := s.maker.BeginCall(); err != nil {
 		return &OpError{Op: op, Err: err}
 	}
 	if s.state >= stateClosing {
@@ -117,20 +117,20 @@ func (s *Socket) usable(op string) error {
 
 // readable tells whether the caller may read what is the owner's.
 func (s *Socket) readable() bool {
-	if s.ring != nil {
-		return s.ring.readable()
+	if r := s.shared.Load(); r != nil {
+		return r.readable()
 	}
-	return s.set.BeginCall() != ErrOwner
+	return s.maker.BeginCall() != ErrOwner
 }
 
 // Check tells whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
 // ErrState before it has one. Any goroutine.
 func (s *Socket) Check() error {
 	var err error
-	if r := s.ring; r != nil {
+	if r := s.shared.Load(); r != nil {
 		err = r.Check()
 	} else {
-		err = s.set.Check()
+		err = s.maker.Check()
 	}
 	switch {
 	case err != nil:
@@ -144,7 +144,7 @@ func (s *Socket) Check() error {
 }
 
 // notMine is the error of a call by another goroutine than the ring's; ErrClosed when the ring is, and nobody's.
-func (s *Socket) notMine(op string) error { return &OpError{Op: op, Err: s.ring.check()} }
+func (s *Socket) notMine(op string) error { return &OpError{Op: op, Err: s.shared.Load().check()} }
 
 // ends are the addresses of a socket, for any goroutine. Those of an accepted connection never change and are read in place.
 type ends struct{ local, remote netip.AddrPort }

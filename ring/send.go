@@ -33,7 +33,7 @@ func (q *sendQueue) busy() bool   { return q.waiting.n > 0 || q.inflight > 0 }
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
 // Flush. It does not allocate. Owner only.
 func (s *Socket) Send(b []byte) (int, error) {
-	if r := s.ring; r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.mine() {
 		return 0, s.refuseSend("send")
 	}
 	if s.state != stateOpen || s.shutWrite || s.handle.Kind == Stream && s.sending.busy() {
@@ -54,7 +54,7 @@ func (s *Socket) Send(b []byte) (int, error) {
 
 // SendTo copies b to an address as one datagram. Datagram sockets only; otherwise as Send.
 func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
-	if r := s.ring; r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.mine() {
 		if err := s.mayUse("send to"); err != nil {
 			return 0, err
 		}
@@ -94,7 +94,7 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 // SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most sys.MaxVector (64)
 // of them, more is an error. Otherwise as Send; to is for datagram sockets and zero on connected ones.
 func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
-	if r := s.ring; r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.mine() {
 		return 0, s.refuseSend("send vector")
 	}
 	if len(bufs) > sys.MaxVector {
@@ -138,7 +138,7 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 //
 // The packet must come from the pool of the socket's ring and must have no other reference.
 func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) error {
-	if r := s.ring; r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.mine() {
 		return s.refuseSend("send packet")
 	}
 	if s.state != stateOpen || s.shutWrite {

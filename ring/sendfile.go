@@ -61,7 +61,7 @@ var (
 //
 // Reading a file that is not in memory waits for the disk. Streams of kernel rings; owner only.
 func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
-	if r := s.ring; r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.mine() {
 		return s.refuseSend("send file")
 	}
 	if s.state != stateOpen || s.shutWrite {

@@ -144,7 +144,7 @@ func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error)
 
 // newSocket is a socket without a ring.
 func (set *Set) newSocket(h Handle, family int, c Config) *Socket {
-	s := &Socket{set: set, handle: h, family: family, userData: uint64(h.FD), linger: -1, config: c, stops: stopEnded,
+	s := &Socket{set: set, maker: set, handle: h, family: family, userData: uint64(h.FD), linger: -1, config: c, stops: stopEnded,
 		settings: defaultSettings}
 	s.handle.Class = c.streamClass()
 	if h.Kind == Datagram {

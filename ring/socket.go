@@ -31,8 +31,10 @@ func (s state) String() string {
 // Socket is a listener or a connection, TCP or unix-domain, or a UDP socket. It belongs to its ring's owner.
 type Socket struct {
 	handle   Handle
-	ring     *Ring
-	set      *Set
+	ring     *Ring                // the owner's; others read shared
+	shared   atomic.Pointer[Ring] // ring, for any goroutine
+	set      *Set                 // the owner's: it may change until there is a ring
+	maker    *Set                 // the set that made the socket, for any goroutine
 	userData uint64
 
 	// odd is whether packets must take the long way: a hook, another mode than Completions, suspended, or closing.
@@ -100,7 +102,13 @@ func (s *Socket) Kind() SocketKind {
 
 // Ring is the ring that delivers the socket's completions; nil while it has none: before listen or connect (TCP), before bind
 // to a port or connect (UDP). (VMA: get_socket_rings_num answers 0.) Any goroutine.
-func (s *Socket) Ring() *Ring { return s.ring }
+func (s *Socket) Ring() *Ring { return s.shared.Load() }
+
+// setRing gives the socket its ring, or takes it away again: nil.
+func (s *Socket) setRing(r *Ring) {
+	s.ring = r
+	s.shared.Store(r)
+}
 
 // NumRings is how many rings the socket has: 1 from when it gets one until it is closed. Owner only. (VMA: get_socket_rings_num.)
 func (s *Socket) NumRings() int {
@@ -237,13 +245,13 @@ func (r *Ring) admit(s *Socket) error {
 	}
 	r.gens[slot]++
 	s.handle.Slot, s.handle.Gen, s.handle.Account = slot, r.gens[slot], a
-	s.ring = r
+	s.setRing(r)
 	r.slots[slot] = s
 	r.sockets++
 	if err := r.drv.Attach(s); err != nil {
 		r.pool.CloseAccount(a)
 		s.forget()
-		s.ring = nil
+		s.setRing(nil)
 		return err
 	}
 	s.openStamps()
