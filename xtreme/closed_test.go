@@ -71,6 +71,25 @@ func TestCloseLeavesWhatAdoptRefused(t *testing.T) {
 	})
 }
 
+// Posted work may close one ring of several: the owner and its other rings go on.
+func TestOneOfSeveralRingsIsClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		sockets := []*xtreme.Socket{w.udp(loopback), w.udp(loopback), w.udp(loopback)}
+		w.poll()
+		for i, s := range sockets[:2] {
+			w.Len(w.owner.Rings(), 3-i)
+			w.NoError(s.Ring().Post(func() { w.NoError(s.Ring().Close()) }))
+			for len(w.owner.Rings()) > 2-i {
+				w.poll()
+			}
+			w.Equal("closed", s.State())
+			w.sendTo(sockets[2], "goes on", sockets[2].LocalAddr())
+			w.Equal("goes on", w.text(sockets[2]))
+		}
+	})
+}
+
 // The memory of the pool is gone with its owner: nothing can be allocated from it.
 func TestAllocAfterClose(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
