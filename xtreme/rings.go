@@ -88,9 +88,11 @@ func (o *Owner) Poll(dst []Completion) (int, error) {
 		k, err := r.PollBehind(dst[n:n+share], n)
 		n += k
 		switch {
+		case err != nil && !o.closed.Load() && errors.Is(r.Check(), ring.ErrClosed):
+			continue // posted work closed this ring, not the owner
 		case err != nil && n == 0:
 			return 0, err
-		case err != nil: // ErrOwner, ErrClosed: the ring returns it again when a Poll begins with it
+		case err != nil: // ErrOwner, or ErrClosed of the owner: the next Poll returns it
 			return n, nil
 		}
 		if i == 0 && o.self.Load() == 0 {
@@ -156,6 +158,9 @@ func (o *Owner) Arm() (pending bool, err error) {
 // ArmRings is Arm for a caller that waits on the descriptors of the rings themselves.
 func (o *Owner) ArmRings() (pending bool, err error) {
 	rings := o.Rings()
+	if len(rings) == 0 {
+		return false, o.gone()
+	}
 	for _, r := range rings {
 		if pending, err = r.Arm(); err != nil || pending {
 			return pending, err // rings armed so far are disarmed by their next Poll
