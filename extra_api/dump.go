@@ -13,8 +13,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// DumpStats writes the statistics of the owner's socket with this ID, or of all with 0, to w: one block each, then one for each ring.
-// An ID that is no socket's is EBADF, and nothing is written. Each block is one Write. Owner only. (VMA: dump_fd_stats, which writes to
+// DumpStats writes the statistics of the owner's socket with this ID, or of all with 0, to w: one block each, then one for each ring. It
+// lists the sockets that have a ring; DumpSocket takes the others. An ID that is none of theirs is EBADF, and nothing is written. Each block is one Write. Owner only. (VMA: dump_fd_stats, which writes to
 // its log and says nothing of an unknown descriptor.)
 func DumpStats(w io.Writer, o *xtreme.Owner, id int) error {
 	if o == nil {

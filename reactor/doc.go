@@ -10,7 +10,9 @@
 //
 //	func (s *server) Handle(l *reactor.Loop, c *xtreme.Completion) {
 //		if c.Events.Has(xtreme.Packet) {
-//			c.Socket.Send(c.Packet.Bytes())
+//			if _, err := c.Socket.Send(c.Packet.Bytes()); err != nil {
+//				c.Socket.Abort() // its peer does not read, or is gone
+//			}
 //			c.Packet.Release()
 //		}
 //		if c.Events.Any(xtreme.RdHup | xtreme.Hup) { // may come with the packet
