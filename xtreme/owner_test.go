@@ -284,6 +284,35 @@ func (w *world) wakes() {
 	w.poll()
 }
 
+// A ring that has nothing to do when Poll begins may have something before its turn comes, when the slice is full already.
+func TestWorkForAnIdleRingWhileTheSliceFills(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		posted, ran := 0, 0
+		var idle *ring.Ring
+		busy := w.udp(loopback, xtreme.Hook(ring.Completions, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+			posted++
+			w.NoError(idle.Post(func() { ran++ })) // as another goroutine may at this moment
+			return ring.Keep
+		}))
+		s := w.udp(loopback)
+		idle = s.Ring()
+		w.poll()
+		w.NoError(s.Close())
+		w.next("CLOSED", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.Closed) })
+		w.room = 1
+		for range 8 {
+			w.sendTo(busy, "full", busy.LocalAddr())
+			w.Equal("full", w.text(busy))
+		}
+		for range 4 {
+			w.poll()
+		}
+		w.Equal(8, posted)
+		w.Equal(8, ran)
+	})
+}
+
 // Whatever happens on any of the rings ends the Wait, however the two meet.
 func TestWaitWithSeveralRings(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
