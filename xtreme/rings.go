@@ -80,11 +80,14 @@ func (o *Owner) Poll(dst []Completion) (int, error) {
 		if r.Vacant() {
 			continue
 		}
-		share := (len(dst) - n + left - 1) / max(left, 1)
-		if left--; share == 0 {
+		room := len(dst) - n
+		if room == 0 {
 			o.next = first + i
 			break
 		}
+		left = max(left, 1) // a ring that got work since they were counted counts as well
+		share := (room + left - 1) / left
+		left--
 		k, err := r.PollBehind(dst[n:n+share], n)
 		n += k
 		switch {
