@@ -32,7 +32,8 @@ while read -r commit; do
 	while read -r arguments; do
 		[ -n "$arguments" ] || continue
 		lines=$((lines + 1))
-		eval "set -- $arguments"
+		read -r -a words <<<"${arguments//[\"\']/}" # split at blanks; quotes are for readers
+		set -- "${words[@]}"
 		if run "$commit" "$@"; then
 			report PASSES "${commit:0:8} go test $arguments (should fail)"
 		elif grep -qE '\[(build|setup) failed\]|no test files|cannot find package' "$log"; then
