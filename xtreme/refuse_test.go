@@ -49,6 +49,7 @@ var every = []struct {
 	{"Buffers", xtreme.Buffers(64, 8), "Owner"},
 	{"HugePages", xtreme.HugePages(), "Owner"},
 	{"NearInterface", xtreme.NearInterface("lo"), "Owner"},
+	{"Auxiliary", xtreme.Auxiliary(), "Owner"},
 	{"Memory", xtreme.Memory(make([]byte, 8<<20)), "Owner"},
 	{"UserID", xtreme.UserID(1), anywhere},
 	{"UserData", xtreme.UserData(1), anywhere},
