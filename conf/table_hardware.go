@@ -2,7 +2,7 @@ package conf
 
 // Settings that have nothing to change here, and why.
 
-const moderation = "the interrupts of a card belong to its driver: ethtool -C, and net.core.busy_poll for kernel rings"
+const moderation = "the interrupts of a card belong to its driver: ethtool -C, and net.core.busy_poll for epoll rings"
 
 var hardwareParameters = []Parameter{
 	inert("VMA_BF", "BF (Blue Flame)", "1", yesOrNo, HardwareOnly, "a doorbell of ConnectX cards").as("0"),
