@@ -40,7 +40,8 @@ var tcpParameters = []Parameter{
 
 const noDrain = "a ring has one owner, and no thread empties it beside him; VMA does not either with VMA_SOCKETXTREME, where the " +
 	"interval is forced to 0. What he does not poll for waits in the ring (VMA_RX_WRE), what that has no room for is counted as " +
-	"xdp.rx_ring_full or xdp.rx_dropped; kernel sockets make progress by themselves; Ring.Advance serves long handlers"
+	"xdp.rx_ring_full or xdp.rx_dropped; kernel sockets make progress by themselves; Ring.Advance starts the sends that wait, in a " +
+	"long handler, and receives nothing"
 
 const noThread = "there is no internal thread: a ring makes progress when its owner polls"
 

@@ -234,8 +234,8 @@ func (r *Ring) Flush() error {
 	return nil
 }
 
-// Advance makes progress without delivering anything, for use inside a long handler. Kernel sockets progress by themselves: on
-// those rings it only starts waiting sends. (VMA has an internal thread for this, VMA_PROGRESS_ENGINE_INTERVAL.)
+// Advance is Flush, for use inside a long handler: it starts the sends that wait. It receives nothing, on an offloaded ring either: what comes
+// meanwhile waits there, and what has no room is lost and counted. (VMA has an internal thread that receives, VMA_PROGRESS_ENGINE_INTERVAL.)
 func (r *Ring) Advance() error { return r.Flush() }
 
 // Vacant tells that a Poll would find nothing: no socket, no posted work, no wake-up, no failure to tell of. An owner of several rings
