@@ -163,7 +163,7 @@ var socketParameters = []Parameter{
 			"it less 40, with IPv6 60, where that is not set; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
-		Effect: "whether members on this host get what a socket sends, unless MulticastLoop says otherwise",
+		Effect: "whether members on this host get what a socket sends that is not adopted, unless MulticastLoop says otherwise",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
 	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
 		"InfiniBand: how long the first datagram to a group waits after the subnet manager let the sender join; over Ethernet VMA does "+
