@@ -53,7 +53,8 @@ var ringParameters = []Parameter{
 			"all interfaces, which the path says (ring.no_steering, ring.all_interfaces)",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
-		Effect: "the most rings per interface within one owner; 0: no limit; an owner has one offloaded ring in any case",
+		Effect: "the most rings per interface within one owner; 0: no limit; sockets of logic 11, per user id, are exempt; an owner has one " +
+			"offloaded ring in any case",
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
 		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (the next power of " +
