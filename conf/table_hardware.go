@@ -77,6 +77,6 @@ var xlioParameters = []Parameter{
 	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable, "rings are armed when their owner waits, and only then"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does"),
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
-	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1000000", count, WithOwnTCP, "of kernel sockets: the option SendBuffer"),
+	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", count, WithOwnTCP, "of kernel sockets: the option SendBuffer"),
 	inert("XLIO_TX_BUFFER_SIZE", "Tx buffer size", "32768", count, NotApplicable, "buffers are of 2 KiB and of 64 KiB"),
 }
