@@ -231,9 +231,8 @@ var logParameters = []Parameter{
 	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
 		Effect: "none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6; info prints the settings that are " +
 			"changed when an engine is made, details all of them. Nothing is logged below debug: fine, finer and all print what debug " +
-			"prints. Empty, with VMA_LOG_FILE and VMA_LOG_DETAILS at their " +
-			"defaults: the program's own log (slog.Default), and no settings are printed: a library keeps quiet unless it is " +
-			"asked",
+			"prints. Empty: no settings are printed, as a library keeps quiet unless it is asked; with VMA_LOG_FILE or VMA_LOG_DETAILS the rest is as " +
+			"at info, without them it goes to the program's own log (slog.Default)",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
 			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)}.as(""),
 	Parameter{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works,
