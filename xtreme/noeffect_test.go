@@ -63,6 +63,18 @@ var valueOf = map[string]string{
 	"VMA_LOG_FILE": "log", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
 }
 
+// whenThereIsMemory makes rings for an ordinary user: the kernel gives back the memory of closed ones later (RLIMIT_MEMLOCK).
+func whenThereIsMemory[T any](t *testing.T, open func() (T, error)) T {
+	t.Helper()
+	v, err := open()
+	for end := time.Now().Add(patience); errors.Is(err, unix.ENOMEM) && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+		v, err = open()
+	}
+	require.NoError(t, err)
+	return v
+}
+
 // told makes an engine by the environment and an owner of a kind, and returns what was logged at warning level of a setting.
 func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (lines []string) {
 	t.Helper()
@@ -75,12 +87,7 @@ func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (
 	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err, name)
 	for range 2 { // once, however many owners there are
-		o, err := e.Owner("told", append(opt, xtreme.RingKind(kind))...)
-		for end := time.Now().Add(patience); errors.Is(err, unix.ENOMEM) && time.Now().Before(end); {
-			time.Sleep(20 * time.Millisecond) // the kernel gives the memory of closed rings back later (RLIMIT_MEMLOCK)
-			o, err = e.Owner("told", append(opt, xtreme.RingKind(kind))...)
-		}
-		require.NoError(t, err, name)
+		o := whenThereIsMemory(t, func() (*xtreme.Owner, error) { return e.Owner("told", append(opt, xtreme.RingKind(kind))...) })
 		require.NoError(t, o.Close())
 	}
 	require.NoError(t, e.Close())

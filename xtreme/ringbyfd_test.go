@@ -70,12 +70,12 @@ func TestRingsByDescriptorComeAndGo(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEngine(t, kind)
 		for range 300 { // more than there are descriptors below the table's first page, if they were not closed
-			o, err := e.Owner("test", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(64, 8))
-			require.NoError(t, err)
-			_, err = o.OpenUDP(loopback)
-			require.NoError(t, err)
-			_, err = o.OpenUDP(loopback)
-			require.NoError(t, err)
+			o := whenThereIsMemory(t, func() (*xtreme.Owner, error) {
+				return e.Owner("test", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(64, 8))
+			})
+			for range 2 {
+				whenThereIsMemory(t, func() (*xtreme.Socket, error) { return o.OpenUDP(loopback) })
+			}
 			for _, r := range o.Rings() {
 				found, ok := e.RingByFD(r.FD())
 				require.True(t, ok)
