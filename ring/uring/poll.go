@@ -54,13 +54,21 @@ func (d *Driver) writable(k *ring.Sink, r *record, c *sys.CQE) {
 	d.pollWritable(r)
 }
 
-// watched handles the poll of a stream that is not read.
+// watched handles the poll for the end of a stream.
+//
+// A multishot receive loses a reset that arrived together with data: having read the data it believes the kernel's word that the queue is empty
+// (tcp_inq_hint, which counts a FIN and not a reset), and waits for a wake-up that came before it read (seen on 6.18). It is cancelled and armed
+// again: its first read finds what is left, or the error.
 func (d *Driver) watched(k *ring.Sink, r *record, c *sys.CQE) {
 	if c.Res >= 0 && c.Res&(unix.POLLERR|unix.POLLHUP) != 0 {
 		r.alarm = true
 		d.mayBeReset(k, r)
+		if r.want && !r.failed && r.ops&^r.cancelled&opReceive != 0 {
+			d.cancel(r, opReceive)
+		}
+		return
 	}
-	if c.Res >= 0 && !r.want {
+	if c.Res >= 0 {
 		d.watchReset(r)
 	}
 }

@@ -154,6 +154,9 @@ func (d *Driver) arm(r *record) {
 		}
 		return
 	}
+	if r.kind == ring.Stream {
+		d.watchReset(r)
+	}
 	r.class = r.handle.Class
 	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
 	switch r.kind {
@@ -181,8 +184,8 @@ func (r *record) receiveCode() code {
 	return codeStream
 }
 
-// watchReset keeps an eye on a stream that is not read: its end would go unnoticed. Multishot, because a one-shot poll fires at
-// once when the peer is half closed; once armed it stays, and is not heeded while there is a receive.
+// watchReset polls for the end of a stream that is not read, which would go unnoticed, or that is read by multishot, which can miss a reset (see
+// watched). Multishot, because a one-shot poll fires at once when the peer is half closed; once armed it stays.
 func (d *Driver) watchReset(r *record) {
 	if r.kind != ring.Stream || r.failed || r.detaching || r.ops&opReset != 0 {
 		return
