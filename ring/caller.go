@@ -143,7 +143,7 @@ func (s *Socket) Check() error {
 	return nil
 }
 
-// notMine is the error of a call by another goroutine than the ring's; ErrClosed when the ring is, and nobody's.
+// notMine is the error of a call by another goroutine than the ring's; ErrClosed when the ring is closed.
 func (s *Socket) notMine(op string) error { return &OpError{Op: op, Err: s.shared.Load().check()} }
 
 // ends are the addresses of a socket, for any goroutine. Those of an accepted connection never change and are read in place.

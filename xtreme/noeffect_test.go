@@ -99,7 +99,7 @@ func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (
 	return lines
 }
 
-// Whoever sets something that has no effect, on any ring or on the rings of an owner, is told once, with the reason. The walk is over all
+// A setting that has no effect, on any ring or on the rings of an owner, is a warning once, with the reason. The walk is over all
 // settings: for one of VMA's with an effect docs/from-vma.md names the tests that show it.
 func TestASettingWithoutEffectIsSaid(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -16,7 +16,7 @@
 // minute, and because an owner that rests or runs a long handler would leave the others with old routes.
 //
 // The generation moves when a link, an address, a route or a rule has changed. Neighbours have a life of their own: whose MAC address is
-// another, who became usable or ceased to be, is in a log that the snapshots share, and whoever uses some looks for those alone.
+// another, who became usable or ceased to be, is in a log that the snapshots share, and a user of some looks for those alone.
 //
 //	what has changed                                   in the snapshot                     watchers
 //	links, addresses, routes, rules                    Generation moves                    told

@@ -247,7 +247,7 @@ func TestNeighbourChangesAreLogged(t *testing.T) {
 		{neighbour(gateway, unix.NUD_REACHABLE, 9), false},
 		{neighbour(gateway, unix.NUD_REACHABLE, 7), false}, // another MAC address
 		{neighbour(gateway, unix.NUD_FAILED, 7), false},
-		{neighbour(gateway, unix.NUD_FAILED, 7), false}, // a failure again: no new answer, but whoever waits is told
+		{neighbour(gateway, unix.NUD_FAILED, 7), false}, // a failure again: no new answer, but a waiting packet is given up
 		{neighbour(gateway, unix.NUD_REACHABLE, 7), false},
 		{neighbour(gateway, 0, 0), true},
 	} {

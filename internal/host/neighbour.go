@@ -101,7 +101,7 @@ func (s *Snapshot) change(c *neighbourChange) {
 	}
 	n := c.Neighbour
 	n.Serial = old.Serial
-	if !had || old.answers() != n.answers() || n.Failed() { // a failure is news each time: whoever waits has asked since the last one
+	if !had || old.answers() != n.answers() || n.Failed() { // a failure is news each time: a waiting sender has asked since the last one
 		n.Serial = s.serial
 		s.log.add(n.Target)
 	}

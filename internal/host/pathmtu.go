@@ -41,7 +41,7 @@ const (
 	pathMTUMax   = 1024                  // destinations; more are not followed
 	pathMTUBurst = 64                    // questions in a row
 	icmpSettles  = time.Millisecond      // raw sockets get a message before the kernel acts on it
-	icmpPause    = 20 * time.Millisecond // between two bursts, whoever sends so many messages
+	icmpPause    = 20 * time.Millisecond // between two bursts, however many messages come
 	kernelHZ     = 100                   // USER_HZ: unit of rta_expires
 	icmpTooBig   = 3<<8 | 4              // type and code
 	icmpQuoted   = 20 + 8 + 20           // least length of a message: IP, ICMP, the quoted IP header

@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// Whoever sends requests or replies under many made-up addresses, in the subnet and outside, keeps nobody from being found: neighbours are still
+// Requests or replies under many made-up addresses, in the subnet and outside, keep no neighbour from being found: neighbours are still
 // asked for, those in use stay, and no route is prepared anew for it.
 func TestARPFlood(t *testing.T) {
 	w := newWorld(t)

@@ -54,7 +54,7 @@ func (s *Stack) followNeighbours(since uint64) {
 		return
 	}
 	was := s.stamp
-	s.stamp++ // whoever keeps the way to a destination asks for it again, and gets the same but for those
+	s.stamp++ // a holder of a route asks for it again, and gets the same but for those
 	for i := range s.routes {
 		if r := &s.routes[i]; r.stamp == was {
 			r.stamp = s.stamp

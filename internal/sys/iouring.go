@@ -95,7 +95,7 @@ const shortSubmission = 8
 // does not wait.
 //
 // Not waiting is not being short: the kernel carries operations out in the call, and with UringEnterGetEvents it completes what all the
-// sockets of the ring have, thousands of them perhaps. So the runtime is told, for 50 ns: a call hidden from it holds up whoever stops
+// sockets of the ring have, thousands of them perhaps. So the runtime is told, for 50 ns: a call hidden from it holds up what stops
 // the world, as each garbage collection does. Only a few operations that are submitted without that work go the short way; what they copy
 // is as bounded as a plain send.
 func (u *Uring) Enter(flags uint32) syscall.Errno {

@@ -160,7 +160,7 @@ func TestConnectionChecksTellTheTruth(t *testing.T) {
 	})
 }
 
-// past is the first that is not skip: how often a raw read calls its function in vain is nobody's business.
+// past is the first that is not skip: how often a raw read calls its function in vain is not compared.
 func past(t *testing.T, c <-chan string, skip string) string {
 	for {
 		if s := wait(t, c); s != skip {

@@ -111,7 +111,7 @@ type Info struct {
 	PerBuffer int     // received bytes per buffer: a longer frame is a chain
 	MaxPieces int     // most buffers that a frame for Send may lie in
 	Headroom  int     // bytes before a received frame that Push can open
-	TagsApart bool    // the device takes 802.1Q tags out of received frames: whoever steers does not see them
+	TagsApart bool    // the device takes 802.1Q tags out of received frames: a steering program does not see them
 }
 
 // Stats are totals since the link was opened. Received frames that were lost before Receive are in RxLost, whatever the reason:

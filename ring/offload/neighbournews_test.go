@@ -21,7 +21,7 @@ import (
 
 // News of a neighbour that come after a ring has looked at the tables for the last time before it sleeps, and before it says that it sleeps: the
 // mirror finds nobody to wake, so the ring must look once more. The driver's clock is read between the two, which is where the test lets the
-// news come. A failure that repeats itself is news too: whoever waits has asked since the last one. News of other neighbours are none.
+// news come. A failure that repeats itself is news too: a waiting sender has asked since the last one. News of other neighbours are none.
 func TestNeighbourNewsBeforeARest(t *testing.T) {
 	for _, c := range []struct {
 		name    string

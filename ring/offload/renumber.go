@@ -10,7 +10,7 @@ import (
 
 // renumber follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
 // memberships and ties of its sockets with the old one; they are made again on the new, or the socket's path says why not. Until that is done
-// the part counts as lost: whoever sees that the interface is back finds the groups joined.
+// the part counts as lost: a program that sees the interface back finds the groups joined.
 func (d *driver) renumber(p *part, old int) {
 	d.shadow.first = claimTurns // what the kernel still has is older
 	if e := d.moveTies(p.On, old, p.host); e != nil {
@@ -66,7 +66,7 @@ func (d *driver) collectTies() {
 	}
 }
 
-// awaitTies waits for all of it: whoever asks for a membership is not to overtake it. Not for Poll.
+// awaitTies waits for all of it: a request for a membership must not overtake it. Not for Poll.
 func (d *driver) awaitTies() {
 	for _, e := range d.ties {
 		<-e.ended

@@ -15,7 +15,7 @@ type DB struct {
 	Looked struct{ Hit, Missed uint64 }
 }
 
-// Entry is a key and its value. Whoever got it may change Value until the next call of the DB, bytes that are there already after Thaw;
+// Entry is a key and its value. Its holder may change Value until the next call of the DB, bytes that are there already after Thaw;
 // the bytes belong to the entry.
 type Entry struct {
 	key     string

@@ -325,7 +325,7 @@ func (w *world) foreign() (*ebpf.Program, bpflink.Link) {
 	return p, l
 }
 
-// Whoever comes again and again to an interface that is in use loads no program in vain, and goes through /proc once for each program that is in
+// A process that tries again and again to open an interface in use loads no program in vain, and goes through /proc once for each program that is in
 // the way.
 func TestBusyIsCheap(t *testing.T) {
 	w := newWorld(t, 1, 1500)

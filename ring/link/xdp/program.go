@@ -38,7 +38,7 @@ type Program struct {
 	linkMu sync.Mutex // may be held while the kernel is asked; before mu, if both
 	link   bpflink.Link
 
-	mu     sync.Mutex        // held for entries of maps only: whoever claims never waits for the kernel's configuration
+	mu     sync.Mutex        // held for entries of maps only: a claim never waits for the kernel's configuration
 	there  bool              // attached
 	claims map[key]int       // how often each entry was claimed
 	each   map[entryKind]int // entries of each kind
