@@ -53,18 +53,16 @@ func (w *world) flags(fd int) (status, descriptor int) {
 }
 
 // kernelPair is a connection that no ring knows of.
-func (w *world) kernelPair() (one, other *net.TCPConn) {
+func (w *world) kernelPair() (one *net.TCPConn, other StreamPeer) {
 	w.t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	l, err := kernelPeers{}.ListenStream()
 	w.NoError(err)
 	defer l.Close()
-	one, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr))
+	one, err = net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(l.Addr()))
 	w.NoError(err)
-	other, err = l.AcceptTCP()
+	other, err = l.Accept(nil)
 	w.NoError(err)
-	w.NoError(other.SetDeadline(time.Now().Add(6 * patience)))
-	w.t.Cleanup(func() { _ = other.Close() })
-	return one, other
+	return one, w.met(other)
 }
 
 func adoptStream(t *testing.T, b Backend) {

@@ -3,7 +3,6 @@ package ringtest
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -12,15 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
 func capabilities(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	r := w.udp(w.local).Ring()
+	first, _ := w.receiver()
+	r := first.Ring()
 	w.Equal(b.Name, r.Kind())
 	w.Equal(b.Caps.String(), r.Caps().String())
 	for _, c := range ring.AllCaps() {
@@ -33,7 +30,7 @@ func capabilities(t *testing.T, b Backend) {
 		}
 	}
 	if b.Datagrams {
-		w.Equal(b.Name, w.udp(w.local).Path().Kind)
+		w.Equal(b.Name, first.Path().Kind)
 		return
 	}
 	s, peer := w.pair()
@@ -130,10 +127,7 @@ func streamData(t *testing.T, b Backend) {
 	n, err := s.Send([]byte("back"))
 	w.NoError(err)
 	w.Equal(4, n)
-	got := make([]byte, 4)
-	_, err = io.ReadFull(peer, got)
-	w.NoError(err)
-	w.Equal("back", string(got))
+	w.Equal("back", string(w.take(peer, 4)))
 
 	// Much data, through large and small buffers, arrives whole and in order.
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<15)
@@ -156,13 +150,11 @@ func newConnection(t *testing.T, b Backend) {
 	w.Equal(c.Source, c.Socket.RemoteAddr())
 
 	// A wildcard listener: the child knows its own address.
-	any := w.socket(ring.Stream, loopback)
+	any := w.socket(ring.Stream, w.local)
 	w.NoError(any.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
 	w.NoError(any.Listen(16))
-	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.5"), any.LocalAddr().Port())
-	conn, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(to))
-	w.NoError(err)
-	defer conn.Close()
+	to := netip.AddrPortFrom(w.peers.Other(), any.LocalAddr().Port())
+	w.dialTo(to)
 	w.Equal(to, w.accept(any).Socket.LocalAddr())
 }
 
@@ -193,7 +185,7 @@ func thousands(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	w.room = 256
 	l := w.listen()
-	peers := make([]*net.TCPConn, n)
+	peers := make([]StreamPeer, n)
 	byPort := map[uint16]int{}
 	children := make([]*ring.Socket, 0, n)
 	for i := range peers {
@@ -237,8 +229,8 @@ func connectDone(t *testing.T, b Backend) {
 
 func connectRefused(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s := w.socket(ring.Stream, loopback)
-	err := s.Connect(freePort(t))
+	s := w.socket(ring.Stream, w.local)
+	err := s.Connect(w.peers.Nobody())
 	w.NoError(err)
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup, unix.ECONNREFUSED)
 	w.silent(10 * time.Millisecond)
@@ -249,18 +241,20 @@ func connectRefused(t *testing.T, b Backend) {
 
 func connectTimeout(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	hole := blackHole(t)
-	// By the library's own limit, and by the kernel's (one retransmission of the SYN: about 3 s).
-	ours := w.socket(ring.Stream, loopback)
+	hole := w.streams().BlackHole()
+	// By the library's own limit, and by the transport's (the kernel's: one retransmission of the SYN, about 3 s).
+	ours := w.socket(ring.Stream, w.local)
 	w.NoError(ours.Connect(hole))
 	w.NoError(ours.SetConnectTimeout(50 * time.Millisecond))
-	kernels := w.socket(ring.Stream, loopback)
-	w.NoError(unix.SetsockoptInt(kernels.ID(), unix.IPPROTO_TCP, unix.TCP_SYNCNT, 1))
-	w.NoError(kernels.Connect(hole))
+	transports := w.socket(ring.Stream, w.local)
+	if w.kernel {
+		w.NoError(unix.SetsockoptInt(transports.ID(), unix.IPPROTO_TCP, unix.TCP_SYNCNT, 1))
+	}
+	w.NoError(transports.Connect(hole))
 	w.event(ours, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
-	w.event(kernels, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
+	w.event(transports, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
 	w.closed(ours)
-	w.closed(kernels)
+	w.closed(transports)
 }
 
 func fin(t *testing.T, b Backend) {
@@ -275,9 +269,7 @@ func fin(t *testing.T, b Backend) {
 	_, err := s.Send([]byte("still heard"))
 	w.NoError(err)
 	w.NoError(s.Close())
-	got, err := io.ReadAll(peer)
-	w.NoError(err)
-	w.Equal("still heard", string(got))
+	w.Equal("still heard", string(w.takeAll(peer)))
 	w.event(s, ring.EventClosed, nil)
 }
 
@@ -341,7 +333,7 @@ func keepaliveDeath(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.connect()
 	w.NoError(s.SetKeepAlive(time.Second, time.Second, 1))
-	deaf(t, peer)
+	peer.Deafen(t)
 	w.event(s, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
 	w.closed(s)
 }
@@ -350,7 +342,7 @@ func retransmissionTimeout(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.connect()
 	w.NoError(s.SetUserTimeout(500 * time.Millisecond))
-	deaf(t, peer)
+	peer.Deafen(t)
 	_, err := s.Send([]byte("anyone there?"))
 	w.NoError(err)
 	w.event(s, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
@@ -387,62 +379,12 @@ func datagramError(t *testing.T, b Backend) {
 	w.Equal("here", string(w.read(s, 4)))
 }
 
-// freePort is a loopback port that nobody listens on.
-func freePort(t *testing.T) netip.AddrPort {
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
-}
-
-// blackHole is an address that answers nothing: a listener whose accept queue is full drops every further SYN.
-func blackHole(t *testing.T) netip.AddrPort {
-	socket := func() int {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = unix.Close(fd) })
-		return fd
-	}
-	fd := socket()
-	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	require.NoError(t, unix.Listen(fd, 0))
-	to := sys.SockName(fd)
-	for range 2 { // one more than the queue of length 0 takes
-		_ = unix.Connect(socket(), &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: int(to.Port())}) // EINPROGRESS
-	}
-	time.Sleep(5 * time.Millisecond)
-	return to
-}
-
-// deaf makes a kernel connection drop every segment it gets from now on: its peer hears nothing, not even a reset.
-func deaf(t *testing.T, c *net.TCPConn) {
-	raw, err := c.SyscallConn()
-	require.NoError(t, err)
-	dropAll(t, raw.Control)
-}
-
-// dropAll attaches the classic BPF program "return 0" (SO_ATTACH_FILTER): no packet passes.
-func dropAll(t *testing.T, control func(func(uintptr)) error) {
-	const bpfRetK = 0x06
-	filter := []unix.SockFilter{{Code: bpfRetK, K: 0}}
-	var err error
-	require.NoError(t, control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
-			&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
-	}))
-	if errors.Is(err, unix.EPERM) && unix.Geteuid() != 0 {
-		t.Skip("no black hole for an established connection: this kernel grants ordinary users no socket filter; " +
-			"root asserts this")
-	}
-	require.NoError(t, err)
-}
-
 // Rings read busy sockets in special ways. A connection that was busy for long keeps its order and ends as any other, and so do those
 // beside it when it gets crowded.
 func busyConnection(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()
-	busy := func() (*ring.Socket, *net.TCPConn) {
+	busy := func() (*ring.Socket, StreamPeer) {
 		peer := w.dial(l)
 		s := w.accept(l).Socket
 		for i := range 300 {
@@ -478,7 +420,7 @@ func busyConnection(t *testing.T, b Backend) {
 
 	type pair struct {
 		s    *ring.Socket
-		peer *net.TCPConn
+		peer StreamPeer
 	}
 	all := []pair{{s, peer}}
 	for range 6 {
@@ -502,6 +444,5 @@ func busyConnection(t *testing.T, b Backend) {
 	}
 	w.NoError(all[0].s.Close())
 	w.event(all[0].s, ring.EventClosed, nil)
-	_, err := all[0].peer.Read(make([]byte, 1))
-	w.ErrorIs(err, io.EOF)
+	w.ErrorIs(w.endOf(all[0].peer), io.EOF)
 }

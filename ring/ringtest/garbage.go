@@ -35,7 +35,7 @@ func noAllocation(t *testing.T, b Backend) {
 		return fd
 	}
 	// The peers send through plain system calls, so that nothing of the net package's is counted.
-	ufd, sfd := raw(up.(*net.UDPConn)), raw(peer)
+	ufd, sfd := raw(up.(*net.UDPConn)), raw(peer.(kernelStream))
 	dst := make([]ring.Completion, 8)
 	msg, got := []byte("0123456789abcdef"), make([]byte, 64)
 	turn := func(s *ring.Socket, fd int, to netip.AddrPort) {

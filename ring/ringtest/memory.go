@@ -114,8 +114,7 @@ func (w *world) silentExcept(n int, d time.Duration) {
 
 func releaseElsewhere(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.udp(w.local, ring.Config{LargestDatagram: 2048})
-	peer := w.udpPeer(u.LocalAddr())
+	u, peer := w.receiver(ring.Config{LargestDatagram: 2048})
 	const n = 2000
 	lent := make(chan buffers.Lent, n)
 	var bad, sum uint64
@@ -148,8 +147,8 @@ func releaseElsewhere(t *testing.T, b Backend) {
 
 func doubleRelease(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.udp(w.local)
-	w.write(w.udpPeer(u.LocalAddr()), []byte("x"))
+	u, peer := w.receiver()
+	w.write(peer, []byte("x"))
 	c := w.event(u, ring.EventPacket, nil)
 	w.NoError(c.Packet.Retain())
 	w.NoError(c.Packet.Release())

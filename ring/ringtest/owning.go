@@ -21,8 +21,8 @@ func descriptorLimit(t *testing.T, b Backend) {
 	// (The limit in force when an io_uring accept is armed is the one it obeys, so the listener starts after it was drawn.)
 	w.udp(w.local) // the ring
 	w.poll()
-	l := w.socket(ring.Stream, loopback)
-	w.NoError(l.Bind(loopback))
+	l := w.socket(ring.Stream, w.local)
+	w.NoError(l.Bind(w.local))
 	var waiting []int
 	dial := func() {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -77,7 +77,7 @@ func limitDescriptors(t *testing.T) (restore func()) {
 
 func oneOwner(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.udp(w.local)
+	u, peer := w.receiver()
 	r := u.Ring()
 	_, err := r.Poll(nil)
 	w.ErrorIs(err, ring.ErrNoSlice)
@@ -110,7 +110,6 @@ func oneOwner(t *testing.T, b Backend) {
 			done <- bad
 		}()
 	}
-	peer := w.udpPeer(u.LocalAddr())
 	for i := range 200 {
 		w.write(peer, binary.LittleEndian.AppendUint32(nil, uint32(i)))
 		c := w.event(u, ring.EventPacket, nil)
@@ -125,7 +124,8 @@ func oneOwner(t *testing.T, b Backend) {
 
 func posted(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	r := w.udp(w.local).Ring()
+	s, _ := w.receiver()
+	r := s.Ring()
 	order := []int{}
 	for i := range 10 {
 		w.NoError(r.Post(func() { order = append(order, i) }))
@@ -175,24 +175,45 @@ func posted(t *testing.T, b Backend) {
 
 func badArguments(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s := w.socket(ring.Stream, loopback)
-	u := w.udp(w.local)
-	six := netip.MustParseAddrPort("[::1]:1")
 	bad := func(err error, names ...string) {
 		t.Helper()
 		for _, n := range names {
 			w.ErrorContains(err, n)
 		}
 	}
+	if !b.Streams {
+		badForDatagrams(w, bad)
+	}
+	if !b.Datagrams {
+		badForStreams(w, bad)
+	}
+	kind := ring.Datagram
+	if b.Streams {
+		kind = ring.Stream
+	}
+	for _, c := range []ring.Config{{LargestDatagram: -1}, {LargestDatagram: 65536}, {Budget: -1}, {SendQueue: -1}, {CloseTimeout: -1}} {
+		_, err := w.set.NewSocket(kind, false, c)
+		w.ErrorIs(err, unix.EINVAL)
+	}
+	_, err := w.set.NewSocket(ring.Listener, false, ring.Config{})
+	bad(err, "kind")
+	_, err = ring.NewSet(ring.SetConfig{})
+	bad(err, "pool")
+	_, err = ring.NewSet(ring.SetConfig{Pool: w.pool, Driver: b.Driver, Limit: -1})
+	w.Error(err)
+	if b.Driver != nil {
+		bad(err, "-1")
+	}
+}
+
+func badForStreams(w *world, bad func(error, ...string)) {
+	s := w.socket(ring.Stream, w.local)
+	six := netip.MustParseAddrPort("[::1]:1")
 	bad(s.Bind(six), "bind", "[::1]:1")
 	bad(s.Bind(netip.AddrPort{}), "bind")
 	bad(s.Connect(netip.AddrPort{}), "connect")
 	bad(s.Bind(netip.MustParseAddrPort("192.0.2.1:0")), "192.0.2.1", unix.EADDRNOTAVAIL.Error())
-	bad(w.socket(ring.Stream, loopback).Connect(netip.MustParseAddrPort("255.255.255.255:1")), "255.255.255.255")
-	other := w.socket(ring.Datagram, w.local)
-	bad(other.Bind(u.LocalAddr()), u.LocalAddr().String(), unix.EADDRINUSE.Error())
-	bad(u.Bind(w.local), "bind", "open")
-	bad(u.Listen(1), "listen")
+	bad(w.socket(ring.Stream, w.local).Connect(netip.MustParseAddrPort("255.255.255.255:1")), "255.255.255.255")
 	bad(s.BindToDevice("nosuchif0"), "nosuchif0")
 	bad(s.SetTTL(0), "ttl", "0")
 	bad(s.SetTTL(256), "256")
@@ -202,6 +223,24 @@ func badArguments(t *testing.T, b Backend) {
 	bad(s.SetKeepAlive(time.Second, 0, 128), "count", "128")
 	bad(s.SetReceiveBuffer(0), "receive buffer", "0")
 	bad(s.SetSendBuffer(-1), "send buffer", "-1")
+	bad(s.JoinGroup(group(3), w.lo, netip.Addr{}), "join group")
+	_, err := s.Send([]byte("x"))
+	w.ErrorIs(err, unix.EPIPE)
+	_, err = s.SendTo([]byte("x"), w.local)
+	w.Error(err)
+	bad(s.SetConnectTimeout(-1), "time")
+	w.ErrorIs(s.SetReadDeadline(time.Now()), ring.ErrState)
+	w.ErrorIs(s.CloseWrite(), ring.ErrState)
+	bad(w.listen().Ring().Post(nil), "post", "nil")
+}
+
+func badForDatagrams(w *world, bad func(error, ...string)) {
+	u := w.udp(w.local)
+	six := netip.MustParseAddrPort("[::1]:1")
+	other := w.socket(ring.Datagram, w.local)
+	bad(other.Bind(u.LocalAddr()), u.LocalAddr().String(), unix.EADDRINUSE.Error())
+	bad(u.Bind(w.local), "bind", "open")
+	bad(u.Listen(1), "listen")
 	bad(u.SetMulticastTTL(256), "256")
 	bad(u.SetMulticastInterface("nosuchif0"), "nosuchif0")
 	bad(u.JoinGroup(netip.MustParseAddr("10.0.0.1"), "", netip.Addr{}), "10.0.0.1")
@@ -209,7 +248,6 @@ func badArguments(t *testing.T, b Backend) {
 	bad(u.JoinGroup(group(3), "nosuchif0", netip.Addr{}), "nosuchif0")
 	bad(u.JoinGroup(group(3), w.lo, group(4)), group(4).String())
 	bad(u.LeaveGroup(group(3), w.lo, netip.Addr{}), group(3).String())
-	bad(s.JoinGroup(group(3), w.lo, netip.Addr{}), "join group")
 	bad(u.SetLinger(time.Second), "linger")
 	_, err := u.SendTo([]byte("x"), six)
 	bad(err, "[::1]:1")
@@ -217,30 +255,13 @@ func badArguments(t *testing.T, b Backend) {
 	bad(err, "127.0.0.1:0")
 	_, err = u.Send([]byte("x"))
 	w.ErrorIs(err, unix.EDESTADDRREQ)
-	_, err = s.Send([]byte("x"))
-	w.ErrorIs(err, unix.EPIPE)
-	_, err = s.SendTo([]byte("x"), loopback)
-	w.Error(err)
-	bad(s.SetConnectTimeout(-1), "time")
 	bad(u.Ring().Post(nil), "post", "nil")
-	w.ErrorIs(s.SetReadDeadline(time.Now()), ring.ErrState)
-	w.ErrorIs(s.CloseWrite(), ring.ErrState)
-	for _, c := range []ring.Config{{LargestDatagram: -1}, {LargestDatagram: 65536}, {Budget: -1}, {SendQueue: -1}, {CloseTimeout: -1}} {
-		_, err := w.set.NewSocket(ring.Datagram, false, c)
-		w.ErrorIs(err, unix.EINVAL)
-	}
-	_, err = w.set.NewSocket(ring.Listener, false, ring.Config{})
-	bad(err, "kind")
-	_, err = ring.NewSet(ring.SetConfig{})
-	bad(err, "pool")
-	_, err = ring.NewSet(ring.SetConfig{Pool: w.pool, Driver: b.Driver, Limit: -1})
-	bad(err, "-1")
 }
 
 func postedCloses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	dst := make([]ring.Completion, 4)
-	s := w.udp(w.local)
+	s, _ := w.receiver()
 	r := s.Ring()
 	w.poll()
 	var polled, closed error
@@ -257,14 +278,13 @@ func postedCloses(t *testing.T, b Backend) {
 	w.ErrorIs(r.Close(), ring.ErrClosed)
 
 	w = newWorld(t, b)
-	u := w.socket(ring.Datagram, w.local)
+	u, peer := w.receiver()
 	var inHook error
 	w.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
 		inHook = u.Ring().Close()
 		return ring.Drop
 	}))
-	w.NoError(u.Bind(w.local))
-	w.write(w.udpPeer(u.LocalAddr()), []byte("x"))
+	w.write(peer, []byte("x"))
 	for inHook == nil {
 		w.poll()
 	}

@@ -6,9 +6,11 @@ import "testing"
 type needs uint8
 
 const (
-	// streams: TCP or unix-domain sockets, or rings by allocation logic, which come with the kernel's sockets.
+	// streams: TCP, or what comes with the kernel's sockets, see kernelAlone.
 	streams needs = 1 << iota
-	// waits: a second or more in which nothing is to be seen but the kernel's timers. Those cases run at the end, side by side.
+	// datagrams: UDP.
+	datagrams
+	// waits: a second or more in which nothing is to be seen but the transport's timers. Those cases run at the end, side by side.
 	waits
 )
 
@@ -19,9 +21,10 @@ var cases = []struct {
 	needs needs
 }{
 	{"capabilities are asserted both ways", capabilities, 0},
+	{"what only the kernel can do is refused", refusesKernelAlone, streams},
 
-	{"datagram: PACKET alone, with addresses", datagram, 0},
-	{"datagram over IPv6", datagram6, streams},
+	{"datagram: PACKET alone, with addresses", datagram, datagrams},
+	{"datagram over IPv6", datagram6, datagrams | streams},
 	{"stream data: PACKET alone", streamData, streams},
 	{"new connection: listener, peer, user data", newConnection, streams},
 	{"new connection and its data in one batch", newConnectionWithData, streams},
@@ -37,42 +40,42 @@ var cases = []struct {
 	{"keepalive death: IN|HUP", keepaliveDeath, streams | waits},
 	{"retransmission time-out: IN|HUP", retransmissionTimeout, streams | waits},
 	{"a window that stays shut: IN|HUP", shutWindow, streams | waits},
-	{"ICMP error of a datagram socket: ERR, the socket lives", datagramError, 0},
+	{"ICMP error of a datagram socket: ERR, the socket lives", datagramError, datagrams},
 
 	{"a slice of length 1 loses nothing", sliceOfOne, 0},
 	{"user data is latched when the event is raised", userDataLatch, 0},
 	{"user data set on a new connection is on all that follows", userDataOnNewConnection, streams},
-	{"packets queue and keep their order", packetsQueue, 0},
-	{"a zero-length datagram, then a normal one", zeroLength, 0},
-	{"65,507 bytes", largestDatagram, 0},
-	{"a datagram is never cut silently", truncated, 0},
-	{"multicast reaches every member", multicast, 0},
-	{"source-specific multicast", sourceSpecific, 0},
-	{"multicast: the kernel's defaults, and loop", multicastOptions, 0},
-	{"more groups than a descriptor may have", membershipLimit, 0},
-	{"timestamps when asked for", timestamps, 0},
-	{"PATH: the way of a socket's packets changes, and back", pathChanges, 0},
+	{"packets queue and keep their order", packetsQueue, datagrams},
+	{"a zero-length datagram, then a normal one", zeroLength, datagrams},
+	{"65,507 bytes", largestDatagram, datagrams},
+	{"a datagram is never cut silently", truncated, datagrams},
+	{"multicast reaches every member", multicast, datagrams},
+	{"source-specific multicast", sourceSpecific, datagrams},
+	{"multicast: the kernel's defaults, and loop", multicastOptions, datagrams},
+	{"more groups than a descriptor may have", membershipLimit, datagrams},
+	{"timestamps when asked for", timestamps, datagrams},
+	{"PATH: the way of a socket's packets changes, and back", pathChanges, datagrams},
 
-	{"transmit stamps, both ways", transmitStamps, 0},
-	{"transmit stamps allocate nothing", stampAllocation, 0},
-	{"without a card stamps stay what they are", noCard, 0},
-	{"settings of time are checked", stampArguments, 0},
+	{"transmit stamps, both ways", transmitStamps, datagrams},
+	{"transmit stamps allocate nothing", stampAllocation, datagrams},
+	{"without a card stamps stay what they are", noCard, datagrams},
+	{"settings of time are checked", stampArguments, datagrams},
 
-	{"paced datagrams keep their rate", pacing, 0},
-	{"pacing: the rule, to the byte, in virtual time", pacingRule, 0},
-	{"a paced queue has an end", pacingQueue, 0},
-	{"close with paced datagrams waiting", pacingClose, 0},
-	{"pacing: bad arguments are named", pacingArguments, 0},
-	{"a datagram longer than the burst", pacingLong, 0},
+	{"paced datagrams keep their rate", pacing, datagrams},
+	{"pacing: the rule, to the byte, in virtual time", pacingRule, datagrams},
+	{"a paced queue has an end", pacingQueue, datagrams},
+	{"close with paced datagrams waiting", pacingClose, datagrams},
+	{"pacing: bad arguments are named", pacingArguments, datagrams},
+	{"a datagram longer than the burst", pacingLong, datagrams},
 	{"TCP is paced by the kernel", pacingStream, streams},
-	{"paced datagrams and errors", pacingErrors, 0},
-	{"no allocation on the paced path", pacingAllocation, 0},
+	{"paced datagrams and errors", pacingErrors, datagrams},
+	{"no allocation on the paced path", pacingAllocation, datagrams},
 
-	{"pool exhaustion and recovery", exhaustion, 0},
-	{"a starved socket gets the spare buffer of another ring", starvedBesideOther, streams},
-	{"one holder against the others", oneHolder, 0},
-	{"budget stops and resumes reading", budget, 0},
-	{"many stopped sockets let the ring sleep", manyStopped, 0},
+	{"pool exhaustion and recovery", exhaustion, datagrams},
+	{"a starved socket gets the spare buffer of another ring", starvedBesideOther, datagrams | streams},
+	{"one holder against the others", oneHolder, datagrams},
+	{"budget stops and resumes reading", budget, datagrams},
+	{"many stopped sockets let the ring sleep", manyStopped, datagrams},
 	{"release from another goroutine", releaseElsewhere, 0},
 	{"double release is an error", doubleRelease, 0},
 	{"close with packets held", closeWithHeld, streams},
@@ -86,30 +89,30 @@ var cases = []struct {
 	{"suspend and resume", suspendResume, streams},
 	{"a suspended socket that fails delivers what it has", suspendedFails, streams | waits},
 	{"a stopped socket that is reset under a send delivers what it has", stoppedReset, streams},
-	{"a closed socket touches no descriptor", closedTouchesNothing, 0},
+	{"a closed socket touches no descriptor", closedTouchesNothing, datagrams},
 	{"deadlines", deadlines, streams},
 
 	{"send takes what fits, OUT follows", backPressure, streams},
 	{"vectored send", vectored, 0},
 	{"sent packets: SENT with the token, buffer home", sentPacket, streams},
 	{"two large sends on one stream keep their order", largeSends, streams},
-	{"sent datagrams", sentDatagrams, 0},
+	{"sent datagrams", sentDatagrams, datagrams},
 	{"close with sends under way", closeWithSends, streams},
 	{"a file goes out whole, in order with packets", sendFile, streams},
 	{"a file under way: deadline, close, abort, reset", sendFileBlocked, streams},
 	{"what is no file, or a short one", sendFileRefused, streams},
-	{"a warm send sends nothing", warm, 0},
+	{"a warm send sends nothing", warm, datagrams},
 	{"sending to a reset connection", sendAfterReset, streams},
 
 	{"hook verdicts: drop, keep, hold", hookVerdicts, 0},
 	{"queue mode: IN and Receive", queueMode, 0},
-	{"callback mode: the hook sees all, Receive gets what it kept", callbackMode, 0},
-	{"what waits is taken whole, by a limit, in parts", receiveParts, 0},
+	{"callback mode: the hook sees all, Receive gets what it kept", callbackMode, datagrams},
+	{"what waits is taken whole, by a limit, in parts", receiveParts, datagrams},
 	{"modes do not mix", modesDoNotMix, 0},
-	{"a hook may close its socket", hookCloses, 0},
+	{"a hook may close its socket", hookCloses, datagrams},
 	{"a hook that panics costs its connection", hookPanics, streams},
-	{"completions first, an error of Poll alone", errorsOfPoll, 0},
-	{"an error that no Poll returned is Close's", errorsAtClose, 0},
+	{"completions first, an error of Poll alone", errorsOfPoll, datagrams},
+	{"an error that no Poll returned is Close's", errorsAtClose, datagrams},
 
 	{"EMFILE with an empty backlog: the listener survives", descriptorLimit, streams},
 	{"a ring belongs to one goroutine", oneOwner, 0},
@@ -120,9 +123,9 @@ var cases = []struct {
 	{"wake by FD", wakeByFD, 0},
 	{"wake by deadline", wakeByDeadline, 0},
 	{"a deadline that passed between two Polls", lateTurns, 0},
-	{"ring allocation logics", allocation, streams},
+	{"ring allocation logics", allocation, datagrams | streams},
 	{"when a socket has a ring", whenRings, 0},
-	{"bad arguments are named", badArguments, streams},
+	{"bad arguments are named", badArguments, 0},
 	{"ring close with everything open", closeAll, streams},
 
 	{"adopt a connection", adoptStream, streams},
@@ -146,16 +149,19 @@ var cases = []struct {
 	{"unix: files", unixFiles, streams},
 	{"unix: what it has not is refused", unixRefuses, streams},
 	{"unix: AcceptTo", unixAcceptTo, streams},
-	{"no allocation on the path", noAllocation, streams},
+	{"no allocation on the path", noAllocation, datagrams | streams},
 }
 
-// Run runs the contract over one kind of ring: the whole of it, or what is about datagrams.
+// Run runs the contract over one kind of ring: the whole of it, or what is about datagrams, or what is about streams.
 func Run(t *testing.T, b Backend) {
 	for _, c := range cases {
-		if b.Datagrams && c.needs&streams != 0 {
+		if b.Datagrams && c.needs&streams != 0 || b.Streams && c.needs&datagrams != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			if why := kernelAlone[c.name]; why != "" && b.Open != nil {
+				t.Skipf("only the kernel's sockets have it: %s", why)
+			}
 			if c.needs&waits != 0 {
 				t.Parallel()
 			}

@@ -161,8 +161,8 @@ func stampArguments(t *testing.T, b Backend) {
 	if b.Datagrams {
 		return
 	}
-	l := w.socket(ring.Stream, loopback, ring.Config{TransmitTime: true})
-	w.NoError(l.Bind(loopback))
+	l := w.socket(ring.Stream, w.local, ring.Config{TransmitTime: true})
+	w.NoError(l.Bind(w.local))
 	err := l.Listen(0)
 	w.ErrorIs(err, ring.ErrNotSupported)
 	w.ErrorContains(err, "stream")

@@ -28,9 +28,11 @@ const sleeps = 10_000
 type sleeper struct {
 	*world
 	r     *ring.Ring
-	u, s  *ring.Socket // for datagrams, for stream data
+	u, s  *ring.Socket // for datagrams, for stream data; nil where the ring has none
 	peer  Peer
 	conn  net.Conn
+	any   *ring.Socket // one of the two
+	other net.Conn     // and its peer
 	way   sleepWay
 	limit time.Duration // within which a wake-up must come
 	tid   int
@@ -71,8 +73,8 @@ var wakeEvents = []event{
 		func(x *sleeper) bool { return x.posted.Swap(false) }},
 	{"a returned buffer",
 		func(x *sleeper) {
-			x.write(x.peer, []byte("x"))
-			c := x.event(x.u, ring.EventPacket, nil)
+			x.write(x.other, []byte("x"))
+			c := x.event(x.any, ring.EventPacket, nil)
 			var err error
 			x.lent, err = c.Packet.Lend()
 			x.NoError(err)
@@ -99,8 +101,8 @@ func wakeUps(t *testing.T, b Backend, way sleepWay) {
 	}
 	x := newSleeper(t, b, way)
 	for _, e := range wakeEvents {
-		if e.name == "stream data" && x.s == nil {
-			continue // the ring has no streams
+		if e.name == "stream data" && x.s == nil || e.name == "a datagram" && x.u == nil {
+			continue // the ring has none
 		}
 		slept := x.r.Stats().Sleeps
 		for i := range n / len(wakeEvents) {
@@ -120,13 +122,16 @@ func newSleeper(t *testing.T, b Backend, way sleepWay) *sleeper {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	x := &sleeper{world: newWorld(t, b), way: way, limit: patience / 2, tid: unix.Gettid(), dropped: softnetDropped(t)}
-	x.u = x.udp(x.local)
-	x.r = x.u.Ring()
-	x.peer = x.udpPeer(x.u.LocalAddr())
 	if !b.Datagrams {
-		s, conn := x.pair()
-		x.s, x.conn = s, conn
+		x.s, x.conn = x.pair()
+		x.any, x.other = x.s, x.conn
 	}
+	if !b.Streams {
+		x.u = x.udp(x.local)
+		x.peer = x.udpPeer(x.u.LocalAddr())
+		x.any, x.other = x.u, x.peer
+	}
+	x.r = x.any.Ring()
 	return x
 }
 
@@ -360,7 +365,7 @@ func wakeByDeadline(t *testing.T, b Backend) {
 // lateTurns: an application that takes long between two Polls gets what is due in the next one, at whatever turn of the ring that is.
 func lateTurns(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s := w.udp(w.local)
+	s, _ := w.receiver()
 	r := s.Ring()
 	dst := make([]ring.Completion, 4)
 	for i := range 33 {

@@ -25,10 +25,10 @@ type Backend struct {
 	// What follows is for rings that are not on the kernel's sockets alone; zero values are those of the others.
 
 	// Open makes the driver of one case on its pool, and what stands at the other end of its links; it changes the configuration
-	// accordingly. Without it the peers are kernel sockets on loopback.
+	// accordingly. Without it the peers are kernel sockets on loopback, and so are the ring's own: see kernelAlone.
 	Open func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) Peers
-	// Datagrams leaves out what is about streams: the ring has none.
-	Datagrams bool
+	// Datagrams leaves out what is about streams: the ring has none. Streams leaves out what is about datagrams.
+	Datagrams, Streams bool
 	// Whole: datagrams are never cut, whatever the socket's largest.
 	Whole bool
 	// Burst is how many datagrams may come while the ring is not polled; 0: any number. A card that finds no
@@ -39,49 +39,6 @@ type Backend struct {
 	// Stamp is the source of the timestamps that such a ring takes; zero: ring.StampSoftware.
 	Stamp ring.StampSource
 }
-
-// Peers is what stands at the other end.
-type Peers interface {
-	// Local is an address of the ring's host, Other another one of its, Device the interface they are on.
-	Local() netip.Addr
-	Other() netip.Addr
-	Device() string
-	// Dial makes a socket at the other end, connected to the ring's.
-	Dial(to netip.AddrPort) Peer
-	// Nobody is an address at the other end where no socket is.
-	Nobody() netip.AddrPort
-}
-
-// Fickle are peers whose link can be taken from the ring and given back. They belong to rings that have CapPathChanges.
-type Fickle interface {
-	Peers
-	Lose()
-	Restore()
-}
-
-// Peer is a datagram socket at the other end. Reads block until the deadline; LocalAddr is a *net.UDPAddr.
-type Peer interface {
-	net.Conn
-	SetReadBuffer(bytes int) error
-}
-
-// Loopback is the kernel's own sockets at 127.0.0.1 as peers.
-func Loopback(t *testing.T) Peers { return onLoopback{t} }
-
-type onLoopback struct{ t *testing.T }
-
-func (onLoopback) Local() netip.Addr        { return loopback.Addr() }
-func (onLoopback) Other() netip.Addr        { return netip.MustParseAddr("127.0.0.77") }
-func (onLoopback) Device() string           { return "lo" }
-func (p onLoopback) Nobody() netip.AddrPort { return freePort(p.t) }
-
-func (p onLoopback) Dial(to netip.AddrPort) Peer {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	require.NoError(p.t, err)
-	return c
-}
-
-var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
 // patience is how long a case waits for something that must happen.
 const patience = 10 * time.Second
@@ -96,9 +53,11 @@ type world struct {
 	kept []ring.Completion // delivered and not asked for yet, in order
 	dst  []ring.Completion
 
-	peers Peers
-	local netip.AddrPort // port 0 at an address of the ring's host
-	lo    string         // the interface it is on
+	backend Backend
+	kernel  bool // the ring's sockets are the kernel's, and so are its peers
+	peers   Peers
+	local   netip.AddrPort // port 0 at an address of the ring's host
+	lo      string         // the interface it is on
 
 	burst, writes int // see Backend.Burst
 }
@@ -123,7 +82,7 @@ func newWorld(t *testing.T, b Backend, change ...func(*buffers.Layout, *ring.Set
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)
 	w := &world{Assertions: require.New(t), t: t, pool: pool, set: set, room: 64,
-		peers: peers, local: netip.AddrPortFrom(peers.Local(), 0), lo: peers.Device(), burst: b.Burst}
+		backend: b, kernel: b.Open == nil, peers: peers, local: netip.AddrPortFrom(peers.Local(), 0), lo: peers.Device(), burst: b.Burst}
 	t.Cleanup(func() {
 		for i := range w.kept {
 			_ = w.kept[i].Packet.Release()
@@ -273,11 +232,11 @@ func (w *world) socket(kind ring.SocketKind, a netip.AddrPort, c ...ring.Config)
 	return s
 }
 
-// listen makes a listener on a loopback port.
+// listen makes a listener.
 func (w *world) listen(c ...ring.Config) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Stream, loopback, c...)
-	w.NoError(s.Bind(loopback))
+	s := w.socket(ring.Stream, w.local, c...)
+	w.NoError(s.Bind(w.local))
 	w.NoError(s.Listen(0))
 	return s
 }
@@ -290,55 +249,12 @@ func (w *world) udp(a netip.AddrPort, c ...ring.Config) *ring.Socket {
 	return s
 }
 
-// dial connects a kernel client to the listener.
-func (w *world) dial(l *ring.Socket) *net.TCPConn {
-	w.t.Helper()
-	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(l.LocalAddr()))
-	w.NoError(err)
-	w.NoError(c.SetDeadline(time.Now().Add(6 * patience))) // no case may hang
-	w.t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// pair is a connection: the ring's side, accepted, and the kernel's side.
-func (w *world) pair(c ...ring.Config) (*ring.Socket, *net.TCPConn) {
-	w.t.Helper()
-	l := w.listen(c...)
-	peer := w.dial(l)
-	return w.accept(l).Socket, peer
-}
-
-// server makes a kernel listener and a connection of the ring to it.
-func (w *world) connect() (*ring.Socket, *net.TCPConn) {
-	w.t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	w.NoError(err)
-	defer l.Close()
-	s := w.socket(ring.Stream, loopback)
-	w.NoError(s.Connect(l.Addr().(*net.TCPAddr).AddrPort()))
-	w.event(s, ring.EventOut, nil)
-	peer, err := l.AcceptTCP()
-	w.NoError(err)
-	w.NoError(peer.SetDeadline(time.Now().Add(6 * patience)))
-	w.t.Cleanup(func() { _ = peer.Close() })
-	return s, peer
-}
-
 // flush sends what the ring has queued: an offloaded one sends with the next Poll or Flush.
 func (w *world) flush() {
 	w.t.Helper()
 	for _, r := range w.set.Rings() {
 		w.NoError(r.Flush())
 	}
-}
-
-// udpPeer is a UDP socket at the other end, connected to the ring's.
-func (w *world) udpPeer(to netip.AddrPort) Peer {
-	w.t.Helper()
-	c := w.peers.Dial(to)
-	w.NoError(c.SetDeadline(time.Now().Add(6 * patience))) // no case may hang
-	w.t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 func (w *world) write(c net.Conn, b []byte) {
@@ -348,11 +264,4 @@ func (w *world) write(c net.Conn, b []byte) {
 	if w.writes++; w.burst > 0 && w.writes%w.burst == 0 {
 		w.poll()
 	}
-}
-
-// reset closes a kernel connection with a reset.
-func (w *world) reset(c *net.TCPConn) {
-	w.t.Helper()
-	w.NoError(c.SetLinger(0))
-	w.NoError(c.Close())
 }
