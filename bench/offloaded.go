@@ -72,7 +72,7 @@ func openOffloaded(device string, native bool) (o *offloaded, err error) {
 			return o, errors.Join(err, closeLinks(links))
 		}
 		// A veth peer leaves its checksums unfinished.
-		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: steering{o.xdp}})
+		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: o.xdp})
 	}
 	gather := gatherFrames
 	if conf.IsSet("SX_OFFLOAD_GATHER") {
@@ -92,17 +92,6 @@ func closeLinks(links []offload.Link) (err error) {
 		err = errors.Join(err, l.Link.Close())
 	}
 	return err
-}
-
-// steering makes a device's claims those of a driver.
-type steering struct{ d *xdp.Device }
-
-func (s steering) Claim(f offload.Flow) error {
-	return s.d.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
-func (s steering) Release(f offload.Flow) error {
-	return s.d.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
 }
 
 // bind makes a socket with the address; of a group, one that has joined it.

@@ -21,17 +21,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// steer makes a device's claims those of a driver.
-type steer struct{ d *xdp.Device }
-
-func (s steer) Claim(f offload.Flow) error {
-	return s.d.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
-func (s steer) Release(f offload.Flow) error {
-	return s.d.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
 // capture is a packet socket on the peer's end of the cable.
 type capture struct {
 	t  *testing.T
@@ -101,7 +90,7 @@ func warmOnTheWire(t *testing.T, kind string) {
 		t.Cleanup(func() { require.NoError(t, dev.Close()); require.NoError(t, mirror.Close()) })
 		c.OneRing = offload.OneRing
 		c.Driver = offload.New(offload.Config{Host: mirror,
-			Links: []offload.Link{{Link: q, Checksum: udp.AcceptPartial, Steering: steer{dev}}}})
+			Links: []offload.Link{{Link: q, Checksum: udp.AcceptPartial, Steering: dev}}})
 	}
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)

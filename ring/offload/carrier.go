@@ -20,19 +20,19 @@ import (
 type carrier struct {
 	x       *Exchange
 	name    string
-	users   int          // drivers that have a part in it
-	device  Device       // nil while the interface carries nothing
-	serial  uint64       // of the device: each one opened has another
-	index   int          // of the interface, as the device has it
-	claims  map[Flow]int // how many drivers claim each
-	owners  map[int]int  // queue → number of its driver
-	orphans map[int]bool // queues whose driver has left, and which no other has taken
-	sides   []side       // that the addresses are taken from
-	known   []address    // that the device was told
-	looked  uint64       // generation of the host that they are of
-	failed  error        // why the last try to open the device failed
-	program int          // on the interface, as the mirror had it then
-	next    clock.Time   // when it is tried again, and after what wait
+	users   int               // drivers that have a part in it
+	device  Device            // nil while the interface carries nothing
+	serial  uint64            // of the device: each one opened has another
+	index   int               // of the interface, as the device has it
+	claims  map[link.Flow]int // how many drivers claim each
+	owners  map[int]int       // queue → number of its driver
+	orphans map[int]bool      // queues whose driver has left, and which no other has taken
+	sides   []side            // that the addresses are taken from
+	known   []address         // that the device was told
+	looked  uint64            // generation of the host that they are of
+	failed  error             // why the last try to open the device failed
+	program int               // on the interface, as the mirror had it then
+	next    clock.Time        // when it is tried again, and after what wait
 	backoff clock.Time
 	opening chan struct{} // not nil while somebody opens the device, without the lock; closed then
 }
@@ -76,7 +76,7 @@ func (x *Exchange) carrier(i *Interface, late bool) (*carrier, error) {
 		c = x.carriers[i.Name]
 	}
 	if c == nil {
-		c = &carrier{x: x, name: i.Name, claims: map[Flow]int{}, owners: map[int]int{}, orphans: map[int]bool{}, sides: []side{s}}
+		c = &carrier{x: x, name: i.Name, claims: map[link.Flow]int{}, owners: map[int]int{}, orphans: map[int]bool{}, sides: []side{s}}
 		x.carriers[i.Name] = c
 		if late {
 			c.users++
@@ -131,7 +131,7 @@ func (c *carrier) openDevice(p Patience) error {
 	return err
 }
 
-func claimEach(dev Device, flows []Flow) error {
+func claimEach(dev Device, flows []link.Flow) error {
 	for _, f := range flows {
 		if err := dev.Claim(f); err != nil {
 			return err
@@ -141,10 +141,10 @@ func claimEach(dev Device, flows []Flow) error {
 }
 
 // take makes a device that was opened the carrier's, on which some flows are claimed already. On an error there is none.
-func (c *carrier) take(dev Device, early []Flow) error {
+func (c *carrier) take(dev Device, early []link.Flow) error {
 	c.device, c.known, c.looked = dev, nil, 0
 	err := c.tellAddresses()
-	had := make(map[Flow]bool, len(early))
+	had := make(map[link.Flow]bool, len(early))
 	for _, f := range early {
 		if had[f] = true; c.claims[f] == 0 && err == nil { // given back meanwhile
 			err = dev.Release(f)
@@ -339,7 +339,7 @@ func reasonOf(err error) ring.Reason {
 // Claim and Release make a carrier the Steering of its drivers. A claim is inserted once, by the first of them, and removed by the last;
 // while the device is gone it is noted for the next.
 
-func (c *carrier) Claim(f Flow) error {
+func (c *carrier) Claim(f link.Flow) error {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
 	if c.claims[f] == 0 && c.device != nil {
@@ -352,7 +352,7 @@ func (c *carrier) Claim(f Flow) error {
 }
 
 // Release gives up one claim of the flow.
-func (c *carrier) Release(f Flow) error {
+func (c *carrier) Release(f link.Flow) error {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
 	if c.claims[f]--; c.claims[f] > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 )
 
@@ -59,7 +60,7 @@ func TestOpeningADeviceStallsNobody(t *testing.T) {
 // deaf is a device that takes no claims.
 type deaf struct{ offload.Device }
 
-func (d deaf) Claim(offload.Flow) error { return unix.ENOSPC }
+func (d deaf) Claim(link.Flow) error { return unix.ENOSPC }
 
 // An interface that could not be added leaves nothing behind, however often it is tried.
 func TestFailedInterfaceLeavesNothing(t *testing.T) {

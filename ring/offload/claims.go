@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // steer is whom claims are made with: a steering of the links, with the tag of their frames.
@@ -14,16 +15,11 @@ type steer struct {
 	vlan uint16
 }
 
-func (x *steer) do(what func(Steering, Flow) error, f Flow) error {
-	f.VLAN = x.vlan
-	return what(x.Steering, f)
-}
-
 // wanted is a flow, and where a socket wants it. It is claimed there once, however many sockets want it; on interfaces that none of them
 // is on it stays with the kernel, whose other sockets may want it.
 type wanted struct {
 	at steer
-	Flow
+	link.Flow
 }
 
 // steerLinks finds the steerings of the links. Queues of one interface share theirs: it is spoken to once.
@@ -95,7 +91,7 @@ func (d *driver) flows(e *entry) (list []wanted) {
 			continue
 		}
 		if !local.Addr().IsMulticast() && !d.cedesPort(e) && (home == 0 || d.serves(at, home)) {
-			list = append(list, wanted{at, Flow{Local: local, Remote: remote}})
+			list = append(list, wanted{at, link.Flow{Protocol: link.UDP, VLAN: at.vlan, Local: local, Remote: remote}})
 		}
 		for _, g := range e.groups {
 			if f, ok := d.groupFlow(at, e, g); ok && !has[f] {
@@ -113,7 +109,7 @@ func (d *driver) groupFlow(at steer, e *entry, g group) (f wanted, ok bool) {
 	if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) || !d.claimable(at) {
 		return wanted{}, false
 	}
-	f = wanted{at, Flow{Local: netip.AddrPortFrom(a, local.Port())}}
+	f = wanted{at, link.Flow{Protocol: link.UDP, VLAN: at.vlan, Local: netip.AddrPortFrom(a, local.Port())}}
 	if g.source != ([4]byte{}) {
 		f.Remote = netip.AddrPortFrom(netip.AddrFrom4(g.source), 0)
 	}
@@ -129,7 +125,7 @@ func (d *driver) isLink(index int) bool {
 
 func (d *driver) claim(f wanted) error {
 	if d.claims[f] == 0 {
-		if err := f.at.do(Steering.Claim, f.Flow); err != nil {
+		if err := f.at.Claim(f.Flow); err != nil {
 			return err
 		}
 	}
@@ -143,7 +139,7 @@ func (d *driver) release(list []wanted) {
 			continue
 		}
 		delete(d.claims, f)
-		if f.at.do(Steering.Release, f.Flow) != nil {
+		if f.at.Release(f.Flow) != nil {
 			d.stats.ReleaseFailures++
 		}
 	}

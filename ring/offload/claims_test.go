@@ -8,21 +8,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
-	"github.com/stretchr/testify/require"
 )
 
 // fakeSteering counts claims.
 type fakeSteering struct {
-	claims map[offload.Flow]int
+	claims map[link.Flow]int
 	refuse error
 }
 
-func (f *fakeSteering) Claim(x offload.Flow) error {
+func (f *fakeSteering) Claim(x link.Flow) error {
 	if f.refuse != nil {
 		return f.refuse
 	}
@@ -30,7 +32,7 @@ func (f *fakeSteering) Claim(x offload.Flow) error {
 	return nil
 }
 
-func (f *fakeSteering) Release(x offload.Flow) error { f.claims[x]--; return nil }
+func (f *fakeSteering) Release(x link.Flow) error { f.claims[x]--; return nil }
 
 func (f *fakeSteering) list() (list []string) {
 	for x, n := range f.claims {
@@ -64,7 +66,7 @@ func beside(t *testing.T, steering offload.Steering) (*ring.Set, *buffers.Pool) 
 }
 
 func TestClaims(t *testing.T) {
-	f := &fakeSteering{claims: map[offload.Flow]int{}}
+	f := &fakeSteering{claims: map[link.Flow]int{}}
 	set, _ := beside(t, f)
 	socket := func(a string, change ...func(*ring.Socket)) *ring.Socket {
 		s, err := set.NewSocket(ring.Datagram, false, ring.Config{})

@@ -68,19 +68,8 @@ type Link struct {
 // Steering chooses which packets of an interface come to its links; all others stay the kernel's. A claim is made once per flow,
 // however many sockets have it.
 type Steering interface {
-	Claim(f Flow) error
-	Release(f Flow) error
-}
-
-// Flow says which packets a claim is for.
-//
-//	Local 10.0.0.1:53                          all datagrams to that address and port
-//	Local 10.0.0.1:53, Remote 10.0.0.2:9000    those of one peer
-//	Local 0.0.0.0:53                           to any address of the host
-//	Local 239.1.1.1:53                         of a group; Remote 10.0.0.2:0: of one source only
-type Flow struct {
-	VLAN          uint16
-	Local, Remote netip.AddrPort
+	Claim(f link.Flow) error
+	Release(f link.Flow) error
 }
 
 // OneRing is the reason that a set of this driver gives as its ring.SetConfig.OneRing: the frames of a queue come to one ring.

@@ -47,14 +47,6 @@ func XDP(c xdp.Config) func(name string, p Patience) (Device, error) {
 
 type xdpDevice struct{ *xdp.Device }
 
-func (d xdpDevice) Claim(f Flow) error {
-	return d.Device.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
-func (d xdpDevice) Release(f Flow) error {
-	return d.Device.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
 func (d xdpDevice) AddAddr(a netip.Addr, vlan uint16) error { return d.Program().AddAddr(a, vlan) }
 
 func (d xdpDevice) RemoveAddr(a netip.Addr, vlan uint16) error {

@@ -60,7 +60,7 @@ func (f *faulty) links(c faultConfig) (list []offload.Link) {
 	for _, queue := range dev.Queues() {
 		q, err := dev.OpenQueue(queue, f.pool)
 		f.NoError(err)
-		list = append(list, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: claims{dev}})
+		list = append(list, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: dev})
 	}
 	f.dev = dev
 	return list
@@ -115,17 +115,6 @@ func newFaulty(t testing.TB, c faultConfig) *faulty {
 		require.NoError(t, mirror.Close())
 	})
 	return f
-}
-
-// claims makes a device's claims those of a driver.
-type claims struct{ d *xdp.Device }
-
-func (c claims) Claim(f offload.Flow) error {
-	return c.d.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
-func (c claims) Release(f offload.Flow) error {
-	return c.d.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
 }
 
 // bind makes a socket.

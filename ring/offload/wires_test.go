@@ -48,7 +48,7 @@ type wireDevice struct {
 	w      *wires
 	info   link.Info
 	mu     sync.Mutex
-	claims map[offload.Flow]bool
+	claims map[link.Flow]bool
 	addrs  map[string]bool
 	gone   bool
 	end    *memory.End // the other one, while the queue is open
@@ -137,7 +137,7 @@ func (w *wires) open(name string, _ offload.Patience) (offload.Device, error) {
 	if !ok {
 		return nil, &link.Refusal{Reason: link.Reason{Code: "xdp.no_device", Text: name}}
 	}
-	d := &wireDevice{w: w, claims: map[offload.Flow]bool{}, addrs: map[string]bool{},
+	d := &wireDevice{w: w, claims: map[link.Flow]bool{}, addrs: map[string]bool{},
 		info: link.Info{Name: name, Index: l.Index, Addr: l.MAC, MTU: l.MTU, Headroom: 192}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +161,7 @@ func (d *wireDevice) isGone() bool {
 	return d.gone
 }
 
-func (d *wireDevice) Claim(f offload.Flow) error {
+func (d *wireDevice) Claim(f link.Flow) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.claims[f] {
@@ -171,7 +171,7 @@ func (d *wireDevice) Claim(f offload.Flow) error {
 	return nil
 }
 
-func (d *wireDevice) Release(f offload.Flow) error {
+func (d *wireDevice) Release(f link.Flow) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.claims[f] {

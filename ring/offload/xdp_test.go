@@ -37,17 +37,6 @@ func newCable(t testing.TB, queues int) *cable {
 	return &cable{Net: testnet.New(t, testnet.Pair{Queues: queues}), t: t}
 }
 
-// steer makes a device's claims those of a driver.
-type steer struct{ d *xdp.Device }
-
-func (s steer) Claim(f offload.Flow) error {
-	return s.d.Claim(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
-func (s steer) Release(f offload.Flow) error {
-	return s.d.Release(xdp.Flow{Protocol: xdp.UDP, VLAN: f.VLAN, Local: f.Local, Remote: f.Remote})
-}
-
 // plug opens v0 for a set on the pool.
 func (c *cable) plug(pool *buffers.Pool, sc *ring.SetConfig, config xdp.Config) *xdp.Device {
 	config.Interface = "v0"
@@ -60,7 +49,7 @@ func (c *cable) plug(pool *buffers.Pool, sc *ring.SetConfig, config xdp.Config) 
 	for _, queue := range dev.Queues() {
 		q, err := dev.OpenQueue(queue, pool)
 		require.NoError(c.t, err)
-		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: steer{dev}})
+		links = append(links, offload.Link{Link: q, Checksum: udp.AcceptPartial, Steering: dev})
 	}
 	c.t.Cleanup(func() {
 		if err := dev.Close(); err != nil {

@@ -74,7 +74,7 @@ func TestTap(t *testing.T) {
 	d := w.device(Config{Interface: "t0"})
 	q := w.open(d, 0)
 	w.Equal("generic", d.Path().Mode)
-	w.NoError(d.Claim(Flow{Protocol: UDP, Local: ap("10.1.0.1:4000")}))
+	w.NoError(d.Claim(Flow{Protocol: link.UDP, Local: ap("10.1.0.1:4000")}))
 	frame := packet{dstMAC: q.Info().Addr, src: ap("10.1.0.2:5000"), dst: ap("10.1.0.1:4000"), payload: []byte("through the TAP")}.bytes()
 	_, err := tap.Fds[0].Write(frame)
 	w.NoError(err)

@@ -144,9 +144,9 @@ func (d *Device) attach() error {
 
 // attachAs loads a program for the mode and attaches it.
 func (d *Device) attachAs(native bool) error {
-	protocols := []uint8{UDP}
+	protocols := []uint8{link.UDP}
 	if d.config.TCP {
-		protocols = append(protocols, TCP)
+		protocols = append(protocols, link.TCP)
 	}
 	// A program that does not say it can live with frames of several pages cannot be attached to a driver whose frames are longer.
 	o := programOptions{flows: d.config.Flows, queues: maxQueues, protocols: protocols, mtu: d.info.MTU,

@@ -28,7 +28,7 @@
 //
 //	dev, err := xdp.Open(xdp.Config{Interface: "eth0"})  // program on the interface; takes nothing yet
 //	q, err := dev.OpenQueue(dev.Queues()[0], pool)       // a link.Link, for the pool's owner
-//	err = dev.Claim(xdp.Flow{Protocol: xdp.UDP, Local: netip.MustParseAddrPort("10.0.0.1:9000")})
+//	err = dev.Claim(link.Flow{Protocol: link.UDP, Local: netip.MustParseAddrPort("10.0.0.1:9000")})
 //
 // What is not claimed, and all that is not UDP in IPv4 (ARP, ICMP, IGMP, fragments, IPv6), stays the kernel's. When the process ends, in
 // whatever way, the program goes with it. The interface's firewall, tc rules and tcpdump do not see claimed packets, nor sent ones.

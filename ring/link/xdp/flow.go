@@ -5,46 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 
-	"golang.org/x/sys/unix"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// Protocols that a flow may have.
-const (
-	UDP uint8 = unix.IPPROTO_UDP
-	TCP uint8 = unix.IPPROTO_TCP
-)
-
-// Flow says which packets a claim takes from the kernel. IPv4.
-//
-//	Local 10.0.0.1:53                          all datagrams to that address and port
-//	Local 10.0.0.1:53, Remote 10.0.0.2:9000    those of one peer (a connected socket)
-//	Local 0.0.0.0:53                           to any address made known by AddAddr
-//	Local 239.1.1.1:53                         of a group; Remote 10.0.0.2:0: of one source only
-type Flow struct {
-	Protocol uint8
-	VLAN     uint16 // of the frames' 802.1Q tag; 0: untagged
-	Local    netip.AddrPort
-	Remote   netip.AddrPort
-}
-
-// String is the flow in one line.
-func (f Flow) String() string {
-	s := "protocol " + fmt.Sprint(f.Protocol)
-	switch f.Protocol {
-	case UDP:
-		s = "udp"
-	case TCP:
-		s = "tcp"
-	}
-	s += " " + f.Local.String()
-	if f.Remote.IsValid() {
-		s += " from " + f.Remote.String()
-	}
-	if f.VLAN != 0 {
-		s += fmt.Sprintf(" vlan %d", f.VLAN)
-	}
-	return s
-}
+// Flow is link.Flow, under the name that this package's callers read most.
+type Flow = link.Flow
 
 // The key of the flow map: addresses and ports as in the packet, VLAN too. The program writes it in words, as the kernel's hash reads it: a
 // word read behind stores of its halves waits for them, 5 ns each time.
@@ -98,8 +63,8 @@ func (k *key) kind() entryKind {
 	return kindGroupConnected
 }
 
-// key is the flow's entry; the error names what cannot be.
-func (f Flow) key() (k key, err error) {
+// keyOf is the flow's entry; the error names what cannot be.
+func keyOf(f Flow) (k key, err error) {
 	local, remote := f.Local.Addr().Unmap(), f.Remote.Addr().Unmap()
 	switch {
 	case !local.Is4():

@@ -3,6 +3,8 @@ package xdp
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // packet describes a frame of the tests; bytes builds it. Zero fields are what is usual.
@@ -31,7 +33,7 @@ func (p packet) bytes() []byte {
 		p.ihl = 5
 	}
 	if p.protocol == 0 {
-		p.protocol = UDP
+		p.protocol = link.UDP
 	}
 	b := append(p.dstMAC[:len(p.dstMAC):len(p.dstMAC)], p.srcMAC[:]...)
 	for _, t := range p.tags {
@@ -40,7 +42,7 @@ func (p packet) bytes() []byte {
 	}
 	b = binary.BigEndian.AppendUint16(b, p.ethertype)
 	header := 8
-	if p.protocol == TCP {
+	if p.protocol == link.TCP {
 		header = 20
 	}
 	options := max(int(p.ihl)*4-20, 0)
@@ -63,7 +65,7 @@ func (p packet) bytes() []byte {
 	l4 := make([]byte, header)
 	binary.BigEndian.PutUint16(l4, p.src.Port())
 	binary.BigEndian.PutUint16(l4[2:], p.dst.Port())
-	if p.protocol == UDP {
+	if p.protocol == link.UDP {
 		binary.BigEndian.PutUint16(l4[4:], uint16(8+len(p.payload)))
 		pseudo := append(append(src[:], dst[:]...), 0, 17, l4[4], l4[5])
 		c := ^sum(sum(sum(0, pseudo), l4), p.payload)
@@ -72,7 +74,7 @@ func (p packet) bytes() []byte {
 		}
 		binary.BigEndian.PutUint16(l4[6:], c)
 	}
-	if p.protocol == TCP {
+	if p.protocol == link.TCP {
 		l4[12] = 5 << 4
 	}
 	b = append(append(b, l4...), p.payload...)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // Kinds of entry that there are none of are passed over; the first of a kind is found at once, and the last one gone is not missed.
@@ -24,12 +26,12 @@ func TestKinds(t *testing.T) {
 		frame []byte
 		other []byte
 	}{
-		{Flow{Protocol: UDP, Local: me, Remote: peer}, kindConnected, unicast, multicast},
-		{Flow{Protocol: UDP, Local: me}, kindBound, unicast, multicast},
-		{Flow{Protocol: UDP, Local: ap("0.0.0.0:53")}, kindWildcard, unicast, multicast},
-		{Flow{Protocol: UDP, Local: group, Remote: peer}, kindGroupConnected, multicast, unicast},
-		{Flow{Protocol: UDP, Local: group, Remote: ap("10.0.0.2:0")}, kindGroupSource, multicast, unicast},
-		{Flow{Protocol: UDP, Local: group}, kindGroup, multicast, unicast},
+		{Flow{Protocol: link.UDP, Local: me, Remote: peer}, kindConnected, unicast, multicast},
+		{Flow{Protocol: link.UDP, Local: me}, kindBound, unicast, multicast},
+		{Flow{Protocol: link.UDP, Local: ap("0.0.0.0:53")}, kindWildcard, unicast, multicast},
+		{Flow{Protocol: link.UDP, Local: group, Remote: peer}, kindGroupConnected, multicast, unicast},
+		{Flow{Protocol: link.UDP, Local: group, Remote: ap("10.0.0.2:0")}, kindGroupSource, multicast, unicast},
+		{Flow{Protocol: link.UDP, Local: group}, kindGroup, multicast, unicast},
 	}
 	for _, test := range tests {
 		second := test.claim

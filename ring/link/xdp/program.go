@@ -164,7 +164,7 @@ func (p *Program) Check() error {
 // Claim takes the flow's packets from the kernel, from the next packet on. A flow may be claimed several times; as many releases end
 // it. Errors: ErrFull, and arguments that cannot be, by name.
 func (p *Program) Claim(f Flow) error {
-	k, err := f.key()
+	k, err := keyOf(f)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (p *Program) Claim(f Flow) error {
 
 // Release gives the flow back to the kernel. Error: ErrNoClaim.
 func (p *Program) Release(f Flow) error {
-	k, err := f.key()
+	k, err := keyOf(f)
 	if err != nil {
 		return err
 	}

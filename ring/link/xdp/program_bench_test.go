@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // BenchmarkSteer is what the steering program costs a packet (kernel-ns/op, by test runs in the kernel), for each kind of claim that takes
@@ -16,14 +18,14 @@ func BenchmarkSteer(b *testing.B) {
 	peer, me, group := ap("10.0.0.2:9000"), ap("10.0.0.1:53"), ap("239.1.1.1:53")
 	frame := packet{src: peer, dst: me, payload: make([]byte, 64)}.bytes()
 	toGroup := packet{src: peer, dst: group, payload: make([]byte, 64)}.bytes()
-	bound, all := Flow{Protocol: UDP, Local: me}, Flow{Protocol: UDP, Local: netip.AddrPortFrom(netip.IPv4Unspecified(), me.Port())}
-	joined, other := Flow{Protocol: UDP, Local: group}, Flow{Protocol: UDP, Local: ap("10.0.0.1:54"), Remote: peer}
+	bound, all := Flow{Protocol: link.UDP, Local: me}, Flow{Protocol: link.UDP, Local: netip.AddrPortFrom(netip.IPv4Unspecified(), me.Port())}
+	joined, other := Flow{Protocol: link.UDP, Local: group}, Flow{Protocol: link.UDP, Local: ap("10.0.0.1:54"), Remote: peer}
 	for _, test := range []struct {
 		name   string
 		claims []Flow
 		frame  []byte
 	}{
-		{"connected", []Flow{{Protocol: UDP, Local: me, Remote: peer}}, frame},
+		{"connected", []Flow{{Protocol: link.UDP, Local: me, Remote: peer}}, frame},
 		{"bound", []Flow{bound}, frame},
 		{"bound, others connected", []Flow{bound, other}, frame},
 		{"wildcard", []Flow{all}, frame},
@@ -32,7 +34,7 @@ func BenchmarkSteer(b *testing.B) {
 		{"none", nil, frame},
 	} {
 		b.Run(test.name, func(b *testing.B) {
-			p := needProgram(b, programOptions{protocols: []uint8{UDP}, flows: 4096})
+			p := needProgram(b, programOptions{protocols: []uint8{link.UDP}, flows: 4096})
 			for _, f := range test.claims {
 				require.NoError(b, p.Claim(f))
 			}

@@ -25,7 +25,7 @@ func needProgram(t testing.TB, o programOptions) *Program {
 		o.queues = 4
 	}
 	if o.protocols == nil {
-		o.protocols = []uint8{UDP, TCP}
+		o.protocols = []uint8{link.UDP, link.TCP}
 	}
 	if o.mtu == 0 {
 		o.mtu = 1500
@@ -102,15 +102,15 @@ func TestSteering(t *testing.T) {
 	me, peer, other := ap("10.0.0.1:53"), ap("10.0.0.2:9000"), ap("10.0.0.9:53")
 	group, wild := ap("239.1.1.1:7000"), ap("0.0.0.0:800")
 	claims := []Flow{
-		{Protocol: UDP, Local: me},
-		{Protocol: UDP, Local: ap("10.0.0.1:54"), Remote: peer},
-		{Protocol: UDP, Local: wild},
-		{Protocol: UDP, Local: group},
-		{Protocol: UDP, Local: ap("239.1.1.2:7000"), Remote: ap("10.0.0.2:0")},
-		{Protocol: UDP, Local: ap("239.1.1.3:7000"), Remote: peer},
-		{Protocol: UDP, VLAN: 100, Local: me},
-		{Protocol: UDP, VLAN: 100, Local: wild},
-		{Protocol: TCP, Local: ap("10.0.0.1:80")},
+		{Protocol: link.UDP, Local: me},
+		{Protocol: link.UDP, Local: ap("10.0.0.1:54"), Remote: peer},
+		{Protocol: link.UDP, Local: wild},
+		{Protocol: link.UDP, Local: group},
+		{Protocol: link.UDP, Local: ap("239.1.1.2:7000"), Remote: ap("10.0.0.2:0")},
+		{Protocol: link.UDP, Local: ap("239.1.1.3:7000"), Remote: peer},
+		{Protocol: link.UDP, VLAN: 100, Local: me},
+		{Protocol: link.UDP, VLAN: 100, Local: wild},
+		{Protocol: link.TCP, Local: ap("10.0.0.1:80")},
 	}
 	many := make([]byte, 60)
 	for _, stamp := range []stamping{stampNothing, stampKernel} {
@@ -135,8 +135,8 @@ func TestSteering(t *testing.T) {
 			{"another port", packet{src: peer, dst: ap("10.0.0.1:55")}.bytes(), "steer.miss"},
 			{"another address", packet{src: peer, dst: other}.bytes(), "steer.miss"},
 			{"reversed", packet{src: me, dst: peer}.bytes(), "steer.miss"},
-			{"TCP to a UDP claim", packet{src: peer, dst: me, protocol: TCP}.bytes(), "steer.miss"},
-			{"TCP", packet{src: peer, dst: ap("10.0.0.1:80"), protocol: TCP}.bytes(), "steer.hit"},
+			{"TCP to a UDP claim", packet{src: peer, dst: me, protocol: link.TCP}.bytes(), "steer.miss"},
+			{"TCP", packet{src: peer, dst: ap("10.0.0.1:80"), protocol: link.TCP}.bytes(), "steer.hit"},
 			{"UDP to a TCP claim", packet{src: peer, dst: ap("10.0.0.1:80")}.bytes(), "steer.miss"},
 			{"connected", packet{src: peer, dst: ap("10.0.0.1:54")}.bytes(), "steer.hit"},
 			{"connected, another port", packet{src: ap("10.0.0.2:9001"), dst: ap("10.0.0.1:54")}.bytes(), "steer.miss"},
@@ -213,16 +213,16 @@ func TestSteering(t *testing.T) {
 
 // A program that takes UDP only leaves TCP alone without looking it up.
 func TestProtocols(t *testing.T) {
-	p := needProgram(t, programOptions{protocols: []uint8{UDP}})
-	require.ErrorContains(t, p.Claim(Flow{Protocol: TCP, Local: ap("10.0.0.1:80")}), "Protocol 6: this program takes [17]")
-	_, counted := run(t, p, packet{src: ap("10.0.0.2:1"), dst: ap("10.0.0.1:80"), protocol: TCP}.bytes())
+	p := needProgram(t, programOptions{protocols: []uint8{link.UDP}})
+	require.ErrorContains(t, p.Claim(Flow{Protocol: link.TCP, Local: ap("10.0.0.1:80")}), "Protocol 6: this program takes [17]")
+	_, counted := run(t, p, packet{src: ap("10.0.0.2:1"), dst: ap("10.0.0.1:80"), protocol: link.TCP}.bytes())
 	require.Equal(t, "steer.other_protocol", counted)
 }
 
 func TestClaims(t *testing.T) {
 	p := needProgram(t, programOptions{flows: 3})
 	flow := func(port uint16) Flow {
-		return Flow{Protocol: UDP, Local: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), port)}
+		return Flow{Protocol: link.UDP, Local: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), port)}
 	}
 	require.NoError(t, p.Claim(flow(1)))
 	require.NoError(t, p.Claim(flow(1)))
@@ -266,11 +266,11 @@ func TestFlowArguments(t *testing.T) {
 		"Remote 10.0.0.2:0: port 0, which":          {Local: ap("10.0.0.1:5"), Remote: ap("10.0.0.2:0")},
 		"Local 0.0.0.0:5 with Remote 10.0.0.2:6: a": {Local: ap("0.0.0.0:5"), Remote: ap("10.0.0.2:6")},
 	} {
-		_, err := f.key()
+		_, err := keyOf(f)
 		require.ErrorContains(t, err, want)
 	}
-	mapped := Flow{Protocol: UDP, Local: ap("[::ffff:10.0.0.1]:5")}
-	k, err := mapped.key()
+	mapped := Flow{Protocol: link.UDP, Local: ap("[::ffff:10.0.0.1]:5")}
+	k, err := keyOf(mapped)
 	require.NoError(t, err)
 	require.Equal(t, key{10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 17, 0, 0, 0}, k)
 	for _, bad := range []string{"0.0.0.0", "224.0.0.1", "::1"} {
@@ -280,5 +280,5 @@ func TestFlowArguments(t *testing.T) {
 	_, err = addressKey(netip.MustParseAddr("10.0.0.1"), 5000)
 	require.ErrorContains(t, err, "VLAN 5000")
 	require.Equal(t, "udp 10.0.0.1:5 from 10.0.0.2:6 vlan 7",
-		fmt.Sprint(Flow{Protocol: UDP, Local: ap("10.0.0.1:5"), Remote: ap("10.0.0.2:6"), VLAN: 7}))
+		fmt.Sprint(Flow{Protocol: link.UDP, Local: ap("10.0.0.1:5"), Remote: ap("10.0.0.2:6"), VLAN: 7}))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // In native mode a veth spreads flows over its queues; each queue is a link over its own pool.
@@ -113,7 +114,7 @@ func TestLinkToLink(t *testing.T) {
 				pools[i] = w.pool()
 				open := func() {
 					d := w.device(Config{Interface: name, Mode: mode, Fill: 32})
-					w.NoError(d.Claim(Flow{Protocol: UDP, Local: ap([]string{ours, theirs}[i] + ":4000")}))
+					w.NoError(d.Claim(Flow{Protocol: link.UDP, Local: ap([]string{ours, theirs}[i] + ":4000")}))
 					for _, k := range d.Queues() {
 						q, err := d.OpenQueue(k, pools[i])
 						w.NoError(err)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // rule is a receive rule of a network card (ntuple filter): frames of the flow go to the queue, whatever the card's hash says.
@@ -45,7 +47,7 @@ const (
 
 // spec is the rule as the kernel takes it, its location aside.
 func (r rule) spec() (s [specBytes]byte, err error) {
-	k, err := r.Flow.key()
+	k, err := keyOf(r.Flow)
 	if err != nil {
 		return s, err
 	}
@@ -53,7 +55,7 @@ func (r rule) spec() (s [specBytes]byte, err error) {
 		return s, fmt.Errorf("xdp: rule: queue %d: must be 0 to %d", r.Queue, math.MaxUint16)
 	}
 	kind := uint32(flowUDP)
-	if r.Flow.Protocol == TCP {
+	if r.Flow.Protocol == link.TCP {
 		kind = flowTCP
 	}
 	// A mask bit of 1 is compared. What is zero in the flow is not asked about.

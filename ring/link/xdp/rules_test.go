@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // fakeCard is a network card's table of rules.
@@ -69,13 +71,13 @@ func (c *fakeCard) remove(l uint32) error {
 
 func newCard(size int) *fakeCard { return &fakeCard{places: map[uint32][specBytes]byte{}, size: size} }
 
-func flowTo(port string) Flow { return Flow{Protocol: UDP, Local: ap("10.0.0.1:" + port)} }
+func flowTo(port string) Flow { return Flow{Protocol: link.UDP, Local: ap("10.0.0.1:" + port)} }
 
 // The bytes that the kernel takes, field by field.
 func TestRuleEncoding(t *testing.T) {
 	require.EqualValues(t, requestBytes, unsafe.Offsetof(ruleRequest{}.count)+4)
 	require.EqualValues(t, 16, unsafe.Offsetof(ruleRequest{}.spec))
-	s, err := rule{Flow: Flow{Protocol: UDP, VLAN: 5, Local: ap("10.0.0.1:258"), Remote: ap("10.0.0.2:772")}, Queue: 7}.spec()
+	s, err := rule{Flow: Flow{Protocol: link.UDP, VLAN: 5, Local: ap("10.0.0.1:258"), Remote: ap("10.0.0.2:772")}, Queue: 7}.spec()
 	require.NoError(t, err)
 	want := [specBytes]byte{}
 	binary.NativeEndian.PutUint32(want[:], 0x80000002)
@@ -88,7 +90,7 @@ func TestRuleEncoding(t *testing.T) {
 	binary.NativeEndian.PutUint64(want[152:], 7)
 	require.Equal(t, want, s)
 
-	s, err = rule{Flow: Flow{Protocol: TCP, Local: ap("0.0.0.0:80")}}.spec()
+	s, err = rule{Flow: Flow{Protocol: link.TCP, Local: ap("0.0.0.0:80")}}.spec()
 	require.NoError(t, err)
 	want = [specBytes]byte{}
 	binary.NativeEndian.PutUint32(want[:], 1)

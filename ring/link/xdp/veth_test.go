@@ -14,7 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-var udp4000 = Flow{Protocol: UDP, Local: ap("10.0.0.1:4000")}
+var udp4000 = Flow{Protocol: link.UDP, Local: ap("10.0.0.1:4000")}
 
 // Claimed datagrams come to the link, all others to the kernel; what the link sends, the peer's kernel accepts.
 func TestAgainstAKernelPeer(t *testing.T) {
@@ -171,7 +171,7 @@ func TestWildcard(t *testing.T) {
 	w := newWorld(t, 1, 1500)
 	d := w.device(Config{})
 	q := w.open(d, 0)
-	w.NoError(d.Claim(Flow{Protocol: UDP, Local: ap("0.0.0.0:4000")}))
+	w.NoError(d.Claim(Flow{Protocol: link.UDP, Local: ap("0.0.0.0:4000")}))
 	shadow, peer := w.listen("10.0.0.1:4000"), w.peer("10.0.0.2:5000")
 	w.sendTo(peer, "10.0.0.1:4000", "the address is not known")
 	w.Equal("the address is not known", w.read(shadow))
@@ -185,8 +185,8 @@ func TestGroup(t *testing.T) {
 	w := newWorld(t, 1, 1500)
 	d := w.device(Config{})
 	q := w.open(d, 0)
-	w.NoError(d.Claim(Flow{Protocol: UDP, Local: ap("239.1.2.3:4000")}))
-	w.ErrorContains(d.Claim(Flow{Protocol: TCP, Local: ap("10.0.0.1:80")}), "Protocol 6")
+	w.NoError(d.Claim(Flow{Protocol: link.UDP, Local: ap("239.1.2.3:4000")}))
+	w.ErrorContains(d.Claim(Flow{Protocol: link.TCP, Local: ap("10.0.0.1:80")}), "Protocol 6")
 	ifc, err := net.InterfaceByName("v0")
 	w.NoError(err)
 	shadow, err := net.ListenMulticastUDP("udp4", ifc, net.UDPAddrFromAddrPort(ap("239.1.2.3:4000")))
