@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -70,6 +71,32 @@ func TestWithoutCapability(t *testing.T) {
 	w.Equal("xdp.no_capability", f.Code)
 	w.ErrorContains(refused, "offload required")
 	w.ErrorContains(refused, "CAP_BPF")
+}
+
+// The capabilities that docs/offload.md names suffice, each way of stamping included.
+func TestWithTheDocumentedCapabilities(t *testing.T) {
+	for _, stamps := range []conf.TimeSource{conf.TimePoll, conf.TimeXDP} {
+		t.Run(string(stamps), func(t *testing.T) {
+			w := newCabled(t)
+			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			var data [2]unix.CapUserData
+			w.NoError(unix.Capget(&header, &data[0]))
+			few := data
+			few[0].Effective, few[1].Effective = 0, 0
+			for _, c := range []int{unix.CAP_NET_RAW, unix.CAP_NET_ADMIN, unix.CAP_IPC_LOCK, unix.CAP_BPF} {
+				few[c/32].Effective |= 1 << (c % 32)
+			}
+			w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Time = stamps })
+			w.owner = w.newOwner("with few capabilities")
+			w.NoError(unix.Capset(&header, &few[0])) // of this thread alone, which the test is locked to
+			s, err := w.owner.OpenUDP(w.at(0), xtreme.Timestamps())
+			w.NoError(unix.Capset(&header, &data[0]))
+			w.NoError(err)
+			w.Equal("offload", s.Path().Tier, s.Path())
+			answers(w.world, s, w.net.Dial(s.LocalAddr()))
+			w.close(s)
+		})
+	}
 }
 
 func TestRequireOffload(t *testing.T) {
