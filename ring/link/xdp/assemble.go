@@ -13,6 +13,12 @@ const (
 	xdpRedirect = 4
 )
 
+// Lengths of an IPv4 header without options, and with all that there is room for.
+const (
+	minIPv4Header = 20
+	maxIPv4Header = 60
+)
+
 // metadataBytes is what the program writes before a frame when it stamps: one word of 64 bits.
 const metadataBytes = 8
 
@@ -185,13 +191,24 @@ func (a *assembler) ports() {
 		asm.StoreMem(asm.RFP, stackKey+keyDst, asm.R4, asm.Word),
 		asm.LoadMem(asm.R4, regCursor, 12, asm.Word),
 		asm.StoreMem(asm.RFP, stackKey+keySrc, asm.R4, asm.Word),
-		asm.Add.Reg(regCursor, asm.R3),
 	)
+	a.skipIPv4()
+	transport := len(a.code)
 	a.need(8) // the whole UDP header, and the ports and sequence number of TCP
+	a.code[transport] = a.code[transport].WithSymbol("transport")
 	a.emit(
 		asm.LoadMem(asm.R4, regCursor, 0, asm.Word),
 		asm.StoreMem(asm.RFP, stackKey+keyPorts, asm.R4, asm.Word),
 	)
+}
+
+// skipIPv4 moves the cursor behind the IPv4 header, whose length is in R3, and goes on at "transport". It adds constants only: without CAP_PERFMON the verifier refuses
+// a register that is added to a pointer into the packet (sanitize_ptr_alu in kernel/bpf/verifier.c).
+func (a *assembler) skipIPv4() {
+	a.emit(asm.Add.Imm(regCursor, minIPv4Header))
+	for n := int32(minIPv4Header); n < maxIPv4Header; n += 4 {
+		a.emit(asm.JEq.Imm(asm.R3, n, "transport"), asm.Add.Imm(regCursor, 4))
+	}
 }
 
 // anyPort makes the key that of all source ports; label names the first instruction. R3 is lost.
