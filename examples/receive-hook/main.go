@@ -31,27 +31,47 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+	c, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "receive-hook:", err)
+		os.Exit(2)
+	}
+	if err := run(c, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "receive-hook:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, out io.Writer) (err error) {
+type config struct {
+	kind conf.RingKind
+	n    int
+}
+
+func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("receive-hook", flag.ContinueOnError)
 	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring, epoll or offload")
-	n := f.Int("n", 10_000, "messages on each of the two lines")
+	f.IntVar(&c.n, "n", 10_000, "messages on each of the two lines")
 	if err := f.Parse(args); err != nil {
-		return err
+		return c, err
 	}
 	if f.NArg() > 0 {
-		return fmt.Errorf("argument %q: only flags are known", f.Arg(0))
+		return c, fmt.Errorf("argument %q: only flags are known", f.Arg(0))
 	}
-	if *n < 1 {
-		return fmt.Errorf("-n %d: want 1 or more", *n)
+	if c.n < 1 {
+		return c, fmt.Errorf("-n %d: want 1 or more", c.n)
 	}
+	if c.kind, err = conf.ParseRingKind(*kind); err != nil {
+		return c, fmt.Errorf("-ring: %w", err)
+	}
+	return c, nil
+}
+
+func run(c config, out io.Writer) error {
 	settings := conf.FromEnvironment()
-	settings.Ring = conf.RingKind(*kind)
+	settings.Ring = c.kind
 	engine, err := xtreme.New(settings)
 	if err != nil {
 		return err
@@ -60,7 +80,7 @@ func run(args []string, out io.Writer) (err error) {
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
-	err = filter(owner, *n, out)
+	err = filter(owner, c.n, out)
 	if err == nil {
 		owner.Pool().Reclaim()
 		_, err = fmt.Fprintf(out, "buffers: %v\n", owner.Ledger())

@@ -24,13 +24,18 @@ import (
 )
 
 func main() {
+	c, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "rules:", err)
+		os.Exit(2)
+	}
 	hup, end := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	signal.Notify(end, syscall.SIGINT, syscall.SIGTERM)
-	err := run(os.Args[1:], os.Stdout, hup, end)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
+	if err := run(c, os.Stdout, hup, end); err != nil {
 		fmt.Fprintln(os.Stderr, "rules:", err)
 		os.Exit(1)
 	}
@@ -49,11 +54,7 @@ type config struct {
 	follow, check bool
 }
 
-func run(args []string, out io.Writer, hup, end <-chan os.Signal) error {
-	c, err := parse(args)
-	if err != nil {
-		return err
-	}
+func run(c config, out io.Writer, hup, end <-chan os.Signal) error {
 	if c.check {
 		return check(c, out)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,14 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 )
+
+func runWith(args []string, out io.Writer, hup, end <-chan os.Signal) error {
+	c, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return run(c, out, hup, end)
+}
 
 func rules(t *testing.T, text string) string {
 	t.Helper()
@@ -23,13 +32,13 @@ func rules(t *testing.T, text string) string {
 func TestAnswers(t *testing.T) {
 	var out bytes.Buffer
 	path := rules(t, "# one\nuse os tcp_server *:80\n")
-	require.NoError(t, run([]string{"-file", path, "-ask", "tcp_server=10.0.0.1:80", "-ask", "tcp_server=10.0.0.1:81"}, &out, nil, nil))
+	require.NoError(t, runWith([]string{"-file", path, "-ask", "tcp_server=10.0.0.1:80", "-ask", "tcp_server=10.0.0.1:81"}, &out, nil, nil))
 	require.Equal(t, "tcp_server 10.0.0.1:80: os (use os tcp_server *:80, line 2)\n"+
 		"tcp_server 10.0.0.1:81: sx (no rule matches)\n", out.String())
-	require.ErrorContains(t, run([]string{"-file", rules(t, "use os\n")}, &out, nil, nil), "line 1, column 7")
-	require.ErrorContains(t, run([]string{"-ask", "server=1.1.1.1:1"}, &out, nil, nil), `role "server"`)
-	require.ErrorContains(t, run([]string{path}, &out, nil, nil), "only flags are known")
-	require.ErrorContains(t, run([]string{"-listen", "here"}, &out, nil, nil), `-listen "here"`)
+	require.ErrorContains(t, runWith([]string{"-file", rules(t, "use os\n")}, &out, nil, nil), "line 1, column 7")
+	require.ErrorContains(t, runWith([]string{"-ask", "server=1.1.1.1:1"}, &out, nil, nil), `role "server"`)
+	require.ErrorContains(t, runWith([]string{path}, &out, nil, nil), "only flags are known")
+	require.ErrorContains(t, runWith([]string{"-listen", "here"}, &out, nil, nil), `-listen "here"`)
 }
 
 // Without arguments it shows the rules that hold, a call that they decide and one that they leave; and checks the same rules.
@@ -43,7 +52,7 @@ func TestDefault(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(rules), 0o600))
 	t.Setenv("VMA_CONFIG_FILE", path)
 	var out bytes.Buffer
-	require.NoError(t, run(nil, &out, nil, nil))
+	require.NoError(t, runWith(nil, &out, nil, nil))
 	require.Equal(t, "the rules of "+path+":\n"+rules+answers(2), out.String())
 
 	if _, err := os.Stat(conf.DefaultRulesFile); err == nil {
@@ -52,12 +61,12 @@ func TestDefault(t *testing.T) {
 	t.Setenv("VMA_CONFIG_FILE", conf.DefaultRulesFile)
 	shipped := "the rules that come with the library (there is no " + conf.DefaultRulesFile + "):\n"
 	out.Reset()
-	require.NoError(t, run(nil, &out, nil, nil))
+	require.NoError(t, runWith(nil, &out, nil, nil))
 	require.Equal(t, shipped+rules+answers(10), out.String())
 	out.Reset()
-	require.NoError(t, run([]string{"-check"}, &out, nil, nil))
+	require.NoError(t, runWith([]string{"-check"}, &out, nil, nil))
 	require.Equal(t, shipped+"no mistake; the same as VMA reads:\n"+rules, out.String())
-	err := run([]string{"-check", "-file", path + ".none"}, &out, nil, nil)
+	err := runWith([]string{"-check", "-file", path + ".none"}, &out, nil, nil)
 	require.ErrorIs(t, err, os.ErrNotExist, "one that was asked for must be there")
 }
 
@@ -92,7 +101,7 @@ func TestFileIsReadAgainOnSIGHUP(t *testing.T) {
 		"[rule.os]":         write("use nonsense\n"),
 		"not changed":       func() { end <- os.Interrupt },
 	}}
-	require.NoError(t, run([]string{"-file", path, "-ask", "tcp_server=127.0.0.1:80", "-listen", "127.0.0.1:0", "-follow"}, out, hup, end))
+	require.NoError(t, runWith([]string{"-file", path, "-ask", "tcp_server=127.0.0.1:80", "-listen", "127.0.0.1:0", "-follow"}, out, hup, end))
 	text := out.String()
 	require.Contains(t, text, "read again\ntcp_server 127.0.0.1:80: os (use os tcp_server *:*, line 1)\n")
 	require.Equal(t, 1, strings.Count(text, "[rule.os]"), text)
@@ -106,7 +115,7 @@ func TestCheckComparesWithVMA(t *testing.T) {
 		"log destination stderr\nuse os tcp_server *:1\n": "no mistake; VMA would stop (line 1, column 17: ",
 	} {
 		var out bytes.Buffer
-		require.NoError(t, run([]string{"-file", rules(t, file), "-check"}, &out, nil, nil))
+		require.NoError(t, runWith([]string{"-file", rules(t, file), "-check"}, &out, nil, nil))
 		require.Contains(t, out.String(), want)
 	}
 }

@@ -29,7 +29,15 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+	c, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "warm-send:", err)
+		os.Exit(2)
+	}
+	if err := run(c, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "warm-send:", err)
 		os.Exit(1)
 	}
@@ -55,20 +63,19 @@ func parse(args []string) (c config, err error) {
 	if f.NArg() > 0 {
 		return c, fmt.Errorf("argument %q: only flags are known", f.Arg(0))
 	}
-	c.kind = conf.RingKind(*kind)
+	if c.kind, err = conf.ParseRingKind(*kind); err != nil {
+		return c, fmt.Errorf("-ring: %w", err)
+	}
 	if c.n < 1 || c.every < 0 {
 		return c, fmt.Errorf("-n %d -every %v: want 1 or more, and no negative time", c.n, c.every)
 	}
 	return c, nil
 }
 
-func run(args []string, out io.Writer) error {
-	c, err := parse(args)
-	if err != nil {
-		return err
-	}
+func run(c config, out io.Writer) error {
 	var receiver *net.UDPConn
 	if !c.to.IsValid() {
+		var err error
 		if receiver, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
 			return err
 		}

@@ -33,27 +33,47 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+	c, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "zero-copy-receive:", err)
+		os.Exit(2)
+	}
+	if err := run(c, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "zero-copy-receive:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, out io.Writer) error {
+type config struct {
+	kind conf.RingKind
+	mib  int
+}
+
+func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("zero-copy-receive", flag.ContinueOnError)
 	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring or epoll")
-	mib := f.Int("mib", 256, "length of the stream in MiB")
+	f.IntVar(&c.mib, "mib", 256, "length of the stream in MiB")
 	if err := f.Parse(args); err != nil {
-		return err
+		return c, err
 	}
 	if f.NArg() > 0 {
-		return fmt.Errorf("argument %q: only flags are known", f.Arg(0))
+		return c, fmt.Errorf("argument %q: only flags are known", f.Arg(0))
 	}
-	if *mib < 1 {
-		return fmt.Errorf("-mib %d: want 1 or more", *mib)
+	if c.mib < 1 {
+		return c, fmt.Errorf("-mib %d: want 1 or more", c.mib)
 	}
+	if c.kind, err = conf.ParseRingKind(*kind); err != nil {
+		return c, fmt.Errorf("-ring: %w", err)
+	}
+	return c, nil
+}
+
+func run(c config, out io.Writer) error {
 	settings := conf.FromEnvironment()
-	settings.Ring = conf.RingKind(*kind)
+	settings.Ring = c.kind
 	engine, err := xtreme.New(settings)
 	if err != nil {
 		return err
@@ -62,7 +82,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
-	return errors.Join(transfer(owner, *mib<<20, out), owner.Close(), engine.Close())
+	return errors.Join(transfer(owner, c.mib<<20, out), owner.Close(), engine.Close())
 }
 
 // stream is what one end saw.

@@ -2,16 +2,25 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+func runWith(args []string, out io.Writer) error {
+	c, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return run(c, out)
+}
+
 func TestSameAtBothEnds(t *testing.T) {
 	for _, kind := range []string{"auto", "epoll"} {
 		var out bytes.Buffer
-		require.NoError(t, run([]string{"-ring", kind, "-mib", "8"}, &out))
+		require.NoError(t, runWith([]string{"-ring", kind, "-mib", "8"}, &out))
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		require.Len(t, lines, 4)
 		require.Contains(t, lines[1], "zero-copy-receive: partly: ")
@@ -26,12 +35,13 @@ func TestSameAtBothEnds(t *testing.T) {
 func TestRingOfTheEnvironment(t *testing.T) {
 	t.Setenv("SX_RING", "epoll")
 	var out bytes.Buffer
-	require.NoError(t, run([]string{"-mib", "1"}, &out))
+	require.NoError(t, runWith([]string{"-mib", "1"}, &out))
 	require.Contains(t, out.String(), "os epoll")
 }
 
 func TestBadArguments(t *testing.T) {
 	for _, args := range [][]string{{"-mib", "0"}, {"-mib", "x"}, {"-ring", "dpdk"}, {"uring"}} {
-		require.Error(t, run(args, &bytes.Buffer{}), args)
+		_, err := parse(args)
+		require.Error(t, err, args)
 	}
 }
