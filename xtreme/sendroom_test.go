@@ -93,9 +93,8 @@ func dropsOf(t *testing.T, link netlink.Link) (drops uint64) {
 	return drops
 }
 
-// Errors of the network stay what they are with VMA_TX_NONBLOCKED_EAGAINS=1: events of connected sockets, nothing of others; and the error queue
-// that it opens does not keep a ring awake.
-func TestSendsWithoutRoomAndErrorsOfTheNetwork(t *testing.T) {
+// sendingToNobody runs a test on each ring with either setting and over IPv4 and IPv6. Nobody has the port of the address.
+func sendingToNobody(t *testing.T, test func(w *world, setting string, at, nobody netip.AddrPort)) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, setting := range []string{"0", "1"} {
 			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
@@ -104,65 +103,64 @@ func TestSendsWithoutRoomAndErrorsOfTheNetwork(t *testing.T) {
 				other := w.udp(at)
 				nobody := other.LocalAddr()
 				w.close(other)
-				one, connected := w.udp(at), w.udp(at, xtreme.Remote(nobody))
-				for range 3 { // what the first one brings is not told by the next
-					_, err := one.SendTo([]byte("x"), nobody)
-					w.NoError(err, "setting %s, %v", setting, at)
-				}
-				peer, err := net.Dial("udp", one.LocalAddr().String())
-				w.NoError(err)
-				w.write(peer, "and it lives")
-				w.NoError(peer.Close())
-				w.Equal("and it lives", w.text(one))
-				_, err = connected.Send([]byte("x"))
-				w.NoError(err)
-				w.ErrorIs(w.event(connected, xtreme.Err).Err, unix.ECONNREFUSED)
-				w.poll()
-				w.Empty(w.kept)
-				for _, s := range []*xtreme.Socket{one, connected} {
-					fds := []unix.PollFd{{Fd: int32(s.ID()), Events: unix.POLLIN}}
-					_, err = unix.Poll(fds, 0)
-					w.NoError(err)
-					w.Zero(fds[0].Revents, "setting %s, %v: nothing keeps the socket ready", setting, at)
-					w.close(s)
-				}
+				test(w, setting, at, nobody)
 			}
+		}
+	})
+}
+
+// Errors of the network stay what they are with VMA_TX_NONBLOCKED_EAGAINS=1: events of connected sockets, nothing of others; and the error queue
+// that it opens does not keep a ring awake.
+func TestSendsWithoutRoomAndErrorsOfTheNetwork(t *testing.T) {
+	sendingToNobody(t, func(w *world, setting string, at, nobody netip.AddrPort) {
+		one, connected := w.udp(at), w.udp(at, xtreme.Remote(nobody))
+		for range 3 { // what the first one brings is not told by the next
+			_, err := one.SendTo([]byte("x"), nobody)
+			w.NoError(err, "setting %s, %v", setting, at)
+		}
+		peer, err := net.Dial("udp", one.LocalAddr().String())
+		w.NoError(err)
+		w.write(peer, "and it lives")
+		w.NoError(peer.Close())
+		w.Equal("and it lives", w.text(one))
+		_, err = connected.Send([]byte("x"))
+		w.NoError(err)
+		w.ErrorIs(w.event(connected, xtreme.Err).Err, unix.ECONNREFUSED)
+		w.poll()
+		w.Empty(w.kept)
+		for _, s := range []*xtreme.Socket{one, connected} {
+			fds := []unix.PollFd{{Fd: int32(s.ID()), Events: unix.POLLIN}}
+			_, err = unix.Poll(fds, 0)
+			w.NoError(err)
+			w.Zero(fds[0].Revents, "setting %s, %v: nothing keeps the socket ready", setting, at)
+			w.close(s)
 		}
 	})
 }
 
 // What a datagram to nobody brings is not told by a packet to somebody else, and that packet is not lost for it, however many are under way.
 func TestPacketsAreNotLostForErrorsOfOthers(t *testing.T) {
-	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		for _, setting := range []string{"0", "1"} {
-			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
-			for _, at := range []netip.AddrPort{loopback, loopback6} {
-				w := byEnvironment(t, kind)
-				other := w.udp(at)
-				nobody := other.LocalAddr()
-				w.close(other)
-				s, peer := w.udp(at), w.udp(at)
-				const rounds = 20
-				for i := range uint64(2 * rounds) {
-					to := nobody
-					if i%2 == 1 {
-						to = peer.LocalAddr()
-					}
-					p, err := w.owner.Pool().Alloc(8)
-					w.NoError(err)
-					w.NoError(s.SendPacket(p, to, i+1))
-				}
-				for i := range uint64(2 * rounds) {
-					c := w.event(s, xtreme.Sent)
-					w.NoError(c.Err, "setting %s, %v, packet %d", setting, at, i)
-				}
-				for range rounds {
-					w.NoError(w.event(peer, xtreme.Packet).Packet.Release())
-				}
-				w.Zero(s.Counts().SendErrors)
-				w.close(s)
-				w.close(peer)
+	sendingToNobody(t, func(w *world, setting string, at, nobody netip.AddrPort) {
+		s, peer := w.udp(at), w.udp(at)
+		const rounds = 20
+		for i := range uint64(2 * rounds) {
+			to := nobody
+			if i%2 == 1 {
+				to = peer.LocalAddr()
 			}
+			p, err := w.owner.Pool().Alloc(8)
+			w.NoError(err)
+			w.NoError(s.SendPacket(p, to, i+1))
 		}
+		for i := range uint64(2 * rounds) {
+			c := w.event(s, xtreme.Sent)
+			w.NoError(c.Err, "setting %s, %v, packet %d", setting, at, i)
+		}
+		for range rounds {
+			w.NoError(w.event(peer, xtreme.Packet).Packet.Release())
+		}
+		w.Zero(s.Counts().SendErrors)
+		w.close(s)
+		w.close(peer)
 	})
 }
