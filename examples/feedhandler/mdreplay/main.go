@@ -1,5 +1,5 @@
-// Mdreplay sends the packets of a capture on one or two multicast lines, spoils them as told, and answers recovery
-// requests: the counterpart of the feed handler.
+// Mdreplay sends the packets of a capture on one or two multicast lines, applies the configured impairments, and answers
+// recovery requests: the counterpart of the feed handler.
 //
 //	mdreplay -pcap deep.pcap.gz -ab 239.1.1.1:10378,239.1.1.2:10378 -speed 100 -loss 100,100 -recovery 127.0.0.1:10379
 //	mdreplay -pcap cme.pcap -map 224.0.31.64:14340=239.1.1.1:14340 -map 224.0.32.64:15340=239.1.1.2:15340 -speed 10
