@@ -1,2 +1,2 @@
-// Package readme holds the test that compiles the README's program and runs it. Only tests use it.
+// Package readme holds the tests that compile the programs of the documentation, the README's and the examples, and run them. Only tests use it.
 package readme
