@@ -59,7 +59,7 @@ var asItIs = map[string][]string{
 // valueOf are values of settings with an effect, each other than the default.
 var valueOf = map[string]string{
 	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_CAPTURE": "cap.%d",
-	"SX_LOOP_CPUS": "0", "VMA_TCP_CC_ALGO": "reno", "VMA_CONFIG_FILE": "rules", "VMA_APPLICATION_ID": "x", "VMA_TRACELEVEL": "debug",
+	"SX_LOOP_CPUS": "0", "VMA_TCP_CC_ALGO": "reno", "VMA_CONFIG_FILE": "rules", "VMA_APPLICATION_ID": "x", "VMA_TRACELEVEL": "warn",
 	"VMA_LOG_FILE": "log", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
 }
 
@@ -251,6 +251,19 @@ func TestASettingWithoutEffectIsSaidAsItWasGiven(t *testing.T) {
 	t.Setenv("VMA_OFFLOADED_SOCKETS", "1")
 	require.Len(t, told(t, conf.RingEpoll, "VMA_OFFLOADED_SOCKETS"), 1)
 	require.Empty(t, told(t, conf.RingOffload, "VMA_OFFLOADED_SOCKETS"))
+}
+
+// A level that prints the settings does so in a logger given by code too: it is not said to have no effect.
+func TestALevelThatPrintsTheSettingsHasAnEffect(t *testing.T) {
+	for level, prints := range map[string]bool{"warn": false, "info": true, "details": true, "debug": true} {
+		t.Setenv("VMA_TRACELEVEL", level)
+		var log bytes.Buffer
+		e, err := xtreme.New(conf.FromEnvironment(), xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		require.NoError(t, err)
+		require.NoError(t, e.Close())
+		require.Equal(t, prints, strings.Contains(log.String(), "[VMA_TRACELEVEL]"), "%s: %s", level, log.String())
+		require.Equal(t, !prints, strings.Contains(log.String(), "has no effect"), "%s: %s", level, log.String())
+	}
 }
 
 // SX_RING=auto leaves the kind of ring open: an owner that names one does what the setting says.
