@@ -230,8 +230,8 @@ var ruleParameters = []Parameter{
 var logParameters = []Parameter{
 	Parameter{Name: "VMA_TRACELEVEL", Title: "Log Level", Field: "LogLevel", VMA: "info", State: Partly,
 		Effect: "none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6; info prints the settings that are " +
-			"changed when an engine is made, details all of them. Nothing is logged below debug: fine, finer and all print what debug " +
-			"prints. Empty: no settings are printed, as a library keeps quiet unless it is asked; with VMA_LOG_FILE or VMA_LOG_DETAILS the rest is as " +
+			"changed when an engine is made, details all of them, in a logger given by code too, which decides the rest itself. Nothing is " +
+			"logged below debug: fine, finer and all print what debug prints. Empty: no settings are printed, as a library keeps quiet unless it is asked; with VMA_LOG_FILE or VMA_LOG_DETAILS the rest is as " +
 			"at info, without them it goes to the program's own log (slog.Default)",
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
 			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)}.as(""),

@@ -53,7 +53,11 @@ func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	}
 	e.sayUnused(s.WithoutEffect())
 	if c.logger != nil {
-		for _, name := range []string{"VMA_TRACELEVEL", "VMA_LOG_DETAILS", "VMA_LOG_FILE"} {
+		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE"}
+		if !s.LogLevel.Tells(conf.LogInfo) { // a level that tells it has printed the settings
+			unused = append(unused, "VMA_TRACELEVEL")
+		}
+		for _, name := range unused {
 			e.SettingUnused(name, "the program gave the engine a logger")
 		}
 	}
