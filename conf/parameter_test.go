@@ -155,6 +155,31 @@ func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 	require.Empty(t, s.Given("VMA_NO_SUCH"))
 }
 
+// Values that ask for what is done in any case are no settings without effect, and XLIO's spellings are values.
+func TestValuesAsXLIOWritesThem(t *testing.T) {
+	for name, text := range map[string]string{"XLIO_SKIP_POLL_IN_RX": "1", "XLIO_LRO": "auto", "XLIO_TSO": "auto", "VMA_FORK": "1",
+		"XLIO_TCP_CTL_THREAD": "disable"} {
+		s := fromEnvironment(env(map[string]string{name: text}))
+		require.Empty(t, s.Warnings, name)
+		require.Empty(t, s.WithoutEffect(), "%s=%s asks for what is done in any case", name, text)
+	}
+	for pair, fits := range map[[2]string]bool{{"XLIO_TX_BUF_SIZE", "0"}: true, {"XLIO_TX_BUF_SIZE", "262144"}: true,
+		{"XLIO_TX_BUF_SIZE", "256KB"}: true, {"XLIO_TX_BUF_SIZE", "257k"}: false, {"XLIO_TX_BUF_SIZE", "1TB"}: false,
+		{"XLIO_TX_BUF_SIZE", "-1"}: false, {"XLIO_TX_BUF_SIZE", "KB"}: false, {"XLIO_TCP_SEND_BUFFER_SIZE", "2MB"}: true,
+		{"XLIO_TCP_SEND_BUFFER_SIZE", "1g"}: true, {"XLIO_TCP_SEND_BUFFER_SIZE", "4GB"}: false, {"XLIO_TCP_SEND_BUFFER_SIZE", "64 B"}: false,
+		{"XLIO_TCP_CTL_THREAD", "delegate"}: true, {"XLIO_TCP_CTL_THREAD", "3"}: false, {"XLIO_TSO", "2"}: false} {
+		s := fromEnvironment(env(map[string]string{pair[0]: pair[1]}))
+		if fits {
+			require.Empty(t, s.Warnings, pair)
+			require.Len(t, s.WithoutEffect(), 1, pair)
+		} else {
+			require.Len(t, s.Warnings, 1, pair)
+		}
+	}
+	require.Equal(t, "0", byName["XLIO_TX_BUF_SIZE"].Default(), "by the MTU")
+	require.Same(t, byName["XLIO_TX_BUF_SIZE"], byName["XLIO_TX_BUFFER_SIZE"])
+}
+
 func TestNamesOfXLIOAndOldOnes(t *testing.T) {
 	for _, c := range every {
 		p := byName[c.name]

@@ -48,7 +48,7 @@ var asItIs = map[string][]string{
 	"VMA_TCP_TIMESTAMP_OPTION": {"2"}, "VMA_TCP_QUICKACK": {"0"}, "VMA_TCP_MAX_SYN_RATE": {"0"}, "VMA_INTERNAL_THREAD_AFFINITY": {"-1"},
 	"VMA_INTERNAL_THREAD_ARM_CQ": {"0"}, "VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING": {"0"}, "VMA_THREAD_MODE": {"0"}, "VMA_SOCKETXTREME": {"1"},
 	"VMA_HANDLE_SIGINTR": {"0"}, "VMA_HANDLE_SIGSEGV": {"0"}, "XLIO_MULTILOCK": {"0"}, "XLIO_NGINX_WORKERS_NUM": {"0"},
-	"XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"},
+	"XLIO_TCP_2T_RULES": {"0"}, "VMA_WAIT_AFTER_JOIN_MSEC": {"0"}, "XLIO_SKIP_POLL_IN_RX": {"1"}, "XLIO_LRO": {"auto"}, "VMA_FORK": {"1"},
 	// Of settings that have an effect on some rings, or unless code says otherwise: these ask for none.
 	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
 	"SX_CAPTURE_LIMIT": {"0"}, "VMA_RX_WRE": {"0"}, "VMA_TX_WRE": {"0"}, "VMA_TX_BUFS": {"0"}, "VMA_UDP_3T_RULES": {"0"},
