@@ -242,6 +242,26 @@ func within(least, most int) accepted {
 	}}
 }
 
+// words is what a takes, or one of a few words.
+func (a accepted) words(list ...string) accepted {
+	return accepted{a.want + ", " + strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1],
+		func(text string) bool { return a.ok(text) || slices.Contains(list, text) }}
+}
+
+// size is a number of bytes as XLIO reads one: K, M and G, also with a B after them, are its suffixes.
+func size(most int) accepted {
+	return accepted{fmt.Sprintf("bytes, up to %d, or with K, KB, M, MB, G or GB", most), func(text string) bool {
+		number, unit := strings.TrimSuffix(strings.ToUpper(text), "B"), 1
+		for suffix, bytes := range map[string]int{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
+			if rest, ok := strings.CutSuffix(number, suffix); ok {
+				number, unit = rest, bytes
+			}
+		}
+		n, err := strconv.Atoi(number)
+		return err == nil && n >= 0 && n <= most/unit
+	}}
+}
+
 var (
 	yesOrNo = accepted{"0 or 1", func(text string) bool { _, ok := onOrOff[strings.ToLower(text)]; return ok }}
 	anyText = accepted{"a text", func(string) bool { return true }}

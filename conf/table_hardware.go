@@ -28,14 +28,15 @@ var tcpParameters = []Parameter{
 	inert("VMA_GRO_STREAMS_MAX", "GRO max streams", "32", count, WithOwnTCP, "the kernel does it: ethtool -K gro"),
 	inert("VMA_TCP_3T_RULES", "TCP 3T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, WithOwnTCP, "the kernel's timers are the kernel's"),
-	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2), WithOwnTCP, "the kernel takes control packets by itself").as("0"),
+	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), WithOwnTCP,
+		"the kernel takes control packets by itself").as("0", "disable"),
 	inert("VMA_TCP_TIMESTAMP_OPTION", "TCP timestamp option", "0", within(0, 2), WithOwnTCP,
 		"the kernel has it for all sockets: net.ipv4.tcp_timestamps").as("2"),
 	inert("VMA_TCP_QUICKACK", "TCP quickack", "0", yesOrNo, WithOwnTCP,
 		"the kernel forgets TCP_QUICKACK after a while; Socket.SetQuickAck asks once").as("0"),
 	inert("VMA_TCP_MAX_SYN_RATE", "TCP max syn rate", "0", within(0, 100_000), WithOwnTCP,
 		"the kernel's listeners have SYN cookies and a backlog").as("0"),
-	inert("VMA_TSO", "TSO", "1", yesOrNo, WithOwnTCP, "the kernel does it: ethtool -K tso"),
+	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), WithOwnTCP, "the kernel does it: ethtool -K tso").as("auto"),
 }
 
 const noDrain = "a ring has one owner, and no thread empties it beside him; VMA does not either with VMA_SOCKETXTREME, where the " +
@@ -65,18 +66,20 @@ var libraryParameters = []Parameter{
 	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "signals belong to the program and the Go runtime").as("0"),
 	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable, "the Go runtime prints the stacks of every goroutine").as("0"),
 	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable,
-		"Go programs do not fork without exec, and all descriptors are close-on-exec"),
+		"Go programs do not fork without exec, and all descriptors are close-on-exec").as("1"),
 	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma/", anyText, WithOwnTCP,
 		"the kernel ends the connections of a dead process"),
 }
 
 var xlioParameters = []Parameter{
-	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro"),
+	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro").
+		as("auto"),
 	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "rings have no locks").as("0"),
 	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable, "several loops or processes share a port with ReusePort").as("0"),
 	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable, "rings are armed when their owner waits, and only then"),
-	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does"),
+	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
-	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", count, WithOwnTCP, "of kernel sockets: the option SendBuffer"),
-	inert("XLIO_TX_BUFFER_SIZE", "Tx buffer size", "32768", count, NotApplicable, "buffers are of 2 KiB and of 64 KiB"),
+	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", size(1<<31-1), WithOwnTCP, "of kernel sockets: the option SendBuffer"),
+	inert("XLIO_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of about 2 KiB and of 64 KiB").
+		old("XLIO_TX_BUFFER_SIZE"),
 }
