@@ -180,6 +180,20 @@ func TestValuesAsXLIOWritesThem(t *testing.T) {
 	require.Same(t, byName["XLIO_TX_BUF_SIZE"], byName["XLIO_TX_BUFFER_SIZE"])
 }
 
+// VMA_HW_TS_CONVERSION asks an offloaded ring for SX_OFFLOAD_TIME=hardware, whatever that is set to.
+func TestOffloadTimeBesideACardsTime(t *testing.T) {
+	for pair, told := range map[[2]string]int{{"poll", "3"}: 1, {"xdp", "1"}: 1, {"hardware", "3"}: 0, {"poll", "0"}: 0, {"xdp", "0"}: 0} {
+		s := fromEnvironment(env(map[string]string{"SX_OFFLOAD_TIME": pair[0], "VMA_HW_TS_CONVERSION": pair[1]}))
+		require.Empty(t, s.Warnings)
+		list := s.WithoutEffect()
+		require.Len(t, list, told, pair)
+		for _, n := range list {
+			require.Equal(t, "SX_OFFLOAD_TIME=\""+pair[0]+"\" has no effect: VMA_HW_TS_CONVERSION asks for hardware", n.String())
+		}
+		require.Empty(t, s.WithoutEffect(RingOffload), "said once, when the engine is made")
+	}
+}
+
 func TestNamesOfXLIOAndOldOnes(t *testing.T) {
 	for _, c := range every {
 		p := byName[c.name]
