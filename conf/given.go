@@ -187,6 +187,13 @@ func noCapture(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+func cardTimeAsks(s *Settings, kinds []RingKind) string {
+	if len(kinds) == 0 && s.CardTime != 0 && s.Offload.Time != TimeHardware {
+		return "VMA_HW_TS_CONVERSION asks for hardware"
+	}
+	return ""
+}
+
 func onlyDatagrams(s *Settings, kinds []RingKind) string {
 	if len(kinds) > 0 && s.MSS > 0 && !slices.Contains(kinds, RingOffload) {
 		return "the owner's rings are of kind " + kindsText(kinds) + ", whose datagrams follow the interface, and VMA_MSS says how long segments are"

@@ -20,9 +20,9 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams of an offloaded ring, for sockets that ask (Timestamps): poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in, which costs each frame a read of the clock; hardware the card, " +
-			"else as xdp. Sockets that ask for the card's time ask for hardware",
+			"else as xdp. Sockets that ask for the card's time ask for hardware, and so does VMA_HW_TS_CONVERSION",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
-			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload),
+			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
 		Effect: "1 makes each look at an offloaded interface that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, " +
 			"Linux 5.11): a system call more for each, for rings that spin on cards; the path says xdp.no_busy_poll where it is refused",
@@ -205,9 +205,10 @@ var stackParameters = []Parameter{
 	inert("VMA_NETLINK_TIMER", "Netlink timer (msec)", "10000", count, Better,
 		"changes are heard of when they happen, not looked for every so often"),
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
-		Effect: "what is made of the stamps of cards that stamp, on sockets that ask for arrival times (Timestamps): 0 cards are " +
-			"not asked, 1 as the card counts, 2 best possible, 3 on the system's clock, 4 PTP; where the card does not stamp the " +
-			"path says so",
+		Effect: "what is made of the stamps of cards that stamp, on sockets that ask for arrival times (Timestamps), adopted ones too: 0 cards " +
+			"are not asked, 1 as the card counts, 2 best possible, 3 on the system's clock, 4 PTP. Where the card of a socket's interface does " +
+			"not stamp the path says so, and the kernel's stamps stay; a kernel socket bound to neither address nor device has no one interface, and its " +
+			"path says nothing. On offloaded rings it is SX_OFFLOAD_TIME=hardware, for all frames",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
