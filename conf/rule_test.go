@@ -2,6 +2,7 @@ package conf
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,6 +139,22 @@ func TestGlob(t *testing.T) {
 	} {
 		require.Equal(t, c.want, glob(c.pattern, c.name), "%q %q", c.pattern, c.name)
 	}
+}
+
+// The first %d in the name of the rules file is the process, as in VMA.
+func TestRulesFileOfAProcess(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	name := fmt.Sprintf("rules.%d.%%d", os.Getpid())
+	require.NoError(t, os.WriteFile(name, []byte("use os tcp_client *:9\n"), 0o600))
+	s := fromEnvironment(env(map[string]string{"VMA_CONFIG_FILE": "rules.%d.%d"}))
+	text, shipped, err := s.RulesText()
+	require.NoError(t, err)
+	require.False(t, shipped)
+	require.Equal(t, "use os tcp_client *:9\n", text)
+	require.NoError(t, os.WriteFile(name, []byte("use nonsense\n"), 0o600))
+	_, err = s.Rules()
+	require.ErrorContains(t, err, "rules file "+name+":")
 }
 
 func TestRulesFile(t *testing.T) {
