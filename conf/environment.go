@@ -177,7 +177,7 @@ const DefaultRulesFile = "/etc/libvma.conf"
 // RulesText is the text of the rules file; where the default one does not exist it is that of the rules that come with the library,
 // which shipped tells.
 func (s *Settings) RulesText() (text string, shipped bool, err error) {
-	b, err := os.ReadFile(s.RulesFile)
+	b, err := os.ReadFile(ofProcess(s.RulesFile))
 	if errors.Is(err, fs.ErrNotExist) && s.RulesFile == DefaultRulesFile {
 		return ShippedRules, true, nil
 	}
@@ -195,7 +195,7 @@ func (s *Settings) Rules() (*Rules, error) {
 	}
 	r, err := ParseRules(text)
 	if err != nil {
-		return nil, fmt.Errorf("conf: rules file %s: %w", s.RulesFile, errors.Unwrap(err))
+		return nil, fmt.Errorf("conf: rules file %s: %w", ofProcess(s.RulesFile), errors.Unwrap(err))
 	}
 	return r, nil
 }

@@ -78,8 +78,7 @@ func (s *Settings) OwnLog() bool { return s.LogLevel != "" || s.LogFile != "" ||
 func (s *Settings) OpenLog() (*Log, error) {
 	l := &Log{to: os.Stderr, level: slogLevels[s.LogLevel], details: s.LogDetails, start: time.Now()}
 	if s.LogFile != "" {
-		path := strings.Replace(s.LogFile, "%d", strconv.Itoa(os.Getpid()), 1)
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		f, err := os.OpenFile(ofProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("conf: log file: %w", err)
 		}
@@ -88,6 +87,9 @@ func (s *Settings) OpenLog() (*Log, error) {
 	l.Logger = slog.New(&handler{log: l})
 	return l, nil
 }
+
+// ofProcess puts the number of the process where a file's name has %d, once as in VMA.
+func ofProcess(name string) string { return strings.Replace(name, "%d", strconv.Itoa(os.Getpid()), 1) }
 
 // Log is a log in VMA's form. Any goroutine.
 type Log struct {

@@ -215,8 +215,8 @@ var stackParameters = []Parameter{
 
 var ruleParameters = []Parameter{
 	{Name: "VMA_CONFIG_FILE", Title: "Conf File", Field: "RulesFile", State: Works,
-		Effect: "the rules file; where the default one does not exist, the rules that come with the library hold (use os " +
-			"udp_connect *:53)",
+		Effect: "the rules file; %d is the process id. Where the default one does not exist, the rules that come with the library hold (use os " +
+			"udp_connect *:53); so they do, with a warning, where another one does not exist or a file has a mistake",
 		access: text(func(s *Settings) *string { return &s.RulesFile }, "the path of a file", anything)},
 	{Name: "VMA_APPLICATION_ID", Title: "Application ID", Field: "ApplicationID", State: Works,
 		Effect: "chooses among the groups of the rules file",
