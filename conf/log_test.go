@@ -13,7 +13,8 @@ import (
 func TestLogLevels(t *testing.T) {
 	for text, want := range map[string]LogLevel{"none": LogNone, "PANIC": LogPanic, "0": LogPanic, "1": LogError,
 		"2": LogWarn, "3": LogInfo, "4": LogDebug,
-		"5": LogFine, "6": LogFiner, "Details": LogDetails, "all": LogAll, "warning": LogWarn, "func": LogFine} {
+		"5": LogFine, "6": LogFiner, "Details": LogDetails, "all": LogAll, "warning": LogWarn, "func": LogFine, "func+": LogFiner, "FUNC_ALL": LogFiner,
+		"func-all": LogFiner, "funcall": LogFiner} {
 		got, err := ParseLogLevel(text)
 		require.NoError(t, err)
 		require.Equal(t, want, got, text)
