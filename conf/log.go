@@ -43,7 +43,8 @@ var slogLevels = map[LogLevel]slog.Level{LogNone: 1 << 20, LogPanic: slog.LevelE
 
 // logWords are other ways to write the levels. The numbers are VMA's: they leave details out.
 var logWords = map[string]LogLevel{"0": LogPanic, "1": LogError, "2": LogWarn, "3": LogInfo, "4": LogDebug, "5": LogFine, "6": LogFiner,
-	"warning": LogWarn, "warnings": LogWarn, "information": LogInfo, "func": LogFine, "function": LogFine, "funcall": LogFiner}
+	"warning": LogWarn, "warnings": LogWarn, "information": LogInfo, "func": LogFine, "function": LogFine, "funcall": LogFiner,
+	"func+": LogFiner, "func_all": LogFiner, "func-all": LogFiner}
 
 // parseLogSetting is ParseLogLevel, where nothing is no level.
 func parseLogSetting(text string) (LogLevel, error) {
