@@ -15,8 +15,9 @@ type Profile struct {
 	Values     []Value
 }
 
-// Profiles lists the profiles. Those of VMA have the values of its manual; its code makes fewer (not the moderation and TSO lines of
-// latency), and knows others for single products, which are not taken over: ultra-latency, 29west, wombat, rti, mcd, mcd-irq, ll-7750.
+// Profiles lists the profiles. Those of VMA have the values of its manual; its code makes fewer (not the TSO line of latency;
+// moderation it switches off wherever it spins for ever). It knows others, which are not taken over: ultra-latency, and for single products
+// 29west, wombat_fh, rti, mcd, mcd-irq and 7750.
 func Profiles() []Profile { return slices.Clone(profiles) }
 
 var profiles = []Profile{

@@ -202,8 +202,9 @@ var stackParameters = []Parameter{
 	inert("VMA_NEIGH_UC_ARP_DELAY_MSEC", "UC ARP delay (msec)", "10000", count, NotApplicable,
 		"the kernel resolves neighbours: net.ipv4.neigh.*.retrans_time_ms"),
 	inert("VMA_NEIGH_NUM_ERR_RETRIES", "Num of neigh restart retries", "1", count, NotApplicable, "the kernel resolves neighbours"),
-	inert("VMA_NETLINK_TIMER", "Netlink timer (msec)", "10000", count, Better,
-		"changes are heard of when they happen, not looked for every so often"),
+	inert("VMA_NETLINK_TIMER", "Netlink timer (msec)", "10000", count, NotApplicable,
+		"netlink reports changes of interfaces, addresses, routes and neighbours when they happen, and no timer reads it besides; what it does "+
+			"not report, as which other sockets are members of a group, is looked for every quarter of a second"),
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
 		Effect: "what is made of the stamps of cards that stamp, on sockets that ask for arrival times (Timestamps), adopted ones too: 0 cards " +
 			"are not asked, 1 as the card counts, 2 best possible, 3 on the system's clock, 4 PTP. Where the card of a socket's interface does " +
@@ -222,9 +223,9 @@ var ruleParameters = []Parameter{
 		Effect: "chooses among the groups of the rules file",
 		access: text(func(s *Settings) *string { return &s.ApplicationID }, "a text without blanks", parseID)},
 	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
-		Effect: "when a socket cannot have what a rule (use sx) or a setting asks for: -2 and -1 log it for debugging and go on, " +
-			"0 as well, 1 logs an error and goes on, 2 refuses the socket, 3 panics; -2 also makes a rules file with a mistake " +
-			"an error of New",
+		Effect: "when a socket cannot have what a rule (use sx) or a setting asks for, or an engine its capture file: -2, -1 and 0 log it for " +
+			"debugging and go on, 1 logs an error and goes on, 2 logs an error and fails the call, 3 logs an error and panics; -2 also makes " +
+			"a rules file that is named and not there, or has a mistake, an error of New",
 		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
 }
 
@@ -237,10 +238,10 @@ var logParameters = []Parameter{
 		access: text(func(s *Settings) *LogLevel { return &s.LogLevel },
 			"none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6", parseLogSetting)}.as(""),
 	Parameter{Name: "VMA_LOG_DETAILS", Title: "Log Details", Field: "LogDetails", State: Works,
-		Effect: "what each line begins with: 1 thread, 2 process too, 3 milliseconds since the start too",
+		Effect: "what each line begins with: 1 thread, 2 process too, 3 milliseconds since the log was opened too",
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),
 	Parameter{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
-		Effect: "writes there, and not to standard error, what the engine, its reactors and netconn networks log; %d is the process id. " +
+		Effect: "appends there, and does not write to standard error, what the engine, its reactors and netconn networks log; %d is the process id. " +
 			"A logger given by code (xtreme.Logger, Config.Logger) comes before it; reactor/gnet logs as gnet's options say",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),

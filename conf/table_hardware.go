@@ -2,7 +2,7 @@ package conf
 
 // Settings that have nothing to change here, and why.
 
-const moderation = "the interrupts of a card belong to its driver: ethtool -C, and net.core.busy_poll for epoll rings"
+const moderation = "the interrupts of a card belong to its driver: ethtool -C, and net.core.busy_poll for an owner that sleeps on one epoll ring"
 
 var hardwareParameters = []Parameter{
 	inert("VMA_BF", "BF (Blue Flame)", "1", yesOrNo, HardwareOnly, "a doorbell of ConnectX cards").as("0"),
@@ -44,7 +44,8 @@ const noDrain = "a ring has one owner, and no thread empties it beside him; VMA 
 	"xdp.rx_ring_full or xdp.rx_dropped; kernel sockets make progress by themselves; Ring.Advance starts the sends that wait, in a " +
 	"long handler, and receives nothing"
 
-const noThread = "there is no internal thread: a ring makes progress when its owner polls"
+const noThread = "there is no internal thread: a ring makes progress when its owner polls, and what the library does beside are goroutines, which " +
+	"the Go runtime places"
 
 var threadParameters = []Parameter{
 	inert("VMA_INTERNAL_THREAD_AFFINITY", "Internal Thread Affinity", "-1", anyText, NotApplicable, noThread+"; SX_LOOP_CPUS binds reactors").as("-1"),
@@ -54,7 +55,8 @@ var threadParameters = []Parameter{
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
 		"a loop's timers have ticks of 65 microseconds, and a ring sleeps until the next deadline"),
 	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
-		"every mode is as fast as 0, single: rings have no locks, and calls from another goroutine are found and refused").as("0"),
+		"every mode is as fast as 0, single: no lock is taken for packets, and from the first Poll on calls from another goroutine than the owner's "+
+			"are found and refused (ErrOwner)").as("0"),
 }
 
 var libraryParameters = []Parameter{
@@ -62,9 +64,11 @@ var libraryParameters = []Parameter{
 		Effect: "a profile, applied before all other settings: latency, multi_ring_latency, throughput, low-cpu; what each changes, and on which " +
 			"rings, is told below",
 		access: text(func(s *Settings) *string { return &s.Profile }, "none, latency, multi_ring_latency, throughput or low-cpu", parseProfile)},
-	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here; 0 is accepted and there is nothing else").as("1"),
+	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here; 0 is accepted and there is nothing else").
+		vma("0").as("1"),
 	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "signals belong to the program and the Go runtime").as("0"),
-	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable, "the Go runtime prints the stacks of every goroutine").as("0"),
+	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable, "the Go runtime prints the stack of the goroutine that failed, and with "+
+		"GOTRACEBACK=all those of all others").as("0"),
 	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable,
 		"Go programs do not fork without exec, and all descriptors are close-on-exec").as("1"),
 	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma/", anyText, WithOwnTCP,
@@ -74,9 +78,10 @@ var libraryParameters = []Parameter{
 var xlioParameters = []Parameter{
 	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro").
 		as("auto"),
-	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "rings have no locks").as("0"),
+	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "no lock is taken for packets").as("0"),
 	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable, "several loops or processes share a port with ReusePort").as("0"),
-	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable, "rings are armed when their owner waits, and only then"),
+	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable, "sockets have no epoll sets of their own: an owner sleeps on its rings, however "+
+		"many sockets they have"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
 	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", size(1<<31-1), WithOwnTCP, "of kernel sockets: the option SendBuffer"),
