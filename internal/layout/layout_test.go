@@ -53,6 +53,8 @@ var level = map[string]int{
 	"bench":                13,
 	"internal/readme":      13,
 	"interop":              12,
+
+	"ring/transport/memory/protocol": 4,
 }
 
 // never is what some packages may not import at all, whatever its level.
@@ -60,6 +62,8 @@ var never = map[string][]string{
 	"tcp":     {"time", "os", "net", "golang.org/x/sys/unix", "syscall"},
 	"udp":     {"time", "os", "net", "golang.org/x/sys/unix", "syscall"},
 	"buffers": {"golang.org/x/sys/unix", "syscall", "os", "time"},
+
+	"ring/transport/memory/protocol": {"golang.org/x/sys/unix", "syscall", "os", "net", "sync", "math/rand/v2"},
 }
 
 type file struct {

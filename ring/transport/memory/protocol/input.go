@@ -1,0 +1,376 @@
+package protocol
+
+import "github.com/socketxtreme/socketxtreme/internal/clock"
+
+// Input takes a segment that was received. Its payload is the Host's, which is asked for it by Receive.
+func (t *Table) Input(now clock.Time, s *Segment) {
+	t.now = now
+	t.stats.In++
+	id, ok := t.lookup[pair{s.Target, s.Source}]
+	if ok && t.conns[id].state == TimeWait && t.reuses(id, s) {
+		ok = false
+	}
+	switch {
+	case !ok:
+		t.unknown(s)
+	case t.conns[id].state == SynSent:
+		t.answered(id, s)
+	default:
+		t.arrived(id, s)
+	}
+}
+
+// unknown is a segment of no connection: the first one of a connection, or a mistake, which is answered with a reset.
+func (t *Table) unknown(s *Segment) {
+	if s.Flags&RST != 0 {
+		return
+	}
+	l := t.listening(s.Target)
+	if l == nil || s.Flags&(SYN|ACK|FIN) != SYN {
+		t.stats.NoConnection++
+		t.refuse(s)
+		return
+	}
+	if l.waiting >= l.backlog {
+		if t.stats.Overflows++; t.config.Overflow == RefuseSYN {
+			t.refuse(s)
+		}
+		return
+	}
+	l.waiting++
+	number := t.number(l)
+	id := t.open(s.Target, s.Source)
+	c := &t.conns[id]
+	c.listener = number
+	c.become(SynReceived)
+	c.rcv = s.Seq + 1
+	c.rcvEdge = c.rcv
+	c.sndEdge = c.una.Add(1 + int(s.Window))
+	t.output(id)
+}
+
+func (t *Table) number(l *listener) int32 {
+	for i := range t.listeners {
+		if l == &t.listeners[i] {
+			return int32(i) + 1
+		}
+	}
+	return 0
+}
+
+// refuse answers with a reset that the sender must believe (RFC 9293 section 3.5.2).
+func (t *Table) refuse(s *Segment) {
+	r := Segment{Source: s.Target, Target: s.Source, Flags: RST}
+	if s.Flags&ACK != 0 {
+		r.Seq = s.Ack
+	} else {
+		r.Flags |= ACK
+		r.Ack = s.Seq.Add(s.span())
+	}
+	t.stats.ResetsSent++
+	t.transmit(NoID, r)
+}
+
+// reuses tells whether a SYN begins a new connection in the place of one in TIME-WAIT (RFC 9293 section 3.6.1); the old one is forgotten.
+func (t *Table) reuses(id ID, s *Segment) bool {
+	c := &t.conns[id]
+	if s.Flags&(SYN|ACK|RST) != SYN || !c.rcv.Before(s.Seq) {
+		return false
+	}
+	if c.flags&flagOrphan != 0 {
+		t.forget(id)
+	} else {
+		t.end(c)
+	}
+	return true
+}
+
+// answered is a segment for a connection that has sent its SYN (RFC 9293 section 3.10.7.3).
+func (t *Table) answered(id ID, s *Segment) {
+	c := &t.conns[id]
+	acks := s.Flags&ACK != 0 && c.una.Before(s.Ack) && !c.max.Before(s.Ack)
+	switch {
+	case s.Flags&ACK != 0 && !acks:
+		if s.Flags&RST == 0 {
+			t.refuse(s)
+		}
+		return
+	case s.Flags&RST != 0:
+		if acks {
+			t.stats.ResetsTaken++
+			t.fail(id, EventRefused)
+		}
+		return
+	case s.Flags&SYN == 0:
+		return
+	}
+	c.rcv = s.Seq + 1
+	c.rcvEdge = c.rcv
+	if !acks { // both have sent a SYN
+		c.become(SynReceived)
+		c.sndEdge = c.una.Add(1 + int(s.Window))
+		c.nxt = c.una
+		c.due = clock.Never
+		t.output(id)
+		return
+	}
+	t.progress(c, s)
+	c.become(Established)
+	c.flags |= flagAckNow
+	t.host.Event(id, Event{Kind: EventConnected})
+	t.output(id)
+}
+
+// arrived is a segment for a connection that both know: reset, acknowledgement, data, FIN, in this order (RFC 9293 section 3.10.7.4).
+func (t *Table) arrived(id ID, s *Segment) {
+	c := &t.conns[id]
+	fits := c.acceptable(s)
+	switch {
+	case s.Flags&RST != 0:
+		if fits || s.Seq == c.rcv {
+			t.stats.ResetsTaken++
+			t.fail(id, EventReset)
+		}
+		return
+	case s.Flags&SYN != 0:
+		t.again(id, s)
+		return
+	case s.Flags&ACK == 0:
+		return
+	case !fits && s.Seq != c.rcv: // an acknowledgement is good also when the window has no room for the data
+		t.stats.Duplicate++
+		t.owe(id)
+		return
+	}
+	if !t.acknowledged(id, s) {
+		return
+	}
+	if s.span() > 0 {
+		t.data(id, s)
+		return
+	}
+	t.output(id)
+}
+
+// acceptable tells whether a part of the segment lies in the window (RFC 9293 section 3.10.7.4, first).
+func (c *Conn) acceptable(s *Segment) bool {
+	n := s.span()
+	if n == 0 {
+		return !s.Seq.Before(c.rcv) && !c.rcvEdge.Add(1).Before(s.Seq) // 1: behind a FIN, which needs no room
+	}
+	if s.Flags&FIN != 0 && s.Length == 0 {
+		return s.Seq == c.rcv || c.rcv.Before(s.Seq) && s.Seq.Before(c.rcvEdge) // FIN needs no room
+	}
+	return c.rcv.Before(s.Seq.Add(n)) && s.Seq.Before(c.rcvEdge)
+}
+
+// again is a SYN for a connection that exists: the first answer was lost, or it is an old one, or both have sent theirs.
+func (t *Table) again(id ID, s *Segment) {
+	c := &t.conns[id]
+	if c.state != SynReceived || s.Seq+1 != c.rcv {
+		t.owe(id) // RFC 5961 section 4: the peer resets if it knows nothing of us
+		return
+	}
+	if s.Flags&ACK != 0 && s.Ack == c.max && c.una.Before(s.Ack) {
+		t.opened(id, s)
+		t.output(id)
+		return
+	}
+	c.nxt = c.una
+	t.output(id)
+}
+
+// opened is the acknowledgement of our SYN in SYN-RECEIVED.
+func (t *Table) opened(id ID, s *Segment) {
+	c := &t.conns[id]
+	t.progress(c, s)
+	c.become(Established)
+	e := Event{Kind: EventConnected}
+	if c.listener > 0 {
+		e = Event{Kind: EventAccepted, Listener: c.listener}
+	}
+	t.host.Event(id, e)
+}
+
+// acknowledged takes the segment's acknowledgement and window; false: the segment is of no more use.
+func (t *Table) acknowledged(id ID, s *Segment) bool {
+	c := &t.conns[id]
+	switch {
+	case c.max.Before(s.Ack):
+		if c.state == SynReceived {
+			t.refuse(s)
+		} else {
+			t.owe(id)
+		}
+		return false
+	case c.state == SynReceived:
+		if !c.una.Before(s.Ack) {
+			return false
+		}
+		t.opened(id, s)
+	case c.una.Before(s.Ack):
+		if n := t.progress(c, s); n > 0 {
+			t.host.Event(id, Event{Kind: EventAcknowledged, Bytes: n})
+		}
+		if c.finSent() && c.una == c.max && !t.finAcknowledged(id) {
+			return false
+		}
+	default:
+		t.repeated(c, s)
+	}
+	if edge := s.Ack.Add(int(s.Window)); c.sndEdge.Before(edge) {
+		c.sndEdge = edge
+		if c.probes() {
+			c.due = clock.Never
+		}
+	}
+	if c.probes() {
+		c.tries = 0 // the peer answers
+	}
+	return true
+}
+
+// progress moves una to the acknowledgement, and tells how many bytes that were.
+func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
+	bytes = s.Ack.Minus(c.una)
+	if c.state == SynSent || c.state == SynReceived {
+		bytes-- // SYN
+		c.sndEdge = s.Ack.Add(int(s.Window))
+	}
+	if c.finSent() && s.Ack == c.max {
+		bytes-- // FIN
+	}
+	if c.flags&flagTiming != 0 && !s.Ack.Before(c.timed) {
+		c.flags &^= flagTiming
+		c.measured(t.now.Sub(c.timedAt))
+	}
+	c.una = s.Ack
+	if c.nxt.Before(c.una) {
+		c.nxt = c.una
+	}
+	c.duplicates, c.tries = 0, 0
+	c.since = t.now
+	c.due = clock.Never
+	if c.una != c.max {
+		c.due = t.limited(c, t.now.Add(c.rto(&t.config)))
+	}
+	if c.nxt == c.max {
+		c.flags &^= flagRecover
+	}
+	return bytes
+}
+
+// repeated is an acknowledgement that moves nothing: the third one of a kind says that a segment was lost (RFC 5681 section 3.2).
+func (t *Table) repeated(c *Conn, s *Segment) {
+	if s.Ack != c.una || s.span() > 0 || c.una == c.max || c.sndEdge.Before(s.Ack.Add(int(s.Window))) {
+		return
+	}
+	if c.duplicates++; c.duplicates == 3 && c.flags&flagRecover == 0 {
+		c.flags = c.flags&^flagTiming | flagRecover
+		c.nxt = c.una
+	}
+	c.duplicates = min(c.duplicates, 3)
+}
+
+// finAcknowledged: the peer has our FIN. It tells whether the connection is still there.
+func (t *Table) finAcknowledged(id ID) bool {
+	c := &t.conns[id]
+	orphan := c.flags&flagOrphan != 0
+	switch c.state {
+	case FinWait1:
+		c.become(FinWait2)
+		if orphan {
+			c.due = t.now.Add(t.config.FinWait)
+		}
+	case Closing:
+		t.wait(c)
+	case LastAck:
+		if orphan {
+			t.forget(id)
+			return false
+		}
+		t.end(c)
+		return false
+	}
+	return true
+}
+
+// wait begins TIME-WAIT.
+func (t *Table) wait(c *Conn) {
+	c.become(TimeWait)
+	c.due = t.now.Add(t.config.TimeWait)
+}
+
+// data takes the segment's payload and FIN.
+func (t *Table) data(id ID, s *Segment) {
+	c := &t.conns[id]
+	from := c.rcv.Minus(s.Seq) // so many were here before
+	switch {
+	case from < 0:
+		t.stats.Ahead++
+		t.ackAtOnce(id)
+		return
+	case !receives.has(c.state):
+		if c.state == TimeWait {
+			c.due = t.now.Add(t.config.TimeWait) // the peer has not heard our acknowledgement
+		}
+		t.ackAtOnce(id)
+		return
+	}
+	n := int(s.Length) - from
+	whole := true
+	if room := t.edge(c).Minus(c.rcv); n > room {
+		t.stats.BeyondWindow++
+		n, whole = max(room, 0), false
+	}
+	if n > 0 {
+		if c.flags&flagOrphan != 0 {
+			t.abort(id) // nobody is there to read it (RFC 9293 section 3.10.4, CLOSE)
+			return
+		}
+		if !t.host.Receive(id, from, n) {
+			t.stats.NoBuffer++
+			t.output(id)
+			return
+		}
+		c.rcv = c.rcv.Add(n)
+		c.held += uint32(n)
+		if c.owed++; int(c.owed) >= t.config.AckEvery {
+			t.owe(id)
+		} else if c.ackDue == clock.Never {
+			c.ackDue = t.now.Add(t.config.DelayedAck)
+		}
+	} else if s.Length > 0 {
+		t.owe(id)
+	}
+	if s.Flags&FIN != 0 && whole && s.Seq.Add(int(s.Length)) == c.rcv {
+		t.ended(id)
+		return
+	}
+	t.output(id)
+}
+
+// ackAtOnce acknowledges each segment on its own: the peer counts duplicates.
+func (t *Table) ackAtOnce(id ID) {
+	t.conns[id].flags |= flagAckNow
+	t.output(id)
+}
+
+// ended is the peer's FIN.
+func (t *Table) ended(id ID) {
+	c := &t.conns[id]
+	c.rcv++
+	switch c.state {
+	case Established:
+		c.become(CloseWait)
+	case FinWait1:
+		c.become(Closing) // it would be FIN-WAIT-2 if the peer had our FIN
+	case FinWait2:
+		t.wait(c)
+	}
+	if c.flags&flagOrphan == 0 {
+		t.host.Event(id, Event{Kind: EventEnded})
+	}
+	t.owe(id)
+	t.output(id)
+}

@@ -1,0 +1,170 @@
+package protocol
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
+
+// output sends what the connection may send now.
+func (t *Table) output(id ID) {
+	for {
+		c := &t.conns[id]
+		s, ok := t.segment(id, c)
+		if !ok {
+			break
+		}
+		switch t.transmit(id, s) {
+		case Full:
+			t.block(id, c)
+			t.schedule(id)
+			return
+		case Held:
+			t.stats.Held++
+			c.nxt = c.max // as if it had been sent again
+			if c.due == clock.Never {
+				c.due = t.now.Add(c.rto(&t.config))
+			}
+			t.schedule(id)
+			return
+		}
+		t.sent(c, &t.out)
+	}
+	t.schedule(id)
+}
+
+// segment is the next one to send, if there is one.
+func (t *Table) segment(id ID, c *Conn) (s Segment, ok bool) {
+	s = Segment{Source: c.local, Target: c.remote, Seq: c.nxt}
+	switch {
+	case c.state == SynSent || c.state == SynReceived:
+		if c.nxt == c.una {
+			s.Flags, ok = SYN, true
+		}
+	case sends.has(c.state):
+		if n := t.mayLeave(c); n > 0 {
+			n = min(n, t.host.Piece(id, c.nxt, n))
+			s.Length, ok = uint16(n), true
+		}
+		if c.flags&flagFin != 0 && c.nxt.Add(int(s.Length)) == c.end {
+			s.Flags, ok = FIN, true
+		}
+	}
+	if !ok {
+		if c.flags&flagAckNow == 0 {
+			return s, false
+		}
+		s.Seq = c.max // also while it goes back after a loss: a number that was acknowledged would be taken for an old segment
+	}
+	if c.state != SynSent {
+		s.Flags |= ACK
+		s.Ack = c.rcv
+	}
+	s.Window = uint32(max(t.edge(c).Minus(c.rcv), 0))
+	return s, true
+}
+
+// mayLeave is how many bytes the next segment may have. A small one waits while others are outstanding and more is queued than the window
+// takes (RFC 9293 section 3.8.6.2.1).
+func (t *Table) mayLeave(c *Conn) int {
+	left := c.unsent()
+	n := min(left, c.sndEdge.Minus(c.nxt), t.config.MSS)
+	if n > 0 && n < left && n < t.config.MSS && c.nxt != c.una {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// sent notes a segment that is on the link.
+func (t *Table) sent(c *Conn, s *Segment) {
+	c.flags &^= flagAckNow | flagOwing
+	c.ackDue = clock.Never
+	c.owed = 0
+	c.rcvEdge = c.rcv.Add(int(s.Window))
+	n := s.span()
+	if n == 0 {
+		return
+	}
+	if c.nxt.Before(c.max) {
+		t.stats.Retransmitted++
+		c.flags &^= flagTiming // whose acknowledgement is it? (Karn; RFC 6298 section 3)
+	} else if c.flags&flagTiming == 0 {
+		c.flags |= flagTiming
+		c.timed, c.timedAt = s.Seq.Add(n), t.now
+	}
+	if c.una == c.max {
+		c.since = t.now
+		c.due = clock.Never // of a probe
+	}
+	c.nxt = c.nxt.Add(n)
+	if c.max.Before(c.nxt) {
+		c.max = c.nxt
+	}
+	if c.due == clock.Never {
+		c.due = t.limited(c, t.now.Add(c.rto(&t.config)))
+	}
+	if s.Flags&FIN != 0 {
+		switch c.state {
+		case Established:
+			c.become(FinWait1)
+		case CloseWait:
+			c.become(LastAck)
+		}
+	}
+}
+
+func (t *Table) transmit(id ID, s Segment) Outcome {
+	t.out = s
+	o := t.host.Transmit(id, &t.out)
+	if o == Sent {
+		t.stats.Out++
+	}
+	return o
+}
+
+// owe makes the connection acknowledge with this turn: a reply of the application may carry it.
+func (t *Table) owe(id ID) {
+	c := &t.conns[id]
+	if c.flags&flagOwing == 0 {
+		c.flags |= flagOwing
+		t.owing = append(t.owing, id)
+	}
+}
+
+func (t *Table) block(id ID, c *Conn) {
+	if c.flags&flagBlocked == 0 {
+		c.flags |= flagBlocked
+		t.blocked = append(t.blocked, id)
+	}
+}
+
+// Flush sends what is owed since the last one: acknowledgements and window updates that no data has carried.
+func (t *Table) Flush(now clock.Time) {
+	t.now = now
+	for _, id := range t.drain(&t.owing) {
+		if c := &t.conns[id]; c.flags&flagOwing != 0 {
+			c.flags = c.flags&^flagOwing | flagAckNow
+			t.output(id)
+		}
+	}
+}
+
+// Resume goes on sending where the link was full.
+func (t *Table) Resume(now clock.Time) {
+	t.now = now
+	for _, id := range t.drain(&t.blocked) {
+		if c := &t.conns[id]; c.flags&flagBlocked != 0 {
+			c.flags &^= flagBlocked
+			t.output(id)
+		}
+	}
+}
+
+// drain empties a list: what it returns is good until the next call. Connections may come into the list again meanwhile.
+func (t *Table) drain(list *[]ID) []ID {
+	t.batch = append(t.batch[:0], *list...)
+	*list = (*list)[:0]
+	return t.batch
+}
+
+// Owing tells that Flush has something to send, Blocked that Resume has.
+func (t *Table) Owing() bool   { return len(t.owing) > 0 }
+func (t *Table) Blocked() bool { return len(t.blocked) > 0 }

@@ -1,0 +1,72 @@
+package protocol
+
+import "fmt"
+
+// State is the state of a connection, as RFC 9293 section 3.3.2 names it. A listener is no connection here.
+type State uint8
+
+// The states.
+const (
+	Closed State = iota
+	SynSent
+	SynReceived
+	Established
+	FinWait1
+	FinWait2
+	CloseWait
+	Closing
+	LastAck
+	TimeWait
+	numStates
+)
+
+var stateNames = [numStates]string{"CLOSED", "SYN-SENT", "SYN-RECEIVED", "ESTABLISHED", "FIN-WAIT-1", "FIN-WAIT-2", "CLOSE-WAIT", "CLOSING",
+	"LAST-ACK", "TIME-WAIT"}
+
+// String is the RFC's name.
+func (s State) String() string {
+	if s < numStates {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+type states uint16
+
+func set(all ...State) (b states) {
+	for _, s := range all {
+		b |= 1 << s
+	}
+	return b
+}
+
+func (b states) has(s State) bool { return b>>s&1 != 0 }
+
+// moves are the legal moves. From each state a reset, a time-out or Abort leads to CLOSED.
+var moves = [numStates]states{
+	Closed:      set(SynSent, SynReceived),
+	SynSent:     set(Closed, SynReceived, Established), // SYN-RECEIVED: both sent a SYN
+	SynReceived: set(Closed, Established),
+	Established: set(Closed, FinWait1, CloseWait),
+	FinWait1:    set(Closed, FinWait2, Closing, TimeWait),
+	FinWait2:    set(Closed, TimeWait),
+	CloseWait:   set(Closed, LastAck),
+	Closing:     set(Closed, TimeWait),
+	LastAck:     set(Closed),
+	TimeWait:    set(Closed),
+}
+
+// What a state allows.
+var (
+	sends    = set(Established, CloseWait, FinWait1, Closing, LastAck)           // data or FIN may still have to go out
+	receives = set(Established, FinWait1, FinWait2)                              // data and FIN may come
+	synced   = set(Established, FinWait1, FinWait2, CloseWait, Closing, LastAck) // the peer knows the connection: it is told of a reset
+)
+
+// become makes every move of a connection. An illegal one is a bug of this package.
+func (c *Conn) become(s State) {
+	if !moves[c.state].has(s) {
+		panic(fmt.Sprintf("protocol: illegal move from %v to %v", c.state, s))
+	}
+	c.state = s
+}
