@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/capture"
-	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // openCapture makes the file for what offloaded rings receive and send, if the settings name one (SX_CAPTURE). One that cannot be had is a
@@ -35,12 +35,12 @@ func (e *Engine) endCapture() error {
 
 // captured is a device whose frames go to a file as well.
 type captured struct {
-	offload.Device
+	nic.Device
 	to *capture.File
 }
 
 // captured is the device, with what its queues carry written to the engine's file if there is one.
-func (x *interfaces) captured(d offload.Device) offload.Device {
+func (x *interfaces) captured(d nic.Device) nic.Device {
 	if x.capture == nil {
 		return d
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/capture"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // interfaces are what the offloaded rings of an engine share: the mirror of the kernel's tables, and the exchange that has one steering
@@ -99,7 +100,7 @@ func (x *interfaces) leave() error {
 }
 
 // open is the exchange's way to a device: the interface with the queues that the engine's settings name, or all.
-func (x *interfaces) open(name string, p offload.Patience) (offload.Device, error) {
+func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	x.mu.Lock()
 	mirror := x.mirror
 	x.mu.Unlock()
@@ -108,7 +109,7 @@ func (x *interfaces) open(name string, p offload.Patience) (offload.Device, erro
 	if l, ok := snap.LinkByName(name); ok && snap.Path(l.Index).Generic {
 		c.Mode = xdp.ModeGeneric
 	}
-	d, err := offload.XDP(c)(name, p)
+	d, err := nic.XDP(c)(name, p)
 	if err != nil {
 		return nil, err
 	}

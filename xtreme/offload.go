@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -27,7 +28,7 @@ type offloading struct {
 	notes    []ring.Reason // of the region
 	mirror   *host.Host    // nil until a socket could be offloaded
 	exchange *offload.Exchange
-	parts    []offload.Interface
+	parts    []nic.Interface
 	fill     int // small buffers that cards may still be given
 
 	driver ring.Driver
@@ -136,7 +137,7 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time) []ring.Reason {
 	p := snap.Path(index)
 	l, _ := snap.Link(index)
-	if slices.ContainsFunc(f.parts, func(h offload.Interface) bool { return h.On == l.Name }) {
+	if slices.ContainsFunc(f.parts, func(h nic.Interface) bool { return h.On == l.Name }) {
 		return nil
 	}
 	nics := f.owner.engine.nics
@@ -145,14 +146,14 @@ func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time)
 		return []ring.Reason{r}
 	}
 	sums := f.choose(&p)
-	i := offload.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.own, below[0]), Checksum: sums.policy,
+	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.own, below[0]), Checksum: sums.policy,
 		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
 	if bonded(snap, &p) {
 		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.own, l.Name)
 	}
 	// Frames of another tag come by links that are there already.
 	queues := 0
-	if !slices.ContainsFunc(f.parts, func(h offload.Interface) bool {
+	if !slices.ContainsFunc(f.parts, func(h nic.Interface) bool {
 		return h.Name == i.Name || h.Bond && i.Bond && f.sameBond(snap, h, below)
 	}) {
 		var why ring.Reason
@@ -194,7 +195,7 @@ func bonded(snap *host.Snapshot, p *host.Path) bool {
 }
 
 // sameBond tells whether a part's frames come by these members.
-func (f *offloading) sameBond(snap *host.Snapshot, h offload.Interface, members []string) bool {
+func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []string) bool {
 	l, ok := snap.LinkByName(h.On)
 	if !ok {
 		return false
@@ -207,7 +208,7 @@ func (f *offloading) sameBond(snap *host.Snapshot, h offload.Interface, members 
 // an interface gets its part of four fifths of what is left, so that one that comes later finds some, and a bond's members share it. The
 // settings may say less (VMA_RX_WRE). What lies ready is what a pause of the goroutine may last: with 4,096 small buffers and one interface
 // of one queue 2,457, which is 102 ms of 24,000 frames a second.
-func (f *offloading) share(i *offload.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
+func (f *offloading) share(i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
 	const most, least = 16384, 8 // as package xdp has it by default; and the least it takes
 	for _, name := range below {
 		n := len(i.Queues)
@@ -262,12 +263,12 @@ func (c choice) reasons(name string) []link.Reason {
 }
 
 // use gives an interface to the ring, which is made with the first.
-func (f *offloading) use(i offload.Interface) error {
+func (f *offloading) use(i nic.Interface) error {
 	if f.set.Load() != nil {
 		return offload.AddInterface(f.driver, i)
 	}
 	o := f.owner
-	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []offload.Interface{i}, Fragment: true,
+	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
 		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple,
 		MTU: o.engine.settings.MTU, Sender: o.engine.askSender, Gather: o.engine.settings.Offload.Gather})
 	set, err := ring.NewSet(ring.SetConfig{Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,

@@ -12,6 +12,8 @@ type absent struct {
 
 var _ link.Link = (*absent)(nil)
 
+func absentFor(l link.Link) *absent { return &absent{info: l.Info(), path: l.Path()} }
+
 func (a *absent) Info() link.Info                            { return a.info }
 func (a *absent) Caps() link.Caps                            { return 0 }
 func (a *absent) Path() link.Path                            { return a.path }

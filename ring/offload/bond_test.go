@@ -11,6 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // This kernel has no bonds: the tables are made up, the members are memory links (type wires). What is real are the shadows.
@@ -29,7 +30,7 @@ func bonded(t *testing.T, mode uint8) *wires {
 	return w
 }
 
-var bondOnV0 = offload.Interface{Name: "v0", Bond: true}
+var bondOnV0 = nic.Interface{Name: "v0", Bond: true}
 
 // Active-backup: what comes is taken on the active member alone, which sends too; on the backup it is dropped and counted, as in the kernel
 // (all_slaves_active 0): a switch that floods sends it to both. When the kernel makes the other one active, the next datagram leaves there, once the mirror has told.
@@ -275,7 +276,7 @@ func TestBondMembersComeAndGo(t *testing.T) {
 func TestBondMemberThatCannotBeHad(t *testing.T) {
 	w := bonded(t, host.BondXOR)
 	w.start()
-	blocker, err := w.open("m1", offload.Patient)
+	blocker, err := w.open("m1", nic.Patient)
 	require.NoError(t, err)
 	set, _, _ := w.ring(bondOnV0)
 	x := w.listener(set, "10.0.0.1:7000")
@@ -288,7 +289,7 @@ func TestBondMemberThatCannotBeHad(t *testing.T) {
 	w = bonded(t, host.BondXOR)
 	w.start()
 	for _, name := range []string{"m0", "m1"} {
-		d, err := w.open(name, offload.Patient)
+		d, err := w.open(name, nic.Patient)
 		require.NoError(t, err)
 		defer d.Close()
 	}
@@ -299,7 +300,7 @@ func TestBondMemberThatCannotBeHad(t *testing.T) {
 		want string
 	}{{w, "xdp.busy"}, {other, "link.bond_mode"}} {
 		before := c.w.opened.Load()
-		_, err := offload.New(offload.Config{Exchange: c.w.exchange, Interfaces: []offload.Interface{bondOnV0}})(driverConfig(c.w.pool))
+		_, err := offload.New(offload.Config{Exchange: c.w.exchange, Interfaces: []nic.Interface{bondOnV0}})(driverConfig(c.w.pool))
 		require.ErrorContains(t, err, c.want)
 		require.Equal(t, before, c.w.opened.Load())
 	}

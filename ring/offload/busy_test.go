@@ -19,6 +19,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -35,11 +36,11 @@ type squatted struct {
 func newSquatted(t *testing.T, take func(p *ebpf.Program)) *squatted {
 	s := &squatted{shared: newShared(t, 1), clock: &clock.Manual{}, dst: make([]ring.Completion, 8)}
 	s.clock.Advance(time.Hour)
-	open := offload.XDP(xdp.Config{})
-	var first offload.Device
+	open := nic.XDP(xdp.Config{})
+	var first nic.Device
 	var err error
-	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: func(name string, p offload.Patience) (offload.Device, error) {
-		if p == offload.Impatient {
+	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: func(name string, p nic.Patience) (nic.Device, error) {
+		if p == nic.Impatient {
 			s.opens++
 		}
 		d, err := open(name, p)
@@ -52,7 +53,7 @@ func newSquatted(t *testing.T, take func(p *ebpf.Program)) *squatted {
 	sc := ring.SetConfig{Kind: "offload", OneRing: offload.OneRing,
 		Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192}),
 		Driver: offload.New(offload.Config{Exchange: s.exchange, Clock: s.clock.Now,
-			Interfaces: []offload.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})}
+			Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})}
 	set, err := ring.NewSet(sc)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })

@@ -7,38 +7,31 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
-
-// steer is whom claims are made with: a steering of the links, with the tag of their frames.
-type steer struct {
-	Steering
-	vlan uint16
-}
 
 // wanted is a flow, and where a socket wants it. It is claimed there once, however many sockets want it; on interfaces that none of them
 // is on it stays with the kernel, whose other sockets may want it.
 type wanted struct {
-	at steer
+	at nic.Target
 	link.Flow
 }
 
 // steerLinks finds the steerings of the links. Queues of one interface share theirs: it is spoken to once.
 func (d *driver) steerLinks() {
 	for i := range d.links {
-		if x := (steer{d.links[i].Steering, d.links[i].VLAN}); x.Steering != nil && !slices.Contains(d.steers, x) {
+		if x := (nic.Target{Claimer: d.links[i].Steering, VLAN: d.links[i].VLAN}); x.Claimer != nil && !slices.Contains(d.steers, x) {
 			d.steers = append(d.steers, x)
 		}
 	}
 }
 
 // serves tells whether the steering's frames are those of an interface.
-func (d *driver) serves(x steer, index int) bool {
+func (d *driver) serves(x nic.Target, index int) bool {
 	if d.config.Exchange != nil {
-		return slices.ContainsFunc(d.parts, func(p *part) bool {
-			return x == steer{p.carrier, p.VLAN} && d.present(p.host) == d.present(index)
-		})
+		return d.nics.Serves(x, index)
 	}
-	return slices.ContainsFunc(d.links, func(l Link) bool { return x == steer{l.Steering, l.VLAN} && l.Index == index })
+	return slices.ContainsFunc(d.links, func(l Link) bool { return x == nic.Target{Claimer: l.Steering, VLAN: l.VLAN} && l.Index == index })
 }
 
 // reclaim makes the claims those of the socket. One that is refused leaves the packets to the kernel, and so to the shadow.
@@ -83,15 +76,15 @@ func (d *driver) flows(e *entry) (list []wanted) {
 	}
 	home := e.home
 	if device := e.s.Device(); device != 0 {
-		home = d.present(device) // also one that is none of the ring's
+		home = d.nics.Present(device) // also one that is none of the ring's
 	}
 	has := map[wanted]bool{}
 	for _, at := range d.steers {
-		if !d.claimable(at) {
+		if !d.nics.CanClaim(at) {
 			continue
 		}
 		if !local.Addr().IsMulticast() && !d.cedesPort(e) && (home == 0 || d.serves(at, home)) {
-			list = append(list, wanted{at, link.Flow{Protocol: link.UDP, VLAN: at.vlan, Local: local, Remote: remote}})
+			list = append(list, wanted{at, link.Flow{Protocol: link.UDP, VLAN: at.VLAN, Local: local, Remote: remote}})
 		}
 		for _, g := range e.groups {
 			if f, ok := d.groupFlow(at, e, g); ok && !has[f] {
@@ -104,12 +97,12 @@ func (d *driver) flows(e *entry) (list []wanted) {
 }
 
 // groupFlow is what the socket wants of a group from a steering, if anything.
-func (d *driver) groupFlow(at steer, e *entry, g group) (f wanted, ok bool) {
+func (d *driver) groupFlow(at nic.Target, e *entry, g group) (f wanted, ok bool) {
 	local, a := e.s.LocalAddr(), netip.AddrFrom4(g.addr)
-	if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) || !d.claimable(at) {
+	if !local.Addr().IsUnspecified() && local.Addr() != a || !d.serves(at, int(g.iface)) || d.cedes(e, g) || !d.nics.CanClaim(at) {
 		return wanted{}, false
 	}
-	f = wanted{at, link.Flow{Protocol: link.UDP, VLAN: at.vlan, Local: netip.AddrPortFrom(a, local.Port())}}
+	f = wanted{at, link.Flow{Protocol: link.UDP, VLAN: at.VLAN, Local: netip.AddrPortFrom(a, local.Port())}}
 	if g.source != ([4]byte{}) {
 		f.Remote = netip.AddrPortFrom(netip.AddrFrom4(g.source), 0)
 	}
@@ -118,7 +111,7 @@ func (d *driver) groupFlow(at steer, e *entry, g group) (f wanted, ok bool) {
 
 func (d *driver) isLink(index int) bool {
 	if d.config.Exchange != nil {
-		return slices.ContainsFunc(d.parts, func(p *part) bool { return p.host == index })
+		return d.nics.Has(index)
 	}
 	return slices.ContainsFunc(d.links, func(l Link) bool { return l.Index == index })
 }
@@ -146,7 +139,7 @@ func (d *driver) release(list []wanted) {
 }
 
 // claimAll claims from a steering that is new what the sockets want of it. On an error nothing is claimed there.
-func (d *driver) claimAll(at steer) (err error) {
+func (d *driver) claimAll(at nic.Target) (err error) {
 	var homed []*entry
 	d.table.each(func(e *entry) {
 		if !e.own || err != nil {

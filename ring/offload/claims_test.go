@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // fakeSteering counts claims.
@@ -44,7 +45,7 @@ func (f *fakeSteering) list() (list []string) {
 }
 
 // beside makes a ring beside the kernel whose link is no interface of it: sockets bound to 127.0.0.1 have their shadows there.
-func beside(t *testing.T, steering offload.Steering) (*ring.Set, *buffers.Pool) {
+func beside(t *testing.T, steering nic.Claimer) (*ring.Set, *buffers.Pool) {
 	mirror, err := host.Open(host.Config{})
 	require.NoError(t, err)
 	pool, others := newPool(t, layout), newPool(t, layout)

@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -21,7 +22,7 @@ type Config struct {
 	Links []Link
 	// Exchange and Interfaces take the place of Links and Host: the driver shares its interfaces with those of other goroutines.
 	Exchange   *Exchange
-	Interfaces []Interface
+	Interfaces []nic.Interface
 	// Host is the kernel's view of the network; not closed by the driver. Nil with a Namespace.
 	Host *host.Host
 	// Namespace takes the kernel's place on links that have none; the same is the Network of the ring.SetConfig.
@@ -60,16 +61,9 @@ type Link struct {
 	Index    int           // of the interface in the host's tables; 0: as Link.Info says
 	VLAN     uint16        // of the frames' tag; 0: untagged
 	Checksum udp.Policy    // what is done with wrong sums
-	Steering Steering      // nil: every frame of the wire comes
+	Steering nic.Claimer   // chooses the packets that come to the link; nil: every frame of the wire comes
 	MAC      *[6]byte      // the station; nil: as Link.Info says
 	Path     []link.Reason // reasons of the caller's choice of this link, for socket paths
-}
-
-// Steering chooses which packets of an interface come to its links; all others stay the kernel's. A claim is made once per flow,
-// however many sockets have it.
-type Steering interface {
-	Claim(f link.Flow) error
-	Release(f link.Flow) error
 }
 
 // OneRing is the reason that a set of this driver gives as its ring.SetConfig.OneRing: the frames of a queue come to one ring.
@@ -123,7 +117,7 @@ func (c *Config) complete() error {
 		if l.MAC == nil {
 			l.MAC = &info.Addr
 		}
-		if info.Headroom < maxHeaders {
+		if info.Headroom < nic.MaxHeaders {
 			return bad(fmt.Sprintf("Links[%d]: headroom", i), info.Headroom)
 		}
 	}
@@ -138,6 +132,3 @@ func (c *Config) complete() error {
 	}
 	return nil
 }
-
-// maxHeaders is what is pushed before a payload: Ethernet, a tag, IPv4, UDP.
-const maxHeaders = 14 + 4 + 20 + 8

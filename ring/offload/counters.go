@@ -7,6 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // Counters appends every count: the reasons for which frames were not delivered as package wire names them, "neighbour.…" for what could
@@ -53,14 +54,18 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		add("handover.full", d.stats.HandoverFull)
 		add("handover.closed", d.stats.HandoverClosed+d.bereft.Load())
 		add("handover.no_socket", s.Strayed)
-		add("offload.retry_failures", d.stats.RetryFailures)
-		add("offload.address_failures", d.stats.AddressFailures)
-		dst = d.config.Exchange.counters(dst)
+		n := d.nics.Stats()
+		add("offload.retry_failures", n.RetryFailures)
+		add("offload.address_failures", n.AddressFailures)
+		add("offload.illegal_moves", n.IllegalMoves)
+		for _, c := range d.config.Exchange.nics.Counters(nil) {
+			add(c.Name, c.Value)
+		}
 	}
 	var own []link.Counter
 	for i := range d.links {
 		l := d.links[i].Link
-		if _, ok := l.(lent); ok {
+		if nic.IsChildLink(l) {
 			continue // another's
 		}
 		info := l.Info()

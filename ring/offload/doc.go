@@ -56,11 +56,11 @@
 //
 // An [Exchange] lets the drivers of several goroutines, each with a pool of its own, share interfaces:
 //
-//	x, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: offload.XDP(xdp.Config{})})
-//	driver := offload.New(offload.Config{Exchange: x, Interfaces: []offload.Interface{{Name: "eth0", Queues: []int{0, 1}}}})
+//	x, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: nic.XDP(xdp.Config{})})
+//	driver := offload.New(offload.Config{Exchange: x, Interfaces: []nic.Interface{{Name: "eth0", Queues: []int{0, 1}}}})
 //	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
 //
-// There is one device for each interface, closed with its last driver. Each of its queues belongs to one driver: those of Interface.Queues,
+// There is one device for each interface, closed with its last driver. Each of its queues belongs to one driver: those of nic.Interface.Queues,
 // or, without a list, all that nobody has, so that the first driver takes all. A claim is inserted by the first driver that makes it
 // and removed with the last.
 //
@@ -77,7 +77,7 @@
 // What a reader too slow does not take is lost and counted (handover.full), as are datagrams under way to a socket or a ring that is
 // closed (handover.no_socket, handover.closed: what a closed ring took with it is counted by the one that it was for). A ring that is not
 // polled holds back what comes in on its queues for the others. When it is closed its queues' frames go to the kernel, and so to the shadows,
-// until another driver has those queues: one whose Interface.Queues is nil takes them over, for the others the path
+// until another driver has those queues: one whose nic.Interface.Queues is nil takes them over, for the others the path
 // says ring.queue_left. Each socket that is concerned gets an EventPath.
 //
 // A flow is claimed on the interfaces that a socket is on: of one that is tied to an interface, or bound to an address, on that one, a
@@ -94,7 +94,7 @@
 // their shadows. Each gets an EventPath, and its Path the reason. What the interface's rings held is lost. The interface is tried again
 // after 10 ms, then after twice as long each time, once a second at the most, for as long as the driver lives; while another program is on
 // it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror tells that it was taken off. Tries are
-// made on another goroutine (type errand), since they take milliseconds, hundreds when the kernel is busy; the owner polls its shadows meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a
+// made on another goroutine (package nic), since they take milliseconds, hundreds when the kernel is busy; the owner polls its shadows meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a
 // second EventPath tells. An interface that was deleted and made again counts as the same if it has the same name: memberships and
 // SO_BINDTODEVICE are made again on it.
 //
@@ -108,18 +108,18 @@
 //	links, addresses, routes, neighbours                     the mirror of package host
 //	asking for neighbours, keeping them alive                its keeper
 //	whether the steering program is still there              the prober of package xdp, every half second
-//	opening and closing devices and queues                   errands of the part
-//	ties and memberships of an interface that was made again errands of the driver
+//	opening and closing devices and queues                   jobs of package nic
+//	ties and memberships of an interface that was made again jobs of the driver
 //	members of groups that are not ours                      a goroutine of the exchange
 //
 // What Poll asks of the kernel's configuration are entries of the steering program's maps, which have locks of their own. A change of links,
-// addresses, routes or rules makes it look at its parts and find its routes again; a change of a neighbour concerns the routes to that neighbour
+// addresses, routes or rules makes it look at its attachments and find its routes again; a change of a neighbour concerns the routes to that neighbour
 // alone, and wakes a ring only if datagrams wait for it.
 //
 // # VLANs and bonds
 //
-// Parts with the name of one device and different tags share its links (type lent): an interface beside its VLANs. Interface.Bond makes a
-// part in each member of a bond, and follows the host's tables from then on (type bond).
+// Interfaces with the name of one device and different tags share its links: an interface beside its VLANs. nic.Interface.Bond attaches the ring to
+// each member of a bond, and follows the host's tables from then on.
 //
 // # What it does not carry
 //

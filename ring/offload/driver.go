@@ -19,6 +19,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // driver is the ring.Offloader of this package.
@@ -55,30 +56,26 @@ type driver struct {
 	meta       ring.Meta
 
 	claims map[wanted]int // how many sockets want each
-	steers []steer        // whom claims are made with
+	steers []nic.Target   // where claims are made
 	shadow shadow
 	refuse func(*ring.Meta) bool // unheard
 
 	// What follows is for drivers on an exchange.
-	parts       []*part
-	bonds       []*bond
-	number      int // of this driver there
+	nics        *nic.Attachments
+	changed     []int // interfaces whose sockets' paths have changed, and who are to be told
+	number      int   // of this driver there
 	shared      foreignGroups
 	sharedPorts sharedPorts
 	received    map[groupFlow]bool // see memberNews
 	sharedAt    uint64             // version of what is known of them
 	met         uint64             // version of the exchange when the lanes were taken
-	reviewed    uint64             // and when what they left was looked at
 	inward      []*lane            // from the others
 	outward     []*lane            // to them
 	out         lanesByTo          // the same by number
 	lent        int                // packets that the others may be reading
 	lentMax     int                // and the most of them
 	given       int                // put down in this burst
-	places      []int              // in links: those of parts that are no more
-	aliases     map[int]int        // interfaces that were made again: number then, number now
-	ties        []*errand          // that make what sockets had of those, in this order
-	seen        uint64             // generation of the host when the parts were looked at
+	ties        []*nic.Job         // that make again what sockets had of interfaces that were made again, in this order
 
 	list      sys.Epoll // what FD waits on
 	batch     []sys.EpollEvent
@@ -93,7 +90,6 @@ type driver struct {
 	awaited   atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that rests wait for; nil for none
 	listens   bool                          // the links are in the list
 	heard     int                           // frames since the ring rested
-	arrived   atomic.Bool                   // an errand has ended
 	bereft    atomic.Uint64                 // datagrams for this ring that another took with it when it closed
 	wake      sync.Mutex                    // Wake may meet Close
 	bell      sys.EventFD
@@ -121,8 +117,6 @@ type stats struct {
 	PathChanges     uint64 // links that went, or came back
 	FlushFailures   uint64 // an interface was down or gone
 	ReleaseFailures uint64 // claims that could not be given back: the flow stays the link's, and has no socket
-	RetryFailures   uint64 // tries to have a lost interface back that did not succeed
-	AddressFailures uint64 // changes of addresses that the steering program could not be told of
 
 	HandedOver     uint64 // datagrams that came in here for another ring's sockets
 	TakenOver      uint64 // and those that came in elsewhere for sockets of this one
@@ -171,7 +165,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: map[wanted]int{}, down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
-		past: make([]past, len(c.Links)), lentMax: lendable(dc.Pool)}
+		past: make([]past, len(c.Links)), lentMax: lendable(dc.Pool), nics: &nic.Attachments{}}
 	d.steerLinks()
 	random := c.Random
 	if random == nil {
@@ -198,6 +192,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 			return nil, err
 		}
 		sc.Directory, sc.Number = c.Exchange.directory, d.number
+		d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.clock, Wake: d.rouse, Events: attachments{d}})
 	}
 	var err error
 	if d.stack, err = stack.New(sc); err != nil {
@@ -209,7 +204,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
 	for _, i := range c.Interfaces {
-		if err := d.takeInterface(i); err != nil {
+		if err := d.nics.Add(i); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -368,11 +363,6 @@ func (d *driver) Close() error {
 // closeLinks closes the links, and leaves the exchange.
 func (d *driver) closeLinks() (err error) {
 	if d.config.Exchange != nil {
-		for _, p := range d.parts {
-			d.shutPart(p)
-			d.await(p)
-		}
-		d.awaitTies()
 		return d.leave()
 	}
 	for i := range d.links {
@@ -386,8 +376,10 @@ func (d *driver) leave() error {
 	if d.config.Exchange == nil {
 		return nil
 	}
+	err := d.nics.Close()
+	d.awaitTies()
 	d.returns()
-	err := d.config.Exchange.leave(d)
+	d.config.Exchange.leave(d)
 	for _, l := range d.outward { // those to drivers that had left before
 		d.returned(l)
 	}

@@ -3,7 +3,6 @@ package offload
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,9 +12,8 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/stack"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
-	"github.com/socketxtreme/socketxtreme/udp"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // Exchange is what the drivers of one process share, each the ring of another goroutine: one device for each interface, with its queues
@@ -25,47 +23,22 @@ type Exchange struct {
 	config    ExchangeConfig
 	directory *stack.Directory
 
-	space   space         // where interfaces are opened: that of Host
+	nics    *nic.Table
 	version atomic.Uint64 // moves when a driver comes or goes, after the lanes are what they are to be
 	foreign foreigners
 
-	mu       sync.Mutex
-	members  map[int]*driver
-	lanes    map[[2]int]*lane // from, to
-	carriers map[string]*carrier
-	closed   bool
+	mu      sync.Mutex
+	members map[int]*driver
+	lanes   map[[2]int]*lane // from, to
+	closed  bool
 }
 
 // ExchangeConfig is what an exchange is made from.
 type ExchangeConfig struct {
 	// Host is the kernel's view of the network; not closed by the exchange.
 	Host *host.Host
-	// Open readies an interface: XDP makes such a function. It runs on the goroutine of the driver that needs the interface first; after a
-	// loss, and for what joins a bond, on another one, in the network namespace where the exchange was made.
-	Open func(name string, p Patience) (Device, error)
-}
-
-// Patience says whether opening a device, or a queue of it, may wait for somebody else to let go of it.
-type Patience bool
-
-// The two of them.
-const (
-	Patient   Patience = true  // the driver is being made: some 100 ms do not matter
-	Impatient Patience = false // the driver comes again by itself
-)
-
-// Interface is a driver's part in an interface of its exchange.
-type Interface struct {
-	Name string // of the interface whose queues carry the frames
-	// Queues are those that this driver serves; nil: all that no other driver serves, so that the first one has them; empty and not nil:
-	// none. A driver without a queue receives what the others hand over and sends through the kernel.
-	Queues   []int
-	Fill     int           // buffers that each queue keeps ready for its card; 0: all of them together half of the pool
-	VLAN     uint16        // of the frames' tag; 0: untagged. Several of one interface are parts of their own, with its queues
-	On       string        // the interface that has the addresses, where it is another: eth0.5 for VLAN 5 of eth0
-	Bond     bool          // the queues are those of each member of the bond that Name is, or stands on, as the host has it from then on
-	Checksum udp.Policy    // what is done with wrong sums
-	Path     []link.Reason // reasons of the caller's choice, for socket paths
+	// Open opens an interface: nic.XDP makes such a function. See nic.TableConfig.
+	Open func(name string, p nic.Patience) (nic.Device, error)
 }
 
 // NewExchange makes an exchange that no driver has joined yet: those made by New from a Config that names it do.
@@ -76,8 +49,8 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 	case c.Open == nil:
 		return nil, fmt.Errorf("offload: new exchange: Open is nil: %w", unix.EINVAL)
 	}
-	return &Exchange{config: c, space: hereSpace(), directory: stack.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()}),
-		members: map[int]*driver{}, lanes: map[[2]int]*lane{}, carriers: map[string]*carrier{}}, nil
+	return &Exchange{config: c, nics: nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open}),
+		directory: stack.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()}), members: map[int]*driver{}, lanes: map[[2]int]*lane{}}, nil
 }
 
 // Close ends the exchange, once all its drivers are closed; EBUSY before. Devices are closed with their last driver.
@@ -88,21 +61,14 @@ func (x *Exchange) Close() error {
 		return fmt.Errorf("offload: close exchange: %d rings are on it: %w", n, unix.EBUSY)
 	}
 	if !x.closed {
-		x.space.close()
+		x.nics.Close()
 	}
 	x.closed = true
 	return nil
 }
 
 // Path is how frames travel on an interface, while it is open.
-func (x *Exchange) Path(name string) (p link.Path, ok bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if c := x.carriers[name]; c != nil && c.device != nil {
-		return c.device.Path(), true
-	}
-	return link.Path{}, false
-}
+func (x *Exchange) Path(name string) (p link.Path, ok bool) { return x.nics.Path(name) }
 
 // enter makes d one of the drivers, with lanes from and to each of the others.
 func (x *Exchange) enter(d *driver) error {
@@ -127,20 +93,11 @@ func (x *Exchange) enter(d *driver) error {
 
 var errClosedExchange = errors.New("it was closed")
 
-// leave takes d out. What others were still to read from its buffers they will not, and what they have put down for it they take back.
-// Owner of d, or anyone before its first turn.
-func (x *Exchange) leave(d *driver) error {
+// leave takes d out, which has no attachment any more. What others were still to read from its buffers they will not, and what they have put down
+// for it they take back. Owner of d, or anyone before its first turn.
+func (x *Exchange) leave(d *driver) {
 	x.directory.Leave(d.number)
 	x.foreign.forget(x, d.number)
-	var err error
-	for _, dead := range x.without(d) { // not under the lock, which the others take while they are polled: it may take long
-		err = errors.Join(err, dead.Close())
-	}
-	return err
-}
-
-// without takes d off lanes and interfaces. What it returns is to be closed.
-func (x *Exchange) without(d *driver) (dead []Device) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for pair, l := range x.lanes {
@@ -157,32 +114,6 @@ func (x *Exchange) without(d *driver) (dead []Device) {
 	}
 	delete(x.members, d.number)
 	x.version.Add(1)
-	for _, p := range d.parts {
-		if device := x.part(p, d.number); device != nil {
-			dead = append(dead, device)
-		}
-	}
-	d.parts = nil
-	return dead
-}
-
-// part takes a driver off an interface. With the last one the device is nobody's: it is to be closed.
-func (x *Exchange) part(p *part, number int) (dead Device) {
-	c := p.carrier
-	if p.left {
-		return nil
-	}
-	p.left = true
-	if p.base == nil {
-		c.disown(number)
-	}
-	if c.users--; c.users > 0 {
-		x.version.Add(1) // there may be queues to be had
-		return nil
-	}
-	delete(x.carriers, c.name)
-	dead, c.device = c.device, nil
-	return dead
 }
 
 // meet takes note of drivers that came and went. Owner of d.
@@ -205,20 +136,4 @@ func (x *Exchange) meet(d *driver) {
 			d.returned(l) // its reader is gone
 		}
 	}
-}
-
-// counters appends what the steering programs count, "eth0.steer.claimed" and so on: those of the interface, whichever ring is asked.
-func (x *Exchange) counters(dst []ring.Counter) []ring.Counter {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(x.carriers)) {
-		c := x.carriers[name]
-		if c.device == nil {
-			continue
-		}
-		for _, n := range c.device.Counters(nil) {
-			dst = append(dst, ring.Counter{Name: name + "." + n.Name, Value: n.Value})
-		}
-	}
-	return dst
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
@@ -38,7 +39,7 @@ func newShared(t testing.TB, queues int) *shared {
 	var err error
 	s.mirror, err = host.Open(host.Config{})
 	require.NoError(t, err)
-	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: offload.XDP(xdp.Config{Retry: letGo})})
+	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: nic.XDP(xdp.Config{Retry: letGo})})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, s.exchange.Close())
@@ -51,11 +52,11 @@ func newShared(t testing.TB, queues int) *shared {
 const letGo = 3 * time.Second
 
 // wrap makes another exchange in the place of the first, whose devices f sees.
-func (s *shared) wrap(f func(offload.Device) offload.Device) {
-	open := offload.XDP(xdp.Config{Retry: letGo})
+func (s *shared) wrap(f func(nic.Device) nic.Device) {
+	open := nic.XDP(xdp.Config{Retry: letGo})
 	var err error
 	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror,
-		Open: func(name string, p offload.Patience) (offload.Device, error) {
+		Open: func(name string, p nic.Patience) (nic.Device, error) {
 			d, err := open(name, p)
 			if err != nil {
 				return nil, err
@@ -69,7 +70,7 @@ func (s *shared) wrap(f func(offload.Device) offload.Device) {
 func (s *shared) join(sc *ring.SetConfig, queues []int) {
 	sc.Kind, sc.OneRing = "offload", offload.OneRing
 	sc.Driver = offload.New(offload.Config{Exchange: s.exchange, Fragment: true,
-		Interfaces: []offload.Interface{{Name: "v0", Queues: queues, Fill: s.fill, Checksum: udp.AcceptPartial}}})
+		Interfaces: []nic.Interface{{Name: "v0", Queues: queues, Fill: s.fill, Checksum: udp.AcceptPartial}}})
 }
 
 // set makes a set with a ring, which ends with the test.

@@ -20,6 +20,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -88,13 +89,13 @@ func newFaulty(t testing.TB, c faultConfig) *faulty {
 	oc := offload.Config{Host: mirror, Fragment: c.fragment, ShadowEvery: 10}
 	if c.exchange {
 		oc.Exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: mirror,
-			Open: func(name string, p offload.Patience) (offload.Device, error) {
-				d, err := offload.XDP(c.xdp)(name, p)
+			Open: func(name string, p nic.Patience) (nic.Device, error) {
+				d, err := nic.XDP(c.xdp)(name, p)
 				f.dev = d
 				return d, err
 			}})
 		f.NoError(err)
-		oc.Interfaces = []offload.Interface{{Name: c.device, Checksum: udp.AcceptPartial, Fill: c.xdp.Fill}}
+		oc.Interfaces = []nic.Interface{{Name: c.device, Checksum: udp.AcceptPartial, Fill: c.xdp.Fill}}
 	} else {
 		oc.Links = f.links(c)
 	}

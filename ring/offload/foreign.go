@@ -35,7 +35,7 @@ func (d *driver) tellMembers(e *entry) {
 	}
 	seen := map[membership]bool{}
 	for _, g := range e.groups {
-		m := membership{host.GroupOn{Group: g.addr, Interface: uint32(d.present(int(g.iface)))}, e.s.Handle().FD}
+		m := membership{host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}, e.s.Handle().FD}
 		if fd, ok := fds[g]; ok {
 			m.fd = fd
 		}
@@ -58,10 +58,10 @@ func (d *driver) tellMember(e *entry, g group) {
 		d.tellMembers(e)
 		return
 	}
-	on := host.GroupOn{Group: g.addr, Interface: uint32(d.present(int(g.iface)))}
+	on := host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}
 	var fds []int
 	for _, y := range e.groups {
-		if y.addr != g.addr || uint32(d.present(int(y.iface))) != on.Interface {
+		if y.addr != g.addr || uint32(d.nics.Present(int(y.iface))) != on.Interface {
 			continue
 		}
 		if fd, _ := e.descriptor(y); !slices.Contains(fds, fd) {
@@ -92,14 +92,14 @@ func (d *driver) foreignTo(e *entry, g group) bool {
 	if len(d.shared) == 0 {
 		return false
 	}
-	_, ok := d.shared[groupFlow{host.GroupOn{Group: g.addr, Interface: uint32(d.present(int(g.iface)))}, e.s.LocalAddr().Port()}]
+	_, ok := d.shared[groupFlow{host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}, e.s.LocalAddr().Port()}]
 	return ok
 }
 
 // cedes tells whether a group is left to the kernel for its foreign members or for what stands on its interface: not by sockets that must be
 // offloaded.
 func (d *driver) cedes(e *entry, g group) bool {
-	return (d.foreignTo(e, g) || d.childrenOn(g.iface) != "") && !e.s.Config().RequireOffload
+	return (d.foreignTo(e, g) || d.nics.StackedOn(int(g.iface)) != "") && !e.s.Config().RequireOffload
 }
 
 var (
@@ -174,4 +174,24 @@ func (d *driver) reviewForeign() {
 	d.shared = now
 	d.shadow.now = true
 	d.stats.PathChanges++
+}
+
+// stackedReasons are what a socket's path says of groups that are left to the kernel for what stands on their interface.
+func (d *driver) stackedReasons(e *entry) (list []ring.Reason) {
+	for _, g := range e.groups {
+		names := d.nics.StackedOn(int(g.iface))
+		if names == "" {
+			continue
+		}
+		r := ring.Reason{Code: "mcast.child", Text: "the kernel gives groups to what stands on their interface too, which a frame that is " +
+			"redirected does not reach: " + names}
+		if e.s.Config().RequireOffload {
+			r = ring.Reason{Code: "mcast.kept", Text: "what stands on the interface of a group does not receive what comes for it, because this " +
+				"socket requires offload: " + names}
+		}
+		if !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return list
 }

@@ -37,10 +37,10 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[group]bool) 
 		if m.Source.IsValid() {
 			g.source, _ = wire.AddrFrom(m.Source)
 		}
-		index := d.present(m.Interface)
+		index := d.nics.Present(m.Interface)
 		if index == 0 {
 			if at := slices.IndexFunc(e.groups, g.same); at >= 0 {
-				index = d.present(int(e.groups[at].iface)) // the routing table chose when it was joined
+				index = d.nics.Present(int(e.groups[at].iface)) // the routing table chose when it was joined
 			}
 		}
 		if g.iface = uint32(index); index != 0 && had[g] {

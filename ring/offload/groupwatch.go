@@ -172,7 +172,7 @@ func (f *foreigners) start(x *Exchange, files *host.Members) {
 
 // openFiles is begin's work for start without files. Without success nobody looks any more.
 func (f *foreigners) openFiles(x *Exchange, end chan struct{}) (files *host.Members) {
-	err := x.space.do(func() (err error) {
+	err := x.nics.Netns().Do(func() (err error) {
 		files, err = host.OpenMembers()
 		return err
 	})

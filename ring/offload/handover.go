@@ -59,10 +59,6 @@ func (d *driver) trade(k *ring.Sink) {
 	if v := d.config.Exchange.version.Load(); v != d.met {
 		d.config.Exchange.meet(d)
 	}
-	if d.met != d.reviewed { // give may have met them
-		d.reviewed = d.met
-		d.inherit()
-	}
 	if d.lent > 0 {
 		d.returns()
 	}

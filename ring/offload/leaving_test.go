@@ -13,10 +13,11 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // exchanging gives the wires another exchange, whose devices are opened by open.
-func (w *wires) exchanging(open func(name string, p offload.Patience) (offload.Device, error)) {
+func (w *wires) exchanging(open func(name string, p nic.Patience) (nic.Device, error)) {
 	require.NoError(w.t, w.exchange.Close())
 	var err error
 	w.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: w.mirror, Open: open})
@@ -29,7 +30,7 @@ func TestMemberLeavesWhileBeingOpened(t *testing.T) {
 	w := bonded(t, host.BondXOR)
 	w.start()
 	begun, let := make(chan struct{}, 4), make(chan struct{})
-	w.exchanging(func(name string, p offload.Patience) (offload.Device, error) {
+	w.exchanging(func(name string, p nic.Patience) (nic.Device, error) {
 		if name == "m2" {
 			begun <- struct{}{}
 			<-let
@@ -68,7 +69,7 @@ func TestMemberLeavesWhileBeingOpened(t *testing.T) {
 
 // slowToShut is a device whose links are closed when the test lets them.
 type slowToShut struct {
-	offload.Device
+	nic.Device
 	gate chan struct{}
 }
 
@@ -92,12 +93,12 @@ func TestMemberRejoinsWhileLeaving(t *testing.T) {
 	})
 	w.start()
 	gate := make(chan struct{})
-	w.exchanging(func(name string, p offload.Patience) (offload.Device, error) {
+	w.exchanging(func(name string, p nic.Patience) (nic.Device, error) {
 		d, err := w.open(name, p)
 		return slowToShut{d, gate}, err
 	})
 	set, _, driver := w.ring(bondOnV0)
-	require.NoError(t, offload.AddInterface(driver, offload.Interface{Name: "v1", On: "v1", VLAN: 5, Bond: true}))
+	require.NoError(t, offload.AddInterface(driver, nic.Interface{Name: "v1", On: "v1", VLAN: 5, Bond: true}))
 	x, y := w.listener(set, "10.0.0.1:7000"), w.listener(set, "10.0.1.1:7000")
 	for range 64 {
 		x.poll()
@@ -123,7 +124,7 @@ func TestMemberRejoinsWhileLeaving(t *testing.T) {
 
 // gatedClose is a device that is closed when the test lets it.
 type gatedClose struct {
-	offload.Device
+	nic.Device
 	begun chan struct{}
 	gate  chan struct{}
 }
@@ -141,15 +142,15 @@ func TestClosingStallsNobody(t *testing.T) {
 	w.having(1, func(*host.Link) {})
 	w.start()
 	begun, gate := make(chan struct{}, 1), make(chan struct{})
-	w.exchanging(func(name string, p offload.Patience) (offload.Device, error) {
+	w.exchanging(func(name string, p nic.Patience) (nic.Device, error) {
 		d, err := w.open(name, p)
 		if name == "v1" && err == nil {
 			d = gatedClose{d, begun, gate}
 		}
 		return d, err
 	})
-	_, r, _ := w.ring(offload.Interface{Name: "v0"})
-	made := offload.New(offload.Config{Exchange: w.exchange, Interfaces: []offload.Interface{{Name: "v1"}}})
+	_, r, _ := w.ring(nic.Interface{Name: "v0"})
+	made := offload.New(offload.Config{Exchange: w.exchange, Interfaces: []nic.Interface{{Name: "v1"}}})
 	pool := newPool(t, w.pool.Layout())
 	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing, Driver: made})
 	require.NoError(t, err)
@@ -177,7 +178,7 @@ func TestVLANLeavesAsItsMemberIsOpened(t *testing.T) {
 	})
 	w.start()
 	begun, let := make(chan struct{}, 4), make(chan struct{})
-	w.exchanging(func(name string, p offload.Patience) (offload.Device, error) {
+	w.exchanging(func(name string, p nic.Patience) (nic.Device, error) {
 		if name == "m2" {
 			begun <- struct{}{}
 			<-let
@@ -185,7 +186,7 @@ func TestVLANLeavesAsItsMemberIsOpened(t *testing.T) {
 		return w.open(name, p)
 	})
 	set, _, driver := w.ring(bondOnV0)
-	require.NoError(t, offload.AddInterface(driver, offload.Interface{Name: "v1", On: "v1", VLAN: 5, Bond: true}))
+	require.NoError(t, offload.AddInterface(driver, nic.Interface{Name: "v1", On: "v1", VLAN: 5, Bond: true}))
 	x, y := w.listener(set, "10.0.0.1:7000"), w.listener(set, "10.0.1.1:7000")
 	w.carrying(1003, "m2", func(l *host.Link) { l.Master = w.index[0] })
 	w.tell()

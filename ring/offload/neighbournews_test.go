@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -38,7 +39,7 @@ func TestNeighbourNewsBeforeARest(t *testing.T) {
 			var news func()
 			sc := ring.SetConfig{Kind: "offload", OneRing: offload.OneRing,
 				Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192}),
-				Driver: offload.New(offload.Config{Exchange: s.exchange, Interfaces: []offload.Interface{{Name: "v0", Checksum: udp.AcceptPartial}},
+				Driver: offload.New(offload.Config{Exchange: s.exchange, Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}},
 					Clock: func() clock.Time {
 						if f := news; f != nil {
 							news = nil

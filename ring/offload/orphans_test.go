@@ -14,7 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
-	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 )
 
@@ -82,7 +82,7 @@ func TestQueuesOfAClosedRingAreLeft(t *testing.T) {
 
 // brittle is a device whose queues cannot be had for a while.
 type brittle struct {
-	offload.Device
+	nic.Device
 	refuse *atomic.Int32
 }
 
@@ -99,7 +99,7 @@ func (b brittle) PrepareQueue(q int, pool *buffers.Pool, fill int) (link.Staged,
 func TestQueuesOfAClosedRingAreTriedAgain(t *testing.T) {
 	s := newShared(t, 1)
 	var refuse atomic.Int32
-	s.wrap(func(d offload.Device) offload.Device { return brittle{d, &refuse} })
+	s.wrap(func(d nic.Device) nic.Device { return brittle{d, &refuse} })
 	w, closeOther := survivor(t, s, nil)
 	refuse.Store(3)
 	closeOther()

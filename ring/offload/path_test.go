@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 )
 
@@ -91,11 +92,11 @@ func (s *stream) end() uint64 {
 // detachable is a shared cable whose steering program the test can take off, as somebody else with the privilege could.
 func detachable(t *testing.T) (*shared, func()) {
 	s := newShared(t, 1)
-	var dev offload.Device
-	open := offload.XDP(xdp.Config{})
+	var dev nic.Device
+	open := nic.XDP(xdp.Config{})
 	var err error
 	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror,
-		Open: func(name string, p offload.Patience) (_ offload.Device, err error) {
+		Open: func(name string, p nic.Patience) (_ nic.Device, err error) {
 			d, err := open(name, p)
 			if err == nil {
 				dev = d

@@ -188,7 +188,7 @@ func (d *driver) advance() {
 	if x := d.config.Exchange; x != nil && x.foreign.version.Load() != d.sharedAt {
 		d.reviewForeign()
 	}
-	if d.now-d.checked >= checkEvery || d.parts != nil && (d.arrived.Load() || d.now >= d.due() || d.seen != d.stack.Generation()) {
+	if d.now-d.checked >= checkEvery || d.nics.NeedsCheck(d.now, d.stack.Generation()) {
 		d.checked = d.now
 		d.readTAI()
 		d.check()
@@ -204,7 +204,8 @@ const checkEvery = clock.Time(500 * time.Millisecond)
 // share has become everything.
 func (d *driver) check() {
 	if d.config.Exchange != nil {
-		d.checkParts()
+		d.collectTies()
+		d.nics.Check(d.now)
 		return
 	}
 	for i := range d.links {
@@ -237,17 +238,12 @@ func (d *driver) tell(k *ring.Sink) {
 	if d.moved {
 		d.moved = false
 		d.table.each(func(e *entry) {
-			if e.own && (d.config.Exchange == nil || e.moved || d.concerned(e)) {
+			if e.own && (d.config.Exchange == nil || e.moved || d.pathChanged(e)) {
 				k.PathChanged(e.s)
 			}
 			e.moved = false
 		})
-		for _, p := range d.parts {
-			p.moved = false
-		}
-		for _, b := range d.bonds {
-			b.moved = false
-		}
+		d.changed = d.changed[:0]
 	}
 }
 

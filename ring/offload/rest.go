@@ -183,7 +183,7 @@ const downEvery = clock.Time(time.Second)
 
 // soonest is when the ring must wake by itself.
 func (d *driver) soonest() clock.Time {
-	next := min(d.stack.Deadline(), d.due())
+	next := min(d.stack.Deadline(), d.nics.Due())
 	for i := range d.links {
 		switch {
 		case !d.links[i].Link.Pending() && len(d.stack.Output(i)) == 0:
@@ -218,7 +218,7 @@ func (d *driver) rest() (pending bool, err error) {
 		}
 	}
 	if x := d.config.Exchange; x != nil {
-		pending = pending || x.version.Load() != d.met || x.foreign.version.Load() != d.sharedAt || d.arrived.Load()
+		pending = pending || x.version.Load() != d.met || x.foreign.version.Load() != d.sharedAt || d.nics.HasNews()
 		for _, l := range d.inward {
 			pending = pending || l.ready()
 		}

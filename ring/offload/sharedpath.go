@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/socketxtreme/socketxtreme/internal/stack"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
@@ -14,20 +13,6 @@ import (
 func noQueue(name string) ring.Reason {
 	return ring.Reason{Code: "ring.no_queue", Text: "other rings serve all queues of " + name +
 		": what comes is handed over and copied, what is sent goes through the kernel"}
-}
-
-// clockOf is what stamps the frames of an interface; nothing while it is gone.
-func (d *driver) clockOf(x *part) link.Clock {
-	if x.count > 0 {
-		return d.links[x.links[0]].Link.Path().Clock
-	}
-	c := x.carrier
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	if c.device == nil {
-		return link.ClockNone
-	}
-	return c.device.Path().Clock
 }
 
 // pollStamps is the reason of a socket that asked for stamps where the link has none.
@@ -45,55 +30,50 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 		}
 		p.Detail += text
 	}
-	for _, x := range d.parts {
-		if x.quits || !d.uses(e, x) {
+	addReason := func(r link.Reason) { p.Reasons = append(p.Reasons, ring.Reason(r)) }
+	for _, x := range d.nics.Statuses() {
+		if !d.isOn(e, x.IfIndex) {
 			continue
 		}
-		for _, i := range x.links[:x.count] {
+		for _, i := range x.Places {
 			lp := d.links[i].Link.Path()
 			for _, r := range lp.Reasons {
-				if r := ring.Reason(r); !slices.Contains(p.Reasons, r) {
-					p.Reasons = append(p.Reasons, r)
+				if !slices.Contains(p.Reasons, ring.Reason(r)) {
+					addReason(r)
 				}
 			}
 			lp.Reasons = nil
 			text := lp.String()
-			if x.VLAN != 0 {
-				text += fmt.Sprintf(", VLAN %d", x.VLAN)
+			if x.Interface.VLAN != 0 {
+				text += fmt.Sprintf(", VLAN %d", x.Interface.VLAN)
 			}
-			if x.member >= stack.MemberInactive {
+			if x.Inactive {
 				text += ", inactive"
 			}
 			add(text)
 		}
-		if e.stamped && d.clockOf(x) == link.ClockNone {
-			p.Reasons = append(p.Reasons, pollStamps(x.Name))
+		if e.stamped && x.Clock == link.ClockNone {
+			p.Reasons = append(p.Reasons, pollStamps(x.Interface.Name))
 		}
-		for _, r := range x.Path {
-			p.Reasons = append(p.Reasons, ring.Reason(r))
+		for _, r := range x.Interface.Path {
+			addReason(r)
 		}
-		switch {
-		case x.why().Code != "":
-			p.Reasons = append(p.Reasons, x.why())
+		if x.Why.Code != "" {
+			addReason(x.Why)
 			continue
-		case x.standing.tags != "":
-			p.Reasons = append(p.Reasons, x.tagsApart())
-			continue
-		case x.count == 0 && x.vacant.all:
-			p.Reasons = append(p.Reasons, x.vacated())
-			continue
-		case x.count == 0:
-			add(x.Name + ", handed over")
-			p.Reasons = append(p.Reasons, noQueue(x.Name))
 		}
-		if x.vacant.queues > 0 {
-			p.Reasons = append(p.Reasons, x.vacated())
+		if x.HandedOver {
+			add(x.Interface.Name + ", handed over")
+			p.Reasons = append(p.Reasons, noQueue(x.Interface.Name))
+		}
+		if x.Idle.Code != "" {
+			addReason(x.Idle)
 		}
 		carried++
 	}
-	for _, b := range d.bonds {
-		if b.why.Code != "" && d.isOn(e, b.host) {
-			p.Reasons = append(p.Reasons, b.why)
+	for _, b := range d.nics.LostBonds() {
+		if d.isOn(e, b.IfIndex) {
+			addReason(b.Why)
 		}
 	}
 	if !e.own || carried == 0 || d.ceded(e) {
@@ -103,7 +83,7 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 		p.Reasons = append(p.Reasons, r)
 	}
 	p.Reasons = append(p.Reasons, d.foreignReasons(e)...)
-	p.Reasons = append(p.Reasons, d.childReasons(e)...)
+	p.Reasons = append(p.Reasons, d.stackedReasons(e)...)
 	p.Reasons = append(p.Reasons, d.portReasons(e)...)
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
@@ -128,10 +108,8 @@ func (d *driver) spans(e *entry) (r ring.Reason) {
 			add(d.links[i].Index, d.links[i].Link.Info().Name)
 		}
 	}
-	for _, p := range d.parts {
-		if !p.quits {
-			add(p.host, p.On)
-		}
+	for _, x := range d.nics.Statuses() {
+		add(x.IfIndex, x.Interface.On)
 	}
 	if len(names) < 2 {
 		return r

@@ -38,7 +38,7 @@ func (d *driver) tellPort(e *entry) {
 		d.forgetPort(e)
 		return
 	}
-	u := portUse{inode: e.inode(), local: at.Addr().As4(), port: at.Port(), iface: uint32(d.present(e.s.Device()))}
+	u := portUse{inode: e.inode(), local: at.Addr().As4(), port: at.Port(), iface: uint32(d.nics.Present(e.s.Device()))}
 	if u == e.port {
 		return
 	}

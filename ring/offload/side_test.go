@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 type ringCompletion = ring.Completion
@@ -32,7 +33,7 @@ func tagged(t *testing.T) *wires {
 	return w
 }
 
-var vlans = [3]offload.Interface{{Name: "v0"}, {Name: "v0", On: "v1", VLAN: 5}, {Name: "v0", On: "v2", VLAN: 6}}
+var vlans = [3]nic.Interface{{Name: "v0"}, {Name: "v0", On: "v1", VLAN: 5}, {Name: "v0", On: "v2", VLAN: 6}}
 
 // several are sockets of one ring, and what each got.
 type several struct {
@@ -196,7 +197,7 @@ func TestVLANBesideItsBond(t *testing.T) {
 	set, r, driver := w.ring(bondOnV0)
 	m := &several{t: t, r: r}
 	m.list[0], m.list[1], m.list[2] = w.listener(set, "10.0.0.1:7000").s, w.listener(set, "10.0.1.1:7000").s, w.listener(set, "10.0.1.1:7002").s
-	require.NoError(t, offload.AddInterface(driver, offload.Interface{Name: "v1", On: "v1", VLAN: 5, Bond: true}))
+	require.NoError(t, offload.AddInterface(driver, nic.Interface{Name: "v1", On: "v1", VLAN: 5, Bond: true}))
 	require.Equal(t, int32(2), w.opened.Load())
 	require.Equal(t, "memory m0 queue 0, jumbo, VLAN 5; memory m1 queue 0, jumbo, VLAN 5, inactive", m.list[1].Path().Detail)
 	leaves := func(by string) {

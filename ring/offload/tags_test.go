@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // pushTags gives all frames that leave by p0 a tag, beside the frame as a card that takes tags out hands them over: this kernel may lack VLANs,
@@ -64,7 +65,7 @@ func (s *shared) withVLAN(vlan bool) (change func(vlan bool)) {
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.mirror.Close())
 	s.mirror = made // closed with the test
-	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: made, Open: offload.XDP(xdp.Config{Retry: letGo})})
+	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: made, Open: nic.XDP(xdp.Config{Retry: letGo})})
 	require.NoError(s.t, err)
 	return func(vlan bool) { tell(tables(vlan)) }
 }

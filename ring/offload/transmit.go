@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // backlogLimit is how many frames may wait for the links: beyond it packets stay queued on their sockets, whose senders then feel it.
@@ -109,7 +110,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 		return
 	}
 	p, token := t.Packet, uint64(0)
-	if p.NumBuffers() > 1 || p.Headroom() < maxHeaders { // io_uring fills a stream's buffers from their beginning
+	if p.NumBuffers() > 1 || p.Headroom() < nic.MaxHeaders { // io_uring fills a stream's buffers from their beginning
 		if p, ok = d.gather(p); !ok {
 			d.done(e.s, t, unix.ENOBUFS)
 			return
@@ -261,7 +262,7 @@ func (d *driver) push(i int) error {
 	if d.down[i] {
 		return nil
 	}
-	d.arrived.Store(true) // parts are looked at now: see checkPart
+	d.nics.CheckSoon()
 	d.turn |= clockMask
 	d.down[i] = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
@@ -277,11 +278,10 @@ func isLoss(err error) bool {
 }
 
 // holdBack lets nothing more leave by a link whose interface is down, nor by those of the same wire: what lies in its ring would leave with it
-// when the interface is up again. Its part gives it up.
+// when the interface is up again. Its attachment gives it up.
 func (d *driver) holdBack(i int) {
-	wire := d.stack.Interface(i).Wire
-	for j := range d.links {
-		d.stuck[j] = d.stuck[j] || d.stack.Interface(j).Wire == wire
+	for _, j := range d.nics.LinkFailed(i) {
+		d.stuck[j] = true
 	}
 }
 

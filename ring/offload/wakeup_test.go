@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // What is known of foreign members may change after a turn has looked at it and before the ring says that it rests: nobody wakes it then.
 func TestNewsOfForeignMembersBeforeARest(t *testing.T) {
 	x := &Exchange{}
-	d := &driver{config: Config{Exchange: x}}
+	d := &driver{config: Config{Exchange: x}, nics: &nic.Attachments{}}
 	for _, news := range []bool{false, true, false} {
 		if news {
 			x.foreign.version.Add(1)

@@ -21,6 +21,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // wires is a host made up for kinds of interface that the kernel at hand may lack: its tables say what the test wants, its devices are memory
@@ -132,7 +133,7 @@ func (w *wires) tell() {
 	}
 }
 
-func (w *wires) open(name string, _ offload.Patience) (offload.Device, error) {
+func (w *wires) open(name string, _ nic.Patience) (nic.Device, error) {
 	l, ok := w.mirror.Snapshot().LinkByName(name)
 	if !ok {
 		return nil, &link.Refusal{Reason: link.Reason{Code: "xdp.no_device", Text: name}}
@@ -331,7 +332,7 @@ func (w *wires) gone(name string) (list []left) {
 }
 
 // ring makes a set with a ring, which ends with the test.
-func (w *wires) ring(list ...offload.Interface) (*ring.Set, *ring.Ring, ring.Driver) {
+func (w *wires) ring(list ...nic.Interface) (*ring.Set, *ring.Ring, ring.Driver) {
 	var driver ring.Driver
 	made := offload.New(offload.Config{Exchange: w.exchange, Interfaces: list})
 	set, err := ring.NewSet(ring.SetConfig{Pool: w.pool, Kind: "offload", OneRing: offload.OneRing,

@@ -6,44 +6,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
-// renumber follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
-// memberships and ties of its sockets with the old one; they are made again on the new, or the socket's path says why not. Until that is done
-// the part counts as lost: a program that sees the interface back finds the groups joined.
-func (d *driver) renumber(p *part, old int) {
-	d.shadow.first = claimTurns // what the kernel still has is older
-	if e := d.moveTies(p.On, old, p.host); e != nil {
-		p.tying = e
-	}
-}
-
-// moveTies is renumber for an interface by its name and numbers. It tells what is under way, if there is anything.
-func (d *driver) moveTies(name string, old, now int) *errand {
-	if now == old || old == 0 {
-		return nil
-	}
-	if d.aliases == nil {
-		d.aliases = map[int]int{}
-	}
-	for from, to := range d.aliases {
-		if to == old {
-			d.aliases[from] = now
-		}
-	}
-	d.aliases[old] = now
+// rejoin follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
+// memberships and ties of its sockets with the old one; a job makes them again on the new, or the socket's path says why not. Nil: there are none.
+func (d *driver) rejoin(name string, old, now int) *nic.Job {
 	var list []tie
 	d.table.each(func(e *entry) { list = d.retie(e, name, old, now, list) })
 	if len(list) == 0 {
 		return nil
 	}
-	var before *errand
+	var before *nic.Job
 	if n := len(d.ties); n > 0 {
 		before = d.ties[n-1]
 	}
-	e := d.beside(func() {
+	j := d.nics.Start(func() {
 		if before != nil {
-			<-before.ended // one interface may be made again and again
+			before.Await() // one interface may be made again and again
 		}
 		for i := range list {
 			list[i].make(name)
@@ -53,37 +33,29 @@ func (d *driver) moveTies(name string, old, now int) *errand {
 			d.tied(&list[i], name)
 		}
 	})
-	d.ties = append(d.ties, e)
-	return e
+	d.ties = append(d.ties, j)
+	return j
 }
 
 // collectTies finishes what has ended of that.
 func (d *driver) collectTies() {
-	for len(d.ties) > 0 && d.ties[0].over() {
-		e := d.ties[0]
+	for len(d.ties) > 0 && d.ties[0].HasEnded() {
+		j := d.ties[0]
 		d.ties = d.ties[1:]
-		e.finish()
+		j.Finish()
 	}
 }
 
 // awaitTies waits for all of it: a request for a membership must not overtake it. Not for Poll.
 func (d *driver) awaitTies() {
-	for _, e := range d.ties {
-		<-e.ended
+	for _, j := range d.ties {
+		j.Await()
 	}
 	d.collectTies()
 }
 
-// present is the number that an interface has now.
-func (d *driver) present(index int) int {
-	if now, ok := d.aliases[index]; ok {
-		return now
-	}
-	return index
-}
-
 // tie is what one socket's descriptor is to have of an interface that was made again: to be bound to it, or to be a member of a group on it.
-// Binding and joining take the lock of the kernel's configuration, so an errand does it, on a descriptor of its own: the socket may be closed
+// Binding and joining take the lock of the kernel's configuration, so a job does it, on a descriptor of its own: the socket may be closed
 // meanwhile.
 type tie struct {
 	s     *ring.Socket
@@ -93,7 +65,7 @@ type tie struct {
 	err   error
 }
 
-// make is the errand's part.
+// make is the job's part.
 func (t *tie) make(name string) {
 	if t.err != nil {
 		return
@@ -131,7 +103,7 @@ func (d *driver) retie(e *entry, name string, old, now int, list []tie) []tie {
 		list = append(list, t)
 	}
 	before := len(list)
-	if d.present(e.s.Device()) == now && e.s.Device() != 0 {
+	if d.nics.Present(e.s.Device()) == now && e.s.Device() != 0 {
 		add(e.s.Handle().FD, group{})
 	}
 	for _, g := range e.groups {

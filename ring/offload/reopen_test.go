@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // gated is a shared cable whose interface is opened again only when the test lets it, in the gate that it chose.
@@ -23,18 +24,18 @@ type gated struct {
 	begun  chan struct{} // it is there
 	let    chan struct{} // closed to let it go on
 	again  atomic.Bool   // the first opening is behind us
-	first  offload.Device
+	first  nic.Device
 	opened atomic.Int32 // devices
 	closed atomic.Int32
 }
 
 func newGated(t *testing.T, at string) *gated {
 	g := &gated{shared: newShared(t, 1), at: at, begun: make(chan struct{}, 16), let: make(chan struct{})}
-	open := offload.XDP(xdp.Config{})
+	open := nic.XDP(xdp.Config{})
 	var err error
 	g.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: g.mirror,
-		Open: func(name string, p offload.Patience) (offload.Device, error) {
-			if p == offload.Impatient && at == "device" {
+		Open: func(name string, p nic.Patience) (nic.Device, error) {
+			if p == nic.Impatient && at == "device" {
 				g.hold()
 			}
 			d, err := open(name, p)
@@ -62,7 +63,7 @@ func (g *gated) lose(w *watcher) {
 }
 
 type gate struct {
-	offload.Device
+	nic.Device
 	g *gated
 }
 
@@ -137,7 +138,9 @@ func TestClosedWhileOpeningAgain(t *testing.T) {
 			require.NoError(t, free.Close())
 			stacks := make([]byte, 1<<20)
 			stacks = stacks[:runtime.Stack(stacks, true)]
-			require.NotContains(t, strings.ReplaceAll(string(stacks), "offload_test", ""), "offload.(*driver)", "a goroutine is left")
+			running := strings.ReplaceAll(string(stacks), "offload_test", "")
+			require.NotContains(t, running, "offload.(*driver)", "a goroutine is left")
+			require.NotContains(t, running, "offload/nic.(*Attachments)", "a job is left")
 		})
 	}
 }

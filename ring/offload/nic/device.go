@@ -1,4 +1,4 @@
-package offload
+package nic
 
 import (
 	"net/netip"
@@ -8,16 +8,22 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 )
 
-// Device is an interface whose queues can be opened as links, as an Exchange needs it. Any goroutine.
+// Claimer takes flows from the kernel: what a claim matches comes to the links of an interface. Any goroutine.
+type Claimer interface {
+	Claim(f link.Flow) error
+	Release(f link.Flow) error
+}
+
+// Device is an interface whose queues can be opened as links. Any goroutine.
 type Device interface {
-	Steering
+	Claimer
 	// AddAddr makes an address of the host known, RemoveAddr takes it back: flows claimed on all addresses are taken to it.
 	AddAddr(a netip.Addr, vlan uint16) error
 	RemoveAddr(a netip.Addr, vlan uint16) error
-	// Queues lists those that frames can arrive on.
+	// Queues lists the queues that frames can arrive on.
 	Queues() []int
-	// PrepareQueue opens one that is to keep at most fill buffers ready for the card. It may take long; it takes no buffer, and reads of the
-	// pool what never changes.
+	// PrepareQueue opens a queue that keeps at most fill buffers ready for the card. The call may wait for the kernel's configuration lock.
+	// It takes no buffer, and reads of the pool what never changes.
 	PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error)
 	// Info and Path are what the queues have in common.
 	Info() link.Info
@@ -28,8 +34,17 @@ type Device interface {
 	Close() error
 }
 
-// XDP is the ExchangeConfig.Open of AF_XDP: each interface is opened by c, whose Interface is replaced by its name. The interface is that
-// of the calling thread's network namespace, so the goroutines of all drivers are to be in one; one that was lost is opened again there.
+// Patience says whether opening a device, or a queue of it, may wait for another program or ring that is about to release it.
+type Patience bool
+
+// The two of them.
+const (
+	Patient   Patience = true  // the ring is being made: some 100 ms do not matter
+	Impatient Patience = false // the attachment is tried again by itself
+)
+
+// XDP is the TableConfig.Open of AF_XDP: each interface is opened by c, whose Interface is replaced by its name. The interface is that
+// of the calling thread's network namespace, so the goroutines of all rings must be in one; a lost interface is opened again there.
 func XDP(c xdp.Config) func(name string, p Patience) (Device, error) {
 	return func(name string, p Patience) (Device, error) {
 		c := c

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
 // A device that is being opened keeps nobody else waiting but those who want the same one, who get it or open it themselves.
@@ -21,7 +22,7 @@ func TestOpeningADeviceStallsNobody(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	opens := 0
-	s.wrap(func(d offload.Device) offload.Device {
+	s.wrap(func(d nic.Device) nic.Device {
 		opens++
 		once.Do(func() { close(begun); <-release })
 		return d
@@ -58,7 +59,7 @@ func TestOpeningADeviceStallsNobody(t *testing.T) {
 }
 
 // deaf is a device that takes no claims.
-type deaf struct{ offload.Device }
+type deaf struct{ nic.Device }
 
 func (d deaf) Claim(link.Flow) error { return unix.ENOSPC }
 
@@ -70,14 +71,14 @@ func TestFailedInterfaceLeavesNothing(t *testing.T) {
 	require.NoError(t, netlink.LinkAdd(pair))
 	require.NoError(t, netlink.LinkSetUp(pair))
 	refuse := true
-	s.wrap(func(d offload.Device) offload.Device {
+	s.wrap(func(d nic.Device) nic.Device {
 		if refuse && d.Info().Name == "w0" {
 			return deaf{d}
 		}
 		return d
 	})
 	var driver ring.Driver
-	make := offload.New(offload.Config{Exchange: s.exchange, Interfaces: []offload.Interface{{Name: "v0", Fill: 64}}})
+	make := offload.New(offload.Config{Exchange: s.exchange, Interfaces: []nic.Interface{{Name: "v0", Fill: 64}}})
 	set, err := ring.NewSet(ring.SetConfig{Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 512, Headroom: 192}), Kind: "offload",
 		OneRing: offload.OneRing, Driver: func(c ring.DriverConfig) (_ ring.Driver, err error) {
 			driver, err = make(c)
@@ -90,13 +91,13 @@ func TestFailedInterfaceLeavesNothing(t *testing.T) {
 	u := s.open(set, "0.0.0.0:7000")
 	counters := 0
 	for range 5 {
-		require.ErrorIs(t, offload.AddInterface(driver, offload.Interface{Name: "w0", Fill: 64}), unix.ENOSPC)
+		require.ErrorIs(t, offload.AddInterface(driver, nic.Interface{Name: "w0", Fill: 64}), unix.ENOSPC)
 		n := len(r.Counters(nil))
 		require.True(t, counters == 0 || n == counters, "%d counters, then %d", counters, n)
 		counters = n
 	}
 	require.NotContains(t, u.Path().String(), "w0")
 	refuse = false
-	require.NoError(t, offload.AddInterface(driver, offload.Interface{Name: "w0", Fill: 64}))
+	require.NoError(t, offload.AddInterface(driver, nic.Interface{Name: "w0", Fill: 64}))
 	require.Contains(t, u.Path().Detail, "xdp w0 queue 0")
 }

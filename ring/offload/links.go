@@ -1,0 +1,157 @@
+package offload
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+)
+
+// attachments is the driver as package nic sees it: what happens to the links of its interfaces, it passes on to the stack, the list that FD
+// waits on, and the claims.
+type attachments struct{ *driver }
+
+var _ nic.Events = attachments{}
+
+// AddInterface attaches a ring on an exchange to one more interface. The flows of its sockets that are on that interface
+// are claimed there too, groups that they joined on it while the kernel had them included. On an error the ring is as
+// it was. For the driver's owner, or anyone before the first Poll.
+func AddInterface(drv ring.Driver, i nic.Interface) error {
+	d, ok := drv.(*driver)
+	switch {
+	case !ok:
+		return fmt.Errorf("offload: add interface: a driver of kind %q: %w", drv.Kind(), unix.EINVAL)
+	case d.closed:
+		return fmt.Errorf("offload: add interface: %w", ring.ErrClosed)
+	case d.config.Exchange == nil:
+		return fmt.Errorf("offload: add interface %q: the ring is on no exchange: %w", i.Name, unix.EINVAL)
+	}
+	if err := d.nics.Add(i); err != nil {
+		return err
+	}
+	d.shadow.now, d.shadow.first = true, claimTurns // what the kernel had of the flows is older
+	d.turn |= clockMask
+	return nil
+}
+
+// interfaceOf is a link as the stack is to know it.
+func interfaceOf(l *nic.Link) stack.Interface {
+	return stack.Interface{Index: l.IfIndex, MAC: wire.MAC(l.MAC), VLAN: l.VLAN, MTU: l.MTU, Checksum: l.Checksum, Member: memberOf[l.Role],
+		Wire: l.Base + 1}
+}
+
+// memberOf is a link's role as the stack calls it.
+var memberOf = [...]stack.Member{nic.NoBond: stack.NoMember, nic.Active: stack.MemberActive, nic.ActiveQueue: stack.MemberQueue,
+	nic.Inactive: stack.MemberInactive, nic.Backup: stack.MemberBackup}
+
+// LinkAdded puts a link into the list.
+func (d attachments) LinkAdded(place int, l *nic.Link) error {
+	in := interfaceOf(l)
+	if place == len(d.links) {
+		if err := d.stack.AddInterface(in); err != nil {
+			return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
+		}
+		d.links = append(d.links, Link{})
+		d.down, d.stuck = append(d.down, false), append(d.stuck, false)
+		d.lost, d.past = append(d.lost, ring.Reason{}), append(d.past, past{})
+	} else if err := in.Validate(); err != nil {
+		return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
+	}
+	if l.Fresh {
+		d.past[place] = past{}
+	}
+	x := &d.links[place]
+	x.Link, x.Index, x.VLAN, x.Checksum = l.Link, l.IfIndex, l.VLAN, l.Checksum
+	d.down[place], d.stuck[place] = false, false
+	d.stack.Renew(place, in)
+	if fd := l.Link.FD(); fd >= 0 && d.listens { // those of another have none; else see listen
+		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(place), 0); e != 0 {
+			x.Link = absentFor(l.Link)
+			d.stack.SetDown(place, true)
+			return fmt.Errorf("offload: epoll_ctl: %w", e)
+		}
+	}
+	d.shadow.first = claimTurns // what the kernel had of the flows is older
+	return nil
+}
+
+// LinkRemoved leaves a stand-in at the place.
+func (d attachments) LinkRemoved(place int, l link.Link) {
+	d.stack.SetDown(place, true)
+	if fd := l.FD(); fd >= 0 {
+		_ = d.list.Control(unix.EPOLL_CTL_DEL, fd, 0, 0, 0) // refused for one that is gone already
+	}
+	d.links[place].Link = absentFor(l)
+}
+
+// LinkStopped keeps what the link has counted.
+func (d attachments) LinkStopped(place int, l link.Link) { d.past[place].add(l) }
+
+// LinkClosed takes back the packets with a token that the link has not sent: Reap tells of them.
+func (d attachments) LinkClosed(l link.Link) {
+	for {
+		n := l.Complete(d.dones[:])
+		for j := range d.dones[:n] {
+			f := d.land(d.dones[j].Token)
+			f.t.Home = true
+			d.results = append(d.results, result{f, unix.ENETDOWN})
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+func (d attachments) LinkDown(place int, down, vlanDown bool) {
+	d.stack.SetDown(place, down)
+	d.stack.SetDeaf(place, vlanDown)
+}
+
+func (d attachments) LinkRole(place int, r nic.Role) { d.stack.SetMember(place, memberOf[r]) }
+
+func (d attachments) LinkRenumbered(place int, l *nic.Link) {
+	d.links[place].Index = l.IfIndex
+	d.stack.Renew(place, interfaceOf(l))
+}
+
+func (d attachments) TargetAdded(t nic.Target) error {
+	d.steers = append(d.steers, t)
+	return d.claimAll(t)
+}
+
+func (d attachments) TargetRemoved(t nic.Target) {
+	d.table.each(func(e *entry) {
+		e.flows = slices.DeleteFunc(e.flows, func(f wanted) bool {
+			if f.at == t {
+				d.release([]wanted{f})
+			}
+			return f.at == t
+		})
+	})
+	d.steers = slices.DeleteFunc(d.steers, func(s nic.Target) bool { return s == t })
+}
+
+func (d attachments) ClaimsChanged() {
+	d.table.each(func(e *entry) {
+		if e.own {
+			d.reclaim(e)
+		}
+	})
+}
+
+func (d attachments) Renumbered(ifName string, old, now int) *nic.Job {
+	return d.rejoin(ifName, old, now)
+}
+
+func (d attachments) PathsChanged(ifIndexes []int) {
+	d.changed = append(d.changed, ifIndexes...)
+	d.stats.PathChanges++
+	d.moved = true
+	d.shadow.now = true
+}

@@ -1,0 +1,113 @@
+package nic
+
+import (
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// Interface is what a ring wants of an interface.
+type Interface struct {
+	Name string // of the interface whose queues carry the frames
+	// Queues are those that this ring serves; nil: all that no other ring serves, so that the first one has them; empty and not nil:
+	// none. A ring without a queue receives what the others hand over and sends through the kernel.
+	Queues   []int
+	Fill     int           // buffers that each queue keeps ready for its card; 0: all of them together half of the pool
+	VLAN     uint16        // of the frames' tag; 0: untagged. Several of one interface are attachments of their own, with its queues
+	On       string        // the interface that has the addresses, where it is another: eth0.5 for VLAN 5 of eth0
+	Bond     bool          // the queues are those of each member of the bond that Name is, or stands on, as the host has it from then on
+	Checksum udp.Policy    // what is done with wrong checksums
+	Path     []link.Reason // reasons of the caller's choice, for socket paths
+}
+
+// attachment is a ring's use of an interface: the queues it serves there, as long as they can be had. Its state says whether it has links.
+type attachment struct {
+	Interface
+	set     *Attachments
+	nic     *nic
+	state   State
+	serial  uint64    // of the device that the links are of
+	info    link.Info // and what that is
+	ifIndex int       // of the interface that has the addresses
+	places  []int     // in the flat list, those that have a link first
+	count   int       // how many have one
+	base    *attachment
+	bond    *bond // not nil: the attachment is to a member of it
+	role    Role
+
+	lost      link.Reason // why the device carries nothing; empty while it does
+	onLost    link.Reason // why the interface that has the addresses carries nothing, where that is another
+	refused   link.Reason // why an idle queue could not be had
+	idle      idleQueues  // of the interface, as the sockets were told
+	told      int         // count, likewise
+	stacked   stacked     // what stands on the interface, likewise
+	changed   bool        // its path has changed, and the sockets that use it are to be told
+	holdsBack bool        // its links hold frames that must not leave any more
+
+	program int        // on the interface when a try failed, as the mirror had it
+	next    clock.Time // when to look again, after what wait
+	backoff clock.Time
+
+	job     *Job          // under way; nil for none
+	rejoin  *Job          // of the driver: what its sockets had joined on an interface that was made again is joined again
+	removed []link.Staged // links that were removed, to be closed by a job
+	surplus []link.Staged // and links that were opened in vain
+	dead    Device        // and a device that no attachment has any more
+	free    bool          // the table knows that it has left
+}
+
+// Role is what a link is to the bond that its interface is.
+type Role uint8
+
+// The roles.
+const (
+	NoBond      Role = iota // the interface is no bond
+	Active                  // it sends, with the other active ones: each flow by one of them
+	ActiveQueue             // a further queue of such a link: it receives
+	Inactive                // it sends nothing, and what it gets for groups the active ones get as well
+	Backup                  // the same in active-backup: nothing that it gets is taken
+)
+
+// claimTarget is where the attachment's claims are made.
+func (p *attachment) claimTarget() Target { return Target{p.nic, p.VLAN} }
+
+// why is why the attachment carries nothing; empty while it does.
+func (p *attachment) why() link.Reason {
+	switch {
+	case p.lost.Code != "":
+		return p.lost
+	case p.rejoin != nil:
+		return link.Reason{Code: "link.joining", Text: "what its sockets had joined on " + p.On + " before it was made again is being joined"}
+	}
+	return p.onLost
+}
+
+// fillFor is how many buffers each of n queues may keep ready for its card: of half of the pool its share, or the last ones would find nothing.
+func (p *attachment) fillFor(n int, pool *buffers.Pool) int {
+	if p.Fill > 0 {
+		return p.Fill
+	}
+	return max(pool.Layout().SmallCount/2/max(n, 1), 1)
+}
+
+// hasRemains tells whether a job must close something that the attachment had.
+func (p *attachment) hasRemains() bool {
+	return len(p.removed) > 0 || len(p.surplus) > 0 || p.dead != nil
+}
+
+func (p *attachment) reasonDeleted() link.Reason {
+	return link.Reason{Code: "link.gone", Text: "interface " + p.Name + " was deleted"}
+}
+
+func (p *attachment) reasonDown() link.Reason {
+	return link.Reason{Code: "link.down", Text: "interface " + p.Name + " is down"}
+}
+
+func (p *attachment) reasonNoCarrier() link.Reason {
+	return link.Reason{Code: "link.no_carrier", Text: "interface " + p.Name + " has no carrier: no cable, or its peer is down"}
+}
+
+func (p *attachment) reasonOnDeleted() link.Reason {
+	return link.Reason{Code: "link.gone", Text: "interface " + p.On + " was deleted"}
+}

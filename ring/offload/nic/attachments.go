@@ -1,0 +1,339 @@
+package nic
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// Link is what a driver is told of a link at a place of the flat list.
+type Link struct {
+	Link     link.Link
+	IfIndex  int // of the interface that has the addresses
+	MAC      [6]byte
+	VLAN     uint16 // of the frames' tag; 0: untagged
+	MTU      int
+	Checksum udp.Policy
+	Role     Role
+	Base     int  // place of the link by which its frames come: its own, or, for a childLink, its base's
+	Fresh    bool // the attachment has had no link at the place before: counts start at zero
+}
+
+// Target is where flows are claimed: with an interface, for frames of one tag.
+type Target struct {
+	Claimer
+	VLAN uint16
+}
+
+// Events is what a driver is told by its attachments, on its own goroutine, from within Add, Check and Close. None of them may wait for the kernel's
+// configuration lock.
+type Events interface {
+	// LinkAdded: the place carries frames by a link that has just been started. On an error the link is closed and the attachment tried again.
+	LinkAdded(place int, l *Link) error
+	// LinkRemoved: nothing comes or goes by the place any more. The link is stopped afterwards, and closed by a job.
+	LinkRemoved(place int, l link.Link)
+	// LinkStopped: the link is stopped, and its counters stay as they are.
+	LinkStopped(place int, l link.Link)
+	// LinkClosed: what the link has not sent comes back by its Complete.
+	LinkClosed(l link.Link)
+	// LinkDown: the link carries nothing, or does again; vlanDown: nothing with its tag, because the VLAN's interface is down.
+	LinkDown(place int, down, vlanDown bool)
+	// LinkRole: what the link is to its bond has changed.
+	LinkRole(place int, r Role)
+	// LinkRenumbered: the interface that has its addresses was made again, with another number.
+	LinkRenumbered(place int, l *Link)
+	// TargetAdded: flows can be claimed there, all that the sockets want. On an error none is.
+	TargetAdded(t Target) error
+	// TargetRemoved: what is claimed there is released.
+	TargetRemoved(t Target)
+	// ClaimsChanged: what may be claimed has changed, because other interfaces stand on one, or do no longer.
+	ClaimsChanged()
+	// Renumbered: an interface was deleted and made again. The job, unless nil, makes the sockets' ties to it again.
+	Renumbered(ifName string, old, now int) *Job
+	// PathsChanged: so have the paths of sockets on these interfaces.
+	PathsChanged(ifIndexes []int)
+}
+
+// Config is what the attachments of a ring are made from.
+type Config struct {
+	Table  *Table
+	Ring   int // its number, not 0
+	Pool   *buffers.Pool
+	Clock  clock.Source
+	Wake   func() // wakes the ring if it sleeps; any goroutine
+	Events Events
+}
+
+// Attachments are those of one ring, with the flat list of its links. They belong to the ring's goroutine. The zero value is a ring without
+// any: nothing changes there.
+type Attachments struct {
+	table   *Table
+	ring    int
+	pool    *buffers.Pool
+	clock   clock.Source
+	wake    func()
+	events  Events
+	now     clock.Time
+	list    []*attachment
+	bonds   []*bond
+	links   []Link      // the flat list
+	unused  []int       // places in it: those of attachments that have left
+	aliases map[int]int // interfaces that were made again: number then, number now
+	stats   Stats
+
+	checkSoon  atomic.Bool // a job has ended, or a link has failed
+	generation uint64      // of the host's tables at the last Check
+	version    uint64      // of the table, likewise
+}
+
+// Stats are counts of one ring's attachments.
+type Stats struct {
+	RetryFailures   uint64 // tries to have a lost interface or an idle queue that did not succeed
+	AddressFailures uint64 // changes of addresses that the steering program could not be told of
+	IllegalMoves    uint64 // changes of state that were refused: a bug of this package
+}
+
+// New makes the attachments of a ring, which has none yet.
+func New(c Config) *Attachments {
+	return &Attachments{table: c.Table, ring: c.Ring, pool: c.Pool, clock: c.Clock, wake: c.Wake, events: c.Events,
+		version: c.Table.version.Load()}
+}
+
+// Stats are the counts until now.
+func (a *Attachments) Stats() Stats { return a.stats }
+
+// Add attaches the ring to an interface, or to the members of a bond. On an error nothing is attached. It may wait: not for Poll.
+func (a *Attachments) Add(i Interface) error {
+	before, bonds := len(a.list), len(a.bonds)
+	if err := a.add(i); err != nil {
+		return err
+	}
+	for _, p := range a.list[before:] {
+		if err := a.events.TargetAdded(p.claimTarget()); err != nil {
+			a.bonds = a.bonds[:bonds]
+			return errors.Join(err, a.remove(before))
+		}
+	}
+	return nil
+}
+
+func (a *Attachments) add(i Interface) error {
+	if i.On == "" {
+		i.On = i.Name
+	}
+	switch {
+	case i.Name == "":
+		return fmt.Errorf("offload: Interface.Name is empty: %w", unix.EINVAL)
+	case i.Fill < 0:
+		return fmt.Errorf("offload: %s: Fill %d: %w", i.Name, i.Fill, unix.EINVAL)
+	case i.Bond:
+		return a.addBond(i)
+	}
+	p, err := a.newAttachment(i, nil, false)
+	switch {
+	case err != nil:
+		return err
+	case p.base != nil:
+		a.alignChildren(p.base)
+		if p.isAttached() && p.onLost.Code != "" {
+			return errors.Join(fmt.Errorf("offload: %s: %s: %w", p.On, p.onLost.Text, unix.ENODEV), a.remove(len(a.list)-1))
+		}
+		return nil
+	}
+	if err := a.openNow(p); err != nil {
+		return errors.Join(err, a.remove(len(a.list)-1))
+	}
+	return nil
+}
+
+// newAttachment makes an attachment that has no links yet; late: its device is opened by a job. Frames of another tag than those of an attachment
+// that is there already come by that one's links.
+func (a *Attachments) newAttachment(i Interface, b *bond, late bool) (*attachment, error) {
+	p := &attachment{Interface: i, set: a, bond: b}
+	if b != nil {
+		p.role = Inactive // until it is known
+	}
+	for _, other := range a.list {
+		switch {
+		case other.Name == i.Name && other.VLAN == i.VLAN:
+			return nil, fmt.Errorf("offload: %s: the ring has a part in it: %w", i.Name, unix.EEXIST)
+		case other.Name == i.Name && other.isLeaving(): // a child would keep it for ever
+			return nil, fmt.Errorf("offload: %s: the ring's part in it is still leaving: %w", i.Name, unix.EBUSY)
+		case other.Name == i.Name && other.base == nil:
+			p.base = other
+		}
+	}
+	n, err := a.table.acquire(&i, late || p.base != nil)
+	if err != nil {
+		return nil, err
+	}
+	p.nic = n
+	a.list = append(a.list, p)
+	return p, nil
+}
+
+// Close removes all attachments. It waits for their jobs and closes devices: not for Poll.
+func (a *Attachments) Close() error {
+	a.bonds = nil
+	return a.remove(0)
+}
+
+// remove undoes newAttachment for those from a place of the list on. It waits.
+func (a *Attachments) remove(from int) (err error) {
+	list := slices.Clone(a.list[from:])
+	slices.Reverse(list) // children first
+	for _, p := range list {
+		if !p.isLeaving() {
+			a.leave(p)
+		}
+	}
+	for _, p := range list {
+		a.await(p)
+		if p.hasRemains() {
+			a.startClosing(p)
+			a.await(p)
+		}
+		if dead := a.release(p); dead != nil {
+			err = errors.Join(err, dead.Close())
+		}
+		a.drop(p)
+	}
+	return err
+}
+
+// release takes the ring off the attachment's interface. What it returns is to be closed.
+func (a *Attachments) release(p *attachment) Device {
+	if p.free {
+		return nil
+	}
+	p.free = true
+	return a.table.release(p.nic, a.ring, p.base == nil)
+}
+
+// drop takes an attachment that has nothing any more out of the list.
+func (a *Attachments) drop(p *attachment) {
+	p.move(Left)
+	a.unused = append(a.unused, p.places...)
+	a.list = slices.DeleteFunc(a.list, func(x *attachment) bool { return x == p })
+}
+
+// NeedsCheck tells whether Check has something to look at: it is due, a job has ended, or the host's tables are of another generation.
+func (a *Attachments) NeedsCheck(now clock.Time, generation uint64) bool {
+	return len(a.list) > 0 && (a.HasNews() || now >= a.Due() || a.generation != generation)
+}
+
+// HasNews tells whether a job has ended, or other rings have left queues or taken some, since the last Check.
+func (a *Attachments) HasNews() bool {
+	return len(a.list) > 0 && (a.checkSoon.Load() || a.version != a.table.version.Load())
+}
+
+// CheckSoon has the next Poll call Check.
+func (a *Attachments) CheckSoon() { a.checkSoon.Store(true) }
+
+// Due is when Check is to be called at the latest; clock.Never while all are well.
+func (a *Attachments) Due() clock.Time {
+	next := clock.Never
+	for _, p := range a.list {
+		// A job tells of its end itself, and a child follows its base.
+		if p.base == nil && (p.state == Closed || p.state == Attached && p.refused.Code != "") {
+			next = min(next, p.next)
+		}
+	}
+	for _, b := range a.bonds {
+		next = min(next, b.next)
+	}
+	return next
+}
+
+// Check notices interfaces that went down, lost their program or were deleted, and those that came back; it finishes jobs and starts others. It
+// waits for nothing.
+func (a *Attachments) Check(now clock.Time) {
+	if a.table == nil {
+		return
+	}
+	a.now = now
+	s := a.table.config.Host.Snapshot()
+	a.generation, a.version = s.Generation(), a.table.version.Load()
+	a.checkSoon.Store(false) // before the jobs are looked at
+	changed := a.checkBonds(s)
+	for _, p := range slices.Clone(a.list) { // attachments that have left a bond go
+		p.changed = a.check(p, s) || p.changed
+		changed = changed || p.changed
+	}
+	if changed {
+		a.tellPaths()
+	}
+	if a.checkIdleQueues() {
+		a.tellPaths()
+	}
+}
+
+// tellPaths tells the driver of all that has changed.
+func (a *Attachments) tellPaths() {
+	var list []int
+	for _, p := range a.list {
+		if p.changed {
+			p.changed = false
+			list = append(list, p.ifIndex)
+		}
+	}
+	for _, b := range a.bonds {
+		if b.changed {
+			b.changed = false
+			list = append(list, b.ifIndex)
+		}
+	}
+	a.events.PathsChanged(list)
+}
+
+// check moves one attachment on, and tells whether its path has changed.
+func (a *Attachments) check(p *attachment, s *host.Snapshot) (changed bool) {
+	was, serial := p.why().Code, p.serial
+	if p.rejoin != nil && p.rejoin.finished {
+		p.rejoin = nil
+	}
+	if a.finishJob(p); p.isLeaving() {
+		a.continueLeaving(p)
+		return false
+	}
+	if p.base != nil {
+		a.checkChild(p)
+	} else if p.isAttached() {
+		a.checkDevice(p, s)
+	}
+	if p.isAttached() {
+		if p.onLost.Code == "" || p.base == nil {
+			p.onLost = a.checkOn(p, s)
+		}
+		for _, place := range p.places[:p.count] {
+			a.events.LinkDown(place, p.why().Code != "", p.onLost.Code != "")
+		}
+	} else if p.base == nil {
+		a.checkClosed(p, s)
+	}
+	changed = p.isAttached() && a.checkStacked(p, s)
+	return changed || p.why().Code != was || p.serial != serial
+}
+
+// LinkFailed: an interface that was down has refused frames by a link, which its ring holds now and would send when the interface is up again.
+// The attachments whose frames go by that link give it up at the next Check; the driver sends nothing more by their places, which are returned.
+func (a *Attachments) LinkFailed(place int) (sameWire []int) {
+	for i := range a.links {
+		if a.links[i].Base == a.links[place].Base {
+			sameWire = append(sameWire, i)
+		}
+	}
+	for _, p := range a.list {
+		p.holdsBack = p.holdsBack || p.isAttached() && slices.ContainsFunc(p.places[:p.count], func(i int) bool { return slices.Contains(sameWire, i) })
+	}
+	return sameWire
+}

@@ -1,0 +1,89 @@
+package nic
+
+import (
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Several attachments may have one device: eth0 and eth0.5, eth0.5 and eth0.6. The first, the base, has the links; the others, its children, have
+// a place in the flat list for each of them, by which they send. What comes in is told apart by its tag (Link.Base).
+//
+//	base    eth0    links[0] = queue 0           links[1] = queue 1
+//	child   eth0.5  links[2] = childLink, of 0   links[3] = childLink, of 1
+
+// childLink is a link at a place of a child: it sends. The base's place does all else.
+type childLink struct{ link.Link }
+
+func (childLink) Receive([]link.Frame) int                   { return 0 }
+func (childLink) Complete([]link.Done) int                   { return 0 }
+func (childLink) Unsent() int                                { return 0 }
+func (childLink) FD() int                                    { return -1 }
+func (childLink) Arm() bool                                  { return false }
+func (childLink) Disarm()                                    {}
+func (childLink) Stats() link.Stats                          { return link.Stats{} }
+func (childLink) Counters(dst []link.Counter) []link.Counter { return dst }
+func (childLink) Close() error                               { return nil }
+
+// IsChildLink tells whether a link only sends by another one of the flat list, which has its counters.
+func IsChildLink(l link.Link) bool {
+	_, ok := l.(childLink)
+	return ok
+}
+
+// alignChildren gives the children of an attachment places for its links.
+func (a *Attachments) alignChildren(base *attachment) {
+	for _, p := range a.list {
+		if p.base != base || p.isLeaving() {
+			continue
+		}
+		if p.isAttached() && (p.serial != base.serial || !base.isAttached()) { // its links are others by now
+			a.removeLinks(p)
+			p.move(Closed)
+		}
+		p.idle, p.told, p.serial = base.idle, base.told, base.serial
+		if p.lost = base.lost; base.isAttached() {
+			p.onLost = a.addChildLinks(p)
+		}
+	}
+}
+
+// addChildLinks gives a child what it lacks of its base's links, and tells why it carries nothing.
+func (a *Attachments) addChildLinks(p *attachment) link.Reason {
+	if p.info = p.base.info; !p.isAttached() {
+		p.move(Attached)
+	}
+	for p.count < p.base.count {
+		at := p.base.places[p.count]
+		l, err := a.describe(p)
+		if err != nil {
+			return p.reasonOnDeleted()
+		}
+		old := p.ifIndex
+		p.ifIndex = l.IfIndex
+		l.Link, l.Base = childLink{a.links[at].Link}, at
+		if err := a.addLink(p, l); err != nil {
+			return link.Reason{Code: "link.detached", Text: err.Error()}
+		}
+		if old != 0 && old != p.ifIndex {
+			a.renumber(p, old)
+		}
+	}
+	s := a.table.config.Host.Snapshot()
+	p.changed = a.checkStacked(p, s) || p.changed
+	if p.bond != nil {
+		a.tellRoles(p)
+	}
+	if _, ok := s.LinkByName(p.On); !ok {
+		return p.reasonOnDeleted()
+	}
+	return link.Reason{}
+}
+
+// checkChild is checkDevice for an attachment without links of its own.
+func (a *Attachments) checkChild(p *attachment) {
+	if p.serial != p.base.serial || p.isAttached() != p.base.isAttached() || p.count != p.base.count {
+		a.alignChildren(p.base)
+	}
+	if p.lost = p.base.lost; p.isAttached() {
+		p.onLost = a.addChildLinks(p)
+	}
+}

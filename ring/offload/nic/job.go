@@ -1,0 +1,61 @@
+package nic
+
+// Job is work that a ring's goroutine does not wait for: opening an interface and binding a socket wait for locks that all configuration
+// of the kernel's network takes, closing an interface waits for receivers on every processor. Some milliseconds, hundreds under load.
+//
+//	owner     Start ··· polls on, by the shadow sockets ··· Finish
+//	job         └─ work ────────────────────────────────────┘
+//
+// Work touches what is its own, the table under its lock, and of the ring what never changes. The owner runs finish, which applies the result.
+type Job struct {
+	ended    chan struct{}
+	finish   func()
+	finished bool // finish has run; the owner's
+}
+
+// Start starts a job. When its work has ended, the ring is woken, and its next Poll calls Check.
+func (a *Attachments) Start(work, finish func()) *Job {
+	j := &Job{ended: make(chan struct{}), finish: finish}
+	go func() {
+		work()
+		close(j.ended)
+		a.checkSoon.Store(true) // before the ring's sleep is looked for: a ring that goes to sleep looks in the other order
+		a.wake()
+	}()
+	return j
+}
+
+// HasEnded tells whether the work has ended, so that Finish does not wait. Any goroutine.
+func (j *Job) HasEnded() bool {
+	select {
+	case <-j.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Await waits until the work has ended. Not for Poll.
+func (j *Job) Await() { <-j.ended }
+
+// Finish applies the result of a job whose work has ended.
+func (j *Job) Finish() {
+	j.finished = true
+	j.finish()
+}
+
+// finishJob finishes the attachment's job if its work has ended.
+func (a *Attachments) finishJob(p *attachment) {
+	if j := p.job; j != nil && j.HasEnded() {
+		p.job = nil
+		j.Finish()
+	}
+}
+
+// await finishes the attachment's job, for a ring that is closed or an attachment that is given up. Not for Poll.
+func (a *Attachments) await(p *attachment) {
+	if p.job != nil {
+		p.job.Await()
+		a.finishJob(p)
+	}
+}

@@ -1,0 +1,226 @@
+package nic
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+)
+
+// Times between tries to open a lost interface: the first is quick, because a queue that was just released is free within some
+// milliseconds, and the last are rare, because each takes the kernel's configuration lock.
+//
+// While another program is on the interface tries are rarer still, down to one in busyLast: its end is noticed before, because the program's
+// process is gone, or the mirror tells.
+const (
+	retryFirst = clock.Time(10e6)
+	retryLast  = clock.Time(1e9)
+	busyLast   = clock.Time(30e9)
+)
+
+// awaitOpening waits until the goroutine that opens the device has ended. Under the lock, which it gives up meanwhile.
+func (n *nic) awaitOpening() {
+	opening := n.opening
+	n.table.mu.Unlock()
+	<-opening
+	n.table.mu.Lock()
+}
+
+// open opens the device and tells it all there is to know. Under the lock, which it gives up meanwhile: what was claimed until
+// then is claimed without it too.
+func (n *nic) open(p Patience) error {
+	n.opening = make(chan struct{})
+	early := slices.Collect(maps.Keys(n.claims))
+	n.table.mu.Unlock()
+	dev, err := n.table.config.Open(n.name, p)
+	if err == nil {
+		if err = claimEach(dev, early); err != nil {
+			err = errors.Join(err, dev.Close())
+		}
+	}
+	n.table.mu.Lock()
+	if err == nil {
+		if err = n.install(dev, early); err != nil {
+			n.table.mu.Unlock() // closing waits for the kernel's configuration, and polled rings take the lock
+			err = errors.Join(err, dev.Close())
+			n.table.mu.Lock()
+		}
+	}
+	close(n.opening)
+	n.opening = nil
+	return err
+}
+
+func claimEach(dev Device, flows []link.Flow) error {
+	for _, f := range flows {
+		if err := dev.Claim(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// install makes an opened device the interface's, on which some flows are claimed already. On an error there is none.
+func (n *nic) install(dev Device, early []link.Flow) error {
+	n.device, n.addresses, n.addressesOf = dev, nil, 0
+	err := n.syncAddresses()
+	had := make(map[link.Flow]bool, len(early))
+	for _, f := range early {
+		if had[f] = true; n.claims[f] == 0 && err == nil { // released meanwhile
+			err = dev.Release(f)
+		}
+	}
+	for f := range n.claims {
+		if err == nil && !had[f] { // claimed meanwhile
+			err = dev.Claim(f)
+		}
+	}
+	if err != nil {
+		n.device = nil
+		return err
+	}
+	n.serial++
+	n.ifIndex = dev.Info().Index
+	n.failed, n.backoff, n.next = nil, 0, 0
+	return nil
+}
+
+// markLost notes that a device carries nothing any more. The first attachment that notices gets the device, to close it: that takes the
+// program off, if it is still there.
+func (n *nic) markLost(serial uint64, now clock.Time) (dead Device) {
+	if n.device == nil || n.serial != serial {
+		return nil
+	}
+	dead, n.device = n.device, nil
+	n.backoff = retryFirst
+	n.next = now + n.backoff
+	return dead
+}
+
+// dropOutdated gives up a device whose interface was deleted, also when another one has its name now, or whose program is gone. While all queues
+// are closed nothing else notices: a ring inspects the device of links that it has. The caller closes what it returns.
+func (n *nic) dropOutdated(now clock.Time) (dead Device) {
+	n.table.mu.Lock()
+	dev, serial, index := n.device, n.serial, n.ifIndex
+	n.table.mu.Unlock()
+	if dev == nil {
+		return nil
+	}
+	if l, here := n.table.config.Host.Snapshot().LinkByName(n.name); here && l.Index == index && dev.Check() == nil {
+		return nil
+	}
+	n.table.mu.Lock()
+	defer n.table.mu.Unlock()
+	return n.markLost(serial, now)
+}
+
+// reopen opens the device again, if it is not there and it is time to try. Not for a ring's own goroutine: it may take long.
+func (n *nic) reopen(now clock.Time) error {
+	program := n.currentProgram()
+	n.table.mu.Lock()
+	defer n.table.mu.Unlock()
+	was := n.failed
+	n.table.mu.Unlock()
+	free := hasEnded(was) // a system call: not under the lock
+	n.table.mu.Lock()
+	for n.opening != nil {
+		n.awaitOpening()
+	}
+	switch {
+	case n.device != nil:
+		return nil
+	case now < n.next && n.failed != nil && !(free && n.failed == was) && program == n.program:
+		return n.failed
+	}
+	err := n.open(Impatient)
+	if err != nil {
+		last := retryLast
+		if isBusy(err) {
+			last = busyLast
+		}
+		n.failed, n.program = err, program
+		n.backoff = min(2*max(n.backoff, retryFirst), last)
+		n.next = now + n.backoff
+	}
+	return err
+}
+
+// currentProgram is the program that is on the interface, as far as the mirror knows.
+func (n *nic) currentProgram() int {
+	l, _ := n.table.config.Host.Snapshot().LinkByName(n.name)
+	return l.Program
+}
+
+// isBusy tells whether another program has the interface.
+func isBusy(err error) bool { return reasonOf(err).Code == xdp.ReasonBusy }
+
+// hasEnded tells whether the program that was in the way has ended, as far as that can be known without the lock of the kernel's configuration.
+func hasEnded(err error) bool {
+	var o *xdp.Occupied
+	return errors.As(err, &o) && o.Ended()
+}
+
+// reasonOf is the reason that a refusal has, or one for any other error.
+func reasonOf(err error) link.Reason {
+	var refusal *link.Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Reason
+	}
+	return link.Reason{Code: "link.detached", Text: err.Error()}
+}
+
+// addressSource is an interface of the host whose frames the device has, with their tag.
+type addressSource struct {
+	ifName string
+	vlan   uint16
+}
+
+type address struct {
+	netip.Addr
+	vlan uint16
+}
+
+// syncAddresses makes what the device knows of addresses what the host has, if that has changed. Under the lock.
+func (n *nic) syncAddresses() error {
+	s := n.table.config.Host.Snapshot()
+	if n.addressesOf == s.Generation() || n.device == nil {
+		return nil
+	}
+	var now []address
+	for _, at := range n.sources {
+		l, ok := s.LinkByName(at.ifName)
+		if !ok {
+			continue
+		}
+		for _, a := range s.Addresses() {
+			if x := (address{a.Local, at.vlan}); a.Interface == l.Index && a.Local.Is4() && !slices.Contains(now, x) {
+				now = append(now, x)
+			}
+		}
+	}
+	known := n.addresses[:0:0]
+	for _, a := range n.addresses {
+		if slices.Contains(now, a) {
+			known = append(known, a)
+		} else if err := n.device.RemoveAddr(a.Addr, a.vlan); err != nil {
+			return fmt.Errorf("offload: %w", err)
+		}
+	}
+	n.addresses = known
+	for _, a := range now {
+		if slices.Contains(n.addresses, a) {
+			continue
+		}
+		if err := n.device.AddAddr(a.Addr, a.vlan); err != nil {
+			return fmt.Errorf("offload: %w", err)
+		}
+		n.addresses = append(n.addresses, a)
+	}
+	n.addressesOf = s.Generation()
+	return nil
+}

@@ -1,0 +1,83 @@
+package nic
+
+import (
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Status is what a socket's path says of one attachment.
+type Status struct {
+	Interface  Interface
+	IfIndex    int         // of the interface that has the addresses
+	Places     []int       // of its links in the flat list; not to be changed
+	Clock      link.Clock  // what stamps its frames
+	Inactive   bool        // a member of a bond that does not send
+	Why        link.Reason // why it carries nothing; empty while it does
+	HandedOver bool        // it has no queue: other rings hand over what comes
+	Idle       link.Reason // of queues that no ring serves, beside those that carry; empty for none
+}
+
+// Statuses lists the ring's attachments.
+func (a *Attachments) Statuses() (list []Status) {
+	for _, p := range a.list {
+		if p.isLeaving() {
+			continue
+		}
+		s := Status{Interface: p.Interface, IfIndex: p.ifIndex, Places: p.places[:p.count], Clock: a.clockOf(p), Inactive: p.role >= Inactive,
+			Why: p.why()}
+		switch {
+		case s.Why.Code != "":
+		case p.stacked.vlans != "":
+			s.Why = p.tagsApart()
+		case p.count == 0 && p.idle.all:
+			s.Why = p.idleReason()
+		default:
+			s.HandedOver = p.count == 0
+			if p.idle.queues > 0 {
+				s.Idle = p.idleReason()
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// clockOf is what stamps the frames of an interface; nothing while it is lost.
+func (a *Attachments) clockOf(p *attachment) link.Clock {
+	if p.count > 0 {
+		return a.links[p.places[0]].Link.Path().Clock
+	}
+	a.table.mu.Lock()
+	defer a.table.mu.Unlock()
+	if p.nic.device == nil {
+		return link.ClockNone
+	}
+	return p.nic.device.Path().Clock
+}
+
+// LostBond is a bond that carries nothing.
+type LostBond struct {
+	IfIndex int
+	Why     link.Reason
+}
+
+// LostBonds lists the bonds that carry nothing, by reasons of their own.
+func (a *Attachments) LostBonds() (list []LostBond) {
+	for _, b := range a.bonds {
+		if b.why.Code != "" {
+			list = append(list, LostBond{b.ifIndex, b.why})
+		}
+	}
+	return list
+}
+
+// Serves tells whether the frames of a claim target are those of an interface.
+func (a *Attachments) Serves(t Target, ifIndex int) bool {
+	return slices.ContainsFunc(a.list, func(p *attachment) bool { return t == p.claimTarget() && a.Present(p.ifIndex) == a.Present(ifIndex) })
+}
+
+// Has tells whether an interface is one of the ring's.
+func (a *Attachments) Has(ifIndex int) bool {
+	return slices.ContainsFunc(a.list, func(p *attachment) bool { return p.ifIndex == ifIndex })
+}

@@ -1,0 +1,223 @@
+package nic
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Table is the interfaces that the rings of one process share: one device for each, opened for the first ring that attaches to it and closed
+// with the last, its queues divided among the rings, its claims inserted once each. Any goroutine.
+//
+// The lock is never held during a call that waits for the kernel's configuration lock: polled rings take it.
+type Table struct {
+	config  TableConfig
+	netns   host.Netns    // where interfaces are opened: that of Host
+	version atomic.Uint64 // moves when a queue has become idle, or is served again
+
+	mu   sync.Mutex
+	nics map[string]*nic
+}
+
+// TableConfig is what a table is made from.
+type TableConfig struct {
+	// Host is the kernel's view of the network; not closed by the table.
+	Host *host.Host
+	// Open opens an interface: XDP makes such a function. It runs on the goroutine of the ring that needs the interface first; after a
+	// loss, and for an interface that joins a bond, on another one, in the network namespace where the table was made.
+	Open func(name string, p Patience) (Device, error)
+}
+
+// NewTable makes a table without a device.
+func NewTable(c TableConfig) *Table {
+	return &Table{config: c, netns: host.CurrentNetns(), nics: map[string]*nic{}}
+}
+
+// Close ends the table, whose rings have all left.
+func (t *Table) Close() { t.netns.Close() }
+
+// Netns is the network namespace of the table's interfaces.
+func (t *Table) Netns() host.Netns { return t.netns }
+
+// Path is how frames travel on an interface, while it is open.
+func (t *Table) Path(name string) (p link.Path, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.nics[name]; n != nil && n.device != nil {
+		return n.device.Path(), true
+	}
+	return link.Path{}, false
+}
+
+// Counters appends the counts of the devices, each name behind its interface's: "eth0.steer.claimed".
+func (t *Table) Counters(dst []link.Counter) []link.Counter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(t.nics)) {
+		n := t.nics[name]
+		if n.device == nil {
+			continue
+		}
+		for _, c := range n.device.Counters(nil) {
+			dst = append(dst, link.Counter{Name: name + "." + c.Name, Value: c.Value})
+		}
+	}
+	return dst
+}
+
+// acquire finds or opens an interface for an attachment. The device is opened without the lock: that may wait (Patient), and the other
+// rings, those of other interfaces too, take the lock while they are polled.
+//
+// With late the device is not opened, and another goroutine that opens it is not waited for: a job of the attachment will.
+func (t *Table) acquire(i *Interface, late bool) (*nic, error) {
+	at := addressSource{i.Name, i.VLAN}
+	if i.On != "" {
+		at.ifName = i.On
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.nics[i.Name]
+	for n != nil && n.opening != nil && !late {
+		n.awaitOpening()
+		n = t.nics[i.Name]
+	}
+	if n == nil {
+		n = newNIC(t, i.Name, at)
+		t.nics[i.Name] = n
+		if late {
+			n.users++
+			return n, nil
+		}
+		if err := n.open(Patient); err != nil {
+			delete(t.nics, i.Name)
+			return nil, err
+		}
+	}
+	if !slices.Contains(n.sources, at) {
+		n.sources = append(n.sources, at)
+		n.addressesOf = 0
+		if err := n.syncAddresses(); err != nil {
+			return nil, err
+		}
+	}
+	n.users++
+	return n, nil
+}
+
+// release takes a ring off an interface: undoes acquire. The device of the last one is returned, to be closed.
+func (t *Table) release(n *nic, ring int, ownsQueues bool) (dead Device) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ownsQueues {
+		n.releaseQueues(ring)
+	}
+	if n.users--; n.users > 0 {
+		t.version.Add(1) // there may be idle queues
+		return nil
+	}
+	delete(t.nics, n.name)
+	dead, n.device = n.device, nil
+	return dead
+}
+
+// nic is an interface: its device, which may be lost and opened again, and what outlives the device: claims, and which ring serves which queue.
+// All of it is under the table's lock.
+type nic struct {
+	table   *Table
+	name    string
+	users   int           // attachments
+	device  Device        // nil while the interface carries nothing
+	serial  uint64        // of the device: each one opened has another
+	ifIndex int           // of the interface, as the device has it
+	opening chan struct{} // not nil while a goroutine opens the device, without the lock; closed then
+
+	claims map[link.Flow]int // how many rings claim each
+	queues map[int]int       // queue → ring that serves it
+	idle   map[int]bool      // queues whose ring has left, and which no other ring serves
+
+	sources     []addressSource
+	addresses   []address // that the device was told
+	addressesOf uint64    // generation of the host's tables that they are of
+
+	failed  error      // why the last try to open the device failed
+	program int        // on the interface, as the mirror had it then
+	next    clock.Time // when it is tried again, and after what wait
+	backoff clock.Time
+}
+
+func newNIC(t *Table, name string, at addressSource) *nic {
+	return &nic{table: t, name: name, claims: map[link.Flow]int{}, queues: map[int]int{}, idle: map[int]bool{}, sources: []addressSource{at}}
+}
+
+// Claim and Release make an interface the Claimer of its rings. A claim is inserted once, by the first ring, and removed by the last; while
+// the device is lost it is noted for the next one.
+
+// Claim adds one claim of the flow.
+func (n *nic) Claim(f link.Flow) error {
+	n.table.mu.Lock()
+	defer n.table.mu.Unlock()
+	if n.claims[f] == 0 && n.device != nil {
+		if err := n.device.Claim(f); err != nil {
+			return err
+		}
+	}
+	n.claims[f]++
+	return nil
+}
+
+// Release removes one claim of the flow.
+func (n *nic) Release(f link.Flow) error {
+	n.table.mu.Lock()
+	defer n.table.mu.Unlock()
+	if n.claims[f]--; n.claims[f] > 0 {
+		return nil
+	}
+	delete(n.claims, f)
+	if n.device == nil {
+		return nil
+	}
+	return n.device.Release(f)
+}
+
+// assign makes queues those of a ring: those it asks for, or all that no ring serves.
+func (n *nic) assign(ring int, want []int) ([]int, error) {
+	all := n.device.Queues()
+	if want == nil {
+		for _, q := range all {
+			if owner := n.queues[q]; owner == 0 || owner == ring {
+				want = append(want, q)
+			}
+		}
+	}
+	for _, q := range want {
+		switch owner := n.queues[q]; {
+		case !slices.Contains(all, q):
+			return nil, fmt.Errorf("offload: %s: Queues has %d, the interface %v: %w", n.name, q, all, unix.EINVAL)
+		case owner != 0 && owner != ring:
+			return nil, fmt.Errorf("offload: %s: queue %d is another ring's: %w", n.name, q, unix.EBUSY)
+		}
+	}
+	for _, q := range want {
+		n.queues[q] = ring
+		delete(n.idle, q)
+	}
+	return want, nil
+}
+
+// releaseQueues frees the queues of a ring that has left.
+func (n *nic) releaseQueues(ring int) {
+	for q, owner := range n.queues {
+		if owner == ring {
+			delete(n.queues, q)
+			n.idle[q] = true
+		}
+	}
+}
