@@ -1,11 +1,14 @@
 package gnet
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 )
@@ -79,3 +82,42 @@ func TestAcceptorMakesNoSettingUnused(t *testing.T) {
 type bootOnly struct{ BuiltinEventEngine }
 
 func (*bootOnly) OnBoot(Engine) Action { return Shutdown }
+
+// WithTCPNoDelay comes before VMA_TCP_NODELAY, whichever way it is given: the connections of a listener are as the option says.
+func TestTCPNoDelayComesBeforeTheSetting(t *testing.T) {
+	for _, setting := range []string{"0", "1"} {
+		for option, want := range map[TCPSocketOpt]bool{TCPNoDelay: true, TCPDelay: false} {
+			t.Run(fmt.Sprintf("VMA_TCP_NODELAY=%s, %v", setting, want), func(t *testing.T) {
+				t.Setenv("VMA_TCP_NODELAY", setting)
+				h := &noDelayOf{t: t}
+				require.NoError(t, Run(h, "tcp://127.0.0.1:0", WithTCPNoDelay(option)))
+				require.Equal(t, want, h.on)
+			})
+		}
+	}
+}
+
+// noDelayOf looks at the first connection, which it makes itself, and ends the engine.
+type noDelayOf struct {
+	BuiltinEventEngine
+	t  *testing.T
+	on bool
+}
+
+func (h *noDelayOf) OnBoot(eng Engine) Action {
+	fd, err := eng.Dup()
+	require.NoError(h.t, err)
+	defer func() { require.NoError(h.t, unix.Close(fd)) }()
+	a, err := unix.Getsockname(fd)
+	require.NoError(h.t, err)
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", a.(*unix.SockaddrInet4).Port))
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() { _ = c.Close() })
+	return None
+}
+
+func (h *noDelayOf) OnOpen(c Conn) ([]byte, Action) {
+	v, err := unix.GetsockoptInt(c.Fd(), unix.IPPROTO_TCP, unix.TCP_NODELAY)
+	h.on = err == nil && v != 0
+	return nil, Shutdown
+}
