@@ -53,9 +53,11 @@ func (el *eventloop) listen(e *endpoint) (*acceptor, error) {
 func (a *acceptor) listenTCP() error {
 	a.network = "tcp"
 	options := append(a.socketOptions(), a.el.streamOptions()...)
-	if a.el.eng.opts.TCPNoDelay == TCPNoDelay {
-		options = append(options, xtreme.NoDelay(true))
+	delay := a.el.eng.opts.TCPNoDelay != TCPNoDelay
+	if e := a.el.owner.Engine(); delay && e.Settings().NoDelay {
+		e.SettingUnused("VMA_TCP_NODELAY", "a server has the option TCPDelay, which comes before it")
 	}
+	options = append(options, xtreme.NoDelay(!delay)) // also where a setting says otherwise
 	options = append(options, a.el.listenerOptions(a)...)
 	s, err := a.el.owner.ListenTCP(a.bind, options...)
 	if err != nil {
