@@ -229,3 +229,35 @@ func TestAYieldThatIsNotDoneIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// VMA_RX_POLL and VMA_SELECT_POLL bound the same spin: where one of them says for ever, or not at all, the other has no effect.
+func TestOneBoundOfTheSpinThatTheOtherLeavesWithoutEffectIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		rxPoll, selectPoll string
+		config             Config
+		unused             string
+	}{
+		{"-1", "50", Config{}, "VMA_SELECT_POLL"}, {"7", "-1", Config{}, "VMA_RX_POLL"}, {"0", "-1", Config{}, "VMA_RX_POLL"},
+		{"-1", "0", Config{}, "VMA_SELECT_POLL"}, {"0", "50", Config{}, "VMA_SELECT_POLL"}, {"7", "0", Config{}, "VMA_RX_POLL"},
+		{"7", "50", Config{}, ""}, {"0", "0", Config{}, ""}, {"-1", "-1", Config{}, ""}, {"-1", "50", Config{Unpinned: true}, ""},
+	} {
+		t.Setenv("VMA_RX_POLL", c.rxPoll)
+		t.Setenv("VMA_SELECT_POLL", c.selectPoll)
+		s := conf.FromEnvironment()
+		s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
+		o, err := mustEngine(t, s).Owner("told", xtreme.Buffers(64, 8))
+		require.NoError(t, err)
+		_, err = New(o, nothing, c.config)
+		require.NoError(t, err)
+		require.NoError(t, o.Close())
+		text, err := os.ReadFile(s.LogFile)
+		require.NoError(t, err)
+		for _, name := range []string{"VMA_RX_POLL", "VMA_SELECT_POLL"} {
+			want := 0
+			if name == c.unused {
+				want = 1
+			}
+			require.Equal(t, want, strings.Count(string(text), name+`="`+os.Getenv(name)+`" has no effect`), "%+v: %s", c, text)
+		}
+	}
+}
