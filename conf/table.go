@@ -113,7 +113,7 @@ var pollParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.RxPoll }, -1, 100_000_000)},
 	{Name: "VMA_SELECT_POLL", Title: "Select Poll (usec)", Field: "SelectPoll", State: Works,
 		Effect: "bounds the same by time, in microseconds; -1: for ever, 0: none. With 0 here or in VMA_RX_POLL a reactor is " +
-			"driven by interrupts",
+			"driven by interrupts, but with -1 in either it never sleeps, whatever the other is",
 		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
 		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is set itself (deprecated by VMA)", access: force}.unless(ratioSaid),

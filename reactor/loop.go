@@ -99,6 +99,7 @@ func newLoop(o *xtreme.Owner, c Config) (*Loop, error) {
 		return nil, err
 	}
 	given.sayUnused(o.Engine())
+	given.sayOneBound(o.Engine(), &c)
 	if c.Logger == nil {
 		c.Logger = o.Engine().Logger()
 	}

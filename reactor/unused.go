@@ -31,3 +31,26 @@ func (c *Config) sayUnused(e *xtreme.Engine) {
 		e.SettingUnused("VMA_RX_POLL_YIELD", "a loop is bound to a processor and holds its thread")
 	}
 }
+
+// sayOneBound says which of VMA_RX_POLL and VMA_SELECT_POLL, which bound the same spin, the other one leaves without effect. complete is the
+// Config with the settings in it.
+func (c *Config) sayOneBound(e *xtreme.Engine, complete *Config) {
+	if c.Unpinned || complete.Rest != Adaptive {
+		return
+	}
+	turns, span := complete.RxPoll, complete.SelectPoll
+	switch {
+	case c.SelectPoll != 0: // the Config's: sayUnused has said it
+	case turns < 0 && span >= 0:
+		e.SettingUnused("VMA_SELECT_POLL", "a loop spins for ever, as VMA_RX_POLL or its Config says")
+	case turns == 0 && span > 0:
+		e.SettingUnused("VMA_SELECT_POLL", "a loop sleeps at once, as VMA_RX_POLL says")
+	}
+	switch {
+	case c.RxPoll != 0:
+	case span < 0 && turns >= 0:
+		e.SettingUnused("VMA_RX_POLL", "a loop spins for ever, as VMA_SELECT_POLL or its Config says")
+	case span == 0 && turns > 0:
+		e.SettingUnused("VMA_RX_POLL", "a loop sleeps at once, as VMA_SELECT_POLL says")
+	}
+}
