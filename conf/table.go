@@ -20,7 +20,8 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams of an offloaded ring, for sockets that ask (Timestamps): poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in, which costs each frame a read of the clock; hardware the card, " +
-			"else as xdp. Sockets that ask for the card's time ask for hardware, and so does VMA_HW_TS_CONVERSION",
+			"else as xdp. VMA_HW_TS_CONVERSION other than 0 comes before it and asks for hardware, as sockets do that ask for the card's " +
+			"time (CardTime). The first socket on an interface decides for it; where the ring stamps then, the paths of the others say stamp.poll",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
