@@ -77,6 +77,8 @@ func TestWanted(t *testing.T) {
 			[]string{"link.loopback", "link.down", "link.tunnel", "link.bond_member", "link.bond_member"}},
 		"a wildcard over the named": {wish{local: anywhere, named: []conf.Interface{{Name: "eth1"}, {Name: "wg0"}}}, []int{3},
 			[]string{"link.tunnel"}},
+		"a wildcard over a name that there is not": {wish{local: anywhere, named: []conf.Interface{{Name: "eth1"}, {Name: "eth7"}}}, []int{3},
+			[]string{"link.none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, why := c.wanted(snap)
