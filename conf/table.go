@@ -9,8 +9,8 @@ var ringParameters = []Parameter{
 		Effect: "the kind of ring that owners get; auto takes the best of the kernel's that works here, offload is our own stack",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
-		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; empty: each that a socket " +
-			"needs",
+		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; the queues of a VLAN are named with the " +
+			"device below it, those of a bond with its members; empty: each that a socket needs. The option Interfaces comes before it",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,

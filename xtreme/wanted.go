@@ -67,8 +67,19 @@ func (w *wish) wanted(snap *host.Snapshot) (list []int, why []ring.Reason) {
 		byRoute(w.local)
 	default:
 		w.all(snap, add)
+		why = append(why, w.unknown(snap)...)
 	}
 	return list, why
+}
+
+// unknown are reasons for the named interfaces that there are not.
+func (w *wish) unknown(snap *host.Snapshot) (why []ring.Reason) {
+	for _, i := range w.named {
+		if _, ok := snap.LinkByName(i.Name); !ok {
+			why = append(why, ring.Reason{Code: "link.none", Text: "there is no interface " + i.Name + ", which is among those that may be opened"})
+		}
+	}
+	return why
 }
 
 // all is the interfaces of a wildcard: the named ones if any are named.
