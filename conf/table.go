@@ -6,7 +6,8 @@ import "time"
 
 var ringParameters = []Parameter{
 	{Name: "SX_RING", Title: "Kind of ring", Field: "Ring", State: Works,
-		Effect: "the kind of ring that owners get; auto takes the best of the kernel's that works here, offload is our own stack",
+		Effect: "the kind of ring that owners get; auto takes the best of the kernel's that works here, and for reactor/netconn epoll; offload is " +
+			"our own stack. The option RingKind comes before it",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
 		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; the queues of a VLAN are named with the " +
@@ -50,8 +51,9 @@ var ringParameters = []Parameter{
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)}.unless(noOffloadHere),
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of an owner share a ring: 0 per interface, 1 per address, 10 per socket, 20 per thread, 30 per " +
-			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA; an owner has one offloaded ring over " +
-			"all interfaces, which the path says (ring.no_steering, ring.all_interfaces)",
+			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA. Accepted connections are on their " +
+			"listener's ring whatever the logic. An owner has one offloaded ring over all interfaces, which the path says (ring.no_steering, " +
+			"ring.all_interfaces)",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
 		Effect: "the most rings per interface within one owner; 0: no limit; sockets of logic 11, per user id, are exempt; an owner has one " +
@@ -64,7 +66,7 @@ var ringParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, up to 16384 and its " +
-			"part of three quarters of the owner's small buffers; 0: as many as that allows",
+			"part of the owner's small buffers, which is three fifths of them with one interface of one queue; 0: as many as that allows",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
@@ -76,14 +78,15 @@ var ringParameters = []Parameter{
 
 var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "buffers of about 2 KiB of each owner",
+		Effect: "buffers of about 2 KiB of each owner. All that an owner has must be below 4 GiB, else Owner is an error: 1,900,000 of these, or 65,000 " +
+			"large ones",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "buffers of about 2 KiB of each owner beyond VMA_RX_BUFS: one pool serves both directions, and receiving leaves " +
-			"at least so many, or an eighth of all",
+		Effect: "buffers of about 2 KiB of each owner beyond VMA_RX_BUFS, bounded with them: one pool serves both directions, and receiving " +
+			"leaves at least so many, or an eighth of all",
 		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)}.as("0"),
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
-		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams",
+		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams; bounded as VMA_RX_BUFS says",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
 	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
 		Effect: "2 asks for huge pages under the buffers, the path says so where there are none; 0 and 1 are ordinary pages: " +
@@ -93,18 +96,20 @@ var memoryParameters = []Parameter{
 		Effect: "records who holds each buffer and panics when one is released twice",
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
 	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
-		Effect: "the least receive buffer: a smaller one asked for (ReceiveBuffer) is made this large; 0: what is asked for",
+		Effect: "the least receive buffer: a smaller one asked for (ReceiveBuffer) is made this large, as far as the kernel allows it " +
+			"(net.core.rmem_max); 0: what is asked for. Sockets that ask for none have the kernel's, or the offloaded ring's",
 		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
 	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable,
-		"buffers go back to the kernel or the card with each Poll, in one batch"),
+		"the batches are the rings' own: an offloaded ring gives the card buffers when 64 are missing, or an eighth of what it keeps ready "+
+			"(VMA_RX_WRE) where that is less, an io_uring ring gives the kernel buffers when half of them are used, and an epoll ring none"),
 	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable,
 		"sends that are done are taken back with each Poll, in one batch"),
 	inert("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", "1", within(0, 2), NotApplicable,
 		"a pool belongs to one owner: taking a buffer from it needs no lock that batches would save"),
 	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
-		"all free buffers of the owner are the spare ones"),
+		"all free buffers of the owner are spare ones, but those that are kept for sending (VMA_TX_BUFS)"),
 	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable,
-		"rings are refilled from the pool with each Poll, and nothing received is given up for it").as("1"),
+		"rings are refilled from what is free of the pool, as Poll runs, and nothing received is given up for it").as("1"),
 	inert("VMA_HUGETBL", "Huge pages", "0", yesOrNo, NotApplicable, "VMA removed it: use VMA_MEM_ALLOC_TYPE"),
 }
 
@@ -117,7 +122,7 @@ var pollParameters = []Parameter{
 			"driven by interrupts, but with -1 in either it never sleeps, whatever the other is",
 		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
-		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is set itself (deprecated by VMA)", access: force}.unless(ratioSaid),
+		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is set itself", access: force}.unless(ratioSaid),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
 		Effect: "a spinning reactor looks at foreign descriptors on every such turn; 0: only after a sleep",
 		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
@@ -133,7 +138,8 @@ var pollParameters = []Parameter{
 			"a processor, holds its thread; 0: 1024",
 		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll).as("0"),
 	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
-		Effect: "binds each reactor's thread to a processor, the n-th to the n-th of the list and round again: 0,4,8-10",
+		Effect: "binds each reactor's thread to a processor, the n-th to the n-th of the list and round again: 0,4,8-10; one that there is not " +
+			"is an error of Run. Config.Pin comes before it",
 		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
 	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
 		"a reactor looks at foreign descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
@@ -149,7 +155,8 @@ var pollParameters = []Parameter{
 
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
-		Effect: "turns Nagle's algorithm off on every TCP socket that is not adopted; the option NoDelay has the last word",
+		Effect: "turns Nagle's algorithm off on every TCP socket that is not adopted; the option NoDelay has the last word. reactor/gnet " +
+			"(WithTCPNoDelay) and reactor/netconn turn it off by themselves",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
 		Effect: "congestion control of TCP sockets that are not adopted: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's " +
