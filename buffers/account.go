@@ -23,6 +23,9 @@ type account struct {
 	uses   int32
 	used   [NumClasses]int32 // buffers
 	limit  int               // bytes; 0: none
+	credit uint32            // bytes that came back, if it asks
+	asks   bool              // see AskCredit
+	listed bool              // in Pool.credits, also when it was closed meanwhile
 	closed bool              // waits for its last buffer
 }
 
@@ -43,9 +46,12 @@ func (p *Pool) OpenAccount(limit int) (Account, error) {
 		slot = uint32(len(p.accounts))
 		p.accounts = append(p.accounts, account{})
 		p.freeAccounts = slices.Grow(p.freeAccounts, len(p.accounts))
+		if p.filled != nil {
+			p.credits = slices.Grow(p.credits, len(p.accounts)) // giveBack must not allocate
+		}
 	}
 	a := &p.accounts[slot]
-	*a = account{id: Account(a.uses<<slotBits) | Account(slot), uses: (a.uses + 1) & usesMask, limit: limit}
+	*a = account{id: Account(a.uses<<slotBits) | Account(slot), uses: (a.uses + 1) & usesMask, limit: limit, listed: a.listed}
 	return a.id, nil
 }
 
@@ -131,6 +137,6 @@ func (p *Pool) settle(slot uint32) {
 	if a.used != [NumClasses]int32{} {
 		return
 	}
-	a.id, a.closed, a.limit = 0, false, 0
+	a.id, a.closed, a.limit, a.asks, a.credit = 0, false, 0, false, 0
 	p.freeAccounts = append(p.freeAccounts, slot)
 }

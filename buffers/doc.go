@@ -17,7 +17,8 @@
 //
 // To send, the application fills a buffer of its own ([Pool.Alloc], [Packet.Room], [Packet.SetLen]) or takes one it has
 // received; the ring takes it over ([Pool.Transmit]) and completes it ([Pool.Complete]). Each buffer is in exactly one
-// of these places, which [Pool.Ledger] counts and [Pool.Verify] proves.
+// of these places, which [Pool.Ledger] counts and [Pool.Verify] proves. A transport that sends again what was lost keeps a buffer as
+// unacknowledged ([Pool.Unacknowledge]) while no link refers to it.
 //
 // # Three handles
 //
@@ -34,7 +35,8 @@
 //
 // An [Account] is what one socket may keep of the pool, in buffer memory. Besides a fixed limit there is a dynamic one
 // that needs no setting: a holder is over ([Pool.Over]) when it has more than what is left for everybody. The pool only
-// says so; the ring stops reading. Buffers taken for sending are charged to nobody.
+// says so; the ring stops reading. Buffers taken for sending are charged to nobody. A transport with a window learns how much of what it
+// received was released ([Pool.AskCredit], [Pool.TakeCredit]).
 //
 // # Whose calls
 //

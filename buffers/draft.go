@@ -44,7 +44,7 @@ func (p *Pool) draft(head, n int) (Packet, []byte) {
 	return pk, pk.Bytes()
 }
 
-// Sent ends a packet that was sent and that nobody waits for (transmitting to free): Complete, and Release of its only reference.
+// Sent ends a packet that was sent and that nobody waits for (transmitting or unacknowledged to free): Complete, and Release of its only reference.
 func (p *Pool) Sent(pk Packet) {
 	if pk.pool == p {
 		if m := &p.meta[pk.head]; m.gen == pk.gen && m.state == stateTransmitting && m.refs == 1 && m.next == none && m.bufRefs == 0 &&

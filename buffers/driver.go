@@ -65,7 +65,11 @@ func (p *Pool) Fill(i uint32, off, n int, a Account) Packet {
 		p.stats.StaleAccounts++
 		slot = 0
 	}
-	p.accounts[slot].used[c]++
+	acc := &p.accounts[slot]
+	acc.used[c]++
+	if acc.asks {
+		p.filled[i] = uint32(n)
+	}
 	p.avail[c]--
 	m.account = slot
 	m.off = p.base(i) + uint32(off)
@@ -200,10 +204,10 @@ func (p *Pool) Recall(pk, sent Packet) {
 	}
 }
 
-// Complete notes that a packet is sent (transmitting to completing); the ring then releases it, or gives it back to the
+// Complete notes that a packet is sent (transmitting or unacknowledged to completing); the ring then releases it, or gives it back to the
 // sender with Deliver.
 func (p *Pool) Complete(pk Packet) {
-	if m := p.live("Complete", pk); m.state != stateTransmitting {
+	if m := p.live("Complete", pk); m.state != stateTransmitting && m.state != stateUnacknowledged {
 		panic(fmt.Sprintf("buffers: Complete: buffer %d is %v, not transmitting", pk.head, m.state))
 	}
 	p.setState(pk.head, stateCompleting)

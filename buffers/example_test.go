@@ -80,7 +80,7 @@ func ExampleBuffer_Retain() {
 	fmt.Printf("%s, %v\n", body.Bytes(), pool.Ledger())
 	_ = body.Release()
 	// Output:
-	// body, free 7, filling 0, received 0, held 1, lent 0, transmitting 0, completing 0, total 8
+	// body, free 7, filling 0, received 0, held 1, lent 0, transmitting 0, unacknowledged 0, completing 0, total 8
 }
 
 func ExamplePool_Alloc() {

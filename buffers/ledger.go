@@ -10,8 +10,10 @@ type Ledger struct {
 	Held         int // with the application, packets and retained buffers
 	Lent         int // with other goroutines, or released by them and not yet reclaimed
 	Transmitting int // being sent
-	Completing   int // sent, completion not yet delivered
-	Total        int // all buffers of the pool
+	// Unacknowledged are not referred to by a link and not yet confirmed by the peer.
+	Unacknowledged int
+	Completing     int // sent, completion not yet delivered
+	Total          int // all buffers of the pool
 }
 
 // Ledger counts the buffers by state, in time proportional to their number: nothing is counted on the packet path.
@@ -23,17 +25,17 @@ func (p *Pool) Ledger() Ledger {
 	return Ledger{
 		Free: n[stateFree], Filling: n[stateFilling], Received: n[stateReceived],
 		Held: n[stateHeld] + n[stateKept], Lent: n[stateLent],
-		Transmitting: n[stateTransmitting], Completing: n[stateCompleting], Total: len(p.meta),
+		Transmitting: n[stateTransmitting], Unacknowledged: n[stateUnacknowledged], Completing: n[stateCompleting], Total: len(p.meta),
 	}
 }
 
 // Sum is the number of buffers accounted for; it equals Total.
 func (l Ledger) Sum() int {
-	return l.Free + l.Filling + l.Received + l.Held + l.Lent + l.Transmitting + l.Completing
+	return l.Free + l.Filling + l.Received + l.Held + l.Lent + l.Transmitting + l.Unacknowledged + l.Completing
 }
 
 // String is the value in words.
 func (l Ledger) String() string {
-	return fmt.Sprintf("free %d, filling %d, received %d, held %d, lent %d, transmitting %d, completing %d, total %d",
-		l.Free, l.Filling, l.Received, l.Held, l.Lent, l.Transmitting, l.Completing, l.Total)
+	return fmt.Sprintf("free %d, filling %d, received %d, held %d, lent %d, transmitting %d, unacknowledged %d, completing %d, total %d",
+		l.Free, l.Filling, l.Received, l.Held, l.Lent, l.Transmitting, l.Unacknowledged, l.Completing, l.Total)
 }

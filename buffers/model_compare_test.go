@@ -99,7 +99,7 @@ func (m *model) ledger() buffers.Ledger {
 	for _, k := range m.packets {
 		*map[string]*int{
 			"received": &l.Received, "held": &l.Held, "lent": &l.Lent,
-			"transmitting": &l.Transmitting, "completing": &l.Completing,
+			"transmitting": &l.Transmitting, "unacknowledged": &l.Unacknowledged, "completing": &l.Completing,
 		}[k.state] += len(k.bufs)
 	}
 	for _, b := range m.kept {

@@ -57,6 +57,8 @@ type Pool struct {
 	freed uint64
 
 	accounts     []account // by slot; the first is account 0, which pays for what nobody pays for
+	credits      []uint32  // slots of accounts with credit; has the capacity of freeAccounts
+	filled       []uint32  // by buffer: payload bytes that its account gets as credit; nil while no account asks
 	freeAccounts []uint32  // never longer than accounts, and has its capacity: giveBack must not allocate
 
 	stats Stats
@@ -265,6 +267,9 @@ func (p *Pool) giveBack(i uint32, m *meta) {
 	c := p.ClassOf(i)
 	a := &p.accounts[m.account]
 	a.used[c]--
+	if a.asks {
+		p.credit(i, m.account, a)
+	}
 	if a.closed {
 		p.settle(m.account)
 	}

@@ -165,7 +165,7 @@ func TestExhaustedPoolTakesBackLentBuffers(t *testing.T) {
 func TestLedgerText(t *testing.T) {
 	p := tiny(t)
 	pk := receive(t, p, "x", 0)
-	require.Equal(t, "free 5, filling 0, received 0, held 1, lent 0, transmitting 0, completing 0, total 6",
+	require.Equal(t, "free 5, filling 0, received 0, held 1, lent 0, transmitting 0, unacknowledged 0, completing 0, total 6",
 		p.Ledger().String())
 	require.Equal(t, 6, p.Ledger().Sum())
 	require.NoError(t, pk.Release())

@@ -9,20 +9,25 @@ import "fmt"
 //	  │ └──Untake────┘                  │     ┌─Transmit───┘ └─Deliver──┐   │
 //	  │                                 │     ▼                         │   │
 //	  │                                 │ transmitting ──Complete──► completing
-//	  └──────────── Release, Reclaim ───┴─────┴─────────────────────────┴───┘
+//	  │                                 │   │      ▲                    ▲   │
+//	  │                                 │ Unacknowledge, Retransmit     │   │
+//	  │                                 │   ▼      │                    │   │
+//	  │                                 │ unacknowledged ──Complete─────┘   │
+//	  └──────────── Release, Reclaim ───┴───┴───────────────────────────┴───┘
 //
 // Recall undoes Transmit when the ring's driver refuses.
 type state uint8
 
 const (
-	stateFree         state = iota // on a free list
-	stateFilling                   // given to a driver, nothing in it yet
-	stateReceived                  // filled, waiting inside the ring
-	stateHeld                      // the owner goroutine's application has it
-	stateLent                      // only other goroutines have it
-	stateTransmitting              // the ring is sending it
-	stateCompleting                // sent, its completion not yet delivered
-	stateKept                      // its packet is gone, Buffer.Retain keeps it: counted as held
+	stateFree           state = iota // on a free list
+	stateFilling                     // given to a driver, nothing in it yet
+	stateReceived                    // filled, waiting inside the ring
+	stateHeld                        // the owner goroutine's application has it
+	stateLent                        // only other goroutines have it
+	stateTransmitting                // the ring is sending it
+	stateUnacknowledged              // no link refers to it, the peer has not confirmed it
+	stateCompleting                  // sent, its completion not yet delivered
+	stateKept                        // its packet is gone, Buffer.Retain keeps it: counted as held
 	numStates
 )
 
@@ -31,7 +36,7 @@ func (s state) String() string {
 		return fmt.Sprintf("state(%d)", uint8(s))
 	}
 	return [numStates]string{
-		"free", "filling", "received", "held", "lent", "transmitting", "completing", "kept",
+		"free", "filling", "received", "held", "lent", "transmitting", "unacknowledged", "completing", "kept",
 	}[s]
 }
 

@@ -70,7 +70,7 @@ func TestStateNames(t *testing.T) {
 		require.False(t, seen[s.String()])
 		seen[s.String()] = true
 	}
-	require.Equal(t, "state(8)", numStates.String())
+	require.Equal(t, "state(9)", numStates.String())
 }
 
 func TestMetaSize(t *testing.T) {

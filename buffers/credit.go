@@ -1,0 +1,58 @@
+package buffers
+
+import "fmt"
+
+// Credit tells a transport that what it had received was released: by the owner, from Lent, or because the application sent it on and it has
+// left. A window opens by that much. Accounts that did not ask pay a comparison.
+
+// Credit is how many received bytes of an account came back.
+type Credit struct {
+	Account Account
+	Bytes   int
+}
+
+// AskCredit makes the pool note for the account how many of the bytes filled for it from here on come back. Allocates the first time. Error:
+// ErrAccount.
+func (p *Pool) AskCredit(a Account) error {
+	acc := p.account(a)
+	if a == 0 || acc == nil {
+		return fmt.Errorf("buffers: AskCredit: account %d: %w", a, ErrAccount)
+	}
+	if p.filled == nil {
+		p.filled = make([]uint32, len(p.meta))
+		p.credits = make([]uint32, 0, cap(p.accounts))
+	}
+	acc.asks = true
+	return nil
+}
+
+// HasCredit tells whether TakeCredit has something.
+func (p *Pool) HasCredit() bool { return len(p.credits) > 0 }
+
+// TakeCredit takes one account's credit; false when there is none. It allocates nothing.
+func (p *Pool) TakeCredit() (Credit, bool) {
+	for n := len(p.credits); n > 0; n = len(p.credits) {
+		a := &p.accounts[p.credits[n-1]]
+		p.credits = p.credits[:n-1]
+		c := Credit{a.id, int(a.credit)}
+		a.credit, a.listed = 0, false
+		if !a.closed && c.Bytes > 0 { // else the slot has another owner by now
+			return c, true
+		}
+	}
+	return Credit{}, false
+}
+
+// credit notes that buffer i came back. Each account is in the list once.
+func (p *Pool) credit(i uint32, slot uint32, a *account) {
+	n := p.filled[i]
+	p.filled[i] = 0
+	if n == 0 || a.closed {
+		return
+	}
+	if !a.listed {
+		a.listed = true
+		p.credits = append(p.credits, slot) // has room: see OpenAccount
+	}
+	a.credit += n
+}
