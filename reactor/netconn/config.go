@@ -24,7 +24,7 @@ type Config struct {
 	Rest       reactor.Rest
 	RxPoll     int
 	SelectPoll time.Duration
-	// Pin is the processor of each loop's thread; empty binds none.
+	// Pin is the processor of each loop's thread, one per loop; empty takes the next of the engine's setting (SX_LOOP_CPUS), which is none by default.
 	Pin []int
 	// Owner are the options the loops' owners are made with: the kind of ring, buffers, their place. Where neither they nor the engine's
 	// settings name a kind of ring (auto), it is epoll; package documentation says why.
