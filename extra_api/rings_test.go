@@ -131,6 +131,13 @@ func TestNetworkHeader(t *testing.T) {
 	w.NoError(err)
 	w.Equal(sent, b[:n])
 
+	// What no link carries has none, and the error is not that of a neighbour that is not known yet.
+	_, err = extraapi.SocketNetworkHeader(s, b, netip.AddrPortFrom(hosts[0].Addr(), 9))
+	w.ErrorIs(err, ring.ErrNotSupported)
+	var f *ring.FeatureError
+	w.ErrorAs(err, &f)
+	w.Equal("header.no_link", f.Code)
+
 	onEach(t, kernelKinds, func(w *world) {
 		_, err := extraapi.SocketNetworkHeader(w.udp(), nil, w.peer().addr())
 		var f *ring.FeatureError
