@@ -76,7 +76,7 @@ func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Add
 // SocketNetworkHeader writes the headers that a datagram to an address (zero: the connected peer) has in front of its payload to dst:
 // Ethernet, a VLAN tag, IPv4, UDP, with lengths, identification and sums zero. A nil dst asks for the length. Errors: ENOBUFS with the
 // length when dst is too short, ENOTCONN without a peer or while its neighbour is unknown (Prepare asks), ErrNotSupported where the
-// kernel makes the headers. Owner only. (VMA: get_socket_network_header.)
+// kernel makes the headers, and where no link carries the datagram (header.no_link). Owner only. (VMA: get_socket_network_header.)
 func SocketNetworkHeader(s *xtreme.Socket, dst []byte, to netip.AddrPort) (int, error) {
 	if s == nil {
 		return 0, noSocket("SocketNetworkHeader")

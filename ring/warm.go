@@ -18,7 +18,8 @@ type Warmer interface {
 	// datagram would go by the socket's descriptor, and nothing was written.
 	Warm(s *Socket, to netip.AddrPort, p buffers.Packet) (Way, syscall.Errno)
 	// Header writes the headers of a datagram to the address to dst, those fields zero that differ from one to the next; n is their
-	// length, also when dst is too short for them (ENOBUFS) or nil. ENOTCONN: the neighbour is not known.
+	// length, also when dst is too short for them (ENOBUFS) or nil. ENOTCONN: the neighbour is not known. EOPNOTSUPP:
+	// no link carries what is sent there.
 	Header(s *Socket, to netip.AddrPort, dst []byte) (n int, e syscall.Errno)
 }
 
@@ -142,8 +143,9 @@ func (s *Socket) warmOwn(w Warmer, b []byte, to netip.AddrPort) syscall.Errno {
 // Header writes the headers that a datagram to an address has in front of its payload (Ethernet, a VLAN tag, IPv4, UDP) to dst and
 // returns their length; fields that differ from packet to packet (lengths, identification, sums) are zero. A nil dst asks for the
 // length; one that is too short is ENOBUFS. to is zero for the connected peer; without one, or while the neighbour is not known, it is
-// ENOTCONN. Rings over kernel sockets answer ErrNotSupported: there the kernel makes the headers. (VMA: get_socket_network_header.)
-// Owner only.
+// ENOTCONN. Rings over kernel sockets answer ErrNotSupported: there the kernel makes the headers. So do offloaded sockets for a destination
+// that no link carries datagrams to: an address of this host, a group with members here, a destination that a rule leaves to the kernel.
+// (VMA: get_socket_network_header.) Owner only.
 func (s *Socket) Header(dst []byte, to netip.AddrPort) (int, error) {
 	if err := s.usable("network header"); err != nil {
 		return 0, err
@@ -160,8 +162,12 @@ func (s *Socket) Header(dst []byte, to netip.AddrPort) (int, error) {
 		return 0, &OpError{Op: "network header", Err: unix.ENOTCONN}
 	}
 	n, e := w.Header(s, to, dst)
-	if e != 0 {
-		return n, &OpError{Op: "network header", Addr: to, Err: e}
+	switch e {
+	case 0:
+		return n, nil
+	case unix.EOPNOTSUPP:
+		return 0, &OpError{Op: "network header", Addr: to, Err: &FeatureError{
+			Feature: "headers of datagrams to an address that no link carries them to: the ring or the kernel delivers them", Code: "header.no_link"}}
 	}
-	return n, nil
+	return n, &OpError{Op: "network header", Addr: to, Err: e}
 }

@@ -38,16 +38,18 @@ func (s *Stack) Warm(now clock.Time, id udp.ID, to wire.Addr, port uint16, p buf
 	return w, 0
 }
 
-// Header writes the headers of a route to dst, zero where packets differ. n is their length, also when dst is too short. ENOTCONN: no
-// headers are made for it, or the neighbour is not known.
+// Header writes the headers of a route to dst, zero where packets differ. n is their length, also when dst is too short. ENOTCONN: the
+// neighbour is not known. EOPNOTSUPP: no link carries what goes there, so that no headers are made.
 func (s *Stack) Header(now clock.Time, id udp.ID, to wire.Addr, port uint16, dst []byte) (n int, e syscall.Errno) {
 	r, _ := s.peek(now, id, to, port)
 	switch r.way {
 	case wayError:
 		return 0, r.errno
 	case wayLink:
-	default:
+	case wayWait:
 		return 0, unix.ENOTCONN
+	default:
+		return 0, unix.EOPNOTSUPP
 	}
 	n = r.template.Len()
 	switch {
