@@ -185,3 +185,48 @@ func TestThroughTheEngine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 42, length)
 }
+
+// On an offloaded socket a datagram may come through the kernel's socket, a fragmented one for instance, and was copied there: ZeroCopyForce
+// does not take it, and it stays.
+func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
+	n, _, o := cabled(t)
+	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Pull())
+	require.NoError(t, err)
+	peer := n.Dial(s.LocalAddr())
+	done := make([]xtreme.Completion, 8)
+	for i, length := range []int{4, 4000, 5} {
+		_, err := peer.Write(make([]byte, length))
+		require.NoError(t, err)
+		end := time.Now().Add(patience)
+		for packets := 0; packets <= i; packets, _ = s.Waiting() {
+			require.True(t, time.Now().Before(end))
+			_, err := o.Poll(done)
+			require.NoError(t, err)
+		}
+	}
+	receive := func(flags extraapi.Flags, want ...int) {
+		t.Helper()
+		k, sum, err := extraapi.RecvFromZeroCopy(s, done, 0, flags)
+		if len(want) == 0 {
+			require.ErrorIs(t, err, unix.EIO)
+			require.Zero(t, k)
+			return
+		}
+		require.NoError(t, err)
+		var lengths []int
+		for i := range done[:k] {
+			lengths = append(lengths, done[i].Packet.Len())
+			sum -= done[i].Packet.Len()
+		}
+		kernel := done[0].OS
+		_, err = extraapi.FreeCompletions(s, done[:k])
+		require.NoError(t, err)
+		require.Equal(t, want, lengths)
+		require.Equal(t, want[0] == 4000, kernel)
+		require.Zero(t, sum)
+	}
+	receive(extraapi.ZeroCopyForce, 4)
+	receive(extraapi.ZeroCopyForce)
+	receive(extraapi.ZeroCopyForce | extraapi.ZeroCopy)
+	receive(0, 4000, 5)
+}
