@@ -57,7 +57,7 @@
 //	reset, time-out         the error, each time
 //	too little room         ENOBUFS with the length of the packet; it stays. Recv takes part of a packet, by copying
 //	MSG_PEEK, MSG_WAITALL   ErrNotSupported, with the reason; the data stays
-//	ZeroCopyForce           EIO where the kernel's stack carries the socket
+//	ZeroCopyForce           EIO where the kernel's stack carries the socket, or has received the first packet; it stays
 //
 // On kernel rings the kernel copies each packet once, into the ring's buffer; nothing after that is a copy.
 //

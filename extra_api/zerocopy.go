@@ -19,7 +19,7 @@ const (
 	Peek          Flags = unix.MSG_PEEK     // refused: two owners of one packet
 	WaitAll       Flags = unix.MSG_WAITALL  // refused: no call here waits
 	ZeroCopy      Flags = 0x00040000        // MSG_VMA_ZCOPY: taken and without effect, every packet is handed over
-	ZeroCopyForce Flags = 0x01000000        // MSG_VMA_ZCOPY_FORCE: only from an offloaded path, else EIO
+	ZeroCopyForce Flags = 0x01000000        // MSG_VMA_ZCOPY_FORCE: only what the kernel has not copied, else EIO
 )
 
 // The reasons for what is refused.
@@ -36,6 +36,9 @@ var (
 //
 // maxBytes, if not 0, limits bytes. A packet is never cut: when the first is longer, or dst has no room for one, the answer is ENOBUFS
 // (a *ring.SpaceError says how long it is), and everything stays. Recv takes part of a packet, by copying.
+//
+// ZeroCopyForce stops before a packet that came through the kernel's socket, as a fragmented datagram does on an offloaded one; when that is the
+// first, or the kernel's stack carries the socket, it is EIO and everything stays.
 //
 // With nothing waiting it is EAGAIN; after the peer's FIN io.EOF; after a failure of the connection that failure, each time. A
 // socket in completion mode answers ErrMode. EventIn is given once for what arrived since the last: receive until EAGAIN. Owner only.
@@ -55,7 +58,11 @@ func RecvFromZeroCopy(s *xtreme.Socket, dst []xtreme.Completion, maxBytes int, f
 	if len(dst) == 0 && s.Mode() != ring.Completions {
 		return 0, 0, fmt.Errorf("extraapi: RecvFromZeroCopy: destination of length 0: no room for a packet: %w", unix.ENOBUFS)
 	}
-	packets, bytes, err = s.ReceiveUpTo(dst, maxBytes)
+	if flags&ZeroCopyForce != 0 {
+		packets, bytes, err = s.ReceiveOffloaded(dst, maxBytes)
+	} else {
+		packets, bytes, err = s.ReceiveUpTo(dst, maxBytes)
+	}
 	if err != nil && err != ring.ErrNothing {
 		err = receiveFailed("RecvFromZeroCopy", err)
 	}

@@ -76,8 +76,8 @@
 //
 // # Pulling packets, warm sends
 //
-// In the Queue and Callback modes packets wait on the socket: Receive and ReceiveUpTo hand them over, Read copies parts of them, Waiting
-// counts them. Warm walks the path of a send without sending. Package extraapi has both under VMA's names.
+// In the Queue and Callback modes packets wait on the socket: Receive, ReceiveUpTo and ReceiveOffloaded hand them over, Read copies parts of
+// them, Waiting counts them. Warm walks the path of a send without sending. Package extraapi has both under VMA's names.
 //
 // # Sets
 //

@@ -50,6 +50,17 @@ func (s *Socket) Waiting() (packets, bytes int) {
 // ReceiveUpTo is Receive with a limit of bytes: it moves packets while all of them together have at most limit; 0 is no limit. Packets are
 // moved whole. When not even the first one fits it is a *SpaceError and nothing is moved; Read takes a part of it. Owner only.
 func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, err error) {
+	return s.receive(dst, limit, false)
+}
+
+// ReceiveOffloaded is ReceiveUpTo for packets that the kernel has not copied: it stops before one that came through the kernel's socket
+// (Completion.OS). When the first one is such a packet, or the kernel's stack carries the socket, it is EIO and nothing is moved. Owner only.
+// (VMA: recvfrom_zcopy with MSG_VMA_ZCOPY_FORCE.)
+func (s *Socket) ReceiveOffloaded(dst []Completion, limit int) (packets, bytes int, err error) {
+	return s.receive(dst, limit, true)
+}
+
+func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, bytes int, err error) {
 	if !s.readable() {
 		return 0, 0, &OpError{Op: "receive", Err: ErrOwner}
 	}
@@ -65,8 +76,18 @@ func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, e
 	if len(dst) == 0 {
 		return 0, 0, badArgument("receive", "destination of length", 0)
 	}
+	if offloaded && !s.handle.Stack {
+		return 0, 0, errCopied
+	}
 	for packets < len(dst) && s.received.n > 0 {
-		n := s.ring.slab.at(s.received.head).packet.Len()
+		first := s.ring.slab.at(s.received.head)
+		if offloaded && first.os {
+			if packets == 0 {
+				return 0, 0, errCopied
+			}
+			break
+		}
+		n := first.packet.Len()
 		if limit > 0 && n > limit-bytes {
 			if packets == 0 {
 				return 0, 0, &OpError{Op: "receive", Err: &SpaceError{Need: n, Room: limit}}
@@ -82,6 +103,9 @@ func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, e
 	}
 	return 0, 0, s.nothing()
 }
+
+// errCopied is made once: a program that falls back to ReceiveUpTo meets it for each such packet.
+var errCopied error = &OpError{Op: "receive without a copy of the kernel's", Err: unix.EIO}
 
 // Read copies what waits on a socket in Callback or Queue mode into b, and releases the packets it empties. Of a stream it takes
 // as much as fits; the rest of a packet waits for the next Read or Receive. Of a datagram socket it takes one datagram: what does not
