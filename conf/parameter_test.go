@@ -215,11 +215,22 @@ func TestNamesOfXLIOAndOldOnes(t *testing.T) {
 }
 
 func TestUnknownNamesWarn(t *testing.T) {
-	s := read(nil, source{"VMA_RX_POL": {text: "1"}, "XLIO_FOO": {}, "SX_BAR": {}, "VMA_TIME_MEASURE_NUM_SAMPLES": {}, "PATH": {}})
+	s := read(nil, source{"VMA_RX_POL": {text: "1"}, "XLIO_FOO": {}, "SX_BAR": {}, "PATH": {}})
 	require.Equal(t, []string{"SX_BAR: there is no such setting", "VMA_RX_POL: there is no such setting",
 		"XLIO_FOO: there is no such setting"}, s.Warnings)
 	t.Setenv("VMA_NO_SUCH", "1")
 	require.Contains(t, FromEnvironment().Warnings, "VMA_NO_SUCH: there is no such setting")
+}
+
+// Four names that VMA reads are no settings here, and that is said too, with the reason.
+func TestNamesThatOnlyVMAReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings")
+	require.NoError(t, os.WriteFile(path, []byte("VMA_SPEC_PARAM1=3\n"), 0o600))
+	t.Setenv("VMA_TIME_MEASURE_NUM_SAMPLES", "5")
+	s, err := FromFile(path)
+	require.NoError(t, err)
+	require.Equal(t, []string{path + ":1: VMA_SPEC_PARAM1 has no effect: it is of VMA's profiles for single products",
+		"VMA_TIME_MEASURE_NUM_SAMPLES has no effect: it is of a build of VMA that measures itself"}, s.Warnings)
 }
 
 func TestCodeEnvironmentFile(t *testing.T) {
