@@ -71,8 +71,8 @@ func parseFile(path, text string) (source, []string) {
 		if value = strings.TrimSpace(value); len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
 			value = value[1 : len(value)-1]
 		}
-		if name == SettingsFile || !known(name) {
-			warnings = append(warnings, fmt.Sprintf("%s%s: there is no such setting", where, name))
+		if w, ok := notHere(name); ok || name == SettingsFile || !known(name) {
+			warnings = append(warnings, where+w)
 			continue
 		}
 		file[name] = setting{value, where}
@@ -95,8 +95,8 @@ func fromEnvironment(lookup func(string) (string, bool)) Settings {
 func read(file, env source) Settings {
 	s := Default()
 	for name := range env {
-		if strange(name) {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: there is no such setting", name))
+		if w, ok := notHere(name); ok {
+			s.Warnings = append(s.Warnings, w)
 		}
 	}
 	slices.Sort(s.Warnings)
@@ -156,9 +156,22 @@ func (s *Settings) warn(p *Parameter, name, text string, err error) {
 	s.Warnings = append(s.Warnings, fmt.Sprintf("%s=%q: %v; %s", name, text, err, stays))
 }
 
-// notOurs are names that VMA's other programs and tests look at, and those of its profiles' internals.
+// notOurs are names that VMA reads and that are no settings here, with the reason.
 var notOurs = map[string]string{
-	"VMA_SPEC_PARAM1": "", "VMA_SPEC_PARAM2": "", "VMA_TIME_MEASURE_NUM_SAMPLES": "", "VMA_TIME_MEASURE_DUMP_FILE": "",
+	"VMA_SPEC_PARAM1": ofProducts, "VMA_SPEC_PARAM2": ofProducts, "VMA_TIME_MEASURE_NUM_SAMPLES": ofMeasuring, "VMA_TIME_MEASURE_DUMP_FILE": ofMeasuring,
+}
+
+const (
+	ofProducts  = "it is of VMA's profiles for single products"
+	ofMeasuring = "it is of a build of VMA that measures itself"
+)
+
+// notHere is the warning for a name that changes nothing, false for the others.
+func notHere(name string) (warning string, ok bool) {
+	if why := notOurs[name]; why != "" {
+		return name + " has no effect: " + why, true
+	}
+	return name + ": there is no such setting", strange(name)
 }
 
 func known(name string) bool {
