@@ -2,6 +2,7 @@ package ringtest
 
 import (
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"testing"
@@ -175,6 +176,35 @@ func suspendResume(t *testing.T, b Backend) {
 	w.silent(10 * time.Millisecond)
 	w.NoError(l.Resume())
 	w.accept(l)
+}
+
+func suspendDatagrams(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	s := w.udp(w.local)
+	peer := w.udpPeer(s.LocalAddr())
+	texts := []string{"a", "", "c"}
+	for range 3 {
+		w.NoError(s.Suspend())
+		for _, text := range texts {
+			w.write(peer, []byte(text))
+			w.poll()
+		}
+		w.silent(5 * time.Millisecond)
+		_, err := s.SendTo([]byte("out"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
+		w.NoError(err)
+		w.flush()
+		out := make([]byte, 8)
+		n, err := peer.Read(out)
+		w.NoError(err)
+		w.Equal("out", string(out[:n]))
+		w.Empty(w.kept)
+		w.NoError(s.Resume())
+		for _, text := range texts {
+			c := w.event(s, ring.EventPacket, nil)
+			w.Equal(text, string(c.Packet.Bytes()))
+			w.release(c)
+		}
+	}
 }
 
 func suspendedFails(t *testing.T, b Backend) {

@@ -87,6 +87,7 @@ var cases = []struct {
 	{"linger waits for the peer's FIN", lingers, streams},
 	{"half close", halfClose, streams},
 	{"suspend and resume", suspendResume, streams},
+	{"a suspended datagram socket sends, and receives after Resume", suspendDatagrams, datagrams},
 	{"a suspended socket that fails delivers what it has", suspendedFails, streams | waits},
 	{"a stopped socket that is reset under a send delivers what it has", stoppedReset, streams},
 	{"a closed socket touches no descriptor", closedTouchesNothing, datagrams},
