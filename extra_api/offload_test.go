@@ -3,6 +3,7 @@ package extraapi_test
 import (
 	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -229,4 +230,38 @@ func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
 	receive(extraapi.ZeroCopyForce)
 	receive(extraapi.ZeroCopyForce | extraapi.ZeroCopy)
 	receive(0, 4000, 5)
+}
+
+// The statistics of an offloaded owner have its sockets on each ring, and what its links count.
+func TestDumpOfAnOffloadedOwner(t *testing.T) {
+	n, _, o := cabled(t)
+	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
+	require.NoError(t, err)
+	l, err := o.ListenTCP(netip.AddrPortFrom(n.Local(0), 0))
+	require.NoError(t, err)
+	peer := n.Dial(s.LocalAddr())
+	to := peer.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
+	_, err = s.SendTo([]byte("123"), to)
+	require.NoError(t, err)
+	require.NoError(t, o.Flush())
+	_, err = peer.Write([]byte("12345"))
+	require.NoError(t, err)
+	done := make([]xtreme.Completion, 4)
+	for end := time.Now().Add(patience); s.Counts().Packets == 0; {
+		require.True(t, time.Now().Before(end))
+		k, err := o.Poll(done)
+		require.NoError(t, err)
+		_, err = extraapi.FreeCompletions(s, done[:k])
+		require.NoError(t, err)
+	}
+	var one, all strings.Builder
+	require.NoError(t, extraapi.DumpStats(&one, o, s.ID()))
+	for _, want := range []string{s.LocalAddr().String(), s.Path().String(), "rx: packets 1, bytes 5", "tx: messages 1, bytes 3"} {
+		require.Contains(t, one.String(), want)
+	}
+	require.NoError(t, extraapi.DumpStats(&all, o, 0))
+	require.Contains(t, all.String(), one.String())
+	for _, want := range []string{l.Path().String(), ": offload, ", n.Device(0) + ".tx_frames ", n.Device(0) + ".rx_frames "} {
+		require.Contains(t, all.String(), want)
+	}
 }
