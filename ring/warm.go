@@ -26,7 +26,7 @@ type Warmer interface {
 // The reasons why a send cannot be warmed, or not whole.
 var (
 	warmStream = Reason{Code: "warm.kernel_tcp",
-		Text: "the kernel's TCP has no send that sends nothing"}
+		Text: "the kernel's streams (TCP, unix-domain) have no send that sends nothing"}
 	warmKernel = Reason{Code: "warm.kernel_path",
 		Text: "the kernel walks the system call, the socket and the route (MSG_PROBE); what follows in it (buffer, headers, queue, " +
 			"driver) stays cold"}
