@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -146,4 +147,40 @@ func TestOptionsAfterAnInterfaceWasDeleted(t *testing.T) {
 	w.NoError(s.LeaveGroup(netip.MustParseAddr("239.1.1.4"), "v0", source))
 	w.ErrorIs(s.LeaveGroup(gone, "v0", netip.Addr{}), unix.ENODEV, "it is left")
 	w.NoError(s.SetTTL(10))
+}
+
+// An interface has room for 4,096 flows. A socket that finds none receives through the kernel, and its path says so; one that requires offload
+// is refused. Where there is room again a new socket has it.
+func TestTableOfFlowsIsFull(t *testing.T) {
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	if limit.Max < 5000 {
+		t.Skip("missing: 5000 descriptors")
+	}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit.Max, Max: limit.Max}))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	w := newCabled(t)
+	var list []*xtreme.Socket
+	for range 5000 {
+		s := w.udp(w.at(0))
+		list = append(list, s)
+		if has(s.Path(), "xdp.not_claimed") {
+			break
+		}
+		w.Equal("offload", s.Path().Tier)
+	}
+	last := list[len(list)-1]
+	w.Equal("os", last.Path().Tier, last.Path())
+	w.Contains(last.Path().String(), "the flow map is full (4096 entries)")
+	w.InDelta(4096, len(list), 8, "addresses have entries too")
+	w.write(w.net.Dial(last.LocalAddr()), "by the kernel")
+	c := w.event(last, xtreme.Packet)
+	w.Equal("by the kernel", string(c.Packet.Bytes()))
+	w.True(c.OS)
+	w.NoError(c.Packet.Release())
+	_, err := w.owner.OpenUDP(w.at(0), xtreme.RequireOffload())
+	w.ErrorContains(err, "xdp.not_claimed")
+	w.close(list[0])
+	again := w.udp(w.at(0), xtreme.RequireOffload())
+	answers(w.world, again, w.net.Dial(again.LocalAddr()))
 }
