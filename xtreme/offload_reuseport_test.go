@@ -101,6 +101,35 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 	}
 }
 
+// A broadcast is for every socket that has its port. Where another program has the port on all addresses, a socket that is bound to the
+// broadcast address leaves it to the kernel, which gives it to both.
+func TestBroadcastsThatAnotherProgramReceives(t *testing.T) {
+	w := newCabled(t, testnet.Pair{})
+	foreign := w.member(7400)
+	at := netip.MustParseAddrPort("10.0.0.255:7400")
+	s := w.udp(at, xtreme.ReuseAddr())
+	for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_shared"); w.poll() {
+		w.True(time.Now().Before(end), "%v", s.Path())
+	}
+	w.Equal("os", s.Path().Tier)
+	w.kept = nil
+	peer := w.broadcaster(0)
+	for range 3 {
+		_, err := peer.WriteToUDPAddrPort([]byte("to all"), at)
+		w.NoError(err)
+		w.Equal("to all", w.text(s))
+		w.heard(foreign, "to all")
+	}
+	w.NoError(foreign.Close())
+	w.until("offloaded again", func() bool { return s.Path().Tier == "offload" })
+	w.next("PATH", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.PathChanged) })
+	_, err := peer.WriteToUDPAddrPort([]byte("by the link"), at)
+	w.NoError(err)
+	text, _ := fast(w.world, s)
+	w.Equal("by the link", text)
+	w.close(s)
+}
+
 // Who requires offload keeps the port, and its path says what that does to the other.
 func TestSharedPortThatIsKept(t *testing.T) {
 	w := newCabled(t, testnet.Pair{})

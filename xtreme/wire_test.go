@@ -26,13 +26,7 @@ func TestBroadcastOverACable(t *testing.T) {
 	for _, s := range []*xtreme.Socket{wild, subnet, own} {
 		w.Equal("offload", s.Path().Tier, s.Path())
 	}
-	peer := w.net.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), 7403))
-	raw, err := peer.SyscallConn()
-	w.NoError(err)
-	w.NoError(raw.Control(func(fd uintptr) {
-		w.NoError(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
-		w.NoError(unix.BindToDevice(int(fd), "p0")) // 255.255.255.255 has no route
-	}))
+	peer := w.broadcaster(7403)
 	to := func(a string) {
 		_, err := peer.WriteToUDPAddrPort([]byte(a), netip.MustParseAddrPort(a))
 		w.NoError(err)
@@ -41,6 +35,7 @@ func TestBroadcastOverACable(t *testing.T) {
 		w.t.Helper()
 		c := w.event(s, xtreme.Packet)
 		w.Equal(a, string(c.Packet.Bytes()))
+		w.Equal(s == wild, c.OS, "the kernel gives those for any address to all who are to receive them")
 		w.Equal(netip.MustParseAddrPort(a), c.Destination)
 		w.NoError(c.Packet.Release())
 	}
@@ -55,10 +50,12 @@ func TestBroadcastOverACable(t *testing.T) {
 	to("10.0.0.255:7402")
 	w.silent(20 * time.Millisecond)
 
-	_, err = own.SendTo([]byte("not allowed"), netip.MustParseAddrPort("10.0.0.255:7403"))
+	_, err := own.SendTo([]byte("not allowed"), netip.MustParseAddrPort("10.0.0.255:7403"))
 	w.ErrorIs(err, unix.EACCES)
+	byKernel := counter(wild.Ring(), "offload.os_sends")
 	w.sendTo(wild, "to all", netip.MustParseAddrPort("10.0.0.255:7403"))
 	w.NoError(w.owner.Flush())
+	w.Equal(byKernel+1, counter(wild.Ring(), "offload.os_sends"), "and sends them")
 	b := make([]byte, 64)
 	n, from, err := peer.ReadFromUDPAddrPort(b)
 	w.NoError(err)
@@ -67,6 +64,19 @@ func TestBroadcastOverACable(t *testing.T) {
 	for _, s := range []*xtreme.Socket{wild, subnet, own} {
 		w.close(s)
 	}
+}
+
+// broadcaster is a socket of the peer's kernel that may send to the broadcast addresses of pair 0.
+func (w *cabled) broadcaster(port uint16) *net.UDPConn {
+	w.t.Helper()
+	c := w.net.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), port))
+	raw, err := c.SyscallConn()
+	w.NoError(err)
+	w.NoError(raw.Control(func(fd uintptr) {
+		w.NoError(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
+		w.NoError(unix.BindToDevice(int(fd), "p0")) // 255.255.255.255 has no route
+	}))
+	return c
 }
 
 // A socket on a VLAN interface is offloaded by the interface below it: its frames have the tag, in both directions; groups too.
