@@ -67,6 +67,11 @@ func (d *driver) claimFor(e *entry, f wanted) {
 	d.shadow.first = claimTurns
 }
 
+// isUnclaimed tells whether the steering program takes nothing for the socket because its claims were refused.
+func (e *entry) isUnclaimed() bool {
+	return len(e.flows) == 0 && slices.ContainsFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
+}
+
 // flows are what the socket wants to have of the links: its own address on the interface that it names, or on all of them, and each
 // group on the interface that it was joined on.
 func (d *driver) flows(e *entry) (list []wanted) {

@@ -308,7 +308,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 			carried--
 		}
 	}
-	if !e.own || carried == 0 && d.config.Namespace == nil {
+	if !e.own || carried == 0 && d.config.Namespace == nil || e.isUnclaimed() {
 		p.Tier = "os"
 	}
 	if r := d.spans(e); r.Code != "" {

@@ -76,7 +76,7 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 			addReason(b.Why)
 		}
 	}
-	if !e.own || carried == 0 || d.ceded(e) {
+	if !e.own || carried == 0 || d.ceded(e) || e.isUnclaimed() {
 		p.Tier = "os"
 	}
 	if r := d.spans(e); r.Code != "" {
