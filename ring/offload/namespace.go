@@ -95,7 +95,7 @@ func (n *Namespace) has(a netip.Addr) bool {
 	if _, ok := s.Local(a); ok {
 		return true
 	}
-	return slices.ContainsFunc(s.Links(), func(l host.Link) bool { return s.IsBroadcast(l.Index, a) })
+	return isBroadcast(s, a)
 }
 
 // The ports that are chosen: Linux's.

@@ -1,6 +1,9 @@
 package offload
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
@@ -13,15 +16,18 @@ type portUse struct {
 	local [4]byte // zero: all addresses
 	port  uint16
 	iface uint32 // that ours is tied to; 0: to none
+
+	broadcast bool // local is a broadcast address: every socket with the port receives its datagrams
 }
 
 // sharedPorts are those that foreign sockets have too. It is never changed.
 type sharedPorts map[portUse]struct{}
 
 // meets tells whether the kernel gives datagrams to a foreign socket that ours would take from it. Of two sockets the one with the more precise
-// address has them, so a foreign one on all addresses loses nothing to one of ours that names its own.
+// address has them, so a foreign one on all addresses loses nothing to one of ours that names its own. A
+// broadcast is for both.
 func (p *portUse) meets(b *host.Bound) bool {
-	return b.Port == p.port && (p.local == [4]byte{} || b.Local == p.local) && !(p.iface != 0 && b.Interface != 0 && p.iface != b.Interface) &&
+	return b.Port == p.port && (p.local == [4]byte{} || b.Local == p.local || p.broadcast && b.Local == [4]byte{}) && !(p.iface != 0 && b.Interface != 0 && p.iface != b.Interface) &&
 		!groupOf(b.Local)
 }
 
@@ -38,7 +44,8 @@ func (d *driver) tellPort(e *entry) {
 		d.forgetPort(e)
 		return
 	}
-	u := portUse{inode: e.inode(), local: at.Addr().As4(), port: at.Port(), iface: uint32(d.nics.Present(e.s.Device()))}
+	u := portUse{inode: e.inode(), local: at.Addr().As4(), port: at.Port(), iface: uint32(d.nics.Present(e.s.Device())),
+		broadcast: isBroadcast(x.config.Host.Snapshot(), at.Addr())}
 	if u == e.port {
 		return
 	}
@@ -51,6 +58,11 @@ func (d *driver) tellPort(e *entry) {
 	}
 	f.ports[memberKey{d.number, e.slot}] = u
 	f.lookSoon(x)
+}
+
+// isBroadcast tells whether an address is a broadcast address of an interface.
+func isBroadcast(s *host.Snapshot, a netip.Addr) bool {
+	return slices.ContainsFunc(s.Links(), func(l host.Link) bool { return s.IsBroadcast(l.Index, a) })
 }
 
 // forgetPort undoes tellPort.
