@@ -132,11 +132,36 @@ func freeMany(w *world) {
 	w.InDelta(before, l.Free, 64, "what the driver has ready apart")
 }
 
+// Members of a group in one process receive what one of them sends, itself included, and nothing where it does not want that; unicast too.
 func loopback(w *world) {
 	a, b := w.udp(), w.udp()
 	_, err := a.SendTo([]byte("next door"), b.LocalAddr())
 	w.NoError(err)
 	w.Equal("next door", w.text(b))
+
+	group := netip.MustParseAddr("239.255.77.4")
+	var members []*ring.Socket
+	at := netip.AddrPortFrom(group, 0)
+	for range 2 {
+		s := w.socket(ring.Datagram)
+		w.NoError(s.SetReuseAddr(true))
+		w.NoError(s.JoinGroup(group, w.device0(), netip.Addr{}))
+		w.NoError(s.SetMulticastInterface(w.device0()))
+		w.NoError(s.Bind(at))
+		at = s.LocalAddr()
+		members = append(members, s)
+	}
+	for _, from := range members {
+		_, err := from.SendTo([]byte("to all"), at)
+		w.NoError(err)
+		for _, s := range members {
+			w.Equal("to all", w.text(s))
+		}
+	}
+	w.NoError(members[0].SetMulticastLoop(false))
+	_, err = members[0].SendTo([]byte("to others"), at)
+	w.NoError(err)
+	w.silent(0)
 }
 
 func forceOnTCP(w *world) {

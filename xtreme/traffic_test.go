@@ -1,0 +1,111 @@
+package xtreme_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// onEachCable runs a test on every kind of ring, with a kernel at the other end of a cable.
+func onEachCable(t *testing.T, test func(w *cabled, offloaded bool)) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		w := &cabled{net: testnet.New(t, testnet.Pair{}), world: &world{Assertions: require.New(t), t: t, room: 64}}
+		w.engine = w.newEngine(func(s *conf.Settings) { s.Ring = kind })
+		w.owner = w.newOwner("test")
+		test(w, kind == conf.RingOffload)
+	})
+}
+
+// Datagrams longer than the MTU are cut and put together by the kernel, on an offloaded ring too; the others are not its own there.
+func TestFragmentedDatagrams(t *testing.T) {
+	onEachCable(t, func(w *cabled, offloaded bool) {
+		s := w.udp(w.at(0))
+		peer := w.net.Dial(s.LocalAddr())
+		for _, n := range []int{1472, 1473, 5000, 65507} {
+			sent := bytes.Repeat([]byte{byte(n)}, n)
+			w.write(peer, string(sent))
+			c := w.event(s, xtreme.Packet)
+			w.Equal(sent, c.Packet.Bytes())
+			w.Equal(offloaded && n > 1472, c.OS)
+			w.NoError(c.Packet.Release())
+			byKernel := counter(s.Ring(), "offload.os_sends")
+			w.sendTo(s, string(sent), addr(peer.LocalAddr()))
+			w.NoError(w.owner.Flush())
+			got := make([]byte, 1<<16)
+			k, err := peer.Read(got)
+			w.NoError(err)
+			w.Equal(sent, got[:k])
+			w.Equal(offloaded && n > 1472, counter(s.Ring(), "offload.os_sends") > byKernel)
+		}
+		w.close(s)
+	})
+}
+
+// Sockets that are opened and closed on an interface under traffic cost another socket there nothing: it receives all, in order.
+func TestSocketsComeAndGoUnderTraffic(t *testing.T) {
+	onEachCable(t, func(w *cabled, offloaded bool) {
+		s := w.udp(w.at(0), xtreme.ReceiveBuffer(1<<20))
+		peer := w.net.Dial(s.LocalAddr())
+		stop := make(chan int)
+		go func() {
+			for n := 0; ; n++ {
+				select {
+				case stop <- n:
+					return
+				default:
+				}
+				_, _ = fmt.Fprint(peer, n)
+				if n%10 == 9 {
+					time.Sleep(300 * time.Microsecond)
+				}
+			}
+		}()
+		received := 0
+		take := func() {
+			w.poll()
+			rest := w.kept[:0]
+			for _, c := range w.kept {
+				if c.Socket != s {
+					rest = append(rest, c)
+					continue
+				}
+				w.Equal(fmt.Sprint(received), string(c.Packet.Bytes()))
+				w.False(c.OS)
+				w.NoError(c.Packet.Release())
+				received++
+			}
+			w.kept = rest
+		}
+		for i := range 100 {
+			at := netip.AddrPortFrom(w.net.Local(0), uint16(9000+i%3)) // the ports are used again
+			x, y := w.udp(at), w.udp(netip.AddrPortFrom(w.net.Other(0), at.Port()), xtreme.Remote(netip.AddrPortFrom(w.net.Peer(0), 9)))
+			other := w.net.Dial(at)
+			w.write(other, "another")
+			for len(w.kept) == 0 {
+				take()
+			}
+			w.Equal("another", w.text(x))
+			w.NoError(other.Close())
+			w.NoError(x.Close())
+			w.NoError(y.Close())
+			for len(w.kept) < 2 {
+				take()
+			}
+			w.kept = w.kept[:0] // CLOSED
+		}
+		sent := <-stop
+		for end := time.Now().Add(patience); received < sent; take() {
+			w.True(time.Now().Before(end), "%d of %d", received, sent)
+		}
+		w.Positive(sent)
+		w.close(s)
+	})
+}
