@@ -11,7 +11,7 @@ var hardwareParameters = []Parameter{
 	inert("VMA_RING_DEV_MEM_TX", "Ring On Device Memory TX", "0", count, HardwareOnly, "memory on ConnectX cards").as("0"),
 	inert("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", "256", within(0, 1<<16), NotApplicable, "Go has no prefetch").as("0"),
 	inert("VMA_RX_PREFETCH_BYTES", "Rx Prefetch Bytes", "256", within(32, 2044), NotApplicable,
-		"Go has no prefetch; the flows of a burst are looked up before any of it is processed"),
+		"Go has no prefetch; an offloaded ring looks up the flows of a burst before it processes any of it"),
 	inert("VMA_RX_PREFETCH_BYTES_BEFORE_POLL", "Rx Prefetch Bytes Before Poll", "0", accepted{"0, or a number from 32 to 2044",
 		func(text string) bool { return text == "0" || within(32, 2044).ok(text) }}, NotApplicable, "Go has no prefetch").as("0"),
 	inert("VMA_CQ_MODERATION_ENABLE", "CQ Interrupts Moderation", "1", yesOrNo, HardwareOnly, moderation),
