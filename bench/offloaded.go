@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -78,7 +79,7 @@ func openOffloaded(device string, native bool) (o *offloaded, err error) {
 	if conf.IsSet("SX_OFFLOAD_GATHER") {
 		gather = conf.FromEnvironment().Offload.Gather
 	}
-	o.set, err = ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing,
+	o.set, err = ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", OneRing: offload.OneRing,
 		Driver: offload.New(offload.Config{Links: links, Host: o.mirror, Gather: gather})})
 	if err != nil {
 		return o, errors.Join(err, closeLinks(links))

@@ -97,7 +97,7 @@ func (l *stackEchoLoop) open(stack bool) (err error) {
 	if err != nil {
 		return err
 	}
-	l.set, err = ring.NewSet(ring.SetConfig{Pool: l.pools[0], Kind: "offload", Network: space, OneRing: offload.OneRing,
+	l.set, err = ring.NewSet(ring.SetConfig{Pool: l.pools[0], Kind: "offload", Transport: space, OneRing: offload.OneRing,
 		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: near, Index: index}}, Namespace: space})})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // notOurs is an address that no host has (TEST-NET-1, RFC 5737).
@@ -242,7 +243,7 @@ func adoptOthers(w *world) {
 			continue // what VMA's test expects of one who is not root
 		}
 		w.NoError(err)
-		_, err = ring.Inspect(fd)
+		_, err = kernel.Inspect(fd)
 		w.ErrorIs(err, ring.ErrNotSupported)
 		w.NoError(unix.Close(fd))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
@@ -70,7 +71,7 @@ func TestWarmOnTheWire(t *testing.T) {
 func warmOnTheWire(t *testing.T, kind string) {
 	n := testnet.New(t, testnet.Pair{})
 	pool := newPool(t, defaultLayout)
-	c := ring.SetConfig{Pool: pool, Kind: kind}
+	c := ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: kind}
 	switch kind {
 	case "uring":
 		if err := uring.Probe(); err != nil {

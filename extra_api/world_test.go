@@ -22,6 +22,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 )
 
@@ -71,7 +72,7 @@ func newWorldOn(t testing.TB, kind string, layout buffers.Layout) *world {
 	w := &world{Assertions: require.New(t), t: t, kind: kind, local: netip.MustParseAddrPort("127.0.0.1:0"),
 		dst: make([]ring.Completion, 64)}
 	w.pool = newPool(t, layout)
-	c := ring.SetConfig{Pool: w.pool, Kind: kind}
+	c := ring.SetConfig{Transport: kernel.New(), Pool: w.pool, Kind: kind}
 	switch kind {
 	case "uring":
 		if err := uring.Probe(); errors.Is(err, ring.ErrNotSupported) {
@@ -147,7 +148,7 @@ func (w *world) plug(c *ring.SetConfig) {
 		Faults: [2]memory.Fault{count, nil}})
 	w.NoError(err)
 	w.facts = w.host(0, ours, c)
-	far := ring.SetConfig{Pool: others}
+	far := ring.SetConfig{Transport: kernel.New(), Pool: others}
 	w.host(1, theirs, &far)
 	w.far, err = ring.NewSet(far)
 	w.NoError(err)
@@ -159,7 +160,7 @@ func (w *world) plug(c *ring.SetConfig) {
 func (w *world) host(end int, l *memory.End, c *ring.SetConfig) *offload.Namespace {
 	ns, err := offload.NewNamespace(facts(end, true), rand.Uint64)
 	w.NoError(err)
-	c.Kind, c.Network, c.OneRing = "offload", ns, offload.OneRing
+	c.Kind, c.Transport, c.OneRing = "offload", ns, offload.OneRing
 	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, Namespace: ns})
 	return ns
 }

@@ -5,15 +5,12 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
 // withheld is a connection nobody was told of yet.
 type withheld struct {
-	fd   int
+	conn Conn
 	peer netip.AddrPort
 }
 
@@ -26,38 +23,30 @@ func (s *Socket) AcceptFailures() uint64 {
 }
 
 // accepted makes the child of a listener and publishes it: it is bound to the ring before its NEW_CONNECTION is raised.
-func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
+func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	if l.state != stateListening {
-		_ = unix.Close(fd) // the listener was closed in this turn: the peer sees a reset, as of a closed port
+		l.transport.Refuse(conn, false) // the listener was closed in this turn: the peer sees a reset, as of a closed port
 		return
 	}
 	l.backoff = 0
 	if l.stops&stopUser != 0 {
-		// Accepted while Suspend was on its way to the kernel: it waits for Resume.
-		l.withheld = append(l.withheld, withheld{fd, peer})
+		// Accepted while Suspend was on its way: it waits for Resume.
+		l.withheld = append(l.withheld, withheld{conn, peer})
 		return
 	}
-	if !peer.IsValid() && !l.Unix() {
-		if peer = sys.PeerName(fd); !peer.IsValid() {
-			_ = unix.Close(fd) // reset before it was accepted, and the kernel does not tell of its peer any more
-			return
-		}
-	}
-	if l.config.AcceptTo != nil && r.away(l, fd, peer) {
+	if l.config.AcceptTo != nil && r.away(l, conn, peer) {
 		return
 	}
 	s := &Socket{set: l.set, maker: l.maker, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
-		state: stateOpen, config: l.config, unix: l.unix.child(fd), why: l.why, pacing: l.pacing}
-	s.handle = Handle{FD: fd, Kind: Stream, Class: l.config.streamClass(), Copies: l.handle.Copies}
-	s.local = l.local
-	if s.local.Addr().IsUnspecified() {
-		s.local = sys.SockName(fd)
-	}
-	s.userData = uint64(fd)
+		state: stateOpen, config: l.config, why: l.why, pacing: l.pacing, transport: l.transport}
+	s.handle = Handle{Conn: conn, Kind: Stream, Class: l.config.streamClass(), Copies: l.handle.Copies}
+	s.local = l.transport.Accept(s, l)
+	s.unix = l.unix.child(s)
+	s.id, s.userData = int(conn), uint64(conn)
 	if err := r.admit(s); err != nil {
 		r.stats.AcceptFailures++
 		r.fail(&OpError{Op: "accept", Addr: peer, Err: err})
-		sys.Reset(fd)
+		l.transport.Refuse(conn, true)
 		return
 	}
 	s.judge()
@@ -70,7 +59,7 @@ func (r *Ring) accepted(l *Socket, fd int, peer netip.AddrPort) {
 
 // away asks the listener's AcceptTo about a connection and tells whether it is gone. One that panics costs this connection and
 // nothing else: the next Poll's error tells of it.
-func (r *Ring) away(l *Socket, fd int, peer netip.AddrPort) (gone bool) {
+func (r *Ring) away(l *Socket, conn Conn, peer netip.AddrPort) (gone bool) {
 	was, returned := r.inHook, false
 	defer func() {
 		r.inHook = was
@@ -79,21 +68,21 @@ func (r *Ring) away(l *Socket, fd int, peer netip.AddrPort) (gone bool) {
 		}
 		p := recover()
 		r.didNotReturn(l, p)
-		sys.Reset(fd)
+		l.transport.Refuse(conn, true)
 		gone = true
 		if p == nil {
 			r.sink.dst = nil // this Poll is over: see Sink.call
 		}
 	}()
 	r.inHook = true
-	taken := l.config.AcceptTo(fd, peer)
+	taken := l.config.AcceptTo(int(conn), peer)
 	returned = true
 	if taken {
 		r.stats.AcceptedAway++
 		return true
 	}
 	if l.state != stateListening {
-		_ = unix.Close(fd) // AcceptTo closed the listener and did not want the connection either
+		l.transport.Refuse(conn, false) // AcceptTo closed the listener and did not want the connection either
 		return true
 	}
 	return false

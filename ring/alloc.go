@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
@@ -92,16 +90,18 @@ func (s *Socket) Logic() Logic {
 func (s *Socket) key() Key {
 	k := Key{Interface: s.device, Logic: s.Logic()}
 	if k.Interface == 0 {
-		k.Interface = s.set.localInterface(s.local.Addr())
+		k.Interface = s.localInterface()
 	}
 	if k.Interface == 0 {
 		k.Interface = s.groupsInterface()
 	}
 	switch k.Logic {
 	case PerIP:
-		k.IP = s.local.Addr()
+		if k.IP = s.local.Addr(); !k.IP.IsValid() && s.handle.Kind == Listener && !s.Unix() {
+			k.IP = unspecified(s.family) // where it will listen
+		}
 	case PerSocket:
-		k.Value = uint64(s.handle.FD)
+		k.Value = uint64(s.id)
 	case PerUserID:
 		k.Value = s.config.UserID
 	case PerCore, PerCoreAttach:
@@ -123,7 +123,7 @@ func (s *Socket) groupsInterface() (index int) {
 		}
 		at := m.Interface
 		if at == 0 {
-			at = s.set.routedInterface(m.Group)
+			at = s.transport.RoutedInterface(m.Group)
 		}
 		if at == 0 || index != 0 && at != index {
 			return 0
@@ -229,8 +229,8 @@ func (r *Ring) unpin() {
 }
 
 // unspecified is the wildcard address of a family.
-func unspecified(family int) netip.Addr {
-	if family == unix.AF_INET6 {
+func unspecified(family Family) netip.Addr {
+	if family == IPv6 {
 		return netip.IPv6Unspecified()
 	}
 	return netip.IPv4Unspecified()

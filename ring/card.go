@@ -3,8 +3,6 @@ package ring
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/phc"
 )
@@ -110,16 +108,7 @@ func (r *Ring) tai() time.Duration {
 	if r.set.config.Card != nil {
 		return 0
 	}
-	return kernelTAI()
-}
-
-// kernelTAI is how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
-func kernelTAI() time.Duration {
-	var tai, system unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_TAI, &tai) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &system) != nil {
-		return 0
-	}
-	return time.Duration(tai.Nano() - system.Nano()).Round(time.Second)
+	return phc.TAI()
 }
 
 // interfaceOf is the interface a socket is tied to by its device or address; 0 for none.
@@ -127,7 +116,7 @@ func (r *Ring) interfaceOf(s *Socket) int {
 	if s.device != 0 {
 		return s.device
 	}
-	return s.set.localInterface(s.local.Addr())
+	return s.localInterface()
 }
 
 // stampOf makes a card's stamp the datagram's, if it can be converted; else the one it has stays.

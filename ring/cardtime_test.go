@@ -80,11 +80,3 @@ func TestFollow(t *testing.T) {
 	require.Equal(t, s.Rate, s.Follow(s.Card+1000, s.System+1500).Rate)
 	require.True(t, Sync{}.IsZero())
 }
-
-func TestOlderThan(t *testing.T) {
-	for release, older := range map[string]bool{
-		"6.8.0-45-generic": true, "6.9.0": false, "6.18.44": false, "5.15.0": true, "7.0.0-rc1": false, "6.9-rc1": false, "": true, "linux": true,
-	} {
-		require.Equal(t, older, olderThan(release, 6, 9), release)
-	}
-}

@@ -2,12 +2,8 @@ package ring
 
 import (
 	"errors"
-	"fmt"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
 // Close ends the socket in good order: what was handed to Send and SendPacket before still goes out, then FIN. Packets that
@@ -75,7 +71,7 @@ func (s *Socket) Abort() error {
 func (s *Socket) closeBare() error {
 	s.state = stateGone
 	delete(s.set.bare, s)
-	return errors.Join(s.removeFile(), s.closeFD())
+	return errors.Join(s.removeFile(), s.closeConn())
 }
 
 // Discard is Abort for a socket that nobody was told of yet, such as one whose set-up failed half way: no completion speaks of it.
@@ -91,9 +87,7 @@ func (s *Socket) abort() error {
 	if s.state < stateClosing {
 		s.retire()
 	}
-	if s.handle.Kind == Stream {
-		sys.SetReset(s.handle.FD)
-	}
+	s.reset = true
 	s.dropSends()
 	s.detach()
 	return nil
@@ -106,7 +100,7 @@ func (s *Socket) retire() {
 	s.flags, s.cause, s.late = 0, nil, nil
 	s.dropReceived()
 	for _, c := range s.withheld {
-		sys.Reset(c.fd)
+		s.transport.Refuse(c.conn, true)
 	}
 	if err := s.removeFile(); err != nil {
 		s.ring.fail(err)
@@ -130,27 +124,13 @@ func (s *Socket) detach() {
 	}
 }
 
-// detached goes on when no operation of the driver needs the descriptor any more.
+// detached goes on when no operation of the driver needs the connection any more.
 func (s *Socket) detached() {
 	if s.state != stateClosing {
 		return
 	}
-	fd := s.handle.FD
-	if s.handle.Kind == Stream && !s.eof {
-		// close(2) with unread data sends a reset, which may overtake what we sent last (RFC 1122 section 4.2.2.13); what the
-		// application did not want to read must not cost the peer what it still wanted to.
-		discard := sys.Discard
-		if s.Unix() {
-			discard = sys.DiscardUnix // there the peer is told ECONNRESET
-		}
-		for range 16 {
-			if n, e := discard(fd, 1<<20); n <= 0 || e != 0 {
-				break
-			}
-		}
-	}
 	s.state = stateGone
-	if err := s.closeFD(); err != nil {
+	if err := s.closeConn(); err != nil {
 		s.ring.fail(err)
 	}
 	s.ring.pool.CloseAccount(s.handle.Account)
@@ -191,18 +171,14 @@ func (s *Socket) shutdownWrite() {
 		return
 	}
 	s.writeShut = true
-	if err := unix.Shutdown(s.handle.FD, unix.SHUT_WR); err != nil && err != unix.ENOTCONN {
+	if err := s.transport.CloseWrite(s); err != nil {
 		s.ring.fail(&OpError{Op: "shutdown", Addr: s.remote, Err: err})
 	}
 }
 
-func (s *Socket) closeFD() error {
-	closing := unix.Close
-	if n := s.set.config.Network; n != nil {
-		closing = n.Close
-	}
-	if err := closing(s.handle.FD); err != nil {
-		return &OpError{Op: "close", Err: fmt.Errorf("descriptor %d: %w", s.handle.FD, err)}
+func (s *Socket) closeConn() error {
+	if err := s.transport.Close(s, s.reset); err != nil {
+		return &OpError{Op: "close", Err: err}
 	}
 	return nil
 }

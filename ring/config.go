@@ -35,9 +35,9 @@ type Config struct {
 	TAIOffset time.Duration
 	// TransmitTime asks for an EventStamp for each datagram that was sent, where CapTransmitTime says so.
 	TransmitTime bool
-	// AcceptTo, on a listener, is asked about each connection before a socket is made of it; true means that the descriptor
-	// is AcceptTo's from then on, to be given to another owner or closed, and nothing is heard of it here. See AcceptTo in package
-	// xtreme.
+	// AcceptTo, on a listener, is asked about each connection before a socket is made of it; true means that the connection is AcceptTo's
+	// from then on, to be given to another owner or closed, and nothing is heard of it here. fd is the transport's number for it: the
+	// kernel's descriptor. See AcceptTo in package xtreme.
 	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
 	// RequireOffload makes SetConfig.Place fail where it could not give the socket an offloaded ring. Sets without a Place do not
 	// look at it.

@@ -1,14 +1,13 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
 // Bind binds the socket to a local address; port 0 lets the kernel choose. A UDP socket has its ring from here on and receives;
@@ -23,26 +22,14 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 	if err := s.ipOnly("bind"); err != nil {
 		return err
 	}
-	var a sys.Sockaddr
-	if err := a.Set(local, s.family); err != nil {
+	if err := s.checkAddress(local); err != nil {
 		return &OpError{Op: "bind", Addr: local, Err: err}
 	}
-	if s.handle.Kind == Datagram {
-		if err := s.askPacketInfo(local.Addr()); err != nil {
-			return err
-		}
+	bound, err := s.transport.Bind(s, local)
+	if err != nil {
+		return &OpError{Op: "bind", Addr: local, Err: err}
 	}
-	if n := s.set.config.Network; n != nil {
-		var err error
-		if s.local, err = n.Bind(s.handle.FD, local); err != nil {
-			return &OpError{Op: "bind", Addr: local, Err: err}
-		}
-	} else {
-		if e := sys.Bind(s.handle.FD, &a); e != 0 {
-			return &OpError{Op: "bind", Addr: local, Err: e}
-		}
-		s.local = sys.SockName(s.handle.FD)
-	}
+	s.local = bound
 	s.publish()
 	if s.handle.Kind != Datagram {
 		return nil
@@ -72,42 +59,15 @@ func (s *Socket) begin(op string, a netip.AddrPort) error {
 	return nil
 }
 
-// askPacketInfo asks for destination and interface where the kernel alone knows them: on a wildcard or a group.
-func (s *Socket) askPacketInfo(local netip.Addr) error {
-	if s.set.config.Network != nil {
-		return nil // a stack of our own tells without being asked
+// checkAddress tells whether a socket of this family can have or reach the address.
+func (s *Socket) checkAddress(a netip.AddrPort) error {
+	switch ip := a.Addr(); {
+	case !ip.IsValid():
+		return fmt.Errorf("address %v: no IP address: %w", a, syscall.EINVAL)
+	case s.family == IPv4 && familyOf(ip) != IPv4:
+		return fmt.Errorf("address %v: not reachable from an IPv4 socket: %w", a, syscall.EAFNOSUPPORT)
 	}
-	if err := s.reportDrops(); err != nil {
-		return err
-	}
-	s.handle.Stamped = s.config.Timestamps
-	if s.config.Timestamps {
-		s.handle.PktInfo = true
-	}
-	if flags := s.config.stampFlags(); flags != 0 {
-		if s.handle.Foreign { // the kernel's numbering begins when it is switched on
-			if err := s.setInt("timestamping", unix.SOL_SOCKET, unix.SO_TIMESTAMPING, 0); err != nil {
-				return err
-			}
-		}
-		if err := s.setInt("timestamping", unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags); err != nil {
-			return err
-		}
-	}
-	if s.config.Timestamps {
-		// Also beside SO_TIMESTAMPING, which leaves a datagram without a stamp that was under way when stamping began.
-		if err := s.setInt("timestamps", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
-			return err
-		}
-	}
-	if !s.config.PacketInfo && !local.IsUnspecified() && !local.IsMulticast() {
-		return nil
-	}
-	s.handle.PktInfo = true
-	if s.family == unix.AF_INET6 {
-		return s.setInt("packet info", unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
-	}
-	return s.setInt("packet info", unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
+	return nil
 }
 
 // Listen makes a TCP or unix-domain socket accept by itself: connections come as NEW_CONNECTION completions. The backlog is the kernel's; 0 or
@@ -119,29 +79,51 @@ func (s *Socket) Listen(backlog int) error {
 	if s.handle.Kind != Stream || s.state != stateNew {
 		return stateError("listen", s)
 	}
+	if _, ok := s.transport.(Adopter); s.config.AcceptTo != nil && !ok {
+		return &OpError{Op: "listen", Err: &FeatureError{Feature: "AcceptTo, over a transport whose connections nobody else can take over",
+			Code: "accept.no_kernel"}}
+	}
 	if backlog <= 0 {
 		backlog = 1<<16 - 1
 	}
-	if err := unix.Listen(s.handle.FD, backlog); err != nil {
-		return &OpError{Op: "listen", Addr: s.local, Err: err}
-	}
-	s.local = sys.SockName(s.handle.FD)
-	s.publish()
+	return s.listen(backlog)
+}
+
+// listen puts the socket on its ring before the transport answers connections: none may come to a listener that no driver knows.
+func (s *Socket) listen(backlog int) error {
+	had := s.ring != nil
 	s.handle.Kind = Listener
-	if s.ring != nil {
+	if had {
 		// BindToDevice introduced it to the driver as a connection. Nothing of it is armed yet, so the driver lets go at once.
 		s.ring.drv.Detach(s)
 		if err := s.ring.drv.Attach(s); err != nil {
 			return &OpError{Op: "listen", Addr: s.local, Err: err}
 		}
-	}
-	if err := s.join(); err != nil {
+	} else if err := s.join(); err != nil {
+		s.handle.Kind = Stream
 		return &OpError{Op: "listen", Addr: s.local, Err: err}
 	}
+	local, err := s.transport.Listen(s, backlog)
+	if err != nil {
+		return &OpError{Op: "listen", Addr: s.local, Err: errors.Join(err, s.notListening(had))}
+	}
+	s.local = local
+	s.publish()
 	s.ring.listeners = append(s.ring.listeners, s)
 	s.state = stateListening
 	s.touched = true
 	return s.begin("listen", s.local)
+}
+
+// notListening makes a socket that could not listen what it was: a stream, on a ring only if it had one before.
+func (s *Socket) notListening(onRing bool) error {
+	s.ring.drv.Detach(s)
+	s.handle.Kind = Stream
+	if onRing {
+		return s.ring.drv.Attach(s)
+	}
+	s.leave()
+	return nil
 }
 
 // Connect connects the socket. On TCP it only begins: EventOut tells that the connection stands, EventErr or EventHup with Err
@@ -157,29 +139,14 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := s.ipOnly("connect"); err != nil {
 		return err
 	}
-	var a sys.Sockaddr
-	if err := a.Set(remote, s.family); err != nil {
+	if err := s.checkAddress(remote); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
-	if datagram && (s.config.Timestamps || s.config.TransmitTime || s.config.PacketInfo) && s.ring == nil && !s.handle.PktInfo {
-		if err := s.askPacketInfo(remote.Addr()); err != nil {
-			return err
-		}
+	local, err := s.transport.Connect(s, remote)
+	if err != nil {
+		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
-	if n := s.set.config.Network; n != nil {
-		local, err := n.Connect(s.handle.FD, remote)
-		if err != nil {
-			return &OpError{Op: "connect", Addr: remote, Err: err}
-		}
-		s.local = local
-	} else {
-		e := sys.Connect(s.handle.FD, &a)
-		if e != 0 && e != unix.EINPROGRESS {
-			return &OpError{Op: "connect", Addr: remote, Err: e}
-		}
-		s.local = sys.SockName(s.handle.FD)
-	}
-	s.remote = remote
+	s.local, s.remote = local, remote
 	s.publish()
 	if datagram {
 		if s.state == stateOpen {
@@ -229,15 +196,11 @@ func (s *Socket) BindToDevice(name string) error {
 	if err := s.ipOnly("bind to device"); err != nil {
 		return err
 	}
-	index, err := s.set.interfaceIndex(name)
+	index, err := s.transport.Interface(name)
 	if err != nil {
 		return &OpError{Op: "bind to device", Err: err}
 	}
-	tie := func() error { return unix.BindToDevice(s.handle.FD, name) }
-	if n := s.set.config.Network; n != nil {
-		tie = func() error { return n.Device(s.handle.FD, index) }
-	}
-	if err := tie(); err != nil {
+	if err := s.transport.SetDevice(s, name, index); err != nil {
 		return &OpError{Op: "bind to device", Err: fmt.Errorf("%s: %w", name, err)}
 	}
 	s.device = index

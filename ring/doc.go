@@ -1,5 +1,6 @@
 // Package ring is the completion contract of SocketXtreme, written once: what a ring is, what a socket on it may deliver, and in
-// which order. Drivers under it (ring/uring, ring/epoll) only move bytes and report facts.
+// which order. It makes no system call for a socket and knows no descriptor: a Transport under it opens, binds, connects, sends and closes
+// (ring/transport/kernel), and a Driver receives and reports facts (ring/uring, ring/epoll).
 //
 // # Pulling completions
 //
@@ -66,7 +67,7 @@
 // A driver with a protocol stack of its own (ring/offload) keeps the contract. Its differences: what is sent leaves with the next Poll or
 // Flush, many at once; packets that came through the kernel's socket beside the stack are marked (Completion.OS); Socket.Prepare
 // makes the first send as fast as the others; Ring.Counters has a name for whatever was not delivered. Where there is no kernel
-// at all, SetConfig.Network says what addresses and ports are.
+// at all, SetConfig.Transport says what addresses and ports are.
 //
 // # Pacing and time
 //

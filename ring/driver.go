@@ -8,8 +8,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// Driver moves bytes for a ring and reports facts to its core. It knows nothing of the contract: coalescing, order, budgets,
-// modes and terminal events are the core's. All methods but Wake belong to the ring's owner; before the ring is bound they may
+// Driver receives for a ring, sends what sockets have queued, and reports facts to its core. It knows nothing of the contract: coalescing, order,
+// budgets, modes and terminal events are the core's. What sockets are opened, bound, connected and closed by is their Transport. All methods but Wake belong to the ring's owner; before the ring is bound they may
 // be called from any one goroutine and must then only prepare, not run.
 //
 // A driver is called per batch, never per packet: receiving is Reap, sending is Transmit (which takes all a socket has queued).
@@ -44,12 +44,13 @@ type Driver interface {
 	Attach(s *Socket) error
 	// Receive starts or stops reading, or accepting on a listener.
 	Receive(s *Socket, on bool) error
-	// NotifyWritable asks for one Writable fact.
+	// NotifyWritable asks for one Writable fact, and for Connected or Failed of a stream whose Transport has begun to connect. A driver whose
+	// transport reports those by itself has nothing to do for them.
 	NotifyWritable(s *Socket) error
 	// Transmit sends what the socket has queued (TakeTransmission), keeping the order on streams; each one taken is given back
 	// with Sink.Sent, in Reap.
 	Transmit(s *Socket) error
-	// Detach lets go of the socket. True: no operation refers to it any more. Otherwise Sink.Detached follows.
+	// Detach lets go of the socket. True: no operation refers to it any more. Otherwise Sink.Detached follows. The transport closes it then.
 	Detach(s *Socket) (done bool)
 	// Close releases what the driver holds, with every socket detached. Buffers it held are back in the pool.
 	Close() error
@@ -76,7 +77,7 @@ func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", 
 
 // Handle is a driver's view of a socket. Read only, but for Word and Stack.
 type Handle struct {
-	FD        int
+	Conn      Conn            // the transport's number for the socket
 	Slot      uint32          // index of the socket in its ring, small and dense
 	Gen       uint32          // generation of the slot: a fact for an older one is stale
 	Kind      SocketKind      //
@@ -86,7 +87,7 @@ type Handle struct {
 	Stamped   bool            // and for time stamps
 	Copies    bool            // the protocol has no zero-copy sends: unix, MPTCP
 	Ended     bool            // the peer's FIN was reported: only a reset is still of interest
-	Foreign   bool            // adopted: what was set on it before is not in Settings
+	Adopted   bool            // made elsewhere: what was set on it before is not in Settings
 	OutPerAck bool            // SetOutPerAck: EventOut for each acknowledgement that advances, where CapOutPerAck
 	Stack     bool            // written by an Offloader in Attach: its own stack carries the socket
 	Word      uint64          // the driver's own

@@ -8,8 +8,6 @@ import (
 	"os"
 	"strconv"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // sentinel is an error of the contract that also answers errors.Is for the errno it stands for.
@@ -27,25 +25,25 @@ func (e *sentinel) Is(target error) bool {
 // Errors of the contract. Those that stand for an errno answer errors.Is for it as well.
 var (
 	// ErrWouldBlock: nothing or not all was taken; EventOut follows when the socket has room again.
-	ErrWouldBlock error = &sentinel{text: "ring: send queue full: EventOut follows", errno: unix.EAGAIN}
+	ErrWouldBlock error = &sentinel{text: "ring: send queue full: EventOut follows", errno: syscall.EAGAIN}
 	// ErrNothing: no packet waits on a socket that delivers by Receive or Read; EventIn follows. It is an ErrWouldBlock for errors.Is.
-	ErrNothing error = &sentinel{text: "ring: nothing to receive: EventIn follows", errno: unix.EAGAIN, same: ErrWouldBlock}
+	ErrNothing error = &sentinel{text: "ring: nothing to receive: EventIn follows", errno: syscall.EAGAIN, same: ErrWouldBlock}
 	// ErrClosed: the ring or socket was closed.
-	ErrClosed error = &sentinel{text: "ring: closed", errno: unix.EBADF, same: net.ErrClosed}
+	ErrClosed error = &sentinel{text: "ring: closed", errno: syscall.EBADF, same: net.ErrClosed}
 	// ErrOwner: the ring belongs to the goroutine that polled it first, and this is another one.
-	ErrOwner error = &sentinel{text: "ring: used by a goroutine that is not its owner", errno: unix.EBUSY}
+	ErrOwner error = &sentinel{text: "ring: used by a goroutine that is not its owner", errno: syscall.EBUSY}
 	// ErrNoSlice: Poll was given no room for completions (VMA: EINVAL).
-	ErrNoSlice error = &sentinel{text: "ring: Poll: empty completion slice", errno: unix.EINVAL}
+	ErrNoSlice error = &sentinel{text: "ring: Poll: empty completion slice", errno: syscall.EINVAL}
 	// ErrMode: the call belongs to another delivery mode than the socket's.
-	ErrMode error = &sentinel{text: "ring: the socket is in another delivery mode", errno: unix.EINVAL}
+	ErrMode error = &sentinel{text: "ring: the socket is in another delivery mode", errno: syscall.EINVAL}
 	// ErrTruncated: the datagram was longer than the socket's largest datagram; the rest is lost.
-	ErrTruncated error = &sentinel{text: "ring: datagram cut: longer than the socket's largest datagram", errno: unix.EMSGSIZE}
+	ErrTruncated error = &sentinel{text: "ring: datagram cut: longer than the socket's largest datagram", errno: syscall.EMSGSIZE}
 	// ErrDeadline: a read or write deadline passed; the socket lives on.
 	ErrDeadline error = &sentinel{text: "ring: deadline exceeded", same: os.ErrDeadlineExceeded}
 	// ErrNotSupported: this kind of ring cannot do it; the error that wraps it says why.
-	ErrNotSupported error = &sentinel{text: "ring: not supported", errno: unix.EOPNOTSUPP}
+	ErrNotSupported error = &sentinel{text: "ring: not supported", errno: syscall.EOPNOTSUPP}
 	// ErrState: the call does not fit the socket's state (listening, connected …); the error that wraps it says which.
-	ErrState error = &sentinel{text: "ring: wrong socket state", errno: unix.EINVAL}
+	ErrState error = &sentinel{text: "ring: wrong socket state", errno: syscall.EINVAL}
 )
 
 // errStampUnknown: a transmit stamp came that cannot be told whose it is.
@@ -115,11 +113,11 @@ func (e *HookPanic) Error() string {
 // a reset, a refused connection and a time-out look different, and Err always says which it was.
 func eventOfError(e syscall.Errno, connecting bool) Event {
 	switch {
-	case e == unix.ETIMEDOUT:
+	case e == syscall.ETIMEDOUT:
 		return eventTimeout
 	case connecting:
 		return eventRefused
-	case e == unix.ECONNRESET:
+	case e == syscall.ECONNRESET:
 		return eventReset
 	}
 	return eventRefused
@@ -128,27 +126,27 @@ func eventOfError(e syscall.Errno, connecting bool) Event {
 // normalise maps what the kernel reports for a reset of a half-closed connection to what it is: a reset received in
 // CLOSE_WAIT sets EPIPE (net/ipv4/tcp_input.c, tcp_reset).
 func normalise(e syscall.Errno) syscall.Errno {
-	if e == unix.EPIPE {
-		return unix.ECONNRESET
+	if e == syscall.EPIPE {
+		return syscall.ECONNRESET
 	}
 	return e
 }
 
 func badArgument(op, name string, value any) error {
-	return &OpError{Op: op, Err: fmt.Errorf("%s %v: %w", name, value, unix.EINVAL)}
+	return &OpError{Op: op, Err: fmt.Errorf("%s %v: %w", name, value, syscall.EINVAL)}
 }
 
 func stateError(op string, s *Socket) error {
-	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.what(), s.handle.FD, s.state, ErrState)}
+	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.what(), s.ID(), s.state, ErrState)}
 }
 
-// asErrno digs the errno out of an error of x/sys/unix.
+// asErrno digs the errno out of an error.
 func asErrno(err error) syscall.Errno {
 	var e syscall.Errno
 	if errors.As(err, &e) {
 		return e
 	}
-	return unix.EIO
+	return syscall.EIO
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,12 +1,10 @@
 package ring
 
 import (
+	"net/netip"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
 // ended is the peer's FIN.
@@ -67,11 +65,11 @@ func (s *Socket) failed(e syscall.Errno) {
 
 func (s *Socket) connectTimedOut() {
 	if s.state == stateConnecting {
-		s.failed(unix.ETIMEDOUT)
+		s.failed(syscall.ETIMEDOUT)
 	}
 }
 
-// writable answers the driver's NotifyWritable: the connection is there, or the send queue has room again.
+// writable answers the driver's NotifyWritable: the send queue has room again.
 func (s *Socket) writable() {
 	if s.outlet != nil && s.outlet.blocked {
 		s.outlet.blocked = false
@@ -83,29 +81,28 @@ func (s *Socket) writable() {
 	if s.fileWritable() {
 		return
 	}
-	switch s.state {
-	case stateConnecting:
-		if e := sys.SocketError(s.handle.FD); e != 0 {
-			s.failed(e)
-			return
-		}
-		s.state = stateOpen
+	if s.state == stateOpen && s.wantOut && !s.sending.busy() {
 		s.wantOut = false
-		s.setTimer(timerConnect, clock.Never)
-		s.local = sys.SockName(s.handle.FD)
-		s.publish()
 		s.raise(EventOut, nil)
-		s.start(stopEnded)
-		if s.sending.queued() {
-			s.transmit()
-		}
-		if s.shutWrite {
-			s.shutdownWrite()
-		}
-	case stateOpen:
-		if s.wantOut && !s.sending.busy() {
-			s.wantOut = false
-			s.raise(EventOut, nil)
-		}
+	}
+}
+
+// connected makes a stream what it is when its connection stands.
+func (s *Socket) connected(local netip.AddrPort) {
+	if s.state != stateConnecting {
+		return
+	}
+	s.state = stateOpen
+	s.wantOut = false
+	s.setTimer(timerConnect, clock.Never)
+	s.local = local
+	s.publish()
+	s.raise(EventOut, nil)
+	s.start(stopEnded)
+	if s.sending.queued() {
+		s.transmit()
+	}
+	if s.shutWrite {
+		s.shutdownWrite()
 	}
 }

@@ -4,10 +4,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
 // Offloader is a Driver that carries sockets by a protocol stack of its own, over the kernel's: the descriptor of such a socket reserves
@@ -38,9 +35,9 @@ type Offloader interface {
 	// MembershipChanged tells that of the socket's Settings.Groups those with the group and source of m are others than before, and nothing
 	// else: what it costs must not grow with their number.
 	MembershipChanged(s *Socket, m Membership) error
-	// Membership joins or leaves a group in the kernel, with the socket's descriptor or with another one that the driver has for it; index 0
-	// leaves the interface to the routing table. On an error nothing has changed. Settings and Changed follow.
-	Membership(s *Socket, group netip.Addr, index int, source netip.Addr, join bool) error
+	// Membership joins or leaves a group in the kernel, with the socket's descriptor or with another one that the driver has for it. On an error
+	// nothing has changed. Settings and Changed follow.
+	Membership(s *Socket, m Membership, join bool) error
 	// Path is how the socket's packets travel. Reasons of the set are added by the core.
 	Path(s *Socket) Path
 	// Drops is how many datagrams were lost at the socket.
@@ -102,7 +99,7 @@ func (s *Socket) Prepare(to netip.AddrPort) error {
 func (s *Socket) prepare(to netip.AddrPort) syscall.Errno {
 	w := &s.way
 	if !to.IsValid() {
-		return unix.EDESTADDRREQ
+		return syscall.EDESTADDRREQ
 	}
 	if e := s.ring.off.Prepare(s, to, &w.Way); e != 0 {
 		w.stamp = 0
@@ -125,7 +122,7 @@ func (s *Socket) give(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, e
 	}
 	switch {
 	case n > w.Limit:
-		return 0, &OpError{Op: "send", Addr: to, Err: unix.EMSGSIZE}
+		return 0, &OpError{Op: "send", Addr: to, Err: syscall.EMSGSIZE}
 	case w.Kernel && s.outlet == nil && s.ahead(): // a paced one waits its turn: the driver finds out that only the kernel can deliver it
 		return s.direct(b, bufs, n, to)
 	case s.crowded():
@@ -215,15 +212,7 @@ func (s *Socket) ahead() bool {
 
 // direct sends by the socket's descriptor.
 func (s *Socket) direct(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
-	a := &s.ring.address
-	if err := a.Set(to, s.family); err != nil {
-		return 0, &OpError{Op: "send", Addr: to, Err: err}
-	}
-	if bufs != nil {
-		sent, e := s.ring.message.Sendv(s.handle.FD, bufs, a)
-		return s.tookDirect(sent, n, e, to)
-	}
-	sent, e := sys.SendTo(s.handle.FD, b, a)
+	sent, e := s.call(b, bufs, to)
 	return s.tookDirect(sent, n, e, to)
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Socket options. Each is the kernel's own; errors name the option and the value. Accepted sockets inherit what Linux lets them
@@ -14,12 +12,12 @@ import (
 
 // SetNoDelay turns Nagle's algorithm off (TCP_NODELAY).
 func (s *Socket) SetNoDelay(on bool) error {
-	return s.setInt("no delay", unix.IPPROTO_TCP, unix.TCP_NODELAY, number(on))
+	return s.setOption("no delay", OptionNoDelay, number(on))
 }
 
 // SetQuickAck turns delayed acknowledgements off for now (TCP_QUICKACK; the kernel may turn them on again).
 func (s *Socket) SetQuickAck(on bool) error {
-	return s.setInt("quick ack", unix.IPPROTO_TCP, unix.TCP_QUICKACK, number(on))
+	return s.setOption("quick ack", OptionQuickAck, number(on))
 }
 
 // SetKeepAlive probes an idle peer after idle, then every interval, and gives it up after count probes without answer: the
@@ -38,19 +36,19 @@ func (s *Socket) SetKeepAlive(idle, interval time.Duration, count int) error {
 	case count < 0 || count > 127:
 		return badArgument("keepalive", "count", count)
 	}
-	if err := s.setInt("keepalive", unix.SOL_SOCKET, unix.SO_KEEPALIVE, number(idle != 0)); err != nil || idle == 0 {
+	if err := s.setOption("keepalive", OptionKeepAlive, number(idle != 0)); err != nil || idle == 0 {
 		return err
 	}
-	if err := s.setInt("keepalive idle", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(idle/time.Second)); err != nil {
+	if err := s.setOption("keepalive idle", OptionKeepAliveIdle, int(idle/time.Second)); err != nil {
 		return err
 	}
 	if interval != 0 {
-		if err := s.setInt("keepalive interval", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int(interval/time.Second)); err != nil {
+		if err := s.setOption("keepalive interval", OptionKeepAliveInterval, int(interval/time.Second)); err != nil {
 			return err
 		}
 	}
 	if count != 0 {
-		return s.setInt("keepalive count", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count)
+		return s.setOption("keepalive count", OptionKeepAliveCount, count)
 	}
 	return nil
 }
@@ -64,7 +62,7 @@ func (s *Socket) SetUserTimeout(d time.Duration) error {
 	if d != 0 && d < time.Millisecond || d > math.MaxInt32*time.Millisecond {
 		return badArgument("user timeout", "time", d)
 	}
-	return s.setInt("user timeout", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d/time.Millisecond))
+	return s.setOption("user timeout", OptionUserTimeout, int(d/time.Millisecond))
 }
 
 // SetLinger says what Close does on a TCP connection. Negative: FIN after everything that was sent, without waiting (default). 0:
@@ -93,7 +91,7 @@ func (s *Socket) SetReceiveBuffer(n int) error {
 	if n <= 0 {
 		return badArgument("receive buffer", "size", n)
 	}
-	return s.setInt("receive buffer", unix.SOL_SOCKET, unix.SO_RCVBUF, max(n, s.config.ReceiveMin))
+	return s.setOption("receive buffer", OptionReceiveBuffer, max(n, s.config.ReceiveMin))
 }
 
 // SetSendBuffer sizes the kernel's send queue, in bytes.
@@ -104,22 +102,22 @@ func (s *Socket) SetSendBuffer(n int) error {
 	if n <= 0 {
 		return badArgument("send buffer", "size", n)
 	}
-	return s.setInt("send buffer", unix.SOL_SOCKET, unix.SO_SNDBUF, n)
+	return s.setOption("send buffer", OptionSendBuffer, n)
 }
 
 // SetReuseAddr sets SO_REUSEADDR; before Bind.
 func (s *Socket) SetReuseAddr(on bool) error {
-	return s.setInt("reuse address", unix.SOL_SOCKET, unix.SO_REUSEADDR, number(on))
+	return s.setOption("reuse address", OptionReuseAddr, number(on))
 }
 
 // SetReusePort sets SO_REUSEPORT: several sockets share an address and the kernel spreads the load; before Bind.
 func (s *Socket) SetReusePort(on bool) error {
-	return s.setInt("reuse port", unix.SOL_SOCKET, unix.SO_REUSEPORT, number(on))
+	return s.setOption("reuse port", OptionReusePort, number(on))
 }
 
 // SetBroadcast permits sending to broadcast addresses (SO_BROADCAST).
 func (s *Socket) SetBroadcast(on bool) error {
-	return s.setInt("broadcast", unix.SOL_SOCKET, unix.SO_BROADCAST, number(on))
+	return s.setOption("broadcast", OptionBroadcast, number(on))
 }
 
 // SetTTL sets the time to live (IPv4) or hop limit (IPv6) of unicast packets, 1 to 255.
@@ -130,7 +128,7 @@ func (s *Socket) SetTTL(n int) error {
 	if n < 1 || n > 255 {
 		return badArgument("ttl", "value", n)
 	}
-	return s.setIP("ttl", unix.IP_TTL, unix.IPV6_UNICAST_HOPS, n)
+	return s.setOption("ttl", OptionTTL, n)
 }
 
 // SetTOS sets the type of service byte: DSCP in the upper six bits (RFC 2474), 0 to 255.
@@ -141,12 +139,12 @@ func (s *Socket) SetTOS(n int) error {
 	if n < 0 || n > 255 {
 		return badArgument("tos", "value", n)
 	}
-	return s.setIP("tos", unix.IP_TOS, unix.IPV6_TCLASS, n)
+	return s.setOption("tos", OptionTOS, n)
 }
 
 // SetV6Only keeps an IPv6 socket from IPv4 traffic (IPV6_V6ONLY); before Bind.
 func (s *Socket) SetV6Only(on bool) error {
-	return s.setInt("ipv6 only", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, number(on))
+	return s.setOption("ipv6 only", OptionIPv6Only, number(on))
 }
 
 // SetOutPerAck asks for EventOut on every acknowledgement that advances, as VMA raises it. Only our own stack sees
@@ -173,38 +171,23 @@ func (r *Ring) refuse(op string, c Caps) error {
 	return &OpError{Op: op, Err: &FeatureError{Feature: why.Text, Code: why.Code}}
 }
 
-// setIP sets an option that each family has by a name of its own.
-func (s *Socket) setIP(what string, option4, option6, value int) error {
-	if s.family == unix.AF_INET6 {
-		return s.setInt(what, unix.IPPROTO_IPV6, option6, value)
-	}
-	return s.setInt(what, unix.IPPROTO_IP, option4, value)
-}
-
-func (s *Socket) setInt(what string, level, option, value int) error {
+func (s *Socket) setOption(what string, o Option, value int) error {
 	if err := s.mayUse("set " + what); err != nil {
 		return err
 	}
-	if option != unix.SO_SNDBUF || level != unix.SOL_SOCKET { // unix(7): the only one here that such a socket heeds
+	if o != OptionSendBuffer { // unix(7): the only one here that a unix-domain socket heeds
 		if err := s.ipOnly("set " + what); err != nil {
 			return err
 		}
 	}
-	set := unix.SetsockoptInt
-	if n := s.set.config.Network; n != nil {
-		set = n.Option
-	}
-	if err := set(s.handle.FD, level, option, value); err != nil {
+	if err := s.transport.SetOption(s, o, value); err != nil {
 		return &OpError{Op: "set " + what, Err: fmt.Errorf("value %d: %w", value, err)}
 	}
-	if s.settings.note(level, option, value) {
+	if s.settings.note(o, value) {
 		return s.changed("set " + what)
 	}
 	return nil
 }
-
-// seconds is the time of a struct linger.
-func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 func number(on bool) int {
 	if on {

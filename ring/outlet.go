@@ -5,8 +5,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/pace"
@@ -16,7 +14,7 @@ import (
 // outlet is what a datagram socket has that the ring does not let send as it likes: a paced one, or one whose datagrams are numbered for
 // their transmit stamps.
 //
-// On a kernel socket the core itself makes the system call for each datagram, those of SendPacket too: only so they leave at their time
+// On a kernel socket the core itself sends each datagram by the transport, those of SendPacket too: only so they leave at their time
 // and in the order of their numbers. The driver is not asked, it finds nothing to take. On a socket of our own stack the driver goes on
 // to take and send, but only as many as were granted.
 type outlet struct {
@@ -40,7 +38,7 @@ const (
 // largestPayload is what the length field of IP leaves for a datagram's payload: IPv6's does not count its own header. To an address of IPv4
 // that is mapped into IPv6 the kernel finds the smaller limit when the datagram leaves.
 func (s *Socket) largestPayload() int {
-	if s.family == unix.AF_INET6 {
+	if s.family == IPv6 {
 		return 65527
 	}
 	return 65507
@@ -63,8 +61,7 @@ func (o *outlet) now(r *Ring) clock.Time {
 // cost is what a datagram of n bytes is charged: an empty one is not free, or there would be no limit to how many leave.
 func (o *outlet) cost(n int) int { return max(n+o.overhead, 1) }
 
-// let is Send, SendTo and SendVector of a kernel socket with an outlet: b, or the pieces of bufs, n bytes in all. The ring's address holds
-// to, if that is valid.
+// let is Send, SendTo and SendVector of a kernel socket with an outlet: b, or the pieces of bufs, n bytes in all.
 func (s *Socket) let(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
 	o, r := s.outlet, s.ring
 	if s.state != stateOpen {
@@ -84,29 +81,22 @@ func (s *Socket) let(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, er
 	return s.wait(b, bufs, n, to)
 }
 
-// call makes the system call.
+// call has the transport send.
 func (s *Socket) call(b []byte, bufs [][]byte, to netip.AddrPort) (int, syscall.Errno) {
-	var a *sys.Sockaddr
-	if to.IsValid() {
-		a = &s.ring.address
+	if bufs != nil {
+		return s.transport.SendVector(s, bufs, to)
 	}
-	switch {
-	case bufs != nil:
-		return s.ring.message.Sendv(s.handle.FD, bufs, a)
-	case a != nil:
-		return sys.SendTo(s.handle.FD, b, a)
-	}
-	return sys.Send(s.handle.FD, b, 0)
+	return s.transport.Send(s, sys.NoEscape(b), to)
 }
 
 // wait queues a copy of what may not leave yet.
 func (s *Socket) wait(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
 	r := s.ring
 	if !to.IsValid() && !s.remote.IsValid() {
-		return 0, &OpError{Op: "send", Err: unix.EDESTADDRREQ} // as the kernel would say
+		return 0, &OpError{Op: "send", Err: syscall.EDESTADDRREQ} // as the kernel would say
 	}
 	if n > s.largestPayload() {
-		return 0, &OpError{Op: "send", Addr: to, Err: unix.EMSGSIZE}
+		return 0, &OpError{Op: "send", Addr: to, Err: syscall.EMSGSIZE}
 	}
 	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
 		s.wantOut = true // goOn pays it
@@ -192,12 +182,12 @@ func (s *Socket) release(rec *record) bool {
 	if e != 0 && s.retrySend(e) {
 		e = s.callPacket(rec)
 	}
-	if e != 0 && e != unix.EAGAIN && rec.copied && s.remote.IsValid() {
+	if e != 0 && e != syscall.EAGAIN && rec.copied && s.remote.IsValid() {
 		// An ICMP error of an earlier datagram: it is told, and this one is not lost for it.
 		s.sendFailed(s.remote, e)
 		e = s.callPacket(rec)
 	}
-	if e == unix.EAGAIN {
+	if e == syscall.EAGAIN {
 		err := r.drv.NotifyWritable(s)
 		if err == nil {
 			o.blocked = true
@@ -212,31 +202,28 @@ func (s *Socket) release(rec *record) bool {
 	return true
 }
 
-// callPacket makes the system call for a record.
+// callPacket sends a record.
 func (s *Socket) callPacket(rec *record) syscall.Errno {
 	e := s.sendPieces(rec.packet, rec.destination)
 	s.outlet.stamps.sent(e, rec.token, !rec.copied)
 	return e
 }
 
-// sendPieces sends a datagram by a system call.
+// sendPieces sends a datagram by the transport.
 func (s *Socket) sendPieces(p buffers.Packet, destination netip.AddrPort) syscall.Errno {
-	r, to := s.ring, (*sys.Sockaddr)(nil)
-	if destination.IsValid() {
-		if to = &r.address; to.Set(destination, s.family) != nil {
-			return unix.EAFNOSUPPORT
-		}
+	if destination.IsValid() && s.checkAddress(destination) != nil {
+		return syscall.EAFNOSUPPORT
 	}
-	pieces := &r.pieces
+	pieces := &s.ring.pieces
 	k := 0
 	for b := range p.Segments() {
 		if k == len(pieces) {
-			return unix.EMSGSIZE
+			return syscall.EMSGSIZE
 		}
 		pieces[k] = b
 		k++
 	}
-	_, e := r.message.Sendv(s.handle.FD, pieces[:k], to)
+	_, e := s.transport.SendVector(s, pieces[:k], destination)
 	clear(pieces[:k])
 	return e
 }

@@ -3,8 +3,6 @@ package ring
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/pace"
 )
 
@@ -82,37 +80,14 @@ func (s *Socket) SetPacing(p Pacing) error {
 		return err
 	case s.handle.Kind == Datagram:
 		return s.paceDatagrams(full)
-	case s.set.config.Network != nil:
-		return &OpError{Op: op, Err: &FeatureError{Feature: "pacing of TCP without the kernel", Code: "pace.no_tcp"}}
 	case p.Burst != 0 || p.Packet != 0 || p.Overhead != 0:
 		return &OpError{Op: op, Err: &FeatureError{
 			Feature: "burst, packet size and overhead of TCP: the kernel paces it and takes a rate only", Code: "pace.kernel_rate_only"}}
 	}
-	if err := s.paceStream(p.Rate); err != nil {
-		return err
+	if err := s.transport.SetOption(s, OptionPacingRate, int(p.Rate)); err != nil {
+		return &OpError{Op: op, Err: fmt.Errorf("rate %d: %w", p.Rate, err)}
 	}
 	s.pacing = p
-	return nil
-}
-
-// paceStream hands the rate to the kernel, whose TCP keeps it by itself since Linux 4.13.
-func (s *Socket) paceStream(rate uint64) error {
-	want := rate
-	if want == 0 {
-		want = ^uint64(0)
-	}
-	err := unix.SetsockoptUint64(s.handle.FD, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, want)
-	if err == nil {
-		// Before Linux 4.20 the option has 32 bits, and the kernel takes the lower ones without a word.
-		var got uint64
-		if got, err = unix.GetsockoptUint64(s.handle.FD, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE); err == nil && uint32(got) != uint32(want) ||
-			err == nil && got != want && want != ^uint64(0) {
-			err = unix.ERANGE
-		}
-	}
-	if err != nil {
-		return &OpError{Op: "set pacing", Err: fmt.Errorf("rate %d: %w", rate, err)}
-	}
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (s *Socket) Resume() error {
 	list := s.withheld
 	s.withheld = nil // AcceptTo may suspend the listener again: then the rest is withheld anew
 	for _, c := range list {
-		s.ring.accepted(s, c.fd, c.peer)
+		s.ring.accepted(s, c.conn, c.peer)
 	}
 	return nil
 }

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // SpaceError tells that the first waiting packet is longer than the caller will take; it stays where it is. It is ENOBUFS for errors.Is,
@@ -17,11 +16,11 @@ type SpaceError struct {
 
 // Error is the failure in a sentence.
 func (e *SpaceError) Error() string {
-	return fmt.Sprintf("the first packet has %d bytes, room is %d: %v", e.Need, e.Room, unix.ENOBUFS)
+	return fmt.Sprintf("the first packet has %d bytes, room is %d: %v", e.Need, e.Room, syscall.ENOBUFS)
 }
 
 // Unwrap gives the errno.
-func (e *SpaceError) Unwrap() error { return unix.ENOBUFS }
+func (e *SpaceError) Unwrap() error { return syscall.ENOBUFS }
 
 // Mode is how the socket's packets reach the application; see SetHook. Owner only.
 func (s *Socket) Mode() Mode {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -50,14 +49,11 @@ type Ring struct {
 	freed     uint64 // pool.Freed when the last round over the stopped sockets began
 	left      int    // of the stopped ones, not yet looked at in this round
 
-	hooking  Completion  // what a hook is shown; kept here so that showing it allocates nothing
-	message  sys.Message // for vectored sends
-	pieces   [sys.MaxVector][]byte
+	hooking  Completion // what a hook is shown; kept here so that showing it allocates nothing
+	pieces   [MaxVector][]byte
 	paced    paceQueue // sockets that wait for their time to send
 	stamping []*Socket // sockets with transmit stamps
-	errors   sys.ErrorQueue
-	cards    []*card // clocks of network cards, by interface
-	address  sys.Sockaddr
+	cards    []*card   // clocks of network cards, by interface
 	locked   bool
 	inHook   bool
 	closing  bool
@@ -139,7 +135,7 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 		return 0, ErrNoSlice
 	}
 	if r.sink.dst != nil {
-		return 0, &OpError{Op: "poll inside a hook or posted work", Err: unix.EDEADLK}
+		return 0, &OpError{Op: "poll inside a hook or posted work", Err: syscall.EDEADLK}
 	}
 	r.turn++
 	if r.armed {
@@ -436,7 +432,7 @@ func (r *Ring) mayClose() error {
 		return err
 	}
 	if r.inHook {
-		return &OpError{Op: "close inside a hook", Err: unix.EDEADLK}
+		return &OpError{Op: "close inside a hook", Err: syscall.EDEADLK}
 	}
 	return nil
 }
@@ -476,7 +472,7 @@ func (r *Ring) Close() error {
 			s.dropReceived()
 			if s.state < stateGone {
 				s.state = stateGone
-				err = errors.Join(err, s.closeFD())
+				err = errors.Join(err, s.closeConn())
 			}
 		}
 	}

@@ -1,39 +1,22 @@
 package ring
 
-import (
-	"syscall"
-
-	"golang.org/x/sys/unix"
-)
+import "syscall"
 
 // Reports of datagrams that the kernel dropped while it sent them (Config.ReportDrops). The kernel keeps such a drop to itself, as ip(7) has
 // it, unless the socket has IP_RECVERR: then the send fails with ENOBUFS, which is a send without room here. IP_RECVERR has two more
 // effects, which are undone: unconnected sockets are told of errors of the network as well (ICMP), and each error waits in a queue that
 // keeps the descriptor ready.
 
-// reportDrops asks the kernel for the reports.
-func (s *Socket) reportDrops() error {
-	if !s.config.ReportDrops || s.handle.Kind != Datagram {
-		return nil
-	}
-	if s.family == unix.AF_INET6 {
-		if err := s.setInt("report drops", unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1); err != nil {
-			return err
-		}
-	}
-	return s.setInt("report drops", unix.IPPROTO_IP, unix.IP_RECVERR, 1) // of IPv4 destinations of an IPv6 socket too
-}
-
 // retrySend looks at the failure of a send. It tells whether the failure is an error of an earlier datagram, of which an unconnected socket
 // would not be told otherwise: the kernel tells it once and sends nothing, so the datagram at hand is to be sent again.
 func (s *Socket) retrySend(e syscall.Errno) bool {
-	if !s.config.ReportDrops || e == unix.EAGAIN || s.handle.Kind != Datagram {
+	if !s.config.ReportDrops || e == syscall.EAGAIN || s.handle.Kind != Datagram {
 		return false
 	}
 	s.clearErrors()
 	switch e {
-	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.ENOPROTOOPT, unix.EPROTO, unix.EHOSTDOWN, unix.ENONET, unix.EOPNOTSUPP,
-		unix.EACCES:
+	case syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENOPROTOOPT, syscall.EPROTO, syscall.EHOSTDOWN, syscall.ENONET, syscall.EOPNOTSUPP,
+		syscall.EACCES:
 		return !s.remote.IsValid() // of net/ipv4/icmp.c (icmp_err_convert) and net/ipv6/icmp.c (tab_unreach)
 	}
 	return false
@@ -46,8 +29,8 @@ func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
 		if !s.retrySend(e) || s.handle.Stack || s.state != stateOpen && s.state != stateClosing {
 			return e
 		}
-		if e = s.sendPieces(t.Packet, t.To); e == unix.EAGAIN {
-			e = unix.ENOBUFS
+		if e = s.sendPieces(t.Packet, t.To); e == syscall.EAGAIN {
+			e = syscall.ENOBUFS
 		}
 		if e == 0 {
 			return 0
@@ -75,8 +58,12 @@ func (s *Socket) clearErrors() {
 		s.ring.takeStamps(s, s.outlet.stamps)
 		return
 	}
+	queue, ok := s.transport.(SendReporter)
 	for range most {
-		if _, _, e := s.ring.errors.Next(s.handle.FD); e != 0 {
+		if !ok {
+			return
+		}
+		if _, _, e := queue.NextReport(s); e != 0 {
 			return
 		}
 	}

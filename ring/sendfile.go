@@ -7,26 +7,25 @@ import (
 	"io"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
-// A file goes into a stream by sendfile(2), from the page cache without a copy through user space. It stands in the socket's send queue as
-// packets do, and the core itself sends it, on every kernel ring alike: the driver finds nothing to take while a file is first, and is asked
-// again when it is gone. Where the kernel's queue is full, or a turn's share is sent, the driver is asked for Writable.
+// A file goes into a stream without a copy through user space, by a transport that can (FileSender). It stands in the socket's send queue as
+// packets do, and the core itself has it sent, on every kernel ring alike: the driver finds nothing to take while a file is first, and is asked
+// again when it is gone. Where the transport's queue is full, or a turn's share is sent, the driver is asked for Writable.
 
 // fileShare is how much of a file one turn sends, so that one with a quick peer does not keep the others waiting.
 const fileShare = 256 << 10
 
 // outFile is a file that was given to SendFile and is not sent.
 type outFile struct {
-	fd         int // our own
+	ref        FileRef
 	off        int64
 	left, sent int64
 }
 
 // outFiles are those of a socket, in the order of their records.
 type outFiles struct {
+	sender  FileSender
 	list    []outFile
 	blocked bool // Writable follows
 }
@@ -47,7 +46,6 @@ func (e *FileError) Unwrap() error { return e.Err }
 var (
 	fileDatagram = &FeatureError{Feature: "a file over a datagram socket, whose sends are messages", Code: "sendfile.datagram"}
 	fileOwnStack = &FeatureError{Feature: "a file over a stack of our own, which the kernel cannot give its pages to", Code: "sendfile.own_stack"}
-	fileKind     = &FeatureError{Feature: "sending what is not a regular file", Code: "sendfile.not_regular"}
 )
 
 // SendFile sends n bytes of a regular file from an offset on, over a stream, in order with what SendPacket and Send are given, and without
@@ -70,8 +68,6 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 	switch {
 	case s.handle.Kind != Stream:
 		return &OpError{Op: "send file", Err: fileDatagram}
-	case s.handle.Stack:
-		return &OpError{Op: "send file", Err: fileOwnStack}
 	case off < 0:
 		return badArgument("send file", "offset", off)
 	case n < -1:
@@ -81,57 +77,25 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 		s.wantOut = true
 		return ErrWouldBlock
 	}
-	x, err := openOut(f, off, n)
+	sender, ok := s.transport.(FileSender)
+	if !ok {
+		return &OpError{Op: "send file", Err: fileOwnStack}
+	}
+	ref, size, err := sender.OpenFile(f)
 	if err != nil {
 		return &OpError{Op: "send file", Err: err}
+	}
+	if n < 0 {
+		n = max(size-off, 0)
 	}
 	if s.files == nil {
 		s.files = &outFiles{}
 	}
-	s.files.list = append(s.files.list, x)
+	s.files.sender = sender
+	s.files.list = append(s.files.list, outFile{ref: ref, off: off, left: n})
 	s.sending.waiting.push(&s.ring.slab, record{file: true, token: token})
 	s.sendFiles()
 	return nil
-}
-
-// openOut has a descriptor of its own: the caller's may be closed, and its number be another file's, while this one is being sent.
-func openOut(f *os.File, off, n int64) (x outFile, err error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return x, err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) { x.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-	if err != nil {
-		return x, fmt.Errorf("%w: %w", os.ErrClosed, err) // Control fails for no other reason
-	}
-	if failed != nil {
-		return x, failed
-	}
-	var s unix.Stat_t
-	if err = unix.Fstat(x.fd, &s); err == nil && s.Mode&unix.S_IFMT != unix.S_IFREG {
-		err = fileKind
-	}
-	if err == nil {
-		err = readable(x.fd)
-	}
-	if err != nil {
-		return x, errors.Join(err, unix.Close(x.fd))
-	}
-	if n < 0 {
-		n = max(s.Size-off, 0)
-	}
-	x.off, x.left = off, n
-	return x, nil
-}
-
-// readable is EBADF for a file that was opened for writing only, as sendfile(2) would say later.
-func readable(fd int) error {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err == nil && flags&unix.O_ACCMODE == unix.O_WRONLY {
-		err = unix.EBADF
-	}
-	return err
 }
 
 // fileFirst tells whether a file is what is to be sent next, and nothing before it is still on its way.
@@ -178,15 +142,15 @@ func (s *Socket) sendPart(x *outFile, share *int64) (err error, more bool) {
 		case *share == 0:
 			return nil, true
 		}
-		n, err := unix.Sendfile(s.handle.FD, x.fd, &x.off, int(min(x.left, *share)))
+		n, e := s.files.sender.SendFile(s, x.ref, &x.off, int(min(x.left, *share)))
 		switch {
-		case err == unix.EAGAIN:
+		case e == syscall.EAGAIN:
 			return nil, true
-		case err == unix.EINTR:
+		case e == syscall.EINTR:
 			*share-- // bounds how often this can be
 			continue
-		case err != nil:
-			return err, false
+		case e != 0:
+			return e, false
 		case n == 0:
 			return io.ErrUnexpectedEOF, false
 		}
@@ -209,7 +173,7 @@ func (s *Socket) awaitFile() error {
 func (s *Socket) fileDone(err error) {
 	x := s.files.list[0]
 	s.files.list = append(s.files.list[:0], s.files.list[1:]...)
-	_ = unix.Close(x.fd) // it was only read
+	s.files.sender.CloseFile(x.ref)
 	q := &s.sending.waiting
 	token := s.ring.slab.at(q.head).token
 	q.pop(&s.ring.slab)

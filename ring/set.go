@@ -3,11 +3,8 @@ package ring
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -18,15 +15,14 @@ import (
 // Set is the rings of one owner: it makes sockets, and a ring for each when one is due. Rings of one set share a buffer pool and
 // are polled by one goroutine; rings of different sets share nothing.
 type Set struct {
-	config     SetConfig
-	rings      []*Ring
-	kind       string
-	reasons    []Reason
-	interfaces map[netip.Addr]int // index of the interface that has the address
-	closed     atomic.Bool
-	realClock  bool                 // SetConfig.Clock was not given
-	bare       map[*Socket]struct{} // sockets that have no ring yet; Close ends them
-	published  atomic.Pointer[[]*Ring]
+	config    SetConfig
+	rings     []*Ring
+	kind      string
+	reasons   []Reason
+	closed    atomic.Bool
+	realClock bool                 // SetConfig.Clock was not given
+	bare      map[*Socket]struct{} // sockets that have no ring yet; Close ends them
+	published atomic.Pointer[[]*Ring]
 }
 
 // SetConfig is what a set is made from.
@@ -43,8 +39,9 @@ type SetConfig struct {
 	// Card opens the clock of an interface's network card, or says why it has none that stamps; nil asks the kernel,
 	// which also says how far TAI is ahead (CardTimePTP); with Card only Config.TAIOffset does.
 	Card func(index int) (CardClock, error)
-	// Network is where the sockets are made, when that is not the kernel: a simulated world, or memory between processes.
-	Network Network
+	// Transport is where the sockets are made: the kernel (kernel.New), a simulated world, or memory between processes. It serves this set
+	// only.
+	Transport Transport
 	// Place, for an owner with two sets on one pool, is asked when a socket is about to get its ring: its kind, addresses, device and
 	// groups are known then. It answers with the set that carries it, and with the reasons why not a better one, which the
 	// socket's path shows. It is asked again before a socket that an Offloader carries joins a group, which alone is in its
@@ -66,6 +63,8 @@ func NewSet(c SetConfig) (*Set, error) {
 		return nil, badArgument("new set", "pool", nil)
 	case c.Driver == nil:
 		return nil, badArgument("new set", "driver", nil)
+	case c.Transport == nil:
+		return nil, badArgument("new set", "transport", nil)
 	case c.Limit < 0:
 		return nil, badArgument("new set", "ring limit per interface", c.Limit)
 	case c.Entries < 0:
@@ -80,9 +79,6 @@ func NewSet(c SetConfig) (*Set, error) {
 	}
 	set := &Set{config: c, realClock: real, kind: c.Kind, reasons: slices.Clone(c.Reasons),
 		bare: map[*Socket]struct{}{}}
-	if c.Network == nil {
-		set.interfaces = sys.InterfaceAddrs()
-	}
 	set.publish()
 	c.Pool.SetReturnHook(set.Nudge)
 	return set, nil
@@ -117,40 +113,37 @@ func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error)
 	if err := set.BeginCall(); err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
-	typ, family := unix.SOCK_STREAM, unix.AF_INET
-	switch kind {
-	case Stream:
-	case Datagram:
-		typ = unix.SOCK_DGRAM
-	default:
+	if kind != Stream && kind != Datagram {
 		return nil, badArgument("socket", "kind", kind)
 	}
+	family := IPv4
 	if ipv6 {
-		family = unix.AF_INET6
+		family = IPv6
 	}
+	return set.openSocket(kind, family, c)
+}
+
+// openSocket has the transport make a socket.
+func (set *Set) openSocket(kind SocketKind, family Family, c Config) (*Socket, error) {
 	if err := c.complete(set.config.Pool); err != nil {
 		return nil, err
 	}
-	open := func() (int, error) { return unix.Socket(family, typ|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0) }
-	if n := set.config.Network; n != nil {
-		open = func() (int, error) { return n.Socket(kind, family) }
-	}
-	fd, err := open()
+	conn, err := set.config.Transport.Open(kind, family, &c)
 	if err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
-	return set.newSocket(Handle{FD: fd, Kind: kind}, family, c), nil
+	return set.newSocket(Handle{Conn: conn, Kind: kind, Copies: family == UnixDomain}, family, c), nil
 }
 
 // newSocket is a socket without a ring.
-func (set *Set) newSocket(h Handle, family int, c Config) *Socket {
-	s := &Socket{set: set, maker: set, handle: h, family: family, userData: uint64(h.FD), linger: -1, config: c, stops: stopEnded,
+func (set *Set) newSocket(h Handle, family Family, c Config) *Socket {
+	s := &Socket{set: set, maker: set, handle: h, transport: set.config.Transport, family: family, id: int(h.Conn), userData: uint64(h.Conn), linger: -1, config: c, stops: stopEnded,
 		settings: defaultSettings}
 	s.handle.Class = c.streamClass()
 	if h.Kind == Datagram {
 		s.handle.Class = c.datagramClass(set.config.Pool)
 	}
-	if family == unix.AF_UNIX {
+	if family == UnixDomain {
 		s.unix = &unixEnd{}
 	}
 	s.publish()
@@ -258,6 +251,16 @@ func (s *Socket) join() error {
 	return nil
 }
 
+// leave undoes join for a socket that nothing is armed of.
+func (s *Socket) leave() {
+	r := s.ring
+	r.pool.CloseAccount(s.handle.Account)
+	s.closeOutlet()
+	s.forget()
+	s.setRing(nil)
+	s.set.bare[s] = struct{}{}
+}
+
 // place lets the owner choose the set. Sets on one pool differ in nothing that the socket has taken from the first.
 func (s *Socket) place() error {
 	if s.set.config.Place == nil {
@@ -279,41 +282,11 @@ func (s *Socket) place() error {
 	return nil
 }
 
-// localInterface is the index of the interface that has the address; 0 for wildcards, groups and addresses nobody has. The addresses
-// are read when the set is made, and once more for each one not known then.
-func (set *Set) localInterface(ip netip.Addr) int {
+// localInterface is the index of the interface that has the socket's address; 0 for wildcards, groups and addresses nobody has.
+func (s *Socket) localInterface() int {
+	ip := s.local.Addr()
 	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() {
 		return 0
 	}
-	if n := set.config.Network; n != nil {
-		return n.InterfaceOf(ip)
-	}
-	if ip = ip.WithZone("").Unmap(); ip.IsLoopback() && ip.Is4() {
-		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1}) // the loopback interface owns all of 127.0.0.0/8
-	}
-	index, ok := set.interfaces[ip]
-	if !ok {
-		index = sys.InterfaceAddrs()[ip]
-		set.interfaces[ip] = index
-	}
-	return index
-}
-
-// routedInterface is the interface that the kernel joins a group on when none is given: that of its route, which a socket that is connected to
-// the group has an address of. 0: there is no route, or it cannot be told.
-func (set *Set) routedInterface(group netip.Addr) int {
-	if set.config.Network != nil {
-		return 0
-	}
-	family := sys.Family(group)
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0
-	}
-	defer unix.Close(fd)
-	var a sys.Sockaddr
-	if a.Set(netip.AddrPortFrom(group, 9), family) != nil || sys.Connect(fd, &a) != 0 { // nothing is sent
-		return 0
-	}
-	return set.localInterface(sys.SockName(fd).Addr())
+	return s.transport.InterfaceOf(ip)
 }

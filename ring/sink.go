@@ -234,12 +234,16 @@ func (r *Ring) didNotReturn(s *Socket, p any) {
 		p = "runtime.Goexit was called"
 	}
 	r.stats.HookPanics++
-	r.fail(&HookPanic{Socket: s.handle.FD, Value: p, Stack: debug.Stack()})
+	r.fail(&HookPanic{Socket: s.ID(), Value: p, Stack: debug.Stack()})
 }
 
-// Accepted is a new connection on listener l: its descriptor and peer (zero: the core asks the kernel, unless it is a
-// unix-domain one, whose peers have no address).
-func (k *Sink) Accepted(l *Socket, fd int, peer netip.AddrPort) { k.ring.accepted(l, fd, peer) }
+// Accepted is a new connection on listener l: the transport's number for it and its peer (zero for a unix-domain one, whose peers have no
+// address). The listener's transport is asked for the rest: Accept, or Refuse.
+func (k *Sink) Accepted(l *Socket, conn Conn, peer netip.AddrPort) { k.ring.accepted(l, conn, peer) }
+
+// Connected tells that a stream is connected, and its local address. What comes before it is lost in no case: the driver is asked to receive
+// from here on.
+func (k *Sink) Connected(s *Socket, local netip.AddrPort) { s.connected(local) }
 
 // AcceptFailed tells that the listener could not accept; it has stopped accepting.
 func (k *Sink) AcceptFailed(l *Socket, e syscall.Errno) { k.ring.acceptFailed(l, e) }
@@ -250,7 +254,7 @@ func (k *Sink) EndOfStream(s *Socket) { s.ended() }
 // Writable answers NotifyWritable.
 func (k *Sink) Writable(s *Socket) { s.writable() }
 
-// Failed is an error of the socket: what ended a connection, or a passing error of a datagram socket.
+// Failed is an error of the socket: what ended a connection or kept it from being made, or a passing error of a datagram socket.
 func (k *Sink) Failed(s *Socket, e syscall.Errno) { s.failed(e) }
 
 // Starved tells that receiving stopped because the pool had no buffer; the core restarts it when one came back.

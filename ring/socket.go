@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
@@ -20,8 +19,8 @@ const (
 	stateOpen                    // receives and sends
 	stateListening               // TCP: accepts
 	stateDead                    // ended by an error, which was reported; waits for Close
-	stateClosing                 // Close was called; the kernel still holds something
-	stateGone                    // descriptor closed; at most CLOSED is still to be delivered
+	stateClosing                 // Close was called; the driver or its transport still holds something
+	stateGone                    // closed in the transport; at most CLOSED is still to be delivered
 )
 
 func (s state) String() string {
@@ -30,12 +29,14 @@ func (s state) String() string {
 
 // Socket is a listener or a connection, TCP or unix-domain, or a UDP socket. It belongs to its ring's owner.
 type Socket struct {
-	handle   Handle
-	ring     *Ring                // the owner's; others read shared
-	shared   atomic.Pointer[Ring] // ring, for any goroutine
-	set      *Set                 // the owner's: it may change until there is a ring
-	maker    *Set                 // the set that made the socket, for any goroutine
-	userData uint64
+	handle    Handle
+	transport Transport
+	ring      *Ring                // the owner's; others read shared
+	shared    atomic.Pointer[Ring] // ring, for any goroutine
+	set       *Set                 // the owner's: it may change until there is a ring
+	maker     *Set                 // the set that made the socket, for any goroutine
+	userData  uint64
+	id        int
 
 	// odd is whether packets must take the long way: a hook, another mode than Completions, suspended, or closing.
 	odd       bool
@@ -61,6 +62,7 @@ type Socket struct {
 
 	sending    sendQueue
 	discarded  bool          // nobody is to hear of it, not even that it was closed
+	reset      bool          // it ends with a reset
 	wantOut    bool          // EventOut was promised
 	shutWrite  bool          // CloseWrite was called
 	writeShut  bool          // and done
@@ -72,7 +74,7 @@ type Socket struct {
 	backoff    time.Duration
 	linger     time.Duration // <0: the default; 0: Close aborts; >0: Close waits this long for the peer's FIN
 	timers     *[numTimers]wheel.Timer
-	family     int
+	family     Family
 	config     Config
 	counts     Counts
 	settings   Settings
@@ -88,9 +90,13 @@ type Socket struct {
 	why        []Reason   // of SetConfig.Place
 }
 
-// ID is the socket's descriptor, which is unique while the socket lives and is its user data by default. It is good for what fcntl
-// and getsockopt answer, and for duplicating (F_DUPFD_CLOEXEC); it is not to be closed or read from. Any goroutine.
-func (s *Socket) ID() int { return s.handle.FD }
+// ID is the number that the transport gave the socket when it was made: unique while the socket lives, and its user data by default. In the
+// kernel it is the descriptor: good for what fcntl and getsockopt answer, and for duplicating (F_DUPFD_CLOEXEC); it is not to be closed or read
+// from. Any goroutine.
+func (s *Socket) ID() int { return s.id }
+
+// Connecting tells that the socket is a stream whose connection neither stands nor has failed. For drivers.
+func (s *Socket) Connecting() bool { return s.readable() && s.state == stateConnecting }
 
 // Kind tells listeners, streams and datagram sockets apart. Owner only.
 func (s *Socket) Kind() SocketKind {
@@ -202,7 +208,7 @@ func (s *Socket) Drops() (uint32, error) {
 	if s.ring != nil && s.ring.off != nil {
 		return s.ring.off.Drops(s)
 	}
-	return sys.Drops(s.handle.FD)
+	return s.transport.Drops(s)
 }
 
 func (s *Socket) quiet() bool { return s.quietTurn == s.ring.turn }

@@ -4,16 +4,14 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// Transmit stamps (Config.TransmitTime): when each datagram of a kernel socket left, as the kernel tells through the socket's error queue
-// (Documentation/networking/timestamping.rst of the kernel, 1.3 and 2.1). A stamp names its datagram by a number that the kernel counts
+// Transmit stamps (Config.TransmitTime): when each datagram of a kernel socket left, as the transport reports
+// (SendReporter). A stamp names its datagram by a number that the transport counts
 // per socket, which is why the core makes each of those sends itself, in order: see outlet.
 type transmitStamps struct {
+	reports SendReporter
 	next    uint64 // number of the datagram sent next
 	unsure  bool   // a send that failed has used up a number
 	waiting int    // stamps to come
@@ -50,30 +48,9 @@ func (s *transmitStamps) sent(e syscall.Errno, token uint64, packet bool) {
 		s.tokens[s.next%stampWindow] = token
 		s.next++
 		s.waiting++
-	case countsFailures():
+	case s.reports.CountsFailures():
 		s.unsure = true
 	}
-}
-
-// stampFlags is what SO_TIMESTAMPING is to be for the socket. Received datagrams are stamped by SO_TIMESTAMPNS, or by the card.
-func (c *Config) stampFlags() (flags int) {
-	if c.TransmitTime {
-		flags |= unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE |
-			unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
-	}
-	if c.CardTime != CardTimeOff {
-		flags |= unix.SOF_TIMESTAMPING_RAW_HARDWARE
-		if c.TransmitTime {
-			flags |= unix.SOF_TIMESTAMPING_TX_HARDWARE
-		}
-		if c.Timestamps {
-			flags |= unix.SOF_TIMESTAMPING_RX_HARDWARE
-		}
-	}
-	if flags != 0 && c.Timestamps {
-		flags |= unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
-	}
-	return flags
 }
 
 // mayStamp tells whether the socket can have on r what its Config asks for.
@@ -87,6 +64,9 @@ func (r *Ring) mayStamp(s *Socket) error {
 	case !r.drv.Caps().Has(CapTransmitTime):
 		return r.refuse("transmit time", CapTransmitTime)
 	}
+	if _, ok := s.transport.(SendReporter); !ok {
+		return r.refuse("transmit time", CapTransmitTime)
+	}
 	return nil
 }
 
@@ -98,7 +78,7 @@ func (s *Socket) openStamps() {
 	if s.outlet == nil {
 		s.openOutlet()
 	}
-	s.outlet.stamps = &transmitStamps{nap: stampNap}
+	s.outlet.stamps = &transmitStamps{reports: s.transport.(SendReporter), nap: stampNap} // mayStamp has looked
 	s.ring.stamping = append(s.ring.stamping, s)
 }
 
@@ -143,7 +123,7 @@ func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
 		if s.done.n >= stampQueue {
 			return
 		}
-		x, ok, e := r.errors.Next(s.handle.FD)
+		x, ok, e := t.reports.NextReport(s)
 		if e != 0 {
 			return
 		}
@@ -172,7 +152,7 @@ func (s *transmitStamps) token(id uint32) (uint64, error) {
 	return s.tokens[(s.next-back)%stampWindow], nil
 }
 
-func (r *Ring) transmitStamp(s *Socket, x *sys.TransmitStamp) Stamp {
+func (r *Ring) transmitStamp(s *Socket, x *SendReport) Stamp {
 	if x.Hardware != 0 && s.config.CardTime != CardTimeOff {
 		if c := r.card(uint32(r.interfaceOf(s))); c != nil {
 			if at := c.convert(r, s.config.CardTime, x.Hardware, s.config.TAIOffset); !at.IsZero() {

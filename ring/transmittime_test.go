@@ -1,11 +1,11 @@
 package ring
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
@@ -39,15 +39,25 @@ func TestStampTokens(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), token, "without a token it is the number")
 
-	// A send that failed has no number, where the kernel sees it so; else nothing is certain any more.
-	s.sent(unix.EAGAIN, 5, true)
-	require.Equal(t, uint64(stampWindow+1), s.next)
-	require.Equal(t, countsFailures(), s.unsure)
-	s.unsure = true
+	// A send that failed has no number, where the transport sees it so; else nothing is certain any more.
+	for _, counted := range []bool{false, true} {
+		s.reports = counter{counted: counted}
+		s.sent(syscall.EAGAIN, 5, true)
+		require.Equal(t, uint64(stampWindow+1), s.next)
+		require.Equal(t, counted, s.unsure)
+	}
 	_, err = s.token(1)
 	require.ErrorIs(t, err, errStampUnknown)
 	(*transmitStamps)(nil).sent(0, 1, true) // a socket that is only paced
 }
+
+// counter is a transport that counts failed sends, or not.
+type counter struct {
+	SendReporter
+	counted bool
+}
+
+func (c counter) CountsFailures() bool { return c.counted }
 
 // A ring sleeps shortly while a stamp is to come, longer from time to time, and gives up after a second without one.
 func TestStampsThatNeverCome(t *testing.T) {

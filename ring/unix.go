@@ -3,10 +3,6 @@ package ring
 import (
 	"fmt"
 	"strings"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
 // Unix-domain stream sockets keep the whole contract of TCP ones; only their addresses are names. A name is a path, or an abstract
@@ -18,9 +14,8 @@ import (
 // unixEnd is what a unix-domain socket has in the place of addresses.
 type unixEnd struct {
 	local, remote string
-	file          unix.Stat_t // of the file that Bind made, when made
-	made          bool        // local is a file that BindUnix made
-	keep          bool        // and it is to stay
+	file          UnixFile // that BindUnix made; zero: none
+	keep          bool     // and it is to stay
 }
 
 // maxUnixPath is the longest name: sun_path's 108 bytes less the NUL, or less the leading one of an abstract name.
@@ -31,21 +26,14 @@ func (set *Set) NewUnix(c Config) (*Socket, error) {
 	if err := set.BeginCall(); err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
-	if set.config.Network != nil {
+	if _, ok := set.config.Transport.(UnixTransport); !ok {
 		return nil, &OpError{Op: "socket", Err: &FeatureError{Feature: "unix-domain sockets, which are the kernel's", Code: "offload.no_kernel"}}
 	}
-	if err := c.complete(set.config.Pool); err != nil {
-		return nil, err
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, &OpError{Op: "socket", Err: err}
-	}
-	return set.newSocket(Handle{FD: fd, Kind: Stream, Copies: true}, unix.AF_UNIX, c), nil
+	return set.openSocket(Stream, UnixDomain, c)
 }
 
 // Unix tells whether the socket is a unix-domain one: it has names (LocalUnix, RemoteUnix) and no addresses. Any goroutine.
-func (s *Socket) Unix() bool { return s.family == unix.AF_UNIX }
+func (s *Socket) Unix() bool { return s.family == UnixDomain }
 
 // LocalUnix is the name a unix-domain socket is bound to, accepted connections have their listener's; "" when it has none. Owner only.
 func (s *Socket) LocalUnix() string {
@@ -76,13 +64,11 @@ func (s *Socket) BindUnix(name string) error {
 	if err := checkUnixName("bind unix", name); err != nil {
 		return err
 	}
-	if err := unix.Bind(s.handle.FD, &unix.SockaddrUnix{Name: name}); err != nil {
+	bound, file, err := s.transport.(UnixTransport).BindUnix(s, name)
+	if err != nil {
 		return unixError("bind unix", name, err)
 	}
-	s.unix.local, _ = sys.UnixSockName(s.handle.FD)
-	if !strings.HasPrefix(s.unix.local, "@") {
-		s.unix.made = unix.Lstat(name, &s.unix.file) == nil // gone again already: nothing to remove
-	}
+	s.unix.local, s.unix.file = bound, file
 	return nil
 }
 
@@ -99,10 +85,11 @@ func (s *Socket) ConnectUnix(name string) error {
 	if err := checkUnixName("connect unix", name); err != nil {
 		return err
 	}
-	if err := unix.Connect(s.handle.FD, &unix.SockaddrUnix{Name: name}); err != nil {
+	peer, err := s.transport.(UnixTransport).ConnectUnix(s, name)
+	if err != nil {
 		return unixError("connect unix", name, err)
 	}
-	s.unix.remote, _ = sys.UnixPeerName(s.handle.FD)
+	s.unix.remote = peer
 	if err := s.join(); err != nil {
 		return unixError("connect unix", name, err)
 	}
@@ -129,27 +116,23 @@ func (s *Socket) SetUnlinkOnClose(on bool) error {
 
 // removeFile is the end of the file that BindUnix made.
 func (s *Socket) removeFile() error {
-	if s.unix == nil || !s.unix.made || s.unix.keep {
+	if s.unix == nil || s.unix.file == (UnixFile{}) || s.unix.keep {
 		return nil
 	}
-	s.unix.made = false
-	var now unix.Stat_t
-	if err := unix.Lstat(s.unix.local, &now); err != nil || now.Dev != s.unix.file.Dev || now.Ino != s.unix.file.Ino {
-		return nil // removed or replaced by somebody else
-	}
-	if err := unix.Unlink(s.unix.local); err != nil && err != unix.ENOENT {
+	file := s.unix.file
+	s.unix.file = UnixFile{}
+	if err := s.transport.(UnixTransport).RemoveUnix(s.unix.local, file); err != nil {
 		return unixError("remove socket file", s.unix.local, err)
 	}
 	return nil
 }
 
 // child makes the names of an accepted connection.
-func (l *unixEnd) child(fd int) *unixEnd {
+func (l *unixEnd) child(s *Socket) *unixEnd {
 	if l == nil {
 		return nil
 	}
-	remote, _ := sys.UnixPeerName(fd)
-	return &unixEnd{local: l.local, remote: remote}
+	return &unixEnd{local: l.local, remote: s.transport.(UnixTransport).AcceptedUnix(s)}
 }
 
 // ipOnly refuses what a unix-domain socket has not, where the kernel would take it and do nothing.
@@ -157,7 +140,7 @@ func (s *Socket) ipOnly(op string) error {
 	if !s.Unix() {
 		return nil
 	}
-	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d has no such thing: %w", s.what(), s.handle.FD, ErrNotSupported)}
+	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d has no such thing: %w", s.what(), s.ID(), ErrNotSupported)}
 }
 
 // what is the socket's kind in words, for errors.

@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
@@ -73,7 +71,7 @@ func (s *Socket) Warm(b []byte, to netip.AddrPort) error {
 	case !to.IsValid():
 		to = s.remote
 		if !to.IsValid() {
-			return &OpError{Op: "warm", Err: unix.EDESTADDRREQ}
+			return &OpError{Op: "warm", Err: syscall.EDESTADDRREQ}
 		}
 	}
 	e := s.warm(b, to)
@@ -82,7 +80,7 @@ func (s *Socket) Warm(b []byte, to netip.AddrPort) error {
 		s.ring.stats.WarmSends++
 		s.counts.WarmSends++
 		return nil
-	case unix.EAGAIN:
+	case syscall.EAGAIN:
 		s.ring.stats.WarmSendsCold++
 		s.counts.WarmSendsCold++
 		return errCold
@@ -91,41 +89,40 @@ func (s *Socket) Warm(b []byte, to netip.AddrPort) error {
 }
 
 // errCold is made once: a program that warms in a loop meets it often.
-var errCold error = &OpError{Op: "warm: the path is not ready", Err: unix.EAGAIN}
+var errCold error = &OpError{Op: "warm: the path is not ready", Err: syscall.EAGAIN}
 
 func (s *Socket) warm(b []byte, to netip.AddrPort) syscall.Errno {
-	a := &s.ring.address
-	if a.Set(to, s.family) != nil {
-		return unix.EAFNOSUPPORT
+	if s.checkAddress(to) != nil {
+		return syscall.EAFNOSUPPORT
 	}
 	switch w, ok := s.ring.off.(Warmer); {
 	case to.Port() == 0:
-		return unix.EINVAL
+		return syscall.EINVAL
 	case len(b) > s.largestPayload():
-		return unix.EMSGSIZE
+		return syscall.EMSGSIZE
 	case s.handle.Stack && ok:
 		return s.warmOwn(w, b, to)
 	}
 	return s.warmKernel(b, to)
 }
 
-// warmKernel lets the kernel walk its first part. A connected socket has the route in it, and sends without an address.
+// warmKernel lets the transport walk as far as it can.
 func (s *Socket) warmKernel(b []byte, to netip.AddrPort) syscall.Errno {
-	if to == s.remote {
-		return sys.Probe(s.handle.FD, b, nil)
+	if p, ok := s.transport.(Prober); ok {
+		return p.Probe(s, sys.NoEscape(b), to)
 	}
-	return sys.Probe(s.handle.FD, b, &s.ring.address)
+	return syscall.EOPNOTSUPP
 }
 
 // warmOwn is give and what the driver does with it, but for the queues.
 func (s *Socket) warmOwn(w Warmer, b []byte, to netip.AddrPort) syscall.Errno {
 	r := s.ring
 	if s.full() {
-		return unix.EAGAIN
+		return syscall.EAGAIN
 	}
 	p, room := r.pool.Draft(0, len(b))
 	if p.IsZero() {
-		return unix.EAGAIN
+		return syscall.EAGAIN
 	}
 	copy(room, b)
 	if s.sending.waiting.n == 0 { // the records of queued sends, too
@@ -159,7 +156,7 @@ func (s *Socket) Header(dst []byte, to netip.AddrPort) (int, error) {
 		return 0, &OpError{Op: "network header", Err: &FeatureError{Feature: "headers of a socket whose packets the kernel builds",
 			Code: "os.kernel_headers"}}
 	case !to.IsValid():
-		return 0, &OpError{Op: "network header", Err: unix.ENOTCONN}
+		return 0, &OpError{Op: "network header", Err: syscall.ENOTCONN}
 	}
 	n, e := w.Header(s, to, dst)
 	switch e {

@@ -110,7 +110,7 @@ func (h *Host) build(random *rand.Rand) (err error) {
 			return c.driver(d), nil
 		}
 	}
-	h.set, err = ring.NewSet(ring.SetConfig{Pool: h.pool, Kind: "offload", Driver: driver, Clock: now, Network: h.space,
+	h.set, err = ring.NewSet(ring.SetConfig{Pool: h.pool, Kind: "offload", Driver: driver, Clock: now, Transport: h.space,
 		OneRing: offload.OneRing, Card: h.card})
 	if err != nil {
 		return err

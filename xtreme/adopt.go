@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // Adopt takes over the descriptor of a socket that was made elsewhere: a connection that another owner's AcceptTo took, a socket from
@@ -21,7 +22,7 @@ func (o *Owner) Adopt(fd int, opt ...Option) (*Socket, error) {
 	if err := o.mayUse(); err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
-	f, err := ring.Inspect(fd)
+	f, err := kernel.Inspect(fd)
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
@@ -45,11 +46,11 @@ func (o *Owner) Adopt(fd int, opt ...Option) (*Socket, error) {
 }
 
 // adoptScope is which options fit a socket that Adopt takes over.
-func adoptScope(f ring.Foreign) scope {
+func adoptScope(f ring.Adopted) scope {
 	switch {
-	case f.Unix && f.Kind == ring.Listener:
+	case f.Family == ring.UnixDomain && f.Kind == ring.Listener:
 		return forAdoptedUnixListener
-	case f.Unix:
+	case f.Family == ring.UnixDomain:
 		return forAdoptedUnix
 	case f.Kind == ring.Listener:
 		return forAdoptedListener

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -88,7 +89,7 @@ func (f *offloading) never(s *ring.Socket) []ring.Reason {
 	switch {
 	case s.Kind() != ring.Datagram:
 		return []ring.Reason{noTCP}
-	case s.Handle().Foreign:
+	case s.Handle().Adopted:
 		return []ring.Reason{{Code: "offload.adopted",
 			Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"}}
 	case !s.LocalAddr().Addr().Is4():
@@ -271,7 +272,7 @@ func (f *offloading) use(i nic.Interface) error {
 	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
 		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple,
 		MTU: o.engine.settings.MTU, Sender: o.engine.askSender, Gather: o.engine.settings.Offload.Gather})
-	set, err := ring.NewSet(ring.SetConfig{Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
 		OneRing: offload.OneRing, Place: o.place, Siblings: o.Rings, Changed: o.engine.rings.change,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			d, err = made(c)

@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // Owner is the rings that one goroutine polls, and the buffers they share. Everything but what says "any goroutine" is for that
@@ -78,7 +79,7 @@ func newOwner(e *Engine, name string, kind conf.RingKind, c chosen, o *options) 
 	for _, n := range region.Notes() {
 		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
-	sc := ring.SetConfig{Pool: owner.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
+	sc := ring.SetConfig{Transport: kernel.New(), Pool: owner.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
 		Limit: e.settings.RingLimit, Place: owner.place, Siblings: owner.Rings, Changed: e.rings.change}
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries

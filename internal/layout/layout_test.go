@@ -37,6 +37,7 @@ var level = map[string]int{
 	"ring":                 5,
 	"ring/link":            5,
 	"ring/internal/direct": 6,
+	"ring/transport":       6,
 	"ring/ringtest":        7,
 	"ring/epoll":           7,
 	"ring/uring":           7,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -146,3 +147,12 @@ func nanos(t unix.PtpClockTime) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // Close closes the clock.
 func (c *Clock) Close() error { return unix.Close(c.fd) }
+
+// TAI is how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
+func TAI() time.Duration {
+	var tai, system unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_TAI, &tai) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &system) != nil {
+		return 0
+	}
+	return time.Duration(tai.Nano() - system.Nano()).Round(time.Second)
+}

@@ -1,7 +1,7 @@
 // Package epoll is the ring driver for kernels and containers without io_uring: plain non-blocking system calls on the kernel's
 // sockets, told by epoll which ones are ready.
 //
-//	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "epoll", Driver: epoll.New})
+//	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "epoll", Driver: epoll.New})
 //
 // It needs nothing beyond what every Linux since 2.6.27 has; waits are exact to the nanosecond (epoll_pwait2, and
 // ppoll before Linux 5.11). Programs normally let package xtreme choose the driver; Probe is what it asks.

@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 const patience = 10 * time.Second
@@ -39,7 +40,7 @@ func newWorldOf(t testing.TB, l buffers.Layout) *world {
 	pool, err := buffers.New(region.Bytes(), l)
 	require.NoError(t, err)
 	w := &world{t: t, pool: pool}
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "epoll", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "epoll", Driver: func(c ring.DriverConfig) (ring.Driver, error) {
 		d, err := New(c)
 		if err == nil {
 			w.drv = d.(*driver)

@@ -8,6 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // How much one socket may do in one turn.
@@ -143,7 +144,7 @@ func (d *driver) accept(k *ring.Sink, r *record) {
 		fd, peer, e := sys.Accept(int(r.fd))
 		switch e {
 		case 0:
-			k.Accepted(l, fd, peer)
+			kernel.Accepted(k, l, fd, peer)
 		case unix.EAGAIN:
 			return
 		case unix.EINTR, unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENOPROTOOPT, unix.ENETDOWN, unix.EHOSTDOWN, unix.ENONET,

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // fetchEvery is how often epoll is asked while hot sockets are read directly: on every 8th turn, which bounds what the other
@@ -125,7 +126,7 @@ func (d *driver) writable(k *ring.Sink, r *record, ev uint32) {
 	}
 	r.notify = false
 	d.leave(r)
-	k.Writable(r.s) // of a connection that failed too: the core reads SO_ERROR
+	kernel.Writable(k, r.s) // of a connection that failed too: SO_ERROR tells
 }
 
 // troubled deals with an error or hang-up of a socket that is not being read.

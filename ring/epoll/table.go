@@ -55,7 +55,7 @@ func (t *table) add(s *ring.Socket) {
 	}
 	r := t.slot(h.Slot)
 	r.clear()
-	r.s, r.gen, r.fd, r.kind, r.burst = s, h.Gen, int32(h.FD), h.Kind, 1
+	r.s, r.gen, r.fd, r.kind, r.burst = s, h.Gen, int32(h.Conn), h.Kind, 1
 	r.reads = unix.EPOLLIN
 	if h.Kind == ring.Stream {
 		r.reads |= unix.EPOLLRDHUP

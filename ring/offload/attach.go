@@ -22,7 +22,7 @@ func (d *driver) Attach(s *ring.Socket) error {
 	e := d.table.add(s)
 	local := s.LocalAddr()
 	switch {
-	case h.Foreign:
+	case h.Adopted:
 		e.reasons = append(e.reasons, ring.Reason{Code: "offload.adopted",
 			Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"})
 	case !local.Addr().Is4():

@@ -10,6 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 var layout = buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 8, Headroom: 192}
@@ -36,7 +37,7 @@ func newEnds(t testing.TB, c memory.Config) *ends {
 	a, b, err := memory.Pair(e.pools[0], e.pools[1], c)
 	require.NoError(t, err)
 	for i, l := range []*memory.End{a, b} {
-		sc := ring.SetConfig{Pool: e.pools[i]}
+		sc := ring.SetConfig{Transport: kernel.New(), Pool: e.pools[i]}
 		e.spaces[i] = side(t, i, l, c.MTU, &sc)
 		e.sets[i], err = ring.NewSet(sc)
 		require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -50,7 +51,7 @@ func newSquatted(t *testing.T, take func(p *ebpf.Program)) *squatted {
 		return d, err
 	}})
 	require.NoError(t, err)
-	sc := ring.SetConfig{Kind: "offload", OneRing: offload.OneRing,
+	sc := ring.SetConfig{Transport: kernel.New(), Kind: "offload", OneRing: offload.OneRing,
 		Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192}),
 		Driver: offload.New(offload.Config{Exchange: s.exchange, Clock: s.clock.Now,
 			Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})}

@@ -9,6 +9,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // stamping is a link whose card stamps each frame, by a clock that began at its own start.
@@ -37,7 +38,7 @@ func TestStampsOfACard(t *testing.T) {
 	ours, others := newPool(t, layout), newPool(t, layout)
 	a, b, err := memory.Pair(ours, others, memory.Config{Addrs: macs, MTU: 1500})
 	require.NoError(t, err)
-	c := ring.SetConfig{Pool: ours, Card: func(index int) (ring.CardClock, error) {
+	c := ring.SetConfig{Transport: kernel.New(), Pool: ours, Card: func(index int) (ring.CardClock, error) {
 		require.Equal(t, linkIndex, index)
 		return steadyCard{boot, unixTime}, nil
 	}}
@@ -45,7 +46,7 @@ func TestStampsOfACard(t *testing.T) {
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
-	oc := ring.SetConfig{Pool: others}
+	oc := ring.SetConfig{Transport: kernel.New(), Pool: others}
 	side(t, 1, b, 1500, &oc)
 	peers, err := ring.NewSet(oc)
 	require.NoError(t, err)

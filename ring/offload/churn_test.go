@@ -19,6 +19,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // owner polls a ring on a goroutine of its own and answers each datagram. Its system calls are counted.
@@ -218,7 +219,7 @@ func TestLinksAreCheckedBesidePoll(t *testing.T) {
 	var wg sync.WaitGroup
 	s := &shared{cable: c}
 	s.on(&wg, func() {
-		sc := ring.SetConfig{Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192})}
+		sc := ring.SetConfig{Transport: kernel.New(), Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192})}
 		c.plug(sc.Pool, &sc, xdp.Config{})
 		set, err := ring.NewSet(sc)
 		if !assert.NoError(t, err) {

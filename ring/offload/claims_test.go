@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // fakeSteering counts claims.
@@ -53,7 +54,7 @@ func beside(t *testing.T, steering nic.Claimer) (*ring.Set, *buffers.Pool) {
 	require.NoError(t, err)
 	lo, ok := mirror.Snapshot().LinkByName("lo")
 	require.True(t, ok)
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing, Driver: offload.New(offload.Config{
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", OneRing: offload.OneRing, Driver: offload.New(offload.Config{
 		Links: []offload.Link{{Link: ours, Index: lo.Index, VLAN: 5, Steering: steering}}, Host: mirror, ShadowEvery: 10})})
 	require.NoError(t, err)
 	_, err = set.NewRing()

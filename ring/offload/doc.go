@@ -2,7 +2,7 @@
 // to UDP sockets, without the kernel's stack.
 //
 //	driver := offload.New(offload.Config{Links: …, Host: mirror})
-//	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
+//	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
 //
 // # A socket and its shadow
 //
@@ -58,7 +58,7 @@
 //
 //	x, err := offload.NewExchange(offload.ExchangeConfig{Host: mirror, Open: nic.XDP(xdp.Config{})})
 //	driver := offload.New(offload.Config{Exchange: x, Interfaces: []nic.Interface{{Name: "eth0", Queues: []int{0, 1}}}})
-//	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
+//	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
 //
 // There is one device for each interface, closed with its last driver. Each of its queues belongs to one driver: those of nic.Interface.Queues,
 // or, without a list, all that nobody has, so that the first driver takes all. A claim is inserted by the first driver that makes it

@@ -321,10 +321,8 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 
 // Drops are the datagrams that found no room, in the stack and in the kernel's socket.
 func (d *driver) Drops(s *ring.Socket) (n uint32, err error) {
-	if d.config.Namespace == nil {
-		if n, err = sys.Drops(s.Handle().FD); err != nil {
-			return 0, err
-		}
+	if n, err = s.Transport().Drops(s); err != nil {
+		return 0, err
 	}
 	if e := d.table.of(s); e != nil && e.own {
 		n += uint32(d.stack.Dropped(e.id))

@@ -362,7 +362,7 @@ func TestTwoLinks(t *testing.T) {
 func newSet(t *testing.T, pool *buffers.Pool, f host.Facts, links ...offload.Link) *ring.Set {
 	ns, err := offload.NewNamespace(f, func() uint64 { return 4 })
 	require.NoError(t, err)
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Network: ns, OneRing: offload.OneRing,
+	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
 		Driver: offload.New(offload.Config{Links: links, Namespace: ns})})
 	require.NoError(t, err)
 	_, err = set.NewRing()

@@ -22,6 +22,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -83,7 +84,7 @@ func (s *shared) set(queues []int) (*ring.Set, *ring.Ring) {
 }
 
 func (s *shared) trySet(queues []int) (*ring.Set, *ring.Ring, error) {
-	sc := ring.SetConfig{Pool: newPool(s.t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})}
+	sc := ring.SetConfig{Transport: kernel.New(), Pool: newPool(s.t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})}
 	s.join(&sc, queues)
 	set, err := ring.NewSet(sc)
 	require.NoError(s.t, err)
@@ -221,7 +222,7 @@ func TestLogicThatCannotBeSteered(t *testing.T) {
 	var rings []*ring.Ring
 	var sockets []*ring.Socket
 	for i, queues := range [][]int{{0, 1}, {2, 3}} {
-		sc := ring.SetConfig{Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192}),
+		sc := ring.SetConfig{Transport: kernel.New(), Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192}),
 			Logic: ring.PerSocket}
 		s.join(&sc, queues)
 		set, err := ring.NewSet(sc)
@@ -632,7 +633,7 @@ func TestExchangeRefuses(t *testing.T) {
 	require.Equal(t, 1, len(second.Rings()))
 	_, err = r.Poll(make([]ring.Completion, 1))
 	require.NoError(t, err)
-	sc := ring.SetConfig{Pool: set.Pool(), Driver: offload.New(offload.Config{Exchange: s.exchange})}
+	sc := ring.SetConfig{Transport: kernel.New(), Pool: set.Pool(), Driver: offload.New(offload.Config{Exchange: s.exchange})}
 	third, err := ring.NewSet(sc)
 	require.NoError(t, err)
 	_, err = third.NewRing()

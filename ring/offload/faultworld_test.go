@@ -21,6 +21,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -99,7 +100,7 @@ func newFaulty(t testing.TB, c faultConfig) *faulty {
 	} else {
 		oc.Links = f.links(c)
 	}
-	f.set, err = ring.NewSet(ring.SetConfig{Pool: f.pool, Kind: "offload", OneRing: offload.OneRing, Driver: offload.New(oc)})
+	f.set, err = ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: f.pool, Kind: "offload", OneRing: offload.OneRing, Driver: offload.New(oc)})
 	f.NoError(err)
 	f.ring, err = f.set.NewRing()
 	f.NoError(err)

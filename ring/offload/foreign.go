@@ -8,6 +8,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // wake ends the rest of all drivers.
@@ -35,7 +36,7 @@ func (d *driver) tellMembers(e *entry) {
 	}
 	seen := map[membership]bool{}
 	for _, g := range e.groups {
-		m := membership{host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}, e.s.Handle().FD}
+		m := membership{host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}, kernel.FD(e.s)}
 		if fd, ok := fds[g]; ok {
 			m.fd = fd
 		}
@@ -74,7 +75,7 @@ func (d *driver) tellMember(e *entry, g group) {
 // inode is the shadow's, as the kernel lists it.
 func (e *entry) inode() uint64 {
 	var s unix.Stat_t
-	if unix.Fstat(e.s.Handle().FD, &s) != nil {
+	if unix.Fstat(kernel.FD(e.s), &s) != nil {
 		return 0
 	}
 	return s.Ino

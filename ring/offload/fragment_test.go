@@ -57,7 +57,7 @@ func TestFragments(t *testing.T) {
 		require.NoError(t, err)
 		ns, err := offload.NewNamespace(facts(0, mtu), rand.Uint64)
 		require.NoError(t, err)
-		set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Network: ns, OneRing: offload.OneRing,
+		set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
 			Driver: offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, Namespace: ns, Fragment: true})})
 		require.NoError(t, err)
 		s, err := set.NewSocket(ring.Datagram, false, ring.Config{})

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 const gatherFrames = 18
@@ -57,12 +58,12 @@ func newAnswerer(t *testing.T) *answerer {
 	require.NoError(t, err)
 	a.link = &kicking{End: far}
 	for i := range 2 {
-		sc := ring.SetConfig{Pool: a.pools[i]}
+		sc := ring.SetConfig{Transport: kernel.New(), Pool: a.pools[i]}
 		a.spaces[i] = side(t, i, near, 1500, &sc)
 		if i == 1 {
 			a.spaces[i], err = offload.NewNamespace(facts(1, 1500), rand.Uint64)
 			require.NoError(t, err)
-			sc.Network = a.spaces[i]
+			sc.Transport = a.spaces[i]
 			sc.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: a.link, Index: linkIndex}}, Namespace: a.spaces[i],
 				Clock: func() clock.Time { return a.now }, Gather: gatherFrames})
 		}

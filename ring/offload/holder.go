@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // holder is a descriptor that keeps memberships for which a socket's shadow has no room: net.ipv4.igmp_max_memberships groups, and
@@ -27,9 +28,16 @@ type holder struct {
 }
 
 // Membership joins or leaves a group in the kernel: with the socket's descriptor, or with a holder when that has no room.
-func (d *driver) Membership(s *ring.Socket, a netip.Addr, index int, source netip.Addr, join bool) error {
+func (d *driver) Membership(s *ring.Socket, m ring.Membership, join bool) error {
+	if d.config.Namespace != nil {
+		return s.Transport().SetMembership(s, m, join)
+	}
+	return kernel.NameLimit(s, m, d.keepMembership(s, m.Group, m.Interface, m.Source, join))
+}
+
+func (d *driver) keepMembership(s *ring.Socket, a netip.Addr, index int, source netip.Addr, join bool) error {
 	d.awaitTies()
-	fd := s.Handle().FD
+	fd := kernel.FD(s)
 	e := d.table.of(s)
 	if e == nil || !e.own {
 		return sys.GroupMembership(fd, a, index, source, join)
@@ -91,7 +99,7 @@ func (e *entry) descriptor(g group) (fd int, kept *group) {
 			return h.fd, &h.held[i]
 		}
 	}
-	return e.s.Handle().FD, nil
+	return kernel.FD(e.s), nil
 }
 
 // descriptors are those of the memberships that holders have.
@@ -158,7 +166,7 @@ func (e *entry) move(g group) (err error) {
 		}
 	}
 	for _, x := range list[1:] {
-		err = errors.Join(err, membership(e.s.Handle().FD, x, false))
+		err = errors.Join(err, membership(kernel.FD(e.s), x, false))
 	}
 	return err
 }
@@ -202,7 +210,7 @@ func (e *entry) openHolder() (*holder, error) {
 	if err != nil { // Linux before 5.14 does not tell
 		return &holder{fd: fd}, nil
 	}
-	there, err := unix.GetsockoptUint64(e.s.Handle().FD, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	there, err := unix.GetsockoptUint64(kernel.FD(e.s), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err == nil && here != there {
 		err = fmt.Errorf("the thread has left the socket's network namespace: %w", unix.EXDEV)
 	}
@@ -230,7 +238,7 @@ func (e *entry) openFilter() error {
 
 func (e *entry) multicastAll(value int) error {
 	const ipMulticastAll = 49 // linux/in.h
-	if err := unix.SetsockoptInt(e.s.Handle().FD, unix.IPPROTO_IP, ipMulticastAll, value); err != nil {
+	if err := unix.SetsockoptInt(kernel.FD(e.s), unix.IPPROTO_IP, ipMulticastAll, value); err != nil {
 		return fmt.Errorf("IP_MULTICAST_ALL %d: %w", value, err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // manyGroups is a number of groups for which one descriptor has no room.
@@ -198,7 +199,7 @@ func TestHoldersGo(t *testing.T) {
 	m := newMany(t)
 	require.NoError(t, m.s.SetMulticastAll(false))
 	kernel := func() int {
-		v, err := unix.GetsockoptInt(m.s.Handle().FD, unix.IPPROTO_IP, ipMulticastAll)
+		v, err := unix.GetsockoptInt(kernel.FD(m.s), unix.IPPROTO_IP, ipMulticastAll)
 		require.NoError(t, err)
 		return v
 	}

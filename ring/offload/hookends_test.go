@@ -10,6 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // A hook ends its goroutine in the middle of a burst. What the goroutine defers can close the ring, and every buffer is home: that of the
@@ -20,7 +21,7 @@ func TestHookThatEndsItsGoroutineInABurst(t *testing.T) {
 		pool, others := newPool(t, layout), newPool(t, layout)
 		ours, theirs, err := memory.Pair(pool, others, memory.Config{Names: [2]string{"mem0", "mem1"}, Addrs: macs})
 		require.NoError(t, err)
-		c := ring.SetConfig{Pool: pool}
+		c := ring.SetConfig{Transport: kernel.New(), Pool: pool}
 		side(t, 0, ours, 1500, &c)
 		m := newMachine(t, theirs, others, 1500)
 		set, err := ring.NewSet(c)

@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // A device that is being opened keeps nobody else waiting but those who want the same one, who get it or open it themselves.
@@ -79,7 +80,7 @@ func TestFailedInterfaceLeavesNothing(t *testing.T) {
 	})
 	var driver ring.Driver
 	make := offload.New(offload.Config{Exchange: s.exchange, Interfaces: []nic.Interface{{Name: "v0", Fill: 64}}})
-	set, err := ring.NewSet(ring.SetConfig{Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 512, Headroom: 192}), Kind: "offload",
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 512, Headroom: 192}), Kind: "offload",
 		OneRing: offload.OneRing, Driver: func(c ring.DriverConfig) (_ ring.Driver, err error) {
 			driver, err = make(c)
 			return driver, err

@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // exchanging gives the wires another exchange, whose devices are opened by open.
@@ -152,7 +153,7 @@ func TestClosingStallsNobody(t *testing.T) {
 	_, r, _ := w.ring(nic.Interface{Name: "v0"})
 	made := offload.New(offload.Config{Exchange: w.exchange, Interfaces: []nic.Interface{{Name: "v1"}}})
 	pool := newPool(t, w.pool.Layout())
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", OneRing: offload.OneRing, Driver: made})
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", OneRing: offload.OneRing, Driver: made})
 	require.NoError(t, err)
 	_, err = set.NewRing()
 	require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 var (
@@ -64,7 +65,7 @@ func newPool(t testing.TB, l buffers.Layout) *buffers.Pool {
 func side(t testing.TB, end int, l link.Link, mtu int, c *ring.SetConfig) *offload.Namespace {
 	ns, err := offload.NewNamespace(facts(end, mtu), rand.Uint64)
 	require.NoError(t, err)
-	c.Kind, c.Network, c.OneRing = "offload", ns, offload.OneRing
+	c.Kind, c.Transport, c.OneRing = "offload", ns, offload.OneRing
 	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, Namespace: ns})
 	return ns
 }
@@ -81,7 +82,7 @@ type machine struct {
 
 func newMachine(t *testing.T, l link.Link, pool *buffers.Pool, mtu int) *machine {
 	m := &machine{t: t, sockets: map[*ring.Socket]*peer{}, stop: make(chan struct{})}
-	c := ring.SetConfig{Pool: pool}
+	c := ring.SetConfig{Transport: kernel.New(), Pool: pool}
 	side(t, 1, l, mtu, &c)
 	var err error
 	m.set, err = ring.NewSet(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // rawEnd is a ring on one end of a wire, and at the other end somebody who sends whatever bytes it likes.
@@ -38,7 +39,7 @@ func newRawEnd(t testing.TB, mtu int) *rawEnd {
 		Faults: [2]memory.Fault{nil, func(frame []byte) ([]byte, int) { return frame[:r.cut], 1 }}})
 	require.NoError(t, err)
 	r.wire = b
-	sc := ring.SetConfig{Pool: r.ours}
+	sc := ring.SetConfig{Transport: kernel.New(), Pool: r.ours}
 	side(t, 0, a, mtu, &sc)
 	r.set, err = ring.NewSet(sc)
 	require.NoError(t, err)

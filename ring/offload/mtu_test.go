@@ -25,7 +25,7 @@ func TestConfiguredMTU(t *testing.T) {
 			require.NoError(t, err)
 			ns, err := offload.NewNamespace(facts(0, 1500), rand.Uint64)
 			require.NoError(t, err)
-			set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Network: ns, OneRing: offload.OneRing,
+			set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
 				Driver: offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, Namespace: ns, Fragment: cut, MTU: c.mtu})})
 			require.NoError(t, err)
 			s, err := set.NewSocket(ring.Datagram, false, ring.Config{})

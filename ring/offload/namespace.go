@@ -14,13 +14,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// Namespace is the addresses, routes and ports of a host without a kernel: the ring.Network of a set whose links lead to other stacks
-// only. It serves one ring and belongs to its owner.
+// Namespace is the addresses, routes and ports of a host without a kernel: the ring.Transport of a set whose links lead to other stacks
+// only. It serves one ring and belongs to its owner. Its sockets send and receive by the ring's driver.
 type Namespace struct {
 	own     *stack.Own
 	random  func() uint64
-	sockets map[int]*tenant
-	next    int
+	sockets map[ring.Conn]*tenant
+	next    ring.Conn
 }
 
 // tenant is a socket of a namespace.
@@ -32,7 +32,7 @@ type tenant struct {
 	port    bool              // has one
 }
 
-var _ ring.Network = (*Namespace)(nil)
+var _ ring.Transport = (*Namespace)(nil)
 
 // NewNamespace makes a host from tables. Each interface needs an address and the routes of its subnet; the index of a link's interface is
 // its Link.Index. random chooses ports.
@@ -41,18 +41,18 @@ func NewNamespace(f host.Facts, random func() uint64) (*Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Namespace{own: own, random: random, sockets: map[int]*tenant{}}, nil
+	return &Namespace{own: own, random: random, sockets: map[ring.Conn]*tenant{}}, nil
 }
 
 // SetFacts gives the host other tables: an address went, a route came, the MTU changed.
 func (n *Namespace) SetFacts(f host.Facts) { n.own.Set(f) }
 
-// Socket makes a UDP socket for IPv4; others are refused with a reason.
-func (n *Namespace) Socket(kind ring.SocketKind, family int) (int, error) {
+// Open makes a UDP socket for IPv4; others are refused with a reason.
+func (n *Namespace) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
 	switch {
 	case kind != ring.Datagram:
 		return 0, noTCP()
-	case family != unix.AF_INET:
+	case family != ring.IPv4:
 		return 0, &ring.FeatureError{Feature: "IPv6 over this stack", Code: "offload.no_ipv6"}
 	}
 	n.next++
@@ -60,18 +60,20 @@ func (n *Namespace) Socket(kind ring.SocketKind, family int) (int, error) {
 	return n.next, nil
 }
 
+func (n *Namespace) of(s *ring.Socket) *tenant { return n.sockets[s.Handle().Conn] }
+
 // Close ends a socket.
-func (n *Namespace) Close(id int) error {
-	if n.sockets[id] == nil {
+func (n *Namespace) Close(s *ring.Socket, _ bool) error {
+	if n.of(s) == nil {
 		return unix.EBADF
 	}
-	delete(n.sockets, id)
+	delete(n.sockets, s.Handle().Conn)
 	return nil
 }
 
 // Bind gives a socket an address of the host, a group or the wildcard.
-func (n *Namespace) Bind(id int, local netip.AddrPort) (netip.AddrPort, error) {
-	t := n.sockets[id]
+func (n *Namespace) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort, error) {
+	t := n.of(s)
 	a, ok := wire.AddrFrom(local.Addr())
 	switch {
 	case t == nil:
@@ -81,7 +83,7 @@ func (n *Namespace) Bind(id int, local netip.AddrPort) (netip.AddrPort, error) {
 	case !a.IsZero() && !a.IsMulticast() && !n.has(local.Addr()):
 		return local, unix.EADDRNOTAVAIL
 	}
-	port, e := n.choose(id, t, a, local.Port())
+	port, e := n.choose(s.Handle().Conn, t, a, local.Port())
 	if e != 0 {
 		return local, e
 	}
@@ -104,7 +106,7 @@ const (
 	lastPort  = 60999
 )
 
-func (n *Namespace) choose(id int, t *tenant, a wire.Addr, port uint16) (uint16, syscall.Errno) {
+func (n *Namespace) choose(id ring.Conn, t *tenant, a wire.Addr, port uint16) (uint16, syscall.Errno) {
 	free := func(p uint16) bool {
 		b := t.binding
 		b.Local, b.Port = a, p
@@ -132,8 +134,8 @@ func (n *Namespace) choose(id int, t *tenant, a wire.Addr, port uint16) (uint16,
 }
 
 // Connect remembers the peer. A socket without an address gets the one that its packets will have.
-func (n *Namespace) Connect(id int, remote netip.AddrPort) (netip.AddrPort, error) {
-	t := n.sockets[id]
+func (n *Namespace) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
+	t := n.of(s)
 	if t == nil {
 		return netip.AddrPort{}, unix.EBADF
 	}
@@ -153,7 +155,7 @@ func (n *Namespace) Connect(id int, remote netip.AddrPort) (netip.AddrPort, erro
 		a, _ = wire.AddrFrom(w.Source)
 	}
 	if !t.port {
-		port, e := n.choose(id, t, a, 0)
+		port, e := n.choose(s.Handle().Conn, t, a, 0)
 		if e != 0 {
 			return netip.AddrPort{}, e
 		}
@@ -163,33 +165,30 @@ func (n *Namespace) Connect(id int, remote netip.AddrPort) (netip.AddrPort, erro
 	return netip.AddrPortFrom(a.Netip(), t.binding.Port), nil
 }
 
-// Option takes what concerns ports here and what the stack heeds; others are ENOPROTOOPT.
-func (n *Namespace) Option(id, level, option, value int) error {
-	t := n.sockets[id]
+// SetOption takes what concerns ports here and what the stack heeds; others are ENOPROTOOPT.
+func (n *Namespace) SetOption(s *ring.Socket, o ring.Option, value int) error {
+	t := n.of(s)
 	if t == nil {
 		return unix.EBADF
 	}
-	switch [2]int{level, option} {
-	case [2]int{unix.SOL_SOCKET, unix.SO_REUSEADDR}:
+	switch o {
+	case ring.OptionReuseAddr:
 		t.binding.ReuseAddr = value != 0
-	case [2]int{unix.SOL_SOCKET, unix.SO_REUSEPORT}:
+	case ring.OptionReusePort:
 		t.binding.ReusePort = value != 0
-	case [2]int{unix.SOL_SOCKET, unix.SO_BROADCAST}:
+	case ring.OptionBroadcast:
 		t.allowed = value != 0
-	case [2]int{unix.SOL_SOCKET, unix.SO_RCVBUF}, [2]int{unix.SOL_SOCKET, unix.SO_SNDBUF}, [2]int{unix.IPPROTO_IP, unix.IP_TTL},
-		[2]int{unix.IPPROTO_IP, unix.IP_TOS}, [2]int{unix.IPPROTO_IP, unix.IP_MULTICAST_TTL},
-		[2]int{unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP}, [2]int{unix.IPPROTO_IP, ipMulticastAll}:
+	case ring.OptionReceiveBuffer, ring.OptionSendBuffer, ring.OptionTTL, ring.OptionTOS, ring.OptionMulticastTTL, ring.OptionMulticastLoop,
+		ring.OptionMulticastAll, ring.OptionMulticastInterface:
 	default:
 		return unix.ENOPROTOOPT
 	}
 	return nil
 }
 
-const ipMulticastAll = 49 // IP_MULTICAST_ALL of linux/in.h
-
-// Device ties a socket to an interface.
-func (n *Namespace) Device(id, index int) error {
-	t := n.sockets[id]
+// SetDevice ties a socket to an interface.
+func (n *Namespace) SetDevice(s *ring.Socket, _ string, index int) error {
+	t := n.of(s)
 	if t == nil {
 		return unix.EBADF
 	}
@@ -197,23 +196,23 @@ func (n *Namespace) Device(id, index int) error {
 	return nil
 }
 
-// Membership joins or leaves a group, with the kernel's errors.
-func (n *Namespace) Membership(id int, group netip.Addr, index int, source netip.Addr, join bool) error {
-	t := n.sockets[id]
+// SetMembership joins or leaves a group, with the kernel's errors.
+func (n *Namespace) SetMembership(s *ring.Socket, m ring.Membership, join bool) error {
+	t := n.of(s)
 	if t == nil {
 		return unix.EBADF
 	}
-	index, err := groupInterface(n.own.Snapshot(), group, index)
+	index, err := groupInterface(n.own.Snapshot(), m.Group, m.Interface)
 	if err != nil {
 		return err
 	}
-	m := ring.Membership{Group: group, Interface: index, Source: source}
+	m.Interface = index
 	at := slices.Index(t.groups, m)
-	same := slices.IndexFunc(t.groups, func(g ring.Membership) bool { return g.Group == group && g.Interface == index })
+	same := slices.IndexFunc(t.groups, func(g ring.Membership) bool { return g.Group == m.Group && g.Interface == index })
 	switch {
-	case join && same >= 0 && source.IsValid() != t.groups[same].Source.IsValid():
+	case join && same >= 0 && m.Source.IsValid() != t.groups[same].Source.IsValid():
 		return unix.EINVAL // members of all sources and of some do not mix
-	case join && at >= 0 && source.IsValid():
+	case join && at >= 0 && m.Source.IsValid():
 		return unix.EADDRNOTAVAIL
 	case join && at >= 0:
 		return unix.EADDRINUSE
@@ -256,6 +255,36 @@ func (n *Namespace) InterfaceOf(a netip.Addr) int {
 	index, _ := n.own.Snapshot().Local(a)
 	return index
 }
+
+// RoutedInterface leaves groups without an interface to the driver.
+func (n *Namespace) RoutedInterface(netip.Addr) int { return 0 }
+
+// Drops are the driver's to count.
+func (n *Namespace) Drops(*ring.Socket) (uint32, error) { return 0, nil }
+
+// Send and SendVector are the driver's: its stack carries every socket.
+func (n *Namespace) Send(*ring.Socket, []byte, netip.AddrPort) (int, syscall.Errno) {
+	return 0, unix.EOPNOTSUPP
+}
+
+// SendVector is as Send.
+func (n *Namespace) SendVector(*ring.Socket, [][]byte, netip.AddrPort) (int, syscall.Errno) {
+	return 0, unix.EOPNOTSUPP
+}
+
+// Listen and what follows are of streams, which Open refuses.
+func (n *Namespace) Listen(*ring.Socket, int) (netip.AddrPort, error) {
+	return netip.AddrPort{}, noTCP()
+}
+
+// Accept is of streams.
+func (n *Namespace) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.AddrPort{} }
+
+// Refuse is of streams.
+func (n *Namespace) Refuse(ring.Conn, bool) {}
+
+// CloseWrite is of streams.
+func (n *Namespace) CloseWrite(*ring.Socket) error { return noTCP() }
 
 func noTCP() error {
 	return &ring.FeatureError{Feature: "TCP and unix-domain sockets over this stack, which speaks UDP", Code: "offload.no_tcp"}

@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -37,7 +38,7 @@ func TestNeighbourNewsBeforeARest(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newShared(t, 1)
 			var news func()
-			sc := ring.SetConfig{Kind: "offload", OneRing: offload.OneRing,
+			sc := ring.SetConfig{Transport: kernel.New(), Kind: "offload", OneRing: offload.OneRing,
 				Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192}),
 				Driver: offload.New(offload.Config{Exchange: s.exchange, Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}},
 					Clock: func() clock.Time {

@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // A socket over its budget stops and goes on with each batch that its application holds and releases: no system call goes with that. While it
@@ -23,7 +24,7 @@ func TestBudgetStopsCostNoSystemCall(t *testing.T) {
 	s := &shared{cable: c}
 	var wg sync.WaitGroup
 	s.on(&wg, func() {
-		sc := ring.SetConfig{Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192})}
+		sc := ring.SetConfig{Transport: kernel.New(), Pool: newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 1024, Headroom: 192})}
 		c.plug(sc.Pool, &sc, xdp.Config{})
 		set, err := ring.NewSet(sc)
 		if !assert.NoError(t, err) {

@@ -72,7 +72,7 @@ func newSleeper(t *testing.T, l *slow) *sleeper {
 	l.End, x.theirs = ours, theirs
 	ns, err := offload.NewNamespace(facts(0, 1500), rand.Uint64)
 	require.NoError(t, err)
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Network: ns, OneRing: offload.OneRing,
+	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
 		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, Namespace: ns,
 			Clock: func() clock.Time { return x.now }, Sleep: func(until clock.Time) { x.until = until }})})
 	require.NoError(t, err)

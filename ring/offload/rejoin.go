@@ -7,6 +7,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // rejoin follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
@@ -104,7 +105,7 @@ func (d *driver) retie(e *entry, name string, old, now int, list []tie) []tie {
 	}
 	before := len(list)
 	if d.nics.Present(e.s.Device()) == now && e.s.Device() != 0 {
-		add(e.s.Handle().FD, group{})
+		add(kernel.FD(e.s), group{})
 	}
 	for _, g := range e.groups {
 		if g.iface != uint32(old) {

@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -156,8 +157,8 @@ func (d *driver) rewatch(e *entry) error {
 	if want == 0 {
 		events = unix.EPOLLET // errors cannot be masked: they are reported once
 	}
-	if errno := h.list.Control(op, e.s.Handle().FD, events, e.slot, e.gen); errno != 0 {
-		return fmt.Errorf("offload: watch descriptor %d: %w", e.s.Handle().FD, errno)
+	if errno := h.list.Control(op, kernel.FD(e.s), events, e.slot, e.gen); errno != 0 {
+		return fmt.Errorf("offload: watch descriptor %d: %w", kernel.FD(e.s), errno)
 	}
 	if !e.shadow {
 		e.shadow = true
@@ -173,7 +174,7 @@ func (d *driver) unwatchShadow(e *entry) {
 		return
 	}
 	// An error means that the entry is gone already.
-	_ = d.shadow.list.Control(unix.EPOLL_CTL_DEL, e.s.Handle().FD, 0, 0, 0)
+	_ = d.shadow.list.Control(unix.EPOLL_CTL_DEL, kernel.FD(e.s), 0, 0, 0)
 	e.shadow = false
 	d.shadow.watched--
 }
@@ -219,7 +220,7 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 		defer func() { d.shadow.in.Refuse = nil }()
 	}
 	if events&unix.EPOLLERR != 0 {
-		if errno := sys.SocketError(s.Handle().FD); errno != 0 {
+		if errno := sys.SocketError(kernel.FD(s)); errno != 0 {
 			k.Failed(s, errno)
 			if e.s != s {
 				return false
@@ -254,7 +255,7 @@ func (d *driver) widen(e *entry) error {
 	if d.config.Namespace != nil || e.s.Settings().ReceiveBuffer != 0 {
 		return nil
 	}
-	fd := e.s.Handle().FD
+	fd := kernel.FD(e.s)
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, shadowBuffer) == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // hesitant is a link that takes frames at its third Flush only, as a kernel whose interface is stopped (EBUSY).
@@ -42,7 +43,7 @@ func TestTailIsFlushed(t *testing.T) {
 	var rings [2]*ring.Ring
 	var sockets [2]*ring.Socket
 	for i, l := range []link.Link{h, theirs} {
-		sc := ring.SetConfig{Pool: pools[i]}
+		sc := ring.SetConfig{Transport: kernel.New(), Pool: pools[i]}
 		side(t, i, l, 1500, &sc)
 		set, err := ring.NewSet(sc)
 		require.NoError(t, err)

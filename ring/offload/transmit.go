@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // backlogLimit is how many frames may wait for the links: beyond it packets stay queued on their sockets, whose senders then feel it.
@@ -190,7 +191,7 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 			d.early = err
 		}
 	}
-	fd := e.s.Handle().FD
+	fd := kernel.FD(e.s)
 	b := t.Packet.Bytes()
 	if t.Packet.NumBuffers() > 1 {
 		b = make([]byte, t.Packet.Len()) // rare, and the kernel copies it anyway

@@ -22,6 +22,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // wires is a host made up for kinds of interface that the kernel at hand may lack: its tables say what the test wants, its devices are memory
@@ -335,7 +336,7 @@ func (w *wires) gone(name string) (list []left) {
 func (w *wires) ring(list ...nic.Interface) (*ring.Set, *ring.Ring, ring.Driver) {
 	var driver ring.Driver
 	made := offload.New(offload.Config{Exchange: w.exchange, Interfaces: list})
-	set, err := ring.NewSet(ring.SetConfig{Pool: w.pool, Kind: "offload", OneRing: offload.OneRing,
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: w.pool, Kind: "offload", OneRing: offload.OneRing,
 		Driver: func(c ring.DriverConfig) (_ ring.Driver, err error) {
 			driver, err = made(c)
 			return driver, err

@@ -22,6 +22,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -83,7 +84,7 @@ func TestContractOverVeth(t *testing.T) {
 func veth(t *testing.T, queues int, config xdp.Config) (*cable, *ring.Set, *ring.Socket) {
 	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})
 	c := newCable(t, queues)
-	sc := ring.SetConfig{Pool: pool}
+	sc := ring.SetConfig{Transport: kernel.New(), Pool: pool}
 	dev := c.plug(pool, &sc, config)
 	c.dev = dev
 	set, err := ring.NewSet(sc)

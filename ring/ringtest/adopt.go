@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // foreign is a descriptor of its own for a socket of package net, which is closed; blocking, as a program's often are.
@@ -33,7 +34,7 @@ func (w *world) foreign(c interface {
 
 func (w *world) adopt(fd int, c ring.Config, prepare func(*ring.Socket) error) *ring.Socket {
 	w.t.Helper()
-	f, err := ring.Inspect(fd)
+	f, err := kernel.Inspect(fd)
 	w.NoError(err)
 	s, err := w.set.Adopt(f, c, prepare)
 	w.NoError(err)
@@ -344,7 +345,7 @@ func adoptErrors(t *testing.T, b Backend) {
 		if c.want != unix.EBADF {
 			status, flags = w.flags(c.fd)
 		}
-		_, err := ring.Inspect(c.fd)
+		_, err := kernel.Inspect(c.fd)
 		w.ErrorIs(err, c.want, name)
 		w.ErrorContains(err, "adopt: descriptor", name)
 		w.ErrorContains(err, c.says, name)
@@ -363,7 +364,7 @@ func adoptErrors(t *testing.T, b Backend) {
 	fd := w.foreign(one)
 	w.NoError(unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3}))
 	status, flags := w.flags(fd)
-	f, err := ring.Inspect(fd)
+	f, err := kernel.Inspect(fd)
 	w.NoError(err)
 	sockets := w.set.Rings()[0].Sockets()
 	broken := errors.New("prepare's own")
@@ -371,7 +372,7 @@ func adoptErrors(t *testing.T, b Backend) {
 	w.ErrorIs(err, broken)
 	_, err = w.set.Adopt(f, ring.Config{Budget: -1}, nil)
 	w.ErrorContains(err, "budget -1")
-	_, err = w.set.Adopt(ring.Foreign{FD: fd}, ring.Config{}, nil)
+	_, err = w.set.Adopt(ring.Adopted{Conn: ring.Conn(fd)}, ring.Config{}, nil)
 	w.ErrorContains(err, "not inspected")
 	nowStatus, nowFlags := w.flags(fd)
 	w.Equal([]int{status, flags}, []int{nowStatus, nowFlags})

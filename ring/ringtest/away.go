@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 func acceptTo(t *testing.T, b Backend) {
@@ -162,7 +163,7 @@ func handOver(t *testing.T, b Backend) {
 	var problem atomic.Value
 	to := func(fd int, peer netip.AddrPort) bool {
 		err := r.Post(func() {
-			f, err := ring.Inspect(fd)
+			f, err := kernel.Inspect(fd)
 			if err == nil {
 				var s *ring.Socket
 				if s, err = w.set.Adopt(f, ring.Config{}, nil); err == nil {
@@ -222,7 +223,7 @@ func acceptor(b Backend, to func(int, netip.AddrPort) bool, address chan<- netip
 	if err != nil {
 		return err
 	}
-	set, err := ring.NewSet(ring.SetConfig{Kind: b.Name, Driver: b.Driver, Pool: pool})
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Kind: b.Name, Driver: b.Driver, Pool: pool})
 	if err != nil {
 		return err
 	}

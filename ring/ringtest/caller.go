@@ -23,6 +23,7 @@ var (
 	socketForAll = map[string]string{
 		"ID":         "set when the socket is made",
 		"Unix":       "set when the socket is made",
+		"Family":     "set when the socket is made",
 		"Config":     "set when the socket is made",
 		"LocalAddr":  "published at each change",
 		"RemoteAddr": "published at each change",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // acking is a fake ring that sees acknowledgements.
@@ -53,7 +54,7 @@ func attachAndLeave(t *testing.T) (tid int) {
 	layout := buffers.Layout{SmallSize: 2048, SmallCount: 64, LargeSize: 65536, LargeCount: 8, Headroom: 192}
 	pool, err := buffers.New(make([]byte, layout.Bytes()), layout)
 	require.NoError(t, err)
-	set, err := ring.NewSet(ring.SetConfig{Kind: "fake", Driver: NewFake, Pool: pool,
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Kind: "fake", Driver: NewFake, Pool: pool,
 		OneRing: ring.Reason{Code: "test.one", Text: "one ring for all"}})
 	require.NoError(t, err)
 	thread := make(chan int)

@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // Fake is a driver as simple as one can be: each Reap asks every socket what it has. It is slow and right, which is what a
@@ -104,14 +105,14 @@ func (f *Fake) alive(slot int, s *fakeSocket) bool { return f.sockets[slot] == s
 
 func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 	h := s.socket.Handle()
-	poll := []unix.PollFd{{Fd: int32(h.FD), Events: unix.POLLIN | unix.POLLOUT}}
+	poll := []unix.PollFd{{Fd: int32(h.Conn), Events: unix.POLLIN | unix.POLLOUT}}
 	if n, err := unix.Poll(poll, 0); err != nil || n == 0 {
 		return
 	}
 	is := poll[0].Revents
 	if s.writable && is&(unix.POLLOUT|unix.POLLERR|unix.POLLHUP) != 0 {
 		s.writable = false
-		k.Writable(s.socket)
+		kernel.Writable(k, s.socket)
 	}
 	if f.alive(slot, s) {
 		f.send(slot, s)
@@ -135,7 +136,7 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 		}
 	}
 	if f.alive(slot, s) && !s.reading && !s.failed && h.Kind == ring.Stream && is&unix.POLLERR != 0 {
-		if e := sys.SocketError(h.FD); e != 0 {
+		if e := sys.SocketError(int(h.Conn)); e != 0 {
 			s.failed = true
 			k.Failed(s.socket, e)
 		}
@@ -143,10 +144,10 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 }
 
 func (f *Fake) accept(k *ring.Sink, s *fakeSocket) {
-	fd, peer, e := sys.Accept(s.socket.Handle().FD)
+	fd, peer, e := sys.Accept(kernel.FD(s.socket))
 	switch e {
 	case 0:
-		k.Accepted(s.socket, fd, peer)
+		kernel.Accepted(k, s.socket, fd, peer)
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
 		k.AcceptFailed(s.socket, e)
 	}
@@ -167,10 +168,10 @@ func (f *Fake) send(slot int, s *fakeSocket) {
 			if a.Set(t.To, sys.Family(t.To.Addr())) != nil {
 				e = unix.EAFNOSUPPORT
 			} else {
-				n, e = sys.SendTo(s.socket.Handle().FD, t.Packet.Bytes(), &a)
+				n, e = sys.SendTo(kernel.FD(s.socket), t.Packet.Bytes(), &a)
 			}
 		} else {
-			n, e = sys.Send(s.socket.Handle().FD, t.Packet.Bytes(), 0)
+			n, e = sys.Send(kernel.FD(s.socket), t.Packet.Bytes(), 0)
 		}
 		if e == unix.EAGAIN {
 			return

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // kernelAlone are the cases that only the kernel's sockets can pass, by name, each with what it needs of the kernel. Where the sockets of
@@ -69,7 +70,7 @@ var refusals = map[string]func(*world) error{
 		one, _ := w.kernelPair()
 		fd := w.foreign(one)
 		defer os.NewFile(uintptr(fd), "adopted").Close()
-		f, err := ring.Inspect(fd)
+		f, err := kernel.Inspect(fd)
 		w.NoError(err)
 		_, err = w.set.Adopt(f, ring.Config{}, nil)
 		return err

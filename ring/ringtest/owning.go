@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 func descriptorLimit(t *testing.T, b Backend) {
@@ -199,7 +200,7 @@ func badArguments(t *testing.T, b Backend) {
 	bad(err, "kind")
 	_, err = ring.NewSet(ring.SetConfig{})
 	bad(err, "pool")
-	_, err = ring.NewSet(ring.SetConfig{Pool: w.pool, Driver: b.Driver, Limit: -1})
+	_, err = ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: w.pool, Driver: b.Driver, Limit: -1})
 	w.Error(err)
 	if b.Driver != nil {
 		bad(err, "-1")

@@ -109,7 +109,7 @@ func TestResetBeforeTheNewConnectionWasSeen(t *testing.T) {
 	got := sc.turn(1, both(
 		func(k *ring.Sink) { k.Datagram(filler, sc.packet(filler), &ring.Meta{}) },
 		func(k *ring.Sink) {
-			k.Accepted(l, fd, netip.MustParseAddrPort("192.0.2.1:5"))
+			k.Accepted(l, ring.Conn(fd), netip.MustParseAddrPort("192.0.2.1:5"))
 			child = k.Socket(sc.lastSlot(k), 1)
 			k.Failed(child, unix.ECONNRESET)
 		}))
@@ -135,7 +135,7 @@ func TestAConnectionAndItsEarlyDataAreOneCompletion(t *testing.T) {
 	fd := sc.silentStream()
 	var child *ring.Socket
 	accept := func(k *ring.Sink) {
-		k.Accepted(l, fd, netip.MustParseAddrPort("192.0.2.1:5"))
+		k.Accepted(l, ring.Conn(fd), netip.MustParseAddrPort("192.0.2.1:5"))
 		child = k.Socket(sc.lastSlot(k), 1)
 		for range 3 {
 			k.Data(child, sc.packet(child))

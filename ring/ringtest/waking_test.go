@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // drowsy is a Fake that sleeps: on a list of its bell and of its sockets. Its faults lose wake-ups.
@@ -50,7 +51,7 @@ func (d *drowsy) FD() int { return d.list.FD() }
 
 func (d *drowsy) Attach(s *ring.Socket) error {
 	if !d.packets {
-		if e := d.list.Control(unix.EPOLL_CTL_ADD, s.Handle().FD, unix.EPOLLIN, 1, 0); e != 0 {
+		if e := d.list.Control(unix.EPOLL_CTL_ADD, kernel.FD(s), unix.EPOLLIN, 1, 0); e != 0 {
 			return e
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // Backend is a kind of ring under test.
@@ -66,7 +67,7 @@ type world struct {
 func newWorld(t *testing.T, b Backend, change ...func(*buffers.Layout, *ring.SetConfig)) *world {
 	t.Helper()
 	layout := buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 32, Headroom: 192}
-	c := ring.SetConfig{Kind: b.Name, Driver: b.Driver}
+	c := ring.SetConfig{Transport: kernel.New(), Kind: b.Name, Driver: b.Driver}
 	for _, f := range change {
 		f(&layout, &c)
 	}

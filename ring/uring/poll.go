@@ -7,6 +7,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // polled is a completion of one of a socket's polls.
@@ -48,7 +49,7 @@ func (d *Driver) writable(k *ring.Sink, r *record, c *sys.CQE) {
 		}
 		if r.notify {
 			r.notify = false
-			k.Writable(r.socket)
+			kernel.Writable(k, r.socket)
 		}
 	}
 	d.pollWritable(r)

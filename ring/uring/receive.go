@@ -8,6 +8,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // The header of a received datagram: struct io_uring_recvmsg_out, the source in nameLen bytes (so many that the control messages
@@ -117,7 +118,7 @@ func (d *Driver) accepted(k *ring.Sink, c *sys.CQE) {
 	case c.Res >= 0 && (r == nil || k == nil):
 		_ = unix.Close(int(c.Res)) // nobody is there to be told of the connection, nor of an error
 	case c.Res >= 0:
-		k.Accepted(r.socket, int(c.Res), netip.AddrPort{})
+		kernel.Accepted(k, r.socket, int(c.Res), netip.AddrPort{})
 	}
 	if !last {
 		return

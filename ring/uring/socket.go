@@ -59,8 +59,8 @@ func (d *Driver) Attach(s *ring.Socket) error {
 	family := 0
 	if h.Kind == ring.Datagram {
 		var err error
-		if family, err = unix.GetsockoptInt(h.FD, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil {
-			return fmt.Errorf("uring: attach: address family of descriptor %d: %w", h.FD, err)
+		if family, err = unix.GetsockoptInt(int(h.Conn), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil {
+			return fmt.Errorf("uring: attach: address family of descriptor %d: %w", h.Conn, err)
 		}
 	}
 	if err := d.offer(h); err != nil {
@@ -69,7 +69,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 	for int(h.Slot) >= len(d.records) {
 		d.records = append(d.records, &record{})
 	}
-	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.FD), kind: h.Kind, class: h.Class,
+	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.Conn), kind: h.Kind, class: h.Class,
 		family: family, unix: h.Kind == ring.Stream && s.Unix(), head: none, tail: none}
 	d.joined(d.records[h.Slot])
 	return nil
@@ -83,7 +83,7 @@ func (d *Driver) of(s *ring.Socket) (*record, error) {
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("uring: socket %d is not attached: %w", h.FD, unix.EBADF)
+	return nil, fmt.Errorf("uring: socket %d is not attached: %w", h.Conn, unix.EBADF)
 }
 
 // Receive starts or stops reading or accepting. Stopping is a cancellation: what the kernel took off the socket before is still

@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 )
 
@@ -41,7 +42,7 @@ func newWorld(t *testing.T, change ...func(*buffers.Layout)) *world {
 	require.NoError(t, err)
 	pool, err := buffers.New(region.Bytes(), layout)
 	require.NoError(t, err)
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "uring", Driver: uring.New})
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "uring", Driver: uring.New})
 	require.NoError(t, err)
 	w := &world{Assertions: require.New(t), t: t, pool: pool, set: set}
 	t.Cleanup(func() {

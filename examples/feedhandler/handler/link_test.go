@@ -22,7 +22,7 @@ func wired(t *testing.T, pool *buffers.Pool, end *memory.End, addr string, mac [
 		Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST}
 	ns, err := offload.NewNamespace(offload.Facts(l, netip.MustParsePrefix(addr)), func() uint64 { return 4 })
 	require.NoError(t, err)
-	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Network: ns, OneRing: offload.OneRing,
+	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
 		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: end, Index: 1}}, Namespace: ns})})
 	require.NoError(t, err)
 	return set

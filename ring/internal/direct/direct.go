@@ -59,9 +59,9 @@ func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
 	var n int
 	var e syscall.Errno
 	if h.PktInfo {
-		n, e = r.message.Recv(h.FD, b)
+		n, e = r.message.Recv(int(h.Conn), b)
 	} else {
-		n, e = r.message.RecvFrom(h.FD, b) // 240 ns against 315 when nothing is there
+		n, e = r.message.RecvFrom(int(h.Conn), b) // 240 ns against 315 when nothing is there
 	}
 	if e != 0 {
 		if e == unix.EAGAIN || e == unix.EINTR {
@@ -110,7 +110,7 @@ func (r *Receiver) Read(k *ring.Sink, s *ring.Socket) (Outcome, syscall.Errno) {
 		k.Starved(s)
 		return Starved, 0
 	}
-	n, e := sys.Recv(h.FD, b, 0)
+	n, e := sys.Recv(int(h.Conn), b, 0)
 	switch {
 	case e == unix.EAGAIN || e == unix.EINTR:
 		return Empty, 0

@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // MostBatch is the largest batch.
@@ -65,7 +66,7 @@ func (l *Layer) open(c buffers.Layout, batch int) error {
 		d.Batch = batch
 		return d, nil
 	}
-	if l.set, err = ring.NewSet(ring.SetConfig{Pool: pool, Driver: driver, Kind: "null"}); err != nil {
+	if l.set, err = ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Driver: driver, Kind: "null"}); err != nil {
 		return err
 	}
 	// The socket is a real one, because a ring has no others; nothing is ever read from it.

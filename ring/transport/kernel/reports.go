@@ -1,15 +1,26 @@
-package ring
+package kernel
 
 import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// countsFailures tells whether a refused send uses up one of the kernel's numbers. It did before Linux 6.9 ("net-timestamp: make
+// NextReport takes one message off the socket's error queue (Documentation/networking/timestamping.rst of the kernel, 1.3 and 2.1).
+func (t *Transport) NextReport(s *ring.Socket) (ring.SendReport, bool, syscall.Errno) {
+	x, ok, e := t.reports.Next(FD(s))
+	return ring.SendReport{ID: x.ID, Software: x.Software, Hardware: x.Hardware}, ok, e
+}
+
+// CountsFailures tells whether a refused send uses up one of the kernel's numbers. It did before Linux 6.9 ("net-timestamp: make
 // sk_tskey more predictable in error path").
+func (t *Transport) CountsFailures() bool { return countsFailures() }
+
 var countsFailures = sync.OnceValue(func() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -3,40 +3,7 @@ package ring
 import (
 	"net/netip"
 	"slices"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
-
-// Network is where sockets are made when it is not the kernel: it has addresses, ports and interfaces of its own. Its calls are
-// those of the application's set-up, never of a packet. Errors are errnos, as the kernel's are. The owner of the set calls it; one that
-// serves several owners locks.
-type Network interface {
-	// Socket makes a socket and returns its number, which is not a descriptor; Close ends it. Kind is Stream or Datagram, family
-	// unix.AF_INET or unix.AF_INET6; what the network does not carry it refuses with a *FeatureError.
-	Socket(kind SocketKind, family int) (id int, err error)
-	Close(id int) error
-	// Bind gives the socket its address; with port 0 it chooses one. Connect remembers the peer and says from which address it is
-	// reached.
-	Bind(id int, local netip.AddrPort) (bound netip.AddrPort, err error)
-	Connect(id int, remote netip.AddrPort) (local netip.AddrPort, err error)
-	// Option is setsockopt with a number, Device is SO_BINDTODEVICE, Membership joins or leaves a group; index 0 leaves the interface
-	// to the routing table.
-	Option(id, level, option, value int) error
-	Device(id, index int) error
-	Membership(id int, group netip.Addr, index int, source netip.Addr, join bool) error
-	// Interface finds an interface by name, InterfaceOf the one that has an address, 0 for none.
-	Interface(name string) (index int, err error)
-	InterfaceOf(a netip.Addr) (index int)
-}
-
-func (set *Set) interfaceIndex(name string) (int, error) {
-	if n := set.config.Network; n != nil {
-		return n.Interface(name)
-	}
-	return sys.InterfaceIndex(name)
-}
 
 // Settings are what the application said of a datagram socket, for drivers with a stack of their own.
 type Settings struct {
@@ -111,34 +78,34 @@ func (s *Socket) Device() int {
 func (s *Socket) Config() *Config { return &s.config }
 
 // note keeps an option, if it is one of those; true says that it is.
-func (x *Settings) note(level, option, value int) bool {
+func (x *Settings) note(o Option, value int) bool {
 	on := value != 0
-	switch [2]int{level, option} {
-	case [2]int{unix.SOL_SOCKET, unix.SO_REUSEADDR}:
+	switch o {
+	case OptionReuseAddr:
 		x.ReuseAddr = on
-	case [2]int{unix.SOL_SOCKET, unix.SO_REUSEPORT}:
+	case OptionReusePort:
 		x.ReusePort = on
-	case [2]int{unix.SOL_SOCKET, unix.SO_BROADCAST}:
+	case OptionBroadcast:
 		x.Broadcast = on
-	case [2]int{unix.SOL_SOCKET, unix.SO_RCVBUF}:
+	case OptionReceiveBuffer:
 		x.ReceiveBuffer = value
-	case [2]int{unix.IPPROTO_IP, unix.IP_TTL}:
+	case OptionTTL:
 		x.TTL = value
-	case [2]int{unix.IPPROTO_IP, unix.IP_TOS}:
+	case OptionTOS:
 		x.TOS = value
-	case [2]int{unix.IPPROTO_IP, unix.IP_MULTICAST_TTL}:
+	case OptionMulticastInterface:
+		x.MulticastInterface = value
+	case OptionMulticastTTL:
 		x.MulticastTTL = value
-	case [2]int{unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP}:
+	case OptionMulticastLoop:
 		x.MulticastLoop = on
-	case [2]int{unix.IPPROTO_IP, ipMulticastAll}:
+	case OptionMulticastAll:
 		x.MulticastAll = on
 	default:
 		return false
 	}
 	return true
 }
-
-const ipMulticastAll = 49 // IP_MULTICAST_ALL of linux/in.h
 
 func (x *Settings) member(m Membership, join bool) {
 	if join {
