@@ -41,6 +41,7 @@ var level = map[string]int{
 	"ring/ringtest":        7,
 	"ring/epoll":           7,
 	"ring/uring":           7,
+	"ring/offload/handoff": 6,
 	"ring/offload/nic":     6,
 	"ring/offload":         8,
 	"simnet":               9,

@@ -65,13 +65,13 @@
 // and removed with the last.
 //
 // A frame may come in on a queue of ring A for a socket of ring B. A looks it up among the sockets of all rings, proves its checksum,
-// and puts the datagram into a bounded lane from A to B, one for each ordered pair of rings: no lock, no allocation. B copies it into its own
-// pool at its next Poll, and the place to which it has come gives A its buffers back; why it copies is said at the type lane, what that
-// costs by BenchmarkHandOver. A rings B's bell only if B rests. Members of a group on several rings all receive; sockets that share a
+// and puts the datagram into a bounded queue from A to B (package handoff), one for each ordered pair of rings: no lock, no allocation. B copies it into its own
+// pool at its next Poll, and the place to which it has come gives A its buffers back; why it copies is said at handoff.Queue, what that
+// costs by handoff's BenchmarkQueue. A rings B's bell only if B rests. Members of a group on several rings all receive; sockets that share a
 // port share it over all rings, by one hash. Datagrams of one flow keep their order as long as they come in on one queue.
 //
 //	card, queue 0 ──► ring A ──► sockets of A
-//	                    │ lane
+//	                    │ handoff
 //	card, queue 1 ──► ring B ──► sockets of B         and the other way round
 //
 // What a reader too slow does not take is lost and counted (handover.full), as are datagrams under way to a socket or a ring that is

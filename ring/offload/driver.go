@@ -19,6 +19,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
@@ -68,14 +69,8 @@ type driver struct {
 	sharedPorts sharedPorts
 	received    map[groupFlow]bool // see memberNews
 	sharedAt    uint64             // version of what is known of them
-	met         uint64             // version of the exchange when the lanes were taken
-	inward      []*lane            // from the others
-	outward     []*lane            // to them
-	out         lanesByTo          // the same by number
-	lent        int                // packets that the others may be reading
-	lentMax     int                // and the most of them
-	given       int                // put down in this burst
-	ties        []*nic.Job         // that make again what sockets had of interfaces that were made again, in this order
+	handoff     *handoff.Port
+	ties        []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
 
 	list      sys.Epoll // what FD waits on
 	batch     []sys.EpollEvent
@@ -90,7 +85,6 @@ type driver struct {
 	awaited   atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that rests wait for; nil for none
 	listens   bool                          // the links are in the list
 	heard     int                           // frames since the ring rested
-	bereft    atomic.Uint64                 // datagrams for this ring that another took with it when it closed
 	wake      sync.Mutex                    // Wake may meet Close
 	bell      sys.EventFD
 	closed    bool
@@ -117,11 +111,6 @@ type stats struct {
 	PathChanges     uint64 // links that went, or came back
 	FlushFailures   uint64 // an interface was down or gone
 	ReleaseFailures uint64 // claims that could not be given back: the flow stays the link's, and has no socket
-
-	HandedOver     uint64 // datagrams that came in here for another ring's sockets
-	TakenOver      uint64 // and those that came in elsewhere for sockets of this one
-	HandoverFull   uint64 // lost because the other ring was too slow
-	HandoverClosed uint64 // lost because the other ring was closed, which read; see bereft
 }
 
 // flight is a send whose end somebody waits for.
@@ -165,7 +154,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: map[wanted]int{}, down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
-		past: make([]past, len(c.Links)), lentMax: lendable(dc.Pool), nics: &nic.Attachments{}}
+		past: make([]past, len(c.Links)), nics: &nic.Attachments{}}
 	d.steerLinks()
 	random := c.Random
 	if random == nil {
@@ -376,12 +365,7 @@ func (d *driver) leave() error {
 	}
 	err := d.nics.Close()
 	d.awaitTies()
-	d.returns()
 	d.config.Exchange.leave(d)
-	for _, l := range d.outward { // those to drivers that had left before
-		d.returned(l)
-	}
-	d.inward, d.outward, d.out = nil, nil, lanesByTo{}
 	return err
 }
 

@@ -11,17 +11,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// wake ends the rest of all drivers.
-func (x *Exchange) wake() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, d := range x.members {
-		if d.resting.Load() {
-			d.Wake()
-		}
-	}
-}
-
 // tellMembers notes what a socket has joined.
 func (d *driver) tellMembers(e *entry) {
 	x := d.config.Exchange

@@ -219,7 +219,7 @@ func (f *foreigners) forget(x *Exchange, driver int) {
 	close(end)
 	<-ended
 	if news {
-		x.wake()
+		x.hub.WakeAll()
 	}
 }
 
@@ -227,7 +227,7 @@ func (f *foreigners) run(x *Exchange, files *host.Members, look, end, ended chan
 	defer close(ended)
 	if files == nil {
 		if files = f.openFiles(x, end); files == nil {
-			x.wake()
+			x.hub.WakeAll()
 			return
 		}
 	}
@@ -252,7 +252,7 @@ func (f *foreigners) run(x *Exchange, files *host.Members, look, end, ended chan
 			return
 		}
 		if f.version.Load() != before {
-			x.wake()
+			x.hub.WakeAll()
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.hand(k)
 	}
 	if d.config.Exchange != nil {
-		d.trade(k)
+		d.pollHandoff(k)
 	}
 	if d.crowded = read && k.Room() == 0; !d.shadow.waits() && !d.crowded {
 		d.receive(k)
@@ -104,10 +104,12 @@ func (d *driver) receive(k *ring.Sink) {
 // list for as long as it is nobody else's: a hook that ends its goroutine leaves those behind it there, see unhanded.
 func (d *driver) hand(k *ring.Sink) {
 	var polled int64
+	between := false // something for another ring
 	for i := range d.deliveries {
 		x := &d.deliveries[i]
 		if x.To != 0 {
-			d.give(x)
+			d.handoff.Send(x)
+			between = true
 			x.Packet = buffers.Packet{}
 			continue
 		}
@@ -143,8 +145,8 @@ func (d *driver) hand(k *ring.Sink) {
 		x.Packet = buffers.Packet{}
 		k.Datagram(e.s, p, m)
 	}
-	if d.given > 0 {
-		d.publish()
+	if between {
+		d.handoff.Publish()
 	}
 }
 

@@ -148,8 +148,8 @@ func (d *driver) settle() (pending bool, err error) {
 			return false, err
 		}
 	}
-	if d.outward != nil {
-		d.returns()
+	if d.handoff != nil {
+		d.handoff.Reclaim()
 	}
 	if d.moved || len(d.results) > 0 || d.stack.Looping() || len(d.resumed) > 0 || len(d.stack.Events()) > 0 || len(d.stack.Failures()) > 0 ||
 		len(d.waiters) > 0 && d.writable() {
@@ -218,10 +218,7 @@ func (d *driver) rest() (pending bool, err error) {
 		}
 	}
 	if x := d.config.Exchange; x != nil {
-		pending = pending || x.version.Load() != d.met || x.foreign.version.Load() != d.sharedAt || d.nics.HasNews()
-		for _, l := range d.inward {
-			pending = pending || l.ready()
-		}
+		pending = pending || d.handoff.HasNews() || x.foreign.version.Load() != d.sharedAt || d.nics.HasNews()
 	}
 	if d.mirror != nil && d.unseen() {
 		pending = true // it came after the tables were looked at, and nobody was told to wake us

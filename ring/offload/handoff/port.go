@@ -1,0 +1,221 @@
+package handoff
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/stack"
+)
+
+// Hub connects the rings of a process: a queue for each ordered pair. Any goroutine.
+type Hub struct {
+	version atomic.Uint64 // moves when a ring comes or goes, after the queues are what they are to be
+
+	mu     sync.Mutex
+	ports  map[int]*Port
+	queues map[[2]int]*Queue // from, to
+	closed bool
+}
+
+// NewHub makes a hub without rings.
+func NewHub() *Hub { return &Hub{ports: map[int]*Port{}, queues: map[[2]int]*Queue{}} }
+
+// ErrClosed: the hub was closed.
+var ErrClosed = errors.New("it was closed")
+
+// Close ends the hub, once all rings have left; EBUSY before.
+func (h *Hub) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.ports); n > 0 {
+		return fmt.Errorf("%d rings are on it: %w", n, unix.EBUSY)
+	}
+	h.closed = true
+	return nil
+}
+
+// WakeAll wakes the rings that sleep.
+func (h *Hub) WakeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.ports {
+		p.wake()
+	}
+}
+
+// Join makes a ring one of the hub's, with queues from and to each of the others. wake wakes it if it sleeps; any goroutine.
+func (h *Hub) Join(ring int, pool *buffers.Pool, wake func()) (*Port, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	p := &Port{hub: h, ring: ring, pool: pool, wake: wake, lendLimit: lendLimit(pool)}
+	for other, o := range h.ports {
+		h.queues[[2]int{ring, other}] = newQueue(pool, o)
+		h.queues[[2]int{other, ring}] = newQueue(o.pool, p)
+	}
+	h.ports[ring] = p
+	h.version.Add(1)
+	return p, nil
+}
+
+// Port is one ring's ends of the queues. It belongs to the ring's goroutine.
+type Port struct {
+	hub       *Hub
+	ring      int
+	pool      *buffers.Pool
+	wake      func()
+	version   uint64                      // of the hub when the queues were taken
+	inward    []*Queue                    // from the other rings
+	outward   []*Queue                    // to them
+	out       [stack.MaxStacks + 1]*Queue // the same by number
+	lent      int                         // packets that the others may be reading
+	lendLimit int                         // and the most of them
+	turn      uint64                      // the queue that comes first changes with it
+	lost      atomic.Uint64               // datagrams for this ring that another one took with it when it closed
+	stats     Stats
+}
+
+// Stats are counts of datagrams between rings.
+type Stats struct {
+	Given  uint64 // came in here for another ring's sockets
+	Taken  uint64 // came in elsewhere for sockets of this ring
+	Full   uint64 // lost because the other ring was too slow
+	Closed uint64 // lost because a ring was closed
+}
+
+// Stats are the counts until now.
+func (p *Port) Stats() Stats {
+	s := p.stats
+	s.Closed += p.lost.Load()
+	return s
+}
+
+// Close takes the ring out. What others were still to read from its buffers they will not, and what they have put down for it they take back.
+// Owner, or any goroutine before the first turn.
+func (p *Port) Close() {
+	h := p.hub
+	h.mu.Lock()
+	for pair, q := range h.queues {
+		switch p.ring {
+		case pair[0]:
+			q.shut()
+			_, unread := q.reclaim()
+			q.to.lost.Add(uint64(unread)) // this ring's own counters end here
+			delete(h.queues, pair)
+		case pair[1]:
+			q.closed.Store(true) // the ring does not read now: this is its goroutine
+			delete(h.queues, pair)
+		}
+	}
+	delete(h.ports, p.ring)
+	h.version.Add(1)
+	h.mu.Unlock()
+	for _, q := range p.outward { // those to rings that had left before
+		p.reclaim(q)
+	}
+	p.inward, p.outward, p.out = nil, nil, [stack.MaxStacks + 1]*Queue{}
+}
+
+// HasNews tells whether rings have come or gone, or have put something down for this one. A ring that is about to sleep asks after it has said so:
+// the other rings look whether it sleeps after they have put something down.
+func (p *Port) HasNews() bool {
+	return p.hub.version.Load() != p.version || slices.ContainsFunc(p.inward, (*Queue).IsReady)
+}
+
+// Send lends a datagram to the ring whose sockets it is for; Publish shows it. One that finds no room is lost and counted, as a card's full queue
+// loses frames.
+func (p *Port) Send(x *stack.Delivery) {
+	q := p.out[x.To]
+	if q == nil || q.closed.Load() { // it came just now, or went
+		p.syncPeers()
+		q = p.out[x.To]
+	}
+	switch {
+	case q == nil:
+		p.stats.Closed++
+	case q.full() && !p.reclaim(q), p.lent >= p.lendLimit && !p.Reclaim():
+		p.stats.Full++
+	default:
+		q.put(p.pool, x)
+		p.lent++
+		p.stats.Given++
+		return
+	}
+	_ = x.Packet.Release() // a reference of its own
+}
+
+// Publish shows the other rings what a burst has brought them.
+func (p *Port) Publish() {
+	for _, q := range p.outward {
+		q.publish()
+	}
+}
+
+// reclaim takes back what a ring has copied, and tells whether that was anything.
+func (p *Port) reclaim(q *Queue) bool {
+	n, unread := q.reclaim()
+	p.lent -= n
+	p.stats.Closed += uint64(unread)
+	return n > 0
+}
+
+// Reclaim takes back what the other rings have copied, and tells whether that was anything.
+func (p *Port) Reclaim() (some bool) {
+	if p.lent == 0 {
+		return false
+	}
+	for _, q := range p.outward {
+		if q.freed != q.next {
+			some = p.reclaim(q) || some
+		}
+	}
+	return some
+}
+
+// Poll is the turn's look at the other rings: one atomic load, and one for each queue by the caller. The queue that comes first changes from turn to
+// turn. Queues are what it returns; none of them need be ready.
+func (p *Port) Poll() (first int, queues []*Queue) {
+	if p.hub.version.Load() != p.version {
+		p.syncPeers()
+	}
+	p.Reclaim()
+	if len(p.inward) == 0 {
+		return 0, nil
+	}
+	p.turn++
+	return int(p.turn % uint64(len(p.inward))), p.inward
+}
+
+// CountTaken counts datagrams that were taken from a queue.
+func (p *Port) CountTaken(n int) { p.stats.Taken += uint64(n) }
+
+// syncPeers takes note of rings that came and went.
+func (p *Port) syncPeers() {
+	h := p.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := p.outward
+	p.version, p.outward, p.inward, p.out = h.version.Load(), nil, nil, [stack.MaxStacks + 1]*Queue{}
+	for pair, q := range h.queues {
+		switch p.ring {
+		case pair[0]:
+			p.outward = append(p.outward, q)
+			p.out[pair[1]] = q
+		case pair[1]:
+			p.inward = append(p.inward, q)
+		}
+	}
+	for _, q := range old {
+		if !slices.Contains(p.outward, q) {
+			p.reclaim(q) // its reader is gone
+		}
+	}
+}
