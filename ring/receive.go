@@ -104,7 +104,7 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 }
 
 // errCopied is made once: a program that falls back to ReceiveUpTo meets it for each such packet.
-var errCopied error = &OpError{Op: "receive without a copy of the kernel's", Err: unix.EIO}
+var errCopied error = &OpError{Op: "receive without a copy of the kernel's", Err: syscall.EIO}
 
 // Read copies what waits on a socket in Callback or Queue mode into b, and releases the packets it empties. Of a stream it takes
 // as much as fits; the rest of a packet waits for the next Read or Receive. Of a datagram socket it takes one datagram: what does not

@@ -162,7 +162,7 @@ func (s *Socket) Header(dst []byte, to netip.AddrPort) (int, error) {
 	switch e {
 	case 0:
 		return n, nil
-	case unix.EOPNOTSUPP:
+	case syscall.EOPNOTSUPP:
 		return 0, &OpError{Op: "network header", Addr: to, Err: &FeatureError{
 			Feature: "headers of datagrams to an address that no link carries them to: the ring or the kernel delivers them", Code: "header.no_link"}}
 	}
