@@ -41,8 +41,6 @@ var level = map[string]int{
 	"ring/ringtest":        7,
 	"ring/epoll":           7,
 	"ring/uring":           7,
-	"ring/offload/handoff": 6,
-	"ring/offload/nic":     6,
 	"ring/offload":         8,
 	"simnet":               9,
 	"xtreme":               9,
@@ -58,6 +56,10 @@ var level = map[string]int{
 	"interop":              13,
 
 	"ring/transport/memory/protocol": 4,
+
+	"ring/offload/handoff":  6,
+	"ring/offload/steering": 6,
+	"ring/offload/nic":      7,
 }
 
 // never is what some packages may not import at all, whatever its level.

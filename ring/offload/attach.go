@@ -143,7 +143,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	}
 	if e.own {
 		d.stack.Remove(d.now, e.id)
-		d.release(e.flows)
+		d.claims.ReleaseAll(&e.claims)
 		d.forgetMembers(e)
 		d.forgetPort(e)
 		d.forgetSends(e)

@@ -16,7 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
-	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
@@ -46,7 +46,7 @@ func (f *fakeSteering) list() (list []string) {
 }
 
 // beside makes a ring beside the kernel whose link is no interface of it: sockets bound to 127.0.0.1 have their shadows there.
-func beside(t *testing.T, steering nic.Claimer) (*ring.Set, *buffers.Pool) {
+func beside(t *testing.T, claimer steering.Claimer) (*ring.Set, *buffers.Pool) {
 	mirror, err := host.Open(host.Config{})
 	require.NoError(t, err)
 	pool, others := newPool(t, layout), newPool(t, layout)
@@ -55,7 +55,7 @@ func beside(t *testing.T, steering nic.Claimer) (*ring.Set, *buffers.Pool) {
 	lo, ok := mirror.Snapshot().LinkByName("lo")
 	require.True(t, ok)
 	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", OneRing: offload.OneRing, Driver: offload.New(offload.Config{
-		Links: []offload.Link{{Link: ours, Index: lo.Index, VLAN: 5, Steering: steering}}, Host: mirror, ShadowEvery: 10})})
+		Links: []offload.Link{{Link: ours, Index: lo.Index, VLAN: 5, Steering: claimer}}, Host: mirror, ShadowEvery: 10})})
 	require.NoError(t, err)
 	_, err = set.NewRing()
 	require.NoError(t, err)

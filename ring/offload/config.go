@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -58,12 +59,12 @@ type Config struct {
 // Link is one link of a ring.
 type Link struct {
 	Link     link.Link
-	Index    int           // of the interface in the host's tables; 0: as Link.Info says
-	VLAN     uint16        // of the frames' tag; 0: untagged
-	Checksum udp.Policy    // what is done with wrong sums
-	Steering nic.Claimer   // chooses the packets that come to the link; nil: every frame of the wire comes
-	MAC      *[6]byte      // the station; nil: as Link.Info says
-	Path     []link.Reason // reasons of the caller's choice of this link, for socket paths
+	Index    int              // of the interface in the host's tables; 0: as Link.Info says
+	VLAN     uint16           // of the frames' tag; 0: untagged
+	Checksum udp.Policy       // what is done with wrong sums
+	Steering steering.Claimer // chooses the packets that come to the link; nil: every frame of the wire comes
+	MAC      *[6]byte         // the station; nil: as Link.Info says
+	Path     []link.Reason    // reasons of the caller's choice of this link, for socket paths
 }
 
 // OneRing is the reason that a set of this driver gives as its ring.SetConfig.OneRing: the frames of a queue come to one ring.

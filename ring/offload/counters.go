@@ -46,7 +46,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("offload.gathered_sends", d.stats.Gathered)
 	add("offload.path_changes", d.stats.PathChanges)
 	add("offload.flush_failures", d.stats.FlushFailures)
-	add("offload.release_failures", d.stats.ReleaseFailures)
+	add("offload.release_failures", d.claims.Failures())
 	if d.config.Exchange != nil {
 		between := d.handoff.Stats()
 		add("handover.given", between.Given)

@@ -21,6 +21,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // driver is the ring.Offloader of this package.
@@ -56,10 +57,10 @@ type driver struct {
 	deliveries []stack.Delivery
 	meta       ring.Meta
 
-	claims map[wanted]int // how many sockets want each
-	steers []nic.Target   // where claims are made
-	shadow shadow
-	refuse func(*ring.Meta) bool // unheard
+	claims     *steering.Table
+	interfaces steering.Interfaces // of the links, as claims see them
+	shadow     shadow
+	refuse     func(*ring.Meta) bool // unheard
 
 	// What follows is for drivers on an exchange.
 	nics        *nic.Attachments
@@ -101,16 +102,15 @@ type driver struct {
 
 // stats are the driver's counters, beside those of the stack, the links and the ring.
 type stats struct {
-	ShadowPackets   uint64 // delivered from the kernel's side
-	ShadowReads     uint64 // times that the kernel's side was looked at
-	ShadowUnheard   uint64 // datagrams there of groups that the socket had not joined, see holder
-	KernelSends     uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
-	Declined        uint64 // ways that were left to the kernel, see Config.Sender
-	LostSends       uint64 // copies that could not be sent after Send had taken them
-	Gathered        uint64 // sends of several buffers, copied into one
-	PathChanges     uint64 // links that went, or came back
-	FlushFailures   uint64 // an interface was down or gone
-	ReleaseFailures uint64 // claims that could not be given back: the flow stays the link's, and has no socket
+	ShadowPackets uint64 // delivered from the kernel's side
+	ShadowReads   uint64 // times that the kernel's side was looked at
+	ShadowUnheard uint64 // datagrams there of groups that the socket had not joined, see holder
+	KernelSends   uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
+	Declined      uint64 // ways that were left to the kernel, see Config.Sender
+	LostSends     uint64 // copies that could not be sent after Send had taken them
+	Gathered      uint64 // sends of several buffers, copied into one
+	PathChanges   uint64 // links that went, or came back
+	FlushFailures uint64 // an interface was down or gone
 }
 
 // flight is a send whose end somebody waits for.
@@ -153,9 +153,12 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
-		claims: map[wanted]int{}, down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
+		claims: steering.NewTable(), down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
 		past: make([]past, len(c.Links)), nics: &nic.Attachments{}}
-	d.steerLinks()
+	d.interfaces = staticLinks(d.links)
+	for i := range d.links {
+		d.claims.AddTarget(d.links[i].target())
+	}
 	random := c.Random
 	if random == nil {
 		random = rand.Uint64
@@ -182,6 +185,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		}
 		sc.Directory, sc.Number = c.Exchange.directory, d.number
 		d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.clock, Wake: d.rouse, Events: attachments{d}})
+		d.interfaces = d.nics
 	}
 	var err error
 	if d.stack, err = stack.New(sc); err != nil {

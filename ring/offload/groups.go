@@ -111,35 +111,6 @@ func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	return err
 }
 
-// reclaimGroups is reclaim for groups that were left and joined.
-func (d *driver) reclaimGroups(e *entry, left, joined []group) {
-	if len(d.steers) == 0 {
-		return
-	}
-	for _, g := range left {
-		for _, at := range d.steers {
-			f, ok := d.groupFlow(at, e, g)
-			i := slices.Index(e.flows, f)
-			switch {
-			case !ok:
-			case i < 0: // refused, of which the path tells
-				d.reclaim(e)
-				return
-			default:
-				e.flows = slices.Delete(e.flows, i, i+1)
-				d.release([]wanted{f})
-			}
-		}
-	}
-	for _, g := range joined {
-		for _, at := range d.steers {
-			if f, ok := d.groupFlow(at, e, g); ok && !slices.Contains(e.flows, f) {
-				d.claimFor(e, f)
-			}
-		}
-	}
-}
-
 // setOf is a list as a set.
 func setOf[T comparable](list []T) map[T]bool {
 	set := make(map[T]bool, len(list))

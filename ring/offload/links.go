@@ -2,7 +2,6 @@ package offload
 
 import (
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // attachments is the driver as package nic sees it: what happens to the links of its interfaces, it passes on to the stack, the list that FD
@@ -120,21 +120,14 @@ func (d attachments) LinkRenumbered(place int, l *nic.Link) {
 	d.stack.Renew(place, interfaceOf(l))
 }
 
-func (d attachments) TargetAdded(t nic.Target) error {
-	d.steers = append(d.steers, t)
-	return d.claimAll(t)
+func (d attachments) TargetAdded(at steering.Target) error {
+	d.claims.AddTarget(at)
+	return d.claimAll(at)
 }
 
-func (d attachments) TargetRemoved(t nic.Target) {
-	d.table.each(func(e *entry) {
-		e.flows = slices.DeleteFunc(e.flows, func(f wanted) bool {
-			if f.at == t {
-				d.release([]wanted{f})
-			}
-			return f.at == t
-		})
-	})
-	d.steers = slices.DeleteFunc(d.steers, func(s nic.Target) bool { return s == t })
+func (d attachments) TargetRemoved(at steering.Target) {
+	_ = d.releaseAt(at) // counted
+	d.claims.RemoveTarget(at)
 }
 
 func (d attachments) ClaimsChanged() {

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -24,7 +25,7 @@ type entry struct {
 	lazy    bool   // in shadow.lazy
 
 	home    int // interface that the socket names, 0 for none
-	flows   []wanted
+	claims  steering.Held
 	groups  []group // as the stack has them
 	holders []*holder
 	reasons []ring.Reason

@@ -4,6 +4,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -70,7 +71,9 @@ const (
 )
 
 // claimTarget is where the attachment's claims are made.
-func (p *attachment) claimTarget() Target { return Target{p.nic, p.VLAN} }
+func (p *attachment) claimTarget() steering.Target {
+	return steering.Target{Claimer: p.nic, VLAN: p.VLAN}
+}
 
 // why is why the attachment carries nothing; empty while it does.
 func (p *attachment) why() link.Reason {

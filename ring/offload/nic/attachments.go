@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -26,12 +27,6 @@ type Link struct {
 	Role     Role
 	Base     int  // place of the link by which its frames come: its own, or, for a childLink, its base's
 	Fresh    bool // the attachment has had no link at the place before: counts start at zero
-}
-
-// Target is where flows are claimed: with an interface, for frames of one tag.
-type Target struct {
-	Claimer
-	VLAN uint16
 }
 
 // Events is what a driver is told by its attachments, on its own goroutine, from within Add, Check and Close. None of them may wait for the kernel's
@@ -52,9 +47,9 @@ type Events interface {
 	// LinkRenumbered: the interface that has its addresses was made again, with another number.
 	LinkRenumbered(place int, l *Link)
 	// TargetAdded: flows can be claimed there, all that the sockets want. On an error none is.
-	TargetAdded(t Target) error
+	TargetAdded(t steering.Target) error
 	// TargetRemoved: what is claimed there is released.
-	TargetRemoved(t Target)
+	TargetRemoved(t steering.Target)
 	// ClaimsChanged: what may be claimed has changed, because other interfaces stand on one, or do no longer.
 	ClaimsChanged()
 	// Renumbered: an interface was deleted and made again. The job, unless nil, makes the sockets' ties to it again.

@@ -6,17 +6,12 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
-
-// Claimer takes flows from the kernel: what a claim matches comes to the links of an interface. Any goroutine.
-type Claimer interface {
-	Claim(f link.Flow) error
-	Release(f link.Flow) error
-}
 
 // Device is an interface whose queues can be opened as links. Any goroutine.
 type Device interface {
-	Claimer
+	steering.Claimer
 	// AddAddr makes an address of the host known, RemoveAddr takes it back: flows claimed on all addresses are taken to it.
 	AddAddr(a netip.Addr, vlan uint16) error
 	RemoveAddr(a netip.Addr, vlan uint16) error

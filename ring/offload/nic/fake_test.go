@@ -15,6 +15,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // world is a made-up host with the interfaces e0 and e1, the members of the bond b0, and v0, VLAN 5 of e0; their devices are made up too.
@@ -252,7 +253,7 @@ type fakeRing struct {
 	a        *Attachments
 	links    []*Link // by place; nil: no link
 	down     map[int]bool
-	targets  []Target
+	targets  []steering.Target
 	told     int // PathsChanged
 	refuse   error
 	renamed  [][2]int
@@ -295,10 +296,10 @@ func (r *fakeRing) Renumbered(_ string, old, now int) *Job {
 	r.renamed = append(r.renamed, [2]int{old, now})
 	return r.rejoin
 }
-func (r *fakeRing) TargetRemoved(t Target) {
-	r.targets = slices.DeleteFunc(r.targets, func(x Target) bool { return x == t })
+func (r *fakeRing) TargetRemoved(t steering.Target) {
+	r.targets = slices.DeleteFunc(r.targets, func(x steering.Target) bool { return x == t })
 }
-func (r *fakeRing) TargetAdded(t Target) error {
+func (r *fakeRing) TargetAdded(t steering.Target) error {
 	if r.refuse == nil {
 		r.targets = append(r.targets, t)
 	}

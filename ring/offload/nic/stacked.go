@@ -6,6 +6,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // Interfaces that stand on an attachment's interface receive frames of it, and a frame that is redirected does not reach them:
@@ -65,7 +66,7 @@ func (a *Attachments) checkStacked(p *attachment, s *host.Snapshot) (changed boo
 }
 
 // CanClaim tells whether anything may be claimed at a target.
-func (a *Attachments) CanClaim(t Target) bool {
+func (a *Attachments) CanClaim(t steering.Target) bool {
 	return !slices.ContainsFunc(a.list, func(p *attachment) bool { return p.stacked.vlans != "" && p.claimTarget() == t })
 }
 

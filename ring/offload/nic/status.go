@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // Status is what a socket's path says of one attachment.
@@ -73,7 +74,7 @@ func (a *Attachments) LostBonds() (list []LostBond) {
 }
 
 // Serves tells whether the frames of a claim target are those of an interface.
-func (a *Attachments) Serves(t Target, ifIndex int) bool {
+func (a *Attachments) Serves(t steering.Target, ifIndex int) bool {
 	return slices.ContainsFunc(a.list, func(p *attachment) bool { return t == p.claimTarget() && a.Present(p.ifIndex) == a.Present(ifIndex) })
 }
 
