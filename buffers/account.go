@@ -140,3 +140,6 @@ func (p *Pool) settle(slot uint32) {
 	a.id, a.closed, a.limit, a.asks, a.credit = 0, false, 0, false, 0
 	p.freeAccounts = append(p.freeAccounts, slot)
 }
+
+// Slot is a small number that no other open account of the pool has: an index for tables.
+func (a Account) Slot() int { return int(a & slotMask) }

@@ -134,6 +134,7 @@ func (s *Socket) detached() {
 		s.ring.fail(err)
 	}
 	s.ring.pool.CloseAccount(s.handle.Account)
+	s.ring.forgetCredit(s)
 	s.ring.wakeListeners()
 	s.finish()
 }

@@ -52,7 +52,8 @@ type Driver interface {
 	Transmit(s *Socket) error
 	// Detach lets go of the socket. True: no operation refers to it any more. Otherwise Sink.Detached follows. The transport closes it then.
 	Detach(s *Socket) (done bool)
-	// Close releases what the driver holds, with every socket detached. Buffers it held are back in the pool.
+	// Close releases what the driver holds, with every socket detached: records of connections beyond their sockets too, whose peers are sent a
+	// reset. Buffers it held are back in the pool.
 	Close() error
 }
 

@@ -14,7 +14,7 @@ import (
 // What such a socket sends is copied into a packet of the pool, queued on the socket, and fetched with TakeTransmission, by Transmit's
 // promise: at the next Reap or Flush, as many as there are. After each round over a socket the driver calls Taken.
 type Offloader interface {
-	Driver
+	ProtocolDriver
 	// Stamp is a number that moves whenever a way that Prepare found may not be good any more. The owner's; read by the core before each
 	// send.
 	Stamp() *uint64

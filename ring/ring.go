@@ -21,10 +21,11 @@ type Ring struct {
 	misuses     atomic.Uint64
 	turn        uint64 // counts Polls
 	drv         Driver
-	off         Offloader // drv, when it has a stack of its own; else nil
-	stamp       *uint64   // of off: see Offloader.Stamp
-	flushes     *uint64   // of off: see Offloader.Flushes
-	kernelSends *uint64   // of off: see Offloader.KernelSends
+	protocol    ProtocolDriver // drv, when it speaks a protocol itself; else nil
+	off         Offloader      // drv, when it has a stack of its own; else nil
+	stamp       *uint64        // of off: see Offloader.Stamp
+	flushes     *uint64        // of off: see Offloader.Flushes
+	kernelSends *uint64        // of off: see Offloader.KernelSends
 	pool        *buffers.Pool
 	sink        Sink
 	slab        slab
@@ -166,6 +167,9 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 	if len(r.stopped) > 0 {
 		r.restart()
 	}
+	if r.hasCredit() {
+		r.takeCredit()
+	}
 
 	k := &r.sink
 	k.dst, k.n = dst, 0
@@ -224,6 +228,9 @@ func (r *Ring) Flush() error {
 	if len(r.paced) > 0 {
 		r.pace()
 	}
+	if r.hasCredit() {
+		r.takeCredit()
+	}
 	if err := r.drv.Flush(); err != nil {
 		return &OpError{Op: "flush", Err: err}
 	}
@@ -235,10 +242,10 @@ func (r *Ring) Flush() error {
 func (r *Ring) Advance() error { return r.Flush() }
 
 // Vacant tells that a Poll would find nothing: no socket, no posted work, no wake-up, no failure to tell of. An owner of several rings
-// passes such a one over. A ring that was armed, or never polled, is not vacant: its next Poll does what is due; nor is one with a stack of
-// its own, whose frames may still be on their way out. Owner only.
+// passes such a one over. A ring that was armed, or never polled, is not vacant: its next Poll does what is due; nor is one whose driver
+// speaks a protocol itself and has work without a socket (ProtocolDriver). Owner only.
 func (r *Ring) Vacant() bool {
-	return r.readable() && r.sockets == 0 && r.off == nil && !r.armed && !r.inbox.waiting() && len(r.failures) == 0 && r.readyHead == nil && r.owner.Load() != 0
+	return r.readable() && r.sockets == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && len(r.failures) == 0 && r.readyHead == nil && r.owner.Load() != 0
 }
 
 // FD is the descriptor to wait on with epoll or poll after Arm said that nothing is pending: it becomes readable on packets,
@@ -374,7 +381,10 @@ func (r *Ring) Post(f func()) error {
 // adds work afterwards sees it and rings the bell.
 func (r *Ring) rest() (pending bool) {
 	r.inbox.settle()
-	if r.off != nil {
+	if r.hasCredit() {
+		r.takeCredit()
+	}
+	if r.protocol != nil {
 		// Before the look: what waits for room on a socket hears of it when its queue is sent.
 		if err := r.drv.Flush(); err != nil {
 			r.fail(&OpError{Op: "flush", Err: err})
@@ -442,7 +452,8 @@ const closeLimit = 5 * time.Second
 
 // Close closes the ring's sockets (those still open are aborted: call Socket.Close and poll until CLOSED to part in peace),
 // gives buffers back to the pool and frees the ring's descriptors. Owner, or anyone before the first Poll. Packets the
-// application holds stay valid.
+// application holds stay valid. What a driver's own protocol remembers of connections beyond their sockets ends with the ring: data that is
+// not acknowledged is given up, the peer of such a connection is sent a reset, and a TIME-WAIT is cut short. The kernel keeps what is its own.
 func (r *Ring) Close() error {
 	if err := r.mayClose(); err != nil {
 		return err

@@ -19,6 +19,7 @@ type Set struct {
 	rings     []*Ring
 	kind      string
 	reasons   []Reason
+	credits   credits
 	closed    atomic.Bool
 	realClock bool                 // SetConfig.Clock was not given
 	bare      map[*Socket]struct{} // sockets that have no ring yet; Close ends them
@@ -207,6 +208,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	if r.off, _ = drv.(Offloader); r.off != nil {
 		r.stamp, r.flushes, r.kernelSends = r.off.Stamp(), r.off.Flushes(), r.off.KernelSends()
 	}
+	r.protocol, _ = drv.(ProtocolDriver)
 	r.timers = wheel.New(r.clock(), 0)
 	r.onTimer = r.timer
 	r.sink.ring = r
@@ -255,6 +257,7 @@ func (s *Socket) join() error {
 func (s *Socket) leave() {
 	r := s.ring
 	r.pool.CloseAccount(s.handle.Account)
+	r.forgetCredit(s)
 	s.closeOutlet()
 	s.forget()
 	s.setRing(nil)

@@ -254,7 +254,13 @@ func (r *Ring) admit(s *Socket) error {
 	s.setRing(r)
 	r.slots[slot] = s
 	r.sockets++
-	if err := r.drv.Attach(s); err != nil {
+	err = r.drv.Attach(s)
+	if err == nil {
+		if err = r.askCredit(s); err != nil {
+			r.drv.Detach(s)
+		}
+	}
+	if err != nil {
 		r.pool.CloseAccount(a)
 		s.forget()
 		s.setRing(nil)

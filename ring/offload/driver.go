@@ -250,6 +250,9 @@ func (d *driver) Flushes() *uint64 { return &d.flushes }
 // KernelSends counts the datagrams that the kernel's sockets have sent.
 func (d *driver) KernelSends() *uint64 { return &d.stats.KernelSends }
 
+// HasBackground: frames may be on their way out, and neighbours may be asked for, without a socket.
+func (d *driver) HasBackground() bool { return true }
+
 // Bind: any thread will do.
 func (d *driver) Bind() error { return nil }
 
