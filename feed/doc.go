@@ -1,6 +1,9 @@
 // Package feed puts a market-data channel in order: it arbitrates between the lines a channel is sent on, finds gaps,
-// says what to ask a recovery server for, and delivers every message exactly once, in sequence. It knows no protocol,
-// no socket and no clock: a decoder tells it what a packet claims, and time is an argument.
+// says what to ask a recovery server for, and delivers every message exactly once, in sequence. Feed handlers use it
+// between their sockets and their decoders.
+//
+// It knows no protocol, no socket and no clock: a decoder tells it what a packet claims, and time is an argument. The
+// packages below it decode what exchanges send; FormatError and Symbol are what they have in common.
 //
 // A Channel is fed packets and drained after each:
 //

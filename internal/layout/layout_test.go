@@ -23,6 +23,7 @@ var level = map[string]int{
 	"internal/clock":       1,
 	"internal/wire":        1,
 	"feed":                 1,
+	"feed/iextp":           2,
 	"internal/wheel":       2,
 	"internal/sys":         2,
 	"internal/pace":        2,
@@ -69,6 +70,9 @@ var never = map[string][]string{
 	"buffers": {"golang.org/x/sys/unix", "syscall", "os", "time"},
 
 	"ring/transport/memory/protocol": {"golang.org/x/sys/unix", "syscall", "os", "net", "sync", "math/rand/v2"},
+
+	"feed":       {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed/iextp": {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 }
 
 type file struct {

@@ -2,19 +2,19 @@ package handler
 
 import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/book"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/deep"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/itch50"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/mdp3"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/tops"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
+	"github.com/socketxtreme/socketxtreme/feed/iextp/tops"
 )
 
 // apply decodes count messages of a packet behind the first skip ones, into the books.
 func (c *Channel) apply(packet []byte, skip, count uint32) {
 	switch c.proto {
-	case DEEP:
+	case DEEP, TOPS:
 		for b := packet[iextp.HeaderLen:]; count > 0; {
 			var m []byte
 			if m, b = iextp.Next(b); m == nil {
@@ -25,20 +25,7 @@ func (c *Channel) apply(packet []byte, skip, count uint32) {
 				continue
 			}
 			count--
-			c.deep(m)
-		}
-	case TOPS:
-		for b := packet[iextp.HeaderLen:]; count > 0; {
-			var m []byte
-			if m, b = iextp.Next(b); m == nil {
-				return
-			}
-			if skip > 0 {
-				skip--
-				continue
-			}
-			count--
-			c.tops(m)
+			c.iex(m)
 		}
 	case MoldUDP64:
 		for b := packet[moldudp64.HeaderLen:]; count > 0; {
@@ -77,63 +64,48 @@ func (c *Channel) apply(packet []byte, skip, count uint32) {
 	}
 }
 
-func (c *Channel) deep(m []byte) {
+// iex takes a message of DEEP or TOPS; quotes are in TOPS only, price levels in DEEP only.
+func (c *Channel) iex(m []byte) {
 	c.messages++
 	if len(m) == 0 {
 		c.skipped++
 		return
 	}
 	c.types[m[0]]++
+	var err error
 	switch m[0] {
-	case deep.BuyLevel, deep.SellLevel:
-		l, ok := deep.ParseLevel(m)
-		if !ok {
-			c.skipped++
-			return
+	case deep.TypeBuyLevel, deep.TypeSellLevel:
+		var l deep.PriceLevel
+		if l, err = deep.ParsePriceLevel(m); err != nil {
+			break
 		}
-		c.prices.Set(l.Symbol(), l.Buy(), l.Price(), uint64(l.Size()))
+		c.prices.Set(uint64(l.Symbol), l.Buy, l.Price, uint64(l.Size))
 		// Only at the end of an atomic event is the book one that existed at the exchange.
-		if l.Complete() && c.prices.Changed() {
+		if l.Complete && c.prices.Changed() {
 			c.published++
-			c.last = l.Symbol()
+			c.last = uint64(l.Symbol)
 		}
-	case deep.Trade:
-		t, ok := deep.ParseTrade(m)
-		if !ok {
-			c.skipped++
-			return
+	case tops.TypeQuote:
+		var q tops.Quote
+		if q, err = tops.ParseQuote(m); err != nil {
+			break
 		}
-		c.trades++
-		c.volume += uint64(t.Size())
-	}
-}
-
-func (c *Channel) tops(m []byte) {
-	c.messages++
-	if len(m) == 0 {
-		c.skipped++
-		return
-	}
-	c.types[m[0]]++
-	switch m[0] {
-	case tops.Quote:
-		q, ok := tops.ParseQuote(m)
-		if !ok {
-			c.skipped++
-			return
-		}
-		c.prices.Quote(q.Symbol(), book.Level{Price: q.BidPrice(), Size: uint64(q.BidSize())},
-			book.Level{Price: q.AskPrice(), Size: uint64(q.AskSize())})
+		c.prices.Quote(uint64(q.Symbol), book.Level{Price: q.BidPrice, Size: uint64(q.BidSize)},
+			book.Level{Price: q.AskPrice, Size: uint64(q.AskSize)})
 		c.published++
-		c.last = q.Symbol()
-	case deep.Trade:
-		t, ok := deep.ParseTrade(m)
-		if !ok {
-			c.skipped++
-			return
+		c.last = uint64(q.Symbol)
+	case deep.TypeTrade:
+		var t deep.Trade
+		if t, err = deep.ParseTrade(m); err != nil {
+			break
 		}
 		c.trades++
-		c.volume += uint64(t.Size())
+		c.volume += uint64(t.Size)
+	default:
+		err = deep.Check(m)
+	}
+	if err != nil {
+		c.skipped++
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/capture"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/deep"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
 )
 
 // recorded is a capture in memory.
@@ -124,7 +124,8 @@ func levelPacket(seq uint64, n int) []byte {
 	b := iextp.AppendHeader(nil, iextp.Segment{Protocol: iextp.DEEP10, Channel: 1, Session: 1, Seq: seq,
 		SendTime: int64(seq)})
 	for i := range n {
-		b = iextp.AppendMessage(b, deep.AppendLevel(nil, true, true, 0, 0x2020202020204141, 100, int64(seq)+int64(i)))
+		b = iextp.AppendMessage(b, deep.PriceLevel{Buy: true, Complete: true, Symbol: feed.SymbolOf("AA"),
+			Size: 100, Price: int64(seq) + int64(i)}.Append(nil))
 	}
 	iextp.Finish(b, n)
 	return b

@@ -15,11 +15,11 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/stretchr/testify/require"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/deep"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
 )
 
 // made is a capture in the making.
@@ -64,7 +64,8 @@ func (m *made) run(c Config) (*Offline, Summary) {
 func deepAt(seq uint64, session uint32, sent int64) []byte {
 	b := iextp.AppendHeader(nil, iextp.Segment{Protocol: iextp.DEEP10, Channel: 1, Session: session, Seq: seq,
 		SendTime: sent})
-	b = iextp.AppendMessage(b, deep.AppendLevel(nil, true, true, 0, 0x2020202020204141, 1, int64(seq)))
+	b = iextp.AppendMessage(b, deep.PriceLevel{Buy: true, Complete: true, Symbol: feed.SymbolOf("AA"), Size: 1,
+		Price: int64(seq)}.Append(nil))
 	iextp.Finish(b, 1)
 	return b
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )

@@ -14,9 +14,9 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/capture"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/replay"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
 )
 
 // spoiled is a feed that is impaired in these tests, and what it is when whole.

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/book"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/deep"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
+	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
 )
 
 // Exchange is an exchange of our own: it invents orders for some symbols, sends what becomes of its books as IEX-TP and
@@ -180,7 +180,8 @@ func (x *Exchange) event(now int64, last bool) []byte {
 		size := uint32(1 + x.rnd.IntN(500))
 		x.report.Trades++
 		x.report.Volume += uint64(size)
-		return deep.AppendTrade(x.buf, now, book.Key(name), size, price(x.rnd.IntN(2)), x.report.Trades)
+		t := deep.Trade{Time: now, Symbol: feed.SymbolOf(name), Size: size, Price: price(x.rnd.IntN(2)), ID: x.report.Trades}
+		return t.Append(x.buf)
 	}
 	side := x.rnd.IntN(2)
 	at := price(side)
@@ -191,7 +192,8 @@ func (x *Exchange) event(now int64, last bool) []byte {
 	} else {
 		delete(x.truth[name][side], at)
 	}
-	return deep.AppendLevel(x.buf, side == 0, last || x.rnd.IntN(2) == 0, now, book.Key(name), size, at)
+	l := deep.PriceLevel{Buy: side == 0, Complete: last || x.rnd.IntN(2) == 0, Time: now, Symbol: feed.SymbolOf(name), Size: size, Price: at}
+	return l.Append(x.buf)
 }
 
 // close writes down the books.

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
 )
 
 // A receiver may read one line's socket before the other's. Whatever the order, a recut line must not look like a

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/iextp"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
+	"github.com/socketxtreme/socketxtreme/feed/iextp"
 )
 
 // Mode is how a recovery server behaves.

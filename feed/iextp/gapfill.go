@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// GapFill asks for one range of messages. The layout is what one open decoder reads: 16 bytes with the range count as
-// u32, then begin and end (inclusive) of each range. Confirm it against the specification before talking to IEX.
+// GapFill is a request for one range of messages. A server answers it with ordinary packets, sent to the address that the request
+// came from.
 type GapFill struct {
 	Protocol         uint16
 	Channel, Session uint32
@@ -16,10 +16,10 @@ type GapFill struct {
 // GapFillLen is the length of a request with one range, bytes.
 const GapFillLen = 32
 
-// ErrGapFill: not a request for one range of messages.
+// ErrGapFill is the reason for which ParseGapFill refuses a request.
 var ErrGapFill = errors.New("iextp: not a gap fill request for one range of messages")
 
-// Append writes the request.
+// Append writes the request behind b.
 func (g GapFill) Append(b []byte) []byte {
 	b = append(b, 1, 1)
 	b = binary.LittleEndian.AppendUint16(b, g.Protocol)
@@ -33,13 +33,13 @@ func (g GapFill) Append(b []byte) []byte {
 // ParseGapFill reads a request.
 func ParseGapFill(b []byte) (g GapFill, err error) {
 	if len(b) != GapFillLen || b[0] != 1 || b[1] != 1 || binary.LittleEndian.Uint32(b[12:]) != 1 {
-		return g, ErrGapFill
+		return g, refuse(ErrGapFill, 0, len(b), GapFillLen)
 	}
 	g = GapFill{Protocol: binary.LittleEndian.Uint16(b[2:]), Channel: binary.LittleEndian.Uint32(b[4:]),
 		Session: binary.LittleEndian.Uint32(b[8:]),
 		From:    binary.LittleEndian.Uint64(b[16:]), To: binary.LittleEndian.Uint64(b[24:]) + 1}
 	if g.To <= g.From {
-		return g, ErrGapFill
+		return g, refuse(ErrGapFill, 24, int(g.To-1), int(g.From))
 	}
 	return g, nil
 }

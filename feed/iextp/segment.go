@@ -1,12 +1,10 @@
-// Package iextp reads and writes IEX-TP 1, the transport of IEX's market data: a 40-byte header, then messages with
-// their lengths, all little-endian (IEX Transport Specification 1.25).
-//
-//	0 version | 2 protocol | 4 channel | 8 session | 12 payload length | 14 count | 16 offset | 24 sequence | 32 sent
 package iextp
 
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/socketxtreme/socketxtreme/feed"
 )
 
 // HeaderLen is the length of a segment's header, bytes.
@@ -14,16 +12,16 @@ const HeaderLen = 40
 
 // Message protocols.
 const (
-	TOPS16 = 0x8003
-	DEEP10 = 0x8004
+	TOPS16 = 0x8003 // TOPS 1.6
+	DEEP10 = 0x8004 // DEEP 1.0
 )
 
-// The ways in which a segment is not one.
+// The reasons for which Parse refuses a packet.
 var (
-	ErrShort   = errors.New("iextp: shorter than its header")
-	ErrVersion = errors.New("iextp: not version 1")
-	ErrLength  = errors.New("iextp: payload length or messages exceed the packet")
-	ErrCount   = errors.New("iextp: message count and messages differ")
+	ErrShort   = errors.New("iextp: packet shorter than its header")
+	ErrVersion = errors.New("iextp: version is not 1")
+	ErrLength  = errors.New("iextp: payload or message longer than the bytes there are")
+	ErrCount   = errors.New("iextp: message count of the header is not the number of messages")
 )
 
 // Header is a segment's header; holding one proves that 40 bytes are there.
@@ -53,51 +51,55 @@ func (h *Header) Seq() uint64 { return binary.LittleEndian.Uint64(h[24:]) }
 // SendTime is in nanoseconds since 1970, UTC.
 func (h *Header) SendTime() int64 { return int64(binary.LittleEndian.Uint64(h[32:])) }
 
-// Parse checks a segment: that all messages its header counts lie inside it. Blocks is them, each behind its length.
-func Parse(b []byte) (h *Header, blocks []byte, err error) {
-	if len(b) < HeaderLen {
-		return nil, nil, ErrShort
+// Parse reads a packet. Messages is what follows the header, for Next.
+func Parse(packet []byte) (h *Header, messages []byte, err error) {
+	if len(packet) < HeaderLen {
+		return nil, nil, refuse(ErrShort, 0, len(packet), HeaderLen)
 	}
-	h = (*Header)(b)
+	h = (*Header)(packet)
 	if h[0] != 1 {
-		return nil, nil, ErrVersion
+		return nil, nil, refuse(ErrVersion, 0, int(h[0]), 1)
 	}
 	n := h.PayloadLen()
-	if n > len(b)-HeaderLen {
-		return nil, nil, ErrLength
+	if n > len(packet)-HeaderLen {
+		return nil, nil, refuse(ErrLength, HeaderLen, len(packet)-HeaderLen, n)
 	}
-	blocks = b[HeaderLen:][:n]
-	rest := blocks
-	count := uint32(0)
-	for ; len(rest) >= 2; count++ {
-		m := 2 + int(binary.LittleEndian.Uint16(rest))
-		if m > len(rest) {
-			return nil, nil, ErrLength
+	messages = packet[HeaderLen:][:n]
+	count, at := uint32(0), 0
+	for ; n-at >= 2; count++ {
+		m := 2 + int(binary.LittleEndian.Uint16(messages[at:]))
+		if m > n-at {
+			return nil, nil, refuse(ErrLength, HeaderLen+at, n-at, m)
 		}
-		rest = rest[m:]
+		at += m
 	}
-	if len(rest) > 0 {
-		return nil, nil, ErrLength
+	if at < n {
+		return nil, nil, refuse(ErrLength, HeaderLen+at, n-at, 2)
 	}
 	if count != h.Count() {
-		return nil, nil, ErrCount
+		return nil, nil, refuse(ErrCount, 14, int(h.Count()), int(count))
 	}
-	return h, blocks, nil
+	return h, messages, nil
 }
 
-// Next cuts the first message off blocks that Parse has checked; nil at the end.
-func Next(blocks []byte) (message, rest []byte) {
-	if len(blocks) < 2 {
-		return nil, nil
-	}
-	n := 2 + int(binary.LittleEndian.Uint16(blocks))
-	if n > len(blocks) {
-		return nil, nil
-	}
-	return blocks[2:n], blocks[n:]
+// refuse is apart from Parse so that the usual packet does not pay for it.
+func refuse(reason error, offset, have, want int) error {
+	return &feed.FormatError{Reason: reason, Type: feed.NoType, Offset: offset, Have: have, Want: want}
 }
 
-// Segment is what AppendHeader writes.
+// Next takes the first message off messages that Parse has accepted, without its length; it is nil at the end.
+func Next(messages []byte) (message, rest []byte) {
+	if len(messages) < 2 {
+		return nil, nil
+	}
+	n := 2 + int(binary.LittleEndian.Uint16(messages))
+	if n > len(messages) {
+		return nil, nil
+	}
+	return messages[2:n], messages[n:]
+}
+
+// Segment is the header of a packet to be written.
 type Segment struct {
 	Protocol         uint16
 	Channel, Session uint32
@@ -105,7 +107,7 @@ type Segment struct {
 	SendTime         int64
 }
 
-// AppendHeader begins a segment; Finish ends it.
+// AppendHeader begins a packet. AppendMessage adds messages to it and Finish completes the header.
 func AppendHeader(b []byte, s Segment) []byte {
 	b = append(b, 1, 0)
 	b = binary.LittleEndian.AppendUint16(b, s.Protocol)
@@ -117,13 +119,13 @@ func AppendHeader(b []byte, s Segment) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(s.SendTime))
 }
 
-// AppendMessage adds a message behind its length.
+// AppendMessage adds a message and its length.
 func AppendMessage(b, message []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(message)))
 	return append(b, message...)
 }
 
-// Finish writes length and count into a segment that holds nothing but header and messages.
+// Finish writes payload length and message count into b, which is one whole packet.
 func Finish(b []byte, count int) {
 	binary.LittleEndian.PutUint16(b[12:], uint16(len(b)-HeaderLen))
 	binary.LittleEndian.PutUint16(b[14:], uint16(count))
