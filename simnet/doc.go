@@ -20,7 +20,7 @@
 //
 //	application: Handle, After
 //	      │ ring.Socket, ring.Completion
-//	ring ── ring/offload ── internal/stack ── udp          as in production
+//	ring ── ring/offload ── udp ── internal/ip             as in production
 //	      │ link.Link
 //	     NIC ── Line ── Switch ── Line ── NIC              simulated
 //

@@ -2,6 +2,8 @@ package udp
 
 import (
 	"encoding/binary"
+
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 )
 
 // Backlog keeps the datagrams of a socket that is not reading: copied, one behind the other, in as many bytes as its receive buffer
@@ -24,7 +26,7 @@ type Held struct {
 	Flow  Flow
 	Len   int
 	Nanos int64
-	Clock uint8
+	Clock ip.Clock
 }
 
 // heldBytes is the size of a record's header, wrapMark in its length field says that the next record is at the start.
@@ -67,7 +69,7 @@ func (b *Backlog) Put(h *Held, payload []byte) bool {
 	binary.LittleEndian.PutUint16(r[18:], h.Flow.TargetPort)
 	binary.LittleEndian.PutUint32(r[20:], h.Flow.Interface)
 	binary.LittleEndian.PutUint64(r[24:], uint64(h.Nanos))
-	r[32] = h.Clock
+	r[32] = byte(h.Clock)
 	copy(r[heldBytes:], payload)
 	b.next += size
 	b.used += size
@@ -92,7 +94,7 @@ func (b *Backlog) Peek() (h Held, ok bool) {
 	h.Flow.TargetPort = binary.LittleEndian.Uint16(r[18:])
 	h.Flow.Interface = binary.LittleEndian.Uint32(r[20:])
 	h.Nanos = int64(binary.LittleEndian.Uint64(r[24:]))
-	h.Clock = r[32]
+	h.Clock = ip.Clock(r[32])
 	return h, true
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func TestBacklogAgainstAList(t *testing.T) {
 		for step := range 2000 {
 			if r.IntN(2) == 0 {
 				h := Held{Flow: Flow{Source: x, Target: grp, SourcePort: uint16(r.IntN(65536)), TargetPort: uint16(step), Interface: uint32(r.IntN(9))},
-					Nanos: r.Int64(), Clock: uint8(r.IntN(3))}
+					Nanos: r.Int64(), Clock: ip.Clock(r.IntN(3))}
 				payload := make([]byte, r.IntN(900))
 				for i := range payload {
 					payload[i] = byte(r.Uint32())

@@ -3,6 +3,7 @@ package udp
 import (
 	"math/bits"
 
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
@@ -103,11 +104,7 @@ func (f *flows) resize(n int) {
 }
 
 // Flow is what demultiplexing looks at in a datagram.
-type Flow struct {
-	Source, Target         wire.Addr
-	SourcePort, TargetPort uint16
-	Interface              uint32 // index of the one it came in on
-}
+type Flow = ip.Flow
 
 func pair(x, y wire.Addr) uint64 { return uint64(x.Uint32())<<32 | uint64(y.Uint32()) }
 

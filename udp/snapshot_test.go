@@ -11,7 +11,7 @@ import (
 
 // A snapshot answers as the table did when it was made, whatever is done to the table afterwards.
 func TestSnapshotsDoNotChange(t *testing.T) {
-	table, r := New([2]uint64{1, 2}), rand.New(rand.NewPCG(3, 4))
+	table, r := NewTable([2]uint64{1, 2}), rand.New(rand.NewPCG(3, 4))
 	var open []ID
 	type answer struct {
 		ids    []ID

@@ -19,7 +19,7 @@ var (
 	grp2    = wire.Addr{239, 1, 1, 2}
 )
 
-func newTable() *Table { return New([2]uint64{1, 2}) }
+func newTable() *Table { return NewTable([2]uint64{1, 2}) }
 
 func add(t *testing.T, table *Table, e Endpoint) ID {
 	t.Helper()
@@ -315,7 +315,7 @@ func TestConflict(t *testing.T) {
 func TestTableAgainstAModel(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		table, model := New([2]uint64{r.Uint64(), r.Uint64()}), map[ID]Endpoint{}
+		table, model := NewTable([2]uint64{r.Uint64(), r.Uint64()}), map[ID]Endpoint{}
 		var order []ID // oldest first
 		addr := func() wire.Addr { return wire.Addr{10, 0, 0, byte(r.IntN(3) + 1)} }
 		for step := range 600 {
@@ -385,7 +385,7 @@ func TestLookupsDoNotAllocate(t *testing.T) {
 func BenchmarkUnicast(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			table := New([2]uint64{rand.Uint64(), rand.Uint64()})
+			table := NewTable([2]uint64{rand.Uint64(), rand.Uint64()})
 			for i := range n {
 				remote := wire.Addr{10, byte(i >> 16), byte(i >> 8), byte(i)}
 				if _, err := table.Add(Endpoint{Local: us, LocalPort: 53, Remote: remote, RemotePort: 9}); err != nil {

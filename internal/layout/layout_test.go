@@ -32,11 +32,12 @@ var level = map[string]int{
 	"conf":                 3,
 	"internal/host":        3,
 	"internal/testnet":     3,
-	"tcp":                  4,
-	"udp":                  4,
-	"internal/stack":       5,
+	"ring/link":            4,
+	"internal/ip":          5,
 	"ring":                 5,
-	"ring/link":            5,
+	"tcp":                  6,
+	"udp":                  6,
+	"internal/ip/iptest":   7,
 	"ring/internal/direct": 6,
 	"ring/transport":       6,
 	"ring/ringtest":        7,
@@ -58,7 +59,7 @@ var level = map[string]int{
 
 	"ring/transport/memory/protocol": 4,
 
-	"ring/offload/handoff":  6,
+	"ring/offload/handoff":  7,
 	"ring/offload/steering": 6,
 	"ring/offload/nic":      7,
 }

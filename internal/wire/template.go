@@ -81,11 +81,41 @@ func (t *IPv4Template) Put(frame []byte, id, fragment uint16) {
 	binary.BigEndian.PutUint16(h[10:], t.sum.Word(total).Word(id).Word(fragment).Check())
 }
 
+// UDPHead is the UDP header of a flow, ready: what a UDPTemplate has behind its IPv4Template.
+type UDPHead struct {
+	ports [4]byte
+	base  Sum // of pseudo header and ports, lengths zero
+}
+
+// NewUDPHead makes the UDP header for packets with these IPv4 headers.
+func NewUDPHead(ip *IPv4Template, sourcePort, targetPort uint16) (h UDPHead, err error) {
+	switch {
+	case sourcePort == 0:
+		return h, fmt.Errorf("wire: SourcePort 0")
+	case targetPort == 0:
+		return h, fmt.Errorf("wire: TargetPort 0")
+	}
+	binary.BigEndian.PutUint16(h.ports[0:], sourcePort)
+	binary.BigEndian.PutUint16(h.ports[2:], targetPort)
+	h.base = ip.pseudo.Word(sourcePort).Word(targetPort)
+	return h, nil
+}
+
+// PutTransport writes the UDP header alone, at the start of datagram, whose length is that of the whole datagram; payload is
+// the sum of what follows. For datagrams that are sent in fragments, and for payloads whose sum is known.
+func (h *UDPHead) PutTransport(datagram []byte, payload Sum) {
+	n := uint16(len(datagram))
+	b := (*UDP)(datagram)
+	*(*[4]byte)(b[:4]) = h.ports
+	binary.BigEndian.PutUint16(b[4:], n)
+	// The length is in the pseudo header and in the header: it counts twice.
+	binary.BigEndian.PutUint16(b[6:], sent(h.base.Word(n).Word(n).Plus(payload)))
+}
+
 // UDPTemplate is the headers of one UDP flow, ready.
 type UDPTemplate struct {
 	IPv4Template
-	ports [4]byte
-	base  Sum // of pseudo header and ports, lengths zero
+	UDPHead
 }
 
 // UDPFlow says where the datagrams of a template go.
@@ -98,39 +128,20 @@ type UDPFlow struct {
 
 // NewUDPTemplate makes the template of a flow.
 func NewUDPTemplate(f UDPFlow) (t UDPTemplate, err error) {
-	switch {
-	case f.SourcePort == 0:
-		return t, fmt.Errorf("wire: SourcePort 0")
-	case f.TargetPort == 0:
-		return t, fmt.Errorf("wire: TargetPort 0")
-	}
 	ip := IPv4Fields{TOS: f.TOS, TTL: f.TTL, Protocol: ProtocolUDP, Source: f.Source, Target: f.Target}
 	if t.IPv4Template, err = NewIPv4Template(f.Link, ip); err != nil {
 		return t, err
 	}
-	binary.BigEndian.PutUint16(t.ports[0:], f.SourcePort)
-	binary.BigEndian.PutUint16(t.ports[2:], f.TargetPort)
-	t.base = t.pseudo.Word(f.SourcePort).Word(f.TargetPort)
-	return t, nil
+	t.UDPHead, err = NewUDPHead(&t.IPv4Template, f.SourcePort, f.TargetPort)
+	return t, err
 }
 
 // Len is the length of all headers: where the payload begins.
 func (t *UDPTemplate) Len() int { return int(t.n) + UDPLen }
 
 // Put writes the headers in front of the payload, which is in frame[Len():] already. The packet leaves as one, never to be
-// cut on its way (RFC 6864: its identification means nothing). The caller has compared the length with the MTU.
+// fragmented on its way (RFC 6864: its identification means nothing). The caller has compared the length with the MTU.
 func (t *UDPTemplate) Put(frame []byte, id uint16) {
 	t.IPv4Template.Put(frame, id, Atomic)
 	t.PutTransport(frame[t.n:], Sum(0).Add(frame[t.Len():]))
-}
-
-// PutTransport writes the UDP header alone, at the start of datagram, whose length is that of the whole datagram; payload is
-// the sum of what follows. For datagrams that are sent in fragments, and for payloads whose sum is known.
-func (t *UDPTemplate) PutTransport(datagram []byte, payload Sum) {
-	n := uint16(len(datagram))
-	h := (*UDP)(datagram)
-	*(*[4]byte)(h[:4]) = t.ports
-	binary.BigEndian.PutUint16(h[4:], n)
-	// The length is in the pseudo header and in the header: it counts twice.
-	binary.BigEndian.PutUint16(h[6:], sent(t.base.Word(n).Word(n).Plus(payload)))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/socketxtreme/socketxtreme/internal/stack"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -42,15 +41,15 @@ func (d *driver) Attach(s *ring.Socket) error {
 
 // carry puts a socket into the stack.
 func (d *driver) carry(e *entry) (err error) {
-	if e.id, err = d.stack.Add(d.endpoint(e.s), options(e.s)); err != nil {
+	if e.id, err = d.udp.Add(d.endpoint(e.s), options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
-	d.stack.Stop(e.id, true) // until Receive
+	d.udp.Stop(e.id, true) // until Receive
 	e.own = true
 	e.home = d.homeOf(e)
 	e.s.Handle().Stack = true
 	if err = errors.Join(d.widen(e), d.regroup(e)); err != nil {
-		d.stack.Remove(d.now, e.id)
+		d.udp.Remove(d.now, e.id)
 		e.own, e.s.Handle().Stack = false, false
 		return err
 	}
@@ -69,7 +68,7 @@ func (d *driver) Changed(s *ring.Socket) error {
 
 // follow makes what the stack knows of a socket what the socket is. It asks nothing of the kernel but entries of the steering program.
 func (d *driver) follow(e *entry) error {
-	if err := d.stack.Change(e.id, d.endpoint(e.s), options(e.s)); err != nil {
+	if err := d.udp.Change(e.id, d.endpoint(e.s), options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
 	if e.home == 0 {
@@ -92,13 +91,13 @@ func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 	return e
 }
 
-func options(s *ring.Socket) stack.Options {
+func options(s *ring.Socket) udp.Options {
 	o := s.Settings()
 	size := o.ReceiveBuffer
 	if size == 0 {
 		size = defaultReceiveBuffer
 	}
-	return stack.Options{TTL: uint8(o.TTL), TOS: uint8(o.TOS), MulticastTTL: uint8(o.MulticastTTL), MulticastLoop: o.MulticastLoop,
+	return udp.Options{TTL: uint8(o.TTL), TOS: uint8(o.TOS), MulticastTTL: uint8(o.MulticastTTL), MulticastLoop: o.MulticastLoop,
 		Broadcast: o.Broadcast, MulticastInterface: o.MulticastInterface, ReceiveBuffer: size}
 }
 
@@ -113,8 +112,8 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	}
 	e.on = on
 	if e.own {
-		d.stack.Stop(e.id, !on)
-		if on && d.stack.Kept(e.id) > 0 && !e.resumed {
+		d.udp.Stop(e.id, !on)
+		if on && d.udp.Kept(e.id) > 0 && !e.resumed {
 			e.resumed = true
 			d.resumed = append(d.resumed, e)
 		}
@@ -142,7 +141,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		return true
 	}
 	if e.own {
-		d.stack.Remove(d.now, e.id)
+		d.udp.Remove(d.now, e.id)
 		d.claims.ReleaseAll(&e.claims)
 		d.forgetMembers(e)
 		d.forgetPort(e)

@@ -15,26 +15,26 @@ import (
 // where there are several links: "eth0/2.rx_frames".
 func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add := func(name string, v uint64) { dst = append(dst, ring.Counter{Name: name, Value: v}) }
-	for i, n := range d.stack.Drops() {
+	for i, n := range d.ip.Drops() {
 		if name := wire.Drop(i).String(); i > 0 && name != "unknown" {
 			add(name, n)
 		}
 	}
 	for _, why := range []host.GiveUp{host.GiveUpTime, host.GiveUpFailed, host.GiveUpOldest, host.GiveUpFull, host.GiveUpClosed} {
-		add(why.String(), d.stack.GivenUp(why))
+		add(why.String(), d.ip.GivenUp(why))
 	}
-	s := d.stack.Stats()
-	add("stack.delivered", s.Delivered)
-	add("stack.partial_sums", s.Partial)
-	add("stack.kept", s.Backlogged)
-	add("stack.discarded", s.Discarded)
+	s, u := d.ip.Stats(), d.udp.Stats()
+	add("stack.delivered", u.Delivered)
+	add("stack.partial_sums", u.Partial)
+	add("stack.kept", u.Backlogged)
+	add("stack.discarded", u.Discarded)
 	add("stack.gathered", s.Gathered)
-	add("stack.no_buffer", s.NoBuffer)
+	add("stack.no_buffer", s.NoBuffer+u.NoBuffer)
 	add("stack.sent", s.Sent)
 	add("stack.fragmented", s.Fragmented)
-	add("stack.prepared_routes", s.Prepared)
-	add("stack.looped", s.Looped)
-	add("stack.loop_full", s.LoopFull)
+	add("stack.prepared_routes", u.Found)
+	add("stack.looped", u.Looped)
+	add("stack.loop_full", u.LoopFull)
 	add("stack.waited_for_neighbour", s.Resolutions)
 	add("stack.lost", s.Lost)
 	add("offload.os_packets", d.stats.ShadowPackets)
@@ -51,10 +51,10 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		between := d.handoff.Stats()
 		add("handover.given", between.Given)
 		add("handover.taken", between.Taken)
-		add("handover.copied", s.Copied)
+		add("handover.copied", u.Copied)
 		add("handover.full", between.Full)
 		add("handover.closed", between.Closed)
-		add("handover.no_socket", s.Strayed)
+		add("handover.no_socket", u.Strayed)
 		n := d.nics.Stats()
 		add("offload.retry_failures", n.RetryFailures)
 		add("offload.address_failures", n.AddressFailures)

@@ -1,5 +1,5 @@
-// Package offload is the ring driver with a protocol stack of its own: frames from links (package ring/link) go through internal/stack
-// to UDP sockets, without the kernel's stack.
+// Package offload is the ring driver with a protocol stack of its own: frames from links (package ring/link) go through internal/ip and
+// udp to sockets, without the kernel's stack.
 //
 //	driver := offload.New(offload.Config{Links: …, Host: mirror})
 //	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Kind: "offload", Driver: driver, OneRing: offload.OneRing})
@@ -11,9 +11,9 @@
 // through; and what the kernel still gets for the socket arrives there: fragments, packets from this very host, packets that
 // came before the flow was claimed. The driver reads it too, before newer frames of the link, and marks those packets (Completion.OS).
 //
-//	link ──► frames ──► internal/stack ──► datagrams ──┐
-//	                                                   ├──► completions
-//	kernel ─► shadow socket ─► recvmsg ─► marked OS ───┘
+//	link ──► frames ──► internal/ip ──► udp ──► datagrams ──┐
+//	                                                        ├──► completions
+//	kernel ─► shadow socket ─► recvmsg ─► marked OS ────────┘
 //
 // A descriptor may have net.ipv4.igmp_max_memberships groups (20 by default) and net.ipv4.igmp_max_msf sources of each. For more the
 // driver opens further descriptors, which are not bound and only hold memberships (type holder); the shadow receives what they

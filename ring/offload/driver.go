@@ -14,7 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -22,13 +22,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // driver is the ring.Offloader of this package.
 type driver struct {
 	config  Config
 	pool    *buffers.Pool
-	stack   *stack.Stack
+	ip      *ip.Stack
+	udp     *udp.Protocol
 	links   []Link
 	clock   clock.Source
 	now     clock.Time // as read last; some turns old at most
@@ -50,12 +52,9 @@ type driver struct {
 	free    []uint32
 	results []result
 
-	frames     [stack.MaxBurst]link.Frame
-	in         [stack.MaxBurst]stack.Frame
-	outs       [stack.MaxBurst]link.Out
-	dones      [stack.MaxBurst]link.Done
-	deliveries []stack.Delivery
-	meta       ring.Meta
+	frames [ip.MaxBurst]link.Frame
+	dones  [ip.MaxBurst]link.Done
+	meta   ring.Meta
 
 	claims     *steering.Table
 	interfaces steering.Interfaces // of the links, as claims see them
@@ -163,32 +162,36 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if random == nil {
 		random = rand.Uint64
 	}
-	sc := stack.Config{Pool: dc.Pool, Random: random, Cut: c.Fragment, MTU: c.MTU}
+	sc := ip.Config{Pool: dc.Pool, Random: random, MTU: c.MTU}
+	uc := udp.Config{Fragment: c.Fragment}
 	if c.Sender != nil {
-		sc.Kernel = d.declined
+		sc.SendViaKernel = d.declined
 	}
-	sc.Loop = d.needsKernel
+	sc.LoopViaKernel = d.needsKernel
 	if c.Namespace != nil {
-		sc.Own = c.Namespace.own
+		sc.LocalHost = c.Namespace.own
 	} else {
 		d.mirror = newMirror(c.Host)
 		sc.Host = d.mirror
 	}
 	for _, l := range c.Links {
 		info := l.Link.Info()
-		sc.Interfaces = append(sc.Interfaces, stack.Interface{Index: l.Index, MAC: wire.MAC(*l.MAC), Chosen: *l.MAC != info.Addr, VLAN: l.VLAN,
+		sc.Interfaces = append(sc.Interfaces, ip.Interface{Index: l.Index, MAC: wire.MAC(*l.MAC), Chosen: *l.MAC != info.Addr, VLAN: l.VLAN,
 			MTU: info.MTU, Checksum: l.Checksum})
 	}
 	if c.Exchange != nil {
 		if err := c.Exchange.enter(d); err != nil {
 			return nil, err
 		}
-		sc.Directory, sc.Number = c.Exchange.directory, d.number
+		uc.Directory, uc.Number = c.Exchange.directory, d.number
 		d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.clock, Wake: d.rouse, Events: attachments{d}})
 		d.interfaces = d.nics
 	}
 	var err error
-	if d.stack, err = stack.New(sc); err != nil {
+	if d.ip, err = ip.New(sc); err == nil {
+		d.udp, err = udp.New(d.ip, uc)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
 	d.now = d.clock()
@@ -242,7 +245,7 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 }
 
 // Stamp is the stack's.
-func (d *driver) Stamp() *uint64 { return d.stack.Stamp() }
+func (d *driver) Stamp() *uint64 { return d.ip.RouteGeneration() }
 
 // Flushes counts the flushes of the links.
 func (d *driver) Flushes() *uint64 { return &d.flushes }
@@ -266,8 +269,8 @@ func (d *driver) Prepare(s *ring.Socket, to netip.AddrPort, w *ring.Way) syscall
 	if !ok {
 		return unix.EAFNOSUPPORT
 	}
-	d.stack.Refresh()
-	way, errno := d.stack.Prepare(d.now, e.id, a, to.Port())
+	d.ip.Refresh()
+	way, errno := d.udp.Prepare(d.now, e.id, a, to.Port())
 	if errno == 0 {
 		*w = ring.Way(way)
 	}
@@ -321,7 +324,7 @@ func (d *driver) Drops(s *ring.Socket) (n uint32, err error) {
 		return 0, err
 	}
 	if e := d.table.of(s); e != nil && e.own {
-		n += uint32(d.stack.Dropped(e.id))
+		n += uint32(d.udp.Dropped(e.id))
 	}
 	return n, nil
 }
@@ -338,7 +341,8 @@ func (d *driver) Close() error {
 	}
 	d.closed = true
 	d.unhanded()
-	d.stack.Close()
+	d.udp.Close()
+	d.ip.Close()
 	err := d.closeLinks()
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
 		if !r.t.Home {

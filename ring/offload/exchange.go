@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // Exchange is what the drivers of one process share, each the ring of another goroutine: one device for each interface, with its queues
@@ -19,7 +19,7 @@ import (
 // the package's comment, "Several rings on one interface". Any goroutine.
 type Exchange struct {
 	config    ExchangeConfig
-	directory *stack.Directory // whose socket a datagram is for
+	directory *udp.Directory // whose socket a datagram is for
 	nics      *nic.Table
 	hub       *handoff.Hub
 	foreign   foreigners
@@ -44,7 +44,7 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 		return nil, fmt.Errorf("offload: new exchange: Open is nil: %w", unix.EINVAL)
 	}
 	return &Exchange{config: c, nics: nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open}),
-		hub: handoff.NewHub(), directory: stack.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}, nil
+		hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}, nil
 }
 
 // Close ends the exchange, once all its drivers are closed; EBUSY before. Devices are closed with their last driver.

@@ -39,7 +39,7 @@ const (
 func (d *driver) wait() bool {
 	g := &d.gathering
 	switch {
-	case len(d.sends) > 0, d.stack.Backlog() >= d.config.Gather:
+	case len(d.sends) > 0, d.ip.Queued() >= d.config.Gather:
 		if g.on {
 			g.vain = 0
 		}
@@ -83,7 +83,7 @@ func (g *gathering) gathered() { g.on, g.came = false, 0 }
 
 // unheld ends the holding of what has been taken back, or lost: what comes next is held from a beginning of its own.
 func (d *driver) unheld() {
-	if d.stack.Backlog() == 0 {
+	if d.ip.Queued() == 0 {
 		d.gathering.on = false
 	}
 }

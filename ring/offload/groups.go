@@ -17,10 +17,10 @@ func (d *driver) regroup(e *entry) error {
 		return err
 	}
 	for _, g := range missing(e.groups, want) {
-		err = errors.Join(err, d.stack.Leave(d.now, e.id, g.addr, g.iface, g.source))
+		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.addr, g.iface, g.source))
 	}
 	for _, g := range missing(want, e.groups) {
-		err = errors.Join(err, d.stack.Join(d.now, e.id, g.addr, g.iface, g.source))
+		err = errors.Join(err, d.udp.Join(d.now, e.id, g.addr, g.iface, g.source))
 	}
 	e.groups = want
 	return err
@@ -97,11 +97,11 @@ func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	}
 	left, joined := missing(had, want), missing(want, had)
 	for _, g := range left {
-		err = errors.Join(err, d.stack.Leave(d.now, e.id, g.addr, g.iface, g.source))
+		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.addr, g.iface, g.source))
 		e.groups = slices.Delete(e.groups, slices.Index(e.groups, g), slices.Index(e.groups, g)+1)
 	}
 	for _, g := range joined {
-		err = errors.Join(err, d.stack.Join(d.now, e.id, g.addr, g.iface, g.source))
+		err = errors.Join(err, d.udp.Join(d.now, e.id, g.addr, g.iface, g.source))
 		e.groups = append(e.groups, g)
 	}
 	for _, g := range slices.Concat(left, joined) {

@@ -87,7 +87,7 @@ func (d *driver) reviewSends(now map[groupFlow]bool) {
 		}
 	})
 	if changed {
-		d.stack.Reroute()
+		d.ip.InvalidateRoutes()
 		d.shadow.now = true // what the kernel has looped is older than what the stack will
 		d.stats.PathChanges++
 	}

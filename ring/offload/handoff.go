@@ -1,7 +1,7 @@
 package offload
 
 import (
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 )
@@ -20,15 +20,14 @@ func (d *driver) pollHandoff(k *ring.Sink) {
 // takeOver copies a burst of datagrams out of another ring's buffers, returns those, and delivers. Hooks of the application run in
 // the delivering only: they may do whatever they like, closing the other ring included.
 func (d *driver) takeOver(k *ring.Sink, q *handoff.Queue) {
-	n := q.Begin(min(k.Room(), stack.MaxBurst))
+	n := q.Begin(min(k.Room(), ip.MaxBurst))
 	if n == 0 {
 		return
 	}
 	d.idle = 0
-	d.deliveries = d.deliveries[:0]
 	for i := range n {
 		x, payload := q.At(i)
-		d.deliveries = d.stack.Accept(&x, payload, d.deliveries)
+		d.udp.TakeHandoff(&x, payload)
 	}
 	q.End(n)
 	d.handoff.CountTaken(n)

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
@@ -41,20 +41,20 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 }
 
 // interfaceOf is a link as the stack is to know it.
-func interfaceOf(l *nic.Link) stack.Interface {
-	return stack.Interface{Index: l.IfIndex, MAC: wire.MAC(l.MAC), VLAN: l.VLAN, MTU: l.MTU, Checksum: l.Checksum, Member: memberOf[l.Role],
+func interfaceOf(l *nic.Link) ip.Interface {
+	return ip.Interface{Index: l.IfIndex, MAC: wire.MAC(l.MAC), VLAN: l.VLAN, MTU: l.MTU, Checksum: l.Checksum, Member: memberOf[l.Role],
 		Wire: l.Base + 1}
 }
 
 // memberOf is a link's role as the stack calls it.
-var memberOf = [...]stack.Member{nic.NoBond: stack.NoMember, nic.Active: stack.MemberActive, nic.ActiveQueue: stack.MemberQueue,
-	nic.Inactive: stack.MemberInactive, nic.Backup: stack.MemberBackup}
+var memberOf = [...]ip.Member{nic.NoBond: ip.NoMember, nic.Active: ip.MemberActive, nic.ActiveQueue: ip.MemberQueue,
+	nic.Inactive: ip.MemberInactive, nic.Backup: ip.MemberBackup}
 
 // LinkAdded puts a link into the list.
 func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	in := interfaceOf(l)
 	if place == len(d.links) {
-		if err := d.stack.AddInterface(in); err != nil {
+		if err := d.ip.AddInterface(in); err != nil {
 			return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 		}
 		d.links = append(d.links, Link{})
@@ -69,11 +69,11 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	x := &d.links[place]
 	x.Link, x.Index, x.VLAN, x.Checksum = l.Link, l.IfIndex, l.VLAN, l.Checksum
 	d.down[place], d.stuck[place] = false, false
-	d.stack.Renew(place, in)
+	d.ip.Renew(place, in)
 	if fd := l.Link.FD(); fd >= 0 && d.listens { // those of another have none; else see listen
 		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(place), 0); e != 0 {
 			x.Link = absentFor(l.Link)
-			d.stack.SetDown(place, true)
+			d.ip.SetDown(place, true)
 			return fmt.Errorf("offload: epoll_ctl: %w", e)
 		}
 	}
@@ -83,7 +83,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 
 // LinkRemoved leaves a stand-in at the place.
 func (d attachments) LinkRemoved(place int, l link.Link) {
-	d.stack.SetDown(place, true)
+	d.ip.SetDown(place, true)
 	if fd := l.FD(); fd >= 0 {
 		_ = d.list.Control(unix.EPOLL_CTL_DEL, fd, 0, 0, 0) // refused for one that is gone already
 	}
@@ -109,15 +109,15 @@ func (d attachments) LinkClosed(l link.Link) {
 }
 
 func (d attachments) LinkDown(place int, down, vlanDown bool) {
-	d.stack.SetDown(place, down)
-	d.stack.SetDeaf(place, vlanDown)
+	d.ip.SetDown(place, down)
+	d.ip.SetVLANDown(place, vlanDown)
 }
 
-func (d attachments) LinkRole(place int, r nic.Role) { d.stack.SetMember(place, memberOf[r]) }
+func (d attachments) LinkRole(place int, r nic.Role) { d.ip.SetMember(place, memberOf[r]) }
 
 func (d attachments) LinkRenumbered(place int, l *nic.Link) {
 	d.links[place].Index = l.IfIndex
-	d.stack.Renew(place, interfaceOf(l))
+	d.ip.Renew(place, interfaceOf(l))
 }
 
 func (d attachments) TargetAdded(at steering.Target) error {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -17,7 +17,7 @@ import (
 // Namespace is the addresses, routes and ports of a host without a kernel: the ring.Transport of a set whose links lead to other stacks
 // only. It serves one ring and belongs to its owner. Its sockets send and receive by the ring's driver.
 type Namespace struct {
-	own     *stack.Own
+	own     *ip.LocalHost
 	random  func() uint64
 	sockets map[ring.Conn]*tenant
 	next    ring.Conn
@@ -37,7 +37,7 @@ var _ ring.Transport = (*Namespace)(nil)
 // NewNamespace makes a host from tables. Each interface needs an address and the routes of its subnet; the index of a link's interface is
 // its Link.Index. random chooses ports.
 func NewNamespace(f host.Facts, random func() uint64) (*Namespace, error) {
-	own, err := stack.NewOwn(f)
+	own, err := ip.NewLocalHost(f)
 	if err != nil {
 		return nil, err
 	}

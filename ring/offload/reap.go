@@ -10,9 +10,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // clockMask: the clock is read on every 16th turn (some 40 ns), after a sleep, and when the turns since the last reading took long
@@ -23,7 +24,7 @@ const clockMask = 15
 // sink's room and one burst of each link.
 func (d *driver) Reap(k *ring.Sink) error {
 	d.turn++
-	d.stack.Refresh()
+	d.ip.Refresh()
 	if d.long = d.realClock && d.gap.Long(); d.long || d.turn&clockMask == 0 {
 		d.advance()
 	}
@@ -31,7 +32,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.giveBack(k)
 	}
 	var err error
-	if (len(d.sends) > 0 || d.stack.Backlog() > 0) && !d.wait() {
+	if (len(d.sends) > 0 || d.ip.Queued() > 0) && !d.wait() {
 		err = d.flush()
 	}
 	if e := d.complete(k); err == nil {
@@ -50,8 +51,8 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if read {
 		d.readShadows(k)
 	}
-	if d.stack.Looping() {
-		d.deliveries = d.stack.Loop(d.deliveries[:0])
+	if d.udp.Looping() {
+		d.udp.Loop()
 		d.hand(k)
 	}
 	if d.config.Exchange != nil {
@@ -61,7 +62,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.receive(k)
 	}
 	d.tell(k)
-	if d.stack.Backlog() > 0 && !d.gathering.on { // answers of the stack, and of hooks
+	if d.ip.Queued() > 0 && !d.gathering.on { // answers of the stack, and of hooks
 		d.flushes++
 		if e := d.pump(); err == nil {
 			err = e
@@ -77,7 +78,7 @@ func (d *driver) receive(k *ring.Sink) {
 		if len(d.links) > 1 {
 			i = int((uint64(i) + d.turn) % uint64(len(d.links)))
 		}
-		room := min(k.Room(), stack.MaxBurst)
+		room := min(k.Room(), ip.MaxBurst)
 		if room == 0 {
 			return
 		}
@@ -90,12 +91,7 @@ func (d *driver) receive(k *ring.Sink) {
 		if d.listens {
 			d.hear(n)
 		}
-		for j := range d.frames[:n] {
-			f := &d.frames[j]
-			d.in[j] = stack.Frame{Packet: f.Packet, Nanos: f.Nanos, Clock: uint8(f.Source)}
-			f.Packet = buffers.Packet{}
-		}
-		d.deliveries = d.stack.Input(d.now, i, d.in[:n], d.deliveries[:0])
+		d.ip.Input(d.now, i, d.frames[:n])
 		d.hand(k)
 	}
 }
@@ -105,8 +101,9 @@ func (d *driver) receive(k *ring.Sink) {
 func (d *driver) hand(k *ring.Sink) {
 	var polled int64
 	between := false // something for another ring
-	for i := range d.deliveries {
-		x := &d.deliveries[i]
+	deliveries := d.udp.Deliveries()
+	for i := range deliveries {
+		x := &deliveries[i]
 		if x.To != 0 {
 			d.handoff.Send(x)
 			between = true
@@ -131,7 +128,7 @@ func (d *driver) hand(k *ring.Sink) {
 		m.IfIndex = x.Flow.Interface
 		m.Time, m.Card = ring.Stamp{}, 0
 		if e.stamped {
-			if link.Clock(x.Clock) == link.ClockHardware {
+			if x.Clock == link.ClockHardware {
 				m.Card = x.Nanos // the core converts it; where it cannot, the stamp of this poll stays
 			}
 			if m.Time = d.stampOf(x); m.Time.IsZero() {
@@ -145,6 +142,7 @@ func (d *driver) hand(k *ring.Sink) {
 		x.Packet = buffers.Packet{}
 		k.Datagram(e.s, p, m)
 	}
+	d.udp.ClearDeliveries()
 	if between {
 		d.handoff.Publish()
 	}
@@ -152,12 +150,13 @@ func (d *driver) hand(k *ring.Sink) {
 
 // unhanded gives back what a hook that ended its goroutine has left of a burst, when the ring is closed.
 func (d *driver) unhanded() {
-	for i := range d.deliveries {
-		if x := &d.deliveries[i]; !x.Packet.IsZero() {
+	deliveries := d.udp.Deliveries()
+	for i := range deliveries {
+		if x := &deliveries[i]; !x.Packet.IsZero() {
 			_ = x.Packet.Release() // a reference of its own
 		}
 	}
-	d.deliveries = nil
+	d.udp.ClearDeliveries()
 }
 
 // readTAI finds out how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
@@ -168,11 +167,11 @@ func (d *driver) readTAI() {
 	}
 }
 
-func (d *driver) stampOf(x *stack.Delivery) ring.Stamp {
+func (d *driver) stampOf(x *udp.Delivery) ring.Stamp {
 	switch {
 	case x.Nanos == 0:
 		return ring.Stamp{}
-	case link.Clock(x.Clock) == link.ClockKernel:
+	case x.Clock == link.ClockKernel:
 		return ring.Stamp{Nanos: x.Nanos - d.tai, Source: ring.StampLink}
 	}
 	return ring.Stamp{}
@@ -184,13 +183,13 @@ func (d *driver) advance() {
 	if d.realClock {
 		d.gap.Begin()
 	}
-	if at := d.stack.Deadline(); at != clock.Never && d.now >= at {
-		d.stack.Advance(d.now)
+	if at := d.ip.Deadline(); at != clock.Never && d.now >= at {
+		d.ip.Advance(d.now)
 	}
 	if x := d.config.Exchange; x != nil && x.foreign.version.Load() != d.sharedAt {
 		d.reviewForeign()
 	}
-	if d.now-d.checked >= checkEvery || d.nics.NeedsCheck(d.now, d.stack.Generation()) {
+	if d.now-d.checked >= checkEvery || d.nics.NeedsCheck(d.now, d.ip.Generation()) {
 		d.checked = d.now
 		d.readTAI()
 		d.check()
@@ -221,22 +220,23 @@ func (d *driver) check() {
 		}
 		d.stats.PathChanges++
 		d.moved = true
-		d.stack.SetDown(i, err != nil)
+		d.ip.SetDown(i, err != nil)
 		d.shadow.now = true
 	}
 }
 
 // tell reports what the stack found out about sockets and sends.
 func (d *driver) tell(k *ring.Sink) {
-	for _, v := range d.stack.Events() {
+	for _, v := range d.udp.Errors() {
 		if e := d.table.find(uint32(v.Owner), uint32(v.Owner>>32)); e != nil {
 			k.Failed(e.s, v.Errno)
 		}
 	}
-	for _, v := range d.stack.Failures() {
+	for _, v := range d.ip.Failures() {
 		d.sent(k, d.land(v.Token), v.Errno)
 	}
-	d.stack.Clear()
+	d.udp.ClearErrors()
+	d.ip.ClearFailures()
 	if d.moved {
 		d.moved = false
 		d.table.each(func(e *entry) {
@@ -305,19 +305,17 @@ func (d *driver) resume(k *ring.Sink) {
 // drain delivers what was kept for one socket and tells whether there is more, and it may come.
 func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
 	for e.s != nil && e.on && e.own {
-		if d.stack.Kept(e.id) == 0 {
-			d.stack.Stop(e.id, false)
+		if d.udp.Kept(e.id) == 0 {
+			d.udp.Stop(e.id, false)
 			return false
 		}
 		if k.Room() == 0 {
 			return true
 		}
-		x, ok := d.stack.Next(e.id)
-		if !ok {
+		if !d.udp.NextKept(e.id) {
 			k.Starved(e.s) // the core starts it again when there is a buffer
 			return false
 		}
-		d.deliveries = append(d.deliveries[:0], x)
 		d.hand(k)
 	}
 	return false

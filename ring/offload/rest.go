@@ -142,8 +142,8 @@ func (d *driver) Wait(limit time.Duration) error {
 
 // settle sends what is queued and tells whether there is something to do before a sleep.
 func (d *driver) settle() (pending bool, err error) {
-	d.stack.Refresh()
-	if len(d.sends) > 0 || d.stack.Backlog() > 0 {
+	d.ip.Refresh()
+	if len(d.sends) > 0 || d.ip.Queued() > 0 {
 		if err := d.flush(); err != nil {
 			return false, err
 		}
@@ -151,7 +151,7 @@ func (d *driver) settle() (pending bool, err error) {
 	if d.handoff != nil {
 		d.handoff.Reclaim()
 	}
-	if d.moved || len(d.results) > 0 || d.stack.Looping() || len(d.resumed) > 0 || len(d.stack.Events()) > 0 || len(d.stack.Failures()) > 0 ||
+	if d.moved || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 ||
 		len(d.waiters) > 0 && d.writable() {
 		return true, nil
 	}
@@ -183,10 +183,10 @@ const downEvery = clock.Time(time.Second)
 
 // soonest is when the ring must wake by itself.
 func (d *driver) soonest() clock.Time {
-	next := min(d.stack.Deadline(), d.nics.Due())
+	next := min(d.ip.Deadline(), d.nics.Due())
 	for i := range d.links {
 		switch {
-		case !d.links[i].Link.Pending() && len(d.stack.Output(i)) == 0:
+		case !d.links[i].Link.Pending() && len(d.ip.Output(i)) == 0:
 		case d.down[i]: // the host tells when the interface is up; where there is none, it is asked now and then
 			next = min(next, d.now+downEvery)
 		default:
@@ -229,7 +229,7 @@ func (d *driver) rest() (pending bool, err error) {
 // awaitNeighbours notes what neighbours datagrams wait for, for the mirror's goroutine, which wakes the ring for no others.
 func (d *driver) awaitNeighbours() {
 	var list *[]host.Target
-	if t := d.stack.Awaited(nil); t != nil {
+	if t := d.ip.AwaitedNeighbours(nil); t != nil {
 		list = &t
 	}
 	d.awaited.Store(list)
@@ -244,7 +244,7 @@ func (d *driver) awaits(changed []host.Target) bool {
 // unseen tells whether the mirror has news for the ring that its stack has not seen: tables, or a neighbour that datagrams wait for. The mirror
 // publishes a snapshot before it looks who rests, and here the ring has said that it rests before: one of the two notices the other.
 func (d *driver) unseen() bool {
-	now, seen := d.mirror.Snapshot(), d.stack.Snapshot()
+	now, seen := d.mirror.Snapshot(), d.ip.Snapshot()
 	if now.Generation() != seen.Generation() {
 		return true
 	}

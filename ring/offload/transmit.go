@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // backlogLimit is how many frames may wait for the links: beyond it packets stay queued on their sockets, whose senders then feel it.
@@ -35,7 +36,7 @@ func (d *driver) Transmit(s *ring.Socket) error {
 
 // Put queues a frame of a socket that has nothing before it.
 func (d *driver) Put(w *ring.Way, p buffers.Packet) bool {
-	return d.stack.Backlog() < backlogLimit && d.stack.Put(d.now, w.Route, w.Serial, p)
+	return d.ip.Queued() < backlogLimit && d.udp.SendFast(d.now, w.Route, w.Serial, p)
 }
 
 // Recall drops what Put took of a socket.
@@ -44,14 +45,14 @@ func (d *driver) Recall(s *ring.Socket) int {
 	if e == nil || !e.own {
 		return 0
 	}
-	n := d.stack.Recall(e.id)
+	n := d.udp.Recall(e.id)
 	d.unheld()
 	return n
 }
 
 // Flush sends what is queued.
 func (d *driver) Flush() error {
-	d.stack.Refresh()
+	d.ip.Refresh()
 	return d.flush()
 }
 
@@ -80,7 +81,7 @@ func (d *driver) flush() error {
 // take turns a socket's transmissions into frames.
 func (d *driver) take(e *entry) {
 	s := e.s
-	for d.stack.Backlog() < backlogLimit {
+	for d.ip.Queued() < backlogLimit {
 		t, ok := s.TakeTransmission()
 		if !ok {
 			s.Taken() // may close the socket
@@ -119,8 +120,8 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	} else if !t.Copied {
 		token = d.fly(e.s, t)
 	}
-	verdict, errno := d.stack.Send(d.now, e.id, t.Route, a, to.Port(), p, token)
-	if verdict == stack.Queued {
+	verdict, errno := d.udp.SendSlow(d.now, e.id, t.Route, a, to.Port(), p, token)
+	if verdict == udp.Queued {
 		if p != t.Packet {
 			d.done(e.s, t, 0) // a copy is on its way
 		}
@@ -132,7 +133,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	if p != t.Packet {
 		d.finish(ring.Transmission{Packet: p})
 	}
-	if verdict == stack.ViaKernel {
+	if verdict == udp.ViaKernel {
 		errno = d.sendShadow(e, t)
 	}
 	d.done(e.s, t, errno)
@@ -186,7 +187,7 @@ func (d *driver) done(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 
 // sendShadow sends by the socket's descriptor: only the kernel can deliver it. What was sent before and is a frame leaves first.
 func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno) {
-	if d.stack.Backlog() > 0 {
+	if d.ip.Queued() > 0 {
 		if err := d.pump(); err != nil {
 			d.early = err
 		}
@@ -220,16 +221,13 @@ func (d *driver) pump() (err error) {
 		l := d.links[i].Link
 		sent := false
 		for !d.stuck[i] {
-			out := d.stack.Output(i)
+			out := d.ip.Output(i)
 			if len(out) == 0 {
 				break
 			}
-			n := min(len(out), len(d.outs))
-			for j := range out[:n] {
-				d.outs[j] = link.Out{Packet: out[j].Packet, Token: out[j].Token}
-			}
-			took := l.Send(d.outs[:n])
-			d.stack.Took(i, took)
+			n := min(len(out), ip.MaxBurst)
+			took := l.Send(out[:n])
+			d.ip.Took(i, took)
 			sent = sent || took > 0
 			if d.listens {
 				d.hear(took)

@@ -19,7 +19,7 @@ func (d *driver) Warm(s *ring.Socket, to netip.AddrPort, p buffers.Packet) (w ri
 	if errno != 0 {
 		return w, errno
 	}
-	way, errno := d.stack.Warm(d.now, e.id, a, to.Port(), p)
+	way, errno := d.udp.WarmSend(e.id, a, to.Port(), p)
 	return ring.Way(way), errno
 }
 
@@ -29,7 +29,7 @@ func (d *driver) Header(s *ring.Socket, to netip.AddrPort, dst []byte) (int, sys
 	if errno != 0 {
 		return 0, errno
 	}
-	return d.stack.Header(d.now, e.id, a, to.Port(), dst)
+	return d.udp.Header(e.id, a, to.Port(), dst)
 }
 
 // target is the socket and the address as the stack knows them, its tables as fresh as for a send.
@@ -42,6 +42,6 @@ func (d *driver) target(s *ring.Socket, to netip.AddrPort) (*entry, wire.Addr, s
 	if !ok {
 		return nil, wire.Addr{}, unix.EAFNOSUPPORT
 	}
-	d.stack.Refresh()
+	d.ip.Refresh()
 	return e, a, 0
 }

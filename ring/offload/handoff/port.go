@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // Hub connects the rings of a process: a queue for each ordered pair. Any goroutine.
@@ -72,14 +72,14 @@ type Port struct {
 	ring      int
 	pool      *buffers.Pool
 	wake      func()
-	version   uint64                      // of the hub when the queues were taken
-	inward    []*Queue                    // from the other rings
-	outward   []*Queue                    // to them
-	out       [stack.MaxStacks + 1]*Queue // the same by number
-	lent      int                         // packets that the others may be reading
-	lendLimit int                         // and the most of them
-	turn      uint64                      // the queue that comes first changes with it
-	lost      atomic.Uint64               // datagrams for this ring that another one took with it when it closed
+	version   uint64                    // of the hub when the queues were taken
+	inward    []*Queue                  // from the other rings
+	outward   []*Queue                  // to them
+	out       [udp.MaxStacks + 1]*Queue // the same by number
+	lent      int                       // packets that the others may be reading
+	lendLimit int                       // and the most of them
+	turn      uint64                    // the queue that comes first changes with it
+	lost      atomic.Uint64             // datagrams for this ring that another one took with it when it closed
 	stats     Stats
 }
 
@@ -121,7 +121,7 @@ func (p *Port) Close() {
 	for _, q := range p.outward { // those to rings that had left before
 		p.reclaim(q)
 	}
-	p.inward, p.outward, p.out = nil, nil, [stack.MaxStacks + 1]*Queue{}
+	p.inward, p.outward, p.out = nil, nil, [udp.MaxStacks + 1]*Queue{}
 }
 
 // HasNews tells whether rings have come or gone, or have put something down for this one. A ring that is about to sleep asks after it has said so:
@@ -132,7 +132,7 @@ func (p *Port) HasNews() bool {
 
 // Send lends a datagram to the ring whose sockets it is for; Publish shows it. One that finds no room is lost and counted, as a card's full queue
 // loses frames.
-func (p *Port) Send(x *stack.Delivery) {
+func (p *Port) Send(x *udp.Delivery) {
 	q := p.out[x.To]
 	if q == nil || q.closed.Load() { // it came just now, or went
 		p.syncPeers()
@@ -203,7 +203,7 @@ func (p *Port) syncPeers() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := p.outward
-	p.version, p.outward, p.inward, p.out = h.version.Load(), nil, nil, [stack.MaxStacks + 1]*Queue{}
+	p.version, p.outward, p.inward, p.out = h.version.Load(), nil, nil, [udp.MaxStacks + 1]*Queue{}
 	for pair, q := range h.queues {
 		switch p.ring {
 		case pair[0]:

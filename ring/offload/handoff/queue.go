@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -42,7 +42,7 @@ type Queue struct {
 type slot struct {
 	off, len uint32 // of the payload in the region
 	id       udp.ID
-	clock    uint8
+	clock    link.Clock
 	owner    uint64
 	nanos    int64
 	flow     udp.Flow
@@ -72,7 +72,7 @@ func newQueue(from *buffers.Pool, to *Port) *Queue {
 func (q *Queue) full() bool { return q.next-q.freed > q.mask }
 
 // put lends the delivery's packet; publish shows it to the consumer, once for a burst. There is room.
-func (q *Queue) put(pool *buffers.Pool, x *stack.Delivery) {
+func (q *Queue) put(pool *buffers.Pool, x *udp.Delivery) {
 	at := pool.Place(x.Packet)
 	i := q.next & q.mask
 	q.slots[i] = slot{off: at.Off, len: at.Len, id: x.ID, clock: x.Clock, owner: x.Owner, nanos: x.Nanos, flow: x.Flow}
@@ -134,9 +134,9 @@ func (q *Queue) Begin(max int) int {
 }
 
 // At is a datagram of the burst, and its payload in the producer's memory, which is to be copied.
-func (q *Queue) At(i int) (x stack.Delivery, payload []byte) {
+func (q *Queue) At(i int) (x udp.Delivery, payload []byte) {
 	s := &q.slots[(q.head.Load()+uint32(i))&q.mask]
-	return stack.Delivery{ID: s.id, Owner: s.owner, Flow: s.flow, Nanos: s.nanos, Clock: s.clock}, q.region[s.off : s.off+s.len]
+	return udp.Delivery{ID: s.id, Owner: s.owner, Flow: s.flow, Nanos: s.nanos, Clock: s.clock}, q.region[s.off : s.off+s.len]
 }
 
 // End returns the buffers of the burst.

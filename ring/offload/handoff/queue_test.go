@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/stack"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 func queuePool(t testing.TB, n int) *buffers.Pool {
@@ -25,15 +25,15 @@ func queuePool(t testing.TB, n int) *buffers.Pool {
 }
 
 // received is a packet as a stack hands it over.
-func received(t testing.TB, pool *buffers.Pool, number uint64) stack.Delivery {
+func received(t testing.TB, pool *buffers.Pool, number uint64) udp.Delivery {
 	i, ok := pool.Take(buffers.Small)
 	require.True(t, ok)
 	binary.LittleEndian.PutUint64(pool.Memory(i)[256:], number)
-	return stack.Delivery{Packet: pool.Fill(i, 256, 8, 0), To: 1, Owner: number}
+	return udp.Delivery{Packet: pool.Fill(i, 256, 8, 0), To: 1, Owner: number}
 }
 
 // copyAll is a consumer's turn.
-func copyAll(q *Queue, f func(x stack.Delivery, payload []byte)) bool {
+func copyAll(q *Queue, f func(x udp.Delivery, payload []byte)) bool {
 	n := q.Begin(math.MaxInt)
 	if n == 0 {
 		return false
@@ -67,7 +67,7 @@ func TestQueue(t *testing.T) {
 		n, unread := q.reclaim()
 		require.Zero(t, n+unread)
 		require.Equal(t, 64, pool.Ledger().Received)
-		require.True(t, copyAll(q, func(x stack.Delivery, payload []byte) {
+		require.True(t, copyAll(q, func(x udp.Delivery, payload []byte) {
 			require.Equal(t, read, binary.LittleEndian.Uint64(payload))
 			require.Equal(t, read, x.Owner)
 			read++
@@ -100,7 +100,7 @@ func TestQueueUnderRace(t *testing.T) {
 		reading.Go(func() {
 			next := uint64(0)
 			for !q.closed.Load() {
-				copyAll(q, func(x stack.Delivery, payload []byte) {
+				copyAll(q, func(x udp.Delivery, payload []byte) {
 					if got := binary.LittleEndian.Uint64(payload); got != next || x.Owner != next {
 						t.Errorf("%d and %d, want %d", got, x.Owner, next)
 					}
@@ -135,10 +135,10 @@ func TestQueueDoesNotAllocate(t *testing.T) {
 	dst := make([]byte, 2048)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		i, _ := pool.Take(buffers.Small)
-		x := stack.Delivery{Packet: pool.Fill(i, 256, 64, 0), To: 1}
+		x := udp.Delivery{Packet: pool.Fill(i, 256, 64, 0), To: 1}
 		q.put(pool, &x)
 		q.publish()
-		copyAll(q, func(_ stack.Delivery, payload []byte) { copy(dst, payload) })
+		copyAll(q, func(_ udp.Delivery, payload []byte) { copy(dst, payload) })
 		q.reclaim()
 	}))
 }
@@ -153,10 +153,10 @@ func BenchmarkQueue(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
 				i, _ := pool.Take(buffers.Small)
-				x := stack.Delivery{Packet: pool.Fill(i, 256, size, 0), To: 1}
+				x := udp.Delivery{Packet: pool.Fill(i, 256, size, 0), To: 1}
 				q.put(pool, &x)
 				q.publish()
-				copyAll(q, func(_ stack.Delivery, payload []byte) { copy(dst, payload) })
+				copyAll(q, func(_ udp.Delivery, payload []byte) { copy(dst, payload) })
 				q.reclaim()
 			}
 		})

@@ -1,0 +1,67 @@
+package ip
+
+import (
+	"net/netip"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// AddressKind says whose an address is.
+type AddressKind uint8
+
+// Whose an address may be.
+const (
+	AddressOther     AddressKind = iota // another host's, or a group
+	AddressLocal                        // of one of the host's interfaces
+	AddressBroadcast                    // all hosts of an interface's subnet
+)
+
+// localAddress is an address that is not another host's.
+type localAddress struct {
+	addr  wire.Addr
+	iface uint32 // of a broadcast address
+	kind  AddressKind
+}
+
+// readAddresses takes the host's addresses over.
+func (s *Stack) readAddresses() {
+	s.addresses, s.lastAddr = s.addresses[:0], localAddress{}
+	for _, a := range s.snapshot.Addresses() {
+		if addr, ok := wire.AddrFrom(a.Local); ok {
+			s.addresses = append(s.addresses, localAddress{addr: addr, kind: AddressLocal})
+		}
+		if a.Broadcast.IsValid() {
+			if addr, ok := wire.AddrFrom(a.Broadcast); ok {
+				s.addresses = append(s.addresses, localAddress{addr: addr, iface: uint32(a.Interface), kind: AddressBroadcast})
+			}
+		}
+	}
+	s.followInterfaces()
+}
+
+// AddressKind is whose address it is, for a packet of the interface. A host has few addresses, and the last one that was found is kept.
+func (s *Stack) AddressKind(a wire.Addr, iface uint32) AddressKind {
+	if a == s.lastAddr.addr && (s.lastAddr.iface == iface || s.lastAddr.iface == 0) {
+		return s.lastAddr.kind
+	}
+	if a.IsBroadcast() {
+		return AddressBroadcast
+	}
+	for i := range s.addresses {
+		if l := &s.addresses[i]; l.addr == a && (l.iface == 0 || l.iface == iface) {
+			s.lastAddr = *l
+			return l.kind
+		}
+	}
+	return AddressOther
+}
+
+// hasAddress reports whether the address is one of the interface: ARP is answered on it alone.
+func (s *Stack) hasAddress(iface int, a netip.Addr) bool {
+	for _, x := range s.snapshot.Addresses() {
+		if x.Interface == iface && x.Local == a {
+			return true
+		}
+	}
+	return false
+}

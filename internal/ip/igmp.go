@@ -1,0 +1,256 @@
+package ip
+
+import (
+	"slices"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// igmp is the member's side of IGMPv3 (RFC 9776): changes are reported at once and once more, queries are answered after a random
+// part of the time they give.
+type igmp struct {
+	groups  []groupState // as reported last
+	pending []report
+}
+
+type groupState struct {
+	group   wire.Addr
+	iface   uint32
+	exclude bool
+	sources []wire.Addr
+}
+
+// report is one to be sent later.
+type report struct {
+	at    clock.Time
+	iface uint32
+	group wire.Addr // zero: all groups of the interface
+	// change repeats a change of state; otherwise it answers a query, which may be about some sources only.
+	change  bool
+	sources []wire.Addr
+}
+
+// Robustness is 2 (RFC 9776 section 8.1): every change is reported twice, the second time within a second (8.11).
+const unsolicited = uint64(time.Second)
+
+// querySources is how many sources queries about a group may ask for together. What asks for more is answered with all that is wanted of the
+// group, which tells as much: a query can put its answer off for most of an hour, and others may add to its list meanwhile.
+const querySources = 64
+
+// MembershipChanged reports what the members of a group want now, if that is news. Beside a kernel it does nothing: the kernel reports.
+func (s *Stack) MembershipChanged(now clock.Time, group wire.Addr, iface uint32) {
+	if s.localHost == nil || s.linkOf(int(iface)) < 0 || group == wire.AllSystems { // which is never reported (section 6)
+		return
+	}
+	is := groupState{group: group, iface: iface}
+	is.exclude, is.sources = s.members.Filter(group, iface)
+	was := groupState{group: group, iface: iface}
+	i := slices.IndexFunc(s.igmp.groups, func(g groupState) bool { return g.group == group && g.iface == iface })
+	if i >= 0 {
+		was = s.igmp.groups[i]
+		s.igmp.groups = slices.Delete(s.igmp.groups, i, i+1)
+	}
+	if is.exclude || len(is.sources) > 0 {
+		s.igmp.groups = append(s.igmp.groups, is)
+	}
+	records := changes(&was, &is)
+	if len(records) == 0 {
+		return
+	}
+	s.sendReport(iface, records)
+	s.schedule(report{at: now + clock.Time(s.random()%unsolicited), iface: iface, group: group, change: true})
+}
+
+// changes are the records that lead from one state to another (RFC 9776 section 5.1).
+func changes(was, is *groupState) (list []wire.Record) {
+	add := func(kind uint8, sources []wire.Addr, always bool) {
+		if len(sources) > 0 || always {
+			list = append(list, wire.Record{Type: kind, Group: is.group, Sources: bytesOf(sources)})
+		}
+	}
+	switch {
+	case !was.exclude && is.exclude:
+		add(wire.ChangeToExclude, is.sources, true)
+	case was.exclude && !is.exclude:
+		add(wire.ChangeToInclude, is.sources, true)
+	case is.exclude:
+		add(wire.AllowNew, without(was.sources, is.sources), false)
+		add(wire.BlockOld, without(is.sources, was.sources), false)
+	default:
+		add(wire.AllowNew, without(is.sources, was.sources), false)
+		add(wire.BlockOld, without(was.sources, is.sources), false)
+	}
+	return list
+}
+
+func without(a, b []wire.Addr) (rest []wire.Addr) {
+	for _, x := range a {
+		if !slices.Contains(b, x) {
+			rest = append(rest, x)
+		}
+	}
+	return rest
+}
+
+func bytesOf(list []wire.Addr) (b []byte) {
+	for _, a := range list {
+		b = append(b, a[:]...)
+	}
+	return b
+}
+
+// igmpInput answers queries; what other members report is their business (RFC 9776 has no suppression).
+func (s *Stack) igmpInput(now clock.Time, i int, p *Parsed) wire.Drop {
+	h, body, d := wire.ParseIGMP(p.Payload())
+	switch {
+	case d != wire.Accept:
+		return d
+	case p.IPv4().TTL() != 1:
+		return wire.IGMPTTL
+	case h.Type() != wire.IGMPQuery:
+		return wire.Accept
+	}
+	q, d := wire.ParseQuery(h, body)
+	if d != wire.Accept {
+		return d
+	}
+	iface := uint32(s.links[i].Index)
+	if s.members == nil || !q.Group.IsZero() && !s.members.Joined(q.Group, iface) {
+		return wire.Accept
+	}
+	at := now
+	if q.MaxResponse > 0 { // 0 is at once
+		at += clock.Time(s.random() % uint64(q.MaxResponse))
+	}
+	r := report{at: at, iface: iface, group: q.Group}
+	if n := q.NumSources(); n <= querySources {
+		for i := range n {
+			r.sources = append(r.sources, q.Source(i))
+		}
+	}
+	s.schedule(r)
+	return wire.Accept
+}
+
+// schedule adds a report, joined with one that is pending for the same: the earlier time holds, and an answer about a whole group
+// serves one about some of its sources (section 5.2).
+func (s *Stack) schedule(r report) {
+	for n := range s.igmp.pending {
+		p := &s.igmp.pending[n]
+		if p.iface != r.iface || p.change != r.change || p.group != r.group {
+			continue
+		}
+		p.at = min(p.at, r.at)
+		if len(p.sources) == 0 || len(r.sources) == 0 {
+			p.sources = nil
+		} else {
+			p.sources = append(p.sources, without(r.sources, p.sources)...)
+		}
+		if len(p.sources) > querySources {
+			p.sources = nil
+		}
+		return
+	}
+	if len(s.igmp.pending) < 256 { // a flood of queries about many groups that are joined: the general one is enough
+		s.igmp.pending = append(s.igmp.pending, r)
+	}
+}
+
+func (s *Stack) igmpDeadline() clock.Time {
+	next := clock.Never
+	for n := range s.igmp.pending {
+		next = min(next, s.igmp.pending[n].at)
+	}
+	return next
+}
+
+func (s *Stack) igmpAdvance(now clock.Time) {
+	for n := 0; n < len(s.igmp.pending); {
+		r := s.igmp.pending[n]
+		if r.at > now {
+			n++
+			continue
+		}
+		s.igmp.pending = slices.Delete(s.igmp.pending, n, n+1)
+		s.answer(&r)
+	}
+}
+
+// answer sends a pending report, with the state as it is now.
+func (s *Stack) answer(r *report) {
+	groups := []wire.Addr{r.group}
+	if r.group.IsZero() {
+		groups = s.members.Groups(r.iface, groups[:0])
+	}
+	var list []wire.Record
+	for _, g := range groups {
+		if g == wire.AllSystems {
+			continue
+		}
+		exclude, sources := s.members.Filter(g, r.iface)
+		kind := wire.ModeIsInclude
+		switch {
+		case r.change && exclude:
+			kind = wire.ChangeToExclude
+		case r.change:
+			kind = wire.ChangeToInclude
+		case len(r.sources) > 0: // which of these are wanted: always told as an inclusion (section 5.2, table)
+			wanted := without(r.sources, sources)
+			if !exclude {
+				wanted = without(r.sources, wanted)
+			}
+			if sources = wanted; len(sources) == 0 {
+				continue
+			}
+		case exclude:
+			kind = wire.ModeIsExclude
+		case len(sources) == 0:
+			continue // left meanwhile
+		}
+		list = append(list, wire.Record{Type: kind, Group: g, Sources: bytesOf(sources)})
+	}
+	s.sendReport(r.iface, list)
+}
+
+// sendReport sends records, in as many packets as they need.
+func (s *Stack) sendReport(iface uint32, list []wire.Record) {
+	i := s.linkOf(int(iface))
+	if i < 0 {
+		return
+	}
+	l := &s.links[i]
+	var source wire.Addr // zero is legal: no address yet (section 4.2.13)
+	for _, a := range s.snapshot.Addresses() {
+		if a.Interface == l.Index {
+			source, _ = wire.AddrFrom(a.Local)
+			break
+		}
+	}
+	room := l.MTU - wire.IPv4Len - len(wire.RouterAlert) - wire.IGMPLen
+	for len(list) > 0 {
+		n, size := 0, 0
+		for n < len(list) && (n == 0 || size+8+len(list[n].Sources) <= room) {
+			size += 8 + len(list[n].Sources)
+			n++
+		}
+		if size > room { // one record longer than a packet: its first sources (section 4.2.16)
+			list[0].Sources = list[0].Sources[:(room-8)&^3]
+		}
+		body, err := wire.AppendReport(nil, list[:n])
+		if err != nil {
+			return
+		}
+		eth := wire.EthernetFields{Target: wire.GroupMAC(wire.AllIGMPRouters), Source: l.MAC, Tag: wire.Tag(l.VLAN), Type: wire.TypeIPv4}
+		ip := wire.IPv4Fields{TOS: 0xc0, TTL: 1, Protocol: wire.ProtocolIGMP, ID: s.NextID(), Source: source, Target: wire.AllIGMPRouters,
+			Options: wire.RouterAlert[:]}
+		b, err := ip.Append(eth.Append(s.scratch[:0]), len(body))
+		if err != nil {
+			return
+		}
+		s.scratch = append(b, body...)
+		s.sendControl(i, s.scratch)
+		list = list[n:]
+	}
+}

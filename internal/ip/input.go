@@ -1,0 +1,220 @@
+package ip
+
+import (
+	"math/bits"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Frame is a received frame, Clock what took its time stamp: the link's, so that none is copied from one type to another on its way.
+type (
+	Frame = link.Frame
+	Clock = link.Clock
+)
+
+// MaxBurst is the most frames that Input takes at once.
+const MaxBurst = 64
+
+// Burst is frames of one link that came together. The stack reads the headers of all of them first; then each protocol takes its own, in
+// two passes of its own: it looks the sockets up, and only then processes, so that cache misses overlap.
+type Burst struct {
+	Link     int            // the place of the link
+	Checksum ChecksumPolicy // of that link
+	Frames   []Frame        // as received; those of a protocol are its own
+	Packets  []Parsed       // what the stack found in them, by the same index
+
+	parsed [MaxBurst]Parsed
+}
+
+// Parsed is what the stack found in a frame. It is as long as a cache line.
+type Parsed struct {
+	Flow     Flow      // addresses and interface; the protocol adds its ports
+	Frame    []byte    // from the Ethernet header on, in one piece
+	First    int32     // First and Count are the protocol's own: what its lookup found
+	Count    int32     //
+	end      uint32    // where in Frame the IPv4 packet ends
+	net      uint8     // where the IPv4 or ARP packet begins
+	payload  uint8     // where its payload begins
+	Protocol uint8     // to which the packet goes; 0: to none
+	turn     uint8     // the bit of Input's pass in which the frame has its turn
+	Drop     wire.Drop // why the packet is dropped, if it is
+	To       AddressKind
+	// LinkGroup tells that the frame was addressed to more than one station.
+	LinkGroup bool
+}
+
+// Flow is what demultiplexing looks at in a received packet. The source is the peer.
+type Flow struct {
+	Source, Target         wire.Addr
+	SourcePort, TargetPort uint16
+	Interface              uint32 // index of the one it came in on
+}
+
+// IPv4 is the packet's header, Packet the whole of it, Payload what is behind the header, cut to the packet's length.
+func (p *Parsed) IPv4() *wire.IPv4 { return (*wire.IPv4)(p.Frame[p.net:]) }
+func (p *Parsed) Packet() []byte   { return p.Frame[p.net:p.end] }
+func (p *Parsed) Payload() []byte  { return p.Frame[p.payload:p.end] }
+
+// PayloadOffset is where the payload begins in the frame.
+func (p *Parsed) PayloadOffset() int { return int(p.payload) }
+
+// The turns of Input: what the stack drops and what it reads itself, then a bit for each protocol.
+const (
+	turnDrop uint8 = 1 << iota
+	turnControl
+	turnProtocol
+)
+
+// Kinds of control message, in Parsed.First.
+const (
+	controlARP int32 = iota
+	controlICMP
+	controlIGMP
+)
+
+// Input takes frames of link i, MaxBurst at most. All their packets are the stack's from here on: protocols deliver them, or they are
+// released.
+func (s *Stack) Input(now clock.Time, i int, frames []Frame) {
+	s.now = now
+	b := &s.burst
+	b.Link, b.Checksum = i, s.links[i].Checksum
+	b.Frames = frames[:min(len(frames), MaxBurst)]
+	b.Packets = b.parsed[:len(b.Frames)]
+	turns := uint8(0)
+	for n := range b.Frames {
+		p := &b.parsed[n]
+		var whole bool
+		if p.Frame, whole = s.pool.View(b.Frames[n].Packet); !whole {
+			s.gather(&b.Frames[n])
+			p.Frame = b.Frames[n].Packet.Bytes()
+		}
+		p.Protocol = 0
+		if p.Drop = s.parse(&s.links[i].Interface, p); p.Drop != wire.Accept {
+			p.turn = turnDrop
+		}
+		turns |= p.turn
+	}
+	for t := turns / turnProtocol; t != 0; t &= t - 1 {
+		s.protocols[bits.TrailingZeros8(t)].Input(now, b)
+	}
+	if turns&(turnDrop|turnControl) != 0 {
+		s.controlMessages(now, b)
+	}
+}
+
+// parse reads the headers of a frame.
+func (s *Stack) parse(in *Interface, p *Parsed) wire.Drop {
+	eth, tag, typ, rest, drop := wire.ParseEthernet(p.Frame)
+	if drop != wire.Accept {
+		return drop
+	}
+	if drop = tag.Expect(in.VLAN ^ in.vlanDown); drop != wire.Accept {
+		if in = s.tagged(in, tag); in == nil {
+			return drop
+		}
+	}
+	target := eth.Target()
+	if p.LinkGroup = target.IsGroup(); !p.LinkGroup && target != in.MAC {
+		return wire.EthernetNotOurs
+	}
+	if in.Member >= MemberInactive && (p.LinkGroup || in.Member == MemberBackup) {
+		return wire.EthernetInactive
+	}
+	switch {
+	case typ == wire.TypeIPv4:
+	case typ == wire.TypeARP && s.localHost != nil:
+		p.turn, p.First, p.net = turnControl, controlARP, uint8(len(p.Frame)-len(rest))
+		return wire.Accept
+	default:
+		return wire.EthernetType
+	}
+	ip, _, _, drop := wire.ParseIPv4(rest)
+	if drop != wire.Accept {
+		return drop
+	}
+	net := len(p.Frame) - len(rest)
+	p.net, p.payload, p.end = uint8(net), uint8(net+ip.HeaderLen()), uint32(net+ip.TotalLen())
+	p.Flow.Source, p.Flow.Target, p.Flow.Interface = ip.Source(), ip.Target(), uint32(in.Index)
+	p.To = s.AddressKind(p.Flow.Target, p.Flow.Interface)
+	drop = ip.Addresses(false, p.LinkGroup && p.To != AddressBroadcast)
+	switch {
+	case drop != wire.Accept:
+		return drop
+	case ip.IsFragment():
+		return wire.IPv4Fragment
+	case p.To == AddressOther && !p.Flow.Target.IsMulticast():
+		return wire.IPv4NotOurs
+	case s.AddressKind(p.Flow.Source, p.Flow.Interface) != AddressOther:
+		return wire.IPv4SourceOurs
+	}
+	number := ip.Protocol()
+	if slot := s.slots[number]; slot != 0 {
+		p.Protocol, p.turn = number, turnProtocol<<(slot-1)
+		return wire.Accept
+	}
+	switch {
+	case number == wire.ProtocolICMP && s.localHost != nil:
+		p.turn, p.First = turnControl, controlICMP
+	case number == wire.ProtocolIGMP && s.localHost != nil:
+		p.turn, p.First = turnControl, controlIGMP
+	default:
+		return wire.IPv4Protocol
+	}
+	return wire.Accept
+}
+
+// controlMessages reads the frames of a burst that are no protocol's, counts what is dropped, and releases them.
+func (s *Stack) controlMessages(now clock.Time, b *Burst) {
+	for n := range b.Packets {
+		p := &b.Packets[n]
+		switch p.turn {
+		case turnControl:
+			switch p.First {
+			case controlARP:
+				p.Drop = s.arp(now, b.Link, p)
+			case controlICMP:
+				p.Drop = s.icmp(now, b.Link, p)
+			case controlIGMP:
+				p.Drop = s.igmpInput(now, b.Link, p)
+			}
+		case turnDrop:
+		default:
+			continue // a protocol's
+		}
+		if p.Drop != wire.Accept {
+			s.drops[p.Drop]++
+		}
+		b.Release(n)
+	}
+}
+
+// Release ends a received packet that nobody has a further reference to.
+func (b *Burst) Release(n int) {
+	_ = b.Frames[n].Packet.Release() // received, alone
+	b.Frames[n].Packet = buffers.Packet{}
+}
+
+// gather copies a frame that spans buffers into a large one. Without one the frame's first buffer is looked at, and found too short
+// for what its header says.
+func (s *Stack) gather(f *Frame) {
+	n := f.Packet.Len()
+	i, ok := s.pool.Take(buffers.Large)
+	if !ok {
+		s.stats.NoBuffer++
+		return
+	}
+	// The largest frame is longer than the largest payload by its headers: they go into the headroom.
+	off := max(0, s.pool.Layout().Headroom-64)
+	if m := s.pool.Memory(i); off+n <= len(m) {
+		f.Packet.CopyTo(m[off : off+n])
+		_ = f.Packet.Release() // received, alone
+		f.Packet = s.pool.Fill(i, off, n, 0)
+		s.stats.Gathered++
+		return
+	}
+	s.pool.Untake(i)
+	s.stats.NoBuffer++
+}

@@ -1,0 +1,164 @@
+package ip
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// A next hop is a neighbour that routes lead to. It lives apart from them: when it answers from another station, its generation moves, and
+// those routes alone are stale that lead to it. The other changes, of links, addresses and routes, move Stack.tables: then all routes are
+// stale, and the next hops are found again with them.
+//
+//	what changes                          moves                          stale
+//	links, addresses, routes, path MTUs   Stack.tables                   every route
+//	one neighbour's station               nextHop.generation             routes to it
+//	either                                Stack.routeGeneration          to be compared again: Stack.IsCurrent
+type nextHop struct {
+	addr       wire.Addr
+	iface      int32
+	generation uint32
+	mac        wire.MAC
+	known      bool // mac is its station
+	used       bool // frames left for it since the last sweep
+}
+
+// nextHops are the next hops of routes that were found since the tables changed last.
+type nextHops struct {
+	list  []nextHop
+	index map[hopKey]int32
+	hand  int // where the search for an unused one goes on
+
+	sweep clock.Time // when those in use are kept alive, while used
+	used  bool
+}
+
+type hopKey struct {
+	iface int32
+	addr  wire.Addr
+}
+
+const (
+	nextHopLimit = 2048
+	noHop        = int32(-1)
+	sweepEvery   = clock.Time(1e9)
+)
+
+// reset forgets all of them. Routes that lead to one are stale by Stack.tables.
+func (h *nextHops) reset() {
+	h.list = h.list[:0]
+	clear(h.index)
+	h.used, h.hand = false, 0
+}
+
+func (h *nextHops) deadline() clock.Time {
+	if h.used {
+		return h.sweep
+	}
+	return clock.Never
+}
+
+// nextHop is the place of a neighbour among the next hops, as it is now.
+func (s *Stack) nextHop(iface int, addr wire.Addr) int32 {
+	key := hopKey{int32(iface), addr}
+	i, ok := s.hops.index[key]
+	if ok {
+		s.refreshHop(i)
+		return i
+	}
+	h := nextHop{addr: addr, iface: int32(iface)}
+	if len(s.hops.list) < nextHopLimit {
+		i = int32(len(s.hops.list))
+		s.hops.list = append(s.hops.list, h)
+	} else {
+		i = s.replaceHop()
+		h.generation = s.hops.list[i].generation + 1
+		s.hops.list[i] = h
+		s.routeGeneration++ // routes to the one that was there are found again
+	}
+	s.hops.index[key] = i
+	n := &s.hops.list[i]
+	n.mac, n.known = s.station(n.target())
+	return i
+}
+
+// replaceHop is the place of a next hop that gives way: one that was not used in the last second, if there is any.
+func (s *Stack) replaceHop() int32 {
+	h := &s.hops
+	for range h.list {
+		if h.hand = (h.hand + 1) % len(h.list); !h.list[h.hand].used {
+			break
+		}
+	}
+	old := &h.list[h.hand]
+	delete(h.index, hopKey{old.iface, old.addr})
+	return int32(h.hand)
+}
+
+func (h *nextHop) target() host.Target {
+	return host.Target{Interface: int(h.iface), Addr: h.addr.Netip()}
+}
+
+// station is the address of a neighbour's station, if it is known.
+func (s *Stack) station(t host.Target) (wire.MAC, bool) {
+	if n, ok := s.snapshot.Neighbour(t); ok && n.Usable() {
+		return n.MAC, true
+	}
+	if s.localHost != nil {
+		return s.localHost.learned(t)
+	}
+	return wire.MAC{}, false
+}
+
+// refreshHop takes over what a next hop answers now.
+func (s *Stack) refreshHop(i int32) {
+	h := &s.hops.list[i]
+	mac, known := s.station(h.target())
+	if mac == h.mac && known == h.known {
+		return
+	}
+	h.mac, h.known = mac, known
+	h.generation++
+	s.routeGeneration++
+	s.notify(Change{Kind: NextHopChanged, Addr: h.addr, Interface: int(h.iface)})
+}
+
+// followNeighbours takes over the changes of neighbours from number since on.
+func (s *Stack) followNeighbours(since uint64) {
+	list, ok := s.snapshot.ChangedNeighbours(since)
+	if !ok { // more than the log holds: any may have changed
+		for i := range s.hops.list {
+			s.refreshHop(int32(i))
+		}
+		return
+	}
+	for _, t := range list {
+		if a, v4 := wire.AddrFrom(t.Addr); v4 {
+			if i, ok := s.hops.index[hopKey{int32(t.Interface), a}]; ok {
+				s.refreshHop(i)
+			}
+		}
+	}
+}
+
+// useHop notes that frames leave for a next hop.
+func (s *Stack) useHop(now clock.Time, i int32) {
+	s.hops.list[i].used = true
+	if !s.hops.used {
+		s.hops.used, s.hops.sweep = true, now+sweepEvery
+	}
+}
+
+// keepNeighboursAlive tells the host which neighbours frames were sent to in the last second.
+func (s *Stack) keepNeighboursAlive(now clock.Time) {
+	if !s.hops.used || now < s.hops.sweep {
+		return
+	}
+	s.hops.used = false
+	for i := range s.hops.list {
+		if h := &s.hops.list[i]; h.used {
+			h.used = false
+			s.host.Use(h.target())
+		}
+	}
+}

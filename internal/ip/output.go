@@ -1,0 +1,194 @@
+package ip
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// Limits of the frames that wait for a neighbour's station.
+const (
+	waitingPackets   = 512 // over all neighbours
+	waitingPerTarget = 128
+	waitingTime      = 3 * time.Second // three requests, one a second
+)
+
+// Out is a frame for a link.
+type Out = link.Out
+
+// Sender names the flow of a protocol that a queued frame is from, so that Recall finds it; 0 is none.
+type Sender uint64
+
+// SenderOf is the name of a protocol's socket, number 0 or more.
+func SenderOf(protocol uint8, number int32) Sender {
+	return Sender(protocol)<<32 | Sender(uint32(number)+1)
+}
+
+// NextID is the identification of the next packet. It has a meaning for fragments only (RFC 6864).
+func (s *Stack) NextID() uint16 {
+	s.id++
+	return s.id
+}
+
+// PeekID is what NextID will return.
+func (s *Stack) PeekID() uint16 { return s.id + 1 }
+
+// SendFrame sends a frame of a route whose packets leave by a link: p is transmitting and begins with the route's headers. The frame is
+// queued on the link, or waits for its neighbour's station. token is given back with it (Out.Token, Failure); 0 for frames whose end
+// is not reported.
+func (s *Stack) SendFrame(now clock.Time, r *Route, p buffers.Packet, token uint64) {
+	if r.Kind == RouteAwaitsNeighbour {
+		s.now = now
+		s.stats.Resolutions++
+		t := s.hops.list[r.hop].target()
+		if s.waiting.Len() == 0 {
+			s.askAt = now + askAgain
+		}
+		s.waiting.Add(now, s.snapshot, t, waitingFrame{p, token, r.link})
+		s.host.Resolve(t)
+		return
+	}
+	s.QueueFrame(now, r, Out{Packet: p, Token: token}, 0)
+}
+
+// QueueFrame queues a frame of a current route of kind RouteOverLink.
+func (s *Stack) QueueFrame(now clock.Time, r *Route, o Out, from Sender) {
+	if r.hop != noHop && !s.hops.list[r.hop].used {
+		s.useHop(now, r.hop)
+	}
+	s.queue(int(r.link), o, from)
+}
+
+func (s *Stack) queue(i int, o Out, from Sender) {
+	s.stats.Sent++
+	s.queued++
+	l := &s.links[i]
+	l.queue = append(l.queue, o)
+	l.senders = append(l.senders, from)
+}
+
+// Queued is how many frames wait for the links together: a driver stops sending above a limit of its own.
+func (s *Stack) Queued() int { return s.queued }
+
+// Output is the frames that wait for a link.
+func (s *Stack) Output(i int) []Out { return s.links[i].queue }
+
+// Took removes the first n frames that wait for link i: the link has taken them.
+func (s *Stack) Took(i, n int) {
+	l := &s.links[i]
+	s.queued -= n
+	if n == len(l.queue) { // what stays behind the end names no memory but the pool's
+		l.queue, l.senders = l.queue[:0], l.senders[:0]
+		return
+	}
+	rest := copy(l.queue, l.queue[n:])
+	copy(l.senders, l.senders[n:])
+	clear(l.queue[rest:])
+	l.queue, l.senders = l.queue[:rest], l.senders[:rest]
+}
+
+// Recall drops the frames of a sender that still wait for their links, and tells how many.
+func (s *Stack) Recall(from Sender) (n int) {
+	for i := range s.links {
+		l := &s.links[i]
+		kept := 0
+		for j, o := range l.queue {
+			if l.senders[j] == from {
+				s.pool.Sent(o.Packet)
+				n++
+				continue
+			}
+			l.queue[kept], l.senders[kept] = o, l.senders[j]
+			kept++
+		}
+		l.queue, l.senders = l.queue[:kept], l.senders[:kept]
+	}
+	s.queued -= n
+	return n
+}
+
+// ForgetSender makes a sender's queued frames those of none: the next socket may have its number.
+func (s *Stack) ForgetSender(from Sender) {
+	if s.queued == 0 {
+		return
+	}
+	for i := range s.links {
+		for j, x := range s.links[i].senders {
+			if x == from {
+				s.links[i].senders[j] = 0
+			}
+		}
+	}
+}
+
+// Failure is a frame with a token that was taken and that will not leave.
+type Failure struct {
+	Packet buffers.Packet // transmitting
+	Token  uint64
+	Errno  Errno
+}
+
+// Failures are the frames that will not leave, until the next ClearFailures.
+func (s *Stack) Failures() []Failure { return s.failures }
+
+// ClearFailures forgets what Failures has told.
+func (s *Stack) ClearFailures() {
+	clear(s.failures)
+	s.failures = s.failures[:0]
+}
+
+// lost ends a frame that will not leave.
+func (s *Stack) lost(p buffers.Packet, token uint64, e Errno) {
+	s.stats.Lost++
+	if token == 0 {
+		s.pool.Sent(p)
+		return
+	}
+	s.failures = append(s.failures, Failure{Packet: p, Token: token, Errno: e})
+}
+
+// waitingFrame is a frame that waits for its neighbour's station.
+type waitingFrame struct {
+	packet buffers.Packet
+	token  uint64
+	link   int16
+}
+
+// resolved sends a frame whose neighbour has a station now, unless its link has changed meanwhile.
+func (s *Stack) resolved(w waitingFrame, n host.Neighbour) {
+	i := s.sendingLink(int(w.link))
+	switch l := &s.links[i]; {
+	case !l.sends():
+		s.lost(w.packet, w.token, unix.ENETDOWN)
+	case !l.fits(w.packet):
+		s.lost(w.packet, w.token, unix.EMSGSIZE)
+	default:
+		copy(w.packet.Bytes(), n.MAC[:])
+		s.queue(i, Out{Packet: w.packet, Token: w.token}, 0)
+	}
+}
+
+// giveUp ends a frame whose neighbour did not answer.
+func (s *Stack) giveUp(w waitingFrame, _ host.Target, _ host.GiveUp) {
+	s.lost(w.packet, w.token, unix.EHOSTUNREACH)
+}
+
+// AwaitedNeighbours appends the neighbours that frames wait for to list.
+func (s *Stack) AwaitedNeighbours(list []host.Target) []host.Target {
+	s.waiting.Targets(func(t host.Target) { list = append(list, t) })
+	return list
+}
+
+// askForAwaited asks again for the neighbours that frames wait for, once a second (RFC 1122 section 2.3.2.1): the first request may have
+// been one too many in its second, or the interface was down.
+func (s *Stack) askForAwaited(now clock.Time) {
+	if s.waiting.Len() > 0 && now >= s.askAt {
+		s.askAt = now + askAgain
+		s.waiting.Targets(s.host.Resolve)
+	}
+}

@@ -1,0 +1,98 @@
+package ip
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// Protocol is a transport protocol above a stack: UDP, and TCP when it comes. The stack calls it on the ring's goroutine.
+type Protocol interface {
+	// Input takes the packets of a burst that have the protocol's number (Parsed.Protocol): their packets are the protocol's from then on, and
+	// it clears them in Burst.Frames. It is called once for a burst that has any.
+	Input(now clock.Time, b *Burst)
+	// Error takes an ICMP error about a packet that the protocol seems to have sent. Accept: it did. Otherwise the reason to drop the message,
+	// which changes nothing then: ICMPNoSocket for a flow that the protocol does not have.
+	Error(now clock.Time, e ICMPError) wire.Drop
+	// Changed tells what changed. Routes need no such call, whose generation is compared before each use (IsCurrent); segment sizes and
+	// retransmissions do.
+	Changed(c Change)
+}
+
+// Memberships is what the sockets of a protocol want of multicast groups together: the interface state of RFC 9776 section 3.2, which IGMP
+// reports.
+type Memberships interface {
+	// Joined reports whether any socket is a member of the group on the interface.
+	Joined(group wire.Addr, iface uint32) bool
+	// Groups appends the groups that have members on the interface, sorted.
+	Groups(iface uint32, dst []wire.Addr) []wire.Addr
+	// Filter is the filter of a group: with exclude, all sources but the listed ones; else the listed ones.
+	Filter(group wire.Addr, iface uint32) (exclude bool, sources []wire.Addr)
+}
+
+// maxProtocols is how many protocols a stack takes: their turns are bits of Parsed.turn, beside those of the stack's own messages.
+const maxProtocols = 6
+
+// Register makes a protocol the receiver of the packets with its number. members, unless nil, is what IGMP reports: one protocol has it.
+func (s *Stack) Register(number uint8, p Protocol, members Memberships) error {
+	switch {
+	case p == nil:
+		return fmt.Errorf("ip: register protocol %d: Protocol is nil", number)
+	case number == 0, number == wire.ProtocolICMP, number == wire.ProtocolIGMP:
+		return fmt.Errorf("ip: register protocol %d: the number is the stack's own", number)
+	case s.slots[number] != 0:
+		return fmt.Errorf("ip: register protocol %d: it is registered", number)
+	case len(s.protocols) == maxProtocols:
+		return fmt.Errorf("ip: register protocol %d: %d are registered, which is the most", number, maxProtocols)
+	case members != nil && s.members != nil:
+		return fmt.Errorf("ip: register protocol %d: another protocol has the memberships", number)
+	}
+	s.protocols = append(s.protocols, p)
+	s.slots[number] = uint8(len(s.protocols))
+	if members != nil {
+		s.members = members
+	}
+	return nil
+}
+
+// ChangeKind says what changed.
+type ChangeKind uint8
+
+// What may change.
+const (
+	TablesChanged  ChangeKind = iota // links, addresses, routes or rules: every route is stale
+	NextHopChanged                   // a neighbour has another station address, became known, or is known no more: Addr, on Interface
+	PathMTUChanged                   // the MTU of the path to Addr became smaller, or is tried larger again
+)
+
+// Change is what Protocol.Changed is told.
+type Change struct {
+	Kind      ChangeKind
+	Addr      wire.Addr
+	Interface int
+}
+
+// notify tells all protocols of a change.
+func (s *Stack) notify(c Change) {
+	for _, p := range s.protocols {
+		p.Changed(c)
+	}
+}
+
+// Errno is the kernel's number of an error. Protocols, which import nothing of the operating system, name errors from here.
+type Errno = syscall.Errno
+
+// Errors of sends.
+const (
+	EINVAL       = unix.EINVAL
+	EAGAIN       = unix.EAGAIN
+	EMSGSIZE     = unix.EMSGSIZE
+	ENOBUFS      = unix.ENOBUFS
+	ENOTCONN     = unix.ENOTCONN
+	EOPNOTSUPP   = unix.EOPNOTSUPP
+	ECONNREFUSED = unix.ECONNREFUSED
+)

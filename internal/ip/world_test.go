@@ -1,0 +1,28 @@
+package ip_test
+
+import (
+	"testing"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/ip/iptest"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// The names of package iptest, short.
+const iface = iptest.Iface
+
+var (
+	us, peer, gateway, far, subnet, grp, none4 = iptest.Us, iptest.Peer, iptest.Gateway, iptest.Far, iptest.Subnet, iptest.Group, iptest.None
+	ourMAC, peerMAC, gwMAC                     = iptest.OurMAC, iptest.PeerMAC, iptest.GatewayMAC
+)
+
+// world has the methods of the tests of this package besides.
+type world struct{ *iptest.World }
+
+func newWorld(t testing.TB, change ...func(*ip.Config)) *world {
+	return &world{iptest.NewWorld(t, change...)}
+}
+
+// target is a neighbour on the stack's interface.
+func target(a wire.Addr) host.Target { return host.Target{Interface: iface, Addr: a.Netip()} }

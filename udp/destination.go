@@ -1,0 +1,126 @@
+package udp
+
+import (
+	"math/bits"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// destinationCount is the size of the cache of destinations: one place for each address and port of a socket, by hash, the newest has it.
+const destinationCount = 1024
+
+// destination is where a socket sends to, ready: route and headers. No pointers: the table is 150 KB that a garbage collection need not
+// look at.
+type destination struct {
+	route   ip.Route
+	head    wire.UDPHead
+	checked uint64 // the generation of the stack's routes at which it was current last; 0: the place is empty
+	changes uint64 // of sockets when it was made
+	serial  uint32 // of its making: a caller that knows it need not compare the destination
+	id      ID
+	to      wire.Addr
+	port    uint16
+	errno   ip.Errno // why there is no route
+	limit   int32    // longest payload
+	whole   int32    // and the longest that need not be fragmented
+}
+
+// Prepared is what Prepare found.
+type Prepared struct {
+	Route  int32  // the place of the destination, for SendSlow
+	Serial uint32 // and this, for SendFast
+	Head   int    // length of the headers that SendFast writes; 0: it does not serve here
+	Limit  int    // longest payload in bytes
+	Kernel bool   // only the socket's descriptor leads there
+}
+
+// Prepare makes a destination ready: route, neighbour (which is asked for), headers. It is good while the generation of the stack's routes
+// stays.
+func (u *Protocol) Prepare(now clock.Time, id ID, to wire.Addr, port uint16) (Prepared, ip.Errno) {
+	i := u.find(id, to, port)
+	x := &u.destinations[i]
+	if x.errno != 0 {
+		return Prepared{}, x.errno
+	}
+	u.stack.Resolve(now, &x.route)
+	return Prepared{Route: i, Serial: x.serial, Head: u.fastHead(x), Limit: int(x.limit), Kernel: x.route.Kind == ip.RouteViaKernel}, 0
+}
+
+// find is the place of a destination, which is current.
+func (u *Protocol) find(id ID, to wire.Addr, port uint16) int32 {
+	i := destinationPlace(id, to, port)
+	x := &u.destinations[i]
+	if !u.isCurrent(x, id, to, port) {
+		u.found++
+		u.stats.Found++
+		*x = destination{id: id, to: to, port: port, changes: u.changes, serial: u.found}
+		x.errno = u.findRoute(x)
+		x.checked = *u.generation
+	}
+	return i
+}
+
+func destinationPlace(id ID, to wire.Addr, port uint16) int32 {
+	const odd = 0x9e3779b97f4a7c15
+	hi, lo := bits.Mul64(uint64(to.Uint32())<<16|uint64(port), odd)
+	return int32((hi ^ lo>>32 ^ uint64(id)*odd>>40) % destinationCount)
+}
+
+// isCurrent tells whether a place has the destination, as it would be found now.
+func (u *Protocol) isCurrent(x *destination, id ID, to wire.Addr, port uint16) bool {
+	if x.id != id || x.to != to || x.port != port || x.checked == 0 {
+		return false
+	}
+	if x.checked != *u.generation {
+		if x.changes != u.changes || !u.stack.IsCurrent(&x.route) {
+			return false
+		}
+		x.checked = *u.generation
+	}
+	return true
+}
+
+func (u *Protocol) findRoute(x *destination) ip.Errno {
+	if x.port == 0 || x.to.IsZero() {
+		u.stack.NoRoute(&x.route)
+		return ip.EINVAL
+	}
+	e, o := u.table.Endpoint(x.id), &u.sockets[x.id].options
+	q := ip.Query{Target: x.to, Interface: int(e.Interface), Protocol: wire.ProtocolUDP, TOS: o.TOS, TTL: o.TTL,
+		MulticastTTL: o.MulticastTTL, MulticastLoop: o.MulticastLoop, Broadcast: o.Broadcast, Owner: e.Owner, Port: x.port,
+		FlowHash: x.to.Uint32()*0x9e3779b1 ^ uint32(x.port)<<16 ^ uint32(e.LocalPort)}
+	if !e.Local.IsMulticast() && u.stack.AddressKind(e.Local, e.Interface) != ip.AddressBroadcast {
+		q.Source = e.Local
+	}
+	if x.to.IsMulticast() && q.Interface == 0 {
+		q.Interface = o.MulticastInterface
+	}
+	if errno := u.stack.FindRoute(&x.route, &q); errno != 0 {
+		return errno
+	}
+	x.whole = x.route.MTU - wire.IPv4Len - wire.UDPLen
+	if x.limit = x.whole; u.fragment {
+		x.limit = wire.UDPMax
+	}
+	if k := x.route.Kind; k == ip.RouteOverLink || k == ip.RouteAwaitsNeighbour {
+		var err error
+		if x.head, err = wire.NewUDPHead(&x.route.Header, e.LocalPort, x.port); err != nil {
+			return ip.EINVAL
+		}
+	}
+	return 0
+}
+
+// headLen is how long the headers of a destination over a link are.
+func (x *destination) headLen() int { return x.route.Header.Len() + wire.UDPLen }
+
+// fastHead is how long the headers are that SendFast writes for a destination; 0 when a datagram for it needs more than headers and a
+// queue: no link, a neighbour that is not known, sockets of this stack that receive it, a pool without room for headers.
+func (u *Protocol) fastHead(x *destination) int {
+	if n := x.headLen(); x.route.Kind == ip.RouteOverLink && !x.route.Loop && n <= u.pool.Layout().Headroom {
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,89 @@
+package udp
+
+import (
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// Stop says that the socket does not read: what comes for it is kept in its backlog. A socket that reads again stays marked until its
+// backlog is empty, so that new datagrams queue behind the kept ones.
+func (u *Protocol) Stop(id ID, on bool) { u.table.Stop(id, on || u.sockets[id].backlog.Len() > 0) }
+
+// Kept is the number of datagrams in the socket's backlog.
+func (u *Protocol) Kept(id ID) int { return u.sockets[id].backlog.Len() }
+
+// NextKept delivers the oldest datagram of the socket's backlog, in a buffer of the pool: false when there is none, or no buffer for it.
+func (u *Protocol) NextKept(id ID) (ok bool) {
+	r := &u.sockets[id]
+	h, ok := r.backlog.Peek()
+	if !ok {
+		return false
+	}
+	p, room := u.allocCopy(id, h.Len)
+	if p.IsZero() {
+		return false
+	}
+	r.backlog.Take(room)
+	u.stats.Delivered++
+	u.deliveries = append(u.deliveries, Delivery{Packet: p, ID: id, Owner: u.table.Owner(id), Flow: h.Flow, Nanos: h.Nanos, Clock: h.Clock})
+	return true
+}
+
+// keep copies a datagram into the socket's backlog.
+func (u *Protocol) keep(id ID, f *Flow, payload []byte, nanos int64, clock ip.Clock) {
+	if u.sockets[id].backlog.Put(&Held{Flow: *f, Nanos: nanos, Clock: clock}, payload) {
+		u.stats.Backlogged++
+		return
+	}
+	u.count(id)
+}
+
+// count counts a datagram that found no room.
+func (u *Protocol) count(id ID) {
+	u.sockets[id].dropped++
+	u.drops[wire.UDPBudget]++
+}
+
+// allocReceived is a received packet of n bytes to be written to; zero when no buffer is free.
+func (u *Protocol) allocReceived(n int, a buffers.Account) (p buffers.Packet, room []byte) {
+	class := buffers.Small
+	if n > u.pool.Layout().SmallSize {
+		class = buffers.Large
+	}
+	return u.allocOf(class, n, a)
+}
+
+func (u *Protocol) allocOf(class buffers.Class, n int, a buffers.Account) (p buffers.Packet, room []byte) {
+	l := u.pool.Layout()
+	i, ok := u.pool.Take(class)
+	if !ok {
+		return p, nil
+	}
+	m := u.pool.Memory(i)
+	if l.Headroom+n > len(m) {
+		u.pool.Untake(i)
+		return p, nil
+	}
+	return u.pool.Fill(i, l.Headroom, n, a), m[l.Headroom : l.Headroom+n]
+}
+
+// allocCopy is allocReceived for datagrams that are copied, from another stack or out of a backlog. They find only what does not lie ready
+// for a card, which may be hardly a small buffer at all: then a large one serves. The pool's dynamic rule (buffers.Pool.Over) counts what
+// lies ready as left for the others; here it is applied to what is free: of each class a socket may hold as many as that, or one holder
+// would take the rest. The classes count apart: in bytes, a few large buffers would outweigh all the small ones.
+func (u *Protocol) allocCopy(id ID, n int) (p buffers.Packet, room []byte) {
+	a := u.table.Account(id)
+	if u.directory == nil {
+		return u.allocReceived(n, a)
+	}
+	if n <= u.pool.Layout().SmallSize && !u.pool.OverFree(a, buffers.Small) {
+		if p, room = u.allocOf(buffers.Small, n, a); !p.IsZero() {
+			return p, room
+		}
+	}
+	if u.pool.OverFree(a, buffers.Large) {
+		return p, nil
+	}
+	return u.allocOf(buffers.Large, n, a)
+}

@@ -1,0 +1,99 @@
+package udp
+
+import (
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// Verdict is what became of a datagram given to SendSlow.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Queued    Verdict = iota // it is a frame now, or waits to be one; the stack has the packet
+	Done                     // the packet is the caller's again, still transmitting: it did not leave this stack, or left in fragments
+	ViaKernel                // only the socket's descriptor leads there; the packet is the caller's
+	Refused                  // the errno says why; the packet is the caller's
+)
+
+// SendFast sends a datagram that lacks nothing but its headers: p is transmitting, in one buffer, the payload behind Prepared.Head bytes, and
+// Prepared.Head is not 0. at and serial are those of the Prepared too. False: the route is stale, or the datagram must be fragmented; nothing
+// has happened.
+func (u *Protocol) SendFast(now clock.Time, at int32, serial uint32, p buffers.Packet) bool {
+	x := &u.destinations[uint32(at)%destinationCount]
+	frame := p.Bytes()
+	if x.serial != serial || x.checked != *u.generation || len(frame)-x.headLen() > int(x.whole) {
+		return false
+	}
+	u.putHeaders(x, frame, u.stack.NextID())
+	u.stack.QueueFrame(now, &x.route, ip.Out{Packet: p}, senderOf(x.id))
+	return true
+}
+
+// putHeaders writes a destination's headers in front of the payload in frame.
+func (u *Protocol) putHeaders(x *destination, frame []byte, id uint16) {
+	h := &x.route.Header
+	h.Put(frame, id, wire.Atomic)
+	datagram := frame[h.Len():]
+	x.head.PutTransport(datagram, wire.Sum(0).Add(datagram[wire.UDPLen:]))
+}
+
+func senderOf(id ID) ip.Sender { return ip.SenderOf(wire.ProtocolUDP, int32(id)) }
+
+// Recall drops the frames that SendFast took of a socket and that still wait for their links, and tells how many.
+func (u *Protocol) Recall(id ID) int { return u.stack.Recall(senderOf(id)) }
+
+// SendSlow sends the payload p, which is transmitting and in one buffer. at is the destination's place (Prepared.Route), which
+// is found again if another one has the place by now. token is given back with the frame (see ip.Out and ip.Failure); 0 for those whose
+// end is not reported.
+func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port uint16, p buffers.Packet, token uint64) (Verdict, ip.Errno) {
+	x := &u.destinations[uint32(at)%destinationCount]
+	if !u.isCurrent(x, id, to, port) {
+		r, e := u.Prepare(now, id, to, port)
+		if e != 0 {
+			return Refused, e
+		}
+		x = &u.destinations[r.Route]
+	}
+	n := p.Len()
+	switch {
+	case x.errno != 0:
+		return Refused, x.errno
+	case n > int(x.limit):
+		return Refused, ip.EMSGSIZE
+	case x.route.Kind == ip.RouteViaKernel, n > int(x.whole) && !x.route.FragmentsHere:
+		return ViaKernel, 0
+	}
+	if x.route.Loop {
+		u.loop(x, p.Bytes())
+	}
+	switch {
+	case x.route.Kind == ip.RouteLocal:
+		return Done, 0
+	case n > int(x.whole):
+		return u.sendFragments(now, x, p)
+	}
+	if _, err := p.Push(x.headLen()); err != nil {
+		return Refused, ip.ENOBUFS // less headroom than headers: a packet that had been pushed to before
+	}
+	u.putHeaders(x, p.Bytes(), u.stack.NextID())
+	u.stack.SendFrame(now, &x.route, p, token)
+	return Queued, 0
+}
+
+// sendFragments sends a datagram that is longer than the MTU. p is the payload and stays the caller's.
+func (u *Protocol) sendFragments(now clock.Time, x *destination, p buffers.Packet) (Verdict, ip.Errno) {
+	if _, err := p.Push(wire.UDPLen); err != nil {
+		return Refused, ip.ENOBUFS // less headroom than headers: a packet that had been pushed to before
+	}
+	datagram := p.Bytes()
+	x.head.PutTransport(datagram, wire.Sum(0).Add(datagram[wire.UDPLen:]))
+	sent := u.stack.SendFragments(now, &x.route, datagram)
+	_ = p.Pull(wire.UDPLen) // it was pushed here
+	if !sent {
+		return Refused, ip.ENOBUFS
+	}
+	return Done, 0
+}
