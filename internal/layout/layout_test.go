@@ -24,6 +24,8 @@ var level = map[string]int{
 	"internal/wire":        1,
 	"feed":                 1,
 	"feed/iextp":           2,
+	"feed/moldudp64":       2,
+	"feed/itch":            2,
 	"internal/wheel":       2,
 	"internal/sys":         2,
 	"internal/pace":        2,
@@ -72,8 +74,10 @@ var never = map[string][]string{
 
 	"ring/transport/memory/protocol": {"golang.org/x/sys/unix", "syscall", "os", "net", "sync", "math/rand/v2"},
 
-	"feed":       {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
-	"feed/iextp": {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed":           {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed/iextp":     {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed/moldudp64": {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed/itch":      {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 }
 
 type file struct {

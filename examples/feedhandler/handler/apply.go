@@ -2,13 +2,13 @@ package handler
 
 import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/book"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/itch50"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/mdp3"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
 	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
 	"github.com/socketxtreme/socketxtreme/feed/iextp/tops"
+	"github.com/socketxtreme/socketxtreme/feed/itch"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // apply decodes count messages of a packet behind the first skip ones, into the books.
@@ -111,39 +111,65 @@ func (c *Channel) iex(m []byte) {
 
 func (c *Channel) itch(m []byte) {
 	c.messages++
-	if !itch50.Known(m) {
+	if len(m) == 0 {
 		c.skipped++
-		if len(m) > 0 {
-			c.types[m[0]]++
-		}
 		return
 	}
 	c.types[m[0]]++
 	o := c.orders
+	var err error
 	switch m[0] {
-	case itch50.Add, itch50.AddMPID:
-		a := itch50.ParseAdd(m)
-		o.New(a.Ref(), a.Stock(), a.Buy(), a.Shares(), int64(a.Price()))
-		c.last = a.Stock()
-	case itch50.Executed, itch50.ExecutedAtPrice:
+	case itch.TypeAddOrder, itch.TypeAddOrderMPID:
+		var a itch.AddOrder
+		if a, err = itch.ParseAddOrder(m); err != nil {
+			break
+		}
+		o.New(a.Ref, uint64(a.Stock), a.Buy, a.Shares, int64(a.Price))
+		c.last = uint64(a.Stock)
+		c.published++
+	case itch.TypeOrderExecuted, itch.TypeOrderExecutedWithPrice:
+		var e itch.OrderExecuted
+		if e, err = itch.ParseOrderExecuted(m); err != nil {
+			break
+		}
 		c.trades++
-		c.volume += uint64(itch50.Shares19(m))
-		o.Reduce(itch50.Ref(m), itch50.Shares19(m))
-	case itch50.Cancel:
-		o.Reduce(itch50.Ref(m), itch50.Shares19(m))
-	case itch50.Delete:
-		o.Delete(itch50.Ref(m))
-	case itch50.Replace:
-		ref, shares, price := itch50.Replacement(m)
-		o.Replace(itch50.Ref(m), ref, shares, int64(price))
-	case itch50.Trade:
+		c.volume += uint64(e.Shares)
+		o.Reduce(e.Ref, e.Shares)
+		c.published++
+	case itch.TypeOrderCancel:
+		var x itch.OrderCancel
+		if x, err = itch.ParseOrderCancel(m); err != nil {
+			break
+		}
+		o.Reduce(x.Ref, x.Shares)
+		c.published++
+	case itch.TypeOrderDelete:
+		var d itch.OrderDelete
+		if d, err = itch.ParseOrderDelete(m); err != nil {
+			break
+		}
+		o.Delete(d.Ref)
+		c.published++
+	case itch.TypeOrderReplace:
+		var r itch.OrderReplace
+		if r, err = itch.ParseOrderReplace(m); err != nil {
+			break
+		}
+		o.Replace(r.Ref, r.NewRef, r.Shares, int64(r.Price))
+		c.published++
+	case itch.TypeTrade:
+		var t itch.Trade
+		if t, err = itch.ParseTrade(m); err != nil {
+			break
+		}
 		c.hidden++
-		c.hiddenVolume += uint64(itch50.TradeShares(m))
-		return
+		c.hiddenVolume += uint64(t.Shares)
 	default:
-		return
+		err = itch.Check(m)
 	}
-	c.published++
+	if err != nil {
+		c.skipped++
+	}
 }
 
 func (c *Channel) pitch(m []byte) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/capture"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // lookAhead is how many records are sorted by time: merged ports are out of order by a few records.

@@ -15,11 +15,11 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/stretchr/testify/require"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
 	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
 	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // made is a capture in the making.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/mdp3"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
 	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // Proto is a market-data protocol.

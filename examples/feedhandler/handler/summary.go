@@ -9,6 +9,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // Summary is the machine-readable result of a run.
@@ -276,9 +277,5 @@ func (c *Channel) sessionName(k uint64) string {
 	if c.proto != MoldUDP64 {
 		return fmt.Sprint(k)
 	}
-	var b [10]byte
-	for i := range b {
-		b[9-i] = byte(k>>(6*i))&63 + ' '
-	}
-	return string(b[:])
+	return moldudp64.SessionName(k)
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -292,7 +292,8 @@ func (l *Live) timers(at int64) {
 // encode writes a request in the protocol's words.
 func (a *asker) encode(c *handler.Channel, r feed.Request) []byte {
 	if c.Proto() == handler.MoldUDP64 {
-		a.buf = moldudp64.AppendHeader(a.buf[:0], c.SessionName(), r.From, uint16(min(r.Len(), moldudp64.MaxRequest)))
+		m := moldudp64.Request{Session: c.SessionName(), Seq: r.From, Count: uint16(min(r.Len(), moldudp64.MaxRequest))}
+		a.buf = m.Append(a.buf[:0])
 		return a.buf
 	}
 	proto := uint16(iextp.DEEP10)

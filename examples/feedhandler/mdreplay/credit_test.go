@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // What was not credited is not sent; with the end of its input the replay ends, in time or before.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/replay"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 func TestFlags(t *testing.T) {

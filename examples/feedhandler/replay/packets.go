@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // largest is the most bytes put into one packet.

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -10,8 +9,8 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // Mode is how a recovery server behaves.
@@ -133,12 +132,8 @@ func (s *Server) run() {
 // parse reads a request for messages first to last-1.
 func (s *Server) parse(b []byte) (first, last uint64, most int, ok bool) {
 	if s.store.d.proto == handler.MoldUDP64 {
-		if len(b) != moldudp64.HeaderLen {
-			return 0, 0, 0, false
-		}
-		first = binary.BigEndian.Uint64(b[10:])
-		n := uint64(binary.BigEndian.Uint16(b[18:]))
-		return first, first + n, 1, n > 0 && n <= moldudp64.MaxRequest && first+n > first
+		r, err := moldudp64.ParseRequest(b)
+		return r.Seq, r.Seq + uint64(r.Count), 1, err == nil
 	}
 	g, err := iextp.ParseGapFill(b)
 	return g.From, g.To, mostPackets, err == nil

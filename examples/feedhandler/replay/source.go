@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/capture"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/itch50"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/moldudp64"
+	"github.com/socketxtreme/socketxtreme/feed/itch"
+	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
 // source is where packets come from.
@@ -66,8 +66,8 @@ func openBinary(path string) (*binaryFile, error) {
 		if n == 0 {
 			p = moldudp64.AppendHeader(nil, binarySession, seq, 0)
 			at := int64(0)
-			if itch50.Known(m) {
-				at = itch50.Time(m)
+			if h, err := itch.ParseHeader(m); err == nil {
+				at = h.Time
 			}
 			b.times = append(b.times, at)
 		}
