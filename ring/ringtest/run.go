@@ -1,6 +1,9 @@
 package ringtest
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // needs is what a case cannot do without.
 type needs uint8
@@ -14,12 +17,14 @@ const (
 	waits
 )
 
-// cases is the contract. Names say what must hold.
-var cases = []struct {
+type contractCase struct {
 	name  string
 	run   func(*testing.T, Backend)
 	needs needs
-}{
+}
+
+// cases is the contract. Names say what must hold.
+var cases = []contractCase{
 	{"capabilities are asserted both ways", capabilities, 0},
 	{"what only the kernel can do is refused", refusesKernelAlone, streams},
 
@@ -155,6 +160,11 @@ var cases = []struct {
 
 // Run runs the contract over one kind of ring: the whole of it, or what is about datagrams, or what is about streams.
 func Run(t *testing.T, b Backend) {
+	for name := range b.Without {
+		if !slices.ContainsFunc(cases, func(c contractCase) bool { return c.name == name }) {
+			t.Errorf("Without: no case is named %q", name)
+		}
+	}
 	for _, c := range cases {
 		if b.Datagrams && c.needs&streams != 0 || b.Streams && c.needs&datagrams != 0 {
 			continue
@@ -162,6 +172,9 @@ func Run(t *testing.T, b Backend) {
 		t.Run(c.name, func(t *testing.T) {
 			if why := kernelAlone[c.name]; why != "" && b.Open != nil {
 				t.Skipf("only the kernel's sockets have it: %s", why)
+			}
+			if why := b.Without[c.name]; why != "" {
+				t.Skip(why)
 			}
 			if c.needs&waits != 0 {
 				t.Parallel()

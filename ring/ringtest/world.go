@@ -32,6 +32,8 @@ type Backend struct {
 	Datagrams, Streams bool
 	// Whole: datagrams are never cut, whatever the socket's largest.
 	Whole bool
+	// Without leaves out cases by name, with the reason: they are skipped.
+	Without map[string]string
 	// Burst is how many datagrams may come while the ring is not polled; 0: any number. A card that finds no
 	// buffer has nowhere to keep a frame.
 	Burst int

@@ -1,0 +1,245 @@
+package memory
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
+)
+
+// driver is the ring.Driver of a host.
+type driver struct {
+	host  *Host
+	timer *time.Timer // rings the bell at a deadline: there is no descriptor for it
+	poll  [1]unix.PollFd
+
+	wake   sync.Mutex // guards the bell against its closing
+	bell   sys.EventFD
+	closed bool
+}
+
+// Driver makes the driver of the host's ring; it is the Driver of a ring.SetConfig. There is one at a time: see OneRing.
+func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
+	switch {
+	case c.Pool == nil:
+		return nil, fmt.Errorf("memory: new driver: pool is nil: %w", syscall.EINVAL)
+	case h.driver != nil:
+		return nil, fmt.Errorf("memory: new driver: the host has a ring: %w", syscall.EBUSY)
+	}
+	bell, err := sys.NewEventFD()
+	if err != nil {
+		return nil, fmt.Errorf("memory: new driver: %w", err)
+	}
+	d := &driver{host: h, bell: bell}
+	d.timer = time.AfterFunc(time.Hour, d.Wake)
+	d.timer.Stop()
+	h.driver, h.pool = d, c.Pool
+	h.link.SetBell(d.Wake)
+	return d, nil
+}
+
+// Kind is "memory".
+func (d *driver) Kind() string { return "memory" }
+
+// Caps: the window opens at release, and packets are sent from where they lie.
+func (d *driver) Caps() ring.Caps { return ring.CapWindowAtRelease | ring.CapZeroCopySend }
+
+// Why explains each capability that is missing.
+func (d *driver) Why(c ring.Caps) ring.Reason {
+	text := map[ring.Caps]string{
+		ring.CapThreadBound:        "a memory ring belongs to a goroutine, which may change its thread",
+		ring.CapOutPerAck:          "the ring has no fact for an acknowledgement yet",
+		ring.CapSharedMulticast:    "the memory transport carries streams",
+		ring.CapBackgroundProgress: "the memory transport makes progress when its ring is polled",
+		ring.CapTransmitTime:       "the memory transport has no datagrams to stamp",
+		ring.CapLaunchTime:         "the memory transport has no queue with times",
+		ring.CapPathChanges:        "the link of a memory host does not change by itself",
+	}[c]
+	return ring.Reason{Code: "memory." + c.String(), Text: text}
+}
+
+// FD is the eventfd. Any goroutine.
+func (d *driver) FD() int { return d.bell.FD() }
+
+// Bind: any thread will do.
+func (d *driver) Bind() error { return nil }
+
+// Reap takes what has arrived, does what is due, and tells what happened.
+func (d *driver) Reap(k *ring.Sink) error {
+	h := d.host
+	h.turn()
+	h.tell(k)
+	return nil
+}
+
+// Flush lets owed acknowledgements leave.
+func (d *driver) Flush() error {
+	h := d.host
+	h.now = h.clock()
+	h.link.Advance(h.now)
+	h.complete()
+	h.credit(h.now)
+	h.table.Flush(h.now)
+	return nil
+}
+
+// ReturnSpare: nothing is taken ahead.
+func (d *driver) ReturnSpare() {}
+
+// Arm makes the bell ring with the next frame, and at the earliest deadline, the records' included.
+func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
+	h := d.host
+	_ = d.Flush()
+	now = h.now
+	h.link.Arm()
+	if deadline = min(deadline, h.deadline()); deadline <= now || h.pending() {
+		h.link.Disarm()
+		return true, nil
+	}
+	if deadline != clock.Never {
+		d.timer.Reset(deadline.Sub(now))
+	}
+	return false, nil
+}
+
+// Disarm ends what Arm began.
+func (d *driver) Disarm() {
+	d.host.link.Disarm()
+	d.timer.Stop()
+	d.bell.Drain()
+}
+
+// Wait sleeps on the eventfd.
+func (d *driver) Wait(limit time.Duration) error {
+	h := d.host
+	_ = d.Flush()
+	h.link.Arm()
+	defer h.link.Disarm()
+	next := h.deadline()
+	if next <= h.now || h.pending() {
+		return nil
+	}
+	var until *unix.Timespec
+	if next != clock.Never {
+		if left := next.Sub(h.now); limit < 0 || left < limit {
+			limit = left
+		}
+	}
+	if limit >= 0 {
+		t := unix.NsecToTimespec(int64(limit))
+		until = &t
+	}
+	d.poll[0] = unix.PollFd{Fd: int32(d.bell.FD()), Events: unix.POLLIN}
+	_, err := unix.Ppoll(d.poll[:], until, nil)
+	d.bell.Drain()
+	if err != nil && err != unix.EINTR {
+		return err
+	}
+	return nil
+}
+
+// Wake rings the bell. Any goroutine, at any time.
+func (d *driver) Wake() {
+	d.wake.Lock()
+	defer d.wake.Unlock()
+	if !d.closed {
+		d.bell.Ring()
+	}
+}
+
+// Attach gives the socket's record its place on the ring; an outgoing connection begins here.
+func (d *driver) Attach(s *ring.Socket) error {
+	h := d.host
+	i := index(s)
+	h.sockets[i] = s
+	account := s.Handle().Account
+	if err := h.pool.AskCredit(account); err != nil {
+		return err
+	}
+	for account.Slot() >= len(h.byAcct) {
+		h.byAcct = append(h.byAcct, none)
+	}
+	h.byAcct[account.Slot()] = i
+	r := &h.records[i]
+	r.flags |= isOpen
+	for k := r.recvHead; k != none; k = h.arrivals[k].next {
+		h.fill(k, account) // what came before it was accepted
+	}
+	h.list(i)
+	if r.remote.Port != 0 && r.id == protocol.NoID {
+		return h.begin(s)
+	}
+	return nil
+}
+
+// Receive starts or stops telling of data, or of connections.
+func (d *driver) Receive(s *ring.Socket, on bool) error {
+	h := d.host
+	i := index(s)
+	r := &h.records[i]
+	if !on {
+		r.flags &^= isReading
+		return nil
+	}
+	r.flags |= isReading
+	h.list(i)
+	return nil
+}
+
+// NotifyWritable asks for one fact.
+func (d *driver) NotifyWritable(s *ring.Socket) error {
+	h := d.host
+	i := index(s)
+	h.records[i].flags |= wantsRoom
+	h.list(i)
+	return nil
+}
+
+// Transmit queues what the socket has for sending.
+func (d *driver) Transmit(s *ring.Socket) error {
+	d.host.now = d.host.clock()
+	d.host.transmit(s)
+	return nil
+}
+
+// Detach: facts of the socket are not told any more. Close follows.
+func (d *driver) Detach(s *ring.Socket) bool {
+	h := d.host
+	h.records[index(s)].flags &^= isOpen | isReading | wantsRoom
+	return true
+}
+
+// Close forgets the records that outlived their sockets: their peers are sent a reset, and their buffers are back in the pool.
+func (d *driver) Close() error {
+	h := d.host
+	h.now = h.clock()
+	h.table.AbortAll(h.now)
+	h.link.Advance(clock.Never)
+	h.complete()
+	for _, x := range h.done { // left only if the ring gave up waiting for its sockets
+		h.pool.Complete(x.sent.Packet)
+		_ = x.sent.Packet.Release()
+	}
+	h.done = nil
+	h.ready = h.ready[:0]
+	d.timer.Stop()
+	h.link.SetBell(nil)
+	d.wake.Lock()
+	defer d.wake.Unlock()
+	if d.closed {
+		return fmt.Errorf("memory: close driver: %w", ring.ErrClosed)
+	}
+	d.closed = true
+	h.driver, h.pool = nil, nil
+	if err := d.bell.Close(); err != nil {
+		return fmt.Errorf("memory: close driver: %w", err)
+	}
+	return nil
+}

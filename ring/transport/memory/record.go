@@ -1,0 +1,286 @@
+package memory
+
+import (
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
+)
+
+// record is what the host knows of a socket beside the protocol's Conn. It has no pointer. It lives until the socket is closed and the
+// protocol has forgotten the connection.
+type record struct {
+	id       protocol.ID // protocol.NoID while there is no connection
+	listener int32       // of the protocol, from 1 on
+	local    protocol.Endpoint
+	remote   protocol.Endpoint
+	flags    recordFlags
+	failure  syscall.Errno
+
+	sendHead, sendTail, sendAt int32 // pieces; sendAt is where the last frame came from
+	queued                     int32 // bytes of Send that are not acknowledged
+	limit                      int32 // of queued; 0: the host's
+	recvHead, recvTail         int32 // arrivals
+	waitHead, waitTail, next   int32 // of a listener: children that were not reported; of a child: the next one
+	userTimeout                int32 // milliseconds
+}
+
+type recordFlags uint16
+
+const (
+	inUse        recordFlags = 1 << iota
+	isBound                  // local is reserved
+	isOpen                   // the socket is on the ring: facts may be told
+	isReading                //
+	isListed                 // in Host.ready
+	isClosed                 // Close was called
+	wantsRoom                // NotifyWritable was called
+	hasConnected             // facts that were not told yet
+	hasEnded                 //
+	hasFailed                //
+	toldFailed               // Sink.Failed was called: nothing comes after it
+)
+
+// arrival is a received piece of a stream. It is a packet, or a buffer that more may come into.
+type arrival struct {
+	packet buffers.Packet
+	buffer uint32
+	length int
+	next   int32
+}
+
+// open makes a record.
+func (h *Host) open() int32 {
+	r := record{id: protocol.NoID, flags: inUse, sendHead: none, sendTail: none, sendAt: none, recvHead: none, recvTail: none,
+		waitHead: none, waitTail: none, next: none}
+	if n := len(h.free); n > 0 {
+		i := h.free[n-1]
+		h.free = h.free[:n-1]
+		h.records[i] = r
+		return i
+	}
+	h.records = append(h.records, r)
+	h.sockets = append(h.sockets, nil)
+	return int32(len(h.records)) - 1
+}
+
+// forget ends a record.
+func (h *Host) forget(i int32) {
+	r := &h.records[i]
+	h.unbind(r)
+	h.sockets[i] = nil
+	*r = record{}
+	h.free = append(h.free, i)
+}
+
+func (h *Host) unbind(r *record) {
+	if r.flags&isBound != 0 {
+		r.flags &^= isBound
+		h.table.Unbind(r.local)
+	}
+}
+
+// identify ties a record to a connection of the protocol.
+func (h *Host) identify(i int32, id protocol.ID) {
+	for int(id) >= len(h.byID) {
+		h.byID = append(h.byID, none)
+	}
+	h.byID[id] = i
+	h.records[i].id = id
+}
+
+// of finds the record of a connection; none for a child that nobody knows yet.
+func (h *Host) of(id protocol.ID) int32 {
+	if int(id) >= len(h.byID) {
+		return none
+	}
+	return h.byID[id]
+}
+
+// list notes that a record has something to tell.
+func (h *Host) list(i int32) {
+	if r := &h.records[i]; r.flags&(isListed|isOpen) == isOpen {
+		r.flags |= isListed
+		h.ready = append(h.ready, i)
+	}
+}
+
+// Event is what the protocol tells. The table is not called in it, and no sink: facts wait for Reap.
+func (g segments) Event(id protocol.ID, e protocol.Event) {
+	h := g.Host
+	i := h.of(id)
+	if e.Kind == protocol.EventAccepted {
+		h.met(id, e.Listener)
+		return
+	}
+	if i == none {
+		return
+	}
+	r := &h.records[i]
+	switch e.Kind {
+	case protocol.EventConnected:
+		r.flags |= hasConnected
+	case protocol.EventAcknowledged:
+		h.acknowledged(i)
+	case protocol.EventEnded:
+		r.flags |= hasEnded
+	case protocol.EventRefused:
+		h.failed(i, syscall.ECONNREFUSED)
+	case protocol.EventReset:
+		h.failed(i, syscall.ECONNRESET)
+	case protocol.EventTimedOut:
+		h.failed(i, syscall.ETIMEDOUT)
+	case protocol.EventGone:
+		h.gone(i)
+		return
+	}
+	h.list(i)
+}
+
+// met makes the record of a new child, and puts it behind the others at its listener.
+func (h *Host) met(id protocol.ID, listener int32) {
+	at := h.listening(listener)
+	if at == none {
+		return // it is being closed
+	}
+	i := h.open()
+	h.identify(i, id)
+	l := &h.records[at]
+	if l.waitTail == none {
+		l.waitHead = i
+	} else {
+		h.records[l.waitTail].next = i
+	}
+	l.waitTail = i
+	h.list(at)
+}
+
+// listening finds the record of a listener.
+func (h *Host) listening(number int32) int32 {
+	for i := range h.records {
+		if r := &h.records[i]; r.listener == number && r.flags&(inUse|isClosed) == inUse {
+			return int32(i)
+		}
+	}
+	return none
+}
+
+// failed: the connection is over. What was to be sent is given up.
+func (h *Host) failed(i int32, e syscall.Errno) {
+	r := &h.records[i]
+	r.failure = e
+	r.flags |= hasFailed
+	h.dropPieces(i, e)
+}
+
+// gone: the protocol has forgotten the connection.
+func (h *Host) gone(i int32) {
+	r := &h.records[i]
+	h.dropPieces(i, syscall.ECANCELED)
+	h.dropArrivals(i)
+	h.byID[r.id] = none
+	r.id = protocol.NoID
+	if r.flags&isClosed != 0 {
+		h.forget(i)
+	}
+}
+
+// dropArrivals releases what was received and not delivered.
+func (h *Host) dropArrivals(i int32) {
+	for r := &h.records[i]; r.recvHead != none; {
+		a := h.takeArrival(r)
+		if a.packet.IsZero() {
+			h.pool.Untake(a.buffer)
+		} else {
+			_ = a.packet.Release()
+		}
+	}
+}
+
+// takeArrival takes the first arrival of a record's list.
+func (h *Host) takeArrival(r *record) arrival {
+	k := r.recvHead
+	a := h.arrivals[k]
+	if r.recvHead = a.next; r.recvHead == none {
+		r.recvTail = none
+	}
+	h.arrivals[k] = arrival{next: h.freeArr}
+	h.freeArr = k
+	return a
+}
+
+// Receive copies the payload of the segment being put in into a buffer.
+func (g segments) Receive(id protocol.ID, off, n int) bool {
+	h := g.Host
+	i := h.of(id)
+	if i == none || h.pool == nil {
+		return false
+	}
+	r := &h.records[i]
+	data := h.input[off : off+n]
+	class, s := buffers.Small, h.sockets[i]
+	if s != nil {
+		class = s.Handle().Class
+	}
+	headroom := h.pool.Layout().Headroom
+	if k := r.recvTail; k != none && h.arrivals[k].packet.IsZero() {
+		a := &h.arrivals[k] // of the class it was when it was begun
+		if room := h.pool.Memory(a.buffer)[headroom+a.length:]; len(room) >= n {
+			a.length += copy(room, data)
+			h.list(i)
+			return true
+		}
+	}
+	b, ok := h.pool.Take(class)
+	if !ok {
+		return false
+	}
+	copy(h.pool.Memory(b)[headroom:], data)
+	k := h.newArrival(arrival{buffer: b, length: n, next: none})
+	if class == buffers.Small && s != nil {
+		h.fill(k, s.Handle().Account) // one segment, one packet
+	}
+	if r.recvTail == none {
+		r.recvHead = k
+	} else {
+		h.arrivals[r.recvTail].next = k
+	}
+	r.recvTail = k
+	h.list(i)
+	return true
+}
+
+func (h *Host) newArrival(a arrival) int32 {
+	k := h.freeArr
+	if k == none {
+		h.arrivals = append(h.arrivals, a)
+		return int32(len(h.arrivals)) - 1
+	}
+	h.freeArr = h.arrivals[k].next
+	h.arrivals[k] = a
+	return k
+}
+
+// fill makes a packet of an arrival: nothing comes into it any more, and the account pays for it.
+func (h *Host) fill(k int32, account buffers.Account) {
+	if a := &h.arrivals[k]; a.packet.IsZero() {
+		a.packet = h.pool.Fill(a.buffer, h.pool.Layout().Headroom, a.length, account)
+	}
+}
+
+// credit opens the windows by what the application has released.
+func (h *Host) credit(now clock.Time) {
+	for h.pool.HasCredit() {
+		c, ok := h.pool.TakeCredit()
+		if !ok {
+			return
+		}
+		if slot := c.Account.Slot(); slot < len(h.byAcct) && h.byAcct[slot] != none {
+			r := &h.records[h.byAcct[slot]]
+			if s := h.sockets[h.byAcct[slot]]; s != nil && s.Handle().Account == c.Account && r.id != protocol.NoID {
+				h.table.Credit(now, r.id, c.Bytes)
+			}
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package memory
+
+import (
+	"net/netip"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
+)
+
+// piece is a buffer of a connection's send queue: a copy that Send made, or a packet of SendPacket.
+//
+//	             │ frames at the link │
+//	transmitting │ 1 or more          │ queued, or being sent: nobody writes to it
+//	unacknowledged 0                  │ sent, and not confirmed
+//	completing   │ 0                  │ confirmed, or given up; SENT is told with the next Reap
+type piece struct {
+	packet buffers.Packet
+	sent   ring.Transmission // of SendPacket
+	socket *ring.Socket      // and who is to be told
+	first  protocol.Seq
+	length int32
+	frames int32        // descriptors of the link that refer to it
+	upTo   protocol.Seq // how far it was sent
+	next   int32        // in the send queue
+	over   bool         // confirmed or given up: the link's last frame ends it
+	rests  bool         // unacknowledged
+	errno  syscall.Errno
+}
+
+// Send copies b into the send queue, as much as there is room for.
+func (h *Host) Send(s *ring.Socket, b []byte, _ netip.AddrPort) (int, syscall.Errno) {
+	i, e := h.maySend(s)
+	if e != 0 {
+		return 0, e
+	}
+	n := h.queue(i, b)
+	return h.queuedNow(i, n, len(b))
+}
+
+// SendVector is Send for pieces.
+func (h *Host) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) (int, syscall.Errno) {
+	i, e := h.maySend(s)
+	if e != 0 {
+		return 0, e
+	}
+	n, all := 0, 0
+	for _, b := range bufs {
+		if n == all {
+			n += h.queue(i, b)
+		}
+		all += len(b)
+	}
+	return h.queuedNow(i, n, all)
+}
+
+// maySend takes in what has arrived, and tells why the connection takes nothing more to send.
+func (h *Host) maySend(s *ring.Socket) (int32, syscall.Errno) {
+	h.pull()
+	i := index(s)
+	switch r := &h.records[i]; {
+	case r.failure != 0 && r.flags&toldFailed == 0:
+		return i, r.failure
+	case r.id == protocol.NoID || !h.table.Sends(r.id):
+		return i, syscall.EPIPE
+	}
+	return i, 0
+}
+
+// queuedNow gives what was queued to the protocol.
+func (h *Host) queuedNow(i int32, n, want int) (int, syscall.Errno) {
+	if n == 0 && want > 0 {
+		return 0, syscall.EAGAIN
+	}
+	if n > 0 {
+		h.table.Queue(h.now, h.records[i].id, n)
+	}
+	return n, 0
+}
+
+// room is how many bytes of Send the record has room for.
+func (h *Host) room(r *record) int {
+	limit := int(r.limit)
+	if limit == 0 {
+		limit = h.config.SendBuffer
+	}
+	return limit - int(r.queued)
+}
+
+// queue copies b into pieces and returns how much of it. The protocol hears of it once for all.
+func (h *Host) queue(i int32, b []byte) (n int) {
+	r := &h.records[i]
+	b = b[:min(len(b), max(h.room(r), 0))]
+	layout := h.pool.Layout()
+	for n < len(b) {
+		k := min(len(b)-n, layout.SmallSize)
+		if len(b)-n > layout.SmallSize && layout.LargeCount > 0 && h.pool.Free(buffers.Large) > layout.LargeCount/4 {
+			k = min(len(b)-n, layout.LargeSize)
+		}
+		p, memory := h.pool.Draft(0, k)
+		if p.IsZero() {
+			break
+		}
+		copy(memory, b[n:n+k])
+		h.add(i, piece{packet: p, length: int32(k)})
+		r.queued += int32(k)
+		n += k
+	}
+	return n
+}
+
+// add puts a piece at the end of a record's send queue.
+func (h *Host) add(i int32, p piece) {
+	r := &h.records[i]
+	p.first = h.table.End(r.id)
+	if t := r.sendTail; t != none {
+		p.first = h.pieces[t].first.Add(int(h.pieces[t].length))
+	}
+	p.upTo, p.next = p.first, none
+	k := h.freePieces
+	if k == none {
+		k = int32(len(h.pieces))
+		h.pieces = append(h.pieces, p)
+	} else {
+		h.freePieces = h.pieces[k].next
+		h.pieces[k] = p
+	}
+	if r.sendTail == none {
+		r.sendHead = k
+	} else {
+		h.pieces[r.sendTail].next = k
+	}
+	r.sendTail = k
+}
+
+// transmit queues the packets that SendPacket has left on the socket.
+func (h *Host) transmit(s *ring.Socket) {
+	i := index(s)
+	n := 0
+	for {
+		t, ok := s.TakeTransmission()
+		if !ok {
+			break
+		}
+		r := &h.records[i]
+		switch {
+		case r.id == protocol.NoID || !h.table.Sends(r.id):
+			e := r.failure
+			if e == 0 {
+				e = syscall.EPIPE
+			}
+			h.done = append(h.done, done{s, t, e})
+		case t.Packet.Len() == 0:
+			h.done = append(h.done, done{s, t, 0})
+		default:
+			h.add(i, piece{packet: t.Packet, sent: t, socket: s, length: int32(t.Packet.Len())})
+			n += t.Packet.Len()
+		}
+	}
+	if n > 0 {
+		h.table.Queue(h.clock(), h.records[i].id, n)
+	}
+}
+
+// find is the piece with a byte of the stream.
+func (h *Host) find(r *record, seq protocol.Seq) int32 {
+	k := r.sendAt
+	if k == none || seq.Before(h.pieces[k].first) {
+		k = r.sendHead
+	}
+	for k != none {
+		p := &h.pieces[k]
+		if seq.Before(p.first.Add(int(p.length))) {
+			break
+		}
+		k = p.next
+	}
+	r.sendAt = k
+	return k
+}
+
+// memory is what lies together in a packet from off on.
+func memory(p buffers.Packet, off int) []byte {
+	if b := p.Bytes(); off < len(b) {
+		return b[off:]
+	}
+	for b := range p.Segments() {
+		if off < len(b) {
+			return b[off:]
+		}
+		off -= len(b)
+	}
+	return nil
+}
+
+// Piece is how many bytes from seq on lie together.
+func (g segments) Piece(id protocol.ID, seq protocol.Seq, n int) int {
+	h := g.Host
+	p := &h.pieces[h.find(&h.records[h.of(id)], seq)]
+	return min(n, len(memory(p.packet, seq.Minus(p.first))))
+}
+
+// Transmit puts a segment on the link.
+func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome {
+	h := g.Host
+	if s.Length == 0 {
+		if !h.link.Transmit(h.now, s, nil, none) {
+			return protocol.Full
+		}
+		return protocol.Sent
+	}
+	k := h.find(&h.records[h.of(id)], s.Seq)
+	p := &h.pieces[k]
+	if p.frames > 0 && s.Seq.Before(p.upTo) && h.link.Holds(k, s.Seq, int(s.Length)) {
+		return protocol.Held
+	}
+	off := s.Seq.Minus(p.first)
+	if p.rests {
+		h.pool.Retransmit(p.packet)
+		p.rests = false
+	}
+	p.frames++
+	if !h.link.Transmit(h.now, s, memory(p.packet, off)[:s.Length], k) {
+		p.frames--
+		h.rest(k)
+		return protocol.Full
+	}
+	if end := s.Seq.Add(int(s.Length)); p.upTo.Before(end) {
+		p.upTo = end
+	}
+	return protocol.Sent
+}
+
+// rest: no frame of the link refers to the piece.
+func (h *Host) rest(k int32) {
+	if p := &h.pieces[k]; p.frames == 0 && !p.rests && p.upTo != p.first {
+		h.pool.Unacknowledge(p.packet)
+		p.rests = true
+	}
+}
+
+// complete takes back the frames that are on the wire.
+func (h *Host) complete() {
+	for {
+		k, ok := h.link.Completed()
+		if !ok {
+			return
+		}
+		if k == none {
+			continue
+		}
+		p := &h.pieces[k]
+		if p.frames--; p.frames > 0 {
+			continue
+		}
+		if p.over {
+			h.finish(k)
+		} else {
+			h.rest(k)
+		}
+	}
+}
+
+// acknowledged takes off the queue what the peer has confirmed.
+func (h *Host) acknowledged(i int32) {
+	r := &h.records[i]
+	una := h.table.Unacknowledged(r.id)
+	for r.sendHead != none {
+		p := &h.pieces[r.sendHead]
+		if una.Before(p.first.Add(int(p.length))) {
+			return
+		}
+		h.unlink(r, 0)
+	}
+}
+
+// dropPieces gives up what was not confirmed.
+func (h *Host) dropPieces(i int32, e syscall.Errno) {
+	for r := &h.records[i]; r.sendHead != none; {
+		h.unlink(r, e)
+	}
+}
+
+// unlink takes the first piece off the queue; it ends when the link holds no frame of it.
+func (h *Host) unlink(r *record, e syscall.Errno) {
+	k := r.sendHead
+	p := &h.pieces[k]
+	if r.sendAt == k {
+		r.sendAt = p.next
+	}
+	if r.sendHead = p.next; r.sendHead == none {
+		r.sendTail = none
+	}
+	if p.socket == nil {
+		r.queued -= p.length
+	}
+	p.over, p.errno = true, e
+	if p.frames == 0 {
+		h.finish(k)
+	}
+}
+
+// finish is the end of a piece.
+func (h *Host) finish(k int32) {
+	p := &h.pieces[k]
+	if p.socket == nil {
+		h.pool.Sent(p.packet)
+	} else {
+		h.done = append(h.done, done{p.socket, p.sent, p.errno})
+	}
+	*p = piece{next: h.freePieces}
+	h.freePieces = k
+}
