@@ -18,9 +18,6 @@ const (
 	usesMask = 1<<(31-slotBits) - 1
 )
 
-// Slot is the account's place among those that are open: small, for tables by account.
-func (a Account) Slot() int { return int(a & slotMask) }
-
 type account struct {
 	id     Account // 0: slot is not in use
 	uses   int32
