@@ -9,6 +9,7 @@ const (
 	AnswerLimit      = answerLimit
 	WaitingPerTarget = waitingPerTarget
 	QuerySources     = querySources
+	NextHopLimit     = nextHopLimit
 )
 
 // NumNeighbours is the length of the ARP table, StationOf an entry's station.

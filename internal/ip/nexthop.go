@@ -23,7 +23,8 @@ type nextHop struct {
 	used       bool // frames left for it since the last sweep
 }
 
-// nextHops are the next hops of routes that were found since the tables changed last.
+// nextHops are the next hops of routes that were found since the tables changed last. Place 0 (noHop) is for routes without one: always in
+// use, never changed, so that no send has to ask whether there is one.
 type nextHops struct {
 	list  []nextHop
 	index map[hopKey]int32
@@ -40,13 +41,13 @@ type hopKey struct {
 
 const (
 	nextHopLimit = 2048
-	noHop        = int32(-1)
+	noHop        = int32(0)
 	sweepEvery   = clock.Time(1e9)
 )
 
 // reset forgets all of them. Routes that lead to one are stale by Stack.tables.
 func (h *nextHops) reset() {
-	h.list = h.list[:0]
+	h.list = append(h.list[:0], nextHop{used: true})
 	clear(h.index)
 	h.used, h.hand = false, 0
 }
@@ -64,6 +65,9 @@ func (s *Stack) nextHop(iface int, addr wire.Addr) int32 {
 	i, ok := s.hops.index[key]
 	if ok {
 		s.refreshHop(i)
+		i, ok = s.hops.index[key] // a protocol that was told of it may have found routes: another next hop may be there
+	}
+	if ok {
 		return i
 	}
 	h := nextHop{addr: addr, iface: int32(iface)}
@@ -86,7 +90,7 @@ func (s *Stack) nextHop(iface int, addr wire.Addr) int32 {
 func (s *Stack) replaceHop() int32 {
 	h := &s.hops
 	for range h.list {
-		if h.hand = (h.hand + 1) % len(h.list); !h.list[h.hand].used {
+		if h.hand = h.hand%(len(h.list)-1) + 1; !h.list[h.hand].used {
 			break
 		}
 	}
@@ -127,8 +131,8 @@ func (s *Stack) refreshHop(i int32) {
 func (s *Stack) followNeighbours(since uint64) {
 	list, ok := s.snapshot.ChangedNeighbours(since)
 	if !ok { // more than the log holds: any may have changed
-		for i := range s.hops.list {
-			s.refreshHop(int32(i))
+		for i := range s.hops.list[1:] {
+			s.refreshHop(int32(i) + 1)
 		}
 		return
 	}
@@ -155,8 +159,8 @@ func (s *Stack) keepNeighboursAlive(now clock.Time) {
 		return
 	}
 	s.hops.used = false
-	for i := range s.hops.list {
-		if h := &s.hops.list[i]; h.used {
+	for i := range s.hops.list[1:] {
+		if h := &s.hops.list[i+1]; h.used {
 			h.used = false
 			s.host.Use(h.target())
 		}

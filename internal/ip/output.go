@@ -58,7 +58,7 @@ func (s *Stack) SendFrame(now clock.Time, r *Route, p buffers.Packet, token uint
 
 // QueueFrame queues a frame of a current route of kind RouteOverLink.
 func (s *Stack) QueueFrame(now clock.Time, r *Route, o Out, from Sender) {
-	if r.hop != noHop && !s.hops.list[r.hop].used {
+	if !s.hops.list[r.hop].used {
 		s.useHop(now, r.hop)
 	}
 	s.queue(int(r.link), o, from)

@@ -19,7 +19,7 @@ type Protocol interface {
 	// which changes nothing then: ICMPNoSocket for a flow that the protocol does not have.
 	Error(now clock.Time, e ICMPError) wire.Drop
 	// Changed tells what changed. Routes need no such call, whose generation is compared before each use (IsCurrent); segment sizes and
-	// retransmissions do.
+	// retransmissions do. It may find routes and send, and must change neither links nor tables.
 	Changed(c Change)
 }
 

@@ -76,7 +76,7 @@ func (s *Stack) staleRoutes() {
 
 // IsCurrent tells whether a route is still what FindRoute would find.
 func (s *Stack) IsCurrent(r *Route) bool {
-	return r.tables == s.tables && (r.hop == noHop || s.hops.list[r.hop].generation == r.hopGeneration)
+	return r.tables == s.tables && s.hops.list[r.hop].generation == r.hopGeneration
 }
 
 // FindRoute fills a route in, with its error if there is none. It asks for no neighbour: see Resolve.

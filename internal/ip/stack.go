@@ -111,6 +111,7 @@ func New(c Config) (*Stack, error) {
 	s := &Stack{pool: c.Pool, host: c.Host, localHost: c.LocalHost, random: c.Random, config: c, id: uint16(c.Random()),
 		tables: 1, routeGeneration: 1}
 	s.hops.index = map[hopKey]int32{}
+	s.hops.reset()
 	for i, l := range c.Interfaces {
 		if err := l.Validate(); err != nil {
 			return nil, fmt.Errorf("ip: Interfaces[%d]: %w", i, err)
@@ -132,17 +133,28 @@ func New(c Config) (*Stack, error) {
 // Refresh notices that the host's tables changed. Once per turn, before Input and before sending.
 func (s *Stack) Refresh() {
 	if now := s.host.Snapshot(); now != s.snapshot {
-		before := s.snapshot
-		s.snapshot = now
-		if before == nil || now.Generation() != before.Generation() {
-			s.readAddresses()
-			s.InvalidateRoutes()
-		} else if now.NeighbourChanges() != before.NeighbourChanges() {
-			s.followNeighbours(before.NeighbourChanges())
-		}
+		s.follow(now)
+	} else if s.waiting.Len() > 0 {
+		s.waiting.Check(now, s.resolved)
+	}
+}
+
+// follow takes over what is new in a snapshot. What waited for a neighbour leaves before the protocols are told, whose next frames are younger.
+func (s *Stack) follow(now *host.Snapshot) {
+	before := s.snapshot
+	s.snapshot = now
+	tables := before == nil || now.Generation() != before.Generation()
+	if tables {
+		s.readAddresses()
 	}
 	if s.waiting.Len() > 0 {
-		s.waiting.Check(s.snapshot, s.resolved)
+		s.waiting.Check(now, s.resolved)
+	}
+	switch {
+	case tables:
+		s.InvalidateRoutes()
+	case now.NeighbourChanges() != before.NeighbourChanges():
+		s.followNeighbours(before.NeighbourChanges())
 	}
 }
 
