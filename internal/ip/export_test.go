@@ -13,8 +13,8 @@ const (
 )
 
 // NumNeighbours is the length of the ARP table, StationOf an entry's station.
-func (h *LocalHost) NumNeighbours() int       { return len(h.entries) }
-func (h *LocalHost) StationOf(i int) wire.MAC { return h.entries[i].mac }
+func (h *LocalHost) NumNeighbours() int       { return len(h.neighbours) }
+func (h *LocalHost) StationOf(i int) wire.MAC { return h.neighbours[i].mac }
 
 // PickLink, SendingLink and QueueOn are what routes and answers use.
 func (s *Stack) PickLink(iface int, hash uint32) int { return s.pickLink(iface, hash) }

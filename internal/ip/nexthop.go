@@ -109,7 +109,7 @@ func (s *Stack) station(t host.Target) (wire.MAC, bool) {
 		return n.MAC, true
 	}
 	if s.localHost != nil {
-		return s.localHost.learned(t)
+		return s.localHost.useLearned(t)
 	}
 	return wire.MAC{}, false
 }
