@@ -26,6 +26,8 @@ var level = map[string]int{
 	"feed/iextp":           2,
 	"feed/moldudp64":       2,
 	"feed/itch":            2,
+	"feed/pitch":           2,
+	"feed/mdp3":            2,
 	"internal/wheel":       2,
 	"internal/sys":         2,
 	"internal/pace":        2,
@@ -78,6 +80,8 @@ var never = map[string][]string{
 	"feed/iextp":     {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 	"feed/moldudp64": {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 	"feed/itch":      {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed/pitch":     {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed/mdp3":      {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 }
 
 type file struct {

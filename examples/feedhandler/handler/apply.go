@@ -2,13 +2,13 @@ package handler
 
 import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/book"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/mdp3"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
 	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
 	"github.com/socketxtreme/socketxtreme/feed/iextp/tops"
 	"github.com/socketxtreme/socketxtreme/feed/itch"
+	"github.com/socketxtreme/socketxtreme/feed/mdp3"
 	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
+	"github.com/socketxtreme/socketxtreme/feed/pitch"
 )
 
 // apply decodes count messages of a packet behind the first skip ones, into the books.
@@ -176,88 +176,113 @@ func (c *Channel) pitch(m []byte) {
 	c.messages++
 	c.types[m[1]]++
 	o := c.orders
-	if m[1] == pitch.UnitClear {
-		o.Clear()
-		return
-	}
-	if !pitch.Known(m) {
-		return // time, status and the like touch no book
-	}
+	var err error
 	switch m[1] {
-	case pitch.AddLong, pitch.AddShort:
-		buy, shares, symbol, price := pitch.Add(m)
-		o.New(pitch.Order(m), symbol, buy, shares, price)
-		c.last = symbol
-	case pitch.Executed, pitch.ExecutedAtPrice:
+	case pitch.TypeAddOrderLong, pitch.TypeAddOrderShort:
+		var a pitch.AddOrder
+		if a, err = pitch.ParseAddOrder(m); err != nil {
+			break
+		}
+		o.New(a.Order, uint64(a.Symbol), a.Buy, a.Shares, a.Price)
+		c.last = uint64(a.Symbol)
+		c.published++
+	case pitch.TypeOrderExecuted, pitch.TypeOrderExecutedAtPrice:
+		var e pitch.OrderExecuted
+		if e, err = pitch.ParseOrderExecuted(m); err != nil {
+			break
+		}
 		c.trades++
-		c.volume += uint64(pitch.Shares(m))
-		o.Reduce(pitch.Order(m), pitch.Shares(m))
-	case pitch.ReduceLong, pitch.ReduceShort:
-		o.Reduce(pitch.Order(m), pitch.Shares(m))
-	case pitch.ModifyLong, pitch.ModifyShort:
-		shares, price := pitch.Modify(m)
-		o.Replace(pitch.Order(m), pitch.Order(m), shares, price)
-	case pitch.Delete:
-		o.Delete(pitch.Order(m))
-	case pitch.TradeLong, pitch.TradeShort:
+		c.volume += uint64(e.Shares)
+		o.Reduce(e.Order, e.Shares)
+		c.published++
+	case pitch.TypeReduceSizeLong, pitch.TypeReduceSizeShort:
+		var r pitch.ReduceSize
+		if r, err = pitch.ParseReduceSize(m); err != nil {
+			break
+		}
+		o.Reduce(r.Order, r.Shares)
+		c.published++
+	case pitch.TypeModifyOrderLong, pitch.TypeModifyOrderShort:
+		var n pitch.ModifyOrder
+		if n, err = pitch.ParseModifyOrder(m); err != nil {
+			break
+		}
+		o.Replace(n.Order, n.Order, n.Shares, n.Price)
+		c.published++
+	case pitch.TypeDeleteOrder:
+		var d pitch.DeleteOrder
+		if d, err = pitch.ParseDeleteOrder(m); err != nil {
+			break
+		}
+		o.Delete(d.Order)
+		c.published++
+	case pitch.TypeTradeLong, pitch.TypeTradeShort:
+		var t pitch.Trade
+		if t, err = pitch.ParseTrade(m); err != nil {
+			break
+		}
 		c.hidden++
-		c.hiddenVolume += uint64(pitch.TradeShares(m))
-		return
+		c.hiddenVolume += uint64(t.Shares)
+	case pitch.TypeUnitClear:
+		o.Clear()
+	default:
+		err = pitch.Check(m)
 	}
-	c.published++
+	if err != nil {
+		c.skipped++
+	}
 }
 
 func (c *Channel) mdp3(m mdp3.Message) {
 	c.messages++
 	template := m.Template()
-	c.types[min(int(template), len(c.types)-1)]++
+	kind := min(int(template), len(c.types)-1)
+	c.types[kind]++
+	var g mdp3.Group
+	var err error
 	switch template {
-	case mdp3.Book32, mdp3.BookV9:
-		g, ok := m.Group(mdp3.BookEntryLen)
-		if !ok {
-			c.skipped++
-			return
+	case mdp3.Book32, mdp3.Book46:
+		if g, err = m.Group(mdp3.BookEntryLen); err != nil {
+			break
 		}
 		for i := range g.Count {
 			c.bookEntry((*mdp3.BookEntry)(g.Entry(i)))
 		}
-		c.entries[min(int(template), len(c.types)-1)] += uint64(g.Count)
 		c.published++
-	case mdp3.Trades42, mdp3.TradesV9:
-		g, ok := m.Group(mdp3.TradeEntryLen)
-		if !ok {
-			c.skipped++
-			return
+	case mdp3.TradeSummary42, mdp3.TradeSummary48:
+		if g, err = m.Group(mdp3.TradeEntryLen); err != nil {
+			break
 		}
 		for i := range g.Count {
-			qty, security, rpt := mdp3.Trade(g.Entry(i))
-			c.positions.At(security, rpt)
+			e := (*mdp3.TradeEntry)(g.Entry(i))
+			c.positions.At(e.Security(), e.RptSeq())
 			c.trades++
-			c.volume += uint64(max(qty, 0))
+			c.volume += uint64(max(e.Size(), 0))
 		}
-		c.entries[template] += uint64(g.Count)
 	case mdp3.Volume37:
-		g, ok := m.Group(12)
-		if !ok {
-			c.skipped++
-			return
+		if g, err = m.Group(mdp3.VolumeEntryLen); err != nil {
+			break
 		}
 		for i := range g.Count {
-			c.positions.At(mdp3.Volume(g.Entry(i)))
+			e := (*mdp3.VolumeEntry)(g.Entry(i))
+			c.positions.At(e.Security(), e.RptSeq())
 		}
-		c.entries[template] += uint64(g.Count)
-	case mdp3.Statistics35, mdp3.StatisticsV9:
-		g, ok := m.Group(16)
-		if !ok {
-			c.skipped++
-			return
+	case mdp3.SessionStatistics35, mdp3.SessionStatistics51:
+		if g, err = m.Group(mdp3.StatisticsEntryLen); err != nil {
+			break
 		}
 		for i := range g.Count {
-			c.positions.At(mdp3.Statistics(g.Entry(i)))
+			e := (*mdp3.StatisticsEntry)(g.Entry(i))
+			c.positions.At(e.Security(), e.RptSeq())
 		}
-		c.entries[template] += uint64(g.Count)
-	case mdp3.ChannelReset:
+	case mdp3.ChannelReset4:
 		c.positions.Clear()
+	default:
+		err = m.Check()
+	}
+	c.entries[kind] += uint64(g.Count)
+	if err != nil {
+		c.skipped++
 	}
 }
 
@@ -266,15 +291,15 @@ func (c *Channel) bookEntry(e *mdp3.BookEntry) {
 	s := c.positions.At(e.Security(), e.RptSeq())
 	side := 0
 	switch e.Type() {
-	case '0':
+	case mdp3.EntryBid:
 		side = book.Bid
-	case '1':
+	case mdp3.EntryOffer:
 		side = book.Offer
-	case 'E':
+	case mdp3.EntryImpliedBid:
 		side = book.ImpliedBid
-	case 'F':
+	case mdp3.EntryImpliedOffer:
 		side = book.ImpliedOffer
-	case 'J':
+	case mdp3.EntryBookReset:
 		s.Reset()
 		return
 	default:

@@ -15,11 +15,11 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/stretchr/testify/require"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
 	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
 	"github.com/socketxtreme/socketxtreme/feed/iextp/deep"
 	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
+	"github.com/socketxtreme/socketxtreme/feed/pitch"
 )
 
 // made is a capture in the making.
@@ -175,7 +175,7 @@ func TestRecognize(t *testing.T) {
 func FuzzInput(f *testing.F) {
 	f.Add(uint8(DEEP), levelPacket(1, 3))
 	f.Add(uint8(MoldUDP64), moldudp64.AppendMessage(moldudp64.AppendHeader(nil, "S", 1, 1), []byte("D23456789012345678")))
-	f.Add(uint8(PITCH), []byte{22, 0, 1, 1, 9, 0, 0, 0, 14, pitch.Delete, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
+	f.Add(uint8(PITCH), []byte{22, 0, 1, 1, 9, 0, 0, 0, 14, pitch.TypeDeleteOrder, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Add(uint8(MDP3), []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 12, 0, 1, 0, 8, 0})
 	channels := map[Proto]*Channel{}
 	for p := Auto; p < ITCH; p++ {

@@ -3,11 +3,11 @@ package handler
 import (
 	"fmt"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/mdp3"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/pitch"
 	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
+	"github.com/socketxtreme/socketxtreme/feed/mdp3"
 	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
+	"github.com/socketxtreme/socketxtreme/feed/pitch"
 )
 
 // Proto is a market-data protocol.

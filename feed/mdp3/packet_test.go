@@ -21,12 +21,12 @@ func refresh(n, size int) []byte {
 		binary.LittleEndian.PutUint32(e[12:], 42)
 		binary.LittleEndian.PutUint32(e[16:], uint32(9+i))
 		binary.LittleEndian.PutUint32(e[20:], 3)
-		e[24], e[25], e[26] = byte(1+i), Change, '1'
+		e[24], e[25], e[26] = byte(1+i), ActionChange, EntryOffer
 		m = append(m, e[:size]...)
 	}
 	binary.LittleEndian.PutUint16(m, uint16(len(m)))
 	b = append(b, m...)
-	return append(b, 10, 0, 0, 0, Heartbeat, 0, 1, 0, 8, 0)
+	return append(b, 10, 0, 0, 0, Heartbeat12, 0, 1, 0, 8, 0)
 }
 
 func TestParse(t *testing.T) {
@@ -38,32 +38,39 @@ func TestParse(t *testing.T) {
 		require.Equal(t, int64(123456789), p.SendingTime())
 		m, rest := Next(messages)
 		require.Equal(t, []uint16{Book32, 1}, []uint16{m.Template(), m.Schema()})
-		require.Len(t, m.Root(), 11)
-		g, ok := m.Group(BookEntryLen)
-		require.True(t, ok)
+		require.NoError(t, m.Check())
+		require.Equal(t, uint16(8), m.Version())
+		root, err := m.Root()
+		require.NoError(t, err)
+		require.Len(t, root, 11)
+		g, err := m.Group(BookEntryLen)
+		require.NoError(t, err)
 		require.Equal(t, 2, g.Count)
 		e := (*BookEntry)(g.Entry(1))
-		require.Equal(t, []int64{1001, 5, 42, 10, 3, 2, Change, '1'}, []int64{e.Price(), int64(e.Size()), int64(e.Security()),
+		require.Equal(t, []int64{1001, 5, 42, 10, 3, 2, ActionChange, EntryOffer}, []int64{e.Price(), int64(e.Size()), int64(e.Security()),
 			int64(e.RptSeq()), int64(e.Orders()), int64(e.Level()), int64(e.Action()), int64(e.Type())})
-		qty, security, rpt := Trade(g.Entry(0))
-		require.Equal(t, []int64{5, 42, 9}, []int64{int64(qty), int64(security), int64(rpt)})
+		trade := (*TradeEntry)(g.Entry(0))
+		require.Equal(t, []int64{1000, 5, 42, 9}, []int64{trade.Price(), int64(trade.Size()), int64(trade.Security()),
+			int64(trade.RptSeq())})
 		m, rest = Next(rest)
-		require.Equal(t, uint16(Heartbeat), m.Template())
-		_, ok = m.Group(1)
-		require.False(t, ok)
+		require.Equal(t, uint16(Heartbeat12), m.Template())
+		_, err = m.Group(1)
+		require.ErrorIs(t, err, ErrGroup)
 		m, _ = Next(rest)
 		require.Nil(t, m)
 	}
-	_, ok := first(t, refresh(2, 20)).Group(BookEntryLen)
-	require.False(t, ok, "entries shorter than what is read of them")
+	_, err := first(t, refresh(2, 20)).Group(BookEntryLen)
+	require.ErrorIs(t, err, ErrGroup, "entries shorter than what is read of them")
+	require.EqualError(t, err, "mdp3: group longer than its message, or entries too short: type 32 (0x20) at byte 21: have 20, want 27")
 	b := refresh(2, 32)
 	b[12+10+11+2] = 200 // more entries than there are
-	_, ok = first(t, b).Group(BookEntryLen)
-	require.False(t, ok)
+	_, err = first(t, b).Group(BookEntryLen)
+	require.ErrorIs(t, err, ErrGroup)
 	b[12+2], b[12+3] = 0xff, 0xff // a block that exceeds the message
-	require.Nil(t, first(t, b).Root())
-	_, ok = first(t, b).Group(BookEntryLen)
-	require.False(t, ok)
+	_, err = first(t, b).Root()
+	require.ErrorIs(t, err, ErrBlock)
+	_, err = first(t, b).Group(BookEntryLen)
+	require.ErrorIs(t, err, ErrGroup)
 }
 
 func first(t *testing.T, b []byte) Message {
@@ -100,12 +107,16 @@ func FuzzParse(f *testing.F) {
 		left := len(messages)
 		for m, rest := Next(messages); m != nil; m, rest = Next(rest) {
 			left -= len(m)
-			m.Root()
-			if g, ok := m.Group(BookEntryLen); ok {
+			_, _ = m.Root()
+			_ = m.Check()
+			if g, err := m.Group(BookEntryLen); err == nil {
 				for i := range g.Count {
-					(*BookEntry)(g.Entry(i)).Price()
-					Trade(g.Entry(i))
+					(*BookEntry)(g.Entry(i)).Type()
+					(*TradeEntry)(g.Entry(i)).RptSeq()
 				}
+			}
+			if g, err := m.Group(0); err == nil && g.Count > 0 {
+				require.Len(t, g.Entry(g.Count-1), g.Size)
 			}
 		}
 		require.Zero(t, left)
