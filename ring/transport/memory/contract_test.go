@@ -17,7 +17,7 @@ import (
 
 // contract is the stream half of the suite over a network with some impairment.
 func contract(t *testing.T, ours, theirs memory.Impairment, sleeps int, without map[string]string) {
-	ringtest.Run(t, ringtest.Backend{Name: "memory", Caps: ring.CapWindowAtRelease | ring.CapZeroCopySend, Streams: true, Sleeps: sleeps,
+	ringtest.Run(t, ringtest.Backend{Name: "memory", Caps: ring.CapWindowAtRelease | ring.CapOutPerAck | ring.CapZeroCopySend, Streams: true, Sleeps: sleeps,
 		Without: without,
 		Open: func(t *testing.T, _ *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
 			n := memory.NewNetwork(1)

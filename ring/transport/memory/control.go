@@ -12,7 +12,7 @@ import (
 
 // The calls of set-up and of the end.
 
-var _ ring.Transport = (*Host)(nil)
+var _ ring.Creditor = (*Host)(nil)
 
 // Open makes the record of a stream.
 func (h *Host) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {

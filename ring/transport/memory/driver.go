@@ -14,6 +14,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
 )
 
+var _ ring.ProtocolDriver = (*driver)(nil)
+
 // driver is the ring.Driver of a host.
 type driver struct {
 	host  *Host
@@ -48,14 +50,15 @@ func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 // Kind is "memory".
 func (d *driver) Kind() string { return "memory" }
 
-// Caps: the window opens at release, and packets are sent from where they lie.
-func (d *driver) Caps() ring.Caps { return ring.CapWindowAtRelease | ring.CapZeroCopySend }
+// Caps: the window opens at release, acknowledgements are told, and packets are sent from where they lie.
+func (d *driver) Caps() ring.Caps {
+	return ring.CapWindowAtRelease | ring.CapOutPerAck | ring.CapZeroCopySend
+}
 
 // Why explains each capability that is missing.
 func (d *driver) Why(c ring.Caps) ring.Reason {
 	text := map[ring.Caps]string{
 		ring.CapThreadBound:        "a memory ring belongs to a goroutine, which may change its thread",
-		ring.CapOutPerAck:          "the ring has no fact for an acknowledgement yet",
 		ring.CapSharedMulticast:    "the memory transport carries streams",
 		ring.CapBackgroundProgress: "the memory transport makes progress when its ring is polled",
 		ring.CapTransmitTime:       "the memory transport has no datagrams to stamp",
@@ -63,6 +66,12 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 		ring.CapPathChanges:        "the link of a memory host does not change by itself",
 	}[c]
 	return ring.Reason{Code: "memory." + c.String(), Text: text}
+}
+
+// HasBackground tells that there is something to do without a socket: records that outlived theirs, frames that are on their way out or have
+// come in.
+func (d *driver) HasBackground() bool {
+	return d.host.table.Len() > 0 || d.host.deadline() != clock.Never || d.host.pending()
 }
 
 // FD is the eventfd. Any goroutine.
@@ -85,7 +94,6 @@ func (d *driver) Flush() error {
 	h.now = h.clock()
 	h.link.Advance(h.now)
 	h.complete()
-	h.credit(h.now)
 	h.table.Flush(h.now)
 	return nil
 }
@@ -159,19 +167,8 @@ func (d *driver) Attach(s *ring.Socket) error {
 	h := d.host
 	i := index(s)
 	h.sockets[i] = s
-	account := s.Handle().Account
-	if err := h.pool.AskCredit(account); err != nil {
-		return err
-	}
-	for account.Slot() >= len(h.byAcct) {
-		h.byAcct = append(h.byAcct, none)
-	}
-	h.byAcct[account.Slot()] = i
 	r := &h.records[i]
 	r.flags |= isOpen
-	for k := r.recvHead; k != none; k = h.arrivals[k].next {
-		h.fill(k, account) // what came before it was accepted
-	}
 	h.list(i)
 	if r.remote.Port != 0 && r.id == protocol.NoID {
 		return h.begin(s)

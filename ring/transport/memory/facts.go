@@ -13,7 +13,6 @@ const frameLimit = 256
 func (h *Host) turn() {
 	h.pull()
 	h.table.Expire(h.now)
-	h.credit(h.now)
 	h.table.Flush(h.now)
 	if freed := h.pool.Freed(); len(h.roomless) > 0 && freed != h.freed {
 		h.freed = freed
@@ -91,6 +90,10 @@ func (h *Host) tellOf(k *ring.Sink, i int32) bool {
 		if !h.tellable(i) {
 			return true
 		}
+	}
+	if r := &h.records[i]; r.flags&hasAcked != 0 {
+		r.flags &^= hasAcked
+		k.Acknowledged(s)
 	}
 	if r := &h.records[i]; r.flags&wantsRoom != 0 {
 		if h.hasRoom(r) {

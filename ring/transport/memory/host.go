@@ -39,7 +39,6 @@ type Host struct {
 	sockets []*ring.Socket
 	free    []int32
 	byID    []int32 // index of the record, by protocol.ID; -1: nobody's
-	byAcct  []int32 // by slot of its account
 
 	pieces     []piece // what is sent, in lists of their records
 	freePieces int32

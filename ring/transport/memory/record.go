@@ -4,7 +4,7 @@ import (
 	"syscall"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
 )
 
@@ -38,8 +38,9 @@ const (
 	wantsRoom                // NotifyWritable was called
 	hasConnected             // facts that were not told yet
 	hasEnded                 //
-	hasFailed                //
-	toldFailed               // Sink.Failed was called: nothing comes after it
+	hasFailed
+	hasAcked
+	toldFailed // Sink.Failed was called: nothing comes after it
 )
 
 // arrival is a received piece of a stream. It is a packet, or a buffer that more may come into.
@@ -122,6 +123,7 @@ func (g segments) Event(id protocol.ID, e protocol.Event) {
 	case protocol.EventConnected:
 		r.flags |= hasConnected
 	case protocol.EventAcknowledged:
+		r.flags |= hasAcked
 		h.acknowledged(i)
 	case protocol.EventEnded:
 		r.flags |= hasEnded
@@ -269,18 +271,9 @@ func (h *Host) fill(k int32, account buffers.Account) {
 	}
 }
 
-// credit opens the windows by what the application has released.
-func (h *Host) credit(now clock.Time) {
-	for h.pool.HasCredit() {
-		c, ok := h.pool.TakeCredit()
-		if !ok {
-			return
-		}
-		if slot := c.Account.Slot(); slot < len(h.byAcct) && h.byAcct[slot] != none {
-			r := &h.records[h.byAcct[slot]]
-			if s := h.sockets[h.byAcct[slot]]; s != nil && s.Handle().Account == c.Account && r.id != protocol.NoID {
-				h.table.Credit(now, r.id, c.Bytes)
-			}
-		}
+// Credit opens the window of a stream by what its application has released.
+func (h *Host) Credit(s *ring.Socket, bytes int) {
+	if r := h.record(s); r.id != protocol.NoID {
+		h.table.Credit(h.clock(), r.id, bytes)
 	}
 }
