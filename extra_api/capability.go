@@ -115,7 +115,7 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 			return No, listenerOnly
 		case s.Mode() == ring.Completions:
 			return No, pullOnly
-		case !s.Handle().Stack:
+		case !s.IsOffloaded():
 			return Partly, kernelCopy
 		}
 		return Yes, ring.Reason{}
@@ -138,7 +138,7 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 		return Partly, why
 	},
 	NetworkHeader: func(s *xtreme.Socket) (Support, ring.Reason) {
-		if s.Handle().Stack {
+		if s.IsOffloaded() {
 			return Yes, ring.Reason{}
 		}
 		return No, ring.Reason{Code: "os.kernel_headers", Text: "the kernel makes the headers of this socket's packets"}

@@ -93,7 +93,7 @@ func describe(s *xtreme.Socket) string {
 		c.Packets, c.Bytes, packets, bytes, s.Held(), lost, c.HookDrops, c.HookHolds)
 	line("  tx: messages %d, bytes %d, short %d, errors %d, warm %d, warm refused %d", c.SentMessages, c.SentBytes, c.ShortSends,
 		c.SendErrors, c.WarmSends, c.WarmSendsCold)
-	if s.Kind() == xtreme.Stream && s.LocalAddr().IsValid() && !s.Handle().Stack && s.State() != "closed" { // then the number is another's
+	if s.Kind() == xtreme.Stream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" { // then the number is another's
 		if i, err := unix.GetsockoptTCPInfo(s.ID(), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			line("  tcp: round trip %d us, retransmits %d, lost %d, window %d, mss %d", i.Rtt, i.Total_retrans, i.Lost, i.Snd_cwnd, i.Snd_mss)
 		}

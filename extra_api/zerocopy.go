@@ -81,7 +81,7 @@ func (f Flags) check(s *xtreme.Socket) error {
 		return refuse(noPeek)
 	case f&WaitAll != 0:
 		return refuse(noWaitAll)
-	case f&ZeroCopyForce != 0 && !s.Handle().Stack:
+	case f&ZeroCopyForce != 0 && !s.IsOffloaded():
 		return fmt.Errorf("extraapi: RecvFromZeroCopy: zero copy was required, the path is %v: %w", s.Path(), unix.EIO)
 	}
 	return nil

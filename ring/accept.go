@@ -38,8 +38,9 @@ func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 		return
 	}
 	s := &Socket{set: l.set, maker: l.maker, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
-		state: stateOpen, config: l.config, why: l.why, pacing: l.pacing, transport: l.transport}
+		state: stateOpen, config: l.config, why: l.why, pacing: l.pacing}
 	s.handle = Handle{Conn: conn, Kind: Stream, Class: l.config.streamClass(), Copies: l.handle.Copies}
+	s.setTransport(l.transport, conn)
 	s.local = l.transport.Accept(s, l)
 	s.unix = l.unix.child(s)
 	s.id, s.userData = int(conn), uint64(conn)

@@ -87,12 +87,11 @@ func (k *Sink) Move(s *Socket, t Transport, c Conn) {
 		return
 	}
 	r := s.ring
-	s.transport, s.handle.Conn = t, c
+	s.setTransport(t, c)
 	r.forgetCredit(s)
 	if err := r.askCredit(s); err != nil {
 		r.fail(&OpError{Op: "move", Err: err})
 	}
-	s.way.stamp = 0
 	if s.wantOut || s.outlet != nil && s.outlet.blocked || s.files != nil && s.files.blocked || s.state == stateConnecting {
 		if err := r.drv.NotifyWritable(s); err != nil {
 			r.fail(&OpError{Op: "notify writable", Err: err})

@@ -26,8 +26,8 @@ func (s *Socket) Close() error {
 	case dead:
 		s.dropSends()
 		s.detach()
-	case s.sending.busy(), s.unflushed() > 0:
-		s.visit()
+	case s.sending.busy(), s.unsent() > 0:
+		s.requestFlush()
 		s.setTimer(timerClose, s.ring.clock().Add(s.config.CloseTimeout))
 	default:
 		s.flushed()

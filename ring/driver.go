@@ -57,6 +57,20 @@ type Driver interface {
 	Close() error
 }
 
+// What one kind of driver alone can do is an optional interface; see ProtocolDriver, too.
+
+// PathReporter is a Driver whose sockets travel in more than one way.
+type PathReporter interface {
+	// Path is how the socket's packets travel. Reasons of the set are added by the core.
+	Path(s *Socket) Path
+}
+
+// CounterSource is a Driver with counters of its own.
+type CounterSource interface {
+	// Counters appends every count of the driver, its stack and its links by name.
+	Counters(dst []Counter) []Counter
+}
+
 // DriverConfig is what every driver is made from.
 type DriverConfig struct {
 	Pool    *buffers.Pool // shared by the rings of one owner
@@ -76,7 +90,7 @@ const (
 // String is the value in words.
 func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", "UDP"}[k] }
 
-// Handle is a driver's view of a socket. Read only, but for Word and Stack.
+// Handle is a driver's view of a socket. Read only, but for Word.
 type Handle struct {
 	Conn      Conn            // the transport's number for the socket
 	Slot      uint32          // index of the socket in its ring, small and dense
@@ -90,7 +104,6 @@ type Handle struct {
 	Ended     bool            // the peer's FIN was reported: only a reset is still of interest
 	Adopted   bool            // made elsewhere: what was set on it before is not in Settings
 	OutPerAck bool            // SetOutPerAck: EventOut for each acknowledgement that advances, where CapOutPerAck
-	Stack     bool            // written by an Offloader in Attach: its own stack carries the socket
 	Word      uint64          // the driver's own
 }
 
@@ -102,7 +115,7 @@ type Transmission struct {
 	Packet buffers.Packet
 	To     netip.AddrPort // zero on streams and connected sockets
 	Token  uint64
-	Route  int32 // as Offloader.Prepare gave it, for copies; else 0
+	Route  int32 // as QueueCopy was given it; else 0
 	// Copied is a packet that Send, SendTo or SendVector filled: its end is not reported with Sink.Sent, it is the driver's to release.
 	Copied bool
 	// Home is set by a driver whose link has told the pool already that the packet is sent (completing).

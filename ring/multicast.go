@@ -49,7 +49,7 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 		}
 	}
 	m := Membership{group, index, source}
-	if join && s.ring != nil && s.ring.off != nil && s.state < stateDead {
+	if join && s.stack != nil && s.state < stateDead {
 		all := s.settings.Groups
 		s.settings.Groups = []Membership{m}
 		err := s.place()
@@ -58,7 +58,7 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 			return &OpError{Op: op, Err: err}
 		}
 	}
-	if err := s.changeMembership(m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) { // ip_mc_source wants the interface
+	if err := s.transport.SetMembership(s, m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) { // ip_mc_source wants the interface
 		what := fmt.Sprintf("%v on interface %q", group, iface)
 		if source.IsValid() {
 			what += fmt.Sprintf(" from %v", source)
@@ -69,21 +69,13 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	if join && iface != "" {
 		s.settings.name(index, iface)
 	}
-	if s.ring == nil || s.ring.off == nil || s.state >= stateDead {
+	if s.stack == nil || s.state >= stateDead {
 		return nil
 	}
-	if err := s.ring.off.MembershipChanged(s, m); err != nil {
+	if err := s.stack.MembershipChanged(s, m); err != nil {
 		return &OpError{Op: op, Err: err}
 	}
 	return nil
-}
-
-// changeMembership asks whoever keeps the socket's memberships.
-func (s *Socket) changeMembership(m Membership, join bool) error {
-	if s.ring != nil && s.ring.off != nil && s.state < stateDead {
-		return s.ring.off.Membership(s, m, join)
-	}
-	return s.transport.SetMembership(s, m, join)
 }
 
 // SetMulticastInterface chooses the interface that multicast packets leave by.

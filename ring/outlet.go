@@ -136,11 +136,11 @@ func (s *Socket) queued() {
 			s.transmit()
 		}
 	default:
-		if s.handle.Stack && o.next == 0 {
+		if s.stack != nil && o.next == 0 {
 			o.next = s.sending.waiting.tail
 		}
 		s.goOn()
-		if s.handle.Stack && o.next != 0 {
+		if s.stack != nil && o.next != 0 {
 			s.ring.stats.Paced++
 		}
 	}
@@ -148,7 +148,7 @@ func (s *Socket) queued() {
 
 // goOn sends, or lets the driver send, what may leave now, and sees to it that the rest has its time.
 func (s *Socket) goOn() {
-	if s.handle.Stack {
+	if s.stack != nil {
 		s.grant()
 		return
 	}

@@ -75,7 +75,7 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 	if len(dst) == 0 {
 		return 0, 0, badArgument("receive", "destination of length", 0)
 	}
-	if offloaded && !s.handle.Stack {
+	if offloaded && s.stack == nil {
 		return 0, 0, errCopied
 	}
 	for packets < len(dst) && s.received.n > 0 {

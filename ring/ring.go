@@ -17,18 +17,14 @@ import (
 // Ring is what an application polls. It belongs to the goroutine that polls it first; everything but what says "any goroutine" is for
 // that goroutine only, and refuses others: see caller.go. Set-up before the first Poll may come from any one goroutine.
 type Ring struct {
-	owner       atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
-	misuses     atomic.Uint64
-	turn        uint64 // counts Polls
-	drv         Driver
-	protocol    ProtocolDriver // drv, when it speaks a protocol itself; else nil
-	off         Offloader      // drv, when it has a stack of its own; else nil
-	stamp       *uint64        // of off: see Offloader.Stamp
-	flushes     *uint64        // of off: see Offloader.Flushes
-	kernelSends *uint64        // of off: see Offloader.KernelSends
-	pool        *buffers.Pool
-	sink        Sink
-	slab        slab
+	owner    atomic.Uintptr // identity of the owning goroutine; 0 before the first Poll, closedOwner at the end
+	misuses  atomic.Uint64
+	turn     uint64 // counts Polls
+	drv      Driver
+	protocol ProtocolDriver // drv, when it speaks a protocol itself; else nil
+	pool     *buffers.Pool
+	sink     Sink
+	slab     slab
 
 	readyHead, readyTail *Socket // sockets with a pending record, oldest first
 

@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// Ways to send. On an offloaded socket all end in the send queue, see offload.go; a paced or numbered one has a way of its own, see
+// Ways to send. On a socket over a stack of the library all end in the send queue, see stack.go; a paced or numbered one has a way of its own, see
 // outlet.go. On the others there are two. Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands over
 // a buffer and says when it is free again. Both keep the order on a stream: while a packet waits, Send takes nothing.
 //
@@ -18,8 +18,6 @@ import (
 type sendQueue struct {
 	waiting   queue // not yet taken by the driver
 	inflight  int   // taken by the driver
-	put       int   // handed to the driver without waiting, since its flush of that number; see Socket.put
-	flush     uint64
 	detaching bool
 }
 
@@ -36,10 +34,7 @@ func (s *Socket) Send(b []byte) (int, error) {
 	if s.state != stateOpen || s.shutWrite || s.handle.Kind == Stream && s.sending.busy() {
 		return 0, s.cannotSend("send")
 	}
-	if s.handle.Stack {
-		return s.give(b, nil, len(b), s.remote)
-	}
-	if s.outlet != nil {
+	if s.outlet != nil && s.stack == nil {
 		return s.let(b, nil, len(b), netip.AddrPort{})
 	}
 	n, e := s.transport.Send(s, sys.NoEscape(b), netip.AddrPort{})
@@ -65,19 +60,16 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 			return 0, err
 		}
 	}
-	if s.handle.Stack && s.way.to == to && s.way.stamp == *s.ring.stamp {
-		return s.give(b, nil, len(b), to) // an address that a way was found to needs no second look
-	}
 	if err := s.checkAddress(to); err != nil {
 		return 0, &OpError{Op: "send to", Addr: to, Err: err}
 	}
 	if to.Port() == 0 {
 		return 0, &OpError{Op: "send to", Addr: to, Err: syscall.EINVAL}
 	}
-	if s.handle.Stack {
-		return s.give(b, nil, len(b), to)
+	if s.state != stateOpen {
+		return 0, s.cannotSend("send to")
 	}
-	if s.outlet != nil {
+	if s.outlet != nil && s.stack == nil {
 		return s.let(b, nil, len(b), to)
 	}
 	n, e := s.transport.Send(s, sys.NoEscape(b), to)
@@ -108,13 +100,7 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 			return 0, &OpError{Op: "send vector", Addr: to, Err: err}
 		}
 	}
-	if s.handle.Stack {
-		if !to.IsValid() {
-			to = s.remote
-		}
-		return s.give(nil, bufs, total, to)
-	}
-	if s.outlet != nil {
+	if s.outlet != nil && s.stack == nil {
 		return s.let(nil, bufs, total, to)
 	}
 	n, e := s.transport.SendVector(s, bufs, to)
@@ -141,7 +127,7 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	if to.IsValid() && s.handle.Kind != Datagram {
 		return badArgument("send packet", "destination", to)
 	}
-	if s.crowded() {
+	if s.isQueueFull() {
 		return ErrWouldBlock
 	}
 	taken, err := s.ring.pool.Transmit(p)
@@ -288,9 +274,8 @@ func (s *Socket) dropSends() {
 		s.outlet.granted, s.outlet.next = 0, 0
 		s.ring.paced.remove(s)
 	}
-	if s.unflushed() > 0 {
-		s.ring.stats.LostSends += uint64(s.ring.off.Recall(s))
-		s.sending.put = 0
+	if s.stack != nil {
+		s.ring.stats.LostSends += uint64(s.stack.Recall(s))
 	}
 	for {
 		t, ok := s.takeTransmission()
@@ -324,6 +309,11 @@ func (s *Socket) tookSend(n, want int, e syscall.Errno, to netip.AddrPort) (int,
 			return n, err
 		}
 		return n, ErrWouldBlock
+	case e == syscall.EALREADY && s.stack != nil:
+		s.sentShort()
+		s.wantOut = true
+		s.requestFlush()
+		return 0, ErrWouldBlock
 	case s.handle.Kind == Stream && broken(e):
 		e = normalise(e)
 		s.broke(e)

@@ -10,7 +10,7 @@ import "syscall"
 // retrySend looks at the failure of a send. It tells whether the failure is an error of an earlier datagram, of which an unconnected socket
 // would not be told otherwise: the kernel tells it once and sends nothing, so the datagram at hand is to be sent again.
 func (s *Socket) retrySend(e syscall.Errno) bool {
-	if !s.config.ReportDrops || e == syscall.EAGAIN || s.handle.Kind != Datagram {
+	if !s.config.ReportDrops || e == syscall.EAGAIN || s.handle.Kind != Datagram || s.stack != nil {
 		return false
 	}
 	s.clearErrors()
@@ -26,7 +26,7 @@ func (s *Socket) retrySend(e syscall.Errno) bool {
 // packets under way can each have met such an error, and an answer of the network may come between two tries.
 func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
 	for range 4 {
-		if !s.retrySend(e) || s.handle.Stack || s.state != stateOpen && s.state != stateClosing {
+		if !s.retrySend(e) || s.stack != nil || s.state != stateOpen && s.state != stateClosing {
 			return e
 		}
 		if e = s.sendPieces(t.Packet, t.To); e == syscall.EAGAIN {

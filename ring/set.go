@@ -45,7 +45,7 @@ type SetConfig struct {
 	Transport Transport
 	// Place, for an owner with two sets on one pool, is asked when a socket is about to get its ring: its kind, addresses, device and
 	// groups are known then. It answers with the set that carries it, and with the reasons why not a better one, which the
-	// socket's path shows. It is asked again before a socket that an Offloader carries joins a group, which alone is in its
+	// socket's path shows. It is asked again before a socket that a StackTransport carries joins a group, which alone is in its
 	// Settings.Groups then; only the reasons count then. The sets of one owner have the same. An error fails the call.
 	Place func(*Socket) (*Set, []Reason, error)
 	// OneRing, when its Code is not empty, makes every socket of the set share one ring, whatever its allocation logic; those whose
@@ -138,8 +138,9 @@ func (set *Set) openSocket(kind SocketKind, family Family, c Config) (*Socket, e
 
 // newSocket is a socket without a ring.
 func (set *Set) newSocket(h Handle, family Family, c Config) *Socket {
-	s := &Socket{set: set, maker: set, handle: h, transport: set.config.Transport, family: family, id: int(h.Conn), userData: uint64(h.Conn), linger: -1, config: c, stops: stopEnded,
+	s := &Socket{set: set, maker: set, handle: h, family: family, id: int(h.Conn), userData: uint64(h.Conn), linger: -1, config: c, stops: stopEnded,
 		settings: defaultSettings}
+	s.setTransport(set.config.Transport, h.Conn)
 	s.handle.Class = c.streamClass()
 	if h.Kind == Datagram {
 		s.handle.Class = c.datagramClass(set.config.Pool)
@@ -205,9 +206,6 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
 	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1, watch: set.realClock}
-	if r.off, _ = drv.(Offloader); r.off != nil {
-		r.stamp, r.flushes, r.kernelSends = r.off.Stamp(), r.off.Flushes(), r.off.KernelSends()
-	}
 	r.protocol, _ = drv.(ProtocolDriver)
 	r.timers = wheel.New(r.clock(), 0)
 	r.onTimer = r.timer

@@ -31,6 +31,7 @@ func (s state) String() string {
 type Socket struct {
 	handle    Handle
 	transport Transport
+	stack     StackTransport       // transport, if it is one; else nil
 	ring      *Ring                // the owner's; others read shared
 	shared    atomic.Pointer[Ring] // ring, for any goroutine
 	set       *Set                 // the owner's: it may change until there is a ring
@@ -78,8 +79,7 @@ type Socket struct {
 	config     Config
 	counts     Counts
 	settings   Settings
-	way        prepared // of offloaded sockets: the destination sent to last
-	outlet     *outlet  // of datagram sockets that are paced or numbered
+	outlet     *outlet // of datagram sockets that are paced or numbered
 	files      *outFiles
 	pacing     Pacing
 	acceptErrs uint64
@@ -168,8 +168,10 @@ func (s *Socket) Path() Path {
 	if !s.readable() {
 		return Path{}
 	}
-	if s.ring != nil && s.ring.off != nil {
-		return s.offloadedPath()
+	if s.ring != nil {
+		if x, ok := s.ring.drv.(PathReporter); ok {
+			return s.driverPath(x)
+		}
 	}
 	p := Path{Tier: "os"}
 	if s.set != nil {
@@ -204,9 +206,6 @@ func (s *Socket) Held() int {
 func (s *Socket) Drops() (uint32, error) {
 	if err := s.mayUse("drops"); err != nil {
 		return 0, err
-	}
-	if s.ring != nil && s.ring.off != nil {
-		return s.ring.off.Drops(s)
 	}
 	return s.transport.Drops(s)
 }

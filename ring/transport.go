@@ -199,8 +199,13 @@ type Prober interface {
 // called there.
 func (s *Socket) SetTransport(t Transport, c Conn) {
 	if s.readable() {
-		s.transport, s.handle.Conn = t, c
+		s.setTransport(t, c)
 	}
+}
+
+func (s *Socket) setTransport(t Transport, c Conn) {
+	s.transport, s.handle.Conn = t, c
+	s.stack, _ = t.(StackTransport)
 }
 
 // Transport is what carries the socket's bytes. For drivers. Owner only.

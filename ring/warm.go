@@ -4,22 +4,8 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
-
-// Warmer is an Offloader that can walk the path of a send without sending. Neither call may put anything on the wire, a question for a
-// neighbour included, or change what a later packet looks like.
-type Warmer interface {
-	// Warm does with p, which is transmitting, what sending it to the address does up to the link: route, neighbour, headers written
-	// in front of the payload. The caller has p back in any case. EAGAIN: the neighbour is not known. With Way.Kernel set the
-	// datagram would go by the socket's descriptor, and nothing was written.
-	Warm(s *Socket, to netip.AddrPort, p buffers.Packet) (Way, syscall.Errno)
-	// Header writes the headers of a datagram to the address to dst, those fields zero that differ from one to the next; n is their
-	// length, also when dst is too short for them (ENOBUFS) or nil. ENOTCONN: the neighbour is not known. EOPNOTSUPP:
-	// no link carries what is sent there.
-	Header(s *Socket, to netip.AddrPort, dst []byte) (n int, e syscall.Errno)
-}
 
 // The reasons why a send cannot be warmed, or not whole.
 var (
@@ -41,10 +27,7 @@ func (s *Socket) WarmReason() Reason {
 		return Reason{}
 	case s.handle.Kind != Datagram:
 		return warmStream
-	case !s.handle.Stack:
-		return warmKernel
-	}
-	if _, ok := s.ring.off.(Warmer); !ok {
+	case s.stack == nil:
 		return warmKernel
 	}
 	return Reason{}
@@ -95,46 +78,21 @@ func (s *Socket) warm(b []byte, to netip.AddrPort) syscall.Errno {
 	if s.checkAddress(to) != nil {
 		return syscall.EAFNOSUPPORT
 	}
-	switch w, ok := s.ring.off.(Warmer); {
+	p, ok := s.transport.(Prober)
+	switch {
 	case to.Port() == 0:
 		return syscall.EINVAL
 	case len(b) > s.largestPayload():
 		return syscall.EMSGSIZE
-	case s.handle.Stack && ok:
-		return s.warmOwn(w, b, to)
-	}
-	return s.warmKernel(b, to)
-}
-
-// warmKernel lets the transport walk as far as it can.
-func (s *Socket) warmKernel(b []byte, to netip.AddrPort) syscall.Errno {
-	if p, ok := s.transport.(Prober); ok {
-		return p.Probe(s, sys.NoEscape(b), to)
-	}
-	return syscall.EOPNOTSUPP
-}
-
-// warmOwn is give and what the driver does with it, but for the queues.
-func (s *Socket) warmOwn(w Warmer, b []byte, to netip.AddrPort) syscall.Errno {
-	r := s.ring
-	if s.full() {
+	case !ok:
+		return syscall.EOPNOTSUPP
+	case s.stack != nil && s.full():
 		return syscall.EAGAIN
+	case s.stack != nil && s.sending.waiting.n == 0: // the records of queued sends, too
+		s.sending.waiting.push(&s.ring.slab, record{destination: to, copied: true})
+		s.sending.waiting.pop(&s.ring.slab)
 	}
-	p, room := r.pool.Draft(0, len(b))
-	if p.IsZero() {
-		return syscall.EAGAIN
-	}
-	copy(room, b)
-	if s.sending.waiting.n == 0 { // the records of queued sends, too
-		s.sending.waiting.push(&r.slab, record{packet: p, destination: to, copied: true})
-		s.sending.waiting.pop(&r.slab)
-	}
-	way, e := w.Warm(s, to, p)
-	r.pool.Sent(p)
-	if e == 0 && way.Kernel {
-		return s.warmKernel(b, to)
-	}
-	return e
+	return p.Probe(s, sys.NoEscape(b), to)
 }
 
 // Header writes the headers that a datagram to an address has in front of its payload (Ethernet, a VLAN tag, IPv4, UDP) to dst and
@@ -150,15 +108,14 @@ func (s *Socket) Header(dst []byte, to netip.AddrPort) (int, error) {
 	if !to.IsValid() {
 		to = s.remote
 	}
-	w, ok := s.ring.off.(Warmer)
 	switch {
-	case !ok || !s.handle.Stack:
+	case s.stack == nil:
 		return 0, &OpError{Op: "network header", Err: &FeatureError{Feature: "headers of a socket whose packets the kernel builds",
 			Code: "os.kernel_headers"}}
 	case !to.IsValid():
 		return 0, &OpError{Op: "network header", Err: syscall.ENOTCONN}
 	}
-	n, e := w.Header(s, to, dst)
+	n, e := s.stack.Header(s, to, dst)
 	switch e {
 	case 0:
 		return n, nil

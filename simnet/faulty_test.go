@@ -147,21 +147,38 @@ func onLine(do func(l *Line, e event, push func(event))) func() plant {
 	}
 }
 
-// deaf is a driver that does not hear of memberships that end.
-type deaf struct{ ring.Offloader }
-
-func (d deaf) Changed(s *ring.Socket) error {
-	if len(s.Settings().Groups) == 0 {
-		return nil
-	}
-	return d.Offloader.Changed(s)
+// offloaded is what the driver of a host can do.
+type offloaded interface {
+	ring.ProtocolDriver
+	ring.PathReporter
+	ring.CounterSource
 }
 
-func (d deaf) MembershipChanged(s *ring.Socket, m ring.Membership) error {
+// deaf is a driver whose sockets' transport does not hear of memberships that end.
+type deaf struct{ offloaded }
+
+func (d deaf) Attach(s *ring.Socket) error {
+	err := d.offloaded.Attach(s)
+	if t, ok := s.Transport().(ring.StackTransport); ok {
+		s.SetTransport(deafTransport{t}, s.Handle().Conn)
+	}
+	return err
+}
+
+type deafTransport struct{ ring.StackTransport }
+
+func (t deafTransport) Changed(s *ring.Socket) error {
 	if len(s.Settings().Groups) == 0 {
 		return nil
 	}
-	return d.Offloader.MembershipChanged(s, m)
+	return t.StackTransport.Changed(s)
+}
+
+func (t deafTransport) MembershipChanged(s *ring.Socket, m ring.Membership) error {
+	if len(s.Settings().Groups) == 0 {
+		return nil
+	}
+	return t.StackTransport.MembershipChanged(s, m)
 }
 
 // asleep is a card that receives nothing any more after a while.

@@ -65,7 +65,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			})
 		})},
 		{"leaving a group does nothing", []string{"target: "}, func() plant {
-			return plant{host: func(c *HostConfig) { c.driver = func(d ring.Driver) ring.Driver { return deaf{d.(ring.Offloader)} } }}
+			return plant{host: func(c *HostConfig) { c.driver = func(d ring.Driver) ring.Driver { return deaf{d.(offloaded)} } }}
 		}},
 		{"two frames change places", []string{"order: "}, onReceive(func(n *NIC, dst []link.Frame, k int) int {
 			if k > 1 {

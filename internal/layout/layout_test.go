@@ -61,6 +61,7 @@ var level = map[string]int{
 	"internal/readme":      14,
 	"interop":              13,
 
+	"ring/transport/stack":           7,
 	"ring/transport/memory/protocol": 4,
 
 	"ring/offload/handoff":  7,

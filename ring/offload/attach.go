@@ -47,18 +47,18 @@ func (d *driver) carry(e *entry) (err error) {
 	d.udp.Stop(e.id, true) // until Receive
 	e.own = true
 	e.home = d.homeOf(e)
-	e.s.Handle().Stack = true
 	if err = errors.Join(d.widen(e), d.regroup(e)); err != nil {
 		d.udp.Remove(d.now, e.id)
-		e.own, e.s.Handle().Stack = false, false
+		e.own = false
 		return err
 	}
+	d.transport.Carry(e.s, e.id)
 	d.reclaim(e)
 	return nil
 }
 
-// Changed follows what the application did.
-func (d *driver) Changed(s *ring.Socket) error {
+// Follow follows what the application did.
+func (d *driver) Follow(s *ring.Socket) error {
 	e := d.table.of(s)
 	if e == nil || !e.own {
 		return nil
@@ -141,6 +141,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		return true
 	}
 	if e.own {
+		d.transport.Drop(s)
 		d.udp.Remove(d.now, e.id)
 		d.claims.ReleaseAll(&e.claims)
 		d.forgetMembers(e)

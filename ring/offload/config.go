@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -103,7 +104,7 @@ func (c *Config) complete() error {
 		return bad("Sender, and a Namespace:", "no kernel")
 	case c.ShadowEvery < 0:
 		return bad("ShadowEvery", c.ShadowEvery)
-	case c.Gather < 0 || c.Gather > backlogLimit:
+	case c.Gather < 0 || c.Gather > stack.QueueLimit:
 		return bad("Gather", c.Gather)
 	}
 	for i := range c.Links {

@@ -40,7 +40,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("offload.os_packets", d.stats.ShadowPackets)
 	add("offload.os_reads", d.stats.ShadowReads)
 	add("offload.os_unheard", d.stats.ShadowUnheard)
-	add("offload.os_sends", d.stats.KernelSends)
+	add("offload.os_sends", d.stats.KernelSends+d.transport.KernelSends())
 	add("offload.declined_ways", d.stats.Declined)
 	add("offload.lost_sends", d.stats.LostSends)
 	add("offload.gathered_sends", d.stats.Gathered)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,24 +21,26 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// driver is the ring.Offloader of this package.
+// driver is the ring.Driver of this package.
 type driver struct {
-	config  Config
-	pool    *buffers.Pool
-	ip      *ip.Stack
-	udp     *udp.Protocol
-	links   []Link
-	clock   clock.Source
-	now     clock.Time // as read last; some turns old at most
-	turn    uint64
-	flushes uint64 // times that the stack's frames were given to the links
-	idle    int    // turns in a row without a frame
-	crowded bool   // the shadows took all the room of the turn: the next one is the links'
-	mirror  *mirror
-	unwatch func()
+	config    Config
+	pool      *buffers.Pool
+	ip        *ip.Stack
+	udp       *udp.Protocol
+	transport *stack.Transport // of the sockets that the stack carries
+	links     []Link
+	clock     clock.Source
+	now       clock.Time // as read last; some turns old at most
+	turn      uint64
+	idle      int  // turns in a row without a frame
+	crowded   bool // the shadows took all the room of the turn: the next one is the links'
+	mirror    *mirror
+	unwatch   func()
 
 	table   table
 	sends   []*entry // sockets with something queued
@@ -124,7 +125,13 @@ type result struct {
 	e syscall.Errno
 }
 
-var _ ring.Offloader = (*driver)(nil)
+// What this kind of driver alone can do.
+var (
+	_ ring.ProtocolDriver = (*driver)(nil)
+	_ ring.PathReporter   = (*driver)(nil)
+	_ ring.CounterSource  = (*driver)(nil)
+	_ stack.Host          = (*driver)(nil)
+)
 
 // New returns the Driver of a ring.SetConfig. It makes one driver: the links are there once, and a second ring of the set is refused with
 // the reason ring.no_steering, which SetConfig.OneRing prevents.
@@ -191,6 +198,13 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if d.ip, err = ip.New(sc); err == nil {
 		d.udp, err = udp.New(d.ip, uc)
 	}
+	if err == nil {
+		tc := stack.Config{Host: d, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now}
+		if tc.Below = c.Namespace; c.Namespace == nil {
+			tc.Below = kernel.New()
+		}
+		d.transport = stack.New(tc)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
@@ -244,38 +258,11 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 	return ring.Reason{Code: "offload.unknown", Text: "an offloaded ring does not know " + c.String()}
 }
 
-// Stamp is the stack's.
-func (d *driver) Stamp() *uint64 { return d.ip.RouteGeneration() }
-
-// Flushes counts the flushes of the links.
-func (d *driver) Flushes() *uint64 { return &d.flushes }
-
-// KernelSends counts the datagrams that the kernel's sockets have sent.
-func (d *driver) KernelSends() *uint64 { return &d.stats.KernelSends }
-
 // HasBackground: frames may be on their way out, and neighbours may be asked for, without a socket.
 func (d *driver) HasBackground() bool { return true }
 
 // Bind: any thread will do.
 func (d *driver) Bind() error { return nil }
-
-// Prepare finds the way to a destination.
-func (d *driver) Prepare(s *ring.Socket, to netip.AddrPort, w *ring.Way) syscall.Errno {
-	e := d.table.of(s)
-	if e == nil || !e.own {
-		return unix.EINVAL
-	}
-	a, ok := wire.AddrFrom(to.Addr())
-	if !ok {
-		return unix.EAFNOSUPPORT
-	}
-	d.ip.Refresh()
-	way, errno := d.udp.Prepare(d.now, e.id, a, to.Port())
-	if errno == 0 {
-		*w = ring.Way(way)
-	}
-	return errno
-}
 
 // Path says which links there are, and why a socket is not on them.
 func (d *driver) Path(s *ring.Socket) ring.Path {
@@ -316,17 +303,6 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
 	return p
-}
-
-// Drops are the datagrams that found no room, in the stack and in the kernel's socket.
-func (d *driver) Drops(s *ring.Socket) (n uint32, err error) {
-	if n, err = s.Transport().Drops(s); err != nil {
-		return 0, err
-	}
-	if e := d.table.of(s); e != nil && e.own {
-		n += uint32(d.udp.Dropped(e.id))
-	}
-	return n, nil
 }
 
 // Close gives back what the driver holds and closes the links.

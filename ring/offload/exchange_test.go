@@ -199,7 +199,7 @@ func TestContractOverSharedQueues(t *testing.T) {
 			sc.Driver = func(c ring.DriverConfig) (ring.Driver, error) {
 				d, err := made(c)
 				t.Cleanup(func() {
-					list := d.(ring.Offloader).Counters(nil)
+					list := d.(ring.CounterSource).Counters(nil)
 					if note(list); t.Failed() {
 						t.Log("ring B:", list)
 					}

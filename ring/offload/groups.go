@@ -62,14 +62,14 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[group]bool) 
 	return want, nil
 }
 
-// MembershipChanged is Changed for one group, whatever number of others the socket has: only what concerns that group is looked at.
-func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
+// FollowMembership is Follow for one group, whatever number of others the socket has: only what concerns that group is looked at.
+func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 	e := d.table.of(s)
 	if e == nil || !e.own {
 		return nil
 	}
 	if slices.ContainsFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" }) {
-		return d.Changed(s) // the group may be the one that this is said of
+		return d.Follow(s) // the group may be the one that this is said of
 	}
 	g := group{}
 	var ok bool

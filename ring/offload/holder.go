@@ -27,10 +27,10 @@ type holder struct {
 	full bool // no further group, as the kernel said
 }
 
-// Membership joins or leaves a group in the kernel: with the socket's descriptor, or with a holder when that has no room.
-func (d *driver) Membership(s *ring.Socket, m ring.Membership, join bool) error {
+// ChangeMembership joins or leaves a group in the kernel: with the socket's descriptor, or with a holder when that has no room.
+func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error {
 	if d.config.Namespace != nil {
-		return s.Transport().SetMembership(s, m, join)
+		return d.config.Namespace.SetMembership(s, m, join)
 	}
 	return kernel.NameLimit(s, m, d.keepMembership(s, m.Group, m.Interface, m.Source, join))
 }

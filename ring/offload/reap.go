@@ -63,7 +63,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	}
 	d.tell(k)
 	if d.ip.Queued() > 0 && !d.gathering.on { // answers of the stack, and of hooks
-		d.flushes++
+		d.transport.BeginFlush()
 		if e := d.pump(); err == nil {
 			err = e
 		}

@@ -15,11 +15,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
-
-// backlogLimit is how many frames may wait for the links: beyond it packets stay queued on their sockets, whose senders then feel it.
-const backlogLimit = 512
 
 // Transmit notes that the socket has something to send. It leaves with the next Reap or Flush, together with all else.
 func (d *driver) Transmit(s *ring.Socket) error {
@@ -34,21 +32,15 @@ func (d *driver) Transmit(s *ring.Socket) error {
 	return nil
 }
 
-// Put queues a frame of a socket that has nothing before it.
-func (d *driver) Put(w *ring.Way, p buffers.Packet) bool {
-	return d.ip.Queued() < backlogLimit && d.udp.SendFast(d.now, w.Route, w.Serial, p)
+// FlushEarlier sends what is queued, in the middle of a turn. The next flush returns its error.
+func (d *driver) FlushEarlier() {
+	if err := d.Flush(); err != nil {
+		d.early = err
+	}
 }
 
-// Recall drops what Put took of a socket.
-func (d *driver) Recall(s *ring.Socket) int {
-	e := d.table.of(s)
-	if e == nil || !e.own {
-		return 0
-	}
-	n := d.udp.Recall(e.id)
-	d.unheld()
-	return n
-}
+// Recalled follows frames that were taken back.
+func (d *driver) Recalled() { d.unheld() }
 
 // Flush sends what is queued.
 func (d *driver) Flush() error {
@@ -57,7 +49,7 @@ func (d *driver) Flush() error {
 }
 
 func (d *driver) flush() error {
-	d.flushes++
+	d.transport.BeginFlush()
 	d.gathering.gathered()
 	if len(d.sends) > 0 {
 		list := d.sends
@@ -81,7 +73,7 @@ func (d *driver) flush() error {
 // take turns a socket's transmissions into frames.
 func (d *driver) take(e *entry) {
 	s := e.s
-	for d.ip.Queued() < backlogLimit {
+	for d.ip.Queued() < stack.QueueLimit {
 		t, ok := s.TakeTransmission()
 		if !ok {
 			s.Taken() // may close the socket

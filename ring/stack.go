@@ -1,0 +1,158 @@
+package ring
+
+import (
+	"net/netip"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
+
+// StackTransport is a Transport over a protocol stack of the library. A driver gives it to the datagram sockets that its stack carries
+// (Socket.SetTransport in Attach); the others stay with the transport they were made by, as on any ring.
+//
+// What Send takes leaves with the ring's next Poll or Flush. It becomes a frame at once, or stands on the socket behind others (Socket.QueueCopy)
+// until the driver fetches it with TakeTransmission; after each round over a socket the driver calls Taken. Send answers EALREADY when
+// as much waits as Config.SendQueue allows: Taken then tells that there is room, and NotifyWritable is not called.
+type StackTransport interface {
+	Transport
+	Prober
+	// Prepare finds the route to a destination, or why there is none.
+	Prepare(s *Socket, to netip.AddrPort) syscall.Errno
+	// Header writes the headers of a datagram to the address to dst, those fields zero that differ from one to the next; n is their
+	// length, also when dst is too short for them (ENOBUFS) or nil. ENOTCONN: the neighbour is not known. EOPNOTSUPP: no link carries it.
+	Header(s *Socket, to netip.AddrPort, dst []byte) (n int, e syscall.Errno)
+	// Unsent is how many datagrams are frames that have not left; Recall drops them and tells how many they were.
+	Unsent(s *Socket) int
+	Recall(s *Socket) int
+	// Changed tells that the socket's addresses, Settings or device are others than before.
+	Changed(s *Socket) error
+	// MembershipChanged tells that of the socket's Settings.Groups those with the group and source of m are others than before, and nothing
+	// else: what it costs must not grow with their number.
+	MembershipChanged(s *Socket, m Membership) error
+}
+
+// IsOffloaded tells whether a stack of the library carries the socket, and not the kernel. Owner only.
+func (s *Socket) IsOffloaded() bool { return s.readable() && s.stack != nil }
+
+// SendQueue is how many packets wait on the socket and how many the driver has, and whether they leave at times of the core's (SetPacing). For
+// transports. Owner only.
+func (s *Socket) SendQueue() (waiting, underWay int, paced bool) {
+	if !s.readable() {
+		return 0, 0, false
+	}
+	return int(s.sending.waiting.n), s.sending.inflight, s.outlet != nil
+}
+
+// QueueCopy puts a datagram that a StackTransport has copied behind what waits on the socket; p is transmitting, and nobody waits for its end.
+// route comes back in Transmission.Route. For transports. Owner only.
+func (s *Socket) QueueCopy(p buffers.Packet, to netip.AddrPort, route int32) {
+	if !s.readable() || s.ring == nil {
+		return
+	}
+	rec := s.sending.waiting.add(&s.ring.slab)
+	rec.packet, rec.destination, rec.route, rec.copied = p, to, route, true
+	s.queued()
+}
+
+// Prepare makes everything ready for the first send to an address: route, neighbour, headers. It returns at once; a neighbour may still
+// be being asked for. On sockets that the kernel carries there is nothing to prepare. Datagram sockets; owner only.
+func (s *Socket) Prepare(to netip.AddrPort) error {
+	if err := s.usable("prepare"); err != nil {
+		return err
+	}
+	switch {
+	case s.handle.Kind != Datagram:
+		return stateError("prepare", s)
+	case s.stack == nil:
+		return nil
+	}
+	if e := s.stack.Prepare(s, to); e != 0 {
+		return &OpError{Op: "prepare", Addr: to, Err: e}
+	}
+	return nil
+}
+
+// unsent is how many datagrams of the socket the stack has made frames of that have not left.
+func (s *Socket) unsent() int {
+	if s.stack == nil {
+		return 0
+	}
+	return s.stack.Unsent(s)
+}
+
+// requestFlush makes the driver come to the socket at its next flush, in which the frames leave: Taken follows.
+func (s *Socket) requestFlush() {
+	if s.sending.waiting.n == 0 && s.unsent() > 0 {
+		s.transmit()
+	}
+}
+
+// full tells whether as many sends are not done as Config.SendQueue allows.
+func (s *Socket) full() bool {
+	return int(s.sending.waiting.n)+s.sending.inflight+s.unsent() >= s.config.SendQueue
+}
+
+// isQueueFull is full for a sender, who receives an EventOut when there is room: see Taken and Sink.Sent.
+func (s *Socket) isQueueFull() bool {
+	if !s.full() {
+		return false
+	}
+	s.wantOut = true
+	s.requestFlush()
+	return true
+}
+
+// Taken tells that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
+func (s *Socket) Taken() {
+	if !s.readable() || s.state == stateGone {
+		return
+	}
+	s.lowWater()
+	if !s.sending.queued() {
+		s.drained()
+	}
+}
+
+// changed tells the stack that carries the socket.
+func (s *Socket) changed(op string) error {
+	if s.stack == nil || s.state >= stateDead {
+		return nil
+	}
+	if err := s.stack.Changed(s); err != nil {
+		return &OpError{Op: op, Err: err}
+	}
+	return nil
+}
+
+// Counter is one count with its stable name, such as "udp.no_socket".
+type Counter struct {
+	Name  string
+	Value uint64
+}
+
+// Counters appends what an offloaded ring counts: each reason for which a frame was not delivered, what was sent, looped and kept, and the
+// counts of its links, those of the kernel included. Other rings have none: the kernel counts for them. Owner, or anyone before the
+// first Poll.
+func (r *Ring) Counters(dst []Counter) []Counter {
+	if !r.readable() {
+		return dst
+	}
+	if x, ok := r.drv.(CounterSource); ok {
+		return x.Counters(dst)
+	}
+	return dst
+}
+
+// driverPath is the driver's word, with the reasons of the set and of the ring.
+func (s *Socket) driverPath(x PathReporter) Path {
+	p := x.Path(s)
+	reasons := append([]Reason(nil), s.set.reasons...)
+	if why := s.ring.key.reason; why.Code != "" {
+		reasons = append(reasons, why)
+	}
+	if one := s.set.config.OneRing; one.Code != "" && s.apart {
+		reasons = append(reasons, one)
+	}
+	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.why...))
+	return p
+}

@@ -1,0 +1,151 @@
+package stack
+
+import (
+	"net/netip"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Send copies b into a buffer and makes a frame of it; see send.
+func (t *Transport) Send(s *ring.Socket, b []byte, to netip.AddrPort) (int, syscall.Errno) {
+	return t.send(s, b, nil, len(b), to)
+}
+
+// SendVector copies the pieces into one buffer.
+func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, to netip.AddrPort) (int, syscall.Errno) {
+	n := 0
+	for _, b := range bufs {
+		n += len(b)
+	}
+	return t.send(s, nil, bufs, n, to)
+}
+
+// send takes b, or the pieces of bufs, n bytes in all. EALREADY: as many wait as may, and the driver tells when there is room. EAGAIN: there is no
+// buffer.
+func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, syscall.Errno) {
+	if !to.IsValid() {
+		to = s.RemoteAddr()
+	}
+	x := &t.sockets[s.Handle().Slot]
+	if x.routeGen != *t.routeGen || x.to != to {
+		if e := t.find(x, to); e != 0 {
+			return 0, e
+		}
+	}
+	waiting, underWay, paced := s.SendQueue()
+	switch {
+	case n > x.route.Limit:
+		return 0, syscall.EMSGSIZE
+	case x.route.Kernel && !paced && t.sentBefore(s, x, waiting): // a paced one waits its turn: the driver finds out that only the kernel can deliver it
+		return t.sendBelow(s, b, bufs, to)
+	case waiting+underWay+t.unsent(x) >= s.Config().SendQueue:
+		return 0, syscall.EALREADY
+	}
+	head := 0
+	if waiting == 0 && !paced {
+		head = x.route.Head
+	}
+	p, frame := t.pool.Draft(head, n)
+	if p.IsZero() {
+		return 0, syscall.EAGAIN
+	}
+	room := frame[head:]
+	copy(room, b)
+	for _, piece := range bufs {
+		room = room[copy(room, piece):]
+	}
+	if head > 0 && t.ip.Queued() < QueueLimit && t.udp.SendFast(*t.now, x.route.Route, x.route.Serial, p) {
+		if x.flush != t.flushes {
+			x.flush, x.unsent = t.flushes, 0
+		}
+		x.unsent++
+		return n, 0
+	}
+	if head > 0 {
+		_ = p.Pull(head) // it was just made: alone, and longer
+	}
+	s.QueueCopy(p, to, x.route.Route)
+	return n, 0
+}
+
+// find makes the route to a destination the socket's.
+func (t *Transport) find(x *socket, to netip.AddrPort) syscall.Errno {
+	x.routeGen = 0
+	a, ok := wire.AddrFrom(to.Addr())
+	switch {
+	case !to.IsValid():
+		return syscall.EDESTADDRREQ
+	case !x.carried || to.Port() == 0:
+		return syscall.EINVAL
+	case !ok:
+		return syscall.EAFNOSUPPORT
+	}
+	t.ip.Refresh()
+	route, e := t.udp.Prepare(*t.now, x.id, a, to.Port())
+	if e != 0 {
+		return e
+	}
+	x.route, x.to, x.routeGen = route, to, *t.routeGen
+	return 0
+}
+
+// sentBefore lets leave what the socket has sent before, which a send below the stack would overtake. False: the links had no room for all of it.
+func (t *Transport) sentBefore(s *ring.Socket, x *socket, waiting int) bool {
+	if waiting == 0 && t.unsent(x) == 0 {
+		return true
+	}
+	t.host.FlushEarlier()
+	waiting, _, _ = s.SendQueue()
+	return waiting == 0
+}
+
+func (t *Transport) sendBelow(s *ring.Socket, b []byte, bufs [][]byte, to netip.AddrPort) (n int, e syscall.Errno) {
+	if bufs != nil {
+		n, e = t.Transport.SendVector(s, bufs, to)
+	} else {
+		n, e = t.Transport.Send(s, b, to)
+	}
+	if e == 0 {
+		t.kernelSends++
+	}
+	return n, e
+}
+
+// unsent is how many datagrams of the socket are frames since the last flush.
+func (t *Transport) unsent(x *socket) int {
+	if x.unsent > 0 && x.flush == t.flushes {
+		return x.unsent
+	}
+	return 0
+}
+
+// Unsent is how many datagrams of the socket leave with the next flush. Until then they count as if they were queued on the socket.
+func (t *Transport) Unsent(s *ring.Socket) int {
+	if x := t.of(s); x != nil {
+		return t.unsent(x)
+	}
+	return 0
+}
+
+// Recall drops the datagrams that have not left, and tells how many they were.
+func (t *Transport) Recall(s *ring.Socket) int {
+	x := t.of(s)
+	if x == nil || t.unsent(x) == 0 {
+		return 0
+	}
+	x.unsent = 0
+	n := t.udp.Recall(x.id)
+	t.host.Recalled()
+	return n
+}
+
+// Prepare finds the route to a destination, or why there is none: ENETUNREACH, EHOSTUNREACH, EACCES …
+func (t *Transport) Prepare(s *ring.Socket, to netip.AddrPort) syscall.Errno {
+	x := t.of(s)
+	if x == nil {
+		return syscall.EINVAL
+	}
+	return t.find(x, to)
+}
