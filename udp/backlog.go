@@ -7,7 +7,7 @@ import (
 )
 
 // Backlog keeps the datagrams of a socket that is not reading: copied, one behind the other, in as many bytes as its receive buffer
-// has. So a socket that stands still costs its own memory and none of the ring's buffers, and small datagrams take little room.
+// has. So such a socket uses its own memory and none of the ring's buffers, and small datagrams take little room.
 //
 //	| flow, length 4, stamp 8, clock 1 | payload | pad to 8 | flow … |      wraps to the start where a record does not fit
 //
@@ -21,7 +21,7 @@ type Backlog struct {
 	n     int
 }
 
-// Held is a datagram in a backlog, without its payload.
+// Held describes a datagram in a backlog, without its payload.
 type Held struct {
 	Flow  Flow
 	Len   int
@@ -41,8 +41,8 @@ func (b *Backlog) Limit(bytes int) { b.limit = max(bytes, 4096) &^ 7 }
 // Len is the number of datagrams.
 func (b *Backlog) Len() int { return b.n }
 
-// Put copies a datagram in; false when it does not fit: then it is lost. The first one allocates the memory.
-func (b *Backlog) Put(h *Held, payload []byte) bool {
+// Push copies a datagram in; false when it does not fit: then it is lost. The first one allocates the memory.
+func (b *Backlog) Push(h *Held, payload []byte) bool {
 	size := (heldBytes + len(payload) + 7) &^ 7
 	if b.n == 0 && len(b.buf) != b.limit {
 		b.buf = make([]byte, b.limit)
@@ -98,8 +98,8 @@ func (b *Backlog) Peek() (h Held, ok bool) {
 	return h, true
 }
 
-// Take copies the payload of the oldest datagram to dst, which is at least as long, and removes it.
-func (b *Backlog) Take(dst []byte) {
+// Pop copies the payload of the oldest datagram to dst, which is at least as long, and removes it.
+func (b *Backlog) Pop(dst []byte) {
 	if b.n == 0 {
 		return
 	}

@@ -35,7 +35,7 @@ func TestBacklogAgainstAList(t *testing.T) {
 				for i := range payload {
 					payload[i] = byte(r.Uint32())
 				}
-				if b.Put(&h, payload) {
+				if b.Push(&h, payload) {
 					h.Len = len(payload)
 					list = append(list, datagram{h, payload})
 				} else {
@@ -55,7 +55,7 @@ func TestBacklogAgainstAList(t *testing.T) {
 				}
 				require.Equal(t, list[0].h, h, "seed %d step %d", seed, step)
 				got := make([]byte, h.Len)
-				b.Take(got)
+				b.Pop(got)
 				require.True(t, bytes.Equal(list[0].payload, got), "seed %d step %d", seed, step)
 				list = list[1:]
 			}

@@ -11,8 +11,7 @@ import (
 // destinationCount is the size of the cache of destinations: one place for each address and port of a socket, by hash, the newest has it.
 const destinationCount = 1024
 
-// destination is where a socket sends to, ready: route and headers. No pointers: the table is 150 KB that a garbage collection need not
-// look at.
+// destination is where a socket sends to, ready: route and headers. It has no pointers, so that a garbage collection passes the table by.
 type destination struct {
 	route   ip.Route
 	head    wire.UDPHead
@@ -68,7 +67,7 @@ func destinationPlace(id ID, to wire.Addr, port uint16) int32 {
 	return int32((hi ^ lo>>32 ^ uint64(id)*odd>>40) % destinationCount)
 }
 
-// isCurrent tells whether a place has the destination, as it would be found now.
+// isCurrent reports whether a place has the destination, and what was found for it still holds.
 func (u *Protocol) isCurrent(x *destination, id ID, to wire.Addr, port uint16) bool {
 	if x.id != id || x.to != to || x.port != port || x.checked == 0 {
 		return false

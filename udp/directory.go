@@ -9,23 +9,23 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// Directory is where the stacks of one host, each of another goroutine, find each other's sockets: frames of an interface with several
-// queues come to any of them, and so does a datagram for a socket of another. Every stack reports its sockets to the directory,
-// and Input looks a datagram up among the sockets of all: it chooses as one stack with all the sockets would, connected before bound
-// before wildcard, by the hash of the addresses where a port is shared. What is another stack's becomes a Delivery with its number in To.
+// Directory lists the sockets of all stacks of a host, each of which belongs to another goroutine. A frame arrives at any queue of an
+// interface, so its socket may be another stack's. Every stack reports its sockets to the directory, and Input looks a datagram up among the
+// sockets of all: it chooses as one stack with all the sockets would, connected before bound before wildcard, by the hash of the addresses
+// where a port is shared. A datagram for another stack becomes a Delivery with that stack's number in To.
 //
-// Readers see an immutable table, exchanged as a whole by one pointer: no lock, no wait, and a flow is claimed only after its socket can
-// be found. The price, while there are several stacks, is a copy of what a change writes to, in calls of the application's set-up: for a group
+// Readers see an immutable table, which one pointer replaces as a whole: no lock, no wait, and a flow is claimed only after its socket can
+// be found. While there are several stacks, a change copies what it writes to, in calls of the application's set-up: for a group
 // a part of the memberships, which hardly grows with their number; for a socket the list of all sockets. Any goroutine.
 type Directory struct {
-	current atomic.Pointer[directorySnapshot] // nil while one stack is alone: its own table is enough
+	current atomic.Pointer[directorySnapshot] // nil while there is one stack: its own table is enough
 
 	mu     sync.Mutex
-	table  *Table // the one that is changed
+	table  *Table // the one that changes
 	places []socketPlace
-	shared bool   // a directorySnapshot has places: they are copied before a change
+	shared bool   // a directorySnapshot reads places: they are copied before a change
 	stacks uint64 // by number, bit 0 is never used
-	last   int    // number given last: one that has just left is not given again while others are free, for datagrams on their way to it
+	last   int    // the number given last: datagrams may still be on their way to a stack that has left, so its number comes last
 }
 
 // directorySnapshot is a state of the directory. It is never changed.
@@ -34,17 +34,17 @@ type directorySnapshot struct {
 	places []socketPlace // by ID of the table
 }
 
-// socketPlace is where a socket of the directory lives.
+// socketPlace says which stack has a socket of the directory.
 type socketPlace struct {
 	stack int32
 	id    ID     // in that stack's own table
-	owner uint64 // and as it is known there
+	owner uint64 // its Endpoint.Owner there
 }
 
 // MaxStacks is how many stacks a directory holds.
 const MaxStacks = 63
 
-// NewDirectory makes an empty one; the seeds keep strangers from aiming at one bucket of its table.
+// NewDirectory makes an empty directory; seeds are those of NewTable.
 func NewDirectory(seeds [2]uint64) *Directory { return &Directory{table: NewTable(seeds)} }
 
 // Enter gives a stack its number, from 1 to MaxStacks.
@@ -61,7 +61,7 @@ func (d *Directory) Enter() (number int, err error) {
 	return 0, fmt.Errorf("udp: %d stacks are in the directory, which holds no more", MaxStacks)
 }
 
-// Leave takes a stack out, with whatever sockets of it are left.
+// Leave removes a stack, with the sockets that it still has.
 func (d *Directory) Leave(number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +76,7 @@ func (d *Directory) Leave(number int) {
 	d.publish()
 }
 
-// publish shows the others what has changed. The table goes before the pointer to it: who has the pointer sees a whole table.
+// publish makes a change visible to the stacks. The table is complete before the pointer to it is stored: a reader never sees half of one.
 func (d *Directory) publish() {
 	if d.stacks&(d.stacks-1) == 0 {
 		d.current.Store(nil)

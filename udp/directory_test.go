@@ -44,7 +44,7 @@ func (s *stack) accept(x *udp.Delivery, payload []byte) []udp.Delivery {
 
 // next is the oldest of the datagrams that are kept for a socket.
 func (s *stack) next(id udp.ID) (d udp.Delivery, ok bool) {
-	if !s.NextKept(id) {
+	if !s.NextBacklogged(id) {
 		return d, false
 	}
 	return s.taken()[0], true
@@ -153,13 +153,13 @@ func TestDirectoryGroup(t *testing.T) {
 	require.NoError(t, all[0].Leave(0, ids[0], grp, iface, none4))
 	require.NoError(t, all[0].Change(ids[0], udp.Endpoint{Owner: 1, LocalPort: 71}, udp.Options{ReceiveBuffer: 1 << 16}))
 	require.Empty(t, all[0].accept(&got[2], []byte("late")))
-	require.Equal(t, uint64(1), all[0].Stats().Strayed)
+	require.Equal(t, uint64(1), all[0].Stats().NoReceiver)
 	for _, x := range got {
 		require.NoError(t, x.Packet.Release())
 	}
 }
 
-// Without a buffer a datagram is kept, in order, and the socket is to be told; it reads on when there is one.
+// Without a buffer a datagram is kept, in order, and a delivery without a packet says so; the socket reads on when there is one.
 func TestAcceptWithoutBuffer(t *testing.T) {
 	_, all := several(t, 2)
 	s := all[0]
@@ -176,8 +176,8 @@ func TestAcceptWithoutBuffer(t *testing.T) {
 	got := s.accept(&x, []byte("one"))
 	require.Len(t, got, 1)
 	require.True(t, got[0].Packet.IsZero())
-	require.Empty(t, s.accept(&x, []byte("two")), "behind the first, which was told")
-	require.Equal(t, 2, s.Kept(id))
+	require.Empty(t, s.accept(&x, []byte("two")), "behind the first, which was reported")
+	require.Equal(t, 2, s.Backlogged(id))
 	_, ok := s.next(id)
 	require.False(t, ok)
 	for _, p := range held {

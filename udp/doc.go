@@ -9,9 +9,9 @@
 //	input.go        looks up the sockets of all its datagrams    table.go, members.go: one to three probes each
 //	                then proves each (Parse) and delivers it
 //	                  to a socket that reads: a Delivery, the packet in place
-//	                  to one that does not: keep.go copies it into the socket's backlog.go
+//	                  to one that does not: stopped.go copies it into the socket's backlog.go
 //	                  to a socket of another ring: handoff.go makes a Delivery with the ring's number, directory.go knows it
-//	ring/offload  takes Deliveries, kept ones by NextKept, those of other rings by TakeHandoff
+//	ring/offload  takes Deliveries, kept ones by NextBacklogged, those of other rings by TakeHandoff
 //
 // A multicast datagram with several members is one packet with a reference for each.
 //

@@ -8,7 +8,7 @@ import (
 )
 
 // flows is a hash table of 16-byte keys: open addressing with linear probing, at most half full, no pointers. Its seeds are random, so
-// that nobody outside can aim at one bucket.
+// that no other host can choose keys that fall into one bucket.
 type flows struct {
 	entries []entry
 	mask    uint64
@@ -63,7 +63,7 @@ func (f *flows) set(a, b uint64, value int32) {
 	}
 }
 
-// remove takes a key out. The entries behind it move up, so that no marks of removed keys are left to be walked over.
+// remove removes a key. The entries behind it move up, so that searches walk over no marks of removed keys.
 func (f *flows) remove(a, b uint64) {
 	i := f.hash(a, b)
 	for ; ; i++ {
@@ -76,18 +76,18 @@ func (f *flows) remove(a, b uint64) {
 		}
 	}
 	f.n--
-	hole := i
+	gap := i
 	for j := i + 1; ; j++ {
 		e := f.entries[j&f.mask]
 		if e.value == none {
 			break
 		}
-		if home := f.hash(e.a, e.b); (j-home)&f.mask >= (j-hole)&f.mask { // its home is not behind the hole
-			f.entries[hole&f.mask] = e
-			hole = j
+		if ideal := f.hash(e.a, e.b); (j-ideal)&f.mask >= (j-gap)&f.mask { // the place of its hash is not behind the gap
+			f.entries[gap&f.mask] = e
+			gap = j
 		}
 	}
-	f.entries[hole&f.mask] = entry{value: none}
+	f.entries[gap&f.mask] = entry{value: none}
 }
 
 func (f *flows) resize(n int) {
@@ -106,12 +106,12 @@ func (f *flows) resize(n int) {
 // Flow is what demultiplexing looks at in a datagram.
 type Flow = ip.Flow
 
-func pair(x, y wire.Addr) uint64 { return uint64(x.Uint32())<<32 | uint64(y.Uint32()) }
+func addrKey(x, y wire.Addr) uint64 { return uint64(x.Uint32())<<32 | uint64(y.Uint32()) }
 
-func ports(local, remote uint16) uint64 { return uint64(local)<<16 | uint64(remote) }
+func portKey(local, remote uint16) uint64 { return uint64(local)<<16 | uint64(remote) }
 
-// spread shares flows out over the sockets of a group.
+// spread distributes flows over n sockets that share a port.
 func (t *Table) spread(f *Flow, n uint32) uint32 {
-	h := t.flows.hash(pair(f.Target, f.Source), ports(f.TargetPort, f.SourcePort))
+	h := t.flows.hash(addrKey(f.Target, f.Source), portKey(f.TargetPort, f.SourcePort))
 	return uint32((h >> 32 & 0xffffffff) * uint64(n) >> 32)
 }

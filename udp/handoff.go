@@ -18,7 +18,7 @@ func (u *Protocol) chooseTable() {
 }
 
 // deliverAmongStacks delivers a proven datagram where the directory has sockets of other stacks: first to the sockets of this one, of which
-// one pays for the packet, then once for each other stack. All share the packet.
+// one is charged for the packet, then once for each other stack. All share the packet.
 func (u *Protocol) deliverAmongStacks(f *ip.Frame, p *ip.Parsed, payload []byte, off int) {
 	if p.To != ip.AddressLocal {
 		u.deliverToMembers(u.ids[p.First:p.First+p.Count], f, &p.Flow, payload, off)
@@ -51,7 +51,7 @@ func (u *Protocol) deliverToMembers(ids []ID, f *ip.Frame, flow *Flow, payload [
 // handOff appends a delivery for another stack.
 func (u *Protocol) handOff(f *ip.Frame, flow *Flow, payload []byte, off, before int, d Delivery) {
 	if len(u.deliveries) == before {
-		u.pool.Narrow(f.Packet, off, len(payload), 0) // no socket here pays: the queues between rings bound what is lent
+		u.pool.Narrow(f.Packet, off, len(payload), 0) // charged to no socket: the queues between rings bound what is lent
 	} else if f.Packet.Retain() != nil {
 		return // 65,535 members
 	}
@@ -61,7 +61,7 @@ func (u *Protocol) handOff(f *ip.Frame, flow *Flow, payload []byte, off, before 
 
 // TakeHandoff takes a datagram that another stack has received and proven: x is the Delivery that its Input made, without the packet, whose
 // payload is copied. What it delivers has a zero Packet where no buffer was free: the datagram is kept for the socket, which reads on
-// when there is one (see NextKept).
+// when there is one (see NextBacklogged).
 func (u *Protocol) TakeHandoff(x *Delivery, payload []byte) {
 	u.ids = u.ids[:0]
 	switch {
@@ -73,7 +73,7 @@ func (u *Protocol) TakeHandoff(x *Delivery, payload []byte) {
 		u.ids = append(u.ids, x.ID)
 	}
 	if len(u.ids) == 0 {
-		u.stats.Strayed++ // closed, or left the group, while the datagram was under way
+		u.stats.NoReceiver++ // closed, or left the group, while the datagram was on its way
 		return
 	}
 	var p buffers.Packet
@@ -87,20 +87,20 @@ func (u *Protocol) takeHandoff(id ID, x *Delivery, payload []byte, p *buffers.Pa
 	d := Delivery{ID: id, Owner: u.table.Owner(id), Flow: x.Flow, Nanos: x.Nanos, Clock: x.Clock}
 	switch {
 	case u.table.Stopped(id):
-		u.keep(id, &x.Flow, payload, x.Nanos, x.Clock)
+		u.addToBacklog(id, &x.Flow, payload, x.Nanos, x.Clock)
 		return
 	case p.IsZero():
 		var room []byte
 		if *p, room = u.allocCopy(id, len(payload)); p.IsZero() {
-			u.keep(id, &x.Flow, payload, x.Nanos, x.Clock)
-			u.Stop(id, true)
+			u.addToBacklog(id, &x.Flow, payload, x.Nanos, x.Clock)
+			u.SetStopped(id, true)
 			u.deliveries = append(u.deliveries, d)
 			return
 		}
 		copy(room, payload)
 		u.stats.Copied++
 	case p.Retain() != nil: // 65,535 members
-		u.count(id)
+		u.countLost(id)
 		return
 	}
 	d.Packet = *p

@@ -108,7 +108,7 @@ func (u *Protocol) datagram(now clock.Time, b *ip.Burst, n int) {
 		}
 	}
 	if len(u.deliveries) == before {
-		_ = f.Packet.Release() // all its sockets keep a copy, or none had room for one
+		_ = f.Packet.Release() // it was copied to the backlogs of its sockets, or found no room there
 	}
 	f.Packet = buffers.Packet{}
 }
@@ -133,17 +133,17 @@ func Parse(h4 *wire.IPv4, b []byte, p Policy) (h *wire.UDP, payload []byte, part
 }
 
 // deliver delivers a datagram to one socket; before is how many deliveries there were before the datagram's. The first socket that gets the
-// packet itself pays for it, the others have a reference.
+// packet is charged for it, the others have a reference.
 func (u *Protocol) deliver(id ID, f *ip.Frame, flow *Flow, payload []byte, off, before int) {
 	owner, account, stopped := u.table.Receiver(id)
 	if stopped {
-		u.keep(id, flow, payload, f.Nanos, f.Source)
+		u.addToBacklog(id, flow, payload, f.Nanos, f.Source)
 		return
 	}
 	if len(u.deliveries) == before {
 		u.pool.Narrow(f.Packet, off, len(payload), account)
 	} else if f.Packet.Retain() != nil { // 65,535 members
-		u.count(id)
+		u.countLost(id)
 		return
 	}
 	u.stats.Delivered++
@@ -152,7 +152,7 @@ func (u *Protocol) deliver(id ID, f *ip.Frame, flow *Flow, payload []byte, off, 
 	d.Packet, d.ID, d.Owner, d.Flow, d.Nanos, d.Clock, d.To = f.Packet, id, owner, *flow, f.Nanos, f.Source, 0
 }
 
-// SocketError is an error for a connected socket, told by an ICMP message.
+// SocketError is an error for a connected socket, from an ICMP message.
 type SocketError struct {
 	Owner uint64
 	Errno ip.Errno
@@ -161,7 +161,7 @@ type SocketError struct {
 // Errors are the errors for sockets, until the next ClearErrors.
 func (u *Protocol) Errors() []SocketError { return u.errors }
 
-// ClearErrors forgets what Errors has told.
+// ClearErrors empties the list.
 func (u *Protocol) ClearErrors() { u.errors = u.errors[:0] }
 
 // Error finds the socket that has sent the packet of an ICMP error.

@@ -85,25 +85,25 @@ func TestBroadcast(t *testing.T) {
 func TestStoppedSocketKeeps(t *testing.T) {
 	w := newWorld(t)
 	id := w.Socket(udp.Endpoint{Local: us}, func(o *udp.Options) { o.ReceiveBuffer = 4096 })
-	w.UDP.Stop(id, true)
+	w.UDP.SetStopped(id, true)
 	n := 0
 	for ; w.UDP.Dropped(id) == 0; n++ {
 		w.Empty(w.In(iptest.From(peer, us, strings.Repeat("x", n))))
 	}
 	w.Equal(w.Pool.Ledger().Total, w.Pool.Ledger().Free, "no buffers are held")
 	w.Equal(uint64(1), w.IP.Drops()[wire.UDPBudget])
-	w.Equal(n-1, w.UDP.Kept(id))
-	w.UDP.Stop(id, false)
+	w.Equal(n-1, w.UDP.Backlogged(id))
+	w.UDP.SetStopped(id, false)
 	w.True(w.UDP.Stopped(id), "new ones queue behind those that are kept")
 	for i := range n - 1 {
-		w.True(w.UDP.NextKept(id))
+		w.True(w.UDP.NextBacklogged(id))
 		d := w.UDP.Deliveries()[0]
 		w.UDP.ClearDeliveries()
 		w.Equal(i, d.Packet.Len())
 		w.Equal(udp.Flow{Source: peer, SourcePort: 9, Target: us, TargetPort: 53, Interface: iface}, d.Flow)
 		w.NoError(d.Packet.Release())
 	}
-	w.UDP.Stop(id, false)
+	w.UDP.SetStopped(id, false)
 	w.Len(w.In(iptest.From(peer, us, "now")), 1)
 }
 

@@ -35,13 +35,13 @@ func (u *Protocol) loop(x *destination, payload []byte) {
 	u.looped = append(u.looped, loopedDatagram{p, f})
 }
 
-// joined tells whether a socket of this stack, or of another one in the directory, is a member of a group.
+// joined reports whether a socket of this stack, or of another one in the directory, is a member of a group.
 func (u *Protocol) joined(group wire.Addr, iface uint32) bool {
 	u.chooseTable()
 	return u.lookup.Joined(group, iface)
 }
 
-// Looping tells whether Loop has something to deliver.
+// Looping reports whether Loop has something to deliver.
 func (u *Protocol) Looping() bool { return len(u.looped) > 0 }
 
 // Loop delivers the datagrams that this stack has sent to itself.
@@ -93,7 +93,7 @@ func (u *Protocol) deliverLooped(x *loopedDatagram) {
 	}
 }
 
-// refuse tells the sender of a looped datagram that no socket has the port.
+// refuse raises ECONNREFUSED on the sender of a looped datagram for a port that no socket has.
 func (u *Protocol) refuse(f *Flow) {
 	back := Flow{Source: f.Target, SourcePort: f.TargetPort, Target: f.Source, TargetPort: f.SourcePort}
 	if id, d := u.table.Unicast(&back); d == wire.Accept {

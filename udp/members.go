@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// A membership is a socket's wish to hear a group on an interface, with a filter of sources (RFC 3376 section 3). It is an entry of
+// A membership makes a socket receive a group on an interface, through a filter of sources (RFC 9776 section 3). It is an entry of
 // the table members whose value is the filter's mode, and one entry more for each source in its list:
 //
 //	group | interface | socket | 0        include or exclude
@@ -26,21 +26,25 @@ const (
 	modeExclude              // all but the listed sources
 )
 
-// Errors of memberships; the kernel's errno stands behind each.
+// Errors of memberships, with the errno that the kernel returns.
 var (
 	ErrMember    = errors.New("udp: is a member already, or with the other kind of filter") // EADDRINUSE, EINVAL
 	ErrNotMember = errors.New("udp: is not a member")                                       // EADDRNOTAVAIL
 )
 
-func place(group wire.Addr, iface uint32) uint64 { return uint64(group.Uint32())<<32 | uint64(iface) }
+func groupKey(group wire.Addr, iface uint32) uint64 {
+	return uint64(group.Uint32())<<32 | uint64(iface)
+}
 
-func member(id ID, source wire.Addr) uint64 { return uint64(uint32(id))<<32 | uint64(source.Uint32()) }
+func memberKey(id ID, source wire.Addr) uint64 {
+	return uint64(uint32(id))<<32 | uint64(source.Uint32())
+}
 
 // Join makes a socket a member of a group on an interface: of all sources when source is zero, else of this one, which may be repeated
 // for others.
 func (t *Table) Join(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
 	var m *membership
-	if t.members.find(place(group, iface), member(id, wire.Addr{})) != none { // else there is nothing to look for among many
+	if t.members.find(groupKey(group, iface), memberKey(id, wire.Addr{})) != none { // otherwise no search through the socket's many memberships
 		m = t.membership(id, group, iface)
 	}
 	switch {
@@ -52,8 +56,8 @@ func (t *Table) Join(id ID, group wire.Addr, iface uint32, source wire.Addr) err
 		if source.IsZero() {
 			mode = modeExclude
 		}
-		t.members.set(place(group, iface), member(id, wire.Addr{}), mode)
-		t.members.set(place(group, iface), countKey, max(t.members.find(place(group, iface), countKey), 0)+1)
+		t.members.set(groupKey(group, iface), memberKey(id, wire.Addr{}), mode)
+		t.members.set(groupKey(group, iface), countKey, max(t.members.find(groupKey(group, iface), countKey), 0)+1)
 	case source.IsZero() || m.exclude || slices.Contains(m.sources, source):
 		return fmt.Errorf("udp: join %v source %v: %w", group, source, ErrMember)
 	}
@@ -62,7 +66,7 @@ func (t *Table) Join(id ID, group wire.Addr, iface uint32, source wire.Addr) err
 			m = &t.joined[id][len(t.joined[id])-1]
 		}
 		m.sources = append(m.sources, source)
-		t.members.set(place(group, iface), member(id, source), 0)
+		t.members.set(groupKey(group, iface), memberKey(id, source), 0)
 	}
 	return nil
 }
@@ -74,16 +78,16 @@ func (t *Table) Leave(id ID, group wire.Addr, iface uint32, source wire.Addr) er
 		return fmt.Errorf("udp: leave %v source %v: %w", group, source, ErrNotMember)
 	}
 	if !source.IsZero() && len(m.sources) > 1 {
-		t.members.remove(place(group, iface), member(id, source))
+		t.members.remove(groupKey(group, iface), memberKey(id, source))
 		m.sources = slices.DeleteFunc(m.sources, func(a wire.Addr) bool { return a == source })
 		return nil
 	}
-	t.leave(id, m)
+	t.removeEntries(id, m)
 	t.joined[id] = slices.DeleteFunc(t.joined[id], func(m membership) bool { return m.group == group && m.iface == iface })
 	return nil
 }
 
-// Block keeps a source away from a member of all sources; Unblock lets it pass again (IP_BLOCK_SOURCE).
+// Block adds a source to those that a member of all sources does not receive (IP_BLOCK_SOURCE).
 func (t *Table) Block(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
 	m := t.membership(id, group, iface)
 	switch {
@@ -93,24 +97,24 @@ func (t *Table) Block(id ID, group wire.Addr, iface uint32, source wire.Addr) er
 		return fmt.Errorf("udp: block %v: %w", source, ErrMember)
 	}
 	m.sources = append(m.sources, source)
-	t.members.set(place(group, iface), member(id, source), 0)
+	t.members.set(groupKey(group, iface), memberKey(id, source), 0)
 	return nil
 }
 
-// Unblock undoes Block.
+// Unblock undoes Block (IP_UNBLOCK_SOURCE).
 func (t *Table) Unblock(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
 	m := t.membership(id, group, iface)
 	if m == nil || !m.exclude || !slices.Contains(m.sources, source) {
 		return fmt.Errorf("udp: unblock %v: %w", source, ErrNotMember)
 	}
-	t.members.remove(place(group, iface), member(id, source))
+	t.members.remove(groupKey(group, iface), memberKey(id, source))
 	m.sources = slices.DeleteFunc(m.sources, func(a wire.Addr) bool { return a == source })
 	return nil
 }
 
 // Joined reports whether any socket is a member of the group on the interface.
 func (t *Table) Joined(group wire.Addr, iface uint32) bool {
-	return t.members.find(place(group, iface), countKey) > 0
+	return t.members.find(groupKey(group, iface), countKey) > 0
 }
 
 // Membership is one group of a socket.
@@ -127,8 +131,8 @@ func (t *Table) Memberships(id ID, dst []Membership) []Membership {
 	return dst
 }
 
-// Filter is what the members of a group on an interface want together (RFC 3376 section 3.2): with exclude, all but the sources that
-// nobody wants; else the sources that somebody wants. The sources are sorted. It walks all sockets: for IGMP, not for packets.
+// Filter is the filters of all members of a group on an interface merged (RFC 9776 section 3.2): with exclude, sources are those that no
+// member receives; else those that at least one member receives. The sources are sorted. It walks all sockets: for IGMP, not for packets.
 func (t *Table) Filter(group wire.Addr, iface uint32) (exclude bool, sources []wire.Addr) {
 	var include, blocked []wire.Addr
 	for id := range t.joined {
@@ -163,14 +167,14 @@ func (t *Table) Groups(iface uint32, dst []wire.Addr) []wire.Addr {
 	return dst
 }
 
-// Passes tells whether a socket's memberships let a group's datagram to it: ip_mc_sf_allow (net/ipv4/igmp.c).
-func (t *Table) Passes(id ID, f *Flow) bool {
-	p := place(f.Target, f.Interface)
-	mode := t.members.find(p, member(id, wire.Addr{}))
+// PassesFilter reports whether a socket's memberships let it receive a datagram to a group: ip_mc_sf_allow (net/ipv4/igmp.c).
+func (t *Table) PassesFilter(id ID, f *Flow) bool {
+	p := groupKey(f.Target, f.Interface)
+	mode := t.members.find(p, memberKey(id, wire.Addr{}))
 	if mode == none {
 		return t.sockets[id].flags&flagMulticastAll != 0
 	}
-	listed := t.members.find(p, member(id, f.Source)) != none
+	listed := t.members.find(p, memberKey(id, f.Source)) != none
 	return listed != (mode == modeExclude)
 }
 
@@ -184,12 +188,12 @@ func (t *Table) membership(id ID, group wire.Addr, iface uint32) *membership {
 	return nil
 }
 
-// leave takes the entries of a membership out.
-func (t *Table) leave(id ID, m *membership) {
-	p := place(m.group, m.iface)
-	t.members.remove(p, member(id, wire.Addr{}))
+// removeEntries removes the entries of a membership.
+func (t *Table) removeEntries(id ID, m *membership) {
+	p := groupKey(m.group, m.iface)
+	t.members.remove(p, memberKey(id, wire.Addr{}))
 	for _, s := range m.sources {
-		t.members.remove(p, member(id, s))
+		t.members.remove(p, memberKey(id, s))
 	}
 	if n := t.members.find(p, countKey); n > 1 {
 		t.members.set(p, countKey, n-1)
@@ -200,7 +204,7 @@ func (t *Table) leave(id ID, m *membership) {
 
 func (t *Table) leaveAll(id ID) {
 	for i := range t.joined[id] {
-		t.leave(id, &t.joined[id][i])
+		t.removeEntries(id, &t.joined[id][i])
 	}
 	t.joined[id] = nil
 }

@@ -75,12 +75,12 @@ type Stats struct {
 	Delivered  uint64 // datagrams handed out, one for each socket that got it
 	Partial    uint64 // checksums that were only the pseudo header's and were accepted
 	Backlogged uint64 // datagrams kept for sockets that do not read
-	Discarded  uint64 // and those thrown away because their socket was closed
+	Discarded  uint64 // and those dropped because their socket was closed
 	NoBuffer   uint64 // lost because no buffer was free: datagrams of this stack for itself
 	Looped     uint64 // datagrams that stayed in this stack
 	LoopFull   uint64 // and those lost because too many did
 	Copied     uint64 // datagrams of other stacks that were copied for sockets of this one
-	Strayed    uint64 // and those whose sockets were gone
+	NoReceiver uint64 // and those whose sockets were closed, or had left the group
 	Found      uint64 // routes of destinations that were found
 }
 
@@ -105,7 +105,7 @@ func New(s *ip.Stack, c Config) (*Protocol, error) {
 // errDirectory is for stacks that are hosts of their own: they share no interface with another ring.
 var errDirectory = errors.New("udp: Directory on a stack without a kernel, which shares no interface")
 
-// Add puts a socket in.
+// Add adds a socket.
 func (u *Protocol) Add(e Endpoint, o Options) (ID, error) {
 	id, err := u.table.Add(e)
 	if err != nil {
@@ -127,7 +127,7 @@ func (u *Protocol) Add(e Endpoint, o Options) (ID, error) {
 	return id, nil
 }
 
-// Change gives a socket other facts and options.
+// Change changes a socket's addresses and options.
 func (u *Protocol) Change(id ID, e Endpoint, o Options) error {
 	if err := u.table.Change(id, e); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (u *Protocol) Change(id ID, e Endpoint, o Options) error {
 	return nil
 }
 
-// Remove takes a socket out. What it has sent and still waits for a neighbour goes on waiting.
+// Remove removes a socket. Its frames that wait for a neighbour go on waiting.
 func (u *Protocol) Remove(now clock.Time, id ID) {
 	groups := u.table.Memberships(id, nil)
 	u.stack.ForgetSender(senderOf(id))
@@ -159,7 +159,7 @@ func (u *Protocol) Remove(now clock.Time, id ID) {
 	u.socketsChanged()
 }
 
-// socketsChanged makes all destinations be found again, and those that hold one ask for it again.
+// socketsChanged makes all destinations stale: each is found again before its next use.
 func (u *Protocol) socketsChanged() {
 	u.changes++
 	u.stack.MoveRouteGeneration()
@@ -193,10 +193,10 @@ func (u *Protocol) Leave(now clock.Time, id ID, group wire.Addr, iface uint32, s
 	return nil
 }
 
-// TakesGroup tells whether a socket that has this port and address is to have a datagram of a group: it has joined, from this source, or
+// ReceivesGroup tells whether a socket that has this port and address is to have a datagram of a group: it has joined, from this source, or
 // takes those of groups that it did not join.
-func (u *Protocol) TakesGroup(id ID, group, source wire.Addr, iface uint32) bool {
-	return u.table.Passes(id, &Flow{Source: source, Target: group, Interface: iface})
+func (u *Protocol) ReceivesGroup(id ID, group, source wire.Addr, iface uint32) bool {
+	return u.table.PassesFilter(id, &Flow{Source: source, Target: group, Interface: iface})
 }
 
 // Changed does nothing: a destination compares generations before each use.

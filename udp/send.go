@@ -42,7 +42,7 @@ func (u *Protocol) putHeaders(x *destination, frame []byte, id uint16) {
 
 func senderOf(id ID) ip.Sender { return ip.SenderOf(wire.ProtocolUDP, int32(id)) }
 
-// Recall drops the frames that SendFast took of a socket and that still wait for their links, and tells how many.
+// Recall drops the frames of a socket that SendFast queued and no link has taken yet, and returns how many.
 func (u *Protocol) Recall(id ID) int { return u.stack.Recall(senderOf(id)) }
 
 // SendSlow sends the payload p, which is transmitting and in one buffer. at is the destination's place (Prepared.Route), which

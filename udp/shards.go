@@ -1,7 +1,7 @@
 package udp
 
-// numShards divides the memberships, so that a change under a snapshot copies a part of them only. It is the number of bits of
-// shards.shared.
+// numShards is how many tables the memberships are divided into, so that a change while a snapshot exists copies one of them only. It is the
+// number of bits of shards.shared.
 const numShards = 64
 
 // shards are tables of memberships. All entries of a group on an interface are in one of them:
@@ -12,10 +12,10 @@ const numShards = 64
 type shards struct {
 	list   [numShards]flows
 	seed   uint64
-	shared uint64 // those that a snapshot reads
+	shared uint64 // bits of the tables that a snapshot reads
 }
 
-// countKey is no socket's: their numbers are positive.
+// countKey is the key of no socket: their numbers are positive.
 const countKey = uint64(1) << 63
 
 func newShards(seeds [2]uint64) (s shards) {
@@ -34,7 +34,7 @@ func (s *shards) shardOf(place uint64) uint64 {
 
 func (s *shards) find(place, b uint64) int32 { return s.list[s.shardOf(place)].find(place, b) }
 
-// write is the shard of a group, which is to be changed.
+// write is the table of a group, for a change: a copy if a snapshot reads it.
 func (s *shards) write(place uint64) *flows {
 	i := s.shardOf(place)
 	f := &s.list[i]

@@ -2,19 +2,19 @@ package udp
 
 import "slices"
 
-// Snapshot is the table as it is now, for lookups by any goroutine (Unicast, Multicast, Broadcast, Joined, Owner); it never changes. Lookups
-// choose as the table's do, those among sockets that share a port included. Table and snapshot share their memory until the table is
-// changed: a change copies what it writes to, which of memberships is one shard of numShards and of the rest the whole list.
+// Snapshot is the table as it is now, for lookups by any goroutine (Unicast, Multicast, Broadcast, Joined, Owner); it never changes. Its lookups
+// choose as the table's do, also among sockets that share a port. Table and snapshot share their memory until the table changes: a change
+// copies what it writes to, which is one of numShards tables of the memberships, and the whole of every other list.
 func (t *Table) Snapshot() *Table {
-	t.shared = shared{flows: true, foreign: true, sockets: true}
+	t.shared = shared{flows: true, connectedPorts: true, sockets: true}
 	t.members.shared = ^uint64(0)
-	return &Table{flows: t.flows, members: t.members, foreign: t.foreign, sockets: t.sockets, connected: t.connected, shared: t.shared}
+	return &Table{flows: t.flows, members: t.members, connectedPorts: t.connectedPorts, sockets: t.sockets, connected: t.connected, shared: t.shared}
 }
 
 // shared says which lists a snapshot reads.
-type shared struct{ flows, foreign, sockets bool }
+type shared struct{ flows, connectedPorts, sockets bool }
 
-// writeFlows, writeForeign and writeSockets are called before each change of these lists.
+// writeFlows, writeConnectedPorts and writeSockets are called before each change of these lists.
 
 func (t *Table) writeFlows() *flows {
 	if t.shared.flows {
@@ -23,11 +23,11 @@ func (t *Table) writeFlows() *flows {
 	return &t.flows
 }
 
-func (t *Table) writeForeign() *flows {
-	if t.shared.foreign {
-		t.foreign, t.shared.foreign = t.foreign.clone(), false
+func (t *Table) writeConnectedPorts() *flows {
+	if t.shared.connectedPorts {
+		t.connectedPorts, t.shared.connectedPorts = t.connectedPorts.clone(), false
 	}
-	return &t.foreign
+	return &t.connectedPorts
 }
 
 func (t *Table) writeSockets() {

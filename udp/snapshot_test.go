@@ -62,7 +62,7 @@ func TestSnapshotsDoNotChange(t *testing.T) {
 		case n < 10:
 			_ = table.Leave(open[r.IntN(len(open))], group, 2, wire.Addr{}) // may be none
 		case n == 10:
-			table.Stop(open[r.IntN(len(open))], r.UintN(2) == 0)
+			table.SetStopped(open[r.IntN(len(open))], r.UintN(2) == 0)
 		default:
 			s := table.Snapshot()
 			says := ask(s)

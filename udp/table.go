@@ -8,35 +8,35 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// ID names a socket in its table, small and dense. It is used again after Remove.
+// ID is the number of a socket in its table, small and dense. It is used again after Remove.
 type ID int32
 
 // Endpoint is what a table knows of a socket.
 type Endpoint struct {
-	Owner                 uint64          // the caller's own; comes back with datagrams
-	Account               buffers.Account // pays for the datagrams
+	Owner                 uint64          // the caller's number of the socket; deliveries carry it
+	Account               buffers.Account // charged for received datagrams
 	Local, Remote         wire.Addr       // Local zero: the wildcard; Remote zero: not connected
 	LocalPort, RemotePort uint16
-	Interface             uint32 // tied to it (SO_BINDTODEVICE); 0: to none
+	Interface             uint32 // bound to it (SO_BINDTODEVICE); 0: to none
 	ReusePort             bool
 	MulticastAll          bool // takes datagrams of groups that it did not join, as Linux does by default
 }
 
 // Table is the sockets of one ring. It belongs to the ring's owner.
 type Table struct {
-	flows   flows  // addresses and ports → first of the sockets that have them
-	members shards // group, interface, socket[, source] → filter; see members.go
-	foreign flows  // local port → number of sockets that are connected there
-	sockets []socket
-	facts   []Endpoint
-	joined  [][]membership
-	free    []ID
+	flows          flows  // addresses and ports → first of the sockets that have them
+	members        shards // group, interface, socket[, source] → filter; see members.go
+	connectedPorts flows  // local port → number of sockets that are connected there
+	sockets        []socket
+	facts          []Endpoint
+	joined         [][]membership
+	free           []ID
 
-	connected int // sockets that are; without one a lookup is spared
+	connected int // number of connected sockets: without one a lookup is saved
 	shared    shared
 }
 
-// socket is what the path of packets touches.
+// socket is what receiving a datagram reads of a socket.
 type socket struct {
 	owner   uint64
 	account buffers.Account
@@ -52,15 +52,15 @@ const (
 	flagStopped
 )
 
-// ErrEndpoint: what cannot be a socket's address.
+// ErrEndpoint: the address cannot be a socket's.
 var ErrEndpoint = errors.New("udp: not an address of a socket")
 
-// NewTable makes an empty table; the seeds keep strangers from aiming at one of its buckets.
+// NewTable makes an empty table. With random seeds no other host can choose addresses that fall into one bucket.
 func NewTable(seeds [2]uint64) *Table {
-	return &Table{flows: newFlows(seeds), members: newShards(seeds), foreign: newFlows(seeds)}
+	return &Table{flows: newFlows(seeds), members: newShards(seeds), connectedPorts: newFlows(seeds)}
 }
 
-// Add puts a socket in, as the newest of its address. Whether it may have that address is the caller's question: see Conflict.
+// Add adds a socket, as the newest of its address. The caller has checked that it may have the address: see Conflict.
 func (t *Table) Add(e Endpoint) (ID, error) {
 	if err := e.check(); err != nil {
 		return 0, err
@@ -81,7 +81,7 @@ func (t *Table) Add(e Endpoint) (ID, error) {
 	return id, nil
 }
 
-// Change gives a socket other facts: it was connected, or tied to an interface. Its memberships stay.
+// Change changes what the table knows of a socket: it was connected, or bound to an interface. Its memberships stay.
 func (t *Table) Change(id ID, e Endpoint) error {
 	if err := e.check(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (t *Table) Change(id ID, e Endpoint) error {
 	return nil
 }
 
-// Remove takes a socket out, with its memberships.
+// Remove removes a socket and its memberships.
 func (t *Table) Remove(id ID) {
 	t.leaveAll(id)
 	t.unlink(id)
@@ -99,15 +99,15 @@ func (t *Table) Remove(id ID) {
 	t.free = append(t.free, id)
 }
 
-// Endpoint is what the table was told of a socket.
+// Endpoint is what Add or Change gave for a socket.
 func (t *Table) Endpoint(id ID) Endpoint { return t.facts[id] }
 
 // Owner and Account are those of Endpoint.
 func (t *Table) Owner(id ID) uint64            { return t.sockets[id].owner }
 func (t *Table) Account(id ID) buffers.Account { return t.sockets[id].account }
 
-// Stop marks a socket that does not read at the moment, or takes the mark away; Stopped tells.
-func (t *Table) Stop(id ID, on bool) {
+// SetStopped marks a socket that does not read at the moment, or takes the mark away; Stopped tells.
+func (t *Table) SetStopped(id ID, on bool) {
 	t.writeSockets()
 	t.sockets[id].flags &^= flagStopped
 	if on {
@@ -115,7 +115,7 @@ func (t *Table) Stop(id ID, on bool) {
 	}
 }
 
-// Receiver is Owner, Account and Stopped in one look.
+// Receiver is Owner, Account and Stopped in one call.
 func (t *Table) Receiver(id ID) (owner uint64, a buffers.Account, stopped bool) {
 	s := &t.sockets[id]
 	return s.owner, s.account, s.flags&flagStopped != 0
@@ -150,20 +150,20 @@ func (t *Table) link(id ID, e Endpoint) {
 	if e.MulticastAll {
 		s.flags |= flagMulticastAll
 	}
-	a, b := pair(e.Local, e.Remote), ports(e.LocalPort, e.RemotePort)
+	a, b := addrKey(e.Local, e.Remote), portKey(e.LocalPort, e.RemotePort)
 	s.next = t.flows.find(a, b)
 	t.writeFlows().set(a, b, int32(id))
 	t.facts[id] = e
 	if !e.Remote.IsZero() {
 		t.connected++
-		t.writeForeign().set(0, uint64(e.LocalPort), max(t.foreign.find(0, uint64(e.LocalPort)), 0)+1)
+		t.writeConnectedPorts().set(0, uint64(e.LocalPort), max(t.connectedPorts.find(0, uint64(e.LocalPort)), 0)+1)
 	}
 }
 
 func (t *Table) unlink(id ID) {
 	t.writeSockets()
 	e := &t.facts[id]
-	a, b := pair(e.Local, e.Remote), ports(e.LocalPort, e.RemotePort)
+	a, b := addrKey(e.Local, e.Remote), portKey(e.LocalPort, e.RemotePort)
 	if head := t.flows.find(a, b); head == int32(id) {
 		if next := t.sockets[id].next; next == none {
 			t.writeFlows().remove(a, b)
@@ -180,44 +180,45 @@ func (t *Table) unlink(id ID) {
 	}
 	if !e.Remote.IsZero() {
 		t.connected--
-		if n := t.foreign.find(0, uint64(e.LocalPort)); n > 1 {
-			t.writeForeign().set(0, uint64(e.LocalPort), n-1)
+		if n := t.connectedPorts.find(0, uint64(e.LocalPort)); n > 1 {
+			t.writeConnectedPorts().set(0, uint64(e.LocalPort), n-1)
 		} else {
-			t.writeForeign().remove(0, uint64(e.LocalPort))
+			t.writeConnectedPorts().remove(0, uint64(e.LocalPort))
 		}
 	}
 }
 
-// Unicast is the socket that a datagram to an address of ours belongs to; otherwise the reason why there is none.
+// Unicast is the socket of a datagram to an address of this host, or the reason why there is none.
 func (t *Table) Unicast(f *Flow) (ID, wire.Drop) {
 	if t.connected > 0 {
-		if head := t.flows.find(pair(f.Target, f.Source), ports(f.TargetPort, f.SourcePort)); head != none {
-			if id := t.choose(head, f); id != none {
+		if head := t.flows.find(addrKey(f.Target, f.Source), portKey(f.TargetPort, f.SourcePort)); head != none {
+			if id := t.chooseSocket(head, f); id != none {
 				return ID(id), wire.Accept
 			}
 		}
 	}
-	if head := t.flows.find(pair(f.Target, wire.Addr{}), ports(f.TargetPort, 0)); head != none {
-		if s := &t.sockets[head]; s.next == none && s.iface == 0 { // choose's usual answer: 2 ns less
+	if head := t.flows.find(addrKey(f.Target, wire.Addr{}), portKey(f.TargetPort, 0)); head != none {
+		if s := &t.sockets[head]; s.next == none && s.iface == 0 { // the usual answer of chooseSocket: 2 ns less
 			return ID(head), wire.Accept
 		}
-		if id := t.choose(head, f); id != none {
+		if id := t.chooseSocket(head, f); id != none {
 			return ID(id), wire.Accept
 		}
 	}
-	if head := t.flows.find(0, ports(f.TargetPort, 0)); head != none {
-		if id := t.choose(head, f); id != none {
+	if head := t.flows.find(0, portKey(f.TargetPort, 0)); head != none {
+		if id := t.chooseSocket(head, f); id != none {
 			return ID(id), wire.Accept
 		}
 	}
-	if t.foreign.find(0, uint64(f.TargetPort)) > 0 {
+	if t.connectedPorts.find(0, uint64(f.TargetPort)) > 0 {
 		return 0, wire.UDPForeignPeer
 	}
 	return 0, wire.UDPNoSocket
 }
 
-// choose picks one of the sockets with the same addresses.
-func (t *Table) choose(head int32, f *Flow) int32 {
+// chooseSocket picks one of the sockets with the same addresses: the newest that is bound to the interface, else the newest that is bound to
+// none.
+func (t *Table) chooseSocket(head int32, f *Flow) int32 {
 	s := &t.sockets[head]
 	if s.next == none && s.iface == 0 {
 		return head
@@ -236,11 +237,11 @@ func (t *Table) choose(head int32, f *Flow) int32 {
 	if best == none || t.sockets[best].flags&flagReusePort == 0 {
 		return best
 	}
-	return t.share(best, f)
+	return t.chooseSharer(best, f)
 }
 
-// share picks one of those that are as good as first and share its port.
-func (t *Table) share(first int32, f *Flow) int32 {
+// chooseSharer picks, by the flow's hash, one of the sockets that share first's port and are bound to the same interface.
+func (t *Table) chooseSharer(first int32, f *Flow) int32 {
 	iface := t.sockets[first].iface
 	n := uint32(0)
 	for i := first; i != none; i = t.sockets[i].next {
@@ -262,17 +263,21 @@ func (t *Table) share(first int32, f *Flow) int32 {
 	}
 }
 
-// Broadcast appends the sockets that a broadcast datagram belongs to.
-func (t *Table) Broadcast(f *Flow, dst []ID) ([]ID, wire.Drop) { return t.every(f, dst, false) }
+// Broadcast appends the sockets that receive a broadcast datagram.
+func (t *Table) Broadcast(f *Flow, dst []ID) ([]ID, wire.Drop) {
+	return t.appendReceivers(f, dst, false)
+}
 
-// Multicast appends the sockets that a datagram to a group belongs to.
-func (t *Table) Multicast(f *Flow, dst []ID) ([]ID, wire.Drop) { return t.every(f, dst, true) }
+// Multicast appends the sockets that receive a datagram to a group.
+func (t *Table) Multicast(f *Flow, dst []ID) ([]ID, wire.Drop) {
+	return t.appendReceivers(f, dst, true)
+}
 
-func (t *Table) every(f *Flow, dst []ID, group bool) ([]ID, wire.Drop) {
-	before, met := len(dst), false
-	heads := [3]int32{none, t.flows.find(pair(f.Target, wire.Addr{}), ports(f.TargetPort, 0)), t.flows.find(0, ports(f.TargetPort, 0))}
+func (t *Table) appendReceivers(f *Flow, dst []ID, group bool) ([]ID, wire.Drop) {
+	before, matched := len(dst), false
+	heads := [3]int32{none, t.flows.find(addrKey(f.Target, wire.Addr{}), portKey(f.TargetPort, 0)), t.flows.find(0, portKey(f.TargetPort, 0))}
 	if t.connected > 0 {
-		heads[0] = t.flows.find(pair(f.Target, f.Source), ports(f.TargetPort, f.SourcePort))
+		heads[0] = t.flows.find(addrKey(f.Target, f.Source), portKey(f.TargetPort, f.SourcePort))
 	}
 	for _, head := range heads {
 		for i := head; i != none; i = t.sockets[i].next {
@@ -280,8 +285,8 @@ func (t *Table) every(f *Flow, dst []ID, group bool) ([]ID, wire.Drop) {
 			if s.iface != 0 && s.iface != f.Interface {
 				continue
 			}
-			met = true
-			if !group || t.Passes(ID(i), f) {
+			matched = true
+			if !group || t.PassesFilter(ID(i), f) {
 				dst = append(dst, ID(i))
 			}
 		}
@@ -289,15 +294,15 @@ func (t *Table) every(f *Flow, dst []ID, group bool) ([]ID, wire.Drop) {
 	switch {
 	case len(dst) > before:
 		return dst, wire.Accept
-	case met:
+	case matched:
 		return dst, wire.UDPGroupNotJoined
-	case t.foreign.find(0, uint64(f.TargetPort)) > 0:
+	case t.connectedPorts.find(0, uint64(f.TargetPort)) > 0:
 		return dst, wire.UDPForeignPeer
 	}
 	return dst, wire.UDPNoSocket
 }
 
-// Binding is what decides whether two sockets may have the same port.
+// Binding is what two sockets are compared by to decide whether both may have the same port.
 type Binding struct {
 	Local                wire.Addr // zero: the wildcard
 	Port                 uint16
@@ -306,8 +311,8 @@ type Binding struct {
 }
 
 // Conflict reports whether a second socket may not have the port because of a first: udp_lib_lport_inuse and inet_rcv_saddr_equal of
-// the kernel, with all sockets of one user. Addresses meet when they are equal or one is the wildcard; sockets tied to
-// different interfaces do not meet; both with SO_REUSEADDR or both with SO_REUSEPORT may share.
+// the kernel, with all sockets of one user. Addresses overlap when they are equal or one is the wildcard; sockets
+// bound to different interfaces do not overlap; both with SO_REUSEADDR or both with SO_REUSEPORT may share.
 func Conflict(a, b Binding) bool {
 	switch {
 	case a.Port != b.Port,

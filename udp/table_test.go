@@ -82,7 +82,7 @@ func TestPrecedence(t *testing.T) {
 			_, drop = table.Unicast(&c.flow)
 			require.Equal(t, wire.UDPNoSocket, drop)
 			require.Zero(t, table.Len())
-			require.Zero(t, table.flows.n+table.foreign.n)
+			require.Zero(t, table.flows.n+table.connectedPorts.n)
 		})
 	}
 }

@@ -18,12 +18,12 @@ const (
 	NoMember       Member = iota // the interface is no bond
 	MemberActive                 // it sends, with the other active ones: each flow by one of them
 	MemberQueue                  // a further queue of such a link: it receives
-	MemberInactive               // it sends nothing, and what it gets for groups the active ones get as well
-	MemberBackup                 // the same in active-backup: nothing that it gets is taken
+	MemberInactive               // it sends nothing; it drops frames for groups, which the active ones receive as well
+	MemberBackup                 // the same in active-backup: it drops all frames
 )
 
-// SetMember says what a link is to its bond from now on. What was queued for one that sends no more leaves by another; when no other sends
-// it is lost, as in the kernel, so those that begin to send are named first.
+// SetMember says what a link is to its bond from now on. Frames that are queued for a link that stops sending leave by another one; when no
+// other link sends they are lost, as in the kernel: callers name the links that begin to send first.
 func (s *Stack) SetMember(i int, m Member) {
 	l := &s.links[i]
 	if l.Member == m {
@@ -66,10 +66,10 @@ func (s *Stack) pickLink(iface int, hash uint32) int {
 	return -1
 }
 
-// sends tells whether the link carries what its interface sends, or a share of that.
+// sends reports whether the link carries what its interface sends, or a share of that.
 func (l *attachedLink) sends() bool { return !l.down && l.Member <= MemberActive }
 
-// fits tells whether the link takes a frame, which may have been made for another one of its interface.
+// fits reports whether the link takes a frame, which may have been made for another link of its interface.
 func (l *attachedLink) fits(p buffers.Packet) bool {
 	room := wire.EthernetLen + l.most
 	if l.VLAN != 0 {
@@ -88,8 +88,8 @@ func (s *Stack) sendingLink(i int) int {
 	return i
 }
 
-// moveQueued gives what is queued for a link to another one of its interface; false when there is none. What is too long for that one is
-// lost.
+// moveQueued moves the frames that are queued for a link to another link of its interface; false when there is none. Frames that are too long
+// for that one are lost.
 func (s *Stack) moveQueued(i int) bool {
 	other := s.sendingLink(i)
 	if other == i {

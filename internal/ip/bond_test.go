@@ -93,7 +93,7 @@ func TestInactiveMemberHearsNoGroups(t *testing.T) {
 	w.Len(w.In(iptest.From(peer, us, "x")), 1)
 }
 
-// Interfaces of one wire are told apart by their tags, whichever link the frame came by; one that is down or deaf hears nothing.
+// Interfaces of one wire are told apart by their tags, whichever link the frame came by; one that is down, or whose VLAN is, receives nothing.
 func TestOneWire(t *testing.T) {
 	w := newWorld(t, func(c *ip.Config) {
 		tagged := c.Interfaces[0]

@@ -35,11 +35,12 @@ type report struct {
 // Robustness is 2 (RFC 9776 section 8.1): every change is reported twice, the second time within a second (8.11).
 const unsolicited = uint64(time.Second)
 
-// querySources is how many sources queries about a group may ask for together. What asks for more is answered with all that is wanted of the
-// group, which tells as much: a query can put its answer off for most of an hour, and others may add to its list meanwhile.
+// querySources is how many sources queries about a group may ask for together. Queries that ask for more are answered with the group's whole
+// filter, which says as much: a query can delay its answer for most of an hour, and further queries may add to its list meanwhile.
 const querySources = 64
 
-// MembershipChanged reports what the members of a group want now, if that is news. Beside a kernel it does nothing: the kernel reports.
+// MembershipChanged reports the filter of a group, if it is not the one that was reported last. Beside a kernel it does nothing: the kernel
+// reports.
 func (s *Stack) MembershipChanged(now clock.Time, group wire.Addr, iface uint32) {
 	if s.localHost == nil || s.linkOf(int(iface)) < 0 || group == wire.AllSystems { // which is never reported (section 6)
 		return
@@ -101,7 +102,7 @@ func bytesOf(list []wire.Addr) (b []byte) {
 	return b
 }
 
-// igmpInput answers queries; what other members report is their business (RFC 9776 has no suppression).
+// igmpInput answers queries. Reports of other members change nothing (RFC 9776 has no suppression).
 func (s *Stack) igmpInput(now clock.Time, i int, p *Parsed) wire.Drop {
 	h, body, d := wire.ParseIGMP(p.Payload())
 	switch {
@@ -196,7 +197,7 @@ func (s *Stack) answer(r *report) {
 			kind = wire.ChangeToExclude
 		case r.change:
 			kind = wire.ChangeToInclude
-		case len(r.sources) > 0: // which of these are wanted: always told as an inclusion (section 5.2, table)
+		case len(r.sources) > 0: // which of these are wanted: always reported as an inclusion (section 5.2, table)
 			wanted := without(r.sources, sources)
 			if !exclude {
 				wanted = without(r.sources, wanted)

@@ -23,15 +23,15 @@ func igmpFrame(ttl uint8, group wire.Addr, q wire.Query) []byte {
 	return d.Frame(b)
 }
 
-// told is a record of a report in a form to compare.
-type told struct {
+// reported is a record of a report in a form to compare.
+type reported struct {
 	kind    uint8
 	group   wire.Addr
 	sources string
 }
 
 // report takes the one report that was sent apart.
-func (w *world) report() (list []told) {
+func (w *world) report() (list []reported) {
 	w.T.Helper()
 	s := w.Parse(w.Only())
 	w.Equal(wire.AllIGMPRouters, s.IP.Target())
@@ -45,7 +45,7 @@ func (w *world) report() (list []told) {
 		var r wire.Record
 		r, body, d = wire.ParseRecord(body)
 		w.Equal(wire.Accept, d)
-		x := told{kind: r.Type, group: r.Group}
+		x := reported{kind: r.Type, group: r.Group}
 		for i := range r.NumSources() {
 			x.sources += r.Source(i).String() + " "
 		}
@@ -59,26 +59,26 @@ func TestChangesAreReported(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.Socket(udp.Endpoint{Local: grp}), w.Socket(udp.Endpoint{Local: grp})
 	s1, s2 := wire.Addr{10, 0, 0, 11}, wire.Addr{10, 0, 0, 12}
-	twice := func(want, again told) {
+	twice := func(want, again reported) {
 		t.Helper()
-		w.Equal([]told{want}, w.report())
+		w.Equal([]reported{want}, w.report())
 		w.After(time.Second)
-		w.Equal([]told{again}, w.report())
+		w.Equal([]reported{again}, w.report())
 		w.After(time.Hour)
 		w.Empty(w.Out())
 	}
 	w.NoError(w.UDP.Join(w.Now, a, grp, iface, s1))
-	twice(told{wire.AllowNew, grp, "10.0.0.11 "}, told{wire.ChangeToInclude, grp, "10.0.0.11 "})
+	twice(reported{wire.AllowNew, grp, "10.0.0.11 "}, reported{wire.ChangeToInclude, grp, "10.0.0.11 "})
 	w.NoError(w.UDP.Join(w.Now, b, grp, iface, s2))
-	twice(told{wire.AllowNew, grp, "10.0.0.12 "}, told{wire.ChangeToInclude, grp, "10.0.0.11 10.0.0.12 "})
+	twice(reported{wire.AllowNew, grp, "10.0.0.12 "}, reported{wire.ChangeToInclude, grp, "10.0.0.11 10.0.0.12 "})
 	w.NoError(w.UDP.Leave(w.Now, a, grp, iface, s1))
-	twice(told{wire.BlockOld, grp, "10.0.0.11 "}, told{wire.ChangeToInclude, grp, "10.0.0.12 "})
+	twice(reported{wire.BlockOld, grp, "10.0.0.11 "}, reported{wire.ChangeToInclude, grp, "10.0.0.12 "})
 	w.NoError(w.UDP.Join(w.Now, a, grp, iface, none4))
-	twice(told{wire.ChangeToExclude, grp, ""}, told{wire.ChangeToExclude, grp, ""})
+	twice(reported{wire.ChangeToExclude, grp, ""}, reported{wire.ChangeToExclude, grp, ""})
 	w.UDP.Remove(w.Now, a) // closed
-	twice(told{wire.ChangeToInclude, grp, "10.0.0.12 "}, told{wire.ChangeToInclude, grp, "10.0.0.12 "})
+	twice(reported{wire.ChangeToInclude, grp, "10.0.0.12 "}, reported{wire.ChangeToInclude, grp, "10.0.0.12 "})
 	w.NoError(w.UDP.Leave(w.Now, b, grp, iface, s2))
-	twice(told{wire.BlockOld, grp, "10.0.0.12 "}, told{wire.ChangeToInclude, grp, ""})
+	twice(reported{wire.BlockOld, grp, "10.0.0.12 "}, reported{wire.ChangeToInclude, grp, ""})
 	// A second member changes nothing that anybody outside must know.
 	c := w.Socket(udp.Endpoint{Local: grp})
 	w.NoError(w.UDP.Join(w.Now, b, grp, iface, none4))
@@ -109,13 +109,13 @@ func TestQueriesAreAnswered(t *testing.T) {
 		w.After(5 * time.Second)
 	}
 	ask(none4, wire.Query{})
-	w.Equal([]told{{wire.ModeIsExclude, grp, ""}, {wire.ModeIsInclude, other, "10.0.0.11 10.0.0.12 "}}, w.report())
+	w.Equal([]reported{{wire.ModeIsExclude, grp, ""}, {wire.ModeIsInclude, other, "10.0.0.11 10.0.0.12 "}}, w.report())
 	ask(grp, wire.Query{})
-	w.Equal([]told{{wire.ModeIsExclude, grp, ""}}, w.report())
+	w.Equal([]reported{{wire.ModeIsExclude, grp, ""}}, w.report())
 	ask(other, wire.Query{Sources: append(s2[:], s3[:]...)})
-	w.Equal([]told{{wire.ModeIsInclude, other, "10.0.0.12 "}}, w.report())
+	w.Equal([]reported{{wire.ModeIsInclude, other, "10.0.0.12 "}}, w.report())
 	ask(grp, wire.Query{Sources: s3[:]})
-	w.Equal([]told{{wire.ModeIsInclude, grp, "10.0.0.13 "}}, w.report())
+	w.Equal([]reported{{wire.ModeIsInclude, grp, "10.0.0.13 "}}, w.report())
 	ask(wire.Addr{239, 9, 9, 9}, wire.Query{})
 	w.Empty(w.Out())
 	// A maximum response time of 0 is at once, not never (and not a division by it).

@@ -42,7 +42,7 @@ type Parsed struct {
 	turn     uint8     // the bit of Input's pass in which the frame has its turn
 	Drop     wire.Drop // why the packet is dropped, if it is
 	To       AddressKind
-	// LinkGroup tells that the frame was addressed to more than one station.
+	// LinkGroup is set when the frame was addressed to more than one station.
 	LinkGroup bool
 }
 
@@ -191,13 +191,13 @@ func (s *Stack) controlMessages(now clock.Time, b *Burst) {
 	}
 }
 
-// Release ends a received packet that nobody has a further reference to.
+// Release returns packet n to the pool: there is no other reference to it.
 func (b *Burst) Release(n int) {
 	_ = b.Frames[n].Packet.Release() // received, alone
 	b.Frames[n].Packet = buffers.Packet{}
 }
 
-// gather copies a frame that spans buffers into a large one. Without one the frame's first buffer is looked at, and found too short
+// gather copies a frame that spans buffers into a large one. When none is free, only the frame's first buffer is parsed, and found too short
 // for what its header says.
 func (s *Stack) gather(f *Frame) {
 	n := f.Packet.Len()

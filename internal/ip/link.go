@@ -18,11 +18,10 @@ type Interface struct {
 	Checksum ChecksumPolicy
 	Member   Member // of a bond, if the interface is one: see SetMember
 	vlanDown uint16 // not 0: no frame has the tag that is expected then, see SetVLANDown
-	Wire     int    // links with the same one, unless it is 0, are one wire: what comes in on any is told apart by its tag
+	Wire     int    // links with the same number, unless it is 0, are one wire: the tag of a received frame says which of them it is for
 }
 
-// ChecksumPolicy says what protocols do with packets of a link whose transport checksum is not right. The sum is always computed: 6 ns for 64
-// bytes.
+// ChecksumPolicy says what protocols do with packets of a link whose transport checksum is wrong. Verifying takes 6 ns for 64 bytes.
 type ChecksumPolicy uint8
 
 // The policies.
@@ -66,8 +65,7 @@ func (l *Interface) Validate() error {
 func (s *Stack) NumInterfaces() int         { return len(s.links) }
 func (s *Stack) Interface(i int) *Interface { return &s.links[i].Interface }
 
-// AddInterface gives the stack one more link, whose place is the NumInterfaces before. Destinations that it leads to are its from the next
-// packet on.
+// AddInterface adds a link, whose place is the NumInterfaces before. Routes use it from the next packet on.
 func (s *Stack) AddInterface(l Interface) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("ip: add interface: %w", err)
@@ -78,8 +76,8 @@ func (s *Stack) AddInterface(l Interface) error {
 	return nil
 }
 
-// Renew gives the link at a place another interface's facts: its own was deleted and made again. It carries from then on, until SetDown
-// says otherwise; what is still queued for the old one is lost.
+// Renew replaces the link at a place: its interface was deleted and made again. The new one is up, until SetDown says otherwise; frames
+// that are queued for the old one are lost.
 func (s *Stack) Renew(i int, l Interface) {
 	old := &s.links[i]
 	s.dropQueued(old)
@@ -88,9 +86,8 @@ func (s *Stack) Renew(i int, l Interface) {
 	s.InvalidateRoutes()
 }
 
-// SetDown says that a link carries nothing any more, or does again. While it is down what its interface sends leaves by another link of
-// that, if there is one. Else its destinations are the kernel's, or unreachable where there is none; what was queued for it is lost, and
-// reported by Failures.
+// SetDown says that a link carries no frames, or does again. While it is down its interface sends by another of its links, if there is one.
+// Otherwise its destinations are left to the kernel, or unreachable without a kernel; queued frames are lost, and Failures reports them.
 func (s *Stack) SetDown(i int, down bool) {
 	l := &s.links[i]
 	if l.down == down {
@@ -105,8 +102,8 @@ func (s *Stack) SetDown(i int, down bool) {
 	s.dropQueued(l)
 }
 
-// SetVLANDown says that a link's interface receives nothing, though the wire carries frames: a VLAN that is down. Those of the wire's other
-// interfaces are theirs as before.
+// SetVLANDown says that a link's interface receives nothing, though the wire carries frames: a VLAN that is down. The wire's other
+// interfaces receive as before.
 func (s *Stack) SetVLANDown(i int, down bool) {
 	if s.links[i].vlanDown = 0; down {
 		s.links[i].vlanDown = 1 << 15 // beyond the twelve bits of a tag
@@ -136,8 +133,7 @@ func (s *Stack) linkOf(iface int) int {
 	return -1
 }
 
-// followInterfaces takes over what the host says of the links' interfaces, which changes while frames flow: ip link set mtu, ip link set
-// address.
+// followInterfaces updates MTUs and addresses of the links from the host's tables: ip link set mtu, ip link set address.
 //
 // The MTU is never more than a link was opened with: its buffers and its program were made for that.
 func (s *Stack) followInterfaces() {
@@ -159,7 +155,7 @@ func (s *Stack) followInterfaces() {
 	}
 }
 
-// dropQueued ends what is queued for a link that carries nothing any more.
+// dropQueued drops the frames that are queued for a link that carries none any more.
 func (s *Stack) dropQueued(l *attachedLink) {
 	for _, o := range l.queue {
 		s.lost(o.Packet, o.Token, unix.ENETDOWN)

@@ -107,8 +107,8 @@ func (h *LocalHost) evict(kind func(n *neighbour) bool) bool {
 	return false
 }
 
-// learn notes what an ARP packet said. Only a host that asks for us gets a new entry, because it is likely to be answered to (RFC 826); all
-// else changes old ones. Made-up senders take the places of each other: of no used entry, and no snapshot is made for them.
+// learn takes over what an ARP packet says of its sender. Only a host that asks for us gets a new entry, because an answer to it is likely
+// (RFC 826); other packets change entries that exist. Made-up senders replace each other: no used entry, and no snapshot is made for them.
 func (h *LocalHost) learn(now clock.Time, t host.Target, mac wire.MAC, asksForUs bool) {
 	n := h.find(t)
 	if n == nil {
@@ -126,13 +126,13 @@ func (h *LocalHost) learn(now clock.Time, t host.Target, mac wire.MAC, asksForUs
 	}
 }
 
-// isOnLink tells whether packets to an address leave by its interface, to itself: only such a host is a neighbour.
+// isOnLink reports whether packets to an address leave by its interface, to itself: only such a host is a neighbour.
 func (h *LocalHost) isOnLink(t host.Target) bool {
 	w, err := h.snapshot.Route(host.Query{Target: t.Addr})
 	return err == nil && w.Type == host.Unicast && w.NextHop(t.Addr) == t
 }
 
-// makeRoomForUnused tells whether the table may have one more unused entry. At the limit an older one goes for it.
+// makeRoomForUnused reports whether the table may have one more unused entry. At the limit it removes an older one.
 func (h *LocalHost) makeRoomForUnused() bool {
 	unused := 0
 	for i := range h.neighbours {

@@ -45,7 +45,7 @@ const (
 	sweepEvery   = clock.Time(1e9)
 )
 
-// reset forgets all of them. Routes that lead to one are stale by Stack.tables.
+// reset removes all. Routes that lead to one are stale by Stack.tables.
 func (h *nextHops) reset() {
 	h.list = append(h.list[:0], nextHop{used: true})
 	clear(h.index)
@@ -65,7 +65,7 @@ func (s *Stack) nextHop(iface int, addr wire.Addr) int32 {
 	i, ok := s.hops.index[key]
 	if ok {
 		s.refreshHop(i)
-		i, ok = s.hops.index[key] // a protocol that was told of it may have found routes: another next hop may be there
+		i, ok = s.hops.index[key] // a protocol that was notified may have found routes: another next hop may be there
 	}
 	if ok {
 		return i
@@ -86,7 +86,7 @@ func (s *Stack) nextHop(iface int, addr wire.Addr) int32 {
 	return i
 }
 
-// replaceHop is the place of a next hop that gives way: one that was not used in the last second, if there is any.
+// replaceHop removes a next hop and returns its place: one that was not used in the last second, if there is any.
 func (s *Stack) replaceHop() int32 {
 	h := &s.hops
 	for range h.list {
@@ -153,7 +153,7 @@ func (s *Stack) useHop(now clock.Time, i int32) {
 	}
 }
 
-// keepNeighboursAlive tells the host which neighbours frames were sent to in the last second.
+// keepNeighboursAlive reports to the host the neighbours that frames were sent to in the last second.
 func (s *Stack) keepNeighboursAlive(now clock.Time) {
 	if !s.hops.used || now < s.hops.sweep {
 		return

@@ -82,7 +82,7 @@ func (s *Stack) Output(i int) []Out { return s.links[i].queue }
 func (s *Stack) Took(i, n int) {
 	l := &s.links[i]
 	s.queued -= n
-	if n == len(l.queue) { // what stays behind the end names no memory but the pool's
+	if n == len(l.queue) { // entries behind the end refer to the pool only
 		l.queue, l.senders = l.queue[:0], l.senders[:0]
 		return
 	}
@@ -92,7 +92,7 @@ func (s *Stack) Took(i, n int) {
 	l.queue, l.senders = l.queue[:rest], l.senders[:rest]
 }
 
-// Recall drops the frames of a sender that still wait for their links, and tells how many.
+// Recall drops the frames of a sender that still wait for their links, and returns how many.
 func (s *Stack) Recall(from Sender) (n int) {
 	for i := range s.links {
 		l := &s.links[i]
@@ -112,7 +112,7 @@ func (s *Stack) Recall(from Sender) (n int) {
 	return n
 }
 
-// ForgetSender makes a sender's queued frames those of none: the next socket may have its number.
+// ForgetSender removes a sender's name from its queued frames: the next socket may have the same number.
 func (s *Stack) ForgetSender(from Sender) {
 	if s.queued == 0 {
 		return
@@ -136,13 +136,13 @@ type Failure struct {
 // Failures are the frames that will not leave, until the next ClearFailures.
 func (s *Stack) Failures() []Failure { return s.failures }
 
-// ClearFailures forgets what Failures has told.
+// ClearFailures empties the list.
 func (s *Stack) ClearFailures() {
 	clear(s.failures)
 	s.failures = s.failures[:0]
 }
 
-// lost ends a frame that will not leave.
+// lost drops a frame that will not leave, and reports it if it has a token.
 func (s *Stack) lost(p buffers.Packet, token uint64, e Errno) {
 	s.stats.Lost++
 	if token == 0 {

@@ -15,13 +15,13 @@ type pathMTU struct {
 }
 
 const (
-	pathMTULimit = 64 // addresses; the oldest give way
+	pathMTULimit = 64 // addresses; a new one replaces an older one
 	// pathMTUTime is when the larger size is tried again (RFC 1191 section 6.3: ten minutes).
 	pathMTUTime  = clock.Time(600e9)
 	leastPathMTU = 552 // what Linux believes at the least: net.ipv4.route.min_pmtu
 )
 
-// pathMTU is the MTU of the path to an address as far as a message told it, else the largest there is.
+// pathMTU is the MTU of the path to an address that a message gave, else the largest possible.
 func (s *Stack) pathMTU(to wire.Addr) int {
 	for i := range s.pathMTUs {
 		if s.pathMTUs[i].to == to {

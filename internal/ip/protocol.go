@@ -18,7 +18,7 @@ type Protocol interface {
 	// Error takes an ICMP error about a packet that the protocol seems to have sent. Accept: it did. Otherwise the reason to drop the message,
 	// which changes nothing then: ICMPNoSocket for a flow that the protocol does not have.
 	Error(now clock.Time, e ICMPError) wire.Drop
-	// Changed tells what changed. Routes need no such call, whose generation is compared before each use (IsCurrent); segment sizes and
+	// Changed says what changed. Routes need no such call, whose generation is compared before each use (IsCurrent); segment sizes and
 	// retransmissions do. It may find routes and send, and must change neither links nor tables.
 	Changed(c Change)
 }
@@ -69,14 +69,14 @@ const (
 	PathMTUChanged                   // the MTU of the path to Addr became smaller, or is tried larger again
 )
 
-// Change is what Protocol.Changed is told.
+// Change is what Protocol.Changed receives.
 type Change struct {
 	Kind      ChangeKind
 	Addr      wire.Addr
 	Interface int
 }
 
-// notify tells all protocols of a change.
+// notify calls Changed of all protocols.
 func (s *Stack) notify(c Change) {
 	for _, p := range s.protocols {
 		p.Changed(c)

@@ -44,7 +44,7 @@ func (w *world) lostAll(errno unix.Errno, n uint64, tokens ...uint64) {
 	w.Zero(w.Pool.Ledger().Transmitting)
 }
 
-// What is queued for a link whose interface was deleted and made again was the old one's: it is lost, and told.
+// What is queued for a link whose interface was deleted and made again is lost, and reported.
 func TestRenewLosesWhatIsQueued(t *testing.T) {
 	w := newWorld(t)
 	w.queued(0, 60, 0)

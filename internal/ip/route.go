@@ -74,7 +74,7 @@ func (s *Stack) staleRoutes() {
 	s.hops.reset()
 }
 
-// IsCurrent tells whether a route is still what FindRoute would find.
+// IsCurrent reports whether a route is still what FindRoute would find.
 func (s *Stack) IsCurrent(r *Route) bool {
 	return r.tables == s.tables && s.hops.list[r.hop].generation == r.hopGeneration
 }
@@ -113,7 +113,7 @@ func (s *Stack) findRoute(r *Route, q *Query) Errno {
 		var refused *host.RouteError
 		if errors.As(err, &refused) {
 			if s.localHost == nil && (refused.Errno == unix.EOPNOTSUPP || refused.Errno == unix.EAFNOSUPPORT) {
-				return r.viaKernel() // what this stack cannot judge, the kernel can
+				return r.viaKernel() // this stack cannot decide, the kernel can
 			}
 			return refused.Errno
 		}
@@ -145,7 +145,7 @@ func (s *Stack) findRoute(r *Route, q *Query) Errno {
 	return s.overLink(r, &w, q)
 }
 
-// loopsViaKernel tells whether what is sent to a group is left to the kernel, so that its sockets on this host receive it.
+// loopsViaKernel reports whether packets to a group are left to the kernel, so that its sockets on this host receive them.
 func (s *Stack) loopsViaKernel(q *Query, iface int) bool {
 	if s.localHost != nil || !q.MulticastLoop || !q.Target.IsMulticast() {
 		return false

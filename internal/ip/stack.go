@@ -17,7 +17,7 @@ type Host interface {
 	Snapshot() *host.Snapshot
 	// Resolve asks for a neighbour; the answer is in a later snapshot. It may be called for every packet.
 	Resolve(t host.Target)
-	// Use tells that frames were sent to a neighbour within the last second, so that its entry is kept alive.
+	// Use says that frames were sent to a neighbour within the last second, so that its entry is kept alive.
 	Use(t host.Target)
 }
 
@@ -139,7 +139,8 @@ func (s *Stack) Refresh() {
 	}
 }
 
-// follow takes over what is new in a snapshot. What waited for a neighbour leaves before the protocols are told, whose next frames are younger.
+// follow takes over what is new in a snapshot. Frames that waited for a neighbour are queued before the protocols are notified, which may
+// queue newer ones.
 func (s *Stack) follow(now *host.Snapshot) {
 	before := s.snapshot
 	s.snapshot = now
@@ -170,7 +171,7 @@ func (s *Stack) Deadline() clock.Time {
 	return next
 }
 
-// Advance does what is due: gives frames up that waited too long, keeps neighbours alive, repeats requests and reports.
+// Advance does what is due: it gives up frames that waited too long, keeps neighbours alive, repeats requests and reports.
 func (s *Stack) Advance(now clock.Time) {
 	s.now = now
 	s.waiting.Expire(now)
@@ -188,7 +189,7 @@ func (s *Stack) Pool() *buffers.Pool      { return s.pool }
 func (s *Stack) Snapshot() *host.Snapshot { return s.snapshot }
 func (s *Stack) Generation() uint64       { return s.snapshot.Generation() }
 
-// HasKernel tells whether the kernel has the interfaces too: it answers ARP, ICMP and IGMP then, and sockets have descriptors.
+// HasKernel reports whether the kernel has the interfaces too. Then it answers ARP, ICMP and IGMP, and sockets have descriptors.
 func (s *Stack) HasKernel() bool { return s.localHost == nil }
 
 // Random is the stack's source of randomness.

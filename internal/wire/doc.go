@@ -31,6 +31,8 @@
 //	copy(frame[t.Len():], payload)
 //	t.Put(frame[:t.Len()+len(payload)], id)              // frame is ready to send
 //
+// A transport that keeps a route's IPv4Template apart keeps a UDPHead beside it: the two are a UDPTemplate.
+//
 // # Sums
 //
 // Sum is a one's complement sum that can be added to, joined with others and turned into a checksum field. Received UDP

@@ -44,7 +44,7 @@ func (d *driver) carry(e *entry) (err error) {
 	if e.id, err = d.udp.Add(d.endpoint(e.s), options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
-	d.udp.Stop(e.id, true) // until Receive
+	d.udp.SetStopped(e.id, true) // until Receive
 	e.own = true
 	e.home = d.homeOf(e)
 	if err = errors.Join(d.widen(e), d.regroup(e)); err != nil {
@@ -112,8 +112,8 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	}
 	e.on = on
 	if e.own {
-		d.udp.Stop(e.id, !on)
-		if on && d.udp.Kept(e.id) > 0 && !e.resumed {
+		d.udp.SetStopped(e.id, !on)
+		if on && d.udp.Backlogged(e.id) > 0 && !e.resumed {
 			e.resumed = true
 			d.resumed = append(d.resumed, e)
 		}

@@ -54,7 +54,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		add("handover.copied", u.Copied)
 		add("handover.full", between.Full)
 		add("handover.closed", between.Closed)
-		add("handover.no_socket", u.Strayed)
+		add("handover.no_socket", u.NoReceiver)
 		n := d.nics.Stats()
 		add("offload.retry_failures", n.RetryFailures)
 		add("offload.address_failures", n.AddressFailures)

@@ -251,7 +251,7 @@ func (d *driver) unheard(m *ring.Meta) bool {
 	}
 	target, _ := wire.AddrFrom(m.Destination)
 	source, _ := wire.AddrFrom(m.Source.Addr())
-	if d.udp.TakesGroup(d.shadow.reading, target, source, m.IfIndex) {
+	if d.udp.ReceivesGroup(d.shadow.reading, target, source, m.IfIndex) {
 		return false
 	}
 	d.stats.ShadowUnheard++

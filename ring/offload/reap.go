@@ -305,14 +305,14 @@ func (d *driver) resume(k *ring.Sink) {
 // drain delivers what was kept for one socket and tells whether there is more, and it may come.
 func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
 	for e.s != nil && e.on && e.own {
-		if d.udp.Kept(e.id) == 0 {
-			d.udp.Stop(e.id, false)
+		if d.udp.Backlogged(e.id) == 0 {
+			d.udp.SetStopped(e.id, false)
 			return false
 		}
 		if k.Room() == 0 {
 			return true
 		}
-		if !d.udp.NextKept(e.id) {
+		if !d.udp.NextBacklogged(e.id) {
 			k.Starved(e.s) // the core starts it again when there is a buffer
 			return false
 		}

@@ -228,7 +228,7 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 		}
 	}
 	for range burst {
-		if !e.on || e.s != s || e.own && d.udp.Kept(e.id) > 0 { // what was kept is older
+		if !e.on || e.s != s || e.own && d.udp.Backlogged(e.id) > 0 { // what was kept is older
 			return false
 		}
 		if k.Room() == 0 {

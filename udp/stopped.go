@@ -6,15 +6,17 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// Stop says that the socket does not read: what comes for it is kept in its backlog. A socket that reads again stays marked until its
-// backlog is empty, so that new datagrams queue behind the kept ones.
-func (u *Protocol) Stop(id ID, on bool) { u.table.Stop(id, on || u.sockets[id].backlog.Len() > 0) }
+// SetStopped says that the socket does not read, so that its datagrams go to its backlog, or that it reads again. It stays stopped until its
+// backlog is empty, so that new datagrams queue behind older ones.
+func (u *Protocol) SetStopped(id ID, on bool) {
+	u.table.SetStopped(id, on || u.sockets[id].backlog.Len() > 0)
+}
 
-// Kept is the number of datagrams in the socket's backlog.
-func (u *Protocol) Kept(id ID) int { return u.sockets[id].backlog.Len() }
+// Backlogged is the number of datagrams in the socket's backlog.
+func (u *Protocol) Backlogged(id ID) int { return u.sockets[id].backlog.Len() }
 
-// NextKept delivers the oldest datagram of the socket's backlog, in a buffer of the pool: false when there is none, or no buffer for it.
-func (u *Protocol) NextKept(id ID) (ok bool) {
+// NextBacklogged delivers the oldest datagram of the socket's backlog, in a buffer of the pool: false when there is none, or no buffer for it.
+func (u *Protocol) NextBacklogged(id ID) (ok bool) {
 	r := &u.sockets[id]
 	h, ok := r.backlog.Peek()
 	if !ok {
@@ -24,23 +26,23 @@ func (u *Protocol) NextKept(id ID) (ok bool) {
 	if p.IsZero() {
 		return false
 	}
-	r.backlog.Take(room)
+	r.backlog.Pop(room)
 	u.stats.Delivered++
 	u.deliveries = append(u.deliveries, Delivery{Packet: p, ID: id, Owner: u.table.Owner(id), Flow: h.Flow, Nanos: h.Nanos, Clock: h.Clock})
 	return true
 }
 
-// keep copies a datagram into the socket's backlog.
-func (u *Protocol) keep(id ID, f *Flow, payload []byte, nanos int64, clock ip.Clock) {
-	if u.sockets[id].backlog.Put(&Held{Flow: *f, Nanos: nanos, Clock: clock}, payload) {
+// addToBacklog copies a datagram into the socket's backlog.
+func (u *Protocol) addToBacklog(id ID, f *Flow, payload []byte, nanos int64, clock ip.Clock) {
+	if u.sockets[id].backlog.Push(&Held{Flow: *f, Nanos: nanos, Clock: clock}, payload) {
 		u.stats.Backlogged++
 		return
 	}
-	u.count(id)
+	u.countLost(id)
 }
 
-// count counts a datagram that found no room.
-func (u *Protocol) count(id ID) {
+// countLost counts a datagram of a socket that found no room.
+func (u *Protocol) countLost(id ID) {
 	u.sockets[id].dropped++
 	u.drops[wire.UDPBudget]++
 }
@@ -68,10 +70,10 @@ func (u *Protocol) allocOf(class buffers.Class, n int, a buffers.Account) (p buf
 	return u.pool.Fill(i, l.Headroom, n, a), m[l.Headroom : l.Headroom+n]
 }
 
-// allocCopy is allocReceived for datagrams that are copied, from another stack or out of a backlog. They find only what does not lie ready
-// for a card, which may be hardly a small buffer at all: then a large one serves. The pool's dynamic rule (buffers.Pool.Over) counts what
-// lies ready as left for the others; here it is applied to what is free: of each class a socket may hold as many as that, or one holder
-// would take the rest. The classes count apart: in bytes, a few large buffers would outweigh all the small ones.
+// allocCopy is allocReceived for datagrams that are copied, from another stack or out of a backlog. Only buffers that no card
+// has can serve, which may be hardly any small one: then a large one serves. The pool's dynamic rule (buffers.Pool.Over) counts the
+// cards' buffers as left for other sockets; here the rule is applied to the free ones: of each class a socket may hold as many as are free,
+// or one holder would take the rest. The classes count apart: in bytes, a few large buffers would outweigh all the small ones.
 func (u *Protocol) allocCopy(id ID, n int) (p buffers.Packet, room []byte) {
 	a := u.table.Account(id)
 	if u.directory == nil {
