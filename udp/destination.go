@@ -11,19 +11,19 @@ import (
 // destinationCount is the size of the cache of destinations: one place for each address and port of a socket, by hash, the newest has it.
 const destinationCount = 1024
 
-// destination is where a socket sends to, ready: route and headers. It has no pointers, so that a garbage collection passes the table by.
+// destination is where a socket sends to, ready: route and headers. It has no pointers, so that a garbage collection passes the table by, and
+// is two cache lines long.
 type destination struct {
 	route   ip.Route
 	head    wire.UDPHead
+	port    uint16
 	checked uint64 // the generation of the stack's routes at which it was current last; 0: the place is empty
-	changes uint64 // of sockets when it was made
 	serial  uint32 // of its making: a caller that knows it need not compare the destination
 	id      ID
 	to      wire.Addr
-	port    uint16
+	whole   int32    // longest payload that need not be fragmented
+	changes uint64   // of sockets when it was made
 	errno   ip.Errno // why there is no route
-	limit   int32    // longest payload
-	whole   int32    // and the longest that need not be fragmented
 }
 
 // Prepared is what Prepare found.
@@ -44,7 +44,7 @@ func (u *Protocol) Prepare(now clock.Time, id ID, to wire.Addr, port uint16) (Pr
 		return Prepared{}, x.errno
 	}
 	u.stack.Resolve(now, &x.route)
-	return Prepared{Route: i, Serial: x.serial, Head: u.fastHead(x), Limit: int(x.limit), Kernel: x.route.Kind == ip.RouteViaKernel}, 0
+	return Prepared{Route: i, Serial: x.serial, Head: u.fastHead(x), Limit: u.limit(x), Kernel: x.route.Kind == ip.RouteViaKernel}, 0
 }
 
 // find is the place of a destination, which is current.
@@ -100,9 +100,6 @@ func (u *Protocol) findRoute(x *destination) ip.Errno {
 		return errno
 	}
 	x.whole = x.route.MTU - wire.IPv4Len - wire.UDPLen
-	if x.limit = x.whole; u.fragment {
-		x.limit = wire.UDPMax
-	}
 	if k := x.route.Kind; k == ip.RouteOverLink || k == ip.RouteAwaitsNeighbour {
 		var err error
 		if x.head, err = wire.NewUDPHead(&x.route.Header, e.LocalPort, x.port); err != nil {
@@ -110,6 +107,14 @@ func (u *Protocol) findRoute(x *destination) ip.Errno {
 		}
 	}
 	return 0
+}
+
+// limit is the longest payload for a destination.
+func (u *Protocol) limit(x *destination) int {
+	if u.fragment {
+		return wire.UDPMax
+	}
+	return int(x.whole)
 }
 
 // headLen is how long the headers of a destination over a link are.

@@ -61,7 +61,7 @@ func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port 
 	switch {
 	case x.errno != 0:
 		return Refused, x.errno
-	case n > int(x.limit):
+	case n > u.limit(x):
 		return Refused, ip.EMSGSIZE
 	case x.route.Kind == ip.RouteViaKernel, n > int(x.whole) && !x.route.FragmentsHere:
 		return ViaKernel, 0

@@ -17,10 +17,10 @@ func (u *Protocol) WarmSend(id ID, to wire.Addr, port uint16, p buffers.Packet) 
 	switch {
 	case x.errno != 0:
 		return Prepared{}, x.errno
-	case n > int(x.limit):
+	case n > u.limit(x):
 		return Prepared{}, ip.EMSGSIZE
 	}
-	r := Prepared{Route: i, Serial: x.serial, Head: u.fastHead(x), Limit: int(x.limit),
+	r := Prepared{Route: i, Serial: x.serial, Head: u.fastHead(x), Limit: u.limit(x),
 		Kernel: x.route.Kind == ip.RouteViaKernel || n > int(x.whole) && !x.route.FragmentsHere}
 	switch {
 	case r.Kernel, x.route.Kind == ip.RouteLocal, n > int(x.whole):

@@ -15,16 +15,16 @@ import (
 // of routes costs a garbage collection nothing.
 type Route struct {
 	Header        wire.IPv4Template // complete if Kind is RouteOverLink; of RouteAwaitsNeighbour it lacks the station
-	tables        uint64            // Stack.tables when it was found
 	hop           int32             // the next hop, noHop for none
-	hopGeneration uint32            // and its generation then
-	MTU           int32             // longest packet that need not be fragmented
-	Interface     int32             // of the host's tables
-	Source        wire.Addr
+	tables        uint64            // Stack.tables when it was found
+	hopGeneration uint32            // the next hop's generation then
 	link          int16
 	Kind          RouteKind
-	Loop          bool // sockets of this stack get the packets too
-	FragmentsHere bool // longer packets are fragmented by the stack, not by the kernel
+	Loop          bool  // sockets of this stack get the packets too
+	FragmentsHere bool  // longer packets are fragmented by the stack, not by the kernel
+	MTU           int32 // longest packet that need not be fragmented
+	Interface     int32 // of the host's tables
+	Source        wire.Addr
 }
 
 // RouteKind says what is done with packets of a route.
