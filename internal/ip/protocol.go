@@ -64,9 +64,10 @@ type ChangeKind uint8
 
 // What may change.
 const (
-	TablesChanged  ChangeKind = iota // links, addresses, routes or rules: every route is stale
-	NextHopChanged                   // a neighbour has another station address, became known, or is known no more: Addr, on Interface
-	PathMTUChanged                   // the MTU of the path to Addr became smaller, or is tried larger again
+	// TablesChanged: links, addresses, routes or rules. Every route is stale, and AddressKind says whether a flow's own address is still there.
+	TablesChanged  ChangeKind = iota
+	NextHopChanged            // a neighbour has another station address, became known, or is known no more: Addr, on Interface
+	PathMTUChanged            // the MTU of the path to Addr became smaller, or is tried larger again
 )
 
 // Change is what Protocol.Changed receives.
