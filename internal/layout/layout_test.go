@@ -23,6 +23,7 @@ var level = map[string]int{
 	"internal/clock":       1,
 	"internal/wire":        1,
 	"feed":                 1,
+	"feed/book":            2,
 	"feed/iextp":           2,
 	"feed/moldudp64":       2,
 	"feed/itch":            2,
@@ -78,6 +79,7 @@ var never = map[string][]string{
 	"ring/transport/memory/protocol": {"golang.org/x/sys/unix", "syscall", "os", "net", "sync", "math/rand/v2"},
 
 	"feed":           {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+	"feed/book":      {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 	"feed/iextp":     {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 	"feed/moldudp64": {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 	"feed/itch":      {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},

@@ -15,7 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/book"
+	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/book"
 )
 
 // captureFile finds a capture: in the folder SOCKETXTREME_CAPTURES names, or in shared/captures beside the checkout.
@@ -221,7 +222,7 @@ func TestCMECaptures(t *testing.T) {
 				var id int32
 				_, err := fmt.Sscan(r[1], &id)
 				require.NoError(t, err)
-				require.Equal(t, r[2], fmt.Sprint(byLine[r[0]].positions.Security(id).RptSeq), "%v", r)
+				require.Equal(t, r[2], fmt.Sprint(byLine[r[0]].levels.Security(id).RptSeq), "%v", r)
 			}
 			level1(t, captureFile(t, "cme/"+name+".pcap"), captureFile(t, "expected/"+name+".level1.csv"))
 		})
@@ -232,12 +233,12 @@ func TestCMECaptures(t *testing.T) {
 // the deepest level that was told of on.
 func level1(t *testing.T, path, file string) {
 	agreed, least := map[string]int{}, map[string]int{}
-	for depth := book.Depth; depth >= 1; depth-- {
+	for depth := book.MaxDepth; depth >= 1; depth-- {
 		o, err := OpenOffline(path, Config{Depth: depth})
 		require.NoError(t, err)
 		require.NoError(t, o.Run())
 		for _, c := range o.Channels {
-			for _, s := range c.positions.Securities() {
+			for _, s := range c.levels.Securities() {
 				for side, kind := range []byte("01EF") {
 					least[fmt.Sprintf("%d,%c", s.ID, kind)] = int(s.Deepest[side])
 				}
@@ -252,7 +253,7 @@ func level1(t *testing.T, path, file string) {
 	var got []string
 	for r, n := range agreed {
 		f := strings.Split(r, ",")
-		if n == book.Depth-max(1, least[f[0]+","+f[1]])+1 {
+		if n == book.MaxDepth-max(1, least[f[0]+","+f[1]])+1 {
 			got = append(got, r)
 		}
 	}
@@ -287,19 +288,18 @@ func TestNasdaqCaptures(t *testing.T) {
 		c := o.Channels[0]
 		require.Equal(t, want.Messages, s.Channels[0].Messages)
 		require.Equal(t, want.Types, s.Channels[0].Types)
-		require.Zero(t, c.orders.Unknown)
+		require.Zero(t, c.orders.Unknown())
 		require.Equal(t, want.Executions, c.trades)
 		require.Equal(t, want.ExecutedShares, c.volume)
 		require.Equal(t, want.HiddenTrades, c.hidden)
 		require.Equal(t, want.HiddenShares, c.hiddenVolume)
-		require.Equal(t, want.Live, c.orders.Resting())
+		require.Equal(t, want.Live, c.orders.Len())
 		require.Equal(t, want.Bids, s.Books.BidLevels)
 		require.Equal(t, want.Asks, s.Books.AskLevels)
 		file, err := os.ReadFile(captureFile(t, "expected/nasdaq-itch50-aapl-20200130-first6000.levels.csv"))
 		require.NoError(t, err)
 		var rows []string
-		id := c.prices.ID(book.Key("AAPL"))
-		sym := &c.prices.Symbols()[id]
+		sym := c.books.Find(feed.SymbolOf("AAPL"))
 		for _, l := range sym.Bid.Levels() {
 			rows = append(rows, fmt.Sprintf("B,%d,%d,%d\n", l.Price, l.Size, l.Orders))
 		}

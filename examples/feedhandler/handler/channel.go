@@ -5,13 +5,14 @@
 package handler
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/book"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/feed/book"
 )
 
 // Ref is what keeps a packet: a ring's buffer. It is zero where packets come from a file and are copied when they must
@@ -51,9 +52,10 @@ type Channel struct {
 	identified bool
 	id         uint64
 
-	prices    *book.Prices    // DEEP, TOPS
-	orders    *book.Orders    // ITCH
-	positions *book.Positions // MDP 3.0
+	books  *book.Books   // of prices or orders
+	prices *book.ByPrice // DEEP, TOPS
+	orders *book.ByOrder // ITCH, PITCH
+	levels *book.ByLevel // MDP 3.0
 
 	segment feed.Segment[Ref]
 	d       feed.Delivery[Ref]
@@ -65,9 +67,9 @@ type Channel struct {
 	types        [256]uint64  // messages by type or template
 	entries      [256]uint64  // entries by template
 	messages     uint64
-	skipped      uint64 // messages too short for their type, or of an unknown one
-	published    uint64 // book changes that were consistent
-	last         uint64 // symbol of the last one
+	skipped      uint64      // messages too short for their type, or of an unknown one
+	published    uint64      // book changes that were consistent
+	last         feed.Symbol // of the last one
 	trades       uint64
 	volume       uint64
 	hidden       uint64 // non-displayed trades (ITCH)
@@ -82,6 +84,9 @@ type Channel struct {
 
 // NewChannel makes a channel. With Auto the protocol is that of the first packet that has one.
 func NewChannel(c Config) (*Channel, error) {
+	if c.Depth < 0 || c.Depth > book.MaxDepth {
+		return nil, fmt.Errorf("depth %d: want 1 to %d, or 0 for %d", c.Depth, book.MaxDepth, book.MaxDepth)
+	}
 	c.Feed.Lines = max(1, len(c.Lines))
 	seq, err := feed.New[Ref](c.Feed)
 	if err != nil {
@@ -104,14 +109,16 @@ func (c *Channel) become(p Proto) {
 		return d
 	}
 	c.proto = p
+	size := book.Capacity{Instruments: or(c.cfg.Symbols, 1<<14), Levels: or(c.cfg.Levels, 1<<18), Orders: or(c.cfg.Orders, 1<<20)}
 	switch p {
 	case DEEP, TOPS:
-		c.prices = book.NewPrices(or(c.cfg.Symbols, 1<<14), or(c.cfg.Levels, 1<<18))
+		c.prices = book.NewByPrice(size)
+		c.books = &c.prices.Books
 	case MoldUDP64, PITCH, ITCH:
-		c.orders = book.NewOrders(or(c.cfg.Symbols, 1<<14), or(c.cfg.Levels, 1<<18), or(c.cfg.Orders, 1<<20))
-		c.prices = &c.orders.Prices
+		c.orders = book.NewByOrder(size)
+		c.books = &c.orders.Books
 	case MDP3:
-		c.positions = book.NewPositions(or(c.cfg.Symbols, 1<<11), or(c.cfg.Depth, book.Depth))
+		c.levels, _ = book.NewByLevel(or(c.cfg.Symbols, 1<<11), or(c.cfg.Depth, book.MaxDepth)) // NewChannel has checked the depth
 	}
 }
 
@@ -130,7 +137,7 @@ func (c *Channel) Input(line uint8, payload []byte, arrival int64, ref Ref) {
 	}
 	s := &c.segment
 	*s = feed.Segment[Ref]{Arrival: arrival, Payload: payload, Ref: ref, Line: line}
-	switch _, v := c.parse(payload, s); v {
+	switch c.parse(payload, s) {
 	case malformed:
 		n.malformed++
 		release(ref)
@@ -158,7 +165,7 @@ func (c *Channel) Input(line uint8, payload []byte, arrival int64, ref Ref) {
 }
 
 // Message takes one message that came without packet or sequence number (BinaryFILE).
-func (c *Channel) Message(m []byte) { c.itch(m) }
+func (c *Channel) Message(m []byte) { c.message(m) }
 
 // Truncated counts a packet that the capture has only the begin of: for the sequence it is lost on that line.
 func (c *Channel) Truncated(line uint8) { c.lines[line].malformed++ }
@@ -236,8 +243,8 @@ func (c *Channel) newEpoch(n uint32) {
 			c.orders.Clear()
 		case c.prices != nil:
 			c.prices.Clear()
-		case c.positions != nil:
-			c.positions.Clear()
+		case c.levels != nil:
+			c.levels.Clear()
 		}
 	}
 	c.epoch, c.stale = n, false
@@ -249,9 +256,26 @@ func (c *Channel) newEpoch(n uint32) {
 // counts of their own and are marked by them.
 func (c *Channel) lose() {
 	c.stale = true
-	if c.prices != nil {
-		c.prices.MarkStale()
+	if c.books != nil {
+		c.books.MarkStale()
 	}
+}
+
+// publish notes that a symbol's book changed and is consistent.
+func (c *Channel) publish(s feed.Symbol) {
+	c.published++
+	c.last = s
+}
+
+// trade counts a trade; hide one against an order that was not displayed.
+func (c *Channel) trade(shares uint64) {
+	c.trades++
+	c.volume += shares
+}
+
+func (c *Channel) hide(shares uint64) {
+	c.hidden++
+	c.hiddenVolume += shares
 }
 
 // note keeps what the summary wants of an event and passes it on.
@@ -305,9 +329,9 @@ func (c *Channel) Lines() int { return len(c.cfg.Lines) }
 
 // LastPublished is the name of the symbol whose book changed last, and its best levels.
 func (c *Channel) LastPublished() (name string, bid, ask book.Level) {
-	if c.prices == nil || c.last == 0 {
+	if c.books == nil || c.last == 0 {
 		return "", bid, ask
 	}
-	s := &c.prices.Symbols()[c.prices.ID(c.last)]
-	return book.Name(s.Name), s.Bid.Best(), s.Ask.Best()
+	s := c.books.Find(c.last)
+	return s.Symbol.String(), s.Bid.Best(), s.Ask.Best()
 }

@@ -3,7 +3,6 @@ package handler
 import (
 	"fmt"
 
-	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/feed/iextp"
 	"github.com/socketxtreme/socketxtreme/feed/mdp3"
 	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
@@ -71,69 +70,4 @@ func Recognize(b []byte) Proto {
 		}
 	}
 	return Auto
-}
-
-// verdict is what parsing a packet came to.
-type verdict uint8
-
-const (
-	good verdict = iota
-	malformed
-	foreign
-	unsequenced // to be applied as it comes
-)
-
-// parse turns a packet into what it claims. blocks is its messages.
-func (c *Channel) parse(b []byte, s *feed.Segment[Ref]) (blocks []byte, v verdict) {
-	switch c.proto {
-	case DEEP, TOPS:
-		h, blocks, err := iextp.Parse(b)
-		if err != nil {
-			return nil, malformed
-		}
-		if want := uint16(iextp.DEEP10); c.proto == DEEP && h.Protocol() != want ||
-			c.proto == TOPS && h.Protocol() != iextp.TOPS16 || c.identified && c.id != uint64(h.Channel()) {
-			return nil, foreign
-		}
-		c.identified, c.id = true, uint64(h.Channel())
-		s.Session, s.Seq, s.Count, s.Sent = uint64(h.Session()), h.Seq(), h.Count(), h.SendTime()
-		return blocks, good
-	case MDP3:
-		p, messages, err := mdp3.Parse(b)
-		if err != nil {
-			return nil, malformed
-		}
-		m, _ := mdp3.Next(messages)
-		if m != nil && m.Schema() != 1 {
-			return nil, foreign
-		}
-		s.Seq, s.Count, s.Sent = uint64(p.Seq()), 1, p.SendingTime()
-		return messages, good
-	case MoldUDP64:
-		h, blocks, err := moldudp64.Parse(b)
-		if err != nil {
-			return nil, malformed
-		}
-		if h.Seq() == 0 { // sequences begin with 1: the header was blanked
-			s.Count = h.Count()
-			return blocks, unsequenced
-		}
-		s.Session, s.Seq, s.Count, s.End = h.SessionKey(), h.Seq(), h.Count(), h.End()
-		return blocks, good
-	case PITCH:
-		h, messages, err := pitch.Parse(b)
-		if err != nil {
-			return nil, malformed
-		}
-		if c.identified && c.id != uint64(h.Unit()) {
-			return nil, foreign
-		}
-		c.identified, c.id = true, uint64(h.Unit())
-		s.Seq, s.Count = uint64(h.Seq()), h.Count()
-		if s.Seq == 0 {
-			return messages, unsequenced
-		}
-		return messages, good
-	}
-	return nil, foreign
 }

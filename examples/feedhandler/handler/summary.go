@@ -172,9 +172,9 @@ func Summarize(channels []*Channel, clock Clock) Summary {
 		sent.Merge(c.sendReceive)
 		s.Clock.Outside += c.outside
 		s.Books.Published += c.published
-		if c.positions != nil {
-			for i := range c.positions.Securities() {
-				if c.positions.Securities()[i].Damaged > 0 {
+		if c.levels != nil {
+			for i := range c.levels.Securities() {
+				if c.levels.Securities()[i].Damaged > 0 {
 					s.Books.Stale++
 				}
 			}
@@ -253,12 +253,13 @@ func (c *Channel) summary() ChannelSummary {
 			s.Entries[name(i)] = c.entries[i]
 		}
 	}
-	if c.positions != nil {
-		s.RptSeq = &c.positions.Missed
+	if c.levels != nil {
+		n := c.levels.Missed()
+		s.RptSeq = &n
 	}
 	if c.orders != nil {
-		n := c.orders.Resting()
-		s.Unknown, s.Orders = &c.orders.Unknown, &n
+		n, unknown := c.orders.Len(), c.orders.Unknown()
+		s.Unknown, s.Orders = &unknown, &n
 	}
 	return s
 }

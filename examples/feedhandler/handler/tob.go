@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/socketxtreme/socketxtreme/examples/feedhandler/book"
+	"github.com/socketxtreme/socketxtreme/feed/book"
 )
 
 // TopOfBook is the best levels of a symbol.
@@ -23,16 +23,16 @@ type TopOfBook struct {
 // Tops is every symbol of the channels that has a side, in the order of rows.
 func Tops(channels ...*Channel) (all []TopOfBook) {
 	for _, c := range channels {
-		if c.prices == nil {
+		if c.books == nil {
 			continue
 		}
-		symbols := c.prices.Symbols()
+		symbols := c.books.Instruments()
 		for i := range symbols {
 			s := &symbols[i]
 			if s.Bid.Len()+s.Ask.Len() == 0 {
 				continue
 			}
-			all = append(all, TopOfBook{book.Name(s.Name), s.Bid.Best(), s.Ask.Best(), s.Bid.Len(), s.Ask.Len(), s.Stale})
+			all = append(all, TopOfBook{s.Symbol.String(), s.Bid.Best(), s.Ask.Best(), s.Bid.Len(), s.Ask.Len(), s.Stale})
 		}
 	}
 	slices.SortFunc(all, func(a, b TopOfBook) int {
@@ -56,10 +56,10 @@ type PositionRow struct {
 // Positions is the best levels that are known, of every instrument and side, in the order of identifiers.
 func Positions(channels ...*Channel) (all []PositionRow) {
 	for _, c := range channels {
-		if c.positions == nil {
+		if c.levels == nil {
 			continue
 		}
-		securities := c.positions.Securities()
+		securities := c.levels.Securities()
 		for i := range securities {
 			s := &securities[i]
 			for side, t := range []byte{'0', '1', 'E', 'F'} {

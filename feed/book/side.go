@@ -1,20 +1,13 @@
 package book
 
-// Level is what rests at a price.
-type Level struct {
-	Price  int64
-	Size   uint64
-	Orders uint32 // where the feed tells
-}
-
-// Side is the levels of one side, the best one last: most updates are near the best price, so little moves and the
-// search from the end is short.
+// Side is the levels of one side, sorted by price. The best one is last: most updates are near the best price, so that little moves and
+// the search from the end is short.
 type Side struct{ levels []Level }
 
 // Len is the number of levels.
 func (s *Side) Len() int { return len(s.levels) }
 
-// Best is the best level; zero without any.
+// Best is the best level; the zero Level if there is none.
 func (s *Side) Best() Level {
 	if len(s.levels) == 0 {
 		return Level{}
@@ -22,7 +15,10 @@ func (s *Side) Best() Level {
 	return s.levels[len(s.levels)-1]
 }
 
-// Worst first, Levels is all of them; read only.
+// Level is the i-th best level; 0 is the best. It panics beyond Len.
+func (s *Side) Level(i int) Level { return s.levels[len(s.levels)-1-i] }
+
+// Levels is all levels, the worst first. It is read only and valid until the side changes.
 func (s *Side) Levels() []Level { return s.levels }
 
 // find is the index of price, or where it belongs. dir is 1 for bids (higher is better) and -1 for offers.
@@ -75,6 +71,14 @@ func (s *Side) insert(a *arena, i int, l Level) {
 	s.levels = s.levels[:n+1]
 	copy(s.levels[i+1:], s.levels[i:n])
 	s.levels[i] = l
+}
+
+// replace makes l the only level.
+func (s *Side) replace(a *arena, l Level) {
+	s.levels = s.levels[:0]
+	if l.Size > 0 {
+		s.insert(a, 0, l)
+	}
 }
 
 func (s *Side) remove(i int) {

@@ -1,29 +1,29 @@
 package book
 
-// Table finds small dense numbers for 64-bit keys: open addressing, linear probing, at most half full. It is what a map
+// table finds small dense numbers for 64-bit keys: open addressing, linear probing, at most half full. It is what a map
 // would be, without its locks against misuse, its hashing of anything, and its growth in the middle of a burst (it
 // doubles when half full, which a fitting size makes never).
-type Table struct {
+type table struct {
 	keys  []uint64
 	ids   []uint32 // plus one; 0 is free
 	shift uint8
 	n     int
 }
 
-// NewTable makes a table for about n keys.
-func NewTable(n int) *Table {
+// newTable makes a table for about n keys.
+func newTable(n int) *table {
 	size, bits := 16, uint8(4)
 	for size < 2*n {
 		size, bits = size*2, bits+1
 	}
-	return &Table{keys: make([]uint64, size), ids: make([]uint32, size), shift: 64 - bits}
+	return &table{keys: make([]uint64, size), ids: make([]uint32, size), shift: 64 - bits}
 }
 
 // slot is where the key is looked for first (Fibonacci hashing: Knuth, TAOCP 3, 6.4).
-func (t *Table) slot(key uint64) uint64 { return (key ^ key>>29) * 0x9e3779b97f4a7c15 >> t.shift }
+func (t *table) slot(key uint64) uint64 { return (key ^ key>>29) * 0x9e3779b97f4a7c15 >> t.shift }
 
-// Find gives the number of a key.
-func (t *Table) Find(key uint64) (id uint32, ok bool) {
+// find gives the number of a key.
+func (t *table) find(key uint64) (id uint32, ok bool) {
 	mask := uint64(len(t.ids) - 1)
 	for i := t.slot(key) & mask; ; i = (i + 1) & mask {
 		switch {
@@ -35,8 +35,8 @@ func (t *Table) Find(key uint64) (id uint32, ok bool) {
 	}
 }
 
-// Put gives a key a number; it must not have one.
-func (t *Table) Put(key uint64, id uint32) {
+// put gives a key a number; it must not have one.
+func (t *table) put(key uint64, id uint32) {
 	if 2*t.n >= len(t.ids) {
 		t.grow()
 	}
@@ -49,8 +49,8 @@ func (t *Table) Put(key uint64, id uint32) {
 	t.n++
 }
 
-// Delete forgets a key and closes the gap it leaves (Knuth, TAOCP 3, 6.4, algorithm R).
-func (t *Table) Delete(key uint64) {
+// delete forgets a key and closes the gap it leaves (Knuth, TAOCP 3, 6.4, algorithm R).
+func (t *table) delete(key uint64) {
 	mask := uint64(len(t.ids) - 1)
 	i := t.slot(key) & mask
 	for t.ids[i] != 0 && t.keys[i] != key {
@@ -70,20 +70,17 @@ func (t *Table) Delete(key uint64) {
 	t.ids[i] = 0
 }
 
-// Len is the number of keys.
-func (t *Table) Len() int { return t.n }
-
-// Clear forgets every key.
-func (t *Table) Clear() {
+// clear forgets every key.
+func (t *table) clear() {
 	clear(t.ids)
 	t.n = 0
 }
 
-func (t *Table) grow() {
-	bigger := NewTable(len(t.ids))
+func (t *table) grow() {
+	bigger := newTable(len(t.ids))
 	for i, id := range t.ids {
 		if id != 0 {
-			bigger.Put(t.keys[i], id-1)
+			bigger.put(t.keys[i], id-1)
 		}
 	}
 	*t = *bigger

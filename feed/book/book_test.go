@@ -7,36 +7,38 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/feed"
 )
 
 func TestTableAgainstAMap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	table, model := NewTable(4), map[uint64]uint32{}
+	table, model := newTable(4), map[uint64]uint32{}
 	for range 100_000 {
 		key := rnd.Uint64N(600) << (8 * rnd.Uint64N(3))
 		switch _, there := model[key]; {
 		case there && rnd.IntN(2) == 0:
-			table.Delete(key)
+			table.delete(key)
 			delete(model, key)
 		case !there:
 			v := rnd.Uint32N(1 << 30)
-			table.Put(key, v)
+			table.put(key, v)
 			model[key] = v
-			table.Delete(^key) // nothing
+			table.delete(^key) // nothing
 		}
-		v, ok := table.Find(key)
+		v, ok := table.find(key)
 		want, there := model[key]
 		require.Equal(t, there, ok)
 		require.Equal(t, want, v)
-		require.Equal(t, len(model), table.Len())
+		require.Equal(t, len(model), table.n)
 	}
 	for k, v := range model {
-		got, ok := table.Find(k)
+		got, ok := table.find(k)
 		require.True(t, ok)
 		require.Equal(t, v, got)
 	}
-	table.Clear()
-	require.Zero(t, table.Len())
+	table.clear()
+	require.Zero(t, table.n)
 }
 
 // naive is a book as a map.
@@ -64,9 +66,9 @@ func rows(s *Side) (rows []string) {
 	return rows
 }
 
-func TestPricesAgainstAMap(t *testing.T) {
+func TestByPriceAgainstAMap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	p := NewPrices(2, 16)
+	p := NewByPrice(Capacity{Instruments: 2, Levels: 16})
 	model := map[string]naive{}
 	names := []string{"A", "BB", "LONGNAME"}
 	for _, n := range names {
@@ -74,37 +76,35 @@ func TestPricesAgainstAMap(t *testing.T) {
 	}
 	for i := range 50_000 {
 		name, buy, price, size := names[rnd.IntN(3)], rnd.IntN(2) == 0, int64(rnd.IntN(60))-20, uint64(rnd.IntN(3))
-		p.Set(Key(name), buy, price, size)
+		p.Set(feed.SymbolOf(name), buy, price, size)
 		if size == 0 {
 			delete(model[name][buy], price)
 		} else {
 			model[name][buy][price] = size
 		}
-		s := p.at(Key(name))
+		s := p.Find(feed.SymbolOf(name))
 		require.Equal(t, model[name].rows(true), rows(&s.Bid), "step %d", i)
 		require.Equal(t, model[name].rows(false), rows(&s.Ask), "step %d", i)
 	}
-	require.Equal(t, "LONGNAME", Name(Key("LONGNAME")))
-	require.Equal(t, "BB", Name(Key("BB")))
 	p.MarkStale()
-	require.True(t, p.Symbols()[0].Stale)
+	require.True(t, p.Instruments()[0].Stale)
 	p.Clear()
-	require.Zero(t, p.Symbols()[0].Bid.Len())
-	require.False(t, p.Symbols()[0].Stale)
-	p.Quote(Key("A"), Level{Price: 5, Size: 1}, Level{})
-	p.Quote(Key("A"), Level{Price: 6, Size: 2}, Level{Price: 7, Size: 3})
-	require.Equal(t, []Level{{Price: 6, Size: 2}}, p.at(Key("A")).Bid.Levels())
-	require.Equal(t, Level{Price: 7, Size: 3}, p.at(Key("A")).Ask.Best())
+	require.Zero(t, p.Instruments()[0].Bid.Len())
+	require.False(t, p.Instruments()[0].Stale)
+	p.Quote(feed.SymbolOf("A"), Level{Price: 5, Size: 1}, Level{})
+	p.Quote(feed.SymbolOf("A"), Level{Price: 6, Size: 2}, Level{Price: 7, Size: 3})
+	require.Equal(t, []Level{{Price: 6, Size: 2}}, p.Find(feed.SymbolOf("A")).Bid.Levels())
+	require.Equal(t, Level{Price: 7, Size: 3}, p.Find(feed.SymbolOf("A")).Ask.Best())
 }
 
-func TestOrdersAgainstAMap(t *testing.T) {
+func TestByOrderAgainstAMap(t *testing.T) {
 	type resting struct {
 		shares uint32
 		price  int64
 		buy    bool
 	}
 	rnd := rand.New(rand.NewPCG(5, 6))
-	o, model := NewOrders(1, 16, 16), map[uint64]resting{}
+	o, model := NewByOrder(Capacity{Instruments: 1, Levels: 16, Orders: 16}), map[uint64]resting{}
 	unknown := uint64(0)
 	for range 40_000 {
 		ref := rnd.Uint64N(300)
@@ -113,7 +113,7 @@ func TestOrdersAgainstAMap(t *testing.T) {
 		case 0, 1:
 			if !there {
 				model[ref] = resting{1 + rnd.Uint32N(100), int64(rnd.IntN(40)), rnd.IntN(2) == 0}
-				o.New(ref, Key("X"), model[ref].buy, model[ref].shares, model[ref].price)
+				o.Add(Order{ref, feed.SymbolOf("X"), model[ref].price, model[ref].shares, model[ref].buy})
 			}
 		case 2:
 			n := rnd.Uint32N(120)
@@ -145,8 +145,8 @@ func TestOrdersAgainstAMap(t *testing.T) {
 			delete(model, ref)
 			model[to] = resting{7, 9, r.buy}
 		}
-		require.Equal(t, len(model), o.Resting())
-		require.Equal(t, unknown, o.Unknown)
+		require.Equal(t, len(model), o.Len())
+		require.Equal(t, unknown, o.Unknown())
 	}
 	want := naive{true: {}, false: {}}
 	orders := map[bool]map[int64]uint32{true: {}, false: {}}
@@ -154,22 +154,23 @@ func TestOrdersAgainstAMap(t *testing.T) {
 		want[r.buy][r.price] += uint64(r.shares)
 		orders[r.buy][r.price]++
 	}
-	s := o.at(Key("X"))
+	s := o.Find(feed.SymbolOf("X"))
 	require.Equal(t, want.rows(true), rows(&s.Bid))
 	require.Equal(t, want.rows(false), rows(&s.Ask))
 	for _, l := range s.Bid.Levels() {
 		require.Equal(t, orders[true][l.Price], l.Orders)
 	}
-	o.New(1<<40, Key("X"), true, 5, 1)
-	o.New(1<<40, Key("X"), true, 6, 1) // the same reference again
+	o.Add(Order{1 << 40, feed.SymbolOf("X"), 1, 5, true})
+	o.Add(Order{1 << 40, feed.SymbolOf("X"), 1, 6, true}) // the same reference again
 	o.Clear()
-	require.Zero(t, o.Resting())
+	require.Zero(t, o.Len())
 }
 
-func TestPositions(t *testing.T) {
-	p := NewPositions(1, 3)
-	s := p.At(7, 1)
-	apply := func(action uint8, level int, price int64) bool {
+func TestByLevel(t *testing.T) {
+	p, err := NewByLevel(1, 3)
+	require.NoError(t, err)
+	s := p.CountUpdate(7, 1)
+	apply := func(action Action, level int, price int64) bool {
 		return p.Apply(s, Update{Action: action, Side: Offer, Level: level, Entry: Entry{Price: price, Size: 1}})
 	}
 	prices := func() (all [3]int64) {
@@ -199,11 +200,11 @@ func TestPositions(t *testing.T) {
 	require.False(t, apply(9, 1, 1))
 	require.Equal(t, uint8(4), s.Deepest[Offer])
 	require.True(t, apply(0, 1, 10))
-	p.At(7, 2)
+	p.CountUpdate(7, 2)
 	require.Zero(t, s.Damaged)
-	p.At(7, 5) // 3 and 4 were missed: nothing is known any more
+	p.CountUpdate(7, 5) // 3 and 4 were missed: nothing is known any more
 	require.Equal(t, uint32(1), s.Damaged)
-	require.Equal(t, uint64(2), p.Missed)
+	require.Equal(t, uint64(2), p.Missed())
 	require.Equal(t, [3]int64{}, prices())
 	p.Clear()
 	require.Empty(t, p.Securities())
