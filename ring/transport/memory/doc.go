@@ -25,4 +25,9 @@
 // A record may outlive its socket: Close leaves what was taken for sending, FIN and TIME-WAIT to it, and Arm and Wait honour its deadlines.
 // Data for a socket that was closed is answered with a reset. When the ring is closed, the records that are left are forgotten, their peers are
 // sent a reset, and their buffers are back in the pool.
+//
+// # Another transport
+//
+// A host may have a spare, with a link of its own that the same ring polls. Host.MoveTo makes its connections go on there, in mid-stream: see
+// move.go.
 package memory

@@ -16,9 +16,9 @@ import (
 
 var _ ring.ProtocolDriver = (*driver)(nil)
 
-// driver is the ring.Driver of a host.
+// driver is the ring.Driver of a host, and of its spare.
 type driver struct {
-	host  *Host
+	hosts []*Host
 	timer *time.Timer // rings the bell at a deadline: there is no descriptor for it
 	poll  [1]unix.PollFd
 
@@ -39,12 +39,50 @@ func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory: new driver: %w", err)
 	}
-	d := &driver{host: h, bell: bell}
+	d := &driver{hosts: []*Host{h}, bell: bell}
+	if h.config.Spare != nil {
+		d.hosts = append(d.hosts, h.config.Spare)
+	}
 	d.timer = time.AfterFunc(time.Hour, d.Wake)
 	d.timer.Stop()
-	h.driver, h.pool = d, c.Pool
-	h.link.SetBell(d.Wake)
+	for _, h := range d.hosts {
+		h.driver, h.pool = d, c.Pool
+		h.link.SetBell(d.Wake)
+	}
 	return d, nil
+}
+
+// host is where the socket is.
+func host(s *ring.Socket) *Host { return s.Transport().(*Host) }
+
+// deadline is when there is something to do by itself; pending tells whether there is something to tell.
+func (d *driver) deadline() clock.Time {
+	at := clock.Never
+	for _, h := range d.hosts {
+		at = min(at, h.deadline())
+	}
+	return at
+}
+
+func (d *driver) pending() bool {
+	for _, h := range d.hosts {
+		if h.pending() {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *driver) armLinks() {
+	for _, h := range d.hosts {
+		h.link.Arm()
+	}
+}
+
+func (d *driver) disarmLinks() {
+	for _, h := range d.hosts {
+		h.link.Disarm()
+	}
 }
 
 // Kind is "memory".
@@ -52,7 +90,11 @@ func (d *driver) Kind() string { return "memory" }
 
 // Caps: the window opens at release, acknowledgements are told, and packets are sent from where they lie.
 func (d *driver) Caps() ring.Caps {
-	return ring.CapWindowAtRelease | ring.CapOutPerAck | ring.CapZeroCopySend
+	caps := ring.CapWindowAtRelease | ring.CapOutPerAck | ring.CapZeroCopySend
+	if len(d.hosts) > 1 {
+		caps |= ring.CapPathChanges
+	}
+	return caps
 }
 
 // Why explains each capability that is missing.
@@ -63,7 +105,7 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 		ring.CapBackgroundProgress: "the memory transport makes progress when its ring is polled",
 		ring.CapTransmitTime:       "the memory transport has no datagrams to stamp",
 		ring.CapLaunchTime:         "the memory transport has no queue with times",
-		ring.CapPathChanges:        "the link of a memory host does not change by itself",
+		ring.CapPathChanges:        "the host has no spare that its connections could move to",
 	}[c]
 	return ring.Reason{Code: "memory." + c.String(), Text: text}
 }
@@ -71,7 +113,12 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 // HasBackground tells that there is something to do without a socket: records that outlived theirs, frames that are on their way out or have
 // come in.
 func (d *driver) HasBackground() bool {
-	return d.host.table.Len() > 0 || d.host.deadline() != clock.Never || d.host.pending()
+	for _, h := range d.hosts {
+		if h.table.Len() > 0 {
+			return true
+		}
+	}
+	return d.deadline() != clock.Never || d.pending()
 }
 
 // FD is the eventfd. Any goroutine.
@@ -82,19 +129,26 @@ func (d *driver) Bind() error { return nil }
 
 // Reap takes what has arrived, does what is due, and tells what happened.
 func (d *driver) Reap(k *ring.Sink) error {
-	h := d.host
-	h.turn()
-	h.tell(k)
+	for _, h := range d.hosts {
+		h.turn()
+	}
+	if h := d.hosts[0]; h.leaving {
+		h.move(k)
+	}
+	for _, h := range d.hosts {
+		h.tell(k)
+	}
 	return nil
 }
 
 // Flush lets owed acknowledgements leave.
 func (d *driver) Flush() error {
-	h := d.host
-	h.now = h.clock()
-	h.link.Advance(h.now)
-	h.complete()
-	h.table.Flush(h.now)
+	for _, h := range d.hosts {
+		h.now = h.clock()
+		h.link.Advance(h.now)
+		h.complete()
+		h.table.Flush(h.now)
+	}
 	return nil
 }
 
@@ -103,12 +157,11 @@ func (d *driver) ReturnSpare() {}
 
 // Arm makes the bell ring with the next frame, and at the earliest deadline, the records' included.
 func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
-	h := d.host
 	_ = d.Flush()
-	now = h.now
-	h.link.Arm()
-	if deadline = min(deadline, h.deadline()); deadline <= now || h.pending() {
-		h.link.Disarm()
+	now = d.hosts[0].now
+	d.armLinks()
+	if deadline = min(deadline, d.deadline()); deadline <= now || d.pending() {
+		d.disarmLinks()
 		return true, nil
 	}
 	if deadline != clock.Never {
@@ -119,24 +172,23 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 
 // Disarm ends what Arm began.
 func (d *driver) Disarm() {
-	d.host.link.Disarm()
+	d.disarmLinks()
 	d.timer.Stop()
 	d.bell.Drain()
 }
 
 // Wait sleeps on the eventfd.
 func (d *driver) Wait(limit time.Duration) error {
-	h := d.host
 	_ = d.Flush()
-	h.link.Arm()
-	defer h.link.Disarm()
-	next := h.deadline()
-	if next <= h.now || h.pending() {
+	d.armLinks()
+	defer d.disarmLinks()
+	next, now := d.deadline(), d.hosts[0].now
+	if next <= now || d.pending() {
 		return nil
 	}
 	var until *unix.Timespec
 	if next != clock.Never {
-		if left := next.Sub(h.now); limit < 0 || left < limit {
+		if left := next.Sub(now); limit < 0 || left < limit {
 			limit = left
 		}
 	}
@@ -164,7 +216,7 @@ func (d *driver) Wake() {
 
 // Attach gives the socket's record its place on the ring; an outgoing connection begins here.
 func (d *driver) Attach(s *ring.Socket) error {
-	h := d.host
+	h := host(s)
 	i := index(s)
 	h.sockets[i] = s
 	r := &h.records[i]
@@ -178,7 +230,7 @@ func (d *driver) Attach(s *ring.Socket) error {
 
 // Receive starts or stops telling of data, or of connections.
 func (d *driver) Receive(s *ring.Socket, on bool) error {
-	h := d.host
+	h := host(s)
 	i := index(s)
 	r := &h.records[i]
 	if !on {
@@ -192,7 +244,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 
 // NotifyWritable asks for one fact.
 func (d *driver) NotifyWritable(s *ring.Socket) error {
-	h := d.host
+	h := host(s)
 	i := index(s)
 	h.records[i].flags |= wantsRoom
 	h.list(i)
@@ -201,21 +253,42 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 
 // Transmit queues what the socket has for sending.
 func (d *driver) Transmit(s *ring.Socket) error {
-	d.host.now = d.host.clock()
-	d.host.transmit(s)
+	h := host(s)
+	h.now = h.clock()
+	h.transmit(s)
 	return nil
 }
 
 // Detach: facts of the socket are not told any more. Close follows.
 func (d *driver) Detach(s *ring.Socket) bool {
-	h := d.host
+	h := host(s)
 	h.records[index(s)].flags &^= isOpen | isReading | wantsRoom
 	return true
 }
 
 // Close forgets the records that outlived their sockets: their peers are sent a reset, and their buffers are back in the pool.
 func (d *driver) Close() error {
-	h := d.host
+	d.timer.Stop()
+	for _, h := range d.hosts {
+		h.close()
+	}
+	d.wake.Lock()
+	defer d.wake.Unlock()
+	if d.closed {
+		return fmt.Errorf("memory: close driver: %w", ring.ErrClosed)
+	}
+	d.closed = true
+	if err := d.bell.Close(); err != nil {
+		return fmt.Errorf("memory: close driver: %w", err)
+	}
+	return nil
+}
+
+// close forgets what is left when the ring is closed.
+func (h *Host) close() {
+	if h.pool == nil {
+		return
+	}
 	h.now = h.clock()
 	h.table.AbortAll(h.now)
 	h.link.Advance(clock.Never)
@@ -224,19 +297,7 @@ func (d *driver) Close() error {
 		h.pool.Complete(x.sent.Packet)
 		_ = x.sent.Packet.Release()
 	}
-	h.done = nil
-	h.ready = h.ready[:0]
-	d.timer.Stop()
+	h.done, h.ready = nil, h.ready[:0]
 	h.link.SetBell(nil)
-	d.wake.Lock()
-	defer d.wake.Unlock()
-	if d.closed {
-		return fmt.Errorf("memory: close driver: %w", ring.ErrClosed)
-	}
-	d.closed = true
 	h.driver, h.pool = nil, nil
-	if err := d.bell.Close(); err != nil {
-		return fmt.Errorf("memory: close driver: %w", err)
-	}
-	return nil
 }

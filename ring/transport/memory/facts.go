@@ -40,9 +40,13 @@ func (h *Host) pull() {
 			return
 		}
 		if s, payload, ok := protocol.Parse(frame); ok {
-			h.input = payload
-			h.table.Input(h.now, &s)
-			h.input = nil
+			to := h
+			if o := h.other; o != nil && !h.table.Knows(&s) && o.table.Knows(&s) {
+				to, o.now = o, h.now // it was sent before the connection moved
+			}
+			to.input = payload
+			to.table.Input(h.now, &s)
+			to.input = nil
 		}
 		h.link.Release()
 	}
@@ -51,8 +55,10 @@ func (h *Host) pull() {
 // deadline is when the host has something to do by itself.
 func (h *Host) deadline() clock.Time { return min(h.table.Deadline(), h.link.Deadline()) }
 
-// pending tells whether there is something to tell.
-func (h *Host) pending() bool { return len(h.ready) > 0 || len(h.done) > 0 }
+// pending tells whether there is something to tell, or to do at once.
+func (h *Host) pending() bool {
+	return len(h.ready) > 0 || len(h.done) > 0 || h.link.HasRoom() && (h.leaving || h.table.Blocked())
+}
 
 // tell reports facts while the sink has room. A record whose facts do not fit stays in the list.
 func (h *Host) tell(k *ring.Sink) {

@@ -19,6 +19,8 @@ type Config struct {
 	SendBuffer int
 	Seed       uint64
 	Clock      clock.Source // that of the ring.Set; nil: the system's
+	// Spare is a host with a link of its own that the ring polls too: MoveTo. It gets no ring by itself.
+	Spare *Host
 	// Device is the name of the host's interface: "mem0".
 	Device string
 }
@@ -50,6 +52,8 @@ type Host struct {
 	done     []done // transmissions to give back
 	input    []byte // payload of the frame being put in
 	now      clock.Time
+	leaving  bool    // see MoveTo
+	other    *Host   // where connections went, or came from
 	roomless []int32 // records that wait for room, which may be that of the pool
 	freed    uint64  // the pool's, when they were looked at
 }

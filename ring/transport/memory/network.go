@@ -172,6 +172,9 @@ func (l *Link) Holds(token int32, seq protocol.Seq, n int) bool {
 	return false
 }
 
+// HasRoom tells whether Transmit would take a frame, once Completed has returned what is done.
+func (l *Link) HasRoom() bool { return int(l.next-l.wired) < len(l.tx) }
+
 // Advance puts frames on the wire whose time has come.
 func (l *Link) Advance(now clock.Time) {
 	for l.wired != l.next {

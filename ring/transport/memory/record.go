@@ -243,14 +243,20 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 	if class == buffers.Small && s != nil {
 		h.fill(k, s.Handle().Account) // one segment, one packet
 	}
+	h.append(i, k)
+	h.list(i)
+	return true
+}
+
+// append puts an arrival at the end of a record's list.
+func (h *Host) append(i, k int32) {
+	r := &h.records[i]
 	if r.recvTail == none {
 		r.recvHead = k
 	} else {
 		h.arrivals[r.recvTail].next = k
 	}
 	r.recvTail = k
-	h.list(i)
-	return true
 }
 
 func (h *Host) newArrival(a arrival) int32 {

@@ -21,6 +21,7 @@ type rig struct {
 	host  *memory.Host
 	set   *ring.Set
 	peers *peers
+	spare *memory.Host // where there is one
 	kept  []ring.Completion
 }
 
@@ -30,8 +31,13 @@ func quick() protocol.Config {
 
 func newRig(t testing.TB, c protocol.Config, change ...func(*memory.Config)) *rig {
 	t.Helper()
+	return makeRig(t, c, false, change...)
+}
+
+func makeRig(t testing.TB, c protocol.Config, withSpare bool, change ...func(*memory.Config)) *rig {
+	t.Helper()
 	x := &rig{Assertions: require.New(t), t: t}
-	layout := buffers.Layout{SmallSize: 2048, SmallCount: 256, LargeSize: 65536, LargeCount: 16, Headroom: 192}
+	layout := buffers.Layout{SmallSize: 2048, SmallCount: 256, LargeSize: 65536, LargeCount: 32, Headroom: 192}
 	var err error
 	x.pool, err = buffers.New(make([]byte, layout.Bytes()), layout)
 	x.NoError(err)
@@ -41,6 +47,13 @@ func newRig(t testing.TB, c protocol.Config, change ...func(*memory.Config)) *ri
 	config := memory.Config{Link: link, Protocol: c, Seed: 1}
 	for _, f := range change {
 		f(&config)
+	}
+	if withSpare {
+		second, err := n.NewLink(memory.LinkConfig{Addrs: []netip.Addr{netip.MustParseAddr("10.7.0.9")}})
+		x.NoError(err)
+		x.spare, err = memory.New(memory.Config{Link: second, Protocol: c, Seed: 2})
+		x.NoError(err)
+		config.Spare = x.spare
 	}
 	x.host, err = memory.New(config)
 	x.NoError(err)

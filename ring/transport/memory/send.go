@@ -117,7 +117,14 @@ func (h *Host) add(i int32, p piece) {
 	if t := r.sendTail; t != none {
 		p.first = h.pieces[t].first.Add(int(h.pieces[t].length))
 	}
-	p.upTo, p.next = p.first, none
+	p.upTo = p.first
+	h.enqueue(i, p)
+}
+
+// enqueue puts a piece, whose place in the stream is known, at the end of a record's send queue.
+func (h *Host) enqueue(i int32, p piece) {
+	r := &h.records[i]
+	p.next = none
 	k := h.freePieces
 	if k == none {
 		k = int32(len(h.pieces))
@@ -209,6 +216,9 @@ func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome
 			return protocol.Full
 		}
 		return protocol.Sent
+	}
+	if h.leaving {
+		return protocol.Full // it leaves from the spare
 	}
 	k := h.find(&h.records[h.of(id)], s.Seq)
 	p := &h.pieces[k]

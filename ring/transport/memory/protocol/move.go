@@ -1,0 +1,56 @@
+package protocol
+
+import (
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
+
+// Export takes a connection out of the table as it is, for Import into another one: neither the peer nor the Host is told. The ID is not good
+// any more. A child that nobody has taken stays where its listener is: it is not to be exported.
+func (t *Table) Export(id ID) Conn {
+	c := &t.conns[id]
+	t.unlook(c)
+	if c.timer != 0 {
+		t.timers.Stop(c.timer)
+		c.timer = 0
+	}
+	t.blocked = slices.DeleteFunc(t.blocked, func(x ID) bool { return x == id })
+	t.owing = slices.DeleteFunc(t.owing, func(x ID) bool { return x == id })
+	moved := *c
+	moved.flags &^= flagBlocked | flagOwing
+	t.conns[id] = Conn{}
+	t.free = append(t.free, id)
+	return moved
+}
+
+// Import puts a connection of another table into this one. It goes on with the next Resume, when the Host knows its ID. Error: ErrInUse.
+func (t *Table) Import(now clock.Time, c Conn) (ID, error) {
+	t.now = now
+	if _, used := t.lookup[pair{c.local, c.remote}]; used {
+		return NoID, ErrInUse
+	}
+	id := t.open(c.local, c.remote)
+	closed := c.state == Closed
+	t.conns[id] = c
+	t.conns[id].flags |= flagLooked
+	if closed {
+		t.unlook(&t.conns[id])
+		return id, nil
+	}
+	t.block(id, &t.conns[id])
+	t.conns[id].flags |= flagAckNow // the peer learns where the connection is
+	t.schedule(id)
+	return id, nil
+}
+
+// Knows tells whether the segment is for a connection or a listener of the table.
+func (t *Table) Knows(s *Segment) bool {
+	if _, ok := t.lookup[pair{s.Target, s.Source}]; ok {
+		return true
+	}
+	return s.Flags&(SYN|ACK) == SYN && t.listening(s.Target) != nil
+}
+
+// Taken tells whether the connection is no child that waits at its listener.
+func (t *Table) Taken(id ID) bool { return t.conns[id].listener == 0 }
