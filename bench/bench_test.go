@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/bench/harness"
 )
 
 // needDescriptors skips where client and server cannot open so many connections each.
@@ -85,17 +87,17 @@ func TestQuickRunOfThisLibrary(t *testing.T) {
 	require.Zero(t, code, "%s\n%s", stdout, stderr)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var report Report
+	var report harness.Report
 	require.NoError(t, json.Unmarshal(text, &report))
 	require.Len(t, report.Rows, 3+2*3+1)
 	for _, row := range report.Rows {
-		if row.Status == NotRun {
+		if row.Status == harness.NotRun {
 			require.Contains(t, row.Name, "uring", row.Reason) // the one kind of ring that a machine may refuse
 			continue
 		}
-		require.Equal(t, Measured, row.Status, row.Name)
-		if row.Unit == perCompletion.Unit {
-			require.InDelta(t, perCompletion.Allowed, row.Allowed, 0)
+		require.Equal(t, harness.Measured, row.Status, row.Name)
+		if row.Unit == "ns/completion" {
+			require.InDelta(t, 20, row.Allowed, 0)
 			continue
 		}
 		require.Equal(t, 10, row.Peer.Idle, row.Name)
@@ -114,7 +116,7 @@ func TestMemoryOfIdleConnections(t *testing.T) {
 	require.Zero(t, code, "%s\n%s", stdout, stderr)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var report Report
+	var report harness.Report
 	require.NoError(t, json.Unmarshal(text, &report))
 	require.Len(t, report.Rows, 1)
 	require.Greater(t, report.Rows[0].Ours.Value, 4096.0, "its read buffer alone is that large")
@@ -180,12 +182,8 @@ func TestStrictComplainsAboutMissedGoals(t *testing.T) {
 }
 
 func TestExternalServer(t *testing.T) {
-	needGCC(t)
-	dir := t.TempDir()
-	var p programs
-	_, err := p.compileC(dir)
-	require.NoError(t, err)
-	code, stdout, stderr := run(t, "-quick", "-ours", "exec:"+p.cServer+" -loop recv", "-run", "udp-pingpong-1/.*/c-recv")
+	p := needGCC(t)
+	code, stdout, stderr := run(t, "-quick", "-ours", "exec:"+p.C("server")+" -loop recv", "-run", "udp-pingpong-1/.*/c-recv")
 	require.Zero(t, code, "%s\n%s", stdout, stderr)
 }
 
@@ -204,8 +202,8 @@ func TestInterruptedRunEndsAndSaysSo(t *testing.T) {
 
 func TestMissingGCCIsNamedAtOnce(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := new(programs).compileC(t.TempDir())
-	require.ErrorIs(t, err, errNoGCC)
+	_, _, err := harness.Compile(t.TempDir(), registry.Sources)
+	require.ErrorIs(t, err, harness.ErrNoGCC)
 	code, stdout, stderr := run(t, "-quick", "-ours", "net")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
@@ -237,43 +235,10 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 	}
 }
 
-func TestPeerArgumentsAreNamed(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{nil, "name one of"},
-		{[]string{"nonesuch"}, `"nonesuch"`},
-		{[]string{"net", "-proto", "sctp"}, `-proto "sctp"`},
-		{[]string{"gnet", "-role", "king"}, `-role "king"`},
-		{[]string{"net", "surplus"}, `"surplus"`},
-		{[]string{"net", "-nonsense"}, "-nonsense"},
-		{[]string{"net", "-proto", "udp", "-addr", "nowhere"}, `-addr "nowhere"`},
-		{[]string{"net", "-deadline", "-1s"}, "-deadline -1s"},
-		{[]string{"net", "-proto", "udp", "-deadline", "1s"}, "only with -proto tcp"},
-		{[]string{"gnet", "-deadline", "1s"}, "-deadline"},
-		{[]string{"net", "-cpuprofile", "/nonesuch/file"}, "/nonesuch/file"},
-		{[]string{"net", "-proto", "udp", "-role", "resp"}, "-role resp: only with -proto tcp"},
-		{[]string{"ours", "-role", "resp"}, `-role "resp"`},
-		{[]string{"netpoll", "-proto", "udp"}, "-proto udp"},
-		{[]string{"netpoll", "-role", "count"}, `-role "count"`},
-		{[]string{"swap", "-ring", "brass"}, "-ring"},
-		{[]string{"swap", "-rest", "never"}, `"never"`},
-		{[]string{"layer", "-batch", "0"}, "-batch 0"},
-		{[]string{"bare", "-batch", "5000"}, "-batch 5000"},
-		{[]string{"bare", "-seconds", "NaN"}, "-seconds NaN"},
-		{[]string{"layer", "surplus"}, `"surplus"`},
-	} {
-		var out, errs bytes.Buffer
-		require.NotZero(t, peerMain(c.args, &out, &errs), "%v", c.args)
-		require.Contains(t, errs.String(), c.want, "%v", c.args)
-	}
-}
-
 // Without the library's own server in the table the default run says so in every row.
 func TestMissingOwnServerIsNotRun(t *testing.T) {
 	needGCC(t)
-	if _, err := findServer("ours-epoll"); err == nil {
+	if _, err := registry.Find("ours-epoll"); err == nil {
 		t.Skip("this build has the library's own server")
 	}
 	code, stdout, stderr := run(t, "-quick", "-run", "udp-pingpong-1/")

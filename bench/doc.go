@@ -18,7 +18,8 @@
 // The ratio is always "times better than the peer": peer ÷ ours for latency and CPU time, ours ÷ peer for rates. A goal
 // is met when the ratio reaches it.
 //
-// The same binary contains the Go peers, as sub-commands (bench peer net …, bench peer gnet …). The C sources are
+// Package harness measures and judges, package peers declares what is compared, package rows by which workloads and goals: a peer or a family
+// of rows is one file there. The same binary contains the Go peers, as sub-commands (bench peer net …, bench peer gnet …). The C sources are
 // embedded and compiled with gcc at the start of a run. README.md explains the method and the protocol between harness
 // and server.
 package main

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/socketxtreme/socketxtreme/bench/harness"
+	"github.com/socketxtreme/socketxtreme/bench/peers"
 )
 
 // spoilt is the message that is lost, doubled or changed: one that a quick run comes to on the busiest machine.
@@ -35,7 +39,12 @@ var misbehaving = map[string]func(args []string, out, errs io.Writer) error{
 	"tcp-closing":    spoiledTCP(func([]byte) []byte { return nil }),
 	"tcp-answering":  spoiledTCP(func([]byte) []byte { return []byte("+NO\r\n") }),
 	"unfriendly": func(args []string, out, errs io.Writer) error { // serves well, ends badly
-		return errors.Join(netPeer(args, out, errs), errors.New("left in anger"))
+		for _, p := range peers.All {
+			if p.Name == "net" {
+				return errors.Join(p.Subcommands[0].Run(args, out, errs), errors.New("left in anger"))
+			}
+		}
+		return errors.New("no peer net")
 	},
 }
 
@@ -54,13 +63,13 @@ func keepUnless(gone bool, m []byte) [][]byte {
 // spoiledTCP is an echo server that, after some messages, spoils what one read returned; nil closes the connection.
 func spoiledTCP(spoil func(m []byte) []byte) func([]string, io.Writer, io.Writer) error {
 	return func(args []string, out, errs io.Writer) error {
-		flags, err := parsePeerFlags("spoiled", args, errs, serveAll)
+		flags, err := harness.ParseServerFlags("spoiled", args, errs, func(_ *flag.FlagSet, p *harness.ServerFlags) { p.AllRoles() })
 		if err != nil {
 			return err
 		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		l, err := net.Listen("tcp", flags.addr)
+		l, err := net.Listen("tcp", flags.Addr)
 		if err != nil {
 			return err
 		}
@@ -80,7 +89,7 @@ func spoiledTCP(spoil func(m []byte) []byte) func([]string, io.Writer, io.Writer
 						return
 					}
 					m := buf[:size]
-					if n == 20 || flags.role == "resp" {
+					if n == 20 || flags.Role == "resp" {
 						m = spoil(m)
 					}
 					if m == nil {
@@ -98,13 +107,13 @@ func spoiledTCP(spoil func(m []byte) []byte) func([]string, io.Writer, io.Writer
 // spoiledUDP is an echo server whose nth answer goes through spoil.
 func spoiledUDP(spoil func(n int, m []byte) [][]byte) func([]string, io.Writer, io.Writer) error {
 	return func(args []string, out, errs io.Writer) error {
-		flags, err := parsePeerFlags("spoiled", args, errs, nil)
+		flags, err := harness.ParseServerFlags("spoiled", args, errs, nil)
 		if err != nil {
 			return err
 		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		c, err := net.ListenPacket("udp", flags.addr)
+		c, err := net.ListenPacket("udp", flags.Addr)
 		if err != nil {
 			return err
 		}

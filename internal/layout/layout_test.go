@@ -58,7 +58,11 @@ var level = map[string]int{
 	"reactor/gnetrun":      12,
 	"cmd":                  13,
 	"examples":             13,
-	"bench":                14,
+	"bench/harness":        13,
+	"bench/internal":       13,
+	"bench/peers":          14,
+	"bench/rows":           14,
+	"bench":                15,
 	"internal/readme":      14,
 	"interop":              13,
 

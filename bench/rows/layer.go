@@ -1,0 +1,32 @@
+package rows
+
+import (
+	"strconv"
+
+	"github.com/socketxtreme/socketxtreme/bench/harness"
+)
+
+var layer = harness.Family{
+	Name: "layer",
+	About: "One layer alone, not what xtreme makes: ring.Poll, Bytes and Release over a driver without a kernel, beside the same loop " +
+		"without a ring.",
+	Rows: onceFor(isThisLibrary, layerRows),
+}
+
+// perCompletion may be 20 ns above the bare loop's.
+var perCompletion = harness.NanosecondsAbove(20, "completion")
+
+func layerRows() []harness.Row {
+	t := table{ours: "ours"}
+	t.beside(layerLoop(1), perCompletion, "bare", 1)
+	t.beside(layerLoop(16), perCompletion, "bare", 1)
+	t.beside(layerLoop(64), perCompletion, "bare", 0)
+	return t.rows
+}
+
+// layerLoop is batch completions a turn.
+func layerLoop(batch int) harness.Workload {
+	return harness.Workload{
+		Name: "layer-" + strconv.Itoa(batch), Proto: "memory", Mode: harness.Loop, Batch: batch, Seconds: 0.5, Rounds: 9,
+	}
+}

@@ -1,0 +1,37 @@
+package rows
+
+import (
+	"strconv"
+
+	"github.com/socketxtreme/socketxtreme/bench/harness"
+)
+
+var stack = harness.Family{
+	Name: "stack",
+	About: "One layer alone, not what xtreme makes, which opens no links in memory: ring, sockets and our own stack over a link in memory, " +
+		"beside frames that are turned around by hand on the same link.",
+	Rows: onceFor(hasOwnStack, stackRows),
+}
+
+// perEcho may be 90 ns above frames that are turned around on the same link.
+var perEcho = harness.NanosecondsAbove(90, "echo")
+
+func stackRows() []harness.Row {
+	t := table{ours: "ours-stack"}
+	for _, batch := range []int{1, 32} {
+		goal := 0.0
+		if batch == 32 {
+			goal = 1
+		}
+		w := stackLoop(batch)
+		t.beside(w, perEcho, "raw-link", goal)
+		t.within(w, harness.Mallocs, 10*harness.LeastMallocs)
+	}
+	return t.rows
+}
+
+func stackLoop(batch int) harness.Workload {
+	return harness.Workload{
+		Name: "stack-" + strconv.Itoa(batch), Proto: "memory", Mode: harness.Loop, Batch: batch, Seconds: 0.5, Rounds: 9,
+	}
+}

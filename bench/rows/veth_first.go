@@ -1,0 +1,25 @@
+package rows
+
+import "github.com/socketxtreme/socketxtreme/bench/harness"
+
+var vethFirstSend = harness.Family{
+	Name:  "udp-veth first send",
+	About: "The time of the first send of a socket of our own stack, prepared for it or not, beside that of its later sends; over a veth pair.",
+	Rows:  forEach(hasOwnStack, vethFirstRows),
+}
+
+func vethFirstRows(our string) []harness.Row {
+	const within150 = 1 / 1.5
+	t := table{ours: our}
+	prepared, unprepared, warm := vethFirst("prepared"), vethFirst("unprepared"), vethFirst("warm")
+	t.besideItself(prepared, warm, "warm", harness.MedianLatency, within150)
+	t.besideItself(unprepared, warm, "warm", harness.MedianLatency, 0)
+	return t.rows
+}
+
+func vethFirst(sample string) harness.Workload {
+	return harness.Workload{
+		Name: "udp-veth-first-" + sample, Group: "udp-veth-first", Proto: "udp", Mode: harness.First, Conns: 1, Rest: harness.Spin, Veth: true,
+		Both: true, Sample: sample, Seconds: 0.5, Rounds: 7,
+	}
+}
