@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"testing"
 	"time"
@@ -294,5 +295,44 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	for i := range socks {
 		w.True(bytes.Equal(want, <-ends[i]))
 		w.closed(socks[i])
+	}
+}
+
+// The errors say that the connection has ended. A program that asks for SIGPIPE, for its own pipes, receives none for its sockets.
+func sendWithoutSignal(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGPIPE, unix.SIGWINCH)
+	defer signal.Stop(signals)
+	f, _ := w.file(32 << 20) // more than the queues of both ends
+	for name, send := range map[string]func(s *ring.Socket, token uint64) error{
+		"file": func(s *ring.Socket, token uint64) error { return s.SendFile(f, 0, -1, token) },
+		"packet": func(s *ring.Socket, token uint64) error {
+			return s.SendPacket(w.packet(make([]byte, 60_000)), netip.AddrPort{}, token)
+		},
+	} {
+		s, peer := w.pair()
+		for token := range uint64(3) {
+			w.NoError(send(s, token))
+		}
+		w.poll()
+		w.reset(peer)
+		failed := 0
+		for ended, done := false, 0; !ended || done < 3; {
+			c := w.of(s)
+			ended = ended || c.Events.Has(ring.EventHup)
+			if c.Events.Has(ring.EventSent) {
+				done++
+			}
+			if c.Events.Has(ring.EventSent) && c.Err != nil {
+				failed++
+			}
+		}
+		w.True(failed > 0 || name == "packet", "the kernel's queue may hold all packets")
+		_, err := s.Send([]byte("x"))
+		w.ErrorIs(err, unix.EPIPE)
+		w.closed(s)
+		w.NoError(unix.Kill(unix.Getpid(), unix.SIGWINCH)) // it comes after what was raised before
+		w.Equal(unix.SIGWINCH, <-signals, name)
 	}
 }

@@ -109,6 +109,7 @@ var cases = []contractCase{
 	{"what is no file, or a short one", sendFileRefused, streams},
 	{"a warm send sends nothing", warm, datagrams},
 	{"sending to a reset connection", sendAfterReset, streams},
+	{"sends to an ended connection raise no SIGPIPE", sendWithoutSignal, streams},
 
 	{"hook verdicts: drop, keep, hold", hookVerdicts, 0},
 	{"queue mode: IN and Receive", queueMode, 0},
