@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -51,9 +52,9 @@ func readable(fd int) error {
 	return err
 }
 
-// SendFile is sendfile(2): from the page cache, without a copy through user space.
+// SendFile is sendfile(2), without its signal: from the page cache, without a copy through user space.
 func (t *Transport) SendFile(s *ring.Socket, ref ring.FileRef, off *int64, n int) (int, syscall.Errno) {
-	sent, err := unix.Sendfile(FD(s), int(ref), off, n)
+	sent, err := sys.Sendfile(FD(s), int(ref), off, n)
 	if err != nil {
 		return 0, errnoOf(err)
 	}

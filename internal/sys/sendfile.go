@@ -1,0 +1,47 @@
+package sys
+
+import (
+	"errors"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// sigPipe is the set that holds SIGPIPE alone.
+var sigPipe = func() (set unix.Sigset_t) {
+	set.Val[0] = 1 << (unix.SIGPIPE - 1)
+	return set
+}()
+
+// sigsetBytes is the size of the kernel's set of signals.
+const sigsetBytes = 8
+
+// Sendfile sends n bytes of a file from *off on into a socket, and moves *off. sendfile(2) knows no MSG_NOSIGNAL, and raises SIGPIPE in its
+// thread with EPIPE: the signal is blocked meanwhile, and taken back.
+func Sendfile(socket, file int, off *int64, n int) (int, error) {
+	runtime.LockOSThread() // the mask is the thread's
+	defer runtime.UnlockOSThread()
+	var before unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &sigPipe, &before); err != nil {
+		return 0, err
+	}
+	sent, err := unix.Sendfile(socket, file, off, n)
+	if errors.Is(err, unix.EPIPE) {
+		takeSigPipe()
+	}
+	return sent, errors.Join(err, unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil))
+}
+
+// takeSigPipe takes a SIGPIPE that waits for the thread, if one does.
+func takeSigPipe() {
+	var now unix.Timespec
+	for {
+		_, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&sigPipe)), 0, uintptr(unsafe.Pointer(&now)),
+			sigsetBytes, 0, 0)
+		if e != unix.EINTR {
+			return
+		}
+	}
+}
