@@ -1,6 +1,10 @@
 package xtreme_test
 
 import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -38,5 +42,35 @@ func TestMemoryOfTheCallerOfAnOffloadedRing(t *testing.T) {
 	w.False(c.OS)
 	w.Contains(string(mem), "a text that is nowhere else")
 	w.NoError(c.Packet.Release())
+	x.close(s)
+}
+
+// net.core.rmem_max bounds the receive buffer of an offloaded socket as it bounds a kernel socket's: what waits for a socket that is suspended
+// is kept in memory of that size.
+func TestReceiveBufferOfAnOffloadedSocketIsBounded(t *testing.T) {
+	w := newCabled(t)
+	text, err := os.ReadFile("/proc/sys/net/core/rmem_max")
+	w.NoError(err)
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	w.NoError(err)
+	if most > 64<<20 {
+		t.Skipf("missing: a net.core.rmem_max of 64 MiB or less, it is %d", most)
+	}
+	w.engine = w.newEngine(func(s *conf.Settings) { s.RxBytesMin = 4 * most })
+	x := w.other(w.newOwner("set"))
+	s := x.udp(w.at(0), xtreme.ReceiveBuffer(5000))
+	w.Equal("offload", s.Path().Tier, s.Path())
+	w.Equal(2*most, x.sockopt(s, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
+	w.NoError(s.Suspend())
+	peer := w.net.Dial(s.LocalAddr())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	x.write(peer, "kept")
+	x.until("it is kept", func() bool { return counter(s.Ring(), "stack.kept") == 1 })
+	runtime.ReadMemStats(&after)
+	w.Less(after.TotalAlloc-before.TotalAlloc, uint64(2*most))
+	w.NoError(s.Resume())
+	got, _ := fast(x, s)
+	w.Equal("kept", got)
 	x.close(s)
 }
