@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -41,7 +44,7 @@ func (d *driver) Attach(s *ring.Socket) error {
 
 // carry puts a socket into the stack.
 func (d *driver) carry(e *entry) (err error) {
-	if e.id, err = d.udp.Add(d.endpoint(e.s), options(e.s)); err != nil {
+	if e.id, err = d.udp.Add(d.endpoint(e.s), d.options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
 	d.udp.SetStopped(e.id, true) // until Receive
@@ -66,9 +69,10 @@ func (d *driver) Follow(s *ring.Socket) error {
 	return errors.Join(d.follow(e), e.openFilter())
 }
 
-// follow makes what the stack knows of a socket what the socket is. It asks nothing of the kernel but entries of the steering program.
+// follow makes what the stack knows of a socket what the socket is. It asks nothing of the kernel but entries of the steering program,
+// and the size of a receive buffer that was set.
 func (d *driver) follow(e *entry) error {
-	if err := d.udp.Change(e.id, d.endpoint(e.s), options(e.s)); err != nil {
+	if err := d.udp.Change(e.id, d.endpoint(e.s), d.options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
 	if e.home == 0 {
@@ -91,11 +95,16 @@ func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 	return e
 }
 
-func options(s *ring.Socket) udp.Options {
+func (d *driver) options(s *ring.Socket) udp.Options {
 	o := s.Settings()
 	size := o.ReceiveBuffer
-	if size == 0 {
+	switch {
+	case size == 0:
 		size = defaultReceiveBuffer
+	case d.config.Namespace == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
+		if has, err := unix.GetsockoptInt(kernel.FD(s), unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
+			size = min(size, has/2)
+		}
 	}
 	return udp.Options{TTL: uint8(o.TTL), TOS: uint8(o.TOS), MulticastTTL: uint8(o.MulticastTTL), MulticastLoop: o.MulticastLoop,
 		Broadcast: o.Broadcast, MulticastInterface: o.MulticastInterface, ReceiveBuffer: size}
