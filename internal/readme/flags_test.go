@@ -12,7 +12,7 @@ import (
 // Each example exits with 2 when its arguments are wrong and with 0 when it is asked for its flags, as programs with package flag do.
 func TestExamplesRefuseWrongArguments(t *testing.T) {
 	programs := map[string][]string{ // a value that a flag does not take
-		"echo": {"-ring", "dpdk"}, "feedhandler": {"-ring", "dpdk"}, "https": {"-ring", "dpdk"}, "mdreplay": {"-loss", "x"},
+		"echo": {"-ring", "dpdk"}, "feedhandler": {"-ring", "dpdk"}, "framed": {"-multicore=dpdk"}, "https": {"-ring", "dpdk"}, "mdreplay": {"-loss", "x"},
 		"proxy": {"-ring", "dpdk"}, "receive-hook": {"-ring", "dpdk"}, "resp": {"-ring", "dpdk"}, "rules": {"-ask", "server=1.1.1.1:1"},
 		"warm-send": {"-ring", "dpdk"}, "zero-copy-receive": {"-ring", "dpdk"},
 	}
