@@ -8,9 +8,9 @@
 //	internal/ip   calls Protocol.Input with a burst          input.go
 //	input.go        looks up the sockets of all its datagrams    table.go, members.go: one to three probes each
 //	                then proves each (Parse) and delivers it
-//	                  to a socket that reads: a Delivery, the packet in place
-//	                  to one that does not: stopped.go copies it into the socket's backlog.go
 //	                  to a socket of another ring: handoff.go makes a Delivery with the ring's number, directory.go knows it
+//	                  to a socket that reads: delivery.go, the packet in place
+//	                  to one that does not: stopped.go copies it into the socket's backlog.go
 //	ring/offload  takes Deliveries, kept ones by NextBacklogged, those of other rings by TakeHandoff
 //
 // A multicast datagram with several members is one packet with a reference for each.
@@ -24,6 +24,9 @@
 //	internal/ip   has the frame from then on
 //
 // One compare with the generation of the stack's routes tells whether what Prepare found is still good.
+//
+// In this order the files refer downwards, with four exceptions: protocol, input, warm, send, loop, handoff, errors, delivery, stopped,
+// backlog, directory, destination, table, members, snapshot, shards, flow, endpoint.
 //
 // # Whose datagram
 //

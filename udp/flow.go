@@ -2,6 +2,7 @@ package udp
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
@@ -110,8 +111,8 @@ func addrKey(x, y wire.Addr) uint64 { return uint64(x.Uint32())<<32 | uint64(y.U
 
 func portKey(local, remote uint16) uint64 { return uint64(local)<<16 | uint64(remote) }
 
-// spread distributes flows over n sockets that share a port.
-func (t *Table) spread(f *Flow, n uint32) uint32 {
-	h := t.flows.hash(addrKey(f.Target, f.Source), portKey(f.TargetPort, f.SourcePort))
-	return uint32((h >> 32 & 0xffffffff) * uint64(n) >> 32)
+func (f *flows) clone() flows {
+	c := *f
+	c.entries = slices.Clone(f.entries)
+	return c
 }

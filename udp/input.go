@@ -17,25 +17,6 @@ const (
 	Off           = ip.ChecksumOff           // nothing is checked
 )
 
-// Delivery is a datagram for a socket.
-type Delivery struct {
-	Packet buffers.Packet // received; shared when several sockets get it
-	ID     ID
-	Owner  uint64
-	Flow   Flow
-	Nanos  int64 // as the frame's
-	Clock  ip.Clock
-	// To is 0 for sockets of this stack. Otherwise the datagram is for the stack of this number in the directory, which gets it by
-	// TakeHandoff; with an Owner of 0 it is for whatever members of the group that one has.
-	To int32
-}
-
-// Deliveries are the datagrams for sockets since the last ClearDeliveries, in order.
-func (u *Protocol) Deliveries() []Delivery { return u.deliveries }
-
-// ClearDeliveries forgets the deliveries: their packets are the caller's.
-func (u *Protocol) ClearDeliveries() { u.deliveries = u.deliveries[:0] }
-
 // Input takes the datagrams of a burst.
 func (u *Protocol) Input(now clock.Time, b *ip.Burst) {
 	u.chooseTable()
@@ -130,56 +111,4 @@ func Parse(h4 *wire.IPv4, b []byte, p Policy) (h *wire.UDP, payload []byte, part
 		return nil, nil, false, wire.UDPPartial
 	}
 	return nil, nil, false, wire.UDPSum
-}
-
-// deliver delivers a datagram to one socket; before is how many deliveries there were before the datagram's. The first socket that gets the
-// packet is charged for it, the others have a reference.
-func (u *Protocol) deliver(id ID, f *ip.Frame, flow *Flow, payload []byte, off, before int) {
-	owner, account, stopped := u.table.Receiver(id)
-	if stopped {
-		u.addToBacklog(id, flow, payload, f.Nanos, f.Source)
-		return
-	}
-	if len(u.deliveries) == before {
-		u.pool.Narrow(f.Packet, off, len(payload), account)
-	} else if f.Packet.Retain() != nil { // 65,535 members
-		u.countLost(id)
-		return
-	}
-	u.stats.Delivered++
-	u.deliveries = append(u.deliveries, Delivery{})
-	d := &u.deliveries[len(u.deliveries)-1] // in place: one put together elsewhere is copied
-	d.Packet, d.ID, d.Owner, d.Flow, d.Nanos, d.Clock, d.To = f.Packet, id, owner, *flow, f.Nanos, f.Source, 0
-}
-
-// SocketError is an error for a connected socket, from an ICMP message.
-type SocketError struct {
-	Owner uint64
-	Errno ip.Errno
-}
-
-// Errors are the errors for sockets, until the next ClearErrors.
-func (u *Protocol) Errors() []SocketError { return u.errors }
-
-// ClearErrors empties the list.
-func (u *Protocol) ClearErrors() { u.errors = u.errors[:0] }
-
-// Error finds the socket that has sent the packet of an ICMP error.
-func (u *Protocol) Error(_ clock.Time, e ip.ICMPError) wire.Drop {
-	id, d := u.table.Unicast(&e.Flow)
-	if d != wire.Accept {
-		return wire.ICMPNoSocket
-	}
-	if e.Errno != 0 {
-		u.fail(id, e.Errno)
-	}
-	return wire.Accept
-}
-
-// fail raises an error on a connected socket. One that is not connected sends to many: an error says nothing that it could use
-// (RFC 1122 section 4.1.3.3; udp_err of the kernel).
-func (u *Protocol) fail(id ID, e ip.Errno) {
-	if !u.table.Endpoint(id).Remote.IsZero() {
-		u.errors = append(u.errors, SocketError{Owner: u.table.Owner(id), Errno: e})
-	}
 }

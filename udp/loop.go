@@ -92,11 +92,3 @@ func (u *Protocol) deliverLooped(x *loopedDatagram) {
 		}
 	}
 }
-
-// refuse raises ECONNREFUSED on the sender of a looped datagram for a port that no socket has.
-func (u *Protocol) refuse(f *Flow) {
-	back := Flow{Source: f.Target, SourcePort: f.TargetPort, Target: f.Source, TargetPort: f.SourcePort}
-	if id, d := u.table.Unicast(&back); d == wire.Accept {
-		u.fail(id, ip.ECONNREFUSED)
-	}
-}

@@ -35,9 +35,3 @@ func (t *Table) writeSockets() {
 		t.sockets, t.shared.sockets = slices.Clone(t.sockets), false
 	}
 }
-
-func (f *flows) clone() flows {
-	c := *f
-	c.entries = slices.Clone(f.entries)
-	return c
-}

@@ -36,7 +36,6 @@ func (s *Stack) readAddresses() {
 			}
 		}
 	}
-	s.followInterfaces()
 }
 
 // AddressKind is whose address it is, for a packet of the interface. A host has few addresses, and the last one that was found is kept.

@@ -9,9 +9,9 @@
 //
 //	driver      n := link.Receive(frames)
 //	            stack.Input(now, i, frames[:n])              input.go
-//	input.go      parse each frame of the burst              Ethernet, tag, IPv4, addresses: Parsed
-//	protocol.go   each protocol's Input, once for the burst  looks all its packets up, then processes them
-//	input.go      what is left: arp.go, icmp.go, igmp.go, or a drop with its reason
+//	input.go      parse each frame of the burst              Ethernet, tag, IPv4, addresses: Parsed (burst.go)
+//	              each protocol's Input, once for the burst  looks all its packets up, then processes them (protocol.go)
+//	              what is left: icmp.go, igmp.go, arp.go, or a drop with its reason
 //
 // A burst is walked in passes, so that its cache misses overlap: first the headers of all frames, then the lookups of each protocol, then
 // the processing. A protocol is called once for a burst, never per packet. The frame, what was found in its headers and the packet's memory
@@ -21,15 +21,18 @@
 //
 // # A sent packet
 //
-//	protocol    stack.FindRoute(&route, query)               route.go: once for a flow
-//	route.go      host.Snapshot.Route                        interface, gateway, source, MTU
-//	nexthop.go    the neighbour's station                    or the route waits for it: arp.go asks, or the kernel does
-//	pathmtu.go    what routers said of the path's MTU
-//	protocol    if !stack.IsCurrent(&route) { find it again }
+//	protocol    if !stack.IsCurrent(&route)
+//	              stack.FindRoute(&route, query)             route.go: once for a flow
+//	                the host's tables                        interface, gateway, source, MTU: localhost.go, or the kernel's
+//	                pathmtu.go                               what routers said of the path's MTU
+//	                nexthop.go                               the neighbour's station, or the route waits for it: arp.go asks, or the kernel
 //	            route.Header.Put(frame, …), its own header
-//	            stack.SendFrame(now, &route, packet, token)  output.go: queued on its link, or waiting for the station
 //	            stack.SendFragments                          fragment.go: what is longer than the MTU
+//	            stack.SendFrame(now, &route, packet, token)  output.go: queued on its link, or waiting for the station
 //	driver      link.Send(stack.Output(i)), stack.Took
+//
+// In this order the files refer downwards only: stack, link, input, icmp, igmp, arp, fragment, output, route, pathmtu, nexthop, localhost,
+// protocol, burst, interface, address.
 //
 // A [Route] is a value without pointers that the protocol keeps beside its flow. It is stale when the host's tables, a link or a path MTU
 // have changed, or its own next hop: nexthop.go has the table. [Stack.RouteGeneration] moves with any of these, so that a holder of many

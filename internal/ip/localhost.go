@@ -6,10 +6,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// LocalHost is the host of a stack without a kernel: addresses and routes that it is given, neighbours that it finds by ARP (neighbour.go).
+// Host is where routes and neighbours come from: [LocalHost], or the kernel's mirror in package ring/offload. Only Snapshot is called
+// regularly, once per turn at most.
+type Host interface {
+	// Snapshot is the host as it is known now.
+	Snapshot() *host.Snapshot
+	// Resolve asks for a neighbour; the answer is in a later snapshot. It may be called for every packet.
+	Resolve(t host.Target)
+	// Use says that frames were sent to a neighbour within the last second, so that its entry is kept alive.
+	Use(t host.Target)
+}
+
+// LocalHost is the host of a stack without a kernel: addresses and routes that it is given, neighbours that it finds by ARP (arp.go).
 // It belongs to its stack's owner.
 type LocalHost struct {
 	stack      *Stack
@@ -78,5 +91,69 @@ func (h *LocalHost) publish() {
 	h.changed = h.changed[:0]
 }
 
+// neighbour is an entry of the ARP table of a LocalHost.
+//
+//	state        what becomes of it
+//	(no entry)   Resolve: incomplete, and asked for. It asks for us: reachable, unused
+//	incomplete   asked for each second; after 3 requests: failed
+//	reachable    after 60 s in use: probing; not in use: forgotten
+//	probing      used, and asked each second by unicast; after 3 requests: failed
+//	failed       after 1 s: forgotten
+//	any          an ARP packet of its: reachable
+type neighbour struct {
+	host.Target
+	mac    wire.MAC
+	state  arpState
+	tries  uint8
+	used   bool       // since the last confirmation
+	unused bool       // it asked for us, and no frame has been sent to it yet: it is in no snapshot
+	due    clock.Time // when something is to be done about it
+	serial uint64
+}
+
+type arpState uint8
+
+const (
+	incomplete arpState = iota // asked for
+	reachable
+	probing // confirmed long ago and in use: asked by unicast, used meanwhile
+	failed  // it did not answer
+)
+
+func (h *LocalHost) find(t host.Target) *neighbour {
+	for i := range h.neighbours {
+		if h.neighbours[i].Target == t {
+			return &h.neighbours[i]
+		}
+	}
+	return nil
+}
+
+// noteChange makes the next snapshot due, and a neighbour one of those that changed.
+func (h *LocalHost) noteChange(t host.Target) {
+	h.stale = true
+	h.changed = append(h.changed, t)
+}
+
+// Use notes that a neighbour was sent to.
+func (h *LocalHost) Use(t host.Target) {
+	if n := h.find(t); n != nil {
+		n.used = true
+	}
+}
+
+// useLearned is the station of a neighbour that no snapshot has yet: it asked for us, and is now sent to.
+func (h *LocalHost) useLearned(t host.Target) (wire.MAC, bool) {
+	n := h.find(t)
+	if n == nil || n.state != reachable && n.state != probing {
+		return wire.MAC{}, false
+	}
+	n.unused = false
+	return n.mac, true
+}
+
 // kernelState is the kernel's name of an ARP state.
 var kernelState = [...]host.State{incomplete: unix.NUD_INCOMPLETE, reachable: unix.NUD_REACHABLE, probing: unix.NUD_PROBE, failed: unix.NUD_FAILED}
+
+// askAgain is how long after a request for a neighbour the next one follows (RFC 1122 section 2.3.2.1: one a second at most).
+const askAgain = clock.Time(1e9)

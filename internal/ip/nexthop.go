@@ -166,3 +166,22 @@ func (s *Stack) keepNeighboursAlive(now clock.Time) {
 		}
 	}
 }
+
+// RouteGeneration moves whenever a route may be stale: a holder of anything made of one compares it with what it was then, before it asks
+// IsCurrent. The pointer may be kept.
+func (s *Stack) RouteGeneration() *uint64 { return &s.routeGeneration }
+
+// MoveRouteGeneration is for protocols: what they have made of a route is to be made again, though the route may still be current.
+func (s *Stack) MoveRouteGeneration() { s.routeGeneration++ }
+
+// InvalidateRoutes makes all routes stale, because an answer of LoopViaKernel has changed, a link, or the host's tables.
+func (s *Stack) InvalidateRoutes() {
+	s.staleRoutes()
+	s.notify(Change{Kind: TablesChanged})
+}
+
+func (s *Stack) staleRoutes() {
+	s.tables++
+	s.routeGeneration++
+	s.hops.reset()
+}

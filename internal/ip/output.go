@@ -8,7 +8,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
-	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // Limits of the frames that wait for a neighbour's station.
@@ -17,17 +16,6 @@ const (
 	waitingPerTarget = 128
 	waitingTime      = 3 * time.Second // three requests, one a second
 )
-
-// Out is a frame for a link.
-type Out = link.Out
-
-// Sender names the flow of a protocol that a queued frame is from, so that Recall finds it; 0 is none.
-type Sender uint64
-
-// SenderOf is the name of a protocol's socket, number 0 or more.
-func SenderOf(protocol uint8, number int32) Sender {
-	return Sender(protocol)<<32 | Sender(uint32(number)+1)
-}
 
 // NextID is the identification of the next packet. It has a meaning for fragments only (RFC 6864).
 func (s *Stack) NextID() uint16 {
@@ -191,4 +179,19 @@ func (s *Stack) askForAwaited(now clock.Time) {
 		s.askAt = now + askAgain
 		s.waiting.Targets(s.host.Resolve)
 	}
+}
+
+// sendControl queues a frame of the stack's own. Without a buffer it is lost: the host that waits for it asks again.
+func (s *Stack) sendControl(i int, frame []byte) {
+	p, err := s.pool.Alloc(len(frame))
+	if err != nil {
+		s.stats.NoBuffer++
+		return
+	}
+	copy(p.Room(), frame)
+	if p, err = s.pool.Transmit(p); err != nil {
+		s.stats.NoBuffer++
+		return
+	}
+	s.queue(i, Out{Packet: p}, 0)
 }

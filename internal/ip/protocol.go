@@ -23,6 +23,17 @@ type Protocol interface {
 	Changed(c Change)
 }
 
+// ICMPError is an ICMP error about a packet that was sent from here.
+type ICMPError struct {
+	// Flow is that of the answers to the quoted packet, so that a lookup finds the socket that sent it: the source is whom it was sent to.
+	Flow Flow
+	// Errno is what the kernel tells a socket (icmp_err_convert); 0 for errors that may pass.
+	Errno      Errno
+	MTU        int // of the next hop, when the packet was too long for it; else 0. The stack keeps it when the protocol accepts the error.
+	Type, Code uint8
+	Quote      wire.Quote // the packet's first bytes: a protocol proves by them that it has sent it
+}
+
 // Memberships is what the sockets of a protocol want of multicast groups together: the interface state of RFC 9776 section 3.2, which IGMP
 // reports.
 type Memberships interface {

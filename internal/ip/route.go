@@ -55,25 +55,6 @@ type Query struct {
 	Port          uint16 // and its peer's port
 }
 
-// RouteGeneration moves whenever a route may be stale: a holder of anything made of one compares it with what it was then, before it asks
-// IsCurrent. The pointer may be kept.
-func (s *Stack) RouteGeneration() *uint64 { return &s.routeGeneration }
-
-// MoveRouteGeneration is for protocols: what they have made of a route is to be made again, though the route may still be current.
-func (s *Stack) MoveRouteGeneration() { s.routeGeneration++ }
-
-// InvalidateRoutes makes all routes stale, because an answer of LoopViaKernel has changed, a link, or the host's tables.
-func (s *Stack) InvalidateRoutes() {
-	s.staleRoutes()
-	s.notify(Change{Kind: TablesChanged})
-}
-
-func (s *Stack) staleRoutes() {
-	s.tables++
-	s.routeGeneration++
-	s.hops.reset()
-}
-
 // IsCurrent reports whether a route is still what FindRoute would find.
 func (s *Stack) IsCurrent(r *Route) bool {
 	return r.tables == s.tables && s.hops.list[r.hop].generation == r.hopGeneration

@@ -10,17 +10,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// Host is where routes and neighbours come from: [LocalHost], or the kernel's mirror in package ring/offload. Only Snapshot is called
-// regularly, once per turn at most.
-type Host interface {
-	// Snapshot is the host as it is known now.
-	Snapshot() *host.Snapshot
-	// Resolve asks for a neighbour; the answer is in a later snapshot. It may be called for every packet.
-	Resolve(t host.Target)
-	// Use says that frames were sent to a neighbour within the last second, so that its entry is kept alive.
-	Use(t host.Target)
-}
-
 // Config is what a stack is made from.
 type Config struct {
 	Pool       *buffers.Pool
@@ -147,6 +136,7 @@ func (s *Stack) follow(now *host.Snapshot) {
 	tables := before == nil || now.Generation() != before.Generation()
 	if tables {
 		s.readAddresses()
+		s.followInterfaces()
 	}
 	if s.waiting.Len() > 0 {
 		s.waiting.Check(now, s.resolved)
