@@ -60,6 +60,10 @@ func (h *Host) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) {
 		}
 	}
 	r.listener = h.table.Listen(r.local, backlog)
+	for int(r.listener) >= len(h.byListener) {
+		h.byListener = append(h.byListener, none)
+	}
+	h.byListener[r.listener] = index(s)
 	return r.local.AddrPort(), nil
 }
 
@@ -211,6 +215,7 @@ func (h *Host) end(i int32, reset bool) {
 // unlisten ends a listener and the connections that wait at it.
 func (h *Host) unlisten(i int32) {
 	r := &h.records[i]
+	h.byListener[r.listener] = none
 	h.table.Unlisten(r.listener)
 	for child := r.waitHead; child != none; child = h.records[i].waitHead {
 		h.records[i].waitHead = h.records[child].next

@@ -37,10 +37,11 @@ type Host struct {
 	pool   *buffers.Pool // of the driver
 	driver *driver
 
-	records []record // by Conn-1
-	sockets []*ring.Socket
-	free    []int32
-	byID    []int32 // index of the record, by protocol.ID; -1: nobody's
+	records    []record // by Conn-1
+	sockets    []*ring.Socket
+	free       []int32
+	byID       []int32 // index of the record, by protocol.ID; -1: nobody's
+	byListener []int32 // the same, by the protocol's number
 
 	pieces     []piece // what is sent, in lists of their records
 	freePieces int32

@@ -158,14 +158,12 @@ func (h *Host) met(id protocol.ID, listener int32) {
 	h.list(at)
 }
 
-// listening finds the record of a listener.
+// listening finds the record of a listener; none when it is being closed.
 func (h *Host) listening(number int32) int32 {
-	for i := range h.records {
-		if r := &h.records[i]; r.listener == number && r.flags&(inUse|isClosed) == inUse {
-			return int32(i)
-		}
+	if int(number) >= len(h.byListener) {
+		return none
 	}
-	return none
+	return h.byListener[number]
 }
 
 // failed: the connection is over. What was to be sent is given up.
