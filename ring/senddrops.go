@@ -2,31 +2,26 @@ package ring
 
 import "syscall"
 
-// Reports of datagrams that the kernel dropped while it sent them (Config.ReportDrops). The kernel keeps such a drop to itself, as ip(7) has
-// it, unless the socket has IP_RECVERR: then the send fails with ENOBUFS, which is a send without room here. IP_RECVERR has two more
-// effects, which are undone: unconnected sockets are told of errors of the network as well (ICMP), and each error waits in a queue that
-// keeps the descriptor ready.
+// Reports of datagrams that the transport dropped while it sent them (Config.ReportDrops): the send fails with ENOBUFS, which is a send without
+// room here. Asking the kernel for them has two more effects, which are undone: unconnected sockets are told of errors of the network as well
+// (ICMP), and each error waits in a queue of reports.
 
 // retrySend looks at the failure of a send. It tells whether the failure is an error of an earlier datagram, of which an unconnected socket
-// would not be told otherwise: the kernel tells it once and sends nothing, so the datagram at hand is to be sent again.
+// would not be told otherwise: it is told once and nothing is sent, so the datagram at hand is to be sent again.
 func (s *Socket) retrySend(e syscall.Errno) bool {
 	if !s.config.ReportDrops || e == syscall.EAGAIN || s.handle.Kind != Datagram || s.stack != nil {
 		return false
 	}
 	s.clearErrors()
-	switch e {
-	case syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENOPROTOOPT, syscall.EPROTO, syscall.EHOSTDOWN, syscall.ENONET, syscall.EOPNOTSUPP,
-		syscall.EACCES:
-		return !s.remote.IsValid() // of net/ipv4/icmp.c (icmp_err_convert) and net/ipv6/icmp.c (tab_unreach)
-	}
-	return false
+	queue, ok := s.transport.(SendReporter)
+	return ok && !s.remote.IsValid() && queue.IsEarlierError(e)
 }
 
 // resend sends a packet again that failed in the driver with an error of an earlier datagram (retrySend), and returns what it ends with. Several
 // packets under way can each have met such an error, and an answer of the network may come between two tries.
 func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
 	for range 4 {
-		if !s.retrySend(e) || s.stack != nil || s.state != stateOpen && s.state != stateClosing {
+		if !s.retrySend(e) || s.state != stateOpen && s.state != stateClosing {
 			return e
 		}
 		if e = s.sendPieces(t.Packet, t.To); e == syscall.EAGAIN {
@@ -50,7 +45,7 @@ func (s *Socket) hidesError() bool {
 
 // clearErrors empties the error queue. Transmit stamps wait there too, and are taken.
 func (s *Socket) clearErrors() {
-	const most = 1 << 14 // the kernel bounds the queue by the receive buffer
+	const most = 1 << 14 // a transport bounds the queue by the receive buffer
 	if s.ring == nil {
 		return
 	}
@@ -59,10 +54,10 @@ func (s *Socket) clearErrors() {
 		return
 	}
 	queue, ok := s.transport.(SendReporter)
+	if !ok {
+		return
+	}
 	for range most {
-		if !ok {
-			return
-		}
 		if _, _, e := queue.NextReport(s); e != 0 {
 			return
 		}

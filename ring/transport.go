@@ -180,6 +180,8 @@ type SendReporter interface {
 	NextReport(s *Socket) (r SendReport, ok bool, e syscall.Errno)
 	// CountsFailures tells whether a send that fails uses up one of the numbers of SendReport.
 	CountsFailures() bool
+	// IsEarlierError tells whether a send that fails with e can fail for what the network has answered to an earlier datagram.
+	IsEarlierError(e syscall.Errno) bool
 }
 
 // SendReport is when a datagram left.

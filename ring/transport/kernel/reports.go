@@ -17,6 +17,16 @@ func (t *Transport) NextReport(s *ring.Socket) (ring.SendReport, bool, syscall.E
 	return ring.SendReport{ID: x.ID, Software: x.Software, Hardware: x.Hardware}, ok, e
 }
 
+// IsEarlierError: the errors that net/ipv4/icmp.c (icmp_err_convert) and net/ipv6/icmp.c (tab_unreach) make of the network's answers.
+func (t *Transport) IsEarlierError(e syscall.Errno) bool {
+	switch e {
+	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.ENOPROTOOPT, unix.EPROTO, unix.EHOSTDOWN, unix.ENONET, unix.EOPNOTSUPP,
+		unix.EACCES:
+		return true
+	}
+	return false
+}
+
 // CountsFailures tells whether a refused send uses up one of the kernel's numbers. It did before Linux 6.9 ("net-timestamp: make
 // sk_tskey more predictable in error path").
 func (t *Transport) CountsFailures() bool { return countsFailures() }

@@ -136,6 +136,12 @@ func (t *Transport) NextReport(s *ring.Socket) (ring.SendReport, bool, syscall.E
 	return ring.SendReport{}, false, syscall.EAGAIN
 }
 
+// IsEarlierError is of the transport below.
+func (t *Transport) IsEarlierError(e syscall.Errno) bool {
+	r, ok := t.Transport.(ring.SendReporter)
+	return ok && r.IsEarlierError(e)
+}
+
 // CountsFailures is of the transport below.
 func (t *Transport) CountsFailures() bool {
 	r, ok := t.Transport.(ring.SendReporter)
