@@ -164,7 +164,8 @@ func (set *Set) MayClose() error {
 	return nil
 }
 
-// Close closes every ring and the sockets that have none, or nothing: see MayClose. Owner, or anyone before the first Poll.
+// Close closes every ring and the sockets that have none, or nothing: see MayClose. What protocols remember beyond their sockets ends with the
+// rings: see Ring.Close. Owner, or anyone before the first Poll.
 func (set *Set) Close() error {
 	if err := set.MayClose(); err != nil {
 		return err
