@@ -1,5 +1,5 @@
 // Package capture reads UDP payloads out of capture files: pcap with microseconds or nanoseconds, either byte order,
-// and pcapng, compressed with gzip or not (the file formats are gopacket/pcapgo's), Ethernet with or without VLAN tags,
+// and pcapng, compressed with gzip or not (the formats of files and of headers are gopacket's), Ethernet with or without VLAN tags,
 // IPv4. It also reads Nasdaq's BinaryFILE, which is messages with their lengths and no packets at all.
 package capture
 
@@ -46,6 +46,8 @@ type Reader struct {
 	source gopacket.ZeroCopyPacketDataSource
 	link   layers.LinkType
 
+	dissector *dissector
+
 	Records, Others, TruncatedRecords uint64
 }
 
@@ -66,7 +68,7 @@ func Open(path string) (*Reader, error) {
 
 // New reads a capture from in. The error of a file that is none is a *FileError.
 func New(in io.Reader) (*Reader, error) {
-	r := &Reader{in: newPosition(in)}
+	r := &Reader{in: newPosition(in), dissector: newDissector()}
 	if err := r.header(); err != nil {
 		return nil, &FileError{Zipped: r.zipped, Err: err}
 	}
@@ -125,7 +127,7 @@ func (r *Reader) Next(rec *Record) error {
 	r.Records++
 	rec.Time = ci.Timestamp.UnixNano()
 	rec.Payload = nil
-	rec.Kind = rec.dissect(b)
+	rec.Kind = r.dissector.dissect(b, rec)
 	switch rec.Kind {
 	case Other:
 		r.Others++
@@ -141,51 +143,6 @@ func (r *Reader) Close() error {
 		return nil
 	}
 	return r.file.Close()
-}
-
-// dissect finds the UDP payload of an Ethernet frame.
-func (rec *Record) dissect(b []byte) Kind {
-	const vlan, qinq, ipv4 = 0x8100, 0x88a8, 0x0800
-	if len(b) < 14 {
-		return Other
-	}
-	at := 12
-	kind := binary.BigEndian.Uint16(b[at:])
-	for kind == vlan || kind == qinq {
-		at += 4
-		if len(b) < at+2 {
-			return Other
-		}
-		kind = binary.BigEndian.Uint16(b[at:])
-	}
-	b = b[at+2:]
-	if kind != ipv4 || len(b) < 20 || b[0]>>4 != 4 {
-		return Other
-	}
-	ihl := int(b[0]&15) * 4
-	fragment := binary.BigEndian.Uint16(b[6:])
-	if ihl < 20 || b[9] != 17 || fragment&0x3fff != 0 || len(b) < ihl+8 {
-		return Other
-	}
-	udp := b[ihl:]
-	rec.Src = netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[12:16])), binary.BigEndian.Uint16(udp[0:]))
-	rec.Dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[16:20])), binary.BigEndian.Uint16(udp[2:]))
-	n := int(binary.BigEndian.Uint16(udp[4:])) - 8
-	switch {
-	case n == -8: // headers that were blanked: all the IP packet holds
-		n = int(binary.BigEndian.Uint16(b[2:])) - ihl - 8
-		if n < 0 {
-			n = len(udp) - 8
-		}
-	case n < 0:
-		return Other
-	}
-	if n > len(udp)-8 {
-		rec.Payload = udp[8:]
-		return Truncated
-	}
-	rec.Payload = udp[8:][:n]
-	return UDP
 }
 
 // BinaryFile calls f with each message of a BinaryFILE stream: a length, big-endian, then the message; a length of zero

@@ -119,7 +119,7 @@ func TestDissecting(t *testing.T) {
 		"UDP length 0":      {change(14+20+5, 0), UDP, "hello"},
 	} {
 		var rec Record
-		require.Equal(t, c.kind, rec.dissect(c.b), name)
+		require.Equal(t, c.kind, newDissector().dissect(c.b, &rec), name)
 		if c.kind != Other {
 			require.Equal(t, c.payload, string(rec.Payload), name)
 			require.Equal(t, netip.MustParseAddrPort("239.1.1.1:8192"), rec.Dst, name)
@@ -219,9 +219,10 @@ func TestBinaryFile(t *testing.T) {
 func FuzzDissect(f *testing.F) {
 	f.Add(frame("hello", 0))
 	f.Add(frame("hello", 2))
+	d := newDissector()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var rec Record
-		if rec.dissect(b) != Other {
+		if d.dissect(b, &rec) != Other {
 			require.LessOrEqual(t, len(rec.Payload), len(b))
 		}
 	})
