@@ -3,7 +3,8 @@
 // between their sockets and their decoders.
 //
 // It knows no protocol, no socket and no clock: a decoder tells it what a packet claims, and time is an argument. The
-// packages below it decode what exchanges send; FormatError and Symbol are what they have in common.
+// packages below it decode what exchanges send (iextp, mdp3, moldudp64, itch, pitch) and keep order books (book);
+// FormatError and Symbol are what they have in common. The example BookFromTwoLines has all of it together.
 //
 // A Channel is fed packets and drained after each:
 //

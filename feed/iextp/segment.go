@@ -87,7 +87,8 @@ func refuse(reason error, offset, have, want int) error {
 	return &feed.FormatError{Reason: reason, Type: feed.NoType, Offset: offset, Have: have, Want: want}
 }
 
-// Next takes the first message off messages that Parse has accepted, without its length; it is nil at the end.
+// Next takes the first message off messages that Parse has accepted, without its length; it is nil at the end. A
+// message may be empty.
 func Next(messages []byte) (message, rest []byte) {
 	if len(messages) < 2 {
 		return nil, nil

@@ -194,6 +194,14 @@ func (c *Channel) Deadline() int64 { return c.seq.Deadline() }
 // Request gives what to ask the recovery server for now; see feed.Channel.Request.
 func (c *Channel) Request(now int64, r *feed.Request) bool { return c.seq.Request(now, r) }
 
+// AppendRequest writes a request behind b, as the protocol has it.
+func (c *Channel) AppendRequest(b []byte, r feed.Request) []byte {
+	if c.proto == MoldUDP64 {
+		return requestNasdaq(b, r)
+	}
+	return c.requestIEX(b, r)
+}
+
 // Rejected tells that the recovery server refused.
 func (c *Channel) Rejected(now int64, r feed.Range) {
 	c.seq.Rejected(now, r)
@@ -305,12 +313,6 @@ func release(r Ref) {
 
 // Proto is the channel's protocol; Auto before the first packet.
 func (c *Channel) Proto() Proto { return c.proto }
-
-// ID is the channel's number within its protocol.
-func (c *Channel) ID() uint64 { return c.id }
-
-// SessionName is the running session as the protocol writes it.
-func (c *Channel) SessionName() string { return c.sessionName(c.seq.Stats().Session) }
 
 // Name is what the channel was called.
 func (c *Channel) Name() string { return c.cfg.Name }

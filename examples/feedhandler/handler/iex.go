@@ -60,3 +60,12 @@ func (c *Channel) applyIEX(m []byte) error {
 	}
 	return nil
 }
+
+// requestIEX writes a gap fill request.
+func (c *Channel) requestIEX(b []byte, r feed.Request) []byte {
+	g := iextp.GapFill{Protocol: iextp.DEEP10, Channel: uint32(c.id), Session: uint32(r.Session), From: r.From, To: r.To}
+	if c.proto == TOPS {
+		g.Protocol = iextp.TOPS16
+	}
+	return g.Append(b)
+}

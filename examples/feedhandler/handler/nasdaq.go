@@ -70,3 +70,8 @@ func (c *Channel) applyNasdaq(m []byte) error {
 	c.published++
 	return nil
 }
+
+// requestNasdaq writes a request.
+func requestNasdaq(b []byte, r feed.Request) []byte {
+	return moldudp64.Request{Session: moldudp64.SessionName(r.Session), Seq: r.From, Count: uint16(min(r.Len(), moldudp64.MaxRequest))}.Append(b)
+}

@@ -16,8 +16,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/feed"
-	"github.com/socketxtreme/socketxtreme/feed/iextp"
-	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -74,7 +72,7 @@ type route struct {
 // asker sends a channel's recovery requests.
 type asker struct {
 	socket  *xtreme.Socket
-	buf     []byte
+	buf     []byte // the request being sent
 	refused uint64
 }
 
@@ -284,25 +282,10 @@ func (l *Live) timers(at int64) {
 		}
 		for r := (feed.Request{}); c.Request(at, &r); {
 			// What is not sent, or not answered, is asked for again after its time-out, a bounded number of times.
-			_, _ = a.socket.Send(a.encode(c, r))
+			a.buf = c.AppendRequest(a.buf[:0], r)
+			_, _ = a.socket.Send(a.buf)
 		}
 	}
-}
-
-// encode writes a request in the protocol's words.
-func (a *asker) encode(c *handler.Channel, r feed.Request) []byte {
-	if c.Proto() == handler.MoldUDP64 {
-		m := moldudp64.Request{Session: c.SessionName(), Seq: r.From, Count: uint16(min(r.Len(), moldudp64.MaxRequest))}
-		a.buf = m.Append(a.buf[:0])
-		return a.buf
-	}
-	proto := uint16(iextp.DEEP10)
-	if c.Proto() == handler.TOPS {
-		proto = iextp.TOPS16
-	}
-	a.buf = iextp.GapFill{Protocol: proto, Channel: uint32(c.ID()), Session: uint32(r.Session), From: r.From,
-		To: r.To}.Append(a.buf[:0])
-	return a.buf
 }
 
 // pause is how long there is nothing to do, if nothing comes.

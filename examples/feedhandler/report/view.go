@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -15,20 +15,28 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// view shows a running handler: redrawn in place on a terminal, one line a second elsewhere.
-type view struct {
+// LineTimeout is how long a line may be silent before the view names it.
+const LineTimeout = 3 * time.Second
+
+// View shows a running handler: redrawn in place on a terminal, one line a second elsewhere.
+type View struct {
 	out      io.Writer
 	terminal bool
+	channels []live.Channel
 	last     time.Time
 	packets  uint64
 	messages uint64
-	drawn    int // lines to go back over
-	channels []live.Channel
+	drawn    int      // lines to go back over
 	notes    []string // not shown yet
 }
 
+// NewView shows the channels on a file.
+func NewView(f *os.File, channels []live.Channel) *View {
+	return &View{out: f, terminal: isTerminal(f), channels: channels}
+}
+
 // note is a line that stays: on a terminal above the picture, with the next of them.
-func (v *view) note(format string, args ...any) {
+func (v *View) note(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if v.terminal {
 		v.notes = append(v.notes, line)
@@ -37,23 +45,23 @@ func (v *view) note(format string, args ...any) {
 	_, _ = io.WriteString(v.out, line+"\n") // a terminal that is gone needs no view
 }
 
-// tellNotes writes those that no picture followed.
-func (v *view) tellNotes() {
+// Close writes the notes that no picture followed.
+func (v *View) Close() {
 	for _, line := range v.notes {
 		_, _ = io.WriteString(v.out, line+"\n")
 	}
 	v.notes = v.notes[:0]
 }
 
-// moved is live.Config.Moved.
-func (v *view) moved(line string, p xtreme.Path) { v.note("%s: the path has changed: %v", line, p) }
+// Moved is live.Config.Moved.
+func (v *View) Moved(line string, p xtreme.Path) { v.note("%s: the path has changed: %v", line, p) }
 
-// watched is a channel's OnEvent: a line that fell silent, or is heard again, is told; then more has it, which may be nil.
-func (v *view) watched(more func(*handler.Channel, *feed.Event)) func(*handler.Channel, *feed.Event) {
+// OnEvent is a channel's OnEvent that names a line which fell silent or is received again. Then more is called, which may be nil.
+func (v *View) OnEvent(more func(*handler.Channel, *feed.Event)) func(*handler.Channel, *feed.Event) {
 	return func(c *handler.Channel, e *feed.Event) {
 		switch e.Kind {
 		case feed.LineDead:
-			v.note("%s: dead: nothing has come for %v; next is %d", v.nameOf(c, e.Line), lineTimeout, e.Seq)
+			v.note("%s: dead: nothing has come for %v; next is %d", v.nameOf(c, e.Line), LineTimeout, e.Seq)
 		case feed.LineAlive:
 			v.note("%s: alive again; next is %d", v.nameOf(c, e.Line), e.Seq)
 		}
@@ -64,7 +72,7 @@ func (v *view) watched(more func(*handler.Channel, *feed.Event)) func(*handler.C
 }
 
 // nameOf is a line of a channel: its letter, and where it is joined.
-func (v *view) nameOf(c *handler.Channel, line uint8) string {
+func (v *View) nameOf(c *handler.Channel, line uint8) string {
 	for i := range v.channels {
 		if k := &v.channels[i]; k.Handler.Name == c.Name() && int(line) < len(k.Lines) {
 			return fmt.Sprintf("%s line %c %v", c.Name(), 'A'+line, k.Lines[line])
@@ -79,8 +87,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// each is live.Config.Each.
-func (v *view) each(l *live.Live) {
+// Each is live.Config.Each.
+func (v *View) Each(l *live.Live) {
 	now := time.Now()
 	if v.last.IsZero() {
 		v.last = now
@@ -106,7 +114,7 @@ func (v *view) each(l *live.Live) {
 }
 
 // line is the short form.
-func (v *view) line(b *strings.Builder, l *live.Live, pps, mps float64) {
+func (v *View) line(b *strings.Builder, l *live.Live, pps, mps float64) {
 	fmt.Fprintf(b, "%.0f packets/s %.0f messages/s", pps, mps)
 	for _, c := range l.Channels {
 		s := c.Stats()
@@ -125,7 +133,7 @@ func (v *view) line(b *strings.Builder, l *live.Live, pps, mps float64) {
 }
 
 // draw is the terminal's form.
-func (v *view) draw(b *strings.Builder, l *live.Live, pps, mps float64) {
+func (v *View) draw(b *strings.Builder, l *live.Live, pps, mps float64) {
 	if v.drawn > 0 {
 		fmt.Fprintf(b, "\x1b[%dA", v.drawn)
 	}
