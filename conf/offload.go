@@ -31,6 +31,8 @@ type Offload struct {
 	// Gather is how many answers a polling ring lets wait for each other while requests come one after the other and each flush is a system
 	// call; 0: none, else 2 to 512 (SX_OFFLOAD_GATHER).
 	Gather int
+	// Mode says where the XDP programs of interfaces run (SX_OFFLOAD_XDP_MODE).
+	Mode XDPMode
 	// Time says what stamps received datagrams, for sockets that ask for arrival times (SX_OFFLOAD_TIME).
 	Time TimeSource
 }
@@ -121,6 +123,27 @@ func ParseChecksum(s string) (Checksum, error) {
 	return "", fmt.Errorf("checksum policy %q: want auto, strict, accept-partial or off", s)
 }
 
+// XDPMode says where the XDP program of an interface runs; empty is XDPAuto.
+type XDPMode string
+
+// The modes.
+const (
+	XDPAuto    XDPMode = "auto"    // what is best for the kind of interface, and behind the driver where the driver cannot
+	XDPNative  XDPMode = "native"  // in the driver, before the kernel makes a socket buffer of a frame
+	XDPGeneric XDPMode = "generic" // behind the driver
+)
+
+// ParseXDPMode reads a mode by its name; empty is auto.
+func ParseXDPMode(s string) (XDPMode, error) {
+	switch m := XDPMode(s); m {
+	case "":
+		return XDPAuto, nil
+	case XDPAuto, XDPNative, XDPGeneric:
+		return m, nil
+	}
+	return "", fmt.Errorf("XDP mode %q: want auto, native or generic", s)
+}
+
 // TimeSource is what stamps the datagrams that an offloaded ring receives; empty is TimePoll.
 type TimeSource string
 
@@ -148,6 +171,9 @@ func (o *Offload) validate() error {
 	}
 	if _, err := ParseChecksum(string(o.Checksum)); err != nil {
 		return fmt.Errorf("conf: Offload.Checksum: %w", err)
+	}
+	if _, err := ParseXDPMode(string(o.Mode)); err != nil {
+		return fmt.Errorf("conf: Offload.Mode: %w", err)
 	}
 	if _, err := ParseTimeSource(string(o.Time)); err != nil {
 		return fmt.Errorf("conf: Offload.Time: %w", err)

@@ -51,6 +51,7 @@ func TestOffloadFromTheEnvironment(t *testing.T) {
 func TestValidateOffload(t *testing.T) {
 	for want, o := range map[string]Offload{
 		"Offload.Checksum":            {Checksum: "lax"},
+		"Offload.Mode":                {Mode: "turbo"},
 		"Offload.Time":                {Time: "sundial"},
 		`interface "": not a name`:    {Interfaces: []Interface{{}}},
 		`interface "eth1": queue -1`:  {Interfaces: []Interface{{Name: "eth1", Queues: []int{-1}}}},

@@ -18,6 +18,12 @@ var ringParameters = []Parameter{
 		Effect: "what an offloaded ring does with wrong or unfinished UDP checksums",
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
 			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}}.on(RingOffload),
+	Parameter{Name: "SX_OFFLOAD_XDP_MODE", Title: "Place of the XDP program", Field: "Offload.Mode", State: Works,
+		Effect: "where the XDP program of an offloaded interface runs: native in the driver, before the kernel makes a socket buffer of a frame; " +
+			"generic behind it; auto as is best for the kind of interface. An interface that cannot have the mode is not opened, and the " +
+			"path says xdp.no_native",
+		access: access{"auto, native or generic", getXDPMode, setXDPMode,
+			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams of an offloaded ring, for sockets that ask (Timestamps): poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in, which costs each frame a read of the clock; hardware the card, " +

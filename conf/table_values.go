@@ -56,6 +56,21 @@ func setChecksum(s *Settings, text string) error {
 	return err
 }
 
+func getXDPMode(s *Settings) string {
+	if s.Offload.Mode == "" {
+		return string(XDPAuto)
+	}
+	return string(s.Offload.Mode)
+}
+
+func setXDPMode(s *Settings, text string) error {
+	m, err := ParseXDPMode(text)
+	if err == nil {
+		s.Offload.Mode = m
+	}
+	return err
+}
+
 func getTimeSource(s *Settings) string {
 	if s.Offload.Time == "" {
 		return string(TimePoll)

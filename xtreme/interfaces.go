@@ -27,7 +27,8 @@ import (
 type interfaces struct {
 	log     *slog.Logger
 	named   []conf.Interface
-	busy    bool          // the ring runs the driver's poll
+	busy    bool // the ring runs the driver's poll
+	mode    conf.XDPMode
 	txRing  int           // entries of a queue's transmit ring; 0: the default
 	capture *capture.File // nil: none
 
@@ -52,7 +53,7 @@ const refusedTime = time.Second
 
 func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
 	o := &s.Offload
-	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
+	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
 		refused: map[string]refused{}, told: map[string]bool{}, stamps: map[string]xdp.Time{}}
 }
 
@@ -105,9 +106,16 @@ func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	mirror := x.mirror
 	x.mu.Unlock()
 	c := xdp.Config{Queues: queuesOf(x.named, name), Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
-	snap := mirror.Snapshot()
-	if l, ok := snap.LinkByName(name); ok && snap.Path(l.Index).Generic {
+	switch x.mode {
+	case conf.XDPNative:
+		c.Mode = xdp.ModeNative
+	case conf.XDPGeneric:
 		c.Mode = xdp.ModeGeneric
+	default:
+		snap := mirror.Snapshot()
+		if l, ok := snap.LinkByName(name); ok && snap.Path(l.Index).Generic {
+			c.Mode = xdp.ModeGeneric
+		}
 	}
 	d, err := nic.XDP(c)(name, p)
 	if err != nil {

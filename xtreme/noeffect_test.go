@@ -22,6 +22,7 @@ import (
 var onlyOn = map[string][]conf.RingKind{
 	"SX_OFFLOAD_INTERFACES":        {conf.RingOffload},
 	"SX_CHECKSUM":                  {conf.RingOffload},
+	"SX_OFFLOAD_XDP_MODE":          {conf.RingOffload},
 	"SX_OFFLOAD_TIME":              {conf.RingOffload},
 	"SX_OFFLOAD_BUSY_POLL":         {conf.RingOffload},
 	"SX_OFFLOAD_GATHER":            {conf.RingOffload},
@@ -58,7 +59,7 @@ var asItIs = map[string][]string{
 
 // valueOf are values of settings with an effect, each other than the default.
 var valueOf = map[string]string{
-	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_CAPTURE": "cap.%d",
+	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_OFFLOAD_XDP_MODE": "generic", "SX_CAPTURE": "cap.%d",
 	"SX_LOOP_CPUS": "0", "VMA_TCP_CC_ALGO": "reno", "VMA_CONFIG_FILE": "rules", "VMA_APPLICATION_ID": "x", "VMA_TRACELEVEL": "warn",
 	"VMA_LOG_FILE": "log", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
 }

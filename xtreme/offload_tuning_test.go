@@ -45,6 +45,23 @@ func TestAnswersGatherBySetting(t *testing.T) {
 	}
 }
 
+// SX_OFFLOAD_XDP_MODE says where the XDP program runs; by itself a veth has it behind the driver.
+func TestXDPModeBySetting(t *testing.T) {
+	for mode, want := range map[conf.XDPMode]string{"": "generic", conf.XDPAuto: "generic", conf.XDPGeneric: "generic", conf.XDPNative: "native"} {
+		w := newCabled(t)
+		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Mode = mode })
+		x := w.other(w.newOwner("mode"))
+		s := x.udp(w.at(0))
+		w.Contains(s.Path().String(), want, "%q", mode)
+		peer := w.net.Dial(s.LocalAddr())
+		x.write(peer, "datagram")
+		c := x.event(s, xtreme.Packet)
+		w.False(c.OS, "%q", mode)
+		w.NoError(c.Packet.Release())
+		x.close(s)
+	}
+}
+
 // SX_OFFLOAD_BUSY_POLL makes a ring that finds nothing run the driver's poll, or the path says why not.
 func TestBusyPollBySetting(t *testing.T) {
 	const turns = 100
