@@ -252,4 +252,6 @@ func TestListShowsGoals(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, stdout, "tcp-pingpong-4096/server-cpu/net/gnet")
 	require.Contains(t, stdout, "goal 1.4 times better")
+	require.Contains(t, stdout, "# loopback: ")
+	require.NotContains(t, stdout, "# stack: ", "no row of it was chosen")
 }

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,6 +49,41 @@ func TestRowNamesAreUniqueAndPeersExist(t *testing.T) {
 			s.Program = "" // it may be missing here
 			require.NoError(t, s.Check(e.Workload), r.Name())
 		}
+	}
+}
+
+// The harness has no name of a peer, a family or a workload in it: what it knows of them is declared.
+func TestHarnessNamesNobody(t *testing.T) {
+	names := map[string]bool{}
+	for _, p := range registry.Peers {
+		names[p.Name] = true
+	}
+	for _, f := range registry.Families {
+		names[f.Name] = true
+		for _, r := range f.Rows(registry.Ours()) {
+			names[r.Workload.Name] = true
+		}
+	}
+	sources, err := filepath.Glob("harness/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, sources)
+	for _, path := range sources {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if _, ok := n.(*ast.ImportSpec); ok {
+				return false
+			}
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+				text, err := strconv.Unquote(s.Value)
+				require.NoError(t, err)
+				require.False(t, names[text], "%s: %s", path, s.Value)
+			}
+			return true
+		})
 	}
 }
 

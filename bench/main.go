@@ -49,7 +49,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.SetOutput(stderr)
 	f.BoolVar(&o.Quick, "quick", false, "the whole table in tiny rounds: checks shape and losses, judges no goal")
 	f.BoolVar(&o.Strict, "strict", false, "exit with 1 when a goal is missed or a row was not run")
-	f.BoolVar(&o.list, "list", false, "print the names and goals of the rows and exit")
+	f.BoolVar(&o.list, "list", false, "print the descriptions, names and goals of the rows and exit")
 	f.StringVar(&run, "run", "", "only rows whose name matches this regular expression")
 	f.StringVar(&o.json, "json", "", "also write the result to this file")
 	f.StringVar(&ours, "ours", defaultOurs,
@@ -118,7 +118,7 @@ func benchMain(ctx context.Context, args []string, stdout, stderr io.Writer) int
 		return 2
 	}
 	if o.list {
-		harness.ListRows(stdout, chosen)
+		registry.List(stdout, o.Ours, o.run)
 		return 0
 	}
 	report, err := registry.Run(ctx, o.Options, chosen, stdout)

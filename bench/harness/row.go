@@ -98,8 +98,17 @@ func GroupRows(rows []Row) []Case {
 	return cases
 }
 
-// ListRows prints names and goals.
-func ListRows(w io.Writer, rows []Row) {
+// List prints the descriptions of families, and the names and goals of their rows that match.
+func (r *Registry) List(w io.Writer, ours []string, run *regexp.Regexp) {
+	for _, f := range r.Families {
+		if rows := SelectRows(f.Rows(ours), run); len(rows) > 0 {
+			fmt.Fprintf(w, "# %s: %s\n", f.Name, f.About)
+			listRows(w, rows)
+		}
+	}
+}
+
+func listRows(w io.Writer, rows []Row) {
 	for _, r := range rows {
 		goal := "no goal"
 		switch {

@@ -14,11 +14,12 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/bench/harness"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // oursOffload is our own stack over AF_XDP, with a client of the same kind.
 var oursOffload = harness.Peer{
-	Name: "ours-offload", About: "SocketXtreme, one ring with its own stack over AF_XDP", Ours: true, Go: true,
+	Name: "ours-offload", About: "SocketXtreme, one owner of kind offload: its own stack over AF_XDP", Ours: true, Go: true,
 	Protos: []string{"udp"}, Roles: []string{"echo", "count"}, Veth: true, VethOnly: true,
 	Subcommands: []harness.Subcommand{{Name: "offload", Run: serveOffloaded}, {Name: "offload-client", Run: offloadClient}},
 	Command: func(p harness.Programs, w harness.Workload) []string {
@@ -39,7 +40,7 @@ var oursOffload = harness.Peer{
 // pollBatch is how many completions a Poll may return.
 const pollBatch = 64
 
-// serveOffloaded serves UDP with our own stack over AF_XDP: one ring in a spin.
+// serveOffloaded serves UDP with our own stack over AF_XDP: one owner that xtreme made, polled in a spin.
 func serveOffloaded(args []string, out, errs io.Writer) error {
 	var device string
 	var native bool
@@ -65,11 +66,15 @@ func serveOffloaded(args []string, out, errs io.Writer) error {
 	}
 	o, err := openOffloaded(device, native)
 	if err != nil {
-		fmt.Fprintf(out, "refused %v\n", err)
-		return nil
+		return err
 	}
 	s := &offloadService{o: o, tallies: make([]harness.Tally, groups+1)}
 	err = s.open(local, groups)
+	var cannot *ring.FeatureError
+	if errors.As(err, &cannot) {
+		fmt.Fprintf(out, "refused %v\n", err) // this machine cannot offload the sockets: the rows say so
+		return o.close()
+	}
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
@@ -89,14 +94,14 @@ func serveOffloaded(args []string, out, errs io.Writer) error {
 	return errors.Join(err, o.close())
 }
 
-// offloadService is a ring and what is done with its packets.
+// offloadService is an owner and what is done with its packets.
 type offloadService struct {
 	o        *offloaded
-	control  *ring.Socket    // of the server's own address
+	control  *xtreme.Socket  // of the server's own address
 	tallies  []harness.Tally // by the socket's user data; the first is control's
 	stopping atomic.Bool
 
-	// System calls for how many messages, from the first burst to the last look.
+	// System calls for how many messages, from the first burst to the last reading of the counters.
 	bursts, handled          uint64
 	kicksBefore, looksBefore uint64
 	kicks, looks, messages   uint64
@@ -104,28 +109,26 @@ type offloadService struct {
 
 // open makes the sockets: one of the address, and one of each group on its port.
 func (s *offloadService) open(local netip.AddrPort, groups int) (err error) {
-	if s.control, err = s.o.bind(local); err != nil {
+	if s.control, err = s.o.bind(local, xtreme.UserData(0)); err != nil {
 		return err
 	}
-	s.control.SetUserData(0)
 	base := netip.MustParseAddr(harness.GroupBase).As4()
 	for i := 1; i <= groups; i++ {
 		group := base
 		group[3] += byte(i)
-		x, err := s.o.bind(netip.AddrPortFrom(netip.AddrFrom4(group), s.control.LocalAddr().Port()))
-		if err != nil {
+		at := netip.AddrPortFrom(netip.AddrFrom4(group), s.control.LocalAddr().Port())
+		if _, err := s.o.bind(at, xtreme.UserData(uint64(i))); err != nil {
 			return err
 		}
-		x.SetUserData(uint64(i))
 	}
 	return nil
 }
 
 // serve polls until it is told to stop. What handlers sent leaves with the next Poll.
-func (s *offloadService) serve(handle func(*ring.Completion) error) error {
-	done := make([]ring.Completion, pollBatch)
+func (s *offloadService) serve(handle func(*xtreme.Completion) error) error {
+	done := make([]xtreme.Completion, pollBatch)
 	for !s.stopping.Load() {
-		n, err := s.o.ring.Poll(done)
+		n, err := s.o.owner.Poll(done)
 		if err != nil {
 			return err
 		}
@@ -133,19 +136,19 @@ func (s *offloadService) serve(handle func(*ring.Completion) error) error {
 			continue
 		}
 		for i := range done[:n] {
-			if c := &done[i]; c.Events.Has(ring.EventPacket) {
+			if c := &done[i]; c.Events.Has(xtreme.Packet) {
 				if err := errors.Join(handle(c), c.Packet.Release()); err != nil {
 					return err
 				}
 			}
 		}
-		s.look(n)
+		s.countCalls(n)
 	}
 	return nil
 }
 
-// look counts a burst, and reads the counters now and then: at first often, because a run may be short.
-func (s *offloadService) look(n int) {
+// countCalls counts a burst, and reads the counters now and then: at first often, because a run may be short.
+func (s *offloadService) countCalls(n int) {
 	const seldom = 1 << 14
 	s.handled += uint64(n)
 	if s.bursts++; s.bursts&(s.bursts-1) != 0 && s.bursts%seldom != 0 {
@@ -159,16 +162,16 @@ func (s *offloadService) look(n int) {
 	s.kicks, s.looks, s.messages = kicks-s.kicksBefore, looks-s.looksBefore, s.handled
 }
 
-func (s *offloadService) echo(c *ring.Completion) error {
+func (s *offloadService) echo(c *xtreme.Completion) error {
 	_, err := c.Socket.SendTo(c.Packet.Bytes(), c.Source)
-	if errors.Is(err, ring.ErrWouldBlock) {
+	if errors.Is(err, xtreme.ErrWouldBlock) {
 		return nil // the client misses it and says so
 	}
 	return err
 }
 
 // count counts messages of any length that begin as the benchmark's do, and answers queries with the sum of all sockets.
-func (s *offloadService) count(c *ring.Completion) error {
+func (s *offloadService) count(c *xtreme.Completion) error {
 	m := c.Packet.Bytes()
 	if len(m) < harness.MessageSize || !s.tallies[c.UserData].Take(m) {
 		return nil
@@ -180,7 +183,7 @@ func (s *offloadService) count(c *ring.Completion) error {
 	}
 	sum.Answer(m)
 	_, err := c.Socket.SendTo(m[:harness.MessageSize], c.Source)
-	if errors.Is(err, ring.ErrWouldBlock) {
+	if errors.Is(err, xtreme.ErrWouldBlock) {
 		return nil // it is asked for again
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/bench/harness"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 const (
@@ -69,11 +69,8 @@ func offloadClient(args []string, out, errs io.Writer) error {
 		return err
 	}
 	c.o, c.local, c.to = o, netip.AddrPortFrom(from, 0), netip.AddrPortFrom(to, uint16(port))
-	c.done = make([]ring.Completion, pollBatch)
-	if c.s, err = o.bind(c.local); err == nil {
-		err = c.s.Connect(c.to)
-	}
-	if err == nil {
+	c.done = make([]xtreme.Completion, pollBatch)
+	if c.s, err = o.bind(c.local, xtreme.Remote(c.to)); err == nil {
 		mode, run := harness.PingPong, c.run
 		if single != nil {
 			mode, run = harness.First, func() error { return c.sends(single) }
@@ -93,12 +90,12 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 type pinger struct {
 	o         *offloaded
 	m         *harness.Meter
-	s         *ring.Socket
+	s         *xtreme.Socket
 	local, to netip.AddrPort
 	size      int // of the harness.Window
 	w         harness.Window
 	out       [harness.MessageSize]byte
-	done      []ring.Completion
+	done      []xtreme.Completion
 }
 
 // run keeps the window full until the span is over and everything is answered or given up.
@@ -148,7 +145,7 @@ func (c *pinger) fill(now clock.Time) error {
 
 // take polls, and reads the clock when something came.
 func (c *pinger) take() (int, error) {
-	n, err := c.o.ring.Poll(c.done)
+	n, err := c.o.owner.Poll(c.done)
 	if n == 0 || err != nil {
 		return 0, err
 	}
@@ -158,7 +155,7 @@ func (c *pinger) take() (int, error) {
 		if x.Err != nil {
 			return n, x.Err
 		}
-		if x.Events.Has(ring.EventPacket) {
+		if x.Events.Has(xtreme.Packet) {
 			c.w.Answer(c.m, x.Packet.Bytes(), now)
 			if err := x.Packet.Release(); err != nil {
 				return n, err
@@ -191,7 +188,7 @@ func (c *pinger) first(prepare bool) (d time.Duration, err error) {
 		err = s.Prepare(c.to)
 	}
 	if err == nil {
-		_, err = c.o.ring.Poll(c.done) // a turn of the loop, in which the socket is new
+		_, err = c.o.owner.Poll(c.done) // a turn of the loop, in which the socket is new
 	}
 	if err == nil {
 		d, err = c.send(s)
@@ -200,12 +197,12 @@ func (c *pinger) first(prepare bool) (d time.Duration, err error) {
 }
 
 // send times one send and waits for its answer: the time of the next one begins with nothing under way.
-func (c *pinger) send(s *ring.Socket) (time.Duration, error) {
+func (c *pinger) send(s *xtreme.Socket) (time.Duration, error) {
 	c.w.Request(c.m, c.out[:], c.m.Last)
 	from := clock.Now()
 	_, err := s.SendTo(c.out[:], c.to)
 	if err == nil {
-		err = c.o.ring.Flush()
+		err = c.o.owner.Flush()
 	}
 	sent := clock.Now()
 	if err != nil {
@@ -232,7 +229,7 @@ func (c *pinger) sends(single func() (time.Duration, error)) error {
 		}
 		now := c.m.Tick()
 		c.m.Record(now.Add(-d), now)
-		if _, err := c.o.ring.Poll(c.done); err != nil { // buffers come home, sockets end
+		if _, err := c.o.owner.Poll(c.done); err != nil { // buffers return to the pool, sockets end
 			return err
 		}
 	}

@@ -84,7 +84,7 @@ func (l *lines) Write(b []byte) (int, error) {
 // Where the interface cannot be had, the server refuses with the library's reason, and its rows say so.
 func TestOffloadServerRefuses(t *testing.T) {
 	var out, errs lines
-	code := registry.RunPeer([]string{"offload", "-proto", "udp", "-iface", "nonesuch0", "-addr", "127.0.0.1:0"}, &out, &errs)
+	code := registry.RunPeer([]string{"offload", "-proto", "udp", "-iface", "nonesuch0", "-addr", "0.0.0.0:0"}, &out, &errs)
 	require.Zero(t, code, string(errs))
 	require.Contains(t, string(out), "refused ")
 	require.Contains(t, string(out), "nonesuch0")

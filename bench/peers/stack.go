@@ -123,8 +123,8 @@ func (l *stackEchoLoop) open(stack bool) (err error) {
 	return s.Bind(netip.MustParseAddrPort(fmt.Sprintf("%s:%d", harness.ServerAddr, memoryPort)))
 }
 
-// ask puts a batch of requests on the link, hear takes the answers off and says how many bytes they were.
-func (l *stackEchoLoop) ask() error {
+// putRequests puts a batch of requests on the link, takeAnswers takes the answers off and says how many bytes they were.
+func (l *stackEchoLoop) putRequests() error {
 	for i := range l.outs {
 		p, err := l.pools[1].Alloc(len(l.frame))
 		if err != nil {
@@ -142,7 +142,7 @@ func (l *stackEchoLoop) ask() error {
 	return l.far.Flush()
 }
 
-func (l *stackEchoLoop) hear() (sum uint64, err error) {
+func (l *stackEchoLoop) takeAnswers() (sum uint64, err error) {
 	l.far.Complete(l.dones)
 	n := l.far.Receive(l.frames)
 	for i := range l.frames[:n] {
@@ -159,7 +159,7 @@ func (l *stackEchoLoop) hear() (sum uint64, err error) {
 
 // turn is a batch of echoes through the stack.
 func (l *stackEchoLoop) turn() (uint64, error) {
-	if err := l.ask(); err != nil {
+	if err := l.putRequests(); err != nil {
 		return 0, err
 	}
 	n, err := l.ring.Poll(l.done)
@@ -178,12 +178,12 @@ func (l *stackEchoLoop) turn() (uint64, error) {
 	if err := l.ring.Flush(); err != nil {
 		return 0, err
 	}
-	return l.hear()
+	return l.takeAnswers()
 }
 
 // rawTurn is a batch of frames turned around.
 func (l *stackEchoLoop) rawTurn() (uint64, error) {
-	if err := l.ask(); err != nil {
+	if err := l.putRequests(); err != nil {
 		return 0, err
 	}
 	l.near.Complete(l.dones)
@@ -201,7 +201,7 @@ func (l *stackEchoLoop) rawTurn() (uint64, error) {
 	if err := l.near.Flush(); err != nil {
 		return 0, err
 	}
-	return l.hear()
+	return l.takeAnswers()
 }
 
 func (l *stackEchoLoop) close() (err error) {
