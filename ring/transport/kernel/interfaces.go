@@ -17,11 +17,14 @@ import (
 // Interface finds an interface by name.
 func (t *Transport) Interface(name string) (int, error) { return sys.InterfaceIndex(name) }
 
-// InterfaceOf is the interface that has the address. The addresses are read when the transport is made, and once more for each address that is
-// not known.
+// InterfaceOf is the interface that has the address. The addresses are read at the first question, and once more for each address that is not
+// known.
 func (t *Transport) InterfaceOf(ip netip.Addr) int {
 	if ip = ip.WithZone("").Unmap(); ip.IsLoopback() && ip.Is4() {
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1}) // the loopback interface owns all of 127.0.0.0/8
+	}
+	if t.interfaces == nil {
+		t.interfaces = sys.InterfaceAddrs()
 	}
 	index, ok := t.interfaces[ip]
 	if !ok {

@@ -17,7 +17,7 @@ type Transport struct {
 	address    sys.Sockaddr // of the call that is being made
 	message    sys.Message  // for sends of several pieces
 	reports    sys.ErrorQueue
-	interfaces map[netip.Addr]int // index of the interface that has the address
+	interfaces map[netip.Addr]int // index of the interface that has the address; nil before the first question
 }
 
 // What the kernel alone can do.
@@ -31,7 +31,7 @@ var (
 )
 
 // New makes the transport of one set.
-func New() *Transport { return &Transport{interfaces: sys.InterfaceAddrs()} }
+func New() *Transport { return &Transport{} }
 
 // FD is the socket's descriptor.
 func FD(s *ring.Socket) int { return int(s.Handle().Conn) }
