@@ -1,6 +1,6 @@
 package udp
 
-// LimitLoop is loopLimit for tests.
+// LoopLimit is loopLimit for tests.
 const LoopLimit = loopLimit
 
 // Stopped tells whether the socket is marked as one that does not read.

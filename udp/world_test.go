@@ -11,8 +11,8 @@ import (
 const iface = iptest.Iface
 
 var (
-	us, peer, gateway, far, subnet, grp, none4 = iptest.Us, iptest.Peer, iptest.Gateway, iptest.Far, iptest.Subnet, iptest.Group, iptest.None
-	ourMAC, peerMAC, gwMAC                     = iptest.OurMAC, iptest.PeerMAC, iptest.GatewayMAC
+	us, peer, gateway, subnet, grp, none4 = iptest.Us, iptest.Peer, iptest.Gateway, iptest.Subnet, iptest.Group, iptest.None
+	ourMAC, peerMAC                       = iptest.OurMAC, iptest.PeerMAC
 )
 
 // world has the methods of the tests of this package besides.
