@@ -178,6 +178,11 @@ func TestIdleChildren(t *testing.T) {
 		return all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
 	}
 	measure(200 * time.Millisecond)
+	if !raceEnabled { // the race detector allocates by itself
+		require.Zero(t, testing.AllocsPerRun(1000, func() { echo() }), "an echo")
+		require.Zero(t, testing.AllocsPerRun(1000, poll), "a Poll with nothing to do")
+		require.Zero(t, testing.AllocsPerRun(1000, func() { _ = l.Ring().Wait(0) }), "a sleep")
+	}
 	length := time.Second
 	if n > 100_000 {
 		length = 5 * time.Second

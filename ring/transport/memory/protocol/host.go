@@ -1,6 +1,7 @@
 package protocol
 
-// Host is what a Table is put into: the link, the buffers and the application. A call of it must not call the Table.
+// Host is what a Table is put into: the link, the buffers and the application. A call of it must not call the Table, but for what only
+// answers (Unacknowledged, Local …) and Unbind.
 type Host interface {
 	// Piece is how many of the n bytes that the connection sends from seq on lie together, so that one frame can carry them: at least 1.
 	Piece(id ID, seq Seq, n int) int

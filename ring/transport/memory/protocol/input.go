@@ -260,10 +260,16 @@ func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
 	return bytes
 }
 
+// aliveTries is what a peer that answers without taking anything counts as: it may have no buffers. Only the user time-out gives it up.
+const aliveTries = 3
+
 // repeated is an acknowledgement that moves nothing: the third one of a kind says that a segment was lost (RFC 5681 section 3.2).
 func (t *Table) repeated(c *Conn, s *Segment) {
 	if s.Ack != c.una || s.span() > 0 || c.una == c.max || c.sndEdge.Before(s.Ack.Add(int(s.Window))) {
 		return
+	}
+	if c.flags&flagOrphan == 0 {
+		c.tries = min(c.tries, aliveTries)
 	}
 	if c.duplicates++; c.duplicates == 3 && c.flags&flagRecover == 0 {
 		c.flags = c.flags&^flagTiming | flagRecover
@@ -330,7 +336,7 @@ func (t *Table) data(id ID, s *Segment) {
 		}
 		if !t.host.Receive(id, from, n) {
 			t.stats.NoBuffer++
-			t.output(id)
+			t.ackAtOnce(id) // it is not taken, but we are there
 			return
 		}
 		c.rcv = c.rcv.Add(n)

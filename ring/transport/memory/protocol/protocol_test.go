@@ -261,8 +261,9 @@ func TestNoBuffer(t *testing.T) {
 	client, server := w.connect()
 	server.side.empty = true
 	client.send(pattern(3000))
-	w.run(30 * time.Millisecond)
+	w.run(time.Minute)
 	w.Empty(server.got)
+	w.Equal([]EventKind{EventConnected}, client.events, "a peer that answers is not given up")
 	server.side.empty = false
 	w.run(time.Second)
 	w.Equal(pattern(3000), server.got)
