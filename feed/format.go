@@ -30,10 +30,10 @@ func (e *FormatError) Error() string {
 // Unwrap returns Reason.
 func (e *FormatError) Unwrap() error { return e.Reason }
 
-// TypeName writes a message type as specifications do: a printable byte as 'A' (0x41), everything else as a number.
+// TypeName writes a message type in each way that a specification may: 65 (0x41, 'A').
 func TypeName(t int) string {
 	if t > ' ' && t < 0x7f {
-		return fmt.Sprintf("'%c' (0x%02x)", t, t)
+		return fmt.Sprintf("%d (0x%02x, '%c')", t, t, t)
 	}
 	return fmt.Sprintf("%d (0x%02x)", t, t)
 }

@@ -10,7 +10,7 @@ import (
 func TestFormatErrorNamesTheInput(t *testing.T) {
 	reason := errors.New("itch: message shorter than its type")
 	err := error(&FormatError{Reason: reason, Type: 'A', Offset: 0, Have: 35, Want: 36})
-	require.EqualError(t, err, "itch: message shorter than its type: type 'A' (0x41) at byte 0: have 35, want 36")
+	require.EqualError(t, err, "itch: message shorter than its type: type 65 (0x41, 'A') at byte 0: have 35, want 36")
 	require.ErrorIs(t, err, reason)
 	err = &FormatError{Reason: reason, Type: NoType, Offset: 12, Have: 3, Want: 10}
 	require.EqualError(t, err, "itch: message shorter than its type: at byte 12: have 3, want 10")

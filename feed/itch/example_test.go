@@ -35,6 +35,6 @@ func Example() {
 	// Output:
 	// order 258 to buy: true 100 AAPL at 3204232
 	// order 258 executed: 40
-	// itch: message shorter than its type: type 'A' (0x41) at byte 0: have 20, want 36
-	// itch: unknown message type '?' (0x3f)
+	// itch: message shorter than its type: type 65 (0x41, 'A') at byte 0: have 20, want 36
+	// itch: unknown message type 63 (0x3f, '?')
 }

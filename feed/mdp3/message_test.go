@@ -35,7 +35,7 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, message(Book46, 1).Check())
 	err := message(Book46, 2).Check()
 	require.ErrorIs(t, err, ErrSchema)
-	require.EqualError(t, err, "mdp3: schema is not 1: type '.' (0x2e) at byte 6: have 2, want 1")
+	require.EqualError(t, err, "mdp3: schema is not 1: type 46 (0x2e, '.') at byte 6: have 2, want 1")
 	err = message(99, 1).Check()
 	var unknown UnknownTemplateError
 	require.True(t, errors.As(err, &unknown))

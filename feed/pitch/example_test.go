@@ -33,5 +33,5 @@ func Example() {
 	// unit 1, messages 9 to 10
 	// second 32400 <nil>
 	// order 258 to buy: true 100 ZVZZT at 1000000 <nil>
-	// pitch: packet or message too short: type '"' (0x22) at byte 0: have 16, want 26
+	// pitch: packet or message too short: type 34 (0x22, '"') at byte 0: have 16, want 26
 }

@@ -29,5 +29,5 @@ func Example() {
 	// Output:
 	// ZIEXT buy: true 300 at 990500 complete: true <nil>
 	// ZIEXT traded 100 at 990600 <nil>
-	// deep: unknown message type '?' (0x3f)
+	// deep: unknown message type 63 (0x3f, '?')
 }

@@ -22,7 +22,7 @@ func TestLevelAndTrade(t *testing.T) {
 	require.Equal(t, PriceLevel{Price: -5}, sell)
 	_, err = ParsePriceLevel(m[:29])
 	require.ErrorIs(t, err, ErrShort)
-	require.EqualError(t, err, "deep: message shorter than its type: type '8' (0x38) at byte 0: have 29, want 30")
+	require.EqualError(t, err, "deep: message shorter than its type: type 56 (0x38, '8') at byte 0: have 29, want 30")
 
 	trade := Trade{Time: 1, Symbol: 2, Size: 300, Price: 400, ID: 5, Flags: 0x80}
 	m = trade.Append(nil)
@@ -38,7 +38,7 @@ func TestLevelAndTrade(t *testing.T) {
 	require.Equal(t, trade, back)
 	_, err = ParsePriceLevel(m)
 	require.ErrorIs(t, err, ErrType)
-	require.EqualError(t, err, "deep: message of another type: type 'T' (0x54) at byte 0: have 84, want 56")
+	require.EqualError(t, err, "deep: message of another type: type 84 (0x54, 'T') at byte 0: have 84, want 56")
 }
 
 func TestEventAndStatus(t *testing.T) {
@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		require.NoError(t, Check(append(m, 0)), "fields may be appended")
 	}
 	require.ErrorIs(t, Check(nil), ErrShort)
-	require.EqualError(t, Check([]byte("?")), "deep: unknown message type '?' (0x3f)")
+	require.EqualError(t, Check([]byte("?")), "deep: unknown message type 63 (0x3f, '?')")
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = Check([]byte("?")) }), "an unknown type is no reason to allocate")
 }
 

@@ -15,5 +15,5 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// ZIEXT 300 × 990500 100 × 990700 <nil>
-	// tops: message shorter than its type: type 'Q' (0x51) at byte 0: have 10, want 42
+	// tops: message shorter than its type: type 81 (0x51, 'Q') at byte 0: have 10, want 42
 }

@@ -25,7 +25,7 @@ func TestQuote(t *testing.T) {
 	require.Equal(t, quote(), q.Append(nil))
 	_, err = ParseQuote(quote()[:41])
 	require.ErrorIs(t, err, ErrShort)
-	require.EqualError(t, err, "tops: message shorter than its type: type 'Q' (0x51) at byte 0: have 41, want 42")
+	require.EqualError(t, err, "tops: message shorter than its type: type 81 (0x51, 'Q') at byte 0: have 41, want 42")
 	_, err = ParseQuote(make([]byte, 42))
 	require.ErrorIs(t, err, ErrType)
 	_, err = ParseQuote(nil)
