@@ -78,6 +78,22 @@ func (b *ByOrder) Reduce(ref uint64, shares uint32) {
 	b.add(r.id, r.buy, r.price, -uint64(shares), 0)
 }
 
+// Resize gives an order another size at its price. An order without shares is removed.
+func (b *ByOrder) Resize(ref uint64, shares uint32) {
+	id, ok := b.refs.find(ref)
+	if !ok {
+		b.unknown++
+		return
+	}
+	if shares == 0 {
+		b.remove(ref, id)
+		return
+	}
+	r := &b.pool[id]
+	b.add(r.id, r.buy, r.price, uint64(shares)-uint64(r.shares), 0)
+	r.shares = shares
+}
+
 // Delete removes an order.
 func (b *ByOrder) Delete(ref uint64) {
 	id, ok := b.refs.find(ref)

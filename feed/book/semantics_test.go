@@ -77,3 +77,17 @@ func FuzzByLevel(f *testing.F) {
 		}
 	})
 }
+
+func TestResize(t *testing.T) {
+	o := NewByOrder(capacity)
+	o.Add(Order{1, feed.SymbolOf("X"), 10, 100, true})
+	o.Resize(1, 70)
+	require.Equal(t, Level{Price: 10, Size: 70, Orders: 1}, o.Find(feed.SymbolOf("X")).Bid.Best())
+	o.Resize(1, 90)
+	require.Equal(t, Level{Price: 10, Size: 90, Orders: 1}, o.Find(feed.SymbolOf("X")).Bid.Best())
+	o.Resize(1, 0)
+	require.Zero(t, o.Len())
+	require.Zero(t, o.Find(feed.SymbolOf("X")).Bid.Len())
+	o.Resize(1, 5)
+	require.Equal(t, uint64(1), o.Unknown())
+}

@@ -25,6 +25,9 @@
 //	0x2a, 0x2b  41, 33  trade, long and short              ParseTrade
 //	0x97        6       unit clear                         no fields: the unit's books are empty
 //
+// An execution at price and size says how many shares the order has left (OrderExecuted.Remaining, book.ByOrder.Resize); every other
+// execution takes its shares off the order.
+//
 // Short messages have two bytes for a price in cents. The functions give prices of both in 1/10,000.
 //
 // # Errors

@@ -37,7 +37,11 @@ func (c *Channel) applyCboe(m []byte) error {
 			return err
 		}
 		c.trade(uint64(e.Shares))
-		c.orders.Reduce(e.Order, e.Shares)
+		if e.AtPrice {
+			c.orders.Resize(e.Order, e.Remaining)
+		} else {
+			c.orders.Reduce(e.Order, e.Shares)
+		}
 	case pitch.TypeReduceSizeLong, pitch.TypeReduceSizeShort:
 		r, err := pitch.ParseReduceSize(m)
 		if err != nil {
