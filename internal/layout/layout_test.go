@@ -72,6 +72,7 @@ var level = map[string]int{
 	"ring/offload/handoff":  7,
 	"ring/offload/steering": 6,
 	"ring/offload/nic":      7,
+	"ring/offload/shadow":   7,
 }
 
 // never is what some packages may not import at all, whatever its level.

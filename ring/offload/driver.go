@@ -20,6 +20,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
@@ -59,19 +60,17 @@ type driver struct {
 
 	claims     *steering.Table
 	interfaces steering.Interfaces // of the links, as claims see them
-	shadow     shadow
+	shadow     shadowReader
 	refuse     func(*ring.Meta) bool // unheard
 
 	// What follows is for drivers on an exchange.
-	nics        *nic.Attachments
-	changed     []int // interfaces whose sockets' paths have changed, and who are to be told
-	number      int   // of this driver there
-	shared      foreignGroups
-	sharedPorts sharedPorts
-	received    map[groupFlow]bool // see memberNews
-	sharedAt    uint64             // version of what is known of them
-	handoff     *handoff.Port
-	ties        []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
+	nics    *nic.Attachments
+	changed []int        // interfaces whose sockets' paths have changed, and who are to be told
+	number  int          // of this driver there
+	news    *shadow.News // of other sockets of this host
+	newsAt  uint64       // version of that
+	handoff *handoff.Port
+	ties    []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
 
 	list      sys.Epoll // what FD waits on
 	batch     []sys.EpollEvent
@@ -160,7 +159,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: steering.NewTable(), down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
-		past: make([]past, len(c.Links)), nics: &nic.Attachments{}}
+		past: make([]past, len(c.Links)), nics: &nic.Attachments{}, news: &shadow.News{}}
 	d.interfaces = staticLinks(d.links)
 	for i := range d.links {
 		d.claims.AddTarget(d.links[i].target())

@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -22,7 +23,7 @@ type Exchange struct {
 	directory *udp.Directory // whose socket a datagram is for
 	nics      *nic.Table
 	hub       *handoff.Hub
-	foreign   foreigners
+	watcher   *shadow.GroupWatcher
 
 	close sync.Once
 }
@@ -43,8 +44,10 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 	case c.Open == nil:
 		return nil, fmt.Errorf("offload: new exchange: Open is nil: %w", unix.EINVAL)
 	}
-	return &Exchange{config: c, nics: nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open}),
-		hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}, nil
+	x := &Exchange{config: c, nics: nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open}),
+		hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
+	x.watcher = shadow.NewGroupWatcher(x.nics.Netns(), x.hub.WakeAll)
+	return x, nil
 }
 
 // Close ends the exchange, once all its drivers are closed; EBUSY before. Devices are closed with their last driver.
@@ -76,6 +79,6 @@ func (x *Exchange) enter(d *driver) error {
 // leave takes d out, which has no attachment any more. Owner of d, or anyone before its first turn.
 func (x *Exchange) leave(d *driver) {
 	x.directory.Leave(d.number)
-	x.foreign.forget(x, d.number)
+	x.watcher.RemoveRing(d.number)
 	d.handoff.Close()
 }

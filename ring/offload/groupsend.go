@@ -9,6 +9,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
 // What a socket sends to a group with IP_MULTICAST_LOOP on is for members on this host too. The stack loops it to the sockets of the
@@ -29,14 +30,14 @@ func (d *driver) needsKernel(owner uint64, to wire.Addr, port uint16, iface int)
 	if e == nil {
 		return true // cannot be: who sends is attached
 	}
-	f := groupFlow{host.GroupOn{Group: to, Interface: uint32(iface)}, port}
+	f := shadow.GroupFlow{GroupOn: host.GroupOn{Group: to, Interface: uint32(iface)}, Port: port}
 	if !slices.Contains(e.sends, f) {
 		if len(e.sends) == groupSends {
 			return true
 		}
 		e.sends = append(e.sends, f)
 		if x := d.config.Exchange; x != nil {
-			x.foreign.noteSend(x, memberKey{d.number, e.slot}, e.inode(), f)
+			x.watcher.AddSend(d.keyOf(e), e.inode(), f)
 		}
 	}
 	return d.kernelReceives(f) != nobody
@@ -51,8 +52,8 @@ const (
 	nobody
 )
 
-func (d *driver) kernelReceives(f groupFlow) receivers {
-	switch received, known := d.received[f]; {
+func (d *driver) kernelReceives(f shadow.GroupFlow) receivers {
+	switch received, known := d.news.Received[f]; {
 	case !known:
 		return unknown
 	case received:
@@ -64,19 +65,17 @@ func (d *driver) kernelReceives(f groupFlow) receivers {
 // forgetSends is for a socket that is detached.
 func (d *driver) forgetSends(e *entry) {
 	if x := d.config.Exchange; x != nil && len(e.sends) > 0 {
-		x.foreign.forgetSends(memberKey{d.number, e.slot})
+		x.watcher.RemoveSends(d.keyOf(e))
 	}
 }
 
-// reviewSends takes over which groups sockets of the kernel receive. Routes are made again if one of ours has changed.
-func (d *driver) reviewSends(now map[groupFlow]bool) {
-	before := d.received
-	d.received = now
+// reviewSends follows which groups sockets of the kernel receive now. Routes are made again if one of ours has changed. before is the news until now.
+func (d *driver) reviewSends(before *shadow.News) {
 	changed := false
 	d.table.each(func(e *entry) {
 		for _, f := range e.sends {
-			was, known := before[f]
-			is, still := now[f]
+			was, known := before.Received[f]
+			is, still := d.news.Received[f]
 			if was == is && known == still {
 				continue
 			}
@@ -108,7 +107,7 @@ func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
 				to = append(to, "others")
 				break
 			}
-			to = append(to, netip.AddrPortFrom(netip.AddrFrom4(f.Group), f.port).String())
+			to = append(to, netip.AddrPortFrom(netip.AddrFrom4(f.Group), f.Port).String())
 		}
 		if len(to) > 0 {
 			list = append(list, ring.Reason{Code: "mcast.loop",
@@ -119,8 +118,8 @@ func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
 	switch x := d.config.Exchange; {
 	case x == nil:
 		add(unknown, "this ring does not look for sockets of the kernel that receive it")
-	case x.foreign.why() != nil:
-		add(unknown, "whether sockets of the kernel receive it cannot be known: "+x.foreign.why().Error())
+	case x.watcher.Why() != nil:
+		add(unknown, "whether sockets of the kernel receive it cannot be known: "+x.watcher.Why().Error())
 	default:
 		add(unknown, "whether sockets of the kernel receive it is not known yet")
 	}

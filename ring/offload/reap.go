@@ -186,8 +186,8 @@ func (d *driver) advance() {
 	if at := d.ip.Deadline(); at != clock.Never && d.now >= at {
 		d.ip.Advance(d.now)
 	}
-	if x := d.config.Exchange; x != nil && x.foreign.version.Load() != d.sharedAt {
-		d.reviewForeign()
+	if x := d.config.Exchange; x != nil && x.watcher.Version() != d.newsAt {
+		d.reviewNews()
 	}
 	if d.now-d.checked >= checkEvery || d.nics.NeedsCheck(d.now, d.ip.Generation()) {
 		d.checked = d.now

@@ -218,7 +218,7 @@ func (d *driver) rest() (pending bool, err error) {
 		}
 	}
 	if x := d.config.Exchange; x != nil {
-		pending = pending || d.handoff.HasNews() || x.foreign.version.Load() != d.sharedAt || d.nics.HasNews()
+		pending = pending || d.handoff.HasNews() || x.watcher.Version() != d.newsAt || d.nics.HasNews()
 	}
 	if d.mirror != nil && d.unseen() {
 		pending = true // it came after the tables were looked at, and nobody was told to wake us

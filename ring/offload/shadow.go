@@ -15,9 +15,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// shadow reads the kernel's side of the sockets: an epoll list of them, level-triggered, so that what one turn leaves is reported by the
+// shadowReader reads the kernel's side of the sockets: an epoll list of them, level-triggered, so that what one turn leaves is reported by the
 // next.
-type shadow struct {
+type shadowReader struct {
 	list    sys.Epoll
 	in      *direct.Receiver
 	batch   []sys.EpollEvent
@@ -66,7 +66,7 @@ func (d *driver) openShadow() (err error) {
 	return nil
 }
 
-func (h *shadow) close() {
+func (h *shadowReader) close() {
 	if h.open {
 		h.in.Close()
 		_ = h.list.Close() // an epoll descriptor has nothing to lose
@@ -76,7 +76,7 @@ func (h *shadow) close() {
 
 // due tells whether it is time to look: on every ShadowEvery-th turn of those that frames came in, and in the turns between as the
 // constants above say.
-func (h *shadow) due(d *driver) bool {
+func (h *shadowReader) due(d *driver) bool {
 	if h.watched == 0 {
 		return false
 	}
@@ -94,7 +94,7 @@ func (h *shadow) due(d *driver) bool {
 }
 
 // seen notes a look that found n sockets ready.
-func (h *shadow) seen(d *driver, n int) {
+func (h *shadowReader) seen(d *driver, n int) {
 	h.ratio, h.looked = d.config.ShadowEvery-1, d.now
 	if h.empty++; n > 0 {
 		h.empty = 0
@@ -103,7 +103,7 @@ func (h *shadow) seen(d *driver, n int) {
 
 // waits tells whether the links are to wait for what the kernel has of flows that were just claimed. Without a kernel socket it has nothing,
 // and nobody would look: they do not wait.
-func (h *shadow) waits() bool { return h.first > 0 && h.watched > 0 }
+func (h *shadowReader) waits() bool { return h.first > 0 && h.watched > 0 }
 
 // watch makes the list what the entry wants. A socket that stops reading mostly goes on soon, so its entry is left asking until that shows, see
 // readShadow, or the ring sleeps, see settleShadows: stopping costs nothing then, nor does going on.

@@ -82,7 +82,7 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 	if r := d.spans(e); r.Code != "" {
 		p.Reasons = append(p.Reasons, r)
 	}
-	p.Reasons = append(p.Reasons, d.foreignReasons(e)...)
+	p.Reasons = append(p.Reasons, d.groupReasons(e)...)
 	p.Reasons = append(p.Reasons, d.stackedReasons(e)...)
 	p.Reasons = append(p.Reasons, d.portReasons(e)...)
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
@@ -18,7 +19,7 @@ type entry struct {
 	resumed bool   // in driver.resumed
 	waiting bool   // in driver.waiters
 	stamped bool   // counted in driver.stamps
-	noted   bool   // its groups are known to the exchange's foreigners
+	noted   bool   // its groups are known to the exchange's watcher
 	moved   bool   // its way has changed, and it is to be told
 	shadow  bool   // the kernel's side is in the shadow list
 	watched uint32 // events asked for there
@@ -29,9 +30,9 @@ type entry struct {
 	groups  []group // as the stack has them
 	holders []*holder
 	reasons []ring.Reason
-	port    portUse       // as the exchange's foreigners know it
-	sender  []ring.Reason // of destinations that are left to the kernel
-	sends   []groupFlow   // groups that it sends to with IP_MULTICAST_LOOP on
+	port    shadow.PortUse     // as the exchange's watcher know it
+	sender  []ring.Reason      // of destinations that are left to the kernel
+	sends   []shadow.GroupFlow // groups that it sends to with IP_MULTICAST_LOOP on
 }
 
 // group is a membership with its interface resolved.

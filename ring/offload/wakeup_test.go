@@ -6,13 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
-// What is known of foreign members may change after a turn has looked at it and before the ring says that it rests: nobody wakes it then.
-func TestNewsOfForeignMembersBeforeARest(t *testing.T) {
-	x := &Exchange{}
+// What is known of other members may change after a turn has looked at it and before the ring says that it sleeps: it is not woken then.
+func TestNewsOfOtherMembersBeforeARest(t *testing.T) {
+	x := &Exchange{watcher: shadow.NewGroupWatcher(host.Netns{}, func() {})}
 	layout := buffers.Layout{SmallSize: 2048, SmallCount: 16, Headroom: 192}
 	pool, err := buffers.New(make([]byte, layout.Bytes()), layout)
 	require.NoError(t, err)
@@ -21,12 +23,11 @@ func TestNewsOfForeignMembersBeforeARest(t *testing.T) {
 	port.Poll()
 	d := &driver{config: Config{Exchange: x}, nics: &nic.Attachments{}, handoff: port}
 	for _, news := range []bool{false, true, false} {
-		if news {
-			x.foreign.version.Add(1)
+		if d.newsAt = x.watcher.Version(); news {
+			d.newsAt-- // of an older version
 		}
 		pending, err := d.rest()
 		require.NoError(t, err)
 		require.Equal(t, news, pending)
-		d.sharedAt = x.foreign.version.Load()
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
@@ -17,7 +18,7 @@ func (d *driver) tellMembers(e *entry) {
 	if x == nil || len(e.groups) == 0 && !e.noted {
 		return
 	}
-	h := holding{port: e.s.LocalAddr().Port(), inode: e.inode(), groups: map[host.GroupOn]int{}}
+	j := shadow.Joined{Port: e.s.LocalAddr().Port(), Inode: e.inode(), Groups: map[host.GroupOn]int{}}
 	fds := e.descriptors()
 	type membership struct {
 		on host.GroupOn
@@ -31,11 +32,11 @@ func (d *driver) tellMembers(e *entry) {
 		}
 		if !seen[m] { // sources of a group on one descriptor are one membership
 			seen[m] = true
-			h.groups[m.on]++
+			j.Groups[m.on]++
 		}
 	}
 	e.noted = len(e.groups) > 0
-	x.foreign.note(x, memberKey{d.number, e.slot}, h)
+	x.watcher.SetJoined(d.keyOf(e), j)
 }
 
 // tellMember is tellMembers when one group was joined or left.
@@ -58,7 +59,7 @@ func (d *driver) tellMember(e *entry, g group) {
 			fds = append(fds, fd)
 		}
 	}
-	x.foreign.noteGroup(x, memberKey{d.number, e.slot}, on, len(fds))
+	x.watcher.SetGroup(d.keyOf(e), on, len(fds))
 }
 
 // inode is the shadow's, as the kernel lists it.
@@ -73,23 +74,24 @@ func (e *entry) inode() uint64 {
 // forgetMembers is tellMembers for a socket that goes.
 func (d *driver) forgetMembers(e *entry) {
 	if e.noted {
-		d.config.Exchange.foreign.note(d.config.Exchange, memberKey{d.number, e.slot}, holding{})
+		d.config.Exchange.watcher.SetJoined(d.keyOf(e), shadow.Joined{})
 	}
 }
 
-// foreignTo tells whether a group of the socket has foreign members as well.
-func (d *driver) foreignTo(e *entry, g group) bool {
-	if len(d.shared) == 0 {
+// isShared tells whether other sockets of this host are members of a group of the socket as well.
+func (d *driver) isShared(e *entry, g group) bool {
+	if len(d.news.Shared) == 0 {
 		return false
 	}
-	_, ok := d.shared[groupFlow{host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}, e.s.LocalAddr().Port()}]
+	on := host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}
+	_, ok := d.news.Shared[shadow.GroupFlow{GroupOn: on, Port: e.s.LocalAddr().Port()}]
 	return ok
 }
 
-// cedes tells whether a group is left to the kernel for its foreign members or for what stands on its interface: not by sockets that must be
+// cedes tells whether a group is left to the kernel for its other members or for what stands on its interface: not by sockets that must be
 // offloaded.
 func (d *driver) cedes(e *entry, g group) bool {
-	return (d.foreignTo(e, g) || d.nics.StackedOn(int(g.iface)) != "") && !e.s.Config().RequireOffload
+	return (d.isShared(e, g) || d.nics.StackedOn(int(g.iface)) != "") && !e.s.Config().RequireOffload
 }
 
 var (
@@ -99,20 +101,20 @@ var (
 		"hear what comes by an offloaded interface, because this socket requires offload"}
 )
 
-// foreignReasons are what a socket's path says of foreign members.
-func (d *driver) foreignReasons(e *entry) (list []ring.Reason) {
+// groupReasons are what a socket's path says of other members.
+func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 	x := d.config.Exchange
 	if x == nil || len(e.groups) == 0 {
 		return nil
 	}
-	if slices.ContainsFunc(e.groups, func(g group) bool { return d.foreignTo(e, g) }) {
+	if slices.ContainsFunc(e.groups, func(g group) bool { return d.isShared(e, g) }) {
 		if e.s.Config().RequireOffload {
 			list = append(list, keptGroup)
 		} else {
-			list = append(list, ring.Reason{Code: sharedGroup.Code, Text: sharedGroup.Text + x.foreign.inexact()})
+			list = append(list, ring.Reason{Code: sharedGroup.Code, Text: sharedGroup.Text + x.watcher.Inexact()})
 		}
 	}
-	if err := x.foreign.why(); err != nil {
+	if err := x.watcher.Why(); err != nil {
 		list = append(list, ring.Reason{Code: "mcast.unknown", Text: "whether other sockets of this host are members of its groups, and do not " +
 			"hear them, cannot be known: " + err.Error()})
 	}
@@ -128,31 +130,34 @@ func (d *driver) ceded(e *entry) bool {
 		!slices.ContainsFunc(e.groups, func(g group) bool { return !d.cedes(e, g) })
 }
 
-// reviewForeign takes over what is known of foreign members: claims are given back and made, routes are made again, and sockets are told
-// whose way has changed.
-func (d *driver) reviewForeign() {
-	f := &d.config.Exchange.foreign
-	d.sharedAt = f.version.Load()
-	news := f.news()
-	if !maps.Equal(d.received, news.received) {
-		d.reviewSends(news.received)
+// reviewNews follows what is known of other sockets of this host: claims are given back and made, routes are made again, and sockets are told
+// whose path has changed.
+func (d *driver) reviewNews() {
+	f := d.config.Exchange.watcher
+	d.newsAt = f.Version()
+	before, now := d.news, f.News()
+	if d.news = now; !maps.Equal(before.Received, now.Received) {
+		d.reviewSends(before)
 	}
-	if !maps.Equal(d.sharedPorts, news.ports) {
-		d.reviewPorts(news.ports)
+	// What is claimed for a socket depends on both: on its port, then on its groups.
+	d.news = &shadow.News{Shared: before.Shared, Received: now.Received, Ports: now.Ports}
+	if !maps.Equal(before.Ports, now.Ports) {
+		d.reviewPorts(before)
 	}
-	before, now := d.shared, news.shared
-	if maps.Equal(before, now) {
+	if maps.Equal(before.Shared, now.Shared) {
+		d.news = now
 		return
 	}
+	older := d.news
 	d.table.each(func(e *entry) {
 		if !e.own || len(e.groups) == 0 {
 			return
 		}
-		d.shared = before
-		was := slices.ContainsFunc(e.groups, func(g group) bool { return d.foreignTo(e, g) })
+		d.news = older
+		was := slices.ContainsFunc(e.groups, func(g group) bool { return d.isShared(e, g) })
 		all := d.ceded(e)
-		d.shared = now
-		is := slices.ContainsFunc(e.groups, func(g group) bool { return d.foreignTo(e, g) })
+		d.news = now
+		is := slices.ContainsFunc(e.groups, func(g group) bool { return d.isShared(e, g) })
 		if !was && !is {
 			return
 		}
@@ -161,10 +166,13 @@ func (d *driver) reviewForeign() {
 			e.moved, d.moved = true, true
 		}
 	})
-	d.shared = now
+	d.news = now
 	d.shadow.now = true
 	d.stats.PathChanges++
 }
+
+// keyOf is the socket's name for other rings.
+func (d *driver) keyOf(e *entry) shadow.Key { return shadow.Key{Ring: d.number, Slot: e.slot} }
 
 // stackedReasons are what a socket's path says of groups that are left to the kernel for what stands on their interface.
 func (d *driver) stackedReasons(e *entry) (list []ring.Reason) {
