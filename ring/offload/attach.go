@@ -49,6 +49,7 @@ func (d *driver) carry(e *entry) (err error) {
 	}
 	d.udp.SetStopped(e.id, true) // until Receive
 	e.own = true
+	e.groups.Open(e.s)
 	e.home = d.homeOf(e)
 	if err = errors.Join(d.widen(e), d.regroup(e)); err != nil {
 		d.udp.Remove(d.now, e.id)
@@ -66,7 +67,7 @@ func (d *driver) Follow(s *ring.Socket) error {
 	if e == nil || !e.own {
 		return nil
 	}
-	return errors.Join(d.follow(e), e.openFilter())
+	return errors.Join(d.follow(e), e.groups.ApplyFilter())
 }
 
 // follow makes what the stack knows of a socket what the socket is. It asks nothing of the kernel but entries of the steering program,
@@ -153,7 +154,9 @@ func (d *driver) Detach(s *ring.Socket) bool {
 		d.transport.Drop(s)
 		d.udp.Remove(d.now, e.id)
 		d.claims.ReleaseAll(&e.claims)
-		d.forgetMembers(e)
+		if x := d.config.Exchange; x != nil {
+			e.groups.Withdraw(x.watcher, d.keyOf(e))
+		}
 		d.forgetPort(e)
 		d.forgetSends(e)
 	}
@@ -162,7 +165,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	}
 	e.on = false
 	d.unwatchShadow(e)
-	e.closeHolders()
+	e.groups.Close()
 	*e = entry{sending: e.sending, resumed: e.resumed, waiting: e.waiting, slot: e.slot}
 	return true
 }

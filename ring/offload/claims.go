@@ -7,6 +7,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
@@ -33,8 +34,9 @@ func (d *driver) isLink(index int) bool {
 // wants is what a socket is to have of the links.
 func (d *driver) wants(e *entry) (w steering.Wants) {
 	w = d.wantsButGroups(e)
-	w.Groups = make([]steering.Group, len(e.groups))
-	for i, g := range e.groups {
+	groups := e.groups.Groups()
+	w.Groups = make([]steering.Group, len(groups))
+	for i, g := range groups {
 		w.Groups[i] = d.wantsGroup(e, g)
 	}
 	return w
@@ -51,10 +53,10 @@ func (d *driver) wantsButGroups(e *entry) steering.Wants {
 	return w
 }
 
-func (d *driver) wantsGroup(e *entry, g group) steering.Group {
-	w := steering.Group{Addr: netip.AddrFrom4(g.addr), IfIndex: int(g.iface), Kernel: d.cedes(e, g)}
-	if g.source != ([4]byte{}) {
-		w.Source = netip.AddrFrom4(g.source)
+func (d *driver) wantsGroup(e *entry, g shadow.Group) steering.Group {
+	w := steering.Group{Addr: netip.AddrFrom4(g.Addr), IfIndex: int(g.IfIndex), Kernel: d.cedes(e, g)}
+	if g.Source != ([4]byte{}) {
+		w.Source = netip.AddrFrom4(g.Source)
 	}
 	return w
 }
@@ -85,7 +87,7 @@ func (e *entry) notClaimed(err error) {
 }
 
 // reclaimGroups is reclaim for groups that were left and joined.
-func (d *driver) reclaimGroups(e *entry, left, joined []group) {
+func (d *driver) reclaimGroups(e *entry, left, joined []shadow.Group) {
 	if len(d.claims.Targets()) == 0 {
 		return
 	}

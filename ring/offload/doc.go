@@ -16,7 +16,7 @@
 //	kernel ─► shadow socket ─► recvmsg ─► marked OS ────────┘
 //
 // A descriptor may have net.ipv4.igmp_max_memberships groups (20 by default) and net.ipv4.igmp_max_msf sources of each. For more the
-// driver opens further descriptors, which are not bound and only hold memberships (type holder); the shadow receives what they
+// driver opens further descriptors, which are not bound and only hold memberships (package shadow); the shadow receives what they
 // joined, and the stack's filter is put on it.
 //
 // The shadow's receive buffer is 8 MiB as the kernel counts, unless the application has set one (SO_RCVBUFFORCE; without CAP_NET_ADMIN

@@ -5,45 +5,44 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
 // regroup makes the stack's memberships those of the socket.
 func (d *driver) regroup(e *entry) error {
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" })
-	want, err := d.groupsOf(e, e.s.Settings().Groups, setOf(e.groups))
+	want, err := d.groupsOf(e, e.s.Settings().Groups, setOf(e.groups.Groups()))
 	if err != nil {
 		return err
 	}
-	for _, g := range missing(e.groups, want) {
-		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.addr, g.iface, g.source))
+	for _, g := range missing(e.groups.Groups(), want) {
+		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
-	for _, g := range missing(want, e.groups) {
-		err = errors.Join(err, d.udp.Join(d.now, e.id, g.addr, g.iface, g.source))
+	for _, g := range missing(want, e.groups.Groups()) {
+		err = errors.Join(err, d.udp.Join(d.now, e.id, g.Addr, g.IfIndex, g.Source))
 	}
-	e.groups = want
+	e.groups.SetGroups(want)
 	return err
 }
 
 // groupsOf resolves memberships to interfaces. had are the groups that the socket has: such a one stays while its interface is gone.
-func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[group]bool) (want []group, err error) {
+func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group]bool) (want []shadow.Group, err error) {
 	for _, m := range list {
-		a, ok := wire.AddrFrom(m.Group)
+		g, ok := shadow.GroupOf(m)
 		if !ok {
 			continue
 		}
-		g := group{addr: a}
-		if m.Source.IsValid() {
-			g.source, _ = wire.AddrFrom(m.Source)
-		}
 		index := d.nics.Present(m.Interface)
 		if index == 0 {
-			if at := slices.IndexFunc(e.groups, g.same); at >= 0 {
-				index = d.nics.Present(int(e.groups[at].iface)) // the routing table chose when it was joined
+			groups := e.groups.Groups()
+			if at := slices.IndexFunc(groups, g.Same); at >= 0 {
+				index = d.nics.Present(int(groups[at].IfIndex)) // the routing table chose when it was joined
 			}
 		}
-		if g.iface = uint32(index); index != 0 && had[g] {
+		if g.IfIndex = uint32(index); index != 0 && had[g] {
 			want = append(want, g) // also while the interface is gone: it may come back
 			continue
 		}
@@ -56,10 +55,39 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[group]bool) 
 		case err != nil:
 			return nil, fmt.Errorf("offload: group %v: %w", m.Group, err)
 		}
-		g.iface = uint32(at)
+		g.IfIndex = uint32(at)
 		want = append(want, g)
 	}
 	return want, nil
+}
+
+// ChangeMembership joins or leaves a group in the kernel: with the socket's descriptor, or with a further one when that has no room. Not for Poll.
+func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error {
+	if d.config.Namespace != nil {
+		return d.config.Namespace.SetMembership(s, m, join)
+	}
+	return kernel.NameLimit(s, m, d.setMembership(s, m, join))
+}
+
+func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) error {
+	d.awaitTies()
+	e := d.table.of(s)
+	g, ok := shadow.GroupOf(m)
+	if e == nil || !e.own || !ok {
+		return sys.GroupMembership(kernel.FD(s), m.Group, m.Interface, m.Source, join)
+	}
+	if !join {
+		return e.groups.Leave(g)
+	}
+	resolved := g.IfIndex
+	if resolved == 0 {
+		at, err := groupInterface(d.snapshot(), m.Group, 0)
+		if err != nil {
+			return err
+		}
+		resolved = uint32(at)
+	}
+	return e.groups.Join(g, resolved)
 }
 
 // FollowMembership is Follow for one group, whatever number of others the socket has: only what concerns that group is looked at.
@@ -71,13 +99,9 @@ func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 	if slices.ContainsFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" }) {
 		return d.Follow(s) // the group may be the one that this is said of
 	}
-	g := group{}
-	var ok bool
-	if g.addr, ok = wire.AddrFrom(m.Group); !ok {
+	g, ok := shadow.GroupOf(m)
+	if !ok {
 		return nil
-	}
-	if m.Source.IsValid() {
-		g.source, _ = wire.AddrFrom(m.Source)
 	}
 	var asked []ring.Membership
 	for _, x := range s.Settings().Groups {
@@ -85,9 +109,9 @@ func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 			asked = append(asked, x)
 		}
 	}
-	var had []group
-	for _, x := range e.groups {
-		if x.same(g) {
+	var had []shadow.Group
+	for _, x := range e.groups.Groups() {
+		if x.Same(g) {
 			had = append(had, x)
 		}
 	}
@@ -97,12 +121,12 @@ func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 	}
 	left, joined := missing(had, want), missing(want, had)
 	for _, g := range left {
-		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.addr, g.iface, g.source))
-		e.groups = slices.Delete(e.groups, slices.Index(e.groups, g), slices.Index(e.groups, g)+1)
+		err = errors.Join(err, d.udp.Leave(d.now, e.id, g.Addr, g.IfIndex, g.Source))
+		e.groups.Remove(g)
 	}
 	for _, g := range joined {
-		err = errors.Join(err, d.udp.Join(d.now, e.id, g.addr, g.iface, g.source))
-		e.groups = append(e.groups, g)
+		err = errors.Join(err, d.udp.Join(d.now, e.id, g.Addr, g.IfIndex, g.Source))
+		e.groups.Add(g)
 	}
 	for _, g := range slices.Concat(left, joined) {
 		d.tellMember(e, g)

@@ -1,6 +1,10 @@
 package offload
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
+)
 
 // homeOf is the interface that a socket names by its device or its address; 0 for wildcards, groups, and addresses of no interface of the
 // ring, which packets may reach by any of them.
@@ -20,8 +24,8 @@ func (d *driver) isOn(e *entry, index int) bool {
 	switch {
 	case e.home != 0:
 		return d.nics.Present(e.home) == index
-	case len(e.groups) > 0:
-		return slices.ContainsFunc(e.groups, func(g group) bool { return d.nics.Present(int(g.iface)) == index })
+	case len(e.groups.Groups()) > 0:
+		return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.nics.Present(int(g.IfIndex)) == index })
 	}
 	return true
 }

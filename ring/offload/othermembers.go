@@ -4,94 +4,38 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
-	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// tellMembers notes what a socket has joined.
+// tellMembers tells the watcher what a socket has joined.
 func (d *driver) tellMembers(e *entry) {
-	x := d.config.Exchange
-	if x == nil || len(e.groups) == 0 && !e.noted {
-		return
+	if x := d.config.Exchange; x != nil {
+		e.groups.Publish(x.watcher, d.keyOf(e), d.nics.Present)
 	}
-	j := shadow.Joined{Port: e.s.LocalAddr().Port(), Inode: e.inode(), Groups: map[host.GroupOn]int{}}
-	fds := e.descriptors()
-	type membership struct {
-		on host.GroupOn
-		fd int
-	}
-	seen := map[membership]bool{}
-	for _, g := range e.groups {
-		m := membership{host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}, kernel.FD(e.s)}
-		if fd, ok := fds[g]; ok {
-			m.fd = fd
-		}
-		if !seen[m] { // sources of a group on one descriptor are one membership
-			seen[m] = true
-			j.Groups[m.on]++
-		}
-	}
-	e.noted = len(e.groups) > 0
-	x.watcher.SetJoined(d.keyOf(e), j)
 }
 
 // tellMember is tellMembers when one group was joined or left.
-func (d *driver) tellMember(e *entry, g group) {
-	x := d.config.Exchange
-	if x == nil {
-		return
-	}
-	if !e.noted || len(e.groups) == 0 {
-		d.tellMembers(e)
-		return
-	}
-	on := host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}
-	var fds []int
-	for _, y := range e.groups {
-		if y.addr != g.addr || uint32(d.nics.Present(int(y.iface))) != on.Interface {
-			continue
-		}
-		if fd, _ := e.descriptor(y); !slices.Contains(fds, fd) {
-			fds = append(fds, fd)
-		}
-	}
-	x.watcher.SetGroup(d.keyOf(e), on, len(fds))
-}
-
-// inode is the shadow's, as the kernel lists it.
-func (e *entry) inode() uint64 {
-	var s unix.Stat_t
-	if unix.Fstat(kernel.FD(e.s), &s) != nil {
-		return 0
-	}
-	return s.Ino
-}
-
-// forgetMembers is tellMembers for a socket that goes.
-func (d *driver) forgetMembers(e *entry) {
-	if e.noted {
-		d.config.Exchange.watcher.SetJoined(d.keyOf(e), shadow.Joined{})
+func (d *driver) tellMember(e *entry, g shadow.Group) {
+	if x := d.config.Exchange; x != nil {
+		e.groups.PublishGroup(x.watcher, d.keyOf(e), d.nics.Present, g)
 	}
 }
 
 // isShared tells whether other sockets of this host are members of a group of the socket as well.
-func (d *driver) isShared(e *entry, g group) bool {
-	if len(d.news.Shared) == 0 {
-		return false
-	}
-	on := host.GroupOn{Group: g.addr, Interface: uint32(d.nics.Present(int(g.iface)))}
-	_, ok := d.news.Shared[shadow.GroupFlow{GroupOn: on, Port: e.s.LocalAddr().Port()}]
-	return ok
+func (d *driver) isShared(e *entry, g shadow.Group) bool {
+	return d.news.IsShared(g, e.s.LocalAddr().Port(), d.nics.Present)
+}
+
+// sharesGroup tells whether that is so for any of the socket's groups.
+func (d *driver) sharesGroup(e *entry) bool {
+	return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.isShared(e, g) })
 }
 
 // cedes tells whether a group is left to the kernel for its other members or for what stands on its interface: not by sockets that must be
 // offloaded.
-func (d *driver) cedes(e *entry, g group) bool {
-	return (d.isShared(e, g) || d.nics.StackedOn(int(g.iface)) != "") && !e.s.Config().RequireOffload
+func (d *driver) cedes(e *entry, g shadow.Group) bool {
+	return (d.isShared(e, g) || d.nics.StackedOn(int(g.IfIndex)) != "") && !e.s.Config().RequireOffload
 }
 
 var (
@@ -104,10 +48,10 @@ var (
 // groupReasons are what a socket's path says of other members.
 func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 	x := d.config.Exchange
-	if x == nil || len(e.groups) == 0 {
+	if x == nil || len(e.groups.Groups()) == 0 {
 		return nil
 	}
-	if slices.ContainsFunc(e.groups, func(g group) bool { return d.isShared(e, g) }) {
+	if d.sharesGroup(e) {
 		if e.s.Config().RequireOffload {
 			list = append(list, keptGroup)
 		} else {
@@ -124,10 +68,10 @@ func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 // ceded tells whether all that the socket wants is left to the kernel.
 func (d *driver) ceded(e *entry) bool {
 	if !e.s.LocalAddr().Addr().IsMulticast() {
-		return d.cedesPort(e) && !slices.ContainsFunc(e.groups, func(g group) bool { return !d.cedes(e, g) })
+		return d.cedesPort(e) && !slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.cedes(e, g) })
 	}
-	return len(e.groups) > 0 &&
-		!slices.ContainsFunc(e.groups, func(g group) bool { return !d.cedes(e, g) })
+	return len(e.groups.Groups()) > 0 &&
+		!slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.cedes(e, g) })
 }
 
 // reviewNews follows what is known of other sockets of this host: claims are given back and made, routes are made again, and sockets are told
@@ -150,14 +94,14 @@ func (d *driver) reviewNews() {
 	}
 	older := d.news
 	d.table.each(func(e *entry) {
-		if !e.own || len(e.groups) == 0 {
+		if !e.own || len(e.groups.Groups()) == 0 {
 			return
 		}
 		d.news = older
-		was := slices.ContainsFunc(e.groups, func(g group) bool { return d.isShared(e, g) })
+		was := d.sharesGroup(e)
 		all := d.ceded(e)
 		d.news = now
-		is := slices.ContainsFunc(e.groups, func(g group) bool { return d.isShared(e, g) })
+		is := d.sharesGroup(e)
 		if !was && !is {
 			return
 		}
@@ -176,8 +120,8 @@ func (d *driver) keyOf(e *entry) shadow.Key { return shadow.Key{Ring: d.number, 
 
 // stackedReasons are what a socket's path says of groups that are left to the kernel for what stands on their interface.
 func (d *driver) stackedReasons(e *entry) (list []ring.Reason) {
-	for _, g := range e.groups {
-		names := d.nics.StackedOn(int(g.iface))
+	for _, g := range e.groups.Groups() {
+		names := d.nics.StackedOn(int(g.IfIndex))
 		if names == "" {
 			continue
 		}

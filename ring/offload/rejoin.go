@@ -1,19 +1,15 @@
 package offload
 
 import (
-	"errors"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
-	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
 // rejoin follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
 // memberships and ties of its sockets with the old one; a job makes them again on the new, or the socket's path says why not. Nil: there are none.
 func (d *driver) rejoin(name string, old, now int) *nic.Job {
-	var list []tie
+	var list []shadow.Tie
 	d.table.each(func(e *entry) { list = d.retie(e, name, old, now, list) })
 	if len(list) == 0 {
 		return nil
@@ -27,7 +23,7 @@ func (d *driver) rejoin(name string, old, now int) *nic.Job {
 			before.Await() // one interface may be made again and again
 		}
 		for i := range list {
-			list[i].make(name)
+			list[i].Make(name)
 		}
 	}, func() {
 		for i := range list {
@@ -55,40 +51,13 @@ func (d *driver) awaitTies() {
 	d.collectTies()
 }
 
-// tie is what one socket's descriptor is to have of an interface that was made again: to be bound to it, or to be a member of a group on it.
-// Binding and joining take the lock of the kernel's configuration, so a job does it, on a descriptor of its own: the socket may be closed
-// meanwhile.
-type tie struct {
-	s     *ring.Socket
-	fd    int
-	group group // as it was joined; zero: the device
-	now   int
-	err   error
-}
-
-// make is the job's part.
-func (t *tie) make(name string) {
-	if t.err != nil {
-		return
-	}
-	if t.group == (group{}) {
-		t.err = unix.BindToDevice(t.fd, name)
-	} else {
-		_ = membership(t.fd, t.group, false) // the kernel keeps the entry of an interface that is gone, and it counts
-		g := t.group
-		g.iface = uint32(t.now)
-		t.err = membership(t.fd, g, true)
-	}
-	t.err = errors.Join(t.err, unix.Close(t.fd))
-}
-
 // tied is the owner's: a socket says in its path what could not be had.
-func (d *driver) tied(t *tie, name string) {
-	e := d.table.of(t.s)
-	if t.err == nil || e == nil || e.s != t.s {
+func (d *driver) tied(t *shadow.Tie, name string) {
+	e := d.table.of(t.Socket)
+	if t.Err == nil || e == nil || e.s != t.Socket {
 		return
 	}
-	e.notJoined(name, t.err)
+	e.notJoined(name, t.Err)
 	e.moved, d.moved = true, true
 }
 
@@ -97,26 +66,12 @@ func (e *entry) notJoined(name string, err error) {
 }
 
 // retie appends the ties of one socket to the interface to list, and makes the stack's what they will be.
-func (d *driver) retie(e *entry, name string, old, now int, list []tie) []tie {
-	add := func(fd int, g group) {
-		t := tie{s: e.s, group: g, now: now}
-		t.fd, t.err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		list = append(list, t)
-	}
+func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) []shadow.Tie {
 	before := len(list)
 	if d.nics.Present(e.s.Device()) == now && e.s.Device() != 0 {
-		add(kernel.FD(e.s), group{})
+		list = append(list, shadow.DeviceTie(e.s, now))
 	}
-	for _, g := range e.groups {
-		if g.iface != uint32(old) {
-			continue
-		}
-		fd, kept := e.descriptor(g)
-		add(fd, g)
-		if kept != nil {
-			kept.iface = uint32(now)
-		}
-	}
+	list = e.groups.Ties(list, old, now)
 	e.s.Settings().Renumber(old, now)
 	if len(list) > before && e.own {
 		if err := d.follow(e); err != nil {

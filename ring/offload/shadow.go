@@ -9,6 +9,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
@@ -215,7 +216,7 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	if !e.on && e.watched != 0 { // it shows: the list would tell of it at each look
 		_ = d.rewatch(e) // of a descriptor that is there
 	}
-	if len(e.holders) > 0 {
+	if e.groups.NeedsFilter() {
 		d.shadow.reading, d.shadow.in.Refuse = e.id, d.refuse
 		defer func() { d.shadow.in.Refuse = nil }()
 	}
@@ -272,4 +273,19 @@ func (d *driver) widen(e *entry) error {
 			"bytes (net.core.rmem_max; %d with CAP_NET_ADMIN): more is lost there while the ring is not polled", has, 2*shadowBuffer)})
 	}
 	return nil
+}
+
+// unheard tells whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those that its
+// membership sockets hold for other sources, or for other sockets.
+func (d *driver) unheard(m *ring.Meta) bool {
+	if !m.Destination.IsMulticast() {
+		return false
+	}
+	target, _ := wire.AddrFrom(m.Destination)
+	source, _ := wire.AddrFrom(m.Source.Addr())
+	if d.udp.ReceivesGroup(d.shadow.reading, target, source, m.IfIndex) {
+		return false
+	}
+	d.stats.ShadowUnheard++
+	return true
 }

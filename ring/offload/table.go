@@ -19,7 +19,6 @@ type entry struct {
 	resumed bool   // in driver.resumed
 	waiting bool   // in driver.waiters
 	stamped bool   // counted in driver.stamps
-	noted   bool   // its groups are known to the exchange's watcher
 	moved   bool   // its way has changed, and it is to be told
 	shadow  bool   // the kernel's side is in the shadow list
 	watched uint32 // events asked for there
@@ -27,22 +26,12 @@ type entry struct {
 
 	home    int // interface that the socket names, 0 for none
 	claims  steering.Held
-	groups  []group // as the stack has them
-	holders []*holder
+	groups  shadow.Memberships // as the stack has them too
 	reasons []ring.Reason
 	port    shadow.PortUse     // as the exchange's watcher know it
 	sender  []ring.Reason      // of destinations that are left to the kernel
 	sends   []shadow.GroupFlow // groups that it sends to with IP_MULTICAST_LOOP on
 }
-
-// group is a membership with its interface resolved.
-type group struct {
-	addr, source [4]byte
-	iface        uint32
-}
-
-// same tells whether it is the same membership, on whichever interface.
-func (g group) same(x group) bool { return g.addr == x.addr && g.source == x.source }
 
 // table finds entries by slot. They are made in chunks, so that growing never moves one.
 type table struct{ chunks []*[chunkSize]entry }

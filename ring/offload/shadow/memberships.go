@@ -1,0 +1,157 @@
+package shadow
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+)
+
+// Group is a membership with its interface resolved.
+type Group struct {
+	Addr, Source [4]byte // Source: zero for any
+	IfIndex      uint32
+}
+
+// GroupOf is the membership that the application asked for, its interface as it named it: 0 where the routing table is to choose. It is
+// false for groups of IPv6.
+func GroupOf(m ring.Membership) (g Group, ok bool) {
+	if g.Addr, ok = wire.AddrFrom(m.Group); !ok {
+		return g, false
+	}
+	if m.Source.IsValid() {
+		g.Source, _ = wire.AddrFrom(m.Source)
+	}
+	g.IfIndex = uint32(m.Interface)
+	return g, true
+}
+
+// Same tells whether it is the same membership, on whichever interface.
+func (g Group) Same(x Group) bool { return g.Addr == x.Addr && g.Source == x.Source }
+
+// Memberships are the groups of one offloaded socket, and the descriptors that hold them in the kernel: the shadow, and membership sockets where it
+// has no room. They are the owner of this state; the stack's filter, the claims and the watcher are told.
+type Memberships struct {
+	s         *ring.Socket
+	fd        int     // the shadow
+	groups    []Group // as the stack has them
+	sockets   []*membershipSocket
+	published bool // the watcher knows of them
+}
+
+// Open makes the memberships of a socket, which has none yet.
+func (m *Memberships) Open(s *ring.Socket) { *m = Memberships{s: s, fd: kernel.FD(s)} }
+
+// Close leaves what they hold.
+func (m *Memberships) Close() {
+	for _, h := range m.sockets {
+		_ = unix.Close(h.fd) // a socket without data has nothing to lose
+	}
+	m.sockets = nil
+}
+
+// Groups lists them; not to be changed.
+func (m *Memberships) Groups() []Group { return m.groups }
+
+// SetGroups makes the list another one.
+func (m *Memberships) SetGroups(list []Group) { m.groups = list }
+
+// Add and Remove change the list by one.
+func (m *Memberships) Add(g Group) { m.groups = append(m.groups, g) }
+
+// Remove undoes Add.
+func (m *Memberships) Remove(g Group) {
+	if i := slices.Index(m.groups, g); i >= 0 {
+		m.groups = slices.Delete(m.groups, i, i+1)
+	}
+}
+
+// NeedsFilter tells whether the shadow receives more groups than the socket has joined.
+func (m *Memberships) NeedsFilter() bool { return len(m.sockets) > 0 }
+
+// Join joins a group in the kernel: with the shadow, or with a membership socket when that has no room. The interface that the group names may be 0;
+// resolved is what the routing table says then.
+func (m *Memberships) Join(g Group, resolved uint32) error {
+	named := int(g.IfIndex)
+	g.IfIndex = resolved
+	if m.holds(g) {
+		switch i, _ := m.find(g); { // as the kernel answers a descriptor that has the group
+		case g.Source == [4]byte{}:
+			return unix.EADDRINUSE
+		case i >= 0:
+			return unix.EADDRNOTAVAIL
+		}
+		return m.hold(g)
+	}
+	err := setMembership(m.fd, g, named, true)
+	if !errors.Is(err, unix.ENOBUFS) {
+		return err
+	}
+	if g.Source != ([4]byte{}) {
+		return m.move(g)
+	}
+	return m.hold(g)
+}
+
+// Leave leaves a group in the kernel; interface 0: on whichever it was joined.
+func (m *Memberships) Leave(g Group) error {
+	for _, h := range m.sockets {
+		if i := slices.IndexFunc(h.held, func(x Group) bool { return x.Same(g) && (g.IfIndex == 0 || x.IfIndex == g.IfIndex) }); i >= 0 {
+			return m.letGo(h, i)
+		}
+	}
+	if g.IfIndex != 0 && m.holds(g) {
+		return unix.EADDRNOTAVAIL // another source of it
+	}
+	return setMembership(m.fd, g, int(g.IfIndex), false)
+}
+
+// find is the membership socket that has a membership, and its place there; -1 when the shadow has it.
+func (m *Memberships) find(g Group) (socket, at int) {
+	for i, h := range m.sockets {
+		if j := slices.Index(h.held, g); j >= 0 {
+			return i, j
+		}
+	}
+	return -1, -1
+}
+
+// descriptor is the one that has a membership.
+func (m *Memberships) descriptor(g Group) int {
+	if i, _ := m.find(g); i >= 0 {
+		return m.sockets[i].fd
+	}
+	return m.fd
+}
+
+// descriptors are those of the memberships that membership sockets have.
+func (m *Memberships) descriptors() map[Group]int {
+	if len(m.sockets) == 0 {
+		return nil
+	}
+	fds := make(map[Group]int, len(m.groups))
+	for _, h := range m.sockets {
+		for _, g := range h.held {
+			fds[g] = h.fd
+		}
+	}
+	return fds
+}
+
+// setMembership joins or leaves a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
+func setMembership(fd int, g Group, ifIndex int, join bool) error {
+	var source netip.Addr
+	if g.Source != ([4]byte{}) {
+		source = netip.AddrFrom4(g.Source)
+	}
+	return sys.GroupMembership(fd, netip.AddrFrom4(g.Addr), ifIndex, source, join)
+}
+
+// membership is setMembership on the interface of the group.
+func membership(fd int, g Group, join bool) error { return setMembership(fd, g, int(g.IfIndex), join) }

@@ -1,0 +1,150 @@
+package shadow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// membershipSocket is a descriptor that keeps memberships for which a socket's shadow has no room: net.ipv4.igmp_max_memberships groups, and
+// net.ipv4.igmp_max_msf sources of each, is the kernel's limit for a descriptor.
+//
+// It is not bound, so nothing arrives at it: no datagram can come twice, and none can be taken from the shadow or from another process.
+// What it does is to make the host a member. The shadow receives, because a socket with IP_MULTICAST_ALL takes all groups of its port that the
+// host is a member of, but for those in its own list (ip_mc_sf_allow). That is more than the socket may have joined, so
+// what the shadow receives is tried once more by the stack's own filter.
+type membershipSocket struct {
+	fd   int
+	held []Group
+	full bool // no further group, as the kernel said
+}
+
+// holds tells whether a membership socket has the group on that interface, from whatever source: then the shadow must not, because its list of sources
+// would keep the others away.
+func (m *Memberships) holds(g Group) bool {
+	return slices.ContainsFunc(m.sockets, func(h *membershipSocket) bool {
+		return slices.ContainsFunc(h.held, func(x Group) bool { return x.Addr == g.Addr && x.IfIndex == g.IfIndex })
+	})
+}
+
+// hold joins a group with a membership socket, a new one if need be. On an error nothing has changed.
+func (m *Memberships) hold(g Group) error {
+	for _, h := range m.sockets {
+		listed := slices.ContainsFunc(h.held, func(x Group) bool { return x.Addr == g.Addr && x.IfIndex == g.IfIndex })
+		if h.full && !listed {
+			continue
+		}
+		switch err := membership(h.fd, g, true); {
+		case err == nil:
+			h.held = append(h.held, g)
+			return nil
+		case !errors.Is(err, unix.ENOBUFS):
+			return err
+		case !listed: // else it is the list of sources that is full
+			h.full = true
+		}
+	}
+	h, err := m.openSocket()
+	if err != nil {
+		return fmt.Errorf("one more descriptor for memberships: %w", err)
+	}
+	if err := membership(h.fd, g, true); err != nil {
+		return errors.Join(err, unix.Close(h.fd))
+	}
+	h.held = []Group{g}
+	m.sockets = append(m.sockets, h)
+	if err := m.ApplyFilter(); err != nil {
+		return errors.Join(err, m.letGo(h, 0))
+	}
+	return nil
+}
+
+// move joins one more source of a group. If the shadow has sources of the group, its list is full: all of them go to membership sockets with
+// the new one. They are joined there before they are left here, so that the host is a member throughout.
+func (m *Memberships) move(g Group) (err error) {
+	list := []Group{g}
+	for _, x := range m.groups {
+		if x.Addr == g.Addr && x.IfIndex == g.IfIndex && !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	for i, x := range list {
+		if err = m.hold(x); err != nil {
+			for _, x := range list[:i] {
+				err = errors.Join(err, m.drop(x))
+			}
+			return err
+		}
+	}
+	for _, x := range list[1:] {
+		err = errors.Join(err, membership(m.fd, x, false))
+	}
+	return err
+}
+
+// drop undoes hold.
+func (m *Memberships) drop(g Group) error {
+	for _, h := range m.sockets {
+		if i := slices.Index(h.held, g); i >= 0 {
+			return m.letGo(h, i)
+		}
+	}
+	return nil
+}
+
+// letGo leaves a membership socket's membership, and closes the membership socket with the last one.
+func (m *Memberships) letGo(h *membershipSocket, i int) error {
+	if err := membership(h.fd, h.held[i], false); err != nil {
+		return err
+	}
+	h.held = slices.Delete(h.held, i, i+1)
+	h.full = false
+	if len(h.held) > 0 {
+		return nil
+	}
+	m.sockets = slices.DeleteFunc(m.sockets, func(x *membershipSocket) bool { return x == h })
+	err := unix.Close(h.fd)
+	if len(m.sockets) == 0 && !m.s.Settings().MulticastAll {
+		err = errors.Join(err, m.multicastAll(0))
+	}
+	return err
+}
+
+// openSocket makes a descriptor in the network namespace of the shadow: the calling thread may be in another one, where the same number is
+// another interface.
+func (m *Memberships) openSocket() (*membershipSocket, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	here, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil { // Linux before 5.14 does not tell
+		return &membershipSocket{fd: fd}, nil
+	}
+	there, err := unix.GetsockoptUint64(m.fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err == nil && here != there {
+		err = fmt.Errorf("the thread has left the socket's network namespace: %w", unix.EXDEV)
+	}
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return &membershipSocket{fd: fd}, nil
+}
+
+// ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: unheard sees to that.
+func (m *Memberships) ApplyFilter() error {
+	if len(m.sockets) == 0 || m.s.Settings().MulticastAll {
+		return nil
+	}
+	return m.multicastAll(1)
+}
+
+func (m *Memberships) multicastAll(value int) error {
+	const ipMulticastAll = 49 // linux/in.h
+	if err := unix.SetsockoptInt(m.fd, unix.IPPROTO_IP, ipMulticastAll, value); err != nil {
+		return fmt.Errorf("IP_MULTICAST_ALL %d: %w", value, err)
+	}
+	return nil
+}

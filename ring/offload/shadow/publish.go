@@ -1,0 +1,86 @@
+package shadow
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+)
+
+// Inode is that of a socket's shadow, as the kernel lists it.
+func Inode(s *ring.Socket) uint64 {
+	var st unix.Stat_t
+	if unix.Fstat(kernel.FD(s), &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+// Publish tells the watcher what the socket has joined, if that is anything, or was. present is the number that an interface has now.
+func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int) {
+	if len(m.groups) == 0 && !m.published {
+		return
+	}
+	j := Joined{Port: m.s.LocalAddr().Port(), Inode: Inode(m.s), Groups: map[host.GroupOn]int{}}
+	fds := m.descriptors()
+	type held struct {
+		on host.GroupOn
+		fd int
+	}
+	seen := map[held]bool{}
+	for _, g := range m.groups {
+		x := held{g.on(present), m.fd}
+		if fd, ok := fds[g]; ok {
+			x.fd = fd
+		}
+		if !seen[x] { // sources of a group on one descriptor are one membership
+			seen[x] = true
+			j.Groups[x.on]++
+		}
+	}
+	m.published = len(m.groups) > 0
+	w.SetJoined(k, j)
+}
+
+// PublishGroup is Publish when one group was joined or left.
+func (m *Memberships) PublishGroup(w *GroupWatcher, k Key, present func(int) int, g Group) {
+	if !m.published || len(m.groups) == 0 {
+		m.Publish(w, k, present)
+		return
+	}
+	on := g.on(present)
+	var fds []int
+	for _, x := range m.groups {
+		if x.Addr != g.Addr || x.on(present) != on {
+			continue
+		}
+		if fd := m.descriptor(x); !slices.Contains(fds, fd) {
+			fds = append(fds, fd)
+		}
+	}
+	w.SetGroup(k, on, len(fds))
+}
+
+// Withdraw undoes Publish.
+func (m *Memberships) Withdraw(w *GroupWatcher, k Key) {
+	if m.published {
+		m.published = false
+		w.SetJoined(k, Joined{})
+	}
+}
+
+func (g Group) on(present func(int) int) host.GroupOn {
+	return host.GroupOn{Group: g.Addr, Interface: uint32(present(int(g.IfIndex)))}
+}
+
+// IsShared tells whether the news has other members of a group, on a port.
+func (n *News) IsShared(g Group, port uint16, present func(int) int) bool {
+	if len(n.Shared) == 0 {
+		return false
+	}
+	_, ok := n.Shared[GroupFlow{g.on(present), port}]
+	return ok
+}

@@ -1,0 +1,61 @@
+package shadow
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+)
+
+// Tie is what one socket's descriptor is to have of an interface that was deleted and made again: to be bound to it, or to be a member of a group on
+// it. Binding and joining take the lock of the kernel's configuration, so a job does it, on a descriptor of its own: the socket may be closed
+// meanwhile.
+type Tie struct {
+	Socket *ring.Socket
+	Err    error // after Make
+	fd     int
+	group  Group // as it was joined; zero: the device
+	now    int
+}
+
+func newTie(s *ring.Socket, fd int, g Group, now int) Tie {
+	t := Tie{Socket: s, group: g, now: now}
+	t.fd, t.Err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	return t
+}
+
+// DeviceTie is that of a socket that is bound to the interface.
+func DeviceTie(s *ring.Socket, now int) Tie { return newTie(s, kernel.FD(s), Group{}, now) }
+
+// Ties appends those of memberships on an interface that has another number now.
+func (m *Memberships) Ties(dst []Tie, old, now int) []Tie {
+	for _, g := range m.groups {
+		if g.IfIndex != uint32(old) {
+			continue
+		}
+		i, at := m.find(g)
+		dst = append(dst, newTie(m.s, m.descriptor(g), g, now))
+		if i >= 0 {
+			m.sockets[i].held[at].IfIndex = uint32(now)
+		}
+	}
+	return dst
+}
+
+// Make is a job's: it may wait for the kernel's configuration lock.
+func (t *Tie) Make(ifName string) {
+	if t.Err != nil {
+		return
+	}
+	if t.group == (Group{}) {
+		t.Err = unix.BindToDevice(t.fd, ifName)
+	} else {
+		_ = membership(t.fd, t.group, false) // the kernel keeps the entry of an interface that is gone, and it counts
+		g := t.group
+		g.IfIndex = uint32(t.now)
+		t.Err = membership(t.fd, g, true)
+	}
+	t.Err = errors.Join(t.Err, unix.Close(t.fd))
+}
