@@ -8,6 +8,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
@@ -59,6 +60,18 @@ func (d *driver) carry(e *entry) (err error) {
 	d.transport.Carry(e.s, e.id)
 	d.reclaim(e)
 	return nil
+}
+
+// widen gives the socket's shadow room.
+func (d *driver) widen(e *entry) error {
+	if d.config.Namespace != nil {
+		return nil
+	}
+	why, err := shadow.Widen(e.s)
+	if why.Code != "" {
+		e.reasons = append(e.reasons, why)
+	}
+	return err
 }
 
 // Follow follows what the application did.
@@ -120,7 +133,6 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	case e == nil:
 		return fmt.Errorf("offload: receive: socket %d is not attached", s.ID())
 	}
-	e.on = on
 	if e.own {
 		d.udp.SetStopped(e.id, !on)
 		if on && d.udp.Backlogged(e.id) > 0 && !e.resumed {
@@ -128,7 +140,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 			d.resumed = append(d.resumed, e)
 		}
 	}
-	return d.watch(e)
+	return d.shadows.Set(&e.watch, kernel.FD(s), e.slot, e.gen, on)
 }
 
 // NotifyWritable promises one Writable when there is a buffer to send with; on a shadow, when the kernel has room.
@@ -163,8 +175,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	if e.stamped {
 		d.stamps--
 	}
-	e.on = false
-	d.unwatchShadow(e)
+	d.shadows.Remove(&e.watch)
 	e.groups.Close()
 	*e = entry{sending: e.sending, resumed: e.resumed, waiting: e.waiting, slot: e.slot}
 	return true

@@ -72,7 +72,7 @@ func (d *driver) reclaim(e *entry) {
 	w := d.wants(e)
 	added, refused := d.claims.Set(&e.claims, d.claims.Claims(&w, d.interfaces))
 	if added {
-		d.shadow.first = claimTurns
+		d.shadows.Claimed()
 	}
 	for _, err := range refused {
 		e.notClaimed(err)
@@ -111,7 +111,7 @@ func (d *driver) reclaimGroups(e *entry, left, joined []shadow.Group) {
 				e.notClaimed(err)
 				continue
 			}
-			d.shadow.first = claimTurns
+			d.shadows.Claimed()
 		}
 	}
 }

@@ -60,7 +60,9 @@ type driver struct {
 
 	claims     *steering.Table
 	interfaces steering.Interfaces // of the links, as claims see them
-	shadow     shadowReader
+	shadows    shadow.List
+	reading    udp.ID                // socket whose shadow is being read, see unheard
+	kernelAddr sys.Sockaddr          // for sends by shadows
 	refuse     func(*ring.Meta) bool // unheard
 
 	// What follows is for drivers on an exchange.
@@ -326,7 +328,7 @@ func (d *driver) Close() error {
 		_ = r.t.Packet.Release() // alone since it was taken for sending
 	}
 	d.results = nil
-	d.shadow.close()
+	d.shadows.Close()
 	if d.mirror != nil {
 		d.mirror.release()
 	}

@@ -87,7 +87,7 @@ func (d *driver) reviewSends(before *shadow.News) {
 	})
 	if changed {
 		d.ip.InvalidateRoutes()
-		d.shadow.now = true // what the kernel has looped is older than what the stack will
+		d.shadows.LookSoon() // what the kernel has looped is older than what the stack will
 		d.stats.PathChanges++
 	}
 }

@@ -11,7 +11,7 @@ func (d *driver) pollHandoff(k *ring.Sink) {
 	first, queues := d.handoff.Poll()
 	for i := range queues {
 		q := queues[(first+i)%len(queues)]
-		if q.IsReady() && !d.shadow.waits() {
+		if q.IsReady() && !d.shadows.LinksWait() {
 			d.takeOver(k, q)
 		}
 	}

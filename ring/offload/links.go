@@ -35,7 +35,8 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	if err := d.nics.Add(i); err != nil {
 		return err
 	}
-	d.shadow.now, d.shadow.first = true, claimTurns // what the kernel had of the flows is older
+	d.shadows.LookSoon()
+	d.shadows.Claimed() // what the kernel had of the flows is older
 	d.turn |= clockMask
 	return nil
 }
@@ -77,7 +78,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 			return fmt.Errorf("offload: epoll_ctl: %w", e)
 		}
 	}
-	d.shadow.first = claimTurns // what the kernel had of the flows is older
+	d.shadows.Claimed() // what the kernel had of the flows is older
 	return nil
 }
 
@@ -146,5 +147,5 @@ func (d attachments) PathsChanged(ifIndexes []int) {
 	d.changed = append(d.changed, ifIndexes...)
 	d.stats.PathChanges++
 	d.moved = true
-	d.shadow.now = true
+	d.shadows.LookSoon()
 }

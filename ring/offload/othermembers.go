@@ -111,7 +111,7 @@ func (d *driver) reviewNews() {
 		}
 	})
 	d.news = now
-	d.shadow.now = true
+	d.shadows.LookSoon()
 	d.stats.PathChanges++
 }
 

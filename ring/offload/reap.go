@@ -47,7 +47,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.resumed) > 0 {
 		d.resume(k)
 	}
-	read := d.shadow.due(d) && !d.crowded
+	read := d.shadows.IsDue(d.turn, d.idle, d.long, d.now) && !d.crowded
 	if read {
 		d.readShadows(k)
 	}
@@ -58,7 +58,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.config.Exchange != nil {
 		d.pollHandoff(k)
 	}
-	if d.crowded = read && k.Room() == 0; !d.shadow.waits() && !d.crowded {
+	if d.crowded = read && k.Room() == 0; !d.shadows.LinksWait() && !d.crowded {
 		d.receive(k)
 	}
 	d.tell(k)
@@ -221,7 +221,7 @@ func (d *driver) check() {
 		d.stats.PathChanges++
 		d.moved = true
 		d.ip.SetDown(i, err != nil)
-		d.shadow.now = true
+		d.shadows.LookSoon()
 	}
 }
 
@@ -304,7 +304,7 @@ func (d *driver) resume(k *ring.Sink) {
 
 // drain delivers what was kept for one socket and tells whether there is more, and it may come.
 func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
-	for e.s != nil && e.on && e.own {
+	for e.s != nil && e.watch.On && e.own {
 		if d.udp.Backlogged(e.id) == 0 {
 			d.udp.SetStopped(e.id, false)
 			return false

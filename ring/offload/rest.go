@@ -40,24 +40,24 @@ func (d *driver) openList() (err error) {
 		key uint32
 	}{{d.bell.FD(), bellKey}, {d.timer.FD(), timerKey}}
 	if d.config.Namespace == nil {
-		if err := d.openShadow(); err != nil {
+		if err := d.openShadows(); err != nil {
 			_ = d.closeList()
 			return err
 		}
 		fds = append(fds, struct {
 			fd  int
 			key uint32
-		}{d.shadow.list.FD(), shadowKey})
+		}{d.shadows.FD(), shadowKey})
 	}
 	for _, x := range fds {
 		if e := d.list.Control(unix.EPOLL_CTL_ADD, x.fd, unix.EPOLLIN, x.key, 0); e != 0 {
-			d.shadow.close()
+			d.shadows.Close()
 			_ = d.closeList()
 			return fmt.Errorf("epoll_ctl: %w", e)
 		}
 	}
 	if err := d.listen(); err != nil { // now, so that a list that is too long is refused here
-		d.shadow.close()
+		d.shadows.Close()
 		_ = d.closeList()
 		return err
 	}
@@ -105,9 +105,7 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 
 // ReturnSpare returns the buffers of reading the shadows.
 func (d *driver) ReturnSpare() {
-	if d.shadow.open {
-		d.shadow.in.GiveBack()
-	}
+	d.shadows.ReturnSpare()
 }
 
 // Disarm ends what Arm began. Links are silent again; the next turn looks at the clock and at the kernel's side.
@@ -205,7 +203,7 @@ func (d *driver) soonest() clock.Time {
 
 // rest asks the links to ring, and tells whether they have something already.
 func (d *driver) rest() (pending bool, err error) {
-	if err = errors.Join(d.listen(), d.settleShadows()); err != nil {
+	if err = errors.Join(d.listen(), d.shadows.Settle()); err != nil {
 		return false, err
 	}
 	if d.mirror != nil {
@@ -264,7 +262,7 @@ func (d *driver) rise() {
 	d.turn |= clockMask // the next turn reads the clock
 	d.idle = 0
 	d.heard = 0
-	d.shadow.now = true
+	d.shadows.LookSoon()
 }
 
 // Wake ends a Wait or makes FD readable. Any goroutine.

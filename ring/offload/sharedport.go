@@ -81,6 +81,6 @@ func (d *driver) reviewPorts(before *shadow.News) {
 		d.reclaim(e)
 		e.moved, d.moved = true, true
 	})
-	d.shadow.now = true
+	d.shadows.LookSoon()
 	d.stats.PathChanges++
 }

@@ -13,16 +13,13 @@ type entry struct {
 	gen     uint32
 	slot    uint32
 	id      udp.ID
-	own     bool   // the stack carries it; otherwise only its shadow does
-	on      bool   // reading is wanted
-	sending bool   // in driver.sends
-	resumed bool   // in driver.resumed
-	waiting bool   // in driver.waiters
-	stamped bool   // counted in driver.stamps
-	moved   bool   // its way has changed, and it is to be told
-	shadow  bool   // the kernel's side is in the shadow list
-	watched uint32 // events asked for there
-	lazy    bool   // in shadow.lazy
+	own     bool         // the stack carries it; otherwise only its shadow does
+	sending bool         // in driver.sends
+	resumed bool         // in driver.resumed
+	waiting bool         // in driver.waiters
+	stamped bool         // counted in driver.stamps
+	moved   bool         // its way has changed, and it is to be told
+	watch   shadow.Watch // place of the kernel's side in the list
 
 	home    int // interface that the socket names, 0 for none
 	claims  steering.Held

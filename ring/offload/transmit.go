@@ -191,10 +191,10 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 		t.Packet.CopyTo(b)
 	}
 	if t.To.IsValid() {
-		if d.shadow.address.Set(t.To, sys.Family(t.To.Addr())) != nil {
+		if d.kernelAddr.Set(t.To, sys.Family(t.To.Addr())) != nil {
 			return unix.EAFNOSUPPORT
 		}
-		_, errno = sys.SendTo(fd, b, &d.shadow.address)
+		_, errno = sys.SendTo(fd, b, &d.kernelAddr)
 	} else {
 		_, errno = sys.Send(fd, b, 0)
 	}

@@ -1,4 +1,4 @@
-package offload
+package shadow
 
 import (
 	"testing"
@@ -30,32 +30,31 @@ func TestWhenShadowsAreDue(t *testing.T) {
 		{"a clock that stands", 0, 0, 0, 20_000, 16_000, 1000, 1000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := &driver{config: Config{ShadowEvery: defaultShadowEvery}}
-			d.shadow.watched = 1
-			looks, now := 0, clock.Time(0)
+			l := &List{every: 100, watched: 1}
+			looks, idle, now, read := 0, 0, clock.Time(0), clock.Time(0)
 			for i := range test.from + test.turns {
-				d.turn++
+				turn := uint64(i + 1)
 				now += clock.Time(test.turn)
-				if d.turn&clockMask == 0 {
-					d.now = now
+				if turn%idleEvery == 0 { // the ring reads the clock
+					read = now
 				}
-				if d.shadow.due(d) {
-					d.shadow.seen(d, test.found)
+				if l.IsDue(turn, idle, false, read) {
+					l.hasLooked(test.found, read)
 					if i >= test.from {
 						looks++
 					}
 				}
-				d.idle++
+				idle++
 				if test.frameEvery > 0 && i%test.frameEvery == 0 {
-					d.idle = 0
+					idle = 0
 				}
 			}
 			require.LessOrEqual(t, looks, test.most)
 			require.GreaterOrEqual(t, looks, test.least)
-			d.shadow.now = true // armed, rested, or somebody has left something there
-			require.True(t, d.shadow.due(d))
-			d.shadow.watched = 0
-			require.False(t, d.shadow.due(d), "no shadows")
+			l.LookSoon() // the ring has slept, or a look has left something
+			require.True(t, l.IsDue(1, 0, false, read))
+			l.watched = 0
+			require.False(t, l.IsDue(1, 0, false, read), "no shadows")
 		})
 	}
 }

@@ -1,0 +1,39 @@
+package shadow
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+)
+
+// receiveBuffer is what a shadow may hold (SO_RCVBUF: the kernel doubles it), unless the application has set a size.
+// The default, 212,992 bytes, is some 280 short datagrams: 3 ms at 100,000 a second.
+const receiveBuffer = 4 << 20
+
+// Widen gives the shadow room for what comes while its owner does not poll: beyond net.core.rmem_max where the
+// process may (CAP_NET_ADMIN), else up to it, and then with a reason for the socket's path.
+func Widen(s *ring.Socket) (why ring.Reason, err error) {
+	if s.Settings().ReceiveBuffer != 0 {
+		return why, nil
+	}
+	fd := kernel.FD(s)
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) == nil {
+		return why, nil
+	}
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+	has := 0
+	if err == nil {
+		has, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	}
+	if err != nil {
+		return why, fmt.Errorf("offload: receive buffer of descriptor %d: %w", fd, err)
+	}
+	if has < 2*receiveBuffer {
+		why = ring.Reason{Code: "offload.small_shadow", Text: fmt.Sprintf("the kernel's side of the socket holds %d "+
+			"bytes (net.core.rmem_max; %d with CAP_NET_ADMIN): more is lost there while the ring is not polled", has, 2*receiveBuffer)}
+	}
+	return why, nil
+}
