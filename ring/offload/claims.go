@@ -11,25 +11,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
-// staticLinks is Config.Links as package steering sees them.
-type staticLinks []Link
-
-func (links staticLinks) CanClaim(steering.Target) bool { return true }
-
-func (links staticLinks) Serves(at steering.Target, ifIndex int) bool {
-	return slices.ContainsFunc(links, func(l Link) bool { return at == l.target() && l.Index == ifIndex })
-}
-
 // target is where flows of the link are claimed.
 func (l *Link) target() steering.Target { return steering.Target{Claimer: l.Steering, VLAN: l.VLAN} }
-
-// isLink tells whether an interface is one of the ring's.
-func (d *driver) isLink(index int) bool {
-	if d.config.Exchange != nil {
-		return d.nics.Has(index)
-	}
-	return slices.ContainsFunc(d.links, func(l Link) bool { return l.Index == index })
-}
 
 // wants is what a socket is to have of the links.
 func (d *driver) wants(e *entry) (w steering.Wants) {
@@ -70,7 +53,7 @@ func (d *driver) reclaim(e *entry) {
 	d.tellPort(e)
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
 	w := d.wants(e)
-	added, refused := d.claims.Set(&e.claims, d.claims.Claims(&w, d.interfaces))
+	added, refused := d.claims.Set(&e.claims, d.claims.Claims(&w, d.nics))
 	if added {
 		d.shadows.Claimed()
 	}
@@ -94,7 +77,7 @@ func (d *driver) reclaimGroups(e *entry, left, joined []shadow.Group) {
 	w := d.wantsButGroups(e)
 	for _, g := range left {
 		x := d.wantsGroup(e, g)
-		for _, c := range d.claims.GroupClaims(&w, &x, d.interfaces) {
+		for _, c := range d.claims.GroupClaims(&w, &x, d.nics) {
 			if !d.claims.Remove(&e.claims, c) { // refused, of which the path tells
 				d.reclaim(e)
 				return
@@ -103,7 +86,7 @@ func (d *driver) reclaimGroups(e *entry, left, joined []shadow.Group) {
 	}
 	for _, g := range joined {
 		x := d.wantsGroup(e, g)
-		for _, c := range d.claims.GroupClaims(&w, &x, d.interfaces) {
+		for _, c := range d.claims.GroupClaims(&w, &x, d.nics) {
 			if e.claims.Has(c) {
 				continue
 			}
@@ -129,7 +112,7 @@ func (d *driver) claimAll(at steering.Target) (err error) {
 			}
 		}
 		w := d.wants(e)
-		err = d.claims.AddAt(&e.claims, at, d.claims.Claims(&w, d.interfaces))
+		err = d.claims.AddAt(&e.claims, at, d.claims.Claims(&w, d.nics))
 	})
 	if err == nil {
 		return nil

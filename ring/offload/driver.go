@@ -59,7 +59,6 @@ type driver struct {
 	meta   ring.Meta
 
 	claims     *steering.Table
-	interfaces steering.Interfaces // of the links, as claims see them
 	shadows    shadow.List
 	reading    udp.ID                // socket whose shadow is being read, see unheard
 	kernelAddr sys.Sockaddr          // for sends by shadows
@@ -90,14 +89,13 @@ type driver struct {
 	wake      sync.Mutex                    // Wake may meet Close
 	bell      sys.EventFD
 	closed    bool
-	down      []bool        // links whose last Flush failed
-	stuck     []bool        // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
-	early     error         // of frames that had to leave before the rest of their flush
-	lost      []ring.Reason // by link: why it carries nothing, zero while it does
-	past      []past        // by link: what those counted that were there before
-	moved     bool          // paths have changed, and the sockets are to be told
-	tai       int64         // nanoseconds that CLOCK_TAI is ahead of the Unix clock
-	checked   clock.Time    // when the links were last asked whether they live
+	down      []bool     // links whose last Flush failed
+	stuck     []bool     // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
+	early     error      // of frames that had to leave before the rest of their flush
+	past      []past     // by link: what those counted that were there before
+	moved     bool       // paths have changed, and the sockets are to be told
+	tai       int64      // nanoseconds that CLOCK_TAI is ahead of the Unix clock
+	checked   clock.Time // when the links were last asked whether they live
 	stats     stats
 }
 
@@ -160,11 +158,13 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
-		claims: steering.NewTable(), down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)), lost: make([]ring.Reason, len(c.Links)),
-		past: make([]past, len(c.Links)), nics: &nic.Attachments{}, news: &shadow.News{}}
-	d.interfaces = staticLinks(d.links)
+		claims: steering.NewTable(), down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)),
+		past: make([]past, len(c.Links)), news: &shadow.News{}}
+	nc := nic.Config{Pool: d.pool, Clock: d.clock, Wake: d.rouse, Events: attachments{d}}
 	for i := range d.links {
-		d.claims.AddTarget(d.links[i].target())
+		l := &d.links[i]
+		d.claims.AddTarget(l.target())
+		nc.Fixed = append(nc.Fixed, nic.Fixed{Link: l.Link, IfIndex: l.Index, Target: l.target(), Path: l.Path})
 	}
 	random := c.Random
 	if random == nil {
@@ -192,9 +192,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 			return nil, err
 		}
 		uc.Directory, uc.Number = c.Exchange.directory, d.number
-		d.nics = nic.New(nic.Config{Table: c.Exchange.nics, Ring: d.number, Pool: d.pool, Clock: d.clock, Wake: d.rouse, Events: attachments{d}})
-		d.interfaces = d.nics
+		nc.Table, nc.Ring = c.Exchange.nics, d.number
 	}
+	d.nics = nic.New(nc)
 	var err error
 	if d.ip, err = ip.New(sc); err == nil {
 		d.udp, err = udp.New(d.ip, uc)
@@ -265,47 +265,6 @@ func (d *driver) HasBackground() bool { return true }
 // Bind: any thread will do.
 func (d *driver) Bind() error { return nil }
 
-// Path says which links there are, and why a socket is not on them.
-func (d *driver) Path(s *ring.Socket) ring.Path {
-	p := ring.Path{Tier: "offload", Kind: d.Kind()}
-	e := d.table.of(s)
-	if e == nil {
-		return p
-	}
-	if d.config.Exchange != nil {
-		return d.sharedPath(e, p)
-	}
-	carried := len(d.links)
-	for i := range d.links {
-		lp := d.links[i].Link.Path()
-		if p.Detail != "" {
-			p.Detail += "; "
-		}
-		reasons := lp.Reasons
-		lp.Reasons = nil
-		p.Detail += lp.String()
-		for _, r := range append(reasons, d.links[i].Path...) {
-			p.Reasons = append(p.Reasons, ring.Reason(r))
-		}
-		if e.stamped && lp.Clock == link.ClockNone {
-			p.Reasons = append(p.Reasons, pollStamps(lp.Interface))
-		}
-		if d.lost[i].Code != "" {
-			p.Reasons = append(p.Reasons, d.lost[i])
-			carried--
-		}
-	}
-	if !e.own || carried == 0 && d.config.Namespace == nil || e.isUnclaimed() {
-		p.Tier = "os"
-	}
-	if r := d.spans(e); r.Code != "" {
-		p.Reasons = append(p.Reasons, r)
-	}
-	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
-	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
-	return p
-}
-
 // Close gives back what the driver holds and closes the links.
 func (d *driver) Close() error {
 	if d.unwatch != nil {
@@ -320,7 +279,7 @@ func (d *driver) Close() error {
 	d.unhanded()
 	d.udp.Close()
 	d.ip.Close()
-	err := d.closeLinks()
+	err := d.leave()
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
 		if !r.t.Home {
 			d.pool.Complete(r.t.Packet)
@@ -335,25 +294,13 @@ func (d *driver) Close() error {
 	return errors.Join(err, d.closeList())
 }
 
-// closeLinks closes the links, and leaves the exchange.
-func (d *driver) closeLinks() (err error) {
-	if d.config.Exchange != nil {
-		return d.leave()
-	}
-	for i := range d.links {
-		err = errors.Join(err, d.links[i].Link.Close())
-	}
-	return err
-}
-
-// leave takes the driver out of its exchange, if it is on one.
+// leave closes the links, and takes the driver out of its exchange, if it is on one.
 func (d *driver) leave() error {
-	if d.config.Exchange == nil {
-		return nil
-	}
 	err := d.nics.Close()
 	d.awaitTies()
-	d.config.Exchange.leave(d)
+	if d.config.Exchange != nil {
+		d.config.Exchange.leave(d)
+	}
 	return err
 }
 

@@ -13,7 +13,7 @@ func (d *driver) homeOf(e *entry) int {
 	if index == 0 {
 		index, _ = d.snapshot().Local(e.s.LocalAddr().Addr())
 	}
-	if !d.isLink(index) {
+	if !d.nics.Has(index) {
 		return 0
 	}
 	return index

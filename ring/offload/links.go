@@ -60,7 +60,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 		}
 		d.links = append(d.links, Link{})
 		d.down, d.stuck = append(d.down, false), append(d.stuck, false)
-		d.lost, d.past = append(d.lost, ring.Reason{}), append(d.past, past{})
+		d.past = append(d.past, past{})
 	} else if err := in.Validate(); err != nil {
 		return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 	}

@@ -204,25 +204,8 @@ const checkEvery = clock.Time(500 * time.Millisecond)
 // check notices links that went or came back. The sockets live on through their shadows meanwhile: with the link's program the kernel's
 // share has become everything.
 func (d *driver) check() {
-	if d.config.Exchange != nil {
-		d.collectTies()
-		d.nics.Check(d.now)
-		return
-	}
-	for i := range d.links {
-		err := d.links[i].Link.Check()
-		if (err != nil) == (d.lost[i].Code != "") {
-			continue
-		}
-		d.lost[i] = ring.Reason{}
-		if err != nil {
-			d.lost[i] = ring.Reason{Code: "link.detached", Text: err.Error()}
-		}
-		d.stats.PathChanges++
-		d.moved = true
-		d.ip.SetDown(i, err != nil)
-		d.shadows.LookSoon()
-	}
+	d.collectTies()
+	d.nics.Check(d.now)
 }
 
 // tell reports what the stack found out about sockets and sends.
@@ -240,7 +223,7 @@ func (d *driver) tell(k *ring.Sink) {
 	if d.moved {
 		d.moved = false
 		d.table.each(func(e *entry) {
-			if e.own && (d.config.Exchange == nil || e.moved || d.pathChanged(e)) {
+			if e.own && (e.moved || d.pathChanged(e)) {
 				k.PathChanged(e.s)
 			}
 			e.moved = false

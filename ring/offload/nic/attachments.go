@@ -66,6 +66,7 @@ type Config struct {
 	Clock  clock.Source
 	Wake   func() // wakes the ring if it sleeps; any goroutine
 	Events Events
+	Fixed  []Fixed // links that the caller has made; with these alone there may be no Table
 }
 
 // Attachments are those of one ring, with the flat list of its links. They belong to the ring's goroutine. The zero value is a ring without
@@ -81,6 +82,7 @@ type Attachments struct {
 	list    []*attachment
 	bonds   []*bond
 	links   []Link      // the flat list
+	fixed   []fixedLink // at its first places
 	unused  []int       // places in it: those of attachments that have left
 	aliases map[int]int // interfaces that were made again: number then, number now
 	stats   Stats
@@ -99,8 +101,15 @@ type Stats struct {
 
 // New makes the attachments of a ring, which has none yet.
 func New(c Config) *Attachments {
-	return &Attachments{table: c.Table, ring: c.Ring, pool: c.Pool, clock: c.Clock, wake: c.Wake, events: c.Events,
-		version: c.Table.version.Load()}
+	a := &Attachments{table: c.Table, ring: c.Ring, pool: c.Pool, clock: c.Clock, wake: c.Wake, events: c.Events}
+	if c.Table != nil {
+		a.version = c.Table.version.Load()
+	}
+	for place, f := range c.Fixed {
+		a.fixed = append(a.fixed, fixedLink{Fixed: f})
+		a.links = append(a.links, Link{Link: f.Link, IfIndex: f.IfIndex, VLAN: f.Target.VLAN, Base: place})
+	}
+	return a
 }
 
 // Stats are the counts until now.
@@ -179,7 +188,7 @@ func (a *Attachments) newAttachment(i Interface, b *bond, late bool) (*attachmen
 // Close removes all attachments. It waits for their jobs and closes devices: not for Poll.
 func (a *Attachments) Close() error {
 	a.bonds = nil
-	return a.remove(0)
+	return errors.Join(a.remove(0), a.closeFixed())
 }
 
 // remove undoes newAttachment for those from a place of the list on. It waits.
@@ -252,10 +261,13 @@ func (a *Attachments) Due() clock.Time {
 // Check notices interfaces that went down, lost their program or were deleted, and those that came back; it finishes jobs and starts others. It
 // waits for nothing.
 func (a *Attachments) Check(now clock.Time) {
+	a.now = now
+	if a.checkFixed() {
+		a.tellPaths()
+	}
 	if a.table == nil {
 		return
 	}
-	a.now = now
 	s := a.table.config.Host.Snapshot()
 	a.generation, a.version = s.Generation(), a.table.version.Load()
 	a.checkSoon.Store(false) // before the jobs are looked at
@@ -275,6 +287,12 @@ func (a *Attachments) Check(now clock.Time) {
 // tellPaths tells the driver of all that has changed.
 func (a *Attachments) tellPaths() {
 	var list []int
+	for i := range a.fixed {
+		if f := &a.fixed[i]; f.changed {
+			f.changed = false
+			list = append(list, f.IfIndex)
+		}
+	}
 	for _, p := range a.list {
 		if p.changed {
 			p.changed = false

@@ -19,8 +19,9 @@ type Status struct {
 	Idle       link.Reason // of queues that no ring serves, beside those that carry; empty for none
 }
 
-// Statuses lists the ring's attachments.
-func (a *Attachments) Statuses() (list []Status) {
+// Statuses lists the ring's fixed links and attachments.
+func (a *Attachments) Statuses() []Status {
+	list := a.fixedStatuses()
 	for _, p := range a.list {
 		if p.isLeaving() {
 			continue
@@ -75,10 +76,12 @@ func (a *Attachments) LostBonds() (list []LostBond) {
 
 // Serves tells whether the frames of a claim target are those of an interface.
 func (a *Attachments) Serves(t steering.Target, ifIndex int) bool {
-	return slices.ContainsFunc(a.list, func(p *attachment) bool { return t == p.claimTarget() && a.Present(p.ifIndex) == a.Present(ifIndex) })
+	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return t == f.Target && f.IfIndex == ifIndex }) ||
+		slices.ContainsFunc(a.list, func(p *attachment) bool { return t == p.claimTarget() && a.Present(p.ifIndex) == a.Present(ifIndex) })
 }
 
 // Has tells whether an interface is one of the ring's.
 func (a *Attachments) Has(ifIndex int) bool {
-	return slices.ContainsFunc(a.list, func(p *attachment) bool { return p.ifIndex == ifIndex })
+	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return f.IfIndex == ifIndex }) ||
+		slices.ContainsFunc(a.list, func(p *attachment) bool { return p.ifIndex == ifIndex })
 }

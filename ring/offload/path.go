@@ -21,8 +21,13 @@ func pollStamps(name string) ring.Reason {
 		"SX_OFFLOAD_TIME=xdp or hardware (xtreme.OffloadTime, xdp.Config.Time) has the program or the card stamp them"}
 }
 
-// sharedPath says how the socket's packets travel over the interfaces of an exchange.
-func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
+// Path says by which links the socket's packets travel, and why not by others.
+func (d *driver) Path(s *ring.Socket) ring.Path {
+	p := ring.Path{Tier: "offload", Kind: d.Kind()}
+	e := d.table.of(s)
+	if e == nil {
+		return p
+	}
 	carried := 0
 	add := func(text string) {
 		if p.Detail != "" {
@@ -76,7 +81,7 @@ func (d *driver) sharedPath(e *entry, p ring.Path) ring.Path {
 			addReason(b.Why)
 		}
 	}
-	if !e.own || carried == 0 || d.ceded(e) || e.isUnclaimed() {
+	if !e.own || carried == 0 && d.config.Namespace == nil || d.ceded(e) || e.isUnclaimed() {
 		p.Tier = "os"
 	}
 	if r := d.spans(e); r.Code != "" {
@@ -101,11 +106,6 @@ func (d *driver) spans(e *entry) (r ring.Reason) {
 	add := func(index int, name string) {
 		if !slices.Contains(indexes, index) {
 			indexes, names = append(indexes, index), append(names, name)
-		}
-	}
-	if d.config.Exchange == nil {
-		for i := range d.links {
-			add(d.links[i].Index, d.links[i].Link.Info().Name)
 		}
 	}
 	for _, x := range d.nics.Statuses() {

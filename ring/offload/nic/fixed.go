@@ -1,0 +1,61 @@
+package nic
+
+import (
+	"errors"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
+)
+
+// Fixed is a link that the caller has made, at one of the first places of the flat list. It is checked as those of attachments are, and closed
+// with them, but not opened again when it is lost.
+type Fixed struct {
+	Link    link.Link
+	IfIndex int
+	Target  steering.Target
+	Path    []link.Reason // reasons of the caller's choice, for socket paths
+}
+
+// fixedLink is one of them, with its place.
+type fixedLink struct {
+	Fixed
+	lost    link.Reason // why it carries nothing; empty while it does
+	changed bool
+}
+
+// checkFixed notices fixed links that were lost or came back.
+func (a *Attachments) checkFixed() (changed bool) {
+	for place := range a.fixed {
+		f := &a.fixed[place]
+		err := f.Link.Check()
+		if (err != nil) == (f.lost.Code != "") {
+			continue
+		}
+		if f.lost = (link.Reason{}); err != nil {
+			f.lost = link.Reason{Code: "link.detached", Text: err.Error()}
+		}
+		f.changed, changed = true, true
+		a.events.LinkDown(place, err != nil, false)
+	}
+	return changed
+}
+
+// fixedStatuses lists them.
+func (a *Attachments) fixedStatuses() (list []Status) {
+	for place := range a.fixed {
+		f := &a.fixed[place]
+		name := f.Link.Info().Name
+		list = append(list, Status{Interface: Interface{Name: name, On: name, Path: f.Path}, IfIndex: f.IfIndex, Places: []int{place},
+			Clock: f.Link.Path().Clock, Why: f.lost})
+	}
+	return list
+}
+
+// closeFixed closes them.
+func (a *Attachments) closeFixed() (err error) {
+	for i := range a.fixed {
+		err = errors.Join(err, a.fixed[i].Link.Close())
+	}
+	a.fixed = nil
+	return err
+}
