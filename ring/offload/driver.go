@@ -103,7 +103,7 @@ type driver struct {
 type stats struct {
 	ShadowPackets uint64 // delivered from the kernel's side
 	ShadowReads   uint64 // times that the kernel's side was looked at
-	ShadowUnheard uint64 // datagrams there of groups that the socket had not joined, see holder
+	ShadowUnheard uint64 // datagrams there of groups that the socket had not joined, see unheard
 	KernelSends   uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
 	Declined      uint64 // ways that were left to the kernel, see Config.Sender
 	LostSends     uint64 // copies that could not be sent after Send had taken them
