@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
 // Every move of the table happens in one of these lives of an attachment, and no other move.
@@ -316,6 +318,29 @@ func TestRefusedTarget(t *testing.T) {
 	}
 	require.Len(t, r.links, 1)
 	r.close()
+}
+
+// A link that the caller made is listed and closed as the others; when it is lost the driver is told, and it is not opened again.
+func TestFixedLink(t *testing.T) {
+	w := newWorld(t)
+	d := &fakeDevice{w: w, info: link.Info{Name: "mem0", Index: 9}}
+	w.links++
+	r := &fakeRing{w: w, down: map[int]bool{}, links: []*Link{{}}}
+	at := steering.Target{Claimer: d, VLAN: 5}
+	r.a = New(Config{Events: r, Fixed: []Fixed{{Link: &fakeLink{d: d, info: d.info}, IfIndex: 9, Target: at}}})
+	require.True(t, r.a.Has(9))
+	require.True(t, r.a.Serves(at, 9))
+	require.False(t, r.a.Serves(at, 8))
+	require.False(t, r.a.NeedsCheck(0, 1), "the driver checks it now and then")
+	for _, lost := range []bool{false, true, true, false} {
+		before, was := r.told, r.down[0]
+		d.lost = lost
+		r.check()
+		require.Equal(t, lost, r.down[0])
+		require.Equal(t, lost != was, r.told > before)
+		require.Equal(t, lost, r.a.Statuses()[0].Why.Code == "link.detached")
+	}
+	require.NoError(t, r.a.Close())
 }
 
 // A ring without attachments has nothing to look at.
