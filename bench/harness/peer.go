@@ -23,8 +23,7 @@ type Peer struct {
 	Deadlines bool     // it can set a read deadline on every connection
 	Veth      bool     // it can serve on the veth pair
 	VethOnly  bool     // and nowhere else
-
-	Rests bool // it knows the flag -rest: what it does when there is nothing to do
+	Rests     bool     // it knows the flag -rest: what it does when there is nothing to do
 
 	// How it is started. A peer that is inside this binary has subcommands, of which the first is the one that is measured, with Flags;
 	// peers that differ in flags share it. Any other has Command, the command line that serves w.
