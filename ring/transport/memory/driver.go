@@ -130,13 +130,13 @@ func (d *driver) Bind() error { return nil }
 // Reap takes what has arrived, does what is due, and tells what happened.
 func (d *driver) Reap(k *ring.Sink) error {
 	for _, h := range d.hosts {
-		h.turn()
+		h.advance()
 	}
 	if h := d.hosts[0]; h.leaving {
 		h.move(k)
 	}
 	for _, h := range d.hosts {
-		h.tell(k)
+		h.report(k)
 	}
 	return nil
 }
@@ -221,14 +221,14 @@ func (d *driver) Attach(s *ring.Socket) error {
 	h.sockets[i] = s
 	r := &h.records[i]
 	r.flags |= isOpen
-	h.list(i)
+	h.markReady(i)
 	if r.remote.Port != 0 && r.id == protocol.NoID {
 		return h.begin(s)
 	}
 	return nil
 }
 
-// Receive starts or stops telling of data, or of connections.
+// Receive starts or stops reporting of data, or of connections.
 func (d *driver) Receive(s *ring.Socket, on bool) error {
 	h := host(s)
 	i := index(s)
@@ -238,7 +238,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 		return nil
 	}
 	r.flags |= isReading
-	h.list(i)
+	h.markReady(i)
 	return nil
 }
 
@@ -247,7 +247,7 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 	h := host(s)
 	i := index(s)
 	h.records[i].flags |= wantsRoom
-	h.list(i)
+	h.markReady(i)
 	return nil
 }
 

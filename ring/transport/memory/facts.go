@@ -9,15 +9,15 @@ import (
 // frameLimit bounds the frames of one turn.
 const frameLimit = 256
 
-// turn takes what has arrived and does what is due. Nothing is told in it.
-func (h *Host) turn() {
+// advance takes what has arrived and does what is due. Nothing is told in it.
+func (h *Host) advance() {
 	h.pull()
 	h.table.Expire(h.now)
 	h.table.Flush(h.now)
 	if freed := h.pool.Freed(); len(h.roomless) > 0 && freed != h.freed {
 		h.freed = freed
 		for _, i := range h.roomless {
-			h.list(i)
+			h.markReady(i)
 		}
 		h.roomless = h.roomless[:0]
 	}
@@ -60,40 +60,40 @@ func (h *Host) pending() bool {
 	return len(h.ready) > 0 || len(h.done) > 0 || h.link.HasRoom() && (h.leaving || h.table.Blocked())
 }
 
-// tell reports facts while the sink has room. A record whose facts do not fit stays in the list.
-func (h *Host) tell(k *ring.Sink) {
-	for i := 0; i < len(h.done); i++ { // telling of one may add another
+// report tells facts while the sink has room. A record whose facts do not fit stays in the list.
+func (h *Host) report(k *ring.Sink) {
+	for i := 0; i < len(h.done); i++ { // reporting of one may add another
 		x := h.done[i]
 		h.done[i] = done{}
 		k.Sent(x.socket, x.sent, x.errno)
 	}
 	h.done = h.done[:0]
-	h.telling = append(h.telling[:0], h.ready...)
+	h.reporting = append(h.reporting[:0], h.ready...)
 	h.ready = h.ready[:0]
-	for _, i := range h.telling {
-		h.records[i].flags &^= isListed
-		if k.Room() == 0 || !h.tellOf(k, i) {
-			h.list(i)
+	for _, i := range h.reporting {
+		h.records[i].flags &^= isReady
+		if k.Room() == 0 || !h.reportSocket(k, i) {
+			h.markReady(i)
 		}
 	}
 }
 
-// open tells whether facts of the record may be told: a fact before may have closed its socket.
-func (h *Host) tellable(i int32) bool { return h.records[i].flags&isOpen != 0 }
+// isReportable tells whether facts of the record may be told: a fact before may have closed its socket.
+func (h *Host) isReportable(i int32) bool { return h.records[i].flags&isOpen != 0 }
 
-// tellOf reports what happened to a record; false: there was not room for all.
-func (h *Host) tellOf(k *ring.Sink, i int32) bool {
-	if !h.tellable(i) {
+// reportSocket reports what happened to a record; false: there was not room for all.
+func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
+	if !h.isReportable(i) {
 		return true
 	}
 	s := h.sockets[i]
 	if h.records[i].listener > 0 {
-		return h.tellChildren(k, i, s)
+		return h.reportChildren(k, i, s)
 	}
 	if r := &h.records[i]; r.flags&hasConnected != 0 {
 		r.flags &^= hasConnected | wantsRoom
 		k.Connected(s, h.table.Local(r.id).AddrPort())
-		if !h.tellable(i) {
+		if !h.isReportable(i) {
 			return true
 		}
 	}
@@ -110,7 +110,7 @@ func (h *Host) tellOf(k *ring.Sink, i int32) bool {
 		}
 	}
 	// A failure ends whatever had stopped the reading: what came before it is told first.
-	for h.tellable(i) && h.records[i].recvHead != none && h.records[i].flags&(isReading|hasFailed) != 0 {
+	for h.isReportable(i) && h.records[i].recvHead != none && h.records[i].flags&(isReading|hasFailed) != 0 {
 		if k.Room() == 0 {
 			return false
 		}
@@ -119,14 +119,14 @@ func (h *Host) tellOf(k *ring.Sink, i int32) bool {
 		a := h.takeArrival(r)
 		k.Data(s, a.packet)
 	}
-	if !h.tellable(i) {
+	if !h.isReportable(i) {
 		return true
 	}
 	r := &h.records[i]
 	if r.flags&hasEnded != 0 && r.flags&isReading != 0 {
 		r.flags &^= hasEnded
 		k.EndOfStream(s)
-		if !h.tellable(i) {
+		if !h.isReportable(i) {
 			return true
 		}
 	}
@@ -145,8 +145,8 @@ func (h *Host) hasRoom(r *record) bool {
 	return h.room(r) >= int(r.queued) && h.pool.Free(0) > 0
 }
 
-func (h *Host) tellChildren(k *ring.Sink, i int32, l *ring.Socket) bool {
-	for h.tellable(i) && h.records[i].waitHead != none && h.records[i].flags&isReading != 0 {
+func (h *Host) reportChildren(k *ring.Sink, i int32, l *ring.Socket) bool {
+	for h.isReportable(i) && h.records[i].waitHead != none && h.records[i].flags&isReading != 0 {
 		if k.Room() == 0 {
 			return false
 		}

@@ -48,15 +48,15 @@ type Host struct {
 	arrivals   []arrival // what was received
 	freeArr    int32
 
-	ready    []int32 // records with facts to tell
-	telling  []int32
-	done     []done // transmissions to give back
-	input    []byte // payload of the frame being put in
-	now      clock.Time
-	leaving  bool    // see MoveTo
-	other    *Host   // where connections went, or came from
-	roomless []int32 // records that wait for room, which may be that of the pool
-	freed    uint64  // the pool's, when they were looked at
+	ready     []int32 // records with facts to tell
+	reporting []int32 // those of this Reap
+	done      []done  // transmissions to give back
+	input     []byte  // payload of the frame being put in
+	now       clock.Time
+	leaving   bool    // see MoveTo
+	other     *Host   // where connections went, or came from
+	roomless  []int32 // records that wait for free buffers to send from
+	freed     uint64  // the pool's, when they were looked at
 }
 
 // done is a transmission whose end is to be told.

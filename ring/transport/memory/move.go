@@ -65,7 +65,7 @@ func (h *Host) moveRecord(k *ring.Sink, i int32) {
 	old, r, s := &h.records[i], &to.records[j], h.sockets[i]
 	h.byID[old.id] = none
 	r.local, r.remote, r.failure, r.limit, r.userTimeout = old.local, old.remote, old.failure, old.limit, old.userTimeout
-	r.flags = old.flags &^ (isBound | isListed)
+	r.flags = old.flags &^ (isBound | isReady)
 	if old.flags&isBound != 0 {
 		h.unbind(old)
 		if _, err := to.table.Bind(r.local); err == nil {
@@ -94,7 +94,7 @@ func (h *Host) moveRecord(k *ring.Sink, i int32) {
 	if s != nil {
 		k.Move(s, to, ring.Conn(j+1))
 	}
-	to.list(j)
+	to.markReady(j)
 }
 
 // reroute gives the addresses of one link to another.

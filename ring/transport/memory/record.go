@@ -33,7 +33,7 @@ const (
 	isBound                  // local is reserved
 	isOpen                   // the socket is on the ring: facts may be told
 	isReading                //
-	isListed                 // in Host.ready
+	isReady                  // in Host.ready
 	isClosed                 // Close was called
 	wantsRoom                // NotifyWritable was called
 	hasConnected             // facts that were not told yet
@@ -99,10 +99,10 @@ func (h *Host) of(id protocol.ID) int32 {
 	return h.byID[id]
 }
 
-// list notes that a record has something to tell.
-func (h *Host) list(i int32) {
-	if r := &h.records[i]; r.flags&(isListed|isOpen) == isOpen {
-		r.flags |= isListed
+// markReady notes that a record has something to tell.
+func (h *Host) markReady(i int32) {
+	if r := &h.records[i]; r.flags&(isReady|isOpen) == isOpen {
+		r.flags |= isReady
 		h.ready = append(h.ready, i)
 	}
 }
@@ -112,7 +112,7 @@ func (g segments) Event(id protocol.ID, e protocol.Event) {
 	h := g.Host
 	i := h.of(id)
 	if e.Kind == protocol.EventAccepted {
-		h.met(id, e.Listener)
+		h.addChild(id, e.Listener)
 		return
 	}
 	if i == none {
@@ -137,11 +137,11 @@ func (g segments) Event(id protocol.ID, e protocol.Event) {
 		h.gone(i)
 		return
 	}
-	h.list(i)
+	h.markReady(i)
 }
 
-// met makes the record of a new child, and puts it behind the others at its listener.
-func (h *Host) met(id protocol.ID, listener int32) {
+// addChild makes the record of a new child, and puts it behind the others at its listener.
+func (h *Host) addChild(id protocol.ID, listener int32) {
 	at := h.listening(listener)
 	if at == none {
 		return // it is being closed
@@ -155,7 +155,7 @@ func (h *Host) met(id protocol.ID, listener int32) {
 		h.records[l.waitTail].next = i
 	}
 	l.waitTail = i
-	h.list(at)
+	h.markReady(at)
 }
 
 // listening finds the record of a listener; none when it is being closed.
@@ -228,7 +228,7 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 		a := &h.arrivals[k] // of the class it was when it was begun
 		if room := h.pool.Memory(a.buffer)[headroom+a.length:]; len(room) >= n {
 			a.length += copy(room, data)
-			h.list(i)
+			h.markReady(i)
 			return true
 		}
 	}
@@ -242,7 +242,7 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 		h.fill(k, s.Handle().Account) // one segment, one packet
 	}
 	h.append(i, k)
-	h.list(i)
+	h.markReady(i)
 	return true
 }
 

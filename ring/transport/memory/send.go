@@ -16,17 +16,17 @@ import (
 //	unacknowledged 0                  │ sent, and not confirmed
 //	completing   │ 0                  │ confirmed, or given up; SENT is told with the next Reap
 type piece struct {
-	packet buffers.Packet
-	sent   ring.Transmission // of SendPacket
-	socket *ring.Socket      // and who is to be told
-	first  protocol.Seq
-	length int32
-	frames int32        // descriptors of the link that refer to it
-	upTo   protocol.Seq // how far it was sent
-	next   int32        // in the send queue
-	over   bool         // confirmed or given up: the link's last frame ends it
-	rests  bool         // unacknowledged
-	errno  syscall.Errno
+	packet         buffers.Packet
+	sent           ring.Transmission // of SendPacket
+	socket         *ring.Socket      // and who is to be told
+	first          protocol.Seq
+	length         int32
+	frames         int32        // descriptors of the link that refer to it
+	upTo           protocol.Seq // how far it was sent
+	next           int32        // in the send queue
+	finished       bool         // confirmed or given up: the link's last frame ends it
+	unacknowledged bool         // unacknowledged
+	errno          syscall.Errno
 }
 
 // Send copies b into the send queue, as much as there is room for.
@@ -226,14 +226,14 @@ func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome
 		return protocol.Held
 	}
 	off := s.Seq.Minus(p.first)
-	if p.rests {
+	if p.unacknowledged {
 		h.pool.Retransmit(p.packet)
-		p.rests = false
+		p.unacknowledged = false
 	}
 	p.frames++
 	if !h.link.Transmit(h.now, s, memory(p.packet, off)[:s.Length], k) {
 		p.frames--
-		h.rest(k)
+		h.unacknowledge(k)
 		return protocol.Full
 	}
 	if end := s.Seq.Add(int(s.Length)); p.upTo.Before(end) {
@@ -242,11 +242,11 @@ func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome
 	return protocol.Sent
 }
 
-// rest: no frame of the link refers to the piece.
-func (h *Host) rest(k int32) {
-	if p := &h.pieces[k]; p.frames == 0 && !p.rests && p.upTo != p.first {
+// unacknowledge: no frame of the link refers to the piece.
+func (h *Host) unacknowledge(k int32) {
+	if p := &h.pieces[k]; p.frames == 0 && !p.unacknowledged && p.upTo != p.first {
 		h.pool.Unacknowledge(p.packet)
-		p.rests = true
+		p.unacknowledged = true
 	}
 }
 
@@ -264,10 +264,10 @@ func (h *Host) complete() {
 		if p.frames--; p.frames > 0 {
 			continue
 		}
-		if p.over {
+		if p.finished {
 			h.finish(k)
 		} else {
-			h.rest(k)
+			h.unacknowledge(k)
 		}
 	}
 }
@@ -305,7 +305,7 @@ func (h *Host) unlink(r *record, e syscall.Errno) {
 	if p.socket == nil {
 		r.queued -= p.length
 	}
-	p.over, p.errno = true, e
+	p.finished, p.errno = true, e
 	if p.frames == 0 {
 		h.finish(k)
 	}

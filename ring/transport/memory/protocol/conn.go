@@ -48,14 +48,14 @@ type Conn struct {
 type connFlags uint16
 
 const (
-	flagFin     connFlags = 1 << iota // FIN follows what is queued
-	flagAckNow                        // an acknowledgement is to leave at once
-	flagOrphan                        // Close was called: nobody is there
-	flagTiming                        // timed and timedAt are good
-	flagBlocked                       // the link was full: in Table.blocked
-	flagOwing                         // the same, unless data carries it before Table.Flush: in Table.owing
-	flagLooked                        // in Table.lookup
-	flagRecover                       // goes back after a loss; no second time for the same one
+	flagFin      connFlags = 1 << iota // FIN follows what is queued
+	flagAckNow                         // an acknowledgement is to leave at once
+	flagOrphan                         // Close was called: nobody is there
+	flagTiming                         // timed and timedAt are good
+	flagBlocked                        // the link was full: in Table.blocked
+	flagOwing                          // one is to leave with Table.Flush, unless data carries it before: in Table.owing
+	flagInLookup                       // in Table.lookup
+	flagRecover                        // goes back after a loss; no second time for the same one
 )
 
 // live tells whether the record is in use.

@@ -17,7 +17,7 @@ func (t *Table) Connect(now clock.Time, local, remote Endpoint) (ID, error) {
 }
 
 // Take tells that a child of EventAccepted was taken: it does not count against its listener's backlog any more.
-func (t *Table) Take(id ID) { t.untake(&t.conns[id]) }
+func (t *Table) Take(id ID) { t.leaveBacklog(&t.conns[id]) }
 
 // Queue sends n more bytes, which the Host has at End.
 func (t *Table) Queue(now clock.Time, id ID, n int) {
@@ -54,7 +54,7 @@ func (t *Table) Credit(now clock.Time, id ID, n int) {
 	}
 	// Not for each byte (RFC 9293 section 3.8.6.2.2): when it opens by two segments, or by half.
 	if opens := t.edge(c).Minus(c.rcvEdge); opens >= min(2*t.config.MSS, t.config.Window/2) {
-		t.owe(id)
+		t.ackThisTurn(id)
 	}
 }
 
@@ -80,7 +80,7 @@ func (t *Table) Close(now clock.Time, id ID, unread bool) {
 		t.abort(id)
 		return
 	}
-	t.untake(c)
+	t.leaveBacklog(c)
 	c.flags |= flagOrphan | flagFin
 	if c.state == FinWait2 {
 		c.due = now.Add(t.config.FinWait)

@@ -14,9 +14,9 @@ func (t *Table) Input(now clock.Time, s *Segment) {
 	case !ok:
 		t.unknown(s)
 	case t.conns[id].state == SynSent:
-		t.answered(id, s)
+		t.inSynSent(id, s)
 	default:
-		t.arrived(id, s)
+		t.inSynchronized(id, s)
 	}
 }
 
@@ -80,13 +80,13 @@ func (t *Table) reuses(id ID, s *Segment) bool {
 	if c.flags&flagOrphan != 0 {
 		t.forget(id)
 	} else {
-		t.end(c)
+		t.closeConn(c)
 	}
 	return true
 }
 
-// answered is a segment for a connection that has sent its SYN (RFC 9293 section 3.10.7.3).
-func (t *Table) answered(id ID, s *Segment) {
+// inSynSent is a segment for a connection that has sent its SYN (RFC 9293 section 3.10.7.3).
+func (t *Table) inSynSent(id ID, s *Segment) {
 	c := &t.conns[id]
 	acks := s.Flags&ACK != 0 && c.una.Before(s.Ack) && !c.max.Before(s.Ack)
 	switch {
@@ -121,8 +121,8 @@ func (t *Table) answered(id ID, s *Segment) {
 	t.output(id)
 }
 
-// arrived is a segment for a connection that both know: reset, acknowledgement, data, FIN, in this order (RFC 9293 section 3.10.7.4).
-func (t *Table) arrived(id ID, s *Segment) {
+// inSynchronized is a segment for a connection that both know: reset, acknowledgement, data, FIN, in this order (RFC 9293 section 3.10.7.4).
+func (t *Table) inSynchronized(id ID, s *Segment) {
 	c := &t.conns[id]
 	fits := c.acceptable(s)
 	switch {
@@ -133,13 +133,13 @@ func (t *Table) arrived(id ID, s *Segment) {
 		}
 		return
 	case s.Flags&SYN != 0:
-		t.again(id, s)
+		t.repeatedSYN(id, s)
 		return
 	case s.Flags&ACK == 0:
 		return
 	case !fits && s.Seq != c.rcv: // an acknowledgement is good also when the window has no room for the data
 		t.stats.Duplicate++
-		t.owe(id)
+		t.ackThisTurn(id)
 		return
 	}
 	if !t.acknowledged(id, s) {
@@ -164,15 +164,15 @@ func (c *Conn) acceptable(s *Segment) bool {
 	return c.rcv.Before(s.Seq.Add(n)) && s.Seq.Before(c.rcvEdge)
 }
 
-// again is a SYN for a connection that exists: the first answer was lost, or it is an old one, or both have sent theirs.
-func (t *Table) again(id ID, s *Segment) {
+// repeatedSYN is a SYN for a connection that exists: the first answer was lost, or it is an old one, or both have sent theirs.
+func (t *Table) repeatedSYN(id ID, s *Segment) {
 	c := &t.conns[id]
 	if c.state != SynReceived || s.Seq+1 != c.rcv {
-		t.owe(id) // RFC 5961 section 4: the peer resets if it knows nothing of us
+		t.ackThisTurn(id) // RFC 5961 section 4: the peer resets if it knows nothing of us
 		return
 	}
 	if s.Flags&ACK != 0 && s.Ack == c.max && c.una.Before(s.Ack) {
-		t.opened(id, s)
+		t.established(id, s)
 		t.output(id)
 		return
 	}
@@ -180,8 +180,8 @@ func (t *Table) again(id ID, s *Segment) {
 	t.output(id)
 }
 
-// opened is the acknowledgement of our SYN in SYN-RECEIVED.
-func (t *Table) opened(id ID, s *Segment) {
+// established is the acknowledgement of our SYN in SYN-RECEIVED.
+func (t *Table) established(id ID, s *Segment) {
 	c := &t.conns[id]
 	t.progress(c, s)
 	c.become(Established)
@@ -200,14 +200,14 @@ func (t *Table) acknowledged(id ID, s *Segment) bool {
 		if c.state == SynReceived {
 			t.refuse(s)
 		} else {
-			t.owe(id)
+			t.ackThisTurn(id)
 		}
 		return false
 	case c.state == SynReceived:
 		if !c.una.Before(s.Ack) {
 			return false
 		}
-		t.opened(id, s)
+		t.established(id, s)
 	case c.una.Before(s.Ack):
 		if n := t.progress(c, s); n > 0 {
 			t.host.Event(id, Event{Kind: EventAcknowledged, Bytes: n})
@@ -216,7 +216,7 @@ func (t *Table) acknowledged(id ID, s *Segment) bool {
 			return false
 		}
 	default:
-		t.repeated(c, s)
+		t.duplicateAck(c, s)
 	}
 	if edge := s.Ack.Add(int(s.Window)); c.sndEdge.Before(edge) {
 		c.sndEdge = edge
@@ -263,8 +263,8 @@ func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
 // aliveTries is what a peer that answers without taking anything counts as: it may have no buffers. Only the user time-out gives it up.
 const aliveTries = 3
 
-// repeated is an acknowledgement that moves nothing: the third one of a kind says that a segment was lost (RFC 5681 section 3.2).
-func (t *Table) repeated(c *Conn, s *Segment) {
+// duplicateAck is an acknowledgement that moves nothing: the third one of a kind says that a segment was lost (RFC 5681 section 3.2).
+func (t *Table) duplicateAck(c *Conn, s *Segment) {
 	if s.Ack != c.una || s.span() > 0 || c.una == c.max || c.sndEdge.Before(s.Ack.Add(int(s.Window))) {
 		return
 	}
@@ -289,20 +289,20 @@ func (t *Table) finAcknowledged(id ID) bool {
 			c.due = t.now.Add(t.config.FinWait)
 		}
 	case Closing:
-		t.wait(c)
+		t.enterTimeWait(c)
 	case LastAck:
 		if orphan {
 			t.forget(id)
 			return false
 		}
-		t.end(c)
+		t.closeConn(c)
 		return false
 	}
 	return true
 }
 
-// wait begins TIME-WAIT.
-func (t *Table) wait(c *Conn) {
+// enterTimeWait begins TIME-WAIT.
+func (t *Table) enterTimeWait(c *Conn) {
 	c.become(TimeWait)
 	c.due = t.now.Add(t.config.TimeWait)
 }
@@ -342,15 +342,15 @@ func (t *Table) data(id ID, s *Segment) {
 		c.rcv = c.rcv.Add(n)
 		c.held += uint32(n)
 		if c.owed++; int(c.owed) >= t.config.AckEvery {
-			t.owe(id)
+			t.ackThisTurn(id)
 		} else if c.ackDue == clock.Never {
 			c.ackDue = t.now.Add(t.config.DelayedAck)
 		}
 	} else if s.Length > 0 {
-		t.owe(id)
+		t.ackThisTurn(id)
 	}
 	if s.Flags&FIN != 0 && whole && s.Seq.Add(int(s.Length)) == c.rcv {
-		t.ended(id)
+		t.receivedFIN(id)
 		return
 	}
 	t.output(id)
@@ -362,8 +362,8 @@ func (t *Table) ackAtOnce(id ID) {
 	t.output(id)
 }
 
-// ended is the peer's FIN.
-func (t *Table) ended(id ID) {
+// receivedFIN is the peer's FIN.
+func (t *Table) receivedFIN(id ID) {
 	c := &t.conns[id]
 	c.rcv++
 	switch c.state {
@@ -372,11 +372,11 @@ func (t *Table) ended(id ID) {
 	case FinWait1:
 		c.become(Closing) // it would be FIN-WAIT-2 if the peer had our FIN
 	case FinWait2:
-		t.wait(c)
+		t.enterTimeWait(c)
 	}
 	if c.flags&flagOrphan == 0 {
 		t.host.Event(id, Event{Kind: EventEnded})
 	}
-	t.owe(id)
+	t.ackThisTurn(id)
 	t.output(id)
 }

@@ -10,7 +10,7 @@ import (
 // any more. A child that nobody has taken stays where its listener is: it is not to be exported.
 func (t *Table) Export(id ID) Conn {
 	c := &t.conns[id]
-	t.unlook(c)
+	t.removeLookup(c)
 	if c.timer != 0 {
 		t.timers.Stop(c.timer)
 		c.timer = 0
@@ -33,9 +33,9 @@ func (t *Table) Import(now clock.Time, c Conn) (ID, error) {
 	id := t.open(c.local, c.remote)
 	closed := c.state == Closed
 	t.conns[id] = c
-	t.conns[id].flags |= flagLooked
+	t.conns[id].flags |= flagInLookup
 	if closed {
-		t.unlook(&t.conns[id])
+		t.removeLookup(&t.conns[id])
 		return id, nil
 	}
 	t.block(id, &t.conns[id])

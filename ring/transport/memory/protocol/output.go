@@ -40,7 +40,7 @@ func (t *Table) segment(id ID, c *Conn) (s Segment, ok bool) {
 			s.Flags, ok = SYN, true
 		}
 	case sends.has(c.state):
-		if n := t.mayLeave(c); n > 0 {
+		if n := t.sendable(c); n > 0 {
 			n = min(n, t.host.Piece(id, c.nxt, n))
 			s.Length, ok = uint16(n), true
 		}
@@ -62,9 +62,9 @@ func (t *Table) segment(id ID, c *Conn) (s Segment, ok bool) {
 	return s, true
 }
 
-// mayLeave is how many bytes the next segment may have. A small one waits while others are outstanding and more is queued than the window
+// sendable is how many bytes the next segment may have. A small one waits while others are outstanding and more is queued than the window
 // takes (RFC 9293 section 3.8.6.2.1).
-func (t *Table) mayLeave(c *Conn) int {
+func (t *Table) sendable(c *Conn) int {
 	left := c.unsent()
 	n := min(left, c.sndEdge.Minus(c.nxt), t.config.MSS)
 	if n > 0 && n < left && n < t.config.MSS && c.nxt != c.una {
@@ -120,8 +120,8 @@ func (t *Table) transmit(id ID, s Segment) Outcome {
 	return o
 }
 
-// owe makes the connection acknowledge with this turn: a reply of the application may carry it.
-func (t *Table) owe(id ID) {
+// ackThisTurn makes the connection acknowledge with this turn: a reply of the application may carry it.
+func (t *Table) ackThisTurn(id ID) {
 	c := &t.conns[id]
 	if c.flags&flagOwing == 0 {
 		c.flags |= flagOwing

@@ -186,25 +186,25 @@ func (t *Table) open(local, remote Endpoint) ID {
 	}
 	iss := Seq(t.config.Random())
 	t.conns[id] = Conn{local: local, remote: remote, una: iss, nxt: iss, max: iss, end: iss + 1, sndEdge: iss + 1,
-		due: clock.Never, ackDue: clock.Never, flags: flagLooked}
+		due: clock.Never, ackDue: clock.Never, flags: flagInLookup}
 	t.lookup[pair{local, remote}] = id
 	return id
 }
 
-// unlook takes a connection out of the lookup: no segment finds it.
-func (t *Table) unlook(c *Conn) {
-	if c.flags&flagLooked != 0 {
+// removeLookup takes a connection out of the lookup: no segment finds it.
+func (t *Table) removeLookup(c *Conn) {
+	if c.flags&flagInLookup != 0 {
 		delete(t.lookup, pair{c.local, c.remote})
-		c.flags &^= flagLooked
+		c.flags &^= flagInLookup
 	}
 }
 
-// end closes a connection: no segment finds it, and it has no time to keep.
-func (t *Table) end(c *Conn) {
+// closeConn closes a connection: no segment finds it, and it has no time to keep.
+func (t *Table) closeConn(c *Conn) {
 	if c.state != Closed {
 		c.become(Closed)
 	}
-	t.unlook(c)
+	t.removeLookup(c)
 	c.due, c.ackDue = clock.Never, clock.Never
 	if c.timer != 0 {
 		t.timers.Stop(c.timer)
@@ -215,8 +215,8 @@ func (t *Table) end(c *Conn) {
 // forget is the end of a record.
 func (t *Table) forget(id ID) {
 	c := &t.conns[id]
-	t.end(c)
-	t.untake(c)
+	t.closeConn(c)
+	t.leaveBacklog(c)
 	if c.flags&flagBlocked != 0 {
 		t.blocked = slices.DeleteFunc(t.blocked, func(x ID) bool { return x == id })
 	}
@@ -228,8 +228,8 @@ func (t *Table) forget(id ID) {
 	t.free = append(t.free, id)
 }
 
-// untake: the connection does not wait at its listener any more.
-func (t *Table) untake(c *Conn) {
+// leaveBacklog: the connection does not wait at its listener any more.
+func (t *Table) leaveBacklog(c *Conn) {
 	if c.listener > 0 {
 		t.listeners[c.listener-1].waiting--
 		c.listener = 0
@@ -243,6 +243,6 @@ func (t *Table) fail(id ID, why EventKind) {
 		t.forget(id)
 		return
 	}
-	t.end(c)
+	t.closeConn(c)
 	t.host.Event(id, Event{Kind: why})
 }

@@ -96,7 +96,7 @@ func (t *Table) timedOut(id ID) bool {
 		if c.flags&flagOrphan != 0 {
 			t.forget(id)
 		} else {
-			t.end(c)
+			t.closeConn(c)
 		}
 		return false
 	case c.una == c.max && c.unsent() == 0:
