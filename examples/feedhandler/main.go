@@ -89,7 +89,7 @@ func offline(c config) error {
 		return err
 	}
 	f := c.feedConfig(false, c.proto)
-	f.LineTimeout = 0 // alarms are for the living
+	f.LineTimeout = 0 // a capture may be pieces of a day
 	o, err := handler.OpenOffline(c.pcap, handler.Config{Proto: c.proto, Feed: f, ClockOffset: int64(c.offset),
 		OnEvent: files.OnEvent()})
 	if err != nil {

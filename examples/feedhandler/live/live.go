@@ -35,8 +35,7 @@ type Config struct {
 	Spin     bool          // never rest: for cores of one's own
 	// Each, if set, is called about ten times a second on the polling goroutine: for a view.
 	Each func(*Live)
-	// Moved, if set, is told when a line's packets, or those of recovery, travel another way: its interface has gone, or is back. The
-	// polling goroutine.
+	// Moved, if set, is called on the polling goroutine when the path of a line, or of recovery, changes: its interface is gone or is back.
 	Moved func(line string, p xtreme.Path)
 }
 
@@ -169,9 +168,9 @@ func (l *Live) Run(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var done [128]xtreme.Completion
-	heard := time.Now()
+	received := time.Now()
 	var looked time.Time
-	before := heard.UnixNano()
+	before := received.UnixNano()
 	for _, c := range l.Channels {
 		c.Poll(before) // from now on a silent line is a dead one
 	}
@@ -184,7 +183,7 @@ func (l *Live) Run(ctx context.Context) error {
 		at := now.UnixNano()
 		if n > 0 {
 			l.batch(done[:n], at)
-			heard, empty = now, 0
+			received, empty = now, 0
 		}
 		// Only when everything was read is a hole one: until then the missing packet may lie in the other line's socket. So
 		// the time is the one before that Poll. Under endless load that is not waited for for ever; by packets, because after
@@ -199,7 +198,7 @@ func (l *Live) Run(ctx context.Context) error {
 		}
 		if now.Sub(looked) >= 100*time.Millisecond {
 			looked = now
-			if ctx.Err() != nil || l.c.Idle > 0 && now.Sub(heard) >= l.c.Idle {
+			if ctx.Err() != nil || l.c.Idle > 0 && now.Sub(received) >= l.c.Idle {
 				break
 			}
 			if l.c.Each != nil {
