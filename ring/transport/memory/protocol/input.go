@@ -189,7 +189,9 @@ func (t *Table) established(id ID, s *Segment) {
 	if c.listener > 0 {
 		e = Event{Kind: EventAccepted, Listener: c.listener}
 	}
-	t.host.Event(id, e)
+	if c.flags&flagOrphan == 0 {
+		t.host.Event(id, e)
+	}
 }
 
 // acknowledged takes the segment's acknowledgement and window; false: the segment is of no more use.

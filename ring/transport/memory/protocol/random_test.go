@@ -184,40 +184,54 @@ func FuzzParse(f *testing.F) {
 // FuzzInput puts any segments into a host with a listener and connections in many states: no illegal move, no panic, and it goes quiet.
 func FuzzInput(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		w := newWorld(t, 1)
-		w.lose = func(f *frame) bool { return f.to == w.sides[0] } // the fuzzer is the peer
-		w.listen(3)
-		x := w.sides[1]
-		for len(data) >= 8 {
-			d := data[:8]
-			data = data[8:]
-			s := Segment{Source: Endpoint{w.sides[0].addr, 1 + uint16(d[0]%4)}, Target: w.server(), Flags: Flags(d[1]) & allFlags,
-				Seq: Seq(d[2]), Ack: Seq(d[3]), Window: uint32(d[4]) * 16, Length: uint16(d[5])}
-			if id, ok := x.table.lookup[pair{s.Target, s.Source}]; ok { // near what the connection expects
-				c := &x.table.conns[id]
-				s.Seq = c.rcv + Seq(int8(d[2]))
-				s.Ack = c.una + Seq(int8(d[3]))
-				switch d[6] % 8 {
-				case 0:
-					x.table.Close(w.now, id, d[7]&1 != 0)
-				case 1:
-					x.table.CloseWrite(w.now, id)
-				case 2:
-					if st := x.streams[id]; st != nil && x.table.Sends(id) {
-						st.send(pattern(int(d[7])))
-					}
-				case 3:
-					x.table.Credit(w.now, id, int(d[7]))
-				case 4:
-					w.run(time.Duration(d[7]) * time.Millisecond)
+	f.Fuzz(inputs)
+}
+
+// inputs is one run of FuzzInput.
+func inputs(t *testing.T, data []byte) {
+	w := newWorld(t, 1)
+	w.lose = func(f *frame) bool { return f.to == w.sides[0] } // the fuzzer is the peer
+	w.listen(3)
+	x := w.sides[1]
+	for len(data) >= 8 {
+		d := data[:8]
+		data = data[8:]
+		s := Segment{Source: Endpoint{w.sides[0].addr, 1 + uint16(d[0]%4)}, Target: w.server(), Flags: Flags(d[1]) & allFlags,
+			Seq: Seq(d[2]), Ack: Seq(d[3]), Window: uint32(d[4]) * 16, Length: uint16(d[5])}
+		if id, ok := x.table.lookup[pair{s.Target, s.Source}]; ok { // near what the connection expects
+			c := &x.table.conns[id]
+			s.Seq = c.rcv + Seq(int8(d[2]))
+			s.Ack = c.una + Seq(int8(d[3]))
+			switch d[6] % 8 {
+			case 0:
+				x.table.Close(w.now, id, d[7]&1 != 0)
+			case 1:
+				x.table.CloseWrite(w.now, id)
+			case 2:
+				if st := x.streams[id]; st != nil && x.table.Sends(id) {
+					st.send(pattern(int(d[7])))
 				}
+			case 3:
+				x.table.Credit(w.now, id, int(d[7]))
+			case 4:
+				w.run(time.Duration(d[7]) * time.Millisecond)
 			}
-			x.input = make([]byte, s.Length)
-			x.table.Input(w.now, &s)
 		}
-		x.table.AbortAll(w.now)
-		w.run(time.Second)
-		w.empty()
-	})
+		x.input = make([]byte, s.Length)
+		x.table.Input(w.now, &s)
+	}
+	x.table.AbortAll(w.now)
+	w.run(time.Second)
+	w.empty()
+}
+
+func TestRandomInput(t *testing.T) {
+	for seed := range uint64(5000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		data := make([]byte, 8*(1+r.IntN(60)))
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		inputs(t, data)
+	}
 }
