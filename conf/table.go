@@ -153,7 +153,7 @@ var pollParameters = []Parameter{
 		"a socket polls as VMA_RX_POLL says from the start").as("0"),
 	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements without being polled").as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
-		"Poll returns what was received and looks for more in one call").as("0"),
+		"Poll looks for more each time, at the latest when it has returned what an earlier Poll had no room for").as("0"),
 	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "0", count, NotApplicable, noDrain).
 		vma("10, with VMA_SOCKETXTREME always 0").as("0"),
 	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotApplicable, noDrain).old("VMA_CQ_DRAIN_WCE_MAX").as("0"),
