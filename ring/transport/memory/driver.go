@@ -156,9 +156,9 @@ func (d *driver) Flush() error {
 func (d *driver) ReturnSpare() {}
 
 // Arm makes the bell ring with the next frame, and at the earliest deadline, the records' included.
-func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
+func (d *driver) Arm(deadline, _ clock.Time) (pending bool, err error) {
 	_ = d.Flush()
-	now = d.hosts[0].now
+	now := d.hosts[0].now // the network's clock
 	d.armLinks()
 	if deadline = min(deadline, d.deadline()); deadline <= now || d.pending() {
 		d.disarmLinks()
