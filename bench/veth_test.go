@@ -32,7 +32,7 @@ func needVeth(t *testing.T) *harness.Network {
 	return n
 }
 
-// onlyNoRate tells whether a run failed for nothing else than that a search found no rate.
+// onlyNoRate reports whether a run failed for nothing else than that a search found no rate.
 func onlyNoRate(stderr string) bool {
 	for line := range strings.Lines(strings.TrimSpace(stderr)) {
 		if !strings.Contains(line, "no rate was found") {

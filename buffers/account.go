@@ -77,7 +77,7 @@ func (p *Pool) CloseAccount(a Account) error {
 		return fmt.Errorf("buffers: CloseAccount: account %d: %w", a, ErrAccount)
 	}
 	acc.closed = true
-	p.settle(uint32(a & slotMask))
+	p.freeClosedAccount(uint32(a & slotMask))
 	return nil
 }
 
@@ -131,8 +131,8 @@ func (p *Pool) account(a Account) *account {
 	return &p.accounts[slot]
 }
 
-// settle frees the slot of a closed account that has nothing charged to it any more.
-func (p *Pool) settle(slot uint32) {
+// freeClosedAccount frees the slot of a closed account that has nothing charged to it any more.
+func (p *Pool) freeClosedAccount(slot uint32) {
 	a := &p.accounts[slot]
 	if a.used != [NumClasses]int32{} {
 		return

@@ -69,7 +69,7 @@ func TestOverWhatIsFree(t *testing.T) {
 	require.False(t, p.OverFree(0, buffers.Small))
 	require.False(t, p.Over(a), "2 held, 6 free or filling")
 	for _, i := range filling {
-		p.Untake(i)
+		p.Return(i)
 	}
 	for _, pk := range held {
 		require.NoError(t, pk.Release())

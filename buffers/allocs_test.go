@@ -10,7 +10,7 @@ import (
 // Nothing on a packet's way allocates, misuse included.
 func TestNoAllocations(t *testing.T) {
 	p := newPool(t, buffers.DefaultLayout())
-	p.SetReturnHook(func() {})
+	p.SetReturnCallback(func() {})
 	a := open(t, p, 1<<20)
 	dst := make([]byte, 256)
 	fill := func() buffers.Packet {

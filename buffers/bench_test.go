@@ -93,7 +93,7 @@ func BenchmarkLedger(b *testing.B) {
 	}
 }
 
-// BenchmarkSentCopy is the life of a copy that is sent, by the steps that a caller with a packet of its own takes, and by Draft and Sent.
+// BenchmarkSentCopy is the life of a copy that is sent, by the steps that a caller with a packet of its own takes, and by AllocTransmit and FreeTransmit.
 func BenchmarkSentCopy(b *testing.B) {
 	p := newPool(b, buffers.DefaultLayout())
 	b.Run("steps", func(b *testing.B) {
@@ -109,9 +109,9 @@ func BenchmarkSentCopy(b *testing.B) {
 	})
 	b.Run("draft", func(b *testing.B) {
 		for n := 0; n < b.N; n++ {
-			pk, frame := p.Draft(42, 64)
+			pk, frame := p.AllocTransmit(42, 64)
 			sink += len(frame)
-			p.Sent(pk)
+			p.FreeTransmit(pk)
 		}
 	})
 }

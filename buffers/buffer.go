@@ -89,7 +89,7 @@ func (b Buffer) Release() error {
 	if d != nil {
 		d.ended(d.buffers, b.index, b.gen, "released")
 	}
-	if m.state == stateKept {
+	if m.state == stateRetained {
 		p.giveBack(b.index, m)
 	}
 	return nil

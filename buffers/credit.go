@@ -26,7 +26,7 @@ func (p *Pool) AskCredit(a Account) error {
 	return nil
 }
 
-// HasCredit tells whether TakeCredit has something.
+// HasCredit reports whether TakeCredit has something.
 func (p *Pool) HasCredit() bool { return len(p.credits) > 0 }
 
 // TakeCredit takes one account's credit; false when there is none. It allocates nothing.

@@ -41,5 +41,5 @@
 // # Whose calls
 //
 // A pool belongs to the goroutine that polls its ring. Exceptions are stated: the methods of [Lent],
-// [Pool.SetReturnHook], [Pool.Memory], [Pool.ClassOf], [Pool.Layout].
+// [Pool.SetReturnCallback], [Pool.Memory], [Pool.ClassOf], [Pool.Layout].
 package buffers

@@ -28,11 +28,11 @@ func (p *Pool) take(c Class, reserve int) (uint32, bool) {
 	return i, true
 }
 
-// Untake gives back a buffer that was never filled (filling to free).
-func (p *Pool) Untake(i uint32) {
+// Return gives back a buffer that was never filled (filling to free).
+func (p *Pool) Return(i uint32) {
 	m := &p.meta[i]
 	if m.state != stateFilling {
-		panic(fmt.Sprintf("buffers: Untake: buffer %d is %v, not filling", i, m.state))
+		panic(fmt.Sprintf("buffers: Return: buffer %d is %v, not filling", i, m.state))
 	}
 	m.state = stateFree
 	p.freed++
@@ -150,9 +150,9 @@ func (p *Pool) Deliver(pk Packet) {
 	}
 }
 
-// Hand is Deliver on the ring's receive path, together with what the ring asks next: the payload's length, and whether account a,
+// DeliverTo is Deliver on the ring's receive path, together with what the ring asks next: the payload's length, and whether account a,
 // which paid for the packet, is now over (see Over). One pass over the buffer's record instead of three: 5 ns a packet.
-func (p *Pool) Hand(pk Packet, a Account) (n int, over bool) {
+func (p *Pool) DeliverTo(pk Packet, a Account) (n int, over bool) {
 	m := &p.meta[pk.head]
 	if pk.pool != p || m.gen != pk.gen || m.state != stateReceived || m.next != none || p.debug.Load() != nil {
 		n = pk.Len()
@@ -167,11 +167,11 @@ func (p *Pool) Hand(pk Packet, a Account) (n int, over bool) {
 
 // Transmit takes the caller's packet for sending (held to transmitting): the caller's handle is used up, the returned
 // one is the ring's. Only a packet with a single reference can be sent, since the ring may write headers before the
-// payload; a buffer that is only kept by Buffer.Retain may. On error nothing has changed: ErrForeign, ErrStale,
+// payload; a buffer that is only kept by Buffer.Retain may. On error nothing has changed: ErrOtherPool, ErrStale,
 // ErrShared, ErrState.
 func (p *Pool) Transmit(pk Packet) (Packet, error) {
 	if pk.pool != p && pk.pool != nil {
-		return Packet{}, ErrForeign
+		return Packet{}, ErrOtherPool
 	}
 	if err := pk.check(); err != nil {
 		return Packet{}, err
@@ -191,8 +191,8 @@ func (p *Pool) Transmit(pk Packet) (Packet, error) {
 	return Packet{pool: p, head: pk.head, gen: m.gen}, nil
 }
 
-// Recall undoes Transmit, which made sent of pk, before anything was done with sent: the caller's handle is good again (transmitting to held).
-func (p *Pool) Recall(pk, sent Packet) {
+// UndoTransmit undoes Transmit, which made sent of pk, before anything was done with sent: the caller's handle is good again (transmitting to held).
+func (p *Pool) UndoTransmit(pk, sent Packet) {
 	m := p.live("Recall", sent)
 	if m.state != stateTransmitting || pk.pool != p || pk.head != sent.head || pk.gen+1 != sent.gen {
 		panic(fmt.Sprintf("buffers: Recall: buffer %d is %v, handle has generation %d, packet %d", sent.head, m.state, pk.gen, m.gen))
@@ -219,7 +219,7 @@ func (p *Pool) live(what string, pk Packet) *meta {
 		panic(fmt.Sprintf("buffers: %s: %v", what, ErrNone))
 	}
 	if pk.pool != p {
-		panic(fmt.Sprintf("buffers: %s: buffer %d: %v", what, pk.head, ErrForeign))
+		panic(fmt.Sprintf("buffers: %s: buffer %d: %v", what, pk.head, ErrOtherPool))
 	}
 	m := &p.meta[pk.head]
 	if m.gen != pk.gen {

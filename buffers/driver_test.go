@@ -78,8 +78,8 @@ func TestDriverMistakesPanic(t *testing.T) {
 	}
 	require.NoError(t, p.Fill(i, size, 0, 0).Release(), "an empty payload at the end is one")
 	panics(t, "Fill: buffer 0 is free", func() { p.Fill(i, 0, 1, 0) })
-	panics(t, "Untake: buffer 0 is free, not filling", func() { p.Untake(i) })
-	require.Panics(t, func() { p.Untake(6) })
+	panics(t, "Return: buffer 0 is free, not filling", func() { p.Return(i) })
+	require.Panics(t, func() { p.Return(6) })
 }
 
 func TestRecall(t *testing.T) {
@@ -90,12 +90,12 @@ func TestRecall(t *testing.T) {
 		require.NoError(t, err)
 		sent, err := p.Transmit(pk)
 		require.NoError(t, err)
-		require.Panics(t, func() { p.Recall(sent, sent) }, "not the handle that Transmit took")
-		p.Recall(pk, sent)
+		require.Panics(t, func() { p.UndoTransmit(sent, sent) }, "not the handle that Transmit took")
+		p.UndoTransmit(pk, sent)
 		require.True(t, pk.Valid())
 		require.False(t, sent.Valid())
 		require.Equal(t, 1, p.Ledger().Held)
-		require.Panics(t, func() { p.Recall(pk, sent) }, "twice")
+		require.Panics(t, func() { p.UndoTransmit(pk, sent) }, "twice")
 		require.NoError(t, p.Verify())
 		require.NoError(t, pk.Release())
 	}

@@ -19,8 +19,8 @@ var (
 	ErrExhausted = errors.New("buffers: pool exhausted")
 	// ErrSize: a length is negative or larger than the place it must fit in.
 	ErrSize = errors.New("buffers: size out of range")
-	// ErrForeign: the handle belongs to another pool.
-	ErrForeign = errors.New("buffers: handle of another pool")
+	// ErrOtherPool: the handle belongs to another pool.
+	ErrOtherPool = errors.New("buffers: handle of another pool")
 	// ErrShared: the operation changes the packet, and somebody else holds a reference to it.
 	ErrShared = errors.New("buffers: packet is shared")
 	// ErrState: the packet is not in a state that allows the operation.

@@ -8,7 +8,7 @@ import (
 // The functions of this file are for links, which carry whole frames: the region is what the card is told of, a frame's place in it
 // is a number, and headers come off and go on around the payload, which stays where it is.
 //
-//	receive:  | headroom | eth | ip | udp | payload | padding |      Narrow leaves the payload
+//	receive:  | headroom | eth | ip | udp | payload | padding |      Trim leaves the payload
 //	send:     | headroom ......... | udp | payload |                 Push moves the start left, layer by layer
 
 // Region is the memory that New divided, exactly as long as the layout needs: what a card is registered with. Places in it are
@@ -107,11 +107,11 @@ func (p Packet) Headroom() int {
 	return int(p.pool.meta[p.head].off - p.pool.base(p.pool.front(p.head)))
 }
 
-// Narrow makes of a received frame the datagram that is in it: the packet's payload becomes its bytes off to off+n, and account a,
+// Trim makes of a received frame the datagram that is in it: the packet's payload becomes its bytes off to off+n, and account a,
 // which is only known now, is charged for its buffers. One pass where Pull, SetLen and a new account would be three. The packet must
 // be received, with a single reference and charged to nobody. An account that was closed in the meantime pays nothing; that is
 // counted.
-func (p *Pool) Narrow(pk Packet, off, n int, a Account) {
+func (p *Pool) Trim(pk Packet, off, n int, a Account) {
 	slot := uint32(a & slotMask)
 	if m := &p.meta[pk.head]; pk.pool == p && m.gen == pk.gen && m.state == stateReceived && m.account == 0 && m.refs == 1 &&
 		m.next == none && m.flags == 0 && uint(off) <= uint(m.len) && uint(n) <= uint(m.len)-uint(off) &&
@@ -124,18 +124,18 @@ func (p *Pool) Narrow(pk Packet, off, n int, a Account) {
 		m.len = uint32(n)
 		return
 	}
-	p.narrow(pk, off, n, a)
+	p.trimSlow(pk, off, n, a)
 }
 
-// narrow is Narrow for what is not usual, and says what is wrong.
-func (p *Pool) narrow(pk Packet, off, n int, a Account) {
-	m := p.live("Narrow", pk)
+// trimSlow is Trim for what is not usual, and says what is wrong.
+func (p *Pool) trimSlow(pk Packet, off, n int, a Account) {
+	m := p.live("Trim", pk)
 	if m.state != stateReceived || m.account != 0 || !p.exclusive(pk.head) {
-		panic(fmt.Sprintf("buffers: Narrow: buffer %d is %v with %d references, charged to account slot %d: want received, 1, 0",
+		panic(fmt.Sprintf("buffers: Trim: buffer %d is %v with %d references, charged to account slot %d: want received, 1, 0",
 			pk.head, m.state, m.refs, m.account))
 	}
 	if length := p.length(pk.head); uint(off) > uint(length) || uint(n) > uint(length-off) {
-		panic(fmt.Sprintf("buffers: Narrow: off is %d, n is %d, packet %d has %d bytes", off, n, pk.head, length))
+		panic(fmt.Sprintf("buffers: Trim: off is %d, n is %d, packet %d has %d bytes", off, n, pk.head, length))
 	}
 	slot := uint32(a & slotMask)
 	if int(slot) >= len(p.accounts) || p.accounts[slot].id != a {
@@ -143,7 +143,7 @@ func (p *Pool) narrow(pk Packet, off, n int, a Account) {
 		slot = 0
 	}
 	if m.next != none || m.flags != 0 {
-		p.narrowChain(pk.head, uint32(off), uint32(n), slot)
+		p.trimChain(pk.head, uint32(off), uint32(n), slot)
 		return
 	}
 	c := p.ClassOf(pk.head)
@@ -154,7 +154,7 @@ func (p *Pool) narrow(pk Packet, off, n int, a Account) {
 	m.len = uint32(n)
 }
 
-func (p *Pool) narrowChain(head, off, n, slot uint32) {
+func (p *Pool) trimChain(head, off, n, slot uint32) {
 	for i := head; i != none; i = p.meta[i].next {
 		c := p.ClassOf(i)
 		p.accounts[0].used[c]--

@@ -39,22 +39,22 @@ func received(t *testing.T, p *buffers.Pool, c buffers.Class, off int, payload s
 	return p.Fill(i, off, len(payload), 0)
 }
 
-func TestNarrow(t *testing.T) {
+func TestTrim(t *testing.T) {
 	p := newPool(t, frameLayout)
 	a, err := p.OpenAccount(0)
 	require.NoError(t, err)
 	pk := received(t, p, buffers.Small, 50, "headers-payload-padding")
-	p.Narrow(pk, 8, 7, a)
+	p.Trim(pk, 8, 7, a)
 	require.Equal(t, "payload", string(pk.Bytes()))
 	require.Equal(t, p.Layout().Stride(buffers.Small), p.Used(a))
 	require.NoError(t, p.Verify())
-	require.Panics(t, func() { p.Narrow(pk, 0, 1, a) }, "already charged")
+	require.Panics(t, func() { p.Trim(pk, 0, 1, a) }, "already charged")
 	require.NoError(t, pk.Release())
 
 	// An empty datagram, and one whose account has gone.
 	require.NoError(t, p.CloseAccount(a))
 	pk = received(t, p, buffers.Small, 50, "headers")
-	p.Narrow(pk, 7, 0, a)
+	p.Trim(pk, 7, 0, a)
 	require.Zero(t, pk.Len())
 	require.True(t, pk.Valid())
 	require.EqualValues(t, 1, p.Stats().StaleAccounts)
@@ -63,14 +63,14 @@ func TestNarrow(t *testing.T) {
 
 	for _, bad := range [][2]int{{-1, 1}, {0, 8}, {8, 0}, {3, 5}, {0, -1}} {
 		pk = received(t, p, buffers.Small, 0, "headers")
-		require.Panics(t, func() { p.Narrow(pk, bad[0], bad[1], 0) }, "%v", bad)
+		require.Panics(t, func() { p.Trim(pk, bad[0], bad[1], 0) }, "%v", bad)
 		require.NoError(t, pk.Release())
 	}
 	require.Equal(t, p.Ledger().Total, p.Ledger().Free)
 }
 
 // A frame of several buffers, cut at every place at both ends.
-func TestNarrowChain(t *testing.T) {
+func TestTrimChain(t *testing.T) {
 	p := newPool(t, frameLayout)
 	a, err := p.OpenAccount(0)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestNarrowChain(t *testing.T) {
 			pk := received(t, p, buffers.Small, 60, whole[:5])
 			pk = p.Append(pk, received(t, p, buffers.Small, 3, whole[5:8]))
 			pk = p.Append(pk, received(t, p, buffers.Large, 0, whole[8:]))
-			p.Narrow(pk, off, n, a)
+			p.Trim(pk, off, n, a)
 			got := make([]byte, 20)
 			require.Equal(t, whole[off:off+n], string(got[:pk.CopyTo(got)]), "%d %d", off, n)
 			require.Equal(t, n, pk.Len())
@@ -157,7 +157,7 @@ func TestFramesDoNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		i, _ := p.Take(buffers.Small)
 		pk := p.Fill(i, 40, 100, 0)
-		p.Narrow(pk, 42, 50, a)
+		p.Trim(pk, 42, 50, a)
 		p.Deliver(pk)
 		pk, _ = p.Transmit(pk)
 		_, _ = pk.Push(42)

@@ -24,7 +24,7 @@ func (p *Pool) Ledger() Ledger {
 	}
 	return Ledger{
 		Free: n[stateFree], Filling: n[stateFilling], Received: n[stateReceived],
-		Held: n[stateHeld] + n[stateKept], Lent: n[stateLent],
+		Held: n[stateHeld] + n[stateRetained], Lent: n[stateLent],
 		Transmitting: n[stateTransmitting], Unacknowledged: n[stateUnacknowledged], Completing: n[stateCompleting], Total: len(p.meta),
 	}
 }

@@ -142,7 +142,7 @@ func (l Lent) Retain() error {
 }
 
 // Release gives up one reference. The last one puts the packet on the return stack, from which the owner takes it back
-// with Reclaim, and calls the return hook. Any goroutine; it never blocks. A second Release of the last reference
+// with Reclaim, and calls the return callback. Any goroutine; it never blocks. A second Release of the last reference
 // counts and returns ErrStale (or panics, see Pool.SetDebug).
 func (l Lent) Release() error {
 	p := l.pool
@@ -164,21 +164,21 @@ func (l Lent) Release() error {
 	}
 	if last {
 		p.pushReturned(l.head)
-		if f := p.hook.Load(); f != nil {
+		if f := p.returnCallback.Load(); f != nil {
 			(*f)()
 		}
 	}
 	return nil
 }
 
-// SetReturnHook sets f to be called, on the releasing goroutine, each time a lent packet has come back; nil for none. A
-// resting ring wakes its owner with it, and the owner then calls Reclaim. f must not block. Any goroutine.
-func (p *Pool) SetReturnHook(f func()) {
+// SetReturnCallback sets f to be called, on the releasing goroutine, each time a lent packet has come back; nil for none. A
+// sleeping ring wakes its owner with it, and the owner then calls Reclaim. f must not block. Any goroutine.
+func (p *Pool) SetReturnCallback(f func()) {
 	if f == nil {
-		p.hook.Store(nil)
+		p.returnCallback.Store(nil)
 		return
 	}
-	p.hook.Store(&f)
+	p.returnCallback.Store(&f)
 }
 
 // Reclaim takes back what other goroutines have released and returns the number of buffers. When there is nothing it

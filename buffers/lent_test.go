@@ -33,7 +33,7 @@ func TestLend(t *testing.T) {
 	require.Zero(t, p.Reclaim())
 
 	called := 0
-	p.SetReturnHook(func() { called++ })
+	p.SetReturnCallback(func() { called++ })
 	require.NoError(t, l.Release())
 	require.Equal(t, 1, called)
 	staleLentIsHarmless(t, l)
@@ -44,7 +44,7 @@ func TestLend(t *testing.T) {
 	require.Zero(t, p.Reclaim())
 	require.Equal(t, buffers.Stats{StaleReleases: 2, StaleUses: 5, Loans: 1, Returned: 2}, p.Stats())
 
-	p.SetReturnHook(nil)
+	p.SetReturnCallback(nil)
 	require.NoError(t, lend(t, receive(t, p, "x", 0)).Release())
 	require.Equal(t, 1, called)
 }
@@ -128,7 +128,7 @@ func TestLendToManyGoroutines(t *testing.T) {
 	const readers, packets = 8, 100_000
 	p := newPool(t, buffers.Layout{SmallSize: 64, SmallCount: 256, Headroom: 0})
 	var returned atomic.Int64
-	p.SetReturnHook(func() { returned.Add(1) })
+	p.SetReturnCallback(func() { returned.Add(1) })
 
 	in, onward := make(chan buffers.Lent, 64), make(chan buffers.Lent, 64)
 	var sum, wrong atomic.Uint64

@@ -11,7 +11,7 @@ import (
 // drain gives everything back and expects a full pool.
 func (m *model) drain() {
 	for _, i := range m.filling {
-		m.p.Untake(i)
+		m.p.Return(i)
 	}
 	for _, k := range m.packets {
 		for range k.refs {

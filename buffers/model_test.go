@@ -147,7 +147,7 @@ func (m *model) take() {
 
 func (m *model) untake() {
 	if i, ok := pick(m, m.filling); ok {
-		m.p.Untake(i)
+		m.p.Return(i)
 		m.unfill(i)
 		m.free[m.p.ClassOf(i)]++
 		m.freed++

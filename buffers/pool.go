@@ -68,14 +68,14 @@ type Pool struct {
 	closed     bool // see Close
 
 	// What other goroutines touch, a line away from what the owner writes per packet.
-	_     [line]byte
-	loans []atomic.Uint64
-	links []uint32 // links[i]: index+1 below i on the return stack
-	hook  atomic.Pointer[func()]
-	_     [line]byte
-	top   atomic.Uint32 // index+1 of the last buffer given back
-	stale atomic.Uint64 // stale releases by other goroutines
-	_     [line]byte
+	_              [line]byte
+	loans          []atomic.Uint64
+	links          []uint32 // links[i]: index+1 below i on the return stack
+	returnCallback atomic.Pointer[func()]
+	_              [line]byte
+	top            atomic.Uint32 // index+1 of the last buffer given back
+	stale          atomic.Uint64 // stale releases by other goroutines
+	_              [line]byte
 }
 
 // freeList is last in, first out: the buffer released last is the one most likely still in the cache.
@@ -180,7 +180,7 @@ func (p *Pool) Alloc(n int) (Packet, error) {
 	return Packet{}, ErrExhausted
 }
 
-// SetReserve keeps n free buffers of class c for sending: Take, by which packets are received, leaves the last n to Alloc and Draft. 0, as New
+// SetReserve keeps n free buffers of class c for sending: Take, by which packets are received, leaves the last n to Alloc and AllocTransmit. 0, as New
 // has it, keeps none. Before the pool is given to a driver. Error: ErrSize when n is negative or the class has no more buffers than that.
 func (p *Pool) SetReserve(c Class, n int) error {
 	if c >= NumClasses || n < 0 || n > 0 && n >= p.layout.count(c) {
@@ -198,7 +198,7 @@ func (p *Pool) Reserve(c Class) int {
 	return p.free[c].reserve
 }
 
-// CanReceive tells whether a buffer of class c lies ready for receiving or could be taken for it: the reserve does not count.
+// CanReceive reports whether a buffer of class c lies ready for receiving or could be taken for it: the reserve does not count.
 func (p *Pool) CanReceive(c Class) bool {
 	return c < NumClasses && int(p.avail[c]) > min(p.free[c].n, p.free[c].reserve)
 }
@@ -271,7 +271,7 @@ func (p *Pool) giveBack(i uint32, m *meta) {
 		p.credit(i, m.account, a)
 	}
 	if a.closed {
-		p.settle(m.account)
+		p.freeClosedAccount(m.account)
 	}
 	m.account = 0
 	m.bufGen++

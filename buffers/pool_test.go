@@ -64,7 +64,7 @@ func TestExhaustionAndRecovery(t *testing.T) {
 	require.Equal(t, buffers.Ledger{Free: 2, Filling: 4, Total: 6}, p.Ledger())
 
 	before := p.Freed()
-	p.Untake(taken[2])
+	p.Return(taken[2])
 	require.Equal(t, before+1, p.Freed())
 	i, ok := p.Take(buffers.Small)
 	require.True(t, ok)
@@ -79,7 +79,7 @@ func TestExhaustionAndRecovery(t *testing.T) {
 	i, ok = p.Take(buffers.Small)
 	require.True(t, ok)
 	require.Equal(t, taken[1], i)
-	p.Untake(i)
+	p.Return(i)
 	for _, k := range []int{0, 2, 3} {
 		require.NoError(t, pks[k].Release())
 	}
@@ -141,11 +141,11 @@ func TestFreeListIsLastInFirstOut(t *testing.T) {
 	p := tiny(t)
 	a, _ := p.Take(buffers.Small)
 	b, _ := p.Take(buffers.Small)
-	p.Untake(a)
-	p.Untake(b)
+	p.Return(a)
+	p.Return(b)
 	c, _ := p.Take(buffers.Small)
 	require.Equal(t, b, c)
-	p.Untake(c)
+	p.Return(c)
 }
 
 func TestExhaustedPoolTakesBackLentBuffers(t *testing.T) {
@@ -159,7 +159,7 @@ func TestExhaustedPoolTakesBackLentBuffers(t *testing.T) {
 	i, ok := p.Take(buffers.Small)
 	require.True(t, ok)
 	require.Zero(t, p.Stats().Exhausted)
-	p.Untake(i)
+	p.Return(i)
 }
 
 func TestLedgerText(t *testing.T) {
@@ -187,7 +187,7 @@ func TestPoolsDoNotMix(t *testing.T) {
 	p, q := tiny(t), tiny(t)
 	pk, other := receive(t, p, "p", 0), receive(t, q, "q", 0)
 	_, err := p.Transmit(other)
-	require.ErrorIs(t, err, buffers.ErrForeign)
+	require.ErrorIs(t, err, buffers.ErrOtherPool)
 	for _, f := range []func(){
 		func() { p.Deliver(other) },
 		func() { p.Complete(other) },

@@ -81,7 +81,7 @@ func (p *Pool) dissolve(head uint32) int {
 			p.giveBack(i, m)
 		} else {
 			m.next = none
-			m.state = stateKept
+			m.state = stateRetained
 		}
 		i = next
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 )
 
-// Take leaves the reserve to Alloc and Draft, also after those have taken of it and given it back.
+// Take leaves the reserve to Alloc and AllocTransmit, also after those have taken of it and given it back.
 func TestReserve(t *testing.T) {
 	p := tiny(t)
 	require.NoError(t, p.SetReserve(buffers.Small, 2))
@@ -27,19 +27,19 @@ func TestReserve(t *testing.T) {
 	require.False(t, p.CanReceive(buffers.Small))
 	require.Equal(t, 2, p.Available(buffers.Small))
 
-	sent, _ := p.Draft(20, 10)
+	sent, _ := p.AllocTransmit(20, 10)
 	require.False(t, sent.IsZero())
 	held, err := p.Alloc(10)
 	require.NoError(t, err)
 	require.Zero(t, p.Free(buffers.Small))
-	p.Sent(sent)
+	p.FreeTransmit(sent)
 	require.NoError(t, received[0].Release())
 	_, ok = p.Take(buffers.Small)
 	require.False(t, ok, "the two that are free are the reserve")
 	require.NoError(t, held.Release())
 	i, ok := p.Take(buffers.Small)
 	require.True(t, ok)
-	p.Untake(i)
+	p.Return(i)
 	require.NoError(t, received[1].Release())
 }
 
@@ -56,7 +56,7 @@ func TestReserveReclaims(t *testing.T) {
 	require.NoError(t, lent.Release())
 	i, ok := p.Take(buffers.Large)
 	require.True(t, ok)
-	p.Untake(i)
+	p.Return(i)
 }
 
 func TestReserveArguments(t *testing.T) {

@@ -6,7 +6,7 @@ import "fmt"
 //
 //	free ──Take──► filling ──Fill──► received ──Deliver──► held ──Lend──► lent
 //	  ▲ ▲            │                  │                  │ ▲              │
-//	  │ └──Untake────┘                  │     ┌─Transmit───┘ └─Deliver──┐   │
+//	  │ └──Return────┘                  │     ┌─Transmit───┘ └─Deliver──┐   │
 //	  │                                 │     ▼                         │   │
 //	  │                                 │ transmitting ──Complete──► completing
 //	  │                                 │   │      ▲                    ▲   │
@@ -27,7 +27,7 @@ const (
 	stateTransmitting                // the ring is sending it
 	stateUnacknowledged              // no link refers to it, the peer has not confirmed it
 	stateCompleting                  // sent, its completion not yet delivered
-	stateKept                        // its packet is gone, Buffer.Retain keeps it: counted as held
+	stateRetained                    // its packet is gone, Buffer.Retain keeps it: counted as held
 	numStates
 )
 

@@ -108,7 +108,7 @@ func (v *verifier) rest() error {
 		case v.seen[i]:
 		case m.state == stateFilling && m.unused():
 			filling[v.ClassOf(uint32(i))]++
-		case m.state == stateKept && m.refs == 0 && m.bufRefs > 0 && m.flags == 0 && m.next == none:
+		case m.state == stateRetained && m.refs == 0 && m.bufRefs > 0 && m.flags == 0 && m.next == none:
 		default:
 			return fmt.Errorf("buffer %d is in no list and no packet: %+v", i, m)
 		}

@@ -33,7 +33,7 @@ func TestVerifyNotices(t *testing.T) {
 		},
 		"loan without lender":   func(p *Pool, pk Packet) { p.loans[pk.head].Store(loanWord(0, 1)) },
 		"lender without loan":   func(p *Pool, pk Packet) { p.meta[pk.head].flags |= flagLoan },
-		"kept without keeper":   func(p *Pool, _ Packet) { i, _ := p.Take(Small); p.meta[i].state = stateKept },
+		"kept without keeper":   func(p *Pool, _ Packet) { i, _ := p.Take(Small); p.meta[i].state = stateRetained },
 		"charge":                func(p *Pool, _ Packet) { p.accounts[1].used[Small]++ },
 		"charge of another":     func(p *Pool, pk Packet) { p.meta[pk.head].account = 0 },
 		"account not settled":   func(p *Pool, _ Packet) { p.accounts[2].closed = true },

@@ -21,7 +21,7 @@
 // # Rules
 //
 // Rules is a rules file such as VMA's libvma.conf. ParseRules reads one: a mistake is a *RuleError with line and column, and then there
-// are no rules. ParseRulesAsVMA tells what VMA would have kept. Rules.Match answers for a call, Rules.With adds rules and leaves the old ones
+// are no rules. ParseRulesAsVMA reports what VMA would have kept. Rules.Match answers for a call, Rules.With adds rules and leaves the old ones
 // as they were; Rules.WithAdded moves them over to a file that was read again. Package xtreme asks when a socket gets its ring, and has AddRule
 // and Reload for a running program.
 //

@@ -179,7 +179,7 @@ func known(name string) bool {
 	return byName[name] != nil || other || name == SettingsFile
 }
 
-// strange tells whether a name looks like a setting and is none.
+// strange reports whether a name looks like a setting and is none.
 func strange(name string) bool {
 	return (strings.HasPrefix(name, "VMA_") || strings.HasPrefix(name, "XLIO_") || strings.HasPrefix(name, "SX_")) && !known(name)
 }

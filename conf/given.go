@@ -17,7 +17,7 @@ type NoEffect struct {
 // String is the whole as a sentence.
 func (n NoEffect) String() string { return n.Given + " has no effect: " + n.Reason }
 
-// Given tells how a setting was given explicitly: by the environment, a settings file, or code that changed its field. It is empty for one
+// Given reports how a setting was given explicitly: by the environment, a settings file, or code that changed its field. It is empty for one
 // that nobody gave. The values of a profile are not given.
 func (s *Settings) Given(name string) string {
 	p := byName[name]
@@ -60,7 +60,7 @@ func (s *Settings) noteStarts() {
 	}
 }
 
-// WithoutEffect lists the settings that were given and change nothing. With kinds of ring: nothing for an owner whose rings are of these
+// WithoutEffect lists the settings that were given and change nothing. With kinds of ring: nothing for a poller whose rings are of these
 // kinds, though they do for others. Without: nothing at all. Settings whose value asks for what is done in any case are not listed.
 func (s *Settings) WithoutEffect(kinds ...RingKind) (list []NoEffect) {
 	for i := range parameters {
@@ -101,12 +101,12 @@ func (p *Parameter) whyNone(s *Settings, kinds []RingKind) string {
 		return string(p.State) + ": " + p.Effect
 	}
 	if len(kinds) > 0 && len(p.Rings) > 0 && !slices.ContainsFunc(kinds, func(k RingKind) bool { return slices.Contains(p.Rings, k) }) {
-		return fmt.Sprintf("the owner's rings are of kind %s, it is for %s", kindsText(kinds), kindsText(p.Rings))
+		return fmt.Sprintf("the poller's rings are of kind %s, it is for %s", kindsText(kinds), kindsText(p.Rings))
 	}
 	return ""
 }
 
-// satisfied tells whether a value asks for what is done without it too.
+// satisfied reports whether a value asks for what is done without it too.
 func (p *Parameter) satisfied(s *Settings) bool {
 	value := p.get(s)
 	if p.sameAs != "" {
@@ -175,7 +175,7 @@ func contiguous(given string) bool {
 
 func noOffloadHere(s *Settings, kinds []RingKind) string {
 	if len(kinds) > 0 && !s.KernelOnly && !slices.Contains(kinds, RingOffload) {
-		return "1 permits offload, and the owner's rings are of kind " + kindsText(kinds) + ": SX_RING=offload asks for it"
+		return "1 permits offload, and the poller's rings are of kind " + kindsText(kinds) + ": SX_RING=offload asks for it"
 	}
 	return ""
 }
@@ -196,7 +196,7 @@ func cardTimeAsks(s *Settings, kinds []RingKind) string {
 
 func onlyDatagrams(s *Settings, kinds []RingKind) string {
 	if len(kinds) > 0 && s.MSS > 0 && !slices.Contains(kinds, RingOffload) {
-		return "the owner's rings are of kind " + kindsText(kinds) + ", whose datagrams follow the interface, and VMA_MSS says how long segments are"
+		return "the poller's rings are of kind " + kindsText(kinds) + ", whose datagrams follow the interface, and VMA_MSS says how long segments are"
 	}
 	return ""
 }

@@ -2,7 +2,7 @@ package conf
 
 import "os"
 
-// IsSet tells whether the environment, or the file that SX_SETTINGS_FILE names, sets a parameter, by any of its names and to a value that
+// IsSet reports whether the environment, or the file that SX_SETTINGS_FILE names, sets a parameter, by any of its names and to a value that
 // can be used. Code with another default in mind than ours gives way to that, even when the value is our default's.
 func IsSet(name string) bool {
 	p := byName[name]

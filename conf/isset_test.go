@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// IsSet tells of a value that counts, whatever it is and whichever of its names it has; not of one that cannot be used.
+// IsSet reports a value that counts, whatever it is and whichever of its names it has; not of one that cannot be used.
 func TestIsSet(t *testing.T) {
 	t.Setenv(SettingsFile, "")
 	for name := range byName {

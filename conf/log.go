@@ -66,12 +66,12 @@ func ParseLogLevel(text string) (LogLevel, error) {
 	return "", fmt.Errorf("want none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6")
 }
 
-// Tells tells whether a log of level l has lines of another one; without a level it has none.
+// Tells reports whether a log of level l has lines of another one; without a level it has none.
 func (l LogLevel) Tells(other LogLevel) bool {
 	return l != "" && l != LogNone && slogLevels[other] >= slogLevels[l]
 }
 
-// OwnLog tells whether the settings ask for a log of their own, in VMA's form.
+// OwnLog reports whether the settings ask for a log of their own, in VMA's form.
 func (s *Settings) OwnLog() bool { return s.LogLevel != "" || s.LogFile != "" || s.LogDetails != 0 }
 
 // OpenLog opens the log that the settings describe: their file, made if it is not there and appended to, or standard error. Lines begin as

@@ -148,7 +148,7 @@ func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 	require.Len(t, s.WithoutEffect(), 1)
 	require.Contains(t, s.WithoutEffect()[0].String(), path+`:1: VMA_PROGRESS_ENGINE_INTERVAL="20" has no effect`)
 	require.Empty(t, s.WithoutEffect(RingOffload, RingUring))
-	require.Equal(t, path+`:2: VMA_RX_WRE="64" has no effect: the owner's rings are of kind epoll, it is for offload`,
+	require.Equal(t, path+`:2: VMA_RX_WRE="64" has no effect: the poller's rings are of kind epoll, it is for offload`,
 		s.WithoutEffect(RingEpoll)[0].String())
 	s.Offload.Fill = 128 // by code
 	require.Equal(t, "Settings.Offload.Fill=128 (VMA_RX_WRE)", s.Given("VMA_RX_WRE"))

@@ -64,7 +64,7 @@ func (t Tuple) String() string {
 	return address + ":" + ports
 }
 
-// holds tells whether the tuple is for a. The ports are looked at first, as in VMA; the order shows nowhere else.
+// holds reports whether the tuple is for a. The ports are looked at first, as in VMA; the order shows nowhere else.
 func (t Tuple) holds(a netip.AddrPort) bool {
 	if p := a.Port(); !t.AnyPort && (p < t.First || p > t.Last) {
 		return false
@@ -94,13 +94,13 @@ func (r Rule) String() string {
 	return s
 }
 
-// holds tells whether the rule is for a call with these addresses; second is not valid where the call has none, and then the rule's
+// holds reports whether the rule is for a call with these addresses; second is not valid where the call has none, and then the rule's
 // second tuple is not looked at (libvma, match.cpp).
 func (r *Rule) holds(first, second netip.AddrPort) bool {
 	return r.First.holds(first) && (r.Second == nil || !second.IsValid() || r.Second.holds(second))
 }
 
-// everything tells whether the rule is for each call of its role.
+// everything reports whether the rule is for each call of its role.
 func (r *Rule) everything() bool { return r.First.any() && (r.Second == nil || r.Second.any()) }
 
 // Group is the rules below one application-id line.

@@ -16,7 +16,7 @@ func (r *Rules) insert(rule Rule) {
 	*list = slices.Insert(*list, 0, rule)
 }
 
-// same tells whether two rules of a role say the same of the same calls.
+// same reports whether two rules of a role say the same of the same calls.
 func (r Rule) same(o Rule) bool {
 	if r.Transport != o.Transport || r.First != o.First || (r.Second == nil) != (o.Second == nil) {
 		return false

@@ -38,7 +38,7 @@ func (r *Rules) Match(p Program, role Role, first, second netip.AddrPort) Answer
 	return Answer{}
 }
 
-// Knows tells whether any group is for the program. VMA warns where none is for a program that has an application id.
+// Knows reports whether any group is for the program. VMA warns where none is for a program that has an application id.
 func (r *Rules) Knows(p Program) bool {
 	return slices.ContainsFunc(r.groups, func(g *Group) bool { return g.isFor(p) })
 }
@@ -58,7 +58,7 @@ func (d Decided) String() string { return [...]string{"undecided", "sx", "os"}[d
 
 // PreCheck is what VMA would make of the rules at socket(), when no address is known: a rule for everything decides a role, unless one for
 // something before it says otherwise; without such a rule the role is offloaded. The two roles must agree, else the next group is asked.
-// Sockets here are not decided before they have their addresses, so that nothing depends on it; it tells where a program
+// Sockets here are not decided before they have their addresses, so that nothing depends on it; it reports where a program
 // under VMA would not even have got an object of VMA's (match.cpp, match_by_program).
 func (r *Rules) PreCheck(p Program, udp bool) Decided {
 	if len(r.groups) == 0 {
@@ -97,7 +97,7 @@ func (g *Group) allOS(role Role) bool {
 	return false
 }
 
-// isFor tells whether the group is for the program.
+// isFor reports whether the group is for the program.
 func (g *Group) isFor(p Program) bool {
 	return (g.ID == "*" || p.ID == "*" || g.ID == p.ID) && glob(g.Program, p.Name)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RingKind is the kind of ring an owner polls.
+// RingKind is the kind of ring a poller polls.
 type RingKind string
 
 // The kinds of ring.
@@ -30,11 +30,11 @@ type Settings struct {
 	Ring RingKind
 	// Offload is what concerns offloaded rings only.
 	Offload Offload
-	// RingLogic says which sockets of an owner share a ring: 0, 1, 10, 20, 30 or 31 (VMA_RING_ALLOCATION_LOGIC_RX).
+	// RingLogic says which sockets of a poller share a ring: 0, 1, 10, 20, 30 or 31 (VMA_RING_ALLOCATION_LOGIC_RX).
 	RingLogic int
-	// RingLimit is the most rings per interface within one owner; 0 is no limit (VMA_RING_LIMIT_PER_INTERFACE).
+	// RingLimit is the most rings per interface within one poller; 0 is no limit (VMA_RING_LIMIT_PER_INTERFACE).
 	RingLimit int
-	// SmallBuffers and LargeBuffers are the buffers of each owner: about 2 KiB and 64 KiB (VMA_RX_BUFS, SX_LARGE_BUFS).
+	// SmallBuffers and LargeBuffers are the buffers of each poller: about 2 KiB and 64 KiB (VMA_RX_BUFS, SX_LARGE_BUFS).
 	SmallBuffers, LargeBuffers int
 	// HugePages asks for huge pages under the buffers (VMA_MEM_ALLOC_TYPE=2).
 	HugePages bool
@@ -45,7 +45,7 @@ type Settings struct {
 	RxPoll int
 	// SelectPoll bounds the same by time; -1 spins for ever (VMA_SELECT_POLL, microseconds).
 	SelectPoll time.Duration
-	// OSRatio: a reactor looks at foreign descriptors on every OSRatio-th turn; 0 only while resting (VMA_SELECT_POLL_OS_RATIO).
+	// OSRatio: a reactor looks at external descriptors on every OSRatio-th turn; 0 only while sleeping (VMA_SELECT_POLL_OS_RATIO).
 	OSRatio int
 
 	// KernelOnly leaves every socket to the kernel, whatever the rules say (VMA_OFFLOADED_SOCKETS=0).
@@ -53,7 +53,7 @@ type Settings struct {
 	// RingEntries is the size of the queue that a ring sends by: the transmit ring of each queue of an offloaded interface, the
 	// submission queue of io_uring; 0 is the driver's default (VMA_TX_WRE).
 	RingEntries int
-	// SendBuffers are small buffers of each owner beyond SmallBuffers (VMA_TX_BUFS).
+	// SendBuffers are small buffers of each poller beyond SmallBuffers (VMA_TX_BUFS).
 	SendBuffers int
 	// RxBytesMin is the least receive buffer in bytes: ReceiveBuffer of less asks for this (VMA_RX_BYTES_MIN).
 	RxBytesMin int
@@ -66,7 +66,7 @@ type Settings struct {
 	PollYield int
 	// LoopCPUs are processors that reactors are bound to, in turn, where Config.Pin does not say (SX_LOOP_CPUS).
 	LoopCPUs []int
-	// CardTime is what is made of the stamps of network cards, as ring.CardTime has it (VMA_HW_TS_CONVERSION).
+	// CardTime is what is made of the stamps of network cards, as ring.HardwareTimestamps has it (VMA_HW_TS_CONVERSION).
 	CardTime int
 	// NoDelay turns Nagle's algorithm off on TCP sockets (VMA_TCP_NODELAY).
 	NoDelay bool
@@ -101,7 +101,7 @@ type Settings struct {
 	Warnings []string
 }
 
-// Default is the settings without an environment. Where they differ from VMA's it is because a buffer is counted per owner here.
+// Default is the settings without an environment. Where they differ from VMA's it is because a buffer is counted per poller here.
 func Default() Settings {
 	return Settings{
 		Ring:         RingAuto,

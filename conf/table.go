@@ -6,7 +6,7 @@ import "time"
 
 var ringParameters = []Parameter{
 	{Name: "SX_RING", Title: "Kind of ring", Field: "Ring", State: Works,
-		Effect: "the kind of ring that owners get; auto takes the best of the kernel's that works here, and for reactor/netconn epoll; offload is " +
+		Effect: "the kind of ring that pollers get; auto takes the best of the kernel's that works here, and for reactor/netconn epoll; offload is " +
 			"our own stack. The option RingKind comes before it",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
@@ -28,7 +28,7 @@ var ringParameters = []Parameter{
 		Effect: "what stamps the datagrams of an offloaded ring, for sockets that ask (Timestamps): poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in, which costs each frame a read of the clock; hardware the card, " +
 			"else as xdp. VMA_HW_TS_CONVERSION other than 0 comes before it and asks for hardware, as sockets do that ask for the card's " +
-			"time (CardTime). The first socket on an interface decides for it; where the ring stamps then, the paths of the others say stamp.poll",
+			"time (HardwareTimestamps). The first socket on an interface decides for it; where the ring stamps then, the paths of the others say stamp.poll",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
@@ -51,18 +51,18 @@ var ringParameters = []Parameter{
 		Effect: "the most MiB that the file grows to: what comes then is counted as capture.over_limit; 0: 1024",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
-		Effect: "0 leaves every socket to the kernel, whatever the rules say, and its path says setting.offloaded_sockets; an owner " +
+		Effect: "0 leaves every socket to the kernel, whatever the rules say, and its path says setting.offloaded_sockets; a poller " +
 			"(extraapi.ThreadOffload) and a socket (extraapi.Offload, xtreme.RequireOffload) can be exceptions; 1 allows offload where " +
-			"the owner is of kind offload",
+			"the poller is of kind offload",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)}.unless(noOffloadHere),
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
-		Effect: "which sockets of an owner share a ring: 0 per interface, 1 per address, 10 per socket, 20 per thread, 30 per " +
+		Effect: "which sockets of a poller share a ring: 0 per interface, 1 per address, 10 per socket, 20 per thread, 30 per " +
 			"core, 31 per core with the thread bound to it; 11, per user id, only from code, as in VMA. Accepted connections are on their " +
-			"listener's ring whatever the logic. An owner has one offloaded ring over all interfaces, which the path says (ring.no_steering, " +
+			"listener's ring whatever the logic. A poller has one offloaded ring over all interfaces, which the path says (ring.no_steering, " +
 			"ring.all_interfaces)",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
-		Effect: "the most rings per interface within one owner; 0: no limit; sockets of logic 11, per user id, are exempt; an owner has one " +
+		Effect: "the most rings per interface within one poller; 0: no limit; sockets of logic 11, per user id, are exempt; a poller has one " +
 			"offloaded ring in any case",
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
@@ -72,7 +72,7 @@ var ringParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card, up to 16384 and its " +
-			"part of the owner's small buffers, which is three fifths of them with one interface of one queue; 0: as many as that allows",
+			"part of the poller's small buffers, which is three fifths of them with one interface of one queue; 0: as many as that allows",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
@@ -84,15 +84,15 @@ var ringParameters = []Parameter{
 
 var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "buffers of about 2 KiB of each owner. All that an owner has must be below 4 GiB, else Owner is an error: 1,900,000 of these, or 65,000 " +
+		Effect: "buffers of about 2 KiB of each poller. All that a poller has must be below 4 GiB, else NewPoller is an error: 1,900,000 of these, or 65,000 " +
 			"large ones",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
-		Effect: "buffers of about 2 KiB of each owner beyond VMA_RX_BUFS, bounded with them: one pool serves both directions, and receiving " +
+		Effect: "buffers of about 2 KiB of each poller beyond VMA_RX_BUFS, bounded with them: one pool serves both directions, and receiving " +
 			"leaves at least so many, or an eighth of all",
 		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)}.as("0"),
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
-		Effect: "buffers of 64 KiB of each owner, for long datagrams and bulk streams; bounded as VMA_RX_BUFS says",
+		Effect: "buffers of 64 KiB of each poller, for long datagrams and bulk streams; bounded as VMA_RX_BUFS says",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
 	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
 		Effect: "2 asks for huge pages under the buffers, the path says so where there are none; 0 and 1 are ordinary pages: " +
@@ -111,9 +111,9 @@ var memoryParameters = []Parameter{
 	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable,
 		"sends that are done are taken back with each Poll, in one batch"),
 	inert("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", "1", within(0, 2), NotApplicable,
-		"a pool belongs to one owner: taking a buffer from it needs no lock that batches would save"),
+		"a pool belongs to one poller: taking a buffer from it needs no lock that batches would save"),
 	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
-		"all free buffers of the owner are spare ones, but those that are kept for sending (VMA_TX_BUFS)"),
+		"all free buffers of the poller are spare ones, but those that are kept for sending (VMA_TX_BUFS)"),
 	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable,
 		"rings are refilled from what is free of the pool, as Poll runs, and nothing received is given up for it").as("1"),
 	inert("VMA_HUGETBL", "Huge pages", "0", yesOrNo, NotApplicable, "VMA removed it: use VMA_MEM_ALLOC_TYPE"),
@@ -130,7 +130,7 @@ var pollParameters = []Parameter{
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
 		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is set itself", access: force}.unless(ratioSaid),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
-		Effect: "a spinning reactor looks at foreign descriptors on every such turn; 0: only after a sleep",
+		Effect: "a spinning reactor looks at external descriptors on every such turn; 0: only after a sleep",
 		access: integer(func(s *Settings) *int { return &s.OSRatio }, 0, 1_000_000)},
 	Parameter{Name: "VMA_RX_UDP_POLL_OS_RATIO", Title: "Rx UDP Poll OS Ratio", Field: "ShadowRatio", State: Partly,
 		Old:    []string{"VMA_RX_POLL_OS_RATIO", "VMA_RX_SKIP_OS"},
@@ -148,7 +148,7 @@ var pollParameters = []Parameter{
 			"is an error of Run. Config.Pin comes before it",
 		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
 	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
-		"a reactor looks at foreign descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
+		"a reactor looks at external descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
 		"a socket polls as VMA_RX_POLL says from the start").as("0"),
 	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements without being polled").as("0"),

@@ -2,7 +2,7 @@ package conf
 
 // Settings that have nothing to change here, and why.
 
-const moderation = "the interrupts of a card belong to its driver: ethtool -C, and net.core.busy_poll for an owner that sleeps on one epoll ring"
+const moderation = "the interrupts of a card belong to its driver: ethtool -C, and net.core.busy_poll for a poller that sleeps on one epoll ring"
 
 var hardwareParameters = []Parameter{
 	inert("VMA_BF", "BF (Blue Flame)", "1", yesOrNo, HardwareOnly, "a doorbell of ConnectX cards").as("0"),
@@ -55,7 +55,7 @@ var threadParameters = []Parameter{
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
 		"a loop's timers have ticks of 65 microseconds, and a ring sleeps until the next deadline"),
 	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
-		"every mode is as fast as 0, single: no lock is taken for packets, and from the first Poll on calls from another goroutine than the owner's "+
+		"every mode is as fast as 0, single: no lock is taken for packets, and from the first Poll on calls from another goroutine than the poller's "+
 			"are found and refused (ErrOwner)").as("0"),
 }
 
@@ -80,7 +80,7 @@ var xlioParameters = []Parameter{
 		as("auto"),
 	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "no lock is taken for packets").as("0"),
 	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable, "several loops or processes share a port with ReusePort").as("0"),
-	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable, "sockets have no epoll sets of their own: an owner sleeps on its rings, however "+
+	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable, "sockets have no epoll sets of their own: a poller sleeps on its rings, however "+
 		"many sockets they have"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),

@@ -44,12 +44,12 @@ func (w *world) device0() string {
 
 func leaveOneGroup(w *world) {
 	a, b := netip.MustParseAddr("239.255.77.2"), netip.MustParseAddr("239.255.77.3")
-	s := w.socket(ring.Datagram)
+	s := w.socket(ring.KindDatagram)
 	for _, g := range []netip.Addr{a, b} {
 		w.NoError(s.JoinGroup(g, w.device0(), netip.Addr{}))
 	}
 	w.NoError(s.Bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)))
-	sender := w.socket(ring.Datagram)
+	sender := w.socket(ring.KindDatagram)
 	w.NoError(sender.SetMulticastInterface(w.device0()))
 	w.NoError(sender.Bind(w.local))
 	send := func(g netip.Addr) {
@@ -76,7 +76,7 @@ func multicastTTL(w *world) {
 func reusePort(w *world) {
 	share := func(s *ring.Socket) { w.NoError(s.SetReusePort(true)) }
 	a := w.udp(share)
-	b := w.socket(ring.Datagram)
+	b := w.socket(ring.KindDatagram)
 	share(b)
 	w.NoError(b.Bind(a.LocalAddr()))
 	for range 100 { // each from another port
@@ -143,7 +143,7 @@ func loopback(w *world) {
 	var members []*ring.Socket
 	at := netip.AddrPortFrom(group, 0)
 	for range 2 {
-		s := w.socket(ring.Datagram)
+		s := w.socket(ring.KindDatagram)
 		w.NoError(s.SetReuseAddr(true))
 		w.NoError(s.JoinGroup(group, w.device0(), netip.Addr{}))
 		w.NoError(s.SetMulticastInterface(w.device0()))

@@ -16,7 +16,7 @@ const (
 	PacketHold = ring.Hold // the callback has it, and releases it later
 )
 
-// Info is what a callback is told of a packet. It is a value: everything in it may be kept. (VMA: struct vma_info_t, whose pointers are
+// Info is what a callback is notified of a packet. It is a value: everything in it may be kept. (VMA: struct vma_info_t, whose pointers are
 // good during the call only, and whose payload_sz is never filled in.)
 type Info struct {
 	Socket        *xtreme.Socket // children share their listener's callback: this is the one that received
@@ -25,7 +25,7 @@ type Info struct {
 	IfIndex       uint32         // interface it came in on; 0 where the ring cannot know
 	Bytes         int            // payload of the whole packet
 	Time          ring.Stamp     // zero unless timestamps were asked for
-	OS            bool           // on an offloaded socket: it came through the kernel's socket beside it
+	ViaKernel     bool           // on an offloaded socket: it came through the kernel's socket beside it
 	Err           error          // ErrTruncated: the datagram was cut
 	QueuedPackets int            // that wait on the socket before this one
 	QueuedBytes   int
@@ -35,26 +35,26 @@ type Info struct {
 // PacketHold it stays so.
 type Callback func(Info, buffers.Packet) ring.Verdict
 
-// hook makes a receive hook of a callback. It keeps no state: children on whatever ring share it.
-func (f Callback) hook() ring.Hook {
+// receiveCallback makes a receive callback of a callback. It keeps no state: children on whatever ring share it.
+func (f Callback) receiveCallback() ring.ReceiveCallback {
 	return func(s *ring.Socket, c *ring.Completion) ring.Verdict {
 		packets, bytes := s.Waiting()
 		return f(Info{Socket: s, Source: c.Source, Destination: c.Destination, IfIndex: c.IfIndex, Bytes: c.Packet.Len(), Time: c.Time,
-			OS: c.OS, Err: c.Err, QueuedPackets: packets, QueuedBytes: bytes}, c.Packet)
+			ViaKernel: c.ViaKernel, Err: c.Err, QueuedPackets: packets, QueuedBytes: bytes}, c.Packet)
 	}
 }
 
 // RegisterRecvCallback makes f see each packet of s before it is queued; nil unregisters. It may be called at any time, inside a callback
-// as well, on the owner's goroutine: from another it is ErrOwner. Packets that wait already are not shown to it. What f keeps goes
+// as well, on the poller's goroutine: from another it is ErrOwner. Packets that wait already are not shown to it. What f keeps goes
 // where the socket's packets go: to Poll, or, on a socket in pull mode, to RecvFromZeroCopy. Connections accepted later have their listener's
 // callback. Errors: nil socket, closed (ErrClosed), another goroutine's (ErrOwner).
 func RegisterRecvCallback(s *xtreme.Socket, f Callback) error {
 	if s == nil {
 		return noSocket("RegisterRecvCallback")
 	}
-	m, h := s.Mode(), ring.Hook(nil)
+	m, h := s.Mode(), ring.ReceiveCallback(nil)
 	if f != nil {
-		h = f.hook()
+		h = f.receiveCallback()
 	}
 	switch {
 	case m == ring.Queue && f != nil:
@@ -62,7 +62,7 @@ func RegisterRecvCallback(s *xtreme.Socket, f Callback) error {
 	case m == ring.Callback && f == nil:
 		m = ring.Queue
 	}
-	if err := s.SetHook(m, h); err != nil {
+	if err := s.SetReceiveMode(m, h); err != nil {
 		return fmt.Errorf("extraapi: RegisterRecvCallback: %w", err)
 	}
 	return nil
@@ -75,16 +75,16 @@ func RecvCallback(f Callback, pull bool) xtreme.Option {
 	case f == nil && pull:
 		return Pull()
 	case f == nil:
-		return xtreme.Hook(ring.Completions, nil)
+		return xtreme.ReceiveMode(ring.Completions, nil)
 	case pull:
-		return xtreme.Hook(ring.Callback, f.hook())
+		return xtreme.ReceiveMode(ring.Callback, f.receiveCallback())
 	}
-	return xtreme.Hook(ring.Completions, f.hook())
+	return xtreme.ReceiveMode(ring.Completions, f.receiveCallback())
 }
 
-// Pull is an Option that opens a socket in pull mode: its packets wait on it, Poll tells of them with EventIn, and RecvFromZeroCopy or Recv
+// Pull is an Option that opens a socket in pull mode: its packets wait on it, Poll reports them with EventIn, and RecvFromZeroCopy or Recv
 // takes them. The mode is fixed once the socket is bound, connected or listening; a listener's children have it too.
-func Pull() xtreme.Option { return xtreme.Hook(ring.Queue, nil) }
+func Pull() xtreme.Option { return xtreme.ReceiveMode(ring.Queue, nil) }
 
 // SetPull does what Pull does for a socket that was made in steps (NewTCP, NewUDP), or a connection in the turn that announced it; with
 // on false it goes back to completion mode. A registered callback stays. Later it is ErrMode.
@@ -92,7 +92,7 @@ func SetPull(s *xtreme.Socket, on bool) error {
 	if s == nil {
 		return noSocket("SetPull")
 	}
-	h := s.Hook()
+	h := s.ReceiveCallback()
 	m := ring.Completions
 	if on {
 		m = ring.Queue
@@ -100,7 +100,7 @@ func SetPull(s *xtreme.Socket, on bool) error {
 			m = ring.Callback
 		}
 	}
-	if err := s.SetHook(m, h); err != nil {
+	if err := s.SetReceiveMode(m, h); err != nil {
 		return fmt.Errorf("extraapi: SetPull: %w", err)
 	}
 	return nil

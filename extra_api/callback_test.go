@@ -69,7 +69,7 @@ func TestCallbackSeesEveryPacket(t *testing.T) {
 // With timestamps and packet info asked for, the callback has them: VMA hides destination and interface (issues/829).
 func TestCallbackHasTimeAndInterface(t *testing.T) {
 	onEach(t, everyKind, func(w *world) {
-		s, err := w.set.NewSocket(ring.Datagram, false, ring.Config{Timestamps: true, PacketInfo: true})
+		s, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{Timestamps: true, PacketInfo: true})
 		w.NoError(err)
 		var got extraapi.Info
 		w.with(func(i extraapi.Info, _ buffers.Packet) ring.Verdict { got = i; return extraapi.PacketDrop })(s)
@@ -103,7 +103,7 @@ func TestCallbackVerdictsInCompletionMode(t *testing.T) {
 		w.Equal("a", w.text(s))
 		w.Equal("b", w.text(s))
 		w.Len(held, 2)
-		w.Equal(ring.Counts{Packets: 5, Bytes: 14, HookDrops: 1, HookHolds: 2}, s.Counts())
+		w.Equal(ring.Counts{Packets: 5, Bytes: 14, CallbackDrops: 1, CallbackHolds: 2}, s.Counts())
 		w.Equal(2, s.Ring().Ledger().Held)
 		freed, err := extraapi.FreePackets(s, held...)
 		w.NoError(err)
@@ -115,7 +115,7 @@ func TestCallbackVerdictsInCompletionMode(t *testing.T) {
 func TestCallbackChanges(t *testing.T) {
 	onEach(t, everyKind, func(w *world) {
 		for _, pull := range []bool{false, true} {
-			s := w.socket(ring.Datagram)
+			s := w.socket(ring.KindDatagram)
 			if pull {
 				w.pull(s)
 			}
@@ -189,7 +189,7 @@ func TestNilSocket(t *testing.T) {
 	_, e6 := extraapi.SocketRingAttributes(nil)
 	_, e7 := extraapi.Query(nil, extraapi.WarmSend)
 	for i, err := range []error{e1, e2, e3, e4, e5, e6, e7, extraapi.RegisterRecvCallback(nil, keep), extraapi.SetPull(nil, true),
-		extraapi.Warm(nil, nil, netip.AddrPort{}), extraapi.Prepare(nil, netip.AddrPort{}), extraapi.DumpSocket(io.Discard, nil)} {
+		extraapi.DummySend(nil, nil, netip.AddrPort{}), extraapi.Prepare(nil, netip.AddrPort{}), extraapi.DumpSocket(io.Discard, nil)} {
 		require.ErrorIs(t, err, unix.EBADF, i)
 		require.ErrorContains(t, err, "socket is nil")
 	}
@@ -198,18 +198,18 @@ func TestNilSocket(t *testing.T) {
 // The options do what the calls do, from the first packet on.
 func TestOptions(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
-		_, o := w.ownerOf()
+		_, p := w.ownerOf()
 		for _, c := range []struct {
 			f    extraapi.Callback
 			pull bool
 			mode ring.Mode
 		}{{nil, false, ring.Completions}, {nil, true, ring.Queue}, {keep, false, ring.Completions}, {keep, true, ring.Callback}} {
-			s, err := o.OpenUDP(w.local, extraapi.RecvCallback(c.f, c.pull))
+			s, err := p.OpenUDP(w.local, extraapi.RecvCallback(c.f, c.pull))
 			w.NoError(err)
 			w.Equal(c.mode, s.Mode())
-			w.Equal(c.f == nil, s.Hook() == nil)
+			w.Equal(c.f == nil, s.ReceiveCallback() == nil)
 		}
-		s, err := o.OpenUDP(w.local, extraapi.Pull())
+		s, err := p.OpenUDP(w.local, extraapi.Pull())
 		w.NoError(err)
 		w.Equal(ring.Queue, s.Mode())
 	})

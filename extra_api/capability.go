@@ -42,7 +42,7 @@ const (
 	WindowAtRelease   Feature = "window-at-release"  // TCP's window opens when packets are freed
 	OutPerAck         Feature = "out-per-ack"        // EventOut on each acknowledgement that advances
 	SharedMulticast   Feature = "shared-multicast"   // members of one group share a buffer
-	ThreadIndependent Feature = "thread-independent" // the owner's goroutine may change its thread
+	ThreadIndependent Feature = "thread-independent" // the poller's goroutine may change its thread
 )
 
 // Features lists them all.
@@ -66,7 +66,7 @@ func (c Capability) String() string {
 	return fmt.Sprintf("%s: %v: %v", c.Feature, c.Support, c.Reason)
 }
 
-// Query tells what this socket has of a feature, on the path that it is on now. (VMA: vma_extra_supported_mask, in which every bit is
+// Query reports what this socket has of a feature, on the path that it is on now. (VMA: vma_extra_supported_mask, in which every bit is
 // always set.) Errors: a socket without a ring (ErrState) or closed (ErrClosed), an unknown feature (EINVAL), another goroutine (ErrOwner).
 func Query(s *xtreme.Socket, f Feature) (Capability, error) {
 	c := Capability{Feature: f, Support: No}
@@ -111,7 +111,7 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 	ReceiveCallback: receives,
 	ZeroCopyReceive: func(s *xtreme.Socket) (Support, ring.Reason) {
 		switch {
-		case s.Kind() == xtreme.Listener:
+		case s.Kind() == xtreme.KindListener:
 			return No, listenerOnly
 		case s.Mode() == ring.Completions:
 			return No, pullOnly
@@ -128,11 +128,11 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 		return support, why
 	},
 	WarmSend: func(s *xtreme.Socket) (Support, ring.Reason) {
-		why := s.WarmReason()
+		why := s.WarmSendReason()
 		switch {
 		case why.Code == "":
 			return Yes, why
-		case s.Kind() != xtreme.Datagram:
+		case s.Kind() != xtreme.KindDatagram:
 			return No, why
 		}
 		return Partly, why
@@ -157,7 +157,7 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 }
 
 func receives(s *xtreme.Socket) (Support, ring.Reason) {
-	if s.Kind() == xtreme.Listener {
+	if s.Kind() == xtreme.KindListener {
 		return Partly, listenerOnly
 	}
 	return Yes, ring.Reason{}

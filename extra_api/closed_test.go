@@ -39,13 +39,13 @@ func TestDumpOfAClosedConnection(t *testing.T) {
 // Errors name the call that was made.
 func TestErrorsNameTheirCall(t *testing.T) {
 	onEach(t, everyKind, func(w *world) {
-		s, none := w.udp(), w.socket(ring.Datagram)
+		s, none := w.udp(), w.socket(ring.KindDatagram)
 		other := newPool(t, defaultLayout)
 		p, err := other.Alloc(8)
 		w.NoError(err)
 		defer func() { w.NoError(p.Release()) }()
 		_, foreign := extraapi.FreeCompletions(s, []ring.Completion{{Packet: p}})
-		w.ErrorIs(foreign, buffers.ErrForeign)
+		w.ErrorIs(foreign, buffers.ErrOtherPool)
 		_, foreignPacket := extraapi.FreePackets(s, p)
 		_, noRing := extraapi.FreeCompletions(none, nil)
 		_, nobody := extraapi.FreeCompletions(nil, nil)
@@ -55,7 +55,7 @@ func TestErrorsNameTheirCall(t *testing.T) {
 			err  error
 		}{
 			{"FreeCompletions", foreign}, {"FreePackets", foreignPacket}, {"FreeCompletions", noRing}, {"FreeCompletions", nobody},
-			{"Warm", extraapi.Warm(s, nil, netip.AddrPort{})}, {"Send", flagged},
+			{"DummySend", extraapi.DummySend(s, nil, netip.AddrPort{})}, {"Send", flagged},
 			{"Prepare", extraapi.Prepare(none, netip.AddrPort{})},
 		} {
 			w.ErrorContains(c.err, "extraapi: "+c.call+": ")

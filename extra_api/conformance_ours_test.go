@@ -158,14 +158,14 @@ func multicastMembers(w *world) {
 	var members []*ring.Socket
 	port := uint16(0)
 	for range 3 {
-		s := w.socket(ring.Datagram)
+		s := w.socket(ring.KindDatagram)
 		w.NoError(s.SetReuseAddr(true))
 		w.NoError(s.JoinGroup(group, device, netip.Addr{}))
 		w.NoError(s.Bind(netip.AddrPortFrom(group, port)))
 		port = s.LocalAddr().Port()
 		members = append(members, s)
 	}
-	sender := w.socket(ring.Datagram)
+	sender := w.socket(ring.KindDatagram)
 	w.NoError(sender.SetMulticastInterface(device))
 	w.NoError(sender.Bind(w.local))
 	_, err := sender.SendTo([]byte("to all"), netip.AddrPortFrom(group, port))

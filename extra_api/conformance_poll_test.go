@@ -11,7 +11,7 @@ import (
 
 func pollNewConnection(w *world) {
 	l := w.listen()
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Connect(l.LocalAddr()))
 	w.event(s, ring.EventOut)
 	c := w.accept(l)
@@ -74,7 +74,7 @@ func (w *world) rings(s *ring.Socket, want int) int {
 }
 
 func ringsOfNothing(w *world)    { w.rings(nil, 0) }
-func ringsOfUnboundUDP(w *world) { w.rings(w.socket(ring.Datagram), 0) }
+func ringsOfUnboundUDP(w *world) { w.rings(w.socket(ring.KindDatagram), 0) }
 
 func ringsOfBoundUDP(w *world) {
 	s := w.udp()
@@ -85,13 +85,13 @@ func ringsOfBoundUDP(w *world) {
 
 // No call here blocks, so that the blocking and the non-blocking connect are one.
 func ringsOfConnectedUDP(w *world) {
-	s := w.socket(ring.Datagram)
+	s := w.socket(ring.KindDatagram)
 	w.NoError(s.Connect(w.peer().addr()))
 	w.rings(s, 1)
 }
 
 func ringsOfUnconnectedTCP(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.rings(s, 0)
 	w.NoError(s.Bind(w.local))
 	w.rings(s, 0)
@@ -100,7 +100,7 @@ func ringsOfUnconnectedTCP(w *world) {
 func ringsOfListener(w *world) { w.rings(w.listen(), 1) }
 
 func ringsOfConnectingTCP(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Connect(w.server().Addr().(*net.TCPAddr).AddrPort()))
 	w.rings(s, 1)
 }
@@ -109,13 +109,13 @@ func ringsOfConnectingTCP(w *world) {
 func (w *world) device(s *ring.Socket) { w.NoError(s.BindToDevice("lo")) }
 
 func ringsOfDevice(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.device(s)
 	w.rings(s, 1)
 }
 
 func ringsOfBoundDevice(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Bind(w.local))
 	w.rings(s, 0)
 	w.device(s)
@@ -125,7 +125,7 @@ func ringsOfBoundDevice(w *world) {
 }
 
 func ringsOfDeviceBound(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.device(s)
 	fd := w.rings(s, 1)
 	w.NoError(s.Bind(w.local))

@@ -20,29 +20,29 @@ import (
 var notOurs = netip.MustParseAddrPort("192.0.2.77:0")
 
 func bindLocal(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Bind(w.local))
 	w.NotZero(s.LocalAddr().Port())
 }
 
-func bindForeign(w *world) { w.ErrorIs(w.socket(ring.Stream).Bind(notOurs), unix.EADDRNOTAVAIL) }
+func bindForeign(w *world) { w.ErrorIs(w.socket(ring.KindStream).Bind(notOurs), unix.EADDRNOTAVAIL) }
 
 func bindTwice(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Bind(w.local))
 	w.ErrorIs(s.Bind(w.local), unix.EINVAL)
 }
 
 func bindTaken(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Bind(w.local))
-	w.ErrorIs(w.socket(ring.Stream).Bind(s.LocalAddr()), unix.EADDRINUSE)
+	w.ErrorIs(w.socket(ring.KindStream).Bind(s.LocalAddr()), unix.EADDRINUSE)
 }
 
 func connectRefusedAgain(w *world) {
 	nobody := w.freePort()
 	for range 10 {
-		s := w.socket(ring.Stream)
+		s := w.socket(ring.KindStream)
 		w.NoError(s.Connect(nobody))
 		c := w.of(s)
 		w.ErrorIs(c.Err, unix.ECONNREFUSED)
@@ -54,7 +54,7 @@ func connectRefusedAgain(w *world) {
 func connectRemoteRefused(w *world) {
 	n := testnet.New(w.t, testnet.Pair{})
 	for range 5 {
-		s := w.socket(ring.Stream)
+		s := w.socket(ring.KindStream)
 		w.NoError(s.Connect(netip.AddrPortFrom(n.Peer(0), 9)))
 		c := w.event(s, ring.EventIn|ring.EventErr|ring.EventHup)
 		w.ErrorIs(c.Err, unix.ECONNREFUSED)
@@ -65,7 +65,7 @@ func connectRemoteRefused(w *world) {
 // VMA expects EHOSTUNREACH of an address that is nobody's; which of the kernel's refusals of such addresses it is depends on its routes.
 func connectBogus(w *world) {
 	for range 5 {
-		s := w.socket(ring.Stream)
+		s := w.socket(ring.KindStream)
 		w.ErrorIs(s.Connect(netip.MustParseAddrPort("255.255.255.255:9")), unix.ENETUNREACH, "broadcast is no peer of TCP's")
 		w.NoError(s.Close())
 	}
@@ -73,13 +73,13 @@ func connectBogus(w *world) {
 
 // One connection fits; the others are tried again and given up.
 func connectRacing(w *world) {
-	l := w.socket(ring.Stream)
+	l := w.socket(ring.KindStream)
 	w.NoError(l.Bind(w.local))
 	w.NoError(l.Listen(1))
 	w.NoError(l.Suspend())
 	var sockets []*ring.Socket
 	for range 8 {
-		s := w.socket(ring.Stream)
+		s := w.socket(ring.KindStream)
 		w.NoError(s.Connect(l.LocalAddr()))
 		w.NoError(s.SetConnectTimeout(100 * time.Millisecond))
 		sockets = append(sockets, s)
@@ -104,7 +104,7 @@ func connectRacing(w *world) {
 // A socket whose connect failed is spent: connecting it again is refused, not half done. VMA crashed here (3092555).
 func connectAgain(w *world) {
 	nobody := w.freePort()
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Connect(nobody))
 	w.ErrorIs(w.of(s).Err, unix.ECONNREFUSED)
 	for range 3 {
@@ -115,14 +115,14 @@ func connectAgain(w *world) {
 
 // What VMA's comment says, not the kernel's ERR+HUP+OUT+IN: a connection that never stood was never writable.
 func eventRefused(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Connect(w.freePort()))
 	c := w.event(s, ring.EventIn|ring.EventErr|ring.EventHup)
 	w.ErrorIs(c.Err, unix.ECONNREFUSED)
 }
 
 func eventConnected(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Connect(w.server().Addr().(*net.TCPAddr).AddrPort()))
 	w.event(s, ring.EventOut)
 }
@@ -137,9 +137,9 @@ func sendClosed(w *world) {
 }
 
 func sendUnconnected(w *world) {
-	_, err := w.socket(ring.Stream).Send([]byte("x"))
+	_, err := w.socket(ring.KindStream).Send([]byte("x"))
 	w.ErrorIs(err, unix.EPIPE)
-	_, err = w.socket(ring.Stream).SendTo([]byte("x"), w.local)
+	_, err = w.socket(ring.KindStream).SendTo([]byte("x"), w.local)
 	w.ErrorIs(err, unix.EPIPE)
 }
 
@@ -159,7 +159,7 @@ func sendEmptyPieces(w *world) {
 }
 
 func createSockets(w *world) {
-	for _, kind := range []ring.SocketKind{ring.Stream, ring.Datagram} {
+	for _, kind := range []ring.SocketKind{ring.KindStream, ring.KindDatagram} {
 		for _, six := range []bool{false, true} {
 			s, err := w.set.NewSocket(kind, six, ring.Config{})
 			w.NoError(err)
@@ -167,7 +167,7 @@ func createSockets(w *world) {
 			w.NoError(s.Close())
 		}
 	}
-	_, err := w.set.NewSocket(ring.Listener, false, ring.Config{})
+	_, err := w.set.NewSocket(ring.KindListener, false, ring.Config{})
 	w.ErrorIs(err, unix.EINVAL)
 }
 
@@ -186,7 +186,7 @@ func (w *world) keepAlive(s *ring.Socket) (on, idle, interval, count int) {
 
 func keepAliveValues(w *world) {
 	for _, six := range []bool{false, true} {
-		s, err := w.set.NewSocket(ring.Stream, six, ring.Config{})
+		s, err := w.set.NewSocket(ring.KindStream, six, ring.Config{})
 		w.NoError(err)
 		for _, v := range []struct{ seconds, count int }{{1, 1}, {32767, 127}} {
 			d := time.Duration(v.seconds) * time.Second
@@ -203,7 +203,7 @@ func keepAliveValues(w *world) {
 
 // Zero means "the kernel's" here, so that -1 and one too many are left.
 func keepAliveBad(w *world) {
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	const second = time.Second
 	before := make([]int, 4)
 	before[0], before[1], before[2], before[3] = w.keepAlive(s)
@@ -216,7 +216,7 @@ func keepAliveBad(w *world) {
 }
 
 func keepAliveDefaults(w *world) {
-	_, idle, interval, count := w.keepAlive(w.socket(ring.Stream))
+	_, idle, interval, count := w.keepAlive(w.socket(ring.KindStream))
 	for name, got := range map[string]int{"time": idle, "intvl": interval, "probes": count} {
 		text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_keepalive_" + name)
 		w.NoError(err)
@@ -286,11 +286,11 @@ func resetMask(w *world) {
 }
 
 func timeoutMask(w *world) {
-	l := w.socket(ring.Stream) // of which nobody accepts: its queue fills, and what comes then gets no answer
+	l := w.socket(ring.KindStream) // of which nobody accepts: its queue fills, and what comes then gets no answer
 	w.NoError(l.Bind(w.local))
 	w.NoError(unix.Listen(l.ID(), 0))
 	for range 8 {
-		s := w.socket(ring.Stream)
+		s := w.socket(ring.KindStream)
 		w.NoError(s.Connect(l.LocalAddr()))
 		w.NoError(s.SetConnectTimeout(50 * time.Millisecond))
 		c := w.of(s)

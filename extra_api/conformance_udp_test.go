@@ -12,17 +12,19 @@ import (
 
 func udpBindLocal(w *world) { w.NotZero(w.udp().LocalAddr().Port()) }
 
-func udpBindForeign(w *world) { w.ErrorIs(w.socket(ring.Datagram).Bind(notOurs), unix.EADDRNOTAVAIL) }
+func udpBindForeign(w *world) {
+	w.ErrorIs(w.socket(ring.KindDatagram).Bind(notOurs), unix.EADDRNOTAVAIL)
+}
 
 func udpBindTwice(w *world) { w.ErrorIs(w.udp().Bind(w.local), unix.EINVAL) }
 
 func udpBindTaken(w *world) {
-	w.ErrorIs(w.socket(ring.Datagram).Bind(w.udp().LocalAddr()), unix.EADDRINUSE)
+	w.ErrorIs(w.socket(ring.KindDatagram).Bind(w.udp().LocalAddr()), unix.EADDRINUSE)
 }
 
 // VMA's three: a local, a remote and a bogus address, each again and again. Of the last the routes decide.
 func udpConnectAgain(w *world) {
-	s := w.socket(ring.Datagram)
+	s := w.socket(ring.KindDatagram)
 	a, b := w.peer(), w.peer()
 	for range 5 {
 		for _, p := range []*peer{a, b} {
@@ -37,7 +39,7 @@ func udpConnectAgain(w *world) {
 
 // A datagram to port 0 goes nowhere; that it goes is the kernel's word.
 func udpConnectPortZero(w *world) {
-	s := w.socket(ring.Datagram)
+	s := w.socket(ring.KindDatagram)
 	p := w.peer()
 	for range 3 {
 		w.NoError(s.Connect(port0(p.addr())))
@@ -51,7 +53,7 @@ func udpConnectPortZero(w *world) {
 }
 
 func udpSend(w *world) {
-	s, p := w.socket(ring.Datagram), w.peer()
+	s, p := w.socket(ring.KindDatagram), w.peer()
 	w.NoError(s.Connect(p.addr()))
 	n, err := extraapi.Send(s, []byte("datagram"), netip.AddrPort{}, 0)
 	w.NoError(err)

@@ -95,41 +95,41 @@ func zcopyLarge(w *world) {
 	}
 }
 
-// ownerOf makes an owner of a kernel ring through the engine.
-func (w *world) ownerOf(opt ...xtreme.Option) (*xtreme.Engine, *xtreme.Owner) {
+// ownerOf makes a poller of a kernel ring through the engine.
+func (w *world) ownerOf(opt ...xtreme.Option) (*xtreme.Engine, *xtreme.Poller) {
 	w.t.Helper()
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingKind(w.kind), 256, 16
 	e, err := xtreme.New(s)
 	w.NoError(err)
-	o, err := e.Owner("extra", opt...)
+	p, err := e.NewPoller("extra", opt...)
 	w.NoError(err)
-	w.t.Cleanup(func() { w.NoError(o.Close()); w.NoError(e.Close()) })
-	return e, o
+	w.t.Cleanup(func() { w.NoError(p.Close()); w.NoError(e.Close()) })
+	return e, p
 }
 
 func allocValid(w *world) {
-	_, o := w.ownerOf()
+	_, p := w.ownerOf()
 	for _, l := range []ring.Logic{ring.PerInterface, ring.PerIP, ring.PerSocket, ring.PerUserID, ring.PerThread, ring.PerCore} {
 		a := extraapi.RingAttributes{Logic: l, UserID: 77}
-		s, err := o.OpenUDP(w.local, a.Options()...)
+		s, err := p.OpenUDP(w.local, a.Options()...)
 		w.NoError(err)
 		got, err := extraapi.SocketRingAttributes(s)
 		w.NoError(err)
 		w.Equal(a, got)
 	}
-	l, err := o.ListenTCP(w.local, extraapi.RingAttributes{Logic: ring.PerSocket}.Options()...)
+	l, err := p.ListenTCP(w.local, extraapi.RingAttributes{Logic: ring.PerSocket}.Options()...)
 	w.NoError(err)
 	w.Equal(ring.PerSocket, l.Ring().Key().Logic)
 }
 
 func allocInvalid(w *world) {
 	for _, bad := range []ring.Logic{-1, 2, 12, 32, 100} {
-		_, err := w.set.NewSocket(ring.Datagram, false, ring.Config{Alloc: &bad})
+		_, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{Alloc: &bad})
 		w.ErrorIs(err, unix.EINVAL)
 		w.ErrorContains(err, bad.String())
 	}
-	_, err := extraapi.SocketRingAttributes(w.socket(ring.Datagram))
+	_, err := extraapi.SocketRingAttributes(w.socket(ring.KindDatagram))
 	w.ErrorIs(err, ring.ErrState)
 }
 
@@ -139,17 +139,17 @@ func userMemory(w *world) {
 	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingKind(w.kind), 256, 16
 	e, err := xtreme.New(s)
 	w.NoError(err)
-	_, err = e.Owner("short", xtreme.Memory(make([]byte, 4096)))
+	_, err = e.NewPoller("short", xtreme.Memory(make([]byte, 4096)))
 	w.Error(err)
-	_, err = e.Owner("none", xtreme.Memory(nil))
+	_, err = e.NewPoller("none", xtreme.Memory(nil))
 	w.ErrorIs(err, unix.EINVAL)
 	layout := buffers.DefaultLayout()
 	layout.SmallCount, layout.LargeCount = 256, 16
 	memory, err := unix.Mmap(-1, 0, layout.Bytes(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	w.NoError(err)
-	o, err := e.Owner("mine", xtreme.Memory(memory))
+	p, err := e.NewPoller("mine", xtreme.Memory(memory))
 	w.NoError(err)
-	l, err := o.ListenTCP(w.local)
+	l, err := p.ListenTCP(w.local)
 	w.NoError(err)
 	peer := w.dial(l)
 	_, err = peer.Write([]byte("in my own memory"))
@@ -157,17 +157,17 @@ func userMemory(w *world) {
 	done := make([]xtreme.Completion, 8)
 	for end, got := time.Now().Add(patience), false; !got; {
 		w.True(time.Now().Before(end))
-		n, err := o.Poll(done)
+		n, err := p.Poll(done)
 		w.NoError(err)
 		for i := range done[:n] {
-			if c := &done[i]; c.Events.Has(xtreme.Packet) {
+			if c := &done[i]; c.Events.Has(xtreme.EventPacket) {
 				w.True(bytes.Contains(memory, []byte("in my own memory")))
 				w.NoError(c.Packet.Release())
 				got = true
 			}
 		}
 	}
-	w.NoError(o.Close())
+	w.NoError(p.Close())
 	w.NoError(unix.Munmap(memory))
 	w.NoError(e.Close())
 }
@@ -183,7 +183,7 @@ func twoListenersOneRing(w *world) {
 		c := w.event(s, ring.EventPacket)
 		_, err = s.Send(c.Packet.Bytes())
 		w.NoError(err)
-		freed, err := extraapi.FreePackets(l, c.Packet) // of another socket of this owner
+		freed, err := extraapi.FreePackets(l, c.Packet) // of another socket of this poller
 		w.NoError(err)
 		w.Equal(1, freed)
 		echo := make([]byte, 4)
@@ -193,7 +193,7 @@ func twoListenersOneRing(w *world) {
 	}
 }
 
-// HOLD tells of nothing here: VMA raises EPOLLIN, and the recv that follows answers EAGAIN.
+// HOLD reports nothing here: VMA raises EPOLLIN, and the recv that follows answers EAGAIN.
 func callbackVerdicts(w *world) {
 	var verdict ring.Verdict
 	var held []buffers.Packet
@@ -228,7 +228,7 @@ func callbackVerdicts(w *world) {
 	w.NoError(err)
 
 	write(extraapi.PacketDrop)
-	w.until("the callback", func() bool { return s.Counts().HookDrops == 1 })
+	w.until("the callback", func() bool { return s.Counts().CallbackDrops == 1 })
 	w.silent(time.Millisecond)
 	_, _, err = extraapi.RecvFromZeroCopy(s, dst, 0, 0)
 	w.ErrorIs(err, unix.EAGAIN)

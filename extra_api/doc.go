@@ -7,8 +7,8 @@
 // A [Callback] sees each packet of a socket inside Poll, in order, before it is queued, and decides:
 //
 //	engine, err := xtreme.New(conf.FromEnvironment())
-//	owner, err := engine.Owner("feed")
-//	socket, err := owner.OpenUDP(address, extraapi.RecvCallback(func(i extraapi.Info, p buffers.Packet) ring.Verdict {
+//	poller, err := engine.NewPoller("feed")
+//	socket, err := poller.OpenUDP(address, extraapi.RecvCallback(func(i extraapi.Info, p buffers.Packet) ring.Verdict {
 //		if !wanted(p.Bytes()) {
 //			return extraapi.PacketDrop
 //		}
@@ -22,18 +22,18 @@
 //
 //	PacketDrop  released at once
 //	PacketRecv  goes on: to Poll's completions, or, in pull mode, to where RecvFromZeroCopy takes it
-//	PacketHold  the callback's: FreePackets on the owner's goroutine, Lend for others; Poll and RecvFromZeroCopy do not see it
+//	PacketHold  the callback's: FreePackets on the poller's goroutine, Lend for others; Poll and RecvFromZeroCopy do not see it
 //
 // What a callback may and may not do, and what comes of it:
 //
-//	panics                  its socket is reset; Poll returns a *ring.HookPanic, after the completions of the Poll it happened in; other sockets go on
-//	blocks                  its owner waits, with all its sockets; nothing is lost; other owners go on
+//	panics                  its socket is reset; Poll returns a *ring.CallbackPanic, after the completions of the Poll it happened in; other sockets go on
+//	blocks                  its owner waits, with all its sockets; nothing is lost; other pollers go on
 //	closes its socket       yes; a packet that it keeps is dropped
 //	releases the packet     yes, with any verdict; a kept one is then dropped
 //	sends, registers        yes; a callback that it registers sees the next packet
 //	receives                in pull mode, what waited before the packet in hand
 //	polls, closes the ring  EDEADLK
-//	registers elsewhere     from another goroutine than the owner's: ErrOwner
+//	registers elsewhere     from another goroutine than the poller's: ErrOwner
 //
 // Connections have the callback of their listener, because early data comes with them; Info.Socket says which one it is. FIN and
 // errors are no packets: they come as completions.
@@ -41,7 +41,7 @@
 // # Pulling packets
 //
 // A socket is in completion mode, in which Poll delivers its packets, or in pull mode ([Pull], [SetPull]), in which they wait on it
-// and Poll tells of them with EventIn. The mode is fixed when the socket is bound, connected or listening; the calls of the other one
+// and Poll reports them with EventIn. The mode is fixed when the socket is bound, connected or listening; the calls of the other one
 // answer ring.ErrMode.
 //
 //	n, bytes, err := extraapi.RecvFromZeroCopy(socket, done[:], 0, 0)
@@ -63,12 +63,12 @@
 //
 // # Giving packets back
 //
-// [FreePackets] and [FreeCompletions] look at all packets first: with one that is another owner's (buffers.ErrForeign) or was freed before
+// [FreePackets] and [FreeCompletions] look at all packets first: with one that is another poller's (buffers.ErrOtherPool) or was freed before
 // (ErrStale) none is freed, and the error says which. Packets may be freed after their socket, and after its ring, was closed.
 //
 // # Warm sends
 //
-// A path that was not used for a millisecond is cold: its code and its tables have left the caches. [Warm] walks it without sending
+// A path that was not used for a millisecond is cold: its code and its tables have left the caches. [DummySend] walks it without sending
 // anything. What is walked depends on who sends:
 //
 //	offloaded UDP   the whole of our path, up to the link's ring: buffer, copy, route, neighbour, headers
@@ -89,7 +89,7 @@
 //	add_conf_rule                             AddRule
 //	thread_offload                            ThreadOffload; of one socket: Offload
 //	dump_fd_stats                             DumpStats, DumpSocket
-//	socketxtreme_poll                         Owner.Poll, Ring.Poll; by descriptor: Poll
+//	socketxtreme_poll                         Poller.Poll, Ring.Poll; by descriptor: Poll
 //	socketxtreme_free_vma_packets             FreePackets, or Packet.Release
 //	socketxtreme_ref_vma_buff                 buffers.Buffer.Retain
 //	socketxtreme_free_vma_buff                buffers.Buffer.Release, which frees at once
@@ -104,7 +104,7 @@
 //	ioctl VMA_IOCTL_USER_ALLOC                xtreme.Memory
 //	SO_VMA_USER_DATA                          xtreme.UserData, Socket.SetUserData
 //	SO_VMA_RING_ALLOC_LOGIC                   RingAttributes, xtreme.RingLogic, xtreme.UserID
-//	SO_VMA_RING_USER_MEMORY                   xtreme.Memory, of an owner
+//	SO_VMA_RING_USER_MEMORY                   xtreme.Memory, of a poller
 //	SO_VMA_FLOW_TAG                           none: a socket is found without a search
 //	SO_VMA_SHUTDOWN_RX                        Socket.Suspend, which Resume undoes
 //	VMA_SND_FLAGS_DUMMY                       Warm; with the flag: Send

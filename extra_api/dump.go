@@ -13,15 +13,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// DumpStats writes the statistics of the owner's socket with this ID, or of all with 0, to w: one block each, then one for each ring. It
+// DumpStats writes the statistics of the poller's socket with this ID, or of all with 0, to w: one block each, then one for each ring. It
 // lists the sockets that have a ring; DumpSocket takes the others. An ID that is none of theirs is EBADF, and nothing is written. Each block is one Write. Owner only. (VMA: dump_fd_stats, which writes to
 // its log and says nothing of an unknown descriptor.)
-func DumpStats(w io.Writer, o *xtreme.Owner, id int) error {
-	if o == nil {
+func DumpStats(w io.Writer, p *xtreme.Poller, id int) error {
+	if p == nil {
 		return fmt.Errorf("extraapi: DumpStats: owner is nil: %w", unix.EINVAL)
 	}
 	var found []*xtreme.Socket
-	for _, r := range o.Rings() {
+	for _, r := range p.Rings() {
 		err := r.EachSocket(func(s *ring.Socket) {
 			if id == 0 || s.ID() == id {
 				found = append(found, s)
@@ -32,7 +32,7 @@ func DumpStats(w io.Writer, o *xtreme.Owner, id int) error {
 		}
 	}
 	if len(found) == 0 && id != 0 {
-		return fmt.Errorf("extraapi: DumpStats: socket %d is none of owner %q: %w", id, o.Name(), unix.EBADF)
+		return fmt.Errorf("extraapi: DumpStats: socket %d is none of poller %q: %w", id, p.Name(), unix.EBADF)
 	}
 	slices.SortFunc(found, func(a, b *xtreme.Socket) int { return a.ID() - b.ID() })
 	for _, s := range found {
@@ -43,12 +43,12 @@ func DumpStats(w io.Writer, o *xtreme.Owner, id int) error {
 	if id != 0 {
 		return nil
 	}
-	for _, r := range o.Rings() {
+	for _, r := range p.Rings() {
 		if _, err := io.WriteString(w, describeRing(r)); err != nil {
 			return fmt.Errorf("extraapi: DumpStats: %w", err)
 		}
 	}
-	_, err := fmt.Fprintf(w, "buffers: %v\n", o.Ledger())
+	_, err := fmt.Fprintf(w, "buffers: %v\n", p.Ledger())
 	return err
 }
 
@@ -90,15 +90,15 @@ func describe(s *xtreme.Socket) string {
 		lost = fmt.Sprint(n)
 	}
 	line("  rx: packets %d, bytes %d, waiting %d packets %d bytes, held %d bytes, dropped %s, by the callback: dropped %d, held %d",
-		c.Packets, c.Bytes, packets, bytes, s.Held(), lost, c.HookDrops, c.HookHolds)
+		c.Packets, c.Bytes, packets, bytes, s.Held(), lost, c.CallbackDrops, c.CallbackHolds)
 	line("  tx: messages %d, bytes %d, short %d, errors %d, warm %d, warm refused %d", c.SentMessages, c.SentBytes, c.ShortSends,
 		c.SendErrors, c.WarmSends, c.WarmSendsCold)
-	if s.Kind() == xtreme.Stream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" { // then the number is another's
+	if s.Kind() == xtreme.KindStream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" { // then the number is another's
 		if i, err := unix.GetsockoptTCPInfo(s.ID(), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			line("  tcp: round trip %d us, retransmits %d, lost %d, window %d, mss %d", i.Rtt, i.Total_retrans, i.Lost, i.Snd_cwnd, i.Snd_mss)
 		}
 	}
-	for _, g := range s.Settings().Groups {
+	for _, g := range s.Options().Groups {
 		line("  group: %v, interface %d, source %s", g.Group, g.Interface, orNone(g.Source.IsValid(), g.Source))
 	}
 	return b.String()

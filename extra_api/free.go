@@ -9,8 +9,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// FreeError tells which of the packets given to FreePackets or FreeCompletions could not be freed. It unwraps to buffers.ErrForeign (another
-// owner's), ErrStale (freed, lent or sent before) or ErrNone (the zero Packet).
+// FreeError reports which of the packets given to FreePackets or FreeCompletions could not be freed. It unwraps to buffers.ErrOtherPool (another
+// poller's), ErrStale (freed, lent or sent before) or ErrNone (the zero Packet).
 type FreeError struct {
 	Call  string // FreePackets or FreeCompletions
 	Index int    // in the slice

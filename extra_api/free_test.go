@@ -28,7 +28,7 @@ func TestFreePackets(t *testing.T) {
 		p := w.receive(s, 3)
 		stale := w.receive(s, 1)[0]
 		w.NoError(stale.Release())
-		for want, bad := range map[error]buffers.Packet{buffers.ErrForeign: foreign, buffers.ErrStale: stale, buffers.ErrNone: {}} {
+		for want, bad := range map[error]buffers.Packet{buffers.ErrOtherPool: foreign, buffers.ErrStale: stale, buffers.ErrNone: {}} {
 			freed, err := extraapi.FreePackets(s, p[0], p[1], bad, p[2])
 			w.Zero(freed)
 			var e *extraapi.FreeError
@@ -74,7 +74,7 @@ func TestFreePackets(t *testing.T) {
 		freed, err = extraapi.FreeCompletions(s, c)
 		w.Zero(freed, "they are zero now")
 		w.NoError(err)
-		_, err = extraapi.FreePackets(w.socket(ring.Datagram), p[0])
+		_, err = extraapi.FreePackets(w.socket(ring.KindDatagram), p[0])
 		w.ErrorIs(err, ring.ErrState)
 	})
 }

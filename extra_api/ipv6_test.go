@@ -38,25 +38,25 @@ func give6(t *testing.T, name string, a netip.Addr) int {
 	return l.Attrs().Index
 }
 
-// An owner of kind offload carries IPv6 by its kernel ring, and says so; all calls are there: datagrams, groups, streams, the callback and the
+// A poller of kind offload carries IPv6 by its kernel ring, and says so; all calls are there: datagrams, groups, streams, the callback and the
 // zero-copy receive of VMA's Extra API, in turns with an offloaded socket of IPv4, in one Poll. (VMA leaves IPv6 to the kernel, beside its API.)
 func TestIPv6BesideAnOffloadedSocket(t *testing.T) {
-	n, _, o := cabled(t)
+	n, _, p := cabled(t)
 	give6(t, n.Device(0), here6)
 	far := 0
 	n.InPeer(func() { far = give6(t, "p0", there6) })
-	w := &poller{t: t, o: o}
+	w := &poller{t: t, p: p}
 
-	four, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
+	four, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
 	require.NoError(t, err)
 	require.Equal(t, "offload", four.Path().Tier)
-	six, err := o.OpenUDP(netip.AddrPortFrom(here6, 0))
+	six, err := p.OpenUDP(netip.AddrPortFrom(here6, 0))
 	require.NoError(t, err)
-	line, err := o.OpenUDP(netip.AddrPortFrom(group6, 5657), xtreme.Join(n.Device(0)))
+	line, err := p.OpenUDP(netip.AddrPortFrom(group6, 5657), xtreme.JoinGroup(n.Device(0)))
 	require.NoError(t, err)
-	pulled, err := o.OpenUDP(netip.AddrPortFrom(here6, 0), extraapi.RecvCallback(keep, true))
+	pulled, err := p.OpenUDP(netip.AddrPortFrom(here6, 0), extraapi.RecvCallback(keep, true))
 	require.NoError(t, err)
-	listener, err := o.ListenTCP(netip.AddrPortFrom(here6, 0))
+	listener, err := p.ListenTCP(netip.AddrPortFrom(here6, 0))
 	require.NoError(t, err)
 	for _, s := range []*xtreme.Socket{six, line, pulled} {
 		require.Equal(t, "os", s.Path().Tier)
@@ -77,7 +77,7 @@ func TestIPv6BesideAnOffloadedSocket(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer stream.Close()
-	child := w.next(func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.NewConnection) }).Socket
+	child := w.next(func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventNewConnection) }).Socket
 	require.Equal(t, stream.LocalAddr().String(), child.RemoteAddr().String())
 
 	for i := range 20 {
@@ -88,7 +88,7 @@ func TestIPv6BesideAnOffloadedSocket(t *testing.T) {
 		}
 		write(to4)
 		c := w.packet(four)
-		require.False(t, c.OS)
+		require.False(t, c.ViaKernel)
 		require.Equal(t, text, w.text(&c))
 		write(to6)
 		c = w.packet(six)
@@ -117,10 +117,10 @@ func TestIPv6BesideAnOffloadedSocket(t *testing.T) {
 		require.Equal(t, text, string(done[0].Packet.Bytes()))
 		_, err = extraapi.FreeCompletions(pulled, done[:k])
 		require.NoError(t, err)
-		require.NoError(t, extraapi.Warm(six, []byte("warm"), netip.AddrPortFrom(there6, 9)))
+		require.NoError(t, extraapi.DummySend(six, []byte("warm"), netip.AddrPortFrom(there6, 9)))
 	}
 	require.NoError(t, stream.Close())
-	w.next(func(c *xtreme.Completion) bool { return c.Socket == child && c.Events.Has(xtreme.RdHup) })
+	w.next(func(c *xtreme.Completion) bool { return c.Socket == child && c.Events.Has(xtreme.EventRdHup) })
 }
 
 func dialPeer(t *testing.T, n *testnet.Net, s *xtreme.Socket) (c *net.UDPConn) {
@@ -141,16 +141,16 @@ func answer(t *testing.T, c net.Conn, n int) string {
 	return string(b)
 }
 
-// poller polls an owner and keeps what nobody has asked for yet.
+// poller polls a poller and keeps what nobody has asked for yet.
 type poller struct {
 	t    *testing.T
-	o    *xtreme.Owner
+	p    *xtreme.Poller
 	kept []xtreme.Completion
 }
 
 func (w *poller) poll() {
 	var dst [16]xtreme.Completion
-	n, err := w.o.Poll(dst[:])
+	n, err := w.p.Poll(dst[:])
 	require.NoError(w.t, err)
 	if w.kept = append(w.kept, dst[:n]...); n == 0 {
 		time.Sleep(10 * time.Microsecond)
@@ -181,7 +181,7 @@ func (w *poller) until(holds func() bool) {
 
 func (w *poller) packet(s *xtreme.Socket) xtreme.Completion {
 	w.t.Helper()
-	return w.next(func(c *xtreme.Completion) bool { return c.Socket == s && c.Events.Has(xtreme.Packet) })
+	return w.next(func(c *xtreme.Completion) bool { return c.Socket == s && c.Events.Has(xtreme.EventPacket) })
 }
 
 func (w *poller) text(c *xtreme.Completion) string {

@@ -44,7 +44,7 @@ func (w *world) flood(to netip.AddrPort, stop *atomic.Bool, sent *atomic.Int64) 
 	far := w.far
 	w.far = nil
 	go func() {
-		s, err := far.NewSocket(ring.Datagram, false, ring.Config{})
+		s, err := far.NewSocket(ring.KindDatagram, false, ring.Config{})
 		if err == nil {
 			err = s.Connect(to)
 		}
@@ -64,7 +64,7 @@ func (w *world) flood(to netip.AddrPort, stop *atomic.Bool, sent *atomic.Int64) 
 	return failed
 }
 
-// The callback holds every packet and lends it to goroutines that release it, at the highest rate that comes: every buffer comes home, and
+// The callback holds every packet and lends it to goroutines that release it, at the highest rate that comes: every buffer returns to the pool, and
 // the race detector has nothing to say. In VMA this corrupts the pool at a million packets a second (issues/335).
 // SOCKETXTREME_LONG=60s makes it a minute on each kind of ring.
 func TestHoldReleasedElsewhere(t *testing.T) {
@@ -88,7 +88,7 @@ func TestHoldReleasedElsewhere(t *testing.T) {
 			})
 		}
 		held, full := 0, 0
-		s, err := w.set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+		s, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
 		w.NoError(err)
 		w.with(func(_ extraapi.Info, p buffers.Packet) ring.Verdict {
 			if len(lent) == cap(lent) {
@@ -121,9 +121,9 @@ func TestHoldReleasedElsewhere(t *testing.T) {
 		w.Positive(held)
 		w.EqualValues(held, released.Load())
 		c := s.Counts()
-		w.EqualValues(held, c.HookHolds)
-		w.EqualValues(full, c.HookDrops)
-		w.Equal(c.Packets, c.HookHolds+c.HookDrops)
+		w.EqualValues(held, c.CallbackHolds)
+		w.EqualValues(full, c.CallbackDrops)
+		w.Equal(c.Packets, c.CallbackHolds+c.CallbackDrops)
 		l := w.pool.Ledger()
 		w.Equal(l.Total, l.Sum())
 		w.Zero(l.Held + l.Lent + l.Received)
@@ -143,7 +143,7 @@ func TestZeroCopyReceiveOfALongStream(t *testing.T) {
 		size /= 8
 	}
 	onEach(t, kernelKinds, func(w *world) {
-		l, err := w.set.NewSocket(ring.Stream, false, ring.Config{LargeStream: true})
+		l, err := w.set.NewSocket(ring.KindStream, false, ring.Config{LargeStream: true})
 		w.NoError(err)
 		w.pull(l)
 		w.NoError(l.Bind(w.local))

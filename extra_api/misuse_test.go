@@ -23,7 +23,7 @@ func TestCallbackPanics(t *testing.T) {
 		id := bad.ID()
 		p.write([]byte("x"), bad.LocalAddr())
 		p.write([]byte("fine"), good.LocalAddr())
-		var panicked *ring.HookPanic
+		var panicked *ring.CallbackPanic
 		for end := time.Now().Add(patience); panicked == nil; {
 			w.True(time.Now().Before(end))
 			n, err := good.Ring().Poll(w.dst)
@@ -38,7 +38,7 @@ func TestCallbackPanics(t *testing.T) {
 		w.Contains(string(panicked.Stack), "TestCallbackPanics")
 		w.event(bad, ring.EventClosed)
 		w.Equal("fine", w.text(good))
-		w.Equal(uint64(1), good.Ring().Stats().HookPanics)
+		w.Equal(uint64(1), good.Ring().Stats().CallbackPanics)
 	})
 }
 
@@ -142,7 +142,7 @@ func TestCallbackTakesWhatWaits(t *testing.T) {
 	})
 }
 
-// A callback that blocks holds up its own owner: Poll returns when it does, nothing is lost, and other owners go on.
+// A callback that blocks holds up its own poller: Poll returns when it does, nothing is lost, and other pollers go on.
 func TestCallbackBlocks(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
 		other := newWorld(w.t, w.kind)
@@ -151,7 +151,7 @@ func TestCallbackBlocks(t *testing.T) {
 		go func() {
 			done <- func() error {
 				set := w.set
-				s, err := set.NewSocket(ring.Datagram, false, ring.Config{})
+				s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
 				if err != nil {
 					return err
 				}
@@ -200,7 +200,7 @@ func TestCallbackBlocks(t *testing.T) {
 	})
 }
 
-// calls are all of a socket that are its owner's; to is a place to send to.
+// calls are all of a socket that are its poller's; to is a place to send to.
 func (w *world) calls(s *ring.Socket, to netip.AddrPort) map[string]func() error {
 	packet := func() error { // not of the pool: a refused one stays its caller's
 		return s.SendPacket(buffers.Packet{}, to, 0)
@@ -229,7 +229,7 @@ func (w *world) calls(s *ring.Socket, to netip.AddrPort) map[string]func() error
 			return err
 		},
 		"Recv":            func() error { _, _, err := extraapi.Recv(s, make([]byte, 1)); return err },
-		"Warm":            func() error { return extraapi.Warm(s, nil, to) },
+		"DummySend":       func() error { return extraapi.DummySend(s, nil, to) },
 		"Prepare":         func() error { return extraapi.Prepare(s, to) },
 		"Send":            func() error { _, err := extraapi.Send(s, []byte("x"), to, 0); return err },
 		"dummy Send":      func() error { _, err := extraapi.Send(s, []byte("x"), to, extraapi.DummyFlag); return err },
@@ -242,7 +242,7 @@ func (w *world) calls(s *ring.Socket, to netip.AddrPort) map[string]func() error
 	}
 }
 
-// Calls of another goroutine are refused and touch nothing, in either mode, while the owner goes on.
+// Calls of another goroutine are refused and touch nothing, in either mode, while the poller goes on.
 func TestCallsOfAnotherGoroutine(t *testing.T) {
 	onEach(t, everyKind, func(w *world) {
 		for _, before := range [][]func(*ring.Socket){nil, {w.pull}} {
@@ -268,7 +268,7 @@ func TestCallsOfAnotherGoroutine(t *testing.T) {
 			for name, err := range <-failed {
 				w.ErrorIs(err, ring.ErrOwner, name)
 			}
-			w.Nil(s.Hook())
+			w.Nil(s.ReceiveCallback())
 			w.Equal(mode, s.Mode())
 			p.nothing()
 			w.closed(s)
@@ -296,7 +296,7 @@ func TestCallsOnAClosedSocket(t *testing.T) {
 			w.NoError(err)
 			w.Zero(n)
 		}
-		none := w.socket(ring.Datagram)
+		none := w.socket(ring.KindDatagram)
 		for _, name := range []string{"Query", "Capabilities", "SocketTxRing", "SocketRingAttributes"} {
 			w.ErrorIs(w.calls(none, w.local)[name](), ring.ErrState, name)
 		}

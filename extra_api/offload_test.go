@@ -17,8 +17,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// cabled is an owner of kind offload on one end of a cable.
-func cabled(t *testing.T, change ...func(*conf.Settings)) (*testnet.Net, *xtreme.Engine, *xtreme.Owner) {
+// cabled is a poller of kind offload on one end of a cable.
+func cabled(t *testing.T, change ...func(*conf.Settings)) (*testnet.Net, *xtreme.Engine, *xtreme.Poller) {
 	n := testnet.New(t, testnet.Pair{})
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingOffload, 1024, 16
@@ -28,10 +28,10 @@ func cabled(t *testing.T, change ...func(*conf.Settings)) (*testnet.Net, *xtreme
 	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
 	t.Attr("ring", string(s.Ring))
-	o, err := e.Owner("cabled")
+	p, err := e.NewPoller("cabled")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, o.Close()); require.NoError(t, e.Close()) })
-	return n, e, o
+	t.Cleanup(func() { require.NoError(t, p.Close()); require.NoError(t, e.Close()) })
+	return n, e, p
 }
 
 // codes are the reason codes of a socket's path.
@@ -42,11 +42,11 @@ func codes(s *xtreme.Socket) (list []string) {
 	return list
 }
 
-// A socket, an owner, a rule: each can leave sockets to the kernel, and the path says which it was.
+// A socket, a poller, a rule: each can leave sockets to the kernel, and the path says which it was.
 func TestOffloadChoice(t *testing.T) {
-	n, e, o := cabled(t)
+	n, e, p := cabled(t)
 	open := func(opt ...xtreme.Option) *xtreme.Socket {
-		s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
+		s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
 		require.NoError(t, err)
 		return s
 	}
@@ -60,21 +60,21 @@ func TestOffloadChoice(t *testing.T) {
 	left := open(extraapi.Offload(false))
 	tier(left, "os")
 	require.Contains(t, codes(left), "offload.declined")
-	_, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true), extraapi.Offload(false))
+	_, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true), extraapi.Offload(false))
 	require.ErrorIs(t, err, ring.ErrNotSupported)
 	require.ErrorContains(t, err, "opened for the kernel")
 
-	require.NoError(t, extraapi.ThreadOffload(o, false))
+	require.NoError(t, extraapi.ThreadOffload(p, false))
 	left = open()
 	tier(left, "os")
 	require.Contains(t, codes(left), "offload.declined")
 	tier(before, "offload")
 	tier(open(extraapi.Offload(true)), "offload")
-	require.NoError(t, extraapi.ThreadOffload(o, true))
+	require.NoError(t, extraapi.ThreadOffload(p, true))
 	tier(open(), "offload")
 
 	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver "+n.Local(0).String()+":7007", true))
-	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 7007))
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 7007))
 	require.NoError(t, err)
 	tier(s, "os")
 	require.Contains(t, codes(s), "rule.os")
@@ -88,23 +88,23 @@ func TestOffloadChoice(t *testing.T) {
 		require.Equal(t, text, e.Rules().String(), "a bad line changes nothing")
 	}
 	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver *:7008", true))
-	s, err = o.OpenUDP(netip.AddrPortFrom(n.Local(0), 7008))
+	s, err = p.OpenUDP(netip.AddrPortFrom(n.Local(0), 7008))
 	require.NoError(t, err)
 	tier(s, "os")
 
-	_, err = o.Poll(make([]xtreme.Completion, 1))
+	_, err = p.Poll(make([]xtreme.Completion, 1))
 	require.NoError(t, err)
 	failed := make(chan error)
-	go func() { failed <- extraapi.ThreadOffload(o, false) }()
+	go func() { failed <- extraapi.ThreadOffload(p, false) }()
 	require.ErrorIs(t, <-failed, ring.ErrOwner)
 }
 
-// VMA_OFFLOADED_SOCKETS=0 leaves sockets to the kernel by default, as VMA's manual has it: an owner, or a socket, says otherwise.
+// VMA_OFFLOADED_SOCKETS=0 leaves sockets to the kernel by default, as VMA's manual has it: a poller, or a socket, says otherwise.
 func TestOffloadChoiceBesideTheSetting(t *testing.T) {
-	n, e, o := cabled(t, func(s *conf.Settings) { s.KernelOnly = true })
+	n, e, p := cabled(t, func(s *conf.Settings) { s.KernelOnly = true })
 	open := func(want string, opt ...xtreme.Option) *xtreme.Socket {
 		t.Helper()
-		s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
+		s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
 		require.NoError(t, err)
 		require.Equal(t, want, s.Path().Tier, s.Path())
 		return s
@@ -113,39 +113,39 @@ func TestOffloadChoiceBesideTheSetting(t *testing.T) {
 	open("offload", extraapi.Offload(true))
 	require.Contains(t, codes(open("os")), "setting.offloaded_sockets", "an option is of its socket alone")
 
-	require.NoError(t, extraapi.ThreadOffload(o, true))
+	require.NoError(t, extraapi.ThreadOffload(p, true))
 	open("offload")
 	require.Contains(t, codes(open("os", extraapi.Offload(false))), "offload.declined")
-	other, err := e.Owner("other")
+	other, err := e.NewPoller("other")
 	require.NoError(t, err)
 	s, err := other.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
 	require.NoError(t, err)
-	require.Equal(t, "os", s.Path().Tier, "another owner keeps the setting")
+	require.Equal(t, "os", s.Path().Tier, "another poller keeps the setting")
 	require.NoError(t, other.Close())
 
-	require.NoError(t, extraapi.ThreadOffload(o, false))
+	require.NoError(t, extraapi.ThreadOffload(p, false))
 	require.Contains(t, codes(open("os")), "offload.declined")
 	open("offload", extraapi.Offload(true))
 
 	// A rule comes after that, as in VMA.
-	require.NoError(t, extraapi.ThreadOffload(o, true))
+	require.NoError(t, extraapi.ThreadOffload(p, true))
 	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver "+n.Local(0).String()+":*", true))
 	require.Contains(t, codes(open("os")), "rule.os")
-	_, err = o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true))
+	_, err = p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true))
 	require.ErrorIs(t, err, ring.ErrNotSupported)
 }
 
 func TestOffloadChoiceWithoutOffload(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
-		_, o := w.ownerOf()
-		err := extraapi.ThreadOffload(o, true)
+		_, p := w.ownerOf()
+		err := extraapi.ThreadOffload(p, true)
 		var f *ring.FeatureError
 		w.ErrorAs(err, &f)
 		w.Equal("offload.not_asked", f.Code)
-		w.NoError(extraapi.ThreadOffload(o, false))
-		_, err = o.OpenUDP(w.local, extraapi.Offload(true))
+		w.NoError(extraapi.ThreadOffload(p, false))
+		_, err = p.OpenUDP(w.local, extraapi.Offload(true))
 		w.ErrorIs(err, ring.ErrNotSupported)
-		s, err := o.OpenUDP(w.local, extraapi.Offload(false))
+		s, err := p.OpenUDP(w.local, extraapi.Offload(false))
 		w.NoError(err)
 		w.Equal("os", s.Path().Tier)
 	})
@@ -155,8 +155,8 @@ func TestOffloadChoiceWithoutOffload(t *testing.T) {
 
 // The calls work on sockets of the engine as on rings made by hand: callback, pull, warm, header over a cable.
 func TestThroughTheEngine(t *testing.T) {
-	n, _, o := cabled(t)
-	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.RecvCallback(keep, true))
+	n, _, p := cabled(t)
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.RecvCallback(keep, true))
 	require.NoError(t, err)
 	peer := n.Dial(s.LocalAddr())
 	to := peer.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
@@ -167,7 +167,7 @@ func TestThroughTheEngine(t *testing.T) {
 		end := time.Now().Add(patience)
 		for packets := 0; packets == 0; packets, _ = s.Waiting() {
 			require.True(t, time.Now().Before(end))
-			_, err := o.Poll(done)
+			_, err := p.Poll(done)
 			require.NoError(t, err)
 		}
 		k, sum, err := extraapi.RecvFromZeroCopy(s, done, 0, 0)
@@ -177,7 +177,7 @@ func TestThroughTheEngine(t *testing.T) {
 		require.Equal(t, to, done[0].Source)
 		_, err = extraapi.FreeCompletions(s, done[:k])
 		require.NoError(t, err)
-		require.NoError(t, extraapi.Warm(s, []byte("x"), to))
+		require.NoError(t, extraapi.DummySend(s, []byte("x"), to))
 	}
 	c, err := extraapi.Query(s, extraapi.WarmSend)
 	require.NoError(t, err)
@@ -190,8 +190,8 @@ func TestThroughTheEngine(t *testing.T) {
 // On an offloaded socket a datagram may come through the kernel's socket, a fragmented one for instance, and was copied there: ZeroCopyForce
 // does not take it, and it stays.
 func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
-	n, _, o := cabled(t)
-	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Pull())
+	n, _, p := cabled(t)
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Pull())
 	require.NoError(t, err)
 	peer := n.Dial(s.LocalAddr())
 	done := make([]xtreme.Completion, 8)
@@ -201,7 +201,7 @@ func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
 		end := time.Now().Add(patience)
 		for packets := 0; packets <= i; packets, _ = s.Waiting() {
 			require.True(t, time.Now().Before(end))
-			_, err := o.Poll(done)
+			_, err := p.Poll(done)
 			require.NoError(t, err)
 		}
 	}
@@ -219,7 +219,7 @@ func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
 			lengths = append(lengths, done[i].Packet.Len())
 			sum -= done[i].Packet.Len()
 		}
-		kernel := done[0].OS
+		kernel := done[0].ViaKernel
 		_, err = extraapi.FreeCompletions(s, done[:k])
 		require.NoError(t, err)
 		require.Equal(t, want, lengths)
@@ -232,34 +232,34 @@ func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
 	receive(0, 4000, 5)
 }
 
-// The statistics of an offloaded owner have its sockets on each ring, and what its links count.
-func TestDumpOfAnOffloadedOwner(t *testing.T) {
-	n, _, o := cabled(t)
-	s, err := o.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
+// The statistics of an offloaded poller have its sockets on each ring, and what its links count.
+func TestDumpOfAnOffloadedPoller(t *testing.T) {
+	n, _, p := cabled(t)
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
 	require.NoError(t, err)
-	l, err := o.ListenTCP(netip.AddrPortFrom(n.Local(0), 0))
+	l, err := p.ListenTCP(netip.AddrPortFrom(n.Local(0), 0))
 	require.NoError(t, err)
 	peer := n.Dial(s.LocalAddr())
 	to := peer.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
 	_, err = s.SendTo([]byte("123"), to)
 	require.NoError(t, err)
-	require.NoError(t, o.Flush())
+	require.NoError(t, p.Flush())
 	_, err = peer.Write([]byte("12345"))
 	require.NoError(t, err)
 	done := make([]xtreme.Completion, 4)
 	for end := time.Now().Add(patience); s.Counts().Packets == 0; {
 		require.True(t, time.Now().Before(end))
-		k, err := o.Poll(done)
+		k, err := p.Poll(done)
 		require.NoError(t, err)
 		_, err = extraapi.FreeCompletions(s, done[:k])
 		require.NoError(t, err)
 	}
 	var one, all strings.Builder
-	require.NoError(t, extraapi.DumpStats(&one, o, s.ID()))
+	require.NoError(t, extraapi.DumpStats(&one, p, s.ID()))
 	for _, want := range []string{s.LocalAddr().String(), s.Path().String(), "rx: packets 1, bytes 5", "tx: messages 1, bytes 3"} {
 		require.Contains(t, one.String(), want)
 	}
-	require.NoError(t, extraapi.DumpStats(&all, o, 0))
+	require.NoError(t, extraapi.DumpStats(&all, p, 0))
 	require.Contains(t, all.String(), one.String())
 	for _, want := range []string{l.Path().String(), ": offload, ", n.Device(0) + ".tx_frames ", n.Device(0) + ".rx_frames "} {
 		require.Contains(t, all.String(), want)

@@ -22,7 +22,7 @@ func (w *world) peer() *peer {
 	p := &peer{w: w}
 	var err error
 	if w.far != nil {
-		p.s, err = w.far.NewSocket(ring.Datagram, false, ring.Config{})
+		p.s, err = w.far.NewSocket(ring.KindDatagram, false, ring.Config{})
 		w.NoError(err)
 		w.NoError(p.s.Bind(netip.AddrPortFrom(hosts[1].Addr(), 0)))
 		return p
@@ -77,7 +77,7 @@ func (p *peer) read() []byte {
 	return b[:n]
 }
 
-// nothing tells that no datagram is there, after our rings have been polled.
+// nothing reports that no datagram is there, after our rings have been polled.
 func (p *peer) nothing() {
 	p.w.t.Helper()
 	for range 8 {

@@ -19,22 +19,22 @@ func BenchmarkEmptyPoll(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		o, err := e.Owner("bench")
+		p, err := e.NewPoller("bench")
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() {
-			if err := o.Close(); err != nil {
+			if err := p.Close(); err != nil {
 				b.Error(err)
 			}
 			if err := e.Close(); err != nil {
 				b.Error(err)
 			}
 		})
-		if _, err = o.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0")); err != nil {
+		if _, err = p.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0")); err != nil {
 			b.Fatal(err)
 		}
-		return e, o.Rings()[0]
+		return e, p.Rings()[0]
 	}
 	var done [64]xtreme.Completion
 	b.Run("ring", func(b *testing.B) {

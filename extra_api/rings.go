@@ -60,7 +60,7 @@ func SocketTxRing(s *xtreme.Socket, to netip.AddrPort) (*ring.Ring, error) {
 		return fail(err)
 	}
 	switch {
-	case !to.IsValid() && !s.RemoteAddr().IsValid(), to.IsValid() && s.Kind() != xtreme.Datagram && unmapped(to) != unmapped(s.RemoteAddr()):
+	case !to.IsValid() && !s.RemoteAddr().IsValid(), to.IsValid() && s.Kind() != xtreme.KindDatagram && unmapped(to) != unmapped(s.RemoteAddr()):
 		return fail(unix.ENODATA)
 	case to.IsValid() && to.Addr().Unmap().Is4() && s.LocalAddr().Addr().Is6() && !s.LocalAddr().Addr().IsUnspecified(),
 		to.IsValid() && to.Addr().Is6() && !to.Addr().Is4In6() && s.LocalAddr().Addr().Is4():
@@ -81,7 +81,7 @@ func SocketNetworkHeader(s *xtreme.Socket, dst []byte, to netip.AddrPort) (int, 
 	if s == nil {
 		return 0, noSocket("SocketNetworkHeader")
 	}
-	n, err := s.Header(dst, to)
+	n, err := s.HeaderRoom(dst, to)
 	if err != nil {
 		err = fmt.Errorf("extraapi: SocketNetworkHeader: %w", err)
 	}
@@ -100,8 +100,8 @@ func (a RingAttributes) Options() []xtreme.Option {
 	return []xtreme.Option{xtreme.RingLogic(a.Logic), xtreme.UserID(a.UserID)}
 }
 
-// SocketRingAttributes are those the socket's ring was made by: what the owner has where the socket did not ask, and what OneRing of an
-// offloaded owner made of it. Without a ring it is ErrState, closed ErrClosed, of another goroutine ErrOwner.
+// SocketRingAttributes are those the socket's ring was made by: what the poller has where the socket did not ask, and what OneRing of an
+// offloaded poller made of it. Without a ring it is ErrState, closed ErrClosed, of another goroutine ErrOwner.
 func SocketRingAttributes(s *xtreme.Socket) (RingAttributes, error) {
 	if s == nil {
 		return RingAttributes{}, noSocket("SocketRingAttributes")

@@ -23,8 +23,8 @@ import (
 // Only a ring's descriptor can be polled: VMA's manual says otherwise, and its maintainers that the manual is wrong (issues/822).
 func TestPollByDescriptor(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
-		e, o := w.ownerOf()
-		s, err := o.OpenUDP(w.local)
+		e, p := w.ownerOf()
+		s, err := p.OpenUDP(w.local)
 		w.NoError(err)
 		var fds [1]int
 		n, err := extraapi.SocketRingsFDs(s, fds[:])
@@ -79,7 +79,7 @@ func TestSocketTxRing(t *testing.T) {
 		w.Same(s.Ring(), r)
 		_, err = extraapi.SocketTxRing(s, netip.MustParseAddrPort("[2001:db8::1]:9"))
 		w.ErrorIs(err, unix.EAFNOSUPPORT)
-		_, err = extraapi.SocketTxRing(w.socket(ring.Datagram), p.addr())
+		_, err = extraapi.SocketTxRing(w.socket(ring.KindDatagram), p.addr())
 		w.ErrorIs(err, ring.ErrState)
 		if w.kind == "offload" {
 			return
@@ -143,7 +143,7 @@ func TestNetworkHeader(t *testing.T) {
 		var f *ring.FeatureError
 		w.ErrorAs(err, &f)
 		w.Equal("os.kernel_headers", f.Code)
-		_, err = extraapi.SocketNetworkHeader(w.socket(ring.Datagram), nil, w.peer().addr())
+		_, err = extraapi.SocketNetworkHeader(w.socket(ring.KindDatagram), nil, w.peer().addr())
 		w.ErrorIs(err, ring.ErrState)
 	})
 }
@@ -186,21 +186,21 @@ func TestModifyRing(t *testing.T) {
 	})
 }
 
-func TestRingAttributesOfAnOwner(t *testing.T) {
+func TestRingAttributesOfAPoller(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
-		_, o := w.ownerOf(xtreme.RingLogic(ring.PerUserID))
-		a, err := o.OpenUDP(w.local, xtreme.UserID(1))
+		_, p := w.ownerOf(xtreme.RingLogic(ring.PerUserID))
+		a, err := p.OpenUDP(w.local, xtreme.UserID(1))
 		w.NoError(err)
-		b, err := o.OpenUDP(w.local, xtreme.UserID(2))
+		b, err := p.OpenUDP(w.local, xtreme.UserID(2))
 		w.NoError(err)
-		c, err := o.OpenUDP(w.local, xtreme.UserID(1))
+		c, err := p.OpenUDP(w.local, xtreme.UserID(1))
 		w.NoError(err)
 		w.NotSame(a.Ring(), b.Ring())
 		w.Same(a.Ring(), c.Ring())
 		got, err := extraapi.SocketRingAttributes(b)
 		w.NoError(err)
 		w.Equal(extraapi.RingAttributes{Logic: ring.PerUserID, UserID: 2}, got)
-		_, err = o.OpenUDP(w.local, extraapi.RingAttributes{Logic: 5}.Options()...)
+		_, err = p.OpenUDP(w.local, extraapi.RingAttributes{Logic: 5}.Options()...)
 		w.ErrorIs(err, unix.EINVAL)
 	})
 }
@@ -224,7 +224,7 @@ func TestDump(t *testing.T) {
 		p.write([]byte("12345"), s.LocalAddr())
 		_, err = s.SendTo([]byte("123"), p.addr())
 		w.NoError(err)
-		w.NoError(extraapi.Warm(s, nil, p.addr()))
+		w.NoError(extraapi.DummySend(s, nil, p.addr()))
 		done := make([]xtreme.Completion, 4)
 		for end := time.Now().Add(patience); s.Counts().Packets == 0; {
 			w.True(time.Now().Before(end))
@@ -283,7 +283,7 @@ func TestCapabilitiesTellTheTruth(t *testing.T) {
 		}
 		_, err := extraapi.Query(sockets[0], "flying")
 		w.ErrorIs(err, unix.EINVAL)
-		_, err = extraapi.Query(w.socket(ring.Datagram), extraapi.WarmSend)
+		_, err = extraapi.Query(w.socket(ring.KindDatagram), extraapi.WarmSend)
 		w.ErrorIs(err, ring.ErrState)
 	})
 	require.Equal(t, []string{"no", "partly", "yes", "Support(9)"}, []string{extraapi.No.String(), extraapi.Partly.String(),
@@ -293,7 +293,7 @@ func TestCapabilitiesTellTheTruth(t *testing.T) {
 // attempt uses a feature; ok is false for those that a call does not show.
 func (w *world) attempt(s *ring.Socket, p *peer, f extraapi.Feature) (err error, ok bool) {
 	var to netip.AddrPort
-	if s.Kind() == ring.Datagram {
+	if s.Kind() == ring.KindDatagram {
 		to = p.addr()
 	}
 	switch f {
@@ -303,11 +303,11 @@ func (w *world) attempt(s *ring.Socket, p *peer, f extraapi.Feature) (err error,
 		if _, _, err = extraapi.RecvFromZeroCopy(s, make([]ring.Completion, 1), 0, 0); err == ring.ErrNothing {
 			err = nil
 		}
-		if s.Kind() == ring.Listener {
+		if s.Kind() == ring.KindListener {
 			return nil, false // its mode is its children's
 		}
 	case extraapi.WarmSend:
-		err = extraapi.Warm(s, []byte("x"), to)
+		err = extraapi.DummySend(s, []byte("x"), to)
 	case extraapi.NetworkHeader:
 		_, err = extraapi.SocketNetworkHeader(s, nil, to)
 	case extraapi.ArmRing:

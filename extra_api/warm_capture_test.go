@@ -96,7 +96,7 @@ func warmOnTheWire(t *testing.T, kind string) {
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
-	s, err := set.NewSocket(ring.Datagram, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Bind(netip.AddrPortFrom(n.Local(0), 7000)))
 	peer := n.Listen(netip.AddrPortFrom(n.Peer(0), 0))
@@ -119,7 +119,7 @@ func warmOnTheWire(t *testing.T, kind string) {
 	real("begin")
 	tap.upTo("begin")
 	for range 1000 {
-		require.NoError(t, extraapi.Warm(s, []byte("warm"), to))
+		require.NoError(t, extraapi.DummySend(s, []byte("warm"), to))
 		poll()
 	}
 	real("end")
@@ -129,7 +129,7 @@ func warmOnTheWire(t *testing.T, kind string) {
 	// A destination that nobody has asked for yet: no question either.
 	stranger := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.99"), 9)
 	for range 100 {
-		err := extraapi.Warm(s, []byte("warm"), stranger)
+		err := extraapi.DummySend(s, []byte("warm"), stranger)
 		if kind == "offload" {
 			require.ErrorIs(t, err, unix.EAGAIN)
 		} else {

@@ -42,7 +42,7 @@ func onEach(t *testing.T, kinds []string, test func(w *world)) {
 	}
 }
 
-// world is the rings of one owner, polled by the test's goroutine, and what they delivered and nobody has asked for yet. Peers are the
+// world is the rings of one poller, polled by the test's goroutine, and what they delivered and nobody has asked for yet. Peers are the
 // kernel's sockets on loopback; of the offloaded world, sockets of a second ring at the other end of a memory link, polled along.
 type world struct {
 	*require.Assertions
@@ -55,7 +55,7 @@ type world struct {
 	dst   []ring.Completion
 
 	far     *ring.Set // of the offloaded world
-	facts   *offload.Namespace
+	facts   *offload.MemoryHost
 	farKept []ring.Completion
 	frames  int    // that our end put on the wire
 	last    []byte // of them
@@ -65,7 +65,7 @@ var defaultLayout = buffers.Layout{SmallSize: 2048, SmallCount: 1024, LargeSize:
 
 func newWorld(t testing.TB, kind string) *world { return newWorldOn(t, kind, defaultLayout) }
 
-// newWorldOn makes a world; at its end every buffer must be home.
+// newWorldOn makes a world; at its end every buffer must be back in the pool.
 func newWorldOn(t testing.TB, kind string, layout buffers.Layout) *world {
 	t.Helper()
 	t.Attr("ring", kind)
@@ -157,11 +157,11 @@ func (w *world) plug(c *ring.SetConfig) {
 }
 
 // host configures a set on one end of the link.
-func (w *world) host(end int, l *memory.End, c *ring.SetConfig) *offload.Namespace {
-	ns, err := offload.NewNamespace(facts(end, true), rand.Uint64)
+func (w *world) host(end int, l *memory.End, c *ring.SetConfig) *offload.MemoryHost {
+	ns, err := offload.NewMemoryHost(facts(end, true), rand.Uint64)
 	w.NoError(err)
 	c.Kind, c.Transport, c.OneRing = "offload", ns, offload.OneRing
-	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, Namespace: ns})
+	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: ns})
 	return ns
 }
 
@@ -269,7 +269,7 @@ func (w *world) socket(kind ring.SocketKind) *ring.Socket {
 // udp makes a bound UDP socket.
 func (w *world) udp(before ...func(*ring.Socket)) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Datagram)
+	s := w.socket(ring.KindDatagram)
 	for _, f := range before {
 		f(s)
 	}
@@ -280,7 +280,7 @@ func (w *world) udp(before ...func(*ring.Socket)) *ring.Socket {
 // listen makes a TCP listener.
 func (w *world) listen(before ...func(*ring.Socket)) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	for _, f := range before {
 		f(s)
 	}

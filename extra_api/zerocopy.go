@@ -16,7 +16,7 @@ type Flags uint32
 // The flags, with the kernel's and VMA's values.
 const (
 	DontWait      Flags = unix.MSG_DONTWAIT // taken and without effect: no call here waits
-	Peek          Flags = unix.MSG_PEEK     // refused: two owners of one packet
+	Peek          Flags = unix.MSG_PEEK     // refused: two pollers of one packet
 	WaitAll       Flags = unix.MSG_WAITALL  // refused: no call here waits
 	ZeroCopy      Flags = 0x00040000        // MSG_VMA_ZCOPY: taken and without effect, every packet is handed over
 	ZeroCopyForce Flags = 0x01000000        // MSG_VMA_ZCOPY_FORCE: only what the kernel has not copied, else EIO
@@ -25,7 +25,7 @@ const (
 // The reasons for what is refused.
 var (
 	noPeek = ring.Reason{Code: "zcopy.peek",
-		Text: "MSG_PEEK hands out a packet that stays queued: two owners of one buffer (VMA does it, and corrupts its counters)"}
+		Text: "MSG_PEEK hands out a packet that stays queued: two pollers of one buffer (VMA does it, and corrupts its counters)"}
 	noWaitAll = ring.Reason{Code: "zcopy.waitall",
 		Text: "MSG_WAITALL waits, and nothing here does: take what there is, and poll for more"}
 )
@@ -47,7 +47,7 @@ func RecvFromZeroCopy(s *xtreme.Socket, dst []xtreme.Completion, maxBytes int, f
 	case s == nil:
 		return 0, 0, noSocket("RecvFromZeroCopy")
 	case flags == 0 && len(dst) > 0:
-	default: // what they mean depends on the socket, which is its owner's to look at
+	default: // what they mean depends on the socket, which is its poller's to look at
 		if err := s.Check(); err != nil {
 			return 0, 0, receiveFailed("RecvFromZeroCopy", err)
 		}

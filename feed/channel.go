@@ -235,7 +235,7 @@ func (c *Channel[R]) direct(d *Delivery[R]) {
 	}
 }
 
-// allParked tells whether every message of [from,to) is parked.
+// allParked reports whether every message of [from,to) is parked.
 func (c *Channel[R]) allParked(from, to uint64) bool {
 	if to-from > uint64(len(c.park.ring)) {
 		return false

@@ -35,7 +35,7 @@ func (c *Channel[R]) classify(l *line) step {
 	return c.admit(l)
 }
 
-// ended tells whether a session is one that has ended. After a long run of its packets without any of the present
+// ended reports whether a session is one that has ended. After a long run of its packets without any of the present
 // session it is not: then a stray packet of another session had been believed.
 func (c *Channel[R]) ended(session uint64) bool {
 	for _, p := range c.past[:c.pasts] {

@@ -21,7 +21,7 @@ type hole struct {
 	cause    Cause // of given
 }
 
-// isOutstanding tells whether a part of the hole was asked for and its answer may still come in time.
+// isOutstanding reports whether a part of the hole was asked for and its answer may still come in time.
 func (h *hole) isOutstanding(now int64) bool {
 	return h.phase == asking && h.asked > h.From && h.nextAt > now
 }
@@ -32,7 +32,7 @@ type holes struct {
 	n int
 }
 
-// room tells whether a split and one more hole are possible.
+// room reports whether a split and one more hole are possible.
 func (q *holes) room() bool { return q.n+2 <= len(q.h) }
 
 // append adds the newest hole, behind all others.
@@ -41,7 +41,7 @@ func (q *holes) append(h hole) {
 	q.n++
 }
 
-// take removes [from,to) because it was filled and tells how many messages that were. Holes that lose their begin to an
+// take removes [from,to) because it was filled and reports how many messages that were. Holes that lose their begin to an
 // answer may be asked for again at once: whole says that the answer was all there will be.
 func (q *holes) take(from, to uint64, now int64, whole bool) (filled uint64) {
 	for i := 0; i < q.n; {

@@ -35,7 +35,7 @@ func (p *park[R]) used() int { return len(p.slots) - len(p.free) }
 // at is the slot that has the message, plus one.
 func (p *park[R]) at(seq uint64) uint32 { return p.ring[seq&p.mask] }
 
-// put parks the messages from on that nobody has yet and tells how many they are; 0: nothing was kept.
+// put parks the messages from on that nobody has yet and reports how many they are; 0: nothing was kept.
 func (p *park[R]) put(s *Segment[R], from, end uint64) uint32 {
 	id := p.free[len(p.free)-1]
 	var n uint32

@@ -62,7 +62,7 @@ func (m *missed) add(r Range) {
 	m.n++
 }
 
-// take removes [from,to) from the holes and tells how many messages of it were in one.
+// take removes [from,to) from the holes and reports how many messages of it were in one.
 func (m *missed) take(from, to uint64) (found uint64) {
 	for i := 0; i < m.n; i++ {
 		h := m.r[i]

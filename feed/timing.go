@@ -134,7 +134,7 @@ func (c *Channel[R]) outstanding() (n int) {
 	return n
 }
 
-// Rejected tells that the recovery server refused a request for good: holes in the range are given up. A refusal that
+// Rejected reports that the recovery server refused a request for good: holes in the range are given up. A refusal that
 // may end (a quota) is better left to the time-out. Next follows.
 func (c *Channel[R]) Rejected(now int64, r Range) {
 	c.tick(now)
@@ -146,7 +146,7 @@ func (c *Channel[R]) Rejected(now int64, r Range) {
 	}
 }
 
-// Resynced tells that what was built from the messages is whole again although some were given up (a snapshot was
+// Resynced reports that what was built from the messages is whole again although some were given up (a snapshot was
 // loaded, every book refreshed): STALE becomes SYNC.
 func (c *Channel[R]) Resynced(now int64) {
 	c.tick(now)
@@ -156,7 +156,7 @@ func (c *Channel[R]) Resynced(now int64) {
 	}
 }
 
-// Flush tells that nothing more will come: holes are given up and Next delivers what is parked. Next must have answered
+// Flush reports that nothing more will come: holes are given up and Next delivers what is parked. Next must have answered
 // false.
 func (c *Channel[R]) Flush(now int64) {
 	if c.step != idle {

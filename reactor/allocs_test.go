@@ -17,11 +17,11 @@ import (
 type bounce struct{ packets int }
 
 func (b *bounce) Handle(_ *Loop, c *xtreme.Completion) {
-	if !c.Events.Has(xtreme.Packet) {
+	if !c.Events.Has(xtreme.EventPacket) {
 		return
 	}
 	b.packets++
-	if c.Socket.Kind() == ring.Datagram {
+	if c.Socket.Kind() == ring.KindDatagram {
 		_, _ = c.Socket.SendTo(c.Packet.Bytes(), c.Source)
 	} else {
 		_, _ = c.Socket.Send(c.Packet.Bytes())
@@ -30,22 +30,22 @@ func (b *bounce) Handle(_ *Loop, c *xtreme.Completion) {
 }
 
 // Everything that goes on in a turn at once: datagrams and a stream bouncing, an idle timer moved with each turn, a
-// timer that arms itself, posted work, a foreign descriptor.
+// timer that arms itself, posted work, an external descriptor.
 func TestTurnsDoNotAllocate(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, rest := range []Rest{Spin, Wait} {
 			h := &bounce{}
 			l := turnByHand(t, kind, h, Config{Rest: rest, OSRatio: 1, RxPoll: 1, Grace: 20 * time.Millisecond})
-			l.longestRest = time.Millisecond
-			a, err := l.Owner().OpenUDP(loopback)
+			l.longestSleep = time.Millisecond
+			a, err := l.Poller().OpenUDP(loopback)
 			require.NoError(t, err)
-			b, err := l.Owner().OpenUDP(loopback)
+			b, err := l.Poller().OpenUDP(loopback)
 			require.NoError(t, err)
 			_, err = a.SendTo([]byte("hello"), b.LocalAddr())
 			require.NoError(t, err)
-			listener, err := l.Owner().ListenTCP(loopback)
+			listener, err := l.Poller().ListenTCP(loopback)
 			require.NoError(t, err)
-			stream, err := l.Owner().DialTCP(listener.LocalAddr())
+			stream, err := l.Poller().DialTCP(listener.LocalAddr())
 			require.NoError(t, err)
 			for range 50 {
 				l.turns(t, 1, time.Millisecond)
@@ -57,7 +57,7 @@ func TestTurnsDoNotAllocate(t *testing.T) {
 			bell, err := sys.NewEventFD()
 			require.NoError(t, err)
 			foreign := 0
-			require.NoError(t, l.Watch(bell.FD(), xtreme.In, func(xtreme.Event) {
+			require.NoError(t, l.Watch(bell.FD(), xtreme.EventIn, func(xtreme.Event) {
 				foreign++
 				bell.Drain()
 			}))
@@ -126,7 +126,7 @@ func BenchmarkTurn(b *testing.B) {
 				l := turnByHand(b, kind, &bounce{}, Config{Rest: Spin})
 				var ends []*xtreme.Socket
 				for range sockets {
-					s, err := l.Owner().OpenUDP(loopback, xtreme.LargestDatagram(100))
+					s, err := l.Poller().OpenUDP(loopback, xtreme.LargestDatagram(100))
 					require.NoError(b, err)
 					ends = append(ends, s)
 				}

@@ -23,7 +23,7 @@ type Config struct {
 	// is how a Config says the same.
 	RxPoll     int
 	SelectPoll time.Duration
-	// OSRatio makes a loop that does not sleep look at foreign descriptors on every OSRatio-th turn. 0 takes the
+	// OSRatio makes a loop that does not sleep look at external descriptors on every OSRatio-th turn. 0 takes the
 	// engine's setting (VMA_SELECT_POLL_OS_RATIO, where 0 means the same as -1 here); -1 looks only after a sleep.
 	OSRatio int
 	// Pin is the processor the loop's thread is bound to; for RunGroup one per loop. Empty takes the next of the engine's setting
@@ -41,10 +41,10 @@ type Config struct {
 	// Logger gets panics, and errors that no call can return; nil is the engine's (xtreme.Engine.Logger).
 	Logger *slog.Logger
 
-	// Name and Owner are for RunGroup: its loops and their owners are called Name-0, Name-1 …, "loop-0" without, and
-	// their owners are made with the options Owner.
-	Name  string
-	Owner []xtreme.Option
+	// Name and Poller are for RunGroup: its loops and their pollers are called Name-0, Name-1 …, "loop-0" without, and
+	// their pollers are made with the options Poller.
+	Name   string
+	Poller []xtreme.Option
 
 	yield uint64 // VMA_RX_POLL_YIELD
 }
@@ -53,13 +53,13 @@ const (
 	defaultBatch  = 256
 	defaultBudget = 256
 	defaultGrace  = 5 * time.Second
-	mostBatch     = 1 << 16
+	maxBatch      = 1 << 16
 )
 
 // complete checks the values and fills in the defaults.
 func (c *Config) complete(s conf.Settings) error {
 	switch {
-	case c.Batch < 0 || c.Batch > mostBatch:
+	case c.Batch < 0 || c.Batch > maxBatch:
 		return badArgument("Batch", c.Batch)
 	case c.Rest > Wait:
 		return badArgument("Rest", uint8(c.Rest))
@@ -99,7 +99,7 @@ func (c *Config) complete(s conf.Settings) error {
 	return nil
 }
 
-// neverSleeps tells whether the loop spins whatever happens.
+// neverSleeps reports whether the loop spins whatever happens.
 func (c *Config) neverSleeps() bool {
 	return c.Rest == Spin || c.Rest == Adaptive && (c.RxPoll < 0 || c.SelectPoll < 0)
 }

@@ -1,31 +1,31 @@
-// Package reactor runs a program on an owner's rings: one goroutine that polls, calls the program's handler for each
-// completion, and keeps its timers, its posted work and its foreign descriptors.
+// Package reactor runs a program on a poller's rings: one goroutine that polls, calls the program's handler for each
+// completion, and keeps its timers, its posted work and its external descriptors.
 //
-//	owner, err := engine.Owner("server")
-//	loop, err := reactor.New(owner, handler, reactor.Config{Rest: reactor.Spin})
-//	_, err = owner.ListenTCP(netip.MustParseAddrPort("127.0.0.1:5001"))
+//	poller, err := engine.NewPoller("server")
+//	loop, err := reactor.New(poller, handler, reactor.Config{Rest: reactor.Spin})
+//	_, err = poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:5001"))
 //	err = loop.Run(ctx)
 //
 // A handler is given completions and owns their packets:
 //
 //	func (s *server) Handle(l *reactor.Loop, c *xtreme.Completion) {
-//		if c.Events.Has(xtreme.Packet) {
+//		if c.Events.Has(xtreme.EventPacket) {
 //			if _, err := c.Socket.Send(c.Packet.Bytes()); err != nil {
 //				c.Socket.Abort() // its peer does not read, or is gone
 //			}
 //			c.Packet.Release()
 //		}
-//		if c.Events.Any(xtreme.RdHup | xtreme.Hup) { // may come with the packet
+//		if c.Events.Any(xtreme.EventRdHup | xtreme.EventHup) { // may come with the packet
 //			c.Socket.Close()
 //		}
 //	}
 //
-// Programs that want the loop itself in their hands poll the owner directly and do not need this package.
+// Programs that want the loop itself in their hands poll the poller directly and do not need this package.
 //
 // # A turn
 //
 //	reap    poll the rings into a batch
-//	run     the handler for each completion; timers that are due; posted functions; foreign descriptors (on every
+//	run     the handler for each completion; timers that are due; posted functions; external descriptors (on every
 //	        OSRatio-th turn)
 //	submit  start what was prepared for sending
 //	rest    nothing happened: spin, or sleep until something does (see Rest for what each costs)
@@ -43,7 +43,7 @@
 //
 // # Several loops
 //
-// RunGroup runs loops that share nothing, each with its own owner, buffers and sockets. Listeners opened with
+// RunGroup runs loops that share nothing, each with its own poller, buffers and sockets. Listeners opened with
 // xtreme.ReusePort on one address have the kernel spread connections over them. Leave a processor to everything else: a
 // spinning loop on each of them makes the garbage collector and the runtime's own work take turns with it.
 //
@@ -57,8 +57,8 @@
 // When Run's context is done, or after Shutdown, the loop first accepts what waits in its listeners' queues and then
 // closes them; tells the handler (Stopper); goes on serving until 10 ms have passed in which nothing came, with nothing
 // waiting to be sent, or until Grace is over; closes every socket, so that what was sent goes out before FIN; delivers
-// each CLOSED; waits for packets that were lent; and closes the owner, which checks that every buffer came home. A
+// each CLOSED; waits for packets that were lent; and closes the poller, which checks that every buffer is back in the pool. A
 // client that had its request in flight has its answer, and then end of file. Stats.Aborted counts what could not end
 // that way. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are bound) are unknown to the loop
-// and end with the owner.
+// and end with the poller.
 package reactor

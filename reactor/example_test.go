@@ -21,23 +21,23 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	owner, err := engine.Owner("echo")
+	poller, err := engine.NewPoller("echo")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	echo := reactor.HandlerFunc(func(l *reactor.Loop, c *xtreme.Completion) {
-		if c.Events.Has(xtreme.Packet) {
+		if c.Events.Has(xtreme.EventPacket) {
 			_, _ = c.Socket.SendTo(c.Packet.Bytes(), c.Source)
 			_ = c.Packet.Release()
 		}
 	})
-	loop, err := reactor.New(owner, echo, reactor.Config{Rest: reactor.Wait})
+	loop, err := reactor.New(poller, echo, reactor.Config{Rest: reactor.Wait})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	socket, err := owner.OpenUDP(anyPort)
+	socket, err := poller.OpenUDP(anyPort)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,20 +74,20 @@ func ExampleLoop_AfterData() {
 	expired := func(l *reactor.Loop, i uint64) { _ = connections[i].socket.Close() }
 
 	handler := reactor.HandlerFunc(func(l *reactor.Loop, c *xtreme.Completion) {
-		if c.Events.Has(xtreme.NewConnection) {
+		if c.Events.Has(xtreme.EventNewConnection) {
 			i := uint64(len(connections))
 			c.Socket.SetUserData(i)
 			connections = append(connections, connection{c.Socket, l.AfterData(idleLimit, expired, i)})
 		}
-		if c.Events.Has(xtreme.Packet) {
+		if c.Events.Has(xtreme.EventPacket) {
 			i := c.Socket.UserData()
 			connections[i].idle, _ = l.Reset(connections[i].idle, idleLimit)
 			_ = c.Packet.Release()
 		}
-		if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+		if c.Events.Any(xtreme.EventRdHup | xtreme.EventHup) {
 			_ = c.Socket.Close()
 		}
-		if c.Events.Has(xtreme.Closed) {
+		if c.Events.Has(xtreme.EventClosed) {
 			l.Cancel(connections[c.UserData].idle)
 		}
 	})
@@ -104,7 +104,7 @@ func ExampleRunGroup() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // a server passes the context of signal.NotifyContext
 	err = reactor.RunGroup(ctx, engine, 2, func(l *reactor.Loop) (reactor.Handler, error) {
-		_, err := l.Owner().ListenTCP(anyPort, xtreme.ReusePort())
+		_, err := l.Poller().ListenTCP(anyPort, xtreme.ReusePort())
 		return reactor.HandlerFunc(func(l *reactor.Loop, c *xtreme.Completion) { _ = c.Packet.Release() }), err
 	}, reactor.Config{Name: "server", Rest: reactor.Adaptive})
 	fmt.Println(err)

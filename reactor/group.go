@@ -12,13 +12,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// RunGroup runs n loops, each on a goroutine of its own and with an owner of its own: they share nothing. setup runs on
+// RunGroup runs n loops, each on a goroutine of its own and with a poller of its own: they share nothing. setup runs on
 // each loop's goroutine before its first turn, opens its sockets and returns its handler; listeners and UDP sockets
 // that all of them open on one address take xtreme.ReusePort, so that the kernel spreads connections and datagrams over
 // the loops.
 //
 //	err := reactor.RunGroup(ctx, engine, 2, func(l *reactor.Loop) (reactor.Handler, error) {
-//		_, err := l.Owner().ListenTCP(addr, xtreme.ReusePort())
+//		_, err := l.Poller().ListenTCP(addr, xtreme.ReusePort())
 //		return handler, err
 //	}, reactor.Config{Rest: reactor.Spin, Pin: []int{2, 3}})
 //
@@ -70,25 +70,25 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 	return errors.Join(errs...)
 }
 
-// runMember is one loop of a group, from its owner's making to its end. The thread is pinned first, so that the owner's
+// runMember is one loop of a group, from its poller's making to its end. The thread is pinned first, so that the poller's
 // memory is touched, and so placed, from where it will be used.
 func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (Handler, error), c Config) error {
 	name := fmt.Sprintf("%s-%d", c.Name, i)
 	wrap := func(err error) error { return fmt.Errorf("reactor: loop %q: %w", name, err) }
-	options := c.Owner
-	c.Name, c.Owner = "", nil
+	options := c.Poller
+	c.Name, c.Poller = "", nil
 	unpin, err := pin(c.Pin)
 	if err != nil {
 		return wrap(err)
 	}
 	defer unpin()
-	o, err := e.Owner(name, options...)
+	p, err := e.NewPoller(name, options...)
 	if err != nil {
 		return wrap(err)
 	}
-	l, err := newLoop(o, c)
+	l, err := newLoop(p, c)
 	if err != nil {
-		return wrap(errors.Join(err, o.Close()))
+		return wrap(errors.Join(err, p.Close()))
 	}
 	defer func() {
 		if !l.began.Load() { // setup called runtime.Goexit, as a failing test does

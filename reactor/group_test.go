@@ -39,12 +39,12 @@ func TestAGroupSharesAnAddress(t *testing.T) {
 			mu.Lock()
 			goroutines[sys.Goroutine()] = true
 			mu.Unlock()
-			if _, err := l.Owner().ListenTCP(addr, xtreme.ReusePort()); err != nil {
+			if _, err := l.Poller().ListenTCP(addr, xtreme.ReusePort()); err != nil {
 				return nil, err
 			}
 			h := newEcho()
 			h.seen = func(l *Loop, c *xtreme.Completion) {
-				if c.Events.Has(xtreme.NewConnection) {
+				if c.Events.Has(xtreme.EventNewConnection) {
 					mu.Lock()
 					names[l.Name()]++
 					mu.Unlock()
@@ -56,7 +56,7 @@ func TestAGroupSharesAnAddress(t *testing.T) {
 		result := make(chan error, 1)
 		go func() {
 			small := []xtreme.Option{xtreme.Buffers(256, 16)}
-			result <- RunGroup(ctx, e, 2, setup, Config{Name: "echo", Rest: Wait, Owner: small})
+			result <- RunGroup(ctx, e, 2, setup, Config{Name: "echo", Rest: Wait, Poller: small})
 		}()
 		wait(t, ready)
 		wait(t, ready)
@@ -71,7 +71,7 @@ func TestAGroupSharesAnAddress(t *testing.T) {
 		mu.Unlock()
 		cancel()
 		require.NoError(t, wait(t, result))
-		require.Empty(t, e.Owners())
+		require.Empty(t, e.Pollers())
 	})
 }
 
@@ -102,7 +102,7 @@ func TestOneFailureEndsTheGroup(t *testing.T) {
 		require.ErrorContains(t, err, "reactor: loop "+name)
 		require.NotContains(t, err.Error(), "loop-0")
 		require.NotContains(t, err.Error(), "loop-2")
-		require.Empty(t, e.Owners())
+		require.Empty(t, e.Pollers())
 	}
 }
 
@@ -147,5 +147,5 @@ func TestGroupArguments(t *testing.T) {
 	}
 	err := RunGroup(ctx, e, 1, setup, Config{Pin: []int{60000}})
 	require.ErrorContains(t, err, `loop "loop-0": Config.Pin: sys: pin thread to cpu 60000`)
-	require.ErrorContains(t, RunGroup(ctx, e, 1, setup, Config{Owner: []xtreme.Option{xtreme.NoDelay(true)}}), "NoDelay")
+	require.ErrorContains(t, RunGroup(ctx, e, 1, setup, Config{Poller: []xtreme.Option{xtreme.NoDelay(true)}}), "NoDelay")
 }

@@ -2,7 +2,7 @@ package reactor
 
 import "github.com/socketxtreme/socketxtreme/xtreme"
 
-// Handler is what a loop is for: it is given every completion of its owner, on the loop's goroutine, in the order in
+// Handler is what a loop is for: it is given every completion of its poller, on the loop's goroutine, in the order in
 // which the rings delivered them.
 //
 // c is valid during the call. c.Packet belongs to the handler, which must release it or pass it on (SendPacket, Lend,

@@ -16,12 +16,12 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Loop polls one owner's rings and runs everything that belongs to them on one goroutine. Post, Shutdown, Snapshot and
+// Loop polls one poller's rings and runs everything that belongs to them on one goroutine. Post, Shutdown, Snapshot and
 // Name may be called from any goroutine; everything else belongs to the loop: before Run to whoever sets it up, during
 // Run to handlers and functions that the loop runs. Calls from elsewhere panic, or return an error where they return
 // one.
 type Loop struct {
-	owner   *xtreme.Owner
+	poller  *xtreme.Poller
 	handler Handler
 	config  Config
 	log     *slog.Logger
@@ -44,26 +44,26 @@ type Loop struct {
 	failing   int        // Polls in a row that returned an error
 	doing     phase
 
-	hookPanics uint64 // of all rings, when last looked at
+	callbackPanics uint64 // of all rings, when last looked at
 
 	timers
-	posts   posts
-	foreign foreign
+	posts    posts
+	external externalFDs
 
 	// the rest
-	locked      bool          // the loop holds its thread
-	longestRest time.Duration // negative: no limit
-	waits       []unix.PollFd
-	limit       unix.Timespec
+	locked       bool          // the loop holds its thread
+	longestSleep time.Duration // negative: no limit
+	waits        []unix.PollFd
+	limit        unix.Timespec
 
 	epoch     time.Time // the time of day at clock epochTick
 	epochTick clock.Time
 	stats     Stats
 }
 
-// New makes a loop for an owner that nobody has polled yet. Run closes the owner; a loop that is not to run is closed by
+// New makes a loop for a poller that nobody has polled yet. Run closes the poller; a loop that is not to run is closed by
 // Close.
-func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
+func New(p *xtreme.Poller, h Handler, c Config) (*Loop, error) {
 	if h == nil {
 		return nil, fmt.Errorf("reactor: New: handler nil: %w", unix.EINVAL)
 	}
@@ -71,18 +71,18 @@ func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 	case len(c.Pin) > 1:
 		return nil, badArgument("Pin", c.Pin)
 	case c.Name != "":
-		return nil, fmt.Errorf("reactor: Config.Name %q: for RunGroup only: the owner has a name: %w",
+		return nil, fmt.Errorf("reactor: Config.Name %q: for RunGroup only: the poller has a name: %w",
 			c.Name, unix.EINVAL)
-	case len(c.Owner) != 0:
-		return nil, fmt.Errorf("reactor: Config.Owner with %d options: for RunGroup only: the owner is made: %w",
-			len(c.Owner), unix.EINVAL)
+	case len(c.Poller) != 0:
+		return nil, fmt.Errorf("reactor: Config.Poller with %d options: for RunGroup only: the poller is made: %w",
+			len(c.Poller), unix.EINVAL)
 	}
-	if o != nil && len(c.Pin) == 0 && !c.Unpinned {
-		c.Pin = o.Engine().LoopCPU()
-	} else if o != nil && !c.Unpinned {
-		o.Engine().SettingUnused("SX_LOOP_CPUS", "a loop has Config.Pin, which comes before it")
+	if p != nil && len(c.Pin) == 0 && !c.Unpinned {
+		c.Pin = p.Engine().LoopCPU()
+	} else if p != nil && !c.Unpinned {
+		p.Engine().SettingUnused("SX_LOOP_CPUS", "a loop has Config.Pin, which comes before it")
 	}
-	l, err := newLoop(o, c)
+	l, err := newLoop(p, c)
 	if err != nil {
 		return nil, err
 	}
@@ -90,31 +90,31 @@ func New(o *xtreme.Owner, h Handler, c Config) (*Loop, error) {
 	return l, nil
 }
 
-func newLoop(o *xtreme.Owner, c Config) (*Loop, error) {
-	if o == nil {
+func newLoop(p *xtreme.Poller, c Config) (*Loop, error) {
+	if p == nil {
 		return nil, fmt.Errorf("reactor: New: owner nil: %w", unix.EINVAL)
 	}
 	given := c
-	if err := c.complete(o.Engine().Settings()); err != nil {
+	if err := c.complete(p.Engine().Settings()); err != nil {
 		return nil, err
 	}
-	given.sayUnused(o.Engine())
-	given.sayOneBound(o.Engine(), &c)
+	given.sayUnused(p.Engine())
+	given.sayOneBound(p.Engine(), &c)
 	if c.Logger == nil {
-		c.Logger = o.Engine().Logger()
+		c.Logger = p.Engine().Logger()
 	}
-	l := &Loop{owner: o, config: c, log: c.Logger.With("loop", o.Name()), clock: clock.Now,
-		batch: make([]xtreme.Completion, c.Batch), longestRest: -1}
-	l.foreign.fd = -1
-	l.posts.wake = o.Wake
+	l := &Loop{poller: p, config: c, log: c.Logger.With("loop", p.Name()), clock: clock.Now,
+		batch: make([]xtreme.Completion, c.Batch), longestSleep: -1}
+	l.external.fd = -1
+	l.posts.wake = p.Wake
 	l.epoch, l.epochTick = time.Now(), l.clock()
 	l.now = l.epochTick
 	l.timers.init(l)
 	return l, nil
 }
 
-// Run takes turns until ctx is done or Shutdown is called, then shuts down in good order and closes the owner:
-// connections are drained and closed as package documentation describes, buffers come home. It returns nil after that;
+// Run takes turns until ctx is done or Shutdown is called, then shuts down in good order and closes the poller:
+// connections are drained and closed as package documentation describes, buffers return to the pool. It returns nil after that;
 // otherwise what went wrong, which may be a *PanicError, or a *xtreme.HeldError when the program still held packets. A
 // loop runs once.
 func (l *Loop) Run(ctx context.Context) (err error) {
@@ -155,12 +155,12 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 // errNeverRan is the cause of the end of a loop that Close ended.
 var errNeverRan = errors.New("the loop never ran")
 
-// Close ends a loop that never ran: what it watched, its sockets and its owner. What was posted is dropped. A loop that runs
-// or ran is ErrClosed: Shutdown ends it. Who sets the loop up, while nobody polls its owner.
+// Close ends a loop that never ran: what it watched, its sockets and its poller. What was posted is dropped. A loop that runs
+// or ran is ErrClosed: Shutdown ends it. Who sets the loop up, while nobody polls its poller.
 func (l *Loop) Close() error { return l.fail(l.close()) }
 
 func (l *Loop) close() error {
-	for _, r := range l.owner.Rings() {
+	for _, r := range l.poller.Rings() {
 		if err := r.Check(); err != nil {
 			return fmt.Errorf("close: %w", err)
 		}
@@ -177,11 +177,11 @@ func (l *Loop) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("reactor: loop %q: %w", l.owner.Name(), err)
+	return fmt.Errorf("reactor: loop %q: %w", l.poller.Name(), err)
 }
 
 func (l *Loop) threadBound() bool {
-	for _, r := range l.owner.Rings() {
+	for _, r := range l.poller.Rings() {
 		if r.Caps().Has(ring.CapThreadBound) {
 			return true
 		}
@@ -207,11 +207,11 @@ func (l *Loop) start() error {
 // Shutdown begins an orderly shutdown, as the end of Run's context does. It returns at once. Any goroutine.
 func (l *Loop) Shutdown() { l.posts.notice(noticeStop) }
 
-// Name is the owner's name. Any goroutine.
-func (l *Loop) Name() string { return l.owner.Name() }
+// Name is the poller's name. Any goroutine.
+func (l *Loop) Name() string { return l.poller.Name() }
 
-// Owner is whose rings the loop polls. It is for making sockets; polling and closing it are the loop's.
-func (l *Loop) Owner() *xtreme.Owner { return l.owner }
+// Poller is whose rings the loop polls. It is for making sockets; polling and closing it are the loop's.
+func (l *Loop) Poller() *xtreme.Poller { return l.poller }
 
 // Now is the time at which this turn began: one reading of the clock serves all of a turn. It carries the monotonic
 // reading, so differences and deadlines computed from it do not jump with the time of day.
@@ -228,7 +228,7 @@ func (l *Loop) mine(call string) {
 	case self == 0:
 		l.now = l.clock()
 	default:
-		panic(fmt.Sprintf("reactor: loop %q: %s called from another goroutine: use Post", l.owner.Name(), call))
+		panic(fmt.Sprintf("reactor: loop %q: %s called from another goroutine: use Post", l.poller.Name(), call))
 	}
 }
 

@@ -27,7 +27,7 @@ func TestEcho(t *testing.T) {
 				var tcp, udp netip.AddrPort
 				launch(t, kind, newEcho(), Config{Rest: rest}, func(l *Loop) {
 					tcp = listen(t, l)
-					s, err := l.Owner().OpenUDP(loopback)
+					s, err := l.Poller().OpenUDP(loopback)
 					require.NoError(t, err)
 					udp = s.LocalAddr()
 				})
@@ -48,11 +48,11 @@ func TestSeveralRings(t *testing.T) {
 			var addrs []netip.AddrPort
 			r := launch(t, kind, newEcho(), Config{Rest: rest, RxPoll: 1}, func(l *Loop) {
 				for range 3 {
-					s, err := l.Owner().OpenUDP(loopback, xtreme.RingLogic(ring.PerSocket))
+					s, err := l.Poller().OpenUDP(loopback, xtreme.RingLogic(ring.PerSocket))
 					require.NoError(t, err)
 					addrs = append(addrs, s.LocalAddr())
 				}
-				require.GreaterOrEqual(t, len(l.Owner().Rings()), 3)
+				require.GreaterOrEqual(t, len(l.Poller().Rings()), 3)
 			})
 			for i := range 30 {
 				for _, a := range addrs {
@@ -96,12 +96,12 @@ func TestStartsErrorEndsRun(t *testing.T) {
 }
 
 func TestContextEndsRunWithoutError(t *testing.T) {
-	o, err := newEngine(t, conf.RingAuto).Owner("test")
+	p, err := newEngine(t, conf.RingAuto).NewPoller("test")
 	require.NoError(t, err)
-	l, err := New(o, nothing, Config{})
+	l, err := New(p, nothing, Config{})
 	require.NoError(t, err)
 	require.Equal(t, "test", l.Name())
-	require.Same(t, o, l.Owner())
+	require.Same(t, p, l.Poller())
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.NoError(t, l.Run(ctx))
@@ -142,27 +142,27 @@ func TestCallsFromOtherGoroutinesAreNoticed(t *testing.T) {
 		want := fmt.Sprintf(`reactor: loop "test": %s called from another goroutine: use Post`, name)
 		require.PanicsWithValue(t, want, call)
 	}
-	require.ErrorIs(t, r.Watch(0, xtreme.In, func(xtreme.Event) {}), ring.ErrOwner)
+	require.ErrorIs(t, r.Watch(0, xtreme.EventIn, func(xtreme.Event) {}), ring.ErrOwner)
 	require.ErrorIs(t, r.Unwatch(0), ring.ErrOwner)
 }
 
 func TestAPollFromElsewhereEndsRun(t *testing.T) {
-	o, err := newEngine(t, conf.RingEpoll).Owner("test")
+	p, err := newEngine(t, conf.RingEpoll).NewPoller("test")
 	require.NoError(t, err)
-	_, err = o.Poll(make([]xtreme.Completion, 1)) // the rings are this goroutine's now
+	_, err = p.Poll(make([]xtreme.Completion, 1)) // the rings are this goroutine's now
 	require.NoError(t, err)
-	l, err := New(o, nothing, Config{Logger: quietLog()})
+	l, err := New(p, nothing, Config{Logger: quietLog()})
 	require.NoError(t, err)
 	result := make(chan error)
 	go func() { result <- l.Run(context.Background()) }()
 	require.ErrorIs(t, wait(t, result), ring.ErrOwner)
-	require.NoError(t, o.Close())
+	require.NoError(t, p.Close())
 }
 
-func TestGoexitInAHandlerClosesTheOwner(t *testing.T) {
-	o, err := newEngine(t, conf.RingEpoll).Owner("test") // its cleanup fails if an owner is open
+func TestGoexitInAHandlerClosesThePoller(t *testing.T) {
+	p, err := newEngine(t, conf.RingEpoll).NewPoller("test") // its cleanup fails if a poller is open
 	require.NoError(t, err)
-	l, err := New(o, nothing, Config{Logger: quietLog()})
+	l, err := New(p, nothing, Config{Logger: quietLog()})
 	require.NoError(t, err)
 	require.NoError(t, l.Post(runtime.Goexit))
 	done := make(chan struct{})
@@ -176,9 +176,9 @@ func TestGoexitInAHandlerClosesTheOwner(t *testing.T) {
 
 func TestBadArgumentsAreNamed(t *testing.T) {
 	e := newEngine(t, conf.RingEpoll)
-	o, err := e.Owner("test")
+	p, err := e.NewPoller("test")
 	require.NoError(t, err)
-	defer func() { require.NoError(t, o.Close()) }()
+	defer func() { require.NoError(t, p.Close()) }()
 	for want, c := range map[string]Config{
 		"Config.Batch -1":        {Batch: -1},
 		"Config.Batch 65537":     {Batch: 65537},
@@ -193,17 +193,17 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		"Config.Pin -1":          {Pin: []int{-1}},
 		"Config.Pin [0 1]":       {Pin: []int{0, 1}},
 		`Config.Name "x"`:        {Name: "x"},
-		"Config.Owner with 1":    {Owner: []xtreme.Option{xtreme.HugePages()}},
+		"Config.Poller with 1":   {Poller: []xtreme.Option{xtreme.HugePages()}},
 	} {
-		_, err := New(o, nothing, c)
+		_, err := New(p, nothing, c)
 		require.ErrorContains(t, err, want)
 		require.ErrorIs(t, err, unix.EINVAL, want)
 	}
 	_, err = New(nil, nothing, Config{})
 	require.ErrorContains(t, err, "owner nil")
-	_, err = New(o, nil, Config{})
+	_, err = New(p, nil, Config{})
 	require.ErrorContains(t, err, "handler nil")
-	l, err := New(o, nothing, Config{})
+	l, err := New(p, nothing, Config{})
 	require.NoError(t, err)
 	require.ErrorContains(t, l.Post(nil), "function nil")
 	var none context.Context
@@ -216,11 +216,11 @@ func TestPinnedLoopRunsThereAndTheThreadIsGivenBackUnpinned(t *testing.T) {
 	cpus := sys.AffinityMask()
 	require.NotEmpty(t, cpus)
 	cpu := cpus[len(cpus)-1]
-	o, err := newEngine(t, conf.RingAuto).Owner("test")
+	p, err := newEngine(t, conf.RingAuto).NewPoller("test")
 	require.NoError(t, err)
 	var during []int
 	look := starting{nothing, func(*Loop) error { during = sys.AffinityMask(); return nil }}
-	l, err := New(o, look, Config{Pin: []int{cpu}})
+	l, err := New(p, look, Config{Pin: []int{cpu}})
 	require.NoError(t, err)
 	l.Shutdown()
 	runtime.LockOSThread() // so that the thread looked at afterwards is the loop's
@@ -229,9 +229,9 @@ func TestPinnedLoopRunsThereAndTheThreadIsGivenBackUnpinned(t *testing.T) {
 	require.Equal(t, []int{cpu}, during)
 	require.Equal(t, cpus, sys.AffinityMask())
 
-	o, err = newEngine(t, conf.RingAuto).Owner("test")
+	p, err = newEngine(t, conf.RingAuto).NewPoller("test")
 	require.NoError(t, err)
-	l, err = New(o, nothing, Config{Pin: []int{60000}})
+	l, err = New(p, nothing, Config{Pin: []int{60000}})
 	require.NoError(t, err)
 	err = l.Run(context.Background())
 	require.ErrorContains(t, err, "pin thread to cpu 60000")
@@ -243,20 +243,20 @@ func TestErrorsOfPollAreLoggedAndBornePatiently(t *testing.T) {
 	var log lines
 	l := turnByHand(t, conf.RingEpoll, nothing, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	failed := fmt.Errorf("close: %w", unix.EIO)
-	for range failuresMost - 1 {
+	for range failuresMax - 1 {
 		require.NoError(t, l.polled(failed))
 	}
 	require.NoError(t, l.polled(nil))
-	for range failuresMost - 1 {
+	for range failuresMax - 1 {
 		require.NoError(t, l.polled(failed))
 	}
 	require.NoError(t, l.polled(nil), "a ring that delivers is not broken: what it delivers comes without the error")
-	for range failuresMost - 1 {
+	for range failuresMax - 1 {
 		require.NoError(t, l.polled(failed))
 	}
 	require.ErrorIs(t, l.polled(failed), unix.EIO)
 	require.NoError(t, l.polled(nil))
-	require.EqualValues(t, 3*failuresMost-2, l.Stats().RingErrors)
+	require.EqualValues(t, 3*failuresMax-2, l.Stats().RingErrors)
 	require.Equal(t, 3, strings.Count(log.String(), "ring error"), "the first of each row")
 	require.ErrorIs(t, l.polled(ring.ErrClosed), ring.ErrClosed, "this one at once")
 	require.NoError(t, l.polled(nil))

@@ -33,7 +33,7 @@ func onEach(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 	}
 }
 
-// onEveryKind is onEach with owners of kind offload too: a loop does not depend on the kind.
+// onEveryKind is onEach with pollers of kind offload too: a loop does not depend on the kind.
 func onEveryKind(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 	onEach(t, test)
 	t.Run(string(conf.RingOffload), func(t *testing.T) { test(t, conf.RingOffload) })
@@ -65,7 +65,7 @@ func quietLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, n
 // running is a loop on its own goroutine.
 type running struct {
 	*Loop
-	owner  *xtreme.Owner
+	poller *xtreme.Poller
 	result chan error
 	ended  bool
 	err    error
@@ -78,14 +78,14 @@ func launch(t *testing.T, kind conf.RingKind, h Handler, c Config, set func(*Loo
 	if c.Logger == nil {
 		c.Logger = quietLog()
 	}
-	o, err := newEngine(t, kind).Owner("test")
+	p, err := newEngine(t, kind).NewPoller("test")
 	require.NoError(t, err)
-	l, err := New(o, h, c)
+	l, err := New(p, h, c)
 	require.NoError(t, err)
 	if set != nil {
 		set(l)
 	}
-	r := &running{Loop: l, owner: o, result: make(chan error, 1)}
+	r := &running{Loop: l, poller: p, result: make(chan error, 1)}
 	go func() { r.result <- l.Run(context.Background()) }()
 	t.Cleanup(func() {
 		if !r.ended {
@@ -166,15 +166,15 @@ func (e *echo) Handle(l *Loop, c *xtreme.Completion) {
 		e.seen(l, c)
 	}
 	s := c.Socket
-	if c.Events.Has(xtreme.Packet) {
-		if s.Kind() == ring.Datagram {
+	if c.Events.Has(xtreme.EventPacket) {
+		if s.Kind() == ring.KindDatagram {
 			_, _ = s.SendTo(c.Packet.Bytes(), c.Source) // a lost datagram is a datagram's right
 		} else {
 			e.send(s, c.Packet.Bytes())
 		}
 		_ = c.Packet.Release()
 	}
-	if c.Events.Has(xtreme.Out) {
+	if c.Events.Has(xtreme.EventOut) {
 		rest := e.backlog[s]
 		delete(e.backlog, s)
 		if len(rest) > 0 && e.send(s, rest) {
@@ -182,13 +182,13 @@ func (e *echo) Handle(l *Loop, c *xtreme.Completion) {
 		}
 	}
 	switch {
-	case c.Events.Has(xtreme.Closed):
+	case c.Events.Has(xtreme.EventClosed):
 		delete(e.backlog, s)
 		delete(e.finished, s)
 		return
-	case c.Events.Has(xtreme.Hup):
+	case c.Events.Has(xtreme.EventHup):
 		_ = s.Close()
-	case c.Events.Has(xtreme.RdHup):
+	case c.Events.Has(xtreme.EventRdHup):
 		e.finished[s] = true
 	}
 	if e.finished[s] && len(e.backlog[s]) == 0 {
@@ -196,7 +196,7 @@ func (e *echo) Handle(l *Loop, c *xtreme.Completion) {
 	}
 }
 
-// send tells whether all of b went.
+// send reports whether all of b went.
 func (e *echo) send(s *xtreme.Socket, b []byte) bool {
 	if waiting := e.backlog[s]; len(waiting) > 0 {
 		e.backlog[s] = append(waiting, b...)
@@ -212,7 +212,7 @@ func (e *echo) send(s *xtreme.Socket, b []byte) bool {
 
 func listen(t *testing.T, l *Loop, opt ...xtreme.Option) netip.AddrPort {
 	t.Helper()
-	s, err := l.Owner().ListenTCP(loopback, opt...)
+	s, err := l.Poller().ListenTCP(loopback, opt...)
 	require.NoError(t, err)
 	return s.LocalAddr()
 }
@@ -250,6 +250,6 @@ func mustEngine(t testing.TB, s conf.Settings) *xtreme.Engine {
 	e, err := xtreme.New(s)
 	require.NoError(t, err)
 	t.Attr("ring", string(s.Ring))
-	t.Cleanup(func() { require.NoError(t, e.Close(), "every owner must be closed by then") })
+	t.Cleanup(func() { require.NoError(t, e.Close(), "every poller must be closed by then") })
 	return e
 }

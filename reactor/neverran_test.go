@@ -24,10 +24,10 @@ func descriptors(t *testing.T) int {
 
 // watching opens what a set-up may open before it fails: a watched descriptor, a listener, a socket without a ring.
 func watching(t *testing.T, l *Loop, fd int) {
-	require.NoError(t, l.Watch(fd, xtreme.In, func(xtreme.Event) {}))
-	_, err := l.Owner().ListenTCP(loopback)
+	require.NoError(t, l.Watch(fd, xtreme.EventIn, func(xtreme.Event) {}))
+	_, err := l.Poller().ListenTCP(loopback)
 	require.NoError(t, err)
-	_, err = l.Owner().NewUDP(false)
+	_, err = l.Poller().NewUDP(false)
 	require.NoError(t, err)
 }
 
@@ -57,12 +57,12 @@ func TestAFailedSetupLeavesNothing(t *testing.T) {
 		for name, end := range ends {
 			fail(end)
 			require.Equal(t, before, descriptors(t), name)
-			require.Empty(t, e.Owners(), name)
+			require.Empty(t, e.Pollers(), name)
 		}
 	})
 }
 
-// A loop that never ran is closed, and its owner with it.
+// A loop that never ran is closed, and its poller with it.
 func TestALoopThatNeverRanIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEngine(t, kind)
@@ -71,9 +71,9 @@ func TestALoopThatNeverRanIsClosed(t *testing.T) {
 		defer r.Close()
 		defer w.Close()
 		make := func() *Loop {
-			o, err := e.Owner("never")
+			p, err := e.NewPoller("never")
 			require.NoError(t, err)
-			l, err := New(o, newEcho(), Config{Rest: Wait})
+			l, err := New(p, newEcho(), Config{Rest: Wait})
 			require.NoError(t, err)
 			watching(t, l, int(r.Fd()))
 			return l
@@ -81,7 +81,7 @@ func TestALoopThatNeverRanIsClosed(t *testing.T) {
 		closeLoop := func(l *Loop) error {
 			c, ok := any(l).(interface{ Close() error })
 			if !ok {
-				require.NoError(t, l.Owner().Close())
+				require.NoError(t, l.Poller().Close())
 				require.Fail(t, "a loop cannot be closed")
 			}
 			return c.Close()
@@ -95,6 +95,6 @@ func TestALoopThatNeverRanIsClosed(t *testing.T) {
 		require.ErrorIs(t, closeLoop(l), ring.ErrClosed)
 		require.ErrorIs(t, l.Run(context.Background()), ring.ErrClosed)
 		require.Error(t, l.Post(func() {}))
-		require.Empty(t, e.Owners())
+		require.Empty(t, e.Pollers())
 	})
 }

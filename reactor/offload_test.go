@@ -13,7 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// A loop of an owner with an offloaded ring and a kernel ring serves both, also when it rests after every turn, and ends in good order.
+// A loop of a poller with an offloaded ring and a kernel ring serves both, also when it sleeps after every turn, and ends in good order.
 func TestLoopOverOffloadedAndKernelRings(t *testing.T) {
 	for name, rest := range map[string]Rest{"spin": Spin, "adaptive": Adaptive, "wait": Wait} {
 		t.Run(name, func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestLoopOverOffloadedAndKernelRings(t *testing.T) {
 			var udp, tcp *xtreme.Socket
 			ticks := make(chan struct{}, 1)
 			echo := HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
-				if !c.Events.Has(xtreme.Packet) {
+				if !c.Events.Has(xtreme.EventPacket) {
 					return
 				}
 				if c.Socket == udp {
@@ -33,9 +33,9 @@ func TestLoopOverOffloadedAndKernelRings(t *testing.T) {
 			})
 			l := launch(t, conf.RingOffload, echo, Config{Rest: rest}, func(l *Loop) {
 				var err error
-				udp, err = l.Owner().OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.RequireOffload())
+				udp, err = l.Poller().OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.RequireOffload())
 				require.NoError(t, err)
-				tcp, err = l.Owner().ListenTCP(netip.AddrPortFrom(n.Local(0), 0))
+				tcp, err = l.Poller().ListenTCP(netip.AddrPortFrom(n.Local(0), 0))
 				require.NoError(t, err)
 			})
 			packets := n.Dial(udp.LocalAddr())

@@ -15,20 +15,20 @@ type PanicPolicy uint8
 const (
 	// ResetConnection: the TCP connection whose completion was being handled is reset, the completion's packet is
 	// released, and the loop goes on; the handler still sees the connection's CLOSED. A UDP socket stays open, because
-	// a datagram is not a connection, and a panic in a timer, a posted function or a foreign descriptor's function
-	// costs nothing else. A receive hook's panic costs its socket, UDP too: the ring closes it. Each is logged with its
+	// a datagram is not a connection, and a panic in a timer, a posted function or an external descriptor's function
+	// costs nothing else. A receive callback's panic costs its socket, UDP too: the ring closes it. Each is logged with its
 	// stack and counted.
 	ResetConnection PanicPolicy = iota
 	// StopLoop: the loop ends at once, its connections are reset, and Run returns the panic: a *PanicError, or after
-	// one in a receive hook the ring's error, both with the stack.
+	// one in a receive callback the ring's error, both with the stack.
 	StopLoop
 )
 
 // PanicError is a panic that ended a loop. Under ResetConnection only two kinds do: in Start, because the program is
-// not set up then, and inside a ring's Poll, where nothing of the program's runs but functions given to Owner.Post. Use
+// not set up then, and inside a ring's Poll, where nothing of the program's runs but functions given to Poller.Post. Use
 // Loop.Post.
 type PanicError struct {
-	Where string // "handler", "timer", "posted function", "foreign descriptor", "Start", "Stop", "setup", "ring" or, of reactor/gnet, "OnTick"
+	Where string // "handler", "timer", "posted function", "external descriptor", "Start", "Stop", "setup", "ring" or, of reactor/gnet, "OnTick"
 	Value any    // what was given to panic
 	Stack []byte // as by debug.Stack
 }
@@ -83,7 +83,7 @@ func (l *Loop) contain(err *error) {
 func (l *Loop) reset(c *xtreme.Completion) {
 	release(c)
 	s := c.Socket
-	if s == nil || s.Kind() != ring.Stream {
+	if s == nil || s.Kind() != ring.KindStream {
 		return
 	}
 	switch err := s.Abort(); {
@@ -95,7 +95,7 @@ func (l *Loop) reset(c *xtreme.Completion) {
 	kept := l.at
 	for i := l.at; i < l.count; i++ {
 		c := &l.batch[i]
-		if c.Socket == s && !c.Events.Any(xtreme.Sent|xtreme.Closed) {
+		if c.Socket == s && !c.Events.Any(xtreme.EventSent|xtreme.EventClosed) {
 			release(c)
 			continue
 		}

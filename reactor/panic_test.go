@@ -24,7 +24,7 @@ func fragile() *echo {
 	e := newEcho()
 	e.seen = func(_ *Loop, c *xtreme.Completion) {
 		switch {
-		case !c.Events.Has(xtreme.Packet):
+		case !c.Events.Has(xtreme.EventPacket):
 		case bytes.HasPrefix(c.Packet.Bytes(), []byte("panic holding")):
 			panic("holding")
 		case bytes.HasPrefix(c.Packet.Bytes(), []byte("panic released")):
@@ -43,7 +43,7 @@ func TestAPanicCostsOneConnection(t *testing.T) {
 		e := fragile()
 		handler := HandlerFunc(func(l *Loop, c *xtreme.Completion) {
 			e.Handle(l, c)
-			if c.Events.Has(xtreme.Closed) {
+			if c.Events.Has(xtreme.EventClosed) {
 				closed <- struct{}{}
 			}
 		})
@@ -73,7 +73,7 @@ func TestAPanicCostsOneConnection(t *testing.T) {
 func TestAPanicOverADatagramLeavesTheSocketOpen(t *testing.T) {
 	var addr netip.AddrPort
 	r := launch(t, conf.RingEpoll, fragile(), Config{}, func(l *Loop) {
-		s, err := l.Owner().OpenUDP(loopback)
+		s, err := l.Poller().OpenUDP(loopback)
 		require.NoError(t, err)
 		addr = s.LocalAddr()
 	})
@@ -95,10 +95,10 @@ func TestTheRestOfTheBatchIsHandled(t *testing.T) {
 	var got []string
 	blocked, release := make(chan struct{}), make(chan struct{})
 	r := launch(t, conf.RingEpoll, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
-		if c.Events.Has(xtreme.NewConnection) {
+		if c.Events.Has(xtreme.EventNewConnection) {
 			connections++
 		}
-		if c.Events.Has(xtreme.Packet) {
+		if c.Events.Has(xtreme.EventPacket) {
 			defer func() { _ = c.Packet.Release() }()
 			got = append(got, string(c.Packet.Bytes()))
 			if string(c.Packet.Bytes()) == "bad" {
@@ -129,7 +129,7 @@ func TestResetDropsOnlyWhatIsOfTheConnection(t *testing.T) {
 	connected := make(chan struct{}, 2)
 	r := launch(t, conf.RingEpoll, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
 		release(c)
-		if c.Events.Has(xtreme.NewConnection) {
+		if c.Events.Has(xtreme.EventNewConnection) {
 			socks = append(socks, c.Socket)
 			connected <- struct{}{}
 		}
@@ -139,8 +139,8 @@ func TestResetDropsOnlyWhatIsOfTheConnection(t *testing.T) {
 	wait(t, connected)
 	wait(t, connected)
 	r.do(t, func() {
-		l, pool := r.Loop, r.owner.Pool()
-		packet := func() xtreme.Buffer {
+		l, pool := r.Loop, r.poller.Pool()
+		packet := func() xtreme.Packet {
 			p, err := pool.Alloc(10)
 			require.NoError(t, err)
 			return p
@@ -148,12 +148,12 @@ func TestResetDropsOnlyWhatIsOfTheConnection(t *testing.T) {
 		free := pool.Ledger().Free
 		kept := packet()
 		batch := []xtreme.Completion{
-			{Events: xtreme.Packet, Socket: socks[0], Packet: packet()},
-			{Events: xtreme.Packet, Socket: socks[0], Packet: packet()},
-			{Events: xtreme.Packet, Socket: socks[1], Packet: kept},
-			{Events: xtreme.Sent, Socket: socks[0], Token: 7},
-			{Events: xtreme.In | xtreme.RdHup, Socket: socks[0]},
-			{Events: xtreme.Closed, Socket: socks[0]},
+			{Events: xtreme.EventPacket, Socket: socks[0], Packet: packet()},
+			{Events: xtreme.EventPacket, Socket: socks[0], Packet: packet()},
+			{Events: xtreme.EventPacket, Socket: socks[1], Packet: kept},
+			{Events: xtreme.EventSent, Socket: socks[0], Token: 7},
+			{Events: xtreme.EventIn | xtreme.EventRdHup, Socket: socks[0]},
+			{Events: xtreme.EventClosed, Socket: socks[0]},
 		}
 		copy(l.batch, batch)
 		at, count := l.at, l.count
@@ -196,8 +196,8 @@ func TestPanicsElsewhere(t *testing.T) {
 	for where, provoke := range map[string]func(l *Loop){
 		"timer":           func(l *Loop) { l.After(0, func() { panic("x") }) },
 		"posted function": func(l *Loop) { require.NoError(t, l.Post(func() { panic("x") })) },
-		"foreign descriptor": func(l *Loop) {
-			require.NoError(t, l.Watch(pipe[0], xtreme.In, func(xtreme.Event) {
+		"external descriptor": func(l *Loop) {
+			require.NoError(t, l.Watch(pipe[0], xtreme.EventIn, func(xtreme.Event) {
 				require.NoError(t, l.Unwatch(pipe[0]))
 				panic("x")
 			}))
@@ -239,8 +239,8 @@ func TestAPanicInStopDoesNotKeepTheRestFromBeingClosed(t *testing.T) {
 	require.EqualValues(t, 1, r.snapshot(t).Panics)
 }
 
-// The ring contains a hook's panic and closes the socket; the loop counts it, and ends where that is the policy.
-func TestAPanicInAHook(t *testing.T) {
+// The ring contains a callback's panic and closes the socket; the loop counts it, and ends where that is the policy.
+func TestAPanicInACallback(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		var log lines
 		for _, policy := range []PanicPolicy{ResetConnection, StopLoop} {
@@ -248,11 +248,11 @@ func TestAPanicInAHook(t *testing.T) {
 			closed := make(chan struct{}, 2)
 			r := launch(t, kind, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
 				release(c)
-				if c.Events.Has(xtreme.Closed) {
+				if c.Events.Has(xtreme.EventClosed) {
 					closed <- struct{}{}
 				}
 			}), Config{OnPanic: policy, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(l *Loop) {
-				s, err := l.Owner().OpenUDP(loopback, xtreme.Hook(ring.Completions,
+				s, err := l.Poller().OpenUDP(loopback, xtreme.ReceiveMode(ring.Completions,
 					func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { panic(errors.New("hooked")) }))
 				require.NoError(t, err)
 				addr = s.LocalAddr()
@@ -271,9 +271,9 @@ func TestAPanicInAHook(t *testing.T) {
 	})
 }
 
-func TestAPanicInWhatTheOwnerWasPostedEndsRun(t *testing.T) {
+func TestAPanicInWhatThePollerWasPostedEndsRun(t *testing.T) {
 	r := launch(t, conf.RingEpoll, nothing, Config{}, func(l *Loop) {
-		require.NoError(t, l.Owner().Post(func() { panic("behind the loop's back") }))
+		require.NoError(t, l.Poller().Post(func() { panic("behind the loop's back") }))
 	})
 	var p *PanicError
 	require.ErrorAs(t, r.wait(t), &p)

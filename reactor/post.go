@@ -51,9 +51,9 @@ func (l *Loop) Post(f func()) error {
 	}
 	p.work = append(p.work, f)
 	if l.self.Load() != sys.Goroutine() {
-		p.tell(noticeWork | noticeElse)
+		p.notify(noticeWork | noticeElse)
 	} else {
-		p.tell(noticeWork)
+		p.notify(noticeWork)
 	}
 	return nil
 }
@@ -78,10 +78,10 @@ func (l *Loop) Snapshot(ctx context.Context) (Stats, error) {
 func (p *posts) notice(flag uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tell(flag)
+	p.notify(flag)
 }
 
-func (p *posts) tell(flag uint32) {
+func (p *posts) notify(flag uint32) {
 	p.flags.Or(flag)
 	if !p.closed {
 		p.wake()
@@ -96,7 +96,7 @@ func (p *posts) ask(answer chan Stats) {
 		return
 	}
 	p.asked = append(p.asked, answer)
-	p.tell(noticeAsked)
+	p.notify(noticeAsked)
 }
 
 func (p *posts) stopping() bool { return p.flags.Load()&noticeStop != 0 }
@@ -163,7 +163,7 @@ func (p *posts) close() {
 	p.closed = true
 }
 
-// drop forgets the work that is left and tells how much it was.
+// drop forgets the work that is left and reports how much it was.
 func (p *posts) drop() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -102,11 +102,11 @@ func TestSnapshot(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	o, err := newEngine(t, conf.RingEpoll).Owner("never run")
+	p, err := newEngine(t, conf.RingEpoll).NewPoller("never run")
 	require.NoError(t, err)
-	l, err := New(o, nothing, Config{})
+	l, err := New(p, nothing, Config{})
 	require.NoError(t, err)
 	_, err = l.Snapshot(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, o.Close())
+	require.NoError(t, p.Close())
 }

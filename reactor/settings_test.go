@@ -26,14 +26,14 @@ func TestBatchBySetting(t *testing.T) {
 		for _, c := range []struct{ setting, config, want int }{{0, 0, 256}, {32, 0, 32}, {32, 5, 5}} {
 			handled := 0
 			l := turnByHand(t, kind, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
-				if c.Events.Has(xtreme.Packet) {
+				if c.Events.Has(xtreme.EventPacket) {
 					handled++
 					require.NoError(t, c.Packet.Release())
 				}
 			}), Config{Rest: Spin, Batch: c.config}, func(s *conf.Settings) { s.PollBatch = c.setting })
 			const sockets, each = 10, 32
 			for range sockets {
-				s, err := l.Owner().OpenUDP(loopback)
+				s, err := l.Poller().OpenUDP(loopback)
 				require.NoError(t, err)
 				peer, err := net.Dial("udp", s.LocalAddr().String())
 				require.NoError(t, err)
@@ -98,9 +98,9 @@ func TestLoopsAreBoundBySetting(t *testing.T) {
 		on := make(chan int, 8)
 		bound := func(l *Loop) error { return l.Post(func() { on <- sys.AffinityMask()[0]; l.Shutdown() }) }
 		for _, want := range []int{cpus[1], cpus[0], cpus[1]} {
-			o, err := e.Owner("one")
+			p, err := e.NewPoller("one")
 			require.NoError(t, err)
-			l, err := New(o, nothing, Config{})
+			l, err := New(p, nothing, Config{})
 			require.NoError(t, err)
 			require.NoError(t, bound(l))
 			require.NoError(t, l.Run(context.Background()))
@@ -110,9 +110,9 @@ func TestLoopsAreBoundBySetting(t *testing.T) {
 		defer cancel()
 		require.NoError(t, RunGroup(ctx, e, 2, func(l *Loop) (Handler, error) { return nothing, bound(l) }, Config{}))
 		require.ElementsMatch(t, cpus[:2], []int{<-on, <-on})
-		o, err := e.Owner("one")
+		p, err := e.NewPoller("one")
 		require.NoError(t, err)
-		l, err := New(o, nothing, Config{Pin: []int{cpus[1]}})
+		l, err := New(p, nothing, Config{Pin: []int{cpus[1]}})
 		require.NoError(t, err)
 		require.NoError(t, bound(l))
 		require.NoError(t, l.Run(context.Background()))
@@ -133,9 +133,9 @@ func TestLoopsWriteToTheEnginesLog(t *testing.T) {
 			return nothing, l.Post(func() { defer cancel(); panic("of the group") })
 		}
 		require.NoError(t, RunGroup(ctx, e, 1, posted, Config{}))
-		o, err := e.Owner("alone")
+		p, err := e.NewPoller("alone")
 		require.NoError(t, err)
-		l, err := New(o, nothing, Config{})
+		l, err := New(p, nothing, Config{})
 		require.NoError(t, err)
 		require.NoError(t, l.Post(func() { defer l.Shutdown(); panic("of the loop") }))
 		require.NoError(t, l.Run(context.Background()))
@@ -164,11 +164,11 @@ func TestSettingsThatALoopDoesNotUseAreSaid(t *testing.T) {
 			s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
 			e := mustEngine(t, s)
 			for range 2 {
-				o, err := e.Owner("told", xtreme.Buffers(64, 8))
+				p, err := e.NewPoller("told", xtreme.Buffers(64, 8))
 				require.NoError(t, err)
-				_, err = New(o, nothing, config)
+				_, err = New(p, nothing, config)
 				require.NoError(t, err)
-				require.NoError(t, o.Close())
+				require.NoError(t, p.Close())
 			}
 			text, err := os.ReadFile(s.LogFile)
 			require.NoError(t, err)
@@ -182,17 +182,17 @@ func TestSettingsThatALoopDoesNotUseAreSaid(t *testing.T) {
 	}
 }
 
-// A loop that helps others, as one that only accepts does, tells of no setting: the others use it.
+// A loop that helps others, as one that only accepts does, reports no setting: the others use it.
 func TestAnUnpinnedLoopTellsOfNoSetting(t *testing.T) {
 	t.Setenv("SX_LOOP_CPUS", "0")
 	t.Setenv("VMA_RX_POLL", "5")
 	s := conf.FromEnvironment()
 	s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
-	o, err := mustEngine(t, s).Owner("helper", xtreme.Buffers(64, 8))
+	p, err := mustEngine(t, s).NewPoller("helper", xtreme.Buffers(64, 8))
 	require.NoError(t, err)
-	_, err = New(o, nothing, Config{Rest: Wait, Unpinned: true})
+	_, err = New(p, nothing, Config{Rest: Wait, Unpinned: true})
 	require.NoError(t, err)
-	require.NoError(t, o.Close())
+	require.NoError(t, p.Close())
 	text, err := os.ReadFile(s.LogFile)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "has no effect")
@@ -214,11 +214,11 @@ func TestAYieldThatIsNotDoneIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := conf.FromEnvironment()
 			s.Ring, s.LoopCPUs, s.LogFile = conf.RingEpoll, c.cpus, filepath.Join(t.TempDir(), "log")
-			o, err := mustEngine(t, s).Owner("told", xtreme.Buffers(64, 8))
+			p, err := mustEngine(t, s).NewPoller("told", xtreme.Buffers(64, 8))
 			require.NoError(t, err)
-			_, err = New(o, nothing, c.config)
+			_, err = New(p, nothing, c.config)
 			require.NoError(t, err)
-			require.NoError(t, o.Close())
+			require.NoError(t, p.Close())
 			text, err := os.ReadFile(s.LogFile)
 			require.NoError(t, err)
 			if c.reason == "" {
@@ -245,11 +245,11 @@ func TestOneBoundOfTheSpinThatTheOtherLeavesWithoutEffectIsSaid(t *testing.T) {
 		t.Setenv("VMA_SELECT_POLL", c.selectPoll)
 		s := conf.FromEnvironment()
 		s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
-		o, err := mustEngine(t, s).Owner("told", xtreme.Buffers(64, 8))
+		p, err := mustEngine(t, s).NewPoller("told", xtreme.Buffers(64, 8))
 		require.NoError(t, err)
-		_, err = New(o, nothing, c.config)
+		_, err = New(p, nothing, c.config)
 		require.NoError(t, err)
-		require.NoError(t, o.Close())
+		require.NoError(t, p.Close())
 		text, err := os.ReadFile(s.LogFile)
 		require.NoError(t, err)
 		for _, name := range []string{"VMA_RX_POLL", "VMA_SELECT_POLL"} {

@@ -19,7 +19,7 @@ import (
 //  5. what cannot be closed in time is aborted, and counted
 //  6. packets lent to other goroutines come back
 const (
-	drainRest   = time.Millisecond // the longest sleep meanwhile: the stages have conditions that no descriptor tells of
+	drainSleep  = time.Millisecond // the longest sleep meanwhile: the stages have conditions that no descriptor reports
 	acceptTurns = 3                // turns without a new connection that show an empty accept queue
 	quietFor    = 10 * time.Millisecond
 	lookEvery   = time.Millisecond // looking through all sockets costs time for each
@@ -27,16 +27,16 @@ const (
 	abortFor    = time.Second
 )
 
-// wind is the orderly shutdown, up to the closing of the owner.
+// wind is the orderly shutdown, up to the closing of the poller.
 func (l *Loop) wind() error {
-	l.longestRest = drainRest
+	l.longestSleep = drainSleep
 	start := l.clock()
 	end := start.Add(l.config.Grace)
 
 	if err := l.turnsUntil(l.acceptsDone(start.Add(l.config.Grace / 2))); err != nil {
 		return err
 	}
-	if err := l.closeSockets(func(s *xtreme.Socket) bool { return s.Kind() == ring.Listener }); err != nil {
+	if err := l.closeSockets(func(s *xtreme.Socket) bool { return s.Kind() == ring.KindListener }); err != nil {
 		return err
 	}
 	if s, ok := l.handler.(Stopper); ok {
@@ -44,7 +44,7 @@ func (l *Loop) wind() error {
 			return err
 		}
 	}
-	if err := l.turnsUntil(l.quiet(end)); err != nil {
+	if err := l.turnsUntil(l.isDrained(end)); err != nil {
 		return err
 	}
 	if err := l.closeSockets(func(*xtreme.Socket) bool { return true }); err != nil {
@@ -62,10 +62,10 @@ func (l *Loop) wind() error {
 			return err
 		}
 	}
-	return l.turnsUntil(l.loansHome(limit))
+	return l.turnsUntil(l.lentReturned(limit))
 }
 
-// acceptsDone tells when the accept queues are empty.
+// acceptsDone reports when the accept queues are empty.
 func (l *Loop) acceptsDone(limit clock.Time) func() bool {
 	before, calm := l.accepted(), 0
 	return func() bool {
@@ -79,14 +79,14 @@ func (l *Loop) acceptsDone(limit clock.Time) func() bool {
 }
 
 func (l *Loop) accepted() (n uint64) {
-	for _, r := range l.owner.Rings() {
+	for _, r := range l.poller.Rings() {
 		n += r.Stats().Accepted
 	}
 	return n
 }
 
-// quiet tells when nothing has come for a while and nothing waits to go, or time is up.
-func (l *Loop) quiet(end clock.Time) func() bool {
+// isDrained reports when nothing has come for a while and nothing waits to go, or time is up.
+func (l *Loop) isDrained(end clock.Time) func() bool {
 	start := l.now
 	var nextLook clock.Time
 	return func() bool {
@@ -107,32 +107,32 @@ func (l *Loop) sending() bool {
 	return found
 }
 
-// gone tells when no socket is left, or time is up.
+// gone reports when no socket is left, or time is up.
 func (l *Loop) gone(limit clock.Time) func() bool {
 	return func() bool { return l.sockets() == 0 || l.now >= limit }
 }
 
 func (l *Loop) sockets() (n int) {
-	for _, r := range l.owner.Rings() {
+	for _, r := range l.poller.Rings() {
 		n += r.Sockets()
 	}
 	return n
 }
 
-// loansHome tells when no buffer is with another goroutine, or time is up.
-func (l *Loop) loansHome(limit clock.Time) func() bool {
+// lentReturned reports when no buffer is with another goroutine, or time is up.
+func (l *Loop) lentReturned(limit clock.Time) func() bool {
 	var nextLook clock.Time
 	return func() bool {
 		if l.now < nextLook {
 			return l.now >= limit
 		}
 		nextLook = l.now.Add(lookEvery)
-		return l.owner.Ledger().Lent == 0 || l.now >= limit
+		return l.poller.Ledger().Lent == 0 || l.now >= limit
 	}
 }
 
 func (l *Loop) eachSocket(f func(*xtreme.Socket)) error {
-	for _, r := range l.owner.Rings() {
+	for _, r := range l.poller.Rings() {
 		if err := r.EachSocket(f); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (l *Loop) abortSockets() error {
 }
 
 // finish ends the loop: the posted functions that are left run (not after an error: it may be theirs), what the handler
-// did not see is released, the owner is closed.
+// did not see is released, the poller is closed.
 func (l *Loop) finish(cause error) error {
 	l.doing = inRing
 	l.posts.close()
@@ -179,20 +179,20 @@ func (l *Loop) finish(cause error) error {
 	for ; l.at < l.count; l.at++ {
 		release(&l.batch[l.at])
 	}
-	err = errors.Join(err, l.closeForeign(), l.closeOwner())
+	err = errors.Join(err, l.closeExternal(), l.closePoller())
 	l.posts.end(l.Stats())
 	return err
 }
 
-func (l *Loop) closeForeign() error {
-	if err := l.foreign.close(); err != nil {
-		return fmt.Errorf("foreign descriptors: close: %w", err)
+func (l *Loop) closeExternal() error {
+	if err := l.external.close(); err != nil {
+		return fmt.Errorf("external descriptors: close: %w", err)
 	}
 	return nil
 }
 
-// closeOwner closes the owner even if that panics, as it may after a panic in the middle of Poll.
-func (l *Loop) closeOwner() (err error) {
+// closePoller closes the poller even if that panics, as it may after a panic in the middle of Poll.
+func (l *Loop) closePoller() (err error) {
 	defer l.contain(&err)
-	return l.owner.Close()
+	return l.poller.Close()
 }

@@ -89,12 +89,12 @@ func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
 // home.
 func TestCancelMidTraffic(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		o, err := newEngine(t, kind).Owner("test")
+		p, err := newEngine(t, kind).NewPoller("test")
 		require.NoError(t, err)
-		l, err := New(o, newEcho(), Config{Grace: 150 * time.Millisecond, Logger: quietLog()})
+		l, err := New(p, newEcho(), Config{Grace: 150 * time.Millisecond, Logger: quietLog()})
 		require.NoError(t, err)
 		tcp := listen(t, l)
-		u, err := o.OpenUDP(loopback)
+		u, err := p.OpenUDP(loopback)
 		require.NoError(t, err)
 		udp := u.LocalAddr()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -132,7 +132,7 @@ func TestCancelMidTraffic(t *testing.T) {
 		cancel()
 		require.NoError(t, wait(t, result))
 		all.Wait()
-		ledger := o.Ledger()
+		ledger := p.Ledger()
 		require.Equal(t, ledger.Total, ledger.Free, ledger.String())
 	})
 }
@@ -145,10 +145,10 @@ func TestStopMaySayGoodbye(t *testing.T) {
 		closed := 0
 		handler := HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
 			release(c)
-			if c.Events.Has(xtreme.NewConnection) {
+			if c.Events.Has(xtreme.EventNewConnection) {
 				conns = append(conns, c.Socket)
 			}
-			if c.Events.Has(xtreme.Closed) {
+			if c.Events.Has(xtreme.EventClosed) {
 				closed++
 			}
 		})
@@ -177,11 +177,11 @@ func TestAPeerThatTakesNothingIsGivenUp(t *testing.T) {
 		full := make(chan struct{})
 		r := launch(t, kind, HandlerFunc(func(l *Loop, c *xtreme.Completion) {
 			release(c)
-			if !c.Events.Has(xtreme.NewConnection) {
+			if !c.Events.Has(xtreme.EventNewConnection) {
 				return
 			}
 			for token := range uint64(200) { // more than the kernel's queues hold
-				p, err := l.Owner().Pool().Alloc(1900)
+				p, err := l.Poller().Pool().Alloc(1900)
 				require.NoError(t, err)
 				require.NoError(t, c.Socket.SendPacket(p, netip.AddrPort{}, token))
 			}
@@ -211,13 +211,13 @@ func TestLoansComeHome(t *testing.T) {
 	var addr netip.AddrPort
 	lent := make(chan buffers.Lent, 1)
 	r := launch(t, conf.RingEpoll, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
-		if c.Events.Has(xtreme.Packet) {
+		if c.Events.Has(xtreme.EventPacket) {
 			p, err := c.Packet.Lend()
 			require.NoError(t, err)
 			lent <- p
 		}
 	}), Config{}, func(l *Loop) {
-		s, err := l.Owner().OpenUDP(loopback)
+		s, err := l.Poller().OpenUDP(loopback)
 		require.NoError(t, err)
 		addr = s.LocalAddr()
 	})
@@ -236,11 +236,11 @@ func TestPacketsStillHeldAreReported(t *testing.T) {
 	var addr netip.AddrPort
 	got := make(chan struct{})
 	r := launch(t, conf.RingEpoll, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
-		if c.Events.Has(xtreme.Packet) {
+		if c.Events.Has(xtreme.EventPacket) {
 			close(got)
 		}
 	}), Config{Grace: time.Millisecond}, func(l *Loop) {
-		s, err := l.Owner().OpenUDP(loopback)
+		s, err := l.Poller().OpenUDP(loopback)
 		require.NoError(t, err)
 		addr = s.LocalAddr()
 	})
@@ -252,7 +252,7 @@ func TestPacketsStillHeldAreReported(t *testing.T) {
 	require.Equal(t, 1, held.Ledger.Held)
 }
 
-// What a listener's queue holds is accepted before the listener is closed, in every rest policy.
+// What a listener's queue holds is accepted before the listener is closed, in every sleep policy.
 func TestShutdownEmptiesTheAcceptQueueFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, rest := range []Rest{Spin, Adaptive, Wait} {
@@ -285,15 +285,15 @@ func TestSocketsOfTheHandlersOwnAreClosedToo(t *testing.T) {
 		connected := make(chan struct{})
 		r := launch(t, kind, HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
 			release(c)
-			if c.Events.Has(xtreme.Out) {
+			if c.Events.Has(xtreme.EventOut) {
 				_, err := c.Socket.Send([]byte("hello"))
 				require.NoError(t, err)
 				close(connected)
 			}
 		}), Config{}, func(l *Loop) {
-			s, err := l.Owner().DialTCP(netip.MustParseAddrPort(peer.Addr().String()))
+			s, err := l.Poller().DialTCP(netip.MustParseAddrPort(peer.Addr().String()))
 			require.NoError(t, err)
-			require.Equal(t, ring.Stream, s.Kind())
+			require.Equal(t, ring.KindStream, s.Kind())
 		})
 		c, err := peer.Accept()
 		require.NoError(t, err)

@@ -14,12 +14,12 @@ type Stats struct {
 	LongGaps         uint64        // turns of more than 5 ms, after which the rings were emptied before timers fired
 	Gaps             Histogram     // between Polls, sleeps apart
 
-	Completions   uint64
-	TimersFired   uint64
-	Timers        int // running now
-	Posted        uint64
-	ForeignEvents uint64
-	Sleeps        uint64
+	Completions    uint64
+	TimersFired    uint64
+	Timers         int // running now
+	Posted         uint64
+	ExternalEvents uint64
+	Sleeps         uint64
 
 	Panics     uint64 // contained or not
 	Resets     uint64 // connections reset for a panic

@@ -36,7 +36,7 @@ func TestHistogram(t *testing.T) {
 
 func TestStatsAddUp(t *testing.T) {
 	l := turnByHand(t, conf.RingEpoll, nothing, Config{RxPoll: 1})
-	l.longestRest = time.Microsecond
+	l.longestSleep = time.Microsecond
 	l.turns(t, 1, time.Microsecond) // empty
 	require.NoError(t, l.Post(func() { l.After(time.Hour, func() {}) }))
 	l.turns(t, 1, time.Microsecond)      // busy

@@ -63,7 +63,7 @@ func (l *Loop) AfterData(d time.Duration, f func(l *Loop, data uint64), data uin
 }
 
 // Reset moves a timer to d after Now. Later deadlines are only stored, so a connection's idle timer may be moved with
-// every packet. In the timer's own function it arms the timer again. The handle stays the same; 0 and false tell that
+// every packet. In the timer's own function it arms the timer again. The handle stays the same; 0 and false report that
 // the timer has fired or was cancelled. Loop only.
 func (l *Loop) Reset(t Timer, d time.Duration) (Timer, bool) {
 	l.mine("Reset")
@@ -80,7 +80,7 @@ func (l *Loop) Reset(t Timer, d time.Duration) (Timer, bool) {
 	return t, true
 }
 
-// Cancel stops a timer; false tells that it has fired or was cancelled before. Loop only.
+// Cancel stops a timer; false reports that it has fired or was cancelled before. Loop only.
 func (l *Loop) Cancel(t Timer) bool {
 	l.mine("Cancel")
 	c := l.live(t)

@@ -28,9 +28,9 @@ func turnByHand(t testing.TB, kind conf.RingKind, h Handler, c Config, change ..
 		f(&s)
 	}
 	e := mustEngine(t, s)
-	o, err := e.Owner("by hand")
+	p, err := e.NewPoller("by hand")
 	require.NoError(t, err)
-	l, err := New(o, h, c)
+	l, err := New(p, h, c)
 	require.NoError(t, err)
 	b := &byHand{Loop: l}
 	b.time.Advance(time.Hour)

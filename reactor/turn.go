@@ -14,17 +14,17 @@ import (
 type phase uint8
 
 const (
-	inRing phase = iota // Poll, Flush, Wait; of the program's code only Owner.Post's functions panic there
+	inRing phase = iota // Poll, Flush, Wait; of the program's code only Poller.Post's functions panic there
 	inHandler
 	inTimer
 	inPosted
-	inForeign
+	inExternal
 	inStart
 	inStop
 )
 
 func (p phase) String() string {
-	return [...]string{"ring", "handler", "timer", "posted function", "foreign descriptor", "Start", "Stop"}[p]
+	return [...]string{"ring", "handler", "timer", "posted function", "external descriptor", "Start", "Stop"}[p]
 }
 
 const (
@@ -34,10 +34,10 @@ const (
 	// emptyPolls in a row show that nothing of that time is left: a ring's first may only have emptied what it had
 	// fetched.
 	emptyPolls = 2
-	// catchUpMost bounds the Polls with which one turn catches up.
-	catchUpMost = 64
-	// failuresMost is how many Polls in a row may fail before the loop gives up.
-	failuresMost = 64
+	// catchUpMax bounds the Polls with which one turn catches up.
+	catchUpMax = 64
+	// failuresMax is how many Polls in a row may fail before the loop gives up.
+	failuresMax = 64
 )
 
 // turnsUntil takes turns until done says so. Panics that the policy survives cost one call of attempt, not a deferred
@@ -79,8 +79,8 @@ func (l *Loop) turn() error {
 	if l.posts.waiting() {
 		l.runPosted()
 	}
-	if l.foreign.count() > 0 {
-		if err := l.look(); err != nil {
+	if l.external.count() > 0 {
+		if err := l.pollExternal(); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func (l *Loop) turn() error {
 			return err
 		}
 	}
-	return l.rest()
+	return l.sleepIfIdle()
 }
 
 // begin closes the books of the turn before and reads the clock for this one.
@@ -119,7 +119,7 @@ func (l *Loop) begin(now clock.Time) {
 
 // reap polls the rings into the batch.
 func (l *Loop) reap() (int, error) {
-	n, err := l.owner.Poll(l.batch)
+	n, err := l.poller.Poll(l.batch)
 	l.at, l.count = 0, n
 	switch {
 	case n > 0:
@@ -143,8 +143,8 @@ func (l *Loop) polled(err error) error {
 	}
 	l.stats.RingErrors++
 	l.failing++
-	stop := errors.Is(err, ring.ErrOwner) || errors.Is(err, ring.ErrClosed) || l.failing >= failuresMost
-	if panics := l.newHookPanics(); panics > 0 {
+	stop := errors.Is(err, ring.ErrOwner) || errors.Is(err, ring.ErrClosed) || l.failing >= failuresMax
+	if panics := l.newCallbackPanics(); panics > 0 {
 		l.stats.Panics += panics
 		stop = stop || l.config.OnPanic == StopLoop
 	}
@@ -157,14 +157,14 @@ func (l *Loop) polled(err error) error {
 	return nil
 }
 
-// newHookPanics is how many panics of receive hooks the rings have contained since it was last asked.
-func (l *Loop) newHookPanics() uint64 {
-	before := l.hookPanics
-	l.hookPanics = 0
-	for _, r := range l.owner.Rings() {
-		l.hookPanics += r.Stats().HookPanics
+// newCallbackPanics is how many panics of receive callbacks the rings have contained since it was last asked.
+func (l *Loop) newCallbackPanics() uint64 {
+	before := l.callbackPanics
+	l.callbackPanics = 0
+	for _, r := range l.poller.Rings() {
+		l.callbackPanics += r.Stats().CallbackPanics
 	}
-	return l.hookPanics - before
+	return l.callbackPanics - before
 }
 
 // run hands what is left of the batch to the handler.
@@ -194,7 +194,7 @@ func (l *Loop) Next() *xtreme.Completion {
 
 // catchUp handles what came during a long gap, so that timers which that was to move or cancel do not fire first.
 func (l *Loop) catchUp() error {
-	for range catchUpMost {
+	for range catchUpMax {
 		n, err := l.reap()
 		if err != nil {
 			return err
@@ -212,7 +212,7 @@ func (l *Loop) catchUp() error {
 
 // submit starts what the turn prepared.
 func (l *Loop) submit() error {
-	if err := l.owner.Flush(); err != nil {
+	if err := l.poller.Flush(); err != nil {
 		if errors.Is(err, ring.ErrClosed) || errors.Is(err, ring.ErrOwner) {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// withheld is a connection nobody was told of yet.
+// withheld is a connection nobody was notified of yet.
 type withheld struct {
 	conn Conn
 	peer netip.AddrPort
@@ -34,12 +34,12 @@ func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 		l.withheld = append(l.withheld, withheld{conn, peer})
 		return
 	}
-	if l.config.AcceptTo != nil && r.away(l, conn, peer) {
+	if l.config.AcceptTo != nil && r.offerToAcceptTo(l, conn, peer) {
 		return
 	}
-	s := &Socket{set: l.set, maker: l.maker, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, hook: l.hook,
+	s := &Socket{set: l.set, maker: l.maker, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, callback: l.callback,
 		state: stateOpen, config: l.config, why: l.why, pacing: l.pacing}
-	s.handle = Handle{Conn: conn, Kind: Stream, Class: l.config.streamClass(), Copies: l.handle.Copies}
+	s.handle = Handle{Conn: conn, Kind: KindStream, Class: l.config.streamClass(), Copies: l.handle.Copies}
 	s.setTransport(l.transport, conn)
 	s.local = l.transport.Accept(s, l)
 	s.unix = l.unix.child(s)
@@ -50,7 +50,7 @@ func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 		l.transport.Refuse(conn, true)
 		return
 	}
-	s.judge()
+	s.updateSlowPath()
 	r.stats.Accepted++
 	s.raise(EventNewConnection, nil)
 	if err := r.drv.Receive(s, true); err != nil {
@@ -58,12 +58,12 @@ func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	}
 }
 
-// away asks the listener's AcceptTo about a connection and tells whether it is gone. One that panics costs this connection and
-// nothing else: the next Poll's error tells of it.
-func (r *Ring) away(l *Socket, conn Conn, peer netip.AddrPort) (gone bool) {
-	was, returned := r.inHook, false
+// offerToAcceptTo asks the listener's AcceptTo about a connection and reports whether it is gone. One that panics costs this connection and
+// nothing else: the next Poll's error reports it.
+func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (gone bool) {
+	was, returned := r.inCallback, false
 	defer func() {
-		r.inHook = was
+		r.inCallback = was
 		if returned {
 			return
 		}
@@ -75,7 +75,7 @@ func (r *Ring) away(l *Socket, conn Conn, peer netip.AddrPort) (gone bool) {
 			r.sink.dst = nil // this Poll is over: see Sink.call
 		}
 	}()
-	r.inHook = true
+	r.inCallback = true
 	taken := l.config.AcceptTo(int(conn), peer)
 	returned = true
 	if taken {
@@ -89,10 +89,10 @@ func (r *Ring) away(l *Socket, conn Conn, peer netip.AddrPort) (gone bool) {
 	return false
 }
 
-// backoffFirst and backoffMost bound how long a listener waits after the descriptor limit was hit.
+// backoffFirst and backoffMax bound how long a listener waits after the descriptor limit was hit.
 const (
 	backoffFirst = 5 * time.Millisecond
-	backoffMost  = 500 * time.Millisecond
+	backoffMax   = 500 * time.Millisecond
 )
 
 func (r *Ring) acceptFailed(l *Socket, e syscall.Errno) {
@@ -102,7 +102,7 @@ func (r *Ring) acceptFailed(l *Socket, e syscall.Errno) {
 	r.stats.AcceptFailures++
 	l.acceptErrs++
 	l.stop(stopBackoff)
-	l.backoff = min(max(2*l.backoff, backoffFirst), backoffMost)
+	l.backoff = min(max(2*l.backoff, backoffFirst), backoffMax)
 	l.setTimer(timerAccept, r.clock().Add(l.backoff))
 }
 

@@ -87,7 +87,7 @@ func (a *Adopted) failed(err error) error {
 
 // goLive gives an adopted socket its ring and begins to read it.
 func (s *Socket) goLive() error {
-	if s.handle.Kind == Datagram && s.local.Port() == 0 && !s.remote.IsValid() {
+	if s.handle.Kind == KindDatagram && s.local.Port() == 0 && !s.remote.IsValid() {
 		s.local = netip.AddrPort{} // neither bound nor connected: as NewSocket makes it
 		s.publish()
 		return nil
@@ -104,7 +104,7 @@ func (s *Socket) goLive() error {
 	s.stops = 0
 	s.touched = true
 	s.state = stateOpen
-	if s.handle.Kind == Listener {
+	if s.handle.Kind == KindListener {
 		s.state = stateListening
 		r.listeners = append(r.listeners, s)
 	}

@@ -22,7 +22,7 @@ const (
 	PerCoreAttach Logic = 31 // as PerCore, and pins the owner's thread to that processor
 )
 
-// Validate tells whether the value is one of VMA's.
+// Validate reports whether the value is one of VMA's.
 func (l Logic) Validate() error {
 	switch l {
 	case PerInterface, PerIP, PerSocket, PerUserID, PerThread, PerCore, PerCoreAttach:
@@ -97,7 +97,7 @@ func (s *Socket) key() Key {
 	}
 	switch k.Logic {
 	case PerIP:
-		if k.IP = s.local.Addr(); !k.IP.IsValid() && s.handle.Kind == Listener && !s.Unix() {
+		if k.IP = s.local.Addr(); !k.IP.IsValid() && s.handle.Kind == KindListener && !s.Unix() {
 			k.IP = unspecified(s.family) // where it will listen
 		}
 	case PerSocket:
@@ -114,10 +114,10 @@ func (s *Socket) key() Key {
 // than one. A socket that is bound before it joins has its ring by then.
 func (s *Socket) groupsInterface() (index int) {
 	local := s.local.Addr()
-	if s.handle.Kind != Datagram || !local.IsMulticast() && !local.IsUnspecified() {
+	if s.handle.Kind != KindDatagram || !local.IsMulticast() && !local.IsUnspecified() {
 		return 0
 	}
-	for _, m := range s.settings.Groups {
+	for _, m := range s.options.Groups {
 		if local.IsMulticast() && m.Group.WithZone("") != local.WithZone("") {
 			continue // none of it comes to this socket
 		}
@@ -144,8 +144,8 @@ func oneRing(k Key) Key {
 	return k
 }
 
-// apart tells whether the logic of a key wants another ring than the one of the set.
-func (r *Ring) apart(k Key) bool {
+// needsOwnRing reports whether the logic of a key wants another ring than the one of the set.
+func (r *Ring) needsOwnRing(k Key) bool {
 	switch k.Logic {
 	case PerInterface, PerThread:
 		return false

@@ -8,7 +8,7 @@ package ring
 // acknowledged, TIME-WAIT). Arm and Wait honour its own deadlines beside the core's.
 type ProtocolDriver interface {
 	Driver
-	// HasBackground tells that the ring is to be polled though it has no socket.
+	// HasBackground reports that the ring is to be polled though it has no socket.
 	HasBackground() bool
 }
 
@@ -22,7 +22,7 @@ type Creditor interface {
 // askCredit notes a stream whose transport wants to know what is released.
 func (r *Ring) askCredit(s *Socket) error {
 	to, ok := s.transport.(Creditor)
-	if !ok || s.handle.Kind != Stream {
+	if !ok || s.handle.Kind != KindStream {
 		return nil
 	}
 	if err := r.pool.AskCredit(s.handle.Account); err != nil {
@@ -52,7 +52,7 @@ func (r *Ring) forgetCredit(s *Socket) {
 	}
 }
 
-// hasCredit tells whether takeCredit has something to do: two loads where no transport asks.
+// hasCredit reports whether takeCredit has something to do: two loads where no transport asks.
 func (r *Ring) hasCredit() bool { return len(r.set.credits.entries) > 0 && r.pool.HasCredit() }
 
 // takeCredit passes on what was released. The pool is the owner's, so the stream may be on another ring of the set.
@@ -71,7 +71,7 @@ func (r *Ring) takeCredit() {
 	}
 }
 
-// Acknowledged tells that the peer has confirmed some of what the stream has sent; EventOut follows where SetOutPerAck asked for it.
+// Acknowledged reports that the peer has confirmed some of what the stream has sent; EventOut follows where SetOutPerAck asked for it.
 func (k *Sink) Acknowledged(s *Socket) {
 	if s.handle.OutPerAck && s.state == stateOpen {
 		s.raise(EventOut, nil)
@@ -92,12 +92,12 @@ func (k *Sink) Move(s *Socket, t Transport, c Conn) {
 	if err := r.askCredit(s); err != nil {
 		r.fail(&OpError{Op: "move", Err: err})
 	}
-	if s.wantOut || s.outlet != nil && s.outlet.blocked || s.files != nil && s.files.blocked || s.state == stateConnecting {
+	if s.wantOut || s.shaper != nil && s.shaper.blocked || s.files != nil && s.files.blocked || s.state == stateConnecting {
 		if err := r.drv.NotifyWritable(s); err != nil {
 			r.fail(&OpError{Op: "notify writable", Err: err})
 		}
 	}
-	if s.sending.queued() && s.outlet == nil && s.state == stateOpen {
+	if s.sending.queued() && s.shaper == nil && s.state == stateOpen {
 		s.transmit()
 	}
 	k.PathChanged(s)

@@ -137,7 +137,7 @@ func newStub(t *testing.T) (*stub, *ring.Set, *buffers.Pool) {
 
 // connected is a stream of the stub whose connection stands.
 func connected(t *testing.T, d *stub, set *ring.Set) *ring.Socket {
-	s, err := set.NewSocket(ring.Stream, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindStream, false, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Connect(netip.MustParseAddrPort("192.0.2.9:9")))
 	c := poll(t, d, s, func(k *ring.Sink) { k.Connected(s, stubAddr) })
@@ -158,12 +158,12 @@ func poll(t *testing.T, d *stub, s *ring.Socket, facts ...func(k *ring.Sink)) []
 // A listener is on its ring before its transport answers; one that is refused is a socket without a ring again.
 func TestListenComesAfterAttach(t *testing.T) {
 	d, set, _ := newStub(t)
-	s, err := set.NewSocket(ring.Stream, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindStream, false, ring.Config{})
 	require.NoError(t, err)
 	d.refuse = syscall.EADDRINUSE
 	require.ErrorIs(t, s.Listen(1), syscall.EADDRINUSE)
 	require.Nil(t, s.Ring())
-	require.Equal(t, ring.Stream, s.Kind())
+	require.Equal(t, ring.KindStream, s.Kind())
 	require.Equal(t, []string{"attach", "listen", "detach"}, d.calls)
 	d.calls, d.refuse = nil, nil
 	require.NoError(t, s.Listen(1))
@@ -174,7 +174,7 @@ func TestListenComesAfterAttach(t *testing.T) {
 // A child is a connection of its transport; one that comes for a listener that was closed is refused.
 func TestAcceptedConnection(t *testing.T) {
 	d, set, _ := newStub(t)
-	l, err := set.NewSocket(ring.Stream, false, ring.Config{})
+	l, err := set.NewSocket(ring.KindStream, false, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, l.Listen(1))
 	peer := netip.MustParseAddrPort("192.0.2.3:4")
@@ -261,7 +261,7 @@ func TestClosedComesAfterTheLastSent(t *testing.T) {
 	require.Equal(t, ring.EventClosed, c[1].Events)
 }
 
-// A live socket goes to another transport: what was queued and asked for goes on there, the application is told that the path is another.
+// A live socket goes to another transport: what was queued and asked for goes on there, the application is notified that the path is another.
 func TestMove(t *testing.T) {
 	d, set, pool := newStub(t)
 	s := connected(t, d, set)
@@ -312,10 +312,10 @@ func TestBackground(t *testing.T) {
 	require.NoError(t, s.Close())
 	poll(t, d, s)
 	d.background = true
-	require.False(t, r.Vacant())
+	require.False(t, r.IsIdle())
 	d.background = false
 	dst := make([]ring.Completion, 1)
 	_, err = r.Poll(dst)
 	require.NoError(t, err)
-	require.True(t, r.Vacant())
+	require.True(t, r.IsIdle())
 }

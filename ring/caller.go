@@ -17,12 +17,12 @@ import (
 //
 // What is refused is counted: Stats.Misuses. The methods for any goroutine say so in their comment; ringtest has the list, with the reasons.
 
-// Check tells whether the calling goroutine may use the ring: nil for its owner, and for anyone before it has one; ErrOwner or ErrClosed.
+// Check reports whether the calling goroutine may use the ring: nil for its owner, and for anyone before it has one; ErrOwner or ErrClosed.
 // Any goroutine.
 func (r *Ring) Check() error {
 	self := sys.Goroutine()
 	switch owner := r.owner.Load(); {
-	case owner == self, owner == 0 && !r.set.isOthers(self):
+	case owner == self, owner == 0 && !r.set.isOwnedByOther(self):
 		return nil
 	case owner == closedOwner:
 		return ErrClosed
@@ -39,20 +39,20 @@ func (r *Ring) check() error {
 	return err
 }
 
-// mine is check without its error, for the calls of each message.
-func (r *Ring) mine() bool {
+// isOwner is check without its error, for the calls of each message.
+func (r *Ring) isOwner() bool {
 	owner, self := r.owner.Load(), sys.Goroutine()
-	return owner == self || owner == 0 && !r.set.isOthers(self)
+	return owner == self || owner == 0 && !r.set.isOwnedByOther(self)
 }
 
-// readable tells whether the caller may read what is the owner's.
-func (r *Ring) readable() bool { return r.mine() || r.check() != ErrOwner }
+// readable reports whether the caller may read what is the owner's.
+func (r *Ring) readable() bool { return r.isOwner() || r.check() != ErrOwner }
 
-// Check tells whether the calling goroutine may use the set: nil for the owner of its rings, and for anyone before they have one; ErrOwner or
+// Check reports whether the calling goroutine may use the set: nil for the owner of its rings, and for anyone before they have one; ErrOwner or
 // ErrClosed. Any goroutine.
 func (set *Set) Check() error {
 	switch {
-	case set.isOthers(sys.Goroutine()):
+	case set.isOwnedByOther(sys.Goroutine()):
 		return ErrOwner
 	case set.closed.Load():
 		return ErrClosed
@@ -79,8 +79,8 @@ func (set *Set) siblings() []*Ring {
 	return set.Rings()
 }
 
-// isOthers tells whether a ring of the set's owner belongs to another goroutine than self.
-func (set *Set) isOthers(self uintptr) bool {
+// isOwnedByOther reports whether a ring of the set's owner belongs to another goroutine than self.
+func (set *Set) isOwnedByOther(self uintptr) bool {
 	for _, r := range set.siblings() {
 		if owner := r.owner.Load(); owner != 0 && owner != self && owner != closedOwner {
 			return true
@@ -89,11 +89,11 @@ func (set *Set) isOthers(self uintptr) bool {
 	return false
 }
 
-// mayUse tells whether the caller may use the socket, with a ring or before it has one.
+// mayUse reports whether the caller may use the socket, with a ring or before it has one.
 func (s *Socket) mayUse(op string) error {
 	if r := s.shared.Load(); r != nil {
-		if !r.mine() { // first: the rest is the owner's to read
-			return s.notMine(op)
+		if !r.isOwner() { // first: the rest is the owner's to read
+			return s.ownerError(op)
 		}
 	} else if err := s.maker.BeginCall(); err != nil {
 		return &OpError{Op: op, Err: err}
@@ -115,7 +115,7 @@ func (s *Socket) usable(op string) error {
 	return nil
 }
 
-// readable tells whether the caller may read what is the owner's.
+// readable reports whether the caller may read what is the owner's.
 func (s *Socket) readable() bool {
 	if r := s.shared.Load(); r != nil {
 		return r.readable()
@@ -123,7 +123,7 @@ func (s *Socket) readable() bool {
 	return s.maker.BeginCall() != ErrOwner
 }
 
-// Check tells whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
+// Check reports whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
 // ErrState before it has one. Any goroutine.
 func (s *Socket) Check() error {
 	var err error
@@ -143,8 +143,8 @@ func (s *Socket) Check() error {
 	return nil
 }
 
-// notMine is the error of a call by another goroutine than the ring's; ErrClosed when the ring is closed.
-func (s *Socket) notMine(op string) error { return &OpError{Op: op, Err: s.shared.Load().check()} }
+// ownerError is the error of a call by another goroutine than the ring's; ErrClosed when the ring is closed.
+func (s *Socket) ownerError(op string) error { return &OpError{Op: op, Err: s.shared.Load().check()} }
 
 // ends are the addresses of a socket, for any goroutine. Those of an accepted connection never change and are read in place.
 type ends struct{ local, remote netip.AddrPort }

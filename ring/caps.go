@@ -26,8 +26,8 @@ const (
 	CapSharedMulticast
 	// CapBackgroundProgress: the protocol may be advanced by a thread of the library. The kernel's own stack needs none.
 	CapBackgroundProgress
-	// CapTransmitTime: Config.TransmitTime: an EventStamp tells when each datagram left.
-	CapTransmitTime
+	// CapTxTimestamps: Config.TxTimestamps: an EventTxTimestamp reports when each datagram left.
+	CapTxTimestamps
 	// CapLaunchTime: a packet can be given the time at which the card is to send it.
 	CapLaunchTime
 	// CapPathChanges: a socket's packets may come to travel another way, and EventPath tells. Kernel sockets have one way only.
@@ -46,7 +46,7 @@ func AllCaps() []Caps {
 	return all
 }
 
-// Has tells whether all of want are there.
+// Has reports whether all of want are there.
 func (c Caps) Has(want Caps) bool { return c&want == want }
 
 // String lists the capabilities by name.

@@ -71,12 +71,12 @@ func cardReason(err error) Reason {
 	return Reason{Code: "card.error", Text: err.Error()}
 }
 
-// convert is CardTime.Convert with what is known of the clock by now.
-func (c *card) convert(r *Ring, how CardTime, at int64, tai time.Duration) Stamp {
+// convert is HardwareTimestamps.Convert with what is known of the clock by now.
+func (c *card) convert(r *Ring, how HardwareTimestamps, at int64, tai time.Duration) Stamp {
 	if at == 0 {
 		return Stamp{}
 	}
-	if c.clock != nil && how != CardTimeRaw && (c.sync.IsZero() || r.turn-c.looked >= compareTurns) {
+	if c.clock != nil && how != HardwareTimestampsRaw && (c.sync.IsZero() || r.turn-c.looked >= compareTurns) {
 		c.looked = r.turn
 		if now := r.clock(); now >= c.next {
 			c.next = now.Add(compareEvery)
@@ -119,9 +119,9 @@ func (r *Ring) interfaceOf(s *Socket) int {
 	return s.localInterface()
 }
 
-// stampOf makes a card's stamp the datagram's, if it can be converted; else the one it has stays.
-func (r *Ring) stampOf(s *Socket, m *Meta) {
-	if s.config.CardTime == CardTimeOff || !s.config.Timestamps {
+// convertHardwareTimestamp makes a card's stamp the datagram's, if it can be converted; else the one it has stays.
+func (r *Ring) convertHardwareTimestamp(s *Socket, m *Meta) {
+	if s.config.HardwareTimestamps == HardwareTimestampsOff || !s.config.Timestamps {
 		return
 	}
 	index := m.IfIndex
@@ -129,7 +129,7 @@ func (r *Ring) stampOf(s *Socket, m *Meta) {
 		index = uint32(r.interfaceOf(s))
 	}
 	if c := r.card(index); c != nil {
-		if at := c.convert(r, s.config.CardTime, m.Card, s.config.TAIOffset); !at.IsZero() {
+		if at := c.convert(r, s.config.HardwareTimestamps, m.RawHardware, s.config.TAIOffset); !at.IsZero() {
 			m.Time = at
 		}
 	}
@@ -137,7 +137,7 @@ func (r *Ring) stampOf(s *Socket, m *Meta) {
 
 // cardReasons says why the socket's stamps are not a card's.
 func (s *Socket) cardReasons(reasons []Reason) []Reason {
-	if s.config.CardTime == CardTimeOff || s.ring == nil {
+	if s.config.HardwareTimestamps == HardwareTimestampsOff || s.ring == nil {
 		return reasons
 	}
 	index := s.ring.interfaceOf(s)

@@ -17,11 +17,11 @@ func (s *Socket) Close() error {
 	if s.ring == nil {
 		return s.closeBare()
 	}
-	if s.linger == 0 && s.handle.Kind == Stream {
+	if s.linger == 0 && s.handle.Kind == KindStream {
 		return s.abort()
 	}
 	dead := s.state == stateDead || s.state == stateConnecting
-	s.retire()
+	s.startClosing()
 	switch {
 	case dead:
 		s.dropSends()
@@ -37,7 +37,7 @@ func (s *Socket) Close() error {
 
 // flushed goes on with Close once all sends are done.
 func (s *Socket) flushed() {
-	if s.handle.Kind == Stream && s.linger > 0 && !s.eof {
+	if s.handle.Kind == KindStream && s.linger > 0 && !s.eof {
 		s.lingering = true
 		s.shutdownWrite()
 		s.stops = 0 // whatever had stopped it: what comes now is thrown away
@@ -74,7 +74,7 @@ func (s *Socket) closeBare() error {
 	return errors.Join(s.removeFile(), s.closeConn())
 }
 
-// Discard is Abort for a socket that nobody was told of yet, such as one whose set-up failed half way: no completion speaks of it.
+// Discard is Abort for a socket that nobody was notified of yet, such as one whose set-up failed half way: no completion speaks of it.
 func (s *Socket) Discard() error {
 	if !s.readable() {
 		return &OpError{Op: "discard", Err: ErrOwner}
@@ -85,7 +85,7 @@ func (s *Socket) Discard() error {
 
 func (s *Socket) abort() error {
 	if s.state < stateClosing {
-		s.retire()
+		s.startClosing()
 	}
 	s.reset = true
 	s.dropSends()
@@ -93,8 +93,8 @@ func (s *Socket) abort() error {
 	return nil
 }
 
-// retire is what every way of closing begins with: from here on nothing but SENT and CLOSED is delivered.
-func (s *Socket) retire() {
+// startClosing is what every way of closing begins with: from here on nothing but SENT and CLOSED is delivered.
+func (s *Socket) startClosing() {
 	s.state = stateClosing
 	s.stopTimers()
 	s.flags, s.cause, s.late = 0, nil, nil
@@ -106,8 +106,8 @@ func (s *Socket) retire() {
 		s.ring.fail(err)
 	}
 	s.withheld = nil
-	s.hook = nil
-	s.judge()
+	s.callback = nil
+	s.updateSlowPath()
 }
 
 // detach makes the driver let go of the socket, once.
@@ -117,7 +117,7 @@ func (s *Socket) detach() {
 	}
 	s.sending.detaching = true
 	s.lingering = false
-	s.closeOutlet()
+	s.closeShaper()
 	s.setTimer(timerClose, clock.Never)
 	if s.ring.drv.Detach(s) {
 		s.detached()
@@ -146,7 +146,7 @@ func (s *Socket) finish() {
 	}
 	if s.discarded {
 		s.flags = 0
-		s.forget()
+		s.removeFromRing()
 	} else {
 		s.raise(EventClosed, nil)
 	}
@@ -157,7 +157,7 @@ func (s *Socket) CloseWrite() error {
 	if err := s.usable("close write"); err != nil {
 		return err
 	}
-	if s.handle.Kind != Stream || s.state == stateDead {
+	if s.handle.Kind != KindStream || s.state == stateDead {
 		return stateError("close write", s)
 	}
 	s.shutWrite = true

@@ -18,9 +18,9 @@ type Completion struct {
 	Source      netip.AddrPort // sender of the packet, or the peer of the connection
 	Destination netip.AddrPort // where the packet was sent to; the zero Addr where the ring cannot know
 	IfIndex     uint32         // interface the packet came in on; 0 where the ring cannot know
-	OS          bool           // on an offloaded socket: the packet came through the kernel's socket beside it
-	Token       uint64         // with EventSent and EventStamp: as given to SendPacket; EventStamp of other sends: their number, from 0
-	Time        Stamp          // when the packet arrived, or left (EventStamp); zero unless timestamps were asked for
+	ViaKernel   bool           // on an offloaded socket: the packet came through the kernel's socket beside it
+	Token       uint64         // with EventSent and EventTxTimestamp: as given to SendPacket; EventTxTimestamp of other sends: their number, from 0
+	Time        Stamp          // when the packet arrived, or left (EventTxTimestamp); zero unless timestamps were asked for
 	Err         error          // why, with EventErr or EventHup; ErrTruncated with a packet that was cut
 }
 
@@ -29,12 +29,12 @@ type StampSource uint8
 
 // The sources of a timestamp.
 const (
-	StampNone     StampSource = iota // no timestamp
-	StampSoftware                    // the kernel, on receipt of the frame (SO_TIMESTAMPNS, CLOCK_REALTIME)
-	StampPoll                        // the ring, when it took the frame from the link
-	StampLink                        // the link, when the frame came in: the kernel's XDP program
-	StampHardware                    // the network card, on the system's clock: see CardTime
-	StampCard                        // the network card, as its own clock counts: not since the Unix epoch
+	StampNone        StampSource = iota // no timestamp
+	StampSoftware                       // the kernel, on receipt of the frame (SO_TIMESTAMPNS, CLOCK_REALTIME)
+	StampPoll                           // the ring, when it took the frame from the link
+	StampLink                           // the link, when the frame came in: the kernel's XDP program
+	StampHardware                       // the network card, on the system's clock: see HardwareTimestamps
+	StampRawHardware                    // the network card, as its own clock counts: not since the Unix epoch
 )
 
 var stampNames = [...]string{"none", "software", "poll", "link", "hardware", "card"}
@@ -49,16 +49,16 @@ func (s StampSource) String() string {
 
 // Stamp is the arrival time of a packet.
 type Stamp struct {
-	Nanos  int64 // since the Unix epoch, but for StampCard
+	Nanos  int64 // since the Unix epoch, but for StampRawHardware
 	Source StampSource
 }
 
-// IsZero tells that there is no timestamp.
+// IsZero reports that there is no timestamp.
 func (s Stamp) IsZero() bool { return s.Source == StampNone }
 
-// Time is the stamp as a time.Time; the zero Time when there is none, or when it is StampCard, which has no place in the calendar.
+// Time is the stamp as a time.Time; the zero Time when there is none, or when it is StampRawHardware, which has no place in the calendar.
 func (s Stamp) Time() time.Time {
-	if s.IsZero() || s.Source == StampCard {
+	if s.IsZero() || s.Source == StampRawHardware {
 		return time.Time{}
 	}
 	return time.Unix(0, s.Nanos)

@@ -16,7 +16,7 @@ type Config struct {
 	LargeStream bool
 	// Budget limits the buffer memory the socket may hold, in bytes; beyond it reading stops until the application released
 	// some. 0 leaves the pool's dynamic rule alone: a socket may hold at most as much as is still free. Either is checked at each
-	// packet; what an io_uring ring's kernel had received before it heard of the stop still comes, at most the buffers offered
+	// packet; what an io_uring ring's kernel had received before reading was stopped still comes, at most the buffers offered
 	// to it (a quarter of the class, 1,024 small or 64 large ones at the most).
 	Budget int
 	// SendQueue limits the packets under way through SendPacket, and on sockets that are offloaded or paced what Send and SendTo have
@@ -28,15 +28,15 @@ type Config struct {
 	PacketInfo bool
 	// Timestamps asks for the kernel's receive timestamp on each datagram.
 	Timestamps bool
-	// CardTime asks for the network card's stamps beside it and says what is made of them; with TransmitTime, for those of sent datagrams
+	// HardwareTimestamps asks for the network card's stamps beside it and says what is made of them; with TxTimestamps, for those of sent datagrams
 	// too. Where a card does not stamp, the kernel's stay, and the path says why.
-	CardTime CardTime
-	// TAIOffset is how far TAI is ahead of the Unix clock, in whole seconds, for CardTimePTP; 0 is what the kernel knows (adjtimex(2)).
+	HardwareTimestamps HardwareTimestamps
+	// TAIOffset is how far TAI is ahead of the Unix clock, in whole seconds, for HardwareTimestampsPTP; 0 is what the kernel knows (adjtimex(2)).
 	TAIOffset time.Duration
-	// TransmitTime asks for an EventStamp for each datagram that was sent, where CapTransmitTime says so.
-	TransmitTime bool
+	// TxTimestamps asks for an EventTxTimestamp for each datagram that was sent, where CapTxTimestamps says so.
+	TxTimestamps bool
 	// AcceptTo, on a listener, is asked about each connection before a socket is made of it; true means that the connection is AcceptTo's
-	// from then on, to be given to another owner or closed, and nothing is heard of it here. fd is the transport's number for it: the
+	// from then on, to be given to another owner or closed, and this ring raises no event for it. fd is the transport's number for it: the
 	// kernel's descriptor. See AcceptTo in package xtreme.
 	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
 	// RequireOffload makes SetConfig.Place fail where it could not give the socket an offloaded ring. Sets without a Place do not

@@ -31,7 +31,7 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 	}
 	s.local = bound
 	s.publish()
-	if s.handle.Kind != Datagram {
+	if s.handle.Kind != KindDatagram {
 		return nil
 	}
 	return s.open("bind", local)
@@ -44,11 +44,11 @@ func (s *Socket) open(op string, a netip.AddrPort) error {
 	}
 	s.state = stateOpen
 	s.touched = true
-	return s.begin(op, a)
+	return s.startReading(op, a)
 }
 
-// begin starts reading for the call that makes the socket receive. A failure is the call's; failures that wait for Poll are not.
-func (s *Socket) begin(op string, a netip.AddrPort) error {
+// startReading starts reading for the call that makes the socket receive. A failure is the call's; failures that wait for Poll are not.
+func (s *Socket) startReading(op string, a netip.AddrPort) error {
 	s.stops &^= stopEnded
 	if s.stops != 0 {
 		return nil
@@ -59,7 +59,7 @@ func (s *Socket) begin(op string, a netip.AddrPort) error {
 	return nil
 }
 
-// checkAddress tells whether a socket of this family can have or reach the address.
+// checkAddress reports whether a socket of this family can have or reach the address.
 func (s *Socket) checkAddress(a netip.AddrPort) error {
 	switch ip := a.Addr(); {
 	case !ip.IsValid():
@@ -76,7 +76,7 @@ func (s *Socket) Listen(backlog int) error {
 	if err := s.mayUse("listen"); err != nil {
 		return err
 	}
-	if s.handle.Kind != Stream || s.state != stateNew {
+	if s.handle.Kind != KindStream || s.state != stateNew {
 		return stateError("listen", s)
 	}
 	if _, ok := s.transport.(Adopter); s.config.AcceptTo != nil && !ok {
@@ -92,7 +92,7 @@ func (s *Socket) Listen(backlog int) error {
 // listen puts the socket on its ring before the transport answers connections: none may come to a listener that no driver knows.
 func (s *Socket) listen(backlog int) error {
 	had := s.ring != nil
-	s.handle.Kind = Listener
+	s.handle.Kind = KindListener
 	if had {
 		// BindToDevice introduced it to the driver as a connection. Nothing of it is armed yet, so the driver lets go at once.
 		s.ring.drv.Detach(s)
@@ -100,7 +100,7 @@ func (s *Socket) listen(backlog int) error {
 			return &OpError{Op: "listen", Addr: s.local, Err: err}
 		}
 	} else if err := s.join(); err != nil {
-		s.handle.Kind = Stream
+		s.handle.Kind = KindStream
 		return &OpError{Op: "listen", Addr: s.local, Err: err}
 	}
 	local, err := s.transport.Listen(s, backlog)
@@ -112,13 +112,13 @@ func (s *Socket) listen(backlog int) error {
 	s.ring.listeners = append(s.ring.listeners, s)
 	s.state = stateListening
 	s.touched = true
-	return s.begin("listen", s.local)
+	return s.startReading("listen", s.local)
 }
 
 // notListening makes a socket that could not listen what it was: a stream, on a ring only if it had one before.
 func (s *Socket) notListening(onRing bool) error {
 	s.ring.drv.Detach(s)
-	s.handle.Kind = Stream
+	s.handle.Kind = KindStream
 	if onRing {
 		return s.ring.drv.Attach(s)
 	}
@@ -126,14 +126,14 @@ func (s *Socket) notListening(onRing bool) error {
 	return nil
 }
 
-// Connect connects the socket. On TCP it only begins: EventOut tells that the connection stands, EventErr or EventHup with Err
+// Connect connects the socket. On TCP it only begins: EventOut reports that the connection stands, EventErr or EventHup with Err
 // that it failed. A datagram socket is connected at once, receives from that peer only, and may be connected again.
 func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := s.mayUse("connect"); err != nil {
 		return err
 	}
-	datagram := s.handle.Kind == Datagram && s.state < stateDead
-	if !datagram && (s.handle.Kind != Stream || s.state != stateNew) {
+	datagram := s.handle.Kind == KindDatagram && s.state < stateDead
+	if !datagram && (s.handle.Kind != KindStream || s.state != stateNew) {
 		return stateError("connect", s)
 	}
 	if err := s.ipOnly("connect"); err != nil {
@@ -204,7 +204,7 @@ func (s *Socket) BindToDevice(name string) error {
 		return &OpError{Op: "bind to device", Err: fmt.Errorf("%s: %w", name, err)}
 	}
 	s.device = index
-	if s.handle.Kind == Stream {
+	if s.handle.Kind == KindStream {
 		return s.join()
 	}
 	return nil

@@ -3,12 +3,12 @@ package ring
 // Counts are one socket's totals since it was made, those of an accepted one since it was accepted. What the kernel or a stack of our own
 // lost before the ring had it is Drops.
 type Counts struct {
-	Packets, Bytes           uint64 // received, those that the hook dropped or held included
-	HookDrops, HookHolds     uint64
-	SentMessages, SentBytes  uint64 // by Send, SendTo, SendVector and SendPacket
-	ShortSends               uint64 // refused whole or in part: ErrWouldBlock
-	SendErrors               uint64
-	WarmSends, WarmSendsCold uint64 // Warm that walked the path; that found it not ready, EAGAIN
+	Packets, Bytes               uint64 // received, those that the callback dropped or held included
+	CallbackDrops, CallbackHolds uint64
+	SentMessages, SentBytes      uint64 // by Send, SendTo, SendVector and SendPacket
+	ShortSends                   uint64 // refused whole or in part: ErrWouldBlock
+	SendErrors                   uint64
+	WarmSends, WarmSendsCold     uint64 // WarmSend that walked the path; that found it not ready, EAGAIN
 }
 
 // Counts returns the socket's totals. Owner only.

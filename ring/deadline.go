@@ -28,7 +28,7 @@ const expireLimit = 256
 
 func (r *Ring) expire() {
 	if r.watch {
-		r.gap.Begin()
+		r.deadlineGap.Begin()
 	}
 	_, more := r.timers.Expire(r.clock(), expireLimit, r.onTimer)
 	if more {

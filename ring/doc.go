@@ -44,7 +44,7 @@
 //	deadline passed                   IN or OUT                     ErrDeadline
 //	the way of packets changed        PATH
 //	SendPacket finished               SENT                          nil, or why not
-//	a datagram left                   STAMP                         nil, see Config.TransmitTime
+//	a datagram left                   STAMP                         nil, see Config.TxTimestamps
 //	closed                            CLOSED
 //
 // # Waiting
@@ -65,7 +65,7 @@
 // # Offloaded rings
 //
 // A driver with a protocol stack of its own (ring/offload) keeps the contract. Its differences: what is sent leaves with the next Poll or
-// Flush, many at once; packets that came through the kernel's socket beside the stack are marked (Completion.OS); Socket.Prepare
+// Flush, many at once; packets that came through the kernel's socket beside the stack are marked (Completion.ViaKernel); Socket.Prepare
 // makes the first send as fast as the others; Ring.Counters has a name for whatever was not delivered. Where there is no kernel
 // at all, SetConfig.Transport says what addresses and ports are.
 //
@@ -73,12 +73,12 @@
 //
 // Socket.SetPacing limits how fast a socket sends: datagrams on every kind of ring, connections by the kernel (docs/pacing.md). A
 // Completion's Time says when its packet arrived and by which clock: the kernel's, a link's, or the network card's, converted as
-// Config.CardTime says. Config.TransmitTime asks when each datagram left (docs/timestamps.md).
+// Config.HardwareTimestamps says. Config.TxTimestamps asks for the time at which each datagram left (docs/timestamps.md).
 //
 // # Pulling packets, warm sends
 //
 // In the Queue and Callback modes packets wait on the socket: Receive, ReceiveUpTo and ReceiveOffloaded hand them over, Read copies parts of
-// them, Waiting counts them. Warm walks the path of a send without sending. Package extraapi has both under VMA's names.
+// them, Waiting counts them. WarmSend walks the path of a send without sending. Package extraapi has both under VMA's names.
 //
 // # Sets
 //

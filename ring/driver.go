@@ -31,7 +31,7 @@ type Driver interface {
 	// ReturnSpare gives the pool back what was taken ahead and is not in the kernel's hands. The core calls it before it looks whether the ring
 	// may sleep: a socket of this ring or of another one of the owner may wait for a buffer.
 	ReturnSpare()
-	// Arm makes FD readable on the next fact and at the deadline (clock.Never: none), or tells that facts are waiting now.
+	// Arm makes FD readable on the next fact and at the deadline (clock.Never: none), or reports that facts are waiting now.
 	Arm(deadline clock.Time, now clock.Time) (pending bool, err error)
 	// Disarm ends what Arm began, after waking up.
 	Disarm()
@@ -82,9 +82,9 @@ type SocketKind uint8
 
 // The kinds of socket.
 const (
-	Stream   SocketKind = iota // TCP or unix-domain connection
-	Listener                   // TCP or unix-domain listener: Receive means accept
-	Datagram                   // UDP
+	KindStream   SocketKind = iota // TCP or unix-domain connection
+	KindListener                   // TCP or unix-domain listener: Receive means accept
+	KindDatagram                   // UDP
 )
 
 // String is the value in words.
@@ -92,19 +92,19 @@ func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", 
 
 // Handle is a driver's view of a socket. Read only, but for Word.
 type Handle struct {
-	Conn      Conn            // the transport's number for the socket
-	Slot      uint32          // index of the socket in its ring, small and dense
-	Gen       uint32          // generation of the slot: a fact for an older one is stale
-	Kind      SocketKind      //
-	Class     buffers.Class   // which buffers it receives into
-	Account   buffers.Account // what its buffers are charged to
-	PktInfo   bool            // asked the kernel for control messages
-	Stamped   bool            // and for time stamps
-	Copies    bool            // the protocol has no zero-copy sends: unix, MPTCP
-	Ended     bool            // the peer's FIN was reported: only a reset is still of interest
-	Adopted   bool            // made elsewhere: what was set on it before is not in Settings
-	OutPerAck bool            // SetOutPerAck: EventOut for each acknowledgement that advances, where CapOutPerAck
-	Word      uint64          // the driver's own
+	Conn          Conn            // the transport's number for the socket
+	Slot          uint32          // index of the socket in its ring, small and dense
+	Gen           uint32          // generation of the slot: a fact for an older one is stale
+	Kind          SocketKind      //
+	Class         buffers.Class   // which buffers it receives into
+	Account       buffers.Account // what its buffers are charged to
+	PktInfo       bool            // asked the kernel for control messages
+	HasTimestamps bool            // and for time stamps
+	Copies        bool            // the protocol has no zero-copy sends: unix, MPTCP
+	Ended         bool            // the peer's FIN was reported: only a reset is still of interest
+	Adopted       bool            // made elsewhere: what was set on it before is not in SocketOptions
+	OutPerAck     bool            // SetOutPerAck: EventOut for each acknowledgement that advances, where CapOutPerAck
+	Word          uint64          // the driver's own
 }
 
 // Handle gives drivers their view of s.
@@ -118,6 +118,6 @@ type Transmission struct {
 	Route  int32 // as QueueCopy was given it; else 0
 	// Copied is a packet that Send, SendTo or SendVector filled: its end is not reported with Sink.Sent, it is the driver's to release.
 	Copied bool
-	// Home is set by a driver whose link has told the pool already that the packet is sent (completing).
-	Home bool
+	// IsComplete is set by a driver whose link has told the pool already that the packet is sent (completing).
+	IsComplete bool
 }

@@ -15,7 +15,7 @@ func (r *Ring) EachSocket(f func(*Socket)) error {
 	return nil
 }
 
-// Sending tells whether something of the socket is still on its way out on this side of the kernel: packets given to
+// Sending reports whether something of the socket is still on its way out on this side of the kernel: packets given to
 // SendPacket, or data that Send did not take, so that the application waits for EventOut. Owner only.
 func (s *Socket) Sending() bool {
 	return s.readable() && s.state <= stateOpen && (s.sending.busy() || s.wantOut)

@@ -49,7 +49,7 @@ var (
 // errStampUnknown: a transmit stamp came that cannot be told whose it is.
 var errStampUnknown error = &sentinel{text: "ring: a transmit stamp of a datagram that is not known any more"}
 
-// OpError tells what was being done, to what, and why it failed; it unwraps to the errno or contract error.
+// OpError reports what was being done, to what, and why it failed; it unwraps to the errno or contract error.
 type OpError struct {
 	Op   string         // "bind", "send" …
 	Addr netip.AddrPort // zero when no address was involved
@@ -96,17 +96,18 @@ func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported 
 // Reason is the error as a reason for a path not taken.
 func (e *FeatureError) Reason() Reason { return Reason{Code: e.Code, Text: e.Error()} }
 
-// HookPanic is a panic of a receive hook: its socket was reset, and Poll returns this error, after the completions of the Poll it happened in. Or of a listener's
+// CallbackPanic is a panic of a receive callback: its socket was reset, and Poll returns this error, after the completions of the Poll it
+// happened in. Or of a listener's
 // AcceptTo: the connection it was asked about was reset.
-type HookPanic struct {
+type CallbackPanic struct {
 	Socket int // ID of the socket, or of the listener
 	Value  any // what was given to panic
 	Stack  []byte
 }
 
 // Error is the failure in a sentence.
-func (e *HookPanic) Error() string {
-	return fmt.Sprintf("ring: the hook of socket %d panicked: %v\n%s", e.Socket, e.Value, e.Stack)
+func (e *CallbackPanic) Error() string {
+	return fmt.Sprintf("ring: the callback of socket %d panicked: %v\n%s", e.Socket, e.Value, e.Stack)
 }
 
 // eventOfError maps the errno that ended a socket to the event bits of the contract (VMA's table, which netstat users know):
@@ -137,7 +138,7 @@ func badArgument(op, name string, value any) error {
 }
 
 func stateError(op string, s *Socket) error {
-	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.what(), s.ID(), s.state, ErrState)}
+	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.kindName(), s.ID(), s.state, ErrState)}
 }
 
 // asErrno digs the errno out of an error.

@@ -22,7 +22,7 @@ const (
 	EventSent          Event = 1 << 34 // a SendPacket finished; Completion.Token is its token
 	EventClosed        Event = 1 << 35 // the last completion of a socket, after Close or Abort
 	EventPath          Event = 1 << 36 // the way of the socket's packets has changed: Socket.Path tells
-	EventStamp         Event = 1 << 37 // a datagram left: Completion.Time says when, Completion.Token which, see Config.TransmitTime
+	EventTxTimestamp   Event = 1 << 37 // a datagram left: Completion.Time says when, Completion.Token which, see Config.TxTimestamps
 )
 
 // The combinations the contract names. A completion may carry other bits beside them.
@@ -36,17 +36,17 @@ const (
 	trailing = EventIn | EventErr | EventHup | EventRdHup
 )
 
-// Has tells whether all bits of want are set.
+// Has reports whether all bits of want are set.
 func (e Event) Has(want Event) bool { return e&want == want }
 
-// Any tells whether at least one bit of want is set.
+// Any reports whether at least one bit of want is set.
 func (e Event) Any(want Event) bool { return e&want != 0 }
 
 var eventNames = []struct {
 	bit  Event
 	name string
 }{
-	{EventNewConnection, "NEW_CONNECTION"}, {EventPacket, "PACKET"}, {EventSent, "SENT"}, {EventStamp, "STAMP"}, {EventIn, "IN"}, {EventOut, "OUT"},
+	{EventNewConnection, "NEW_CONNECTION"}, {EventPacket, "PACKET"}, {EventSent, "SENT"}, {EventTxTimestamp, "STAMP"}, {EventIn, "IN"}, {EventOut, "OUT"},
 	{EventPath, "PATH"}, {EventErr, "ERR"}, {EventHup, "HUP"}, {EventRdHup, "RDHUP"}, {EventClosed, "CLOSED"},
 }
 

@@ -32,7 +32,7 @@ func (s *Socket) ended() {
 // failed is an error the kernel reported for the socket.
 func (s *Socket) failed(e syscall.Errno) {
 	switch {
-	case s.state == stateClosing && s.handle.Kind == Datagram:
+	case s.state == stateClosing && s.handle.Kind == KindDatagram:
 		return // it concerns a datagram that was sent; those that wait are sent all the same
 	case s.state == stateClosing:
 		// The connection broke while it was being closed: there is nobody to tell and nothing left to wait for.
@@ -43,7 +43,7 @@ func (s *Socket) failed(e syscall.Errno) {
 		return
 	case s.state >= stateDead:
 		return
-	case s.handle.Kind == Datagram:
+	case s.handle.Kind == KindDatagram:
 		// An ICMP error concerns one datagram that was sent; the socket lives on.
 		if !s.hidesError() {
 			s.raise(EventErr, e)
@@ -59,7 +59,7 @@ func (s *Socket) failed(e syscall.Errno) {
 	}
 	s.fatal = e
 	s.raise(eventOfError(e, connecting), e)
-	s.judge()
+	s.updateSlowPath()
 	s.filesFailed()
 }
 
@@ -71,10 +71,10 @@ func (s *Socket) connectTimedOut() {
 
 // writable answers the driver's NotifyWritable: the send queue has room again.
 func (s *Socket) writable() {
-	if s.outlet != nil && s.outlet.blocked {
-		s.outlet.blocked = false
+	if s.shaper != nil && s.shaper.blocked {
+		s.shaper.blocked = false
 		if s.state < stateGone {
-			s.goOn()
+			s.dequeueDue()
 		}
 		return
 	}

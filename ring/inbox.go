@@ -9,45 +9,45 @@ import (
 // inbox is what other goroutines leave for the owner: posted work and wake-ups. (Lent buffers come back through the pool's own
 // return stack; only their wake-up passes here.) The owner pays one atomic load per Poll.
 type inbox struct {
-	flags   atomic.Uint32
-	bell    func() // makes the resting owner wake up
-	mu      sync.Mutex
-	work    []func()
-	running []func()
-	closed  bool
+	flags      atomic.Uint32
+	wakeDriver func() // makes the sleeping owner wake up
+	mu         sync.Mutex
+	work       []func()
+	running    []func()
+	closed     bool
 }
 
 const (
-	inboxWork    = 1 << iota // work or a wake-up waits
-	inboxResting             // the owner sleeps or is about to: adding work must ring the bell
-	inboxRung                // the bell was rung for this rest: once is enough
-	inboxClosed              // nothing is run any more
+	inboxWork     = 1 << iota // work or a wake-up waits
+	inboxSleeping             // the owner sleeps or is about to: adding work must wake the owner
+	inboxWoken                // the owner was woken: once is enough
+	inboxClosed               // nothing is run any more
 )
 
 // waiting tells the owner that there is something for it.
 func (b *inbox) waiting() bool { return b.flags.Load()&inboxWork != 0 }
 
-// wake makes the owner poll soon: it ends a rest, or keeps the next from beginning.
+// wake makes the owner poll soon: it ends a sleep, or keeps the next from beginning.
 func (b *inbox) wake() {
-	if old := b.flags.Or(inboxWork | inboxRung); old&inboxResting != 0 && old&inboxRung == 0 {
-		b.bell()
+	if old := b.flags.Or(inboxWork | inboxWoken); old&inboxSleeping != 0 && old&inboxWoken == 0 {
+		b.wakeDriver()
 	}
 }
 
-// nudge is wake for an owner that rests, and nothing for one that polls: it will see what changed by itself.
-func (b *inbox) nudge() {
-	if b.flags.Load()&inboxResting != 0 {
+// wakeIfSleeping is wake for an owner that sleeps, and nothing for one that polls: it will see what changed by itself.
+func (b *inbox) wakeIfSleeping() {
+	if b.flags.Load()&inboxSleeping != 0 {
 		b.wake()
 	}
 }
 
-// settle announces a rest, rise ends it.
-func (b *inbox) settle() {
-	b.flags.And(^uint32(inboxRung))
-	b.flags.Or(inboxResting)
+// prepareSleep announces a sleep, cancelSleep ends it.
+func (b *inbox) prepareSleep() {
+	b.flags.And(^uint32(inboxWoken))
+	b.flags.Or(inboxSleeping)
 }
 
-func (b *inbox) rise() { b.flags.And(^uint32(inboxResting)) }
+func (b *inbox) cancelSleep() { b.flags.And(^uint32(inboxSleeping)) }
 
 func (b *inbox) post(f func()) error {
 	b.mu.Lock()
@@ -69,14 +69,14 @@ func (b *inbox) run() (n int) {
 	b.mu.Unlock()
 	defer func() {
 		// Work that panics takes nothing with it but itself: the rest comes with the next Poll, if there is one.
-		if n < len(b.running) && !b.over() {
+		if n < len(b.running) && !b.isClosed() {
 			b.mu.Lock()
 			b.work = append(slices.Clone(b.running[n:]), b.work...)
 			b.mu.Unlock()
 			b.wake()
 		}
 	}()
-	for n < len(b.running) && !b.over() {
+	for n < len(b.running) && !b.isClosed() {
 		f := b.running[n]
 		b.running[n] = nil
 		n++
@@ -85,8 +85,8 @@ func (b *inbox) run() (n int) {
 	return n
 }
 
-// over tells that the ring was closed, perhaps by the very work that ran last.
-func (b *inbox) over() bool { return b.flags.Load()&inboxClosed != 0 }
+// isClosed reports that the ring was closed, perhaps by the very work that ran last.
+func (b *inbox) isClosed() bool { return b.flags.Load()&inboxClosed != 0 }
 
 func (b *inbox) close() {
 	b.flags.Or(inboxClosed)

@@ -10,7 +10,7 @@ func (s *Socket) SetLargeStream(on bool) error {
 	if err := s.usable("set large stream"); err != nil {
 		return err
 	}
-	if s.handle.Kind != Stream {
+	if s.handle.Kind != KindStream {
 		return stateError("set large stream", s)
 	}
 	class, count := buffers.Small, s.ring.pool.Layout().SmallCount

@@ -5,11 +5,11 @@ type Mode uint8
 
 // The delivery modes.
 const (
-	// Completions: each packet is a completion of Poll, after the hook, if there is one, kept it.
+	// Completions: each packet is a completion of Poll, after the callback, if there is one, kept it.
 	Completions Mode = iota
-	// Callback: the hook sees each packet inside Poll; those it keeps wait on the socket for Receive, and EventIn tells of them.
+	// Callback: the callback sees each packet inside Poll; those it keeps wait on the socket for Receive, and EventIn reports them.
 	Callback
-	// Queue: packets wait on the socket for Receive, and EventIn tells of them.
+	// Queue: packets wait on the socket for Receive, and EventIn reports them.
 	Queue
 )
 
@@ -21,42 +21,42 @@ func (m Mode) String() string {
 	return itoa(int(m))
 }
 
-// Verdict is a hook's decision about a packet.
+// Verdict is a callback's decision about a packet.
 type Verdict uint8
 
 // The verdicts (VMA: VMA_PACKET_DROP, VMA_PACKET_RECV, VMA_PACKET_HOLD).
 const (
 	Drop Verdict = iota // the ring releases the packet
 	Keep                // it goes on to the completions or the socket's queue
-	Hold                // the hook has it: its owner releases it later
+	Hold                // the callback has it: its owner releases it later
 )
 
-// Hook sees every packet of a socket inside Poll, in order, before it is queued; c is complete but valid during the call only.
+// ReceiveCallback sees every packet of a socket inside Poll, in order, before it is queued; c is complete but valid during the call only.
 // It must not close the ring; it may close its socket, send, and release or retain the packet.
-type Hook func(s *Socket, c *Completion) Verdict
+type ReceiveCallback func(s *Socket, c *Completion) Verdict
 
-// SetHook fixes the delivery mode and the hook (nil for none; Callback needs one). It must come before the socket's first packet:
+// SetReceiveMode fixes the delivery mode and the callback (nil for none; Callback needs one). It must come before the socket's first packet:
 // before listen, bind or connect, or in the turn that delivered its NEW_CONNECTION. Accepted sockets inherit both from their
 // listener, because early data comes together with NEW_CONNECTION. Queue and Callback are one way of delivery, with and without a
-// hook: between these two, and for another hook in the same mode, it may be called at any time. Owner only, from inside a hook as well:
+// callback: between these two, and for another callback in the same mode, it may be called at any time. Owner only, from inside a callback as well:
 // the next packet meets the new one. (VMA: register_recv_callback, two plain stores that race with a running callback.)
-func (s *Socket) SetHook(m Mode, h Hook) error {
-	if err := s.mayUse("set hook"); err != nil {
+func (s *Socket) SetReceiveMode(m Mode, h ReceiveCallback) error {
+	if err := s.mayUse("set receive mode"); err != nil {
 		return err
 	}
 	switch {
 	case m > Queue:
-		return badArgument("set hook", "mode", m)
+		return badArgument("set receive mode", "mode", m)
 	case m == Callback && h == nil:
-		return badArgument("set hook", "callback mode with hook", nil)
+		return badArgument("set receive mode", "callback mode with a callback", nil)
 	case m == Queue && h != nil:
-		return badArgument("set hook", "queue mode with a hook; want", Callback)
+		return badArgument("set receive mode", "queue mode with a callback; want", Callback)
 	}
-	if (s.touched || s.listener != nil && !s.quiet()) && (m == Completions) != (s.mode == Completions) {
-		return &OpError{Op: "set hook", Err: ErrMode}
+	if (s.touched || s.listener != nil && !s.announcedThisPoll()) && (m == Completions) != (s.mode == Completions) {
+		return &OpError{Op: "set receive mode", Err: ErrMode}
 	}
-	s.mode, s.hook = m, h
-	s.judge()
+	s.mode, s.callback = m, h
+	s.updateSlowPath()
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 		return err
 	}
 	switch {
-	case s.handle.Kind != Datagram:
+	case s.handle.Kind != KindDatagram:
 		return stateError(op, s)
 	case !group.IsMulticast():
 		return badArgument(op, "group", group)
@@ -42,7 +42,7 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	if iface != "" {
 		var err error
 		if index, err = s.transport.Interface(iface); err != nil && !join {
-			index, gone = s.settings.goneInterface(group, iface, source)
+			index, gone = s.options.goneInterface(group, iface, source)
 		}
 		if err != nil && !gone {
 			return &OpError{Op: op, Err: err}
@@ -50,10 +50,10 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	}
 	m := Membership{group, index, source}
 	if join && s.stack != nil && s.state < stateDead {
-		all := s.settings.Groups
-		s.settings.Groups = []Membership{m}
+		all := s.options.Groups
+		s.options.Groups = []Membership{m}
 		err := s.place()
-		s.settings.Groups = all
+		s.options.Groups = all
 		if err != nil {
 			return &OpError{Op: op, Err: err}
 		}
@@ -65,9 +65,9 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 		}
 		return &OpError{Op: op, Err: fmt.Errorf("%s: %w", what, err)}
 	}
-	s.settings.member(m, join)
+	s.options.member(m, join)
 	if join && iface != "" {
-		s.settings.name(index, iface)
+		s.options.name(index, iface)
 	}
 	if s.stack == nil || s.state >= stateDead {
 		return nil

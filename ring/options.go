@@ -75,7 +75,7 @@ func (s *Socket) SetLinger(d time.Duration) error {
 	if err := s.ipOnly("set linger"); err != nil {
 		return err
 	}
-	if s.handle.Kind == Datagram {
+	if s.handle.Kind == KindDatagram {
 		return stateError("linger", s)
 	}
 	s.linger = d
@@ -183,7 +183,7 @@ func (s *Socket) setOption(what string, o Option, value int) error {
 	if err := s.transport.SetOption(s, o, value); err != nil {
 		return &OpError{Op: "set " + what, Err: fmt.Errorf("value %d: %w", value, err)}
 	}
-	if s.settings.note(o, value) {
+	if s.options.note(o, value) {
 		return s.changed("set " + what)
 	}
 	return nil

@@ -8,40 +8,40 @@ type paceQueue []*Socket
 
 // set puts s in for the time at, or moves it there.
 func (q *paceQueue) set(s *Socket, at clock.Time) {
-	o := s.outlet
-	o.due = at
-	if o.place == 0 {
+	sh := s.shaper
+	sh.due = at
+	if sh.heapIndex == 0 {
 		*q = append(*q, s)
-		o.place = len(*q)
+		sh.heapIndex = len(*q)
 	}
-	q.settle(o.place - 1)
+	q.fix(sh.heapIndex - 1)
 }
 
 // remove takes s out, if it is in.
 func (q *paceQueue) remove(s *Socket) {
-	if s.outlet == nil || s.outlet.place == 0 {
+	if s.shaper == nil || s.shaper.heapIndex == 0 {
 		return
 	}
-	i, last := s.outlet.place-1, len(*q)-1
-	s.outlet.place = 0
+	i, last := s.shaper.heapIndex-1, len(*q)-1
+	s.shaper.heapIndex = 0
 	moved := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
 	if i < last {
-		q.put(i, moved)
-		q.settle(i)
+		q.insert(i, moved)
+		q.fix(i)
 	}
 }
 
-func (q paceQueue) put(i int, s *Socket) {
+func (q paceQueue) insert(i int, s *Socket) {
 	q[i] = s
-	s.outlet.place = i + 1
+	s.shaper.heapIndex = i + 1
 }
 
-func (q paceQueue) before(i, j int) bool { return q[i].outlet.due < q[j].outlet.due }
+func (q paceQueue) before(i, j int) bool { return q[i].shaper.due < q[j].shaper.due }
 
-// settle moves what stands at i to where it belongs.
-func (q paceQueue) settle(i int) {
+// fix moves what stands at i to where it belongs.
+func (q paceQueue) fix(i int) {
 	for i > 0 && q.before(i, (i-1)/2) {
 		q.swap(i, (i-1)/2)
 		i = (i - 1) / 2
@@ -63,6 +63,6 @@ func (q paceQueue) settle(i int) {
 
 func (q paceQueue) swap(i, j int) {
 	a, b := q[i], q[j]
-	q.put(i, b)
-	q.put(j, a)
+	q.insert(i, b)
+	q.insert(j, a)
 }

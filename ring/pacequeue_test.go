@@ -15,7 +15,7 @@ func TestPaceQueue(t *testing.T) {
 	var q paceQueue
 	sockets := make([]*Socket, 100)
 	for i := range sockets {
-		sockets[i] = &Socket{outlet: &outlet{}}
+		sockets[i] = &Socket{shaper: &shaper{}}
 	}
 	in := map[*Socket]clock.Time{}
 	for range 20_000 {
@@ -32,24 +32,24 @@ func TestPaceQueue(t *testing.T) {
 		require.Len(t, q, len(in))
 		least := clock.Never
 		for i, x := range q {
-			if i+1 != x.outlet.place || in[x] != x.outlet.due {
-				require.Equal(t, i+1, x.outlet.place)
-				require.Equal(t, in[x], x.outlet.due)
+			if i+1 != x.shaper.heapIndex || in[x] != x.shaper.due {
+				require.Equal(t, i+1, x.shaper.heapIndex)
+				require.Equal(t, in[x], x.shaper.due)
 			}
 		}
 		for _, at := range in {
 			least = min(least, at)
 		}
 		if len(q) > 0 {
-			require.Equal(t, least, q[0].outlet.due)
+			require.Equal(t, least, q[0].shaper.due)
 		}
 	}
 	last := clock.Time(0)
 	for len(q) > 0 {
-		require.LessOrEqual(t, last, q[0].outlet.due)
-		last = q[0].outlet.due
+		require.LessOrEqual(t, last, q[0].shaper.due)
+		last = q[0].shaper.due
 		q.remove(q[0])
 	}
-	q.remove(&Socket{}) // one without an outlet is not in it
+	q.remove(&Socket{}) // one without a shaper is not in it
 	require.Zero(t, testing.AllocsPerRun(100, func() { q.set(sockets[0], 1); q.remove(sockets[0]) }))
 }

@@ -78,7 +78,7 @@ func (s *Socket) SetPacing(p Pacing) error {
 	switch {
 	case err != nil:
 		return err
-	case s.handle.Kind == Datagram:
+	case s.handle.Kind == KindDatagram:
 		return s.paceDatagrams(full)
 	case p.Burst != 0 || p.Packet != 0 || p.Overhead != 0:
 		return &OpError{Op: op, Err: &FeatureError{
@@ -92,20 +92,20 @@ func (s *Socket) SetPacing(p Pacing) error {
 }
 
 func (s *Socket) paceDatagrams(p Pacing) error {
-	o := s.outlet
-	if o == nil {
+	sh := s.shaper
+	if sh == nil {
 		if p.Rate == 0 {
 			return nil
 		}
-		o = s.openOutlet()
+		sh = s.openShaper()
 	}
 	limit := pace.Limit{Rate: p.Rate, Burst: uint64(p.Burst)}
-	if err := o.bucket.Set(s.set.config.Clock(), limit); err != nil {
+	if err := sh.bucket.Set(s.set.config.Clock(), limit); err != nil {
 		return &OpError{Op: "set pacing", Err: err}
 	}
-	s.pacing, o.overhead = p, p.Overhead
+	s.pacing, sh.overhead = p, p.Overhead
 	if s.ring != nil {
-		s.goOn()
+		s.dequeueDue()
 	}
 	return nil
 }

@@ -21,13 +21,13 @@ type record struct {
 	sent        bool
 	copied      bool  // to be sent: nobody waits for its end
 	file        bool  // to be sent: the next of Socket.files
-	os          bool  // see Completion.OS
+	viaKernel   bool  // see Completion.ViaKernel
 	route       int32 // see Transmission.Route
 	err         error
 }
 
-// latch is the user data of the completion being written: as latched when the record became pending, or as it is now.
-func (s *Socket) latch() uint64 {
+// completionUserData is the user data of the completion being written: as latched when the record became pending, or as it is now.
+func (s *Socket) completionUserData() uint64 {
 	if s.ready {
 		return s.latched
 	}
@@ -36,11 +36,11 @@ func (s *Socket) latch() uint64 {
 
 // fill writes the record into c as a completion of s.
 func (rec *record) fill(c *Completion, s *Socket) {
-	*c = Completion{UserData: s.latch(), Socket: s, Err: rec.err}
+	*c = Completion{UserData: s.completionUserData(), Socket: s, Err: rec.err}
 	if rec.sent {
 		c.Events, c.Token = EventSent, rec.token
 		if !rec.time.IsZero() {
-			c.Events, c.Time = EventStamp, rec.time
+			c.Events, c.Time = EventTxTimestamp, rec.time
 		}
 		return
 	}
@@ -50,36 +50,36 @@ func (rec *record) fill(c *Completion, s *Socket) {
 	c.Destination = rec.destination
 	c.IfIndex = rec.ifIndex
 	c.Time = rec.time
-	c.OS = rec.os
+	c.ViaKernel = rec.viaKernel
 }
 
 // slab keeps records in one slice with a free list: queueing allocates only while the slab grows to its high-water mark, which
 // the number of buffers bounds.
 type slab struct {
-	records []record
-	free    int32 // 1-based; 0 is none
+	records   []record
+	firstFree int32 // 1-based; 0 is none
 }
 
-// take is a record that is zero, in place: putting one together elsewhere copies its 150 bytes twice.
-func (b *slab) take() (int32, *record) {
-	i := b.free
+// alloc is a record that is zero, in place: putting one together elsewhere copies its 150 bytes twice.
+func (b *slab) alloc() (int32, *record) {
+	i := b.firstFree
 	if i == 0 {
 		b.records = append(b.records, record{})
 		i = int32(len(b.records))
 		return i, &b.records[i-1]
 	}
 	rec := &b.records[i-1]
-	b.free, rec.next = rec.next, 0
+	b.firstFree, rec.next = rec.next, 0
 	return i, rec
 }
 
 func (b *slab) at(i int32) *record { return &b.records[i-1] }
 
-func (b *slab) drop(i int32) (next int32) {
+func (b *slab) free(i int32) (next int32) {
 	rec := &b.records[i-1]
 	next = rec.next
-	*rec = record{next: b.free}
-	b.free = i
+	*rec = record{next: b.firstFree}
+	b.firstFree = i
 	return next
 }
 
@@ -96,7 +96,7 @@ func (q *queue) push(b *slab, rec record) {
 
 // add appends a record that is zero, for the caller to fill in at once: the pointer is good until the next one is added.
 func (q *queue) add(b *slab) *record {
-	i, rec := b.take()
+	i, rec := b.alloc()
 	if q.tail == 0 {
 		q.head = i
 	} else {
@@ -108,7 +108,7 @@ func (q *queue) add(b *slab) *record {
 }
 
 func (q *queue) pop(b *slab) {
-	q.head = b.drop(q.head)
+	q.head = b.free(q.head)
 	if q.head == 0 {
 		q.tail = 0
 	}
@@ -139,10 +139,10 @@ func (s *Socket) makeReady() {
 		return
 	}
 	s.latched = s.userData
-	s.list()
+	s.addReady()
 }
 
-func (s *Socket) list() {
+func (s *Socket) addReady() {
 	s.ready = true
 	r := s.ring
 	if r.readyTail == nil {
@@ -153,7 +153,7 @@ func (s *Socket) list() {
 	r.readyTail = s
 }
 
-func (r *Ring) unlist() *Socket {
+func (r *Ring) popReady() *Socket {
 	s := r.readyHead
 	r.readyHead = s.nextReady
 	if r.readyHead == nil {
@@ -168,11 +168,11 @@ func (r *Ring) unlist() *Socket {
 func (r *Ring) deliver(k *Sink) {
 	last := r.readyTail
 	for r.readyHead != nil && k.Room() > 0 {
-		s := r.unlist()
-		if s.quiet() {
+		s := r.popReady()
+		if s.announcedThisPoll() {
 			// NEW_CONNECTION went out in this very Poll and the application has not seen it yet. The latch stays open: the user
 			// data it may set now is to be on what follows.
-			s.list()
+			s.addReady()
 		} else {
 			s.deliver(k)
 		}
@@ -183,18 +183,18 @@ func (r *Ring) deliver(k *Sink) {
 }
 
 // The order within a pending record: NEW_CONNECTION, OUT and PATH go with the first completion, packets and finished sends follow in
-// order, what tells of an end goes with or after the last packet, CLOSED stands alone at the end.
+// order, what reports an end goes with or after the last packet, CLOSED stands alone at the end.
 const leading = EventNewConnection | EventOut | EventPath
 
 // deliver writes what the socket has pending, as far as the sink has room.
 func (s *Socket) deliver(k *Sink) {
 	if s.unseen.n > 0 {
-		k.showUnseen(s)
+		k.runCallbackUnseen(s)
 	}
 	for k.Room() > 0 {
 		flags := s.flags & leading
-		first := s.next()
-		if s.endShows() && first != &s.done { // an EventSent has an Err of its own
+		first := s.nextQueue()
+		if s.mayReportEnd() && first != &s.done { // an EventSent has an Err of its own
 			flags |= s.flags & trailing
 		}
 		if first == nil && flags == 0 {
@@ -203,7 +203,7 @@ func (s *Socket) deliver(k *Sink) {
 		c := &k.dst[k.n]
 		k.n++
 		if first != nil {
-			s.take(c, first)
+			s.popRecord(c, first)
 		} else {
 			*c = Completion{UserData: s.latched, Socket: s, Source: s.remote, Destination: s.local}
 		}
@@ -220,7 +220,7 @@ func (s *Socket) deliver(k *Sink) {
 		}
 		if flags.Has(EventNewConnection) {
 			c.Listener, c.Source, c.Destination = s.listener, s.remote, s.local
-			s.quietTurn = s.ring.turn
+			s.announcedTurn = s.ring.turn
 			break // nothing more of it until the next Poll
 		}
 	}
@@ -232,15 +232,15 @@ func (s *Socket) deliver(k *Sink) {
 		k.dst[k.n] = Completion{Events: EventClosed, UserData: s.userData, Socket: s}
 		k.n++
 		s.flags = 0
-		s.forget()
+		s.removeFromRing()
 	case s.flags == EventClosed:
 		s.makeReady()
 	}
 }
 
-// next is the queue that holds the record to deliver next, nil when there is none: packets first (in the queue modes they wait
+// nextQueue is the queue that holds the record to deliver next, nil when there is none: packets first (in the queue modes they wait
 // for Receive, on a suspended socket for Resume), then finished sends.
-func (s *Socket) next() *queue {
+func (s *Socket) nextQueue() *queue {
 	if s.received.n > 0 && s.mode == Completions && !s.suspended() {
 		return &s.received
 	}
@@ -250,8 +250,8 @@ func (s *Socket) next() *queue {
 	return nil
 }
 
-// take moves the first record of q into c.
-func (s *Socket) take(c *Completion, q *queue) {
+// popRecord moves the first record of q into c.
+func (s *Socket) popRecord(c *Completion, q *queue) {
 	rec := s.ring.slab.at(q.head)
 	rec.fill(c, s)
 	if !rec.sent {
@@ -261,15 +261,15 @@ func (s *Socket) take(c *Completion, q *queue) {
 	q.pop(&s.ring.slab)
 }
 
-// endShows tells whether flags that tell of an end may go out with the completion being written: the packet in it, if any, is
+// mayReportEnd reports whether flags that tell of an end may go out with the completion being written: the packet in it, if any, is
 // the last, and the socket is not suspended. In the queue modes the packets stay behind for Receive, as with epoll.
-func (s *Socket) endShows() bool {
+func (s *Socket) mayReportEnd() bool {
 	return !s.suspended() && (s.mode != Completions || s.received.n <= 1)
 }
 
-// deliverable tells whether the socket still has something to deliver, CLOSED apart.
+// deliverable reports whether the socket still has something to deliver, CLOSED apart.
 func (s *Socket) deliverable() bool {
-	return s.unseen.n > 0 && !s.suspended() || s.next() != nil || s.flags&leading != 0 || s.flags&trailing != 0 && s.endShows()
+	return s.unseen.n > 0 && !s.suspended() || s.nextQueue() != nil || s.flags&leading != 0 || s.flags&trailing != 0 && s.mayReportEnd()
 }
 
 // dropReceived releases the packets that the application will not see any more.

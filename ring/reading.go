@@ -13,14 +13,14 @@ const (
 
 // Suspend stops reading: no more packets are delivered until Resume, the peer's window closes (TCP) or the kernel's receive
 // buffer fills and then drops and counts (UDP). What the ring had taken already waits, in order; a
-// hook sees it after Resume. A listener stops accepting.
+// callback sees it after Resume. A listener stops accepting.
 // A failure of the connection ends the suspension: what waits is delivered, then the error.
 func (s *Socket) Suspend() error {
 	if err := s.usable("suspend"); err != nil {
 		return err
 	}
 	s.stop(stopUser)
-	s.judge()
+	s.updateSlowPath()
 	return nil
 }
 
@@ -40,13 +40,13 @@ func (s *Socket) Resume() error {
 
 func (s *Socket) endSuspension() {
 	s.start(stopUser)
-	s.judge()
+	s.updateSlowPath()
 	if s.deliverable() {
 		s.makeReady()
 	}
 }
 
-// OverBudget tells that reading has stopped because the socket holds more buffer memory than it may; it goes on when enough was
+// OverBudget reports that reading has stopped because the socket holds more buffer memory than it may; it goes on when enough was
 // released. Owner only.
 func (s *Socket) OverBudget() bool { return s.readable() && s.stops&stopBudget != 0 }
 
@@ -66,7 +66,7 @@ func (s *Socket) stop(why stop) {
 			if len(r.stopped) == 0 {
 				// Everything freed from here on may set it going again; comparing with an older count would look once too
 				// often, comparing with a later one would miss.
-				r.freed, r.left = r.pool.Freed(), 0
+				r.freed, r.stoppedLeft = r.pool.Freed(), 0
 			}
 			r.stopped = append(r.stopped, s)
 		}
@@ -97,20 +97,20 @@ const restartLimit = 64
 // for what was freed since the last round.
 func (r *Ring) restart() {
 	if freed := r.pool.Freed(); freed != r.freed {
-		r.freed, r.left = freed, len(r.stopped)
+		r.freed, r.stoppedLeft = freed, len(r.stopped)
 	}
-	n := min(r.left, len(r.stopped), restartLimit)
-	r.left -= n
+	n := min(r.stoppedLeft, len(r.stopped), restartLimit)
+	r.stoppedLeft -= n
 	if n == 0 {
-		r.left = 0
+		r.stoppedLeft = 0
 		return
 	}
-	batch := r.waking[:copy(r.waking[:n], r.stopped)]
+	batch := r.restarting[:copy(r.restarting[:n], r.stopped)]
 	r.stopped = r.stopped[:copy(r.stopped, r.stopped[n:])]
 	for i, s := range batch {
 		batch[i] = nil
 		switch {
-		case !s.restartable():
+		case !s.canRestart():
 			r.stopped = append(r.stopped, s)
 		case s.state >= stateDead && !s.lingering:
 			s.stops &^= stopBudget | stopStarved
@@ -120,26 +120,26 @@ func (r *Ring) restart() {
 	}
 }
 
-// Starving tells that a socket which had stopped reading for want of buffers could go on by now: the ring must be polled, not waited for.
+// Starving reports that a socket which had stopped reading for want of buffers could go on by now: the ring must be polled, not waited for.
 // An owner of several rings asks all of them after it has armed the last one, because arming a ring returns buffers to the pool. Owner only.
 func (r *Ring) Starving() bool {
 	if !r.readable() {
 		return false
 	}
-	if len(r.stopped) == 0 || r.left == 0 && r.pool.Freed() == r.freed {
+	if len(r.stopped) == 0 || r.stoppedLeft == 0 && r.pool.Freed() == r.freed {
 		return false
 	}
 	for _, s := range r.stopped {
-		if s.restartable() {
+		if s.canRestart() {
 			return true
 		}
 	}
-	r.freed, r.left = r.pool.Freed(), 0 // looked at, all of them: what was freed must not keep the ring awake
+	r.freed, r.stoppedLeft = r.pool.Freed(), 0 // looked at, all of them: what was freed must not keep the ring awake
 	return false
 }
 
-// restartable tells whether the next round takes the socket off the stopped ones.
-func (s *Socket) restartable() bool {
+// canRestart reports whether the next round takes the socket off the stopped ones.
+func (s *Socket) canRestart() bool {
 	p := s.ring.pool
 	return s.state >= stateDead && !s.lingering || !p.Over(s.handle.Account) && p.CanReceive(s.handle.Class)
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// SpaceError tells that the first waiting packet is longer than the caller will take; it stays where it is. It is ENOBUFS for errors.Is,
+// SpaceError reports that the first waiting packet is longer than the caller will take; it stays where it is. It is ENOBUFS for errors.Is,
 // as VMA answers when there is no room for one packet (recvfrom_zcopy).
 type SpaceError struct {
 	Need int // bytes of the first packet
@@ -22,7 +22,7 @@ func (e *SpaceError) Error() string {
 // Unwrap gives the errno.
 func (e *SpaceError) Unwrap() error { return syscall.ENOBUFS }
 
-// Mode is how the socket's packets reach the application; see SetHook. Owner only.
+// Mode is how the socket's packets reach the application; see SetReceiveMode. Owner only.
 func (s *Socket) Mode() Mode {
 	if !s.readable() {
 		return 0
@@ -30,12 +30,12 @@ func (s *Socket) Mode() Mode {
 	return s.mode
 }
 
-// Hook is the socket's receive hook, nil without one. Owner only.
-func (s *Socket) Hook() Hook {
+// ReceiveCallback is the socket's receive callback, nil without one. Owner only.
+func (s *Socket) ReceiveCallback() ReceiveCallback {
 	if !s.readable() {
 		return nil
 	}
-	return s.hook
+	return s.callback
 }
 
 // Waiting is how many packets wait on the socket, for Receive or for the next Poll, and how many bytes are in them. Owner only.
@@ -53,7 +53,7 @@ func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, e
 }
 
 // ReceiveOffloaded is ReceiveUpTo for packets that the kernel has not copied: it stops before one that came through the kernel's socket
-// (Completion.OS). When the first one is such a packet, or the kernel's stack carries the socket, it is EIO and nothing is moved. Owner only.
+// (Completion.ViaKernel). When the first one is such a packet, or the kernel's stack carries the socket, it is EIO and nothing is moved. Owner only.
 // (VMA: recvfrom_zcopy with MSG_VMA_ZCOPY_FORCE.)
 func (s *Socket) ReceiveOffloaded(dst []Completion, limit int) (packets, bytes int, err error) {
 	return s.receive(dst, limit, true)
@@ -80,7 +80,7 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 	}
 	for packets < len(dst) && s.received.n > 0 {
 		first := s.ring.slab.at(s.received.head)
-		if offloaded && first.os {
+		if offloaded && first.viaKernel {
 			if packets == 0 {
 				return 0, 0, errCopied
 			}
@@ -93,14 +93,14 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 			}
 			break
 		}
-		s.take(&dst[packets], &s.received)
+		s.popRecord(&dst[packets], &s.received)
 		bytes += n
 		packets++
 	}
 	if packets > 0 {
 		return packets, bytes, nil
 	}
-	return 0, 0, s.nothing()
+	return 0, 0, s.nothingToReceive()
 }
 
 // errCopied is made once: a program that falls back to ReceiveUpTo meets it for each such packet.
@@ -120,9 +120,9 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 		return 0, from, err
 	}
 	if s.received.n == 0 {
-		return 0, from, s.nothing()
+		return 0, from, s.nothingToReceive()
 	}
-	if s.handle.Kind == Datagram {
+	if s.handle.Kind == KindDatagram {
 		return s.readDatagram(b)
 	}
 	from = s.remote
@@ -140,7 +140,7 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 			return n + k, from, nil
 		}
 		n += k
-		s.consume()
+		s.releaseFirst()
 	}
 	return n, from, nil
 }
@@ -152,20 +152,20 @@ func (s *Socket) readDatagram(b []byte) (n int, from netip.AddrPort, err error) 
 	if n < rec.packet.Len() {
 		err = ErrTruncated
 	}
-	s.consume()
+	s.releaseFirst()
 	return n, from, err
 }
 
-// consume releases the first waiting packet.
-func (s *Socket) consume() {
+// releaseFirst releases the first waiting packet.
+func (s *Socket) releaseFirst() {
 	p := s.ring.slab.at(s.received.head).packet
 	s.waiting -= p.Len()
 	_ = p.Release() // it is in the queue: nobody else has used up this reference
 	s.received.pop(&s.ring.slab)
 }
 
-// nothing is why no packet waits.
-func (s *Socket) nothing() error {
+// nothingToReceive is why no packet waits.
+func (s *Socket) nothingToReceive() error {
 	switch {
 	case s.state == stateDead:
 		return &OpError{Op: "receive", Addr: s.remote, Err: s.fatal}

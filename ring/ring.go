@@ -33,56 +33,56 @@ type Ring struct {
 	gens      []uint32
 	sockets   int
 
-	inbox     inbox
-	timers    *wheel.Wheel
-	clock     clock.Source
-	onTimer   func(uint64) // r.timer, bound once
-	gap       clock.Gap    // since the deadlines were looked at
-	watch     bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
-	armed     bool         // Arm was called and the ring has not been polled since
-	stopped   []*Socket    // waiting for buffers
-	waking    [restartLimit]*Socket
-	listeners []*Socket
-	freed     uint64 // pool.Freed when the last round over the stopped sockets began
-	left      int    // of the stopped ones, not yet looked at in this round
+	inbox       inbox
+	timers      *wheel.Wheel
+	clock       clock.Source
+	onTimer     func(uint64) // r.timer, bound once
+	deadlineGap clock.Gap    // since the deadlines were looked at
+	watch       bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
+	armed       bool         // Arm was called and the ring has not been polled since
+	stopped     []*Socket    // waiting for buffers
+	restarting  [restartLimit]*Socket
+	listeners   []*Socket
+	freed       uint64 // pool.Freed when the last round over the stopped sockets began
+	stoppedLeft int    // of the stopped ones, not yet looked at in this round
 
-	hooking  Completion // what a hook is shown; kept here so that showing it allocates nothing
-	pieces   [MaxVector][]byte
-	paced    paceQueue // sockets that wait for their time to send
-	stamping []*Socket // sockets with transmit stamps
-	cards    []*card   // clocks of network cards, by interface
-	locked   bool
-	inHook   bool
-	closing  bool
-	affinity []int // of the thread before PerCoreAttach pinned it
-	stats    Stats
-	set      *Set
-	key      Key
-	failures []error // of calls that had no caller to return them to; the next Poll returns them, alone
-	reported bool    // the last Poll returned failures: this one delivers completions first
+	callbackCompletion Completion // what a callback is shown; kept here so that showing it allocates nothing
+	pieces             [MaxVector][]byte
+	paced              paceQueue // sockets that wait for their time to send
+	timestamping       []*Socket // sockets with transmit stamps
+	cards              []*card   // clocks of network cards, by interface
+	locked             bool
+	inCallback         bool
+	closing            bool
+	affinity           []int // of the thread before PerCoreAttach pinned it
+	stats              Stats
+	set                *Set
+	key                Key
+	failures           []error // of calls that had no caller to return them to; the next Poll returns them, alone
+	reported           bool    // the last Poll returned failures: this one delivers completions first
 }
 
 // Stats are the ring's counters since it was made. Owner only.
 type Stats struct {
-	Polls, Packets, Bytes       uint64
-	Completions                 uint64
-	Accepted, AcceptFailures    uint64 // failures are EMFILE, ENFILE, ENOBUFS, ENOMEM at accept: the listener backs off and recovers
-	AcceptedAway                uint64 // connections that Config.AcceptTo took; not in Accepted
-	HookDrops, HookHolds        uint64
-	HookPanics                  uint64 // of hooks and of Config.AcceptTo
-	ClosedDrops                 uint64 // packets that arrived for, or were queued on, a socket the application closed
-	Truncated                   uint64
-	Starved, BudgetStops        uint64 // reading stopped: pool empty; socket over its budget
-	SentBytes, SentMessages     uint64
-	ShortSends                  uint64
-	Paced                       uint64 // datagrams that waited for their time, see SetPacing
-	LostSends                   uint64 // datagrams that Send had taken and that failed later, or were given up with their socket
-	Stamped, StampsMissing      uint64 // transmit stamps reported, and those that never came
-	CardFailures                uint64 // a network card's clock could not be read
-	WarmSends, WarmSendsCold    uint64 // see Socket.Warm
-	Sleeps                      uint64
-	Posted, ReturnedFromLending uint64
-	Misuses                     uint64 // calls by another goroutine than the owner, which were refused
+	Polls, Packets, Bytes        uint64
+	Completions                  uint64
+	Accepted, AcceptFailures     uint64 // failures are EMFILE, ENFILE, ENOBUFS, ENOMEM at accept: the listener backs off and recovers
+	AcceptedAway                 uint64 // connections that Config.AcceptTo took; not in Accepted
+	CallbackDrops, CallbackHolds uint64
+	CallbackPanics               uint64 // of callbacks and of Config.AcceptTo
+	ClosedDrops                  uint64 // packets that arrived for, or were queued on, a socket the application closed
+	Truncated                    uint64
+	Starved, BudgetStops         uint64 // reading stopped: pool empty; socket over its budget
+	SentBytes, SentMessages      uint64
+	ShortSends                   uint64
+	Paced                        uint64 // datagrams that waited for their time, see SetPacing
+	LostSends                    uint64 // datagrams that Send had taken and that failed later, or were given up with their socket
+	Stamped, StampsMissing       uint64 // transmit stamps reported, and those that never came
+	CardFailures                 uint64 // a network card's clock could not be read
+	WarmSends, WarmSendsCold     uint64 // see Socket.WarmSend
+	Sleeps                       uint64
+	Posted, ReturnedFromLending  uint64
+	Misuses                      uint64 // calls by another goroutine than the owner, which were refused
 }
 
 // closedOwner is nobody's identity: a closed ring belongs to no goroutine.
@@ -132,7 +132,7 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 		return 0, ErrNoSlice
 	}
 	if r.sink.dst != nil {
-		return 0, &OpError{Op: "poll inside a hook or posted work", Err: syscall.EDEADLK}
+		return 0, &OpError{Op: "poll inside a callback or posted work", Err: syscall.EDEADLK}
 	}
 	r.turn++
 	if r.armed {
@@ -148,13 +148,13 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 			return 0, ErrClosed // by the work itself
 		}
 	}
-	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.watch && r.gap.Long()) {
+	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.watch && r.deadlineGap.Long()) {
 		r.expire()
 	}
 	if len(r.paced) > 0 {
-		r.pace()
+		r.sendDue()
 	}
-	if len(r.stamping) > 0 {
+	if len(r.timestamping) > 0 {
 		r.collectStamps()
 	}
 	if n := r.pool.Reclaim(); n > 0 {
@@ -193,7 +193,7 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 	return n, nil
 }
 
-// Failing tells that a failure waits for the next Poll to return it. Owner only.
+// Failing reports that a failure waits for the next Poll to return it. Owner only.
 func (r *Ring) Failing() bool { return r.readable() && len(r.failures) > 0 }
 
 // lockThread ties the goroutine to its thread until Close, once.
@@ -222,7 +222,7 @@ func (r *Ring) Flush() error {
 		return err
 	}
 	if len(r.paced) > 0 {
-		r.pace()
+		r.sendDue()
 	}
 	if r.hasCredit() {
 		r.takeCredit()
@@ -237,10 +237,10 @@ func (r *Ring) Flush() error {
 // meanwhile waits there, and what has no room is lost and counted. (VMA has an internal thread that receives, VMA_PROGRESS_ENGINE_INTERVAL.)
 func (r *Ring) Advance() error { return r.Flush() }
 
-// Vacant tells that a Poll would find nothing: no socket, no posted work, no wake-up, no failure to tell of. An owner of several rings
+// IsIdle reports that a Poll would find nothing: no socket, no posted work, no wake-up, no failure to tell of. An owner of several rings
 // passes such a one over. A ring that was armed, or never polled, is not vacant: its next Poll does what is due; nor is one whose driver
 // speaks a protocol itself and has work without a socket (ProtocolDriver). Owner only.
-func (r *Ring) Vacant() bool {
+func (r *Ring) IsIdle() bool {
 	return r.readable() && r.sockets == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && len(r.failures) == 0 && r.readyHead == nil && r.owner.Load() != 0
 }
 
@@ -307,24 +307,24 @@ func (r *Ring) Key() Key {
 	return r.key
 }
 
-// Arm prepares for waiting on FD: it tells that work is pending already (poll again, do not wait), or makes FD readable on the
+// Arm prepares for waiting on FD: it reports that work is pending already (poll again, do not wait), or makes FD readable on the
 // next packet, deadline, returned buffer, posted work or Wake. (VMA: ibv_req_notify_cq behind its own blocking calls only.)
 func (r *Ring) Arm() (pending bool, err error) {
 	if err := r.check(); err != nil {
 		return false, err
 	}
-	if r.rest() {
+	if r.prepareSleep() {
 		return true, nil
 	}
 	deadline, now := r.nextDeadline()
 	if deadline <= now {
-		r.inbox.rise()
+		r.inbox.cancelSleep()
 		return true, nil
 	}
 	freed := r.pool.Freed()
 	pending, err = r.drv.Arm(deadline, now)
 	if err != nil {
-		r.inbox.rise()
+		r.inbox.cancelSleep()
 		return false, &OpError{Op: "arm", Err: err}
 	}
 	r.armed = true
@@ -342,7 +342,7 @@ func (r *Ring) Wait(d time.Duration) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.rest() {
+	if r.prepareSleep() {
 		return nil
 	}
 	deadline, now := r.nextDeadline()
@@ -353,7 +353,7 @@ func (r *Ring) Wait(d time.Duration) error {
 	}
 	r.stats.Sleeps++
 	err := r.drv.Wait(d)
-	r.inbox.rise()
+	r.inbox.cancelSleep()
 	r.turn |= timerMask // the next Poll looks at the deadlines
 	if err != nil {
 		return &OpError{Op: "wait", Err: err}
@@ -373,15 +373,15 @@ func (r *Ring) Post(f func()) error {
 	return r.inbox.post(f)
 }
 
-// rest announces that the owner is about to sleep and tells whether it must not. The announcement comes before the look: who
-// adds work afterwards sees it and rings the bell.
-func (r *Ring) rest() (pending bool) {
-	r.inbox.settle()
+// prepareSleep announces that the owner is about to sleep, and reports whether it must not. The announcement comes before the check: a
+// goroutine that adds work later sees the announcement and wakes the owner.
+func (r *Ring) prepareSleep() (pending bool) {
+	r.inbox.prepareSleep()
 	if r.hasCredit() {
 		r.takeCredit()
 	}
 	if r.protocol != nil {
-		// Before the look: what waits for room on a socket hears of it when its queue is sent.
+		// Before the check: a socket that waits for room gets EventOut when its queue is sent.
 		if err := r.drv.Flush(); err != nil {
 			r.fail(&OpError{Op: "flush", Err: err})
 		}
@@ -390,7 +390,7 @@ func (r *Ring) rest() (pending bool) {
 	r.drv.ReturnSpare()
 	r.offerFreed(freed)
 	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || r.Starving() {
-		r.inbox.rise()
+		r.inbox.cancelSleep()
 		return true
 	}
 	return false
@@ -398,7 +398,7 @@ func (r *Ring) rest() (pending bool) {
 
 func (r *Ring) disarm() {
 	r.armed = false
-	r.inbox.rise()
+	r.inbox.cancelSleep()
 	r.drv.Disarm()
 	r.stats.Sleeps++
 	r.turn |= timerMask
@@ -412,7 +412,7 @@ func (r *Ring) nextDeadline() (deadline, now clock.Time) {
 			deadline = next
 		}
 	}
-	if deadline == clock.Never && len(r.paced) == 0 && len(r.stamping) == 0 {
+	if deadline == clock.Never && len(r.paced) == 0 && len(r.timestamping) == 0 {
 		return clock.Never, 0
 	}
 	now = r.clock()
@@ -437,8 +437,8 @@ func (r *Ring) mayClose() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.inHook {
-		return &OpError{Op: "close inside a hook", Err: syscall.EDEADLK}
+	if r.inCallback {
+		return &OpError{Op: "close inside a callback", Err: syscall.EDEADLK}
 	}
 	return nil
 }
@@ -500,9 +500,9 @@ func (r *Ring) Close() error {
 	return err
 }
 
-// failuresMost is how many Polls of drain may fail before it gives up: one ends when a socket's last failure is reported, a broken ring
+// failuresMax is how many Polls of drain may fail before it gives up: one ends when a socket's last failure is reported, a broken ring
 // fails for ever.
-const failuresMost = 64
+const failuresMax = 64
 
 // drain polls until every socket is gone, and releases the packets that are delivered meanwhile. Failures do not end it.
 func (r *Ring) drain() error {
@@ -518,7 +518,7 @@ func (r *Ring) drain() error {
 			if failures++; failures == 1 {
 				failed = err
 			}
-			if failures == failuresMost {
+			if failures == failuresMax {
 				return fmt.Errorf("ring: close: %d Polls failed, the first: %w", failures, failed)
 			}
 			continue

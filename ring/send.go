@@ -9,7 +9,7 @@ import (
 )
 
 // Ways to send. On a socket over a stack of the library all end in the send queue, see stack.go; a paced or numbered one has a way of its own, see
-// outlet.go. On the others there are two. Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands over
+// shaper.go. On the others there are two. Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands over
 // a buffer and says when it is free again. Both keep the order on a stream: while a packet waits, Send takes nothing.
 //
 // Each looks first whether it is the owner who calls: a nanosecond, for what two senders at once would make of each other's addresses.
@@ -28,30 +28,30 @@ func (q *sendQueue) busy() bool   { return q.waiting.n > 0 || q.inflight > 0 }
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
 // Flush. It does not allocate. Owner only.
 func (s *Socket) Send(b []byte) (int, error) {
-	if r := s.shared.Load(); r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.isOwner() {
 		return 0, s.refuseSend("send")
 	}
-	if s.state != stateOpen || s.shutWrite || s.handle.Kind == Stream && s.sending.busy() {
+	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && s.sending.busy() {
 		return 0, s.cannotSend("send")
 	}
-	if s.outlet != nil && s.stack == nil {
-		return s.let(b, nil, len(b), netip.AddrPort{})
+	if s.shaper != nil && s.stack == nil {
+		return s.sendShaped(b, nil, len(b), netip.AddrPort{})
 	}
 	n, e := s.transport.Send(s, sys.NoEscape(b), netip.AddrPort{})
 	if e != 0 && s.retrySend(e) {
 		n, e = s.transport.Send(s, sys.NoEscape(b), netip.AddrPort{})
 	}
-	return s.tookSend(n, len(b), e, netip.AddrPort{})
+	return s.finishDirectSend(n, len(b), e, netip.AddrPort{})
 }
 
 // SendTo copies b to an address as one datagram. Datagram sockets only; otherwise as Send.
 func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
-	if r := s.shared.Load(); r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.isOwner() {
 		if err := s.mayUse("send to"); err != nil {
 			return 0, err
 		}
 	}
-	if s.handle.Kind != Datagram || s.state >= stateDead {
+	if s.handle.Kind != KindDatagram || s.state >= stateDead {
 		return 0, s.cannotSend("send to")
 	}
 	if s.ring == nil {
@@ -69,26 +69,26 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 	if s.state != stateOpen {
 		return 0, s.cannotSend("send to")
 	}
-	if s.outlet != nil && s.stack == nil {
-		return s.let(b, nil, len(b), to)
+	if s.shaper != nil && s.stack == nil {
+		return s.sendShaped(b, nil, len(b), to)
 	}
 	n, e := s.transport.Send(s, sys.NoEscape(b), to)
 	if e != 0 && s.retrySend(e) {
 		n, e = s.transport.Send(s, sys.NoEscape(b), to)
 	}
-	return s.tookSend(n, len(b), e, to)
+	return s.finishDirectSend(n, len(b), e, to)
 }
 
 // SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most MaxVector (64)
 // of them, more is an error. Otherwise as Send; to is for datagram sockets and zero on connected ones.
 func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
-	if r := s.shared.Load(); r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.isOwner() {
 		return 0, s.refuseSend("send vector")
 	}
 	if len(bufs) > MaxVector {
 		return 0, badArgument("send vector", "number of pieces", len(bufs))
 	}
-	if s.sending.busy() && s.handle.Kind == Stream || s.state != stateOpen || s.shutWrite {
+	if s.sending.busy() && s.handle.Kind == KindStream || s.state != stateOpen || s.shutWrite {
 		return 0, s.cannotSend("send vector")
 	}
 	total := 0
@@ -100,14 +100,14 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 			return 0, &OpError{Op: "send vector", Addr: to, Err: err}
 		}
 	}
-	if s.outlet != nil && s.stack == nil {
-		return s.let(nil, bufs, total, to)
+	if s.shaper != nil && s.stack == nil {
+		return s.sendShaped(nil, bufs, total, to)
 	}
 	n, e := s.transport.SendVector(s, bufs, to)
 	if e != 0 && s.retrySend(e) {
 		n, e = s.transport.SendVector(s, bufs, to)
 	}
-	return s.tookSend(n, total, e, to)
+	return s.finishDirectSend(n, total, e, to)
 }
 
 // SendPacket hands a packet (one reference to it) over for sending: all of it or, on an error, nothing, and the packet stays the
@@ -118,13 +118,13 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 //
 // The packet must come from the pool of the socket's ring and must have no other reference.
 func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) error {
-	if r := s.shared.Load(); r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.isOwner() {
 		return s.refuseSend("send packet")
 	}
 	if s.state != stateOpen || s.shutWrite {
 		return s.cannotSend("send packet")
 	}
-	if to.IsValid() && s.handle.Kind != Datagram {
+	if to.IsValid() && s.handle.Kind != KindDatagram {
 		return badArgument("send packet", "destination", to)
 	}
 	if s.isQueueFull() {
@@ -136,13 +136,13 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	}
 	q := &s.sending.waiting
 	q.push(&s.ring.slab, record{packet: taken, destination: to, token: token})
-	if s.outlet != nil || q.n > 1 {
+	if s.shaper != nil || q.n > 1 {
 		s.queued()
 		return nil
 	}
 	if err := s.ring.drv.Transmit(s); err != nil && q.n == 1 {
 		q.pop(&s.ring.slab)
-		s.ring.pool.Recall(p, taken)
+		s.ring.pool.UndoTransmit(p, taken)
 		return &OpError{Op: "send packet", Addr: to, Err: err}
 	}
 	return nil
@@ -160,7 +160,7 @@ func (s *Socket) transmit() {
 		return
 	}
 	e := asErrno(failure)
-	if s.handle.Kind == Stream {
+	if s.handle.Kind == KindStream {
 		s.failed(e)
 	}
 	for {
@@ -169,7 +169,7 @@ func (s *Socket) transmit() {
 		case !ok && s.sending.queued(): // a file is first
 			s.fileDone(failure)
 		case !ok:
-			s.lowWater()
+			s.announceLowWater()
 			s.drained()
 			return
 		case t.Copied:
@@ -191,11 +191,11 @@ func (s *Socket) TakeTransmission() (Transmission, bool) {
 	if !s.readable() {
 		return Transmission{}, false
 	}
-	if o := s.outlet; o != nil {
-		if o.granted == 0 {
+	if sh := s.shaper; sh != nil {
+		if sh.released == 0 {
 			return Transmission{}, false
 		}
-		o.granted--
+		sh.released--
 	}
 	return s.takeTransmission()
 }
@@ -227,14 +227,14 @@ func (s *Socket) sent(t Transmission, e syscall.Errno) {
 	if e != 0 {
 		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
 		s.counts.SendErrors++
-		if s.handle.Kind == Stream && s.state == stateOpen && broken(e) {
-			s.broke(normalise(e))
+		if s.handle.Kind == KindStream && s.state == stateOpen && broken(e) {
+			s.noteSendBroken(normalise(e))
 		}
 	} else {
 		s.sentNow(1, t.Packet.Len())
 	}
 	s.finishSend(t, err)
-	s.lowWater()
+	s.announceLowWater()
 	if !s.sendFiles() {
 		s.drained()
 	}
@@ -258,9 +258,9 @@ func (s *Socket) drained() {
 	}
 }
 
-// finishSend queues the EventSent; the buffer goes home first, so that whoever sees the event can have it again.
+// finishSend queues the EventSent; the buffer returns to the pool first, so that whoever sees the event can have it again.
 func (s *Socket) finishSend(t Transmission, err error) {
-	if !t.Home {
+	if !t.IsComplete {
 		s.ring.pool.Complete(t.Packet)
 	}
 	_ = t.Packet.Release()
@@ -270,12 +270,12 @@ func (s *Socket) finishSend(t Transmission, err error) {
 
 // dropSends gives up what the driver has not taken yet.
 func (s *Socket) dropSends() {
-	if s.outlet != nil {
-		s.outlet.granted, s.outlet.next = 0, 0
+	if s.shaper != nil {
+		s.shaper.released, s.shaper.firstHeld = 0, 0
 		s.ring.paced.remove(s)
 	}
 	if s.stack != nil {
-		s.ring.stats.LostSends += uint64(s.stack.Recall(s))
+		s.ring.stats.LostSends += uint64(s.stack.CancelUnsent(s))
 	}
 	for {
 		t, ok := s.takeTransmission()
@@ -296,8 +296,8 @@ func (s *Socket) dropSends() {
 	}
 }
 
-// tookSend is the end of every direct send.
-func (s *Socket) tookSend(n, want int, e syscall.Errno, to netip.AddrPort) (int, error) {
+// finishDirectSend is the end of every direct send.
+func (s *Socket) finishDirectSend(n, want int, e syscall.Errno, to netip.AddrPort) (int, error) {
 	switch {
 	case e == 0 && n == want:
 		s.sentNow(1, n)
@@ -305,7 +305,7 @@ func (s *Socket) tookSend(n, want int, e syscall.Errno, to netip.AddrPort) (int,
 	case e == 0 || e == syscall.EAGAIN || e == syscall.ENOBUFS && s.config.ReportDrops:
 		s.sentShort()
 		s.sentNow(0, n)
-		if err := s.promiseOut(); err != nil {
+		if err := s.wouldBlock(); err != nil {
 			return n, err
 		}
 		return n, ErrWouldBlock
@@ -314,15 +314,15 @@ func (s *Socket) tookSend(n, want int, e syscall.Errno, to netip.AddrPort) (int,
 		s.wantOut = true
 		s.requestFlush()
 		return 0, ErrWouldBlock
-	case s.handle.Kind == Stream && broken(e):
+	case s.handle.Kind == KindStream && broken(e):
 		e = normalise(e)
-		s.broke(e)
+		s.noteSendBroken(e)
 	}
 	s.counts.SendErrors++
 	return 0, &OpError{Op: "send", Addr: to, Err: e}
 }
 
-// broken tells whether the error of a send is the end of the connection.
+// broken reports whether the error of a send is the end of the connection.
 func broken(e syscall.Errno) bool {
 	switch e {
 	case syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ECONNABORTED:
@@ -331,10 +331,10 @@ func broken(e syscall.Errno) bool {
 	return false
 }
 
-// broke notes that a send was told of the connection's end. The kernel tells each error once, so that reading will now see an end
+// noteSendBroken notes that a send was notified of the connection's end. The kernel tells each error once, so that reading will now see an end
 // of stream after the data that is still there; that end is then reported as the failure it is. It ends a suspension; a socket that
 // stopped for want of buffers reads on when it has some.
-func (s *Socket) broke(e syscall.Errno) {
+func (s *Socket) noteSendBroken(e syscall.Errno) {
 	s.broken = e
 	if s.eof || s.stops == stopEnded {
 		s.failed(e) // nothing is left to read
@@ -345,7 +345,7 @@ func (s *Socket) broke(e syscall.Errno) {
 	}
 }
 
-func (s *Socket) promiseOut() error {
+func (s *Socket) wouldBlock() error {
 	if s.wantOut {
 		return nil
 	}
@@ -369,9 +369,9 @@ func (s *Socket) cannotSend(op string) error {
 	switch {
 	case s.state >= stateClosing:
 		return &OpError{Op: op, Err: ErrClosed}
-	case s.shutWrite, s.state == stateNew && s.handle.Kind == Stream, s.state == stateDead:
+	case s.shutWrite, s.state == stateNew && s.handle.Kind == KindStream, s.state == stateDead:
 		return &OpError{Op: op, Addr: s.remote, Err: syscall.EPIPE}
-	case s.state == stateNew && s.handle.Kind == Datagram:
+	case s.state == stateNew && s.handle.Kind == KindDatagram:
 		return &OpError{Op: op, Err: syscall.EDESTADDRREQ}
 	case s.state == stateConnecting, s.state == stateOpen && s.sending.busy():
 		s.wantOut = true

@@ -3,13 +3,13 @@ package ring
 import "syscall"
 
 // Reports of datagrams that the transport dropped while it sent them (Config.ReportDrops): the send fails with ENOBUFS, which is a send without
-// room here. Asking the kernel for them has two more effects, which are undone: unconnected sockets are told of errors of the network as well
+// room here. Asking the kernel for them has two more effects, which are undone: unconnected sockets are notified of errors of the network as well
 // (ICMP), and each error waits in a queue of reports.
 
-// retrySend looks at the failure of a send. It tells whether the failure is an error of an earlier datagram, of which an unconnected socket
+// retrySend looks at the failure of a send. It reports whether the failure is an error of an earlier datagram, of which an unconnected socket
 // would not be told otherwise: it is told once and nothing is sent, so the datagram at hand is to be sent again.
 func (s *Socket) retrySend(e syscall.Errno) bool {
-	if !s.config.ReportDrops || e == syscall.EAGAIN || s.handle.Kind != Datagram || s.stack != nil {
+	if !s.config.ReportDrops || e == syscall.EAGAIN || s.handle.Kind != KindDatagram || s.stack != nil {
 		return false
 	}
 	s.clearErrors()
@@ -34,7 +34,7 @@ func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
 	return e
 }
 
-// hidesError tells whether a failure that was reported for the socket is one that it would not be told of without the reports.
+// hidesError reports whether a failure that was reported for the socket is one that it would not be notified of without the reports.
 func (s *Socket) hidesError() bool {
 	if !s.config.ReportDrops {
 		return false
@@ -49,8 +49,8 @@ func (s *Socket) clearErrors() {
 	if s.ring == nil {
 		return
 	}
-	if s.outlet != nil && s.outlet.stamps != nil {
-		s.ring.takeStamps(s, s.outlet.stamps)
+	if s.shaper != nil && s.shaper.timestamps != nil {
+		s.ring.takeStamps(s, s.shaper.timestamps)
 		return
 	}
 	queue, ok := s.transport.(SendReporter)

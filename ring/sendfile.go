@@ -59,14 +59,14 @@ var (
 //
 // Reading a file that is not in memory waits for the disk. Streams of kernel rings; owner only.
 func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
-	if r := s.shared.Load(); r == nil || !r.mine() {
+	if r := s.shared.Load(); r == nil || !r.isOwner() {
 		return s.refuseSend("send file")
 	}
 	if s.state != stateOpen || s.shutWrite {
 		return s.cannotSend("send file")
 	}
 	switch {
-	case s.handle.Kind != Stream:
+	case s.handle.Kind != KindStream:
 		return &OpError{Op: "send file", Err: fileDatagram}
 	case off < 0:
 		return badArgument("send file", "offset", off)
@@ -98,13 +98,13 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 	return nil
 }
 
-// fileFirst tells whether a file is what is to be sent next, and nothing before it is still on its way.
+// fileFirst reports whether a file is what is to be sent next, and nothing before it is still on its way.
 func (s *Socket) fileFirst() bool {
 	q := &s.sending
 	return s.files != nil && q.waiting.n > 0 && q.inflight == 0 && s.ring.slab.at(q.waiting.head).file
 }
 
-// sendFiles sends what may be sent now of the files that are first, and lets the driver go on behind them. It tells whether one was done with:
+// sendFiles sends what may be sent now of the files that are first, and lets the driver go on behind them. It reports whether one was done with:
 // then what waits for the sends to be done has gone on, too.
 func (s *Socket) sendFiles() (done bool) {
 	if s.files == nil || s.files.blocked {
@@ -192,11 +192,11 @@ func (s *Socket) fileDone(err error) {
 	s.done.push(&s.ring.slab, record{sent: true, token: token, err: err})
 	s.makeReady()
 	if s.state == stateOpen && broken(e) {
-		s.broke(e)
+		s.noteSendBroken(e)
 	}
 }
 
-// fileWritable goes on with a file that waited for the socket, and tells whether one did.
+// fileWritable goes on with a file that waited for the socket, and reports whether one did.
 func (s *Socket) fileWritable() bool {
 	if s.files == nil || !s.files.blocked {
 		return false

@@ -38,7 +38,7 @@ type SetConfig struct {
 	Entries int   // see DriverConfig
 	Clock   clock.Source
 	// Card opens the clock of an interface's network card, or says why it has none that stamps; nil asks the kernel,
-	// which also says how far TAI is ahead (CardTimePTP); with Card only Config.TAIOffset does.
+	// which also says how far TAI is ahead (HardwareTimestampsPTP); with Card only Config.TAIOffset does.
 	Card func(index int) (CardClock, error)
 	// Transport is where the sockets are made: the kernel (kernel.New), a simulated world, or memory between processes. It serves this set
 	// only.
@@ -53,7 +53,7 @@ type SetConfig struct {
 	OneRing Reason
 	// Siblings lists the rings of all sets of the owner, where it has several: what one of them knows of its goroutine all do. Any goroutine.
 	Siblings func() []*Ring
-	// Changed is told of each ring that was made and of each that was closed, on the goroutine that did it.
+	// Changed is notified of each ring that was made and of each that was closed, on the goroutine that did it.
 	Changed func(r *Ring, open bool)
 }
 
@@ -81,7 +81,7 @@ func NewSet(c SetConfig) (*Set, error) {
 	set := &Set{config: c, realClock: real, kind: c.Kind, reasons: slices.Clone(c.Reasons),
 		bare: map[*Socket]struct{}{}}
 	set.publish()
-	c.Pool.SetReturnHook(set.Nudge)
+	c.Pool.SetReturnCallback(set.WakeIfSleeping)
 	return set, nil
 }
 
@@ -114,7 +114,7 @@ func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error)
 	if err := set.BeginCall(); err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
-	if kind != Stream && kind != Datagram {
+	if kind != KindStream && kind != KindDatagram {
 		return nil, badArgument("socket", "kind", kind)
 	}
 	family := IPv4
@@ -139,10 +139,10 @@ func (set *Set) openSocket(kind SocketKind, family Family, c Config) (*Socket, e
 // newSocket is a socket without a ring.
 func (set *Set) newSocket(h Handle, family Family, c Config) *Socket {
 	s := &Socket{set: set, maker: set, handle: h, family: family, id: int(h.Conn), userData: uint64(h.Conn), linger: -1, config: c, stops: stopEnded,
-		settings: defaultSettings}
+		options: defaultSocketOptions}
 	s.setTransport(set.config.Transport, h.Conn)
 	s.handle.Class = c.streamClass()
-	if h.Kind == Datagram {
+	if h.Kind == KindDatagram {
 		s.handle.Class = c.datagramClass(set.config.Pool)
 	}
 	if family == UnixDomain {
@@ -153,7 +153,7 @@ func (set *Set) newSocket(h Handle, family Family, c Config) *Socket {
 	return s
 }
 
-// MayClose tells whether Close would be refused as a whole: ErrOwner for rings of another goroutine, EDEADLK inside a hook of one of them.
+// MayClose reports whether Close would be refused as a whole: ErrOwner for rings of another goroutine, EDEADLK inside a callback of one of them.
 // An owner of several sets asks all of them before it closes the first.
 func (set *Set) MayClose() error {
 	for _, r := range set.rings {
@@ -193,11 +193,11 @@ func (set *Set) remove(r *Ring) {
 	}
 }
 
-// Nudge wakes the owner if it rests: a lent buffer came back. An owner with two sets on one pool makes it part of the pool's return hook.
+// WakeIfSleeping wakes the owner if it sleeps: a lent buffer came back. An owner with two sets on one pool makes it part of the pool's return callback.
 // Any goroutine.
-func (set *Set) Nudge() {
+func (set *Set) WakeIfSleeping() {
 	for _, r := range set.Rings() {
-		r.inbox.nudge()
+		r.inbox.wakeIfSleeping()
 	}
 }
 
@@ -211,7 +211,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	r.timers = wheel.New(r.clock(), 0)
 	r.onTimer = r.timer
 	r.sink.ring = r
-	r.inbox.bell = drv.Wake
+	r.inbox.wakeDriver = drv.Wake
 	set.rings = append(set.rings, r)
 	set.publish()
 	if f := set.config.Changed; f != nil {
@@ -241,7 +241,7 @@ func (s *Socket) join() error {
 		err = r.check()
 	}
 	if err == nil {
-		s.apart = s.set.config.OneRing.Code != "" && r.apart(key)
+		s.needsOwnRing = s.set.config.OneRing.Code != "" && r.needsOwnRing(key)
 		err = r.admit(s)
 	}
 	if err != nil {
@@ -257,8 +257,8 @@ func (s *Socket) leave() {
 	r := s.ring
 	r.pool.CloseAccount(s.handle.Account)
 	r.forgetCredit(s)
-	s.closeOutlet()
-	s.forget()
+	s.closeShaper()
+	s.removeFromRing()
 	s.setRing(nil)
 	s.set.bare[s] = struct{}{}
 }

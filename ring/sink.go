@@ -22,9 +22,9 @@ type Meta struct {
 	Destination netip.Addr // zero: the socket's own
 	IfIndex     uint32
 	Time        Stamp
-	Card        int64 // the network card's stamp, as its clock counts; 0: none. The core makes it Time, if it is wanted
+	RawHardware int64 // the network card's stamp, as its clock counts; 0: none. The core makes it Time, if it is wanted
 	Truncated   bool
-	OS          bool // see Completion.OS
+	ViaKernel   bool // see Completion.ViaKernel
 }
 
 // Room is how many more completions the caller's slice takes. A driver stops reaping at zero: what it did not take stays with
@@ -43,8 +43,8 @@ func (k *Sink) Socket(slot, gen uint32) *Socket {
 
 // Data is a piece of a stream. The sink takes the packet.
 func (k *Sink) Data(s *Socket, p buffers.Packet) {
-	if s.special() || k.n == len(k.dst) {
-		k.slow(s, p, &Meta{Source: s.remote}, nil)
+	if s.needsSlowPath() || k.n == len(k.dst) {
+		k.queueSlow(s, p, &Meta{Source: s.remote}, nil)
 		return
 	}
 	c := &k.dst[k.n]
@@ -52,10 +52,10 @@ func (k *Sink) Data(s *Socket, p buffers.Packet) {
 	c.Source = s.remote
 	c.Destination = s.local
 	c.IfIndex = 0
-	c.OS = false
+	c.ViaKernel = false
 	c.Time = Stamp{}
 	c.Err = nil
-	k.hand(c, s, p)
+	k.fillCompletion(c, s, p)
 }
 
 // Datagram is a received datagram. The sink takes the packet.
@@ -65,11 +65,11 @@ func (k *Sink) Datagram(s *Socket, p buffers.Packet, m *Meta) {
 		k.ring.stats.Truncated++
 		err = ErrTruncated
 	}
-	if m.Card != 0 {
-		k.ring.stampOf(s, m)
+	if m.RawHardware != 0 {
+		k.ring.convertHardwareTimestamp(s, m)
 	}
-	if s.special() || k.n == len(k.dst) {
-		k.slow(s, p, m, err)
+	if s.needsSlowPath() || k.n == len(k.dst) {
+		k.queueSlow(s, p, m, err)
 		return
 	}
 	c := &k.dst[k.n]
@@ -80,15 +80,15 @@ func (k *Sink) Datagram(s *Socket, p buffers.Packet, m *Meta) {
 		c.Destination = s.destination(m)
 	}
 	c.IfIndex = m.IfIndex
-	c.OS = m.OS
+	c.ViaKernel = m.ViaKernel
 	c.Time = m.Time
 	c.Err = err
-	k.hand(c, s, p)
+	k.fillCompletion(c, s, p)
 }
 
-// hand fills in the rest of a packet's completion and hands the packet over. Field by field, all of them: a composite literal is put
+// fillCompletion fills in the rest of a packet's completion and hands the packet over. Field by field, all of them: a composite literal is put
 // together on the stack and copied, which costs 4 ns.
-func (k *Sink) hand(c *Completion, s *Socket, p buffers.Packet) {
+func (k *Sink) fillCompletion(c *Completion, s *Socket, p buffers.Packet) {
 	r := k.ring
 	c.Events = EventPacket
 	c.UserData = s.userData
@@ -96,7 +96,7 @@ func (k *Sink) hand(c *Completion, s *Socket, p buffers.Packet) {
 	c.Listener = nil
 	c.Packet = p
 	c.Token = 0
-	length, over := r.pool.Hand(p, s.handle.Account)
+	length, over := r.pool.DeliverTo(p, s.handle.Account)
 	r.stats.Packets++
 	r.stats.Bytes += uint64(length)
 	s.counts.Packets++
@@ -106,8 +106,8 @@ func (k *Sink) hand(c *Completion, s *Socket, p buffers.Packet) {
 	}
 }
 
-// slow is the way of a packet whose socket has a hook, another mode, something pending or no reader.
-func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
+// queueSlow is the way of a packet whose socket has a callback, another mode, something pending or no reader.
+func (k *Sink) queueSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	r := k.ring
 	r.stats.Packets++
 	r.stats.Bytes += uint64(p.Len())
@@ -118,9 +118,9 @@ func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	}
 	s.counts.Packets++
 	s.counts.Bytes += uint64(p.Len())
-	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, os: m.OS,
+	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, viaKernel: m.ViaKernel,
 		err: err}
-	if s.hook != nil && (s.unseen.n > 0 || s.suspended()) {
+	if s.callback != nil && (s.unseen.n > 0 || s.suspended()) {
 		s.unseen.push(&r.slab, rec)
 		s.waiting += rec.packet.Len()
 		if r.pool.Over(s.handle.Account) {
@@ -128,13 +128,13 @@ func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
 		}
 		return
 	}
-	if s.hook != nil && !k.hooked(s, &rec) {
+	if s.callback != nil && !k.runCallback(s, &rec) {
 		return
 	}
 	if s.mode != Completions {
 		s.enqueue(rec)
 		s.raise(EventIn, nil)
-	} else if s.ready || s.suspended() || s.quiet() || k.n == len(k.dst) {
+	} else if s.ready || s.suspended() || s.announcedThisPoll() || k.n == len(k.dst) {
 		s.enqueue(rec)
 	} else {
 		r.pool.Deliver(p)
@@ -147,26 +147,26 @@ func (k *Sink) slow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	}
 }
 
-// hooked runs the socket's hook on the packet and tells whether it goes on to the socket's queue.
-func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
+// runCallback runs the socket's callback on the packet and reports whether it goes on to the socket's queue.
+func (k *Sink) runCallback(s *Socket, rec *record) (keep bool) {
 	r := k.ring
-	r.pool.Deliver(rec.packet) // the hook is the application: the buffer is in its hands for the call
-	rec.fill(&r.hooking, s)
+	r.pool.Deliver(rec.packet) // the callback is the application: the buffer is in its hands for the call
+	rec.fill(&r.callbackCompletion, s)
 	v := k.call(s)
-	r.hooking = Completion{}
+	r.callbackCompletion = Completion{}
 	if v == Keep && s.state >= stateClosing {
-		v = Drop // the hook closed its socket: nobody is left to keep it for
+		v = Drop // the callback closed its socket: nobody is left to keep it for
 	}
 	switch v {
 	case Keep:
-		return rec.packet.Valid() // a hook that released and kept at once has dropped
+		return rec.packet.Valid() // a callback that released and kept at once has dropped
 	case Hold:
-		r.stats.HookHolds++
-		s.counts.HookHolds++
+		r.stats.CallbackHolds++
+		s.counts.CallbackHolds++
 	default:
-		r.stats.HookDrops++
-		s.counts.HookDrops++
-		if rec.packet.Valid() { // the hook may have released it itself
+		r.stats.CallbackDrops++
+		s.counts.CallbackDrops++
+		if rec.packet.Valid() { // the callback may have released it itself
 			_ = rec.packet.Release()
 		}
 	}
@@ -176,13 +176,13 @@ func (k *Sink) hooked(s *Socket, rec *record) (keep bool) {
 	return false
 }
 
-// showUnseen shows the hook what came while the socket was suspended, until the hook suspends or closes the socket.
-func (k *Sink) showUnseen(s *Socket) {
+// runCallbackUnseen shows the callback what came while the socket was suspended, until the callback suspends or closes the socket.
+func (k *Sink) runCallbackUnseen(s *Socket) {
 	for s.unseen.n > 0 && !s.suspended() {
 		rec := *k.ring.slab.at(s.unseen.head)
 		s.unseen.pop(&k.ring.slab)
 		s.waiting -= rec.packet.Len()
-		if s.hook != nil && !k.hooked(s, &rec) {
+		if s.callback != nil && !k.runCallback(s, &rec) {
 			continue
 		}
 		s.received.push(&k.ring.slab, rec)
@@ -193,13 +193,13 @@ func (k *Sink) showUnseen(s *Socket) {
 	}
 }
 
-// call calls the hook. One that panics costs its connection and nothing else: Poll returns its error, see Ring.Poll. One that ends its
+// call calls the callback. One that panics costs its connection and nothing else: Poll returns its error, see Ring.Poll. One that ends its
 // goroutine (runtime.Goexit, as a failing test does) costs its connection as well; the Poll does not return, but what the goroutine
 // defers may close the ring.
 func (k *Sink) call(s *Socket) (v Verdict) {
 	returned := false
 	defer func() {
-		k.ring.inHook = false
+		k.ring.inCallback = false
 		if returned {
 			return
 		}
@@ -209,12 +209,12 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 		if s.state < stateClosing {
 			_ = s.abort()
 		}
-		if rec := &k.ring.hooking; p == nil { // nobody is left to drop it
+		if rec := &k.ring.callbackCompletion; p == nil { // nobody is left to drop it
 			if rec.Packet.Valid() {
 				_ = rec.Packet.Release()
 			}
 			*rec = Completion{}
-			for i := range k.dst[:k.n] { // nor will anybody be told of what this Poll had delivered
+			for i := range k.dst[:k.n] { // nor will anybody be notified of what this Poll had delivered
 				if p := &k.dst[i].Packet; p.Valid() {
 					_ = p.Release()
 				}
@@ -222,30 +222,30 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 			k.dst = nil // this Poll is over
 		}
 	}()
-	k.ring.inHook = true
-	v = s.hook(s, &k.ring.hooking)
+	k.ring.inCallback = true
+	v = s.callback(s, &k.ring.callbackCompletion)
 	returned = true
 	return v
 }
 
-// didNotReturn notes that a hook of s panicked with p, or ended its goroutine.
+// didNotReturn notes that a callback of s panicked with p, or ended its goroutine.
 func (r *Ring) didNotReturn(s *Socket, p any) {
 	if p == nil {
 		p = "runtime.Goexit was called"
 	}
-	r.stats.HookPanics++
-	r.fail(&HookPanic{Socket: s.ID(), Value: p, Stack: debug.Stack()})
+	r.stats.CallbackPanics++
+	r.fail(&CallbackPanic{Socket: s.ID(), Value: p, Stack: debug.Stack()})
 }
 
 // Accepted is a new connection on listener l: the transport's number for it and its peer (zero for a unix-domain one, whose peers have no
 // address). The listener's transport is asked for the rest: Accept, or Refuse.
 func (k *Sink) Accepted(l *Socket, conn Conn, peer netip.AddrPort) { k.ring.accepted(l, conn, peer) }
 
-// Connected tells that a stream is connected, and its local address. What comes before it is lost in no case: the driver is asked to receive
+// Connected reports that a stream is connected, and its local address. What comes before it is lost in no case: the driver is asked to receive
 // from here on.
 func (k *Sink) Connected(s *Socket, local netip.AddrPort) { s.connected(local) }
 
-// AcceptFailed tells that the listener could not accept; it has stopped accepting.
+// AcceptFailed reports that the listener could not accept; it has stopped accepting.
 func (k *Sink) AcceptFailed(l *Socket, e syscall.Errno) { k.ring.acceptFailed(l, e) }
 
 // EndOfStream is the peer's FIN.
@@ -257,7 +257,7 @@ func (k *Sink) Writable(s *Socket) { s.writable() }
 // Failed is an error of the socket: what ended a connection or kept it from being made, or a passing error of a datagram socket.
 func (k *Sink) Failed(s *Socket, e syscall.Errno) { s.failed(e) }
 
-// Starved tells that receiving stopped because the pool had no buffer; the core restarts it when one came back.
+// Starved reports that receiving stopped because the pool had no buffer; the core restarts it when one came back.
 func (k *Sink) Starved(s *Socket) {
 	k.ring.stats.Starved++
 	s.stop(stopStarved)
@@ -266,7 +266,7 @@ func (k *Sink) Starved(s *Socket) {
 // Sent gives back a transmission: done, or failed with e.
 func (k *Sink) Sent(s *Socket, t Transmission, e syscall.Errno) { s.sent(t, e) }
 
-// PathChanged tells that Socket.Path has another answer than before.
+// PathChanged reports that Socket.Path has another answer than before.
 func (k *Sink) PathChanged(s *Socket) {
 	if s.state < stateDead {
 		s.raise(EventPath, nil)

@@ -39,55 +39,55 @@ type Socket struct {
 	userData  uint64
 	id        int
 
-	// odd is whether packets must take the long way: a hook, another mode than Completions, suspended, or closing.
-	odd       bool
-	ready     bool // in the ring's ready list
-	state     state
-	stops     stop
-	mode      Mode
-	flags     Event // raised, not yet delivered
-	quietTurn uint64
-	latched   uint64
-	nextReady *Socket
-	cause     error // of the flags that tell of an end
-	late      error // of EventOut: a write deadline
-	received  queue // packets not yet delivered
-	unseen    queue // packets that came while the socket was suspended, for the hook; behind those in received
-	waiting   int   // bytes in both
-	done      queue // finished sends not yet delivered
-	hook      Hook
+	// slowPath is whether packets must take the slow path: a callback, another mode than Completions, suspended, or closing.
+	slowPath      bool
+	ready         bool // in the ring's ready list
+	state         state
+	stops         stop
+	mode          Mode
+	flags         Event // raised, not yet delivered
+	announcedTurn uint64
+	latched       uint64
+	nextReady     *Socket
+	cause         error // of the flags that tell of an end
+	late          error // of EventOut: a write deadline
+	received      queue // packets not yet delivered
+	unseen        queue // packets that came while the socket was suspended, for the callback; behind those in received
+	waiting       int   // bytes in both
+	done          queue // finished sends not yet delivered
+	callback      ReceiveCallback
 
 	local, remote netip.AddrPort
 	ends          atomic.Pointer[ends] // both, for any goroutine; nil: they never change
 	listener      *Socket
 
-	sending    sendQueue
-	discarded  bool          // nobody is to hear of it, not even that it was closed
-	reset      bool          // it ends with a reset
-	wantOut    bool          // EventOut was promised
-	shutWrite  bool          // CloseWrite was called
-	writeShut  bool          // and done
-	touched    bool          // has been in a state in which packets can come
-	broken     syscall.Errno // a send was told that the connection is no more
-	fatal      error         // what ended the connection
-	eof        bool          // the peer's FIN was raised or is pending
-	lingering  bool          // Close waits for the peer's FIN or the close timer
-	backoff    time.Duration
-	linger     time.Duration // <0: the default; 0: Close aborts; >0: Close waits this long for the peer's FIN
-	timers     *[numTimers]wheel.Timer
-	family     Family
-	config     Config
-	counts     Counts
-	settings   Settings
-	outlet     *outlet // of datagram sockets that are paced or numbered
-	files      *outFiles
-	pacing     Pacing
-	acceptErrs uint64
-	withheld   []withheld // connections that came in while the listener was being suspended
-	device     int        // interface index of BindToDevice
-	apart      bool       // its ring allocation logic wants another ring than the one of its set
-	unix       *unixEnd   // of unix-domain sockets
-	why        []Reason   // of SetConfig.Place
+	sending      sendQueue
+	discarded    bool          // no event reports it, not even that it was closed
+	reset        bool          // it ends with a reset
+	wantOut      bool          // EventOut was promised
+	shutWrite    bool          // CloseWrite was called
+	writeShut    bool          // and done
+	touched      bool          // has been in a state in which packets can come
+	broken       syscall.Errno // a send was notified that the connection is no more
+	fatal        error         // what ended the connection
+	eof          bool          // the peer's FIN was raised or is pending
+	lingering    bool          // Close waits for the peer's FIN or the close timer
+	backoff      time.Duration
+	linger       time.Duration // <0: the default; 0: Close aborts; >0: Close waits this long for the peer's FIN
+	timers       *[numTimers]wheel.Timer
+	family       Family
+	config       Config
+	counts       Counts
+	options      SocketOptions
+	shaper       *shaper // of datagram sockets that are paced or numbered
+	files        *outFiles
+	pacing       Pacing
+	acceptErrs   uint64
+	withheld     []withheld // connections that came in while the listener was being suspended
+	device       int        // interface index of BindToDevice
+	needsOwnRing bool       // its ring allocation logic wants another ring than the one of its set
+	unix         *unixEnd   // of unix-domain sockets
+	why          []Reason   // of SetConfig.Place
 }
 
 // ID is the number that the transport gave the socket when it was made: unique while the socket lives, and its user data by default. In the
@@ -95,7 +95,7 @@ type Socket struct {
 // from. Any goroutine.
 func (s *Socket) ID() int { return s.id }
 
-// Connecting tells that the socket is a stream whose connection neither stands nor has failed. For drivers.
+// Connecting reports that the socket is a stream whose connection neither stands nor has failed. For drivers.
 func (s *Socket) Connecting() bool { return s.readable() && s.state == stateConnecting }
 
 // Kind tells listeners, streams and datagram sockets apart. Owner only.
@@ -157,13 +157,13 @@ func (s *Socket) SetUserData(v uint64) error {
 		return &OpError{Op: "set user data", Err: ErrOwner}
 	}
 	s.userData = v
-	if s.ring != nil && s.quiet() {
+	if s.ring != nil && s.announcedThisPoll() {
 		s.latched = v
 	}
 	return nil
 }
 
-// Path tells how the socket's bytes travel, and why not better. Owner only.
+// Path reports how the socket's bytes travel, and why not better. Owner only.
 func (s *Socket) Path() Path {
 	if !s.readable() {
 		return Path{}
@@ -186,7 +186,7 @@ func (s *Socket) Path() Path {
 		if s.ring.key.reason.Code != "" {
 			p.Reasons = append(append([]Reason(nil), p.Reasons...), s.ring.key.reason)
 		}
-		if s.outlet != nil && s.ring.drv.Caps().Has(CapZeroCopySend) {
+		if s.shaper != nil && s.ring.drv.Caps().Has(CapZeroCopySend) {
 			p.Reasons = append(p.Reasons[:len(p.Reasons):len(p.Reasons)], paceCopies)
 		}
 		p.Reasons = s.cardReasons(p.Reasons)
@@ -210,16 +210,16 @@ func (s *Socket) Drops() (uint32, error) {
 	return s.transport.Drops(s)
 }
 
-func (s *Socket) quiet() bool { return s.quietTurn == s.ring.turn }
+func (s *Socket) announcedThisPoll() bool { return s.announcedTurn == s.ring.turn }
 
 func (s *Socket) suspended() bool {
 	return s.stops&stopUser != 0 && s.state < stateDead && s.broken == 0
 }
 
-func (s *Socket) special() bool { return s.odd || s.ready || s.quietTurn == s.ring.turn }
+func (s *Socket) needsSlowPath() bool { return s.slowPath || s.ready || s.announcedTurn == s.ring.turn }
 
-func (s *Socket) judge() {
-	s.odd = s.hook != nil || s.mode != Completions || s.stops&stopUser != 0 || s.state >= stateDead
+func (s *Socket) updateSlowPath() {
+	s.slowPath = s.callback != nil || s.mode != Completions || s.stops&stopUser != 0 || s.state >= stateDead
 }
 
 // destination is where the datagram was sent to: as the kernel says, or the socket's own address when that is definite.
@@ -261,7 +261,7 @@ func (r *Ring) admit(s *Socket) error {
 	}
 	if err != nil {
 		r.pool.CloseAccount(a)
-		s.forget()
+		s.removeFromRing()
 		s.setRing(nil)
 		return err
 	}
@@ -269,10 +269,10 @@ func (r *Ring) admit(s *Socket) error {
 	return nil
 }
 
-// forget takes the socket out of its slot; it is the end of it.
-func (s *Socket) forget() {
+// removeFromRing takes the socket out of its slot; it is the end of it.
+func (s *Socket) removeFromRing() {
 	r := s.ring
-	if s.handle.Kind == Listener {
+	if s.handle.Kind == KindListener {
 		r.listeners = slices.DeleteFunc(r.listeners, func(l *Socket) bool { return l == s })
 	}
 	r.slots[s.handle.Slot] = nil

@@ -12,7 +12,7 @@ import (
 //
 // What Send takes leaves with the ring's next Poll or Flush. It becomes a frame at once, or stands on the socket behind others (Socket.QueueCopy)
 // until the driver fetches it with TakeTransmission; after each round over a socket the driver calls Taken. Send answers EALREADY when
-// as much waits as Config.SendQueue allows: Taken then tells that there is room, and NotifyWritable is not called.
+// as much waits as Config.SendQueue allows: Taken then reports that there is room, and NotifyWritable is not called.
 type StackTransport interface {
 	Transport
 	Prober
@@ -21,17 +21,17 @@ type StackTransport interface {
 	// Header writes the headers of a datagram to the address to dst, those fields zero that differ from one to the next; n is their
 	// length, also when dst is too short for them (ENOBUFS) or nil. ENOTCONN: the neighbour is not known. EOPNOTSUPP: no link carries it.
 	Header(s *Socket, to netip.AddrPort, dst []byte) (n int, e syscall.Errno)
-	// Unsent is how many datagrams are frames that have not left; Recall drops them and tells how many they were.
+	// Unsent is how many datagrams are frames that have not left; Recall drops them and reports how many they were.
 	Unsent(s *Socket) int
-	Recall(s *Socket) int
-	// Changed tells that the socket's addresses, Settings or device are others than before.
+	CancelUnsent(s *Socket) int
+	// Changed reports that the socket's addresses, Settings or device are others than before.
 	Changed(s *Socket) error
-	// MembershipChanged tells that of the socket's Settings.Groups those with the group and source of m are others than before, and nothing
+	// MembershipChanged reports that of the socket's Settings.Groups those with the group and source of m are others than before, and nothing
 	// else: what it costs must not grow with their number.
 	MembershipChanged(s *Socket, m Membership) error
 }
 
-// IsOffloaded tells whether a stack of the library carries the socket, and not the kernel. Owner only.
+// IsOffloaded reports whether a stack of the library carries the socket, and not the kernel. Owner only.
 func (s *Socket) IsOffloaded() bool { return s.readable() && s.stack != nil }
 
 // SendQueue is how many packets wait on the socket and how many the driver has, and whether they leave at times of the core's (SetPacing). For
@@ -40,7 +40,7 @@ func (s *Socket) SendQueue() (waiting, underWay int, paced bool) {
 	if !s.readable() {
 		return 0, 0, false
 	}
-	return int(s.sending.waiting.n), s.sending.inflight, s.outlet != nil
+	return int(s.sending.waiting.n), s.sending.inflight, s.shaper != nil
 }
 
 // QueueCopy puts a datagram that a StackTransport has copied behind what waits on the socket; p is transmitting, and nobody waits for its end.
@@ -61,7 +61,7 @@ func (s *Socket) Prepare(to netip.AddrPort) error {
 		return err
 	}
 	switch {
-	case s.handle.Kind != Datagram:
+	case s.handle.Kind != KindDatagram:
 		return stateError("prepare", s)
 	case s.stack == nil:
 		return nil
@@ -87,14 +87,14 @@ func (s *Socket) requestFlush() {
 	}
 }
 
-// full tells whether as many sends are not done as Config.SendQueue allows.
-func (s *Socket) full() bool {
+// isSendQueueFull reports whether as many sends are not done as Config.SendQueue allows.
+func (s *Socket) isSendQueueFull() bool {
 	return int(s.sending.waiting.n)+s.sending.inflight+s.unsent() >= s.config.SendQueue
 }
 
 // isQueueFull is full for a sender, who receives an EventOut when there is room: see Taken and Sink.Sent.
 func (s *Socket) isQueueFull() bool {
-	if !s.full() {
+	if !s.isSendQueueFull() {
 		return false
 	}
 	s.wantOut = true
@@ -102,12 +102,12 @@ func (s *Socket) isQueueFull() bool {
 	return true
 }
 
-// Taken tells that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
+// Taken reports that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
 func (s *Socket) Taken() {
 	if !s.readable() || s.state == stateGone {
 		return
 	}
-	s.lowWater()
+	s.announceLowWater()
 	if !s.sending.queued() {
 		s.drained()
 	}
@@ -150,7 +150,7 @@ func (s *Socket) driverPath(x PathReporter) Path {
 	if why := s.ring.key.reason; why.Code != "" {
 		reasons = append(reasons, why)
 	}
-	if one := s.set.config.OneRing; one.Code != "" && s.apart {
+	if one := s.set.config.OneRing; one.Code != "" && s.needsOwnRing {
 		reasons = append(reasons, one)
 	}
 	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.why...))

@@ -131,7 +131,7 @@ type Transport interface {
 	// CloseWrite sends FIN after all that was taken for sending; reading goes on. Streams only, once.
 	CloseWrite(s *Socket) error
 	// Close ends the socket: with FIN after what was taken for sending, or with a reset. Data that nobody has read must not turn the FIN into
-	// a reset. Handle.Ended tells that the peer's FIN was reported.
+	// a reset. Handle.Ended reports that the peer's FIN was reported.
 	Close(s *Socket, reset bool) error
 }
 
@@ -173,14 +173,14 @@ type FileSender interface {
 // FileRef is a FileSender's number for a file.
 type FileRef int
 
-// SendReporter is a Transport that keeps a queue of reports on each datagram socket: when datagrams left (Config.TransmitTime), and errors of the
+// SendReporter is a Transport that keeps a queue of reports on each datagram socket: when datagrams left (Config.TxTimestamps), and errors of the
 // network.
 type SendReporter interface {
 	// NextReport takes one report off the queue; EAGAIN when there is none. ok is false for an error of the network.
 	NextReport(s *Socket) (r SendReport, ok bool, e syscall.Errno)
-	// CountsFailures tells whether a send that fails uses up one of the numbers of SendReport.
+	// CountsFailures reports whether a send that fails uses up one of the numbers of SendReport.
 	CountsFailures() bool
-	// IsEarlierError tells whether a send that fails with e can fail for what the network has answered to an earlier datagram.
+	// IsEarlierError reports whether a send that fails with e can fail for what the network has answered to an earlier datagram.
 	IsEarlierError(e syscall.Errno) bool
 }
 
@@ -193,7 +193,7 @@ type SendReport struct {
 
 // Prober is a Transport that can walk the path of a send without sending.
 type Prober interface {
-	// Probe goes as far as it can; see Socket.Warm.
+	// Probe goes as far as it can; see Socket.WarmSend.
 	Probe(s *Socket, b []byte, to netip.AddrPort) syscall.Errno
 }
 

@@ -29,10 +29,10 @@ func (set *Set) NewUnix(c Config) (*Socket, error) {
 	if _, ok := set.config.Transport.(UnixTransport); !ok {
 		return nil, &OpError{Op: "socket", Err: &FeatureError{Feature: "unix-domain sockets, which are the kernel's", Code: "offload.no_kernel"}}
 	}
-	return set.openSocket(Stream, UnixDomain, c)
+	return set.openSocket(KindStream, UnixDomain, c)
 }
 
-// Unix tells whether the socket is a unix-domain one: it has names (LocalUnix, RemoteUnix) and no addresses. Any goroutine.
+// Unix reports whether the socket is a unix-domain one: it has names (LocalUnix, RemoteUnix) and no addresses. Any goroutine.
 func (s *Socket) Unix() bool { return s.family == UnixDomain }
 
 // LocalUnix is the name a unix-domain socket is bound to, accepted connections have their listener's; "" when it has none. Owner only.
@@ -79,7 +79,7 @@ func (s *Socket) ConnectUnix(name string) error {
 	if err := s.mayUse("connect unix"); err != nil {
 		return err
 	}
-	if !s.Unix() || s.handle.Kind != Stream || s.state != stateNew {
+	if !s.Unix() || s.handle.Kind != KindStream || s.state != stateNew {
 		return stateError("connect unix", s)
 	}
 	if err := checkUnixName("connect unix", name); err != nil {
@@ -140,15 +140,15 @@ func (s *Socket) ipOnly(op string) error {
 	if !s.Unix() {
 		return nil
 	}
-	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d has no such thing: %w", s.what(), s.ID(), ErrNotSupported)}
+	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d has no such thing: %w", s.kindName(), s.ID(), ErrNotSupported)}
 }
 
-// what is the socket's kind in words, for errors.
-func (s *Socket) what() string { return kindOf(s.handle.Kind, s.Unix()) }
+// kindName is the socket's kind in words, for errors.
+func (s *Socket) kindName() string { return kindOf(s.handle.Kind, s.Unix()) }
 
 func kindOf(k SocketKind, local bool) string {
 	switch {
-	case local && k == Listener:
+	case local && k == KindListener:
 		return "unix listener"
 	case local:
 		return "unix"

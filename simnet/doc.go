@@ -10,7 +10,7 @@
 //	a.Handle(func(c *ring.Completion) { … c.Packet.Release() })
 //	a.After(time.Second, func() { s.SendTo(…) })
 //	err = w.Run(time.Minute)                                           // virtual
-//	err = w.Close()                                                    // every buffer is home
+//	err = w.Close()                                                    // every buffer is back in the pool
 //
 // # What is real and what is not
 //
@@ -24,13 +24,13 @@
 //	      │ link.Link
 //	     NIC ── Line ── Switch ── Line ── NIC              simulated
 //
-// The stack speaks UDP over IPv4. A host gives out ring.Sockets, not an xtreme.Owner: an owner is made from the kernel's interfaces.
+// The stack speaks UDP over IPv4. A host gives out ring.Sockets, not an xtreme.Poller: a poller is made from the kernel's interfaces.
 //
 // # Time
 //
 // [World.Run] takes events one by one, by time and then by the order in which they were scheduled; nothing runs beside. A world belongs to
 // one goroutine, the one that runs it first; several worlds may run at the same time. Worlds begin on 2026-01-01 00:00 UTC. The clocks of
-// all cards and hosts show the same; a socket with Config.Timestamps and a Config.CardTime is told when its datagrams arrived at the card
+// all cards and hosts show the same; a socket with Config.Timestamps and a Config.HardwareTimestamps is told when its datagrams arrived at the card
 // (ring.StampHardware), one with Timestamps alone when the host polled.
 //
 // Code under test must take its time from [World.Now] and its timers from [Host.After]. Socket.SetReadDeadline and SetWriteDeadline
@@ -53,7 +53,7 @@
 //
 // [World.Run] ends with [World.Audit]: frames sent are frames that arrived, are lost for a cause or are on their way, for each line,
 // switch and card. Lines keep order but where they reorder. A host that polls without end is a livelock. A panic is an error.
-// [World.Close] finds buffers that are not home.
+// [World.Close] finds buffers that are not back in the pool.
 //
 // # Seeds
 //

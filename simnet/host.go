@@ -32,7 +32,7 @@ type Host struct {
 	number  int
 	config  HostConfig
 	pool    *buffers.Pool
-	space   *offload.Namespace
+	space   *offload.MemoryHost
 	facts   host.Facts
 	set     *ring.Set
 	ring    *ring.Ring
@@ -89,7 +89,7 @@ func (h *Host) build(random *rand.Rand) (err error) {
 		links = append(links, offload.Link{Link: l, Index: n.index})
 	}
 	h.tables()
-	if h.space, err = offload.NewNamespace(h.facts, random.Uint64); err != nil {
+	if h.space, err = offload.NewMemoryHost(h.facts, random.Uint64); err != nil {
 		return err
 	}
 	now := func() clock.Time { return clock.Time(w.now + boot + w.after) }
@@ -98,7 +98,7 @@ func (h *Host) build(random *rand.Rand) (err error) {
 			h.wake(max(int64(until)-boot, w.now+1))
 		}
 	}
-	driver := offload.New(offload.Config{Links: links, Namespace: h.space, Clock: now, Random: random.Uint64, Sleep: sleep,
+	driver := offload.New(offload.Config{Links: links, MemoryHost: h.space, Clock: now, Random: random.Uint64, Sleep: sleep,
 		Wall: func() int64 { return epoch + w.now }})
 	if c.driver != nil {
 		inner := driver
@@ -159,7 +159,7 @@ func (h *Host) Handle(f func(c *ring.Completion)) { h.handler = f }
 
 // OpenUDP makes a socket bound to an address, port 0 meaning any.
 func (h *Host) OpenUDP(local netip.AddrPort, c ring.Config) (*ring.Socket, error) {
-	s, err := h.set.NewSocket(ring.Datagram, false, c)
+	s, err := h.set.NewSocket(ring.KindDatagram, false, c)
 	if err != nil {
 		return nil, err
 	}

@@ -238,7 +238,7 @@ func (n *NIC) FD() int {
 	return n.bell.FD()
 }
 
-// Arm tells whether frames wait that could be received: without a buffer they go on waiting.
+// Arm reports whether frames wait that could be received: without a buffer they go on waiting.
 func (n *NIC) Arm() (pending bool) {
 	return n.n > 0 && !(n.starved && n.freed == n.host.pool.Freed())
 }

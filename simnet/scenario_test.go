@@ -228,7 +228,7 @@ func (s *scenario) open(h, slot int) {
 		return
 	}
 	next := addrOf((h + 1) % len(s.hosts))
-	c := ring.Config{LargestDatagram: 2048, Timestamps: true, CardTime: ring.CardTimeSync}
+	c := ring.Config{LargestDatagram: 2048, Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsSync}
 	local := netip.AddrPortFrom(addrOf(h), portOf(slot))
 	var remote netip.AddrPort
 	switch slot {
@@ -243,7 +243,7 @@ func (s *scenario) open(h, slot int) {
 	case refused:
 		remote = netip.AddrPortFrom(next, nobody)
 	}
-	k, err := s.hosts[h].set.NewSocket(ring.Datagram, false, c)
+	k, err := s.hosts[h].set.NewSocket(ring.KindDatagram, false, c)
 	if err == nil {
 		err = errors.Join(k.SetReuseAddr(true), k.SetMulticastAll(false), k.SetMulticastLoop(slot%2 == 0), k.SetReceiveBuffer(8<<10),
 			k.Bind(local))

@@ -115,7 +115,7 @@ func (w *World) RunWhile(until time.Duration, busy func() bool) error {
 	return w.Run(until)
 }
 
-// steps runs what is due, and tells whether busy ended it. A panic of the stack or of a handler is an error of the run.
+// steps runs what is due, and reports whether busy ended it. A panic of the stack or of a handler is an error of the run.
 func (w *World) steps(until time.Duration, busy func() bool) (ended bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -166,7 +166,7 @@ func (w *World) step() {
 	}
 }
 
-// Close ends the world: its sockets are aborted, and every buffer must be home. The error tells what is not, Run's error before all else.
+// Close ends the world: its sockets are aborted, and every buffer must be back in the pool. The error reports what is not, Run's error before all else.
 func (w *World) Close() error {
 	if w.closed {
 		return errors.New("simnet: close: the world is closed")

@@ -49,7 +49,7 @@ func newPair(t *testing.T, seed uint64, change ...func(*HostConfig)) *pair {
 }
 
 func (p *pair) udp(i int, port uint16) *ring.Socket {
-	s, err := p.hosts[i].OpenUDP(netip.AddrPortFrom(p.hosts[i].Addr(), port), ring.Config{Timestamps: true, CardTime: ring.CardTimeSync})
+	s, err := p.hosts[i].OpenUDP(netip.AddrPortFrom(p.hosts[i].Addr(), port), ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsSync})
 	p.NoError(err)
 	return s
 }
@@ -95,16 +95,16 @@ func TestStamps(t *testing.T) {
 }
 
 // What the cards' stamps are made into is the socket's to say. A host knows the clocks of its own cards only, never the machine's.
-func TestCardTimes(t *testing.T) {
+func TestHardwareTimestamps(t *testing.T) {
 	for _, x := range []struct {
 		config ring.Config
 		want   ring.Stamp
 	}{
 		{ring.Config{Timestamps: true}, ring.Stamp{Nanos: epoch + 4e9, Source: ring.StampPoll}},
-		{ring.Config{Timestamps: true, CardTime: ring.CardTimeRaw}, ring.Stamp{Nanos: epoch + 3e9, Source: ring.StampCard}},
-		{ring.Config{Timestamps: true, CardTime: ring.CardTimeBest}, ring.Stamp{Nanos: epoch + 3e9, Source: ring.StampHardware}},
-		{ring.Config{Timestamps: true, CardTime: ring.CardTimePTP}, ring.Stamp{Nanos: epoch + 3e9, Source: ring.StampHardware}},
-		{ring.Config{Timestamps: true, CardTime: ring.CardTimePTP, TAIOffset: 37 * time.Second},
+		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsRaw}, ring.Stamp{Nanos: epoch + 3e9, Source: ring.StampRawHardware}},
+		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsBest}, ring.Stamp{Nanos: epoch + 3e9, Source: ring.StampHardware}},
+		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsPTP}, ring.Stamp{Nanos: epoch + 3e9, Source: ring.StampHardware}},
+		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsPTP, TAIOffset: 37 * time.Second},
 			ring.Stamp{Nanos: epoch + 3e9 - 37e9, Source: ring.StampHardware}},
 	} {
 		p := newPair(t, 1)

@@ -33,7 +33,7 @@ func (u *Protocol) deliver(id ID, f *ip.Frame, flow *Flow, payload []byte, off, 
 		return
 	}
 	if len(u.deliveries) == before {
-		u.pool.Narrow(f.Packet, off, len(payload), account)
+		u.pool.Trim(f.Packet, off, len(payload), account)
 	} else if f.Packet.Retain() != nil { // 65,535 members
 		u.countLost(id)
 		return

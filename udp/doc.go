@@ -23,7 +23,7 @@
 //	                                                         kernel's
 //	internal/ip   has the frame from then on
 //
-// One compare with the generation of the stack's routes tells whether what Prepare found is still good.
+// One compare with the generation of the stack's routes reports whether what Prepare found is still good.
 //
 // In this order the files refer downwards, with four exceptions: protocol, input, warm, send, loop, handoff, errors, delivery, stopped,
 // backlog, directory, destination, table, members, snapshot, shards, flow, endpoint.

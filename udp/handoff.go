@@ -51,7 +51,7 @@ func (u *Protocol) deliverToMembers(ids []ID, f *ip.Frame, flow *Flow, payload [
 // handOff appends a delivery for another stack.
 func (u *Protocol) handOff(f *ip.Frame, flow *Flow, payload []byte, off, before int, d Delivery) {
 	if len(u.deliveries) == before {
-		u.pool.Narrow(f.Packet, off, len(payload), 0) // charged to no socket: the queues between rings bound what is lent
+		u.pool.Trim(f.Packet, off, len(payload), 0) // charged to no socket: the queues between rings bound what is lent
 	} else if f.Packet.Retain() != nil {
 		return // 65,535 members
 	}

@@ -94,7 +94,7 @@ func (u *Protocol) datagram(now clock.Time, b *ip.Burst, n int) {
 	f.Packet = buffers.Packet{}
 }
 
-// Parse reads the payload of an IPv4 packet that is not a fragment: lengths, port, checksum. partial tells that the sum was
+// Parse reads the payload of an IPv4 packet that is not a fragment: lengths, port, checksum. partial reports that the sum was
 // only the pseudo header's and was accepted.
 func Parse(h4 *wire.IPv4, b []byte, p Policy) (h *wire.UDP, payload []byte, partial bool, d wire.Drop) {
 	h, payload, d = wire.ParseUDP(b)

@@ -193,7 +193,7 @@ func (u *Protocol) Leave(now clock.Time, id ID, group wire.Addr, iface uint32, s
 	return nil
 }
 
-// ReceivesGroup tells whether a socket that has this port and address is to have a datagram of a group: it has joined, from this source, or
+// ReceivesGroup reports whether a socket that has this port and address is to have a datagram of a group: it has joined, from this source, or
 // takes those of groups that it did not join.
 func (u *Protocol) ReceivesGroup(id ID, group, source wire.Addr, iface uint32) bool {
 	return u.table.PassesFilter(id, &Flow{Source: source, Target: group, Interface: iface})

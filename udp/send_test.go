@@ -9,11 +9,11 @@ import (
 
 // put gives the stack a payload behind the room for its headers.
 func (w *world) put(way udp.Prepared, payload string) bool {
-	p, frame := w.Pool.Draft(way.Head, len(payload))
+	p, frame := w.Pool.AllocTransmit(way.Head, len(payload))
 	w.False(p.IsZero())
 	copy(frame[way.Head:], payload)
 	if !w.UDP.SendFast(w.Now, way.Route, way.Serial, p) {
-		w.Pool.Sent(p)
+		w.Pool.FreeTransmit(p)
 		return false
 	}
 	return true

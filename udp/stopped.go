@@ -64,7 +64,7 @@ func (u *Protocol) allocOf(class buffers.Class, n int, a buffers.Account) (p buf
 	}
 	m := u.pool.Memory(i)
 	if l.Headroom+n > len(m) {
-		u.pool.Untake(i)
+		u.pool.Return(i)
 		return p, nil
 	}
 	return u.pool.Fill(i, l.Headroom, n, a), m[l.Headroom : l.Headroom+n]

@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// Adopt takes over the descriptor of a socket that was made elsewhere: a connection that another owner's AcceptTo took, a socket from
+// Adopt takes over the descriptor of a socket that was made elsewhere: a connection that another poller's AcceptTo took, a socket from
 // package net, one inherited from the process that started this one. What it is the kernel is asked: a connected TCP stream, a TCP
 // listener, a UDP socket (bound, connected or neither yet), a connected unix-domain stream or a listener for such. Everything
 // else is an error that says what it is; so is a stream that is not connected.
@@ -18,8 +18,8 @@ import (
 //
 // The options are those that fit the kind of socket found; an error names those that do not. Owner only, or anyone before the first
 // Poll.
-func (o *Owner) Adopt(fd int, opt ...Option) (*Socket, error) {
-	if err := o.mayUse(); err != nil {
+func (p *Poller) Adopt(fd int, opt ...Option) (*Socket, error) {
+	if err := p.mayUse(); err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
 	f, err := kernel.Inspect(fd)
@@ -30,31 +30,31 @@ func (o *Owner) Adopt(fd int, opt ...Option) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.engine.fill(c)
-	if err := o.possible("Adopt", adoptScope(f), f.String(), c); err != nil {
+	p.engine.fill(c)
+	if err := p.possible("Adopt", adoptScope(f), f.String(), c); err != nil {
 		return nil, err
 	}
-	o.making = true
-	defer func() { o.making = false }()
-	s, err := o.set.Adopt(f, c.socket, c.apply)
+	p.making = true
+	defer func() { p.making = false }()
+	s, err := p.set.Adopt(f, c.socket, c.apply)
 	if err != nil {
 		dieOf(err)
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
-	o.engine.opened.Inc()
+	p.engine.opened.Inc()
 	return s, nil
 }
 
 // adoptScope is which options fit a socket that Adopt takes over.
 func adoptScope(f ring.Adopted) scope {
 	switch {
-	case f.Family == ring.UnixDomain && f.Kind == ring.Listener:
+	case f.Family == ring.UnixDomain && f.Kind == ring.KindListener:
 		return forAdoptedUnixListener
 	case f.Family == ring.UnixDomain:
 		return forAdoptedUnix
-	case f.Kind == ring.Listener:
+	case f.Kind == ring.KindListener:
 		return forAdoptedListener
-	case f.Kind == ring.Datagram:
+	case f.Kind == ring.KindDatagram:
 		return forAdoptedDatagram
 	}
 	return forAdoptedStream

@@ -17,50 +17,50 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-func TestUnixSocketsOfOneOwner(t *testing.T) {
+func TestUnixSocketsOfOnePoller(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		dir, err := os.MkdirTemp("", "xtreme") // shorter than the test's own
 		w.NoError(err)
 		defer os.RemoveAll(dir)
 		name := filepath.Join(dir, "s")
-		l, err := w.owner.ListenUnix(name, xtreme.Backlog(4), xtreme.UserData(5))
+		l, err := w.poller.ListenUnix(name, xtreme.Backlog(4), xtreme.UserData(5))
 		w.NoError(err)
-		s, err := w.owner.DialUnix(name, xtreme.UserData(6))
+		s, err := w.poller.DialUnix(name, xtreme.UserData(6))
 		w.NoError(err)
-		w.Equal(uint64(6), w.event(s, xtreme.Out).UserData)
-		c := w.next("a connection", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.NewConnection) })
+		w.Equal(uint64(6), w.event(s, xtreme.EventOut).UserData)
+		c := w.next("a connection", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventNewConnection) })
 		w.Equal(l, c.Listener)
 		child := c.Socket
 		_, err = s.Send([]byte("over here"))
 		w.NoError(err)
-		c = w.event(child, xtreme.Packet)
+		c = w.event(child, xtreme.EventPacket)
 		w.Equal("over here", string(c.Packet.Bytes()))
 		w.NoError(c.Packet.Release())
 		w.NoError(child.Close())
-		w.event(child, xtreme.Closed)
-		w.event(s, xtreme.In|xtreme.RdHup)
+		w.event(child, xtreme.EventClosed)
+		w.event(s, xtreme.EventIn|xtreme.EventRdHup)
 		w.NoError(s.Close())
-		w.event(s, xtreme.Closed)
+		w.event(s, xtreme.EventClosed)
 		w.NoError(l.Close())
-		w.event(l, xtreme.Closed)
+		w.event(l, xtreme.EventClosed)
 		w.NoFileExists(name)
 
-		l, err = w.owner.ListenUnix(name, xtreme.KeepSocketFile())
+		l, err = w.poller.ListenUnix(name, xtreme.KeepSocketFile())
 		w.NoError(err)
 		w.NoError(l.Close())
-		w.event(l, xtreme.Closed)
+		w.event(l, xtreme.EventClosed)
 		w.FileExists(name)
 		before := descriptors(t)
-		_, err = w.owner.ListenUnix(name)
+		_, err = w.poller.ListenUnix(name)
 		w.ErrorIs(err, unix.EADDRINUSE)
 		w.ErrorContains(err, "xtreme: ListenUnix: ring: bind unix: "+name)
-		_, err = w.owner.DialUnix(name)
+		_, err = w.poller.DialUnix(name)
 		w.ErrorIs(err, unix.ECONNREFUSED)
-		_, err = w.owner.DialUnix(name, xtreme.RequireOffload())
+		_, err = w.poller.DialUnix(name, xtreme.RequireOffload())
 		w.ErrorIs(err, xtreme.ErrNotSupported)
 		w.ErrorContains(err, name)
-		_, err = w.owner.ListenUnix(filepath.Join(dir, "other"), xtreme.Backlog(-1))
+		_, err = w.poller.ListenUnix(filepath.Join(dir, "other"), xtreme.Backlog(-1))
 		w.ErrorContains(err, "Backlog")
 		w.NoFileExists(filepath.Join(dir, "other"))
 		w.Equal(before, descriptors(t))
@@ -87,17 +87,17 @@ func TestAdoptWhatPackageNetMade(t *testing.T) {
 		w.NoError(server.Close())
 
 		opened := w.engine.Stats().Sockets
-		_, err = w.owner.Adopt(fd, xtreme.RequireOffload())
+		_, err = w.poller.Adopt(fd, xtreme.RequireOffload())
 		w.ErrorIs(err, xtreme.ErrNotSupported)
 		w.Equal(opened, w.engine.Stats().Sockets)
 		hook := func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { return ring.Keep }
-		s, err := w.owner.Adopt(fd, xtreme.UserData(8), xtreme.LargeStream(), xtreme.KeepAlive(time.Minute, 0, 0),
-			xtreme.Hook(ring.Callback, hook), xtreme.Linger(time.Second))
+		s, err := w.poller.Adopt(fd, xtreme.UserData(8), xtreme.LargeStream(), xtreme.KeepAlive(time.Minute, 0, 0),
+			xtreme.ReceiveMode(ring.Callback, hook), xtreme.Linger(time.Second))
 		w.NoError(err)
 		w.Equal(opened+1, w.engine.Stats().Sockets)
 		_, err = peer.Write([]byte("hello"))
 		w.NoError(err)
-		w.Equal(uint64(8), w.event(s, xtreme.In).UserData)
+		w.Equal(uint64(8), w.event(s, xtreme.EventIn).UserData)
 		into := make([]xtreme.Completion, 1)
 		_, err = s.Receive(into)
 		w.NoError(err)
@@ -107,9 +107,9 @@ func TestAdoptWhatPackageNetMade(t *testing.T) {
 		_, err = io.ReadAll(peer)
 		w.NoError(err)
 		w.NoError(peer.Close())
-		w.event(s, xtreme.Closed)
+		w.event(s, xtreme.EventClosed)
 
-		_, err = w.owner.Adopt(-1)
+		_, err = w.poller.Adopt(-1)
 		w.ErrorIs(err, unix.EBADF)
 		w.EqualError(err, "xtreme: Adopt: ring: adopt: descriptor -1: bad file descriptor")
 	})
@@ -120,7 +120,7 @@ func TestAdoptFollowsTheRingAllocation(t *testing.T) {
 	foreign := w.foreign()
 	var sockets []*xtreme.Socket
 	for _, call := range []string{"Adopt/TCP/listener", "Adopt/UDP", "Adopt/unix"} {
-		s, err := w.owner.Adopt(foreign[call]())
+		s, err := w.poller.Adopt(foreign[call]())
 		w.NoError(err)
 		sockets = append(sockets, s)
 	}
@@ -134,9 +134,9 @@ func TestAdoptOnAnotherGoroutineIsRefused(t *testing.T) {
 	fd := w.foreign()["Adopt/UDP"]()
 	w.poll()
 	failed := make(chan error)
-	go func() { _, err := w.owner.Adopt(fd); failed <- err }()
+	go func() { _, err := w.poller.Adopt(fd); failed <- err }()
 	w.ErrorIs(<-failed, ring.ErrOwner)
-	s, err := w.owner.Adopt(fd) // still the caller's
+	s, err := w.poller.Adopt(fd) // still the caller's
 	w.NoError(err)
 	w.NotNil(s.Ring())
 }
@@ -145,7 +145,7 @@ func TestALimitOfConnections(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		open := 0
-		l, err := w.owner.ListenTCP(loopback, xtreme.AcceptTo(func(fd int, _ netip.AddrPort) bool {
+		l, err := w.poller.ListenTCP(loopback, xtreme.AcceptTo(func(fd int, _ netip.AddrPort) bool {
 			if open == 2 {
 				w.NoError(unix.Close(fd))
 				return true
@@ -172,7 +172,7 @@ func TestALimitOfConnections(t *testing.T) {
 		}
 		w.Len(w.kept, 2)
 		for i := range w.kept {
-			w.Equal(xtreme.NewConnection, w.kept[i].Events, fmt.Sprint(i))
+			w.Equal(xtreme.EventNewConnection, w.kept[i].Events, fmt.Sprint(i))
 		}
 	})
 }

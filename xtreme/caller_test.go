@@ -9,18 +9,18 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// ownerForAll are the methods of an owner that any goroutine may call, and why it may.
+// ownerForAll are the methods of a poller that any goroutine may call, and why it may.
 var ownerForAll = map[string]string{
-	"Name":   "set when the owner is made",
-	"Engine": "set when the owner is made",
-	"Pool":   "set when the owner is made",
+	"Name":   "set when the poller is made",
+	"Engine": "set when the poller is made",
+	"Pool":   "set when the poller is made",
 	"Rings":  "a list that is replaced, not changed",
 	"Post":   "made for it",
 	"Wake":   "made for it",
 }
 
-// Every method of an owner knows its caller: another goroutine gets ErrOwner, or the zero value where there is no error result.
-func TestOwnersMethodsKnowTheirCaller(t *testing.T) {
+// Every method of a poller knows its caller: another goroutine gets ErrOwner, or the zero value where there is no error result.
+func TestPollersMethodsKnowTheirCaller(t *testing.T) {
 	for name, logic := range map[string]ring.Logic{"one ring": ring.PerInterface, "several rings": ring.PerSocket} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, kind conf.RingKind) {
@@ -31,7 +31,7 @@ func TestOwnersMethodsKnowTheirCaller(t *testing.T) {
 				peer := w.peer(u.LocalAddr())
 				done := make(chan []string, 1)
 				go func() {
-					wrong, _ := ringtest.CallElsewhere(w.owner, ownerForAll)
+					wrong, _ := ringtest.CallElsewhere(w.poller, ownerForAll)
 					done <- wrong
 				}()
 				for {

@@ -57,9 +57,9 @@ func TestCaptureOfAnOffloadedRing(t *testing.T) {
 	s.Ring, s.SmallBuffers, s.LargeBuffers, s.Offload.Capture = conf.RingOffload, 1024, 16, path
 	engine, err := xtreme.New(s)
 	w.NoError(err)
-	owner, err := engine.Owner("captured")
+	poller, err := engine.NewPoller("captured")
 	w.NoError(err)
-	x := w.other(owner)
+	x := w.other(poller)
 	u := x.udp(w.at(0))
 	w.Contains(codes(u.Path()), "link.captured")
 	peer := w.net.Dial(u.LocalAddr())
@@ -70,7 +70,7 @@ func TestCaptureOfAnOffloadedRing(t *testing.T) {
 	w.Equal(uint64(2*rounds), counter(u.Ring(), w.net.Device(0)+".capture.frames"))
 	w.Zero(counter(u.Ring(), w.net.Device(0)+".capture.no_room"))
 	x.close(u)
-	w.NoError(owner.Close())
+	w.NoError(poller.Close())
 	w.NoError(engine.Close())
 
 	matches, err := filepath.Glob(strings.Replace(path, "%d", "*", 1))
@@ -128,7 +128,7 @@ func TestACaptureThatNobodyReads(t *testing.T) {
 		select {
 		case err := <-done:
 			require.ErrorIs(t, err, want)
-			require.Empty(t, e.Owners())
+			require.Empty(t, e.Pollers())
 		case <-time.After(patience):
 			t.Fatal("Close waits for a reader that does not read")
 		}

@@ -97,7 +97,7 @@ func TestGroupsOfAMacvlanChild(t *testing.T) {
 				fd = otherNamespace(t)
 			}
 			g := netip.AddrPortFrom(group(60), 7600)
-			s := w.udp(g, xtreme.Join("v0"), xtreme.ReuseAddr())
+			s := w.udp(g, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
 			send := func(text string) {
 				c := w.net.Dial(g)
 				w.write(c, text)
@@ -107,7 +107,7 @@ func TestGroupsOfAMacvlanChild(t *testing.T) {
 				t.Helper()
 				c := w.next("a packet", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(ring.EventPacket) })
 				w.Equal(text, string(c.Packet.Bytes()))
-				w.Equal(os, c.OS, "by the kernel: %v", s.Path())
+				w.Equal(os, c.ViaKernel, "by the kernel: %v", s.Path())
 				w.NoError(c.Packet.Release())
 			}
 			send("alone")
@@ -137,11 +137,11 @@ func TestGroupsThatAreKeptFromAChild(t *testing.T) {
 	g := netip.AddrPortFrom(group(62), 7602)
 	_, remove := w.addMacvlan(otherNamespace(t), g)
 	defer remove()
-	s := w.udp(g, xtreme.Join("v0"), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
 	w.Equal("os", s.Path().Tier, s.Path())
 	w.Contains(codes(s.Path()), "mcast.child")
 	w.close(s)
-	kept := w.udp(g, xtreme.Join("v0"), xtreme.ReuseAddr(), xtreme.RequireOffload())
+	kept := w.udp(g, xtreme.JoinGroup("v0"), xtreme.ReuseAddr(), xtreme.RequireOffload())
 	w.Equal("offload", kept.Path().Tier, kept.Path())
 	w.Contains(codes(kept.Path()), "mcast.kept")
 	plain := w.udp(w.at(0))

@@ -37,7 +37,7 @@ func TestForcedKinds(t *testing.T) {
 				w.Contains(p.String(), r.Text+" ["+r.Code+"]")
 			}
 			w.True(strings.HasPrefix(p.String(), "os "+string(kind)), p)
-			bare, err := w.owner.NewTCP(false)
+			bare, err := w.poller.NewTCP(false)
 			w.NoError(err)
 			w.Equal(p, bare.Path(), "a socket that has no ring yet knows which it will be")
 			w.close(bare)
@@ -62,7 +62,7 @@ func TestAutoExplainsItself(t *testing.T) {
 	w.Contains(p.String(), f.Error())
 }
 
-func TestOwnerOverridesTheKind(t *testing.T) {
+func TestPollerOverridesTheKind(t *testing.T) {
 	w := newWorld(t, conf.RingAuto, xtreme.RingKind(conf.RingEpoll))
 	w.Equal("epoll", w.udp(loopback).Path().Kind)
 	w.Equal(conf.RingAuto, w.engine.Settings().Ring)
@@ -134,7 +134,7 @@ func withoutUring(t *testing.T, code string) {
 
 	forced := newEngine(t, conf.RingUring)
 	for range 2 { // the refusal is not forgotten, and not turned into another
-		_, err := forced.Owner("forced")
+		_, err := forced.NewPoller("forced")
 		w.ErrorIs(err, xtreme.ErrNotSupported)
 		w.ErrorIs(err, unix.Errno(errno))
 		w.ErrorContains(err, "ring kind uring")
@@ -148,16 +148,16 @@ func TestOutOfDescriptorsIsNotRemembered(t *testing.T) {
 	var old unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: old.Max}))
-	_, err := e.Owner("starved")
+	_, err := e.NewPoller("starved")
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 	require.ErrorContains(t, err, unix.EMFILE.Error())
 
-	o, err := e.Owner("fed")
+	p, err := e.NewPoller("fed")
 	require.NoError(t, err)
-	defer func() { require.NoError(t, o.Close()) }()
+	defer func() { require.NoError(t, p.Close()) }()
 	want := "uring"
 	if errors.Is(uring.Probe(), ring.ErrNotSupported) {
 		want = "epoll"
 	}
-	require.Equal(t, want, o.Rings()[0].Kind())
+	require.Equal(t, want, p.Rings()[0].Kind())
 }

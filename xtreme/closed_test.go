@@ -12,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// isSocket tells whether a descriptor is open and a socket's.
+// isSocket reports whether a descriptor is open and a socket's.
 func isSocket(fd int) bool {
 	var s unix.Stat_t
 	return unix.Fstat(fd, &s) == nil && s.Mode&unix.S_IFMT == unix.S_IFSOCK
@@ -21,7 +21,7 @@ func isSocket(fd int) bool {
 // A socket that never had a ring ends with its owner, as those with a ring do.
 func TestCloseEndsSocketsWithoutARing(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		o, err := newEngine(t, kind).Owner("test")
+		p, err := newEngine(t, kind).NewPoller("test")
 		require.NoError(t, err)
 		calls := map[string]func(*xtreme.Socket) error{
 			"bind":           func(s *xtreme.Socket) error { return s.Bind(loopback) },
@@ -36,51 +36,51 @@ func TestCloseEndsSocketsWithoutARing(t *testing.T) {
 		sockets := map[string]*xtreme.Socket{}
 		for name := range calls {
 			if name == "listen" {
-				sockets[name], err = o.NewTCP(false)
+				sockets[name], err = p.NewTCP(false)
 			} else {
-				sockets[name], err = o.NewUDP(false)
+				sockets[name], err = p.NewUDP(false)
 			}
 			require.NoError(t, err)
 		}
-		closed, err := o.NewUDP(false)
+		closed, err := p.NewUDP(false)
 		require.NoError(t, err)
 		require.NoError(t, closed.Close(), "one that ended before is no matter")
-		require.NoError(t, o.Close())
+		require.NoError(t, p.Close())
 		for name, s := range sockets {
 			require.False(t, isSocket(s.ID()), "the descriptor for %s is still open", name)
 			require.Equal(t, "closed", s.State())
 			require.ErrorIs(t, calls[name](s), ring.ErrClosed, name)
 		}
-		require.Empty(t, o.Rings())
+		require.Empty(t, p.Rings())
 	})
 }
 
-// What Adopt refused stays the caller's also when the owner is closed.
+// What Adopt refused stays the caller's also when the poller is closed.
 func TestCloseLeavesWhatAdoptRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		o, err := newEngine(t, kind).Owner("test")
+		p, err := newEngine(t, kind).NewPoller("test")
 		require.NoError(t, err)
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		f := os.NewFile(uintptr(fd), "socket")
 		defer f.Close()
-		_, err = o.Adopt(fd, xtreme.TTL(999))
+		_, err = p.Adopt(fd, xtreme.TTL(999))
 		require.Error(t, err)
-		require.NoError(t, o.Close())
+		require.NoError(t, p.Close())
 		require.True(t, isSocket(fd))
 	})
 }
 
-// Posted work may close one ring of several: the owner and its other rings go on.
+// Posted work may close one ring of several: the poller and its other rings go on.
 func TestOneOfSeveralRingsIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
 		sockets := []*xtreme.Socket{w.udp(loopback), w.udp(loopback), w.udp(loopback)}
 		w.poll()
 		for i, s := range sockets[:2] {
-			w.Len(w.owner.Rings(), 3-i)
+			w.Len(w.poller.Rings(), 3-i)
 			w.NoError(s.Ring().Post(func() { w.NoError(s.Ring().Close()) }))
-			for len(w.owner.Rings()) > 2-i {
+			for len(w.poller.Rings()) > 2-i {
 				w.poll()
 			}
 			w.Equal("closed", s.State())
@@ -93,7 +93,7 @@ func TestOneOfSeveralRingsIsClosed(t *testing.T) {
 // The memory of the pool is gone with its owner: nothing can be allocated from it.
 func TestAllocAfterClose(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		o, err := newEngine(t, kind).Owner("test")
+		o, err := newEngine(t, kind).NewPoller("test")
 		require.NoError(t, err)
 		pool := o.Pool()
 		require.NoError(t, o.Close())
@@ -102,7 +102,7 @@ func TestAllocAfterClose(t *testing.T) {
 		require.True(t, p.IsZero())
 	})
 	t.Run("packets held", func(t *testing.T) {
-		o, err := newEngine(t, conf.RingEpoll).Owner("test")
+		o, err := newEngine(t, conf.RingEpoll).NewPoller("test")
 		require.NoError(t, err)
 		p, err := o.Pool().Alloc(10)
 		require.NoError(t, err)

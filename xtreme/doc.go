@@ -1,17 +1,17 @@
-// Package xtreme is the public face of SocketXtreme for Go: an Engine makes Owners, an Owner makes sockets and is polled by one
+// Package xtreme is the public face of SocketXtreme for Go: an Engine makes Pollers, a Poller makes sockets and is polled by one
 // goroutine for their completions.
 //
 //	engine, err := xtreme.New(conf.FromEnvironment())
-//	owner, err := engine.Owner("feed")
-//	socket, err := owner.OpenUDP(netip.MustParseAddrPort("233.215.21.4:10378"), xtreme.Join("eth1"))
+//	poller, err := engine.NewPoller("feed")
+//	socket, err := poller.OpenUDP(netip.MustParseAddrPort("233.215.21.4:10378"), xtreme.JoinGroup("eth1"))
 //	fmt.Println(socket.Path())
 //
 //	var done [64]xtreme.Completion
 //	for {
-//		n, err := owner.Poll(done[:])
+//		n, err := poller.Poll(done[:])
 //		if err != nil { ... }
 //		for i := range done[:n] {
-//			if c := &done[i]; c.Events.Has(xtreme.Packet) {
+//			if c := &done[i]; c.Events.Has(xtreme.EventPacket) {
 //				book.Apply(c.Packet.Bytes())
 //				c.Packet.Release()
 //			}
@@ -19,11 +19,11 @@
 //	}
 //
 // Sockets are TCP, UDP and unix-domain streams (ListenTCP, DialTCP, OpenUDP, ListenUnix, DialUnix). One made elsewhere, by package
-// net or by another owner's listener, is taken over with Adopt; AcceptTo is how a listener gives connections away, or refuses them.
+// net or by another poller's listener, is taken over with Adopt; AcceptTo is how a listener gives connections away, or refuses them.
 //
-// An owner of kind offload (conf.RingOffload) carries UDP over IPv4 by our own stack over the network interfaces that its sockets name, and
-// all else by a kernel ring beside it; both are polled together and share the owner's buffers. See docs/offload.md.
+// A poller of kind offload (conf.RingOffload) carries UDP over IPv4 by our own stack over the network interfaces that its sockets name, and
+// all else by a kernel ring beside it; both are polled together and share the poller's buffers. See docs/offload.md.
 //
-// Which kind of ring carries a socket is decided here and nowhere else; Socket.Path tells which it was and, for every better
+// Which kind of ring carries a socket is decided here and nowhere else; Socket.Path reports which it was and, for every better
 // one, why not. What a completion may contain and in which order is package ring's contract; memory is package buffers'.
 package xtreme

@@ -15,22 +15,22 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Engine is one configured runtime: settings, the decision which kind of ring to use, and the owners made from it. Its methods
+// Engine is one configured runtime: settings, the decision which kind of ring to use, and the pollers made from it. Its methods
 // may be called from any goroutine.
 type Engine struct {
 	settings conf.Settings
 	nics     *interfaces // of offloaded rings
-	book     rulebook
+	rules    rulebook
 	log      *slog.Logger
 	logEnd   io.Closer // of a log that the settings asked for; else nil
 
-	mu     sync.Mutex
-	kinds  map[conf.RingKind]chosen
-	said   map[string]bool // settings without effect that the log has, by name and kinds of ring
-	owners []*Owner
-	closed bool
+	mu       sync.Mutex
+	kinds    map[conf.RingKind]chosen
+	reported map[string]bool // settings without effect that the log has, by name and kinds of ring
+	pollers  []*Poller
+	closed   bool
 
-	made   atomic.Int64 // owners ever made
+	made   atomic.Int64 // pollers ever made
 	opened atomic.Int64 // sockets ever made by their calls
 	loops  atomic.Int64 // processors given to reactors
 
@@ -51,7 +51,7 @@ func New(s conf.Settings, opt ...Option) (*Engine, error) {
 	if e.log, e.logEnd, err = openLog(&s, c.logger); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
-	e.sayUnused(s.WithoutEffect())
+	e.logUnused(s.WithoutEffect())
 	if c.logger != nil {
 		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE"}
 		if !s.LogLevel.Tells(conf.LogInfo) { // a level that tells it has printed the settings
@@ -81,7 +81,7 @@ func (e *Engine) endLog() error {
 }
 
 // Start decides on the kind of ring and touches what is otherwise touched at first use, so that nothing of it happens on the
-// path. Owner does it if it was not done; calling it brings errors to light early.
+// path. Poller does it if it was not done; calling it brings errors to light early.
 func (e *Engine) Start() error {
 	clock.Now()
 	_, err := e.choose(e.settings.Ring)
@@ -95,10 +95,10 @@ func (e *Engine) Logger() *slog.Logger { return e.log }
 // Settings is what the engine was made with.
 func (e *Engine) Settings() conf.Settings { return e.settings }
 
-// Owner makes the rings that one goroutine will poll: buffers, allocated and touched, and a first ring. The goroutine that
-// polls the owner first is its owner from then on.
-func (e *Engine) Owner(name string, opt ...Option) (*Owner, error) {
-	o, err := collect("Owner", forOwner, opt)
+// NewPoller makes the rings that one goroutine will poll: buffers, allocated and touched, and a first ring. The goroutine that
+// polls it first is its owner from then on.
+func (e *Engine) NewPoller(name string, opt ...Option) (*Poller, error) {
+	o, err := collect("NewPoller", forPoller, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -110,37 +110,37 @@ func (e *Engine) Owner(name string, opt ...Option) (*Owner, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := newOwner(e, name, kind, c, o)
+	poller, err := newPoller(e, name, kind, c, o)
 	if err != nil {
-		return nil, fmt.Errorf("xtreme: owner %q: %w", name, err)
+		return nil, fmt.Errorf("xtreme: poller %q: %w", name, err)
 	}
 	if !o.auxiliary {
-		e.sayUnusedBy(c, o)
+		e.logUnusedBy(c, o)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return nil, errors.Join(fmt.Errorf("xtreme: owner %q: engine: %w", name, ring.ErrClosed), owner.Close())
+		return nil, errors.Join(fmt.Errorf("xtreme: poller %q: engine: %w", name, ring.ErrClosed), poller.Close())
 	}
-	e.owners = append(e.owners, owner)
+	e.pollers = append(e.pollers, poller)
 	e.made.Inc()
-	return owner, nil
+	return poller, nil
 }
 
 // EngineStats counts what an engine ever made.
 type EngineStats struct {
-	Owners  int64
-	Sockets int64 // by the owners' calls; accepted connections are in ring.Stats
+	Pollers int64
+	Sockets int64 // by the pollers' calls; accepted connections are in ring.Stats
 }
 
 // Stats returns the engine's counters.
 func (e *Engine) Stats() EngineStats { return EngineStats{e.made.Load(), e.opened.Load()} }
 
-// Owners lists the owners that are open.
-func (e *Engine) Owners() []*Owner {
+// Pollers lists the pollers that are open.
+func (e *Engine) Pollers() []*Poller {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.owners)
+	return slices.Clone(e.pollers)
 }
 
 // RingByFD finds the ring whose FD is fd. It takes no lock and does not allocate. (VMA: socketxtreme_poll takes such a descriptor.)
@@ -149,7 +149,7 @@ func (e *Engine) RingByFD(fd int) (*ring.Ring, bool) {
 	return r, r != nil
 }
 
-// Close ends the engine. Owners belong to their goroutines and are closed there: with any still open it is an error that names
+// Close ends the engine. Pollers belong to their goroutines and are closed there: with any still open it is an error that names
 // them, and nothing is closed. Writing what is captured (SX_CAPTURE) may take it a moment.
 func (e *Engine) Close() error {
 	if err := e.shut(); err != nil {
@@ -164,21 +164,21 @@ func (e *Engine) shut() error {
 	if e.closed {
 		return fmt.Errorf("xtreme: engine: %w", ring.ErrClosed)
 	}
-	if len(e.owners) > 0 {
-		names := make([]string, len(e.owners))
-		for i, o := range e.owners {
-			names[i] = o.name
+	if len(e.pollers) > 0 {
+		names := make([]string, len(e.pollers))
+		for i, p := range e.pollers {
+			names[i] = p.name
 		}
-		return fmt.Errorf("xtreme: close engine: owners still open: %q", names)
+		return fmt.Errorf("xtreme: close engine: pollers still open: %q", names)
 	}
 	e.closed = true
 	return nil
 }
 
-func (e *Engine) forget(o *Owner) {
+func (e *Engine) forget(p *Poller) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if i := slices.Index(e.owners, o); i >= 0 {
-		e.owners = slices.Delete(e.owners, i, i+1)
+	if i := slices.Index(e.pollers, p); i >= 0 {
+		e.pollers = slices.Delete(e.pollers, i, i+1)
 	}
 }

@@ -21,7 +21,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "xtreme: conf: SmallBuffers 1: want a number from 64 to")
 }
 
-func TestSettingsReachTheOwner(t *testing.T) {
+func TestSettingsReachThePoller(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		s := conf.Default()
 		s.SmallBuffers, s.LargeBuffers, s.RingLogic, s.RingLimit = 100, 9, int(ring.PerSocket), 2
@@ -29,7 +29,7 @@ func TestSettingsReachTheOwner(t *testing.T) {
 		s.Ring = kind
 		e, err := xtreme.New(s)
 		require.NoError(t, err)
-		o, err := e.Owner("set")
+		o, err := e.NewPoller("set")
 		require.NoError(t, err)
 		require.Equal(t, "set", o.Name())
 		require.Equal(t, 109, o.Ledger().Total)
@@ -48,15 +48,15 @@ func TestSettingsReachTheOwner(t *testing.T) {
 	})
 }
 
-func TestEngineCloseNamesTheOwners(t *testing.T) {
+func TestEngineCloseNamesThePollers(t *testing.T) {
 	e, err := xtreme.New(conf.Default())
 	require.NoError(t, err)
 	small := xtreme.Buffers(64, 8)
-	feed, err := e.Owner("feed", small)
+	feed, err := e.NewPoller("feed", small)
 	require.NoError(t, err)
-	orders, err := e.Owner("orders", small)
+	orders, err := e.NewPoller("orders", small)
 	require.NoError(t, err)
-	require.Equal(t, []*xtreme.Owner{feed, orders}, e.Owners())
+	require.Equal(t, []*xtreme.Poller{feed, orders}, e.Pollers())
 	err = e.Close()
 	require.ErrorContains(t, err, `"feed"`)
 	require.ErrorContains(t, err, `"orders"`)
@@ -69,10 +69,10 @@ func TestEngineCloseNamesTheOwners(t *testing.T) {
 	require.NoError(t, orders.Close())
 	require.NoError(t, e.Close())
 	require.ErrorIs(t, e.Close(), xtreme.ErrClosed)
-	_, err = e.Owner("late", small)
+	_, err = e.NewPoller("late", small)
 	require.ErrorIs(t, err, xtreme.ErrClosed)
 	require.ErrorIs(t, e.Start(), xtreme.ErrClosed)
-	require.Empty(t, e.Owners())
+	require.Empty(t, e.Pollers())
 }
 
 func TestRingByFD(t *testing.T) {
@@ -92,7 +92,7 @@ func TestRingByFD(t *testing.T) {
 			_, ok := w.engine.RingByFD(fd)
 			w.False(ok, "descriptor %d is not a ring's", fd)
 		}
-		other, err := w.engine.Owner("other", xtreme.Buffers(64, 8))
+		other, err := w.engine.NewPoller("other", xtreme.Buffers(64, 8))
 		w.NoError(err)
 		r := other.Rings()[0]
 		fd := r.FD()
@@ -105,58 +105,58 @@ func TestRingByFD(t *testing.T) {
 	})
 }
 
-// An owner and all that belongs to it come and go without leaving a descriptor.
-func TestOwnersLeaveNoDescriptors(t *testing.T) {
+// A poller and all that belongs to it come and go without leaving a descriptor.
+func TestPollersLeaveNoDescriptors(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEngine(t, kind)
 		require.NoError(t, e.Start())
 		before := descriptors(t)
 		for range 3 {
-			o, err := e.Owner("short", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(128, 8))
+			p, err := e.NewPoller("short", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(128, 8))
 			require.NoError(t, err)
 			for range 4 {
-				_, err = o.OpenUDP(loopback)
+				_, err = p.OpenUDP(loopback)
 				require.NoError(t, err)
 			}
-			l, err := o.ListenTCP(loopback)
+			l, err := p.ListenTCP(loopback)
 			require.NoError(t, err)
 			c, err := net.Dial("tcp", l.LocalAddr().String())
 			require.NoError(t, err)
 			var done [8]xtreme.Completion
-			_, err = o.Poll(done[:])
+			_, err = p.Poll(done[:])
 			require.NoError(t, err)
-			require.NoError(t, o.Wait(time.Millisecond))
-			require.NoError(t, o.Close())
+			require.NoError(t, p.Wait(time.Millisecond))
+			require.NoError(t, p.Close())
 			require.NoError(t, c.Close())
 		}
 		require.Equal(t, before, descriptors(t))
 	})
 }
 
-// Owners are made, used and closed by many goroutines at once: each receives what it has sent, unchanged and in order.
-func TestConcurrentOwners(t *testing.T) {
+// Pollers are made, used and closed by many goroutines at once: each receives what it has sent, unchanged and in order.
+func TestConcurrentPollers(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEngine(t, kind)
 		var wg sync.WaitGroup
 		errs := make([]error, 24)
 		for i := range errs {
-			wg.Go(func() { errs[i] = oneOwner(e, fmt.Sprintf("owner %d", i)) })
+			wg.Go(func() { errs[i] = onePoller(e, fmt.Sprintf("owner %d", i)) })
 		}
 		wg.Wait()
 		for _, err := range errs {
 			require.NoError(t, err)
 		}
-		require.Empty(t, e.Owners())
+		require.Empty(t, e.Pollers())
 	})
 }
 
-// oneOwner makes an owner, lets it talk to itself, and closes it.
-func oneOwner(e *xtreme.Engine, name string) error {
-	o, err := e.Owner(name, xtreme.Buffers(64, 8))
+// onePoller makes a poller, lets it talk to itself, and closes it.
+func onePoller(e *xtreme.Engine, name string) error {
+	p, err := e.NewPoller(name, xtreme.Buffers(64, 8))
 	if err != nil {
 		return err
 	}
-	s, err := o.OpenUDP(loopback)
+	s, err := p.OpenUDP(loopback)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func oneOwner(e *xtreme.Engine, name string) error {
 				return err
 			}
 		}
-		n, err := o.Poll(done[:])
+		n, err := p.Poll(done[:])
 		if err != nil {
 			return err
 		}
@@ -185,9 +185,9 @@ func oneOwner(e *xtreme.Engine, name string) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("%s: %d of %d came", name, received, datagrams)
 		}
-		if _, ok := e.RingByFD(o.Rings()[0].FD()); !ok {
+		if _, ok := e.RingByFD(p.Rings()[0].FD()); !ok {
 			return fmt.Errorf("%s: its ring was not found", name)
 		}
 	}
-	return o.Close()
+	return p.Close()
 }

@@ -31,8 +31,8 @@ func check(err error) {
 // A UDP receiver: pull completions, read the packet where the kernel put it, give it back.
 func Example() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	owner := must(engine.Owner("feed"))
-	socket := must(owner.OpenUDP(anyPort))
+	poller := must(engine.NewPoller("feed"))
+	socket := must(poller.OpenUDP(anyPort))
 
 	sender := must(net.Dial("udp", socket.LocalAddr().String()))
 	for _, text := range []string{"bid 100", "ask 101", "end"} {
@@ -41,9 +41,9 @@ func Example() {
 
 	var done [64]xtreme.Completion
 	for end := false; !end; {
-		n := must(owner.Poll(done[:]))
+		n := must(poller.Poll(done[:]))
 		for i := range done[:n] {
-			if c := &done[i]; c.Events.Has(xtreme.Packet) {
+			if c := &done[i]; c.Events.Has(xtreme.EventPacket) {
 				text := string(c.Packet.Bytes())
 				fmt.Println(text)
 				end = text == "end"
@@ -52,7 +52,7 @@ func Example() {
 		}
 	}
 	check(sender.Close())
-	check(owner.Close()) // aborts what is open, and checks that every buffer came home
+	check(poller.Close()) // aborts what is open, and checks that every buffer is back in the pool
 	check(engine.Close())
 	// Output:
 	// bid 100
@@ -60,11 +60,11 @@ func Example() {
 	// end
 }
 
-// A TCP echo server. Connections are accepted by the ring; the client is an ordinary one. With nothing to do the owner sleeps.
-func ExampleOwner_ListenTCP() {
+// A TCP echo server. Connections are accepted by the ring; the client is an ordinary one. With nothing to do the poller sleeps.
+func ExamplePoller_ListenTCP() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	owner := must(engine.Owner("echo"))
-	listener := must(owner.ListenTCP(anyPort, xtreme.NoDelay(true)))
+	poller := must(engine.NewPoller("echo"))
+	listener := must(poller.ListenTCP(anyPort, xtreme.NoDelay(true)))
 
 	answer := make(chan string, 1)
 	go func() {
@@ -77,55 +77,55 @@ func ExampleOwner_ListenTCP() {
 
 	var done [64]xtreme.Completion
 	for open := true; open; {
-		n := must(owner.Poll(done[:]))
+		n := must(poller.Poll(done[:]))
 		if n == 0 {
-			check(owner.Wait(-1))
+			check(poller.Wait(-1))
 		}
 		for i := range done[:n] {
 			c := &done[i]
-			if c.Events.Has(xtreme.NewConnection) {
+			if c.Events.Has(xtreme.EventNewConnection) {
 				fmt.Println("connection from", c.Source.Addr())
 			}
-			if c.Events.Has(xtreme.Packet) {
+			if c.Events.Has(xtreme.EventPacket) {
 				must(c.Socket.Send(c.Packet.Bytes())) // short only when the peer does not read: see examples/echo
 				check(c.Packet.Release())
 			}
-			if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+			if c.Events.Any(xtreme.EventRdHup | xtreme.EventHup) {
 				check(c.Socket.Close())
 			}
-			open = open && !c.Events.Has(xtreme.Closed)
+			open = open && !c.Events.Has(xtreme.EventClosed)
 		}
 	}
 	fmt.Println(<-answer)
-	check(owner.Close())
+	check(poller.Close())
 	// Output:
 	// connection from 127.0.0.1
 	// hello
 }
 
-// One owner accepts, two others serve: each connection goes to the next of them as a descriptor, before anything of it was read, and
-// is adopted there. (With ReusePort each owner would have a listener and the kernel would choose.)
-func ExampleOwner_Adopt() {
+// One poller accepts, two others serve: each connection goes to the next of them as a descriptor, before anything of it was read, and
+// is adopted there. (With ReusePort each poller would have a listener and the kernel would choose.)
+func ExamplePoller_Adopt() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	var owners []*xtreme.Owner
+	var pollers []*xtreme.Poller
 	served := make(chan string)
 	stopped := make(chan bool)
 	for i := range 2 {
-		owner := must(engine.Owner(fmt.Sprint("server ", i)))
-		owners = append(owners, owner)
+		poller := must(engine.NewPoller(fmt.Sprint("server ", i)))
+		pollers = append(pollers, poller)
 		go func() {
-			serve(owner, served)
+			serve(poller, served)
 			stopped <- true
 		}()
 	}
 
-	front := must(engine.Owner("front"))
+	front := must(engine.NewPoller("front"))
 	next := 0
 	toNext := func(fd int, _ netip.AddrPort) bool {
-		owner := owners[next%len(owners)]
+		poller := pollers[next%len(pollers)]
 		next++
-		err := owner.Post(func() { must(owner.Adopt(fd, xtreme.NoDelay(true))) })
-		return err == nil // an owner that was closed takes nothing: then the connection stays here
+		err := poller.Post(func() { must(poller.Adopt(fd, xtreme.NoDelay(true))) })
+		return err == nil // a poller that was closed takes nothing: then the connection stays here
 	}
 	listener := must(front.ListenTCP(anyPort, xtreme.AcceptTo(toNext)))
 
@@ -149,31 +149,31 @@ func ExampleOwner_Adopt() {
 	// given away: 2
 }
 
-// serve is an owner's goroutine: it tells of the first packet and ends with its connection.
-func serve(owner *xtreme.Owner, served chan<- string) {
+// serve is a poller's goroutine: it reports the first packet and ends with its connection.
+func serve(poller *xtreme.Poller, served chan<- string) {
 	var done [8]xtreme.Completion
 	for open := true; open; {
-		n := must(owner.Poll(done[:]))
+		n := must(poller.Poll(done[:]))
 		if n == 0 {
-			check(owner.Wait(-1))
+			check(poller.Wait(-1))
 		}
 		for i := range done[:n] {
 			c := &done[i]
-			if c.Events.Has(xtreme.Packet) {
-				served <- owner.Name() + ": " + string(c.Packet.Bytes())
+			if c.Events.Has(xtreme.EventPacket) {
+				served <- poller.Name() + ": " + string(c.Packet.Bytes())
 				check(c.Packet.Release())
 			}
-			open = open && !c.Events.Any(xtreme.RdHup|xtreme.Hup)
+			open = open && !c.Events.Any(xtreme.EventRdHup|xtreme.EventHup)
 		}
 	}
-	check(owner.Close())
+	check(poller.Close())
 }
 
-// A packet is lent to another goroutine, which reads it in place and releases it; the owner polls on meanwhile.
-func ExampleOwner_lending() {
+// A packet is lent to another goroutine, which reads it in place and releases it; the poller polls on meanwhile.
+func ExamplePoller_lending() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	owner := must(engine.Owner("feed"))
-	socket := must(owner.OpenUDP(anyPort))
+	poller := must(engine.NewPoller("feed"))
+	socket := must(poller.OpenUDP(anyPort))
 
 	lent, finished := make(chan buffers.Lent, 8), make(chan bool)
 	go func() {
@@ -187,7 +187,7 @@ func ExampleOwner_lending() {
 	must(socket.SendTo([]byte("read elsewhere"), socket.LocalAddr())) // to itself
 	var done [8]xtreme.Completion
 	for taken := 0; taken < 1; {
-		n := must(owner.Poll(done[:]))
+		n := must(poller.Poll(done[:]))
 		for i := range done[:n] {
 			lent <- must(done[i].Packet.Lend()) // the handle is used up: the packet is the other goroutine's now
 			taken++
@@ -195,22 +195,22 @@ func ExampleOwner_lending() {
 	}
 	close(lent)
 	<-finished
-	check(owner.Close())
+	check(poller.Close())
 	// Output: READ ELSEWHERE
 }
 
 // A path says how a socket's bytes travel and, for every better way, why not. Codes are for programs, sentences for people.
 func ExamplePath() {
 	engine := must(xtreme.New(conf.Default()))
-	owner := must(engine.Owner("feed", xtreme.RingKind(conf.RingEpoll)))
-	path := must(owner.OpenUDP(anyPort)).Path()
+	poller := must(engine.NewPoller("feed", xtreme.RingKind(conf.RingEpoll)))
+	path := must(poller.OpenUDP(anyPort)).Path()
 
 	fmt.Println(path.Tier, path.Kind)
 	for _, r := range path.Reasons[:2] {
 		fmt.Println(r.Code)
 	}
 	fmt.Println(path.Reasons[1])
-	check(owner.Close())
+	check(poller.Close())
 	// Output:
 	// os epoll
 	// offload.not_asked
@@ -218,55 +218,55 @@ func ExamplePath() {
 	// not uring: epoll was asked for [uring.not_asked]
 }
 
-// A receive hook sees each packet inside Poll, before it becomes a completion: here it drops what is of no interest.
-func ExampleHook() {
+// A receive callback sees each packet inside Poll, before it becomes a completion: here it drops what is of no interest.
+func ExampleReceiveMode() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	owner := must(engine.Owner("feed"))
+	poller := must(engine.NewPoller("feed"))
 	onlyOrders := func(_ *xtreme.Socket, c *xtreme.Completion) ring.Verdict {
 		if strings.HasPrefix(string(c.Packet.Bytes()), "order") {
 			return ring.Keep
 		}
 		return ring.Drop
 	}
-	socket := must(owner.OpenUDP(anyPort, xtreme.Hook(ring.Completions, onlyOrders)))
+	socket := must(poller.OpenUDP(anyPort, xtreme.ReceiveMode(ring.Completions, onlyOrders)))
 	for _, text := range []string{"order 1", "heartbeat", "order 2"} {
 		must(socket.SendTo([]byte(text), socket.LocalAddr()))
 	}
 
 	var done [8]xtreme.Completion
 	for got := 0; got < 2; {
-		n := must(owner.Poll(done[:]))
+		n := must(poller.Poll(done[:]))
 		for i := range done[:n] {
 			fmt.Println(string(done[i].Packet.Bytes()))
 			check(done[i].Packet.Release())
 			got++
 		}
 	}
-	fmt.Println("dropped:", socket.Ring().Stats().HookDrops)
-	check(owner.Close())
+	fmt.Println("dropped:", socket.Ring().Stats().CallbackDrops)
+	check(poller.Close())
 	// Output:
 	// order 1
 	// order 2
 	// dropped: 1
 }
 
-// Other goroutines reach an owner by Post: the function runs inside its next Poll, and a sleeping owner is woken for it.
-func ExampleOwner_Post() {
+// Other goroutines reach a poller by Post: the function runs inside its next Poll, and a sleeping owner is woken for it.
+func ExamplePoller_Post() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	owner := must(engine.Owner("feed"))
+	poller := must(engine.NewPoller("feed"))
 	stop := false
 	go func() {
 		time.Sleep(time.Millisecond)
-		check(owner.Post(func() { stop = true }))
+		check(poller.Post(func() { stop = true }))
 	}()
 
 	var done [8]xtreme.Completion
 	for !stop {
-		if n := must(owner.Poll(done[:])); n == 0 && !stop {
-			check(owner.Wait(-1))
+		if n := must(poller.Poll(done[:])); n == 0 && !stop {
+			check(poller.Wait(-1))
 		}
 	}
 	fmt.Println("stopped by another goroutine")
-	check(owner.Close())
+	check(poller.Close())
 	// Output: stopped by another goroutine
 }

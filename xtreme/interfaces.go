@@ -22,7 +22,7 @@ import (
 
 // interfaces are what the offloaded rings of an engine share: the mirror of the kernel's tables, and the exchange that has one steering
 // program for each interface and hands datagrams from ring to ring. An interface is opened when a socket first needs it and closed with
-// the last owner that uses it; mirror and exchange go with the last owner of the kind. All are of one network namespace, that
+// the last poller that uses it; mirror and exchange go with the last poller of the kind. All are of one network namespace, that
 // of the thread which made the first socket that could be offloaded.
 type interfaces struct {
 	log     *slog.Logger
@@ -38,7 +38,7 @@ type interfaces struct {
 	users    int
 	modes    map[string]string // by interface: native or generic
 	refused  map[string]refused
-	told     map[string]bool // interfaces whose choices were logged
+	reported map[string]bool // interfaces whose choices were logged
 	stamps   map[string]xdp.Time
 }
 
@@ -54,7 +54,7 @@ const refusedTime = time.Second
 func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
 	o := &s.Offload
 	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
-		refused: map[string]refused{}, told: map[string]bool{}, stamps: map[string]xdp.Time{}}
+		refused: map[string]refused{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}}
 }
 
 // transmitRing is the size of a transmit ring that has room for so many frames: a power of two, 8 or more; 0 is the default.
@@ -65,7 +65,7 @@ func transmitRing(entries int) int {
 	return max(8, 1<<bits.Len(uint(entries-1)))
 }
 
-// join makes an owner one of the users, and opens the mirror for the first.
+// join makes a poller one of the users, and opens the mirror for the first.
 func (x *interfaces) join() (*host.Host, *offload.Exchange, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,7 +84,7 @@ func (x *interfaces) join() (*host.Host, *offload.Exchange, error) {
 	return x.mirror, x.exchange, nil
 }
 
-// leave undoes join. The owner's ring is closed.
+// leave undoes join. The poller's ring is closed.
 func (x *interfaces) leave() error {
 	x.mu.Lock()
 	x.users--
@@ -145,7 +145,7 @@ func (x *interfaces) stampedBy(name string) xdp.Time {
 // the card be read.
 func stampedBy(t conf.TimeSource, c *ring.Config) xdp.Time {
 	switch {
-	case t == conf.TimeHardware || c.Timestamps && c.CardTime != ring.CardTimeOff:
+	case t == conf.TimeHardware || c.Timestamps && c.HardwareTimestamps != ring.HardwareTimestampsOff:
 		return xdp.TimeHardware
 	case t == conf.TimeXDP:
 		return xdp.TimeXDP
@@ -172,10 +172,10 @@ func (x *interfaces) refusedNow(name string) (ring.Reason, bool) {
 func (x *interfaces) announce(name, below string, sums choice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.told[name] {
+	if x.reported[name] {
 		return
 	}
-	x.told[name] = true
+	x.reported[name] = true
 	x.log.Info("offloaded interface", "interface", name, "mode", x.modes[below], "checksums", sums.policy.String(), "because", sums.because)
 }
 

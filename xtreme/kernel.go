@@ -6,28 +6,28 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// KernelOnly leaves a socket to the kernel's stack, on an owner of kind offload too; its path says so. With RequireOffload beside it
+// KernelOnly leaves a socket to the kernel's stack, on a poller of kind offload too; its path says so. With RequireOffload beside it
 // nothing is left, and that is an error.
 func KernelOnly() Option {
 	return option("KernelOnly", forSocket, func(c *options) { c.socket.KernelOnly = true })
 }
 
 // SetOffload says whether sockets made from now on may be offloaded. Until it is called the setting decides (VMA_OFFLOADED_SOCKETS, 1 by
-// default); afterwards the call does, so that one owner offloads its sockets where the setting leaves all others to the kernel. Rules and
-// the options of a socket (RequireOffload, KernelOnly) come after it. Sockets that have their ring stay where they are. On an owner whose
+// default); afterwards the call does, so that one poller offloads its sockets where the setting leaves all others to the kernel. Rules and
+// the options of a socket (RequireOffload, KernelOnly) come after it. Sockets that have their ring stay where they are. On a poller whose
 // rings are the kernel's, true is ErrNotSupported. Owner only, or anyone before the first Poll. (VMA: thread_offload, whose answer the next
-// thread with the same number inherits. A goroutine has no thread of its own, so the answer belongs to the owner.)
-func (o *Owner) SetOffload(on bool) error {
-	if err := o.mayUse(); err != nil {
-		return fmt.Errorf("xtreme: owner %q: set offload: %w", o.name, err)
+// thread with the same number inherits. A goroutine has no thread of its own, so the answer belongs to the poller.)
+func (p *Poller) SetOffload(on bool) error {
+	if err := p.mayUse(); err != nil {
+		return fmt.Errorf("xtreme: poller %q: set offload: %w", p.name, err)
 	}
-	if on && o.off == nil {
-		return fmt.Errorf("xtreme: owner %q: set offload: %w", o.name,
-			&ring.FeatureError{Feature: "offloading on an owner whose kind of ring is the kernel's", Code: "offload.not_asked"})
+	if on && p.offloaded == nil {
+		return fmt.Errorf("xtreme: poller %q: set offload: %w", p.name,
+			&ring.FeatureError{Feature: "offloading on a poller whose kind of ring is the kernel's", Code: "offload.not_asked"})
 	}
-	o.mayOffload = offloadRefused
+	p.mayOffload = offloadRefused
 	if on {
-		o.mayOffload = offloadAllowed
+		p.mayOffload = offloadAllowed
 	}
 	return nil
 }
@@ -43,15 +43,15 @@ const (
 
 // kernelByChoice is why a socket is left to the kernel by its own options, by its owner or by the setting; nil when it is not. The most
 // specific of them decides.
-func (o *Owner) kernelByChoice(s *Socket) []ring.Reason {
+func (p *Poller) kernelByChoice(s *Socket) []ring.Reason {
 	switch {
 	case s.Config().KernelOnly:
 		return []ring.Reason{{Code: "offload.declined", Text: "the socket was opened for the kernel"}}
 	case s.Config().RequireOffload:
 		return nil
-	case o.mayOffload == offloadRefused && s.Ring() == nil:
-		return []ring.Reason{{Code: "offload.declined", Text: "the owner leaves new sockets to the kernel for now"}}
-	case o.mayOffload == offloadBySetting && o.engine.settings.KernelOnly:
+	case p.mayOffload == offloadRefused && s.Ring() == nil:
+		return []ring.Reason{{Code: "offload.declined", Text: "the poller leaves new sockets to the kernel for now"}}
+	case p.mayOffload == offloadBySetting && p.engine.settings.KernelOnly:
 		return []ring.Reason{{Code: "setting.offloaded_sockets", Text: "every socket is left to the kernel: VMA_OFFLOADED_SOCKETS=0"}}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (w *world) changed(s *xtreme.Socket) {
 func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(9), 7300)
-	s := w.udp(g, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
 	send := func(text string, to netip.AddrPort) {
 		c := w.net.Dial(to)
 		w.write(c, text)
@@ -64,7 +64,7 @@ func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 		w.t.Helper()
 		c := w.next("a packet", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(ring.EventPacket) })
 		w.Equal(text, string(c.Packet.Bytes()))
-		w.Equal(os, c.OS, "by the kernel: %v", s.Path())
+		w.Equal(os, c.ViaKernel, "by the kernel: %v", s.Path())
 		w.NoError(c.Packet.Release())
 	}
 	send("alone", g)
@@ -110,10 +110,10 @@ func TestAGroupThatIsKept(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(11), 7302)
 	open := func(x *world, opt ...xtreme.Option) *xtreme.Socket {
-		return x.udp(g, append(opt, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())...)
+		return x.udp(g, append(opt, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())...)
 	}
 	must := open(w.world, xtreme.RequireOffload())
-	second := w.other(w.newOwner("second"))
+	second := w.other(w.newPoller("second"))
 	twin, triplet := open(second), open(second)
 	time.Sleep(600 * time.Millisecond)
 	for _, x := range []*world{w.world, second} {
@@ -132,7 +132,7 @@ func TestAGroupThatIsKept(t *testing.T) {
 	c := w.net.Dial(g)
 	w.write(c, "kept")
 	got := w.next("a packet", func(c *ring.Completion) bool { return c.Socket == must && c.Events.Has(ring.EventPacket) })
-	w.False(got.OS)
+	w.False(got.ViaKernel)
 	w.NoError(got.Packet.Release())
 	w.NoError(other.SetReadDeadline(time.Now().Add(20 * time.Millisecond)))
 	_, err := other.Read(make([]byte, 8))
@@ -144,7 +144,7 @@ func TestAGroupThatIsKept(t *testing.T) {
 	told := false
 	for end := time.Now().Add(patience); !told; {
 		w.True(time.Now().Before(end))
-		w.NoError(second.owner.Wait(patience))
+		w.NoError(second.poller.Wait(patience))
 		second.poll()
 		for _, c := range second.kept {
 			told = told || c.Socket == twin && c.Events.Has(ring.EventPath)
@@ -162,7 +162,7 @@ func TestAGroupThatIsKept(t *testing.T) {
 func TestSocketsThatDoNotHearAGroup(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(23), 7323)
-	s := w.udp(g, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
 	if six, err := net.ListenPacket("udp6", "[::]:7323"); err == nil { // package net sets IPV6_V6ONLY
 		defer six.Close()
 	}
@@ -176,14 +176,14 @@ func TestSocketsThatDoNotHearAGroup(t *testing.T) {
 	w.close(s)
 }
 
-// What was known of foreign members goes with the groups it was about, for the owners that live on as well: one that takes such a group up when
+// What was known of foreign members goes with the groups it was about, for the pollers that live on as well: one that takes such a group up when
 // the others have long left has it from its interface.
 func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(21), 7321)
-	second := w.other(w.newOwner("second"))
+	second := w.other(w.newPoller("second"))
 	idle := second.udp(w.at(0))
-	s := w.udp(g, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
 	other := w.member(7321, group(21))
 	w.changed(s)
 	w.Contains(codes(s.Path()), "mcast.shared")
@@ -192,9 +192,9 @@ func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
 		return counter(idle.Ring(), "offload.path_changes") > 0
 	})
 
-	w.NoError(w.owner.Close())
+	w.NoError(w.poller.Close())
 	w.NoError(other.Close())
-	late := second.udp(g, xtreme.Join(w.net.Device(0)), xtreme.ReuseAddr())
+	late := second.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
 	second.until("the group is ours alone", func() bool {
 		second.poll()
 		return !slices.Contains(codes(late.Path()), "mcast.shared")
@@ -205,10 +205,10 @@ func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
 	second.close(idle)
 }
 
-// With the last owner nobody looks for members any more.
+// With the last poller nobody looks for members any more.
 func TestNobodyLooksForMembersInTheEnd(t *testing.T) {
 	w := newCabled(t)
-	s := w.udp(netip.AddrPortFrom(group(12), 7303), xtreme.Join(w.net.Device(0)))
+	s := w.udp(netip.AddrPortFrom(group(12), 7303), xtreme.JoinGroup(w.net.Device(0)))
 	looking := func() bool {
 		var b bytes.Buffer
 		w.NoError(pprof.Lookup("goroutine").WriteTo(&b, 1))
@@ -216,7 +216,7 @@ func TestNobodyLooksForMembersInTheEnd(t *testing.T) {
 	}
 	w.until("somebody looks", looking)
 	w.close(s)
-	w.NoError(w.owner.Close())
+	w.NoError(w.poller.Close())
 	for end := time.Now().Add(patience); looking(); time.Sleep(time.Millisecond) {
 		w.True(time.Now().Before(end))
 	}

@@ -18,34 +18,34 @@ import (
 
 func TestBuffers(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll, xtreme.Buffers(64, 8))
-	l := w.owner.Pool().Layout()
+	l := w.poller.Pool().Layout()
 	w.Equal(64, l.SmallCount)
 	w.Equal(8, l.LargeCount)
-	w.Equal(72, w.owner.Ledger().Total)
+	w.Equal(72, w.poller.Ledger().Total)
 }
 
-// The caller's memory holds the packets, and is left alone when the owner is gone.
+// The caller's memory holds the packets, and is left alone when the poller is gone.
 func TestMemoryOfTheCaller(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		mem, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, unix.Munmap(mem)) }()
 		e := newEngine(t, kind)
-		o, err := e.Owner("mine", xtreme.Memory(mem), xtreme.Buffers(512, 16))
+		p, err := e.NewPoller("mine", xtreme.Memory(mem), xtreme.Buffers(512, 16))
 		require.NoError(t, err)
-		s, err := o.OpenUDP(loopback, xtreme.LargestDatagram(1500))
+		s, err := p.OpenUDP(loopback, xtreme.LargestDatagram(1500))
 		require.NoError(t, err)
 		require.Equal(t, []string{"offload.not_asked"}, codes(s.Path())[:1])
 		_, err = s.SendTo([]byte("a text that is nowhere else"), s.LocalAddr())
 		require.NoError(t, err)
 		var done [4]xtreme.Completion
 		for n := 0; n == 0; {
-			n, err = o.Poll(done[:])
+			n, err = p.Poll(done[:])
 			require.NoError(t, err)
 		}
 		require.Contains(t, string(mem), "a text that is nowhere else")
 		require.NoError(t, done[0].Packet.Release())
-		require.NoError(t, o.Close())
+		require.NoError(t, p.Close())
 		mem[0] = 1 // still mapped
 	})
 }
@@ -55,14 +55,14 @@ func TestMemoryTooShort(t *testing.T) {
 	layout := buffers.DefaultLayout()
 	layout.SmallCount, layout.LargeCount = 64, 8
 	before := descriptors(t)
-	_, err := e.Owner("short", xtreme.Memory(make([]byte, layout.Bytes()-1)), xtreme.Buffers(64, 8))
-	require.ErrorContains(t, err, `owner "short"`)
+	_, err := e.NewPoller("short", xtreme.Memory(make([]byte, layout.Bytes()-1)), xtreme.Buffers(64, 8))
+	require.ErrorContains(t, err, `poller "short"`)
 	require.ErrorContains(t, err, fmt.Sprintf("Memory of %d bytes is shorter than Bytes %d", layout.Bytes()-1, layout.Bytes()))
 	require.Equal(t, before, descriptors(t))
-	require.Empty(t, e.Owners())
-	o, err := e.Owner("enough", xtreme.Memory(make([]byte, layout.Bytes())), xtreme.Buffers(64, 8))
+	require.Empty(t, e.Pollers())
+	p, err := e.NewPoller("enough", xtreme.Memory(make([]byte, layout.Bytes())), xtreme.Buffers(64, 8))
 	require.NoError(t, err)
-	require.NoError(t, o.Close())
+	require.NoError(t, p.Close())
 }
 
 // Huge pages are had, or the path says why not; by setting and by option alike.
@@ -82,25 +82,25 @@ func TestHugePages(t *testing.T) {
 		s.Ring, s.HugePages, s.SmallBuffers, s.LargeBuffers = kind, true, 512, 16
 		e, err := xtreme.New(s)
 		w.NoError(err)
-		o, err := e.Owner("by setting")
+		p, err := e.NewPoller("by setting")
 		w.NoError(err)
-		u, err := o.OpenUDP(loopback)
+		u, err := p.OpenUDP(loopback)
 		w.NoError(err)
 		w.Equal(want, codes(u.Path()))
-		few, err := e.Owner("in one page", xtreme.Buffers(256, 8))
+		few, err := e.NewPoller("in one page", xtreme.Buffers(256, 8))
 		w.NoError(err)
 		w.Equal(hugePagesFor(t, few.Pool().Layout().Bytes()), few.Pool().Contiguous())
 		w.NoError(few.Close())
-		w.NoError(o.Close())
+		w.NoError(p.Close())
 		w.NoError(e.Close())
 
 		plain := newWorld(t, kind)
 		w.NotContains(codes(plain.udp(loopback).Path()), "region.no_hugepages", "nobody asked there")
-		w.False(plain.owner.Pool().Contiguous())
+		w.False(plain.poller.Pool().Contiguous())
 	})
 }
 
-// hugePagesFor tells whether the smallest huge pages that are free hold n bytes.
+// hugePagesFor reports whether the smallest huge pages that are free hold n bytes.
 func hugePagesFor(t *testing.T, n int) bool {
 	dirs, err := filepath.Glob("/sys/kernel/mm/hugepages/hugepages-*kB")
 	require.NoError(t, err)

@@ -45,14 +45,14 @@ func TestDatagramsAreCutByTheSettings(t *testing.T) {
 	for _, c := range []struct{ mtu, most int }{{0, 1500}, {148, 148}, {577, 577}, {1400, 1400}, {9000, 1500}} {
 		w := newCabled(t)
 		w.engine = w.newEngine(func(s *conf.Settings) { s.MTU = c.mtu })
-		w.owner = w.newOwner("mtu")
+		w.poller = w.newPoller("mtu")
 		next := tap(t, w.net)
 		to := netip.AddrPortFrom(w.net.Peer(0), 9200)
 		peer := w.net.Listen(to)
 		s := w.udp(netip.AddrPortFrom(w.at(0).Addr(), 7200))
 		frames := func() uint64 { return counter(s.Ring(), w.net.Device(0)+".tx_frames") }
 		w.sendTo(s, "first", to) // finds the neighbour
-		w.NoError(w.owner.Flush())
+		w.NoError(w.poller.Flush())
 		w.Len(next()[14:], 20+8+5)
 		got := make([]byte, 65536)
 		_, err := peer.Read(got)
@@ -64,7 +64,7 @@ func TestDatagramsAreCutByTheSettings(t *testing.T) {
 			k, err := s.SendTo(payload, to)
 			w.NoError(err)
 			w.Equal(n, k)
-			w.NoError(w.owner.Flush())
+			w.NoError(w.poller.Flush())
 			seen, packets := 0, 0
 			for more := true; more; packets++ {
 				ip := next()[14:]
@@ -98,12 +98,12 @@ func TestDatagramsAreCutByTheSettings(t *testing.T) {
 	}
 }
 
-// besides is a world of a kernel ring beside the offloaded owner, by the same settings.
+// besides is a world of a kernel ring beside the offloaded poller, by the same settings.
 func (w *cabled) besides() *world {
-	o, err := w.engine.Owner("kernel", xtreme.RingKind(conf.RingEpoll))
+	p, err := w.engine.NewPoller("kernel", xtreme.RingKind(conf.RingEpoll))
 	w.NoError(err)
-	w.t.Cleanup(func() { require.NoError(w.t, o.Close()) })
-	return w.other(o)
+	w.t.Cleanup(func() { require.NoError(w.t, p.Close()) })
+	return w.other(p)
 }
 
 func boolean(b bool) int {

@@ -36,12 +36,12 @@ func newGroupSender(t *testing.T, n byte, pairs ...testnet.Pair) *groupSender {
 	return x
 }
 
-// send sends one datagram, which is on the wire once, and tells whether the kernel sent it.
+// send sends one datagram, which is on the wire once, and reports whether the kernel sent it.
 func (x *groupSender) send(text string) (os bool) {
 	x.t.Helper()
 	by, link := counter(x.s.Ring(), "offload.os_sends"), x.frames()
 	x.sendTo(x.s, text, x.to)
-	x.NoError(x.owner.Flush())
+	x.NoError(x.poller.Flush())
 	x.heard(x.wire, text)
 	by, link = counter(x.s.Ring(), "offload.os_sends")-by, x.frames()-link
 	x.Equal(uint64(1), by+link, "%q: offload.os_sends and the links' tx_frames: each datagram is one of them", text)
@@ -102,13 +102,13 @@ func TestMulticastSendsAreToldByPathAndCounters(t *testing.T) {
 	x.heard(member, "looped")
 }
 
-// Members on this owner's ring, and on another owner's, hear what the link sends: the stack loops it, once to each.
+// Members on this poller's ring, and on another poller's, hear what the link sends: the stack loops it, once to each.
 func TestMulticastSendsAreLoopedByTheStack(t *testing.T) {
 	x := newGroupSender(t, 41, testnet.Pair{Queues: 2})
 	x.untilLoops(false) // nothing was sent yet
-	mine := x.udp(x.to, xtreme.Join("v0"), xtreme.ReuseAddr())
-	other := x.other(x.newOwner("other"))
-	theirs := other.udp(x.to, xtreme.Join("v0"), xtreme.ReuseAddr())
+	mine := x.udp(x.to, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
+	other := x.other(x.newPoller("other"))
+	theirs := other.udp(x.to, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
 	x.Equal("offload", theirs.Path().Tier, theirs.Path())
 	hear := func(w *world, s *xtreme.Socket, text string) {
 		t.Helper()

@@ -47,14 +47,14 @@ func TestMulticast(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group(1), w.freePort())
-		one := w.udp(g, xtreme.Join("lo"), xtreme.ReuseAddr())
-		two := w.udp(g, xtreme.Join("lo"), xtreme.ReuseAddr())
+		one := w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr())
+		two := w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr())
 		from := w.sender(loopback)
 		w.sendTo(from, "to all", g)
 		lo, err := net.InterfaceByName("lo")
 		w.NoError(err)
 		for _, s := range []*xtreme.Socket{one, two} {
-			c := w.event(s, xtreme.Packet)
+			c := w.event(s, xtreme.EventPacket)
 			w.Equal("to all", string(c.Packet.Bytes()))
 			w.Equal(from.LocalAddr(), c.Source)
 			w.Equal(g, c.Destination)
@@ -68,13 +68,13 @@ func TestMulticastFromOneSource(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group(2), w.freePort())
-		mine := w.udp(g, xtreme.JoinSource("lo", loopback.Addr()), xtreme.ReuseAddr())
-		w.udp(g, xtreme.JoinSource("lo", netip.MustParseAddr("127.0.0.9")), xtreme.ReuseAddr())
+		mine := w.udp(g, xtreme.JoinSourceGroup("lo", loopback.Addr()), xtreme.ReuseAddr())
+		w.udp(g, xtreme.JoinSourceGroup("lo", netip.MustParseAddr("127.0.0.9")), xtreme.ReuseAddr())
 		w.sendTo(w.sender(loopback), "x", g)
 		w.Equal("x", w.text(mine))
 		w.silent(10 * time.Millisecond) // the other source's member hears nothing
 		w.sendTo(w.sender(netip.MustParseAddrPort("127.0.0.9:0")), "y", g)
-		c := w.next("y", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.Packet) })
+		c := w.next("y", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventPacket) })
 		w.NotEqual(mine, c.Socket)
 		w.Equal("y", string(c.Packet.Bytes()))
 		w.NoError(c.Packet.Release())
@@ -86,14 +86,14 @@ func TestMulticastFromOneSource(t *testing.T) {
 func TestMulticastJoinGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		s := w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.JoinGroup(group(3), "lo", netip.Addr{}),
-			xtreme.JoinGroup(group(4), "lo", loopback.Addr()))
+		s := w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.AddMembership(group(3), "lo", netip.Addr{}),
+			xtreme.AddMembership(group(4), "lo", loopback.Addr()))
 		port := s.LocalAddr().Port()
 		from := w.sender(loopback)
 		for n := byte(3); n <= 4; n++ {
 			to := netip.AddrPortFrom(group(n), port)
 			w.sendTo(from, "x", to)
-			c := w.event(s, xtreme.Packet)
+			c := w.event(s, xtreme.EventPacket)
 			w.Equal(to, c.Destination)
 			w.NoError(c.Packet.Release())
 		}
@@ -105,11 +105,11 @@ func TestMulticastOverIPv6(t *testing.T) {
 		local := ownNetwork(t)
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group6, w.freePort())
-		s := w.udp(g, xtreme.Join("v0"))
+		s := w.udp(g, xtreme.JoinGroup("v0"))
 		w.Zero(w.sockopt(s, unix.IPPROTO_IPV6, 29)) // IPV6_MULTICAST_ALL, linux/in6.h
 		from := w.udp(local, xtreme.MulticastInterface("v0"))
 		w.sendTo(from, "six", g)
-		c := w.event(s, xtreme.Packet)
+		c := w.event(s, xtreme.EventPacket)
 		w.Equal("six", string(c.Packet.Bytes()))
 		w.Equal(g, c.Destination)
 		w.Equal(from.LocalAddr(), c.Source)
@@ -157,10 +157,10 @@ func TestMulticastAll(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	all := func(s *xtreme.Socket) int { return w.sockopt(s, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL) }
 	g := netip.AddrPortFrom(group(5), w.freePort())
-	w.Equal(0, all(w.udp(g, xtreme.Join("lo"), xtreme.ReuseAddr())))
-	w.Equal(1, all(w.udp(g, xtreme.Join("lo"), xtreme.ReuseAddr(), xtreme.MulticastAll(true))))
+	w.Equal(0, all(w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr())))
+	w.Equal(1, all(w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr(), xtreme.MulticastAll(true))))
 	w.Equal(1, all(w.udp(loopback)))
-	bare, err := w.owner.NewUDP(false, xtreme.MulticastAll(false))
+	bare, err := w.poller.NewUDP(false, xtreme.MulticastAll(false))
 	w.NoError(err)
 	w.Equal(0, all(bare))
 	w.close(bare)
@@ -168,7 +168,7 @@ func TestMulticastAll(t *testing.T) {
 	wild := netip.AddrPortFrom(netip.IPv4Unspecified(), w.freePort())
 	open := w.udp(wild, xtreme.ReuseAddr())
 	w.udp(wild, xtreme.ReuseAddr(), xtreme.MulticastAll(false))
-	w.udp(netip.AddrPortFrom(group(6), wild.Port()+1), xtreme.Join("lo")) // the one that joined
+	w.udp(netip.AddrPortFrom(group(6), wild.Port()+1), xtreme.JoinGroup("lo")) // the one that joined
 	w.sendTo(w.sender(loopback), "x", netip.AddrPortFrom(group(6), wild.Port()))
 	w.Equal("x", w.text(open))
 	w.silent(10 * time.Millisecond)
@@ -179,7 +179,7 @@ func TestMulticastLoop(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group(7), w.freePort())
-		member := w.udp(g, xtreme.Join("lo"))
+		member := w.udp(g, xtreme.JoinGroup("lo"))
 		mute := w.udp(loopback, xtreme.MulticastInterface("lo"), xtreme.MulticastLoop(false), xtreme.MulticastTTL(3))
 		w.Equal(0, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
 		w.Equal(3, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_TTL))

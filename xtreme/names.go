@@ -13,29 +13,29 @@ type (
 	Event      = ring.Event
 	Path       = ring.Path
 	Reason     = ring.Reason
-	Buffer     = buffers.Packet
+	Packet     = buffers.Packet
 	Settings   = conf.Settings
 )
 
 // The kinds of socket.
 const (
-	Stream   = ring.Stream
-	Listener = ring.Listener
-	Datagram = ring.Datagram
+	KindStream   = ring.KindStream
+	KindListener = ring.KindListener
+	KindDatagram = ring.KindDatagram
 )
 
 // The event bits; see package ring for what they mean.
 const (
-	In            = ring.EventIn
-	Out           = ring.EventOut
-	Err           = ring.EventErr
-	Hup           = ring.EventHup
-	RdHup         = ring.EventRdHup
-	Packet        = ring.EventPacket
-	NewConnection = ring.EventNewConnection
-	Sent          = ring.EventSent
-	Closed        = ring.EventClosed
-	PathChanged   = ring.EventPath // see Socket.Path
+	EventIn            = ring.EventIn
+	EventOut           = ring.EventOut
+	EventErr           = ring.EventErr
+	EventHup           = ring.EventHup
+	EventRdHup         = ring.EventRdHup
+	EventPacket        = ring.EventPacket
+	EventNewConnection = ring.EventNewConnection
+	EventSent          = ring.EventSent
+	EventClosed        = ring.EventClosed
+	EventPath          = ring.EventPath // see Socket.Path
 )
 
 // The errors a program meets most; see package ring for the others.

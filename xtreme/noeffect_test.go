@@ -76,7 +76,7 @@ func whenThereIsMemory[T any](t *testing.T, open func() (T, error)) T {
 	return v
 }
 
-// told makes an engine by the environment and an owner of a kind, and returns what was logged at warning level of a setting.
+// told makes an engine by the environment and a poller of a kind, and returns what was logged at warning level of a setting.
 func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (lines []string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -87,9 +87,9 @@ func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (
 	}
 	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err, name)
-	for range 2 { // once, however many owners there are
-		o := whenThereIsMemory(t, func() (*xtreme.Owner, error) { return e.Owner("told", append(opt, xtreme.RingKind(kind))...) })
-		require.NoError(t, o.Close())
+	for range 2 { // once, however many pollers there are
+		p := whenThereIsMemory(t, func() (*xtreme.Poller, error) { return e.NewPoller("told", append(opt, xtreme.RingKind(kind))...) })
+		require.NoError(t, p.Close())
 	}
 	require.NoError(t, e.Close())
 	for _, line := range strings.Split(log.String(), "\n") {
@@ -100,7 +100,7 @@ func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (
 	return lines
 }
 
-// A setting that has no effect, on any ring or on the rings of an owner, is a warning once, with the reason. The walk is over all
+// A setting that has no effect, on any ring or on the rings of a poller, is a warning once, with the reason. The walk is over all
 // settings: for one of VMA's with an effect docs/from-vma.md names the tests that show it.
 func TestASettingWithoutEffectIsSaid(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -204,7 +204,7 @@ func acceptedOf(t *testing.T, p *conf.Parameter) (list []string) {
 	return list
 }
 
-// accepts tells whether a value can be used, by the settings' own word.
+// accepts reports whether a value can be used, by the settings' own word.
 func accepts(t *testing.T, p *conf.Parameter, text string) bool {
 	t.Helper()
 	old, was := os.LookupEnv(p.Name)
@@ -232,9 +232,9 @@ func TestASettingWithoutEffectIsSaidAsItWasGiven(t *testing.T) {
 	s.HugePages = false
 	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err)
-	o, err := e.Owner("by code", xtreme.RingKind(conf.RingEpoll), xtreme.Buffers(600, 20))
+	p, err := e.NewPoller("by code", xtreme.RingKind(conf.RingEpoll), xtreme.Buffers(600, 20))
 	require.NoError(t, err)
-	require.NoError(t, o.Close())
+	require.NoError(t, p.Close())
 	require.NoError(t, e.Close())
 	text := log.String()
 	require.Contains(t, text, "Settings.Offload.Fill=100 (VMA_RX_WRE) has no effect")
@@ -267,7 +267,7 @@ func TestALevelThatPrintsTheSettingsHasAnEffect(t *testing.T) {
 	}
 }
 
-// SX_RING=auto leaves the kind of ring open: an owner that names one does what the setting says.
+// SX_RING=auto leaves the kind of ring open: a poller that names one does what the setting says.
 func TestAutoIsNotASettingWithoutEffect(t *testing.T) {
 	t.Setenv("SX_RING", "auto")
 	require.Empty(t, told(t, conf.RingEpoll, "SX_RING"))

@@ -17,20 +17,20 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// offloading is what an owner of kind offload has beside its kernel rings: a set of one ring over the interfaces that its sockets name,
-// made when the first socket can use it. Both sets share the owner's pool: a packet received on one can be sent on the other.
+// offloading is what a poller of kind offload has beside its kernel rings: a set of one ring over the interfaces that its sockets name,
+// made when the first socket can use it. Both sets share the poller's pool: a packet received on one can be sent on the other.
 type offloading struct {
-	owner    *Owner
-	named    []conf.Interface // those that may be opened; none: all
-	own      []conf.Interface // with the queues that are this owner's; none: those that nobody has
-	sums     conf.Checksum
-	time     conf.TimeSource
-	logic    ring.Logic
-	notes    []ring.Reason // of the region
-	mirror   *host.Host    // nil until a socket could be offloaded
-	exchange *offload.Exchange
-	parts    []nic.Interface
-	fill     int // small buffers that cards may still be given
+	poller      *Poller
+	named       []conf.Interface // those that may be opened; none: all
+	interfaces  []conf.Interface // with the queues that are this poller's; none: those that nobody has
+	checksum    conf.Checksum
+	time        conf.TimeSource
+	logic       ring.Logic
+	notes       []ring.Reason // of the region
+	mirror      *host.Host    // nil until a socket could be offloaded
+	exchange    *offload.Exchange
+	attachments []nic.Interface
+	fill        int // small buffers that cards may still be given
 
 	driver ring.Driver
 	set    atomic.Pointer[ring.Set]
@@ -42,19 +42,19 @@ type choice struct {
 	because string
 }
 
-func newOffloading(o *Owner, c *options, logic ring.Logic, notes []ring.Reason) *offloading {
-	s := &o.engine.settings.Offload
-	f := &offloading{owner: o, named: s.Interfaces, own: c.interfaces, sums: s.Checksum, time: s.Time, logic: logic, notes: notes}
+func newOffloading(p *Poller, c *options, logic ring.Logic, notes []ring.Reason) *offloading {
+	s := &p.engine.settings.Offload
+	f := &offloading{poller: p, named: s.Interfaces, interfaces: c.interfaces, checksum: s.Checksum, time: s.Time, logic: logic, notes: notes}
 	if c.interfaces != nil {
 		f.named = c.interfaces
 	}
 	if c.checksum != "" {
-		f.sums = c.checksum
+		f.checksum = c.checksum
 	}
 	switch {
 	case c.time != "":
 		f.time = c.time
-	case o.engine.settings.CardTime != 0:
+	case p.engine.settings.CardTime != 0:
 		f.time = conf.TimeHardware // the socket that opens an interface need not be the one that asks for its times
 	}
 	f.drop()
@@ -68,7 +68,7 @@ func (f *offloading) rings() []*ring.Ring {
 	return nil
 }
 
-// place is what Owner.place answers where no rule does.
+// place is what Poller.place answers where no rule does.
 func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
 	why := f.never(s)
 	var offloaded *ring.Set
@@ -81,13 +81,13 @@ func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
 	if s.Config().RequireOffload {
 		return nil, nil, required(why)
 	}
-	return f.owner.set, why, nil
+	return f.poller.set, why, nil
 }
 
 // never is why a socket cannot be offloaded whatever interfaces there are.
 func (f *offloading) never(s *ring.Socket) []ring.Reason {
 	switch {
-	case s.Kind() != ring.Datagram:
+	case s.Kind() != ring.KindDatagram:
 		return []ring.Reason{noTCP}
 	case s.Handle().Adopted:
 		return []ring.Reason{{Code: "offload.adopted",
@@ -103,7 +103,7 @@ var noTCP = ring.Reason{Code: "offload.no_tcp", Text: "our own stack speaks UDP:
 // carry opens what the socket needs and is not open yet. The set is nil when it gets nothing: or, where all is required, not all.
 func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	if f.mirror == nil {
-		m, x, err := f.owner.engine.nics.join()
+		m, x, err := f.poller.engine.nics.join()
 		if err != nil {
 			return nil, []ring.Reason{{Code: "offload.no_mirror", Text: "the kernel's tables cannot be read: " + err.Error()}}
 		}
@@ -113,7 +113,7 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 		f.drop() // the application closed the ring itself
 	}
 	snap := f.mirror.Snapshot()
-	w := wish{device: s.Device(), local: s.LocalAddr().Addr(), groups: s.Settings().Groups, named: f.named}
+	w := wish{device: s.Device(), local: s.LocalAddr().Addr(), groups: s.Options().Groups, named: f.named}
 	list, why := w.wanted(snap)
 	if len(list) == 0 && len(why) == 0 && s.Ring() != nil {
 		return f.set.Load(), nil // joins a group that it is not bound to: no packet will come of it
@@ -138,23 +138,23 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time) []ring.Reason {
 	p := snap.Path(index)
 	l, _ := snap.Link(index)
-	if slices.ContainsFunc(f.parts, func(h nic.Interface) bool { return h.On == l.Name }) {
+	if slices.ContainsFunc(f.attachments, func(h nic.Interface) bool { return h.On == l.Name }) {
 		return nil
 	}
-	nics := f.owner.engine.nics
+	nics := f.poller.engine.nics
 	below := devices(snap, &p)
 	if r, ok := nics.refusedNow(below[0]); ok && !bonded(snap, &p) {
 		return []ring.Reason{r}
 	}
 	sums := f.choose(&p)
-	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.own, below[0]), Checksum: sums.policy,
+	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.interfaces, below[0]), Checksum: sums.policy,
 		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
 	if bonded(snap, &p) {
-		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.own, l.Name)
+		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.interfaces, l.Name)
 	}
 	// Frames of another tag come by links that are there already.
 	queues := 0
-	if !slices.ContainsFunc(f.parts, func(h nic.Interface) bool {
+	if !slices.ContainsFunc(f.attachments, func(h nic.Interface) bool {
 		return h.Name == i.Name || h.Bond && i.Bond && f.sameBond(snap, h, below)
 	}) {
 		var why ring.Reason
@@ -173,7 +173,7 @@ func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time)
 		}
 		return []ring.Reason{why}
 	}
-	f.parts = append(f.parts, i)
+	f.attachments = append(f.attachments, i)
 	f.fill -= i.Fill * queues
 	nics.announce(l.Name, below[0], sums)
 	return nil
@@ -188,14 +188,14 @@ func devices(snap *host.Snapshot, p *host.Path) (names []string) {
 	return names
 }
 
-// bonded tells whether they are the members of a bond, which come and go.
+// bonded reports whether they are the members of a bond, which come and go.
 func bonded(snap *host.Snapshot, p *host.Path) bool {
 	l, _ := snap.Link(p.Attach[0])
 	master, ok := snap.Link(l.Master)
 	return ok && master.Kind == host.KindBond
 }
 
-// sameBond tells whether a part's frames come by these members.
+// sameBond reports whether a part's frames come by these members.
 func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []string) bool {
 	l, ok := snap.LinkByName(h.On)
 	if !ok {
@@ -214,7 +214,7 @@ func (f *offloading) share(i *nic.Interface, below []string, interfaces int) (ea
 	for _, name := range below {
 		n := len(i.Queues)
 		if n == 0 {
-			n = len(queuesOf(f.owner.engine.nics.named, name))
+			n = len(queuesOf(f.poller.engine.nics.named, name))
 		}
 		if n == 0 {
 			var err error
@@ -225,19 +225,19 @@ func (f *offloading) share(i *nic.Interface, below []string, interfaces int) (ea
 		queues += n
 	}
 	n := f.fill * 4 / 5 / (queues * interfaces)
-	if asked := f.owner.engine.settings.Offload.Fill; asked > 0 && n > asked {
+	if asked := f.poller.engine.settings.Offload.Fill; asked > 0 && n > asked {
 		n = asked
 	}
 	if n < least {
 		return 0, 0, ring.Reason{Code: "offload.no_buffers", Text: fmt.Sprintf(
-			"%d queues of %s need more small buffers than the owner has left of %d", queues, i.Name, f.owner.pool.Layout().SmallCount)}
+			"%d queues of %s need more small buffers than the poller has left of %d", queues, i.Name, f.poller.pool.Layout().SmallCount)}
 	}
 	return min(most, n), queues, ring.Reason{}
 }
 
 // choose is the checksum policy of an interface.
 func (f *offloading) choose(p *host.Path) choice {
-	switch f.sums {
+	switch f.checksum {
 	case conf.ChecksumStrict:
 		return choice{udp.Strict, "it was asked for"}
 	case conf.ChecksumAcceptPartial:
@@ -268,12 +268,12 @@ func (f *offloading) use(i nic.Interface) error {
 	if f.set.Load() != nil {
 		return offload.AddInterface(f.driver, i)
 	}
-	o := f.owner
+	p := f.poller
 	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
-		ShadowEvery: o.engine.settings.ShadowRatio, ThreeTuple: o.engine.settings.Offload.ThreeTuple,
-		MTU: o.engine.settings.MTU, Sender: o.engine.askSender, Gather: o.engine.settings.Offload.Gather})
-	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: o.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
-		OneRing: offload.OneRing, Place: o.place, Siblings: o.Rings, Changed: o.engine.rings.change,
+		ShadowEvery: p.engine.settings.ShadowRatio, ThreeTuple: p.engine.settings.Offload.ThreeTuple,
+		MTU: p.engine.settings.MTU, Sender: p.engine.askSender, Gather: p.engine.settings.Offload.Gather})
+	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
+		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.change,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			d, err = made(c)
 			f.driver = d
@@ -282,7 +282,7 @@ func (f *offloading) use(i nic.Interface) error {
 	if err == nil {
 		_, err = set.NewRing()
 	}
-	o.pool.SetReturnHook(o.nudge)
+	p.pool.SetReturnCallback(p.wakeOwner)
 	if err == nil {
 		f.set.Store(set)
 	}
@@ -292,10 +292,10 @@ func (f *offloading) use(i nic.Interface) error {
 // drop forgets a ring that was closed, and its interfaces with it.
 func (f *offloading) drop() {
 	f.set.Store(nil)
-	f.parts, f.driver, f.fill = nil, nil, f.owner.pool.Layout().SmallCount*3/4
+	f.attachments, f.driver, f.fill = nil, nil, f.poller.pool.Layout().SmallCount*3/4
 }
 
-// mayClose tells whether the ring can be closed now.
+// mayClose reports whether the ring can be closed now.
 func (f *offloading) mayClose() error {
 	if set := f.set.Load(); set != nil {
 		return set.MayClose()
@@ -303,7 +303,7 @@ func (f *offloading) mayClose() error {
 	return nil
 }
 
-// close ends the ring and the owner's use of what all share. The owner's goroutine.
+// close ends the ring and the poller's use of what all share. The poller's goroutine.
 func (f *offloading) close() (err error) {
 	if set := f.set.Load(); set != nil {
 		err = set.Close()
@@ -311,7 +311,7 @@ func (f *offloading) close() (err error) {
 	f.drop()
 	if f.mirror != nil {
 		f.mirror = nil
-		err = errors.Join(err, f.owner.engine.nics.leave())
+		err = errors.Join(err, f.poller.engine.nics.leave())
 	}
 	return err
 }
@@ -328,7 +328,7 @@ func required(why []ring.Reason) error {
 	return e
 }
 
-// carried tells why a socket that had to be offloaded is not, if so.
+// carried reports why a socket that had to be offloaded is not, if so.
 func carried(s *Socket) error {
 	p := s.Path()
 	lost := slices.ContainsFunc(p.Reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })

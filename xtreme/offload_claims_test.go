@@ -73,7 +73,7 @@ func (w *cabled) hears(k *net.UDPConn, n int) {
 		w.NoError(k.SetReadDeadline(time.Now().Add(time.Millisecond)))
 		_, _, err := k.ReadFrom(b)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			w.True(time.Now().Before(end), "%d have not come; %v", n, w.owner.Rings()[0].Counters(nil))
+			w.True(time.Now().Before(end), "%d have not come; %v", n, w.poller.Rings()[0].Counters(nil))
 			continue
 		}
 		w.NoError(err)
@@ -81,7 +81,7 @@ func (w *cabled) hears(k *net.UDPConn, n int) {
 	}
 }
 
-// A socket has packets of the interfaces that it is on; on the others they are the kernel's, whether the owner has those interfaces or not.
+// A socket has packets of the interfaces that it is on; on the others they are the kernel's, whether the poller has those interfaces or not.
 func TestOtherInterfacesStayWithTheKernel(t *testing.T) {
 	group := netip.MustParseAddrPort("239.9.9.9:5001")
 	for _, order := range []string{"alone", "opened before", "opened after"} {
@@ -93,7 +93,7 @@ func TestOtherInterfacesStayWithTheKernel(t *testing.T) {
 				w.udp(w.at(1))
 			}
 			s := w.udp(netip.MustParseAddrPort("0.0.0.0:5000"), xtreme.BindToDevice("v0"))
-			g := w.udp(group, xtreme.ReuseAddr(), xtreme.Join("v0"))
+			g := w.udp(group, xtreme.ReuseAddr(), xtreme.JoinGroup("v0"))
 			if order == "opened after" {
 				w.udp(w.at(1))
 			}
@@ -110,8 +110,8 @@ func TestOtherInterfacesStayWithTheKernel(t *testing.T) {
 			// On its own interface it has them, by the link.
 			answers(w.world, s, w.net.Dial(netip.AddrPortFrom(w.net.Local(0), 5000)))
 			w.write(w.groupSender(0, "p0", group), "for the group")
-			c := w.event(g, xtreme.Packet)
-			w.False(c.OS)
+			c := w.event(g, xtreme.EventPacket)
+			w.False(c.ViaKernel)
 			w.NoError(c.Packet.Release())
 		})
 	}
@@ -131,7 +131,7 @@ func TestOptionsAfterAnInterfaceWasDeleted(t *testing.T) {
 	w.NoError(err)
 	w.NoError(netlink.LinkDel(l))
 	for !slices.Contains(codes(s.Path()), "link.gone") {
-		w.event(s, xtreme.PathChanged)
+		w.event(s, xtreme.EventPath)
 	}
 	w.NoError(s.SetTTL(9))
 	w.NoError(s.SetMulticastLoop(false))
@@ -139,8 +139,8 @@ func TestOptionsAfterAnInterfaceWasDeleted(t *testing.T) {
 	w.NoError(s.JoinGroup(more, "v1", netip.Addr{}))
 	peer := w.groupSender(1, "p1", netip.AddrPortFrom(more, 5002))
 	w.write(peer, "joined afterwards")
-	c := w.event(s, xtreme.Packet)
-	w.False(c.OS)
+	c := w.event(s, xtreme.EventPacket)
+	w.False(c.ViaKernel)
 	w.NoError(c.Packet.Release())
 	w.NoError(s.LeaveGroup(there, "v1", netip.Addr{}))
 	w.NoError(s.LeaveGroup(gone, "v0", netip.Addr{}))
@@ -174,11 +174,11 @@ func TestTableOfFlowsIsFull(t *testing.T) {
 	w.Contains(last.Path().String(), "the flow map is full (4096 entries)")
 	w.InDelta(4096, len(list), 8, "addresses have entries too")
 	w.write(w.net.Dial(last.LocalAddr()), "by the kernel")
-	c := w.event(last, xtreme.Packet)
+	c := w.event(last, xtreme.EventPacket)
 	w.Equal("by the kernel", string(c.Packet.Bytes()))
-	w.True(c.OS)
+	w.True(c.ViaKernel)
 	w.NoError(c.Packet.Release())
-	_, err := w.owner.OpenUDP(w.at(0), xtreme.RequireOffload())
+	_, err := w.poller.OpenUDP(w.at(0), xtreme.RequireOffload())
 	w.ErrorContains(err, "xdp.not_claimed")
 	w.close(list[0])
 	again := w.udp(w.at(0), xtreme.RequireOffload())

@@ -43,7 +43,7 @@ func TestConnectionTrackingSeesNoFrames(t *testing.T) {
 	}
 	ours := func() error {
 		_, err := s.SendTo([]byte("ask"), to)
-		return errors.Join(err, w.owner.Flush())
+		return errors.Join(err, w.poller.Flush())
 	}
 	arrives := func(text string) {
 		answer(text, byKernel)
@@ -66,8 +66,8 @@ func TestConnectionTrackingSeesNoFrames(t *testing.T) {
 
 	nftables(t, false, nftMessage(2, unix.NLM_F_ACK, nftAttr(1, "sx\x00"))) // NFT_MSG_DELTABLE
 	answer(long, ours)
-	c := w.event(s, xtreme.Packet)
-	w.True(c.OS)
+	c := w.event(s, xtreme.EventPacket)
+	w.True(c.ViaKernel)
 	w.Equal(len(long), c.Packet.Len())
 	w.NoError(c.Packet.Release())
 }

@@ -14,30 +14,30 @@ func Logger(l *slog.Logger) Option {
 	return checked("Logger", forEngine, l != nil, "nil", func(c *options) { c.logger = l })
 }
 
-// Interfaces names the interfaces that an owner's offloaded ring may open, each as conf.ParseInterfaces reads it: "eth1", or "eth2:0-3"
-// for some of its queues. Others stay the kernel's, and a wildcard is all of these. It overrides the engine's setting; owners of another
+// Interfaces names the interfaces that a poller's offloaded ring may open, each as conf.ParseInterfaces reads it: "eth1", or "eth2:0-3"
+// for some of its queues. Others stay the kernel's, and a wildcard is all of these. It overrides the engine's setting; pollers of another
 // kind refuse it.
 func Interfaces(names ...string) Option {
-	return Option{"Interfaces", forOwner, func(c *options) (err error) {
+	return Option{"Interfaces", forPoller, func(c *options) (err error) {
 		c.interfaces, err = conf.ParseInterfaces(strings.Join(names, ","))
 		return err
 	}}
 }
 
-// Checksum overrides the engine's policy for received UDP checksums, for an owner's offloaded ring; owners of another kind refuse
+// Checksum overrides the engine's policy for received UDP checksums, for a poller's offloaded ring; pollers of another kind refuse
 // it, because their kernel verifies.
 func Checksum(p conf.Checksum) Option {
-	return Option{"Checksum", forOwner, func(c *options) (err error) {
+	return Option{"Checksum", forPoller, func(c *options) (err error) {
 		c.checksum, err = conf.ParseChecksum(string(p))
 		return err
 	}}
 }
 
-// OffloadTime overrides the engine's setting of what stamps the datagrams that an owner's offloaded ring receives, for sockets with
-// Timestamps; owners of another kind refuse it, because their kernel stamps. An interface that several owners of the engine use is stamped
-// as the one says that opens it; where that is less than another asked for, the paths of that owner's sockets tell (stamp.poll).
+// OffloadTime overrides the engine's setting of what stamps the datagrams that a poller's offloaded ring receives, for sockets with
+// Timestamps; pollers of another kind refuse it, because their kernel stamps. An interface that several pollers of the engine use is stamped
+// as the one says that opens it; where that is less than another asked for, the paths of that poller's sockets tell (stamp.poll).
 func OffloadTime(t conf.TimeSource) Option {
-	return Option{"OffloadTime", forOwner, func(c *options) (err error) {
+	return Option{"OffloadTime", forPoller, func(c *options) (err error) {
 		c.time, err = conf.ParseTimeSource(string(t))
 		return err
 	}}

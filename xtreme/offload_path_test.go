@@ -13,7 +13,7 @@ import (
 )
 
 // An interface that goes takes the fast path with it and leaves the socket to the kernel; it is told, and told again when it is back. A
-// loop that rests hears of it.
+// loop that sleeps hears of it.
 func TestPathGoesAndReturns(t *testing.T) {
 	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
 	s := w.udp(w.at(0))
@@ -25,14 +25,14 @@ func TestPathGoesAndReturns(t *testing.T) {
 		for end := time.Now().Add(patience); ; {
 			for i := range w.kept {
 				w.NotEqual(other.LocalAddr(), w.kept[i].Socket.LocalAddr(), "v1 stays as it was")
-				w.Equal(xtreme.PathChanged, w.kept[i].Events)
+				w.Equal(xtreme.EventPath, w.kept[i].Events)
 			}
 			w.kept = nil
 			if p := s.Path(); p.Tier == tier && (code == "" || has(p, code)) {
 				return
 			}
 			w.True(time.Now().Before(end), "%v", s.Path())
-			w.NoError(w.owner.Wait(patience))
+			w.NoError(w.poller.Wait(patience))
 			w.poll()
 		}
 	}
@@ -87,7 +87,7 @@ func TestBothRingsAllocateNothing(t *testing.T) {
 			failed = err
 		}
 		for got := 0; got < 2; {
-			n, err := w.owner.Poll(dst)
+			n, err := w.poller.Poll(dst)
 			if err != nil {
 				failed = err
 			}
@@ -102,7 +102,7 @@ func TestBothRingsAllocateNothing(t *testing.T) {
 			}
 			got += n
 		}
-		if err := w.owner.Flush(); err != nil {
+		if err := w.poller.Flush(); err != nil {
 			failed = err
 		}
 		for _, c := range []interface{ Read([]byte) (int, error) }{peer, near} {
@@ -117,14 +117,14 @@ func TestBothRingsAllocateNothing(t *testing.T) {
 	w.NoError(failed)
 	w.Zero(leastAllocs(500, round)) // the peer's Read and Write allocate nothing either
 	w.NoError(failed)
-	w.Len(w.owner.Rings(), 2)
+	w.Len(w.poller.Rings(), 2)
 }
 
-// A kernel ring with nothing to do costs an owner no system call; what is posted to it is done at the next Poll all the same.
+// A kernel ring with nothing to do costs a poller no system call; what is posted to it is done at the next Poll all the same.
 func TestIdleKernelRingIsPassedOver(t *testing.T) {
 	w := newCabled(t)
 	s := w.udp(w.at(0))
-	kernel := w.owner.Rings()[0]
+	kernel := w.poller.Rings()[0]
 	w.Equal("offload", s.Ring().Kind())
 	w.poll()
 	before := kernel.Stats().Polls
@@ -133,13 +133,13 @@ func TestIdleKernelRingIsPassedOver(t *testing.T) {
 	}
 	w.Equal(before, kernel.Stats().Polls)
 	ran := false
-	w.NoError(w.owner.Post(func() { ran = true }))
+	w.NoError(w.poller.Post(func() { ran = true }))
 	w.poll()
 	w.True(ran)
 	var done [1]xtreme.Completion
-	_, err := w.owner.Poll(done[:0])
+	_, err := w.poller.Poll(done[:0])
 	w.ErrorIs(err, ring.ErrNoSlice)
-	l, err := w.owner.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"))
+	l, err := w.poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"))
 	w.NoError(err)
 	_ = w.dial(l.LocalAddr())
 	w.accept(l)

@@ -26,14 +26,14 @@ func kernelLosses(s *xtreme.Socket) (total uint64, text string) {
 	return total, text
 }
 
-// A goroutine that does not poll for 100 ms at 24,000 frames a second loses nothing with the buffers that an owner has by default; with
+// A goroutine that does not poll for 100 ms at 24,000 frames a second loses nothing with the buffers that a poller has by default; with
 // more of them a pause may be longer. The sender's count and the kernel's counters judge.
 func TestPauseLosesNothing(t *testing.T) {
 	for _, test := range []struct{ small, frames int }{{conf.Default().SmallBuffers, 2400}, {16384, 8000}} {
 		t.Run(fmt.Sprintf("%d buffers", test.small), func(t *testing.T) {
 			w := newCabled(t)
 			w.engine = w.newEngine(func(s *conf.Settings) { s.SmallBuffers = test.small })
-			x := w.other(w.newOwner("pauses"))
+			x := w.other(w.newPoller("pauses"))
 			s := x.udp(w.at(0))
 			w.Equal("offload", s.Path().Tier, s.Path())
 			peer := w.net.Dial(s.LocalAddr())
@@ -51,7 +51,7 @@ func TestPauseLosesNothing(t *testing.T) {
 					}
 					for i := range x.kept {
 						c := &x.kept[i]
-						w.False(c.OS, "by the kernel")
+						w.False(c.ViaKernel, "by the kernel")
 						w.Equal(next, binary.BigEndian.Uint64(c.Packet.Bytes()), "the kernel counts%v", lossText(s))
 						w.NoError(c.Packet.Release())
 						next++
@@ -74,7 +74,7 @@ func lossText(s *xtreme.Socket) string {
 // Receiving never takes the last buffers: an application that keeps all that comes can still answer, by Send and by Alloc and SendPacket.
 func TestReceivingLeavesBuffersForSending(t *testing.T) {
 	w := newCabled(t)
-	pool := w.owner.Pool()
+	pool := w.poller.Pool()
 	small := pool.Layout().SmallCount
 	var sockets []*xtreme.Socket // several: one alone would be stopped by its budget
 	var peers []*net.UDPConn
@@ -100,7 +100,7 @@ func TestReceivingLeavesBuffersForSending(t *testing.T) {
 	w.NoError(err, "%v", pool.Ledger())
 	w.NoError(p.Release())
 	w.Positive(pool.Free(buffers.Small))
-	w.NoError(w.owner.Flush())
+	w.NoError(w.poller.Flush())
 	b := make([]byte, 16)
 	for range answers {
 		_, err := peers[0].Read(b)

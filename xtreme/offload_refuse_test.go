@@ -23,12 +23,12 @@ func TestWhyNotOffloaded(t *testing.T) {
 		}
 		return err
 	}())
-	adopted, err := w.owner.Adopt(fd)
+	adopted, err := w.poller.Adopt(fd)
 	w.NoError(err)
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	w.NoError(err)
 	defer unix.Close(pair[1])
-	stream, err := w.owner.Adopt(pair[0])
+	stream, err := w.poller.Adopt(pair[0])
 	w.NoError(err)
 	for code, s := range map[string]*xtreme.Socket{
 		"link.loopback":   w.udp(loopback),
@@ -42,7 +42,7 @@ func TestWhyNotOffloaded(t *testing.T) {
 	}
 	w.Equal("offload.no_tcp", codes(stream.Path())[0])
 	w.False(program(t, "v0"), "none of them needs the interface")
-	for _, r := range w.owner.Rings() {
+	for _, r := range w.poller.Rings() {
 		w.NotEqual("offload", r.Kind())
 	}
 }
@@ -56,8 +56,8 @@ func TestWithoutCapability(t *testing.T) {
 	none := data
 	none[0].Effective, none[1].Effective = 0, 0
 	w.NoError(unix.Capset(&header, &none[0])) // of this thread alone, which the test is locked to
-	s, err := w.owner.OpenUDP(w.at(0))
-	_, refused := w.owner.OpenUDP(w.at(0), xtreme.RequireOffload())
+	s, err := w.poller.OpenUDP(w.at(0))
+	_, refused := w.poller.OpenUDP(w.at(0), xtreme.RequireOffload())
 	w.NoError(unix.Capset(&header, &data[0]))
 
 	w.NoError(err)
@@ -87,9 +87,9 @@ func TestWithTheDocumentedCapabilities(t *testing.T) {
 				few[c/32].Effective |= 1 << (c % 32)
 			}
 			w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Time = stamps })
-			w.owner = w.newOwner("with few capabilities")
+			w.poller = w.newPoller("with few capabilities")
 			w.NoError(unix.Capset(&header, &few[0])) // of this thread alone, which the test is locked to
-			s, err := w.owner.OpenUDP(w.at(0), xtreme.Timestamps())
+			s, err := w.poller.OpenUDP(w.at(0), xtreme.Timestamps())
 			w.NoError(unix.Capset(&header, &data[0]))
 			w.NoError(err)
 			w.Equal("offload", s.Path().Tier, s.Path())
@@ -104,15 +104,15 @@ func TestRequireOffload(t *testing.T) {
 	s := w.udp(w.at(0), xtreme.RequireOffload())
 	w.Equal("offload", s.Path().Tier)
 	w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.RequireOffload())
-	steps, err := w.owner.NewUDP(false, xtreme.RequireOffload())
+	steps, err := w.poller.NewUDP(false, xtreme.RequireOffload())
 	w.NoError(err)
 	w.ErrorIs(steps.Bind(loopback), xtreme.ErrNotSupported)
 	w.NoError(steps.Discard())
 	before := descriptors(t)
 	for code, open := range map[string]func() (*xtreme.Socket, error){
-		"offload.no_tcp":  func() (*xtreme.Socket, error) { return w.owner.ListenTCP(w.at(0), xtreme.RequireOffload()) },
-		"offload.no_ipv6": func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback6, xtreme.RequireOffload()) },
-		"link.loopback":   func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback, xtreme.RequireOffload()) },
+		"offload.no_tcp":  func() (*xtreme.Socket, error) { return w.poller.ListenTCP(w.at(0), xtreme.RequireOffload()) },
+		"offload.no_ipv6": func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback6, xtreme.RequireOffload()) },
+		"link.loopback":   func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback, xtreme.RequireOffload()) },
 	} {
 		s, err := open()
 		w.Nil(s)
@@ -126,7 +126,7 @@ func TestRequireOffload(t *testing.T) {
 
 	// A group that cannot be had by the link is not joined at all.
 	g := netip.MustParseAddr("239.1.1.1")
-	one := w.udp(netip.AddrPortFrom(g, 7500), xtreme.Join("v0"), xtreme.RequireOffload())
+	one := w.udp(netip.AddrPortFrom(g, 7500), xtreme.JoinGroup("v0"), xtreme.RequireOffload())
 	w.ErrorContains(one.JoinGroup(g, "lo", netip.Addr{}), "link.loopback")
 	w.ErrorIs(one.LeaveGroup(g, "lo", netip.Addr{}), unix.EADDRNOTAVAIL)
 	w.NoError(one.JoinGroup(g, "v1", netip.Addr{}))
@@ -137,11 +137,11 @@ func TestInterfaceIsBusy(t *testing.T) {
 	w := newCabled(t)
 	first := w.udp(w.at(0))
 	e := w.newEngine()
-	o, err := e.Owner("late")
+	p, err := e.NewPoller("late")
 	w.NoError(err)
-	defer func() { w.NoError(o.Close()) }()
+	defer func() { w.NoError(p.Close()) }()
 	for range 2 {
-		s, err := o.OpenUDP(w.at(0))
+		s, err := p.OpenUDP(w.at(0))
 		w.NoError(err)
 		w.Equal("os", s.Path().Tier)
 		w.Equal("xdp.busy", codes(s.Path())[0])
@@ -153,8 +153,8 @@ func TestInterfaceIsBusy(t *testing.T) {
 // More queues on one pool than there are buffers to spare: the reason says it.
 func TestTooFewBuffersForTheQueues(t *testing.T) {
 	w := newCabled(t, testnet.Pair{Queues: 8})
-	o := w.newOwner("small", xtreme.Buffers(64, 8))
-	s, err := o.OpenUDP(w.at(0))
+	p := w.newPoller("small", xtreme.Buffers(64, 8))
+	s, err := p.OpenUDP(w.at(0))
 	w.NoError(err)
 	w.Equal("offload.no_buffers", codes(s.Path())[0])
 	w.Contains(s.Path().String(), "8 queues of v0")

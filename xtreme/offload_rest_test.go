@@ -14,14 +14,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Whatever happens on either ring, or beside them, ends a rest: in Wait and on the owner's descriptor.
+// Whatever happens on either ring, or beside them, ends a sleep: in Wait and on the poller's descriptor.
 func TestRestOverBothRings(t *testing.T) {
 	for name, rest := range map[string]func(w *cabled){
-		"Wait": func(w *cabled) { w.NoError(w.owner.Wait(patience)) },
+		"Wait": func(w *cabled) { w.NoError(w.poller.Wait(patience)) },
 		"FD": func(w *cabled) {
-			fd, err := w.owner.FD()
+			fd, err := w.poller.FD()
 			w.NoError(err)
-			pending, err := w.owner.Arm()
+			pending, err := w.poller.Arm()
 			w.NoError(err)
 			if pending {
 				return
@@ -36,16 +36,16 @@ func TestRestOverBothRings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCabled(t)
-			before, err := w.owner.FD()
+			before, err := w.poller.FD()
 			w.NoError(err)
 			udp := w.udp(w.at(0))
 			tcp := w.listen()
-			after, err := w.owner.FD()
+			after, err := w.poller.FD()
 			w.NoError(err)
 			w.Equal(before, after, "one descriptor for the rings to come as well")
 			peer := w.net.Dial(udp.LocalAddr())
 			w.write(peer, "to be lent")
-			c := w.event(udp, xtreme.Packet)
+			c := w.event(udp, xtreme.EventPacket)
 			lent, err := c.Packet.Lend()
 			w.NoError(err)
 			ran := false
@@ -60,8 +60,8 @@ func TestRestOverBothRings(t *testing.T) {
 						_ = c.Close()
 					}
 				}, func() bool { return len(w.kept) > 0 }},
-				{"posted work", func() { _ = w.owner.Post(func() { ran = true }) }, func() bool { return ran }},
-				{"a lent packet", func() { _ = lent.Release() }, func() bool { return w.owner.Ledger().Lent == 0 }},
+				{"posted work", func() { _ = w.poller.Post(func() { ran = true }) }, func() bool { return ran }},
+				{"a lent packet", func() { _ = lent.Release() }, func() bool { return w.poller.Ledger().Lent == 0 }},
 			} {
 				go func() {
 					runtime.LockOSThread() // and never unlocked: a thread that was moved is not given back
@@ -83,33 +83,33 @@ func TestRestOverBothRings(t *testing.T) {
 	}
 }
 
-// Another goroutine can close nothing; the owner's Close leaves no program, no descriptor, and the engine can be used again.
+// Another goroutine can close nothing; the poller's Close leaves no program, no descriptor, and the engine can be used again.
 func TestClosingBothRings(t *testing.T) {
 	w := newCabled(t)
-	warm, err := w.engine.Owner("warm")
+	warm, err := w.engine.NewPoller("warm")
 	w.NoError(err)
 	_, err = warm.OpenUDP(w.at(0))
 	w.NoError(err)
 	w.NoError(warm.Close())
 	before := descriptors(t)
 	for range 3 {
-		o, err := w.engine.Owner("again")
+		p, err := w.engine.NewPoller("again")
 		w.NoError(err)
-		x := w.other(o)
+		x := w.other(p)
 		x.poll()
 		s := x.udp(w.at(0))
 		l := x.listen()
 		failed := make(chan error)
-		go func() { failed <- o.Close() }()
+		go func() { failed <- p.Close() }()
 		w.ErrorIs(<-failed, ring.ErrOwner)
-		go func() { _, err := o.Poll(make([]xtreme.Completion, 1)); failed <- err }()
+		go func() { _, err := p.Poll(make([]xtreme.Completion, 1)); failed <- err }()
 		w.ErrorIs(<-failed, ring.ErrOwner)
 		answers(x, s, w.net.Dial(s.LocalAddr()))
 		w.True(program(t, "v0"), "%s; log: %s; %v", s.Path(), w.log.String(), s.Ring().Counters(nil))
 		w.NotNil(l)
-		w.NoError(o.Close())
+		w.NoError(p.Close())
 		w.False(program(t, "v0"))
-		_, err = o.OpenUDP(w.at(0))
+		_, err = p.OpenUDP(w.at(0))
 		w.ErrorIs(err, xtreme.ErrClosed)
 	}
 	w.LessOrEqual(descriptors(t), before+3, "but for the peers' sockets")
@@ -119,25 +119,25 @@ func TestClosingBothRings(t *testing.T) {
 // Every buffer of both rings is in one ledger; one that the application holds keeps the memory, and says so.
 func TestLedgerOfBothRings(t *testing.T) {
 	w := newCabled(t)
-	o := w.newOwner("holder")
-	x := w.other(o)
+	p := w.newPoller("holder")
+	x := w.other(p)
 	s := x.udp(w.at(0))
-	total := o.Ledger().Total
+	total := p.Ledger().Total
 	peer := w.net.Dial(s.LocalAddr())
 	x.write(peer, "held")
-	c := x.event(s, xtreme.Packet)
+	c := x.event(s, xtreme.EventPacket)
 	sum := func() int {
-		l := o.Ledger()
+		l := p.Ledger()
 		return l.Free + l.Filling + l.Received + l.Held + l.Lent + l.Transmitting + l.Completing
 	}
 	w.Equal(total, sum())
-	w.NotZero(o.Ledger().Filling, "the card has some")
+	w.NotZero(p.Ledger().Filling, "the card has some")
 	var held *xtreme.HeldError
-	w.ErrorAs(o.Close(), &held)
+	w.ErrorAs(p.Close(), &held)
 	w.Equal(total-1, held.Ledger.Free)
 	w.Equal("held", string(c.Packet.Bytes()))
 	w.NoError(c.Packet.Release())
-	w.Equal(total, o.Ledger().Free)
+	w.Equal(total, p.Ledger().Free)
 }
 
 // A ring that the application closed by itself is made anew for the next socket.
@@ -145,7 +145,7 @@ func TestOffloadedRingClosedByItself(t *testing.T) {
 	w := newCabled(t)
 	w.NoError(w.udp(w.at(0)).Ring().Close())
 	w.False(program(t, "v0"))
-	w.Len(w.owner.Rings(), 1)
+	w.Len(w.poller.Rings(), 1)
 	w.poll()
 	s := w.udp(w.at(0))
 	answers(w.world, s, w.net.Dial(s.LocalAddr()))

@@ -53,7 +53,7 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 			w := newCabled(t, testnet.Pair{})
 			foreign := w.reuseSocket(test.theirs)
 			port := foreign.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-			s, err := w.owner.OpenUDP(netip.AddrPortFrom(netip.MustParseAddr(test.ours), port), xtreme.ReusePort(), xtreme.LargestDatagram(2048))
+			s, err := w.poller.OpenUDP(netip.AddrPortFrom(netip.MustParseAddr(test.ours), port), xtreme.ReusePort(), xtreme.LargestDatagram(2048))
 			w.NoError(err)
 			to := netip.AddrPortFrom(w.net.Local(0), port)
 			for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_shared"); w.poll() {
@@ -71,8 +71,8 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 				w.True(time.Now().Before(end), "%d and %d of %d", theirs, ours, peers)
 				w.poll()
 				for _, c := range w.kept {
-					if c.Events.Has(xtreme.Packet) {
-						w.True(c.OS)
+					if c.Events.Has(xtreme.EventPacket) {
+						w.True(c.ViaKernel)
 						w.NoError(c.Packet.Release())
 						ours++
 					}
@@ -87,7 +87,7 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 			w.until("offloaded again", func() bool { return s.Path().Tier == "offload" && !has(s.Path(), "udp.port_shared") })
 			w.until("told", func() bool {
 				for _, c := range w.kept {
-					if c.Events.Has(xtreme.PathChanged) {
+					if c.Events.Has(xtreme.EventPath) {
 						return true
 					}
 				}
@@ -122,7 +122,7 @@ func TestBroadcastsThatAnotherProgramReceives(t *testing.T) {
 	}
 	w.NoError(foreign.Close())
 	w.until("offloaded again", func() bool { return s.Path().Tier == "offload" })
-	w.next("PATH", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.PathChanged) })
+	w.next("PATH", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventPath) })
 	_, err := peer.WriteToUDPAddrPort([]byte("by the link"), at)
 	w.NoError(err)
 	text, _ := fast(w.world, s)
@@ -135,7 +135,7 @@ func TestSharedPortThatIsKept(t *testing.T) {
 	w := newCabled(t, testnet.Pair{})
 	foreign := w.reuseSocket("10.0.0.1:0")
 	at := foreign.LocalAddr().(*net.UDPAddr).AddrPort()
-	s, err := w.owner.OpenUDP(at, xtreme.ReusePort(), xtreme.RequireOffload())
+	s, err := w.poller.OpenUDP(at, xtreme.ReusePort(), xtreme.RequireOffload())
 	w.NoError(err)
 	for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_kept"); w.poll() {
 		w.True(time.Now().Before(end), "%v", s.Path())

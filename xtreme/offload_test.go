@@ -40,11 +40,11 @@ func TestOffloadedUDP(t *testing.T) {
 	w.Contains(w.log.String(), `because="v0 is one end of a veth pair`)
 }
 
-// What our own stack does not carry is on a kernel ring of the same owner, with the reason.
+// What our own stack does not carry is on a kernel ring of the same poller, with the reason.
 func TestKernelRingBesideOffload(t *testing.T) {
 	w := newCabled(t)
 	udp := w.udp(w.at(0))
-	tcp, err := w.owner.ListenTCP(udp.LocalAddr())
+	tcp, err := w.poller.ListenTCP(udp.LocalAddr())
 	w.NoError(err)
 	var peer net.Conn
 	w.net.InPeer(func() {
@@ -67,7 +67,7 @@ func TestKernelRingBesideOffload(t *testing.T) {
 		answers(w.world, udp, packets)
 	}
 	w.NotEqual(c.Ring(), udp.Ring())
-	w.Equal([]*ring.Ring{tcp.Ring(), udp.Ring()}, w.owner.Rings())
+	w.Equal([]*ring.Ring{tcp.Ring(), udp.Ring()}, w.poller.Rings())
 	found, ok := w.engine.RingByFD(udp.Ring().FD())
 	w.True(ok)
 	w.Equal(udp.Ring(), found)
@@ -79,9 +79,9 @@ func TestKernelRingBesideOffload(t *testing.T) {
 
 	// A packet received on one ring is sent on the other: they share a pool.
 	w.write(peer, "from TCP")
-	got := w.event(c, xtreme.Packet)
+	got := w.event(c, xtreme.EventPacket)
 	w.NoError(udp.SendPacket(got.Packet, packets.LocalAddr().(*net.UDPAddr).AddrPort(), 7))
-	sent := w.event(udp, xtreme.Sent)
+	sent := w.event(udp, xtreme.EventSent)
 	w.NoError(sent.Err)
 	w.Equal(uint64(7), sent.Token)
 	b := make([]byte, 16)
@@ -101,8 +101,8 @@ func TestWildcardOverTwoInterfaces(t *testing.T) {
 	for i := range 2 {
 		answers(w.world, s, w.net.Dial(netip.AddrPortFrom(w.net.Local(i), s.LocalAddr().Port())))
 		w.write(w.net.Dial(netip.AddrPortFrom(w.net.Other(i), s.LocalAddr().Port())), "to the other address")
-		c := w.event(s, xtreme.Packet)
-		w.False(c.OS)
+		c := w.event(s, xtreme.EventPacket)
+		w.False(c.ViaKernel)
 		w.Equal(w.net.Other(i), c.Destination.Addr())
 		w.NoError(c.Packet.Release())
 	}
@@ -117,9 +117,9 @@ func TestWildcardOverTwoInterfaces(t *testing.T) {
 	peer := w.net.Dial(netip.MustParseAddrPort(fmt.Sprintf("10.0.1.99:%d", s.LocalAddr().Port())))
 	for end := time.Now().Add(patience); ; {
 		w.write(peer, "x")
-		c := w.event(s, xtreme.Packet)
+		c := w.event(s, xtreme.EventPacket)
 		w.NoError(c.Packet.Release())
-		if !c.OS {
+		if !c.ViaKernel {
 			break
 		}
 		w.True(time.Now().Before(end), "it still comes by the kernel")
@@ -130,16 +130,16 @@ func TestWildcardOverTwoInterfaces(t *testing.T) {
 func TestGroupOnTwoInterfaces(t *testing.T) {
 	for name, open := range map[string]func(w *cabled, g netip.AddrPort) *xtreme.Socket{
 		"at once": func(w *cabled, g netip.AddrPort) *xtreme.Socket {
-			return w.udp(g, xtreme.Join("v0"), xtreme.Join("v1"))
+			return w.udp(g, xtreme.JoinGroup("v0"), xtreme.JoinGroup("v1"))
 		},
 		"one after the other": func(w *cabled, g netip.AddrPort) *xtreme.Socket {
-			s := w.udp(g, xtreme.Join("v0"))
+			s := w.udp(g, xtreme.JoinGroup("v0"))
 			w.False(program(w.t, "v1"))
 			w.NoError(s.JoinGroup(g.Addr(), "v1", netip.Addr{}))
 			return s
 		},
 		"in steps, on the wildcard": func(w *cabled, g netip.AddrPort) *xtreme.Socket {
-			s, err := w.owner.NewUDP(false)
+			s, err := w.poller.NewUDP(false)
 			w.NoError(err)
 			w.NoError(s.JoinGroup(g.Addr(), "v0", netip.Addr{}))
 			w.False(program(w.t, "v0"), "it is not bound yet")
@@ -163,11 +163,11 @@ func TestGroupOnTwoInterfaces(t *testing.T) {
 				for range 10 {
 					_, err = peer.WriteToUDPAddrPort([]byte("line"), g)
 					w.NoError(err)
-					c := w.event(s, xtreme.Packet)
+					c := w.event(s, xtreme.EventPacket)
 					w.Equal("line", string(c.Packet.Bytes()))
 					w.Equal(g, c.Destination)
 					w.Equal(uint32(l.Attrs().Index), c.IfIndex)
-					w.False(c.OS)
+					w.False(c.ViaKernel)
 					w.NoError(c.Packet.Release())
 				}
 			}

@@ -32,7 +32,7 @@ func TestOffloadTime(t *testing.T) {
 			owner: []xtreme.Option{xtreme.OffloadTime(conf.TimePoll)}, source: ring.StampPoll, reasons: []string{"stamp.poll"}},
 		{name: "VMA_HW_TS_CONVERSION=3", set: func(s *conf.Settings) { s.CardTime = 3 }, source: ring.StampLink,
 			reasons: []string{"xdp.no_hw_time", "card.no_stamps"}},
-		{name: "CardTime", socket: []xtreme.Option{xtreme.CardTime(ring.CardTimeSync, 0)}, source: ring.StampLink,
+		{name: "HardwareTimestamps", socket: []xtreme.Option{xtreme.HardwareTimestamps(ring.HardwareTimestampsSync, 0)}, source: ring.StampLink,
 			reasons: []string{"xdp.no_hw_time", "card.no_stamps"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestOffloadTime(t *testing.T) {
 			if test.set != nil {
 				w.engine = w.newEngine(test.set)
 			}
-			o := w.newOwner("stamped", test.owner...)
-			x := w.other(o)
+			p := w.newPoller("stamped", test.owner...)
+			x := w.other(p)
 			s := x.udp(w.at(0), append(test.socket, xtreme.Timestamps())...)
 			w.Equal("offload", s.Path().Tier)
 			for _, code := range []string{"stamp.poll", "xdp.no_hw_time", "card.no_stamps"} {
@@ -55,7 +55,7 @@ func TestOffloadTime(t *testing.T) {
 				_, err := peer.Write(binary.LittleEndian.AppendUint64(nil, uint64(sent)))
 				w.NoError(err)
 				time.Sleep(late) // nobody polls
-				c := x.event(s, xtreme.Packet)
+				c := x.event(s, xtreme.EventPacket)
 				w.Equal(test.source, c.Time.Source)
 				ages = append(ages, c.Time.Nanos-int64(binary.LittleEndian.Uint64(c.Packet.Bytes())))
 				w.NoError(c.Packet.Release())
@@ -71,16 +71,16 @@ func TestOffloadTime(t *testing.T) {
 	}
 }
 
-// What an interface was opened with holds for owners that come later; they are told.
-func TestOffloadTimeOfTheFirstOwner(t *testing.T) {
+// What an interface was opened with holds for pollers that come later; they are told.
+func TestOffloadTimeOfTheFirstPoller(t *testing.T) {
 	w := newCabled(t)
 	first := w.udp(w.at(0), xtreme.Timestamps())
 	w.True(has(first.Path(), "stamp.poll"))
-	second := w.other(w.newOwner("second", xtreme.OffloadTime(conf.TimeXDP)))
+	second := w.other(w.newPoller("second", xtreme.OffloadTime(conf.TimeXDP)))
 	s := second.udp(w.at(0), xtreme.Timestamps())
 	w.True(has(s.Path(), "stamp.poll"), "%v", s.Path())
-	_, err := w.engine.Owner("kernel", xtreme.RingKind(conf.RingEpoll), xtreme.OffloadTime(conf.TimeXDP))
+	_, err := w.engine.NewPoller("kernel", xtreme.RingKind(conf.RingEpoll), xtreme.OffloadTime(conf.TimeXDP))
 	w.ErrorContains(err, "OffloadTime is for rings of kind offload")
-	_, err = w.engine.Owner("bad", xtreme.OffloadTime("sundial"))
+	_, err = w.engine.NewPoller("bad", xtreme.OffloadTime("sundial"))
 	w.ErrorContains(err, `"sundial": want poll, xdp or hardware`)
 }

@@ -12,16 +12,16 @@ func TestAnswersGatherBySetting(t *testing.T) {
 	for _, gather := range []int{0, 18} {
 		w := newCabled(t)
 		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Gather = gather })
-		x := w.other(w.newOwner("answers"))
+		x := w.other(w.newPoller("answers"))
 		s := x.udp(w.at(0))
 		peer := w.net.Dial(s.LocalAddr())
 		w.NoError(peer.SetWriteBuffer(1 << 16))
 		var asked []xtreme.Completion
 		for range 2 {
 			x.write(peer, "request")
-			asked = append(asked, x.event(s, xtreme.Packet))
+			asked = append(asked, x.event(s, xtreme.EventPacket))
 		}
-		w.False(asked[0].OS || asked[1].OS, "both are frames")
+		w.False(asked[0].ViaKernel || asked[1].ViaKernel, "both are frames")
 		sent := counter(s.Ring(), "v0.tx_frames")
 		for _, c := range asked {
 			_, err := s.SendTo([]byte("answer"), c.Source)
@@ -37,7 +37,7 @@ func TestAnswersGatherBySetting(t *testing.T) {
 		b := make([]byte, 64)
 		for range 2 { // and leave soon
 			x.poll()
-			w.NoError(x.owner.Flush())
+			w.NoError(x.poller.Flush())
 			_, err := peer.Read(b)
 			w.NoError(err)
 		}
@@ -50,13 +50,13 @@ func TestXDPModeBySetting(t *testing.T) {
 	for mode, want := range map[conf.XDPMode]string{"": "generic", conf.XDPAuto: "generic", conf.XDPGeneric: "generic", conf.XDPNative: "native"} {
 		w := newCabled(t)
 		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Mode = mode })
-		x := w.other(w.newOwner("mode"))
+		x := w.other(w.newPoller("mode"))
 		s := x.udp(w.at(0))
 		w.Contains(s.Path().String(), want, "%q", mode)
 		peer := w.net.Dial(s.LocalAddr())
 		x.write(peer, "datagram")
-		c := x.event(s, xtreme.Packet)
-		w.False(c.OS, "%q", mode)
+		c := x.event(s, xtreme.EventPacket)
+		w.False(c.ViaKernel, "%q", mode)
 		w.NoError(c.Packet.Release())
 		x.close(s)
 	}
@@ -68,7 +68,7 @@ func TestBusyPollBySetting(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		w := newCabled(t)
 		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.BusyPoll = on })
-		x := w.other(w.newOwner("spins"))
+		x := w.other(w.newPoller("spins"))
 		s := x.udp(w.at(0))
 		for range 3 {
 			x.poll()

@@ -30,7 +30,7 @@ func newCabled(t *testing.T, pairs ...testnet.Pair) *cabled {
 	}
 	w := &cabled{net: testnet.New(t, pairs...), world: &world{Assertions: require.New(t), t: t, room: 64}}
 	w.engine = w.newEngine()
-	w.owner = w.newOwner("test")
+	w.poller = w.newPoller("test")
 	return w
 }
 
@@ -47,27 +47,27 @@ func (w *cabled) newEngine(change ...func(*conf.Settings)) *xtreme.Engine {
 	return e
 }
 
-// newOwner makes one more owner; the world polls the first.
-func (w *cabled) newOwner(name string, opt ...xtreme.Option) *xtreme.Owner {
+// newPoller makes one more owner; the world polls the first.
+func (w *cabled) newPoller(name string, opt ...xtreme.Option) *xtreme.Poller {
 	w.t.Attr("ring", string(w.engine.Settings().Ring))
-	o, err := w.engine.Owner(name, opt...)
+	p, err := w.engine.NewPoller(name, opt...)
 	w.NoError(err)
 	w.t.Cleanup(func() {
-		if o == w.owner {
+		if p == w.poller {
 			for i := range w.kept {
 				_ = w.kept[i].Packet.Release()
 			}
 		}
-		if err := o.Close(); err != nil {
+		if err := p.Close(); err != nil {
 			require.ErrorIs(w.t, err, xtreme.ErrClosed) // the test did
 		}
 	})
-	return o
+	return p
 }
 
-// other is a world that polls another owner of the same engine.
-func (w *cabled) other(o *xtreme.Owner) *world {
-	x := &world{Assertions: w.Assertions, t: w.t, room: 64, engine: w.engine, owner: o}
+// other is a world that polls another poller of the same engine.
+func (w *cabled) other(p *xtreme.Poller) *world {
+	x := &world{Assertions: w.Assertions, t: w.t, room: 64, engine: w.engine, poller: p}
 	w.t.Cleanup(func() {
 		for i := range x.kept {
 			_ = x.kept[i].Packet.Release()
@@ -81,9 +81,9 @@ func (w *cabled) at(pair int) netip.AddrPort { return netip.AddrPortFrom(w.net.L
 // fast takes the next packet of s, which must have come over the link, and returns text and source.
 func fast(w *world, s *xtreme.Socket) (string, netip.AddrPort) {
 	w.t.Helper()
-	c := w.event(s, xtreme.Packet)
+	c := w.event(s, xtreme.EventPacket)
 	defer func() { w.NoError(c.Packet.Release()) }()
-	w.False(c.OS, "by the kernel: %v", s.Ring().Counters(nil))
+	w.False(c.ViaKernel, "by the kernel: %v", s.Ring().Counters(nil))
 	return string(c.Packet.Bytes()), c.Source
 }
 
@@ -97,7 +97,7 @@ func answers(w *world, s *xtreme.Socket, peer *net.UDPConn) {
 	w.Equal(peer.LocalAddr().String(), from.String())
 	_, err := s.SendTo([]byte("answer"), from)
 	w.NoError(err)
-	w.NoError(w.owner.Flush())
+	w.NoError(w.poller.Flush())
 	b := make([]byte, 64)
 	n, err := peer.Read(b)
 	w.NoError(err)

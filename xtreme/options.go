@@ -12,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Option changes what New, Owner, ListenTCP, DialTCP, OpenUDP, NewTCP, NewUDP, ListenUnix, DialUnix or Adopt make. An option given to
+// Option changes what New, Poller, ListenTCP, DialTCP, OpenUDP, NewTCP, NewUDP, ListenUnix, DialUnix or Adopt make. An option given to
 // a call it does not fit is an error that names both. NewTCP and NewUDP take those that hold for the socket itself; what concerns
 // a step that is yet to come (Backlog, Local, ConnectTimeout, Remote, the joins) is given to that step. Adopt takes those that fit
 // the kind of socket it finds, but for what belongs to steps that are done: Backlog, ReuseAddr, ReusePort, V6Only, BindToDevice,
@@ -28,7 +28,7 @@ type scope uint32
 
 const (
 	forEngine scope = 1 << iota
-	forOwner
+	forPoller
 	forListener
 	forDialer
 	forBareTCP // NewTCP: neither yet
@@ -59,7 +59,7 @@ type options struct {
 	// of New
 	logger *slog.Logger
 
-	// of Owner
+	// of Poller
 	kind         conf.RingKind
 	logic        *ring.Logic
 	small, large int
@@ -72,16 +72,16 @@ type options struct {
 	time         conf.TimeSource
 
 	// of sockets
-	socket         ring.Config
-	before         []func(*Socket) error // in order, before bind
-	backlog        int
-	connectTimeout time.Duration
-	local, remote  netip.AddrPort
-	joins          []membership
-	multicastAll   *bool
-	cardTime       bool // CardTime was given: the settings do not matter
-	keepFile       bool
-	offload        bool
+	socket             ring.Config
+	before             []func(*Socket) error // in order, before bind
+	backlog            int
+	connectTimeout     time.Duration
+	local, remote      netip.AddrPort
+	joins              []membership
+	multicastAll       *bool
+	hardwareTimestamps bool // HardwareTimestamps was given: the settings do not matter
+	keepFile           bool
+	offload            bool
 }
 
 type membership struct {
@@ -152,27 +152,27 @@ func step(name string, scope scope, f func(*Socket) error) Option {
 	return option(name, scope, func(c *options) { c.before = append(c.before, f) })
 }
 
-// RingKind overrides the engine's kind of ring for an owner.
+// RingKind overrides the engine's kind of ring for a poller.
 func RingKind(k conf.RingKind) Option {
-	return Option{"RingKind", forOwner, func(c *options) error {
+	return Option{"RingKind", forPoller, func(c *options) error {
 		_, err := conf.ParseRingKind(string(k))
 		c.kind = k
 		return err
 	}}
 }
 
-// RingLogic overrides the ring allocation logic, of an owner or of one socket. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
+// RingLogic overrides the ring allocation logic, of a poller or of one socket. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
 func RingLogic(l ring.Logic) Option {
-	return Option{"RingLogic", forOwner | forSocket, func(c *options) error {
+	return Option{"RingLogic", forPoller | forSocket, func(c *options) error {
 		c.logic, c.socket.Alloc = &l, &l
 		return l.Validate()
 	}}
 }
 
-// Buffers overrides how many small (2 KiB) and large (64 KiB) buffers an owner has. An eighth of each class is kept for sending, whatever
+// Buffers overrides how many small (2 KiB) and large (64 KiB) buffers a poller has. An eighth of each class is kept for sending, whatever
 // VMA_TX_BUFS says.
 func Buffers(small, large int) Option {
-	return Option{"Buffers", forOwner, func(c *options) error {
+	return Option{"Buffers", forPoller, func(c *options) error {
 		if small < 64 || large < 8 {
 			return fmt.Errorf("%d small and %d large: want at least 64 and 8", small, large)
 		}
@@ -181,24 +181,24 @@ func Buffers(small, large int) Option {
 	}}
 }
 
-// Auxiliary marks an owner that a package makes for its own work beside the program's owners, such as accepting connections. The log does not
-// warn of settings that only this owner does not use.
+// Auxiliary marks a poller that a package makes for its own work beside the program's pollers, such as accepting connections. The log does not
+// warn of settings that only this poller does not use.
 func Auxiliary() Option {
-	return option("Auxiliary", forOwner, func(c *options) { c.auxiliary = true })
+	return option("Auxiliary", forPoller, func(c *options) { c.auxiliary = true })
 }
 
-// HugePages asks for huge pages under an owner's buffers; without any free the path says so and ordinary pages are used.
-func HugePages() Option { return option("HugePages", forOwner, func(c *options) { c.huge = true }) }
+// HugePages asks for huge pages under a poller's buffers; without any free the path says so and ordinary pages are used.
+func HugePages() Option { return option("HugePages", forPoller, func(c *options) { c.huge = true }) }
 
-// NearInterface places an owner's buffers on the NUMA node of an interface.
+// NearInterface places a poller's buffers on the NUMA node of an interface.
 func NearInterface(name string) Option {
-	return checked("NearInterface", forOwner, name != "", name, func(c *options) { c.numa = name })
+	return checked("NearInterface", forPoller, name != "", name, func(c *options) { c.numa = name })
 }
 
-// Memory makes an owner use the caller's memory for its buffers; it must be outside the Go heap or never move, stay mapped until
+// Memory makes a poller use the caller's memory for its buffers; it must be outside the Go heap or never move, stay mapped until
 // Close, and be large enough. (VMA: the user allocator of vma_ioctl, VMA_IOCTL_USER_ALLOC.)
 func Memory(mem []byte) Option {
-	return checked("Memory", forOwner, mem != nil, mem, func(c *options) { c.memory = mem })
+	return checked("Memory", forPoller, mem != nil, mem, func(c *options) { c.memory = mem })
 }
 
 // UserID is the socket's key under ring allocation logic 11.
@@ -211,9 +211,9 @@ func UserData(v uint64) Option {
 	return step("UserData", forSocket, func(s *Socket) error { return s.SetUserData(v) })
 }
 
-// Hook sets the delivery mode and the receive hook; see Socket.SetHook.
-func Hook(m ring.Mode, h ring.Hook) Option {
-	return step("Hook", forSocket, func(s *Socket) error { return s.SetHook(m, h) })
+// ReceiveMode sets the delivery mode and the receive callback; see Socket.SetReceiveMode.
+func ReceiveMode(m ring.Mode, h ring.ReceiveCallback) Option {
+	return step("ReceiveMode", forSocket, func(s *Socket) error { return s.SetReceiveMode(m, h) })
 }
 
 // Budget limits the buffer memory a socket may hold, in bytes; accepted sockets have the same each.
@@ -262,13 +262,13 @@ func Backlog(n int) Option {
 	return checked("Backlog", forListener|forUnixListener, n > 0, n, func(c *options) { c.backlog = n })
 }
 
-// AcceptTo makes f, called on the owner inside Poll (or Resume), the first to hear of each connection that the listener accepts.
+// AcceptTo makes f, called on the poller inside Poll (or Resume), the first to be notified of each connection that the listener accepts.
 // False: it goes on as usual. True: the descriptor is f's; it is open, non-blocking and close-on-exec, nothing was read from it, and
-// no completion will speak of it. Typically it goes to another owner, by Post and Adopt there, or is closed because there
-// are connections enough. An owner that is closed does not run what was posted to it: a program that closes owners while others
+// no completion will speak of it. Typically it goes to another poller, by Post and Adopt there, or is closed because there
+// are connections enough. A poller that is closed does not run what was posted to it: a program that closes pollers while others
 // accept for them keeps count of the descriptors under way. peer is the zero AddrPort on unix-domain listeners.
 //
-// f must not block. A panic in it is contained as a hook's is: that connection is reset, the Poll it happened in (or the next)
+// f must not block. A panic in it is contained as a callback's is: that connection is reset, the Poll it happened in (or the next)
 // returns it as an error. What f took is counted in ring.Stats.AcceptedAway, not in Accepted.
 func AcceptTo(f func(fd int, peer netip.AddrPort) (taken bool)) Option {
 	return checked("AcceptTo", forAccept, f != nil, "nil", func(c *options) { c.socket.AcceptTo = f })
@@ -369,21 +369,21 @@ func PacketInfo() Option {
 	return option("PacketInfo", forUDP, func(c *options) { c.socket.PacketInfo = true })
 }
 
-// Join joins the group the socket is bound to on an interface.
-func Join(iface string) Option {
-	return option("Join", forDatagram, func(c *options) { c.joins = append(c.joins, membership{iface: iface}) })
+// JoinGroup joins the group the socket is bound to on an interface.
+func JoinGroup(iface string) Option {
+	return option("JoinGroup", forDatagram, func(c *options) { c.joins = append(c.joins, membership{iface: iface}) })
 }
 
-// JoinSource is Join for one source (source-specific multicast).
-func JoinSource(iface string, source netip.Addr) Option {
-	return checked("JoinSource", forDatagram, source.IsValid(), source, func(c *options) {
+// JoinSourceGroup is Join for one source (source-specific multicast).
+func JoinSourceGroup(iface string, source netip.Addr) Option {
+	return checked("JoinSourceGroup", forDatagram, source.IsValid(), source, func(c *options) {
 		c.joins = append(c.joins, membership{iface: iface, source: source})
 	})
 }
 
-// JoinGroup joins a group that is not the socket's own address; source is zero for any source.
-func JoinGroup(group netip.Addr, iface string, source netip.Addr) Option {
-	return checked("JoinGroup", forDatagram, group.IsValid(), group, func(c *options) {
+// AddMembership joins a group that is not the socket's own address; source is zero for any source.
+func AddMembership(group netip.Addr, iface string, source netip.Addr) Option {
+	return checked("AddMembership", forDatagram, group.IsValid(), group, func(c *options) {
 		c.joins = append(c.joins, membership{group, iface, source})
 	})
 }

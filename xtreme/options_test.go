@@ -65,11 +65,11 @@ func TestOptionsReachTheKernel(t *testing.T) {
 					made = append(made, s)
 				}
 				if strings.Contains(c.on, "t") {
-					add(w.owner.ListenTCP(family, c.opt))
-					add(w.owner.DialTCP(made[0].LocalAddr(), c.opt))
+					add(w.poller.ListenTCP(family, c.opt))
+					add(w.poller.DialTCP(made[0].LocalAddr(), c.opt))
 				}
 				if strings.Contains(c.on, "u") {
-					add(w.owner.OpenUDP(family, c.opt))
+					add(w.poller.OpenUDP(family, c.opt))
 				}
 				for _, s := range made {
 					for _, v := range c.want {
@@ -79,9 +79,9 @@ func TestOptionsReachTheKernel(t *testing.T) {
 				}
 			}
 		}
-		w.until("all are gone", func() bool { return w.owner.Rings()[0].Sockets() == 0 })
+		w.until("all are gone", func() bool { return w.poller.Rings()[0].Sockets() == 0 })
 		for i := range w.kept { // connections that were accepted before their listener went
-			w.True(w.kept[i].Events.Any(xtreme.Closed|xtreme.NewConnection|xtreme.Out), w.kept[i].Events)
+			w.True(w.kept[i].Events.Any(xtreme.EventClosed|xtreme.EventNewConnection|xtreme.EventOut), w.kept[i].Events)
 		}
 		w.kept = nil
 	})
@@ -101,7 +101,7 @@ func TestBindToDevice(t *testing.T) {
 	w.NoError(err)
 	w.Equal("lo", name)
 	w.Equal(w.loIndex(), u.Ring().Key().Interface)
-	s, err := w.owner.NewTCP(false, xtreme.BindToDevice("lo"))
+	s, err := w.poller.NewTCP(false, xtreme.BindToDevice("lo"))
 	w.NoError(err)
 	w.NotNil(s.Ring(), "a TCP socket has its ring from here on")
 	w.close(s)
@@ -126,9 +126,9 @@ func TestBacklog(t *testing.T) {
 func TestReusePortSharesAnAddress(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	l := w.listen(xtreme.ReusePort())
-	_, err := w.owner.ListenTCP(l.LocalAddr())
+	_, err := w.poller.ListenTCP(l.LocalAddr())
 	w.ErrorIs(err, unix.EADDRINUSE)
-	_, err = w.owner.ListenTCP(l.LocalAddr(), xtreme.ReusePort())
+	_, err = w.poller.ListenTCP(l.LocalAddr(), xtreme.ReusePort())
 	w.NoError(err)
 }
 
@@ -143,7 +143,7 @@ func TestUserData(t *testing.T) {
 		w := newWorld(t, kind)
 		u := w.udp(loopback, xtreme.UserData(77))
 		w.write(w.peer(u.LocalAddr()), "x")
-		c := w.event(u, xtreme.Packet)
+		c := w.event(u, xtreme.EventPacket)
 		w.Equal(uint64(77), c.UserData)
 		w.NoError(c.Packet.Release())
 		d := w.udp(loopback)
@@ -168,7 +168,7 @@ func TestRingLogicOfOneSocket(t *testing.T) {
 		w.NotEqual(plain.Ring(), a.Ring())
 		w.Equal(uint64(2), b.Ring().Key().Value)
 		w.Equal(ring.PerUserID, b.Ring().Key().Logic)
-		w.Len(w.owner.Rings(), 3)
+		w.Len(w.poller.Rings(), 3)
 	})
 }
 
@@ -192,7 +192,7 @@ func TestBudgetPerAcceptedSocket(t *testing.T) {
 		w.Less(modest.Held(), budget)
 		total := 0
 		for total < 1<<20 { // released, it goes on
-			c := w.next("the rest", func(c *xtreme.Completion) bool { return c.Socket == greedy && c.Events.Has(xtreme.Packet) })
+			c := w.next("the rest", func(c *xtreme.Completion) bool { return c.Socket == greedy && c.Events.Has(xtreme.EventPacket) })
 			total += c.Packet.Len()
 			w.NoError(c.Packet.Release())
 		}
@@ -209,7 +209,7 @@ func TestLargeStream(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // it is all in the kernel's queue
 			w.NoError(s.Resume())
 			for n := 0; n < 40_000; {
-				c := w.event(s, xtreme.Packet)
+				c := w.event(s, xtreme.EventPacket)
 				n += c.Packet.Len()
 				most = max(most, len(c.Packet.Bytes()))
 				w.NoError(c.Packet.Release())
@@ -236,22 +236,22 @@ func TestLinger(t *testing.T) {
 		w.ErrorContains(err, "EOF")
 		w.silent(20 * time.Millisecond) // it waits for the peer's FIN
 		w.NoError(peer.Close())
-		w.event(s, xtreme.Closed)
+		w.event(s, xtreme.EventClosed)
 
-		d, err := w.owner.DialTCP(addr(w.server("tcp", "127.0.0.1:0").Addr()), xtreme.Linger(30*time.Millisecond))
+		d, err := w.poller.DialTCP(addr(w.server("tcp", "127.0.0.1:0").Addr()), xtreme.Linger(30*time.Millisecond))
 		w.NoError(err)
-		w.event(d, xtreme.Out)
+		w.event(d, xtreme.EventOut)
 		begin := time.Now()
 		w.close(d)
 		w.GreaterOrEqual(time.Since(begin), 30*time.Millisecond, "the peer said nothing for the whole time")
 	})
 }
 
-func TestHook(t *testing.T) {
+func TestCallback(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		var seen []string
-		u := w.udp(loopback, xtreme.Hook(ring.Completions, func(_ *xtreme.Socket, c *xtreme.Completion) ring.Verdict {
+		u := w.udp(loopback, xtreme.ReceiveMode(ring.Completions, func(_ *xtreme.Socket, c *xtreme.Completion) ring.Verdict {
 			if seen = append(seen, string(c.Packet.Bytes())); len(seen) == 1 {
 				return ring.Drop
 			}
@@ -262,12 +262,12 @@ func TestHook(t *testing.T) {
 		w.write(peer, "second")
 		w.Equal("second", w.text(u))
 		w.Equal([]string{"first", "second"}, seen)
-		w.Equal(uint64(1), u.Ring().Stats().HookDrops)
+		w.Equal(uint64(1), u.Ring().Stats().CallbackDrops)
 
-		l := w.listen(xtreme.Hook(ring.Queue, nil))
+		l := w.listen(xtreme.ReceiveMode(ring.Queue, nil))
 		s, conn := w.pair(l)
 		w.write(conn, "queued")
-		w.event(s, xtreme.In)
+		w.event(s, xtreme.EventIn)
 		var got [2]xtreme.Completion
 		n, err := s.Receive(got[:])
 		w.NoError(err)
@@ -281,17 +281,17 @@ func TestSendQueueAndCloseTimeout(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		l := w.server("tcp", "127.0.0.1:0")
-		s, err := w.owner.DialTCP(addr(l.Addr()), xtreme.SendQueue(2), xtreme.CloseTimeout(50*time.Millisecond),
+		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.SendQueue(2), xtreme.CloseTimeout(50*time.Millisecond),
 			xtreme.SendBuffer(4096))
 		w.NoError(err)
-		w.event(s, xtreme.Out)
+		w.event(s, xtreme.EventOut)
 		// Fill what the kernel takes, so that packets stay under way.
 		for err == nil {
 			_, err = s.Send(make([]byte, 64<<10))
 		}
 		w.ErrorIs(err, xtreme.ErrWouldBlock)
 		packet := func(token uint64) error {
-			p, err := w.owner.Pool().Alloc(60_000)
+			p, err := w.poller.Pool().Alloc(60_000)
 			w.NoError(err)
 			if err := s.SendPacket(p, netip.AddrPort{}, token); err != nil {
 				w.NoError(p.Release())
@@ -307,7 +307,7 @@ func TestSendQueueAndCloseTimeout(t *testing.T) {
 		}
 		begin := time.Now()
 		w.NoError(s.Close())
-		c := w.next("CLOSED", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.Closed) })
+		c := w.next("CLOSED", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventClosed) })
 		w.Equal(s, c.Socket)
 		w.GreaterOrEqual(time.Since(begin), 50*time.Millisecond)
 		w.Less(time.Since(begin), patience/2, "the default would be 30 s")
@@ -318,9 +318,9 @@ func TestConnectTimeout(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		begin := time.Now()
-		s, err := w.owner.DialTCP(w.blackHole(), xtreme.ConnectTimeout(30*time.Millisecond))
+		s, err := w.poller.DialTCP(w.blackHole(), xtreme.ConnectTimeout(30*time.Millisecond))
 		w.NoError(err)
-		c := w.event(s, xtreme.In|xtreme.Hup)
+		c := w.event(s, xtreme.EventIn|xtreme.EventHup)
 		w.ErrorIs(c.Err, unix.ETIMEDOUT)
 		w.GreaterOrEqual(time.Since(begin), 30*time.Millisecond)
 		w.close(s)
@@ -359,7 +359,7 @@ func TestLargestDatagram(t *testing.T) {
 			err error
 		}{{small, xtreme.ErrTruncated}, {large, nil}} {
 			w.write(w.peer(c.s.LocalAddr()), string(make([]byte, 9000)))
-			got := w.event(c.s, xtreme.Packet)
+			got := w.event(c.s, xtreme.EventPacket)
 			w.Equal(c.err, got.Err)
 			w.Equal(c.err == nil, got.Packet.Len() == 9000)
 			w.NoError(got.Packet.Release())
@@ -375,12 +375,12 @@ func TestPacketInfoAndTimestamps(t *testing.T) {
 		before := time.Now()
 		w.write(w.peer(u.LocalAddr()), "x")
 		w.write(w.peer(plain.LocalAddr()), "x")
-		c := w.event(u, xtreme.Packet)
+		c := w.event(u, xtreme.EventPacket)
 		w.Equal(uint32(w.loIndex()), c.IfIndex)
 		w.Equal(u.LocalAddr(), c.Destination)
 		w.WithinRange(c.Time.Time(), before.Add(-time.Millisecond), time.Now().Add(time.Millisecond))
 		w.NoError(c.Packet.Release())
-		c = w.event(plain, xtreme.Packet)
+		c = w.event(plain, xtreme.EventPacket)
 		w.Zero(c.IfIndex)
 		w.True(c.Time.IsZero())
 		w.NoError(c.Packet.Release())

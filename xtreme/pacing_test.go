@@ -60,7 +60,7 @@ func (p *stampedPeer) ready() {
 	}
 }
 
-// pacedRound sends without pause for d, and tells what came.
+// pacedRound sends without pause for d, and reports what came.
 func pacedRound(w *world, r pacetest.Rule, d time.Duration) (all []pacetest.Arrival, notes *pacetest.Notes) {
 	w.t.Helper()
 	const queue = 64
@@ -102,12 +102,12 @@ func pacedRound(w *world, r pacetest.Rule, d time.Duration) (all []pacetest.Arri
 		notes.Turn(now, given-queue)
 		w.poll()
 		for _, c := range w.kept {
-			w.Equal(xtreme.Out, c.Events)
+			w.Equal(xtreme.EventOut, c.Events)
 		}
 		w.kept = w.kept[:0]
 	}
 	w.NoError(s.Abort()) // what still waits is not looked at
-	w.event(s, xtreme.Closed)
+	w.event(s, xtreme.EventClosed)
 	all = <-done
 	for i := range all {
 		all[i].Since = notes.Since(all[i].Number)
@@ -133,12 +133,12 @@ func TestPacingSeenByTheReceiver(t *testing.T) {
 // A bad rate refuses the socket, and names the option.
 func TestPacingOption(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
-	_, err := w.owner.OpenUDP(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: 1 << 41}))
+	_, err := w.poller.OpenUDP(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: 1 << 41}))
 	w.ErrorIs(err, unix.EINVAL)
 	w.ErrorContains(err, "2199023255552")
-	_, err = w.owner.ListenTCP(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: 1000, Burst: 9000}))
+	_, err = w.poller.ListenTCP(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: 1000, Burst: 9000}))
 	w.ErrorIs(err, xtreme.ErrNotSupported)
-	_, err = w.owner.ListenUnix("/nowhere", xtreme.Pacing(xtreme.PacingRate{Rate: 1000}))
+	_, err = w.poller.ListenUnix("/nowhere", xtreme.Pacing(xtreme.PacingRate{Rate: 1000}))
 	w.ErrorContains(err, "Pacing")
 	l := w.listen(xtreme.Pacing(xtreme.PacingRate{Rate: 70_000}))
 	s, _ := w.pair(l)
@@ -177,7 +177,7 @@ func TestPacingOfTheLongestDatagrams(t *testing.T) {
 				w.Equal(c.most, n)
 				_, err = s.SendTo(make([]byte, c.most+1), to)
 				w.ErrorIs(err, unix.EMSGSIZE)
-				w.ErrorIs(s.Warm(make([]byte, c.most+1), to), unix.EMSGSIZE)
+				w.ErrorIs(s.WarmSend(make([]byte, c.most+1), to), unix.EMSGSIZE)
 			}
 			w.Equal(uint64(1), s.Ring().Stats().Paced)
 			w.until("the second", func() bool { w.poll(); return s.Counts().SentMessages == 2 && s.Ring().Ledger().Transmitting == 0 })
@@ -215,6 +215,6 @@ func TestPacingOfEmptyDatagrams(t *testing.T) {
 		w.LessOrEqual(got, most)
 		w.Greater(got, burst)
 		w.NoError(s.Abort())
-		w.event(s, xtreme.Closed)
+		w.event(s, xtreme.EventClosed)
 	})
 }

@@ -57,40 +57,40 @@ func TestTaskOfAProcess(t *testing.T) {
 	if len(what) != 3 {
 		return // it is no child
 	}
-	o, err := newEngine(t, conf.RingKind(what[1])).Owner("task")
+	p, err := newEngine(t, conf.RingKind(what[1])).NewPoller("task")
 	require.NoError(t, err)
 	at := netip.MustParseAddrPort(what[2])
 	var s *xtreme.Socket
 	if what[0] == "wait" || what[0] == "spin" {
-		s, err = o.OpenUDP(at)
+		s, err = p.OpenUDP(at)
 	} else {
-		s, err = o.ListenTCP(at, xtreme.ReusePort())
+		s, err = p.ListenTCP(at, xtreme.ReusePort())
 	}
 	require.NoError(t, err)
 	fmt.Println(s.LocalAddr())
 	done := make([]xtreme.Completion, 16)
 	for {
-		n, err := o.Poll(done)
+		n, err := p.Poll(done)
 		require.NoError(t, err)
 		for i := range done[:n] {
 			c := &done[i]
 			switch {
-			case what[0] == "suspend" && c.Events.Has(xtreme.NewConnection):
+			case what[0] == "suspend" && c.Events.Has(xtreme.EventNewConnection):
 				require.NoError(t, c.Socket.Suspend())
 				fmt.Println("suspended")
-			case what[0] == "hold" && c.Events.Has(xtreme.Packet):
+			case what[0] == "hold" && c.Events.Has(xtreme.EventPacket):
 				fmt.Println("held")
-			case what[0] == "answer" && c.Events.Has(xtreme.Packet):
+			case what[0] == "answer" && c.Events.Has(xtreme.EventPacket):
 				_, err := c.Socket.Send([]byte(fmt.Sprint(os.Getpid())))
 				require.NoError(t, err)
 				require.NoError(t, c.Packet.Release())
 			}
-			if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+			if c.Events.Any(xtreme.EventRdHup | xtreme.EventHup) {
 				_ = c.Socket.Close()
 			}
 		}
 		if what[0] != "spin" {
-			require.NoError(t, o.Wait(-1))
+			require.NoError(t, p.Wait(-1))
 		}
 	}
 }

@@ -41,27 +41,27 @@ var every = []struct {
 	fits string
 }{
 	{"Logger", xtreme.Logger(slog.Default()), "New"},
-	{"RingKind", xtreme.RingKind(conf.RingAuto), "Owner"},
-	{"Interfaces", xtreme.Interfaces("eth1"), "Owner"},
-	{"Checksum", xtreme.Checksum(conf.ChecksumStrict), "Owner"},
-	{"OffloadTime", xtreme.OffloadTime(conf.TimeXDP), "Owner"},
-	{"RingLogic", xtreme.RingLogic(ring.PerIP), "Owner " + anywhere},
-	{"Buffers", xtreme.Buffers(64, 8), "Owner"},
-	{"HugePages", xtreme.HugePages(), "Owner"},
-	{"NearInterface", xtreme.NearInterface("lo"), "Owner"},
-	{"Auxiliary", xtreme.Auxiliary(), "Owner"},
-	{"Memory", xtreme.Memory(make([]byte, 8<<20)), "Owner"},
+	{"RingKind", xtreme.RingKind(conf.RingAuto), "NewPoller"},
+	{"Interfaces", xtreme.Interfaces("eth1"), "NewPoller"},
+	{"Checksum", xtreme.Checksum(conf.ChecksumStrict), "NewPoller"},
+	{"OffloadTime", xtreme.OffloadTime(conf.TimeXDP), "NewPoller"},
+	{"RingLogic", xtreme.RingLogic(ring.PerIP), "NewPoller " + anywhere},
+	{"Buffers", xtreme.Buffers(64, 8), "NewPoller"},
+	{"HugePages", xtreme.HugePages(), "NewPoller"},
+	{"NearInterface", xtreme.NearInterface("lo"), "NewPoller"},
+	{"Auxiliary", xtreme.Auxiliary(), "NewPoller"},
+	{"Memory", xtreme.Memory(make([]byte, 8<<20)), "NewPoller"},
 	{"UserID", xtreme.UserID(1), anywhere},
 	{"UserData", xtreme.UserData(1), anywhere},
-	{"Hook", xtreme.Hook(ring.Queue, nil), anywhere},
+	{"ReceiveMode", xtreme.ReceiveMode(ring.Queue, nil), anywhere},
 	{"Budget", xtreme.Budget(1 << 20), anywhere},
 	{"SendQueue", xtreme.SendQueue(8), anywhere},
 	{"CloseTimeout", xtreme.CloseTimeout(time.Second), anywhere},
 	{"RequireOffload", xtreme.RequireOffload(), anywhere},
 	{"KernelOnly", xtreme.KernelOnly(), anywhere},
 	{"Pacing", xtreme.Pacing(xtreme.PacingRate{}), ip},
-	{"CardTime", xtreme.CardTime(ring.CardTimeRaw, 0), udp},
-	{"TransmitTime", xtreme.TransmitTime(), udp},
+	{"HardwareTimestamps", xtreme.HardwareTimestamps(ring.HardwareTimestampsRaw, 0), udp},
+	{"TxTimestamps", xtreme.TxTimestamps(), udp},
 	{"NoDelay", xtreme.NoDelay(true), tcp},
 	{"KeepAlive", xtreme.KeepAlive(time.Minute, 0, 0), tcp},
 	{"UserTimeout", xtreme.UserTimeout(time.Minute), tcp},
@@ -87,9 +87,9 @@ var every = []struct {
 	{"LargestDatagram", xtreme.LargestDatagram(1), udp},
 	{"Timestamps", xtreme.Timestamps(), udp},
 	{"PacketInfo", xtreme.PacketInfo(), udp},
-	{"Join", xtreme.Join("lo"), "OpenUDP"},
-	{"JoinSource", xtreme.JoinSource("lo", loopback.Addr()), "OpenUDP"},
-	{"JoinGroup", xtreme.JoinGroup(group(1), "lo", netip.Addr{}), "OpenUDP"},
+	{"JoinGroup", xtreme.JoinGroup("lo"), "OpenUDP"},
+	{"JoinSourceGroup", xtreme.JoinSourceGroup("lo", loopback.Addr()), "OpenUDP"},
+	{"AddMembership", xtreme.AddMembership(group(1), "lo", netip.Addr{}), "OpenUDP"},
 	{"MulticastInterface", xtreme.MulticastInterface("lo"), udp},
 	{"MulticastLoop", xtreme.MulticastLoop(true), udp},
 	{"MulticastTTL", xtreme.MulticastTTL(1), udp},
@@ -99,32 +99,32 @@ var every = []struct {
 // calls are what takes options, on IPv6 because every option but the IPv4 group works there.
 func (w *world) calls() map[string]func(...xtreme.Option) error {
 	sockets := map[string]func(...xtreme.Option) (*xtreme.Socket, error){
-		"ListenTCP": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback6, o...) },
+		"ListenTCP": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback6, o...) },
 		"DialTCP": func(o ...xtreme.Option) (*xtreme.Socket, error) {
-			return w.owner.DialTCP(netip.MustParseAddrPort("[::1]:9"), o...)
+			return w.poller.DialTCP(netip.MustParseAddrPort("[::1]:9"), o...)
 		},
-		"OpenUDP": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback6, o...) },
-		"NewTCP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.NewTCP(true, o...) },
-		"NewUDP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.NewUDP(true, o...) },
+		"OpenUDP": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback6, o...) },
+		"NewTCP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.poller.NewTCP(true, o...) },
+		"NewUDP":  func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.poller.NewUDP(true, o...) },
 		"ListenUnix": func(o ...xtreme.Option) (*xtreme.Socket, error) {
-			return w.owner.ListenUnix(fmt.Sprintf("@xtreme listen %d", os.Getpid()), o...)
+			return w.poller.ListenUnix(fmt.Sprintf("@xtreme listen %d", os.Getpid()), o...)
 		},
-		"DialUnix": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.owner.DialUnix(w.unixListener(), o...) },
+		"DialUnix": func(o ...xtreme.Option) (*xtreme.Socket, error) { return w.poller.DialUnix(w.unixListener(), o...) },
 	}
 	for name, make := range w.foreign() {
 		sockets[name] = func(o ...xtreme.Option) (*xtreme.Socket, error) {
 			fd := make()
-			s, err := w.owner.Adopt(fd, o...)
+			s, err := w.poller.Adopt(fd, o...)
 			if err != nil {
 				w.NoError(unix.Close(fd), "it stays the caller's")
 			}
 			return s, err
 		}
 	}
-	all := map[string]func(...xtreme.Option) error{"Owner": func(opt ...xtreme.Option) error {
-		o, err := w.engine.Owner("other", opt...)
+	all := map[string]func(...xtreme.Option) error{"NewPoller": func(opt ...xtreme.Option) error {
+		p, err := w.engine.NewPoller("other", opt...)
 		if err == nil {
-			w.NoError(o.Close())
+			w.NoError(p.Close())
 		}
 		return err
 	}}
@@ -217,8 +217,8 @@ func errorName(call string) string {
 func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	fit := map[string]bool{ // what needs other addresses than those of calls has tests of its own
-		"Local": true, "Remote": true, "Join": true, "JoinSource": true, "JoinGroup": true, "RequireOffload": true,
-		"Interfaces": true, "Checksum": true, "OffloadTime": true, "CardTime": true, "TransmitTime": true,
+		"Local": true, "Remote": true, "JoinGroup": true, "JoinSourceGroup": true, "AddMembership": true, "RequireOffload": true,
+		"Interfaces": true, "Checksum": true, "OffloadTime": true, "HardwareTimestamps": true, "TxTimestamps": true,
 	}
 	for call, open := range w.calls() {
 		for _, o := range every {
@@ -236,7 +236,7 @@ func TestOptionsThatDoNotFitAreRefusedByName(t *testing.T) {
 		}
 	}
 	for range 20 {
-		_, err := w.owner.Poll(make([]xtreme.Completion, 64)) // the sockets go
+		_, err := w.poller.Poll(make([]xtreme.Completion, 64)) // the sockets go
 		w.NoError(err)
 	}
 }
@@ -280,27 +280,27 @@ func TestBadValuesAreNamed(t *testing.T) {
 		opt  xtreme.Option
 		say  []string
 	}{
-		{"Owner", xtreme.RingKind("dpdk"), []string{"RingKind", `"dpdk"`, "auto, uring, epoll or offload"}},
-		{"Owner", xtreme.RingKind(""), []string{"RingKind", `""`}},
+		{"NewPoller", xtreme.RingKind("dpdk"), []string{"RingKind", `"dpdk"`, "auto, uring, epoll or offload"}},
+		{"NewPoller", xtreme.RingKind(""), []string{"RingKind", `""`}},
 		{"New", xtreme.Logger(nil), []string{"Logger", "nil"}},
-		{"Owner", xtreme.Interfaces(), []string{"Interfaces", `""`}},
-		{"Owner", xtreme.Interfaces("eth1", "eth1"), []string{"Interfaces", `"eth1": named twice`}},
-		{"Owner", xtreme.Interfaces("eth1"), []string{"Interfaces", "offload", "epoll"}},
-		{"Owner", xtreme.Checksum("lax"), []string{"Checksum", `"lax"`}},
-		{"Owner", xtreme.Checksum(conf.ChecksumOff), []string{"Checksum", "offload", "epoll"}},
-		{"Owner", xtreme.RingLogic(12), []string{"RingLogic", "12"}},
-		{"Owner", xtreme.Buffers(63, 8), []string{"Buffers", "63 small and 8 large", "at least 64 and 8"}},
-		{"Owner", xtreme.Buffers(64, 7), []string{"Buffers", "7 large"}},
-		{"Owner", xtreme.Buffers(-1, -1), []string{"Buffers", "-1"}},
-		{"Owner", xtreme.Buffers(1<<28, 8), []string{"other", "268435456", "4 GiB"}},
-		{"Owner", xtreme.NearInterface("nosuchif0"), []string{"other", "nosuchif0"}},
-		{"Owner", xtreme.NearInterface(""), []string{"NearInterface"}},
-		{"Owner", xtreme.Memory(nil), []string{"Memory"}},
-		{"Owner", xtreme.Memory(make([]byte, 100)), []string{"Memory of 100 bytes is shorter"}},
+		{"NewPoller", xtreme.Interfaces(), []string{"Interfaces", `""`}},
+		{"NewPoller", xtreme.Interfaces("eth1", "eth1"), []string{"Interfaces", `"eth1": named twice`}},
+		{"NewPoller", xtreme.Interfaces("eth1"), []string{"Interfaces", "offload", "epoll"}},
+		{"NewPoller", xtreme.Checksum("lax"), []string{"Checksum", `"lax"`}},
+		{"NewPoller", xtreme.Checksum(conf.ChecksumOff), []string{"Checksum", "offload", "epoll"}},
+		{"NewPoller", xtreme.RingLogic(12), []string{"RingLogic", "12"}},
+		{"NewPoller", xtreme.Buffers(63, 8), []string{"Buffers", "63 small and 8 large", "at least 64 and 8"}},
+		{"NewPoller", xtreme.Buffers(64, 7), []string{"Buffers", "7 large"}},
+		{"NewPoller", xtreme.Buffers(-1, -1), []string{"Buffers", "-1"}},
+		{"NewPoller", xtreme.Buffers(1<<28, 8), []string{"other", "268435456", "4 GiB"}},
+		{"NewPoller", xtreme.NearInterface("nosuchif0"), []string{"other", "nosuchif0"}},
+		{"NewPoller", xtreme.NearInterface(""), []string{"NearInterface"}},
+		{"NewPoller", xtreme.Memory(nil), []string{"Memory"}},
+		{"NewPoller", xtreme.Memory(make([]byte, 100)), []string{"Memory of 100 bytes is shorter"}},
 		{"OpenUDP", xtreme.RingLogic(-1), []string{"RingLogic", "-1"}},
-		{"OpenUDP", xtreme.Hook(3, nil), []string{"mode 3"}},
-		{"OpenUDP", xtreme.Hook(ring.Callback, nil), []string{"callback"}},
-		{"OpenUDP", xtreme.Hook(ring.Queue, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { return ring.Keep }), []string{"queue"}},
+		{"OpenUDP", xtreme.ReceiveMode(3, nil), []string{"mode 3"}},
+		{"OpenUDP", xtreme.ReceiveMode(ring.Callback, nil), []string{"callback"}},
+		{"OpenUDP", xtreme.ReceiveMode(ring.Queue, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { return ring.Keep }), []string{"queue"}},
 		{"ListenTCP", xtreme.Budget(-1), []string{"budget -1"}},
 		{"DialTCP", xtreme.SendQueue(-2), []string{"send queue -2"}},
 		{"NewTCP", xtreme.CloseTimeout(-time.Second), []string{"close timeout -1s"}},
@@ -334,21 +334,21 @@ func TestBadValuesAreNamed(t *testing.T) {
 		{"NewUDP", xtreme.MulticastInterface("nosuchif0"), []string{"multicast interface", "nosuchif0"}},
 		{"NewUDP", xtreme.MulticastTTL(256), []string{"multicast ttl", "256"}},
 		{"NewUDP", xtreme.MulticastTTL(-1), []string{"multicast ttl", "-1"}},
-		{"OpenUDP", xtreme.Join("lo"), []string{"join group", "::1"}}, // not bound to a group
-		{"OpenUDP", xtreme.Join("nosuchif0"), []string{"join group"}},
-		{"OpenUDP", xtreme.JoinSource("lo", netip.Addr{}), []string{"JoinSource", "invalid"}},
-		{"OpenUDP", xtreme.JoinGroup(netip.Addr{}, "lo", netip.Addr{}), []string{"JoinGroup", "invalid"}},
-		{"OpenUDP", xtreme.JoinGroup(v4, "lo", netip.Addr{}), []string{"join group", "192.0.2.1"}},
-		{"OpenUDP", xtreme.JoinGroup(group(1), "lo", netip.Addr{}), []string{"another family", group(1).String()}},
-		{"OpenUDP", xtreme.JoinGroup(netip.MustParseAddr("ff15::1"), "nosuchif0", netip.Addr{}), []string{"nosuchif0"}},
-		{"OpenUDP", xtreme.JoinGroup(netip.MustParseAddr("ff15::1"), "lo", v4), []string{"source", "192.0.2.1"}},
+		{"OpenUDP", xtreme.JoinGroup("lo"), []string{"join group", "::1"}}, // not bound to a group
+		{"OpenUDP", xtreme.JoinGroup("nosuchif0"), []string{"join group"}},
+		{"OpenUDP", xtreme.JoinSourceGroup("lo", netip.Addr{}), []string{"JoinSourceGroup", "invalid"}},
+		{"OpenUDP", xtreme.AddMembership(netip.Addr{}, "lo", netip.Addr{}), []string{"AddMembership", "invalid"}},
+		{"OpenUDP", xtreme.AddMembership(v4, "lo", netip.Addr{}), []string{"join group", "192.0.2.1"}},
+		{"OpenUDP", xtreme.AddMembership(group(1), "lo", netip.Addr{}), []string{"another family", group(1).String()}},
+		{"OpenUDP", xtreme.AddMembership(netip.MustParseAddr("ff15::1"), "nosuchif0", netip.Addr{}), []string{"nosuchif0"}},
+		{"OpenUDP", xtreme.AddMembership(netip.MustParseAddr("ff15::1"), "lo", v4), []string{"source", "192.0.2.1"}},
 	} {
 		err := calls[c.call](c.opt)
 		w.Error(err, "%v", c.say)
 		for _, part := range append(c.say, "xtreme: ") {
 			w.ErrorContains(err, part)
 		}
-		if c.call != "Owner" {
+		if c.call != "NewPoller" {
 			w.ErrorContains(err, strings.Split(c.call, "/")[0])
 		}
 	}

@@ -56,7 +56,7 @@ func TestPollByDescriptorTakesNoLock(t *testing.T) {
 	})
 }
 
-// engineless closes the owner's rings on the goroutine that polled them, without the engine, whose lock is held.
+// engineless closes the poller's rings on the goroutine that polled them, without the engine, whose lock is held.
 func (w *world) engineless(fd int) error {
 	r, ok := w.engine.RingByFD(fd)
 	if !ok {
@@ -70,24 +70,24 @@ func TestRingsByDescriptorComeAndGo(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEngine(t, kind)
 		for range 300 { // more than there are descriptors below the table's first page, if they were not closed
-			o := whenThereIsMemory(t, func() (*xtreme.Owner, error) {
-				return e.Owner("test", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(64, 8))
+			p := whenThereIsMemory(t, func() (*xtreme.Poller, error) {
+				return e.NewPoller("test", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(64, 8))
 			})
 			for range 2 {
-				whenThereIsMemory(t, func() (*xtreme.Socket, error) { return o.OpenUDP(loopback) })
+				whenThereIsMemory(t, func() (*xtreme.Socket, error) { return p.OpenUDP(loopback) })
 			}
-			for _, r := range o.Rings() {
+			for _, r := range p.Rings() {
 				found, ok := e.RingByFD(r.FD())
 				require.True(t, ok)
 				require.Same(t, r, found)
 			}
-			first := o.Rings()[0]
+			first := p.Rings()[0]
 			fd := first.FD()
 			require.NoError(t, first.Close())
 			if found, ok := e.RingByFD(fd); ok {
 				require.NotSame(t, first, found)
 			}
-			require.NoError(t, o.Close())
+			require.NoError(t, p.Close())
 			_, ok := e.RingByFD(fd)
 			require.False(t, ok)
 		}

@@ -33,7 +33,7 @@ var ringLogics = []struct {
 }
 
 // Each ring allocation logic on each kind of ring: unicast sockets and groups of one interface share what VMA has them share, and sockets
-// of two interfaces nothing. An offloaded owner has one ring over all, and every path says so.
+// of two interfaces nothing. An offloaded poller has one ring over all, and every path says so.
 func TestRingOfEachLogic(t *testing.T) {
 	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll, conf.RingOffload} {
 		for _, c := range ringLogics {
@@ -52,13 +52,13 @@ func TestRingOfEachLogic(t *testing.T) {
 				list := []*xtreme.Socket{
 					open(netip.AddrPortFrom(n.Local(0), 0), 1),
 					open(netip.AddrPortFrom(n.Local(0), 0), 2),
-					open(groupAt(50), 1, xtreme.Join("v0")),
+					open(groupAt(50), 1, xtreme.JoinGroup("v0")),
 					open(netip.AddrPortFrom(n.Local(1), 0), 1),
-					open(groupAt(51), 2, xtreme.Join("v1")),
+					open(groupAt(51), 2, xtreme.JoinGroup("v1")),
 					open(groupAt(52), 1), // the routing table says v0
 					open(netip.MustParseAddrPort("0.0.0.0:0"), 1),
-					open(netip.MustParseAddrPort("0.0.0.0:0"), 3, xtreme.JoinGroup(group(50), "v0", netip.Addr{}),
-						xtreme.JoinGroup(group(51), "v1", netip.Addr{})), // on two interfaces: on none
+					open(netip.MustParseAddrPort("0.0.0.0:0"), 3, xtreme.AddMembership(group(50), "v0", netip.Addr{}),
+						xtreme.AddMembership(group(51), "v1", netip.Addr{})), // on two interfaces: on none
 				}
 				if kind != conf.RingOffload {
 					require.Equal(t, c.kernel, ringsOf(list))
@@ -92,7 +92,7 @@ func ringsOf(list []*xtreme.Socket) string {
 	return text.String()
 }
 
-// A socket of an offloaded owner that asks for the logic itself.
+// A socket of an offloaded poller that asks for the logic itself.
 func TestRingLogicOfOneOffloadedSocket(t *testing.T) {
 	w := newCabled(t)
 	plain := w.udp(w.at(0))

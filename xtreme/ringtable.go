@@ -31,7 +31,7 @@ func (t *ringTable) find(fd int) *ring.Ring {
 	return (*pages)[fd>>ringPageBits][fd&(1<<ringPageBits-1)].Load()
 }
 
-// change is the SetConfig.Changed of an engine's owners.
+// change is the SetConfig.Changed of an engine's pollers.
 func (t *ringTable) change(r *ring.Ring, open bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

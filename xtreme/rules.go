@@ -20,7 +20,7 @@ type rulebook struct {
 }
 
 // Rules is which sockets are offloaded, as of now. Any goroutine.
-func (e *Engine) Rules() *conf.Rules { return e.book.now.Load() }
+func (e *Engine) Rules() *conf.Rules { return e.rules.now.Load() }
 
 // AddRule adds rules, in the grammar of the rules file, for sockets made from now on, and, those for udp_sender, for destinations that a socket
 // finds the way to from now on (as in VMA): at the head of their role, where they are tried before all others, or at its end. An
@@ -28,7 +28,7 @@ func (e *Engine) Rules() *conf.Rules { return e.book.now.Load() }
 // added rule that equals one added before takes its place: memory grows with different rules only. A mistake is a *conf.RuleError and changes
 // nothing. Any goroutine. (VMA: add_conf_rule, which adds at the head.)
 func (e *Engine) AddRule(text string, prepend bool) error {
-	b := &e.book
+	b := &e.rules
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, err := b.now.Load().With(text, prepend)
@@ -43,7 +43,7 @@ func (e *Engine) AddRule(text string, prepend bool) error {
 // of the program and id that it went to, whatever groups the file has now (conf.Rules.WithAdded). With an error everything stays as it was.
 // Any goroutine. A library takes no signals: call it from yours, as examples/rules does.
 func (e *Engine) Reload() error {
-	b := &e.book
+	b := &e.rules
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, err := e.settings.Rules()
@@ -57,7 +57,7 @@ func (e *Engine) Reload() error {
 // loadRules reads the rules at the start. A file with a mistake, or one that is named and not there, is an error with
 // VMA_EXCEPTION_HANDLING=-2; else the log tells, and the rules that come with the library hold.
 func (e *Engine) loadRules() error {
-	e.book.program = conf.Program{Name: programName(), ID: e.settings.ApplicationID}
+	e.rules.program = conf.Program{Name: programName(), ID: e.settings.ApplicationID}
 	r, err := e.settings.Rules()
 	if err != nil {
 		if e.settings.ExceptionHandling == -2 {
@@ -68,10 +68,10 @@ func (e *Engine) loadRules() error {
 			return fmt.Errorf("xtreme: %w", err)
 		}
 	}
-	if p := e.book.program; p.ID != conf.DefaultApplicationID && !r.Knows(p) {
+	if p := e.rules.program; p.ID != conf.DefaultApplicationID && !r.Knows(p) {
 		e.log.Warn("no group of the rules is for this application id", "id", p.ID, "program", p.Name)
 	}
-	e.book.now.Store(r)
+	e.rules.now.Store(r)
 	return nil
 }
 
@@ -85,12 +85,12 @@ type question struct {
 func questions(s *Socket, peer netip.AddrPort) (list []question) {
 	local, remote := s.LocalAddr(), s.RemoteAddr()
 	switch s.Kind() {
-	case ring.Listener:
+	case ring.KindListener:
 		if local.IsValid() { // not of a unix-domain listener
 			list = append(list, question{conf.TCPServer, local, netip.AddrPort{}})
 		}
 		return list
-	case ring.Stream:
+	case ring.KindStream:
 		if remote.IsValid() {
 			list = append(list, question{conf.TCPClient, remote, local})
 		}
@@ -106,7 +106,7 @@ func questions(s *Socket, peer netip.AddrPort) (list []question) {
 	if bound && local.IsValid() {
 		list = append(list, question{conf.UDPReceiver, local, netip.AddrPort{}})
 	}
-	for _, m := range s.Settings().Groups {
+	for _, m := range s.Options().Groups {
 		if m.Group != local.Addr() {
 			list = append(list, question{conf.UDPReceiver, netip.AddrPortFrom(m.Group, local.Port()), netip.AddrPort{}})
 		}
@@ -119,7 +119,7 @@ func (e *Engine) ask(s *Socket, peer netip.AddrPort) conf.Answer {
 	var wanted conf.Answer
 	rules := e.Rules()
 	for _, q := range questions(s, peer) {
-		switch a := rules.Match(e.book.program, q.role, q.first, q.second); {
+		switch a := rules.Match(e.rules.program, q.role, q.first, q.second); {
 		case a.Transport == conf.OS:
 			return a
 		case a.Rule != nil && a.Transport == conf.Offloaded && q.role != conf.UDPConnect && wanted.Rule == nil:
@@ -129,11 +129,11 @@ func (e *Engine) ask(s *Socket, peer netip.AddrPort) conf.Answer {
 	return wanted
 }
 
-// place is the ring.SetConfig.Place of an owner's sets: rules and settings first, then what can be had.
-func (o *Owner) place(s *Socket) (*ring.Set, []ring.Reason, error) {
-	e := o.engine
-	a := e.ask(s, o.peer)
-	kernel := o.kernelByChoice(s)
+// place is the ring.SetConfig.Place of a poller's sets: rules and settings first, then what can be had.
+func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
+	e := p.engine
+	a := e.ask(s, p.peer)
+	kernel := p.kernelByChoice(s)
 	if kernel == nil && a.Transport == conf.OS {
 		kernel = []ring.Reason{{Code: "rule.os", Text: describe(a) + " leaves the socket to the kernel"}}
 	}
@@ -141,12 +141,12 @@ func (o *Owner) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 		if s.Config().RequireOffload {
 			return nil, nil, required(kernel)
 		}
-		return o.set, kernel, nil
+		return p.set, kernel, nil
 	}
-	set, why := o.set, []ring.Reason(nil)
-	if o.off != nil {
+	set, why := p.set, []ring.Reason(nil)
+	if p.offloaded != nil {
 		var err error
-		if set, why, err = o.off.place(s); err != nil {
+		if set, why, err = p.offloaded.place(s); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -156,11 +156,11 @@ func (o *Owner) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 	case kernel != nil:
 		kernel[0] = ring.Reason{Code: "rule.late", Text: kernel[0].Text + ", but the socket was offloaded when it joined the group"}
 		return set, append(kernel, why...), nil
-	case a.Rule != nil && set == o.set && s.Ring() == nil:
+	case a.Rule != nil && set == p.set && s.Ring() == nil:
 		unmet := ring.Reason{Code: "rule.unmet", Text: describe(a) + " asks for an offloaded socket"}
 		why = append([]ring.Reason{unmet}, why...)
 		err := e.exception("rule", fmt.Errorf("%s: %w", unmet.Text, required(why[1:])))
-		if !o.making {
+		if !p.making {
 			dieOf(err) // in a call on a socket that the application has, and that it stays the owner of
 		}
 		return set, why, err

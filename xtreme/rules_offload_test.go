@@ -39,14 +39,14 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	w.NoError(wild.JoinGroup(netip.MustParseAddr("239.1.1.1"), w.net.Device(0), netip.Addr{}))
 	w.Contains(reason(t, wild, "rule.late"), "offloaded when it joined")
 
-	_, err := w.owner.OpenUDP(netip.AddrPortFrom(at, 7000), xtreme.RequireOffload())
+	_, err := w.poller.OpenUDP(netip.AddrPortFrom(at, 7000), xtreme.RequireOffload())
 	w.ErrorContains(err, "use os udp_receiver *:7000-7001")
 	for _, s := range []*xtreme.Socket{ruled, free, connected, both, wild} {
 		w.close(s)
 	}
 }
 
-// A rule that wants a socket offloaded is met on such an owner, and does not change what it gets.
+// A rule that wants a socket offloaded is met on such a poller, and does not change what it gets.
 func TestARuleForOffloadIsMet(t *testing.T) {
 	w := newCabled(t)
 	w.NoError(w.engine.AddRule("use sx udp_receiver *:*\nuse xlio tcp_server *:*", true))
@@ -66,7 +66,7 @@ func TestShadowsAreReadByTheirRatio(t *testing.T) {
 	for ratio, seen := range map[int]bool{1: true, 1_000_000: false} {
 		w := newCabled(t)
 		w.engine = w.newEngine(func(s *conf.Settings) { s.ShadowRatio = ratio })
-		w.owner = w.newOwner("ratio")
+		w.poller = w.newPoller("ratio")
 		s := w.udp(w.at(0))
 		peer := w.net.Dial(s.LocalAddr())
 		answers(w.world, s, peer)
@@ -78,7 +78,7 @@ func TestShadowsAreReadByTheirRatio(t *testing.T) {
 			w.write(peer, "far")
 			w.poll()
 			for _, c := range w.kept {
-				kernel = kernel || c.OS
+				kernel = kernel || c.ViaKernel
 				w.NoError(c.Packet.Release())
 			}
 			w.kept = nil

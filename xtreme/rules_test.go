@@ -30,9 +30,9 @@ func settled(t *testing.T, change func(*conf.Settings), opt ...xtreme.Option) *w
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	w := &world{Assertions: require.New(t), t: t, engine: e, room: 64}
 	t.Attr("ring", string(s.Ring))
-	w.owner, err = e.Owner("test")
+	w.poller, err = e.NewPoller("test")
 	w.NoError(err)
-	t.Cleanup(func() { require.NoError(t, w.owner.Close()) })
+	t.Cleanup(func() { require.NoError(t, w.poller.Close()) })
 	return w
 }
 
@@ -83,23 +83,23 @@ func reason(t *testing.T, s *xtreme.Socket, code string) string {
 func TestRulesAreAskedByRole(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		var (
-			server = func(w *world) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback) }
+			server = func(w *world) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback) }
 			client = func(w *world) (*xtreme.Socket, error) {
 				l := w.server("tcp", "127.0.0.1:0")
-				return w.owner.DialTCP(addr(l.Addr()))
+				return w.poller.DialTCP(addr(l.Addr()))
 			}
-			receiver  = func(w *world) (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback) }
+			receiver  = func(w *world) (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback) }
 			connected = func(w *world) (*xtreme.Socket, error) {
-				return w.owner.OpenUDP(netip.AddrPort{}, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
+				return w.poller.OpenUDP(netip.AddrPort{}, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
 			}
 			both = func(w *world) (*xtreme.Socket, error) {
-				return w.owner.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
+				return w.poller.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
 			}
 			member = func(w *world) (*xtreme.Socket, error) {
-				return w.owner.OpenUDP(netip.MustParseAddrPort("0.0.0.0:17001"), xtreme.JoinGroup(netip.MustParseAddr("239.1.2.3"), "lo", netip.Addr{}))
+				return w.poller.OpenUDP(netip.MustParseAddrPort("0.0.0.0:17001"), xtreme.AddMembership(netip.MustParseAddr("239.1.2.3"), "lo", netip.Addr{}))
 			}
 			bare = func(w *world) (*xtreme.Socket, error) {
-				s, err := w.owner.NewTCP(false)
+				s, err := w.poller.NewTCP(false)
 				if err == nil {
 					err = s.Bind(loopback)
 				}
@@ -108,7 +108,7 @@ func TestRulesAreAskedByRole(t *testing.T) {
 				}
 				return s, err
 			}
-			server6 = func(w *world) (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback6) }
+			server6 = func(w *world) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback6) }
 		)
 		for _, c := range []struct {
 			name, rules string
@@ -253,16 +253,16 @@ func TestExceptionHandling(t *testing.T) {
 			if want.dies {
 				open := descriptors(t)
 				for range 3 {
-					w.PanicsWithError("xtreme: VMA_EXCEPTION_HANDLING=3\n"+deadly+": offload required", func() { _, _ = w.owner.ListenTCP(loopback) })
+					w.PanicsWithError("xtreme: VMA_EXCEPTION_HANDLING=3\n"+deadly+": offload required", func() { _, _ = w.poller.ListenTCP(loopback) })
 				}
 				w.Equal(open, descriptors(t), "what the call had begun is undone first")
-				l, err := w.owner.NewTCP(false) // its steps are the application's own
+				l, err := w.poller.NewTCP(false) // its steps are the application's own
 				w.NoError(err)
 				w.NoError(l.Bind(loopback))
 				w.Panics(func() { _ = l.Listen(0) })
 				w.NoError(l.Close())
 				w.Equal(open, descriptors(t))
-			} else if l, err := w.owner.ListenTCP(loopback); want.fails {
+			} else if l, err := w.poller.ListenTCP(loopback); want.fails {
 				w.ErrorIs(err, ring.ErrNotSupported)
 				w.ErrorContains(err, `the rule "use sx tcp_server *:*" (line 1, application-id * *) asks for an offloaded socket`)
 			} else {

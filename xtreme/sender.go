@@ -11,7 +11,7 @@ import (
 // the kernel. It is asked for each destination that a socket finds the way to, not for each datagram, and answers by the rules of that moment,
 // those added after the socket was made included. (VMA: the same, with its dst_entry.)
 func (e *Engine) askSender(s *ring.Socket, to netip.AddrPort) (ring.Reason, bool) {
-	a := e.Rules().Match(e.book.program, conf.UDPSender, to, s.LocalAddr())
+	a := e.Rules().Match(e.rules.program, conf.UDPSender, to, s.LocalAddr())
 	if a.Transport != conf.OS {
 		return ring.Reason{}, false
 	}

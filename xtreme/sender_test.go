@@ -23,7 +23,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 
 	send := func(to netip.AddrPort, text string) {
 		w.sendTo(s, text, to)
-		w.NoError(w.owner.Flush())
+		w.NoError(w.poller.Flush())
 	}
 	heard := func(c interface{ Read([]byte) (int, error) }, text string) {
 		b := make([]byte, 64)
@@ -52,7 +52,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	w.NoError(err)
 	copy(p.Room(), "packet")
 	w.NoError(s.SendPacket(p, netip.AddrPortFrom(to, 9101), 5))
-	w.Equal(uint64(5), w.event(s, xtreme.Sent).Token)
+	w.Equal(uint64(5), w.event(s, xtreme.EventSent).Token)
 	heard(ruled, "packet")
 	w.Equal(sent+rounds, frames())
 
@@ -80,7 +80,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := w.owner.Flush(); err != nil {
+			if err := w.poller.Flush(); err != nil {
 				t.Error(err)
 			}
 		}))
@@ -94,7 +94,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	before := frames()
 	_, err = late.Send([]byte("late"))
 	w.NoError(err)
-	w.NoError(w.owner.Flush())
+	w.NoError(w.poller.Flush())
 	w.Equal(before, frames())
 	w.True(hasRule(late, "rule.sender"), late.Path())
 
@@ -103,12 +103,12 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	u := w.udp(netip.AddrPortFrom(at, 7102))
 	before = frames()
 	w.sendTo(u, "link", third)
-	w.NoError(w.owner.Flush())
+	w.NoError(w.poller.Flush())
 	w.Equal(before+1, frames())
 	w.NoError(w.engine.AddRule("use os udp_sender "+to.String()+"/32:9105", true))
 	w.sendTo(u, "link", third)
 	w.sendTo(u, "kernel", fourth)
-	w.NoError(w.owner.Flush())
+	w.NoError(w.poller.Flush())
 	w.True(hasRule(u, "rule.sender"), u.Path())
 	w.Equal(before+2, frames())
 	for _, s := range []*xtreme.Socket{s, late, u} {
@@ -120,7 +120,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 func TestNoRuleForADestination(t *testing.T) {
 	w := newCabled(t)
 	w.engine = w.newEngine(func(s *conf.Settings) { s.RulesFile = "" })
-	w.owner = w.newOwner("no rules")
+	w.poller = w.newPoller("no rules")
 	s := w.udp(w.at(0))
 	answers(w.world, s, w.net.Dial(s.LocalAddr()))
 	w.Zero(counter(s.Ring(), "offload.declined_ways"))

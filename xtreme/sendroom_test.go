@@ -62,7 +62,7 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 					} else {
 						w.LessOrEqual(refused, drops)
 						w.LessOrEqual(drops-refused, uint64(8), "others of the device's, such as MLD reports")
-						w.event(s, xtreme.Out) // as after each send without room
+						w.event(s, xtreme.EventOut) // as after each send without room
 					}
 					w.Equal(good, s.Counts().SentMessages)
 					w.Equal(refused, s.Counts().ShortSends)
@@ -125,7 +125,7 @@ func TestSendsWithoutRoomAndErrorsOfTheNetwork(t *testing.T) {
 		w.Equal("and it lives", w.text(one))
 		_, err = connected.Send([]byte("x"))
 		w.NoError(err)
-		w.ErrorIs(w.event(connected, xtreme.Err).Err, unix.ECONNREFUSED)
+		w.ErrorIs(w.event(connected, xtreme.EventErr).Err, unix.ECONNREFUSED)
 		w.poll()
 		w.Empty(w.kept)
 		for _, s := range []*xtreme.Socket{one, connected} {
@@ -148,16 +148,16 @@ func TestPacketsAreNotLostForErrorsOfOthers(t *testing.T) {
 			if i%2 == 1 {
 				to = peer.LocalAddr()
 			}
-			p, err := w.owner.Pool().Alloc(8)
+			p, err := w.poller.Pool().Alloc(8)
 			w.NoError(err)
 			w.NoError(s.SendPacket(p, to, i+1))
 		}
 		for i := range uint64(2 * rounds) {
-			c := w.event(s, xtreme.Sent)
+			c := w.event(s, xtreme.EventSent)
 			w.NoError(c.Err, "setting %s, %v, packet %d", setting, at, i)
 		}
 		for range rounds {
-			w.NoError(w.event(peer, xtreme.Packet).Packet.Release())
+			w.NoError(w.event(peer, xtreme.EventPacket).Packet.Release())
 		}
 		w.Zero(s.Counts().SendErrors)
 		w.close(s)

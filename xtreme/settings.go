@@ -64,8 +64,8 @@ const (
 func (e *Engine) fill(c *options) {
 	c.socket.ReceiveMin = e.settings.RxBytesMin
 	c.socket.ReportDrops = e.settings.ReportDrops
-	if c.socket.Timestamps && !c.cardTime {
-		c.socket.CardTime = ring.CardTime(e.settings.CardTime)
+	if c.socket.Timestamps && !c.hardwareTimestamps {
+		c.socket.HardwareTimestamps = ring.HardwareTimestamps(e.settings.CardTime)
 	}
 }
 

@@ -48,11 +48,11 @@ func TestSettingsReachTCPSockets(t *testing.T) {
 				w.Equal(c.want, c.read(w, l), "listener")
 				s, peer := w.pair(l)
 				w.Equal(c.want, c.read(w, s), "accepted")
-				dialled, err := w.owner.DialTCP(l.LocalAddr())
+				dialled, err := w.poller.DialTCP(l.LocalAddr())
 				w.NoError(err)
 				w.Equal(c.want, c.read(w, dialled), "dialled")
 				w.NoError(peer.Close())
-				w.event(dialled, xtreme.Out)
+				w.event(dialled, xtreme.EventOut)
 				other := w.accept(l)
 				for _, s := range []*xtreme.Socket{dialled, other, s, l} {
 					w.close(s)
@@ -80,7 +80,7 @@ func TestSegmentsAreNoLargerThanTheSettings(t *testing.T) {
 			{loopback, 32767, 0, 32767}, {loopback, 0, 148, 108}, {loopback6, 0, 1280, 1220}, {loopback6, 0, 148, 88}, {loopback6, 1000, 0, 1000},
 		} {
 			w := settled(t, func(s *conf.Settings) { s.MSS, s.MTU, s.ExceptionHandling = c.mss, c.mtu, 2 })
-			l, err := w.owner.ListenTCP(c.at)
+			l, err := w.poller.ListenTCP(c.at)
 			w.NoError(err)
 			s, peer := w.pair(l)
 			raw, err := peer.SyscallConn()
@@ -109,7 +109,7 @@ func TestASettingTheKernelRefuses(t *testing.T) {
 		w.Contains(log.String(), "VMA_TCP_CC_ALGO=none")
 		w = settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 2 }, logger)
 		before := descriptors(t)
-		_, err := w.owner.ListenTCP(loopback)
+		_, err := w.poller.ListenTCP(loopback)
 		w.ErrorContains(err, "xtreme: ListenTCP: setting VMA_TCP_CC_ALGO=none")
 		w.ErrorIs(err, unix.ENOENT)
 		w.Equal(before, descriptors(t), "nothing is left open")
@@ -134,7 +134,7 @@ func TestASettingTheKernelRefuses(t *testing.T) {
 	})
 }
 
-// Loopback interfaces bring back whatever is sent; the kernel tells what it would do on another one.
+// Loopback interfaces bring back whatever is sent; the kernel reports what it would do on another one.
 func TestMulticastLoopFollowsTheSetting(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		for _, off := range []bool{false, true} {
@@ -163,7 +163,7 @@ func TestReceiveBuffersHaveALeast(t *testing.T) {
 		w.Equal(2*100_000, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF))
 		w.NoError(large.SetReceiveBuffer(4096))
 		w.Equal(2*65536, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF), "also when it is set later")
-		_, err := w.owner.OpenUDP(loopback, xtreme.ReceiveBuffer(0))
+		_, err := w.poller.OpenUDP(loopback, xtreme.ReceiveBuffer(0))
 		w.ErrorIs(err, unix.EINVAL, "a mistake stays one")
 		w.ErrorIs(large.SetReceiveBuffer(0), unix.EINVAL)
 		for _, s := range []*xtreme.Socket{small, large} {
@@ -179,7 +179,7 @@ func TestCardsAreAskedByTheSetting(t *testing.T) {
 		plain, stamped := w.udp(loopback), w.udp(loopback, xtreme.Timestamps())
 		w.Equal(codes(plain.Path()), codes(w.udp(loopback).Path()))
 		w.Equal(on != 0, len(codes(stamped.Path())) > len(codes(plain.Path())), stamped.Path())
-		off := w.udp(loopback, xtreme.Timestamps(), xtreme.CardTime(ring.CardTimeOff, 0))
+		off := w.udp(loopback, xtreme.Timestamps(), xtreme.HardwareTimestamps(ring.HardwareTimestampsOff, 0))
 		w.Equal(codes(plain.Path()), codes(off.Path()), "the option has the last word")
 	}
 }
@@ -187,7 +187,7 @@ func TestCardsAreAskedByTheSetting(t *testing.T) {
 func TestBuffersByTheSettings(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, _ conf.RingKind) {
 		w := settled(t, func(s *conf.Settings) { s.SmallBuffers, s.SendBuffers, s.LargeBuffers = 100, 28, 9 })
-		w.Equal(100+28+9, w.owner.Ledger().Total)
+		w.Equal(100+28+9, w.poller.Ledger().Total)
 	})
 }
 
@@ -198,11 +198,11 @@ func TestOptionBuffersBoundsTheSendReserve(t *testing.T) {
 		s.Ring, s.SendBuffers = kind, 5000
 		e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
 		require.NoError(t, err)
-		o, err := e.Owner("test", xtreme.Buffers(512, 16))
+		p, err := e.NewPoller("test", xtreme.Buffers(512, 16))
 		require.NoError(t, err)
-		require.Equal(t, 512/8, o.Pool().Reserve(buffers.Small))
-		require.Equal(t, 16/8, o.Pool().Reserve(buffers.Large))
-		require.NoError(t, o.Close())
+		require.Equal(t, 512/8, p.Pool().Reserve(buffers.Small))
+		require.Equal(t, 16/8, p.Pool().Reserve(buffers.Large))
+		require.NoError(t, p.Close())
 		require.NoError(t, e.Close())
 	})
 }
@@ -213,7 +213,7 @@ func TestOpenDoesNotWaitAfterJoining(t *testing.T) {
 	t.Setenv("VMA_WAIT_AFTER_JOIN_MSEC", fmt.Sprint(wait.Milliseconds()))
 	w := byEnvironment(t, conf.RingEpoll)
 	began := time.Now()
-	member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), xtreme.JoinGroup(netip.MustParseAddr("239.7.7.8"), "lo", netip.Addr{}))
+	member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), xtreme.AddMembership(netip.MustParseAddr("239.7.7.8"), "lo", netip.Addr{}))
 	w.Less(time.Since(began), wait)
 	w.close(member)
 }
@@ -228,16 +228,16 @@ func TestRingEntriesByTheSettings(t *testing.T) {
 		s.Ring, s.SmallBuffers, s.LargeBuffers, s.RingEntries = conf.RingUring, 512, 16, entries
 		e, err := xtreme.New(s)
 		require.NoError(t, err)
-		o, err := e.Owner("test")
+		p, err := e.NewPoller("test")
 		require.NoError(t, err)
 		masks[entries] = submissionMask(t, max(entries, 256)-1)
-		require.NoError(t, o.Close())
+		require.NoError(t, p.Close())
 		require.NoError(t, e.Close())
 	}
 	require.Equal(t, map[int]bool{0: true, 1024: true, 4096: true}, masks)
 }
 
-// submissionMask tells whether any io_uring of the process has this mask.
+// submissionMask reports whether any io_uring of the process has this mask.
 func submissionMask(t *testing.T, mask int) bool {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

@@ -8,9 +8,9 @@ import (
 )
 
 // ListenTCP makes a listener on a; port 0 lets the kernel choose (Socket.LocalAddr tells). Its connections are accepted by the
-// ring and come as NewConnection completions.
-func (o *Owner) ListenTCP(a netip.AddrPort, opt ...Option) (*Socket, error) {
-	return o.make("ListenTCP", forListener, ring.Stream, a, opt, func(s *Socket, c *options) error {
+// ring and come as EventNewConnection completions.
+func (p *Poller) ListenTCP(a netip.AddrPort, opt ...Option) (*Socket, error) {
+	return p.make("ListenTCP", forListener, ring.KindStream, a, opt, func(s *Socket, c *options) error {
 		if err := s.Bind(a); err != nil {
 			return err
 		}
@@ -18,10 +18,10 @@ func (o *Owner) ListenTCP(a netip.AddrPort, opt ...Option) (*Socket, error) {
 	})
 }
 
-// DialTCP begins to connect to a and returns at once: Out tells that the connection stands, Err or Hup with Completion.Err that
+// DialTCP begins to connect to a and returns at once: Out reports that the connection stands, Err or Hup with Completion.Err that
 // it failed.
-func (o *Owner) DialTCP(a netip.AddrPort, opt ...Option) (*Socket, error) {
-	return o.make("DialTCP", forDialer, ring.Stream, a, opt, func(s *Socket, c *options) error {
+func (p *Poller) DialTCP(a netip.AddrPort, opt ...Option) (*Socket, error) {
+	return p.make("DialTCP", forDialer, ring.KindStream, a, opt, func(s *Socket, c *options) error {
 		if c.local.IsValid() {
 			if err := s.Bind(c.local); err != nil {
 				return err
@@ -40,8 +40,8 @@ func (o *Owner) DialTCP(a netip.AddrPort, opt ...Option) (*Socket, error) {
 // OpenUDP makes a UDP socket bound to local, which may be a multicast group (Join says on which interface; an address that is a
 // group is joined even without). The zero AddrPort leaves it unbound: it has no ring before Connect or the first SendTo. Remote
 // connects it.
-func (o *Owner) OpenUDP(local netip.AddrPort, opt ...Option) (*Socket, error) {
-	return o.make("OpenUDP", forDatagram, ring.Datagram, local, opt, func(s *Socket, c *options) error {
+func (p *Poller) OpenUDP(local netip.AddrPort, opt ...Option) (*Socket, error) {
+	return p.make("OpenUDP", forDatagram, ring.KindDatagram, local, opt, func(s *Socket, c *options) error {
 		if c.multicastAll == nil && local.Addr().IsMulticast() {
 			// A group-bound socket that also got what others joined would see lines of interfaces it never asked for.
 			if err := s.SetMulticastAll(false); err != nil {
@@ -64,15 +64,15 @@ func (o *Owner) OpenUDP(local netip.AddrPort, opt ...Option) (*Socket, error) {
 }
 
 // NewTCP and NewUDP make sockets in the steps of the sockets API, for code that is ported: Bind, Listen, Connect and the set
-// calls of Socket follow. A ring exists only from the step on at which VMA has one: see Socket.Ring. Owner.Close closes a socket that has
+// calls of Socket follow. A ring exists only from the step on at which VMA has one: see Socket.Ring. Poller.Close closes a socket that has
 // no ring yet as well.
-func (o *Owner) NewTCP(ipv6 bool, opt ...Option) (*Socket, error) {
-	return o.make("NewTCP", forBareTCP, ring.Stream, anyOf(ipv6), opt, nil)
+func (p *Poller) NewTCP(ipv6 bool, opt ...Option) (*Socket, error) {
+	return p.make("NewTCP", forBareTCP, ring.KindStream, anyOf(ipv6), opt, nil)
 }
 
 // NewUDP makes a UDP socket that is not bound yet, as NewTCP makes a TCP socket.
-func (o *Owner) NewUDP(ipv6 bool, opt ...Option) (*Socket, error) {
-	return o.make("NewUDP", forBareUDP, ring.Datagram, anyOf(ipv6), opt, nil)
+func (p *Poller) NewUDP(ipv6 bool, opt ...Option) (*Socket, error) {
+	return p.make("NewUDP", forBareUDP, ring.KindDatagram, anyOf(ipv6), opt, nil)
 }
 
 func anyOf(ipv6 bool) netip.AddrPort {
@@ -83,44 +83,44 @@ func anyOf(ipv6 bool) netip.AddrPort {
 }
 
 // make is the common part: collect the options, make the socket, set what must be set before it is bound, go on.
-func (o *Owner) make(call string, scope scope, kind ring.SocketKind, a netip.AddrPort, opt []Option,
+func (p *Poller) make(call string, scope scope, kind ring.SocketKind, a netip.AddrPort, opt []Option,
 	open func(*Socket, *options) error) (*Socket, error) {
-	return o.build(call, scope, a.String(), opt, func(c *options) (*Socket, error) {
+	return p.openRings(call, scope, a.String(), opt, func(c *options) (*Socket, error) {
 		family := a.Addr()
 		if !family.IsValid() {
 			family = c.remote.Addr()
 		}
-		return o.set.NewSocket(kind, family.Is6() && !family.Is4In6(), c.socket)
+		return p.set.NewSocket(kind, family.Is6() && !family.Is4In6(), c.socket)
 	}, open)
 }
 
-// build is make for a socket of whatever address.
-func (o *Owner) build(call string, scope scope, address string, opt []Option, create func(*options) (*Socket, error),
+// openRings is make for a socket of whatever address.
+func (p *Poller) openRings(call string, scope scope, address string, opt []Option, create func(*options) (*Socket, error),
 	open func(*Socket, *options) error) (*Socket, error) {
-	if err := o.mayUse(); err != nil {
+	if err := p.mayUse(); err != nil {
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
 	c, err := collect(call, scope, opt)
 	if err != nil {
 		return nil, err
 	}
-	o.engine.fill(c)
-	if err := o.possible(call, scope, address, c); err != nil {
+	p.engine.fill(c)
+	if err := p.possible(call, scope, address, c); err != nil {
 		return nil, err
 	}
-	o.making = true
-	defer func() { o.making = false }()
+	p.making = true
+	defer func() { p.making = false }()
 	s, err := create(c)
 	if err != nil {
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
-	if err = o.engine.standard(s, scope); err == nil {
+	if err = p.engine.standard(s, scope); err == nil {
 		err = c.apply(s)
 	}
 	if err == nil && open != nil {
-		o.peer = c.remote
+		p.peer = c.remote
 		err = open(s, c)
-		o.peer = netip.AddrPort{}
+		p.peer = netip.AddrPort{}
 	}
 	if err == nil && c.offload && s.Ring() != nil {
 		err = carried(s)
@@ -130,19 +130,19 @@ func (o *Owner) build(call string, scope scope, address string, opt []Option, cr
 		dieOf(err)
 		return nil, fmt.Errorf("xtreme: %s: %w", call, err)
 	}
-	o.engine.opened.Inc()
+	p.engine.opened.Inc()
 	return s, nil
 }
 
-// possible tells whether what the options require can be had, as far as that is known before there is a socket.
-func (o *Owner) possible(call string, scope scope, address string, c *options) error {
+// possible reports whether what the options require can be had, as far as that is known before there is a socket.
+func (p *Poller) possible(call string, scope scope, address string, c *options) error {
 	if !c.offload {
 		return nil
 	}
 	c.socket.RequireOffload = true
 	switch {
-	case o.off == nil:
-		return fmt.Errorf("xtreme: %s %s: %w", call, address, required([]ring.Reason{notAsked(o.kind)}))
+	case p.offloaded == nil:
+		return fmt.Errorf("xtreme: %s %s: %w", call, address, required([]ring.Reason{notAsked(p.kind)}))
 	case scope&forUDP == 0:
 		return fmt.Errorf("xtreme: %s %s: %w", call, address, required([]ring.Reason{noTCP}))
 	}

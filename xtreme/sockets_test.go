@@ -25,16 +25,16 @@ func families(t *testing.T, test func(t *testing.T, kind conf.RingKind, local ne
 func TestListenTCP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
-		l, err := w.owner.ListenTCP(local)
+		l, err := w.poller.ListenTCP(local)
 		w.NoError(err)
-		w.Equal(xtreme.Listener, l.Kind())
+		w.Equal(xtreme.KindListener, l.Kind())
 		w.Equal(local.Addr(), l.LocalAddr().Addr())
 		w.NotZero(l.LocalAddr().Port())
 		peer := w.dial(l.LocalAddr())
-		c := w.next("a connection", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.NewConnection) })
+		c := w.next("a connection", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventNewConnection) })
 		s := c.Socket
 		w.Equal(l, c.Listener)
-		w.Equal(xtreme.Stream, s.Kind())
+		w.Equal(xtreme.KindStream, s.Kind())
 		w.Equal(addr(peer.LocalAddr()), s.RemoteAddr())
 		w.Equal(s.RemoteAddr(), c.Source)
 		w.write(peer, "ping")
@@ -54,10 +54,10 @@ func TestDialTCP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
 		l := w.server("tcp", local.String())
-		s, err := w.owner.DialTCP(addr(l.Addr()), xtreme.Local(local))
+		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.Local(local))
 		w.NoError(err)
 		w.Equal(addr(l.Addr()), s.RemoteAddr())
-		w.event(s, xtreme.Out)
+		w.event(s, xtreme.EventOut)
 		peer, err := l.Accept()
 		w.NoError(err)
 		defer peer.Close()
@@ -71,9 +71,9 @@ func TestDialTCP(t *testing.T) {
 func TestDialTCPFromAnAddress(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	l := w.server("tcp", "127.0.0.1:0")
-	s, err := w.owner.DialTCP(addr(l.Addr()), xtreme.Local(netip.MustParseAddrPort("127.0.0.5:0")))
+	s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.Local(netip.MustParseAddrPort("127.0.0.5:0")))
 	w.NoError(err)
-	w.event(s, xtreme.Out)
+	w.event(s, xtreme.EventOut)
 	peer, err := l.Accept()
 	w.NoError(err)
 	defer peer.Close()
@@ -86,9 +86,9 @@ func TestDialTCPRefused(t *testing.T) {
 		w := newWorld(t, kind)
 		l := w.server("tcp", "127.0.0.1:0")
 		w.NoError(l.Close())
-		s, err := w.owner.DialTCP(addr(l.Addr()))
+		s, err := w.poller.DialTCP(addr(l.Addr()))
 		w.NoError(err)
-		c := w.event(s, xtreme.In|xtreme.Err|xtreme.Hup)
+		c := w.event(s, xtreme.EventIn|xtreme.EventErr|xtreme.EventHup)
 		w.ErrorIs(c.Err, unix.ECONNREFUSED)
 		w.close(s)
 	})
@@ -98,10 +98,10 @@ func TestOpenUDP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
 		u := w.udp(local)
-		w.Equal(xtreme.Datagram, u.Kind())
+		w.Equal(xtreme.KindDatagram, u.Kind())
 		peer := w.peer(u.LocalAddr())
 		w.write(peer, "ping")
-		c := w.event(u, xtreme.Packet)
+		c := w.event(u, xtreme.EventPacket)
 		w.Equal("ping", string(c.Packet.Bytes()))
 		w.Equal(addr(peer.LocalAddr()), c.Source)
 		w.NoError(c.Packet.Release())
@@ -126,7 +126,7 @@ func TestOpenUDPConnected(t *testing.T) {
 			w.NotNil(s.Ring())
 			_, err := s.Send([]byte("ask"))
 			w.NoError(err)
-			c := w.event(server, xtreme.Packet)
+			c := w.event(server, xtreme.EventPacket)
 			w.Equal(s.LocalAddr(), c.Source)
 			w.NoError(c.Packet.Release())
 			w.sendTo(stranger, "noise", s.LocalAddr())
@@ -152,7 +152,7 @@ func TestOpenUDPUnbound(t *testing.T) {
 		w.sendTo(s, "ask", server.LocalAddr())
 		w.NotNil(s.Ring())
 		w.Equal(1, s.NumRings())
-		c := w.event(server, xtreme.Packet)
+		c := w.event(server, xtreme.EventPacket)
 		w.Equal(s.LocalAddr().Port(), c.Source.Port())
 		w.NoError(c.Packet.Release())
 		w.sendTo(server, "answer", c.Source)
@@ -166,7 +166,7 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
 		ipv6 := local.Addr().Is6()
-		l, err := w.owner.NewTCP(ipv6, xtreme.ReuseAddr())
+		l, err := w.poller.NewTCP(ipv6, xtreme.ReuseAddr())
 		w.NoError(err)
 		w.Nil(l.Ring())
 		w.NoError(l.Bind(local))
@@ -174,17 +174,17 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 		w.NoError(l.Listen(4))
 		w.NotNil(l.Ring())
 
-		s, err := w.owner.NewTCP(ipv6, xtreme.NoDelay(true), xtreme.UserData(9))
+		s, err := w.poller.NewTCP(ipv6, xtreme.NoDelay(true), xtreme.UserData(9))
 		w.NoError(err)
 		w.NoError(s.Connect(l.LocalAddr()))
 		child := w.accept(l)
-		c := w.event(s, xtreme.Out)
+		c := w.event(s, xtreme.EventOut)
 		w.Equal(uint64(9), c.UserData)
 		_, err = s.Send([]byte("by hand"))
 		w.NoError(err)
 		w.Equal("by hand", w.text(child))
 
-		u, err := w.owner.NewUDP(ipv6, xtreme.LargestDatagram(100))
+		u, err := w.poller.NewUDP(ipv6, xtreme.LargestDatagram(100))
 		w.NoError(err)
 		w.Nil(u.Ring())
 		w.NoError(u.Bind(local))
@@ -192,7 +192,7 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 		w.write(w.peer(u.LocalAddr()), "udp")
 		w.Equal("udp", w.text(u))
 
-		never, err := w.owner.NewTCP(ipv6)
+		never, err := w.poller.NewTCP(ipv6)
 		w.NoError(err)
 		before := descriptors(t)
 		w.NoError(never.Close())
@@ -204,11 +204,11 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 func TestRequireOffloadIsRefusedWithTheReason(t *testing.T) {
 	w := newWorld(t, conf.RingAuto)
 	for _, open := range []func() (*xtreme.Socket, error){
-		func() (*xtreme.Socket, error) { return w.owner.ListenTCP(loopback, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.owner.DialTCP(loopback, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.owner.NewTCP(false, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.owner.NewUDP(false, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.poller.DialTCP(loopback, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.poller.NewTCP(false, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) { return w.poller.NewUDP(false, xtreme.RequireOffload()) },
 	} {
 		before := descriptors(t)
 		s, err := open()
@@ -236,26 +236,26 @@ func TestFailedOpensLeaveNothing(t *testing.T) {
 			open func() (*xtreme.Socket, error)
 			want error
 		}{
-			"listener's address is taken": {func() (*xtreme.Socket, error) { return w.owner.ListenTCP(l.LocalAddr()) }, unix.EADDRINUSE},
+			"listener's address is taken": {func() (*xtreme.Socket, error) { return w.poller.ListenTCP(l.LocalAddr()) }, unix.EADDRINUSE},
 			"listener's address is not ours": {func() (*xtreme.Socket, error) {
-				return w.owner.ListenTCP(nobody)
+				return w.poller.ListenTCP(nobody)
 			}, unix.EADDRNOTAVAIL},
-			"no address to listen on": {func() (*xtreme.Socket, error) { return w.owner.ListenTCP(netip.AddrPort{}) }, unix.EINVAL},
-			"no address to dial":      {func() (*xtreme.Socket, error) { return w.owner.DialTCP(netip.AddrPort{}) }, unix.EINVAL},
+			"no address to listen on": {func() (*xtreme.Socket, error) { return w.poller.ListenTCP(netip.AddrPort{}) }, unix.EINVAL},
+			"no address to dial":      {func() (*xtreme.Socket, error) { return w.poller.DialTCP(netip.AddrPort{}) }, unix.EINVAL},
 			"dialled from elsewhere": {func() (*xtreme.Socket, error) {
-				return w.owner.DialTCP(l.LocalAddr(), xtreme.Local(nobody))
+				return w.poller.DialTCP(l.LocalAddr(), xtreme.Local(nobody))
 			}, unix.EADDRNOTAVAIL},
 			"dialled from another family": {func() (*xtreme.Socket, error) {
-				return w.owner.DialTCP(l.LocalAddr(), xtreme.Local(six))
+				return w.poller.DialTCP(l.LocalAddr(), xtreme.Local(six))
 			}, unix.EAFNOSUPPORT},
 			"an option fails": {func() (*xtreme.Socket, error) {
-				return w.owner.DialTCP(l.LocalAddr(), xtreme.NoDelay(true), xtreme.TTL(0))
+				return w.poller.DialTCP(l.LocalAddr(), xtreme.NoDelay(true), xtreme.TTL(0))
 			}, unix.EINVAL},
-			"IPv6 option on IPv4":  {func() (*xtreme.Socket, error) { return w.owner.OpenUDP(loopback, xtreme.V6Only()) }, unix.ENOPROTOOPT},
-			"UDP address is taken": {func() (*xtreme.Socket, error) { return w.owner.OpenUDP(u.LocalAddr()) }, unix.EADDRINUSE},
-			"UDP address not ours": {func() (*xtreme.Socket, error) { return w.owner.OpenUDP(nobody) }, unix.EADDRNOTAVAIL},
+			"IPv6 option on IPv4":  {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback, xtreme.V6Only()) }, unix.ENOPROTOOPT},
+			"UDP address is taken": {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(u.LocalAddr()) }, unix.EADDRINUSE},
+			"UDP address not ours": {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(nobody) }, unix.EADDRNOTAVAIL},
 			"join without interface": {func() (*xtreme.Socket, error) {
-				return w.owner.OpenUDP(netip.AddrPortFrom(group(8), 0), xtreme.Join("nosuchif0"))
+				return w.poller.OpenUDP(netip.AddrPortFrom(group(8), 0), xtreme.JoinGroup("nosuchif0"))
 			}, unix.ENODEV},
 		} {
 			s, err := c.open()
@@ -275,14 +275,14 @@ func TestOpenUDPWithABadRemote(t *testing.T) {
 		w.poll()
 		before := descriptors(t)
 		for _, remote := range []string{"[::1]:7", "255.255.255.255:7"} { // another family; broadcast without leave
-			_, err := w.owner.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort(remote)))
+			_, err := w.poller.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort(remote)))
 			w.ErrorContains(err, remote)
 		}
 		for range 10 {
 			w.poll()
 		}
 		w.Equal(before, descriptors(t))
-		w.Zero(w.owner.Rings()[0].Sockets())
+		w.Zero(w.poller.Rings()[0].Sockets())
 		w.Empty(w.list(), "nobody was given that socket, so nothing is said of it")
 	})
 }
@@ -291,14 +291,14 @@ func TestOpenUDPWithABadRemote(t *testing.T) {
 func TestOpenAfterClose(t *testing.T) {
 	e := newEngine(t, conf.RingEpoll)
 	w := newWorld(t, conf.RingEpoll)
-	o, err := e.Owner("closed")
+	p, err := e.NewPoller("closed")
 	w.NoError(err)
-	w.NoError(o.Close())
+	w.NoError(p.Close())
 	before := descriptors(t)
-	_, err = o.OpenUDP(loopback)
+	_, err = p.OpenUDP(loopback)
 	w.ErrorIs(err, xtreme.ErrClosed)
 	w.ErrorIs(err, net.ErrClosed)
-	_, err = o.ListenTCP(loopback)
+	_, err = p.ListenTCP(loopback)
 	w.ErrorIs(err, xtreme.ErrClosed)
 	w.Equal(before, descriptors(t))
 }
@@ -309,7 +309,7 @@ func TestPacketInfoOfAConnectedSocket(t *testing.T) {
 		server := w.udp(loopback)
 		s := w.udp(netip.AddrPort{}, xtreme.Remote(server.LocalAddr()), xtreme.PacketInfo())
 		w.sendTo(server, "x", s.LocalAddr())
-		c := w.event(s, xtreme.Packet)
+		c := w.event(s, xtreme.EventPacket)
 		w.NoError(c.Packet.Release())
 		w.NotZero(c.IfIndex)
 	})
@@ -319,7 +319,7 @@ func TestAFailedOpenIsNotSpokenOf(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		l := w.listen()
-		_, err := w.owner.ListenTCP(l.LocalAddr(), xtreme.BindToDevice("lo")) // has a ring before it fails to bind
+		_, err := w.poller.ListenTCP(l.LocalAddr(), xtreme.BindToDevice("lo")) // has a ring before it fails to bind
 		w.Error(err)
 		for range 10 {
 			w.poll()

@@ -86,7 +86,7 @@ func arrivalTimes(w *world, stopped bool) (here, there int64) {
 			time.Sleep(5 * time.Millisecond) // nobody polls
 		}
 		for range each {
-			c := w.event(s, xtreme.Packet)
+			c := w.event(s, xtreme.EventPacket)
 			w.Equal(ring.StampSoftware, c.Time.Source)
 			data, stamp, ok := kernel.read(patience)
 			w.True(ok)
@@ -102,16 +102,16 @@ func arrivalTimes(w *world, stopped bool) (here, there int64) {
 }
 
 // When each datagram left, by the option's name; where the card cannot help, the path says so.
-func TestTransmitTime(t *testing.T) {
+func TestTxTimestamps(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		s := w.udp(loopback, xtreme.TransmitTime(), xtreme.CardTime(ring.CardTimeSync, 0))
+		s := w.udp(loopback, xtreme.TxTimestamps(), xtreme.HardwareTimestamps(ring.HardwareTimestampsSync, 0))
 		peer := newStampedPeer(t)
 		before := realtime(t)
 		w.sendTo(s, "a", peer.addr())
 		w.sendTo(s, "b", peer.addr())
 		for i := range uint64(2) {
-			c := w.event(s, xtreme.Stamped)
+			c := w.event(s, xtreme.EventTxTimestamp)
 			w.Equal(i, c.Token)
 			w.GreaterOrEqual(c.Time.Nanos, before)
 			w.LessOrEqual(c.Time.Nanos, realtime(t))
@@ -120,20 +120,20 @@ func TestTransmitTime(t *testing.T) {
 		w.Contains(s.Path().String(), "card.no_stamps")
 		w.Equal(uint64(2), s.Ring().Stats().Stamped)
 
-		_, err := w.owner.OpenUDP(loopback, xtreme.CardTime(7, 0))
+		_, err := w.poller.OpenUDP(loopback, xtreme.HardwareTimestamps(7, 0))
 		w.ErrorContains(err, "card time 7")
-		_, err = w.owner.ListenTCP(loopback, xtreme.TransmitTime())
-		w.ErrorContains(err, "TransmitTime")
+		_, err = w.poller.ListenTCP(loopback, xtreme.TxTimestamps())
+		w.ErrorContains(err, "TxTimestamps")
 	})
 }
 
 // Far more sends than the socket's receive buffer has room for stamps, without a Poll between them: all are stamped, and what the socket
 // receives meanwhile finds room.
-func TestTransmitTimeWithoutPolling(t *testing.T) {
+func TestTxTimestampsWithoutPolling(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		const sends = 2000
 		w := newWorld(t, kind)
-		s := w.udp(loopback, xtreme.TransmitTime(), xtreme.ReceiveBuffer(64<<10))
+		s := w.udp(loopback, xtreme.TxTimestamps(), xtreme.ReceiveBuffer(64<<10))
 		peer := w.peer(s.LocalAddr())
 		to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
 		for i := range sends {
@@ -142,7 +142,7 @@ func TestTransmitTimeWithoutPolling(t *testing.T) {
 		}
 		w.write(peer, "not lost")
 		for i := range uint64(sends) {
-			c := w.event(s, xtreme.Stamped)
+			c := w.event(s, xtreme.EventTxTimestamp)
 			w.NoError(c.Err)
 			w.Equal(i, c.Token)
 		}

@@ -19,7 +19,7 @@ func onEachCable(t *testing.T, test func(w *cabled, offloaded bool)) {
 	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
 		w := &cabled{net: testnet.New(t, testnet.Pair{}), world: &world{Assertions: require.New(t), t: t, room: 64}}
 		w.engine = w.newEngine(func(s *conf.Settings) { s.Ring = kind })
-		w.owner = w.newOwner("test")
+		w.poller = w.newPoller("test")
 		test(w, kind == conf.RingOffload)
 	})
 }
@@ -32,13 +32,13 @@ func TestFragmentedDatagrams(t *testing.T) {
 		for _, n := range []int{1472, 1473, 5000, 65507} {
 			sent := bytes.Repeat([]byte{byte(n)}, n)
 			w.write(peer, string(sent))
-			c := w.event(s, xtreme.Packet)
+			c := w.event(s, xtreme.EventPacket)
 			w.Equal(sent, c.Packet.Bytes())
-			w.Equal(offloaded && n > 1472, c.OS)
+			w.Equal(offloaded && n > 1472, c.ViaKernel)
 			w.NoError(c.Packet.Release())
 			byKernel := counter(s.Ring(), "offload.os_sends")
 			w.sendTo(s, string(sent), addr(peer.LocalAddr()))
-			w.NoError(w.owner.Flush())
+			w.NoError(w.poller.Flush())
 			got := make([]byte, 1<<16)
 			k, err := peer.Read(got)
 			w.NoError(err)
@@ -78,7 +78,7 @@ func TestSocketsComeAndGoUnderTraffic(t *testing.T) {
 					continue
 				}
 				w.Equal(fmt.Sprint(received), string(c.Packet.Bytes()))
-				w.False(c.OS)
+				w.False(c.ViaKernel)
 				w.NoError(c.Packet.Release())
 				received++
 			}

@@ -14,14 +14,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// The kernel tells how large the mapping of an AF_XDP socket's transmit ring is: 16 bytes an entry, a power of two, and a header.
+// The kernel reports how large the mapping of an AF_XDP socket's transmit ring is: 16 bytes an entry, a power of two, and a header.
 func TestTransmitRingOfLinksByTheSettings(t *testing.T) {
 	const ownDefault = 2048
 	for setting, want := range map[int]int{0: ownDefault, 8: 8, 100: 128, 256: 256, 4096: 4096} {
 		t.Run(fmt.Sprintf("offload/%d", setting), func(t *testing.T) {
 			w := newCabled(t)
 			w.engine = w.newEngine(func(s *conf.Settings) { s.RingEntries = setting })
-			x := w.other(w.newOwner("transmits"))
+			x := w.other(w.newPoller("transmits"))
 			before := transmitRings(t)
 			s := x.udp(w.at(0))
 			w.Equal("offload", s.Path().Tier)
@@ -87,7 +87,7 @@ func TestTransmitRingIsNotABatchOfEpoll(t *testing.T) {
 		}
 		dst := make([]xtreme.Completion, 256)
 		for all := 0; all < sockets; {
-			n, err := w.owner.Poll(dst)
+			n, err := w.poller.Poll(dst)
 			w.NoError(err)
 			w.NotZero(n)
 			came[setting] = append(came[setting], n)

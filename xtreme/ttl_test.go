@@ -24,7 +24,7 @@ func TestSendOptionsSeenByThePeer(t *testing.T) {
 		c := newCabled(t, testnet.Pair{}, testnet.Pair{})
 		w := c.world
 		w.engine = c.newEngine(func(s *conf.Settings) { s.Ring = kind })
-		w.owner = c.newOwner("sender")
+		w.poller = c.newPoller("sender")
 		const port = 9300
 		g := netip.AddrPortFrom(group(71), port)
 		peers := []*net.UDPConn{listenForTTL(c, 0, g), listenForTTL(c, 1, g)}
@@ -33,10 +33,10 @@ func TestSendOptionsSeenByThePeer(t *testing.T) {
 			w.Equal(kind == conf.RingOffload, s.Path().Tier == "offload", s.Path())
 			return s
 		}
-		member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), port), xtreme.JoinGroup(g.Addr(), c.net.Device(0), netip.Addr{}))
+		member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), port), xtreme.AddMembership(g.Addr(), c.net.Device(0), netip.Addr{}))
 		send := func(s *xtreme.Socket, to netip.AddrPort) {
 			w.sendTo(s, "x", to)
-			w.NoError(w.owner.Flush())
+			w.NoError(w.poller.Flush())
 		}
 		unicast := open(xtreme.TTL(9))
 		send(unicast, netip.AddrPortFrom(c.net.Peer(0), port))

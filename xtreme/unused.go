@@ -5,24 +5,24 @@ import (
 )
 
 // Settings that were given and change nothing are a warning of the engine's log, once each: those without any effect when the engine is made,
-// those without an effect on an owner when the first such owner is made.
+// those without an effect on a poller when the first such poller is made.
 
 // SettingUnused says in the engine's log, at warning level and once, that a setting has no effect, and why, if it was given explicitly (by the
 // environment, a settings file or code) and its value asks for something. Packages on top of an engine call it where their own options come before a setting. Any goroutine.
 func (e *Engine) SettingUnused(name, why string) {
 	if n, ok := e.settings.Overruled(name, why); ok {
-		e.sayUnused([]conf.NoEffect{n})
+		e.logUnused([]conf.NoEffect{n})
 	}
 }
 
-func (e *Engine) sayUnused(list []conf.NoEffect) {
+func (e *Engine) logUnused(list []conf.NoEffect) {
 	for _, n := range list {
 		e.mu.Lock()
-		known := e.said[n.Name]
-		if e.said == nil {
-			e.said = map[string]bool{}
+		known := e.reported[n.Name]
+		if e.reported == nil {
+			e.reported = map[string]bool{}
 		}
-		e.said[n.Name] = true
+		e.reported[n.Name] = true
 		e.mu.Unlock()
 		if !known {
 			e.log.Warn(n.String())
@@ -30,13 +30,13 @@ func (e *Engine) sayUnused(list []conf.NoEffect) {
 	}
 }
 
-// sayUnusedBy says what an owner does not use, for the kinds of its rings or because its options come first.
-func (e *Engine) sayUnusedBy(c chosen, o *options) {
+// logUnusedBy says what a poller does not use, for the kinds of its rings or because its options come first.
+func (e *Engine) logUnusedBy(c chosen, o *options) {
 	kinds := []conf.RingKind{c.kind}
 	if c.offload {
 		kinds = append(kinds, conf.RingOffload)
 	}
-	e.sayUnused(e.settings.WithoutEffect(kinds...))
+	e.logUnused(e.settings.WithoutEffect(kinds...))
 	s := &e.settings
 	for _, x := range []struct {
 		option string
@@ -54,7 +54,7 @@ func (e *Engine) sayUnusedBy(c chosen, o *options) {
 	} {
 		for _, name := range x.names {
 			if x.over {
-				e.SettingUnused(name, "an owner has the option "+x.option+", which comes before it")
+				e.SettingUnused(name, "a poller has the option "+x.option+", which comes before it")
 			}
 		}
 	}

@@ -23,7 +23,7 @@ type wish struct {
 // up. Those that cannot be offloaded are not among them, but the reasons are.
 func (w *wish) wanted(snap *host.Snapshot) (list []int, why []ring.Reason) {
 	add := func(index int) {
-		if r := w.judge(snap, index); r.Code != "" {
+		if r := w.decide(snap, index); r.Code != "" {
 			why = append(why, r)
 		} else if !slices.Contains(list, index) {
 			list = append(list, index)
@@ -95,8 +95,8 @@ func (w *wish) mayOpen(name string) bool {
 	return len(w.named) == 0 || slices.ContainsFunc(w.named, func(i conf.Interface) bool { return i.Name == name })
 }
 
-// judge tells why an interface cannot be offloaded, if so.
-func (w *wish) judge(snap *host.Snapshot, index int) ring.Reason {
+// decide reports why an interface cannot be offloaded, if so.
+func (w *wish) decide(snap *host.Snapshot, index int) ring.Reason {
 	l, ok := snap.Link(index)
 	if !ok {
 		return ring.Reason{Code: "link.none", Text: fmt.Sprintf("there is no interface with index %d", index)}

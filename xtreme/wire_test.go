@@ -33,9 +33,9 @@ func TestBroadcastOverACable(t *testing.T) {
 	}
 	heard := func(s *xtreme.Socket, a string) {
 		w.t.Helper()
-		c := w.event(s, xtreme.Packet)
+		c := w.event(s, xtreme.EventPacket)
 		w.Equal(a, string(c.Packet.Bytes()))
-		w.Equal(s == wild, c.OS, "the kernel gives those for any address to all who are to receive them")
+		w.Equal(s == wild, c.ViaKernel, "the kernel gives those for any address to all who are to receive them")
 		w.Equal(netip.MustParseAddrPort(a), c.Destination)
 		w.NoError(c.Packet.Release())
 	}
@@ -54,7 +54,7 @@ func TestBroadcastOverACable(t *testing.T) {
 	w.ErrorIs(err, unix.EACCES)
 	byKernel := counter(wild.Ring(), "offload.os_sends")
 	w.sendTo(wild, "to all", netip.MustParseAddrPort("10.0.0.255:7403"))
-	w.NoError(w.owner.Flush())
+	w.NoError(w.poller.Flush())
 	w.Equal(byKernel+1, counter(wild.Ring(), "offload.os_sends"), "and sends them")
 	b := make([]byte, 64)
 	n, from, err := peer.ReadFromUDPAddrPort(b)
@@ -105,7 +105,7 @@ func TestVLANOverACable(t *testing.T) {
 	w.net.InPeer(func() { tagged("p0", "10.5.0.2/24") })
 	s := w.udp(netip.MustParseAddrPort("10.5.0.1:7500"))
 	w.Equal("offload", s.Path().Tier, s.Path())
-	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.Join(w.net.Device(0)+".5"))
+	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.JoinGroup(w.net.Device(0)+".5"))
 	w.Equal("offload", line.Path().Tier, line.Path())
 	peer := w.net.Dial(s.LocalAddr())
 	for range 5 {
@@ -124,9 +124,9 @@ func TestVLANOverACable(t *testing.T) {
 	}))
 	_, err = sender.WriteToUDPAddrPort([]byte("tagged"), line.LocalAddr())
 	w.NoError(err)
-	c := w.event(line, xtreme.Packet)
+	c := w.event(line, xtreme.EventPacket)
 	w.Equal("tagged", string(c.Packet.Bytes()))
-	w.False(c.OS, line.Path())
+	w.False(c.ViaKernel, line.Path())
 	w.Equal(uint32(v.Index), c.IfIndex)
 	w.NoError(c.Packet.Release())
 	w.GreaterOrEqual(counter(s.Ring(), w.net.Device(0)+".tx_frames"), uint64(5))
@@ -134,11 +134,11 @@ func TestVLANOverACable(t *testing.T) {
 	w.close(line)
 }
 
-// VMA_OFFLOADED_SOCKETS=0 leaves to the kernel what would have been offloaded, on an owner of that kind, but for a socket that requires it.
-func TestSocketsOfAnOffloadedOwnerLeftToTheKernel(t *testing.T) {
+// VMA_OFFLOADED_SOCKETS=0 leaves to the kernel what would have been offloaded, on a poller of that kind, but for a socket that requires it.
+func TestSocketsOfAnOffloadedPollerLeftToTheKernel(t *testing.T) {
 	w := newCabled(t)
 	w.engine = w.newEngine(func(s *conf.Settings) { s.KernelOnly = true })
-	w.owner = w.newOwner("kernel only")
+	w.poller = w.newPoller("kernel only")
 	s := w.udp(w.at(0))
 	w.Equal("os", s.Path().Tier)
 	w.Contains(reason(t, s, "setting.offloaded_sockets"), "VMA_OFFLOADED_SOCKETS=0")
@@ -148,7 +148,7 @@ func TestSocketsOfAnOffloadedOwnerLeftToTheKernel(t *testing.T) {
 	required := w.udp(w.at(0), xtreme.RequireOffload())
 	w.Equal("offload", required.Path().Tier)
 	w.close(required)
-	_, err := w.owner.OpenUDP(w.at(0), xtreme.RequireOffload(), xtreme.KernelOnly())
+	_, err := w.poller.OpenUDP(w.at(0), xtreme.RequireOffload(), xtreme.KernelOnly())
 	w.ErrorIs(err, ring.ErrNotSupported)
 	w.close(s)
 }

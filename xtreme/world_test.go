@@ -36,7 +36,7 @@ func onEach(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 	}
 }
 
-// onEveryKind is onEach with owners of kind offload too, for what concerns the owner.
+// onEveryKind is onEach with pollers of kind offload too, for what concerns the poller.
 func onEveryKind(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 	onEach(t, test)
 	t.Run(string(conf.RingOffload), func(t *testing.T) { test(t, conf.RingOffload) })
@@ -51,7 +51,7 @@ func needKind(t *testing.T, kind conf.RingKind) {
 	require.NoError(t, err)
 }
 
-// newEngine makes an engine with small owners. At the end of the test every owner must have been closed.
+// newEngine makes an engine with small pollers. At the end of the test every poller must have been closed.
 func newEngine(t testing.TB, kind conf.RingKind) *xtreme.Engine {
 	t.Helper()
 	s := conf.Default()
@@ -62,12 +62,12 @@ func newEngine(t testing.TB, kind conf.RingKind) *xtreme.Engine {
 	return e
 }
 
-// world is an owner polled by the test's goroutine, and what it delivered and nobody has asked for yet.
+// world is a poller polled by the test's goroutine, and what it delivered and nobody has asked for yet.
 type world struct {
 	*require.Assertions
 	t      *testing.T
 	engine *xtreme.Engine
-	owner  *xtreme.Owner
+	poller *xtreme.Poller
 	room   int // length of the slice given to Poll
 	kept   []xtreme.Completion
 	dst    []xtreme.Completion
@@ -75,19 +75,19 @@ type world struct {
 	unixName string // of unixListener
 }
 
-// newWorld makes an owner; at the end of the test it is closed, and every buffer must be home.
+// newWorld makes a poller; at the end of the test it is closed, and every buffer must be back in the pool.
 func newWorld(t *testing.T, kind conf.RingKind, opt ...xtreme.Option) *world {
 	t.Helper()
 	w := &world{Assertions: require.New(t), t: t, engine: newEngine(t, kind), room: 64}
 	var err error
 	w.t.Attr("ring", string(kind))
-	w.owner, err = w.engine.Owner("test", opt...)
+	w.poller, err = w.engine.NewPoller("test", opt...)
 	w.NoError(err)
 	t.Cleanup(func() {
 		for i := range w.kept {
 			_ = w.kept[i].Packet.Release()
 		}
-		require.NoError(t, w.owner.Close())
+		require.NoError(t, w.poller.Close())
 	})
 	return w
 }
@@ -98,7 +98,7 @@ func (w *world) poll() int {
 	if len(w.dst) != w.room {
 		w.dst = make([]xtreme.Completion, w.room)
 	}
-	n, err := w.owner.Poll(w.dst)
+	n, err := w.poller.Poll(w.dst)
 	w.NoError(err)
 	w.kept = append(w.kept, w.dst[:n]...)
 	return n
@@ -133,14 +133,14 @@ func (w *world) event(s *xtreme.Socket, e xtreme.Event) xtreme.Completion {
 func (w *world) accept(l *xtreme.Socket) *xtreme.Socket {
 	w.t.Helper()
 	return w.next("a new connection", func(c *xtreme.Completion) bool {
-		return c.Events.Has(xtreme.NewConnection) && c.Listener == l
+		return c.Events.Has(xtreme.EventNewConnection) && c.Listener == l
 	}).Socket
 }
 
 // text takes the next packet of s, releases it and returns what was in it.
 func (w *world) text(s *xtreme.Socket) string {
 	w.t.Helper()
-	c := w.event(s, xtreme.Packet)
+	c := w.event(s, xtreme.EventPacket)
 	defer func() { w.NoError(c.Packet.Release()) }()
 	return string(c.Packet.Bytes())
 }
@@ -171,8 +171,8 @@ func (w *world) close(s *xtreme.Socket) {
 	if w.NoError(s.Close()); s.Ring() == nil {
 		return // no ring, no completion
 	}
-	c := w.next("CLOSED", func(c *xtreme.Completion) bool { return c.Socket == s && c.Events.Has(xtreme.Closed) })
-	w.Equal(xtreme.Closed, c.Events)
+	c := w.next("CLOSED", func(c *xtreme.Completion) bool { return c.Socket == s && c.Events.Has(xtreme.EventClosed) })
+	w.Equal(xtreme.EventClosed, c.Events)
 }
 
 func (w *world) list() string {
@@ -186,14 +186,14 @@ func (w *world) list() string {
 
 func (w *world) listen(opt ...xtreme.Option) *xtreme.Socket {
 	w.t.Helper()
-	s, err := w.owner.ListenTCP(loopback, opt...)
+	s, err := w.poller.ListenTCP(loopback, opt...)
 	w.NoError(err)
 	return s
 }
 
 func (w *world) udp(a netip.AddrPort, opt ...xtreme.Option) *xtreme.Socket {
 	w.t.Helper()
-	s, err := w.owner.OpenUDP(a, opt...)
+	s, err := w.poller.OpenUDP(a, opt...)
 	w.NoError(err)
 	return s
 }

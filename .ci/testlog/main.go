@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// noise tells whether a line is of what gnet's servers log, thousands of lines in a run.
+// noise reports whether a line is of what gnet's servers log, thousands of lines in a run.
 func noise(line string) bool { return strings.HasPrefix(line, "[gnet] 2") }
 
 // summary is the last line of a package's own output: that it passed, or has no tests. What its tests printed beside is left out.

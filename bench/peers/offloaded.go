@@ -9,12 +9,12 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// offloaded is an engine with one owner of kind offload, as any program has it: all that is not said here is xtreme's default, or what the
+// offloaded is an engine with one poller of kind offload, as any program has it: all that is not said here is xtreme's default, or what the
 // environment says.
 type offloaded struct {
 	device string
 	engine *xtreme.Engine
-	owner  *xtreme.Owner
+	poller *xtreme.Poller
 }
 
 // openOffloaded makes them. The interface is opened with the first socket.
@@ -28,26 +28,26 @@ func openOffloaded(device string, native bool) (*offloaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := engine.Owner("bench", xtreme.Interfaces(device))
+	poller, err := engine.NewPoller("bench", xtreme.Interfaces(device))
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &offloaded{device, engine, owner}, nil
+	return &offloaded{device, engine, poller}, nil
 }
 
 // bind makes a socket with the address; of a group, one that has joined it. A socket that cannot be offloaded is an error with the reasons.
 func (o *offloaded) bind(local netip.AddrPort, opt ...xtreme.Option) (*xtreme.Socket, error) {
 	opt = append(opt, xtreme.LargestDatagram(2048), xtreme.RequireOffload())
 	if local.Addr().IsMulticast() {
-		opt = append(opt, xtreme.Join(o.device))
+		opt = append(opt, xtreme.JoinGroup(o.device))
 	}
-	return o.owner.OpenUDP(local, opt...)
+	return o.poller.OpenUDP(local, opt...)
 }
 
-// systemCalls is how many the owner's rings have made since they were opened: those that moved frames, and looks at the kernel's side with
+// systemCalls is how many the poller's rings have made since they were opened: those that moved frames, and looks at the kernel's side with
 // what was read and sent there. Two a second for the state of a link are not in it.
 func (o *offloaded) systemCalls() (kicks, looks uint64) {
-	for _, r := range o.owner.Rings() {
+	for _, r := range o.poller.Rings() {
 		for _, c := range r.Counters(nil) {
 			switch {
 			case strings.HasSuffix(c.Name, ".kicks"):
@@ -61,4 +61,4 @@ func (o *offloaded) systemCalls() (kicks, looks uint64) {
 }
 
 // close closes sockets, owner and engine.
-func (o *offloaded) close() error { return errors.Join(o.owner.Close(), o.engine.Close()) }
+func (o *offloaded) close() error { return errors.Join(o.poller.Close(), o.engine.Close()) }

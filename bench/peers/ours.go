@@ -60,7 +60,7 @@ func serveReactor(args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	owner, err := engine.Owner("bench")
+	poller, err := engine.NewPoller("bench")
 	if err != nil {
 		fmt.Fprintf(out, "refused %v\n", err) // this kind of ring does not work here: the rows say so
 		return nil
@@ -71,13 +71,13 @@ func serveReactor(args []string, out, errs io.Writer) error {
 		if smallest {
 			opt = append(opt, xtreme.LargestDatagram(2048))
 		}
-		s, err = owner.OpenUDP(local, opt...)
+		s, err = poller.OpenUDP(local, opt...)
 	} else {
 		opt := []xtreme.Option{xtreme.NoDelay(true)}
 		if bulk && flags.Role == "count" {
 			opt = append(opt, xtreme.LargeStream())
 		}
-		s, err = owner.ListenTCP(local, opt...)
+		s, err = poller.ListenTCP(local, opt...)
 	}
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func serveReactor(args []string, out, errs io.Writer) error {
 	if flags.Role == "count" {
 		h = &ourCount{conns: map[*xtreme.Socket]*countedConn{}}
 	}
-	loop, err := reactor.New(owner, h, reactor.Config{Rest: policy})
+	loop, err := reactor.New(poller, h, reactor.Config{Rest: policy})
 	if err != nil {
 		return err
 	}
@@ -106,25 +106,25 @@ func (h ourEcho) Handle(l *reactor.Loop, c *xtreme.Completion) {
 	if h.deadline > 0 {
 		h.expect(l, c)
 	}
-	if c.Events.Has(xtreme.Packet) {
+	if c.Events.Has(xtreme.EventPacket) {
 		var err error
-		if c.Socket.Kind() == xtreme.Datagram {
+		if c.Socket.Kind() == xtreme.KindDatagram {
 			_, err = c.Socket.SendTo(c.Packet.Bytes(), c.Source)
 		} else {
 			_, err = c.Socket.Send(c.Packet.Bytes())
 		}
-		if c.Packet.Release() != nil || err != nil && c.Socket.Kind() != xtreme.Datagram {
+		if c.Packet.Release() != nil || err != nil && c.Socket.Kind() != xtreme.KindDatagram {
 			_ = c.Socket.Abort() // a second Abort is refused, which is as good
 		}
 	}
-	if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+	if c.Events.Any(xtreme.EventRdHup | xtreme.EventHup) {
 		_ = c.Socket.Close() // refused after Abort
 	}
 }
 
 // expect moves the deadline of a connection that said something, and ends one that did not in time.
 func (h ourEcho) expect(l *reactor.Loop, c *xtreme.Completion) {
-	if c.Events.Any(xtreme.Packet | xtreme.NewConnection) { // with the deadline's event beside it: it came in time
+	if c.Events.Any(xtreme.EventPacket | xtreme.EventNewConnection) { // with the deadline's event beside it: it came in time
 		if c.Socket.SetReadDeadline(l.Now().Add(h.deadline)) != nil {
 			_ = c.Socket.Abort() // the client reports it
 		}
@@ -147,9 +147,9 @@ type countedConn struct {
 }
 
 func (h *ourCount) Handle(_ *reactor.Loop, c *xtreme.Completion) {
-	if c.Events.Has(xtreme.Packet) {
+	if c.Events.Has(xtreme.EventPacket) {
 		m := c.Packet.Bytes()
-		if c.Socket.Kind() == xtreme.Datagram {
+		if c.Socket.Kind() == xtreme.KindDatagram {
 			if len(m) == harness.MessageSize && h.udp.Take(m) {
 				_, _ = c.Socket.SendTo(m, c.Source) // a lost answer is asked for again
 			}
@@ -158,7 +158,7 @@ func (h *ourCount) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 		}
 		_ = c.Packet.Release() // just delivered: it is ours
 	}
-	if c.Events.Any(xtreme.RdHup | xtreme.Hup) {
+	if c.Events.Any(xtreme.EventRdHup | xtreme.EventHup) {
 		delete(h.conns, c.Socket)
 		_ = c.Socket.Close() // ours and open
 	}

@@ -40,7 +40,7 @@ var oursOffload = harness.Peer{
 // pollBatch is how many completions a Poll may return.
 const pollBatch = 64
 
-// serveOffloaded serves UDP with our own stack over AF_XDP: one owner that xtreme made, polled in a spin.
+// serveOffloaded serves UDP with our own stack over AF_XDP: one poller that xtreme made, polled in a spin.
 func serveOffloaded(args []string, out, errs io.Writer) error {
 	var device string
 	var native bool
@@ -94,7 +94,7 @@ func serveOffloaded(args []string, out, errs io.Writer) error {
 	return errors.Join(err, o.close())
 }
 
-// offloadService is an owner and what is done with its packets.
+// offloadService is a poller and what is done with its packets.
 type offloadService struct {
 	o        *offloaded
 	control  *xtreme.Socket  // of the server's own address
@@ -128,7 +128,7 @@ func (s *offloadService) open(local netip.AddrPort, groups int) (err error) {
 func (s *offloadService) serve(handle func(*xtreme.Completion) error) error {
 	done := make([]xtreme.Completion, pollBatch)
 	for !s.stopping.Load() {
-		n, err := s.o.owner.Poll(done)
+		n, err := s.o.poller.Poll(done)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (s *offloadService) serve(handle func(*xtreme.Completion) error) error {
 			continue
 		}
 		for i := range done[:n] {
-			if c := &done[i]; c.Events.Has(xtreme.Packet) {
+			if c := &done[i]; c.Events.Has(xtreme.EventPacket) {
 				if err := errors.Join(handle(c), c.Packet.Release()); err != nil {
 					return err
 				}

@@ -145,7 +145,7 @@ func (c *pinger) fill(now clock.Time) error {
 
 // take polls, and reads the clock when something came.
 func (c *pinger) take() (int, error) {
-	n, err := c.o.owner.Poll(c.done)
+	n, err := c.o.poller.Poll(c.done)
 	if n == 0 || err != nil {
 		return 0, err
 	}
@@ -155,7 +155,7 @@ func (c *pinger) take() (int, error) {
 		if x.Err != nil {
 			return n, x.Err
 		}
-		if x.Events.Has(xtreme.Packet) {
+		if x.Events.Has(xtreme.EventPacket) {
 			c.w.Answer(c.m, x.Packet.Bytes(), now)
 			if err := x.Packet.Release(); err != nil {
 				return n, err
@@ -188,7 +188,7 @@ func (c *pinger) first(prepare bool) (d time.Duration, err error) {
 		err = s.Prepare(c.to)
 	}
 	if err == nil {
-		_, err = c.o.owner.Poll(c.done) // a turn of the loop, in which the socket is new
+		_, err = c.o.poller.Poll(c.done) // a turn of the loop, in which the socket is new
 	}
 	if err == nil {
 		d, err = c.send(s)
@@ -202,7 +202,7 @@ func (c *pinger) send(s *xtreme.Socket) (time.Duration, error) {
 	from := clock.Now()
 	_, err := s.SendTo(c.out[:], c.to)
 	if err == nil {
-		err = c.o.owner.Flush()
+		err = c.o.poller.Flush()
 	}
 	sent := clock.Now()
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *pinger) sends(single func() (time.Duration, error)) error {
 		}
 		now := c.m.Tick()
 		c.m.Record(now.Add(-d), now)
-		if _, err := c.o.owner.Poll(c.done); err != nil { // buffers return to the pool, sockets end
+		if _, err := c.o.poller.Poll(c.done); err != nil { // buffers return to the pool, sockets end
 			return err
 		}
 	}

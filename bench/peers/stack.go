@@ -104,19 +104,19 @@ func (l *stackEchoLoop) open(stack bool) (err error) {
 		Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST}, netip.MustParsePrefix(harness.ServerAddr+"/24"))
 	facts.Neighbours = []host.Neighbour{{Target: host.Target{Interface: index, Addr: netip.MustParseAddr(harness.ClientAddr)},
 		MAC: wire.MAC(harness.ClientMAC), State: unix.NUD_PERMANENT}}
-	space, err := offload.NewNamespace(facts, rand.Uint64)
+	space, err := offload.NewMemoryHost(facts, rand.Uint64)
 	if err != nil {
 		return err
 	}
 	l.set, err = ring.NewSet(ring.SetConfig{Pool: l.pools[0], Kind: "offload", Transport: space, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: near, Index: index}}, Namespace: space})})
+		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: near, Index: index}}, MemoryHost: space})})
 	if err != nil {
 		return err
 	}
 	if l.ring, err = l.set.NewRing(); err != nil {
 		return err
 	}
-	s, err := l.set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+	s, err := l.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
 	if err != nil {
 		return err
 	}

@@ -65,11 +65,11 @@ func ringWorks(kind conf.RingKind) error {
 	if err != nil {
 		return err
 	}
-	owner, err := engine.Owner("trial")
+	poller, err := engine.NewPoller("trial")
 	if err != nil {
 		return err
 	}
-	return errors.Join(owner.Close(), engine.Close())
+	return errors.Join(poller.Close(), engine.Close())
 }
 
 // swapServer is gnetServer with the other Engine.

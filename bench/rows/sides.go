@@ -7,10 +7,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/bench/harness"
 )
 
-// hasOwnStack tells whether a peer on our side has a stack of its own: it serves on the veth pair only.
+// hasOwnStack reports whether a peer on our side has a stack of its own: it serves on the veth pair only.
 func hasOwnStack(name string) bool { return strings.HasPrefix(name, "ours-offload") }
 
-// isThisLibrary tells whether a peer on our side is this library's.
+// isThisLibrary reports whether a peer on our side is this library's.
 func isThisLibrary(name string) bool { return strings.HasPrefix(name, "ours-") }
 
 // forEach makes the rows of each peer on our side that the family is about.

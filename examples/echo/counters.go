@@ -9,7 +9,7 @@ import (
 // stack and links that is not 0. Kernel rings have none.
 func (l *loop) counters() string {
 	var b strings.Builder
-	for _, r := range l.owner.Rings() {
+	for _, r := range l.poller.Rings() {
 		list := r.Counters(nil)
 		if len(list) == 0 {
 			continue
@@ -22,7 +22,7 @@ func (l *loop) counters() string {
 				}
 			}
 		}
-		fmt.Fprintf(&b, "%s: ring of kind %s counted\n", l.owner.Name(), r.Kind())
+		fmt.Fprintf(&b, "%s: ring of kind %s counted\n", l.poller.Name(), r.Kind())
 		fmt.Fprintf(&b, "  ring.packets %d\n  ring.sent %d\n  sockets.drops %d\n", r.Stats().Packets, r.Stats().SentMessages, lost)
 		for _, c := range list {
 			if c.Value != 0 {

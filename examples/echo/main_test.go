@@ -231,7 +231,7 @@ func TestAddressInUse(t *testing.T) {
 	require.Contains(t, string(out), syscall.EADDRINUSE.Error())
 }
 
-// SIGTERM in mid-traffic: whatever the clients do, the server ends soon, in good order, with every buffer home.
+// SIGTERM in mid-traffic: whatever the clients do, the server ends soon, in good order, with every buffer back in the pool.
 func TestTerminatedInMidTraffic(t *testing.T) {
 	for _, args := range []string{"-reactors 1 -rest spin", "-reactors 2 -rest adaptive", "-reactors 2 -rest wait"} {
 		t.Run(args, func(t *testing.T) {

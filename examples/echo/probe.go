@@ -82,7 +82,7 @@ func client(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
-	owner, err := engine.Owner("probe")
+	poller, err := engine.NewPoller("probe")
 	if err != nil {
 		return err
 	}
@@ -95,28 +95,28 @@ func client(ctx context.Context, c config) error {
 	each := c.probe / time.Duration(parts)
 	fmt.Printf("client: another process, %d B messages, one at a time, %v per protocol, %d processors\n", payload, each, runtime.NumCPU())
 	if c.tcp {
-		s, err := owner.DialTCP(c.listen, xtreme.NoDelay(true), xtreme.ConnectTimeout(5*time.Second))
+		s, err := poller.DialTCP(c.listen, xtreme.NoDelay(true), xtreme.ConnectTimeout(5*time.Second))
 		if err == nil {
-			err = pingPong(ctx, owner, s, "TCP", each, c)
+			err = pingPong(ctx, poller, s, "TCP", each, c)
 		}
 		if err != nil {
-			return errors.Join(err, owner.Close())
+			return errors.Join(err, poller.Close())
 		}
 	}
 	if c.udp {
-		s, err := owner.OpenUDP(netip.AddrPort{}, xtreme.Remote(c.listen))
+		s, err := poller.OpenUDP(netip.AddrPort{}, xtreme.Remote(c.listen))
 		if err == nil {
-			err = pingPong(ctx, owner, s, "UDP", each, c)
+			err = pingPong(ctx, poller, s, "UDP", each, c)
 		}
 		if err != nil {
-			return errors.Join(err, owner.Close())
+			return errors.Join(err, poller.Close())
 		}
 	}
-	return errors.Join(owner.Close(), engine.Close())
+	return errors.Join(poller.Close(), engine.Close())
 }
 
 // pingPong sends, waits for the answer, and so on until the time is over; then it prints what it saw.
-func pingPong(ctx context.Context, o *xtreme.Owner, s *xtreme.Socket, name string, d time.Duration, c config) error {
+func pingPong(ctx context.Context, p *xtreme.Poller, s *xtreme.Socket, name string, d time.Duration, c config) error {
 	hist := hdrhistogram.New(100, int64(dead), 3)
 	var done [16]xtreme.Completion
 	message := make([]byte, payload)
@@ -127,7 +127,7 @@ func pingPong(ctx context.Context, o *xtreme.Owner, s *xtreme.Socket, name strin
 	if name == "TCP" {
 		limit = dead
 		for connected := false; !connected; {
-			n, err := o.Poll(done[:])
+			n, err := p.Poll(done[:])
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func pingPong(ctx context.Context, o *xtreme.Owner, s *xtreme.Socket, name strin
 				if e.Err != nil {
 					return fmt.Errorf("connect %v: %w", c.listen, e.Err)
 				}
-				connected = connected || e.Events.Has(xtreme.Out)
+				connected = connected || e.Events.Has(xtreme.EventOut)
 			}
 		}
 	}
@@ -151,16 +151,16 @@ func pingPong(ctx context.Context, o *xtreme.Owner, s *xtreme.Socket, name strin
 		}
 		have, answered := 0, false
 		for !answered {
-			n, err := o.Poll(done[:])
+			n, err := p.Poll(done[:])
 			if err != nil {
 				return err
 			}
 			for i := range done[:n] {
 				e := &done[i]
-				if e.Err != nil || e.Events.Any(xtreme.RdHup|xtreme.Hup) {
+				if e.Err != nil || e.Events.Any(xtreme.EventRdHup|xtreme.EventHup) {
 					return fmt.Errorf("%s: the server ended the conversation: %v %v", name, e.Events, e.Err)
 				}
-				if e.Events.Has(xtreme.Packet) {
+				if e.Events.Has(xtreme.EventPacket) {
 					if b := e.Packet.Bytes(); name == "TCP" || len(b) == payload && binary.BigEndian.Uint64(b) == seq { // else it is late
 						have += e.Packet.Len()
 					}
@@ -184,7 +184,7 @@ func pingPong(ctx context.Context, o *xtreme.Owner, s *xtreme.Socket, name strin
 				break
 			}
 			if waits {
-				if err := o.Wait(late); err != nil {
+				if err := p.Wait(late); err != nil {
 					return err
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 )
 
-// A server that answers nothing: the client counts what is lost and ends in time, however it rests.
+// A server that answers nothing: the client counts what is lost and ends in time, however it sleeps.
 func TestClientOfASilentServer(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, rest := range []string{"spin", "wait"} {

@@ -9,9 +9,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// loop is one reactor: an owner, its sockets, and what could not be sent yet.
+// loop is one reactor: a poller, its sockets, and what could not be sent yet.
 type loop struct {
-	owner     *xtreme.Owner
+	poller    *xtreme.Poller
 	listeners []*xtreme.Socket
 	conns     map[*xtreme.Socket]*conn
 	reply     func(*conn, *xtreme.Completion) error
@@ -32,7 +32,7 @@ type conn struct {
 func (l *loop) serve(ctx context.Context) error {
 	var done [256]xtreme.Completion
 	for idle, busy := 0, 0; ; {
-		n, err := l.owner.Poll(done[:])
+		n, err := l.poller.Poll(done[:])
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (l *loop) serve(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return l.close()
 		case l.rest == "wait", l.rest == "adaptive" && idle >= 20_000:
-			if err := l.owner.Wait(-1); err != nil {
+			if err := l.poller.Wait(-1); err != nil {
 				return err
 			}
 		default:
@@ -60,25 +60,25 @@ func (l *loop) serve(ctx context.Context) error {
 
 func (l *loop) handle(c *xtreme.Completion) {
 	s := c.Socket
-	if c.Events.Has(xtreme.NewConnection) {
+	if c.Events.Has(xtreme.EventNewConnection) {
 		l.conns[s] = &conn{socket: s}
 	}
 	cn := l.conns[s] // nil for the UDP socket
-	if c.Events.Has(xtreme.Packet) {
+	if c.Events.Has(xtreme.EventPacket) {
 		if err := l.reply(cn, c); err != nil && cn != nil {
 			_ = s.Abort() // cannot fail: the socket is ours and open; CLOSED follows
 		}
 	}
-	if c.Events.Has(xtreme.Out) && cn != nil && cn.flush() == nil && cn.unsent.IsZero() {
+	if c.Events.Has(xtreme.EventOut) && cn != nil && cn.flush() == nil && cn.unsent.IsZero() {
 		_ = s.Resume() // likewise
 	}
-	if c.Events.Any(xtreme.RdHup|xtreme.Hup) && cn != nil {
+	if c.Events.Any(xtreme.EventRdHup|xtreme.EventHup) && cn != nil {
 		cn.ended = true
 	}
-	if c.Events.Has(xtreme.Closed) {
+	if c.Events.Has(xtreme.EventClosed) {
 		_ = cn.drop()
 		delete(l.conns, s)
-	} else if cn != nil && cn.ended && (cn.unsent.IsZero() || c.Events.Has(xtreme.Hup)) {
+	} else if cn != nil && cn.ended && (cn.unsent.IsZero() || c.Events.Has(xtreme.EventHup)) {
 		_ = s.Close() // answers ErrClosed if Abort was called above
 	}
 }
@@ -142,14 +142,14 @@ const grace = time.Second
 // that will not come to that end are closed when the grace is over.
 func (l *loop) close() error {
 	for _, s := range l.listeners {
-		if s.Kind() == xtreme.Listener {
+		if s.Kind() == xtreme.KindListener {
 			_ = s.Close() // ours and open
 		}
 	}
 	var done [64]xtreme.Completion
 	begin := time.Now()
 	for last := begin; len(l.conns) > 0 && time.Since(begin) < 2*grace; {
-		n, err := l.owner.Poll(done[:])
+		n, err := l.poller.Poll(done[:])
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (l *loop) close() error {
 			}
 		}
 		if n == 0 {
-			if err := l.owner.Wait(grace / 100); err != nil {
+			if err := l.poller.Wait(grace / 100); err != nil {
 				return err
 			}
 		}
@@ -177,5 +177,5 @@ func (l *loop) close() error {
 		_ = cn.drop()
 	}
 	l.last = l.counters()
-	return l.owner.Close() // checks that every buffer is home
+	return l.poller.Close() // checks that every buffer is back in the pool
 }

@@ -15,11 +15,11 @@ import (
 
 // open makes a loop and its sockets; several loops share the address by SO_REUSEPORT.
 func open(e *xtreme.Engine, i int, a netip.AddrPort, c config) (*loop, error) {
-	owner, err := e.Owner(fmt.Sprintf("echo-%d", i))
+	poller, err := e.NewPoller(fmt.Sprintf("echo-%d", i))
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{owner: owner, conns: map[*xtreme.Socket]*conn{}, rest: c.rest, reply: echo}
+	l := &loop{poller: poller, conns: map[*xtreme.Socket]*conn{}, rest: c.rest, reply: echo}
 	if c.reply == "sockperf" {
 		l.reply = sockperf
 	}
@@ -30,18 +30,18 @@ func open(e *xtreme.Engine, i int, a netip.AddrPort, c config) (*loop, error) {
 	}
 	var s *xtreme.Socket
 	if c.tcp {
-		if s, err = owner.ListenTCP(a, tcp...); err == nil {
+		if s, err = poller.ListenTCP(a, tcp...); err == nil {
 			l.listeners = append(l.listeners, s)
 			a = s.LocalAddr() // UDP serves on the same port
 		}
 	}
 	if c.udp && err == nil {
-		if s, err = owner.OpenUDP(a, udp...); err == nil {
+		if s, err = poller.OpenUDP(a, udp...); err == nil {
 			l.listeners = append(l.listeners, s)
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, owner.Close())
+		return nil, errors.Join(err, poller.Close())
 	}
 	return l, nil
 }
@@ -76,7 +76,7 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(srv.loops))
 	for i, l := range srv.loops {
-		stop := context.AfterFunc(ctx, l.owner.Wake) // a loop at rest must see that it is over
+		stop := context.AfterFunc(ctx, l.poller.Wake) // a loop at rest must see that it is over
 		wg.Go(func() {
 			defer stop()
 			errs[i] = l.serve(ctx)
@@ -89,7 +89,7 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 	return errors.Join(append(errs, engine.Close())...)
 }
 
-// paths tells how each socket's bytes travel, and why not better.
+// paths reports how each socket's bytes travel, and why not better.
 func (srv *server) paths() (text string) {
 	for _, s := range srv.loops[0].listeners {
 		p := s.Path()

@@ -186,14 +186,14 @@ func tell(e *xtreme.Engine, c config, out io.Writer) error {
 	if !c.listen.IsValid() {
 		return nil
 	}
-	o, err := e.Owner("rules")
+	p, err := e.NewPoller("rules")
 	if err != nil {
 		return err
 	}
-	l, err := o.ListenTCP(c.listen)
+	l, err := p.ListenTCP(c.listen)
 	if err != nil {
-		return errors.Join(err, o.Close())
+		return errors.Join(err, p.Close())
 	}
 	fmt.Fprintln(out, "listener:", l.Path())
-	return o.Close()
+	return p.Close()
 }

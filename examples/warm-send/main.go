@@ -88,21 +88,21 @@ func run(c config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	owner, err := engine.Owner("warm-send")
+	poller, err := engine.NewPoller("warm-send")
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
-	err = send(owner, c, out)
+	err = send(poller, c, out)
 	if err == nil && receiver != nil {
 		err = received(receiver, out)
 	}
-	return errors.Join(err, owner.Close(), engine.Close())
+	return errors.Join(err, poller.Close(), engine.Close())
 }
 
 const message = "the message that matters"
 
-func send(owner *xtreme.Owner, c config, out io.Writer) error {
-	socket, err := owner.OpenUDP(c.local, xtreme.Remote(c.to))
+func send(poller *xtreme.Poller, c config, out io.Writer) error {
+	socket, err := poller.OpenUDP(c.local, xtreme.Remote(c.to))
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func send(owner *xtreme.Owner, c config, out io.Writer) error {
 	b, peer := []byte(message), netip.AddrPort{} // the zero address is the peer
 	var done [8]xtreme.Completion
 	for next := time.Now(); socket.Counts().WarmSends < uint64(c.n); next = next.Add(c.every) {
-		switch err := extraapi.Warm(socket, b, peer); {
+		switch err := extraapi.DummySend(socket, b, peer); {
 		case errors.Is(err, unix.EAGAIN):
 			if socket.Counts().WarmSendsCold > uint64(c.n) {
 				return fmt.Errorf("%v does not answer: %w", c.to, err)
@@ -126,7 +126,7 @@ func send(owner *xtreme.Owner, c config, out io.Writer) error {
 			return err
 		}
 		for first := true; first || time.Now().Before(next); first = false {
-			n, err := owner.Poll(done[:])
+			n, err := poller.Poll(done[:])
 			if err == nil {
 				_, err = extraapi.FreeCompletions(socket, done[:n])
 			}
@@ -138,7 +138,7 @@ func send(owner *xtreme.Owner, c config, out io.Writer) error {
 	if _, err := socket.Send(b); err != nil {
 		return err
 	}
-	if err := owner.Flush(); err != nil {
+	if err := poller.Flush(); err != nil {
 		return err
 	}
 	n := socket.Counts()

@@ -78,11 +78,11 @@ func run(c config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	owner, err := engine.Owner("zero-copy-receive")
+	poller, err := engine.NewPoller("zero-copy-receive")
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
-	return errors.Join(transfer(owner, c.mib<<20, out), owner.Close(), engine.Close())
+	return errors.Join(transfer(poller, c.mib<<20, out), poller.Close(), engine.Close())
 }
 
 // stream is what one end saw.
@@ -93,14 +93,14 @@ type stream struct {
 	err     error
 }
 
-func transfer(owner *xtreme.Owner, size int, out io.Writer) error {
-	listener, err := owner.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"), extraapi.Pull(), xtreme.LargeStream())
+func transfer(poller *xtreme.Poller, size int, out io.Writer) error {
+	listener, err := poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"), extraapi.Pull(), xtreme.LargeStream())
 	if err != nil {
 		return err
 	}
 	sent := make(chan stream, 1)
 	go func() { sent <- send(listener.LocalAddr().String(), size) }()
-	received := receive(owner, out)
+	received := receive(poller, out)
 	source := <-sent
 	if err := errors.Join(source.err, received.err); err != nil {
 		return err
@@ -114,7 +114,7 @@ func transfer(owner *xtreme.Owner, size int, out io.Writer) error {
 }
 
 // receive takes a connection's data until its end.
-func receive(owner *xtreme.Owner, out io.Writer) stream {
+func receive(poller *xtreme.Poller, out io.Writer) stream {
 	s := stream{hash: sha256.New()}
 	var connection *xtreme.Socket
 	var done [64]xtreme.Completion
@@ -123,13 +123,13 @@ func receive(owner *xtreme.Owner, out io.Writer) stream {
 			s.err = errors.New("no end of the stream after 10 minutes")
 			return s
 		}
-		n, err := owner.Poll(done[:])
+		n, err := poller.Poll(done[:])
 		if err != nil {
 			s.err = err
 			return s
 		}
 		for i := range done[:n] {
-			if c := &done[i]; c.Events.Has(xtreme.NewConnection) {
+			if c := &done[i]; c.Events.Has(xtreme.EventNewConnection) {
 				connection = c.Socket
 				about, err := extraapi.Query(connection, extraapi.ZeroCopyReceive)
 				if err != nil {
@@ -150,7 +150,7 @@ func receive(owner *xtreme.Owner, out io.Writer) stream {
 			return s
 		}
 		if n == 0 {
-			if s.err = owner.Wait(time.Second); s.err != nil {
+			if s.err = poller.Wait(time.Second); s.err != nil {
 				return s
 			}
 		}

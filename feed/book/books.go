@@ -9,7 +9,7 @@ type Capacity struct {
 	Orders      int // of all instruments together, for ByOrder
 }
 
-// Level is what rests at a price.
+// Level is what sleeps at a price.
 type Level struct {
 	Price  int64
 	Size   uint64
@@ -46,7 +46,7 @@ func (b *Books) Find(s feed.Symbol) *Instrument {
 	return nil
 }
 
-// Changed tells whether a best price or its size changed since the last call.
+// Changed reports whether a best price or its size changed since the last call.
 func (b *Books) Changed() bool {
 	c := b.changed
 	b.changed = false

@@ -28,7 +28,7 @@
 //
 // # Losses
 //
-// A book cannot tell that a message was lost; feed.Channel can. MarkStale then marks every instrument, because nobody knows which ones
+// A book cannot report that a message was lost; feed.Channel can. MarkStale then marks every instrument, because nobody knows which ones
 // the message concerned, and Clear at the begin of an epoch empties the books and takes the marks away. Instruments of ByLevel have
 // update counts of their own (CountUpdate): only those are damaged that missed an update.
 //

@@ -45,7 +45,7 @@ func (s *Side) find(price, dir int64) (int, bool) {
 	return lo, lo < len(l) && l[lo].Price == price
 }
 
-// set makes size the whole of what rests at price; 0 removes the level. It tells whether the best level changed.
+// set makes size the whole of what sleeps at price; 0 removes the level. It reports whether the best level changed.
 func (s *Side) set(a *arena, price, dir int64, size uint64) (best bool) {
 	i, found := s.find(price, dir)
 	n := len(s.levels)

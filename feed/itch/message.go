@@ -42,7 +42,7 @@ func (e UnknownTypeError) Error() string {
 	return "itch: unknown message type " + feed.TypeName(int(e))
 }
 
-// Check tells whether m is of a known type and as long as that type.
+// Check reports whether m is of a known type and as long as that type.
 func Check(m []byte) error {
 	if len(m) == 0 {
 		return refuse(m, 0)
@@ -71,7 +71,7 @@ func refuse(m []byte, want int) error {
 	return &feed.FormatError{Reason: ErrType, Type: t, Have: t, Want: want}
 }
 
-// is tells whether m is of type t and as long as it.
+// is reports whether m is of type t and as long as it.
 func is(m []byte, t byte) bool { return len(m) > 0 && m[0] == t && len(m) >= int(lengths[t]) }
 
 // Header is the begin of every message.

@@ -25,7 +25,7 @@
 //
 // # Gaps of one instrument
 //
-// Every entry has an RptSeq that counts the updates of its instrument over all templates. After a lost packet it tells which books are
+// Every entry has an RptSeq that counts the updates of its instrument over all templates. After a lost packet it reports which books are
 // damaged; book.ByLevel checks it.
 //
 // # Errors

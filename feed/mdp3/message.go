@@ -62,7 +62,7 @@ func (m Message) Schema() uint16 { return binary.LittleEndian.Uint16(m[6:]) }
 // Version is the version of the schema that the sender used.
 func (m Message) Version() uint16 { return binary.LittleEndian.Uint16(m[8:]) }
 
-// Check tells whether schema and template are known.
+// Check reports whether schema and template are known.
 func (m Message) Check() error {
 	if m.Schema() != 1 {
 		return refuse(ErrSchema, int(m.Template()), 6, int(m.Schema()), 1)

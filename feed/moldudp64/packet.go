@@ -60,7 +60,7 @@ func (h *Header) Count() uint32 {
 	return 0
 }
 
-// End tells that the session is over.
+// End reports that the session is over.
 func (h *Header) End() bool { return h.RawCount() == EndOfSession }
 
 // Parse reads a packet. Messages is what follows the header, for Next.

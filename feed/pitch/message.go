@@ -42,7 +42,7 @@ func (e UnknownTypeError) Error() string {
 	return "pitch: unknown message type " + feed.TypeName(int(e))
 }
 
-// Check tells whether m is of a known type and as long as that type.
+// Check reports whether m is of a known type and as long as that type.
 func Check(m []byte) error {
 	if len(m) < 2 {
 		return refuse(m, 0)
@@ -71,7 +71,7 @@ func refuse(m []byte, want int) error {
 	return &feed.FormatError{Reason: ErrType, Type: t, Offset: 1, Have: t, Want: want}
 }
 
-// is tells whether m is of type t and as long as it.
+// is reports whether m is of type t and as long as it.
 func is(m []byte, t byte) bool { return len(m) >= 2 && m[1] == t && len(m) >= int(lengths[t]) }
 
 func u16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }

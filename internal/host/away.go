@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awayChildren are the children of our links that are in other network namespaces. The kernel tells of changes by notifications about their
+// awayChildren are the children of our links that are in other network namespaces. The kernel reports changes by notifications about their
 // parent. To find the children, the links of every other namespace are listed, and a host of containers has hundreds: that is the work of a
 // goroutine beside the mirror, whose tables do not wait for it.
 //
@@ -102,7 +102,7 @@ func (a *awayChildren) close() {
 	}
 }
 
-// look makes current what there is, and tells whether that is new. What cannot be read is left out: no other table depends on it.
+// look makes current what there is, and reports whether that is new. What cannot be read is left out: no other table depends on it.
 func (a *awayChildren) look() bool {
 	a.identify()
 	ids, err := a.namespaces()

@@ -24,7 +24,7 @@ func (c Child) String() string {
 	return s
 }
 
-// isChild tells whether interfaces of this kind receive frames of their parent.
+// isChild reports whether interfaces of this kind receive frames of their parent.
 func isChild(kind string) bool {
 	switch kind {
 	case KindVLAN, KindMacvlan, KindMacvtap, KindIPvlan, kindIPvtap:

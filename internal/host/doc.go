@@ -13,7 +13,7 @@
 // A Snapshot never changes and is read without a lock by any goroutine. One goroutine of the Host, the mirror, waits for
 // netlink notifications and publishes the next one. It is a goroutine of its own, not pumped by the rings' owners, because
 // one Host serves all rings of an engine, because an owner that polls busily would pay a system call a turn for an event a
-// minute, and because an owner that rests or runs a long handler would leave the others with old routes.
+// minute, and because an owner that sleeps or runs a long handler would leave the others with old routes.
 //
 // The generation moves when a link, an address, a route or a rule has changed. Neighbours have a life of their own: whose MAC address is
 // another, who became usable or ceased to be, is in a log that the snapshots share, and a user of some looks for those alone.
@@ -34,7 +34,7 @@
 // Route answers as the kernel's own lookup would, source address included; tests compare the two on random tables. It
 // reads the tables local, main and default. Routing rules beyond the usual three, encapsulations and IPv6 gateways are
 // recognised and refused with a reason: such a socket belongs on the kernel's path. Path MTUs that the kernel has learned by
-// ICMP bound Way.MTU: a raw socket (CAP_NET_RAW) tells when to ask the kernel, on a goroutine of its own; without the
+// ICMP bound Way.MTU: a raw socket (CAP_NET_RAW) reports when to ask the kernel, on a goroutine of its own; without the
 // privilege what was learned before Open holds. fib_multipath_hash_policy has no meaning, the caller brings the flow's hash.
 //
 // # Neighbours

@@ -22,7 +22,7 @@ type Config struct {
 	NamespaceFD int
 	// ReceiveBuffer of the notification socket in bytes; 0 for 1 MiB. What does not fit is lost and all is read again.
 	ReceiveBuffer int
-	// Refresh is how often the kernel is told that a held neighbour is in use; 0 for 4 s. It must be shorter than the
+	// Refresh is how often the kernel is notified that a held neighbour is in use; 0 for 4 s. It must be shorter than the
 	// kernel's delay_first_probe_time (5 s), see Hop.
 	Refresh time.Duration
 }
@@ -138,7 +138,7 @@ func (h *Host) Snapshot() *Snapshot { return h.current.Load() }
 func (h *Host) Generation() uint64 { return h.generation.Load() }
 
 // Watch has f called after each move of the generation and each change of a neighbour's answer, from the mirror's goroutine: to
-// wake a loop that rests, not to work. The function returned ends it; f may still be running then.
+// wake a loop that sleeps, not to work. The function returned ends it; f may still be running then.
 func (h *Host) Watch(f func(Change)) (cancel func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A reader of any age gets what has changed since, or is told that it is too much; older snapshots stay as they were.
+// A reader of any age gets what has changed since, or is notified that it is too much; older snapshots stay as they were.
 func TestLogOfNeighbours(t *testing.T) {
 	target := func(n int) Target {
 		return Target{1, netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})}

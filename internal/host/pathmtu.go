@@ -229,7 +229,7 @@ func decodeLearned(b []byte) (to netip.Addr, mtu int, left time.Duration, ok boo
 	return to, mtu, min(left, neverExpires), err == nil && to.IsValid() && mtu > 0 && left > 0
 }
 
-// publish makes what is known current, and tells whether that is new.
+// publish makes what is known current, and reports whether that is new.
 func (p *pathMTUs) publish() bool {
 	next := make(map[netip.Addr]int, len(p.known))
 	for to, l := range p.known {

@@ -157,7 +157,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 			w.IP.Refresh()
 			w.IP.Input(w.Now, 0, frames)
 			for _, o := range w.IP.Output(0) {
-				w.Pool.Sent(o.Packet)
+				w.Pool.FreeTransmit(o.Packet)
 				sent++
 			}
 			w.IP.Took(0, len(w.IP.Output(0)))

@@ -27,7 +27,7 @@ func (s *Stack) SendFragments(now clock.Time, r *Route, payload []byte) bool {
 	}
 	if len(s.parts)*size < len(payload) {
 		for _, f := range s.parts {
-			s.pool.Sent(f)
+			s.pool.FreeTransmit(f)
 		}
 		s.stats.NoBuffer++
 		return false
@@ -50,7 +50,7 @@ func (s *Stack) fragment(b []byte, r *Route, field uint16) (buffers.Packet, bool
 		return f, false // cannot be: it was just made
 	}
 	if _, err := f.Push(r.Header.Len()); err != nil {
-		s.pool.Sent(f)
+		s.pool.FreeTransmit(f)
 		return f, false
 	}
 	r.Header.Put(f.Bytes(), s.id, field)

@@ -147,7 +147,7 @@ func TestNoAllocationPerFrame(t *testing.T) {
 			t.Fatal(v, e)
 		}
 		for _, o := range w.IP.Output(0) {
-			w.Pool.Sent(o.Packet)
+			w.Pool.FreeTransmit(o.Packet)
 		}
 		w.IP.Took(0, len(w.IP.Output(0)))
 	}
@@ -185,7 +185,7 @@ func BenchmarkEcho(b *testing.B) {
 		n := len(got)
 		w.UDP.ClearDeliveries()
 		for _, o := range w.IP.Output(0) {
-			w.Pool.Sent(o.Packet)
+			w.Pool.FreeTransmit(o.Packet)
 		}
 		w.IP.Took(0, n)
 	}

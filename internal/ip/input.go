@@ -156,6 +156,6 @@ func (s *Stack) gather(f *Frame) {
 		s.stats.Gathered++
 		return
 	}
-	s.pool.Untake(i)
+	s.pool.Return(i)
 	s.stats.NoBuffer++
 }

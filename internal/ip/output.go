@@ -87,7 +87,7 @@ func (s *Stack) Recall(from Sender) (n int) {
 		kept := 0
 		for j, o := range l.queue {
 			if l.senders[j] == from {
-				s.pool.Sent(o.Packet)
+				s.pool.FreeTransmit(o.Packet)
 				n++
 				continue
 			}
@@ -134,7 +134,7 @@ func (s *Stack) ClearFailures() {
 func (s *Stack) lost(p buffers.Packet, token uint64, e Errno) {
 	s.stats.Lost++
 	if token == 0 {
-		s.pool.Sent(p)
+		s.pool.FreeTransmit(p)
 		return
 	}
 	s.failures = append(s.failures, Failure{Packet: p, Token: token, Errno: e})

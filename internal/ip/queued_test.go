@@ -22,7 +22,7 @@ func (w *world) queued(link, n int, token uint64) {
 // left takes what a link has.
 func (w *world) left(link int) {
 	for _, o := range w.IP.Output(link) {
-		w.Pool.Sent(o.Packet)
+		w.Pool.FreeTransmit(o.Packet)
 	}
 	w.IP.Took(link, len(w.IP.Output(link)))
 }
@@ -34,7 +34,7 @@ func (w *world) lostAll(errno unix.Errno, n uint64, tokens ...uint64) {
 	for _, f := range w.IP.Failures() {
 		w.Equal(errno, f.Errno)
 		list = append(list, f.Token)
-		w.Pool.Sent(f.Packet)
+		w.Pool.FreeTransmit(f.Packet)
 	}
 	w.Equal(tokens, list)
 	w.UDP.ClearErrors()

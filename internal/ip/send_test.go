@@ -78,7 +78,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 	w.Equal(3, asked)
 	w.Equal([]ip.Failure{{Packet: p, Token: 42, Errno: unix.EHOSTUNREACH}}, w.IP.Failures())
-	w.Pool.Sent(p)
+	w.Pool.FreeTransmit(p)
 	w.UDP.ClearErrors()
 	w.IP.ClearFailures()
 	w.Equal(uint64(2), w.IP.GivenUp(host.GiveUpTime)+w.IP.GivenUp(host.GiveUpFailed))

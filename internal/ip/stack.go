@@ -199,13 +199,13 @@ func (s *Stack) Close() {
 	s.waiting.Close()
 	for i := range s.links {
 		for _, o := range s.links[i].queue {
-			s.pool.Sent(o.Packet)
+			s.pool.FreeTransmit(o.Packet)
 		}
 		s.queued -= len(s.links[i].queue)
 		s.links[i].queue, s.links[i].senders = nil, nil
 	}
 	for _, f := range s.failures {
-		s.pool.Sent(f.Packet)
+		s.pool.FreeTransmit(f.Packet)
 	}
 	s.failures = nil
 }

@@ -71,7 +71,7 @@ func (b *Bucket) debt(now clock.Time) uint64 {
 	return bytes
 }
 
-// Ready tells whether n bytes may leave now. A piece that is longer than the burst may leave when the bucket is full; what it has too
+// Ready reports whether n bytes may leave now. A piece that is longer than the burst may leave when the bucket is full; what it has too
 // much is paid for afterwards.
 func (b *Bucket) Ready(now clock.Time, n int) bool { return b.limit.Rate == 0 || b.Due(n) <= now }
 

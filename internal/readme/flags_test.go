@@ -13,7 +13,7 @@ import (
 func TestExamplesRefuseWrongArguments(t *testing.T) {
 	programs := map[string][]string{ // a value that a flag does not take
 		"echo": {"-ring", "dpdk"}, "feedhandler": {"-ring", "dpdk"}, "framed": {"-multicore=dpdk"}, "https": {"-ring", "dpdk"}, "mdreplay": {"-loss", "x"},
-		"proxy": {"-ring", "dpdk"}, "receive-hook": {"-ring", "dpdk"}, "resp": {"-ring", "dpdk"}, "rules": {"-ask", "server=1.1.1.1:1"},
+		"proxy": {"-ring", "dpdk"}, "receive-callback": {"-ring", "dpdk"}, "resp": {"-ring", "dpdk"}, "rules": {"-ask", "server=1.1.1.1:1"},
 		"warm-send": {"-ring", "dpdk"}, "zero-copy-receive": {"-ring", "dpdk"},
 	}
 	dir := t.TempDir()

@@ -51,7 +51,7 @@ func merge(done []xtreme.Completion) (n int) {
 	last := map[*xtreme.Socket]int{}
 	for _, c := range done {
 		i, ok := last[c.Socket]
-		if ok && c.Events.Has(xtreme.Packet) && done[i].Events.Has(xtreme.Packet) || c.Events.Has(xtreme.Closed) {
+		if ok && c.Events.Has(xtreme.EventPacket) && done[i].Events.Has(xtreme.EventPacket) || c.Events.Has(xtreme.EventClosed) {
 			ok = false
 		}
 		if !ok {

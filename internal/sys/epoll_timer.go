@@ -10,7 +10,7 @@ import (
 )
 
 // TimerFD is a timer of the kernel with a descriptor (timerfd_create(2)), on CLOCK_MONOTONIC and non-blocking: the deadline of a
-// resting ring.
+// sleeping ring.
 type TimerFD struct{ fd int }
 
 // NewTimerFD makes a timer that is not running.

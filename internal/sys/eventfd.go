@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EventFD is a kernel counter with a descriptor (eventfd(2)), non-blocking: the bell that wakes a resting ring.
+// EventFD is a kernel counter with a descriptor (eventfd(2)), non-blocking: the bell that wakes a sleeping ring.
 type EventFD struct{ fd int }
 
 // NewEventFD makes a counter at zero.

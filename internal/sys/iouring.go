@@ -131,7 +131,7 @@ func (u *Uring) RegisterEventFD(fd int) syscall.Errno {
 	return u.register(uringRegisterEventFD, unsafe.Pointer(&n), 1)
 }
 
-// Supports tells which operations the kernel knows (IORING_REGISTER_PROBE).
+// Supports reports which operations the kernel knows (IORING_REGISTER_PROBE).
 func (u *Uring) Supports(ops ...uint8) (missing []uint8, e syscall.Errno) {
 	var p uringProbe
 	if e := u.register(uringRegisterProbe, unsafe.Pointer(&p), len(p.ops)); e != 0 {

@@ -65,7 +65,7 @@ func (m *Message) Source() netip.AddrPort {
 	return ParseSockaddr(m.name[:min(m.hdr.Namelen, SockaddrLen)])
 }
 
-// Truncated tells that the datagram last received was longer than the memory it was given.
+// Truncated reports that the datagram last received was longer than the memory it was given.
 func (m *Message) Truncated() bool { return m.hdr.Flags&unix.MSG_TRUNC != 0 }
 
 // Control is the control messages of the datagram last received.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PollSet waits for any of several descriptors to become readable (epoll): a resting place, not a data path.
+// PollSet waits for any of several descriptors to become readable (epoll): a sleeping place, not a data path.
 type PollSet struct {
 	fd    int
 	self  [1]unix.PollFd // for Wait, as limit: kept here so that a wait allocates nothing

@@ -23,7 +23,7 @@ const (
 	NoteRaceHeap     = "region.race_heap"     // built with the race detector: the region lies in the Go heap
 )
 
-// Note tells where a Region is less than was asked for, and why.
+// Note reports where a Region is less than was asked for, and why.
 type Note struct{ Code, Text string }
 
 // Region is memory for buffers and rings outside the Go heap: the garbage collector neither scans it nor counts it, its
@@ -74,10 +74,10 @@ func NewRegion(c RegionConfig) (*Region, error) {
 // It is nil after Close, and slices taken before must not be used then: touching them is a fault that Go cannot recover.
 func (r *Region) Bytes() []byte { return r.bytes }
 
-// Notes tells what was asked for and not had. Empty when everything was.
+// Notes reports what was asked for and not had. Empty when everything was.
 func (r *Region) Notes() []Note { return r.notes }
 
-// Contiguous tells whether the region lies in one huge page: its bytes are neighbours in physical memory too. Of several pages nobody here
+// Contiguous reports whether the region lies in one huge page: its bytes are neighbours in physical memory too. Of several pages nobody here
 // knows where they are.
 func (r *Region) Contiguous() bool { return r.whole }
 

@@ -41,7 +41,7 @@ func (r *Region) makeMemory(c RegionConfig) error {
 	return r.makeOrdinary(c, align, strings.Join(refusals, "; "))
 }
 
-// makeHuge maps huge pages of one size from the system's reserve, or tells why not.
+// makeHuge maps huge pages of one size from the system's reserve, or reports why not.
 func (r *Region) makeHuge(c RegionConfig, huge int) (why string) {
 	m, err := mapHuge(c.Bytes, huge)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *Region) hold(m mapping, n int, numa string) {
 	}
 }
 
-// bindTo prefers the interface's node for pages that are yet to come, or tells why not.
+// bindTo prefers the interface's node for pages that are yet to come, or reports why not.
 func bindTo(m mapping, name string) (why string) {
 	if name == "" {
 		return ""

@@ -14,7 +14,7 @@ const sysfsRoot = "/sys"
 // maxNodes is the longest node mask that kernels are built for (CONFIG_NODES_SHIFT 10).
 const maxNodes = 1024
 
-// interfaceNode finds the NUMA node of an interface's device, or tells why there is none. A virtio device has no node of
+// interfaceNode finds the NUMA node of an interface's device, or reports why there is none. A virtio device has no node of
 // its own; the PCI function above it has, so the search climbs.
 func interfaceNode(root, name string) (node int, why string) {
 	device, err := filepath.EvalSymlinks(filepath.Join(root, "class/net", name, "device"))

@@ -43,7 +43,7 @@ func ParseUnixName(b []byte) string {
 	return string(path)
 }
 
-// Peer is PeerName that tells why there is none.
+// Peer is PeerName that reports why there is none.
 func Peer(fd int) (netip.AddrPort, syscall.Errno) {
 	var a Sockaddr
 	a.n = SockaddrLen

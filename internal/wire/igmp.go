@@ -59,7 +59,7 @@ func ParseIGMP(b []byte) (h *IGMP, body []byte, d Drop) {
 	return h, b[IGMPLen:], Accept
 }
 
-// Query is a membership query of any version (RFC 9776 7.1: the length tells which).
+// Query is a membership query of any version (RFC 9776 7.1: the length reports which).
 type Query struct {
 	Version     uint8
 	Group       Addr          // zero: a general query

@@ -54,12 +54,12 @@ func (a *acceptor) listenTCP() error {
 	a.network = "tcp"
 	options := append(a.socketOptions(), a.el.streamOptions()...)
 	delay := a.el.eng.opts.TCPNoDelay != TCPNoDelay
-	if e := a.el.owner.Engine(); delay && e.Settings().NoDelay {
+	if e := a.el.poller.Engine(); delay && e.Settings().NoDelay {
 		e.SettingUnused("VMA_TCP_NODELAY", "a server has the option TCPDelay, which comes before it")
 	}
 	options = append(options, xtreme.NoDelay(!delay)) // also where a setting says otherwise
 	options = append(options, a.el.listenerOptions(a)...)
-	s, err := a.el.owner.ListenTCP(a.bind, options...)
+	s, err := a.el.poller.ListenTCP(a.bind, options...)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *acceptor) listenUnix() error {
 	if err := a.el.eng.unlink(a.address); err != nil {
 		return err
 	}
-	s, err := a.el.owner.ListenUnix(a.address, append(a.el.streamOptions(), a.el.listenerOptions(a)...)...)
+	s, err := a.el.poller.ListenUnix(a.address, append(a.el.streamOptions(), a.el.listenerOptions(a)...)...)
 	if err != nil {
 		return err
 	}
@@ -95,11 +95,11 @@ func (a *acceptor) listenUDP() error {
 		if err != nil {
 			return fmt.Errorf("option MulticastInterfaceIndex %d: %w", o.MulticastInterfaceIndex, err)
 		}
-		options = append(options, xtreme.Join(device.Name))
+		options = append(options, xtreme.JoinGroup(device.Name))
 	}
 	a.udp = &udpSocket{el: a.el}
 	a.udp.slot = a.el.admit(streamOrDatagram{d: a.udp})
-	s, err := a.el.owner.OpenUDP(a.bind, append(options, xtreme.UserData(uint64(a.udp.slot)))...)
+	s, err := a.el.poller.OpenUDP(a.bind, append(options, xtreme.UserData(uint64(a.udp.slot)))...)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (el *eventloop) listenerOptions(a *acceptor) []xtreme.Option {
 	return options
 }
 
-// distributes tells whether connections to an endpoint are accepted by the loop ingress and given to the others. With
+// distributes reports whether connections to an endpoint are accepted by the loop ingress and given to the others. With
 // ReusePort the kernel has chosen; a balancing policy that was asked for is honoured nevertheless, but in exact gnet.
 func (eng *engine) distributes(e *endpoint) bool {
 	switch {
@@ -168,7 +168,7 @@ func (eng *engine) distributes(e *endpoint) bool {
 }
 
 // assign decides about an accepted connection: too many, this loop's, or another's. It runs inside Poll. This loop's takes its place
-// when the ring tells of it, and not here: a ring that has no room for it tells nothing.
+// when the ring reports it, and not here: a ring that has no room for it tells nothing.
 func (a *acceptor) assign(fd int, peer netip.AddrPort) (taken bool) {
 	eng := a.el.eng
 	if a.el.stopping {
@@ -216,7 +216,7 @@ func (el *eventloop) lose(fd int) {
 	_ = unix.Close(fd)
 }
 
-// full tells whether MaxConnections are there.
+// full reports whether MaxConnections are there.
 func (eng *engine) full() bool {
 	most := eng.opts.MaxConnections
 	return most > 0 && eng.accepted.Load() >= int64(most)
@@ -236,7 +236,7 @@ func (eng *engine) place() bool {
 // refuse closes a connection that came after the end, or is one too many.
 func refuse(done *xtreme.Completion) {
 	drop(done)
-	_ = done.Socket.Discard() // nobody was told of it
+	_ = done.Socket.Discard() // nobody was notified of it
 }
 
 // peer is the address of a peer, as RemoteAddr has it.

@@ -9,8 +9,8 @@ const (
 	offeringInRings = "uring"
 )
 
-// offers tells whether this loop's ring is of the first kind.
-func (el *eventloop) offers() bool { return el.owner.Rings()[0].Kind() == offeringInRings }
+// offers reports whether this loop's ring is of the first kind.
+func (el *eventloop) offers() bool { return el.poller.Rings()[0].Kind() == offeringInRings }
 
 // adapt looks at the length of a packet and chooses the connection's buffers.
 func (el *eventloop) adapt(c *conn, length int) {

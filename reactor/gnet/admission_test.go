@@ -54,7 +54,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// served tells whether a connection is greeted.
+// served reports whether a connection is greeted.
 func served(t *testing.T, address string) (net.Conn, bool) {
 	c := dial(t, address)
 	if c == nil {
@@ -112,13 +112,13 @@ func TestPacketOfARefusedConnection(t *testing.T) {
 						c.blocked = 1 // what would come to it by mistake is withheld
 					}
 				}
-				s, err := el.owner.Adopt(pair[0], xtreme.UserData(uint64(open)))
+				s, err := el.poller.Adopt(pair[0], xtreme.UserData(uint64(open)))
 				if err != nil {
 					traffic <- -1
 					return
 				}
 				el.stopping = true
-				el.event(&xtreme.Completion{Socket: s, Listener: a.socket, Events: xtreme.NewConnection | xtreme.Packet})
+				el.event(&xtreme.Completion{Socket: s, Listener: a.socket, Events: xtreme.EventNewConnection | xtreme.EventPacket})
 				el.stopping = false
 				other := el.conns[open].c
 				traffic <- len(other.withheld)

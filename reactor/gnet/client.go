@@ -176,7 +176,7 @@ func (cli *Client) EnrollContext(c net.Conn, ctx any) (Conn, error) {
 	return cli.eng.balance(c.RemoteAddr()).enroll(c, ctx, cli.prepare)
 }
 
-// ready tells whether connections can be put on the loops, and waited for.
+// ready reports whether connections can be put on the loops, and waited for.
 func (cli *Client) ready() error {
 	cli.mu.Lock()
 	started := cli.phase == phaseStarted

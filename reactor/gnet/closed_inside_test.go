@@ -13,7 +13,7 @@ import (
 // What Next and Peek gave stays good until the handler, a callback or a function of Execute returns, also when the connection is closed
 // meanwhile, which exact gnet does at once. What was not read is not there any more, as in gnet.
 func TestBytesStayWhenTheConnectionIsClosedInside(t *testing.T) {
-	t.Setenv("SX_BUFFER_DEBUG", "on") // a buffer that went home is overwritten
+	t.Setenv("SX_BUFFER_DEBUG", "on") // a buffer that returned to the pool is overwritten
 	const text = "hello, world"
 	rings(t, func(t *testing.T, ring gnet.Option) {
 		modes(t, func(t *testing.T, exact bool, mode gnet.Option) {
@@ -82,7 +82,7 @@ func TestBytesStayWhenTheConnectionIsClosedInside(t *testing.T) {
 					require.Equal(t, text[:4], string(r.peek))
 					require.Empty(t, r.after)
 					s.stop(t)
-					require.NoError(t, s.wait(t), "every buffer came home")
+					require.NoError(t, s.wait(t), "every buffer returned to the pool")
 				})
 			}
 		})

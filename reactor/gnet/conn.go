@@ -37,7 +37,7 @@ type ConnX interface {
 	CloseWhenSent() error
 	// SetIdleTimeout closes the connection once nothing was received or written for d; 0 turns it off. Any goroutine.
 	SetIdleTimeout(d time.Duration) error
-	// Path tells how the connection's bytes travel, and why not better. Loop only.
+	// Path reports how the connection's bytes travel, and why not better. Loop only.
 	Path() ring.Path
 	// Socket is the ring's socket under the connection: for options and questions, not for reading. Loop only.
 	Socket() *xtreme.Socket
@@ -93,7 +93,7 @@ type conn struct {
 	consumers []*conn    // of which it is a producer
 	blocked   int        // of those and itself, how many are full: it is not read from
 
-	withheld []segment // received after reading was stopped and before the ring heard of it
+	withheld []segment // received after reading was stopped and before the ring was told to stop
 
 	slot      uint32
 	state     state

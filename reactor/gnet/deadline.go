@@ -91,7 +91,7 @@ func (c *conn) deadlines() *timers {
 	return c.timers
 }
 
-// here runs f on the loop: at once when that is where the caller is, else soon, and the caller hears nothing of it.
+// here runs f on the loop: at once when that is where the caller is, else soon, and the caller is not notified.
 func (el *eventloop) here(f func() error) error {
 	if el.onLoop() {
 		return f()

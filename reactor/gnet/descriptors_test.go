@@ -118,7 +118,7 @@ func (c *child) dial(t *testing.T) net.Conn {
 	return conn
 }
 
-// answers tells whether a connection is served.
+// answers reports whether a connection is served.
 func answers(c net.Conn, within time.Duration) bool {
 	if c.SetDeadline(time.Now().Add(within)) != nil {
 		return false

@@ -19,7 +19,7 @@
 //
 // # Loops
 //
-// Each event loop is a reactor.Loop over an owner of its own: a ring and its buffers. With one loop its ring accepts. With
+// Each event loop is a reactor.Loop over a poller of its own: a ring and its buffers. With one loop its ring accepts. With
 // several, a loop without a handler accepts and the balancing policy says which loop a connection goes to, so that a handler that
 // blocks keeps only its own loop's connections waiting; with ReusePort and round robin every loop has a listener, and the kernel
 // chooses. Handlers of a connection run on its loop and need no locks. From other goroutines: AsyncWrite,
@@ -54,7 +54,7 @@
 // assertion to DatagramX gives the destination, the interface, the time and the packet itself.
 //
 // The Conn of a connected UDP socket (Client.Dial, Register, Enroll) has OnOpen and OnClose, keeps its context, is a ConnX
-// as well and honours WithIdleTimeout. What ICMP tells of it, such as that nobody listens, is the error of its next Write,
+// as well and honours WithIdleTimeout. What ICMP reports it, such as that nobody listens, is the error of its next Write,
 // once, as with package net; ICMP errors of a server's socket, which are some peer's, are not reported.
 //
 // # Panics

@@ -22,7 +22,7 @@ import (
 // be called from any goroutine.
 type Engine struct{ eng *engine }
 
-// Validate tells whether the engine runs: nil, ErrEmptyEngine or ErrEngineInShutdown.
+// Validate reports whether the engine runs: nil, ErrEmptyEngine or ErrEngineInShutdown.
 func (e Engine) Validate() error {
 	switch {
 	case e.eng == nil || len(e.eng.listeners) == 0:
@@ -206,11 +206,11 @@ func (eng *engine) newLoop(i int, options ...xtreme.Option) (*eventloop, error) 
 	if i == ingressIndex {
 		name = "gnet-acceptor"
 	}
-	owner, err := eng.engine.Owner(name, options...)
+	poller, err := eng.engine.NewPoller(name, options...)
 	if err != nil {
 		return nil, fmt.Errorf("gnet: loop %d: %w", i, err)
 	}
-	el := &eventloop{eng: eng, idx: i, owner: owner, pool: owner.Pool(), handler: eng.handler, exact: eng.opts.ExactGnet,
+	el := &eventloop{eng: eng, idx: i, poller: poller, pool: poller.Pool(), handler: eng.handler, exact: eng.opts.ExactGnet,
 		done: make(chan struct{})}
 	el.drainer, _ = eng.handler.(Drainer)
 	el.expire = el.expired
@@ -223,9 +223,9 @@ func (eng *engine) newLoop(i int, options ...xtreme.Option) (*eventloop, error) 
 	if i == ingressIndex {
 		config.Rest, config.Unpinned = reactor.Wait, true
 	}
-	el.loop, err = reactor.New(owner, el, config)
+	el.loop, err = reactor.New(poller, el, config)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("gnet: loop %d: %w", i, err), owner.Close())
+		return nil, errors.Join(fmt.Errorf("gnet: loop %d: %w", i, err), poller.Close())
 	}
 	el.tasks.loop, el.tasks.run = el.loop, el.runTasks
 	return el, nil
@@ -317,7 +317,7 @@ func (eng *engine) shutdownHandler() {
 	eng.handler.OnShutdown(Engine{eng})
 }
 
-// onLoop tells whether the caller is on one of the loops, which would wait for itself. Any goroutine, after the loops
+// onLoop reports whether the caller is on one of the loops, which would wait for itself. Any goroutine, after the loops
 // were made.
 func (eng *engine) onLoop() bool {
 	for _, el := range eng.all {
@@ -328,7 +328,7 @@ func (eng *engine) onLoop() bool {
 	return false
 }
 
-// inHandler tells whether the handler is the caller: the end waits for it. Any goroutine; the loops do not run, and may
+// inHandler reports whether the handler is the caller: the end waits for it. Any goroutine; the loops do not run, and may
 // not all be there, before started is set.
 func (eng *engine) inHandler() bool {
 	g := sys.Goroutine()

@@ -17,7 +17,7 @@ var (
 	ErrHandlerPanic = errors.New("gnet: the handler panicked")
 )
 
-// OutboundLimitError tells how much waited to be sent when a connection was given up.
+// OutboundLimitError reports how much waited to be sent when a connection was given up.
 type OutboundLimitError struct{ Buffered, Limit int }
 
 // Error is the failure in a sentence.
@@ -28,7 +28,7 @@ func (e *OutboundLimitError) Error() string {
 // Is makes it an ErrOutboundLimit.
 func (e *OutboundLimitError) Is(target error) bool { return target == ErrOutboundLimit }
 
-// callError is what gnet tells of a failed system call: an *os.SyscallError with the errno alone, so that
+// callError is what gnet reports a failed system call: an *os.SyscallError with the errno alone, so that
 // code which looks at the text or unwraps once finds what it is used to.
 func callError(call string, err error) error {
 	var errno syscall.Errno

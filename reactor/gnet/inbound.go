@@ -15,7 +15,7 @@ import (
 //	heap[off:]  |  head (of pkt)  |  more[at:] ...
 //
 // The usual message is one packet that the handler reads whole: then only head and pkt are used, nothing is copied, and
-// the packet goes home when the handler has returned. Nothing that was handed out moves or is given back before that,
+// the packet returns to the pool when the handler has returned. Nothing that was handed out moves or is given back before that,
 // so Next's bytes stay good as long as gnet's would, and Peek's too.
 type inbound struct {
 	head []byte         // unread bytes of pkt
@@ -270,7 +270,7 @@ func (in *inbound) settleLong() {
 	}
 }
 
-// copyOut moves everything unread to the heap, so that all buffers can go home; after settle.
+// copyOut moves everything unread to the heap, so that all buffers can return to the pool; after settle.
 func (in *inbound) copyOut() {
 	if n := in.len(); n > len(in.heap)-in.off {
 		if in.off > 0 { // nothing is handed out now: make room at the front

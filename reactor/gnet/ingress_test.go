@@ -12,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/reactor/gnet"
 )
 
-// blockedLoop blocks each of the loops in turn, in a handler, and tells how many of eight new connections were opened meanwhile.
+// blockedLoop blocks each of the loops in turn, in a handler, and reports how many of eight new connections were opened meanwhile.
 func (w world) blockedLoop(t *testing.T, o gnet.Options, address string) (opened []int64) {
 	var mu sync.Mutex
 	var n atomic.Int64

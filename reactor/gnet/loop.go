@@ -11,13 +11,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// eventloop is one reactor with its owner, and the connections on it. Everything but the atomics and the task queue
+// eventloop is one reactor with its poller, and the connections on it. Everything but the atomics and the task queue
 // belongs to the loop's goroutine.
 type eventloop struct {
 	eng     *engine
 	idx     int
 	loop    *reactor.Loop
-	owner   *xtreme.Owner
+	poller  *xtreme.Poller
 	pool    *buffers.Pool
 	handler EventHandler
 	drainer Drainer // the handler, if it is one
@@ -72,7 +72,7 @@ func (el *eventloop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 }
 
 func (el *eventloop) handle(c *xtreme.Completion) {
-	if c.Events == xtreme.Packet && c.UserData < uint64(len(el.conns)) {
+	if c.Events == xtreme.EventPacket && c.UserData < uint64(len(el.conns)) {
 		slot := &el.conns[c.UserData]
 		if slot.c != nil {
 			el.packet(slot.c, c)
@@ -123,7 +123,7 @@ func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
 	}
 	c.in.push(p)
 	// What follows for the same connection comes with it: one call of the handler, one answer.
-	if n := el.loop.Next(); n != nil && n.Socket == done.Socket && n.Events == xtreme.Packet &&
+	if n := el.loop.Next(); n != nil && n.Socket == done.Socket && n.Events == xtreme.EventPacket &&
 		c.in.len()+n.Packet.Len() <= el.eng.opts.ReadBufferCap {
 		return
 	}
@@ -149,10 +149,10 @@ func (el *eventloop) traffic(c *conn) {
 // event is everything but data.
 func (el *eventloop) event(done *xtreme.Completion) {
 	el.depth, el.current = 0, nil // as a panic may have left them
-	if done.UserData&listenerBit != 0 && !done.Events.Has(xtreme.NewConnection) {
+	if done.UserData&listenerBit != 0 && !done.Events.Has(xtreme.EventNewConnection) {
 		return // a listener was closed
 	}
-	if done.Events.Has(xtreme.NewConnection) {
+	if done.Events.Has(xtreme.EventNewConnection) {
 		if !el.accepted(done) {
 			return
 		}
@@ -172,22 +172,22 @@ func (el *eventloop) event(done *xtreme.Completion) {
 		drop(done)
 		return
 	}
-	if done.Events.Has(xtreme.Packet) {
+	if done.Events.Has(xtreme.EventPacket) {
 		el.packet(c, done)
 	}
-	if done.Events.Has(xtreme.Out) && c.state == stateOpen {
+	if done.Events.Has(xtreme.EventOut) && c.state == stateOpen {
 		el.writable(c)
 	}
 	switch {
-	case done.Events.Has(xtreme.Closed):
+	case done.Events.Has(xtreme.EventClosed):
 		el.gone(c, uint32(done.UserData))
 	case c.state != stateOpen:
-	case done.Events.Any(xtreme.Err | xtreme.Hup):
+	case done.Events.Any(xtreme.EventErr | xtreme.EventHup):
 		_ = el.close(c, callError("read", done.Err))
-	case done.Events.Has(xtreme.RdHup) && c.finishing: // what waits is still sent
-	case done.Events.Has(xtreme.RdHup) && len(c.withheld) > 0:
+	case done.Events.Has(xtreme.EventRdHup) && c.finishing: // what waits is still sent
+	case done.Events.Has(xtreme.EventRdHup) && len(c.withheld) > 0:
 		c.eof = true
-	case done.Events.Has(xtreme.RdHup):
+	case done.Events.Has(xtreme.EventRdHup):
 		_ = el.close(c, callError("read", io.EOF))
 	}
 	el.after()
@@ -265,7 +265,7 @@ func (el *eventloop) vacate(slot uint32) {
 	el.free = append(el.free, slot)
 }
 
-// accepted is a connection that the ring accepted for this loop, and tells whether it is one of ours now.
+// accepted is a connection that the ring accepted for this loop, and reports whether it is one of ours now.
 func (el *eventloop) accepted(done *xtreme.Completion) bool {
 	if el.stopping || !el.eng.place() {
 		refuse(done)

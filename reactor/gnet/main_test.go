@@ -82,7 +82,7 @@ func echo(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// inTime runs f, which tells how long something took, and if that is asked for again until it was less than the limit: five times at most,
+// inTime runs f, which reports how long something took, and if that is asked for again until it was less than the limit: five times at most,
 // because a busy machine may stop any one of them. What must not be waited for would be waited for each time.
 func inTime(t *testing.T, asked bool, limit time.Duration, f func() time.Duration) {
 	t.Helper()

@@ -58,12 +58,12 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 				defer func() { require.NoError(t, eng.abandon()) }()
 				el := eng.loops[0]
 				el.self.Store(sys.Goroutine())
-				before := el.owner.Rings()[0].Sockets()
+				before := el.poller.Rings()[0].Sockets()
 				conn, err := net.Dial("tcp", el.acceptors[0].local.String())
 				require.NoError(t, err)
 				poll := func(f func(*xtreme.Completion)) {
 					var done [8]xtreme.Completion
-					n, err := el.owner.Poll(done[:])
+					n, err := el.poller.Poll(done[:])
 					require.NoError(t, err)
 					for i := range done[:n] {
 						f(&done[i])
@@ -71,7 +71,7 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 				}
 				var merged xtreme.Completion
 				ends := false
-				for end := time.Now().Add(10 * time.Second); !merged.Events.Any(xtreme.RdHup | xtreme.Hup); {
+				for end := time.Now().Add(10 * time.Second); !merged.Events.Any(xtreme.EventRdHup | xtreme.EventHup); {
 					require.True(t, time.Now().Before(end), "no end after %v", merged.Events)
 					poll(func(one *xtreme.Completion) {
 						if merged.Events == 0 {
@@ -80,7 +80,7 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 						}
 						require.Equal(t, merged.Socket, one.Socket)
 						merged.Events |= one.Events
-						if one.Events.Has(xtreme.Packet) {
+						if one.Events.Has(xtreme.EventPacket) {
 							merged.Packet = one.Packet
 							one.Packet = buffers.Packet{}
 						}
@@ -88,7 +88,7 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 							merged.Err = one.Err
 						}
 					})
-					if merged.Events.Has(xtreme.NewConnection) && !ends {
+					if merged.Events.Has(xtreme.EventNewConnection) && !ends {
 						ends = true
 						if c.data != "" {
 							_, err = conn.Write([]byte(c.data))
@@ -103,13 +103,13 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 						require.NoError(t, conn.Close())
 					}
 				}
-				require.True(t, merged.Events.Has(xtreme.NewConnection))
+				require.True(t, merged.Events.Has(xtreme.EventNewConnection))
 				el.Handle(el.loop, &merged)
-				for end := time.Now().Add(3 * time.Second); el.owner.Rings()[0].Sockets() > before && time.Now().Before(end); {
+				for end := time.Now().Add(3 * time.Second); el.poller.Rings()[0].Sockets() > before && time.Now().Before(end); {
 					poll(func(one *xtreme.Completion) { el.Handle(el.loop, one) })
 				}
 				require.Equal(t, c.want, h.calls)
-				require.Equal(t, before, el.owner.Rings()[0].Sockets(), "the socket is closed")
+				require.Equal(t, before, el.poller.Rings()[0].Sockets(), "the socket is closed")
 				require.Zero(t, el.count.Load())
 			})
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/reactor/gnet"
 )
 
-// fanIn is a server whose first connection is the sink: what the others send is written to it. It tells how much waited for the sink
+// fanIn is a server whose first connection is the sink: what the others send is written to it. It reports how much waited for the sink
 // at most, and how many bytes came from the others.
 type fanIn struct {
 	sink          gnet.ConnX

@@ -130,7 +130,7 @@ func (eng *engine) abandon() (err error) {
 	eng.end()
 	for _, el := range eng.all {
 		el.tasks.end()
-		err = errors.Join(err, el.owner.Close())
+		err = errors.Join(err, el.poller.Close())
 		close(el.done)
 	}
 	close(eng.ended)

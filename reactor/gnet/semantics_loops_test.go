@@ -15,7 +15,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/reactor/gnet"
 )
 
-// placed opens connections to a server's i-th address and tells which loop each was given, in order, and its address.
+// placed opens connections to a server's i-th address and reports which loop each was given, in order, and its address.
 func (w world) placed(t *testing.T, n int, o gnet.Options, i int, addresses ...string) (loops []gnet.EventLoop, from []string) {
 	var mu sync.Mutex
 	a := &actor{events: handler{open: func(c gnet.Conn) ([]byte, gnet.Action) {
@@ -42,7 +42,7 @@ func distinct(loops []gnet.EventLoop) int {
 	return len(set)
 }
 
-// hashed tells whether connections are placed by CRC-32 of their addresses, modulo n.
+// hashed reports whether connections are placed by CRC-32 of their addresses, modulo n.
 func hashed(loops []gnet.EventLoop, from []string, n uint32) bool {
 	places := map[uint32]gnet.EventLoop{}
 	for i, el := range loops {

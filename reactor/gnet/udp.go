@@ -162,13 +162,13 @@ func (d *datagram) settle() {
 
 // event is everything but data: ICMP errors, which concern something that was sent, and the end.
 func (us *udpSocket) event(done *xtreme.Completion) {
-	if done.Events.Has(xtreme.Out) {
+	if done.Events.Has(xtreme.EventOut) {
 		us.room()
 	}
 	switch {
-	case done.Events.Has(xtreme.Packet):
+	case done.Events.Has(xtreme.EventPacket):
 		us.packet(done)
-	case done.Events.Has(xtreme.Closed):
+	case done.Events.Has(xtreme.EventClosed):
 		if us.own != nil && us.own.state == stateOpen {
 			_ = us.close(us.own, ErrHandlerPanic)
 		}
@@ -279,7 +279,7 @@ func (us *udpSocket) over() error {
 // send is a plain call on the loop; from elsewhere it is one on the descriptor, guarded against its closing, or on an offloaded ring the
 // loop's.
 //
-// On a connected socket it first tells what ICMP told.
+// On a connected socket it first reports what ICMP told.
 func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
 	onLoop := us.el.onLoop()
 	if onLoop {

@@ -115,7 +115,7 @@ func TestCallbacksOfConnectedUDPComeAfterOnClose(t *testing.T) {
 	})
 }
 
-// Several datagrams come in one batch, and OnTraffic of the first closes the connected socket: the packets of the others go home.
+// Several datagrams come in one batch, and OnTraffic of the first closes the connected socket: the packets of the others return to the pool.
 func TestDatagramsBehindTheCloseGoHome(t *testing.T) {
 	rings(t, func(t *testing.T, ring gnet.Option) {
 		peer, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func TestDatagramsBehindTheCloseGoHome(t *testing.T) {
 			close(hold)
 			require.NoError(t, within(t, closed, "OnClose"))
 		}
-		require.NoError(t, cli.Stop(), "every buffer came home")
+		require.NoError(t, cli.Stop(), "every buffer returned to the pool")
 		require.Equal(t, rounds, seen)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/reactor/gnet"
 )
 
-// A panic in a datagram's OnTraffic costs that datagram: its buffer goes home and its contexts do not stay.
+// A panic in a datagram's OnTraffic costs that datagram: its buffer returns to the pool and its contexts do not stay.
 func TestDatagramPanicKeepsNothing(t *testing.T) {
 	const large = 8
 	rings(t, func(t *testing.T, ring gnet.Option) {
@@ -105,7 +105,7 @@ func nobody(t *testing.T) string {
 	return l.LocalAddr().String()
 }
 
-// What ICMP tells of a connected UDP socket is the next Write's error, once; exact gnet closes the connection.
+// What ICMP reports a connected UDP socket is the next Write's error, once; exact gnet closes the connection.
 func TestConnectedUDPRefused(t *testing.T) {
 	rings(t, func(t *testing.T, ring gnet.Option) {
 		modes(t, func(t *testing.T, exact bool, mode gnet.Option) {

@@ -72,7 +72,7 @@ func TestDatagramsLeftForTheLoopWaitForRoom(t *testing.T) {
 			require.NoError(t, peer.SetReadDeadline(time.Now().Add(5*time.Millisecond)))
 			_, err = peer.Read(make([]byte, 1))
 			require.Error(t, err, "there is no room")
-			onLoop(func() { us.event(&xtreme.Completion{Events: xtreme.Out}) })
+			onLoop(func() { us.event(&xtreme.Completion{Events: xtreme.EventOut}) })
 			expect("b", "c")
 
 			onLoop(func() { us.out.full = true })

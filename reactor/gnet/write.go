@@ -93,7 +93,7 @@ func (c *conn) keep(bs [][]byte) error {
 	return c.bounded()
 }
 
-// admits tells whether more may be written while earlier bytes wait, or while the connection is being closed. The hard limit is for
+// admits reports whether more may be written while earlier bytes wait, or while the connection is being closed. The hard limit is for
 // what waits already: a write of any size is taken as long as the earlier ones have gone, or nearly. What the kernel has room for by
 // now is sent first.
 func (c *conn) admits() error {
@@ -234,7 +234,7 @@ func (c *conn) AsyncWritev(bs [][]byte, callback AsyncCallback) error {
 	return c.el.tasks.push(task{kind: taskWritev, c: c, vector: bs, callback: callback})
 }
 
-// settle is what follows the handler's calls for this connection: what it read goes home, what it left is kept in the
+// settle is what follows the handler's calls for this connection: what it read returns to the pool, what it left is kept in the
 // right place, what nothing would send is sent.
 func (c *conn) settle() {
 	c.in.settle()

@@ -18,7 +18,7 @@ import (
 //
 // gnet wants an address. It has an abstract one, which needs no folder that can be written to and leaves no file behind: gnet reads a
 // file's name as a URL and removes, with all that is in it, whatever the part before a # or ? of it names. Others on the machine can
-// connect to an abstract name; who does is closed, and the handler hears nothing of it.
+// connect to an abstract name; who does is closed, and the handler is not called.
 type carrier struct {
 	handler upstream.EventHandler
 	engine  upstream.Engine
@@ -83,7 +83,7 @@ func (c *carrier) OnShutdown(upstream.Engine) {
 	}
 }
 
-// stranger tells of a connection that Engine.Register did not make whether it came by the carrier's name.
+// stranger reports a connection that Engine.Register did not make whether it came by the carrier's name.
 func (c *carrier) stranger(conn upstream.Conn) bool {
 	local, ok := conn.LocalAddr().(*net.UnixAddr)
 	return ok && local.Name == c.name

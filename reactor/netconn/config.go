@@ -26,9 +26,9 @@ type Config struct {
 	SelectPoll time.Duration
 	// Pin is the processor of each loop's thread, one per loop; empty takes the next of the engine's setting (SX_LOOP_CPUS), which is none by default.
 	Pin []int
-	// Owner are the options the loops' owners are made with: the kind of ring, buffers, their place. Where neither they nor the engine's
+	// Poller are the options the loops' pollers are made with: the kind of ring, buffers, their place. Where neither they nor the engine's
 	// settings name a kind of ring (auto), it is epoll; package documentation says why.
-	Owner []xtreme.Option
+	Poller []xtreme.Option
 	// Stream are options that every connection is made with, accepted or dialled, over TCP or unix: Budget, LargeStream. The
 	// last of an option wins, so they come after what is set here by default (see package documentation).
 	Stream []xtreme.Option

@@ -68,7 +68,7 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr is the peer's address: a *net.TCPAddr or *net.UnixAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// Path tells which kind of ring carries the connection and, for every better one, why not.
+// Path reports which kind of ring carries the connection and, for every better one, why not.
 func (c *Conn) Path() xtreme.Path { return c.path }
 
 // SetDeadline sets the read and the write deadline. After it calls fail with an error that is os.ErrDeadlineExceeded, also
@@ -117,16 +117,16 @@ func (c *Conn) establish() {
 // handle takes a completion. Loop only.
 func (c *Conn) handle(e *xtreme.Completion) {
 	switch events := e.Events; {
-	case events.Has(xtreme.Closed):
+	case events.Has(xtreme.EventClosed):
 		c.gone = true
 		c.end() // by a panic, or the end of the loop
-	case events.Has(xtreme.Hup):
+	case events.Has(xtreme.EventHup):
 		c.broke(e.Err)
 	default:
-		if events.Has(xtreme.RdHup) {
+		if events.Has(xtreme.EventRdHup) {
 			c.noMore(io.EOF)
 		}
-		if events.Has(xtreme.Out) {
+		if events.Has(xtreme.EventOut) {
 			if c.dialled != nil {
 				c.connected()
 				return
@@ -208,7 +208,7 @@ func (c *Conn) attend() {
 		c.halted = halt
 		change := c.socket.Resume
 		if halt {
-			// What the kernel has received before it hears of this still comes, and is copied: it must not keep the ring's buffers.
+			// What the kernel has received before reading is stopped still comes, and is copied: it must not keep the ring's buffers.
 			change = c.socket.Suspend
 		}
 		if err := change(); ignoreClosed(err) != nil {
@@ -241,7 +241,7 @@ func (c *Conn) kill() {
 	c.out.drop() // here and in flush only: what the loop is sending must not become another's
 }
 
-// wants notes that the loop's attention is wanted and tells whether it must be called: once until it has come. With mu held.
+// wants notes that the loop's attention is wanted and reports whether it must be called: once until it has come. With mu held.
 func (c *Conn) wants() bool {
 	first := !c.called
 	c.called = true

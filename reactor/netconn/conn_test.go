@@ -270,7 +270,7 @@ func TestNetworkCloseWakesEverybody(t *testing.T) {
 	})
 }
 
-// TestNetworkCloseWithUnreadData: what nobody reads any more must not keep buffers from coming home.
+// TestNetworkCloseWithUnreadData: what nobody reads any more must not keep buffers from returning to the pool.
 func TestNetworkCloseWithUnreadData(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		n := newNetwork(t, kind, Config{Stream: []xtreme.Option{xtreme.LargeStream()}})
@@ -520,7 +520,7 @@ func TestBadConfig(t *testing.T) {
 	}
 	_, err = New(nil, Config{})
 	require.ErrorContains(t, err, "engine nil")
-	_, err = New(e, Config{Owner: []xtreme.Option{xtreme.NoDelay(true)}})
+	_, err = New(e, Config{Poller: []xtreme.Option{xtreme.NoDelay(true)}})
 	require.ErrorContains(t, err, "NoDelay")
 	require.NoError(t, e.Close(), "nothing is left open")
 }
@@ -540,7 +540,7 @@ func TestAutoIsEpoll(t *testing.T) {
 		{conf.RingAuto, []xtreme.Option{xtreme.RingKind(conf.RingUring)}, conf.RingUring},
 		{conf.RingUring, []xtreme.Option{xtreme.RingKind(conf.RingEpoll)}, conf.RingEpoll},
 	} {
-		n := newNetwork(t, c.setting, Config{Owner: c.owner})
+		n := newNetwork(t, c.setting, Config{Poller: c.owner})
 		path := listen(t, n, "tcp").Path()
 		require.EqualValues(t, c.want, path.Kind, "setting %s, %d options: %v", c.setting, len(c.owner), path)
 	}

@@ -44,8 +44,8 @@ func (n *Network) dial(ctx context.Context, network, address string, opt []xtrem
 	}
 	if network == "unix" {
 		to := &net.UnixAddr{Name: address, Net: network}
-		return n.connect(ctx, network, to, func(o *xtreme.Owner, hook xtreme.Option) (*xtreme.Socket, error) {
-			return o.DialUnix(address, append(append(n.streamOptions(), opt...), hook)...)
+		return n.connect(ctx, network, to, func(p *xtreme.Poller, hook xtreme.Option) (*xtreme.Socket, error) {
+			return p.DialUnix(address, append(append(n.streamOptions(), opt...), hook)...)
 		})
 	}
 	prefix := "tcp"
@@ -74,8 +74,8 @@ func (n *Network) connectFirst(ctx context.Context, network string, all []netip.
 	options = append(options, opt...)
 	for i, a := range all {
 		try, cancel := share(ctx, len(all)-i)
-		c, err := n.connect(try, network, net.TCPAddrFromAddrPort(a), func(o *xtreme.Owner, hook xtreme.Option) (*xtreme.Socket, error) {
-			return o.DialTCP(a, append(options[:len(options):len(options)], hook)...)
+		c, err := n.connect(try, network, net.TCPAddrFromAddrPort(a), func(p *xtreme.Poller, hook xtreme.Option) (*xtreme.Socket, error) {
+			return p.DialTCP(a, append(options[:len(options):len(options)], hook)...)
 		})
 		cancel()
 		if err == nil {
@@ -106,13 +106,13 @@ func share(ctx context.Context, left int) (context.Context, context.CancelFunc) 
 
 // connect opens a connection on a loop and waits until it stands.
 func (n *Network) connect(ctx context.Context, network string, to net.Addr,
-	open func(*xtreme.Owner, xtreme.Option) (*xtreme.Socket, error)) (net.Conn, error) {
+	open func(*xtreme.Poller, xtreme.Option) (*xtreme.Socket, error)) (net.Conn, error) {
 	l := n.pick()
 	c := newConn(l, network)
 	dialled := make(chan error, 1)
 	c.dialled = dialled
 	err := l.reactor.Post(func() {
-		s, err := open(l.owner, l.hook)
+		s, err := open(l.poller, l.receiveMode)
 		if err != nil {
 			c.gone, c.dialled = true, nil
 			dialled <- system("connect", err)

@@ -10,7 +10,7 @@
 //
 //	client := &http.Client{Transport: &http.Transport{DialContext: network.DialContext, ForceAttemptHTTP2: true}}
 //
-// A Network runs reactor loops of its own, each on a goroutine with an owner of its own. Everything it makes may be used from
+// A Network runs reactor loops of its own, each on a goroutine with a poller of its own. Everything it makes may be used from
 // any goroutine, as package net's may, and errors are package net's: *net.OpError around an errno, net.ErrClosed or
 // os.ErrDeadlineExceeded, and io.EOF bare. docs/from-net.md says what changes for a program that moves here.
 //
@@ -22,7 +22,7 @@
 // uses, writes from it without copying. A burst of packets wakes a reader once.
 //
 // When Config.ReceiveBuffer bytes wait, the ring stops reading the connection, the kernel's buffer fills, and the peer's
-// window closes. What the kernel had given an io_uring ring before it heard of that is kept, too: with two hundred
+// window closes. What the kernel had given an io_uring ring before reading was stopped is kept, too: with two hundred
 // connections that all sent at once it came to between 0.5 and 1 MB for each; an epoll ring stops within a packet or two.
 // None of it stays in the pool's buffers, so that any number of connections that nobody reads leaves buffers for the others.
 //
@@ -42,7 +42,7 @@
 // Config.Rest), and lets a goroutine that it has woken run before it goes on. A ring of kind epoll makes that cheapest: it is
 // not tied to a thread, and the runtime changes between its loop and a goroutine in a fraction of a microsecond. An io_uring
 // ring belongs to a thread, and each change is a thread's wake-up. So a Network on an engine whose setting is auto uses epoll; a kind that
-// is asked for by name, by the setting or by Config.Owner, is used.
+// is asked for by name, by the setting or by Config.Poller, is used.
 //
 // With several loops a listener gives its connections to them in turn. A connection stays on its loop.
 package netconn

@@ -71,9 +71,9 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 					require.NoError(t, err)
 					var merged xtreme.Completion
 					ended := false
-					for end := time.Now().Add(patience); !merged.Events.Any(xtreme.RdHup|xtreme.Hup) && time.Now().Before(end); {
+					for end := time.Now().Add(patience); !merged.Events.Any(xtreme.EventRdHup|xtreme.EventHup) && time.Now().Before(end); {
 						var done [8]xtreme.Completion
-						n, err := l.owner.Poll(done[:])
+						n, err := l.poller.Poll(done[:])
 						require.NoError(t, err)
 						for i := range done[:n] {
 							if merged.Events == 0 {
@@ -85,7 +85,7 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 								merged.Err = done[i].Err
 							}
 						}
-						if merged.Events.Has(xtreme.NewConnection) && !ended {
+						if merged.Events.Has(xtreme.EventNewConnection) && !ended {
 							ended = true
 							_, err = conn.Write([]byte(data))
 							require.NoError(t, err)

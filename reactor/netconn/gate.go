@@ -33,7 +33,7 @@ func (g *gate) wait() {
 	g.cond.Wait()
 }
 
-// wake wakes one goroutine and tells whether there was one. A second call before that one ran wakes nobody: a burst is one
+// wake wakes one goroutine and reports whether there was one. A second call before that one ran wakes nobody: a burst is one
 // wake-up.
 func (g *gate) wake() bool {
 	if g.waiting == 0 {
@@ -53,7 +53,7 @@ func (g *gate) wakeAll() bool {
 	return true
 }
 
-// expired tells whether the deadline has passed.
+// expired reports whether the deadline has passed.
 func (g *gate) expired() bool { return !g.deadline.IsZero() && !time.Now().Before(g.deadline) }
 
 // set moves the deadline; who waits looks again.

@@ -93,7 +93,7 @@ func TestBroadcastIsAllowed(t *testing.T) {
 			require.NoError(t, raw.Control(func(fd uintptr) { on, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST) }))
 			require.NoError(t, err)
 			require.Equal(t, 1, on)
-			for range 3 { // the second tells what became of the first
+			for range 3 { // the second reports what became of the first
 				_, err = p.WriteTo([]byte("x"), &net.UDPAddr{IP: net.IPv4(127, 255, 255, 255), Port: 9})
 				require.NoError(t, err)
 				time.Sleep(5 * time.Millisecond)

@@ -67,8 +67,8 @@ func (a textAddr) String() string  { return a.text }
 // listen tells with an error the address it was about, if it came that far.
 func (n *Network) listen(network, address string, opt []xtreme.Option) (ln *Listener, at net.Addr, err error) {
 	if network == "unix" {
-		ln, err = n.listenOn(network, opt, func(o *xtreme.Owner, opt []xtreme.Option) (*xtreme.Socket, error) {
-			return o.ListenUnix(address, opt...)
+		ln, err = n.listenOn(network, opt, func(p *xtreme.Poller, opt []xtreme.Option) (*xtreme.Socket, error) {
+			return p.ListenUnix(address, opt...)
 		})
 		return ln, &net.UnixAddr{Name: address, Net: network}, err
 	}
@@ -87,8 +87,8 @@ func (n *Network) listen(network, address string, opt []xtreme.Option) (ln *List
 		if fam == "6" && a.Addr().IsUnspecified() {
 			options = append(options, xtreme.V6Only())
 		}
-		ln, err = n.listenOn(network, options, func(o *xtreme.Owner, opt []xtreme.Option) (*xtreme.Socket, error) {
-			return o.ListenTCP(a, opt...)
+		ln, err = n.listenOn(network, options, func(p *xtreme.Poller, opt []xtreme.Option) (*xtreme.Socket, error) {
+			return p.ListenTCP(a, opt...)
 		})
 		if err == nil || !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			break
@@ -102,18 +102,18 @@ func defaultKeepAlive() xtreme.Option { return xtreme.KeepAlive(15*time.Second, 
 
 // listenOn opens the socket on a loop.
 func (n *Network) listenOn(network string, opt []xtreme.Option,
-	open func(*xtreme.Owner, []xtreme.Option) (*xtreme.Socket, error)) (*Listener, error) {
+	open func(*xtreme.Poller, []xtreme.Option) (*xtreme.Socket, error)) (*Listener, error) {
 	ln := &Listener{net: n, network: network}
 	ln.gate.init(&ln.mu)
 	l := n.pick()
 	ln.socket = &listening{parent: ln, loop: l, gone: make(chan struct{})}
 	options := append(n.streamOptions(), opt...)
-	options = append(options, l.hook)
+	options = append(options, l.receiveMode)
 	if len(n.loops) > 1 {
 		options = append(options, xtreme.AcceptTo(ln.pass))
 	}
 	err := l.do(func() error {
-		s, err := open(l.owner, options)
+		s, err := open(l.poller, options)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (n *Network) listenOn(network string, opt []xtreme.Option,
 }
 
 // streamOptions are what connections are made with. The budget is a second line behind Suspend: what the kernel had
-// received before it heard of that is in the ring's buffers until the reader goes on.
+// received before reading was stopped is in the ring's buffers until the reader goes on.
 func (n *Network) streamOptions() []xtreme.Option {
 	return append([]xtreme.Option{xtreme.Budget(max(2*n.config.ReceiveBuffer, 256<<10))}, n.config.Stream...)
 }
@@ -144,7 +144,7 @@ func (ln *Listener) pass(fd int, _ netip.AddrPort) bool {
 		return false
 	}
 	return l.reactor.Post(func() {
-		s, err := l.owner.Adopt(fd, append(n.streamOptions(), l.hook)...)
+		s, err := l.poller.Adopt(fd, append(n.streamOptions(), l.receiveMode)...)
 		if err != nil {
 			n.config.Logger.Warn("netconn: a connection was lost on its way to another loop", "error", err)
 			_ = unix.Close(fd)
@@ -214,7 +214,7 @@ func (s *listening) attend() {
 	s.warn(change())
 }
 
-// warn tells of what nobody waits for.
+// warn reports what nobody waits for.
 func (s *listening) warn(err error) {
 	if ignoreClosed(err) != nil {
 		s.parent.net.config.Logger.Warn("netconn: listener", "address", s.parent.addr, "error", err)
@@ -272,7 +272,7 @@ func (ln *Listener) SetDeadline(t time.Time) error {
 // Addr is the address that is listened on: a *net.TCPAddr or *net.UnixAddr.
 func (ln *Listener) Addr() net.Addr { return ln.addr }
 
-// Path tells which kind of ring accepts the connections and, for every better one, why not.
+// Path reports which kind of ring accepts the connections and, for every better one, why not.
 func (ln *Listener) Path() xtreme.Path { return ln.path }
 
 // Close stops listening: Accept returns net.ErrClosed, connections nobody accepted are reset. When it returns the address

@@ -17,15 +17,15 @@ type loop struct {
 	net     *Network
 	self    uintptr // the loop's goroutine
 	reactor *reactor.Loop
-	owner   *xtreme.Owner
+	poller  *xtreme.Poller
 	layout  buffers.Layout
 
 	copyMost int // the longest packet that is copied rather than lent: what a small buffer holds
 
-	table  []endpoint // by the sockets' user data
-	unused []uint64
-	hook   xtreme.Option     // l.packet, for every socket
-	vector [maxVector][]byte // for gathering what is to be sent
+	table       []endpoint // by the sockets' user data
+	unused      []uint64
+	receiveMode xtreme.Option     // l.packet, for every socket
+	vector      [maxVector][]byte // for gathering what is to be sent
 
 	calls struct {
 		mu   sync.Mutex
@@ -53,10 +53,10 @@ type caller interface {
 
 // newLoop is called on the loop's goroutine.
 func newLoop(n *Network, r *reactor.Loop) *loop {
-	l := &loop{net: n, self: sys.Goroutine(), reactor: r, owner: r.Owner(), layout: r.Owner().Pool().Layout()}
+	l := &loop{net: n, self: sys.Goroutine(), reactor: r, poller: r.Poller(), layout: r.Poller().Pool().Layout()}
 	l.copyMost = l.layout.Stride(buffers.Small)
 	l.answer, l.yield = l.answerCalls, l.letRun
-	l.hook = xtreme.Hook(ring.Completions, l.packet)
+	l.receiveMode = xtreme.ReceiveMode(ring.Completions, l.packet)
 	return l
 }
 
@@ -171,7 +171,7 @@ func (l *loop) add(s *xtreme.Socket, e endpoint) {
 	s.SetUserData(slot)
 }
 
-// packet is every socket's receive hook: it sees packets inside Poll, also those of a socket that was suspended in the
+// packet is every socket's receive callback: it sees packets inside Poll, also those of a socket that was suspended in the
 // meantime. As completions they would wait in the ring until the socket goes on, each in its buffer, and some dozens of
 // them on each of some dozens of slow connections are all the buffers there are.
 func (l *loop) packet(s *ring.Socket, c *ring.Completion) ring.Verdict {
@@ -205,7 +205,7 @@ func (l *loop) find(s *ring.Socket) endpoint {
 
 // Handle gives each completion to whom it concerns.
 func (l *loop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
-	if c.Events.Has(xtreme.NewConnection) {
+	if c.Events.Has(xtreme.EventNewConnection) {
 		// Its user data may not be ours yet; nothing else of it can come in this batch.
 		l.table[c.Listener.UserData()].listener.accepted(c)
 		return
@@ -217,7 +217,7 @@ func (l *loop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 	case e.packets != nil:
 		e.packets.handle(c)
 	}
-	if c.Events.Has(xtreme.Closed) {
+	if c.Events.Has(xtreme.EventClosed) {
 		l.forget(c.UserData)
 	}
 }
@@ -260,10 +260,10 @@ func (l *loop) each() {
 	}
 }
 
-// lends tells whether a packet of a length is worth lending, and buffers are plenty: what one reader keeps must not be
+// lends reports whether a packet of a length is worth lending, and buffers are plenty: what one reader keeps must not be
 // missing to all others. A quarter of each class stays on the move, however many connections are slow.
 func (l *loop) lends(length int) bool {
-	pool := l.owner.Pool()
+	pool := l.poller.Pool()
 	return length > l.copyMost && pool.Available(buffers.Small) >= l.layout.SmallCount/4 &&
 		pool.Available(buffers.Large) >= l.layout.LargeCount/4
 }

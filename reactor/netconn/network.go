@@ -35,8 +35,8 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		return nil, err
 	}
 	orElse(&c.Logger, e.Logger())
-	if e.Settings().Ring == conf.RingAuto { // see package documentation; a RingKind of Config.Owner comes later, and wins
-		c.Owner = append([]xtreme.Option{xtreme.RingKind(conf.RingEpoll)}, c.Owner...)
+	if e.Settings().Ring == conf.RingAuto { // see package documentation; a RingKind of Config.Poller comes later, and wins
+		c.Poller = append([]xtreme.Option{xtreme.RingKind(conf.RingEpoll)}, c.Poller...)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Network{config: c, cancel: cancel, gone: make(chan struct{})}
@@ -52,7 +52,7 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 	}
 	go func() {
 		n.err = reactor.RunGroup(ctx, e, c.Loops, setup, reactor.Config{Rest: c.Rest, RxPoll: c.RxPoll, SelectPoll: c.SelectPoll,
-			Pin: c.Pin, Owner: c.Owner, Name: c.Name, Grace: c.Grace, Logger: c.Logger})
+			Pin: c.Pin, Poller: c.Poller, Name: c.Name, Grace: c.Grace, Logger: c.Logger})
 		for _, l := range n.loops {
 			l.abandon()
 		}

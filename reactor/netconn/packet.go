@@ -42,7 +42,7 @@ type PacketConn struct {
 	sending   datagrams
 	failed    failure // told by the next call, once
 	suspended bool    // received is full: the ring is to stop until a reader has come
-	stuck     bool    // the kernel's queue is full: the loop sends on when it is told of room
+	stuck     bool    // the kernel's queue is full: the loop sends on when it is notified of room
 	closed    bool
 	byUser    bool
 	called    bool
@@ -112,7 +112,7 @@ func (n *Network) openUDP(network string, local netip.AddrPort, opt []xtreme.Opt
 	p.out.init(&p.mu)
 	opt = append([]xtreme.Option{xtreme.Broadcast()}, opt...) // as package net
 	err := l.do(func() error {
-		s, err := l.owner.OpenUDP(local, append(opt, l.hook)...)
+		s, err := l.poller.OpenUDP(local, append(opt, l.receiveMode)...)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (p *PacketConn) RemoteAddr() net.Addr {
 	return p.remote
 }
 
-// Path tells which kind of ring carries the socket and, for every better one, why not.
+// Path reports which kind of ring carries the socket and, for every better one, why not.
 func (p *PacketConn) Path() xtreme.Path { return p.path }
 
 // SetDeadline sets the read and the write deadline, as Conn.SetDeadline does.
@@ -260,7 +260,7 @@ func (p *PacketConn) end() {
 	p.dropInHand()
 }
 
-// wants notes that the loop's attention is wanted and tells whether it must be called: once until it has come. With mu held.
+// wants notes that the loop's attention is wanted and reports whether it must be called: once until it has come. With mu held.
 func (p *PacketConn) wants() bool {
 	first := !p.called
 	p.called = true
@@ -279,15 +279,15 @@ func (p *PacketConn) callUnlock() {
 // handle takes a completion. Loop only.
 func (p *PacketConn) handle(e *xtreme.Completion) {
 	switch {
-	case e.Events.Has(xtreme.Closed):
+	case e.Events.Has(xtreme.EventClosed):
 		p.gone = true
 		p.end()
 		p.dropUnsent()
 		return
-	case e.Events.Has(xtreme.Err):
+	case e.Events.Has(xtreme.EventErr):
 		p.tell(failure{err: e.Err})
 	}
-	if e.Events.Has(xtreme.Out) {
+	if e.Events.Has(xtreme.EventOut) {
 		p.mu.Lock()
 		p.stuck = false
 		p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// receive takes a datagram from the ring, inside its Poll, and tells whether it keeps the buffer. What is copied rather than
+// receive takes a datagram from the ring, inside its Poll, and reports whether it keeps the buffer. What is copied rather than
 // lent is as for streams. Loop only.
 func (p *PacketConn) receive(packet buffers.Packet, from netip.AddrPort) (kept bool) {
 	kept, call := p.receiveLocked(packet, from)

@@ -121,7 +121,7 @@ func (c *Conn) rawFetch() error {
 	return err
 }
 
-// rawComing tells whether more is on its way to a connection of which nothing waits. A ring that is not epoll receives before its Poll:
+// rawComing reports whether more is on its way to a connection of which nothing waits. A ring that is not epoll receives before its Poll:
 // what poll(2) does not show any more came in with the Poll of a whole turn.
 func (c *Conn) rawComing() (coming bool, err error) {
 	known, coming, err := c.rawPoll()
@@ -134,7 +134,7 @@ func (c *Conn) rawComing() (coming bool, err error) {
 	return false, c.loop.turnOver()
 }
 
-// rawAhead tells whether the ring receives before its Poll.
+// rawAhead reports whether the ring receives before its Poll.
 func (c *Conn) rawAhead() bool { return c.path.Kind != string(conf.RingEpoll) }
 
 // rawPoll asks the kernel. known: something waits here, or has ended, and nothing was asked.
@@ -186,7 +186,7 @@ func (c *Conn) dropWatch() {
 	}
 }
 
-// readable tells whether the kernel has bytes, the peer's end or an error for a reader. poll(2) takes none of it away.
+// readable reports whether the kernel has bytes, the peer's end or an error for a reader. poll(2) takes none of it away.
 func readable(fd int) bool {
 	const found = unix.POLLIN | unix.POLLRDHUP | unix.POLLHUP
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
@@ -288,7 +288,7 @@ func (c *Conn) newStandIn() (seen arrivals, in standIn, err error) {
 	return seen, in, err
 }
 
-// feed writes what is left of the segment, at most so many bytes, and tells whether that was all of it.
+// feed writes what is left of the segment, at most so many bytes, and reports whether that was all of it.
 func (g *segment) feed(fd, most int) (n int, whole bool) {
 	write := func(b []byte) bool {
 		k, _ := unix.Write(fd, b[:min(len(b), most-n)])
@@ -326,7 +326,7 @@ func (c *Conn) skip(n int) {
 	}
 }
 
-// skipSome drops n bytes of the segment, or what is left of it, and tells whether that was all.
+// skipSome drops n bytes of the segment, or what is left of it, and reports whether that was all.
 func (g *segment) skipSome(n int) (k int, done bool) {
 	if g.chunk != nil {
 		k = min(n, g.chunk.w-g.chunk.r)

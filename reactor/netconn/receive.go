@@ -15,7 +15,7 @@ import (
 //	buffer, or buffers are scarce
 //	otherwise                       lent: the reader copies out of the ring's buffer, WriteTo writes from it
 //
-// Lending a buffer and taking it back costs about what copying 2 KiB does, and wakes a loop that rests. It also lets a reader
+// Lending a buffer and taking it back costs about what copying 2 KiB does, and wakes a loop that sleeps. It also lets a reader
 // that does nothing keep a buffer of 2 KiB for a message of 50 bytes; so small ones are never lent, and large ones (see
 // xtreme.LargeStream) are not while fewer than a quarter of the pool's buffers are free: however many connections are slow,
 // what they hold is heap memory then, bounded for each, and the buffers go round for the others.
@@ -58,7 +58,7 @@ func (i *inbound) drop() {
 	i.queue, i.queued = nil, 0
 }
 
-// direct copies what it can into the slice of a reader that waits, and tells how much that was.
+// direct copies what it can into the slice of a reader that waits, and reports how much that was.
 func (i *inbound) direct(p buffers.Packet) int {
 	if i.want == nil || len(i.queue) > 0 {
 		return 0
@@ -90,7 +90,7 @@ func (i *inbound) copyIn(p buffers.Packet) {
 	}
 }
 
-// receive takes a packet from the ring, inside its Poll, and tells whether it keeps the buffer. Loop only.
+// receive takes a packet from the ring, inside its Poll, and reports whether it keeps the buffer. Loop only.
 func (c *Conn) receive(p buffers.Packet) (kept bool) {
 	kept, call := c.receiveLocked(p)
 	if call {
@@ -214,7 +214,7 @@ func (c *Conn) isClosed() bool {
 	return c.closed
 }
 
-// copyTo copies what is left of the segment to b, and tells whether that was all.
+// copyTo copies what is left of the segment to b, and reports whether that was all.
 func (g *segment) copyTo(b []byte) (n int, done bool) {
 	if g.chunk != nil {
 		n = copy(b, g.chunk.bytes())

@@ -90,7 +90,7 @@ func slowReader(t *testing.T, kind conf.RingKind, peer bool) {
 	before := roundTrips(t, healthy, min(d/2, 2*time.Second))
 	free := func() (small, large int) {
 		require.NoError(t, n.loops[0].do(func() error {
-			pool := n.loops[0].owner.Pool()
+			pool := n.loops[0].poller.Pool()
 			small, large = pool.Available(buffers.Small), pool.Available(buffers.Large)
 			return nil
 		}))

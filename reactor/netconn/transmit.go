@@ -25,7 +25,7 @@ type outbound struct {
 	queued int      // bytes in chunks
 	err    error    // nothing can be sent any more
 	shut   bool     // CloseWrite
-	stuck  bool     // the kernel's queue is full: the loop sends on when it is told of room
+	stuck  bool     // the kernel's queue is full: the loop sends on when it is notified of room
 	cut    bool     // the last Write failed: its caller knows that the peer does not get all
 
 	drained chan struct{} // of who waits for an empty queue; closed when it is; nil: nobody does
@@ -201,7 +201,7 @@ func (c *Conn) putLocked(k *chunk) (call bool, err error) {
 	return c.wantsSending(), nil
 }
 
-// wantsSending notes that something was queued and tells whether the loop must be called for it. With mu held.
+// wantsSending notes that something was queued and reports whether the loop must be called for it. With mu held.
 func (c *Conn) wantsSending() bool { return !c.out.stuck && c.wants() }
 
 // ReadFrom sends what it reads from r until r's end, and reads it straight into the memory it is sent from; io.Copy uses

@@ -51,7 +51,7 @@ func BenchmarkDatagram(b *testing.B) {
 func BenchmarkStream(b *testing.B) {
 	w := newWorld(b)
 	l := w.listen(ring.Config{})
-	s := w.socket(ring.Stream, ring.Config{})
+	s := w.socket(ring.KindStream, ring.Config{})
 	require.NoError(b, s.Connect(l.LocalAddr()))
 	w.next(s, ring.EventOut)
 	child := w.next(nil, ring.EventNewConnection).Socket

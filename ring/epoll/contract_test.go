@@ -9,5 +9,5 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	ringtest.Run(t, ringtest.Backend{Name: "epoll", Driver: epoll.New, Caps: ring.CapTransmitTime})
+	ringtest.Run(t, ringtest.Backend{Name: "epoll", Driver: epoll.New, Caps: ring.CapTxTimestamps})
 }

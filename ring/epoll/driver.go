@@ -26,9 +26,9 @@ type driver struct {
 	fetched uint64 // counts batches, so that an event can be told to be older than what it would answer
 	skip    int    // turns until epoll is asked again, while hot sockets are read directly
 
-	hot     [maxHot]hotSocket
-	numHot  int
-	crowded int // batches until sockets may become hot again
+	hot         [maxHot]hotSocket
+	numHot      int
+	directPause int // batches until sockets may become hot again
 
 	lazy    []uint32 // slots whose entry in the epoll list asks for more than is wanted
 	sent    []result // transmissions to be given back in Reap
@@ -39,15 +39,15 @@ type driver struct {
 	timed     bool // the timer was started and not stopped since
 	usesPpoll bool // no epoll_pwait2
 
-	wake   sync.Mutex // Wake may meet Close: the descriptor must not be written to once its number belongs to another file
-	bell   sys.EventFD
-	closed bool
+	wake    sync.Mutex // Wake may meet Close: the descriptor must not be written to once its number belongs to another file
+	eventfd sys.EventFD
+	closed  bool
 }
 
 // Keys of the list's own entries; sockets have small slots.
 const (
-	bellSlot  = 1<<32 - 1
-	timerSlot = 1<<32 - 2
+	eventfdSlot = 1<<32 - 1
+	timerSlot   = 1<<32 - 2
 )
 
 // The number of events fetched at once: by default, and the bounds of what DriverConfig.Entries may ask for. With 256, a hundred busy
@@ -82,19 +82,19 @@ func (d *driver) open() (err error) {
 	if d.epoll, err = sys.NewEpoll(); err != nil {
 		return err
 	}
-	if d.bell, err = sys.NewEventFD(); err != nil {
+	if d.eventfd, err = sys.NewEventFD(); err != nil {
 		_ = d.epoll.Close()
 		return err
 	}
 	if d.timer, err = sys.NewTimerFD(); err != nil {
-		_ = d.bell.Close()
+		_ = d.eventfd.Close()
 		_ = d.epoll.Close()
 		return err
 	}
 	for _, own := range []struct {
 		fd   int
 		slot uint32
-	}{{d.bell.FD(), bellSlot}, {d.timer.FD(), timerSlot}} {
+	}{{d.eventfd.FD(), eventfdSlot}, {d.timer.FD(), timerSlot}} {
 		if e := d.epoll.Control(unix.EPOLL_CTL_ADD, own.fd, unix.EPOLLIN, own.slot, 0); e != 0 {
 			_ = d.closeAll()
 			return fmt.Errorf("epoll_ctl: %w", e)
@@ -110,7 +110,7 @@ func (d *driver) open() (err error) {
 func (d *driver) Kind() string { return "epoll" }
 
 // Caps: beyond the common contract the kernel's transmit stamps only.
-func (d *driver) Caps() ring.Caps { return ring.CapTransmitTime }
+func (d *driver) Caps() ring.Caps { return ring.CapTxTimestamps }
 
 // Why explains each capability.
 func (d *driver) Why(c ring.Caps) ring.Reason {
@@ -133,7 +133,7 @@ func (d *driver) Bind() error { return nil }
 // Flush: sends go out in Transmit, receives need no starting.
 func (d *driver) Flush() error { return nil }
 
-// Attach makes room for the socket; epoll hears of it when there is something to wait for.
+// Attach makes room for the socket; it is added to epoll when there is something to wait for.
 func (d *driver) Attach(s *ring.Socket) error {
 	d.table.add(s)
 	return nil
@@ -178,7 +178,7 @@ func (d *driver) Close() error {
 }
 
 func (d *driver) closeAll() (err error) {
-	for _, e := range []error{d.timer.Close(), d.bell.Close(), d.epoll.Close()} {
+	for _, e := range []error{d.timer.Close(), d.eventfd.Close(), d.epoll.Close()} {
 		if err == nil {
 			err = e
 		}

@@ -52,7 +52,7 @@ func TestCapsAreExplained(t *testing.T) {
 		ring.CapLaunchTime:         "os.no_launch_time",
 		ring.CapPathChanges:        "os.one_path",
 	}
-	require.Equal(t, ring.CapTransmitTime, d.Caps())
+	require.Equal(t, ring.CapTxTimestamps, d.Caps())
 	for _, c := range ring.AllCaps() {
 		if d.Caps().Has(c) {
 			continue
@@ -128,7 +128,7 @@ func TestSocketsThatAreNotAttached(t *testing.T) {
 	w := newWorld(t)
 	other := w.udp(ring.Config{})
 	w.poll(1)
-	s := w.socket(ring.Stream, ring.Config{})
+	s := w.socket(ring.KindStream, ring.Config{})
 	for _, err := range []error{w.drv.Receive(s, true), w.drv.NotifyWritable(s), w.drv.Transmit(s)} {
 		require.ErrorIs(t, err, unix.EINVAL)
 	}

@@ -84,14 +84,14 @@ func (w *world) socket(kind ring.SocketKind, c ring.Config) *ring.Socket {
 
 func (w *world) udp(c ring.Config) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Datagram, c)
+	s := w.socket(ring.KindDatagram, c)
 	require.NoError(w.t, s.Bind(netip.AddrPortFrom(loopback, 0)))
 	return s
 }
 
 func (w *world) listen(c ring.Config) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Stream, c)
+	s := w.socket(ring.KindStream, c)
 	require.NoError(w.t, s.Bind(netip.AddrPortFrom(loopback, 0)))
 	require.NoError(w.t, s.Listen(0))
 	return s

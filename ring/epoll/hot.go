@@ -22,11 +22,11 @@ import (
 // With 8 to 256 connections in flight all are left to epoll and the rate is the same as without this (within 1 %).
 const (
 	maxHot = 4
-	// aloneAfter is how many turns with something in them make a hot socket one that stays: an epoll_ctl is paid then, and
+	// unsharedAfter is how many turns with something in them make a hot socket one that stays: an epoll_ctl is paid then, and
 	// another when it cools.
-	aloneAfter = 16
-	// coolAfter is how many turns a hot socket may be found empty before it is left to epoll again.
-	coolAfter = 20000
+	unsharedAfter = 16
+	// demoteAfter is how many turns a hot socket may be found empty before it is left to epoll again.
+	demoteAfter = 20000
 	// replaceAfter is how many turns a hot socket must have been empty to make place for another.
 	replaceAfter = 64
 	// crowdTurns is for how many batches of epoll no socket becomes hot after one more was busy than there are places.
@@ -43,16 +43,16 @@ type hotSocket struct {
 // warm makes a socket that has just delivered hot, if there is a place. When all places are taken by sockets as busy, none is hot
 // for a while.
 func (d *driver) warm(r *record) {
-	if r.hot || !r.on || d.crowded > 0 {
+	if r.hot || !r.on || d.directPause > 0 {
 		return
 	}
 	place := d.numHot
 	if place == maxHot {
 		if place = d.coldest(); d.hot[place].idle < replaceAfter {
-			d.crowd()
+			d.pauseDirectReads()
 			return
 		}
-		if d.unhot(&d.hot[place]) != 0 {
+		if d.demote(&d.hot[place]) != 0 {
 			return
 		}
 	} else {
@@ -62,10 +62,10 @@ func (d *driver) warm(r *record) {
 	r.hot = true
 }
 
-// crowd leaves all to epoll for a while: one question to it answers more than as many tries.
-func (d *driver) crowd() {
-	d.crowded = crowdTurns
-	_ = d.cool() // whom epoll cannot watch stays hot
+// pauseDirectReads leaves all to epoll for a while: one question to it answers more than as many tries.
+func (d *driver) pauseDirectReads() {
+	d.directPause = crowdTurns
+	_ = d.demoteAll() // whom epoll cannot watch stays hot
 }
 
 func (d *driver) coldest() int {
@@ -83,22 +83,22 @@ func (d *driver) coldest() int {
 func (d *driver) readHot(k *ring.Sink, asked bool) {
 	for i := 0; i < d.numHot; {
 		h := &d.hot[i]
-		if h.r.s != h.s || !h.r.on || h.idle >= coolAfter {
-			if d.unhot(h) == 0 {
+		if h.r.s != h.s || !h.r.on || h.idle >= demoteAfter {
+			if d.demote(h) == 0 {
 				d.drop(i)
 				continue
 			}
 			h.idle = 0
 		}
 		switch {
-		case asked && !h.r.alone:
+		case asked && !h.r.unshared:
 		case k.Room() == 0:
 			d.turn(i)
 			return
 		case d.take(k, h.r, 0):
 			h.idle = 0
-			if h.took++; h.took == aloneAfter && h.r.s == h.s {
-				h.r.alone = true
+			if h.took++; h.took == unsharedAfter && h.r.s == h.s {
+				h.r.unshared = true
 				d.resync(h.r)
 			}
 		default:
@@ -116,10 +116,10 @@ func (d *driver) turn(i int) {
 	d.hot = turned
 }
 
-// cool leaves all sockets to epoll, but those that the kernel refuses to watch.
-func (d *driver) cool() (err error) {
+// demoteAll leaves all sockets to epoll, but those that the kernel refuses to watch.
+func (d *driver) demoteAll() (err error) {
 	for i := 0; i < d.numHot; {
-		if e := d.unhot(&d.hot[i]); e != 0 {
+		if e := d.demote(&d.hot[i]); e != 0 {
 			err = wrap("watch", d.hot[i].r, e)
 			i++
 		} else {
@@ -135,16 +135,16 @@ func (d *driver) drop(i int) {
 	d.hot[d.numHot] = hotSocket{}
 }
 
-// unhot gives the socket back to epoll. It fails when the kernel refuses to watch it, and reading is wanted: then it must stay hot.
-func (d *driver) unhot(h *hotSocket) syscall.Errno {
+// demote gives the socket back to epoll. It fails when the kernel refuses to watch it, and reading is wanted: then it must stay hot.
+func (d *driver) demote(h *hotSocket) syscall.Errno {
 	r := h.r
 	if r.s != h.s {
 		return 0
 	}
-	if r.alone {
-		r.alone = false
+	if r.unshared {
+		r.unshared = false
 		if e := d.sync(r); e != 0 && r.on {
-			r.alone = true
+			r.unshared = true
 			return e
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func (w *world) heat(s *ring.Socket, peer net.Conn) {
 	w.t.Helper()
 	r := w.drv.table.of(s)
-	for limit := time.Now().Add(patience); !r.alone; {
+	for limit := time.Now().Add(patience); !r.unshared; {
 		require.True(w.t, time.Now().Before(limit))
 		_, err := peer.Write([]byte("warm"))
 		require.NoError(w.t, err)
@@ -195,7 +195,7 @@ func TestManyBusySocketsAreLeftToEpoll(t *testing.T) {
 	require.Zero(t, w.drv.numHot)
 	for _, s := range sockets {
 		r := w.drv.table.of(s)
-		require.False(t, r.hot || r.alone)
+		require.False(t, r.hot || r.unshared)
 		require.NotZero(t, r.have)
 	}
 	_, err := peers[0].Write([]byte("again"))
@@ -203,7 +203,7 @@ func TestManyBusySocketsAreLeftToEpoll(t *testing.T) {
 	require.Equal(t, "again", string(w.bytes(sockets[0])))
 	require.Zero(t, w.drv.numHot)
 	// After a while the busy ones get their places back.
-	w.drv.crowded = 1
+	w.drv.directPause = 1
 	w.heat(sockets[0], peers[0])
 
 	// A place goes from one that has nothing to one that has.
@@ -272,7 +272,7 @@ func TestHotSocketsCoolAndWarm(t *testing.T) {
 	}
 	send()
 	require.Equal(t, 1, w.drv.numHot)
-	for range 2 * coolAfter {
+	for range 2 * demoteAfter {
 		w.poll(1)
 	}
 	require.Zero(t, w.drv.numHot, "empty for long")

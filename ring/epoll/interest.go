@@ -9,19 +9,19 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// want is the entry the record should have in the epoll list.
-func (r *record) want() uint32 {
+// wantedEvents is the entry the record should have in the epoll list.
+func (r *record) wantedEvents() uint32 {
 	if r.failed {
 		return 0
 	}
 	var w uint32
-	if (r.on || r.broken) && !r.alone {
+	if (r.on || r.broken) && !r.unshared {
 		w = r.reads
 	}
 	if r.notify || r.sending {
 		w |= unix.EPOLLOUT
 	}
-	if w == 0 && !(r.alone && r.on) {
+	if w == 0 && !(r.unshared && r.on) {
 		// Errors and hang-ups cannot be masked. Both may last, and FD must not stay readable for them: report them once.
 		return unix.EPOLLET
 	}
@@ -30,7 +30,7 @@ func (r *record) want() uint32 {
 
 // sync makes the entry in the epoll list what is wanted.
 func (d *driver) sync(r *record) syscall.Errno {
-	want, op := r.want(), unix.EPOLL_CTL_MOD
+	want, op := r.wantedEvents(), unix.EPOLL_CTL_MOD
 	switch {
 	case want == r.have:
 		return 0
@@ -61,8 +61,8 @@ func (d *driver) leave(r *record) {
 	}
 }
 
-// settle sets right what was left.
-func (d *driver) settle() error {
+// syncPending sets right what was left.
+func (d *driver) syncPending() error {
 	var err error
 	for _, slot := range d.lazy {
 		r := d.table.slot(slot)
@@ -83,7 +83,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	r := d.table.of(s)
 	switch {
 	case r == nil && !on:
-		return nil // closed by its hook: there is nothing left to stop
+		return nil // closed by its callback: there is nothing left to stop
 	case r == nil:
 		return notAttached("receive", s)
 	case !on:

@@ -9,7 +9,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Probe tells whether a ring of this kind can be made here and now; nil means yes. Otherwise it is a *ring.FeatureError. Any
+// Probe reports whether a ring of this kind can be made here and now; nil means yes. Otherwise it is a *ring.FeatureError. Any
 // goroutine.
 func Probe() error {
 	layout := buffers.Layout{SmallSize: 64, SmallCount: 1}

@@ -20,16 +20,16 @@ const (
 
 // read takes what epoll has announced.
 func (d *driver) read(k *ring.Sink, r *record, ev uint32) {
-	if r.kind == ring.Listener {
+	if r.kind == ring.KindListener {
 		d.accept(k, r)
 	} else if s := r.s; d.take(k, r, ev) && r.s == s {
 		d.warm(r)
 	}
 }
 
-// take receives, within the socket's share of the turn, and tells whether there was anything.
+// take receives, within the socket's share of the turn, and reports whether there was anything.
 func (d *driver) take(k *ring.Sink, r *record, ev uint32) bool {
-	if r.kind == ring.Stream {
+	if r.kind == ring.KindStream {
 		return d.stream(k, r, ev)
 	}
 	return d.datagrams(k, r) > 0
@@ -108,7 +108,7 @@ func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 	return took
 }
 
-// end is the end of a stream: the peer's FIN (e is 0) or an error. The entry in the epoll list stays as it was until epoll tells of
+// end is the end of a stream: the peer's FIN (e is 0) or an error. The entry in the epoll list stays as it was until epoll reports
 // it again; most applications have closed the socket by then.
 func (d *driver) end(k *ring.Sink, r *record, e syscall.Errno) {
 	if e == 0 {

@@ -54,13 +54,13 @@ func (d *driver) fetch(k *ring.Sink) error {
 	if e != 0 && e != unix.EINTR {
 		return fmt.Errorf("epoll: epoll_wait: %w", e)
 	}
-	d.took(n)
+	d.noteBatch(n)
 	d.skip = fetchEvery - 1
 	switch {
 	case n > maxHot:
-		d.crowd()
-	case d.crowded > 0:
-		d.crowded--
+		d.pauseDirectReads()
+	case d.directPause > 0:
+		d.directPause--
 	}
 	return nil
 }
@@ -72,8 +72,8 @@ func (d *driver) handle(k *ring.Sink) {
 		d.next++
 		slot, gen := ev.Key()
 		switch slot {
-		case bellSlot:
-			d.bell.Drain()
+		case eventfdSlot:
+			d.eventfd.Drain()
 			continue
 		case timerSlot:
 			d.stopTimer()
@@ -85,10 +85,10 @@ func (d *driver) handle(k *ring.Sink) {
 	}
 }
 
-// progress does what the events of a socket allow. Hooks of the application run inside: after each report the socket may be closed
+// progress does what the events of a socket allow. Callbacks of the application run inside: after each report the socket may be closed
 // (r.s is another then) or stopped.
 func (d *driver) progress(k *ring.Sink, r *record, ev uint32) {
-	if ev&^trouble&^r.want() != 0 || r.failed {
+	if ev&^trouble&^r.wantedEvents() != 0 || r.failed {
 		d.resync(r) // the entry had asked for more than is wanted, see leave
 	}
 	if r.failed {
@@ -132,8 +132,8 @@ func (d *driver) writable(k *ring.Sink, r *record, ev uint32) {
 // troubled deals with an error or hang-up of a socket that is not being read.
 func (d *driver) troubled(k *ring.Sink, r *record, ev uint32) {
 	switch {
-	case r.kind == ring.Listener:
-	case r.kind == ring.Datagram:
+	case r.kind == ring.KindListener:
+	case r.kind == ring.KindDatagram:
 		if e := socketError(r); e != 0 {
 			k.Failed(r.s, e)
 		}

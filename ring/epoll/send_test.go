@@ -270,7 +270,7 @@ func TestPacketsBeforeTheConnectionStands(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
-	s := w.socket(ring.Stream, ring.Config{})
+	s := w.socket(ring.KindStream, ring.Config{})
 	require.NoError(t, s.Connect(l.Addr().(*net.TCPAddr).AddrPort()))
 	_, err = s.Send([]byte("x"))
 	require.ErrorIs(t, err, ring.ErrWouldBlock)

@@ -208,7 +208,7 @@ func TestStarvationAndRecovery(t *testing.T) {
 }
 
 // TestSpareBufferDoesNotStarveOtherRings: the last free buffer waits in one ring's driver for a socket that has nothing to read,
-// while a socket of another ring starves. When the first ring rests the other gets it.
+// while a socket of another ring starves. When the first ring sleeps the other gets it.
 func TestSpareBufferDoesNotStarveOtherRings(t *testing.T) {
 	w := newWorldOf(t, buffers.Layout{SmallSize: 2048, SmallCount: 4, Headroom: 192})
 	logic := ring.PerSocket

@@ -19,16 +19,16 @@ type record struct {
 	kind  ring.SocketKind
 	burst uint8 // datagrams to try for in one turn
 
-	on      bool // reading is wanted
-	broken  bool // an error or hang-up was reported while reading was stopped: what is left is read all the same
-	held    bool // broken, but for want of buffers this must wait for Receive
-	ended   bool // the peer's FIN was reported
-	failed  bool // the failure was reported: nothing more will be
-	listed  bool // in driver.lazy
-	notify  bool // one Writable is owed
-	sending bool // current is under way
-	hot     bool // in driver.hot
-	alone   bool // hot, and epoll does not watch it
+	on       bool // reading is wanted
+	broken   bool // an error or hang-up was reported while reading was stopped: what is left is read all the same
+	held     bool // broken, but for want of buffers this must wait for Receive
+	ended    bool // the peer's FIN was reported
+	failed   bool // the failure was reported: nothing more will be
+	listed   bool // in driver.lazy
+	notify   bool // one Writable is owed
+	sending  bool // current is under way
+	hot      bool // in driver.hot
+	unshared bool // hot, and epoll does not watch it
 
 	fatal syscall.Errno // a send failed with it, which took it from the socket: how the stream really ended
 	asked uint64        // driver.fetched when notify was asked for
@@ -57,7 +57,7 @@ func (t *table) add(s *ring.Socket) {
 	r.clear()
 	r.s, r.gen, r.fd, r.kind, r.burst = s, h.Gen, int32(h.Conn), h.Kind, 1
 	r.reads = unix.EPOLLIN
-	if h.Kind == ring.Stream {
+	if h.Kind == ring.KindStream {
 		r.reads |= unix.EPOLLRDHUP
 	}
 }

@@ -43,7 +43,7 @@ func TestTCPEcho(t *testing.T) {
 
 func TestTCPOverIPv6(t *testing.T) {
 	w := newWorld(t)
-	l, err := w.set.NewSocket(ring.Stream, true, ring.Config{})
+	l, err := w.set.NewSocket(ring.KindStream, true, ring.Config{})
 	require.NoError(t, err)
 	if err := l.Bind(netip.MustParseAddrPort("[::1]:0")); err != nil {
 		require.NoError(t, l.Close())
@@ -186,7 +186,7 @@ func TestConnect(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
-	s := w.socket(ring.Stream, ring.Config{})
+	s := w.socket(ring.KindStream, ring.Config{})
 	require.NoError(t, s.Connect(l.Addr().(*net.TCPAddr).AddrPort()))
 	c := w.next(s, ^ring.Event(0))
 	require.Equal(t, ring.EventOut, c.Events)
@@ -211,7 +211,7 @@ func TestConnectRefused(t *testing.T) {
 	require.NoError(t, err)
 	to := l.Addr().(*net.TCPAddr).AddrPort()
 	require.NoError(t, l.Close())
-	s := w.socket(ring.Stream, ring.Config{})
+	s := w.socket(ring.KindStream, ring.Config{})
 	require.NoError(t, s.Connect(to))
 	c := w.next(s, ^ring.Event(0))
 	require.Equal(t, refused, c.Events)
@@ -242,11 +242,11 @@ func TestAbortSendsReset(t *testing.T) {
 	require.ErrorIs(t, err, unix.ECONNRESET)
 }
 
-func TestHookClosesItsSocketInTheMiddle(t *testing.T) {
+func TestCallbackClosesItsSocketInTheMiddle(t *testing.T) {
 	w := newWorld(t)
-	l := w.socket(ring.Stream, ring.Config{})
+	l := w.socket(ring.KindStream, ring.Config{})
 	seen := 0
-	require.NoError(t, l.SetHook(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
+	require.NoError(t, l.SetReceiveMode(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
 		if seen++; seen == 2 {
 			require.NoError(t, s.Abort())
 		}

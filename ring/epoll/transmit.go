@@ -40,7 +40,7 @@ func (d *driver) Transmit(s *ring.Socket) error {
 		return nil
 	}
 	if e := d.sync(r); e != 0 { // nothing would tell when the kernel takes more: what was taken ends with the error
-		if r.kind == ring.Stream && r.fatal == 0 {
+		if r.kind == ring.KindStream && r.fatal == 0 {
 			r.fatal = e
 		}
 		d.abandon(r, e)
@@ -59,7 +59,7 @@ func (d *driver) push(r *record) {
 			r.current, r.rest, r.off, r.sending = t, t.Packet.Buffer(), 0, true
 		}
 		var e syscall.Errno
-		if r.kind == ring.Stream {
+		if r.kind == ring.KindStream {
 			e = d.sendStream(r)
 		} else {
 			e = d.sendDatagram(r)
@@ -67,7 +67,7 @@ func (d *driver) push(r *record) {
 		switch {
 		case e == unix.EAGAIN:
 			return
-		case e != 0 && r.kind == ring.Stream:
+		case e != 0 && r.kind == ring.KindStream:
 			// The kernel has told the error now and will not again; what was received before it is still to be read, see giveBack.
 			if r.fatal == 0 {
 				r.fatal = e
@@ -82,7 +82,7 @@ func (d *driver) push(r *record) {
 // sendStream sends what is left of the current transmission; EAGAIN when the kernel's queue is full before the end.
 func (d *driver) sendStream(r *record) syscall.Errno {
 	for {
-		pieces, want := d.gather(r)
+		pieces, want := d.collectPieces(r)
 		if want == 0 {
 			return 0
 		}
@@ -106,7 +106,7 @@ func (d *driver) sendDatagram(r *record) syscall.Errno {
 		}
 		to = &d.out.to
 	}
-	pieces, n := d.gather(r)
+	pieces, n := d.collectPieces(r)
 	if n < r.current.Packet.Len() {
 		return unix.EMSGSIZE
 	}
@@ -122,8 +122,8 @@ func (d *driver) sendmsg(r *record, pieces [][]byte, to *sys.Sockaddr) (n int, e
 	}
 }
 
-// gather lists the pieces not sent yet, as many as one message carries, and their length.
-func (d *driver) gather(r *record) (pieces [][]byte, total int) {
+// collectPieces lists the pieces not sent yet, as many as one message carries, and their length.
+func (d *driver) collectPieces(r *record) (pieces [][]byte, total int) {
 	n, off := 0, r.off
 	for b, ok := r.rest, true; ok && n < len(d.out.pieces); b, ok = b.Next() {
 		if piece := b.Bytes()[off:]; len(piece) > 0 {

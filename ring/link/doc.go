@@ -9,7 +9,7 @@
 // packets, in place; what is sent is read from where it lies:
 //
 //	           link                                     stack
-//	Receive:   frame in a buffer of the pool    ──►     Pool.Narrow(p, headers, length, account)
+//	Receive:   frame in a buffer of the pool    ──►     Pool.Trim(p, headers, length, account)
 //	Send:      frame from a buffer of the pool  ◄──     p.Push(header) …, Pool.Transmit(p)
 //	Complete:  sent                             ──►     Release, or Pool.Deliver back to the sender
 //
@@ -18,7 +18,7 @@
 //	n := l.Receive(frames[:])           // buffers to the card first, then the frames
 //	for i := range frames[:n] { … }     // demultiplex all, then process all
 //	l.Send(out); l.Flush()              // one system call for the batch, or none
-//	l.Complete(done[:])                 // buffers come home
+//	l.Complete(done[:])                 // buffers return to the pool
 //
 // # What a link promises
 //

@@ -19,7 +19,7 @@ type Link interface {
 	Path() Path
 
 	// Receive gives the card fresh buffers, then writes up to len(dst) received frames to dst and returns how many. Their packets are
-	// received (see buffers), charged to nobody, and the caller's: Pool.Narrow makes datagrams of them, Release drops them.
+	// received (see buffers), charged to nobody, and the caller's: Pool.Trim makes datagrams of them, Release drops them.
 	Receive(dst []Frame) int
 	// Send queues frames in order and returns how many it took, the first ones; the rest stay the caller's, who tries again after
 	// Complete. A packet must be transmitting, alone, and complete from the Ethernet header on: others are a bug of the caller and may panic.
@@ -35,7 +35,7 @@ type Link interface {
 	Complete(dst []Done) int
 	// Unsent is how many frames Send took that have not come back by Complete.
 	Unsent() int
-	// Pending tells whether Flush has left frames that the wire has not read yet, where it was full or slow: nobody rings when it has room
+	// Pending reports whether Flush has left frames that the wire has not read yet, where it was full or slow: nobody rings when it has room
 	// again, so who has such frames does not sleep without a limit. Frames that were read and have not come back are not among them.
 	Pending() bool
 
@@ -47,7 +47,7 @@ type Link interface {
 	// Disarm ends what Arm began.
 	Disarm()
 
-	// Check tells whether the link still carries frames: nil, or an error that is ErrDetached for errors.Is. It waits
+	// Check reports whether the link still carries frames: nil, or an error that is ErrDetached for errors.Is. It waits
 	// for nothing, but may cost a system call: some times a second, and when the interface is said to have changed. A loss is known within half a
 	// second.
 	Check() error

@@ -53,7 +53,7 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// Has tells whether a reason with this code is among the reasons.
+// Has reports whether a reason with this code is among the reasons.
 func (p Path) Has(code string) bool {
 	for _, r := range p.Reasons {
 		if r.Code == code {
@@ -103,7 +103,7 @@ func AllCaps() []Caps {
 	return all
 }
 
-// Has tells whether all of want are there.
+// Has reports whether all of want are there.
 func (c Caps) Has(want Caps) bool { return c&want == want }
 
 // String lists the capabilities by name.

@@ -14,6 +14,6 @@ type Staged interface {
 	Stop()
 	// Shut waits until the kernel has let go of the link, and touches no buffer.
 	Shut() error
-	// Retire returns the buffers, but for frames with a token that were not sent: Complete tells of those, and until then they have theirs.
+	// Retire returns the buffers, but for frames with a token that were not sent: Complete reports those, and until then they have theirs.
 	Retire() error
 }

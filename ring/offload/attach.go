@@ -19,7 +19,7 @@ const defaultReceiveBuffer = 212992
 // Attach takes a socket: into the stack if it can carry it, else onto its shadow alone, with the reason in its path.
 func (d *driver) Attach(s *ring.Socket) error {
 	h := s.Handle()
-	if h.Kind != ring.Datagram {
+	if h.Kind != ring.KindDatagram {
 		return noTCP()
 	}
 	e := d.table.add(s)
@@ -31,7 +31,7 @@ func (d *driver) Attach(s *ring.Socket) error {
 	case !local.Addr().Is4():
 		e.reasons = append(e.reasons, ring.Reason{Code: "offload.no_ipv6", Text: "this stack speaks IPv4: the kernel carries the socket"})
 	default:
-		if err := d.carry(e); err != nil {
+		if err := d.attachToStack(e); err != nil {
 			e.s = nil
 			return err
 		}
@@ -43,8 +43,8 @@ func (d *driver) Attach(s *ring.Socket) error {
 	return nil
 }
 
-// carry puts a socket into the stack.
-func (d *driver) carry(e *entry) (err error) {
+// attachToStack puts a socket into the stack.
+func (d *driver) attachToStack(e *entry) (err error) {
 	if e.id, err = d.udp.Add(d.endpoint(e.s), d.options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
@@ -64,7 +64,7 @@ func (d *driver) carry(e *entry) (err error) {
 
 // widen gives the socket's shadow room.
 func (d *driver) widen(e *entry) error {
-	if d.config.Namespace != nil {
+	if d.config.MemoryHost != nil {
 		return nil
 	}
 	why, err := shadow.Widen(e.s)
@@ -98,7 +98,7 @@ func (d *driver) follow(e *entry) error {
 }
 
 func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
-	h, o := s.Handle(), s.Settings()
+	h, o := s.Handle(), s.Options()
 	e := udp.Endpoint{Owner: uint64(h.Gen)<<32 | uint64(h.Slot), Account: h.Account, LocalPort: s.LocalAddr().Port(),
 		Interface: uint32(d.nics.Present(s.Device())), ReusePort: o.ReusePort, MulticastAll: o.MulticastAll}
 	e.Local, _ = wire.AddrFrom(s.LocalAddr().Addr())
@@ -110,12 +110,12 @@ func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 }
 
 func (d *driver) options(s *ring.Socket) udp.Options {
-	o := s.Settings()
+	o := s.Options()
 	size := o.ReceiveBuffer
 	switch {
 	case size == 0:
 		size = defaultReceiveBuffer
-	case d.config.Namespace == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
+	case d.config.MemoryHost == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
 		if has, err := unix.GetsockoptInt(kernel.FD(s), unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
 			size = min(size, has/2)
 		}
@@ -129,7 +129,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	e := d.table.of(s)
 	switch {
 	case e == nil && !on:
-		return nil // closed by its hook: there is nothing left to stop
+		return nil // closed by its callback: there is nothing left to stop
 	case e == nil:
 		return fmt.Errorf("offload: receive: socket %d is not attached", s.ID())
 	}

@@ -20,7 +20,7 @@ type ends struct {
 	t      testing.TB
 	pools  [2]*buffers.Pool
 	sets   [2]*ring.Set
-	spaces [2]*offload.Namespace
+	spaces [2]*offload.MemoryHost
 	dst    []ring.Completion
 	kept   [2][]ring.Completion // seen by next and not asked for yet
 }
@@ -54,7 +54,7 @@ func newEnds(t testing.TB, c memory.Config) *ends {
 
 // udp makes a socket of a host, bound to its address.
 func (e *ends) udp(i int, c ring.Config) *ring.Socket {
-	s, err := e.sets[i].NewSocket(ring.Datagram, false, c)
+	s, err := e.sets[i].NewSocket(ring.KindDatagram, false, c)
 	require.NoError(e.t, err)
 	require.NoError(e.t, s.Bind(netip.AddrPortFrom(subnets[i][0].Addr(), 0)))
 	return s
@@ -109,7 +109,7 @@ func BenchmarkEcho(b *testing.B) {
 		n += e.echo(0)
 	}
 	b.StopTimer()
-	for range 2 { // what is under way comes home
+	for range 2 { // the buffers in flight return to the pool
 		for i := range 2 {
 			n, _ := e.sets[i].Rings()[0].Poll(e.dst)
 			for j := range e.dst[:n] {

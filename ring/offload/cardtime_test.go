@@ -59,8 +59,8 @@ func TestStampsOfACard(t *testing.T) {
 		c    ring.Config
 		want ring.Stamp
 	}{
-		{ring.Config{Timestamps: true, CardTime: ring.CardTimeSync}, ring.Stamp{Nanos: unixTime + 250, Source: ring.StampHardware}},
-		{ring.Config{Timestamps: true, CardTime: ring.CardTimeRaw}, ring.Stamp{Nanos: boot + 250, Source: ring.StampCard}},
+		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsSync}, ring.Stamp{Nanos: unixTime + 250, Source: ring.StampHardware}},
+		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsRaw}, ring.Stamp{Nanos: boot + 250, Source: ring.StampRawHardware}},
 		{ring.Config{Timestamps: true}, ring.Stamp{Source: ring.StampPoll}},
 		{ring.Config{}, ring.Stamp{}},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// returned polls until all that was sent by SendPacket has come back, and tells how many of them with an error.
+// returned polls until all that was sent by SendPacket has come back, and reports how many of them with an error.
 func (w *watcher) returned(packets int) (failed int) {
 	w.t.Helper()
 	sent := 0
@@ -77,7 +77,7 @@ func TestCarrierLost(t *testing.T) {
 	require.NotContains(t, w.s.Path().String(), "link.no_carrier")
 }
 
-// What an interface had no chance to send before it went down does not leave when it is up again: the sender is told that it is lost.
+// What an interface had no chance to send before it went down does not leave when it is up again: the sender is notified that it is lost.
 func TestQueuedBeforeDownIsLost(t *testing.T) {
 	for _, noticed := range []bool{false, true} {
 		t.Run(map[bool]string{false: "up again at once", true: "down for a while"}[noticed], func(t *testing.T) {

@@ -36,7 +36,7 @@ type owner struct {
 	wg    sync.WaitGroup
 }
 
-// own starts an owner with a socket that is a member of the groups on v0. rests: it waits when there is nothing.
+// own starts an owner with a socket that is a member of the groups on v0. sleeps: it waits when there is nothing.
 func (s *shared) own(queues []int, local string, rests bool, groups ...netip.Addr) *owner {
 	o := &owner{rests: rests}
 	ready := make(chan struct{})
@@ -120,7 +120,7 @@ func (o *owner) counter(t testing.TB, name string) (v uint64) {
 	return v
 }
 
-// churn changes neighbours of v0 that nobody sends to, rate times a second, until stop is closed, and tells how often it did. Every change is one
+// churn changes neighbours of v0 that nobody sends to, rate times a second, until stop is closed, and reports how often it did. Every change is one
 // of a MAC address.
 func churn(t testing.TB, rate int, stop chan struct{}) (changes int) {
 	index := linkOf(t, "v0").Attrs().Index
@@ -141,7 +141,7 @@ func churn(t testing.TB, rate int, stop chan struct{}) (changes int) {
 }
 
 // Neighbours have a life of their own. While a thousand of them change a second beside ten thousand echoes, Poll makes no call that may wait for
-// the lock of the kernel's configuration, no destination is prepared again, and a ring that rests is not woken.
+// the lock of the kernel's configuration, no destination is prepared again, and a ring that sleeps is not woken.
 func TestNeighbourChurn(t *testing.T) {
 	s := newShared(t, 1)
 	busy, rests := s.own(nil, "10.0.0.1:7000", false), s.own([]int{}, "10.0.0.1:7001", true)

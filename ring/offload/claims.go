@@ -134,7 +134,7 @@ func (d *driver) releaseAt(at steering.Target) (err error) {
 	return err
 }
 
-// isUnclaimed tells whether the steering program takes nothing for the socket because its claims were refused.
+// isUnclaimed reports whether the steering program takes nothing for the socket because its claims were refused.
 func (e *entry) isUnclaimed() bool {
 	return e.claims.Len() == 0 && slices.ContainsFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
 }

@@ -71,7 +71,7 @@ func TestClaims(t *testing.T) {
 	f := &fakeSteering{claims: map[link.Flow]int{}}
 	set, _ := beside(t, f)
 	socket := func(a string, change ...func(*ring.Socket)) *ring.Socket {
-		s, err := set.NewSocket(ring.Datagram, false, ring.Config{})
+		s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
 		require.NoError(t, err)
 		for _, c := range change {
 			c(s)
@@ -125,7 +125,7 @@ func TestClaims(t *testing.T) {
 		require.NoError(t, err)
 		if n > 0 {
 			require.Equal(t, "by the kernel", string(dst[0].Packet.Bytes()))
-			require.True(t, dst[0].OS)
+			require.True(t, dst[0].ViaKernel)
 			require.NoError(t, dst[0].Packet.Release())
 			break
 		}

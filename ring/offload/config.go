@@ -27,8 +27,8 @@ type Config struct {
 	Interfaces []nic.Interface
 	// Host is the kernel's view of the network; not closed by the driver. Nil with a Namespace.
 	Host *host.Host
-	// Namespace takes the kernel's place on links that have none; the same is the Network of the ring.SetConfig.
-	Namespace *Namespace
+	// MemoryHost takes the kernel's place on links that have none; the same is the Network of the ring.SetConfig.
+	MemoryHost *MemoryHost
 	// ShadowEvery says on which of the turns that frames come in the kernel's side of the sockets is read too; 0 means 100
 	// (VMA_RX_UDP_POLL_OS_RATIO).
 	ShadowEvery int
@@ -62,7 +62,7 @@ type Link struct {
 	Link     link.Link
 	Index    int              // of the interface in the host's tables; 0: as Link.Info says
 	VLAN     uint16           // of the frames' tag; 0: untagged
-	Checksum udp.Policy       // what is done with wrong sums
+	Checksum udp.Policy       // what is done with wrong checksums
 	Steering steering.Claimer // chooses the packets that come to the link; nil: every frame of the wire comes
 	MAC      *[6]byte         // the station; nil: as Link.Info says
 	Path     []link.Reason    // reasons of the caller's choice of this link, for socket paths
@@ -84,7 +84,7 @@ func (c *Config) complete() error {
 			return bad("Exchange, and Interfaces of length", 0)
 		case len(c.Links) > 0:
 			return bad("Exchange, and Links of length", len(c.Links))
-		case c.Namespace != nil:
+		case c.MemoryHost != nil:
 			return bad("Exchange, and a Namespace beside it:", "two hosts")
 		case c.Host != nil && c.Host != c.Exchange.config.Host:
 			return bad("Exchange, and another Host than its own:", "two")
@@ -94,13 +94,13 @@ func (c *Config) complete() error {
 	switch {
 	case len(c.Links) == 0 && c.Exchange == nil:
 		return bad("Links of length", 0)
-	case c.Host == nil && c.Namespace == nil:
+	case c.Host == nil && c.MemoryHost == nil:
 		return bad("Host", nil)
-	case c.Host != nil && c.Namespace != nil:
+	case c.Host != nil && c.MemoryHost != nil:
 		return bad("Namespace beside a Host:", "two")
 	case c.MTU != 0 && c.MTU < 68: // RFC 791
 		return bad("MTU", c.MTU)
-	case c.Sender != nil && c.Namespace != nil:
+	case c.Sender != nil && c.MemoryHost != nil:
 		return bad("Sender, and a Namespace:", "no kernel")
 	case c.ShadowEvery < 0:
 		return bad("ShadowEvery", c.ShadowEvery)

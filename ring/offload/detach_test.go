@@ -93,7 +93,7 @@ func (f *flood) end() {
 	f.took = time.Since(f.started)
 }
 
-// bookkeeper polls without a rest and keeps books: each number once, by which way, and for how long it was away from polling.
+// bookkeeper polls without a sleep and keeps books: each number once, by which way, and for how long it was away from polling.
 type bookkeeper struct {
 	t        *testing.T
 	s        *ring.Socket
@@ -149,7 +149,7 @@ func (r *bookkeeper) poll() {
 		} else {
 			r.seen[number/64] |= bit
 		}
-		if c.OS {
+		if c.ViaKernel {
 			r.os++
 		} else {
 			r.fast++

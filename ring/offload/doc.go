@@ -9,7 +9,7 @@
 // An offloaded socket keeps a kernel socket, its shadow, made, bound, joined and connected by the same calls as on any ring. The shadow
 // reserves the port, so that nobody else gets it; it holds the multicast memberships, so that cards and switches let the groups
 // through; and what the kernel still gets for the socket arrives there: fragments, packets from this very host, packets that
-// came before the flow was claimed. The driver reads it too, before newer frames of the link, and marks those packets (Completion.OS).
+// came before the flow was claimed. The driver reads it too, before newer frames of the link, and marks those packets (Completion.ViaKernel).
 //
 //	link ──► frames ──► internal/ip ──► udp ──► datagrams ──┐
 //	                                                        ├──► completions
@@ -42,7 +42,7 @@
 //
 // # Links without a kernel
 //
-// On memory links and in simulated worlds there is no kernel to have a shadow in. There a [Namespace] gives sockets their addresses and
+// On memory links and in simulated worlds there is no kernel to have a shadow in. There a [MemoryHost] gives sockets their addresses and
 // ports, the stack answers ARP, ICMP and IGMP itself, and what a socket sends to its own host or group is looped inside the stack.
 //
 // # Sends
@@ -67,7 +67,7 @@
 // A frame may come in on a queue of ring A for a socket of ring B. A looks it up among the sockets of all rings, proves its checksum,
 // and puts the datagram into a bounded queue from A to B (package handoff), one for each ordered pair of rings: no lock, no allocation. B copies it into its own
 // pool at its next Poll, and the place to which it has come gives A its buffers back; why it copies is said at handoff.Queue, what that
-// costs by handoff's BenchmarkQueue. A rings B's bell only if B rests. Members of a group on several rings all receive; sockets that share a
+// costs by handoff's BenchmarkQueue. A wakes B only if B sleeps. Members of a group on several rings all receive; sockets that share a
 // port share it over all rings, by one hash. Datagrams of one flow keep their order as long as they come in on one queue.
 //
 //	card, queue 0 ──► ring A ──► sockets of A
@@ -89,11 +89,11 @@
 //
 // # When an interface goes, and comes back
 //
-// A driver on an exchange notices within a second, or as soon as the mirror tells of it, that the steering program was taken off, or that
+// A driver on an exchange notices within a second, or as soon as the mirror reports it, that the steering program was taken off, or that
 // the interface is down (link.down) or was deleted (link.gone). The kernel then has the traffic, so the sockets live on through
 // their shadows. Each gets an EventPath, and its Path the reason. What the interface's rings held is lost. The interface is tried again
 // after 10 ms, then after twice as long each time, once a second at the most, for as long as the driver lives; while another program is on
-// it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror tells that it was taken off. Tries are
+// it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror reports that it was taken off. Tries are
 // made on another goroutine (package nic), since they take milliseconds, hundreds when the kernel is busy; the owner polls its shadows meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a
 // second EventPath tells. An interface that was deleted and made again counts as the same if it has the same name: memberships and
 // SO_BINDTODEVICE are made again on it.

@@ -73,30 +73,30 @@ type driver struct {
 	handoff *handoff.Port
 	ties    []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
 
-	list      sys.Epoll // what FD waits on
-	batch     []sys.EpollEvent
-	timer     sys.TimerFD
-	timed     bool
-	usesPpoll bool
-	gap       clock.Gap // since the clock was read in Reap
-	realClock bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
-	long      bool      // this turn comes so long after that, that it counts for the 16th
-	gathering gathering
-	resting   atomic.Bool
-	awaited   atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that rests wait for; nil for none
-	listens   bool                          // the links are in the list
-	heard     int                           // frames since the ring rested
-	wake      sync.Mutex                    // Wake may meet Close
-	bell      sys.EventFD
-	closed    bool
-	down      []bool     // links whose last Flush failed
-	stuck     []bool     // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
-	early     error      // of frames that had to leave before the rest of their flush
-	past      []past     // by link: what those counted that were there before
-	moved     bool       // paths have changed, and the sockets are to be told
-	tai       int64      // nanoseconds that CLOCK_TAI is ahead of the Unix clock
-	checked   clock.Time // when the links were last asked whether they live
-	stats     stats
+	list       sys.Epoll // what FD waits on
+	batch      []sys.EpollEvent
+	timer      sys.TimerFD
+	timed      bool
+	usesPpoll  bool
+	gap        clock.Gap // since the clock was read in Reap
+	realClock  bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
+	long       bool      // this turn comes so long after that, that it counts for the 16th
+	coalescing coalescing
+	sleeping   atomic.Bool
+	awaited    atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that sleeps wait for; nil for none
+	linksArmed bool                          // the links are in the list
+	heard      int                           // frames since the ring rested
+	wake       sync.Mutex                    // Wake may meet Close
+	eventfd    sys.EventFD
+	closed     bool
+	down       []bool     // links whose last Flush failed
+	stuck      []bool     // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
+	early      error      // of frames that had to leave before the rest of their flush
+	past       []past     // by link: what those counted that were there before
+	moved      bool       // paths have changed, and the sockets are to be told
+	tai        int64      // nanoseconds that CLOCK_TAI is ahead of the Unix clock
+	checked    clock.Time // when the links were last asked whether they live
+	stats      stats
 }
 
 // stats are the driver's counters, beside those of the stack, the links and the ring.
@@ -160,7 +160,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: steering.NewTable(), down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)),
 		past: make([]past, len(c.Links)), news: &shadow.News{}}
-	nc := nic.Config{Pool: d.pool, Clock: d.clock, Wake: d.rouse, Events: attachments{d}}
+	nc := nic.Config{Pool: d.pool, Clock: d.clock, Wake: d.wakeOwner, Events: attachments{d}}
 	for i := range d.links {
 		l := &d.links[i]
 		d.claims.AddTarget(l.target())
@@ -176,8 +176,8 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		sc.SendViaKernel = d.declined
 	}
 	sc.LoopViaKernel = d.needsKernel
-	if c.Namespace != nil {
-		sc.LocalHost = c.Namespace.own
+	if c.MemoryHost != nil {
+		sc.LocalHost = c.MemoryHost.own
 	} else {
 		d.mirror = newMirror(c.Host)
 		sc.Host = d.mirror
@@ -201,7 +201,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	if err == nil {
 		tc := stack.Config{Host: d, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now}
-		if tc.Below = c.Namespace; c.Namespace == nil {
+		if tc.Below = c.MemoryHost; c.MemoryHost == nil {
 			tc.Below = kernel.New()
 		}
 		d.transport = stack.New(tc)
@@ -221,7 +221,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	if c.Host != nil {
 		d.unwatch = c.Host.Watch(func(news host.Change) {
-			if d.resting.Load() && (news.Tables || d.awaits(news.Neighbours)) {
+			if d.sleeping.Load() && (news.Tables || d.awaits(news.Neighbours)) {
 				d.Wake()
 			}
 		})
@@ -247,7 +247,7 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 		return ring.Reason{Code: "offload.any_thread", Text: "a link belongs to a goroutine, which may change its thread"}
 	case c == ring.CapWindowAtRelease, c == ring.CapOutPerAck:
 		return ring.Reason{Code: "offload.no_tcp", Text: "this stack speaks UDP, which has neither windows nor acknowledgements"}
-	case c == ring.CapTransmitTime:
+	case c == ring.CapTxTimestamps:
 		return ring.Reason{Code: "offload.no_transmit_time", Text: "AF_XDP tells when a frame left only through its transmit metadata " +
 			"(Linux 6.8, few drivers), which this link does not use; without it a frame is known to have left, not when"}
 	case c == ring.CapLaunchTime:
@@ -281,7 +281,7 @@ func (d *driver) Close() error {
 	d.ip.Close()
 	err := d.leave()
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
-		if !r.t.Home {
+		if !r.t.IsComplete {
 			d.pool.Complete(r.t.Packet)
 		}
 		_ = r.t.Packet.Release() // alone since it was taken for sending

@@ -79,7 +79,7 @@ func TestFirstSendFindsTheNeighbour(t *testing.T) {
 	require.Equal(t, a.LocalAddr(), got[0].Source)
 	require.Equal(t, b.LocalAddr(), got[0].Destination)
 	require.Equal(t, uint32(linkIndex), got[0].IfIndex)
-	require.False(t, got[0].OS)
+	require.False(t, got[0].ViaKernel)
 	require.NoError(t, got[0].Packet.Release())
 	require.Zero(t, counter(a.Ring(), "stack.waited_for_neighbour"))
 
@@ -104,7 +104,7 @@ func TestFirstSendFindsTheNeighbour(t *testing.T) {
 	require.Equal(t, uint64(20), counter(a.Ring(), "stack.waited_for_neighbour"))
 }
 
-// A packet given to SendPacket leaves from its own memory; SENT comes with its token when the buffer is home.
+// A packet given to SendPacket leaves from its own memory; SENT comes with its token when the buffer is back in the pool.
 func TestSendPacket(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	a, b := e.connect(ring.Config{})
@@ -261,7 +261,7 @@ func TestMulticastBetweenHosts(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	g := netip.MustParseAddrPort("233.252.0.7:7007")
 	member := func(i int) *ring.Socket {
-		s, err := e.sets[i].NewSocket(ring.Datagram, false, ring.Config{})
+		s, err := e.sets[i].NewSocket(ring.KindDatagram, false, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, s.SetReuseAddr(true))
 		require.NoError(t, s.SetMulticastAll(false))
@@ -324,13 +324,13 @@ func TestTwoLinks(t *testing.T) {
 		sets[1+i] = newSet(t, pools[1+i], f, offload.Link{Link: other, Index: linkIndex})
 	}
 	sets[0] = newSet(t, pools[0], table, offload.Link{Link: ours[0], Index: 10}, offload.Link{Link: ours[1], Index: 11})
-	server, err := sets[0].NewSocket(ring.Datagram, false, ring.Config{})
+	server, err := sets[0].NewSocket(ring.KindDatagram, false, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, server.Bind(netip.MustParseAddrPort("0.0.0.0:7000")))
 	dst := make([]ring.Completion, 16)
 	for i := range 2 {
 		to := netip.MustParseAddrPort(fmt.Sprintf("10.%d.0.1:7000", i))
-		client, err := sets[1+i].NewSocket(ring.Datagram, false, ring.Config{})
+		client, err := sets[1+i].NewSocket(ring.KindDatagram, false, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, client.Connect(to))
 		_, err = client.Send([]byte("ping"))
@@ -360,10 +360,10 @@ func TestTwoLinks(t *testing.T) {
 }
 
 func newSet(t *testing.T, pool *buffers.Pool, f host.Facts, links ...offload.Link) *ring.Set {
-	ns, err := offload.NewNamespace(f, func() uint64 { return 4 })
+	ns, err := offload.NewMemoryHost(f, func() uint64 { return 4 })
 	require.NoError(t, err)
 	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: links, Namespace: ns})})
+		Driver: offload.New(offload.Config{Links: links, MemoryHost: ns})})
 	require.NoError(t, err)
 	_, err = set.NewRing()
 	require.NoError(t, err)

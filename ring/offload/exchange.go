@@ -68,7 +68,7 @@ func (x *Exchange) enter(d *driver) error {
 	if err != nil {
 		return fmt.Errorf("offload: exchange: %w", err)
 	}
-	if d.handoff, err = x.hub.Join(number, d.pool, d.rouse); err != nil {
+	if d.handoff, err = x.hub.Join(number, d.pool, d.wakeOwner); err != nil {
 		x.directory.Leave(number)
 		return fmt.Errorf("offload: exchange: %w", err)
 	}

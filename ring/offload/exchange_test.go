@@ -129,7 +129,7 @@ func (s *shared) polled(set *ring.Set, r *ring.Ring) *polled {
 			for i := range dst[:n] {
 				if c := &dst[i]; c.Events.Has(ring.EventPacket) {
 					p.got.Add(1)
-					if c.OS {
+					if c.ViaKernel {
 						p.os.Add(1)
 					}
 					if err := c.Packet.Release(); err != nil {
@@ -245,7 +245,7 @@ func TestLogicThatCannotBeSteered(t *testing.T) {
 			n, err := r.Poll(dst)
 			require.NoError(t, err)
 			for i := range dst[:n] {
-				require.False(t, dst[i].OS)
+				require.False(t, dst[i].ViaKernel)
 				got[dst[i].Socket]++
 				require.NoError(t, dst[i].Packet.Release())
 			}
@@ -307,7 +307,7 @@ func TestContractWithoutQueue(t *testing.T) {
 
 // open makes a socket bound to the address.
 func (s *shared) open(set *ring.Set, local string) *ring.Socket {
-	u, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+	u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
 	require.NoError(s.t, err)
 	require.NoError(s.t, u.Bind(netip.MustParseAddrPort(local)))
 	return u
@@ -338,7 +338,7 @@ func TestAnyQueueAnyRing(t *testing.T) {
 		require.NoError(t, err)
 		for i := range dst[:n] {
 			require.Same(t, ua, dst[i].Socket)
-			if dst[i].OS {
+			if dst[i].ViaKernel {
 				os++
 			}
 			require.NoError(t, dst[i].Packet.Release())
@@ -383,7 +383,7 @@ func TestGroupOnTwoRings(t *testing.T) {
 	group := netip.MustParseAddr("239.1.2.3")
 	var members []*ring.Socket
 	for _, set := range []*ring.Set{setA, setB, setB} {
-		u, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+		u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
 		require.NoError(t, err)
 		require.NoError(t, u.SetReuseAddr(true))
 		require.NoError(t, u.SetMulticastAll(false))
@@ -415,7 +415,7 @@ func TestGroupOnTwoRings(t *testing.T) {
 				for i := range dst[:k] {
 					c := &dst[i]
 					require.Equal(t, fmt.Sprint(got[c.Socket]), string(c.Packet.Bytes()))
-					require.False(t, c.OS)
+					require.False(t, c.ViaKernel)
 					require.Equal(t, netip.AddrPortFrom(group, 7000), c.Destination)
 					got[c.Socket]++
 					total--
@@ -530,7 +530,7 @@ func TestPortSharedByRings(t *testing.T) {
 	setA, a := s.set([]int{0})
 	setB, b := s.set([]int{1})
 	for _, set := range []*ring.Set{setA, setB} {
-		u, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+		u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
 		require.NoError(t, err)
 		require.NoError(t, u.SetReusePort(true))
 		require.NoError(t, u.Bind(netip.MustParseAddrPort("10.0.0.1:7000")))
@@ -572,7 +572,7 @@ func TestPortSharedByRings(t *testing.T) {
 	require.Greater(t, per[1], flows*each/8)
 }
 
-// A datagram wakes a ring that rests, though it came in on another's queue.
+// A datagram wakes a ring that sleeps, though it came in on another's queue.
 func TestHandoverWakes(t *testing.T) {
 	s := newShared(t, 1)
 	setA, a, err := s.trySet(nil)

@@ -125,7 +125,7 @@ func (f *faulty) bind(at string, c ring.Config, change ...func(*ring.Socket) err
 	if c.LargestDatagram == 0 {
 		c.LargestDatagram = 2048
 	}
-	s, err := f.set.NewSocket(ring.Datagram, false, c)
+	s, err := f.set.NewSocket(ring.KindDatagram, false, c)
 	f.NoError(err)
 	for _, do := range change {
 		f.NoError(do(s))
@@ -174,7 +174,7 @@ func (f *faulty) next(s *ring.Socket) (text string, os bool) {
 	f.until("a datagram", func() bool {
 		c, ok := f.take(s)
 		if ok {
-			text, os = string(c.Packet.Bytes()), c.OS
+			text, os = string(c.Packet.Bytes()), c.ViaKernel
 			f.NoError(c.Packet.Release())
 		}
 		return ok
@@ -182,7 +182,7 @@ func (f *faulty) next(s *ring.Socket) (text string, os bool) {
 	return text, os
 }
 
-// drop releases what is kept of a socket and tells how much it was.
+// drop releases what is kept of a socket and reports how much it was.
 func (f *faulty) drop(s *ring.Socket) (n int) {
 	for {
 		c, ok := f.take(s)

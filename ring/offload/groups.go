@@ -14,7 +14,7 @@ import (
 // regroup makes the stack's memberships those of the socket.
 func (d *driver) regroup(e *entry) error {
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" })
-	want, err := d.groupsOf(e, e.s.Settings().Groups, setOf(e.groups.Groups()))
+	want, err := d.groupsOf(e, e.s.Options().Groups, setOf(e.groups.Groups()))
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,8 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group
 
 // ChangeMembership joins or leaves a group in the kernel: with the socket's descriptor, or with a further one when that has no room. Not for Poll.
 func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error {
-	if d.config.Namespace != nil {
-		return d.config.Namespace.SetMembership(s, m, join)
+	if d.config.MemoryHost != nil {
+		return d.config.MemoryHost.SetMembership(s, m, join)
 	}
 	return kernel.NameLimit(s, m, d.setMembership(s, m, join))
 }
@@ -104,7 +104,7 @@ func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 		return nil
 	}
 	var asked []ring.Membership
-	for _, x := range s.Settings().Groups {
+	for _, x := range s.Options().Groups {
 		if x.Group == m.Group && x.Source == m.Source {
 			asked = append(asked, x)
 		}

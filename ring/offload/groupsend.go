@@ -18,13 +18,13 @@ import (
 //
 //	sockets of the kernel that receive the group on the interface and port     who sends
 //	not known: the first datagrams, or the kernel's tables cannot be read      kernel
-//	some                                                                       kernel, which loops it to ours too (Completion.OS)
+//	some                                                                       kernel, which loops it to ours too (Completion.ViaKernel)
 //	none                                                                       link; the stack loops it to ours
 
 // groupSends is how many groups a socket may send to in this way; the kernel sends to others.
 const groupSends = 256
 
-// needsKernel tells whether the kernel must send to a group. It is asked when a route is made.
+// needsKernel reports whether the kernel must send to a group. It is asked when a route is made.
 func (d *driver) needsKernel(owner uint64, to wire.Addr, port uint16, iface int) bool {
 	e := d.table.find(uint32(owner), uint32(owner>>32))
 	if e == nil {
@@ -80,7 +80,7 @@ func (d *driver) reviewSends(before *shadow.News) {
 				continue
 			}
 			changed = true
-			if known && e.s.Settings().MulticastLoop { // the first answer is no change
+			if known && e.s.Options().MulticastLoop { // the first answer is no change
 				e.moved, d.moved = true, true
 			}
 		}
@@ -94,7 +94,7 @@ func (d *driver) reviewSends(before *shadow.News) {
 
 // sendReasons are what a socket's path says of groups that the kernel sends to.
 func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
-	if !e.own || !e.s.Settings().MulticastLoop {
+	if !e.own || !e.s.Options().MulticastLoop {
 		return nil
 	}
 	add := func(what receivers, text string) {

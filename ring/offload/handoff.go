@@ -17,7 +17,7 @@ func (d *driver) pollHandoff(k *ring.Sink) {
 	}
 }
 
-// takeOver copies a burst of datagrams out of another ring's buffers, returns those, and delivers. Hooks of the application run in
+// takeOver copies a burst of datagrams out of another ring's buffers, returns those, and delivers. Callbacks of the application run in
 // the delivering only: they may do whatever they like, closing the other ring included.
 func (d *driver) takeOver(k *ring.Sink, q *handoff.Queue) {
 	n := q.Begin(min(k.Room(), ip.MaxBurst))
@@ -34,9 +34,9 @@ func (d *driver) takeOver(k *ring.Sink, q *handoff.Queue) {
 	d.hand(k)
 }
 
-// rouse wakes the driver if it rests: another ring or a job has something for it. Any goroutine.
-func (d *driver) rouse() {
-	if d.resting.Load() && d.resting.CompareAndSwap(true, false) {
+// wakeOwner wakes the driver if it sleeps: another ring or a job has something for it. Any goroutine.
+func (d *driver) wakeOwner() {
+	if d.sleeping.Load() && d.sleeping.CompareAndSwap(true, false) {
 		d.Wake()
 	}
 }

@@ -19,7 +19,7 @@ func (d *driver) homeOf(e *entry) int {
 	return index
 }
 
-// isOn tells whether the socket's packets come by the interface.
+// isOn reports whether the socket's packets come by the interface.
 func (d *driver) isOn(e *entry, index int) bool {
 	switch {
 	case e.home != 0:
@@ -30,7 +30,7 @@ func (d *driver) isOn(e *entry, index int) bool {
 	return true
 }
 
-// pathChanged tells whether the path of the socket's packets has changed: what happens to other interfaces is no news to it.
+// pathChanged reports whether the path of the socket's packets has changed: what happens to other interfaces is no news to it.
 func (d *driver) pathChanged(e *entry) bool {
 	return slices.ContainsFunc(d.changed, func(ifIndex int) bool { return d.isOn(e, ifIndex) })
 }

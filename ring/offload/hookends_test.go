@@ -13,9 +13,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// A hook ends its goroutine in the middle of a burst. What the goroutine defers can close the ring, and every buffer is home: that of the
-// hook's datagram, of those before it, which no Poll has told of, and of those behind it, which nobody has got.
-func TestHookThatEndsItsGoroutineInABurst(t *testing.T) {
+// A callback ends its goroutine in the middle of a burst. What the goroutine defers can close the ring, and every buffer is back in the pool: that of the
+// callback's datagram, of those before it, which no Poll has told of, and of those behind it, which nobody has got.
+func TestCallbackThatEndsItsGoroutineInABurst(t *testing.T) {
 	for at := range 4 {
 		layout := buffers.Layout{SmallSize: 2048, SmallCount: 512, Headroom: 192}
 		pool, others := newPool(t, layout), newPool(t, layout)
@@ -27,14 +27,14 @@ func TestHookThatEndsItsGoroutineInABurst(t *testing.T) {
 		set, err := ring.NewSet(c)
 		require.NoError(t, err)
 		to := netip.AddrPortFrom(m.Local(), 7000)
-		plain, err := set.NewSocket(ring.Datagram, false, ring.Config{})
+		plain, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, plain.Bind(to))
-		hooked, err := set.NewSocket(ring.Datagram, false, ring.Config{})
+		hooked, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, hooked.Bind(netip.AddrPortFrom(m.Local(), 7001)))
 		calls, returned, failed := 0, false, make(chan error, 1)
-		require.NoError(t, hooked.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
+		require.NoError(t, hooked.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
 			if calls++; calls > at {
 				runtime.Goexit()
 			}

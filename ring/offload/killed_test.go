@@ -67,7 +67,7 @@ func TestKilledUnderTraffic(t *testing.T) {
 	s := f.bind(at.String(), ring.Config{})
 	f.until("frames again", func() bool {
 		for c, ok := f.take(s); ok; c, ok = f.take(s) {
-			os := c.OS
+			os := c.ViaKernel
 			f.NoError(c.Packet.Release())
 			if !os {
 				return true
@@ -89,7 +89,7 @@ func killedVictim(t *testing.T) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); f.poll() {
 		for c, ok := f.take(s); ok; c, ok = f.take(s) {
 			by := " by the link"
-			if c.OS {
+			if c.ViaKernel {
 				by = " by the kernel"
 			}
 			_, err := s.SendTo(append(append([]byte(nil), c.Packet.Bytes()...), by...), c.Source)

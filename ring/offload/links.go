@@ -71,7 +71,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	x.Link, x.Index, x.VLAN, x.Checksum = l.Link, l.IfIndex, l.VLAN, l.Checksum
 	d.down[place], d.stuck[place] = false, false
 	d.ip.Renew(place, in)
-	if fd := l.Link.FD(); fd >= 0 && d.listens { // those of another have none; else see listen
+	if fd := l.Link.FD(); fd >= 0 && d.linksArmed { // those of another have none; else see listen
 		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(place), 0); e != 0 {
 			x.Link = absentFor(l.Link)
 			d.ip.SetDown(place, true)
@@ -94,13 +94,13 @@ func (d attachments) LinkRemoved(place int, l link.Link) {
 // LinkStopped keeps what the link has counted.
 func (d attachments) LinkStopped(place int, l link.Link) { d.past[place].add(l) }
 
-// LinkClosed takes back the packets with a token that the link has not sent: Reap tells of them.
+// LinkClosed takes back the packets with a token that the link has not sent: Reap reports them.
 func (d attachments) LinkClosed(l link.Link) {
 	for {
 		n := l.Complete(d.dones[:])
 		for j := range d.dones[:n] {
-			f := d.land(d.dones[j].Token)
-			f.t.Home = true
+			f := d.removeFlight(d.dones[j].Token)
+			f.t.IsComplete = true
 			d.results = append(d.results, result{f, unix.ENETDOWN})
 		}
 		if n == 0 {

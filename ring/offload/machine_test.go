@@ -62,11 +62,11 @@ func newPool(t testing.TB, l buffers.Layout) *buffers.Pool {
 }
 
 // side configures a set on one end of a memory link.
-func side(t testing.TB, end int, l link.Link, mtu int, c *ring.SetConfig) *offload.Namespace {
-	ns, err := offload.NewNamespace(facts(end, mtu), rand.Uint64)
+func side(t testing.TB, end int, l link.Link, mtu int, c *ring.SetConfig) *offload.MemoryHost {
+	ns, err := offload.NewMemoryHost(facts(end, mtu), rand.Uint64)
 	require.NoError(t, err)
 	c.Kind, c.Transport, c.OneRing = "offload", ns, offload.OneRing
-	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, Namespace: ns})
+	c.Driver = offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: ns})
 	return ns
 }
 
@@ -153,7 +153,7 @@ func (m *machine) Dial(to netip.AddrPort) ringtest.Peer {
 	p := &peer{m: m, queue: make(chan []byte, 1024)}
 	m.do(func() {
 		var err error
-		if p.s, err = m.set.NewSocket(ring.Datagram, false, ring.Config{}); err == nil {
+		if p.s, err = m.set.NewSocket(ring.KindDatagram, false, ring.Config{}); err == nil {
 			err = p.s.Connect(to)
 		}
 		if err != nil {

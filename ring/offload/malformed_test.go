@@ -47,7 +47,7 @@ func newRawEnd(t testing.TB, mtu int) *rawEnd {
 		require.NoError(t, r.set.Close())
 		require.NoError(t, b.Close())
 	})
-	r.s, err = r.set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+	r.s, err = r.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
 	require.NoError(t, err)
 	require.NoError(t, r.s.Bind(netip.AddrPortFrom(netip.AddrFrom4(us.Addr), us.Port)))
 	return r
@@ -177,7 +177,7 @@ func edit(b []byte, at int, with ...byte) []byte {
 	return b
 }
 
-// A frame of several buffers with a short packet in it: the rest is cut off, and every buffer comes home.
+// A frame of several buffers with a short packet in it: the rest is cut off, and every buffer returns to the pool.
 func TestGarbageBehindAPacket(t *testing.T) {
 	r := newRawEnd(t, 9000)
 	var good malformed.Frame

@@ -23,12 +23,12 @@ func TestConfiguredMTU(t *testing.T) {
 			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 256, Headroom: 192})
 			ours, theirs, err := memory.Pair(pool, others, memory.Config{Addrs: macs, MTU: 1500, Slots: 256})
 			require.NoError(t, err)
-			ns, err := offload.NewNamespace(facts(0, 1500), rand.Uint64)
+			ns, err := offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
 			require.NoError(t, err)
 			set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-				Driver: offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, Namespace: ns, Fragment: cut, MTU: c.mtu})})
+				Driver: offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, MemoryHost: ns, Fragment: cut, MTU: c.mtu})})
 			require.NoError(t, err)
-			s, err := set.NewSocket(ring.Datagram, false, ring.Config{})
+			s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
 			require.NoError(t, err)
 			require.NoError(t, s.Bind(netip.MustParseAddrPort("10.9.0.1:7000")))
 			to := netip.MustParseAddrPort("10.9.0.2:9")
@@ -56,9 +56,9 @@ func TestBadMTU(t *testing.T) {
 	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192})
 	ours, theirs, err := memory.Pair(pool, pool, memory.Config{Addrs: macs, MTU: 1500})
 	require.NoError(t, err)
-	ns, err := offload.NewNamespace(facts(0, 1500), rand.Uint64)
+	ns, err := offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
 	require.NoError(t, err)
-	c := offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, Namespace: ns}
+	c := offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, MemoryHost: ns}
 	bad := c
 	bad.MTU = 67
 	_, err = offload.New(bad)(ring.DriverConfig{Pool: pool})

@@ -73,7 +73,7 @@ func TestNeighbourNewsBeforeARest(t *testing.T) {
 					HardwareAddr: net.HardwareAddr{2, 0, 0, 9, 9, 9}}))
 				until("the mirror was not told", func() bool { return int(entry(a).State) == state })
 			}
-			for _, a := range []netip.Addr{far, other} { // the kernel tells of a failure only where there was an address
+			for _, a := range []netip.Addr{far, other} { // the kernel reports a failure only where there was an address
 				say(a, netlink.NUD_REACHABLE)
 				say(a, netlink.NUD_FAILED)
 			}

@@ -137,7 +137,7 @@ func TestLostWithTheClosedRing(t *testing.T) {
 	require.Equal(t, uint64(20), counter(b, "handover.closed"))
 }
 
-// A ring whose only socket was closed before it was ever polled goes on: it hands over, and it rests.
+// A ring whose only socket was closed before it was ever polled goes on: it hands over, and it sleeps.
 func TestRingWithoutASocketHandsOver(t *testing.T) {
 	s := newShared(t, 1)
 	setA, a := s.set(nil)

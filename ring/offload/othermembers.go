@@ -22,17 +22,17 @@ func (d *driver) tellMember(e *entry, g shadow.Group) {
 	}
 }
 
-// isShared tells whether other sockets of this host are members of a group of the socket as well.
+// isShared reports whether other sockets of this host are members of a group of the socket as well.
 func (d *driver) isShared(e *entry, g shadow.Group) bool {
 	return d.news.IsShared(g, e.s.LocalAddr().Port(), d.nics.Present)
 }
 
-// sharesGroup tells whether that is so for any of the socket's groups.
+// sharesGroup reports whether that is so for any of the socket's groups.
 func (d *driver) sharesGroup(e *entry) bool {
 	return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.isShared(e, g) })
 }
 
-// cedes tells whether a group is left to the kernel for its other members or for what stands on its interface: not by sockets that must be
+// cedes reports whether a group is left to the kernel for its other members or for what stands on its interface: not by sockets that must be
 // offloaded.
 func (d *driver) cedes(e *entry, g shadow.Group) bool {
 	return (d.isShared(e, g) || d.nics.StackedOn(int(g.IfIndex)) != "") && !e.s.Config().RequireOffload
@@ -65,7 +65,7 @@ func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 	return list
 }
 
-// ceded tells whether all that the socket wants is left to the kernel.
+// ceded reports whether all that the socket wants is left to the kernel.
 func (d *driver) ceded(e *entry) bool {
 	if !e.s.LocalAddr().Addr().IsMulticast() {
 		return d.cedesPort(e) && !slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.cedes(e, g) })

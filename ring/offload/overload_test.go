@@ -30,7 +30,7 @@ func TestBudgetStopsCostNoSystemCall(t *testing.T) {
 		if !assert.NoError(t, err) {
 			return
 		}
-		u, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048, Budget: 1})
+		u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048, Budget: 1})
 		assert.NoError(t, err)
 		assert.NoError(t, u.Bind(netip.MustParseAddrPort("10.0.0.1:7000")))
 		dst := make([]ring.Completion, 8)
@@ -88,7 +88,7 @@ func TestBudgetStopsCostNoSystemCall(t *testing.T) {
 			n, err := u.Ring().Poll(dst)
 			assert.NoError(t, err)
 			for i := range dst[:n] {
-				assert.True(t, dst[i].OS)
+				assert.True(t, dst[i].ViaKernel)
 				assert.NoError(t, dst[i].Packet.Release())
 			}
 			got += n

@@ -126,7 +126,7 @@ func realtime(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// pacedRound sends for d without pause, and tells what came.
+// pacedRound sends for d without pause, and reports what came.
 func pacedRound(t *testing.T, c *cable, s *ring.Socket, r pacetest.Rule, d time.Duration) ([]pacetest.Arrival, *pacetest.Notes) {
 	const queue = 256 // the default
 	var peer *net.UDPConn
@@ -226,7 +226,7 @@ func TestArrivalTimesOverVeth(t *testing.T) {
 // arrivalTimes is the median of arrival less send time, by the ring's stamps and by a kernel socket's.
 func arrivalTimes(t *testing.T, stopped bool) (ours, theirs int64) {
 	c, set, _ := veth(t, 1, xdp.Config{Time: xdp.TimeXDP})
-	s, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048, Timestamps: true})
+	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048, Timestamps: true})
 	require.NoError(t, err)
 	require.NoError(t, s.Bind(netip.MustParseAddrPort("10.0.0.1:7001")))
 	dst := make([]ring.Completion, 16)

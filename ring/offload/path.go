@@ -81,7 +81,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 			addReason(b.Why)
 		}
 	}
-	if !e.own || carried == 0 && d.config.Namespace == nil || d.ceded(e) || e.isUnclaimed() {
+	if !e.own || carried == 0 && d.config.MemoryHost == nil || d.ceded(e) || e.isUnclaimed() {
 		p.Tier = "os"
 	}
 	if r := d.spans(e); r.Code != "" {

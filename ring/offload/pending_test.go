@@ -70,10 +70,10 @@ func newSleeper(t *testing.T, l *slow) *sleeper {
 	ours, theirs, err := memory.Pair(pool, others, memory.Config{Addrs: macs, MTU: 1500, Slots: 256})
 	require.NoError(t, err)
 	l.End, x.theirs = ours, theirs
-	ns, err := offload.NewNamespace(facts(0, 1500), rand.Uint64)
+	ns, err := offload.NewMemoryHost(facts(0, 1500), rand.Uint64)
 	require.NoError(t, err)
 	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, Namespace: ns,
+		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: l, Index: linkIndex}}, MemoryHost: ns,
 			Clock: func() clock.Time { return x.now }, Sleep: func(until clock.Time) { x.until = until }})})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -81,7 +81,7 @@ func newSleeper(t *testing.T, l *slow) *sleeper {
 		require.NoError(t, set.Close())
 		require.NoError(t, theirs.Close())
 	})
-	x.s, err = set.NewSocket(ring.Datagram, false, ring.Config{})
+	x.s, err = set.NewSocket(ring.KindDatagram, false, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, x.s.Bind(netip.AddrPortFrom(subnets[0][0].Addr(), 7000)))
 	return x

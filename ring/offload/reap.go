@@ -28,7 +28,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.long = d.realClock && d.gap.Long(); d.long || d.turn&clockMask == 0 {
 		d.advance()
 	}
-	if len(d.results) > 0 { // found before a rest: older than what complete takes back
+	if len(d.results) > 0 { // found before a sleep: older than what complete takes back
 		d.giveBack(k)
 	}
 	var err error
@@ -42,7 +42,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.giveBack(k)
 	}
 	if len(d.waiters) > 0 {
-		d.pay(k)
+		d.reportWritable(k)
 	}
 	if len(d.resumed) > 0 {
 		d.resume(k)
@@ -61,10 +61,10 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.crowded = read && k.Room() == 0; !d.shadows.LinksWait() && !d.crowded {
 		d.receive(k)
 	}
-	d.tell(k)
-	if d.ip.Queued() > 0 && !d.gathering.on { // answers of the stack, and of hooks
+	d.reportChanges(k)
+	if d.ip.Queued() > 0 && !d.coalescing.on { // answers of the stack, and of callbacks
 		d.transport.BeginFlush()
-		if e := d.pump(); err == nil {
+		if e := d.flushLinks(); err == nil {
 			err = e
 		}
 	}
@@ -87,17 +87,17 @@ func (d *driver) receive(k *ring.Sink) {
 			continue
 		}
 		d.idle = 0
-		d.gathering.came += n
-		if d.listens {
-			d.hear(n)
+		d.coalescing.received += n
+		if d.linksArmed {
+			d.countFrames(n)
 		}
 		d.ip.Input(d.now, i, d.frames[:n])
 		d.hand(k)
 	}
 }
 
-// hand gives the deliveries to the sink. Hooks of the application run inside: a socket may be closed by the one before. A packet is in the
-// list for as long as it is nobody else's: a hook that ends its goroutine leaves those behind it there, see unhanded.
+// hand gives the deliveries to the sink. Callbacks of the application run inside: a socket may be closed by the one before. A packet is in the
+// list for as long as it is nobody else's: a callback that ends its goroutine leaves those behind it there, see unhanded.
 func (d *driver) hand(k *ring.Sink) {
 	var polled int64
 	between := false // something for another ring
@@ -113,7 +113,7 @@ func (d *driver) hand(k *ring.Sink) {
 		e := d.table.find(uint32(x.Owner), uint32(x.Owner>>32))
 		if e == nil {
 			if !x.Packet.IsZero() {
-				_ = x.Packet.Release() // its socket was closed by a hook in this very burst
+				_ = x.Packet.Release() // its socket was closed by a callback in this very burst
 				x.Packet = buffers.Packet{}
 			}
 			continue
@@ -126,10 +126,10 @@ func (d *driver) hand(k *ring.Sink) {
 		m.Source = netip.AddrPortFrom(netip.AddrFrom4(x.Flow.Source), x.Flow.SourcePort)
 		m.Destination = netip.AddrFrom4(x.Flow.Target)
 		m.IfIndex = x.Flow.Interface
-		m.Time, m.Card = ring.Stamp{}, 0
+		m.Time, m.RawHardware = ring.Stamp{}, 0
 		if e.stamped {
 			if x.Clock == link.ClockHardware {
-				m.Card = x.Nanos // the core converts it; where it cannot, the stamp of this poll stays
+				m.RawHardware = x.Nanos // the core converts it; where it cannot, the stamp of this poll stays
 			}
 			if m.Time = d.stampOf(x); m.Time.IsZero() {
 				if polled == 0 {
@@ -148,7 +148,7 @@ func (d *driver) hand(k *ring.Sink) {
 	}
 }
 
-// unhanded gives back what a hook that ended its goroutine has left of a burst, when the ring is closed.
+// unhanded gives back what a callback that ended its goroutine has left of a burst, when the ring is closed.
 func (d *driver) unhanded() {
 	deliveries := d.udp.Deliveries()
 	for i := range deliveries {
@@ -208,15 +208,15 @@ func (d *driver) check() {
 	d.nics.Check(d.now)
 }
 
-// tell reports what the stack found out about sockets and sends.
-func (d *driver) tell(k *ring.Sink) {
+// reportChanges reports what the stack found out about sockets and sends.
+func (d *driver) reportChanges(k *ring.Sink) {
 	for _, v := range d.udp.Errors() {
 		if e := d.table.find(uint32(v.Owner), uint32(v.Owner>>32)); e != nil {
 			k.Failed(e.s, v.Errno)
 		}
 	}
 	for _, v := range d.ip.Failures() {
-		d.sent(k, d.land(v.Token), v.Errno)
+		d.sent(k, d.removeFlight(v.Token), v.Errno)
 	}
 	d.udp.ClearErrors()
 	d.ip.ClearFailures()
@@ -243,7 +243,7 @@ func (d *driver) giveBack(k *ring.Sink) {
 	for i := 0; i < len(d.results); i++ {
 		r := d.results[i]
 		d.results[i] = result{}
-		if r.t.Home {
+		if r.t.IsComplete {
 			d.sent(k, r.flight, r.e)
 			continue
 		}
@@ -252,8 +252,8 @@ func (d *driver) giveBack(k *ring.Sink) {
 	d.results = d.results[:0]
 }
 
-// pay reports Writable to those that waited for a buffer, when there is one.
-func (d *driver) pay(k *ring.Sink) {
+// reportWritable reports Writable to those that waited for a buffer, when there is one.
+func (d *driver) reportWritable(k *ring.Sink) {
 	if !d.writable() {
 		return
 	}
@@ -285,7 +285,7 @@ func (d *driver) resume(k *ring.Sink) {
 	d.resumed = kept
 }
 
-// drain delivers what was kept for one socket and tells whether there is more, and it may come.
+// drain delivers what was kept for one socket and reports whether there is more, and it may come.
 func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
 	for e.s != nil && e.watch.On && e.own {
 		if d.udp.Backlogged(e.id) == 0 {
@@ -305,8 +305,8 @@ func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
 }
 
 func (d *driver) snapshot() *host.Snapshot {
-	if d.config.Namespace != nil {
-		return d.config.Namespace.own.Snapshot()
+	if d.config.MemoryHost != nil {
+		return d.config.MemoryHost.own.Snapshot()
 	}
 	return d.config.Host.Snapshot()
 }

@@ -80,7 +80,7 @@ func (d gate) Close() error {
 }
 
 // While a lost interface is opened again, however long that takes, its ring polls on and delivers by the shadows, and the exchange is not
-// locked; when it is open the owner has it at its next turn, from a rest too.
+// locked; when it is open the owner has it at its next turn, from a sleep too.
 func TestOpeningAgainStallsNobody(t *testing.T) {
 	for _, at := range []string{"device", "queue"} {
 		t.Run(at, func(t *testing.T) {

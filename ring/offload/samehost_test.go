@@ -200,7 +200,7 @@ func sameHostOther(t *testing.T) {
 		f.poll()
 		for s, name := range sockets {
 			for c, ok := f.take(s); ok; c, ok = f.take(s) {
-				fmt.Printf("%s %s %s\n", name, c.Packet.Bytes(), map[bool]string{true: "os", false: "link"}[c.OS])
+				fmt.Printf("%s %s %s\n", name, c.Packet.Bytes(), map[bool]string{true: "os", false: "link"}[c.ViaKernel])
 				f.NoError(c.Packet.Release())
 			}
 		}
@@ -284,7 +284,7 @@ func TestSameHostWithoutAKernel(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	from, to := e.udp(0, ring.Config{}), e.udp(0, ring.Config{})
 	group := netip.MustParseAddrPort(sameHostGroup)
-	member, err := e.sets[0].NewSocket(ring.Datagram, false, ring.Config{})
+	member, err := e.sets[0].NewSocket(ring.KindDatagram, false, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, member.Bind(group))
 	require.NoError(t, member.JoinGroup(group.Addr(), "mem0", netip.Addr{}))
@@ -307,7 +307,7 @@ func TestSameHostWithoutAKernel(t *testing.T) {
 		} else {
 			require.Len(t, got, 1)
 			require.Same(t, c.heard, got[0].Socket)
-			require.False(t, got[0].OS)
+			require.False(t, got[0].ViaKernel)
 			require.Equal(t, from.LocalAddr(), got[0].Source)
 			require.NoError(t, got[0].Packet.Release())
 			looped++

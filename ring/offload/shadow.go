@@ -42,7 +42,7 @@ func (d *driver) readShadows(k *ring.Sink) {
 	d.shadows.Looked(more)
 }
 
-// readShadow reads one socket and tells whether there may be more.
+// readShadow reads one socket and reports whether there may be more.
 func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (more bool) {
 	s, in := e.s, d.shadows.Receiver()
 	d.shadows.NotWanted(&e.watch)
@@ -76,7 +76,7 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	return true
 }
 
-// unheard tells whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those that its
+// unheard reports whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those that its
 // membership sockets hold for other sources, or for other sockets.
 func (d *driver) unheard(m *ring.Meta) bool {
 	if !m.Destination.IsMulticast() {

@@ -15,7 +15,7 @@ func (d *driver) tellPort(e *entry) {
 	if x == nil {
 		return
 	}
-	o, at := e.s.Settings(), e.s.LocalAddr()
+	o, at := e.s.Options(), e.s.LocalAddr()
 	if !e.own || !o.ReusePort && !o.ReuseAddr || at.Addr().IsMulticast() {
 		d.forgetPort(e)
 		return
@@ -29,7 +29,7 @@ func (d *driver) tellPort(e *entry) {
 	x.watcher.SetPort(d.keyOf(e), u)
 }
 
-// isBroadcast tells whether an address is a broadcast address of an interface.
+// isBroadcast reports whether an address is a broadcast address of an interface.
 func isBroadcast(s *host.Snapshot, a netip.Addr) bool {
 	return slices.ContainsFunc(s.Links(), func(l host.Link) bool { return s.IsBroadcast(l.Index, a) })
 }
@@ -43,13 +43,13 @@ func (d *driver) forgetPort(e *entry) {
 	d.config.Exchange.watcher.RemovePort(d.keyOf(e))
 }
 
-// sharesPort tells whether another socket of this host has the port too.
+// sharesPort reports whether another socket of this host has the port too.
 func (d *driver) sharesPort(e *entry) bool {
 	_, ok := d.news.Ports[e.port]
 	return ok
 }
 
-// cedesPort tells whether the socket's own address is left to the kernel for that: not by sockets that must be offloaded.
+// cedesPort reports whether the socket's own address is left to the kernel for that: not by sockets that must be offloaded.
 func (d *driver) cedesPort(e *entry) bool { return d.sharesPort(e) && !e.s.Config().RequireOffload }
 
 var (

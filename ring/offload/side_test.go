@@ -61,7 +61,7 @@ func (m *several) poll() {
 			m.path[at]++
 		}
 		if c.Events.Has(ring.EventPacket) {
-			require.False(m.t, c.OS)
+			require.False(m.t, c.ViaKernel)
 			m.got[at] = append(m.got[at], binary.LittleEndian.Uint64(c.Packet.Bytes()))
 			require.NoError(m.t, c.Packet.Release())
 		}
@@ -293,7 +293,7 @@ func (w *wires) renumber(name string, now int) {
 	w.tell()
 }
 
-// What is queued for a VLAN that is deleted and made again is lost, and its buffers come home.
+// What is queued for a VLAN that is deleted and made again is lost, and its buffers return to the pool.
 func TestVLANMadeAgainLosesWhatIsQueued(t *testing.T) {
 	w := tagged(t)
 	w.start()

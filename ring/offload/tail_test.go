@@ -26,7 +26,7 @@ func (h *hesitant) Flush() error {
 	return h.Link.Flush()
 }
 
-// Complete is an interface's that sends what it was told of.
+// Complete is an interface's that sends what it was notified of.
 func (h *hesitant) Complete(dst []link.Done) int {
 	if h.flushes < 3 {
 		return 0
@@ -50,7 +50,7 @@ func TestTailIsFlushed(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, set.Close()) })
 		rings[i], err = set.NewRing()
 		require.NoError(t, err)
-		sockets[i], err = set.NewSocket(ring.Datagram, false, ring.Config{})
+		sockets[i], err = set.NewSocket(ring.KindDatagram, false, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, sockets[i].Bind(netip.AddrPortFrom(subnets[i][0].Addr(), 7000)))
 	}

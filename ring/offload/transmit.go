@@ -50,7 +50,7 @@ func (d *driver) Flush() error {
 
 func (d *driver) flush() error {
 	d.transport.BeginFlush()
-	d.gathering.gathered()
+	d.coalescing.flushed()
 	if len(d.sends) > 0 {
 		list := d.sends
 		d.sends, d.spare = d.spare[:0], list
@@ -62,7 +62,7 @@ func (d *driver) flush() error {
 			}
 		}
 	}
-	err := d.pump()
+	err := d.flushLinks()
 	if err == nil {
 		err = d.early
 	}
@@ -105,12 +105,12 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	}
 	p, token := t.Packet, uint64(0)
 	if p.NumBuffers() > 1 || p.Headroom() < nic.MaxHeaders { // io_uring fills a stream's buffers from their beginning
-		if p, ok = d.gather(p); !ok {
+		if p, ok = d.linearize(p); !ok {
 			d.done(e.s, t, unix.ENOBUFS)
 			return
 		}
 	} else if !t.Copied {
-		token = d.fly(e.s, t)
+		token = d.addFlight(e.s, t)
 	}
 	verdict, errno := d.udp.SendSlow(d.now, e.id, t.Route, a, to.Port(), p, token)
 	if verdict == udp.Queued {
@@ -120,7 +120,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 		return
 	}
 	if token != 0 {
-		d.land(token)
+		d.removeFlight(token)
 	}
 	if p != t.Packet {
 		d.finish(ring.Transmission{Packet: p})
@@ -131,8 +131,8 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	d.done(e.s, t, errno)
 }
 
-// gather copies a packet of several buffers, or without room for headers, into one.
-func (d *driver) gather(p buffers.Packet) (buffers.Packet, bool) {
+// linearize copies a packet of several buffers, or without room for headers, into one.
+func (d *driver) linearize(p buffers.Packet) (buffers.Packet, bool) {
 	n := p.Len()
 	c, err := d.pool.Alloc(n)
 	if err != nil {
@@ -146,8 +146,8 @@ func (d *driver) gather(p buffers.Packet) (buffers.Packet, bool) {
 	return c, true
 }
 
-// fly remembers a send that somebody waits for; land forgets it.
-func (d *driver) fly(s *ring.Socket, t ring.Transmission) (token uint64) {
+// addFlight remembers a send that somebody waits for; land forgets it.
+func (d *driver) addFlight(s *ring.Socket, t ring.Transmission) (token uint64) {
 	if n := len(d.free); n > 0 {
 		i := d.free[n-1]
 		d.free = d.free[:n-1]
@@ -158,7 +158,7 @@ func (d *driver) fly(s *ring.Socket, t ring.Transmission) (token uint64) {
 	return uint64(len(d.flights))
 }
 
-func (d *driver) land(token uint64) flight {
+func (d *driver) removeFlight(token uint64) flight {
 	f := d.flights[token-1]
 	d.flights[token-1] = flight{}
 	d.free = append(d.free, uint32(token-1))
@@ -180,7 +180,7 @@ func (d *driver) done(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 // sendShadow sends by the socket's descriptor: only the kernel can deliver it. What was sent before and is a frame leaves first.
 func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno) {
 	if d.ip.Queued() > 0 {
-		if err := d.pump(); err != nil {
+		if err := d.flushLinks(); err != nil {
 			d.early = err
 		}
 	}
@@ -207,8 +207,8 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 	return errno
 }
 
-// pump gives the links what the stack has for them.
-func (d *driver) pump() (err error) {
+// flushLinks gives the links what the stack has for them.
+func (d *driver) flushLinks() (err error) {
 	for i := range d.links {
 		l := d.links[i].Link
 		sent := false
@@ -221,8 +221,8 @@ func (d *driver) pump() (err error) {
 			took := l.Send(out[:n])
 			d.ip.Took(i, took)
 			sent = sent || took > 0
-			if d.listens {
-				d.hear(took)
+			if d.linksArmed {
+				d.countFrames(took)
 			}
 			if took < n {
 				break
@@ -263,7 +263,7 @@ func (d *driver) push(i int) error {
 	return fmt.Errorf("offload: %s: %w", l.Info().Name, e)
 }
 
-// isLoss tells whether a link failed because its interface is down, has no carrier, was deleted, or lost its program.
+// isLoss reports whether a link failed because its interface is down, has no carrier, was deleted, or lost its program.
 func isLoss(err error) bool {
 	return errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.ENODEV) || errors.Is(err, link.ErrNoCarrier) || errors.Is(err, link.ErrDetached)
 }
@@ -287,8 +287,8 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 		for {
 			n := l.Complete(d.dones[:])
 			for j := range d.dones[:n] {
-				f := d.land(d.dones[j].Token)
-				f.t.Home = true
+				f := d.removeFlight(d.dones[j].Token)
+				f.t.IsComplete = true
 				d.sent(k, f, d.dones[j].Errno)
 			}
 			if n < len(d.dones) {

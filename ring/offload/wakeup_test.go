@@ -26,7 +26,7 @@ func TestNewsOfOtherMembersBeforeARest(t *testing.T) {
 		if d.newsAt = x.watcher.Version(); news {
 			d.newsAt-- // of an older version
 		}
-		pending, err := d.rest()
+		pending, err := d.prepareSleep()
 		require.NoError(t, err)
 		require.Equal(t, news, pending)
 	}

@@ -246,7 +246,7 @@ func (e stagedEnd) Close() error {
 	return e.End.Close()
 }
 
-// claimed tells whether the program would redirect the packet.
+// claimed reports whether the program would redirect the packet.
 func (d *wireDevice) claimed(vlan uint16, to, from netip.AddrPort) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -350,7 +350,7 @@ func (w *wires) ring(list ...nic.Interface) (*ring.Set, *ring.Ring, ring.Driver)
 
 // listener makes a socket and what watches it.
 func (w *wires) listener(set *ring.Set, local string) *watcher {
-	s, err := set.NewSocket(ring.Datagram, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
 	require.NoError(w.t, err)
 	require.NoError(w.t, s.SetReuseAddr(true))
 	require.NoError(w.t, s.Bind(netip.MustParseAddrPort(local)))

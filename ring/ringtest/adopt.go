@@ -17,8 +17,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// foreign is a descriptor of its own for a socket of package net, which is closed; blocking, as a program's often are.
-func (w *world) foreign(c interface {
+// madeElsewhere is a descriptor of its own for a socket of package net, which is closed; blocking, as a program's often are.
+func (w *world) madeElsewhere(c interface {
 	syscall.Conn
 	io.Closer
 }) (fd int) {
@@ -70,10 +70,10 @@ func adoptStream(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	one, peer := w.kernelPair()
 	w.write(peer, []byte("was there before"))
-	s := w.adopt(w.foreign(one), ring.Config{}, func(s *ring.Socket) error { s.SetUserData(77); return s.SetNoDelay(true) })
+	s := w.adopt(w.madeElsewhere(one), ring.Config{}, func(s *ring.Socket) error { s.SetUserData(77); return s.SetNoDelay(true) })
 	w.Equal(peer.RemoteAddr().String(), s.LocalAddr().String())
 	w.Equal(peer.LocalAddr().String(), s.RemoteAddr().String())
-	w.Equal(ring.Stream, s.Kind())
+	w.Equal(ring.KindStream, s.Kind())
 	c := w.event(s, ring.EventPacket, nil) // nothing announces the socket
 	w.Equal(uint64(77), c.UserData)
 	w.Equal(s.RemoteAddr(), c.Source)
@@ -144,7 +144,7 @@ func adoptEnded(t *testing.T, b Backend) {
 	w.write(peer, []byte("bye"))
 	w.NoError(peer.Close())
 	time.Sleep(time.Millisecond)
-	s := w.adopt(w.foreign(one), ring.Config{}, nil)
+	s := w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
 	w.Equal("bye", string(w.read(s, 3)))
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
 	w.closed(s)
@@ -154,7 +154,7 @@ func adoptEnded(t *testing.T, b Backend) {
 	time.Sleep(time.Millisecond)
 	w.reset(peer)
 	time.Sleep(time.Millisecond)
-	s = w.adopt(w.foreign(one), ring.Config{}, nil)
+	s = w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
 	w.Equal("last words", string(w.read(s, 10)))
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
 	w.closed(s)
@@ -162,7 +162,7 @@ func adoptEnded(t *testing.T, b Backend) {
 	// The write side was shut down before: that is remembered, and reading goes on.
 	one, peer = w.kernelPair()
 	w.NoError(one.CloseWrite())
-	s = w.adopt(w.foreign(one), ring.Config{}, nil)
+	s = w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
 	_, err := s.Send([]byte("x"))
 	w.ErrorIs(err, unix.EPIPE)
 	w.write(peer, []byte("still here"))
@@ -174,7 +174,7 @@ func adoptLinger(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	one, peer := w.kernelPair()
 	w.NoError(one.SetLinger(0))
-	s := w.adopt(w.foreign(one), ring.Config{}, nil)
+	s := w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
 	w.closed(s)
 	_, err := peer.Read(make([]byte, 1))
 	w.ErrorIs(err, unix.ECONNRESET)
@@ -182,7 +182,7 @@ func adoptLinger(t *testing.T, b Backend) {
 	// A time would make close(2) wait, in the owner; here the ring waits.
 	one, peer = w.kernelPair()
 	w.NoError(one.SetLinger(5))
-	s = w.adopt(w.foreign(one), ring.Config{}, nil)
+	s = w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
 	l, err := unix.GetsockoptLinger(s.ID(), unix.SOL_SOCKET, unix.SO_LINGER)
 	w.NoError(err)
 	w.Zero(l.Onoff)
@@ -203,8 +203,8 @@ func adoptListener(t *testing.T, b Backend) {
 	w.NoError(err)
 	defer waiting.Close()
 	w.write(waiting, []byte("early"))
-	l := w.adopt(w.foreign(kernel), ring.Config{}, func(s *ring.Socket) error { return s.SetHook(ring.Queue, nil) })
-	w.Equal(ring.Listener, l.Kind())
+	l := w.adopt(w.madeElsewhere(kernel), ring.Config{}, func(s *ring.Socket) error { return s.SetReceiveMode(ring.Queue, nil) })
+	w.Equal(ring.KindListener, l.Kind())
 	w.Equal(a.AddrPort(), l.LocalAddr())
 	first := w.accept(l)
 	w.Equal(waiting.LocalAddr().String(), first.Source.String())
@@ -229,8 +229,8 @@ func adoptDatagram(t *testing.T, b Backend) {
 	w.NoError(err)
 	to := netip.AddrPortFrom(loopback.Addr(), uint16(kernel.LocalAddr().(*net.UDPAddr).Port))
 	peer := w.udpPeer(to)
-	u := w.adopt(w.foreign(kernel), ring.Config{LargestDatagram: 2048}, nil)
-	w.Equal(ring.Datagram, u.Kind())
+	u := w.adopt(w.madeElsewhere(kernel), ring.Config{LargestDatagram: 2048}, nil)
+	w.Equal(ring.KindDatagram, u.Kind())
 	w.write(peer, []byte("one"))
 	c := w.event(u, ring.EventPacket, nil)
 	w.Equal(to, c.Destination)
@@ -249,7 +249,7 @@ func adoptDatagram(t *testing.T, b Backend) {
 	w.NoError(err)
 	w.write(kernel, []byte("is anybody there?"))
 	time.Sleep(time.Millisecond)
-	u = w.adopt(w.foreign(kernel), ring.Config{}, nil)
+	u = w.adopt(w.madeElsewhere(kernel), ring.Config{}, nil)
 	w.Equal(nobody, u.RemoteAddr())
 	w.event(u, ring.EventErr, unix.ECONNREFUSED)
 	w.closed(u)
@@ -295,7 +295,7 @@ func adoptUnix(t *testing.T, b Backend) {
 	kernel, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	w.NoError(err)
 	kernel.SetUnlinkOnClose(false)
-	l := w.adopt(w.foreign(kernel), ring.Config{}, nil)
+	l := w.adopt(w.madeElsewhere(kernel), ring.Config{}, nil)
 	w.Equal(path, l.LocalUnix())
 	peer := w.dialUnix(path)
 	child := w.accept(l).Socket
@@ -361,7 +361,7 @@ func adoptErrors(t *testing.T, b Backend) {
 
 	// What is refused later leaves the descriptor as it was, too.
 	one, peer := w.kernelPair()
-	fd := w.foreign(one)
+	fd := w.madeElsewhere(one)
 	w.NoError(unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3}))
 	status, flags := w.flags(fd)
 	f, err := kernel.Inspect(fd)

@@ -106,12 +106,12 @@ func acceptToPanics(t *testing.T, b Backend) {
 		w.True(time.Now().Before(end))
 	}
 	w.ErrorContains(err, "AcceptTo's own fault")
-	var p *ring.HookPanic
+	var p *ring.CallbackPanic
 	w.ErrorAs(err, &p)
 	w.Equal(l.ID(), p.Socket)
 	_, err = bad.Read(make([]byte, 1))
 	w.ErrorIs(err, unix.ECONNRESET)
-	w.Equal(uint64(1), l.Ring().Stats().HookPanics)
+	w.Equal(uint64(1), l.Ring().Stats().CallbackPanics)
 	panics = false
 	w.dial(l)
 	w.accept(l) // it serves as before
@@ -227,7 +227,7 @@ func acceptor(b Backend, to func(int, netip.AddrPort) bool, address chan<- netip
 	if err != nil {
 		return err
 	}
-	l, err := set.NewSocket(ring.Stream, false, ring.Config{AcceptTo: to})
+	l, err := set.NewSocket(ring.KindStream, false, ring.Config{AcceptTo: to})
 	if err != nil {
 		return err
 	}

@@ -40,15 +40,15 @@ var (
 		"Check": "the question itself",
 	}
 	setForAll = map[string]string{
-		"Check": "the question itself",
-		"Pool":  "set when the set is made",
-		"Rings": "a list that is replaced, not changed",
-		"Nudge": "the pool's return hook",
+		"Check":          "the question itself",
+		"Pool":           "set when the set is made",
+		"Rings":          "a list that is replaced, not changed",
+		"WakeIfSleeping": "the pool's return callback",
 	}
 )
 
 // CallElsewhere calls every exported method of subject with zero arguments and empty functions, on the calling goroutine, which must not be the owner's. It lists
-// what is not as it must be, and tells how many calls were refused. A method that is neither refused nor in forAll is wrong, so that no new one
+// what is not as it must be, and reports how many calls were refused. A method that is neither refused nor in forAll is wrong, so that no new one
 // is forgotten.
 func CallElsewhere(subject any, forAll map[string]string) (wrong []string, refused uint64) {
 	v := reflect.ValueOf(subject)
@@ -102,7 +102,7 @@ func callZero(f reflect.Value) (out []reflect.Value, err error) {
 	return f.Call(in), nil
 }
 
-// refusal tells what is wrong with the results of a call that must have been refused.
+// refusal reports what is wrong with the results of a call that must have been refused.
 func refusal(out []reflect.Value) error {
 	if len(out) == 0 {
 		return nil // only the count tells
@@ -142,14 +142,14 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 		make   func(*world) *ring.Socket
 	}{
 		{"datagram", false, func(w *world) *ring.Socket { return w.udp(w.local) }},
-		{"datagram without a ring", false, func(w *world) *ring.Socket { return w.socket(ring.Datagram, w.local) }},
+		{"datagram without a ring", false, func(w *world) *ring.Socket { return w.socket(ring.KindDatagram, w.local) }},
 		{"closed datagram", false, func(w *world) *ring.Socket {
 			s := w.udp(w.local)
 			w.closed(s)
 			return s
 		}},
 		{"closed datagram that had no ring", false, func(w *world) *ring.Socket {
-			s := w.socket(ring.Datagram, w.local)
+			s := w.socket(ring.KindDatagram, w.local)
 			w.NoError(s.Close())
 			return s
 		}},
@@ -158,7 +158,7 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 			s, _ := w.pair()
 			return s
 		}},
-		{"stream without a ring", true, func(w *world) *ring.Socket { return w.socket(ring.Stream, w.local) }},
+		{"stream without a ring", true, func(w *world) *ring.Socket { return w.socket(ring.KindStream, w.local) }},
 		{"closed stream", true, func(w *world) *ring.Socket {
 			s, _ := w.pair()
 			w.closed(s)
@@ -183,12 +183,12 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 		w.receiver()
 		w.poll()
 		if !b.Streams {
-			w.getTheirRing(ring.Datagram, func(s *ring.Socket) error { return s.Bind(w.local) })
+			w.getTheirRing(ring.KindDatagram, func(s *ring.Socket) error { return s.Bind(w.local) })
 		}
 		if b.Datagrams {
 			return
 		}
-		w.getTheirRing(ring.Stream, func(s *ring.Socket) error { return errors.Join(s.Bind(w.local), s.Listen(0)) })
+		w.getTheirRing(ring.KindStream, func(s *ring.Socket) error { return errors.Join(s.Bind(w.local), s.Listen(0)) })
 	})
 	t.Run("ring", func(t *testing.T) {
 		w := newWorld(t, b)

@@ -31,7 +31,7 @@ type refused struct{}
 func (refused) Error() string               { return "eth9: no clock" }
 func (refused) Reason() (code, text string) { return "card.no_clock", "eth9: no clock" }
 
-// Stamps of a card become what the socket asked for, in completions and hooks, and in what waits for Receive; where they cannot, what
+// Stamps of a card become what the socket asked for, in completions and callbacks, and in what waits for Receive; where they cannot, what
 // the driver had stays.
 func TestCardStamps(t *testing.T) {
 	const unixTime, boot = int64(1_700_000_000_000_000_000), int64(5_000_000_000)
@@ -63,24 +63,24 @@ func TestCardStamps(t *testing.T) {
 	software := ring.Stamp{Nanos: 42, Source: ring.StampSoftware}
 	deliver := func(s *ring.Socket, index uint32, card int64) ring.Completion {
 		got := sc.turn(4, func(k *ring.Sink) {
-			k.Datagram(s, sc.packet(s), &ring.Meta{Source: sc.local, IfIndex: index, Time: software, Card: card})
+			k.Datagram(s, sc.packet(s), &ring.Meta{Source: sc.local, IfIndex: index, Time: software, RawHardware: card})
 		})
 		sc.Len(got, 1)
 		return got[0]
 	}
 	any := netip.MustParseAddrPort("0.0.0.0:0")
-	socket := func(how ring.CardTime, tai time.Duration) *ring.Socket {
-		return sc.udp(any, ring.Config{Timestamps: true, CardTime: how, TAIOffset: tai})
+	socket := func(how ring.HardwareTimestamps, tai time.Duration) *ring.Socket {
+		return sc.udp(any, ring.Config{Timestamps: true, HardwareTimestamps: how, TAIOffset: tai})
 	}
 
-	sync := socket(ring.CardTimeSync, 0)
+	sync := socket(ring.HardwareTimestampsSync, 0)
 	sc.Equal(ring.Stamp{Nanos: unixTime + 1000, Source: ring.StampHardware}, deliver(sync, 7, boot+1000).Time)
 	sc.Equal(software, deliver(sync, 7, 0).Time, "the card had no stamp")
 	sc.Equal(software, deliver(sync, 8, boot).Time, "another interface, whose card has none")
 	sc.Contains(sync.Path().String(), "eth9: no clock [card.no_clock]")
-	sc.Equal(ring.Stamp{Nanos: boot, Source: ring.StampCard}, deliver(socket(ring.CardTimeRaw, 0), 7, boot).Time)
-	sc.Equal(ring.Stamp{Nanos: boot, Source: ring.StampCard}, deliver(socket(ring.CardTimeBest, 0), 8, boot).Time)
-	sc.Equal(ring.Stamp{Nanos: boot - 3e9, Source: ring.StampHardware}, deliver(socket(ring.CardTimePTP, 3*time.Second), 7, boot).Time)
+	sc.Equal(ring.Stamp{Nanos: boot, Source: ring.StampRawHardware}, deliver(socket(ring.HardwareTimestampsRaw, 0), 7, boot).Time)
+	sc.Equal(ring.Stamp{Nanos: boot, Source: ring.StampRawHardware}, deliver(socket(ring.HardwareTimestampsBest, 0), 8, boot).Time)
+	sc.Equal(ring.Stamp{Nanos: boot - 3e9, Source: ring.StampHardware}, deliver(socket(ring.HardwareTimestampsPTP, 3*time.Second), 7, boot).Time)
 	sc.Equal(software, deliver(sc.udp(any, ring.Config{Timestamps: true}), 7, boot).Time, "nobody asked for the card")
 	sc.Equal(map[int]int{7: 1, 8: 1}, asked, "each card is opened once")
 
@@ -112,13 +112,13 @@ func TestCardStamps(t *testing.T) {
 	sc.Equal(ring.StampHardware, deliver(sync, 7, boot+3e9).Time.Source)
 	sc.NotContains(sync.Path().String(), "gone")
 
-	// A hook and Receive see the same.
+	// A callback and Receive see the same.
 	var seen ring.Stamp
-	hooked := sc.socket(ring.Datagram, any, ring.Config{Timestamps: true, CardTime: ring.CardTimePTP, TAIOffset: time.Second})
-	sc.NoError(hooked.SetHook(ring.Callback, func(_ *ring.Socket, c *ring.Completion) ring.Verdict { seen = c.Time; return ring.Keep }))
+	hooked := sc.socket(ring.KindDatagram, any, ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsPTP, TAIOffset: time.Second})
+	sc.NoError(hooked.SetReceiveMode(ring.Callback, func(_ *ring.Socket, c *ring.Completion) ring.Verdict { seen = c.Time; return ring.Keep }))
 	sc.NoError(hooked.Bind(any))
 	sc.turn(4, func(k *ring.Sink) {
-		k.Datagram(hooked, sc.packet(hooked), &ring.Meta{Source: sc.local, IfIndex: 7, Time: software, Card: boot})
+		k.Datagram(hooked, sc.packet(hooked), &ring.Meta{Source: sc.local, IfIndex: 7, Time: software, RawHardware: boot})
 	})
 	sc.Equal(ring.Stamp{Nanos: boot - 1e9, Source: ring.StampHardware}, seen)
 	dst := make([]ring.Completion, 1)

@@ -28,7 +28,7 @@ func closeSendsFin(t *testing.T, b Backend) {
 	a := l.LocalAddr()
 	w.silent(time.Millisecond)
 	w.closed(l)
-	again := w.socket(ring.Stream, a)
+	again := w.socket(ring.KindStream, a)
 	w.NoError(again.Bind(a))
 	w.NoError(again.Listen(1))
 	w.dialTo(a)
@@ -66,7 +66,7 @@ func closedLast(t *testing.T, b Backend) {
 	c = w.accept(l)
 	w.NoError(c.Socket.Close())
 	w.event(c.Socket, ring.EventClosed, nil)
-	n := w.socket(ring.Stream, w.local)
+	n := w.socket(ring.KindStream, w.local)
 	w.NoError(n.Close())
 	w.ErrorIs(n.Close(), ring.ErrClosed)
 }
@@ -86,7 +86,7 @@ func abortResets(t *testing.T, b Backend) {
 	w.ErrorIs(w.endOf(peer), unix.ECONNRESET)
 
 	// A connection that was never established is dropped too.
-	c := w.socket(ring.Stream, w.local)
+	c := w.socket(ring.KindStream, w.local)
 	w.NoError(c.Connect(w.streams().BlackHole()))
 	w.NoError(c.Abort())
 	w.event(c, ring.EventClosed, nil)
@@ -266,7 +266,7 @@ func closeAll(t *testing.T, b Backend) {
 	first := w.accept(l)
 	w.release(first)
 	s := first.Socket
-	c := w.socket(ring.Stream, w.local)
+	c := w.socket(ring.KindStream, w.local)
 	w.NoError(c.Connect(w.streams().BlackHole()))
 	held := w.next("a packet", func(c *ring.Completion) bool { return c.Events.Has(ring.EventPacket) })
 	r := l.Ring()
@@ -333,7 +333,7 @@ func closedTouchesNothing(t *testing.T, b Backend) {
 		"drops": err, "multicast interface": u.SetMulticastInterface(w.lo), "ttl": u.SetTTL(3),
 		"join": u.JoinGroup(group(5), w.lo, netip.Addr{}), "leave": u.LeaveGroup(group(5), w.lo, netip.Addr{}),
 		"suspend": u.Suspend(), "close write": u.CloseWrite(), "deadline": u.SetReadDeadline(time.Now()),
-		"abort": u.Abort(), "close": u.Close(), "hook": u.SetHook(ring.Queue, nil),
+		"abort": u.Abort(), "close": u.Close(), "hook": u.SetReceiveMode(ring.Queue, nil),
 		"bind": u.Bind(w.local), "connect": u.Connect(loopback), "listen": u.Listen(1), "device": u.BindToDevice(w.lo),
 	} {
 		w.ErrorIs(err, ring.ErrClosed, what)

@@ -84,7 +84,7 @@ func datagram(t *testing.T, b Backend) {
 
 func datagram6(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s, err := w.set.NewSocket(ring.Datagram, true, ring.Config{})
+	s, err := w.set.NewSocket(ring.KindDatagram, true, ring.Config{})
 	w.NoError(err)
 	if err := s.Bind(netip.MustParseAddrPort("[::]:0")); err != nil {
 		w.NoError(s.Abort())
@@ -150,7 +150,7 @@ func newConnection(t *testing.T, b Backend) {
 	w.Equal(c.Source, c.Socket.RemoteAddr())
 
 	// A wildcard listener: the child knows its own address.
-	any := w.socket(ring.Stream, w.local)
+	any := w.socket(ring.KindStream, w.local)
 	w.NoError(any.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
 	w.NoError(any.Listen(16))
 	to := netip.AddrPortFrom(w.peers.Other(), any.LocalAddr().Port())
@@ -229,7 +229,7 @@ func connectDone(t *testing.T, b Backend) {
 
 func connectRefused(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s := w.socket(ring.Stream, w.local)
+	s := w.socket(ring.KindStream, w.local)
 	err := s.Connect(w.peers.Nobody())
 	w.NoError(err)
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup, unix.ECONNREFUSED)
@@ -243,10 +243,10 @@ func connectTimeout(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	hole := w.streams().BlackHole()
 	// By the library's own limit, and by the transport's (the kernel's: one retransmission of the SYN, about 3 s).
-	ours := w.socket(ring.Stream, w.local)
+	ours := w.socket(ring.KindStream, w.local)
 	w.NoError(ours.Connect(hole))
 	w.NoError(ours.SetConnectTimeout(50 * time.Millisecond))
-	transports := w.socket(ring.Stream, w.local)
+	transports := w.socket(ring.KindStream, w.local)
 	if w.kernel {
 		w.NoError(unix.SetsockoptInt(transports.ID(), unix.IPPROTO_TCP, unix.TCP_SYNCNT, 1))
 	}
@@ -367,7 +367,7 @@ func shutWindow(t *testing.T, b Backend) {
 
 func datagramError(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s := w.socket(ring.Datagram, w.local)
+	s := w.socket(ring.KindDatagram, w.local)
 	w.NoError(s.Connect(w.peers.Nobody()))
 	_, err := s.Send([]byte("x"))
 	w.NoError(err)

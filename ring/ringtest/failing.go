@@ -20,9 +20,9 @@ func errorsOfPoll(t *testing.T, b Backend) {
 	merged := 0 // rounds in which completions and the failure fell into one Poll
 	dst := make([]ring.Completion, 64)
 	for round := range rounds {
-		u := w.socket(ring.Datagram, w.local)
+		u := w.socket(ring.KindDatagram, w.local)
 		seen := 0
-		w.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
+		w.NoError(u.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
 			if seen++; seen > kept {
 				panic("the sixth datagram")
 			}
@@ -37,13 +37,13 @@ func errorsOfPoll(t *testing.T, b Backend) {
 			w.NoError(err)
 		}
 		packets, closed, reported := 0, 0, 0
-		panics := r.Stats().HookPanics
+		panics := r.Stats().CallbackPanics
 		for end := time.Now().Add(patience); closed == 0 || reported == 0; {
 			w.True(time.Now().Before(end), "%d packets, %d errors, %d CLOSED", packets, reported, closed)
 			n, err := r.Poll(dst)
 			if err != nil {
 				w.Zero(n, "completions beside an error: %v", err)
-				var p *ring.HookPanic
+				var p *ring.CallbackPanic
 				w.ErrorAs(err, &p)
 				w.Equal(u.ID(), p.Socket)
 				reported++
@@ -58,13 +58,13 @@ func errorsOfPoll(t *testing.T, b Backend) {
 					closed++
 				}
 			}
-			if r.Stats().HookPanics == panics || reported > 0 {
+			if r.Stats().CallbackPanics == panics || reported > 0 {
 				continue
 			}
 			// The failure happened in this Poll and waits. Whatever the owner does now, it does not sleep and does not miss it.
 			w.NotZero(n, "without completions the error is returned at once")
 			merged++
-			w.False(r.Vacant())
+			w.False(r.IsIdle())
 			if round%2 == 0 {
 				pending, err := r.Arm()
 				w.NoError(err)
@@ -90,9 +90,9 @@ func errorsAtClose(t *testing.T, b Backend) {
 	dst := make([]ring.Completion, 64)
 	for end := time.Now().Add(patience); ; {
 		w.True(time.Now().Before(end), "no Poll had completions and the failure")
-		u := w.socket(ring.Datagram, w.local)
+		u := w.socket(ring.KindDatagram, w.local)
 		seen := 0
-		w.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
+		w.NoError(u.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
 			if seen++; seen > 1 {
 				panic("the second datagram")
 			}
@@ -102,14 +102,14 @@ func errorsAtClose(t *testing.T, b Backend) {
 		r := u.Ring()
 		peer := w.udpPeer(u.LocalAddr())
 		w.poll()
-		panics := r.Stats().HookPanics
+		panics := r.Stats().CallbackPanics
 		for range 2 { // not by write: it may poll
 			_, err := peer.Write([]byte("x"))
 			w.NoError(err)
 		}
 		var n int
 		var err error
-		for r.Stats().HookPanics == panics {
+		for r.Stats().CallbackPanics == panics {
 			w.True(time.Now().Before(end), "the hook was not called twice")
 			n, err = r.Poll(dst)
 			for i := range dst[:n] {

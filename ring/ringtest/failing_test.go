@@ -31,10 +31,10 @@ func (sc *scripted) polled() error {
 // A failure that waits for Poll belongs to Poll: no call on another socket returns it, and none takes it away.
 func TestAFailureThatWaitsIsPolls(t *testing.T) {
 	calls := map[string]func(sc *scripted) error{
-		"bind":    func(sc *scripted) error { return sc.socket(ring.Datagram, loopback).Bind(loopback) },
-		"connect": func(sc *scripted) error { return sc.socket(ring.Datagram, loopback).Connect(sc.peers.Nobody()) },
+		"bind":    func(sc *scripted) error { return sc.socket(ring.KindDatagram, loopback).Bind(loopback) },
+		"connect": func(sc *scripted) error { return sc.socket(ring.KindDatagram, loopback).Connect(sc.peers.Nobody()) },
 		"listen": func(sc *scripted) error {
-			l := sc.socket(ring.Stream, loopback)
+			l := sc.socket(ring.KindStream, loopback)
 			sc.NoError(l.Bind(loopback))
 			return l.Listen(1)
 		},

@@ -26,9 +26,9 @@ type Fake struct {
 	sockets []*fakeSocket // by slot
 	set     *sys.PollSet
 
-	wake   sync.Mutex // guards the bell against its closing
-	bell   sys.EventFD
-	closed bool
+	wake    sync.Mutex // guards the bell against its closing
+	eventfd sys.EventFD
+	closed  bool
 }
 
 // fakeResult is the outcome of a send, to be told in the next Reap.
@@ -60,7 +60,7 @@ func NewFake(c ring.DriverConfig) (ring.Driver, error) {
 	if err := set.Add(bell.FD()); err != nil {
 		return nil, err
 	}
-	return &Fake{receive: direct.New(c.Pool), bell: bell, set: set}, nil
+	return &Fake{receive: direct.New(c.Pool), eventfd: bell, set: set}, nil
 }
 
 // Kind is "fake".
@@ -74,7 +74,7 @@ func (f *Fake) Why(c ring.Caps) ring.Reason {
 	return ring.Reason{Code: "fake." + c.String(), Text: "a fake ring has no " + c.String()}
 }
 
-// FD is readable when the bell was rung; a fake ring does not hear packets while it rests, so Arm always answers pending.
+// FD is readable when the bell was rung; a fake ring does not hear packets while it sleeps, so Arm always answers pending.
 func (f *Fake) FD() int { return f.set.FD() }
 
 // Bind needs nothing.
@@ -100,7 +100,7 @@ func (f *Fake) Reap(k *ring.Sink) error {
 	return nil
 }
 
-// alive tells whether s is still what stands in the slot: a sink call may have closed it.
+// alive reports whether s is still what stands in the slot: a sink call may have closed it.
 func (f *Fake) alive(slot int, s *fakeSocket) bool { return f.sockets[slot] == s }
 
 func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
@@ -119,13 +119,13 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 	}
 	for i := 0; i < 4 && f.alive(slot, s) && s.reading && k.Room() > 0; i++ {
 		switch h.Kind {
-		case ring.Listener:
+		case ring.KindListener:
 			f.accept(k, s)
-		case ring.Datagram:
+		case ring.KindDatagram:
 			if f.receive.Datagram(k, s.socket) != direct.Took {
 				return
 			}
-		case ring.Stream:
+		case ring.KindStream:
 			switch o := f.receive.Stream(k, s.socket); o {
 			case direct.Ended:
 				return
@@ -135,7 +135,7 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 			}
 		}
 	}
-	if f.alive(slot, s) && !s.reading && !s.failed && h.Kind == ring.Stream && is&unix.POLLERR != 0 {
+	if f.alive(slot, s) && !s.reading && !s.failed && h.Kind == ring.KindStream && is&unix.POLLERR != 0 {
 		if e := sys.SocketError(int(h.Conn)); e != 0 {
 			s.failed = true
 			k.Failed(s.socket, e)
@@ -194,11 +194,11 @@ func (f *Fake) Flush() error { return nil }
 // ReturnSpare returns the receiver's buffers.
 func (f *Fake) ReturnSpare() { f.receive.GiveBack() }
 
-// Arm always tells that something may be pending.
+// Arm always reports that something may be pending.
 func (f *Fake) Arm(clock.Time, clock.Time) (bool, error) { return true, nil }
 
 // Disarm silences the bell.
-func (f *Fake) Disarm() { f.bell.Drain() }
+func (f *Fake) Disarm() { f.eventfd.Drain() }
 
 // Wait naps: the fake ring finds out by asking again.
 func (f *Fake) Wait(limit time.Duration) error {
@@ -207,16 +207,16 @@ func (f *Fake) Wait(limit time.Duration) error {
 		limit = nap
 	}
 	time.Sleep(limit)
-	f.bell.Drain()
+	f.eventfd.Drain()
 	return nil
 }
 
-// Wake rings the bell. Any goroutine, at any time.
+// Wake wakes the owner. Any goroutine, at any time.
 func (f *Fake) Wake() {
 	f.wake.Lock()
 	defer f.wake.Unlock()
 	if !f.closed {
-		f.bell.Ring()
+		f.eventfd.Ring()
 	}
 }
 
@@ -261,7 +261,7 @@ func (f *Fake) NotifyWritable(s *ring.Socket) error {
 	return nil
 }
 
-// Transmit sends at once; the next Reap tells of it.
+// Transmit sends at once; the next Reap reports it.
 func (f *Fake) Transmit(s *ring.Socket) error {
 	if err := f.refuses("transmit", s); err != nil {
 		return err
@@ -293,5 +293,5 @@ func (f *Fake) Close() error {
 	if err := f.set.Close(); err != nil {
 		return err
 	}
-	return f.bell.Close()
+	return f.eventfd.Close()
 }

@@ -52,7 +52,7 @@ func reads(peer io.Reader, n int) <-chan []byte {
 	return got
 }
 
-// slowly reads to the end, a rest after each MiB, and tells how much there was.
+// slowly reads to the end, a sleep after each MiB, and reports how much there was.
 func slowly(peer io.Reader, rest time.Duration) <-chan int {
 	slow := make(chan int, 1)
 	go func() {
@@ -125,7 +125,7 @@ func sendFile(t *testing.T, b Backend) {
 	}
 	got := reads(peer, len(want))
 	seen := map[uint64]bool{}
-	for range token - first { // a packet's end comes when its buffer is home, which for one that is not copied may be late
+	for range token - first { // a packet's end comes when its buffer is back in the pool, which for one that is not copied may be late
 		c := w.next("SENT", func(c *ring.Completion) bool { return c.Events.Has(ring.EventSent) })
 		w.NoError(c.Err)
 		w.False(seen[c.Token] || c.Token < first || c.Token >= token, "%d", c.Token)

@@ -69,7 +69,7 @@ var refusals = map[string]func(*world) error{
 	},
 	adoption: func(w *world) error {
 		one, _ := w.kernelPair()
-		fd := w.foreign(one)
+		fd := w.madeElsewhere(one)
 		defer os.NewFile(uintptr(fd), "adopted").Close()
 		f, err := kernel.Inspect(fd)
 		w.NoError(err)
@@ -77,7 +77,7 @@ var refusals = map[string]func(*world) error{
 		return err
 	},
 	acceptAway: func(w *world) error {
-		l := w.socket(ring.Stream, w.local, ring.Config{AcceptTo: func(int, netip.AddrPort) bool { return false }})
+		l := w.socket(ring.KindStream, w.local, ring.Config{AcceptTo: func(int, netip.AddrPort) bool { return false }})
 		w.NoError(l.Bind(w.local))
 		return errors.Join(l.Listen(0), l.Abort())
 	},

@@ -71,7 +71,7 @@ func allocation(t *testing.T, b Backend) {
 
 	w.ErrorContains(ring.Logic(2).Validate(), "2")
 	bad := ring.Logic(12)
-	_, err := w.set.NewSocket(ring.Stream, false, ring.Config{Alloc: &bad})
+	_, err := w.set.NewSocket(ring.KindStream, false, ring.Config{Alloc: &bad})
 	w.ErrorContains(err, "12")
 }
 
@@ -100,14 +100,14 @@ func whenRings(t *testing.T, b Backend) {
 		return fd
 	}
 	if !b.Streams {
-		u := w.socket(ring.Datagram, w.local)
+		u := w.socket(ring.KindDatagram, w.local)
 		none(u)
 		w.NoError(u.Bind(w.local))
 		one(u)
-		u = w.socket(ring.Datagram, w.local)
+		u = w.socket(ring.KindDatagram, w.local)
 		w.NoError(u.Connect(netip.AddrPortFrom(w.local.Addr(), 9)))
 		one(u)
-		u = w.socket(ring.Datagram, w.local)
+		u = w.socket(ring.KindDatagram, w.local)
 		_, err := u.SendTo([]byte("x"), w.udp(w.local).LocalAddr()) // the first send binds it
 		w.NoError(err)
 		one(u)
@@ -115,7 +115,7 @@ func whenRings(t *testing.T, b Backend) {
 	if b.Datagrams {
 		return
 	}
-	s := w.socket(ring.Stream, w.local)
+	s := w.socket(ring.KindStream, w.local)
 	none(s)
 	_, err := s.RingFDs(nil)
 	w.Error(err)
@@ -123,13 +123,13 @@ func whenRings(t *testing.T, b Backend) {
 	none(s)
 	w.NoError(s.Listen(1))
 	one(s)
-	c := w.socket(ring.Stream, w.local)
+	c := w.socket(ring.KindStream, w.local)
 	w.NoError(c.Connect(s.LocalAddr()))
 	one(c)
 	if !w.kernel {
 		return // no interface to bind to
 	}
-	d := w.socket(ring.Stream, w.local)
+	d := w.socket(ring.KindStream, w.local)
 	w.NoError(d.Bind(w.local))
 	if err := d.BindToDevice(w.lo); err != nil {
 		w.ErrorIs(err, unix.EPERM)
@@ -147,7 +147,7 @@ func whenRings(t *testing.T, b Backend) {
 		w.event(d, ring.EventOut, nil)
 
 		// It may become a listener as well.
-		l := w.socket(ring.Stream, w.local)
+		l := w.socket(ring.KindStream, w.local)
 		w.NoError(l.BindToDevice(w.lo))
 		w.NoError(l.Bind(w.local))
 		w.NoError(l.Listen(0))

@@ -23,10 +23,10 @@ func hookVerdicts(t *testing.T, b Backend) {
 }
 
 func datagramVerdicts(w *world) {
-	u := w.socket(ring.Datagram, w.local)
+	u := w.socket(ring.KindDatagram, w.local)
 	var held []buffers.Packet
 	var seen []string
-	w.NoError(u.SetHook(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
+	w.NoError(u.SetReceiveMode(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
 		w.Equal(u, s)
 		w.Equal(u, c.Socket)
 		w.Equal(ring.EventPacket, c.Events)
@@ -54,15 +54,15 @@ func datagramVerdicts(w *world) {
 	w.Equal("hold", string(held[0].Bytes()))
 	w.NoError(held[0].Release())
 	st := u.Ring().Stats()
-	w.Equal(uint64(2), st.HookDrops)
-	w.Equal(uint64(1), st.HookHolds)
+	w.Equal(uint64(2), st.CallbackDrops)
+	w.Equal(uint64(1), st.CallbackHolds)
 }
 
-// inheritedHook: accepted sockets have their listener's hook, for early data's sake.
+// inheritedHook: accepted sockets have their listener's callback, for early data's sake.
 func inheritedHook(w *world) {
-	l := w.socket(ring.Stream, w.local)
+	l := w.socket(ring.KindStream, w.local)
 	count := 0
-	w.NoError(l.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { count++; return ring.Keep }))
+	w.NoError(l.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { count++; return ring.Keep }))
 	w.NoError(l.Bind(w.local))
 	w.NoError(l.Listen(0))
 	w.write(w.dial(l), []byte("early"))
@@ -85,8 +85,8 @@ func queueMode(t *testing.T, b Backend) {
 }
 
 func queueStream(w *world) {
-	l := w.socket(ring.Stream, w.local)
-	w.NoError(l.SetHook(ring.Queue, nil))
+	l := w.socket(ring.KindStream, w.local)
+	w.NoError(l.SetReceiveMode(ring.Queue, nil))
 	w.NoError(l.Bind(w.local))
 	w.NoError(l.Listen(0))
 	peer := w.dial(l)
@@ -144,8 +144,8 @@ func queueStream(w *world) {
 
 func queueDatagrams(w *world) {
 	// What waits on the socket counts against its budget, and goes back when it is closed.
-	u := w.socket(ring.Datagram, w.local, ring.Config{LargestDatagram: 2048, Budget: 4 * w.pool.Layout().Stride(buffers.Small)})
-	w.NoError(u.SetHook(ring.Queue, nil))
+	u := w.socket(ring.KindDatagram, w.local, ring.Config{LargestDatagram: 2048, Budget: 4 * w.pool.Layout().Stride(buffers.Small)})
+	w.NoError(u.SetReceiveMode(ring.Queue, nil))
 	w.NoError(u.Bind(w.local))
 	up := w.udpPeer(u.LocalAddr())
 	for range 20 {
@@ -162,9 +162,9 @@ func queueDatagrams(w *world) {
 
 func callbackMode(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.socket(ring.Datagram, w.local)
+	u := w.socket(ring.KindDatagram, w.local)
 	seen := 0
-	w.NoError(u.SetHook(ring.Callback, func(_ *ring.Socket, c *ring.Completion) ring.Verdict {
+	w.NoError(u.SetReceiveMode(ring.Callback, func(_ *ring.Socket, c *ring.Completion) ring.Verdict {
 		seen++
 		if string(c.Packet.Bytes()) == "drop" {
 			return ring.Drop
@@ -195,33 +195,33 @@ func modesDoNotMix(t *testing.T, b Backend) {
 	w.poll() // a connection's mode may be chosen in the turn that announced it
 	_, err := u.Receive(make([]ring.Completion, 1))
 	w.ErrorIs(err, ring.ErrMode)
-	w.ErrorIs(u.SetHook(ring.Queue, nil), ring.ErrMode, "the socket receives already")
+	w.ErrorIs(u.SetReceiveMode(ring.Queue, nil), ring.ErrMode, "the socket receives already")
 	keep := func(*ring.Socket, *ring.Completion) ring.Verdict { return ring.Keep }
-	w.NoError(u.SetHook(ring.Completions, keep))
+	w.NoError(u.SetReceiveMode(ring.Completions, keep))
 	s := w.fresh()
-	w.ErrorContains(s.SetHook(ring.Callback, nil), "callback")
-	w.ErrorContains(s.SetHook(ring.Queue, keep), "queue")
-	w.ErrorContains(s.SetHook(ring.Mode(9), nil), "9")
+	w.ErrorContains(s.SetReceiveMode(ring.Callback, nil), "callback")
+	w.ErrorContains(s.SetReceiveMode(ring.Queue, keep), "queue")
+	w.ErrorContains(s.SetReceiveMode(ring.Mode(9), nil), "9")
 	w.NoError(s.Close())
-	w.ErrorIs(s.SetHook(ring.Queue, nil), ring.ErrClosed)
+	w.ErrorIs(s.SetReceiveMode(ring.Queue, nil), ring.ErrClosed)
 
 	if b.Datagrams {
 		return
 	}
 	// An accepted connection's mode may be chosen in the turn that announced it, not later.
 	child, _ := w.pair()
-	w.NoError(child.SetHook(ring.Queue, nil))
-	w.NoError(child.SetHook(ring.Completions, nil))
+	w.NoError(child.SetReceiveMode(ring.Queue, nil))
+	w.NoError(child.SetReceiveMode(ring.Completions, nil))
 	w.poll()
-	w.ErrorIs(child.SetHook(ring.Queue, nil), ring.ErrMode)
+	w.ErrorIs(child.SetReceiveMode(ring.Queue, nil), ring.ErrMode)
 }
 
 func hookPanics(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	l := w.socket(ring.Stream, w.local)
-	w.NoError(l.SetHook(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
+	l := w.socket(ring.KindStream, w.local)
+	w.NoError(l.SetReceiveMode(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
 		if c.Packet.Bytes()[0] == 'p' {
-			panic("the hook's own fault")
+			panic("the callback's own fault")
 		}
 		return ring.Keep
 	}))
@@ -240,18 +240,18 @@ func hookPanics(t *testing.T, b Backend) {
 		w.kept = append(w.kept, dst[:n]...)
 		w.True(time.Now().Before(end))
 	}
-	w.ErrorContains(err, "the hook's own fault")
+	w.ErrorContains(err, "the callback's own fault")
 	w.ErrorIs(w.endOf(bad), unix.ECONNRESET)
 	w.event(one, ring.EventClosed, nil)
 	w.write(good, []byte("go on"))
 	w.Equal("go on", string(w.read(two, 5)))
-	w.Equal(uint64(1), l.Ring().Stats().HookPanics)
+	w.Equal(uint64(1), l.Ring().Stats().CallbackPanics)
 }
 
 func hookCloses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.socket(ring.Datagram, w.local)
-	w.NoError(u.SetHook(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
+	u := w.socket(ring.KindDatagram, w.local)
+	w.NoError(u.SetReceiveMode(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
 		w.NoError(s.Close())
 		return ring.Keep
 	}))

@@ -55,11 +55,11 @@ func userDataLatch(t *testing.T, b Backend) {
 		return
 	}
 
-	// Of two packets one finds the slice full. The hook tells whether the ring had taken it before the user data was changed: then it was
+	// Of two packets one finds the slice full. The callback reports whether the ring had taken it before the user data was changed: then it was
 	// raised with the old value, else with the new one.
 	seen := 0
-	u := w.socket(ring.Datagram, w.local)
-	w.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { seen++; return ring.Keep }))
+	u := w.socket(ring.KindDatagram, w.local)
+	w.NoError(u.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { seen++; return ring.Keep }))
 	w.NoError(u.Bind(w.local))
 	up := w.udpPeer(u.LocalAddr())
 	w.NoError(u.SetUserData(7))
@@ -213,7 +213,7 @@ func group(n byte) netip.Addr { return netip.AddrFrom4([4]byte{233, 252, 0, n}) 
 
 func (w *world) member(g netip.AddrPort, source netip.Addr) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Datagram, g)
+	s := w.socket(ring.KindDatagram, g)
 	w.NoError(s.SetReuseAddr(true))
 	w.NoError(s.SetMulticastAll(false))
 	if err := s.JoinGroup(g.Addr(), w.lo, source); err != nil {

@@ -22,7 +22,7 @@ func descriptorLimit(t *testing.T, b Backend) {
 	// (The limit in force when an io_uring accept is armed is the one it obeys, so the listener starts after it was drawn.)
 	w.udp(w.local) // the ring
 	w.poll()
-	l := w.socket(ring.Stream, w.local)
+	l := w.socket(ring.KindStream, w.local)
 	w.NoError(l.Bind(w.local))
 	var waiting []int
 	dial := func() {
@@ -188,15 +188,15 @@ func badArguments(t *testing.T, b Backend) {
 	if !b.Datagrams {
 		badForStreams(w, bad)
 	}
-	kind := ring.Datagram
+	kind := ring.KindDatagram
 	if b.Streams {
-		kind = ring.Stream
+		kind = ring.KindStream
 	}
 	for _, c := range []ring.Config{{LargestDatagram: -1}, {LargestDatagram: 65536}, {Budget: -1}, {SendQueue: -1}, {CloseTimeout: -1}} {
 		_, err := w.set.NewSocket(kind, false, c)
 		w.ErrorIs(err, unix.EINVAL)
 	}
-	_, err := w.set.NewSocket(ring.Listener, false, ring.Config{})
+	_, err := w.set.NewSocket(ring.KindListener, false, ring.Config{})
 	bad(err, "kind")
 	_, err = ring.NewSet(ring.SetConfig{})
 	bad(err, "pool")
@@ -208,13 +208,13 @@ func badArguments(t *testing.T, b Backend) {
 }
 
 func badForStreams(w *world, bad func(error, ...string)) {
-	s := w.socket(ring.Stream, w.local)
+	s := w.socket(ring.KindStream, w.local)
 	six := netip.MustParseAddrPort("[::1]:1")
 	bad(s.Bind(six), "bind", "[::1]:1")
 	bad(s.Bind(netip.AddrPort{}), "bind")
 	bad(s.Connect(netip.AddrPort{}), "connect")
 	bad(s.Bind(netip.MustParseAddrPort("192.0.2.1:0")), "192.0.2.1", unix.EADDRNOTAVAIL.Error())
-	bad(w.socket(ring.Stream, w.local).Connect(netip.MustParseAddrPort("255.255.255.255:1")), "255.255.255.255")
+	bad(w.socket(ring.KindStream, w.local).Connect(netip.MustParseAddrPort("255.255.255.255:1")), "255.255.255.255")
 	bad(s.BindToDevice("nosuchif0"), "nosuchif0")
 	bad(s.SetTTL(0), "ttl", "0")
 	bad(s.SetTTL(256), "256")
@@ -238,7 +238,7 @@ func badForStreams(w *world, bad func(error, ...string)) {
 func badForDatagrams(w *world, bad func(error, ...string)) {
 	u := w.udp(w.local)
 	six := netip.MustParseAddrPort("[::1]:1")
-	other := w.socket(ring.Datagram, w.local)
+	other := w.socket(ring.KindDatagram, w.local)
 	bad(other.Bind(u.LocalAddr()), u.LocalAddr().String(), unix.EADDRINUSE.Error())
 	bad(u.Bind(w.local), "bind", "open")
 	bad(u.Listen(1), "listen")
@@ -281,7 +281,7 @@ func postedCloses(t *testing.T, b Backend) {
 	w = newWorld(t, b)
 	u, peer := w.receiver()
 	var inHook error
-	w.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
+	w.NoError(u.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
 		inHook = u.Ring().Close()
 		return ring.Drop
 	}))

@@ -243,7 +243,7 @@ func pacingArguments(t *testing.T, b Backend) {
 	w.NoError(u.SetPacing(ring.Pacing{Rate: 125_000, Packet: 100, Overhead: 42}))
 	w.Equal(ring.Pacing{Rate: 125_000, Burst: 284, Packet: 100, Overhead: 42}, u.Pacing())
 	// Before there is a ring it is only noted.
-	early := w.socket(ring.Datagram, w.local)
+	early := w.socket(ring.KindDatagram, w.local)
 	w.NoError(early.SetPacing(ring.Pacing{Rate: 1000}))
 	w.NoError(early.Bind(w.local))
 	w.Equal(uint64(1000), early.Pacing().Rate)

@@ -75,8 +75,8 @@ func pathChanges(t *testing.T, b Backend) {
 		works()
 	}
 
-	// A hook does not hear of it. A socket that was made meanwhile is told of the return.
-	w.NoError(one.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
+	// A callback does not hear of it. A socket that was made meanwhile is notified of the return.
+	w.NoError(one.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
 		w.Fail("the hook was called")
 		return ring.Drop
 	}))

@@ -180,7 +180,7 @@ func (w *world) connect() (*ring.Socket, StreamPeer) {
 	l, err := w.streams().ListenStream()
 	w.NoError(err)
 	defer l.Close()
-	s := w.socket(ring.Stream, w.local)
+	s := w.socket(ring.KindStream, w.local)
 	w.NoError(s.Connect(l.Addr()))
 	w.event(s, ring.EventOut, nil)
 	peer, err := l.Accept(w.turn)
@@ -220,7 +220,7 @@ func (w *world) receiver(c ...ring.Config) (*ring.Socket, net.Conn) {
 func (w *world) fresh() *ring.Socket {
 	w.t.Helper()
 	if w.backend.Streams {
-		return w.socket(ring.Stream, w.local)
+		return w.socket(ring.KindStream, w.local)
 	}
-	return w.socket(ring.Datagram, w.local)
+	return w.socket(ring.KindDatagram, w.local)
 }

@@ -21,8 +21,8 @@ func (w *world) turns(holds func() bool) {
 // What waits on a socket is taken whole, by a limit, or in parts, and counted to the byte.
 func receiveParts(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	u := w.socket(ring.Datagram, w.local)
-	w.NoError(u.SetHook(ring.Queue, nil))
+	u := w.socket(ring.KindDatagram, w.local)
+	w.NoError(u.SetReceiveMode(ring.Queue, nil))
 	w.NoError(u.Bind(w.local))
 	peer := w.udpPeer(u.LocalAddr())
 	for _, m := range []string{"four", "sixsix", "", "cut here"} {
@@ -63,15 +63,15 @@ func receiveParts(t *testing.T, b Backend) {
 	w.Equal(uint64(4), u.Counts().Packets)
 	w.Equal(uint64(18), u.Counts().Bytes)
 
-	// Queue and Callback are one way of delivery: the hook comes and goes.
-	w.NoError(u.SetHook(ring.Callback, func(*ring.Socket, *ring.Completion) ring.Verdict { return ring.Drop }))
+	// Queue and Callback are one way of delivery: the callback comes and goes.
+	w.NoError(u.SetReceiveMode(ring.Callback, func(*ring.Socket, *ring.Completion) ring.Verdict { return ring.Drop }))
 	w.write(peer, []byte("dropped"))
-	w.turns(func() bool { return u.Counts().HookDrops == 1 })
-	w.NoError(u.SetHook(ring.Queue, nil))
+	w.turns(func() bool { return u.Counts().CallbackDrops == 1 })
+	w.NoError(u.SetReceiveMode(ring.Queue, nil))
 	w.write(peer, []byte("kept"))
 	w.event(u, ring.EventIn, nil)
 	failed := make(chan error)
-	go func() { failed <- u.SetHook(ring.Queue, nil) }()
+	go func() { failed <- u.SetReceiveMode(ring.Queue, nil) }()
 	w.ErrorIs(<-failed, ring.ErrOwner)
 	w.closed(u)
 	packets, bytes = u.Waiting()
@@ -85,7 +85,7 @@ func warm(t *testing.T, b Backend) {
 	peer := w.udpPeer(u.LocalAddr())
 	to := netip.MustParseAddrPort(peer.LocalAddr().String())
 	for range 10 {
-		w.NoError(u.Warm([]byte("warm"), to))
+		w.NoError(u.WarmSend([]byte("warm"), to))
 	}
 	w.Equal(ring.Counts{WarmSends: 10}, u.Counts())
 	w.Equal(uint64(10), u.Ring().Stats().WarmSends)
@@ -97,12 +97,12 @@ func warm(t *testing.T, b Backend) {
 	n, err := peer.Read(room)
 	w.NoError(err)
 	w.Equal("real", string(room[:n]))
-	w.ErrorIs(u.Warm(nil, netip.AddrPort{}), unix.EDESTADDRREQ)
+	w.ErrorIs(u.WarmSend(nil, netip.AddrPort{}), unix.EDESTADDRREQ)
 	if b.Datagrams {
 		return
 	}
 	s, _ := w.pair()
-	err = s.Warm([]byte("x"), netip.AddrPort{})
+	err = s.WarmSend([]byte("x"), netip.AddrPort{})
 	w.ErrorIs(err, ring.ErrNotSupported)
-	w.Equal("warm.kernel_tcp", s.WarmReason().Code)
+	w.Equal("warm.kernel_tcp", s.WarmSendReason().Code)
 }

@@ -260,7 +260,7 @@ func TestADriverThatCannotAttachLeavesNothingBehind(t *testing.T) {
 		d, err := NewFake(c)
 		return &unattached{d.(*Fake), boom}, err
 	}})
-	s := w.socket(ring.Datagram, loopback)
+	s := w.socket(ring.KindDatagram, loopback)
 	w.ErrorIs(s.Bind(loopback), boom)
 	w.NoError(s.Abort())
 	w.Zero(w.set.Rings()[0].Sockets())
@@ -276,7 +276,7 @@ func (f *unattached) Attach(*ring.Socket) error { return f.err }
 func TestADriverThatCannotBeMade(t *testing.T) {
 	boom := errors.New("boom")
 	w := newWorld(t, Backend{Name: "broken", Driver: func(ring.DriverConfig) (ring.Driver, error) { return nil, boom }})
-	s := w.socket(ring.Datagram, loopback)
+	s := w.socket(ring.KindDatagram, loopback)
 	err := s.Bind(loopback)
 	w.ErrorIs(err, boom)
 	w.ErrorContains(err, "broken")
@@ -295,7 +295,7 @@ type hoarding struct {
 // ReturnSpare is what the core calls before it looks whether the ring may sleep.
 func (h *hoarding) ReturnSpare() {
 	if h.have {
-		h.pool.Untake(h.spare)
+		h.pool.Return(h.spare)
 		h.have = false
 	}
 }

@@ -198,7 +198,7 @@ func sentDatagrams(t *testing.T, b Backend) {
 		w.False(seen[c.Token])
 		seen[c.Token] = true
 	}
-	// A datagram that cannot be sent says so, and its buffer comes home.
+	// A datagram that cannot be sent says so, and its buffer returns to the pool.
 	w.NoError(u.SendPacket(w.packet([]byte("x")), netip.MustParseAddrPort("255.255.255.255:9"), 77))
 	c := w.of(u)
 	w.Equal(ring.EventSent, c.Events)

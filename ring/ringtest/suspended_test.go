@@ -8,14 +8,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// A hook sees nothing of a suspended socket. What the driver had under way waits, and the hook sees it after Resume, in Poll and in order.
-func TestAHookSeesNothingOfASuspendedSocket(t *testing.T) {
+// A callback sees nothing of a suspended socket. What the driver had under way waits, and the callback sees it after Resume, in Poll and in order.
+func TestACallbackSeesNothingOfASuspendedSocket(t *testing.T) {
 	for _, mode := range []ring.Mode{ring.Completions, ring.Callback} {
 		t.Run(mode.String(), func(t *testing.T) {
 			sc := newScript(t)
-			u := sc.socket(ring.Datagram, loopback)
+			u := sc.socket(ring.KindDatagram, loopback)
 			var lengths []int
-			sc.NoError(u.SetHook(mode, func(_ *ring.Socket, c *ring.Completion) ring.Verdict {
+			sc.NoError(u.SetReceiveMode(mode, func(_ *ring.Socket, c *ring.Completion) ring.Verdict {
 				lengths = append(lengths, c.Packet.Len())
 				if c.Packet.Len() == 2 {
 					return ring.Drop
@@ -59,12 +59,12 @@ func TestAHookSeesNothingOfASuspendedSocket(t *testing.T) {
 	}
 }
 
-// A hook that suspends its socket sees no more of it, in the same batch; closing it releases what waits.
-func TestAHookThatSuspends(t *testing.T) {
+// A callback that suspends its socket sees no more of it, in the same batch; closing it releases what waits.
+func TestACallbackThatSuspends(t *testing.T) {
 	sc := newScript(t)
-	u := sc.socket(ring.Datagram, loopback)
+	u := sc.socket(ring.KindDatagram, loopback)
 	seen := 0
-	sc.NoError(u.SetHook(ring.Completions, func(s *ring.Socket, _ *ring.Completion) ring.Verdict {
+	sc.NoError(u.SetReceiveMode(ring.Completions, func(s *ring.Socket, _ *ring.Completion) ring.Verdict {
 		seen++
 		sc.NoError(s.Suspend())
 		return ring.Keep
@@ -83,12 +83,12 @@ func TestAHookThatSuspends(t *testing.T) {
 	sc.Equal(2, seen)
 }
 
-// A connection that fails while it is suspended delivers what waits, by its hook, and then the failure.
-func TestASuspendedSocketWithAHookFails(t *testing.T) {
+// A connection that fails while it is suspended delivers what waits, by its callback, and then the failure.
+func TestASuspendedSocketWithACallbackFails(t *testing.T) {
 	sc := newScript(t)
-	u := sc.socket(ring.Stream, loopback)
+	u := sc.socket(ring.KindStream, loopback)
 	seen := 0
-	sc.NoError(u.SetHook(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { seen++; return ring.Keep }))
+	sc.NoError(u.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { seen++; return ring.Keep }))
 	sc.NoError(u.Bind(loopback))
 	sc.NoError(u.Listen(0))
 	sc.dial(u)

@@ -58,7 +58,7 @@ func unixAccept(t *testing.T, b Backend) {
 		c := w.accept(l)
 		s := c.Socket
 		w.True(s.Unix())
-		w.Equal(ring.Stream, s.Kind())
+		w.Equal(ring.KindStream, s.Kind())
 		w.False(c.Source.IsValid() || c.Destination.IsValid() || s.RemoteAddr().IsValid())
 		w.Equal([]string{name, ""}, []string{s.LocalUnix(), s.RemoteUnix()})
 
@@ -320,7 +320,7 @@ func unixRefuses(t *testing.T, b Backend) {
 	w.ErrorIs(fresh.BindToDevice("lo"), ring.ErrNotSupported)
 	w.ErrorIs(fresh.Listen(1), unix.EINVAL)
 	w.NoError(fresh.Close())
-	tcp := w.socket(ring.Stream, loopback)
+	tcp := w.socket(ring.KindStream, loopback)
 	w.ErrorIs(tcp.BindUnix(name), ring.ErrState)
 	w.ErrorIs(tcp.ConnectUnix(name), ring.ErrState)
 	w.ErrorIs(tcp.SetUnlinkOnClose(false), ring.ErrState)

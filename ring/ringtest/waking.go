@@ -285,7 +285,7 @@ func (x *sleeper) readable(limit time.Duration) bool {
 	}
 }
 
-// threadSleeps tells whether a thread of this process is in one of the calls that rings sleep in, as the kernel shows it.
+// threadSleeps reports whether a thread of this process is in one of the calls that rings sleep in, as the kernel shows it.
 func threadSleeps(tid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
 	if err != nil {

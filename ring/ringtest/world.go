@@ -238,7 +238,7 @@ func (w *world) socket(kind ring.SocketKind, a netip.AddrPort, c ...ring.Config)
 // listen makes a listener.
 func (w *world) listen(c ...ring.Config) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Stream, w.local, c...)
+	s := w.socket(ring.KindStream, w.local, c...)
 	w.NoError(s.Bind(w.local))
 	w.NoError(s.Listen(0))
 	return s
@@ -247,7 +247,7 @@ func (w *world) listen(c ...ring.Config) *ring.Socket {
 // udp makes a bound datagram socket.
 func (w *world) udp(a netip.AddrPort, c ...ring.Config) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Datagram, a, c...)
+	s := w.socket(ring.KindDatagram, a, c...)
 	w.NoError(s.Bind(a))
 	return s
 }

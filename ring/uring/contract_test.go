@@ -9,6 +9,6 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	ringtest.Run(t, ringtest.Backend{Name: "uring", Driver: uring.New, Caps: ring.CapThreadBound | ring.CapZeroCopySend | ring.CapTransmitTime,
+	ringtest.Run(t, ringtest.Backend{Name: "uring", Driver: uring.New, Caps: ring.CapThreadBound | ring.CapZeroCopySend | ring.CapTxTimestamps,
 		Overshoot: 128})
 }

@@ -8,7 +8,7 @@ import "github.com/socketxtreme/socketxtreme/internal/sys"
 //	|  code   |class|   slot     |  generation   |   operations of a socket
 //	|  code   |  0  |     0      |  index        |   sends
 //
-// The class is that of the buffers a receive is given (0 elsewhere), so that a buffer finds its way home whatever became of the socket.
+// The class is that of the buffers a receive is given (0 elsewhere), so that a buffer returns to the pool whatever became of the socket.
 type code uint8
 
 const (
@@ -17,9 +17,9 @@ const (
 	codeAccept               // multishot accept
 	codeWritable             // poll for writability
 	codeReset                // poll for a reset while not reading
-	codeReadable             // poll of a directly read socket while the ring rests
+	codeReadable             // poll of a directly read socket while the ring sleeps
 	codeSend                 // sendmsg
-	codeBell                 // poll of the bell
+	codeEventfd              // poll of the eventfd
 	codeTimer                // timeout for Arm's deadline
 	codeIgnore               // completion means nothing
 

@@ -33,7 +33,7 @@ type Driver struct {
 	turn    uint32 // counts Reaps
 	bound   bool
 	reaping bool
-	rested  bool // the last thing before this Reap was a rest
+	rested  bool // the last thing before this Reap was a sleep
 	armed   bool // between Arm and Disarm
 	closing bool
 
@@ -52,7 +52,7 @@ type Driver struct {
 	headroom      int
 	receiveHeader uint64
 
-	wake    bell       // wake.ready is FD: signalled by the kernel while armed, and by Wake
+	wake    wakeEvent  // wake.ready is FD: signalled by the kernel while armed, and by Wake
 	stale   bool       // ready may be readable from a Wake that ended a Wait
 	timerAt clock.Time // when the timeout under way fires; Never when there is none
 	failure error      // of an enter that had no caller to tell
@@ -64,12 +64,12 @@ const none = -1
 // Kind is "uring".
 func (d *Driver) Kind() string { return "uring" }
 
-// Caps are CapThreadBound, CapTransmitTime and, until the kernel refuses it, CapZeroCopySend, which holds for packets of 8 KiB and more.
+// Caps are CapThreadBound, CapTxTimestamps and, until the kernel refuses it, CapZeroCopySend, which holds for packets of 8 KiB and more.
 func (d *Driver) Caps() ring.Caps {
 	if d.copies.Code != "" {
-		return ring.CapThreadBound | ring.CapTransmitTime
+		return ring.CapThreadBound | ring.CapTxTimestamps
 	}
-	return ring.CapThreadBound | ring.CapTransmitTime | ring.CapZeroCopySend
+	return ring.CapThreadBound | ring.CapTxTimestamps | ring.CapZeroCopySend
 }
 
 // Why explains a missing capability.
@@ -119,7 +119,7 @@ func (d *Driver) next() (*sys.SQE, uint32) {
 	return p, i
 }
 
-// pending tells whether something is prepared.
+// pending reports whether something is prepared.
 func (d *Driver) pending() bool {
 	return d.u.SQ.Pending() > 0 || len(d.arming) > 0 || len(d.backlog) > 0
 }
@@ -181,19 +181,19 @@ func entered(e syscall.Errno) error {
 	return os.NewSyscallError("io_uring_enter", e)
 }
 
-// bell is what other goroutines wake the owner with. It may be closed under them without harm.
+// wakeEvent is what other goroutines wake the owner with. It may be closed under them without harm.
 //
 // It has two parts. The ring polls wait, which ends an io_uring_enter. To FD, the kernel would pass that on by signalling one
 // eventfd from within the signalling of another: on Linux 6.18 the third such wake-up did not arrive (seen; why is not known). So
 // FD is signalled directly; after the other, so that whoever sees neither has not yet been rung for.
-type bell struct {
+type wakeEvent struct {
 	mu     sync.Mutex
 	wait   sys.EventFD
 	ready  sys.EventFD
 	closed bool
 }
 
-func (b *bell) ring() {
+func (b *wakeEvent) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
@@ -202,7 +202,7 @@ func (b *bell) ring() {
 	}
 }
 
-func (b *bell) close() error {
+func (b *wakeEvent) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true

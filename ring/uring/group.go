@@ -156,7 +156,7 @@ func (g *group) close(u *sys.Uring, p *buffers.Pool) error {
 	err := u.UnregisterBuffers(g.ring)
 	for _, i := range g.index {
 		if i != noBuffer {
-			p.Untake(i)
+			p.Return(i)
 		}
 	}
 	return err

@@ -14,26 +14,26 @@ import (
 // 4.33 µs when it does.
 //
 // The policy. A datagram socket that begins to receive is read directly while fewer than maxHot are. A connection begins with the
-// multishot, and is read directly only while the ring has at most maxHot connections: with more, one enter serves them all. After coldAfter turns without a
-// datagram it changes to the multishot. One that is received by multishot changes back after hotAfter turns with datagrams, none
-// of them coldAfter turns behind the one before, if there is a place. The order holds across a change: towards the multishot
+// multishot, and is read directly only while the ring has at most maxHot connections: with more, one enter serves them all. After demoteAfter turns without a
+// datagram it changes to the multishot. One that is received by multishot changes back after promoteAfter turns with datagrams, none
+// of them demoteAfter turns behind the one before, if there is a place. The order holds across a change: towards the multishot
 // because the direct reading has stopped when it is armed, back because the direct reading begins only after the multishot's last
 // completion.
 //
-// When the ring rests, each directly read socket gets a one-shot poll, unless it still has one.
+// When the ring sleeps, each directly read socket gets a one-shot poll, unless it still has one.
 const (
-	maxHot      = 4
-	hotBurst    = 16     // datagrams of one socket in one turn
-	streamBurst = 4      // buffers of one connection in one turn
-	readyBurst  = 16     // small buffers of one connection after its poll
-	coldAfter   = 20_000 // turns; about 4 ms of spinning when read directly, 0.2 ms when not
-	hotAfter    = 64
+	maxHot       = 4
+	hotBurst     = 16     // datagrams of one socket in one turn
+	streamBurst  = 4      // buffers of one connection in one turn
+	readyBurst   = 16     // small buffers of one connection after its poll
+	demoteAfter  = 20_000 // turns; about 4 ms of spinning when read directly, 0.2 ms when not
+	promoteAfter = 64
 )
 
-// heat reads a socket directly if there is a place.
-func (d *Driver) heat(r *record) {
+// promote reads a socket directly if there is a place.
+func (d *Driver) promote(r *record) {
 	r.warm = false
-	if d.numHot == maxHot || r.detaching || r.kind == ring.Stream && d.streams > maxHot {
+	if d.numHot == maxHot || r.detaching || r.kind == ring.KindStream && d.streams > maxHot {
 		return
 	}
 	r.direct, r.idle, r.hits = true, 0, 0
@@ -41,8 +41,8 @@ func (d *Driver) heat(r *record) {
 	d.numHot++
 }
 
-// cool ends the direct reading of a socket.
-func (d *Driver) cool(r *record) {
+// demote ends the direct reading of a socket.
+func (d *Driver) demote(r *record) {
 	if !r.direct {
 		return
 	}
@@ -62,11 +62,11 @@ func (d *Driver) count(r *record) {
 	r.last = d.turn
 	switch {
 	case gap == 0:
-	case gap >= coldAfter:
+	case gap >= demoteAfter:
 		r.hits = 0
 	default:
 		r.hits++
-		if r.hits >= hotAfter && d.numHot < maxHot && (r.kind == ring.Datagram || d.streams <= maxHot) && r.ops&^r.cancelled&opReceive != 0 && !r.detaching {
+		if r.hits >= promoteAfter && d.numHot < maxHot && (r.kind == ring.KindDatagram || d.streams <= maxHot) && r.ops&^r.cancelled&opReceive != 0 && !r.detaching {
 			r.hits, r.warm = 0, true
 			d.cancel(r, opReceive)
 		}
@@ -89,7 +89,7 @@ func (d *Driver) readHot(k *ring.Sink) {
 
 // joined and left count connections, unix-domain ones apart. One too many ends the direct reading of all of them.
 func (d *Driver) joined(r *record) {
-	if r.kind != ring.Stream || r.unix {
+	if r.kind != ring.KindStream || r.unix {
 		return
 	}
 	if d.streams++; d.streams != maxHot+1 {
@@ -97,15 +97,15 @@ func (d *Driver) joined(r *record) {
 	}
 	list, n := d.hot, d.numHot
 	for _, h := range list[:n] {
-		if h.kind == ring.Stream {
-			d.cool(h)
+		if h.kind == ring.KindStream {
+			d.demote(h)
 			d.receive(h)
 		}
 	}
 }
 
 func (d *Driver) left(r *record) {
-	if r.kind == ring.Stream && !r.unix {
+	if r.kind == ring.KindStream && !r.unix {
 		d.streams--
 	}
 	r.socket, r.handle = nil, nil
@@ -140,8 +140,8 @@ func (d *Driver) readStream(k *ring.Sink, r *record, burst int) {
 		o, e := d.direct.Read(k, r.socket)
 		switch o {
 		case direct.Empty:
-			if r.idle++; r.direct && r.idle >= coldAfter {
-				d.cool(r)
+			if r.idle++; r.direct && r.idle >= demoteAfter {
+				d.demote(r)
 				d.receive(r)
 			}
 			return
@@ -149,7 +149,7 @@ func (d *Driver) readStream(k *ring.Sink, r *record, burst int) {
 			r.want, r.starved = false, true
 			return
 		case direct.Ended:
-			d.cool(r)
+			d.demote(r)
 			if e != 0 {
 				d.fail(k, r, e)
 				return
@@ -167,15 +167,15 @@ func (d *Driver) readStream(k *ring.Sink, r *record, burst int) {
 }
 
 func (d *Driver) readDirect(k *ring.Sink, r *record) {
-	if r.kind == ring.Stream {
+	if r.kind == ring.KindStream {
 		d.readStream(k, r, streamBurst)
 		return
 	}
 	for range hotBurst {
 		switch d.direct.Datagram(k, r.socket) {
 		case direct.Empty:
-			if r.idle++; r.idle >= coldAfter {
-				d.cool(r)
+			if r.idle++; r.idle >= demoteAfter {
+				d.demote(r)
 				d.receive(r)
 			}
 			return
@@ -190,7 +190,7 @@ func (d *Driver) readDirect(k *ring.Sink, r *record) {
 	}
 }
 
-// pollHot lets the kernel watch the directly read sockets while the ring rests.
+// pollHot lets the kernel watch the directly read sockets while the ring sleeps.
 func (d *Driver) pollHot() {
 	for _, r := range d.hot[:d.numHot] {
 		if r.want && r.ops&opReadable == 0 {

@@ -252,7 +252,7 @@ func TestBadConfigurations(t *testing.T) {
 	require.ErrorContains(t, err, "entries -1")
 
 	w := newWorld(t, func(l *buffers.Layout) { l.LargeCount = 0 })
-	s := w.socket(ring.Datagram)
+	s := w.socket(ring.KindDatagram)
 	err = s.Bind(loopback)
 	w.ErrorContains(err, "no large buffers")
 	w.ErrorIs(err, unix.ENOBUFS)
@@ -278,7 +278,7 @@ func TestManyBeforeTheFirstPoll(t *testing.T) {
 	}()
 	sockets := make([]*ring.Socket, n)
 	for i := range sockets {
-		sockets[i] = w.socket(ring.Stream)
+		sockets[i] = w.socket(ring.KindStream)
 		w.NoError(sockets[i].Connect(l.Addr().(*net.TCPAddr).AddrPort()))
 	}
 	for _, s := range sockets {

@@ -29,12 +29,12 @@ func (d *Driver) polled(k *ring.Sink, what code, c *sys.CQE) {
 			}
 		}
 	}
-	d.settle(k, r)
+	d.rearmOrDetach(k, r)
 }
 
 // writable handles the poll that NotifyWritable and held back sends wait for. The kernel always watches for RDHUP as well: on a
 // half-closed connection a one-shot poll fires at once and for nothing. There the poll is made multishot: its first completion
-// tells of the RDHUP, the next of room.
+// reports the RDHUP, the next of room.
 func (d *Driver) writable(k *ring.Sink, r *record, c *sys.CQE) {
 	switch {
 	case c.Res == -int32(unix.ECANCELED):
@@ -45,7 +45,7 @@ func (d *Driver) writable(k *ring.Sink, r *record, c *sys.CQE) {
 		d.cancel(r, opWritable)
 		if r.blocked {
 			r.blocked = false
-			d.pump(r)
+			d.submitSends(r)
 		}
 		if r.notify {
 			r.notify = false

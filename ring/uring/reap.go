@@ -14,7 +14,7 @@ func (d *Driver) Reap(k *ring.Sink) error {
 		d.catchUp(k)
 	}
 	// Directly read sockets and the queue take turns in being first, so that with a short slice neither can keep the other out.
-	// After a rest the queue is first: it tells, among other things, that the polls of the others have fired.
+	// After a sleep the queue is first: it tells, among other things, that the polls of the others have fired.
 	before := d.numHot > 0 && d.turn&1 == 0 && !d.rested
 	d.rested = false
 	if before {
@@ -76,7 +76,7 @@ func (d *Driver) handle(k *ring.Sink, c *sys.CQE) {
 		d.accepted(k, c)
 	case what <= codeReadable:
 		d.polled(k, what, c)
-	case what == codeBell:
+	case what == codeEventfd:
 		d.rung(c)
 	case what == codeTimer:
 		d.timedOut()

@@ -27,9 +27,9 @@ func (d *Driver) received(k *ring.Sink, c *sys.CQE) {
 		g := d.groups[c.UserData>>56&1]
 		i := g.take(id)
 		switch {
-		case r == nil || k == nil || c.Res < 0 || c.Res == 0 && r.kind == ring.Stream:
-			d.pool.Untake(i)
-		case r.kind == ring.Stream:
+		case r == nil || k == nil || c.Res < 0 || c.Res == 0 && r.kind == ring.KindStream:
+			d.pool.Return(i)
+		case r.kind == ring.KindStream:
 			d.count(r)
 			k.Data(r.socket, d.pool.Fill(i, 0, int(c.Res), r.handle.Account))
 		default:
@@ -43,18 +43,18 @@ func (d *Driver) received(k *ring.Sink, c *sys.CQE) {
 		d.stopped(k, r, c)
 	}
 	if r.warm {
-		d.heat(r)
+		d.promote(r)
 	}
 	if r.alarm && k != nil {
 		d.mayBeReset(k, r)
 	}
-	d.settle(k, r)
+	d.rearmOrDetach(k, r)
 }
 
 // datagram delivers buffer i, which the kernel filled with n bytes of header and payload.
 func (d *Driver) datagram(k *ring.Sink, r *record, i uint32, n int) {
 	if n < d.headroom {
-		d.pool.Untake(i) // shorter than its own header: not what this driver asked for
+		d.pool.Return(i) // shorter than its own header: not what this driver asked for
 		return
 	}
 	b := d.pool.Memory(i)
@@ -67,8 +67,8 @@ func (d *Driver) datagram(k *ring.Sink, r *record, i uint32, n int) {
 	if r.handle.PktInfo {
 		info := sys.ParseControl(b[control:][:min(int(out.ControlLen), d.headroom-control)])
 		m.Destination, m.IfIndex = info.Destination, info.IfIndex
-		if r.handle.Stamped {
-			m.Card = info.Hardware
+		if r.handle.HasTimestamps {
+			m.RawHardware = info.Hardware
 			if info.Stamp != 0 {
 				m.Time = ring.Stamp{Nanos: info.Stamp, Source: ring.StampSoftware}
 			}
@@ -89,11 +89,11 @@ func (d *Driver) stopped(k *ring.Sink, r *record, c *sys.CQE) {
 		}
 	case e == unix.ECANCELED || e == unix.EINTR || e == unix.EAGAIN:
 		// Asked for, or nothing to speak of: armed again if wanted.
-	case r.kind == ring.Stream && e == 0:
+	case r.kind == ring.KindStream && e == 0:
 		r.want = false
 		k.EndOfStream(r.socket)
 		d.watchReset(r)
-	case r.kind == ring.Stream:
+	case r.kind == ring.KindStream:
 		d.fail(k, r, e)
 	case e != 0:
 		switch e {
@@ -116,7 +116,7 @@ func (d *Driver) accepted(k *ring.Sink, c *sys.CQE) {
 	last := r != nil && r.ended(opReceive, c)
 	switch {
 	case c.Res >= 0 && (r == nil || k == nil):
-		_ = unix.Close(int(c.Res)) // nobody is there to be told of the connection, nor of an error
+		_ = unix.Close(int(c.Res)) // nobody is there to be notified of the connection, nor of an error
 	case c.Res >= 0:
 		kernel.Accepted(k, r.socket, int(c.Res), netip.AddrPort{})
 	}
@@ -133,5 +133,5 @@ func (d *Driver) accepted(k *ring.Sink, c *sys.CQE) {
 			k.AcceptFailed(r.socket, e)
 		}
 	}
-	d.settle(k, r)
+	d.rearmOrDetach(k, r)
 }

@@ -45,13 +45,13 @@ func (d *Driver) Transmit(s *ring.Socket) error {
 		d.postpone(r)
 		return nil
 	}
-	d.pump(r)
+	d.submitSends(r)
 	return nil
 }
 
-// pump prepares what may be sent now.
-func (d *Driver) pump(r *record) {
-	for !r.blocked && !r.postponed && !r.detaching && (r.kind != ring.Stream || r.busy == 0) {
+// submitSends prepares what may be sent now.
+func (d *Driver) submitSends(r *record) {
+	for !r.blocked && !r.postponed && !r.detaching && (r.kind != ring.KindStream || r.busy == 0) {
 		i := r.head
 		if i == none {
 			if i = d.newSend(r); i == none {
@@ -84,7 +84,7 @@ func (d *Driver) newSend(r *record) int32 {
 // submit prepares the operation for what is left of a send.
 func (d *Driver) submit(r *record, i int32) {
 	t := &d.sends[i]
-	if t.total == 0 && r.kind == ring.Stream {
+	if t.total == 0 && r.kind == ring.KindStream {
 		d.finish(nil, i, 0)
 		return
 	}
@@ -124,7 +124,7 @@ func (d *Driver) submit(r *record, i int32) {
 	if d.copies.Code != "" || t.copying || r.handle.Copies || t.total-t.taken < zeroCopyFrom {
 		e.Opcode = sys.UringOpSendmsg
 	}
-	if !whole && r.kind == ring.Datagram {
+	if !whole && r.kind == ring.KindDatagram {
 		// Too many pieces for one datagram. The entry cannot be given back, so it sends to nowhere.
 		*e = sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, Addr: userData(codeIgnore, 0), UserData: userData(codeIgnore, 0)}
 		d.finish(nil, i, unix.EMSGSIZE)
@@ -156,7 +156,7 @@ func (d *Driver) sent(k *ring.Sink, c *sys.CQE) {
 		t.taken += int(c.Res)
 	}
 	switch {
-	case e == 0 && (t.taken >= t.total || r.kind == ring.Datagram):
+	case e == 0 && (t.taken >= t.total || r.kind == ring.KindDatagram):
 		d.finish(k, i, 0)
 	case r.detaching:
 		d.finish(k, i, unix.ECANCELED)
@@ -171,11 +171,11 @@ func (d *Driver) sent(k *ring.Sink, c *sys.CQE) {
 	default:
 		d.finish(k, i, e)
 	}
-	d.pump(r)
-	d.settle(k, r)
+	d.submitSends(r)
+	d.rearmOrDetach(k, r)
 }
 
-// refused tells whether a failed send is to be tried again by copying: what the kernel cannot do without a copy it can often do
+// refused reports whether a failed send is to be tried again by copying: what the kernel cannot do without a copy it can often do
 // with one. Where that is for a reason beyond the one packet, the driver gives zero-copy up and remembers why.
 func (d *Driver) refused(t *send, e syscall.Errno) bool {
 	if t.copying || d.copies.Code != "" {
@@ -254,7 +254,7 @@ func (d *Driver) pumpPostponed() {
 		r.postponed = false
 	}
 	for j := range n {
-		d.pump(d.postponed[j])
+		d.submitSends(d.postponed[j])
 	}
 	d.postponed = d.postponed[:copy(d.postponed, d.postponed[n:])]
 }

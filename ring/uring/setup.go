@@ -62,7 +62,7 @@ func New(c ring.DriverConfig) (ring.Driver, error) {
 	return d, nil
 }
 
-// Probe tells whether io_uring can be used here: nil, or a *ring.FeatureError that names the missing feature and the kernel that
+// Probe reports whether io_uring can be used here: nil, or a *ring.FeatureError that names the missing feature and the kernel that
 // has it, or the permission that is missing. Any other error (out of descriptors) says nothing about io_uring. Any goroutine.
 func Probe() error {
 	u, err := newUring(minEntries)

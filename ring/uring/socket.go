@@ -57,7 +57,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 		return fmt.Errorf("uring: attach: slot %d: a ring has at most %d sockets: %w", h.Slot, maxSlots, unix.EMFILE)
 	}
 	family := 0
-	if h.Kind == ring.Datagram {
+	if h.Kind == ring.KindDatagram {
 		var err error
 		if family, err = unix.GetsockoptInt(int(h.Conn), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil {
 			return fmt.Errorf("uring: attach: address family of descriptor %d: %w", h.Conn, err)
@@ -70,7 +70,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 		d.records = append(d.records, &record{})
 	}
 	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.Conn), kind: h.Kind, class: h.Class,
-		family: family, unix: h.Kind == ring.Stream && s.Unix(), head: none, tail: none}
+		family: family, unix: h.Kind == ring.KindStream && s.Unix(), head: none, tail: none}
 	d.joined(d.records[h.Slot])
 	return nil
 }
@@ -101,8 +101,8 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 	r.want = on
 	if on {
 		r.starved, r.alarm = false, false
-		if r.kind == ring.Datagram && r.ops&opReceive == 0 && !r.direct {
-			d.heat(r)
+		if r.kind == ring.KindDatagram && r.ops&opReceive == 0 && !r.direct {
+			d.promote(r)
 		}
 		d.receive(r)
 		return nil
@@ -116,7 +116,7 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 
 // offer sees to it that the kernel is offered buffers of the class a socket is received into.
 func (d *Driver) offer(h *ring.Handle) error {
-	if h.Kind == ring.Listener || h.Kind == ring.Stream && h.Class == buffers.Large {
+	if h.Kind == ring.KindListener || h.Kind == ring.KindStream && h.Class == buffers.Large {
 		return nil
 	}
 	return d.openGroup(h.Class)
@@ -148,22 +148,22 @@ func (d *Driver) arm(r *record) {
 		return
 	}
 	// The class may have changed since the last time.
-	if r.ready = r.unix || r.kind == ring.Stream && r.handle.Class == buffers.Large; r.ready {
+	if r.ready = r.unix || r.kind == ring.KindStream && r.handle.Class == buffers.Large; r.ready {
 		if r.ops&opReadable == 0 { // else one is left from when the ring rested
 			d.pollReadable(r)
 		}
 		return
 	}
-	if r.kind == ring.Stream {
+	if r.kind == ring.KindStream {
 		d.watchReset(r)
 	}
 	r.class = r.handle.Class
 	e := sys.SQE{FD: r.fd, UserData: r.userData(r.receiveCode())}
 	switch r.kind {
-	case ring.Listener:
+	case ring.KindListener:
 		// No address is asked for: all connections of a multishot would share the memory for it.
 		e.Opcode, e.IOPrio, e.OpFlags = sys.UringOpAccept, sys.UringAcceptMultishot, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC
-	case ring.Datagram:
+	case ring.KindDatagram:
 		e.Opcode, e.IOPrio, e.Addr, e.Len = sys.UringOpRecvmsg, sys.UringRecvMultishot, d.receiveHeader, 1
 		e.Flags, e.BufGroup = sys.UringSQEBufferSelect, uint16(r.class)
 	default:
@@ -176,9 +176,9 @@ func (d *Driver) arm(r *record) {
 
 func (r *record) receiveCode() code {
 	switch r.kind {
-	case ring.Listener:
+	case ring.KindListener:
 		return codeAccept
-	case ring.Datagram:
+	case ring.KindDatagram:
 		return codeDatagram
 	}
 	return codeStream
@@ -187,7 +187,7 @@ func (r *record) receiveCode() code {
 // watchReset polls for the end of a stream that is not read, which would go unnoticed, or that is read by multishot, which can miss a reset (see
 // watched). Multishot, because a one-shot poll fires at once when the peer is half closed; once armed it stays.
 func (d *Driver) watchReset(r *record) {
-	if r.kind != ring.Stream || r.failed || r.detaching || r.ops&opReset != 0 {
+	if r.kind != ring.KindStream || r.failed || r.detaching || r.ops&opReset != 0 {
 		return
 	}
 	r.ops |= opReset
@@ -218,7 +218,7 @@ func (d *Driver) pollWritable(r *record) {
 	d.queue(e)
 }
 
-// cancel asks the kernel to end operations of a socket, and tells whether there are any to end. Each ends with its own last
+// cancel asks the kernel to end operations of a socket, and reports whether there are any to end. Each ends with its own last
 // completion.
 func (d *Driver) cancel(r *record, which operation) bool {
 	which &= r.ops &^ r.cancelled
@@ -246,7 +246,7 @@ func (d *Driver) Detach(s *ring.Socket) (done bool) {
 	}
 	r.detaching = true
 	r.want, r.notify, r.warm = false, false, false
-	d.cool(r)
+	d.demote(r)
 	d.cancel(r, ^operation(0))
 	d.dropHeld(r)
 	if r.ops != 0 && d.bound {
@@ -280,8 +280,8 @@ func (d *Driver) foresee(r *record) {
 	}
 }
 
-// settle goes on with a socket after one of its operations ended: arms it again, or lets go.
-func (d *Driver) settle(k *ring.Sink, r *record) {
+// rearmOrDetach goes on with a socket after one of its operations ended: arms it again, or lets go.
+func (d *Driver) rearmOrDetach(k *ring.Sink, r *record) {
 	switch {
 	case r.socket == nil:
 	case !r.detaching:

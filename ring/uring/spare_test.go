@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// The buffer that direct reading keeps for the next datagram is the pool's while the ring rests: other rings of the owner may need it.
+// The buffer that direct reading keeps for the next datagram is the pool's while the ring sleeps: other rings of the owner may need it.
 func TestRestGivesSpareBuffersBack(t *testing.T) {
 	for name, rest := range map[string]func(r *ring.Ring) error{
 		"Wait": func(r *ring.Ring) error { return r.Wait(time.Millisecond) },

@@ -113,7 +113,7 @@ func TestConnect(t *testing.T) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	w.NoError(err)
 	to := l.Addr().(*net.TCPAddr).AddrPort()
-	s := w.socket(ring.Stream)
+	s := w.socket(ring.KindStream)
 	w.NoError(s.Connect(to))
 	w.Equal(ring.EventOut, w.event(s, ring.EventOut).Events)
 	peer, err := l.AcceptTCP()
@@ -123,7 +123,7 @@ func TestConnect(t *testing.T) {
 	w.Equal("welcome", string(w.read(s, 7)))
 
 	w.NoError(l.Close())
-	s = w.socket(ring.Stream)
+	s = w.socket(ring.KindStream)
 	w.NoError(s.Connect(to))
 	c := w.event(s, ring.EventErr)
 	w.Equal(ring.EventIn|ring.EventErr|ring.EventHup, c.Events)

@@ -126,7 +126,7 @@ func (w *world) socket(kind ring.SocketKind, c ...ring.Config) *ring.Socket {
 
 func (w *world) udp(c ...ring.Config) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Datagram, c...)
+	s := w.socket(ring.KindDatagram, c...)
 	w.NoError(s.Bind(loopback))
 	return s
 }
@@ -141,7 +141,7 @@ func (w *world) peerOf(s *ring.Socket) *net.UDPConn {
 
 func (w *world) listen(c ...ring.Config) *ring.Socket {
 	w.t.Helper()
-	s := w.socket(ring.Stream, c...)
+	s := w.socket(ring.KindStream, c...)
 	w.NoError(s.Bind(loopback))
 	w.NoError(s.Listen(0))
 	return s

@@ -182,7 +182,7 @@ func (c *Channel) count(line uint8) *lineCount { return &c.lines[min(int(line), 
 // Tick moves the sequencer's clock; see feed.Config.PollOnly.
 func (c *Channel) Tick(now int64) { c.seq.Tick(now) }
 
-// Poll tells that time has passed.
+// Poll reports that time has passed.
 func (c *Channel) Poll(now int64) {
 	c.seq.Poll(now)
 	c.drain()
@@ -202,7 +202,7 @@ func (c *Channel) AppendRequest(b []byte, r feed.Request) []byte {
 	return c.requestIEX(b, r)
 }
 
-// Rejected tells that the recovery server refused.
+// Rejected reports that the recovery server refused.
 func (c *Channel) Rejected(now int64, r feed.Range) {
 	c.seq.Rejected(now, r)
 	c.drain()

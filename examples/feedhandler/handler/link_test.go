@@ -20,10 +20,10 @@ import (
 func wired(t *testing.T, pool *buffers.Pool, end *memory.End, addr string, mac [6]byte) *ring.Set {
 	l := host.Link{Index: 1, Name: "mem0", Type: unix.ARPHRD_ETHER, MAC: mac, MTU: 1500,
 		Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST}
-	ns, err := offload.NewNamespace(offload.Facts(l, netip.MustParsePrefix(addr)), func() uint64 { return 4 })
+	ns, err := offload.NewMemoryHost(offload.Facts(l, netip.MustParsePrefix(addr)), func() uint64 { return 4 })
 	require.NoError(t, err)
 	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: end, Index: 1}}, Namespace: ns})})
+		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: end, Index: 1}}, MemoryHost: ns})})
 	require.NoError(t, err)
 	return set
 }
@@ -56,7 +56,7 @@ func TestNothingAllocatesFromLinkToBook(t *testing.T) {
 		require.NoError(t, receiver.Close())
 	})
 	socket := func(set *ring.Set, at netip.AddrPort) *ring.Socket {
-		s, err := set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: 2048})
+		s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
 		require.NoError(t, err)
 		require.NoError(t, s.Bind(at))
 		return s

@@ -33,7 +33,7 @@ func (c *Channel) parse(b []byte, s *feed.Segment[Ref]) verdict {
 	return foreign
 }
 
-// isOther tells whether a packet belongs to another channel than the first packet did.
+// isOther reports whether a packet belongs to another channel than the first packet did.
 func (c *Channel) isOther(id uint64) bool {
 	if c.identified && c.id != id {
 		return true

@@ -157,7 +157,7 @@ func channelKey(p Proto, b []byte, dst netip.AddrPort) string {
 }
 
 // Run reads the file to its end. The error of a file that was cut says where (*capture.FileError, io.ErrUnexpectedEOF); what came before has
-// been handled then, and Summary tells of it.
+// been handled then, and Summary reports it.
 func (o *Offline) Run() error {
 	if o.binary {
 		f, err := os.Open(o.path)

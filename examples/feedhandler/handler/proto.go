@@ -38,7 +38,7 @@ func ParseProto(s string) (Proto, error) {
 	return Auto, fmt.Errorf("protocol %q: want auto, deep, tops, mdp3, moldudp64, pitch or itch", s)
 }
 
-// Recognize tells which protocol a packet is of; Auto if of none. IEX-TP names its version and message protocol; MDP
+// Recognize reports which protocol a packet is of; Auto if of none. IEX-TP names its version and message protocol; MDP
 // 3.0 names its schema; PITCH's length is the packet's own; MoldUDP64 begins with ten digits or capital letters, or
 // with zeros where headers were blanked.
 func Recognize(b []byte) Proto {

@@ -104,7 +104,7 @@ func WriteTops(w io.Writer, channels ...*Channel) error {
 	b := bufio.NewWriter(w)
 	tops, positions := Tops(channels...), Positions(channels...)
 	if len(positions) == 0 || len(tops) > 0 {
-		_, _ = fmt.Fprintln(b, "symbol,bid_px,bid_qty,ask_px,ask_qty,bid_levels,ask_levels") // Flush tells of errors
+		_, _ = fmt.Fprintln(b, "symbol,bid_px,bid_qty,ask_px,ask_qty,bid_levels,ask_levels") // Flush reports errors
 		for _, t := range tops {
 			_, _ = fmt.Fprintf(b, "%s,%d,%d\n", t.row(), t.BidLevels, t.AskLevels)
 		}

@@ -23,15 +23,15 @@ func (l *Live) close() error {
 		}
 	}
 	l.account()
-	return errors.Join(l.owner.Close(), l.engine.Close())
+	return errors.Join(l.poller.Close(), l.engine.Close())
 }
 
 // account reads what the rings counted. Counters of several rings with one name are one number.
 func (l *Live) account() {
 	sum := &l.ring
-	*sum = handler.RingSummary{Counters: map[string]uint64{}, Buffers: l.owner.Ledger()}
+	*sum = handler.RingSummary{Counters: map[string]uint64{}, Buffers: l.poller.Ledger()}
 	var list []ring.Counter
-	for _, r := range l.owner.Rings() {
+	for _, r := range l.poller.Rings() {
 		sum.Packets += r.Stats().Packets
 		list = r.Counters(list[:0])
 		for _, c := range list {

@@ -14,7 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// One owner over two interfaces: a flood that waits on one delays the packets of the other by two polls at most,
+// One poller over two interfaces: a flood that waits on one delays the packets of the other by two polls at most,
 // whichever it is.
 func TestAFloodOnOneInterfaceDelaysTheOtherByTwoPolls(t *testing.T) {
 	const flood, few, room = 512, 8, 16
@@ -49,11 +49,11 @@ func TestAFloodOnOneInterfaceDelaysTheOtherByTwoPolls(t *testing.T) {
 		var done [room]xtreme.Completion
 		var got [2]int
 		for polls := 0; got[0]+got[1] < flood+few; polls++ {
-			k, err := l.owner.Poll(done[:])
+			k, err := l.poller.Poll(done[:])
 			require.NoError(t, err)
 			for i := range done[:k] {
-				if d := &done[i]; d.Events.Has(xtreme.Packet) {
-					require.False(t, d.OS)
+				if d := &done[i]; d.Events.Has(xtreme.EventPacket) {
+					require.False(t, d.ViaKernel)
 					got[l.routes[d.UserData].line]++
 					require.NoError(t, d.Packet.Release())
 				}

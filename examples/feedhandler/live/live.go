@@ -49,14 +49,14 @@ type Live struct {
 
 	c      Config
 	engine *xtreme.Engine
-	owner  *xtreme.Owner
+	poller *xtreme.Poller
 	routes []route // by user data
 	askers []asker // by channel
 	errors uint64  // ICMP and the like
 	cut    uint64  // datagrams longer than a buffer
 	ring   handler.RingSummary
-	stamps [ring.StampCard + 1]bool // sources of receive times seen
-	polled func()                   // for tests: after each Poll, when what it gave is dealt with
+	stamps [ring.StampRawHardware + 1]bool // sources of receive times seen
+	polled func()                          // for tests: after each Poll, when what it gave is dealt with
 }
 
 // route says whose socket it is.
@@ -81,7 +81,7 @@ const (
 	smallBuffers    = 16384    // half of them may be parked: a socket may hold as much as is still free
 	slots           = 4096     // packets of a channel that wait behind a hole: a tenth of a second at 40,000 a second
 	rest            = 5 * time.Millisecond
-	spins           = 2000 // empty polls before a rest
+	spins           = 2000 // empty polls before a sleep
 	patience        = 1024 // packets in a row before timers are looked at nevertheless; a quarter of what can be parked
 )
 
@@ -95,12 +95,12 @@ func Open(c Config) (l *Live, err error) {
 	if l.engine, err = xtreme.New(settings); err != nil {
 		return nil, err
 	}
-	if l.owner, err = l.engine.Owner("feed", xtreme.Buffers(smallBuffers, 64)); err != nil {
+	if l.poller, err = l.engine.NewPoller("feed", xtreme.Buffers(smallBuffers, 64)); err != nil {
 		return nil, errors.Join(err, l.engine.Close())
 	}
 	defer func() {
 		if err != nil {
-			_, _ = l.owner.Close(), l.engine.Close() // err tells more
+			_, _ = l.poller.Close(), l.engine.Close() // err tells more
 		}
 	}()
 	for i, ch := range c.Channels {
@@ -123,7 +123,7 @@ func Open(c Config) (l *Live, err error) {
 		var a asker
 		if ch.Recovery.IsValid() {
 			a.buf = make([]byte, 0, 64)
-			if a.socket, err = l.owner.OpenUDP(netip.AddrPort{}, xtreme.Remote(ch.Recovery), xtreme.ReceiveBuffer(receiveBuffer),
+			if a.socket, err = l.poller.OpenUDP(netip.AddrPort{}, xtreme.Remote(ch.Recovery), xtreme.ReceiveBuffer(receiveBuffer),
 				xtreme.LargestDatagram(largestDatagram), xtreme.UserData(uint64(len(l.routes)))); err != nil {
 				return nil, fmt.Errorf("recovery server %v: %w", ch.Recovery, err)
 			}
@@ -135,11 +135,11 @@ func Open(c Config) (l *Live, err error) {
 }
 
 func (l *Live) join(channel int, n uint8, line Line) error {
-	membership := xtreme.Join(line.Interface)
+	membership := xtreme.JoinGroup(line.Interface)
 	if line.Source.IsValid() {
-		membership = xtreme.JoinSource(line.Interface, line.Source)
+		membership = xtreme.JoinSourceGroup(line.Interface, line.Source)
 	}
-	s, err := l.owner.OpenUDP(line.Group, membership, xtreme.ReuseAddr(), xtreme.ReceiveBuffer(receiveBuffer),
+	s, err := l.poller.OpenUDP(line.Group, membership, xtreme.ReuseAddr(), xtreme.ReceiveBuffer(receiveBuffer),
 		xtreme.Timestamps(), xtreme.LargestDatagram(largestDatagram), xtreme.UserData(uint64(len(l.routes))))
 	if err != nil {
 		return fmt.Errorf("line %v: %w", line, err)
@@ -175,7 +175,7 @@ func (l *Live) Run(ctx context.Context) error {
 		c.Poll(before) // from now on a silent line is a dead one
 	}
 	for empty, unread := 0, 0; ; {
-		n, err := l.owner.Poll(done[:])
+		n, err := l.poller.Poll(done[:])
 		if err != nil {
 			return errors.Join(err, l.close())
 		}
@@ -211,7 +211,7 @@ func (l *Live) Run(ctx context.Context) error {
 		if empty++; empty < spins || l.c.Spin {
 			continue
 		}
-		if err := l.owner.Wait(l.pause(at)); err != nil {
+		if err := l.poller.Wait(l.pause(at)); err != nil {
 			return errors.Join(err, l.close())
 		}
 	}
@@ -230,11 +230,11 @@ func (l *Live) batch(done []xtreme.Completion, at int64) {
 			continue
 		}
 		r := &l.routes[c.UserData]
-		if c.Events.Has(xtreme.PathChanged) && l.c.Moved != nil {
+		if c.Events.Has(xtreme.EventPath) && l.c.Moved != nil {
 			l.c.Moved(l.name(r), r.socket.Path())
 		}
-		packet := c.Events.Has(xtreme.Packet)
-		if c.Events.Has(xtreme.Err) || c.Err != nil && !packet { // an error may come with a packet; a cut one's Err is its own
+		packet := c.Events.Has(xtreme.EventPacket)
+		if c.Events.Has(xtreme.EventErr) || c.Err != nil && !packet { // an error may come with a packet; a cut one's Err is its own
 			l.errors++
 			if r.line == feed.Recovery {
 				l.askers[r.channel].refused++
@@ -246,7 +246,7 @@ func (l *Live) batch(done []xtreme.Completion, at int64) {
 		packets++
 		r.packets++
 		arrival := at
-		if c.OS {
+		if c.ViaKernel {
 			r.kernel++
 		}
 		if !c.Time.IsZero() {

@@ -16,7 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Who listens is told that a line's interface has gone, and that it is back; the other line's is not touched.
+// Who listens is notified that a line's interface has gone, and that it is back; the other line's is not touched.
 func TestTheWayOfALineIsTold(t *testing.T) {
 	n := testnet.New(t, testnet.Pair{}, testnet.Pair{})
 	var lines []Line

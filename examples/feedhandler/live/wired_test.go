@@ -337,7 +337,7 @@ func (p *wiredPacer) credit(ctx context.Context) {
 			p.cancel()
 		case may >= given+p.window/4 || may > given && now+p.window/4 > given:
 			if _, err := fmt.Fprintln(p.sender.in, may); err != nil {
-				p.cancel() // it has ended: what it said tells why
+				p.cancel() // it has ended: what it said reports why
 				return
 			}
 			given = may

@@ -28,7 +28,7 @@ type Exchange struct {
 	Duration  time.Duration
 	Symbols   int
 	Impair    Impairment // of Seed, Loss, Duplicate, Reorder, Burst and Recut; delays do not apply
-	// Caught tells whether the receiver has dealt with everything before next. The exchange stays for recovery requests
+	// Caught reports whether the receiver has dealt with everything before next. The exchange stays for recovery requests
 	// until then, stay at most. It is called on Run's goroutine.
 	Caught func(next uint64) bool
 

@@ -11,7 +11,7 @@ import (
 // Span is the packets From to To of a line, counted from 1, both included. To 0 is without end.
 type Span struct{ From, To uint64 }
 
-// Has tells whether i is in the span; the zero Span is empty.
+// Has reports whether i is in the span; the zero Span is empty.
 func (s Span) Has(i uint64) bool { return s.From != 0 && i >= s.From && (s.To == 0 || i <= s.To) }
 
 // ParseSpan reads "from-to" or "from-".
@@ -76,7 +76,7 @@ func (m *Impairment) roll(salt uint64, line int, i uint64, rate [2]uint32) bool 
 	return rate[line] > 0 && Random(m.Seed+salt, line, i)%10_000 < uint64(rate[line])
 }
 
-// Dropped tells whether packet i of a line is lost.
+// Dropped reports whether packet i of a line is lost.
 func (m *Impairment) Dropped(line int, i uint64) bool {
 	if m.roll(0, line, i, m.Loss) || m.Dead[line].Has(i) {
 		return true

@@ -137,7 +137,7 @@ func (r *recutter) take(b []byte, emit func([]byte)) {
 	}
 }
 
-// continues tells whether a packet with such a header belongs behind the messages that wait.
+// continues reports whether a packet with such a header belongs behind the messages that wait.
 func (r *recutter) continues(d *dialect, seq uint64) bool {
 	return seq == r.first+uint64(r.count) && d.session == r.d.session && d.iex.Session == r.d.iex.Session &&
 		d.iex.SendTime-r.d.iex.SendTime <= together

@@ -356,7 +356,7 @@ func (p *player) write(b []byte, line int) error {
 	return nil
 }
 
-// sleep tells whether the time passed without the context ending.
+// sleep reports whether the time passed without the context ending.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -68,7 +68,7 @@ func (s *Store) Packets(from, to uint64, most int) (all [][]byte) {
 	return all
 }
 
-// Heartbeat is a packet without messages that tells where the stream stands.
+// Heartbeat is a packet without messages that reports where the stream stands.
 func (s *Store) Heartbeat() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,7 +81,7 @@ func (v *View) nameOf(c *handler.Channel, line uint8) string {
 	return fmt.Sprintf("%s line %c", c.Name(), 'A'+line)
 }
 
-// isTerminal tells whether f is one.
+// isTerminal reports whether f is one.
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil

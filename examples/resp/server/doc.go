@@ -12,7 +12,7 @@
 //	gnet.Run(app{server.NewHandler(s)}, "tcp://127.0.0.1:6379", gnet.WithNumEventLoop(1), gnet.WithTicker(true))
 //
 // The commands are those of COMMAND LIST: strings, keys with expiry, and what a client asks about a server. EVAL, OBJECT and all others
-// are unknown commands, and said to be; COMMAND tells of flags, arity and keys, COMMAND DOCS of summary and group only: no key
+// are unknown commands, and said to be; COMMAND reports flags, arity and keys, COMMAND DOCS of summary and group only: no key
 // specifications, tips, history or arguments.
 //
 // One event loop owns the Server and everything in it.

@@ -13,7 +13,7 @@ type rest struct {
 	names  []string
 }
 
-// enough tells whether this call of Serve has collected what the caller should send before more is made.
+// enough reports whether this call of Serve has collected what the caller should send before more is made.
 func (c *Session) enough() bool { return len(c.out.B)-c.begin >= mostReply }
 
 // freeze looks up keys, and keeps their values as they are.
@@ -45,7 +45,7 @@ func (c *Session) names(of []*store.Entry) {
 	}
 }
 
-// Answering tells whether a part of the last answer is still to be made: Serve makes it before it looks at further commands.
+// Answering reports whether a part of the last answer is still to be made: Serve makes it before it looks at further commands.
 func (c *Session) Answering() bool { return len(c.rest.values)+len(c.rest.names) > 0 }
 
 // resume makes the next part of an answer.

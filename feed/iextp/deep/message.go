@@ -49,7 +49,7 @@ func (e UnknownTypeError) Error() string {
 	return "deep: unknown message type " + feed.TypeName(int(e))
 }
 
-// Check tells whether m is of a known type and as long as that type.
+// Check reports whether m is of a known type and as long as that type.
 func Check(m []byte) error {
 	if len(m) == 0 {
 		return refuse(m, 0)

@@ -171,7 +171,7 @@ func (w *World) Out() (frames [][]byte) {
 	w.T.Helper()
 	for _, o := range w.IP.Output(0) {
 		frames = append(frames, append([]byte(nil), o.Packet.Bytes()...))
-		w.Pool.Sent(o.Packet)
+		w.Pool.FreeTransmit(o.Packet)
 	}
 	w.IP.Took(0, len(frames))
 	return frames
@@ -203,7 +203,7 @@ func (w *World) Send(id udp.ID, to wire.Addr, port uint16, payload string) (udp.
 	w.IP.Refresh()
 	v, e := w.UDP.SendSlow(w.Now, id, 0, to, port, p, 0)
 	if v != udp.Queued {
-		w.Pool.Sent(p)
+		w.Pool.FreeTransmit(p)
 	}
 	if e != 0 {
 		return v, e
@@ -267,7 +267,7 @@ func (d *Datagram) Frame(segment []byte) []byte {
 	return append(b, segment...)
 }
 
-// Sent is a frame that the stack sent, taken apart; the sums are proven.
+// Sent is a frame that the stack sent, taken apart; the checksums are verified.
 type Sent struct {
 	Eth     *wire.Ethernet
 	Tag     wire.Tag

@@ -51,5 +51,5 @@ func (n *Notes) Ran() time.Duration {
 	return time.Duration(n.turns[len(n.turns)-1].begin - n.turns[0].begin)
 }
 
-// Disturbed tells that the machine stopped the sender for so long that Rule.Least asks for little.
+// Disturbed reports that the machine stopped the sender for so long that Rule.Least asks for little.
 func (n *Notes) Disturbed() bool { return n.Stopped > n.Ran()/20 }

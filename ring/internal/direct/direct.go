@@ -36,8 +36,8 @@ type Receiver struct {
 	message  sys.Message
 	meta     ring.Meta
 
-	// OS marks what is received, see ring.Completion: set by drivers that read kernel sockets beside a link.
-	OS bool
+	// ViaKernel marks what is received, see ring.Completion: set by drivers that read kernel sockets beside a link.
+	ViaKernel bool
 	// Refuse, when not nil, is asked before a datagram is delivered: true throws it away. Its destination and interface are known where
 	// the socket asked for them.
 	Refuse func(m *ring.Meta) bool
@@ -70,12 +70,12 @@ func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
 		k.Failed(s, e)
 		return Ended
 	}
-	r.meta = ring.Meta{Source: r.message.Source(), Truncated: r.message.Truncated(), OS: r.OS}
+	r.meta = ring.Meta{Source: r.message.Source(), Truncated: r.message.Truncated(), ViaKernel: r.ViaKernel}
 	if h.PktInfo {
 		c := sys.ParseControl(r.message.Control())
 		r.meta.Destination, r.meta.IfIndex = c.Destination, c.IfIndex
-		if h.Stamped {
-			r.meta.Card = c.Hardware
+		if h.HasTimestamps {
+			r.meta.RawHardware = c.Hardware
 			if c.Stamp != 0 {
 				r.meta.Time = ring.Stamp{Nanos: c.Stamp, Source: ring.StampSoftware}
 			}
@@ -129,7 +129,7 @@ func (r *Receiver) Read(k *ring.Sink, s *ring.Socket) (Outcome, syscall.Errno) {
 func (r *Receiver) GiveBack() {
 	for c, have := range r.have {
 		if have {
-			r.pool.Untake(r.spare[c])
+			r.pool.Return(r.spare[c])
 			r.have[c] = false
 		}
 	}

@@ -28,7 +28,7 @@ func Closed(t *testing.T, l link.Link, pool *buffers.Pool, frame func() buffers.
 		"Send": func(r *require.Assertions) {
 			p := frame()
 			r.Zero(l.Send([]link.Out{{Packet: p}}))
-			pool.Sent(p)
+			pool.FreeTransmit(p)
 		},
 		"Flush":    func(r *require.Assertions) { r.ErrorIs(l.Flush(), link.ErrClosed) },
 		"Complete": func(r *require.Assertions) { r.Zero(l.Complete(make([]link.Done, 8))) },

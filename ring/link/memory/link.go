@@ -72,7 +72,7 @@ func Pair(a, b *buffers.Pool, c Config) (*End, *End, error) {
 	}
 	ba, err := newQueue(c.Slots, size)
 	if err != nil {
-		_ = ab.bell.Close()
+		_ = ab.eventfd.Close()
 		return nil, nil, fmt.Errorf("link/memory: %w", err)
 	}
 	return newEnd(a, c, 0, ba, ab), newEnd(b, c, 1, ab, ba), nil
@@ -244,7 +244,7 @@ func (e *End) FD() int {
 	if e.closed {
 		return -1
 	}
-	return e.in.bell.FD()
+	return e.in.eventfd.FD()
 }
 
 // Arm asks for the bell with the next frame.
@@ -259,7 +259,7 @@ func (e *End) Arm() (pending bool) {
 // Disarm ends what Arm began.
 func (e *End) Disarm() {
 	if !e.closed && !e.in.armed.Swap(false) {
-		e.in.bell.Drain()
+		e.in.eventfd.Drain()
 	}
 }
 

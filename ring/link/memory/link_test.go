@@ -18,7 +18,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 )
 
-// world is two ends with their pools; at the end of the test both are closed and every buffer is home.
+// world is two ends with their pools; at the end of the test both are closed and every buffer is back in the pool.
 type world struct {
 	*require.Assertions
 	pools [2]*buffers.Pool
@@ -331,7 +331,7 @@ func TestNoAllocations(t *testing.T) {
 			_ = d.Packet.Release()
 		}
 		for _, f := range dst[:w.ends[1].Receive(dst[:])] {
-			w.pools[1].Narrow(f.Packet, 14, 40, 0)
+			w.pools[1].Trim(f.Packet, 14, 40, 0)
 			_ = f.Packet.Release()
 		}
 	}

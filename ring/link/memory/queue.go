@@ -8,11 +8,11 @@ import (
 
 // queue takes frames one way: one goroutine produces, one consumes. Its indexes run freely and wrap at 2³².
 type queue struct {
-	slab []byte // one place of size bytes for each slot
-	lens []uint32
-	size int
-	mask uint32
-	bell sys.EventFD // wakes the consumer
+	slab    []byte // one place of size bytes for each slot
+	lens    []uint32
+	size    int
+	mask    uint32
+	eventfd sys.EventFD // wakes the consumer
 
 	_      [64]byte
 	tail   atomic.Uint32 // first slot not yet shown to the consumer; moved by publish
@@ -31,7 +31,7 @@ func newQueue(slots, size int) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{slab: make([]byte, slots*size), lens: make([]uint32, slots), size: size, mask: uint32(slots - 1), bell: bell}
+	q := &queue{slab: make([]byte, slots*size), lens: make([]uint32, slots), size: size, mask: uint32(slots - 1), eventfd: bell}
 	q.users.Store(2)
 	return q, nil
 }
@@ -41,7 +41,7 @@ func (q *queue) leave() error {
 	if q.users.Add(-1) > 0 {
 		return nil
 	}
-	return q.bell.Close()
+	return q.eventfd.Close()
 }
 
 // slot is the place of slot i.
@@ -75,7 +75,7 @@ func (q *queue) publish() {
 	}
 	q.tail.Store(q.next)
 	if q.armed.Load() && q.armed.CompareAndSwap(true, false) {
-		q.bell.Ring()
+		q.eventfd.Ring()
 	}
 }
 

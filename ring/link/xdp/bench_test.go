@@ -23,7 +23,7 @@ func BenchmarkEcho(b *testing.B) {
 		k.rx.publish()
 		n := q.Receive(dst[:])
 		for j := range dst[:n] {
-			q.pool.Narrow(dst[j].Packet, 14, 46, 0)
+			q.pool.Trim(dst[j].Packet, 14, 46, 0)
 			p, _ := q.pool.Transmit(dst[j].Packet)
 			_, _ = p.Push(14)
 			src[j].Packet = p

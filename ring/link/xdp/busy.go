@@ -28,7 +28,7 @@ func (o *Occupied) Error() string { return o.Err.Error() }
 // Unwrap is the kernel's error.
 func (o *Occupied) Unwrap() error { return o.Err }
 
-// Ended tells whether that program is no more: a process that ends takes its program with it, of which the kernel tells nobody. It does not
+// Ended reports whether that program is no more: a process that ends takes its program with it, of which the kernel tells nobody. It does not
 // wait for the kernel's configuration. Without CAP_SYS_ADMIN it cannot be known: false.
 func (o *Occupied) Ended() bool {
 	if o.Program == 0 {

@@ -311,7 +311,7 @@ func (d *Device) Unsteer(f Flow) error {
 	return d.rules.unsteer(f)
 }
 
-// Strayed tells how many claimed frames have come in on queues that are not open since it was last asked: rules that do their work make
+// Strayed reports how many claimed frames have come in on queues that are not open since it was last asked: rules that do their work make
 // it 0. Those frames went to the kernel.
 func (d *Device) Strayed() uint64 {
 	var now uint64

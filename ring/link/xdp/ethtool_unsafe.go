@@ -33,7 +33,7 @@ func ethtoolChannels(fd int, name string) (channels, unix.Errno) {
 	return c, e
 }
 
-// takesTagsOut tells whether an interface takes 802.1Q tags out of the frames that it receives (rx-vlan-offload). One that does not know the
+// takesTagsOut reports whether an interface takes 802.1Q tags out of the frames that it receives (rx-vlan-offload). One that does not know the
 // question does not.
 func takesTagsOut(name string) bool {
 	const receiveVLAN = 1 << 8 // ETH_FLAG_RXVLAN

@@ -9,7 +9,7 @@ import (
 )
 
 // The kernel tells nobody that a program was taken off an interface, and asking takes the lock of its configuration. So one goroutine of the
-// process asks for all programs, and Check tells what it found last: a ring's Poll never waits for that lock.
+// process asks for all programs, and Check reports what it found last: a ring's Poll never waits for that lock.
 //
 //	prober   asks for each attached program, every probeEvery ──► Program.lost
 //	Check    reads it

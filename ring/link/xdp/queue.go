@@ -65,7 +65,7 @@ type Queue struct {
 	kick    bool   // the kernel has not read all that was published
 	down    unix.Errno
 	downErr error
-	done    []link.Done // sent, to be told of
+	done    []link.Done // sent, to be notified of
 	stats   link.Stats
 	bad     uint64 // numbers from the kernel that made no sense
 	noLink  uint64 // frames that the kernel dropped because there was no carrier
@@ -145,7 +145,7 @@ func (q *Queue) Disarm() {}
 // Unsent is how many frames have not come back by Complete.
 func (q *Queue) Unsent() int { return q.unsent + len(q.done) }
 
-// Pending tells whether the kernel has not read all that was published: a call of copy mode ends when the interface has no room.
+// Pending reports whether the kernel has not read all that was published: a call of copy mode ends when the interface has no room.
 func (q *Queue) Pending() bool { return q.kick && !q.closed && q.sock.tx.unread() > 0 }
 
 // Check asks whether program and socket are still on the interface.
@@ -213,7 +213,7 @@ func (q *Queue) Close() error {
 	return err
 }
 
-// Retire is Close, but that Complete still tells of the frames with a token: until then they have their buffers. For a ring that goes on
+// Retire is Close, but that Complete still reports the frames with a token: until then they have their buffers. For a ring that goes on
 // without the link. Closing the socket waits for the kernel, some milliseconds, hundreds under load; who cannot wait has it done elsewhere:
 //
 //	owner            another goroutine    owner
@@ -275,10 +275,10 @@ func (q *Queue) recall() {
 	for i := range q.books {
 		b := &q.books[i]
 		if b.where == inFill {
-			q.pool.Untake(uint32(i))
+			q.pool.Return(uint32(i))
 		}
 		if b.pieces > 0 {
-			q.told(b.out, unix.ENETDOWN)
+			q.finishSend(b.out, unix.ENETDOWN)
 		}
 		*b = book{}
 	}

@@ -339,7 +339,7 @@ func TestBatchesDoNotAllocate(t *testing.T) {
 		k.rx.publish()
 		n := q.Receive(dst[:])
 		for i := range dst[:n] {
-			q.pool.Narrow(dst[i].Packet, 14, 40, 0)
+			q.pool.Trim(dst[i].Packet, 14, 40, 0)
 			q.pool.Deliver(dst[i].Packet)
 			p, _ := q.pool.Transmit(dst[i].Packet)
 			_, _ = p.Push(14)

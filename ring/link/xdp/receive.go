@@ -57,7 +57,7 @@ func (q *Queue) packet(d *unix.XDPDesc) buffers.Packet {
 	off := uint64(at) + d.Addr>>offsetShift
 	if off+uint64(d.Len) > q.stride {
 		q.bad++
-		q.pool.Untake(i)
+		q.pool.Return(i)
 		return buffers.Packet{}
 	}
 	return q.pool.Fill(i, int(off), int(d.Len), 0)

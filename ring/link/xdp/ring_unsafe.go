@@ -65,7 +65,7 @@ func setsockopt(fd, option int, v unsafe.Pointer, n uintptr) unix.Errno {
 	return e
 }
 
-// mmapOffsets tells where in the rings' mappings their parts lie.
+// mmapOffsets reports where in the rings' mappings their parts lie.
 func mmapOffsets(fd int) (unix.XDPMmapOffsets, unix.Errno) {
 	var off unix.XDPMmapOffsets
 	n := uint32(unsafe.Sizeof(off))

@@ -23,7 +23,7 @@ type card interface {
 	locations(size int) ([]uint32, error)
 	// read is the rule at a place, without its location.
 	read(location uint32) ([specBytes]byte, error)
-	// insert puts a rule at a place (anywhere: locationAny) and tells where it is.
+	// insert puts a rule at a place (anywhere: locationAny) and reports where it is.
 	insert(spec [specBytes]byte, location uint32) (uint32, error)
 	remove(location uint32) error
 }

@@ -61,7 +61,7 @@ func (q *Queue) refuse(o *link.Out) bool {
 		return false
 	}
 	q.tooLong++
-	q.told(*o, unix.EMSGSIZE)
+	q.finishSend(*o, unix.EMSGSIZE)
 	return true
 }
 
@@ -274,13 +274,13 @@ func (q *Queue) finish(b *book) {
 	if b.lost {
 		b.lost, e = false, unix.ENETDOWN
 	}
-	q.told(b.out, e)
+	q.finishSend(b.out, e)
 }
 
-// told ends a frame: it is released, unless somebody wants to hear of it.
-func (q *Queue) told(o link.Out, e syscall.Errno) {
+// finishSend ends a frame: it is released, unless somebody wants to hear of it.
+func (q *Queue) finishSend(o link.Out, e syscall.Errno) {
 	if o.Token == 0 {
-		q.pool.Sent(o.Packet)
+		q.pool.FreeTransmit(o.Packet)
 		return
 	}
 	q.pool.Complete(o.Packet)

@@ -151,7 +151,7 @@ func (w *world) device(c Config) *Device {
 	return d
 }
 
-// open opens a queue over a pool of its own; at the end of the test every buffer must be home.
+// open opens a queue over a pool of its own; at the end of the test every buffer must be back in the pool.
 func (w *world) open(d *Device, queue int, change ...func(*buffers.Layout)) *Queue {
 	w.t.Helper()
 	q, err := d.OpenQueue(queue, w.pool(change...))

@@ -124,7 +124,7 @@ func (p *Port) Close() {
 	p.inward, p.outward, p.out = nil, nil, [udp.MaxStacks + 1]*Queue{}
 }
 
-// HasNews tells whether rings have come or gone, or have put something down for this one. A ring that is about to sleep asks after it has said so:
+// HasNews reports whether rings have come or gone, or have put something down for this one. A ring that is about to sleep asks after it has said so:
 // the other rings look whether it sleeps after they have put something down.
 func (p *Port) HasNews() bool {
 	return p.hub.version.Load() != p.version || slices.ContainsFunc(p.inward, (*Queue).IsReady)
@@ -159,7 +159,7 @@ func (p *Port) Publish() {
 	}
 }
 
-// reclaim takes back what a ring has copied, and tells whether that was anything.
+// reclaim takes back what a ring has copied, and reports whether that was anything.
 func (p *Port) reclaim(q *Queue) bool {
 	n, unread := q.reclaim()
 	p.lent -= n
@@ -167,7 +167,7 @@ func (p *Port) reclaim(q *Queue) bool {
 	return n > 0
 }
 
-// Reclaim takes back what the other rings have copied, and tells whether that was anything.
+// Reclaim takes back what the other rings have copied, and reports whether that was anything.
 func (p *Port) Reclaim() (some bool) {
 	if p.lent == 0 {
 		return false

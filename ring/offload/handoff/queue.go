@@ -121,7 +121,7 @@ func (q *Queue) shut() {
 // IsReady tells the consumer that there is something.
 func (q *Queue) IsReady() bool { return q.tail.Load() != q.head.Load() && !q.closed.Load() }
 
-// Begin lets the consumer read a burst of at most max datagrams, and tells how many there are; 0 when the producer has left. The mark is set before
+// Begin lets the consumer read a burst of at most max datagrams, and reports how many there are; 0 when the producer has left. The mark is set before
 // closed is looked at, and shut does it the other way round. After Begin comes End, if it was not 0.
 func (q *Queue) Begin(max int) int {
 	q.busy.Store(true)

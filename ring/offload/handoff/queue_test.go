@@ -46,7 +46,7 @@ func copyAll(q *Queue, f func(x udp.Delivery, payload []byte)) bool {
 	return true
 }
 
-// Indexes wrap; what is read is what was put, in order; buffers come home when they were read and not before.
+// Indexes wrap; what is read is what was put, in order; buffers return to the pool when they were read and not before.
 func TestQueue(t *testing.T) {
 	pool := queuePool(t, 256)
 	q := newQueue(pool, &Port{wake: func() {}})
@@ -77,7 +77,7 @@ func TestQueue(t *testing.T) {
 		require.Zero(t, unread)
 		require.Zero(t, pool.Ledger().Received)
 	}
-	// Whoever leaves: the buffers come home, what nobody read is counted, and nothing more is read.
+	// Whoever leaves: the buffers return to the pool, what nobody read is counted, and nothing more is read.
 	x := received(t, pool, number)
 	q.put(pool, &x)
 	q.publish()

@@ -37,14 +37,14 @@ type attachment struct {
 	bond    *bond // not nil: the attachment is to a member of it
 	role    Role
 
-	lost      link.Reason // why the device carries nothing; empty while it does
-	onLost    link.Reason // why the interface that has the addresses carries nothing, where that is another
-	refused   link.Reason // why an idle queue could not be had
-	idle      idleQueues  // of the interface, as the sockets were told
-	told      int         // count, likewise
-	stacked   stacked     // what stands on the interface, likewise
-	changed   bool        // its path has changed, and the sockets that use it are to be told
-	holdsBack bool        // its links hold frames that must not leave any more
+	lost          link.Reason // why the device carries nothing; empty while it does
+	onLost        link.Reason // why the interface that has the addresses carries nothing, where that is another
+	refused       link.Reason // why an idle queue could not be had
+	idle          idleQueues  // of the interface, as the sockets were told
+	reportedCount int         // count, likewise
+	stacked       stacked     // what stands on the interface, likewise
+	changed       bool        // its path has changed, and the sockets that use it are to be told
+	holdsBack     bool        // its links hold frames that must not leave any more
 
 	program int        // on the interface when a try failed, as the mirror had it
 	next    clock.Time // when to look again, after what wait
@@ -94,7 +94,7 @@ func (p *attachment) fillFor(n int, pool *buffers.Pool) int {
 	return max(pool.Layout().SmallCount/2/max(n, 1), 1)
 }
 
-// hasRemains tells whether a job must close something that the attachment had.
+// hasRemains reports whether a job must close something that the attachment had.
 func (p *attachment) hasRemains() bool {
 	return len(p.removed) > 0 || len(p.surplus) > 0 || p.dead != nil
 }

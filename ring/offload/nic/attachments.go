@@ -16,7 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// Link is what a driver is told of a link at a place of the flat list.
+// Link is what a driver is notified of a link at a place of the flat list.
 type Link struct {
 	Link     link.Link
 	IfIndex  int // of the interface that has the addresses
@@ -95,7 +95,7 @@ type Attachments struct {
 // Stats are counts of one ring's attachments.
 type Stats struct {
 	RetryFailures   uint64 // tries to have a lost interface or an idle queue that did not succeed
-	AddressFailures uint64 // changes of addresses that the steering program could not be told of
+	AddressFailures uint64 // changes of addresses that the steering program could not be notified of
 	IllegalMoves    uint64 // changes of state that were refused: a bug of this package
 }
 
@@ -230,12 +230,12 @@ func (a *Attachments) drop(p *attachment) {
 	a.list = slices.DeleteFunc(a.list, func(x *attachment) bool { return x == p })
 }
 
-// NeedsCheck tells whether Check has something to look at: it is due, a job has ended, or the host's tables are of another generation.
+// NeedsCheck reports whether Check has something to look at: it is due, a job has ended, or the host's tables are of another generation.
 func (a *Attachments) NeedsCheck(now clock.Time, generation uint64) bool {
 	return len(a.list) > 0 && (a.HasNews() || now >= a.Due() || a.generation != generation)
 }
 
-// HasNews tells whether a job has ended, or other rings have left queues or taken some, since the last Check.
+// HasNews reports whether a job has ended, or other rings have left queues or taken some, since the last Check.
 func (a *Attachments) HasNews() bool {
 	return len(a.list) > 0 && (a.checkSoon.Load() || a.version != a.table.version.Load())
 }
@@ -247,7 +247,7 @@ func (a *Attachments) CheckSoon() { a.checkSoon.Store(true) }
 func (a *Attachments) Due() clock.Time {
 	next := clock.Never
 	for _, p := range a.list {
-		// A job tells of its end itself, and a child follows its base.
+		// A job reports its end itself, and a child follows its base.
 		if p.base == nil && (p.state == Closed || p.state == Attached && p.refused.Code != "") {
 			next = min(next, p.next)
 		}
@@ -308,7 +308,7 @@ func (a *Attachments) tellPaths() {
 	a.events.PathsChanged(list)
 }
 
-// check moves one attachment on, and tells whether its path has changed.
+// check moves one attachment on, and reports whether its path has changed.
 func (a *Attachments) check(p *attachment, s *host.Snapshot) (changed bool) {
 	was, serial := p.why().Code, p.serial
 	if p.rejoin != nil && p.rejoin.finished {

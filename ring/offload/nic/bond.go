@@ -94,7 +94,7 @@ func (a *Attachments) openMember(p *attachment) error {
 	return a.openNow(p)
 }
 
-// checkBonds follows the host, and tells whether a path has changed.
+// checkBonds follows the host, and reports whether a path has changed.
 func (a *Attachments) checkBonds(s *host.Snapshot) (changed bool) {
 	for _, b := range a.bonds {
 		was := b.why
@@ -154,7 +154,7 @@ func (a *Attachments) followMembers(b *bond, path *host.Path, s *host.Snapshot) 
 	}
 }
 
-// setRoles says which members send, and tells whether that has changed.
+// setRoles says which members send, and reports whether that has changed.
 func (a *Attachments) setRoles(b *bond, path *host.Path, s *host.Snapshot) (changed bool) {
 	for _, p := range a.list {
 		if p.bond != b || p.isLeaving() {

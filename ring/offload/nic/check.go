@@ -21,7 +21,7 @@ func (a *Attachments) checkDevice(p *attachment, s *host.Snapshot) {
 	}
 }
 
-// inspect tells why an attachment carries nothing, and whether its device is dead: links and device are to be closed.
+// inspect reports why an attachment carries nothing, and whether its device is dead: links and device are to be closed.
 func (a *Attachments) inspect(p *attachment, s *host.Snapshot) (why link.Reason, dead bool) {
 	n := p.nic
 	a.table.mu.Lock()
@@ -54,7 +54,7 @@ func (a *Attachments) inspect(p *attachment, s *host.Snapshot) (why link.Reason,
 	return link.Reason{}, false
 }
 
-// holdsFrames tells whether the attachment's links hold frames that are not to leave any more: the interface was down, or is, or has no carrier, and
+// holdsFrames reports whether the attachment's links hold frames that are not to leave any more: the interface was down, or is, or has no carrier, and
 // the kernel has not read them.
 func (a *Attachments) holdsFrames(p *attachment) bool {
 	if p.holdsBack && p.count > 0 {

@@ -23,7 +23,7 @@ func (childLink) Stats() link.Stats                          { return link.Stats
 func (childLink) Counters(dst []link.Counter) []link.Counter { return dst }
 func (childLink) Close() error                               { return nil }
 
-// IsChildLink tells whether a link only sends by another one of the flat list, which has its counters.
+// IsChildLink reports whether a link only sends by another one of the flat list, which has its counters.
 func IsChildLink(l link.Link) bool {
 	_, ok := l.(childLink)
 	return ok
@@ -39,14 +39,14 @@ func (a *Attachments) alignChildren(base *attachment) {
 			a.removeLinks(p)
 			p.move(Closed)
 		}
-		p.idle, p.told, p.serial = base.idle, base.told, base.serial
+		p.idle, p.reportedCount, p.serial = base.idle, base.reportedCount, base.serial
 		if p.lost = base.lost; base.isAttached() {
 			p.onLost = a.addChildLinks(p)
 		}
 	}
 }
 
-// addChildLinks gives a child what it lacks of its base's links, and tells why it carries nothing.
+// addChildLinks gives a child what it lacks of its base's links, and reports why it carries nothing.
 func (a *Attachments) addChildLinks(p *attachment) link.Reason {
 	if p.info = p.base.info; !p.isAttached() {
 		p.move(Attached)

@@ -18,8 +18,8 @@
 //
 // # When an interface is lost, and comes back
 //
-// A loss is noticed within a second, or as soon as the mirror tells of it: the steering program was taken off, the interface is down (link.down) or
+// A loss is noticed within a second, or as soon as the mirror reports it: the steering program was taken off, the interface is down (link.down) or
 // was deleted (link.gone). The interface is tried again after 10 ms, then after twice as long each time, once a second at the most; while
-// another program is on it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror tells that it was taken
+// another program is on it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror reports that it was taken
 // off. An interface that was deleted and made again counts as the same if it has the same name.
 package nic

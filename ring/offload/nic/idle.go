@@ -32,7 +32,7 @@ func (a *Attachments) announceQueues() {
 }
 
 // checkIdleQueues sees to queues whose ring has left. An attachment without a list of its own claims them, as it would have when it was
-// made; for one with a list the kernel keeps them, and its sockets are told. It tells whether a path has changed.
+// made; for one with a list the kernel keeps them, and its sockets are told. It reports whether a path has changed.
 func (a *Attachments) checkIdleQueues() (changed bool) {
 	for _, p := range a.list {
 		if !p.isAttached() || p.base != nil {
@@ -44,8 +44,8 @@ func (a *Attachments) checkIdleQueues() (changed bool) {
 		a.table.mu.Lock()
 		now := p.nic.idleQueues()
 		a.table.mu.Unlock()
-		if now != p.idle || p.count != p.told {
-			p.idle, p.told, p.changed, changed = now, p.count, true, true
+		if now != p.idle || p.count != p.reportedCount {
+			p.idle, p.reportedCount, p.changed, changed = now, p.count, true, true
 			a.alignChildren(p)
 		}
 	}

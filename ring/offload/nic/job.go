@@ -25,7 +25,7 @@ func (a *Attachments) Start(work, finish func()) *Job {
 	return j
 }
 
-// HasEnded tells whether the work has ended, so that Finish does not wait. Any goroutine.
+// HasEnded reports whether the work has ended, so that Finish does not wait. Any goroutine.
 func (j *Job) HasEnded() bool {
 	select {
 	case <-j.ended:

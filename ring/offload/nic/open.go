@@ -109,7 +109,7 @@ func (a *Attachments) attach(p *attachment, o *opened) error {
 	}
 	if err == nil {
 		p.lost, p.serial, p.backoff, p.refused = link.Reason{}, o.serial, 0, link.Reason{}
-		p.told = p.count
+		p.reportedCount = p.count
 		p.move(Attached)
 		if p.bond != nil {
 			a.tellRoles(p)

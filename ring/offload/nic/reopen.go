@@ -156,10 +156,10 @@ func (n *nic) currentProgram() int {
 	return l.Program
 }
 
-// isBusy tells whether another program has the interface.
+// isBusy reports whether another program has the interface.
 func isBusy(err error) bool { return reasonOf(err).Code == xdp.ReasonBusy }
 
-// hasEnded tells whether the program that was in the way has ended, as far as that can be known without the lock of the kernel's configuration.
+// hasEnded reports whether the program that was in the way has ended, as far as that can be known without the lock of the kernel's configuration.
 func hasEnded(err error) bool {
 	var o *xdp.Occupied
 	return errors.As(err, &o) && o.Ended()

@@ -54,7 +54,7 @@ func namesOn(s *host.Snapshot, parents []int, kind func(string) bool) string {
 	return strings.Join(list, ", ")
 }
 
-// checkStacked tells whether something else stands on the attachment's interface now. Claims follow.
+// checkStacked reports whether something else stands on the attachment's interface now. Claims follow.
 func (a *Attachments) checkStacked(p *attachment, s *host.Snapshot) (changed bool) {
 	now := findStacked(p, s)
 	if now == p.stacked {
@@ -65,7 +65,7 @@ func (a *Attachments) checkStacked(p *attachment, s *host.Snapshot) (changed boo
 	return true
 }
 
-// CanClaim tells whether anything may be claimed at a target.
+// CanClaim reports whether anything may be claimed at a target.
 func (a *Attachments) CanClaim(t steering.Target) bool {
 	return !slices.ContainsFunc(a.list, func(p *attachment) bool { return p.stacked.vlans != "" && p.claimTarget() == t })
 }

@@ -88,10 +88,10 @@ func (p *attachment) move(to State) bool {
 	return true
 }
 
-// isAttached tells whether the attachment has its links.
+// isAttached reports whether the attachment has its links.
 func (p *attachment) isAttached() bool {
 	return p.state == Attached || p.state == Expanding || p.state == Trimming
 }
 
-// isLeaving tells whether the attachment leaves, or has left.
+// isLeaving reports whether the attachment leaves, or has left.
 func (p *attachment) isLeaving() bool { return p.state >= Leaving }

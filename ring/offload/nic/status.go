@@ -74,13 +74,13 @@ func (a *Attachments) LostBonds() (list []LostBond) {
 	return list
 }
 
-// Serves tells whether the frames of a claim target are those of an interface.
+// Serves reports whether the frames of a claim target are those of an interface.
 func (a *Attachments) Serves(t steering.Target, ifIndex int) bool {
 	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return t == f.Target && f.IfIndex == ifIndex }) ||
 		slices.ContainsFunc(a.list, func(p *attachment) bool { return t == p.claimTarget() && a.Present(p.ifIndex) == a.Present(ifIndex) })
 }
 
-// Has tells whether an interface is one of the ring's.
+// Has reports whether an interface is one of the ring's.
 func (a *Attachments) Has(ifIndex int) bool {
 	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return f.IfIndex == ifIndex }) ||
 		slices.ContainsFunc(a.list, func(p *attachment) bool { return p.ifIndex == ifIndex })

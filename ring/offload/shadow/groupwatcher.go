@@ -87,7 +87,7 @@ type PortUse struct {
 	Broadcast bool   // Local is a broadcast address: every socket with the port receives its datagrams
 }
 
-// conflicts tells whether the kernel gives datagrams to another socket that ours would take from it. Of two sockets the one with the more precise
+// conflicts reports whether the kernel gives datagrams to another socket that ours would take from it. Of two sockets the one with the more precise
 // address has them, so another one on all addresses loses nothing to one of ours that names its own. A broadcast is for both.
 func (p *PortUse) conflicts(b *host.Bound) bool {
 	everywhere := b.Local == [4]byte{}
@@ -157,7 +157,7 @@ func (f *GroupWatcher) RemovePort(k Key) {
 // lookSoon begins looking, or has the goroutine that looks look at once. Under the lock.
 func (f *GroupWatcher) lookSoon() {
 	if f.look == nil {
-		f.begin()
+		f.startJob()
 	}
 	f.nudge()
 }
@@ -196,8 +196,8 @@ func (f *GroupWatcher) RemoveSends(k Key) {
 	delete(f.sends, k)
 }
 
-// begin starts looking, in the network namespace of the calling thread, whose sockets they are.
-func (f *GroupWatcher) begin() {
+// startJob starts looking, in the network namespace of the calling thread, whose sockets they are.
+func (f *GroupWatcher) startJob() {
 	files, err := host.OpenMembers()
 	if f.unknowable(err); err != nil {
 		return // the next who joins tries again

@@ -69,7 +69,7 @@ func (l *List) Open(pool *buffers.Pool, every int, find func(slot, gen uint32) *
 		return err
 	}
 	l.receive, l.batch, l.find, l.every, l.isOpen = direct.New(pool), make([]sys.EpollEvent, 64), find, every, true
-	l.receive.OS = true
+	l.receive.ViaKernel = true
 	return nil
 }
 
@@ -101,11 +101,11 @@ func (l *List) LookSoon() { l.soon = true }
 // Claimed: a flow was just claimed. What the kernel has of it is older than any frame to come, so the links wait for it.
 func (l *List) Claimed() { l.first = claimTurns }
 
-// LinksWait tells whether the links are to wait for what the kernel has of flows that were just claimed. Without a socket in the list it has nothing,
+// LinksWait reports whether the links are to wait for what the kernel has of flows that were just claimed. Without a socket in the list it has nothing,
 // and nothing would look: they do not wait.
 func (l *List) LinksWait() bool { return l.first > 0 && l.watched > 0 }
 
-// IsDue tells whether it is time to look: on every so-many-th turn of those that frames came in, and in the turns between as the
+// IsDue reports whether it is time to look: on every so-many-th turn of those that frames came in, and in the turns between as the
 // constants above say. idle is how many turns in a row had no frame; long: the turns take long.
 func (l *List) IsDue(turn uint64, idle int, long bool, now clock.Time) bool {
 	if l.watched == 0 {
@@ -149,7 +149,7 @@ func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, eac
 	return l.batch[:n], each
 }
 
-// Looked ends a look: more tells whether some of what was ready was left.
+// Looked ends a look: more reports whether some of what was ready was left.
 func (l *List) Looked(more bool) {
 	l.soon = l.soon || more
 	if l.first--; !l.soon {
@@ -167,7 +167,7 @@ func (l *List) Set(w *Watch, fd int, slot, gen uint32, on bool) error {
 	case w.listed && !on && w.events != 0:
 		var err error
 		if len(l.lazy) >= lazyMost { // of sockets that are gone, most of them
-			err = l.Settle()
+			err = l.SyncPending()
 		}
 		if !w.lazy {
 			w.lazy = true
@@ -186,8 +186,8 @@ func (l *List) NotWanted(w *Watch) {
 	}
 }
 
-// Settle sets right what was left, before a sleep.
-func (l *List) Settle() (err error) {
+// SyncPending sets right what was left, before a sleep.
+func (l *List) SyncPending() (err error) {
 	for _, x := range l.lazy {
 		if w := l.find(x.slot, x.gen); w != nil && w.lazy {
 			w.lazy = false

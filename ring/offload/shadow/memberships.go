@@ -32,7 +32,7 @@ func GroupOf(m ring.Membership) (g Group, ok bool) {
 	return g, true
 }
 
-// Same tells whether it is the same membership, on whichever interface.
+// Same reports whether it is the same membership, on whichever interface.
 func (g Group) Same(x Group) bool { return g.Addr == x.Addr && g.Source == x.Source }
 
 // Memberships are the groups of one offloaded socket, and the descriptors that hold them in the kernel: the shadow, and membership sockets where it
@@ -72,7 +72,7 @@ func (m *Memberships) Remove(g Group) {
 	}
 }
 
-// NeedsFilter tells whether the shadow receives more groups than the socket has joined.
+// NeedsFilter reports whether the shadow receives more groups than the socket has joined.
 func (m *Memberships) NeedsFilter() bool { return len(m.sockets) > 0 }
 
 // Join joins a group in the kernel: with the shadow, or with a membership socket when that has no room. The interface that the group names may be 0;

@@ -21,7 +21,7 @@ type membershipSocket struct {
 	full bool // no further group, as the kernel said
 }
 
-// holds tells whether a membership socket has the group on that interface, from whatever source: then the shadow must not, because its list of sources
+// holds reports whether a membership socket has the group on that interface, from whatever source: then the shadow must not, because its list of sources
 // would keep the others away.
 func (m *Memberships) holds(g Group) bool {
 	return slices.ContainsFunc(m.sockets, func(h *membershipSocket) bool {
@@ -106,7 +106,7 @@ func (m *Memberships) letGo(h *membershipSocket, i int) error {
 	}
 	m.sockets = slices.DeleteFunc(m.sockets, func(x *membershipSocket) bool { return x == h })
 	err := unix.Close(h.fd)
-	if len(m.sockets) == 0 && !m.s.Settings().MulticastAll {
+	if len(m.sockets) == 0 && !m.s.Options().MulticastAll {
 		err = errors.Join(err, m.multicastAll(0))
 	}
 	return err
@@ -135,7 +135,7 @@ func (m *Memberships) openSocket() (*membershipSocket, error) {
 
 // ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: unheard sees to that.
 func (m *Memberships) ApplyFilter() error {
-	if len(m.sockets) == 0 || m.s.Settings().MulticastAll {
+	if len(m.sockets) == 0 || m.s.Options().MulticastAll {
 		return nil
 	}
 	return m.multicastAll(1)

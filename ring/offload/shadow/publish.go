@@ -76,7 +76,7 @@ func (g Group) on(present func(int) int) host.GroupOn {
 	return host.GroupOn{Group: g.Addr, Interface: uint32(present(int(g.IfIndex)))}
 }
 
-// IsShared tells whether the news has other members of a group, on a port.
+// IsShared reports whether the news has other members of a group, on a port.
 func (n *News) IsShared(g Group, port uint16, present func(int) int) bool {
 	if len(n.Shared) == 0 {
 		return false

@@ -28,7 +28,7 @@ type Claim struct {
 // Held is what one socket has claimed. The zero value is nothing.
 type Held struct{ claims []Claim }
 
-// Has tells whether the socket has a claim.
+// Has reports whether the socket has a claim.
 func (h *Held) Has(c Claim) bool { return slices.Contains(h.claims, c) }
 
 // Len is how many claims the socket has.
@@ -95,7 +95,7 @@ func (t *Table) release(c Claim) {
 	}
 }
 
-// Set makes the socket's claims those of a list. It tells whether there are new ones, and why others could not be made.
+// Set makes the socket's claims those of a list. It reports whether there are new ones, and why others could not be made.
 func (t *Table) Set(h *Held, want []Claim) (added bool, refused []error) {
 	had := h.claims
 	has := make(map[Claim]bool, len(had))

@@ -27,9 +27,9 @@ type Group struct {
 
 // Interfaces is what is known of the links' interfaces.
 type Interfaces interface {
-	// Serves tells whether the frames of a target are those of an interface.
+	// Serves reports whether the frames of a target are those of an interface.
 	Serves(at Target, ifIndex int) bool
-	// CanClaim tells whether anything may be claimed at a target.
+	// CanClaim reports whether anything may be claimed at a target.
 	CanClaim(at Target) bool
 }
 

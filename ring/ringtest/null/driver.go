@@ -78,7 +78,7 @@ func (d *Driver) Flush() error { return nil }
 // ReturnSpare has nothing to return.
 func (d *Driver) ReturnSpare() {}
 
-// Arm always tells that something is pending.
+// Arm always reports that something is pending.
 func (d *Driver) Arm(clock.Time, clock.Time) (bool, error) { return true, nil }
 
 // Disarm has nothing to end.
@@ -99,7 +99,7 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 	case !on && d.socket == s:
 		d.socket = nil
 	case !on:
-	case s.Handle().Kind != ring.Datagram || s.Handle().Class != buffers.Small:
+	case s.Handle().Kind != ring.KindDatagram || s.Handle().Class != buffers.Small:
 		return fmt.Errorf("null: receive on a %v socket with %v buffers: %w", s.Handle().Kind, s.Handle().Class, unix.EOPNOTSUPP)
 	case d.socket != nil && d.socket != s:
 		return fmt.Errorf("null: receive on a second socket: %w", unix.EOPNOTSUPP)

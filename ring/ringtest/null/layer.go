@@ -70,7 +70,7 @@ func (l *Layer) open(c buffers.Layout, batch int) error {
 		return err
 	}
 	// The socket is a real one, because a ring has no others; nothing is ever read from it.
-	s, err := l.set.NewSocket(ring.Datagram, false, ring.Config{LargestDatagram: c.SmallSize})
+	s, err := l.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: c.SmallSize})
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (l *Layer) Turn() (sum uint64, err error) {
 // Completions counts what Poll returned so far.
 func (l *Layer) Completions() uint64 { return l.ring.Stats().Completions }
 
-// Close closes the ring and frees the memory. It says so when a buffer did not come home.
+// Close closes the ring and frees the memory. It says so when a buffer did not return to the pool.
 func (l *Layer) Close() error {
 	if l.set == nil {
 		return l.region.Close()

@@ -61,14 +61,14 @@ func (f *found) inspect() error {
 	default:
 		return fmt.Errorf("address family %d: %w", f.domain, ring.ErrNotSupported)
 	}
-	f.Kind = ring.Stream
+	f.Kind = ring.KindStream
 	switch {
 	case typ == unix.SOCK_STREAM && (local || f.protocol == unix.IPPROTO_TCP || f.protocol == unix.IPPROTO_MPTCP):
 		if listening != 0 {
-			f.Kind = ring.Listener
+			f.Kind = ring.KindListener
 		}
 	case typ == unix.SOCK_DGRAM && !local && f.protocol == unix.IPPROTO_UDP:
-		f.Kind = ring.Datagram
+		f.Kind = ring.KindDatagram
 	default:
 		return fmt.Errorf("%s socket of address family %d, protocol %d: %w", typeName(typ), f.domain, f.protocol, ring.ErrNotSupported)
 	}
@@ -83,19 +83,19 @@ func (f *found) ends() error {
 	var e syscall.Errno
 	if f.Family == ring.UnixDomain {
 		f.LocalName, _ = sys.UnixSockName(f.fd)
-		if f.Kind == ring.Listener {
+		if f.Kind == ring.KindListener {
 			return nil
 		}
 		f.RemoteName, e = sys.UnixPeerName(f.fd)
 	} else {
 		f.Local = sys.SockName(f.fd)
-		if f.Kind == ring.Listener {
+		if f.Kind == ring.KindListener {
 			return nil
 		}
 		f.Remote, e = sys.Peer(f.fd)
 	}
 	switch {
-	case e == 0 || f.Kind == ring.Datagram:
+	case e == 0 || f.Kind == ring.KindDatagram:
 		return nil
 	case e == unix.ENOTCONN && f.ended():
 		if f.Family != ring.UnixDomain {
@@ -106,7 +106,7 @@ func (f *found) ends() error {
 	return fmt.Errorf("%v stream: %w", f.Adopted, e)
 }
 
-// ended tells whether a stream without a peer is one that had a peer: it has an error to tell, or the end of the stream.
+// ended reports whether a stream without a peer is one that had a peer: it has an error to tell, or the end of the stream.
 func (f *found) ended() bool {
 	p := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLRDHUP}}
 	if _, err := unix.Poll(p, 0); err != nil {
@@ -118,11 +118,11 @@ func (f *found) ended() bool {
 // peculiar looks for what was done to the socket that changes what it delivers.
 func (f *found) peculiar() error {
 	switch {
-	case f.Kind == ring.Datagram:
+	case f.Kind == ring.KindDatagram:
 		if on, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_UDP, unix.UDP_GRO); err == nil && on != 0 {
 			return fmt.Errorf("UDP_GRO is on, which runs datagrams together: %w", ring.ErrNotSupported)
 		}
-	case f.Kind == ring.Stream && f.Family != ring.UnixDomain:
+	case f.Kind == ring.KindStream && f.Family != ring.UnixDomain:
 		info, err := unix.GetsockoptTCPInfo(f.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		switch {
 		case err != nil && f.protocol == unix.IPPROTO_MPTCP:
@@ -165,7 +165,7 @@ func (t *Transport) TakeOver(s *ring.Socket) (linger time.Duration, undo func(),
 		return -1, undo, err
 	}
 	was := &unix.Linger{}
-	if s.Handle().Kind != ring.Datagram && !s.Unix() {
+	if s.Handle().Kind != ring.KindDatagram && !s.Unix() {
 		if was, err = unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER); err != nil {
 			return -1, undo, err
 		}
@@ -191,7 +191,7 @@ func (t *Transport) TakeOver(s *ring.Socket) (linger time.Duration, undo func(),
 
 // Ready asks for what the socket's Config wants to know of each datagram.
 func (t *Transport) Ready(s *ring.Socket) error {
-	if s.Handle().Kind != ring.Datagram {
+	if s.Handle().Kind != ring.KindDatagram {
 		return nil
 	}
 	return t.askControl(s, s.LocalAddr().Addr())

@@ -10,7 +10,7 @@ import (
 )
 
 // Writable reports what a driver has found out that was asked to by ring.Driver.NotifyWritable: the socket's queue has room, or the connecting
-// of a stream has ended. The kernel tells both in the same way, and SO_ERROR tells how it ended.
+// of a stream has ended. The kernel tells both in the same way, and SO_ERROR reports how it ended.
 func Writable(k *ring.Sink, s *ring.Socket) {
 	switch {
 	case !s.Connecting():

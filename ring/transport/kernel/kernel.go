@@ -50,7 +50,7 @@ func domain(f ring.Family) int {
 // Open makes a socket that does not block and that child processes do not inherit.
 func (t *Transport) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
 	typ := unix.SOCK_STREAM
-	if kind == ring.Datagram {
+	if kind == ring.KindDatagram {
 		typ = unix.SOCK_DGRAM
 	}
 	fd, err := unix.Socket(domain(family), typ|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -62,7 +62,7 @@ func (t *Transport) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort, 
 	if err := t.address.Set(local, domain(s.Family())); err != nil {
 		return local, err
 	}
-	if s.Handle().Kind == ring.Datagram {
+	if s.Handle().Kind == ring.KindDatagram {
 		if err := t.askControl(s, local.Addr()); err != nil {
 			return local, err
 		}
@@ -87,7 +87,7 @@ func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPo
 		return netip.AddrPort{}, err
 	}
 	h, c := s.Handle(), s.Config()
-	if h.Kind == ring.Datagram && (c.Timestamps || c.TransmitTime || c.PacketInfo) && s.Ring() == nil && !h.PktInfo {
+	if h.Kind == ring.KindDatagram && (c.Timestamps || c.TxTimestamps || c.PacketInfo) && s.Ring() == nil && !h.PktInfo {
 		to := t.address
 		if err := t.askControl(s, remote.Addr()); err != nil {
 			return netip.AddrPort{}, err
@@ -128,7 +128,7 @@ func (t *Transport) CloseWrite(s *ring.Socket) error {
 // Close closes the descriptor.
 func (t *Transport) Close(s *ring.Socket, reset bool) error {
 	h := s.Handle()
-	if h.Kind == ring.Stream {
+	if h.Kind == ring.KindStream {
 		if reset {
 			sys.SetReset(FD(s))
 		}

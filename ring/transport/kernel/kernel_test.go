@@ -31,9 +31,9 @@ func TestOptions(t *testing.T) {
 	const multicastAll, multicastAll6 = 49, 29
 	for _, ipv6 := range []bool{false, true} {
 		set := newSet(t)
-		stream, err := set.NewSocket(ring.Stream, ipv6, ring.Config{})
+		stream, err := set.NewSocket(ring.KindStream, ipv6, ring.Config{})
 		require.NoError(t, err)
-		datagram, err := set.NewSocket(ring.Datagram, ipv6, ring.Config{})
+		datagram, err := set.NewSocket(ring.KindDatagram, ipv6, ring.Config{})
 		require.NoError(t, err)
 		per := func(four, six name) name {
 			if ipv6 {

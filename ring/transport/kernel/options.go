@@ -87,7 +87,7 @@ func (t *Transport) askControl(s *ring.Socket, local netip.Addr) error {
 	if err := askDrops(s); err != nil {
 		return fmt.Errorf("report drops: %w", err)
 	}
-	h.Stamped = c.Timestamps
+	h.HasTimestamps = c.Timestamps
 	if c.Timestamps {
 		h.PktInfo = true
 	}
@@ -122,13 +122,13 @@ func (t *Transport) askControl(s *ring.Socket, local netip.Addr) error {
 
 // stampFlags is what SO_TIMESTAMPING is to be for the socket. Received datagrams are stamped by SO_TIMESTAMPNS, or by the card.
 func stampFlags(c *ring.Config) (flags int) {
-	if c.TransmitTime {
+	if c.TxTimestamps {
 		flags |= unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE |
 			unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
 	}
-	if c.CardTime != ring.CardTimeOff {
+	if c.HardwareTimestamps != ring.HardwareTimestampsOff {
 		flags |= unix.SOF_TIMESTAMPING_RAW_HARDWARE
-		if c.TransmitTime {
+		if c.TxTimestamps {
 			flags |= unix.SOF_TIMESTAMPING_TX_HARDWARE
 		}
 		if c.Timestamps {
@@ -144,7 +144,7 @@ func stampFlags(c *ring.Config) (flags int) {
 // askDrops asks for reports of datagrams that the kernel drops while it sends them (Config.ReportDrops): it keeps such a drop to itself, as ip(7)
 // has it, unless the socket has IP_RECVERR; then the send fails with ENOBUFS.
 func askDrops(s *ring.Socket) error {
-	if !s.Config().ReportDrops || s.Handle().Kind != ring.Datagram {
+	if !s.Config().ReportDrops || s.Handle().Kind != ring.KindDatagram {
 		return nil
 	}
 	var err error

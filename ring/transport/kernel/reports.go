@@ -27,7 +27,7 @@ func (t *Transport) IsEarlierError(e syscall.Errno) bool {
 	return false
 }
 
-// CountsFailures tells whether a refused send uses up one of the kernel's numbers. It did before Linux 6.9 ("net-timestamp: make
+// CountsFailures reports whether a refused send uses up one of the kernel's numbers. It did before Linux 6.9 ("net-timestamp: make
 // sk_tskey more predictable in error path").
 func (t *Transport) CountsFailures() bool { return countsFailures() }
 

@@ -17,7 +17,7 @@ var _ ring.Creditor = (*Host)(nil)
 // Open makes the record of a stream.
 func (h *Host) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
 	switch {
-	case kind != ring.Stream:
+	case kind != ring.KindStream:
 		return 0, &ring.FeatureError{Feature: "datagrams over the memory transport, which carries streams", Code: "memory.no_datagrams"}
 	case family != ring.IPv4:
 		return 0, &ring.FeatureError{Feature: "addresses other than IPv4 over the memory transport", Code: "memory.no_ipv6"}

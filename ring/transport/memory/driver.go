@@ -19,12 +19,12 @@ var _ ring.ProtocolDriver = (*driver)(nil)
 // driver is the ring.Driver of a host, and of its spare.
 type driver struct {
 	hosts []*Host
-	timer *time.Timer // rings the bell at a deadline: there is no descriptor for it
+	timer *time.Timer // wakes the owner at a deadline: there is no descriptor for it
 	poll  [1]unix.PollFd
 
-	wake   sync.Mutex // guards the bell against its closing
-	bell   sys.EventFD
-	closed bool
+	wake    sync.Mutex // guards the bell against its closing
+	eventfd sys.EventFD
+	closed  bool
 }
 
 // Driver makes the driver of the host's ring; it is the Driver of a ring.SetConfig. There is one at a time: see OneRing.
@@ -39,7 +39,7 @@ func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory: new driver: %w", err)
 	}
-	d := &driver{hosts: []*Host{h}, bell: bell}
+	d := &driver{hosts: []*Host{h}, eventfd: bell}
 	if h.config.Spare != nil {
 		d.hosts = append(d.hosts, h.config.Spare)
 	}
@@ -55,7 +55,7 @@ func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 // host is where the socket is.
 func host(s *ring.Socket) *Host { return s.Transport().(*Host) }
 
-// deadline is when there is something to do by itself; pending tells whether there is something to tell.
+// deadline is when there is something to do by itself; pending reports whether there is something to tell.
 func (d *driver) deadline() clock.Time {
 	at := clock.Never
 	for _, h := range d.hosts {
@@ -103,14 +103,14 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 		ring.CapThreadBound:        "a memory ring belongs to a goroutine, which may change its thread",
 		ring.CapSharedMulticast:    "the memory transport carries streams",
 		ring.CapBackgroundProgress: "the memory transport makes progress when its ring is polled",
-		ring.CapTransmitTime:       "the memory transport has no datagrams to stamp",
+		ring.CapTxTimestamps:       "the memory transport has no datagrams to stamp",
 		ring.CapLaunchTime:         "the memory transport has no queue with times",
 		ring.CapPathChanges:        "the host has no spare that its connections could move to",
 	}[c]
 	return ring.Reason{Code: "memory." + c.String(), Text: text}
 }
 
-// HasBackground tells that there is something to do without a socket: records that outlived theirs, frames that are on their way out or have
+// HasBackground reports that there is something to do without a socket: records that outlived theirs, frames that are on their way out or have
 // come in.
 func (d *driver) HasBackground() bool {
 	for _, h := range d.hosts {
@@ -122,12 +122,12 @@ func (d *driver) HasBackground() bool {
 }
 
 // FD is the eventfd. Any goroutine.
-func (d *driver) FD() int { return d.bell.FD() }
+func (d *driver) FD() int { return d.eventfd.FD() }
 
 // Bind: any thread will do.
 func (d *driver) Bind() error { return nil }
 
-// Reap takes what has arrived, does what is due, and tells what happened.
+// Reap takes what has arrived, does what is due, and reports what happened.
 func (d *driver) Reap(k *ring.Sink) error {
 	for _, h := range d.hosts {
 		h.advance()
@@ -174,7 +174,7 @@ func (d *driver) Arm(deadline, _ clock.Time) (pending bool, err error) {
 func (d *driver) Disarm() {
 	d.disarmLinks()
 	d.timer.Stop()
-	d.bell.Drain()
+	d.eventfd.Drain()
 }
 
 // Wait sleeps on the eventfd.
@@ -196,21 +196,21 @@ func (d *driver) Wait(limit time.Duration) error {
 		t := unix.NsecToTimespec(int64(limit))
 		until = &t
 	}
-	d.poll[0] = unix.PollFd{Fd: int32(d.bell.FD()), Events: unix.POLLIN}
+	d.poll[0] = unix.PollFd{Fd: int32(d.eventfd.FD()), Events: unix.POLLIN}
 	_, err := unix.Ppoll(d.poll[:], until, nil)
-	d.bell.Drain()
+	d.eventfd.Drain()
 	if err != nil && err != unix.EINTR {
 		return err
 	}
 	return nil
 }
 
-// Wake rings the bell. Any goroutine, at any time.
+// Wake wakes the owner. Any goroutine, at any time.
 func (d *driver) Wake() {
 	d.wake.Lock()
 	defer d.wake.Unlock()
 	if !d.closed {
-		d.bell.Ring()
+		d.eventfd.Ring()
 	}
 }
 
@@ -278,7 +278,7 @@ func (d *driver) Close() error {
 		return fmt.Errorf("memory: close driver: %w", ring.ErrClosed)
 	}
 	d.closed = true
-	if err := d.bell.Close(); err != nil {
+	if err := d.eventfd.Close(); err != nil {
 		return fmt.Errorf("memory: close driver: %w", err)
 	}
 	return nil

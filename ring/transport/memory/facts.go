@@ -55,7 +55,7 @@ func (h *Host) pull() {
 // deadline is when the host has something to do by itself.
 func (h *Host) deadline() clock.Time { return min(h.table.Deadline(), h.link.Deadline()) }
 
-// pending tells whether there is something to tell, or to do at once.
+// pending reports whether there is something to tell, or to do at once.
 func (h *Host) pending() bool {
 	return len(h.ready) > 0 || len(h.done) > 0 || h.link.HasRoom() && (h.leaving || h.table.Blocked())
 }
@@ -78,7 +78,7 @@ func (h *Host) report(k *ring.Sink) {
 	}
 }
 
-// isReportable tells whether facts of the record may be told: a fact before may have closed its socket.
+// isReportable reports whether facts of the record may be told: a fact before may have closed its socket.
 func (h *Host) isReportable(i int32) bool { return h.records[i].flags&isOpen != 0 }
 
 // reportSocket reports what happened to a record; false: there was not room for all.
@@ -137,7 +137,7 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 	return true
 }
 
-// hasRoom tells whether Writable may be told: half of the send queue is free, and there are buffers.
+// hasRoom reports whether Writable may be told: half of the send queue is free, and there are buffers.
 func (h *Host) hasRoom(r *record) bool {
 	if r.id == protocol.NoID || !h.table.Sends(r.id) {
 		return false

@@ -97,7 +97,7 @@ func TestIdleChildren(t *testing.T) {
 	require.NoError(t, err)
 	set, err := ring.NewSet(ring.SetConfig{Kind: "memory", Pool: pool, Transport: host, Driver: host.Driver, OneRing: memory.OneRing})
 	require.NoError(t, err)
-	l, err := set.NewSocket(ring.Stream, false, ring.Config{})
+	l, err := set.NewSocket(ring.KindStream, false, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, l.Bind(netip.AddrPortFrom(ringAddrs[0], 80)))
 	require.NoError(t, l.Listen(0))

@@ -44,7 +44,7 @@ func (h *Host) move(k *ring.Sink) {
 	}
 }
 
-// onLink tells whether the link refers to something of the record.
+// onLink reports whether the link refers to something of the record.
 func (h *Host) onLink(r *record) bool {
 	for p := r.sendHead; p != none; p = h.pieces[p].next {
 		if h.pieces[p].frames > 0 {

@@ -118,7 +118,7 @@ func (n *Network) NewLink(c LinkConfig) (*Link, error) {
 	return l, nil
 }
 
-// Has tells whether the address is one of the link's.
+// Has reports whether the address is one of the link's.
 func (l *Link) Has(a [4]byte) bool {
 	for _, x := range l.addrs {
 		if x == a {
@@ -161,7 +161,7 @@ func (l *Link) Transmit(now clock.Time, s *protocol.Segment, payload []byte, tok
 	return true
 }
 
-// Holds tells whether a descriptor still refers to some of the n bytes from seq on in the memory of the token.
+// Holds reports whether a descriptor still refers to some of the n bytes from seq on in the memory of the token.
 func (l *Link) Holds(token int32, seq protocol.Seq, n int) bool {
 	for i := l.wired; i != l.next; i++ {
 		d := &l.tx[int(i)&(len(l.tx)-1)]
@@ -172,7 +172,7 @@ func (l *Link) Holds(token int32, seq protocol.Seq, n int) bool {
 	return false
 }
 
-// HasRoom tells whether Transmit would take a frame, once Completed has returned what is done.
+// HasRoom reports whether Transmit would take a frame, once Completed has returned what is done.
 func (l *Link) HasRoom() bool { return int(l.next-l.wired) < len(l.tx) }
 
 // Advance puts frames on the wire whose time has come.
@@ -283,7 +283,7 @@ func (l *Link) Deadline() clock.Time {
 	return at
 }
 
-// Arm makes the next frame ring the bell.
+// Arm makes the next frame wakes the owner.
 func (l *Link) Arm() {
 	l.mu.Lock()
 	l.armed = true

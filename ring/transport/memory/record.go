@@ -191,7 +191,7 @@ func (h *Host) dropArrivals(i int32) {
 	for r := &h.records[i]; r.recvHead != none; {
 		a := h.takeArrival(r)
 		if a.packet.IsZero() {
-			h.pool.Untake(a.buffer)
+			h.pool.Return(a.buffer)
 		} else {
 			_ = a.packet.Release()
 		}

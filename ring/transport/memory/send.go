@@ -55,7 +55,7 @@ func (h *Host) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) (int,
 	return h.queuedNow(i, n, all)
 }
 
-// maySend takes in what has arrived, and tells why the connection takes nothing more to send.
+// maySend takes in what has arrived, and reports why the connection takes nothing more to send.
 func (h *Host) maySend(s *ring.Socket) (int32, syscall.Errno) {
 	h.pull()
 	i := index(s)
@@ -98,7 +98,7 @@ func (h *Host) queue(i int32, b []byte) (n int) {
 		if len(b)-n > layout.SmallSize && layout.LargeCount > 0 && h.pool.Free(buffers.Large) > layout.LargeCount/4 {
 			k = min(len(b)-n, layout.LargeSize)
 		}
-		p, memory := h.pool.Draft(0, k)
+		p, memory := h.pool.AllocTransmit(0, k)
 		if p.IsZero() {
 			break
 		}
@@ -315,7 +315,7 @@ func (h *Host) unlink(r *record, e syscall.Errno) {
 func (h *Host) finish(k int32) {
 	p := &h.pieces[k]
 	if p.socket == nil {
-		h.pool.Sent(p.packet)
+		h.pool.FreeTransmit(p.packet)
 	} else {
 		h.done = append(h.done, done{p.socket, p.sent, p.errno})
 	}

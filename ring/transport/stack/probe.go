@@ -15,13 +15,13 @@ func (t *Transport) Probe(s *ring.Socket, b []byte, to netip.AddrPort) syscall.E
 	if e != 0 {
 		return e
 	}
-	p, room := t.pool.Draft(0, len(b))
+	p, room := t.pool.AllocTransmit(0, len(b))
 	if p.IsZero() {
 		return syscall.EAGAIN
 	}
 	copy(room, b)
 	route, e := t.udp.WarmSend(x.id, a, to.Port(), p)
-	t.pool.Sent(p)
+	t.pool.FreeTransmit(p)
 	if e != 0 || !route.Kernel {
 		return e
 	}

@@ -22,7 +22,7 @@ func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, to netip.AddrPort)
 	return t.send(s, nil, bufs, n, to)
 }
 
-// send takes b, or the pieces of bufs, n bytes in all. EALREADY: as many wait as may, and the driver tells when there is room. EAGAIN: there is no
+// send takes b, or the pieces of bufs, n bytes in all. EALREADY: as many wait as may, and the driver reports when there is room. EAGAIN: there is no
 // buffer.
 func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, syscall.Errno) {
 	if !to.IsValid() {
@@ -47,7 +47,7 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	if waiting == 0 && !paced {
 		head = x.route.Head
 	}
-	p, frame := t.pool.Draft(head, n)
+	p, frame := t.pool.AllocTransmit(head, n)
 	if p.IsZero() {
 		return 0, syscall.EAGAIN
 	}
@@ -129,8 +129,8 @@ func (t *Transport) Unsent(s *ring.Socket) int {
 	return 0
 }
 
-// Recall drops the datagrams that have not left, and tells how many they were.
-func (t *Transport) Recall(s *ring.Socket) int {
+// CancelUnsent drops the datagrams that have not left, and reports how many they were.
+func (t *Transport) CancelUnsent(s *ring.Socket) int {
 	x := t.of(s)
 	if x == nil || t.unsent(x) == 0 {
 		return 0

@@ -18,7 +18,7 @@ const QueueLimit = 512
 type Host interface {
 	// FlushEarlier sends what is queued, before something that would overtake it. The ring's next turn returns its error.
 	FlushEarlier()
-	// Recalled tells that datagrams were taken back from the stack.
+	// Recalled reports that datagrams were taken back from the stack.
 	Recalled()
 	// Follow makes what the stack knows of the socket what the socket is: its addresses, Settings or device have changed.
 	Follow(s *ring.Socket) error

@@ -21,7 +21,7 @@ import (
 type end struct {
 	t     *testing.T
 	set   *ring.Set
-	space *offload.Namespace
+	space *offload.MemoryHost
 	pool  *buffers.Pool
 }
 
@@ -46,10 +46,10 @@ func newEnds(t *testing.T) (ends [2]end) {
 		facts := offload.Facts(host.Link{Index: 1, Name: "mem0", Type: unix.ARPHRD_ETHER, MAC: macs[i], MTU: 1500,
 			Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST},
 			netip.MustParsePrefix([]string{"10.0.0.1/24", "10.0.0.2/24"}[i]))
-		space, err := offload.NewNamespace(facts, func() uint64 { return 4 })
+		space, err := offload.NewMemoryHost(facts, func() uint64 { return 4 })
 		require.NoError(t, err)
 		set, err := ring.NewSet(ring.SetConfig{Pool: pools[i], Kind: "offload", Transport: space, OneRing: offload.OneRing,
-			Driver: offload.New(offload.Config{Links: []offload.Link{{Link: link, Index: 1}}, Namespace: space})})
+			Driver: offload.New(offload.Config{Links: []offload.Link{{Link: link, Index: 1}}, MemoryHost: space})})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, set.Close()) })
 		ends[i] = end{t, set, space, pools[i]}
@@ -58,7 +58,7 @@ func newEnds(t *testing.T) (ends [2]end) {
 }
 
 func (e *end) udp(at string, c ring.Config) *ring.Socket {
-	s, err := e.set.NewSocket(ring.Datagram, false, c)
+	s, err := e.set.NewSocket(ring.KindDatagram, false, c)
 	require.NoError(e.t, err)
 	require.NoError(e.t, s.Bind(netip.MustParseAddrPort(at)))
 	return s
@@ -102,7 +102,7 @@ func answered(a, b *end, s *ring.Socket, to netip.AddrPort) {
 func TestTheDriverGivesTheTransport(t *testing.T) {
 	ends := newEnds(t)
 	a := &ends[0]
-	s, err := a.set.NewSocket(ring.Datagram, false, ring.Config{})
+	s, err := a.set.NewSocket(ring.KindDatagram, false, ring.Config{})
 	require.NoError(t, err)
 	require.Equal(t, ring.Transport(a.space), s.Transport())
 	require.False(t, s.IsOffloaded())
@@ -120,7 +120,7 @@ func TestTheDriverGivesTheTransport(t *testing.T) {
 	a.poll(1)
 }
 
-// What Send takes counts against Config.SendQueue until the flush; a refused send is told of when there is room. What was not flushed is lost with
+// What Send takes counts against Config.SendQueue until the flush; a refused send is notified of when there is room. What was not flushed is lost with
 // its socket, and counted.
 func TestUnsent(t *testing.T) {
 	ends := newEnds(t)

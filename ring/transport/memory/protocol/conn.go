@@ -58,13 +58,13 @@ const (
 	flagRecover                        // goes back after a loss; no second time for the same one
 )
 
-// live tells whether the record is in use.
+// live reports whether the record is in use.
 func (c *Conn) live() bool { return c.local.Port != 0 }
 
 // unsent is how many bytes wait to be sent for the first time.
 func (c *Conn) unsent() int { return max(c.end.Minus(c.nxt), 0) }
 
-// finSent tells whether FIN was sent.
+// finSent reports whether FIN was sent.
 func (c *Conn) finSent() bool { return c.flags&flagFin != 0 && c.end.Before(c.max) }
 
 // rto is the retransmission time-out, doubled for each try (RFC 6298).

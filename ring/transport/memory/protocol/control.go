@@ -16,7 +16,7 @@ func (t *Table) Connect(now clock.Time, local, remote Endpoint) (ID, error) {
 	return id, nil
 }
 
-// Take tells that a child of EventAccepted was taken: it does not count against its listener's backlog any more.
+// Take reports that a child of EventAccepted was taken: it does not count against its listener's backlog any more.
 func (t *Table) Take(id ID) { t.leaveBacklog(&t.conns[id]) }
 
 // Queue sends n more bytes, which the Host has at End.
@@ -27,7 +27,7 @@ func (t *Table) Queue(now clock.Time, id ID, n int) {
 	t.output(id)
 }
 
-// Sends tells whether the connection takes bytes to send.
+// Sends reports whether the connection takes bytes to send.
 func (t *Table) Sends(id ID) bool {
 	c := &t.conns[id]
 	return c.flags&(flagFin|flagOrphan) == 0 && (c.state == Established || c.state == CloseWait)
@@ -44,7 +44,7 @@ func (t *Table) CloseWrite(now clock.Time, id ID) {
 	t.output(id)
 }
 
-// Credit tells that n received bytes were released: the window opens by as many.
+// Credit reports that n received bytes were released: the window opens by as many.
 func (t *Table) Credit(now clock.Time, id ID, n int) {
 	t.now = now
 	c := &t.conns[id]
@@ -67,7 +67,7 @@ func (t *Table) edge(c *Conn) Seq {
 	return e
 }
 
-// Close tells that nobody has the connection any more: what was queued is sent, then FIN; EventGone comes when the record is over. unread
+// Close reports that nobody has the connection any more: what was queued is sent, then FIN; EventGone comes when the record is over. unread
 // says that there is data which nobody has read: then it is a reset (RFC 9293 section 3.10.4).
 func (t *Table) Close(now clock.Time, id ID, unread bool) {
 	t.now = now

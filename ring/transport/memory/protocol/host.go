@@ -10,7 +10,7 @@ type Host interface {
 	// Receive takes n bytes of the segment's payload that is being put in, from its byte off on; false when there is no buffer for them. They
 	// count against the window until Credit.
 	Receive(id ID, off, n int) bool
-	// Event tells what happened to a connection.
+	// Event reports what happened to a connection.
 	Event(id ID, e Event)
 }
 

@@ -71,7 +71,7 @@ func (t *Table) refuse(s *Segment) {
 	t.transmit(NoID, r)
 }
 
-// reuses tells whether a SYN begins a new connection in the place of one in TIME-WAIT (RFC 9293 section 3.6.1); the old one is forgotten.
+// reuses reports whether a SYN begins a new connection in the place of one in TIME-WAIT (RFC 9293 section 3.6.1); the old one is forgotten.
 func (t *Table) reuses(id ID, s *Segment) bool {
 	c := &t.conns[id]
 	if s.Flags&(SYN|ACK|RST) != SYN || !c.rcv.Before(s.Seq) {
@@ -152,7 +152,7 @@ func (t *Table) inSynchronized(id ID, s *Segment) {
 	t.output(id)
 }
 
-// acceptable tells whether a part of the segment lies in the window (RFC 9293 section 3.10.7.4, first).
+// acceptable reports whether a part of the segment lies in the window (RFC 9293 section 3.10.7.4, first).
 func (c *Conn) acceptable(s *Segment) bool {
 	n := s.span()
 	if n == 0 {
@@ -232,7 +232,7 @@ func (t *Table) acknowledged(id ID, s *Segment) bool {
 	return true
 }
 
-// progress moves una to the acknowledgement, and tells how many bytes that were.
+// progress moves una to the acknowledgement, and reports how many bytes that were.
 func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
 	bytes = s.Ack.Minus(c.una)
 	if c.state == SynSent || c.state == SynReceived {
@@ -280,7 +280,7 @@ func (t *Table) duplicateAck(c *Conn, s *Segment) {
 	c.duplicates = min(c.duplicates, 3)
 }
 
-// finAcknowledged: the peer has our FIN. It tells whether the connection is still there.
+// finAcknowledged: the peer has our FIN. It reports whether the connection is still there.
 func (t *Table) finAcknowledged(id ID) bool {
 	c := &t.conns[id]
 	orphan := c.flags&flagOrphan != 0

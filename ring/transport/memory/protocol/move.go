@@ -44,7 +44,7 @@ func (t *Table) Import(now clock.Time, c Conn) (ID, error) {
 	return id, nil
 }
 
-// Knows tells whether the segment is for a connection or a listener of the table.
+// Knows reports whether the segment is for a connection or a listener of the table.
 func (t *Table) Knows(s *Segment) bool {
 	if _, ok := t.lookup[pair{s.Target, s.Source}]; ok {
 		return true
@@ -52,5 +52,5 @@ func (t *Table) Knows(s *Segment) bool {
 	return s.Flags&(SYN|ACK) == SYN && t.listening(s.Target) != nil
 }
 
-// Taken tells whether the connection is no child that waits at its listener.
+// Taken reports whether the connection is no child that waits at its listener.
 func (t *Table) Taken(id ID) bool { return t.conns[id].listener == 0 }

@@ -165,6 +165,6 @@ func (t *Table) drain(list *[]ID) []ID {
 	return t.batch
 }
 
-// Owing tells that Flush has something to send, Blocked that Resume has.
+// Owing reports that Flush has something to send, Blocked that Resume has.
 func (t *Table) Owing() bool   { return len(t.owing) > 0 }
 func (t *Table) Blocked() bool { return len(t.blocked) > 0 }

@@ -3,7 +3,7 @@ package protocol
 // Seq is a sequence number: it wraps, so it has an order among its neighbours only (RFC 9293 section 3.4).
 type Seq uint32
 
-// Before tells whether a comes before b.
+// Before reports whether a comes before b.
 func (a Seq) Before(b Seq) bool { return int32(a-b) < 0 }
 
 // Add is n places further.

@@ -60,7 +60,7 @@ var moves = [numStates]states{
 var (
 	sends    = set(Established, CloseWait, FinWait1, Closing, LastAck)           // data or FIN may still have to go out
 	receives = set(Established, FinWait1, FinWait2)                              // data and FIN may come
-	synced   = set(Established, FinWait1, FinWait2, CloseWait, Closing, LastAck) // the peer knows the connection: it is told of a reset
+	synced   = set(Established, FinWait1, FinWait2, CloseWait, Closing, LastAck) // the peer knows the connection: it is notified of a reset
 )
 
 // become makes every move of a connection. An illegal one is a bug of this package.

@@ -9,7 +9,7 @@ import (
 // expireLimit bounds the deadlines of one Expire.
 const expireLimit = 256
 
-// Expire does what is due; more tells that something still is. Deadline is when the next thing is due.
+// Expire does what is due; more reports that something still is. Deadline is when the next thing is due.
 func (t *Table) Expire(now clock.Time) (more bool) {
 	t.now = now
 	if t.timers.Len() == 0 {
@@ -61,7 +61,7 @@ func (t *Table) probeDue(c *Conn) {
 	}
 }
 
-// probes tells whether only the window keeps the connection from sending: due is a probe's.
+// probes reports whether only the window keeps the connection from sending: due is a probe's.
 func (c *Conn) probes() bool { return sends.has(c.state) && c.una == c.max && c.unsent() > 0 }
 
 // limited brings a deadline forward to the user time-out.
@@ -87,7 +87,7 @@ func (t *Table) expired(data uint64) {
 	t.output(id)
 }
 
-// timedOut does what is due, and tells whether the connection is still there.
+// timedOut does what is due, and reports whether the connection is still there.
 func (t *Table) timedOut(id ID) bool {
 	c := &t.conns[id]
 	c.due = clock.Never

@@ -1,0 +1,173 @@
+package reactor
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Rest is what a loop does when a turn found nothing.
+//
+//	          processor when idle   answer after a pause
+//	Spin      all of one            the next turn sees it: an empty one takes 70 ns on uring, 270 ns on epoll
+//	Adaptive  none, once asleep     as Spin within the pause it spins for, then as Wait
+//	Wait      none                  a wake-up
+//
+// What a wake-up costs beside that of a goroutine blocked in Go's net, and what spinning saves, docs/performance.md has as measured.
+//
+// A spinning loop wants a processor of its own: with more runnable goroutines than processors the runtime takes it away
+// for time slices of 10 ms and more.
+type Rest uint8
+
+// The rest policies. Their names, for flags and ParseRest, are adaptive, spin and wait.
+const (
+	// Adaptive spins for RxPoll empty turns, at most for SelectPoll, and then sleeps until a completion, a timer,
+	// posted work or an external descriptor. Timers wake it without making it spin again.
+	Adaptive Rest = iota
+	// Spin never sleeps.
+	Spin
+	// Wait sleeps whenever a turn was empty.
+	Wait
+)
+
+var restNames = [...]string{Adaptive: "adaptive", Spin: "spin", Wait: "wait"}
+
+// ParseRest reads a policy by its name.
+func ParseRest(s string) (Rest, error) {
+	for i, name := range restNames {
+		if s == name {
+			return Rest(i), nil
+		}
+	}
+	return 0, fmt.Errorf("reactor: rest policy %q: want spin, adaptive or wait: %w", s, unix.EINVAL)
+}
+
+// String is the value in words.
+func (r Rest) String() string {
+	if int(r) < len(restNames) {
+		return restNames[r]
+	}
+	return fmt.Sprintf("Rest(%d)", uint8(r))
+}
+
+// MarshalText and UnmarshalText let flag.TextVar and configuration files name a policy.
+func (r Rest) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the name of a Rest, as MarshalText writes it.
+func (r *Rest) UnmarshalText(text []byte) error {
+	v, err := ParseRest(string(text))
+	if err == nil {
+		*r = v
+	}
+	return err
+}
+
+// yieldEvery is after how many empty turns a spinning loop that has no thread of its own lets other goroutines run, by default. One
+// that holds its thread must not: handing the thread over costs 3.5 µs to 9 µs, and the runtime preempts it anyway. An
+// Adaptive loop does so in its first empty turn too (0.15 µs): what its handlers have just started runs now, and not only
+// when the loop has looked long enough to sleep.
+const yieldEvery = 1024
+
+// yieldsAfterPost is for how many busy spells a loop that other goroutines post to lets them run in the first empty turn, also when it
+// holds its thread, unless it never sleeps. What a handler hands to a goroutine is next in line on the loop's own processor: while the
+// loop spins or sleeps there, another thread must be woken to run it, and its post must wake the loop, two wake-ups (100 µs together
+// on a virtual machine) in the place of one hand-over.
+const yieldsAfterPost = 64
+
+// sleepIfIdle ends a turn: on to the next at once, or sleep until there is something.
+func (l *Loop) sleepIfIdle() error {
+	if l.busyIO {
+		l.idle, l.lastIO = 0, l.now
+		return nil
+	}
+	l.idle++
+	if l.busy || l.posts.left() {
+		return nil // the clock has moved: look again before deciding how long to sleep
+	}
+	yielded := l.yielded
+	l.yielded = false
+	if l.idle == 1 && l.yields > 0 && !l.config.neverSleeps() {
+		l.yields--
+		if !yielded {
+			runtime.Gosched()
+		}
+		return nil
+	}
+	if l.spins() {
+		if !l.locked && (l.idle%l.config.yield == 0 || l.idle == 1 && l.config.Rest == Adaptive) {
+			runtime.Gosched()
+		}
+		return nil
+	}
+	if l.longestSleep < 0 && l.posts.stopping() {
+		return nil // a Shutdown after the turn began, whose wake-up this turn's Poll has taken
+	}
+	d := l.longestSleep
+	if next, ok := l.wheel.Next(); ok {
+		left := next.Sub(l.now)
+		if left <= 0 {
+			return nil
+		}
+		if d < 0 || left < d {
+			d = left
+		}
+	}
+	return l.sleep(d)
+}
+
+// Yield lets other goroutines run: what a handler has made runnable runs now, on this processor. Loop only.
+func (l *Loop) Yield() {
+	l.yielded = true
+	runtime.Gosched()
+}
+
+func (l *Loop) spins() bool {
+	switch l.config.Rest {
+	case Spin:
+		return true
+	case Adaptive:
+		return l.config.neverSleeps() ||
+			l.idle <= uint64(l.config.RxPoll) && l.now.Sub(l.lastIO) < l.config.SelectPoll
+	}
+	return false
+}
+
+// sleep waits for the rings, external descriptors and d (negative: no limit).
+func (l *Loop) sleep(d time.Duration) error {
+	l.slept = true
+	l.stats.Sleeps++
+	rings := l.poller.Rings()
+	if len(rings) == 1 && l.external.count() == 0 {
+		return l.poller.Wait(d)
+	}
+	l.external.due = 0
+	return l.waitAll(rings, d)
+}
+
+// waitAll arms every ring and sleeps in ppoll over their descriptors and the foreign set's: unlike epoll_wait it takes
+// nanoseconds, and the descriptors are few.
+func (l *Loop) waitAll(rings []*ring.Ring, d time.Duration) error {
+	l.waits = l.waits[:0]
+	if pending, err := l.poller.ArmRings(); err != nil || pending {
+		return err
+	}
+	for _, r := range rings {
+		l.waits = append(l.waits, unix.PollFd{Fd: int32(r.FD()), Events: unix.POLLIN})
+	}
+	if l.external.count() > 0 {
+		l.waits = append(l.waits, unix.PollFd{Fd: int32(l.external.fd), Events: unix.POLLIN})
+	}
+	var limit *unix.Timespec
+	if d >= 0 {
+		l.limit = unix.NsecToTimespec(int64(d))
+		limit = &l.limit
+	}
+	if _, err := unix.Ppoll(l.waits, limit, nil); err != nil && err != unix.EINTR {
+		return fmt.Errorf("wait for %d rings and %d external descriptors: ppoll: %w", len(rings), l.external.count(), err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package epoll
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Arm makes FD readable on the next fact, Wake and the deadline, or reports that facts are waiting. It asks epoll itself: that saves
+// the caller a wait which would end at once, and it empties the kernel's list of what is ready no longer, so that who waits
+// for FD's edge sees one.
+func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
+	if pending, err = d.ready(); pending || err != nil {
+		return pending, err
+	}
+	if deadline == clock.Never {
+		d.stopTimer()
+	} else if e := d.timer.Start(deadline.Sub(now)); e != 0 {
+		return false, fmt.Errorf("epoll: set deadline: %w", e)
+	} else {
+		d.timed = true
+	}
+	n, e := d.epoll.Poll(d.batch)
+	if e != 0 && e != unix.EINTR {
+		return false, fmt.Errorf("epoll: epoll_wait: %w", e)
+	}
+	d.noteBatch(n)
+	return n > 0, nil
+}
+
+// ReturnSpare returns the receiver's buffers.
+func (d *driver) ReturnSpare() { d.in.GiveBack() }
+
+// Disarm: the eventfd and the timer are emptied where their events are handled, on the next turn. That turn asks epoll, because
+// after Arm no socket is hot.
+func (d *driver) Disarm() {}
+
+// Wait sleeps in epoll itself. What woke it is the next turn's batch. A signal wakes it too.
+func (d *driver) Wait(limit time.Duration) error {
+	if pending, err := d.ready(); pending || err != nil {
+		return err
+	}
+	d.stopTimer() // the limit says when; a deadline of an earlier Arm does not count any more
+	wait := sys.Epoll.Wait
+	if d.usesPpoll {
+		wait = sys.Epoll.WaitPpoll
+	}
+	n, e := wait(d.epoll, d.batch, limit)
+	if e != 0 && e != unix.EINTR {
+		return fmt.Errorf("epoll: wait: %w", e)
+	}
+	d.noteBatch(n)
+	return nil
+}
+
+// Wake makes the list readable, until the owner has seen it. Any goroutine.
+func (d *driver) Wake() {
+	d.wake.Lock()
+	if !d.closed {
+		d.eventfd.Ring()
+	}
+	d.wake.Unlock()
+}
+
+// ready prepares for a sleep and reports whether it must not begin.
+func (d *driver) ready() (pending bool, err error) {
+	if d.next < d.count || len(d.sent) > 0 {
+		return true, nil
+	}
+	if err := d.syncPending(); err != nil {
+		return false, err
+	}
+	if err := d.demoteAll(); err != nil {
+		return false, err // asleep, the ring would not be woken by that socket
+	}
+	return false, nil
+}
+
+// noteBatch notes a batch.
+func (d *driver) noteBatch(n int) {
+	d.fetched++
+	d.next, d.count = 0, n
+}
+
+func (d *driver) stopTimer() {
+	if d.timed {
+		d.timed = false
+		_ = d.timer.Stop() // cannot fail: the descriptor is ours and the time is zero
+	}
+}

@@ -1,0 +1,89 @@
+package offload
+
+import (
+	"slices"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+)
+
+// coalescing holds back what Poll would send, so that frames share system calls. In AF_XDP's copy mode each flush is one, which costs some
+// 250 ns beside its frames (540 ns each on a veth). A fast answerer meets every request as it comes and would pay that for each one or two.
+//
+// It holds only while frames come, and not for a quick exchange of single ones:
+//
+//	begin   two frames or more came since the last flush
+//	end     Config.Gather frames wait, or nothing came for coalescePause, or it took coalesceMax
+//
+// Who waited for nothing (the second end) does not try again for the next flushes, twice as many each time. Flush, and whatever ends in sleep,
+// send at once: this is for loops that poll on, and those say so by Config.Gather.
+type coalescing struct {
+	received   int        // frames since the last flush
+	on         bool       // being held
+	turns      int        // of it, with frames
+	since      clock.Time // when it began
+	paused     clock.Time // when the first turn without a frame was
+	skip       int        // flushes until it is tried again
+	emptyPolls int        // what skip is set to next, less one
+}
+
+const (
+	coalescePause      = clock.Time(time.Microsecond)
+	coalesceMax        = clock.Time(20 * time.Microsecond)
+	coalesceEmptyPolls = 63
+	coalesceCheck      = 4 // on every fourth turn with frames the clock is read
+)
+
+// wait reports whether what waits for the links is to wait for more.
+func (d *driver) wait() bool {
+	g := &d.coalescing
+	switch {
+	case len(d.sends) > 0, d.ip.Queued() >= d.config.Gather:
+		if g.on {
+			g.emptyPolls = 0
+		}
+		return false
+	case !g.on:
+		return g.received > 1 && d.startCoalescing()
+	case d.idle == 0:
+		g.paused = 0
+		g.turns++
+		return g.turns%coalesceCheck != 0 || d.clock()-g.since < coalesceMax
+	}
+	now := d.clock()
+	if g.paused == 0 {
+		g.paused = now
+	}
+	if now-g.paused < coalescePause && now-g.since < coalesceMax {
+		return true
+	}
+	g.emptyPolls = min(2*g.emptyPolls+1, coalesceEmptyPolls)
+	g.skip = g.emptyPolls
+	return false
+}
+
+// startCoalescing begins to hold, where that spares system calls and was not in vain lately.
+func (d *driver) startCoalescing() bool {
+	g := &d.coalescing
+	if g.skip > 0 {
+		g.skip--
+		return false
+	}
+	if !slices.ContainsFunc(d.links, func(l Link) bool { return l.Link.Caps().Has(link.CapSteering) && !l.Link.Caps().Has(link.CapZeroCopy) }) {
+		g.skip = 1 << 10
+		return false
+	}
+	g.on, g.turns, g.since, g.paused = true, 0, d.clock(), 0
+	return true
+}
+
+// flushed is called by every flush.
+func (g *coalescing) flushed() { g.on, g.received = false, 0 }
+
+// unheld ends the holding of what has been taken back, or lost: what comes next is held from a beginning of its own.
+func (d *driver) unheld() {
+	if d.ip.Queued() == 0 {
+		d.coalescing.on = false
+	}
+}

@@ -1,0 +1,291 @@
+package offload
+
+import (
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// MemoryHost is the addresses, routes and ports of a host without a kernel: the ring.Transport of a set whose links lead to other stacks
+// only. It serves one ring and belongs to its owner. Its sockets send and receive by the ring's driver.
+type MemoryHost struct {
+	own     *ip.LocalHost
+	random  func() uint64
+	sockets map[ring.Conn]*tenant
+	next    ring.Conn
+}
+
+// tenant is a socket of a namespace.
+type tenant struct {
+	binding udp.Binding
+	remote  netip.AddrPort
+	groups  []ring.Membership // as joined, the interface resolved
+	allowed bool              // SO_BROADCAST
+	port    bool              // has one
+}
+
+var _ ring.Transport = (*MemoryHost)(nil)
+
+// NewMemoryHost makes a host from tables. Each interface needs an address and the routes of its subnet; the index of a link's interface is
+// its Link.Index. random chooses ports.
+func NewMemoryHost(f host.Facts, random func() uint64) (*MemoryHost, error) {
+	own, err := ip.NewLocalHost(f)
+	if err != nil {
+		return nil, err
+	}
+	return &MemoryHost{own: own, random: random, sockets: map[ring.Conn]*tenant{}}, nil
+}
+
+// SetFacts gives the host other tables: an address went, a route came, the MTU changed.
+func (n *MemoryHost) SetFacts(f host.Facts) { n.own.Set(f) }
+
+// Open makes a UDP socket for IPv4; others are refused with a reason.
+func (n *MemoryHost) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
+	switch {
+	case kind != ring.KindDatagram:
+		return 0, noTCP()
+	case family != ring.IPv4:
+		return 0, &ring.FeatureError{Feature: "IPv6 over this stack", Code: "offload.no_ipv6"}
+	}
+	n.next++
+	n.sockets[n.next] = &tenant{}
+	return n.next, nil
+}
+
+func (n *MemoryHost) of(s *ring.Socket) *tenant { return n.sockets[s.Handle().Conn] }
+
+// Close ends a socket.
+func (n *MemoryHost) Close(s *ring.Socket, _ bool) error {
+	if n.of(s) == nil {
+		return unix.EBADF
+	}
+	delete(n.sockets, s.Handle().Conn)
+	return nil
+}
+
+// Bind gives a socket an address of the host, a group or the wildcard.
+func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort, error) {
+	t := n.of(s)
+	a, ok := wire.AddrFrom(local.Addr())
+	switch {
+	case t == nil:
+		return local, unix.EBADF
+	case !ok:
+		return local, unix.EAFNOSUPPORT
+	case !a.IsZero() && !a.IsMulticast() && !n.has(local.Addr()):
+		return local, unix.EADDRNOTAVAIL
+	}
+	port, e := n.choose(s.Handle().Conn, t, a, local.Port())
+	if e != 0 {
+		return local, e
+	}
+	t.binding.Local, t.binding.Port, t.port = a, port, true
+	return netip.AddrPortFrom(a.Netip(), port), nil
+}
+
+// has reports whether the address is the host's, or a broadcast of one of its interfaces.
+func (n *MemoryHost) has(a netip.Addr) bool {
+	s := n.own.Snapshot()
+	if _, ok := s.Local(a); ok {
+		return true
+	}
+	return isBroadcast(s, a)
+}
+
+// The ports that are chosen: Linux's.
+const (
+	firstPort = 32768
+	lastPort  = 60999
+)
+
+func (n *MemoryHost) choose(id ring.Conn, t *tenant, a wire.Addr, port uint16) (uint16, syscall.Errno) {
+	free := func(p uint16) bool {
+		b := t.binding
+		b.Local, b.Port = a, p
+		for other, x := range n.sockets {
+			if other != id && x.port && udp.Conflict(x.binding, b) {
+				return false
+			}
+		}
+		return true
+	}
+	if port != 0 {
+		if !free(port) {
+			return 0, unix.EADDRINUSE
+		}
+		return port, 0
+	}
+	const count = lastPort - firstPort + 1
+	from := n.random() % count
+	for i := range uint64(count) {
+		if p := uint16(firstPort + (from+i)%count); free(p) {
+			return p, 0
+		}
+	}
+	return 0, unix.EADDRINUSE
+}
+
+// Connect remembers the peer. A socket without an address gets the one that its packets will have.
+func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
+	t := n.of(s)
+	if t == nil {
+		return netip.AddrPort{}, unix.EBADF
+	}
+	q := host.Query{Target: remote.Addr(), Interface: int(t.binding.Interface)}
+	if !t.binding.Local.IsZero() && !t.binding.Local.IsMulticast() {
+		q.Source = t.binding.Local.Netip()
+	}
+	w, err := n.own.Snapshot().Route(q)
+	switch {
+	case err != nil:
+		return netip.AddrPort{}, err
+	case w.Type == host.Broadcast && !t.allowed:
+		return netip.AddrPort{}, unix.EACCES
+	}
+	a := t.binding.Local
+	if a.IsZero() || !t.remote.Addr().IsValid() && a.IsZero() {
+		a, _ = wire.AddrFrom(w.Source)
+	}
+	if !t.port {
+		port, e := n.choose(s.Handle().Conn, t, a, 0)
+		if e != 0 {
+			return netip.AddrPort{}, e
+		}
+		t.binding.Port, t.port = port, true
+	}
+	t.binding.Local, t.remote = a, remote
+	return netip.AddrPortFrom(a.Netip(), t.binding.Port), nil
+}
+
+// SetOption takes what concerns ports here and what the stack heeds; others are ENOPROTOOPT.
+func (n *MemoryHost) SetOption(s *ring.Socket, o ring.Option, value int) error {
+	t := n.of(s)
+	if t == nil {
+		return unix.EBADF
+	}
+	switch o {
+	case ring.OptionReuseAddr:
+		t.binding.ReuseAddr = value != 0
+	case ring.OptionReusePort:
+		t.binding.ReusePort = value != 0
+	case ring.OptionBroadcast:
+		t.allowed = value != 0
+	case ring.OptionReceiveBuffer, ring.OptionSendBuffer, ring.OptionTTL, ring.OptionTOS, ring.OptionMulticastTTL, ring.OptionMulticastLoop,
+		ring.OptionMulticastAll, ring.OptionMulticastInterface:
+	default:
+		return unix.ENOPROTOOPT
+	}
+	return nil
+}
+
+// SetDevice ties a socket to an interface.
+func (n *MemoryHost) SetDevice(s *ring.Socket, _ string, index int) error {
+	t := n.of(s)
+	if t == nil {
+		return unix.EBADF
+	}
+	t.binding.Interface = uint32(index)
+	return nil
+}
+
+// SetMembership joins or leaves a group, with the kernel's errors.
+func (n *MemoryHost) SetMembership(s *ring.Socket, m ring.Membership, join bool) error {
+	t := n.of(s)
+	if t == nil {
+		return unix.EBADF
+	}
+	index, err := groupInterface(n.own.Snapshot(), m.Group, m.Interface)
+	if err != nil {
+		return err
+	}
+	m.Interface = index
+	at := slices.Index(t.groups, m)
+	same := slices.IndexFunc(t.groups, func(g ring.Membership) bool { return g.Group == m.Group && g.Interface == index })
+	switch {
+	case join && same >= 0 && m.Source.IsValid() != t.groups[same].Source.IsValid():
+		return unix.EINVAL // members of all sources and of some do not mix
+	case join && at >= 0 && m.Source.IsValid():
+		return unix.EADDRNOTAVAIL
+	case join && at >= 0:
+		return unix.EADDRINUSE
+	case join:
+		t.groups = append(t.groups, m)
+	case at < 0:
+		return unix.EADDRNOTAVAIL
+	default:
+		t.groups = slices.Delete(t.groups, at, at+1)
+	}
+	return nil
+}
+
+// groupInterface is the interface of a membership: as given, or as the routing table says.
+func groupInterface(s *host.Snapshot, group netip.Addr, index int) (int, error) {
+	if index != 0 {
+		if _, ok := s.Link(index); !ok {
+			return 0, unix.ENODEV
+		}
+		return index, nil
+	}
+	w, err := s.Route(host.Query{Target: group})
+	if err != nil {
+		return 0, unix.ENODEV
+	}
+	return w.Interface, nil
+}
+
+// Interface finds an interface by its name.
+func (n *MemoryHost) Interface(name string) (int, error) {
+	l, ok := n.own.Snapshot().LinkByName(name)
+	if !ok {
+		return 0, &ring.OpError{Op: "interface " + name, Err: unix.ENODEV}
+	}
+	return l.Index, nil
+}
+
+// InterfaceOf is the interface that has the address.
+func (n *MemoryHost) InterfaceOf(a netip.Addr) int {
+	index, _ := n.own.Snapshot().Local(a)
+	return index
+}
+
+// RoutedInterface leaves groups without an interface to the driver.
+func (n *MemoryHost) RoutedInterface(netip.Addr) int { return 0 }
+
+// Drops are the driver's to count.
+func (n *MemoryHost) Drops(*ring.Socket) (uint32, error) { return 0, nil }
+
+// Send and SendVector are the driver's: its stack carries every socket.
+func (n *MemoryHost) Send(*ring.Socket, []byte, netip.AddrPort) (int, syscall.Errno) {
+	return 0, unix.EOPNOTSUPP
+}
+
+// SendVector is as Send.
+func (n *MemoryHost) SendVector(*ring.Socket, [][]byte, netip.AddrPort) (int, syscall.Errno) {
+	return 0, unix.EOPNOTSUPP
+}
+
+// Listen and what follows are of streams, which Open refuses.
+func (n *MemoryHost) Listen(*ring.Socket, int) (netip.AddrPort, error) {
+	return netip.AddrPort{}, noTCP()
+}
+
+// Accept is of streams.
+func (n *MemoryHost) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.AddrPort{} }
+
+// Refuse is of streams.
+func (n *MemoryHost) Refuse(ring.Conn, bool) {}
+
+// CloseWrite is of streams.
+func (n *MemoryHost) CloseWrite(*ring.Socket) error { return noTCP() }
+
+func noTCP() error {
+	return &ring.FeatureError{Feature: "TCP and unix-domain sockets over this stack, which speaks UDP", Code: "offload.no_tcp"}
+}

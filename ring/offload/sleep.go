@@ -1,0 +1,282 @@
+package offload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+)
+
+// Keys of the list's own entries; nothing is told by them, the next turn looks at everything.
+const (
+	eventfdKey = iota
+	timerKey
+	shadowKey
+	linkKey
+)
+
+// openList makes the descriptors; on an error none is left.
+func (d *driver) openList() (err error) {
+	if d.list, err = sys.NewEpoll(); err != nil {
+		return err
+	}
+	if d.eventfd, err = sys.NewEventFD(); err != nil {
+		_ = d.list.Close()
+		return err
+	}
+	if d.timer, err = sys.NewTimerFD(); err != nil {
+		_ = d.eventfd.Close()
+		_ = d.list.Close()
+		return err
+	}
+	fds := []struct {
+		fd  int
+		key uint32
+	}{{d.eventfd.FD(), eventfdKey}, {d.timer.FD(), timerKey}}
+	if d.config.MemoryHost == nil {
+		if err := d.openShadows(); err != nil {
+			_ = d.closeList()
+			return err
+		}
+		fds = append(fds, struct {
+			fd  int
+			key uint32
+		}{d.shadows.FD(), shadowKey})
+	}
+	for _, x := range fds {
+		if e := d.list.Control(unix.EPOLL_CTL_ADD, x.fd, unix.EPOLLIN, x.key, 0); e != 0 {
+			d.shadows.Close()
+			_ = d.closeList()
+			return fmt.Errorf("epoll_ctl: %w", e)
+		}
+	}
+	if err := d.armLinks(); err != nil { // now, so that a list that is too long is refused here
+		d.shadows.Close()
+		_ = d.closeList()
+		return err
+	}
+	// ENOSYS before Linux 5.11; EPERM from seccomp filters older than the call. Either way there is the older one.
+	_, e := d.list.Wait(d.batch, 0)
+	d.usesPpoll = e == unix.ENOSYS || e == unix.EPERM
+	return nil
+}
+
+func (d *driver) closeList() (err error) {
+	for _, e := range []error{d.timer.Close(), d.eventfd.Close(), d.list.Close()} {
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// FD is the list's descriptor. Any goroutine.
+func (d *driver) FD() int { return d.list.FD() }
+
+// Arm makes FD readable on frames, on packets of the kernel's side, on Wake, and at the earlier of the deadline and the stack's own.
+func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
+	if pending, err = d.flushBeforeSleep(); pending || err != nil {
+		return pending, err
+	}
+	d.now = d.clock()
+	next := d.soonest()
+	if deadline != clock.Never { // now is the core's clock, which may be another: what counts is how long it is
+		next = min(next, d.now.Add(deadline.Sub(now)))
+	}
+	if d.config.Sleep != nil {
+		d.config.Sleep(next)
+		return d.prepareSleep()
+	}
+	if next == clock.Never {
+		d.stopTimer()
+	} else if e := d.timer.Start(max(next.Sub(d.now), 1)); e != 0 {
+		return false, fmt.Errorf("offload: set deadline: %w", e)
+	} else {
+		d.timed = true
+	}
+	return d.prepareSleep()
+}
+
+// ReturnSpare returns the buffers of reading the shadows.
+func (d *driver) ReturnSpare() {
+	d.shadows.ReturnSpare()
+}
+
+// Disarm ends what Arm began. Links are silent again; the next turn looks at the clock and at the kernel's side.
+func (d *driver) Disarm() { d.cancelSleep() }
+
+// Wait sleeps in epoll itself.
+func (d *driver) Wait(limit time.Duration) error {
+	pending, err := d.flushBeforeSleep()
+	if pending || err != nil {
+		return err
+	}
+	d.now = d.clock()
+	if next := d.soonest(); next != clock.Never {
+		if left := max(next.Sub(d.now), 0); limit < 0 || left < limit {
+			limit = left
+		}
+	}
+	d.stopTimer()
+	defer d.cancelSleep()
+	if pending, err = d.prepareSleep(); pending || err != nil {
+		return err
+	}
+	wait := sys.Epoll.Wait
+	if d.usesPpoll {
+		wait = sys.Epoll.WaitPpoll
+	}
+	if _, e := wait(d.list, d.batch, limit); e != 0 && e != unix.EINTR {
+		return fmt.Errorf("offload: wait: %w", e)
+	}
+	return nil
+}
+
+// flushBeforeSleep sends what is queued and reports whether there is something to do before a sleep.
+func (d *driver) flushBeforeSleep() (pending bool, err error) {
+	d.ip.Refresh()
+	if len(d.sends) > 0 || d.ip.Queued() > 0 {
+		if err := d.flush(); err != nil {
+			return false, err
+		}
+	}
+	if d.handoff != nil {
+		d.handoff.Reclaim()
+	}
+	if d.moved || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 ||
+		len(d.waiters) > 0 && d.writable() {
+		return true, nil
+	}
+	for i := range d.links {
+		if l := d.links[i].Link; l.Unsent() > 0 && d.landed(i) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// landed takes back what a link has sent, and reports whether somebody waits for it.
+func (d *driver) landed(i int) bool {
+	n := d.links[i].Link.Complete(d.dones[:])
+	for j := range d.dones[:n] {
+		f := d.removeFlight(d.dones[j].Token)
+		f.t.IsComplete = true
+		d.results = append(d.results, result{flight: f})
+	}
+	return n > 0
+}
+
+// sendLimit is the longest sleep while a card has packets that somebody waits for, or that it has not read, or had no room for: it does not
+// ring when it has sent them.
+const sendLimit = time.Millisecond
+
+// downEvery is the longest sleep while frames wait for an interface that is down, where no host reports when it is up.
+const downEvery = clock.Time(time.Second)
+
+// soonest is when the ring must wake by itself.
+func (d *driver) soonest() clock.Time {
+	next := min(d.ip.Deadline(), d.nics.Due())
+	for i := range d.links {
+		switch {
+		case !d.links[i].Link.Pending() && len(d.ip.Output(i)) == 0:
+		case d.down[i]: // the host reports when the interface is up; where there is none, it is asked now and then
+			next = min(next, d.now+downEvery)
+		default:
+			return min(next, d.now.Add(sendLimit))
+		}
+	}
+	if len(d.flights) > len(d.free) {
+		for i := range d.links {
+			if d.links[i].Link.Unsent() > 0 {
+				return min(next, d.now.Add(sendLimit))
+			}
+		}
+	}
+	return next
+}
+
+// prepareSleep asks the links to ring, and reports whether they have something already.
+func (d *driver) prepareSleep() (pending bool, err error) {
+	if err = errors.Join(d.armLinks(), d.shadows.SyncPending()); err != nil {
+		return false, err
+	}
+	if d.mirror != nil {
+		d.awaitNeighbours()
+	}
+	d.sleeping.Store(true)
+	for i := range d.links {
+		if d.links[i].Link.Arm() {
+			pending = true
+		}
+	}
+	if x := d.config.Exchange; x != nil {
+		pending = pending || d.handoff.HasNews() || x.watcher.Version() != d.newsAt || d.nics.HasNews()
+	}
+	if d.mirror != nil && d.unseen() {
+		pending = true // it came after the tables were looked at, and nobody was told to wake us
+	}
+	return pending, nil
+}
+
+// awaitNeighbours notes what neighbours datagrams wait for, for the mirror's goroutine, which wakes the ring for no others.
+func (d *driver) awaitNeighbours() {
+	var list *[]host.Target
+	if t := d.ip.AwaitedNeighbours(nil); t != nil {
+		list = &t
+	}
+	d.awaited.Store(list)
+}
+
+// awaits reports whether datagrams wait for one of the neighbours. Any goroutine.
+func (d *driver) awaits(changed []host.Target) bool {
+	list := d.awaited.Load()
+	return list != nil && slices.ContainsFunc(changed, func(t host.Target) bool { return slices.Contains(*list, t) })
+}
+
+// unseen reports whether the mirror has news for the ring that its stack has not seen: tables, or a neighbour that datagrams wait for. The mirror
+// publishes a snapshot before it looks who sleeps, and here the ring has said that it sleeps before: one of the two notices the other.
+func (d *driver) unseen() bool {
+	now, seen := d.mirror.Snapshot(), d.ip.Snapshot()
+	if now.Generation() != seen.Generation() {
+		return true
+	}
+	changed, ok := now.ChangedNeighbours(seen.NeighbourChanges())
+	return d.awaited.Load() != nil && (!ok || d.awaits(changed))
+}
+
+func (d *driver) cancelSleep() {
+	d.sleeping.Store(false)
+	for i := range d.links {
+		d.links[i].Link.Disarm()
+	}
+	if d.config.Sleep == nil { // else nobody waits on descriptors
+		d.eventfd.Drain()
+	}
+	d.stopTimer()
+	d.turn |= clockMask // the next turn reads the clock
+	d.idle = 0
+	d.heard = 0
+	d.shadows.LookSoon()
+}
+
+// Wake ends a Wait or makes FD readable. Any goroutine.
+func (d *driver) Wake() {
+	d.wake.Lock()
+	if !d.closed {
+		d.eventfd.Ring()
+	}
+	d.wake.Unlock()
+}
+
+func (d *driver) stopTimer() {
+	if d.timed {
+		d.timed = false
+		_ = d.timer.Stop() // cannot fail: the descriptor is ours and the time is zero
+	}
+}

@@ -1,0 +1,126 @@
+package ring
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// SocketOptions are what the application said of a datagram socket, for drivers with a stack of their own.
+type SocketOptions struct {
+	TTL, TOS, MulticastTTL      int
+	MulticastLoop, MulticastAll bool
+	MulticastInterface          int // 0: the routing table chooses
+	Broadcast                   bool
+	ReuseAddr, ReusePort        bool
+	ReceiveBuffer               int // 0: the default
+	Groups                      []Membership
+
+	names map[int]string // of the interfaces that groups were joined on by name
+}
+
+// Membership is one call of JoinGroup that LeaveGroup has not undone.
+type Membership struct {
+	Group     netip.Addr
+	Interface int        // 0: the routing table chooses
+	Source    netip.Addr // invalid: all
+}
+
+// defaultSocketOptions are Linux's.
+var defaultSocketOptions = SocketOptions{TTL: 64, MulticastTTL: 1, MulticastLoop: true, MulticastAll: true}
+
+// Options are what was said of the socket so far. Read only. Owner only; empty for others.
+func (s *Socket) Options() *SocketOptions {
+	if !s.readable() {
+		return &SocketOptions{}
+	}
+	return &s.options
+}
+
+// Renumber reports that an interface was made again, with another number: memberships on it are left by the new one. For drivers.
+func (x *SocketOptions) Renumber(from, to int) {
+	for i := range x.Groups {
+		if x.Groups[i].Interface == from {
+			x.Groups[i].Interface = to
+		}
+	}
+	if name, ok := x.names[from]; ok {
+		x.name(to, name)
+	}
+}
+
+// name notes what an interface was called when a group was joined on it: when it is deleted nobody else knows.
+func (x *SocketOptions) name(index int, name string) {
+	if x.names == nil {
+		x.names = map[int]string{}
+	}
+	x.names[index] = name
+}
+
+// goneInterface finds the interface of a membership by the name that it was joined with.
+func (x *SocketOptions) goneInterface(group netip.Addr, name string, source netip.Addr) (index int, ok bool) {
+	for _, m := range x.Groups {
+		if m.Group == group && m.Source == source && m.Interface != 0 && x.names[m.Interface] == name {
+			return m.Interface, true
+		}
+	}
+	return 0, false
+}
+
+// Device is the index of the interface that BindToDevice tied the socket to, 0 for none. Owner only.
+func (s *Socket) Device() int {
+	if !s.readable() {
+		return 0
+	}
+	return s.device
+}
+
+// Config is what the socket was made with. Read only. Any goroutine.
+func (s *Socket) Config() *Config { return &s.config }
+
+// note keeps an option, if it is one of those; true says that it is.
+func (x *SocketOptions) note(o Option, value int) bool {
+	on := value != 0
+	switch o {
+	case OptionReuseAddr:
+		x.ReuseAddr = on
+	case OptionReusePort:
+		x.ReusePort = on
+	case OptionBroadcast:
+		x.Broadcast = on
+	case OptionReceiveBuffer:
+		x.ReceiveBuffer = value
+	case OptionTTL:
+		x.TTL = value
+	case OptionTOS:
+		x.TOS = value
+	case OptionMulticastInterface:
+		x.MulticastInterface = value
+	case OptionMulticastTTL:
+		x.MulticastTTL = value
+	case OptionMulticastLoop:
+		x.MulticastLoop = on
+	case OptionMulticastAll:
+		x.MulticastAll = on
+	default:
+		return false
+	}
+	return true
+}
+
+func (x *SocketOptions) member(m Membership, join bool) {
+	if join {
+		x.Groups = append(x.Groups, m)
+		return
+	}
+	// What was joined by the routing table's choice may be left by the interface's name, and the other way round: the network, which
+	// has resolved both, has said already that there is such a membership.
+	at := slices.Index(x.Groups, m)
+	if at < 0 {
+		at = slices.IndexFunc(x.Groups, func(g Membership) bool {
+			return g.Group == m.Group && g.Source == m.Source && (g.Interface == 0 || m.Interface == 0)
+		})
+	}
+	if at >= 0 {
+		x.Groups = slices.Delete(x.Groups, at, at+1)
+	}
+}

@@ -1,0 +1,190 @@
+package ring
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
+
+// Transmit stamps (Config.TxTimestamps): when each datagram of a kernel socket left, as the transport reports
+// (SendReporter). A stamp names its datagram by a number that the transport counts
+// per socket, which is why the core makes each of those sends itself, in order: see shaper.
+type transmitStamps struct {
+	reports SendReporter
+	next    uint64 // number of the datagram sent next
+	unsure  bool   // a send that failed has used up a number
+	waiting int    // stamps to come
+	tokens  [stampWindow]uint64
+	renewed clock.Time    // when the last sleep found that something had been sent
+	seen    uint64        // next, as it was then
+	pause   time.Duration // of the next sleep
+}
+
+const (
+	// stampWindow is how many datagrams may be sent before the first one's stamp comes; of those beyond it the token is not known any more.
+	stampWindow = 1024
+	// stampBatch bounds what one Poll takes off one socket's error queue, stampQueue what may wait for the application. The rest stays with
+	// the kernel, which counts it to the socket's receive buffer.
+	stampBatch = 64
+	stampQueue = 4096
+	// stampRelief is how many datagrams are sent before the queue is looked at outside Poll; it takes as many stamps as came since.
+	stampRelief = 32
+	// Not every driver of a network card stamps, and not every path through the kernel tells a sleeping ring that a stamp came: while one
+	// is to come the ring sleeps shortly, longer from time to time, and gives up after stampPatience.
+	stampPause    = 500 * time.Microsecond
+	stampPauseMax = 64 * time.Millisecond
+	stampPatience = time.Second
+)
+
+// sent notes that a datagram was sent, or failed with e; s may be nil.
+func (s *transmitStamps) sent(e syscall.Errno, token uint64, packet bool) {
+	switch {
+	case s == nil:
+	case e == 0:
+		if !packet {
+			token = s.next
+		}
+		s.tokens[s.next%stampWindow] = token
+		s.next++
+		s.waiting++
+	case s.reports.CountsFailures():
+		s.unsure = true
+	}
+}
+
+// mayStamp reports whether the socket can have on r what its Config asks for.
+func (r *Ring) mayStamp(s *Socket) error {
+	switch {
+	case !s.config.TxTimestamps:
+		return nil
+	case s.handle.Kind != KindDatagram:
+		return &OpError{Op: "transmit time", Err: &FeatureError{
+			Feature: "transmit stamps are of datagrams: a stream is cut into segments as the kernel likes", Code: "stamp.no_stream"}}
+	case !r.drv.Caps().Has(CapTxTimestamps):
+		return r.refuse("transmit time", CapTxTimestamps)
+	}
+	if _, ok := s.transport.(SendReporter); !ok {
+		return r.refuse("transmit time", CapTxTimestamps)
+	}
+	return nil
+}
+
+// openStamps begins the numbering, when the socket has its ring.
+func (s *Socket) openStamps() {
+	if !s.config.TxTimestamps {
+		return
+	}
+	if s.shaper == nil {
+		s.openShaper()
+	}
+	s.shaper.timestamps = &transmitStamps{reports: s.transport.(SendReporter), pause: stampPause} // mayStamp has looked
+	s.ring.timestamping = append(s.ring.timestamping, s)
+}
+
+// closeShaper ends pacing and numbering with the socket.
+func (s *Socket) closeShaper() {
+	if s.shaper == nil {
+		return
+	}
+	r := s.ring
+	r.paced.remove(s)
+	for i, x := range r.timestamping {
+		if x == s {
+			last := len(r.timestamping) - 1
+			r.timestamping[i], r.timestamping[last] = r.timestamping[last], nil
+			r.timestamping = r.timestamping[:last]
+			break
+		}
+	}
+}
+
+// collectStamps takes what came on the error queues: of those that wait for something in each Poll, of all of them after a sleep, because
+// a stamp that nobody waits for any more would keep the descriptor from sleeping.
+func (r *Ring) collectStamps() {
+	rested := r.turn&timerMask == 0
+	for _, s := range r.timestamping {
+		if t := s.shaper.timestamps; t.waiting > 0 || rested {
+			r.takeStamps(s, t)
+		}
+	}
+}
+
+// collectStampsBeforeSend takes stamps before a send, when many wait: an application that sends a lot between two Polls would lose those for which the
+// socket's receive buffer has no room, and what the socket receives with them.
+func (r *Ring) collectStampsBeforeSend(s *Socket) {
+	if t := s.shaper.timestamps; t != nil && t.waiting >= stampRelief && t.next%stampRelief == 0 {
+		r.takeStamps(s, t)
+	}
+}
+
+func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
+	for range stampBatch {
+		if s.done.n >= stampQueue {
+			return
+		}
+		x, ok, e := t.reports.NextReport(s)
+		if e != 0 {
+			return
+		}
+		if !ok {
+			continue // an error of the network's: SO_ERROR tells it
+		}
+		t.waiting = max(t.waiting-1, 0)
+		t.pause = stampPause
+		if s.state != stateOpen {
+			continue // closed: no event reports it
+		}
+		r.stats.Stamped++
+		rec := record{sent: true, time: r.transmitStamp(s, &x)}
+		rec.token, rec.err = t.token(x.ID)
+		s.done.push(&r.slab, rec)
+		s.makeReady()
+	}
+}
+
+// token is that of the datagram with the kernel's number, which has 32 bits.
+func (s *transmitStamps) token(id uint32) (uint64, error) {
+	back := uint64(uint32(s.next) - id)
+	if back == 0 || back > min(stampWindow, s.next) || s.unsure {
+		return 0, errStampUnknown
+	}
+	return s.tokens[(s.next-back)%stampWindow], nil
+}
+
+func (r *Ring) transmitStamp(s *Socket, x *SendReport) Stamp {
+	if x.Hardware != 0 && s.config.HardwareTimestamps != HardwareTimestampsOff {
+		if c := r.card(uint32(r.interfaceOf(s))); c != nil {
+			if at := c.convert(r, s.config.HardwareTimestamps, x.Hardware, s.config.TAIOffset); !at.IsZero() {
+				return at
+			}
+		}
+	}
+	if x.Software == 0 {
+		// The card's time, which cannot be converted, is all there is: it is reported as what it is.
+		return Stamp{Nanos: x.Hardware, Source: StampRawHardware}
+	}
+	return Stamp{Nanos: x.Software, Source: StampSoftware}
+}
+
+// stampDeadline is when the ring must look for stamps again.
+func (r *Ring) stampDeadline(now clock.Time) clock.Time {
+	at := clock.Never
+	for _, s := range r.timestamping {
+		t := s.shaper.timestamps
+		if t.waiting == 0 {
+			continue
+		}
+		if t.seen != t.next || t.renewed == 0 {
+			t.seen, t.renewed, t.pause = t.next, now, stampPause
+		}
+		if now.Sub(t.renewed) > stampPatience {
+			r.stats.StampsMissing += uint64(t.waiting)
+			t.waiting = 0
+			continue
+		}
+		at = min(at, now.Add(t.pause))
+		t.pause = min(2*t.pause, stampPauseMax)
+	}
+	return at
+}

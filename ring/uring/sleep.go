@@ -1,0 +1,122 @@
+package uring
+
+import (
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"golang.org/x/sys/unix"
+)
+
+// Flush starts what is prepared without reaping.
+func (d *Driver) Flush() error {
+	if !d.bound {
+		return nil
+	}
+	d.pumpPostponed()
+	if d.pending() {
+		return d.enter(0)
+	}
+	return nil
+}
+
+// waiting reports whether the next Reap has something to do without any help of the kernel.
+func (d *Driver) waiting() bool {
+	return !d.bound || len(d.finished) > 0 || len(d.postponed) > 0 || d.failure != nil || d.u.CQ.Ready() > 0
+}
+
+// Arm makes FD readable on the next fact. Before Bind it answers that something is pending: only a Poll can start the ring.
+//
+// No wake-up is lost: first everything is submitted, then the kernel is told to signal, then it is looked whether something came
+// meanwhile. What comes later signals.
+func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
+	d.rested = true
+	if d.waiting() {
+		return true, nil
+	}
+	d.pollHot()
+	d.setTimer(deadline, now)
+	if d.pending() {
+		if err := d.enter(0); err != nil {
+			return false, err
+		}
+		if d.pending() {
+			return true, nil // the kernel would not take all of it
+		}
+	}
+	if d.stale {
+		d.stale = false
+		d.wake.ready.Drain() // a Wake that is lost here is seen below: it rings the ring first
+	}
+	d.armed = true
+	d.u.CQ.SetFlags(0)
+	return d.u.CQ.Ready() > 0 || d.u.SQ.Flags()&(sys.UringSQTaskrun|sys.UringSQOverflow) != 0, nil
+}
+
+// ReturnSpare returns the buffers of the direct reading.
+func (d *Driver) ReturnSpare() { d.direct.GiveBack() }
+
+// Disarm ends what Arm began.
+func (d *Driver) Disarm() {
+	if !d.armed {
+		return
+	}
+	d.armed = false
+	d.u.CQ.SetFlags(sys.UringCQEventFDDisabled)
+	d.wake.ready.Drain()
+}
+
+// Wait sleeps in io_uring_enter.
+func (d *Driver) Wait(limit time.Duration) error {
+	d.rested = true
+	if d.waiting() || limit == 0 {
+		return d.Flush()
+	}
+	d.pollHot()
+	d.prepare()
+	if len(d.backlog) > 0 {
+		if err := d.submitAll(0); err != nil {
+			return err
+		}
+		if d.waiting() || len(d.backlog) > 0 {
+			return nil
+		}
+	}
+	return entered(d.u.EnterWait(limit))
+}
+
+// Wake ends a sleep. Any goroutine, at any time.
+func (d *Driver) Wake() { d.wake.ring() }
+
+// watchBell arms the poll that makes a Wake a completion.
+func (d *Driver) watchBell() {
+	d.queue(sys.SQE{Opcode: sys.UringOpPollAdd, FD: int32(d.wake.wait.FD()), OpFlags: sys.PollEvents(unix.POLLIN),
+		Len: sys.UringPollMultishot, UserData: userData(codeEventfd, 0)})
+}
+
+func (d *Driver) rung(c *sys.CQE) {
+	d.wake.wait.Drain()
+	d.stale = true
+	if c.Flags&sys.UringCQEMore == 0 && !d.closing {
+		d.watchBell()
+	}
+}
+
+// setTimer makes the ring complete something at the deadline. One timeout is under way at most. One that is due earlier stays: it
+// wakes the owner for nothing once, and the next Arm sets the right one; so a deadline that moves with each packet costs nothing.
+func (d *Driver) setTimer(deadline, now clock.Time) {
+	if deadline == clock.Never || d.timerAt <= deadline {
+		return
+	}
+	e := sys.SQE{Opcode: sys.UringOpTimeout, FD: -1, Addr: d.u.Scratch.Timeout(deadline.Sub(now)), Len: 1,
+		UserData: userData(codeTimer, 0)}
+	if d.timerAt != clock.Never {
+		// Should it be firing just now, the update finds nothing and the completion is pending.
+		e = sys.SQE{Opcode: sys.UringOpTimeoutRemove, FD: -1, Addr: userData(codeTimer, 0), Off: e.Addr,
+			OpFlags: sys.UringTimeoutUpdate, UserData: userData(codeIgnore, 0)}
+	}
+	d.timerAt = deadline
+	d.queue(e)
+}
+
+func (d *Driver) timedOut() { d.timerAt = clock.Never }

@@ -1,0 +1,90 @@
+package xtreme_test
+
+import (
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// Closing the poller inside a callback is refused and changes nothing, whichever of its rings the callback is on.
+func TestPollerCloseInsideACallback(t *testing.T) {
+	w := newCabled(t)
+	l := w.listen()
+	s := w.udp(w.at(0))
+	rings := w.poller.Rings()
+	w.Len(rings, 2)
+	closes := func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+		w.ErrorIs(w.poller.Close(), unix.EDEADLK)
+		w.Equal(rings, w.poller.Rings())
+		return ring.Keep
+	}
+	w.NoError(s.SetReceiveMode(ring.Completions, closes))
+	local := w.udp(loopback, xtreme.KernelOnly(), xtreme.ReceiveMode(ring.Completions, closes))
+	for range 2 {
+		answers(w.world, s, w.net.Dial(s.LocalAddr()))
+		w.write(w.peer(local.LocalAddr()), "by the kernel")
+		w.Equal("by the kernel", w.text(local))
+	}
+	w.pair(l)
+}
+
+// A callback that ends its goroutine, as a failing test does, costs its socket; what the goroutine defers can close the poller, and every
+// buffer is back in the pool.
+func TestCallbackThatEndsItsGoroutine(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		e := newEngine(t, kind)
+		peer, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		require.NoError(t, err)
+		defer peer.Close()
+		stats := make(chan ring.Stats, 1)
+		failed := make(chan error, 1)
+		go func() {
+			var s *xtreme.Socket
+			p, err := e.NewPoller("ends")
+			if err != nil {
+				failed <- err
+				return
+			}
+			defer func() {
+				if s != nil && s.Ring() != nil {
+					stats <- s.Ring().Stats()
+				}
+				failed <- p.Close()
+			}()
+			if s, err = p.OpenUDP(loopback, xtreme.ReceiveMode(ring.Completions, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+				runtime.Goexit()
+				return ring.Keep
+			})); err != nil {
+				return
+			}
+			dst := make([]xtreme.Completion, 8)
+			for end := time.Now().Add(patience); time.Now().Before(end); {
+				if _, err := p.Poll(dst); err != nil {
+					return
+				}
+				for range 3 {
+					if _, err := peer.WriteToUDPAddrPort([]byte("x"), s.LocalAddr()); err != nil {
+						return
+					}
+				}
+			}
+		}()
+		require.Equal(t, uint64(1), (<-stats).CallbackPanics)
+		err = <-failed
+		var p *ring.CallbackPanic
+		if err != nil { // Close drains by Poll, which tells
+			require.ErrorAs(t, err, &p)
+			require.Contains(t, p.Value, "Goexit")
+		}
+		var held *xtreme.HeldError
+		require.NotErrorAs(t, err, &held)
+	})
+}
