@@ -55,6 +55,10 @@ func TestSendOptionsSeenByThePeer(t *testing.T) {
 		elsewhere := open(xtreme.MulticastInterface(c.net.Device(1)), xtreme.MulticastTTL(3))
 		send(elsewhere, g)
 		w.Equal(3, ttlOf(w, peers[1]))
+		w.NoError(elsewhere.SetMulticastInterface("")) // by the route again, which is the first link's
+		send(elsewhere, g)
+		w.Equal(3, ttlOf(w, peers[0]))
+		w.poll()
 		for i := range w.kept { // of the member, where the kernel gives it what left by another interface
 			w.NoError(w.kept[i].Packet.Release())
 		}
