@@ -78,14 +78,17 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	return nil
 }
 
-// SetMulticastInterface chooses the interface that multicast packets leave by.
+// SetMulticastInterface chooses the interface that multicast packets leave by; "" leaves it to the routing table again.
 func (s *Socket) SetMulticastInterface(iface string) error {
 	if err := s.mayUse("set multicast interface"); err != nil {
 		return err
 	}
-	index, err := s.transport.Interface(iface)
-	if err != nil {
-		return &OpError{Op: "set multicast interface", Err: err}
+	index := 0
+	if iface != "" {
+		var err error
+		if index, err = s.transport.Interface(iface); err != nil {
+			return &OpError{Op: "set multicast interface", Err: err}
+		}
 	}
 	return s.setOption("multicast interface", OptionMulticastInterface, index)
 }
