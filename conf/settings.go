@@ -82,8 +82,8 @@ type Settings struct {
 	ReportDrops bool
 	// RulesFile and ApplicationID choose the rules by which sockets are offloaded (VMA_CONFIG_FILE, VMA_APPLICATION_ID).
 	RulesFile, ApplicationID string
-	// ExceptionHandling, -2 to 3, says what is done when a socket cannot have what a rule or a setting asks for
-	// (VMA_EXCEPTION_HANDLING).
+	// ExceptionHandling, -2 to 3, says what is done when a socket cannot have what a rule asks for, or what NoDelay, Congestion, MSS, MTU or
+	// NoMulticastLoop ask of the kernel, or an engine its capture file (VMA_EXCEPTION_HANDLING).
 	ExceptionHandling int
 	// LogLevel, LogDetails (0 to 3) and LogFile are for the engine's log where code gives it none (VMA_TRACELEVEL, VMA_LOG_DETAILS,
 	// VMA_LOG_FILE). With none of them it is slog.Default().

@@ -38,6 +38,7 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
 		Effect: "while requests come one after the other, an offloaded ring that is polled on lets so many answers wait for each " +
 			"other, where each flush is a system call (copy mode), at the most 20 microseconds; one that comes alone is answered at once. " +
+			"It begins when two requests or more come between two flushes: with room for one in each Poll every answer leaves by itself. " +
 			"Only for loops that poll on. 0: everything leaves with the next Poll",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
@@ -237,9 +238,10 @@ var ruleParameters = []Parameter{
 		Effect: "chooses among the groups of the rules file",
 		access: text(func(s *Settings) *string { return &s.ApplicationID }, "a text without blanks", parseID)},
 	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
-		Effect: "when a socket cannot have what a rule (use sx) or a setting asks for, or an engine its capture file: -2, -1 and 0 log it for " +
-			"debugging and go on, 1 logs an error and goes on, 2 logs an error and fails the call, 3 logs an error and panics; -2 also makes " +
-			"a rules file that is named and not there, or has a mistake, an error of New",
+		Effect: "when a socket cannot have what a rule (use sx) asks for, or the kernel refuses it VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, VMA_MSS, " +
+			"VMA_MTU or VMA_TX_MC_LOOPBACK, or an engine cannot write its capture file, which is a warning of the log too: -2, -1 and 0 log it for " +
+			"debugging and go on, 1 logs an error and goes on, 2 logs an error and fails the call, 3 logs an error and panics. What other settings " +
+			"ask for and cannot have is no case for it. -2 also makes a rules file that is named and not there, or has a mistake, an error of New",
 		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
 }
 

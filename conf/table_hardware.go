@@ -55,8 +55,9 @@ var threadParameters = []Parameter{
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
 		"a loop's timers have ticks of 65 microseconds, and a ring sleeps until the next deadline"),
 	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
-		"every mode is as fast as 0, single: no lock is taken for packets, and from the first Poll on calls from another goroutine than the poller's "+
-			"are found and refused (ErrOwner)").as("0"),
+		"every mode is as fast as 0, single: no lock is taken for packets, and from the first Poll on calls of pollers and sockets from another "+
+			"goroutine than the owner's are found and refused (ring.ErrOwner); those of buffers (Pool, Packet) are not looked at: what another "+
+			"goroutine is to read and release is lent to it (Packet.Lend)").as("0"),
 }
 
 var libraryParameters = []Parameter{
