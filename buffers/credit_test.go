@@ -56,7 +56,7 @@ func TestCredit(t *testing.T) {
 	require.NoError(t, chain.Release())
 	require.Equal(t, map[buffers.Account]int{a: 5}, taken(p), "in one entry")
 
-	// The credit of an account that is closed is nobody's, also not of the next one in its slot.
+	// The credit of a closed account is dropped: the next account in its slot does not get it.
 	last := receive(t, p, "last", a)
 	late := receive(t, p, "late", a)
 	require.NoError(t, last.Release())

@@ -258,7 +258,7 @@ func (s *Socket) drained() {
 	}
 }
 
-// finishSend queues the EventSent; the buffer returns to the pool first, so that whoever sees the event can have it again.
+// finishSend queues the EventSent; the buffer returns to the pool first, so that the application can take it again when it sees the event.
 func (s *Socket) finishSend(t Transmission, err error) {
 	if !t.IsComplete {
 		s.ring.pool.Complete(t.Packet)

@@ -288,7 +288,7 @@ func (s *Socket) releaseDue() {
 	}
 }
 
-// announceLowWater promises less than an empty queue: whoever paces a stream of datagrams must be able to refill it before it runs dry.
+// announceLowWater raises EventOut before the queue is empty: an application that paces datagrams must be able to refill the queue in time.
 func (s *Socket) announceLowWater() {
 	if s.shaper != nil && s.wantOut && s.state == stateOpen && int(s.sending.waiting.n)+s.sending.inflight <= s.config.SendQueue/2 {
 		s.wantOut = false

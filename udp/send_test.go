@@ -96,7 +96,7 @@ func TestRecall(t *testing.T) {
 	w.Len(w.Out(), 2)
 }
 
-// What a socket that is closed has left in the lists is nobody's: another socket with its number does not recall it.
+// Frames that a closed socket left in the lists belong to no socket: a new socket with its number does not recall them.
 func TestRecallOfANumberThatIsUsedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.KnowPeer()

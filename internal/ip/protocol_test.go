@@ -183,8 +183,8 @@ func (m *machine) sendUDP(now clock.Time, to wire.Addr, payload string) {
 	m.Equal(udp.Queued, v)
 }
 
-// settle lets both take turns until nothing is on its way.
-func settle(m [2]*machine, now clock.Time) {
+// exchangeFrames lets both take turns until nothing is on its way.
+func exchangeFrames(m [2]*machine, now clock.Time) {
 	for range 8 {
 		m[0].turn(now)
 		m[1].turn(now)
@@ -203,7 +203,7 @@ func TestTwoTransports(t *testing.T) {
 		a.Zero(a.exp.send(now, text))
 	}
 	a.Equal(1, a.ip.Queued(), "one question for the neighbour of both")
-	settle(m, now)
+	exchangeFrames(m, now)
 	b.Equal(want, b.got)
 	b.Equal(want, b.exp.got)
 	b.Equal(1, b.exp.inputs, "one call for the burst of 40")
@@ -212,7 +212,7 @@ func TestTwoTransports(t *testing.T) {
 	a.Zero(a.exp.send(now, "now"))
 	a.Equal(ip.RouteOverLink, a.exp.route.Kind)
 	a.True(a.ip.IsCurrent(&a.exp.route))
-	settle(m, now)
+	exchangeFrames(m, now)
 	b.Equal("now", b.exp.got[20])
 	b.Equal(2, b.exp.inputs)
 
@@ -225,9 +225,9 @@ func TestTwoTransports(t *testing.T) {
 func TestErrorsOfASecondTransport(t *testing.T) {
 	m, now := machines(t)
 	a := m[0]
-	settle(m, now)
+	exchangeFrames(m, now)
 	a.Zero(a.exp.send(now, "first"))
-	settle(m, now)
+	exchangeFrames(m, now)
 	a.Zero(a.exp.send(now, string(make([]byte, 1400))))
 	a.exp.changes = nil
 	quote := func(protocol uint8, port uint16, number uint32) []byte {
@@ -277,7 +277,7 @@ func TestChangesUnderASecondTransport(t *testing.T) {
 	m, now := machines(t)
 	a, b := m[0], m[1]
 	a.Zero(a.exp.send(now, "x"))
-	settle(m, now)
+	exchangeFrames(m, now)
 	a.Zero(a.exp.send(now, "x"))
 	a.exp.changes = nil
 	generation := *a.ip.RouteGeneration()
@@ -297,13 +297,13 @@ func TestChangesUnderASecondTransport(t *testing.T) {
 			x.turn(now)
 		}
 	}
-	settle(m, now)
+	exchangeFrames(m, now)
 	a.Contains(a.exp.changes, ip.Change{Kind: ip.NextHopChanged, Addr: peer, Interface: iface})
 	a.NotEqual(generation, *a.ip.RouteGeneration())
 	b.exp.got = nil
 	a.Zero(a.exp.send(now, "to the new station"))
 	a.Equal(other, a.exp.route.Header.Target())
-	settle(m, now)
+	exchangeFrames(m, now)
 	b.Equal([]string{"to the new station"}, b.exp.got)
 
 	a.exp.changes = nil

@@ -30,7 +30,7 @@ func (d *driver) isOn(e *entry, index int) bool {
 	return true
 }
 
-// pathChanged reports whether the path of the socket's packets has changed: what happens to other interfaces is no news to it.
+// pathChanged reports whether the path of the socket's packets has changed: a change of another interface does not change it.
 func (d *driver) pathChanged(e *entry) bool {
 	return slices.ContainsFunc(d.changed, func(ifIndex int) bool { return d.isOn(e, ifIndex) })
 }

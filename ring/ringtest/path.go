@@ -75,9 +75,9 @@ func pathChanges(t *testing.T, b Backend) {
 		works()
 	}
 
-	// A callback does not hear of it. A socket that was made meanwhile is notified of the return.
+	// The callback does not see EventPath. A socket that was made meanwhile is notified of the return.
 	w.NoError(one.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict {
-		w.Fail("the hook was called")
+		w.Fail("the callback was called")
 		return ring.Drop
 	}))
 	peers.Lose()

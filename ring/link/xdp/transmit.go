@@ -277,7 +277,7 @@ func (q *Queue) finish(b *book) {
 	q.finishSend(b.out, e)
 }
 
-// finishSend ends a frame: it is released, unless somebody wants to hear of it.
+// finishSend ends a frame: it is released, unless its sender asked for its completion.
 func (q *Queue) finishSend(o link.Out, e syscall.Errno) {
 	if o.Token == 0 {
 		q.pool.FreeTransmit(o.Packet)

@@ -77,7 +77,7 @@ func TestQueue(t *testing.T) {
 		require.Zero(t, unread)
 		require.Zero(t, pool.Ledger().Received)
 	}
-	// Whoever leaves: the buffers return to the pool, what nobody read is counted, and nothing more is read.
+	// Whichever ring leaves: the buffers return to the pool, unread frames are counted, and nothing more is read.
 	x := received(t, pool, number)
 	q.put(pool, &x)
 	q.publish()

@@ -248,7 +248,7 @@ func (a *Attachments) startClosing(p *attachment) {
 			_ = q.Close() // never carried anything
 		}
 		if dead != nil { // after its links, which speak to it
-			_ = dead.Close() // it is gone: whatever it says of that is no news
+			_ = dead.Close() // the device is gone: an error of closing it says nothing more
 		}
 	}, func() {
 		for _, l := range removed {

@@ -40,7 +40,7 @@ type Host struct {
 	records    []record // by Conn-1
 	sockets    []*ring.Socket
 	free       []int32
-	byID       []int32 // index of the record, by protocol.ID; -1: nobody's
+	byID       []int32 // index of the record, by protocol.ID; -1: none
 	byListener []int32 // the same, by the protocol's number
 
 	pieces     []piece // what is sent, in lists of their records
