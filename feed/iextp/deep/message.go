@@ -49,34 +49,14 @@ func (e UnknownTypeError) Error() string {
 	return "deep: unknown message type " + feed.TypeName(int(e))
 }
 
+var types = feed.MessageTypes{Lengths: lengths, Short: ErrShort, Other: ErrType,
+	Unknown: func(t byte) error { return UnknownTypeError(t) }}
+
 // Check reports whether m is of a known type and as long as that type.
-func Check(m []byte) error {
-	if len(m) == 0 {
-		return refuse(m, 0)
-	}
-	switch n := int(lengths[m[0]]); {
-	case n == 0:
-		return UnknownTypeError(m[0])
-	case len(m) < n:
-		return refuse(m, int(m[0]))
-	}
-	return nil
-}
+func Check(m []byte) error { return types.Check(m) }
 
 // refuse says what is wrong with a message that should have the given type.
-func refuse(m []byte, want int) error {
-	if len(m) == 0 {
-		return &feed.FormatError{Reason: ErrShort, Type: feed.NoType, Want: 1}
-	}
-	t := int(m[0])
-	switch n := int(lengths[t]); {
-	case n == 0:
-		return UnknownTypeError(t)
-	case len(m) < n:
-		return &feed.FormatError{Reason: ErrShort, Type: t, Have: len(m), Want: n}
-	}
-	return &feed.FormatError{Reason: ErrType, Type: t, Have: t, Want: want}
-}
+func refuse(m []byte, want int) error { return types.Refuse(m, want) }
 
 // PriceLevel is the whole size at one price of one side. Size 0 removes the level.
 type PriceLevel struct {
