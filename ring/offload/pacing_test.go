@@ -207,84 +207,46 @@ func TestPacingToThisHost(t *testing.T) {
 	}
 }
 
-// Arrival less send time: the stamps of the XDP program agree with the kernel's own, within a microsecond in the middle, also when nobody
-// polls for 5 ms. A busy machine may come between the two, so that a few tries are allowed.
+// A stamp of the XDP program lies between the call that sends the datagram and the Poll that delivers it, also when nobody polls for 5 ms: it is
+// the time of arrival. The program reads another clock than the test does, so the beginning may differ by what two readings of
+// both clocks differ.
 func TestArrivalTimesOverVeth(t *testing.T) {
-	for _, stopped := range []bool{false, true} {
-		apart := int64(0)
-		for range 5 {
-			a, b := arrivalTimes(t, stopped)
-			t.Logf("p50: %d ns by XDP, %d ns by the kernel socket; stopped: %v", a, b, stopped)
-			if apart = max(a-b, b-a); apart <= 1000 {
-				break
-			}
-		}
-		require.LessOrEqual(t, apart, int64(1000))
-	}
-}
-
-// arrivalTimes is the median of arrival less send time, by the ring's stamps and by a kernel socket's.
-func arrivalTimes(t *testing.T, stopped bool) (ours, theirs int64) {
+	const clocks = int64(time.Millisecond)
 	c, set, _ := veth(t, 1, xdp.Config{Time: xdp.TimeXDP})
 	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048, Timestamps: true})
 	require.NoError(t, err)
 	require.NoError(t, s.Bind(netip.MustParseAddrPort("10.0.0.1:7001")))
-	dst := make([]ring.Completion, 16)
+	dst := make([]ring.Completion, 32)
 	_, err = s.Ring().Poll(dst)
 	require.NoError(t, err)
-	kernel := stampedSocket(t, "10.0.0.1:8000")
-	peer := [2]net.Conn{c.Dial(netip.MustParseAddrPort("10.0.0.1:7001")), c.Dial(netip.MustParseAddrPort("10.0.0.1:8000"))}
-	defer peer[0].Close()
-	defer peer[1].Close()
-	// The kernel begins to stamp some time after it is asked.
-	for end := time.Now().Add(10 * time.Second); ; {
-		_, err := peer[1].Write([]byte("x"))
-		require.NoError(t, err)
-		if _, at, ok := readStamped(t, kernel, time.Second); ok && at != 0 {
-			break
-		}
-		require.True(t, time.Now().Before(end), "the kernel does not stamp")
+	peer := c.Dial(netip.MustParseAddrPort("10.0.0.1:7001"))
+	defer peer.Close()
+	realtime := func() int64 {
+		var now unix.Timespec
+		require.NoError(t, unix.ClockGettime(unix.CLOCK_REALTIME, &now))
+		return now.Nano()
 	}
-	var late [2][]int64
-	rounds, each := 400, 1
-	if stopped {
-		rounds, each = 20, 20
-	}
-	for round := range rounds {
-		for i := range 2 * each {
-			var now unix.Timespec
-			require.NoError(t, unix.ClockGettime(unix.CLOCK_REALTIME, &now))
-			_, err := peer[(i+round)%2].Write(binary.LittleEndian.AppendUint64(nil, uint64(now.Nano())))
+	for range 20 {
+		var sent []int64
+		for range 20 {
+			sent = append(sent, realtime())
+			_, err := peer.Write([]byte("stamp"))
 			require.NoError(t, err)
 		}
-		if stopped {
-			time.Sleep(5 * time.Millisecond) // nobody polls
-		}
-		for got, end := 0, time.Now().Add(10*time.Second); got < each; {
+		time.Sleep(5 * time.Millisecond) // nobody polls
+		polled, got := realtime(), 0
+		for end := time.Now().Add(10 * time.Second); got < len(sent); {
 			n, err := s.Ring().Poll(dst)
 			require.NoError(t, err)
 			require.True(t, time.Now().Before(end))
 			for i := range dst[:n] {
 				x := &dst[i]
 				require.Equal(t, ring.StampLink, x.Time.Source)
-				if round > rounds/10 {
-					late[0] = append(late[0], x.Time.Nanos-int64(binary.LittleEndian.Uint64(x.Packet.Bytes())))
-				}
+				require.Greater(t, x.Time.Nanos, sent[got]-clocks)
+				require.Less(t, x.Time.Nanos, polled)
 				require.NoError(t, x.Packet.Release())
-			}
-			got += n
-		}
-		for range each {
-			b, at, ok := readStamped(t, kernel, 10*time.Second)
-			require.True(t, ok)
-			if round > rounds/10 {
-				require.NotZero(t, at)
-				late[1] = append(late[1], at-int64(binary.LittleEndian.Uint64(b)))
+				got++
 			}
 		}
 	}
-	for i := range late {
-		slices.Sort(late[i])
-	}
-	return late[0][len(late[0])/2], late[1][len(late[1])/2]
 }
