@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/atomic"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
@@ -55,20 +56,23 @@ func TestSocketsComeAndGoUnderTraffic(t *testing.T) {
 		s := w.udp(w.at(0), xtreme.ReceiveBuffer(1<<20))
 		peer := w.net.Dial(s.LocalAddr())
 		stop := make(chan int)
+		received, read := 0, atomic.NewInt64(0)
 		go func() {
+			const inFlight = 200 // fewer than the ring's buffers, however long the test's thread does not run
 			for n := 0; ; n++ {
-				select {
-				case stop <- n:
-					return
-				default:
+				for first := true; first || int64(n)-read.Load() >= inFlight; first = false {
+					select {
+					case stop <- n:
+						return
+					default:
+					}
+					if !first || n%10 == 0 {
+						time.Sleep(300 * time.Microsecond)
+					}
 				}
 				_, _ = fmt.Fprint(peer, n)
-				if n%10 == 9 {
-					time.Sleep(300 * time.Microsecond)
-				}
 			}
 		}()
-		received := 0
 		take := func() {
 			w.poll()
 			rest := w.kept[:0]
@@ -82,6 +86,7 @@ func TestSocketsComeAndGoUnderTraffic(t *testing.T) {
 				w.NoError(c.Packet.Release())
 				received++
 			}
+			read.Store(int64(received))
 			w.kept = rest
 		}
 		for i := range 100 {
