@@ -1,4 +1,4 @@
-// Package wire is the formats of the offloaded path: Ethernet II with one 802.1Q tag, ARP, IPv4, UDP, ICMPv4, IGMP and the
+// Package wire is the formats of the offloaded path: Ethernet II with one 802.1Q tag, ARP, IPv4, UDP, TCP, ICMPv4, IGMP and the
 // Internet checksum. It is pure: bytes in, values out; no I/O, no clock, no memory of its own.
 //
 // # Reading
@@ -30,6 +30,8 @@
 //	t, err := wire.NewUDPTemplate(flow)
 //	copy(frame[t.Len():], payload)
 //	t.Put(frame[:t.Len()+len(payload)], id)              // frame is ready to send
+//
+// A TCP header differs from segment to segment: TCPFields.Put writes it in front of the payload.
 //
 // A transport that keeps a route's IPv4Template apart keeps a UDPHead beside it: the two are a UDPTemplate.
 //

@@ -114,8 +114,26 @@ const (
 	IGMPTTL // stack: TTL is not 1
 )
 
+// TCP (RFC 9293).
+const (
+	TCPShort  Drop = iota + 140 // fewer than 20 bytes
+	TCPOffset                   // data offset below 5
+	TCPLong                     // data offset beyond the segment
+	TCPSum                      // checksum wrong
+	TCPPort                     // port 0 on either side
+
+	TCPPartial      // stack: the sum is the pseudo header's only (SumPartial) and the policy is strict
+	TCPGroup        // stack: addressed to a group or a broadcast, or from one (RFC 9293 MUST-57, MUST-63)
+	TCPNoConnection // stack: no connection and no listener has it; answered with a reset, within a limit
+	TCPBacklog      // stack: a SYN, or the end of a handshake, for a listener that is full
+	TCPUnacceptable // stack: outside the window, or acknowledges what was not sent
+	TCPOld          // stack: its timestamp is older than the last one (RFC 7323 section 5: PAWS)
+	TCPBudget       // stack: no room to keep out-of-order data
+	TCPFlagsBad     // stack: flags that no state takes: none of SYN, ACK, RST; SYN with FIN
+)
+
 // NumDrops is the length of an array that any Drop indexes.
-const NumDrops = 140
+const NumDrops = 160
 
 // String is the stable name of the code, as counters and events show it. Any goroutine.
 func (d Drop) String() string {
@@ -158,4 +176,8 @@ var dropNames = [NumDrops]string{
 	IGMPShort: "igmp.short", IGMPSum: "igmp.sum", IGMPType: "igmp.type", IGMPLength: "igmp.length",
 	IGMPSources: "igmp.sources", IGMPGroup: "igmp.group", IGMPRecords: "igmp.records", IGMPRecord: "igmp.record",
 	IGMPTTL: "igmp.ttl",
+
+	TCPShort: "tcp.short", TCPOffset: "tcp.offset", TCPLong: "tcp.long", TCPSum: "tcp.sum", TCPPort: "tcp.port",
+	TCPPartial: "tcp.partial_sum", TCPGroup: "tcp.group", TCPNoConnection: "tcp.no_connection", TCPBacklog: "tcp.backlog",
+	TCPUnacceptable: "tcp.unacceptable", TCPOld: "tcp.old", TCPBudget: "tcp.budget", TCPFlagsBad: "tcp.flags",
 }
