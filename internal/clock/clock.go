@@ -9,6 +9,18 @@ import (
 // sources must not be compared. The zero Time is earlier than every reading of Now, so a field may use it as "none".
 type Time int64
 
+// Duration is time.Duration, for packages that are not to import package time, whose Now they must not call.
+type Duration = time.Duration
+
+// The units, as in package time.
+const (
+	Microsecond = time.Microsecond
+	Millisecond = time.Millisecond
+	Second      = time.Second
+	Minute      = time.Minute
+	Hour        = time.Hour
+)
+
 // Never is later than every instant: the deadline of something that has none.
 const Never Time = math.MaxInt64
 
