@@ -127,6 +127,28 @@ func (p *Pool) Trim(pk Packet, off, n int, a Account) {
 	p.trimSlow(pk, off, n, a)
 }
 
+// DeliverFrame is Trim and DeliverTo in one pass, for a frame whose datagram goes straight to the application: received to held. over is DeliverTo's
+// answer. ok is false, and nothing has changed, for a packet that is not as Trim's usual one, and while every step is recorded: Trim it then.
+func (p *Pool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bool) {
+	slot := uint32(a & slotMask)
+	m := &p.meta[pk.head]
+	if pk.pool != p || m.gen != pk.gen || m.state != stateReceived || m.account != 0 || m.refs != 1 || m.next != none || m.flags != 0 ||
+		uint(off) > uint(m.len) || uint(n) > uint(m.len)-uint(off) ||
+		int(slot) >= len(p.accounts) || p.accounts[slot].id != a || p.debug.Load() != nil {
+		return false, false
+	}
+	c := p.ClassOf(pk.head)
+	acc := &p.accounts[slot]
+	p.accounts[0].used[c]--
+	acc.used[c]++
+	m.account = slot
+	m.off += uint32(off)
+	m.len = uint32(n)
+	m.state = stateHeld
+	return slot != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
+		acc.limit > 0 && acc.bytes(p) >= acc.limit), true
+}
+
 // trimSlow is Trim for what is not usual, and says what is wrong.
 func (p *Pool) trimSlow(pk Packet, off, n int, a Account) {
 	m := p.live("Trim", pk)

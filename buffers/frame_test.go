@@ -69,6 +69,50 @@ func TestTrim(t *testing.T) {
 	require.Equal(t, p.Ledger().Total, p.Ledger().Free)
 }
 
+// DeliverFrame does what Trim and DeliverTo do, or nothing.
+func TestDeliverFrame(t *testing.T) {
+	p := newPool(t, frameLayout)
+	a, err := p.OpenAccount(1)
+	require.NoError(t, err)
+	refused := func(pk buffers.Packet, off, n int, a buffers.Account) {
+		t.Helper()
+		before, bytes := p.Ledger(), string(pk.Bytes())
+		_, ok := p.DeliverFrame(pk, off, n, a)
+		require.False(t, ok)
+		require.Equal(t, before, p.Ledger())
+		require.Equal(t, bytes, string(pk.Bytes()))
+		require.NoError(t, p.Verify())
+	}
+	pk := received(t, p, buffers.Small, 50, "headers-payload-padding")
+	over, ok := p.DeliverFrame(pk, 8, 7, a)
+	require.True(t, ok)
+	require.True(t, over, "one byte is the limit")
+	require.Equal(t, "payload", string(pk.Bytes()))
+	require.Equal(t, p.Layout().Stride(buffers.Small), p.Used(a))
+	require.Equal(t, 1, p.Ledger().Held)
+	require.NoError(t, p.Verify())
+	refused(pk, 0, 1, a) // it was delivered
+	require.NoError(t, pk.Release())
+	refused(pk, 0, 1, a) // and is gone
+
+	pk = received(t, p, buffers.Small, 50, "headers")
+	for _, bad := range [][2]int{{-1, 1}, {0, 8}, {8, 0}, {3, 5}, {0, -1}} {
+		refused(pk, bad[0], bad[1], a)
+	}
+	refused(pk, 0, 1, a+1<<20)
+	require.NoError(t, pk.Retain())
+	refused(pk, 0, 1, a)
+	require.NoError(t, pk.Release())
+	pk = p.Append(pk, received(t, p, buffers.Small, 50, "more"))
+	refused(pk, 0, 1, a)
+	require.NoError(t, pk.Release())
+	p.SetDebug(true)
+	pk = received(t, p, buffers.Small, 50, "headers")
+	refused(pk, 0, 1, a)
+	require.NoError(t, pk.Release())
+	require.Equal(t, p.Ledger().Total, p.Ledger().Free)
+}
+
 // A frame of several buffers, cut at every place at both ends.
 func TestTrimChain(t *testing.T) {
 	p := newPool(t, frameLayout)

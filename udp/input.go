@@ -88,6 +88,9 @@ func (u *Protocol) datagram(now clock.Time, b *ip.Burst, n int) {
 			u.deliver(id, f, &p.Flow, payload, off, before)
 		}
 	}
+	if n == 0 && u.snapshot == nil && len(u.deliveries) == before+1 {
+		u.remember(b, p, u.deliveries[before].ID)
+	}
 	if len(u.deliveries) == before {
 		_ = f.Packet.Release() // it was copied to the backlogs of its sockets, or found no room there
 	}

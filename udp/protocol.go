@@ -37,6 +37,11 @@ type Protocol struct {
 	deliveries []Delivery
 	errors     []SocketError
 
+	fast           [NumFastFlows]FastFlow
+	fastGeneration uint64 // moves when they are stale
+	fastKnown      bool   // at least one was remembered since
+	fastPartial    uint64 // 1: the checksum of the datagram that was matched last was a partial one
+
 	// the sockets of other stacks
 	directory *Directory
 	number    int32
@@ -95,7 +100,7 @@ func New(s *ip.Stack, c Config) (*Protocol, error) {
 		return nil, fmt.Errorf("udp: Number %d: not one that Directory.Enter gives", c.Number)
 	}
 	u := &Protocol{stack: s, pool: s.Pool(), drops: s.Drops(), fragment: c.Fragment, directory: c.Directory, number: int32(c.Number),
-		table: NewTable([2]uint64{s.Random(), s.Random()}), generation: s.RouteGeneration()}
+		table: NewTable([2]uint64{s.Random(), s.Random()}), generation: s.RouteGeneration(), fastGeneration: 1}
 	if err := s.Register(wire.ProtocolUDP, u, u.table); err != nil {
 		return nil, err
 	}
@@ -162,6 +167,7 @@ func (u *Protocol) Remove(now clock.Time, id ID) {
 // socketsChanged makes all destinations stale: each is found again before its next use.
 func (u *Protocol) socketsChanged() {
 	u.changes++
+	u.forgetFast()
 	u.stack.MoveRouteGeneration()
 }
 
@@ -175,6 +181,7 @@ func (u *Protocol) Join(now clock.Time, id ID, group wire.Addr, iface uint32, so
 			return err
 		}
 	}
+	u.forgetFast()
 	u.stack.MembershipChanged(now, group, iface)
 	return nil
 }
@@ -189,6 +196,7 @@ func (u *Protocol) Leave(now clock.Time, id ID, group wire.Addr, iface uint32, s
 			return err
 		}
 	}
+	u.forgetFast()
 	u.stack.MembershipChanged(now, group, iface)
 	return nil
 }
@@ -199,8 +207,12 @@ func (u *Protocol) ReceivesGroup(id ID, group, source wire.Addr, iface uint32) b
 	return u.table.PassesFilter(id, &Flow{Source: source, Target: group, Interface: iface})
 }
 
-// Changed does nothing: a destination compares generations before each use.
-func (u *Protocol) Changed(ip.Change) {}
+// Changed makes the fast flows stale when links or addresses have changed. A destination compares generations before each use.
+func (u *Protocol) Changed(c ip.Change) {
+	if c.Kind == ip.TablesChanged {
+		u.forgetFast()
+	}
+}
 
 // Dropped is how many datagrams the socket lost because its backlog was full.
 func (u *Protocol) Dropped(id ID) uint64 { return u.sockets[id].dropped }

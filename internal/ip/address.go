@@ -25,7 +25,7 @@ type localAddress struct {
 
 // readAddresses takes the host's addresses over.
 func (s *Stack) readAddresses() {
-	s.addresses, s.lastAddr = s.addresses[:0], localAddress{}
+	s.addresses, s.lastAddr, s.addressFilter = s.addresses[:0], localAddress{}, 0
 	for _, a := range s.snapshot.Addresses() {
 		if addr, ok := wire.AddrFrom(a.Local); ok {
 			s.addresses = append(s.addresses, localAddress{addr: addr, kind: AddressLocal})
@@ -36,15 +36,25 @@ func (s *Stack) readAddresses() {
 			}
 		}
 	}
+	for i := range s.addresses {
+		s.addressFilter |= filterBit(s.addresses[i].addr)
+	}
 }
 
-// AddressKind is whose address it is, for a packet of the interface. A host has few addresses, and the last one that was found is kept.
+// filterBit is the bit of an address in a filter of 64: an address whose bit is not set is not among those the filter was made of.
+func filterBit(a wire.Addr) uint64 { return 1 << (a.Uint32() * 0x9e3779b1 >> 26) }
+
+// AddressKind is whose address it is, for a packet of the interface. The last one that was found is kept; the sources of received packets are
+// mostly told from the host's own addresses by the filter.
 func (s *Stack) AddressKind(a wire.Addr, iface uint32) AddressKind {
 	if a == s.lastAddr.addr && (s.lastAddr.iface == iface || s.lastAddr.iface == 0) {
 		return s.lastAddr.kind
 	}
 	if a.IsBroadcast() {
 		return AddressBroadcast
+	}
+	if s.addressFilter&filterBit(a) == 0 {
+		return AddressOther
 	}
 	for i := range s.addresses {
 		if l := &s.addresses[i]; l.addr == a && (l.iface == 0 || l.iface == iface) {

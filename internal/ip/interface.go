@@ -91,6 +91,13 @@ const (
 func (s *Stack) NumInterfaces() int         { return len(s.links) }
 func (s *Stack) Interface(i int) *Interface { return &s.links[i].Interface }
 
+// ReceivesAll reports whether untagged frames of a link are its interface's whoever they are addressed to: it is no VLAN and no member of a bond
+// that leaves frames to others.
+func (s *Stack) ReceivesAll(i int) bool {
+	l := &s.links[i]
+	return l.VLAN == l.vlanDown && l.Member < MemberInactive
+}
+
 // tagged finds the interface that a frame with this tag is for, of those that have one wire; nil for none.
 func (s *Stack) tagged(in *Interface, tag wire.Tag) *Interface {
 	if in.Wire == 0 {

@@ -46,6 +46,8 @@ type Stack struct {
 	addresses []localAddress
 	lastAddr  localAddress // looked up last: the next packet mostly goes to the same address
 
+	addressFilter uint64 // bits of addresses, see filterBit
+
 	// routes
 	tables          uint64 // moves with all that routes are found from, next hops excepted: a route of another value is stale
 	routeGeneration uint64 // moves whenever any route may be stale

@@ -77,6 +77,23 @@ func CheckDatagram(ip *IPv4, b []byte) SumState {
 	return sumState(pseudo, pseudo.Add(b), field)
 }
 
+// CheckInPacket is CheckDatagram of a datagram in its packet: b begins with the addresses at the end of an IPv4 header without options, behind which
+// it lies. The addresses are part of the same pass.
+func CheckInPacket(b []byte) SumState {
+	n := len(b) - 2*len(Addr{})
+	field := (*UDP)(b[2*len(Addr{}):]).Sum()
+	if field == 0 {
+		return SumNone
+	}
+	if Sum(0).Add(b).Word(uint16(n)).Word(uint16(ProtocolUDP)).Valid() {
+		return SumGood
+	}
+	if field == uint16(Pseudo(Addr(b[:4]), Addr(b[4:8]), ProtocolUDP, uint16(n))) {
+		return SumPartial
+	}
+	return SumBad
+}
+
 // CheckTransport verifies a checksum that covers the pseudo header; field is what the transport header carries in its
 // checksum field. It serves UDP and TCP.
 //

@@ -20,9 +20,17 @@ const overshoot = 64 // one burst of a link
 // wakeUps is how often each wake-up case of the suite sleeps: it runs over five kinds of links, which share the falling asleep.
 const wakeUps = 1500
 
-func TestContractOverMemory(t *testing.T) {
+func TestContractOverMemory(t *testing.T) { contractOverMemory(t, wakeUps) }
+
+// The same when no received frame takes the fast path.
+func TestContractOverMemoryWithoutFastPath(t *testing.T) {
+	offload.WithoutFastPath(t)
+	contractOverMemory(t, 100)
+}
+
+func contractOverMemory(t *testing.T, sleeps int) {
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
-		Datagrams: true, Whole: true, Stamp: ring.StampPoll, Sleeps: wakeUps,
+		Datagrams: true, Whole: true, Stamp: ring.StampPoll, Sleeps: sleeps,
 		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
 			const mtu = 65535
 			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 32, Headroom: 192})

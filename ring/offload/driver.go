@@ -57,6 +57,7 @@ type driver struct {
 	frames [ip.MaxBurst]link.Frame
 	dones  [ip.MaxBurst]link.Done
 	meta   ring.Meta
+	fast   [udp.NumFastFlows]fastMeta
 
 	claims     *steering.Table
 	shadows    shadow.List

@@ -91,8 +91,10 @@ func (d *driver) receive(k *ring.Sink) {
 		if d.linksArmed {
 			d.countFrames(n)
 		}
-		d.ip.Input(d.now, i, d.frames[:n])
-		d.hand(k)
+		if fast := d.receiveFast(k, i, d.frames[:n]); fast < n {
+			d.ip.Input(d.now, i, d.frames[fast:n])
+			d.hand(k)
+		}
 	}
 }
 
