@@ -31,6 +31,7 @@ type Config struct {
 type Host struct {
 	src     source
 	refresh time.Duration
+	now     func() time.Time
 
 	current    atomic.Pointer[Snapshot]
 	generation atomic.Uint64
@@ -101,12 +102,15 @@ func Open(c Config) (*Host, error) {
 	return open(k, c.Refresh)
 }
 
+// refreshEvery is the default of Config.Refresh.
+const refreshEvery = 4 * time.Second
+
 // open starts a host on any source.
 func open(src source, refresh time.Duration) (*Host, error) {
 	if refresh == 0 {
-		refresh = 4 * time.Second
+		refresh = refreshEvery
 	}
-	h := &Host{src: src, refresh: refresh, watchers: map[int]func(Change){}}
+	h := &Host{src: src, refresh: refresh, watchers: map[int]func(Change){}, now: time.Now}
 	var err error
 	for range firstTries {
 		if err = h.fetch(partAll); err == nil || !errors.Is(err, unix.EINTR) {

@@ -67,9 +67,13 @@ func (h *Host) Resolve(t Target) (bool, error) {
 	if err := t.check(); err != nil {
 		return false, err
 	}
-	if !h.keep.mayAsk(t, time.Now()) {
+	if !h.keep.mayAsk(t, h.now()) {
 		h.stats.kickRefusals.Add(1)
 		return false, nil
+	}
+	if h.keep.inline {
+		h.keep.kick(t)
+		return true, nil
 	}
 	select {
 	case h.keep.wanted <- t:
@@ -97,6 +101,7 @@ type keeper struct {
 	host   *Host
 	wanted chan Target
 	ended  chan struct{}
+	inline bool // there is no goroutine: requests are made at once
 
 	mu    sync.Mutex
 	hops  map[Target]*Hop

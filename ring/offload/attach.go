@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
@@ -50,7 +48,7 @@ func (d *driver) attachToStack(e *entry) (err error) {
 	}
 	d.udp.SetStopped(e.id, true) // until Receive
 	e.own = true
-	e.groups.Open(e.s)
+	e.groups.Open(d.system.Kernel, e.s)
 	e.home = d.homeOf(e)
 	if err = errors.Join(d.widen(e), d.regroup(e)); err != nil {
 		d.udp.Remove(d.now, e.id)
@@ -67,7 +65,7 @@ func (d *driver) widen(e *entry) error {
 	if d.config.MemoryHost != nil {
 		return nil
 	}
-	why, err := shadow.Widen(e.s)
+	why, err := shadow.Widen(d.system.Kernel, e.s)
 	if why.Code != "" {
 		e.reasons = append(e.reasons, why)
 	}
@@ -116,7 +114,7 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 	case size == 0:
 		size = defaultReceiveBuffer
 	case d.config.MemoryHost == nil: // net.core.rmem_max bounds what the kernel gave, which is twice the value (socket(7))
-		if has, err := unix.GetsockoptInt(kernel.FD(s), unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
+		if has, err := d.system.Kernel.ReceiveBuffer(kernel.FD(s)); err == nil {
 			size = min(size, has/2)
 		}
 	}

@@ -55,6 +55,8 @@ type Config struct {
 	// since the Unix epoch; nil: the system's.
 	Sleep func(until clock.Time)
 	Wall  func() int64
+	// Woken is called by Wake, in such worlds; any goroutine.
+	Woken func()
 }
 
 // Link is one link of a ring.

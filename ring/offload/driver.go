@@ -22,7 +22,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
-	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
@@ -41,6 +40,8 @@ type driver struct {
 	idle      int  // turns in a row without a frame
 	crowded   bool // the shadows took all the room of the turn: the next one is the links'
 	mirror    *mirror
+	system    *System
+	below     ring.Transport // the sockets under the stack
 	unwatch   func()
 
 	table   table
@@ -59,11 +60,10 @@ type driver struct {
 	meta   ring.Meta
 	fast   [udp.NumFastFlows]fastMeta
 
-	claims     *steering.Table
-	shadows    shadow.List
-	reading    udp.ID                // socket whose shadow is being read, see unheard
-	kernelAddr sys.Sockaddr          // for sends by shadows
-	refuse     func(*ring.Meta) bool // unheard
+	claims  *steering.Table
+	shadows shadow.List
+	reading udp.ID                // socket whose shadow is being read, see unheard
+	refuse  func(*ring.Meta) bool // unheard
 
 	// What follows is for drivers on an exchange.
 	nics    *nic.Attachments
@@ -159,9 +159,12 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
-		claims: steering.NewTable(), down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)),
+		claims: steering.NewTable(), system: &processSystem, down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)),
 		past: make([]past, len(c.Links)), news: &shadow.News{}}
-	nc := nic.Config{Pool: d.pool, Clock: d.clock, Wake: d.wakeOwner, Events: attachments{d}}
+	if c.Exchange != nil {
+		d.system = c.Exchange.config.System
+	}
+	nc := nic.Config{Pool: d.pool, Clock: d.clock, Wake: d.wakeOwner, Events: attachments{d}, Background: d.system.Background}
 	for i := range d.links {
 		l := &d.links[i]
 		d.claims.AddTarget(l.target())
@@ -178,8 +181,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	sc.LoopViaKernel = d.needsKernel
 	if c.MemoryHost != nil {
-		sc.LocalHost = c.MemoryHost.own
+		sc.LocalHost, d.below = c.MemoryHost.own, c.MemoryHost
 	} else {
+		d.below = d.system.Transport()
 		d.mirror = newMirror(c.Host)
 		sc.Host = d.mirror
 	}
@@ -201,11 +205,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		d.udp, err = udp.New(d.ip, uc)
 	}
 	if err == nil {
-		tc := stack.Config{Host: d, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now}
-		if tc.Below = c.MemoryHost; c.MemoryHost == nil {
-			tc.Below = kernel.New()
-		}
-		d.transport = stack.New(tc)
+		d.transport = stack.New(stack.Config{Host: d, Below: d.below, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
@@ -271,6 +271,7 @@ func (d *driver) Close() error {
 	if d.unwatch != nil {
 		d.unwatch()
 	}
+	d.sleeping.Store(false) // jobs that end do not wake it
 	d.wake.Lock()
 	defer d.wake.Unlock()
 	if d.closed {

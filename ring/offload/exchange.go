@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -24,6 +27,7 @@ type Exchange struct {
 	nics      *nic.Table
 	hub       *handoff.Hub
 	watcher   *shadow.GroupWatcher
+	netns     host.Netns // of the interfaces and the sockets
 
 	close sync.Once
 }
@@ -34,7 +38,20 @@ type ExchangeConfig struct {
 	Host *host.Host
 	// Open opens an interface: nic.XDP makes such a function. See nic.TableConfig.
 	Open func(name string, p nic.Patience) (nic.Device, error)
+	// System, unless nil, takes the place of the operating system of this process: that of a simulated host.
+	System *System
 }
+
+// System is the operating system under the rings of an exchange, beside Host and Open.
+type System struct {
+	Kernel     shadow.Kernel
+	Transport  func() ring.Transport // makes what is under each ring's stack: the kernel's sockets
+	Background nic.Background        // runs jobs; nil: on goroutines
+	Repeat     func(step func(nudged bool) time.Duration) (nudge, stop func())
+}
+
+// processSystem is that of this process.
+var processSystem = System{Kernel: shadow.SystemCalls{}, Transport: func() ring.Transport { return kernel.New() }}
 
 // NewExchange makes an exchange that no driver has joined yet: those made by New from a Config that names it do.
 func NewExchange(c ExchangeConfig) (*Exchange, error) {
@@ -44,9 +61,14 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 	case c.Open == nil:
 		return nil, fmt.Errorf("offload: new exchange: Open is nil: %w", unix.EINVAL)
 	}
-	x := &Exchange{config: c, nics: nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open}),
-		hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
-	x.watcher = shadow.NewGroupWatcher(x.nics.Netns(), x.hub.WakeAll)
+	x := &Exchange{config: c, hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
+	if c.System == nil {
+		x.config.System = &processSystem
+		x.netns = host.CurrentNetns()
+	}
+	x.nics = nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open, Netns: x.netns})
+	x.watcher = shadow.NewGroupWatcher(shadow.WatcherConfig{Kernel: x.config.System.Kernel, Netns: x.netns, Wake: x.hub.WakeAll,
+		Repeat: x.config.System.Repeat})
 	return x, nil
 }
 
@@ -55,7 +77,7 @@ func (x *Exchange) Close() error {
 	if err := x.hub.Close(); err != nil {
 		return fmt.Errorf("offload: close exchange: %w", err)
 	}
-	x.close.Do(x.nics.Close)
+	x.close.Do(x.netns.Close)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
@@ -74,7 +73,7 @@ func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) err
 	e := d.table.of(s)
 	g, ok := shadow.GroupOf(m)
 	if e == nil || !e.own || !ok {
-		return sys.GroupMembership(kernel.FD(s), m.Group, m.Interface, m.Source, join)
+		return d.system.Kernel.SetMembership(kernel.FD(s), m.Group, m.Interface, m.Source, join)
 	}
 	if !join {
 		return e.groups.Leave(g)

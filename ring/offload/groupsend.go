@@ -37,7 +37,7 @@ func (d *driver) needsKernel(owner uint64, to wire.Addr, port uint16, iface int)
 		}
 		e.sends = append(e.sends, f)
 		if x := d.config.Exchange; x != nil {
-			x.watcher.AddSend(d.keyOf(e), shadow.Inode(e.s), f)
+			x.watcher.AddSend(d.keyOf(e), d.inode(e), f)
 		}
 	}
 	return d.kernelReceives(f) != nobody

@@ -69,7 +69,7 @@ func (e *entry) notJoined(name string, err error) {
 func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) []shadow.Tie {
 	before := len(list)
 	if d.nics.Present(e.s.Device()) == now && e.s.Device() != 0 {
-		list = append(list, shadow.DeviceTie(e.s, now))
+		list = append(list, shadow.DeviceTie(d.system.Kernel, e.s, now))
 	}
 	list = e.groups.Ties(list, old, now)
 	e.s.Options().Renumber(old, now)

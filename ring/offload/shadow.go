@@ -3,7 +3,6 @@ package offload
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
@@ -14,13 +13,16 @@ import (
 // openShadows makes the list of the kernel's side of the sockets.
 func (d *driver) openShadows() error {
 	d.refuse = d.unheard // made once: a method value is an allocation
-	return d.shadows.Open(d.pool, d.config.ShadowEvery, func(slot, gen uint32) *shadow.Watch {
+	return d.shadows.Open(d.system.Kernel, d.pool, d.config.ShadowEvery, func(slot, gen uint32) *shadow.Watch {
 		if e := d.table.find(slot, gen); e != nil {
 			return &e.watch
 		}
 		return nil
 	})
 }
+
+// inode is the number of the socket's shadow in the kernel's lists.
+func (d *driver) inode(e *entry) uint64 { return d.system.Kernel.Inode(kernel.FD(e.s)) }
 
 // readShadows delivers what the kernel has.
 func (d *driver) readShadows(k *ring.Sink) {
@@ -47,11 +49,12 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	s, in := e.s, d.shadows.Receiver()
 	d.shadows.NotWanted(&e.watch)
 	if e.groups.NeedsFilter() {
-		d.reading, in.Refuse = e.id, d.refuse
-		defer func() { in.Refuse = nil }()
+		d.reading = e.id
+		in.SetRefuse(d.refuse)
+		defer in.SetRefuse(nil)
 	}
 	if events&unix.EPOLLERR != 0 {
-		if errno := sys.SocketError(kernel.FD(s)); errno != 0 {
+		if errno := d.system.Kernel.PendingError(kernel.FD(s)); errno != 0 {
 			k.Failed(s, errno)
 			if e.s != s {
 				return false

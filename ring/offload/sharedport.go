@@ -20,7 +20,7 @@ func (d *driver) tellPort(e *entry) {
 		d.forgetPort(e)
 		return
 	}
-	u := shadow.PortUse{Inode: shadow.Inode(e.s), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.Present(e.s.Device())),
+	u := shadow.PortUse{Inode: d.inode(e), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.Present(e.s.Device())),
 		Broadcast: isBroadcast(x.config.Host.Snapshot(), at.Addr())}
 	if u == e.port {
 		return

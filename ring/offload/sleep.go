@@ -272,6 +272,9 @@ func (d *driver) Wake() {
 		d.eventfd.Ring()
 	}
 	d.wake.Unlock()
+	if d.config.Woken != nil {
+		d.config.Woken()
+	}
 }
 
 func (d *driver) stopTimer() {

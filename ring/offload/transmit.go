@@ -9,12 +9,10 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
-	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
@@ -184,21 +182,12 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 			d.early = err
 		}
 	}
-	fd := kernel.FD(e.s)
 	b := t.Packet.Bytes()
 	if t.Packet.NumBuffers() > 1 {
 		b = make([]byte, t.Packet.Len()) // rare, and the kernel copies it anyway
 		t.Packet.CopyTo(b)
 	}
-	if t.To.IsValid() {
-		if d.kernelAddr.Set(t.To, sys.Family(t.To.Addr())) != nil {
-			return unix.EAFNOSUPPORT
-		}
-		_, errno = sys.SendTo(fd, b, &d.kernelAddr)
-	} else {
-		_, errno = sys.Send(fd, b, 0)
-	}
-	switch errno {
+	switch _, errno = d.below.Send(e.s, b, t.To); errno {
 	case 0:
 		d.stats.KernelSends++
 	case unix.EAGAIN:

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
@@ -14,14 +13,14 @@ import (
 
 // What is known of other members may change after a turn has looked at it and before the ring says that it sleeps: it is not woken then.
 func TestNewsOfOtherMembersBeforeARest(t *testing.T) {
-	x := &Exchange{watcher: shadow.NewGroupWatcher(host.Netns{}, func() {})}
+	x := &Exchange{watcher: shadow.NewGroupWatcher(shadow.WatcherConfig{Kernel: shadow.SystemCalls{}, Wake: func() {}})}
 	layout := buffers.Layout{SmallSize: 2048, SmallCount: 16, Headroom: 192}
 	pool, err := buffers.New(make([]byte, layout.Bytes()), layout)
 	require.NoError(t, err)
 	port, err := handoff.NewHub().Join(1, pool, func() {})
 	require.NoError(t, err)
 	port.Poll()
-	d := &driver{config: Config{Exchange: x}, nics: &nic.Attachments{}, handoff: port}
+	d := &driver{config: Config{Exchange: x}, system: &processSystem, nics: &nic.Attachments{}, handoff: port}
 	for _, news := range []bool{false, true, false} {
 		if d.newsAt = x.watcher.Version(); news {
 			d.newsAt-- // of an older version

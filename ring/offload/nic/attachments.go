@@ -67,6 +67,8 @@ type Config struct {
 	Wake   func() // wakes the ring if it sleeps; any goroutine
 	Events Events
 	Fixed  []Fixed // links that the caller has made; with these alone there may be no Table
+	// Background runs jobs; nil: on goroutines.
+	Background Background
 }
 
 // Attachments are those of one ring, with the flat list of its links. They belong to the ring's goroutine. The zero value is a ring without
@@ -87,6 +89,7 @@ type Attachments struct {
 	aliases map[int]int // interfaces that were made again: number then, number now
 	stats   Stats
 
+	background Background
 	checkSoon  atomic.Bool // a job has ended, or a link has failed
 	generation uint64      // of the host's tables at the last Check
 	version    uint64      // of the table, likewise
@@ -101,7 +104,10 @@ type Stats struct {
 
 // New makes the attachments of a ring, which has none yet.
 func New(c Config) *Attachments {
-	a := &Attachments{table: c.Table, ring: c.Ring, pool: c.Pool, clock: c.Clock, wake: c.Wake, events: c.Events}
+	a := &Attachments{table: c.Table, ring: c.Ring, pool: c.Pool, clock: c.Clock, wake: c.Wake, events: c.Events, background: c.Background}
+	if a.background == nil {
+		a.background = startGoroutine
+	}
 	if c.Table != nil {
 		a.version = c.Table.version.Load()
 	}

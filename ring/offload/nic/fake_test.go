@@ -69,7 +69,6 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() {
 		require.Zero(t, w.links, "links are left open")
 		require.Empty(t, w.open, "devices are left open")
-		w.table.Close()
 		require.NoError(t, w.host.Close())
 	})
 	return w

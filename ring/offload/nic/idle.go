@@ -75,7 +75,7 @@ func (a *Attachments) claimIdleQueues(p *attachment) {
 	}
 	o.fill = p.fillFor(p.count+len(o.queues), a.pool)
 	p.job = a.Start(func() {
-		o.err = a.table.netns.Do(func() error {
+		o.err = a.table.config.Netns.Do(func() error {
 			o.prepare(a)
 			return o.err
 		})

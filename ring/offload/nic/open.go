@@ -64,7 +64,7 @@ func (a *Attachments) startOpening(p *attachment) {
 	}
 	o, n, now := &opened{}, p.nic, a.now
 	p.job = a.Start(func() {
-		o.err = a.table.netns.Do(func() error {
+		o.err = a.table.config.Netns.Do(func() error {
 			if dead := n.dropOutdated(now); dead != nil {
 				_ = dead.Close() // its interface is gone
 			}

@@ -20,7 +20,6 @@ import (
 // The lock is never held during a call that waits for the kernel's configuration lock: polled rings take it.
 type Table struct {
 	config  TableConfig
-	netns   host.Netns    // where interfaces are opened: that of Host
 	version atomic.Uint64 // moves when a queue has become idle, or is served again
 
 	mu   sync.Mutex
@@ -32,20 +31,16 @@ type TableConfig struct {
 	// Host is the kernel's view of the network; not closed by the table.
 	Host *host.Host
 	// Open opens an interface: XDP makes such a function. It runs on the goroutine of the ring that needs the interface first; after a
-	// loss, and for an interface that joins a bond, on another one, in the network namespace where the table was made.
+	// loss, and for an interface that joins a bond, on another one, in Netns.
 	Open func(name string, p Patience) (Device, error)
+	// Netns is the network namespace of the interfaces; not closed by the table. The zero value: that of every goroutine.
+	Netns host.Netns
 }
 
 // NewTable makes a table without a device.
 func NewTable(c TableConfig) *Table {
-	return &Table{config: c, netns: host.CurrentNetns(), nics: map[string]*nic{}}
+	return &Table{config: c, nics: map[string]*nic{}}
 }
-
-// Close ends the table, whose rings have all left.
-func (t *Table) Close() { t.netns.Close() }
-
-// Netns is the network namespace of the table's interfaces.
-func (t *Table) Netns() host.Netns { return t.netns }
 
 // Path is how frames travel on an interface, while it is open.
 func (t *Table) Path(name string) (p link.Path, ok bool) {

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,8 +18,7 @@ import (
 // The kernel sends no event when a socket joins a group that others have joined before. So it is asked, on a goroutine of its own: how many
 // sockets are members of each group that ours have joined, and, where those are more than ours, which ports they are bound to.
 type GroupWatcher struct {
-	netns   host.Netns
-	wake    func() // wakes the rings that sleep
+	config  WatcherConfig
 	version atomic.Uint64
 	now     atomic.Pointer[News]
 
@@ -26,16 +26,27 @@ type GroupWatcher struct {
 	joined  map[Key]Joined
 	sends   map[Key]sending
 	ports   map[Key]PortUse
-	look    chan struct{} // to look at once; nil while no goroutine looks
-	end     chan struct{}
-	ended   chan struct{}
-	unknown error // why it cannot be known
-	limit   error // why more may be taken for members than are
+	watch   *watch // nil while nothing looks
+	unknown error  // why it cannot be known
+	limit   error  // why more may be taken for members than are
 }
 
-// NewGroupWatcher makes a watcher for the sockets of a network namespace. wake wakes the rings that sleep when there is news.
-func NewGroupWatcher(netns host.Netns, wake func()) *GroupWatcher {
-	return &GroupWatcher{netns: netns, wake: wake}
+// WatcherConfig is what a watcher is made from.
+type WatcherConfig struct {
+	Kernel Kernel     // whose sockets they are
+	Netns  host.Netns // their network namespace
+	Wake   func()     // wakes the rings that sleep, when there is news
+	// Repeat calls step again and again: at first when it is nudged, then when the time that step returned has passed, or, after a time longer than
+	// lookAgain, when it is nudged. stop returns when step has returned for the last time. Nil: on a goroutine.
+	Repeat func(step func(nudged bool) (wait time.Duration)) (nudge, stop func())
+}
+
+// NewGroupWatcher makes a watcher for the sockets of a network namespace.
+func NewGroupWatcher(c WatcherConfig) *GroupWatcher {
+	if c.Repeat == nil {
+		c.Repeat = repeat
+	}
+	return &GroupWatcher{config: c}
 }
 
 // News is what was found of other sockets. It is never changed.
@@ -154,20 +165,16 @@ func (f *GroupWatcher) RemovePort(k Key) {
 	delete(f.ports, k)
 }
 
-// lookSoon begins looking, or has the goroutine that looks look at once. Under the lock.
+// lookSoon begins looking, or has the watch look at once. Under the lock.
 func (f *GroupWatcher) lookSoon() {
-	if f.look == nil {
-		f.startJob()
+	if f.watch == nil {
+		files, err := f.config.Kernel.OpenMembers() // of the network namespace of the calling thread
+		if f.unknowable(err); err != nil {
+			return // the next socket that joins tries again
+		}
+		f.start(files)
 	}
-	f.nudge()
-}
-
-// nudge has the goroutine that looks look at once. Under the lock.
-func (f *GroupWatcher) nudge() {
-	select {
-	case f.look <- struct{}{}:
-	default: // no goroutine looks, or it was told
-	}
+	f.watch.nudge()
 }
 
 // AddSend says that a socket of ours sends to a group that members on this host are to receive. It does not wait for the kernel.
@@ -183,10 +190,10 @@ func (f *GroupWatcher) AddSend(k Key, inode uint64, to GroupFlow) {
 		f.sends[k] = s
 	}
 	s.flows[to] = true
-	if f.look == nil {
+	if f.watch == nil {
 		f.start(nil)
 	}
-	f.nudge()
+	f.watch.nudge()
 }
 
 // RemoveSends undoes AddSend for a socket.
@@ -196,41 +203,108 @@ func (f *GroupWatcher) RemoveSends(k Key) {
 	delete(f.sends, k)
 }
 
-// startJob starts looking, in the network namespace of the calling thread, whose sockets they are.
-func (f *GroupWatcher) startJob() {
-	files, err := host.OpenMembers()
-	if f.unknowable(err); err != nil {
-		return // the next who joins tries again
-	}
-	f.start(files)
+// watch is one run of looks: from the first socket of ours that may have something in common with others until the last one is gone.
+type watch struct {
+	files       Members // nil until a step has opened them
+	found       *News   // by a look that the next one is to confirm
+	nudge, stop func()
 }
 
-// start starts the goroutine that looks. Without files it opens them, in the namespace of the exchange.
-func (f *GroupWatcher) start(files *host.Members) {
+// start starts looking. Without files the first step opens them, in the namespace of the exchange.
+func (f *GroupWatcher) start(files Members) {
 	if files != nil {
 		f.limit = files.Limit()
 	}
-	f.look, f.end, f.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	go f.run(files, f.look, f.end, f.ended)
+	w := &watch{files: files}
+	w.nudge, w.stop = f.config.Repeat(func(nudged bool) time.Duration { return f.step(w, nudged) })
+	f.watch = w
 }
 
-// openFiles is begin's work for start without files. Without success no goroutine looks any more.
-func (f *GroupWatcher) openFiles(end chan struct{}) (files *host.Members) {
-	err := f.netns.Do(func() (err error) {
-		files, err = host.OpenMembers()
+// step is one step of a watch. It returns the time until the next one; below 0: there is none.
+func (f *GroupWatcher) step(w *watch, nudged bool) (wait time.Duration) {
+	switch {
+	case w.files == nil && !f.openFiles(w):
+		f.config.Wake()
+		return -1
+	case nudged:
+		return lookAgain // many groups may be joined one after the other
+	}
+	found, err := f.find(w.files)
+	if w.found != nil && err == nil {
+		f.confirm(w.found, found)
+	} else if err == nil && !found.equal(f.News()) {
+		w.found = found
+		return lookAgain
+	}
+	w.found = nil
+	before := f.version.Load()
+	if !f.publish(w, found, err) {
+		return -1
+	}
+	if f.version.Load() != before {
+		f.config.Wake()
+	}
+	return lookEvery
+}
+
+// repeat is the Repeat of this process.
+func repeat(step func(nudged bool) time.Duration) (nudge, stop func()) {
+	look, end, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		<-timer.C
+		for wait := time.Duration(math.MaxInt64); wait >= 0; {
+			if wait <= lookAgain {
+				time.Sleep(wait)
+				wait = step(false)
+				continue
+			}
+			timer.Reset(wait)
+			select {
+			case <-end:
+				return
+			case <-look:
+				wait = step(true)
+			case <-timer.C:
+				wait = step(false)
+			}
+		}
+	}()
+	nudge = func() {
+		select {
+		case look <- struct{}{}:
+		default: // it was nudged
+		}
+	}
+	return nudge, func() {
+		close(end)
+		<-ended
+	}
+}
+
+// openFiles opens what a watch reads. False: the watch ends.
+func (f *GroupWatcher) openFiles(w *watch) bool {
+	var files Members
+	err := f.config.Netns.Do(func() (err error) {
+		files, err = f.config.Kernel.OpenMembers()
 		return err
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.end != end {
-		return files // the last socket has gone meanwhile: run ends at once
+	if f.watch != w { // the last socket has gone meanwhile
+		if err == nil {
+			_ = files.Close() // they are only read
+		}
+		return false
 	}
 	if f.unknowable(err); err != nil {
-		f.look, f.end, f.ended = nil, nil, nil
-		return nil
+		f.watch = nil
+		return false
 	}
-	f.limit = files.Limit()
-	return files
+	w.files, f.limit = files, files.Limit()
+	return true
 }
 
 // unknowable notes whether other members can be known now; sockets say so.
@@ -248,65 +322,30 @@ func (f *GroupWatcher) RemoveRing(ring int) {
 	maps.DeleteFunc(f.joined, func(k Key, _ Joined) bool { return k.Ring == ring })
 	maps.DeleteFunc(f.sends, func(k Key, _ sending) bool { return k.Ring == ring })
 	maps.DeleteFunc(f.ports, func(k Key, _ PortUse) bool { return k.Ring == ring })
-	end, ended := f.end, f.ended
-	if len(f.joined) > 0 || len(f.sends) > 0 || len(f.ports) > 0 || end == nil {
+	w := f.watch
+	if len(f.joined) > 0 || len(f.sends) > 0 || len(f.ports) > 0 || w == nil {
 		f.mu.Unlock()
 		return
 	}
-	f.look, f.end, f.ended = nil, nil, nil
+	f.watch = nil
 	news := f.now.Swap(nil) != nil || f.unknown != nil
 	f.unknown = nil
 	if news {
 		f.version.Add(1)
 	}
 	f.mu.Unlock()
-	close(end)
-	<-ended
+	w.stop()
+	if w.files != nil {
+		_ = w.files.Close() // they are only read
+	}
 	if news {
-		f.wake()
+		f.config.Wake()
 	}
 }
 
-func (f *GroupWatcher) run(files *host.Members, look, end, ended chan struct{}) {
-	defer close(ended)
-	if files == nil {
-		if files = f.openFiles(end); files == nil {
-			f.wake()
-			return
-		}
-	}
-	defer files.Close() // they are only read
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-end:
-			return
-		case <-look:
-			time.Sleep(lookAgain) // many groups may be joined one after the other
-		case <-tick.C:
-		}
-		found, err := f.find(files)
-		if err == nil && !found.equal(f.News()) {
-			time.Sleep(lookAgain)
-			found, err = f.confirm(files, found)
-		}
-		before := f.version.Load()
-		if !f.publish(end, found, err) {
-			return
-		}
-		if f.version.Load() != before {
-			f.wake()
-		}
-	}
-}
-
-// confirm looks once more: new members count if they are there both times, others go. A group that was received at one of the looks is.
-func (f *GroupWatcher) confirm(files *host.Members, found *News) (*News, error) {
-	again, err := f.find(files)
-	if err != nil {
-		return nil, err
-	}
+// confirm makes of two looks what is told: new members count if they are there both times, others go. A group that was received at one of the looks
+// is. The result is in again.
+func (f *GroupWatcher) confirm(found, again *News) {
 	maps.DeleteFunc(again.Shared, func(g GroupFlow, _ struct{}) bool {
 		_, here := found.Shared[g]
 		_, before := f.News().Shared[g]
@@ -320,15 +359,14 @@ func (f *GroupWatcher) confirm(files *host.Members, found *News) (*News, error) 
 	for g := range again.Received {
 		again.Received[g] = again.Received[g] || found.Received[g]
 	}
-	return again, nil
 }
 
-// publish tells the rings, if there is news; false: this goroutine is to end. What could not be read is read again at the next look, and until
+// publish tells the rings, if there is news; false: the watch is to end. What could not be read is read again at the next look, and until
 // then what was known holds.
-func (f *GroupWatcher) publish(end chan struct{}, found *News, err error) bool {
+func (f *GroupWatcher) publish(w *watch, found *News, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.end != end {
+	if f.watch != w {
 		return false // another one may look by now
 	}
 	if f.unknowable(err); err == nil && !found.equal(f.News()) {
@@ -364,7 +402,7 @@ func (f *GroupWatcher) Inexact() string {
 }
 
 // find asks the kernel.
-func (f *GroupWatcher) find(files *host.Members) (*News, error) {
+func (f *GroupWatcher) find(files Members) (*News, error) {
 	ours, inodes, flows, sends := map[host.GroupOn]int{}, map[uint64]bool{}, []GroupFlow(nil), map[GroupFlow]bool{}
 	f.mu.Lock()
 	for _, h := range f.joined {

@@ -9,14 +9,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
-	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
 )
 
 // List is the shadows of one ring's sockets: an epoll list of them, level-triggered, so that what one turn leaves is reported by the next, and
 // the schedule of when it is looked at. It belongs to the ring's goroutine. Until Open there is no shadow, and nothing is ever due.
 type List struct {
-	epoll   sys.Epoll
-	receive *direct.Receiver
+	ready   ReadyList
+	receive Receiver
 	batch   []sys.EpollEvent
 	find    func(slot, gen uint32) *Watch
 	isOpen  bool
@@ -63,13 +62,12 @@ const (
 	lazyMost   = 4096
 )
 
-// Open makes the list. every is on which of the turns with frames it is looked at; find finds a socket's place, nil when it is gone.
-func (l *List) Open(pool *buffers.Pool, every int, find func(slot, gen uint32) *Watch) (err error) {
-	if l.epoll, err = sys.NewEpoll(); err != nil {
+// Open makes the list of descriptors of a kernel. every is on which of the turns with frames it is looked at; find finds a socket's place, nil when it is gone.
+func (l *List) Open(k Kernel, pool *buffers.Pool, every int, find func(slot, gen uint32) *Watch) (err error) {
+	if l.ready, err = k.NewReadyList(); err != nil {
 		return err
 	}
-	l.receive, l.batch, l.find, l.every, l.isOpen = direct.New(pool), make([]sys.EpollEvent, 64), find, every, true
-	l.receive.ViaKernel = true
+	l.receive, l.batch, l.find, l.every, l.isOpen = k.NewReceiver(pool), make([]sys.EpollEvent, 64), find, every, true
 	return nil
 }
 
@@ -77,21 +75,21 @@ func (l *List) Open(pool *buffers.Pool, every int, find func(slot, gen uint32) *
 func (l *List) Close() {
 	if l.isOpen {
 		l.receive.Close()
-		_ = l.epoll.Close() // an epoll descriptor has nothing to lose
+		_ = l.ready.Close() // an epoll descriptor has nothing to lose
 		l.isOpen = false
 	}
 }
 
 // FD is readable while a shadow has something.
-func (l *List) FD() int { return l.epoll.FD() }
+func (l *List) FD() int { return l.ready.FD() }
 
 // Receiver reads the shadows.
-func (l *List) Receiver() *direct.Receiver { return l.receive }
+func (l *List) Receiver() Receiver { return l.receive }
 
 // ReturnSpare returns the buffers that reading keeps ready.
 func (l *List) ReturnSpare() {
 	if l.isOpen {
-		l.receive.GiveBack()
+		l.receive.ReturnSpare()
 	}
 }
 
@@ -137,7 +135,7 @@ func (l *List) hasLooked(n int, now clock.Time) {
 func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, each int) {
 	l.soon = false
 	most := min(room, len(l.batch))
-	n, errno := l.epoll.Poll(l.batch[:most])
+	n, errno := l.ready.Poll(l.batch[:most])
 	if errno != 0 {
 		return nil, 0 // EINTR: the next look finds it
 	}
@@ -158,7 +156,7 @@ func (l *List) Looked(more bool) {
 }
 
 // Set makes the list what the socket wants. A socket that stops reading mostly goes on soon, so its entry is left asking until that shows, see
-// NotWanted, or the ring sleeps, see Settle: stopping costs nothing then, nor does going on.
+// NotWanted, or the ring sleeps, see SyncPending: stopping costs nothing then, nor does going on.
 func (l *List) Set(w *Watch, fd int, slot, gen uint32, on bool) error {
 	w.On = on
 	switch {
@@ -215,7 +213,7 @@ func (l *List) update(w *Watch) error {
 	if want == 0 {
 		events = unix.EPOLLET // errors cannot be masked: they are reported once
 	}
-	if errno := l.epoll.Control(op, w.fd, events, w.ref.slot, w.ref.gen); errno != 0 {
+	if errno := l.ready.Control(op, w.fd, events, w.ref.slot, w.ref.gen); errno != 0 {
 		return fmt.Errorf("offload: watch descriptor %d: %w", w.fd, errno)
 	}
 	if !w.listed {
@@ -233,7 +231,7 @@ func (l *List) Remove(w *Watch) {
 		return
 	}
 	// An error means that the entry is gone already.
-	_ = l.epoll.Control(unix.EPOLL_CTL_DEL, w.fd, 0, 0, 0)
+	_ = l.ready.Control(unix.EPOLL_CTL_DEL, w.fd, 0, 0, 0)
 	w.listed = false
 	l.watched--
 }

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
@@ -38,6 +37,7 @@ func (g Group) Same(x Group) bool { return g.Addr == x.Addr && g.Source == x.Sou
 // Memberships are the groups of one offloaded socket, and the descriptors that hold them in the kernel: the shadow, and membership sockets where it
 // has no room. They are the owner of this state; the stack's filter, the claims and the watcher are told.
 type Memberships struct {
+	kernel    Kernel
 	s         *ring.Socket
 	fd        int     // the shadow
 	groups    []Group // as the stack has them
@@ -46,12 +46,14 @@ type Memberships struct {
 }
 
 // Open makes the memberships of a socket, which has none yet.
-func (m *Memberships) Open(s *ring.Socket) { *m = Memberships{s: s, fd: kernel.FD(s)} }
+func (m *Memberships) Open(k Kernel, s *ring.Socket) {
+	*m = Memberships{kernel: k, s: s, fd: kernel.FD(s)}
+}
 
 // Close leaves what they hold.
 func (m *Memberships) Close() {
 	for _, h := range m.sockets {
-		_ = unix.Close(h.fd) // a socket without data has nothing to lose
+		_ = m.kernel.Close(h.fd) // a socket without data has nothing to lose
 	}
 	m.sockets = nil
 }
@@ -89,7 +91,7 @@ func (m *Memberships) Join(g Group, resolved uint32) error {
 		}
 		return m.hold(g)
 	}
-	err := setMembership(m.fd, g, named, true)
+	err := setMembership(m.kernel, m.fd, g, named, true)
 	if !errors.Is(err, unix.ENOBUFS) {
 		return err
 	}
@@ -109,7 +111,7 @@ func (m *Memberships) Leave(g Group) error {
 	if g.IfIndex != 0 && m.holds(g) {
 		return unix.EADDRNOTAVAIL // another source of it
 	}
-	return setMembership(m.fd, g, int(g.IfIndex), false)
+	return setMembership(m.kernel, m.fd, g, int(g.IfIndex), false)
 }
 
 // find is the membership socket that has a membership, and its place there; -1 when the shadow has it.
@@ -145,13 +147,15 @@ func (m *Memberships) descriptors() map[Group]int {
 }
 
 // setMembership joins or leaves a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
-func setMembership(fd int, g Group, ifIndex int, join bool) error {
+func setMembership(k Kernel, fd int, g Group, ifIndex int, join bool) error {
 	var source netip.Addr
 	if g.Source != ([4]byte{}) {
 		source = netip.AddrFrom4(g.Source)
 	}
-	return sys.GroupMembership(fd, netip.AddrFrom4(g.Addr), ifIndex, source, join)
+	return k.SetMembership(fd, netip.AddrFrom4(g.Addr), ifIndex, source, join)
 }
 
 // membership is setMembership on the interface of the group.
-func membership(fd int, g Group, join bool) error { return setMembership(fd, g, int(g.IfIndex), join) }
+func membership(k Kernel, fd int, g Group, join bool) error {
+	return setMembership(k, fd, g, int(g.IfIndex), join)
+}

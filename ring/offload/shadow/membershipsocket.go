@@ -36,7 +36,7 @@ func (m *Memberships) hold(g Group) error {
 		if h.full && !listed {
 			continue
 		}
-		switch err := membership(h.fd, g, true); {
+		switch err := membership(m.kernel, h.fd, g, true); {
 		case err == nil:
 			h.held = append(h.held, g)
 			return nil
@@ -50,8 +50,8 @@ func (m *Memberships) hold(g Group) error {
 	if err != nil {
 		return fmt.Errorf("one more descriptor for memberships: %w", err)
 	}
-	if err := membership(h.fd, g, true); err != nil {
-		return errors.Join(err, unix.Close(h.fd))
+	if err := membership(m.kernel, h.fd, g, true); err != nil {
+		return errors.Join(err, m.kernel.Close(h.fd))
 	}
 	h.held = []Group{g}
 	m.sockets = append(m.sockets, h)
@@ -79,7 +79,7 @@ func (m *Memberships) move(g Group) (err error) {
 		}
 	}
 	for _, x := range list[1:] {
-		err = errors.Join(err, membership(m.fd, x, false))
+		err = errors.Join(err, membership(m.kernel, m.fd, x, false))
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func (m *Memberships) drop(g Group) error {
 
 // letGo leaves a membership socket's membership, and closes the membership socket with the last one.
 func (m *Memberships) letGo(h *membershipSocket, i int) error {
-	if err := membership(h.fd, h.held[i], false); err != nil {
+	if err := membership(m.kernel, h.fd, h.held[i], false); err != nil {
 		return err
 	}
 	h.held = slices.Delete(h.held, i, i+1)
@@ -105,30 +105,18 @@ func (m *Memberships) letGo(h *membershipSocket, i int) error {
 		return nil
 	}
 	m.sockets = slices.DeleteFunc(m.sockets, func(x *membershipSocket) bool { return x == h })
-	err := unix.Close(h.fd)
+	err := m.kernel.Close(h.fd)
 	if len(m.sockets) == 0 && !m.s.Options().MulticastAll {
-		err = errors.Join(err, m.multicastAll(0))
+		err = errors.Join(err, m.kernel.SetMulticastAll(m.fd, false))
 	}
 	return err
 }
 
-// openSocket makes a descriptor in the network namespace of the shadow: the calling thread may be in another one, where the same number is
-// another interface.
+// openSocket makes a descriptor in the network namespace of the shadow.
 func (m *Memberships) openSocket() (*membershipSocket, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := m.kernel.OpenMember(m.fd)
 	if err != nil {
 		return nil, err
-	}
-	here, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-	if err != nil { // Linux before 5.14 does not tell
-		return &membershipSocket{fd: fd}, nil
-	}
-	there, err := unix.GetsockoptUint64(m.fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-	if err == nil && here != there {
-		err = fmt.Errorf("the thread has left the socket's network namespace: %w", unix.EXDEV)
-	}
-	if err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
 	}
 	return &membershipSocket{fd: fd}, nil
 }
@@ -138,13 +126,5 @@ func (m *Memberships) ApplyFilter() error {
 	if len(m.sockets) == 0 || m.s.Options().MulticastAll {
 		return nil
 	}
-	return m.multicastAll(1)
-}
-
-func (m *Memberships) multicastAll(value int) error {
-	const ipMulticastAll = 49 // linux/in.h
-	if err := unix.SetsockoptInt(m.fd, unix.IPPROTO_IP, ipMulticastAll, value); err != nil {
-		return fmt.Errorf("IP_MULTICAST_ALL %d: %w", value, err)
-	}
-	return nil
+	return m.kernel.SetMulticastAll(m.fd, true)
 }

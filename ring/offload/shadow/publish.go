@@ -3,28 +3,15 @@ package shadow
 import (
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/internal/host"
-	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
-
-// Inode is that of a socket's shadow, as the kernel lists it.
-func Inode(s *ring.Socket) uint64 {
-	var st unix.Stat_t
-	if unix.Fstat(kernel.FD(s), &st) != nil {
-		return 0
-	}
-	return st.Ino
-}
 
 // Publish tells the watcher what the socket has joined, if that is anything, or was. present is the number that an interface has now.
 func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int) {
 	if len(m.groups) == 0 && !m.published {
 		return
 	}
-	j := Joined{Port: m.s.LocalAddr().Port(), Inode: Inode(m.s), Groups: map[host.GroupOn]int{}}
+	j := Joined{Port: m.s.LocalAddr().Port(), Inode: m.kernel.Inode(m.fd), Groups: map[host.GroupOn]int{}}
 	fds := m.descriptors()
 	type held struct {
 		on host.GroupOn

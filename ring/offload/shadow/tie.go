@@ -3,8 +3,6 @@ package shadow
 import (
 	"errors"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
@@ -15,19 +13,22 @@ import (
 type Tie struct {
 	Socket *ring.Socket
 	Err    error // after Make
+	kernel Kernel
 	fd     int
 	group  Group // as it was joined; zero: the device
 	now    int
 }
 
-func newTie(s *ring.Socket, fd int, g Group, now int) Tie {
-	t := Tie{Socket: s, group: g, now: now}
-	t.fd, t.Err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+func newTie(k Kernel, s *ring.Socket, fd int, g Group, now int) Tie {
+	t := Tie{Socket: s, kernel: k, group: g, now: now}
+	t.fd, t.Err = k.Duplicate(fd)
 	return t
 }
 
 // DeviceTie is that of a socket that is bound to the interface.
-func DeviceTie(s *ring.Socket, now int) Tie { return newTie(s, kernel.FD(s), Group{}, now) }
+func DeviceTie(k Kernel, s *ring.Socket, now int) Tie {
+	return newTie(k, s, kernel.FD(s), Group{}, now)
+}
 
 // Ties appends those of memberships on an interface that has another number now.
 func (m *Memberships) Ties(dst []Tie, old, now int) []Tie {
@@ -36,7 +37,7 @@ func (m *Memberships) Ties(dst []Tie, old, now int) []Tie {
 			continue
 		}
 		i, at := m.find(g)
-		dst = append(dst, newTie(m.s, m.descriptor(g), g, now))
+		dst = append(dst, newTie(m.kernel, m.s, m.descriptor(g), g, now))
 		if i >= 0 {
 			m.sockets[i].held[at].IfIndex = uint32(now)
 		}
@@ -50,12 +51,12 @@ func (t *Tie) Make(ifName string) {
 		return
 	}
 	if t.group == (Group{}) {
-		t.Err = unix.BindToDevice(t.fd, ifName)
+		t.Err = t.kernel.BindToDevice(t.fd, ifName)
 	} else {
-		_ = membership(t.fd, t.group, false) // the kernel keeps the entry of an interface that is gone, and it counts
+		_ = membership(t.kernel, t.fd, t.group, false) // the kernel keeps the entry of an interface that is gone, and it counts
 		g := t.group
 		g.IfIndex = uint32(t.now)
-		t.Err = membership(t.fd, g, true)
+		t.Err = membership(t.kernel, t.fd, g, true)
 	}
-	t.Err = errors.Join(t.Err, unix.Close(t.fd))
+	t.Err = errors.Join(t.Err, t.kernel.Close(t.fd))
 }

@@ -3,8 +3,6 @@ package shadow
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
@@ -15,18 +13,18 @@ const receiveBuffer = 4 << 20
 
 // Widen gives the shadow room for what comes while its owner does not poll: beyond net.core.rmem_max where the
 // process may (CAP_NET_ADMIN), else up to it, and then with a reason for the socket's path.
-func Widen(s *ring.Socket) (why ring.Reason, err error) {
+func Widen(k Kernel, s *ring.Socket) (why ring.Reason, err error) {
 	if s.Options().ReceiveBuffer != 0 {
 		return why, nil
 	}
 	fd := kernel.FD(s)
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) == nil {
+	if k.SetReceiveBuffer(fd, receiveBuffer, true) == nil {
 		return why, nil
 	}
-	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+	err = k.SetReceiveBuffer(fd, receiveBuffer, false)
 	has := 0
 	if err == nil {
-		has, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+		has, err = k.ReceiveBuffer(fd)
 	}
 	if err != nil {
 		return why, fmt.Errorf("offload: receive buffer of descriptor %d: %w", fd, err)
