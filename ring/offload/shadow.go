@@ -5,7 +5,6 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
-	"github.com/socketxtreme/socketxtreme/ring/internal/direct"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
@@ -69,9 +68,9 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 			return true
 		}
 		switch in.Datagram(k, s) {
-		case direct.Took:
+		case shadow.Received:
 			d.stats.ShadowPackets++
-		case direct.Refused:
+		case shadow.Discarded:
 		default:
 			return false
 		}

@@ -36,15 +36,15 @@ type WatcherConfig struct {
 	Kernel Kernel     // whose sockets they are
 	Netns  host.Netns // their network namespace
 	Wake   func()     // wakes the rings that sleep, when there is news
-	// Repeat calls step again and again: at first when it is nudged, then when the time that step returned has passed, or, after a time longer than
-	// lookAgain, when it is nudged. stop returns when step has returned for the last time. Nil: on a goroutine.
+	// Repeat calls step again and again: at first when it is nudged, then when the time that step returned has passed, or, after a time
+	// of at least Nudgeable, when it is nudged; below 0: not again. stop returns when step has returned for the last time. Nil: on a goroutine.
 	Repeat func(step func(nudged bool) (wait time.Duration)) (nudge, stop func())
 }
 
 // NewGroupWatcher makes a watcher for the sockets of a network namespace.
 func NewGroupWatcher(c WatcherConfig) *GroupWatcher {
 	if c.Repeat == nil {
-		c.Repeat = repeat
+		c.Repeat = runSteps
 	}
 	return &GroupWatcher{config: c}
 }
@@ -105,6 +105,9 @@ func (p *PortUse) conflicts(b *host.Bound) bool {
 	return b.Port == p.Port && (p.Local == [4]byte{} || b.Local == p.Local || p.Broadcast && everywhere) &&
 		!(p.IfIndex != 0 && b.Interface != 0 && p.IfIndex != b.Interface) && b.Local[0]>>4 != 14
 }
+
+// Nudgeable is the shortest wait of a watch that a nudge ends.
+const Nudgeable = 10 * time.Millisecond
 
 // lookEvery is how often the kernel is asked while sockets have groups: some ten microseconds of another processor, more where other members
 // are and many sockets.
@@ -247,8 +250,8 @@ func (f *GroupWatcher) step(w *watch, nudged bool) (wait time.Duration) {
 	return lookEvery
 }
 
-// repeat is the Repeat of this process.
-func repeat(step func(nudged bool) time.Duration) (nudge, stop func()) {
+// runSteps is the Repeat of this process.
+func runSteps(step func(nudged bool) time.Duration) (nudge, stop func()) {
 	look, end, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -256,7 +259,7 @@ func repeat(step func(nudged bool) time.Duration) (nudge, stop func()) {
 		defer timer.Stop()
 		<-timer.C
 		for wait := time.Duration(math.MaxInt64); wait >= 0; {
-			if wait <= lookAgain {
+			if wait < Nudgeable {
 				time.Sleep(wait)
 				wait = step(false)
 				continue

@@ -52,13 +52,27 @@ type ReadyList interface {
 
 // Receiver reads datagrams of kernel sockets into packets, see direct.Receiver. It belongs to the ring's goroutine.
 type Receiver interface {
-	Datagram(k *ring.Sink, s *ring.Socket) direct.Outcome
+	// Datagram receives at most one datagram from s: Received, Discarded (by the function of SetRefuse), Empty, or
+	// Starved or Failed, of which the sink was told.
+	Datagram(k *ring.Sink, s *ring.Socket) Outcome
 	// SetRefuse sets a function that is asked before a datagram is delivered: true discards it. Nil: none.
 	SetRefuse(refuse func(m *ring.Meta) bool)
 	// ReturnSpare returns the buffers that the receiver keeps ready; Close does so too.
 	ReturnSpare()
 	Close()
 }
+
+// Outcome is what one attempt to receive came to.
+type Outcome = direct.Outcome
+
+// The outcomes that a Receiver may have. After Received and Discarded there may be more.
+const (
+	Received  = direct.Took
+	Discarded = direct.Refused
+	Empty     = direct.Empty
+	Starved   = direct.Starved
+	Failed    = direct.Ended
+)
 
 // Members lists the sockets of a network namespace, see host.Members. One goroutine at a time.
 type Members interface {
