@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Plug is what a cable can be put into: a *NIC or a *Switch, which has as many ports as there are cables.
+// Plug is what a cable can be put into: a *NIC, a *RawEnd, or a *Switch, which has as many ports as there are cables.
 type Plug interface {
 	// plug takes a line that leads away and says where one that comes in ends.
 	plug(out *Line) (socketPlace, error)

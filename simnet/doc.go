@@ -26,6 +26,8 @@
 //
 // The stack speaks UDP over IPv4. A host gives out ring.Sockets, not an xtreme.Poller: a poller is made from the kernel's interfaces.
 //
+// A [RawEnd] is an end of a cable without a stack: the caller's function takes its frames and sends any. Package tcp is simulated on such ends.
+//
 // # Time
 //
 // [World.Run] takes events one by one, by time and then by the order in which they were scheduled; nothing runs beside. A world belongs to

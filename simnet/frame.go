@@ -8,7 +8,7 @@ import (
 )
 
 // Kind is a set of kinds of frame, for impairments that are to hit some only.
-type Kind uint8
+type Kind uint16
 
 // The kinds of frame.
 const (
@@ -17,12 +17,18 @@ const (
 	Multicast      // UDP to a group or a broadcast address
 	ICMP
 	IGMP
-	Other // everything else
+	Other   // everything else
+	TCPSyn  // TCP: segments with SYN
+	TCPFin  // with FIN and without SYN
+	TCPRst  // with RST
+	TCPData // with payload and none of these
+	TCPAck  // all others
 
-	AllKinds = ARP | Unicast | Multicast | ICMP | IGMP | Other
+	TCP      = TCPSyn | TCPFin | TCPRst | TCPData | TCPAck
+	AllKinds = ARP | Unicast | Multicast | ICMP | IGMP | Other | TCP
 )
 
-var kindNames = [...]string{"arp", "unicast", "multicast", "icmp", "igmp", "other"}
+var kindNames = [...]string{"arp", "unicast", "multicast", "icmp", "igmp", "other", "tcp.syn", "tcp.fin", "tcp.rst", "tcp.data", "tcp.ack"}
 
 // String lists the kinds.
 func (k Kind) String() string {
@@ -51,6 +57,8 @@ func kindOf(b []byte) Kind {
 		return ICMP
 	case wire.ProtocolIGMP:
 		return IGMP
+	case wire.ProtocolTCP:
+		return kindOfTCP(b)
 	case wire.ProtocolUDP:
 		if b[target] >= 224 || b[0]&1 != 0 {
 			return Multicast
@@ -58,6 +66,28 @@ func kindOf(b []byte) Kind {
 		return Unicast
 	}
 	return Other
+}
+
+func kindOfTCP(b []byte) Kind {
+	_, _, segment, d := wire.ParseIPv4(b[14:])
+	if d != wire.Accept {
+		return Other
+	}
+	h, _, payload, d := wire.ParseTCP(segment)
+	if d != wire.Accept {
+		return Other
+	}
+	switch f := h.Flags(); {
+	case f&wire.TCPRst != 0:
+		return TCPRst
+	case f&wire.TCPSyn != 0:
+		return TCPSyn
+	case f&wire.TCPFin != 0:
+		return TCPFin
+	case len(payload) > 0:
+		return TCPData
+	}
+	return TCPAck
 }
 
 // frame is an Ethernet frame on its way. Several places may share one: nobody writes to it but makes a copy.

@@ -24,9 +24,10 @@ type Line struct {
 	taps     [2]int      // interfaces of the capture
 }
 
-// socketPlace is where a line ends: a network card or a port of a switch.
+// socketPlace is where a line ends: a network card, a raw end or a port of a switch.
 type socketPlace struct {
 	nic  *NIC
+	raw  *RawEnd
 	sw   *Switch
 	port int
 }
@@ -210,9 +211,12 @@ func (l *Line) arrive(e *event) {
 	}
 	w.noteFrame(traceArrived, l, e.frame)
 	w.tap(l.taps[1], e.frame.b)
-	if l.to.nic != nil {
+	switch {
+	case l.to.nic != nil:
 		l.to.nic.arrive(e.frame)
-	} else {
+	case l.to.raw != nil:
+		l.to.raw.arrive(e.frame)
+	default:
 		l.to.sw.forward(l.to.port, e.frame)
 	}
 }
