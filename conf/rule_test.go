@@ -179,6 +179,26 @@ func TestRulesFile(t *testing.T) {
 	require.Equal(t, "application-id * *\nuse os tcp_server *:7\n", got.String())
 }
 
+// A file that is named must be there, also where the name is that of the default.
+func TestTheDefaultRulesFileByName(t *testing.T) {
+	if _, err := os.Stat(DefaultRulesFile); err == nil {
+		t.Skip("there is a " + DefaultRulesFile)
+	}
+	for _, name := range []string{"VMA_CONFIG_FILE", "XLIO_CONFIG_FILE"} {
+		s := fromEnvironment(env(map[string]string{name: DefaultRulesFile}))
+		_, _, err := s.RulesText()
+		require.ErrorIs(t, err, os.ErrNotExist, name)
+	}
+	s := fromEnvironment(env(map[string]string{"VMA_CONFIG_FILE": "other"}))
+	s.RulesFile = DefaultRulesFile // by code
+	_, _, err := s.RulesText()
+	require.ErrorIs(t, err, os.ErrNotExist)
+	s = Default()
+	_, shipped, err := s.RulesText()
+	require.NoError(t, err)
+	require.True(t, shipped, "nobody named it")
+}
+
 // Whatever the text, reading ends without a panic; what is read can be written and read again to the same; VMA's reading keeps all that
 // this one keeps, unless the text uses what VMA has not.
 func FuzzRules(f *testing.F) {
