@@ -187,11 +187,11 @@ func strange(name string) bool {
 // DefaultRulesFile is where the rules are read from when nothing else is said, as in VMA.
 const DefaultRulesFile = "/etc/libvma.conf"
 
-// RulesText is the text of the rules file; where the default one does not exist it is that of the rules that come with the library,
-// which shipped tells.
+// RulesText is the text of the rules file. Where no file is named and the default one does not exist it is that of the rules that come with
+// the library, and shipped is true. A file that is named, the default one too, must exist.
 func (s *Settings) RulesText() (text string, shipped bool, err error) {
 	b, err := os.ReadFile(ofProcess(s.RulesFile))
-	if errors.Is(err, fs.ErrNotExist) && s.RulesFile == DefaultRulesFile {
+	if errors.Is(err, fs.ErrNotExist) && s.RulesFile == DefaultRulesFile && s.Given("VMA_CONFIG_FILE") == "" {
 		return ShippedRules, true, nil
 	}
 	if err != nil {

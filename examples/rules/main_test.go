@@ -58,7 +58,7 @@ func TestDefault(t *testing.T) {
 	if _, err := os.Stat(conf.DefaultRulesFile); err == nil {
 		return // the rules of this machine are not known
 	}
-	t.Setenv("VMA_CONFIG_FILE", conf.DefaultRulesFile)
+	require.NoError(t, os.Unsetenv("VMA_CONFIG_FILE"))
 	shipped := "the rules that come with the library (there is no " + conf.DefaultRulesFile + "):\n"
 	out.Reset()
 	require.NoError(t, runWith(nil, &out, nil, nil))
