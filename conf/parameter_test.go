@@ -125,6 +125,17 @@ func TestSettingsWithoutEffectAreCheckedAndExplained(t *testing.T) {
 	require.Equal(t, "0", byName["VMA_BF"].Value(&s), "a copy of the settings is another one")
 }
 
+// The size of send buffers is a setting of VMA's too.
+func TestTheBufferSizeByItsNames(t *testing.T) {
+	for _, name := range []string{"VMA_TX_BUF_SIZE", "XLIO_TX_BUF_SIZE", "XLIO_TX_BUFFER_SIZE"} {
+		s := fromEnvironment(env(map[string]string{name: "4096"}))
+		require.NotContains(t, strings.Join(s.Warnings, "\n"), "no such setting")
+		list := s.WithoutEffect()
+		require.Len(t, list, 1, name)
+		require.Contains(t, list[0].String(), name+`="4096" has no effect: not applicable: `)
+	}
+}
+
 // What has no effect is told as it was given: under each name, in files too; not a profile's values, nor what asks for what is done anyway.
 func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "10", "XLIO_PROGRESS_ENGINE_INTERVAL": "1",
