@@ -241,7 +241,18 @@ func (r *Ring) Advance() error { return r.Flush() }
 // passes such a one over. A ring that was armed, or never polled, is not vacant: its next Poll does what is due; nor is one whose driver
 // speaks a protocol itself and has work without a socket (ProtocolDriver). Owner only.
 func (r *Ring) IsIdle() bool {
-	return r.readable() && r.sockets == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && len(r.failures) == 0 && r.readyHead == nil && r.owner.Load() != 0
+	idle, _ := r.Standing()
+	return idle
+}
+
+// Standing is IsIdle and Failing in one call. Owner only.
+func (r *Ring) Standing() (idle, failing bool) {
+	if !r.readable() {
+		return false, false
+	}
+	failing = len(r.failures) > 0
+	return !failing && r.sockets == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && r.readyHead == nil && r.owner.Load() != 0,
+		failing
 }
 
 // FD is the descriptor to wait on with epoll or poll after Arm said that nothing is pending: it becomes readable on packets,

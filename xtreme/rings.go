@@ -64,16 +64,29 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		p.next = 0 // the ring that there was from the start knows whether it was polled by another goroutine
 	}
 	n := 0
-	first := p.next % len(rings)
+	first := p.next
+	if first >= len(rings) {
+		first = 0
+	}
 	p.next = first + 1
 	left := 0
+	var only *ring.Ring // with work, if left is 1
 	for i, r := range rings {
-		if !r.IsIdle() {
+		idle, failing := r.Standing()
+		if !idle {
 			left++
+			only = r
 		}
-		if r.Failing() {
+		if failing {
 			first = i
 		}
+	}
+	if left == 1 && p.self.Load() != 0 { // the usual case: the offloaded ring alone
+		n, err := only.PollBehind(dst, 0)
+		if err != nil && !p.closed.Load() && errors.Is(only.Check(), ring.ErrClosed) {
+			return 0, nil // posted work closed this ring, not the poller
+		}
+		return n, err
 	}
 	for i := range rings {
 		r := rings[(first+i)%len(rings)]
@@ -82,7 +95,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		}
 		room := len(dst) - n
 		if room == 0 {
-			p.next = first + i
+			p.next = (first + i) % len(rings)
 			break
 		}
 		left = max(left, 1) // a ring that got work since they were counted counts as well

@@ -55,6 +55,8 @@ type driver struct {
 	free    []uint32
 	results []result
 
+	outstanding bool // links may have frames that have not come back
+
 	frames [ip.MaxBurst]link.Frame
 	dones  [ip.MaxBurst]link.Done
 	meta   ring.Meta

@@ -210,6 +210,7 @@ func (d *driver) flushLinks() (err error) {
 			took := l.Send(out[:n])
 			d.ip.Took(i, took)
 			sent = sent || took > 0
+			d.outstanding = true
 			if d.linksArmed {
 				d.countFrames(took)
 			}
@@ -268,6 +269,10 @@ func (d *driver) holdBack(i int) {
 // complete takes back what is sent, and flushes what a Flush has left: the kernel takes as many frames as the interface has room for
 // (EAGAIN, ENOBUFS), and with nothing new to send nobody else would ask it again.
 func (d *driver) complete(k *ring.Sink) (err error) {
+	if !d.outstanding {
+		return nil
+	}
+	d.outstanding = false
 	for i := range d.links {
 		l := d.links[i].Link
 		if l.Unsent() == 0 {
@@ -290,6 +295,7 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 				err = e
 			}
 		}
+		d.outstanding = d.outstanding || l.Unsent() > 0
 	}
 	return err
 }
