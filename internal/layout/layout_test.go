@@ -51,6 +51,7 @@ var level = map[string]int{
 	"ring/uring":           7,
 	"ring/offload":         8,
 	"simnet":               9,
+	"tcp/tcptest":          10,
 	"xtreme":               9,
 	"reactor":              10,
 	"extra_api":            10,

@@ -1,0 +1,255 @@
+package tcptest
+
+import (
+	"slices"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Conn is a connection as the application sees it.
+type Conn struct {
+	Host     *Host
+	ID       tcp.ID
+	User     uint64
+	Listener tcp.ListenerID // of a child
+	Local    tcp.Endpoint
+	Remote   tcp.Endpoint
+
+	Connected, Ended, Gone bool
+	Reason                 tcp.Reason // not 0: it has failed
+	Warnings               int
+	Received, Written      int // bytes that EventData has brought; that were given to Send
+	Acked                  int
+	WriteClosed, Closed    bool
+
+	state    tcp.State
+	taken    bool
+	accepted bool
+	unread   []byte
+	sending  int // buffers that Send was given and that are not back
+}
+
+// Listen opens a listener.
+func (h *Host) Listen(c tcp.ListenConfig) (tcp.ListenerID, error) { return h.Table.Listen(c) }
+
+// Accept takes the next child of a listener; nil: there is none.
+func (h *Host) Accept(l tcp.ListenerID, user uint64) *Conn {
+	for i, c := range h.ready {
+		if c.Listener == l {
+			h.ready = slices.Delete(h.ready, i, i+1)
+			if err := h.Table.Take(c.ID, user); err != nil {
+				h.fail("accept: %w", err)
+			}
+			c.User, c.taken = user, true
+			return c
+		}
+	}
+	return nil
+}
+
+// Connect begins a connection.
+func (h *Host) Connect(now clock.Time, d tcp.Dial) (*Conn, error) {
+	id, err := h.Table.Connect(now, d)
+	if err != nil {
+		return nil, err
+	}
+	c := h.add(id, &Conn{User: d.User, taken: true})
+	h.watch()
+	return c, nil
+}
+
+func (h *Host) add(id tcp.ID, c *Conn) *Conn {
+	c.Host, c.ID = h, id
+	if old := h.conns[id]; old != nil {
+		h.fail("record: the ID %d was given out again before EventGone", id)
+	}
+	if i, ok := h.Table.Info(id); ok {
+		c.Local, c.Remote = i.Local, i.Remote
+	}
+	h.conns[id] = c
+	h.live = append(h.live, c)
+	return c
+}
+
+// Room is how much Write takes.
+func (c *Conn) Room() int { return c.Host.Table.Room(c.ID) }
+
+// Write queues bytes, as many as there is room for, and returns how many.
+func (c *Conn) Write(now clock.Time, b []byte, more bool) int {
+	b = b[:min(len(b), max(c.Room(), 0))]
+	if len(b) == 0 {
+		return 0
+	}
+	h := c.Host
+	n := h.memory.add(b, true)
+	if err := h.Table.Send(now, c.ID, tcp.Payload{Buffer: n, Length: uint32(len(b))}, more); err != nil {
+		h.memory.remove(n)
+		return 0
+	}
+	c.sending++
+	c.Written += len(b)
+	h.watch()
+	return len(b)
+}
+
+// Unread is how many bytes Read would give.
+func (c *Conn) Unread() int { return len(c.unread) }
+
+// Read takes at most n bytes that were received, and opens the window by as much.
+func (c *Conn) Read(now clock.Time, n int) []byte {
+	b := c.unread[:min(n, len(c.unread))]
+	c.unread = c.unread[len(b):]
+	if len(b) > 0 && !c.Gone {
+		c.Host.Table.Credit(now, c.ID, len(b))
+		c.Host.watch()
+	}
+	return b
+}
+
+// CloseWrite, Close and Abort are the table's.
+func (c *Conn) CloseWrite(now clock.Time) {
+	if c.WriteClosed || c.Closed {
+		return
+	}
+	c.WriteClosed = true
+	if err := c.Host.Table.CloseWrite(now, c.ID); err != nil && c.Reason == 0 && !c.Gone {
+		c.Host.fail("half close: %w", err)
+	}
+	c.Host.watch()
+}
+
+// Close ends the application's part.
+func (c *Conn) Close(now clock.Time) {
+	if !c.Closed && !c.Gone {
+		c.Closed = true
+		c.Host.Table.Close(now, c.ID)
+		c.Host.watch()
+	}
+}
+
+// Abort ends the connection with a reset.
+func (c *Conn) Abort(now clock.Time) {
+	if !c.Gone {
+		c.Closed = true
+		c.Host.Table.Abort(now, c.ID)
+		c.Host.watch()
+	}
+}
+
+// State is the connection's.
+func (c *Conn) State() tcp.State { return c.state }
+
+// Info is the table's.
+func (c *Conn) Info() tcp.Info {
+	i, _ := c.Host.Table.Info(c.ID)
+	return i
+}
+
+// event notes an event in its connection, holds it against the contract of package tcp, and hands it on.
+func (h *Host) event(now clock.Time, e tcp.Event) {
+	c := h.conns[e.Conn]
+	if e.Kind == tcp.EventAccepted {
+		c = h.add(e.Conn, &Conn{Listener: e.Listener, Connected: true, accepted: true})
+		h.ready = append(h.ready, c)
+	}
+	if c == nil {
+		h.fail("event: %v of connection %d, which has no record", e.Kind, e.Conn)
+		return
+	}
+	if c.taken && e.User != c.User && e.Kind != tcp.EventAccepted {
+		h.fail("event: %v of connection %d has user %d, expected %d", e.Kind, e.Conn, e.User, c.User)
+	}
+	switch e.Kind {
+	case tcp.EventAccepted:
+	case tcp.EventConnected:
+		if c.Connected || c.accepted {
+			h.fail("event: connection %d is connected twice", e.Conn)
+		}
+		c.Connected = true
+	case tcp.EventData:
+		h.data(c, e.Payload)
+	case tcp.EventEnd:
+		if c.Ended {
+			h.fail("event: connection %d has ended twice", e.Conn)
+		}
+		c.Ended = true
+	case tcp.EventAcked:
+		c.Acked += int(e.Payload.Length)
+		if c.Acked > c.Written {
+			h.fail("event: %d bytes are acknowledged of %d that were written", c.Acked, c.Written)
+		}
+	case tcp.EventSent, tcp.EventDropped:
+		sent := e.Kind == tcp.EventSent
+		if _, err := h.memory.read(e.Payload, sent); err != nil {
+			h.fail("buffer: %v: %w", e.Kind, err)
+			return
+		}
+		if sent {
+			c.sending--
+		}
+		h.memory.remove(e.Payload.Buffer)
+	case tcp.EventFailed:
+		if c.Reason != 0 || e.Reason == 0 {
+			h.fail("event: connection %d has failed for %v, before that for %v", e.Conn, e.Reason, c.Reason)
+		}
+		c.Reason = e.Reason
+	case tcp.EventWarning:
+		c.Warnings++
+	case tcp.EventGone:
+		h.gone(c)
+	default:
+		h.fail("event: kind %d is not known", e.Kind)
+	}
+	if h.Handle != nil {
+		h.Handle(now, c, e)
+	}
+}
+
+func (h *Host) data(c *Conn, p tcp.Payload) {
+	b, err := h.memory.read(p, false)
+	switch {
+	case err != nil:
+		h.fail("buffer: data: %w", err)
+		return
+	case c.Ended || c.Reason != 0:
+		h.fail("event: connection %d receives data behind its end", c.ID)
+	case !c.Connected:
+		h.fail("event: connection %d receives data before it is established", c.ID)
+	case len(b) == 0:
+		h.fail("event: connection %d receives no data", c.ID)
+	}
+	c.Received += len(b)
+	c.unread = append(c.unread, b...)
+	h.memory.remove(p.Buffer)
+}
+
+func (h *Host) gone(c *Conn) {
+	c.Gone = true
+	if c.sending != 0 {
+		h.fail("buffer: connection %d is gone with %d buffers", c.ID, c.sending)
+	}
+	if c.taken && !c.Closed {
+		h.fail("event: connection %d is gone before it was closed", c.ID)
+	}
+	delete(h.conns, c.ID)
+	h.live = slices.DeleteFunc(h.live, func(x *Conn) bool { return x == c })
+	h.ready = slices.DeleteFunc(h.ready, func(x *Conn) bool { return x == c })
+	if h.Moved != nil && c.state != tcp.Closed {
+		h.Moved(c, c.state, tcp.Closed)
+	}
+	c.state = tcp.Closed
+}
+
+// watch notes changes of state.
+func (h *Host) watch() {
+	for _, c := range h.live {
+		if s := h.Table.State(c.ID); s != c.state {
+			from := c.state
+			c.state = s
+			if h.Moved != nil {
+				h.Moved(c, from, s)
+			}
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package tcptest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Host is a table with an address, its buffers and its connections. It belongs to one goroutine.
+type Host struct {
+	Table *tcp.Table
+	Addr  wire.Addr
+	// Handle sees each event after the host has noted it in its connection. It may call the connection.
+	Handle func(now clock.Time, c *Conn, e tcp.Event)
+	// Moved sees each change of a connection's state.
+	Moved func(c *Conn, from, to tcp.State)
+
+	Drops    map[wire.Drop]int
+	Segments struct{ In, Out int }
+
+	memory memory
+	conns  map[tcp.ID]*Conn
+	live   []*Conn // in the order in which they were made
+	ready  []*Conn // accepted and not taken
+	id     uint16
+	err    error
+}
+
+// NewHost makes a host with an empty table.
+func NewHost(addr wire.Addr, c tcp.Config, now clock.Time) (*Host, error) {
+	t, err := tcp.New(c, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Host{Table: t, Addr: addr, Drops: map[wire.Drop]int{}, memory: memory{live: map[tcp.Buffer]*block{}}, conns: map[tcp.ID]*Conn{}}, nil
+}
+
+// Err is the first rule that the table has broken.
+func (h *Host) Err() error { return h.err }
+
+func (h *Host) fail(format string, args ...any) {
+	if h.err == nil {
+		h.err = fmt.Errorf("tcptest: "+format, args...)
+	}
+}
+
+// Live is how many connections have a record; Memory how many bytes the table holds.
+func (h *Host) Live() int   { return len(h.live) }
+func (h *Host) Memory() int { return h.memory.bytes }
+
+// Receive takes an IPv4 packet: a TCP segment or an ICMP error. The bytes are copied.
+func (h *Host) Receive(now clock.Time, packet []byte) {
+	ip, _, payload, d := wire.ParseIPv4(packet)
+	if d != wire.Accept {
+		h.Drops[d]++
+		return
+	}
+	switch ip.Protocol() {
+	case wire.ProtocolTCP:
+		h.segment(now, ip, payload)
+	case wire.ProtocolICMP:
+		h.icmp(now, payload)
+	}
+}
+
+func (h *Host) segment(now clock.Time, ip *wire.IPv4, b []byte) {
+	if len(b) < wire.TCPLen {
+		h.Drops[wire.TCPShort]++
+		return
+	}
+	if wire.CheckTCP(ip, b) != wire.SumGood {
+		h.Drops[wire.TCPSum]++
+		return
+	}
+	var s tcp.Segment
+	if d := s.Parse(ip.Source(), ip.Target(), b, 0, 0); d != wire.Accept {
+		h.Drops[d]++
+		return
+	}
+	length := s.Payload.Length
+	if length > 0 {
+		s.Payload.Buffer = h.memory.add(b, false)
+	}
+	number := s.Payload.Buffer
+	s.ECN = tcp.ECN(ip.TOS() & 3)
+	s.Group = ip.Target().IsMulticast() || ip.Target().IsBroadcast() || ip.Source().IsMulticast() || ip.Source().IsBroadcast() || ip.Source().IsZero()
+	h.Segments.In++
+	kept, d := h.Table.Input(now, &s)
+	if d != wire.Accept {
+		h.Drops[d]++
+	}
+	switch {
+	case kept && length == 0:
+		h.fail("buffer: a segment without payload was kept")
+	case !kept && length > 0:
+		h.memory.remove(number)
+	}
+	h.watch()
+}
+
+func (h *Host) icmp(now clock.Time, b []byte) {
+	m, body, d := wire.ParseICMP(b)
+	if d != wire.Accept || !m.IsError() {
+		return
+	}
+	q, d := wire.ParseQuote(m, body)
+	if d != wire.Accept {
+		h.Drops[d]++
+		return
+	}
+	e := tcp.NetworkError{Local: tcp.Endpoint{Addr: q.IP.Source(), Port: q.SourcePort()}, Remote: tcp.Endpoint{Addr: q.IP.Target(), Port: q.TargetPort()},
+		Type: m.Type(), Code: m.Code(), MTU: m.MTU(),
+		Seq: tcp.Seq(uint32(q.Transport[4])<<24 | uint32(q.Transport[5])<<16 | uint32(q.Transport[6])<<8 | uint32(q.Transport[7]))}
+	h.Error(now, e)
+}
+
+// Error takes an ICMP error that was parsed.
+func (h *Host) Error(now clock.Time, e tcp.NetworkError) {
+	if d := h.Table.Error(now, e); d != wire.Accept {
+		h.Drops[d]++
+	}
+	h.watch()
+}
+
+// maxTurns bounds how often a table may go on at one time.
+const maxTurns = 10000
+
+// Turn does what is due and sends what is to be sent, until nothing is left or send returns false, which is a link without room. more reports
+// that the link's room ended it.
+func (h *Host) Turn(now clock.Time, send func(packet []byte) bool) (more bool) {
+	for range maxTurns {
+		again := h.Table.Expire(now)
+		h.watch()
+		again = h.Events(now) || again
+		var s tcp.Segment
+		for h.Table.Output(now, &s) {
+			again = true
+			h.Segments.Out++
+			packet := h.build(&s)
+			h.watch()
+			if packet != nil && !send(packet) {
+				return true
+			}
+			s = tcp.Segment{}
+		}
+		if !again {
+			if d := h.Table.Deadline(); d <= now {
+				h.fail("timer: the deadline %v has passed at %v and nothing is done", d, now)
+			}
+			return false
+		}
+		if h.err != nil {
+			return false
+		}
+	}
+	h.fail("livelock: the table has work without end at %v", now)
+	return false
+}
+
+// build makes an IPv4 packet. Its payload is read from the memory of the connection's buffers.
+func (h *Host) build(s *tcp.Segment) []byte {
+	n := s.HeaderLen() + int(s.Payload.Length)
+	h.id++
+	f := wire.IPv4Fields{TOS: s.TOS | byte(s.ECN), ID: h.id, DontFragment: !s.MayFrag, TTL: s.TTL, Protocol: wire.ProtocolTCP, Source: s.Local.Addr, Target: s.Remote.Addr}
+	b, err := f.Append(make([]byte, 0, wire.IPv4Len+n), n)
+	if err != nil {
+		h.fail("packet: %w", err)
+		return nil
+	}
+	b = b[:wire.IPv4Len+n]
+	segment := b[wire.IPv4Len:]
+	payload := segment[s.HeaderLen():]
+	if len(payload) > 0 {
+		from, err := h.memory.read(s.Payload, true)
+		if err != nil {
+			h.fail("buffer: segment %v to %v: %w", s.Local, s.Remote, err)
+			return nil
+		}
+		copy(payload, from)
+	}
+	s.Put(segment, wire.Pseudo(s.Local.Addr, s.Remote.Addr, wire.ProtocolTCP, uint16(n)), wire.Sum(0).Add(payload))
+	return b
+}
+
+// Events gives the application what has happened, and reports whether anything has.
+func (h *Host) Events(now clock.Time) bool {
+	list := h.Table.Events()
+	for _, e := range list {
+		h.event(now, e)
+	}
+	h.watch()
+	return len(list) > 0
+}
+
+// errNoSuchBuffer is a buffer number that is not in use.
+var errNoSuchBuffer = errors.New("no such buffer")
+
+// block is a buffer in the table's hands.
+type block struct {
+	b    []byte
+	sent bool // Send was given it; else a segment brought it
+}
+
+// memory is the transport's buffers that the table has.
+type memory struct {
+	next  tcp.Buffer
+	live  map[tcp.Buffer]*block
+	bytes int
+}
+
+func (m *memory) add(b []byte, sent bool) tcp.Buffer {
+	m.next++
+	m.live[m.next] = &block{append([]byte(nil), b...), sent}
+	m.bytes += len(b)
+	return m.next
+}
+
+func (m *memory) remove(n tcp.Buffer) {
+	m.bytes -= len(m.live[n].b)
+	delete(m.live, n)
+}
+
+// read is a piece of a buffer.
+func (m *memory) read(p tcp.Payload, sent bool) ([]byte, error) {
+	x := m.live[p.Buffer]
+	switch {
+	case x == nil || x.sent != sent:
+		return nil, fmt.Errorf("%w: %d", errNoSuchBuffer, p.Buffer)
+	case uint64(p.Offset)+uint64(p.Length) > uint64(len(x.b)):
+		return nil, fmt.Errorf("piece %d+%d of a buffer of %d bytes", p.Offset, p.Length, len(x.b))
+	}
+	return x.b[p.Offset : p.Offset+p.Length], nil
+}

@@ -1,0 +1,207 @@
+package tcptest
+
+import (
+	"fmt"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Inspector holds the packets of a network against rules that packets alone show. It knows nothing of the tables.
+type Inspector struct {
+	network *Network
+	streams map[place]*stream
+	// Retransmitted counts segments whose payload was on the wire before, Probes those of one byte beyond a window, by node.
+	Retransmitted, Probes []int
+}
+
+// place is one end of a connection.
+type place struct {
+	node          int
+	local, remote tcp.Endpoint
+}
+
+// stream is what a node has sent on a connection, and what has reached it. Numbers are those of the wire.
+type stream struct {
+	next     tcp.Seq // behind the last that was sent
+	fin      tcp.Seq // behind the FIN, if there was one
+	finished bool
+	scale    uint8 // of the windows that the node offers
+	scaled   bool  // both ends offer scaling
+	offered  tcp.Seq
+	offering bool
+	probed   bool
+
+	edge     tcp.Seq // what the peer allows, of all that has arrived
+	allowed  bool
+	arrived  tcp.Seq // behind the last number that has arrived
+	heard    bool
+	peer     uint8 // the peer's shift
+	peerHas  bool
+	mss      int
+	ownScale bool
+}
+
+// Inspect puts an inspector on a network.
+func Inspect(nw *Network) *Inspector {
+	x := &Inspector{network: nw, streams: map[place]*stream{}, Retransmitted: make([]int, len(nw.Nodes)), Probes: make([]int, len(nw.Nodes))}
+	nw.Wire = x.packet
+	return x
+}
+
+// Forget drops what is known of a node: it has crashed.
+func (x *Inspector) Forget(node int) {
+	for p := range x.streams {
+		if p.node == node {
+			delete(x.streams, p)
+		}
+	}
+}
+
+func (x *Inspector) packet(n *Node, packet []byte, arrived bool) {
+	ip, _, b, d := wire.ParseIPv4(packet)
+	if d != wire.Accept {
+		x.network.fail(fmt.Errorf("wire: node %d sends a bad packet: %v", n.Index, d))
+		return
+	}
+	if ip.Protocol() != wire.ProtocolTCP {
+		return
+	}
+	var s tcp.Segment
+	if d := s.Parse(ip.Source(), ip.Target(), b, 0, 0); d != wire.Accept {
+		if !arrived {
+			x.network.fail(fmt.Errorf("wire: node %d sends a bad segment: %v", n.Index, d))
+		}
+		return
+	}
+	if !arrived {
+		s.Local, s.Remote = s.Remote, s.Local
+	}
+	p := place{n.Index, s.Local, s.Remote}
+	if arrived {
+		x.came(p, &s)
+		return
+	}
+	if wire.CheckTCP(ip, b) != wire.SumGood {
+		x.network.fail(fmt.Errorf("wire: node %d sends a segment with a wrong checksum", n.Index))
+	}
+	if len(packet) > 1500 {
+		x.network.fail(fmt.Errorf("wire: node %d sends a packet of %d bytes", n.Index, len(packet)))
+	}
+	if err := x.left(p, &s); err != nil {
+		x.network.fail(fmt.Errorf("wire: node %d, %v to %v: %v %d+%d ack %d win %d: %w", n.Index, s.Local.AddrPort(), s.Remote.AddrPort(), s.Flags,
+			s.Seq, s.Payload.Length, s.Ack, s.Window, err))
+	}
+}
+
+func span(s *tcp.Segment) int {
+	n := int(s.Payload.Length)
+	if s.Flags&wire.TCPSyn != 0 {
+		n++
+	}
+	if s.Flags&wire.TCPFin != 0 {
+		n++
+	}
+	return n
+}
+
+// came notes a segment that has arrived.
+func (x *Inspector) came(p place, s *tcp.Segment) {
+	st := x.streams[p]
+	if s.Flags&wire.TCPSyn != 0 {
+		if st == nil || s.Flags&wire.TCPAck == 0 && st.heard && s.Seq != st.arrived && st.arrived.Before(s.Seq) {
+			st = &stream{}
+			x.streams[p] = st
+		}
+		st.peerHas = s.Options.Has&wire.TCPHasWindowScale != 0
+		st.peer = min(s.Options.WindowScale, 14)
+		if st.mss = 536; s.Options.Has&wire.TCPHasMSS != 0 {
+			st.mss = max(int(s.Options.MSS), 48)
+		}
+	}
+	if st == nil || s.Flags&wire.TCPRst != 0 {
+		return
+	}
+	if end := s.Seq.Add(span(s)); !st.heard || st.arrived.Before(end) {
+		st.arrived, st.heard = end, true
+	}
+	if s.Flags&wire.TCPAck != 0 {
+		window := int(s.Window)
+		if s.Flags&wire.TCPSyn == 0 && st.peerHas && st.ownScale {
+			window <<= st.peer
+		}
+		if edge := s.Ack.Add(window); !st.allowed || st.edge.Before(edge) {
+			st.edge, st.allowed = edge, true
+		}
+	}
+}
+
+// left checks a segment that leaves.
+func (x *Inspector) left(p place, s *tcp.Segment) error {
+	st := x.streams[p]
+	if s.Flags&wire.TCPRst != 0 {
+		return nil
+	}
+	if s.Flags&wire.TCPSyn != 0 {
+		if st == nil {
+			st = &stream{}
+			x.streams[p] = st
+		}
+		if s.Flags&wire.TCPAck == 0 && st.next != s.Seq.Add(1) { // a new connection
+			*st = stream{}
+		}
+		st.next, st.finished, st.offering = s.Seq.Add(1), false, false
+		st.ownScale = s.Options.Has&wire.TCPHasWindowScale != 0
+		st.scale = s.Options.WindowScale
+		return nil
+	}
+	if st == nil {
+		return nil // TIME-WAIT of a connection that was forgotten
+	}
+	if s.Flags&wire.TCPAck != 0 {
+		if st.heard && st.arrived.Before(s.Ack) {
+			return fmt.Errorf("it acknowledges %d more than has arrived", s.Ack.Minus(st.arrived))
+		}
+		window, slack := int(s.Window), 0
+		if st.peerHas && st.ownScale {
+			window <<= st.scale
+			slack = 1<<st.scale - 1
+		}
+		edge := s.Ack.Add(window)
+		if st.offering && edge.Add(slack).Before(st.offered) {
+			return fmt.Errorf("the right edge of the window goes back by %d", st.offered.Minus(edge)) // RFC 9293 SHLD-14
+		}
+		if !st.offering || st.offered.Before(edge) {
+			st.offered, st.offering = edge, true
+		}
+	}
+	n := int(s.Payload.Length)
+	end := s.Seq.Add(span(s))
+	if st.finished && st.fin.Before(end) {
+		return fmt.Errorf("it goes %d beyond the FIN", end.Minus(st.fin))
+	}
+	if s.Flags&wire.TCPFin != 0 {
+		st.fin, st.finished = end, true
+	}
+	if n > 0 {
+		if n > st.mss && st.mss > 0 {
+			return fmt.Errorf("the peer takes segments of %d bytes", st.mss)
+		}
+		beyond := s.Seq.Add(n).Minus(st.edge)
+		switch {
+		case !st.allowed:
+			return fmt.Errorf("it has data before anything was acknowledged")
+		case beyond == 1 && n == 1:
+			x.Probes[p.node]++ // RFC 9293 section 3.8.6.1
+			st.probed = true
+		case beyond > 0:
+			return fmt.Errorf("it goes %d beyond the peer's window", beyond)
+		case s.Seq.Before(st.next) && !st.probed:
+			x.Retransmitted[p.node]++
+		}
+	}
+	if st.next.Before(end) {
+		st.next = end
+	}
+	return nil
+}
