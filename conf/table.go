@@ -27,9 +27,9 @@ var ringParameters = []Parameter{
 			func(s *Settings) bool { _, err := ParseXDPMode(string(s.Offload.Mode)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_TIME", Title: "Offloaded arrival times", Field: "Offload.Time", State: Works,
 		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, when it takes a " +
-			"frame; xdp the XDP program, when the frame comes in; hardware the card, else as xdp. An interface stays as it was opened; " +
-			"where the ring stamps, the path of a socket with Timestamps says stamp.poll. The option OffloadTime comes before it, and " +
-			"VMA_HW_TS_CONVERSION other than 0, which asks for hardware",
+			"frame; xdp the XDP program, when the frame comes in; hardware the card, else as xdp. An interface stays as it was opened, " +
+			"and a socket with HardwareTimestamps that opens one asks for hardware; where the ring stamps, the path of a socket with " +
+			"Timestamps says stamp.poll. The option OffloadTime comes before it, and VMA_HW_TS_CONVERSION other than 0, which asks for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
@@ -42,7 +42,7 @@ var ringParameters = []Parameter{
 			"poll on. 0: nothing is held",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
-		Effect: "a file for the frames that offloaded rings receive and send, as pcapng; the first %d in its name is the process; empty: " +
+		Effect: "a file for the frames that offloaded rings receive and send by links, as pcapng; the first %d in its name is the process; empty: " +
 			"none",
 		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
