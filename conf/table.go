@@ -66,7 +66,7 @@ var ringParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
 		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (the next power of two, " +
-			"8 or more; 0: 2048), on uring rings the submission queue (the next power of two, 256 to 4096; 0: 256); epoll rings have none",
+			"8 or more; 0: 2048), on uring rings the submission queue (the next power of two, 256 to 4096; 0: 256); on epoll rings it changes nothing",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card; 0: as many as there can be, which is " +
@@ -104,12 +104,12 @@ var memoryParameters = []Parameter{
 		Effect: "the least receive buffer of IP sockets: a smaller one that ReceiveBuffer asks for is made this large, as far as the kernel " +
 			"allows it (net.core.rmem_max); 0: no least",
 		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
-	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable, "the rings have batches of their own"),
-	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "the rings have batches of their own"),
+	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable, "batches cannot be set"),
+	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "batches cannot be set"),
 	inert("VMA_BUFFER_BATCHING_MODE", "Buffer batching mode", "1", within(0, 2), NotApplicable,
 		"a pool belongs to one poller: there is no shared pool to batch for"),
 	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
-		"rings have no spare buffers of their own: they take from the poller's pool"),
+		"rings take buffers from the poller's pool"),
 	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable, "rings are refilled from the poller's pool").as("1"),
 	inert("VMA_HUGETBL", "Huge pages", "0", yesOrNo, NotApplicable, "VMA removed it: use VMA_MEM_ALLOC_TYPE"),
 }
@@ -190,7 +190,7 @@ var socketParameters = []Parameter{
 		"the permissions of socket options are the kernel's").old("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_CLOSE_ON_DUP2", "close on dup2()", "1", yesOrNo, NotApplicable, "no library call is intercepted"),
-	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "CLOSED says when a socket's descriptor is closed"),
+	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "CLOSED says that a socket's descriptor is closed"),
 	inert("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", "Trig dummy send getsockname()", "0", yesOrNo, NotApplicable,
 		"no library call is intercepted").as("0"),
 }
