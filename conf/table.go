@@ -94,7 +94,7 @@ var memoryParameters = []Parameter{
 		Effect: "large buffers (64 KiB of payload) of each poller, bounded as VMA_RX_BUFS says. The option Buffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
 	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
-		Effect: "2 asks for huge pages under the buffers, and where there are none the path says region.no_hugepages; 1, contiguous pages, " +
+		Effect: "2 asks for huge pages under the buffers, and where they cannot be had the path says region.no_hugepages; 1, contiguous pages, " +
 			"is as 0. The option Memory comes before it",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
@@ -158,22 +158,23 @@ var pollParameters = []Parameter{
 
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
-		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open and on those that such listeners accept, not on adopted " +
-			"ones; the option NoDelay has the last word. reactor/gnet (WithTCPNoDelay) and reactor/netconn turn it off by themselves",
+		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open and on those that such listeners accept; adopted ones keep " +
+			"what they have; the option NoDelay has the last word. reactor/gnet (WithTCPNoDelay) and reactor/netconn turn it off by " +
+			"themselves",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
-		Effect: "congestion control of TCP sockets that are not adopted: 0 reno, 1 cubic, or a name that the kernel knows; empty: the " +
-			"kernel's default. One that the kernel refuses, as it does 2, none, is a warning when an engine is made, and a case for " +
-			"VMA_EXCEPTION_HANDLING at each such socket",
+		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
+			"have: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's default. One that the kernel refuses, as it does " +
+			"2, none, is a warning when an engine is made, and a case for VMA_EXCEPTION_HANDLING at each socket that a poller opens",
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
-		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that are not adopted; " +
-			"0: by the interface",
+		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that pollers open and " +
+			"on those that such listeners accept; adopted ones keep what they have; 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
 		Effect: "the longest IP packet that an offloaded ring sends where the interface does not allow less: longer datagrams leave in " +
-			"fragments. Datagrams that the kernel sends follow the interface and the route. For TCP sockets that are not adopted it is a " +
-			"VMA_MSS of 40 less, with IPv6 60, where that is not set. 0: by the interface",
+			"fragments. Datagrams that the kernel sends follow the interface and the route. TCP sockets have a VMA_MSS of 40 less, with " +
+			"IPv6 60, where that is not set. 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; the option MulticastLoop has the last " +
