@@ -69,7 +69,7 @@ func TestQuickRunOverVeth(t *testing.T) {
 		if !strings.HasPrefix(row.Name, "udp-veth") {
 			continue
 		}
-		require.Contains(t, row.Ours.Path, "offload (xdp v0", row.Name)
+		require.Contains(t, row.Ours.Path, "bypass xdp v0/", row.Name)
 		mode := "generic"
 		if row.Ours.Offered > 0 {
 			mode = "native"

@@ -49,7 +49,7 @@ func TestIPv6BesideAnOffloadedSocket(t *testing.T) {
 
 	four, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
 	require.NoError(t, err)
-	require.Equal(t, "offload", four.Path().Tier)
+	require.Equal(t, "bypass", four.Path().Tier)
 	six, err := p.OpenUDP(netip.AddrPortFrom(here6, 0))
 	require.NoError(t, err)
 	line, err := p.OpenUDP(netip.AddrPortFrom(group6, 5657), xtreme.JoinGroup(n.Device(0)))
@@ -59,7 +59,7 @@ func TestIPv6BesideAnOffloadedSocket(t *testing.T) {
 	listener, err := p.ListenTCP(netip.AddrPortFrom(here6, 0))
 	require.NoError(t, err)
 	for _, s := range []*xtreme.Socket{six, line, pulled} {
-		require.Equal(t, "os", s.Path().Tier)
+		require.Equal(t, "kernel", s.Path().Tier)
 		require.Contains(t, codes(s), "offload.no_ipv6", s.Path())
 	}
 	require.Contains(t, codes(listener), "offload.no_tcp")

@@ -86,7 +86,7 @@ func TestRefusedReceives(t *testing.T) {
 		if w.kind != "offload" {
 			err := try(0, extraapi.ZeroCopyForce)
 			w.ErrorIs(err, unix.EIO)
-			w.ErrorContains(err, s.Path().String())
+			w.ErrorContains(err, s.Path().Explain())
 		}
 		failed := make(chan error)
 		go func() { _, _, err := extraapi.RecvFromZeroCopy(s, make([]ring.Completion, 1), 0, 0); failed <- err }()

@@ -1,8 +1,11 @@
 package ring
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// Reason says why something better was not had. Code is stable and meant for programs; Text is a sentence for people.
+// Reason says why a better path was not taken. Code is stable and meant for programs; Text is a sentence for people.
 type Reason struct {
 	Code string // such as "uring.disabled"
 	Text string // such as "io_uring_setup: operation not permitted (kernel.io_uring_disabled = 2)"
@@ -11,23 +14,66 @@ type Reason struct {
 // String is the sentence with the code behind it.
 func (r Reason) String() string { return r.Text + " [" + r.Code + "]" }
 
-// Path is how a socket's bytes travel, and why not better. It never changes silently.
+// The tiers of a path.
+const (
+	TierKernel = "kernel" // a socket of the kernel carries the bytes
+	TierBypass = "bypass" // a stack of this library carries them; the kernel's stack does not see them
+)
+
+// Path is how a socket's bytes travel, and why not better. It never changes silently: EventPath announces a change.
 type Path struct {
-	Tier    string   // "os": the kernel's stack; "offload": our own
-	Kind    string   // the kind of ring: "uring", "epoll"
-	Detail  string   // what is special about it, such as "direct receive"
+	Tier    string   // TierKernel or TierBypass
+	Kind    string   // the kind of ring: "uring", "epoll", "offload"
+	Links   []string // the links that carry the socket's frames, each such as "xdp eth1/0 (generic, copy)"
+	Lost    string   // the code of the reason for which the kernel carries the socket; empty where bypass was not asked for
 	Reasons []Reason // every better path that was not taken
 }
 
-// String is one line: the path, then the reasons, separated by a middle dot.
+// String is one short line, such as "bypass xdp eth1/0 (generic, copy)" or "kernel uring (bypass lost: rule.os)".
 func (p Path) String() string {
-	var b strings.Builder
-	b.WriteString(p.Tier + " " + p.Kind)
-	if p.Detail != "" {
-		b.WriteString(" (" + p.Detail + ")")
+	if p.Tier == "" {
+		return "no path"
+	}
+	if p.Tier == TierBypass {
+		switch n := len(p.Links); n {
+		case 0:
+			return p.Tier + " " + p.Kind
+		case 1:
+			return p.Tier + " " + p.Links[0]
+		default:
+			return fmt.Sprintf("%s %s and %d more", p.Tier, p.Links[0], n-1)
+		}
+	}
+	line := p.Tier
+	if p.Kind != "offload" { // there it is the shadow of an offloaded socket that carries the bytes, in whichever way the ring reads it
+		line += " " + p.Kind
+	}
+	var lost []string
+	if p.Lost != "" {
+		lost = append(lost, "bypass lost: "+p.Lost)
 	}
 	for _, r := range p.Reasons {
-		b.WriteString(" · " + r.String())
+		if p.Kind == "epoll" && strings.HasPrefix(r.Code, "uring.") && r.Code != "uring.not_asked" {
+			lost = append(lost, "uring lost: "+r.Code)
+			break
+		}
 	}
-	return b.String()
+	if len(lost) > 0 {
+		line += " (" + strings.Join(lost, "; ") + ")"
+	}
+	return line
+}
+
+// Explain is the long form: the line of String, then each further link, then each reason as a sentence with its code, one per line.
+func (p Path) Explain() string {
+	lines := []string{p.String()}
+	for i, l := range p.Links {
+		if i > 0 || p.Tier != TierBypass {
+			lines = append(lines, l)
+		}
+	}
+	for _, r := range p.Reasons {
+		lines = append(lines, r.String())
+	}
+	return strings.Join(lines, "\n  ")
 }

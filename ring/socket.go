@@ -173,11 +173,12 @@ func (s *Socket) Path() Path {
 			return s.driverPath(x)
 		}
 	}
-	p := Path{Tier: "os"}
+	p := Path{Tier: TierKernel}
 	if s.set != nil {
 		p.Reasons = s.set.reasons
 		p.Kind = s.set.kind
 		if len(s.why) > 0 {
+			p.Lost = s.why[0].Code
 			p.Reasons = append(append([]Reason(nil), s.why...), p.Reasons...)
 		}
 	}

@@ -91,7 +91,7 @@ offloaded() { # sockperf arguments...
 	local before device
 	before=$(udp OutDatagrams)
 	serve offload ip netns exec $here
-	grep -q '^UDP: offload offload' "$work/log" || { echo "offload: not offloaded:"; cat "$work/log"; failed=1; }
+	grep -q '^UDP: bypass ' "$work/log" || { echo "offload: not offloaded:"; cat "$work/log"; failed=1; }
 	device=$(losses)
 	check offload "$zero" "$@"
 	finish offload

@@ -29,14 +29,14 @@ func TestForcedKinds(t *testing.T) {
 			u := w.udp(loopback)
 			w.Equal(string(kind), u.Ring().Kind())
 			p := u.Path()
-			w.Equal("os", p.Tier)
+			w.Equal("kernel", p.Tier)
 			w.Equal(string(kind), p.Kind)
 			w.Equal(want, codes(p))
 			for _, r := range p.Reasons {
 				w.NotEmpty(r.Text, r.Code)
-				w.Contains(p.String(), r.Text+" ["+r.Code+"]")
+				w.Contains(p.Explain(), r.Text+" ["+r.Code+"]")
 			}
-			w.True(strings.HasPrefix(p.String(), "os "+string(kind)), p)
+			w.Equal("kernel "+string(kind), p.String(), "bypass was not asked for, so nothing is lost")
 			bare, err := w.poller.NewTCP(false)
 			w.NoError(err)
 			w.Equal(p, bare.Path(), "a socket that has no ring yet knows which it will be")
@@ -59,7 +59,8 @@ func TestAutoExplainsItself(t *testing.T) {
 	w.ErrorAs(err, &f)
 	w.Equal("epoll", p.Kind)
 	w.Equal([]string{"offload.not_asked", f.Code}, codes(p))
-	w.Contains(p.String(), f.Error())
+	w.Contains(p.Explain(), f.Error())
+	w.Equal("kernel epoll (uring lost: "+f.Code+")", p.String())
 }
 
 func TestPollerOverridesTheKind(t *testing.T) {

@@ -212,7 +212,7 @@ func ExamplePath() {
 	fmt.Println(path.Reasons[1])
 	check(poller.Close())
 	// Output:
-	// os epoll
+	// kernel epoll
 	// offload.not_asked
 	// uring.not_asked
 	// not uring: epoll was asked for [uring.not_asked]

@@ -69,12 +69,12 @@ func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 	}
 	send("alone", g)
 	receive("alone", false)
-	w.Equal("offload", s.Path().Tier)
+	w.Equal("bypass", s.Path().Tier)
 
 	for range 2 {
 		other := w.member(7300, group(9))
 		w.changed(s)
-		w.Equal("os", s.Path().Tier, s.Path())
+		w.Equal("kernel", s.Path().Tier, s.Path())
 		w.Contains(codes(s.Path()), "mcast.shared")
 		for range 5 {
 			send("both", g)
@@ -83,7 +83,7 @@ func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 		}
 		w.NoError(other.Close())
 		w.changed(s)
-		w.Equal("offload", s.Path().Tier, s.Path())
+		w.Equal("bypass", s.Path().Tier, s.Path())
 		w.NotContains(codes(s.Path()), "mcast.shared")
 		send("again", g)
 		receive("again", false)
@@ -125,7 +125,7 @@ func TestAGroupThatIsKept(t *testing.T) {
 	other := w.member(7302, group(11))
 	w.changed(must)
 	w.Contains(codes(must.Path()), "mcast.kept")
-	w.Equal("offload", must.Path().Tier)
+	w.Equal("bypass", must.Path().Tier)
 	second.changed(twin)
 	second.changed(triplet)
 	w.Contains(codes(twin.Path()), "mcast.shared")
@@ -199,7 +199,7 @@ func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
 		second.poll()
 		return !slices.Contains(codes(late.Path()), "mcast.shared")
 	})
-	w.Equal("offload", late.Path().Tier, late.Path())
+	w.Equal("bypass", late.Path().Tier, late.Path())
 	second.kept = nil // PATH, perhaps
 	second.close(late)
 	second.close(idle)

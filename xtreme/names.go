@@ -17,6 +17,12 @@ type (
 	Settings   = conf.Settings
 )
 
+// The tiers of a path.
+const (
+	TierKernel = ring.TierKernel
+	TierBypass = ring.TierBypass
+)
+
 // The kinds of socket.
 const (
 	KindStream   = ring.KindStream

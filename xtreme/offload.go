@@ -332,7 +332,7 @@ func required(why []ring.Reason) error {
 func carried(s *Socket) error {
 	p := s.Path()
 	lost := slices.ContainsFunc(p.Reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
-	if p.Tier == string(conf.RingOffload) && !lost {
+	if p.Tier == ring.TierBypass && !lost {
 		return nil
 	}
 	return required(p.Reasons)

@@ -167,11 +167,11 @@ func TestTableOfFlowsIsFull(t *testing.T) {
 		if has(s.Path(), "xdp.not_claimed") {
 			break
 		}
-		w.Equal("offload", s.Path().Tier)
+		w.Equal("bypass", s.Path().Tier)
 	}
 	last := list[len(list)-1]
-	w.Equal("os", last.Path().Tier, last.Path())
-	w.Contains(last.Path().String(), "the flow map is full (4096 entries)")
+	w.Equal("kernel", last.Path().Tier, last.Path())
+	w.Contains(last.Path().Explain(), "the flow map is full (4096 entries)")
 	w.InDelta(4096, len(list), 8, "addresses have entries too")
 	w.write(w.net.Dial(last.LocalAddr()), "by the kernel")
 	c := w.event(last, xtreme.EventPacket)

@@ -37,9 +37,9 @@ func TestPathGoesAndReturns(t *testing.T) {
 		}
 	}
 	w.NoError(netlink.LinkSetDown(l))
-	told("os", "link.down")
+	told("kernel", "link.down")
 	w.NoError(netlink.LinkSetUp(l))
-	told("offload", "")
+	told("bypass", "")
 	peer := w.net.Dial(s.LocalAddr())
 	w.write(peer, "again")
 	text, from := fast(w.world, s)

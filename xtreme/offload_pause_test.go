@@ -35,7 +35,7 @@ func TestPauseLosesNothing(t *testing.T) {
 			w.engine = w.newEngine(func(s *conf.Settings) { s.SmallBuffers = test.small })
 			x := w.other(w.newPoller("pauses"))
 			s := x.udp(w.at(0))
-			w.Equal("offload", s.Path().Tier, s.Path())
+			w.Equal("bypass", s.Path().Tier, s.Path())
 			peer := w.net.Dial(s.LocalAddr())
 			next, message := uint64(0), make([]byte, 64)
 			for pause := range 3 {

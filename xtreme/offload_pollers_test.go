@@ -27,7 +27,7 @@ func TestTwoOffloadingPollers(t *testing.T) {
 	answers(x, second, w.net.Dial(second.LocalAddr()))
 
 	shared := x.udp(w.at(0))
-	w.Equal("offload", shared.Path().Tier)
+	w.Equal("bypass", shared.Path().Tier)
 	w.Contains(codes(shared.Path()), "ring.no_queue")
 	peer := w.net.Dial(shared.LocalAddr())
 	w.write(peer, "by hand-over")
@@ -48,12 +48,12 @@ func TestNamedInterfacesAndPolicies(t *testing.T) {
 	o := w.newPoller("named", xtreme.Interfaces("v1:0-1"), xtreme.Checksum(conf.ChecksumStrict))
 	x := w.other(o)
 	away := x.udp(w.at(0))
-	w.Equal("os", away.Path().Tier)
+	w.Equal("kernel", away.Path().Tier)
 	w.Equal("offload.not_named", codes(away.Path())[0])
 	everywhere := x.udp(netip.MustParseAddrPort("0.0.0.0:0"))
-	w.Equal("offload", everywhere.Path().Tier)
+	w.Equal("bypass", everywhere.Path().Tier)
 	w.False(program(t, "v0"))
-	w.Contains(everywhere.Path().Detail, "xdp v1 queue 1")
+	w.Contains(everywhere.Path().Explain(), "xdp v1/1")
 	w.NotContains(codes(everywhere.Path()), "checksum.accept_partial")
 	w.Contains(w.log.String(), `interface=v1 mode=generic checksums=strict because="it was asked for"`)
 	peer := w.net.Dial(netip.AddrPortFrom(w.net.Local(1), everywhere.LocalAddr().Port()))
@@ -72,7 +72,7 @@ func TestNamedInterfacesAndPolicies(t *testing.T) {
 	w.Equal("offload.not_named", codes(s.Path())[0])
 	s, err = p.OpenUDP(w.at(0))
 	w.NoError(err)
-	w.Equal("offload", s.Path().Tier)
+	w.Equal("bypass", s.Path().Tier)
 	w.Contains(codes(s.Path()), "checksum.off")
 }
 
@@ -81,7 +81,7 @@ func TestFillIsDividedAmongQueues(t *testing.T) {
 	w := newCabled(t, testnet.Pair{Queues: 4}, testnet.Pair{Queues: 2})
 	small := w.poller.Pool().Layout().SmallCount
 	s := w.udp(w.at(0))
-	w.Equal(4, strings.Count(s.Path().Detail, "xdp v0 queue"))
+	w.Equal(4, strings.Count(s.Path().Explain(), "xdp v0/"))
 	kernel := w.newPoller("without cards").Ledger().Filling // what io_uring has of a pool
 	first := w.poller.Ledger().Filling
 	w.Greater(first, kernel)
@@ -99,7 +99,7 @@ func TestFillBySetting(t *testing.T) {
 		kernel := p.Ledger().Filling
 		s, err := p.OpenUDP(w.at(0))
 		w.NoError(err)
-		w.Equal("offload", s.Path().Tier, s.Path())
+		w.Equal("bypass", s.Path().Tier, s.Path())
 		n := p.Ledger().Filling - kernel
 		w.NoError(p.Close())
 		return n
@@ -122,7 +122,7 @@ func TestClaimsOfConnectedSockets(t *testing.T) {
 		to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
 		s, err := x.poller.OpenUDP(w.at(0), xtreme.Remote(to))
 		w.NoError(err)
-		w.Equal("offload", s.Path().Tier, s.Path())
+		w.Equal("bypass", s.Path().Tier, s.Path())
 		_, err = peer.WriteToUDPAddrPort([]byte("of the peer"), s.LocalAddr())
 		w.NoError(err)
 		got, from := fast(x, s)
@@ -152,7 +152,7 @@ func TestPollersDivideTheQueues(t *testing.T) {
 	b := w.other(w.newPoller("b", xtreme.Interfaces("v0:1")))
 	for _, x := range []*world{a, b} {
 		s := x.udp(w.at(0))
-		w.Equal("offload", s.Path().Tier)
+		w.Equal("bypass", s.Path().Tier)
 		w.NotContains(codes(s.Path()), "ring.no_queue")
 		peer := w.net.Dial(s.LocalAddr())
 		for range 20 {
@@ -167,7 +167,7 @@ func TestPollersDivideTheQueues(t *testing.T) {
 	}
 	third := w.other(w.newPoller("third", xtreme.Interfaces("v0:1")))
 	s := third.udp(w.at(0))
-	w.Equal("os", s.Path().Tier)
+	w.Equal("kernel", s.Path().Tier)
 	w.Equal("xdp.busy", codes(s.Path())[0])
-	w.Contains(s.Path().String(), "queue 1 is another ring's")
+	w.Contains(s.Path().Explain(), "queue 1 is another ring's")
 }

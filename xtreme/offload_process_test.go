@@ -37,9 +37,9 @@ func TestInterfaceOfAnotherProcess(t *testing.T) {
 	w.Equal("held\n", line)
 	w.True(program(t, "v0"))
 	s := w.udp(w.at(0))
-	w.Equal("os", s.Path().Tier)
+	w.Equal("kernel", s.Path().Tier)
 	w.Equal("xdp.busy", codes(s.Path())[0])
-	w.Contains(s.Path().String(), fmt.Sprintf("pid=%d", cmd.Process.Pid))
+	w.Contains(s.Path().Explain(), fmt.Sprintf("pid=%d", cmd.Process.Pid))
 	_, err = w.poller.OpenUDP(w.at(0), xtreme.RequireOffload())
 	w.ErrorContains(err, "xdp.busy")
 

@@ -36,7 +36,7 @@ func TestWhyNotOffloaded(t *testing.T) {
 		"offload.no_tcp":  w.listen(),
 		"offload.adopted": adopted,
 	} {
-		w.Equal("os", s.Path().Tier, code)
+		w.Equal("kernel", s.Path().Tier, code)
 		w.Equal(code, codes(s.Path())[0], "%v", s.Path())
 		w.Contains([]string{"uring", "epoll"}, s.Ring().Kind())
 	}
@@ -61,7 +61,7 @@ func TestWithoutCapability(t *testing.T) {
 	w.NoError(unix.Capset(&header, &data[0]))
 
 	w.NoError(err)
-	w.Equal("os", s.Path().Tier)
+	w.Equal("kernel", s.Path().Tier)
 	w.Equal("xdp.no_capability", codes(s.Path())[0])
 	peer := w.net.Dial(s.LocalAddr())
 	w.write(peer, "all the same")
@@ -92,7 +92,7 @@ func TestWithTheDocumentedCapabilities(t *testing.T) {
 			s, err := w.poller.OpenUDP(w.at(0), xtreme.Timestamps())
 			w.NoError(unix.Capset(&header, &data[0]))
 			w.NoError(err)
-			w.Equal("offload", s.Path().Tier, s.Path())
+			w.Equal("bypass", s.Path().Tier, s.Path())
 			answers(w.world, s, w.net.Dial(s.LocalAddr()))
 			w.close(s)
 		})
@@ -102,7 +102,7 @@ func TestWithTheDocumentedCapabilities(t *testing.T) {
 func TestRequireOffload(t *testing.T) {
 	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
 	s := w.udp(w.at(0), xtreme.RequireOffload())
-	w.Equal("offload", s.Path().Tier)
+	w.Equal("bypass", s.Path().Tier)
 	w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.RequireOffload())
 	steps, err := w.poller.NewUDP(false, xtreme.RequireOffload())
 	w.NoError(err)
@@ -144,9 +144,9 @@ func TestInterfaceIsBusy(t *testing.T) {
 	for range 2 {
 		s, err := p.OpenUDP(w.at(0))
 		w.NoError(err)
-		w.Equal("os", s.Path().Tier)
+		w.Equal("kernel", s.Path().Tier)
 		w.Equal("xdp.busy", codes(s.Path())[0])
-		w.Contains(s.Path().String(), fmt.Sprintf("pid=%d", os.Getpid()))
+		w.Contains(s.Path().Explain(), fmt.Sprintf("pid=%d", os.Getpid()))
 	}
 	answers(w.world, first, w.net.Dial(first.LocalAddr()))
 }
@@ -158,5 +158,5 @@ func TestTooFewBuffersForTheQueues(t *testing.T) {
 	s, err := p.OpenUDP(w.at(0))
 	w.NoError(err)
 	w.Equal("offload.no_buffers", codes(s.Path())[0])
-	w.Contains(s.Path().String(), "8 queues of v0")
+	w.Contains(s.Path().Explain(), "8 queues of v0")
 }

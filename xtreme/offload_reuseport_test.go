@@ -59,7 +59,7 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 			for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_shared"); w.poll() {
 				w.True(time.Now().Before(end), "%v", s.Path())
 			}
-			w.Equal("os", s.Path().Tier)
+			w.Equal("kernel", s.Path().Tier)
 			w.kept = nil
 			const peers = 64
 			for range peers {
@@ -84,7 +84,7 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 			}
 
 			w.NoError(foreign.Close())
-			w.until("offloaded again", func() bool { return s.Path().Tier == "offload" && !has(s.Path(), "udp.port_shared") })
+			w.until("offloaded again", func() bool { return s.Path().Tier == "bypass" && !has(s.Path(), "udp.port_shared") })
 			w.until("told", func() bool {
 				for _, c := range w.kept {
 					if c.Events.Has(xtreme.EventPath) {
@@ -111,7 +111,7 @@ func TestBroadcastsThatAnotherProgramReceives(t *testing.T) {
 	for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_shared"); w.poll() {
 		w.True(time.Now().Before(end), "%v", s.Path())
 	}
-	w.Equal("os", s.Path().Tier)
+	w.Equal("kernel", s.Path().Tier)
 	w.kept = nil
 	peer := w.broadcaster(0)
 	for range 3 {
@@ -121,7 +121,7 @@ func TestBroadcastsThatAnotherProgramReceives(t *testing.T) {
 		w.heard(foreign, "to all")
 	}
 	w.NoError(foreign.Close())
-	w.until("offloaded again", func() bool { return s.Path().Tier == "offload" })
+	w.until("offloaded again", func() bool { return s.Path().Tier == "bypass" })
 	w.next("PATH", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventPath) })
 	_, err := peer.WriteToUDPAddrPort([]byte("by the link"), at)
 	w.NoError(err)
@@ -140,7 +140,7 @@ func TestSharedPortThatIsKept(t *testing.T) {
 	for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_kept"); w.poll() {
 		w.True(time.Now().Before(end), "%v", s.Path())
 	}
-	w.Equal("offload", s.Path().Tier)
+	w.Equal("bypass", s.Path().Tier)
 	w.kept = nil
 	for range 16 {
 		w.write(w.net.Dial(at), "kept")

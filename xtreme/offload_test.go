@@ -22,9 +22,9 @@ func TestOffloadedUDP(t *testing.T) {
 	s := w.udp(w.at(0))
 	w.True(program(t, "v0"))
 	p := s.Path()
-	w.Equal("offload", p.Tier)
+	w.Equal("bypass", p.Tier)
 	w.Equal("offload", p.Kind)
-	w.Contains(p.Detail, "xdp v0 queue 0, generic, copy")
+	w.Contains(p.Explain(), "xdp v0/0 (generic, copy")
 	w.Contains(codes(p), "checksum.accept_partial")
 	peer := w.net.Dial(s.LocalAddr())
 	for range 100 {
@@ -72,7 +72,7 @@ func TestKernelRingBesideOffload(t *testing.T) {
 	w.True(ok)
 	w.Equal(udp.Ring(), found)
 	for _, s := range []*xtreme.Socket{tcp, c} {
-		w.Equal("os", s.Path().Tier)
+		w.Equal("kernel", s.Path().Tier)
 		w.Equal("offload.no_tcp", codes(s.Path())[0])
 		w.NotContains(codes(s.Path()), "offload.not_asked")
 	}
@@ -94,9 +94,9 @@ func TestKernelRingBesideOffload(t *testing.T) {
 func TestWildcardOverTwoInterfaces(t *testing.T) {
 	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
 	s := w.udp(netip.MustParseAddrPort("0.0.0.0:0"))
-	w.Equal("offload", s.Path().Tier)
-	w.Contains(s.Path().Detail, "xdp v0 queue 0")
-	w.Contains(s.Path().Detail, "xdp v1 queue 0")
+	w.Equal("bypass", s.Path().Tier)
+	w.Contains(s.Path().Explain(), "xdp v0/0")
+	w.Contains(s.Path().Explain(), "xdp v1/0")
 	w.Contains(codes(s.Path()), "link.loopback", "not on lo, it says")
 	for i := range 2 {
 		answers(w.world, s, w.net.Dial(netip.AddrPortFrom(w.net.Local(i), s.LocalAddr().Port())))
@@ -155,7 +155,7 @@ func TestGroupOnTwoInterfaces(t *testing.T) {
 			g := netip.MustParseAddrPort("239.1.1.1:7400")
 			s := open(w, g)
 			w.True(program(t, "v0") && program(t, "v1"))
-			w.Equal("offload", s.Path().Tier)
+			w.Equal("bypass", s.Path().Tier)
 			for i := range 2 {
 				l, err := netlink.LinkByName(w.net.Device(i))
 				w.NoError(err)

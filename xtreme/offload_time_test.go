@@ -42,7 +42,7 @@ func TestOffloadTime(t *testing.T) {
 			p := w.newPoller("stamped", test.owner...)
 			x := w.other(p)
 			s := x.udp(w.at(0), append(test.socket, xtreme.Timestamps())...)
-			w.Equal("offload", s.Path().Tier)
+			w.Equal("bypass", s.Path().Tier)
 			for _, code := range []string{"stamp.poll", "xdp.no_hw_time", "card.no_stamps"} {
 				w.Equal(slices.Contains(test.reasons, code), has(s.Path(), code), "%s: %v", code, s.Path())
 			}

@@ -52,7 +52,7 @@ func TestXDPModeBySetting(t *testing.T) {
 		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Mode = mode })
 		x := w.other(w.newPoller("mode"))
 		s := x.udp(w.at(0))
-		w.Contains(s.Path().String(), want, "%q", mode)
+		w.Contains(s.Path().Explain(), want, "%q", mode)
 		peer := w.net.Dial(s.LocalAddr())
 		x.write(peer, "datagram")
 		c := x.event(s, xtreme.EventPacket)

@@ -66,7 +66,7 @@ func TestRingOfEachLogic(t *testing.T) {
 				}
 				require.Equal(t, "AAAAAAAA", ringsOf(list))
 				for _, s := range list {
-					require.Equal(t, "offload", s.Path().Tier, s.Path())
+					require.Equal(t, "bypass", s.Path().Tier, s.Path())
 					require.Contains(t, codes(s.Path()), c.why, s.Path())
 				}
 				require.Equal(t, c.becomes, list[0].Ring().Key().Logic)
@@ -96,8 +96,8 @@ func ringsOf(list []*xtreme.Socket) string {
 func TestRingLogicOfOneOffloadedSocket(t *testing.T) {
 	w := newCabled(t)
 	plain := w.udp(w.at(0))
-	require.NotContains(t, plain.Path().String(), "ring.no_steering")
-	require.NotContains(t, plain.Path().String(), "ring.all_interfaces", "there is one")
+	require.NotContains(t, plain.Path().Explain(), "ring.no_steering")
+	require.NotContains(t, plain.Path().Explain(), "ring.all_interfaces", "there is one")
 	for _, l := range []ring.Logic{ring.PerIP, ring.PerSocket, ring.PerUserID, ring.PerCore, ring.PerCoreAttach} {
 		s := w.udp(w.at(0), xtreme.RingLogic(l), xtreme.UserID(7))
 		require.Same(t, plain.Ring(), s.Ring())

@@ -151,7 +151,7 @@ func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 		}
 	}
 	switch {
-	case kernel != nil && s.Path().Tier == "os":
+	case kernel != nil && s.Path().Tier == ring.TierKernel:
 		return set, kernel, nil
 	case kernel != nil:
 		kernel[0] = ring.Reason{Code: "rule.late", Text: kernel[0].Text + ", but the socket was offloaded when it joined the group"}

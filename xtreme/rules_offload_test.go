@@ -16,7 +16,7 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	at := w.at(0).Addr()
 
 	ruled := w.udp(netip.AddrPortFrom(at, 7001))
-	w.Equal("os", ruled.Path().Tier, ruled.Path())
+	w.Equal("kernel", ruled.Path().Tier, ruled.Path())
 	w.Contains(reason(t, ruled, "rule.os"), `"use os udp_receiver *:7000-7001" (added at run time`)
 	peer := w.net.Dial(ruled.LocalAddr())
 	w.write(peer, "by the kernel")
@@ -24,18 +24,18 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	w.NotEqual(string(conf.RingOffload), ruled.Ring().Kind())
 
 	free := w.udp(netip.AddrPortFrom(at, 7003))
-	w.Equal("offload", free.Path().Tier, free.Path())
+	w.Equal("bypass", free.Path().Tier, free.Path())
 	answers(w.world, free, w.net.Dial(free.LocalAddr()))
 
 	to := netip.AddrPortFrom(w.net.Peer(0), 7002)
 	connected := w.udp(netip.AddrPort{}, xtreme.Remote(to))
-	w.Equal("os", connected.Path().Tier, connected.Path())
+	w.Equal("kernel", connected.Path().Tier, connected.Path())
 	both := w.udp(netip.AddrPortFrom(at, 7004), xtreme.Remote(to))
-	w.Equal("os", both.Path().Tier, "the peer is known when it is bound: %v", both.Path())
+	w.Equal("kernel", both.Path().Tier, "the peer is known when it is bound: %v", both.Path())
 
 	// A group that is joined later, whose rule comes too late for the socket.
 	wild := w.udp(netip.AddrPortFrom(at, 7005))
-	w.Equal("offload", wild.Path().Tier)
+	w.Equal("bypass", wild.Path().Tier)
 	w.NoError(wild.JoinGroup(netip.MustParseAddr("239.1.1.1"), w.net.Device(0), netip.Addr{}))
 	w.Contains(reason(t, wild, "rule.late"), "offloaded when it joined")
 
@@ -51,7 +51,7 @@ func TestARuleForOffloadIsMet(t *testing.T) {
 	w := newCabled(t)
 	w.NoError(w.engine.AddRule("use sx udp_receiver *:*\nuse xlio tcp_server *:*", true))
 	u, l := w.udp(w.at(0)), w.listen()
-	w.Equal("offload", u.Path().Tier)
+	w.Equal("bypass", u.Path().Tier)
 	w.False(hasRule(u, "rule.unmet"))
 	w.True(hasRule(l, "rule.unmet"), l.Path())
 	w.True(hasRule(l, "offload.no_tcp"), l.Path())

@@ -142,7 +142,7 @@ func TestRulesAreAskedByRole(t *testing.T) {
 				s, err := c.open(w)
 				w.NoError(err)
 				w.Equal(c.os, hasRule(s, "rule.os"), s.Path())
-				w.Equal("os", s.Path().Tier)
+				w.Equal("kernel", s.Path().Tier)
 				if c.os {
 					w.Contains(reason(t, s, "rule.os"), "line ")
 				}

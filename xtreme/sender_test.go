@@ -15,7 +15,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	at, to := w.at(0).Addr(), w.net.Peer(0)
 	w.NoError(w.engine.AddRule("use os udp_sender "+to.String()+"/32:9101\nuse os udp_sender 239.1.1.0/24:*", true))
 	s := w.udp(netip.AddrPortFrom(at, 7100), xtreme.MulticastInterface(w.net.Device(0)), xtreme.MulticastLoop(false))
-	w.Equal("offload", s.Path().Tier, s.Path())
+	w.Equal("bypass", s.Path().Tier, s.Path())
 	w.False(hasRule(s, "rule.sender"), "nothing was sent yet")
 	ruled, free := w.net.Listen(netip.AddrPortFrom(to, 9101)), w.net.Listen(netip.AddrPortFrom(to, 9102))
 	frames := func() uint64 { return counter(s.Ring(), w.net.Device(0)+".tx_frames") }
@@ -45,7 +45,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	w.GreaterOrEqual(ways(), uint64(1))
 	w.Less(ways(), uint64(rounds/2), "asked for the destination, again only when ways were found anew")
 	w.Contains(reason(t, s, "rule.sender"), `"use os udp_sender 10.0.0.2:9101" (added at run time`)
-	w.Equal("offload", s.Path().Tier, "the socket is")
+	w.Equal("bypass", s.Path().Tier, "the socket is")
 
 	// SendPacket, from the application's memory, goes the same way.
 	p, err := s.Ring().Pool().Alloc(6)
@@ -90,7 +90,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	// then, but what it sends is.
 	late := w.udp(netip.AddrPortFrom(at, 7101))
 	w.NoError(late.Connect(netip.AddrPortFrom(to, 9101)))
-	w.Equal("offload", late.Path().Tier)
+	w.Equal("bypass", late.Path().Tier)
 	before := frames()
 	_, err = late.Send([]byte("late"))
 	w.NoError(err)

@@ -105,7 +105,7 @@ func TestTxTimestamps(t *testing.T) {
 			w.LessOrEqual(c.Time.Nanos, realtime(t))
 			w.Equal(ring.StampSoftware, c.Time.Source)
 		}
-		w.Contains(s.Path().String(), "card.no_stamps")
+		w.Contains(s.Path().Explain(), "card.no_stamps")
 		w.Equal(uint64(2), s.Ring().Stats().Stamped)
 
 		_, err := w.poller.OpenUDP(loopback, xtreme.HardwareTimestamps(7, 0))

@@ -24,7 +24,7 @@ func TestTransmitRingOfLinksByTheSettings(t *testing.T) {
 			x := w.other(w.newPoller("transmits"))
 			before := transmitRings(t)
 			s := x.udp(w.at(0))
-			w.Equal("offload", s.Path().Tier)
+			w.Equal("bypass", s.Path().Tier)
 			var added []int
 			for at, size := range transmitRings(t) {
 				if before[at] != size {

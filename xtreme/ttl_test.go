@@ -30,7 +30,7 @@ func TestSendOptionsSeenByThePeer(t *testing.T) {
 		peers := []*net.UDPConn{listenForTTL(c, 0, g), listenForTTL(c, 1, g)}
 		open := func(opt ...xtreme.Option) *xtreme.Socket {
 			s := w.udp(c.at(0), opt...)
-			w.Equal(kind == conf.RingOffload, s.Path().Tier == "offload", s.Path())
+			w.Equal(kind == conf.RingOffload, s.Path().Tier == "bypass", s.Path())
 			return s
 		}
 		member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), port), xtreme.AddMembership(g.Addr(), c.net.Device(0), netip.Addr{}))

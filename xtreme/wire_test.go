@@ -24,7 +24,7 @@ func TestBroadcastOverACable(t *testing.T) {
 	subnet := w.udp(netip.MustParseAddrPort("10.0.0.255:7401"))
 	own := w.udp(netip.AddrPortFrom(w.net.Local(0), 7402))
 	for _, s := range []*xtreme.Socket{wild, subnet, own} {
-		w.Equal("offload", s.Path().Tier, s.Path())
+		w.Equal("bypass", s.Path().Tier, s.Path())
 	}
 	peer := w.broadcaster(7403)
 	to := func(a string) {
@@ -104,9 +104,9 @@ func TestVLANOverACable(t *testing.T) {
 	tagged(w.net.Device(0), "10.5.0.1/24")
 	w.net.InPeer(func() { tagged("p0", "10.5.0.2/24") })
 	s := w.udp(netip.MustParseAddrPort("10.5.0.1:7500"))
-	w.Equal("offload", s.Path().Tier, s.Path())
+	w.Equal("bypass", s.Path().Tier, s.Path())
 	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.JoinGroup(w.net.Device(0)+".5"))
-	w.Equal("offload", line.Path().Tier, line.Path())
+	w.Equal("bypass", line.Path().Tier, line.Path())
 	peer := w.net.Dial(s.LocalAddr())
 	for range 5 {
 		answers(w.world, s, peer)
@@ -140,13 +140,13 @@ func TestSocketsOfAnOffloadedPollerLeftToTheKernel(t *testing.T) {
 	w.engine = w.newEngine(func(s *conf.Settings) { s.KernelOnly = true })
 	w.poller = w.newPoller("kernel only")
 	s := w.udp(w.at(0))
-	w.Equal("os", s.Path().Tier)
+	w.Equal("kernel", s.Path().Tier)
 	w.Contains(reason(t, s, "setting.offloaded_sockets"), "VMA_OFFLOADED_SOCKETS=0")
 	w.write(w.net.Dial(s.LocalAddr()), "by the kernel")
 	w.Equal("by the kernel", w.text(s))
 	w.False(program(t, w.net.Device(0)), "no program was put on the interface")
 	required := w.udp(w.at(0), xtreme.RequireOffload())
-	w.Equal("offload", required.Path().Tier)
+	w.Equal("bypass", required.Path().Tier)
 	w.close(required)
 	_, err := w.poller.OpenUDP(w.at(0), xtreme.RequireOffload(), xtreme.KernelOnly())
 	w.ErrorIs(err, ring.ErrNotSupported)

@@ -367,7 +367,7 @@ func probes(t *testing.T, cmd *exec.Cmd, kind string) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, want := range []string{
-		`serving on 127\.0\.0\.1:\d+`, `TCP listener: os ` + kind, `UDP: os ` + kind, `\[offload\.not_asked\]`,
+		`serving on 127\.0\.0\.1:\d+`, `TCP listener: kernel ` + kind, `UDP: kernel ` + kind, `\[offload\.not_asked\]`,
 		`client: another process`,
 		`TCP round trip: \d+ answers, 0 lost; p50 \d+\.\d µs, p90 \d+\.\d, p99 \d+\.\d, p99\.9 \d+\.\d, max \d+\.\d`,
 		`UDP round trip: \d+ answers, \d+ lost; p50 \d+\.\d µs`,

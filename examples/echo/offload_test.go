@@ -35,9 +35,9 @@ func TestOffloadedProgram(t *testing.T) {
 		said += line
 	}
 	require.Contains(t, said, "listening on "+at.String())
-	require.Contains(t, said, "TCP listener: os ")
+	require.Contains(t, said, "TCP listener: kernel ")
 	require.Contains(t, said, "[offload.no_tcp]")
-	require.Contains(t, said, "UDP: offload offload (xdp v0 queue 0, generic, copy")
+	require.Contains(t, said, "UDP: bypass xdp v0/0 (generic, copy")
 	require.Equal(t, 1, strings.Count(said, "checksums=accept-partial"), said)
 
 	const count = 500

@@ -92,15 +92,7 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 // paths reports how each socket's bytes travel, and why not better.
 func (srv *server) paths() (text string) {
 	for _, s := range srv.loops[0].listeners {
-		p := s.Path()
-		text += fmt.Sprintf("%v: %s %s", s.Kind(), p.Tier, p.Kind)
-		if p.Detail != "" {
-			text += " (" + p.Detail + ")"
-		}
-		text += "\n"
-		for _, r := range p.Reasons {
-			text += fmt.Sprintf("  · %v\n", r)
-		}
+		text += fmt.Sprintf("%v: %s\n", s.Kind(), s.Path().Explain())
 	}
 	return text
 }

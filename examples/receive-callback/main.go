@@ -6,7 +6,7 @@
 //
 // It plays the sender too, and fails unless all adds up:
 //
-//	os uring (…)
+//	kernel uring
 //	20000 datagrams: 10000 dropped, 1000 held, 9000 delivered
 //	1000 released by another goroutine
 //	buffers: free …

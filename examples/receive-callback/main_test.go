@@ -30,7 +30,7 @@ func TestRingOfTheEnvironment(t *testing.T) {
 	t.Setenv("SX_RING", "epoll")
 	var out bytes.Buffer
 	require.NoError(t, runWith([]string{"-n", "10"}, &out))
-	require.Contains(t, out.String(), "os epoll")
+	require.Contains(t, out.String(), "kernel epoll")
 }
 
 func TestBadArguments(t *testing.T) {

@@ -86,11 +86,7 @@ func boundTo(eng gnet.Engine) (netip.AddrPort, error) {
 func (a *app) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	if x, ok := c.(gnet.ConnX); ok && !a.told {
 		a.told = true
-		p := x.Path()
-		fmt.Printf("path of the first connection: %s %s\n", p.Tier, p.Kind)
-		for _, r := range p.Reasons {
-			fmt.Printf("  · %v\n", r)
-		}
+		fmt.Printf("path of the first connection: %s\n", x.Path().Explain())
 	}
 	return a.Handler.OnOpen(c)
 }

@@ -5,7 +5,7 @@
 //
 // Without -to it plays the receiver too, and fails unless the one real message is all that came:
 //
-//	os uring (…)
+//	kernel uring
 //	warm-send: partly: the kernel walks the system call, the socket and the route … [warm.kernel_path]
 //	1000 warm sends, 0 found the path cold; 1 message sent
 //	the receiver got 1: "the message that matters"

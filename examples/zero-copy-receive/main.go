@@ -6,7 +6,7 @@
 //
 // The socket is in pull mode: packets wait on it, Poll says so, RecvFromZeroCopy takes them.
 //
-//	os uring (…)
+//	kernel uring
 //	zero-copy-receive: partly: the kernel copies each packet once, into the ring's buffer; … [os.kernel_copy]
 //	sent     268435456 bytes, sha256 5c1b…
 //	received 268435456 bytes, sha256 5c1b… in 4242 packets

@@ -36,7 +36,7 @@ func TestRingOfTheEnvironment(t *testing.T) {
 	t.Setenv("SX_RING", "epoll")
 	var out bytes.Buffer
 	require.NoError(t, runWith([]string{"-mib", "1"}, &out))
-	require.Contains(t, out.String(), "os epoll")
+	require.Contains(t, out.String(), "kernel epoll")
 }
 
 func TestBadArguments(t *testing.T) {

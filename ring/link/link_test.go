@@ -13,9 +13,9 @@ func TestPathInWords(t *testing.T) {
 	p := link.Path{Kind: "memory"}
 	require.Equal(t, "memory", p.String())
 	p = link.Path{Kind: "xdp", Interface: "eth0", Queue: 3, Mode: "native", ZeroCopy: true, Jumbo: true, Clock: link.ClockHardware}
-	require.Equal(t, "xdp eth0 queue 3, native, zero-copy, jumbo, hardware time", p.String())
+	require.Equal(t, "xdp eth0/3 (native, zero-copy, jumbo, hardware time)", p.String())
 	p = link.Path{Kind: "xdp", Interface: "v0", Mode: "generic", Reasons: []link.Reason{{"xdp.no_zerocopy", "a veth has none"}, {"x", "y"}}}
-	require.Equal(t, "xdp v0 queue 0, generic, copy · a veth has none [xdp.no_zerocopy] · y [x]", p.String())
+	require.Equal(t, "xdp v0/0 (generic, copy)\n  a veth has none [xdp.no_zerocopy]\n  y [x]", p.Explain())
 	require.True(t, p.Has("x"))
 	require.False(t, p.Has("y"))
 }

@@ -27,30 +27,42 @@ type Path struct {
 	Reasons   []Reason
 }
 
-// String is one line: the path, then the reasons, separated by a middle dot.
-func (p Path) String() string {
-	var b strings.Builder
-	b.WriteString(p.Kind)
+// String is one short line: kind, interface and queue, then the properties, such as "xdp eth1/0 (generic, copy)".
+func (p Path) String() string { return p.With() }
+
+// With is String with further properties behind those of the link.
+func (p Path) With(properties ...string) string {
+	line := p.Kind
 	if p.Interface != "" {
-		fmt.Fprintf(&b, " %s queue %d", p.Interface, p.Queue)
+		line += fmt.Sprintf(" %s/%d", p.Interface, p.Queue)
 	}
+	var own []string
 	if p.Mode != "" {
 		copied := "copy"
 		if p.ZeroCopy {
 			copied = "zero-copy"
 		}
-		b.WriteString(", " + p.Mode + ", " + copied)
+		own = append(own, p.Mode, copied)
 	}
 	if p.Jumbo {
-		b.WriteString(", jumbo")
+		own = append(own, "jumbo")
 	}
 	if p.Clock != ClockNone {
-		b.WriteString(", " + p.Clock.String() + " time")
+		own = append(own, p.Clock.String()+" time")
 	}
+	if own = append(own, properties...); len(own) > 0 {
+		line += " (" + strings.Join(own, ", ") + ")"
+	}
+	return line
+}
+
+// Explain is the long form: the line of String, then each reason as a sentence with its code, one per line.
+func (p Path) Explain() string {
+	line := p.String()
 	for _, r := range p.Reasons {
-		b.WriteString(" · " + r.String())
+		line += "\n  " + r.String()
 	}
-	return b.String()
+	return line
 }
 
 // Has reports whether a reason with this code is among the reasons.

@@ -43,8 +43,8 @@ func TestBondActiveBackup(t *testing.T) {
 	g := w.listener(set, "239.1.2.3:7001")
 	require.NoError(t, g.s.JoinGroup(group, "v0", netip.Addr{}))
 	p := x.s.Path()
-	require.Equal(t, "offload", p.Tier)
-	require.Equal(t, "memory m0 queue 0, jumbo; memory m1 queue 0, jumbo, inactive", p.Detail)
+	require.Equal(t, "bypass", p.Tier)
+	require.Equal(t, []string{"memory m0/0 (jumbo)", "memory m1/0 (jumbo, inactive)"}, p.Links)
 
 	at := x.s.LocalAddr()
 	w.come("m0", 0, 0, at, 1)
@@ -81,8 +81,8 @@ func TestBondActiveBackup(t *testing.T) {
 		x.send("10.0.0.2:9", uint64(round))
 		require.Equal(t, []left{{0, interfaceMAC(0), netip.MustParseAddrPort("10.0.0.2:9"), uint64(round)}}, w.gone(active))
 		require.Empty(t, w.gone(backup))
-		require.Contains(t, x.s.Path().Detail, "memory "+backup+" queue 0, jumbo, inactive")
-		require.NotContains(t, x.s.Path().Detail, "memory "+active+" queue 0, jumbo, inactive")
+		require.Contains(t, x.s.Path().Explain(), "memory "+backup+"/0 (jumbo, inactive)")
+		require.NotContains(t, x.s.Path().Explain(), "memory "+active+"/0 (jumbo, inactive)")
 		number := uint64(100 + round)
 		w.come(active, 0, 0, netip.AddrPortFrom(group, 7001), number)
 		w.come(backup, 0, 0, netip.AddrPortFrom(group, 7001), 1000+number)
@@ -91,7 +91,7 @@ func TestBondActiveBackup(t *testing.T) {
 		x.until("the group's and ours", func() bool { return x.seen[number] && x.seen[2000+number] })
 		require.False(t, x.seen[1000+number] || x.seen[3000+number])
 	}
-	require.Equal(t, "offload", x.s.Path().Tier)
+	require.Equal(t, "bypass", x.s.Path().Tier)
 }
 
 // What was queued for a member and for a neighbour not known yet leaves by the other one when that is made the active one.
@@ -115,8 +115,8 @@ func TestBondSwitchKeepsWhatWaits(t *testing.T) {
 	x.until("it leaves", func() bool { list = append(list, w.gone("m1")...); return len(list) > 0 })
 	require.Equal(t, uint64(1), list[0].number)
 	require.Empty(t, w.gone("m0"))
-	require.Contains(t, x.s.Path().String(), "interface m0 is down")
-	require.Equal(t, "offload", x.s.Path().Tier)
+	require.Contains(t, x.s.Path().Explain(), "interface m0 is down")
+	require.Equal(t, "bypass", x.s.Path().Tier)
 }
 
 // The same where the active member leaves the bond in the moment in which the other one is made active.
@@ -202,7 +202,7 @@ func TestBondMembersComeAndGo(t *testing.T) {
 		w.carrying(index, name, func(l *host.Link) { l.Master = w.index[0] })
 		events := x.path
 		w.tell()
-		x.until(name+" has joined", func() bool { return x.path > events && strings.Contains(x.s.Path().Detail, name) })
+		x.until(name+" has joined", func() bool { return x.path > events && strings.Contains(x.s.Path().Explain(), name) })
 	}
 	for round := range uint64(3) {
 		join(1003, "m2")
@@ -221,8 +221,8 @@ func TestBondMembersComeAndGo(t *testing.T) {
 		closed := w.closed.Load()
 		w.tell()
 		x.until("it has left", func() bool { return x.path > events && w.closed.Load() > closed })
-		require.NotContains(t, x.s.Path().Detail, "m2")
-		require.Equal(t, "offload", x.s.Path().Tier)
+		require.NotContains(t, x.s.Path().Explain(), "m2")
+		require.Equal(t, "bypass", x.s.Path().Tier)
 		require.Empty(t, w.device("m2").claims)
 	}
 	places := len(r.Counters(nil))
@@ -237,33 +237,33 @@ func TestBondMembersComeAndGo(t *testing.T) {
 	events := x.path
 	w.tell()
 	x.until("none", func() bool { return x.path > events })
-	require.Equal(t, "os", x.s.Path().Tier)
-	require.Contains(t, x.s.Path().String(), "link.bond_empty")
+	require.Equal(t, "kernel", x.s.Path().Tier)
+	require.Contains(t, x.s.Path().Explain(), "link.bond_empty")
 	w.tables.Links = list
 	w.tell()
-	x.until("back", func() bool { return x.s.Path().Tier == "offload" && strings.Contains(x.s.Path().Detail, "m3") })
-	require.NotContains(t, x.s.Path().String(), "link.bond_empty")
+	x.until("back", func() bool { return x.s.Path().Tier == "bypass" && strings.Contains(x.s.Path().Explain(), "m3") })
+	require.NotContains(t, x.s.Path().Explain(), "link.bond_empty")
 
 	// A mode that this stack does not speak, while it runs.
 	w.link("v0").BondMode = host.BondRoundRobin
 	w.tell()
-	x.until("refused", func() bool { return x.s.Path().Tier == "os" })
-	require.Contains(t, x.s.Path().String(), "link.bond_mode")
+	x.until("refused", func() bool { return x.s.Path().Tier == "kernel" })
+	require.Contains(t, x.s.Path().Explain(), "link.bond_mode")
 	w.link("v0").BondMode = host.BondXOR
 	w.tell()
-	x.until("spoken again", func() bool { return x.s.Path().Tier == "offload" })
+	x.until("spoken again", func() bool { return x.s.Path().Tier == "bypass" })
 
 	// The bond is deleted, and made again with another number.
 	w.tables = host.Facts{}
 	w.carrying(1001, "m0", func(*host.Link) {})
 	w.tell()
-	x.until("gone", func() bool { return x.s.Path().Tier == "os" })
-	require.Contains(t, x.s.Path().String(), "link.gone")
+	x.until("gone", func() bool { return x.s.Path().Tier == "kernel" })
+	require.Contains(t, x.s.Path().Explain(), "link.gone")
 	w.index[0] = 7777
 	w.having(0, func(l *host.Link) { l.Kind, l.BondMode = host.KindBond, host.BondXOR })
 	w.link("m0").Master = 7777
 	w.tell()
-	x.until("made again", func() bool { return x.s.Path().Tier == "offload" })
+	x.until("made again", func() bool { return x.s.Path().Tier == "bypass" })
 	w.come("m0", 0, 0, x.s.LocalAddr(), 5000)
 	x.until("received", func() bool { return x.seen[5000] })
 	x.send("10.0.0.2:9", 6000)
@@ -280,11 +280,11 @@ func TestBondMemberThatCannotBeHad(t *testing.T) {
 	require.NoError(t, err)
 	set, _, _ := w.ring(bondOnV0)
 	x := w.listener(set, "10.0.0.1:7000")
-	require.Equal(t, "offload", x.s.Path().Tier)
-	require.Contains(t, x.s.Path().String(), "m1 [xdp.busy]")
+	require.Equal(t, "bypass", x.s.Path().Tier)
+	require.Contains(t, x.s.Path().Explain(), "m1 [xdp.busy]")
 	require.NoError(t, blocker.Close())
-	x.until("had after all", func() bool { return strings.Contains(x.s.Path().Detail, "memory m1") })
-	require.NotContains(t, x.s.Path().String(), "xdp.busy")
+	x.until("had after all", func() bool { return strings.Contains(x.s.Path().Explain(), "memory m1") })
+	require.NotContains(t, x.s.Path().Explain(), "xdp.busy")
 
 	w = bonded(t, host.BondXOR)
 	w.start()
@@ -313,7 +313,7 @@ func TestBondOfTwoRings(t *testing.T) {
 	_, a, _ := w.ring(bondOnV0)
 	set, _, _ := w.ring(bondOnV0)
 	x := w.listener(set, "10.0.0.1:7000")
-	require.Contains(t, x.s.Path().String(), "ring.no_queue")
+	require.Contains(t, x.s.Path().Explain(), "ring.no_queue")
 	both := func(what string, done func() bool) {
 		t.Helper()
 		x.until(what, func() bool {

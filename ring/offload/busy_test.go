@@ -60,14 +60,14 @@ func newSquatted(t *testing.T, take func(p *ebpf.Program)) *squatted {
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
 	s.u = s.open(set, "10.0.0.1:7000")
 	s.poll()
-	require.Equal(t, "offload", s.u.Path().Tier)
+	require.Equal(t, "bypass", s.u.Path().Tier)
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}}) // XDP_PASS
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	require.NoError(t, first.Close())
 	take(p)
-	s.until("busy", func() bool { s.second(); return strings.Contains(s.u.Path().String(), "xdp.busy") })
+	s.until("busy", func() bool { s.second(); return strings.Contains(s.u.Path().Explain(), "xdp.busy") })
 	return s
 }
 
@@ -88,7 +88,7 @@ func (s *squatted) second() {
 	failures := counter(s.u.Ring(), "offload.retry_failures")
 	s.clock.Advance(time.Second)
 	s.until("a try", func() bool {
-		return counter(s.u.Ring(), "offload.retry_failures") > failures || s.u.Path().Tier == "offload"
+		return counter(s.u.Ring(), "offload.retry_failures") > failures || s.u.Path().Tier == "bypass"
 	})
 }
 
@@ -109,11 +109,11 @@ func TestBusyInterfaceIsLeftAlone(t *testing.T) {
 	for range 300 { // seconds
 		s.second()
 	}
-	require.True(t, strings.Contains(s.u.Path().String(), "xdp.busy"), "%v", s.u.Path())
+	require.True(t, strings.Contains(s.u.Path().Explain(), "xdp.busy"), "%v", s.u.Path())
 	require.GreaterOrEqual(t, s.opens-before, 8)
 	require.LessOrEqual(t, s.opens-before, 20, "tries in 300 seconds")
 	require.NoError(t, l.Close())
-	s.until("back in half a minute", func() bool { s.second(); return s.u.Path().Tier == "offload" })
+	s.until("back in half a minute", func() bool { s.second(); return s.u.Path().Tier == "bypass" })
 }
 
 // When the program that is in the way ends with its process, the interface is had back at the next second, however long it was busy.
@@ -138,7 +138,7 @@ func TestBusyInterfaceIsHadBackWhenItsProgramEnds(t *testing.T) {
 	})
 	opens := s.opens
 	s.second()
-	require.Equal(t, "offload", s.u.Path().Tier, "%v", s.u.Path())
+	require.Equal(t, "bypass", s.u.Path().Tier, "%v", s.u.Path())
 	require.Equal(t, opens+1, s.opens)
 }
 
@@ -152,6 +152,6 @@ func TestBusyInterfaceIsHadBackWhenTheKernelTells(t *testing.T) {
 	}
 	opens := s.opens
 	require.NoError(t, netlink.LinkSetXdpFdWithFlags(linkOf(t, "v0"), -1, unix.XDP_FLAGS_SKB_MODE))
-	s.until("back without time passing", func() bool { return s.u.Path().Tier == "offload" })
+	s.until("back without time passing", func() bool { return s.u.Path().Tier == "bypass" })
 	require.Equal(t, opens+1, s.opens)
 }

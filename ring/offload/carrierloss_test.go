@@ -68,13 +68,13 @@ func TestCarrierLost(t *testing.T) {
 	require.Equal(t, frames, counter(w.s.Ring(), "v0.tx_frames"))
 	require.EqualValues(t, packets, counter(w.s.Ring(), "v0.tx_lost"))
 	require.EqualValues(t, packets, counter(w.s.Ring(), "v0.xdp.tx_no_carrier"))
-	w.until("no carrier", func() bool { return w.s.Path().Tier == "os" })
-	require.Contains(t, w.s.Path().String(), "link.no_carrier")
+	w.until("no carrier", func() bool { return w.s.Path().Tier == "kernel" })
+	require.Contains(t, w.s.Path().Explain(), "link.no_carrier")
 	w.until("told", func() bool { return w.path == 1 })
 	set(netlink.LinkSetUp)
-	w.until("carrier", func() bool { return w.s.Path().Tier == "offload" })
+	w.until("carrier", func() bool { return w.s.Path().Tier == "bypass" })
 	w.until("told again", func() bool { return w.path == 2 })
-	require.NotContains(t, w.s.Path().String(), "link.no_carrier")
+	require.NotContains(t, w.s.Path().Explain(), "link.no_carrier")
 }
 
 // What an interface had no chance to send before it went down does not leave when it is up again: the sender is notified that it is lost.
@@ -95,13 +95,13 @@ func TestQueuedBeforeDownIsLost(t *testing.T) {
 			require.NoError(t, netlink.LinkSetDown(linkOf(t, "v0")))
 			require.NoError(t, w.s.Ring().Flush())
 			if noticed {
-				w.until("down", func() bool { return w.s.Path().Tier == "os" })
+				w.until("down", func() bool { return w.s.Path().Tier == "kernel" })
 			}
 			require.NoError(t, netlink.LinkSetUp(linkOf(t, "v0")))
 			if !noticed {
 				require.Equal(t, packets, w.returned(packets))
 			}
-			w.until("up", func() bool { return w.s.Path().Tier == "offload" })
+			w.until("up", func() bool { return w.s.Path().Tier == "bypass" })
 			w.until("a mark", func() bool {
 				_, err := w.s.SendTo([]byte("mark"), to)
 				if err == nil {
@@ -130,8 +130,8 @@ func TestMadeAgainWhileItsQueuesAreClosed(t *testing.T) {
 	require.NoError(t, netlink.LinkSetDown(linkOf(t, "v0")))
 	require.NoError(t, w.s.Ring().Flush())
 	w.until("the packets", func() bool { return w.sent == 10 }) // their queue is closed
-	w.until("down", func() bool { return w.s.Path().Tier == "os" })
+	w.until("down", func() bool { return w.s.Path().Tier == "kernel" })
 	require.NoError(t, netlink.LinkDel(linkOf(t, "v0")))
 	s.Again(0)
-	w.until("the new interface", func() bool { return w.s.Path().Tier == "offload" })
+	w.until("the new interface", func() bool { return w.s.Path().Tier == "bypass" })
 }

@@ -251,7 +251,7 @@ func TestLossAndReturnBesidePoll(t *testing.T) {
 			require.True(t, time.Now().Before(end), "%v", o.path(t))
 		}
 	}
-	until("offload")
+	until("bypass")
 	for _, c := range []struct {
 		name     string
 		lose     func()
@@ -263,9 +263,9 @@ func TestLossAndReturnBesidePoll(t *testing.T) {
 	} {
 		before := o.calls.String()
 		c.lose()
-		until("os")
+		until("kernel")
 		c.restored()
-		until("offload")
+		until("bypass")
 		require.Equal(t, before, o.calls.String(), "%s: configuration calls of Poll", c.name)
 		heard := o.heard.Load()
 		for end := time.Now().Add(patience); o.heard.Load() == heard; time.Sleep(time.Millisecond) {

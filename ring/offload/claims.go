@@ -134,7 +134,12 @@ func (d *driver) releaseAt(at steering.Target) (err error) {
 	return err
 }
 
+// hasReason reports whether a code is among the socket's own reasons.
+func (e *entry) hasReason(code string) bool {
+	return slices.ContainsFunc(e.reasons, func(r ring.Reason) bool { return r.Code == code })
+}
+
 // isUnclaimed reports whether the steering program takes nothing for the socket because its claims were refused.
 func (e *entry) isUnclaimed() bool {
-	return e.claims.Len() == 0 && slices.ContainsFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
+	return e.claims.Len() == 0 && e.hasReason("xdp.not_claimed")
 }

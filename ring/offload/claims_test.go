@@ -113,8 +113,8 @@ func TestClaims(t *testing.T) {
 	// A claim that is refused costs the fast path, not the socket.
 	f.refuse = errors.New("the map is full")
 	s := socket("127.0.0.1:0")
-	require.Contains(t, s.Path().String(), "the map is full [xdp.not_claimed]")
-	require.Equal(t, "os", s.Path().Tier)
+	require.Contains(t, s.Path().Explain(), "the map is full [xdp.not_claimed]")
+	require.Equal(t, "kernel", s.Path().Tier)
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(s.LocalAddr()))
 	require.NoError(t, err)
 	defer c.Close()

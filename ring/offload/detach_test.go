@@ -192,7 +192,7 @@ func TestProgramTakenOffUnderLoad(t *testing.T) {
 	room, err := unix.GetsockoptInt(r.s.ID(), unix.SOL_SOCKET, unix.SO_RCVBUF)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, room, 8<<20, "the shadow has room without being told to")
-	r.until("ready", func() bool { return r.s.Path().Tier == "offload" })
+	r.until("ready", func() bool { return r.s.Path().Tier == "bypass" })
 
 	rounds := 3
 	if os.Getenv("SOCKETXTREME_LONG") != "" {
@@ -208,8 +208,8 @@ func TestProgramTakenOffUnderLoad(t *testing.T) {
 		byKernel := r.os
 		detach()
 		r.until("by the shadow", func() bool { return r.os > byKernel+5000 })
-		r.until("the path says so", func() bool { return r.s.Path().Tier == "os" })
-		r.until("back", func() bool { return r.s.Path().Tier == "offload" })
+		r.until("the path says so", func() bool { return r.s.Path().Tier == "kernel" })
+		r.until("back", func() bool { return r.s.Path().Tier == "bypass" })
 	}
 	f.end()
 

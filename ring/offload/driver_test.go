@@ -377,10 +377,10 @@ func TestOneRing(t *testing.T) {
 	logic := ring.PerSocket
 	a, b := e.udp(0, ring.Config{}), e.udp(0, ring.Config{Alloc: &logic})
 	require.Same(t, a.Ring(), b.Ring())
-	require.NotContains(t, a.Path().String(), "ring.no_steering")
-	require.Contains(t, b.Path().String(), "ring.no_steering")
-	require.Equal(t, "offload", a.Path().Tier)
-	require.Contains(t, a.Path().Detail, "memory mem0")
+	require.NotContains(t, a.Path().Explain(), "ring.no_steering")
+	require.Contains(t, b.Path().Explain(), "ring.no_steering")
+	require.Equal(t, "bypass", a.Path().Tier)
+	require.Contains(t, a.Path().Explain(), "memory mem0")
 	_, err := offload.New(offload.Config{})(ring.DriverConfig{Pool: e.pools[0]})
 	require.Error(t, err)
 }
@@ -404,7 +404,7 @@ func TestLinkGoes(t *testing.T) {
 	require.NoError(t, a.SendPacket(p, netip.AddrPort{}, 1))
 	sent := e.next0(a)
 	require.ErrorIs(t, sent.Err, unix.ENETUNREACH)
-	require.Contains(t, a.Path().String(), "link.detached")
+	require.Contains(t, a.Path().Explain(), "link.detached")
 }
 
 func (e *ends) next0(s *ring.Socket) ring.Completion {

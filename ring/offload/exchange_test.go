@@ -231,8 +231,8 @@ func TestLogicThatCannotBeSteered(t *testing.T) {
 		var own []*ring.Socket
 		for j := range 4 {
 			u := s.open(set, fmt.Sprintf("10.0.0.1:%d", 7000+10*i+j))
-			require.Equal(t, "offload", u.Path().Tier)
-			require.Contains(t, u.Path().String(), "ring.no_steering")
+			require.Equal(t, "bypass", u.Path().Tier)
+			require.Contains(t, u.Path().Explain(), "ring.no_steering")
 			own = append(own, u)
 		}
 		require.Len(t, set.Rings(), 1)
@@ -391,9 +391,9 @@ func TestGroupOnTwoRings(t *testing.T) {
 		require.NoError(t, u.JoinGroup(group, "v0", netip.Addr{}))
 		members = append(members, u)
 	}
-	require.Contains(t, members[1].Path().String(), "ring.no_queue")
-	require.NotContains(t, members[0].Path().String(), "ring.no_queue")
-	require.Equal(t, "offload", members[1].Path().Tier)
+	require.Contains(t, members[1].Path().Explain(), "ring.no_queue")
+	require.NotContains(t, members[0].Path().Explain(), "ring.no_queue")
+	require.Equal(t, "bypass", members[1].Path().Tier)
 	peer := s.Dial(netip.AddrPortFrom(group, 7000))
 	defer peer.Close()
 	dst := make([]ring.Completion, 64)
@@ -628,8 +628,8 @@ func TestExchangeRefuses(t *testing.T) {
 	require.ErrorIs(t, s.exchange.Close(), unix.EBUSY)
 	second, r := s.set(nil) // the refused ones left nothing behind: queue 1 is free
 	u := s.open(second, "10.0.0.1:7001")
-	require.NotContains(t, u.Path().String(), "ring.no_queue")
-	require.Contains(t, u.Path().String(), "queue 1")
+	require.NotContains(t, u.Path().Explain(), "ring.no_queue")
+	require.Contains(t, u.Path().Explain(), "xdp v0/1 ")
 	require.Equal(t, 1, len(second.Rings()))
 	_, err = r.Poll(make([]ring.Completion, 1))
 	require.NoError(t, err)

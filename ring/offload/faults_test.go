@@ -49,8 +49,8 @@ func TestDownAndUp(t *testing.T) {
 			f.ErrorContains(err, "v0")
 		}
 		f.LessOrEqual(len(f.errs), round+1, "said once")
-		f.Equal("offload", s.Path().Tier)
-		f.NotContains(s.Path().String(), "link.detached")
+		f.Equal("bypass", s.Path().Tier)
+		f.NotContains(s.Path().Explain(), "link.detached")
 
 		f.NoError(netlink.LinkSetUp(linkOf(t, "v0")))
 		for _, text := range f.mark(s, peer, fmt.Sprint("up ", round)) {
@@ -73,8 +73,8 @@ func TestInterfaceDeleted(t *testing.T) {
 	f.NoError(err)
 	f.NoError(netlink.LinkDel(linkOf(t, "v0")))
 	f.until("the loss noticed", func() bool { return f.counter("offload.path_changes") == 1 })
-	f.Equal("os", s.Path().Tier)
-	f.Contains(s.Path().String(), "[link.detached]")
+	f.Equal("kernel", s.Path().Tier)
+	f.Contains(s.Path().Explain(), "[link.detached]")
 	f.until("no address", func() bool { err = s.Prepare(addrOf(peer)); return err != nil })
 	f.ErrorIs(err, unix.EADDRNOTAVAIL, "it went with the interface")
 	f.ErrorIs(f.send(s, addrOf(peer), "x"), unix.EADDRNOTAVAIL)

@@ -95,7 +95,7 @@ func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 	if e == nil || !e.own {
 		return nil
 	}
-	if slices.ContainsFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" }) {
+	if e.hasReason("link.gone") {
 		return d.Follow(s) // the group may be the one that this is said of
 	}
 	g, ok := shadow.GroupOf(m)

@@ -97,8 +97,8 @@ func TestFailedInterfaceLeavesNothing(t *testing.T) {
 		require.True(t, counters == 0 || n == counters, "%d counters, then %d", counters, n)
 		counters = n
 	}
-	require.NotContains(t, u.Path().String(), "w0")
+	require.NotContains(t, u.Path().Explain(), "w0")
 	refuse = false
 	require.NoError(t, offload.AddInterface(driver, nic.Interface{Name: "w0", Fill: 64}))
-	require.Contains(t, u.Path().Detail, "xdp w0 queue 0")
+	require.Contains(t, u.Path().Explain(), "xdp w0/0")
 }

@@ -58,7 +58,7 @@ func TestMemberLeavesWhileBeingOpened(t *testing.T) {
 		open := d.end != nil
 		d.mu.Unlock()
 		require.False(t, open, "the queue is open")
-		require.NotContains(t, x.s.Path().Detail, "m2")
+		require.NotContains(t, x.s.Path().Explain(), "m2")
 		for range 64 {
 			x.poll()
 		}
@@ -109,7 +109,7 @@ func TestMemberRejoinsWhileLeaving(t *testing.T) {
 	for range 64 {
 		x.poll()
 	}
-	require.NotContains(t, x.s.Path().Detail, "m1")
+	require.NotContains(t, x.s.Path().Explain(), "m1")
 	w.link("m1").Master = w.index[0]
 	w.tell()
 	for range 64 {
@@ -117,7 +117,7 @@ func TestMemberRejoinsWhileLeaving(t *testing.T) {
 	}
 	close(gate)
 	x.until("m1 is a member again", func() bool {
-		return strings.Contains(x.s.Path().Detail, "memory m1") && strings.Contains(y.s.Path().Detail, "memory m1")
+		return strings.Contains(x.s.Path().Explain(), "memory m1") && strings.Contains(y.s.Path().Explain(), "memory m1")
 	})
 	w.come("m1", 0, 0, x.s.LocalAddr(), 1)
 	x.until("received", func() bool { return x.seen[1] })
@@ -202,6 +202,6 @@ func TestVLANLeavesAsItsMemberIsOpened(t *testing.T) {
 	}
 	w.link("v1").Kind = host.KindTeam
 	w.tell()
-	x.until("m2 is a member", func() bool { return strings.Contains(x.s.Path().Detail, "memory m2") })
-	require.Equal(t, "os", y.s.Path().Tier)
+	x.until("m2 is a member", func() bool { return strings.Contains(x.s.Path().Explain(), "memory m2") })
+	require.Equal(t, "kernel", y.s.Path().Tier)
 }

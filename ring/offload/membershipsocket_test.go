@@ -91,7 +91,7 @@ func (m *many) deaf(what string, to ...netip.Addr) {
 func (m *many) byShadow() (end func()) {
 	m.detach()
 	end = m.shared.occupy()
-	m.until("the shadow alone", func() bool { return m.s.Path().Tier == "os" })
+	m.until("the shadow alone", func() bool { return m.s.Path().Tier == "kernel" })
 	return end
 }
 
@@ -154,7 +154,7 @@ func TestMoreGroupsThanADescriptorHas(t *testing.T) {
 			require.NoError(t, stranger.JoinGroup(foreign, "v0", netip.Addr{}))
 
 			m.poll()
-			m.until("the claims are made", func() bool { m.poll(); return m.s.Path().Tier == "offload" })
+			m.until("the claims are made", func() bool { m.poll(); return m.s.Path().Tier == "bypass" })
 			require.Zero(t, m.hears("by the link", groupsOf(every)...))
 			require.Zero(t, m.hears("unicast by the link", m.shared.Local()))
 
@@ -177,7 +177,7 @@ func TestMoreGroupsThanADescriptorHas(t *testing.T) {
 			m.join(33)
 			m.hears("joined again", groupNumber(33), groupNumber(34))
 			end()
-			m.until("back", func() bool { return m.s.Path().Tier == "offload" })
+			m.until("back", func() bool { return m.s.Path().Tier == "bypass" })
 			m.hears("by the link again", groupNumber(0), groupNumber(33), groupNumber(60))
 			m.deaf("left, by the link", groupNumber(2))
 
@@ -317,10 +317,10 @@ func TestHoldersOfAnInterfaceMadeAgain(t *testing.T) {
 	every := numbers(0, 45)
 	m.join(every...)
 	m.shared.unplug()
-	m.until("gone", func() bool { return strings.Contains(m.s.Path().String(), "link.gone") })
+	m.until("gone", func() bool { return strings.Contains(m.s.Path().Explain(), "link.gone") })
 	m.shared.Again(0)
-	m.until("back", func() bool { return m.s.Path().Tier == "offload" })
-	require.NotContains(t, m.s.Path().String(), "link.not_joined")
+	m.until("back", func() bool { return m.s.Path().Tier == "bypass" })
+	require.NotContains(t, m.s.Path().Explain(), "link.not_joined")
 	for _, i := range every {
 		require.True(t, member(t, groupNumber(i)), "group %d", i)
 	}

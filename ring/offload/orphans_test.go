@@ -27,8 +27,8 @@ func survivor(t *testing.T, s *shared, queues []int) (w *watcher, closeOther fun
 	for range 100 {
 		w.poll()
 	}
-	require.Equal(t, "offload", w.s.Path().Tier)
-	require.Contains(t, w.s.Path().String(), "ring.no_queue")
+	require.Equal(t, "bypass", w.s.Path().Tier)
+	require.Contains(t, w.s.Path().Explain(), "ring.no_queue")
 	return w, func() { require.NoError(t, setA.Close()) }
 }
 
@@ -43,9 +43,9 @@ func TestQueuesOfAClosedRingAreTakenOver(t *testing.T) {
 	w, closeOther := survivor(t, s, nil)
 	closeOther()
 	// By the kernel first, because opening takes its time elsewhere; unless that was done before the ring looked.
-	w.until("taken over", func() bool { return w.path > 0 && w.s.Path().Tier == "offload" })
+	w.until("taken over", func() bool { return w.path > 0 && w.s.Path().Tier == "bypass" })
 	require.LessOrEqual(t, w.path, 2)
-	require.NotContains(t, w.s.Path().String(), "ring.")
+	require.NotContains(t, w.s.Path().Explain(), "ring.")
 	peer := s.Dial(w.s.LocalAddr())
 	defer peer.Close()
 	for i := range uint64(10) {
@@ -61,15 +61,15 @@ func TestQueuesOfAClosedRingAreLeft(t *testing.T) {
 	w, closeOther := survivor(t, s, []int{})
 	closeOther()
 	w.until("the event", func() bool { return w.path == 1 })
-	require.Equal(t, "os", w.s.Path().Tier)
-	require.Contains(t, w.s.Path().String(), "ring.queue_left")
+	require.Equal(t, "kernel", w.s.Path().Tier)
+	require.Contains(t, w.s.Path().Explain(), "ring.queue_left")
 	peer := s.Dial(w.s.LocalAddr())
 	defer peer.Close()
 	send(t, peer, 1)
 	w.until("by the shadow", func() bool { return w.os == 1 })
 	_, a := s.set(nil)
 	w.until("the second event", func() bool { return w.path == 2 })
-	require.Equal(t, "offload", w.s.Path().Tier)
+	require.Equal(t, "bypass", w.s.Path().Tier)
 	send(t, peer, 2)
 	dst := make([]ring.Completion, 1)
 	w.until("handed over", func() bool {
@@ -104,10 +104,10 @@ func TestQueuesOfAClosedRingAreTriedAgain(t *testing.T) {
 	refuse.Store(3)
 	closeOther()
 	w.until("the first event", func() bool { return w.path == 1 })
-	require.Equal(t, "os", w.s.Path().Tier)
-	w.until("why", func() bool { return strings.Contains(w.s.Path().String(), "not taken over: not now") })
+	require.Equal(t, "kernel", w.s.Path().Tier)
+	w.until("why", func() bool { return strings.Contains(w.s.Path().Explain(), "not taken over: not now") })
 	w.until("the second event", func() bool { return w.path == 2 })
-	require.Equal(t, "offload", w.s.Path().Tier)
+	require.Equal(t, "bypass", w.s.Path().Tier)
 	require.Equal(t, uint64(3), counter(w.s.Ring(), "offload.retry_failures"))
 }
 

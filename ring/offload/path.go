@@ -23,18 +23,13 @@ func pollStamps(name string) ring.Reason {
 
 // Path says by which links the socket's packets travel, and why not by others.
 func (d *driver) Path(s *ring.Socket) ring.Path {
-	p := ring.Path{Tier: "offload", Kind: d.Kind()}
+	p := ring.Path{Tier: ring.TierBypass, Kind: d.Kind()}
 	e := d.table.of(s)
 	if e == nil {
 		return p
 	}
 	carried := 0
-	add := func(text string) {
-		if p.Detail != "" {
-			p.Detail += "; "
-		}
-		p.Detail += text
-	}
+	lost := "" // the code of an interface that carries nothing
 	addReason := func(r link.Reason) { p.Reasons = append(p.Reasons, ring.Reason(r)) }
 	for _, x := range d.nics.Statuses() {
 		if !d.isOn(e, x.IfIndex) {
@@ -47,15 +42,14 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 					addReason(r)
 				}
 			}
-			lp.Reasons = nil
-			text := lp.String()
+			var more []string
 			if x.Interface.VLAN != 0 {
-				text += fmt.Sprintf(", VLAN %d", x.Interface.VLAN)
+				more = append(more, fmt.Sprintf("VLAN %d", x.Interface.VLAN))
 			}
 			if x.Inactive {
-				text += ", inactive"
+				more = append(more, "inactive")
 			}
-			add(text)
+			p.Links = append(p.Links, lp.With(more...))
 		}
 		if e.stamped && x.Clock == link.ClockNone {
 			p.Reasons = append(p.Reasons, pollStamps(x.Interface.Name))
@@ -65,10 +59,11 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 		}
 		if x.Why.Code != "" {
 			addReason(x.Why)
+			lost = x.Why.Code
 			continue
 		}
 		if x.HandedOver {
-			add(x.Interface.Name + ", handed over")
+			p.Links = append(p.Links, x.Interface.Name+" (handed over)")
 			p.Reasons = append(p.Reasons, noQueue(x.Interface.Name))
 		}
 		if x.Idle.Code != "" {
@@ -79,20 +74,46 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	for _, b := range d.nics.LostBonds() {
 		if d.isOn(e, b.IfIndex) {
 			addReason(b.Why)
+			lost = b.Why.Code
 		}
 	}
-	if !e.own || carried == 0 && d.config.MemoryHost == nil || d.ceded(e) || e.isUnclaimed() {
-		p.Tier = "os"
+	group, stacked, port := d.groupReasons(e), d.stackedReasons(e), d.portReasons(e)
+	switch {
+	case !e.own:
+		p.Lost = firstCode(e.reasons)
+	case carried == 0 && d.config.MemoryHost == nil:
+		if p.Lost = lost; lost == "" {
+			p.Lost = firstCode(e.reasons)
+		}
+	case d.ceded(e) && d.cedesPort(e):
+		p.Lost = sharedPort.Code
+	case d.ceded(e) && d.sharesGroup(e):
+		p.Lost = sharedGroup.Code
+	case d.ceded(e):
+		p.Lost = firstCode(stacked, group)
+	case e.isUnclaimed():
+		p.Lost = "xdp.not_claimed"
+	}
+	if p.Lost != "" {
+		p.Tier = ring.TierKernel
 	}
 	if r := d.spans(e); r.Code != "" {
 		p.Reasons = append(p.Reasons, r)
 	}
-	p.Reasons = append(p.Reasons, d.groupReasons(e)...)
-	p.Reasons = append(p.Reasons, d.stackedReasons(e)...)
-	p.Reasons = append(p.Reasons, d.portReasons(e)...)
+	p.Reasons = slices.Concat(p.Reasons, group, stacked, port)
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
 	return p
+}
+
+// firstCode is the code of the first reason of the lists.
+func firstCode(lists ...[]ring.Reason) string {
+	for _, list := range lists {
+		if len(list) > 0 {
+			return list[0].Code
+		}
+	}
+	return "offload.unknown"
 }
 
 // spans is the reason of a socket whose ring allocation logic has a ring for each interface, when the ring has several.

@@ -89,7 +89,7 @@ func TestPathMTUOfTheKernel(t *testing.T) {
 		f.NoError(f.send(s, beyond, text))
 		shapes, _ = far.packets()
 	}
-	f.Equal("offload", s.Path().Tier)
+	f.Equal("bypass", s.Path().Tier)
 
 	twin, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.1:7001")))
 	f.NoError(err)

@@ -59,7 +59,7 @@ func (g *gated) hold() {
 // lose takes the program off, by ending the device behind the ring's back.
 func (g *gated) lose(w *watcher) {
 	require.NoError(g.t, g.first.Close())
-	w.until("lost", func() bool { return w.s.Path().Tier == "os" })
+	w.until("lost", func() bool { return w.s.Path().Tier == "kernel" })
 }
 
 type gate struct {
@@ -104,7 +104,7 @@ func TestOpeningAgainStallsNobody(t *testing.T) {
 				require.True(t, time.Now().Before(end), "%v", w.s.Path())
 				require.NoError(t, w.s.Ring().Wait(patience)) // the opener's end wakes it
 			}
-			require.Equal(t, "offload", w.s.Path().Tier)
+			require.Equal(t, "bypass", w.s.Path().Tier)
 			send(t, peer, 1000)
 			w.until("by the link", func() bool { return w.seen[1000] })
 			require.Equal(t, 100, w.os)

@@ -133,10 +133,10 @@ func TestVLANsShareADevice(t *testing.T) {
 			}
 		}
 		for i, s := range m.list {
-			require.Equal(t, "offload", s.Path().Tier, "%v", s.Path())
-			require.NotContains(t, s.Path().String(), "offload.vlan_shared")
+			require.Equal(t, "bypass", s.Path().Tier, "%v", s.Path())
+			require.NotContains(t, s.Path().Explain(), "offload.vlan_shared")
 			if i > 0 {
-				require.Contains(t, s.Path().Detail, ", VLAN ")
+				require.Contains(t, s.Path().Explain(), "VLAN ")
 			}
 		}
 		m.path = [3]int{}
@@ -148,8 +148,8 @@ func TestVLANsShareADevice(t *testing.T) {
 			edit()
 			w.tell()
 			m.until(what, func() bool { return m.path[1] > 0 })
-			require.Equal(t, "os", m.list[1].Path().Tier)
-			require.Contains(t, m.list[1].Path().String(), what)
+			require.Equal(t, "kernel", m.list[1].Path().Tier)
+			require.Contains(t, m.list[1].Path().Explain(), what)
 			each(0, 2)
 			m.path[1] = 0
 			w.without("v1")
@@ -167,7 +167,7 @@ func TestVLANsShareADevice(t *testing.T) {
 			w.tell()
 			m.until("down", func() bool { return m.path[0] > 0 && m.path[1] > 0 && m.path[2] > 0 })
 			for _, s := range m.list {
-				require.Equal(t, "os", s.Path().Tier)
+				require.Equal(t, "kernel", s.Path().Tier)
 			}
 			if number != w.index[0] {
 				parent := *w.link("v0")
@@ -179,7 +179,7 @@ func TestVLANsShareADevice(t *testing.T) {
 			w.link("v0").Flags = up
 			w.tell()
 			m.until("up", func() bool {
-				return m.list[0].Path().Tier == "offload" && m.list[1].Path().Tier == "offload" && m.list[2].Path().Tier == "offload"
+				return m.list[0].Path().Tier == "bypass" && m.list[1].Path().Tier == "bypass" && m.list[2].Path().Tier == "bypass"
 			})
 			each(0, 1, 2)
 		}
@@ -199,7 +199,7 @@ func TestVLANBesideItsBond(t *testing.T) {
 	m.list[0], m.list[1], m.list[2] = w.listener(set, "10.0.0.1:7000").s, w.listener(set, "10.0.1.1:7000").s, w.listener(set, "10.0.1.1:7002").s
 	require.NoError(t, offload.AddInterface(driver, nic.Interface{Name: "v1", On: "v1", VLAN: 5, Bond: true}))
 	require.Equal(t, int32(2), w.opened.Load())
-	require.Equal(t, "memory m0 queue 0, jumbo, VLAN 5; memory m1 queue 0, jumbo, VLAN 5, inactive", m.list[1].Path().Detail)
+	require.Equal(t, []string{"memory m0/0 (jumbo, VLAN 5)", "memory m1/0 (jumbo, VLAN 5, inactive)"}, m.list[1].Path().Links)
 	leaves := func(by string) {
 		t.Helper()
 		for i, s := range m.list[:2] {

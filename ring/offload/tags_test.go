@@ -97,14 +97,14 @@ func TestTagsThatTheDeviceTakesOut(t *testing.T) {
 	require.Equal(t, before, hits(), "a tagged frame is not the untagged flow's: %v", w.s.Path())
 	require.Empty(t, w.seen)
 	stop()
-	require.Equal(t, "os", w.s.Path().Tier, w.s.Path())
-	require.Contains(t, w.s.Path().String(), "link.tags_apart")
+	require.Equal(t, "kernel", w.s.Path().Tier, w.s.Path())
+	require.Contains(t, w.s.Path().Explain(), "link.tags_apart")
 	require.Equal(t, 2, m.hears("untagged, by the shadow", g.Addr(), s.Local()))
 
 	change(false)
-	m.until("the VLAN is gone", func() bool { return w.s.Path().Tier == "offload" })
+	m.until("the VLAN is gone", func() bool { return w.s.Path().Tier == "bypass" })
 	require.Zero(t, m.hears("untagged, by the link", g.Addr(), s.Local()))
 	change(true)
-	m.until("the VLAN is back", func() bool { return w.s.Path().Tier == "os" })
+	m.until("the VLAN is back", func() bool { return w.s.Path().Tier == "kernel" })
 	require.Equal(t, 2, m.hears("by the shadow again", g.Addr(), s.Local()))
 }

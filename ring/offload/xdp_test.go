@@ -166,17 +166,17 @@ func TestProgramGoes(t *testing.T) {
 	_, err = peer.Write(make([]byte, 5000))
 	require.NoError(t, err)
 	require.True(t, next(), "fragments are the kernel's")
-	require.Equal(t, "offload", s.Path().Tier)
+	require.Equal(t, "bypass", s.Path().Tier)
 
 	require.NoError(t, c.dev.Close())
 	_, err = peer.Write([]byte("x"))
 	require.NoError(t, err)
 	require.True(t, next(), "by the shadow")
-	for end := time.Now().Add(10 * time.Second); s.Path().Tier != "os"; {
+	for end := time.Now().Add(10 * time.Second); s.Path().Tier != "kernel"; {
 		require.True(t, time.Now().Before(end), "%v", s.Path())
 		_, _ = s.Ring().Poll(dst)
 	}
-	require.Contains(t, s.Path().String(), "link.detached")
+	require.Contains(t, s.Path().Explain(), "link.detached")
 	_, err = s.SendTo([]byte("still here"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
 	require.NoError(t, err)
 	b := make([]byte, 64)

@@ -77,7 +77,7 @@ func TestCardStamps(t *testing.T) {
 	sc.Equal(ring.Stamp{Nanos: unixTime + 1000, Source: ring.StampHardware}, deliver(sync, 7, boot+1000).Time)
 	sc.Equal(software, deliver(sync, 7, 0).Time, "the card had no stamp")
 	sc.Equal(software, deliver(sync, 8, boot).Time, "another interface, whose card has none")
-	sc.Contains(sync.Path().String(), "eth9: no clock [card.no_clock]")
+	sc.Contains(sync.Path().Explain(), "eth9: no clock [card.no_clock]")
 	sc.Equal(ring.Stamp{Nanos: boot, Source: ring.StampRawHardware}, deliver(socket(ring.HardwareTimestampsRaw, 0), 7, boot).Time)
 	sc.Equal(ring.Stamp{Nanos: boot, Source: ring.StampRawHardware}, deliver(socket(ring.HardwareTimestampsBest, 0), 8, boot).Time)
 	sc.Equal(ring.Stamp{Nanos: boot - 3e9, Source: ring.StampHardware}, deliver(socket(ring.HardwareTimestampsPTP, 3*time.Second), 7, boot).Time)
@@ -105,12 +105,12 @@ func TestCardStamps(t *testing.T) {
 		deliver(sync, 7, boot)
 	}
 	sc.Equal(software, deliver(sync, 7, boot+2e9).Time)
-	sc.Contains(sync.Path().String(), "gone [card.unreadable]")
+	sc.Contains(sync.Path().Explain(), "gone [card.unreadable]")
 	sc.NotZero(sync.Ring().Stats().CardFailures)
 	cards[7].err = nil
 	now.Advance(time.Second)
 	sc.Equal(ring.StampHardware, deliver(sync, 7, boot+3e9).Time.Source)
-	sc.NotContains(sync.Path().String(), "gone")
+	sc.NotContains(sync.Path().Explain(), "gone")
 
 	// A callback and Receive see the same.
 	var seen ring.Stamp

@@ -3,6 +3,7 @@ package ringtest
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func pathChanges(t *testing.T, b Backend) {
 	}
 	works()
 	before := one.Path()
-	w.Equal("offload", before.Tier)
+	w.Equal("bypass", before.Tier)
 	told := func() {
 		for i, s := range []*ring.Socket{one, two} {
 			c := w.event(s, ring.EventPath, nil)
@@ -66,12 +67,13 @@ func pathChanges(t *testing.T, b Backend) {
 		peers.Lose()
 		told()
 		lost := one.Path()
-		w.Equal("os", lost.Tier)
+		w.Equal("kernel", lost.Tier)
 		w.NotEqual(before.Reasons, lost.Reasons)
-		w.NotEmpty(lost.Reasons)
+		w.True(slices.ContainsFunc(lost.Reasons, func(r ring.Reason) bool { return r.Code == lost.Lost }), "%s", lost.Explain())
+		w.Equal("kernel (bypass lost: "+lost.Lost+")", lost.String())
 		peers.Restore()
 		told()
-		w.Equal(before.String(), one.Path().String())
+		w.Equal(before.Explain(), one.Path().Explain())
 		works()
 	}
 
@@ -84,7 +86,7 @@ func pathChanges(t *testing.T, b Backend) {
 	w.event(one, ring.EventPath, nil)
 	w.event(two, ring.EventPath, nil)
 	late := w.udp(w.local)
-	w.Equal("os", late.Path().Tier)
+	w.Equal("kernel", late.Path().Tier)
 	peers.Restore()
 	for _, s := range []*ring.Socket{one, two, late} {
 		w.event(s, ring.EventPath, nil)

@@ -151,7 +151,7 @@ func (l *Live) join(channel int, n uint8, line Line) error {
 // Paths is how each line's packets travel, and why not better.
 func (l *Live) Paths() (all []string) {
 	for i := range l.routes {
-		all = append(all, fmt.Sprintf("%s: %v", l.name(&l.routes[i]), l.routes[i].socket.Path()))
+		all = append(all, fmt.Sprintf("%s: %v", l.name(&l.routes[i]), l.routes[i].socket.Path().Explain()))
 	}
 	return all
 }

@@ -84,14 +84,14 @@ type place struct {
 // cables are two, to another namespace.
 func cables(t *testing.T) place {
 	n := testnet.New(t, testnet.Pair{}, testnet.Pair{})
-	return place{ring: conf.RingOffload, tier: "offload", from: "p0,p1", to: [2]string{n.Device(0), n.Device(1)},
+	return place{ring: conf.RingOffload, tier: "bypass", from: "p0,p1", to: [2]string{n.Device(0), n.Device(1)},
 		source: [2]netip.Addr{n.Peer(0), n.Peer(1)}, port: 10_000, recovery: 10_001, window: wiredWindow, start: n.InPeer}
 }
 
 // loopback is the machine's own: its ports are chosen.
 func loopback(t *testing.T) place {
 	self := netip.MustParseAddr("127.0.0.1")
-	return place{ring: conf.RingAuto, tier: "os", from: "lo", to: [2]string{"lo", "lo"}, source: [2]netip.Addr{self, self},
+	return place{ring: conf.RingAuto, tier: "kernel", from: "lo", to: [2]string{"lo", "lo"}, source: [2]netip.Addr{self, self},
 		port: freePort(t), recovery: freePort(t), window: window, start: func(f func()) { f() }}
 }
 

@@ -55,7 +55,7 @@ func TestWhatHappensToALineIsTold(t *testing.T) {
 	require.NoError(t, err)
 	want := "ch line B 233.252.0.2:45999@lo: dead: nothing has come for 3s; next is 7\n" +
 		"ch line B 233.252.0.2:45999@lo: alive again; next is 9\n" +
-		"233.252.0.1:45999@lo: the path has changed: os offload · down [link.down]\n"
+		"233.252.0.1:45999@lo: the path has changed: kernel (bypass lost: link.down)\n"
 	for _, terminal := range []bool{false, true} {
 		var b bytes.Buffer
 		v := &View{out: &b, terminal: terminal, channels: channels}
@@ -64,7 +64,7 @@ func TestWhatHappensToALineIsTold(t *testing.T) {
 		tell(c, &feed.Event{Kind: feed.LineDead, Line: 1, Seq: 7})
 		tell(c, &feed.Event{Kind: feed.LineAlive, Line: 1, Seq: 9})
 		tell(c, &feed.Event{Kind: feed.StateChanged})
-		v.Moved("233.252.0.1:45999@lo", xtreme.Path{Tier: "os", Kind: "offload",
+		v.Moved("233.252.0.1:45999@lo", xtreme.Path{Tier: "kernel", Kind: "offload", Lost: "link.down",
 			Reasons: []ring.Reason{{Code: "link.down", Text: "down"}}})
 		require.Equal(t, 3, logged, "the event log has all of them")
 		if terminal {

@@ -305,7 +305,7 @@ func TestArguments(t *testing.T) {
 	}
 	_, _, err := memory.Pair(a, nil, memory.Config{})
 	w.ErrorContains(err, "a pool is nil")
-	w.Equal("memory left queue 0, jumbo", w.ends[0].Path().String())
+	w.Equal("memory left/0 (jumbo)", w.ends[0].Path().String())
 	i := w.ends[1].Info()
 	w.Equal(link.Info{Name: "right", Addr: [6]byte{2, 0, 0, 0, 0, 2}, MTU: 1500, MaxFrame: 1522,
 		PerBuffer: 256, Headroom: 64, MaxPieces: math.MaxInt}, i)
