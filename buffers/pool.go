@@ -231,12 +231,12 @@ func (p *Pool) Free(c Class) int {
 // to learn that trying again may succeed.
 func (p *Pool) Freed() uint64 { return p.freed }
 
-// Stats are counters since New.
+// Stats are totals since New.
 type Stats struct {
-	Exhausted     uint64 // Take or Alloc found no free buffer
+	Exhausted     uint64 // calls of Take or Alloc that found no free buffer
 	StaleReleases uint64 // releases of handles already used up, by any goroutine: each is a bug of the holder
 	StaleUses     uint64 // other operations refused because the handle was used up
-	StaleAccounts uint64 // buffers filled for an account that no longer exists; charged to nobody
+	StaleAccounts uint64 // buffers filled for an account that no longer exists, and charged to none
 	Loans         uint64 // packets given to other goroutines
 	Returned      uint64 // buffers that came back from other goroutines
 }

@@ -184,7 +184,7 @@ var socketParameters = []Parameter{
 		"InfiniBand: a delay of the first datagram to a group").as("0"),
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel's queueing discipline drops while it is sent a send without room: ErrWouldBlock, then " +
-			"OUT, and Counts.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, which Counts.SendErrors counts. 0: " +
+			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, which SocketStats.SendErrors counts. 0: " +
 			"the send is reported as good",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,

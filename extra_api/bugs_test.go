@@ -87,10 +87,10 @@ func reusePort(w *world) {
 			w.NoError(w.kept[i].Packet.Release())
 		}
 		w.kept = nil
-		return a.Counts().Packets+b.Counts().Packets == 100
+		return a.Stats().Packets+b.Stats().Packets == 100
 	})
-	w.Positive(a.Counts().Packets)
-	w.Positive(b.Counts().Packets)
+	w.Positive(a.Stats().Packets)
+	w.Positive(b.Stats().Packets)
 }
 
 func closeAfterSend(w *world) {

@@ -103,7 +103,7 @@ func TestCallbackVerdictsInCompletionMode(t *testing.T) {
 		w.Equal("a", w.text(s))
 		w.Equal("b", w.text(s))
 		w.Len(held, 2)
-		w.Equal(ring.Counts{Packets: 5, Bytes: 14, CallbackDrops: 1, CallbackHolds: 2}, s.Counts())
+		w.Equal(ring.SocketStats{Packets: 5, Bytes: 14, CallbackDrops: 1, CallbackHolds: 2}, s.Stats())
 		w.Equal(2, s.Ring().Ledger().Held)
 		freed, err := extraapi.FreePackets(s, held...)
 		w.NoError(err)

@@ -228,7 +228,7 @@ func callbackVerdicts(w *world) {
 	w.NoError(err)
 
 	write(extraapi.PacketDrop)
-	w.until("the callback", func() bool { return s.Counts().CallbackDrops == 1 })
+	w.until("the callback", func() bool { return s.Stats().CallbackDrops == 1 })
 	w.silent(time.Millisecond)
 	_, _, err = extraapi.RecvFromZeroCopy(s, dst, 0, 0)
 	w.ErrorIs(err, unix.EAGAIN)

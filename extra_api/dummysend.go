@@ -22,8 +22,8 @@ const DummyFlag = 0x400
 // ring; on a kernel socket, and where an offloaded one must leave a destination to the kernel, the system call and the kernel's route
 // look-up; TCP of the kernel refuses, because its every send sends.
 //
-// EAGAIN: the path is not warm (neighbour unknown, no buffer, full queue): Prepare it, or send. Calls are counted in Socket.Counts and
-// ring.Stats. Owner only. (VMA: send with VMA_SND_FLAGS_DUMMY, which sends a real datagram when the neighbour is unknown.)
+// EAGAIN: the path is not warm (neighbour unknown, no buffer, full queue): Prepare it, or send. Calls are counted in ring.SocketStats and
+// ring.RingStats. Owner only. (VMA: send with VMA_SND_FLAGS_DUMMY, which sends a real datagram when the neighbour is unknown.)
 func DummySend(s *xtreme.Socket, b []byte, to netip.AddrPort) error {
 	if s == nil {
 		return noSocket("DummySend")

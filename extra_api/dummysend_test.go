@@ -33,7 +33,7 @@ func TestWarmSendsNothing(t *testing.T) {
 			w.Equal(4, k)
 			p.nothing()
 			w.Zero(w.frames)
-			w.Equal(ring.Counts{WarmSends: n + 1}, s.Counts())
+			w.Equal(ring.SocketStats{WarmSends: n + 1}, s.Stats())
 			w.Equal(before+n+1, s.Ring().Stats().WarmSends)
 			w.Zero(s.Ring().Stats().SentMessages)
 			w.silent(0)
@@ -80,8 +80,8 @@ func TestWarmOnAColdPath(t *testing.T) {
 		w.poll()
 	}
 	w.Zero(w.frames)
-	w.Equal(uint64(3), s.Counts().WarmSendsCold)
-	w.Zero(s.Counts().WarmSends)
+	w.Equal(uint64(3), s.Stats().WarmSendsCold)
+	w.Zero(s.Stats().WarmSends)
 	_, err := extraapi.SocketNetworkHeader(s, nil, p.addr())
 	w.ErrorIs(err, unix.ENOTCONN)
 	w.NoError(extraapi.Prepare(s, p.addr()))
@@ -221,7 +221,7 @@ func TestAllocations(t *testing.T) {
 		dst, done := make([]ring.Completion, 8), make([]ring.Completion, 8)
 		round := func() {
 			_, _ = s.SendTo(b, c.LocalAddr())
-			for want, polls := c.Counts().Packets+1, 0; c.Counts().Packets < want && polls < 1e6; polls++ {
+			for want, polls := c.Stats().Packets+1, 0; c.Stats().Packets < want && polls < 1e6; polls++ {
 				_, _ = c.Ring().Poll(done)
 			}
 			n, _, _ := extraapi.RecvFromZeroCopy(c, dst, 0, extraapi.ZeroCopy)

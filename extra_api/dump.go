@@ -83,14 +83,10 @@ func describe(s *xtreme.Socket) string {
 	if r := s.Ring(); r != nil {
 		line("  ring: descriptor %d, %v", r.FD(), r.Key())
 	}
-	c := s.Counts()
+	c := s.Stats()
 	packets, bytes := s.Waiting()
-	lost := "unknown"
-	if n, err := s.Drops(); err == nil {
-		lost = fmt.Sprint(n)
-	}
-	line("  rx: packets %d, bytes %d, waiting %d packets %d bytes, held %d bytes, dropped %s, by the callback: dropped %d, held %d",
-		c.Packets, c.Bytes, packets, bytes, s.Held(), lost, c.CallbackDrops, c.CallbackHolds)
+	line("  rx: packets %d, bytes %d, waiting %d packets %d bytes, held %d bytes, dropped %d, by the callback: dropped %d, held %d",
+		c.Packets, c.Bytes, packets, bytes, s.Held(), c.Drops, c.CallbackDrops, c.CallbackHolds)
 	line("  tx: messages %d, bytes %d, short %d, errors %d, warm %d, warm refused %d", c.SentMessages, c.SentBytes, c.ShortSends,
 		c.SendErrors, c.WarmSends, c.WarmSendsCold)
 	if s.Kind() == xtreme.KindStream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" { // then the number is another's
@@ -116,7 +112,7 @@ func describeRing(r *ring.Ring) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ring %d: %s, %v, sockets %d, polls %d, completions %d, packets %d, bytes %d, sent %d messages %d bytes, sleeps %d\n",
 		r.FD(), r.Kind(), r.Key(), r.Sockets(), s.Polls, s.Completions, s.Packets, s.Bytes, s.SentMessages, s.SentBytes, s.Sleeps)
-	for _, c := range r.Counters(nil) {
+	for _, c := range s.Driver {
 		if c.Value != 0 {
 			fmt.Fprintf(&b, "  %s %d\n", c.Name, c.Value)
 		}

@@ -120,7 +120,7 @@ func TestHoldReleasedElsewhere(t *testing.T) {
 		w.Zero(wrong.Load())
 		w.Positive(held)
 		w.EqualValues(held, released.Load())
-		c := s.Counts()
+		c := s.Stats()
 		w.EqualValues(held, c.CallbackHolds)
 		w.EqualValues(full, c.CallbackDrops)
 		w.Equal(c.Packets, c.CallbackHolds+c.CallbackDrops)

@@ -135,7 +135,7 @@ func TestCallbackTakesWhatWaits(t *testing.T) {
 		for i := range 3 {
 			p.write([]byte(fmt.Sprint(i)), s.LocalAddr())
 		}
-		w.until("three", func() bool { return s.Counts().Packets == 3 })
+		w.until("three", func() bool { return s.Stats().Packets == 3 })
 		w.Equal([]string{"0", "1"}, got)
 		packets, _ := s.Waiting()
 		w.Equal(1, packets)

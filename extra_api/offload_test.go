@@ -109,13 +109,13 @@ func TestOffloadChoiceBesideTheSetting(t *testing.T) {
 		require.Equal(t, want, s.Path().Tier, s.Path())
 		return s
 	}
-	require.Contains(t, codes(open("os")), "setting.offloaded_sockets")
-	open("offload", extraapi.Offload(true))
-	require.Contains(t, codes(open("os")), "setting.offloaded_sockets", "an option is of its socket alone")
+	require.Contains(t, codes(open("kernel")), "setting.offloaded_sockets")
+	open("bypass", extraapi.Offload(true))
+	require.Contains(t, codes(open("kernel")), "setting.offloaded_sockets", "an option is of its socket alone")
 
 	require.NoError(t, extraapi.ThreadOffload(p, true))
-	open("offload")
-	require.Contains(t, codes(open("os", extraapi.Offload(false))), "offload.declined")
+	open("bypass")
+	require.Contains(t, codes(open("kernel", extraapi.Offload(false))), "offload.declined")
 	other, err := e.NewPoller("other")
 	require.NoError(t, err)
 	s, err := other.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
@@ -124,13 +124,13 @@ func TestOffloadChoiceBesideTheSetting(t *testing.T) {
 	require.NoError(t, other.Close())
 
 	require.NoError(t, extraapi.ThreadOffload(p, false))
-	require.Contains(t, codes(open("os")), "offload.declined")
-	open("offload", extraapi.Offload(true))
+	require.Contains(t, codes(open("kernel")), "offload.declined")
+	open("bypass", extraapi.Offload(true))
 
 	// A rule comes after that, as in VMA.
 	require.NoError(t, extraapi.ThreadOffload(p, true))
 	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver "+n.Local(0).String()+":*", true))
-	require.Contains(t, codes(open("os")), "rule.os")
+	require.Contains(t, codes(open("kernel")), "rule.os")
 	_, err = p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true))
 	require.ErrorIs(t, err, ring.ErrNotSupported)
 }
@@ -247,7 +247,7 @@ func TestDumpOfAnOffloadedPoller(t *testing.T) {
 	_, err = peer.Write([]byte("12345"))
 	require.NoError(t, err)
 	done := make([]xtreme.Completion, 4)
-	for end := time.Now().Add(patience); s.Counts().Packets == 0; {
+	for end := time.Now().Add(patience); s.Stats().Packets == 0; {
 		require.True(t, time.Now().Before(end))
 		k, err := p.Poll(done)
 		require.NoError(t, err)

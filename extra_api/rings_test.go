@@ -226,7 +226,7 @@ func TestDump(t *testing.T) {
 		w.NoError(err)
 		w.NoError(extraapi.DummySend(s, nil, p.addr()))
 		done := make([]xtreme.Completion, 4)
-		for end := time.Now().Add(patience); s.Counts().Packets == 0; {
+		for end := time.Now().Add(patience); s.Stats().Packets == 0; {
 			w.True(time.Now().Before(end))
 			_, err := o.Poll(done)
 			w.NoError(err)

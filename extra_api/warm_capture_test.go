@@ -124,7 +124,7 @@ func warmOnTheWire(t *testing.T, kind string) {
 	}
 	real("end")
 	require.Zero(t, tap.upTo("end"))
-	require.Equal(t, uint64(1000), s.Counts().WarmSends)
+	require.Equal(t, uint64(1000), s.Stats().WarmSends)
 
 	// A destination that nobody has asked for yet: no question either.
 	stranger := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.99"), 9)

@@ -14,14 +14,6 @@ type withheld struct {
 	peer netip.AddrPort
 }
 
-// AcceptFailures is how often this listener could not accept for want of descriptors or memory. Owner only.
-func (s *Socket) AcceptFailures() uint64 {
-	if !s.readable() {
-		return 0
-	}
-	return s.acceptErrs
-}
-
 // accepted makes the child of a listener and publishes it: it is bound to the ring before its NEW_CONNECTION is raised.
 func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	if l.state != stateListening {

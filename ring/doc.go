@@ -66,7 +66,7 @@
 //
 // A driver with a protocol stack of its own (ring/offload) keeps the contract. Its differences: what is sent leaves with the next Poll or
 // Flush, many at once; packets that came through the kernel's socket beside the stack are marked (Completion.ViaKernel); Socket.Prepare
-// makes the first send as fast as the others; Ring.Counters has a name for whatever was not delivered. Where there is no kernel
+// makes the first send as fast as the others; RingStats.Driver has a name for whatever was not delivered. Where there is no kernel
 // at all, SetConfig.Transport says what addresses and ports are.
 //
 // # Pacing and time

@@ -55,34 +55,11 @@ type Ring struct {
 	inCallback         bool
 	closing            bool
 	affinity           []int // of the thread before PerCoreAttach pinned it
-	stats              Stats
+	stats              RingStats
 	set                *Set
 	key                Key
 	failures           []error // of calls that had no caller to return them to; the next Poll returns them, alone
 	reported           bool    // the last Poll returned failures: this one delivers completions first
-}
-
-// Stats are the ring's counters since it was made. Owner only.
-type Stats struct {
-	Polls, Packets, Bytes        uint64
-	Completions                  uint64
-	Accepted, AcceptFailures     uint64 // failures are EMFILE, ENFILE, ENOBUFS, ENOMEM at accept: the listener backs off and recovers
-	AcceptedAway                 uint64 // connections that Config.AcceptTo took; not in Accepted
-	CallbackDrops, CallbackHolds uint64
-	CallbackPanics               uint64 // of callbacks and of Config.AcceptTo
-	ClosedDrops                  uint64 // packets that arrived for, or were queued on, a socket the application closed
-	Truncated                    uint64
-	Starved, BudgetStops         uint64 // reading stopped: pool empty; socket over its budget
-	SentBytes, SentMessages      uint64
-	ShortSends                   uint64
-	Paced                        uint64 // datagrams that waited for their time, see SetPacing
-	LostSends                    uint64 // datagrams that Send had taken and that failed later, or were given up with their socket
-	Stamped, StampsMissing       uint64 // transmit stamps reported, and those that never came
-	CardFailures                 uint64 // a network card's clock could not be read
-	WarmSends, WarmSendsCold     uint64 // see Socket.WarmSend
-	Sleeps                       uint64
-	Posted, ReturnedFromLending  uint64
-	Misuses                      uint64 // calls by another goroutine than the owner, which were refused
 }
 
 // closedOwner is nobody's identity: a closed ring belongs to no goroutine.
@@ -291,16 +268,6 @@ func (r *Ring) Ledger() buffers.Ledger {
 
 // Pool is where the ring's buffers come from; Alloc on it, which is the owner's, makes packets for SendPacket. Any goroutine.
 func (r *Ring) Pool() *buffers.Pool { return r.pool }
-
-// Stats returns the ring's counters. Owner only.
-func (r *Ring) Stats() Stats {
-	if !r.readable() {
-		return Stats{}
-	}
-	s := r.stats
-	s.Misuses = r.misuses.Load()
-	return s
-}
 
 // Sockets is how many sockets the ring holds, those being closed included. Owner only.
 func (r *Ring) Sockets() int {

@@ -77,7 +77,7 @@ type Socket struct {
 	timers       *[numTimers]wheel.Timer
 	family       Family
 	config       Config
-	counts       Counts
+	counts       socketCounts
 	options      SocketOptions
 	shaper       *shaper // of datagram sockets that are paced or numbered
 	files        *outFiles
@@ -203,12 +203,13 @@ func (s *Socket) Held() int {
 	return s.ring.pool.Used(s.handle.Account)
 }
 
-// Drops is how many datagrams the kernel dropped at this socket, for want of room in its receive buffer mostly. Owner only.
-func (s *Socket) Drops() (uint32, error) {
-	if err := s.mayUse("drops"); err != nil {
-		return 0, err
+// State is what the socket is doing, in a word: "new", "connecting", "open", "listening", "dead" (ended by an error), "closing",
+// "closed". Owner only; "" for others.
+func (s *Socket) State() string {
+	if !s.readable() {
+		return ""
 	}
-	return s.transport.Drops(s)
+	return s.state.String()
 }
 
 func (s *Socket) announcedThisPoll() bool { return s.announcedTurn == s.ring.turn }

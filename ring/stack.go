@@ -124,25 +124,6 @@ func (s *Socket) changed(op string) error {
 	return nil
 }
 
-// Counter is one count with its stable name, such as "udp.no_socket".
-type Counter struct {
-	Name  string
-	Value uint64
-}
-
-// Counters appends what an offloaded ring counts: each reason for which a frame was not delivered, what was sent, looped and kept, and the
-// counts of its links, those of the kernel included. Other rings have none: the kernel counts for them. Owner, or anyone before the
-// first Poll.
-func (r *Ring) Counters(dst []Counter) []Counter {
-	if !r.readable() {
-		return dst
-	}
-	if x, ok := r.drv.(CounterSource); ok {
-		return x.Counters(dst)
-	}
-	return dst
-}
-
 // driverPath is the driver's word, with the reasons of the set and of the ring.
 func (s *Socket) driverPath(x PathReporter) Path {
 	p := x.Path(s)

@@ -135,7 +135,7 @@ func (j *judge) settle() error {
 		a, host := &j.hosts[h], j.w.hosts[h]
 		var drops uint64
 		count := map[string]uint64{}
-		for _, c := range host.ring.Counters(nil) {
+		for _, c := range host.ring.Stats().Driver {
 			count[c.Name] = c.Value
 			switch prefix, _, _ := strings.Cut(c.Name, "."); prefix {
 			case "eth", "ipv4", "udp":

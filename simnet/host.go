@@ -194,9 +194,9 @@ func (h *Host) SetMTU(nic, mtu int) error {
 	return nil
 }
 
-// Counter is a count of the host's ring by its name, such as "udp.no_socket"; see ring.Ring.Counters.
+// Counter is a count of the host's ring by its name, such as "udp.no_socket"; see ring.RingStats.Driver.
 func (h *Host) Counter(name string) uint64 {
-	for _, c := range h.ring.Counters(nil) {
+	for _, c := range h.ring.Stats().Driver {
 		if c.Name == name {
 			return c.Value
 		}

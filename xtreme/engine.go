@@ -130,7 +130,7 @@ func (e *Engine) NewPoller(name string, opt ...Option) (*Poller, error) {
 // EngineStats counts what an engine ever made.
 type EngineStats struct {
 	Pollers int64
-	Sockets int64 // by the pollers' calls; accepted connections are in ring.Stats
+	Sockets int64 // by the pollers' calls; accepted connections are in ring.RingStats
 }
 
 // Stats returns the engine's counters.

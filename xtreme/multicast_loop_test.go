@@ -50,7 +50,7 @@ func (x *groupSender) send(text string) (os bool) {
 
 // frames is what the ring's links have sent.
 func (x *groupSender) frames() (n uint64) {
-	for _, c := range x.s.Ring().Counters(nil) {
+	for _, c := range x.s.Ring().Stats().Driver {
 		if strings.HasPrefix(c.Name, "v0") && strings.HasSuffix(c.Name, ".tx_frames") {
 			n += c.Value
 		}

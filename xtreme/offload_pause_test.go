@@ -15,7 +15,7 @@ import (
 
 // kernelLosses are the frames that AF_XDP had no room for (XDP_STATISTICS), over all queues of a ring.
 func kernelLosses(s *xtreme.Socket) (total uint64, text string) {
-	for _, c := range s.Ring().Counters(nil) {
+	for _, c := range s.Ring().Stats().Driver {
 		for _, name := range []string{".xdp.rx_dropped", ".xdp.rx_ring_full", ".xdp.rx_fill_ring_empty_descs"} {
 			if strings.HasSuffix(c.Name, name) {
 				total += c.Value

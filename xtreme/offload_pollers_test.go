@@ -32,7 +32,7 @@ func TestTwoOffloadingPollers(t *testing.T) {
 	peer := w.net.Dial(shared.LocalAddr())
 	w.write(peer, "by hand-over")
 	for end := time.Now().Add(patience); len(x.kept) == 0; {
-		w.True(time.Now().Before(end), "%v", first.Ring().Counters(nil))
+		w.True(time.Now().Before(end), "%v", first.Ring().Stats().Driver)
 		w.poll()
 		x.poll()
 	}
@@ -158,7 +158,7 @@ func TestPollersDivideTheQueues(t *testing.T) {
 		for range 20 {
 			w.write(peer, "x")
 			for end := time.Now().Add(patience); len(x.kept) == 0; {
-				w.True(time.Now().Before(end), "%v", s.Ring().Counters(nil))
+				w.True(time.Now().Before(end), "%v", s.Ring().Stats().Driver)
 				a.poll()
 				b.poll()
 			}

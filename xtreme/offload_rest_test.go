@@ -105,7 +105,7 @@ func TestClosingBothRings(t *testing.T) {
 		go func() { _, err := p.Poll(make([]xtreme.Completion, 1)); failed <- err }()
 		w.ErrorIs(<-failed, ring.ErrOwner)
 		answers(x, s, w.net.Dial(s.LocalAddr()))
-		w.True(program(t, "v0"), "%s; log: %s; %v", s.Path(), w.log.String(), s.Ring().Counters(nil))
+		w.True(program(t, "v0"), "%s; log: %s; %v", s.Path(), w.log.String(), s.Ring().Stats().Driver)
 		w.NotNil(l)
 		w.NoError(p.Close())
 		w.False(program(t, "v0"))

@@ -83,7 +83,7 @@ func fast(w *world, s *xtreme.Socket) (string, netip.AddrPort) {
 	w.t.Helper()
 	c := w.event(s, xtreme.EventPacket)
 	defer func() { w.NoError(c.Packet.Release()) }()
-	w.False(c.ViaKernel, "by the kernel: %v", s.Ring().Counters(nil))
+	w.False(c.ViaKernel, "by the kernel: %v", s.Ring().Stats().Driver)
 	return string(c.Packet.Bytes()), c.Source
 }
 
@@ -105,7 +105,7 @@ func answers(w *world, s *xtreme.Socket, peer *net.UDPConn) {
 }
 
 func counter(r *ring.Ring, name string) uint64 {
-	for _, c := range r.Counters(nil) {
+	for _, c := range r.Stats().Driver {
 		if c.Name == name {
 			return c.Value
 		}

@@ -269,7 +269,7 @@ func Backlog(n int) Option {
 // accept for them keeps count of the descriptors under way. peer is the zero AddrPort on unix-domain listeners.
 //
 // f must not block. A panic in it is contained as a callback's is: that connection is reset, the Poll it happened in (or the next)
-// returns it as an error. What f took is counted in ring.Stats.AcceptedAway, not in Accepted.
+// returns it as an error. What f took is counted in ring.RingStats.AcceptedAway, not in Accepted.
 func AcceptTo(f func(fd int, peer netip.AddrPort) (taken bool)) Option {
 	return checked("AcceptTo", forAccept, f != nil, "nil", func(c *options) { c.socket.AcceptTo = f })
 }

@@ -180,7 +180,7 @@ func TestPacingOfTheLongestDatagrams(t *testing.T) {
 				w.ErrorIs(s.WarmSend(make([]byte, c.most+1), to), unix.EMSGSIZE)
 			}
 			w.Equal(uint64(1), s.Ring().Stats().Paced)
-			w.until("the second", func() bool { w.poll(); return s.Counts().SentMessages == 2 && s.Ring().Ledger().Transmitting == 0 })
+			w.until("the second", func() bool { w.poll(); return s.Stats().SentMessages == 2 && s.Ring().Ledger().Transmitting == 0 })
 			for range 2 {
 				n, err := peer.Read(make([]byte, 1<<16))
 				w.NoError(err)

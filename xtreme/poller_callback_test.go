@@ -44,7 +44,7 @@ func TestCallbackThatEndsItsGoroutine(t *testing.T) {
 		peer, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		require.NoError(t, err)
 		defer peer.Close()
-		stats := make(chan ring.Stats, 1)
+		stats := make(chan ring.RingStats, 1)
 		failed := make(chan error, 1)
 		go func() {
 			var s *xtreme.Socket

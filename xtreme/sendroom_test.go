@@ -64,8 +64,8 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 						w.LessOrEqual(drops-refused, uint64(8), "others of the device's, such as MLD reports")
 						w.event(s, xtreme.EventOut) // as after each send without room
 					}
-					w.Equal(good, s.Counts().SentMessages)
-					w.Equal(refused, s.Counts().ShortSends)
+					w.Equal(good, s.Stats().SentMessages)
+					w.Equal(refused, s.Stats().ShortSends)
 					w.close(s)
 				})
 			}
@@ -159,7 +159,7 @@ func TestPacketsAreNotLostForErrorsOfOthers(t *testing.T) {
 		for range rounds {
 			w.NoError(w.event(peer, xtreme.EventPacket).Packet.Release())
 		}
-		w.Zero(s.Counts().SendErrors)
+		w.Zero(s.Stats().SendErrors)
 		w.close(s)
 		w.close(peer)
 	})

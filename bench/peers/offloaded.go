@@ -48,7 +48,7 @@ func (o *offloaded) bind(local netip.AddrPort, opt ...xtreme.Option) (*xtreme.So
 // what was read and sent there. Two a second for the state of a link are not in it.
 func (o *offloaded) systemCalls() (kicks, looks uint64) {
 	for _, r := range o.poller.Rings() {
-		for _, c := range r.Counters(nil) {
+		for _, c := range r.Stats().Driver {
 			switch {
 			case strings.HasSuffix(c.Name, ".kicks"):
 				kicks += c.Value

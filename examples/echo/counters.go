@@ -10,21 +10,19 @@ import (
 func (l *loop) counters() string {
 	var b strings.Builder
 	for _, r := range l.poller.Rings() {
-		list := r.Counters(nil)
-		if len(list) == 0 {
+		stats := r.Stats()
+		if len(stats.Driver) == 0 {
 			continue
 		}
-		var lost uint32
+		var lost uint64
 		for _, s := range l.listeners {
 			if s.Ring() == r {
-				if n, err := s.Drops(); err == nil {
-					lost += n
-				}
+				lost += s.Stats().Drops
 			}
 		}
 		fmt.Fprintf(&b, "%s: ring of kind %s counted\n", l.poller.Name(), r.Kind())
-		fmt.Fprintf(&b, "  ring.packets %d\n  ring.sent %d\n  sockets.drops %d\n", r.Stats().Packets, r.Stats().SentMessages, lost)
-		for _, c := range list {
+		fmt.Fprintf(&b, "  ring.packets %d\n  ring.sent %d\n  sockets.drops %d\n", stats.Packets, stats.SentMessages, lost)
+		for _, c := range stats.Driver {
 			if c.Value != 0 {
 				fmt.Fprintf(&b, "  %s %d\n", c.Name, c.Value)
 			}

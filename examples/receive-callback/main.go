@@ -144,7 +144,7 @@ func filter(poller *xtreme.Poller, n int, out io.Writer) error {
 	if err = errors.Join(err, l.failed); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d datagrams: %d dropped, %d held, %d delivered\n", socket.Counts().Packets, l.dropped, l.held, delivered)
+	fmt.Fprintf(out, "%d datagrams: %d dropped, %d held, %d delivered\n", socket.Stats().Packets, l.dropped, l.held, delivered)
 	fmt.Fprintf(out, "%d released by another goroutine\n", elsewhere)
 	if l.dropped != n || l.held != (n+9)/10 || l.held+delivered != n || elsewhere != l.held {
 		return errors.New("that does not add up")
@@ -174,7 +174,7 @@ func play(poller *xtreme.Poller, socket *xtreme.Socket, n int) (delivered int, e
 			continue
 		}
 		limit := time.Now().Add(10 * time.Second)
-		for socket.Counts().Packets < uint64(2*(number+1)) {
+		for socket.Stats().Packets < uint64(2*(number+1)) {
 			k, err := poller.Poll(done[:])
 			if err != nil {
 				return delivered, err
@@ -188,7 +188,7 @@ func play(poller *xtreme.Poller, socket *xtreme.Socket, n int) (delivered int, e
 				return delivered, err
 			}
 			if time.Now().After(limit) {
-				return delivered, fmt.Errorf("%d of %d datagrams after 10 s", socket.Counts().Packets, 2*(number+1))
+				return delivered, fmt.Errorf("%d of %d datagrams after 10 s", socket.Stats().Packets, 2*(number+1))
 			}
 		}
 	}

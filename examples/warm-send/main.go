@@ -116,10 +116,10 @@ func send(poller *xtreme.Poller, c config, out io.Writer) error {
 	}
 	b, peer := []byte(message), netip.AddrPort{} // the zero address is the peer
 	var done [8]xtreme.Completion
-	for next := time.Now(); socket.Counts().WarmSends < uint64(c.n); next = next.Add(c.every) {
+	for next := time.Now(); socket.Stats().WarmSends < uint64(c.n); next = next.Add(c.every) {
 		switch err := extraapi.DummySend(socket, b, peer); {
 		case errors.Is(err, unix.EAGAIN):
-			if socket.Counts().WarmSendsCold > uint64(c.n) {
+			if socket.Stats().WarmSendsCold > uint64(c.n) {
 				return fmt.Errorf("%v does not answer: %w", c.to, err)
 			}
 		case err != nil:
@@ -141,7 +141,7 @@ func send(poller *xtreme.Poller, c config, out io.Writer) error {
 	if err := poller.Flush(); err != nil {
 		return err
 	}
-	n := socket.Counts()
+	n := socket.Stats()
 	_, err = fmt.Fprintf(out, "%d warm sends, %d found the path cold; %d message sent\n", n.WarmSends, n.WarmSendsCold, n.SentMessages)
 	return err
 }

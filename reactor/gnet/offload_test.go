@@ -143,8 +143,8 @@ func TestOffloadedUDPWritesFromOtherGoroutines(t *testing.T) {
 	counts := make(chan sums, 1)
 	require.NoError(t, c.EventLoop().Execute(t.Context(), gnet.RunnableFunc(func(context.Context) error {
 		s := c.(gnet.DatagramX).Socket()
-		sum := sums{sent: s.Counts().SentMessages}
-		for _, count := range s.Ring().Counters(nil) {
+		sum := sums{sent: s.Stats().SentMessages}
+		for _, count := range s.Ring().Stats().Driver {
 			if count.Name == "offload.os_sends" {
 				sum.byKernel = count.Value
 			}

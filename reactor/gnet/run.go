@@ -148,7 +148,7 @@ func (eng *engine) watchDescriptorLimit() {
 		var look func()
 		look = func() {
 			for _, a := range el.ends {
-				if a.socket.AcceptFailures() > 0 {
+				if a.socket.Stats().AcceptFailures > 0 {
 					eng.log.Errorf("Accept() failed: out of descriptors or memory")
 					eng.shutdown(nil)
 					return

@@ -99,7 +99,7 @@ func (us *udpSocket) sendLeft() {
 			us.out.full = true
 			return
 		}
-		if err != nil { // as lost as any datagram, and among Socket.Counts' SendErrors
+		if err != nil { // as lost as any datagram, and among SocketStats.SendErrors
 			us.el.eng.log.Debugf("UDP %v to %v: %v", us.local, d.to, err)
 		}
 		b.at++

@@ -33,9 +33,9 @@ func TestWritersDoNotHoldTheLoop(t *testing.T) {
 				l := n.loops[0]
 				sent := func() uint64 { // loop only
 					if s, ok := c.(*Conn); ok {
-						return s.socket.Counts().SentBytes
+						return s.socket.Stats().SentBytes
 					}
-					return c.(*PacketConn).socket.Counts().SentMessages
+					return c.(*PacketConn).socket.Stats().SentMessages
 				}
 				var stop atomic.Bool
 				var before, worst uint64

@@ -40,7 +40,7 @@ func TestDescriptorLimit(t *testing.T) {
 	low.Cur = 3 // below what is open: nothing more can be
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 	w.quiet(nil, ring.EventNewConnection)
-	failures := l.AcceptFailures()
+	failures := l.Stats().AcceptFailures
 	require.Positive(t, failures)
 	require.Less(t, failures, uint64(20), "the listener backs off")
 

@@ -225,9 +225,9 @@ func TestBondMembersComeAndGo(t *testing.T) {
 		require.Equal(t, "bypass", x.s.Path().Tier)
 		require.Empty(t, w.device("m2").claims)
 	}
-	places := len(r.Counters(nil))
+	places := len(r.Stats().Driver)
 	join(1004, "m3")
-	require.Equal(t, places, len(r.Counters(nil)), "the place of one that left is used again")
+	require.Equal(t, places, len(r.Stats().Driver), "the place of one that left is used again")
 
 	// All go: the kernel has the bond's traffic, and the path says why; then they are back.
 	list := w.tables.Links

@@ -18,7 +18,7 @@ func (w *watcher) returned(packets int) (failed int) {
 	w.t.Helper()
 	sent := 0
 	for end := time.Now().Add(15 * time.Second); sent < packets; {
-		require.True(w.t, time.Now().Before(end), "%d of %d; %v", sent, packets, w.s.Ring().Counters(nil))
+		require.True(w.t, time.Now().Before(end), "%d of %d; %v", sent, packets, w.s.Ring().Stats().Driver)
 		n, err := w.s.Ring().Poll(w.dst)
 		require.NoError(w.t, err, "a lost interface is told by SENT and by the path")
 		for i := range w.dst[:n] {

@@ -43,7 +43,7 @@ func (e *ends) next(i int, s *ring.Socket) ring.Completion {
 }
 
 func counter(r *ring.Ring, name string) uint64 {
-	for _, c := range r.Counters(nil) {
+	for _, c := range r.Stats().Driver {
 		if c.Name == name {
 			return c.Value
 		}

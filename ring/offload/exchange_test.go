@@ -186,7 +186,7 @@ func TestContractOverSharedQueues(t *testing.T) {
 			p := s.polled(set, r)
 			t.Cleanup(func() {
 				p.do(t, func() {
-					list := r.Counters(nil)
+					list := r.Stats().Driver
 					if note(list); t.Failed() {
 						t.Log("ring A:", list)
 					}
@@ -357,7 +357,7 @@ func TestAnyQueueAnyRing(t *testing.T) {
 	}
 	const want = senders / 2 * each
 	for end := time.Now().Add(10 * time.Second); got < want || other.got.Load() < want; poll() {
-		require.True(t, time.Now().Before(end), "%d and %d of %d:\n%v", got, other.got.Load(), want, a.Counters(nil))
+		require.True(t, time.Now().Before(end), "%d and %d of %d:\n%v", got, other.got.Load(), want, a.Stats().Driver)
 	}
 	require.Zero(t, os+int(other.os.Load()), "by the kernel")
 	var given, taken uint64
@@ -454,7 +454,7 @@ func TestHandoverIsBounded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for end := time.Now().Add(10 * time.Second); counter(a, "v0.rx_frames") < n; {
-		require.True(t, time.Now().Before(end), "%v", a.Counters(nil))
+		require.True(t, time.Now().Before(end), "%v", a.Stats().Driver)
 		_, err = a.Poll(dst)
 		require.NoError(t, err)
 	}
@@ -566,7 +566,7 @@ func TestPortSharedByRings(t *testing.T) {
 		require.NoError(t, p.Close())
 	}
 	for end := time.Now().Add(10 * time.Second); got < flows*each; poll() {
-		require.True(t, time.Now().Before(end), "%d: %v", got, a.Counters(nil))
+		require.True(t, time.Now().Before(end), "%d: %v", got, a.Stats().Driver)
 	}
 	require.Greater(t, per[0], flows*each/8)
 	require.Greater(t, per[1], flows*each/8)
@@ -591,7 +591,7 @@ func TestHandoverWakes(t *testing.T) {
 		_, err := peer.Write(fmt.Append(nil, i))
 		require.NoError(t, err)
 		for n, end := 0, time.Now().Add(10*time.Second); n == 0; {
-			require.True(t, time.Now().Before(end), "datagram %d: %v", i, b.Counters(nil))
+			require.True(t, time.Now().Before(end), "datagram %d: %v", i, b.Stats().Driver)
 			if i%2 == 0 {
 				require.NoError(t, b.Wait(10*time.Second))
 			} else if pending, err := b.Arm(); !pending {

@@ -153,7 +153,7 @@ func (f *faulty) until(what string, so func() bool) {
 
 // counts are the counters that are not zero.
 func (f *faulty) counts() []ring.Counter {
-	return slices.DeleteFunc(f.ring.Counters(nil), func(c ring.Counter) bool { return c.Value == 0 })
+	return slices.DeleteFunc(f.ring.Stats().Driver, func(c ring.Counter) bool { return c.Value == 0 })
 }
 
 // take is the next datagram of a socket, if it is there.

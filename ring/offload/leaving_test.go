@@ -40,7 +40,7 @@ func TestMemberLeavesWhileBeingOpened(t *testing.T) {
 	})
 	set, r, _ := w.ring(bondOnV0)
 	x := w.listener(set, "10.0.0.1:7000")
-	places := len(r.Counters(nil))
+	places := len(r.Stats().Driver)
 	for round := range 2 {
 		w.carrying(1003, "m2", func(l *host.Link) { l.Master = w.index[0] })
 		w.tell()
@@ -65,7 +65,7 @@ func TestMemberLeavesWhileBeingOpened(t *testing.T) {
 		w.without("m2")
 		w.tell()
 	}
-	require.Equal(t, places, len(r.Counters(nil)), "it never had a place")
+	require.Equal(t, places, len(r.Stats().Driver), "it never had a place")
 }
 
 // slowToShut is a device whose links are closed when the test lets them.

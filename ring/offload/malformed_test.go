@@ -83,7 +83,7 @@ func (r *rawEnd) poll() []ring.Completion {
 // drops are the counters of what was not delivered, by the names of package wire.
 func (r *rawEnd) drops() map[string]uint64 {
 	all := map[string]uint64{}
-	for _, c := range r.s.Ring().Counters(nil) {
+	for _, c := range r.s.Ring().Stats().Driver {
 		if _, _, ok := strings.Cut(c.Name, "."); ok && c.Value > 0 && isDrop[c.Name] {
 			all[c.Name] = c.Value
 		}

@@ -129,7 +129,7 @@ func TestLostWithTheClosedRing(t *testing.T) {
 		send(t, peer, i)
 	}
 	for end := time.Now().Add(10 * time.Second); counter(a, "handover.given") < 20; {
-		require.True(t, time.Now().Before(end), "%v", a.Counters(nil))
+		require.True(t, time.Now().Before(end), "%v", a.Stats().Driver)
 		_, err := a.Poll(dst)
 		require.NoError(t, err)
 	}

@@ -71,7 +71,7 @@ func (m *several) poll() {
 func (m *several) until(what string, done func() bool) {
 	m.t.Helper()
 	for end := time.Now().Add(patience); !done(); m.poll() {
-		require.True(m.t, time.Now().Before(end), "%s: %v %v\n%v", what, m.got, m.list[1].Path(), m.r.Counters(nil))
+		require.True(m.t, time.Now().Before(end), "%s: %v %v\n%v", what, m.got, m.list[1].Path(), m.r.Stats().Driver)
 	}
 }
 

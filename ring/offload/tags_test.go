@@ -81,7 +81,7 @@ func TestTagsThatTheDeviceTakesOut(t *testing.T) {
 	require.NoError(t, w.s.JoinGroup(g.Addr(), "v0", netip.Addr{}))
 	m := &many{watcher: w, shared: s}
 	hits := func() (n uint64) {
-		for _, c := range r.Counters(nil) {
+		for _, c := range r.Stats().Driver {
 			if c.Name == "v0.steer.hit" {
 				n = c.Value
 			}

@@ -126,10 +126,10 @@ func TestAnyQueue(t *testing.T) {
 		poll()
 	}
 	for end := time.Now().Add(10 * time.Second); got < senders*each; poll() {
-		require.True(t, time.Now().Before(end), "%d of %d: %v", got, senders*each, s.Ring().Counters(nil))
+		require.True(t, time.Now().Before(end), "%d of %d: %v", got, senders*each, s.Ring().Stats().Driver)
 	}
 	queues := 0
-	for _, x := range s.Ring().Counters(nil) {
+	for _, x := range s.Ring().Stats().Driver {
 		if strings.HasPrefix(x.Name, "v0/") && strings.HasSuffix(x.Name, ".rx_frames") && x.Value > 0 {
 			queues++
 		}
@@ -157,7 +157,7 @@ func TestProgramGoes(t *testing.T) {
 				require.NoError(t, dst[0].Packet.Release())
 				return dst[0].ViaKernel
 			}
-			require.True(t, time.Now().Before(end), "nothing came: %v", s.Ring().Counters(nil))
+			require.True(t, time.Now().Before(end), "nothing came: %v", s.Ring().Stats().Driver)
 		}
 	}
 	_, err := peer.Write([]byte("x"))
@@ -213,7 +213,7 @@ func TestKernelFindsTheNeighbour(t *testing.T) {
 	_, err = s.SendTo([]byte("second"), peer.LocalAddr().(*net.UDPAddr).AddrPort())
 	require.NoError(t, err)
 	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "v0.tx_frames") == 0 || s.Ring().Ledger().Transmitting > 0; {
-		require.True(t, time.Now().Before(end), "%v", s.Ring().Counters(nil))
+		require.True(t, time.Now().Before(end), "%v", s.Ring().Stats().Driver)
 		_, err = s.Ring().Poll(dst)
 		require.NoError(t, err)
 	}

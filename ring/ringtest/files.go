@@ -141,7 +141,7 @@ func sendFile(t *testing.T, b Backend) {
 	w.Equal(sentBytes(s), s.Ring().Stats().SentBytes)
 }
 
-func sentBytes(s *ring.Socket) uint64 { return s.Counts().SentBytes }
+func sentBytes(s *ring.Socket) uint64 { return s.Stats().SentBytes }
 
 func sendFileRefused(t *testing.T, b Backend) {
 	w := newWorld(t, b)
@@ -172,7 +172,7 @@ func sendFileRefused(t *testing.T, b Backend) {
 	w.Equal(want[100:], <-got)
 	w.NoError(s.SendFile(f, 5000, -1, 2))
 	w.NoError(w.sent(s, 2))
-	w.Equal(uint64(1), s.Counts().SendErrors)
+	w.Equal(uint64(1), s.Stats().SendErrors)
 
 	// A descriptor that cannot be read from.
 	locked, err := os.OpenFile(f.Name(), os.O_WRONLY, 0)
@@ -204,7 +204,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	w.NoError(s.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)))
 	c := w.event(s, ring.EventOut, ring.ErrDeadline)
 	w.Zero(c.Token)
-	sent := s.Counts().SentBytes
+	sent := s.Stats().SentBytes
 	w.Positive(sent)
 	w.Less(sent, uint64(size))
 	got := reads(peer, size+5)
@@ -286,7 +286,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 		socks[i], peer = w.pair()
 		ends[i] = reads(peer, size)
 		w.NoError(socks[i].SendFile(f, 0, -1, uint64(i)))
-		w.Less(socks[i].Counts().SentBytes, uint64(size), "a turn's share")
+		w.Less(socks[i].Stats().SentBytes, uint64(size), "a turn's share")
 	}
 	for range socks {
 		c := w.next("SENT", func(c *ring.Completion) bool { return c.Events.Has(ring.EventSent) })

@@ -268,7 +268,7 @@ func sourceSpecific(t *testing.T, b Backend) {
 	w.NoError(err)
 	w.Equal("x", string(w.read(mine, 1)))
 	w.silent(10 * time.Millisecond)
-	w.Zero(other.Counts().Packets)
+	w.Zero(other.Stats().Packets)
 }
 
 func timestamps(t *testing.T, b Backend) {

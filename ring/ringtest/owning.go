@@ -50,7 +50,7 @@ func descriptorLimit(t *testing.T, b Backend) {
 		}
 	}
 	w.silent(50 * time.Millisecond)
-	failures := l.AcceptFailures()
+	failures := l.Stats().AcceptFailures
 	w.NotZero(failures)
 	w.Less(failures, uint64(40), "without backing off this would be a spin")
 	restore()

@@ -60,13 +60,13 @@ func receiveParts(t *testing.T, b Backend) {
 	_, _, err = u.Read(room)
 	w.ErrorIs(err, ring.ErrNothing)
 	w.ErrorIs(err, ring.ErrWouldBlock)
-	w.Equal(uint64(4), u.Counts().Packets)
-	w.Equal(uint64(18), u.Counts().Bytes)
+	w.Equal(uint64(4), u.Stats().Packets)
+	w.Equal(uint64(18), u.Stats().Bytes)
 
 	// Queue and Callback are one way of delivery: the callback comes and goes.
 	w.NoError(u.SetReceiveMode(ring.Callback, func(*ring.Socket, *ring.Completion) ring.Verdict { return ring.Drop }))
 	w.write(peer, []byte("dropped"))
-	w.turns(func() bool { return u.Counts().CallbackDrops == 1 })
+	w.turns(func() bool { return u.Stats().CallbackDrops == 1 })
 	w.NoError(u.SetReceiveMode(ring.Queue, nil))
 	w.write(peer, []byte("kept"))
 	w.event(u, ring.EventIn, nil)
@@ -87,7 +87,7 @@ func warm(t *testing.T, b Backend) {
 	for range 10 {
 		w.NoError(u.WarmSend([]byte("warm"), to))
 	}
-	w.Equal(ring.Counts{WarmSends: 10}, u.Counts())
+	w.Equal(ring.SocketStats{WarmSends: 10}, u.Stats())
 	w.Equal(uint64(10), u.Ring().Stats().WarmSends)
 	w.Empty(w.kept)
 	_, err := u.SendTo([]byte("real"), to)

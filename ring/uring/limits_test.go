@@ -226,8 +226,8 @@ func TestDescriptorLimit(t *testing.T) {
 		w.NoError(unix.Connect(c, to))
 	}
 	w.silent(50 * time.Millisecond)
-	w.NotZero(l.AcceptFailures())
-	w.Less(l.AcceptFailures(), uint64(30))
+	w.NotZero(l.Stats().AcceptFailures)
+	w.Less(l.Stats().AcceptFailures, uint64(30))
 	w.NoError(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 	for range clients {
 		w.next("a connection", func(c *ring.Completion) bool { return c.Events.Has(ring.EventNewConnection) })

@@ -18,9 +18,7 @@ func (l *Live) close() error {
 	for _, r := range l.routes {
 		c := l.Channels[r.channel]
 		c.KernelPackets(r.line, r.kernel)
-		if n, err := r.socket.Drops(); err == nil {
-			c.KernelDrops(r.line, uint64(n))
-		}
+		c.KernelDrops(r.line, r.socket.Stats().Drops)
 	}
 	l.account()
 	return errors.Join(l.poller.Close(), l.engine.Close())
@@ -30,11 +28,10 @@ func (l *Live) close() error {
 func (l *Live) account() {
 	sum := &l.ring
 	*sum = handler.RingSummary{Counters: map[string]uint64{}, Buffers: l.poller.Ledger()}
-	var list []ring.Counter
 	for _, r := range l.poller.Rings() {
-		sum.Packets += r.Stats().Packets
-		list = r.Counters(list[:0])
-		for _, c := range list {
+		stats := r.Stats()
+		sum.Packets += stats.Packets
+		for _, c := range stats.Driver {
 			if c.Value > 0 {
 				sum.Counters[c.Name] += c.Value
 			}

@@ -1,0 +1,127 @@
+package ring
+
+// Statistics: totals that only grow, in plain 64-bit fields that the owner's goroutine alone writes. The name in brackets is the kernel's for
+// the same.
+
+// SocketStats are one socket's totals since it was made, those of an accepted one since it was accepted.
+type SocketStats struct {
+	Packets uint64 // packets received, those that the callback dropped or held included (UDP: InDatagrams)
+	Bytes   uint64 // bytes received in them
+	Drops   uint64 // datagrams lost for want of room in the receive buffer or budget (RcvbufErrors; ss -m: d); 0 after EventClosed
+
+	CallbackDrops uint64 // packets for which the callback returned Drop
+	CallbackHolds uint64 // packets for which the callback returned Hold
+
+	SentMessages uint64 // messages taken by Send, SendTo, SendVector, SendPacket and SendFile (UDP: OutDatagrams)
+	SentBytes    uint64 // bytes taken in them
+	ShortSends   uint64 // sends refused whole or in part with ErrWouldBlock (EAGAIN)
+	SendErrors   uint64 // sends refused or failed with another error (UDP: SndbufErrors and others)
+
+	WarmSends     uint64 // calls of WarmSend that walked the path
+	WarmSendsCold uint64 // calls of WarmSend that found the path not ready (EAGAIN)
+
+	AcceptFailures uint64 // listeners: accepts that failed for want of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM)
+}
+
+// socketCounts are the fields of SocketStats that the core counts on every kind of socket.
+type socketCounts struct {
+	Packets, Bytes               uint64
+	CallbackDrops, CallbackHolds uint64
+	SentMessages, SentBytes      uint64
+	ShortSends                   uint64
+	SendErrors                   uint64
+	WarmSends, WarmSendsCold     uint64
+}
+
+// Stats returns the socket's totals. It asks the kernel for Drops with one system call where the kernel receives for the socket. Owner only.
+func (s *Socket) Stats() SocketStats {
+	if !s.readable() {
+		return SocketStats{}
+	}
+	c := &s.counts
+	x := SocketStats{Packets: c.Packets, Bytes: c.Bytes, CallbackDrops: c.CallbackDrops, CallbackHolds: c.CallbackHolds,
+		SentMessages: c.SentMessages, SentBytes: c.SentBytes, ShortSends: c.ShortSends, SendErrors: c.SendErrors,
+		WarmSends: c.WarmSends, WarmSendsCold: c.WarmSendsCold, AcceptFailures: s.acceptErrs}
+	if s.mayUse("stats") == nil {
+		if n, err := s.transport.Drops(s); err == nil {
+			x.Drops = uint64(n)
+		}
+	}
+	return x
+}
+
+// RingStats are a ring's totals since it was made.
+type RingStats struct {
+	Polls       uint64 // calls of Poll
+	Completions uint64 // completions returned
+	Sleeps      uint64 // calls of Arm and Wait that announced a sleep
+	Packets     uint64 // packets received by all its sockets
+	Bytes       uint64 // bytes received in them
+	Truncated   uint64 // datagrams cut because no buffer was large enough, delivered with ErrTruncated (MSG_TRUNC)
+	ClosedDrops uint64 // packets that arrived for, or were queued on, a socket that the application had closed
+
+	Accepted       uint64 // connections accepted on this ring (TCP: PassiveOpens)
+	AcceptedAway   uint64 // connections that Config.AcceptTo took; not in Accepted
+	AcceptFailures uint64 // accepts that failed for want of descriptors or memory: the listener tries again after a pause (EMFILE, ENFILE ...)
+
+	CallbackDrops  uint64 // packets for which a callback returned Drop
+	CallbackHolds  uint64 // packets for which a callback returned Hold
+	CallbackPanics uint64 // panics of callbacks and of Config.AcceptTo
+
+	Starved     uint64 // times that reading stopped because the pool was empty
+	BudgetStops uint64 // times that a socket stopped reading because it was over its budget
+
+	SentMessages uint64 // messages that Send and its siblings took
+	SentBytes    uint64 // bytes taken in them
+	ShortSends   uint64 // sends refused whole or in part with ErrWouldBlock (EAGAIN)
+	LostSends    uint64 // datagrams that Send had taken and that failed later, or were given up with their socket
+	Paced        uint64 // datagrams that waited for their time, see SetPacing
+
+	Stamped       uint64 // transmit time stamps reported
+	StampsMissing uint64 // transmit time stamps that never came
+	CardFailures  uint64 // reads of a network card's clock that failed
+
+	WarmSends     uint64 // calls of WarmSend that walked the path
+	WarmSendsCold uint64 // calls of WarmSend that found the path not ready (EAGAIN)
+
+	Posted              uint64 // functions run that Post left
+	ReturnedFromLending uint64 // lent buffers that came back
+	Misuses             uint64 // calls by another goroutine than the owner, which were refused
+
+	// Driver is what an offloaded ring counts beside: each reason for which a frame was not delivered, what was sent, looped and kept, and
+	// the counts of its links, those of the kernel included. Empty on other rings: the kernel counts for them. The list is made by each call.
+	Driver []Counter
+}
+
+// Counter is one count with its stable name, such as "udp.no_socket".
+type Counter struct {
+	Name  string
+	Value uint64
+}
+
+// Stats returns the ring's totals. Owner, or any goroutine before the first Poll.
+func (r *Ring) Stats() RingStats {
+	if !r.readable() {
+		return RingStats{}
+	}
+	s := r.stats
+	s.Misuses = r.misuses.Load()
+	if x, ok := r.drv.(CounterSource); ok {
+		s.Driver = x.Counters(nil)
+	}
+	return s
+}
+
+// sentNow counts a message that left, or part of one.
+func (s *Socket) sentNow(messages, bytes int) {
+	s.ring.stats.SentMessages += uint64(messages)
+	s.ring.stats.SentBytes += uint64(bytes)
+	s.counts.SentMessages += uint64(messages)
+	s.counts.SentBytes += uint64(bytes)
+}
+
+// sentShort counts a send that was refused whole or in part.
+func (s *Socket) sentShort() {
+	s.ring.stats.ShortSends++
+	s.counts.ShortSends++
+}
