@@ -188,7 +188,8 @@ func strange(name string) bool {
 const DefaultRulesFile = "/etc/libvma.conf"
 
 // RulesText is the text of the rules file. Where no file is named and the default one does not exist it is that of the rules that come with
-// the library, and shipped is true. A file that is named, the default one too, must exist.
+// the library, and shipped is true. A file that VMA_CONFIG_FILE names, the default one too, must exist,
+// and so must another one that code names.
 func (s *Settings) RulesText() (text string, shipped bool, err error) {
 	b, err := os.ReadFile(ofProcess(s.RulesFile))
 	if errors.Is(err, fs.ErrNotExist) && s.RulesFile == DefaultRulesFile && s.Given("VMA_CONFIG_FILE") == "" {

@@ -200,8 +200,8 @@ var stackParameters = []Parameter{
 	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Better,
 		"an offloaded ring checks UDP checksums in software, as SX_CHECKSUM says; the kernel checks those of what it delivers").as("1"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
-		Effect: "what an offloaded ring takes from an interface for connected sockets: 1 all that is for their address and port, and drops " +
-			"what is not of a peer; 0 what their peers send, and the rest stays the kernel's",
+		Effect: "what an offloaded ring takes from an interface for connected sockets: 1 all that is for their address and " +
+			"port: what is not of a peer does not reach the kernel; 0 what their peers send, and the rest stays the kernel's",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
 		"the XDP program steers by addresses and ports").as("0"),
