@@ -48,9 +48,10 @@ type Ring struct {
 
 	callbackCompletion Completion // what a callback is shown; kept here so that showing it allocates nothing
 	pieces             [MaxVector][]byte
-	paced              paceQueue // sockets that wait for their time to send
-	timestamping       []*Socket // sockets with transmit stamps
-	cards              []*card   // clocks of network cards, by interface
+	vector             [MaxVector][]byte // those of the SendVector under way
+	paced              paceQueue         // sockets that wait for their time to send
+	timestamping       []*Socket         // sockets with transmit stamps
+	cards              []*card           // clocks of network cards, by interface
 	locked             bool
 	inCallback         bool
 	closing            bool

@@ -100,12 +100,16 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 			return 0, &OpError{Op: "send vector", Addr: to, Err: err}
 		}
 	}
+	// A copy, so that the caller's slice of pieces may lie on its stack: what is passed to a method of an interface may not.
+	r := s.ring
+	pieces := r.vector[:copy(r.vector[:], bufs)]
+	defer clear(pieces)
 	if s.shaper != nil && s.stack == nil {
-		return s.sendShaped(nil, bufs, total, to)
+		return s.sendShaped(nil, pieces, total, to)
 	}
-	n, e := s.transport.SendVector(s, bufs, to)
+	n, e := s.transport.SendVector(s, pieces, to)
 	if e != 0 && s.retrySend(e) {
-		n, e = s.transport.SendVector(s, bufs, to)
+		n, e = s.transport.SendVector(s, pieces, to)
 	}
 	return s.finishDirectSend(n, total, e, to)
 }

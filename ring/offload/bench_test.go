@@ -119,7 +119,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// TestNoAllocation: neither an idle turn nor an echo allocates, and SendPacket does not.
+// TestNoAllocation: neither an idle turn nor an echo allocates, SendVector and SendPacket do not.
 func TestNoAllocation(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates by itself; the build without it asserts this")
@@ -128,7 +128,7 @@ func TestNoAllocation(t *testing.T) {
 	s, _ := e.connect(ring.Config{LargestDatagram: 2048})
 	msg := make([]byte, 64)
 	turn := func() {
-		if _, err := s.Send(msg); err != nil {
+		if _, err := s.SendVector([][]byte{msg[:8], msg[8:]}, netip.AddrPort{}); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {
