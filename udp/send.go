@@ -18,26 +18,35 @@ const (
 	Refused                  // the errno says why; the packet is the caller's
 )
 
-// SendFast sends a datagram that lacks nothing but its headers: p is transmitting, in one buffer, the payload behind Prepared.Head bytes, and
-// Prepared.Head is not 0. at and serial are those of the Prepared too. False: the route is stale, or the datagram must be fragmented; nothing
-// has happened.
-func (u *Protocol) SendFast(now clock.Time, at int32, serial uint32, p buffers.Packet) bool {
-	x := &u.destinations[uint32(at)%destinationCount]
-	frame := p.Bytes()
-	if x.serial != serial || x.checked != *u.generation || len(frame)-x.headLen() > int(x.whole) {
-		return false
-	}
-	u.putHeaders(x, frame, u.stack.NextID())
-	u.stack.QueueFrame(now, &x.route, ip.Out{Packet: p}, senderOf(x.id))
-	return true
-}
+// Fast is what became of a payload given to SendFast.
+type Fast uint8
 
-// putHeaders writes a destination's headers in front of the payload in frame.
-func (u *Protocol) putHeaders(x *destination, frame []byte, id uint16) {
-	h := &x.route.Header
-	h.Put(frame, id, wire.Atomic)
-	datagram := frame[h.Len():]
-	x.head.PutTransport(datagram, wire.Sum(0).Add(datagram[wire.UDPLen:]))
+// What may become of it.
+const (
+	FastQueued   Fast = iota // it is a frame, which leaves with the next flush
+	FastStale                // the route is stale, or the datagram must be fragmented; nothing has happened
+	FastNoBuffer             // no buffer is free; nothing has happened
+)
+
+// SendFast copies the payload of a datagram that lacks nothing but its headers, b or the pieces of bufs, n bytes in all, into a frame. at, serial and
+// head are those of the Prepared; head is not 0.
+func (u *Protocol) SendFast(now clock.Time, at int32, serial uint32, head int, b []byte, bufs [][]byte, n int) Fast {
+	x := &u.destinations[uint32(at)%destinationCount]
+	if x.serial != serial || x.checked != *u.generation || n > int(x.whole) {
+		return FastStale
+	}
+	p, frame := u.pool.AllocTransmit(head, n)
+	if p.IsZero() {
+		return FastNoBuffer
+	}
+	room := frame[head:]
+	copy(room, b)
+	for _, piece := range bufs {
+		room = room[copy(room, piece):]
+	}
+	x.head.PutDatagram(&x.route.Header, frame, u.stack.NextID())
+	u.stack.QueueFrame(now, &x.route, ip.Out{Packet: p}, senderOf(x.id))
+	return FastQueued
 }
 
 func senderOf(id ID) ip.Sender { return ip.SenderOf(wire.ProtocolUDP, int32(id)) }
@@ -78,7 +87,7 @@ func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port 
 	if _, err := p.Push(x.headLen()); err != nil {
 		return Refused, ip.ENOBUFS // less headroom than headers: a packet that had been pushed to before
 	}
-	u.putHeaders(x, p.Bytes(), u.stack.NextID())
+	x.head.PutDatagram(&x.route.Header, p.Bytes(), u.stack.NextID())
 	u.stack.SendFrame(now, &x.route, p, token)
 	return Queued, 0
 }

@@ -31,7 +31,7 @@ func (u *Protocol) WarmSend(id ID, to wire.Addr, port uint16, p buffers.Packet) 
 	if _, err := p.Push(x.headLen()); err != nil {
 		return Prepared{}, ip.ENOBUFS
 	}
-	u.putHeaders(x, p.Bytes(), u.stack.PeekID())
+	x.head.PutDatagram(&x.route.Header, p.Bytes(), u.stack.PeekID())
 	return r, 0
 }
 
@@ -54,7 +54,7 @@ func (u *Protocol) Header(id ID, to wire.Addr, port uint16, dst []byte) (n int, 
 	case len(dst) < n:
 		return n, ip.ENOBUFS
 	}
-	u.putHeaders(x, dst[:n], 0)
+	x.head.PutDatagram(&x.route.Header, dst[:n], 0)
 	h := dst[n-wire.IPv4Len-wire.UDPLen : n]
 	binary.BigEndian.PutUint16(h[2:], 0)              // total length
 	binary.BigEndian.PutUint16(h[10:], 0)             // sum

@@ -119,6 +119,25 @@ func TestNothingAllocates(t *testing.T) {
 	}))
 }
 
+// PutDatagram writes what Put and PutTransport write one after the other.
+func TestPutDatagram(t *testing.T) {
+	for _, tag := range []Tag{0, 0x2007} {
+		u, err := NewUDPTemplate(UDPFlow{Link: EthernetFields{Target: MAC{2, 1}, Source: MAC{2, 2}, Tag: tag}, TOS: 0xb8, TTL: 3,
+			Source: Addr{192, 0, 2, 255}, Target: Addr{203, 0, 113, 254}, SourcePort: 65535, TargetPort: 53})
+		require.NoError(t, err)
+		for n := range 1473 {
+			two, one := make([]byte, u.Len()+n), make([]byte, u.Len()+n)
+			for i := range n {
+				two[u.Len()+i] = byte(i*7 + n)
+			}
+			copy(one, two)
+			u.Put(two, uint16(n*91))
+			u.PutDatagram(&u.IPv4Template, one, uint16(n*91))
+			require.Equal(t, two, one, "tag %v, %d bytes", tag, n)
+		}
+	}
+}
+
 func BenchmarkUDP(b *testing.B) {
 	for _, n := range []struct {
 		name string

@@ -112,6 +112,33 @@ func (h *UDPHead) PutTransport(datagram []byte, payload Sum) {
 	binary.BigEndian.PutUint16(b[6:], sent(h.base.Word(n).Word(n).Plus(payload)))
 }
 
+// PutDatagram writes the headers of both in front of a payload that is behind them in frame already, for a packet that is never to be fragmented: Put
+// and PutTransport in one pass.
+func (h *UDPHead) PutDatagram(t *IPv4Template, frame []byte, id uint16) {
+	payload := Sum(0).Add(frame[int(t.n)+UDPLen:])
+	total := uint16(len(frame) - int(t.eth))
+	*(*[EthernetLen + IPv4Len]byte)(frame) = [EthernetLen + IPv4Len]byte(t.bytes[:])
+	if t.eth != EthernetLen {
+		*(*[EthernetLen + VLANLen + IPv4Len]byte)(frame) = t.bytes
+	}
+	b := (*[IPv4Len + UDPLen]byte)(frame[t.eth:])
+	binary.BigEndian.PutUint16(b[2:], total)
+	binary.BigEndian.PutUint16(b[4:], id)
+	binary.BigEndian.PutUint16(b[6:], Atomic)
+	binary.BigEndian.PutUint16(b[10:], foldWords(uint32(t.sum)+uint32(total)+uint32(id)+uint32(Atomic)).Check())
+	n := total - IPv4Len
+	*(*[4]byte)(b[IPv4Len:]) = h.ports
+	binary.BigEndian.PutUint16(b[IPv4Len+4:], n)
+	// The length is in the pseudo header and in the header: it counts twice.
+	binary.BigEndian.PutUint16(b[IPv4Len+6:], sent(foldWords(uint32(h.base)+uint32(n)+uint32(n)+uint32(payload))))
+}
+
+// foldWords is the sum of a few 16-bit words that were added.
+func foldWords(n uint32) Sum {
+	n = n&0xffff + n>>16
+	return Sum(n + n>>16)
+}
+
 // UDPTemplate is the headers of one UDP flow, ready.
 type UDPTemplate struct {
 	IPv4Template

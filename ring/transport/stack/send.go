@@ -6,6 +6,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/udp"
 )
 
 // Send copies b into a buffer and makes a frame of it; see send.
@@ -43,28 +44,25 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	case waiting+underWay+t.unsent(x) >= s.Config().SendQueue:
 		return 0, syscall.EALREADY
 	}
-	head := 0
-	if waiting == 0 && !paced {
-		head = x.route.Head
+	if x.route.Head > 0 && waiting == 0 && !paced && t.ip.Queued() < QueueLimit {
+		switch t.udp.SendFast(*t.now, x.route.Route, x.route.Serial, x.route.Head, b, bufs, n) {
+		case udp.FastQueued:
+			if x.flush != t.flushes {
+				x.flush, x.unsent = t.flushes, 0
+			}
+			x.unsent++
+			return n, 0
+		case udp.FastNoBuffer:
+			return 0, syscall.EAGAIN
+		}
 	}
-	p, frame := t.pool.AllocTransmit(head, n)
+	p, room := t.pool.AllocTransmit(0, n)
 	if p.IsZero() {
 		return 0, syscall.EAGAIN
 	}
-	room := frame[head:]
 	copy(room, b)
 	for _, piece := range bufs {
 		room = room[copy(room, piece):]
-	}
-	if head > 0 && t.ip.Queued() < QueueLimit && t.udp.SendFast(*t.now, x.route.Route, x.route.Serial, p) {
-		if x.flush != t.flushes {
-			x.flush, x.unsent = t.flushes, 0
-		}
-		x.unsent++
-		return n, 0
-	}
-	if head > 0 {
-		_ = p.Pull(head) // it was just made: alone, and longer
 	}
 	s.QueueCopy(p, to, x.route.Route)
 	return n, 0
