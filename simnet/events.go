@@ -20,6 +20,7 @@ const (
 	evArrival eventKind = iota + 1
 	evTurn
 	evCall
+	evKernel // something within a kernel: it wakes the hosts that it concerns
 )
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }

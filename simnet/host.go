@@ -40,8 +40,11 @@ type Host struct {
 	nics    []*NIC
 	handler func(*ring.Completion)
 	dst     []ring.Completion
-	due     int64 // when the next turn is
-	resume  int64 // of a pause
+	kernel  *Kernel    // nil for a machine without one
+	queues  []int      // of its interfaces that the ring serves
+	shadows *readyList // of the kernel, which the ring's driver looks at
+	due     int64      // when the next turn is
+	resume  int64      // of a pause
 	turns   uint64
 }
 
@@ -67,7 +70,7 @@ func (w *World) Host(name string, c HostConfig) (*Host, error) {
 }
 
 func (h *Host) build(random *rand.Rand) (err error) {
-	w, c := h.world, &h.config
+	c := &h.config
 	// Memory of the Go heap: no kernel and no card is to reach it, and it goes by itself.
 	if err := c.Layout.Validate(); err != nil {
 		return err
@@ -92,14 +95,22 @@ func (h *Host) build(random *rand.Rand) (err error) {
 	if h.space, err = offload.NewMemoryHost(h.facts, random.Uint64); err != nil {
 		return err
 	}
+	return h.buildRing(offload.Config{Links: links, MemoryHost: h.space, Random: random.Uint64}, h.space)
+}
+
+// buildRing makes the host's ring.
+func (h *Host) buildRing(oc offload.Config, below ring.Transport) (err error) {
+	w, c := h.world, &h.config
 	now := func() clock.Time { return clock.Time(w.now + boot + w.after) }
-	sleep := func(until clock.Time) {
+	oc.Clock = now
+	oc.Sleep = func(until clock.Time) {
 		if until != clock.Never {
 			h.wake(max(int64(until)-boot, w.now+1))
 		}
 	}
-	driver := offload.New(offload.Config{Links: links, MemoryHost: h.space, Clock: now, Random: random.Uint64, Sleep: sleep,
-		Wall: func() int64 { return epoch + w.now }})
+	oc.Wall = func() int64 { return epoch + w.now }
+	oc.Woken = func() { h.wake(w.now) }
+	driver := offload.New(oc)
 	if c.driver != nil {
 		inner := driver
 		driver = func(dc ring.DriverConfig) (ring.Driver, error) {
@@ -110,7 +121,7 @@ func (h *Host) build(random *rand.Rand) (err error) {
 			return c.driver(d), nil
 		}
 	}
-	h.set, err = ring.NewSet(ring.SetConfig{Pool: h.pool, Kind: "offload", Driver: driver, Clock: now, Transport: h.space,
+	h.set, err = ring.NewSet(ring.SetConfig{Pool: h.pool, Kind: "offload", Driver: driver, Clock: now, Transport: below,
 		OneRing: offload.OneRing, Card: h.card})
 	if err != nil {
 		return err
@@ -246,7 +257,7 @@ func (h *Host) turn() {
 			w.fail(fmt.Errorf("simnet: host %s: arm: %w", h.name, err))
 			return
 		}
-		if !pending {
+		if !pending && (h.shadows == nil || !h.shadows.isReady()) {
 			return
 		}
 	}

@@ -24,12 +24,13 @@ type Line struct {
 	taps     [2]int      // interfaces of the capture
 }
 
-// socketPlace is where a line ends: a network card, a raw end or a port of a switch.
+// socketPlace is where a line ends: a network card, a raw end, an interface of a machine with a kernel, or a port of a switch.
 type socketPlace struct {
-	nic  *NIC
-	raw  *RawEnd
-	sw   *Switch
-	port int
+	nic    *NIC
+	raw    *RawEnd
+	kernel *KernelNIC
+	sw     *Switch
+	port   int
 }
 
 // LineStats are totals of a line. Sent + Duplicated = Arrived + all of Lost + InFlight, which the world checks.
@@ -216,6 +217,8 @@ func (l *Line) arrive(e *event) {
 		l.to.nic.arrive(e.frame)
 	case l.to.raw != nil:
 		l.to.raw.arrive(e.frame)
+	case l.to.kernel != nil:
+		l.to.kernel.arrive(e.frame)
 	default:
 		l.to.sw.forward(l.to.port, e.frame)
 	}

@@ -24,6 +24,7 @@ type World struct {
 
 	hosts     []*Host
 	switches  []*Switch
+	kernels   []*Kernel
 	lines     []*Line
 	lineNames map[string]bool
 	spare     []*frame
@@ -148,6 +149,8 @@ func (w *World) step() {
 		if e.host.due == e.at { // else another came before
 			e.host.turn()
 		}
+	case evKernel:
+		e.run()
 	case evCall:
 		if e.host != nil && w.now < e.host.resume { // its program stands still, too
 			e.at = e.host.resume
@@ -177,6 +180,11 @@ func (w *World) Close() error {
 	w.after = int64(time.Hour)
 	for _, h := range w.hosts {
 		if e := h.close(); e != nil && err == nil {
+			err = e
+		}
+	}
+	for _, k := range w.kernels {
+		if e := k.close(); e != nil && err == nil {
 			err = e
 		}
 	}

@@ -1,0 +1,306 @@
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
+)
+
+// KernelConfig describes a machine with a kernel. Only Addrs is needed.
+type KernelConfig struct {
+	Addrs    []netip.Prefix // the first one's interface is eth0, the next one's eth1, and so on
+	MTU      int            // of all interfaces; 0 means 1,500
+	Queues   int            // receive queues of each interface; 0 means 1
+	QueueLen int            // frames that wait at each queue's AF_XDP socket; 0 means 256
+	// MirrorDelay is the longest time until a change of the tables is in the mirror, ClaimDelay until a claim has effect, JobDelay until a job of a ring
+	// (opening and closing devices, joining again) runs; 0 means 1 ms, 100 µs and 5 ms. Each takes a part of it that is drawn from the seed.
+	MirrorDelay, ClaimDelay, JobDelay time.Duration
+	// Reachable is how long a neighbour's entry is confirmed, and how long an unused one that is not is kept; 0 means 5 s.
+	Reachable time.Duration
+}
+
+func (c *KernelConfig) complete(name string) error {
+	if len(c.Addrs) == 0 {
+		return fmt.Errorf("simnet: kernel %s: Addrs is empty", name)
+	}
+	for _, a := range c.Addrs {
+		if !a.IsValid() || !a.Addr().Is4() || a.Addr() == a.Masked().Addr() || a.Addr().IsMulticast() {
+			return fmt.Errorf("simnet: kernel %s: Addrs has %v, want an IPv4 address with its subnet, such as 10.0.0.1/24", name, a)
+		}
+	}
+	for _, x := range []*int{&c.MTU, &c.Queues, &c.QueueLen} {
+		if *x < 0 {
+			return fmt.Errorf("simnet: kernel %s: %d is negative", name, *x)
+		}
+	}
+	c.MTU = orDefault(c.MTU, 1500)
+	c.Queues = orDefault(c.Queues, 1)
+	c.QueueLen = orDefault(c.QueueLen, 256)
+	c.MirrorDelay = orDefault(c.MirrorDelay, time.Millisecond)
+	c.ClaimDelay = orDefault(c.ClaimDelay, 100*time.Microsecond)
+	c.JobDelay = orDefault(c.JobDelay, 5*time.Millisecond)
+	c.Reachable = orDefault(c.Reachable, 5*time.Second)
+	return nil
+}
+
+func orDefault[T int | time.Duration](x, otherwise T) T {
+	if x == 0 {
+		return otherwise
+	}
+	return x
+}
+
+// Kernel is a machine whose kernel is the authority: it has the addresses, routes, neighbours, links, memberships and UDP sockets, and what no
+// ring has claimed. Rings of it are Hosts, see [Kernel.Host]; KernelSockets are those of its other programs. It belongs to its world's goroutine.
+type Kernel struct {
+	world    *World
+	name     string
+	number   int
+	config   KernelConfig
+	random   *rand.Rand
+	nics     []*KernelNIC
+	exchange *offload.Exchange
+	mirror   *host.Host
+	steps    *host.Steps
+	snapshot *host.Snapshot // the tables as the kernel has them
+	changes  uint64
+	mirrored int64 // when the mirror has all notifications so far
+
+	sockets   map[int]*ksocket // by descriptor
+	nextFD    int
+	nextIndex int
+	lists     []*readyList
+	hosts     []*Host
+
+	neighbours map[host.Target]*neighbour
+	stats      KernelStats
+	judge      kernelWatcher
+}
+
+// KernelStats are totals of a kernel's stack. Each lost frame or datagram is in one of them.
+type KernelStats struct {
+	Steered    uint64 // frames that went to a ring's queue
+	Strayed    uint64 // frames that a claim matches and that came on a queue without a ring: the kernel has them
+	Received   uint64 // datagrams for the kernel's stack
+	Delivered  uint64 // to sockets: each as often as it has some
+	NoSocket   uint64 // datagrams that no socket is for
+	RcvbufFull uint64 // datagrams that found no room at a socket
+	Sent       uint64 // datagrams that sockets sent by interfaces
+	Unresolved uint64 // frames whose neighbour did not answer
+	LostDown   uint64 // frames that came or were to leave while the interface was down, or had no carrier
+	Malformed  uint64 // frames that are not whole
+	NotOurs    uint64 // frames for other stations, addresses or groups
+}
+
+// kernelWatcher sees what passes a kernel; the world's own tests judge by it.
+type kernelWatcher interface {
+	arrived(n *KernelNIC, f *frame, to arrivedAt)
+	left(n *KernelNIC, b []byte, byRing bool)
+}
+
+// arrivedAt is where a frame went.
+type arrivedAt uint8
+
+const (
+	atQueue arrivedAt = iota
+	atQueueFull
+	atStack
+	atDown
+)
+
+// Kernel adds a machine with a kernel.
+func (w *World) Kernel(name string, c KernelConfig) (*Kernel, error) {
+	if err := c.complete(name); err != nil {
+		return nil, err
+	}
+	k := &Kernel{world: w, name: name, number: 0x8000 + len(w.kernels), config: c, random: w.Rand("kernel " + name), sockets: map[int]*ksocket{},
+		nextFD: 100, neighbours: map[host.Target]*neighbour{}}
+	for i, a := range c.Addrs {
+		k.nextIndex++
+		n := &KernelNIC{kernel: k, index: k.nextIndex, name: fmt.Sprintf("eth%d", i), mac: mac(k.number, i+1), mtu: c.MTU, addrs: []netip.Prefix{a},
+			present: true, up: true, carrier: true, queues: make([]*kqueue, c.Queues)}
+		k.nics = append(k.nics, n)
+	}
+	k.snapshot = host.NewSnapshot(k.facts(), 1)
+	var err error
+	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Kick: k.kick, Now: func() time.Time { return time.Unix(0, epoch+w.now) }})
+	if err != nil {
+		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)
+	}
+	k.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: k.mirror, Open: k.openDevice,
+		System: &offload.System{Kernel: kernelCalls{k}, Transport: func() ring.Transport { return transport{k} }, Background: k.background, Repeat: k.repeat}})
+	if err != nil {
+		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)
+	}
+	w.kernels = append(w.kernels, k)
+	k.tick()
+	return k, nil
+}
+
+// Name is the machine's; NIC is its i-th interface, to be connected; Stats are its totals.
+func (k *Kernel) Name() string         { return k.name }
+func (k *Kernel) NIC(i int) *KernelNIC { return k.nics[i] }
+func (k *Kernel) Stats() KernelStats   { return k.stats }
+
+// after runs f at a later time, without a turn of any host.
+func (k *Kernel) after(d time.Duration, f func()) {
+	w := k.world
+	if !w.closing {
+		w.push(event{at: w.now + max(int64(d), 0), kind: evKernel, run: f})
+	}
+}
+
+// draw is a part of a time, at least a microsecond.
+func (k *Kernel) draw(longest time.Duration) time.Duration {
+	return time.Microsecond + time.Duration(k.random.Int64N(int64(longest)))
+}
+
+// facts are the tables.
+func (k *Kernel) facts() (f host.Facts) {
+	for _, n := range k.nics {
+		if !n.present {
+			continue
+		}
+		flags := uint32(unix.IFF_BROADCAST | unix.IFF_MULTICAST)
+		if n.up {
+			flags |= unix.IFF_UP
+			if n.carrier {
+				flags |= unix.IFF_LOWER_UP
+			}
+		}
+		x := offload.Facts(host.Link{Index: n.index, Name: n.name, Type: unix.ARPHRD_ETHER, MAC: wire.MAC(n.mac), MTU: n.mtu, Flags: flags,
+			Netns: -1, Program: n.foreignProgram()}, n.addrs...)
+		f.Links = append(f.Links, x.Links...)
+		f.Addresses = append(f.Addresses, x.Addresses...)
+		for _, r := range x.Routes {
+			if n.up || r.Type == host.Local { // fib_sync_down_dev
+				f.Routes = append(f.Routes, r)
+			}
+		}
+	}
+	for t, e := range k.neighbours {
+		f.Neighbours = append(f.Neighbours, e.entry(t))
+	}
+	slices.SortFunc(f.Neighbours, func(a, b host.Neighbour) int {
+		if a.Interface != b.Interface {
+			return a.Interface - b.Interface
+		}
+		return a.Addr.Compare(b.Addr)
+	})
+	return f
+}
+
+// changed follows a change of the tables: the kernel's own at once, the mirror's later.
+func (k *Kernel) changed() {
+	k.changes++
+	k.snapshot = host.NewSnapshot(k.facts(), k.changes+1)
+	k.notify(func() {
+		if err := k.steps.Read(); err != nil {
+			k.world.fail(fmt.Errorf("simnet: kernel %s: mirror: %w", k.name, err))
+		}
+	})
+}
+
+// notify has the mirror read one more notification. They stay in order.
+func (k *Kernel) notify(f func()) {
+	at := max(k.mirrored, k.world.now+int64(k.draw(k.config.MirrorDelay)))
+	k.mirrored = at
+	k.after(time.Duration(at-k.world.now), f)
+}
+
+// tick has the mirror speak for its neighbours once a second, and ages the kernel's own.
+func (k *Kernel) tick() {
+	k.steps.Tick()
+	k.ageNeighbours()
+	k.after(time.Second, k.tick)
+}
+
+// background runs a job of a ring.
+func (k *Kernel) background(work func()) (hasten func()) {
+	ended := false
+	run := func() {
+		if !ended {
+			ended = true
+			work()
+		}
+	}
+	k.after(k.draw(k.config.JobDelay), run)
+	return run
+}
+
+// repeated is what the exchange's watcher of other sockets runs by.
+type repeated struct {
+	kernel  *Kernel
+	step    func(nudged bool) time.Duration
+	number  int // of the step that is to come
+	resting bool
+	nudged  bool
+	stopped bool
+}
+
+func (k *Kernel) repeat(step func(nudged bool) time.Duration) (nudge, stop func()) {
+	r := &repeated{kernel: k, step: step, resting: true}
+	return r.nudge, func() { r.stopped = true }
+}
+
+func (r *repeated) nudge() {
+	if r.nudged = true; r.resting {
+		r.resting = false
+		r.schedule(time.Microsecond, true)
+	}
+}
+
+func (r *repeated) schedule(d time.Duration, nudged bool) {
+	r.number++
+	number := r.number
+	r.kernel.after(d, func() {
+		if r.stopped || number != r.number {
+			return
+		}
+		if nudged {
+			r.nudged = false
+		}
+		wait := r.step(nudged)
+		switch r.resting = wait >= shadow.Nudgeable; {
+		case wait < 0:
+			r.stopped = true
+		case r.resting && r.nudged:
+			r.resting = false
+			r.schedule(time.Microsecond, true)
+		default:
+			r.schedule(wait, false)
+		}
+	})
+}
+
+// close ends the machine, whose rings are closed, and finds what is left of them.
+func (k *Kernel) close() error {
+	if err := k.exchange.Close(); err != nil {
+		return fmt.Errorf("simnet: kernel %s: %w", k.name, err)
+	}
+	for _, s := range k.sockets {
+		if s.ours {
+			return fmt.Errorf("simnet: leak: kernel %s: descriptor %d of a ring is open: %v", k.name, s.fd, s.local)
+		}
+	}
+	for _, n := range k.nics {
+		if d := n.device; d != nil {
+			return fmt.Errorf("simnet: leak: kernel %s: %s has a device with %d claims", k.name, n.name, len(d.claims))
+		}
+	}
+	if len(k.lists) > 0 {
+		return fmt.Errorf("simnet: leak: kernel %s: %d lists of ready sockets are open", k.name, len(k.lists))
+	}
+	return errors.Join(k.mirror.Close())
+}
