@@ -28,6 +28,25 @@
 //
 // A [RawEnd] is an end of a cable without a stack: the caller's function takes its frames and sends any. Package tcp is simulated on such ends.
 //
+// # Machines with a kernel
+//
+// A [Kernel] is a machine whose addresses, routes, neighbours, interfaces, memberships and UDP sockets belong to a simulated kernel. Its rings
+// ([Kernel.Host]) are Hosts too, several on one machine, each with the driver as it ships: package nic attaches it to the interfaces, package
+// steering claims flows, package shadow keeps a kernel socket beside each of its sockets, and internal/host mirrors the kernel's tables.
+//
+//	application: Handle, After                      other programs: Kernel.OpenUDP
+//	      │                                               │
+//	ring ── ring/offload ── nic, steering, shadow         │        as in production
+//	      │ link.Staged     │ nic.Device   │ shadow.Kernel, ring.Transport, host.Steps
+//	   queues ── steering program ── UDP sockets, tables, neighbours      simulated: Kernel
+//	                  │
+//	              KernelNIC ── Line                                       simulated
+//
+// What a program does to its machine is done to a [KernelNIC]: down and up, without carrier, deleted and made again with another number, the rings'
+// program taken off or another one in its place, addresses taken away. The mirror follows the tables after a delay, a claim has effect after a
+// delay, and what rings leave to other goroutines (jobs) is done at one moment after a delay: all of them are drawn from the seed.
+// The model has no fragments, no VLANs, no bonds and no ICMP but unreachable ports; a socket's options are those that concern who receives.
+//
 // # Time
 //
 // [World.Run] takes events one by one, by time and then by the order in which they were scheduled; nothing runs beside. A world belongs to

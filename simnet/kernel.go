@@ -23,8 +23,8 @@ type KernelConfig struct {
 	MTU      int            // of all interfaces; 0 means 1,500
 	Queues   int            // receive queues of each interface; 0 means 1
 	QueueLen int            // frames that wait at each queue's AF_XDP socket; 0 means 256
-	// MirrorDelay is the longest time until a change of the tables is in the mirror, ClaimDelay until a claim has effect, JobDelay until a job of a ring
-	// (opening and closing devices, joining again) runs; 0 means 1 ms, 100 µs and 5 ms. Each takes a part of it that is drawn from the seed.
+	// MirrorDelay is the longest time until a change of the tables is in the mirror, ClaimDelay until a claim has effect, JobDelay until a job of a
+	// ring (opening and closing devices, joining again) runs; 0 means 1 ms, 100 µs and 5 ms. Each takes a part of it that is drawn from the seed.
 	MirrorDelay, ClaimDelay, JobDelay time.Duration
 	// Reachable is how long a neighbour's entry is confirmed, and how long an unused one that is not is kept; 0 means 5 s.
 	Reachable time.Duration
@@ -107,6 +107,7 @@ type KernelStats struct {
 type kernelWatcher interface {
 	arrived(n *KernelNIC, f *frame, to arrivedAt)
 	left(n *KernelNIC, b []byte, byRing bool)
+	lost(payload []byte) // behind arrived: at a queue that is closed, or at a socket without room
 }
 
 // arrivedAt is where a frame went.
@@ -128,18 +129,20 @@ func (w *World) Kernel(name string, c KernelConfig) (*Kernel, error) {
 		nextFD: 100, neighbours: map[host.Target]*neighbour{}}
 	for i, a := range c.Addrs {
 		k.nextIndex++
-		n := &KernelNIC{kernel: k, index: k.nextIndex, name: fmt.Sprintf("eth%d", i), mac: mac(k.number, i+1), mtu: c.MTU, addrs: []netip.Prefix{a},
-			present: true, up: true, carrier: true, queues: make([]*kqueue, c.Queues)}
+		n := &KernelNIC{kernel: k, index: k.nextIndex, name: fmt.Sprintf("eth%d", i), mac: mac(k.number, i+1), mtu: c.MTU,
+			addrs: []netip.Prefix{a}, present: true, up: true, carrier: true, queues: make([]*kqueue, c.Queues)}
 		k.nics = append(k.nics, n)
 	}
 	k.snapshot = host.NewSnapshot(k.facts(), 1)
 	var err error
-	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Kick: k.kick, Now: func() time.Time { return time.Unix(0, epoch+w.now) }})
+	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Kick: k.kick,
+		Now: func() time.Time { return time.Unix(0, epoch+w.now) }})
 	if err != nil {
 		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)
 	}
 	k.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: k.mirror, Open: k.openDevice,
-		System: &offload.System{Kernel: kernelCalls{k}, Transport: func() ring.Transport { return transport{k} }, Background: k.background, Repeat: k.repeat}})
+		System: &offload.System{Kernel: kernelCalls{k}, Transport: func() ring.Transport { return transport{k} }, Background: k.background,
+			Repeat: k.repeat}})
 	if err != nil {
 		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)
 	}

@@ -62,7 +62,7 @@ func TestARingOnAKernel(t *testing.T) {
 	require.Positive(t, byKernel)
 	require.Greater(t, byRing, byKernel)
 	require.Equal(t, 2, paths)
-	require.Equal(t, "offload", s.Path().Tier)
+	require.Equal(t, "bypass", s.Path().Tier)
 	require.NoError(t, s.Close())
 	require.NoError(t, w.Close())
 }

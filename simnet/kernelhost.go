@@ -19,7 +19,8 @@ func (k *Kernel) Host(name string, queues []int, c HostConfig) (*Host, error) {
 	if err := c.complete(name); err != nil {
 		return nil, err
 	}
-	h := &Host{world: w, name: name, number: len(w.hosts) + 1, config: c, due: never, dst: make([]ring.Completion, c.Batch), kernel: k, queues: queues}
+	h := &Host{world: w, name: name, number: len(w.hosts) + 1, config: c, due: never, dst: make([]ring.Completion, c.Batch), kernel: k,
+		queues: queues}
 	k.hosts = append(k.hosts, h)
 	if err := h.buildOn(k); err != nil {
 		k.hosts = k.hosts[:len(k.hosts)-1]

@@ -305,7 +305,8 @@ func (d *kdevice) PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.St
 
 // Info is what the queues have in common.
 func (d *kdevice) Info() link.Info {
-	return link.Info{Name: d.nic.name, Index: d.index, Addr: d.nic.mac, MTU: d.nic.mtu, MaxFrame: 2048, PerBuffer: 2048, MaxPieces: 1, Headroom: 192}
+	return link.Info{Name: d.nic.name, Index: d.index, Addr: d.nic.mac, MTU: d.nic.mtu, MaxFrame: 2048, PerBuffer: 2048, MaxPieces: 1,
+		Headroom: 192}
 }
 
 // Path is how frames travel.

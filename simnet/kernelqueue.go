@@ -33,7 +33,6 @@ type kqueue struct {
 	unread  uint64 // frames that the ring had not taken when it was stopped
 	ended   uint64 // frames that were not sent when it was retired
 	noLink  uint64 // frames that were lost for want of a carrier
-	sleeps  bool
 	started bool
 	stopped bool
 	shut    bool
@@ -107,6 +106,9 @@ func (q *kqueue) Stop() {
 	q.stopped = true
 	q.unread += uint64(len(q.rx))
 	for _, f := range q.rx {
+		if j := q.device.nic.kernel.judge; j != nil && f.Packet.Len() > 42 {
+			j.lost(f.Packet.Bytes()[42:])
+		}
 		_ = f.Packet.Release() // nobody else has it
 	}
 	q.rx = nil
@@ -296,11 +298,9 @@ func (q *kqueue) Stats() link.Stats {
 
 // Counters appends the counts.
 func (q *kqueue) Counters(dst []link.Counter) []link.Counter {
-	for _, c := range []link.Counter{{Name: "simnet.rx_ring_full", Value: q.full}, {Name: "simnet.rx_no_buffer", Value: q.noBuf},
-		{Name: "simnet.rx_unread", Value: q.unread}, {Name: "simnet.tx_no_carrier", Value: q.noLink}, {Name: "simnet.tx_closed", Value: q.ended}} {
-		dst = append(dst, c)
-	}
-	return dst
+	return append(dst, link.Counter{Name: "simnet.rx_ring_full", Value: q.full}, link.Counter{Name: "simnet.rx_no_buffer", Value: q.noBuf},
+		link.Counter{Name: "simnet.rx_unread", Value: q.unread}, link.Counter{Name: "simnet.tx_no_carrier", Value: q.noLink},
+		link.Counter{Name: "simnet.tx_closed", Value: q.ended})
 }
 
 // String names the queue.

@@ -38,7 +38,6 @@ type ksocket struct {
 	drops   uint32
 	err     syscall.Errno
 	handler func(source netip.AddrPort, payload []byte) // of another program
-	name    string
 }
 
 // kgroup is a membership. sources: empty for all.
@@ -249,6 +248,9 @@ func (s *ksocket) push(d kdatagram) {
 	case s.bytes+size > 2*s.room:
 		s.drops++
 		k.stats.RcvbufFull++
+		if k.judge != nil {
+			k.judge.lost(d.payload)
+		}
 		return
 	}
 	k.stats.Delivered++
@@ -462,7 +464,7 @@ func (c kernelCalls) NewReadyList() (shadow.ReadyList, error) {
 func (c kernelCalls) NewReceiver(pool *buffers.Pool) shadow.Receiver {
 	return &receiver{k: c.k, pool: pool}
 }
-func (c kernelCalls) OpenMembers() (shadow.Members, error) { return members{c.k}, nil }
+func (c kernelCalls) OpenMembers() (shadow.Members, error) { return members(c), nil }
 
 // receiver reads a kernel's sockets.
 type receiver struct {

@@ -305,7 +305,10 @@ func (h *Host) update(read part, changes []neighbourChange) {
 
 func (h *Host) tell(c Change) {
 	h.mu.Lock()
-	watchers := slices.Collect(maps.Values(h.watchers))
+	watchers := make([]func(Change), 0, len(h.watchers)) // in the order in which they began
+	for _, id := range slices.Sorted(maps.Keys(h.watchers)) {
+		watchers = append(watchers, h.watchers[id])
+	}
 	h.mu.Unlock()
 	for _, f := range watchers {
 		f(c)

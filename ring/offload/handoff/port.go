@@ -3,6 +3,7 @@ package handoff
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,12 +41,12 @@ func (h *Hub) Close() error {
 	return nil
 }
 
-// WakeAll wakes the rings that sleep.
+// WakeAll wakes the rings that sleep, in the order of their numbers: a simulation is repeatable.
 func (h *Hub) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, p := range h.ports {
-		p.wake()
+	for _, ring := range slices.Sorted(maps.Keys(h.ports)) {
+		h.ports[ring].wake()
 	}
 }
 
@@ -204,7 +205,9 @@ func (p *Port) syncPeers() {
 	defer h.mu.Unlock()
 	old := p.outward
 	p.version, p.outward, p.inward, p.out = h.version.Load(), nil, nil, [udp.MaxStacks + 1]*Queue{}
-	for pair, q := range h.queues {
+	order := func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }
+	for _, pair := range slices.SortedFunc(maps.Keys(h.queues), order) {
+		q := h.queues[pair]
 		switch p.ring {
 		case pair[0]:
 			p.outward = append(p.outward, q)
