@@ -101,8 +101,11 @@ type Settings struct {
 	Congestion Congestion // CUBIC
 	// RTOInitial, RTOMin and RTOMax bound the retransmission time-out (RFC 6298): 1 s, 200 ms, 120 s.
 	RTOInitial, RTOMin, RTOMax clock.Duration
-	SynRetries                 uint8 // SYNs sent again: 6, which is 127 s
-	Retries                    uint8 // time-outs in a row until the connection fails: 15 (RFC 9293 MUST-20, MUST-21)
+	// PeerAckDelay is the longest time that the peer may hold an acknowledgement of less than two full segments. A time-out for so little is not
+	// shorter, so that a small RTOMin does not send again what has arrived: 40 ms, as Linux holds them.
+	PeerAckDelay clock.Duration
+	SynRetries   uint8 // SYNs sent again: 6, which is 127 s
+	Retries      uint8 // time-outs in a row until the connection fails: 15 (RFC 9293 MUST-20, MUST-21)
 	// UserTimeout is how long data may stay unacknowledged (RFC 9293 section 3.9.1.1): 0, no such limit.
 	UserTimeout clock.Duration
 
@@ -141,7 +144,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		AckEvery: 2, DelayedAck: 40 * clock.Millisecond,
 		ReceiveBuffer: 256 << 10, SendBuffer: 256 << 10,
-		RTOInitial: clock.Second, RTOMin: 200 * clock.Millisecond, RTOMax: 120 * clock.Second, SynRetries: 6, Retries: 15,
+		RTOInitial: clock.Second, RTOMin: 200 * clock.Millisecond, RTOMax: 120 * clock.Second, PeerAckDelay: 40 * clock.Millisecond, SynRetries: 6, Retries: 15,
 		KeepIdle: 2 * clock.Hour, KeepInterval: 75 * clock.Second, KeepCount: 9,
 		ResetUnread: true, WindowScale: 7, SACK: true, Timestamps: true, PathMTU: true, TTL: 64,
 	}
@@ -162,7 +165,7 @@ func (s *Settings) check() error {
 		return bad("Congestion", s.Congestion)
 	case s.RTOMin < clock.Millisecond || s.RTOMax < s.RTOMin || s.RTOInitial < s.RTOMin || s.RTOInitial > s.RTOMax:
 		return bad("RTO", [...]clock.Duration{s.RTOInitial, s.RTOMin, s.RTOMax})
-	case s.Retries == 0 || s.UserTimeout < 0 || s.Linger < 0:
+	case s.Retries == 0 || s.PeerAckDelay < 0 || s.UserTimeout < 0 || s.Linger < 0:
 		return bad("Retries, UserTimeout, Linger", [...]any{s.Retries, s.UserTimeout, s.Linger})
 	case s.KeepIdle <= 0 || s.KeepInterval <= 0 || s.KeepCount == 0:
 		return bad("KeepIdle, KeepInterval, KeepCount", [...]any{s.KeepIdle, s.KeepInterval, s.KeepCount})
@@ -177,7 +180,8 @@ func (s *Settings) check() error {
 }
 
 const (
-	maxWindow = 1 << 30 // RFC 7323 section 2.2
-	maxScale  = 14      // RFC 7323 section 2.3
-	minMSS    = 48      // a peer's smaller one counts as this: with less a segment is all header
+	maxWindow  = 1 << 30 // RFC 7323 section 2.2
+	maxScale   = 14      // RFC 7323 section 2.3
+	defaultMSS = 536     // RFC 9293 MUST-15
+	minMSS     = 48      // a peer's smaller one counts as this: with less a segment is all header
 )

@@ -27,8 +27,8 @@
 //	for each of table.Events()     { the application reads, sends, closes }
 //	for table.Output(now, &segment) { build the frame, give it to the link }
 //
-// A link without room ends the loop early: what Output has not returned stays to be sent. A segment that was returned counts as sent. A transport
-// that cannot send it drops it, and it is retransmitted.
+// A link without room ends the loop early: what Output has not returned stays to be sent. A segment that was returned counts as sent. A
+// transport that cannot send it drops it, and it is retransmitted.
 //
 // # Payload
 //

@@ -30,6 +30,14 @@ type Payload struct {
 	Offset, Length uint32
 }
 
+// cut is the payload without its first n bytes; n is at most Length.
+func (p Payload) cut(n int) Payload {
+	return Payload{p.Buffer, p.Offset + uint32(n), p.Length - uint32(n)}
+}
+
+// first is the first n bytes of the payload; n is at most Length.
+func (p Payload) first(n int) Payload { return Payload{p.Buffer, p.Offset, uint32(n)} }
+
 // ECN is the field of the IP header (RFC 3168 section 5).
 type ECN uint8
 

@@ -11,3 +11,20 @@ func (a Seq) Add(n int) Seq { return a + Seq(n) }
 
 // Minus is how many places a is behind b, negative when a comes before b.
 func (a Seq) Minus(b Seq) int { return int(int32(a - b)) }
+
+// in reports whether the number lies in [from, to).
+func (a Seq) in(from, to Seq) bool { return a-from < to-from }
+
+func maxSeq(a, b Seq) Seq {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func minSeq(a, b Seq) Seq {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,278 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/tcp/congestion"
+)
+
+// acknowledged is what one acknowledgement told.
+type acknowledged struct {
+	bytes     int // of the peer's cumulative acknowledgement
+	delivered int // these, and those newly SACKed
+	rtt       clock.Duration
+	hasRTT    bool
+	dsack     bool
+	dsackTo   Seq
+}
+
+// acknowledge processes the acknowledgement of a segment in a synchronized state: RFC 9293 section 3.10.7.4, fifth step. It reports whether
+// the segment's text is to be looked at.
+func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
+	switch {
+	case c.nxt.Before(s.Ack): // acknowledges what was not sent
+		t.challenge(id, c)
+		return false
+	case s.Ack.Minus(c.una) < -int(max(c.maxWnd, 1)): // RFC 5961 section 5.2
+		t.challenge(id, c)
+		return false
+	case s.Ack.Before(c.una):
+		return true // a duplicate that is late
+	}
+	c.probes = 0
+	una, wnd := c.una, c.wnd
+	t.updateWindow(c, s)
+	if c.sender == 0 {
+		if wnd != c.wnd {
+			t.wake(id, c)
+		}
+		return true
+	}
+	snd := t.senders[c.sender-1]
+	flightBefore := c.flight()
+	lostBefore := snd.lost
+	var a acknowledged
+	if c.has(flagSACK) && s.Options.Has&wire.TCPHasSACK != 0 {
+		t.takeSACK(c, snd, s, &a)
+	}
+	t.advance(id, c, snd, s.Ack, &a)
+	if a.hasRTT {
+		c.measured(a.rtt)
+	}
+	duplicate := s.Ack == una && flightBefore > 0 && s.Payload.Length == 0 && s.Flags&(wire.TCPSyn|wire.TCPFin) == 0 && c.wnd == wnd
+	if a.bytes > 0 {
+		c.stuck = t.now
+		c.tries = 0
+	}
+	t.recoverFrom(id, c, snd, s, &a, duplicate, lostBefore)
+	t.probeAnswered(c, snd, s.Ack, a.dsack, duplicate && s.Options.Has&wire.TCPHasSACK == 0)
+	t.heardECE(c, snd, s)
+	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4).
+	limited := c.has(flagLimited) || c.cc.InSlowStart() && 2*flightBefore > int(c.cc.Window)
+	if a.bytes > 0 && c.phase != phaseRecovery && snd.frto < frtoNewData && limited {
+		t.control(c).Acked(&c.cc, congestion.Ack{Now: t.now, Bytes: a.bytes, MSS: c.payloadLimit(), RTT: clock.Duration(c.srtt) * clock.Microsecond})
+	}
+	switch {
+	case c.flight() == 0:
+		t.armAfterAck(c)
+	case c.rtxKind == rtxReorder && c.rtxAt > t.now:
+	case a.bytes > 0:
+		t.armAfterAck(c)
+	case c.rtxAt == clock.Never:
+		t.armTimeout(c)
+	}
+	if a.bytes > 0 || a.delivered > 0 || wnd != c.wnd || duplicate {
+		t.wake(id, c)
+	}
+	t.idleSender(c)
+	return true
+}
+
+// updateWindow takes the peer's window, unless the segment is older than the one that the present window came with.
+func (t *Table) updateWindow(c *conn, s *Segment) {
+	if c.wl1.Before(s.Seq) || c.wl1 == s.Seq && !s.Ack.Before(c.wl2) {
+		c.wnd = uint32(s.Window) << c.sndScale // RFC 9293 MUST-1: unsigned
+		c.maxWnd = max(c.maxWnd, c.wnd)
+		c.wl1, c.wl2 = s.Seq, s.Ack
+	}
+}
+
+// advance takes what is acknowledged off the retransmission queue.
+func (t *Table) advance(id ID, c *conn, snd *sender, ack Seq, a *acknowledged) {
+	data, again := 0, false
+	for snd.flight.len() > 0 {
+		r := snd.flight.at(0)
+		n := min(ack.Minus(r.seq), int(r.span))
+		if n <= 0 {
+			break
+		}
+		a.bytes += n
+		data += min(n, int(r.payload.Length))
+		snd.unmark(r, n)
+		if r.flags&sentSACKed == 0 {
+			a.delivered += n
+		}
+		again = again || r.flags&sentTwice != 0
+		if n < int(r.span) {
+			// A part of it: the peer took what it had room for, or the elements were cut otherwise before.
+			r.payload = r.payload.cut(min(n, int(r.payload.Length)))
+			r.seq += Seq(n)
+			r.span -= uint32(n)
+			break
+		}
+		if r.flags&sentTwice == 0 && r.flags&sentSACKed == 0 {
+			a.rtt, a.hasRTT = t.now.Sub(r.at), true // MUST-18: sent once
+		}
+		if r.flags&sentSACKed == 0 {
+			t.arrived(c, snd, r)
+		} else {
+			snd.sackedCount--
+		}
+		if r.flags&sentEnd != 0 {
+			t.emit(id, c, Event{Kind: EventSent, Payload: r.payload})
+		}
+		snd.flight.pop()
+	}
+	if a.bytes == 0 {
+		return
+	}
+	c.una = ack
+	if again {
+		a.hasRTT = false // what lay behind it has waited for it
+	}
+	if data > 0 {
+		t.emit(id, c, Event{Kind: EventAcked, Payload: Payload{Length: uint32(data)}})
+	}
+}
+
+// unmark takes n sequence numbers of an element out of the sums.
+func (snd *sender) unmark(r *sent, n int) {
+	switch {
+	case r.flags&sentSACKed != 0:
+		snd.sacked -= n
+	case r.flags&sentLost != 0:
+		snd.lost -= n
+	case r.flags&sentAgain != 0:
+		snd.again -= n
+	}
+}
+
+// takeSACK marks what the peer has beyond a gap: RFC 2018 section 4, RFC 2883 section 4. Blocks that say what cannot be are ignored.
+func (t *Table) takeSACK(c *conn, snd *sender, s *Segment, a *acknowledged) {
+	blocks := s.Options.SACK[:s.Options.SACKCount]
+	for i, b := range blocks {
+		left, right := Seq(b.Left), Seq(b.Right)
+		if !left.Before(right) {
+			continue
+		}
+		if i == 0 && (!s.Ack.Before(right) || len(blocks) > 1 && !left.Before(Seq(blocks[1].Left)) && !Seq(blocks[1].Right).Before(right)) {
+			// RFC 2883: the first block repeats what is acknowledged, or lies within the second. Only what was sent can come twice.
+			if right.Minus(c.una) >= -int(max(c.maxWnd, 1)) && !c.nxt.Before(right) {
+				a.dsack, a.dsackTo = true, right
+			}
+			continue
+		}
+		if left.Before(s.Ack) || c.nxt.Before(right) {
+			continue // not within (SND.UNA, SND.NXT]
+		}
+		for j := snd.find(left); j < snd.flight.len(); j++ {
+			r := snd.flight.at(j)
+			if right.Before(r.end()) {
+				break
+			}
+			if r.flags&sentSACKed != 0 || r.seq.Before(left) {
+				continue
+			}
+			if r.flags&sentTwice == 0 {
+				a.rtt, a.hasRTT = t.now.Sub(r.at), true
+			}
+			snd.unmark(r, int(r.span))
+			t.arrived(c, snd, r)
+			r.flags = r.flags&^(sentLost|sentAgain) | sentSACKed
+			snd.sacked += int(r.span)
+			snd.sackedCount++
+			a.delivered += int(r.span)
+		}
+	}
+}
+
+// recoverFrom is loss detection and recovery for one acknowledgement.
+func (t *Table) recoverFrom(id ID, c *conn, snd *sender, s *Segment, a *acknowledged, duplicate bool, lostBefore int) {
+	if a.dsack {
+		c.duplicateSACK(snd)
+		if snd.undo && snd.undoLeft > 0 {
+			if snd.undoLeft--; snd.undoLeft == 0 && snd.again == 0 {
+				t.undo(c, snd) // RFC 3708: each retransmission was for nothing
+			}
+		}
+	}
+	if a.bytes > 0 && c.phase != phaseOpen && snd.spurious(c, s) {
+		t.undo(c, snd)
+	}
+	if c.phase == phaseLoss && !t.frtoStep(c, snd, a, duplicate) {
+		return
+	}
+	switch {
+	case c.has(flagSACK):
+		if a.delivered > 0 || a.bytes > 0 || duplicate {
+			t.detectLoss(c, snd)
+		}
+	case a.bytes > 0:
+		// RFC 6582 section 3.2 step 3: a partial acknowledgement shows the next gap.
+		snd.left = max(snd.left-max(a.bytes-c.payloadLimit(), 0), 0)
+		if c.phase == phaseRecovery && s.Ack.Before(snd.recover) {
+			snd.loseHead()
+		} else if c.phase == phaseOpen {
+			c.dupAcks, snd.left = 0, 0
+		}
+		snd.left = min(snd.left, max(c.flight()-snd.lost-snd.again, 0))
+	case duplicate:
+		a.delivered = c.payloadLimit()
+		c.dupAcks = min(c.dupAcks+1, 255)
+		snd.left = min(snd.left+c.payloadLimit(), max(c.flight()-snd.lost-c.payloadLimit(), 0))
+		if c.dupAcks == dupThreshold && c.phase == phaseOpen && !c.una.Before(snd.recover) {
+			snd.loseHead()
+			t.enterRecovery(c, snd)
+		}
+	}
+	if c.phase != phaseOpen && !c.una.Before(snd.recover) {
+		t.leaveRecovery(c, snd)
+	}
+	if c.phase == phaseRecovery {
+		t.reduceRate(c, snd, a.delivered, a.bytes > 0, snd.lost > lostBefore)
+	}
+}
+
+// loseHead declares the first element lost, unless it was sent again already.
+func (snd *sender) loseHead() {
+	if snd.flight.len() == 0 {
+		return
+	}
+	if r := snd.flight.at(0); r.flags&(sentLost|sentAgain|sentSACKed) == 0 {
+		snd.markLost(r)
+	}
+}
+
+// frtoStep is RFC 5682 section 2.1 steps 2 and 3. It reports whether recovery goes on.
+func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) bool {
+	switch {
+	case a.bytes == 0 && !duplicate && a.delivered == 0:
+	case snd.frto == frtoFirst:
+		if a.bytes > 0 && c.una.Before(snd.recover) {
+			snd.frto, snd.frtoLeft = frtoNewData, 2
+		} else {
+			snd.frto = frtoNone
+		}
+	case snd.frto == frtoNewData, snd.frto == frtoSecond:
+		if a.bytes > 0 {
+			t.undo(c, snd) // it acknowledges what was sent once, before the time-out
+			return false
+		}
+		snd.frto = frtoNone
+	}
+	return true
+}
+
+// heardECE answers congestion that the network has marked: RFC 3168 section 6.1.2, once for a window of data.
+func (t *Table) heardECE(c *conn, snd *sender, s *Segment) {
+	if snd.ecnSet && !c.una.Before(snd.ecnEnd) {
+		snd.ecnSet = false
+	}
+	if !c.has(flagECN) || s.Flags&wire.TCPEce == 0 || snd.ecnSet || c.phase != phaseOpen || c.flight() == 0 {
+		return
+	}
+	t.control(c).Reduce(&c.cc, c.flight(), c.payloadLimit())
+	c.cc.Window = min(c.cc.Window, c.cc.Threshold)
+	c.flags |= flagCWR
+	snd.ecnSet, snd.ecnEnd = true, c.nxt
+}

@@ -1,0 +1,90 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
+
+// CloseWrite sends FIN behind what is queued. Receiving goes on.
+func (t *Table) CloseWrite(now clock.Time, id ID) error {
+	t.now = now
+	c := t.get(id)
+	switch {
+	case c == nil:
+		return ErrNoConn
+	case c.has(flagFailed) || c.state == Closed || c.state == TimeWait:
+		return ErrNotOpen
+	case c.has(flagFin):
+		return ErrClosed
+	case c.state == SynSent:
+		return ErrNotOpen
+	}
+	t.closeWrite(id, c)
+	return nil
+}
+
+// closeWrite is RFC 9293 section 3.10.4.
+func (t *Table) closeWrite(id ID, c *conn) {
+	c.flags |= flagFin | flagPush
+	c.flags &^= flagMore
+	switch c.state {
+	case Established:
+		c.become(FinWait1)
+	case CloseWait:
+		c.become(LastAck)
+	}
+	t.armLife(c)
+	t.wake(id, c)
+	t.schedule(id, c)
+}
+
+// Close ends the application's part: FIN goes behind what is queued, or a reset where received data was not credited (Settings.ResetUnread).
+// Buffers that are still the connection's come back by events, of which EventGone is the last.
+func (t *Table) Close(now clock.Time, id ID) {
+	t.now = now
+	c := t.get(id)
+	if c == nil || c.has(flagOrphan) {
+		return
+	}
+	switch {
+	case c.state == Closed, c.state == TimeWait:
+		c.flags |= flagOrphan
+		t.forget(id, c)
+		return
+	case c.state == SynSent: // RFC 9293 section 3.10.4: nothing was agreed on
+		c.flags |= flagOrphan
+		t.fail(id, c, ReasonReset)
+		return
+	case t.settingsOf(c).ResetUnread && (c.held > 0 || c.reassembly != 0 && len(t.reassemblies[c.reassembly-1].held) > 0):
+		t.Abort(now, id) // RFC 2525 section 2.17, RFC 9293 SHLD-3
+		return
+	}
+	c.flags |= flagOrphan
+	if c.listener != 0 {
+		_ = t.Take(id, c.user) // the record is there
+	}
+	if !c.has(flagFin) {
+		t.closeWrite(id, c)
+		return
+	}
+	t.armLife(c)
+	t.schedule(id, c)
+}
+
+// Abort ends the connection with a reset (RFC 9293 section 3.10.5). EventGone follows.
+func (t *Table) Abort(now clock.Time, id ID) {
+	t.now = now
+	c := t.get(id)
+	if c == nil {
+		return
+	}
+	// In TIME-WAIT no reset is sent: the peer has closed, too (section 3.10.5).
+	if c.state == SynReceived || synchronized.has(c.state) && c.state != TimeWait {
+		t.sendReset(c)
+	}
+	c.flags |= flagOrphan
+	if c.state == Closed || c.state == TimeWait {
+		t.forget(id, c)
+		return
+	}
+	t.fail(id, c, ReasonReset)
+}

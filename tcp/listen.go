@@ -1,0 +1,108 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// ListenConfig says how a listener answers.
+type ListenConfig struct {
+	Local Endpoint // address zero: any of this host's
+	// Backlog bounds the children that are established and not taken. At the bound the last segment of a handshake is ignored, and the peer
+	// sends it again.
+	Backlog  int
+	Settings Settings // of the children
+}
+
+type listener struct {
+	local    Endpoint
+	backlog  int
+	waiting  int // children that are established and not taken
+	halfOpen int // records of its handshakes
+	settings uint32
+	open     bool
+}
+
+// Listen begins to answer SYNs for the endpoint. One with an address goes before one with none (RFC 9293 MUST-41, MUST-42).
+func (t *Table) Listen(c ListenConfig) (ListenerID, error) {
+	if err := c.Settings.check(); err != nil {
+		return 0, err
+	}
+	if c.Local.Port == 0 || !c.Local.Addr.IsZero() && !isHost(c.Local.Addr) {
+		return 0, ErrAddress
+	}
+	if t.listenersAt[c.Local] != 0 {
+		return 0, ErrInUse
+	}
+	l := listener{local: c.Local, backlog: max(c.Backlog, 1), settings: t.intern(c.Settings), open: true}
+	var id ListenerID
+	if n := len(t.freeListeners); n > 0 {
+		id, t.freeListeners = t.freeListeners[n-1], t.freeListeners[:n-1]
+		t.listeners[id-1] = l
+	} else {
+		t.listeners = append(t.listeners, l)
+		id = ListenerID(len(t.listeners))
+	}
+	t.listenersAt[c.Local] = id
+	return id, nil
+}
+
+// CloseListener stops it. Children that were not taken are reset.
+func (t *Table) CloseListener(now clock.Time, id ListenerID) {
+	if id == 0 || int(id) > len(t.listeners) || !t.listeners[id-1].open {
+		return
+	}
+	t.now = now
+	l := &t.listeners[id-1]
+	delete(t.listenersAt, l.local)
+	for n := range len(t.conns) * connChunk {
+		if l.waiting == 0 {
+			break
+		}
+		if c := t.conn(ID(n)); c.has(flagLive) && c.listener == id {
+			t.Abort(now, ID(n))
+		}
+	}
+	t.halfOpen.dropListener(t, id)
+	t.unintern(l.settings)
+	*l = listener{}
+	t.freeListeners = append(t.freeListeners, id)
+}
+
+// listening is the listener for the endpoint, or 0.
+func (t *Table) listening(local Endpoint) ListenerID {
+	if id := t.listenersAt[local]; id != 0 {
+		return id
+	}
+	return t.listenersAt[Endpoint{Port: local.Port}]
+}
+
+// Take makes a child that EventAccepted has reported the application's. user is in each of its events from then on.
+func (t *Table) Take(id ID, user uint64) error {
+	c := t.get(id)
+	if c == nil {
+		return ErrNoConn
+	}
+	if c.listener != 0 {
+		t.listeners[c.listener-1].waiting--
+		c.listener = 0
+	}
+	c.user = user
+	return nil
+}
+
+// arrivesListen is a segment of no connection: RFC 9293 sections 3.10.7.1 and 3.10.7.2.
+func (t *Table) arrivesListen(s *Segment) (kept bool, d wire.Drop) {
+	id := t.listening(s.Local)
+	switch {
+	case id == 0:
+		return false, t.unknown(s)
+	case s.Flags&wire.TCPRst != 0:
+		return false, wire.TCPNoConnection
+	case s.Flags&wire.TCPAck != 0:
+		return t.arrivesCookie(id, s)
+	case !isHost(s.Remote.Addr) || s.Local == s.Remote: // RFC 9293 MUST-57, MUST-63
+		return false, wire.TCPGroup
+	}
+	return false, t.answerSyn(id, s)
+}

@@ -1,0 +1,296 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// transmit writes the next segment of a connection to s. The order is: what opens the connection, what is lost, new data and FIN, probes, and an
+// acknowledgement only if nothing has carried it.
+func (t *Table) transmit(id ID, c *conn, s *Segment) bool {
+	switch {
+	case c.has(flagSyn):
+		c.flags &^= flagSyn | flagAckNow
+		t.putSyn(id, c, s)
+		return true
+	case c.state == SynSent:
+		return false
+	}
+	if sends.has(c.state) {
+		if c.sender != 0 {
+			snd := t.senders[c.sender-1]
+			if t.retransmit(id, c, snd, s) || t.sendNew(id, c, snd, s) {
+				return true
+			}
+			if snd.frto == frtoNewData {
+				// RFC 5682 section 2.1 step 2b: nothing new may be sent, so that nothing can be found out.
+				snd.frto = frtoNone
+				if t.retransmit(id, c, snd, s) {
+					return true
+				}
+			}
+			if c.has(flagLossProbe) && t.sendLossProbe(id, c, snd, s) {
+				return true
+			}
+		}
+		if t.sendFin(id, c, s) {
+			return true
+		}
+	}
+	switch {
+	case c.has(flagProbe):
+		// A segment that is not acceptable is answered with an acknowledgement (RFC 9293 section 3.10.7.4), whatever the peer's window is.
+		c.flags &^= flagProbe | flagAckNow
+		t.put(id, c, s, wire.TCPAck, c.una-1, Payload{})
+		return true
+	case c.has(flagAckNow):
+		t.put(id, c, s, wire.TCPAck, c.nxt, Payload{})
+		return true
+	}
+	return false
+}
+
+// put writes a segment's header. Each segment carries the acknowledgement and the window as they are now (RFC 9293 MUST-58, MUST-59).
+func (t *Table) put(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p Payload) {
+	settings := t.settingsOf(c)
+	*s = Segment{Local: c.local, Remote: c.remote, Seq: seq, Ack: c.rcvNxt, Flags: flags, Payload: p, Conn: id,
+		TTL: settings.TTL, TOS: settings.TOS, MayFrag: !settings.PathMTU || c.pathMTU < minPathMTU}
+	s.Window = t.window(c, settings)
+	c.flags &^= flagAckNow | flagWindowHeld
+	if c.has(flagTS) {
+		s.Options.Has = wire.TCPHasTimestamps
+		s.Options.TSValue, s.Options.TSEcho = timestamp(t.now)+c.tsOffset, c.tsRecent
+	}
+	if c.reassembly != 0 && c.has(flagSACK) {
+		t.putSACK(c, s)
+	}
+	if c.has(flagEcho) {
+		s.Flags |= wire.TCPEce // RFC 3168 section 6.1.3: until CWR comes
+	}
+	c.lastAck, c.unacked, c.full, c.ackAt = c.rcvNxt, 0, 0, clock.Never
+}
+
+// window is what the peer is offered: RFC 9293 section 3.8.6.2.2 and RFC 7323 section 2.3. The right edge that rcvAdv remembers is never pulled
+// back (SHLD-14); what scaling rounds off is accepted nevertheless (RFC 7323 section 2.4).
+func (t *Table) window(c *conn, settings *Settings) uint16 {
+	room := min(max(settings.ReceiveBuffer-int(c.held), 0), 0xffff<<c.rcvScale)
+	if edge := c.rcvNxt.Add(room); edge.Minus(c.rcvAdv) >= windowStep(c, settings) {
+		c.rcvAdv = edge
+	}
+	return uint16(min(max(c.rcvAdv.Minus(c.rcvNxt), 0)>>c.rcvScale, 0xffff))
+}
+
+// windowStep is how far the right edge moves at least: RFC 9293 MUST-39.
+func windowStep(c *conn, settings *Settings) int {
+	return min(int(c.mss), max(settings.ReceiveBuffer/2, 1))
+}
+
+// retransmit sends the first element that is declared lost, if the congestion window has room.
+func (t *Table) retransmit(id ID, c *conn, snd *sender, s *Segment) bool {
+	if snd.lost == 0 || snd.frto >= frtoNewData {
+		return false
+	}
+	i := snd.find(maxSeq(snd.lostFrom, c.una))
+	for i < snd.flight.len() && snd.flight.at(i).flags&sentLost == 0 {
+		i++
+	}
+	if i == snd.flight.len() {
+		panic("tcp: lost bytes are counted that no element has")
+	}
+	r := snd.flight.at(i)
+	snd.lostFrom = r.seq
+	size := min(int(r.span), c.payloadLimit())
+	if pipe := snd.pipe(c); pipe > 0 && pipe+size > int(c.cc.Window) {
+		c.flags |= flagLimited
+		return false
+	}
+	// RFC 9293 MUST-34: a window that shrank holds retransmissions back, but for the first segment, which is what probes it.
+	if i > 0 && c.una.Add(int(c.wnd)).Before(r.seq+Seq(size)) {
+		return false
+	}
+	r = snd.split(i, c.payloadLimit())
+	r.flags = r.flags&^sentLost | sentAgain | sentTwice
+	snd.lost -= int(r.span)
+	snd.again += int(r.span)
+	snd.out += int(r.span)
+	snd.undoLeft++
+	if !snd.undoTSKnown {
+		snd.undoTS, snd.undoTSKnown = timestamp(t.now)+c.tsOffset, true
+	}
+	t.putAgain(id, c, r, s)
+	if i == 0 || c.rtxKind != rtxTimeout {
+		t.armTimeout(c)
+	}
+	return true
+}
+
+// putAgain writes a segment that was sent before. It is not ECN-capable (RFC 3168 section 6.1.5).
+func (t *Table) putAgain(id ID, c *conn, r *sent, s *Segment) {
+	flags := wire.TCPAck
+	if r.payload.Length > 0 {
+		flags |= wire.TCPPsh
+	}
+	if r.flags&sentFin != 0 {
+		flags |= wire.TCPFin
+	}
+	r.at = t.now
+	t.put(id, c, s, flags, r.seq, r.payload)
+	t.fitSACK(c, s)
+	s.Again = true
+	t.stats.Retransmitted++
+}
+
+// split makes element i at most limit long, and returns it. What is cut off becomes an element of its own with the same marks.
+func (snd *sender) split(i, limit int) *sent {
+	r := snd.flight.at(i)
+	if int(r.payload.Length) <= limit {
+		return r
+	}
+	rest := *r
+	rest.seq += Seq(limit)
+	rest.span -= uint32(limit)
+	rest.payload = r.payload.cut(limit)
+	r.payload = r.payload.first(limit)
+	r.span = uint32(limit)
+	r.flags &^= sentEnd | sentFin
+	if r.flags&sentSACKed != 0 {
+		snd.sackedCount++
+	}
+	snd.flight.insert(i+1, rest)
+	return snd.flight.at(i)
+}
+
+// sendNew sends new data: RFC 9293 section 3.8.6.2.1 and Nagle's algorithm (section 3.7.4).
+func (t *Table) sendNew(id ID, c *conn, snd *sender, s *Segment) bool {
+	if snd.unsent.len() == 0 {
+		c.flags &^= flagLimited
+		return false
+	}
+	settings := t.settingsOf(c)
+	if c.flight() == 0 && c.srtt != 0 && t.now.Sub(c.sent) > t.rto(c) && settings.Congestion != NoCongestionControl {
+		// RFC 5681 section 4.1: what was known of the path is old.
+		c.cc.Window = min(c.cc.Window, uint32(initialWindow(c)))
+	}
+	head := snd.unsent.at(0)
+	limit := c.payloadLimit()
+	usable := c.una.Add(int(c.wnd)).Minus(c.nxt) // negative where the peer's window shrank (RFC 9293 MUST-34)
+	n := min(int(head.Length), limit, usable)
+	if n <= 0 {
+		c.flags &^= flagLimited
+		return false
+	}
+	if !t.maySend(c, settings, n, limit) {
+		c.flags &^= flagLimited
+		return false
+	}
+	if pipe := snd.pipe(c); pipe > 0 && pipe+n > int(c.cc.Window) && snd.frto != frtoNewData {
+		c.flags |= flagLimited
+		return false
+	}
+	t.sendPiece(id, c, snd, n, usable, s)
+	if snd.frto == frtoNewData {
+		if snd.frtoLeft--; snd.frtoLeft == 0 {
+			snd.frto = frtoSecond
+		}
+	}
+	return true
+}
+
+// sendPiece sends n bytes of the first piece, and FIN behind the last one if the window has room.
+func (t *Table) sendPiece(id ID, c *conn, snd *sender, n, usable int, s *Segment) {
+	head := snd.unsent.at(0)
+	r := sent{payload: head.Payload.first(n), at: t.now, seq: c.nxt, span: uint32(n)}
+	flags := wire.TCPAck
+	if n == int(head.Length) {
+		r.flags |= sentEnd
+		snd.unsent.pop()
+	} else {
+		head.Payload, head.begun = head.Payload.cut(n), true
+	}
+	last := c.unsent() == n
+	if last || r.flags&sentEnd != 0 && !c.has(flagMore) {
+		flags |= wire.TCPPsh // RFC 9293 MUST-60, MUST-61
+	}
+	if last {
+		c.flags &^= flagPush
+	}
+	if last && c.has(flagFin) && usable > n {
+		r.flags |= sentFin
+		r.span++
+		flags |= wire.TCPFin
+		c.flags |= flagFinSent
+	}
+	t.sendFirst(id, c, snd, r, flags, s)
+}
+
+// maySend decides about n bytes of new data, of which limit would be a full segment.
+func (t *Table) maySend(c *conn, settings *Settings, n, limit int) bool {
+	waiting := c.unsent()
+	switch {
+	case n >= limit, c.has(flagPush):
+		return true
+	case n < waiting && waiting < limit, n < waiting && c.una.Add(int(c.wnd)).Minus(c.nxt) == n:
+		// The window cuts it: silly windows are avoided (MUST-38).
+		return n >= int(c.maxWnd)/2
+	case n < waiting: // pieces of a length that the application chose, a full segment of them
+		return true
+	case c.has(flagFin):
+		return true
+	case settings.Cork, c.has(flagMore):
+		return false
+	}
+	return settings.NoDelay || c.flight() == 0 // MUST-17, SHLD-7
+}
+
+// sendFin sends a FIN that could not go with data.
+func (t *Table) sendFin(id ID, c *conn, s *Segment) bool {
+	if !c.has(flagFin) || c.has(flagFinSent) || c.nxt != c.end || c.flight() > 0 && int(c.wnd) <= c.flight() || c.wnd == 0 {
+		return false
+	}
+	c.flags |= flagFinSent
+	t.sendFirst(id, c, t.senderOf(c), sent{at: t.now, seq: c.nxt, span: 1, flags: sentFin}, wire.TCPAck|wire.TCPFin, s)
+	return true
+}
+
+// sendFirst sends an element for the first time.
+func (t *Table) sendFirst(id ID, c *conn, snd *sender, r sent, flags wire.TCPFlags, s *Segment) {
+	if c.flight() == 0 {
+		c.stuck = t.now
+		c.tries = 0
+	}
+	snd.flight.push(r)
+	snd.out += int(r.span)
+	c.nxt += Seq(r.span)
+	c.sent = t.now
+	if r.payload.Length > 0 {
+		c.quick = 0 // the application answers: its answers carry the acknowledgements
+	}
+	t.put(id, c, s, flags, r.seq, r.payload)
+	t.fitSACK(c, s)
+	if c.has(flagECN) && r.payload.Length > 0 {
+		s.ECN = ECT0 // RFC 3168 section 6.1.2
+		if c.has(flagCWR) {
+			s.Flags |= wire.TCPCwr
+			c.flags &^= flagCWR
+		}
+	}
+	t.armAfterSend(c, snd)
+}
+
+// fitSACK leaves blocks out that do not fit beside the payload. An acknowledgement of its own carries them then.
+func (t *Table) fitSACK(c *conn, s *Segment) {
+	if s.Options.Has&wire.TCPHasSACK == 0 {
+		return
+	}
+	for s.Options.SACKCount > 0 && int(s.Payload.Length)+s.Options.Len() > int(c.mss) {
+		s.Options.SACKCount--
+	}
+	if s.Options.SACKCount == 0 {
+		s.Options.Has &^= wire.TCPHasSACK
+		c.flags |= flagAckNow
+	}
+}
+
+// pipe is how much is believed to be in the network: RFC 6675 section 4. Without SACK each duplicate acknowledgement stands for a segment that
+// has left it (RFC 5681 section 3.2).
+func (snd *sender) pipe(c *conn) int { return c.flight() - snd.sacked - snd.lost - snd.left }

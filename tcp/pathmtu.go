@@ -1,0 +1,129 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// NetworkError is an ICMP error that quotes a segment of this host.
+type NetworkError struct {
+	Local, Remote Endpoint // of the quoted segment, which this host sent
+	Seq           Seq      // of it
+	Type, Code    uint8
+	MTU           int // of the next hop, where the packet was too long for it
+}
+
+// ICMP numbers (RFC 792, RFC 1122 section 3.2.2).
+const (
+	icmpUnreachable     = 3
+	icmpTimeExceeded    = 11
+	icmpParameter       = 12
+	icmpProtocol        = 2
+	icmpPort            = 3
+	icmpFragmentsNeeded = 4
+)
+
+// minPathMTU is the least path MTU that an ICMP error can bring about: Linux's. A smaller one is the mark of an attack (RFC 5927 section 7).
+const minPathMTU = 552
+
+// Error takes an ICMP error. Accept: it is about a segment that is in flight (RFC 5927 section 4.1).
+func (t *Table) Error(now clock.Time, e NetworkError) wire.Drop {
+	t.now = now
+	r := t.flows.find(e.Local, e.Remote)
+	if r == 0 || r.kind() == refTimeWait {
+		return wire.ICMPNoSocket
+	}
+	if r.kind() == refHalfOpen {
+		h := &t.halfOpen.all[r.index()]
+		if e.Seq != h.iss {
+			return wire.ICMPNoSocket
+		}
+		if e.Type == icmpUnreachable && e.Code == icmpFragmentsNeeded && e.MTU >= minPathMTU {
+			h.mtu = min(h.mtu, uint16(min(e.MTU, 65535)))
+		}
+		return wire.Accept // soft: the SYN and ACK is sent again (RFC 9293 MUST-56)
+	}
+	id := ID(r.index())
+	c := t.conn(id)
+	if !e.Seq.in(c.una, c.nxt) {
+		return wire.ICMPNoSocket
+	}
+	switch {
+	case e.Type == icmpUnreachable && e.Code == icmpFragmentsNeeded:
+		return t.tooLong(id, c, e.MTU)
+	case e.Type == icmpUnreachable && (e.Code == icmpProtocol || e.Code == icmpPort):
+		// Hard only while nobody has answered (RFC 9293 SHLD-26, weighed against RFC 5927 section 5.2: never later).
+		if c.state == SynSent {
+			t.fail(id, c, ReasonProtocol)
+			return wire.Accept
+		}
+		t.soft(id, c)
+	case e.Type == icmpUnreachable, e.Type == icmpTimeExceeded, e.Type == icmpParameter:
+		t.soft(id, c) // MUST-56
+	default: // source quench among them: MUST-55
+		return wire.ICMPType
+	}
+	return wire.Accept
+}
+
+// soft tells the application of an error that may pass.
+func (t *Table) soft(id ID, c *conn) {
+	if !c.has(flagOrphan) && c.listener == 0 {
+		t.emit(id, c, Event{Kind: EventWarning, Reason: ReasonSoftError})
+	}
+}
+
+// tooLong lowers the path MTU: RFC 1191 section 6.3. What is in flight and too long goes again at once.
+func (t *Table) tooLong(id ID, c *conn, mtu int) wire.Drop {
+	switch {
+	case !t.settingsOf(c).PathMTU, mtu >= int(c.pathMTU):
+		return wire.ICMPMTULarge
+	case mtu < minMTU:
+		return wire.ICMPMTU
+	}
+	before := c.payloadLimit()
+	c.pathMTU = uint16(max(mtu, min(minPathMTU, int(c.pathMTU))))
+	t.fitMSS(c)
+	if c.sender != 0 && c.payloadLimit() < before {
+		snd := t.senders[c.sender-1]
+		for i := range snd.flight.len() {
+			if r := snd.flight.at(i); int(r.payload.Length) > c.payloadLimit() && r.flags&(sentSACKed|sentLost) == 0 {
+				snd.markLost(r)
+			}
+		}
+		t.wake(id, c)
+	}
+	return wire.Accept
+}
+
+// SetPathMTU says that the path of a connection has another MTU, as the host's tables know it.
+func (t *Table) SetPathMTU(now clock.Time, id ID, mtu int) {
+	c := t.get(id)
+	if c == nil || mtu < minMTU || mtu > 65535 {
+		return
+	}
+	t.now = now
+	c.pathMTU = uint16(mtu)
+	c.flags &^= flagBlackHole
+	t.fitMSS(c)
+	t.wake(id, c)
+}
+
+// blackHoleAfter is after how many time-outs in a row a large segment is suspected: RFC 8899 section 4.3.
+const blackHoleAfter = 3
+
+// blackHole lowers the segment size where large segments stay unacknowledged without a word: RFC 8899 section 4.3, RFC 2923 section 2.1.
+func (t *Table) blackHole(c *conn) {
+	snd := t.senders[c.sender-1]
+	if c.tries < blackHoleAfter || !t.settingsOf(c).PathMTU || c.pathMTU <= minPathMTU ||
+		int(snd.flight.at(0).payload.Length) <= minPathMTU-wire.IPv4Len-wire.TCPLen-12 {
+		return
+	}
+	t.stats.BlackHoles++
+	c.flags |= flagBlackHole
+	c.pathMTU = max(c.pathMTU/2, minPathMTU)
+	if c.tries > blackHoleAfter+1 {
+		c.pathMTU = minPathMTU
+	}
+	t.fitMSS(c)
+}

@@ -1,0 +1,217 @@
+package tcp
+
+import (
+	"sort"
+
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// reassembly is the side record of a connection that has received data beyond a gap, or has a duplicate to report.
+//
+//	held   sorted by sequence number; no two overlap
+type reassembly struct {
+	held   []heldPiece
+	bytes  int
+	recent [wire.TCPMaxSACK]wire.SACKBlock // the newest first: RFC 2018 section 4
+	count  int
+	twice  wire.SACKBlock // RFC 2883: reported once
+	dsack  bool
+}
+
+// heldPiece is data beyond a gap.
+type heldPiece struct {
+	seq     Seq
+	payload Payload
+}
+
+func (h *heldPiece) end() Seq { return h.seq + Seq(h.payload.Length) }
+
+// maxHeldPieces bounds the pieces of a connection beyond gaps, so that a storm of small ones costs bounded time (CVE-2018-5390 was none).
+const maxHeldPieces = 1024
+
+func (t *Table) reassemblyOf(c *conn) *reassembly {
+	if c.reassembly == 0 {
+		var at uint32
+		if n := len(t.freeReasm); n > 0 {
+			at, t.freeReasm = t.freeReasm[n-1], t.freeReasm[:n-1]
+		} else {
+			at = uint32(len(t.reassemblies))
+			t.reassemblies = append(t.reassemblies, new(reassembly))
+		}
+		c.reassembly = at + 1
+	}
+	return t.reassemblies[c.reassembly-1]
+}
+
+// idleReassembly returns the side record when nothing is in it.
+func (t *Table) idleReassembly(c *conn) {
+	if c.reassembly == 0 {
+		return
+	}
+	if r := t.reassemblies[c.reassembly-1]; len(r.held) == 0 && !r.dsack {
+		*r = reassembly{held: r.held[:0]}
+		t.freeReasm = append(t.freeReasm, c.reassembly-1)
+		c.reassembly = 0
+	}
+}
+
+// dropReassembly gives all buffers back.
+func (t *Table) dropReassembly(id ID, c *conn) {
+	if c.reassembly == 0 {
+		return
+	}
+	r := t.reassemblies[c.reassembly-1]
+	for _, h := range r.held {
+		t.emit(id, c, Event{Kind: EventDropped, Payload: h.payload})
+	}
+	r.held, r.bytes, r.dsack = r.held[:0], 0, false
+	t.idleReassembly(c)
+}
+
+// keep holds data beyond a gap. What overlaps keeps what came first, except that a piece which covers others whole takes their place.
+func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop) {
+	r := t.reassemblyOf(c)
+	if r.bytes+int(p.Length) > max(t.settingsOf(c).ReceiveBuffer/4*3, c.payloadLimit()) || len(r.held) >= maxHeldPieces {
+		t.idleReassembly(c)
+		return false, wire.TCPBudget
+	}
+	left, right := seq, seq+Seq(p.Length)
+	i := sort.Search(len(r.held), func(i int) bool { return seq.Before(r.held[i].end()) })
+	if i < len(r.held) && !seq.Before(r.held[i].seq) { // begins within piece i
+		if h := &r.held[i]; !h.end().Before(right) {
+			r.report(left, right)
+			r.block(i)
+			t.stats.Duplicate++
+			return false, wire.Accept
+		}
+		r.report(left, r.held[i].end())
+		p = p.cut(r.held[i].end().Minus(seq))
+		seq = r.held[i].end()
+		i++
+	}
+	j := i
+	for j < len(r.held) && !right.Before(r.held[j].end()) { // whole pieces that it covers
+		r.report(r.held[j].seq, r.held[j].end())
+		r.bytes -= int(r.held[j].payload.Length)
+		t.emit(id, c, Event{Kind: EventDropped, Payload: r.held[j].payload})
+		j++
+	}
+	if j < len(r.held) && r.held[j].seq.Before(right) { // its end lies within the next
+		r.report(r.held[j].seq, right)
+		p = p.first(r.held[j].seq.Minus(seq))
+	}
+	if p.Length == 0 { // the gap between two pieces was none
+		if j > i {
+			r.held = append(r.held[:i], r.held[j:]...)
+		}
+		r.block(max(i-1, 0))
+		return false, wire.Accept
+	}
+	switch {
+	case j == i:
+		r.held = append(r.held, heldPiece{})
+		copy(r.held[i+1:], r.held[i:])
+	case j > i+1:
+		r.held = append(r.held[:i+1], r.held[j:]...)
+	}
+	r.held[i] = heldPiece{seq, p}
+	r.bytes += int(p.Length)
+	r.block(i)
+	return true, wire.Accept
+}
+
+// block puts the range that piece i lies in first among the blocks to report: RFC 2018 section 4.
+func (r *reassembly) block(i int) {
+	first, last := i, i
+	for first > 0 && r.held[first-1].end() == r.held[first].seq {
+		first--
+	}
+	for last+1 < len(r.held) && r.held[last].end() == r.held[last+1].seq {
+		last++
+	}
+	b := wire.SACKBlock{Left: uint32(r.held[first].seq), Right: uint32(r.held[last].end())}
+	kept := r.recent
+	n := 1
+	for _, old := range kept[:r.count] {
+		if inside := !Seq(old.Left).Before(Seq(b.Left)) && !Seq(b.Right).Before(Seq(old.Right)); !inside && n < len(r.recent) {
+			r.recent[n] = old
+			n++
+		}
+	}
+	r.recent[0], r.count = b, n
+}
+
+// report notes a range that came twice: RFC 2883.
+func (r *reassembly) report(left, right Seq) {
+	if !r.dsack && left.Before(right) {
+		r.twice, r.dsack = wire.SACKBlock{Left: uint32(left), Right: uint32(right)}, true
+	}
+}
+
+// noteDuplicate notes data that was delivered before.
+func (t *Table) noteDuplicate(c *conn, left, right Seq) {
+	if c.has(flagSACK) && left.Before(right) {
+		t.reassemblyOf(c).report(left, right)
+	}
+}
+
+// drain delivers what has come to be in order.
+func (t *Table) drain(id ID, c *conn) {
+	if c.reassembly == 0 {
+		return
+	}
+	r := t.reassemblies[c.reassembly-1]
+	n := 0
+	for n < len(r.held) && !c.rcvNxt.Before(r.held[n].seq) {
+		h := r.held[n]
+		r.bytes -= int(h.payload.Length)
+		if cut := c.rcvNxt.Minus(h.seq); cut < int(h.payload.Length) {
+			if cut > 0 {
+				r.report(h.seq, c.rcvNxt)
+			}
+			t.deliver(id, c, h.payload.cut(cut))
+		} else {
+			r.report(h.seq, h.end())
+			t.emit(id, c, Event{Kind: EventDropped, Payload: h.payload})
+		}
+		n++
+	}
+	if n > 0 {
+		r.held = append(r.held[:0], r.held[n:]...)
+		c.flags |= flagAckNow // RFC 5681 section 4.2: a gap was filled
+	}
+	m := 0
+	for _, b := range r.recent[:r.count] {
+		if c.rcvNxt.Before(Seq(b.Left)) {
+			r.recent[m] = b
+			m++
+		}
+	}
+	r.count = m
+	t.idleReassembly(c)
+}
+
+// putSACK writes the blocks: a duplicate first, then the newest ranges; three beside timestamps, else four.
+func (t *Table) putSACK(c *conn, s *Segment) {
+	r := t.reassemblies[c.reassembly-1]
+	limit := wire.TCPMaxSACK
+	if c.has(flagTS) {
+		limit--
+	}
+	n := 0
+	if r.dsack {
+		s.Options.SACK[0], n = r.twice, 1
+		r.dsack = false
+	}
+	for _, b := range r.recent[:r.count] {
+		if n < limit {
+			s.Options.SACK[n] = b
+			n++
+		}
+	}
+	if n > 0 {
+		s.Options.Has |= wire.TCPHasSACK
+		s.Options.SACKCount = uint8(n)
+	}
+	t.idleReassembly(c)
+}

@@ -1,0 +1,124 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/tcp/congestion"
+)
+
+// control is the congestion control of the connection.
+func (t *Table) control(c *conn) congestion.Control {
+	return congestion.Controls[t.settingsOf(c).Congestion]
+}
+
+// initialWindow is RFC 6928; after a lost SYN it is one segment (RFC 5681 section 3.1).
+func initialWindow(c *conn) int {
+	if c.has(flagSYNLost) {
+		return c.payloadLimit()
+	}
+	return congestion.InitialWindow(c.payloadLimit())
+}
+
+// enterRecovery begins an episode of loss without a time-out: RFC 6675 section 5 step 4, RFC 6582 section 3.2 step 2.
+func (t *Table) enterRecovery(c *conn, snd *sender) {
+	t.stats.FastRecovery++
+	c.phase = phaseRecovery
+	t.beginEpisode(c, snd)
+	t.control(c).Reduce(&c.cc, c.flight(), c.payloadLimit())
+	// RFC 9937 section 6.
+	snd.delivered, snd.out, snd.flightAtLoss = 0, 0, max(c.flight(), 1)
+	if snd.rackKeep > 0 {
+		if snd.rackKeep--; snd.rackKeep == 0 {
+			snd.rackMult = 1 // RFC 8985 section 6.2 step 4: sixteen recoveries without a D-SACK
+		}
+	}
+}
+
+// beginEpisode notes what ends an episode and what would show that it was spurious.
+func (t *Table) beginEpisode(c *conn, snd *sender) {
+	snd.recover = c.nxt
+	snd.undo, snd.undoLeft, snd.undoFrom, snd.undoTSKnown = true, 0, c.una, false
+	c.flags &^= flagLossProbe
+}
+
+// leaveRecovery ends an episode: RFC 9937 section 6, RFC 6582 section 3.2 step 3. What shows that it was spurious may still come.
+func (t *Table) leaveRecovery(c *conn, snd *sender) {
+	if c.phase == phaseRecovery {
+		c.cc.Window = c.cc.Threshold
+	}
+	c.phase = phaseOpen
+	c.dupAcks, snd.left, snd.frto = 0, 0, frtoNone
+	// Marks that are left are of elements beyond the episode: they stay what they are.
+}
+
+// enterLoss is what a time-out does to the sender: RFC 5681 section 3.1, RFC 6298 (5.4), RFC 5682 section 2.1 step 1.
+func (t *Table) enterLoss(id ID, c *conn, snd *sender) {
+	first := snd.flight.at(0)
+	again := c.phase == phaseLoss
+	if !again {
+		t.beginEpisode(c, snd)
+		t.control(c).Reduce(&c.cc, c.flight(), c.payloadLimit()) // once for an episode: RFC 5681 section 3.1
+		snd.frto = frtoFirst
+	} else {
+		snd.frto = frtoNone // RFC 5682 section 2.1 step 1: the segment was sent again before
+		snd.undo = false
+	}
+	if first.flags&sentTwice != 0 {
+		snd.frto = frtoNone
+	}
+	c.phase = phaseLoss
+	snd.recover = c.nxt
+	c.dupAcks, snd.left, snd.probing = 0, 0, false
+	// RFC 2018 section 8: the receiver may have discarded what it had SACKed. It will say again what it has.
+	for i := range snd.flight.len() {
+		r := snd.flight.at(i)
+		r.flags &^= sentSACKed | sentAgain
+		r.flags |= sentLost
+	}
+	snd.sacked, snd.sackedCount, snd.again = 0, 0, 0
+	snd.lost, snd.lostFrom = c.flight(), c.una
+	if t.settingsOf(c).Congestion != NoCongestionControl {
+		c.cc.Window = uint32(c.payloadLimit()) // the loss window
+	}
+	t.blackHole(c)
+}
+
+// reduceRate is proportional rate reduction: RFC 9937 section 6. It sets the window so that as much may leave as is to.
+func (t *Table) reduceRate(c *conn, snd *sender, delivered int, advanced, lostMore bool) {
+	if t.settingsOf(c).Congestion == NoCongestionControl {
+		return
+	}
+	mss := c.payloadLimit()
+	snd.delivered += delivered
+	threshold, pipe := int(c.cc.Threshold), snd.pipe(c)
+	var count int
+	if pipe > threshold {
+		count = int((int64(snd.delivered)*int64(threshold)+int64(snd.flightAtLoss)-1)/int64(snd.flightAtLoss)) - snd.out
+	} else {
+		limit := max(snd.delivered-snd.out, delivered)
+		if advanced && !lostMore {
+			limit += mss
+		}
+		count = min(threshold-pipe, limit)
+	}
+	if snd.out == 0 {
+		count = max(count, mss) // the fast retransmit
+	}
+	c.cc.Window = uint32(max(pipe+max(count, 0), mss))
+}
+
+// undo takes an episode back that was none: RFC 4015, RFC 5682 section 3, RFC 9438 section 4.9.
+func (t *Table) undo(c *conn, snd *sender) {
+	t.stats.Undone++
+	t.control(c).Undo(&c.cc)
+	for i := range snd.flight.len() {
+		snd.flight.at(i).flags &^= sentLost
+	}
+	snd.lost = 0
+	snd.undo = false
+	c.phase = phaseOpen
+	c.dupAcks, snd.left, snd.frto, c.tries = 0, 0, frtoNone, 0
+}
+
+// spurious reports whether an acknowledgement shows by its timestamp that it answers an original transmission: RFC 3522 section 3.2.
+func (snd *sender) spurious(c *conn, s *Segment) bool {
+	return snd.undo && snd.undoTSKnown && c.has(flagTS) && s.Options.TSEcho != 0 && int32(s.Options.TSEcho-snd.undoTS) < 0
+}

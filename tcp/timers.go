@@ -1,0 +1,283 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+)
+
+// A connection has three deadlines and one entry in the wheel, at the earliest of them or before: a deadline that moves later is only stored,
+// and an entry that is early is started anew.
+//
+//	rtxAt    retransmission, loss probe, reordering, window probe, held data: rtxKind says which
+//	ackAt    a delayed acknowledgement
+//	lifeAt   keepalive, the end of FIN-WAIT-2, linger: the state says which
+
+// expireLimit bounds the deadlines of one Expire.
+const expireLimit = 256
+
+// Expire does what is due; more reports that something still is, because one call does a bounded amount of work.
+func (t *Table) Expire(now clock.Time) (more bool) {
+	t.now = now
+	more = t.halfOpen.expire(t)
+	more = t.timeWaits.expire(t) || more
+	if t.wheel.Len() > 0 {
+		_, again := t.wheel.Expire(now, expireLimit, t.onTimer)
+		more = more || again
+	}
+	return more
+}
+
+// Deadline is when Expire must be called again at the latest; clock.Never: not by itself.
+func (t *Table) Deadline() clock.Time {
+	at := min(t.halfOpen.deadline(), t.timeWaits.deadline())
+	if t.wheel.Len() > 0 {
+		if next, ok := t.wheel.Next(); ok {
+			at = min(at, next)
+		}
+	}
+	return at
+}
+
+// schedule sees to it that the wheel's entry is at the earliest deadline or before.
+func (t *Table) schedule(id ID, c *conn) {
+	if c.state == Closed {
+		return
+	}
+	t.armHeld(c)
+	at := min(c.rtxAt, c.ackAt, c.lifeAt)
+	switch {
+	case at == clock.Never:
+		if c.timer != 0 {
+			t.wheel.Stop(c.timer)
+			c.timer = 0
+		}
+	case c.timer == 0:
+		c.timer = t.wheel.Start(at, uint64(id))
+	default:
+		if moved, ok := t.wheel.Reset(c.timer, at); ok {
+			c.timer = moved
+		} else {
+			c.timer = t.wheel.Start(at, uint64(id))
+		}
+	}
+}
+
+// expired is the entry of a connection.
+func (t *Table) expired(data uint64) {
+	id := ID(data)
+	c := t.conn(id)
+	c.timer = 0
+	if c.ackAt <= t.now {
+		c.ackAt = clock.Never
+		c.flags |= flagAckNow
+	}
+	if c.lifeAt <= t.now && !t.lifeEnds(id, c) {
+		return
+	}
+	if c.rtxAt <= t.now && !t.retransmitDue(id, c) {
+		return
+	}
+	t.wake(id, c)
+	t.schedule(id, c)
+}
+
+// armTimeout starts the retransmission timer: RFC 6298 (5.1), (5.3), (5.5).
+func (t *Table) armTimeout(c *conn) {
+	c.rtxKind = rtxTimeout
+	c.rtxAt = t.limited(c, t.now.Add(t.backedOff(c)))
+}
+
+// limited brings a deadline forward to the user timeout.
+func (t *Table) limited(c *conn, at clock.Time) clock.Time {
+	if u := t.settingsOf(c).UserTimeout; u > 0 {
+		return min(at, c.stuck.Add(u))
+	}
+	return at
+}
+
+// armAfterSend: new data left.
+func (t *Table) armAfterSend(c *conn, snd *sender) {
+	switch {
+	case t.mayProbeLoss(c, snd):
+		t.armLossProbe(c)
+	case c.rtxKind != rtxTimeout || c.rtxAt == clock.Never:
+		t.armTimeout(c)
+	}
+}
+
+// armAfterAck: new data was acknowledged (RFC 6298 (5.2), (5.3)).
+func (t *Table) armAfterAck(c *conn) {
+	switch {
+	case c.flight() == 0:
+		c.rtxKind, c.rtxAt = rtxNone, clock.Never
+	case c.sender != 0 && t.mayProbeLoss(c, t.senders[c.sender-1]):
+		t.armLossProbe(c)
+	default:
+		t.armTimeout(c)
+	}
+}
+
+// heldTime is how long data may be held for more: as long as Linux holds it under TCP_CORK.
+const heldTime = 200 * clock.Millisecond
+
+// armHeld: nothing is in flight, so that no acknowledgement comes, and yet data waits. Either the peer's window is shut, and only a probe can
+// find out that it opened (RFC 9293 section 3.8.6.1); or a segment that is not full waits for more.
+func (t *Table) armHeld(c *conn) {
+	if !sends.has(c.state) || c.flight() > 0 || c.unsent() == 0 && (!c.has(flagFin) || c.has(flagFinSent)) {
+		if c.rtxKind == rtxPersist || c.rtxKind == rtxHeld {
+			c.rtxKind, c.rtxAt = rtxNone, clock.Never
+		}
+		return
+	}
+	kind := rtxHeld
+	if int(c.wnd) < min(max(c.unsent(), 1), c.payloadLimit()) {
+		kind = rtxPersist
+	}
+	if c.rtxKind == kind && c.rtxAt != clock.Never {
+		return
+	}
+	if c.rtxKind != kind {
+		c.stuck, c.tries = t.now, 0
+	}
+	c.rtxKind = kind
+	if kind == rtxHeld {
+		c.rtxAt = t.now.Add(heldTime)
+	} else {
+		c.rtxAt = t.limited(c, t.now.Add(t.backedOff(c)))
+	}
+}
+
+// retransmitDue does what rtxAt is for, and reports whether the connection is still there.
+func (t *Table) retransmitDue(id ID, c *conn) bool {
+	kind := c.rtxKind
+	c.rtxKind, c.rtxAt = rtxNone, clock.Never
+	switch kind {
+	case rtxTimeout:
+		return t.timedOut(id, c)
+	case rtxLossProbe:
+		c.flags |= flagLossProbe
+		t.armTimeout(c)
+	case rtxReorder:
+		snd := t.senders[c.sender-1]
+		t.armTimeout(c)
+		t.detectLoss(c, snd)
+	case rtxPersist:
+		return t.persist(id, c)
+	case rtxHeld:
+		c.flags |= flagPush
+	}
+	return true
+}
+
+// persist probes a window that is shut: RFC 9293 section 3.8.6.1, MUST-35 to MUST-37. The connection goes on for as long as the peer answers.
+func (t *Table) persist(id ID, c *conn) bool {
+	s := t.settingsOf(c)
+	if s.UserTimeout > 0 && t.now.Sub(c.stuck) >= s.UserTimeout {
+		return t.giveUp(id, c, ReasonTimeout)
+	}
+	// Without a single answer it is as dead as one whose data is not acknowledged.
+	if c.probes++; int(c.probes) > int(s.Retries) {
+		return t.giveUp(id, c, ReasonTimeout)
+	}
+	if c.wnd > 0 {
+		c.flags |= flagPush // the window is small, and stays so: what fits goes (section 3.8.6.2.1, the override time-out)
+	} else {
+		c.flags |= flagProbe
+		t.stats.WindowProbes++
+	}
+	c.tries = min(c.tries+1, 30)
+	c.rtxKind = rtxPersist
+	c.rtxAt = t.limited(c, t.now.Add(t.backedOff(c)))
+	return true
+}
+
+// timedOut is the retransmission time-out: RFC 6298 (5.4) to (5.7). It reports whether the connection is still there.
+func (t *Table) timedOut(id ID, c *conn) bool {
+	s := t.settingsOf(c)
+	t.stats.TimeOuts++
+	limit := s.Retries
+	opening := c.state == SynSent || c.state == SynReceived
+	if opening {
+		limit = s.SynRetries
+	}
+	if c.tries >= limit || s.UserTimeout > 0 && t.now.Sub(c.stuck) >= s.UserTimeout {
+		return t.giveUp(id, c, ReasonTimeout)
+	}
+	if c.tries++; c.tries == warnAfter {
+		t.emit(id, c, Event{Kind: EventWarning, Reason: ReasonNextHop})
+	}
+	if opening {
+		c.flags |= flagSyn | flagSYNLost
+		t.armTimeout(c)
+		return true
+	}
+	if c.flight() == 0 {
+		return true
+	}
+	t.armTimeout(c)
+	t.enterLoss(id, c, t.senders[c.sender-1])
+	return true
+}
+
+// warnAfter is R1 of RFC 9293 section 3.8.3 (MUST-20).
+const warnAfter = 3
+
+// giveUp is the end of a connection whose peer does not answer. The peer is told, in case that it can hear.
+func (t *Table) giveUp(id ID, c *conn, why Reason) bool {
+	if synchronized.has(c.state) {
+		t.sendReset(c)
+	}
+	t.fail(id, c, why)
+	return false
+}
+
+// sendReset tells the peer of a connection that it is over.
+func (t *Table) sendReset(c *conn) {
+	t.sendControl(Segment{Local: c.local, Remote: c.remote, Seq: c.nxt, Ack: c.rcvNxt, Flags: wireRstAck})
+}
+
+// armLife sets lifeAt by what the connection waits for.
+func (t *Table) armLife(c *conn) {
+	s := t.settingsOf(c)
+	switch {
+	case c.has(flagOrphan) && c.state == FinWait2:
+		c.lifeAt = t.now.Add(t.config.FinWait2)
+	case c.has(flagOrphan) && s.Linger > 0:
+		c.lifeAt = t.now.Add(s.Linger)
+	case !c.has(flagOrphan) && s.KeepAlive && set(Established, FinWait2, CloseWait).has(c.state):
+		c.lifeAt = max(c.received, c.sent).Add(s.KeepIdle)
+	default:
+		c.lifeAt = clock.Never
+	}
+}
+
+// lifeEnds does what lifeAt is for, and reports whether the connection is still there.
+func (t *Table) lifeEnds(id ID, c *conn) bool {
+	s := t.settingsOf(c)
+	c.lifeAt = clock.Never
+	switch {
+	case c.has(flagOrphan) && c.state == FinWait2:
+		t.fail(id, c, ReasonTimeout)
+		return false
+	case c.has(flagOrphan):
+		return t.giveUp(id, c, ReasonLinger)
+	case !s.KeepAlive:
+		return true
+	}
+	// RFC 9293 section 3.8.4. Data in flight is proof enough: its time-out finds out (MUST-26).
+	last := max(c.received, c.sent)
+	if idle := t.now.Sub(last); c.flight() > 0 || c.unsent() > 0 || idle < s.KeepIdle && c.probes == 0 {
+		c.lifeAt = max(last.Add(s.KeepIdle), t.now.Add(s.KeepInterval))
+		if c.flight() == 0 && c.unsent() == 0 {
+			c.lifeAt = last.Add(s.KeepIdle)
+		}
+		return true
+	}
+	if c.probes >= s.KeepCount { // one that is lost kills nothing (MUST-27)
+		return t.giveUp(id, c, ReasonKeepAlive)
+	}
+	c.probes++
+	t.stats.KeepAlives++
+	c.flags |= flagProbe
+	c.lifeAt = t.now.Add(s.KeepInterval)
+	return true
+}

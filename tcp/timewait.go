@@ -1,0 +1,178 @@
+package tcp
+
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+)
+
+// timeWait is a connection in TIME-WAIT: what answers late segments, and lets a new connection have the addresses early.
+type timeWait struct {
+	local, remote      Endpoint
+	sndNxt, rcvNxt     Seq
+	tsRecent, tsOffset uint32
+	window             uint16
+	ts, live           bool
+	due                clock.Time
+	challenged         clock.Time
+	next, prev         uint32 // in order of due
+}
+
+// timeWaits are all of them. Each waits equally long, so that one list is in order of time.
+type timeWaits struct {
+	all         []timeWait
+	free        []uint32
+	first, last uint32
+	count       int
+}
+
+// enterTimeWait is the orderly end on the side that closed first: RFC 9293 MUST-13. The addresses go to a small record; the connection's stays
+// only until the application closes it.
+func (t *Table) enterTimeWait(id ID, c *conn) {
+	w := timeWait{local: c.local, remote: c.remote, sndNxt: c.nxt, rcvNxt: c.rcvNxt, tsRecent: c.tsRecent, tsOffset: c.tsOffset,
+		ts: c.has(flagTS), live: true, window: uint16(min(max(c.rcvAdv.Minus(c.rcvNxt), 0)>>c.rcvScale, 0xffff))}
+	acknowledge := c.has(flagAckNow)
+	c.become(TimeWait)
+	t.detach(id, c)
+	at := t.timeWaits.add(t, w)
+	if acknowledge {
+		t.answerTimeWait(&t.timeWaits.all[at])
+	}
+	if c.has(flagOrphan) {
+		t.forget(id, c)
+	}
+}
+
+func (q *timeWaits) add(t *Table, w timeWait) uint32 {
+	if q.count >= t.config.MaxTimeWait {
+		q.remove(t, q.first-1) // the oldest ends early
+	}
+	var at uint32
+	if n := len(q.free); n > 0 {
+		at, q.free = q.free[n-1], q.free[:n-1]
+		q.all[at] = w
+	} else {
+		at = uint32(len(q.all))
+		q.all = append(q.all, w)
+	}
+	q.count++
+	q.hang(t, at)
+	t.flows.set(w.local, w.remote, refOf(refTimeWait, at))
+	return at
+}
+
+func (q *timeWaits) hang(t *Table, at uint32) {
+	w := &q.all[at]
+	w.due, w.next, w.prev = t.now.Add(t.config.TimeWait), 0, q.last
+	if q.last != 0 {
+		q.all[q.last-1].next = at + 1
+	} else {
+		q.first = at + 1
+	}
+	q.last = at + 1
+}
+
+func (q *timeWaits) unhang(at uint32) {
+	w := &q.all[at]
+	if w.prev != 0 {
+		q.all[w.prev-1].next = w.next
+	} else {
+		q.first = w.next
+	}
+	if w.next != 0 {
+		q.all[w.next-1].prev = w.prev
+	} else {
+		q.last = w.prev
+	}
+}
+
+func (q *timeWaits) remove(t *Table, at uint32) {
+	w := &q.all[at]
+	q.unhang(at)
+	t.flows.remove(w.local, w.remote)
+	w.live = false
+	q.free = append(q.free, at)
+	q.count--
+}
+
+func (q *timeWaits) expire(t *Table) (more bool) {
+	for budget := expireLimit; q.first != 0 && q.all[q.first-1].due <= t.now; budget-- {
+		if budget == 0 {
+			return true
+		}
+		q.remove(t, q.first-1)
+	}
+	return false
+}
+
+func (q *timeWaits) deadline() clock.Time {
+	if q.first == 0 {
+		return clock.Never
+	}
+	return q.all[q.first-1].due
+}
+
+// arrivesTimeWait is RFC 9293 section 3.10.7.4 in TIME-WAIT.
+func (t *Table) arrivesTimeWait(at uint32, s *Segment) (kept bool, d wire.Drop) {
+	w := &t.timeWaits.all[at]
+	hasTS := w.ts && s.Options.Has&wire.TCPHasTimestamps != 0
+	newer, older := hasTS && int32(s.Options.TSValue-w.tsRecent) > 0, hasTS && int32(s.Options.TSValue-w.tsRecent) < 0
+	switch {
+	case s.Flags&wire.TCPRst != 0:
+		return false, wire.TCPUnacceptable // RFC 1337 section 3, fix (a)
+	case s.Flags&(wire.TCPSyn|wire.TCPAck) == wire.TCPSyn && (newer || !older && w.rcvNxt.Before(s.Seq)):
+		// A new connection of the same addresses: MAY-2, RFC 6191 section 2.
+		if t.listening(s.Local) == 0 {
+			break
+		}
+		t.timeWaits.remove(t, at)
+		return t.arrivesListen(s)
+	}
+	if older { // PAWS
+		t.stats.Old++
+		t.challengeTimeWait(w)
+		return false, wire.TCPOld
+	}
+	if s.Flags&wire.TCPFin != 0 && s.Seq+Seq(s.Payload.Length)+1 == w.rcvNxt {
+		// The peer's FIN again: it is acknowledged, and the time begins anew.
+		t.answerTimeWait(w)
+		t.timeWaits.unhang(at)
+		t.timeWaits.hang(t, at)
+		return false, wire.Accept
+	}
+	if s.span() > 0 || s.Seq != w.rcvNxt || s.Ack != w.sndNxt {
+		t.challengeTimeWait(w)
+		return false, wire.TCPUnacceptable
+	}
+	return false, wire.Accept
+}
+
+// challengeTimeWait answers within the limit of a connection.
+func (t *Table) challengeTimeWait(w *timeWait) {
+	if w.challenged != 0 && t.now.Sub(w.challenged) < t.config.ChallengeInterval {
+		return
+	}
+	w.challenged = t.now
+	t.stats.Challenges++
+	t.answerTimeWait(w)
+}
+
+func (t *Table) answerTimeWait(w *timeWait) {
+	s := Segment{Local: w.local, Remote: w.remote, Seq: w.sndNxt, Ack: w.rcvNxt, Flags: wire.TCPAck, Window: w.window}
+	if w.ts {
+		s.Options.Has = wire.TCPHasTimestamps
+		s.Options.TSValue, s.Options.TSEcho = timestamp(t.now)+w.tsOffset, w.tsRecent
+	}
+	t.sendControl(s)
+}
+
+// leaveTimeWait lets Connect have the addresses, if timestamps tell the two connections apart: RFC 6191 section 2. The sequence numbers go on
+// beyond those of the former one.
+func (t *Table) leaveTimeWait(at uint32) (Seq, bool) {
+	w := &t.timeWaits.all[at]
+	if !w.ts || w.due.Sub(t.now) > t.config.TimeWait-clock.Second { // the peer's clock has moved on, too
+		return 0, false
+	}
+	iss := w.sndNxt + 65535 + 2
+	t.timeWaits.remove(t, at)
+	return iss, true
+}
