@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -85,6 +86,10 @@ type Settings struct {
 	// ExceptionHandling, -2 to 3, says what is done when a socket cannot have what a rule asks for, or what NoDelay, Congestion, MSS, MTU or
 	// NoMulticastLoop ask of the kernel, or an engine its capture file (VMA_EXCEPTION_HANDLING).
 	ExceptionHandling int
+	// Logger is where an engine writes, one line each, what it decides by itself (the interfaces it opened for offloaded rings, with the
+	// checksum rule that holds there) and which settings have no effect. Reactors and networks on the engine write there too, unless they have
+	// a logger of their own. nil: the log that the next three describe. slog.DiscardHandler silences it. Only code can give it.
+	Logger *slog.Logger
 	// LogLevel, LogDetails (0 to 3) and LogFile are for the engine's log where code gives it none (VMA_TRACELEVEL, VMA_LOG_DETAILS,
 	// VMA_LOG_FILE). With none of them it is slog.Default().
 	LogLevel   LogLevel

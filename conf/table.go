@@ -7,16 +7,16 @@ import "time"
 var ringParameters = []Parameter{
 	{Name: "SX_RING", Title: "Kind of ring", Field: "Ring", State: Works,
 		Effect: "the kind of ring of pollers: uring, epoll, offload (our own stack for UDP over IPv4, a kernel ring for the rest), or auto: " +
-			"uring where it works, else epoll; reactor/netconn takes epoll for auto. The option RingKind comes before it",
+			"uring where it works, else epoll; reactor/netconn takes epoll for auto. PollerConfig.RingKind comes before it",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
-		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; empty: those that sockets need. The " +
-			"option Interfaces comes before it",
+		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; empty: those that sockets need. " +
+			"PollerConfig.Interfaces comes before it",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
 		Effect: "what an offloaded ring does with received UDP checksums: strict drops wrong and unfinished ones, accept-partial only wrong " +
-			"ones, off none; auto decides by the kind of interface. The option Checksum " +
+			"ones, off none; auto decides by the kind of interface. PollerConfig.Checksum " +
 			"comes before it",
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
 			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}}.on(RingOffload),
@@ -29,7 +29,7 @@ var ringParameters = []Parameter{
 		Effect: "what stamps the datagrams that an offloaded ring receives, for sockets with Timestamps: poll the ring, when it takes a " +
 			"frame; xdp the XDP program, when the frame comes in; hardware the card, else as xdp. An interface stays as it was opened, " +
 			"and a socket with HardwareTimestamps that opens one asks for hardware; where the ring stamps, the path of a socket with " +
-			"Timestamps says stamp.poll. The option OffloadTime comes before it, and VMA_HW_TS_CONVERSION other than 0, which asks for hardware",
+			"Timestamps says stamp.poll. PollerConfig.OffloadTime comes before it, and VMA_HW_TS_CONVERSION other than 0, which asks for hardware",
 		access: access{"poll, xdp or hardware", getTimeSource, setTimeSource,
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
@@ -53,13 +53,13 @@ var ringParameters = []Parameter{
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture).as("0"),
 	Parameter{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
 		Effect: "0 leaves sockets to the kernel, whatever the rules say, and the path says setting.offloaded_sockets; exceptions are a " +
-			"poller by SetOffload (extraapi.ThreadOffload) and a socket by RequireOffload (extraapi.Offload). 1 permits offload where the " +
+			"poller by SetOffload (extraapi.ThreadOffload) and a socket by SocketConfig.RequireOffload. 1 permits offload where the " +
 			"poller is of kind offload",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)}.unless(noOffloadHere),
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of a poller share a kernel ring: 0 per interface, 1 per local address, 10 per socket, 20 per thread, 30 per " +
 			"core, 31 per core with the thread bound to it; 11, per user id, only from code. Accepted connections are on their listener's " +
-			"ring. A poller has one offloaded ring whatever the logic. The option RingLogic comes before it",
+			"ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic comes before it",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
 		Effect: "the most kernel rings per interface within one poller; 0: no limit; logic 11 is exempt. A poller has one offloaded ring in any case",
@@ -84,18 +84,18 @@ var ringParameters = []Parameter{
 var memoryParameters = []Parameter{
 	{Name: "VMA_RX_BUFS", Title: "Rx Mem Bufs", Field: "SmallBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "small buffers (2 KiB of payload) of each poller; all its buffers together must be below 4 GiB, else NewPoller is an error. " +
-			"The option Buffers comes before it",
+			"PollerConfig.SmallBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.SmallBuffers }, 64, 1<<24)},
 	Parameter{Name: "VMA_TX_BUFS", Title: "Tx Mem Bufs", Field: "SendBuffers", VMA: "200000 for the process", State: Works,
 		Effect: "small buffers of each poller beyond VMA_RX_BUFS, bounded with them: one pool serves both directions, and receiving leaves " +
-			"so many free, or an eighth of all small ones where that is more. The option Buffers comes before it",
+			"so many free, or an eighth of all small ones where that is more. PollerConfig.SmallBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.SendBuffers }, 0, 1<<24)}.as("0"),
 	{Name: "SX_LARGE_BUFS", Title: "Large Mem Bufs", Field: "LargeBuffers", State: Works,
-		Effect: "large buffers (64 KiB of payload) of each poller, bounded as VMA_RX_BUFS says. The option Buffers comes before it",
+		Effect: "large buffers (64 KiB of payload) of each poller, bounded as VMA_RX_BUFS says. PollerConfig.LargeBuffers comes before it",
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
 	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
 		Effect: "2 asks for huge pages under the buffers, and where they cannot be had the path says region.no_hugepages; 1, contiguous pages, " +
-			"is as 0. The option Memory comes before it",
+			"is as 0. PollerConfig.Memory comes before it",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
 		Effect: "records who holds each buffer, and panics when one is released twice",
@@ -159,7 +159,7 @@ var pollParameters = []Parameter{
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
 		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open and on those that such listeners accept; adopted ones keep " +
-			"what they have; the option NoDelay has the last word. reactor/gnet (WithTCPNoDelay) and reactor/netconn turn it off by " +
+			"what they have; ListenConfig.NoDelay has the last word. reactor/gnet (WithTCPNoDelay) and reactor/netconn turn it off by " +
 			"themselves",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
@@ -177,7 +177,7 @@ var socketParameters = []Parameter{
 			"IPv6 60, where that is not set. 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
-		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; the option MulticastLoop has the last " +
+		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; UDPConfig.MulticastLoop has the last " +
 			"word",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
 	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
@@ -216,7 +216,7 @@ var stackParameters = []Parameter{
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
 		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
 			"best possible, 3 on the system's clock, 4 PTP. For offloaded rings it is SX_OFFLOAD_TIME=hardware too. Without a card that " +
-			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. The option HardwareTimestamps comes before it",
+			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. UDPConfig.HardwareTimestamps comes before it",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
@@ -251,7 +251,7 @@ var logParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),
 	Parameter{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
 		Effect: "the file that the engine, loops of package reactor and netconn networks log to in place of standard error, appended to; " +
-			"the first %d in its name is the process id. A logger given by code (xtreme.Logger, Config.Logger) comes before it",
+			"the first %d in its name is the process id. A logger given by code (Settings.Logger, Config.Logger) comes before it",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics").as(""),

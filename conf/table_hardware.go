@@ -78,7 +78,7 @@ var xlioParameters = []Parameter{
 		"sockets have no epoll sets of their own: a poller sleeps on its rings"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
-	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", size(1<<31-1), WithOwnTCP, "of kernel sockets: the option SendBuffer"),
+	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", size(1<<31-1), WithOwnTCP, "of kernel sockets: SocketConfig.SendBuffer"),
 	inert("VMA_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of 2 KiB and of 64 KiB").
 		old("XLIO_TX_BUFFER_SIZE"),
 }

@@ -68,23 +68,23 @@ func RegisterRecvCallback(s *xtreme.Socket, f Callback) error {
 	return nil
 }
 
-// RecvCallback is an Option that opens a socket with a callback: in completion mode what it keeps comes from Poll, with pull in pull mode
+// RecvCallback configures a socket with a callback: in completion mode what it keeps comes from Poll, with pull in pull mode
 // it waits for RecvFromZeroCopy. From the first packet on, unlike RegisterRecvCallback after the socket was opened.
-func RecvCallback(f Callback, pull bool) xtreme.Option {
+func RecvCallback(f Callback, pull bool) xtreme.SocketConfig {
 	switch {
 	case f == nil && pull:
 		return Pull()
 	case f == nil:
-		return xtreme.ReceiveMode(ring.Completions, nil)
+		return xtreme.SocketConfig{}
 	case pull:
-		return xtreme.ReceiveMode(ring.Callback, f.receiveCallback())
+		return xtreme.SocketConfig{ReceiveMode: ring.Callback, ReceiveCallback: f.receiveCallback()}
 	}
-	return xtreme.ReceiveMode(ring.Completions, f.receiveCallback())
+	return xtreme.SocketConfig{ReceiveCallback: f.receiveCallback()}
 }
 
-// Pull is an Option that opens a socket in pull mode: its packets wait on it, Poll reports them with EventIn, and RecvFromZeroCopy or Recv
+// Pull configures a socket in pull mode: its packets wait on it, Poll reports them with EventIn, and RecvFromZeroCopy or Recv
 // takes them. The mode is fixed once the socket is bound, connected or listening; a listener's children have it too.
-func Pull() xtreme.Option { return xtreme.ReceiveMode(ring.Queue, nil) }
+func Pull() xtreme.SocketConfig { return xtreme.SocketConfig{ReceiveMode: ring.Queue} }
 
 // SetPull does what Pull does for a socket that was made in steps (NewTCP, NewUDP), or a connection in the turn that announced it; with
 // on false it goes back to completion mode. A registered callback stays. Later it is ErrMode.

@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	extraapi "github.com/socketxtreme/socketxtreme/extra_api"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // with registers a callback before the socket is bound.
@@ -204,12 +205,12 @@ func TestOptions(t *testing.T) {
 			pull bool
 			mode ring.Mode
 		}{{nil, false, ring.Completions}, {nil, true, ring.Queue}, {keep, false, ring.Completions}, {keep, true, ring.Callback}} {
-			s, err := p.OpenUDP(w.local, extraapi.RecvCallback(c.f, c.pull))
+			s, err := p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(c.f, c.pull)})
 			w.NoError(err)
 			w.Equal(c.mode, s.Mode())
 			w.Equal(c.f == nil, s.ReceiveCallback() == nil)
 		}
-		s, err := p.OpenUDP(w.local, extraapi.Pull())
+		s, err := p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: extraapi.Pull()})
 		w.NoError(err)
 		w.Equal(ring.Queue, s.Mode())
 	})

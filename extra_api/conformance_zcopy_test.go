@@ -96,13 +96,13 @@ func zcopyLarge(w *world) {
 }
 
 // ownerOf makes a poller of a kernel ring through the engine.
-func (w *world) ownerOf(opt ...xtreme.Option) (*xtreme.Engine, *xtreme.Poller) {
+func (w *world) ownerOf(c ...xtreme.PollerConfig) (*xtreme.Engine, *xtreme.Poller) {
 	w.t.Helper()
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingKind(w.kind), 256, 16
 	e, err := xtreme.New(s)
 	w.NoError(err)
-	p, err := e.NewPoller("extra", opt...)
+	p, err := e.NewPoller("extra", append(c, xtreme.PollerConfig{})[0])
 	w.NoError(err)
 	w.t.Cleanup(func() { w.NoError(p.Close()); w.NoError(e.Close()) })
 	return e, p
@@ -112,13 +112,13 @@ func allocValid(w *world) {
 	_, p := w.ownerOf()
 	for _, l := range []ring.Logic{ring.PerInterface, ring.PerIP, ring.PerSocket, ring.PerUserID, ring.PerThread, ring.PerCore} {
 		a := extraapi.RingAttributes{Logic: l, UserID: 77}
-		s, err := p.OpenUDP(w.local, a.Options()...)
+		s, err := p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: a.SocketConfig()})
 		w.NoError(err)
 		got, err := extraapi.SocketRingAttributes(s)
 		w.NoError(err)
 		w.Equal(a, got)
 	}
-	l, err := p.ListenTCP(w.local, extraapi.RingAttributes{Logic: ring.PerSocket}.Options()...)
+	l, err := p.ListenTCP(w.local, xtreme.ListenConfig{SocketConfig: extraapi.RingAttributes{Logic: ring.PerSocket}.SocketConfig()})
 	w.NoError(err)
 	w.Equal(ring.PerSocket, l.Ring().Key().Logic)
 }
@@ -133,23 +133,23 @@ func allocInvalid(w *world) {
 	w.ErrorIs(err, ring.ErrState)
 }
 
-// The allocator is memory that the caller hands over (xtreme.Memory): too little is an error before anything is opened.
+// The allocator is memory that the caller hands over (xtreme.PollerConfig.Memory): too little is an error before anything is opened.
 func userMemory(w *world) {
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = conf.RingKind(w.kind), 256, 16
 	e, err := xtreme.New(s)
 	w.NoError(err)
-	_, err = e.NewPoller("short", xtreme.Memory(make([]byte, 4096)))
+	_, err = e.NewPoller("short", xtreme.PollerConfig{Memory: make([]byte, 4096)})
 	w.Error(err)
-	_, err = e.NewPoller("none", xtreme.Memory(nil))
+	_, err = e.NewPoller("none", xtreme.PollerConfig{Memory: []byte{}})
 	w.ErrorIs(err, unix.EINVAL)
 	layout := buffers.DefaultLayout()
 	layout.SmallCount, layout.LargeCount = 256, 16
 	memory, err := unix.Mmap(-1, 0, layout.Bytes(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	w.NoError(err)
-	p, err := e.NewPoller("mine", xtreme.Memory(memory))
+	p, err := e.NewPoller("mine", xtreme.PollerConfig{Memory: memory})
 	w.NoError(err)
-	l, err := p.ListenTCP(w.local)
+	l, err := p.ListenTCP(w.local, xtreme.ListenConfig{})
 	w.NoError(err)
 	peer := w.dial(l)
 	_, err = peer.Write([]byte("in my own memory"))

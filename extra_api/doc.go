@@ -7,8 +7,8 @@
 // A [Callback] sees each packet of a socket inside Poll, in order, before it is queued, and decides:
 //
 //	engine, err := xtreme.New(conf.FromEnvironment())
-//	poller, err := engine.NewPoller("feed")
-//	socket, err := poller.OpenUDP(address, extraapi.RecvCallback(func(i extraapi.Info, p buffers.Packet) ring.Verdict {
+//	poller, err := engine.NewPoller("feed", xtreme.PollerConfig{})
+//	callback := func(i extraapi.Info, p buffers.Packet) ring.Verdict {
 //		if !wanted(p.Bytes()) {
 //			return extraapi.PacketDrop
 //		}
@@ -18,7 +18,8 @@
 //		}
 //		work <- l          // which calls l.Release; here there must be room
 //		return extraapi.PacketHold
-//	}, false))
+//	}
+//	socket, err := poller.OpenUDP(address, xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(callback, false)})
 //
 //	PacketDrop  released at once
 //	PacketRecv  goes on: to Poll's completions, or, in pull mode, to where RecvFromZeroCopy takes it

@@ -47,16 +47,16 @@ func TestIPv6BesideAnOffloadedSocket(t *testing.T) {
 	n.InPeer(func() { far = give6(t, "p0", there6) })
 	w := &poller{t: t, p: p}
 
-	four, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
+	four, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{})
 	require.NoError(t, err)
 	require.Equal(t, "bypass", four.Path().Tier)
-	six, err := p.OpenUDP(netip.AddrPortFrom(here6, 0))
+	six, err := p.OpenUDP(netip.AddrPortFrom(here6, 0), xtreme.UDPConfig{})
 	require.NoError(t, err)
-	line, err := p.OpenUDP(netip.AddrPortFrom(group6, 5657), xtreme.JoinGroup(n.Device(0)))
+	line, err := p.OpenUDP(netip.AddrPortFrom(group6, 5657), xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: n.Device(0)}}})
 	require.NoError(t, err)
-	pulled, err := p.OpenUDP(netip.AddrPortFrom(here6, 0), extraapi.RecvCallback(keep, true))
+	pulled, err := p.OpenUDP(netip.AddrPortFrom(here6, 0), xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(keep, true)})
 	require.NoError(t, err)
-	listener, err := p.ListenTCP(netip.AddrPortFrom(here6, 0))
+	listener, err := p.ListenTCP(netip.AddrPortFrom(here6, 0), xtreme.ListenConfig{})
 	require.NoError(t, err)
 	for _, s := range []*xtreme.Socket{six, line, pulled} {
 		require.Equal(t, "kernel", s.Path().Tier)

@@ -25,10 +25,11 @@ func cabled(t *testing.T, change ...func(*conf.Settings)) (*testnet.Net, *xtreme
 	for _, f := range change {
 		f(&s)
 	}
-	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
+	s.Logger = slog.New(slog.DiscardHandler)
+	e, err := xtreme.New(s)
 	require.NoError(t, err)
 	t.Attr("ring", string(s.Ring))
-	p, err := e.NewPoller("cabled")
+	p, err := e.NewPoller("cabled", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()); require.NoError(t, e.Close()) })
 	return n, e, p
@@ -42,11 +43,17 @@ func codes(s *xtreme.Socket) (list []string) {
 	return list
 }
 
+// What a socket can be configured with.
+var (
+	required   = xtreme.SocketConfig{RequireOffload: true}
+	kernelOnly = xtreme.SocketConfig{KernelOnly: true}
+)
+
 // A socket, a poller, a rule: each can leave sockets to the kernel, and the path says which it was.
 func TestOffloadChoice(t *testing.T) {
 	n, e, p := cabled(t)
-	open := func(opt ...xtreme.Option) *xtreme.Socket {
-		s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
+	open := func(c ...xtreme.SocketConfig) *xtreme.Socket {
+		s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: append(c, xtreme.SocketConfig{})[0]})
 		require.NoError(t, err)
 		return s
 	}
@@ -56,11 +63,12 @@ func TestOffloadChoice(t *testing.T) {
 	}
 	before := open()
 	tier(before, "bypass")
-	tier(open(extraapi.Offload(true)), "bypass")
-	left := open(extraapi.Offload(false))
+	tier(open(required), "bypass")
+	left := open(kernelOnly)
 	tier(left, "kernel")
 	require.Contains(t, codes(left), "offload.declined")
-	_, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true), extraapi.Offload(false))
+	_, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true,
+		KernelOnly: true}})
 	require.ErrorIs(t, err, ring.ErrNotSupported)
 	require.ErrorContains(t, err, "opened for the kernel")
 
@@ -69,12 +77,12 @@ func TestOffloadChoice(t *testing.T) {
 	tier(left, "kernel")
 	require.Contains(t, codes(left), "offload.declined")
 	tier(before, "bypass")
-	tier(open(extraapi.Offload(true)), "bypass")
+	tier(open(required), "bypass")
 	require.NoError(t, extraapi.ThreadOffload(p, true))
 	tier(open(), "bypass")
 
 	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver "+n.Local(0).String()+":7007", true))
-	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 7007))
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 7007), xtreme.UDPConfig{})
 	require.NoError(t, err)
 	tier(s, "kernel")
 	require.Contains(t, codes(s), "rule.os")
@@ -88,7 +96,7 @@ func TestOffloadChoice(t *testing.T) {
 		require.Equal(t, text, e.Rules().String(), "a bad line changes nothing")
 	}
 	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver *:7008", true))
-	s, err = p.OpenUDP(netip.AddrPortFrom(n.Local(0), 7008))
+	s, err = p.OpenUDP(netip.AddrPortFrom(n.Local(0), 7008), xtreme.UDPConfig{})
 	require.NoError(t, err)
 	tier(s, "kernel")
 
@@ -102,36 +110,36 @@ func TestOffloadChoice(t *testing.T) {
 // VMA_OFFLOADED_SOCKETS=0 leaves sockets to the kernel by default, as VMA's manual has it: a poller, or a socket, says otherwise.
 func TestOffloadChoiceBesideTheSetting(t *testing.T) {
 	n, e, p := cabled(t, func(s *conf.Settings) { s.KernelOnly = true })
-	open := func(want string, opt ...xtreme.Option) *xtreme.Socket {
+	open := func(want string, c ...xtreme.SocketConfig) *xtreme.Socket {
 		t.Helper()
-		s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), opt...)
+		s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: append(c, xtreme.SocketConfig{})[0]})
 		require.NoError(t, err)
 		require.Equal(t, want, s.Path().Tier, s.Path())
 		return s
 	}
 	require.Contains(t, codes(open("kernel")), "setting.offloaded_sockets")
-	open("bypass", extraapi.Offload(true))
-	require.Contains(t, codes(open("kernel")), "setting.offloaded_sockets", "an option is of its socket alone")
+	open("bypass", required)
+	require.Contains(t, codes(open("kernel")), "setting.offloaded_sockets", "a configuration is of its socket alone")
 
 	require.NoError(t, extraapi.ThreadOffload(p, true))
 	open("bypass")
-	require.Contains(t, codes(open("kernel", extraapi.Offload(false))), "offload.declined")
-	other, err := e.NewPoller("other")
+	require.Contains(t, codes(open("kernel", kernelOnly)), "offload.declined")
+	other, err := e.NewPoller("other", xtreme.PollerConfig{})
 	require.NoError(t, err)
-	s, err := other.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
+	s, err := other.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{})
 	require.NoError(t, err)
 	require.Equal(t, "kernel", s.Path().Tier, "another poller keeps the setting")
 	require.NoError(t, other.Close())
 
 	require.NoError(t, extraapi.ThreadOffload(p, false))
 	require.Contains(t, codes(open("kernel")), "offload.declined")
-	open("bypass", extraapi.Offload(true))
+	open("bypass", required)
 
 	// A rule comes after that, as in VMA.
 	require.NoError(t, extraapi.ThreadOffload(p, true))
 	require.NoError(t, extraapi.AddRule(e, "use os udp_receiver "+n.Local(0).String()+":*", true))
 	require.Contains(t, codes(open("kernel")), "rule.os")
-	_, err = p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Offload(true))
+	_, err = p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: required})
 	require.ErrorIs(t, err, ring.ErrNotSupported)
 }
 
@@ -143,9 +151,9 @@ func TestOffloadChoiceWithoutOffload(t *testing.T) {
 		w.ErrorAs(err, &f)
 		w.Equal("offload.not_asked", f.Code)
 		w.NoError(extraapi.ThreadOffload(p, false))
-		_, err = p.OpenUDP(w.local, extraapi.Offload(true))
+		_, err = p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: required})
 		w.ErrorIs(err, ring.ErrNotSupported)
-		s, err := p.OpenUDP(w.local, extraapi.Offload(false))
+		s, err := p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: kernelOnly})
 		w.NoError(err)
 		w.Equal("kernel", s.Path().Tier)
 	})
@@ -156,7 +164,7 @@ func TestOffloadChoiceWithoutOffload(t *testing.T) {
 // The calls work on sockets of the engine as on rings made by hand: callback, pull, warm, header over a cable.
 func TestThroughTheEngine(t *testing.T) {
 	n, _, p := cabled(t)
-	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.RecvCallback(keep, true))
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(keep, true)})
 	require.NoError(t, err)
 	peer := n.Dial(s.LocalAddr())
 	to := peer.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
@@ -191,7 +199,7 @@ func TestThroughTheEngine(t *testing.T) {
 // does not take it, and it stays.
 func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
 	n, _, p := cabled(t)
-	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), extraapi.Pull())
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: extraapi.Pull()})
 	require.NoError(t, err)
 	peer := n.Dial(s.LocalAddr())
 	done := make([]xtreme.Completion, 8)
@@ -235,9 +243,9 @@ func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
 // The statistics of an offloaded poller have its sockets on each ring, and what its links count.
 func TestDumpOfAnOffloadedPoller(t *testing.T) {
 	n, _, p := cabled(t)
-	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0))
+	s, err := p.OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{})
 	require.NoError(t, err)
-	l, err := p.ListenTCP(netip.AddrPortFrom(n.Local(0), 0))
+	l, err := p.ListenTCP(netip.AddrPortFrom(n.Local(0), 0), xtreme.ListenConfig{})
 	require.NoError(t, err)
 	peer := n.Dial(s.LocalAddr())
 	to := peer.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()

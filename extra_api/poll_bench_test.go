@@ -19,7 +19,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		p, err := e.NewPoller("bench")
+		p, err := e.NewPoller("bench", xtreme.PollerConfig{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 				b.Error(err)
 			}
 		})
-		if _, err = p.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0")); err != nil {
+		if _, err = p.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.UDPConfig{}); err != nil {
 			b.Fatal(err)
 		}
 		return e, p.Rings()[0]

@@ -94,10 +94,10 @@ type RingAttributes struct {
 	UserID uint64 // the key of ring.PerUserID
 }
 
-// Options make a socket with these attributes; a value that is no logic is an error when the socket is made. (VMA:
+// SocketConfig makes a socket with these attributes; a value that is no logic is an error when the socket is made. (VMA:
 // SO_VMA_RING_ALLOC_LOGIC.)
-func (a RingAttributes) Options() []xtreme.Option {
-	return []xtreme.Option{xtreme.RingLogic(a.Logic), xtreme.UserID(a.UserID)}
+func (a RingAttributes) SocketConfig() xtreme.SocketConfig {
+	return xtreme.SocketConfig{RingLogic: &a.Logic, UserID: a.UserID}
 }
 
 // SocketRingAttributes are those the socket's ring was made by: what the poller has where the socket did not ask, and what OneRing of an

@@ -24,7 +24,7 @@ import (
 func TestPollByDescriptor(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
 		e, p := w.ownerOf()
-		s, err := p.OpenUDP(w.local)
+		s, err := p.OpenUDP(w.local, xtreme.UDPConfig{})
 		w.NoError(err)
 		var fds [1]int
 		n, err := extraapi.SocketRingsFDs(s, fds[:])
@@ -188,19 +188,19 @@ func TestModifyRing(t *testing.T) {
 
 func TestRingAttributesOfAPoller(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
-		_, p := w.ownerOf(xtreme.RingLogic(ring.PerUserID))
-		a, err := p.OpenUDP(w.local, xtreme.UserID(1))
+		_, p := w.ownerOf(xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerUserID)})
+		a, err := p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{UserID: 1}})
 		w.NoError(err)
-		b, err := p.OpenUDP(w.local, xtreme.UserID(2))
+		b, err := p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{UserID: 2}})
 		w.NoError(err)
-		c, err := p.OpenUDP(w.local, xtreme.UserID(1))
+		c, err := p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{UserID: 1}})
 		w.NoError(err)
 		w.NotSame(a.Ring(), b.Ring())
 		w.Same(a.Ring(), c.Ring())
 		got, err := extraapi.SocketRingAttributes(b)
 		w.NoError(err)
 		w.Equal(extraapi.RingAttributes{Logic: ring.PerUserID, UserID: 2}, got)
-		_, err = p.OpenUDP(w.local, extraapi.RingAttributes{Logic: 5}.Options()...)
+		_, err = p.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: extraapi.RingAttributes{Logic: 5}.SocketConfig()})
 		w.ErrorIs(err, unix.EINVAL)
 	})
 }
@@ -216,9 +216,9 @@ func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestDump(t *testing.T) {
 	onEach(t, kernelKinds, func(w *world) {
 		_, o := w.ownerOf()
-		s, err := o.OpenUDP(w.local, extraapi.RecvCallback(drop, false))
+		s, err := o.OpenUDP(w.local, xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(drop, false)})
 		w.NoError(err)
-		l, err := o.ListenTCP(w.local)
+		l, err := o.ListenTCP(w.local, xtreme.ListenConfig{})
 		w.NoError(err)
 		p := w.peer()
 		p.write([]byte("12345"), s.LocalAddr())

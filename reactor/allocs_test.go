@@ -37,15 +37,15 @@ func TestTurnsDoNotAllocate(t *testing.T) {
 			h := &bounce{}
 			l := turnByHand(t, kind, h, Config{Rest: rest, OSRatio: 1, RxPoll: 1, Grace: 20 * time.Millisecond})
 			l.longestSleep = time.Millisecond
-			a, err := l.Poller().OpenUDP(loopback)
+			a, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 			require.NoError(t, err)
-			b, err := l.Poller().OpenUDP(loopback)
+			b, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 			require.NoError(t, err)
 			_, err = a.SendTo([]byte("hello"), b.LocalAddr())
 			require.NoError(t, err)
-			listener, err := l.Poller().ListenTCP(loopback)
+			listener, err := l.Poller().ListenTCP(loopback, xtreme.ListenConfig{})
 			require.NoError(t, err)
-			stream, err := l.Poller().DialTCP(listener.LocalAddr())
+			stream, err := l.Poller().DialTCP(listener.LocalAddr(), xtreme.DialConfig{})
 			require.NoError(t, err)
 			for range 50 {
 				l.turns(t, 1, time.Millisecond)
@@ -126,7 +126,7 @@ func BenchmarkTurn(b *testing.B) {
 				l := turnByHand(b, kind, &bounce{}, Config{Rest: Spin})
 				var ends []*xtreme.Socket
 				for range sockets {
-					s, err := l.Poller().OpenUDP(loopback, xtreme.LargestDatagram(100))
+					s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{LargestDatagram: 100})
 					require.NoError(b, err)
 					ends = append(ends, s)
 				}

@@ -42,9 +42,9 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Name and Poller are for RunGroup: its loops and their pollers are called Name-0, Name-1 …, "loop-0" without, and
-	// their pollers are made with the options Poller.
+	// their pollers are made with Poller.
 	Name   string
-	Poller []xtreme.Option
+	Poller xtreme.PollerConfig
 
 	yield uint64 // VMA_RX_POLL_YIELD
 }

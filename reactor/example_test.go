@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	poller, err := engine.NewPoller("echo")
+	poller, err := engine.NewPoller("echo", xtreme.PollerConfig{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -37,7 +37,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	socket, err := poller.OpenUDP(anyPort)
+	socket, err := poller.OpenUDP(anyPort, xtreme.UDPConfig{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -104,7 +104,7 @@ func ExampleRunGroup() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // a server passes the context of signal.NotifyContext
 	err = reactor.RunGroup(ctx, engine, 2, func(l *reactor.Loop) (reactor.Handler, error) {
-		_, err := l.Poller().ListenTCP(anyPort, xtreme.ReusePort())
+		_, err := l.Poller().ListenTCP(anyPort, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}})
 		return reactor.HandlerFunc(func(l *reactor.Loop, c *xtreme.Completion) { _ = c.Packet.Release() }), err
 	}, reactor.Config{Name: "server", Rest: reactor.Adaptive})
 	fmt.Println(err)

@@ -14,11 +14,11 @@ import (
 
 // RunGroup runs n loops, each on a goroutine of its own and with a poller of its own: they share nothing. setup runs on
 // each loop's goroutine before its first turn, opens its sockets and returns its handler; listeners and UDP sockets
-// that all of them open on one address take xtreme.ReusePort, so that the kernel spreads connections and datagrams over
+// that all of them open on one address take ReusePort, so that the kernel spreads connections and datagrams over
 // the loops.
 //
 //	err := reactor.RunGroup(ctx, engine, 2, func(l *reactor.Loop) (reactor.Handler, error) {
-//		_, err := l.Poller().ListenTCP(addr, xtreme.ReusePort())
+//		_, err := l.Poller().ListenTCP(addr, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}})
 //		return handler, err
 //	}, reactor.Config{Rest: reactor.Spin, Pin: []int{2, 3}})
 //
@@ -75,14 +75,14 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (Handler, error), c Config) error {
 	name := fmt.Sprintf("%s-%d", c.Name, i)
 	wrap := func(err error) error { return fmt.Errorf("reactor: loop %q: %w", name, err) }
-	options := c.Poller
-	c.Name, c.Poller = "", nil
+	pollerConfig := c.Poller
+	c.Name, c.Poller = "", xtreme.PollerConfig{}
 	unpin, err := pin(c.Pin)
 	if err != nil {
 		return wrap(err)
 	}
 	defer unpin()
-	p, err := e.NewPoller(name, options...)
+	p, err := e.NewPoller(name, pollerConfig)
 	if err != nil {
 		return wrap(err)
 	}

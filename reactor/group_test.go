@@ -39,7 +39,7 @@ func TestAGroupSharesAnAddress(t *testing.T) {
 			mu.Lock()
 			goroutines[sys.Goroutine()] = true
 			mu.Unlock()
-			if _, err := l.Poller().ListenTCP(addr, xtreme.ReusePort()); err != nil {
+			if _, err := l.Poller().ListenTCP(addr, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}}); err != nil {
 				return nil, err
 			}
 			h := newEcho()
@@ -55,7 +55,7 @@ func TestAGroupSharesAnAddress(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() {
-			small := []xtreme.Option{xtreme.Buffers(256, 16)}
+			small := xtreme.PollerConfig{SmallBuffers: 256, LargeBuffers: 16}
 			result <- RunGroup(ctx, e, 2, setup, Config{Name: "echo", Rest: Wait, Poller: small})
 		}()
 		wait(t, ready)
@@ -147,5 +147,5 @@ func TestGroupArguments(t *testing.T) {
 	}
 	err := RunGroup(ctx, e, 1, setup, Config{Pin: []int{60000}})
 	require.ErrorContains(t, err, `loop "loop-0": Config.Pin: sys: pin thread to cpu 60000`)
-	require.ErrorContains(t, RunGroup(ctx, e, 1, setup, Config{Poller: []xtreme.Option{xtreme.NoDelay(true)}}), "NoDelay")
+	require.ErrorContains(t, RunGroup(ctx, e, 1, setup, Config{Poller: xtreme.PollerConfig{SmallBuffers: 1}}), "SmallBuffers 1")
 }

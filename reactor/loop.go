@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -73,9 +74,8 @@ func New(p *xtreme.Poller, h Handler, c Config) (*Loop, error) {
 	case c.Name != "":
 		return nil, fmt.Errorf("reactor: Config.Name %q: for RunGroup only: the poller has a name: %w",
 			c.Name, unix.EINVAL)
-	case len(c.Poller) != 0:
-		return nil, fmt.Errorf("reactor: Config.Poller with %d options: for RunGroup only: the poller is made: %w",
-			len(c.Poller), unix.EINVAL)
+	case !reflect.ValueOf(c.Poller).IsZero():
+		return nil, fmt.Errorf("reactor: Config.Poller: for RunGroup only: the poller is made: %w", unix.EINVAL)
 	}
 	if p != nil && len(c.Pin) == 0 && !c.Unpinned {
 		c.Pin = p.Engine().LoopCPU()

@@ -27,7 +27,7 @@ func TestEcho(t *testing.T) {
 				var tcp, udp netip.AddrPort
 				launch(t, kind, newEcho(), Config{Rest: rest}, func(l *Loop) {
 					tcp = listen(t, l)
-					s, err := l.Poller().OpenUDP(loopback)
+					s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 					require.NoError(t, err)
 					udp = s.LocalAddr()
 				})
@@ -48,7 +48,7 @@ func TestSeveralRings(t *testing.T) {
 			var addrs []netip.AddrPort
 			r := launch(t, kind, newEcho(), Config{Rest: rest, RxPoll: 1}, func(l *Loop) {
 				for range 3 {
-					s, err := l.Poller().OpenUDP(loopback, xtreme.RingLogic(ring.PerSocket))
+					s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RingLogic: xtreme.Ptr(ring.PerSocket)}})
 					require.NoError(t, err)
 					addrs = append(addrs, s.LocalAddr())
 				}
@@ -96,7 +96,7 @@ func TestStartsErrorEndsRun(t *testing.T) {
 }
 
 func TestContextEndsRunWithoutError(t *testing.T) {
-	p, err := newEngine(t, conf.RingAuto).NewPoller("test")
+	p, err := newEngine(t, conf.RingAuto).NewPoller("test", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	l, err := New(p, nothing, Config{})
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestCallsFromOtherGoroutinesAreNoticed(t *testing.T) {
 }
 
 func TestAPollFromElsewhereEndsRun(t *testing.T) {
-	p, err := newEngine(t, conf.RingEpoll).NewPoller("test")
+	p, err := newEngine(t, conf.RingEpoll).NewPoller("test", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	_, err = p.Poll(make([]xtreme.Completion, 1)) // the rings are this goroutine's now
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestAPollFromElsewhereEndsRun(t *testing.T) {
 }
 
 func TestGoexitInAHandlerClosesThePoller(t *testing.T) {
-	p, err := newEngine(t, conf.RingEpoll).NewPoller("test") // its cleanup fails if a poller is open
+	p, err := newEngine(t, conf.RingEpoll).NewPoller("test", xtreme.PollerConfig{}) // its cleanup fails if a poller is open
 	require.NoError(t, err)
 	l, err := New(p, nothing, Config{Logger: quietLog()})
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestGoexitInAHandlerClosesThePoller(t *testing.T) {
 
 func TestBadArgumentsAreNamed(t *testing.T) {
 	e := newEngine(t, conf.RingEpoll)
-	p, err := e.NewPoller("test")
+	p, err := e.NewPoller("test", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	for want, c := range map[string]Config{
@@ -193,7 +193,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		"Config.Pin -1":          {Pin: []int{-1}},
 		"Config.Pin [0 1]":       {Pin: []int{0, 1}},
 		`Config.Name "x"`:        {Name: "x"},
-		"Config.Poller with 1":   {Poller: []xtreme.Option{xtreme.HugePages()}},
+		"Config.Poller: for":     {Poller: xtreme.PollerConfig{HugePages: true}},
 	} {
 		_, err := New(p, nothing, c)
 		require.ErrorContains(t, err, want)
@@ -216,7 +216,7 @@ func TestPinnedLoopRunsThereAndTheThreadIsGivenBackUnpinned(t *testing.T) {
 	cpus := sys.AffinityMask()
 	require.NotEmpty(t, cpus)
 	cpu := cpus[len(cpus)-1]
-	p, err := newEngine(t, conf.RingAuto).NewPoller("test")
+	p, err := newEngine(t, conf.RingAuto).NewPoller("test", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	var during []int
 	look := starting{nothing, func(*Loop) error { during = sys.AffinityMask(); return nil }}
@@ -229,7 +229,7 @@ func TestPinnedLoopRunsThereAndTheThreadIsGivenBackUnpinned(t *testing.T) {
 	require.Equal(t, []int{cpu}, during)
 	require.Equal(t, cpus, sys.AffinityMask())
 
-	p, err = newEngine(t, conf.RingAuto).NewPoller("test")
+	p, err = newEngine(t, conf.RingAuto).NewPoller("test", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	l, err = New(p, nothing, Config{Pin: []int{60000}})
 	require.NoError(t, err)

@@ -78,7 +78,7 @@ func launch(t *testing.T, kind conf.RingKind, h Handler, c Config, set func(*Loo
 	if c.Logger == nil {
 		c.Logger = quietLog()
 	}
-	p, err := newEngine(t, kind).NewPoller("test")
+	p, err := newEngine(t, kind).NewPoller("test", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	l, err := New(p, h, c)
 	require.NoError(t, err)
@@ -210,9 +210,9 @@ func (e *echo) send(s *xtreme.Socket, b []byte) bool {
 	return n == len(b)
 }
 
-func listen(t *testing.T, l *Loop, opt ...xtreme.Option) netip.AddrPort {
+func listen(t *testing.T, l *Loop, c ...xtreme.ListenConfig) netip.AddrPort {
 	t.Helper()
-	s, err := l.Poller().ListenTCP(loopback, opt...)
+	s, err := l.Poller().ListenTCP(loopback, append(c, xtreme.ListenConfig{})[0])
 	require.NoError(t, err)
 	return s.LocalAddr()
 }

@@ -25,9 +25,9 @@ func descriptors(t *testing.T) int {
 // watching opens what a set-up may open before it fails: a watched descriptor, a listener, a socket without a ring.
 func watching(t *testing.T, l *Loop, fd int) {
 	require.NoError(t, l.Watch(fd, xtreme.EventIn, func(xtreme.Event) {}))
-	_, err := l.Poller().ListenTCP(loopback)
+	_, err := l.Poller().ListenTCP(loopback, xtreme.ListenConfig{})
 	require.NoError(t, err)
-	_, err = l.Poller().NewUDP(false)
+	_, err = l.Poller().NewUDP(false, xtreme.UDPSocketConfig{})
 	require.NoError(t, err)
 }
 
@@ -71,7 +71,7 @@ func TestALoopThatNeverRanIsClosed(t *testing.T) {
 		defer r.Close()
 		defer w.Close()
 		make := func() *Loop {
-			p, err := e.NewPoller("never")
+			p, err := e.NewPoller("never", xtreme.PollerConfig{})
 			require.NoError(t, err)
 			l, err := New(p, newEcho(), Config{Rest: Wait})
 			require.NoError(t, err)

@@ -33,9 +33,9 @@ func TestLoopOverOffloadedAndKernelRings(t *testing.T) {
 			})
 			l := launch(t, conf.RingOffload, echo, Config{Rest: rest}, func(l *Loop) {
 				var err error
-				udp, err = l.Poller().OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.RequireOffload())
+				udp, err = l.Poller().OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 				require.NoError(t, err)
-				tcp, err = l.Poller().ListenTCP(netip.AddrPortFrom(n.Local(0), 0))
+				tcp, err = l.Poller().ListenTCP(netip.AddrPortFrom(n.Local(0), 0), xtreme.ListenConfig{})
 				require.NoError(t, err)
 			})
 			packets := n.Dial(udp.LocalAddr())

@@ -73,7 +73,7 @@ func TestAPanicCostsOneConnection(t *testing.T) {
 func TestAPanicOverADatagramLeavesTheSocketOpen(t *testing.T) {
 	var addr netip.AddrPort
 	r := launch(t, conf.RingEpoll, fragile(), Config{}, func(l *Loop) {
-		s, err := l.Poller().OpenUDP(loopback)
+		s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 		require.NoError(t, err)
 		addr = s.LocalAddr()
 	})
@@ -252,8 +252,10 @@ func TestAPanicInACallback(t *testing.T) {
 					closed <- struct{}{}
 				}
 			}), Config{OnPanic: policy, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(l *Loop) {
-				s, err := l.Poller().OpenUDP(loopback, xtreme.ReceiveMode(ring.Completions,
-					func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { panic(errors.New("hooked")) }))
+				s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: func(*xtreme.Socket,
+					*xtreme.Completion) ring.Verdict {
+					panic(errors.New("hooked"))
+				}}})
 				require.NoError(t, err)
 				addr = s.LocalAddr()
 			})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 func TestPostsFromManyGoroutines(t *testing.T) {
@@ -102,7 +103,7 @@ func TestSnapshot(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	p, err := newEngine(t, conf.RingEpoll).NewPoller("never run")
+	p, err := newEngine(t, conf.RingEpoll).NewPoller("never run", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	l, err := New(p, nothing, Config{})
 	require.NoError(t, err)

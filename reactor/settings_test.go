@@ -33,7 +33,7 @@ func TestBatchBySetting(t *testing.T) {
 			}), Config{Rest: Spin, Batch: c.config}, func(s *conf.Settings) { s.PollBatch = c.setting })
 			const sockets, each = 10, 32
 			for range sockets {
-				s, err := l.Poller().OpenUDP(loopback)
+				s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 				require.NoError(t, err)
 				peer, err := net.Dial("udp", s.LocalAddr().String())
 				require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestLoopsAreBoundBySetting(t *testing.T) {
 		on := make(chan int, 8)
 		bound := func(l *Loop) error { return l.Post(func() { on <- sys.AffinityMask()[0]; l.Shutdown() }) }
 		for _, want := range []int{cpus[1], cpus[0], cpus[1]} {
-			p, err := e.NewPoller("one")
+			p, err := e.NewPoller("one", xtreme.PollerConfig{})
 			require.NoError(t, err)
 			l, err := New(p, nothing, Config{})
 			require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestLoopsAreBoundBySetting(t *testing.T) {
 		defer cancel()
 		require.NoError(t, RunGroup(ctx, e, 2, func(l *Loop) (Handler, error) { return nothing, bound(l) }, Config{}))
 		require.ElementsMatch(t, cpus[:2], []int{<-on, <-on})
-		p, err := e.NewPoller("one")
+		p, err := e.NewPoller("one", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		l, err := New(p, nothing, Config{Pin: []int{cpus[1]}})
 		require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestLoopsWriteToTheEnginesLog(t *testing.T) {
 			return nothing, l.Post(func() { defer cancel(); panic("of the group") })
 		}
 		require.NoError(t, RunGroup(ctx, e, 1, posted, Config{}))
-		p, err := e.NewPoller("alone")
+		p, err := e.NewPoller("alone", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		l, err := New(p, nothing, Config{})
 		require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestSettingsThatALoopDoesNotUseAreSaid(t *testing.T) {
 			s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
 			e := mustEngine(t, s)
 			for range 2 {
-				p, err := e.NewPoller("told", xtreme.Buffers(64, 8))
+				p, err := e.NewPoller("told", xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 				require.NoError(t, err)
 				_, err = New(p, nothing, config)
 				require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestAnUnpinnedLoopTellsOfNoSetting(t *testing.T) {
 	t.Setenv("VMA_RX_POLL", "5")
 	s := conf.FromEnvironment()
 	s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
-	p, err := mustEngine(t, s).NewPoller("helper", xtreme.Buffers(64, 8))
+	p, err := mustEngine(t, s).NewPoller("helper", xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 	require.NoError(t, err)
 	_, err = New(p, nothing, Config{Rest: Wait, Unpinned: true})
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestAYieldThatIsNotDoneIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := conf.FromEnvironment()
 			s.Ring, s.LoopCPUs, s.LogFile = conf.RingEpoll, c.cpus, filepath.Join(t.TempDir(), "log")
-			p, err := mustEngine(t, s).NewPoller("told", xtreme.Buffers(64, 8))
+			p, err := mustEngine(t, s).NewPoller("told", xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 			require.NoError(t, err)
 			_, err = New(p, nothing, c.config)
 			require.NoError(t, err)
@@ -245,7 +245,7 @@ func TestOneBoundOfTheSpinThatTheOtherLeavesWithoutEffectIsSaid(t *testing.T) {
 		t.Setenv("VMA_SELECT_POLL", c.selectPoll)
 		s := conf.FromEnvironment()
 		s.Ring, s.LogFile = conf.RingEpoll, filepath.Join(t.TempDir(), "log")
-		p, err := mustEngine(t, s).NewPoller("told", xtreme.Buffers(64, 8))
+		p, err := mustEngine(t, s).NewPoller("told", xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 		require.NoError(t, err)
 		_, err = New(p, nothing, c.config)
 		require.NoError(t, err)

@@ -89,12 +89,12 @@ func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
 // home.
 func TestCancelMidTraffic(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		p, err := newEngine(t, kind).NewPoller("test")
+		p, err := newEngine(t, kind).NewPoller("test", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		l, err := New(p, newEcho(), Config{Grace: 150 * time.Millisecond, Logger: quietLog()})
 		require.NoError(t, err)
 		tcp := listen(t, l)
-		u, err := p.OpenUDP(loopback)
+		u, err := p.OpenUDP(loopback, xtreme.UDPConfig{})
 		require.NoError(t, err)
 		udp := u.LocalAddr()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -192,7 +192,7 @@ func TestAPeerThatTakesNothingIsGivenUp(t *testing.T) {
 			}
 			close(full)
 		}), Config{Grace: 100 * time.Millisecond}, func(l *Loop) {
-			addr = listen(t, l, xtreme.SendBuffer(4096))
+			addr = listen(t, l, xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{SendBuffer: 4096}})
 		})
 		d := net.Dialer{Control: nil}
 		c, err := d.Dial("tcp", addr.String())
@@ -217,7 +217,7 @@ func TestLoansComeHome(t *testing.T) {
 			lent <- p
 		}
 	}), Config{}, func(l *Loop) {
-		s, err := l.Poller().OpenUDP(loopback)
+		s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 		require.NoError(t, err)
 		addr = s.LocalAddr()
 	})
@@ -240,7 +240,7 @@ func TestPacketsStillHeldAreReported(t *testing.T) {
 			close(got)
 		}
 	}), Config{Grace: time.Millisecond}, func(l *Loop) {
-		s, err := l.Poller().OpenUDP(loopback)
+		s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 		require.NoError(t, err)
 		addr = s.LocalAddr()
 	})
@@ -291,7 +291,7 @@ func TestSocketsOfTheHandlersOwnAreClosedToo(t *testing.T) {
 				close(connected)
 			}
 		}), Config{}, func(l *Loop) {
-			s, err := l.Poller().DialTCP(netip.MustParseAddrPort(peer.Addr().String()))
+			s, err := l.Poller().DialTCP(netip.MustParseAddrPort(peer.Addr().String()), xtreme.DialConfig{})
 			require.NoError(t, err)
 			require.Equal(t, ring.KindStream, s.Kind())
 		})

@@ -88,7 +88,7 @@ func TestWakeUps(t *testing.T) {
 				var udp netip.AddrPort
 				read, _ := pipe(t)
 				r := launch(t, kind, newEcho(), Config{Rest: Wait}, func(l *Loop) {
-					s, err := l.Poller().OpenUDP(loopback)
+					s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 					require.NoError(t, err)
 					udp = s.LocalAddr()
 					if foreign {
@@ -258,7 +258,7 @@ func TestCatchingUpIsBounded(t *testing.T) {
 		_, err := flood.SendTo([]byte("and another"), addr) // each datagram makes the next one
 		require.NoError(t, err)
 	}), Config{Batch: 1, Rest: Spin})
-	s, err := l.Poller().OpenUDP(loopback)
+	s, err := l.Poller().OpenUDP(loopback, xtreme.UDPConfig{})
 	require.NoError(t, err)
 	addr, flood = s.LocalAddr(), s
 	require.Equal(t, ring.KindDatagram, s.Kind())

@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/wheel"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // byHand is a loop in virtual time whose turns the test takes itself.
@@ -28,7 +29,7 @@ func turnByHand(t testing.TB, kind conf.RingKind, h Handler, c Config, change ..
 		f(&s)
 	}
 	e := mustEngine(t, s)
-	p, err := e.NewPoller("by hand")
+	p, err := e.NewPoller("by hand", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	l, err := New(p, h, c)
 	require.NoError(t, err)

@@ -24,9 +24,9 @@ func TestUnixSocketsOfOnePoller(t *testing.T) {
 		w.NoError(err)
 		defer os.RemoveAll(dir)
 		name := filepath.Join(dir, "s")
-		l, err := w.poller.ListenUnix(name, xtreme.Backlog(4), xtreme.UserData(5))
+		l, err := w.poller.ListenUnix(name, xtreme.UnixListenConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](5)}, Backlog: 4})
 		w.NoError(err)
-		s, err := w.poller.DialUnix(name, xtreme.UserData(6))
+		s, err := w.poller.DialUnix(name, xtreme.UnixDialConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](6)}})
 		w.NoError(err)
 		w.Equal(uint64(6), w.event(s, xtreme.EventOut).UserData)
 		c := w.next("a connection", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventNewConnection) })
@@ -46,21 +46,21 @@ func TestUnixSocketsOfOnePoller(t *testing.T) {
 		w.event(l, xtreme.EventClosed)
 		w.NoFileExists(name)
 
-		l, err = w.poller.ListenUnix(name, xtreme.KeepSocketFile())
+		l, err = w.poller.ListenUnix(name, xtreme.UnixListenConfig{KeepSocketFile: true})
 		w.NoError(err)
 		w.NoError(l.Close())
 		w.event(l, xtreme.EventClosed)
 		w.FileExists(name)
 		before := descriptors(t)
-		_, err = w.poller.ListenUnix(name)
+		_, err = w.poller.ListenUnix(name, xtreme.UnixListenConfig{})
 		w.ErrorIs(err, unix.EADDRINUSE)
 		w.ErrorContains(err, "xtreme: ListenUnix: ring: bind unix: "+name)
-		_, err = w.poller.DialUnix(name)
+		_, err = w.poller.DialUnix(name, xtreme.UnixDialConfig{})
 		w.ErrorIs(err, unix.ECONNREFUSED)
-		_, err = w.poller.DialUnix(name, xtreme.RequireOffload())
+		_, err = w.poller.DialUnix(name, xtreme.UnixDialConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 		w.ErrorIs(err, xtreme.ErrNotSupported)
 		w.ErrorContains(err, name)
-		_, err = w.poller.ListenUnix(filepath.Join(dir, "other"), xtreme.Backlog(-1))
+		_, err = w.poller.ListenUnix(filepath.Join(dir, "other"), xtreme.UnixListenConfig{Backlog: -1})
 		w.ErrorContains(err, "Backlog")
 		w.NoFileExists(filepath.Join(dir, "other"))
 		w.Equal(before, descriptors(t))
@@ -87,13 +87,15 @@ func TestAdoptWhatPackageNetMade(t *testing.T) {
 		w.NoError(server.Close())
 
 		opened := w.engine.Stats().Sockets
-		_, err = w.poller.Adopt(fd, xtreme.RequireOffload())
+		_, err = w.poller.Adopt(fd, xtreme.AdoptConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 		w.ErrorIs(err, xtreme.ErrNotSupported)
 		w.Equal(opened, w.engine.Stats().Sockets)
 		hook := func(*xtreme.Socket, *xtreme.Completion) ring.Verdict { return ring.Keep }
-		s, err := w.poller.Adopt(fd, xtreme.UserData(8), xtreme.LargeStream(), xtreme.KeepAlive(time.Minute, 0, 0),
-			xtreme.ReceiveMode(ring.Callback, hook), xtreme.Linger(time.Second))
+		s, err := w.poller.Adopt(fd, xtreme.AdoptConfig{LargeStream: true,
+			SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](8), ReceiveMode: ring.Callback, ReceiveCallback: hook}})
 		w.NoError(err)
+		w.NoError(s.SetKeepAlive(time.Minute, 0, 0))
+		w.NoError(s.SetLinger(time.Second))
 		w.Equal(opened+1, w.engine.Stats().Sockets)
 		_, err = peer.Write([]byte("hello"))
 		w.NoError(err)
@@ -109,18 +111,18 @@ func TestAdoptWhatPackageNetMade(t *testing.T) {
 		w.NoError(peer.Close())
 		w.event(s, xtreme.EventClosed)
 
-		_, err = w.poller.Adopt(-1)
+		_, err = w.poller.Adopt(-1, xtreme.AdoptConfig{})
 		w.ErrorIs(err, unix.EBADF)
 		w.EqualError(err, "xtreme: Adopt: ring: adopt: descriptor -1: bad file descriptor")
 	})
 }
 
 func TestAdoptFollowsTheRingAllocation(t *testing.T) {
-	w := newWorld(t, conf.RingEpoll, xtreme.RingLogic(ring.PerSocket))
+	w := newWorld(t, conf.RingEpoll, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 	foreign := w.foreign()
 	var sockets []*xtreme.Socket
 	for _, call := range []string{"Adopt/TCP/listener", "Adopt/UDP", "Adopt/unix"} {
-		s, err := w.poller.Adopt(foreign[call]())
+		s, err := w.poller.Adopt(foreign[call](), xtreme.AdoptConfig{})
 		w.NoError(err)
 		sockets = append(sockets, s)
 	}
@@ -134,9 +136,9 @@ func TestAdoptOnAnotherGoroutineIsRefused(t *testing.T) {
 	fd := w.foreign()["Adopt/UDP"]()
 	w.poll()
 	failed := make(chan error)
-	go func() { _, err := w.poller.Adopt(fd); failed <- err }()
+	go func() { _, err := w.poller.Adopt(fd, xtreme.AdoptConfig{}); failed <- err }()
 	w.ErrorIs(<-failed, ring.ErrOwner)
-	s, err := w.poller.Adopt(fd) // still the caller's
+	s, err := w.poller.Adopt(fd, xtreme.AdoptConfig{}) // still the caller's
 	w.NoError(err)
 	w.NotNil(s.Ring())
 }
@@ -145,14 +147,14 @@ func TestALimitOfConnections(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		open := 0
-		l, err := w.poller.ListenTCP(loopback, xtreme.AcceptTo(func(fd int, _ netip.AddrPort) bool {
+		l, err := w.poller.ListenTCP(loopback, xtreme.ListenConfig{AcceptTo: func(fd int, _ netip.AddrPort) bool {
 			if open == 2 {
 				w.NoError(unix.Close(fd))
 				return true
 			}
 			open++
 			return false
-		}))
+		}})
 		w.NoError(err)
 		var clients []net.Conn
 		for range 5 {

@@ -24,7 +24,7 @@ func TestPollersMethodsKnowTheirCaller(t *testing.T) {
 	for name, logic := range map[string]ring.Logic{"one ring": ring.PerInterface, "several rings": ring.PerSocket} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, kind conf.RingKind) {
-				w := newWorld(t, kind, xtreme.RingLogic(logic))
+				w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(logic)})
 				u := w.udp(loopback)
 				w.udp(loopback)
 				w.poll()
@@ -52,7 +52,7 @@ func TestPollersMethodsKnowTheirCaller(t *testing.T) {
 // A ring that its owner has not polled yet, beside one that it has, is not the first comer's.
 func TestASocketOfALateRingKnowsItsCaller(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 		w.udp(loopback)
 		w.poll()
 		late := w.udp(loopback)

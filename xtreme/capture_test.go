@@ -57,7 +57,7 @@ func TestCaptureOfAnOffloadedRing(t *testing.T) {
 	s.Ring, s.SmallBuffers, s.LargeBuffers, s.Offload.Capture = conf.RingOffload, 1024, 16, path
 	engine, err := xtreme.New(s)
 	w.NoError(err)
-	poller, err := engine.NewPoller("captured")
+	poller, err := engine.NewPoller("captured", xtreme.PollerConfig{})
 	w.NoError(err)
 	x := w.other(poller)
 	u := x.udp(w.at(0))

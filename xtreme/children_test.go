@@ -97,7 +97,7 @@ func TestGroupsOfAMacvlanChild(t *testing.T) {
 				fd = otherNamespace(t)
 			}
 			g := netip.AddrPortFrom(group(60), 7600)
-			s := w.udp(g, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
+			s := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "v0"}}})
 			send := func(text string) {
 				c := w.net.Dial(g)
 				w.write(c, text)
@@ -137,11 +137,12 @@ func TestGroupsThatAreKeptFromAChild(t *testing.T) {
 	g := netip.AddrPortFrom(group(62), 7602)
 	_, remove := w.addMacvlan(otherNamespace(t), g)
 	defer remove()
-	s := w.udp(g, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "v0"}}})
 	w.Equal("kernel", s.Path().Tier, s.Path())
 	w.Contains(codes(s.Path()), "mcast.child")
 	w.close(s)
-	kept := w.udp(g, xtreme.JoinGroup("v0"), xtreme.ReuseAddr(), xtreme.RequireOffload())
+	kept := w.udp(g, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}, IPConfig: xtreme.IPConfig{ReuseAddr: true},
+		Groups: []xtreme.Group{{Interface: "v0"}}})
 	w.Equal("bypass", kept.Path().Tier, kept.Path())
 	w.Contains(codes(kept.Path()), "mcast.kept")
 	plain := w.udp(w.at(0))

@@ -37,7 +37,7 @@ func TestForcedKinds(t *testing.T) {
 				w.Contains(p.Explain(), r.Text+" ["+r.Code+"]")
 			}
 			w.Equal("kernel "+string(kind), p.String(), "bypass was not asked for, so nothing is lost")
-			bare, err := w.poller.NewTCP(false)
+			bare, err := w.poller.NewTCP(false, xtreme.TCPConfig{})
 			w.NoError(err)
 			w.Equal(p, bare.Path(), "a socket that has no ring yet knows which it will be")
 			w.close(bare)
@@ -64,7 +64,7 @@ func TestAutoExplainsItself(t *testing.T) {
 }
 
 func TestPollerOverridesTheKind(t *testing.T) {
-	w := newWorld(t, conf.RingAuto, xtreme.RingKind(conf.RingEpoll))
+	w := newWorld(t, conf.RingAuto, xtreme.PollerConfig{RingKind: conf.RingEpoll})
 	w.Equal("epoll", w.udp(loopback).Path().Kind)
 	w.Equal(conf.RingAuto, w.engine.Settings().Ring)
 }
@@ -135,7 +135,7 @@ func withoutUring(t *testing.T, code string) {
 
 	forced := newEngine(t, conf.RingUring)
 	for range 2 { // the refusal is not forgotten, and not turned into another
-		_, err := forced.NewPoller("forced")
+		_, err := forced.NewPoller("forced", xtreme.PollerConfig{})
 		w.ErrorIs(err, xtreme.ErrNotSupported)
 		w.ErrorIs(err, unix.Errno(errno))
 		w.ErrorContains(err, "ring kind uring")
@@ -149,11 +149,11 @@ func TestOutOfDescriptorsIsNotRemembered(t *testing.T) {
 	var old unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: old.Max}))
-	_, err := e.NewPoller("starved")
+	_, err := e.NewPoller("starved", xtreme.PollerConfig{})
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 	require.ErrorContains(t, err, unix.EMFILE.Error())
 
-	p, err := e.NewPoller("fed")
+	p, err := e.NewPoller("fed", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	want := "uring"

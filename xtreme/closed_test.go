@@ -21,7 +21,7 @@ func isSocket(fd int) bool {
 // A socket that never had a ring ends with its owner, as those with a ring do.
 func TestCloseEndsSocketsWithoutARing(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		p, err := newEngine(t, kind).NewPoller("test")
+		p, err := newEngine(t, kind).NewPoller("test", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		calls := map[string]func(*xtreme.Socket) error{
 			"bind":           func(s *xtreme.Socket) error { return s.Bind(loopback) },
@@ -36,13 +36,13 @@ func TestCloseEndsSocketsWithoutARing(t *testing.T) {
 		sockets := map[string]*xtreme.Socket{}
 		for name := range calls {
 			if name == "listen" {
-				sockets[name], err = p.NewTCP(false)
+				sockets[name], err = p.NewTCP(false, xtreme.TCPConfig{})
 			} else {
-				sockets[name], err = p.NewUDP(false)
+				sockets[name], err = p.NewUDP(false, xtreme.UDPSocketConfig{})
 			}
 			require.NoError(t, err)
 		}
-		closed, err := p.NewUDP(false)
+		closed, err := p.NewUDP(false, xtreme.UDPSocketConfig{})
 		require.NoError(t, err)
 		require.NoError(t, closed.Close(), "one that ended before is no matter")
 		require.NoError(t, p.Close())
@@ -58,13 +58,13 @@ func TestCloseEndsSocketsWithoutARing(t *testing.T) {
 // What Adopt refused stays the caller's also when the poller is closed.
 func TestCloseLeavesWhatAdoptRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		p, err := newEngine(t, kind).NewPoller("test")
+		p, err := newEngine(t, kind).NewPoller("test", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		f := os.NewFile(uintptr(fd), "socket")
 		defer f.Close()
-		_, err = p.Adopt(fd, xtreme.TTL(999))
+		_, err = p.Adopt(fd, xtreme.AdoptConfig{SocketConfig: xtreme.SocketConfig{SendBuffer: -1}})
 		require.Error(t, err)
 		require.NoError(t, p.Close())
 		require.True(t, isSocket(fd))
@@ -74,7 +74,7 @@ func TestCloseLeavesWhatAdoptRefused(t *testing.T) {
 // Posted work may close one ring of several: the poller and its other rings go on.
 func TestOneOfSeveralRingsIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 		sockets := []*xtreme.Socket{w.udp(loopback), w.udp(loopback), w.udp(loopback)}
 		w.poll()
 		for i, s := range sockets[:2] {
@@ -93,7 +93,7 @@ func TestOneOfSeveralRingsIsClosed(t *testing.T) {
 // The memory of the pool is gone with its owner: nothing can be allocated from it.
 func TestAllocAfterClose(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		o, err := newEngine(t, kind).NewPoller("test")
+		o, err := newEngine(t, kind).NewPoller("test", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		pool := o.Pool()
 		require.NoError(t, o.Close())
@@ -102,7 +102,7 @@ func TestAllocAfterClose(t *testing.T) {
 		require.True(t, p.IsZero())
 	})
 	t.Run("packets held", func(t *testing.T) {
-		o, err := newEngine(t, conf.RingEpoll).NewPoller("test")
+		o, err := newEngine(t, conf.RingEpoll).NewPoller("test", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		p, err := o.Pool().Alloc(10)
 		require.NoError(t, err)

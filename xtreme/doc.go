@@ -2,8 +2,9 @@
 // goroutine for their completions.
 //
 //	engine, err := xtreme.New(conf.FromEnvironment())
-//	poller, err := engine.NewPoller("feed")
-//	socket, err := poller.OpenUDP(netip.MustParseAddrPort("233.215.21.4:10378"), xtreme.JoinGroup("eth1"))
+//	poller, err := engine.NewPoller("feed", xtreme.PollerConfig{})
+//	line := xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "eth1"}}}
+//	socket, err := poller.OpenUDP(netip.MustParseAddrPort("233.215.21.4:10378"), line)
 //	fmt.Println(socket.Path())
 //
 //	var done [64]xtreme.Completion
@@ -19,7 +20,9 @@
 //	}
 //
 // Sockets are TCP, UDP and unix-domain streams (ListenTCP, DialTCP, OpenUDP, ListenUnix, DialUnix). One made elsewhere, by package
-// net or by another poller's listener, is taken over with Adopt; AcceptTo is how a listener gives connections away, or refuses them.
+// net or by another poller's listener, is taken over with Adopt; ListenConfig.AcceptTo is how a listener gives connections away, or refuses
+// them. Each call has a configuration of its own, whose zero value is good, so that what does not fit does not compile. All embed SocketConfig,
+// those of TCP and UDP IPConfig as well.
 //
 // A poller of kind offload (conf.RingOffload) carries UDP over IPv4 by our own stack over the network interfaces that its sockets name, and
 // all else by a kernel ring beside it; both are polled together and share the poller's buffers. See docs/offload.md.

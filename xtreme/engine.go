@@ -37,22 +37,18 @@ type Engine struct {
 	rings ringTable
 }
 
-// New makes an engine; the settings are checked, nothing is opened yet but the files of log and capture. The options are those that say so,
-// such as Logger.
-func New(s conf.Settings, opt ...Option) (*Engine, error) {
+// New makes an engine; the settings are checked, nothing is opened yet but the files of log and capture.
+func New(s conf.Settings) (*Engine, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
-	c, err := collect("New", forEngine, opt)
-	if err != nil {
-		return nil, err
-	}
 	e := &Engine{settings: s, kinds: map[conf.RingKind]chosen{}}
-	if e.log, e.logEnd, err = openLog(&s, c.logger); err != nil {
+	var err error
+	if e.log, e.logEnd, err = openLog(&s); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
 	e.logUnused(s.WithoutEffect())
-	if c.logger != nil {
+	if s.Logger != nil {
 		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE"}
 		if !s.LogLevel.Tells(conf.LogInfo) { // a level that tells it has printed the settings
 			unused = append(unused, "VMA_TRACELEVEL")
@@ -88,7 +84,7 @@ func (e *Engine) Start() error {
 	return err
 }
 
-// Logger is the engine's log: that of the option Logger, or the one that the settings describe (VMA_LOG_FILE, VMA_TRACELEVEL,
+// Logger is the engine's log: that of Settings.Logger, or the one that the settings describe (VMA_LOG_FILE, VMA_TRACELEVEL,
 // VMA_LOG_DETAILS), or slog.Default(). Close closes its file. Any goroutine.
 func (e *Engine) Logger() *slog.Logger { return e.log }
 
@@ -97,25 +93,25 @@ func (e *Engine) Settings() conf.Settings { return e.settings }
 
 // NewPoller makes the rings that one goroutine will poll: buffers, allocated and touched, and a first ring. The goroutine that
 // polls it first is its owner from then on.
-func (e *Engine) NewPoller(name string, opt ...Option) (*Poller, error) {
-	o, err := collect("NewPoller", forPoller, opt)
-	if err != nil {
-		return nil, err
-	}
+func (e *Engine) NewPoller(name string, c PollerConfig) (*Poller, error) {
 	kind := e.settings.Ring
-	if o.kind != "" {
-		kind = o.kind
+	if c.RingKind != "" {
+		kind = c.RingKind
 	}
-	c, err := e.choose(kind)
+	fail := func(err error) (*Poller, error) { return nil, fmt.Errorf("xtreme: poller %q: %w", name, err) }
+	if err := c.validate(); err != nil {
+		return fail(err)
+	}
+	chosen, err := e.choose(kind)
 	if err != nil {
 		return nil, err
 	}
-	poller, err := newPoller(e, name, kind, c, o)
+	poller, err := newPoller(e, name, kind, chosen, &c)
 	if err != nil {
-		return nil, fmt.Errorf("xtreme: poller %q: %w", name, err)
+		return fail(err)
 	}
-	if !o.auxiliary {
-		e.logUnusedBy(c, o)
+	if !c.Auxiliary {
+		e.logUnusedBy(chosen, &c)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

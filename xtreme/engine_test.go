@@ -29,13 +29,13 @@ func TestSettingsReachThePoller(t *testing.T) {
 		s.Ring = kind
 		e, err := xtreme.New(s)
 		require.NoError(t, err)
-		o, err := e.NewPoller("set")
+		o, err := e.NewPoller("set", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		require.Equal(t, "set", o.Name())
 		require.Equal(t, 109, o.Ledger().Total)
 		require.Equal(t, 100, o.Pool().Layout().SmallCount)
 		for range 5 {
-			_, err := o.OpenUDP(loopback)
+			_, err := o.OpenUDP(loopback, xtreme.UDPConfig{})
 			require.NoError(t, err)
 		}
 		require.Len(t, o.Rings(), 2, "the limit per interface")
@@ -51,7 +51,7 @@ func TestSettingsReachThePoller(t *testing.T) {
 func TestEngineCloseNamesThePollers(t *testing.T) {
 	e, err := xtreme.New(conf.Default())
 	require.NoError(t, err)
-	small := xtreme.Buffers(64, 8)
+	small := xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8}
 	feed, err := e.NewPoller("feed", small)
 	require.NoError(t, err)
 	orders, err := e.NewPoller("orders", small)
@@ -64,7 +64,7 @@ func TestEngineCloseNamesThePollers(t *testing.T) {
 	err = e.Close()
 	require.NotContains(t, err.Error(), "feed")
 	require.ErrorContains(t, err, `"orders"`)
-	_, err = orders.OpenUDP(loopback) // nothing was closed
+	_, err = orders.OpenUDP(loopback, xtreme.UDPConfig{}) // nothing was closed
 	require.NoError(t, err)
 	require.NoError(t, orders.Close())
 	require.NoError(t, e.Close())
@@ -77,7 +77,7 @@ func TestEngineCloseNamesThePollers(t *testing.T) {
 
 func TestRingByFD(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 		a, b := w.udp(loopback), w.udp(loopback)
 		var fds [1]int
 		for _, s := range []*xtreme.Socket{a, b} {
@@ -92,7 +92,7 @@ func TestRingByFD(t *testing.T) {
 			_, ok := w.engine.RingByFD(fd)
 			w.False(ok, "descriptor %d is not a ring's", fd)
 		}
-		other, err := w.engine.NewPoller("other", xtreme.Buffers(64, 8))
+		other, err := w.engine.NewPoller("other", xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 		w.NoError(err)
 		r := other.Rings()[0]
 		fd := r.FD()
@@ -112,13 +112,13 @@ func TestPollersLeaveNoDescriptors(t *testing.T) {
 		require.NoError(t, e.Start())
 		before := descriptors(t)
 		for range 3 {
-			p, err := e.NewPoller("short", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(128, 8))
+			p, err := e.NewPoller("short", xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket), SmallBuffers: 128, LargeBuffers: 8})
 			require.NoError(t, err)
 			for range 4 {
-				_, err = p.OpenUDP(loopback)
+				_, err = p.OpenUDP(loopback, xtreme.UDPConfig{})
 				require.NoError(t, err)
 			}
-			l, err := p.ListenTCP(loopback)
+			l, err := p.ListenTCP(loopback, xtreme.ListenConfig{})
 			require.NoError(t, err)
 			c, err := net.Dial("tcp", l.LocalAddr().String())
 			require.NoError(t, err)
@@ -152,11 +152,11 @@ func TestConcurrentPollers(t *testing.T) {
 
 // onePoller makes a poller, lets it talk to itself, and closes it.
 func onePoller(e *xtreme.Engine, name string) error {
-	p, err := e.NewPoller(name, xtreme.Buffers(64, 8))
+	p, err := e.NewPoller(name, xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 	if err != nil {
 		return err
 	}
-	s, err := p.OpenUDP(loopback)
+	s, err := p.OpenUDP(loopback, xtreme.UDPConfig{})
 	if err != nil {
 		return err
 	}

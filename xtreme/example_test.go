@@ -31,8 +31,8 @@ func check(err error) {
 // A UDP receiver: pull completions, read the packet where the kernel put it, give it back.
 func Example() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	poller := must(engine.NewPoller("feed"))
-	socket := must(poller.OpenUDP(anyPort))
+	poller := must(engine.NewPoller("feed", xtreme.PollerConfig{}))
+	socket := must(poller.OpenUDP(anyPort, xtreme.UDPConfig{}))
 
 	sender := must(net.Dial("udp", socket.LocalAddr().String()))
 	for _, text := range []string{"bid 100", "ask 101", "end"} {
@@ -63,8 +63,8 @@ func Example() {
 // A TCP echo server. Connections are accepted by the ring; the client is an ordinary one. With nothing to do the poller sleeps.
 func ExamplePoller_ListenTCP() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	poller := must(engine.NewPoller("echo"))
-	listener := must(poller.ListenTCP(anyPort, xtreme.NoDelay(true)))
+	poller := must(engine.NewPoller("echo", xtreme.PollerConfig{}))
+	listener := must(poller.ListenTCP(anyPort, xtreme.ListenConfig{NoDelay: xtreme.On}))
 
 	answer := make(chan string, 1)
 	go func() {
@@ -111,7 +111,7 @@ func ExamplePoller_Adopt() {
 	served := make(chan string)
 	stopped := make(chan bool)
 	for i := range 2 {
-		poller := must(engine.NewPoller(fmt.Sprint("server ", i)))
+		poller := must(engine.NewPoller(fmt.Sprint("server ", i), xtreme.PollerConfig{}))
 		pollers = append(pollers, poller)
 		go func() {
 			serve(poller, served)
@@ -119,15 +119,15 @@ func ExamplePoller_Adopt() {
 		}()
 	}
 
-	front := must(engine.NewPoller("front"))
+	front := must(engine.NewPoller("front", xtreme.PollerConfig{}))
 	next := 0
 	toNext := func(fd int, _ netip.AddrPort) bool {
 		poller := pollers[next%len(pollers)]
 		next++
-		err := poller.Post(func() { must(poller.Adopt(fd, xtreme.NoDelay(true))) })
+		err := poller.Post(func() { must(poller.Adopt(fd, xtreme.AdoptConfig{})) })
 		return err == nil // a poller that was closed takes nothing: then the connection stays here
 	}
-	listener := must(front.ListenTCP(anyPort, xtreme.AcceptTo(toNext)))
+	listener := must(front.ListenTCP(anyPort, xtreme.ListenConfig{AcceptTo: toNext}))
 
 	var done [8]xtreme.Completion
 	for range 2 {
@@ -172,8 +172,8 @@ func serve(poller *xtreme.Poller, served chan<- string) {
 // A packet is lent to another goroutine, which reads it in place and releases it; the poller polls on meanwhile.
 func ExamplePoller_lending() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	poller := must(engine.NewPoller("feed"))
-	socket := must(poller.OpenUDP(anyPort))
+	poller := must(engine.NewPoller("feed", xtreme.PollerConfig{}))
+	socket := must(poller.OpenUDP(anyPort, xtreme.UDPConfig{}))
 
 	lent, finished := make(chan buffers.Lent, 8), make(chan bool)
 	go func() {
@@ -202,8 +202,8 @@ func ExamplePoller_lending() {
 // A path says how a socket's bytes travel and, for every better way, why not. Codes are for programs, sentences for people.
 func ExamplePath() {
 	engine := must(xtreme.New(conf.Default()))
-	poller := must(engine.NewPoller("feed", xtreme.RingKind(conf.RingEpoll)))
-	path := must(poller.OpenUDP(anyPort)).Path()
+	poller := must(engine.NewPoller("feed", xtreme.PollerConfig{RingKind: conf.RingEpoll}))
+	path := must(poller.OpenUDP(anyPort, xtreme.UDPConfig{})).Path()
 
 	fmt.Println(path.Tier, path.Kind)
 	for _, r := range path.Reasons[:2] {
@@ -219,16 +219,16 @@ func ExamplePath() {
 }
 
 // A receive callback sees each packet inside Poll, before it becomes a completion: here it drops what is of no interest.
-func ExampleReceiveMode() {
+func ExampleSocketConfig_receiveCallback() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	poller := must(engine.NewPoller("feed"))
+	poller := must(engine.NewPoller("feed", xtreme.PollerConfig{}))
 	onlyOrders := func(_ *xtreme.Socket, c *xtreme.Completion) ring.Verdict {
 		if strings.HasPrefix(string(c.Packet.Bytes()), "order") {
 			return ring.Keep
 		}
 		return ring.Drop
 	}
-	socket := must(poller.OpenUDP(anyPort, xtreme.ReceiveMode(ring.Completions, onlyOrders)))
+	socket := must(poller.OpenUDP(anyPort, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: onlyOrders}}))
 	for _, text := range []string{"order 1", "heartbeat", "order 2"} {
 		must(socket.SendTo([]byte(text), socket.LocalAddr()))
 	}
@@ -253,7 +253,7 @@ func ExampleReceiveMode() {
 // Other goroutines reach a poller by Post: the function runs inside its next Poll, and a sleeping owner is woken for it.
 func ExamplePoller_Post() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
-	poller := must(engine.NewPoller("feed"))
+	poller := must(engine.NewPoller("feed", xtreme.PollerConfig{}))
 	stop := false
 	go func() {
 		time.Sleep(time.Millisecond)

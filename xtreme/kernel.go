@@ -6,15 +6,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// KernelOnly leaves a socket to the kernel's stack, on a poller of kind offload too; its path says so. With RequireOffload beside it
-// nothing is left, and that is an error.
-func KernelOnly() Option {
-	return option("KernelOnly", forSocket, func(c *options) { c.socket.KernelOnly = true })
-}
-
 // SetOffload says whether sockets made from now on may be offloaded. Until it is called the setting decides (VMA_OFFLOADED_SOCKETS, 1 by
 // default); afterwards the call does, so that one poller offloads its sockets where the setting leaves all others to the kernel. Rules and
-// the options of a socket (RequireOffload, KernelOnly) come after it. Sockets that have their ring stay where they are. On a poller whose
+// a socket's configuration (RequireOffload, KernelOnly) come after it. Sockets that have their ring stay where they are. On a poller whose
 // rings are the kernel's, true is ErrNotSupported. Owner only, or anyone before the first Poll. (VMA: thread_offload, whose answer the next
 // thread with the same number inherits. A goroutine has no thread of its own, so the answer belongs to the poller.)
 func (p *Poller) SetOffload(on bool) error {

@@ -54,7 +54,7 @@ func (w *world) changed(s *xtreme.Socket) {
 func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(9), 7300)
-	s := w.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: w.net.Device(0)}}})
 	send := func(text string, to netip.AddrPort) {
 		c := w.net.Dial(to)
 		w.write(c, text)
@@ -109,10 +109,11 @@ func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 func TestAGroupThatIsKept(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(11), 7302)
-	open := func(x *world, opt ...xtreme.Option) *xtreme.Socket {
-		return x.udp(g, append(opt, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())...)
+	open := func(x *world, c ...xtreme.SocketConfig) *xtreme.Socket {
+		return x.udp(g, xtreme.UDPConfig{SocketConfig: append(c, xtreme.SocketConfig{})[0], IPConfig: xtreme.IPConfig{ReuseAddr: true},
+			Groups: []xtreme.Group{{Interface: w.net.Device(0)}}})
 	}
-	must := open(w.world, xtreme.RequireOffload())
+	must := open(w.world, xtreme.SocketConfig{RequireOffload: true})
 	second := w.other(w.newPoller("second"))
 	twin, triplet := open(second), open(second)
 	time.Sleep(600 * time.Millisecond)
@@ -162,7 +163,7 @@ func TestAGroupThatIsKept(t *testing.T) {
 func TestSocketsThatDoNotHearAGroup(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(23), 7323)
-	s := w.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: w.net.Device(0)}}})
 	if six, err := net.ListenPacket("udp6", "[::]:7323"); err == nil { // package net sets IPV6_V6ONLY
 		defer six.Close()
 	}
@@ -183,7 +184,7 @@ func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
 	g := netip.AddrPortFrom(group(21), 7321)
 	second := w.other(w.newPoller("second"))
 	idle := second.udp(w.at(0))
-	s := w.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
+	s := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: w.net.Device(0)}}})
 	other := w.member(7321, group(21))
 	w.changed(s)
 	w.Contains(codes(s.Path()), "mcast.shared")
@@ -194,7 +195,7 @@ func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
 
 	w.NoError(w.poller.Close())
 	w.NoError(other.Close())
-	late := second.udp(g, xtreme.JoinGroup(w.net.Device(0)), xtreme.ReuseAddr())
+	late := second.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: w.net.Device(0)}}})
 	second.until("the group is ours alone", func() bool {
 		second.poll()
 		return !slices.Contains(codes(late.Path()), "mcast.shared")
@@ -208,7 +209,7 @@ func TestForeignMembersAreForgottenWithTheirGroup(t *testing.T) {
 // With the last poller nobody looks for members any more.
 func TestNobodyLooksForMembersInTheEnd(t *testing.T) {
 	w := newCabled(t)
-	s := w.udp(netip.AddrPortFrom(group(12), 7303), xtreme.JoinGroup(w.net.Device(0)))
+	s := w.udp(netip.AddrPortFrom(group(12), 7303), xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: w.net.Device(0)}}})
 	looking := func() bool {
 		var b bytes.Buffer
 		w.NoError(pprof.Lookup("goroutine").WriteTo(&b, 1))

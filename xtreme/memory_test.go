@@ -17,7 +17,7 @@ import (
 )
 
 func TestBuffers(t *testing.T) {
-	w := newWorld(t, conf.RingEpoll, xtreme.Buffers(64, 8))
+	w := newWorld(t, conf.RingEpoll, xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 	l := w.poller.Pool().Layout()
 	w.Equal(64, l.SmallCount)
 	w.Equal(8, l.LargeCount)
@@ -31,9 +31,9 @@ func TestMemoryOfTheCaller(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, unix.Munmap(mem)) }()
 		e := newEngine(t, kind)
-		p, err := e.NewPoller("mine", xtreme.Memory(mem), xtreme.Buffers(512, 16))
+		p, err := e.NewPoller("mine", xtreme.PollerConfig{Memory: mem, SmallBuffers: 512, LargeBuffers: 16})
 		require.NoError(t, err)
-		s, err := p.OpenUDP(loopback, xtreme.LargestDatagram(1500))
+		s, err := p.OpenUDP(loopback, xtreme.UDPConfig{LargestDatagram: 1500})
 		require.NoError(t, err)
 		require.Equal(t, []string{"offload.not_asked"}, codes(s.Path())[:1])
 		_, err = s.SendTo([]byte("a text that is nowhere else"), s.LocalAddr())
@@ -55,17 +55,17 @@ func TestMemoryTooShort(t *testing.T) {
 	layout := buffers.DefaultLayout()
 	layout.SmallCount, layout.LargeCount = 64, 8
 	before := descriptors(t)
-	_, err := e.NewPoller("short", xtreme.Memory(make([]byte, layout.Bytes()-1)), xtreme.Buffers(64, 8))
+	_, err := e.NewPoller("short", xtreme.PollerConfig{Memory: make([]byte, layout.Bytes()-1), SmallBuffers: 64, LargeBuffers: 8})
 	require.ErrorContains(t, err, `poller "short"`)
 	require.ErrorContains(t, err, fmt.Sprintf("Memory of %d bytes is shorter than Bytes %d", layout.Bytes()-1, layout.Bytes()))
 	require.Equal(t, before, descriptors(t))
 	require.Empty(t, e.Pollers())
-	p, err := e.NewPoller("enough", xtreme.Memory(make([]byte, layout.Bytes())), xtreme.Buffers(64, 8))
+	p, err := e.NewPoller("enough", xtreme.PollerConfig{Memory: make([]byte, layout.Bytes()), SmallBuffers: 64, LargeBuffers: 8})
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
 }
 
-// Huge pages are had, or the path says why not; by setting and by option alike.
+// Huge pages are had, or the path says why not; by setting and by configuration alike.
 func TestHugePages(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
 		if raceEnabled {
@@ -75,19 +75,19 @@ func TestHugePages(t *testing.T) {
 		if !hugePagesFor(t, 4<<20) {
 			want = append(want, "region.no_hugepages")
 		}
-		w := newWorld(t, kind, xtreme.HugePages())
+		w := newWorld(t, kind, xtreme.PollerConfig{HugePages: true})
 		w.Equal(want, codes(w.udp(loopback).Path()))
 
 		s := conf.Default()
 		s.Ring, s.HugePages, s.SmallBuffers, s.LargeBuffers = kind, true, 512, 16
 		e, err := xtreme.New(s)
 		w.NoError(err)
-		p, err := e.NewPoller("by setting")
+		p, err := e.NewPoller("by setting", xtreme.PollerConfig{})
 		w.NoError(err)
-		u, err := p.OpenUDP(loopback)
+		u, err := p.OpenUDP(loopback, xtreme.UDPConfig{})
 		w.NoError(err)
 		w.Equal(want, codes(u.Path()))
-		few, err := e.NewPoller("in one page", xtreme.Buffers(256, 8))
+		few, err := e.NewPoller("in one page", xtreme.PollerConfig{SmallBuffers: 256, LargeBuffers: 8})
 		w.NoError(err)
 		w.Equal(hugePagesFor(t, few.Pool().Layout().Bytes()), few.Pool().Contiguous())
 		w.NoError(few.Close())
@@ -125,9 +125,9 @@ func TestNearInterface(t *testing.T) {
 		if raceEnabled {
 			t.Skip("under the race detector buffers lie in the Go heap; the build without it asserts this")
 		}
-		w := newWorld(t, kind, xtreme.NearInterface("lo"))
+		w := newWorld(t, kind, xtreme.PollerConfig{NearInterface: "lo"})
 		w.Contains(codes(w.udp(loopback).Path()), "region.numa")
-		w = newWorld(t, kind, xtreme.NearInterface("lo"), xtreme.Memory(make([]byte, 8<<20)))
+		w = newWorld(t, kind, xtreme.PollerConfig{NearInterface: "lo", Memory: make([]byte, 8<<20)})
 		w.Contains(codes(w.udp(loopback).Path()), "region.caller_memory")
 	})
 }

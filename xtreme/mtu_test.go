@@ -100,7 +100,7 @@ func TestDatagramsAreCutByTheSettings(t *testing.T) {
 
 // besides is a world of a kernel ring beside the offloaded poller, by the same settings.
 func (w *cabled) besides() *world {
-	p, err := w.engine.NewPoller("kernel", xtreme.RingKind(conf.RingEpoll))
+	p, err := w.engine.NewPoller("kernel", xtreme.PollerConfig{RingKind: conf.RingEpoll})
 	w.NoError(err)
 	w.t.Cleanup(func() { require.NoError(w.t, p.Close()) })
 	return w.other(p)

@@ -32,7 +32,7 @@ func newGroupSender(t *testing.T, n byte, pairs ...testnet.Pair) *groupSender {
 		x.NoError(err)
 		x.NoError(ipv4.NewPacketConn(x.wire).JoinGroup(ifi, &net.UDPAddr{IP: x.to.Addr().AsSlice()}))
 	})
-	x.s = x.udp(x.at(0), xtreme.MulticastInterface(x.net.Device(0)))
+	x.s = x.udp(x.at(0), xtreme.UDPConfig{MulticastInterface: x.net.Device(0)})
 	return x
 }
 
@@ -106,9 +106,9 @@ func TestMulticastSendsAreToldByPathAndCounters(t *testing.T) {
 func TestMulticastSendsAreLoopedByTheStack(t *testing.T) {
 	x := newGroupSender(t, 41, testnet.Pair{Queues: 2})
 	x.untilLoops(false) // nothing was sent yet
-	mine := x.udp(x.to, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
+	mine := x.udp(x.to, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "v0"}}})
 	other := x.other(x.newPoller("other"))
-	theirs := other.udp(x.to, xtreme.JoinGroup("v0"), xtreme.ReuseAddr())
+	theirs := other.udp(x.to, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "v0"}}})
 	x.Equal("bypass", theirs.Path().Tier, theirs.Path())
 	hear := func(w *world, s *xtreme.Socket, text string) {
 		t.Helper()

@@ -33,7 +33,7 @@ func (w *world) freePort() uint16 {
 // sender is a socket whose multicast leaves by the loopback interface.
 func (w *world) sender(local netip.AddrPort) *xtreme.Socket {
 	w.t.Helper()
-	return w.udp(local, xtreme.MulticastInterface("lo"), xtreme.MulticastLoop(true), xtreme.MulticastTTL(0))
+	return w.udp(local, xtreme.UDPConfig{MulticastInterface: "lo", MulticastLoop: xtreme.On, MulticastTTL: -1})
 }
 
 func (w *world) sendTo(s *xtreme.Socket, text string, to netip.AddrPort) {
@@ -47,8 +47,8 @@ func TestMulticast(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group(1), w.freePort())
-		one := w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr())
-		two := w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr())
+		one := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "lo"}}})
+		two := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "lo"}}})
 		from := w.sender(loopback)
 		w.sendTo(from, "to all", g)
 		lo, err := net.InterfaceByName("lo")
@@ -68,8 +68,10 @@ func TestMulticastFromOneSource(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group(2), w.freePort())
-		mine := w.udp(g, xtreme.JoinSourceGroup("lo", loopback.Addr()), xtreme.ReuseAddr())
-		w.udp(g, xtreme.JoinSourceGroup("lo", netip.MustParseAddr("127.0.0.9")), xtreme.ReuseAddr())
+		mine := w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "lo",
+			Source: loopback.Addr()}}})
+		w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "lo",
+			Source: netip.MustParseAddr("127.0.0.9")}}})
 		w.sendTo(w.sender(loopback), "x", g)
 		w.Equal("x", w.text(mine))
 		w.silent(10 * time.Millisecond) // the other source's member hears nothing
@@ -86,8 +88,8 @@ func TestMulticastFromOneSource(t *testing.T) {
 func TestMulticastJoinGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		s := w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.AddMembership(group(3), "lo", netip.Addr{}),
-			xtreme.AddMembership(group(4), "lo", loopback.Addr()))
+		s := w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.UDPConfig{Groups: []xtreme.Group{{Address: group(3), Interface: "lo"},
+			{Address: group(4), Interface: "lo", Source: loopback.Addr()}}})
 		port := s.LocalAddr().Port()
 		from := w.sender(loopback)
 		for n := byte(3); n <= 4; n++ {
@@ -105,9 +107,9 @@ func TestMulticastOverIPv6(t *testing.T) {
 		local := ownNetwork(t)
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group6, w.freePort())
-		s := w.udp(g, xtreme.JoinGroup("v0"))
+		s := w.udp(g, xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "v0"}}})
 		w.Zero(w.sockopt(s, unix.IPPROTO_IPV6, 29)) // IPV6_MULTICAST_ALL, linux/in6.h
-		from := w.udp(local, xtreme.MulticastInterface("v0"))
+		from := w.udp(local, xtreme.UDPConfig{MulticastInterface: "v0"})
 		w.sendTo(from, "six", g)
 		c := w.event(s, xtreme.EventPacket)
 		w.Equal("six", string(c.Packet.Bytes()))
@@ -157,18 +159,20 @@ func TestMulticastAll(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	all := func(s *xtreme.Socket) int { return w.sockopt(s, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL) }
 	g := netip.AddrPortFrom(group(5), w.freePort())
-	w.Equal(0, all(w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr())))
-	w.Equal(1, all(w.udp(g, xtreme.JoinGroup("lo"), xtreme.ReuseAddr(), xtreme.MulticastAll(true))))
+	w.Equal(0, all(w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "lo"}}})))
+	w.Equal(1, all(w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "lo"}},
+		MulticastAll: xtreme.On})))
 	w.Equal(1, all(w.udp(loopback)))
-	bare, err := w.poller.NewUDP(false, xtreme.MulticastAll(false))
+	bare, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{})
 	w.NoError(err)
+	w.NoError(bare.SetMulticastAll(false))
 	w.Equal(0, all(bare))
 	w.close(bare)
 
 	wild := netip.AddrPortFrom(netip.IPv4Unspecified(), w.freePort())
-	open := w.udp(wild, xtreme.ReuseAddr())
-	w.udp(wild, xtreme.ReuseAddr(), xtreme.MulticastAll(false))
-	w.udp(netip.AddrPortFrom(group(6), wild.Port()+1), xtreme.JoinGroup("lo")) // the one that joined
+	open := w.udp(wild, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}})
+	w.udp(wild, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, MulticastAll: xtreme.Off})
+	w.udp(netip.AddrPortFrom(group(6), wild.Port()+1), xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "lo"}}}) // the one that joined
 	w.sendTo(w.sender(loopback), "x", netip.AddrPortFrom(group(6), wild.Port()))
 	w.Equal("x", w.text(open))
 	w.silent(10 * time.Millisecond)
@@ -179,8 +183,8 @@ func TestMulticastLoop(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		g := netip.AddrPortFrom(group(7), w.freePort())
-		member := w.udp(g, xtreme.JoinGroup("lo"))
-		mute := w.udp(loopback, xtreme.MulticastInterface("lo"), xtreme.MulticastLoop(false), xtreme.MulticastTTL(3))
+		member := w.udp(g, xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "lo"}}})
+		mute := w.udp(loopback, xtreme.UDPConfig{MulticastInterface: "lo", MulticastLoop: xtreme.Off, MulticastTTL: 3})
 		w.Equal(0, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
 		w.Equal(3, w.sockopt(mute, unix.IPPROTO_IP, unix.IP_MULTICAST_TTL))
 		w.sendTo(w.sender(loopback), "heard", g)

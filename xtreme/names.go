@@ -41,7 +41,8 @@ const (
 	EventNewConnection = ring.EventNewConnection
 	EventSent          = ring.EventSent
 	EventClosed        = ring.EventClosed
-	EventPath          = ring.EventPath // see Socket.Path
+	EventPath          = ring.EventPath        // see Socket.Path
+	EventTxTimestamp   = ring.EventTxTimestamp // of UDPConfig.TxTimestamps
 )
 
 // The errors a program meets most; see package ring for the others.

@@ -76,19 +76,22 @@ func whenThereIsMemory[T any](t *testing.T, open func() (T, error)) T {
 	return v
 }
 
-// told makes an engine by the environment and a poller of a kind, and returns what was logged at warning level of a setting.
-func told(t *testing.T, kind conf.RingKind, name string, opt ...xtreme.Option) (lines []string) {
+// told makes an engine by the environment and a poller of a kind, and returns what was logged at warning level of a setting. small: the poller's
+// configuration says how many buffers it has, else it does unless the setting does.
+func told(t *testing.T, kind conf.RingKind, name string, small bool) (lines []string) {
 	t.Helper()
 	var log bytes.Buffer
 	s := conf.FromEnvironment()
 	require.Empty(t, s.Warnings, name)
-	if !strings.HasSuffix(name, "_BUFS") {
-		opt = append(opt, xtreme.Buffers(512, 16))
+	c := xtreme.PollerConfig{RingKind: kind}
+	if !strings.HasSuffix(name, "_BUFS") || small {
+		c.SmallBuffers, c.LargeBuffers = 512, 16
 	}
-	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	e, err := xtreme.New(s)
 	require.NoError(t, err, name)
 	for range 2 { // once, however many pollers there are
-		p := whenThereIsMemory(t, func() (*xtreme.Poller, error) { return e.NewPoller("told", append(opt, xtreme.RingKind(kind))...) })
+		p := whenThereIsMemory(t, func() (*xtreme.Poller, error) { return e.NewPoller("told", c) })
 		require.NoError(t, p.Close())
 	}
 	require.NoError(t, e.Close())
@@ -135,13 +138,13 @@ func TestASettingWithoutEffectIsSaid(t *testing.T) {
 						want = 1 // the test gives a logger by code
 					}
 					if p.Name == "SX_RING" && kind != conf.RingEpoll {
-						want = 1 // and the kind of ring by an option
+						want = 1 // and the kind of ring by the configuration
 					}
-					lines := told(t, kind, p.Name)
+					lines := told(t, kind, p.Name, false)
 					require.Len(t, lines, want, "%s=%s: %v", p.Name, text, lines)
 					for _, text := range asItIs[p.Name] {
 						t.Setenv(p.Name, text)
-						lines := told(t, kind, p.Name, xtreme.Buffers(512, 16))
+						lines := told(t, kind, p.Name, true)
 						require.Empty(t, lines, "%s=%s asks for what is done in any case", p.Name, text)
 					}
 					if _, ok := onlyOn[p.Name]; ok && strings.HasPrefix(p.Name, "SX_CAPTURE_") { // beside a file
@@ -151,7 +154,7 @@ func TestASettingWithoutEffectIsSaid(t *testing.T) {
 						if kind == conf.RingOffload {
 							want = 0
 						}
-						require.Len(t, told(t, kind, p.Name), want, "%s=%s beside SX_CAPTURE", p.Name, text)
+						require.Len(t, told(t, kind, p.Name, false), want, "%s=%s beside SX_CAPTURE", p.Name, text)
 					}
 				})
 			}
@@ -183,7 +186,7 @@ func saysOfInert(t *testing.T, kind conf.RingKind, p *conf.Parameter) {
 		if slices.Contains(asItIs[p.Name], text) {
 			want = 0
 		}
-		lines := told(t, kind, p.Name)
+		lines := told(t, kind, p.Name, false)
 		require.Len(t, lines, want, "%s=%s: %v", p.Name, text, lines)
 		if want == 1 {
 			require.Contains(t, lines[0], strings.Split(p.Effect, "\"")[0], "the reason")
@@ -218,10 +221,10 @@ func accepts(t *testing.T, p *conf.Parameter, text string) bool {
 	return len(s.Warnings) == 0
 }
 
-// In a file, by another name, by code, beside options: whatever the way, the line says which it was.
+// In a file, by another name, by code, beside a configuration: whatever the way, the line says which it was.
 func TestASettingWithoutEffectIsSaidAsItWasGiven(t *testing.T) {
 	t.Setenv("XLIO_TCP_QUICKACK", "1")
-	lines := told(t, conf.RingEpoll, "XLIO_TCP_QUICKACK")
+	lines := told(t, conf.RingEpoll, "XLIO_TCP_QUICKACK", false)
 	require.Len(t, lines, 1)
 	require.Contains(t, lines[0], `XLIO_TCP_QUICKACK=\"1\" has no effect`)
 
@@ -230,9 +233,10 @@ func TestASettingWithoutEffectIsSaidAsItWasGiven(t *testing.T) {
 	require.NoError(t, err)
 	s.SmallBuffers, s.LargeBuffers, s.Offload.Fill, s.MTU, s.MSS = 512, 16, 100, 1000, 900
 	s.HugePages = false
-	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	e, err := xtreme.New(s)
 	require.NoError(t, err)
-	p, err := e.NewPoller("by code", xtreme.RingKind(conf.RingEpoll), xtreme.Buffers(600, 20))
+	p, err := e.NewPoller("by code", xtreme.PollerConfig{RingKind: conf.RingEpoll, SmallBuffers: 600, LargeBuffers: 20})
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
 	require.NoError(t, e.Close())
@@ -240,18 +244,18 @@ func TestASettingWithoutEffectIsSaidAsItWasGiven(t *testing.T) {
 	require.Contains(t, text, "Settings.Offload.Fill=100 (VMA_RX_WRE) has no effect")
 	require.Contains(t, text, "Settings.MTU=1000 (VMA_MTU) has no effect", "segments are by MSS, datagrams the kernel's")
 	for _, name := range []string{"VMA_RX_BUFS", "SX_LARGE_BUFS"} {
-		require.Contains(t, text, fmt.Sprintf("(%s) has no effect", name), "the option Buffers comes before it")
+		require.Contains(t, text, fmt.Sprintf("(%s) has no effect", name), "the poller's configuration comes before it")
 	}
 	require.NotContains(t, text, "VMA_TX_WRE", "it is the profile's")
 	require.NotContains(t, text, "VMA_TSO")
 
 	t.Setenv("VMA_MEM_ALLOC_TYPE", "1") // contiguous pages
-	require.Len(t, told(t, conf.RingEpoll, "VMA_MEM_ALLOC_TYPE"), 1)
+	require.Len(t, told(t, conf.RingEpoll, "VMA_MEM_ALLOC_TYPE", false), 1)
 	t.Setenv("VMA_MEM_ALLOC_TYPE", "0")
-	require.Empty(t, told(t, conf.RingEpoll, "VMA_MEM_ALLOC_TYPE"))
+	require.Empty(t, told(t, conf.RingEpoll, "VMA_MEM_ALLOC_TYPE", false))
 	t.Setenv("VMA_OFFLOADED_SOCKETS", "1")
-	require.Len(t, told(t, conf.RingEpoll, "VMA_OFFLOADED_SOCKETS"), 1)
-	require.Empty(t, told(t, conf.RingOffload, "VMA_OFFLOADED_SOCKETS"))
+	require.Len(t, told(t, conf.RingEpoll, "VMA_OFFLOADED_SOCKETS", false), 1)
+	require.Empty(t, told(t, conf.RingOffload, "VMA_OFFLOADED_SOCKETS", false))
 }
 
 // A level that prints the settings does so in a logger given by code too: it is not said to have no effect.
@@ -259,7 +263,9 @@ func TestALevelThatPrintsTheSettingsHasAnEffect(t *testing.T) {
 	for level, prints := range map[string]bool{"warn": false, "info": true, "details": true, "debug": true} {
 		t.Setenv("VMA_TRACELEVEL", level)
 		var log bytes.Buffer
-		e, err := xtreme.New(conf.FromEnvironment(), xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		s := conf.FromEnvironment()
+		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		e, err := xtreme.New(s)
 		require.NoError(t, err)
 		require.NoError(t, e.Close())
 		require.Equal(t, prints, strings.Contains(log.String(), "[VMA_TRACELEVEL]"), "%s: %s", level, log.String())
@@ -270,7 +276,7 @@ func TestALevelThatPrintsTheSettingsHasAnEffect(t *testing.T) {
 // SX_RING=auto leaves the kind of ring open: a poller that names one does what the setting says.
 func TestAutoIsNotASettingWithoutEffect(t *testing.T) {
 	t.Setenv("SX_RING", "auto")
-	require.Empty(t, told(t, conf.RingEpoll, "SX_RING"))
+	require.Empty(t, told(t, conf.RingEpoll, "SX_RING", false))
 	t.Setenv("SX_RING", "uring")
-	require.Len(t, told(t, conf.RingEpoll, "SX_RING"), 1)
+	require.Len(t, told(t, conf.RingEpoll, "SX_RING", false), 1)
 }

@@ -42,18 +42,18 @@ type choice struct {
 	because string
 }
 
-func newOffloading(p *Poller, c *options, logic ring.Logic, notes []ring.Reason) *offloading {
+func newOffloading(p *Poller, c *PollerConfig, logic ring.Logic, notes []ring.Reason) *offloading {
 	s := &p.engine.settings.Offload
-	f := &offloading{poller: p, named: s.Interfaces, interfaces: c.interfaces, checksum: s.Checksum, time: s.Time, logic: logic, notes: notes}
-	if c.interfaces != nil {
-		f.named = c.interfaces
+	f := &offloading{poller: p, named: s.Interfaces, interfaces: c.Interfaces, checksum: s.Checksum, time: s.Time, logic: logic, notes: notes}
+	if len(c.Interfaces) > 0 {
+		f.named = c.Interfaces
 	}
-	if c.checksum != "" {
-		f.checksum = c.checksum
+	if c.Checksum != "" {
+		f.checksum = c.Checksum
 	}
 	switch {
-	case c.time != "":
-		f.time = c.time
+	case c.OffloadTime != "":
+		f.time = c.OffloadTime
 	case p.engine.settings.CardTime != 0:
 		f.time = conf.TimeHardware // the socket that opens an interface need not be the one that asks for its times
 	}

@@ -92,8 +92,8 @@ func TestOtherInterfacesStayWithTheKernel(t *testing.T) {
 			if order == "opened before" {
 				w.udp(w.at(1))
 			}
-			s := w.udp(netip.MustParseAddrPort("0.0.0.0:5000"), xtreme.BindToDevice("v0"))
-			g := w.udp(group, xtreme.ReuseAddr(), xtreme.JoinGroup("v0"))
+			s := w.udp(netip.MustParseAddrPort("0.0.0.0:5000"), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{BindToDevice: "v0"}})
+			g := w.udp(group, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "v0"}}})
 			if order == "opened after" {
 				w.udp(w.at(1))
 			}
@@ -178,9 +178,9 @@ func TestTableOfFlowsIsFull(t *testing.T) {
 	w.Equal("by the kernel", string(c.Packet.Bytes()))
 	w.True(c.ViaKernel)
 	w.NoError(c.Packet.Release())
-	_, err := w.poller.OpenUDP(w.at(0), xtreme.RequireOffload())
+	_, err := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.ErrorContains(err, "xdp.not_claimed")
 	w.close(list[0])
-	again := w.udp(w.at(0), xtreme.RequireOffload())
+	again := w.udp(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	answers(w.world, again, w.net.Dial(again.LocalAddr()))
 }

@@ -139,7 +139,7 @@ func TestIdleKernelRingIsPassedOver(t *testing.T) {
 	var done [1]xtreme.Completion
 	_, err := w.poller.Poll(done[:0])
 	w.ErrorIs(err, ring.ErrNoSlice)
-	l, err := w.poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"))
+	l, err := w.poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.ListenConfig{})
 	w.NoError(err)
 	_ = w.dial(l.LocalAddr())
 	w.accept(l)

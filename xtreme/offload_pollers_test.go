@@ -42,10 +42,11 @@ func TestTwoOffloadingPollers(t *testing.T) {
 	w.Equal(2, strings.Count(w.log.String(), "\n"), "once for each interface:\n%s", w.log.String())
 }
 
-// Interfaces and queues that may be opened are named by setting and by option, the checksum policy too.
+// Interfaces and queues that may be opened are named by setting and by configuration, the checksum policy too.
 func TestNamedInterfacesAndPolicies(t *testing.T) {
 	w := newCabled(t, testnet.Pair{}, testnet.Pair{Queues: 2})
-	o := w.newPoller("named", xtreme.Interfaces("v1:0-1"), xtreme.Checksum(conf.ChecksumStrict))
+	o := w.newPoller("named", xtreme.PollerConfig{
+		Interfaces: []conf.Interface{{Name: "v1", Queues: []int{0, 1}}}, Checksum: conf.ChecksumStrict})
 	x := w.other(o)
 	away := x.udp(w.at(0))
 	w.Equal("kernel", away.Path().Tier)
@@ -64,13 +65,13 @@ func TestNamedInterfacesAndPolicies(t *testing.T) {
 	e := w.newEngine(func(s *conf.Settings) {
 		s.Offload = conf.Offload{Interfaces: []conf.Interface{{Name: "v0"}}, Checksum: conf.ChecksumOff}
 	})
-	p, err := e.NewPoller("by settings")
+	p, err := e.NewPoller("by settings", xtreme.PollerConfig{})
 	w.NoError(err)
 	defer func() { w.NoError(p.Close()) }()
-	s, err := p.OpenUDP(w.at(1))
+	s, err := p.OpenUDP(w.at(1), xtreme.UDPConfig{})
 	w.NoError(err)
 	w.Equal("offload.not_named", codes(s.Path())[0])
-	s, err = p.OpenUDP(w.at(0))
+	s, err = p.OpenUDP(w.at(0), xtreme.UDPConfig{})
 	w.NoError(err)
 	w.Equal("bypass", s.Path().Tier)
 	w.Contains(codes(s.Path()), "checksum.off")
@@ -97,7 +98,7 @@ func TestFillBySetting(t *testing.T) {
 		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Fill = fill })
 		p := w.newPoller(fmt.Sprint(fill))
 		kernel := p.Ledger().Filling
-		s, err := p.OpenUDP(w.at(0))
+		s, err := p.OpenUDP(w.at(0), xtreme.UDPConfig{})
 		w.NoError(err)
 		w.Equal("bypass", s.Path().Tier, s.Path())
 		n := p.Ledger().Filling - kernel
@@ -120,7 +121,7 @@ func TestClaimsOfConnectedSockets(t *testing.T) {
 		x := w.other(w.newPoller("claims"))
 		peer := w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0))
 		to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
-		s, err := x.poller.OpenUDP(w.at(0), xtreme.Remote(to))
+		s, err := x.poller.OpenUDP(w.at(0), xtreme.UDPConfig{Remote: to})
 		w.NoError(err)
 		w.Equal("bypass", s.Path().Tier, s.Path())
 		_, err = peer.WriteToUDPAddrPort([]byte("of the peer"), s.LocalAddr())
@@ -148,8 +149,11 @@ func TestClaimsOfConnectedSockets(t *testing.T) {
 // Two pollers divide the queues of one interface; what comes in on the other's queue is handed over.
 func TestPollersDivideTheQueues(t *testing.T) {
 	w := newCabled(t, testnet.Pair{Queues: 2})
-	a := w.other(w.newPoller("a", xtreme.Interfaces("v0:0")))
-	b := w.other(w.newPoller("b", xtreme.Interfaces("v0:1")))
+	queue := func(n int) xtreme.PollerConfig {
+		return xtreme.PollerConfig{Interfaces: []conf.Interface{{Name: "v0", Queues: []int{n}}}}
+	}
+	a := w.other(w.newPoller("a", queue(0)))
+	b := w.other(w.newPoller("b", queue(1)))
 	for _, x := range []*world{a, b} {
 		s := x.udp(w.at(0))
 		w.Equal("bypass", s.Path().Tier)
@@ -165,7 +169,7 @@ func TestPollersDivideTheQueues(t *testing.T) {
 			fast(x, s)
 		}
 	}
-	third := w.other(w.newPoller("third", xtreme.Interfaces("v0:1")))
+	third := w.other(w.newPoller("third", queue(1)))
 	s := third.udp(w.at(0))
 	w.Equal("kernel", s.Path().Tier)
 	w.Equal("xdp.busy", codes(s.Path())[0])

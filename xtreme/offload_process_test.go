@@ -40,13 +40,13 @@ func TestInterfaceOfAnotherProcess(t *testing.T) {
 	w.Equal("kernel", s.Path().Tier)
 	w.Equal("xdp.busy", codes(s.Path())[0])
 	w.Contains(s.Path().Explain(), fmt.Sprintf("pid=%d", cmd.Process.Pid))
-	_, err = w.poller.OpenUDP(w.at(0), xtreme.RequireOffload())
+	_, err = w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.ErrorContains(err, "xdp.busy")
 
 	w.NoError(cmd.Process.Kill())
 	w.Error(cmd.Wait())
 	for end := time.Now().Add(patience); ; {
-		if s, err = w.poller.OpenUDP(w.at(0), xtreme.RequireOffload()); err == nil {
+		if s, err = w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}}); err == nil {
 			break
 		}
 		w.True(time.Now().Before(end), "%v", err)
@@ -61,9 +61,9 @@ func hold(t *testing.T, at netip.AddrPort) {
 	s.Ring = conf.RingOffload
 	e, err := xtreme.New(s)
 	require.NoError(t, err)
-	p, err := e.NewPoller("holder")
+	p, err := e.NewPoller("holder", xtreme.PollerConfig{})
 	require.NoError(t, err)
-	_, err = p.OpenUDP(at, xtreme.RequireOffload())
+	_, err = p.OpenUDP(at, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	require.NoError(t, err)
 	fmt.Println("held")
 	_, _ = io.Copy(io.Discard, os.Stdin)

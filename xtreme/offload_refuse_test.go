@@ -23,12 +23,12 @@ func TestWhyNotOffloaded(t *testing.T) {
 		}
 		return err
 	}())
-	adopted, err := w.poller.Adopt(fd)
+	adopted, err := w.poller.Adopt(fd, xtreme.AdoptConfig{})
 	w.NoError(err)
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	w.NoError(err)
 	defer unix.Close(pair[1])
-	stream, err := w.poller.Adopt(pair[0])
+	stream, err := w.poller.Adopt(pair[0], xtreme.AdoptConfig{})
 	w.NoError(err)
 	for code, s := range map[string]*xtreme.Socket{
 		"link.loopback":   w.udp(loopback),
@@ -56,8 +56,8 @@ func TestWithoutCapability(t *testing.T) {
 	none := data
 	none[0].Effective, none[1].Effective = 0, 0
 	w.NoError(unix.Capset(&header, &none[0])) // of this thread alone, which the test is locked to
-	s, err := w.poller.OpenUDP(w.at(0))
-	_, refused := w.poller.OpenUDP(w.at(0), xtreme.RequireOffload())
+	s, err := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{})
+	_, refused := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.NoError(unix.Capset(&header, &data[0]))
 
 	w.NoError(err)
@@ -89,7 +89,7 @@ func TestWithTheDocumentedCapabilities(t *testing.T) {
 			w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Time = stamps })
 			w.poller = w.newPoller("with few capabilities")
 			w.NoError(unix.Capset(&header, &few[0])) // of this thread alone, which the test is locked to
-			s, err := w.poller.OpenUDP(w.at(0), xtreme.Timestamps())
+			s, err := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{Timestamps: true})
 			w.NoError(unix.Capset(&header, &data[0]))
 			w.NoError(err)
 			w.Equal("bypass", s.Path().Tier, s.Path())
@@ -101,18 +101,24 @@ func TestWithTheDocumentedCapabilities(t *testing.T) {
 
 func TestRequireOffload(t *testing.T) {
 	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
-	s := w.udp(w.at(0), xtreme.RequireOffload())
+	s := w.udp(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.Equal("bypass", s.Path().Tier)
-	w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.RequireOffload())
-	steps, err := w.poller.NewUDP(false, xtreme.RequireOffload())
+	w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+	steps, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.NoError(err)
 	w.ErrorIs(steps.Bind(loopback), xtreme.ErrNotSupported)
 	w.NoError(steps.Discard())
 	before := descriptors(t)
 	for code, open := range map[string]func() (*xtreme.Socket, error){
-		"offload.no_tcp":  func() (*xtreme.Socket, error) { return w.poller.ListenTCP(w.at(0), xtreme.RequireOffload()) },
-		"offload.no_ipv6": func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback6, xtreme.RequireOffload()) },
-		"link.loopback":   func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback, xtreme.RequireOffload()) },
+		"offload.no_tcp": func() (*xtreme.Socket, error) {
+			return w.poller.ListenTCP(w.at(0), xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
+		"offload.no_ipv6": func() (*xtreme.Socket, error) {
+			return w.poller.OpenUDP(loopback6, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
+		"link.loopback": func() (*xtreme.Socket, error) {
+			return w.poller.OpenUDP(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
 	} {
 		s, err := open()
 		w.Nil(s)
@@ -127,7 +133,8 @@ func TestRequireOffload(t *testing.T) {
 
 	// A group that cannot be had by the link is not joined at all.
 	g := netip.MustParseAddr("239.1.1.1")
-	one := w.udp(netip.AddrPortFrom(g, 7500), xtreme.JoinGroup("v0"), xtreme.RequireOffload())
+	one := w.udp(netip.AddrPortFrom(g, 7500), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true},
+		Groups: []xtreme.Group{{Interface: "v0"}}})
 	w.ErrorContains(one.JoinGroup(g, "lo", netip.Addr{}), "link.loopback")
 	w.ErrorIs(one.LeaveGroup(g, "lo", netip.Addr{}), unix.EADDRNOTAVAIL)
 	w.NoError(one.JoinGroup(g, "v1", netip.Addr{}))
@@ -138,11 +145,11 @@ func TestInterfaceIsBusy(t *testing.T) {
 	w := newCabled(t)
 	first := w.udp(w.at(0))
 	e := w.newEngine()
-	p, err := e.NewPoller("late")
+	p, err := e.NewPoller("late", xtreme.PollerConfig{})
 	w.NoError(err)
 	defer func() { w.NoError(p.Close()) }()
 	for range 2 {
-		s, err := p.OpenUDP(w.at(0))
+		s, err := p.OpenUDP(w.at(0), xtreme.UDPConfig{})
 		w.NoError(err)
 		w.Equal("kernel", s.Path().Tier)
 		w.Equal("xdp.busy", codes(s.Path())[0])
@@ -154,8 +161,8 @@ func TestInterfaceIsBusy(t *testing.T) {
 // More queues on one pool than there are buffers to spare: the reason says it.
 func TestTooFewBuffersForTheQueues(t *testing.T) {
 	w := newCabled(t, testnet.Pair{Queues: 8})
-	p := w.newPoller("small", xtreme.Buffers(64, 8))
-	s, err := p.OpenUDP(w.at(0))
+	p := w.newPoller("small", xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
+	s, err := p.OpenUDP(w.at(0), xtreme.UDPConfig{})
 	w.NoError(err)
 	w.Equal("offload.no_buffers", codes(s.Path())[0])
 	w.Contains(s.Path().Explain(), "8 queues of v0")

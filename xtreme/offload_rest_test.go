@@ -86,14 +86,14 @@ func TestRestOverBothRings(t *testing.T) {
 // Another goroutine can close nothing; the poller's Close leaves no program, no descriptor, and the engine can be used again.
 func TestClosingBothRings(t *testing.T) {
 	w := newCabled(t)
-	warm, err := w.engine.NewPoller("warm")
+	warm, err := w.engine.NewPoller("warm", xtreme.PollerConfig{})
 	w.NoError(err)
-	_, err = warm.OpenUDP(w.at(0))
+	_, err = warm.OpenUDP(w.at(0), xtreme.UDPConfig{})
 	w.NoError(err)
 	w.NoError(warm.Close())
 	before := descriptors(t)
 	for range 3 {
-		p, err := w.engine.NewPoller("again")
+		p, err := w.engine.NewPoller("again", xtreme.PollerConfig{})
 		w.NoError(err)
 		x := w.other(p)
 		x.poll()
@@ -109,7 +109,7 @@ func TestClosingBothRings(t *testing.T) {
 		w.NotNil(l)
 		w.NoError(p.Close())
 		w.False(program(t, "v0"))
-		_, err = p.OpenUDP(w.at(0))
+		_, err = p.OpenUDP(w.at(0), xtreme.UDPConfig{})
 		w.ErrorIs(err, xtreme.ErrClosed)
 	}
 	w.LessOrEqual(descriptors(t), before+3, "but for the peers' sockets")

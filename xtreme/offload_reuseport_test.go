@@ -53,7 +53,8 @@ func TestPortSharedWithAnotherProgram(t *testing.T) {
 			w := newCabled(t, testnet.Pair{})
 			foreign := w.reuseSocket(test.theirs)
 			port := foreign.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-			s, err := w.poller.OpenUDP(netip.AddrPortFrom(netip.MustParseAddr(test.ours), port), xtreme.ReusePort(), xtreme.LargestDatagram(2048))
+			s, err := w.poller.OpenUDP(netip.AddrPortFrom(netip.MustParseAddr(test.ours), port),
+				xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReusePort: true}, LargestDatagram: 2048})
 			w.NoError(err)
 			to := netip.AddrPortFrom(w.net.Local(0), port)
 			for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_shared"); w.poll() {
@@ -107,7 +108,7 @@ func TestBroadcastsThatAnotherProgramReceives(t *testing.T) {
 	w := newCabled(t, testnet.Pair{})
 	foreign := w.member(7400)
 	at := netip.MustParseAddrPort("10.0.0.255:7400")
-	s := w.udp(at, xtreme.ReuseAddr())
+	s := w.udp(at, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}})
 	for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_shared"); w.poll() {
 		w.True(time.Now().Before(end), "%v", s.Path())
 	}
@@ -135,7 +136,8 @@ func TestSharedPortThatIsKept(t *testing.T) {
 	w := newCabled(t, testnet.Pair{})
 	foreign := w.reuseSocket("10.0.0.1:0")
 	at := foreign.LocalAddr().(*net.UDPAddr).AddrPort()
-	s, err := w.poller.OpenUDP(at, xtreme.ReusePort(), xtreme.RequireOffload())
+	s, err := w.poller.OpenUDP(at, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true},
+		IPConfig: xtreme.IPConfig{ReusePort: true}})
 	w.NoError(err)
 	for end := time.Now().Add(5 * time.Second); !has(s.Path(), "udp.port_kept"); w.poll() {
 		w.True(time.Now().Before(end), "%v", s.Path())

@@ -44,7 +44,7 @@ func TestOffloadedUDP(t *testing.T) {
 func TestKernelRingBesideOffload(t *testing.T) {
 	w := newCabled(t)
 	udp := w.udp(w.at(0))
-	tcp, err := w.poller.ListenTCP(udp.LocalAddr())
+	tcp, err := w.poller.ListenTCP(udp.LocalAddr(), xtreme.ListenConfig{})
 	w.NoError(err)
 	var peer net.Conn
 	w.net.InPeer(func() {
@@ -130,16 +130,16 @@ func TestWildcardOverTwoInterfaces(t *testing.T) {
 func TestGroupOnTwoInterfaces(t *testing.T) {
 	for name, open := range map[string]func(w *cabled, g netip.AddrPort) *xtreme.Socket{
 		"at once": func(w *cabled, g netip.AddrPort) *xtreme.Socket {
-			return w.udp(g, xtreme.JoinGroup("v0"), xtreme.JoinGroup("v1"))
+			return w.udp(g, xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "v0"}, {Interface: "v1"}}})
 		},
 		"one after the other": func(w *cabled, g netip.AddrPort) *xtreme.Socket {
-			s := w.udp(g, xtreme.JoinGroup("v0"))
+			s := w.udp(g, xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "v0"}}})
 			w.False(program(w.t, "v1"))
 			w.NoError(s.JoinGroup(g.Addr(), "v1", netip.Addr{}))
 			return s
 		},
 		"in steps, on the wildcard": func(w *cabled, g netip.AddrPort) *xtreme.Socket {
-			s, err := w.poller.NewUDP(false)
+			s, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{})
 			w.NoError(err)
 			w.NoError(s.JoinGroup(g.Addr(), "v0", netip.Addr{}))
 			w.False(program(w.t, "v0"), "it is not bound yet")

@@ -41,16 +41,17 @@ func (w *cabled) newEngine(change ...func(*conf.Settings)) *xtreme.Engine {
 	for _, f := range change {
 		f(&s)
 	}
-	e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.NewTextHandler(&w.log, nil))))
+	s.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
+	e, err := xtreme.New(s)
 	w.NoError(err)
 	w.t.Cleanup(func() { require.NoError(w.t, e.Close()) })
 	return e
 }
 
 // newPoller makes one more owner; the world polls the first.
-func (w *cabled) newPoller(name string, opt ...xtreme.Option) *xtreme.Poller {
+func (w *cabled) newPoller(name string, c ...xtreme.PollerConfig) *xtreme.Poller {
 	w.t.Attr("ring", string(w.engine.Settings().Ring))
-	p, err := w.engine.NewPoller(name, opt...)
+	p, err := w.engine.NewPoller(name, orZero(c))
 	w.NoError(err)
 	w.t.Cleanup(func() {
 		if p == w.poller {

@@ -66,7 +66,8 @@ func pacedRound(w *world, r pacetest.Rule, d time.Duration) (all []pacetest.Arri
 	const queue = 64
 	peer := newStampedPeer(w.t)
 	peer.ready()
-	s := w.udp(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: r.Rate, Burst: r.Burst}), xtreme.SendQueue(queue))
+	s := w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{SendQueue: queue},
+		IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: r.Rate, Burst: r.Burst}}})
 	done := make(chan []pacetest.Arrival, 1)
 	go func() {
 		var all []pacetest.Arrival
@@ -130,17 +131,15 @@ func TestPacingSeenByTheReceiver(t *testing.T) {
 	})
 }
 
-// A bad rate refuses the socket, and names the option.
+// A bad rate refuses the socket, and is named.
 func TestPacingOption(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
-	_, err := w.poller.OpenUDP(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: 1 << 41}))
+	_, err := w.poller.OpenUDP(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 1 << 41}}})
 	w.ErrorIs(err, unix.EINVAL)
 	w.ErrorContains(err, "2199023255552")
-	_, err = w.poller.ListenTCP(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: 1000, Burst: 9000}))
+	_, err = w.poller.ListenTCP(loopback, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 1000, Burst: 9000}}})
 	w.ErrorIs(err, xtreme.ErrNotSupported)
-	_, err = w.poller.ListenUnix("/nowhere", xtreme.Pacing(xtreme.PacingRate{Rate: 1000}))
-	w.ErrorContains(err, "Pacing")
-	l := w.listen(xtreme.Pacing(xtreme.PacingRate{Rate: 70_000}))
+	l := w.listen(xtreme.ListenConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 70_000}}})
 	s, _ := w.pair(l)
 	w.Equal(70_000, w.sockopt(s, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE))
 	w.Equal(xtreme.PacingRate{Rate: 70_000}, s.Pacing())
@@ -150,7 +149,7 @@ func TestPacingOption(t *testing.T) {
 func TestPacingPath(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		plain, paced := w.udp(loopback), w.udp(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: 1000}))
+		plain, paced := w.udp(loopback), w.udp(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 1000}}})
 		has := func(s *xtreme.Socket) bool {
 			return slices.ContainsFunc(s.Path().Reasons, func(r xtreme.Reason) bool { return r.Code == "pace.copies" })
 		}
@@ -170,7 +169,7 @@ func TestPacingOfTheLongestDatagrams(t *testing.T) {
 			peer := w.peer(c.local)
 			w.NoError(peer.SetReadBuffer(1 << 20))
 			to := addr(peer.LocalAddr())
-			s := w.udp(c.local, xtreme.Pacing(xtreme.PacingRate{Rate: 10 << 20, Burst: 70_000}))
+			s := w.udp(c.local, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 10 << 20, Burst: 70_000}}})
 			for range 2 { // at once, and later
 				n, err := s.SendTo(make([]byte, c.most), to)
 				w.NoError(err)
@@ -197,7 +196,7 @@ func TestPacingOfEmptyDatagrams(t *testing.T) {
 		const rate, burst = 1000, 10
 		w := newWorld(t, kind)
 		peer := newStampedPeer(t)
-		s := w.udp(loopback, xtreme.Pacing(xtreme.PacingRate{Rate: rate, Burst: burst, Packet: 1}))
+		s := w.udp(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: rate, Burst: burst, Packet: 1}}})
 		begin := time.Now()
 		for time.Since(begin) < 50*time.Millisecond {
 			if _, err := s.SendTo(nil, peer.addr()); err != nil {

@@ -36,28 +36,24 @@ type Poller struct {
 	closed     atomic.Bool
 }
 
-func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *options) (*Poller, error) {
-	switch {
-	case c.offload:
-	case o.interfaces != nil:
-		return nil, fmt.Errorf("option Interfaces is for rings of kind %s, this is %s", conf.RingOffload, kind)
-	case o.checksum != "":
-		return nil, fmt.Errorf("option Checksum is for rings of kind %s, this is %s", conf.RingOffload, kind)
-	case o.time != "":
-		return nil, fmt.Errorf("option OffloadTime is for rings of kind %s, this is %s", conf.RingOffload, kind)
+func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerConfig) (*Poller, error) {
+	if err := o.fits(c, kind); err != nil {
+		return nil, err
 	}
 	layout := buffers.DefaultLayout()
-	layout.SmallCount = e.settings.SmallBuffers + e.settings.SendBuffers
-	layout.LargeCount = e.settings.LargeBuffers
+	layout.SmallCount, layout.LargeCount = e.settings.SmallBuffers+e.settings.SendBuffers, e.settings.LargeBuffers
 	sends := e.settings.SendBuffers
-	if o.small != 0 { // the option comes before all three settings
-		layout.SmallCount, layout.LargeCount, sends = o.small, o.large, 0
+	if o.SmallBuffers != 0 {
+		layout.SmallCount, sends = o.SmallBuffers, 0
+	}
+	if o.LargeBuffers != 0 {
+		layout.LargeCount = o.LargeBuffers
 	}
 	if err := layout.Validate(); err != nil {
 		return nil, err
 	}
-	region, err := sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes(), HugePages: e.settings.HugePages || o.huge,
-		Interface: o.numa, Memory: o.memory})
+	region, err := sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes(), HugePages: e.settings.HugePages || o.HugePages,
+		Interface: o.NearInterface, Memory: o.Memory})
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +68,8 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *options)
 	poller.pool.SetContiguous(region.Contiguous())
 	region.Prefault()
 	logic := ring.Logic(e.settings.RingLogic)
-	if o.logic != nil {
-		logic = *o.logic
+	if o.RingLogic != nil {
+		logic = *o.RingLogic
 	}
 	var notes []ring.Reason
 	for _, n := range region.Notes() {

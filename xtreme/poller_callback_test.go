@@ -27,7 +27,7 @@ func TestPollerCloseInsideACallback(t *testing.T) {
 		return ring.Keep
 	}
 	w.NoError(s.SetReceiveMode(ring.Completions, closes))
-	local := w.udp(loopback, xtreme.KernelOnly(), xtreme.ReceiveMode(ring.Completions, closes))
+	local := w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{KernelOnly: true, ReceiveCallback: closes}})
 	for range 2 {
 		answers(w.world, s, w.net.Dial(s.LocalAddr()))
 		w.write(w.peer(local.LocalAddr()), "by the kernel")
@@ -48,7 +48,7 @@ func TestCallbackThatEndsItsGoroutine(t *testing.T) {
 		failed := make(chan error, 1)
 		go func() {
 			var s *xtreme.Socket
-			p, err := e.NewPoller("ends")
+			p, err := e.NewPoller("ends", xtreme.PollerConfig{})
 			if err != nil {
 				failed <- err
 				return
@@ -59,10 +59,11 @@ func TestCallbackThatEndsItsGoroutine(t *testing.T) {
 				}
 				failed <- p.Close()
 			}()
-			if s, err = p.OpenUDP(loopback, xtreme.ReceiveMode(ring.Completions, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+			if s, err = p.OpenUDP(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: func(*xtreme.Socket,
+				*xtreme.Completion) ring.Verdict {
 				runtime.Goexit()
 				return ring.Keep
-			})); err != nil {
+			}}}); err != nil {
 				return
 			}
 			dst := make([]xtreme.Completion, 8)

@@ -37,7 +37,7 @@ func TestAnotherGoroutineIsRefused(t *testing.T) {
 	for name, logic := range map[string]ring.Logic{"one ring": ring.PerInterface, "several rings": ring.PerSocket} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, kind conf.RingKind) {
-				w := newWorld(t, kind, xtreme.RingLogic(logic))
+				w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(logic)})
 				u := w.udp(loopback)
 				w.poll()
 				late := w.udp(loopback) // its ring, if it is another, was not polled yet
@@ -72,7 +72,7 @@ func elsewhere(f func()) {
 // Before the first Poll any one goroutine may prepare; the one that polls is the owner.
 func TestPreparedElsewhere(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 		var a, b *xtreme.Socket
 		elsewhere(func() { a, b = w.udp(loopback), w.udp(loopback) })
 		w.sendTo(a, "to b", b.LocalAddr())
@@ -81,7 +81,7 @@ func TestPreparedElsewhere(t *testing.T) {
 }
 
 func TestEmptySlice(t *testing.T) {
-	w := newWorld(t, conf.RingEpoll, xtreme.RingLogic(ring.PerSocket))
+	w := newWorld(t, conf.RingEpoll, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 	_, err := w.poller.Poll(nil)
 	w.ErrorIs(err, ring.ErrNoSlice)
 	w.udp(loopback)
@@ -94,10 +94,10 @@ func TestEmptySlice(t *testing.T) {
 func TestAfterClose(t *testing.T) {
 	for _, logic := range []ring.Logic{ring.PerInterface, ring.PerSocket} {
 		onEach(t, func(t *testing.T, kind conf.RingKind) {
-			p, err := newEngine(t, kind).NewPoller("gone", xtreme.RingLogic(logic))
+			p, err := newEngine(t, kind).NewPoller("gone", xtreme.PollerConfig{RingLogic: xtreme.Ptr(logic)})
 			require.NoError(t, err)
 			for range 2 {
-				_, err = p.OpenUDP(loopback)
+				_, err = p.OpenUDP(loopback, xtreme.UDPConfig{})
 				require.NoError(t, err)
 			}
 			var done [1]xtreme.Completion
@@ -126,10 +126,10 @@ func TestAfterClose(t *testing.T) {
 func TestCloseByPostedWork(t *testing.T) {
 	for _, logic := range []ring.Logic{ring.PerInterface, ring.PerSocket} {
 		onEach(t, func(t *testing.T, kind conf.RingKind) {
-			p, err := newEngine(t, kind).NewPoller("last words", xtreme.RingLogic(logic))
+			p, err := newEngine(t, kind).NewPoller("last words", xtreme.PollerConfig{RingLogic: xtreme.Ptr(logic)})
 			require.NoError(t, err)
 			for range 3 {
-				s, err := p.OpenUDP(loopback)
+				s, err := p.OpenUDP(loopback, xtreme.UDPConfig{})
 				require.NoError(t, err)
 				_, err = s.SendTo([]byte("never read"), s.LocalAddr())
 				require.NoError(t, err)
@@ -149,9 +149,9 @@ func TestCloseByPostedWork(t *testing.T) {
 func TestCloseWithPacketsHeld(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		e := newEngine(t, kind)
-		p, err := e.NewPoller("holder", xtreme.Buffers(64, 8))
+		p, err := e.NewPoller("holder", xtreme.PollerConfig{SmallBuffers: 64, LargeBuffers: 8})
 		require.NoError(t, err)
-		s, err := p.OpenUDP(loopback, xtreme.LargestDatagram(1500))
+		s, err := p.OpenUDP(loopback, xtreme.UDPConfig{LargestDatagram: 1500})
 		require.NoError(t, err)
 		var got []xtreme.Completion
 		for _, text := range []string{"held", "lent", "released"} {
@@ -189,10 +189,10 @@ func TestCloseWithPacketsHeld(t *testing.T) {
 
 // several makes n sockets with a ring each.
 func several(t *testing.T, kind conf.RingKind, n int) (*world, []*xtreme.Socket) {
-	w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+	w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 	sockets := make([]*xtreme.Socket, n)
 	for i := range sockets {
-		sockets[i] = w.udp(loopback, xtreme.LargestDatagram(1500), xtreme.ReceiveBuffer(1<<20))
+		sockets[i] = w.udp(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 1 << 20}, LargestDatagram: 1500})
 	}
 	w.Len(w.poller.Rings(), n)
 	return w, sockets
@@ -287,14 +287,15 @@ func (w *world) wakes() {
 // A ring that has nothing to do when Poll begins may have something before its turn comes, when the slice is full already.
 func TestWorkForAnIdleRingWhileTheSliceFills(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 		posted, ran := 0, 0
 		var idle *ring.Ring
-		busy := w.udp(loopback, xtreme.ReceiveMode(ring.Completions, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+		busy := w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: func(*xtreme.Socket,
+			*xtreme.Completion) ring.Verdict {
 			posted++
 			w.NoError(idle.Post(func() { ran++ })) // as another goroutine may at this moment
 			return ring.Keep
-		}))
+		}}})
 		s := w.udp(loopback)
 		idle = s.Ring()
 		w.poll()
@@ -515,16 +516,17 @@ func TestErrorNames(t *testing.T) {
 // A failure of one ring comes alone: what the poller's other rings delivered in the same Poll comes first, and the failure is not lost.
 func TestErrorOfOneRingComesAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		w := newWorld(t, kind, xtreme.RingLogic(ring.PerSocket))
+		w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket)})
 		quiet := []*xtreme.Socket{w.udp(loopback), w.udp(loopback)}
 		for round := range 12 {
 			seen := 0
-			bad := w.udp(loopback, xtreme.ReceiveMode(ring.Completions, func(*xtreme.Socket, *xtreme.Completion) ring.Verdict {
+			bad := w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: func(*xtreme.Socket,
+				*xtreme.Completion) ring.Verdict {
 				if seen++; seen > 3 {
 					panic("one ring's callback")
 				}
 				return ring.Keep
-			}))
+			}}})
 			w.Len(w.poller.Rings(), 3)
 			w.poll()
 			for range 4 {
@@ -578,7 +580,7 @@ func TestShortWaits(t *testing.T) {
 			onEach(t, func(t *testing.T, kind conf.RingKind) {
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
-				w := newWorld(t, kind, xtreme.RingLogic(logic))
+				w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(logic)})
 				w.udp(loopback)
 				w.udp(loopback)
 				wait := func(d time.Duration) time.Duration {

@@ -57,14 +57,14 @@ func TestTaskOfAProcess(t *testing.T) {
 	if len(what) != 3 {
 		return // it is no child
 	}
-	p, err := newEngine(t, conf.RingKind(what[1])).NewPoller("task")
+	p, err := newEngine(t, conf.RingKind(what[1])).NewPoller("task", xtreme.PollerConfig{})
 	require.NoError(t, err)
 	at := netip.MustParseAddrPort(what[2])
 	var s *xtreme.Socket
 	if what[0] == "wait" || what[0] == "spin" {
-		s, err = p.OpenUDP(at)
+		s, err = p.OpenUDP(at, xtreme.UDPConfig{})
 	} else {
-		s, err = p.ListenTCP(at, xtreme.ReusePort())
+		s, err = p.ListenTCP(at, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}})
 	}
 	require.NoError(t, err)
 	fmt.Println(s.LocalAddr())

@@ -71,10 +71,10 @@ func TestRingsByDescriptorComeAndGo(t *testing.T) {
 		e := newEngine(t, kind)
 		for range 300 { // more than there are descriptors below the table's first page, if they were not closed
 			p := whenThereIsMemory(t, func() (*xtreme.Poller, error) {
-				return e.NewPoller("test", xtreme.RingLogic(ring.PerSocket), xtreme.Buffers(64, 8))
+				return e.NewPoller("test", xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerSocket), SmallBuffers: 64, LargeBuffers: 8})
 			})
 			for range 2 {
-				whenThereIsMemory(t, func() (*xtreme.Socket, error) { return p.OpenUDP(loopback) })
+				whenThereIsMemory(t, func() (*xtreme.Socket, error) { return p.OpenUDP(loopback, xtreme.UDPConfig{}) })
 			}
 			for _, r := range p.Rings() {
 				found, ok := e.RingByFD(r.FD())

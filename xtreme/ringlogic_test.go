@@ -44,21 +44,21 @@ func TestRingOfEachLogic(t *testing.T) {
 				n := testnet.New(t, testnet.Pair{}, testnet.Pair{})
 				core := sys.CPU()
 				require.NoError(t, sys.PinThread(core)) // the test's thread, which ends with it
-				w := newWorld(t, kind, xtreme.RingLogic(c.logic))
-				open := func(a netip.AddrPort, id uint64, opt ...xtreme.Option) *xtreme.Socket {
-					return w.udp(a, append(opt, xtreme.UserID(id))...)
+				w := newWorld(t, kind, xtreme.PollerConfig{RingLogic: xtreme.Ptr(c.logic)})
+				open := func(a netip.AddrPort, id uint64, groups ...xtreme.Group) *xtreme.Socket {
+					return w.udp(a, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{UserID: id}, Groups: groups})
 				}
 				groupAt := func(i byte) netip.AddrPort { return netip.AddrPortFrom(group(i), 7500) }
 				list := []*xtreme.Socket{
 					open(netip.AddrPortFrom(n.Local(0), 0), 1),
 					open(netip.AddrPortFrom(n.Local(0), 0), 2),
-					open(groupAt(50), 1, xtreme.JoinGroup("v0")),
+					open(groupAt(50), 1, xtreme.Group{Interface: "v0"}),
 					open(netip.AddrPortFrom(n.Local(1), 0), 1),
-					open(groupAt(51), 2, xtreme.JoinGroup("v1")),
+					open(groupAt(51), 2, xtreme.Group{Interface: "v1"}),
 					open(groupAt(52), 1), // the routing table says v0
 					open(netip.MustParseAddrPort("0.0.0.0:0"), 1),
-					open(netip.MustParseAddrPort("0.0.0.0:0"), 3, xtreme.AddMembership(group(50), "v0", netip.Addr{}),
-						xtreme.AddMembership(group(51), "v1", netip.Addr{})), // on two interfaces: on none
+					open(netip.MustParseAddrPort("0.0.0.0:0"), 3, xtreme.Group{Address: group(50), Interface: "v0"},
+						xtreme.Group{Address: group(51), Interface: "v1"}), // on two interfaces: on none
 				}
 				if kind != conf.RingOffload {
 					require.Equal(t, c.kernel, ringsOf(list))
@@ -99,7 +99,7 @@ func TestRingLogicOfOneOffloadedSocket(t *testing.T) {
 	require.NotContains(t, plain.Path().Explain(), "ring.no_steering")
 	require.NotContains(t, plain.Path().Explain(), "ring.all_interfaces", "there is one")
 	for _, l := range []ring.Logic{ring.PerIP, ring.PerSocket, ring.PerUserID, ring.PerCore, ring.PerCoreAttach} {
-		s := w.udp(w.at(0), xtreme.RingLogic(l), xtreme.UserID(7))
+		s := w.udp(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RingLogic: xtreme.Ptr(ring.Logic(l)), UserID: 7}})
 		require.Same(t, plain.Ring(), s.Ring())
 		require.Contains(t, codes(s.Path()), "ring.no_steering", "%v: %v", l, s.Path())
 		require.Equal(t, ring.PerInterface, s.Ring().Key().Logic, "what the ring is")

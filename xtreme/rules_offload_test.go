@@ -28,9 +28,9 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	answers(w.world, free, w.net.Dial(free.LocalAddr()))
 
 	to := netip.AddrPortFrom(w.net.Peer(0), 7002)
-	connected := w.udp(netip.AddrPort{}, xtreme.Remote(to))
+	connected := w.udp(netip.AddrPort{}, xtreme.UDPConfig{Remote: to})
 	w.Equal("kernel", connected.Path().Tier, connected.Path())
-	both := w.udp(netip.AddrPortFrom(at, 7004), xtreme.Remote(to))
+	both := w.udp(netip.AddrPortFrom(at, 7004), xtreme.UDPConfig{Remote: to})
 	w.Equal("kernel", both.Path().Tier, "the peer is known when it is bound: %v", both.Path())
 
 	// A group that is joined later, whose rule comes too late for the socket.
@@ -39,7 +39,7 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	w.NoError(wild.JoinGroup(netip.MustParseAddr("239.1.1.1"), w.net.Device(0), netip.Addr{}))
 	w.Contains(reason(t, wild, "rule.late"), "offloaded when it joined")
 
-	_, err := w.poller.OpenUDP(netip.AddrPortFrom(at, 7000), xtreme.RequireOffload())
+	_, err := w.poller.OpenUDP(netip.AddrPortFrom(at, 7000), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.ErrorContains(err, "use os udp_receiver *:7000-7001")
 	for _, s := range []*xtreme.Socket{ruled, free, connected, both, wild} {
 		w.close(s)

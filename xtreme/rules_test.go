@@ -20,17 +20,17 @@ import (
 )
 
 // settled is a world whose engine has the settings changed, of the kind of ring that the sub-test is called after, else of epoll.
-func settled(t *testing.T, change func(*conf.Settings), opt ...xtreme.Option) *world {
+func settled(t *testing.T, change func(*conf.Settings)) *world {
 	t.Helper()
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = kindOf(t), 512, 16
 	change(&s)
-	e, err := xtreme.New(s, opt...)
+	e, err := xtreme.New(s)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	w := &world{Assertions: require.New(t), t: t, engine: e, room: 64}
 	t.Attr("ring", string(s.Ring))
-	w.poller, err = e.NewPoller("test")
+	w.poller, err = e.NewPoller("test", xtreme.PollerConfig{})
 	w.NoError(err)
 	t.Cleanup(func() { require.NoError(t, w.poller.Close()) })
 	return w
@@ -83,23 +83,24 @@ func reason(t *testing.T, s *xtreme.Socket, code string) string {
 func TestRulesAreAskedByRole(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		var (
-			server = func(w *world) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback) }
+			server = func(w *world) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback, xtreme.ListenConfig{}) }
 			client = func(w *world) (*xtreme.Socket, error) {
 				l := w.server("tcp", "127.0.0.1:0")
-				return w.poller.DialTCP(addr(l.Addr()))
+				return w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{})
 			}
-			receiver  = func(w *world) (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback) }
+			receiver  = func(w *world) (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback, xtreme.UDPConfig{}) }
 			connected = func(w *world) (*xtreme.Socket, error) {
-				return w.poller.OpenUDP(netip.AddrPort{}, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
+				return w.poller.OpenUDP(netip.AddrPort{}, xtreme.UDPConfig{Remote: netip.MustParseAddrPort("127.0.0.9:53")})
 			}
 			both = func(w *world) (*xtreme.Socket, error) {
-				return w.poller.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort("127.0.0.9:53")))
+				return w.poller.OpenUDP(loopback, xtreme.UDPConfig{Remote: netip.MustParseAddrPort("127.0.0.9:53")})
 			}
 			member = func(w *world) (*xtreme.Socket, error) {
-				return w.poller.OpenUDP(netip.MustParseAddrPort("0.0.0.0:17001"), xtreme.AddMembership(netip.MustParseAddr("239.1.2.3"), "lo", netip.Addr{}))
+				return w.poller.OpenUDP(netip.MustParseAddrPort("0.0.0.0:17001"),
+					xtreme.UDPConfig{Groups: []xtreme.Group{{Address: netip.MustParseAddr("239.1.2.3"), Interface: "lo"}}})
 			}
 			bare = func(w *world) (*xtreme.Socket, error) {
-				s, err := w.poller.NewTCP(false)
+				s, err := w.poller.NewTCP(false, xtreme.TCPConfig{})
 				if err == nil {
 					err = s.Bind(loopback)
 				}
@@ -108,7 +109,7 @@ func TestRulesAreAskedByRole(t *testing.T) {
 				}
 				return s, err
 			}
-			server6 = func(w *world) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback6) }
+			server6 = func(w *world) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback6, xtreme.ListenConfig{}) }
 		)
 		for _, c := range []struct {
 			name, rules string
@@ -158,8 +159,9 @@ func TestApplicationIDChoosesTheGroup(t *testing.T) {
 		rules := rulesFile(t, "application-id * B1\nuse os tcp_server *:*\n")
 		for id, want := range map[string]bool{"B1": true, "B2": false, conf.DefaultApplicationID: false} {
 			log.Reset()
-			w := settled(t, func(s *conf.Settings) { s.RulesFile, s.ApplicationID = rules, id },
-				xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+			w := settled(t, func(s *conf.Settings) {
+				s.RulesFile, s.ApplicationID, s.Logger = rules, id, slog.New(slog.NewTextHandler(&log, nil))
+			})
 			l := w.listen()
 			w.Equal(want, hasRule(l, "rule.os"), id)
 			w.Equal(id == "B2", strings.Contains(log.String(), "no group of the rules is for this application id"), log.String())
@@ -228,7 +230,7 @@ func TestReloadKeepsAddedRulesInTheirGroup(t *testing.T) {
 func TestRulesFileWithAMistake(t *testing.T) {
 	var log bytes.Buffer
 	path := rulesFile(t, "use os tcp_server *:*\nnonsense\n")
-	w := settled(t, func(s *conf.Settings) { s.RulesFile = path }, xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	w := settled(t, func(s *conf.Settings) { s.RulesFile, s.Logger = path, slog.New(slog.NewTextHandler(&log, nil)) })
 	w.Contains(log.String(), "line 2, column 1")
 	w.Equal("application-id * *\nuse os udp_connect *:53\n", w.engine.Rules().String(), "nothing of the file holds")
 
@@ -248,21 +250,26 @@ func TestExceptionHandling(t *testing.T) {
 			3: {"ERROR", true, true}} {
 			var log bytes.Buffer
 			path := rulesFile(t, "use sx tcp_server *:*\n")
-			w := settled(t, func(s *conf.Settings) { s.RulesFile, s.ExceptionHandling = path, mode },
-				xtreme.Logger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			w := settled(t, func(s *conf.Settings) {
+				s.RulesFile, s.ExceptionHandling = path, mode
+				s.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			})
 			if want.dies {
 				open := descriptors(t)
 				for range 3 {
-					w.PanicsWithError("xtreme: VMA_EXCEPTION_HANDLING=3\n"+deadly+": offload required", func() { _, _ = w.poller.ListenTCP(loopback) })
+					w.PanicsWithError("xtreme: VMA_EXCEPTION_HANDLING=3\n"+deadly+": offload required", func() {
+						_, _ = w.poller.ListenTCP(loopback,
+							xtreme.ListenConfig{})
+					})
 				}
 				w.Equal(open, descriptors(t), "what the call had begun is undone first")
-				l, err := w.poller.NewTCP(false) // its steps are the application's own
+				l, err := w.poller.NewTCP(false, xtreme.TCPConfig{}) // its steps are the application's own
 				w.NoError(err)
 				w.NoError(l.Bind(loopback))
 				w.Panics(func() { _ = l.Listen(0) })
 				w.NoError(l.Close())
 				w.Equal(open, descriptors(t))
-			} else if l, err := w.poller.ListenTCP(loopback); want.fails {
+			} else if l, err := w.poller.ListenTCP(loopback, xtreme.ListenConfig{}); want.fails {
 				w.ErrorIs(err, ring.ErrNotSupported)
 				w.ErrorContains(err, `the rule "use sx tcp_server *:*" (line 1, application-id * *) asks for an offloaded socket`)
 			} else {

@@ -14,7 +14,7 @@ func TestARuleForADestinationOfASocket(t *testing.T) {
 	w := newCabled(t)
 	at, to := w.at(0).Addr(), w.net.Peer(0)
 	w.NoError(w.engine.AddRule("use os udp_sender "+to.String()+"/32:9101\nuse os udp_sender 239.1.1.0/24:*", true))
-	s := w.udp(netip.AddrPortFrom(at, 7100), xtreme.MulticastInterface(w.net.Device(0)), xtreme.MulticastLoop(false))
+	s := w.udp(netip.AddrPortFrom(at, 7100), xtreme.UDPConfig{MulticastInterface: w.net.Device(0), MulticastLoop: xtreme.Off})
 	w.Equal("bypass", s.Path().Tier, s.Path())
 	w.False(hasRule(s, "rule.sender"), "nothing was sent yet")
 	ruled, free := w.net.Listen(netip.AddrPortFrom(to, 9101)), w.net.Listen(netip.AddrPortFrom(to, 9102))

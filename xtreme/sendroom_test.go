@@ -33,11 +33,11 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 					w := byEnvironment(t, kind)
 					peer := n.Listen(netip.AddrPortFrom(n.Peer(0), 0))
 					to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
-					var opt []xtreme.Option
+					var c xtreme.UDPConfig
 					if connected {
-						opt = append(opt, xtreme.Remote(to))
+						c.Remote = to
 					}
-					s := w.udp(netip.AddrPortFrom(n.Local(0), 0), opt...)
+					s := w.udp(netip.AddrPortFrom(n.Local(0), 0), c)
 					const sends = 500
 					good, refused := uint64(0), uint64(0)
 					for range sends {
@@ -113,7 +113,7 @@ func sendingToNobody(t *testing.T, test func(w *world, setting string, at, nobod
 // that it opens does not keep a ring awake.
 func TestSendsWithoutRoomAndErrorsOfTheNetwork(t *testing.T) {
 	sendingToNobody(t, func(w *world, setting string, at, nobody netip.AddrPort) {
-		one, connected := w.udp(at), w.udp(at, xtreme.Remote(nobody))
+		one, connected := w.udp(at), w.udp(at, xtreme.UDPConfig{Remote: nobody})
 		for range 3 { // what the first one brings is not told by the next
 			_, err := one.SendTo([]byte("x"), nobody)
 			w.NoError(err, "setting %s, %v", setting, at)

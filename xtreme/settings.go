@@ -18,10 +18,10 @@ import (
 func programName() string { return filepath.Base(os.Args[0]) }
 
 // openLog is the engine's log: code's, or that of the settings, or the program's. What the settings have to say is said there.
-func openLog(s *conf.Settings, code *slog.Logger) (log *slog.Logger, end io.Closer, err error) {
+func openLog(s *conf.Settings) (log *slog.Logger, end io.Closer, err error) {
 	switch {
-	case code != nil:
-		log = code
+	case s.Logger != nil:
+		log = s.Logger
 	case s.OwnLog():
 		l, err := s.OpenLog()
 		if err != nil {
@@ -60,18 +60,19 @@ const (
 	headers6 = 40 + 20
 )
 
-// fill puts what the settings say where the options of a call say nothing.
-func (e *Engine) fill(c *options) {
-	c.socket.ReceiveMin = e.settings.RxBytesMin
-	c.socket.ReportDrops = e.settings.ReportDrops
-	if c.socket.Timestamps && !c.hardwareTimestamps {
-		c.socket.HardwareTimestamps = ring.HardwareTimestamps(e.settings.CardTime)
+// ringConfig is what the core is told of a socket: what its configuration says, and the settings where that says nothing.
+func (e *Engine) ringConfig(o *options) ring.Config {
+	c := o.ringConfig()
+	c.ReceiveMin, c.ReportDrops = e.settings.RxBytesMin, e.settings.ReportDrops
+	if c.Timestamps && o.hardwareTimestamps == nil {
+		c.HardwareTimestamps = ring.HardwareTimestamps(e.settings.CardTime)
 	}
+	return c
 }
 
-// standard gives a new socket what the settings say; options come after it and have the last word. What the kernel refuses is a case for
+// standard gives a new socket what the settings say; its configuration has the last word. What the kernel refuses is a case for
 // VMA_EXCEPTION_HANDLING.
-func (e *Engine) standard(s *Socket, where scope) error {
+func (e *Engine) standard(s *Socket, of protocol) error {
 	set := &e.settings
 	apply := func(name string, err error) error {
 		if err == nil {
@@ -79,7 +80,7 @@ func (e *Engine) standard(s *Socket, where scope) error {
 		}
 		return e.exception("setting", fmt.Errorf("setting %s: %w", name, err))
 	}
-	if where&forNewTCP != 0 {
+	if of == protocolTCP {
 		if set.NoDelay {
 			if err := apply("VMA_TCP_NODELAY", s.SetNoDelay(true)); err != nil {
 				return err
@@ -97,7 +98,7 @@ func (e *Engine) standard(s *Socket, where scope) error {
 			}
 		}
 	}
-	if where&forNewUDP != 0 && set.NoMulticastLoop {
+	if of == protocolUDP && set.NoMulticastLoop {
 		return apply("VMA_TX_MC_LOOPBACK", s.SetMulticastLoop(false))
 	}
 	return nil

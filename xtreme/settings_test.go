@@ -48,7 +48,7 @@ func TestSettingsReachTCPSockets(t *testing.T) {
 				w.Equal(c.want, c.read(w, l), "listener")
 				s, peer := w.pair(l)
 				w.Equal(c.want, c.read(w, s), "accepted")
-				dialled, err := w.poller.DialTCP(l.LocalAddr())
+				dialled, err := w.poller.DialTCP(l.LocalAddr(), xtreme.DialConfig{})
 				w.NoError(err)
 				w.Equal(c.want, c.read(w, dialled), "dialled")
 				w.NoError(peer.Close())
@@ -60,9 +60,9 @@ func TestSettingsReachTCPSockets(t *testing.T) {
 			})
 		}
 
-		t.Run("the option has the last word", func(t *testing.T) {
+		t.Run("the configuration has the last word", func(t *testing.T) {
 			w := settled(t, func(s *conf.Settings) { s.NoDelay = true })
-			l := w.listen(xtreme.NoDelay(false))
+			l := w.listen(xtreme.ListenConfig{NoDelay: xtreme.Off})
 			w.Zero(w.sockopt(l, unix.IPPROTO_TCP, unix.TCP_NODELAY))
 			w.close(l)
 		})
@@ -80,7 +80,7 @@ func TestSegmentsAreNoLargerThanTheSettings(t *testing.T) {
 			{loopback, 32767, 0, 32767}, {loopback, 0, 148, 108}, {loopback6, 0, 1280, 1220}, {loopback6, 0, 148, 88}, {loopback6, 1000, 0, 1000},
 		} {
 			w := settled(t, func(s *conf.Settings) { s.MSS, s.MTU, s.ExceptionHandling = c.mss, c.mtu, 2 })
-			l, err := w.poller.ListenTCP(c.at)
+			l, err := w.poller.ListenTCP(c.at, xtreme.ListenConfig{})
 			w.NoError(err)
 			s, peer := w.pair(l)
 			raw, err := peer.SyscallConn()
@@ -103,13 +103,17 @@ func TestSegmentsAreNoLargerThanTheSettings(t *testing.T) {
 func TestASettingTheKernelRefuses(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		var log bytes.Buffer
-		logger := xtreme.Logger(slog.New(slog.NewTextHandler(&log, nil)))
-		w := settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 1 }, logger)
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		w := settled(t, func(s *conf.Settings) {
+			s.Congestion, s.ExceptionHandling, s.Logger = conf.NoCongestionControl, 1, logger
+		})
 		w.close(w.listen())
 		w.Contains(log.String(), "VMA_TCP_CC_ALGO=none")
-		w = settled(t, func(s *conf.Settings) { s.Congestion, s.ExceptionHandling = conf.NoCongestionControl, 2 }, logger)
+		w = settled(t, func(s *conf.Settings) {
+			s.Congestion, s.ExceptionHandling, s.Logger = conf.NoCongestionControl, 2, logger
+		})
 		before := descriptors(t)
-		_, err := w.poller.ListenTCP(loopback)
+		_, err := w.poller.ListenTCP(loopback, xtreme.ListenConfig{})
 		w.ErrorContains(err, "xtreme: ListenTCP: setting VMA_TCP_CC_ALGO=none")
 		w.ErrorIs(err, unix.ENOENT)
 		w.Equal(before, descriptors(t), "nothing is left open")
@@ -121,9 +125,9 @@ func TestASettingTheKernelRefuses(t *testing.T) {
 				t.Setenv("VMA_TCP_CC_ALGO", name)
 			}
 			settings := conf.FromEnvironment()
-			settings.Ring = conf.RingEpoll
+			settings.Ring, settings.Logger = conf.RingEpoll, logger
 			before := descriptors(t)
-			e, err := xtreme.New(settings, logger)
+			e, err := xtreme.New(settings)
 			w.NoError(err)
 			w.NoError(e.Close())
 			w.Equal(want, strings.Count(log.String(), "level=WARN"), "%s: %s", name, log.String())
@@ -140,14 +144,14 @@ func TestMulticastLoopFollowsTheSetting(t *testing.T) {
 		for _, off := range []bool{false, true} {
 			w := settled(t, func(s *conf.Settings) { s.NoMulticastLoop = off })
 			four, six := w.udp(loopback), w.udp(loopback6)
-			forced := w.udp(loopback, xtreme.MulticastLoop(true))
+			forced := w.udp(loopback, xtreme.UDPConfig{MulticastLoop: xtreme.On})
 			want := 1
 			if off {
 				want = 0
 			}
 			w.Equal(want, w.sockopt(four, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
 			w.Equal(want, w.sockopt(six, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP))
-			w.Equal(1, w.sockopt(forced, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP), "the option has the last word")
+			w.Equal(1, w.sockopt(forced, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP), "the configuration has the last word")
 			for _, s := range []*xtreme.Socket{four, six, forced} {
 				w.close(s)
 			}
@@ -158,12 +162,13 @@ func TestMulticastLoopFollowsTheSetting(t *testing.T) {
 func TestReceiveBuffersHaveALeast(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		w := settled(t, func(s *conf.Settings) { s.RxBytesMin = 65536 })
-		small, large := w.udp(loopback, xtreme.ReceiveBuffer(5000)), w.udp(loopback, xtreme.ReceiveBuffer(100_000))
+		small, large := w.udp(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 5000}}), w.udp(loopback,
+			xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 100_000}})
 		w.Equal(2*65536, w.sockopt(small, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
 		w.Equal(2*100_000, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF))
 		w.NoError(large.SetReceiveBuffer(4096))
 		w.Equal(2*65536, w.sockopt(large, unix.SOL_SOCKET, unix.SO_RCVBUF), "also when it is set later")
-		_, err := w.poller.OpenUDP(loopback, xtreme.ReceiveBuffer(0))
+		_, err := w.poller.OpenUDP(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: -1}})
 		w.ErrorIs(err, unix.EINVAL, "a mistake stays one")
 		w.ErrorIs(large.SetReceiveBuffer(0), unix.EINVAL)
 		for _, s := range []*xtreme.Socket{small, large} {
@@ -176,11 +181,11 @@ func TestReceiveBuffersHaveALeast(t *testing.T) {
 func TestCardsAreAskedByTheSetting(t *testing.T) {
 	for _, on := range []int{0, 3} {
 		w := settled(t, func(s *conf.Settings) { s.CardTime = on })
-		plain, stamped := w.udp(loopback), w.udp(loopback, xtreme.Timestamps())
+		plain, stamped := w.udp(loopback), w.udp(loopback, xtreme.UDPConfig{Timestamps: true})
 		w.Equal(codes(plain.Path()), codes(w.udp(loopback).Path()))
 		w.Equal(on != 0, len(codes(stamped.Path())) > len(codes(plain.Path())), stamped.Path())
-		off := w.udp(loopback, xtreme.Timestamps(), xtreme.HardwareTimestamps(ring.HardwareTimestampsOff, 0))
-		w.Equal(codes(plain.Path()), codes(off.Path()), "the option has the last word")
+		off := w.udp(loopback, xtreme.UDPConfig{Timestamps: true, HardwareTimestamps: xtreme.Ptr(ring.HardwareTimestampsOff)})
+		w.Equal(codes(plain.Path()), codes(off.Path()), "the configuration has the last word")
 	}
 }
 
@@ -191,14 +196,15 @@ func TestBuffersByTheSettings(t *testing.T) {
 	})
 }
 
-// The option Buffers comes before VMA_TX_BUFS, also in what is kept for sending: a socket receives with buffers that the setting would keep.
-func TestOptionBuffersBoundsTheSendReserve(t *testing.T) {
+// PollerConfig.SmallBuffers comes before VMA_TX_BUFS, also in what is kept for sending: a socket receives with buffers that the setting
+// would keep.
+func TestBuffersOfAPollerBoundTheSendReserve(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
 		s := conf.Default()
-		s.Ring, s.SendBuffers = kind, 5000
-		e, err := xtreme.New(s, xtreme.Logger(slog.New(slog.DiscardHandler)))
+		s.Ring, s.SendBuffers, s.Logger = kind, 5000, slog.New(slog.DiscardHandler)
+		e, err := xtreme.New(s)
 		require.NoError(t, err)
-		p, err := e.NewPoller("test", xtreme.Buffers(512, 16))
+		p, err := e.NewPoller("test", xtreme.PollerConfig{SmallBuffers: 512, LargeBuffers: 16})
 		require.NoError(t, err)
 		require.Equal(t, 512/8, p.Pool().Reserve(buffers.Small))
 		require.Equal(t, 16/8, p.Pool().Reserve(buffers.Large))
@@ -213,7 +219,8 @@ func TestOpenDoesNotWaitAfterJoining(t *testing.T) {
 	t.Setenv("VMA_WAIT_AFTER_JOIN_MSEC", fmt.Sprint(wait.Milliseconds()))
 	w := byEnvironment(t, conf.RingEpoll)
 	began := time.Now()
-	member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), xtreme.AddMembership(netip.MustParseAddr("239.7.7.8"), "lo", netip.Addr{}))
+	member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 0),
+		xtreme.UDPConfig{Groups: []xtreme.Group{{Address: netip.MustParseAddr("239.7.7.8"), Interface: "lo"}}})
 	w.Less(time.Since(began), wait)
 	w.close(member)
 }
@@ -228,7 +235,7 @@ func TestRingEntriesByTheSettings(t *testing.T) {
 		s.Ring, s.SmallBuffers, s.LargeBuffers, s.RingEntries = conf.RingUring, 512, 16, entries
 		e, err := xtreme.New(s)
 		require.NoError(t, err)
-		p, err := e.NewPoller("test")
+		p, err := e.NewPoller("test", xtreme.PollerConfig{})
 		require.NoError(t, err)
 		masks[entries] = submissionMask(t, max(entries, 256)-1)
 		require.NoError(t, p.Close())

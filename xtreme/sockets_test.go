@@ -25,7 +25,7 @@ func families(t *testing.T, test func(t *testing.T, kind conf.RingKind, local ne
 func TestListenTCP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
-		l, err := w.poller.ListenTCP(local)
+		l, err := w.poller.ListenTCP(local, xtreme.ListenConfig{})
 		w.NoError(err)
 		w.Equal(xtreme.KindListener, l.Kind())
 		w.Equal(local.Addr(), l.LocalAddr().Addr())
@@ -54,7 +54,7 @@ func TestDialTCP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
 		l := w.server("tcp", local.String())
-		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.Local(local))
+		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{Local: local})
 		w.NoError(err)
 		w.Equal(addr(l.Addr()), s.RemoteAddr())
 		w.event(s, xtreme.EventOut)
@@ -71,7 +71,7 @@ func TestDialTCP(t *testing.T) {
 func TestDialTCPFromAnAddress(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
 	l := w.server("tcp", "127.0.0.1:0")
-	s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.Local(netip.MustParseAddrPort("127.0.0.5:0")))
+	s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{Local: netip.MustParseAddrPort("127.0.0.5:0")})
 	w.NoError(err)
 	w.event(s, xtreme.EventOut)
 	peer, err := l.Accept()
@@ -86,7 +86,7 @@ func TestDialTCPRefused(t *testing.T) {
 		w := newWorld(t, kind)
 		l := w.server("tcp", "127.0.0.1:0")
 		w.NoError(l.Close())
-		s, err := w.poller.DialTCP(addr(l.Addr()))
+		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{})
 		w.NoError(err)
 		c := w.event(s, xtreme.EventIn|xtreme.EventErr|xtreme.EventHup)
 		w.ErrorIs(c.Err, unix.ECONNREFUSED)
@@ -120,7 +120,7 @@ func TestOpenUDPConnected(t *testing.T) {
 		w := newWorld(t, kind)
 		server, stranger := w.udp(local), w.udp(local)
 		for _, from := range []netip.AddrPort{{}, local} {
-			s := w.udp(from, xtreme.Remote(server.LocalAddr()))
+			s := w.udp(from, xtreme.UDPConfig{Remote: server.LocalAddr()})
 			w.Equal(server.LocalAddr(), s.RemoteAddr())
 			w.Equal(local.Addr(), s.LocalAddr().Addr())
 			w.NotNil(s.Ring())
@@ -166,16 +166,18 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
 		ipv6 := local.Addr().Is6()
-		l, err := w.poller.NewTCP(ipv6, xtreme.ReuseAddr())
+		l, err := w.poller.NewTCP(ipv6, xtreme.TCPConfig{})
 		w.NoError(err)
+		w.NoError(l.SetReuseAddr(true))
 		w.Nil(l.Ring())
 		w.NoError(l.Bind(local))
 		w.Nil(l.Ring(), "a bound TCP socket has no ring yet")
 		w.NoError(l.Listen(4))
 		w.NotNil(l.Ring())
 
-		s, err := w.poller.NewTCP(ipv6, xtreme.NoDelay(true), xtreme.UserData(9))
+		s, err := w.poller.NewTCP(ipv6, xtreme.TCPConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](9)}})
 		w.NoError(err)
+		w.NoError(s.SetNoDelay(true))
 		w.NoError(s.Connect(l.LocalAddr()))
 		child := w.accept(l)
 		c := w.event(s, xtreme.EventOut)
@@ -184,7 +186,7 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 		w.NoError(err)
 		w.Equal("by hand", w.text(child))
 
-		u, err := w.poller.NewUDP(ipv6, xtreme.LargestDatagram(100))
+		u, err := w.poller.NewUDP(ipv6, xtreme.UDPSocketConfig{LargestDatagram: 100})
 		w.NoError(err)
 		w.Nil(u.Ring())
 		w.NoError(u.Bind(local))
@@ -192,7 +194,7 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 		w.write(w.peer(u.LocalAddr()), "udp")
 		w.Equal("udp", w.text(u))
 
-		never, err := w.poller.NewTCP(ipv6)
+		never, err := w.poller.NewTCP(ipv6, xtreme.TCPConfig{})
 		w.NoError(err)
 		before := descriptors(t)
 		w.NoError(never.Close())
@@ -204,11 +206,21 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 func TestRequireOffloadIsRefusedWithTheReason(t *testing.T) {
 	w := newWorld(t, conf.RingAuto)
 	for _, open := range []func() (*xtreme.Socket, error){
-		func() (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.poller.DialTCP(loopback, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.poller.NewTCP(false, xtreme.RequireOffload()) },
-		func() (*xtreme.Socket, error) { return w.poller.NewUDP(false, xtreme.RequireOffload()) },
+		func() (*xtreme.Socket, error) {
+			return w.poller.ListenTCP(loopback, xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
+		func() (*xtreme.Socket, error) {
+			return w.poller.DialTCP(loopback, xtreme.DialConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
+		func() (*xtreme.Socket, error) {
+			return w.poller.OpenUDP(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
+		func() (*xtreme.Socket, error) {
+			return w.poller.NewTCP(false, xtreme.TCPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
+		func() (*xtreme.Socket, error) {
+			return w.poller.NewUDP(false, xtreme.UDPSocketConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+		},
 	} {
 		before := descriptors(t)
 		s, err := open()
@@ -236,26 +248,30 @@ func TestFailedOpensLeaveNothing(t *testing.T) {
 			open func() (*xtreme.Socket, error)
 			want error
 		}{
-			"listener's address is taken": {func() (*xtreme.Socket, error) { return w.poller.ListenTCP(l.LocalAddr()) }, unix.EADDRINUSE},
+			"listener's address is taken": {func() (*xtreme.Socket, error) { return w.poller.ListenTCP(l.LocalAddr(), xtreme.ListenConfig{}) },
+				unix.EADDRINUSE},
 			"listener's address is not ours": {func() (*xtreme.Socket, error) {
-				return w.poller.ListenTCP(nobody)
+				return w.poller.ListenTCP(nobody, xtreme.ListenConfig{})
 			}, unix.EADDRNOTAVAIL},
-			"no address to listen on": {func() (*xtreme.Socket, error) { return w.poller.ListenTCP(netip.AddrPort{}) }, unix.EINVAL},
-			"no address to dial":      {func() (*xtreme.Socket, error) { return w.poller.DialTCP(netip.AddrPort{}) }, unix.EINVAL},
+			"no address to listen on": {func() (*xtreme.Socket, error) { return w.poller.ListenTCP(netip.AddrPort{}, xtreme.ListenConfig{}) },
+				unix.EINVAL},
+			"no address to dial": {func() (*xtreme.Socket, error) { return w.poller.DialTCP(netip.AddrPort{}, xtreme.DialConfig{}) }, unix.EINVAL},
 			"dialled from elsewhere": {func() (*xtreme.Socket, error) {
-				return w.poller.DialTCP(l.LocalAddr(), xtreme.Local(nobody))
+				return w.poller.DialTCP(l.LocalAddr(), xtreme.DialConfig{Local: nobody})
 			}, unix.EADDRNOTAVAIL},
 			"dialled from another family": {func() (*xtreme.Socket, error) {
-				return w.poller.DialTCP(l.LocalAddr(), xtreme.Local(six))
+				return w.poller.DialTCP(l.LocalAddr(), xtreme.DialConfig{Local: six})
 			}, unix.EAFNOSUPPORT},
 			"an option fails": {func() (*xtreme.Socket, error) {
-				return w.poller.DialTCP(l.LocalAddr(), xtreme.NoDelay(true), xtreme.TTL(0))
+				return w.poller.DialTCP(l.LocalAddr(), xtreme.DialConfig{IPConfig: xtreme.IPConfig{TTL: -1}, NoDelay: xtreme.On})
 			}, unix.EINVAL},
-			"IPv6 option on IPv4":  {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(loopback, xtreme.V6Only()) }, unix.ENOPROTOOPT},
-			"UDP address is taken": {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(u.LocalAddr()) }, unix.EADDRINUSE},
-			"UDP address not ours": {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(nobody) }, unix.EADDRNOTAVAIL},
+			"IPv6 option on IPv4": {func() (*xtreme.Socket, error) {
+				return w.poller.OpenUDP(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{V6Only: true}})
+			}, unix.ENOPROTOOPT},
+			"UDP address is taken": {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(u.LocalAddr(), xtreme.UDPConfig{}) }, unix.EADDRINUSE},
+			"UDP address not ours": {func() (*xtreme.Socket, error) { return w.poller.OpenUDP(nobody, xtreme.UDPConfig{}) }, unix.EADDRNOTAVAIL},
 			"join without interface": {func() (*xtreme.Socket, error) {
-				return w.poller.OpenUDP(netip.AddrPortFrom(group(8), 0), xtreme.JoinGroup("nosuchif0"))
+				return w.poller.OpenUDP(netip.AddrPortFrom(group(8), 0), xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "nosuchif0"}}})
 			}, unix.ENODEV},
 		} {
 			s, err := c.open()
@@ -275,7 +291,7 @@ func TestOpenUDPWithABadRemote(t *testing.T) {
 		w.poll()
 		before := descriptors(t)
 		for _, remote := range []string{"[::1]:7", "255.255.255.255:7"} { // another family; broadcast without leave
-			_, err := w.poller.OpenUDP(loopback, xtreme.Remote(netip.MustParseAddrPort(remote)))
+			_, err := w.poller.OpenUDP(loopback, xtreme.UDPConfig{Remote: netip.MustParseAddrPort(remote)})
 			w.ErrorContains(err, remote)
 		}
 		for range 10 {
@@ -291,14 +307,14 @@ func TestOpenUDPWithABadRemote(t *testing.T) {
 func TestOpenAfterClose(t *testing.T) {
 	e := newEngine(t, conf.RingEpoll)
 	w := newWorld(t, conf.RingEpoll)
-	p, err := e.NewPoller("closed")
+	p, err := e.NewPoller("closed", xtreme.PollerConfig{})
 	w.NoError(err)
 	w.NoError(p.Close())
 	before := descriptors(t)
-	_, err = p.OpenUDP(loopback)
+	_, err = p.OpenUDP(loopback, xtreme.UDPConfig{})
 	w.ErrorIs(err, xtreme.ErrClosed)
 	w.ErrorIs(err, net.ErrClosed)
-	_, err = p.ListenTCP(loopback)
+	_, err = p.ListenTCP(loopback, xtreme.ListenConfig{})
 	w.ErrorIs(err, xtreme.ErrClosed)
 	w.Equal(before, descriptors(t))
 }
@@ -307,7 +323,7 @@ func TestPacketInfoOfAConnectedSocket(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		server := w.udp(loopback)
-		s := w.udp(netip.AddrPort{}, xtreme.Remote(server.LocalAddr()), xtreme.PacketInfo())
+		s := w.udp(netip.AddrPort{}, xtreme.UDPConfig{Remote: server.LocalAddr(), PacketInfo: true})
 		w.sendTo(server, "x", s.LocalAddr())
 		c := w.event(s, xtreme.EventPacket)
 		w.NoError(c.Packet.Release())
@@ -319,7 +335,8 @@ func TestAFailedOpenIsNotSpokenOf(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		l := w.listen()
-		_, err := w.poller.ListenTCP(l.LocalAddr(), xtreme.BindToDevice("lo")) // has a ring before it fails to bind
+		_, err := w.poller.ListenTCP(l.LocalAddr(),
+			xtreme.ListenConfig{IPConfig: xtreme.IPConfig{BindToDevice: "lo"}}) // has a ring before it fails to bind
 		w.Error(err)
 		for range 10 {
 			w.poll()

@@ -36,7 +36,7 @@ func TestArrivalTimes(t *testing.T) {
 // stampsOutside counts the stamps of the ring and of a kernel socket that lie outside of the call that sent their datagram.
 func stampsOutside(w *world, stopped bool) (here, there, all int) {
 	t := w.t
-	s := w.udp(loopback, xtreme.Timestamps(), xtreme.LargestDatagram(2048))
+	s := w.udp(loopback, xtreme.UDPConfig{Timestamps: true, LargestDatagram: 2048})
 	kernel := newStampedPeer(t)
 	type interval struct{ begin, end int64 }
 	send := func(c *net.UDPConn) (call interval) {
@@ -89,11 +89,11 @@ func stampsOutside(w *world, stopped bool) (here, there, all int) {
 	return here, there, rounds * each
 }
 
-// When each datagram left, by the option's name; where the card cannot help, the path says so.
+// When each datagram left, by the configuration; where the card cannot help, the path says so.
 func TestTxTimestamps(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		s := w.udp(loopback, xtreme.TxTimestamps(), xtreme.HardwareTimestamps(ring.HardwareTimestampsSync, 0))
+		s := w.udp(loopback, xtreme.UDPConfig{TxTimestamps: true, HardwareTimestamps: xtreme.Ptr(ring.HardwareTimestampsSync)})
 		peer := newStampedPeer(t)
 		before := realtime(t)
 		w.sendTo(s, "a", peer.addr())
@@ -108,10 +108,8 @@ func TestTxTimestamps(t *testing.T) {
 		w.Contains(s.Path().Explain(), "card.no_stamps")
 		w.Equal(uint64(2), s.Ring().Stats().Stamped)
 
-		_, err := w.poller.OpenUDP(loopback, xtreme.HardwareTimestamps(7, 0))
+		_, err := w.poller.OpenUDP(loopback, xtreme.UDPConfig{HardwareTimestamps: xtreme.Ptr[ring.HardwareTimestamps](7)})
 		w.ErrorContains(err, "card time 7")
-		_, err = w.poller.ListenTCP(loopback, xtreme.TxTimestamps())
-		w.ErrorContains(err, "TxTimestamps")
 	})
 }
 
@@ -121,7 +119,7 @@ func TestTxTimestampsWithoutPolling(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		const sends = 2000
 		w := newWorld(t, kind)
-		s := w.udp(loopback, xtreme.TxTimestamps(), xtreme.ReceiveBuffer(64<<10))
+		s := w.udp(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 64 << 10}, TxTimestamps: true})
 		peer := w.peer(s.LocalAddr())
 		to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
 		for i := range sends {

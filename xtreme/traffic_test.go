@@ -53,7 +53,7 @@ func TestFragmentedDatagrams(t *testing.T) {
 // Sockets that are opened and closed on an interface under traffic cost another socket there nothing: it receives all, in order.
 func TestSocketsComeAndGoUnderTraffic(t *testing.T) {
 	onEachCable(t, func(w *cabled, offloaded bool) {
-		s := w.udp(w.at(0), xtreme.ReceiveBuffer(1<<20))
+		s := w.udp(w.at(0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 1 << 20}})
 		peer := w.net.Dial(s.LocalAddr())
 		stop := make(chan int)
 		received, read := 0, atomic.NewInt64(0)
@@ -91,7 +91,7 @@ func TestSocketsComeAndGoUnderTraffic(t *testing.T) {
 		}
 		for i := range 100 {
 			at := netip.AddrPortFrom(w.net.Local(0), uint16(9000+i%3)) // the ports are used again
-			x, y := w.udp(at), w.udp(netip.AddrPortFrom(w.net.Other(0), at.Port()), xtreme.Remote(netip.AddrPortFrom(w.net.Peer(0), 9)))
+			x, y := w.udp(at), w.udp(netip.AddrPortFrom(w.net.Other(0), at.Port()), xtreme.UDPConfig{Remote: netip.AddrPortFrom(w.net.Peer(0), 9)})
 			other := w.net.Dial(at)
 			w.write(other, "another")
 			for len(w.kept) == 0 {

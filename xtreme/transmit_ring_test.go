@@ -76,7 +76,7 @@ func TestTransmitRingIsNotABatchOfEpoll(t *testing.T) {
 		w := settled(t, func(s *conf.Settings) { s.RingEntries = setting })
 		var list []*xtreme.Socket
 		for range sockets {
-			list = append(list, w.udp(loopback, xtreme.LargestDatagram(1000)))
+			list = append(list, w.udp(loopback, xtreme.UDPConfig{LargestDatagram: 1000}))
 		}
 		for _, s := range list {
 			peer, err := net.Dial("udp", s.LocalAddr().String())

@@ -21,38 +21,39 @@ import (
 // and members on this host get it unless MulticastLoop says no: on each kind of ring, as the peer sees it.
 func TestSendOptionsSeenByThePeer(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
-		c := newCabled(t, testnet.Pair{}, testnet.Pair{})
-		w := c.world
-		w.engine = c.newEngine(func(s *conf.Settings) { s.Ring = kind })
-		w.poller = c.newPoller("sender")
+		cabled := newCabled(t, testnet.Pair{}, testnet.Pair{})
+		w := cabled.world
+		w.engine = cabled.newEngine(func(s *conf.Settings) { s.Ring = kind })
+		w.poller = cabled.newPoller("sender")
 		const port = 9300
 		g := netip.AddrPortFrom(group(71), port)
-		peers := []*net.UDPConn{listenForTTL(c, 0, g), listenForTTL(c, 1, g)}
-		open := func(opt ...xtreme.Option) *xtreme.Socket {
-			s := w.udp(c.at(0), opt...)
+		peers := []*net.UDPConn{listenForTTL(cabled, 0, g), listenForTTL(cabled, 1, g)}
+		open := func(c xtreme.UDPConfig) *xtreme.Socket {
+			s := w.udp(cabled.at(0), c)
 			w.Equal(kind == conf.RingOffload, s.Path().Tier == "bypass", s.Path())
 			return s
 		}
-		member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), port), xtreme.AddMembership(g.Addr(), c.net.Device(0), netip.Addr{}))
+		member := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), port), xtreme.UDPConfig{Groups: []xtreme.Group{{Address: g.Addr(),
+			Interface: cabled.net.Device(0)}}})
 		send := func(s *xtreme.Socket, to netip.AddrPort) {
 			w.sendTo(s, "x", to)
 			w.NoError(w.poller.Flush())
 		}
-		unicast := open(xtreme.TTL(9))
-		send(unicast, netip.AddrPortFrom(c.net.Peer(0), port))
+		unicast := open(xtreme.UDPConfig{IPConfig: xtreme.IPConfig{TTL: 9}})
+		send(unicast, netip.AddrPortFrom(cabled.net.Peer(0), port))
 		w.Equal(9, ttlOf(w, peers[0]))
 
-		plain := open(xtreme.MulticastInterface(c.net.Device(0)))
+		plain := open(xtreme.UDPConfig{MulticastInterface: cabled.net.Device(0)})
 		send(plain, g)
 		w.Equal(1, ttlOf(w, peers[0]))
 		w.Equal("x", w.text(member))
 
-		quiet := open(xtreme.MulticastInterface(c.net.Device(0)), xtreme.MulticastTTL(17), xtreme.MulticastLoop(false))
+		quiet := open(xtreme.UDPConfig{MulticastInterface: cabled.net.Device(0), MulticastTTL: 17, MulticastLoop: xtreme.Off})
 		send(quiet, g)
 		w.Equal(17, ttlOf(w, peers[0]))
 		w.silent(10 * time.Millisecond)
 
-		elsewhere := open(xtreme.MulticastInterface(c.net.Device(1)), xtreme.MulticastTTL(3))
+		elsewhere := open(xtreme.UDPConfig{MulticastInterface: cabled.net.Device(1), MulticastTTL: 3})
 		send(elsewhere, g)
 		w.Equal(3, ttlOf(w, peers[1]))
 		w.NoError(elsewhere.SetMulticastInterface("")) // by the route again, which is the first link's

@@ -20,7 +20,7 @@ import (
 // (Broadcast) sends them.
 func TestBroadcastOverACable(t *testing.T) {
 	w := newCabled(t)
-	wild := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 7400), xtreme.Broadcast())
+	wild := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 7400), xtreme.UDPConfig{Broadcast: true})
 	subnet := w.udp(netip.MustParseAddrPort("10.0.0.255:7401"))
 	own := w.udp(netip.AddrPortFrom(w.net.Local(0), 7402))
 	for _, s := range []*xtreme.Socket{wild, subnet, own} {
@@ -105,7 +105,7 @@ func TestVLANOverACable(t *testing.T) {
 	w.net.InPeer(func() { tagged("p0", "10.5.0.2/24") })
 	s := w.udp(netip.MustParseAddrPort("10.5.0.1:7500"))
 	w.Equal("bypass", s.Path().Tier, s.Path())
-	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.JoinGroup(w.net.Device(0)+".5"))
+	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: w.net.Device(0) + ".5"}}})
 	w.Equal("bypass", line.Path().Tier, line.Path())
 	peer := w.net.Dial(s.LocalAddr())
 	for range 5 {
@@ -145,10 +145,10 @@ func TestSocketsOfAnOffloadedPollerLeftToTheKernel(t *testing.T) {
 	w.write(w.net.Dial(s.LocalAddr()), "by the kernel")
 	w.Equal("by the kernel", w.text(s))
 	w.False(program(t, w.net.Device(0)), "no program was put on the interface")
-	required := w.udp(w.at(0), xtreme.RequireOffload())
+	required := w.udp(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.Equal("bypass", required.Path().Tier)
 	w.close(required)
-	_, err := w.poller.OpenUDP(w.at(0), xtreme.RequireOffload(), xtreme.KernelOnly())
+	_, err := w.poller.OpenUDP(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true, KernelOnly: true}})
 	w.ErrorIs(err, ring.ErrNotSupported)
 	w.close(s)
 }

@@ -71,17 +71,15 @@ type world struct {
 	room   int // length of the slice given to Poll
 	kept   []xtreme.Completion
 	dst    []xtreme.Completion
-
-	unixName string // of unixListener
 }
 
 // newWorld makes a poller; at the end of the test it is closed, and every buffer must be back in the pool.
-func newWorld(t *testing.T, kind conf.RingKind, opt ...xtreme.Option) *world {
+func newWorld(t *testing.T, kind conf.RingKind, c ...xtreme.PollerConfig) *world {
 	t.Helper()
 	w := &world{Assertions: require.New(t), t: t, engine: newEngine(t, kind), room: 64}
 	var err error
 	w.t.Attr("ring", string(kind))
-	w.poller, err = w.engine.NewPoller("test", opt...)
+	w.poller, err = w.engine.NewPoller("test", orZero(c))
 	w.NoError(err)
 	t.Cleanup(func() {
 		for i := range w.kept {
@@ -184,16 +182,16 @@ func (w *world) list() string {
 	return s
 }
 
-func (w *world) listen(opt ...xtreme.Option) *xtreme.Socket {
+func (w *world) listen(c ...xtreme.ListenConfig) *xtreme.Socket {
 	w.t.Helper()
-	s, err := w.poller.ListenTCP(loopback, opt...)
+	s, err := w.poller.ListenTCP(loopback, orZero(c))
 	w.NoError(err)
 	return s
 }
 
-func (w *world) udp(a netip.AddrPort, opt ...xtreme.Option) *xtreme.Socket {
+func (w *world) udp(a netip.AddrPort, c ...xtreme.UDPConfig) *xtreme.Socket {
 	w.t.Helper()
-	s, err := w.poller.OpenUDP(a, opt...)
+	s, err := w.poller.OpenUDP(a, orZero(c))
 	w.NoError(err)
 	return s
 }
@@ -247,6 +245,14 @@ func (w *world) sockopt(s *xtreme.Socket, level, option int) int {
 	v, err := unix.GetsockoptInt(s.ID(), level, option)
 	w.NoError(err)
 	return v
+}
+
+// orZero is the one configuration that a helper was given, or the zero one.
+func orZero[T any](c []T) (one T) {
+	if len(c) > 0 {
+		one = c[0]
+	}
+	return one
 }
 
 func addr(a net.Addr) netip.AddrPort {

@@ -28,7 +28,7 @@ func openOffloaded(device string, native bool) (*offloaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	poller, err := engine.NewPoller("bench", xtreme.Interfaces(device))
+	poller, err := engine.NewPoller("bench", xtreme.PollerConfig{Interfaces: []conf.Interface{{Name: device}}})
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
@@ -36,12 +36,12 @@ func openOffloaded(device string, native bool) (*offloaded, error) {
 }
 
 // bind makes a socket with the address; of a group, one that has joined it. A socket that cannot be offloaded is an error with the reasons.
-func (o *offloaded) bind(local netip.AddrPort, opt ...xtreme.Option) (*xtreme.Socket, error) {
-	opt = append(opt, xtreme.LargestDatagram(2048), xtreme.RequireOffload())
+func (o *offloaded) bind(local netip.AddrPort, c xtreme.UDPConfig) (*xtreme.Socket, error) {
+	c.LargestDatagram, c.RequireOffload = 2048, true
 	if local.Addr().IsMulticast() {
-		opt = append(opt, xtreme.JoinGroup(o.device))
+		c.Groups = []xtreme.Group{{Interface: o.device}}
 	}
-	return o.poller.OpenUDP(local, opt...)
+	return o.poller.OpenUDP(local, c)
 }
 
 // systemCalls is how many the poller's rings have made since they were opened: those that moved frames, and looks at the kernel's side with

@@ -60,24 +60,20 @@ func serveReactor(args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	poller, err := engine.NewPoller("bench")
+	poller, err := engine.NewPoller("bench", xtreme.PollerConfig{})
 	if err != nil {
 		fmt.Fprintf(out, "refused %v\n", err) // this kind of ring does not work here: the rows say so
 		return nil
 	}
 	var s *xtreme.Socket
 	if flags.Proto == "udp" {
-		var opt []xtreme.Option
+		var c xtreme.UDPConfig
 		if smallest {
-			opt = append(opt, xtreme.LargestDatagram(2048))
+			c.LargestDatagram = 2048
 		}
-		s, err = poller.OpenUDP(local, opt...)
+		s, err = poller.OpenUDP(local, c)
 	} else {
-		opt := []xtreme.Option{xtreme.NoDelay(true)}
-		if bulk && flags.Role == "count" {
-			opt = append(opt, xtreme.LargeStream())
-		}
-		s, err = poller.ListenTCP(local, opt...)
+		s, err = poller.ListenTCP(local, xtreme.ListenConfig{NoDelay: xtreme.On, LargeStream: bulk && flags.Role == "count"})
 	}
 	if err != nil {
 		return err

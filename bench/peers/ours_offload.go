@@ -109,7 +109,7 @@ type offloadService struct {
 
 // open makes the sockets: one of the address, and one of each group on its port.
 func (s *offloadService) open(local netip.AddrPort, groups int) (err error) {
-	if s.control, err = s.o.bind(local, xtreme.UserData(0)); err != nil {
+	if s.control, err = s.o.bind(local, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](0)}}); err != nil {
 		return err
 	}
 	base := netip.MustParseAddr(harness.GroupBase).As4()
@@ -117,7 +117,7 @@ func (s *offloadService) open(local netip.AddrPort, groups int) (err error) {
 		group := base
 		group[3] += byte(i)
 		at := netip.AddrPortFrom(netip.AddrFrom4(group), s.control.LocalAddr().Port())
-		if _, err := s.o.bind(at, xtreme.UserData(uint64(i))); err != nil {
+		if _, err := s.o.bind(at, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(i))}}); err != nil {
 			return err
 		}
 	}

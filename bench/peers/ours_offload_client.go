@@ -70,7 +70,7 @@ func offloadClient(args []string, out, errs io.Writer) error {
 	}
 	c.o, c.local, c.to = o, netip.AddrPortFrom(from, 0), netip.AddrPortFrom(to, uint16(port))
 	c.done = make([]xtreme.Completion, pollBatch)
-	if c.s, err = o.bind(c.local, xtreme.Remote(c.to)); err == nil {
+	if c.s, err = o.bind(c.local, xtreme.UDPConfig{Remote: c.to}); err == nil {
 		mode, run := harness.PingPong, c.run
 		if single != nil {
 			mode, run = harness.First, func() error { return c.sends(single) }
@@ -180,7 +180,7 @@ func (c *pinger) single(sample string) func() (time.Duration, error) {
 
 // first is the first send of a socket that was made for it.
 func (c *pinger) first(prepare bool) (d time.Duration, err error) {
-	s, err := c.o.bind(c.local)
+	s, err := c.o.bind(c.local, xtreme.UDPConfig{})
 	if err != nil {
 		return 0, err
 	}

@@ -82,7 +82,7 @@ func client(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
-	poller, err := engine.NewPoller("probe")
+	poller, err := engine.NewPoller("probe", xtreme.PollerConfig{})
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func client(ctx context.Context, c config) error {
 	each := c.probe / time.Duration(parts)
 	fmt.Printf("client: another process, %d B messages, one at a time, %v per protocol, %d processors\n", payload, each, runtime.NumCPU())
 	if c.tcp {
-		s, err := poller.DialTCP(c.listen, xtreme.NoDelay(true), xtreme.ConnectTimeout(5*time.Second))
+		s, err := poller.DialTCP(c.listen, xtreme.DialConfig{NoDelay: xtreme.On, Timeout: 5 * time.Second})
 		if err == nil {
 			err = pingPong(ctx, poller, s, "TCP", each, c)
 		}
@@ -104,7 +104,7 @@ func client(ctx context.Context, c config) error {
 		}
 	}
 	if c.udp {
-		s, err := poller.OpenUDP(netip.AddrPort{}, xtreme.Remote(c.listen))
+		s, err := poller.OpenUDP(netip.AddrPort{}, xtreme.UDPConfig{Remote: c.listen})
 		if err == nil {
 			err = pingPong(ctx, poller, s, "UDP", each, c)
 		}

@@ -15,7 +15,7 @@ import (
 
 // open makes a loop and its sockets; several loops share the address by SO_REUSEPORT.
 func open(e *xtreme.Engine, i int, a netip.AddrPort, c config) (*loop, error) {
-	poller, err := e.NewPoller(fmt.Sprintf("echo-%d", i))
+	poller, err := e.NewPoller(fmt.Sprintf("echo-%d", i), xtreme.PollerConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -23,20 +23,17 @@ func open(e *xtreme.Engine, i int, a netip.AddrPort, c config) (*loop, error) {
 	if c.reply == "sockperf" {
 		l.reply = sockperf
 	}
-	tcp := []xtreme.Option{xtreme.ReuseAddr(), xtreme.NoDelay(true)}
-	udp := []xtreme.Option{}
-	if c.reactors > 1 {
-		tcp, udp = append(tcp, xtreme.ReusePort()), append(udp, xtreme.ReusePort())
-	}
+	share := c.reactors > 1
 	var s *xtreme.Socket
 	if c.tcp {
-		if s, err = poller.ListenTCP(a, tcp...); err == nil {
+		if s, err = poller.ListenTCP(a, xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true, ReusePort: share},
+			NoDelay: xtreme.On}); err == nil {
 			l.listeners = append(l.listeners, s)
 			a = s.LocalAddr() // UDP serves on the same port
 		}
 	}
 	if c.udp && err == nil {
-		if s, err = poller.OpenUDP(a, udp...); err == nil {
+		if s, err = poller.OpenUDP(a, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReusePort: share}}); err == nil {
 			l.listeners = append(l.listeners, s)
 		}
 	}
@@ -59,7 +56,8 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 	for _, w := range settings.Warnings {
 		fmt.Println("warning:", w)
 	}
-	engine, err := xtreme.New(settings, xtreme.Logger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	settings.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	engine, err := xtreme.New(settings)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func run(c config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	poller, err := engine.NewPoller("receive-callback")
+	poller, err := engine.NewPoller("receive-callback", xtreme.PollerConfig{})
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -123,7 +123,7 @@ const burst = 32
 
 func filter(poller *xtreme.Poller, n int, out io.Writer) error {
 	l := &line{lent: make(chan buffers.Lent, burst)}
-	socket, err := poller.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0"), extraapi.RecvCallback(l.receive, false))
+	socket, err := poller.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(l.receive, false)})
 	if err != nil {
 		return err
 	}

@@ -186,11 +186,11 @@ func tell(e *xtreme.Engine, c config, out io.Writer) error {
 	if !c.listen.IsValid() {
 		return nil
 	}
-	p, err := e.NewPoller("rules")
+	p, err := e.NewPoller("rules", xtreme.PollerConfig{})
 	if err != nil {
 		return err
 	}
-	l, err := p.ListenTCP(c.listen)
+	l, err := p.ListenTCP(c.listen, xtreme.ListenConfig{})
 	if err != nil {
 		return errors.Join(err, p.Close())
 	}

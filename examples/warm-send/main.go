@@ -88,7 +88,7 @@ func run(c config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	poller, err := engine.NewPoller("warm-send")
+	poller, err := engine.NewPoller("warm-send", xtreme.PollerConfig{})
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -102,7 +102,7 @@ func run(c config, out io.Writer) error {
 const message = "the message that matters"
 
 func send(poller *xtreme.Poller, c config, out io.Writer) error {
-	socket, err := poller.OpenUDP(c.local, xtreme.Remote(c.to))
+	socket, err := poller.OpenUDP(c.local, xtreme.UDPConfig{Remote: c.to})
 	if err != nil {
 		return err
 	}

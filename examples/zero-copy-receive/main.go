@@ -78,7 +78,7 @@ func run(c config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	poller, err := engine.NewPoller("zero-copy-receive")
+	poller, err := engine.NewPoller("zero-copy-receive", xtreme.PollerConfig{})
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -94,7 +94,7 @@ type stream struct {
 }
 
 func transfer(poller *xtreme.Poller, size int, out io.Writer) error {
-	listener, err := poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"), extraapi.Pull(), xtreme.LargeStream())
+	listener, err := poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.ListenConfig{SocketConfig: extraapi.Pull(), LargeStream: true})
 	if err != nil {
 		return err
 	}

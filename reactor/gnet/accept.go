@@ -52,14 +52,17 @@ func (el *eventloop) listen(e *endpoint) (*acceptor, error) {
 
 func (a *acceptor) listenTCP() error {
 	a.network = "tcp"
-	options := append(a.socketOptions(), a.el.streamOptions()...)
 	delay := a.el.eng.opts.TCPNoDelay != TCPNoDelay
 	if e := a.el.poller.Engine(); delay && e.Settings().NoDelay {
 		e.SettingUnused("VMA_TCP_NODELAY", "a server has the option TCPDelay, which comes before it")
 	}
-	options = append(options, xtreme.NoDelay(!delay)) // also where a setting says otherwise
-	options = append(options, a.el.listenerOptions(a)...)
-	s, err := a.el.poller.ListenTCP(a.bind, options...)
+	c := xtreme.ListenConfig{IPConfig: a.ipConfig(), NoDelay: xtreme.On, LargeStream: a.el.largeStream()}
+	if delay {
+		c.NoDelay = xtreme.Off // also where a setting says otherwise
+	}
+	c.UserData, c.AcceptTo = a.el.addListener(a)
+	c.SendBuffer = a.sendBuffer()
+	s, err := a.el.poller.ListenTCP(a.bind, c)
 	if err != nil {
 		return err
 	}
@@ -77,7 +80,9 @@ func (a *acceptor) listenUnix() error {
 	if err := a.el.eng.unlink(a.address); err != nil {
 		return err
 	}
-	s, err := a.el.poller.ListenUnix(a.address, append(a.el.streamOptions(), a.el.listenerOptions(a)...)...)
+	c := xtreme.UnixListenConfig{LargeStream: a.el.largeStream()}
+	c.UserData, c.AcceptTo = a.el.addListener(a)
+	s, err := a.el.poller.ListenUnix(a.address, c)
 	if err != nil {
 		return err
 	}
@@ -89,17 +94,18 @@ func (a *acceptor) listenUnix() error {
 func (a *acceptor) listenUDP() error {
 	a.network = "udp"
 	o := a.el.eng.opts
-	options := append(a.socketOptions(), xtreme.Broadcast(), xtreme.LargestDatagram(o.largestDatagram()))
+	c := xtreme.UDPConfig{IPConfig: a.ipConfig(), Broadcast: true, LargestDatagram: o.largestDatagram()}
 	if a.bind.Addr().IsMulticast() && o.MulticastInterfaceIndex > 0 {
 		device, err := net.InterfaceByIndex(o.MulticastInterfaceIndex)
 		if err != nil {
 			return fmt.Errorf("option MulticastInterfaceIndex %d: %w", o.MulticastInterfaceIndex, err)
 		}
-		options = append(options, xtreme.JoinGroup(device.Name))
+		c.Groups = []xtreme.Group{{Interface: device.Name}}
 	}
 	a.udp = &udpSocket{el: a.el}
 	a.udp.slot = a.el.admit(streamOrDatagram{d: a.udp})
-	s, err := a.el.poller.OpenUDP(a.bind, append(options, xtreme.UserData(uint64(a.udp.slot)))...)
+	c.UserData, c.SendBuffer = xtreme.Ptr(uint64(a.udp.slot)), a.sendBuffer()
+	s, err := a.el.poller.OpenUDP(a.bind, c)
 	if err != nil {
 		return err
 	}
@@ -121,38 +127,23 @@ func (a *acceptor) ip() net.IP {
 	return a.bind.Addr().WithZone("").AsSlice()
 }
 
-// socketOptions is what IP listeners of both kinds are made with.
-func (a *acceptor) socketOptions() (options []xtreme.Option) {
+// ipConfig is what IP listeners of both kinds are made with.
+func (a *acceptor) ipConfig() xtreme.IPConfig {
 	o := a.el.eng.opts
-	if o.ReusePort {
-		options = append(options, xtreme.ReusePort())
-	}
-	if o.ReuseAddr {
-		options = append(options, xtreme.ReuseAddr())
-	}
-	if o.SocketRecvBuffer > 0 {
-		options = append(options, xtreme.ReceiveBuffer(o.SocketRecvBuffer))
-	}
-	if o.SocketSendBuffer > 0 {
-		options = append(options, xtreme.SendBuffer(o.SocketSendBuffer))
-	}
-	if o.BindToDevice != "" {
-		options = append(options, xtreme.BindToDevice(o.BindToDevice))
-	}
-	if a.v6only {
-		options = append(options, xtreme.V6Only())
-	}
-	return options
+	return xtreme.IPConfig{ReusePort: o.ReusePort, ReuseAddr: o.ReuseAddr, ReceiveBuffer: max(o.SocketRecvBuffer, 0),
+		BindToDevice: o.BindToDevice, V6Only: a.v6only}
 }
 
-// listenerOptions marks a listener, and asks for a say in where its connections go if there is anything to say.
-func (el *eventloop) listenerOptions(a *acceptor) []xtreme.Option {
-	options := []xtreme.Option{xtreme.UserData(listenerBit | uint64(len(el.ends)))}
+func (a *acceptor) sendBuffer() int { return max(a.el.eng.opts.SocketSendBuffer, 0) }
+
+// addListener gives a listener its place, which its user data says, and a say in where its connections go if there is anything to say.
+func (el *eventloop) addListener(a *acceptor) (userData *uint64, acceptTo func(fd int, peer netip.AddrPort) bool) {
+	userData = xtreme.Ptr(listenerBit | uint64(len(el.ends)))
 	el.ends = append(el.ends, a)
 	if el.eng.opts.MaxConnections > 0 || el == el.eng.ingress {
-		options = append(options, xtreme.AcceptTo(a.assign))
+		acceptTo = a.assign
 	}
-	return options
+	return userData, acceptTo
 }
 
 // distributes reports whether connections to an endpoint are accepted by the loop ingress and given to the others. With

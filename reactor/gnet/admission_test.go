@@ -112,7 +112,7 @@ func TestPacketOfARefusedConnection(t *testing.T) {
 						c.blocked = 1 // what would come to it by mistake is withheld
 					}
 				}
-				s, err := el.poller.Adopt(pair[0], xtreme.UserData(uint64(open)))
+				s, err := el.poller.Adopt(pair[0], xtreme.AdoptConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(open))}})
 				if err != nil {
 					traffic <- -1
 					return

@@ -176,7 +176,7 @@ func (eng *engine) numLoops() int {
 // makeLoops makes the loops; nothing runs yet.
 func (eng *engine) makeLoops() error {
 	for i := range eng.numLoops() {
-		el, err := eng.newLoop(i)
+		el, err := eng.newLoop(i, xtreme.PollerConfig{})
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,8 @@ func (eng *engine) makeLoops() error {
 // makeIngress makes the loop that accepts, as gnet's main reactor does: the handler never runs on it, so that none can keep it from
 // accepting. It sleeps when nothing comes, takes no processor of its own, and has the fewest buffers there can be: nothing is received.
 func (eng *engine) makeIngress() (err error) {
-	if eng.ingress, err = eng.newLoop(ingressIndex, xtreme.Auxiliary(), xtreme.Buffers(leastSmall, leastLarge)); err == nil {
+	least := xtreme.PollerConfig{Auxiliary: true, SmallBuffers: leastSmall, LargeBuffers: leastLarge}
+	if eng.ingress, err = eng.newLoop(ingressIndex, least); err == nil {
 		eng.all = append(eng.all, eng.ingress)
 	}
 	return err
@@ -197,16 +198,16 @@ func (eng *engine) makeIngress() (err error) {
 
 const (
 	ingressIndex = -1
-	leastSmall   = 64 // see xtreme.Buffers
+	leastSmall   = 64 // see xtreme.PollerConfig
 	leastLarge   = 8
 )
 
-func (eng *engine) newLoop(i int, options ...xtreme.Option) (*eventloop, error) {
+func (eng *engine) newLoop(i int, c xtreme.PollerConfig) (*eventloop, error) {
 	name := fmt.Sprintf("gnet-%d", i)
 	if i == ingressIndex {
 		name = "gnet-acceptor"
 	}
-	poller, err := eng.engine.NewPoller(name, options...)
+	poller, err := eng.engine.NewPoller(name, c)
 	if err != nil {
 		return nil, fmt.Errorf("gnet: loop %d: %w", i, err)
 	}

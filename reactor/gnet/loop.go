@@ -373,13 +373,8 @@ func (el *eventloop) crowded(c *conn) bool {
 		el.pool.Available(buffers.Small) < el.low[buffers.Small]
 }
 
-// streamOptions is what a connection's socket is made with here.
-func (el *eventloop) streamOptions() []xtreme.Option {
-	if el.eng.opts.ReadBufferCap > smallBuffer && !el.adapts {
-		return []xtreme.Option{xtreme.LargeStream()}
-	}
-	return nil
-}
+// largeStream reports whether connections receive into large buffers here.
+func (el *eventloop) largeStream() bool { return el.eng.opts.ReadBufferCap > smallBuffer && !el.adapts }
 
 // dirtied notes that a connection was used by other code than its own handler.
 func (el *eventloop) dirtied(c *conn) {

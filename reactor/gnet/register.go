@@ -215,7 +215,8 @@ func (el *eventloop) adopt(fd int, nc net.Conn, ctx any) (Conn, error) {
 // adoptStream opens c on descriptor fd, which is the caller's if that fails.
 func (el *eventloop) adoptStream(c *conn, fd int) error {
 	c.slot = el.admit(streamOrDatagram{c: c})
-	s, err := el.poller.Adopt(fd, append(el.streamOptions(), xtreme.UserData(uint64(c.slot)))...)
+	s, err := el.poller.Adopt(fd, xtreme.AdoptConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(c.slot))},
+		LargeStream: el.largeStream()})
 	if err != nil {
 		el.vacate(c.slot)
 		return err
@@ -240,7 +241,8 @@ func (el *eventloop) adoptDatagram(fd int, local, remote net.Addr, ctx any) (Con
 	us.own.SetContext(ctx)
 	us.own.SetSafeContext(ctx)
 	us.slot = el.admit(streamOrDatagram{d: us})
-	s, err := el.poller.Adopt(fd, xtreme.UserData(uint64(us.slot)), xtreme.LargestDatagram(el.eng.opts.largestDatagram()))
+	s, err := el.poller.Adopt(fd, xtreme.AdoptConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(us.slot))},
+		LargestDatagram: el.eng.opts.largestDatagram()})
 	if err != nil {
 		el.vacate(us.slot)
 		return nil, err

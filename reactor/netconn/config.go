@@ -26,12 +26,14 @@ type Config struct {
 	SelectPoll time.Duration
 	// Pin is the processor of each loop's thread, one per loop; empty takes the next of the engine's setting (SX_LOOP_CPUS), which is none by default.
 	Pin []int
-	// Poller are the options the loops' pollers are made with: the kind of ring, buffers, their place. Where neither they nor the engine's
+	// Poller is what the loops' pollers are made with: the kind of ring, buffers, their place. Where neither it nor the engine's
 	// settings name a kind of ring (auto), it is epoll; package documentation says why.
-	Poller []xtreme.Option
-	// Stream are options that every connection is made with, accepted or dialled, over TCP or unix: Budget, LargeStream. The
-	// last of an option wins, so they come after what is set here by default (see package documentation).
-	Stream []xtreme.Option
+	Poller xtreme.PollerConfig
+	// LargeStream makes every connection, accepted or dialled, over TCP or unix, receive into 64 KiB buffers, for bulk transfers.
+	LargeStream bool
+	// Budget limits the buffer memory that a connection may hold, in bytes, where its own configuration does not say; 0 means twice
+	// ReceiveBuffer, and 256 KiB at least.
+	Budget int
 	// Name is what the loops are called in logs, with a number; "" means "netconn".
 	Name string
 
@@ -62,6 +64,7 @@ type Config struct {
 
 const (
 	defaultBuffer       = 64 << 10
+	leastBudget         = 256 << 10
 	defaultAcceptQueue  = 128
 	defaultCloseTimeout = 30 * time.Second
 	mostLoops           = 1024
@@ -78,6 +81,8 @@ func (c *Config) complete(s conf.Settings) error {
 		return badArgument("SendBuffer", c.SendBuffer)
 	case c.AcceptQueue < 0:
 		return badArgument("AcceptQueue", c.AcceptQueue)
+	case c.Budget < 0:
+		return badArgument("Budget", c.Budget)
 	case c.CloseTimeout < 0:
 		return badArgument("CloseTimeout", c.CloseTimeout)
 	}
@@ -89,6 +94,7 @@ func (c *Config) complete(s conf.Settings) error {
 	orElse(&c.Name, "netconn")
 	orElse(&c.ReceiveBuffer, defaultBuffer)
 	orElse(&c.SendBuffer, defaultBuffer)
+	orElse(&c.Budget, max(2*c.ReceiveBuffer, leastBudget))
 	orElse(&c.AcceptQueue, defaultAcceptQueue)
 	orElse(&c.CloseTimeout, defaultCloseTimeout)
 	orElse(&c.FallbackDelay, fallbackDelay)

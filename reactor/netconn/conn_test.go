@@ -273,7 +273,7 @@ func TestNetworkCloseWakesEverybody(t *testing.T) {
 // TestNetworkCloseWithUnreadData: what nobody reads any more must not keep buffers from returning to the pool.
 func TestNetworkCloseWithUnreadData(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		n := newNetwork(t, kind, Config{Stream: []xtreme.Option{xtreme.LargeStream()}})
+		n := newNetwork(t, kind, Config{LargeStream: true})
 		c, a := pair(t, n, "tcp")
 		_, err := c.Write(make([]byte, 60_000))
 		require.NoError(t, err)
@@ -291,7 +291,7 @@ func TestCopy(t *testing.T) {
 		for _, large := range []bool{false, true} {
 			var c Config
 			if large {
-				c.Stream = []xtreme.Option{xtreme.LargeStream()}
+				c.LargeStream = true
 			}
 			n := newNetwork(t, kind, c)
 			text := make([]byte, 3<<20)
@@ -360,7 +360,7 @@ func (r *trickle) Read(b []byte) (int, error) {
 
 func TestWriteToStopsAtTheWritersError(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
-		n := newNetwork(t, kind, Config{Stream: []xtreme.Option{xtreme.LargeStream()}})
+		n := newNetwork(t, kind, Config{LargeStream: true})
 		a, c := mixed(t, n)
 		_, err := c.Write([]byte(strings.Repeat("x", 40_000)))
 		require.NoError(t, err)
@@ -512,7 +512,7 @@ func TestBadConfig(t *testing.T) {
 	e, err := xtreme.New(conf.Default())
 	require.NoError(t, err)
 	for name, c := range map[string]Config{"Loops -1": {Loops: -1}, "ReceiveBuffer -1": {ReceiveBuffer: -1},
-		"SendBuffer -1": {SendBuffer: -1}, "AcceptQueue -1": {AcceptQueue: -1}, "CloseTimeout -1ns": {CloseTimeout: -1},
+		"SendBuffer -1": {SendBuffer: -1}, "AcceptQueue -1": {AcceptQueue: -1}, "Budget -1": {Budget: -1}, "CloseTimeout -1ns": {CloseTimeout: -1},
 		"Pin [0 0]": {Pin: []int{0, 0}}, "Rest 9": {Rest: 9}} {
 		_, err := New(e, c)
 		require.ErrorIs(t, err, unix.EINVAL, name)
@@ -520,8 +520,8 @@ func TestBadConfig(t *testing.T) {
 	}
 	_, err = New(nil, Config{})
 	require.ErrorContains(t, err, "engine nil")
-	_, err = New(e, Config{Poller: []xtreme.Option{xtreme.NoDelay(true)}})
-	require.ErrorContains(t, err, "NoDelay")
+	_, err = New(e, Config{Poller: xtreme.PollerConfig{SmallBuffers: 1}})
+	require.ErrorContains(t, err, "SmallBuffers 1")
 	require.NoError(t, e.Close(), "nothing is left open")
 }
 
@@ -531,17 +531,17 @@ func TestAutoIsEpoll(t *testing.T) {
 	needKind(t, conf.RingUring)
 	for _, c := range []struct {
 		setting conf.RingKind
-		owner   []xtreme.Option
+		asked   conf.RingKind
 		want    conf.RingKind
 	}{
-		{conf.RingAuto, nil, conf.RingEpoll},
-		{conf.RingUring, nil, conf.RingUring},
-		{conf.RingEpoll, nil, conf.RingEpoll},
-		{conf.RingAuto, []xtreme.Option{xtreme.RingKind(conf.RingUring)}, conf.RingUring},
-		{conf.RingUring, []xtreme.Option{xtreme.RingKind(conf.RingEpoll)}, conf.RingEpoll},
+		{conf.RingAuto, "", conf.RingEpoll},
+		{conf.RingUring, "", conf.RingUring},
+		{conf.RingEpoll, "", conf.RingEpoll},
+		{conf.RingAuto, conf.RingUring, conf.RingUring},
+		{conf.RingUring, conf.RingEpoll, conf.RingEpoll},
 	} {
-		n := newNetwork(t, c.setting, Config{Poller: c.owner})
+		n := newNetwork(t, c.setting, Config{Poller: xtreme.PollerConfig{RingKind: c.asked}})
 		path := listen(t, n, "tcp").Path()
-		require.EqualValues(t, c.want, path.Kind, "setting %s, %d options: %v", c.setting, len(c.owner), path)
+		require.EqualValues(t, c.want, path.Kind, "setting %s, asked for %q: %v", c.setting, c.asked, path)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,12 +23,49 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 // tried as net.Dialer tries them: those of one family one after the other, each with its share of the time that ctx leaves, and on "tcp"
 // those of the other family beside them after Config.FallbackDelay. It fits net/http's Transport.DialContext.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return n.DialWith(ctx, network, address)
+	switch {
+	case network == "unix":
+		return n.DialUnix(ctx, address, xtreme.UnixDialConfig{})
+	case strings.HasPrefix(network, "u"):
+		return n.DialUDP(ctx, network, address, xtreme.UDPConfig{})
+	}
+	return n.DialTCP(ctx, network, address, xtreme.DialConfig{})
 }
 
-// DialWith is DialContext with options, those of xtreme's DialTCP, DialUnix and OpenUDP: Local, BindToDevice, TOS …
-func (n *Network) DialWith(ctx context.Context, network, address string, opt ...xtreme.Option) (net.Conn, error) {
-	c, err := n.dial(ctx, network, address, opt)
+// DialTCP is DialContext for "tcp", "tcp4" or "tcp6" with a configuration: Local, BindToDevice, TOS … Fields that are zero are as package net
+// has them: NoDelay is on, and KeepAlive, every 15 s. Timeout bounds the attempt at each address. ReceiveMode, ReceiveCallback and UserData
+// are the Network's.
+func (n *Network) DialTCP(ctx context.Context, network, address string, c xtreme.DialConfig) (net.Conn, error) {
+	return n.dial(ctx, network, address, "tcp", &c.SocketConfig, func(all []netip.AddrPort) (net.Conn, error) {
+		return n.connectAny(ctx, network, all, c)
+	})
+}
+
+// DialUDP is DialContext for "udp", "udp4" or "udp6" with a configuration, whose Remote is not used. ReceiveMode, ReceiveCallback and
+// UserData are the Network's.
+func (n *Network) DialUDP(ctx context.Context, network, address string, c xtreme.UDPConfig) (net.Conn, error) {
+	return n.dial(ctx, network, address, "udp", &c.SocketConfig, func(all []netip.AddrPort) (net.Conn, error) {
+		return n.connectUDP(network, all[0], c)
+	})
+}
+
+// DialUnix is DialContext for "unix" with a configuration. ReceiveMode, ReceiveCallback and UserData are the Network's.
+func (n *Network) DialUnix(ctx context.Context, name string, c xtreme.UnixDialConfig) (net.Conn, error) {
+	return n.dial(ctx, "unix", name, "", &c.SocketConfig, func([]netip.AddrPort) (net.Conn, error) {
+		to := &net.UnixAddr{Name: name, Net: "unix"}
+		return n.connect(ctx, "unix", to, func(l *loop) (*xtreme.Socket, error) {
+			c := c
+			l.configure(&c.SocketConfig)
+			c.LargeStream = c.LargeStream || n.config.LargeStream
+			return l.poller.DialUnix(name, c)
+		})
+	})
+}
+
+// dial looks up the address, which is none of prefix "", and connects to what it found.
+func (n *Network) dial(ctx context.Context, network, address, prefix string, socket *xtreme.SocketConfig,
+	connect func([]netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
+	c, err := n.resolveAndConnect(ctx, network, address, prefix, socket, connect)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
@@ -38,19 +76,16 @@ func (n *Network) DialWith(ctx context.Context, network, address string, opt ...
 	return c, nil
 }
 
-func (n *Network) dial(ctx context.Context, network, address string, opt []xtreme.Option) (net.Conn, error) {
+func (n *Network) resolveAndConnect(ctx context.Context, network, address, prefix string, socket *xtreme.SocketConfig,
+	connect func([]netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errorOf("dial", network, nil, textAddr{network, address}, gaveUp(err))
 	}
-	if network == "unix" {
-		to := &net.UnixAddr{Name: address, Net: network}
-		return n.connect(ctx, network, to, func(p *xtreme.Poller, hook xtreme.Option) (*xtreme.Socket, error) {
-			return p.DialUnix(address, append(append(n.streamOptions(), opt...), hook)...)
-		})
+	if err := reserved(socket, nil); err != nil {
+		return nil, err
 	}
-	prefix := "tcp"
-	if len(network) > 0 && network[0] == 'u' {
-		prefix = "udp"
+	if prefix == "" {
+		return connect(nil)
 	}
 	fam, err := family(network, prefix)
 	if err != nil {
@@ -60,22 +95,22 @@ func (n *Network) dial(ctx context.Context, network, address string, opt []xtrem
 	if err != nil {
 		return nil, err
 	}
-	if prefix == "udp" {
-		return n.connectUDP(network, all[0], opt)
-	}
-	return n.connectAny(ctx, network, all, opt)
+	return connect(all)
 }
 
 // connectFirst tries the addresses in order; the first error is the one that is told, as by package net.
 func (n *Network) connectFirst(ctx context.Context, network string, all []netip.AddrPort,
-	opt []xtreme.Option) (net.Conn, error) {
+	config xtreme.DialConfig) (net.Conn, error) {
 	var first error
-	options := append(n.streamOptions(), xtreme.NoDelay(true), defaultKeepAlive())
-	options = append(options, opt...)
 	for i, a := range all {
 		try, cancel := share(ctx, len(all)-i)
-		c, err := n.connect(try, network, net.TCPAddrFromAddrPort(a), func(p *xtreme.Poller, hook xtreme.Option) (*xtreme.Socket, error) {
-			return p.DialTCP(a, append(options[:len(options):len(options)], hook)...)
+		c, err := n.connect(try, network, net.TCPAddrFromAddrPort(a), func(l *loop) (*xtreme.Socket, error) {
+			c := config
+			l.configure(&c.SocketConfig)
+			orElse(&c.NoDelay, xtreme.On)
+			orElse(&c.KeepAlive, defaultKeepAlive)
+			c.LargeStream = c.LargeStream || n.config.LargeStream
+			return l.poller.DialTCP(a, c)
 		})
 		cancel()
 		if err == nil {
@@ -106,13 +141,13 @@ func share(ctx context.Context, left int) (context.Context, context.CancelFunc) 
 
 // connect opens a connection on a loop and waits until it stands.
 func (n *Network) connect(ctx context.Context, network string, to net.Addr,
-	open func(*xtreme.Poller, xtreme.Option) (*xtreme.Socket, error)) (net.Conn, error) {
+	open func(*loop) (*xtreme.Socket, error)) (net.Conn, error) {
 	l := n.pick()
 	c := newConn(l, network)
 	dialled := make(chan error, 1)
 	c.dialled = dialled
 	err := l.reactor.Post(func() {
-		s, err := open(l.poller, l.receiveMode)
+		s, err := open(l)
 		if err != nil {
 			c.gone, c.dialled = true, nil
 			dialled <- system("connect", err)

@@ -18,7 +18,7 @@
 //
 // The loop takes what the ring received and leaves it with the connection. To a reader that waits in Read it is copied
 // straight into the reader's slice. Otherwise small packets are gathered in heap memory, and large ones (with
-// xtreme.LargeStream among Config.Stream) are lent: the reader copies out of the ring's buffer, and WriteTo, which io.Copy
+// Config.LargeStream) are lent: the reader copies out of the ring's buffer, and WriteTo, which io.Copy
 // uses, writes from it without copying. A burst of packets wakes a reader once.
 //
 // When Config.ReceiveBuffer bytes wait, the ring stops reading the connection, the kernel's buffer fills, and the peer's

@@ -15,13 +15,13 @@ const fallbackDelay = 300 * time.Millisecond
 // connectAny connects to one of a name's addresses. Those of the first one's family go first; when none of them has answered after
 // Config.FallbackDelay, or all have failed, those of the other family are tried beside them, and the first connection is taken (RFC
 // 6555). It is what net.Dialer does. If no address answers, the error is the first family's.
-func (n *Network) connectAny(ctx context.Context, network string, all []netip.AddrPort, opt []xtreme.Option) (net.Conn, error) {
+func (n *Network) connectAny(ctx context.Context, network string, all []netip.AddrPort, c xtreme.DialConfig) (net.Conn, error) {
 	first, other := all, []netip.AddrPort(nil)
 	if network == "tcp" && n.config.FallbackDelay >= 0 {
 		first, other = byFamily(all)
 	}
 	if len(other) == 0 {
-		return n.connectFirst(ctx, network, all, opt)
+		return n.connectFirst(ctx, network, all, c)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the family that was slower gives up
@@ -34,12 +34,12 @@ func (n *Network) connectAny(ctx context.Context, network string, all []netip.Ad
 	over := make(chan struct{})
 	defer close(over)
 	try := func(addresses []netip.AddrPort, isFirst bool) {
-		c, err := n.connectFirst(ctx, network, addresses, opt)
+		conn, err := n.connectFirst(ctx, network, addresses, c)
 		select {
-		case results <- result{c, err, isFirst}:
+		case results <- result{conn, err, isFirst}:
 		case <-over:
 			if err == nil {
-				_ = c.Close()
+				_ = conn.Close()
 			}
 		}
 	}

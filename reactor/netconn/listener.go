@@ -3,6 +3,7 @@ package netconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -48,14 +49,67 @@ type listening struct {
 }
 
 // Listen listens on "tcp", "tcp4", "tcp6" ("host:port", host may be empty) or "unix" (a path, or a name with "@"). With
-// several loops connections are given to them in turn. The options are those of xtreme's ListenTCP and ListenUnix;
-// connections inherit what sockets inherit, and Config.Stream is theirs.
-func (n *Network) Listen(network, address string, opt ...xtreme.Option) (*Listener, error) {
-	ln, at, err := n.listen(network, address, opt)
+// several loops connections are given to them in turn.
+func (n *Network) Listen(network, address string) (*Listener, error) {
+	if network == "unix" {
+		return n.ListenUnix(address, xtreme.UnixListenConfig{})
+	}
+	return n.ListenTCP(network, address, xtreme.ListenConfig{})
+}
+
+// ListenTCP is Listen for "tcp", "tcp4" or "tcp6" with a configuration; connections inherit what sockets inherit. Fields that are zero are as
+// package net has them: ReuseAddr and NoDelay are on, and KeepAlive, every 15 s. ReceiveMode, ReceiveCallback, UserData and AcceptTo are
+// the Network's.
+func (n *Network) ListenTCP(network, address string, c xtreme.ListenConfig) (*Listener, error) {
+	ln, at, err := n.listenTCP(network, address, c)
 	if err != nil {
 		return nil, errorOf("listen", network, nil, at, err)
 	}
 	return ln, nil
+}
+
+// ListenUnix is Listen for "unix" with a configuration. ReceiveMode, ReceiveCallback, UserData and AcceptTo are the Network's.
+func (n *Network) ListenUnix(name string, c xtreme.UnixListenConfig) (*Listener, error) {
+	err := reserved(&c.SocketConfig, c.AcceptTo)
+	var ln *Listener
+	if err == nil {
+		ln, err = n.listenOn("unix", func(l *loop, acceptTo acceptFunc) (*xtreme.Socket, error) {
+			c := c
+			l.configure(&c.SocketConfig)
+			c.AcceptTo, c.LargeStream = acceptTo, c.LargeStream || n.config.LargeStream
+			return l.poller.ListenUnix(name, c)
+		})
+	}
+	if err != nil {
+		return nil, errorOf("listen", "unix", nil, &net.UnixAddr{Name: name, Net: "unix"}, err)
+	}
+	return ln, nil
+}
+
+// acceptFunc is the type of xtreme.ListenConfig.AcceptTo.
+type acceptFunc = func(fd int, peer netip.AddrPort) bool
+
+// reserved refuses fields that are the Network's.
+func reserved(c *xtreme.SocketConfig, acceptTo acceptFunc) error {
+	field := ""
+	switch {
+	case c.ReceiveMode != 0 || c.ReceiveCallback != nil:
+		field = "ReceiveMode or ReceiveCallback"
+	case c.UserData != nil:
+		field = "UserData"
+	case acceptTo != nil:
+		field = "AcceptTo"
+	default:
+		return nil
+	}
+	return fmt.Errorf("netconn: configuration with %s, which the Network has a use for: %w", field, unix.EINVAL)
+}
+
+// configure completes what a socket on this loop is made with. The budget is a second line behind Suspend: what the kernel had
+// received before reading was stopped is in the ring's buffers until the reader goes on.
+func (l *loop) configure(c *xtreme.SocketConfig) {
+	orElse(&c.Budget, l.net.config.Budget)
+	c.ReceiveCallback = l.receive
 }
 
 // textAddr is an address in an error when there is no better form of it.
@@ -64,13 +118,10 @@ type textAddr struct{ network, text string }
 func (a textAddr) Network() string { return a.network }
 func (a textAddr) String() string  { return a.text }
 
-// listen tells with an error the address it was about, if it came that far.
-func (n *Network) listen(network, address string, opt []xtreme.Option) (ln *Listener, at net.Addr, err error) {
-	if network == "unix" {
-		ln, err = n.listenOn(network, opt, func(p *xtreme.Poller, opt []xtreme.Option) (*xtreme.Socket, error) {
-			return p.ListenUnix(address, opt...)
-		})
-		return ln, &net.UnixAddr{Name: address, Net: network}, err
+// listenTCP tells with an error the address it was about, if it came that far.
+func (n *Network) listenTCP(network, address string, c xtreme.ListenConfig) (ln *Listener, at net.Addr, err error) {
+	if err := reserved(&c.SocketConfig, c.AcceptTo); err != nil {
+		return nil, nil, err
 	}
 	fam, err := family(network, "tcp")
 	if err != nil {
@@ -83,12 +134,15 @@ func (n *Network) listen(network, address string, opt []xtreme.Option) (ln *List
 	}
 	for _, a := range all {
 		at = net.TCPAddrFromAddrPort(asAsked(a, address))
-		options := append([]xtreme.Option{xtreme.ReuseAddr(), xtreme.NoDelay(true), defaultKeepAlive()}, opt...)
-		if fam == "6" && a.Addr().IsUnspecified() {
-			options = append(options, xtreme.V6Only())
-		}
-		ln, err = n.listenOn(network, options, func(p *xtreme.Poller, opt []xtreme.Option) (*xtreme.Socket, error) {
-			return p.ListenTCP(a, opt...)
+		ln, err = n.listenOn(network, func(l *loop, acceptTo acceptFunc) (*xtreme.Socket, error) {
+			c := c
+			l.configure(&c.SocketConfig)
+			orElse(&c.NoDelay, xtreme.On)
+			orElse(&c.KeepAlive, defaultKeepAlive)
+			c.ReuseAddr = true
+			c.V6Only = c.V6Only || fam == "6" && a.Addr().IsUnspecified()
+			c.AcceptTo, c.LargeStream = acceptTo, c.LargeStream || n.config.LargeStream
+			return l.poller.ListenTCP(a, c)
 		})
 		if err == nil || !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			break
@@ -98,22 +152,20 @@ func (n *Network) listen(network, address string, opt []xtreme.Option) (ln *List
 }
 
 // defaultKeepAlive is package net's: dead peers are found out without being asked for.
-func defaultKeepAlive() xtreme.Option { return xtreme.KeepAlive(15*time.Second, 15*time.Second, 9) }
+var defaultKeepAlive = xtreme.KeepAlive{Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 9}
 
 // listenOn opens the socket on a loop.
-func (n *Network) listenOn(network string, opt []xtreme.Option,
-	open func(*xtreme.Poller, []xtreme.Option) (*xtreme.Socket, error)) (*Listener, error) {
+func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme.Socket, error)) (*Listener, error) {
 	ln := &Listener{net: n, network: network}
 	ln.gate.init(&ln.mu)
 	l := n.pick()
 	ln.socket = &listening{parent: ln, loop: l, gone: make(chan struct{})}
-	options := append(n.streamOptions(), opt...)
-	options = append(options, l.receiveMode)
+	var acceptTo acceptFunc
 	if len(n.loops) > 1 {
-		options = append(options, xtreme.AcceptTo(ln.pass))
+		acceptTo = ln.pass
 	}
 	err := l.do(func() error {
-		s, err := open(l.poller, options)
+		s, err := open(l, acceptTo)
 		if err != nil {
 			return err
 		}
@@ -129,12 +181,6 @@ func (n *Network) listenOn(network string, opt []xtreme.Option,
 	return ln, nil
 }
 
-// streamOptions are what connections are made with. The budget is a second line behind Suspend: what the kernel had
-// received before reading was stopped is in the ring's buffers until the reader goes on.
-func (n *Network) streamOptions() []xtreme.Option {
-	return append([]xtreme.Option{xtreme.Budget(max(2*n.config.ReceiveBuffer, 256<<10))}, n.config.Stream...)
-}
-
 // pass gives a connection to the loop whose turn it is; false leaves it to the listener's own.
 func (ln *Listener) pass(fd int, _ netip.AddrPort) bool {
 	n := ln.net
@@ -144,16 +190,18 @@ func (ln *Listener) pass(fd int, _ netip.AddrPort) bool {
 		return false
 	}
 	return l.reactor.Post(func() {
-		s, err := l.poller.Adopt(fd, append(n.streamOptions(), l.receiveMode)...)
+		c := xtreme.AdoptConfig{LargeStream: n.config.LargeStream}
+		l.configure(&c.SocketConfig)
+		s, err := l.poller.Adopt(fd, c)
 		if err != nil {
 			n.config.Logger.Warn("netconn: a connection was lost on its way to another loop", "error", err)
 			_ = unix.Close(fd)
 			return
 		}
-		c := newConn(l, ln.network)
-		c.open(s)
-		c.establish()
-		ln.push(c)
+		conn := newConn(l, ln.network)
+		conn.open(s)
+		conn.establish()
+		ln.push(conn)
 	}) == nil
 }
 

@@ -68,7 +68,7 @@ func TestSlowReadersKeepMemoryFlat(t *testing.T) {
 		for _, large := range []bool{false, true} {
 			c := Config{ReceiveBuffer: 16 << 10}
 			if large {
-				c.Stream = []xtreme.Option{xtreme.LargeStream()}
+				c.LargeStream = true
 			}
 			n := newNetwork(t, kind, c)
 			ln := listen(t, n, "tcp")

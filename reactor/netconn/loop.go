@@ -22,10 +22,10 @@ type loop struct {
 
 	copyMost int // the longest packet that is copied rather than lent: what a small buffer holds
 
-	table       []endpoint // by the sockets' user data
-	unused      []uint64
-	receiveMode xtreme.Option     // l.packet, for every socket
-	vector      [maxVector][]byte // for gathering what is to be sent
+	table   []endpoint // by the sockets' user data
+	unused  []uint64
+	receive ring.ReceiveCallback // l.packet, bound once, for every socket
+	vector  [maxVector][]byte    // for gathering what is to be sent
 
 	calls struct {
 		mu   sync.Mutex
@@ -56,7 +56,7 @@ func newLoop(n *Network, r *reactor.Loop) *loop {
 	l := &loop{net: n, self: sys.Goroutine(), reactor: r, poller: r.Poller(), layout: r.Poller().Pool().Layout()}
 	l.copyMost = l.layout.Stride(buffers.Small)
 	l.answer, l.yield = l.answerCalls, l.letRun
-	l.receiveMode = xtreme.ReceiveMode(ring.Completions, l.packet)
+	l.receive = l.packet
 	return l
 }
 

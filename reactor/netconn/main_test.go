@@ -90,9 +90,9 @@ func address(t testing.TB, network string) string {
 	return "127.0.0.1:0"
 }
 
-func listen(t testing.TB, n *Network, network string, opt ...xtreme.Option) *Listener {
+func listen(t testing.TB, n *Network, network string) *Listener {
 	t.Helper()
-	ln, err := n.Listen(network, address(t, network), opt...)
+	ln, err := n.Listen(network, address(t, network))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	return ln

@@ -35,8 +35,8 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		return nil, err
 	}
 	orElse(&c.Logger, e.Logger())
-	if e.Settings().Ring == conf.RingAuto { // see package documentation; a RingKind of Config.Poller comes later, and wins
-		c.Poller = append([]xtreme.Option{xtreme.RingKind(conf.RingEpoll)}, c.Poller...)
+	if e.Settings().Ring == conf.RingAuto { // see package documentation
+		orElse(&c.Poller.RingKind, conf.RingEpoll)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Network{config: c, cancel: cancel, gone: make(chan struct{})}

@@ -61,10 +61,15 @@ var (
 	_ net.Conn       = (*PacketConn)(nil)
 )
 
-// ListenPacket opens a UDP socket on "udp", "udp4" or "udp6" ("host:port", host may be empty). It is on one loop; the
-// options are those of xtreme's OpenUDP: Join for multicast, LargestDatagram, ReceiveBuffer …
-func (n *Network) ListenPacket(network, address string, opt ...xtreme.Option) (*PacketConn, error) {
-	p, at, err := n.listenPacket(network, address, opt)
+// ListenPacket opens a UDP socket on "udp", "udp4" or "udp6" ("host:port", host may be empty). It is on one loop.
+func (n *Network) ListenPacket(network, address string) (*PacketConn, error) {
+	return n.ListenUDP(network, address, xtreme.UDPConfig{})
+}
+
+// ListenUDP is ListenPacket with a configuration: Groups for multicast, LargestDatagram, ReceiveBuffer … Broadcast is on, as package net has it.
+// ReceiveMode, ReceiveCallback and UserData are the Network's.
+func (n *Network) ListenUDP(network, address string, c xtreme.UDPConfig) (*PacketConn, error) {
+	p, at, err := n.listenPacket(network, address, c)
 	if err != nil {
 		return nil, errorOf("listen", network, nil, at, err)
 	}
@@ -72,7 +77,7 @@ func (n *Network) ListenPacket(network, address string, opt ...xtreme.Option) (*
 }
 
 // listenPacket tells with an error the address it was about, if it came that far.
-func (n *Network) listenPacket(network, address string, opt []xtreme.Option) (p *PacketConn, at net.Addr, err error) {
+func (n *Network) listenPacket(network, address string, c xtreme.UDPConfig) (p *PacketConn, at net.Addr, err error) {
 	fam, err := family(network, "udp")
 	if err != nil {
 		at, err = otherKind(err, network, "tcp", address)
@@ -84,11 +89,9 @@ func (n *Network) listenPacket(network, address string, opt []xtreme.Option) (p 
 	}
 	for _, a := range all {
 		at = net.UDPAddrFromAddrPort(asAsked(a, address))
-		options := opt
-		if fam == "6" && a.Addr().IsUnspecified() {
-			options = append([]xtreme.Option{xtreme.V6Only()}, opt...)
-		}
-		p, err = n.openUDP(network, a, options)
+		c := c
+		c.V6Only = c.V6Only || fam == "6" && a.Addr().IsUnspecified()
+		p, err = n.openUDP(network, a, c)
 		if err == nil || !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			break
 		}
@@ -97,22 +100,26 @@ func (n *Network) listenPacket(network, address string, opt []xtreme.Option) (p 
 }
 
 // connectUDP opens a UDP socket that is connected to an address.
-func (n *Network) connectUDP(network string, to netip.AddrPort, opt []xtreme.Option) (net.Conn, error) {
-	p, err := n.openUDP(network, netip.AddrPort{}, append([]xtreme.Option{xtreme.Remote(to)}, opt...))
+func (n *Network) connectUDP(network string, to netip.AddrPort, c xtreme.UDPConfig) (net.Conn, error) {
+	c.Remote = to
+	p, err := n.openUDP(network, netip.AddrPort{}, c)
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: net.UDPAddrFromAddrPort(to), Err: err}
 	}
 	return p, nil
 }
 
-func (n *Network) openUDP(network string, local netip.AddrPort, opt []xtreme.Option) (*PacketConn, error) {
+func (n *Network) openUDP(network string, local netip.AddrPort, c xtreme.UDPConfig) (*PacketConn, error) {
+	if err := reserved(&c.SocketConfig, nil); err != nil {
+		return nil, err
+	}
 	l := n.pick()
 	p := &PacketConn{loop: l, network: network}
 	p.in.init(&p.mu)
 	p.out.init(&p.mu)
-	opt = append([]xtreme.Option{xtreme.Broadcast()}, opt...) // as package net
+	c.Broadcast, c.ReceiveCallback = true, l.receive // broadcast as package net
 	err := l.do(func() error {
-		s, err := l.poller.OpenUDP(local, append(opt, l.receiveMode)...)
+		s, err := l.poller.OpenUDP(local, c)
 		if err != nil {
 			return err
 		}

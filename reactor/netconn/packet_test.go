@@ -14,12 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
-	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-func packets(t testing.TB, n *Network, opt ...xtreme.Option) *PacketConn {
+func packets(t testing.TB, n *Network) *PacketConn {
 	t.Helper()
-	p, err := n.ListenPacket("udp", "127.0.0.1:0", opt...)
+	p, err := n.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	require.NoError(t, p.SetDeadline(time.Now().Add(patience)))

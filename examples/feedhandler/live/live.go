@@ -95,7 +95,7 @@ func Open(c Config) (l *Live, err error) {
 	if l.engine, err = xtreme.New(settings); err != nil {
 		return nil, err
 	}
-	if l.poller, err = l.engine.NewPoller("feed", xtreme.Buffers(smallBuffers, 64)); err != nil {
+	if l.poller, err = l.engine.NewPoller("feed", xtreme.PollerConfig{SmallBuffers: smallBuffers, LargeBuffers: 64}); err != nil {
 		return nil, errors.Join(err, l.engine.Close())
 	}
 	defer func() {
@@ -123,8 +123,13 @@ func Open(c Config) (l *Live, err error) {
 		var a asker
 		if ch.Recovery.IsValid() {
 			a.buf = make([]byte, 0, 64)
-			if a.socket, err = l.poller.OpenUDP(netip.AddrPort{}, xtreme.Remote(ch.Recovery), xtreme.ReceiveBuffer(receiveBuffer),
-				xtreme.LargestDatagram(largestDatagram), xtreme.UserData(uint64(len(l.routes)))); err != nil {
+			a.socket, err = l.poller.OpenUDP(netip.AddrPort{}, xtreme.UDPConfig{
+				SocketConfig:    xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(len(l.routes)))},
+				IPConfig:        xtreme.IPConfig{ReceiveBuffer: receiveBuffer},
+				Remote:          ch.Recovery,
+				LargestDatagram: largestDatagram,
+			})
+			if err != nil {
 				return nil, fmt.Errorf("recovery server %v: %w", ch.Recovery, err)
 			}
 			l.routes = append(l.routes, route{socket: a.socket, channel: i, line: feed.Recovery})
@@ -135,12 +140,13 @@ func Open(c Config) (l *Live, err error) {
 }
 
 func (l *Live) join(channel int, n uint8, line Line) error {
-	membership := xtreme.JoinGroup(line.Interface)
-	if line.Source.IsValid() {
-		membership = xtreme.JoinSourceGroup(line.Interface, line.Source)
-	}
-	s, err := l.poller.OpenUDP(line.Group, membership, xtreme.ReuseAddr(), xtreme.ReceiveBuffer(receiveBuffer),
-		xtreme.Timestamps(), xtreme.LargestDatagram(largestDatagram), xtreme.UserData(uint64(len(l.routes))))
+	s, err := l.poller.OpenUDP(line.Group, xtreme.UDPConfig{
+		SocketConfig:    xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(len(l.routes)))},
+		IPConfig:        xtreme.IPConfig{ReuseAddr: true, ReceiveBuffer: receiveBuffer},
+		Groups:          []xtreme.Group{{Interface: line.Interface, Source: line.Source}},
+		LargestDatagram: largestDatagram,
+		Timestamps:      true,
+	})
 	if err != nil {
 		return fmt.Errorf("line %v: %w", line, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// What the options set in the kernel, read back from it.
+// What configurations set in the kernel, read back from it.
 func TestOptionsReachTheKernel(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
@@ -24,37 +24,47 @@ func TestOptionsReachTheKernel(t *testing.T) {
 		type values []value
 		const ip, ip6, sol, tcpLevel = unix.IPPROTO_IP, unix.IPPROTO_IPV6, unix.SOL_SOCKET, unix.IPPROTO_TCP
 		for _, c := range []struct {
-			name string
-			opt  xtreme.Option
-			on   string // which sockets: t TCP, u UDP, 4, 6
-			want values
+			name   string
+			on     string // which sockets: t TCP, u UDP, 4, 6
+			want   values
+			socket xtreme.SocketConfig
+			ip     xtreme.IPConfig
+			tcp    xtreme.ListenConfig
+			udp    xtreme.UDPConfig
 		}{
-			{"NoDelay on", xtreme.NoDelay(true), "t4", values{{tcpLevel, unix.TCP_NODELAY, 1}}},
-			{"NoDelay off", xtreme.NoDelay(false), "t4", values{{tcpLevel, unix.TCP_NODELAY, 0}}},
-			{"KeepAlive", xtreme.KeepAlive(30*time.Second, 5*time.Second, 4), "t46", values{{sol, unix.SO_KEEPALIVE, 1},
-				{tcpLevel, unix.TCP_KEEPIDLE, 30}, {tcpLevel, unix.TCP_KEEPINTVL, 5}, {tcpLevel, unix.TCP_KEEPCNT, 4}}},
-			{"KeepAlive off", xtreme.KeepAlive(0, 0, 0), "t4", values{{sol, unix.SO_KEEPALIVE, 0}}},
-			{"UserTimeout", xtreme.UserTimeout(7 * time.Second), "t4", values{{tcpLevel, unix.TCP_USER_TIMEOUT, 7000}}},
-			{"ReceiveBuffer", xtreme.ReceiveBuffer(50_000), "tu46", values{{sol, unix.SO_RCVBUF, 100_000}}}, // the kernel doubles it
-			{"SendBuffer", xtreme.SendBuffer(40_000), "tu46", values{{sol, unix.SO_SNDBUF, 80_000}}},
-			{"ReuseAddr", xtreme.ReuseAddr(), "tu46", values{{sol, unix.SO_REUSEADDR, 1}}},
-			{"ReusePort", xtreme.ReusePort(), "tu46", values{{sol, unix.SO_REUSEPORT, 1}}},
-			{"V6Only", xtreme.V6Only(), "tu6", values{{ip6, unix.IPV6_V6ONLY, 1}}},
-			{"TTL", xtreme.TTL(9), "tu4", values{{ip, unix.IP_TTL, 9}}},
-			{"TTL, IPv6", xtreme.TTL(9), "tu6", values{{ip6, unix.IPV6_UNICAST_HOPS, 9}}},
-			{"TOS", xtreme.TOS(0x48), "tu4", values{{ip, unix.IP_TOS, 0x48}}},
-			{"TOS, IPv6", xtreme.TOS(0x48), "tu6", values{{ip6, unix.IPV6_TCLASS, 0x48}}},
-			{"DSCP", xtreme.DSCP(46), "tu4", values{{ip, unix.IP_TOS, 46 << 2}}},
-			{"DSCP, IPv6", xtreme.DSCP(46), "tu6", values{{ip6, unix.IPV6_TCLASS, 46 << 2}}},
-			{"Broadcast", xtreme.Broadcast(), "u4", values{{sol, unix.SO_BROADCAST, 1}}},
-			{"Timestamps", xtreme.Timestamps(), "u46", values{{sol, unix.SO_TIMESTAMPNS, 1}}},
-			{"PacketInfo", xtreme.PacketInfo(), "u4", values{{ip, unix.IP_PKTINFO, 1}}},
-			{"PacketInfo, IPv6", xtreme.PacketInfo(), "u6", values{{ip6, unix.IPV6_RECVPKTINFO, 1}}},
-			{"MulticastInterface, IPv6", xtreme.MulticastInterface("lo"), "u6", values{{ip6, unix.IPV6_MULTICAST_IF, w.loIndex()}}},
-			{"MulticastLoop, IPv6", xtreme.MulticastLoop(false), "u6", values{{ip6, unix.IPV6_MULTICAST_LOOP, 0}}},
-			{"MulticastTTL", xtreme.MulticastTTL(5), "u4", values{{ip, unix.IP_MULTICAST_TTL, 5}}},
-			{"MulticastTTL, IPv6", xtreme.MulticastTTL(5), "u6", values{{ip6, unix.IPV6_MULTICAST_HOPS, 5}}},
+			{name: "NoDelay on", on: "t4", tcp: xtreme.ListenConfig{NoDelay: xtreme.On}, want: values{{tcpLevel, unix.TCP_NODELAY, 1}}},
+			{name: "NoDelay off", on: "t4", tcp: xtreme.ListenConfig{NoDelay: xtreme.Off}, want: values{{tcpLevel, unix.TCP_NODELAY, 0}}},
+			{name: "KeepAlive", on: "t46", tcp: xtreme.ListenConfig{KeepAlive: xtreme.KeepAlive{Idle: 30 * time.Second, Interval: 5 * time.Second,
+				Count: 4}},
+				want: values{{sol, unix.SO_KEEPALIVE, 1}, {tcpLevel, unix.TCP_KEEPIDLE, 30}, {tcpLevel, unix.TCP_KEEPINTVL, 5}, {tcpLevel,
+					unix.TCP_KEEPCNT, 4}}},
+			{name: "KeepAlive off", on: "t4", tcp: xtreme.ListenConfig{KeepAlive: xtreme.KeepAlive{Idle: -1}}, want: values{{sol, unix.SO_KEEPALIVE, 0}}},
+			{name: "UserTimeout", on: "t4", tcp: xtreme.ListenConfig{UserTimeout: 7 * time.Second}, want: values{{tcpLevel, unix.TCP_USER_TIMEOUT,
+				7000}}},
+			{name: "ReceiveBuffer", on: "tu46", ip: xtreme.IPConfig{ReceiveBuffer: 50_000}, want: values{{sol, unix.SO_RCVBUF,
+				100_000}}}, // the kernel doubles it
+			{name: "SendBuffer", on: "tu46", socket: xtreme.SocketConfig{SendBuffer: 40_000}, want: values{{sol, unix.SO_SNDBUF, 80_000}}},
+			{name: "ReuseAddr", on: "tu46", ip: xtreme.IPConfig{ReuseAddr: true}, want: values{{sol, unix.SO_REUSEADDR, 1}}},
+			{name: "ReusePort", on: "tu46", ip: xtreme.IPConfig{ReusePort: true}, want: values{{sol, unix.SO_REUSEPORT, 1}}},
+			{name: "V6Only", on: "tu6", ip: xtreme.IPConfig{V6Only: true}, want: values{{ip6, unix.IPV6_V6ONLY, 1}}},
+			{name: "TTL", on: "tu4", ip: xtreme.IPConfig{TTL: 9}, want: values{{ip, unix.IP_TTL, 9}}},
+			{name: "TTL, IPv6", on: "tu6", ip: xtreme.IPConfig{TTL: 9}, want: values{{ip6, unix.IPV6_UNICAST_HOPS, 9}}},
+			{name: "TOS", on: "tu4", ip: xtreme.IPConfig{TOS: 46 << 2}, want: values{{ip, unix.IP_TOS, 46 << 2}}},
+			{name: "TOS, IPv6", on: "tu6", ip: xtreme.IPConfig{TOS: 46 << 2}, want: values{{ip6, unix.IPV6_TCLASS, 46 << 2}}},
+			{name: "Broadcast", on: "u4", udp: xtreme.UDPConfig{Broadcast: true}, want: values{{sol, unix.SO_BROADCAST, 1}}},
+			{name: "Timestamps", on: "u46", udp: xtreme.UDPConfig{Timestamps: true}, want: values{{sol, unix.SO_TIMESTAMPNS, 1}}},
+			{name: "PacketInfo", on: "u4", udp: xtreme.UDPConfig{PacketInfo: true}, want: values{{ip, unix.IP_PKTINFO, 1}}},
+			{name: "PacketInfo, IPv6", on: "u6", udp: xtreme.UDPConfig{PacketInfo: true}, want: values{{ip6, unix.IPV6_RECVPKTINFO, 1}}},
+			{name: "MulticastInterface, IPv6", on: "u6", udp: xtreme.UDPConfig{MulticastInterface: "lo"},
+				want: values{{ip6, unix.IPV6_MULTICAST_IF, w.loIndex()}}},
+			{name: "MulticastLoop, IPv6", on: "u6", udp: xtreme.UDPConfig{MulticastLoop: xtreme.Off}, want: values{{ip6, unix.IPV6_MULTICAST_LOOP, 0}}},
+			{name: "MulticastTTL", on: "u4", udp: xtreme.UDPConfig{MulticastTTL: 5}, want: values{{ip, unix.IP_MULTICAST_TTL, 5}}},
+			{name: "MulticastTTL, this host", on: "u4", udp: xtreme.UDPConfig{MulticastTTL: -1}, want: values{{ip, unix.IP_MULTICAST_TTL, 0}}},
+			{name: "MulticastTTL, IPv6", on: "u6", udp: xtreme.UDPConfig{MulticastTTL: 5}, want: values{{ip6, unix.IPV6_MULTICAST_HOPS, 5}}},
 		} {
+			c.tcp.SocketConfig, c.tcp.IPConfig, c.udp.SocketConfig, c.udp.IPConfig = c.socket, c.ip, c.socket, c.ip
+			dial := xtreme.DialConfig{SocketConfig: c.socket, IPConfig: c.ip, NoDelay: c.tcp.NoDelay, KeepAlive: c.tcp.KeepAlive,
+				UserTimeout: c.tcp.UserTimeout}
 			for _, family := range []netip.AddrPort{loopback, loopback6} {
 				if family.Addr().Is4() && !strings.Contains(c.on, "4") || family.Addr().Is6() && !strings.Contains(c.on, "6") {
 					continue
@@ -65,11 +75,11 @@ func TestOptionsReachTheKernel(t *testing.T) {
 					made = append(made, s)
 				}
 				if strings.Contains(c.on, "t") {
-					add(w.poller.ListenTCP(family, c.opt))
-					add(w.poller.DialTCP(made[0].LocalAddr(), c.opt))
+					add(w.poller.ListenTCP(family, c.tcp))
+					add(w.poller.DialTCP(made[0].LocalAddr(), dial))
 				}
 				if strings.Contains(c.on, "u") {
-					add(w.poller.OpenUDP(family, c.opt))
+					add(w.poller.OpenUDP(family, c.udp))
 				}
 				for _, s := range made {
 					for _, v := range c.want {
@@ -96,13 +106,14 @@ func (w *world) loIndex() int {
 
 func TestBindToDevice(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
-	u := w.udp(loopback, xtreme.BindToDevice("lo"))
+	u := w.udp(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{BindToDevice: "lo"}})
 	name, err := unix.GetsockoptString(u.ID(), unix.SOL_SOCKET, unix.SO_BINDTODEVICE)
 	w.NoError(err)
 	w.Equal("lo", name)
 	w.Equal(w.loIndex(), u.Ring().Key().Interface)
-	s, err := w.poller.NewTCP(false, xtreme.BindToDevice("lo"))
+	s, err := w.poller.NewTCP(false, xtreme.TCPConfig{})
 	w.NoError(err)
+	w.NoError(s.BindToDevice("lo"))
 	w.NotNil(s.Ring(), "a TCP socket has its ring from here on")
 	w.close(s)
 }
@@ -115,7 +126,7 @@ func TestBacklog(t *testing.T) {
 		w.NoError(err)
 		return int(info.Sacked)
 	}
-	w.Equal(3, backlog(w.listen(xtreme.Backlog(3))))
+	w.Equal(3, backlog(w.listen(xtreme.ListenConfig{Backlog: 3})))
 	text, err := os.ReadFile("/proc/sys/net/core/somaxconn")
 	w.NoError(err)
 	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -125,30 +136,30 @@ func TestBacklog(t *testing.T) {
 
 func TestReusePortSharesAnAddress(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
-	l := w.listen(xtreme.ReusePort())
-	_, err := w.poller.ListenTCP(l.LocalAddr())
+	l := w.listen(xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}})
+	_, err := w.poller.ListenTCP(l.LocalAddr(), xtreme.ListenConfig{})
 	w.ErrorIs(err, unix.EADDRINUSE)
-	_, err = w.poller.ListenTCP(l.LocalAddr(), xtreme.ReusePort())
+	_, err = w.poller.ListenTCP(l.LocalAddr(), xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}})
 	w.NoError(err)
 }
 
 func TestV6OnlyLeavesIPv4Free(t *testing.T) {
 	w := newWorld(t, conf.RingEpoll)
-	only := w.udp(netip.MustParseAddrPort("[::]:0"), xtreme.V6Only())
+	only := w.udp(netip.MustParseAddrPort("[::]:0"), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{V6Only: true}})
 	w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), only.LocalAddr().Port()))
 }
 
 func TestUserData(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		u := w.udp(loopback, xtreme.UserData(77))
+		u := w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](77)}})
 		w.write(w.peer(u.LocalAddr()), "x")
 		c := w.event(u, xtreme.EventPacket)
 		w.Equal(uint64(77), c.UserData)
 		w.NoError(c.Packet.Release())
 		d := w.udp(loopback)
 		w.Equal(uint64(d.ID()), d.UserData())
-		l := w.listen(xtreme.UserData(5))
+		l := w.listen(xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](5)}})
 		s, _ := w.pair(l)
 		w.Equal(uint64(s.ID()), s.UserData(), "an accepted connection has its own")
 	})
@@ -158,7 +169,7 @@ func TestRingLogicOfOneSocket(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		perUser := func(id uint64) *xtreme.Socket {
-			return w.udp(loopback, xtreme.RingLogic(ring.PerUserID), xtreme.UserID(id))
+			return w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RingLogic: xtreme.Ptr(ring.PerUserID), UserID: id}})
 		}
 		a, b, c := perUser(1), perUser(2), perUser(1)
 		plain, also := w.udp(loopback), w.udp(loopback)
@@ -177,7 +188,7 @@ func TestBudgetPerAcceptedSocket(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		const budget = 16 << 10
 		w := newWorld(t, kind)
-		l := w.listen(xtreme.Budget(budget))
+		l := w.listen(xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{Budget: budget}})
 		greedy, first := w.pair(l)
 		modest, second := w.pair(l)
 		go func() { _, _ = first.Write(make([]byte, 1<<20)) }() // ends with the connection
@@ -217,7 +228,7 @@ func TestLargeStream(t *testing.T) {
 			return most
 		}
 		w.LessOrEqual(longest(w.listen()), 2304, "a small buffer with its headroom")
-		w.Greater(longest(w.listen(xtreme.LargeStream())), 8192)
+		w.Greater(longest(w.listen(xtreme.ListenConfig{LargeStream: true})), 8192)
 	})
 }
 
@@ -225,12 +236,12 @@ func TestLinger(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		b := make([]byte, 1)
-		s, peer := w.pair(w.listen(xtreme.Linger(0)))
+		s, peer := w.pair(w.listen(xtreme.ListenConfig{Linger: xtreme.Ptr(time.Duration(0))}))
 		w.close(s)
 		_, err := peer.Read(b)
 		w.ErrorIs(err, unix.ECONNRESET)
 
-		s, peer = w.pair(w.listen(xtreme.Linger(patience)))
+		s, peer = w.pair(w.listen(xtreme.ListenConfig{Linger: xtreme.Ptr(patience)}))
 		w.NoError(s.Close())
 		_, err = peer.Read(b)
 		w.ErrorContains(err, "EOF")
@@ -238,7 +249,7 @@ func TestLinger(t *testing.T) {
 		w.NoError(peer.Close())
 		w.event(s, xtreme.EventClosed)
 
-		d, err := w.poller.DialTCP(addr(w.server("tcp", "127.0.0.1:0").Addr()), xtreme.Linger(30*time.Millisecond))
+		d, err := w.poller.DialTCP(addr(w.server("tcp", "127.0.0.1:0").Addr()), xtreme.DialConfig{Linger: xtreme.Ptr(30 * time.Millisecond)})
 		w.NoError(err)
 		w.event(d, xtreme.EventOut)
 		begin := time.Now()
@@ -251,12 +262,13 @@ func TestCallback(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		var seen []string
-		u := w.udp(loopback, xtreme.ReceiveMode(ring.Completions, func(_ *xtreme.Socket, c *xtreme.Completion) ring.Verdict {
+		u := w.udp(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: func(_ *xtreme.Socket,
+			c *xtreme.Completion) ring.Verdict {
 			if seen = append(seen, string(c.Packet.Bytes())); len(seen) == 1 {
 				return ring.Drop
 			}
 			return ring.Keep
-		}))
+		}}})
 		peer := w.peer(u.LocalAddr())
 		w.write(peer, "first")
 		w.write(peer, "second")
@@ -264,7 +276,7 @@ func TestCallback(t *testing.T) {
 		w.Equal([]string{"first", "second"}, seen)
 		w.Equal(uint64(1), u.Ring().Stats().CallbackDrops)
 
-		l := w.listen(xtreme.ReceiveMode(ring.Queue, nil))
+		l := w.listen(xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{ReceiveMode: ring.Queue}})
 		s, conn := w.pair(l)
 		w.write(conn, "queued")
 		w.event(s, xtreme.EventIn)
@@ -281,8 +293,8 @@ func TestSendQueueAndCloseTimeout(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		l := w.server("tcp", "127.0.0.1:0")
-		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.SendQueue(2), xtreme.CloseTimeout(50*time.Millisecond),
-			xtreme.SendBuffer(4096))
+		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{SocketConfig: xtreme.SocketConfig{SendQueue: 2,
+			CloseTimeout: 50 * time.Millisecond, SendBuffer: 4096}})
 		w.NoError(err)
 		w.event(s, xtreme.EventOut)
 		// Fill what the kernel takes, so that packets stay under way.
@@ -318,7 +330,7 @@ func TestConnectTimeout(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
 		begin := time.Now()
-		s, err := w.poller.DialTCP(w.blackHole(), xtreme.ConnectTimeout(30*time.Millisecond))
+		s, err := w.poller.DialTCP(w.blackHole(), xtreme.DialConfig{Timeout: 30 * time.Millisecond})
 		w.NoError(err)
 		c := w.event(s, xtreme.EventIn|xtreme.EventHup)
 		w.ErrorIs(c.Err, unix.ETIMEDOUT)
@@ -352,8 +364,8 @@ func (w *world) blackHole() netip.AddrPort {
 func TestLargestDatagram(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		small := w.udp(loopback, xtreme.LargestDatagram(1500))
-		large := w.udp(loopback, xtreme.LargestDatagram(9000))
+		small := w.udp(loopback, xtreme.UDPConfig{LargestDatagram: 1500})
+		large := w.udp(loopback, xtreme.UDPConfig{LargestDatagram: 9000})
 		for _, c := range []struct {
 			s   *xtreme.Socket
 			err error
@@ -370,7 +382,7 @@ func TestLargestDatagram(t *testing.T) {
 func TestPacketInfoAndTimestamps(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
-		u := w.udp(loopback, xtreme.PacketInfo(), xtreme.Timestamps())
+		u := w.udp(loopback, xtreme.UDPConfig{PacketInfo: true, Timestamps: true})
 		plain := w.udp(loopback)
 		before := time.Now()
 		w.write(w.peer(u.LocalAddr()), "x")

@@ -1,0 +1,198 @@
+package xtreme
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// The configurations of sockets are structs, one for each call that makes one. Their zero values are good: a field that is zero leaves what it
+// is about to the engine's settings, the poller and the kernel, in this order. A field that is given comes before the settings. Where zero is a
+// value of its own, the field is a pointer (see Ptr) or a Switch.
+
+// SocketConfig is what every socket can be made with: how a ring treats it.
+type SocketConfig struct {
+	// RingLogic decides which ring the socket gets; nil takes the poller's. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
+	RingLogic *ring.Logic
+	// UserID is the socket's key under ring.PerUserID. (VMA: user_id of struct vma_ring_alloc_logic_attr.)
+	UserID uint64
+	// UserData is what the socket's completions carry; nil means its ID. Accepted connections have their own ID. (VMA: SO_VMA_USER_DATA.)
+	UserData *uint64
+	// ReceiveMode and ReceiveCallback say how packets are delivered; accepted connections have their listener's. See Socket.SetReceiveMode. (VMA:
+	// register_recv_callback.)
+	ReceiveMode     ring.Mode
+	ReceiveCallback ring.ReceiveCallback
+	// Budget limits the buffer memory that the socket may hold, in bytes; accepted connections have the same each. 0: as much as the pool has free.
+	Budget int
+	// SendQueue limits the packets under way through SendPacket, and on sockets that are offloaded or paced what Send and SendTo have queued
+	// too. 0 means 256.
+	SendQueue int
+	// SendBuffer is the size of the kernel's send queue, in bytes; 0 leaves it to the kernel. (SO_SNDBUF)
+	SendBuffer int
+	// CloseTimeout bounds how long Close waits for sends under way. 0 means 30 s.
+	CloseTimeout time.Duration
+	// RequireOffload makes it an error, with the reasons, if the socket cannot have an offloaded path: at its making, or at the step that
+	// gives it its ring. A socket on a wildcard address needs one interface that can be offloaded, others all that they name.
+	RequireOffload bool
+	// KernelOnly leaves the socket to the kernel's stack, on a poller of kind offload too; its path says so. With RequireOffload beside it
+	// nothing is left, and that is an error.
+	KernelOnly bool
+}
+
+// IPConfig is what a TCP or UDP socket can be made with besides: options of the kernel's.
+type IPConfig struct {
+	// ReceiveBuffer is the size of the kernel's receive queue, in bytes; 0 leaves it to the kernel. The setting VMA_RX_BYTES_MIN is the least.
+	// (SO_RCVBUF)
+	ReceiveBuffer int
+	// ReuseAddr lets a listener be restarted while connections of the last one linger in TIME_WAIT, and UDP sockets share an address.
+	// (SO_REUSEADDR)
+	ReuseAddr bool
+	// ReusePort lets the kernel spread connections or datagrams over all sockets of the address. (SO_REUSEPORT)
+	ReusePort bool
+	// V6Only keeps a socket bound to [::] from IPv4. (IPV6_V6ONLY)
+	V6Only bool
+	// BindToDevice ties the socket to an interface, by its name. (SO_BINDTODEVICE)
+	BindToDevice string
+	// TTL is the time to live (IPv6: hop limit) of unicast packets, 1 to 255; 0 leaves it to the kernel. (IP_TTL)
+	TTL int
+	// TOS is the type of service byte, 0 to 255. The differentiated services code point (RFC 2474) is its upper six bits: 46 << 2 for expedited
+	// forwarding. (IP_TOS)
+	TOS int
+	// Pacing limits how fast the socket sends: UDP sockets by the ring, TCP connections and those of a listener by the kernel. Socket.SetPacing
+	// changes it later. (SO_MAX_PACING_RATE)
+	Pacing PacingRate
+}
+
+// PacingRate is how fast a socket may send; see ring.Pacing.
+type PacingRate = ring.Pacing
+
+// KeepAlive says how idle TCP peers are probed. The zero value leaves it to the kernel, which does not probe. See Socket.SetKeepAlive.
+type KeepAlive struct {
+	Idle     time.Duration // before the first probe, 1 s to 32,767 s; negative: no probes
+	Interval time.Duration // between probes; 0 leaves it to the kernel
+	Count    int           // of probes without an answer that end the connection, at most 127; 0 leaves it to the kernel
+}
+
+// Switch is On, Off, or, as zero value, nothing said.
+type Switch uint8
+
+// The switches.
+const (
+	On  Switch = 1
+	Off Switch = 2
+)
+
+// Ptr returns a pointer to v, for fields of configurations that are pointers: RingLogic: xtreme.Ptr(ring.PerSocket).
+func Ptr[T any](v T) *T { return &v }
+
+// options is what the configuration of any socket comes to.
+type options struct {
+	SocketConfig
+	IPConfig
+
+	// of TCP
+	noDelay     Switch
+	keepAlive   KeepAlive
+	userTimeout time.Duration
+	linger      *time.Duration
+	largeStream bool // of unix as well
+
+	// of listeners
+	backlog  int
+	acceptTo func(fd int, peer netip.AddrPort) (taken bool)
+
+	// of UDP
+	remote             netip.AddrPort
+	largestDatagram    int
+	timestamps         bool
+	packetInfo         bool
+	hardwareTimestamps *ring.HardwareTimestamps
+	taiOffset          time.Duration
+	txTimestamps       bool
+	broadcast          bool
+	multicastInterface string
+	multicastLoop      Switch
+	multicastTTL       int
+	multicastAll       Switch
+}
+
+// ringConfig is what the core is told.
+func (o *options) ringConfig() ring.Config {
+	c := ring.Config{Alloc: o.RingLogic, UserID: o.UserID, Budget: o.Budget, SendQueue: o.SendQueue, CloseTimeout: o.CloseTimeout,
+		RequireOffload: o.RequireOffload, KernelOnly: o.KernelOnly, LargeStream: o.largeStream, AcceptTo: o.acceptTo,
+		LargestDatagram: o.largestDatagram, Timestamps: o.timestamps, PacketInfo: o.packetInfo, TAIOffset: o.taiOffset,
+		TxTimestamps: o.txTimestamps}
+	if o.hardwareTimestamps != nil {
+		c.HardwareTimestamps, c.Timestamps = *o.hardwareTimestamps, true
+	}
+	return c
+}
+
+// apply sets what is a call on the socket before it is bound.
+func (o *options) apply(s *Socket) error {
+	for _, step := range []func(*Socket) error{o.applyDelivery, o.applyIP, o.applyTCP, o.applyUDP} {
+		if err := step(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// optionCalls are calls on a socket, each for a field that was given. The first error ends them.
+type optionCalls struct{ err error }
+
+func (c *optionCalls) when(given bool, call func() error) {
+	if given && c.err == nil {
+		c.err = call()
+	}
+}
+
+func (o *options) applyDelivery(s *Socket) error {
+	var c optionCalls
+	c.when(o.UserData != nil, func() error { return s.SetUserData(*o.UserData) })
+	c.when(o.ReceiveMode != 0 || o.ReceiveCallback != nil, func() error { return s.SetReceiveMode(o.ReceiveMode, o.ReceiveCallback) })
+	c.when(o.SendBuffer != 0, func() error { return s.SetSendBuffer(o.SendBuffer) })
+	return c.err
+}
+
+func (o *options) applyIP(s *Socket) error {
+	var c optionCalls
+	c.when(o.ReceiveBuffer != 0, func() error { return s.SetReceiveBuffer(o.ReceiveBuffer) })
+	c.when(o.ReuseAddr, func() error { return s.SetReuseAddr(true) })
+	c.when(o.ReusePort, func() error { return s.SetReusePort(true) })
+	c.when(o.V6Only, func() error { return s.SetV6Only(true) })
+	c.when(o.BindToDevice != "", func() error { return s.BindToDevice(o.BindToDevice) })
+	c.when(o.TTL != 0, func() error { return s.SetTTL(o.TTL) })
+	c.when(o.TOS != 0, func() error { return s.SetTOS(o.TOS) })
+	c.when(o.Pacing != PacingRate{}, func() error { return s.SetPacing(o.Pacing) })
+	return c.err
+}
+
+func (o *options) applyTCP(s *Socket) error {
+	var c optionCalls
+	k := o.keepAlive
+	c.when(o.noDelay != 0, func() error { return s.SetNoDelay(o.noDelay == On) })
+	c.when(k.Idle == 0 && k != KeepAlive{}, func() error { return badField("KeepAlive.Idle", k.Idle) })
+	c.when(k.Idle != 0, func() error { return s.SetKeepAlive(max(k.Idle, 0), k.Interval, k.Count) })
+	c.when(o.userTimeout != 0, func() error { return s.SetUserTimeout(o.userTimeout) })
+	c.when(o.linger != nil, func() error { return s.SetLinger(*o.linger) })
+	return c.err
+}
+
+func (o *options) applyUDP(s *Socket) error {
+	var c optionCalls
+	c.when(o.broadcast, func() error { return s.SetBroadcast(true) })
+	c.when(o.multicastInterface != "", func() error { return s.SetMulticastInterface(o.multicastInterface) })
+	c.when(o.multicastLoop != 0, func() error { return s.SetMulticastLoop(o.multicastLoop == On) })
+	c.when(o.multicastTTL < -1, func() error { return badField("MulticastTTL", o.multicastTTL) })
+	c.when(o.multicastTTL != 0, func() error { return s.SetMulticastTTL(max(o.multicastTTL, 0)) })
+	c.when(o.multicastAll != 0, func() error { return s.SetMulticastAll(o.multicastAll == On) })
+	return c.err
+}
+
+// badField names a field of a configuration whose value is none.
+func badField(name string, value any) error { return fmt.Errorf("%s %v: %w", name, value, unix.EINVAL) }

@@ -1,0 +1,105 @@
+package xtreme
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// PollerConfig is what NewPoller makes a poller with. Its zero value is good: a field that is zero leaves what it is about to the engine's
+// settings; one that is given comes before them.
+type PollerConfig struct {
+	// RingKind is the kind of ring; "" takes the setting (SX_RING).
+	RingKind conf.RingKind
+	// RingLogic decides which sockets share a ring; nil takes the setting (VMA_RING_ALLOCATION_LOGIC_RX). A socket may have its own.
+	RingLogic *ring.Logic
+
+	// SmallBuffers and LargeBuffers are how many buffers of 2 KiB and 64 KiB the poller has, at least 64 and 8; 0 takes the settings
+	// (VMA_RX_BUFS, SX_LARGE_BUFS). An eighth of each class is kept for sending, whatever VMA_TX_BUFS says where SmallBuffers is given.
+	SmallBuffers, LargeBuffers int
+	// HugePages asks for huge pages under the buffers; without any free the path says so and ordinary pages are used. (VMA_MEM_ALLOC_TYPE=2)
+	HugePages bool
+	// NearInterface places the buffers on the NUMA node of an interface; "" leaves it to the kernel.
+	NearInterface string
+	// Memory is the caller's memory for the buffers; it must be outside the Go heap or never move, stay mapped until Close, and be large
+	// enough. nil: the poller maps its own. (VMA: the user allocator of vma_ioctl, VMA_IOCTL_USER_ALLOC.)
+	Memory []byte
+
+	// Interfaces are the only ones that the poller's offloaded ring may open; the kernel keeps the others, and a wildcard is all of these. Empty
+	// takes the setting (SX_OFFLOAD_INTERFACES). Pollers of another kind than offload refuse it.
+	Interfaces []conf.Interface
+	// Checksum is the policy for received UDP checksums of the poller's offloaded ring; "" takes the setting (SX_CHECKSUM). Pollers of another
+	// kind refuse it, because their kernel verifies.
+	Checksum conf.Checksum
+	// OffloadTime is what stamps the datagrams that the poller's offloaded ring receives, for sockets with Timestamps; "" takes the setting
+	// (SX_OFFLOAD_TIME). Pollers of another kind refuse it, because their kernel stamps. An interface that several pollers of the engine use
+	// is stamped as the one says that opens it; where that is less than another asked for, the paths of that poller's sockets tell (stamp.poll).
+	OffloadTime conf.TimeSource
+
+	// Auxiliary marks a poller that a package makes for its own work beside the program's pollers, such as accepting connections. The log does
+	// not warn of settings that only this poller does not use.
+	Auxiliary bool
+}
+
+const leastSmall, leastLarge = 64, 8
+
+// validate names the first field that cannot be.
+func (c *PollerConfig) validate() error {
+	var err error
+	switch {
+	case c.SmallBuffers != 0 && c.SmallBuffers < leastSmall:
+		return badField("SmallBuffers", fmt.Sprintf("%d: want at least %d", c.SmallBuffers, leastSmall))
+	case c.LargeBuffers != 0 && c.LargeBuffers < leastLarge:
+		return badField("LargeBuffers", fmt.Sprintf("%d: want at least %d", c.LargeBuffers, leastLarge))
+	case c.Memory != nil && len(c.Memory) == 0:
+		return badField("Memory", "of 0 bytes")
+	}
+	if c.RingKind != "" {
+		if _, err = conf.ParseRingKind(string(c.RingKind)); err != nil {
+			return fmt.Errorf("PollerConfig.RingKind: %w", err)
+		}
+	}
+	if c.RingLogic != nil {
+		if err = c.RingLogic.Validate(); err != nil {
+			return fmt.Errorf("PollerConfig.RingLogic: %w", err)
+		}
+	}
+	if c.Checksum != "" {
+		if _, err = conf.ParseChecksum(string(c.Checksum)); err != nil {
+			return fmt.Errorf("PollerConfig.Checksum: %w", err)
+		}
+	}
+	if c.OffloadTime != "" {
+		if _, err = conf.ParseTimeSource(string(c.OffloadTime)); err != nil {
+			return fmt.Errorf("PollerConfig.OffloadTime: %w", err)
+		}
+	}
+	if len(c.Interfaces) == 0 {
+		return nil
+	}
+	names := make([]string, len(c.Interfaces))
+	for i, n := range c.Interfaces {
+		names[i] = n.String()
+	}
+	if _, err = conf.ParseInterfaces(strings.Join(names, ",")); err != nil {
+		return fmt.Errorf("PollerConfig.Interfaces: %w", err)
+	}
+	return nil
+}
+
+// fits reports whether the fields fit the kind of ring.
+func (c *PollerConfig) fits(of chosen, kind conf.RingKind) error {
+	for _, x := range []struct {
+		name  string
+		given bool
+	}{{"Interfaces", len(c.Interfaces) > 0}, {"Checksum", c.Checksum != ""}, {"OffloadTime", c.OffloadTime != ""}} {
+		if x.given && !of.offload {
+			return fmt.Errorf("%s is for rings of kind %s, this is %s: %w", x.name, conf.RingOffload, kind, unix.EINVAL)
+		}
+	}
+	return nil
+}
