@@ -109,7 +109,7 @@ func SocketRingAttributes(s *xtreme.Socket) (RingAttributes, error) {
 	if err := s.Check(); err != nil {
 		return RingAttributes{}, fmt.Errorf("extraapi: SocketRingAttributes: socket %d: %w", s.ID(), err)
 	}
-	return RingAttributes{Logic: s.Ring().Key().Logic, UserID: s.Config().UserID}, nil
+	return RingAttributes{Logic: s.Ring().Key().Logic, UserID: ring.ConfigOf(s).UserID}, nil
 }
 
 // RingModification is what ModifyRing is to do. (VMA: struct vma_modify_ring_attr, which does the first of two things asked for.)

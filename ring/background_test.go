@@ -101,7 +101,7 @@ func (d *stub) Receive(*ring.Socket, bool) error         { d.call("receive"); re
 func (d *stub) NotifyWritable(*ring.Socket) error        { d.call("notify"); return nil }
 func (d *stub) Transmit(s *ring.Socket) error {
 	for {
-		t, ok := s.TakeTransmission()
+		t, ok := ring.TakeTransmission(s)
 		if !ok {
 			return nil
 		}
@@ -180,7 +180,7 @@ func TestAcceptedConnection(t *testing.T) {
 	peer := netip.MustParseAddrPort("192.0.2.3:4")
 	c := poll(t, d, l, func(k *ring.Sink) { k.Accepted(l, 77, peer) })
 	require.Equal(t, ring.EventNewConnection, c[0].Events)
-	require.Equal(t, ring.Conn(77), c[0].Socket.Handle().Conn)
+	require.Equal(t, ring.Conn(77), ring.HandleOf(c[0].Socket).Conn)
 	require.Equal(t, 77, c[0].Socket.ID())
 	require.Equal(t, peer, c[0].Source)
 	d.calls = nil
@@ -207,7 +207,7 @@ func TestCredit(t *testing.T) {
 	receive := func(n int) buffers.Packet {
 		i, ok := pool.Take(buffers.Small)
 		require.True(t, ok)
-		c := poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, n, s.Handle().Account)) })
+		c := poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, n, ring.HandleOf(s).Account)) })
 		require.Equal(t, ring.EventPacket, c[0].Events)
 		return c[0].Packet
 	}
@@ -281,7 +281,7 @@ func TestMove(t *testing.T) {
 	c := poll(t, d, s, func(k *ring.Sink) { k.Move(s, other, 99) })
 	require.Equal(t, ring.EventPath, c[0].Events)
 	require.Equal(t, uint64(4711), c[0].UserData)
-	require.Equal(t, ring.Conn(99), s.Handle().Conn)
+	require.Equal(t, ring.Conn(99), ring.HandleOf(s).Conn)
 	require.Equal(t, []string{"notify"}, d.calls)
 	c = poll(t, d, s, func(k *ring.Sink) { k.Sent(s, old[0], 0) })
 	require.Equal(t, ring.EventSent|ring.EventOut, c[0].Events, "what was under way at the old one ends as ever")
@@ -292,7 +292,7 @@ func TestMove(t *testing.T) {
 
 	i, ok := pool.Take(buffers.Small)
 	require.True(t, ok)
-	c = poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, 4, s.Handle().Account)) })
+	c = poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, 4, ring.HandleOf(s).Account)) })
 	require.NoError(t, c[0].Packet.Release())
 	poll(t, d, s)
 	require.Equal(t, []int{0, 4}, []int{d.credit, other.credit}, "the window is the new one's")
@@ -312,10 +312,10 @@ func TestBackground(t *testing.T) {
 	require.NoError(t, s.Close())
 	poll(t, d, s)
 	d.background = true
-	require.False(t, r.IsIdle())
+	require.False(t, ring.IsIdle(r))
 	d.background = false
 	dst := make([]ring.Completion, 1)
 	_, err = r.Poll(dst)
 	require.NoError(t, err)
-	require.True(t, r.IsIdle())
+	require.True(t, ring.IsIdle(r))
 }

@@ -90,7 +90,7 @@ const (
 // String is the value in words.
 func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", "UDP"}[k] }
 
-// Handle is a driver's view of a socket. Read only, but for Word.
+// HandleOf is a driver's view of a socket. Read only, but for Word.
 type Handle struct {
 	Conn          Conn            // the transport's number for the socket
 	Slot          uint32          // index of the socket in its ring, small and dense
@@ -107,8 +107,8 @@ type Handle struct {
 	Word          uint64          // the driver's own
 }
 
-// Handle gives drivers their view of s.
-func (s *Socket) Handle() *Handle { return &s.handle }
+// HandleOf gives drivers their view of s.
+func HandleOf(s *Socket) *Handle { return &s.handle }
 
 // Transmission is a packet on its way out.
 type Transmission struct {

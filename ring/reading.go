@@ -120,9 +120,9 @@ func (r *Ring) restart() {
 	}
 }
 
-// Starving reports that a socket which had stopped reading for want of buffers could go on by now: the ring must be polled, not waited for.
+// IsStarving reports that a socket which had stopped reading for want of buffers could go on by now: the ring must be polled, not waited for.
 // An owner of several rings asks all of them after it has armed the last one, because arming a ring returns buffers to the pool. Owner only.
-func (r *Ring) Starving() bool {
+func IsStarving(r *Ring) bool {
 	if !r.readable() {
 		return false
 	}
@@ -150,7 +150,7 @@ func (r *Ring) offerFreed(since uint64) {
 		return
 	}
 	for _, x := range r.set.rings {
-		if x != r && x.armed && x.Starving() {
+		if x != r && x.armed && IsStarving(x) {
 			x.inbox.wake()
 		}
 	}

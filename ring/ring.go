@@ -92,11 +92,11 @@ func (r *Ring) bind(self uintptr) error {
 //
 // An error comes with n = 0, always. When something fails in a Poll that has completions, they are returned without the error, and the
 // next Poll returns it; until then Arm and Wait say that work is pending.
-func (r *Ring) Poll(dst []Completion) (int, error) { return r.PollBehind(dst, 0) }
+func (r *Ring) Poll(dst []Completion) (int, error) { return PollBehind(r, dst, 0) }
 
 // PollBehind is Poll for an owner of several rings, whose other rings have delivered before completions in the same turn. With
 // before > 0 it returns no error that would keep the owner from delivering those: failures wait for the ring's next Poll.
-func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
+func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	self := sys.Goroutine()
 	if self != r.owner.Load() {
 		if err := r.bind(self); err != nil {
@@ -171,9 +171,6 @@ func (r *Ring) PollBehind(dst []Completion, before int) (int, error) {
 	return n, nil
 }
 
-// Failing reports that a failure waits for the next Poll to return it. Owner only.
-func (r *Ring) Failing() bool { return r.readable() && len(r.failures) > 0 }
-
 // lockThread ties the goroutine to its thread until Close, once.
 func (r *Ring) lockThread() {
 	if !r.locked {
@@ -216,15 +213,15 @@ func (r *Ring) Flush() error {
 func (r *Ring) Advance() error { return r.Flush() }
 
 // IsIdle reports that a Poll would find nothing: no socket, no posted work, no wake-up, no failure to tell of. An owner of several rings
-// passes such a one over. A ring that was armed, or never polled, is not vacant: its next Poll does what is due; nor is one whose driver
+// passes such a one over. A ring that was armed, or never polled, is not idle: its next Poll does what is due; nor is one whose driver
 // speaks a protocol itself and has work without a socket (ProtocolDriver). Owner only.
-func (r *Ring) IsIdle() bool {
-	idle, _ := r.Standing()
+func IsIdle(r *Ring) bool {
+	idle, _ := Standing(r)
 	return idle
 }
 
-// Standing is IsIdle and Failing in one call. Owner only.
-func (r *Ring) Standing() (idle, failing bool) {
+// Standing is IsIdle, and whether a failure waits for the next Poll to return it, in one call. For those who poll several rings. Owner only.
+func Standing(r *Ring) (idle, failing bool) {
 	if !r.readable() {
 		return false, false
 	}
@@ -308,7 +305,7 @@ func (r *Ring) Arm() (pending bool, err error) {
 	}
 	r.armed = true
 	r.offerFreed(freed)
-	if pending = pending || r.Starving(); pending {
+	if pending = pending || IsStarving(r); pending {
 		r.disarm()
 	}
 	return pending, nil
@@ -368,7 +365,7 @@ func (r *Ring) prepareSleep() (pending bool) {
 	freed := r.pool.Freed()
 	r.drv.ReturnSpare()
 	r.offerFreed(freed)
-	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || r.Starving() {
+	if r.readyHead != nil || r.inbox.waiting() || r.pool.Reclaim() > 0 || len(r.failures) > 0 || IsStarving(r) {
 		r.inbox.cancelSleep()
 		return true
 	}

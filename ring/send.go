@@ -191,7 +191,7 @@ func (s *Socket) transmit() {
 
 // TakeTransmission gives the driver the next packet to send; false when there is none, or none that may leave yet: Transmit follows when
 // it may. The driver owns it until Sink.Sent.
-func (s *Socket) TakeTransmission() (Transmission, bool) {
+func TakeTransmission(s *Socket) (Transmission, bool) {
 	if !s.readable() {
 		return Transmission{}, false
 	}

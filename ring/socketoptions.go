@@ -74,8 +74,8 @@ func (s *Socket) Device() int {
 	return s.device
 }
 
-// Config is what the socket was made with. Read only. Any goroutine.
-func (s *Socket) Config() *Config { return &s.config }
+// ConfigOf is what the socket was made with. Read only. Any goroutine.
+func ConfigOf(s *Socket) *Config { return &s.config }
 
 // note keeps an option, if it is one of those; true says that it is.
 func (x *SocketOptions) note(o Option, value int) bool {

@@ -8,11 +8,11 @@ import (
 )
 
 // StackTransport is a Transport over a protocol stack of the library. A driver gives it to the datagram sockets that its stack carries
-// (Socket.SetTransport in Attach); the others stay with the transport they were made by, as on any ring.
+// (SetTransport in Attach); the others stay with the transport they were made by, as on any ring.
 //
-// What Send takes leaves with the ring's next Poll or Flush. It becomes a frame at once, or stands on the socket behind others (Socket.QueueCopy)
-// until the driver fetches it with TakeTransmission; after each round over a socket the driver calls Taken. Send answers EALREADY when
-// as much waits as Config.SendQueue allows: Taken then reports that there is room, and NotifyWritable is not called.
+// What Send takes leaves with the ring's next Poll or Flush. It becomes a frame at once, or waits on the socket behind others (QueueCopy) until
+// the driver fetches it with TakeTransmission; after each round over a socket the driver calls TransmissionsTaken. Send answers EALREADY when
+// as much waits as Config.SendQueue allows: TransmissionsTaken then reports that there is room, and NotifyWritable is not called.
 type StackTransport interface {
 	Transport
 	Prober
@@ -34,9 +34,9 @@ type StackTransport interface {
 // IsOffloaded reports whether a stack of the library carries the socket, and not the kernel. Owner only.
 func (s *Socket) IsOffloaded() bool { return s.readable() && s.stack != nil }
 
-// SendQueue is how many packets wait on the socket and how many the driver has, and whether they leave at times of the core's (SetPacing). For
+// SendQueueOf is how many packets wait on the socket and how many the driver has, and whether they leave at times of the core's (SetPacing). For
 // transports. Owner only.
-func (s *Socket) SendQueue() (waiting, underWay int, paced bool) {
+func SendQueueOf(s *Socket) (waiting, underWay int, paced bool) {
 	if !s.readable() {
 		return 0, 0, false
 	}
@@ -45,7 +45,7 @@ func (s *Socket) SendQueue() (waiting, underWay int, paced bool) {
 
 // QueueCopy puts a datagram that a StackTransport has copied behind what waits on the socket; p is transmitting, and nobody waits for its end.
 // route comes back in Transmission.Route. For transports. Owner only.
-func (s *Socket) QueueCopy(p buffers.Packet, to netip.AddrPort, route int32) {
+func QueueCopy(s *Socket, p buffers.Packet, to netip.AddrPort, route int32) {
 	if !s.readable() || s.ring == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *Socket) unsent() int {
 	return s.stack.Unsent(s)
 }
 
-// requestFlush makes the driver come to the socket at its next flush, in which the frames leave: Taken follows.
+// requestFlush makes the driver come to the socket at its next flush, in which the frames leave: TransmissionsTaken follows.
 func (s *Socket) requestFlush() {
 	if s.sending.waiting.n == 0 && s.unsent() > 0 {
 		s.transmit()
@@ -92,7 +92,7 @@ func (s *Socket) isSendQueueFull() bool {
 	return int(s.sending.waiting.n)+s.sending.inflight+s.unsent() >= s.config.SendQueue
 }
 
-// isQueueFull is full for a sender, who receives an EventOut when there is room: see Taken and Sink.Sent.
+// isQueueFull is full for a sender, who receives an EventOut when there is room: see TransmissionsTaken and Sink.Sent.
 func (s *Socket) isQueueFull() bool {
 	if !s.isSendQueueFull() {
 		return false
@@ -102,8 +102,8 @@ func (s *Socket) isQueueFull() bool {
 	return true
 }
 
-// Taken reports that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
-func (s *Socket) Taken() {
+// TransmissionsTaken reports that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
+func TransmissionsTaken(s *Socket) {
 	if !s.readable() || s.state == stateGone {
 		return
 	}

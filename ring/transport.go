@@ -60,7 +60,7 @@ const (
 const MaxVector = 64
 
 // Transport carries the bytes of sockets: it opens, binds, connects, sends and closes. One value serves all sockets of a Set; a driver with a
-// protocol stack of its own may give a socket another transport (Socket.SetTransport, in Driver.Attach). Receiving is the Driver's, which
+// protocol stack of its own may give a socket another transport (SetTransport, in Driver.Attach). Receiving is the Driver's, which
 // reports facts to the Sink.
 //
 // The core keeps what is neutral to the protocol: identity, events and their order, user data, modes, callbacks, budgets, deadlines, pacing,
@@ -199,7 +199,7 @@ type Prober interface {
 
 // SetTransport gives the socket another transport. Only a driver calls it, in Attach: from there on that transport has the socket, and Close is
 // called there.
-func (s *Socket) SetTransport(t Transport, c Conn) {
+func SetTransport(s *Socket, t Transport, c Conn) {
 	if s.readable() {
 		s.setTransport(t, c)
 	}
@@ -210,8 +210,8 @@ func (s *Socket) setTransport(t Transport, c Conn) {
 	s.stack, _ = t.(StackTransport)
 }
 
-// Transport is what carries the socket's bytes. For drivers. Owner only.
-func (s *Socket) Transport() Transport {
+// TransportOf is what carries the socket's bytes. For drivers. Owner only.
+func TransportOf(s *Socket) Transport {
 	if !s.readable() {
 		return nil
 	}

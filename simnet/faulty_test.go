@@ -159,8 +159,8 @@ type deaf struct{ offloaded }
 
 func (d deaf) Attach(s *ring.Socket) error {
 	err := d.offloaded.Attach(s)
-	if t, ok := s.Transport().(ring.StackTransport); ok {
-		s.SetTransport(deafTransport{t}, s.Handle().Conn)
+	if t, ok := ring.TransportOf(s).(ring.StackTransport); ok {
+		ring.SetTransport(s, deafTransport{t}, ring.HandleOf(s).Conn)
 	}
 	return err
 }

@@ -226,7 +226,7 @@ func (j *kjudge) stolen(id int, to netip.AddrPort) {
 // of is the socket that a kernel's socket is the shadow of.
 func (j *kjudge) of(s *ksocket) *ksock {
 	for _, k := range j.live() {
-		if int(k.s.Handle().Conn) == s.fd {
+		if int(ring.HandleOf(k.s).Conn) == s.fd {
 			return k
 		}
 	}

@@ -480,7 +480,7 @@ func (r *receiver) Close()                                 {}
 
 // Datagram takes one datagram.
 func (r *receiver) Datagram(sink *ring.Sink, s *ring.Socket) shadow.Outcome {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	x := r.k.sockets[int(h.Conn)]
 	if x == nil {
 		sink.Failed(s, unix.EBADF)

@@ -17,7 +17,7 @@ type transport struct{ k *Kernel }
 
 var _ ring.Transport = transport{}
 
-func (t transport) of(s *ring.Socket) *ksocket { return t.k.sockets[int(s.Handle().Conn)] }
+func (t transport) of(s *ring.Socket) *ksocket { return t.k.sockets[int(ring.HandleOf(s).Conn)] }
 
 // Open makes a UDP socket for IPv4.
 func (t transport) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
@@ -30,7 +30,9 @@ func (t transport) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config
 var errOnlyUDP = &ring.FeatureError{Feature: "sockets other than UDP over IPv4 in a simulated kernel", Code: "simnet.only_udp"}
 
 // Close closes the socket.
-func (t transport) Close(s *ring.Socket, _ bool) error { return t.k.closeFD(int(s.Handle().Conn)) }
+func (t transport) Close(s *ring.Socket, _ bool) error {
+	return t.k.closeFD(int(ring.HandleOf(s).Conn))
+}
 
 // Bind gives it an address.
 func (t transport) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort, error) {
@@ -92,12 +94,12 @@ func (t transport) SetOption(s *ring.Socket, o ring.Option, value int) error {
 
 // SetDevice ties it to an interface.
 func (t transport) SetDevice(s *ring.Socket, name string, _ int) error {
-	return kernelCalls(t).BindToDevice(int(s.Handle().Conn), name)
+	return kernelCalls(t).BindToDevice(int(ring.HandleOf(s).Conn), name)
 }
 
 // SetMembership joins or leaves a group.
 func (t transport) SetMembership(s *ring.Socket, m ring.Membership, join bool) error {
-	return kernelCalls(t).SetMembership(int(s.Handle().Conn), m.Group, m.Interface, m.Source, join)
+	return kernelCalls(t).SetMembership(int(ring.HandleOf(s).Conn), m.Group, m.Interface, m.Source, join)
 }
 
 // Interface finds an interface by its name.

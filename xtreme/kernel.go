@@ -39,9 +39,9 @@ const (
 // specific of them decides.
 func (p *Poller) kernelByChoice(s *Socket) []ring.Reason {
 	switch {
-	case s.Config().KernelOnly:
+	case ring.ConfigOf(s).KernelOnly:
 		return []ring.Reason{{Code: "offload.declined", Text: "the socket was opened for the kernel"}}
-	case s.Config().RequireOffload:
+	case ring.ConfigOf(s).RequireOffload:
 		return nil
 	case p.mayOffload == offloadRefused && s.Ring() == nil:
 		return []ring.Reason{{Code: "offload.declined", Text: "the poller leaves new sockets to the kernel for now"}}

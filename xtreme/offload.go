@@ -78,7 +78,7 @@ func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
 	if offloaded != nil {
 		return offloaded, why, nil
 	}
-	if s.Config().RequireOffload {
+	if ring.ConfigOf(s).RequireOffload {
 		return nil, nil, required(why)
 	}
 	return f.poller.set, why, nil
@@ -89,7 +89,7 @@ func (f *offloading) never(s *ring.Socket) []ring.Reason {
 	switch {
 	case s.Kind() != ring.KindDatagram:
 		return []ring.Reason{noTCP}
-	case s.Handle().Adopted:
+	case ring.HandleOf(s).Adopted:
 		return []ring.Reason{{Code: "offload.adopted",
 			Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"}}
 	case !s.LocalAddr().Addr().Is4():
@@ -120,14 +120,14 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	}
 	had := 0
 	for i, index := range list {
-		reasons := f.have(snap, index, len(list)-i, stampedBy(f.time, s.Config()))
+		reasons := f.have(snap, index, len(list)-i, stampedBy(f.time, ring.ConfigOf(s)))
 		if reasons == nil {
 			had++
 		}
 		why = append(why, reasons...)
 	}
 	everywhere := w.device == 0 && w.local.IsUnspecified() && len(w.groups) == 0
-	if had == 0 || s.Config().RequireOffload && !everywhere && len(why) > 0 {
+	if had == 0 || ring.ConfigOf(s).RequireOffload && !everywhere && len(why) > 0 {
 		return nil, why
 	}
 	return f.set.Load(), why

@@ -72,7 +72,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 	left := 0
 	var only *ring.Ring // with work, if left is 1
 	for i, r := range rings {
-		idle, failing := r.Standing()
+		idle, failing := ring.Standing(r)
 		if !idle {
 			left++
 			only = r
@@ -82,7 +82,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		}
 	}
 	if left == 1 && p.self.Load() != 0 { // the usual case: the offloaded ring alone
-		n, err := only.PollBehind(dst, 0)
+		n, err := ring.PollBehind(only, dst, 0)
 		if err != nil && !p.closed.Load() && errors.Is(only.Check(), ring.ErrClosed) {
 			return 0, nil // posted work closed this ring, not the poller
 		}
@@ -90,7 +90,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 	}
 	for i := range rings {
 		r := rings[(first+i)%len(rings)]
-		if r.IsIdle() {
+		if ring.IsIdle(r) {
 			continue
 		}
 		room := len(dst) - n
@@ -101,7 +101,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		left = max(left, 1) // a ring that got work since they were counted counts as well
 		share := (room + left - 1) / left
 		left--
-		k, err := r.PollBehind(dst[n:n+share], n)
+		k, err := ring.PollBehind(r, dst[n:n+share], n)
 		n += k
 		switch {
 		case err != nil && !p.closed.Load() && errors.Is(r.Check(), ring.ErrClosed):
@@ -185,7 +185,7 @@ func (p *Poller) ArmRings() (pending bool, err error) {
 		}
 	}
 	for _, r := range rings {
-		if r.Starving() { // until a later one returned buffers
+		if ring.IsStarving(r) { // until a later one returned buffers
 			return true, nil
 		}
 	}

@@ -138,7 +138,7 @@ func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 		kernel = []ring.Reason{{Code: "rule.os", Text: describe(a) + " leaves the socket to the kernel"}}
 	}
 	if kernel != nil && s.Ring() == nil {
-		if s.Config().RequireOffload {
+		if ring.ConfigOf(s).RequireOffload {
 			return nil, nil, required(kernel)
 		}
 		return p.set, kernel, nil

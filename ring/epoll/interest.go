@@ -39,7 +39,7 @@ func (d *driver) sync(r *record) syscall.Errno {
 	case want == 0:
 		op = unix.EPOLL_CTL_DEL
 	}
-	e := d.epoll.Control(op, int(r.fd), want, r.s.Handle().Slot, r.gen)
+	e := d.epoll.Control(op, int(r.fd), want, ring.HandleOf(r.s).Slot, r.gen)
 	if e == 0 || op != unix.EPOLL_CTL_ADD {
 		r.have = want // MOD and DEL fail only when the descriptor is gone: once is often enough to say so
 	}
@@ -57,7 +57,7 @@ func (d *driver) resync(r *record) {
 func (d *driver) leave(r *record) {
 	if r.have != 0 && !r.listed {
 		r.listed = true
-		d.lazy = append(d.lazy, r.s.Handle().Slot)
+		d.lazy = append(d.lazy, ring.HandleOf(r.s).Slot)
 	}
 }
 

@@ -71,7 +71,7 @@ func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 		if k.Room() == 0 {
 			return took
 		}
-		if !r.on && d.pool.Over(s.Handle().Account) {
+		if !r.on && d.pool.Over(ring.HandleOf(s).Account) {
 			// Broken while it was over its budget: the rest waits, as it would have without the failure.
 			r.broken, r.held = false, true
 			d.leave(r)

@@ -346,7 +346,7 @@ func TestStaleWritableIsNotBelieved(t *testing.T) {
 	require.True(t, r.notify)
 	r.asked = w.drv.fetched
 	w.drv.batch[0].Events = unix.EPOLLOUT
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	w.drv.batch[0].Fd, w.drv.batch[0].Pad = int32(h.Slot), int32(h.Gen)
 	w.drv.next, w.drv.count = 0, 1
 	w.poll(4)

@@ -49,7 +49,7 @@ const chunkSize = 64
 
 // add makes the record of a socket.
 func (t *table) add(s *ring.Socket) {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	for int(h.Slot/chunkSize) >= len(t.chunks) {
 		t.chunks = append(t.chunks, new([chunkSize]record))
 	}
@@ -78,7 +78,7 @@ func (t *table) find(slot, gen uint32) *record {
 
 // of is the record of a socket; nil when it is not attached.
 func (t *table) of(s *ring.Socket) *record {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	if r := t.find(h.Slot, h.Gen); r != nil && r.s == s {
 		return r
 	}

@@ -52,7 +52,7 @@ func (d *driver) Transmit(s *ring.Socket) error {
 func (d *driver) push(r *record) {
 	for {
 		if !r.sending {
-			t, ok := r.s.TakeTransmission()
+			t, ok := ring.TakeTransmission(r.s)
 			if !ok {
 				return
 			}
@@ -167,7 +167,7 @@ func (d *driver) done(r *record, e syscall.Errno) {
 func (d *driver) abandon(r *record, e syscall.Errno) {
 	for {
 		if !r.sending {
-			t, ok := r.s.TakeTransmission()
+			t, ok := ring.TakeTransmission(r.s)
 			if !ok {
 				return
 			}

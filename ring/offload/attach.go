@@ -16,7 +16,7 @@ const defaultReceiveBuffer = 212992
 
 // Attach takes a socket: into the stack if it can carry it, else onto its shadow alone, with the reason in its path.
 func (d *driver) Attach(s *ring.Socket) error {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	if h.Kind != ring.KindDatagram {
 		return noTCP()
 	}
@@ -34,7 +34,7 @@ func (d *driver) Attach(s *ring.Socket) error {
 			return err
 		}
 	}
-	if s.Config().Timestamps {
+	if ring.ConfigOf(s).Timestamps {
 		e.stamped = true
 		d.stamps++
 	}
@@ -96,7 +96,7 @@ func (d *driver) follow(e *entry) error {
 }
 
 func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
-	h, o := s.Handle(), s.Options()
+	h, o := ring.HandleOf(s), s.Options()
 	e := udp.Endpoint{Owner: uint64(h.Gen)<<32 | uint64(h.Slot), Account: h.Account, LocalPort: s.LocalAddr().Port(),
 		Interface: uint32(d.nics.Present(s.Device())), ReusePort: o.ReusePort, MulticastAll: o.MulticastAll}
 	e.Local, _ = wire.AddrFrom(s.LocalAddr().Addr())

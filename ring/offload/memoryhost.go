@@ -60,14 +60,14 @@ func (n *MemoryHost) Open(kind ring.SocketKind, family ring.Family, _ *ring.Conf
 	return n.next, nil
 }
 
-func (n *MemoryHost) of(s *ring.Socket) *tenant { return n.sockets[s.Handle().Conn] }
+func (n *MemoryHost) of(s *ring.Socket) *tenant { return n.sockets[ring.HandleOf(s).Conn] }
 
 // Close ends a socket.
 func (n *MemoryHost) Close(s *ring.Socket, _ bool) error {
 	if n.of(s) == nil {
 		return unix.EBADF
 	}
-	delete(n.sockets, s.Handle().Conn)
+	delete(n.sockets, ring.HandleOf(s).Conn)
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort,
 	case !a.IsZero() && !a.IsMulticast() && !n.has(local.Addr()):
 		return local, unix.EADDRNOTAVAIL
 	}
-	port, e := n.choose(s.Handle().Conn, t, a, local.Port())
+	port, e := n.choose(ring.HandleOf(s).Conn, t, a, local.Port())
 	if e != 0 {
 		return local, e
 	}
@@ -155,7 +155,7 @@ func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrP
 		a, _ = wire.AddrFrom(w.Source)
 	}
 	if !t.port {
-		port, e := n.choose(s.Handle().Conn, t, a, 0)
+		port, e := n.choose(ring.HandleOf(s).Conn, t, a, 0)
 		if e != 0 {
 			return netip.AddrPort{}, e
 		}

@@ -35,7 +35,7 @@ func (d *driver) sharesGroup(e *entry) bool {
 // cedes reports whether a group is left to the kernel for its other members or for what stands on its interface: not by sockets that must be
 // offloaded.
 func (d *driver) cedes(e *entry, g shadow.Group) bool {
-	return (d.isShared(e, g) || d.nics.StackedOn(int(g.IfIndex)) != "") && !e.s.Config().RequireOffload
+	return (d.isShared(e, g) || d.nics.StackedOn(int(g.IfIndex)) != "") && !ring.ConfigOf(e.s).RequireOffload
 }
 
 var (
@@ -52,7 +52,7 @@ func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 		return nil
 	}
 	if d.sharesGroup(e) {
-		if e.s.Config().RequireOffload {
+		if ring.ConfigOf(e.s).RequireOffload {
 			list = append(list, keptGroup)
 		} else {
 			list = append(list, ring.Reason{Code: sharedGroup.Code, Text: sharedGroup.Text + x.watcher.Inexact()})
@@ -127,7 +127,7 @@ func (d *driver) stackedReasons(e *entry) (list []ring.Reason) {
 		}
 		r := ring.Reason{Code: "mcast.child", Text: "the kernel gives groups to what stands on their interface too, which a frame that is " +
 			"redirected does not reach: " + names}
-		if e.s.Config().RequireOffload {
+		if ring.ConfigOf(e.s).RequireOffload {
 			r = ring.Reason{Code: "mcast.kept", Text: "what stands on the interface of a group does not receive what comes for it, because this " +
 				"socket requires offload: " + names}
 		}

@@ -50,7 +50,9 @@ func (d *driver) sharesPort(e *entry) bool {
 }
 
 // cedesPort reports whether the socket's own address is left to the kernel for that: not by sockets that must be offloaded.
-func (d *driver) cedesPort(e *entry) bool { return d.sharesPort(e) && !e.s.Config().RequireOffload }
+func (d *driver) cedesPort(e *entry) bool {
+	return d.sharesPort(e) && !ring.ConfigOf(e.s).RequireOffload
+}
 
 var (
 	sharedPort = ring.Reason{Code: "udp.port_shared", Text: "another socket of this host has the port too (SO_REUSEPORT): the kernel chooses " +
@@ -64,7 +66,7 @@ func (d *driver) portReasons(e *entry) []ring.Reason {
 	switch {
 	case !d.sharesPort(e):
 		return nil
-	case e.s.Config().RequireOffload:
+	case ring.ConfigOf(e.s).RequireOffload:
 		return []ring.Reason{keptPort}
 	}
 	return []ring.Reason{sharedPort}

@@ -36,7 +36,7 @@ type table struct{ chunks []*[chunkSize]entry }
 const chunkSize = 64
 
 func (t *table) add(s *ring.Socket) *entry {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	for int(h.Slot/chunkSize) >= len(t.chunks) {
 		t.chunks = append(t.chunks, new([chunkSize]entry))
 	}
@@ -68,7 +68,7 @@ func (t *table) each(f func(e *entry)) {
 }
 
 func (t *table) of(s *ring.Socket) *entry {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	if e := t.find(h.Slot, h.Gen); e != nil && e.s == s {
 		return e
 	}

@@ -72,9 +72,9 @@ func (d *driver) flush() error {
 func (d *driver) take(e *entry) {
 	s := e.s
 	for d.ip.Queued() < stack.QueueLimit {
-		t, ok := s.TakeTransmission()
+		t, ok := ring.TakeTransmission(s)
 		if !ok {
-			s.Taken() // may close the socket
+			ring.TransmissionsTaken(s) // may close the socket
 			return
 		}
 		d.transmit(e, t)

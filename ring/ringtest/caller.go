@@ -24,11 +24,9 @@ var (
 		"ID":         "set when the socket is made",
 		"Unix":       "set when the socket is made",
 		"Family":     "set when the socket is made",
-		"Config":     "set when the socket is made",
 		"LocalAddr":  "published at each change",
 		"RemoteAddr": "published at each change",
 		"Ring":       "set once; Post and Wake of the ring are for any goroutine",
-		"Handle":     "an address, for drivers: it reads nothing",
 		"Check":      "the question itself",
 	}
 	ringForAll = map[string]string{
@@ -47,6 +45,29 @@ var (
 	}
 )
 
+// The functions of package ring for drivers, transports and pollers that check their caller as the methods do. HandleOf and ConfigOf are for any
+// goroutine.
+var (
+	socketFunctions = map[string]any{
+		"TransportOf": ring.TransportOf, "SetTransport": ring.SetTransport, "TakeTransmission": ring.TakeTransmission,
+		"TransmissionsTaken": ring.TransmissionsTaken, "QueueCopy": ring.QueueCopy, "SendQueueOf": ring.SendQueueOf,
+	}
+	ringFunctions = map[string]any{
+		"PollBehind": ring.PollBehind, "Standing": ring.Standing, "IsIdle": ring.IsIdle, "IsStarving": ring.IsStarving,
+	}
+)
+
+// functionsOf are the functions of package ring that take the subject first.
+func functionsOf(subject any) map[string]any {
+	switch subject.(type) {
+	case *ring.Socket:
+		return socketFunctions
+	case *ring.Ring:
+		return ringFunctions
+	}
+	return nil
+}
+
 // CallElsewhere calls every exported method of subject with zero arguments and empty functions, on the calling goroutine, which must not be the owner's. It lists
 // what is not as it must be, and reports how many calls were refused. A method that is neither refused nor in forAll is wrong, so that no new one
 // is forgotten.
@@ -57,7 +78,7 @@ func CallElsewhere(subject any, forAll map[string]string) (wrong []string, refus
 		m := v.Type().Method(i)
 		_, free := forAll[m.Name]
 		delete(unknown, m.Name)
-		out, err := callZero(v.Method(i))
+		out, err := callZero(v.Method(i), nil)
 		switch {
 		case err != nil:
 		case free:
@@ -70,20 +91,29 @@ func CallElsewhere(subject any, forAll map[string]string) (wrong []string, refus
 			wrong = append(wrong, fmt.Sprintf("%T.%s: %v", subject, m.Name, err))
 		}
 	}
+	for name, f := range functionsOf(subject) {
+		out, err := callZero(reflect.ValueOf(f), []reflect.Value{v})
+		if refused++; err == nil {
+			err = refusal(out)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("ring.%s: %v", name, err))
+		}
+	}
 	for name := range unknown {
 		wrong = append(wrong, fmt.Sprintf("%T has no method %s", subject, name))
 	}
 	return wrong, refused
 }
 
-func callZero(f reflect.Value) (out []reflect.Value, err error) {
+// callZero calls f with the arguments in, then zero values.
+func callZero(f reflect.Value, in []reflect.Value) (out []reflect.Value, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panics: %v", v)
 		}
 	}()
-	var in []reflect.Value
-	for i := range f.Type().NumIn() {
+	for i := len(in); i < f.Type().NumIn(); i++ {
 		if f.Type().IsVariadic() && i == f.Type().NumIn()-1 {
 			break
 		}

@@ -28,9 +28,9 @@ func TestOutPerAckWhereTheRingCan(t *testing.T) {
 	}})
 	s, _ := w.pair()
 	w.NoError(s.SetOutPerAck(true))
-	w.True(s.Handle().OutPerAck, "the driver is told")
+	w.True(ring.HandleOf(s).OutPerAck, "the driver is told")
 	w.NoError(s.SetOutPerAck(false))
-	w.False(s.Handle().OutPerAck)
+	w.False(ring.HandleOf(s).OutPerAck)
 }
 
 // A ring that gets the logic PerCoreAttach after its first Poll locks the goroutine to the thread that it pins: with the goroutine the thread

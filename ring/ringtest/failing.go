@@ -64,7 +64,7 @@ func errorsOfPoll(t *testing.T, b Backend) {
 			// The failure happened in this Poll and waits. Whatever the owner does now, it does not sleep and does not miss it.
 			w.NotZero(n, "without completions the error is returned at once")
 			merged++
-			w.False(r.IsIdle())
+			w.False(ring.IsIdle(r))
 			if round%2 == 0 {
 				pending, err := r.Arm()
 				w.NoError(err)

@@ -104,7 +104,7 @@ func (f *Fake) Reap(k *ring.Sink) error {
 func (f *Fake) alive(slot int, s *fakeSocket) bool { return f.sockets[slot] == s }
 
 func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
-	h := s.socket.Handle()
+	h := ring.HandleOf(s.socket)
 	poll := []unix.PollFd{{Fd: int32(h.Conn), Events: unix.POLLIN | unix.POLLOUT}}
 	if n, err := unix.Poll(poll, 0); err != nil || n == 0 {
 		return
@@ -156,7 +156,7 @@ func (f *Fake) accept(k *ring.Sink, s *fakeSocket) {
 func (f *Fake) send(slot int, s *fakeSocket) {
 	for f.alive(slot, s) {
 		if !s.sending {
-			if s.current, s.sending = s.socket.TakeTransmission(); !s.sending {
+			if s.current, s.sending = ring.TakeTransmission(s.socket); !s.sending {
 				return
 			}
 		}
@@ -222,7 +222,7 @@ func (f *Fake) Wake() {
 
 // Attach makes a place for the socket.
 func (f *Fake) Attach(s *ring.Socket) error {
-	slot := int(s.Handle().Slot)
+	slot := int(ring.HandleOf(s).Slot)
 	for len(f.sockets) <= slot {
 		f.sockets = append(f.sockets, nil)
 	}
@@ -237,7 +237,7 @@ func (f *Fake) refuses(call string, s *ring.Socket) error {
 	return f.Fail(call, s)
 }
 
-func (f *Fake) of(s *ring.Socket) *fakeSocket { return f.sockets[s.Handle().Slot] }
+func (f *Fake) of(s *ring.Socket) *fakeSocket { return f.sockets[ring.HandleOf(s).Slot] }
 
 // Receive starts or stops asking.
 func (f *Fake) Receive(s *ring.Socket, on bool) error {
@@ -266,7 +266,7 @@ func (f *Fake) Transmit(s *ring.Socket) error {
 	if err := f.refuses("transmit", s); err != nil {
 		return err
 	}
-	f.send(int(s.Handle().Slot), f.of(s))
+	f.send(int(ring.HandleOf(s).Slot), f.of(s))
 	return nil
 }
 
@@ -277,7 +277,7 @@ func (f *Fake) sent(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 // Detach forgets the socket at once. What it was sending is given back in the next Reap.
 func (f *Fake) Detach(s *ring.Socket) bool {
 	fs := f.of(s)
-	f.sockets[s.Handle().Slot] = nil
+	f.sockets[ring.HandleOf(s).Slot] = nil
 	if fs.sending {
 		f.sent(s, fs.current, unix.ECANCELED)
 	}

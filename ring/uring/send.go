@@ -66,7 +66,7 @@ func (d *Driver) submitSends(r *record) {
 
 // newSend takes the next transmission from the core; none when there is none.
 func (d *Driver) newSend(r *record) int32 {
-	t, ok := r.socket.TakeTransmission()
+	t, ok := ring.TakeTransmission(r.socket)
 	if !ok {
 		return none
 	}

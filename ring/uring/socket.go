@@ -52,7 +52,7 @@ type record struct {
 
 // Attach introduces a socket.
 func (d *Driver) Attach(s *ring.Socket) error {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	if h.Slot >= maxSlots {
 		return fmt.Errorf("uring: attach: slot %d: a ring has at most %d sockets: %w", h.Slot, maxSlots, unix.EMFILE)
 	}
@@ -77,7 +77,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 
 // of is the record of a socket that is attached.
 func (d *Driver) of(s *ring.Socket) (*record, error) {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	if int(h.Slot) < len(d.records) {
 		if r := d.records[h.Slot]; r.socket == s && !r.detaching {
 			return r, nil

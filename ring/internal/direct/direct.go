@@ -50,7 +50,7 @@ func New(pool *buffers.Pool) *Receiver {
 
 // Datagram receives at most one datagram from s.
 func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	b, ok := r.buffer(h.Class)
 	if !ok {
 		k.Starved(s)
@@ -104,7 +104,7 @@ func (r *Receiver) Stream(k *ring.Sink, s *ring.Socket) Outcome {
 // Read is Stream for a driver that knows more than the kernel says about how the stream ended: with Ended the sink was not told.
 // The errno says what ended it, 0 stands for the peer's FIN.
 func (r *Receiver) Read(k *ring.Sink, s *ring.Socket) (Outcome, syscall.Errno) {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	b, ok := r.buffer(h.Class)
 	if !ok {
 		k.Starved(s)

@@ -60,7 +60,7 @@ func (d *Driver) Reap(k *ring.Sink) error {
 	if s == nil {
 		return nil
 	}
-	account := s.Handle().Account
+	account := ring.HandleOf(s).Account
 	for range min(d.Batch, k.Room()) {
 		i, ok := d.pool.Take(buffers.Small)
 		if !ok {
@@ -99,8 +99,8 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 	case !on && d.socket == s:
 		d.socket = nil
 	case !on:
-	case s.Handle().Kind != ring.KindDatagram || s.Handle().Class != buffers.Small:
-		return fmt.Errorf("null: receive on a %v socket with %v buffers: %w", s.Handle().Kind, s.Handle().Class, unix.EOPNOTSUPP)
+	case ring.HandleOf(s).Kind != ring.KindDatagram || ring.HandleOf(s).Class != buffers.Small:
+		return fmt.Errorf("null: receive on a %v socket with %v buffers: %w", ring.HandleOf(s).Kind, ring.HandleOf(s).Class, unix.EOPNOTSUPP)
 	case d.socket != nil && d.socket != s:
 		return fmt.Errorf("null: receive on a second socket: %w", unix.EOPNOTSUPP)
 	default:

@@ -165,7 +165,7 @@ func (t *Transport) TakeOver(s *ring.Socket) (linger time.Duration, undo func(),
 		return -1, undo, err
 	}
 	was := &unix.Linger{}
-	if s.Handle().Kind != ring.KindDatagram && !s.Unix() {
+	if ring.HandleOf(s).Kind != ring.KindDatagram && !s.Unix() {
 		if was, err = unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER); err != nil {
 			return -1, undo, err
 		}
@@ -191,7 +191,7 @@ func (t *Transport) TakeOver(s *ring.Socket) (linger time.Duration, undo func(),
 
 // Ready asks for what the socket's Config wants to know of each datagram.
 func (t *Transport) Ready(s *ring.Socket) error {
-	if s.Handle().Kind != ring.KindDatagram {
+	if ring.HandleOf(s).Kind != ring.KindDatagram {
 		return nil
 	}
 	return t.askControl(s, s.LocalAddr().Addr())

@@ -34,7 +34,7 @@ var (
 func New() *Transport { return &Transport{} }
 
 // FD is the socket's descriptor.
-func FD(s *ring.Socket) int { return int(s.Handle().Conn) }
+func FD(s *ring.Socket) int { return int(ring.HandleOf(s).Conn) }
 
 // domain is the address family as socket(2) has it.
 func domain(f ring.Family) int {
@@ -62,7 +62,7 @@ func (t *Transport) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort, 
 	if err := t.address.Set(local, domain(s.Family())); err != nil {
 		return local, err
 	}
-	if s.Handle().Kind == ring.KindDatagram {
+	if ring.HandleOf(s).Kind == ring.KindDatagram {
 		if err := t.askControl(s, local.Addr()); err != nil {
 			return local, err
 		}
@@ -86,7 +86,7 @@ func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPo
 	if err := t.address.Set(remote, domain(s.Family())); err != nil {
 		return netip.AddrPort{}, err
 	}
-	h, c := s.Handle(), s.Config()
+	h, c := ring.HandleOf(s), ring.ConfigOf(s)
 	if h.Kind == ring.KindDatagram && (c.Timestamps || c.TxTimestamps || c.PacketInfo) && s.Ring() == nil && !h.PktInfo {
 		to := t.address
 		if err := t.askControl(s, remote.Addr()); err != nil {
@@ -127,7 +127,7 @@ func (t *Transport) CloseWrite(s *ring.Socket) error {
 
 // Close closes the descriptor.
 func (t *Transport) Close(s *ring.Socket, reset bool) error {
-	h := s.Handle()
+	h := ring.HandleOf(s)
 	if h.Kind == ring.KindStream {
 		if reset {
 			sys.SetReset(FD(s))

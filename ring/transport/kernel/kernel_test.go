@@ -74,7 +74,7 @@ func TestOptions(t *testing.T) {
 			if o == ring.OptionIPv6Only && !ipv6 {
 				continue
 			}
-			require.NoError(t, x.s.Transport().SetOption(x.s, o, x.value), "option %d", o)
+			require.NoError(t, ring.TransportOf(x.s).SetOption(x.s, o, x.value), "option %d", o)
 			if o == ring.OptionMulticastInterface && !ipv6 {
 				continue // the kernel answers with an address
 			}
@@ -82,7 +82,7 @@ func TestOptions(t *testing.T) {
 			require.NoError(t, err, "option %d", o)
 			require.Equal(t, x.want, got, "option %d, IPv6 %v", o, ipv6)
 		}
-		require.ErrorIs(t, stream.Transport().SetOption(stream, 255, 1), unix.ENOPROTOOPT)
+		require.ErrorIs(t, ring.TransportOf(stream).SetOption(stream, 255, 1), unix.ENOPROTOOPT)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestRemoveUnixLeavesOthersFiles(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		s, err := set.NewUnix(ring.Config{})
 		require.NoError(t, err)
-		k := s.Transport().(ring.UnixTransport)
+		k := ring.TransportOf(s).(ring.UnixTransport)
 		bound, file, err := k.BindUnix(s, path)
 		require.NoError(t, err)
 		require.Equal(t, path, bound)

@@ -83,7 +83,7 @@ func paceStream(fd int, rate uint64) error {
 // askControl asks for what the socket's Config wants to know of each datagram: destination and interface where the kernel alone knows them (on a
 // wildcard or a group), time stamps, and datagrams that it drops while it sends them.
 func (t *Transport) askControl(s *ring.Socket, local netip.Addr) error {
-	fd, h, c := FD(s), s.Handle(), s.Config()
+	fd, h, c := FD(s), ring.HandleOf(s), ring.ConfigOf(s)
 	if err := askDrops(s); err != nil {
 		return fmt.Errorf("report drops: %w", err)
 	}
@@ -144,7 +144,7 @@ func stampFlags(c *ring.Config) (flags int) {
 // askDrops asks for reports of datagrams that the kernel drops while it sends them (Config.ReportDrops): it keeps such a drop to itself, as ip(7)
 // has it, unless the socket has IP_RECVERR; then the send fails with ENOBUFS.
 func askDrops(s *ring.Socket) error {
-	if !s.Config().ReportDrops || s.Handle().Kind != ring.KindDatagram {
+	if !ring.ConfigOf(s).ReportDrops || ring.HandleOf(s).Kind != ring.KindDatagram {
 		return nil
 	}
 	var err error

@@ -49,7 +49,7 @@ func (h *Host) bind(r *record, e protocol.Endpoint) (netip.AddrPort, error) {
 
 // Listen begins to answer.
 func (h *Host) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) {
-	if s.Config().AcceptTo != nil {
+	if ring.ConfigOf(s).AcceptTo != nil {
 		return netip.AddrPort{}, &ring.FeatureError{Feature: "AcceptTo over the memory transport, whose connections have no descriptor",
 			Code: "memory.no_descriptor"}
 	}

@@ -53,7 +53,7 @@ func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 }
 
 // host is where the socket is.
-func host(s *ring.Socket) *Host { return s.Transport().(*Host) }
+func host(s *ring.Socket) *Host { return ring.TransportOf(s).(*Host) }
 
 // deadline is when there is something to do by itself; pending reports whether there is something to tell.
 func (d *driver) deadline() clock.Time {

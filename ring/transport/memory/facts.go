@@ -115,7 +115,7 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 			return false
 		}
 		r := &h.records[i]
-		h.fill(r.recvHead, s.Handle().Account)
+		h.fill(r.recvHead, ring.HandleOf(s).Account)
 		a := h.takeArrival(r)
 		k.Data(s, a.packet)
 	}

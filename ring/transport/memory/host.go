@@ -99,7 +99,7 @@ func (h *Host) Link() *Link               { return h.link }
 func (h *Host) Protocol() *protocol.Table { return h.table }
 
 // index is the place of a socket's record.
-func index(s *ring.Socket) int32 { return int32(s.Handle().Conn) - 1 }
+func index(s *ring.Socket) int32 { return int32(ring.HandleOf(s).Conn) - 1 }
 
 // record finds the record of a socket.
 func (h *Host) record(s *ring.Socket) *record { return &h.records[index(s)] }

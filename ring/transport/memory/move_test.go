@@ -85,7 +85,7 @@ func TestChangeOfTransportInMidStream(t *testing.T) {
 	x.True(bytes.Equal(theirs, received))
 	x.Equal(2, paths, "once for each connection")
 	x.Equal(ring.EventPacket|ring.EventSent|ring.EventPath|ring.EventIn, events)
-	x.Same(x.spare, s.Transport())
+	x.Same(x.spare, ring.TransportOf(s))
 	x.Zero(x.host.Protocol().Len())
 	x.Equal(2, x.spare.Protocol().Len())
 

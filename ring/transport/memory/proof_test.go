@@ -228,7 +228,7 @@ func TestRecordsOutliveTheirSocket(t *testing.T) {
 	x.event(s, ring.EventClosed, nil)
 	listeners := 1
 	x.Equal(listeners, x.ring().Sockets())
-	x.False(x.ring().IsIdle())
+	x.False(ring.IsIdle(x.ring()))
 	x.Equal(1, x.host.Protocol().Len())
 	type end struct {
 		data []byte

@@ -221,7 +221,7 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 	data := h.input[off : off+n]
 	class, s := buffers.Small, h.sockets[i]
 	if s != nil {
-		class = s.Handle().Class
+		class = ring.HandleOf(s).Class
 	}
 	headroom := h.pool.Layout().Headroom
 	if k := r.recvTail; k != none && h.arrivals[k].packet.IsZero() {
@@ -239,7 +239,7 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 	copy(h.pool.Memory(b)[headroom:], data)
 	k := h.newArrival(arrival{buffer: b, length: n, next: none})
 	if class == buffers.Small && s != nil {
-		h.fill(k, s.Handle().Account) // one segment, one packet
+		h.fill(k, ring.HandleOf(s).Account) // one segment, one packet
 	}
 	h.append(i, k)
 	h.markReady(i)

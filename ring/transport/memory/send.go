@@ -146,7 +146,7 @@ func (h *Host) transmit(s *ring.Socket) {
 	i := index(s)
 	n := 0
 	for {
-		t, ok := s.TakeTransmission()
+		t, ok := ring.TakeTransmission(s)
 		if !ok {
 			break
 		}

@@ -29,19 +29,19 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	if !to.IsValid() {
 		to = s.RemoteAddr()
 	}
-	x := &t.sockets[s.Handle().Slot]
+	x := &t.sockets[ring.HandleOf(s).Slot]
 	if x.routeGen != *t.routeGen || x.to != to {
 		if e := t.find(x, to); e != 0 {
 			return 0, e
 		}
 	}
-	waiting, underWay, paced := s.SendQueue()
+	waiting, underWay, paced := ring.SendQueueOf(s)
 	switch {
 	case n > x.route.Limit:
 		return 0, syscall.EMSGSIZE
 	case x.route.Kernel && !paced && t.sentBefore(s, x, waiting): // a paced one waits its turn: the driver finds out that only the kernel can deliver it
 		return t.sendBelow(s, b, bufs, to)
-	case waiting+underWay+t.unsent(x) >= s.Config().SendQueue:
+	case waiting+underWay+t.unsent(x) >= ring.ConfigOf(s).SendQueue:
 		return 0, syscall.EALREADY
 	}
 	if x.route.Head > 0 && waiting == 0 && !paced && t.ip.Queued() < QueueLimit {
@@ -64,7 +64,7 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	for _, piece := range bufs {
 		room = room[copy(room, piece):]
 	}
-	s.QueueCopy(p, to, x.route.Route)
+	ring.QueueCopy(s, p, to, x.route.Route)
 	return n, 0
 }
 
@@ -95,7 +95,7 @@ func (t *Transport) sentBefore(s *ring.Socket, x *socket, waiting int) bool {
 		return true
 	}
 	t.host.FlushEarlier()
-	waiting, _, _ = s.SendQueue()
+	waiting, _, _ = ring.SendQueueOf(s)
 	return waiting == 0
 }
 

@@ -76,25 +76,25 @@ func New(c Config) *Transport {
 
 // Carry makes the transport the socket's, which the stack knows as id.
 func (t *Transport) Carry(s *ring.Socket, id udp.ID) {
-	slot := int(s.Handle().Slot)
+	slot := int(ring.HandleOf(s).Slot)
 	for len(t.sockets) <= slot {
 		t.sockets = append(t.sockets, socket{})
 	}
 	t.sockets[slot] = socket{id: id, carried: true}
-	s.SetTransport(t, s.Handle().Conn)
+	ring.SetTransport(s, t, ring.HandleOf(s).Conn)
 }
 
 // Drop gives the socket back to the transport below.
 func (t *Transport) Drop(s *ring.Socket) {
 	if x := t.of(s); x != nil {
 		*x = socket{}
-		s.SetTransport(t.Transport, s.Handle().Conn)
+		ring.SetTransport(s, t.Transport, ring.HandleOf(s).Conn)
 	}
 }
 
 // of is nil for a socket that the transport does not carry.
 func (t *Transport) of(s *ring.Socket) *socket {
-	if slot := int(s.Handle().Slot); slot < len(t.sockets) && t.sockets[slot].carried {
+	if slot := int(ring.HandleOf(s).Slot); slot < len(t.sockets) && t.sockets[slot].carried {
 		return &t.sockets[slot]
 	}
 	return nil

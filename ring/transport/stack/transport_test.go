@@ -104,18 +104,18 @@ func TestTheDriverGivesTheTransport(t *testing.T) {
 	a := &ends[0]
 	s, err := a.set.NewSocket(ring.KindDatagram, false, ring.Config{})
 	require.NoError(t, err)
-	require.Equal(t, ring.Transport(a.space), s.Transport())
+	require.Equal(t, ring.Transport(a.space), ring.TransportOf(s))
 	require.False(t, s.IsOffloaded())
-	conn := s.Handle().Conn
+	conn := ring.HandleOf(s).Conn
 	require.NoError(t, s.Bind(netip.MustParseAddrPort("10.0.0.1:500")))
-	require.IsType(t, &stack.Transport{}, s.Transport())
+	require.IsType(t, &stack.Transport{}, ring.TransportOf(s))
 	require.True(t, s.IsOffloaded())
-	require.Equal(t, conn, s.Handle().Conn, "the number of the transport below")
+	require.Equal(t, conn, ring.HandleOf(s).Conn, "the number of the transport below")
 	require.NoError(t, s.SetTTL(7))
 	require.ErrorIs(t, s.SetNoDelay(true), unix.ENOPROTOOPT, "options are kept below")
 	require.NoError(t, s.Close())
 	require.Equal(t, ring.EventClosed, a.poll(1).Events)
-	require.Equal(t, ring.Transport(a.space), s.Transport())
+	require.Equal(t, ring.Transport(a.space), ring.TransportOf(s))
 	require.NoError(t, a.udp("10.0.0.1:500", ring.Config{}).Close(), "its port is free")
 	a.poll(1)
 }
@@ -128,7 +128,7 @@ func TestUnsent(t *testing.T) {
 	to := b.udp("10.0.0.2:600", ring.Config{}).LocalAddr()
 	s := a.udp("10.0.0.1:500", ring.Config{SendQueue: 3})
 	answered(a, b, s, to)
-	x := s.Transport().(ring.StackTransport)
+	x := ring.TransportOf(s).(ring.StackTransport)
 	require.Zero(t, x.Unsent(s))
 	for i := range 3 {
 		_, err := s.SendTo([]byte("x"), to)
@@ -155,7 +155,7 @@ func TestUnsent(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	ends := newEnds(t)
 	s := ends[0].udp("10.0.0.1:500", ring.Config{})
-	x := s.Transport().(ring.StackTransport)
+	x := ring.TransportOf(s).(ring.StackTransport)
 	for to, want := range map[netip.AddrPort]error{
 		{}:                                       unix.EDESTADDRREQ,
 		netip.MustParseAddrPort("10.0.0.2:0"):    unix.EINVAL,
