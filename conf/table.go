@@ -159,8 +159,8 @@ var pollParameters = []Parameter{
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
 		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open and on those that such listeners accept; adopted ones keep " +
-			"what they have; ListenConfig.NoDelay has the last word. reactor/gnet (WithTCPNoDelay) and reactor/netconn turn it off by " +
-			"themselves",
+			"what they have; NoDelay of a configuration and SetNoDelay have the last word. reactor/gnet (WithTCPNoDelay) and " +
+			"reactor/netconn turn it off by themselves",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
@@ -177,8 +177,8 @@ var socketParameters = []Parameter{
 			"IPv6 60, where that is not set. 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
-		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; UDPConfig.MulticastLoop has the last " +
-			"word",
+		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; UDPConfig.MulticastLoop and " +
+			"SetMulticastLoop have the last word",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
 	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
 		"InfiniBand: a delay of the first datagram to a group").as("0"),
@@ -216,7 +216,7 @@ var stackParameters = []Parameter{
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
 		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
 			"best possible, 3 on the system's clock, 4 PTP. For offloaded rings it is SX_OFFLOAD_TIME=hardware too. Without a card that " +
-			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. UDPConfig.HardwareTimestamps comes before it",
+			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. HardwareTimestamps of a configuration comes before it",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
