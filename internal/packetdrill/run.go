@@ -227,7 +227,7 @@ func (r *player) expect(want *Segment, from, to time.Duration) error {
 	if list != nil {
 		return fmt.Errorf("at %v left:\n\t%v\n\t%s", seconds(got.at), r.show(got.p), strings.Join(list, "\n\t"))
 	}
-	if r.last = from; from != to {
+	if r.last = from; from != to || r.tolerance > 0 {
 		r.last = got.at
 	}
 	return nil

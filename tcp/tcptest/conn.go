@@ -69,27 +69,67 @@ func (h *Host) add(id tcp.ID, c *Conn) *Conn {
 	}
 	h.conns[id] = c
 	h.live = append(h.live, c)
+	if c.state = h.Table.State(id); h.Moved != nil {
+		h.Moved(c, tcp.Closed, c.state)
+	}
 	return c
 }
 
 // Room is how much Write takes.
 func (c *Conn) Room() int { return c.Host.Table.Room(c.ID) }
 
-// Write queues bytes, as many as there is room for, and returns how many.
+// Write queues bytes, as many as there is room for, and returns how many. What fits goes into the last piece that was queued; the rest is cut into
+// pieces of at most Host.Piece bytes.
 func (c *Conn) Write(now clock.Time, b []byte, more bool) int {
 	b = b[:min(len(b), max(c.Room(), 0))]
-	if len(b) == 0 {
+	written := 0
+	for written < len(b) {
+		n := c.extend(now, b[written:], more)
+		if n == 0 {
+			if n = c.queue(now, b[written:], more); n == 0 {
+				break
+			}
+		}
+		written += n
+	}
+	c.Written += written
+	c.Host.watch()
+	return written
+}
+
+// extend appends bytes to the last piece that was queued, if nothing of it was sent.
+func (c *Conn) extend(now clock.Time, b []byte, more bool) int {
+	h := c.Host
+	p, ok := h.Table.Tail(c.ID)
+	if !ok {
 		return 0
 	}
+	x := h.memory.live[p.Buffer]
+	if x == nil || !x.sent || int(p.Offset+p.Length) != len(x.b) {
+		h.fail("buffer: the tail %v is not the end of a buffer that was sent", p)
+		return 0
+	}
+	n := min(len(b), h.Piece-len(x.b))
+	if n <= 0 {
+		return 0
+	}
+	x.b = append(x.b, b[:n]...)
+	h.memory.bytes += n
+	if err := h.Table.Extend(now, c.ID, n, more); err != nil {
+		h.fail("buffer: extend: %w", err)
+	}
+	return n
+}
+
+func (c *Conn) queue(now clock.Time, b []byte, more bool) int {
 	h := c.Host
+	b = b[:min(len(b), h.Piece)]
 	n := h.memory.add(b, true)
 	if err := h.Table.Send(now, c.ID, tcp.Payload{Buffer: n, Length: uint32(len(b))}, more); err != nil {
 		h.memory.remove(n)
 		return 0
 	}
 	c.sending++
-	c.Written += len(b)
-	h.watch()
 	return len(b)
 }
 
@@ -101,7 +141,11 @@ func (c *Conn) Read(now clock.Time, n int) []byte {
 	b := c.unread[:min(n, len(c.unread))]
 	c.unread = c.unread[len(b):]
 	if len(b) > 0 && !c.Gone {
-		c.Host.Table.Credit(now, c.ID, len(b))
+		n := len(b)
+		if f := c.Host.plant.credit; f != nil {
+			n = f(n)
+		}
+		c.Host.Table.Credit(now, c.ID, n)
 		c.Host.watch()
 	}
 	return b
@@ -244,7 +288,11 @@ func (h *Host) gone(c *Conn) {
 // watch notes changes of state.
 func (h *Host) watch() {
 	for _, c := range h.live {
-		if s := h.Table.State(c.ID); s != c.state {
+		s := h.Table.State(c.ID)
+		if f := h.plant.state; f != nil {
+			s = f(s)
+		}
+		if s != c.state {
 			from := c.state
 			c.state = s
 			if h.Moved != nil {

@@ -18,9 +18,13 @@ type Host struct {
 	// Moved sees each change of a connection's state.
 	Moved func(c *Conn, from, to tcp.State)
 
+	// Piece is how long a buffer of sent data gets.
+	Piece int
+
 	Drops    map[wire.Drop]int
 	Segments struct{ In, Out int }
 
+	plant  planted
 	memory memory
 	conns  map[tcp.ID]*Conn
 	live   []*Conn // in the order in which they were made
@@ -29,13 +33,24 @@ type Host struct {
 	err    error
 }
 
+// planted are the places at which a test can put a bug between the table and the host, as if the table had it.
+type planted struct {
+	input  func(s *tcp.Segment) bool           // before Input; false: the segment never reaches the table
+	output func(s *tcp.Segment) (copies int)   // behind Output: how often the segment leaves
+	packet func(b []byte)                      // what leaves
+	event  func(e tcp.Event) []tcp.Event       // behind Events
+	credit func(n int) int                     // before Credit
+	due    func(now, at clock.Time) clock.Time // behind Deadline
+	state  func(s tcp.State) tcp.State         // behind State
+}
+
 // NewHost makes a host with an empty table.
 func NewHost(addr wire.Addr, c tcp.Config, now clock.Time) (*Host, error) {
 	t, err := tcp.New(c, now)
 	if err != nil {
 		return nil, err
 	}
-	return &Host{Table: t, Addr: addr, Drops: map[wire.Drop]int{}, memory: memory{live: map[tcp.Buffer]*block{}}, conns: map[tcp.ID]*Conn{}}, nil
+	return &Host{Table: t, Addr: addr, Piece: 64 << 10, Drops: map[wire.Drop]int{}, memory: memory{live: map[tcp.Buffer]*block{}}, conns: map[tcp.ID]*Conn{}}, nil
 }
 
 // Err is the first rule that the table has broken.
@@ -88,6 +103,12 @@ func (h *Host) segment(now clock.Time, ip *wire.IPv4, b []byte) {
 	s.ECN = tcp.ECN(ip.TOS() & 3)
 	s.Group = ip.Target().IsMulticast() || ip.Target().IsBroadcast() || ip.Source().IsMulticast() || ip.Source().IsBroadcast() || ip.Source().IsZero()
 	h.Segments.In++
+	if f := h.plant.input; f != nil && !f(&s) {
+		if length > 0 {
+			h.memory.remove(number)
+		}
+		return
+	}
 	kept, d := h.Table.Input(now, &s)
 	if d != wire.Accept {
 		h.Drops[d]++
@@ -138,16 +159,13 @@ func (h *Host) Turn(now clock.Time, send func(packet []byte) bool) (more bool) {
 		var s tcp.Segment
 		for h.Table.Output(now, &s) {
 			again = true
-			h.Segments.Out++
-			packet := h.build(&s)
-			h.watch()
-			if packet != nil && !send(packet) {
+			if !h.sendSegment(&s, send) {
 				return true
 			}
 			s = tcp.Segment{}
 		}
 		if !again {
-			if d := h.Table.Deadline(); d <= now {
+			if d := h.Deadline(now); d <= now {
 				h.fail("timer: the deadline %v has passed at %v and nothing is done", d, now)
 			}
 			return false
@@ -158,6 +176,36 @@ func (h *Host) Turn(now clock.Time, send func(packet []byte) bool) (more bool) {
 	}
 	h.fail("livelock: the table has work without end at %v", now)
 	return false
+}
+
+// Deadline is the table's.
+func (h *Host) Deadline(now clock.Time) clock.Time {
+	d := h.Table.Deadline()
+	if f := h.plant.due; f != nil {
+		d = f(now, d)
+	}
+	return d
+}
+
+// sendSegment reports whether the link has room for more.
+func (h *Host) sendSegment(s *tcp.Segment, send func(packet []byte) bool) bool {
+	copies := 1
+	if f := h.plant.output; f != nil {
+		copies = f(s)
+	}
+	room := true
+	for range copies {
+		h.Segments.Out++
+		packet := h.build(s)
+		h.watch()
+		if packet != nil {
+			if f := h.plant.packet; f != nil {
+				f(packet)
+			}
+			room = send(packet) && room
+		}
+	}
+	return room
 }
 
 // build makes an IPv4 packet. Its payload is read from the memory of the connection's buffers.
@@ -189,6 +237,12 @@ func (h *Host) build(s *tcp.Segment) []byte {
 func (h *Host) Events(now clock.Time) bool {
 	list := h.Table.Events()
 	for _, e := range list {
+		if f := h.plant.event; f != nil {
+			for _, e := range f(e) {
+				h.event(now, e)
+			}
+			continue
+		}
 		h.event(now, e)
 	}
 	h.watch()

@@ -40,6 +40,8 @@ type stream struct {
 	peerHas  bool
 	mss      int
 	ownScale bool
+
+	doubtful bool // a SYN that nobody on the network sent has reached the node: the rest may be about another connection
 }
 
 // Inspect puts an inspector on a network.
@@ -105,6 +107,13 @@ func span(s *tcp.Segment) int {
 	return n
 }
 
+// Doubt notes that a node gets a SYN of a connection that the other end knows nothing of.
+func (x *Inspector) Doubt(node int, local, remote tcp.Endpoint) {
+	if st := x.streams[place{node, local, remote}]; st != nil {
+		st.doubtful = true
+	}
+}
+
 // came notes a segment that has arrived.
 func (x *Inspector) came(p place, s *tcp.Segment) {
 	st := x.streams[p]
@@ -150,12 +159,15 @@ func (x *Inspector) left(p place, s *tcp.Segment) error {
 		if s.Flags&wire.TCPAck == 0 && st.next != s.Seq.Add(1) { // a new connection
 			*st = stream{}
 		}
+		if s.Flags&wire.TCPAck != 0 && (!st.heard || st.arrived != s.Ack) && st.next != s.Seq.Add(1) {
+			*st = stream{arrived: s.Ack, heard: true} // it answers a SYN that came from elsewhere
+		}
 		st.next, st.finished, st.offering = s.Seq.Add(1), false, false
 		st.ownScale = s.Options.Has&wire.TCPHasWindowScale != 0
 		st.scale = s.Options.WindowScale
 		return nil
 	}
-	if st == nil {
+	if st == nil || st.doubtful {
 		return nil // TIME-WAIT of a connection that was forgotten
 	}
 	if s.Flags&wire.TCPAck != 0 {

@@ -164,7 +164,7 @@ func (n *Node) turn() {
 		n.network.fail(fmt.Errorf("node %d: %w", n.Index, err))
 		return
 	}
-	if d := n.Table.Deadline(); d != clock.Never {
+	if d := n.Deadline(now); d != clock.Never {
 		n.Wake(d)
 	}
 }

@@ -20,6 +20,7 @@ type PlayConfig struct {
 	LocalISN  uint32       // the first number of the table's connections
 	RemoteISN uint32       // what is added to the script's
 	Tolerance time.Duration
+	Piece     int // of Host; 0: its default
 }
 
 // Play plays a script in the packetdrill language against a table. System calls are those of a non-blocking socket; what they set is listed
@@ -41,6 +42,9 @@ func Play(script *packetdrill.Script, c PlayConfig) error {
 	h, err := NewHost(playLocal.Addr, c.Table, playBegin)
 	if err != nil {
 		return err
+	}
+	if c.Piece > 0 {
+		h.Piece = c.Piece
 	}
 	s := &subject{host: h, settings: c.Settings, sockets: map[int]*socket{}, next: 3, local: playLocal, remote: playRemote}
 	err = packetdrill.Run(script, s, packetdrill.Config{RemoteISN: c.RemoteISN, Tolerance: c.Tolerance})

@@ -1,0 +1,31 @@
+package tcptest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/packetdrill"
+)
+
+// Data that was queued in pieces that are shorter than a segment leaves when nothing is in flight any more, whatever the Nagle algorithm.
+func TestSmallPiecesLeave(t *testing.T) {
+	script, err := packetdrill.Parse("pieces", `
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
+0 < S 0:0(0) win 10000 <mss 1000>
++0 > S. 0:0(0) ack 1 <mss 1460>
++.1 < . 1:1(0) ack 1 win 10000
++0 accept(3, ..., ...) = 4
++0 write(4, ..., 100) = 100
++0 > P. 1:101(100) ack 1
++0 write(4, ..., 200) = 200
++.1 < . 1:1(0) ack 101 win 10000
++0 > P. 101:201(100) ack 1
++.1 < . 1:1(0) ack 201 win 10000
++0 > P. 201:301(100) ack 1
+`)
+	require.NoError(t, err)
+	require.NoError(t, Play(script, PlayConfig{Piece: 100}))
+}
