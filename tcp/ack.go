@@ -56,7 +56,7 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	}
 	t.recoverFrom(id, c, snd, s, &a, duplicate, lostBefore)
 	t.probeAnswered(c, snd, s.Ack, a.dsack, duplicate && s.Options.Has&wire.TCPHasSACK == 0)
-	t.heardECE(c, snd, s)
+	t.heardECE(c, snd, s, flightBefore)
 	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4).
 	limited := c.has(flagLimited) || c.cc.InSlowStart() && 2*flightBefore > int(c.cc.Window)
 	if a.bytes > 0 && c.phase != phaseRecovery && snd.frto < frtoNewData && limited {
@@ -248,7 +248,7 @@ func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) 
 	switch {
 	case a.bytes == 0 && !duplicate && a.delivered == 0:
 	case snd.frto == frtoFirst:
-		if a.bytes > 0 && c.una.Before(snd.recover) {
+		if a.bytes > 0 && c.una.Before(snd.recover) && c.unsent() > 0 { // without new data there is nothing to find out
 			snd.frto, snd.frtoLeft = frtoNewData, 2
 		} else {
 			snd.frto = frtoNone
@@ -264,14 +264,14 @@ func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) 
 }
 
 // heardECE answers congestion that the network has marked: RFC 3168 section 6.1.2, once for a window of data.
-func (t *Table) heardECE(c *conn, snd *sender, s *Segment) {
+func (t *Table) heardECE(c *conn, snd *sender, s *Segment, flight int) {
 	if snd.ecnSet && !c.una.Before(snd.ecnEnd) {
 		snd.ecnSet = false
 	}
-	if !c.has(flagECN) || s.Flags&wire.TCPEce == 0 || snd.ecnSet || c.phase != phaseOpen || c.flight() == 0 {
+	if !c.has(flagECN) || s.Flags&wire.TCPEce == 0 || snd.ecnSet || c.phase != phaseOpen || flight == 0 {
 		return
 	}
-	t.control(c).Reduce(&c.cc, c.flight(), c.payloadLimit())
+	t.control(c).Reduce(&c.cc, flight, c.payloadLimit())
 	c.cc.Window = min(c.cc.Window, c.cc.Threshold)
 	c.flags |= flagCWR
 	snd.ecnSet, snd.ecnEnd = true, c.nxt

@@ -42,6 +42,7 @@ func (t *Table) arrivesOther(id ID, c *conn, s *Segment) (kept bool, d wire.Drop
 		// RFC 9293 figure 8: the other end of a simultaneous open repeats its SYN beside the acknowledgement of ours.
 		s.Seq++
 		s.Flags &^= wire.TCPSyn
+		s.Window >>= c.sndScale // RFC 7323 section 2.2: beside SYN it is not scaled
 	}
 	// First: the sequence number, after the timestamp (RFC 7323 section 5.3, R1).
 	if c.has(flagTS) && t.isOld(c, s) {

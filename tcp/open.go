@@ -232,8 +232,8 @@ func (t *Table) completeSimultaneous(id ID, c *conn, s *Segment) bool {
 	}
 	c.flags &^= flagSyn
 	t.established(id, c)
-	c.wnd, c.wl1, c.wl2 = uint32(s.Window)<<c.sndScale, s.Seq, s.Ack
-	c.maxWnd = max(c.maxWnd, c.wnd)
+	c.wl1, c.wl2 = s.Seq, s.Ack
+	t.updateWindow(c, s)
 	t.emit(id, c, Event{Kind: EventConnected})
 	c.flags |= flagAckNow
 	if c.has(flagFin) {

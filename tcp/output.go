@@ -229,10 +229,10 @@ func (t *Table) maySend(c *conn, settings *Settings, n, limit int) bool {
 	switch {
 	case n >= limit, c.has(flagPush):
 		return true
-	case n < waiting && waiting < limit, n < waiting && c.una.Add(int(c.wnd)).Minus(c.nxt) == n:
+	case n < waiting && c.una.Add(int(c.wnd)).Minus(c.nxt) == n:
 		// The window cuts it: silly windows are avoided (MUST-38).
 		return n >= int(c.maxWnd)/2
-	case n < waiting: // pieces of a length that the application chose, a full segment of them
+	case n < waiting && waiting >= limit: // pieces of a length that the application chose, a full segment of them
 		return true
 	case c.has(flagFin):
 		return true

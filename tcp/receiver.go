@@ -127,7 +127,7 @@ func (t *Table) Credit(now clock.Time, id ID, n int) {
 	}
 	// The peer is told when the edge moves by a step and what it knows of is half used up: each smaller step would be a segment of its own.
 	s := t.settingsOf(c)
-	room := s.ReceiveBuffer - int(c.held)
+	room := min(s.ReceiveBuffer-int(c.held), 0xffff<<c.rcvScale)
 	known := c.rcvAdv.Minus(c.rcvNxt)
 	if c.rcvNxt.Add(room).Minus(c.rcvAdv) >= windowStep(c, s) && 2*known <= room {
 		c.flags |= flagAckNow

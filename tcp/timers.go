@@ -108,7 +108,9 @@ func (t *Table) armAfterSend(c *conn, snd *sender) {
 func (t *Table) armAfterAck(c *conn) {
 	switch {
 	case c.flight() == 0:
-		c.rtxKind, c.rtxAt = rtxNone, clock.Never
+		if c.rtxKind != rtxPersist && c.rtxKind != rtxHeld { // armHeld ends those
+			c.rtxKind, c.rtxAt = rtxNone, clock.Never
+		}
 	case c.sender != 0 && t.mayProbeLoss(c, t.senders[c.sender-1]):
 		t.armLossProbe(c)
 	default:
