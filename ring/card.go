@@ -86,7 +86,7 @@ func (c *card) convert(r *Ring, how HardwareTimestamps, at int64, tai time.Durat
 	if tai == 0 {
 		tai = c.tai
 	}
-	return how.Convert(at, c.sync, tai)
+	return how.convert(at, c.sync, tai)
 }
 
 // compare compares the clocks. Where that fails the last comparison is not good any more.

@@ -65,9 +65,9 @@ func (s Sync) Follow(card, system int64) Sync {
 	return next
 }
 
-// Convert is the stamp that a card's time becomes; the zero Stamp where there is none to be had: then the next best source counts. tai is
+// convert is the stamp that a card's time becomes; the zero Stamp where there is none to be had: then the next best source counts. tai is
 // how far TAI is ahead of the Unix clock, 0 for not known. A card that says 0 has not stamped.
-func (c HardwareTimestamps) Convert(card int64, sync Sync, tai time.Duration) Stamp {
+func (c HardwareTimestamps) convert(card int64, sync Sync, tai time.Duration) Stamp {
 	switch {
 	case card == 0 || c == HardwareTimestampsOff || c > HardwareTimestampsPTP:
 		return Stamp{}

@@ -43,10 +43,10 @@ func TestConvert(t *testing.T) {
 		{"4: PTP with nothing known", HardwareTimestampsPTP, ptp, none, 0, Stamp{}},
 		{"no such conversion", 5, ptp, ptpSync, tai, Stamp{}},
 	} {
-		require.Equal(t, test.want, test.how.Convert(test.card, test.sync, test.tai), test.name)
+		require.Equal(t, test.want, test.how.convert(test.card, test.sync, test.tai), test.name)
 	}
 	for how := HardwareTimestampsOff; how <= HardwareTimestampsPTP; how++ {
-		require.True(t, how.Convert(0, ptpSync, tai).IsZero(), "%v: a card that says 0 has not stamped", how)
+		require.True(t, how.convert(0, ptpSync, tai).IsZero(), "%v: a card that says 0 has not stamped", how)
 		require.NotContains(t, how.String(), "5")
 	}
 	require.True(t, Stamp{Nanos: boot, Source: StampRawHardware}.Time().IsZero(), "a card's own time has no place in the calendar")

@@ -8,9 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -175,7 +173,7 @@ func ExamplePoller_lending() {
 	poller := must(engine.NewPoller("feed", xtreme.PollerConfig{}))
 	socket := must(poller.OpenUDP(anyPort, xtreme.UDPConfig{}))
 
-	lent, finished := make(chan buffers.Lent, 8), make(chan bool)
+	lent, finished := make(chan xtreme.Lent, 8), make(chan bool)
 	go func() {
 		for packet := range lent {
 			fmt.Println(strings.ToUpper(string(packet.Bytes())))
@@ -222,11 +220,11 @@ func ExamplePath() {
 func ExampleSocketConfig_receiveCallback() {
 	engine := must(xtreme.New(conf.FromEnvironment()))
 	poller := must(engine.NewPoller("feed", xtreme.PollerConfig{}))
-	onlyOrders := func(_ *xtreme.Socket, c *xtreme.Completion) ring.Verdict {
+	onlyOrders := func(_ *xtreme.Socket, c *xtreme.Completion) xtreme.Verdict {
 		if strings.HasPrefix(string(c.Packet.Bytes()), "order") {
-			return ring.Keep
+			return xtreme.Keep
 		}
-		return ring.Drop
+		return xtreme.Drop
 	}
 	socket := must(poller.OpenUDP(anyPort, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{ReceiveCallback: onlyOrders}}))
 	for _, text := range []string{"order 1", "heartbeat", "order 2"} {

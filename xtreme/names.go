@@ -8,13 +8,35 @@ import (
 
 // The types of the contract, under the names a program that imports only this package uses.
 type (
-	Socket     = ring.Socket
-	Completion = ring.Completion
-	Event      = ring.Event
-	Path       = ring.Path
-	Reason     = ring.Reason
-	Packet     = buffers.Packet
-	Settings   = conf.Settings
+	Socket             = ring.Socket
+	Ring               = ring.Ring
+	Completion         = ring.Completion
+	Event              = ring.Event
+	Path               = ring.Path
+	Reason             = ring.Reason
+	SocketKind         = ring.SocketKind
+	Mode               = ring.Mode
+	ReceiveCallback    = ring.ReceiveCallback
+	Verdict            = ring.Verdict
+	HardwareTimestamps = ring.HardwareTimestamps
+	Stamp              = ring.Stamp
+	StampSource        = ring.StampSource
+	Caps               = ring.Caps
+	Logic              = ring.Logic
+	RingKey            = ring.Key
+	SocketOptions      = ring.SocketOptions
+	Membership         = ring.Membership
+	Family             = ring.Family
+	SocketStats        = ring.SocketStats
+	RingStats          = ring.RingStats
+	Counter            = ring.Counter
+	Packet             = buffers.Packet
+	Buffer             = buffers.Buffer
+	Lent               = buffers.Lent
+	Pool               = buffers.Pool
+	Ledger             = buffers.Ledger
+	BufferStats        = buffers.Stats
+	Settings           = conf.Settings
 )
 
 // The tiers of a path.
@@ -43,6 +65,70 @@ const (
 	EventClosed        = ring.EventClosed
 	EventPath          = ring.EventPath        // see Socket.Path
 	EventTxTimestamp   = ring.EventTxTimestamp // of UDPConfig.TxTimestamps
+)
+
+// How packets are delivered; see Socket.SetReceiveMode.
+const (
+	ModeCompletions = ring.Completions
+	ModeCallback    = ring.Callback
+	ModeQueue       = ring.Queue
+)
+
+// What a receive callback says of a packet.
+const (
+	Keep = ring.Keep
+	Drop = ring.Drop
+	Hold = ring.Hold
+)
+
+// The ring allocation logics: which sockets of a poller share a ring.
+const (
+	PerInterface  = ring.PerInterface
+	PerIP         = ring.PerIP
+	PerSocket     = ring.PerSocket
+	PerUserID     = ring.PerUserID
+	PerThread     = ring.PerThread
+	PerCore       = ring.PerCore
+	PerCoreAttach = ring.PerCoreAttach
+)
+
+// What is made of the time stamps of a network card.
+const (
+	HardwareTimestampsOff  = ring.HardwareTimestampsOff
+	HardwareTimestampsRaw  = ring.HardwareTimestampsRaw
+	HardwareTimestampsBest = ring.HardwareTimestampsBest
+	HardwareTimestampsSync = ring.HardwareTimestampsSync
+	HardwareTimestampsPTP  = ring.HardwareTimestampsPTP
+)
+
+// Where a time stamp is from.
+const (
+	StampNone        = ring.StampNone
+	StampPoll        = ring.StampPoll
+	StampLink        = ring.StampLink
+	StampSoftware    = ring.StampSoftware
+	StampHardware    = ring.StampHardware
+	StampRawHardware = ring.StampRawHardware
+)
+
+// What a ring can do beyond the common contract; see Ring.Caps and Ring.Why.
+const (
+	CapThreadBound        = ring.CapThreadBound
+	CapZeroCopySend       = ring.CapZeroCopySend
+	CapWindowAtRelease    = ring.CapWindowAtRelease
+	CapOutPerAck          = ring.CapOutPerAck
+	CapSharedMulticast    = ring.CapSharedMulticast
+	CapBackgroundProgress = ring.CapBackgroundProgress
+	CapTxTimestamps       = ring.CapTxTimestamps
+	CapLaunchTime         = ring.CapLaunchTime
+	CapPathChanges        = ring.CapPathChanges
+)
+
+// The families of addresses.
+const (
+	IPv4       = ring.IPv4
+	IPv6       = ring.IPv6
+	UnixDomain = ring.UnixDomain
 )
 
 // The errors a program meets most; see package ring for the others.

@@ -22,7 +22,6 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -54,7 +53,7 @@ func onEach(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {
 			e, err := xtreme.New(s)
 			require.NoError(t, err)
 			err = e.Start()
-			if errors.Is(err, ring.ErrNotSupported) {
+			if errors.Is(err, xtreme.ErrNotSupported) {
 				testnet.Missing(t, string(kind), err)
 			}
 			require.NoError(t, err)

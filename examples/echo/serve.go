@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -23,7 +22,7 @@ type loop struct {
 // flow control reaches the sender.
 type conn struct {
 	socket *xtreme.Socket
-	unsent buffers.Packet
+	unsent xtreme.Packet
 	ended  bool   // the peer sends nothing more: close once all is echoed
 	frame  []byte // of -reply sockperf: a message that has not arrived whole
 }
@@ -130,7 +129,7 @@ func (cn *conn) flush() error {
 func (cn *conn) drop() (err error) {
 	if cn != nil && !cn.unsent.IsZero() {
 		err = cn.unsent.Release()
-		cn.unsent = buffers.Packet{}
+		cn.unsent = xtreme.Packet{}
 	}
 	return err
 }

@@ -23,10 +23,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
 	extraapi "github.com/socketxtreme/socketxtreme/extra_api"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -93,12 +91,12 @@ type line struct {
 	next    uint64 // number that comes next
 	dropped int
 	held    int
-	lent    chan buffers.Lent
+	lent    chan xtreme.Lent
 	failed  error
 }
 
 // receive is the callback.
-func (l *line) receive(_ extraapi.Info, p buffers.Packet) ring.Verdict {
+func (l *line) receive(_ extraapi.Info, p xtreme.Packet) xtreme.Verdict {
 	number := binary.BigEndian.Uint64(p.Bytes())
 	if number < l.next {
 		l.dropped++ // the other line was faster
@@ -122,7 +120,7 @@ func (l *line) receive(_ extraapi.Info, p buffers.Packet) ring.Verdict {
 const burst = 32
 
 func filter(poller *xtreme.Poller, n int, out io.Writer) error {
-	l := &line{lent: make(chan buffers.Lent, burst)}
+	l := &line{lent: make(chan xtreme.Lent, burst)}
 	socket, err := poller.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(l.receive, false)})
 	if err != nil {
 		return err

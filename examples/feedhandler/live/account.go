@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
-	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // close gives up what is missing, so that held packets come back, reads the counters, and closes sockets and rings.
@@ -49,10 +49,10 @@ func (l *Live) clock() handler.Clock {
 		if !seen {
 			continue
 		}
-		switch s := ring.StampSource(source); s {
-		case ring.StampSoftware:
+		switch s := xtreme.StampSource(source); s {
+		case xtreme.StampSoftware:
 			from = append(from, "kernel receive stamps")
-		case ring.StampPoll:
+		case xtreme.StampPoll:
 			from = append(from, "the ring's clock when it took the frame")
 		default:
 			from = append(from, s.String()+" stamps")

@@ -16,7 +16,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/feed"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -55,8 +54,8 @@ type Live struct {
 	errors uint64  // ICMP and the like
 	cut    uint64  // datagrams longer than a buffer
 	ring   handler.RingSummary
-	stamps [ring.StampRawHardware + 1]bool // sources of receive times seen
-	polled func()                          // for tests: after each Poll, when what it gave is dealt with
+	stamps [xtreme.StampRawHardware + 1]bool // sources of receive times seen
+	polled func()                            // for tests: after each Poll, when what it gave is dealt with
 }
 
 // route says whose socket it is.
@@ -258,7 +257,7 @@ func (l *Live) batch(done []xtreme.Completion, at int64) {
 		if !c.Time.IsZero() {
 			arrival = c.Time.Nanos
 			l.stamps[c.Time.Source] = true
-			if c.Time.Source != ring.StampPoll {
+			if c.Time.Source != xtreme.StampPoll {
 				_ = l.WireToUser.RecordValue(max(at-arrival, 1)) // beyond a minute it is no latency
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -49,7 +48,7 @@ func TestTheWayOfALineIsTold(t *testing.T) {
 		},
 		Moved: func(line string, p xtreme.Path) {
 			require.Equal(t, lines[0].String(), line)
-			gone := slices.ContainsFunc(p.Reasons, func(r ring.Reason) bool { return r.Code == "link.down" || r.Code == "link.detached" })
+			gone := slices.ContainsFunc(p.Reasons, func(r xtreme.Reason) bool { return r.Code == "link.down" || r.Code == "link.detached" })
 			if len(told) == 0 || told[len(told)-1] != gone {
 				told = append(told, gone)
 			}

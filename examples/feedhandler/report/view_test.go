@@ -15,7 +15,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/live"
 	"github.com/socketxtreme/socketxtreme/feed"
-	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -65,7 +64,7 @@ func TestWhatHappensToALineIsTold(t *testing.T) {
 		tell(c, &feed.Event{Kind: feed.LineAlive, Line: 1, Seq: 9})
 		tell(c, &feed.Event{Kind: feed.StateChanged})
 		v.Moved("233.252.0.1:45999@lo", xtreme.Path{Tier: "kernel", Kind: "offload", Lost: "link.down",
-			Reasons: []ring.Reason{{Code: "link.down", Text: "down"}}})
+			Reasons: []xtreme.Reason{{Code: "link.down", Text: "down"}}})
 		require.Equal(t, 3, logged, "the event log has all of them")
 		if terminal {
 			require.Zero(t, b.Len(), "with the next picture")
