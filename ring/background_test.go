@@ -319,3 +319,22 @@ func TestBackground(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ring.IsIdle(r))
 }
+
+// The sets of one owner share a pool: whichever of them is polled, a window opens where the packet was received.
+func TestCreditOfSeveralSets(t *testing.T) {
+	d, set, pool := newStub(t)
+	other := &stub{sockets: map[*ring.Socket]bool{}}
+	second, err := ring.NewSet(ring.SetConfig{Pool: pool, Transport: other, Kind: "stub",
+		Driver: func(ring.DriverConfig) (ring.Driver, error) { return stubDriver{other}, nil }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, second.Close()) }()
+	s, beside := connected(t, d, set), connected(t, other, second)
+	i, ok := pool.Take(buffers.Small)
+	require.True(t, ok)
+	c := poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, 100, s.Handle().Account)) })
+	require.NoError(t, c[0].Packet.Release())
+	poll(t, other, beside)
+	poll(t, d, s)
+	require.Equal(t, 100, d.credit)
+	require.Zero(t, other.credit)
+}
