@@ -23,6 +23,7 @@ type account struct {
 	uses   int32
 	used   [NumClasses]int32 // buffers
 	limit  int               // bytes; 0: none
+	holder uint64            // see AskCredit
 	credit uint32            // bytes that came back, if it asks
 	asks   bool              // see AskCredit
 	listed bool              // in Pool.credits, also when it was closed meanwhile

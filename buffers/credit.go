@@ -8,12 +8,13 @@ import "fmt"
 // Credit is how many received bytes of an account came back.
 type Credit struct {
 	Account Account
+	Holder  uint64 // as given to AskCredit
 	Bytes   int
 }
 
-// AskCredit makes the pool note for the account how many of the bytes filled for it from here on come back. Allocates the first time. Error:
-// ErrAccount.
-func (p *Pool) AskCredit(a Account) error {
+// AskCredit makes the pool note for the account how many of the bytes filled for it from here on come back. holder is what the caller knows the
+// account's holder by. Allocates the first time. Error: ErrAccount.
+func (p *Pool) AskCredit(a Account, holder uint64) error {
 	acc := p.account(a)
 	if a == 0 || acc == nil {
 		return fmt.Errorf("buffers: AskCredit: account %d: %w", a, ErrAccount)
@@ -22,7 +23,7 @@ func (p *Pool) AskCredit(a Account) error {
 		p.filled = make([]uint32, len(p.meta))
 		p.credits = make([]uint32, 0, cap(p.accounts))
 	}
-	acc.asks = true
+	acc.asks, acc.holder = true, holder
 	return nil
 }
 
@@ -34,7 +35,7 @@ func (p *Pool) TakeCredit() (Credit, bool) {
 	for n := len(p.credits); n > 0; n = len(p.credits) {
 		a := &p.accounts[p.credits[n-1]]
 		p.credits = p.credits[:n-1]
-		c := Credit{a.id, int(a.credit)}
+		c := Credit{a.id, a.holder, int(a.credit)}
 		a.credit, a.listed = 0, false
 		if !a.closed && c.Bytes > 0 { // else the slot has another owner by now
 			return c, true

@@ -26,7 +26,7 @@ func TestCredit(t *testing.T) {
 	p := newPool(t, buffers.Layout{SmallSize: 128, SmallCount: 16, LargeSize: 1000, LargeCount: 2})
 	a, b := open(t, p, 0), open(t, p, 0)
 	early := receive(t, p, "before it asked", a)
-	require.NoError(t, p.AskCredit(a))
+	require.NoError(t, p.AskCredit(a, 7))
 	require.NoError(t, early.Release())
 	require.False(t, p.HasCredit())
 
@@ -62,14 +62,14 @@ func TestCredit(t *testing.T) {
 	require.NoError(t, last.Release())
 	require.NoError(t, p.CloseAccount(a))
 	require.NoError(t, late.Release())
-	require.ErrorIs(t, p.AskCredit(a), buffers.ErrAccount)
+	require.ErrorIs(t, p.AskCredit(a, 7), buffers.ErrAccount)
 	next := open(t, p, 0)
 	require.Equal(t, slot(a), slot(next))
-	require.NoError(t, p.AskCredit(next))
+	require.NoError(t, p.AskCredit(next, 8))
 	require.NoError(t, receive(t, p, "abc", next).Release())
 	require.Equal(t, map[buffers.Account]int{next: 3}, taken(p))
 	require.NoError(t, p.Verify())
-	require.ErrorIs(t, p.AskCredit(0), buffers.ErrAccount)
+	require.ErrorIs(t, p.AskCredit(0, 0), buffers.ErrAccount)
 }
 
 // Noting credit does not allocate, however many accounts ask.
@@ -78,7 +78,7 @@ func TestCreditAllocations(t *testing.T) {
 	var all []buffers.Account
 	for range 200 {
 		a := open(t, p, 0)
-		require.NoError(t, p.AskCredit(a))
+		require.NoError(t, p.AskCredit(a, 7))
 		all = append(all, a)
 	}
 	require.Zero(t, testing.AllocsPerRun(10, func() {

@@ -17,29 +17,26 @@ type withheld struct {
 // accepted makes the child of a listener and publishes it: it is bound to the ring before its NEW_CONNECTION is raised.
 func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	if l.state != stateListening {
-		l.transport.Refuse(conn, false) // the listener was closed in this turn: the peer sees a reset, as of a closed port
+		l.transport().Refuse(conn, false) // the listener was closed in this turn: the peer sees a reset, as of a closed port
 		return
 	}
-	l.backoff = 0
+	la := l.active()
+	la.backoff = 0
 	if l.stops&stopUser != 0 {
 		// Accepted while Suspend was on its way: it waits for Resume.
-		l.withheld = append(l.withheld, withheld{conn, peer})
+		la.withheld = append(la.withheld, withheld{conn, peer})
 		return
 	}
-	if l.config.AcceptTo != nil && r.offerToAcceptTo(l, conn, peer) {
+	if l.config().AcceptTo != nil && r.offerToAcceptTo(l, conn, peer) {
 		return
 	}
-	s := &Socket{set: l.set, maker: l.maker, family: l.family, remote: peer, listener: l, linger: l.linger, mode: l.mode, callback: l.callback,
-		state: stateOpen, config: l.config, why: l.why, pacing: l.pacing}
-	s.handle = Handle{Conn: conn, Kind: KindStream, Class: l.config.streamClass(), Copies: l.handle.Copies}
-	s.setTransport(l.transport, conn)
-	s.local = l.transport.Accept(s, l)
-	s.unix = l.unix.child(s)
-	s.id, s.userData = int(conn), uint64(conn)
+	s := r.newChild(l, conn, peer)
 	if err := r.admit(s); err != nil {
 		r.stats.AcceptFailures++
 		r.fail(&OpError{Op: "accept", Addr: peer, Err: err})
-		l.transport.Refuse(conn, true)
+		l.transport().Refuse(conn, true)
+		s.state = stateGone
+		s.forget()
 		return
 	}
 	s.updateSlowPath()
@@ -48,6 +45,24 @@ func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	if err := r.drv.Receive(s, true); err != nil {
 		s.failed(asErrno(err))
 	}
+}
+
+// newChild makes the socket of a connection. It has the listener's settings; what it takes over beyond them makes it active.
+func (r *Ring) newChild(l *Socket, conn Conn, peer netip.AddrPort) *Socket {
+	set := l.home()
+	s := set.sockets.add()
+	s.maker, s.via, s.family, s.mode, s.state = l.maker, l.via, l.family, l.mode, stateOpen
+	s.handle = Handle{Conn: conn, Kind: KindStream, Class: l.config().streamClass(), Copies: l.handle.Copies}
+	s.id, s.userData = int32(conn), uint64(conn)
+	number := l.settings.Load()
+	set.settings[number].users++
+	s.settings.Store(number)
+	a, la := s.activate(), l.active()
+	a.set, a.listener, a.linger, a.callback, a.pacing = r.set, l, la.linger, la.callback, la.pacing
+	s.ends.set(netip.AddrPort{}, peer)
+	s.setLocal(l.transport().Accept(s, l))
+	a.unix = la.unix.child(s)
+	return s
 }
 
 // offerToAcceptTo asks the listener's AcceptTo about a connection and reports whether it is gone. One that panics costs this connection and
@@ -61,21 +76,21 @@ func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (gone 
 		}
 		p := recover()
 		r.didNotReturn(l, p)
-		l.transport.Refuse(conn, true)
+		l.transport().Refuse(conn, true)
 		gone = true
 		if p == nil {
 			r.sink.dst = nil // this Poll is over: see Sink.call
 		}
 	}()
 	r.inCallback = true
-	taken := l.config.AcceptTo(int(conn), peer)
+	taken := l.config().AcceptTo(int(conn), peer)
 	returned = true
 	if taken {
 		r.stats.AcceptedAway++
 		return true
 	}
 	if l.state != stateListening {
-		l.transport.Refuse(conn, false) // AcceptTo closed the listener and did not want the connection either
+		l.transport().Refuse(conn, false) // AcceptTo closed the listener and did not want the connection either
 		return true
 	}
 	return false
@@ -92,10 +107,11 @@ func (r *Ring) acceptFailed(l *Socket, e syscall.Errno) {
 		return
 	}
 	r.stats.AcceptFailures++
-	l.acceptErrs++
+	a := l.active()
+	a.acceptErrs++
 	l.stop(stopBackoff)
-	l.backoff = min(max(2*l.backoff, backoffFirst), backoffMax)
-	l.setTimer(timerAccept, r.clock().Add(l.backoff))
+	a.backoff = min(max(2*a.backoff, backoffFirst), backoffMax)
+	l.setTimer(timerAccept, r.clock().Add(a.backoff))
 }
 
 // wakeListeners lets listeners that ran out of descriptors try again now that one was closed.

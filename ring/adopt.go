@@ -46,22 +46,25 @@ func (set *Set) Adopt(a Adopted, c Config, prepare func(*Socket) error) (*Socket
 		return nil, err
 	}
 	s := set.newSocket(Handle{Conn: a.Conn, Kind: a.Kind, Copies: a.Copies, Adopted: true}, a.Family, c)
-	s.local, s.remote, s.device = a.Local, a.Remote, a.Device
-	if s.unix != nil {
-		s.unix.local, s.unix.remote = a.LocalName, a.RemoteName
+	s.ends.set(a.Local, a.Remote)
+	x := s.activate()
+	x.device = a.Device
+	if x.unix != nil {
+		x.unix.local, x.unix.remote = a.LocalName, a.RemoteName
 	}
-	s.publish()
-	s.shutWrite, s.writeShut = a.WriteClosed, a.WriteClosed
+	s.shutWrite, x.writeShut = a.WriteClosed, a.WriteClosed
 	linger, undo, err := adopter.TakeOver(s)
 	back := func() {
-		delete(set.bare, s) // the socket is the caller's again
+		delete(s.set().bare, s) // the socket is the caller's again
 		undo()
+		s.state = stateGone
+		s.forget()
 	}
 	if err != nil {
 		back()
 		return nil, a.failed(err)
 	}
-	s.linger = linger
+	s.activate().linger = lingerTime{linger >= 0, linger}
 	if prepare != nil {
 		err = prepare(s)
 	}
@@ -87,15 +90,14 @@ func (a *Adopted) failed(err error) error {
 
 // goLive gives an adopted socket its ring and begins to read it.
 func (s *Socket) goLive() error {
-	if s.handle.Kind == KindDatagram && s.local.Port() == 0 && !s.remote.IsValid() {
-		s.local = netip.AddrPort{} // neither bound nor connected: as NewSocket makes it
-		s.publish()
+	if s.handle.Kind == KindDatagram && s.localPort() == 0 && !s.isConnected() {
+		s.setLocal(netip.AddrPort{}) // neither bound nor connected: as NewSocket makes it
 		return nil
 	}
 	if err := s.join(); err != nil {
 		return err
 	}
-	r := s.ring
+	r := s.ring()
 	if err := r.drv.Receive(s, true); err != nil {
 		r.drv.Detach(s) // nothing is armed, so it lets go at once
 		s.leave()

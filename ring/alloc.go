@@ -80,15 +80,15 @@ func (s *Socket) Logic() Logic {
 	if !s.readable() {
 		return 0
 	}
-	if s.config.Alloc != nil {
-		return *s.config.Alloc
+	if s.config().Alloc != nil {
+		return *s.config().Alloc
 	}
-	return s.set.config.Logic
+	return s.set().config.Logic
 }
 
 // key is what the socket's ring is to be allocated for.
 func (s *Socket) key() Key {
-	k := Key{Interface: s.device, Logic: s.Logic()}
+	k := Key{Interface: s.active().device, Logic: s.Logic()}
 	if k.Interface == 0 {
 		k.Interface = s.localInterface()
 	}
@@ -97,13 +97,13 @@ func (s *Socket) key() Key {
 	}
 	switch k.Logic {
 	case PerIP:
-		if k.IP = s.local.Addr(); !k.IP.IsValid() && s.handle.Kind == KindListener && !s.Unix() {
+		if k.IP = s.local().Addr(); !k.IP.IsValid() && s.handle.Kind == KindListener && !s.Unix() {
 			k.IP = unspecified(s.family) // where it will listen
 		}
 	case PerSocket:
 		k.Value = uint64(s.id)
 	case PerUserID:
-		k.Value = s.config.UserID
+		k.Value = s.config().UserID
 	case PerCore, PerCoreAttach:
 		k.Value = uint64(sys.CPU())
 	}
@@ -113,17 +113,17 @@ func (s *Socket) key() Key {
 // groupsInterface is the interface of all groups that a socket bound to a group or to the wildcard has joined; 0 when there is none, or more
 // than one. A socket that is bound before it joins has its ring by then.
 func (s *Socket) groupsInterface() (index int) {
-	local := s.local.Addr()
+	local := s.local().Addr()
 	if s.handle.Kind != KindDatagram || !local.IsMulticast() && !local.IsUnspecified() {
 		return 0
 	}
-	for _, m := range s.options.Groups {
+	for _, m := range s.active().options.Groups {
 		if local.IsMulticast() && m.Group.WithZone("") != local.WithZone("") {
 			continue // none of it comes to this socket
 		}
 		at := m.Interface
 		if at == 0 {
-			at = s.transport.RoutedInterface(m.Group)
+			at = s.transport().RoutedInterface(m.Group)
 		}
 		if at == 0 || index != 0 && at != index {
 			return 0
@@ -159,7 +159,7 @@ func (r *Ring) needsOwnRing(k Key) bool {
 // rings than were in use at one time. At the limit per interface the ring with the fewest sockets is shared (VMA: the same).
 func (set *Set) ringFor(key Key) (*Ring, error) {
 	if set.config.OneRing.Code != "" && len(set.rings) > 0 {
-		if r := set.rings[0]; r.sockets == 0 {
+		if r := set.rings[0]; r.slots.open == 0 {
 			r.rekey(oneRing(key))
 		}
 		return set.rings[0], nil
@@ -172,12 +172,12 @@ func (set *Set) ringFor(key Key) (*Ring, error) {
 		if k == key {
 			return r, nil
 		}
-		if r.sockets == 0 && idle == nil && r.key.Logic == key.Logic {
+		if r.slots.open == 0 && idle == nil && r.key.Logic == key.Logic {
 			idle = r
 		}
 		if r.key.Interface == key.Interface {
 			same++
-			if least == nil || r.sockets < least.sockets {
+			if least == nil || r.slots.open < least.slots.open {
 				least = r
 			}
 		}

@@ -13,60 +13,25 @@ type ProtocolDriver interface {
 }
 
 // Creditor is a Transport whose streams have windows that open when the application releases what was received: the owner, or from Lent. The ring asks
-// the pool for it when such a stream gets its ring, and calls Credit in Poll, Flush, Arm and Wait, with all that came back since.
+// the pool for it when such a stream gets its account, and calls Credit in Poll, Flush, Arm and Wait, with all that came back since.
 type Creditor interface {
 	Transport
 	Credit(s *Socket, bytes int)
 }
 
-// askCredit notes a stream whose transport wants to know what is released.
-func (r *Ring) askCredit(s *Socket) error {
-	to, ok := s.transport.(Creditor)
-	if !ok || s.handle.Kind != KindStream {
-		return nil
-	}
-	if err := r.pool.AskCredit(s.handle.Account); err != nil {
-		return err
-	}
-	x := &r.set.credits
-	at := s.handle.Account.Slot()
-	for len(x.entries) <= at {
-		x.entries = append(x.entries, creditEntry{})
-	}
-	x.entries[at] = creditEntry{s, to}
-	return nil
-}
-
-// credits finds the streams of a set by the slots of their accounts.
-type credits struct{ entries []creditEntry }
-
-type creditEntry struct {
-	s  *Socket
-	to Creditor
-}
-
-// forgetCredit undoes askCredit; the account is closed.
-func (r *Ring) forgetCredit(s *Socket) {
-	if x := r.set.credits.entries; s.handle.Account.Slot() < len(x) && x[s.handle.Account.Slot()].s == s {
-		x[s.handle.Account.Slot()] = creditEntry{}
-	}
-}
-
 // hasCredit reports whether takeCredit has something to do: two loads where no transport asks.
-func (r *Ring) hasCredit() bool { return len(r.set.credits.entries) > 0 && r.pool.HasCredit() }
+func (r *Ring) hasCredit() bool { return r.pool.HasCredit() }
 
-// takeCredit passes on what was released. The pool is the owner's, so the stream may be on another ring of the set.
+// takeCredit passes on what was released. The pool is the owner's, so the stream may be on another ring, of the same set or of another one.
 func (r *Ring) takeCredit() {
-	x := &r.set.credits
 	for {
 		c, ok := r.pool.TakeCredit()
 		if !ok {
 			return
 		}
-		if at := c.Account.Slot(); at < len(x.entries) {
-			if e := &x.entries[at]; e.s != nil && e.s.handle.Account == c.Account && e.s.state < stateGone {
-				e.to.Credit(e.s, c.Bytes)
-			}
+		s := SocketRef(c.Holder).Socket()
+		if to, ok := s.transport().(Creditor); ok && s.state < stateGone {
+			to.Credit(s, c.Bytes)
 		}
 	}
 }
@@ -86,18 +51,17 @@ func (k *Sink) Move(s *Socket, t Transport, c Conn) {
 	if s.state >= stateGone {
 		return
 	}
-	r := s.ring
+	r := s.ring()
 	s.setTransport(t, c)
-	r.forgetCredit(s)
-	if err := r.askCredit(s); err != nil {
+	if err := s.askCredit(); err != nil {
 		r.fail(&OpError{Op: "move", Err: err})
 	}
-	if s.wantOut || s.shaper != nil && s.shaper.blocked || s.files != nil && s.files.blocked || s.state == stateConnecting {
+	if s.wantOut || s.active().shaper != nil && s.active().shaper.blocked || s.active().files != nil && s.active().files.blocked || s.state == stateConnecting {
 		if err := r.drv.NotifyWritable(s); err != nil {
 			r.fail(&OpError{Op: "notify writable", Err: err})
 		}
 	}
-	if s.sending.queued() && s.shaper == nil && s.state == stateOpen {
+	if s.active().sending.queued() && s.active().shaper == nil && s.state == stateOpen {
 		s.transmit()
 	}
 	k.PathChanged(s)

@@ -207,7 +207,7 @@ func TestCredit(t *testing.T) {
 	receive := func(n int) buffers.Packet {
 		i, ok := pool.Take(buffers.Small)
 		require.True(t, ok)
-		c := poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, n, ring.HandleOf(s).Account)) })
+		c := poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, n, ring.AccountOf(s))) })
 		require.Equal(t, ring.EventPacket, c[0].Events)
 		return c[0].Packet
 	}
@@ -292,7 +292,7 @@ func TestMove(t *testing.T) {
 
 	i, ok := pool.Take(buffers.Small)
 	require.True(t, ok)
-	c = poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, 4, ring.HandleOf(s).Account)) })
+	c = poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, 4, ring.AccountOf(s))) })
 	require.NoError(t, c[0].Packet.Release())
 	poll(t, d, s)
 	require.Equal(t, []int{0, 4}, []int{d.credit, other.credit}, "the window is the new one's")
@@ -331,7 +331,7 @@ func TestCreditOfSeveralSets(t *testing.T) {
 	s, beside := connected(t, d, set), connected(t, other, second)
 	i, ok := pool.Take(buffers.Small)
 	require.True(t, ok)
-	c := poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, 100, s.Handle().Account)) })
+	c := poll(t, d, s, func(k *ring.Sink) { k.Data(s, pool.Fill(i, 192, 100, ring.AccountOf(s))) })
 	require.NoError(t, c[0].Packet.Release())
 	poll(t, other, beside)
 	poll(t, d, s)

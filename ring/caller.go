@@ -1,10 +1,6 @@
 package ring
 
-import (
-	"net/netip"
-
-	"github.com/socketxtreme/socketxtreme/internal/sys"
-)
+import "github.com/socketxtreme/socketxtreme/internal/sys"
 
 // A set, its rings and their sockets belong to one goroutine, the owner: the one that polled a ring of the set first. Each exported method
 // compares its caller with it before it reads anything else, also on closed sockets and on those without a ring.
@@ -44,6 +40,9 @@ func (r *Ring) isOwner() bool {
 	owner, self := r.owner.Load(), sys.Goroutine()
 	return owner == self || owner == 0 && !r.set.isOwnedByOther(self)
 }
+
+// isPolledHere reports whether the calling goroutine polls the ring.
+func (r *Ring) isPolledHere() bool { return r.owner.Load() == sys.Goroutine() }
 
 // readable reports whether the caller may read what is the owner's.
 func (r *Ring) readable() bool { return r.isOwner() || r.check() != ErrOwner }
@@ -91,11 +90,11 @@ func (set *Set) isOwnedByOther(self uintptr) bool {
 
 // mayUse reports whether the caller may use the socket, with a ring or before it has one.
 func (s *Socket) mayUse(op string) error {
-	if r := s.shared.Load(); r != nil {
+	if r := s.ring(); r != nil {
 		if !r.isOwner() { // first: the rest is the owner's to read
 			return s.ownerError(op)
 		}
-	} else if err := s.maker.BeginCall(); err != nil {
+	} else if err := s.home().BeginCall(); err != nil {
 		return &OpError{Op: op, Err: err}
 	}
 	if s.state >= stateClosing {
@@ -109,7 +108,7 @@ func (s *Socket) usable(op string) error {
 	if err := s.mayUse(op); err != nil {
 		return err
 	}
-	if s.ring == nil {
+	if s.ring() == nil {
 		return stateError(op, s)
 	}
 	return nil
@@ -117,54 +116,31 @@ func (s *Socket) usable(op string) error {
 
 // readable reports whether the caller may read what is the owner's.
 func (s *Socket) readable() bool {
-	if r := s.shared.Load(); r != nil {
+	if r := s.ring(); r != nil {
 		return r.readable()
 	}
-	return s.maker.BeginCall() != ErrOwner
+	return s.home().BeginCall() != ErrOwner
 }
 
 // Check reports whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
 // ErrState before it has one. Any goroutine.
 func (s *Socket) Check() error {
 	var err error
-	if r := s.shared.Load(); r != nil {
+	if r := s.ring(); r != nil {
 		err = r.Check()
 	} else {
-		err = s.maker.Check()
+		err = s.home().Check()
 	}
 	switch {
 	case err != nil:
 		return &OpError{Op: "use", Err: err}
 	case s.state >= stateClosing:
 		return &OpError{Op: "use", Err: ErrClosed}
-	case s.ring == nil:
+	case s.ring() == nil:
 		return stateError("use", s)
 	}
 	return nil
 }
 
 // ownerError is the error of a call by another goroutine than the ring's; ErrClosed when the ring is closed.
-func (s *Socket) ownerError(op string) error { return &OpError{Op: op, Err: s.shared.Load().check()} }
-
-// ends are the addresses of a socket, for any goroutine. Those of an accepted connection never change and are read in place.
-type ends struct{ local, remote netip.AddrPort }
-
-// publish shows the addresses, which the call has changed, to other goroutines.
-func (s *Socket) publish() { s.ends.Store(&ends{s.local, s.remote}) }
-
-// LocalAddr is the address the socket is bound to; the zero AddrPort before, and on unix-domain sockets: see LocalUnix. Any goroutine.
-func (s *Socket) LocalAddr() netip.AddrPort {
-	if e := s.ends.Load(); e != nil {
-		return e.local
-	}
-	return s.local
-}
-
-// RemoteAddr is the peer of a connection; the zero AddrPort when there is none. Unix-domain sockets
-// have RemoteUnix. Any goroutine.
-func (s *Socket) RemoteAddr() netip.AddrPort {
-	if e := s.ends.Load(); e != nil {
-		return e.remote
-	}
-	return s.remote
-}
+func (s *Socket) ownerError(op string) error { return &OpError{Op: op, Err: s.ring().check()} }

@@ -113,15 +113,15 @@ func (r *Ring) tai() time.Duration {
 
 // interfaceOf is the interface a socket is tied to by its device or address; 0 for none.
 func (r *Ring) interfaceOf(s *Socket) int {
-	if s.device != 0 {
-		return s.device
+	if s.active().device != 0 {
+		return s.active().device
 	}
 	return s.localInterface()
 }
 
 // convertHardwareTimestamp makes a card's stamp the datagram's, if it can be converted; else the one it has stays.
 func (r *Ring) convertHardwareTimestamp(s *Socket, m *Meta) {
-	if s.config.HardwareTimestamps == HardwareTimestampsOff || !s.config.Timestamps {
+	if s.config().HardwareTimestamps == HardwareTimestampsOff || !s.config().Timestamps {
 		return
 	}
 	index := m.IfIndex
@@ -129,7 +129,7 @@ func (r *Ring) convertHardwareTimestamp(s *Socket, m *Meta) {
 		index = uint32(r.interfaceOf(s))
 	}
 	if c := r.card(index); c != nil {
-		if at := c.convert(r, s.config.HardwareTimestamps, m.RawHardware, s.config.TAIOffset); !at.IsZero() {
+		if at := c.convert(r, s.config().HardwareTimestamps, m.RawHardware, s.config().TAIOffset); !at.IsZero() {
 			m.Time = at
 		}
 	}
@@ -137,14 +137,14 @@ func (r *Ring) convertHardwareTimestamp(s *Socket, m *Meta) {
 
 // cardReasons says why the socket's stamps are not a card's.
 func (s *Socket) cardReasons(reasons []Reason) []Reason {
-	if s.config.HardwareTimestamps == HardwareTimestampsOff || s.ring == nil {
+	if s.config().HardwareTimestamps == HardwareTimestampsOff || s.ring() == nil {
 		return reasons
 	}
-	index := s.ring.interfaceOf(s)
+	index := s.ring().interfaceOf(s)
 	if index != 0 {
-		s.ring.card(uint32(index))
+		s.ring().card(uint32(index))
 	}
-	for _, c := range s.ring.cards {
+	for _, c := range s.ring().cards {
 		if c.why.Code != "" && (index == 0 || c.index == uint32(index)) {
 			reasons = append(reasons[:len(reasons):len(reasons)], c.why)
 		}

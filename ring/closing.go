@@ -2,6 +2,7 @@ package ring
 
 import (
 	"errors"
+	"time"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
@@ -14,10 +15,10 @@ func (s *Socket) Close() error {
 	if err := s.mayUse("close"); err != nil {
 		return err
 	}
-	if s.ring == nil {
+	if s.ring() == nil {
 		return s.closeBare()
 	}
-	if s.linger == 0 && s.handle.Kind == KindStream {
+	if s.lingerFor() == 0 && s.handle.Kind == KindStream {
 		return s.abort()
 	}
 	dead := s.state == stateDead || s.state == stateConnecting
@@ -26,9 +27,9 @@ func (s *Socket) Close() error {
 	case dead:
 		s.dropSends()
 		s.detach()
-	case s.sending.busy(), s.unsent() > 0:
+	case s.active().sending.busy(), s.unsent() > 0:
 		s.requestFlush()
-		s.setTimer(timerClose, s.ring.clock().Add(s.config.CloseTimeout))
+		s.setTimer(timerClose, s.ring().clock().Add(s.config().CloseTimeout))
 	default:
 		s.flushed()
 	}
@@ -37,14 +38,14 @@ func (s *Socket) Close() error {
 
 // flushed goes on with Close once all sends are done.
 func (s *Socket) flushed() {
-	if s.handle.Kind == KindStream && s.linger > 0 && !s.eof {
-		s.lingering = true
+	if d := s.lingerFor(); s.handle.Kind == KindStream && d > 0 && !s.handle.Ended {
+		s.activate().lingering = true
 		s.shutdownWrite()
 		s.stops = 0 // whatever had stopped it: what comes now is thrown away
-		if err := s.ring.drv.Receive(s, true); err != nil {
-			s.ring.fail(&OpError{Op: "receive", Err: err})
+		if err := s.ring().drv.Receive(s, true); err != nil {
+			s.ring().fail(&OpError{Op: "receive", Err: err})
 		}
-		s.setTimer(timerClose, s.ring.clock().Add(s.linger))
+		s.setTimer(timerClose, s.ring().clock().Add(d))
 		return
 	}
 	s.detach()
@@ -58,10 +59,10 @@ func (s *Socket) Abort() error {
 		return &OpError{Op: "abort", Err: ErrOwner}
 	case s.state >= stateGone:
 		return &OpError{Op: "abort", Err: ErrClosed}
-	case s.ring == nil:
+	case s.ring() == nil:
 		return s.Close()
 	}
-	if err := s.ring.Check(); err != nil { // the ring is closed
+	if err := s.ring().Check(); err != nil { // the ring is closed
 		return &OpError{Op: "abort", Err: err}
 	}
 	return s.abort()
@@ -70,8 +71,10 @@ func (s *Socket) Abort() error {
 // closeBare ends a socket that never had a ring.
 func (s *Socket) closeBare() error {
 	s.state = stateGone
-	delete(s.set.bare, s)
-	return errors.Join(s.removeFile(), s.closeConn())
+	delete(s.set().bare, s)
+	err := errors.Join(s.removeFile(), s.closeConn())
+	s.forget()
+	return err
 }
 
 // Discard is Abort for a socket that nobody was notified of yet, such as one whose set-up failed half way: no completion speaks of it.
@@ -79,7 +82,7 @@ func (s *Socket) Discard() error {
 	if !s.readable() {
 		return &OpError{Op: "discard", Err: ErrOwner}
 	}
-	s.discarded = true
+	s.activate().discarded = true
 	return s.Abort()
 }
 
@@ -87,7 +90,7 @@ func (s *Socket) abort() error {
 	if s.state < stateClosing {
 		s.startClosing()
 	}
-	s.reset = true
+	s.activate().reset = true
 	s.dropSends()
 	s.detach()
 	return nil
@@ -97,29 +100,31 @@ func (s *Socket) abort() error {
 func (s *Socket) startClosing() {
 	s.state = stateClosing
 	s.stopTimers()
-	s.flags, s.cause, s.late = 0, nil, nil
+	a := s.activate()
+	a.flags, a.cause, a.late = 0, nil, nil
 	s.dropReceived()
-	for _, c := range s.withheld {
-		s.transport.Refuse(c.conn, true)
+	for _, c := range a.withheld {
+		s.transport().Refuse(c.conn, true)
 	}
 	if err := s.removeFile(); err != nil {
-		s.ring.fail(err)
+		s.ring().fail(err)
 	}
-	s.withheld = nil
-	s.callback = nil
+	a.withheld = nil
+	a.callback = nil
 	s.updateSlowPath()
 }
 
 // detach makes the driver let go of the socket, once.
 func (s *Socket) detach() {
-	if s.sending.detaching {
+	a := s.activate()
+	if a.sending.detaching {
 		return
 	}
-	s.sending.detaching = true
-	s.lingering = false
+	a.sending.detaching = true
+	a.lingering = false
 	s.closeShaper()
 	s.setTimer(timerClose, clock.Never)
-	if s.ring.drv.Detach(s) {
+	if s.ring().drv.Detach(s) {
 		s.detached()
 	}
 }
@@ -131,21 +136,20 @@ func (s *Socket) detached() {
 	}
 	s.state = stateGone
 	if err := s.closeConn(); err != nil {
-		s.ring.fail(err)
+		s.ring().fail(err)
 	}
-	s.ring.pool.CloseAccount(s.handle.Account)
-	s.ring.forgetCredit(s)
-	s.ring.wakeListeners()
+	s.closeAccount()
+	s.ring().wakeListeners()
 	s.finish()
 }
 
 // finish raises CLOSED when the last send was given back.
 func (s *Socket) finish() {
-	if s.state != stateGone || s.sending.inflight > 0 {
+	if s.state != stateGone || s.active().sending.inflight > 0 {
 		return
 	}
-	if s.discarded {
-		s.flags = 0
+	if s.active().discarded {
+		s.activate().flags = 0
 		s.removeFromRing()
 	} else {
 		s.raise(EventClosed, nil)
@@ -161,25 +165,33 @@ func (s *Socket) CloseWrite() error {
 		return stateError("close write", s)
 	}
 	s.shutWrite = true
-	if s.state == stateOpen && !s.sending.busy() {
+	if s.state == stateOpen && !s.active().sending.busy() {
 		s.shutdownWrite()
 	}
 	return nil
 }
 
 func (s *Socket) shutdownWrite() {
-	if s.writeShut {
+	if s.active().writeShut {
 		return
 	}
-	s.writeShut = true
-	if err := s.transport.CloseWrite(s); err != nil {
-		s.ring.fail(&OpError{Op: "shutdown", Addr: s.remote, Err: err})
+	s.activate().writeShut = true
+	if err := s.transport().CloseWrite(s); err != nil {
+		s.ring().fail(&OpError{Op: "shutdown", Addr: s.remote(), Err: err})
 	}
 }
 
 func (s *Socket) closeConn() error {
-	if err := s.transport.Close(s, s.reset); err != nil {
+	if err := s.transport().Close(s, s.active().reset); err != nil {
 		return &OpError{Op: "close", Err: err}
 	}
 	return nil
+}
+
+// lingerFor is what SetLinger has set; negative: nothing.
+func (s *Socket) lingerFor() time.Duration {
+	if l := s.active().linger; l.set {
+		return l.d
+	}
+	return -1
 }

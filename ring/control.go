@@ -16,7 +16,7 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 	if err := s.mayUse("bind"); err != nil {
 		return err
 	}
-	if s.state != stateNew || s.local.IsValid() {
+	if s.state != stateNew || s.local().IsValid() {
 		return stateError("bind", s)
 	}
 	if err := s.ipOnly("bind"); err != nil {
@@ -25,12 +25,11 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 	if err := s.checkAddress(local); err != nil {
 		return &OpError{Op: "bind", Addr: local, Err: err}
 	}
-	bound, err := s.transport.Bind(s, local)
+	bound, err := s.transport().Bind(s, local)
 	if err != nil {
 		return &OpError{Op: "bind", Addr: local, Err: err}
 	}
-	s.local = bound
-	s.publish()
+	s.setLocal(bound)
 	if s.handle.Kind != KindDatagram {
 		return nil
 	}
@@ -53,7 +52,7 @@ func (s *Socket) startReading(op string, a netip.AddrPort) error {
 	if s.stops != 0 {
 		return nil
 	}
-	if err := s.ring.drv.Receive(s, true); err != nil {
+	if err := s.ring().drv.Receive(s, true); err != nil {
 		return &OpError{Op: op, Addr: a, Err: err}
 	}
 	return nil
@@ -79,7 +78,7 @@ func (s *Socket) Listen(backlog int) error {
 	if s.handle.Kind != KindStream || s.state != stateNew {
 		return stateError("listen", s)
 	}
-	if _, ok := s.transport.(Adopter); s.config.AcceptTo != nil && !ok {
+	if _, ok := s.transport().(Adopter); s.config().AcceptTo != nil && !ok {
 		return &OpError{Op: "listen", Err: &FeatureError{Feature: "AcceptTo, over a transport whose connections nobody else can take over",
 			Code: "accept.no_kernel"}}
 	}
@@ -91,36 +90,35 @@ func (s *Socket) Listen(backlog int) error {
 
 // listen puts the socket on its ring before the transport answers connections: none may come to a listener that no driver knows.
 func (s *Socket) listen(backlog int) error {
-	had := s.ring != nil
+	had := s.ring() != nil
 	s.handle.Kind = KindListener
 	if had {
 		// BindToDevice introduced it to the driver as a connection. Nothing of it is armed yet, so the driver lets go at once.
-		s.ring.drv.Detach(s)
-		if err := s.ring.drv.Attach(s); err != nil {
-			return &OpError{Op: "listen", Addr: s.local, Err: err}
+		s.ring().drv.Detach(s)
+		if err := s.ring().drv.Attach(s); err != nil {
+			return &OpError{Op: "listen", Addr: s.local(), Err: err}
 		}
 	} else if err := s.join(); err != nil {
 		s.handle.Kind = KindStream
-		return &OpError{Op: "listen", Addr: s.local, Err: err}
+		return &OpError{Op: "listen", Addr: s.local(), Err: err}
 	}
-	local, err := s.transport.Listen(s, backlog)
+	local, err := s.transport().Listen(s, backlog)
 	if err != nil {
-		return &OpError{Op: "listen", Addr: s.local, Err: errors.Join(err, s.notListening(had))}
+		return &OpError{Op: "listen", Addr: s.local(), Err: errors.Join(err, s.notListening(had))}
 	}
-	s.local = local
-	s.publish()
-	s.ring.listeners = append(s.ring.listeners, s)
+	s.setLocal(local)
+	s.ring().listeners = append(s.ring().listeners, s)
 	s.state = stateListening
 	s.touched = true
-	return s.startReading("listen", s.local)
+	return s.startReading("listen", s.local())
 }
 
 // notListening makes a socket that could not listen what it was: a stream, on a ring only if it had one before.
 func (s *Socket) notListening(onRing bool) error {
-	s.ring.drv.Detach(s)
+	s.ring().drv.Detach(s)
 	s.handle.Kind = KindStream
 	if onRing {
-		return s.ring.drv.Attach(s)
+		return s.ring().drv.Attach(s)
 	}
 	s.leave()
 	return nil
@@ -142,12 +140,11 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := s.checkAddress(remote); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
-	local, err := s.transport.Connect(s, remote)
+	local, err := s.transport().Connect(s, remote)
 	if err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
-	s.local, s.remote = local, remote
-	s.publish()
+	s.ends.set(local, remote)
 	if datagram {
 		if s.state == stateOpen {
 			return s.changed("connect")
@@ -159,7 +156,7 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	}
 	s.state = stateConnecting
 	s.touched = true
-	if err := s.ring.drv.NotifyWritable(s); err != nil {
+	if err := s.ring().drv.NotifyWritable(s); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
 	return nil
@@ -179,7 +176,7 @@ func (s *Socket) SetConnectTimeout(d time.Duration) error {
 	}
 	at := clock.Never
 	if d > 0 {
-		at = s.ring.clock().Add(d)
+		at = s.ring().clock().Add(d)
 	}
 	s.setTimer(timerConnect, at)
 	return nil
@@ -196,14 +193,14 @@ func (s *Socket) BindToDevice(name string) error {
 	if err := s.ipOnly("bind to device"); err != nil {
 		return err
 	}
-	index, err := s.transport.Interface(name)
+	index, err := s.transport().Interface(name)
 	if err != nil {
 		return &OpError{Op: "bind to device", Err: err}
 	}
-	if err := s.transport.SetDevice(s, name, index); err != nil {
+	if err := s.transport().SetDevice(s, name, index); err != nil {
 		return &OpError{Op: "bind to device", Err: fmt.Errorf("%s: %w", name, err)}
 	}
-	s.device = index
+	s.activate().device = index
 	if s.handle.Kind == KindStream {
 		return s.join()
 	}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
 // What the ring's timers are for; the low bits of a timer's data, the socket's slot and generation above them.
@@ -43,12 +42,13 @@ func (r *Ring) timer(data uint64) {
 	if s == nil {
 		return
 	}
-	s.timers[kind] = 0
+	a := s.activate()
+	a.timers[kind] = 0
 	switch kind {
 	case timerRead:
 		s.raise(EventIn, ErrDeadline)
 	case timerWrite:
-		s.late = ErrDeadline
+		a.late = ErrDeadline
 		s.raise(EventOut, nil)
 	case timerConnect:
 		s.connectTimedOut()
@@ -61,35 +61,27 @@ func (r *Ring) timer(data uint64) {
 
 // setTimer starts, moves or (at clock.Never) stops one of the socket's timers.
 func (s *Socket) setTimer(k timerKind, at clock.Time) {
-	w := s.ring.timers
-	if s.timers == nil {
-		if at == clock.Never {
-			return
-		}
-		s.timers = new([numTimers]wheel.Timer)
+	t := s.active().timers[k]
+	if at == clock.Never && t == 0 {
+		return
 	}
-	t := s.timers[k]
+	w, a := s.ring().timers, s.activate()
 	switch {
 	case at == clock.Never:
-		if t != 0 {
-			w.Stop(t)
-		}
-		s.timers[k] = 0
+		w.Stop(t)
+		a.timers[k] = 0
 	case t != 0:
 		if moved, ok := w.Reset(t, at); ok {
-			s.timers[k] = moved
+			a.timers[k] = moved
 			return
 		}
 		fallthrough
 	default:
-		s.timers[k] = w.Start(at, timerData(s, k))
+		a.timers[k] = w.Start(at, timerData(s, k))
 	}
 }
 
 func (s *Socket) stopTimers() {
-	if s.timers == nil {
-		return
-	}
 	for k := range numTimers {
 		s.setTimer(k, clock.Never)
 	}
@@ -114,6 +106,6 @@ func (s *Socket) setDeadline(op string, k timerKind, t time.Time) error {
 		s.setTimer(k, clock.Never)
 		return nil
 	}
-	s.setTimer(k, s.ring.clock().Add(time.Until(t)))
+	s.setTimer(k, s.ring().clock().Add(time.Until(t)))
 	return nil
 }

@@ -90,21 +90,20 @@ const (
 // String is the value in words.
 func (k SocketKind) String() string { return [...]string{"TCP", "TCP listener", "UDP"}[k] }
 
-// HandleOf is a driver's view of a socket. Read only, but for Word.
+// Handle is a driver's view of a socket. Read only.
 type Handle struct {
 	Conn          Conn            // the transport's number for the socket
 	Slot          uint32          // index of the socket in its ring, small and dense
 	Gen           uint32          // generation of the slot: a fact for an older one is stale
+	Account       buffers.Account // what its buffers are charged to; 0 until a stream asks for it: see AccountOf
 	Kind          SocketKind      //
 	Class         buffers.Class   // which buffers it receives into
-	Account       buffers.Account // what its buffers are charged to
 	PktInfo       bool            // asked the kernel for control messages
 	HasTimestamps bool            // and for time stamps
 	Copies        bool            // the protocol has no zero-copy sends: unix, MPTCP
 	Ended         bool            // the peer's FIN was reported: only a reset is still of interest
 	Adopted       bool            // made elsewhere: what was set on it before is not in SocketOptions
 	OutPerAck     bool            // SetOutPerAck: EventOut for each acknowledgement that advances, where CapOutPerAck
-	Word          uint64          // the driver's own
 }
 
 // HandleOf gives drivers their view of s.

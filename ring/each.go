@@ -7,10 +7,8 @@ func (r *Ring) EachSocket(f func(*Socket)) error {
 	if err := r.check(); err != nil {
 		return &OpError{Op: "each socket", Err: err}
 	}
-	for _, s := range r.slots {
-		if s != nil {
-			f(s)
-		}
+	for s := range r.slots.all {
+		f(s)
 	}
 	return nil
 }
@@ -18,5 +16,5 @@ func (r *Ring) EachSocket(f func(*Socket)) error {
 // Sending reports whether something of the socket is still on its way out on this side of the kernel: packets given to
 // SendPacket, or data that Send did not take, so that the application waits for EventOut. Owner only.
 func (s *Socket) Sending() bool {
-	return s.readable() && s.state <= stateOpen && (s.sending.busy() || s.wantOut)
+	return s.readable() && s.state <= stateOpen && (s.active().sending.busy() || s.wantOut)
 }

@@ -9,19 +9,18 @@ import (
 
 // ended is the peer's FIN.
 func (s *Socket) ended() {
-	if s.eof || s.state == stateDead || s.state >= stateGone {
+	if s.handle.Ended || s.state == stateDead || s.state >= stateGone {
 		return
 	}
-	if s.broken != 0 && s.state < stateDead {
-		s.failed(s.broken)
+	if s.active().broken != 0 && s.state < stateDead {
+		s.failed(s.active().broken)
 		return
 	}
-	s.eof = true
 	s.handle.Ended = true
 	s.stop(stopEnded)
 	s.setTimer(timerRead, clock.Never) // it has its answer
 	if s.state == stateClosing {
-		if s.lingering {
+		if s.active().lingering {
 			s.detach()
 		}
 		return
@@ -36,7 +35,7 @@ func (s *Socket) failed(e syscall.Errno) {
 		return // it concerns a datagram that was sent; those that wait are sent all the same
 	case s.state == stateClosing:
 		// The connection broke while it was being closed: there is nobody to tell and nothing left to wait for.
-		if s.sending.inflight == 0 || s.lingering {
+		if s.active().sending.inflight == 0 || s.active().lingering {
 			s.dropSends()
 			s.detach()
 		}
@@ -57,7 +56,7 @@ func (s *Socket) failed(e syscall.Errno) {
 	if !connecting {
 		e = normalise(e)
 	}
-	s.fatal = e
+	s.activate().fatal = e
 	s.raise(eventOfError(e, connecting), e)
 	s.updateSlowPath()
 	s.filesFailed()
@@ -71,8 +70,8 @@ func (s *Socket) connectTimedOut() {
 
 // writable answers the driver's NotifyWritable: the send queue has room again.
 func (s *Socket) writable() {
-	if s.shaper != nil && s.shaper.blocked {
-		s.shaper.blocked = false
+	if s.active().shaper != nil && s.active().shaper.blocked {
+		s.activate().shaper.blocked = false
 		if s.state < stateGone {
 			s.dequeueDue()
 		}
@@ -81,7 +80,7 @@ func (s *Socket) writable() {
 	if s.fileWritable() {
 		return
 	}
-	if s.state == stateOpen && s.wantOut && !s.sending.busy() {
+	if s.state == stateOpen && s.wantOut && !s.active().sending.busy() {
 		s.wantOut = false
 		s.raise(EventOut, nil)
 	}
@@ -95,11 +94,10 @@ func (s *Socket) connected(local netip.AddrPort) {
 	s.state = stateOpen
 	s.wantOut = false
 	s.setTimer(timerConnect, clock.Never)
-	s.local = local
-	s.publish()
+	s.setLocal(local)
 	s.raise(EventOut, nil)
 	s.start(stopEnded)
-	if s.sending.queued() {
+	if s.active().sending.queued() {
 		s.transmit()
 	}
 	if s.shutWrite {

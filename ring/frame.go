@@ -31,8 +31,7 @@ func (k *Sink) Frame(s *Socket, frame buffers.Packet, off, n int, m *Meta) bool 
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
-	s.counts.Packets++
-	s.counts.Bytes += uint64(n)
+	s.countReceived(n)
 	if over {
 		s.stop(stopBudget)
 	}

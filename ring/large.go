@@ -13,9 +13,9 @@ func (s *Socket) SetLargeStream(on bool) error {
 	if s.handle.Kind != KindStream {
 		return stateError("set large stream", s)
 	}
-	class, count := buffers.Small, s.ring.pool.Layout().SmallCount
+	class, count := buffers.Small, s.ring().pool.Layout().SmallCount
 	if on {
-		class, count = buffers.Large, s.ring.pool.Layout().LargeCount
+		class, count = buffers.Large, s.ring().pool.Layout().LargeCount
 	}
 	if count == 0 {
 		return badArgument("set large stream", "class without buffers", class)
@@ -28,7 +28,7 @@ func (s *Socket) SetLargeStream(on bool) error {
 		return nil // reading begins with it
 	}
 	for _, reading := range [...]bool{false, true} {
-		if err := s.ring.drv.Receive(s, reading); err != nil {
+		if err := s.ring().drv.Receive(s, reading); err != nil {
 			return &OpError{Op: "set large stream", Err: err}
 		}
 	}

@@ -52,10 +52,13 @@ func (s *Socket) SetReceiveMode(m Mode, h ReceiveCallback) error {
 	case m == Queue && h != nil:
 		return badArgument("set receive mode", "queue mode with a callback; want", Callback)
 	}
-	if (s.touched || s.listener != nil && !s.announcedThisPoll()) && (m == Completions) != (s.mode == Completions) {
+	if (s.touched || s.isAccepted() && !s.announced) && (m == Completions) != (s.mode == Completions) {
 		return &OpError{Op: "set receive mode", Err: ErrMode}
 	}
-	s.mode, s.callback = m, h
+	s.mode = m
+	if h != nil || s.isActive() {
+		s.activate().callback = h
+	}
 	s.updateSlowPath()
 	return nil
 }

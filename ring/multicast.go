@@ -41,38 +41,38 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	index, gone := 0, false
 	if iface != "" {
 		var err error
-		if index, err = s.transport.Interface(iface); err != nil && !join {
-			index, gone = s.options.goneInterface(group, iface, source)
+		if index, err = s.transport().Interface(iface); err != nil && !join {
+			index, gone = s.active().options.goneInterface(group, iface, source)
 		}
 		if err != nil && !gone {
 			return &OpError{Op: op, Err: err}
 		}
 	}
 	m := Membership{group, index, source}
-	if join && s.stack != nil && s.state < stateDead {
-		all := s.options.Groups
-		s.options.Groups = []Membership{m}
+	if join && s.stack() != nil && s.state < stateDead {
+		all := s.active().options.Groups
+		s.activate().options.Groups = []Membership{m}
 		err := s.place()
-		s.options.Groups = all
+		s.activate().options.Groups = all
 		if err != nil {
 			return &OpError{Op: op, Err: err}
 		}
 	}
-	if err := s.transport.SetMembership(s, m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) { // ip_mc_source wants the interface
+	if err := s.transport().SetMembership(s, m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) { // ip_mc_source wants the interface
 		what := fmt.Sprintf("%v on interface %q", group, iface)
 		if source.IsValid() {
 			what += fmt.Sprintf(" from %v", source)
 		}
 		return &OpError{Op: op, Err: fmt.Errorf("%s: %w", what, err)}
 	}
-	s.options.member(m, join)
+	s.activate().options.member(m, join)
 	if join && iface != "" {
-		s.options.name(index, iface)
+		s.activate().options.name(index, iface)
 	}
-	if s.stack == nil || s.state >= stateDead {
+	if s.stack() == nil || s.state >= stateDead {
 		return nil
 	}
-	if err := s.stack.MembershipChanged(s, m); err != nil {
+	if err := s.stack().MembershipChanged(s, m); err != nil {
 		return &OpError{Op: op, Err: err}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *Socket) SetMulticastInterface(iface string) error {
 	index := 0
 	if iface != "" {
 		var err error
-		if index, err = s.transport.Interface(iface); err != nil {
+		if index, err = s.transport().Interface(iface); err != nil {
 			return &OpError{Op: "set multicast interface", Err: err}
 		}
 	}

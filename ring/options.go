@@ -78,7 +78,7 @@ func (s *Socket) SetLinger(d time.Duration) error {
 	if s.handle.Kind == KindDatagram {
 		return stateError("linger", s)
 	}
-	s.linger = d
+	s.activate().linger = lingerTime{d >= 0, d}
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (s *Socket) SetReceiveBuffer(n int) error {
 	if n <= 0 {
 		return badArgument("receive buffer", "size", n)
 	}
-	return s.setOption("receive buffer", OptionReceiveBuffer, max(n, s.config.ReceiveMin))
+	return s.setOption("receive buffer", OptionReceiveBuffer, max(n, s.config().ReceiveMin))
 }
 
 // SetSendBuffer sizes the kernel's send queue, in bytes.
@@ -154,12 +154,12 @@ func (s *Socket) SetOutPerAck(on bool) error {
 		return err
 	}
 	switch {
-	case !on && s.ring == nil:
+	case !on && s.ring() == nil:
 		return nil
-	case s.ring == nil:
+	case s.ring() == nil:
 		return stateError("out per ack", s)
-	case on && !s.ring.drv.Caps().Has(CapOutPerAck):
-		return s.ring.refuse("out per ack", CapOutPerAck)
+	case on && !s.ring().drv.Caps().Has(CapOutPerAck):
+		return s.ring().refuse("out per ack", CapOutPerAck)
 	}
 	s.handle.OutPerAck = on
 	return nil
@@ -180,13 +180,14 @@ func (s *Socket) setOption(what string, o Option, value int) error {
 			return err
 		}
 	}
-	if err := s.transport.SetOption(s, o, value); err != nil {
+	if err := s.transport().SetOption(s, o, value); err != nil {
 		return &OpError{Op: "set " + what, Err: fmt.Errorf("value %d: %w", value, err)}
 	}
-	if s.options.note(o, value) {
-		return s.changed("set " + what)
+	if kept := (&SocketOptions{}).note(o, value); !kept {
+		return nil
 	}
-	return nil
+	s.activate().options.note(o, value)
+	return s.changed("set " + what)
 }
 
 func number(on bool) int {

@@ -2,28 +2,27 @@ package ring
 
 import "github.com/socketxtreme/socketxtreme/internal/clock"
 
-// paceQueue is the sockets that wait for their time to send, a binary heap by that time. Each knows its place, so that moving and leaving
+// paceQueue is the shapers of the sockets that wait for their time to send, a binary heap by that time. Each knows its place, so that moving and leaving
 // need no search. It allocates only while it grows.
-type paceQueue []*Socket
+type paceQueue []*shaper
 
-// set puts s in for the time at, or moves it there.
-func (q *paceQueue) set(s *Socket, at clock.Time) {
-	sh := s.shaper
+// set puts a socket's shaper in for the time at, or moves it there.
+func (q *paceQueue) set(sh *shaper, at clock.Time) {
 	sh.due = at
 	if sh.heapIndex == 0 {
-		*q = append(*q, s)
+		*q = append(*q, sh)
 		sh.heapIndex = len(*q)
 	}
 	q.fix(sh.heapIndex - 1)
 }
 
-// remove takes s out, if it is in.
-func (q *paceQueue) remove(s *Socket) {
-	if s.shaper == nil || s.shaper.heapIndex == 0 {
+// remove takes it out, if it is in.
+func (q *paceQueue) remove(sh *shaper) {
+	if sh == nil || sh.heapIndex == 0 {
 		return
 	}
-	i, last := s.shaper.heapIndex-1, len(*q)-1
-	s.shaper.heapIndex = 0
+	i, last := sh.heapIndex-1, len(*q)-1
+	sh.heapIndex = 0
 	moved := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
@@ -33,12 +32,12 @@ func (q *paceQueue) remove(s *Socket) {
 	}
 }
 
-func (q paceQueue) insert(i int, s *Socket) {
-	q[i] = s
-	s.shaper.heapIndex = i + 1
+func (q paceQueue) insert(i int, sh *shaper) {
+	q[i] = sh
+	sh.heapIndex = i + 1
 }
 
-func (q paceQueue) before(i, j int) bool { return q[i].shaper.due < q[j].shaper.due }
+func (q paceQueue) before(i, j int) bool { return q[i].due < q[j].due }
 
 // fix moves what stands at i to where it belongs.
 func (q paceQueue) fix(i int) {

@@ -13,11 +13,11 @@ import (
 func TestPaceQueue(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var q paceQueue
-	sockets := make([]*Socket, 100)
+	sockets := make([]*shaper, 100)
 	for i := range sockets {
-		sockets[i] = &Socket{shaper: &shaper{}}
+		sockets[i] = &shaper{}
 	}
-	in := map[*Socket]clock.Time{}
+	in := map[*shaper]clock.Time{}
 	for range 20_000 {
 		s := sockets[r.IntN(len(sockets))]
 		switch r.IntN(3) {
@@ -32,24 +32,24 @@ func TestPaceQueue(t *testing.T) {
 		require.Len(t, q, len(in))
 		least := clock.Never
 		for i, x := range q {
-			if i+1 != x.shaper.heapIndex || in[x] != x.shaper.due {
-				require.Equal(t, i+1, x.shaper.heapIndex)
-				require.Equal(t, in[x], x.shaper.due)
+			if i+1 != x.heapIndex || in[x] != x.due {
+				require.Equal(t, i+1, x.heapIndex)
+				require.Equal(t, in[x], x.due)
 			}
 		}
 		for _, at := range in {
 			least = min(least, at)
 		}
 		if len(q) > 0 {
-			require.Equal(t, least, q[0].shaper.due)
+			require.Equal(t, least, q[0].due)
 		}
 	}
 	last := clock.Time(0)
 	for len(q) > 0 {
-		require.LessOrEqual(t, last, q[0].shaper.due)
-		last = q[0].shaper.due
+		require.LessOrEqual(t, last, q[0].due)
+		last = q[0].due
 		q.remove(q[0])
 	}
-	q.remove(&Socket{}) // one without a shaper is not in it
+	q.remove(nil) // one without a shaper is not in it
 	require.Zero(t, testing.AllocsPerRun(100, func() { q.set(sockets[0], 1); q.remove(sockets[0]) }))
 }

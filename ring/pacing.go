@@ -84,15 +84,15 @@ func (s *Socket) SetPacing(p Pacing) error {
 		return &OpError{Op: op, Err: &FeatureError{
 			Feature: "burst, packet size and overhead of TCP: the kernel paces it and takes a rate only", Code: "pace.kernel_rate_only"}}
 	}
-	if err := s.transport.SetOption(s, OptionPacingRate, int(p.Rate)); err != nil {
+	if err := s.transport().SetOption(s, OptionPacingRate, int(p.Rate)); err != nil {
 		return &OpError{Op: op, Err: fmt.Errorf("rate %d: %w", p.Rate, err)}
 	}
-	s.pacing = p
+	s.activate().pacing = p
 	return nil
 }
 
 func (s *Socket) paceDatagrams(p Pacing) error {
-	sh := s.shaper
+	sh := s.active().shaper
 	if sh == nil {
 		if p.Rate == 0 {
 			return nil
@@ -100,11 +100,11 @@ func (s *Socket) paceDatagrams(p Pacing) error {
 		sh = s.openShaper()
 	}
 	limit := pace.Limit{Rate: p.Rate, Burst: uint64(p.Burst)}
-	if err := sh.bucket.Set(s.set.config.Clock(), limit); err != nil {
+	if err := sh.bucket.Set(s.set().config.Clock(), limit); err != nil {
 		return &OpError{Op: "set pacing", Err: err}
 	}
-	s.pacing, sh.overhead = p, p.Overhead
-	if s.ring != nil {
+	s.activate().pacing, sh.overhead = p, p.Overhead
+	if s.ring() != nil {
 		s.dequeueDue()
 	}
 	return nil
@@ -115,7 +115,7 @@ func (s *Socket) Pacing() Pacing {
 	if !s.readable() {
 		return Pacing{}
 	}
-	return s.pacing
+	return s.active().pacing
 }
 
 // paceCopies is a reason of paced or stamped sockets where others need no copy.

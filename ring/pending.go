@@ -29,7 +29,7 @@ type record struct {
 // completionUserData is the user data of the completion being written: as latched when the record became pending, or as it is now.
 func (s *Socket) completionUserData() uint64 {
 	if s.ready {
-		return s.latched
+		return s.active().latched
 	}
 	return s.userData
 }
@@ -116,9 +116,10 @@ func (q *queue) pop(b *slab) {
 }
 
 // enqueue appends a packet to the socket's queue. In the queue modes it waits there for Receive; only flags make the socket ready.
-func (s *Socket) enqueue(rec record) {
-	s.received.push(&s.ring.slab, rec)
-	s.waiting += rec.packet.Len()
+func (s *Socket) enqueue(r *Ring, rec record) {
+	a := s.activate()
+	a.received.push(&r.slab, rec)
+	a.waiting += rec.packet.Len()
 	if s.mode == Completions && !s.suspended() {
 		s.makeReady()
 	}
@@ -126,9 +127,10 @@ func (s *Socket) enqueue(rec record) {
 
 // raise adds flags to the pending record. The first error that is raised is the one reported.
 func (s *Socket) raise(e Event, err error) {
-	s.flags |= e
-	if s.cause == nil {
-		s.cause = err
+	a := s.activate()
+	a.flags |= e
+	if a.cause == nil {
+		a.cause = err
 	}
 	s.makeReady()
 }
@@ -138,28 +140,28 @@ func (s *Socket) makeReady() {
 	if s.ready {
 		return
 	}
-	s.latched = s.userData
-	s.addReady()
+	s.activate().latched = s.userData
+	s.addReady(s.ring())
 }
 
-func (s *Socket) addReady() {
+func (s *Socket) addReady(r *Ring) {
 	s.ready = true
-	r := s.ring
 	if r.readyTail == nil {
 		r.readyHead = s
 	} else {
-		r.readyTail.nextReady = s
+		r.readyTail.active().nextReady = s
 	}
 	r.readyTail = s
 }
 
 func (r *Ring) popReady() *Socket {
 	s := r.readyHead
-	r.readyHead = s.nextReady
+	a := s.active()
+	r.readyHead = a.nextReady
 	if r.readyHead == nil {
 		r.readyTail = nil
 	}
-	s.nextReady = nil
+	a.nextReady = nil
 	return s
 }
 
@@ -169,12 +171,13 @@ func (r *Ring) deliver(k *Sink) {
 	last := r.readyTail
 	for r.readyHead != nil && k.Room() > 0 {
 		s := r.popReady()
-		if s.announcedThisPoll() {
+		if s.announced {
 			// NEW_CONNECTION went out in this very Poll and the application has not seen it yet. The latch stays open: the user
 			// data it may set now is to be on what follows.
-			s.addReady()
+			s.addReady(r)
 		} else {
 			s.deliver(k)
+			s.deactivateIfIdle()
 		}
 		if s == last {
 			return
@@ -188,14 +191,15 @@ const leading = EventNewConnection | EventOut | EventPath
 
 // deliver writes what the socket has pending, as far as the sink has room.
 func (s *Socket) deliver(k *Sink) {
-	if s.unseen.n > 0 {
+	a := s.active()
+	if a.unseen.n > 0 {
 		k.runCallbackUnseen(s)
 	}
 	for k.Room() > 0 {
-		flags := s.flags & leading
-		first := s.nextQueue()
-		if s.mayReportEnd() && first != &s.done { // an EventSent has an Err of its own
-			flags |= s.flags & trailing
+		flags := a.flags & leading
+		first := s.nextQueue(a)
+		if s.mayReportEnd(a) && first != &a.done { // an EventSent has an Err of its own
+			flags |= a.flags & trailing
 		}
 		if first == nil && flags == 0 {
 			break
@@ -203,87 +207,94 @@ func (s *Socket) deliver(k *Sink) {
 		c := &k.dst[k.n]
 		k.n++
 		if first != nil {
-			s.popRecord(c, first)
+			s.popRecord(k.ring, c, first)
 		} else {
-			*c = Completion{UserData: s.latched, Socket: s, Source: s.remote, Destination: s.local}
+			*c = Completion{UserData: a.latched, Socket: s, Source: s.remote(), Destination: s.local()}
 		}
 		c.Events |= flags
-		s.flags &^= flags
-		if flags.Has(EventOut) && s.late != nil {
-			c.Err, s.late = s.late, nil
+		a.flags &^= flags
+		if flags.Has(EventOut) && a.late != nil {
+			c.Err, a.late = a.late, nil
 		}
 		if flags.Any(trailing) {
 			if c.Err == nil {
-				c.Err = s.cause
+				c.Err = a.cause
 			}
-			s.cause = nil
+			a.cause = nil
 		}
 		if flags.Has(EventNewConnection) {
-			c.Listener, c.Source, c.Destination = s.listener, s.remote, s.local
-			s.announcedTurn = s.ring.turn
+			c.Listener, c.Source, c.Destination = a.listener, s.remote(), s.local()
+			a.listener = nil
+			s.announced = true
+			k.ring.announced = append(k.ring.announced, s)
 			break // nothing more of it until the next Poll
 		}
 	}
 	s.ready = false
 	switch {
-	case s.deliverable():
+	case s.deliverable(a):
 		s.makeReady() // latched afresh: what had been raised before was delivered
-	case s.flags == EventClosed && k.Room() > 0:
+	case a.flags == EventClosed && k.Room() > 0:
 		k.dst[k.n] = Completion{Events: EventClosed, UserData: s.userData, Socket: s}
 		k.n++
-		s.flags = 0
+		a.flags = 0
 		s.removeFromRing()
-	case s.flags == EventClosed:
+	case a.flags == EventClosed:
 		s.makeReady()
 	}
 }
 
 // nextQueue is the queue that holds the record to deliver next, nil when there is none: packets first (in the queue modes they wait
 // for Receive, on a suspended socket for Resume), then finished sends.
-func (s *Socket) nextQueue() *queue {
-	if s.received.n > 0 && s.mode == Completions && !s.suspended() {
-		return &s.received
+func (s *Socket) nextQueue(a *activeState) *queue {
+	if a.received.n > 0 && s.mode == Completions && !s.suspended() {
+		return &a.received
 	}
-	if s.done.n > 0 {
-		return &s.done
+	if a.done.n > 0 {
+		return &a.done
 	}
 	return nil
 }
 
 // popRecord moves the first record of q into c.
-func (s *Socket) popRecord(c *Completion, q *queue) {
-	rec := s.ring.slab.at(q.head)
+func (s *Socket) popRecord(r *Ring, c *Completion, q *queue) {
+	rec := r.slab.at(q.head)
 	rec.fill(c, s)
 	if !rec.sent {
-		s.ring.pool.Deliver(rec.packet)
-		s.waiting -= rec.packet.Len()
+		r.pool.Deliver(rec.packet)
+		s.active().waiting -= rec.packet.Len()
 	}
-	q.pop(&s.ring.slab)
+	q.pop(&r.slab)
 }
 
 // mayReportEnd reports whether flags that tell of an end may go out with the completion being written: the packet in it, if any, is
 // the last, and the socket is not suspended. In the queue modes the packets stay behind for Receive, as with epoll.
-func (s *Socket) mayReportEnd() bool {
-	return !s.suspended() && (s.mode != Completions || s.received.n <= 1)
+func (s *Socket) mayReportEnd(a *activeState) bool {
+	return !s.suspended() && (s.mode != Completions || a.received.n <= 1)
 }
 
 // deliverable reports whether the socket still has something to deliver, CLOSED apart.
-func (s *Socket) deliverable() bool {
-	return s.unseen.n > 0 && !s.suspended() || s.nextQueue() != nil || s.flags&leading != 0 || s.flags&trailing != 0 && s.mayReportEnd()
+func (s *Socket) deliverable(a *activeState) bool {
+	return a.unseen.n > 0 && !s.suspended() || s.nextQueue(a) != nil || a.flags&leading != 0 || a.flags&trailing != 0 && s.mayReportEnd(a)
 }
 
 // dropReceived releases the packets that the application will not see any more.
 func (s *Socket) dropReceived() {
-	b := &s.ring.slab
-	for s.received.n > 0 {
-		s.ring.stats.ClosedDrops++
-		_ = b.at(s.received.head).packet.Release()
-		s.received.pop(b)
+	a := s.active()
+	if a.received.n == 0 && a.unseen.n == 0 {
+		return
 	}
-	for s.unseen.n > 0 {
-		s.ring.stats.ClosedDrops++
-		_ = b.at(s.unseen.head).packet.Release()
-		s.unseen.pop(b)
+	r := s.ring()
+	b := &r.slab
+	for a.received.n > 0 {
+		r.stats.ClosedDrops++
+		_ = b.at(a.received.head).packet.Release()
+		a.received.pop(b)
 	}
-	s.waiting = 0
+	for a.unseen.n > 0 {
+		r.stats.ClosedDrops++
+		_ = b.at(a.unseen.head).packet.Release()
+		a.unseen.pop(b)
+	}
+	a.waiting = 0
 }

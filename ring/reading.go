@@ -30,10 +30,10 @@ func (s *Socket) Resume() error {
 		return err
 	}
 	s.endSuspension()
-	list := s.withheld
-	s.withheld = nil // AcceptTo may suspend the listener again: then the rest is withheld anew
+	list := s.active().withheld
+	s.activate().withheld = nil // AcceptTo may suspend the listener again: then the rest is withheld anew
 	for _, c := range list {
-		s.ring.accepted(s, c.conn, c.peer)
+		s.ring().accepted(s, c.conn, c.peer)
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (s *Socket) Resume() error {
 func (s *Socket) endSuspension() {
 	s.start(stopUser)
 	s.updateSlowPath()
-	if s.deliverable() {
+	if s.deliverable(s.active()) {
 		s.makeReady()
 	}
 }
@@ -52,12 +52,12 @@ func (s *Socket) OverBudget() bool { return s.readable() && s.stops&stopBudget !
 
 // stop stops reading for one more reason, start takes a reason away.
 func (s *Socket) stop(why stop) {
-	if s.stops&why != 0 || s.sending.detaching {
+	if s.stops&why != 0 || s.active().sending.detaching {
 		return
 	}
 	was := s.stops
 	s.stops |= why
-	r := s.ring
+	r := s.ring()
 	if why&(stopBudget|stopStarved) != 0 {
 		if why == stopBudget {
 			r.stats.BudgetStops++
@@ -83,9 +83,9 @@ func (s *Socket) start(why stop) {
 		return
 	}
 	s.stops &^= why
-	if s.stops == 0 && (s.state < stateClosing || s.lingering) {
-		if err := s.ring.drv.Receive(s, true); err != nil {
-			s.ring.fail(&OpError{Op: "receive", Err: err})
+	if s.stops == 0 && (s.state < stateClosing || s.active().lingering) {
+		if err := s.ring().drv.Receive(s, true); err != nil {
+			s.ring().fail(&OpError{Op: "receive", Err: err})
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (r *Ring) restart() {
 		switch {
 		case !s.canRestart():
 			r.stopped = append(r.stopped, s)
-		case s.state >= stateDead && !s.lingering:
+		case s.state >= stateDead && !s.active().lingering:
 			s.stops &^= stopBudget | stopStarved
 		default:
 			s.start(stopBudget | stopStarved)
@@ -140,8 +140,8 @@ func IsStarving(r *Ring) bool {
 
 // canRestart reports whether the next round takes the socket off the stopped ones.
 func (s *Socket) canRestart() bool {
-	p := s.ring.pool
-	return s.state >= stateDead && !s.lingering || !p.Over(s.handle.Account) && p.CanReceive(s.handle.Class)
+	p := s.ring().pool
+	return s.state >= stateDead && !s.active().lingering || !p.Over(s.handle.Account) && p.CanReceive(s.handle.Class)
 }
 
 // offerFreed wakes the set's other rings that are armed and have a socket which can go on with what was freed since.

@@ -35,7 +35,7 @@ func (s *Socket) ReceiveCallback() ReceiveCallback {
 	if !s.readable() {
 		return nil
 	}
-	return s.callback
+	return s.active().callback
 }
 
 // Waiting is how many packets wait on the socket, for Receive or for the next Poll, and how many bytes are in them. Owner only.
@@ -43,7 +43,7 @@ func (s *Socket) Waiting() (packets, bytes int) {
 	if !s.readable() {
 		return 0, 0
 	}
-	return int(s.received.n + s.unseen.n), s.waiting
+	return int(s.active().received.n + s.active().unseen.n), s.active().waiting
 }
 
 // ReceiveUpTo is Receive with a limit of bytes: it moves packets while all of them together have at most limit; 0 is no limit. Packets are
@@ -75,11 +75,12 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 	if len(dst) == 0 {
 		return 0, 0, badArgument("receive", "destination of length", 0)
 	}
-	if offloaded && s.stack == nil {
+	if offloaded && s.stack() == nil {
 		return 0, 0, errCopied
 	}
-	for packets < len(dst) && s.received.n > 0 {
-		first := s.ring.slab.at(s.received.head)
+	a := s.active()
+	for packets < len(dst) && a.received.n > 0 {
+		first := s.ring().slab.at(a.received.head)
 		if offloaded && first.viaKernel {
 			if packets == 0 {
 				return 0, 0, errCopied
@@ -93,7 +94,7 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 			}
 			break
 		}
-		s.popRecord(&dst[packets], &s.received)
+		s.popRecord(s.ring(), &dst[packets], &a.received)
 		bytes += n
 		packets++
 	}
@@ -119,15 +120,15 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	if err := s.usable("read"); err != nil {
 		return 0, from, err
 	}
-	if s.received.n == 0 {
+	if s.active().received.n == 0 {
 		return 0, from, s.nothingToReceive()
 	}
 	if s.handle.Kind == KindDatagram {
 		return s.readDatagram(b)
 	}
-	from = s.remote
-	for s.received.n > 0 && n < len(b) {
-		p := s.ring.slab.at(s.received.head).packet
+	from = s.remote()
+	for s.active().received.n > 0 && n < len(b) {
+		p := s.ring().slab.at(s.active().received.head).packet
 		k := p.CopyTo(b[n:])
 		if k < p.Len() {
 			if err := p.Pull(k); err != nil {
@@ -136,7 +137,7 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 				}
 				return 0, from, &OpError{Op: "read a part of a packet", Err: err}
 			}
-			s.waiting -= k
+			s.activate().waiting -= k
 			return n + k, from, nil
 		}
 		n += k
@@ -146,7 +147,7 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 }
 
 func (s *Socket) readDatagram(b []byte) (n int, from netip.AddrPort, err error) {
-	rec := s.ring.slab.at(s.received.head)
+	rec := s.ring().slab.at(s.active().received.head)
 	from, err = rec.source, rec.err
 	n = rec.packet.CopyTo(b)
 	if n < rec.packet.Len() {
@@ -158,18 +159,18 @@ func (s *Socket) readDatagram(b []byte) (n int, from netip.AddrPort, err error) 
 
 // releaseFirst releases the first waiting packet.
 func (s *Socket) releaseFirst() {
-	p := s.ring.slab.at(s.received.head).packet
-	s.waiting -= p.Len()
+	p := s.ring().slab.at(s.active().received.head).packet
+	s.activate().waiting -= p.Len()
 	_ = p.Release() // it is in the queue: nobody else has used up this reference
-	s.received.pop(&s.ring.slab)
+	s.activate().received.pop(&s.ring().slab)
 }
 
 // nothingToReceive is why no packet waits.
 func (s *Socket) nothingToReceive() error {
 	switch {
 	case s.state == stateDead:
-		return &OpError{Op: "receive", Addr: s.remote, Err: s.fatal}
-	case s.eof:
+		return &OpError{Op: "receive", Addr: s.remote(), Err: s.active().fatal}
+	case s.handle.Ended:
 		return io.EOF
 	}
 	return ErrNothing

@@ -28,10 +28,10 @@ type Ring struct {
 
 	readyHead, readyTail *Socket // sockets with a pending record, oldest first
 
-	slots     []*Socket // by Handle.Slot
-	freeSlots []uint32
-	gens      []uint32
-	sockets   int
+	number    uint32    // of rings
+	slots     slotTable // by Handle.Slot
+	announced []*Socket // their NEW_CONNECTION was delivered by the last Poll
+	ended     []*Socket // CLOSED was delivered: the next Poll forgets them
 
 	inbox       inbox
 	timers      *wheel.Wheel
@@ -50,7 +50,7 @@ type Ring struct {
 	pieces             [MaxVector][]byte
 	vector             [MaxVector][]byte // those of the SendVector under way
 	paced              paceQueue         // sockets that wait for their time to send
-	timestamping       []*Socket         // sockets with transmit stamps
+	timestamping       []*shaper         // of sockets with transmit stamps
 	cards              []*card           // clocks of network cards, by interface
 	locked             bool
 	inCallback         bool
@@ -113,6 +113,12 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 		return 0, &OpError{Op: "poll inside a callback or posted work", Err: syscall.EDEADLK}
 	}
 	r.turn++
+	if len(r.announced) > 0 {
+		r.endAnnouncements()
+	}
+	if len(r.ended) > 0 {
+		r.forgetEnded()
+	}
 	if r.armed {
 		r.disarm()
 	}
@@ -226,7 +232,7 @@ func Standing(r *Ring) (idle, failing bool) {
 		return false, false
 	}
 	failing = len(r.failures) > 0
-	return !failing && r.sockets == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && r.readyHead == nil && r.owner.Load() != 0,
+	return !failing && r.slots.open == 0 && (r.protocol == nil || !r.protocol.HasBackground()) && !r.armed && !r.inbox.waiting() && r.readyHead == nil && r.owner.Load() != 0,
 		failing
 }
 
@@ -272,7 +278,7 @@ func (r *Ring) Sockets() int {
 	if !r.readable() {
 		return 0
 	}
-	return r.sockets
+	return r.slots.open
 }
 
 // Key is what the ring was allocated for. Owner only.
@@ -444,21 +450,21 @@ func (r *Ring) Close() error {
 	if r.armed {
 		r.disarm()
 	}
-	for _, s := range r.slots {
-		if s != nil && s.state < stateGone {
+	for s := range r.slots.all {
+		if s.state < stateGone {
 			_ = s.abort()
 		}
 	}
 	err := r.drain()
-	for _, s := range r.slots {
-		if s != nil { // the kernel would not let go in time: what can be given back is
-			s.dropReceived()
-			if s.state < stateGone {
-				s.state = stateGone
-				err = errors.Join(err, s.closeConn())
-			}
+	for s := range r.slots.all { // the kernel would not let go in time: what can be given back is
+		s.dropReceived()
+		if s.state < stateGone {
+			s.state = stateGone
+			err = errors.Join(err, s.closeConn())
 		}
+		s.removeFromRing()
 	}
+	r.forgetEnded()
 	r.owner.Store(closedOwner)
 	if e := r.drv.Close(); e != nil {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
@@ -469,6 +475,7 @@ func (r *Ring) Close() error {
 	if r.set != nil {
 		r.set.remove(r)
 	}
+	rings.close(r.number, closedRing)
 	if r.locked {
 		runtime.UnlockOSThread()
 		r.locked = false
@@ -485,7 +492,7 @@ func (r *Ring) drain() error {
 	var batch [32]Completion
 	var failed error
 	limit := time.Now().Add(closeLimit)
-	for spins, failures := 0, 0; r.sockets > 0; spins++ {
+	for spins, failures := 0, 0; r.slots.open > 0; spins++ {
 		n, err := r.Poll(batch[:])
 		for i := range batch[:n] {
 			_ = batch[i].Packet.Release()
@@ -501,7 +508,7 @@ func (r *Ring) drain() error {
 		}
 		if n == 0 && spins > 64 {
 			if time.Now().After(limit) {
-				return errors.Join(failed, fmt.Errorf("ring: close: %d sockets still held by the kernel after %v", r.sockets, closeLimit))
+				return errors.Join(failed, fmt.Errorf("ring: close: %d sockets still held by the kernel after %v", r.slots.open, closeLimit))
 			}
 			if err := r.Wait(10 * time.Millisecond); err != nil {
 				return errors.Join(failed, err)

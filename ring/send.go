@@ -28,25 +28,25 @@ func (q *sendQueue) busy() bool   { return q.waiting.n > 0 || q.inflight > 0 }
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
 // Flush. It does not allocate. Owner only.
 func (s *Socket) Send(b []byte) (int, error) {
-	if r := s.shared.Load(); r == nil || !r.isOwner() {
+	if r := s.ring(); r == nil || !r.isOwner() {
 		return 0, s.refuseSend("send")
 	}
-	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && s.sending.busy() {
+	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && s.active().sending.busy() {
 		return 0, s.cannotSend("send")
 	}
-	if s.shaper != nil && s.stack == nil {
+	if s.active().shaper != nil && s.stack() == nil {
 		return s.sendShaped(b, nil, len(b), netip.AddrPort{})
 	}
-	n, e := s.transport.Send(s, sys.NoEscape(b), netip.AddrPort{})
+	n, e := s.transport().Send(s, sys.NoEscape(b), netip.AddrPort{})
 	if e != 0 && s.retrySend(e) {
-		n, e = s.transport.Send(s, sys.NoEscape(b), netip.AddrPort{})
+		n, e = s.transport().Send(s, sys.NoEscape(b), netip.AddrPort{})
 	}
 	return s.finishDirectSend(n, len(b), e, netip.AddrPort{})
 }
 
 // SendTo copies b to an address as one datagram. Datagram sockets only; otherwise as Send.
 func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
-	if r := s.shared.Load(); r == nil || !r.isOwner() {
+	if r := s.ring(); r == nil || !r.isOwner() {
 		if err := s.mayUse("send to"); err != nil {
 			return 0, err
 		}
@@ -54,7 +54,7 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 	if s.handle.Kind != KindDatagram || s.state >= stateDead {
 		return 0, s.cannotSend("send to")
 	}
-	if s.ring == nil {
+	if s.ring() == nil {
 		// The first send of an unbound socket binds it to a port of the kernel's choice, and gives it its ring.
 		if err := s.Bind(netip.AddrPortFrom(unspecified(s.family), 0)); err != nil {
 			return 0, err
@@ -69,12 +69,12 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 	if s.state != stateOpen {
 		return 0, s.cannotSend("send to")
 	}
-	if s.shaper != nil && s.stack == nil {
+	if s.active().shaper != nil && s.stack() == nil {
 		return s.sendShaped(b, nil, len(b), to)
 	}
-	n, e := s.transport.Send(s, sys.NoEscape(b), to)
+	n, e := s.transport().Send(s, sys.NoEscape(b), to)
 	if e != 0 && s.retrySend(e) {
-		n, e = s.transport.Send(s, sys.NoEscape(b), to)
+		n, e = s.transport().Send(s, sys.NoEscape(b), to)
 	}
 	return s.finishDirectSend(n, len(b), e, to)
 }
@@ -82,13 +82,13 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 // SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most MaxVector (64)
 // of them, more is an error. Otherwise as Send; to is for datagram sockets and zero on connected ones.
 func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
-	if r := s.shared.Load(); r == nil || !r.isOwner() {
+	if r := s.ring(); r == nil || !r.isOwner() {
 		return 0, s.refuseSend("send vector")
 	}
 	if len(bufs) > MaxVector {
 		return 0, badArgument("send vector", "number of pieces", len(bufs))
 	}
-	if s.sending.busy() && s.handle.Kind == KindStream || s.state != stateOpen || s.shutWrite {
+	if s.active().sending.busy() && s.handle.Kind == KindStream || s.state != stateOpen || s.shutWrite {
 		return 0, s.cannotSend("send vector")
 	}
 	total := 0
@@ -101,15 +101,15 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 		}
 	}
 	// A copy, so that the caller's slice of pieces may lie on its stack: what is passed to a method of an interface may not.
-	r := s.ring
+	r := s.ring()
 	pieces := r.vector[:copy(r.vector[:], bufs)]
 	defer clear(pieces)
-	if s.shaper != nil && s.stack == nil {
+	if s.active().shaper != nil && s.stack() == nil {
 		return s.sendShaped(nil, pieces, total, to)
 	}
-	n, e := s.transport.SendVector(s, pieces, to)
+	n, e := s.transport().SendVector(s, pieces, to)
 	if e != 0 && s.retrySend(e) {
-		n, e = s.transport.SendVector(s, pieces, to)
+		n, e = s.transport().SendVector(s, pieces, to)
 	}
 	return s.finishDirectSend(n, total, e, to)
 }
@@ -122,7 +122,7 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 //
 // The packet must come from the pool of the socket's ring and must have no other reference.
 func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) error {
-	if r := s.shared.Load(); r == nil || !r.isOwner() {
+	if r := s.ring(); r == nil || !r.isOwner() {
 		return s.refuseSend("send packet")
 	}
 	if s.state != stateOpen || s.shutWrite {
@@ -134,19 +134,19 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	if s.isQueueFull() {
 		return ErrWouldBlock
 	}
-	taken, err := s.ring.pool.Transmit(p)
+	taken, err := s.ring().pool.Transmit(p)
 	if err != nil {
 		return &OpError{Op: "send packet", Addr: to, Err: err}
 	}
-	q := &s.sending.waiting
-	q.push(&s.ring.slab, record{packet: taken, destination: to, token: token})
-	if s.shaper != nil || q.n > 1 {
+	q := &s.activate().sending.waiting
+	q.push(&s.ring().slab, record{packet: taken, destination: to, token: token})
+	if s.active().shaper != nil || q.n > 1 {
 		s.queued()
 		return nil
 	}
-	if err := s.ring.drv.Transmit(s); err != nil && q.n == 1 {
-		q.pop(&s.ring.slab)
-		s.ring.pool.UndoTransmit(p, taken)
+	if err := s.ring().drv.Transmit(s); err != nil && q.n == 1 {
+		q.pop(&s.ring().slab)
+		s.ring().pool.UndoTransmit(p, taken)
 		return &OpError{Op: "send packet", Addr: to, Err: err}
 	}
 	return nil
@@ -155,12 +155,12 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 // transmit makes the driver send what waits. What it refuses to send is not asked for again: each packet ends with SENT and the error, a copy
 // that Send took is counted as lost and told with EventErr. A stream that lacks a piece is at its end.
 func (s *Socket) transmit() {
-	failure := s.ring.drv.Transmit(s)
+	failure := s.ring().drv.Transmit(s)
 	if failure == nil {
 		return
 	}
-	if !s.sending.queued() {
-		s.ring.fail(&OpError{Op: "transmit", Err: failure})
+	if !s.active().sending.queued() {
+		s.ring().fail(&OpError{Op: "transmit", Err: failure})
 		return
 	}
 	e := asErrno(failure)
@@ -170,20 +170,20 @@ func (s *Socket) transmit() {
 	for {
 		t, ok := s.takeTransmission()
 		switch {
-		case !ok && s.sending.queued(): // a file is first
+		case !ok && s.active().sending.queued(): // a file is first
 			s.fileDone(failure)
 		case !ok:
 			s.announceLowWater()
 			s.drained()
 			return
 		case t.Copied:
-			s.ring.stats.LostSends++
-			s.counts.SendErrors++
+			s.ring().stats.LostSends++
+			s.activate().counts.SendErrors++
 			s.sendFailed(t.To, e)
 			s.dropCopy(t.Packet)
 		default:
-			s.sending.inflight--
-			s.counts.SendErrors++
+			s.activate().sending.inflight--
+			s.activate().counts.SendErrors++
 			s.finishSend(t, &OpError{Op: "send packet", Addr: t.To, Err: failure})
 		}
 	}
@@ -195,7 +195,7 @@ func TakeTransmission(s *Socket) (Transmission, bool) {
 	if !s.readable() {
 		return Transmission{}, false
 	}
-	if sh := s.shaper; sh != nil {
+	if sh := s.active().shaper; sh != nil {
 		if sh.released == 0 {
 			return Transmission{}, false
 		}
@@ -205,32 +205,32 @@ func TakeTransmission(s *Socket) (Transmission, bool) {
 }
 
 func (s *Socket) takeTransmission() (Transmission, bool) {
-	q := &s.sending.waiting
+	q := &s.active().sending.waiting
 	if q.n == 0 {
 		return Transmission{}, false
 	}
-	rec := s.ring.slab.at(q.head)
+	rec := s.ring().slab.at(q.head)
 	if rec.file {
 		return Transmission{}, false // the core sends it, see sendfile.go
 	}
 	t := Transmission{Packet: rec.packet, To: rec.destination, Token: rec.token, Route: rec.route, Copied: rec.copied}
-	q.pop(&s.ring.slab)
+	q.pop(&s.ring().slab)
 	if !t.Copied {
-		s.sending.inflight++
+		s.activate().sending.inflight++
 	}
 	return t, true
 }
 
 // sent takes a transmission back from the driver.
 func (s *Socket) sent(t Transmission, e syscall.Errno) {
-	s.sending.inflight--
+	s.activate().sending.inflight--
 	var err error
 	if e != 0 {
 		e = s.resend(t, e)
 	}
 	if e != 0 {
 		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
-		s.counts.SendErrors++
+		s.activate().counts.SendErrors++
 		if s.handle.Kind == KindStream && s.state == stateOpen && broken(e) {
 			s.noteSendBroken(normalise(e))
 		}
@@ -249,9 +249,9 @@ func (s *Socket) drained() {
 	switch {
 	case s.state == stateGone:
 		s.finish()
-	case s.state == stateClosing && !s.sending.busy() && !s.sending.detaching:
+	case s.state == stateClosing && !s.active().sending.busy() && !s.active().sending.detaching:
 		s.flushed()
-	case s.state == stateOpen && !s.sending.busy():
+	case s.state == stateOpen && !s.active().sending.busy():
 		if s.shutWrite {
 			s.shutdownWrite()
 		}
@@ -265,25 +265,25 @@ func (s *Socket) drained() {
 // finishSend queues the EventSent; the buffer returns to the pool first, so that the application can take it again when it sees the event.
 func (s *Socket) finishSend(t Transmission, err error) {
 	if !t.IsComplete {
-		s.ring.pool.Complete(t.Packet)
+		s.ring().pool.Complete(t.Packet)
 	}
 	_ = t.Packet.Release()
-	s.done.push(&s.ring.slab, record{sent: true, token: t.Token, err: err})
+	s.activate().done.push(&s.ring().slab, record{sent: true, token: t.Token, err: err})
 	s.makeReady()
 }
 
 // dropSends gives up what the driver has not taken yet.
 func (s *Socket) dropSends() {
-	if s.shaper != nil {
-		s.shaper.released, s.shaper.firstHeld = 0, 0
-		s.ring.paced.remove(s)
+	if s.active().shaper != nil {
+		s.activate().shaper.released, s.activate().shaper.firstHeld = 0, 0
+		s.ring().paced.remove(s.active().shaper)
 	}
-	if s.stack != nil {
-		s.ring.stats.LostSends += uint64(s.stack.CancelUnsent(s))
+	if s.stack() != nil {
+		s.ring().stats.LostSends += uint64(s.stack().CancelUnsent(s))
 	}
 	for {
 		t, ok := s.takeTransmission()
-		if !ok && s.sending.queued() { // a file is first
+		if !ok && s.active().sending.queued() { // a file is first
 			s.fileDone(ErrClosed)
 			continue
 		}
@@ -291,11 +291,11 @@ func (s *Socket) dropSends() {
 			return
 		}
 		if t.Copied {
-			s.ring.stats.LostSends++
+			s.ring().stats.LostSends++
 			s.dropCopy(t.Packet)
 			continue
 		}
-		s.sending.inflight--
+		s.activate().sending.inflight--
 		s.finishSend(t, ErrClosed)
 	}
 }
@@ -306,14 +306,14 @@ func (s *Socket) finishDirectSend(n, want int, e syscall.Errno, to netip.AddrPor
 	case e == 0 && n == want:
 		s.sentNow(1, n)
 		return n, nil
-	case e == 0 || e == syscall.EAGAIN || e == syscall.ENOBUFS && s.config.ReportDrops:
+	case e == 0 || e == syscall.EAGAIN || e == syscall.ENOBUFS && s.config().ReportDrops:
 		s.sentShort()
 		s.sentNow(0, n)
 		if err := s.wouldBlock(); err != nil {
 			return n, err
 		}
 		return n, ErrWouldBlock
-	case e == syscall.EALREADY && s.stack != nil:
+	case e == syscall.EALREADY && s.stack() != nil:
 		s.sentShort()
 		s.wantOut = true
 		s.requestFlush()
@@ -322,7 +322,7 @@ func (s *Socket) finishDirectSend(n, want int, e syscall.Errno, to netip.AddrPor
 		e = normalise(e)
 		s.noteSendBroken(e)
 	}
-	s.counts.SendErrors++
+	s.activate().counts.SendErrors++
 	return 0, &OpError{Op: "send", Addr: to, Err: e}
 }
 
@@ -339,8 +339,8 @@ func broken(e syscall.Errno) bool {
 // of stream after the data that is still there; that end is then reported as the failure it is. It ends a suspension; a socket that
 // stopped for want of buffers reads on when it has some.
 func (s *Socket) noteSendBroken(e syscall.Errno) {
-	s.broken = e
-	if s.eof || s.stops == stopEnded {
+	s.activate().broken = e
+	if s.handle.Ended || s.stops == stopEnded {
 		s.failed(e) // nothing is left to read
 		return
 	}
@@ -353,7 +353,7 @@ func (s *Socket) wouldBlock() error {
 	if s.wantOut {
 		return nil
 	}
-	if err := s.ring.drv.NotifyWritable(s); err != nil {
+	if err := s.ring().drv.NotifyWritable(s); err != nil {
 		return &OpError{Op: "notify writable", Err: err}
 	}
 	s.wantOut = true
@@ -374,10 +374,10 @@ func (s *Socket) cannotSend(op string) error {
 	case s.state >= stateClosing:
 		return &OpError{Op: op, Err: ErrClosed}
 	case s.shutWrite, s.state == stateNew && s.handle.Kind == KindStream, s.state == stateDead:
-		return &OpError{Op: op, Addr: s.remote, Err: syscall.EPIPE}
+		return &OpError{Op: op, Addr: s.remote(), Err: syscall.EPIPE}
 	case s.state == stateNew && s.handle.Kind == KindDatagram:
 		return &OpError{Op: op, Err: syscall.EDESTADDRREQ}
-	case s.state == stateConnecting, s.state == stateOpen && s.sending.busy():
+	case s.state == stateConnecting, s.state == stateOpen && s.active().sending.busy():
 		s.wantOut = true
 		return ErrWouldBlock
 	}

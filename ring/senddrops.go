@@ -9,12 +9,12 @@ import "syscall"
 // retrySend looks at the failure of a send. It reports whether the failure is an error of an earlier datagram, of which an unconnected socket
 // would not be told otherwise: it is told once and nothing is sent, so the datagram at hand is to be sent again.
 func (s *Socket) retrySend(e syscall.Errno) bool {
-	if !s.config.ReportDrops || e == syscall.EAGAIN || s.handle.Kind != KindDatagram || s.stack != nil {
+	if !s.config().ReportDrops || e == syscall.EAGAIN || s.handle.Kind != KindDatagram || s.stack() != nil {
 		return false
 	}
 	s.clearErrors()
-	queue, ok := s.transport.(SendReporter)
-	return ok && !s.remote.IsValid() && queue.IsEarlierError(e)
+	queue, ok := s.transport().(SendReporter)
+	return ok && !s.isConnected() && queue.IsEarlierError(e)
 }
 
 // resend sends a packet again that failed in the driver with an error of an earlier datagram (retrySend), and returns what it ends with. Several
@@ -36,24 +36,24 @@ func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
 
 // hidesError reports whether a failure that was reported for the socket is one that it would not be notified of without the reports.
 func (s *Socket) hidesError() bool {
-	if !s.config.ReportDrops {
+	if !s.config().ReportDrops {
 		return false
 	}
 	s.clearErrors()
-	return !s.remote.IsValid()
+	return !s.isConnected()
 }
 
 // clearErrors empties the error queue. Transmit stamps wait there too, and are taken.
 func (s *Socket) clearErrors() {
 	const most = 1 << 14 // a transport bounds the queue by the receive buffer
-	if s.ring == nil {
+	if s.ring() == nil {
 		return
 	}
-	if s.shaper != nil && s.shaper.timestamps != nil {
-		s.ring.takeStamps(s, s.shaper.timestamps)
+	if s.active().shaper != nil && s.active().shaper.timestamps != nil {
+		s.ring().takeStamps(s, s.active().shaper.timestamps)
 		return
 	}
-	queue, ok := s.transport.(SendReporter)
+	queue, ok := s.transport().(SendReporter)
 	if !ok {
 		return
 	}

@@ -59,7 +59,7 @@ var (
 //
 // Reading a file that is not in memory waits for the disk. Streams of kernel rings; owner only.
 func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
-	if r := s.shared.Load(); r == nil || !r.isOwner() {
+	if r := s.ring(); r == nil || !r.isOwner() {
 		return s.refuseSend("send file")
 	}
 	if s.state != stateOpen || s.shutWrite {
@@ -73,11 +73,11 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 	case n < -1:
 		return badArgument("send file", "number of bytes", n)
 	}
-	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
+	if int(s.active().sending.waiting.n)+s.active().sending.inflight >= s.config().SendQueue {
 		s.wantOut = true
 		return ErrWouldBlock
 	}
-	sender, ok := s.transport.(FileSender)
+	sender, ok := s.transport().(FileSender)
 	if !ok {
 		return &OpError{Op: "send file", Err: fileOwnStack}
 	}
@@ -88,34 +88,34 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 	if n < 0 {
 		n = max(size-off, 0)
 	}
-	if s.files == nil {
-		s.files = &outFiles{}
+	if s.active().files == nil {
+		s.activate().files = &outFiles{}
 	}
-	s.files.sender = sender
-	s.files.list = append(s.files.list, outFile{ref: ref, off: off, left: n})
-	s.sending.waiting.push(&s.ring.slab, record{file: true, token: token})
+	s.activate().files.sender = sender
+	s.activate().files.list = append(s.activate().files.list, outFile{ref: ref, off: off, left: n})
+	s.activate().sending.waiting.push(&s.ring().slab, record{file: true, token: token})
 	s.sendFiles()
 	return nil
 }
 
 // fileFirst reports whether a file is what is to be sent next, and nothing before it is still on its way.
 func (s *Socket) fileFirst() bool {
-	q := &s.sending
-	return s.files != nil && q.waiting.n > 0 && q.inflight == 0 && s.ring.slab.at(q.waiting.head).file
+	q := &s.active().sending
+	return s.active().files != nil && q.waiting.n > 0 && q.inflight == 0 && s.ring().slab.at(q.waiting.head).file
 }
 
 // sendFiles sends what may be sent now of the files that are first, and lets the driver go on behind them. It reports whether one was done with:
 // then what waits for the sends to be done has gone on, too.
 func (s *Socket) sendFiles() (done bool) {
-	if s.files == nil || s.files.blocked {
+	if s.active().files == nil || s.active().files.blocked {
 		return false
 	}
 	for share := int64(fileShare); s.fileFirst(); done = true {
-		x := &s.files.list[0]
+		x := &s.active().files.list[0]
 		before := x.sent
 		err, more := s.sendPart(x, &share)
 		if x.sent > before && s.state == stateClosing { // Close waits for as long as the peer takes something: a file may be long
-			s.setTimer(timerClose, s.ring.clock().Add(s.config.CloseTimeout))
+			s.setTimer(timerClose, s.ring().clock().Add(s.config().CloseTimeout))
 		}
 		if more {
 			if err = s.awaitFile(); err == nil {
@@ -125,7 +125,7 @@ func (s *Socket) sendFiles() (done bool) {
 		s.fileDone(err)
 	}
 	if done {
-		if s.sending.queued() && s.sending.inflight == 0 {
+		if s.active().sending.queued() && s.active().sending.inflight == 0 {
 			s.transmit()
 		}
 		s.drained()
@@ -138,11 +138,11 @@ func (s *Socket) sendPart(x *outFile, share *int64) (err error, more bool) {
 	for x.left > 0 {
 		switch {
 		case s.state == stateDead:
-			return cmp.Or(s.fatal, ErrClosed), false
+			return cmp.Or(s.active().fatal, ErrClosed), false
 		case *share == 0:
 			return nil, true
 		}
-		n, e := s.files.sender.SendFile(s, x.ref, &x.off, int(min(x.left, *share)))
+		n, e := s.active().files.sender.SendFile(s, x.ref, &x.off, int(min(x.left, *share)))
 		switch {
 		case e == syscall.EAGAIN:
 			return nil, true
@@ -164,19 +164,19 @@ func (s *Socket) sendPart(x *outFile, share *int64) (err error, more bool) {
 
 // awaitFile has the driver tell when the socket takes more. A file of which it does not is at its end.
 func (s *Socket) awaitFile() error {
-	err := s.ring.drv.NotifyWritable(s)
-	s.files.blocked = err == nil
+	err := s.ring().drv.NotifyWritable(s)
+	s.activate().files.blocked = err == nil
 	return err
 }
 
 // fileDone ends the first file.
 func (s *Socket) fileDone(err error) {
-	x := s.files.list[0]
-	s.files.list = append(s.files.list[:0], s.files.list[1:]...)
-	s.files.sender.CloseFile(x.ref)
-	q := &s.sending.waiting
-	token := s.ring.slab.at(q.head).token
-	q.pop(&s.ring.slab)
+	x := s.active().files.list[0]
+	s.activate().files.list = append(s.activate().files.list[:0], s.activate().files.list[1:]...)
+	s.active().files.sender.CloseFile(x.ref)
+	q := &s.active().sending.waiting
+	token := s.ring().slab.at(q.head).token
+	q.pop(&s.ring().slab)
 	var e syscall.Errno
 	switch {
 	case err == nil:
@@ -186,10 +186,10 @@ func (s *Socket) fileDone(err error) {
 		err = e
 		fallthrough
 	default:
-		s.counts.SendErrors++
-		err = &OpError{Op: "send file", Addr: s.remote, Err: &FileError{Sent: x.sent, Err: err}}
+		s.activate().counts.SendErrors++
+		err = &OpError{Op: "send file", Addr: s.remote(), Err: &FileError{Sent: x.sent, Err: err}}
 	}
-	s.done.push(&s.ring.slab, record{sent: true, token: token, err: err})
+	s.activate().done.push(&s.ring().slab, record{sent: true, token: token, err: err})
 	s.makeReady()
 	if s.state == stateOpen && broken(e) {
 		s.noteSendBroken(e)
@@ -198,10 +198,10 @@ func (s *Socket) fileDone(err error) {
 
 // fileWritable goes on with a file that waited for the socket, and reports whether one did.
 func (s *Socket) fileWritable() bool {
-	if s.files == nil || !s.files.blocked {
+	if s.active().files == nil || !s.active().files.blocked {
 		return false
 	}
-	s.files.blocked = false
+	s.activate().files.blocked = false
 	if s.state < stateGone {
 		s.sendFiles()
 	}
@@ -210,8 +210,8 @@ func (s *Socket) fileWritable() bool {
 
 // filesFailed ends the files of a connection that is no more; those behind packets when these have come back.
 func (s *Socket) filesFailed() {
-	if s.files != nil {
-		s.files.blocked = false
+	if s.active().files != nil {
+		s.activate().files.blocked = false
 		s.sendFiles()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -19,11 +20,20 @@ type Set struct {
 	rings     []*Ring
 	kind      string
 	reasons   []Reason
-	credits   credits
 	closed    atomic.Bool
 	realClock bool                 // SetConfig.Clock was not given
 	bare      map[*Socket]struct{} // sockets that have no ring yet; Close ends them
 	published atomic.Pointer[[]*Ring]
+
+	// What the records of the sockets that it made have numbers for.
+	number       uint32 // of sets
+	sockets      socketTable
+	actives      []*activeState // [0] is that of all idle sockets
+	freeActives  []uint32
+	transports   []carrier
+	settings     []*settings // [0] is zero
+	settingsMu   sync.Mutex  // of settings, for others than the owner
+	freeSettings []uint32
 }
 
 // SetConfig is what a set is made from.
@@ -79,7 +89,8 @@ func NewSet(c SetConfig) (*Set, error) {
 		c.Clock = clock.Now
 	}
 	set := &Set{config: c, realClock: real, kind: c.Kind, reasons: slices.Clone(c.Reasons),
-		bare: map[*Socket]struct{}{}}
+		bare: map[*Socket]struct{}{}, sockets: socketTable{current: -1}, actives: []*activeState{{}}, settings: []*settings{{}}}
+	set.number = sets.add(set)
 	set.publish()
 	c.Pool.SetReturnCallback(set.WakeIfSleeping)
 	return set, nil
@@ -138,17 +149,19 @@ func (set *Set) openSocket(kind SocketKind, family Family, c Config) (*Socket, e
 
 // newSocket is a socket without a ring.
 func (set *Set) newSocket(h Handle, family Family, c Config) *Socket {
-	s := &Socket{set: set, maker: set, handle: h, family: family, id: int(h.Conn), userData: uint64(h.Conn), linger: -1, config: c, stops: stopEnded,
-		options: defaultSocketOptions}
+	s := set.sockets.add()
+	s.maker, s.handle, s.family, s.id, s.userData, s.stops = set.number, h, family, int32(h.Conn), uint64(h.Conn), stopEnded
+	s.settings.Store(set.addSettings(&settings{config: c}))
+	a := s.activate()
+	a.own, a.set, a.options = true, set, defaultSocketOptions
 	s.setTransport(set.config.Transport, h.Conn)
 	s.handle.Class = c.streamClass()
 	if h.Kind == KindDatagram {
 		s.handle.Class = c.datagramClass(set.config.Pool)
 	}
 	if family == UnixDomain {
-		s.unix = &unixEnd{}
+		a.unix = &unixEnd{}
 	}
-	s.publish()
 	set.bare[s] = struct{}{}
 	return s
 }
@@ -180,7 +193,15 @@ func (set *Set) Close() error {
 	for s := range set.bare {
 		err = errors.Join(err, s.closeBare())
 	}
+	set.unregister()
 	return err
+}
+
+// unregister lets the registry go of a set that is closed. Its sockets may be on rings of another set, which is closed after it.
+func (set *Set) unregister() {
+	if set.closed.Load() && set.sockets.open == 0 {
+		sets.close(set.number, closedSet)
+	}
 }
 
 func (set *Set) remove(r *Ring) {
@@ -207,6 +228,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
 	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1, watch: set.realClock}
+	r.number = rings.add(r)
 	r.protocol, _ = drv.(ProtocolDriver)
 	r.timers = wheel.New(r.clock(), 0)
 	r.onTimer = r.timer
@@ -228,57 +250,61 @@ func (set *Set) publish() {
 
 // join gives the socket its ring, by the allocation logic, if it has none.
 func (s *Socket) join() error {
-	if s.ring != nil {
+	if s.ring() != nil {
 		return nil
 	}
-	from, why := s.set, s.why
+	a, made := s.activate(), s.made()
+	from, why := a.set, made.why
 	if err := s.place(); err != nil {
 		return err
 	}
 	key := s.key()
-	r, err := s.set.ringFor(key)
+	r, err := s.set().ringFor(key)
 	if err == nil {
 		err = r.check()
 	}
 	if err == nil {
-		s.needsOwnRing = s.set.config.OneRing.Code != "" && r.needsOwnRing(key)
+		a.needsOwnRing = a.set.config.OneRing.Code != "" && r.needsOwnRing(key)
 		err = r.admit(s)
 	}
 	if err != nil {
-		s.set, s.why = from, why
+		a.set, made.why = from, why
 		return err
 	}
 	delete(from.bare, s)
+	a.set = nil
 	return nil
 }
 
 // leave undoes join for a socket that nothing is armed of.
 func (s *Socket) leave() {
-	r := s.ring
-	r.pool.CloseAccount(s.handle.Account)
-	r.forgetCredit(s)
+	r := s.ring()
+	s.closeAccount()
+	s.handle.Account = 0
 	s.closeShaper()
-	s.removeFromRing()
+	r.takeOut(s)
 	s.setRing(nil)
-	s.set.bare[s] = struct{}{}
+	s.activate().set = r.set
+	r.set.bare[s] = struct{}{}
 }
 
 // place lets the owner choose the set. Sets on one pool differ in nothing that the socket has taken from the first.
 func (s *Socket) place() error {
-	if s.set.config.Place == nil {
+	if s.set().config.Place == nil {
 		return nil
 	}
-	set, why, err := s.set.config.Place(s)
+	set, why, err := s.set().config.Place(s)
 	if err != nil {
 		return err
 	}
-	if s.ring == nil {
-		s.set, s.why = set, why
+	if s.ring() == nil {
+		s.activate().set, s.made().why = set, why
 		return nil
 	}
+	made := s.made()
 	for _, r := range why {
-		if !slices.Contains(s.why, r) {
-			s.why = append(slices.Clone(s.why), r)
+		if !slices.Contains(made.why, r) {
+			made.why = append(slices.Clone(made.why), r)
 		}
 	}
 	return nil
@@ -286,9 +312,9 @@ func (s *Socket) place() error {
 
 // localInterface is the index of the interface that has the socket's address; 0 for wildcards, groups and addresses nobody has.
 func (s *Socket) localInterface() int {
-	ip := s.local.Addr()
+	ip := s.local().Addr()
 	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() {
 		return 0
 	}
-	return s.transport.InterfaceOf(ip)
+	return s.transport().InterfaceOf(ip)
 }

@@ -18,6 +18,7 @@ import (
 // and in the order of their numbers. The driver is not asked, it finds nothing to take. On a socket of our own stack the driver goes on
 // to take and send, but only as many as were granted.
 type shaper struct {
+	socket     *Socket
 	bucket     pace.Bucket
 	overhead   int
 	due        clock.Time // when the first of those that wait may leave, while the socket is in the ring's paceQueue
@@ -46,8 +47,8 @@ func (s *Socket) largestPayload() int {
 
 // openShaper gives the socket a shaper. What waits already was promised to the driver of an own stack.
 func (s *Socket) openShaper() *shaper {
-	s.shaper = &shaper{released: s.sending.waiting.n}
-	return s.shaper
+	s.activate().shaper = &shaper{socket: s, released: s.activate().sending.waiting.n}
+	return s.active().shaper
 }
 
 // now reads the clock if the socket has a limit: a numbered one need not know the time.
@@ -63,11 +64,11 @@ func (sh *shaper) cost(n int) int { return max(n+sh.overhead, 1) }
 
 // sendShaped is Send, SendTo and SendVector of a kernel socket with a shaper: b, or the pieces of bufs, n bytes in all.
 func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
-	sh, r := s.shaper, s.ring
+	sh, r := s.active().shaper, s.ring()
 	if s.state != stateOpen {
 		return 0, s.cannotSend("send")
 	}
-	if s.sending.waiting.n == 0 && !sh.blocked {
+	if s.active().sending.waiting.n == 0 && !sh.blocked {
 		r.collectStampsBeforeSend(s)
 		if now := sh.now(r); sh.bucket.Ready(now, sh.cost(n)) {
 			sent, e := s.call(b, bufs, to)
@@ -84,21 +85,21 @@ func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (
 // call has the transport send.
 func (s *Socket) call(b []byte, bufs [][]byte, to netip.AddrPort) (int, syscall.Errno) {
 	if bufs != nil {
-		return s.transport.SendVector(s, bufs, to)
+		return s.transport().SendVector(s, bufs, to)
 	}
-	return s.transport.Send(s, sys.NoEscape(b), to)
+	return s.transport().Send(s, sys.NoEscape(b), to)
 }
 
 // queueShaped queues a copy of what may not leave yet.
 func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
-	r := s.ring
-	if !to.IsValid() && !s.remote.IsValid() {
+	r := s.ring()
+	if !to.IsValid() && !s.isConnected() {
 		return 0, &OpError{Op: "send", Err: syscall.EDESTADDRREQ} // as the kernel would say
 	}
 	if n > s.largestPayload() {
 		return 0, &OpError{Op: "send", Addr: to, Err: syscall.EMSGSIZE}
 	}
-	if int(s.sending.waiting.n)+s.sending.inflight >= s.config.SendQueue {
+	if int(s.active().sending.waiting.n)+s.active().sending.inflight >= s.config().SendQueue {
 		s.wantOut = true // dequeueDue pays it
 		s.sentShort()
 		return 0, ErrWouldBlock
@@ -106,7 +107,7 @@ func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) 
 	p, err := r.pool.Alloc(n)
 	if err != nil {
 		s.sentShort()
-		if s.sending.waiting.n > 0 {
+		if s.active().sending.waiting.n > 0 {
 			s.wantOut = true // dequeueDue pays it, and has given back buffers by then
 		} else if err := s.wouldBlock(); err != nil {
 			return 0, err
@@ -121,7 +122,7 @@ func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) 
 	if p, err = r.pool.Transmit(p); err != nil {
 		return 0, &OpError{Op: "send", Addr: to, Err: err} // cannot be: it was just made
 	}
-	s.sending.waiting.push(&r.slab, record{packet: p, destination: to, copied: true})
+	s.activate().sending.waiting.push(&r.slab, record{packet: p, destination: to, copied: true})
 	r.stats.Paced++
 	s.sentNow(1, n)
 	s.dequeueDue()
@@ -130,38 +131,38 @@ func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) 
 
 // queued goes on after a record was put at the end of the send queue.
 func (s *Socket) queued() {
-	switch sh := s.shaper; {
+	switch sh := s.active().shaper; {
 	case sh == nil:
-		if s.sending.waiting.n == 1 {
+		if s.active().sending.waiting.n == 1 {
 			s.transmit()
 		}
 	default:
-		if s.stack != nil && sh.firstHeld == 0 {
-			sh.firstHeld = s.sending.waiting.tail
+		if s.stack() != nil && sh.firstHeld == 0 {
+			sh.firstHeld = s.active().sending.waiting.tail
 		}
 		s.dequeueDue()
-		if s.stack != nil && sh.firstHeld != 0 {
-			s.ring.stats.Paced++
+		if s.stack() != nil && sh.firstHeld != 0 {
+			s.ring().stats.Paced++
 		}
 	}
 }
 
 // dequeueDue sends, or lets the driver send, what may leave now, and sees to it that the rest has its time.
 func (s *Socket) dequeueDue() {
-	if s.stack != nil {
+	if s.stack() != nil {
 		s.releaseDue()
 		return
 	}
-	q := &s.sending.waiting
-	for sent := 0; q.n > 0 && !s.shaper.blocked && sent < releaseLimit; sent++ {
-		if !s.release(s.ring.slab.at(q.head)) {
+	q := &s.active().sending.waiting
+	for sent := 0; q.n > 0 && !s.active().shaper.blocked && sent < releaseLimit; sent++ {
+		if !s.release(s.ring().slab.at(q.head)) {
 			break
 		}
 	}
-	if q.n > 0 && !s.shaper.blocked {
-		s.ring.paced.set(s, s.shaper.bucket.Due(s.shaper.cost(s.ring.slab.at(q.head).packet.Len())))
+	if q.n > 0 && !s.active().shaper.blocked {
+		s.ring().paced.set(s.active().shaper, s.active().shaper.bucket.Due(s.active().shaper.cost(s.ring().slab.at(q.head).packet.Len())))
 	} else {
-		s.ring.paced.remove(s)
+		s.ring().paced.remove(s.active().shaper)
 	}
 	s.announceLowWater()
 	if q.n == 0 {
@@ -171,7 +172,7 @@ func (s *Socket) dequeueDue() {
 
 // release sends the first record, if it may leave, and reports whether it is gone.
 func (s *Socket) release(rec *record) bool {
-	sh, r := s.shaper, s.ring
+	sh, r := s.active().shaper, s.ring()
 	n := rec.packet.Len()
 	now := sh.now(r)
 	if !sh.bucket.Ready(now, sh.cost(n)) {
@@ -182,9 +183,9 @@ func (s *Socket) release(rec *record) bool {
 	if e != 0 && s.retrySend(e) {
 		e = s.callPacket(rec)
 	}
-	if e != 0 && e != syscall.EAGAIN && rec.copied && s.remote.IsValid() {
+	if e != 0 && e != syscall.EAGAIN && rec.copied && s.isConnected() {
 		// An ICMP error of an earlier datagram: it is told, and this one is not lost for it.
-		s.sendFailed(s.remote, e)
+		s.sendFailed(s.remote(), e)
 		e = s.callPacket(rec)
 	}
 	if e == syscall.EAGAIN {
@@ -205,7 +206,7 @@ func (s *Socket) release(rec *record) bool {
 // callPacket sends a record.
 func (s *Socket) callPacket(rec *record) syscall.Errno {
 	e := s.sendPieces(rec.packet, rec.destination)
-	s.shaper.timestamps.sent(e, rec.token, !rec.copied)
+	s.active().shaper.timestamps.sent(e, rec.token, !rec.copied)
 	return e
 }
 
@@ -214,7 +215,7 @@ func (s *Socket) sendPieces(p buffers.Packet, destination netip.AddrPort) syscal
 	if destination.IsValid() && s.checkAddress(destination) != nil {
 		return syscall.EAFNOSUPPORT
 	}
-	pieces := &s.ring.pieces
+	pieces := &s.ring().pieces
 	k := 0
 	for b := range p.Segments() {
 		if k == len(pieces) {
@@ -223,7 +224,7 @@ func (s *Socket) sendPieces(p buffers.Packet, destination netip.AddrPort) syscal
 		pieces[k] = b
 		k++
 	}
-	_, e := s.transport.SendVector(s, pieces[:k], destination)
+	_, e := s.transport().SendVector(s, pieces[:k], destination)
 	clear(pieces[:k])
 	return e
 }
@@ -233,18 +234,18 @@ func (s *Socket) completeHead(e syscall.Errno) {
 	t, _ := s.takeTransmission()
 	if t.Copied {
 		if e != 0 {
-			s.ring.stats.LostSends++
-			s.counts.SendErrors++
+			s.ring().stats.LostSends++
+			s.activate().counts.SendErrors++
 			s.sendFailed(t.To, e)
 		}
 		s.dropCopy(t.Packet)
 		return
 	}
-	s.sending.inflight--
+	s.activate().sending.inflight--
 	var err error
 	if e != 0 {
 		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
-		s.counts.SendErrors++
+		s.activate().counts.SendErrors++
 	} else {
 		s.sentNow(1, t.Packet.Len())
 	}
@@ -260,13 +261,13 @@ func (s *Socket) sendFailed(to netip.AddrPort, e syscall.Errno) {
 
 // dropCopy gives back the buffer of a copy that nobody waits for.
 func (s *Socket) dropCopy(p buffers.Packet) {
-	s.ring.pool.Complete(p)
+	s.ring().pool.Complete(p)
 	_ = p.Release() // it was alone when it was queued
 }
 
 // releaseDue lets the driver of an own stack take what may leave now.
 func (s *Socket) releaseDue() {
-	sh, r := s.shaper, s.ring
+	sh, r := s.active().shaper, s.ring()
 	granted := sh.released
 	for sh.firstHeld != 0 {
 		rec := r.slab.at(sh.firstHeld)
@@ -279,9 +280,9 @@ func (s *Socket) releaseDue() {
 		sh.released++
 	}
 	if sh.firstHeld != 0 {
-		r.paced.set(s, sh.bucket.Due(sh.cost(r.slab.at(sh.firstHeld).packet.Len())))
+		r.paced.set(s.active().shaper, sh.bucket.Due(sh.cost(r.slab.at(sh.firstHeld).packet.Len())))
 	} else {
-		r.paced.remove(s)
+		r.paced.remove(s.active().shaper)
 	}
 	if sh.released > granted {
 		s.transmit()
@@ -290,7 +291,7 @@ func (s *Socket) releaseDue() {
 
 // announceLowWater raises EventOut before the queue is empty: an application that paces datagrams must be able to refill the queue in time.
 func (s *Socket) announceLowWater() {
-	if s.shaper != nil && s.wantOut && s.state == stateOpen && int(s.sending.waiting.n)+s.sending.inflight <= s.config.SendQueue/2 {
+	if s.active().shaper != nil && s.wantOut && s.state == stateOpen && int(s.active().sending.waiting.n)+s.active().sending.inflight <= s.config().SendQueue/2 {
 		s.wantOut = false
 		s.raise(EventOut, nil)
 	}
@@ -300,10 +301,10 @@ func (s *Socket) announceLowWater() {
 func (r *Ring) sendDue() {
 	now := r.clock()
 	for range paceLimit {
-		if len(r.paced) == 0 || r.paced[0].shaper.due > now {
+		if len(r.paced) == 0 || r.paced[0].due > now {
 			return
 		}
-		r.paced[0].dequeueDue()
+		r.paced[0].socket.dequeueDue()
 	}
 }
 
@@ -312,7 +313,7 @@ func (r *Ring) paceDeadline(now clock.Time) clock.Time {
 	if len(r.paced) == 0 {
 		return clock.Never
 	}
-	if due := r.paced[0].shaper.due; due > now {
+	if due := r.paced[0].due; due > now {
 		return max(due, now.Add(sleepSlack))
 	}
 	return now

@@ -33,24 +33,19 @@ func (k *Sink) Room() int { return len(k.dst) - k.n }
 
 // Socket finds the socket of a fact; nil when the slot was given to another since.
 func (k *Sink) Socket(slot, gen uint32) *Socket {
-	if int(slot) < len(k.ring.slots) {
-		if s := k.ring.slots[slot]; s != nil && s.handle.Gen == gen {
-			return s
-		}
-	}
-	return nil
+	return k.ring.slots.find(slot, gen)
 }
 
 // Data is a piece of a stream. The sink takes the packet.
 func (k *Sink) Data(s *Socket, p buffers.Packet) {
 	if s.needsSlowPath() || k.n == len(k.dst) {
-		k.queueSlow(s, p, &Meta{Source: s.remote}, nil)
+		k.queueSlow(s, p, &Meta{Source: s.remote()}, nil)
 		return
 	}
 	c := &k.dst[k.n]
 	k.n++
-	c.Source = s.remote
-	c.Destination = s.local
+	c.Source = s.remote()
+	c.Destination = s.local()
 	c.IfIndex = 0
 	c.ViaKernel = false
 	c.Time = Stamp{}
@@ -75,7 +70,7 @@ func (k *Sink) Datagram(s *Socket, p buffers.Packet, m *Meta) {
 	c := &k.dst[k.n]
 	k.n++
 	c.Source = m.Source
-	c.Destination = s.local
+	c.Destination = s.local()
 	if m.Destination.IsValid() {
 		c.Destination = s.destination(m)
 	}
@@ -99,8 +94,7 @@ func (k *Sink) fillCompletion(c *Completion, s *Socket, p buffers.Packet) {
 	length, over := r.pool.DeliverTo(p, s.handle.Account)
 	r.stats.Packets++
 	r.stats.Bytes += uint64(length)
-	s.counts.Packets++
-	s.counts.Bytes += uint64(length)
+	s.countReceived(length)
 	if over {
 		s.stop(stopBudget)
 	}
@@ -116,26 +110,25 @@ func (k *Sink) queueSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
 		_ = p.Release()
 		return
 	}
-	s.counts.Packets++
-	s.counts.Bytes += uint64(p.Len())
+	s.countReceived(p.Len())
 	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, viaKernel: m.ViaKernel,
 		err: err}
-	if s.callback != nil && (s.unseen.n > 0 || s.suspended()) {
-		s.unseen.push(&r.slab, rec)
-		s.waiting += rec.packet.Len()
+	if a := s.active(); a.callback != nil && (a.unseen.n > 0 || s.suspended()) {
+		a.unseen.push(&r.slab, rec)
+		a.waiting += rec.packet.Len()
 		if r.pool.Over(s.handle.Account) {
 			s.stop(stopBudget)
 		}
 		return
 	}
-	if s.callback != nil && !k.runCallback(s, &rec) {
+	if s.active().callback != nil && !k.runCallback(s, &rec) {
 		return
 	}
 	if s.mode != Completions {
-		s.enqueue(rec)
+		s.enqueue(r, rec)
 		s.raise(EventIn, nil)
-	} else if s.ready || s.suspended() || s.announcedThisPoll() || k.n == len(k.dst) {
-		s.enqueue(rec)
+	} else if s.ready || s.suspended() || s.announced || k.n == len(k.dst) {
+		s.enqueue(r, rec)
 	} else {
 		r.pool.Deliver(p)
 		c := &k.dst[k.n]
@@ -162,10 +155,10 @@ func (k *Sink) runCallback(s *Socket, rec *record) (keep bool) {
 		return rec.packet.Valid() // a callback that released and kept at once has dropped
 	case Hold:
 		r.stats.CallbackHolds++
-		s.counts.CallbackHolds++
+		s.activate().counts.CallbackHolds++
 	default:
 		r.stats.CallbackDrops++
-		s.counts.CallbackDrops++
+		s.activate().counts.CallbackDrops++
 		if rec.packet.Valid() { // the callback may have released it itself
 			_ = rec.packet.Release()
 		}
@@ -178,17 +171,18 @@ func (k *Sink) runCallback(s *Socket, rec *record) (keep bool) {
 
 // runCallbackUnseen shows the callback what came while the socket was suspended, until the callback suspends or closes the socket.
 func (k *Sink) runCallbackUnseen(s *Socket) {
-	for s.unseen.n > 0 && !s.suspended() {
-		rec := *k.ring.slab.at(s.unseen.head)
-		s.unseen.pop(&k.ring.slab)
-		s.waiting -= rec.packet.Len()
-		if s.callback != nil && !k.runCallback(s, &rec) {
+	a := s.active()
+	for a.unseen.n > 0 && !s.suspended() {
+		rec := *k.ring.slab.at(a.unseen.head)
+		a.unseen.pop(&k.ring.slab)
+		a.waiting -= rec.packet.Len()
+		if a.callback != nil && !k.runCallback(s, &rec) {
 			continue
 		}
-		s.received.push(&k.ring.slab, rec)
-		s.waiting += rec.packet.Len()
+		a.received.push(&k.ring.slab, rec)
+		a.waiting += rec.packet.Len()
 		if s.mode != Completions {
-			s.flags |= EventIn
+			a.flags |= EventIn
 		}
 	}
 }
@@ -223,7 +217,7 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 		}
 	}()
 	k.ring.inCallback = true
-	v = s.callback(s, &k.ring.callbackCompletion)
+	v = s.active().callback(s, &k.ring.callbackCompletion)
 	returned = true
 	return v
 }

@@ -4,10 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
-	"syscall"
-	"time"
-
-	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
 type state uint8
@@ -28,72 +24,52 @@ func (s state) String() string {
 }
 
 // Socket is a listener or a connection, TCP or unix-domain, or a UDP socket. It belongs to its ring's owner.
+//
+// It is a record of two cache lines without a pointer, in a chunk of such records (socketTable), so that a million idle connections cost the
+// garbage collector nothing. What else a socket has is its active state.
+//
+//	 0 │ handle: connection, slot, generation, account, kind, class … │ 24
+//	24 │ user data                 │ id           │ ring            │ 40
+//	40 │ set that made it │ place  │ active state │ settings        │ 56
+//	56 │ state, stops, mode, family, transport, flags               │ 68
+//	68 │ packets and bytes received, messages and bytes sent        │ 84
+//	84 │ local and remote address                                   │ 128
 type Socket struct {
-	handle    Handle
-	transport Transport
-	stack     StackTransport       // transport, if it is one; else nil
-	ring      *Ring                // the owner's; others read shared
-	shared    atomic.Pointer[Ring] // ring, for any goroutine
-	set       *Set                 // the owner's: it may change until there is a ring
-	maker     *Set                 // the set that made the socket, for any goroutine
-	userData  uint64
-	id        int
+	handle      Handle
+	userData    uint64
+	id          int32
+	ringNumber  atomic.Uint32 // of rings; 0: it has none
+	maker       uint32        // number of the set that made the socket
+	at          uint32        // place in the maker's table
+	activeIndex uint32        // of its active state, at the maker; 0: it has none of its own
+	settings    atomic.Uint32 // what it was made with, at the maker
+
+	state  state
+	stops  stop
+	mode   Mode
+	family Family
+	via    uint8 // transport, at the maker
 
 	// slowPath is whether packets must take the slow path: a callback, another mode than Completions, suspended, or closing.
-	slowPath      bool
-	ready         bool // in the ring's ready list
-	state         state
-	stops         stop
-	mode          Mode
-	flags         Event // raised, not yet delivered
-	announcedTurn uint64
-	latched       uint64
-	nextReady     *Socket
-	cause         error // of the flags that tell of an end
-	late          error // of EventOut: a write deadline
-	received      queue // packets not yet delivered
-	unseen        queue // packets that came while the socket was suspended, for the callback; behind those in received
-	waiting       int   // bytes in both
-	done          queue // finished sends not yet delivered
-	callback      ReceiveCallback
+	slowPath  bool
+	ready     bool // in the ring's ready list
+	announced bool // its NEW_CONNECTION was delivered by the last Poll
+	touched   bool // has been in a state in which packets can come
+	wantOut   bool // EventOut was promised
+	shutWrite bool // CloseWrite was called
+	hasCounts bool // more of them are at the maker
 
-	local, remote netip.AddrPort
-	ends          atomic.Pointer[ends] // both, for any goroutine; nil: they never change
-	listener      *Socket
-
-	sending      sendQueue
-	discarded    bool          // no event reports it, not even that it was closed
-	reset        bool          // it ends with a reset
-	wantOut      bool          // EventOut was promised
-	shutWrite    bool          // CloseWrite was called
-	writeShut    bool          // and done
-	touched      bool          // has been in a state in which packets can come
-	broken       syscall.Errno // a send was notified that the connection is no more
-	fatal        error         // what ended the connection
-	eof          bool          // the peer's FIN was raised or is pending
-	lingering    bool          // Close waits for the peer's FIN or the close timer
-	backoff      time.Duration
-	linger       time.Duration // <0: the default; 0: Close aborts; >0: Close waits this long for the peer's FIN
-	timers       *[numTimers]wheel.Timer
-	family       Family
-	config       Config
-	counts       socketCounts
-	options      SocketOptions
-	shaper       *shaper // of datagram sockets that are paced or numbered
-	files        *outFiles
-	pacing       Pacing
-	acceptErrs   uint64
-	withheld     []withheld // connections that came in while the listener was being suspended
-	device       int        // interface index of BindToDevice
-	needsOwnRing bool       // its ring allocation logic wants another ring than the one of its set
-	unix         *unixEnd   // of unix-domain sockets
-	why          []Reason   // of SetConfig.Place
+	totals totals
+	ends   endpoints
 }
+
+// isAccepted reports that the socket is a listener's child, and not one that the application has opened.
+func (s *Socket) isAccepted() bool { return !s.active().own }
 
 // ID is the number that the transport gave the socket when it was made: unique while the socket lives, and its user data by default. In the
 // kernel it is the descriptor: good for what fcntl and getsockopt answer, and for duplicating (F_DUPFD_CLOEXEC); it is not to be closed or read
 // from. Any goroutine.
-func (s *Socket) ID() int { return s.id }
+func (s *Socket) ID() int { return int(s.id) }
 
 // Connecting reports that the socket is a stream whose connection neither stands nor has failed. For drivers.
 func (s *Socket) Connecting() bool { return s.readable() && s.state == stateConnecting }
@@ -108,17 +84,37 @@ func (s *Socket) Kind() SocketKind {
 
 // Ring is the ring that delivers the socket's completions; nil while it has none: before listen or connect (TCP), before bind
 // to a port or connect (UDP). (VMA: get_socket_rings_num answers 0.) Any goroutine.
-func (s *Socket) Ring() *Ring { return s.shared.Load() }
+func (s *Socket) Ring() *Ring {
+	n := s.ringNumber.Load()
+	if r := rings.at(n); r != closedRing {
+		return r
+	}
+	return rings.entry(n).was.Value()
+}
+
+// ring is Ring; closedRing when it is closed.
+func (s *Socket) ring() *Ring { return rings.at(s.ringNumber.Load()) }
 
 // setRing gives the socket its ring, or takes it away again: nil.
 func (s *Socket) setRing(r *Ring) {
-	s.ring = r
-	s.shared.Store(r)
+	if r == nil {
+		s.ringNumber.Store(0)
+		return
+	}
+	s.ringNumber.Store(r.number)
+}
+
+// set is the set that carries the socket: it may change until there is a ring.
+func (s *Socket) set() *Set {
+	if r := s.ring(); r != nil {
+		return r.set
+	}
+	return s.active().set
 }
 
 // NumRings is how many rings the socket has: 1 from when it gets one until it is closed. Owner only. (VMA: get_socket_rings_num.)
 func (s *Socket) NumRings() int {
-	if !s.readable() || s.ring == nil || s.state >= stateClosing {
+	if !s.readable() || s.ring() == nil || s.state >= stateClosing {
 		return 0
 	}
 	return 1
@@ -136,7 +132,7 @@ func (s *Socket) RingFDs(dst []int) (int, error) {
 	if s.NumRings() == 0 {
 		return 0, nil
 	}
-	dst[0] = s.ring.FD()
+	dst[0] = s.ring().FD()
 	return 1, nil
 }
 
@@ -157,8 +153,8 @@ func (s *Socket) SetUserData(v uint64) error {
 		return &OpError{Op: "set user data", Err: ErrOwner}
 	}
 	s.userData = v
-	if s.ring != nil && s.announcedThisPoll() {
-		s.latched = v
+	if s.announced && s.isActive() {
+		s.active().latched = v
 	}
 	return nil
 }
@@ -168,26 +164,27 @@ func (s *Socket) Path() Path {
 	if !s.readable() {
 		return Path{}
 	}
-	if s.ring != nil {
-		if x, ok := s.ring.drv.(PathReporter); ok {
-			return s.driverPath(x)
+	r := s.Ring()
+	if r != nil {
+		if x, ok := r.drv.(PathReporter); ok {
+			return s.driverPath(r, x)
 		}
 	}
 	p := Path{Tier: TierKernel}
-	if s.set != nil {
-		p.Reasons = s.set.reasons
-		p.Kind = s.set.kind
-		if len(s.why) > 0 {
-			p.Lost = s.why[0].Code
-			p.Reasons = append(append([]Reason(nil), s.why...), p.Reasons...)
+	if set := s.set(); set != nil {
+		p.Reasons = set.reasons
+		p.Kind = set.kind
+		if why := s.made().why; len(why) > 0 {
+			p.Lost = why[0].Code
+			p.Reasons = append(append([]Reason(nil), why...), p.Reasons...)
 		}
 	}
-	if s.ring != nil {
-		p.Kind = s.ring.drv.Kind()
-		if s.ring.key.reason.Code != "" {
-			p.Reasons = append(append([]Reason(nil), p.Reasons...), s.ring.key.reason)
+	if r != nil {
+		p.Kind = r.drv.Kind()
+		if r.key.reason.Code != "" {
+			p.Reasons = append(append([]Reason(nil), p.Reasons...), r.key.reason)
 		}
-		if s.shaper != nil && s.ring.drv.Caps().Has(CapZeroCopySend) {
+		if s.active().shaper != nil && r.drv.Caps().Has(CapZeroCopySend) {
 			p.Reasons = append(p.Reasons[:len(p.Reasons):len(p.Reasons)], paceCopies)
 		}
 		p.Reasons = s.cardReasons(p.Reasons)
@@ -197,10 +194,13 @@ func (s *Socket) Path() Path {
 
 // Held is the buffer memory the socket holds, in bytes: what is queued for it and what the application has not released. Owner only.
 func (s *Socket) Held() int {
-	if !s.readable() || s.ring == nil {
+	if !s.readable() || s.handle.Account == 0 {
 		return 0
 	}
-	return s.ring.pool.Used(s.handle.Account)
+	if r := s.Ring(); r != nil {
+		return r.pool.Used(s.handle.Account)
+	}
+	return 0
 }
 
 // State is what the socket is doing, in a word: "new", "connecting", "open", "listening", "dead" (ended by an error), "closing",
@@ -212,24 +212,22 @@ func (s *Socket) State() string {
 	return s.state.String()
 }
 
-func (s *Socket) announcedThisPoll() bool { return s.announcedTurn == s.ring.turn }
-
 func (s *Socket) suspended() bool {
-	return s.stops&stopUser != 0 && s.state < stateDead && s.broken == 0
+	return s.stops&stopUser != 0 && s.state < stateDead && s.active().broken == 0
 }
 
-func (s *Socket) needsSlowPath() bool { return s.slowPath || s.ready || s.announcedTurn == s.ring.turn }
+func (s *Socket) needsSlowPath() bool { return s.slowPath || s.ready || s.announced }
 
 func (s *Socket) updateSlowPath() {
-	s.slowPath = s.callback != nil || s.mode != Completions || s.stops&stopUser != 0 || s.state >= stateDead
+	s.slowPath = s.active().callback != nil || s.mode != Completions || s.stops&stopUser != 0 || s.state >= stateDead
 }
 
 // destination is where the datagram was sent to: as the kernel says, or the socket's own address when that is definite.
 func (s *Socket) destination(m *Meta) netip.AddrPort {
 	if m.Destination.IsValid() {
-		return netip.AddrPortFrom(m.Destination, s.local.Port())
+		return netip.AddrPortFrom(m.Destination, s.localPort())
 	}
-	return s.local
+	return s.local()
 }
 
 // admit gives the socket a slot and an account and introduces it to the driver.
@@ -237,33 +235,17 @@ func (r *Ring) admit(s *Socket) error {
 	if err := r.mayStamp(s); err != nil {
 		return err
 	}
-	a, err := r.pool.OpenAccount(s.config.Budget)
-	if err != nil {
-		return err
-	}
-	var slot uint32
-	if n := len(r.freeSlots); n > 0 {
-		slot = r.freeSlots[n-1]
-		r.freeSlots = r.freeSlots[:n-1]
-	} else {
-		slot = uint32(len(r.slots))
-		r.slots = append(r.slots, nil)
-		r.gens = append(r.gens, 0)
-	}
-	r.gens[slot]++
-	s.handle.Slot, s.handle.Gen, s.handle.Account = slot, r.gens[slot], a
-	s.setRing(r)
-	r.slots[slot] = s
-	r.sockets++
-	err = r.drv.Attach(s)
-	if err == nil {
-		if err = r.askCredit(s); err != nil {
-			r.drv.Detach(s)
+	if s.handle.Kind == KindDatagram {
+		if err := s.openAccount(r); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		r.pool.CloseAccount(a)
-		s.removeFromRing()
+	s.setRing(r)
+	r.slots.add(s)
+	if err := r.drv.Attach(s); err != nil {
+		s.closeAccount()
+		s.handle.Account = 0
+		r.takeOut(s)
 		s.setRing(nil)
 		return err
 	}
@@ -271,13 +253,36 @@ func (r *Ring) admit(s *Socket) error {
 	return nil
 }
 
-// removeFromRing takes the socket out of its slot; it is the end of it.
-func (s *Socket) removeFromRing() {
-	r := s.ring
+// takeOut takes the socket out of its slot.
+func (r *Ring) takeOut(s *Socket) {
 	if s.handle.Kind == KindListener {
 		r.listeners = slices.DeleteFunc(r.listeners, func(l *Socket) bool { return l == s })
 	}
-	r.slots[s.handle.Slot] = nil
-	r.freeSlots = append(r.freeSlots, s.handle.Slot)
-	r.sockets--
+	r.slots.remove(s)
+}
+
+// removeFromRing is the end of a socket. Its record ends with the next Poll: what is going on with it now may still look at it.
+func (s *Socket) removeFromRing() {
+	r := s.ring()
+	r.takeOut(s)
+	r.ended = append(r.ended, s)
+}
+
+// forgetEnded ends the records of sockets that were closed.
+func (r *Ring) forgetEnded() {
+	for i, s := range r.ended {
+		s.forget()
+		r.ended[i] = nil
+	}
+	r.ended = r.ended[:0]
+}
+
+// endAnnouncements: the application has had its turn with the connections that the last Poll announced. Most of them are idle from here on.
+func (r *Ring) endAnnouncements() {
+	for i, s := range r.announced {
+		s.announced = false
+		s.deactivateIfIdle()
+		r.announced[i] = nil
+	}
+	r.announced = r.announced[:0]
 }

@@ -30,10 +30,10 @@ var defaultSocketOptions = SocketOptions{TTL: 64, MulticastTTL: 1, MulticastLoop
 
 // Options are what was said of the socket so far. Read only. Owner only; empty for others.
 func (s *Socket) Options() *SocketOptions {
-	if !s.readable() {
+	if !s.readable() || !s.isActive() {
 		return &SocketOptions{}
 	}
-	return &s.options
+	return &s.active().options
 }
 
 // Renumber reports that an interface was made again, with another number: memberships on it are left by the new one. For drivers.
@@ -71,11 +71,14 @@ func (s *Socket) Device() int {
 	if !s.readable() {
 		return 0
 	}
-	return s.device
+	return s.active().device
 }
 
-// ConfigOf is what the socket was made with. Read only. Any goroutine.
-func ConfigOf(s *Socket) *Config { return &s.config }
+// isDefault reports that nothing was said.
+func (x *SocketOptions) isDefault() bool {
+	return x.TTL == 0 && x.TOS == 0 && x.MulticastTTL == 0 && !x.MulticastLoop && !x.MulticastAll && x.MulticastInterface == 0 && !x.Broadcast &&
+		!x.ReuseAddr && !x.ReusePort && x.ReceiveBuffer == 0 && x.Groups == nil && x.names == nil
+}
 
 // note keeps an option, if it is one of those; true says that it is.
 func (x *SocketOptions) note(o Option, value int) bool {

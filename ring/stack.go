@@ -32,7 +32,7 @@ type StackTransport interface {
 }
 
 // IsOffloaded reports whether a stack of the library carries the socket, and not the kernel. Owner only.
-func (s *Socket) IsOffloaded() bool { return s.readable() && s.stack != nil }
+func (s *Socket) IsOffloaded() bool { return s.readable() && s.stack() != nil }
 
 // SendQueueOf is how many packets wait on the socket and how many the driver has, and whether they leave at times of the core's (SetPacing). For
 // transports. Owner only.
@@ -40,16 +40,16 @@ func SendQueueOf(s *Socket) (waiting, underWay int, paced bool) {
 	if !s.readable() {
 		return 0, 0, false
 	}
-	return int(s.sending.waiting.n), s.sending.inflight, s.shaper != nil
+	return int(s.active().sending.waiting.n), s.active().sending.inflight, s.active().shaper != nil
 }
 
 // QueueCopy puts a datagram that a StackTransport has copied behind what waits on the socket; p is transmitting, and nobody waits for its end.
 // route comes back in Transmission.Route. For transports. Owner only.
 func QueueCopy(s *Socket, p buffers.Packet, to netip.AddrPort, route int32) {
-	if !s.readable() || s.ring == nil {
+	if !s.readable() || s.ring() == nil {
 		return
 	}
-	rec := s.sending.waiting.add(&s.ring.slab)
+	rec := s.activate().sending.waiting.add(&s.ring().slab)
 	rec.packet, rec.destination, rec.route, rec.copied = p, to, route, true
 	s.queued()
 }
@@ -63,10 +63,10 @@ func (s *Socket) Prepare(to netip.AddrPort) error {
 	switch {
 	case s.handle.Kind != KindDatagram:
 		return stateError("prepare", s)
-	case s.stack == nil:
+	case s.stack() == nil:
 		return nil
 	}
-	if e := s.stack.Prepare(s, to); e != 0 {
+	if e := s.stack().Prepare(s, to); e != 0 {
 		return &OpError{Op: "prepare", Addr: to, Err: e}
 	}
 	return nil
@@ -74,22 +74,22 @@ func (s *Socket) Prepare(to netip.AddrPort) error {
 
 // unsent is how many datagrams of the socket the stack has made frames of that have not left.
 func (s *Socket) unsent() int {
-	if s.stack == nil {
+	if s.stack() == nil {
 		return 0
 	}
-	return s.stack.Unsent(s)
+	return s.stack().Unsent(s)
 }
 
 // requestFlush makes the driver come to the socket at its next flush, in which the frames leave: TransmissionsTaken follows.
 func (s *Socket) requestFlush() {
-	if s.sending.waiting.n == 0 && s.unsent() > 0 {
+	if s.active().sending.waiting.n == 0 && s.unsent() > 0 {
 		s.transmit()
 	}
 }
 
 // isSendQueueFull reports whether as many sends are not done as Config.SendQueue allows.
 func (s *Socket) isSendQueueFull() bool {
-	return int(s.sending.waiting.n)+s.sending.inflight+s.unsent() >= s.config.SendQueue
+	return int(s.active().sending.waiting.n)+s.active().sending.inflight+s.unsent() >= s.config().SendQueue
 }
 
 // isQueueFull is full for a sender, who receives an EventOut when there is room: see TransmissionsTaken and Sink.Sent.
@@ -108,32 +108,32 @@ func TransmissionsTaken(s *Socket) {
 		return
 	}
 	s.announceLowWater()
-	if !s.sending.queued() {
+	if !s.active().sending.queued() {
 		s.drained()
 	}
 }
 
 // changed tells the stack that carries the socket.
 func (s *Socket) changed(op string) error {
-	if s.stack == nil || s.state >= stateDead {
+	if s.stack() == nil || s.state >= stateDead {
 		return nil
 	}
-	if err := s.stack.Changed(s); err != nil {
+	if err := s.stack().Changed(s); err != nil {
 		return &OpError{Op: op, Err: err}
 	}
 	return nil
 }
 
 // driverPath is the driver's word, with the reasons of the set and of the ring.
-func (s *Socket) driverPath(x PathReporter) Path {
+func (s *Socket) driverPath(r *Ring, x PathReporter) Path {
 	p := x.Path(s)
-	reasons := append([]Reason(nil), s.set.reasons...)
-	if why := s.ring.key.reason; why.Code != "" {
+	reasons := append([]Reason(nil), r.set.reasons...)
+	if why := r.key.reason; why.Code != "" {
 		reasons = append(reasons, why)
 	}
-	if one := s.set.config.OneRing; one.Code != "" && s.needsOwnRing {
+	if one := r.set.config.OneRing; one.Code != "" && s.active().needsOwnRing {
 		reasons = append(reasons, one)
 	}
-	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.why...))
+	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.made().why...))
 	return p
 }

@@ -38,12 +38,12 @@ func (s *Socket) Stats() SocketStats {
 	if !s.readable() {
 		return SocketStats{}
 	}
-	c := &s.counts
+	c := s.totalCounts()
 	x := SocketStats{Packets: c.Packets, Bytes: c.Bytes, CallbackDrops: c.CallbackDrops, CallbackHolds: c.CallbackHolds,
 		SentMessages: c.SentMessages, SentBytes: c.SentBytes, ShortSends: c.ShortSends, SendErrors: c.SendErrors,
-		WarmSends: c.WarmSends, WarmSendsCold: c.WarmSendsCold, AcceptFailures: s.acceptErrs}
+		WarmSends: c.WarmSends, WarmSendsCold: c.WarmSendsCold, AcceptFailures: s.active().acceptErrs}
 	if s.mayUse("stats") == nil {
-		if n, err := s.transport.Drops(s); err == nil {
+		if n, err := s.transport().Drops(s); err == nil {
 			x.Drops = uint64(n)
 		}
 	}
@@ -114,14 +114,14 @@ func (r *Ring) Stats() RingStats {
 
 // sentNow counts a message that left, or part of one.
 func (s *Socket) sentNow(messages, bytes int) {
-	s.ring.stats.SentMessages += uint64(messages)
-	s.ring.stats.SentBytes += uint64(bytes)
-	s.counts.SentMessages += uint64(messages)
-	s.counts.SentBytes += uint64(bytes)
+	r := s.ring()
+	r.stats.SentMessages += uint64(messages)
+	r.stats.SentBytes += uint64(bytes)
+	s.countSent(messages, bytes)
 }
 
 // sentShort counts a send that was refused whole or in part.
 func (s *Socket) sentShort() {
-	s.ring.stats.ShortSends++
-	s.counts.ShortSends++
+	s.ring().stats.ShortSends++
+	s.activate().counts.ShortSends++
 }

@@ -9,7 +9,7 @@ import (
 
 // Conn is a transport's own number for a socket: the kernel's is the descriptor. The core keeps it for the transport and compares it with
 // nothing. It holds no pointer, so a socket that waits idle costs the garbage collector nothing.
-type Conn int
+type Conn int32
 
 // Family is the kind of addresses that a socket has.
 type Family uint8
@@ -206,16 +206,15 @@ func SetTransport(s *Socket, t Transport, c Conn) {
 }
 
 func (s *Socket) setTransport(t Transport, c Conn) {
-	s.transport, s.handle.Conn = t, c
-	s.stack, _ = t.(StackTransport)
+	s.via, s.handle.Conn = s.home().addTransport(t), c
 }
 
 // TransportOf is what carries the socket's bytes. For drivers. Owner only.
 func TransportOf(s *Socket) Transport {
-	if !s.readable() {
+	if !s.readable() || int(s.via) >= len(s.home().transports) {
 		return nil
 	}
-	return s.transport
+	return s.transport()
 }
 
 // Family is the kind of the socket's addresses. Any goroutine.

@@ -56,7 +56,7 @@ func (s *transmitStamps) sent(e syscall.Errno, token uint64, packet bool) {
 // mayStamp reports whether the socket can have on r what its Config asks for.
 func (r *Ring) mayStamp(s *Socket) error {
 	switch {
-	case !s.config.TxTimestamps:
+	case !s.config().TxTimestamps:
 		return nil
 	case s.handle.Kind != KindDatagram:
 		return &OpError{Op: "transmit time", Err: &FeatureError{
@@ -64,7 +64,7 @@ func (r *Ring) mayStamp(s *Socket) error {
 	case !r.drv.Caps().Has(CapTxTimestamps):
 		return r.refuse("transmit time", CapTxTimestamps)
 	}
-	if _, ok := s.transport.(SendReporter); !ok {
+	if _, ok := s.transport().(SendReporter); !ok {
 		return r.refuse("transmit time", CapTxTimestamps)
 	}
 	return nil
@@ -72,25 +72,27 @@ func (r *Ring) mayStamp(s *Socket) error {
 
 // openStamps begins the numbering, when the socket has its ring.
 func (s *Socket) openStamps() {
-	if !s.config.TxTimestamps {
+	if !s.config().TxTimestamps {
 		return
 	}
-	if s.shaper == nil {
+	if s.active().shaper == nil {
 		s.openShaper()
 	}
-	s.shaper.timestamps = &transmitStamps{reports: s.transport.(SendReporter), pause: stampPause} // mayStamp has looked
-	s.ring.timestamping = append(s.ring.timestamping, s)
+	sh, r := s.active().shaper, s.ring()
+	sh.timestamps = &transmitStamps{reports: s.transport().(SendReporter), pause: stampPause} // mayStamp has looked
+	r.timestamping = append(r.timestamping, sh)
 }
 
 // closeShaper ends pacing and numbering with the socket.
 func (s *Socket) closeShaper() {
-	if s.shaper == nil {
+	sh := s.active().shaper
+	if sh == nil {
 		return
 	}
-	r := s.ring
-	r.paced.remove(s)
+	r := s.ring()
+	r.paced.remove(sh)
 	for i, x := range r.timestamping {
-		if x == s {
+		if x == sh {
 			last := len(r.timestamping) - 1
 			r.timestamping[i], r.timestamping[last] = r.timestamping[last], nil
 			r.timestamping = r.timestamping[:last]
@@ -103,9 +105,9 @@ func (s *Socket) closeShaper() {
 // a stamp that nobody waits for any more would keep the descriptor from sleeping.
 func (r *Ring) collectStamps() {
 	rested := r.turn&timerMask == 0
-	for _, s := range r.timestamping {
-		if t := s.shaper.timestamps; t.waiting > 0 || rested {
-			r.takeStamps(s, t)
+	for _, sh := range r.timestamping {
+		if t := sh.timestamps; t.waiting > 0 || rested {
+			r.takeStamps(sh.socket, t)
 		}
 	}
 }
@@ -113,14 +115,14 @@ func (r *Ring) collectStamps() {
 // collectStampsBeforeSend takes stamps before a send, when many wait: an application that sends a lot between two Polls would lose those for which the
 // socket's receive buffer has no room, and what the socket receives with them.
 func (r *Ring) collectStampsBeforeSend(s *Socket) {
-	if t := s.shaper.timestamps; t != nil && t.waiting >= stampRelief && t.next%stampRelief == 0 {
+	if t := s.active().shaper.timestamps; t != nil && t.waiting >= stampRelief && t.next%stampRelief == 0 {
 		r.takeStamps(s, t)
 	}
 }
 
 func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
 	for range stampBatch {
-		if s.done.n >= stampQueue {
+		if s.active().done.n >= stampQueue {
 			return
 		}
 		x, ok, e := t.reports.NextReport(s)
@@ -138,7 +140,7 @@ func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
 		r.stats.Stamped++
 		rec := record{sent: true, time: r.transmitStamp(s, &x)}
 		rec.token, rec.err = t.token(x.ID)
-		s.done.push(&r.slab, rec)
+		s.activate().done.push(&r.slab, rec)
 		s.makeReady()
 	}
 }
@@ -153,9 +155,9 @@ func (s *transmitStamps) token(id uint32) (uint64, error) {
 }
 
 func (r *Ring) transmitStamp(s *Socket, x *SendReport) Stamp {
-	if x.Hardware != 0 && s.config.HardwareTimestamps != HardwareTimestampsOff {
+	if x.Hardware != 0 && s.config().HardwareTimestamps != HardwareTimestampsOff {
 		if c := r.card(uint32(r.interfaceOf(s))); c != nil {
-			if at := c.convert(r, s.config.HardwareTimestamps, x.Hardware, s.config.TAIOffset); !at.IsZero() {
+			if at := c.convert(r, s.config().HardwareTimestamps, x.Hardware, s.config().TAIOffset); !at.IsZero() {
 				return at
 			}
 		}
@@ -170,8 +172,8 @@ func (r *Ring) transmitStamp(s *Socket, x *SendReport) Stamp {
 // stampDeadline is when the ring must look for stamps again.
 func (r *Ring) stampDeadline(now clock.Time) clock.Time {
 	at := clock.Never
-	for _, s := range r.timestamping {
-		t := s.shaper.timestamps
+	for _, sh := range r.timestamping {
+		t := sh.timestamps
 		if t.waiting == 0 {
 			continue
 		}

@@ -37,18 +37,18 @@ func (s *Socket) Unix() bool { return s.family == UnixDomain }
 
 // LocalUnix is the name a unix-domain socket is bound to, accepted connections have their listener's; "" when it has none. Owner only.
 func (s *Socket) LocalUnix() string {
-	if !s.readable() || s.unix == nil {
+	if !s.readable() || s.active().unix == nil {
 		return ""
 	}
-	return s.unix.local
+	return s.active().unix.local
 }
 
 // RemoteUnix is the name of a unix-domain connection's peer; "" when it has none, as most clients. Owner only.
 func (s *Socket) RemoteUnix() string {
-	if !s.readable() || s.unix == nil {
+	if !s.readable() || s.active().unix == nil {
 		return ""
 	}
-	return s.unix.remote
+	return s.active().unix.remote
 }
 
 // BindUnix binds a unix-domain socket to a name. A path must not exist (EADDRINUSE): a file that a process left behind is the
@@ -58,17 +58,17 @@ func (s *Socket) BindUnix(name string) error {
 	if err := s.mayUse("bind unix"); err != nil {
 		return err
 	}
-	if !s.Unix() || s.state != stateNew || s.unix.local != "" {
+	if !s.Unix() || s.state != stateNew || s.active().unix.local != "" {
 		return stateError("bind unix", s)
 	}
 	if err := checkUnixName("bind unix", name); err != nil {
 		return err
 	}
-	bound, file, err := s.transport.(UnixTransport).BindUnix(s, name)
+	bound, file, err := s.transport().(UnixTransport).BindUnix(s, name)
 	if err != nil {
 		return unixError("bind unix", name, err)
 	}
-	s.unix.local, s.unix.file = bound, file
+	s.activate().unix.local, s.activate().unix.file = bound, file
 	return nil
 }
 
@@ -85,17 +85,17 @@ func (s *Socket) ConnectUnix(name string) error {
 	if err := checkUnixName("connect unix", name); err != nil {
 		return err
 	}
-	peer, err := s.transport.(UnixTransport).ConnectUnix(s, name)
+	peer, err := s.transport().(UnixTransport).ConnectUnix(s, name)
 	if err != nil {
 		return unixError("connect unix", name, err)
 	}
-	s.unix.remote = peer
+	s.activate().unix.remote = peer
 	if err := s.join(); err != nil {
 		return unixError("connect unix", name, err)
 	}
 	s.state = stateConnecting // for the application; the driver's first look makes it open, as with TCP
 	s.touched = true
-	if err := s.ring.drv.NotifyWritable(s); err != nil {
+	if err := s.ring().drv.NotifyWritable(s); err != nil {
 		return unixError("connect unix", name, err)
 	}
 	return nil
@@ -110,19 +110,19 @@ func (s *Socket) SetUnlinkOnClose(on bool) error {
 	if !s.Unix() {
 		return stateError("set unlink on close", s)
 	}
-	s.unix.keep = !on
+	s.activate().unix.keep = !on
 	return nil
 }
 
 // removeFile is the end of the file that BindUnix made.
 func (s *Socket) removeFile() error {
-	if s.unix == nil || s.unix.file == (UnixFile{}) || s.unix.keep {
+	if s.active().unix == nil || s.active().unix.file == (UnixFile{}) || s.active().unix.keep {
 		return nil
 	}
-	file := s.unix.file
-	s.unix.file = UnixFile{}
-	if err := s.transport.(UnixTransport).RemoveUnix(s.unix.local, file); err != nil {
-		return unixError("remove socket file", s.unix.local, err)
+	file := s.active().unix.file
+	s.activate().unix.file = UnixFile{}
+	if err := s.transport().(UnixTransport).RemoveUnix(s.active().unix.local, file); err != nil {
+		return unixError("remove socket file", s.active().unix.local, err)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (l *unixEnd) child(s *Socket) *unixEnd {
 	if l == nil {
 		return nil
 	}
-	return &unixEnd{local: l.local, remote: s.transport.(UnixTransport).AcceptedUnix(s)}
+	return &unixEnd{local: l.local, remote: s.transport().(UnixTransport).AcceptedUnix(s)}
 }
 
 // ipOnly refuses what a unix-domain socket has not, where the kernel would take it and do nothing.

@@ -27,7 +27,7 @@ func (s *Socket) WarmSendReason() Reason {
 		return Reason{}
 	case s.handle.Kind != KindDatagram:
 		return warmStream
-	case s.stack == nil:
+	case s.stack() == nil:
 		return warmKernel
 	}
 	return Reason{}
@@ -52,7 +52,7 @@ func (s *Socket) WarmSend(b []byte, to netip.AddrPort) error {
 	case s.state != stateOpen:
 		return s.cannotSend("warm")
 	case !to.IsValid():
-		to = s.remote
+		to = s.remote()
 		if !to.IsValid() {
 			return &OpError{Op: "warm", Err: syscall.EDESTADDRREQ}
 		}
@@ -60,12 +60,12 @@ func (s *Socket) WarmSend(b []byte, to netip.AddrPort) error {
 	e := s.warmSend(b, to)
 	switch e {
 	case 0:
-		s.ring.stats.WarmSends++
-		s.counts.WarmSends++
+		s.ring().stats.WarmSends++
+		s.activate().counts.WarmSends++
 		return nil
 	case syscall.EAGAIN:
-		s.ring.stats.WarmSendsCold++
-		s.counts.WarmSendsCold++
+		s.ring().stats.WarmSendsCold++
+		s.activate().counts.WarmSendsCold++
 		return errCold
 	}
 	return &OpError{Op: "warm", Addr: to, Err: e}
@@ -78,7 +78,7 @@ func (s *Socket) warmSend(b []byte, to netip.AddrPort) syscall.Errno {
 	if s.checkAddress(to) != nil {
 		return syscall.EAFNOSUPPORT
 	}
-	p, ok := s.transport.(Prober)
+	p, ok := s.transport().(Prober)
 	switch {
 	case to.Port() == 0:
 		return syscall.EINVAL
@@ -86,11 +86,11 @@ func (s *Socket) warmSend(b []byte, to netip.AddrPort) syscall.Errno {
 		return syscall.EMSGSIZE
 	case !ok:
 		return syscall.EOPNOTSUPP
-	case s.stack != nil && s.isSendQueueFull():
+	case s.stack() != nil && s.isSendQueueFull():
 		return syscall.EAGAIN
-	case s.stack != nil && s.sending.waiting.n == 0: // the records of queued sends, too
-		s.sending.waiting.push(&s.ring.slab, record{destination: to, copied: true})
-		s.sending.waiting.pop(&s.ring.slab)
+	case s.stack() != nil && s.active().sending.waiting.n == 0: // the records of queued sends, too
+		s.activate().sending.waiting.push(&s.ring().slab, record{destination: to, copied: true})
+		s.activate().sending.waiting.pop(&s.ring().slab)
 	}
 	return p.Probe(s, sys.NoEscape(b), to)
 }
@@ -106,16 +106,16 @@ func (s *Socket) HeaderRoom(dst []byte, to netip.AddrPort) (int, error) {
 		return 0, err
 	}
 	if !to.IsValid() {
-		to = s.remote
+		to = s.remote()
 	}
 	switch {
-	case s.stack == nil:
+	case s.stack() == nil:
 		return 0, &OpError{Op: "network header", Err: &FeatureError{Feature: "headers of a socket whose packets the kernel builds",
 			Code: "os.kernel_headers"}}
 	case !to.IsValid():
 		return 0, &OpError{Op: "network header", Err: syscall.ENOTCONN}
 	}
-	n, e := s.stack.Header(s, to, dst)
+	n, e := s.stack().Header(s, to, dst)
 	switch e {
 	case 0:
 		return n, nil

@@ -45,12 +45,13 @@ var (
 	}
 )
 
-// The functions of package ring for drivers, transports and pollers that check their caller as the methods do. HandleOf and ConfigOf are for any
-// goroutine.
+// The functions of package ring for drivers, transports and pollers that check their caller as the methods do. HandleOf, ConfigOf and
+// RefOf are for any goroutine.
 var (
 	socketFunctions = map[string]any{
 		"TransportOf": ring.TransportOf, "SetTransport": ring.SetTransport, "TakeTransmission": ring.TakeTransmission,
 		"TransmissionsTaken": ring.TransmissionsTaken, "QueueCopy": ring.QueueCopy, "SendQueueOf": ring.SendQueueOf,
+		"AccountOf": ring.AccountOf,
 	}
 	ringFunctions = map[string]any{
 		"PollBehind": ring.PollBehind, "Standing": ring.Standing, "IsIdle": ring.IsIdle, "IsStarving": ring.IsStarving,

@@ -58,7 +58,7 @@ func (sc *scripted) events(got []ring.Completion, want ...ring.Event) {
 func (sc *scripted) packet(s *ring.Socket) buffers.Packet {
 	i, ok := sc.pool.Take(buffers.Small)
 	sc.True(ok)
-	return sc.pool.Fill(i, 192, 10, ring.HandleOf(s).Account)
+	return sc.pool.Fill(i, 192, 10, ring.AccountOf(s))
 }
 
 func (sc *scripted) data(s *ring.Socket) func(*ring.Sink) {

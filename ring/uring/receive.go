@@ -31,7 +31,7 @@ func (d *Driver) received(k *ring.Sink, c *sys.CQE) {
 			d.pool.Return(i)
 		case r.kind == ring.KindStream:
 			d.count(r)
-			k.Data(r.socket, d.pool.Fill(i, 0, int(c.Res), r.handle.Account))
+			k.Data(r.socket, d.pool.Fill(i, 0, int(c.Res), ring.AccountOf(r.socket)))
 		default:
 			d.datagram(k, r, i, int(c.Res))
 		}

@@ -84,7 +84,7 @@ func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
 	if r.Refuse != nil && r.Refuse(&r.meta) {
 		return Refused // the buffer serves the next attempt
 	}
-	k.Datagram(s, r.fill(h, n), &r.meta)
+	k.Datagram(s, r.fill(s, h, n), &r.meta)
 	return Took
 }
 
@@ -117,7 +117,7 @@ func (r *Receiver) Read(k *ring.Sink, s *ring.Socket) (Outcome, syscall.Errno) {
 	case e != 0 || n == 0:
 		return Ended, e
 	}
-	k.Data(s, r.fill(h, n))
+	k.Data(s, r.fill(s, h, n))
 	if n < len(b) {
 		return Last, 0
 	}
@@ -147,7 +147,7 @@ func (r *Receiver) buffer(c buffers.Class) ([]byte, bool) {
 	return r.pool.Memory(r.spare[c])[r.headroom:], true
 }
 
-func (r *Receiver) fill(h *ring.Handle, n int) buffers.Packet {
+func (r *Receiver) fill(s *ring.Socket, h *ring.Handle, n int) buffers.Packet {
 	r.have[h.Class] = false
-	return r.pool.Fill(r.spare[h.Class], r.headroom, n, h.Account)
+	return r.pool.Fill(r.spare[h.Class], r.headroom, n, ring.AccountOf(s))
 }

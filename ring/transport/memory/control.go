@@ -196,7 +196,7 @@ func (h *Host) Close(s *ring.Socket, reset bool) error {
 func (h *Host) end(i int32, reset bool) {
 	r := &h.records[i]
 	r.flags = r.flags&^isOpen | isClosed
-	h.sockets[i] = nil
+	r.socket = 0
 	h.dropArrivals(i)
 	if r.listener > 0 {
 		h.unlisten(i)

@@ -223,8 +223,8 @@ func (d *driver) Wake() {
 func (d *driver) Attach(s *ring.Socket) error {
 	h := host(s)
 	i := index(s)
-	h.sockets[i] = s
 	r := &h.records[i]
+	r.socket = ring.RefOf(s)
 	r.flags |= isOpen
 	h.markReady(i)
 	if r.remote.Port != 0 && r.id == protocol.NoID {

@@ -86,7 +86,7 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 	if !h.isReportable(i) {
 		return true
 	}
-	s := h.sockets[i]
+	s := h.records[i].socket.Socket()
 	if h.records[i].listener > 0 {
 		return h.reportChildren(k, i, s)
 	}
@@ -115,7 +115,7 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 			return false
 		}
 		r := &h.records[i]
-		h.fill(r.recvHead, ring.HandleOf(s).Account)
+		h.fill(r.recvHead, ring.AccountOf(s))
 		a := h.takeArrival(r)
 		k.Data(s, a.packet)
 	}

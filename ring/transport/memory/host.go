@@ -38,7 +38,6 @@ type Host struct {
 	driver *driver
 
 	records    []record // by Conn-1
-	sockets    []*ring.Socket
 	free       []int32
 	byID       []int32 // index of the record, by protocol.ID; -1: none
 	byListener []int32 // the same, by the protocol's number

@@ -62,7 +62,7 @@ func (h *Host) moveRecord(k *ring.Sink, i int32) {
 		panic(fmt.Sprintf("memory: move: %v", err)) // two hosts with the same connection
 	}
 	j := to.open()
-	old, r, s := &h.records[i], &to.records[j], h.sockets[i]
+	old, r, s := &h.records[i], &to.records[j], h.records[i].socket.Socket()
 	h.byID[old.id] = none
 	r.local, r.remote, r.failure, r.limit, r.userTimeout = old.local, old.remote, old.failure, old.limit, old.userTimeout
 	r.flags = old.flags &^ (isBound | isReady)
@@ -88,7 +88,7 @@ func (h *Host) moveRecord(k *ring.Sink, i int32) {
 	r = &to.records[j]
 	r.queued = old.queued
 	to.identify(j, id)
-	to.sockets[j] = s
+	r.socket = old.socket
 	old.sendHead, old.sendTail, old.id = none, none, protocol.NoID
 	h.forget(i)
 	if s != nil {

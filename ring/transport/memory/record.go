@@ -11,8 +11,9 @@ import (
 // record is what the host knows of a socket beside the protocol's Conn. It has no pointer. It lives until the socket is closed and the
 // protocol has forgotten the connection.
 type record struct {
-	id       protocol.ID // protocol.NoID while there is no connection
-	listener int32       // of the protocol, from 1 on
+	socket   ring.SocketRef // 0: none, or it is closed
+	id       protocol.ID    // protocol.NoID while there is no connection
+	listener int32          // of the protocol, from 1 on
 	local    protocol.Endpoint
 	remote   protocol.Endpoint
 	flags    recordFlags
@@ -62,7 +63,6 @@ func (h *Host) open() int32 {
 		return i
 	}
 	h.records = append(h.records, r)
-	h.sockets = append(h.sockets, nil)
 	return int32(len(h.records)) - 1
 }
 
@@ -70,7 +70,6 @@ func (h *Host) open() int32 {
 func (h *Host) forget(i int32) {
 	r := &h.records[i]
 	h.unbind(r)
-	h.sockets[i] = nil
 	*r = record{}
 	h.free = append(h.free, i)
 }
@@ -219,7 +218,7 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 	}
 	r := &h.records[i]
 	data := h.input[off : off+n]
-	class, s := buffers.Small, h.sockets[i]
+	class, s := buffers.Small, r.socket.Socket()
 	if s != nil {
 		class = ring.HandleOf(s).Class
 	}
@@ -239,7 +238,7 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 	copy(h.pool.Memory(b)[headroom:], data)
 	k := h.newArrival(arrival{buffer: b, length: n, next: none})
 	if class == buffers.Small && s != nil {
-		h.fill(k, ring.HandleOf(s).Account) // one segment, one packet
+		h.fill(k, ring.AccountOf(s)) // one segment, one packet
 	}
 	h.append(i, k)
 	h.markReady(i)

@@ -1,0 +1,142 @@
+package ring
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+)
+
+// endpoints are a socket's addresses without a pointer: a netip.Addr has one, to its zone. The owner writes them; any goroutine reads them.
+//
+// The version is odd while the owner writes: a reader that has seen another version before and after reads again.
+type endpoints struct {
+	version       atomic.Uint32
+	local, remote endpoint
+}
+
+type endpoint struct {
+	port atomic.Uint32    // and the number of its zone below it, 16 bits each
+	ip   [4]atomic.Uint32 // as netip.Addr.As16
+}
+
+// The numbers of a zone: those from firstZone on are in zones.
+const (
+	noAddress = iota
+	zoneIPv4
+	zoneNone // IPv6 without a zone
+	firstZone
+)
+
+// zones are the names of zones that addresses have had: of interfaces.
+var zones struct {
+	sync.Mutex
+	names atomic.Pointer[[]string]
+}
+
+// zoneNumber is 0 for an address that is not valid. When there are more zones than numbers the address loses its zone.
+func zoneNumber(a netip.Addr) uint32 {
+	switch {
+	case !a.IsValid():
+		return noAddress
+	case a.Is4():
+		return zoneIPv4
+	case a.Zone() == "":
+		return zoneNone
+	}
+	zones.Lock()
+	defer zones.Unlock()
+	var names []string
+	if p := zones.names.Load(); p != nil {
+		names = *p
+	}
+	for i, name := range names {
+		if name == a.Zone() {
+			return uint32(firstZone + i)
+		}
+	}
+	if len(names) == 1<<16-firstZone {
+		return zoneNone
+	}
+	names = append(names[:len(names):len(names)], a.Zone())
+	zones.names.Store(&names)
+	return uint32(firstZone + len(names) - 1)
+}
+
+func (x *endpoint) set(a netip.AddrPort) {
+	var ip [16]byte
+	if a.Addr().IsValid() {
+		ip = a.Addr().As16()
+	}
+	for i := range x.ip {
+		x.ip[i].Store(binary.BigEndian.Uint32(ip[4*i:]))
+	}
+	x.port.Store(uint32(a.Port())<<16 | zoneNumber(a.Addr()))
+}
+
+func (x *endpoint) get() netip.AddrPort {
+	port := x.port.Load()
+	if port&0xffff == zoneIPv4 {
+		ip := x.ip[3].Load()
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(ip >> 24), byte(ip >> 16), byte(ip >> 8), byte(ip)}), uint16(port>>16))
+	}
+	return netip.AddrPortFrom(x.getIPv6(port&0xffff), uint16(port>>16))
+}
+
+func (x *endpoint) getIPv6(zone uint32) netip.Addr {
+	if zone == noAddress {
+		return netip.Addr{}
+	}
+	var ip [16]byte
+	for i := range x.ip {
+		binary.BigEndian.PutUint32(ip[4*i:], x.ip[i].Load())
+	}
+	if zone < firstZone {
+		return netip.AddrFrom16(ip)
+	}
+	return netip.AddrFrom16(ip).WithZone((*zones.names.Load())[zone-firstZone])
+}
+
+// set writes both.
+func (x *endpoints) set(local, remote netip.AddrPort) {
+	x.version.Add(1)
+	x.local.set(local)
+	x.remote.set(remote)
+	x.version.Add(1)
+}
+
+// get is both, for any goroutine.
+func (x *endpoints) get() (local, remote netip.AddrPort) {
+	for {
+		before := x.version.Load()
+		local, remote = x.local.get(), x.remote.get()
+		if before&1 == 0 && x.version.Load() == before {
+			return local, remote
+		}
+	}
+}
+
+// The owner reads its sockets' addresses in place.
+
+func (s *Socket) local() netip.AddrPort  { return s.ends.local.get() }
+func (s *Socket) remote() netip.AddrPort { return s.ends.remote.get() }
+
+func (s *Socket) localPort() uint16 { return uint16(s.ends.local.port.Load() >> 16) }
+
+// isConnected reports that the socket has a peer's address.
+func (s *Socket) isConnected() bool { return uint16(s.ends.remote.port.Load()) != noAddress }
+
+func (s *Socket) setLocal(a netip.AddrPort) { s.ends.set(a, s.remote()) }
+
+// LocalAddr is the address the socket is bound to; the zero AddrPort before, and on unix-domain sockets: see LocalUnix. Any goroutine.
+func (s *Socket) LocalAddr() netip.AddrPort {
+	local, _ := s.ends.get()
+	return local
+}
+
+// RemoteAddr is the peer of a connection; the zero AddrPort when there is none. Unix-domain sockets
+// have RemoteUnix. Any goroutine.
+func (s *Socket) RemoteAddr() netip.AddrPort {
+	_, remote := s.ends.get()
+	return remote
+}

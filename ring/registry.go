@@ -1,0 +1,85 @@
+package ring
+
+import (
+	"sync"
+	"sync/atomic"
+	"weak"
+)
+
+// Records of sockets hold numbers in the place of pointers, so that the garbage collector has nothing to look at in them. A number of a set or of a
+// ring is good for ever: none is given twice. After Close it leads to closedSet or closedRing, which refuse everything.
+
+var (
+	sets  registry[Set]
+	rings registry[Ring]
+)
+
+// closedSet and closedRing stand for those that were closed: the registries keep nothing of them alive.
+var (
+	closedSet  = &Set{number: 0, actives: []*activeState{{}}, transports: []carrier{{}}, settings: []*settings{{}}}
+	closedRing = &Ring{set: closedSet, turn: 1}
+)
+
+func init() {
+	closedSet.closed.Store(true)
+	closedSet.published.Store(&[]*Ring{})
+	closedRing.owner.Store(closedOwner)
+	closedRing.sink.ring = closedRing
+}
+
+const (
+	firstNumbers = 256
+	blockNumbers = 1024
+)
+
+// registry finds what has a number. The first ones, which are all in most programs, need one load. Any goroutine.
+type registry[T any] struct {
+	first [firstNumbers]numbered[T]
+	later atomic.Pointer[[]*[blockNumbers]numbered[T]] // replaced when a block is added, not changed
+	mu    sync.Mutex                                   // of add
+	last  uint32
+}
+
+// numbered is an entry: present is replaced when it is closed, was stays for as long as somebody else keeps it.
+type numbered[T any] struct {
+	present atomic.Pointer[T]
+	was     weak.Pointer[T]
+}
+
+// at is what has the number; nil for 0.
+func (x *registry[T]) at(n uint32) *T {
+	if n < firstNumbers {
+		return x.first[n].present.Load()
+	}
+	return x.entry(n).present.Load()
+}
+
+func (x *registry[T]) entry(n uint32) *numbered[T] {
+	if n < firstNumbers {
+		return &x.first[n]
+	}
+	n -= firstNumbers
+	return &(*x.later.Load())[n/blockNumbers][n%blockNumbers]
+}
+
+// add gives v a number.
+func (x *registry[T]) add(v *T) uint32 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.last++
+	if n := x.last; n >= firstNumbers && (n-firstNumbers)%blockNumbers == 0 {
+		var blocks []*[blockNumbers]numbered[T]
+		if old := x.later.Load(); old != nil {
+			blocks = *old
+		}
+		blocks = append(blocks[:len(blocks):len(blocks)], new([blockNumbers]numbered[T]))
+		x.later.Store(&blocks)
+	}
+	e := x.entry(x.last)
+	e.was = weak.Make(v)
+	e.present.Store(v)
+	return x.last
+}
+
+// close puts closed in the place of what has the number.
+func (x *registry[T]) close(n uint32, closed *T) { x.entry(n).present.Store(closed) }
