@@ -1,9 +1,9 @@
 // Package reactor runs a program on a poller's rings: one goroutine that polls, calls the program's handler for each
 // completion, and keeps its timers, its posted work and its external descriptors.
 //
-//	poller, err := engine.NewPoller("server")
+//	poller, err := engine.NewPoller("server", xtreme.PollerConfig{})
 //	loop, err := reactor.New(poller, handler, reactor.Config{Rest: reactor.Spin})
-//	_, err = poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:5001"))
+//	_, err = poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:5001"), xtreme.ListenConfig{})
 //	err = loop.Run(ctx)
 //
 // A handler is given completions and owns their packets:
@@ -38,13 +38,13 @@
 // # Other goroutines
 //
 // Everything on a loop runs on its goroutine: handlers need no locks. From elsewhere, Post runs a function there. A
-// packet goes to another goroutine with Packet.Lend. Post, Snapshot, Shutdown and Name are for any goroutine; other
+// packet goes to another goroutine with Packet.Lend. Post, Snapshot, Shutdown, BeginShutdown and Name are for any goroutine; other
 // calls from outside panic rather than corrupt the loop.
 //
 // # Several loops
 //
 // RunGroup runs loops that share nothing, each with its own poller, buffers and sockets. Listeners opened with
-// xtreme.ReusePort on one address have the kernel spread connections over them. Leave a processor to everything else: a
+// ReusePort on one address have the kernel spread connections over them. Leave a processor to everything else: a
 // spinning loop on each of them makes the garbage collector and the runtime's own work take turns with it.
 //
 // # Panics
@@ -54,11 +54,11 @@
 //
 // # Shutting down
 //
-// When Run's context is done, or after Shutdown, the loop first accepts what waits in its listeners' queues and then
+// When Run's context is done, or Shutdown was called, the loop first accepts what waits in its listeners' queues and then
 // closes them; tells the handler (Stopper); goes on serving until 10 ms have passed in which nothing came, with nothing
 // waiting to be sent, or until Grace is over; closes every socket, so that what was sent goes out before FIN; delivers
 // each CLOSED; waits for packets that were lent; and closes the poller, which checks that every buffer is back in the pool. A
 // client that had its request in flight has its answer, and then end of file. Stats.Aborted counts what could not end
-// that way. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are bound) are unknown to the loop
+// that way. A Shutdown whose context ends cuts the waiting short. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are bound) are unknown to the loop
 // and end with the poller.
 package reactor

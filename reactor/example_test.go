@@ -44,7 +44,7 @@ func Example() {
 	}
 
 	go func() {
-		defer loop.Shutdown()
+		defer loop.BeginShutdown()
 		c, err := net.Dial("udp", socket.LocalAddr().String())
 		if err != nil {
 			fmt.Println(err)

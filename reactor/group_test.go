@@ -123,7 +123,7 @@ func TestGroupsAreAsTheEngineIsSet(t *testing.T) {
 			_, err := fmt.Sscanf(l.Name(), "loop-%d", &i)
 			require.NoError(t, err)
 			require.Equal(t, []int{pins[i]}, sys.AffinityMask())
-			l.Shutdown()
+			l.BeginShutdown()
 			return nothing, nil
 		}, Config{Pin: pins}))
 	})

@@ -106,7 +106,7 @@ func newLoop(p *xtreme.Poller, c Config) (*Loop, error) {
 	l := &Loop{poller: p, config: c, log: c.Logger.With("loop", p.Name()), clock: clock.Now,
 		batch: make([]xtreme.Completion, c.Batch), longestSleep: -1}
 	l.external.fd = -1
-	l.posts.wake = p.Wake
+	l.posts.wake, l.posts.over = p.Wake, make(chan struct{})
 	l.epoch, l.epochTick = time.Now(), l.clock()
 	l.now = l.epochTick
 	l.timers.init(l)
@@ -133,7 +133,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	l.locked = len(l.config.Pin) > 0 || l.threadBound()
 	l.now = l.clock()
 	l.lastIO = l.now
-	defer context.AfterFunc(ctx, l.Shutdown)()
+	defer context.AfterFunc(ctx, l.BeginShutdown)()
 
 	ended := false
 	defer func() {
@@ -204,8 +204,28 @@ func (l *Loop) start() error {
 	return nil
 }
 
-// Shutdown begins an orderly shutdown, as the end of Run's context does. It returns at once. Any goroutine.
-func (l *Loop) Shutdown() { l.posts.notice(noticeStop) }
+// BeginShutdown begins an orderly shutdown, as the end of Run's context does. It returns at once. Any goroutine.
+func (l *Loop) BeginShutdown() { l.posts.notice(noticeStop) }
+
+// Shutdown begins an orderly shutdown and waits until the loop has ended, its poller closed; Run returns what went wrong. When ctx ends first, the
+// loop waits for nobody any more (the rest of Grace, peers that do not read): it aborts the sockets that are left and ends, and Shutdown returns
+// ctx's error at once. Called on the loop itself, which cannot wait for its own end, and before Run has begun, it only begins. Any goroutine.
+func (l *Loop) Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return l.fail(fmt.Errorf("shutdown: context nil: %w", unix.EINVAL))
+	}
+	l.BeginShutdown()
+	if self := l.self.Load(); self == 0 || self == sys.Goroutine() {
+		return nil
+	}
+	select {
+	case <-l.posts.over:
+		return nil
+	case <-ctx.Done():
+	}
+	l.posts.notice(noticeStop | noticeAbort)
+	return l.fail(fmt.Errorf("shutdown: %w", ctx.Err()))
+}
 
 // Name is the poller's name. Any goroutine.
 func (l *Loop) Name() string { return l.poller.Name() }

@@ -107,7 +107,7 @@ func TestContextEndsRunWithoutError(t *testing.T) {
 	require.NoError(t, l.Run(ctx))
 	require.ErrorContains(t, l.Run(ctx), "it ran or was closed already")
 	require.ErrorIs(t, l.Post(func() {}), ring.ErrClosed)
-	l.Shutdown() // after the end: nothing to do
+	l.BeginShutdown() // after the end: nothing to do
 }
 
 func TestNowIsTheTurnsTime(t *testing.T) {
@@ -222,7 +222,7 @@ func TestPinnedLoopRunsThereAndTheThreadIsGivenBackUnpinned(t *testing.T) {
 	look := starting{nothing, func(*Loop) error { during = sys.AffinityMask(); return nil }}
 	l, err := New(p, look, Config{Pin: []int{cpu}})
 	require.NoError(t, err)
-	l.Shutdown()
+	l.BeginShutdown()
 	runtime.LockOSThread() // so that the thread looked at afterwards is the loop's
 	defer runtime.UnlockOSThread()
 	require.NoError(t, l.Run(context.Background()))

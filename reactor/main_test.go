@@ -98,7 +98,7 @@ func launch(t *testing.T, kind conf.RingKind, h Handler, c Config, set func(*Loo
 // stop shuts the loop down and returns what Run returned.
 func (r *running) stop(t *testing.T) error {
 	t.Helper()
-	r.Shutdown()
+	r.BeginShutdown()
 	return r.wait(t)
 }
 

@@ -21,8 +21,9 @@ type posts struct {
 	mu     sync.Mutex
 	work   []func()
 	asked  []chan Stats
-	closed bool // nothing is accepted any more
-	ended  bool // final is final
+	closed bool          // nothing is accepted any more
+	ended  bool          // final is final
+	over   chan struct{} // closed when ended is set
 	final  Stats
 
 	running []func() // the loop's
@@ -32,7 +33,8 @@ type posts struct {
 const (
 	noticeWork  = 1 << iota // there is work
 	noticeAsked             // somebody wants the statistics
-	noticeStop              // Shutdown
+	noticeStop              // shut down in good order
+	noticeAbort             // without waiting
 	noticeElse              // work came from another goroutine
 )
 
@@ -100,6 +102,7 @@ func (p *posts) ask(answer chan Stats) {
 }
 
 func (p *posts) stopping() bool { return p.flags.Load()&noticeStop != 0 }
+func (p *posts) aborting() bool { return p.flags.Load()&noticeAbort != 0 }
 func (p *posts) left() bool     { return p.next < len(p.running) }
 func (p *posts) waiting() bool  { return p.flags.Load()&(noticeWork|noticeAsked) != 0 || p.left() }
 
@@ -176,6 +179,9 @@ func (p *posts) drop() uint64 {
 func (p *posts) end(s Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.ended {
+		close(p.over)
+	}
 	p.ended, p.final = true, s
 	p.reply(s)
 }

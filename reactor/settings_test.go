@@ -96,7 +96,7 @@ func TestLoopsAreBoundBySetting(t *testing.T) {
 		s.Ring, s.SmallBuffers, s.LargeBuffers, s.LoopCPUs = kind, 512, 16, []int{cpus[1], cpus[0]}
 		e := mustEngine(t, s)
 		on := make(chan int, 8)
-		bound := func(l *Loop) error { return l.Post(func() { on <- sys.AffinityMask()[0]; l.Shutdown() }) }
+		bound := func(l *Loop) error { return l.Post(func() { on <- sys.AffinityMask()[0]; l.BeginShutdown() }) }
 		for _, want := range []int{cpus[1], cpus[0], cpus[1]} {
 			p, err := e.NewPoller("one", xtreme.PollerConfig{})
 			require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestLoopsWriteToTheEnginesLog(t *testing.T) {
 		require.NoError(t, err)
 		l, err := New(p, nothing, Config{})
 		require.NoError(t, err)
-		require.NoError(t, l.Post(func() { defer l.Shutdown(); panic("of the loop") }))
+		require.NoError(t, l.Post(func() { defer l.BeginShutdown(); panic("of the loop") }))
 		require.NoError(t, l.Run(context.Background()))
 		text, err := os.ReadFile(s.LogFile)
 		require.NoError(t, err)

@@ -51,7 +51,8 @@ func (l *Loop) wind() error {
 		return err
 	}
 	limit := max(end, l.clock().Add(closeLeast))
-	if err := l.turnsUntil(l.gone(limit)); err != nil {
+	closed := l.gone(limit)
+	if err := l.turnsUntil(func() bool { return closed() || l.posts.aborting() }); err != nil {
 		return err
 	}
 	if l.sockets() > 0 {
@@ -74,7 +75,7 @@ func (l *Loop) acceptsDone(limit clock.Time) func() bool {
 		} else {
 			before, calm = a, 0
 		}
-		return calm > acceptTurns || l.now >= limit
+		return calm > acceptTurns || l.now >= limit || l.posts.aborting()
 	}
 }
 
@@ -91,7 +92,7 @@ func (l *Loop) isDrained(end clock.Time) func() bool {
 	var nextLook clock.Time
 	return func() bool {
 		switch {
-		case l.now >= end:
+		case l.now >= end || l.posts.aborting():
 			return true
 		case l.idle < emptyPolls || l.now.Sub(max(l.lastIO, start)) < quietFor || l.now < nextLook:
 			return false
@@ -123,6 +124,9 @@ func (l *Loop) sockets() (n int) {
 func (l *Loop) lentReturned(limit clock.Time) func() bool {
 	var nextLook clock.Time
 	return func() bool {
+		if l.posts.aborting() {
+			return true
+		}
 		if l.now < nextLook {
 			return l.now >= limit
 		}

@@ -30,7 +30,7 @@ func TestShutdownBeforePoll(t *testing.T) {
 			now := l.clock
 			l.clock = func() clock.Time {
 				if readings++; readings == 2 { // the first is before the first turn
-					l.Shutdown()
+					l.BeginShutdown()
 				}
 				return now()
 			}
@@ -73,7 +73,7 @@ func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
 			})
 		}
 		sent.Wait()
-		r.Shutdown()
+		r.BeginShutdown()
 		close(release)
 		all.Wait()
 		require.NoError(t, r.wait(t))
@@ -224,7 +224,7 @@ func TestLoansComeHome(t *testing.T) {
 	_, err := dialUDP(t, addr).Write([]byte("keep me a while"))
 	require.NoError(t, err)
 	p := wait(t, lent)
-	r.Shutdown()
+	r.BeginShutdown()
 	time.Sleep(60 * time.Millisecond)
 	require.Equal(t, "keep me a while", string(p.Bytes()))
 	require.NoError(t, p.Release())
@@ -265,7 +265,7 @@ func TestShutdownEmptiesTheAcceptQueueFirst(t *testing.T) {
 			for i := range conns {
 				conns[i] = dial(t, addr)
 			}
-			r.Shutdown()
+			r.BeginShutdown()
 			close(release)
 			for _, c := range conns {
 				n, err := c.Read(make([]byte, 1))

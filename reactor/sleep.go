@@ -142,7 +142,7 @@ func (l *Loop) sleep(d time.Duration) error {
 	l.stats.Sleeps++
 	rings := l.poller.Rings()
 	if len(rings) == 1 && l.external.count() == 0 {
-		return l.poller.Wait(d)
+		return l.poller.WaitFor(d)
 	}
 	l.external.due = 0
 	return l.waitAll(rings, d)

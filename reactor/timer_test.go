@@ -42,7 +42,7 @@ func turnByHand(t testing.TB, kind conf.RingKind, h Handler, c Config, change ..
 	l.wheel = wheel.New(l.now, timerTick)
 	t.Cleanup(func() {
 		l.clock = clock.Now
-		l.Shutdown()
+		l.BeginShutdown()
 		require.NoError(t, l.Run(context.Background()))
 	})
 	return b

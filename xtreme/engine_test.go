@@ -125,7 +125,7 @@ func TestPollersLeaveNoDescriptors(t *testing.T) {
 			var done [8]xtreme.Completion
 			_, err = p.Poll(done[:])
 			require.NoError(t, err)
-			require.NoError(t, p.Wait(time.Millisecond))
+			require.NoError(t, p.WaitFor(time.Millisecond))
 			require.NoError(t, p.Close())
 			require.NoError(t, c.Close())
 		}

@@ -1,6 +1,7 @@
 package xtreme_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -77,7 +78,7 @@ func ExamplePoller_ListenTCP() {
 	for open := true; open; {
 		n := must(poller.Poll(done[:]))
 		if n == 0 {
-			check(poller.Wait(-1))
+			check(poller.Wait(context.Background()))
 		}
 		for i := range done[:n] {
 			c := &done[i]
@@ -153,7 +154,7 @@ func serve(poller *xtreme.Poller, served chan<- string) {
 	for open := true; open; {
 		n := must(poller.Poll(done[:]))
 		if n == 0 {
-			check(poller.Wait(-1))
+			check(poller.Wait(context.Background()))
 		}
 		for i := range done[:n] {
 			c := &done[i]
@@ -261,7 +262,7 @@ func ExamplePoller_Post() {
 	var done [8]xtreme.Completion
 	for !stop {
 		if n := must(poller.Poll(done[:])); n == 0 && !stop {
-			check(poller.Wait(-1))
+			check(poller.Wait(context.Background()))
 		}
 	}
 	fmt.Println("stopped by another goroutine")

@@ -145,7 +145,7 @@ func TestAGroupThatIsKept(t *testing.T) {
 	told := false
 	for end := time.Now().Add(patience); !told; {
 		w.True(time.Now().Before(end))
-		w.NoError(second.poller.Wait(patience))
+		w.NoError(second.poller.WaitFor(patience))
 		second.poll()
 		for _, c := range second.kept {
 			told = told || c.Socket == twin && c.Events.Has(ring.EventPath)

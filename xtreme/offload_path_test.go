@@ -32,7 +32,7 @@ func TestPathGoesAndReturns(t *testing.T) {
 				return
 			}
 			w.True(time.Now().Before(end), "%v", s.Path())
-			w.NoError(w.poller.Wait(patience))
+			w.NoError(w.poller.WaitFor(patience))
 			w.poll()
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // Whatever happens on either ring, or beside them, ends a sleep: in Wait and on the poller's descriptor.
 func TestRestOverBothRings(t *testing.T) {
 	for name, rest := range map[string]func(w *cabled){
-		"Wait": func(w *cabled) { w.NoError(w.poller.Wait(patience)) },
+		"Wait": func(w *cabled) { w.NoError(w.poller.WaitFor(patience)) },
 		"FD": func(w *cabled) {
 			fd, err := w.poller.FD()
 			w.NoError(err)

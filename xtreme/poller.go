@@ -30,9 +30,11 @@ type Poller struct {
 	self       atomic.Uintptr // identity of the goroutine that polls several rings; 0 before
 	next       int            // ring that the next Poll begins with
 	wait       *sys.PollSet
-	waits      []*ring.Ring   // the rings in wait
-	peer       netip.AddrPort // whom the socket that is being made will be connected to
-	making     bool           // one of the calls that make sockets is under way
+	waits      []*ring.Ring    // the rings in wait
+	canceled   <-chan struct{} // of the context of the last Wait, which wakes the poller when it ends
+	unwatch    func() bool     // ends that
+	peer       netip.AddrPort  // whom the socket that is being made will be connected to
+	making     bool            // one of the calls that make sockets is under way
 	closed     atomic.Bool
 }
 
@@ -160,19 +162,11 @@ func (e *HeldError) Error() string {
 // gives out nothing any more. With packets still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll; from another goroutine
 // (ErrOwner) and inside a callback (EDEADLK) it changes nothing.
 func (p *Poller) Close() error {
-	err := p.mayUse()
-	if errors.Is(err, ring.ErrClosed) {
+	err := p.mayClose()
+	if err != nil {
 		return err
 	}
-	if err == nil {
-		err = p.set.MayClose()
-	}
-	if err == nil && p.offloaded != nil {
-		err = p.offloaded.mayClose()
-	}
-	if err != nil {
-		return fmt.Errorf("xtreme: poller %q: close: %w", p.name, err)
-	}
+	p.forgetContext()
 	err = p.set.Close()
 	p.closed.Store(true)
 	if p.offloaded != nil {
@@ -187,4 +181,22 @@ func (p *Poller) Close() error {
 		return errors.Join(err, &HeldError{l})
 	}
 	return errors.Join(err, p.pool.Verify(), p.region.Close())
+}
+
+// mayClose reports why the poller cannot be closed, if so.
+func (p *Poller) mayClose() error {
+	err := p.mayUse()
+	if errors.Is(err, ring.ErrClosed) {
+		return err
+	}
+	if err == nil {
+		err = p.set.MayClose()
+	}
+	if err == nil && p.offloaded != nil {
+		err = p.offloaded.mayClose()
+	}
+	if err != nil {
+		return fmt.Errorf("xtreme: poller %q: close: %w", p.name, err)
+	}
+	return nil
 }

@@ -49,7 +49,7 @@ func TestAnotherGoroutineIsRefused(t *testing.T) {
 						_, err = w.poller.Poll(done[:1])
 						w.ErrorIs(err, ring.ErrOwner)
 					}
-					w.ErrorIs(w.poller.Wait(0), ring.ErrOwner)
+					w.ErrorIs(w.poller.WaitFor(0), ring.ErrOwner)
 					w.ErrorIs(w.poller.Close(), ring.ErrOwner)
 					w.ErrorIs(u.Close(), ring.ErrOwner)
 				})
@@ -103,12 +103,12 @@ func TestAfterClose(t *testing.T) {
 			var done [1]xtreme.Completion
 			_, err = p.Poll(done[:])
 			require.NoError(t, err)
-			require.NoError(t, p.Wait(0))
+			require.NoError(t, p.WaitFor(0))
 			require.NoError(t, p.Close())
 			require.ErrorIs(t, p.Close(), xtreme.ErrClosed)
 			_, err = p.Poll(done[:])
 			require.ErrorIs(t, err, xtreme.ErrClosed)
-			require.ErrorIs(t, p.Wait(0), xtreme.ErrClosed)
+			require.ErrorIs(t, p.WaitFor(0), xtreme.ErrClosed)
 			_, err = p.Arm()
 			require.ErrorIs(t, err, xtreme.ErrClosed)
 			_, err = p.ArmRings()
@@ -279,7 +279,7 @@ func TestBusyRingDoesNotStarveTheOthers(t *testing.T) {
 func (w *world) wakes() {
 	w.t.Helper()
 	begin := time.Now()
-	w.NoError(w.poller.Wait(patience))
+	w.NoError(w.poller.WaitFor(patience))
 	w.Less(time.Since(begin), patience/2, "the wake-up was lost")
 	w.poll()
 }
@@ -371,7 +371,7 @@ func TestWaitEnds(t *testing.T) {
 			begin := time.Now()
 			turns := 0
 			for ; time.Since(begin) < 20*time.Millisecond; turns++ { // signals of the Go scheduler may end it sooner
-				w.NoError(w.poller.Wait(20*time.Millisecond - time.Since(begin)))
+				w.NoError(w.poller.WaitFor(20*time.Millisecond - time.Since(begin)))
 				w.Zero(w.poll())
 			}
 			w.Less(turns, 8, "nothing happened, so it lasts")
@@ -446,11 +446,11 @@ func (w *world) exhaust(s *xtreme.Socket) (all []lent) {
 func TestWaitSeesNewRings(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w, sockets := several(t, kind, 2)
-		w.NoError(w.poller.Wait(time.Millisecond))
+		w.NoError(w.poller.WaitFor(time.Millisecond))
 		w.poll()
 		late := w.udp(loopback)
 		w.Len(w.poller.Rings(), 3)
-		w.NoError(w.poller.Wait(time.Millisecond))
+		w.NoError(w.poller.WaitFor(time.Millisecond))
 		w.poll()
 		peer := w.peer(late.LocalAddr())
 		for range 20 {
@@ -544,7 +544,7 @@ func TestErrorOfOneRingComesAlone(t *testing.T) {
 						w.NoError(err)
 						w.True(pending, "an error waits")
 					} else {
-						w.NoError(w.poller.Wait(-1)) // for ever, if the error were forgotten
+						w.NoError(w.poller.WaitFor(-1)) // for ever, if the error were forgotten
 					}
 				}
 				before := seen
@@ -587,7 +587,7 @@ func TestShortWaits(t *testing.T) {
 					for w.poll() > 0 {
 					}
 					begin := time.Now()
-					w.NoError(w.poller.Wait(d))
+					w.NoError(w.poller.WaitFor(d))
 					return time.Since(begin)
 				}
 				const waits = 200

@@ -90,7 +90,7 @@ func TestTaskOfAProcess(t *testing.T) {
 			}
 		}
 		if what[0] != "spin" {
-			require.NoError(t, p.Wait(-1))
+			require.NoError(t, p.WaitFor(-1))
 		}
 	}
 }

@@ -184,7 +184,7 @@ func pingPong(ctx context.Context, p *xtreme.Poller, s *xtreme.Socket, name stri
 				break
 			}
 			if waits {
-				if err := p.Wait(late); err != nil {
+				if err := p.WaitFor(late); err != nil {
 					return err
 				}
 			}

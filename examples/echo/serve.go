@@ -48,7 +48,7 @@ func (l *loop) serve(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return l.close()
 		case l.rest == "wait", l.rest == "adaptive" && idle >= 20_000:
-			if err := l.poller.Wait(-1); err != nil {
+			if err := l.poller.Wait(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 		default:
@@ -167,7 +167,7 @@ func (l *loop) close() error {
 			}
 		}
 		if n == 0 {
-			if err := l.poller.Wait(grace / 100); err != nil {
+			if err := l.poller.WaitFor(grace / 100); err != nil {
 				return err
 			}
 		}

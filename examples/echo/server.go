@@ -74,11 +74,7 @@ func run(ctx context.Context, c config, ready func(*server)) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(srv.loops))
 	for i, l := range srv.loops {
-		stop := context.AfterFunc(ctx, l.poller.Wake) // a loop at rest must see that it is over
-		wg.Go(func() {
-			defer stop()
-			errs[i] = l.serve(ctx)
-		})
+		wg.Go(func() { errs[i] = l.serve(ctx) })
 	}
 	wg.Wait()
 	for _, l := range srv.loops {

@@ -150,7 +150,7 @@ func receive(poller *xtreme.Poller, out io.Writer) stream {
 			return s
 		}
 		if n == 0 {
-			if s.err = poller.Wait(time.Second); s.err != nil {
+			if s.err = poller.WaitFor(time.Second); s.err != nil {
 				return s
 			}
 		}

@@ -294,7 +294,7 @@ func (eng *engine) wind() {
 	}
 	eng.onLoops((*eventloop).closeListeners) // now, and not when the loops have wound down: who comes late is refused
 	for _, el := range eng.all {
-		el.loop.Shutdown()
+		el.loop.BeginShutdown()
 	}
 	eng.running.Wait()
 	eng.ticking.Wait()

@@ -81,6 +81,24 @@ func (n *Network) Close() error {
 	return nil
 }
 
+// Shutdown is Close that waits no longer than ctx lasts: then it aborts what is left, and returns ctx's error while the loops end. Config.Grace
+// bounds it as well.
+func (n *Network) Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("netconn: Shutdown: context nil: %w", unix.EINVAL)
+	}
+	n.closing.Do(n.cancel)
+	select {
+	case <-n.gone:
+		return n.Close()
+	case <-ctx.Done():
+	}
+	for _, l := range n.loops {
+		_ = l.reactor.Shutdown(ctx) // has ended: it does not wait
+	}
+	return fmt.Errorf("netconn: %w", ctx.Err())
+}
+
 // pick chooses the loop of a connection that is dialled, in turn.
 func (n *Network) pick() *loop {
 	if len(n.loops) == 1 {

@@ -38,7 +38,7 @@ func TestOffloadedPacketConn(t *testing.T) {
 	lines := bufio.NewReader(out)
 	line, err := lines.ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "serving by offload, os\n", line)
+	require.Equal(t, "serving by bypass, kernel\n", line)
 
 	packets := n.Dial(at)
 	var stream net.Conn
@@ -75,7 +75,7 @@ func serveOffloaded(t *testing.T, at string) {
 	require.NoError(t, err)
 	l, err := n.Listen("tcp", at)
 	require.NoError(t, err)
-	fmt.Printf("serving by %s, os\n", p.Path().Tier)
+	fmt.Printf("serving by %s, %s\n", p.Path().Tier, l.Path().Tier)
 	go func() {
 		b := make([]byte, 2048)
 		for {

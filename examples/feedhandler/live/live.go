@@ -216,7 +216,7 @@ func (l *Live) Run(ctx context.Context) error {
 		if empty++; empty < spins || l.c.Spin {
 			continue
 		}
-		if err := l.poller.Wait(l.pause(at)); err != nil {
+		if err := l.poller.WaitFor(l.pause(at)); err != nil {
 			return errors.Join(err, l.close())
 		}
 	}

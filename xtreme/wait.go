@@ -1,0 +1,127 @@
+package xtreme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+)
+
+// Wait sleeps until one of the rings has something, Wake is called, or ctx ends; then it returns ctx.Err(). A signal may end it sooner: Poll, and
+// wait again. It does not allocate, but for the first of several calls with one context.
+//
+//	for {
+//		n, err := poller.Poll(done[:])
+//		...
+//		if n == 0 {
+//			if err := poller.Wait(ctx); err != nil {
+//				return poller.Shutdown(context.Background())
+//			}
+//		}
+//	}
+func (p *Poller) Wait(ctx context.Context) error {
+	if err := p.mayUse(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return fmt.Errorf("xtreme: poller %q: wait: context nil: %w", p.name, unix.EINVAL)
+	}
+	if ctx.Done() == nil {
+		return p.WaitFor(-1)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p.watchContext(ctx)
+	if err := p.WaitFor(-1); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// watchContext makes the end of ctx wake the poller. Contexts with one Done channel end together: one of them is enough.
+func (p *Poller) watchContext(ctx context.Context) {
+	if ctx.Done() != p.canceled {
+		p.forgetContext()
+		p.canceled, p.unwatch = ctx.Done(), context.AfterFunc(ctx, p.Wake)
+	}
+}
+
+// forgetContext undoes watchContext.
+func (p *Poller) forgetContext() {
+	if p.unwatch != nil {
+		p.unwatch()
+	}
+	p.canceled, p.unwatch = nil, nil
+}
+
+// Shutdown ends the poller in good order: it closes the listeners and all other sockets, so that what was sent goes out before FIN, polls until
+// the last of them is closed and lent packets are back, and closes the poller (see Close for its errors). Packets that come meanwhile are
+// released unread, and posted functions run. A connection whose peer takes nothing is given up after its CloseTimeout.
+//
+// When ctx ends first, Shutdown returns ctx.Err() and the poller stays open, its sockets closing: Close aborts them. A program that wants to serve
+// its clients to the end stops when it has, and then calls Shutdown; package reactor does so by itself. Owner only, and not inside a callback
+// (EDEADLK).
+func (p *Poller) Shutdown(ctx context.Context) error {
+	if err := p.mayClose(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return fmt.Errorf("xtreme: poller %q: shutdown: context nil: %w", p.name, unix.EINVAL)
+	}
+	var done [64]Completion
+	for {
+		left, err := p.closeSockets()
+		if err != nil {
+			return err
+		}
+		if left == 0 && p.pool.Ledger().Lent == 0 {
+			return p.Close()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for n := -1; n != 0; {
+			if n, err = p.Poll(done[:]); err != nil {
+				return err
+			}
+			for i := range done[:n] {
+				_ = done[i].Packet.Release() // most completions have none
+			}
+		}
+		if p.sockets() == 0 && p.pool.Ledger().Lent == 0 {
+			continue
+		}
+		if err := p.Wait(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// closeSockets closes the sockets that are not closed yet and returns how many there are.
+func (p *Poller) closeSockets() (left int, err error) {
+	for _, listeners := range []bool{true, false} {
+		for _, r := range p.Rings() {
+			err := r.EachSocket(func(s *Socket) {
+				if (s.Kind() == KindListener) == listeners {
+					_ = s.Close() // ErrClosed for those that are closing already
+				}
+			})
+			if err != nil && !errors.Is(err, ring.ErrClosed) {
+				return 0, fmt.Errorf("xtreme: poller %q: shutdown: %w", p.name, err)
+			}
+		}
+	}
+	return p.sockets(), nil
+}
+
+// sockets counts those that have a ring.
+func (p *Poller) sockets() (n int) {
+	for _, r := range p.Rings() {
+		n += r.Sockets()
+	}
+	return n
+}
