@@ -1,6 +1,8 @@
 package tcptest
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +30,32 @@ func TestSmallPiecesLeave(t *testing.T) {
 `)
 	require.NoError(t, err)
 	require.NoError(t, Play(script, PlayConfig{Piece: 100}))
+}
+
+// Small segments are acknowledged at once when they are as much as two full ones (RFC 5681 section 4.2), also behind the quick
+// acknowledgements of a connection's start.
+func TestSmallSegmentsAreAcknowledgedByBytes(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
+0 < S 0:0(0) win 10000 <mss 1000>
++0 > S. 0:0(0) ack 1 <mss 1460>
++.1 < . 1:1(0) ack 1 win 10000
++0 accept(3, ..., ...) = 4
+`)
+	at := 1
+	for range 16 {
+		fmt.Fprintf(&b, "+.01 < P. %d:%d(200) ack 1 win 10000\n+0 > . 1:1(0) ack %d\n", at, at+200, at+200)
+		at += 200
+	}
+	for range 10 {
+		fmt.Fprintf(&b, "+0 < P. %d:%d(200) ack 1 win 10000\n", at, at+200)
+		at += 200
+	}
+	fmt.Fprintf(&b, "+0 > . 1:1(0) ack %d\n", at)
+	script, err := packetdrill.Parse("bytes", b.String())
+	require.NoError(t, err)
+	require.NoError(t, Play(script, PlayConfig{}))
 }
