@@ -86,7 +86,9 @@ func (t *Table) ackPolicy(c *conn, p Payload) {
 		c.full = uint8(min(int(c.full)+int(p.Length)/c.payloadLimit(), 255))
 	}
 	switch {
-	case s.QuickAck, c.reassembly != 0, c.has(flagFinHeard), c.full >= s.AckEvery, s.AckBytes > 0 && c.unacked >= s.AckBytes:
+	case s.QuickAck, c.reassembly != 0, c.has(flagFinHeard), c.full >= s.AckEvery,
+		int(c.unacked) >= int(s.AckEvery)*c.payloadLimit(), // RFC 5681 section 4.2: of small segments as many bytes
+		s.AckBytes > 0 && c.unacked >= s.AckBytes:
 		c.flags |= flagAckNow
 	case c.quick > 0:
 		c.quick--
