@@ -78,9 +78,10 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	return true
 }
 
-// updateWindow takes the peer's window, unless the segment is older than the one that the present window came with.
+// updateWindow takes the peer's window, unless the segment is older than the one that the present window came with. One that acknowledges new
+// data always brings its window: the window counts from the left edge, which it moves.
 func (t *Table) updateWindow(c *conn, s *Segment) {
-	if c.wl1.Before(s.Seq) || c.wl1 == s.Seq && !s.Ack.Before(c.wl2) {
+	if c.una.Before(s.Ack) || c.wl1.Before(s.Seq) || c.wl1 == s.Seq && !s.Ack.Before(c.wl2) {
 		c.wnd = uint32(s.Window) << c.sndScale // RFC 9293 MUST-1: unsigned
 		c.maxWnd = max(c.maxWnd, c.wnd)
 		c.wl1, c.wl2 = s.Seq, s.Ack
