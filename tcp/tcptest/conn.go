@@ -39,7 +39,7 @@ func (h *Host) Accept(l tcp.ListenerID, user uint64) *Conn {
 		if c.Listener == l {
 			h.ready = slices.Delete(h.ready, i, i+1)
 			if err := h.Table.Take(c.ID, user); err != nil {
-				h.fail("accept: %w", err)
+				return nil // a reset ended it since, and EventGone is on its way
 			}
 			c.User, c.taken = user, true
 			return c

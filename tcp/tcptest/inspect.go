@@ -122,10 +122,12 @@ func (x *Inspector) came(p place, s *tcp.Segment) {
 			st = &stream{}
 			x.streams[p] = st
 		}
-		st.peerHas = s.Options.Has&wire.TCPHasWindowScale != 0
-		st.peer = min(s.Options.WindowScale, 14)
-		if st.mss = 536; s.Options.Has&wire.TCPHasMSS != 0 {
-			st.mss = max(int(s.Options.MSS), 48)
+		if !st.heard { // a later one does not change what was agreed on
+			st.peerHas = s.Options.Has&wire.TCPHasWindowScale != 0
+			st.peer = min(s.Options.WindowScale, 14)
+			if st.mss = 536; s.Options.Has&wire.TCPHasMSS != 0 {
+				st.mss = max(int(s.Options.MSS), 48)
+			}
 		}
 	}
 	if st == nil || s.Flags&wire.TCPRst != 0 {

@@ -96,7 +96,7 @@ func (nw *Network) fail(err error) {
 // Crash takes a node off for a time. All that its table knew is lost.
 func (n *Node) Crash(d time.Duration) error {
 	n.Up = false
-	n.due, n.waiting = clock.Never, nil
+	n.due, n.waiting, n.Turns = clock.Never, nil, 0
 	n.restart++
 	old := n.Host
 	if err := n.boot(); err != nil {
