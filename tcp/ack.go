@@ -39,7 +39,7 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 		return true
 	}
 	snd := t.senders[c.sender-1]
-	flightBefore := c.flight()
+	flightBefore, open := c.flight(), c.phase != phaseRecovery
 	lostBefore := snd.lost
 	var a acknowledged
 	if c.has(flagSACK) && s.Options.Has&wire.TCPHasSACK != 0 {
@@ -59,13 +59,13 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	t.heardECE(c, snd, s, flightBefore)
 	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4).
 	limited := c.has(flagLimited) || c.cc.InSlowStart() && 2*flightBefore > int(c.cc.Window)
-	if a.bytes > 0 && c.phase != phaseRecovery && snd.frto < frtoNewData && limited {
+	if a.bytes > 0 && open && c.phase != phaseRecovery && snd.frto < frtoNewData && limited {
 		t.control(c).Acked(&c.cc, congestion.Ack{Now: t.now, Bytes: a.bytes, MSS: c.payloadLimit(), RTT: clock.Duration(c.srtt) * clock.Microsecond})
 	}
 	switch {
 	case c.flight() == 0:
 		t.armAfterAck(c)
-	case c.rtxKind == rtxReorder && c.rtxAt > t.now:
+	case t.awaitsReordering(c):
 	case a.bytes > 0:
 		t.armAfterAck(c)
 	case c.rtxAt == clock.Never:
@@ -259,7 +259,8 @@ func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) 
 			t.undo(c, snd) // it acknowledges what was sent once, before the time-out
 			return false
 		}
-		snd.frto = frtoNone
+		snd.frto = frtoNone // step 3a: the loss was real
+		c.cc.Window = max(c.cc.Window, uint32(3*c.payloadLimit()))
 	}
 	return true
 }

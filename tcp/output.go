@@ -118,7 +118,7 @@ func (t *Table) retransmit(id ID, c *conn, snd *sender, s *Segment) bool {
 		snd.undoTS, snd.undoTSKnown = timestamp(t.now)+c.tsOffset, true
 	}
 	t.putAgain(id, c, r, s)
-	if i == 0 || c.rtxKind != rtxTimeout {
+	if !t.awaitsReordering(c) && (i == 0 || c.rtxKind != rtxTimeout) {
 		t.armTimeout(c)
 	}
 	return true

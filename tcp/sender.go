@@ -113,7 +113,7 @@ func (t *Table) idleSender(c *conn) {
 	if c.sender == 0 {
 		return
 	}
-	if s := t.senders[c.sender-1]; s.flight.len() > 0 || s.unsent.len() > 0 || s.ecnSet {
+	if s := t.senders[c.sender-1]; s.flight.len() > 0 || s.unsent.len() > 0 || s.ecnSet && c.una.Before(s.ecnEnd) {
 		return
 	}
 	t.freeSender(c)

@@ -97,11 +97,17 @@ func (t *Table) limited(c *conn, at clock.Time) clock.Time {
 // armAfterSend: new data left.
 func (t *Table) armAfterSend(c *conn, snd *sender) {
 	switch {
+	case t.awaitsReordering(c):
 	case t.mayProbeLoss(c, snd):
 		t.armLossProbe(c)
 	case c.rtxKind != rtxTimeout || c.rtxAt == clock.Never:
 		t.armTimeout(c)
 	}
+}
+
+// awaitsReordering reports whether the timer of RACK runs: it comes before the others.
+func (t *Table) awaitsReordering(c *conn) bool {
+	return c.rtxKind == rtxReorder && c.rtxAt > t.now && c.rtxAt != clock.Never
 }
 
 // armAfterAck: new data was acknowledged (RFC 6298 (5.2), (5.3)).
@@ -161,7 +167,11 @@ func (t *Table) retransmitDue(id ID, c *conn) bool {
 	case rtxReorder:
 		snd := t.senders[c.sender-1]
 		t.armTimeout(c)
+		before := snd.lost
 		t.detectLoss(c, snd)
+		if c.phase == phaseRecovery && snd.lost > before {
+			t.reduceRate(c, snd, 0, false, true)
+		}
 	case rtxPersist:
 		return t.persist(id, c)
 	case rtxHeld:
