@@ -9,6 +9,18 @@ import "fmt"
 // Take takes a free buffer of class c for filling (free to filling). When none is free beyond the reserve it first takes
 // back what other goroutines have released; false when there is still none, which is counted.
 func (p *Pool) Take(c Class) (uint32, bool) {
+	f := &p.free[c]
+	if f.n <= f.reserve {
+		return p.takeReclaimed(c)
+	}
+	f.n--
+	i := f.stack[f.n]
+	p.meta[i].state = stateFilling
+	return i, true
+}
+
+// takeReclaimed is Take when the free list is short.
+func (p *Pool) takeReclaimed(c Class) (uint32, bool) {
 	i, ok := p.take(c, p.free[c].reserve)
 	if !ok {
 		p.stats.Exhausted++
@@ -162,6 +174,31 @@ func (p *Pool) DeliverTo(pk Packet, a Account) (n int, over bool) {
 	m.state = stateHeld
 	acc := &p.accounts[m.account]
 	return int(m.len), m.account != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
+		acc.limit > 0 && acc.bytes(p) >= acc.limit)
+}
+
+// FillHeld is Fill and DeliverTo in one pass, for a buffer whose packet goes straight to the application (filling to held).
+func (p *Pool) FillHeld(i uint32, off, n int, a Account) (pk Packet, over bool) {
+	m, c := &p.meta[i], p.ClassOf(i)
+	slot := uint32(a & slotMask)
+	if m.state != stateFilling || uint(off) > uint(p.strides[c]) || uint(n) > uint(p.strides[c])-uint(off) ||
+		int(slot) >= len(p.accounts) || p.accounts[slot].id != a || p.debug.Load() != nil {
+		pk = p.Fill(i, off, n, a)
+		_, over = p.DeliverTo(pk, a)
+		return pk, over
+	}
+	acc := &p.accounts[slot]
+	acc.used[c]++
+	if acc.asks {
+		p.filled[i] = uint32(n)
+	}
+	p.avail[c]--
+	m.account = slot
+	m.off = p.base(i) + uint32(off)
+	m.len = uint32(n)
+	m.refs = 1
+	m.state = stateHeld
+	return Packet{pool: p, head: i, gen: m.gen}, slot != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
 		acc.limit > 0 && acc.bytes(p) >= acc.limit)
 }
 

@@ -113,6 +113,43 @@ func TestDeliverFrame(t *testing.T) {
 	require.Equal(t, p.Ledger().Total, p.Ledger().Free)
 }
 
+// FillHeld does what Fill and DeliverTo do.
+func TestFillHeld(t *testing.T) {
+	p := newPool(t, frameLayout)
+	a, err := p.OpenAccount(2 * p.Layout().Stride(buffers.Small))
+	require.NoError(t, err)
+	require.NoError(t, p.AskCredit(a, 5))
+	take := func() uint32 {
+		i, ok := p.Take(buffers.Small)
+		require.True(t, ok)
+		copy(p.Memory(i)[10:], "payload")
+		return i
+	}
+	for _, debug := range []bool{false, true} {
+		p.SetDebug(debug)
+		first, over := p.FillHeld(take(), 10, 7, a)
+		require.False(t, over)
+		require.Equal(t, "payload", string(first.Bytes()))
+		second, over := p.FillHeld(take(), 10, 0, a)
+		require.True(t, over)
+		require.Equal(t, 2, p.Ledger().Held)
+		require.NoError(t, p.Verify())
+		require.NoError(t, first.Release())
+		require.NoError(t, second.Release())
+		c, ok := p.TakeCredit()
+		require.True(t, ok)
+		require.Equal(t, buffers.Credit{Account: a, Holder: 5, Bytes: 7}, c)
+	}
+	p.SetDebug(false)
+	i := take()
+	require.Panics(t, func() { p.FillHeld(i, 10, p.Layout().Stride(buffers.Small), a) })
+	pk, _ := p.FillHeld(i, 10, 7, a+1<<20)
+	require.EqualValues(t, 1, p.Stats().StaleAccounts)
+	require.Panics(t, func() { p.FillHeld(i, 10, 7, 0) }, "held already")
+	require.NoError(t, pk.Release())
+	require.Equal(t, p.Ledger().Total, p.Ledger().Free)
+}
+
 // A frame of several buffers, cut at every place at both ends.
 func TestTrimChain(t *testing.T) {
 	p := newPool(t, frameLayout)

@@ -267,11 +267,8 @@ func (p *Pool) giveBack(i uint32, m *meta) {
 	c := p.ClassOf(i)
 	a := &p.accounts[m.account]
 	a.used[c]--
-	if a.asks {
-		p.credit(i, m.account, a)
-	}
-	if a.closed {
-		p.freeClosedAccount(m.account)
+	if a.asks || a.closed {
+		p.settleAccount(i, m.account, a)
 	}
 	m.account = 0
 	m.bufGen++
@@ -281,4 +278,14 @@ func (p *Pool) giveBack(i uint32, m *meta) {
 	p.avail[c]++
 	p.freed++
 	p.free[c].push(i)
+}
+
+// settleAccount is what an account that asks for credit, or is closed, gets of a buffer that came back.
+func (p *Pool) settleAccount(i, slot uint32, a *account) {
+	if a.asks {
+		p.credit(i, slot, a)
+	}
+	if a.closed {
+		p.freeClosedAccount(slot)
+	}
 }

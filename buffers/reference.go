@@ -38,7 +38,19 @@ func (p Packet) Release() error {
 	}
 	m.refs = 0
 	m.gen++
-	pool.giveBack(p.head, m)
+	// giveBack, of which nothing is left to look at but the account: a call less is 1 ns of 5.
+	c := pool.ClassOf(p.head)
+	a := &pool.accounts[m.account]
+	a.used[c]--
+	if a.asks || a.closed {
+		pool.settleAccount(p.head, m.account, a)
+	}
+	m.account = 0
+	m.bufGen++
+	m.state = stateFree
+	pool.avail[c]++
+	pool.freed++
+	pool.free[c].push(p.head)
 	return nil
 }
 

@@ -10,24 +10,37 @@ func (k *Sink) Frame(s *Socket, frame buffers.Packet, off, n int, m *Meta) bool 
 	if s.needsSlowPath() || k.n == len(k.dst) {
 		return false
 	}
-	r := k.ring
-	over, ok := r.pool.DeliverFrame(frame, off, n, s.handle.Account)
+	over, ok := k.ring.pool.DeliverFrame(frame, off, n, s.handle.Account)
 	if !ok {
 		return false
 	}
+	k.received(s, frame, n, over, m)
+	return true
+}
+
+// DatagramIn and received write the same completion: the second call would be 0.6 ns of 26.
+
+// DatagramIn is Datagram for a buffer that its driver took and the kernel has filled: the datagram is n bytes from off on.
+func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
+	if s.needsSlowPath() || k.n == len(k.dst) || m.Truncated || m.RawHardware != 0 {
+		k.Datagram(s, k.ring.pool.Fill(buffer, off, n, s.handle.Account), m)
+		return
+	}
+	p, over := k.ring.pool.FillHeld(buffer, off, n, s.handle.Account)
+	r := k.ring
 	c := &k.dst[k.n]
 	k.n++
 	c.Events = EventPacket
 	c.UserData = s.userData
 	c.Socket = s
 	c.Listener = nil
-	c.Packet = frame
+	c.Packet = p
 	c.Source = m.Source
 	c.Destination = s.destination(m)
 	c.IfIndex = m.IfIndex
-	c.ViaKernel = false
+	c.ViaKernel = m.ViaKernel
 	c.Token = 0
-	c.Time = Stamp{}
+	c.Time = m.Time
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
@@ -35,5 +48,29 @@ func (k *Sink) Frame(s *Socket, frame buffers.Packet, off, n int, m *Meta) bool 
 	if over {
 		s.stop(stopBudget)
 	}
-	return true
+}
+
+// received writes the completion of a datagram that goes straight into the caller's slice. Field by field, all of them: see fillCompletion.
+func (k *Sink) received(s *Socket, p buffers.Packet, n int, over bool, m *Meta) {
+	r := k.ring
+	c := &k.dst[k.n]
+	k.n++
+	c.Events = EventPacket
+	c.UserData = s.userData
+	c.Socket = s
+	c.Listener = nil
+	c.Packet = p
+	c.Source = m.Source
+	c.Destination = s.destination(m)
+	c.IfIndex = m.IfIndex
+	c.ViaKernel = m.ViaKernel
+	c.Token = 0
+	c.Time = m.Time
+	c.Err = nil
+	r.stats.Packets++
+	r.stats.Bytes += uint64(n)
+	s.countReceived(n)
+	if over {
+		s.stop(stopBudget)
+	}
 }

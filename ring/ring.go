@@ -113,42 +113,17 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 		return 0, &OpError{Op: "poll inside a callback or posted work", Err: syscall.EDEADLK}
 	}
 	r.turn++
-	if len(r.announced) > 0 {
-		r.endAnnouncements()
-	}
-	if len(r.ended) > 0 {
-		r.forgetEnded()
-	}
-	if r.armed {
-		r.disarm()
-	}
-	if len(r.failures) > 0 && !r.reported && before == 0 {
-		r.turn |= timerMask // the next Poll looks at the deadlines, should this have been the one
-		return 0, r.takeFailures(nil)
-	}
-	if r.inbox.waiting() {
-		r.runPosted(dst)
-		if self != r.owner.Load() {
-			return 0, ErrClosed // by the work itself
+	// What is seldom, in one test: a ring that spins for packets has none of it.
+	if r.armed || r.inbox.waiting() || r.hasCredit() ||
+		len(r.failures)|r.timers.Len()|len(r.paced)|len(r.timestamping)|len(r.stopped)|len(r.announced)|len(r.ended) != 0 {
+		if done, err := r.beforeReap(dst, before, self); done {
+			return 0, err
 		}
-	}
-	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.watch && r.deadlineGap.Long()) {
-		r.expire()
-	}
-	if len(r.paced) > 0 {
-		r.sendDue()
-	}
-	if len(r.timestamping) > 0 {
-		r.collectStamps()
-	}
-	if n := r.pool.Reclaim(); n > 0 {
+	} else if n := r.pool.Reclaim(); n > 0 {
 		r.stats.ReturnedFromLending += uint64(n)
-	}
-	if len(r.stopped) > 0 {
-		r.restart()
-	}
-	if r.hasCredit() {
-		r.takeCredit()
+		if r.hasCredit() {
+			r.takeCredit()
+		}
 	}
 
 	k := &r.sink
@@ -175,6 +150,48 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 		return 0, r.takeFailures(nil)
 	}
 	return n, nil
+}
+
+// beforeReap does what Poll does besides: what others left for the owner, and what is due. done: the Poll is over.
+func (r *Ring) beforeReap(dst []Completion, before int, self uintptr) (done bool, err error) {
+	if len(r.announced) > 0 {
+		r.endAnnouncements()
+	}
+	if len(r.ended) > 0 {
+		r.forgetEnded()
+	}
+	if r.armed {
+		r.disarm()
+	}
+	if len(r.failures) > 0 && !r.reported && before == 0 {
+		r.turn |= timerMask // the next Poll looks at the deadlines, should this have been the one
+		return true, r.takeFailures(nil)
+	}
+	if r.inbox.waiting() {
+		r.runPosted(dst)
+		if self != r.owner.Load() {
+			return true, ErrClosed // by the work itself
+		}
+	}
+	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.watch && r.deadlineGap.Long()) {
+		r.expire()
+	}
+	if len(r.paced) > 0 {
+		r.sendDue()
+	}
+	if len(r.timestamping) > 0 {
+		r.collectStamps()
+	}
+	if n := r.pool.Reclaim(); n > 0 {
+		r.stats.ReturnedFromLending += uint64(n)
+	}
+	if len(r.stopped) > 0 {
+		r.restart()
+	}
+	if r.hasCredit() {
+		r.takeCredit()
+	}
+	return false, nil
 }
 
 // lockThread ties the goroutine to its thread until Close, once.

@@ -75,7 +75,7 @@ func (d *Driver) datagram(k *ring.Sink, r *record, i uint32, n int) {
 		}
 	}
 	d.count(r)
-	k.Datagram(r.socket, d.pool.Fill(i, d.headroom, n-d.headroom, r.handle.Account), &m)
+	k.DatagramIn(r.socket, i, d.headroom, n-d.headroom, &m)
 }
 
 // stopped reports why a receive ended.

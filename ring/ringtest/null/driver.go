@@ -60,14 +60,13 @@ func (d *Driver) Reap(k *ring.Sink) error {
 	if s == nil {
 		return nil
 	}
-	account := ring.HandleOf(s).Account
 	for range min(d.Batch, k.Room()) {
 		i, ok := d.pool.Take(buffers.Small)
 		if !ok {
 			k.Starved(s)
 			return nil
 		}
-		k.Datagram(s, d.pool.Fill(i, d.headroom, PayloadBytes, account), &d.meta)
+		k.DatagramIn(s, i, d.headroom, PayloadBytes, &d.meta)
 	}
 	return nil
 }
