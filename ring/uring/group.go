@@ -18,7 +18,8 @@ type group struct {
 	ring  *sys.ProvidedBuffers
 	class buffers.Class
 	count int      // buffers of the class in the pool
-	most  int      // offered at a time
+	limit int      // of most
+	most  int      // offered at a time: few at first, twice as many whenever the kernel has used up nearly all
 	index []uint32 // by id; noBuffer when the id is not out
 	ids   []uint16 // not out
 	dry   bool     // the pool had none when Freed was …
@@ -29,6 +30,10 @@ const noBuffer = ^uint32(0)
 
 // mostOut is how many buffers of each class a ring offers at most.
 var mostOut = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
+
+// firstOut is how many a ring offers at first. The kernel fills all that it is offered in turn, so each is memory that is touched, and a place in
+// the caches.
+var firstOut = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
 
 // share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of a class divided
 // by their number, so that idle rings do not sit on what busy ones and senders need.
@@ -77,7 +82,7 @@ func (d *Driver) openGroup(c buffers.Class) error {
 	if err != nil {
 		return fmt.Errorf("uring: attach: %d provided %v buffers: %w", entries, c, err)
 	}
-	g := &group{ring: ring, class: c, count: count, index: make([]uint32, entries), ids: make([]uint16, entries)}
+	g := &group{ring: ring, class: c, count: count, most: firstOut[c], index: make([]uint32, entries), ids: make([]uint16, entries)}
 	for i := range entries {
 		g.index[i], g.ids[i] = noBuffer, uint16(entries-1-i)
 	}
@@ -104,6 +109,9 @@ func (d *Driver) refill() {
 	}
 	for _, g := range d.groups {
 		if g != nil && g.out() <= g.most/2 {
+			if g.out() < g.most/8 {
+				g.grow()
+			}
 			d.fill(g)
 		}
 	}
@@ -114,10 +122,14 @@ func (d *Driver) divide() {
 	d.sharers = d.share.drivers.Load()
 	for _, g := range d.groups {
 		if g != nil {
-			g.most = min(len(g.index), max(g.count/4/int(d.sharers), 1))
+			g.limit = min(len(g.index), max(g.count/4/int(d.sharers), 1))
+			g.most = min(g.most, g.limit)
 		}
 	}
 }
+
+// grow offers twice as many from now on.
+func (g *group) grow() { g.most = min(2*g.most, g.limit) }
 
 // fill offers the kernel buffers, as far as the pool has some. One store of the ring's tail for all.
 func (d *Driver) fill(g *group) {
@@ -147,6 +159,7 @@ func (d *Driver) fill(g *group) {
 // replenish answers the kernel's finding that a group is empty: true when it is not any more, so that the operation can go on.
 func (d *Driver) replenish(c buffers.Class) bool {
 	g := d.groups[c]
+	g.grow()
 	d.fill(g)
 	return g.out() > 0
 }
