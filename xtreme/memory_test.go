@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -48,6 +49,34 @@ func TestMemoryOfTheCaller(t *testing.T) {
 		require.NoError(t, p.Close())
 		mem[0] = 1 // still mapped
 	})
+}
+
+// A poller has all its memory from the start, or each page when it is used first.
+func TestMemoryOnDemand(t *testing.T) {
+	for _, onDemand := range []bool{false, true} {
+		mem, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, unix.Munmap(mem)) }()
+		require.NoError(t, unix.Madvise(mem, unix.MADV_NOHUGEPAGE))
+		resident := func() (pages int) {
+			there := make([]byte, len(mem)/os.Getpagesize())
+			_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(len(mem)), uintptr(unsafe.Pointer(&there[0])))
+			require.Zero(t, e)
+			for _, x := range there {
+				pages += int(x & 1)
+			}
+			return pages
+		}
+		e := newEngine(t, conf.RingEpoll)
+		p, err := e.NewPoller("memory", xtreme.PollerConfig{Memory: mem, SmallBuffers: 512, LargeBuffers: 16, MemoryOnDemand: onDemand})
+		require.NoError(t, err)
+		if l := p.Pool().Layout(); onDemand {
+			require.Less(t, resident(), 16)
+		} else {
+			require.GreaterOrEqual(t, resident(), l.Bytes()/os.Getpagesize())
+		}
+		require.NoError(t, p.Close())
+	}
 }
 
 func TestMemoryTooShort(t *testing.T) {

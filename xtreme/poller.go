@@ -68,7 +68,9 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	}
 	poller.pool.SetDebug(e.settings.BufferDebug)
 	poller.pool.SetContiguous(region.Contiguous())
-	region.Prefault()
+	if !o.MemoryOnDemand {
+		region.Prefault()
+	}
 	logic := ring.Logic(e.settings.RingLogic)
 	if o.RingLogic != nil {
 		logic = *o.RingLogic

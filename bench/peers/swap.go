@@ -65,7 +65,7 @@ func ringWorks(kind conf.RingKind) error {
 	if err != nil {
 		return err
 	}
-	poller, err := engine.NewPoller("trial", xtreme.PollerConfig{})
+	poller, err := engine.NewPoller("trial", xtreme.PollerConfig{MemoryOnDemand: true})
 	if err != nil {
 		return err
 	}

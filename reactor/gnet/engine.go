@@ -176,7 +176,7 @@ func (eng *engine) numLoops() int {
 // makeLoops makes the loops; nothing runs yet.
 func (eng *engine) makeLoops() error {
 	for i := range eng.numLoops() {
-		el, err := eng.newLoop(i, xtreme.PollerConfig{})
+		el, err := eng.newLoop(i, xtreme.PollerConfig{MemoryOnDemand: true})
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (eng *engine) makeLoops() error {
 // makeIngress makes the loop that accepts, as gnet's main reactor does: the handler never runs on it, so that none can keep it from
 // accepting. It sleeps when nothing comes, takes no processor of its own, and has the fewest buffers there can be: nothing is received.
 func (eng *engine) makeIngress() (err error) {
-	least := xtreme.PollerConfig{Auxiliary: true, SmallBuffers: leastSmall, LargeBuffers: leastLarge}
+	least := xtreme.PollerConfig{Auxiliary: true, MemoryOnDemand: true, SmallBuffers: leastSmall, LargeBuffers: leastLarge}
 	if eng.ingress, err = eng.newLoop(ingressIndex, least); err == nil {
 		eng.all = append(eng.all, eng.ingress)
 	}
