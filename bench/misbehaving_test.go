@@ -18,7 +18,7 @@ import (
 // spoilt is the message that is lost, doubled or changed: one that a quick run comes to on the busiest machine.
 const spoilt = 30
 
-// misbehaving are servers that each break one promise, so that the tests can see the harness notice it.
+// misbehaving are servers that each break one rule, so that the tests can see the harness notice it.
 var misbehaving = map[string]func(args []string, out, errs io.Writer) error{
 	"dropping":    spoiledUDP(func(n int, m []byte) [][]byte { return keepUnless(n == spoilt, m) }),
 	"duplicating": spoiledUDP(func(n int, m []byte) [][]byte { return append([][]byte{m}, keepUnless(n != spoilt, m)...) }),

@@ -6,7 +6,7 @@ import (
 )
 
 // Account is a socket's budget of buffer memory: whole strides, not payload, because a one-byte datagram keeps 2 KiB
-// from everyone else. 0 is nobody's account, without limit.
+// from everyone else. 0 is no account, and has no limit.
 //
 // The number is the slot in the low 20 bits and the slot's use count above, so that the number of a closed socket does
 // not reach the next one.
@@ -97,7 +97,7 @@ func (p *Pool) Used(a Account) int {
 // 1/(N+1) each as buffers come and go, and as much is left for the others, without a limit having to be set for anyone.
 // Classes count apart, since a large buffer is not replaced by free small ones. Over only advises: a holder of nothing
 // is never over by the dynamic rule, even if nothing is available (many holders at once), so Take may still fail.
-// Account 0 is never over, a closed and settled one always. O(1).
+// Account 0 is never over, a closed one without buffers always. O(1).
 func (p *Pool) Over(a Account) bool {
 	if a == 0 {
 		return false

@@ -3,7 +3,7 @@ package buffers
 import "fmt"
 
 // The functions of this file are for the ring core and its drivers, on the owner goroutine. Wrong arguments here are
-// bugs of the program, not of its input: they panic with the buffer's index. Whoever takes indexes or lengths from
+// bugs of the program, not of its input: they panic with the buffer's index. A driver that takes indexes or lengths from
 // outside the process checks them first.
 
 // Take takes a free buffer of class c for filling (free to filling). When none is free beyond the reserve it first takes
@@ -66,7 +66,7 @@ func (p *Pool) ClassOf(i uint32) Class {
 }
 
 // Fill makes a packet of a filling buffer (filling to received): its payload is Memory(i)[off:off+n], it has one
-// reference and is charged to a. An account that was closed and settled in the meantime pays nothing; that is counted.
+// reference and is charged to a. An account that was closed, and whose last buffer returned, in the meantime is charged nothing; that is counted.
 func (p *Pool) Fill(i uint32, off, n int, a Account) Packet {
 	m, c := &p.meta[i], p.ClassOf(i)
 	if m.state != stateFilling || uint(off) > uint(p.strides[c]) || uint(n) > uint(p.strides[c])-uint(off) {

@@ -27,6 +27,6 @@ var (
 	ErrState = errors.New("buffers: wrong state")
 	// ErrOverflow: more references to one packet or buffer than can be counted.
 	ErrOverflow = errors.New("buffers: too many references")
-	// ErrAccount: the account was never opened, or was closed and settled.
+	// ErrAccount: the account was never opened, or was closed and has no buffers.
 	ErrAccount = errors.New("buffers: no such account")
 )

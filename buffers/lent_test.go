@@ -63,7 +63,7 @@ func TestDoubleReleaseOfLent(t *testing.T) {
 	require.NoError(t, second.Release())
 }
 
-// Owner and others have the same packet: whoever is last ends it.
+// Owner and others have the same packet: the last release frees it.
 func TestSharedLoan(t *testing.T) {
 	for _, ownerFirst := range []bool{true, false} {
 		p := tiny(t)

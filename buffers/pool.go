@@ -259,7 +259,7 @@ func (p *Pool) base(i uint32) uint32 {
 // end is where buffer i ends in the region.
 func (p *Pool) end(i uint32) uint32 { return p.base(i) + p.strides[p.ClassOf(i)] }
 
-// giveBack returns a buffer that nobody refers to any more to its free list and settles its account.
+// giveBack returns a buffer without references to its free list and credits its account.
 func (p *Pool) giveBack(i uint32, m *meta) {
 	if p.debug.Load() != nil {
 		p.poison(i)

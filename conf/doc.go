@@ -25,5 +25,5 @@
 // as they were; Rules.WithAdded moves them over to a file that was read again. Package xtreme asks when a socket gets its ring, and has AddRule
 // and Reload for a running program.
 //
-// Rules, Parameter and Log may be used by any goroutine; Settings is a value, of whoever has it.
+// Rules, Parameter and Log may be used by any goroutine; Settings is a value.
 package conf

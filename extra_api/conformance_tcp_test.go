@@ -62,7 +62,7 @@ func connectRemoteRefused(w *world) {
 	}
 }
 
-// VMA expects EHOSTUNREACH of an address that is nobody's; which of the kernel's refusals of such addresses it is depends on its routes.
+// VMA expects EHOSTUNREACH of an address that no host has; which of the kernel's refusals of such addresses it is depends on its routes.
 func connectBogus(w *world) {
 	for range 5 {
 		s := w.socket(ring.KindStream)

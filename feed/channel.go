@@ -24,7 +24,7 @@ type Channel[R any] struct {
 	endSeq     uint64 // with ending
 	newest     int64  // send time
 	older      int64  // the newest send time of the epoch before: what is not newer belongs there
-	began      int64  // when the channel first heard of time
+	began      int64  // when the channel was first given a time
 	arrivals   uint64 // packets received
 	lost       uint64 // given up since the last delivery
 	oldRun     int    // packets of an ended session since the last one of this
@@ -186,7 +186,7 @@ func (c *Channel[R]) Next(d *Delivery[R]) bool {
 		}
 		if c.holes.n == 0 {
 			if c.state != Sync || c.stale || c.ending {
-				c.settle()
+				c.updateState()
 			}
 			return false
 		}
@@ -197,7 +197,7 @@ func (c *Channel[R]) Next(d *Delivery[R]) bool {
 			c.skip(h.To, h.cause)
 			continue
 		}
-		c.settle()
+		c.updateState()
 		return false
 	}
 }
@@ -402,8 +402,8 @@ func (c *Channel[R]) to(s State, why Cause) {
 	c.state = s
 }
 
-// settle finds the state that what is known amounts to.
-func (c *Channel[R]) settle() {
+// updateState finds the state that follows from what is known.
+func (c *Channel[R]) updateState() {
 	want, why := Sync, CauseFilled
 	switch {
 	case c.state == Init:

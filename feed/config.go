@@ -32,7 +32,7 @@ type Config struct {
 	PollOnly bool
 	// MaxJump is how far beyond the highest known message a packet may begin and be believed at once. One that begins
 	// farther away counts as Wild, unless it continues where the last wild one ended: a single corrupt sequence number
-	// must not make the channel deaf. 0 means 1,048,576.
+	// must not end the channel. 0 means 1,048,576.
 	MaxJump uint64
 	// RestartAfter is how much newer than anything seen the send time of an old sequence number must be to mean that the
 	// sender has restarted. 0 means 1 s; negative turns the rule off.

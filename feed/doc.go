@@ -21,7 +21,7 @@
 //
 // # Arbitration
 //
-// A message belongs to whoever brings it first; lines may cut the same messages into different packets. Of a packet
+// A message is taken from the line that brings it first; lines may cut the same messages into different packets. Of a packet
 // that is partly known only the unseen part is delivered. A packet that comes too early is parked: in a ring indexed by
 // sequence number, one word a message, so that the run behind a hole is found by looking at one word.
 //

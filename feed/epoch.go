@@ -8,7 +8,7 @@ func (c *Channel[R]) classify(l *line) step {
 	switch {
 	case c.state == Init:
 		if s.Line == Recovery {
-			break // an answer to nobody's question
+			break // an answer without a question
 		}
 		return c.change(CauseFirst)
 	case s.Session != c.session:

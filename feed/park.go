@@ -5,7 +5,7 @@ package feed
 //	seq & mask →  |  0 |  3 |  3 |  0 |  7 |  …      which slot has the message, plus one; 0: nobody
 //	slots      →  3: packet 101…102    7: packet 104…
 //
-// Whoever brings a message first has its word; a slot is free when none of its messages is wanted any more.
+// The line that brings a message first sets its word; a slot is free when none of its messages is wanted any more.
 type park[R any] struct {
 	ring  []uint32
 	mask  uint64

@@ -32,7 +32,7 @@ const (
 	EpochBegan               // Seq is the first sequence number expected, Cause why
 	GaveUp                   // messages Seq to End-1 will not be delivered; Cause why
 	LineDead                 // Line was silent for longer than Config.LineTimeout
-	LineAlive                // Line is heard again
+	LineAlive                // Line sends again
 )
 
 var kindNames = [...]string{"state", "epoch", "gave_up", "line_dead", "line_alive"}
@@ -65,8 +65,8 @@ const (
 	CauseEndOfSession       // the sender said that the session is over
 	CauseFlush              // the owner said that nothing more will come
 	CauseResynced           // the owner said that all is well again
-	CauseSilence            // nothing heard
-	CauseHeard              // heard again
+	CauseSilence            // nothing received
+	CauseHeard              // received again
 )
 
 var causeNames = [...]string{"", "first packet", "gap", "filled", "gap window over", "no recovery",

@@ -39,15 +39,15 @@ func (c *Channel[R]) Poll(now int64) {
 	}
 	for i := range c.lines[:c.cfg.Lines] {
 		l := &c.lines[i]
-		if !l.Dead && c.now-c.heard(l) >= c.cfg.LineTimeout {
+		if !l.Dead && c.now-c.lastSent(l) >= c.cfg.LineTimeout {
 			l.Dead = true
 			c.events.put(Event{Time: c.now, Kind: LineDead, Epoch: c.epoch, Line: uint8(i), Seq: c.next, Cause: CauseSilence})
 		}
 	}
 }
 
-// heard is when the line last said something; at first, when the channel began to listen.
-func (c *Channel[R]) heard(l *line) int64 {
+// lastSent is when the line last sent something; at first, when the channel began to listen.
+func (c *Channel[R]) lastSent(l *line) int64 {
 	if l.Segments == 0 {
 		return c.began
 	}
@@ -80,7 +80,7 @@ func (c *Channel[R]) Deadline() int64 {
 	if c.cfg.LineTimeout > 0 && c.now != math.MinInt64 {
 		for i := range c.lines[:c.cfg.Lines] {
 			if l := &c.lines[i]; !l.Dead {
-				at = min(at, c.heard(l)+c.cfg.LineTimeout)
+				at = min(at, c.lastSent(l)+c.cfg.LineTimeout)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // Loop polls one poller's rings and runs everything that belongs to them on one goroutine. Post, Shutdown, Snapshot and
-// Name may be called from any goroutine; everything else belongs to the loop: before Run to whoever sets it up, during
+// Name may be called from any goroutine; everything else belongs to the loop: before Run to the goroutine that sets it up, during
 // Run to handlers and functions that the loop runs. Calls from elsewhere panic, or return an error where they return
 // one.
 type Loop struct {

@@ -133,7 +133,7 @@ func (l *Loop) reap() (int, error) {
 	return n, nil
 }
 
-// polled decides what an error of Poll means. Most tell of one socket's trouble where no caller was there to hear it;
+// polled decides what an error of Poll means. Most tell of one socket's trouble where there was no caller to return it to;
 // the rings go on. An error comes alone, after the completions of the Poll in which it happened. A ring that returns nothing but
 // errors is broken.
 func (l *Loop) polled(err error) error {

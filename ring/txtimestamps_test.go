@@ -11,7 +11,7 @@ import (
 )
 
 // Which datagram a stamp is of: also when the kernel's 32 bits have gone round, when more are under way than are remembered, and when the
-// stamp is of nobody's.
+// stamp is of no datagram.
 func TestStampTokens(t *testing.T) {
 	for _, first := range []uint64{0, 1<<32 - 3, 5<<32 - 1} {
 		s := &transmitStamps{next: first}

@@ -129,8 +129,8 @@ func (j *judge) taken(n *NIC, f *frame, at int64) {
 	}
 }
 
-// settle compares the accounts with the counters, when nothing is under way any more.
-func (j *judge) settle() error {
+// compare compares the accounts with the counters, when nothing is under way any more.
+func (j *judge) compare() error {
 	for h := range j.hosts {
 		a, host := &j.hosts[h], j.w.hosts[h]
 		var drops uint64

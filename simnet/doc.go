@@ -68,7 +68,7 @@
 // Each direction of a cable has its own [Impairment], which may change at any time ([Line.Set] in [World.At]): delay, jitter, rate and
 // queue, losses (one by one, in bursts, each n-th, by kind of frame), duplicates, reordering, flipped bits, cut frames, a smaller MTU,
 // silence. A partition is both directions down. Each lost frame is counted with its [Cause]. A frame is spoiled once on its way at
-// most: one flipped bit is what the checksums promise to find.
+// most: one flipped bit is what the checksums find for certain.
 //
 // # Books
 //

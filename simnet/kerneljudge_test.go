@@ -349,8 +349,8 @@ func (j *kjudge) watchPaths() {
 	}
 }
 
-// settle compares what is missing with what is counted.
-func (j *kjudge) settle() error {
+// compare compares what is missing with what is counted.
+func (j *kjudge) compare() error {
 	var first string
 	for _, k := range j.live() {
 		for id := range k.must {

@@ -200,7 +200,7 @@ func (s *kscenario) final() error {
 			return fmt.Errorf("path: %v received %d of 3 datagrams by its path: %v", k, got, k.s.Path())
 		}
 	}
-	return s.settle()
+	return s.compare()
 }
 
 // byPath is how many datagrams came by a socket's path. Those of queues that no ring serves come by the kernel.

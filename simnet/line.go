@@ -196,7 +196,7 @@ func (l *Line) spoil(f *frame) *frame {
 	return f
 }
 
-// arrive hands a frame to whoever is at the end.
+// arrive hands a frame to the station at the end.
 func (l *Line) arrive(e *event) {
 	w := l.world
 	l.stats.Arrived++

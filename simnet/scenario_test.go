@@ -122,7 +122,7 @@ func (s *scenario) run(ops []op) error {
 	if err := s.w.Run(worldTime + 10*time.Second); err != nil {
 		return err
 	}
-	if err := s.settle(); err != nil {
+	if err := s.compare(); err != nil {
 		return err
 	}
 	if err := s.alive(worldTime + 3*time.Minute); err != nil {

@@ -34,7 +34,7 @@ func (j *judge) send(o *op) {
 	case byPacket:
 		var p buffers.Packet
 		if p, err = j.w.hosts[o.host].pool.Alloc(o.size); err != nil {
-			err = ring.ErrWouldBlock // the pool is empty: nothing was promised
+			err = ring.ErrWouldBlock // the pool is empty: nothing was taken
 			break
 		}
 		copy(p.Room(), b)

@@ -56,7 +56,7 @@ func (t *Table) arrivesOther(id ID, c *conn, s *Segment) (kept bool, d wire.Drop
 		t.stats.Unacceptable++
 		if s.Flags&wire.TCPRst == 0 {
 			if c.state == SynReceived && s.Flags&wire.TCPSyn != 0 && s.Seq+1 == c.rcvNxt {
-				c.flags |= flagSyn // the peer's SYN again: it did not hear ours
+				c.flags |= flagSyn // the peer's SYN again: it did not receive ours
 				t.wake(id, c)
 			} else {
 				t.noteLate(c, s)

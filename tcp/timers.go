@@ -233,7 +233,7 @@ func (t *Table) timedOut(id ID, c *conn) bool {
 // warnAfter is R1 of RFC 9293 section 3.8.3 (MUST-20).
 const warnAfter = 3
 
-// giveUp is the end of a connection whose peer does not answer. The peer is told, in case that it can hear.
+// giveUp is the end of a connection whose peer does not answer. A reset is sent, in case that it arrives.
 func (t *Table) giveUp(id ID, c *conn, why Reason) bool {
 	if synchronized.has(c.state) {
 		t.sendReset(c)

@@ -77,7 +77,7 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 	if c.driver == nil {
 		return chosen{}, fmt.Errorf("xtreme: no kind of ring works here: %v", c.reasons)
 	}
-	if certain { // a shortage of the moment is no reason to settle for less the next time
+	if certain { // a shortage of the moment is no reason for a lesser kind the next time
 		e.kinds[asked] = c
 	}
 	return c, nil

@@ -50,7 +50,7 @@ func (w *world) changed(s *xtreme.Socket) {
 }
 
 // A group that another program's socket on this host has joined, on the same port, is given to all by the kernel, and the path says so; when
-// it has left the group is taken from the interface again. With VMA the other program hears nothing.
+// it has left the group is taken from the interface again. With VMA the other program receives nothing.
 func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(9), 7300)
@@ -104,7 +104,7 @@ func TestAGroupThatOthersOfThisHostHear(t *testing.T) {
 	w.close(s)
 }
 
-// One that must be offloaded keeps the group, and its path says who goes without. Our own sockets are no foreigners, on whichever ring; one
+// One that must be offloaded keeps the group, and its path says who goes without. The engine's own sockets do not count, on whichever ring; one
 // that sleeps is woken.
 func TestAGroupThatIsKept(t *testing.T) {
 	w := newCabled(t)
@@ -158,7 +158,7 @@ func TestAGroupThatIsKept(t *testing.T) {
 	second.close(triplet)
 }
 
-// Sockets on the group's port that do not hear it, because they are of IPv6 alone or tied to another interface, take it from nobody, though the
+// Sockets on the group's port that do not receive it, because they are of IPv6 alone or tied to another interface, take it from nobody, though the
 // group has another member on this host.
 func TestSocketsThatDoNotHearAGroup(t *testing.T) {
 	w := newCabled(t)

@@ -70,7 +70,7 @@ func (x *groupSender) untilLoops(loops bool) {
 	}
 }
 
-// While nobody on this host is a member of the group, the link sends; while a socket of the kernel is, the kernel does, so that it hears,
+// While nobody on this host is a member of the group, the link sends; while a socket of the kernel is, the kernel does, so that it receives,
 // and path and counters say so.
 func TestMulticastSendsAreToldByPathAndCounters(t *testing.T) {
 	x := newGroupSender(t, 40)
@@ -102,7 +102,7 @@ func TestMulticastSendsAreToldByPathAndCounters(t *testing.T) {
 	x.heard(member, "looped")
 }
 
-// Members on this poller's ring, and on another poller's, hear what the link sends: the stack loops it, once to each.
+// Members on this poller's ring, and on another poller's, receive what the link sends: the stack loops it, once to each.
 func TestMulticastSendsAreLoopedByTheStack(t *testing.T) {
 	x := newGroupSender(t, 41, testnet.Pair{Queues: 2})
 	x.untilLoops(false) // nothing was sent yet

@@ -74,7 +74,7 @@ func TestMulticastFromOneSource(t *testing.T) {
 			Source: netip.MustParseAddr("127.0.0.9")}}})
 		w.sendTo(w.sender(loopback), "x", g)
 		w.Equal("x", w.text(mine))
-		w.silent(10 * time.Millisecond) // the other source's member hears nothing
+		w.silent(10 * time.Millisecond) // the other source's member receives nothing
 		w.sendTo(w.sender(netip.MustParseAddrPort("127.0.0.9:0")), "y", g)
 		c := w.next("y", func(c *xtreme.Completion) bool { return c.Events.Has(xtreme.EventPacket) })
 		w.NotEqual(mine, c.Socket)
@@ -84,7 +84,7 @@ func TestMulticastFromOneSource(t *testing.T) {
 	})
 }
 
-// A wildcard socket joins several groups; one bound to nothing has no ring to hear them with.
+// A wildcard socket joins several groups; one bound to nothing has no ring to receive them with.
 func TestMulticastJoinGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)
@@ -178,7 +178,7 @@ func TestMulticastAll(t *testing.T) {
 	w.silent(10 * time.Millisecond)
 }
 
-// With the sender's loop switched off nobody on this host hears it.
+// With the sender's loop switched off no member on this host receives it.
 func TestMulticastLoop(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		w := newWorld(t, kind)

@@ -64,8 +64,8 @@ func (w *cabled) groupSender(pair int, peer string, to netip.AddrPort) (c *net.U
 	return c
 }
 
-// hears polls until the kernel's socket has got n datagrams.
-func (w *cabled) hears(k *net.UDPConn, n int) {
+// receives polls until the kernel's socket has got n datagrams.
+func (w *cabled) receives(k *net.UDPConn, n int) {
 	w.t.Helper()
 	b := make([]byte, 16)
 	for end := time.Now().Add(patience); n > 0; {
@@ -103,8 +103,8 @@ func TestOtherInterfacesStayWithTheKernel(t *testing.T) {
 				w.write(one, "x")
 				w.write(many, "x")
 			}
-			w.hears(tied, 5)
-			w.hears(member, 5)
+			w.receives(tied, 5)
+			w.receives(member, 5)
 			w.Empty(w.kept)
 
 			// On its own interface it has them, by the link.

@@ -13,7 +13,7 @@ import (
 )
 
 // An interface that goes takes the fast path with it and leaves the socket to the kernel; it is told, and told again when it is back. A
-// loop that sleeps hears of it.
+// loop that sleeps is woken.
 func TestPathGoesAndReturns(t *testing.T) {
 	w := newCabled(t, testnet.Pair{}, testnet.Pair{})
 	s := w.udp(w.at(0))

@@ -20,7 +20,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// stampedPeer is a kernel socket that hears from the kernel when each datagram came.
+// stampedPeer is a kernel socket that asks the kernel when each datagram came.
 type stampedPeer struct {
 	t    *testing.T
 	conn *net.UDPConn

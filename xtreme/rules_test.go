@@ -19,8 +19,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// settled is a world whose engine has the settings changed, of the kind of ring that the sub-test is called after, else of epoll.
-func settled(t *testing.T, change func(*conf.Settings)) *world {
+// worldWith is a world whose engine has the settings changed, of the kind of ring that the sub-test is called after, else of epoll.
+func worldWith(t *testing.T, change func(*conf.Settings)) *world {
 	t.Helper()
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers = kindOf(t), 512, 16
@@ -47,10 +47,10 @@ func kindOf(t *testing.T) conf.RingKind {
 	return conf.RingEpoll
 }
 
-// ruled is settled with a rules file.
+// ruled is worldWith with a rules file.
 func ruled(t *testing.T, rules string, change ...func(*conf.Settings)) *world {
 	t.Helper()
-	return settled(t, func(s *conf.Settings) {
+	return worldWith(t, func(s *conf.Settings) {
 		s.RulesFile = rulesFile(t, rules)
 		for _, f := range change {
 			f(s)
@@ -159,7 +159,7 @@ func TestApplicationIDChoosesTheGroup(t *testing.T) {
 		rules := rulesFile(t, "application-id * B1\nuse os tcp_server *:*\n")
 		for id, want := range map[string]bool{"B1": true, "B2": false, conf.DefaultApplicationID: false} {
 			log.Reset()
-			w := settled(t, func(s *conf.Settings) {
+			w := worldWith(t, func(s *conf.Settings) {
 				s.RulesFile, s.ApplicationID, s.Logger = rules, id, slog.New(slog.NewTextHandler(&log, nil))
 			})
 			l := w.listen()
@@ -230,7 +230,7 @@ func TestReloadKeepsAddedRulesInTheirGroup(t *testing.T) {
 func TestRulesFileWithAMistake(t *testing.T) {
 	var log bytes.Buffer
 	path := rulesFile(t, "use os tcp_server *:*\nnonsense\n")
-	w := settled(t, func(s *conf.Settings) { s.RulesFile, s.Logger = path, slog.New(slog.NewTextHandler(&log, nil)) })
+	w := worldWith(t, func(s *conf.Settings) { s.RulesFile, s.Logger = path, slog.New(slog.NewTextHandler(&log, nil)) })
 	w.Contains(log.String(), "line 2, column 1")
 	w.Equal("application-id * *\nuse os udp_connect *:53\n", w.engine.Rules().String(), "nothing of the file holds")
 
@@ -250,7 +250,7 @@ func TestExceptionHandling(t *testing.T) {
 			3: {"ERROR", true, true}} {
 			var log bytes.Buffer
 			path := rulesFile(t, "use sx tcp_server *:*\n")
-			w := settled(t, func(s *conf.Settings) {
+			w := worldWith(t, func(s *conf.Settings) {
 				s.RulesFile, s.ExceptionHandling = path, mode
 				s.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			})

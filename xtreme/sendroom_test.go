@@ -77,7 +77,7 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 func byEnvironment(t *testing.T, kind conf.RingKind) *world {
 	s := conf.FromEnvironment()
 	require.Empty(t, s.Warnings)
-	return settled(t, func(c *conf.Settings) {
+	return worldWith(t, func(c *conf.Settings) {
 		*c = s
 		c.Ring, c.SmallBuffers, c.LargeBuffers = kind, 512, 16
 	})

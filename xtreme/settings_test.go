@@ -43,7 +43,7 @@ func TestSettingsReachTCPSockets(t *testing.T) {
 				func(_ *world, s *xtreme.Socket) any { return algorithm(s) }, "reno"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				w := settled(t, c.change)
+				w := worldWith(t, c.change)
 				l := w.listen()
 				w.Equal(c.want, c.read(w, l), "listener")
 				s, peer := w.pair(l)
@@ -61,7 +61,7 @@ func TestSettingsReachTCPSockets(t *testing.T) {
 		}
 
 		t.Run("the configuration has the last word", func(t *testing.T) {
-			w := settled(t, func(s *conf.Settings) { s.NoDelay = true })
+			w := worldWith(t, func(s *conf.Settings) { s.NoDelay = true })
 			l := w.listen(xtreme.ListenConfig{NoDelay: xtreme.Off})
 			w.Zero(w.sockopt(l, unix.IPPROTO_TCP, unix.TCP_NODELAY))
 			w.close(l)
@@ -69,7 +69,7 @@ func TestSettingsReachTCPSockets(t *testing.T) {
 	})
 }
 
-// The peer hears of the segment size in the handshake, and sends no larger ones.
+// The peer is told the segment size in the handshake, and sends no larger ones.
 func TestSegmentsAreNoLargerThanTheSettings(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestSegmentsAreNoLargerThanTheSettings(t *testing.T) {
 			{loopback, 1000, 0, 1000}, {loopback, 0, 1240, 1200}, {loopback, 800, 1240, 800}, {loopback, 88, 0, 88}, {loopback, 0, 32807, 32767},
 			{loopback, 32767, 0, 32767}, {loopback, 0, 148, 108}, {loopback6, 0, 1280, 1220}, {loopback6, 0, 148, 88}, {loopback6, 1000, 0, 1000},
 		} {
-			w := settled(t, func(s *conf.Settings) { s.MSS, s.MTU, s.ExceptionHandling = c.mss, c.mtu, 2 })
+			w := worldWith(t, func(s *conf.Settings) { s.MSS, s.MTU, s.ExceptionHandling = c.mss, c.mtu, 2 })
 			l, err := w.poller.ListenTCP(c.at, xtreme.ListenConfig{})
 			w.NoError(err)
 			s, peer := w.pair(l)
@@ -104,12 +104,12 @@ func TestASettingTheKernelRefuses(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		w := settled(t, func(s *conf.Settings) {
+		w := worldWith(t, func(s *conf.Settings) {
 			s.Congestion, s.ExceptionHandling, s.Logger = conf.NoCongestionControl, 1, logger
 		})
 		w.close(w.listen())
 		w.Contains(log.String(), "VMA_TCP_CC_ALGO=none")
-		w = settled(t, func(s *conf.Settings) {
+		w = worldWith(t, func(s *conf.Settings) {
 			s.Congestion, s.ExceptionHandling, s.Logger = conf.NoCongestionControl, 2, logger
 		})
 		before := descriptors(t)
@@ -142,7 +142,7 @@ func TestASettingTheKernelRefuses(t *testing.T) {
 func TestMulticastLoopFollowsTheSetting(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
 		for _, off := range []bool{false, true} {
-			w := settled(t, func(s *conf.Settings) { s.NoMulticastLoop = off })
+			w := worldWith(t, func(s *conf.Settings) { s.NoMulticastLoop = off })
 			four, six := w.udp(loopback), w.udp(loopback6)
 			forced := w.udp(loopback, xtreme.UDPConfig{MulticastLoop: xtreme.On})
 			want := 1
@@ -161,7 +161,7 @@ func TestMulticastLoopFollowsTheSetting(t *testing.T) {
 
 func TestReceiveBuffersHaveALeast(t *testing.T) {
 	onEach(t, func(t *testing.T, _ conf.RingKind) {
-		w := settled(t, func(s *conf.Settings) { s.RxBytesMin = 65536 })
+		w := worldWith(t, func(s *conf.Settings) { s.RxBytesMin = 65536 })
 		small, large := w.udp(loopback, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 5000}}), w.udp(loopback,
 			xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 100_000}})
 		w.Equal(2*65536, w.sockopt(small, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
@@ -180,7 +180,7 @@ func TestReceiveBuffersHaveALeast(t *testing.T) {
 // A card that does not stamp, such as loopback has none, is a reason of the path: which shows that it was asked.
 func TestCardsAreAskedByTheSetting(t *testing.T) {
 	for _, on := range []int{0, 3} {
-		w := settled(t, func(s *conf.Settings) { s.CardTime = on })
+		w := worldWith(t, func(s *conf.Settings) { s.CardTime = on })
 		plain, stamped := w.udp(loopback), w.udp(loopback, xtreme.UDPConfig{Timestamps: true})
 		w.Equal(codes(plain.Path()), codes(w.udp(loopback).Path()))
 		w.Equal(on != 0, len(codes(stamped.Path())) > len(codes(plain.Path())), stamped.Path())
@@ -191,7 +191,7 @@ func TestCardsAreAskedByTheSetting(t *testing.T) {
 
 func TestBuffersByTheSettings(t *testing.T) {
 	onEveryKind(t, func(t *testing.T, _ conf.RingKind) {
-		w := settled(t, func(s *conf.Settings) { s.SmallBuffers, s.SendBuffers, s.LargeBuffers = 100, 28, 9 })
+		w := worldWith(t, func(s *conf.Settings) { s.SmallBuffers, s.SendBuffers, s.LargeBuffers = 100, 28, 9 })
 		w.Equal(100+28+9, w.poller.Ledger().Total)
 	})
 }

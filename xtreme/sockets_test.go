@@ -114,7 +114,7 @@ func TestOpenUDP(t *testing.T) {
 	})
 }
 
-// A connected socket hears its peer and nobody else; it needs no local address for that.
+// A connected socket receives from its peer alone; it needs no local address for that.
 func TestOpenUDPConnected(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)

@@ -73,7 +73,7 @@ func TestTransmitRingIsNotABatchOfEpoll(t *testing.T) {
 	const sockets = 48
 	came := map[int][]int{} // with each Poll
 	for _, setting := range []int{0, 16, 4096} {
-		w := settled(t, func(s *conf.Settings) { s.RingEntries = setting })
+		w := worldWith(t, func(s *conf.Settings) { s.RingEntries = setting })
 		var list []*xtreme.Socket
 		for range sockets {
 			list = append(list, w.udp(loopback, xtreme.UDPConfig{LargestDatagram: 1000}))

@@ -195,7 +195,7 @@ func sideOf(server string, m Metric, readings []Reading) *Side {
 	return s
 }
 
-// malformed lists what a reader of the JSON could not rely on. It repeats what judge promises, from the outside.
+// malformed lists what a reader of the JSON could not rely on. It repeats what judge guarantees, from the outside.
 func (r Result) malformed() []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, r.Name+": "+fmt.Sprintf(format, args...)) }

@@ -25,7 +25,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// asProgram makes the test binary be the program: whoever may run the tests may then start it, without a compiler at hand, and the
+// asProgram makes the test binary be the program: each user who may run the tests may then start it, without a compiler at hand, and the
 // race detector watches it too.
 const asProgram = "ECHO_TEST_AS_PROGRAM"
 

@@ -18,7 +18,7 @@ func Make(f Facts) (h *Host, change func(Facts), err error) {
 		m.mu.Unlock()
 		select {
 		case m.news <- struct{}{}:
-		default: // it has not been heard of the last ones yet
+		default: // the last ones were not taken yet
 		}
 	}, nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tables that are made up are followed as a kernel's are: watchers hear of a change that moves an answer, and of no other.
+// Tables that are made up are followed as a kernel's are: watchers are notified of a change that moves an answer, and of no other.
 func TestMake(t *testing.T) {
 	f := twoLinks()
 	h, change, err := Make(f)

@@ -51,7 +51,7 @@ func OpenMembers() (*Members, error) {
 	return m, nil
 }
 
-// Limit is why Bound knows less than it could; nil: it does not. It takes sockets for hearing what they do not hear, never the other way:
+// Limit is why Bound knows less than it could; nil: it does not. It lists sockets as receiving what they do not receive, never the other way:
 // those of IPv6 alone, and those tied to another interface.
 func (m *Members) Limit() error { return m.why }
 
@@ -72,7 +72,7 @@ func (m *Members) Close() (err error) {
 // Users counts the sockets that are members of each group, once for each that has joined it on the interface, from whatever sources.
 func (m *Members) Users() (map[GroupOn]int, error) { return readUsers(rewound(m.igmp)) }
 
-// Bound lists the UDP sockets that hear datagrams of IPv4.
+// Bound lists the UDP sockets that receive datagrams of IPv4.
 func (m *Members) Bound() ([]Bound, error) {
 	if m.diag != nil {
 		list, err := m.diag.bound(nil, unix.AF_INET)

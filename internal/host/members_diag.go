@@ -11,7 +11,7 @@ import (
 )
 
 // diag asks the kernel for UDP sockets by sock_diag(7), which says more of them than procfs: to which interface each is tied, and whether one
-// of IPv6 hears IPv4. A kernel without udp_diag refuses it at the first question.
+// of IPv6 receives IPv4. A kernel without udp_diag refuses it at the first question.
 type diag struct{ socket *nl.SocketHandle }
 
 // openDiag opens it in the calling thread's network namespace.
@@ -55,7 +55,7 @@ func (q diagQuestion) Serialize() []byte {
 	return b
 }
 
-// bound appends the sockets of a family that hear datagrams of IPv4.
+// bound appends the sockets of a family that receive datagrams of IPv4.
 func (d *diag) bound(list []Bound, family byte) ([]Bound, error) {
 	q := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
 	q.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_SOCK_DIAG: d.socket}
@@ -76,7 +76,7 @@ func (d *diag) bound(list []Bound, family byte) ([]Bound, error) {
 	return list, nil
 }
 
-// readDiag reads an inet_diag_msg; ok: it is of a socket that hears datagrams of IPv4.
+// readDiag reads an inet_diag_msg; ok: it is of a socket that receives datagrams of IPv4.
 func readDiag(m []byte) (b Bound, ok bool, err error) {
 	if len(m) < diagMessage {
 		return b, false, fmt.Errorf("host: members: sock_diag: a message of %d bytes: %w", len(m), unix.EBADMSG)

@@ -83,7 +83,7 @@ func TestMembersOfThisHost(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Which sockets hear IPv4, and by which interface: from sock_diag exactly; procfs has those of IPv6 alone too, and no interfaces.
+// Which sockets receive IPv4, and by which interface: from sock_diag exactly; procfs has those of IPv6 alone too, and no interfaces.
 func TestWhoHearsIPv4(t *testing.T) {
 	m, err := OpenMembers()
 	require.NoError(t, err)

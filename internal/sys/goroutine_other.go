@@ -8,7 +8,7 @@ import (
 )
 
 // goroutine reads the number in "goroutine 17 [running]:", the first line of a stack trace: slow, but right wherever Go
-// runs. The numbers are never used again, which is more than Goroutine promises.
+// runs. The numbers are never used again, which is more than Goroutine guarantees.
 func goroutine() uintptr {
 	var line [64]byte
 	trace := line[:runtime.Stack(line[:], false)]

@@ -180,8 +180,8 @@ func (u *Uring) register(command uintptr, arg unsafe.Pointer, n int) syscall.Err
 	return e
 }
 
-// Close closes the descriptor and unmaps the queues. The kernel ends what is still under way by itself, some time later: whoever
-// lent it memory has waited for that before.
+// Close closes the descriptor and unmaps the queues. The kernel ends what is still under way by itself, some time later: the
+// caller that gave it memory has waited for that before.
 func (u *Uring) Close() error {
 	err := unix.Close(u.fd)
 	u.fd = -1

@@ -2,7 +2,7 @@ package sys
 
 import "sync/atomic"
 
-// The queues know two shared indexes, a mask and a slice, whoever owns the memory: a test can play the kernel and start the
+// The queues know two shared indexes, a mask and a slice, whatever owns the memory: a test can play the kernel and start the
 // indexes anywhere. Indexes run freely and wrap at 2³²; differences are exact as long as a queue has fewer entries than that.
 
 // SubmissionQueue is where operations are prepared. Owner only; the kernel reads it inside io_uring_enter.

@@ -13,7 +13,7 @@ const msgProbe = 0x10
 // Probe walks the first part of sending b from a datagram socket, to an address or to the connected peer (nil): system call, checks,
 // route, and the route's place in the socket. MSG_PROBE makes the kernel stop before a packet is built (ip_make_skb and ip6_make_skb
 // in net/ipv4/ip_output.c and net/ipv6/ip6_output.c). TCP does not know the flag and would send: datagram sockets only. MSG_CONFIRM is
-// not set beside it: that would vouch for a neighbour that nobody has heard.
+// not set beside it: that would report a neighbour that has sent nothing.
 func Probe(fd int, b []byte, to *Sockaddr) syscall.Errno {
 	var name unsafe.Pointer
 	var n uintptr

@@ -28,7 +28,7 @@ type Note struct{ Code, Text string }
 
 // Region is memory for buffers and rings outside the Go heap: the garbage collector neither scans it nor counts it, its
 // address never changes, and the kernel may be handed it. One goroutine at a time calls the methods; the bytes are for
-// whoever the owner says.
+// whatever owner it names.
 //
 // Under the race detector the region is Go heap instead, because the detector does not see other memory.
 type Region struct {

@@ -29,7 +29,7 @@
 // where it hangs; when that slot is reached the timer is looked at, found not due, and hung up anew. A connection with
 // traffic therefore pays one store per packet and one re-hang per period.
 //
-// # Promises
+// # Guarantees
 //
 //   - A timer never fires before its deadline, and Expire(now) fires it once now is one tick past it (unless limit
 //     ended the call: then more is true).

@@ -143,7 +143,7 @@ func (m *model) check() {
 	intact(m.t, m.w)
 }
 
-// due is the promise: now has passed the deadline's rounded tick.
+// due is the guarantee: now has passed the deadline's rounded tick.
 func (m *model) due(x *modelTimer) bool {
 	return x.at != clock.Never && m.w.tickOf(x.at) <= m.w.reached(m.now)
 }

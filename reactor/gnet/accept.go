@@ -28,7 +28,7 @@ type acceptor struct {
 	shut bool
 }
 
-// listen binds an endpoint on a loop, before it runs. The endpoint's port is settled with the first loop.
+// listen binds an endpoint on a loop, before it runs. The endpoint's port is fixed by the first loop.
 func (el *eventloop) listen(e *endpoint) (*acceptor, error) {
 	a := &acceptor{endpoint: e, el: el}
 	var err error

@@ -9,7 +9,7 @@ import (
 )
 
 // A connection whose reading cannot be stopped at the high mark, because its socket has ended already, is closed for that: an error of
-// Write ends the connection, and is what OnClose hears.
+// Write ends the connection, and is what OnClose is given.
 func TestWriteWhoseSuspendFailsEndsTheConnection(t *testing.T) {
 	rings(t, func(t *testing.T, ring gnet.Option) {
 		wrote, closed := make(chan error, 1), make(chan error, 1)

@@ -124,7 +124,7 @@ func (cli *Client) Stop() error {
 	eng.end()
 	inside := eng.inHandler()
 	switch {
-	case !first || phase == phaseStarting: // whoever was first, or Start, does it
+	case !first || phase == phaseStarting: // the first one, or Start, does it
 	case phase == phaseNew:
 		eng.shutdownHandler()
 		return eng.abandon()

@@ -59,7 +59,7 @@ func (el *eventloop) closeLeft(why error) {
 	el.contained(el.after)
 }
 
-// runLeft does the tasks that were accepted and are still to be done: who waits for one hears that its connection was closed, and
+// runLeft does the tasks that were accepted and are still to be done: a caller that waits for one learns that its connection was closed, and
 // descriptors that were on their way here are closed. No more can come.
 func (el *eventloop) runLeft() {
 	q := &el.tasks

@@ -68,7 +68,7 @@ func (in *inbound) pushBytes(b []byte) {
 	in.bytes += len(b)
 }
 
-// next takes n bytes, all if n is not positive, that stay valid until settle.
+// next takes n bytes, all if n is not positive, that stay valid until releaseRead.
 func (in *inbound) next(n int) ([]byte, error) {
 	if !in.long { // the usual case
 		if n > len(in.head) {
@@ -239,8 +239,8 @@ func (in *inbound) grow(n int) {
 	in.heap = slices.Grow(in.heap, need)
 }
 
-// settle gives back what was read. It is called when the handler has returned.
-func (in *inbound) settle() {
+// releaseRead gives back what was read. It is called when the handler has returned.
+func (in *inbound) releaseRead() {
 	if len(in.head) == 0 && !in.pkt.IsZero() && !in.long {
 		_ = in.pkt.Release() // valid: nobody else had it
 		in.pkt, in.head = buffers.Packet{}, nil
@@ -270,7 +270,7 @@ func (in *inbound) settleLong() {
 	}
 }
 
-// copyOut moves everything unread to the heap, so that all buffers can return to the pool; after settle.
+// copyOut moves everything unread to the heap, so that all buffers can return to the pool; after releaseRead.
 func (in *inbound) copyOut() {
 	if n := in.len(); n > len(in.heap)-in.off {
 		if in.off > 0 { // nothing is handed out now: make room at the front

@@ -36,7 +36,7 @@ type eventloop struct {
 	adapts bool // connections choose their buffers by what they bring, see adapt
 
 	depth    int                // calls of the handler under way
-	current  *conn              // whose OnTraffic it is: settled when that returns
+	current  *conn              // whose OnTraffic it is: afterHandler follows when that returns
 	dirty    []*conn            // read or written to by the handler of another, or closed inside a handler
 	later    []streamOrDatagram // to be closed when the handler has returned
 	stopping bool               // all connections were closed for good
@@ -97,7 +97,7 @@ func (el *eventloop) resets(s *xtreme.Socket) {
 	}
 }
 
-// drop gives back the packet of a completion that is nobody's: the reactor leaves what comes with one to its handler.
+// drop gives back the packet of a completion without a connection: the reactor leaves what comes with one to its handler.
 func drop(done *xtreme.Completion) {
 	release(done.Packet)
 	done.Packet = buffers.Packet{}
@@ -139,7 +139,7 @@ func (el *eventloop) traffic(c *conn) {
 		_ = el.act(c, action)
 	}
 	if c.state == stateOpen {
-		c.settle()
+		c.afterHandler()
 	}
 	if len(el.later)+len(el.dirty) > 0 || el.exiting {
 		el.after()
@@ -206,7 +206,7 @@ func (el *eventloop) after() {
 			c.dirty = false
 			switch c.state {
 			case stateOpen:
-				c.settle()
+				c.afterHandler()
 			case stateClosed:
 				c.in.done()
 			}
@@ -297,7 +297,7 @@ func (el *eventloop) open(c *conn) {
 	}
 	_ = el.act(c, action)
 	if c.state == stateOpen {
-		c.settle()
+		c.afterHandler()
 	}
 	el.after()
 	// Many handlers start a goroutine in OnOpen. A loop that holds its thread, as io_uring's do, would keep it waiting until

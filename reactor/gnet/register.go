@@ -88,7 +88,7 @@ func (el *eventloop) Schedule(ctx context.Context, r Runnable, delay time.Durati
 	})
 }
 
-// execute runs a function. Its error is nobody's, but for ErrEngineShutdown, which is the action Shutdown, as in gnet.
+// execute runs a function. Its error is dropped, but for ErrEngineShutdown, which is the action Shutdown, as in gnet.
 func (el *eventloop) execute(ctx context.Context, r Runnable) {
 	err := r.Run(ctx)
 	if errors.Is(err, ErrEngineShutdown) {

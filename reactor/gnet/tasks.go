@@ -152,7 +152,7 @@ func (el *eventloop) do(t *task) {
 	}
 	el.depth, el.current = 0, nil
 	if c != nil && c.state == stateOpen {
-		c.settle()
+		c.afterHandler()
 	}
 	if len(el.later)+len(el.dirty) > 0 || el.exiting {
 		el.after()

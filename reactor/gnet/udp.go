@@ -30,7 +30,7 @@ type udpSocket struct {
 	family int
 }
 
-// datagram is the Conn of a UDP peer. It speaks for one peer for ever, so whoever keeps it still writes to that one;
+// datagram is the Conn of a UDP peer. It speaks for one peer for ever, so code that keeps it still writes to that one;
 // what it has received is only there while the handler runs.
 type datagram struct {
 	future //lint:ignore U1000 see future
@@ -139,16 +139,16 @@ func (us *udpSocket) deliver(d *datagram, done *xtreme.Completion) {
 }
 
 // traffic calls OnTraffic. The packet is no longer the completion's, so the reactor, which contains a panic of the
-// handler and leaves the socket open, would not find it: that is why settling is deferred.
+// handler and leaves the socket open, would not find it: that is why releasePacket is deferred.
 func (us *udpSocket) traffic(d *datagram) Action {
 	el := us.el
 	el.depth, el.current = 1, nil
-	defer d.settle()
+	defer d.releasePacket()
 	return el.handler.OnTraffic(d.self)
 }
 
-// settle gives the packet back when the handler has returned.
-func (d *datagram) settle() {
+// releasePacket gives the packet back when the handler has returned.
+func (d *datagram) releasePacket() {
 	d.us.el.depth = 0
 	release(d.pkt)
 	d.pkt, d.data, d.done = buffers.Packet{}, nil, nil
@@ -243,7 +243,7 @@ func (us *udpSocket) closed(d *datagram, why error) Action {
 	return el.handler.OnClose(d.self, why)
 }
 
-// finish is what follows OnClose. A packet that is there belongs to an OnTraffic that still runs, in exact gnet: settle gives it
+// finish is what follows OnClose. A packet that is there belongs to an OnTraffic that still runs, in exact gnet: releasePacket gives it
 // back.
 func (us *udpSocket) finish(d *datagram) {
 	el := us.el

@@ -47,7 +47,7 @@ func TestDatagramPanicKeepsNothing(t *testing.T) {
 	})
 }
 
-// A panic in OnClose costs neither the socket of its connection nor the OnClose of another, whoever closed it.
+// A panic in OnClose costs neither the socket of its connection nor the OnClose of another, whichever side closed it.
 func TestPanicInOnCloseEndsTheConnection(t *testing.T) {
 	rings(t, func(t *testing.T, ring gnet.Option) {
 		closes := make(chan gnet.Conn, 8)

@@ -234,10 +234,10 @@ func (c *conn) AsyncWritev(bs [][]byte, callback AsyncCallback) error {
 	return c.el.tasks.push(task{kind: taskWritev, c: c, vector: bs, callback: callback})
 }
 
-// settle is what follows the handler's calls for this connection: what it read returns to the pool, what it left is kept in the
+// afterHandler is what follows the handler's calls for this connection: what it read returns to the pool, what it left is kept in the
 // right place, what nothing would send is sent.
-func (c *conn) settle() {
-	c.in.settle()
+func (c *conn) afterHandler() {
+	c.in.releaseRead()
 	if (c.in.long || len(c.in.head) > 0) && c.el.crowded(c) {
 		c.in.copyOut()
 	}

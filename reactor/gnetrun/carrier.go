@@ -73,7 +73,7 @@ func (c *carrier) OnTick() (time.Duration, upstream.Action) {
 	return time.Duration(math.MaxInt64), upstream.None
 }
 
-// OnShutdown stops the server: the handler, or whoever it gave the Engine to, has called Stop.
+// OnShutdown stops the server: the handler, or other code that has the Engine, has called Stop.
 func (c *carrier) OnShutdown(upstream.Engine) {
 	c.mu.Lock()
 	real, over := c.real, c.over

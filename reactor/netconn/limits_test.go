@@ -116,8 +116,8 @@ func TestNoAcceptIsLost(t *testing.T) {
 	})
 }
 
-// TestLateNoticeDoesNotStopTheListener: the loop may hear of a full queue after it heard that there is room again, because
-// whoever found it full was held up. What counts is what is wanted when it comes.
+// TestLateNoticeDoesNotStopTheListener: the loop may be told of a full queue after it was told that there is room again, because
+// the goroutine that found it full was held up. What counts is what is wanted when it comes.
 func TestLateNoticeDoesNotStopTheListener(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		n := newNetwork(t, kind, Config{AcceptQueue: 1})

@@ -234,7 +234,7 @@ func (ln *Listener) push(c *Conn) {
 }
 
 // unlockCall unlocks mu and, when suspended has changed, asks for the loop's attention. Which of several changes the loop
-// hears of first does not matter: it looks at what is wanted when it comes.
+// is told first does not matter: it looks at what is wanted when it comes.
 func (ln *Listener) unlockCall(changed bool) {
 	first := changed && !ln.called
 	ln.called = ln.called || changed

@@ -114,7 +114,7 @@ func TestSlowReadersKeepMemoryFlat(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				return before > slow*4<<10 && was == before
 			})
-			require.Less(t, before, slow*2<<20) // the limit, and what io_uring had received before it heard of it
+			require.Less(t, before, slow*2<<20) // the limit, and what io_uring had received before it was told
 			fast, peer := mixed(t, n)
 			for range 200 {
 				pingPong(t, peer, fast, "hello")

@@ -94,7 +94,7 @@ func (l *loop) answerCalls() {
 
 // woke is called when the loop has woken a goroutine: at the end of the turn the loop lets it run.
 //
-// The runtime puts a goroutine that becomes runnable on the processor of whoever woke it, to run next there, and a loop that
+// The runtime puts a goroutine that becomes runnable on the processor of the one that woke it, to run next there, and a loop that
 // spins, or sleeps in a system call, keeps that processor: the goroutine would wait until another one took it over, which
 // costs a thread's wake-up, or up to 10 ms where every processor has its loop. Loop only.
 func (l *loop) woke(woken bool) {

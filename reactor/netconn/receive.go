@@ -289,7 +289,7 @@ func (g *segment) writeTo(w io.Writer) (total int64, err error) {
 	return total, nil
 }
 
-// writeAll is w.Write for writers that break their promise, too.
+// writeAll is w.Write for writers that break the rules of io.Writer, too.
 func writeAll(w io.Writer, b []byte) (int, error) {
 	n, err := w.Write(b)
 	n = max(0, min(n, len(b)))

@@ -16,7 +16,7 @@ func (c *Conn) takeTurn() error {
 	if c.reading.TryLock() {
 		return nil
 	}
-	// From here on whoever gives the turn back looks for us.
+	// From here on the reader that gives the turn back looks for this one.
 	c.queuing.Add(1)
 	defer c.queuing.Add(-1)
 	c.mu.Lock()

@@ -59,7 +59,7 @@ func TestReadBehindWriteTo(t *testing.T) {
 
 func second64(_ int64, err error) error { return err }
 
-// TestReadersTakeTurns: who waits behind another reader comes when that one is done, whoever it was.
+// TestReadersTakeTurns: who waits behind another reader comes when that one is done, whichever it was.
 func TestReadersTakeTurns(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		n := newNetwork(t, kind, Config{})

@@ -217,7 +217,7 @@ func TestManyBusySocketsAreLeftToEpoll(t *testing.T) {
 	require.Equal(t, maxHot, w.drv.numHot)
 }
 
-// TestHotSocketsDoNotStarveOthers floods hot sockets while a connection and a fifth socket want to be heard, in slices so short
+// TestHotSocketsDoNotStarveOthers floods hot sockets while a connection and a fifth socket want to be read, in slices so short
 // that the hot ones alone would fill them.
 func TestHotSocketsDoNotStarveOthers(t *testing.T) {
 	w := newWorld(t)

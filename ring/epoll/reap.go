@@ -113,7 +113,7 @@ func (d *driver) progress(k *ring.Sink, r *record, ev uint32) {
 	}
 }
 
-// writable goes on with a send that waited, and pays what NotifyWritable promised.
+// writable goes on with a send that waited, and reports what NotifyWritable asked for.
 func (d *driver) writable(k *ring.Sink, r *record, ev uint32) {
 	if r.sending {
 		d.push(r)

@@ -30,7 +30,7 @@ func TestBackPressure(t *testing.T) {
 			}
 		}
 		w.quiet(s, ring.EventOut)
-		requireRests(t, w) // the promise does not keep the ring awake
+		requireRests(t, w) // the wanted event does not keep the ring awake
 		read := 0
 		buf := make([]byte, 1<<16)
 		for read < sent {
@@ -165,7 +165,7 @@ func TestResetGivesPacketsBack(t *testing.T) {
 	}
 }
 
-// TestSendThatMeetsAReset lets sendmsg, not epoll, be the first to hear of the reset: it takes the error from the socket, and the
+// TestSendThatMeetsAReset lets sendmsg, not epoll, be the first to meet the reset: it takes the error from the socket, and the
 // ring must tell of it all the same.
 func TestSendThatMeetsAReset(t *testing.T) {
 	for _, ended := range []bool{false, true} {
@@ -239,7 +239,7 @@ func TestSendThatFailsOnALivingConnection(t *testing.T) {
 	w.close(s)
 }
 
-// TestReceiveThatMeetsAResetWhileSending is the hot stream's way to hear of it: recv takes the error from the socket.
+// TestReceiveThatMeetsAResetWhileSending is how the hot stream meets it: recv takes the error from the socket.
 func TestReceiveThatMeetsAResetWhileSending(t *testing.T) {
 	w, s, peer := hotStream(t)
 	require.NoError(t, s.SetSendBuffer(65536))

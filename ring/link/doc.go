@@ -20,7 +20,7 @@
 //	l.Send(out); l.Flush()              // one system call for the batch, or none
 //	l.Complete(done[:])                 // buffers return to the pool
 //
-// # What a link promises
+// # What a link guarantees
 //
 // Frames of one queue come in order and go in order. Nothing is lost silently: each loss has a counter with a name. A buffer that a link
 // holds is filling or transmitting in the pool's ledger, and after Close it holds none. What arrives from the other side of the wire, the

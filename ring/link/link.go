@@ -70,7 +70,7 @@ type Frame struct {
 // Out is a frame to be sent.
 type Out struct {
 	Packet buffers.Packet
-	Token  uint64 // 0: nobody wants to hear of it
+	Token  uint64 // 0: its end is not reported
 }
 
 // Done is a frame that was sent, or lost.

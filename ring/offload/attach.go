@@ -141,7 +141,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	return d.shadows.Set(&e.watch, kernel.FD(s), e.slot, e.gen, on)
 }
 
-// NotifyWritable promises one Writable when there is a buffer to send with; on a shadow, when the kernel has room.
+// NotifyWritable asks for one Writable when there is a buffer to send with; on a shadow, when the kernel has room.
 func (d *driver) NotifyWritable(s *ring.Socket) error {
 	e := d.table.of(s)
 	if e == nil {

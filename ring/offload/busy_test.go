@@ -29,7 +29,7 @@ type squatted struct {
 	*shared
 	u     *ring.Socket
 	clock *clock.Manual
-	opens int // tries to open the device again; of an errand, that the test waits for
+	opens int // tries to open the device again; of a job that the test waits for
 	dst   []ring.Completion
 }
 

@@ -87,7 +87,7 @@ func (a *answerer) asked(n int) {
 	require.Equal(a.t, n, a.echo(1))
 }
 
-// heard is how many answers the asking host has had since it was last looked.
+// How many answers the asking host has had since it was last looked.
 func (a *answerer) heard() int {
 	all := a.poll(0)
 	for i := range all {
@@ -166,7 +166,7 @@ func TestGatheringEnds(t *testing.T) {
 	a.asked(0)
 }
 
-// A ring that had frames without end takes its links out of what it waits on, and hears of them when it sleeps all the same.
+// A ring that had frames without end takes its links out of what it waits on, and is woken by them when it sleeps all the same.
 func TestRestAfterManyFrames(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	s, _ := e.connect(ring.Config{})

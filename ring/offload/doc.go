@@ -37,7 +37,7 @@
 //	this host, any socket                shadow; received by the kernel's sockets, and by ours through their shadows, marked OS
 //	a group, IP_MULTICAST_LOOP on        where sockets of the kernel receive it: shadow; the kernel sends the frame and loops it to this
 //	                                     host's members. Else link; the stack loops it to members on the exchange's rings (groupsend.go)
-//	a group, IP_MULTICAST_LOOP off       link; no socket of this host hears it, in any process
+//	a group, IP_MULTICAST_LOOP off       link; no socket of this host receives it, in any process
 //	another host                         link
 //
 // # Links without a kernel

@@ -256,7 +256,7 @@ func TestClosedPortAtTheOtherEnd(t *testing.T) {
 	require.Equal(t, uint64(1), counter(e.sets[1].Rings()[0], "udp.no_socket"))
 }
 
-// Two members on two hosts and a sender that hears itself: everybody once, one buffer for all members of a ring.
+// Two members on two hosts and a sender that receives what it sends: each once, one buffer for all members of a ring.
 func TestMulticastBetweenHosts(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	g := netip.MustParseAddrPort("233.252.0.7:7007")
@@ -306,7 +306,7 @@ func TestMulticastBetweenHosts(t *testing.T) {
 	require.NoError(t, got[0].Packet.Release())
 }
 
-// A wildcard socket over two links hears both, and answers by the one that the route says.
+// A wildcard socket over two links receives from both, and answers by the one that the route says.
 func TestTwoLinks(t *testing.T) {
 	pools := [3]*buffers.Pool{newPool(t, layout), newPool(t, layout), newPool(t, layout)}
 	var ours [2]link.Link

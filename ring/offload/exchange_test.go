@@ -375,7 +375,7 @@ func counterOf(t testing.TB, p *polled, name string) (n uint64) {
 	return n
 }
 
-// Both rings have members of one group, and both receive, whichever queue the frames come in on; one that leaves hears no more.
+// Both rings have members of one group, and both receive, whichever queue the frames come in on; one that leaves receives no more.
 func TestGroupOnTwoRings(t *testing.T) {
 	s := newShared(t, 1)
 	setA, a := s.set(nil)

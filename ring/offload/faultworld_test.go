@@ -279,7 +279,7 @@ func (s *frameSocket) read(text string) net.HardwareAddr {
 	}
 }
 
-// heard is what a kernel's socket has received and nobody has read yet.
+// What a kernel's socket has received and nobody has read yet.
 func (f *faulty) heard(c *net.UDPConn) (texts []string) {
 	f.t.Helper()
 	b := make([]byte, 2048)
@@ -294,7 +294,7 @@ func (f *faulty) heard(c *net.UDPConn) (texts []string) {
 	}
 }
 
-// mark sends a mark until the peer has it, and returns what it heard before.
+// mark sends a mark until the peer has it, and returns what it received before.
 func (f *faulty) mark(s *ring.Socket, c *net.UDPConn, text string) (before []string) {
 	f.t.Helper()
 	f.until("the mark sent", func() bool { return f.send(s, addrOf(c), text) == nil })

@@ -59,10 +59,10 @@ func TestOpeningADeviceStallsNobody(t *testing.T) {
 	require.Equal(t, 1, opens)
 }
 
-// deaf is a device that takes no claims.
-type deaf struct{ nic.Device }
+// refusing is a device that takes no claims.
+type refusing struct{ nic.Device }
 
-func (d deaf) Claim(link.Flow) error { return unix.ENOSPC }
+func (d refusing) Claim(link.Flow) error { return unix.ENOSPC }
 
 // An interface that could not be added leaves nothing behind, however often it is tried.
 func TestFailedInterfaceLeavesNothing(t *testing.T) {
@@ -74,7 +74,7 @@ func TestFailedInterfaceLeavesNothing(t *testing.T) {
 	refuse := true
 	s.wrap(func(d nic.Device) nic.Device {
 		if refuse && d.Info().Name == "w0" {
-			return deaf{d}
+			return refusing{d}
 		}
 		return d
 	})

@@ -61,8 +61,8 @@ func (m *many) send(to ...netip.Addr) (first uint64) {
 	return first
 }
 
-// hears polls until all that was sent has come, none twice, and reports how many of them by the shadow.
-func (m *many) hears(what string, to ...netip.Addr) (os int) {
+// receives polls until all that was sent has come, none twice, and reports how many of them by the shadow.
+func (m *many) receives(what string, to ...netip.Addr) (os int) {
 	m.t.Helper()
 	before := m.os
 	first := m.send(to...)
@@ -77,11 +77,11 @@ func (m *many) hears(what string, to ...netip.Addr) (os int) {
 	return m.os - before
 }
 
-// deaf sends to what is not to be heard, then to our address, which comes later and is.
-func (m *many) deaf(what string, to ...netip.Addr) {
+// receivesNone sends to what is not to be received, then to our address, which comes later and is.
+func (m *many) receivesNone(what string, to ...netip.Addr) {
 	m.t.Helper()
 	first := m.send(to...)
-	m.hears(what, m.shared.Local())
+	m.receives(what, m.shared.Local())
 	for i := range to {
 		require.False(m.t, m.seen[first+uint64(i)], "%s: %v", what, to[i])
 	}
@@ -130,14 +130,14 @@ func member(t *testing.T, group netip.Addr) bool {
 }
 
 // A socket in more groups than one descriptor may have: each datagram comes once by the link, and once by the shadow when the program is
-// gone; what was left is not heard, and nothing is left over at the end.
+// gone; what was left is not received, and nothing is left over at the end.
 func TestMoreGroupsThanADescriptorHas(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		t.Run(fmt.Sprintf("IP_MULTICAST_ALL=%v", all), func(t *testing.T) {
 			m := newMany(t)
 			require.NoError(t, m.s.SetMulticastAll(all))
 			every := numbers(0, manyGroups)
-			m.join(every[0]) // and whoever looks for foreign members has its descriptors
+			m.join(every[0]) // the search for other members has descriptors too
 			before := descriptors(t)
 			m.join(every[1:]...)
 			require.Equal(t, before+(manyGroups-1)/20, descriptors(t), "one for each further twenty")
@@ -155,16 +155,16 @@ func TestMoreGroupsThanADescriptorHas(t *testing.T) {
 
 			m.poll()
 			m.until("the claims are made", func() bool { m.poll(); return m.s.Path().Tier == "bypass" })
-			require.Zero(t, m.hears("by the link", groupsOf(every)...))
-			require.Zero(t, m.hears("unicast by the link", m.shared.Local()))
+			require.Zero(t, m.receives("by the link", groupsOf(every)...))
+			require.Zero(t, m.receives("unicast by the link", m.shared.Local()))
 
 			end := m.byShadow()
-			require.Equal(t, manyGroups, m.hears("by the shadow", groupsOf(every)...))
-			require.Equal(t, 1, m.hears("unicast by the shadow", m.shared.Local()))
+			require.Equal(t, manyGroups, m.receives("by the shadow", groupsOf(every)...))
+			require.Equal(t, 1, m.receives("unicast by the shadow", m.shared.Local()))
 			if all {
-				m.hears("a stranger's group", foreign)
+				m.receives("a stranger's group", foreign)
 			} else {
-				m.deaf("a stranger's group", foreign)
+				m.receivesNone("a stranger's group", foreign)
 				require.NotZero(t, counter(m.s.Ring(), "offload.os_unheard"))
 			}
 			for _, i := range []int{2, 33, manyGroups - 1} {
@@ -173,13 +173,13 @@ func TestMoreGroupsThanADescriptorHas(t *testing.T) {
 				require.False(t, member(t, groupNumber(i)), "the host is no member any more")
 				require.ErrorIs(t, m.s.LeaveGroup(groupNumber(i), "v0", netip.Addr{}), unix.EADDRNOTAVAIL)
 			}
-			m.deaf("left", groupNumber(2), groupNumber(33), groupNumber(manyGroups-1))
+			m.receivesNone("left", groupNumber(2), groupNumber(33), groupNumber(manyGroups-1))
 			m.join(33)
-			m.hears("joined again", groupNumber(33), groupNumber(34))
+			m.receives("joined again", groupNumber(33), groupNumber(34))
 			end()
 			m.until("back", func() bool { return m.s.Path().Tier == "bypass" })
-			m.hears("by the link again", groupNumber(0), groupNumber(33), groupNumber(60))
-			m.deaf("left, by the link", groupNumber(2))
+			m.receives("by the link again", groupNumber(0), groupNumber(33), groupNumber(60))
+			m.receivesNone("left, by the link", groupNumber(2))
 
 			require.NoError(t, m.s.Close())
 			for i := 0; i < 100 && descriptors(t) > before; i++ {
@@ -203,7 +203,7 @@ func TestHoldersGo(t *testing.T) {
 		require.NoError(t, err)
 		return v
 	}
-	m.join(0) // and whoever looks for foreign members has its descriptors
+	m.join(0) // the search for other members has descriptors too
 	before := descriptors(t)
 	m.join(numbers(1, 41)...)
 	require.Equal(t, before+2, descriptors(t))
@@ -246,7 +246,7 @@ func TestMoreSourcesThanADescriptorHas(t *testing.T) {
 			m.shared.sendFrom(source(i), netip.AddrPortFrom(group, 7000), m.next)
 			m.next++
 		}
-		m.hears(what, groupNumber(39))
+		m.receives(what, groupNumber(39))
 		m.until(what, func() bool {
 			for i := range list {
 				if m.seen[first+uint64(i)] != heard {
@@ -306,9 +306,9 @@ func TestNoDescriptorForMoreGroups(t *testing.T) {
 	require.ErrorContains(t, err, groupNumber(20).String())
 	require.False(t, member(t, groupNumber(20)))
 	require.Len(t, m.s.Options().Groups, 20)
-	m.hears("as before", groupsOf(numbers(0, 20))...)
+	m.receives("as before", groupsOf(numbers(0, 20))...)
 	m.join(20)
-	m.hears("now", groupNumber(20))
+	m.receives("now", groupNumber(20))
 }
 
 // An interface that was deleted and made again has the holders' memberships too.
@@ -324,10 +324,10 @@ func TestHoldersOfAnInterfaceMadeAgain(t *testing.T) {
 	for _, i := range every {
 		require.True(t, member(t, groupNumber(i)), "group %d", i)
 	}
-	m.hears("all", groupsOf(every)...)
+	m.receives("all", groupsOf(every)...)
 	require.NoError(t, m.s.LeaveGroup(groupNumber(40), "v0", netip.Addr{}))
 	require.False(t, member(t, groupNumber(40)))
-	m.deaf("left", groupNumber(40))
+	m.receivesNone("left", groupNumber(40))
 }
 
 // occupy puts another program on the interface, as another process could: ours cannot come back before its end.

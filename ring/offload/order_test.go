@@ -53,7 +53,7 @@ func TestSentInOrderAroundARest(t *testing.T) {
 }
 
 // Datagrams arrive in the order in which they were sent, whether they leave as frames or by the kernel: long ones that it cuts, and those to a
-// group whose members on this host hear them too.
+// group whose members on this host receive them too.
 func TestOrderOfFramesAndTheKernels(t *testing.T) {
 	c, _, s := veth(t, 1, xdp.Config{})
 	group := netip.MustParseAddrPort(sameHostGroup)

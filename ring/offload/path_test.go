@@ -128,7 +128,7 @@ func watch(t *testing.T, s *shared) *watcher {
 	return w
 }
 
-// Somebody takes the steering program off, under traffic: what the rings held is lost and no more; the socket hears of both changes of its
+// Somebody takes the steering program off, under traffic: what the rings held is lost and no more; the socket is notified of both changes of its
 // path.
 func TestProgramTakenOffAndBack(t *testing.T) {
 	s, detach := detachable(t)
@@ -211,7 +211,7 @@ func TestInterfaceMadeAgain(t *testing.T) {
 	l, err := netlink.LinkByName("v0")
 	require.NoError(t, err)
 	old := l.Attrs().Index
-	require.NoError(t, netlink.LinkSetDown(l)) // so that they stay in the transmit ring, if the mirror has not heard of it yet
+	require.NoError(t, netlink.LinkSetDown(l)) // so that they stay in the transmit ring, if the mirror does not know it yet
 	const packets = 10
 	for i := range packets {
 		p, err := set.Pool().Alloc(8)

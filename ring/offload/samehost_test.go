@@ -27,7 +27,7 @@ const (
 	sameHostChild = "OFFLOAD_TEST_SAME_HOST"
 )
 
-// receiver is one of those who may hear what is sent on their host.
+// receiver is a socket that may receive what is sent on its host.
 type receiver struct {
 	name string
 	to   netip.AddrPort                  // unicast
@@ -35,7 +35,7 @@ type receiver struct {
 	also func(*testing.T) (heard string) // and what the member of the group has next
 }
 
-// Who on the same host hears whom: ours in one ring, in another ring of the process, in another process, and the kernel's sockets; unicast
+// Which socket of a host receives from which: ours in one ring, in another ring of the process, in another process, and the kernel's sockets; unicast
 // and multicast, IP_MULTICAST_LOOP on and off. Nothing of it may arrive as a frame: the kernel does not show an interface what its
 // host sends to itself.
 func TestSameHost(t *testing.T) {
@@ -95,7 +95,7 @@ func sameHost(t *testing.T, c faultConfig) {
 			sender.send(r.to, "unicast")
 			require.Equal(t, "unicast os", r.next(t), "%s to %s", sender.name, r.name)
 		}
-		// Each has every looped one and nothing between them: what was sent without IP_MULTICAST_LOOP, no member of this host hears.
+		// Each has every looped one and nothing between them: what was sent without IP_MULTICAST_LOOP, no member of this host receives.
 		for _, text := range []string{"loop 1", "quiet 1", "loop 2", "quiet 2", "loop 3"} {
 			sender.loop(strings.HasPrefix(text, "loop"))
 			sender.send(group, text)
@@ -107,7 +107,7 @@ func sameHost(t *testing.T, c faultConfig) {
 			}
 		}
 	}
-	// Nobody has anything twice: a mark is the next thing that everybody hears.
+	// Nobody has anything twice: a mark is the next datagram of each.
 	require.NoError(t, own.SetMulticastLoop(true))
 	require.NoError(t, a.send(own, group, "mark"))
 	require.Equal(t, "mark", reads(t, peer))

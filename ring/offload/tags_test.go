@@ -99,12 +99,12 @@ func TestTagsThatTheDeviceTakesOut(t *testing.T) {
 	stop()
 	require.Equal(t, "kernel", w.s.Path().Tier, w.s.Path())
 	require.Contains(t, w.s.Path().Explain(), "link.tags_apart")
-	require.Equal(t, 2, m.hears("untagged, by the shadow", g.Addr(), s.Local()))
+	require.Equal(t, 2, m.receives("untagged, by the shadow", g.Addr(), s.Local()))
 
 	change(false)
 	m.until("the VLAN is gone", func() bool { return w.s.Path().Tier == "bypass" })
-	require.Zero(t, m.hears("untagged, by the link", g.Addr(), s.Local()))
+	require.Zero(t, m.receives("untagged, by the link", g.Addr(), s.Local()))
 	change(true)
 	m.until("the VLAN is back", func() bool { return w.s.Path().Tier == "kernel" })
-	require.Equal(t, 2, m.hears("by the shadow again", g.Addr(), s.Local()))
+	require.Equal(t, 2, m.receives("by the shadow again", g.Addr(), s.Local()))
 }

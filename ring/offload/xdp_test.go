@@ -194,7 +194,7 @@ func TestKernelFindsTheNeighbour(t *testing.T) {
 	defer peer.Close()
 	require.NoError(t, peer.SetDeadline(time.Now().Add(20*time.Second)))
 	dst := make([]ring.Completion, 8)
-	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "stack.waited_for_neighbour") == 0; { // the mirror hears of it soon
+	for end := time.Now().Add(10 * time.Second); counter(s.Ring(), "stack.waited_for_neighbour") == 0; { // the mirror knows it soon
 		require.True(t, time.Now().Before(end))
 		// Again and again: when it is found before the mirror has told that it was lost, nothing waits.
 		err := netlink.NeighDel(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: net.IPv4(10, 0, 0, 2)})

@@ -32,7 +32,7 @@ func acceptTo(t *testing.T, b Backend) {
 	w.Equal(one.LocalAddr().String(), c.Source.String())
 	w.closed(c.Socket)
 
-	// Taken, with what had been sent; nothing is heard of it.
+	// Taken, with what had been sent; it raises no event.
 	taken := -1
 	act = func(fd int) bool { taken = fd; return true }
 	two := w.dial(l)

@@ -74,7 +74,7 @@ func (f *Fake) Why(c ring.Caps) ring.Reason {
 	return ring.Reason{Code: "fake." + c.String(), Text: "a fake ring has no " + c.String()}
 }
 
-// FD is readable when the bell was rung; a fake ring does not hear packets while it sleeps, so Arm always answers pending.
+// FD is readable when the bell was rung; a fake ring does not see packets while it sleeps, so Arm always answers pending.
 func (f *Fake) FD() int { return f.set.FD() }
 
 // Bind needs nothing.

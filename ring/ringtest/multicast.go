@@ -14,7 +14,7 @@ import (
 )
 
 // Multicast leaves with a time to live of 1 and comes back to members of this host, as Linux has it (VMA: 64, and the receiver's choice).
-// Switching the loop off mutes the sender here, and it alone; sources can be added and taken away one by one.
+// Switching the loop off stops the sender's datagrams here, and it alone; sources can be added and taken away one by one.
 func multicastOptions(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	option := func(s *ring.Socket, option, want int) {

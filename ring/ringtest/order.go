@@ -249,7 +249,7 @@ func multicast(t *testing.T, b Backend) {
 		w.NotZero(c.IfIndex)
 		w.NoError(c.Packet.Release())
 	}
-	// One that leaves hears no more; the others do.
+	// One that leaves receives no more; the others do.
 	w.NoError(members[0].LeaveGroup(g.Addr(), w.lo, netip.Addr{}))
 	_, err = from.SendTo([]byte("again"), g)
 	w.NoError(err)

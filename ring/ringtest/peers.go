@@ -61,7 +61,7 @@ type StreamPeer interface {
 	CloseWrite() error
 	// Reset ends the connection with a reset.
 	Reset() error
-	// Deafen makes it drop every segment from now on: the ring hears nothing of it, not even a reset. It skips the test where that needs
+	// Deafen makes it drop every segment from now on: the ring receives nothing of it, not even a reset. It skips the test where that needs
 	// a privilege.
 	Deafen(t *testing.T)
 }

@@ -23,7 +23,7 @@ func unixEndWithData(t *testing.T, b Backend) {
 			w.Equal("first", string(w.read(s, 5)))
 		}
 		if i%7 > 3 {
-			w.NoError(s.Suspend()) // whoever watches a connection that is not read goes on watching
+			w.NoError(s.Suspend()) // a watched connection that is not read stays watched
 			w.poll()
 			w.NoError(s.Resume())
 		}

@@ -100,7 +100,7 @@ func TestDatagramError(t *testing.T) {
 		nobody := w.peerOf(s)
 		to := nobody.LocalAddr().(*net.UDPAddr).AddrPort()
 		w.NoError(nobody.Close())
-		w.NoError(s.Connect(to)) // connected sockets hear of ICMP errors
+		w.NoError(s.Connect(to)) // connected sockets receive ICMP errors
 		_, err := s.Send([]byte("anybody?"))
 		w.NoError(err)
 		c := w.event(s, ring.EventErr)

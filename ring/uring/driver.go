@@ -185,7 +185,7 @@ func entered(e syscall.Errno) error {
 //
 // It has two parts. The ring polls wait, which ends an io_uring_enter. To FD, the kernel would pass that on by signalling one
 // eventfd from within the signalling of another: on Linux 6.18 the third such wake-up did not arrive (seen; why is not known). So
-// FD is signalled directly; after the other, so that whoever sees neither has not yet been rung for.
+// FD is signalled directly; after the other, so that a caller that sees neither was not yet signalled.
 type wakeEvent struct {
 	mu     sync.Mutex
 	wait   sys.EventFD

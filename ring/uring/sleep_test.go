@@ -213,7 +213,7 @@ func TestWakeWhileClosing(t *testing.T) {
 		}
 		runtime.Gosched()
 		require.NoError(t, d.Close())
-		// The numbers are free now: whoever gets them must not be written to.
+		// The numbers are free now: what gets them must not be written to.
 		other, err := unix.Eventfd(0, unix.EFD_NONBLOCK)
 		require.NoError(t, err)
 		for range 20 {

@@ -185,7 +185,7 @@ func TestLiveDeadLine(t *testing.T) {
 	sc.impair.Dead[1] = replay.Span{From: 3000}
 	s, _, events := sc.play(t, conf.RingAuto)
 	require.Equal(t, deepDigest, s.Books.Digest)
-	// Long before the end, while A goes on, B was pronounced dead and not heard again; the heartbeats at the end bring it
+	// Long before the end, while A goes on, B was reported dead and sent nothing more; the heartbeats at the end bring it
 	// back.
 	last := feed.Event{}
 	for _, e := range events {

@@ -73,7 +73,7 @@ func playIEX(t *testing.T, loopback bool) {
 			}
 			expected(t, c.name, &want)
 			w := wired{loopback: loopback, file: c.file, channels: everything(c.proto, 2), feed: feed.Config{EpochStart: 1, GapTime: wiredGap}}
-			// The kernel's rings, and whoever wants it short, get a quarter of the long ones: as far as there is a checkpoint.
+			// The kernel's rings, and short runs, get a quarter of the long ones: as far as there is a checkpoint.
 			part := want.Records > 100_000 && (loopback || testing.Short())
 			for _, p := range want.Checkpoints {
 				if !part || p.After <= want.Records/4 {

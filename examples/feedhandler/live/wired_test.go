@@ -107,7 +107,7 @@ type result struct {
 	handler.Summary
 	live     *Live
 	tops     string
-	requests uint64 // that the recovery server heard
+	requests uint64 // that the recovery server received
 }
 
 // play runs it to its end, and checks what is true of every run: no packet was lost on the way or came by the kernel, no

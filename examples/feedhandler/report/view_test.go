@@ -45,7 +45,7 @@ func TestViews(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// A line that falls silent, is heard again, or travels another way is told: at once, on a terminal above the picture.
+// A line that falls silent, sends again, or travels another way is told: at once, on a terminal above the picture.
 func TestWhatHappensToALineIsTold(t *testing.T) {
 	channels := []live.Channel{{Handler: handler.Config{Name: "ch", Proto: handler.DEEP},
 		Lines: []live.Line{mustLine(t, "233.252.0.1:45999@lo"), mustLine(t, "233.252.0.2:45999@lo")}}}

@@ -3,6 +3,6 @@
 // A DB belongs to one goroutine, the event loop that serves its clients: there are no locks in it. A server with several loops would
 // give each loop the keys of its own (by hash) and pass commands for other keys on; this example has one loop.
 //
-// An expired key is gone for every caller at its time: whoever looks at it first removes it (lazily), and Sweep removes those nobody
+// An expired key is gone for every caller at its time: the first access removes it, and Sweep removes those nobody
 // looks at, some at a time, so that no sweep holds up the loop.
 package store

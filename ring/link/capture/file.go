@@ -189,7 +189,7 @@ func (f *File) collect() {
 		gone = gone || closed
 	}
 	f.flush()
-	f.settle(links)
+	f.countWritten(links)
 	if gone {
 		f.retire()
 	}
@@ -253,8 +253,8 @@ func (f *File) lose(s *source, n uint64) {
 	s.tap.failed.Add(n)
 }
 
-// settle counts what was written since the last flush: it is in the file, or, when that failed, none of it can be said to be.
-func (f *File) settle(links []*source) {
+// countWritten counts what was written since the last flush: it is in the file, or, when that failed, none of it can be said to be.
+func (f *File) countWritten(links []*source) {
 	broken := f.err.Load() != nil
 	for _, s := range links {
 		if broken {

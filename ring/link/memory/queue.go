@@ -66,7 +66,7 @@ func (q *queue) commit(n int) {
 	q.next++
 }
 
-// publish shows the consumer all that was committed: the tail is stored after the frames, so that whoever sees it sees them. A
+// publish shows the consumer all that was committed: the tail is stored after the frames, so that a consumer that sees it sees them. A
 // consumer announces its sleep before it looks at the tail a last time, and the announcement is looked for here after the tail was
 // stored: one of the two notices the other.
 func (q *queue) publish() {

@@ -202,9 +202,9 @@ func (q *Queue) Counters(dst []link.Counter) []link.Counter {
 		link.Counter{Name: "xdp.no_buffer", Value: q.noBuf})
 }
 
-// settle is how long buffers stay untouched after a zero-copy socket was closed: the driver lets go of them in deferred work, about as
+// releaseDelay is how long buffers stay untouched after a zero-copy socket was closed: the driver lets go of them in deferred work, about as
 // long after as a queue stays busy.
-const settle = 100 * time.Millisecond
+const releaseDelay = 100 * time.Millisecond
 
 // Close ends the link: packets pass to the kernel again, and every buffer is back in the pool. Frames that waited are lost.
 func (q *Queue) Close() error {
@@ -252,7 +252,7 @@ func (q *Queue) Shut() error {
 	q.shutErr = errors.Join(q.device.program.clearSocket(q.queue), q.sock.close())
 	releasedQueues.add(queueID{q.device.info.Index, q.queue}, time.Now())
 	if q.caps.Has(link.CapZeroCopy) {
-		time.Sleep(settle)
+		time.Sleep(releaseDelay)
 	}
 	return q.shutErr
 }

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // The four queues of an AF_XDP socket are rings in memory shared with the kernel, each with one side that produces and one that
 // consumes. An index counts entries since the beginning, runs freely and wraps at 2³²; differences are exact because a ring has far
-// fewer entries. Rings know two shared words and a slice, whoever owns the memory: a test can play the kernel and start the indexes
+// fewer entries. Rings know two shared words and a slice, whatever owns the memory: a test can play the kernel and start the indexes
 // anywhere.
 //
 //	          consumer            producer

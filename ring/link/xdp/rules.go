@@ -73,7 +73,7 @@ func (r *rules) recover() error {
 		switch {
 		case !strings.HasPrefix(e.Name(), r.prefix):
 		case strings.HasSuffix(e.Name(), ".new"):
-			// Being written, unless it is old: then whoever wrote it died before it counted.
+			// Being written, unless it is old: then its writer died before it counted.
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
 				_ = os.Remove(name) // another process may have been faster
 			}

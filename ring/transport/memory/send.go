@@ -88,7 +88,7 @@ func (h *Host) room(r *record) int {
 	return limit - int(r.queued)
 }
 
-// queue copies b into pieces and returns how much of it. The protocol hears of it once for all.
+// queue copies b into pieces and returns how much of it. The protocol is called once for all.
 func (h *Host) queue(i int32, b []byte) (n int) {
 	r := &h.records[i]
 	b = b[:min(len(b), max(h.room(r), 0))]

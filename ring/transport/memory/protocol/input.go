@@ -320,7 +320,7 @@ func (t *Table) data(id ID, s *Segment) {
 		return
 	case !receives.has(c.state):
 		if c.state == TimeWait {
-			c.due = t.now.Add(t.config.TimeWait) // the peer has not heard our acknowledgement
+			c.due = t.now.Add(t.config.TimeWait) // the peer has not received our acknowledgement
 		}
 		t.ackAtOnce(id)
 		return

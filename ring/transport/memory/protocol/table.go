@@ -236,7 +236,7 @@ func (t *Table) leaveBacklog(c *Conn) {
 	}
 }
 
-// fail ends a connection for a reason. Nobody hears of one that nobody has, or that was never announced.
+// fail ends a connection for a reason. There is no event for one that no socket has, or that was never announced.
 func (t *Table) fail(id ID, why EventKind) {
 	c := &t.conns[id]
 	if c.flags&flagOrphan != 0 || c.state == SynReceived && c.listener > 0 {
