@@ -1,11 +1,11 @@
 package buffers
 
-// A copy that is sent lives from AllocTransmit to FreeTransmit. Both are what a ring does per frame in one pass over the buffer's record, where Alloc, Push,
-// Transmit, Complete and Release are five, each with its checks: less than half of the time. See BenchmarkSentCopy.
+// A copy that is sent lives from AllocTransmit to FreeTransmit. Both are what a ring does per frame in one pass over the buffer's record,
+// where Alloc, Push, Transmit, Complete and Release are five, each with its checks: less than half of the time. See BenchmarkSentCopy.
 
 // AllocTransmit takes a buffer for a frame that its caller writes and sends at once: a packet that is transmitting, and its bytes,
-// head of them for headers before n of payload; their content is undefined. The packet is charged to nobody. Zero when no buffer is free, which is counted, or
-// none has so much room.
+// head of them for headers before n of payload; their content is undefined. The packet is charged to nobody. Zero when no buffer is free,
+// which is counted, or none has so much room.
 func (p *Pool) AllocTransmit(head, n int) (Packet, []byte) {
 	c := Small
 	if n > p.layout.SmallSize {
@@ -44,7 +44,8 @@ func (p *Pool) allocTransmitSlow(head, n int) (Packet, []byte) {
 	return pk, pk.Bytes()
 }
 
-// FreeTransmit ends a packet that was sent and that nobody waits for (transmitting or unacknowledged to free): Complete, and Release of its only reference.
+// FreeTransmit ends a packet that was sent and that nobody waits for (transmitting or unacknowledged to free): Complete, and Release of its
+// only reference.
 func (p *Pool) FreeTransmit(pk Packet) {
 	if pk.pool == p {
 		if m := &p.meta[pk.head]; m.gen == pk.gen && m.state == stateTransmitting && m.refs == 1 && m.next == none && m.bufRefs == 0 &&

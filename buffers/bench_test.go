@@ -93,7 +93,8 @@ func BenchmarkLedger(b *testing.B) {
 	}
 }
 
-// BenchmarkSentCopy is the life of a copy that is sent, by the steps that a caller with a packet of its own takes, and by AllocTransmit and FreeTransmit.
+// BenchmarkSentCopy is the life of a copy that is sent, by the steps that a caller with a packet of its own takes, and by AllocTransmit and
+// FreeTransmit.
 func BenchmarkSentCopy(b *testing.B) {
 	p := newPool(b, buffers.DefaultLayout())
 	b.Run("steps", func(b *testing.B) {

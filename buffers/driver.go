@@ -66,7 +66,8 @@ func (p *Pool) ClassOf(i uint32) Class {
 }
 
 // Fill makes a packet of a filling buffer (filling to received): its payload is Memory(i)[off:off+n], it has one
-// reference and is charged to a. An account that was closed, and whose last buffer returned, in the meantime is charged nothing; that is counted.
+// reference and is charged to a. An account that was closed, and whose last buffer returned, in the meantime is charged nothing; that is
+// counted.
 func (p *Pool) Fill(i uint32, off, n int, a Account) Packet {
 	m, c := &p.meta[i], p.ClassOf(i)
 	if m.state != stateFilling || uint(off) > uint(p.strides[c]) || uint(n) > uint(p.strides[c])-uint(off) {
@@ -228,7 +229,8 @@ func (p *Pool) Transmit(pk Packet) (Packet, error) {
 	return Packet{pool: p, head: pk.head, gen: m.gen}, nil
 }
 
-// UndoTransmit undoes Transmit, which made sent of pk, before anything was done with sent: the caller's handle is good again (transmitting to held).
+// UndoTransmit undoes Transmit, which made sent of pk, before anything was done with sent: the caller's handle is good again (transmitting
+// to held).
 func (p *Pool) UndoTransmit(pk, sent Packet) {
 	m := p.live("Recall", sent)
 	if m.state != stateTransmitting || pk.pool != p || pk.head != sent.head || pk.gen+1 != sent.gen {

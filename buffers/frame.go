@@ -127,8 +127,9 @@ func (p *Pool) Trim(pk Packet, off, n int, a Account) {
 	p.trimSlow(pk, off, n, a)
 }
 
-// DeliverFrame is Trim and DeliverTo in one pass, for a frame whose datagram goes straight to the application: received to held. over is DeliverTo's
-// answer. ok is false, and nothing has changed, for a packet that is not as Trim's usual one, and while every step is recorded: Trim it then.
+// DeliverFrame is Trim and DeliverTo in one pass, for a frame whose datagram goes straight to the application: received to held. over is
+// DeliverTo's answer. ok is false, and nothing has changed, for a packet that is not as Trim's usual one, and while every step is recorded:
+// Trim it then.
 func (p *Pool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bool) {
 	slot := uint32(a & slotMask)
 	m := &p.meta[pk.head]

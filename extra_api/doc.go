@@ -27,7 +27,7 @@
 //
 // What a callback may and may not do, and what comes of it:
 //
-//	panics                  its socket is reset; Poll returns a *ring.CallbackPanic, after the completions of the Poll it happened in; other sockets go on
+//	panics                  its socket is reset; Poll returns a *ring.CallbackPanic, after the completions of that Poll; other sockets go on
 //	blocks                  its owner waits, with all its sockets; nothing is lost; other pollers go on
 //	closes its socket       yes; a packet that it keeps is dropped
 //	releases the packet     yes, with any verdict; a kept one is then dropped

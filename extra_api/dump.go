@@ -14,8 +14,8 @@ import (
 )
 
 // DumpStats writes the statistics of the poller's socket with this ID, or of all with 0, to w: one block each, then one for each ring. It
-// lists the sockets that have a ring; DumpSocket takes the others. An ID that is none of theirs is EBADF, and nothing is written. Each block is one Write. Owner only. (VMA: dump_fd_stats, which writes to
-// its log and says nothing of an unknown descriptor.)
+// lists the sockets that have a ring; DumpSocket takes the others. An ID that is none of theirs is EBADF, and nothing is written. Each
+// block is one Write. Owner only. (VMA: dump_fd_stats, which writes to its log and says nothing of an unknown descriptor.)
 func DumpStats(w io.Writer, p *xtreme.Poller, id int) error {
 	if p == nil {
 		return fmt.Errorf("extraapi: DumpStats: owner is nil: %w", unix.EINVAL)

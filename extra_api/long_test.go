@@ -64,8 +64,8 @@ func (w *world) flood(to netip.AddrPort, stop *atomic.Bool, sent *atomic.Int64) 
 	return failed
 }
 
-// The callback holds every packet and lends it to goroutines that release it, at the highest rate that comes: every buffer returns to the pool, and
-// the race detector has nothing to say. In VMA this corrupts the pool at a million packets a second (issues/335).
+// The callback holds every packet and lends it to goroutines that release it, at the highest rate that comes: every buffer returns to the
+// pool, and the race detector has nothing to say. In VMA this corrupts the pool at a million packets a second (issues/335).
 // SOCKETXTREME_LONG=60s makes it a minute on each kind of ring.
 func TestHoldReleasedElsewhere(t *testing.T) {
 	d, _ := longTest(t, 600*time.Millisecond)

@@ -59,6 +59,6 @@
 // waiting to be sent, or until Grace is over; closes every socket, so that what was sent goes out before FIN; delivers
 // each CLOSED; waits for packets that were lent; and closes the poller, which checks that every buffer is back in the pool. A
 // client that had its request in flight has its answer, and then end of file. Stats.Aborted counts what could not end
-// that way. A Shutdown whose context ends cuts the waiting short. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are bound) are unknown to the loop
-// and end with the poller.
+// that way. A Shutdown whose context ends cuts the waiting short. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are
+// bound) are unknown to the loop and end with the poller.
 package reactor

@@ -207,9 +207,10 @@ func (l *Loop) start() error {
 // BeginShutdown begins an orderly shutdown, as the end of Run's context does. It returns at once. Any goroutine.
 func (l *Loop) BeginShutdown() { l.posts.notice(noticeStop) }
 
-// Shutdown begins an orderly shutdown and waits until the loop has ended, its poller closed; Run returns what went wrong. When ctx ends first, the
-// loop waits for nobody any more (the rest of Grace, peers that do not read): it aborts the sockets that are left and ends, and Shutdown returns
-// ctx's error at once. Called on the loop itself, which cannot wait for its own end, and before Run has begun, it only begins. Any goroutine.
+// Shutdown begins an orderly shutdown and waits until the loop has ended, its poller closed; Run returns what went wrong. When ctx ends
+// first, the loop waits for nobody any more (the rest of Grace, peers that do not read): it aborts the sockets that are left and ends, and
+// Shutdown returns ctx's error at once. Called on the loop itself, which cannot wait for its own end, and before Run has begun, it only
+// begins. Any goroutine.
 func (l *Loop) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return l.fail(fmt.Errorf("shutdown: context nil: %w", unix.EINVAL))

@@ -10,7 +10,7 @@ func AccountOf(s *Socket) buffers.Account {
 	}
 	if r := s.ring(); r != nil && s.handle.Account == 0 && s.state < stateGone {
 		if err := s.openAccount(r); err != nil {
-			r.fail(&OpError{Op: "open account", Err: err}) // more than a million are open: this one is nobody's for now
+			r.fail(&OpError{Op: "open account", Err: err}) // more than a million are open: this one is charged to none for now
 		}
 	}
 	return s.handle.Account

@@ -1,7 +1,7 @@
 package ring
 
-// What drivers and transports that speak a protocol themselves add to the core: work that no socket stands for, windows that open when packets are
-// released, and sockets that change their transport.
+// What drivers and transports that speak a protocol themselves add to the core: work that no socket stands for, windows that open when
+// packets are released, and sockets that change their transport.
 
 // ProtocolDriver is a Driver that speaks a protocol itself. What it has to send waits for Flush, so the ring flushes it before it sleeps. It has
 // work without a socket: frames on their way, neighbours that are asked, records of connections whose Socket is closed (data that is not
@@ -12,8 +12,9 @@ type ProtocolDriver interface {
 	HasBackground() bool
 }
 
-// Creditor is a Transport whose streams have windows that open when the application releases what was received: the owner, or from Lent. The ring asks
-// the pool for it when such a stream gets its account, and calls Credit in Poll, Flush, Arm and Wait, with all that came back since.
+// Creditor is a Transport whose streams have windows that open when the application releases what was received: the owner, or from Lent.
+// The ring asks the pool for it when such a stream gets its account, and calls Credit in Poll, Flush, Arm and Wait, with all that came back
+// since.
 type Creditor interface {
 	Transport
 	Credit(s *Socket, bytes int)
@@ -44,9 +45,9 @@ func (k *Sink) Acknowledged(s *Socket) {
 }
 
 // Move gives a live socket another transport: t has it as c from here on. Order, user data, queues and deadlines stay; what waited for room asks
-// again, and EventPath is raised. Its driver calls it when it receives from the new one and not from the old one any more. The new connection is as
-// far as the old one was: a write side that was closed stays closed. The old one is the driver's to end; transmissions that are under way
-// there are given back with Sent as ever.
+// again, and EventPath is raised. Its driver calls it when it receives from the new one and not from the old one any more. The new
+// connection is as far as the old one was: a write side that was closed stays closed. The old one is the driver's to end; transmissions
+// that are under way there are given back with Sent as ever.
 func (k *Sink) Move(s *Socket, t Transport, c Conn) {
 	if s.state >= stateGone {
 		return

@@ -19,9 +19,10 @@ type Completion struct {
 	Destination netip.AddrPort // where the packet was sent to; the zero Addr where the ring cannot know
 	IfIndex     uint32         // interface the packet came in on; 0 where the ring cannot know
 	ViaKernel   bool           // on an offloaded socket: the packet came through the kernel's socket beside it
-	Token       uint64         // with EventSent and EventTxTimestamp: as given to SendPacket; EventTxTimestamp of other sends: their number, from 0
-	Time        Stamp          // when the packet arrived, or left (EventTxTimestamp); zero unless timestamps were asked for
-	Err         error          // why, with EventErr or EventHup; ErrTruncated with a packet that was cut
+	// With EventSent and EventTxTimestamp: as given to SendPacket; EventTxTimestamp of other sends: their number, from 0.
+	Token uint64
+	Time  Stamp // when the packet arrived, or left (EventTxTimestamp); zero unless timestamps were asked for
+	Err   error // why, with EventErr or EventHup; ErrTruncated with a packet that was cut
 }
 
 // StampSource says which clock took a timestamp.

@@ -28,10 +28,11 @@ type Config struct {
 	PacketInfo bool
 	// Timestamps asks for the kernel's receive timestamp on each datagram.
 	Timestamps bool
-	// HardwareTimestamps asks for the network card's stamps beside it and says what is made of them; with TxTimestamps, for those of sent datagrams
-	// too. Where a card does not stamp, the kernel's stay, and the path says why.
+	// HardwareTimestamps asks for the network card's stamps beside it and says what is made of them; with TxTimestamps, for those of sent
+	// datagrams too. Where a card does not stamp, the kernel's stay, and the path says why.
 	HardwareTimestamps HardwareTimestamps
-	// TAIOffset is how far TAI is ahead of the Unix clock, in whole seconds, for HardwareTimestampsPTP; 0 is what the kernel knows (adjtimex(2)).
+	// TAIOffset is how far TAI is ahead of the Unix clock, in whole seconds, for HardwareTimestampsPTP; 0 is what the kernel knows
+	// (adjtimex(2)).
 	TAIOffset time.Duration
 	// TxTimestamps asks for an EventTxTimestamp for each datagram that was sent, where CapTxTimestamps says so.
 	TxTimestamps bool
@@ -47,7 +48,8 @@ type Config struct {
 	// ReceiveMin is the least receive buffer in bytes: SetReceiveBuffer of less asks for this (VMA_RX_BYTES_MIN).
 	ReceiveMin int
 	// ReportDrops makes a datagram that the kernel drops while it sends it a send without room: ErrWouldBlock, and EventOut follows; a packet
-	// of SendPacket ends with ENOBUFS. A connected socket then gets an error event for temporary errors of the network too. Without, nobody learns of it, as with any socket of the system. (VMA_TX_NONBLOCKED_EAGAINS)
+	// of SendPacket ends with ENOBUFS. A connected socket then gets an error event for temporary errors of the network too. Without, nobody
+	// learns of it, as with any socket of the system. (VMA_TX_NONBLOCKED_EAGAINS)
 	ReportDrops bool
 	// UserID is the key of ring allocation logic 11.
 	UserID uint64

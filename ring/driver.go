@@ -8,9 +8,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// Driver receives for a ring, sends what sockets have queued, and reports facts to its core. It knows nothing of the contract: coalescing, order,
-// budgets, modes and terminal events are the core's. What sockets are opened, bound, connected and closed by is their Transport. All methods but Wake belong to the ring's owner; before the ring is bound they may
-// be called from any one goroutine and must then only prepare, not run.
+// Driver receives for a ring, sends what sockets have queued, and reports facts to its core. It knows nothing of the contract: coalescing,
+// order, budgets, modes and terminal events are the core's. What sockets are opened, bound, connected and closed by is their Transport. All
+// methods but Wake belong to the ring's owner; before the ring is bound they may be called from any one goroutine and must then only
+// prepare, not run.
 //
 // A driver is called per batch, never per packet: receiving is Reap, sending is Transmit (which takes all a socket has queued).
 type Driver interface {

@@ -2,10 +2,10 @@ package ring
 
 import "github.com/socketxtreme/socketxtreme/buffers"
 
-// Frame is Datagram for a received frame whose bytes off to off+n are the datagram, which goes straight into the caller's slice: the headers come
-// off, the socket's account is charged, and the completion is written in one pass. The sink takes the packet. False, and nothing has happened, when
-// the datagram cannot go straight there (a callback, another mode, something pending, no reader, no room): it is Datagram's then. m has no
-// timestamp, and is not cut.
+// Frame is Datagram for a received frame whose bytes off to off+n are the datagram, which goes straight into the caller's slice: the
+// headers come off, the socket's account is charged, and the completion is written in one pass. The sink takes the packet. False, and
+// nothing has happened, when the datagram cannot go straight there (a callback, another mode, something pending, no reader, no room): it is
+// Datagram's then. m has no timestamp, and is not cut.
 func (k *Sink) Frame(s *Socket, frame buffers.Packet, off, n int, m *Meta) bool {
 	if s.needsSlowPath() || k.n == len(k.dst) {
 		return false

@@ -18,8 +18,8 @@ const (
 	HardwareTimestampsRaw  HardwareTimestamps = 1 // as the card counts: StampRawHardware
 	HardwareTimestampsBest HardwareTimestamps = 2 // HardwareTimestampsSync where the clocks can be compared, else HardwareTimestampsRaw
 	HardwareTimestampsSync HardwareTimestamps = 3 // on the system's clock (CLOCK_REALTIME), by measuring the card's against it: StampHardware
-	// HardwareTimestampsPTP: the card's clock is kept by PTP (IEEE 1588) and counts TAI, which is ahead of the Unix clock by Config.TAIOffset. Nothing
-	// is measured: the stamps are as good as the PTP service. Without an offset it is HardwareTimestampsSync.
+	// HardwareTimestampsPTP: the card's clock is kept by PTP (IEEE 1588) and counts TAI, which is ahead of the Unix clock by
+	// Config.TAIOffset. Nothing is measured: the stamps are as good as the PTP service. Without an offset it is HardwareTimestampsSync.
 	HardwareTimestampsPTP HardwareTimestamps = 4
 )
 

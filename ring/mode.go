@@ -38,8 +38,8 @@ type ReceiveCallback func(s *Socket, c *Completion) Verdict
 // SetReceiveMode fixes the delivery mode and the callback (nil for none; Callback needs one). It must come before the socket's first packet:
 // before listen, bind or connect, or in the turn that delivered its NEW_CONNECTION. Accepted sockets inherit both from their
 // listener, because early data comes together with NEW_CONNECTION. Queue and Callback are one way of delivery, with and without a
-// callback: between these two, and for another callback in the same mode, it may be called at any time. Owner only, from inside a callback as well:
-// the next packet meets the new one. (VMA: register_recv_callback, two plain stores that race with a running callback.)
+// callback: between these two, and for another callback in the same mode, it may be called at any time. Owner only, from inside a callback
+// as well: the next packet meets the new one. (VMA: register_recv_callback, two plain stores that race with a running callback.)
 func (s *Socket) SetReceiveMode(m Mode, h ReceiveCallback) error {
 	if err := s.mayUse("set receive mode"); err != nil {
 		return err

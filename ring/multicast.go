@@ -58,7 +58,8 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 			return &OpError{Op: op, Err: err}
 		}
 	}
-	if err := s.transport().SetMembership(s, m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) { // ip_mc_source wants the interface
+	// Ip_mc_source wants the interface.
+	if err := s.transport().SetMembership(s, m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) {
 		what := fmt.Sprintf("%v on interface %q", group, iface)
 		if source.IsValid() {
 			what += fmt.Sprintf(" from %v", source)

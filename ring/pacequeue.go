@@ -2,8 +2,8 @@ package ring
 
 import "github.com/socketxtreme/socketxtreme/internal/clock"
 
-// paceQueue is the shapers of the sockets that wait for their time to send, a binary heap by that time. Each knows its place, so that moving and leaving
-// need no search. It allocates only while it grows.
+// paceQueue is the shapers of the sockets that wait for their time to send, a binary heap by that time. Each knows its place, so that
+// moving and leaving need no search. It allocates only while it grows.
 type paceQueue []*shaper
 
 // set puts a socket's shaper in for the time at, or moves it there.

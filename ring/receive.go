@@ -53,8 +53,8 @@ func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, e
 }
 
 // ReceiveOffloaded is ReceiveUpTo for packets that the kernel has not copied: it stops before one that came through the kernel's socket
-// (Completion.ViaKernel). When the first one is such a packet, or the kernel's stack carries the socket, it is EIO and nothing is moved. Owner only.
-// (VMA: recvfrom_zcopy with MSG_VMA_ZCOPY_FORCE.)
+// (Completion.ViaKernel). When the first one is such a packet, or the kernel's stack carries the socket, it is EIO and nothing is moved.
+// Owner only. (VMA: recvfrom_zcopy with MSG_VMA_ZCOPY_FORCE.)
 func (s *Socket) ReceiveOffloaded(dst []Completion, limit int) (packets, bytes int, err error) {
 	return s.receive(dst, limit, true)
 }

@@ -6,8 +6,8 @@ import (
 	"weak"
 )
 
-// Records of sockets hold numbers in the place of pointers, so that the garbage collector has nothing to look at in them. A number of a set or of a
-// ring is good for ever: none is given twice. After Close it leads to closedSet or closedRing, which refuse everything.
+// Records of sockets hold numbers in the place of pointers, so that the garbage collector has nothing to look at in them. A number of a set
+// or of a ring is good for ever: none is given twice. After Close it leads to closedSet or closedRing, which refuse everything.
 
 var (
 	sets  registry[Set]

@@ -63,7 +63,7 @@ type Ring struct {
 	reported           bool    // the last Poll returned failures: this one delivers completions first
 }
 
-// closedOwner is nobody's identity: a closed ring belongs to no goroutine.
+// closedOwner is the identity of no goroutine: a closed ring belongs to none.
 const closedOwner = ^uintptr(0)
 
 // bind makes the calling goroutine the ring's owner.

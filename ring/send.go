@@ -8,9 +8,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// Ways to send. On a socket over a stack of the library all end in the send queue, see stack.go; a paced or numbered one has a way of its own, see
-// shaper.go. On the others there are two. Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands over
-// a buffer and says when it is free again. Both keep the order on a stream: while a packet waits, Send takes nothing.
+// Ways to send. On a socket over a stack of the library all end in the send queue, see stack.go; a paced or numbered one has a way of its
+// own, see shaper.go. On the others there are two. Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands
+// over a buffer and says when it is free again. Both keep the order on a stream: while a packet waits, Send takes nothing.
 //
 // Each looks first whether it is the owner who calls: a nanosecond, for what two senders at once would make of each other's addresses.
 

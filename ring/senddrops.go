@@ -3,8 +3,8 @@ package ring
 import "syscall"
 
 // Reports of datagrams that the transport dropped while it sent them (Config.ReportDrops): the send fails with ENOBUFS, which is a send without
-// room here. Asking the kernel for them has two more effects, which are undone: unconnected sockets are notified of errors of the network as well
-// (ICMP), and each error waits in a queue of reports.
+// room here. Asking the kernel for them has two more effects, which are undone: unconnected sockets are notified of errors of the network
+// as well (ICMP), and each error waits in a queue of reports.
 
 // retrySend looks at the failure of a send. It reports whether the failure is an error of an earlier datagram, of which an unconnected socket
 // would not be told otherwise: it is told once and nothing is sent, so the datagram at hand is to be sent again.

@@ -214,8 +214,8 @@ func (set *Set) remove(r *Ring) {
 	}
 }
 
-// WakeIfSleeping wakes the owner if it sleeps: a lent buffer came back. An owner with two sets on one pool makes it part of the pool's return callback.
-// Any goroutine.
+// WakeIfSleeping wakes the owner if it sleeps: a lent buffer came back. An owner with two sets on one pool makes it part of the pool's
+// return callback. Any goroutine.
 func (set *Set) WakeIfSleeping() {
 	for _, r := range set.Rings() {
 		r.inbox.wakeIfSleeping()

@@ -45,7 +45,7 @@ func (s *Socket) largestPayload() int {
 	return 65507
 }
 
-// openShaper gives the socket a shaper. What waits already was promised to the driver of an own stack.
+// openShaper gives the socket a shaper. What waits already is with the driver of an own stack.
 func (s *Socket) openShaper() *shaper {
 	s.activate().shaper = &shaper{socket: s, released: s.activate().sending.waiting.n}
 	return s.active().shaper

@@ -55,7 +55,7 @@ type Socket struct {
 	ready     bool // in the ring's ready list
 	announced bool // its NEW_CONNECTION was delivered by the last Poll
 	touched   bool // has been in a state in which packets can come
-	wantOut   bool // EventOut was promised
+	wantOut   bool // EventOut follows when there is room
 	shutWrite bool // CloseWrite was called
 	hasCounts bool // more of them are at the maker
 

@@ -77,10 +77,10 @@ const MaxVector = 64
 //	                    Sink.Connected  Driver.Receive(on)  Send…  CloseWrite                         Driver.Detach  Close
 //	                    or Sink.Failed                                                                Driver.Detach  Close
 //
-// The facts of a stream are told in this order: Connected; then Data, Acknowledged and Writable as they come; EndOfStream behind the last Data; Failed
-// at any time, once, behind the Data that is still to be delivered. After Failed nothing more follows. Sent ends each transmission: on a
-// transport that keeps what it sends until the peer has confirmed it, when it is confirmed (Pool.Unacknowledge). EventClosed comes after the
-// last Sent.
+// The facts of a stream are told in this order: Connected; then Data, Acknowledged and Writable as they come; EndOfStream behind the last
+// Data; Failed at any time, once, behind the Data that is still to be delivered. After Failed nothing more follows. Sent ends each
+// transmission: on a transport that keeps what it sends until the peer has confirmed it, when it is confirmed (Pool.Unacknowledge).
+// EventClosed comes after the last Sent.
 //
 // A socket that never got a ring is closed without Detach. Driver.Detach may take its time (Sink.Detached); Close comes after it. What a
 // transport remembers of a connection (a TIME-WAIT, data that is not acknowledged) may outlive the Socket: after Close it must not call the
@@ -173,8 +173,8 @@ type FileSender interface {
 // FileRef is a FileSender's number for a file.
 type FileRef int
 
-// SendReporter is a Transport that keeps a queue of reports on each datagram socket: when datagrams left (Config.TxTimestamps), and errors of the
-// network.
+// SendReporter is a Transport that keeps a queue of reports on each datagram socket: when datagrams left (Config.TxTimestamps), and errors
+// of the network.
 type SendReporter interface {
 	// NextReport takes one report off the queue; EAGAIN when there is none. ok is false for an error of the network.
 	NextReport(s *Socket) (r SendReport, ok bool, e syscall.Errno)

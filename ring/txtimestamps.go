@@ -112,8 +112,8 @@ func (r *Ring) collectStamps() {
 	}
 }
 
-// collectStampsBeforeSend takes stamps before a send, when many wait: an application that sends a lot between two Polls would lose those for which the
-// socket's receive buffer has no room, and what the socket receives with them.
+// collectStampsBeforeSend takes stamps before a send, when many wait: an application that sends a lot between two Polls would lose those
+// for which the socket's receive buffer has no room, and what the socket receives with them.
 func (r *Ring) collectStampsBeforeSend(s *Socket) {
 	if t := s.active().shaper.timestamps; t != nil && t.waiting >= stampRelief && t.next%stampRelief == 0 {
 		r.takeStamps(s, t)

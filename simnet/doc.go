@@ -42,17 +42,18 @@
 //	                  │
 //	              KernelNIC ── Line                                       simulated
 //
-// What a program does to its machine is done to a [KernelNIC]: down and up, without carrier, deleted and made again with another number, the rings'
-// program taken off or another one in its place, addresses taken away. The mirror follows the tables after a delay, a claim has effect after a
-// delay, and what rings leave to other goroutines (jobs) is done at one moment after a delay: all of them are drawn from the seed.
-// The model has no fragments, no VLANs, no bonds and no ICMP but unreachable ports; a socket's options are those that concern who receives.
+// What a program does to its machine is done to a [KernelNIC]: down and up, without carrier, deleted and made again with another number,
+// the rings' program taken off or another one in its place, addresses taken away. The mirror follows the tables after a delay, a claim has
+// effect after a delay, and what rings leave to other goroutines (jobs) is done at one moment after a delay: all of them are drawn from the
+// seed. The model has no fragments, no VLANs, no bonds and no ICMP but unreachable ports; a socket's options are those that concern who
+// receives.
 //
 // # Time
 //
 // [World.Run] takes events one by one, by time and then by the order in which they were scheduled; nothing runs beside. A world belongs to
 // one goroutine, the one that runs it first; several worlds may run at the same time. Worlds begin on 2026-01-01 00:00 UTC. The clocks of
-// all cards and hosts show the same; a socket with Config.Timestamps and a Config.HardwareTimestamps is told when its datagrams arrived at the card
-// (ring.StampHardware), one with Timestamps alone when the host polled.
+// all cards and hosts show the same; a socket with Config.Timestamps and a Config.HardwareTimestamps is told when its datagrams arrived at
+// the card (ring.StampHardware), one with Timestamps alone when the host polled.
 //
 // Code under test must take its time from [World.Now] and its timers from [Host.After]. Socket.SetReadDeadline and SetWriteDeadline
 // count from the system's clock and have no place here, nor have goroutines, and maps that are walked: their order is another each

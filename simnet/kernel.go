@@ -23,8 +23,9 @@ type KernelConfig struct {
 	MTU      int            // of all interfaces; 0 means 1,500
 	Queues   int            // receive queues of each interface; 0 means 1
 	QueueLen int            // frames that wait at each queue's AF_XDP socket; 0 means 256
-	// MirrorDelay is the longest time until a change of the tables is in the mirror, ClaimDelay until a claim has effect, JobDelay until a job of a
-	// ring (opening and closing devices, joining again) runs; 0 means 1 ms, 100 µs and 5 ms. Each takes a part of it that is drawn from the seed.
+	// MirrorDelay is the longest time until a change of the tables is in the mirror, ClaimDelay until a claim has effect, JobDelay until a
+	// job of a ring (opening and closing devices, joining again) runs; 0 means 1 ms, 100 µs and 5 ms. Each takes a part of it that is drawn
+	// from the seed.
 	MirrorDelay, ClaimDelay, JobDelay time.Duration
 	// Reachable is how long a neighbour's entry is confirmed, and how long an unused one that is not is kept; 0 means 5 s.
 	Reachable time.Duration
@@ -62,7 +63,8 @@ func orDefault[T int | time.Duration](x, otherwise T) T {
 }
 
 // Kernel is a machine whose kernel is the authority: it has the addresses, routes, neighbours, links, memberships and UDP sockets, and what no
-// ring has claimed. Rings of it are Hosts, see [Kernel.Host]; KernelSockets are those of its other programs. It belongs to its world's goroutine.
+// ring has claimed. Rings of it are Hosts, see [Kernel.Host]; KernelSockets are those of its other programs. It belongs to its world's
+// goroutine.
 type Kernel struct {
 	world    *World
 	name     string

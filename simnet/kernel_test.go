@@ -10,7 +10,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// A ring on a machine with a kernel: what it claims comes by its queue, and with its program taken off by the kernel; each change is a PATH event.
+// A ring on a machine with a kernel: what it claims comes by its queue, and with its program taken off by the kernel; each change is a PATH
+// event.
 func TestARingOnAKernel(t *testing.T) {
 	w := New(1)
 	k, err := w.Kernel("k", KernelConfig{Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}})

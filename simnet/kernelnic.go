@@ -14,8 +14,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
-// KernelNIC is an interface of a machine with a kernel. Its frames go through the steering program, if there is one, then to a ring's queue or to
-// the kernel's stack.
+// KernelNIC is an interface of a machine with a kernel. Its frames go through the steering program, if there is one, then to a ring's queue
+// or to the kernel's stack.
 type KernelNIC struct {
 	kernel  *Kernel
 	index   int

@@ -169,7 +169,8 @@ func (w *World) step() {
 	}
 }
 
-// Close ends the world: its sockets are aborted, and every buffer must be back in the pool. The error reports what is not, Run's error before all else.
+// Close ends the world: its sockets are aborted, and every buffer must be back in the pool. The error reports what is not, Run's error
+// before all else.
 func (w *World) Close() error {
 	if w.closed {
 		return errors.New("simnet: close: the world is closed")

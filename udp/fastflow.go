@@ -56,8 +56,8 @@ const (
 	ttlMask      = 0x00ff_0000 //
 )
 
-// CanMatch reports whether MatchFast may be asked for frames of a link, for one burst: not where tags are expected, where a bond does not receive
-// all, or where other rings have sockets too.
+// CanMatch reports whether MatchFast may be asked for frames of a link, for one burst: not where tags are expected, where a bond does not
+// receive all, or where other rings have sockets too.
 func (u *Protocol) CanMatch(link int) bool {
 	return u.fastKnown && u.stack.ReceivesAll(link) && (u.directory == nil || u.directory.current.Load() == nil)
 }

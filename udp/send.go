@@ -28,8 +28,8 @@ const (
 	FastNoBuffer             // no buffer is free; nothing has happened
 )
 
-// SendFast copies the payload of a datagram that lacks nothing but its headers, b or the pieces of bufs, n bytes in all, into a frame. at, serial and
-// head are those of the Prepared; head is not 0.
+// SendFast copies the payload of a datagram that lacks nothing but its headers, b or the pieces of bufs, n bytes in all, into a frame. at,
+// serial and head are those of the Prepared; head is not 0.
 func (u *Protocol) SendFast(now clock.Time, at int32, serial uint32, head int, b []byte, bufs [][]byte, n int) Fast {
 	x := &u.destinations[uint32(at)%destinationCount]
 	if x.serial != serial || x.checked != *u.generation || n > int(x.whole) {

@@ -130,8 +130,8 @@ func TestGroupsOfAMacvlanChild(t *testing.T) {
 	}
 }
 
-// A socket that must be offloaded keeps its groups, and its path says that a child goes without; one that is opened beside a child has its reason
-// from the start.
+// A socket that must be offloaded keeps its groups, and its path says that a child goes without; one that is opened beside a child has its
+// reason from the start.
 func TestGroupsThatAreKeptFromAChild(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(62), 7602)

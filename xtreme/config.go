@@ -22,11 +22,12 @@ type SocketConfig struct {
 	UserID uint64
 	// UserData is what the socket's completions carry; nil means its ID. Accepted connections have their own ID. (VMA: SO_VMA_USER_DATA.)
 	UserData *uint64
-	// ReceiveMode and ReceiveCallback say how packets are delivered; accepted connections have their listener's. See Socket.SetReceiveMode. (VMA:
-	// register_recv_callback.)
+	// ReceiveMode and ReceiveCallback say how packets are delivered; accepted connections have their listener's. See Socket.SetReceiveMode.
+	// (VMA: register_recv_callback.)
 	ReceiveMode     ring.Mode
 	ReceiveCallback ring.ReceiveCallback
-	// Budget limits the buffer memory that the socket may hold, in bytes; accepted connections have the same each. 0: as much as the pool has free.
+	// Budget limits the buffer memory that the socket may hold, in bytes; accepted connections have the same each. 0: as much as the pool
+	// has free.
 	Budget int
 	// SendQueue limits the packets under way through SendPacket, and on sockets that are offloaded or paced what Send and SendTo have queued
 	// too. 0 means 256.

@@ -158,8 +158,8 @@ func TestAGroupThatIsKept(t *testing.T) {
 	second.close(triplet)
 }
 
-// Sockets on the group's port that do not receive it, because they are of IPv6 alone or tied to another interface, take it from nobody, though the
-// group has another member on this host.
+// Sockets on the group's port that do not receive it, because they are of IPv6 alone or tied to another interface, take it from nobody,
+// though the group has another member on this host.
 func TestSocketsThatDoNotHearAGroup(t *testing.T) {
 	w := newCabled(t)
 	g := netip.AddrPortFrom(group(23), 7323)

@@ -87,7 +87,8 @@ func dropNew(t *testing.T) {
 		nftMessage(6, create|unix.NLM_F_APPEND, nftAttr(1, "sx\x00"), nftAttr(2, "in\x00"), nftNest(4,
 			expression("meta", nftAttr(1, be(1)), nftAttr(2, be(16))), // NFT_META_L4PROTO
 			expression("cmp", nftAttr(1, be(1)), nftAttr(2, be(0)), value(3, string([]byte{unix.IPPROTO_UDP}))),
-			expression("ct", nftAttr(1, be(1)), nftAttr(2, be(0))),                                                                   // NFT_CT_STATE
+			// NFT_CT_STATE.
+			expression("ct", nftAttr(1, be(1)), nftAttr(2, be(0))),
 			expression("bitwise", nftAttr(1, be(1)), nftAttr(2, be(1)), nftAttr(3, be(4)), value(4, native(8)), value(5, native(0))), // new
 			expression("cmp", nftAttr(1, be(1)), nftAttr(2, be(1)), value(3, native(0))),
 			expression("immediate", nftAttr(1, be(0)), nftNest(2, nftNest(2, nftAttr(1, be(0))))), // NF_DROP

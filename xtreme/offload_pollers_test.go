@@ -77,7 +77,8 @@ func TestNamedInterfacesAndPolicies(t *testing.T) {
 	w.Contains(codes(s.Path()), "checksum.off")
 }
 
-// The queues of all interfaces together keep at most three quarters of the pool ready for their cards, and an interface that comes later finds some.
+// The queues of all interfaces together keep at most three quarters of the pool ready for their cards, and an interface that comes later
+// finds some.
 func TestFillIsDividedAmongQueues(t *testing.T) {
 	w := newCabled(t, testnet.Pair{Queues: 4}, testnet.Pair{Queues: 2})
 	small := w.poller.Pool().Layout().SmallCount

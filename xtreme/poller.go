@@ -161,8 +161,8 @@ func (e *HeldError) Error() string {
 }
 
 // Close closes the rings and all sockets (those still open are aborted), checks that every buffer is free and frees the memory. The pool
-// gives out nothing any more. With packets still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the first Poll; from another goroutine
-// (ErrOwner) and inside a callback (EDEADLK) it changes nothing.
+// gives out nothing any more. With packets still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the
+// first Poll; from another goroutine (ErrOwner) and inside a callback (EDEADLK) it changes nothing.
 func (p *Poller) Close() error {
 	err := p.mayClose()
 	if err != nil {

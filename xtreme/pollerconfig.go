@@ -23,8 +23,9 @@ type PollerConfig struct {
 	SmallBuffers, LargeBuffers int
 	// HugePages asks for huge pages under the buffers; without any free the path says so and ordinary pages are used. (VMA_MEM_ALLOC_TYPE=2)
 	HugePages bool
-	// MemoryOnDemand leaves the buffers' memory to the kernel until each is used for the first time: a poller that uses few has little resident memory,
-	// and pays a page fault for every new one. Without, all of it is there from the start. Offloaded rings have it all in any case.
+	// MemoryOnDemand leaves the buffers' memory to the kernel until each is used for the first time: a poller that uses few has little
+	// resident memory, and pays a page fault for every new one. Without, all of it is there from the start. Offloaded rings have it all in
+	// any case.
 	MemoryOnDemand bool
 	// NearInterface places the buffers on the NUMA node of an interface; "" leaves it to the kernel.
 	NearInterface string

@@ -8,9 +8,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// reversePathFilter is the reason for an interface whose datagrams the kernel drops when their source has no route by it (rp_filter 1, of RFC 3704):
-// the stack asks no route for what it receives. Of the interface's value and that of all, the larger one holds (IN_DEV_RPFILTER). In the calling
-// thread's network namespace.
+// reversePathFilter is the reason for an interface whose datagrams the kernel drops when their source has no route by it (rp_filter 1, of
+// RFC 3704): the stack asks no route for what it receives. Of the interface's value and that of all, the larger one holds
+// (IN_DEV_RPFILTER). In the calling thread's network namespace.
 func reversePathFilter(name string) []link.Reason {
 	const dir = "/proc/sys/net/ipv4/conf/"
 	most := ""

@@ -19,7 +19,8 @@ type ListenConfig struct {
 	KeepAlive KeepAlive
 	// UserTimeout ends a connection whose sent data stays unacknowledged for so long; 0 leaves it to the kernel. (TCP_USER_TIMEOUT)
 	UserTimeout time.Duration
-	// Linger says what Close does, as Socket.SetLinger: 0 resets the connection, more waits so long for the peer's FIN; nil sends FIN. (SO_LINGER)
+	// Linger says what Close does, as Socket.SetLinger: 0 resets the connection, more waits so long for the peer's FIN; nil sends FIN.
+	// (SO_LINGER)
 	Linger *time.Duration
 	// LargeStream receives into 64 KiB buffers, for bulk transfers.
 	LargeStream bool

@@ -10,8 +10,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Wait sleeps until one of the rings has something, Wake is called, or ctx ends; then it returns ctx.Err(). A signal may end it sooner: Poll, and
-// wait again. It does not allocate, but for the first of several calls with one context.
+// Wait sleeps until one of the rings has something, Wake is called, or ctx ends; then it returns ctx.Err(). A signal may end it sooner:
+// Poll, and wait again. It does not allocate, but for the first of several calls with one context.
 //
 //	for {
 //		n, err := poller.Poll(done[:])
@@ -62,9 +62,9 @@ func (p *Poller) forgetContext() {
 // the last of them is closed and lent packets are back, and closes the poller (see Close for its errors). Packets that come meanwhile are
 // released unread, and posted functions run. A connection whose peer takes nothing is given up after its CloseTimeout.
 //
-// When ctx ends first, Shutdown returns ctx.Err() and the poller stays open, its sockets closing: Close aborts them. A program that wants to serve
-// its clients to the end stops when it has, and then calls Shutdown; package reactor does so by itself. Owner only, and not inside a callback
-// (EDEADLK).
+// When ctx ends first, Shutdown returns ctx.Err() and the poller stays open, its sockets closing: Close aborts them. A program that wants
+// to serve its clients to the end stops when it has, and then calls Shutdown; package reactor does so by itself. Owner only, and not inside
+// a callback (EDEADLK).
 func (p *Poller) Shutdown(ctx context.Context) error {
 	if err := p.mayClose(); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 )
 
 // One request a second is for a neighbour that has not answered. When it has answered, when the kernel has dropped its entry (ip neigh del, an
-// interface that goes down), or when the tables have changed (the interface is up again), the next packet asks at once, as the kernel's own does.
+// interface that goes down), or when the tables have changed (the interface is up again), the next packet asks at once, as the kernel's own
+// does.
 func TestResolveAsksAgainAfterNews(t *testing.T) {
 	for name, news := range map[string]func(*fake){
 		"the neighbour has answered": func(f *fake) { f.neighbour(neighbour(gateway, unix.NUD_REACHABLE, 9), false) },

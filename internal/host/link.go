@@ -37,8 +37,8 @@ type Link struct {
 	// Netns is the kernel's id of the namespace that Parent is an index of, -1 when it is this one.
 	Netns int
 
-	// Program is the number of the XDP program that was on it when the kernel last said anything of it, 0 for none. Of programs that are attached
-	// by a bpf link the kernel says nothing.
+	// Program is the number of the XDP program that was on it when the kernel last said anything of it, 0 for none. Of programs that are
+	// attached by a bpf link the kernel says nothing.
 	Program int
 
 	VLAN         uint16 // of a KindVLAN

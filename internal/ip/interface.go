@@ -91,8 +91,8 @@ const (
 func (s *Stack) NumInterfaces() int         { return len(s.links) }
 func (s *Stack) Interface(i int) *Interface { return &s.links[i].Interface }
 
-// ReceivesAll reports whether untagged frames of a link belong to its interface whatever address they have: it is no VLAN and no member of a bond
-// that leaves frames to others.
+// ReceivesAll reports whether untagged frames of a link belong to its interface whatever address they have: it is no VLAN and no member of
+// a bond that leaves frames to others.
 func (s *Stack) ReceivesAll(i int) bool {
 	l := &s.links[i]
 	return l.VLAN == l.vlanDown && l.Member < MemberInactive

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestXtremeNamesWhatItsSignaturesUse: an ordinary program imports xtreme and conf alone. So every type that an exported name of xtreme leads to, by
-// signatures, fields and methods, has a name in xtreme, or is of conf or of the standard library; and so has every constant of these types.
+// TestXtremeNamesWhatItsSignaturesUse: an ordinary program imports xtreme and conf alone. So every type that an exported name of xtreme
+// leads to, by signatures, fields and methods, has a name in xtreme, or is of conf or of the standard library; and so has every constant of
+// these types.
 func TestXtremeNamesWhatItsSignaturesUse(t *testing.T) {
 	from := newImporter(t, token.NewFileSet())
 	pkg, err := from.Import(module + "xtreme")

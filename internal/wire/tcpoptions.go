@@ -46,8 +46,9 @@ const (
 // timestampsAlone are the first four bytes of options that are two no-operations and timestamps.
 const timestampsAlone = tcpNop<<24 | tcpNop<<16 | tcpTimestamps<<8 | 10
 
-// Parse reads options. It never fails: an unknown kind is skipped, a known one of another length than its own too, and an illegal length ends the
-// list (RFC 9293 MUST-5, MUST-6, MUST-7). ok reports whether the list was well formed. Of two options of a kind the later one counts.
+// Parse reads options. It never fails: an unknown kind is skipped, a known one of another length than its own too, and an illegal length
+// ends the list (RFC 9293 MUST-5, MUST-6, MUST-7). ok reports whether the list was well formed. Of two options of a kind the later one
+// counts.
 func (o *TCPOptions) Parse(b []byte) (ok bool) {
 	o.Has, o.SACKCount = 0, 0
 	if len(b) == 12 && binary.BigEndian.Uint32(b) == timestampsAlone {

@@ -112,8 +112,8 @@ func (h *UDPHead) PutTransport(datagram []byte, payload Sum) {
 	binary.BigEndian.PutUint16(b[6:], sent(h.base.Word(n).Word(n).Plus(payload)))
 }
 
-// PutDatagram writes the headers of both in front of a payload that is behind them in frame already, for a packet that is never to be fragmented: Put
-// and PutTransport in one pass.
+// PutDatagram writes the headers of both in front of a payload that is behind them in frame already, for a packet that is never to be
+// fragmented: Put and PutTransport in one pass.
 func (h *UDPHead) PutDatagram(t *IPv4Template, frame []byte, id uint16) {
 	payload := Sum(0).Add(frame[int(t.n)+UDPLen:])
 	total := uint16(len(frame) - int(t.eth))

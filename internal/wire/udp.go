@@ -77,8 +77,8 @@ func CheckDatagram(ip *IPv4, b []byte) SumState {
 	return sumState(pseudo, pseudo.Add(b), field)
 }
 
-// CheckInPacket is CheckDatagram of a datagram in its packet: b begins with the addresses at the end of an IPv4 header without options, behind which
-// it lies. The addresses are part of the same pass.
+// CheckInPacket is CheckDatagram of a datagram in its packet: b begins with the addresses at the end of an IPv4 header without options,
+// behind which it lies. The addresses are part of the same pass.
 func CheckInPacket(b []byte) SumState {
 	n := len(b) - 2*len(Addr{})
 	field := (*UDP)(b[2*len(Addr{}):]).Sum()

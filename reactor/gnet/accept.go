@@ -270,11 +270,11 @@ func (el *eventloop) shutListeners() {
 	}
 }
 
-// disown keeps other goroutines from the descriptors of connections after an error of the loop has closed them.
-func (el *eventloop) disown() {
+// forget keeps other goroutines from the descriptors of connections after an error of the loop has closed them.
+func (el *eventloop) forget() {
 	for _, s := range el.conns {
 		if s.c != nil {
-			s.c.disown()
+			s.c.forget()
 		}
 		if s.d != nil {
 			s.d.shut()

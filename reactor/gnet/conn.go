@@ -140,7 +140,7 @@ func (c *conn) finish() {
 	c.out.done()
 	c.ctx = nil
 	c.safe.Store(nil)
-	linger := c.disown()
+	linger := c.forget()
 	c.state = stateClosed
 	if linger != nil && !c.socket.Unix() {
 		_ = c.socket.SetLinger(time.Duration(*linger) * time.Second) // it exists, and is no datagram socket
@@ -171,8 +171,8 @@ func (c *conn) letGo() {
 	}
 }
 
-// disown keeps other goroutines from the descriptor, which is about to be closed or was. It answers what SetLinger left.
-func (c *conn) disown() (linger *int) {
+// forget keeps other goroutines from the descriptor, which is about to be closed or was. It answers what SetLinger left.
+func (c *conn) forget() (linger *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fd = -1

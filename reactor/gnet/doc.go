@@ -70,7 +70,7 @@
 //
 // # Beside gnet's surface
 //
-//	ConnX        SuspendRead, ResumeRead, SetProducers, CloseWhenSent, SetIdleTimeout, Path, Socket: by type assertion on a Conn but a UDP server's
+//	ConnX        SuspendRead, ResumeRead, SetProducers, CloseWhenSent, SetIdleTimeout, Path, Socket: by assertion on a Conn but a UDP server's
 //	DatagramX    Destination, IfIndex, Time, Hold, Path, Socket: the same for a UDP Conn
 //	Conn         SetDeadline, SetReadDeadline, SetWriteDeadline close the connection with os.ErrDeadlineExceeded
 //	EventLoop    Schedule works

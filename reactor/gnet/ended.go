@@ -18,7 +18,7 @@ func (el *eventloop) ended(err error) {
 	el.shutListeners()
 	el.tasks.end()
 	if err != nil {
-		el.disown()
+		el.forget()
 		if isPanic && el.exact {
 			panic(panicked) // gnet contains no panic
 		}

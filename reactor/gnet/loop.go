@@ -93,7 +93,7 @@ func (el *eventloop) resets(s *xtreme.Socket) {
 		return
 	}
 	if c := el.conns[s.UserData()].c; c != nil && c.socket == s {
-		c.disown()
+		c.forget()
 	}
 }
 

@@ -297,8 +297,8 @@ func (o *Options) settings() conf.Settings {
 		s.Ring = o.Ring
 	}
 	if o.RxPoll == 0 && o.Rest == reactor.Adaptive && s.RxPoll == conf.Default().RxPoll && !conf.IsSet("VMA_RX_POLL") {
-		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps. It is no setting that the program
-		// has given, of which a loop that does not use it would warn.
+		// A server has other goroutines to leave processors to: it looks for some microseconds, then it sleeps. It is no setting that the
+		// program has given, of which a loop that does not use it would warn.
 		o.RxPoll = defaultRxPoll
 	}
 	if o.SmallBuffers != 0 {

@@ -225,7 +225,7 @@ func (el *eventloop) adoptStream(c *conn, fd int) error {
 	opened := false
 	defer func() {
 		if !opened { // OnOpen panicked, for a completion that is not c's or for none: CLOSED follows, and OnClose with it
-			c.disown()
+			c.forget()
 			_ = s.Abort()
 		}
 	}()

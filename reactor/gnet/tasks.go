@@ -97,7 +97,7 @@ func (el *eventloop) tasksStopped() {
 	q.running[q.next-1] = task{}
 	el.depth, el.current = 0, nil
 	if t.c != nil && t.c.state != stateClosed && t.c.socket != nil {
-		t.c.disown()
+		t.c.forget()
 		_ = t.c.socket.Abort() // CLOSED follows, and OnClose with it
 	}
 	if q.next < len(q.running) {

@@ -24,7 +24,8 @@ type Config struct {
 	Rest       reactor.Rest
 	RxPoll     int
 	SelectPoll time.Duration
-	// Pin is the processor of each loop's thread, one per loop; empty takes the next of the engine's setting (SX_LOOP_CPUS), which is none by default.
+	// Pin is the processor of each loop's thread, one per loop; empty takes the next of the engine's setting (SX_LOOP_CPUS), which is none
+	// by default.
 	Pin []int
 	// Poller is what the loops' pollers are made with: the kind of ring, buffers, their place. Where neither it nor the engine's
 	// settings name a kind of ring (auto), it is epoll; package documentation says why.

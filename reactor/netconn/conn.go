@@ -260,7 +260,8 @@ func (c *Conn) callUnlock() {
 // Close closes the connection: calls that wait return net.ErrClosed, and so does everything afterwards. It returns when the kernel has
 // what was written, so that the peer gets it even if the process ends then. That is at once unless the peer does not read: then Close waits
 // until the write deadline, for Config.CloseTimeout at most, and what is left goes out in the background; a peer that has not taken it by
-// CloseTimeout is given up, with a reset. SetLinger changes that. After a Write that failed, and beside one that has not returned, Close does not wait.
+// CloseTimeout is given up, with a reset. SetLinger changes that. After a Write that failed, and beside one that has not returned, Close
+// does not wait.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.byUser {

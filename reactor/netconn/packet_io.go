@@ -145,7 +145,8 @@ func (p *PacketConn) Write(b []byte) (int, error) {
 	return p.write(b, netip.AddrPort{}, "write")
 }
 
-// WriteTo queues a datagram for an address, a *net.UDPAddr; without an IP it is the loopback's. On a connected socket it is net.ErrWriteToConnected.
+// WriteTo queues a datagram for an address, a *net.UDPAddr; without an IP it is the loopback's. On a connected socket it is
+// net.ErrWriteToConnected.
 func (p *PacketConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	a, err := p.addrPort(to)
 	if err != nil {

@@ -48,8 +48,8 @@ type Link interface {
 	Disarm()
 
 	// Check reports whether the link still carries frames: nil, or an error that is ErrDetached for errors.Is. It waits
-	// for nothing, but may cost a system call: some times a second, and when the interface is said to have changed. A loss is known within half a
-	// second.
+	// for nothing, but may cost a system call: some times a second, and when the interface is said to have changed. A loss is known within
+	// half a second.
 	Check() error
 	// Stats are the totals; Counters appends every count by name, those of the kernel included.
 	Stats() Stats

@@ -33,7 +33,8 @@ func bonded(t *testing.T, mode uint8) *wires {
 var bondOnV0 = nic.Interface{Name: "v0", Bond: true}
 
 // Active-backup: what comes is taken on the active member alone, which sends too; on the backup it is dropped and counted, as in the kernel
-// (all_slaves_active 0): a switch that floods sends it to both. When the kernel makes the other one active, the next datagram leaves there, once the mirror has told.
+// (all_slaves_active 0): a switch that floods sends it to both. When the kernel makes the other one active, the next datagram leaves there,
+// once the mirror has told.
 func TestBondActiveBackup(t *testing.T) {
 	w := bonded(t, host.BondActiveBackup)
 	w.start()

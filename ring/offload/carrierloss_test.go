@@ -120,8 +120,8 @@ func TestQueuedBeforeDownIsLost(t *testing.T) {
 	}
 }
 
-// An interface is deleted and made again while its queues are closed, because it went down with frames in them. The device that was opened on the
-// deleted interface is given up, and the new interface is opened.
+// An interface is deleted and made again while its queues are closed, because it went down with frames in them. The device that was opened
+// on the deleted interface is given up, and the new interface is opened.
 func TestMadeAgainWhileItsQueuesAreClosed(t *testing.T) {
 	s := newShared(t, 1)
 	w := watch(t, s)

@@ -120,8 +120,8 @@ func (o *owner) counter(t testing.TB, name string) (v uint64) {
 	return v
 }
 
-// churn changes neighbours of v0 that nobody sends to, rate times a second, until stop is closed, and reports how often it did. Every change is one
-// of a MAC address.
+// churn changes neighbours of v0 that nobody sends to, rate times a second, until stop is closed, and reports how often it did. Every
+// change is one of a MAC address.
 func churn(t testing.TB, rate int, stop chan struct{}) (changes int) {
 	index := linkOf(t, "v0").Attrs().Index
 	start := time.Now()

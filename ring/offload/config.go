@@ -46,7 +46,8 @@ type Config struct {
 	Sender func(s *ring.Socket, to netip.AddrPort) (ring.Reason, bool)
 	// Gather is how many answers Poll lets wait for each other while requests come one after the other, where each flush of a link is a system
 	// call: until so many wait, nothing came for a microsecond, or 20 microseconds have passed. For loops that poll on: others would leave what
-	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next Poll.
+	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next
+	// Poll.
 	Gather int
 	Clock  clock.Source  // nil: clock.Now
 	Random func() uint64 // nil: the runtime's

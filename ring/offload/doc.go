@@ -65,10 +65,11 @@
 // and removed with the last.
 //
 // A frame may come in on a queue of ring A for a socket of ring B. A looks it up among the sockets of all rings, proves its checksum,
-// and puts the datagram into a bounded queue from A to B (package handoff), one for each ordered pair of rings: no lock, no allocation. B copies it into its own
-// pool at its next Poll, and the place to which it has come gives A its buffers back; why it copies is said at handoff.Queue, what that
-// costs by handoff's BenchmarkQueue. A wakes B only if B sleeps. Members of a group on several rings all receive; sockets that share a
-// port share it over all rings, by one hash. Datagrams of one flow keep their order as long as they come in on one queue.
+// and puts the datagram into a bounded queue from A to B (package handoff), one for each ordered pair of rings: no lock, no allocation. B
+// copies it into its own pool at its next Poll, and the place to which it has come gives A its buffers back; why it copies is said at
+// handoff.Queue, what that costs by handoff's BenchmarkQueue. A wakes B only if B sleeps. Members of a group on several rings all receive;
+// sockets that share a port share it over all rings, by one hash. Datagrams of one flow keep their order as long as they come in on one
+// queue.
 //
 //	card, queue 0 ──► ring A ──► sockets of A
 //	                    │ handoff
@@ -94,9 +95,9 @@
 // their shadows. Each gets an EventPath, and its Path the reason. What the interface's rings held is lost. The interface is tried again
 // after 10 ms, then after twice as long each time, once a second at the most, for as long as the driver lives; while another program is on
 // it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror reports that it was taken off. Tries are
-// made on another goroutine (package nic), since they take milliseconds, hundreds when the kernel is busy; the owner polls its shadows meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a
-// second EventPath tells. An interface that was deleted and made again counts as the same if it has the same name: memberships and
-// SO_BINDTODEVICE are made again on it.
+// made on another goroutine (package nic), since they take milliseconds, hundreds when the kernel is busy; the owner polls its shadows
+// meanwhile, and takes the links over at a turn. When one succeeds the flows are claimed again, and a second EventPath tells. An interface
+// that was deleted and made again counts as the same if it has the same name: memberships and SO_BINDTODEVICE are made again on it.
 //
 // On Config.Links nothing is tried again: such a link is the caller's to make.
 //
@@ -113,13 +114,13 @@
 //	members of groups that are not ours                      a goroutine of the exchange
 //
 // What Poll asks of the kernel's configuration are entries of the steering program's maps, which have locks of their own. A change of links,
-// addresses, routes or rules makes it look at its attachments and find its routes again; a change of a neighbour concerns the routes to that neighbour
-// alone, and wakes a ring only if datagrams wait for it.
+// addresses, routes or rules makes it look at its attachments and find its routes again; a change of a neighbour concerns the routes to
+// that neighbour alone, and wakes a ring only if datagrams wait for it.
 //
 // # VLANs and bonds
 //
-// Interfaces with the name of one device and different tags share its links: an interface beside its VLANs. nic.Interface.Bond attaches the ring to
-// each member of a bond, and follows the host's tables from then on.
+// Interfaces with the name of one device and different tags share its links: an interface beside its VLANs. nic.Interface.Bond attaches the
+// ring to each member of a bond, and follows the host's tables from then on.
 //
 // # What it does not carry
 //

@@ -177,7 +177,8 @@ func TestContractOverSharedQueues(t *testing.T) {
 		}
 	}
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
-		Datagrams: true, Stamp: ring.StampPoll, Sleeps: wakeUps, Burst: 4, // half the buffers of a pool lie ready for the queue that nothing comes on
+		// Half the buffers of a pool lie ready for the queue that nothing comes on.
+		Datagrams: true, Stamp: ring.StampPoll, Sleeps: wakeUps, Burst: 4,
 		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 4)
 			opened = true

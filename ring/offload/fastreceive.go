@@ -17,12 +17,12 @@ type fastMeta struct {
 // noFastPath turns receiveFast off: tests run the contract both ways.
 var noFastPath = false
 
-// receiveFast delivers frames of a link, the first ones, that need nothing but their own headers: each is of a flow that the stack remembers, for one
-// socket, and its completion goes straight into the caller's slice. It returns how many it has delivered. From the first other frame on all are the
-// stack's, so that each socket's datagrams keep their order.
+// receiveFast delivers frames of a link, the first ones, that need nothing but their own headers: each is of a flow that the stack
+// remembers, for one socket, and its completion goes straight into the caller's slice. It returns how many it has delivered. From the first
+// other frame on all are the stack's, so that each socket's datagrams keep their order.
 //
 //	fast        the frame is looked at once: udp.MatchFast, ring.Sink.Frame
-//	the others  ip.Stack.Input, udp.Protocol.Input, hand, ring.Sink.Datagram: several sockets, other rings, callbacks, timestamps, backlogs, drops
+//	the others  ip.Stack.Input, udp.Protocol.Input, hand, ring.Sink.Datagram: several sockets, other rings, callbacks, stamps, backlogs, drops
 func (d *driver) receiveFast(k *ring.Sink, i int, frames []link.Frame) int {
 	if noFastPath || !d.udp.CanMatch(i) {
 		return 0

@@ -60,7 +60,8 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group
 	return want, nil
 }
 
-// ChangeMembership joins or leaves a group in the kernel: with the socket's descriptor, or with a further one when that has no room. Not for Poll.
+// ChangeMembership joins or leaves a group in the kernel: with the socket's descriptor, or with a further one when that has no room. Not
+// for Poll.
 func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error {
 	if d.config.MemoryHost != nil {
 		return d.config.MemoryHost.SetMembership(s, m, join)

@@ -69,7 +69,8 @@ func (d *driver) forgetSends(e *entry) {
 	}
 }
 
-// reviewSends follows which groups sockets of the kernel receive now. Routes are made again if one of ours has changed. before is the news until now.
+// reviewSends follows which groups sockets of the kernel receive now. Routes are made again if one of ours has changed. before is the news
+// until now.
 func (d *driver) reviewSends(before *shadow.News) {
 	changed := false
 	d.table.each(func(e *entry) {

@@ -13,8 +13,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// A callback ends its goroutine in the middle of a burst. What the goroutine defers can close the ring, and every buffer is back in the pool: that of the
-// callback's datagram, of those before it, which no Poll has told of, and of those behind it, which nobody has got.
+// A callback ends its goroutine in the middle of a burst. What the goroutine defers can close the ring, and every buffer is back in the
+// pool: that of the callback's datagram, of those before it, which no Poll has told of, and of those behind it, which nobody has got.
 func TestCallbackThatEndsItsGoroutineInABurst(t *testing.T) {
 	for at := range 4 {
 		layout := buffers.Layout{SmallSize: 2048, SmallCount: 512, Headroom: 192}

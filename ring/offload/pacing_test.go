@@ -19,7 +19,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 )
 
-// A ring that goes to sleep sends what is queued first: a sender that waits for room in the queue gets its event, and the ring does not sleep on it.
+// A ring that goes to sleep sends what is queued first: a sender that waits for room in the queue gets its event, and the ring does not
+// sleep on it.
 func TestSleepHearsOfRoom(t *testing.T) {
 	for _, arm := range []bool{false, true} {
 		e := newEnds(t, memory.Config{})

@@ -7,7 +7,8 @@ import (
 )
 
 // rejoin follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
-// memberships and ties of its sockets with the old one; a job makes them again on the new, or the socket's path says why not. Nil: there are none.
+// memberships and ties of its sockets with the old one; a job makes them again on the new, or the socket's path says why not. Nil: there
+// are none.
 func (d *driver) rejoin(name string, old, now int) *nic.Job {
 	var list []shadow.Tie
 	d.table.each(func(e *entry) { list = d.retie(e, name, old, now, list) })

@@ -35,9 +35,9 @@ type receiver struct {
 	also func(*testing.T) (heard string) // and what the member of the group has next
 }
 
-// Which socket of a host receives from which: ours in one ring, in another ring of the process, in another process, and the kernel's sockets; unicast
-// and multicast, IP_MULTICAST_LOOP on and off. Nothing of it may arrive as a frame: the kernel does not show an interface what its
-// host sends to itself.
+// Which socket of a host receives from which: ours in one ring, in another ring of the process, in another process, and the kernel's
+// sockets; unicast and multicast, IP_MULTICAST_LOOP on and off. Nothing of it may arrive as a frame: the kernel does not show an interface
+// what its host sends to itself.
 func TestSameHost(t *testing.T) {
 	if os.Getenv(sameHostChild) != "" {
 		sameHostOther(t)

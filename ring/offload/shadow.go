@@ -78,8 +78,8 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	return true
 }
 
-// unheard reports whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those that its
-// membership sockets hold for other sources, or for other sockets.
+// unheard reports whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those
+// that its membership sockets hold for other sources, or for other sockets.
 func (d *driver) unheard(m *ring.Meta) bool {
 	if !m.Destination.IsMulticast() {
 		return false

@@ -72,8 +72,8 @@ func (d *driver) portReasons(e *entry) []ring.Reason {
 	return []ring.Reason{sharedPort}
 }
 
-// reviewPorts follows which ports are shared now: claims are given back and made, and sockets are told whose path has changed. before is the news
-// until now.
+// reviewPorts follows which ports are shared now: claims are given back and made, and sockets are told whose path has changed. before is
+// the news until now.
 func (d *driver) reviewPorts(before *shadow.News) {
 	d.table.each(func(e *entry) {
 		_, was := before.Ports[e.port]

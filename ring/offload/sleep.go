@@ -239,8 +239,9 @@ func (d *driver) awaits(changed []host.Target) bool {
 	return list != nil && slices.ContainsFunc(changed, func(t host.Target) bool { return slices.Contains(*list, t) })
 }
 
-// unseen reports whether the mirror has news for the ring that its stack has not seen: tables, or a neighbour that datagrams wait for. The mirror
-// publishes a snapshot before it looks who sleeps, and here the ring has said that it sleeps before: one of the two notices the other.
+// unseen reports whether the mirror has news for the ring that its stack has not seen: tables, or a neighbour that datagrams wait for. The
+// mirror publishes a snapshot before it looks who sleeps, and here the ring has said that it sleeps before: one of the two notices the
+// other.
 func (d *driver) unseen() bool {
 	now, seen := d.mirror.Snapshot(), d.ip.Snapshot()
 	if now.Generation() != seen.Generation() {

@@ -14,9 +14,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// BenchmarkVethTurn is what an echo over a veth costs a ring beside the kernel's part: the time from a Poll that finds a datagram to the end of its
-// SendTo and Release, mean of the middle half, with the caches as the kernel's own work has left them between two turns. The flush, which is the system
-// call, is not in it; an empty Poll is the other metric.
+// BenchmarkVethTurn is what an echo over a veth costs a ring beside the kernel's part: the time from a Poll that finds a datagram to the
+// end of its SendTo and Release, mean of the middle half, with the caches as the kernel's own work has left them between two turns. The
+// flush, which is the system call, is not in it; an empty Poll is the other metric.
 func BenchmarkVethTurn(b *testing.B) {
 	pool := newPool(b, buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192})
 	c := newCable(b, 1)

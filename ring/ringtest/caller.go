@@ -69,9 +69,9 @@ func functionsOf(subject any) map[string]any {
 	return nil
 }
 
-// CallElsewhere calls every exported method of subject with zero arguments and empty functions, on the calling goroutine, which must not be the owner's. It lists
-// what is not as it must be, and reports how many calls were refused. A method that is neither refused nor in forAll is wrong, so that no new one
-// is forgotten.
+// CallElsewhere calls every exported method of subject with zero arguments and empty functions, on the calling goroutine, which must not be
+// the owner's. It lists what is not as it must be, and reports how many calls were refused. A method that is neither refused nor in forAll
+// is wrong, so that no new one is forgotten.
 func CallElsewhere(subject any, forAll map[string]string) (wrong []string, refused uint64) {
 	v := reflect.ValueOf(subject)
 	unknown := maps.Clone(forAll)

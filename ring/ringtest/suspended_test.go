@@ -8,7 +8,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// A callback sees nothing of a suspended socket. What the driver had under way waits, and the callback sees it after Resume, in Poll and in order.
+// A callback sees nothing of a suspended socket. What the driver had under way waits, and the callback sees it after Resume, in Poll and in
+// order.
 func TestACallbackSeesNothingOfASuspendedSocket(t *testing.T) {
 	for _, mode := range []ring.Mode{ring.Completions, ring.Callback} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -31,8 +31,8 @@ const noBuffer = ^uint32(0)
 // mostOut is how many buffers of each class a ring offers at most.
 var mostOut = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
 
-// firstOut is how many a ring offers at first. The kernel fills all that it is offered in turn, so each is memory that is touched, and a place in
-// the caches.
+// firstOut is how many a ring offers at first. The kernel fills all that it is offered in turn, so each is memory that is touched, and a
+// place in the caches.
 var firstOut = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
 
 // share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of a class divided

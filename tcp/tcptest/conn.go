@@ -78,8 +78,8 @@ func (h *Host) add(id tcp.ID, c *Conn) *Conn {
 // Room is how much Write takes.
 func (c *Conn) Room() int { return c.Host.Table.Room(c.ID) }
 
-// Write queues bytes, as many as there is room for, and returns how many. What fits goes into the last piece that was queued; the rest is cut into
-// pieces of at most Host.Piece bytes.
+// Write queues bytes, as many as there is room for, and returns how many. What fits goes into the last piece that was queued; the rest is
+// cut into pieces of at most Host.Piece bytes.
 func (c *Conn) Write(now clock.Time, b []byte, more bool) int {
 	b = b[:min(len(b), max(c.Room(), 0))]
 	written := 0

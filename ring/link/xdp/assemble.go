@@ -202,8 +202,8 @@ func (a *assembler) ports() {
 	)
 }
 
-// skipIPv4 moves the cursor behind the IPv4 header, whose length is in R3, and goes on at "transport". It adds constants only: without CAP_PERFMON the verifier refuses
-// a register that is added to a pointer into the packet (sanitize_ptr_alu in kernel/bpf/verifier.c).
+// skipIPv4 moves the cursor behind the IPv4 header, whose length is in R3, and goes on at "transport". It adds constants only: without
+// CAP_PERFMON the verifier refuses a register that is added to a pointer into the packet (sanitize_ptr_alu in kernel/bpf/verifier.c).
 func (a *assembler) skipIPv4() {
 	a.emit(asm.Add.Imm(regCursor, minIPv4Header))
 	for n := int32(minIPv4Header); n < maxIPv4Header; n += 4 {

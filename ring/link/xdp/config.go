@@ -86,7 +86,8 @@ type Config struct {
 	BusyPoll bool
 
 	// Retry is how long EBUSY is tried again: the kernel unbinds a queue only some time after its socket was closed. 0 means 100
-	// milliseconds, negative not at all. Whatever it is, a queue that this process closed in the last three seconds is tried until they are over.
+	// milliseconds, negative not at all. Whatever it is, a queue that this process closed in the last three seconds is tried until they are
+	// over.
 	Retry time.Duration
 }
 

@@ -271,8 +271,8 @@ func TestArguments(t *testing.T) {
 	require.ErrorIs(t, refused(t, err, ReasonNoDevice), unix.ENODEV)
 }
 
-// No method of a closed queue touches what is gone: rings that are unmapped, a descriptor whose number is another's. After Stop and after Shut the
-// same holds but for what Retire still has to do.
+// No method of a closed queue touches what is gone: rings that are unmapped, a descriptor whose number is another's. After Stop and after
+// Shut the same holds but for what Retire still has to do.
 func TestClosed(t *testing.T) {
 	for _, how := range []string{"Close", "Close without frames", "Retire", "device and Close"} {
 		t.Run(how, func(t *testing.T) {
@@ -325,8 +325,8 @@ func (w *world) foreign() (*ebpf.Program, bpflink.Link) {
 	return p, l
 }
 
-// A process that tries again and again to open an interface in use loads no program in vain, and goes through /proc once for each program that is in
-// the way.
+// A process that tries again and again to open an interface in use loads no program in vain, and goes through /proc once for each program
+// that is in the way.
 func TestBusyIsCheap(t *testing.T) {
 	w := newWorld(t, 1, 1500)
 	for round := range uint64(2) {

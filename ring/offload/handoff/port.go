@@ -125,14 +125,14 @@ func (p *Port) Close() {
 	p.inward, p.outward, p.out = nil, nil, [udp.MaxStacks + 1]*Queue{}
 }
 
-// HasNews reports whether rings have come or gone, or have put something down for this one. A ring that is about to sleep asks after it has said so:
-// the other rings look whether it sleeps after they have put something down.
+// HasNews reports whether rings have come or gone, or have put something down for this one. A ring that is about to sleep asks after it has
+// said so: the other rings look whether it sleeps after they have put something down.
 func (p *Port) HasNews() bool {
 	return p.hub.version.Load() != p.version || slices.ContainsFunc(p.inward, (*Queue).IsReady)
 }
 
-// Send lends a datagram to the ring whose sockets it is for; Publish shows it. One that finds no room is lost and counted, as a card's full queue
-// loses frames.
+// Send lends a datagram to the ring whose sockets it is for; Publish shows it. One that finds no room is lost and counted, as a card's full
+// queue loses frames.
 func (p *Port) Send(x *udp.Delivery) {
 	q := p.out[x.To]
 	if q == nil || q.closed.Load() { // it came just now, or went
@@ -181,8 +181,8 @@ func (p *Port) Reclaim() (some bool) {
 	return some
 }
 
-// Poll is the turn's look at the other rings: one atomic load, and one for each queue by the caller. The queue that comes first changes from turn to
-// turn. Queues are what it returns; none of them need be ready.
+// Poll is the turn's look at the other rings: one atomic load, and one for each queue by the caller. The queue that comes first changes
+// from turn to turn. Queues are what it returns; none of them need be ready.
 func (p *Port) Poll() (first int, queues []*Queue) {
 	if p.hub.version.Load() != p.version {
 		p.syncPeers()

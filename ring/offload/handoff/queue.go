@@ -80,9 +80,9 @@ func (q *Queue) put(pool *buffers.Pool, x *udp.Delivery) {
 	q.next++
 }
 
-// publish stores the tail after the slots: a consumer that sees the tail sees the slots. The consumer announces its sleep before it looks at the tail a last
-// time, and the announcement is looked for after the tail was stored (Port.wake): Go's atomics are sequentially consistent, so one of the two
-// notices the other.
+// publish stores the tail after the slots: a consumer that sees the tail sees the slots. The consumer announces its sleep before it looks
+// at the tail a last time, and the announcement is looked for after the tail was stored (Port.wake): Go's atomics are sequentially
+// consistent, so one of the two notices the other.
 func (q *Queue) publish() {
 	if q.tail.Load() != q.next {
 		q.tail.Store(q.next)
@@ -121,8 +121,8 @@ func (q *Queue) shut() {
 // IsReady tells the consumer that there is something.
 func (q *Queue) IsReady() bool { return q.tail.Load() != q.head.Load() && !q.closed.Load() }
 
-// Begin lets the consumer read a burst of at most max datagrams, and reports how many there are; 0 when the producer has left. The mark is set before
-// closed is looked at, and shut does it the other way round. After Begin comes End, if it was not 0.
+// Begin lets the consumer read a burst of at most max datagrams, and reports how many there are; 0 when the producer has left. The mark is
+// set before closed is looked at, and shut does it the other way round. After Begin comes End, if it was not 0.
 func (q *Queue) Begin(max int) int {
 	q.busy.Store(true)
 	n := min(int(q.tail.Load()-q.head.Load()), max)

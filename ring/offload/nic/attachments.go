@@ -29,8 +29,8 @@ type Link struct {
 	Fresh    bool // the attachment has had no link at the place before: counts start at zero
 }
 
-// Events is what a driver is told by its attachments, on its own goroutine, from within Add, Check and Close. None of them may wait for the kernel's
-// configuration lock.
+// Events is what a driver is told by its attachments, on its own goroutine, from within Add, Check and Close. None of them may wait for the
+// kernel's configuration lock.
 type Events interface {
 	// LinkAdded: the place carries frames by a link that has just been started. On an error the link is closed and the attachment tried again.
 	LinkAdded(place int, l *Link) error
@@ -165,8 +165,8 @@ func (a *Attachments) add(i Interface) error {
 	return nil
 }
 
-// newAttachment makes an attachment that has no links yet; late: its device is opened by a job. Frames of another tag than those of an attachment
-// that is there already come by that one's links.
+// newAttachment makes an attachment that has no links yet; late: its device is opened by a job. Frames of another tag than those of an
+// attachment that is there already come by that one's links.
 func (a *Attachments) newAttachment(i Interface, b *bond, late bool) (*attachment, error) {
 	p := &attachment{Interface: i, set: a, bond: b}
 	if b != nil {

@@ -54,8 +54,8 @@ func (a *Attachments) inspect(p *attachment, s *host.Snapshot) (why link.Reason,
 	return link.Reason{}, false
 }
 
-// holdsFrames reports whether the attachment's links hold frames that are not to leave any more: the interface was down, or is, or has no carrier, and
-// the kernel has not read them.
+// holdsFrames reports whether the attachment's links hold frames that are not to leave any more: the interface was down, or is, or has no
+// carrier, and the kernel has not read them.
 func (a *Attachments) holdsFrames(p *attachment) bool {
 	if p.holdsBack && p.count > 0 {
 		return true

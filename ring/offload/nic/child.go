@@ -4,8 +4,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// Several attachments may have one device: eth0 and eth0.5, eth0.5 and eth0.6. The first, the base, has the links; the others, its children, have
-// a place in the flat list for each of them, by which they send. What comes in is told apart by its tag (Link.Base).
+// Several attachments may have one device: eth0 and eth0.5, eth0.5 and eth0.6. The first, the base, has the links; the others, its
+// children, have a place in the flat list for each of them, by which they send. What comes in is told apart by its tag (Link.Base).
 //
 //	base    eth0    links[0] = queue 0           links[1] = queue 1
 //	child   eth0.5  links[2] = childLink, of 0   links[3] = childLink, of 1

@@ -23,8 +23,8 @@ func (n *nic) idleQueues() idleQueues {
 	return v
 }
 
-// announceQueues has the other rings look: one that told its sockets that no ring serves a queue has news for them. This ring need not, unless it has
-// something to look at already. Under the lock.
+// announceQueues has the other rings look: one that told its sockets that no ring serves a queue has news for them. This ring need not,
+// unless it has something to look at already. Under the lock.
 func (a *Attachments) announceQueues() {
 	if v := a.table.version.Add(1); v == a.version+1 {
 		a.version = v

@@ -159,7 +159,8 @@ func (n *nic) currentProgram() int {
 // isBusy reports whether another program has the interface.
 func isBusy(err error) bool { return reasonOf(err).Code == xdp.ReasonBusy }
 
-// hasEnded reports whether the program that was in the way has ended, as far as that can be known without the lock of the kernel's configuration.
+// hasEnded reports whether the program that was in the way has ended, as far as that can be known without the lock of the kernel's
+// configuration.
 func hasEnded(err error) bool {
 	var o *xdp.Occupied
 	return errors.As(err, &o) && o.Ended()

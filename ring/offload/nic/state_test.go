@@ -284,7 +284,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	r.close()
 }
 
-// An interface that was deleted and made again has another number: the driver is told, and the attachment counts as lost until its job has ended.
+// An interface that was deleted and made again has another number: the driver is told, and the attachment counts as lost until its job has
+// ended.
 func TestMadeAgain(t *testing.T) {
 	w := newWorld(t)
 	r := w.attached(1)

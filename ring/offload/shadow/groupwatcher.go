@@ -11,9 +11,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 )
 
-// GroupWatcher looks for other sockets of this host that receive what ours do: of other programs, and of this one on kernel rings. A frame that is
-// redirected does not reach them, and it cannot be at both: so a group that they are members of, on a port that they are bound to, is left to
-// the kernel, which gives each datagram to all, our shadows among them. (With VMA they receive nothing.) Any goroutine.
+// GroupWatcher looks for other sockets of this host that receive what ours do: of other programs, and of this one on kernel rings. A frame
+// that is redirected does not reach them, and it cannot be at both: so a group that they are members of, on a port that they are bound to,
+// is left to the kernel, which gives each datagram to all, our shadows among them. (With VMA they receive nothing.) Any goroutine.
 //
 // The kernel sends no event when a socket joins a group that others have joined before. So it is asked, on a goroutine of its own: how many
 // sockets are members of each group that ours have joined, and, where those are more than ours, which ports they are bound to.
@@ -87,9 +87,9 @@ type sending struct {
 	flows map[GroupFlow]bool
 }
 
-// PortUse is a socket of ours whose port others may have as well: SO_REUSEPORT or SO_REUSEADDR is set. A claim takes all datagrams of its flow, so
-// where another socket has the port too, on the same address or on one that ours has among others, the kernel is left to choose between them
-// as it does without us.
+// PortUse is a socket of ours whose port others may have as well: SO_REUSEPORT or SO_REUSEADDR is set. A claim takes all datagrams of its
+// flow, so where another socket has the port too, on the same address or on one that ours has among others, the kernel is left to choose
+// between them as it does without us.
 type PortUse struct {
 	Inode     uint64
 	Local     [4]byte // zero: all addresses
@@ -98,8 +98,8 @@ type PortUse struct {
 	Broadcast bool   // Local is a broadcast address: every socket with the port receives its datagrams
 }
 
-// conflicts reports whether the kernel gives datagrams to another socket that ours would take from it. Of two sockets the one with the more precise
-// address has them, so another one on all addresses loses nothing to one of ours that names its own. A broadcast is for both.
+// conflicts reports whether the kernel gives datagrams to another socket that ours would take from it. Of two sockets the one with the more
+// precise address has them, so another one on all addresses loses nothing to one of ours that names its own. A broadcast is for both.
 func (p *PortUse) conflicts(b *host.Bound) bool {
 	everywhere := b.Local == [4]byte{}
 	return b.Port == p.Port && (p.Local == [4]byte{} || b.Local == p.Local || p.Broadcast && everywhere) &&
@@ -318,8 +318,8 @@ func (f *GroupWatcher) unknowable(err error) {
 	f.unknown = err
 }
 
-// RemoveRing takes a ring's sockets out. When none is left no goroutine looks any more, and the call waits for its end: what was known holds no longer,
-// and rings that are left must not go on with it.
+// RemoveRing takes a ring's sockets out. When none is left no goroutine looks any more, and the call waits for its end: what was known
+// holds no longer, and rings that are left must not go on with it.
 func (f *GroupWatcher) RemoveRing(ring int) {
 	f.mu.Lock()
 	maps.DeleteFunc(f.joined, func(k Key, _ Joined) bool { return k.Ring == ring })
@@ -346,8 +346,8 @@ func (f *GroupWatcher) RemoveRing(ring int) {
 	}
 }
 
-// confirm makes of two looks what is told: new members count if they are there both times, others go. A group that was received at one of the looks
-// is. The result is in again.
+// confirm makes of two looks what is told: new members count if they are there both times, others go. A group that was received at one of
+// the looks is. The result is in again.
 func (f *GroupWatcher) confirm(found, again *News) {
 	maps.DeleteFunc(again.Shared, func(g GroupFlow, _ struct{}) bool {
 		_, here := found.Shared[g]

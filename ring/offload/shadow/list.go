@@ -45,8 +45,8 @@ type socketRef struct{ slot, gen uint32 }
 
 const (
 	// claimTurns bounds how long the links wait after a claim for what the kernel has of the flow: 64 datagrams a turn, where the
-	// application has room for them, as many short ones as a shadow's receive buffer holds. What it gets for the socket afterwards (fragments) must
-	// not hold the links up.
+	// application has room for them, as many short ones as a shadow's receive buffer holds. What it gets for the socket afterwards
+	// (fragments) must not hold the links up.
 	claimTurns = 171
 	// burst is how many datagrams of one socket a turn reads while frames come. When none do, or the links wait, the ready sockets
 	// share all the room there is: their shadows may be the only way.
@@ -62,8 +62,8 @@ const (
 	lazyMost   = 4096
 )
 
-// Open makes the list of descriptors of a kernel. every is on which of the turns with frames it is looked at; find finds a socket's place, nil when
-// it is gone.
+// Open makes the list of descriptors of a kernel. every is on which of the turns with frames it is looked at; find finds a socket's place,
+// nil when it is gone.
 func (l *List) Open(k Kernel, pool *buffers.Pool, every int, find func(slot, gen uint32) *Watch) (err error) {
 	if l.ready, err = k.NewReadyList(); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (l *List) LookSoon() { l.soon = true }
 // Claimed: a flow was just claimed. What the kernel has of it is older than any frame to come, so the links wait for it.
 func (l *List) Claimed() { l.first = claimTurns }
 
-// LinksWait reports whether the links are to wait for what the kernel has of flows that were just claimed. Without a socket in the list it has nothing,
-// and nothing would look: they do not wait.
+// LinksWait reports whether the links are to wait for what the kernel has of flows that were just claimed. Without a socket in the list it
+// has nothing, and nothing would look: they do not wait.
 func (l *List) LinksWait() bool { return l.first > 0 && l.watched > 0 }
 
 // IsDue reports whether it is time to look: on every so-many-th turn of those that frames came in, and in the turns between as the

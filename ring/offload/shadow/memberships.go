@@ -34,8 +34,8 @@ func GroupOf(m ring.Membership) (g Group, ok bool) {
 // Same reports whether it is the same membership, on whichever interface.
 func (g Group) Same(x Group) bool { return g.Addr == x.Addr && g.Source == x.Source }
 
-// Memberships are the groups of one offloaded socket, and the descriptors that hold them in the kernel: the shadow, and membership sockets where it
-// has no room. They are the owner of this state; the stack's filter, the claims and the watcher are told.
+// Memberships are the groups of one offloaded socket, and the descriptors that hold them in the kernel: the shadow, and membership sockets
+// where it has no room. They are the owner of this state; the stack's filter, the claims and the watcher are told.
 type Memberships struct {
 	kernel    Kernel
 	s         *ring.Socket
@@ -77,8 +77,8 @@ func (m *Memberships) Remove(g Group) {
 // NeedsFilter reports whether the shadow receives more groups than the socket has joined.
 func (m *Memberships) NeedsFilter() bool { return len(m.sockets) > 0 }
 
-// Join joins a group in the kernel: with the shadow, or with a membership socket when that has no room. The interface that the group names may be 0;
-// resolved is what the routing table says then.
+// Join joins a group in the kernel: with the shadow, or with a membership socket when that has no room. The interface that the group names
+// may be 0; resolved is what the routing table says then.
 func (m *Memberships) Join(g Group, resolved uint32) error {
 	named := int(g.IfIndex)
 	g.IfIndex = resolved

@@ -21,8 +21,8 @@ type membershipSocket struct {
 	full bool // no further group, as the kernel said
 }
 
-// holds reports whether a membership socket has the group on that interface, from whatever source: then the shadow must not, because its list of sources
-// would keep the others away.
+// holds reports whether a membership socket has the group on that interface, from whatever source: then the shadow must not, because its
+// list of sources would keep the others away.
 func (m *Memberships) holds(g Group) bool {
 	return slices.ContainsFunc(m.sockets, func(h *membershipSocket) bool {
 		return slices.ContainsFunc(h.held, func(x Group) bool { return x.Addr == g.Addr && x.IfIndex == g.IfIndex })
@@ -121,7 +121,8 @@ func (m *Memberships) openSocket() (*membershipSocket, error) {
 	return &membershipSocket{fd: fd}, nil
 }
 
-// ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: unheard sees to that.
+// ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: unheard sees
+// to that.
 func (m *Memberships) ApplyFilter() error {
 	if len(m.sockets) == 0 || m.s.Options().MulticastAll {
 		return nil

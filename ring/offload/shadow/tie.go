@@ -7,9 +7,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// Tie is what one socket's descriptor is to have of an interface that was deleted and made again: to be bound to it, or to be a member of a group on
-// it. Binding and joining take the lock of the kernel's configuration, so a job does it, on a descriptor of its own: the socket may be closed
-// meanwhile.
+// Tie is what one socket's descriptor is to have of an interface that was deleted and made again: to be bound to it, or to be a member of a
+// group on it. Binding and joining take the lock of the kernel's configuration, so a job does it, on a descriptor of its own: the socket
+// may be closed meanwhile.
 type Tie struct {
 	Socket *ring.Socket
 	Err    error // after Make

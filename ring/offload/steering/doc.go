@@ -1,7 +1,8 @@
 // Package steering says which flows a ring claims from the kernel, and claims them. It is used by the driver of package offload.
 //
-// A [Table] belongs to one ring. It knows the targets where flows can be claimed (an interface, for frames of one tag), and how many sockets of the ring
-// want each claim: it is made with the first and released with the last. [Held] is what one socket has of it, and [Wants] what it is to have:
+// A [Table] belongs to one ring. It knows the targets where flows can be claimed (an interface, for frames of one tag), and how many
+// sockets of the ring want each claim: it is made with the first and released with the last. [Held] is what one socket has of it, and
+// [Wants] what it is to have:
 //
 //	Wants ──Table.Claims──► list ──Table.Set──► Held, target.Claim, target.Release
 //

@@ -24,7 +24,8 @@ func Writable(k *ring.Sink, s *ring.Socket) {
 	}
 }
 
-// Accepted reports a connection that a driver has accepted. A zero peer is asked for, but for unix-domain connections, whose peers have no address.
+// Accepted reports a connection that a driver has accepted. A zero peer is asked for, but for unix-domain connections, whose peers have no
+// address.
 func Accepted(k *ring.Sink, l *ring.Socket, fd int, peer netip.AddrPort) {
 	if !peer.IsValid() && !l.Unix() {
 		if peer = sys.PeerName(fd); !peer.IsValid() {

@@ -141,8 +141,8 @@ func stampFlags(c *ring.Config) (flags int) {
 	return flags
 }
 
-// askDrops asks for reports of datagrams that the kernel drops while it sends them (Config.ReportDrops): it keeps such a drop to itself, as ip(7)
-// has it, unless the socket has IP_RECVERR; then the send fails with ENOBUFS.
+// askDrops asks for reports of datagrams that the kernel drops while it sends them (Config.ReportDrops): it keeps such a drop to itself, as
+// ip(7) has it, unless the socket has IP_RECVERR; then the send fails with ENOBUFS.
 func askDrops(s *ring.Socket) error {
 	if !ring.ConfigOf(s).ReportDrops || ring.HandleOf(s).Kind != ring.KindDatagram {
 		return nil

@@ -17,8 +17,8 @@
 // # Turns
 //
 // Reap takes frames from the link, lets the protocol's deadlines expire, and reports facts as far as the sink has room.
-// Acknowledgements leave with the next Reap, Flush, Arm or Wait, unless data carried them before. The ring's only descriptor is an eventfd: a frame
-// that arrives rings it, and so does a timer of the Go runtime at the earliest deadline.
+// Acknowledgements leave with the next Reap, Flush, Arm or Wait, unless data carried them before. The ring's only descriptor is an eventfd:
+// a frame that arrives rings it, and so does a timer of the Go runtime at the earliest deadline.
 //
 // # Ends
 //

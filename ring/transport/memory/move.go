@@ -11,7 +11,7 @@ import (
 // A host's connections can go on at another one, its spare, whose link the same ring polls: as when a card fails and another takes over.
 //
 //	1. MoveTo: what a connection has at the old link completes there; new data waits.
-//	2. When the old link holds no frame of it, the connection is taken over: the protocol's record, what is queued each way, its socket (Sink.Move).
+//	2. When the old link holds no frame of it, the connection is taken over: the protocol's record, both queues, its socket (Sink.Move).
 //	3. When all are there, the addresses lead to the new link. Frames that the old one still has are given to the new host, and the other way
 //	   round: listeners stay where they are.
 

@@ -23,8 +23,8 @@ func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, to netip.AddrPort)
 	return t.send(s, nil, bufs, n, to)
 }
 
-// send takes b, or the pieces of bufs, n bytes in all. EALREADY: as many wait as may, and the driver reports when there is room. EAGAIN: there is no
-// buffer.
+// send takes b, or the pieces of bufs, n bytes in all. EALREADY: as many wait as may, and the driver reports when there is room. EAGAIN:
+// there is no buffer.
 func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, syscall.Errno) {
 	if !to.IsValid() {
 		to = s.RemoteAddr()
@@ -39,7 +39,8 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	switch {
 	case n > x.route.Limit:
 		return 0, syscall.EMSGSIZE
-	case x.route.Kernel && !paced && t.sentBefore(s, x, waiting): // a paced one waits its turn: the driver finds out that only the kernel can deliver it
+	// A paced one waits its turn: the driver finds out that only the kernel can deliver it.
+	case x.route.Kernel && !paced && t.sentBefore(s, x, waiting):
 		return t.sendBelow(s, b, bufs, to)
 	case waiting+underWay+t.unsent(x) >= ring.ConfigOf(s).SendQueue:
 		return 0, syscall.EALREADY
@@ -89,7 +90,8 @@ func (t *Transport) find(x *socket, to netip.AddrPort) syscall.Errno {
 	return 0
 }
 
-// sentBefore lets leave what the socket has sent before, which a send below the stack would overtake. False: the links had no room for all of it.
+// sentBefore lets leave what the socket has sent before, which a send below the stack would overtake. False: the links had no room for all
+// of it.
 func (t *Transport) sentBefore(s *ring.Socket, x *socket, waiting int) bool {
 	if waiting == 0 && t.unsent(x) == 0 {
 		return true

@@ -120,8 +120,8 @@ func TestTheDriverGivesTheTransport(t *testing.T) {
 	a.poll(1)
 }
 
-// What Send takes counts against Config.SendQueue until the flush; a refused send is notified of when there is room. What was not flushed is lost with
-// its socket, and counted.
+// What Send takes counts against Config.SendQueue until the flush; a refused send is notified of when there is room. What was not flushed
+// is lost with its socket, and counted.
 func TestUnsent(t *testing.T) {
 	ends := newEnds(t)
 	a, b := &ends[0], &ends[1]
