@@ -383,3 +383,49 @@ func TestSynFlood(t *testing.T) {
 	require.LessOrEqual(t, len(s.table.halfOpen.all), 101)
 	s.state(Established)
 }
+
+// RFC 9293 MUST-67, SHLD-6: the offer follows the interface.
+func TestOfferedMSSFollowsTheMTU(t *testing.T) {
+	plain := func(s *Settings, c *Config) { s.MaxSegment = 0; c.MTU = 1500 }
+	s := newScript(t, plain)
+	_, err := s.table.Connect(s.now, Dial{Local: us1, Remote: them, MTU: 9000, Settings: s.settings})
+	require.NoError(t, err)
+	s.collect()
+	require.EqualValues(t, 8960, s.last().Options.MSS)
+
+	s = newScript(t, plain)
+	s.listen()
+	s.in("S 0:0 mss 9000")
+	require.EqualValues(t, 1460, s.last().Options.MSS)
+	g := s.parse("S 0:0 mss 9000")
+	g.Remote.Port, g.MTU = 9, 1280
+	s.table.Input(s.now, &g)
+	s.collect()
+	require.EqualValues(t, 1240, s.last().Options.MSS)
+}
+
+// RFC 9293 MUST-48, MUST-49.
+func TestTTLAndTOS(t *testing.T) {
+	s := connected(t, func(s *Settings, _ *Config) { s.TTL, s.TOS = 7, 0xb8 })
+	s.send(10)
+	s.collect()
+	for _, g := range s.raw {
+		require.Equal(t, []uint8{7, 0xb8}, []uint8{g.TTL, g.TOS})
+	}
+	settings := s.table.Settings(s.id)
+	settings.TTL = 9
+	require.NoError(t, s.table.Configure(s.now, s.id, settings))
+	s.send(10)
+	s.collect()
+	require.EqualValues(t, 9, s.last().TTL)
+}
+
+// RFC 3168 section 6.1.1.1: a path that drops SYNs which ask for ECN gets one that does not.
+func TestECNIsGivenUpForAPathThatDropsIt(t *testing.T) {
+	s := newScript(t, func(s *Settings, _ *Config) { s.ECN = true })
+	s.dial()
+	s.wait(8 * clock.Second)
+	s.out("SEW 0:0", "SEW 0:0", "S 0:0", "S 0:0")
+	s.in("S. 0:0 ack 1 mss 1000")
+	require.False(t, s.info().ECN)
+}

@@ -395,3 +395,36 @@ func TestConnectionsTakeTurns(t *testing.T) {
 	}
 	require.Equal(t, []ID{first, first, id, id, first, first, id, id, first, id}, order)
 }
+
+// RFC 9293 MUST-37 with data in flight: a peer that shut its window over it and answers each time is alive (VMA's probes beside data in flight).
+func TestZeroWindowOverDataInFlight(t *testing.T) {
+	s := connected(t, noSACK, func(s *Settings, _ *Config) { s.Retries = 4 })
+	s.send(1000)
+	s.out("P. 1:1001 ack 1")
+	s.in(". 1:1 ack 1 win 0")
+	for range 20 {
+		s.wait(20 * clock.Second)
+		if len(s.pending) > 0 {
+			s.in(". 1:1 ack 1 win 0")
+		}
+	}
+	s.state(Established)
+	s.in(". 1:1 ack 1 win 5000")
+	s.wait(200 * clock.Second)
+	require.Contains(t, s.pending, "P. 1:1001 ack 1")
+}
+
+// RFC 6298 (5.7): after a lost SYN the time-out of data begins with three seconds.
+func TestTimeoutAfterALostSyn(t *testing.T) {
+	s := newScript(t, noSACK)
+	s.dial()
+	s.wait(1100 * ms)
+	s.in("S. 0:0 ack 1 mss 1000")
+	s.pending = nil
+	s.send(100)
+	s.out("P. 1:101 ack 1")
+	s.wait(2990 * ms)
+	s.out()
+	s.wait(20 * ms)
+	s.out("P. 1:101 ack 1")
+}
