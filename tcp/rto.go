@@ -24,6 +24,9 @@ func (c *conn) measured(rtt clock.Duration) {
 func (t *Table) rto(c *conn) clock.Duration {
 	s := t.settingsOf(c)
 	d := s.RTOInitial
+	if c.srtt == 0 && c.has(flagSYNLost) && synchronized.has(c.state) {
+		d = max(d, 3*clock.Second) // RFC 6298 (5.7)
+	}
 	if c.srtt != 0 {
 		d = clock.Duration(int64(c.srtt)+max(4*int64(c.rttvar), int64(t.wheel.Tick())/us)) * clock.Microsecond
 		if c.flight() < 2*c.payloadLimit() {

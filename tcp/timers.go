@@ -211,10 +211,10 @@ func (t *Table) timedOut(id ID, c *conn) bool {
 	if opening {
 		limit = s.SynRetries
 	}
-	if c.tries >= limit || s.UserTimeout > 0 && t.now.Sub(c.stuck) >= s.UserTimeout {
+	if c.tries >= limit && !t.shutAndAlive(c) || s.UserTimeout > 0 && t.now.Sub(c.stuck) >= s.UserTimeout {
 		return t.giveUp(id, c, ReasonTimeout)
 	}
-	if c.tries++; c.tries == warnAfter {
+	if c.tries = min(c.tries+1, limit); c.tries == warnAfter {
 		t.emit(id, c, Event{Kind: EventWarning, Reason: ReasonNextHop})
 	}
 	if opening {
@@ -228,6 +228,12 @@ func (t *Table) timedOut(id ID, c *conn) bool {
 	t.armTimeout(c)
 	t.enterLoss(id, c, t.senders[c.sender-1])
 	return true
+}
+
+// shutAndAlive reports whether the peer has answered the last retransmission with a window of zero: RFC 9293 MUST-37 holds for data that was in
+// flight when the window shut, too.
+func (t *Table) shutAndAlive(c *conn) bool {
+	return sends.has(c.state) && c.wnd == 0 && c.flight() > 0 && c.received >= t.senders[c.sender-1].flight.at(0).at
 }
 
 // warnAfter is R1 of RFC 9293 section 3.8.3 (MUST-20).
