@@ -62,6 +62,17 @@
 //
 // On kernel rings the kernel copies each packet once, into the ring's buffer; nothing after that is a copy.
 //
+// # One polled ring
+//
+// As with VMA, a program may poll the ring of its listener and nothing else ([Poll], by descriptor). Accepted connections stay on that ring, whatever
+// the allocation logic, and with them all that is theirs: packets, sends, time-outs, what other goroutines return and what Poller.Post brings. The
+// same holds for the ring of any other socket. It sleeps by Ring.Wait: Poller.Wait and Poller.FD are for all of a poller's rings, and do not
+// rest while one of them was never polled.
+//
+// One ring is not enough for sockets that have others (Socket.Ring): those of another interface, or by another logic, and on a poller of kind
+// offload UDP over IPv4 beside everything else, which the kernel carries. Then poll each of them, as with VMA, or Poller.Poll, which polls
+// all of a poller's rings fairly.
+//
 // # Giving packets back
 //
 // [FreePackets] and [FreeCompletions] look at all packets first: with one that is another poller's (buffers.ErrOtherPool) or was freed before
@@ -88,7 +99,7 @@
 //	recvfrom_zcopy                            RecvFromZeroCopy; recv: Recv
 //	free_packets                              FreePackets, FreeCompletions
 //	add_conf_rule                             AddRule
-//	thread_offload                            ThreadOffload; of one socket: Offload
+//	thread_offload                            ThreadOffload; of one socket: SocketConfig.RequireOffload, KernelOnly
 //	dump_fd_stats                             DumpStats, DumpSocket
 //	socketxtreme_poll                         Poller.Poll, Ring.Poll; by descriptor: Poll
 //	socketxtreme_free_vma_packets             FreePackets, or Packet.Release
@@ -102,10 +113,10 @@
 //	vma_modify_ring                           ModifyRing
 //	get_ring_direct_descriptors               none: there are no descriptors of a card to hand out
 //	register_memory_on_ring, deregister_…     none: a ring's memory is given to it when it is made
-//	ioctl VMA_IOCTL_USER_ALLOC                xtreme.Memory
-//	SO_VMA_USER_DATA                          xtreme.UserData, Socket.SetUserData
-//	SO_VMA_RING_ALLOC_LOGIC                   RingAttributes, xtreme.RingLogic, xtreme.UserID
-//	SO_VMA_RING_USER_MEMORY                   xtreme.Memory, of a poller
+//	ioctl VMA_IOCTL_USER_ALLOC                PollerConfig.Memory
+//	SO_VMA_USER_DATA                          SocketConfig.UserData, Socket.SetUserData
+//	SO_VMA_RING_ALLOC_LOGIC                   RingAttributes; SocketConfig.RingLogic, UserID
+//	SO_VMA_RING_USER_MEMORY                   PollerConfig.Memory
 //	SO_VMA_FLOW_TAG                           none: a socket is found without a search
 //	SO_VMA_SHUTDOWN_RX                        Socket.Suspend, which Resume undoes
 //	VMA_SND_FLAGS_DUMMY                       Warm; with the flag: Send
@@ -115,6 +126,6 @@
 //
 // # Whose calls
 //
-// A socket belongs to the goroutine that polls its owner; calls from others answer ring.ErrOwner, those that send included. AddRule and the
+// A socket belongs to the goroutine that polls its ring; calls from others answer ring.ErrOwner, those that send included. AddRule and the
 // methods of buffers.Lent are for any goroutine. SocketRingsNum has no error to answer with: it is 0 for others.
 package extraapi

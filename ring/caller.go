@@ -44,6 +44,12 @@ func (r *Ring) isOwner() bool {
 // isPolledHere reports whether the calling goroutine polls the ring.
 func (r *Ring) isPolledHere() bool { return r.owner.Load() == sys.Goroutine() }
 
+// IsPolled reports whether a goroutine has polled the ring, which is open. Any goroutine.
+func (r *Ring) IsPolled() bool {
+	owner := r.owner.Load()
+	return owner != 0 && owner != closedOwner
+}
+
 // readable reports whether the caller may read what is the owner's.
 func (r *Ring) readable() bool { return r.isOwner() || r.check() != ErrOwner }
 

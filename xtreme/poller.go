@@ -135,20 +135,36 @@ func (p *Poller) Flush() error {
 	return nil
 }
 
-// Post runs f on the poller inside its next Poll and wakes it for that. Any goroutine. After Close it answers ErrClosed.
+// Post runs f on the poller inside its next Poll and wakes it for that. With several rings it is the first of those that were polled which runs f,
+// so that a program that polls one ring itself gets it there; before any was, it is the first of Rings. Any goroutine. After Close it answers
+// ErrClosed.
 func (p *Poller) Post(f func()) error {
-	rings := p.set.Rings()
-	if len(rings) == 0 {
+	r := p.polledRing()
+	if r == nil {
 		return fmt.Errorf("xtreme: poller %q: post: %w", p.name, ring.ErrClosed)
 	}
-	return rings[0].Post(f)
+	return r.Post(f)
 }
 
-// Wake ends a Wait, now or the next. Any goroutine.
+// Wake ends a Wait, now or the next, also Ring.Wait of the ring that Post uses. Any goroutine.
 func (p *Poller) Wake() {
-	if rings := p.set.Rings(); len(rings) > 0 {
-		rings[0].Wake()
+	if r := p.polledRing(); r != nil {
+		r.Wake()
 	}
+}
+
+// polledRing is the ring for what other goroutines leave; nil after Close.
+func (p *Poller) polledRing() *ring.Ring {
+	if len(p.set.Rings()) == 0 {
+		return nil
+	}
+	rings := p.Rings()
+	for _, r := range rings {
+		if r.IsPolled() {
+			return r
+		}
+	}
+	return rings[0]
 }
 
 // HeldError reports that the application still held packets when the poller was closed. Their memory stays mapped, so that they

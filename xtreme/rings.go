@@ -144,7 +144,7 @@ func (p *Poller) onRingClosed() error {
 
 // WaitFor sleeps until one of the rings has something or d is over (negative: no limit); a signal may end it sooner. With one ring it
 // is that ring's cheapest way; with several, epoll over their descriptors. It returns at once while a ring has work, or was never polled, as
-// the kernel ring beside an offloaded one when only that is polled: a caller that polls rings itself polls all of them, or calls Ring.Wait.
+// the kernel ring beside an offloaded one when only that is polled: a program that polls one ring sleeps by that ring's Wait.
 func (p *Poller) WaitFor(d time.Duration) error {
 	rings := p.Rings()
 	if len(rings) == 1 {

@@ -36,6 +36,8 @@ var (
 		"Post":  "made for it",
 		"Wake":  "made for it",
 		"Check": "the question itself",
+
+		"IsPolled": "one load",
 	}
 	setForAll = map[string]string{
 		"Check":          "the question itself",
