@@ -64,10 +64,10 @@
 //
 // # One polled ring
 //
-// As with VMA, a program may poll the ring of its listener and nothing else ([Poll], by descriptor). Accepted connections stay on that ring, whatever
-// the allocation logic, and with them all that is theirs: packets, sends, time-outs, what other goroutines return and what Poller.Post brings. The
-// same holds for the ring of any other socket. It sleeps by Ring.Wait: Poller.Wait and Poller.FD are for all of a poller's rings, and do not
-// rest while one of them was never polled.
+// As with VMA, a program may poll the ring of its listener and nothing else ([Poll], by descriptor). Accepted connections stay on that ring,
+// whatever the allocation logic. Their packets, sends and time-outs come by it, and so do packets that other goroutines return and what
+// Poller.Post brings. The same holds for the ring of any other socket. Such a program sleeps by Ring.Wait: Poller.Wait and Poller.FD are for all
+// of a poller's rings, and do not sleep while one of them was never polled.
 //
 // One ring is not enough for sockets that have others (Socket.Ring): those of another interface, or by another logic, and on a poller of kind
 // offload UDP over IPv4 beside everything else, which the kernel carries. Then poll each of them, as with VMA, or Poller.Poll, which polls

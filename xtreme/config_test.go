@@ -339,6 +339,19 @@ func TestConnectTimeout(t *testing.T) {
 	})
 }
 
+// A dial waits for nobody: with a peer that answers nothing and no time-out it returns, and nothing comes.
+func TestDialDoesNotWaitForThePeer(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		w := newWorld(t, kind)
+		s, err := w.poller.DialTCP(w.blackHole(), xtreme.DialConfig{})
+		w.NoError(err)
+		w.silent(20 * time.Millisecond)
+		_, err = s.Send([]byte("too early"))
+		w.ErrorIs(err, xtreme.ErrWouldBlock)
+		w.close(s)
+	})
+}
+
 // blackHole is an address that answers nothing: a listener whose accept queue is full drops every further SYN.
 func (w *world) blackHole() netip.AddrPort {
 	w.t.Helper()

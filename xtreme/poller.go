@@ -135,8 +135,8 @@ func (p *Poller) Flush() error {
 	return nil
 }
 
-// Post runs f on the poller inside its next Poll and wakes it for that. With several rings it is the first of those that were polled which runs f,
-// so that a program that polls one ring itself gets it there; before any was, it is the first of Rings. Any goroutine. After Close it answers
+// Post runs f on the poller inside its next Poll and wakes it for that. With several rings the first of those that were polled runs f, so that
+// a program that polls one ring itself gets it there; before any was polled, it is the first of Rings. Any goroutine. After Close it answers
 // ErrClosed.
 func (p *Poller) Post(f func()) error {
 	r := p.polledRing()
