@@ -38,6 +38,10 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 		}
 		return true
 	}
+	if wnd == 0 && c.wnd > 0 && c.flight() > 0 && c.tries > 0 {
+		c.tries = 0 // the time-outs were the window's
+		t.armTimeout(c)
+	}
 	snd := t.senders[c.sender-1]
 	flightBefore, open := c.flight(), c.phase != phaseRecovery
 	lostBefore := snd.lost

@@ -115,7 +115,7 @@ const blackHoleAfter = 3
 // blackHole lowers the segment size where large segments stay unacknowledged without a word: RFC 8899 section 4.3, RFC 2923 section 2.1.
 func (t *Table) blackHole(c *conn) {
 	snd := t.senders[c.sender-1]
-	if c.tries < blackHoleAfter || !t.settingsOf(c).PathMTU || c.pathMTU <= minPathMTU ||
+	if c.tries < blackHoleAfter || c.wnd == 0 || !t.settingsOf(c).PathMTU || c.pathMTU <= minPathMTU ||
 		int(snd.flight.at(0).payload.Length) <= minPathMTU-wire.IPv4Len-wire.TCPLen-12 {
 		return
 	}
