@@ -22,7 +22,7 @@ type AdoptConfig struct {
 	// of a UDP socket
 	LargestDatagram    int
 	Timestamps         bool
-	HardwareTimestamps *ring.HardwareTimestamps
+	HardwareTimestamps *HardwareTimestamps
 	TAIOffset          time.Duration
 	TxTimestamps       bool
 	PacketInfo         bool

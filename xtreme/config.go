@@ -17,15 +17,15 @@ import (
 // SocketConfig is what every socket can be made with: how a ring treats it.
 type SocketConfig struct {
 	// RingLogic decides which ring the socket gets; nil takes the poller's. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
-	RingLogic *ring.Logic
-	// UserID is the socket's key under ring.PerUserID. (VMA: user_id of struct vma_ring_alloc_logic_attr.)
+	RingLogic *Logic
+	// UserID is the socket's key under PerUserID. (VMA: user_id of struct vma_ring_alloc_logic_attr.)
 	UserID uint64
 	// UserData is what the socket's completions carry; nil means its ID. Accepted connections have their own ID. (VMA: SO_VMA_USER_DATA.)
 	UserData *uint64
 	// ReceiveMode and ReceiveCallback say how packets are delivered; accepted connections have their listener's. See Socket.SetReceiveMode.
 	// (VMA: register_recv_callback.)
-	ReceiveMode     ring.Mode
-	ReceiveCallback ring.ReceiveCallback
+	ReceiveMode     Mode
+	ReceiveCallback ReceiveCallback
 	// Budget limits the buffer memory that the socket may hold, in bytes; accepted connections have the same each. 0: as much as the pool
 	// has free.
 	Budget int
@@ -87,7 +87,7 @@ const (
 	Off Switch = 2
 )
 
-// Ptr returns a pointer to v, for fields of configurations that are pointers: RingLogic: xtreme.Ptr(ring.PerSocket).
+// Ptr returns a pointer to v, for fields of configurations that are pointers: RingLogic: xtreme.Ptr(xtreme.PerSocket).
 func Ptr[T any](v T) *T { return &v }
 
 // options is what the configuration of any socket comes to.
@@ -111,7 +111,7 @@ type options struct {
 	largestDatagram    int
 	timestamps         bool
 	packetInfo         bool
-	hardwareTimestamps *ring.HardwareTimestamps
+	hardwareTimestamps *HardwareTimestamps
 	taiOffset          time.Duration
 	txTimestamps       bool
 	broadcast          bool

@@ -22,7 +22,13 @@
 // Sockets are TCP, UDP and unix-domain streams (ListenTCP, DialTCP, OpenUDP, ListenUnix, DialUnix). One made elsewhere, by package
 // net or by another poller's listener, is taken over with Adopt; ListenConfig.AcceptTo is how a listener gives connections away, or refuses
 // them. Each call has a configuration of its own, whose zero value is good, so that what does not fit does not compile. All embed SocketConfig,
-// those of TCP and UDP IPConfig as well.
+// those of TCP and UDP IPConfig as well:
+//
+//	c := xtreme.ListenConfig{NoDelay: xtreme.On, Backlog: 128}
+//	c.ReuseAddr = true // of IPConfig; in the literal it is IPConfig: xtreme.IPConfig{ReuseAddr: true}
+//	listener, err := poller.ListenTCP(address, c)
+//
+// A poller sleeps by Wait, which a context ends, and ends by Shutdown, which lets what was sent go out, or by Close.
 //
 // A poller of kind offload (conf.RingOffload) carries UDP over IPv4 by our own stack over the network interfaces that its sockets name, and
 // all else by a kernel ring beside it; both are polled together and share the poller's buffers. See docs/offload.md.

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
-	"github.com/socketxtreme/socketxtreme/ring"
 )
 
 // PollerConfig is what NewPoller makes a poller with. Its zero value is good: a field that is zero leaves what it is about to the engine's
@@ -16,7 +15,7 @@ type PollerConfig struct {
 	// RingKind is the kind of ring; "" takes the setting (SX_RING).
 	RingKind conf.RingKind
 	// RingLogic decides which sockets share a ring; nil takes the setting (VMA_RING_ALLOCATION_LOGIC_RX). A socket may have its own.
-	RingLogic *ring.Logic
+	RingLogic *Logic
 
 	// SmallBuffers and LargeBuffers are how many buffers of 2 KiB and 64 KiB the poller has, at least 64 and 8; 0 takes the settings
 	// (VMA_RX_BUFS, SX_LARGE_BUFS). An eighth of each class is kept for sending, whatever VMA_TX_BUFS says where SmallBuffers is given.

@@ -34,7 +34,7 @@ type ListenConfig struct {
 	// accept for them keeps count of the descriptors under way. peer is the zero AddrPort on unix-domain listeners.
 	//
 	// It must not block. A panic in it is contained as a callback's is: that connection is reset, the Poll it happened in (or the next)
-	// returns it as an error. What it took is counted in ring.RingStats.AcceptedAway, not in Accepted.
+	// returns it as an error. What it took is counted in RingStats.AcceptedAway, not in Accepted.
 	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
 }
 

@@ -22,13 +22,13 @@ type UDPConfig struct {
 	Timestamps bool
 	// HardwareTimestamps asks for the network card's stamps beside the kernel's, which it includes, and says what is made of them. Where
 	// the card of the socket's interface does not stamp, the kernel's stamps stay and the path says why. nil takes the setting
-	// (VMA_HW_TS_CONVERSION) where Timestamps is set; ring.HardwareTimestampsOff leaves the card alone. (VMA: SO_TIMESTAMPING)
-	HardwareTimestamps *ring.HardwareTimestamps
-	// TAIOffset is how far TAI is ahead of the Unix clock, in whole seconds, for ring.HardwareTimestampsPTP; 0 is what the kernel knows.
+	// (VMA_HW_TS_CONVERSION) where Timestamps is set; HardwareTimestampsOff leaves the card alone. (VMA: SO_TIMESTAMPING)
+	HardwareTimestamps *HardwareTimestamps
+	// TAIOffset is how far TAI is ahead of the Unix clock, in whole seconds, for HardwareTimestampsPTP; 0 is what the kernel knows.
 	TAIOffset time.Duration
 	// TxTimestamps asks for an EventTxTimestamp completion for each datagram that was sent: Completion.Time says when it left,
 	// Completion.Token which it was: what SendPacket was given, or the number of the datagram, counted from 0. A ring that cannot tell refuses
-	// the socket with the reason (ring.CapTxTimestamps). (VMA refuses SOF_TIMESTAMPING_TX_*.)
+	// the socket with the reason (CapTxTimestamps). (VMA refuses SOF_TIMESTAMPING_TX_*.)
 	TxTimestamps bool
 	// PacketInfo asks for destination and interface of each datagram also where the socket's address is definite. (IP_PKTINFO)
 	PacketInfo bool
@@ -109,7 +109,7 @@ type UDPSocketConfig struct {
 	SocketConfig
 	LargestDatagram    int
 	Timestamps         bool
-	HardwareTimestamps *ring.HardwareTimestamps
+	HardwareTimestamps *HardwareTimestamps
 	TAIOffset          time.Duration
 	TxTimestamps       bool
 	PacketInfo         bool
