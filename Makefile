@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop
+.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds
 
 all: lint test
 
@@ -35,6 +35,9 @@ slow-reader:
 
 https:
 	scripts/https.sh
+
+seeds:
+	$(GO) test -count=1 -timeout 60m -run '^TestSeeds$$' ./tcp/tcptest -v -seeds=10000
 
 interop:
 	go test -C interop -count=1 -v ./...

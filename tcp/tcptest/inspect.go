@@ -27,7 +27,7 @@ type stream struct {
 	fin      tcp.Seq // behind the FIN, if there was one
 	finished bool
 	scale    uint8 // of the windows that the node offers
-	scaled   bool  // both ends offer scaling
+	agreed   bool  // the peer's SYN has arrived
 	offered  tcp.Seq
 	offering bool
 	probed   bool
@@ -122,9 +122,9 @@ func (x *Inspector) came(p place, s *tcp.Segment) {
 			st = &stream{}
 			x.streams[p] = st
 		}
-		if !st.heard { // a later one does not change what was agreed on
+		if !st.agreed { // a later one does not change what was agreed on
 			st.peerHas = s.Options.Has&wire.TCPHasWindowScale != 0
-			st.peer = min(s.Options.WindowScale, 14)
+			st.agreed, st.peer = true, min(s.Options.WindowScale, 14)
 			if st.mss = 536; s.Options.Has&wire.TCPHasMSS != 0 {
 				st.mss = max(int(s.Options.MSS), 48)
 			}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package tcptest
+
+const raceEnabled = false
