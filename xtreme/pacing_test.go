@@ -169,7 +169,7 @@ func TestPacingOfTheLongestDatagrams(t *testing.T) {
 			peer := w.peer(c.local)
 			w.NoError(peer.SetReadBuffer(1 << 20))
 			to := addr(peer.LocalAddr())
-			s := w.udp(c.local, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 10 << 20, Burst: 70_000}}})
+			s := w.udp(c.local, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 1 << 20, Burst: 70_000}}})
 			for range 2 { // at once, and later
 				n, err := s.SendTo(make([]byte, c.most), to)
 				w.NoError(err)
