@@ -210,3 +210,6 @@ func ConfigOf(s *Socket) *Config {
 	}
 	return &Config{}
 }
+
+// ring is Ring; closedRing when it is closed.
+func (s *Socket) ring() *Ring { return rings.at(s.ringNumber.Load()) }

@@ -235,3 +235,12 @@ func unspecified(family Family) netip.Addr {
 	}
 	return netip.IPv4Unspecified()
 }
+
+// localInterface is the index of the interface that has the socket's address; 0 for wildcards, groups and addresses nobody has.
+func (s *Socket) localInterface() int {
+	ip := s.local().Addr()
+	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() {
+		return 0
+	}
+	return s.transport().InterfaceOf(ip)
+}

@@ -151,3 +151,18 @@ func asErrno(err error) syscall.Errno {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+func (r *Ring) fail(err error) { r.failures = append(r.failures, err) }
+
+// kindName is the socket's kind in words, for errors.
+func (s *Socket) kindName() string { return kindOf(s.handle.Kind, s.Unix()) }
+
+func kindOf(k SocketKind, local bool) string {
+	switch {
+	case local && k == KindListener:
+		return "unix listener"
+	case local:
+		return "unix"
+	}
+	return k.String()
+}

@@ -418,8 +418,6 @@ func (r *Ring) nextDeadline() (deadline, now clock.Time) {
 	return min(deadline, r.paceDeadline(now), r.stampDeadline(now)), now
 }
 
-func (r *Ring) fail(err error) { r.failures = append(r.failures, err) }
-
 // takeFailures returns the failures that wait as one error. Two Polls in a row do not return it first: a failure that repeats must not keep
 // completions from being delivered.
 func (r *Ring) takeFailures(err error) error {

@@ -14,16 +14,6 @@ import (
 //
 // Each looks first whether it is the owner who calls: a nanosecond, for what two senders at once would make of each other's addresses.
 
-// sendQueue is the packets given to SendPacket that are not done.
-type sendQueue struct {
-	waiting   queue // not yet taken by the driver
-	inflight  int   // taken by the driver
-	detaching bool
-}
-
-func (q *sendQueue) queued() bool { return q.waiting.n > 0 }
-func (q *sendQueue) busy() bool   { return q.waiting.n > 0 || q.inflight > 0 }
-
 // Send copies b to the connected peer. On a stream it may take less than all of b, or nothing: then the error is ErrWouldBlock and
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
 // Flush. It does not allocate. Owner only.
@@ -262,16 +252,6 @@ func (s *Socket) drained() {
 	}
 }
 
-// finishSend queues the EventSent; the buffer returns to the pool first, so that the application can take it again when it sees the event.
-func (s *Socket) finishSend(t Transmission, err error) {
-	if !t.IsComplete {
-		s.ring().pool.Complete(t.Packet)
-	}
-	_ = t.Packet.Release()
-	s.activate().done.push(&s.ring().slab, record{sent: true, token: t.Token, err: err})
-	s.makeReady()
-}
-
 // dropSends gives up what the driver has not taken yet.
 func (s *Socket) dropSends() {
 	if s.active().shaper != nil {
@@ -382,4 +362,39 @@ func (s *Socket) cannotSend(op string) error {
 		return ErrWouldBlock
 	}
 	return stateError(op, s)
+}
+
+// queued goes on after a record was put at the end of the send queue.
+func (s *Socket) queued() {
+	switch sh := s.active().shaper; {
+	case sh == nil:
+		if s.active().sending.waiting.n == 1 {
+			s.transmit()
+		}
+	default:
+		if s.stack() != nil && sh.firstHeld == 0 {
+			sh.firstHeld = s.active().sending.waiting.tail
+		}
+		s.dequeueDue()
+		if s.stack() != nil && sh.firstHeld != 0 {
+			s.ring().stats.Paced++
+		}
+	}
+}
+
+// requestFlush makes the driver come to the socket at its next flush, in which the frames leave: TransmissionsTaken follows.
+func (s *Socket) requestFlush() {
+	if s.active().sending.waiting.n == 0 && s.unsent() > 0 {
+		s.transmit()
+	}
+}
+
+// isQueueFull is full for a sender, who receives an EventOut when there is room: see TransmissionsTaken and Sink.Sent.
+func (s *Socket) isQueueFull() bool {
+	if !s.isSendQueueFull() {
+		return false
+	}
+	s.wantOut = true
+	s.requestFlush()
+	return true
 }

@@ -310,11 +310,15 @@ func (s *Socket) place() error {
 	return nil
 }
 
-// localInterface is the index of the interface that has the socket's address; 0 for wildcards, groups and addresses nobody has.
-func (s *Socket) localInterface() int {
-	ip := s.local().Addr()
-	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() {
-		return 0
+// EachSocket calls f for every socket of the ring, in the order of their slots; those being closed are among them. f
+// may close and abort sockets. It takes time proportional to the most sockets there ever were: for shutting down and
+// for reports. Owner only.
+func (r *Ring) EachSocket(f func(*Socket)) error {
+	if err := r.check(); err != nil {
+		return &OpError{Op: "each socket", Err: err}
 	}
-	return s.transport().InterfaceOf(ip)
+	for s := range r.slots.all {
+		f(s)
+	}
+	return nil
 }

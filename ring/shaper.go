@@ -129,24 +129,6 @@ func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) 
 	return n, nil
 }
 
-// queued goes on after a record was put at the end of the send queue.
-func (s *Socket) queued() {
-	switch sh := s.active().shaper; {
-	case sh == nil:
-		if s.active().sending.waiting.n == 1 {
-			s.transmit()
-		}
-	default:
-		if s.stack() != nil && sh.firstHeld == 0 {
-			sh.firstHeld = s.active().sending.waiting.tail
-		}
-		s.dequeueDue()
-		if s.stack() != nil && sh.firstHeld != 0 {
-			s.ring().stats.Paced++
-		}
-	}
-}
-
 // dequeueDue sends, or lets the driver send, what may leave now, and sees to it that the rest has its time.
 func (s *Socket) dequeueDue() {
 	if s.stack() != nil {
@@ -252,19 +234,6 @@ func (s *Socket) completeHead(e syscall.Errno) {
 	s.finishSend(t, err)
 }
 
-// sendFailed reports a datagram that Send had taken. A socket that was closed gets no event for it.
-func (s *Socket) sendFailed(to netip.AddrPort, e syscall.Errno) {
-	if s.state == stateOpen {
-		s.raise(EventErr, &OpError{Op: "send", Addr: to, Err: e})
-	}
-}
-
-// dropCopy gives back the buffer of a copy that nobody waits for.
-func (s *Socket) dropCopy(p buffers.Packet) {
-	s.ring().pool.Complete(p)
-	_ = p.Release() // it was alone when it was queued
-}
-
 // releaseDue lets the driver of an own stack take what may leave now.
 func (s *Socket) releaseDue() {
 	sh, r := s.active().shaper, s.ring()
@@ -286,14 +255,6 @@ func (s *Socket) releaseDue() {
 	}
 	if sh.released > granted {
 		s.transmit()
-	}
-}
-
-// announceLowWater raises EventOut before the queue is empty: an application that paces datagrams must be able to refill the queue in time.
-func (s *Socket) announceLowWater() {
-	if s.active().shaper != nil && s.wantOut && s.state == stateOpen && int(s.active().sending.waiting.n)+s.active().sending.inflight <= s.config().SendQueue/2 {
-		s.wantOut = false
-		s.raise(EventOut, nil)
 	}
 }
 

@@ -92,9 +92,6 @@ func (s *Socket) Ring() *Ring {
 	return rings.entry(n).was.Value()
 }
 
-// ring is Ring; closedRing when it is closed.
-func (s *Socket) ring() *Ring { return rings.at(s.ringNumber.Load()) }
-
 // setRing gives the socket its ring, or takes it away again: nil.
 func (s *Socket) setRing(r *Ring) {
 	if r == nil {
@@ -285,4 +282,18 @@ func (r *Ring) endAnnouncements() {
 		r.announced[i] = nil
 	}
 	r.announced = r.announced[:0]
+}
+
+// driverPath is the driver's word, with the reasons of the set and of the ring.
+func (s *Socket) driverPath(r *Ring, x PathReporter) Path {
+	p := x.Path(s)
+	reasons := append([]Reason(nil), r.set.reasons...)
+	if why := r.key.reason; why.Code != "" {
+		reasons = append(reasons, why)
+	}
+	if one := r.set.config.OneRing; one.Code != "" && s.active().needsOwnRing {
+		reasons = append(reasons, one)
+	}
+	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.made().why...))
+	return p
 }

@@ -72,36 +72,6 @@ func (s *Socket) Prepare(to netip.AddrPort) error {
 	return nil
 }
 
-// unsent is how many datagrams of the socket the stack has made frames of that have not left.
-func (s *Socket) unsent() int {
-	if s.stack() == nil {
-		return 0
-	}
-	return s.stack().Unsent(s)
-}
-
-// requestFlush makes the driver come to the socket at its next flush, in which the frames leave: TransmissionsTaken follows.
-func (s *Socket) requestFlush() {
-	if s.active().sending.waiting.n == 0 && s.unsent() > 0 {
-		s.transmit()
-	}
-}
-
-// isSendQueueFull reports whether as many sends are not done as Config.SendQueue allows.
-func (s *Socket) isSendQueueFull() bool {
-	return int(s.active().sending.waiting.n)+s.active().sending.inflight+s.unsent() >= s.config().SendQueue
-}
-
-// isQueueFull is full for a sender, who receives an EventOut when there is room: see TransmissionsTaken and Sink.Sent.
-func (s *Socket) isQueueFull() bool {
-	if !s.isSendQueueFull() {
-		return false
-	}
-	s.wantOut = true
-	s.requestFlush()
-	return true
-}
-
 // TransmissionsTaken reports that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
 func TransmissionsTaken(s *Socket) {
 	if !s.readable() || s.state == stateGone {
@@ -122,18 +92,4 @@ func (s *Socket) changed(op string) error {
 		return &OpError{Op: op, Err: err}
 	}
 	return nil
-}
-
-// driverPath is the driver's word, with the reasons of the set and of the ring.
-func (s *Socket) driverPath(r *Ring, x PathReporter) Path {
-	p := x.Path(s)
-	reasons := append([]Reason(nil), r.set.reasons...)
-	if why := r.key.reason; why.Code != "" {
-		reasons = append(reasons, why)
-	}
-	if one := r.set.config.OneRing; one.Code != "" && s.active().needsOwnRing {
-		reasons = append(reasons, one)
-	}
-	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.made().why...))
-	return p
 }

@@ -143,19 +143,6 @@ func (s *Socket) ipOnly(op string) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d has no such thing: %w", s.kindName(), s.ID(), ErrNotSupported)}
 }
 
-// kindName is the socket's kind in words, for errors.
-func (s *Socket) kindName() string { return kindOf(s.handle.Kind, s.Unix()) }
-
-func kindOf(k SocketKind, local bool) string {
-	switch {
-	case local && k == KindListener:
-		return "unix listener"
-	case local:
-		return "unix"
-	}
-	return k.String()
-}
-
 func checkUnixName(op, name string) error {
 	abstract := strings.HasPrefix(name, "@") || strings.HasPrefix(name, "\x00")
 	switch {

@@ -3,6 +3,7 @@ package offload
 import (
 	"slices"
 
+	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
@@ -33,4 +34,11 @@ func (d *driver) isOn(e *entry, index int) bool {
 // pathChanged reports whether the path of the socket's packets has changed: a change of another interface does not change it.
 func (d *driver) pathChanged(e *entry) bool {
 	return slices.ContainsFunc(d.changed, func(ifIndex int) bool { return d.isOn(e, ifIndex) })
+}
+
+func (d *driver) snapshot() *host.Snapshot {
+	if d.config.MemoryHost != nil {
+		return d.config.MemoryHost.own.Snapshot()
+	}
+	return d.config.Host.Snapshot()
 }

@@ -115,9 +115,6 @@ func (d *driver) reviewNews() {
 	d.stats.PathChanges++
 }
 
-// keyOf is the socket's name for other rings.
-func (d *driver) keyOf(e *entry) shadow.Key { return shadow.Key{Ring: d.number, Slot: e.slot} }
-
 // stackedReasons are what a socket's path says of groups that are left to the kernel for what stands on their interface.
 func (d *driver) stackedReasons(e *entry) (list []ring.Reason) {
 	for _, g := range e.groups.Groups() {

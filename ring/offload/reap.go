@@ -9,7 +9,6 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
-	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
@@ -311,11 +310,4 @@ func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
 		d.hand(k)
 	}
 	return false
-}
-
-func (d *driver) snapshot() *host.Snapshot {
-	if d.config.MemoryHost != nil {
-		return d.config.MemoryHost.own.Snapshot()
-	}
-	return d.config.Host.Snapshot()
 }

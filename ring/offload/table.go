@@ -74,3 +74,6 @@ func (t *table) of(s *ring.Socket) *entry {
 	}
 	return nil
 }
+
+// keyOf is the socket's name for other rings.
+func (d *driver) keyOf(e *entry) shadow.Key { return shadow.Key{Ring: d.number, Slot: e.slot} }

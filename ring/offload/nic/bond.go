@@ -178,15 +178,3 @@ func (a *Attachments) setRoles(b *bond, path *host.Path, s *host.Snapshot) (chan
 	}
 	return changed
 }
-
-// tellRoles tells the driver: of an active member's queues the first one sends.
-func (a *Attachments) tellRoles(p *attachment) {
-	r := p.role
-	for _, place := range p.places[:p.count] {
-		a.links[place].Role = r
-		a.events.LinkRole(place, r)
-		if r == Active {
-			r = ActiveQueue
-		}
-	}
-}

@@ -1,0 +1,61 @@
+package nic
+
+import (
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// Link is what a driver is notified of a link at a place of the flat list.
+type Link struct {
+	Link     link.Link
+	IfIndex  int // of the interface that has the addresses
+	MAC      [6]byte
+	VLAN     uint16 // of the frames' tag; 0: untagged
+	MTU      int
+	Checksum udp.Policy
+	Role     Role
+	Base     int  // place of the link by which its frames come: its own, or, for a childLink, its base's
+	Fresh    bool // the attachment has had no link at the place before: counts start at zero
+}
+
+// Events is what a driver is told by its attachments, on its own goroutine, from within Add, Check and Close. None of them may wait for the
+// kernel's configuration lock.
+type Events interface {
+	// LinkAdded: the place carries frames by a link that has just been started. On an error the link is closed and the attachment tried again.
+	LinkAdded(place int, l *Link) error
+	// LinkRemoved: nothing comes or goes by the place any more. The link is stopped afterwards, and closed by a job.
+	LinkRemoved(place int, l link.Link)
+	// LinkStopped: the link is stopped, and its counters stay as they are.
+	LinkStopped(place int, l link.Link)
+	// LinkClosed: what the link has not sent comes back by its Complete.
+	LinkClosed(l link.Link)
+	// LinkDown: the link carries nothing, or does again; vlanDown: nothing with its tag, because the VLAN's interface is down.
+	LinkDown(place int, down, vlanDown bool)
+	// LinkRole: what the link is to its bond has changed.
+	LinkRole(place int, r Role)
+	// LinkRenumbered: the interface that has its addresses was made again, with another number.
+	LinkRenumbered(place int, l *Link)
+	// TargetAdded: flows can be claimed there, all that the sockets want. On an error none is.
+	TargetAdded(t steering.Target) error
+	// TargetRemoved: what is claimed there is released.
+	TargetRemoved(t steering.Target)
+	// ClaimsChanged: what may be claimed has changed, because other interfaces stand on one, or do no longer.
+	ClaimsChanged()
+	// Renumbered: an interface was deleted and made again. The job, unless nil, makes the sockets' ties to it again.
+	Renumbered(ifName string, old, now int) *Job
+	// PathsChanged: so have the paths of sockets on these interfaces.
+	PathsChanged(ifIndexes []int)
+}
+
+// tellRoles tells the driver: of an active member's queues the first one sends.
+func (a *Attachments) tellRoles(p *attachment) {
+	r := p.role
+	for _, place := range p.places[:p.count] {
+		a.links[place].Role = r
+		a.events.LinkRole(place, r)
+		if r == Active {
+			r = ActiveQueue
+		}
+	}
+}
