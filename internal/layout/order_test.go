@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ordered are the packages whose files have an order in ARCHITECTURE.md, and how many of a hundred calls between files may go to a file further up.
-// A function or method counts once for each file that calls it. Types, fields and constants do not count: a reader follows calls.
+// ordered are the packages whose files have an order in ARCHITECTURE.md, and how many of a hundred calls between files may go to a file
+// further up. A function or method counts once for each file that calls it. Types, fields and constants do not count: a reader follows
+// calls.
 var ordered = map[string]int{
 	"ring":                  7,
 	"ring/offload":          7,
