@@ -131,6 +131,19 @@ func generateKernel(seed uint64, r *rand.Rand) (ops []kop) {
 	for _, do := range []kverb{kDown, kNoCarrier, kTakeOff, kForeign, kDelete, kAddress} {
 		some(do, r.IntN(3), 2*time.Second)
 	}
+	for _, o := range slices.Clone(ops) { // each fault meets traffic both ways
+		if o.do < kDown || o.do == kSuspend || o.do == kPause {
+			continue
+		}
+		for range 12 {
+			at := o.at - 5*time.Millisecond + time.Duration(r.Int64N(int64(20*time.Millisecond)))
+			if r.IntN(2) == 0 {
+				at += o.d
+			}
+			add(kop{at: at, do: []kverb{kSend, kSend, kSendBack}[r.IntN(3)], ring: r.IntN(rings), slot: r.IntN(kSlots), nic: o.nic,
+				peer: r.IntN(3), n: 1 + r.IntN(20)})
+		}
+	}
 	slices.SortStableFunc(ops, func(a, b kop) int { return int(a.at - b.at) })
 	return ops
 }

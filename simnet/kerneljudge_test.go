@@ -61,7 +61,7 @@ type ksock struct {
 	byKernel      int
 	paths         int // events
 	seenPaths     int
-	tier          string
+	path          string // as the application knows it
 	differs       int64 // since when the path is another one, without an event
 }
 
@@ -75,7 +75,20 @@ func (k *ksock) nic() int {
 	return 0
 }
 
-func (k *ksock) samePath() { k.tier = k.s.Path().Tier; k.differs = 0 }
+// pathOf is a socket's path: its tier and the codes of its reasons, but for the one that comes with the socket's own first send to a group.
+func pathOf(s *ring.Socket) string {
+	p := s.Path()
+	list := []string{p.Tier}
+	for _, r := range p.Reasons {
+		if r.Code != "mcast.loop" && !slices.Contains(list, r.Code) {
+			list = append(list, r.Code)
+		}
+	}
+	slices.Sort(list[1:])
+	return strings.Join(list, " ")
+}
+
+func (k *ksock) samePath() { k.path, k.differs = pathOf(k.s), 0 }
 
 func newKJudge(w *World, k *Kernel) *kjudge {
 	return &kjudge{w: w, k: k, ports: map[uint16]int64{}}
@@ -333,18 +346,18 @@ func (j *kjudge) completion(r int, c *ring.Completion) {
 // watchPaths checks that each change of a path is told.
 func (j *kjudge) watchPaths() {
 	for _, k := range j.live() {
-		tier := k.s.Path().Tier
+		path := pathOf(k.s)
 		if k.paths > k.seenPaths {
-			k.seenPaths, k.tier, k.differs = k.paths, tier, 0
+			k.seenPaths, k.path, k.differs = k.paths, path, 0
 			continue
 		}
 		switch {
-		case tier == k.tier:
+		case path == k.path:
 			k.differs = 0
 		case k.differs == 0:
 			k.differs = j.w.now
 		case j.w.now-max(k.differs, j.quiet) > int64(time.Second):
-			j.fail("paths", "%v has gone from %s to %s without an event: %v", k, k.tier, tier, k.s.Path())
+			j.fail("paths", "%v has gone from %s to %s without an event", k, k.path, path)
 		}
 	}
 }

@@ -231,7 +231,7 @@ func (q *kqueue) Flush() error {
 	case q.stopped:
 		return link.ErrClosed
 	case !n.present || n.index != q.device.index:
-		return unix.ENXIO
+		return fmt.Errorf("simnet: %v: %w: %w", q, link.ErrDetached, unix.ENXIO)
 	case !n.up:
 		return unix.ENETDOWN
 	}

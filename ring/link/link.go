@@ -27,7 +27,7 @@ type Link interface {
 	Send(src []Out) int
 	// Flush shows the wire what Send queued. Errors are of the interface, not of a frame: ENETDOWN while it is down (the frames stay queued
 	// and would leave when it is up again: who wants them lost closes the link), ErrNoCarrier while frames are lost for want of a carrier,
-	// ENXIO when it is gone.
+	// ErrDetached when it is gone.
 	Flush() error
 	// Complete takes back buffers of frames that are sent. Frames without a token are released; those with one are written to dst, as
 	// many as fit, in the state completing: the caller releases them or gives them back to the sender with Pool.Deliver. Their Errno says
