@@ -92,6 +92,9 @@
 //
 // Operations must be such that each can be left out, and name what they are about ("host 2") rather than hold it.
 //
+// The package's own trials are TestSeeds, over hosts without a kernel, and TestKernelSeeds, over machines with one. Bugs are planted into both
+// (TestPlantedBugsAreFound, TestPlantedBugsOnAKernelAreFound), and each must be found under the name of the invariant that it breaks.
+//
 // To see what happened, [World.SetLog] writes a line for each frame and completion, and [World.Capture] a pcapng file with both ends of
 // each line.
 package simnet

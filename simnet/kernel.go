@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
@@ -29,6 +30,11 @@ type KernelConfig struct {
 	MirrorDelay, ClaimDelay, JobDelay time.Duration
 	// Reachable is how long a neighbour's entry is confirmed, and how long an unused one that is not is kept; 0 means 5 s.
 	Reachable time.Duration
+
+	device func(nic.Device) nic.Device        // for tests that plant bugs: what stands between the rings and the program on an interface,
+	calls  func(shadow.Kernel) shadow.Kernel  // their sockets,
+	job    func() (isLost bool)               // their jobs,
+	notice func(what func()) (instead func()) // and what the mirror is told of
 }
 
 func (c *KernelConfig) complete(name string) error {
@@ -136,6 +142,10 @@ func (w *World) Kernel(name string, c KernelConfig) (*Kernel, error) {
 		k.nics = append(k.nics, n)
 	}
 	k.snapshot = host.NewSnapshot(k.facts(), 1)
+	calls := shadow.Kernel(kernelCalls{k})
+	if c.calls != nil {
+		calls = c.calls(calls)
+	}
 	var err error
 	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Kick: k.kick,
 		Now: func() time.Time { return time.Unix(0, epoch+w.now) }})
@@ -143,7 +153,7 @@ func (w *World) Kernel(name string, c KernelConfig) (*Kernel, error) {
 		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)
 	}
 	k.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: k.mirror, Open: k.openDevice,
-		System: &offload.System{Kernel: kernelCalls{k}, Transport: func() ring.Transport { return transport{k} }, Background: k.background,
+		System: &offload.System{Kernel: calls, Transport: func() ring.Transport { return transport{k} }, Background: k.background,
 			Repeat: k.repeat}})
 	if err != nil {
 		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)
@@ -219,6 +229,9 @@ func (k *Kernel) changed() {
 
 // notify has the mirror read one more notification. They stay in order.
 func (k *Kernel) notify(f func()) {
+	if k.config.notice != nil {
+		f = k.config.notice(f)
+	}
 	at := max(k.mirrored, k.world.now+int64(k.draw(k.config.MirrorDelay)))
 	k.mirrored = at
 	k.after(time.Duration(at-k.world.now), f)
@@ -240,7 +253,9 @@ func (k *Kernel) background(work func()) (hasten func()) {
 			work()
 		}
 	}
-	k.after(k.draw(k.config.JobDelay), run)
+	if d := k.draw(k.config.JobDelay); k.config.job == nil || !k.config.job() {
+		k.after(d, run)
+	}
 	return run
 }
 

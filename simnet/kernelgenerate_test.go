@@ -25,7 +25,7 @@ const (
 	kConnected        // to the same port of the first peer
 	kMember           // bound to the first group, member on eth0: on both rings, and of another program at times
 	kWanderer         // 0.0.0.0, member of the second group, on eth1
-	kMany             // 0.0.0.0, member of 25 groups on eth0: more than one descriptor may have
+	kMany             // 0.0.0.0, member of 25 groups on eth0, others on each ring: more than one descriptor may have
 	kReuse            // 0.0.0.0 with SO_REUSEPORT: another program has the port at times
 	kSlots
 )
@@ -40,7 +40,10 @@ const (
 
 var kernelGroups = [2]netip.Addr{netip.MustParseAddr("239.1.1.1"), netip.MustParseAddr("239.1.2.1")}
 
-func manyGroup(i int) netip.Addr { return netip.AddrFrom4([4]byte{239, 1, 3, byte(i + 1)}) }
+// manyGroup is one of the 25 groups of a ring's socket, or, from 25 on, one of the other ring's alone.
+func manyGroup(ring, i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{239, 1, 3, byte((i+20*ring)%45 + 1)})
+}
 
 func kernelPort(ring, slot int) uint16 {
 	if slot == kMember {
@@ -60,6 +63,7 @@ const (
 	kSendBack  // from a ring's socket to a peer
 	kSendGroup // from a ring's socket to a group
 	kSendOther // from another program to a ring's socket
+	kToOther   // from a peer to another program
 	kDown      // for a time
 	kNoCarrier
 	kTakeOff
@@ -74,7 +78,8 @@ const (
 	numKverbs
 )
 
-var kverbs = [...]string{"open", "close", "open other", "close other", "send", "send back", "send to group", "send from other", "down", "no carrier",
+var kverbs = [...]string{"open", "close", "open other", "close other", "send", "send back", "send to group", "send from other",
+	"send to other", "down", "no carrier",
 	"take program off", "foreign program", "delete", "take address", "flush neighbours", "pause", "suspend", "join or leave", "MTU"}
 
 // kop is one operation; what it refers to may not be there.
@@ -114,6 +119,7 @@ func generateKernel(seed uint64, r *rand.Rand) (ops []kop) {
 	some(kSendBack, 120, time.Second)
 	some(kSendGroup, 20, time.Second)
 	some(kSendOther, 20, time.Second)
+	some(kToOther, 20, time.Second)
 	some(kPause, 3, 500*time.Millisecond)
 	some(kSuspend, 4, 500*time.Millisecond)
 	some(kFlush, 4, time.Second)
@@ -137,6 +143,9 @@ func generateKernel(seed uint64, r *rand.Rand) (ops []kop) {
 		}
 		for range 12 {
 			at := o.at - 5*time.Millisecond + time.Duration(r.Int64N(int64(20*time.Millisecond)))
+			if r.IntN(2) == 0 {
+				at = o.at + time.Duration(r.Int64N(int64(time.Millisecond))) // before the mirror has it
+			}
 			if r.IntN(2) == 0 {
 				at += o.d
 			}

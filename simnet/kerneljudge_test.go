@@ -19,7 +19,7 @@ import (
 //	duplicate  once
 //	losses     and nothing else is missing, but what is counted
 //	stolen     what sockets of other programs should have is not redirected
-//	late       no datagram leaves after an outage that was accepted before it
+//	late       no datagram leaves by a ring after an outage that was accepted before its end
 //	paths      each change of a path is told by an event
 //	path       the path returns
 type kjudge struct {
@@ -62,7 +62,7 @@ type ksock struct {
 	paths         int // events
 	seenPaths     int
 	path          string // as the application knows it
-	differs       int64 // since when the path is another one, without an event
+	differs       int64  // since when the path is another one, without an event
 }
 
 func (k *ksock) String() string { return fmt.Sprintf("ring %d slot %d (%v)", k.ring, k.slot, k.local) }
@@ -297,7 +297,7 @@ func (j *kjudge) left(n *KernelNIC, b []byte, byRing bool) {
 	d.left = true
 	j.leftSum++
 	for _, o := range j.outages[slices.Index(j.k.nics, n)] {
-		if d.at < o[0] && o[1] != 0 && o[1]-o[0] > int64(100*time.Millisecond) {
+		if byRing && o[1] != 0 && d.at < o[1]-int64(100*time.Millisecond) {
 			j.fail("late", "datagram %d of %v was accepted at %v and leaves %s after an outage from %v to %v", id, d.by, time.Duration(d.at), n.name,
 				time.Duration(o[0]), time.Duration(o[1]))
 		}

@@ -65,7 +65,9 @@ func (n *KernelNIC) SetUp(up bool) {
 // SetCarrier plugs the interface's cable in or out.
 func (n *KernelNIC) SetCarrier(carrier bool) {
 	if n.carrier != carrier {
-		n.carrier = carrier
+		if n.carrier = carrier; !carrier {
+			n.forgetNeighbours() // neigh_carrier_down
+		}
 		n.kernel.changed()
 	}
 }
@@ -216,6 +218,9 @@ func (k *Kernel) openDevice(name string, _ nic.Patience) (nic.Device, error) {
 			return nil, &link.Refusal{Reason: link.Reason{Code: "xdp.busy", Text: "another program is on " + name}, Err: unix.EBUSY}
 		}
 		n.device = &kdevice{nic: n, index: n.index, claims: map[link.Flow]*kclaim{}, addrs: map[netip.Addr]int{}}
+		if k.config.device != nil {
+			return k.config.device(n.device), nil
+		}
 		return n.device, nil
 	}
 	return nil, fmt.Errorf("simnet: %s: %w", name, unix.ENODEV)

@@ -12,7 +12,7 @@ import (
 // kplant is a fault put into a world for a test of the invariants.
 type kplant struct {
 	host   func(c *HostConfig)
-	kernel func(k *Kernel)
+	kernel func(c *KernelConfig)
 }
 
 // ktotals are what happened over many runs.
@@ -46,9 +46,6 @@ func playKernel(seed uint64, ops []kop, p kplant) (t ktotals, trace uint64, err 
 	w := New(seed)
 	s := &kscenario{w: w}
 	if err = s.build(seed, p); err == nil {
-		if p.kernel != nil {
-			p.kernel(s.k)
-		}
 		err = s.run(ops)
 		s.count(&t)
 	}
@@ -63,6 +60,9 @@ func (s *kscenario) build(seed uint64, p kplant) (err error) {
 	w, rings := s.w, ringsOf(seed)
 	r := stream(seed, "kernel world")
 	c := KernelConfig{Addrs: []netip.Prefix{eth0Addr, eth1Addr}, Queues: rings + r.IntN(2)}
+	if p.kernel != nil {
+		p.kernel(&c)
+	}
 	if s.k, err = w.Kernel("k", c); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *kscenario) build(seed uint64, p kplant) (err error) {
 func (s *kscenario) run(ops []kop) error {
 	for _, o := range ops {
 		switch o.do {
-		case kSend:
+		case kSend, kToOther:
 			s.peers[o.peer].After(o.at, func() { s.do(&o) })
 		case kOpen, kClose, kSendBack, kSendGroup, kSuspend, kJoin:
 			if o.ring < len(s.rings) {
@@ -236,6 +236,13 @@ func (s *kscenario) do(o *kop) {
 		s.sendGroup(o)
 	case kSendOther:
 		s.sendOther(o)
+	case kToOther:
+		if peerNIC(o.peer) == 0 {
+			for range o.n {
+				to := netip.AddrPortFrom(eth0Addr.Addr(), 7100)
+				_, _ = s.socks[o.peer][0].SendTo(s.post(nil, to), to) // what a peer cannot send is not judged
+			}
+		}
 	case kDown:
 		n.SetUp(false)
 		s.faulted(n)
@@ -343,7 +350,7 @@ func (s *kscenario) setMemberships(k *ksock, isMember func(netip.Addr) bool) {
 		groups, name = kernelGroups[1:], "eth1"
 	case kMany:
 		for i := range 25 {
-			groups = append(groups, manyGroup(i))
+			groups = append(groups, manyGroup(k.ring, i))
 		}
 	}
 	s.changed(k.local.Port())
@@ -417,7 +424,7 @@ func (s *kscenario) target(peer, r, slot, i int) netip.AddrPort {
 	case kWanderer:
 		a = kernelGroups[1]
 	case kMany:
-		a = manyGroup(i % 25)
+		a = manyGroup(r, i*7%45)
 	case kSecond:
 		a = eth1Addr.Addr()
 	default:
