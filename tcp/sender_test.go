@@ -432,3 +432,23 @@ func TestTimeoutAfterALostSyn(t *testing.T) {
 	s.wait(20 * ms)
 	s.out("P. 1:101 ack 1")
 }
+
+// Three time-outs in a row may be bad luck: the size is tried again once, and lowered for good only if nothing of that size arrives.
+func TestBadLuckIsNoBlackHole(t *testing.T) {
+	s := connected(t, noSACK, func(s *Settings, _ *Config) { s.MaxSegment = 0 })
+	unlucky := func(at int) {
+		s.send(1000)
+		s.wait(3 * clock.Second)
+		require.Equal(t, 552, s.info().PathMTU+0, "at %d", at)
+		s.in(". 1:1 ack " + itoa(at+1000))
+	}
+	s.table.SetPathMTU(s.now, s.id, 1040)
+	unlucky(1)
+	require.Equal(t, 1000, s.info().MSS, "tried again")
+	s.send(1000)
+	s.in(". 1:1 ack 2001") // and it arrives
+	unlucky(2001)
+	require.Equal(t, 1000, s.info().MSS, "tried again")
+	unlucky(3001)
+	require.Equal(t, 512, s.info().MSS, "nothing of that size has arrived since")
+}
