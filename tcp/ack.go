@@ -123,6 +123,9 @@ func (t *Table) advance(id ID, c *conn, snd *sender, ack Seq, a *acknowledged) {
 		} else {
 			snd.sackedCount--
 		}
+		if c.has(flagSuspected) && !c.has(flagBlackHole) && int(r.payload.Length) >= c.payloadLimit() {
+			c.flags &^= flagSuspected // large packets do arrive
+		}
 		if r.flags&sentEnd != 0 {
 			t.emit(id, c, Event{Kind: EventSent, Payload: r.payload})
 		}

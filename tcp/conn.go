@@ -29,6 +29,7 @@ type conn struct {
 	mss      uint16 // most payload of a segment without options
 	peerMSS  uint16
 	pathMTU  uint16
+	fullMTU  uint16 // what pathMTU was before flagBlackHole
 
 	una, nxt, end Seq    // nxt equals una when nothing is in flight; end when nothing waits
 	wnd, maxWnd   uint32 // what the peer takes beyond una; the most that it ever took
@@ -97,6 +98,7 @@ const (
 	flagPassive                          // came from LISTEN
 	flagSYNLost                          // a SYN was sent again
 	flagBlackHole                        // the segment size was lowered because large ones were lost
+	flagSuspected                        // it was before, and nothing of the larger size was acknowledged since
 )
 
 // rtxKind is what rtxAt is for.

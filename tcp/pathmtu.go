@@ -104,13 +104,23 @@ func (t *Table) SetPathMTU(now clock.Time, id ID, mtu int) {
 	}
 	t.now = now
 	c.pathMTU = uint16(mtu)
-	c.flags &^= flagBlackHole
+	c.flags &^= flagBlackHole | flagSuspected
 	t.fitMSS(c)
 	t.wake(id, c)
 }
 
 // blackHoleAfter is after how many time-outs in a row a large segment is suspected: RFC 8899 section 4.3.
 const blackHoleAfter = 3
+
+// retrySize returns to the larger size when the episode is over: the time-outs may have been bad luck. The second time it does not, unless
+// something of that size was acknowledged in between.
+func (t *Table) retrySize(c *conn) {
+	if c.has(flagBlackHole) && !c.has(flagSuspected) {
+		c.flags = c.flags&^flagBlackHole | flagSuspected
+		c.pathMTU = c.fullMTU
+		t.fitMSS(c)
+	}
+}
 
 // blackHole lowers the segment size where large segments stay unacknowledged without a word: RFC 8899 section 4.3, RFC 2923 section 2.1.
 func (t *Table) blackHole(c *conn) {
@@ -120,7 +130,10 @@ func (t *Table) blackHole(c *conn) {
 		return
 	}
 	t.stats.BlackHoles++
-	c.flags |= flagBlackHole
+	if !c.has(flagBlackHole) {
+		c.flags |= flagBlackHole
+		c.fullMTU = c.pathMTU
+	}
 	c.pathMTU = max(c.pathMTU/2, minPathMTU)
 	if c.tries > blackHoleAfter+1 {
 		c.pathMTU = minPathMTU

@@ -46,6 +46,7 @@ func (t *Table) leaveRecovery(c *conn, snd *sender) {
 	}
 	c.phase = phaseOpen
 	c.dupAcks, snd.left, snd.frto = 0, 0, frtoNone
+	t.retrySize(c)
 	// Marks that are left are of elements beyond the episode: they stay what they are.
 }
 
@@ -116,6 +117,7 @@ func (t *Table) undo(c *conn, snd *sender) {
 	snd.undo = false
 	c.phase = phaseOpen
 	c.dupAcks, snd.left, snd.frto, c.tries = 0, 0, frtoNone, 0
+	t.retrySize(c)
 }
 
 // spurious reports whether an acknowledgement shows by its timestamp that it answers an original transmission: RFC 3522 section 3.2.

@@ -439,7 +439,7 @@ func TestBadLuckIsNoBlackHole(t *testing.T) {
 	unlucky := func(at int) {
 		s.send(1000)
 		s.wait(3 * clock.Second)
-		require.Equal(t, 552, s.info().PathMTU+0, "at %d", at)
+		require.Equal(t, 552, s.info().PathMTU, "at %d", at)
 		s.in(". 1:1 ack " + itoa(at+1000))
 	}
 	s.table.SetPathMTU(s.now, s.id, 1040)
