@@ -118,8 +118,8 @@ func (x *Inspector) Doubt(node int, local, remote tcp.Endpoint) {
 func (x *Inspector) came(p place, s *tcp.Segment) {
 	st := x.streams[p]
 	if s.Flags&wire.TCPSyn != 0 {
-		if st == nil || s.Flags&wire.TCPAck == 0 && st.heard && s.Seq != st.arrived && st.arrived.Before(s.Seq) {
-			st = &stream{}
+		if st == nil || s.Flags&wire.TCPAck == 0 && (st.doubtful || st.heard && s.Seq != st.arrived && st.arrived.Before(s.Seq)) {
+			st = &stream{doubtful: st != nil && st.doubtful} // until it is answered
 			x.streams[p] = st
 		}
 		if !st.agreed { // a later one does not change what was agreed on
@@ -162,7 +162,10 @@ func (x *Inspector) left(p place, s *tcp.Segment) error {
 			*st = stream{}
 		}
 		if s.Flags&wire.TCPAck != 0 && (!st.heard || st.arrived != s.Ack) && st.next != s.Seq.Add(1) {
-			*st = stream{arrived: s.Ack, heard: true} // it answers a SYN that came from elsewhere
+			*st = stream{arrived: s.Ack, heard: true, doubtful: true} // it answers a SYN that came from elsewhere
+		}
+		if s.Flags&wire.TCPAck != 0 && st.heard && st.arrived == s.Ack && st.agreed {
+			st.doubtful = false
 		}
 		st.next, st.finished, st.offering = s.Seq.Add(1), false, false
 		st.ownScale = s.Options.Has&wire.TCPHasWindowScale != 0
