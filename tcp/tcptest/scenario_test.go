@@ -356,6 +356,13 @@ func (x *scenario) forge(n *Node, o op) {
 		if flags&wire.TCPRst != 0 && st != nil && (seq == uint32(st.arrived) || flags&wire.TCPAck != 0) {
 			seq += 1 << 30
 		}
+		if st != nil && r.IntN(4) == 0 { // data with the right acknowledgement, outside the window
+			data := make([]byte, 1+r.IntN(200))
+			seq = uint32(st.arrived) + []uint32{1 << 30, 1 << 31, 3 << 30, ^uint32(len(data))}[r.IntN(4)]
+			x.inject(n, wire.TCPFields{SourcePort: from.Port, TargetPort: to.Port, Seq: seq, Ack: uint32(st.next), Flags: wire.TCPAck | wire.TCPPsh,
+				Window: uint16(st.edge.Minus(st.next) & 0xff)}, from.Addr, to.Addr, data)
+			continue
+		}
 		if flags == wire.TCPSyn {
 			x.inspector.Doubt(n.Index, to, from)
 		}
