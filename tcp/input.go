@@ -115,7 +115,8 @@ func acceptable(seq Seq, span int, from, to Seq) bool {
 		// The text is not, but the acknowledgement, and RST, are to be processed (MUST-66).
 		return seq == from
 	}
-	return seq.in(from, to) || (seq+Seq(span)-1).in(from, to) || seq.Before(from) && !(seq+Seq(span)-1).Before(to)
+	before := from.Minus(seq) // not positive where seq is 2^31 away
+	return seq.in(from, to) || (seq+Seq(span)-1).in(from, to) || before > 0 && before < span
 }
 
 // acksPlausibly reports whether the acknowledgement is one that acknowledge takes: others must not move the timestamp.
