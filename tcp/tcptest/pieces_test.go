@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/internal/packetdrill"
+	"github.com/socketxtreme/socketxtreme/tcp"
 )
 
 // Data that was queued in pieces that are shorter than a segment leaves when nothing is in flight any more, whatever the Nagle algorithm.
@@ -58,4 +59,20 @@ func TestSmallSegmentsAreAcknowledgedByBytes(t *testing.T) {
 	script, err := packetdrill.Parse("bytes", b.String())
 	require.NoError(t, err)
 	require.NoError(t, Play(script, PlayConfig{}))
+}
+
+// A cookie has no room for every segment size: what it says is never more than the peer's.
+func TestCookieKeepsASmallSegmentSize(t *testing.T) {
+	script, err := packetdrill.Parse("cookie", `
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
+0 < S 0:0(0) win 10000 <mss 156>
++0 > S. 0:0(0) ack 1 <...>
++.1 < . 1:1(0) ack 1 win 10000
++0 accept(3, ..., ...) = 4
++0 %{ assert tcpi_snd_mss <= 156 }%
+`)
+	require.NoError(t, err)
+	require.NoError(t, Play(script, PlayConfig{Table: tcp.Config{Cookies: tcp.CookiesAlways}}))
 }
