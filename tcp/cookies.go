@@ -14,7 +14,7 @@ import (
 // agreed on is in the lowest six bits of the timestamp, as Linux has it: scale, 15 for none, SACK, ECN.
 
 // cookieSizes are the maximum segment sizes that a cookie can name.
-var cookieSizes = [8]uint16{216, 536, 1200, 1360, 1400, 1440, 1460, 8960}
+var cookieSizes = [8]uint16{minMSS, 216, 536, 1200, 1360, 1440, 1460, 8960}
 
 const (
 	cookieEpoch   = 64 * clock.Second
