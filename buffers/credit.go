@@ -27,6 +27,12 @@ func (p *Pool) AskCredit(a Account, holder uint64) error {
 	return nil
 }
 
+// IsUnused reports that nothing is charged to an open account, and that no credit of it waits.
+func (p *Pool) IsUnused(a Account) bool {
+	acc := p.account(a)
+	return a != 0 && acc != nil && acc.used == [NumClasses]int32{} && acc.credit == 0
+}
+
 // HasCredit reports whether TakeCredit has something.
 func (p *Pool) HasCredit() bool { return len(p.credits) > 0 }
 

@@ -33,14 +33,39 @@ func (s *Socket) askCredit() error {
 	return s.ring().pool.AskCredit(s.handle.Account, uint64(RefOf(s)))
 }
 
+// quietAccounts are the streams of a ring that hold no buffer any more and have an account. When one leaves the list its account is closed, so
+// that a connection which has spoken once is compact again. Those that spoke last keep theirs.
+type quietAccounts struct {
+	list *[quietMax]uint64 // generation and slot; the oldest is replaced next
+	next int
+}
+
+const quietMax = 1024
+
+// add notes the account of a stream, if it is not in the list.
+func (q *quietAccounts) add(r *Ring, s *Socket) {
+	if s.marks&markQuiet != 0 || !r.pool.IsUnused(s.handle.Account) {
+		return
+	}
+	if q.list == nil {
+		q.list = new([quietMax]uint64)
+	}
+	x := &q.list[q.next]
+	if old := r.slots.find(uint32(*x), uint32(*x>>32)); old != nil && old.marks&markQuiet != 0 {
+		old.marks &^= markQuiet
+		if r.pool.IsUnused(old.handle.Account) && old.state < stateGone {
+			old.closeAccount()
+			old.handle.Account = 0
+		}
+	}
+	s.marks |= markQuiet
+	*x = uint64(s.handle.Gen)<<32 | uint64(s.handle.Slot)
+	q.next = (q.next + 1) % quietMax
+}
+
 // closeAccount ends what openAccount began. What the application holds is still charged to it.
 func (s *Socket) closeAccount() {
 	if s.handle.Account != 0 {
 		_ = s.ring().pool.CloseAccount(s.handle.Account)
 	}
-}
-
-// isOverBudget reports whether the socket holds more buffer memory than it may.
-func (s *Socket) isOverBudget() bool {
-	return s.handle.Account != 0 && s.ring().pool.Over(s.handle.Account)
 }

@@ -97,16 +97,22 @@ func (s *Socket) activate() *activeState {
 	return s.active()
 }
 
+// spareActives is how many active states that nobody has a set keeps: what one Poll may need, and more than a busy ring needs at a time.
+const spareActives = 1024
+
 func (s *Socket) takeActive() {
 	set := s.home()
 	if n := len(set.freeActives); n > 0 {
 		s.activeIndex = set.freeActives[n-1]
 		set.freeActives = set.freeActives[:n-1]
+		if set.actives[s.activeIndex] == nil {
+			set.actives[s.activeIndex] = &activeState{}
+		}
 	} else {
 		s.activeIndex = uint32(len(set.actives))
 		set.actives = append(set.actives, &activeState{})
 	}
-	if s.hasCounts {
+	if s.marks&markCounts != 0 {
 		set.actives[s.activeIndex].counts = set.sockets.counts[s.at]
 	}
 }
@@ -119,9 +125,13 @@ func (s *Socket) deactivate() {
 		if set.sockets.counts == nil {
 			set.sockets.counts = map[uint32]socketCounts{}
 		}
-		set.sockets.counts[s.at], s.hasCounts = a.counts, true
+		set.sockets.counts[s.at] = a.counts
+		s.marks |= markCounts
 	}
 	*a = activeState{}
+	if len(set.freeActives) >= spareActives {
+		set.actives[s.activeIndex] = nil
+	}
 	set.freeActives = append(set.freeActives, s.activeIndex)
 	s.activeIndex = 0
 }

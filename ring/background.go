@@ -33,6 +33,8 @@ func (r *Ring) takeCredit() {
 		s := SocketRef(c.Holder).Socket()
 		if to, ok := s.transport().(Creditor); ok && s.state < stateGone {
 			to.Credit(s, c.Bytes)
+			x := s.ring()
+			x.quiet.add(x, s)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Ring struct {
 	slots     slotTable // by Handle.Slot
 	announced []*Socket // their NEW_CONNECTION was delivered by the last Poll
 	ended     []*Socket // CLOSED was delivered: the next Poll forgets them
+	quiet     quietAccounts
 
 	inbox       inbox
 	timers      *wheel.Wheel

@@ -57,11 +57,19 @@ type Socket struct {
 	touched   bool // has been in a state in which packets can come
 	wantOut   bool // EventOut follows when there is room
 	shutWrite bool // CloseWrite was called
-	hasCounts bool // more of them are at the maker
+	marks     mark
 
 	totals totals
 	ends   endpoints
 }
+
+// mark is something that is seldom asked of a socket.
+type mark uint8
+
+const (
+	markCounts mark = 1 << iota // its maker has more of its counts
+	markQuiet                   // it is in Ring.quiet
+)
 
 // isAccepted reports that the socket is a listener's child, and not one that the application has opened.
 func (s *Socket) isAccepted() bool { return !s.active().own }

@@ -163,7 +163,7 @@ func carry(over bool) uint64 {
 // totalCounts puts together what the record, its active state and the set have.
 func (s *Socket) totalCounts() socketCounts {
 	c := s.active().counts
-	if s.hasCounts && !s.isActive() {
+	if s.marks&markCounts != 0 && !s.isActive() {
 		c = s.home().sockets.counts[s.at]
 	}
 	c.Packets += uint64(s.totals.packets)

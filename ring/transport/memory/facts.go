@@ -145,9 +145,12 @@ func (h *Host) hasRoom(r *record) bool {
 	return h.room(r) >= int(r.queued) && h.pool.Free(0) > 0
 }
 
+// childLimit bounds the connections of a listener that one turn accepts.
+const childLimit = 256
+
 func (h *Host) reportChildren(k *ring.Sink, i int32, l *ring.Socket) bool {
-	for h.isReportable(i) && h.records[i].waitHead != none && h.records[i].flags&isReading != 0 {
-		if k.Room() == 0 {
+	for n := 0; h.isReportable(i) && h.records[i].waitHead != none && h.records[i].flags&isReading != 0; n++ {
+		if k.Room() == 0 || n == childLimit {
 			return false
 		}
 		r := &h.records[i]

@@ -65,157 +65,276 @@ func (x *swarm) answer() {
 	}
 }
 
-func heap() uint64 {
+func heap() float64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return float64(m.HeapAlloc)
 }
 
-// TestIdleChildren accepts many connections that stay idle, and reports what each costs and what garbage collections cost an echo beside
-// them: 20,000, or 1,000,000 with SOCKETXTREME_LONG set.
+// What an idle child may cost: bytes of heap in the core, and the share by which forced collections may move the 99th percentile of an echo
+// beside many of them.
+const (
+	coreBytes   = 150
+	collectors  = 0.10
+	collectEach = 50 * time.Millisecond
+)
+
+// TestIdleChildren accepts many connections that stay idle: 20,000, or 1,000,000 with SOCKETXTREME_LONG set. It fails when one costs the core
+// more than coreBytes. The long form also fails when collections disturb an echo by more than a tenth more beside them than beside few.
 func TestIdleChildren(t *testing.T) {
 	n := 20_000
-	if os.Getenv("SOCKETXTREME_LONG") != "" {
+	long := os.Getenv("SOCKETXTREME_LONG") != ""
+	if long {
 		n = 1_000_000
 	}
+	w := newIdleWorld(t, n)
+	few := w.disturbance(long)
+	if !raceEnabled { // the race detector allocates by itself
+		require.Zero(t, testing.AllocsPerRun(1000, func() { w.echo() }), "an echo")
+		require.Zero(t, testing.AllocsPerRun(1000, w.poll), "a Poll with nothing to do")
+		require.Zero(t, testing.AllocsPerRun(1000, func() { _ = w.listener.Ring().Wait(0) }), "a sleep")
+	}
+
+	// The connections are made while the listener is suspended: they are the transport's alone until it goes on.
+	begin := time.Now()
+	before := heap()
+	require.NoError(t, w.listener.Suspend())
+	first := w.accepted
+	w.connect(n - first)
+	between := heap()
+	require.NoError(t, w.listener.Resume())
+	w.accept(n)
+	after := heap()
+	transport, core := (between-before)/float64(n-first), (after-between)/float64(n-first)
+	t.Logf("%d idle children in %v: the core has %.0f bytes of heap for each (ring.Socket %d), the transport %.0f (protocol.Conn %d)", n,
+		time.Since(begin).Round(time.Millisecond), core, unsafe.Sizeof(ring.Socket{}), transport, unsafe.Sizeof(protocol.Conn{}))
+	if !raceEnabled {
+		require.LessOrEqual(t, core, float64(coreBytes), "bytes of heap for an idle child in the core")
+	}
+
+	many := w.disturbance(long)
+	t.Logf("forced collections every %v move p99 by %+.0f %% beside %d children, by %+.0f %% beside %d", collectEach, 100*(many-1), n, 100*(few-1), first)
+	if long {
+		require.LessOrEqual(t, many, max(1, few)+collectors, "what collections do to p99")
+	}
+
+	require.Equal(t, n+1, w.listener.Ring().Sockets())
+	begin = time.Now()
+	require.NoError(t, w.set.Close())
+	t.Logf("closed in %v", time.Since(begin).Round(time.Millisecond))
+	require.Zero(t, w.host.Protocol().Len())
+	ledger := w.pool.Ledger()
+	require.Equal(t, ledger.Total, ledger.Free)
+}
+
+// Connections that have spoken are compact again when the application has released what they brought.
+func TestChildrenThatSpokeAreCompactAgain(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector: it allocates by itself")
+	}
+	const n = 5000
+	w := newIdleWorld(t, n)
+	first := w.accepted
+	before := heap()
+	w.connect(n - first)
+	w.accept(n)
+	idle := (heap() - before) / float64(n-first)
+	for i := range n {
+		w.peer, _ = protocol.EndpointFrom(w.children[i].RemoteAddr())
+		w.seq, w.ack = w.x.next(w.peer), w.host.Protocol().Unacknowledged(connOf(w.host, w.peer, w.x.server))
+		w.echo()
+		w.acknowledge()
+	}
+	spoke := (heap() - before) / float64(n-first)
+	t.Logf("an idle child: %.0f bytes of heap; one that has spoken: %.0f", idle, spoke)
+	require.Less(t, spoke, idle+40, "only those that spoke last have an account")
+	require.NoError(t, w.set.Close())
+}
+
+// idleWorld is a listener, its children, and a peer of one of them.
+type idleWorld struct {
+	t        testing.TB
+	x        *swarm
+	host     *memory.Host
+	set      *ring.Set
+	pool     *buffers.Pool
+	listener *ring.Socket
+	dst      []ring.Completion
+	children []*ring.Socket // only of small worlds
+	accepted int
+	sent     int // SYNs
+
+	peer     protocol.Endpoint // of the echo
+	seq, ack protocol.Seq
+	payload  []byte
+}
+
+func newIdleWorld(t testing.TB, n int) *idleWorld {
 	network := memory.NewNetwork(1)
 	link, err := network.NewLink(memory.LinkConfig{Addrs: ringAddrs})
 	require.NoError(t, err)
-	x := &swarm{t: t}
+	w := &idleWorld{t: t, x: &swarm{t: t}, dst: make([]ring.Completion, 256), payload: []byte("0123456789abcdef")}
+	if n <= 10_000 {
+		w.children = make([]*ring.Socket, 0, n)
+	}
 	var addrs []netip.Addr
 	for i := range n/portsEach + 1 {
 		addrs = append(addrs, netip.AddrFrom4([4]byte{10, 8, 0, byte(1 + i)}))
 	}
-	x.link, err = network.NewLink(memory.LinkConfig{Addrs: addrs})
+	w.x.link, err = network.NewLink(memory.LinkConfig{Addrs: addrs})
 	require.NoError(t, err)
-	host, err := memory.New(memory.Config{Link: link, Seed: 1})
+	w.host, err = memory.New(memory.Config{Link: link, Seed: 1})
 	require.NoError(t, err)
 	layout := buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 8, Headroom: 192}
-	pool, err := buffers.New(make([]byte, layout.Bytes()), layout)
+	w.pool, err = buffers.New(make([]byte, layout.Bytes()), layout)
 	require.NoError(t, err)
-	set, err := ring.NewSet(ring.SetConfig{Kind: "memory", Pool: pool, Transport: host, Driver: host.Driver, OneRing: memory.OneRing})
+	w.set, err = ring.NewSet(ring.SetConfig{Kind: "memory", Pool: w.pool, Transport: w.host, Driver: w.host.Driver, OneRing: memory.OneRing})
 	require.NoError(t, err)
-	l, err := set.NewSocket(ring.KindStream, false, ring.Config{})
+	w.listener, err = w.set.NewSocket(ring.KindStream, false, ring.Config{})
 	require.NoError(t, err)
-	require.NoError(t, l.Bind(netip.AddrPortFrom(ringAddrs[0], 80)))
-	require.NoError(t, l.Listen(0))
-	x.server = protocol.Endpoint{Addr: ringAddrs[0].As4(), Port: 80}
-	dst := make([]ring.Completion, 256)
-	accepted := 0
-	var last *ring.Socket
-	poll := func() {
-		k, err := l.Ring().Poll(dst)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range dst[:k] {
-			c := &dst[i]
-			if c.Events.Has(ring.EventNewConnection) {
-				accepted++
-				last = c.Socket
-			}
-			if c.Events.Has(ring.EventPacket) { // the echo
-				_, _ = c.Socket.Send(c.Packet.Bytes())
-				_ = c.Packet.Release()
-			}
-		}
+	require.NoError(t, w.listener.Bind(netip.AddrPortFrom(ringAddrs[0], 80)))
+	require.NoError(t, w.listener.Listen(n))
+	w.x.server = protocol.Endpoint{Addr: ringAddrs[0].As4(), Port: 80}
+	w.poll()
+	w.connect(1)
+	w.accept(1)
+	w.peer = w.x.client(0)
+	w.seq, w.ack = 1, w.host.Protocol().Unacknowledged(connOf(w.host, w.peer, w.x.server))
+	// As large as they are going to be: what was made for the first of many is not counted to them.
+	for range 1100 {
+		w.acknowledge()
 	}
-	poll()
-	before := heap()
-	begin := time.Now()
-	for i := 0; i < n || accepted < n; {
-		for range 256 {
-			if i < n {
-				x.syn(i)
-				i++
-			}
-		}
-		poll()
-		x.answer()
-		poll()
-		require.Less(t, time.Since(begin), 10*time.Minute, "%d of %d", accepted, n)
-	}
-	took := time.Since(begin)
-	grown := float64(heap()-before) / float64(n)
-	socket := float64(unsafe.Sizeof(ring.Socket{}))
-	conn := float64(unsafe.Sizeof(protocol.Conn{}))
-	t.Logf("%d idle children in %v: %.0f bytes of heap each (ring.Socket %.0f, protocol.Conn %.0f)", n, took.Round(time.Millisecond), grown,
-		socket, conn)
+	w.connect(600)
+	w.accept(601)
+	return w
+}
 
-	// An echo beside them: its round trips, without and with forced collections.
-	seq, ack := protocol.Seq(0), protocol.Seq(0)
-	peer, _ := protocol.EndpointFrom(last.RemoteAddr())
-	for i := range n {
-		if x.client(i) == peer {
-			seq = protocol.Seq(i) + 1
-		}
+// acknowledge takes the last echo.
+func (w *idleWorld) acknowledge() {
+	w.x.link.Transmit(clock.Now(), &protocol.Segment{Source: w.peer, Target: w.x.server, Flags: protocol.ACK, Seq: w.seq, Ack: w.ack,
+		Window: 1 << 16}, nil, 0)
+	w.poll()
+	w.x.answer()
+}
+
+// poll echoes what came.
+func (w *idleWorld) poll() {
+	k, err := w.listener.Ring().Poll(w.dst)
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	payload := []byte("0123456789abcdef")
-	echo := func() time.Duration {
-		start := time.Now()
-		s := protocol.Segment{Source: peer, Target: x.server, Flags: protocol.ACK, Seq: seq, Ack: ack, Window: 1 << 16,
-			Length: uint16(len(payload))}
-		x.link.Transmit(clock.Now(), &s, payload, 0)
-		seq = seq.Add(len(payload))
-		for want := x.got + len(payload); x.got < want; {
-			poll()
-			x.answerEcho(&ack)
-			if time.Since(start) > 10*time.Second {
-				t.Fatal("no echo")
+	for i := range w.dst[:k] {
+		c := &w.dst[i]
+		if c.Events.Has(ring.EventNewConnection) {
+			w.accepted++
+			if len(w.children) < cap(w.children) {
+				w.children = append(w.children, c.Socket)
 			}
 		}
-		return time.Since(start)
+		if c.Events.Has(ring.EventPacket) {
+			_, _ = c.Socket.Send(c.Packet.Bytes())
+			_ = c.Packet.Release()
+		}
 	}
-	ack = host.Protocol().Unacknowledged(connOf(host, peer, x.server))
-	measure := func(d time.Duration) (p50, p99, worst time.Duration) {
-		var all []time.Duration
-		for end := time.Now().Add(d); time.Now().Before(end); {
-			all = append(all, echo())
+}
+
+// connect makes n more connections.
+func (w *idleWorld) connect(n int) {
+	begin := time.Now()
+	for end := w.sent + n; w.sent < end || w.host.Protocol().Len() < end; {
+		for range 256 {
+			if w.sent < end {
+				w.x.syn(w.sent)
+				w.sent++
+			}
+		}
+		w.poll()
+		w.x.answer()
+		w.poll()
+		require.Less(w.t, time.Since(begin), 10*time.Minute, "%d of %d", w.sent, end)
+	}
+}
+
+// accept polls until n connections were accepted.
+func (w *idleWorld) accept(n int) {
+	for begin := time.Now(); w.accepted < n; {
+		w.poll()
+		w.x.answer()
+		require.Less(w.t, time.Since(begin), 10*time.Minute, "%d of %d", w.accepted, n)
+	}
+	w.poll() // the application has had its turn with the last ones
+}
+
+// echo is one round trip of the peer.
+func (w *idleWorld) echo() time.Duration {
+	start := time.Now()
+	s := protocol.Segment{Source: w.peer, Target: w.x.server, Flags: protocol.ACK, Seq: w.seq, Ack: w.ack, Window: 1 << 16,
+		Length: uint16(len(w.payload))}
+	w.x.link.Transmit(clock.Now(), &s, w.payload, 0)
+	w.seq = w.seq.Add(len(w.payload))
+	for want := w.x.got + len(w.payload); w.x.got < want; {
+		w.poll()
+		w.x.answerEcho(&w.ack)
+		if time.Since(start) > 10*time.Second {
+			w.t.Fatal("no echo")
+		}
+	}
+	return time.Since(start)
+}
+
+// disturbance is by what forced collections multiply p99 of the echo: rounds with and without alternate, and the median of their ratios counts.
+// In the short form it only shows that the echo works meanwhile.
+func (w *idleWorld) disturbance(long bool) float64 {
+	rounds, length := 3, 50*time.Millisecond
+	if long {
+		rounds, length = 21, 300*time.Millisecond
+	}
+	all := make([]time.Duration, 0, 2_000_000)
+	p99 := func() time.Duration {
+		all = all[:0]
+		for end := time.Now().Add(length); time.Now().Before(end); {
+			all = append(all, w.echo())
 		}
 		slices.Sort(all)
-		return all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+		return all[len(all)*99/100]
 	}
-	measure(200 * time.Millisecond)
-	if !raceEnabled { // the race detector allocates by itself
-		require.Zero(t, testing.AllocsPerRun(1000, func() { echo() }), "an echo")
-		require.Zero(t, testing.AllocsPerRun(1000, poll), "a Poll with nothing to do")
-		require.Zero(t, testing.AllocsPerRun(1000, func() { _ = l.Ring().Wait(0) }), "a sleep")
-	}
-	length := time.Second
-	if n > 100_000 {
-		length = 5 * time.Second
-	}
-	p50, p99, worst := measure(length)
-	t.Logf("echo beside them: p50 %v, p99 %v, worst %v", p50, p99, worst)
-	stop, stopped := make(chan struct{}), make(chan int)
-	go func() {
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for k := 0; ; k++ {
-			select {
-			case <-stop:
-				stopped <- k
-				return
-			case <-tick.C:
-				runtime.GC()
+	p99()
+	var ratios []float64
+	var plain, collected []time.Duration
+	for range rounds {
+		a := p99()
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for tick := time.NewTicker(collectEach); ; {
+				select {
+				case <-stop:
+					tick.Stop()
+					return
+				case <-tick.C:
+					runtime.GC()
+				}
 			}
-		}
-	}()
-	p50, p99gc, worst := measure(length)
-	close(stop)
-	collections := <-stopped
-	t.Logf("with %d forced collections in %v: p50 %v, p99 %v (%+.0f %%), worst %v", collections, length, p50, p99gc,
-		100*(float64(p99gc)/float64(p99)-1), worst)
+		}()
+		b := p99()
+		close(stop)
+		<-stopped
+		plain, collected = append(plain, a), append(collected, b)
+		ratios = append(ratios, float64(b)/float64(a))
+	}
+	slices.Sort(ratios)
+	slices.Sort(plain)
+	slices.Sort(collected)
+	w.t.Logf("p99 of an echo beside %d children: %v, with collections %v (medians of %d rounds)", w.accepted, plain[rounds/2],
+		collected[rounds/2], rounds)
+	return ratios[rounds/2]
+}
 
-	require.Equal(t, n+1, l.Ring().Sockets())
-	begin = time.Now()
-	require.NoError(t, set.Close())
-	t.Logf("closed in %v", time.Since(begin).Round(time.Millisecond))
-	require.Zero(t, host.Protocol().Len())
-	ledger := pool.Ledger()
-	require.Equal(t, ledger.Total, ledger.Free)
+// next is the sequence number that a client's first data has.
+func (x *swarm) next(peer protocol.Endpoint) protocol.Seq {
+	return protocol.Seq(int(peer.Addr[3]-1)*portsEach+int(peer.Port)-1000) + 1
 }
 
 // answerEcho takes what came for the echo's client, and its acknowledgement for the next segment.
