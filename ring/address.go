@@ -77,8 +77,9 @@ func (x *endpoint) set(a netip.AddrPort) {
 func (x *endpoint) get() netip.AddrPort {
 	port := x.port.Load()
 	if port&0xffff == zoneIPv4 {
-		ip := x.ip[3].Load()
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(ip >> 24), byte(ip >> 16), byte(ip >> 8), byte(ip)}), uint16(port>>16))
+		var ip [4]byte
+		binary.BigEndian.PutUint32(ip[:], x.ip[3].Load()) // one store, which AddrFrom4 reads as one
+		return netip.AddrPortFrom(netip.AddrFrom4(ip), uint16(port>>16))
 	}
 	return netip.AddrPortFrom(x.getIPv6(port&0xffff), uint16(port>>16))
 }

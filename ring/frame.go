@@ -1,6 +1,10 @@
 package ring
 
-import "github.com/socketxtreme/socketxtreme/buffers"
+import (
+	"net/netip"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+)
 
 // Frame is Datagram for a received frame whose bytes off to off+n are the datagram, which goes straight into the caller's slice: the
 // headers come off, the socket's account is charged, and the completion is written in one pass. The sink takes the packet. False, and
@@ -18,9 +22,8 @@ func (k *Sink) Frame(s *Socket, frame buffers.Packet, off, n int, m *Meta) bool 
 	return true
 }
 
-// DatagramIn and received write the same completion: the second call would be 0.6 ns of 26.
-
-// DatagramIn is Datagram for a buffer that its driver took and the kernel has filled: the datagram is n bytes from off on.
+// DatagramIn is Datagram for a buffer that its driver took and the kernel has filled: the datagram is n bytes from off on. It writes what
+// received writes: calling that would be 0.6 ns of 26.
 func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	if s.needsSlowPath() || k.n == len(k.dst) || m.Truncated || m.RawHardware != 0 {
 		k.Datagram(s, k.ring.pool.Fill(buffer, off, n, s.handle.Account), m)
@@ -36,7 +39,11 @@ func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	c.Listener = nil
 	c.Packet = p
 	c.Source = m.Source
-	c.Destination = s.destination(m)
+	if m.Destination.IsValid() { // destination, without its call
+		c.Destination = netip.AddrPortFrom(m.Destination, s.localPort())
+	} else {
+		c.Destination = s.ends.local.get()
+	}
 	c.IfIndex = m.IfIndex
 	c.ViaKernel = m.ViaKernel
 	c.Token = 0
@@ -61,7 +68,11 @@ func (k *Sink) received(s *Socket, p buffers.Packet, n int, over bool, m *Meta) 
 	c.Listener = nil
 	c.Packet = p
 	c.Source = m.Source
-	c.Destination = s.destination(m)
+	if m.Destination.IsValid() { // destination, without its call
+		c.Destination = netip.AddrPortFrom(m.Destination, s.localPort())
+	} else {
+		c.Destination = s.ends.local.get()
+	}
 	c.IfIndex = m.IfIndex
 	c.ViaKernel = m.ViaKernel
 	c.Token = 0

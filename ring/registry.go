@@ -51,8 +51,13 @@ func (x *registry[T]) at(n uint32) *T {
 	if n < firstNumbers {
 		return x.first[n].present.Load()
 	}
-	return x.entry(n).present.Load()
+	return x.atLater(n)
 }
+
+// atLater is apart so that the usual answer is inlined.
+//
+//go:noinline
+func (x *registry[T]) atLater(n uint32) *T { return x.entry(n).present.Load() }
 
 func (x *registry[T]) entry(n uint32) *numbered[T] {
 	if n < firstNumbers {

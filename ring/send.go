@@ -18,25 +18,40 @@ import (
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
 // Flush. It does not allocate. Owner only.
 func (s *Socket) Send(b []byte) (int, error) {
-	if r := s.ring(); r == nil || !r.isOwner() {
+	r := s.ring()
+	if r == nil || !r.isOwner() {
 		return 0, s.refuseSend("send")
 	}
-	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && s.active().sending.busy() {
+	home := s.home()
+	a := home.actives[s.activeIndex]
+	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && a.sending.busy() {
 		return 0, s.cannotSend("send")
 	}
-	if s.active().shaper != nil && s.stack() == nil {
-		return s.sendShaped(b, nil, len(b), netip.AddrPort{})
+	return s.sendDirect(r, a, &home.transports[s.via], b, netip.AddrPort{})
+}
+
+// sendDirect is the end of Send and SendTo: r is the socket's ring, a its active state, c its transport.
+func (s *Socket) sendDirect(r *Ring, a *activeState, c *carrier, b []byte, to netip.AddrPort) (int, error) {
+	if a.shaper != nil && c.stack == nil {
+		return s.sendShaped(b, nil, len(b), to)
 	}
-	n, e := s.transport().Send(s, sys.NoEscape(b), netip.AddrPort{})
+	n, e := c.transport.Send(s, sys.NoEscape(b), to)
+	if e == 0 && n == len(b) { // finishDirectSend, of what is usual
+		r.stats.SentMessages++
+		r.stats.SentBytes += uint64(n)
+		s.countSent(1, n)
+		return n, nil
+	}
 	if e != 0 && s.retrySend(e) {
-		n, e = s.transport().Send(s, sys.NoEscape(b), netip.AddrPort{})
+		n, e = s.transport().Send(s, sys.NoEscape(b), to)
 	}
-	return s.finishDirectSend(n, len(b), e, netip.AddrPort{})
+	return s.finishDirectSend(n, len(b), e, to)
 }
 
 // SendTo copies b to an address as one datagram. Datagram sockets only; otherwise as Send.
 func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
-	if r := s.ring(); r == nil || !r.isOwner() {
+	r := s.ring()
+	if r == nil || !r.isOwner() {
 		if err := s.mayUse("send to"); err != nil {
 			return 0, err
 		}
@@ -44,11 +59,12 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 	if s.handle.Kind != KindDatagram || s.state >= stateDead {
 		return 0, s.cannotSend("send to")
 	}
-	if s.ring() == nil {
+	if r == nil {
 		// The first send of an unbound socket binds it to a port of the kernel's choice, and gives it its ring.
 		if err := s.Bind(netip.AddrPortFrom(unspecified(s.family), 0)); err != nil {
 			return 0, err
 		}
+		r = s.ring()
 	}
 	if err := s.checkAddress(to); err != nil {
 		return 0, &OpError{Op: "send to", Addr: to, Err: err}
@@ -59,14 +75,8 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 	if s.state != stateOpen {
 		return 0, s.cannotSend("send to")
 	}
-	if s.active().shaper != nil && s.stack() == nil {
-		return s.sendShaped(b, nil, len(b), to)
-	}
-	n, e := s.transport().Send(s, sys.NoEscape(b), to)
-	if e != 0 && s.retrySend(e) {
-		n, e = s.transport().Send(s, sys.NoEscape(b), to)
-	}
-	return s.finishDirectSend(n, len(b), e, to)
+	home := s.home()
+	return s.sendDirect(r, home.actives[s.activeIndex], &home.transports[s.via], b, to)
 }
 
 // SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most MaxVector (64)

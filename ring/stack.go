@@ -34,13 +34,22 @@ type StackTransport interface {
 // IsOffloaded reports whether a stack of the library carries the socket, and not the kernel. Owner only.
 func (s *Socket) IsOffloaded() bool { return s.readable() && s.stack() != nil }
 
-// SendQueueOf is how many packets wait on the socket and how many the driver has, and whether they leave at times of the core's (SetPacing). For
-// transports. Owner only.
-func SendQueueOf(s *Socket) (waiting, underWay int, paced bool) {
+// SendQueue is a socket's sends that are not done.
+type SendQueue struct {
+	Waiting  int  // packets on the socket
+	UnderWay int  // packets that the driver has
+	Limit    int  // Config.SendQueue
+	Paced    bool // they leave at times of the core's (SetPacing)
+}
+
+// SendQueueOf is the socket's sends that are not done. For transports. Owner only.
+func SendQueueOf(s *Socket) SendQueue {
 	if !s.readable() {
-		return 0, 0, false
+		return SendQueue{}
 	}
-	return int(s.active().sending.waiting.n), s.active().sending.inflight, s.active().shaper != nil
+	home := s.home()
+	a := home.actives[s.activeIndex]
+	return SendQueue{int(a.sending.waiting.n), a.sending.inflight, home.settings[s.settings.Load()].config.SendQueue, a.shaper != nil}
 }
 
 // QueueCopy puts a datagram that a StackTransport has copied behind what waits on the socket; p is transmitting, and nobody waits for its end.

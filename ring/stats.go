@@ -136,10 +136,14 @@ func (s *Socket) countReceived(n int) {
 	t.packets++
 	t.bytes += uint32(n)
 	if t.packets == 0 || t.bytes < uint32(n) {
-		c := &s.activate().counts
-		c.Packets += carry(t.packets == 0)
-		c.Bytes += carry(t.bytes < uint32(n))
+		s.carryReceived(t.packets == 0, t.bytes < uint32(n))
 	}
+}
+
+func (s *Socket) carryReceived(packets, bytes bool) {
+	c := &s.activate().counts
+	c.Packets += carry(packets)
+	c.Bytes += carry(bytes)
 }
 
 func (s *Socket) countSent(messages, n int) {
@@ -147,10 +151,14 @@ func (s *Socket) countSent(messages, n int) {
 	t.sentMessages += uint32(messages)
 	t.sentBytes += uint32(n)
 	if t.sentMessages < uint32(messages) || t.sentBytes < uint32(n) {
-		c := &s.activate().counts
-		c.SentMessages += carry(t.sentMessages < uint32(messages))
-		c.SentBytes += carry(t.sentBytes < uint32(n))
+		s.carrySent(t.sentMessages < uint32(messages), t.sentBytes < uint32(n))
 	}
+}
+
+func (s *Socket) carrySent(messages, bytes bool) {
+	c := &s.activate().counts
+	c.SentMessages += carry(messages)
+	c.SentBytes += carry(bytes)
 }
 
 func carry(over bool) uint64 {

@@ -35,17 +35,17 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 			return 0, e
 		}
 	}
-	waiting, underWay, paced := ring.SendQueueOf(s)
+	q := ring.SendQueueOf(s)
 	switch {
 	case n > x.route.Limit:
 		return 0, syscall.EMSGSIZE
 	// A paced one waits its turn: the driver finds out that only the kernel can deliver it.
-	case x.route.Kernel && !paced && t.sentBefore(s, x, waiting):
+	case x.route.Kernel && !q.Paced && t.sentBefore(s, x, q.Waiting):
 		return t.sendBelow(s, b, bufs, to)
-	case waiting+underWay+t.unsent(x) >= ring.ConfigOf(s).SendQueue:
+	case q.Waiting+q.UnderWay+t.unsent(x) >= q.Limit:
 		return 0, syscall.EALREADY
 	}
-	if x.route.Head > 0 && waiting == 0 && !paced && t.ip.Queued() < QueueLimit {
+	if x.route.Head > 0 && q.Waiting == 0 && !q.Paced && t.ip.Queued() < QueueLimit {
 		switch t.udp.SendFast(*t.now, x.route.Route, x.route.Serial, x.route.Head, b, bufs, n) {
 		case udp.FastQueued:
 			if x.flush != t.flushes {
@@ -97,8 +97,7 @@ func (t *Transport) sentBefore(s *ring.Socket, x *socket, waiting int) bool {
 		return true
 	}
 	t.host.FlushEarlier()
-	waiting, _, _ = ring.SendQueueOf(s)
-	return waiting == 0
+	return ring.SendQueueOf(s).Waiting == 0
 }
 
 func (t *Transport) sendBelow(s *ring.Socket, b []byte, bufs [][]byte, to netip.AddrPort) (n int, e syscall.Errno) {
