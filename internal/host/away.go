@@ -19,14 +19,14 @@ import (
 //
 //	notification of a link ──► recheck ──► run ──RTM_GETLINK for each namespace──► current, then kernel.next answers partChildren
 type awayChildren struct {
-	ask     *nl.SocketHandle
-	space   *os.File // the namespace of the mirror; nil without /proc: children in other ones are not known
-	spaces  spaces
-	current atomic.Pointer[[]Child]
-	moved   atomic.Bool   // current is another than the mirror has seen
-	again   chan struct{} // holds a token while there is reason to look
-	ended   chan struct{}
-	done    chan struct{}
+	ask        *nl.SocketHandle
+	netns      *os.File // the namespace of the mirror; nil without /proc: children in other ones are not known
+	namespaces namespaces
+	current    atomic.Pointer[[]Child]
+	moved      atomic.Bool   // current is another than the mirror has seen
+	again      chan struct{} // holds a token while there is reason to look
+	ended      chan struct{}
+	done       chan struct{}
 }
 
 // awayShare bounds the time that looking takes: after a look the goroutine sleeps so many times as long, awayPause at least.
@@ -37,7 +37,7 @@ const (
 
 // openAwayChildren looks once and starts to follow, in the namespace where it is called. changed is called when current has changed.
 func openAwayChildren(changed func()) (*awayChildren, error) {
-	a := &awayChildren{spaces: spaces{may: true}, again: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
+	a := &awayChildren{namespaces: namespaces{may: true}, again: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
 	a.current.Store(new([]Child))
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -48,10 +48,10 @@ func openAwayChildren(changed func()) (*awayChildren, error) {
 		a.ask.Close()
 		return nil, fmt.Errorf("host: netlink time-out: %w", err)
 	}
-	if a.space, err = os.Open("/proc/thread-self/ns/net"); err != nil {
-		a.space = nil
+	if a.netns, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+		a.netns = nil
 	}
-	a.look()
+	a.refresh()
 	go a.run(changed)
 	return a, nil
 }
@@ -65,7 +65,7 @@ func (a *awayChildren) run(changed func()) {
 		case <-a.again:
 		}
 		start := time.Now()
-		if a.look() {
+		if a.refresh() {
 			changed()
 		}
 		select {
@@ -97,15 +97,15 @@ func (a *awayChildren) close() {
 	close(a.ended)
 	<-a.done
 	a.ask.Close()
-	if a.space != nil {
-		_ = a.space.Close()
+	if a.netns != nil {
+		_ = a.netns.Close()
 	}
 }
 
-// look makes current what there is, and reports whether that is new. What cannot be read is left out: no other table depends on it.
-func (a *awayChildren) look() bool {
+// refresh makes current what there is, and reports whether that is new. What cannot be read is left out: no other table depends on it.
+func (a *awayChildren) refresh() bool {
 	a.identify()
-	ids, err := a.namespaces()
+	ids, err := a.namespaceIDs()
 	if errors.Is(err, unix.EINTR) { // one came or went meanwhile
 		a.recheck()
 	}
@@ -154,8 +154,8 @@ const (
 	iflaTargetNetns = 46 // IFLA_TARGET_NETNSID
 )
 
-// namespaces are the ids that other namespaces have here.
-func (a *awayChildren) namespaces() (ids []int, err error) {
+// namespaceIDs are the ids that other namespaces have here.
+func (a *awayChildren) namespaceIDs() (ids []int, err error) {
 	r := nl.NewNetlinkRequest(unix.RTM_GETNSID, unix.NLM_F_DUMP)
 	r.AddRawData(make([]byte, 4)) // struct rtgenmsg, padded
 	err = dumpInto(a.ask, "namespaces", r, unix.RTM_NEWNSID, &ids, decodeNamespace)
@@ -178,12 +178,12 @@ func decodeNamespace(b []byte) (id int, ok bool, err error) {
 
 // ownID is the id that this namespace has for itself, -1 for none: links of other namespaces name their parent's by it.
 func (a *awayChildren) ownID() (int, error) {
-	if a.space == nil {
+	if a.netns == nil {
 		return -1, nil
 	}
 	r := nl.NewNetlinkRequest(unix.RTM_GETNSID, 0)
 	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: a.ask}
-	r.AddRawData(append(make([]byte, 4), nl.NewRtAttr(netnsaFD, nl.Uint32Attr(uint32(a.space.Fd()))).Serialize()...))
+	r.AddRawData(append(make([]byte, 4), nl.NewRtAttr(netnsaFD, nl.Uint32Attr(uint32(a.netns.Fd()))).Serialize()...))
 	messages, err := r.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNSID)
 	if err != nil {
 		return -1, fmt.Errorf("host: reading the namespace's id: %w", err)

@@ -34,7 +34,7 @@
 // Route answers as the kernel's own lookup would, source address included; tests compare the two on random tables. It
 // reads the tables local, main and default. Routing rules beyond the usual three, encapsulations and IPv6 gateways are
 // recognised and refused with a reason: such a socket belongs on the kernel's path. Path MTUs that the kernel has learned by
-// ICMP bound Way.MTU: a raw socket (CAP_NET_RAW) reports when to ask the kernel, on a goroutine of its own; without the
+// ICMP bound RouteResult.MTU: a raw socket (CAP_NET_RAW) reports when to ask the kernel, on a goroutine of its own; without the
 // privilege what was learned before Open holds. fib_multipath_hash_policy has no meaning, the caller brings the flow's hash.
 //
 // # Neighbours

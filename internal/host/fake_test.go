@@ -185,7 +185,7 @@ func TestMirrorFollows(t *testing.T) {
 	f := newFake(twoLinks())
 	h := newHost(t, f)
 	q := Query{Target: ip("8.8.8.8")}
-	route := func() Way {
+	route := func() RouteResult {
 		w, err := h.Snapshot().Route(q)
 		require.NoError(t, err)
 		return w
@@ -386,9 +386,9 @@ func TestResolveAsksOnceASecond(t *testing.T) {
 	require.EqualValues(t, 100, h.Stats().KickRefusals)
 	require.EqualValues(t, 2, h.Stats().Kicks)
 
-	h.keep.mu.Lock()
-	h.keep.asked[gateway] = time.Now().Add(-askEvery)
-	h.keep.mu.Unlock()
+	h.resolver.mu.Lock()
+	h.resolver.asked[gateway] = time.Now().Add(-askEvery)
+	h.resolver.mu.Unlock()
 	asked, err = h.Resolve(gateway)
 	require.NoError(t, err)
 	require.True(t, asked, "a second later")
@@ -399,10 +399,10 @@ func TestResolveIsBounded(t *testing.T) {
 	h := newHost(t, f)
 	now := time.Now()
 	for n := range askedMax {
-		require.True(t, h.keep.mayAsk(Target{1 + n, gateway.Addr}, now))
+		require.True(t, h.resolver.mayAsk(Target{1 + n, gateway.Addr}, now))
 	}
-	require.False(t, h.keep.mayAsk(Target{askedMax + 1, gateway.Addr}, now))
-	require.True(t, h.keep.mayAsk(Target{askedMax + 1, gateway.Addr}, now.Add(askEvery)), "the old ones are forgotten")
+	require.False(t, h.resolver.mayAsk(Target{askedMax + 1, gateway.Addr}, now))
+	require.True(t, h.resolver.mayAsk(Target{askedMax + 1, gateway.Addr}, now.Add(askEvery)), "the old ones are forgotten")
 }
 
 func TestKickFailureIsCounted(t *testing.T) {
@@ -419,7 +419,7 @@ func TestHopIsKeptWhileTouched(t *testing.T) {
 	f.Neighbours = []Neighbour{neighbour(gateway, unix.NUD_REACHABLE, 9)}
 	h := &Host{refresh: 4 * time.Second}
 	h.publish(NewSnapshot(f, 1))
-	h.keep = newKeeper(h) // not running: the test brings the time
+	h.resolver = newResolver(h) // not running: the test brings the time
 	hop, err := h.Hold(gateway)
 	require.NoError(t, err)
 	again, err := h.Hold(gateway)
@@ -427,7 +427,7 @@ func TestHopIsKeptWhileTouched(t *testing.T) {
 	require.Same(t, hop, again)
 
 	start := time.Now()
-	at := func(d time.Duration) int { return len(h.keep.due(nil, start.Add(d))) }
+	at := func(d time.Duration) int { return len(h.resolver.due(nil, start.Add(d))) }
 	require.Zero(t, at(0), "nothing was sent")
 	hop.Touch()
 	require.Equal(t, 1, at(0))
@@ -444,9 +444,9 @@ func TestHopIsKeptWhileTouched(t *testing.T) {
 	require.Zero(t, at(5*time.Second+900*time.Millisecond))
 
 	hop.Release()
-	require.Len(t, h.keep.hops, 1)
+	require.Len(t, h.resolver.hops, 1)
 	hop.Release()
-	require.Empty(t, h.keep.hops)
+	require.Empty(t, h.resolver.hops)
 	require.Panics(t, hop.Release)
 	require.Zero(t, testing.AllocsPerRun(100, hop.Touch))
 }

@@ -38,7 +38,7 @@ type Host struct {
 	stats      counters
 	facts      Facts // mirror only
 	running    sync.WaitGroup
-	keep       *keeper
+	resolver   *resolver
 
 	mu       sync.Mutex // watchers
 	watchers map[int]func(Change)
@@ -123,10 +123,10 @@ func open(src source, refresh time.Duration) (*Host, error) {
 		return nil, err
 	}
 	h.publish(NewSnapshot(h.facts, 1))
-	h.keep = newKeeper(h)
+	h.resolver = newResolver(h)
 	h.running.Add(2)
 	go h.mirror()
-	go h.keep.run()
+	go h.resolver.run()
 	return h, nil
 }
 
@@ -168,18 +168,18 @@ func (h *Host) Stats() Stats {
 func (h *Host) Close() error {
 	h.closed.Do(func() {
 		h.src.stop()
-		h.keep.stop()
+		h.resolver.stop()
 		h.running.Wait()
 		h.src.close()
 	})
 	return nil
 }
 
-// retryAfter is how long a failed read waits for its next try. quiet is how many times the length of a read passes before
+// retryAfter is how long a failed read waits for its next try. pauseShare is how many times the length of a read passes before
 // the next one: however often the tables change, following them costs at most a fifth of a core.
 const (
 	retryAfter = 50 * time.Millisecond
-	quiet      = 4
+	pauseShare = 4
 	drainMax   = 1024 // datagrams between two snapshots
 	rereads    = 4    // reads before a snapshot, when changes overtake them
 )
@@ -195,7 +195,7 @@ func (h *Host) mirror() {
 			deadline = notBefore
 		}
 		var all batch
-		if h.gather(true, deadline, &all) != nil {
+		if h.receive(true, deadline, &all) != nil {
 			return
 		}
 		stale |= all.stale
@@ -219,14 +219,14 @@ func (h *Host) mirror() {
 			// What was said meanwhile may be in what was read last and not in what was read first: an address's routes and
 			// not the address. Then it is read once more before anybody sees it.
 			more := batch{}
-			if h.gather(false, time.Time{}, &more) != nil {
+			if h.receive(false, time.Time{}, &more) != nil {
 				return
 			}
 			all.neighbours = append(all.neighbours, more.neighbours...)
 			stale = more.stale
 		}
 		if spent != 0 {
-			notBefore = time.Now().Add(max(spent*quiet, failure))
+			notBefore = time.Now().Add(max(spent*pauseShare, failure))
 		}
 		h.update(read, all.neighbours)
 	}
@@ -242,8 +242,8 @@ func (h *Host) failed(err error) time.Duration {
 	return retryAfter
 }
 
-// gather takes the notifications that are there; wait makes it wait for the first. The error says that the source has ended.
-func (h *Host) gather(wait bool, deadline time.Time, all *batch) error {
+// receive takes the notifications that are there; wait makes it wait for the first. The error says that the source has ended.
+func (h *Host) receive(wait bool, deadline time.Time, all *batch) error {
 	for n := range drainMax {
 		b, err := h.src.next(wait && n == 0, deadline)
 		switch {
@@ -295,15 +295,15 @@ func (h *Host) update(read part, changes []neighbourChange) {
 	if moved {
 		next.generation++
 	}
-	h.keep.mayAskAgain(moved || read&partNeighbours != 0, changes)
+	h.resolver.mayAskAgain(moved || read&partNeighbours != 0, changes)
 	h.publish(next)
 	if n := was.NeighbourChanges(); moved || next.NeighbourChanges() != n {
 		list, ok := next.ChangedNeighbours(n)
-		h.tell(Change{Tables: moved || !ok, Neighbours: list})
+		h.notify(Change{Tables: moved || !ok, Neighbours: list})
 	}
 }
 
-func (h *Host) tell(c Change) {
+func (h *Host) notify(c Change) {
 	h.mu.Lock()
 	watchers := make([]func(Change), 0, len(h.watchers)) // in the order in which they began
 	for _, id := range slices.Sorted(maps.Keys(h.watchers)) {

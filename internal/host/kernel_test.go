@@ -34,7 +34,7 @@ func TestRealChanges(t *testing.T) {
 	a.pair("v0", b, "v1")
 	h := a.host(Config{})
 	index := a.index("v0")
-	route := func(s *Snapshot, to string) (Way, error) { return s.Route(Query{Target: ip(to)}) }
+	route := func(s *Snapshot, to string) (RouteResult, error) { return s.Route(Query{Target: ip(to)}) }
 	goes := func(to, gateway, source string, mtu int) func(s *Snapshot) bool {
 		return func(s *Snapshot) bool {
 			w, err := route(s, to)

@@ -37,7 +37,7 @@ func TestRefusedKickDoesNotCountForASecond(t *testing.T) {
 	_, err := h.Resolve(gateway)
 	require.NoError(t, err)
 	eventually(t, "it is refused", func() bool { return h.Stats().KickFailures == 1 })
-	h.keep.mu.Lock()
-	defer h.keep.mu.Unlock()
-	require.True(t, h.keep.asked[gateway].Before(before))
+	h.resolver.mu.Lock()
+	defer h.resolver.mu.Unlock()
+	require.True(t, h.resolver.asked[gateway].Before(before))
 }

@@ -17,8 +17,8 @@ type Query struct {
 	FlowHash  uint32 // chooses among the ways of a multipath route; the same hash, the same way
 }
 
-// Way is the answer.
-type Way struct {
+// RouteResult is what Snapshot.Route finds.
+type RouteResult struct {
 	Type      RouteType // Unicast, Local, Broadcast or Multicast
 	Interface int
 	Gateway   netip.Addr // zero: the destination is on the link
@@ -29,7 +29,7 @@ type Way struct {
 
 // NextHop is whom to ask for a MAC address: the gateway, or the destination itself. It has no meaning for groups and
 // broadcasts, whose MAC follows from the address.
-func (w *Way) NextHop(target netip.Addr) Target {
+func (w *RouteResult) NextHop(target netip.Addr) Target {
 	if w.Gateway.IsValid() {
 		return Target{w.Interface, w.Gateway}
 	}
@@ -56,7 +56,7 @@ func (e *RouteError) Unwrap() error { return e.Errno }
 //
 // When the host has routing rules of its own, only the kernel can tell: the error's code is "route.rules" and its errno
 // EOPNOTSUPP, and the socket belongs on the kernel's path.
-func (s *Snapshot) Route(q Query) (Way, error) {
+func (s *Snapshot) Route(q Query) (RouteResult, error) {
 	w, err := s.route(q)
 	if mtu, ok := s.pathMTU[q.Target]; ok && err == nil && w.Type == Unicast {
 		w.MTU = min(w.MTU, mtu)
@@ -64,9 +64,9 @@ func (s *Snapshot) Route(q Query) (Way, error) {
 	return w, err
 }
 
-func (s *Snapshot) route(q Query) (Way, error) {
-	fail := func(code string, errno syscall.Errno) (Way, error) {
-		return Way{}, &RouteError{Target: q.Target, Code: code, Errno: errno}
+func (s *Snapshot) route(q Query) (RouteResult, error) {
+	fail := func(code string, errno syscall.Errno) (RouteResult, error) {
+		return RouteResult{}, &RouteError{Target: q.Target, Code: code, Errno: errno}
 	}
 	switch {
 	case !q.Target.Is4() || q.Target.IsUnspecified():
@@ -124,12 +124,12 @@ func (s *Snapshot) route(q Query) (Way, error) {
 
 // onLink is the way that needs no route. Bound to an interface, what has no route, or one that forbids, is taken to be on
 // the interface's link: ip_route_output_key_hash_rcu assumes so.
-func (s *Snapshot) onLink(q Query, index int) (Way, error) {
+func (s *Snapshot) onLink(q Query, index int) (RouteResult, error) {
 	l := s.byIndex[index]
 	if l == nil {
-		return Way{}, &RouteError{Target: q.Target, Code: "route.no_interface", Errno: unix.ENODEV}
+		return RouteResult{}, &RouteError{Target: q.Target, Code: "route.no_interface", Errno: unix.ENODEV}
 	}
-	w := Way{Type: typeOf(Unicast, q.Target), Interface: index, Source: q.Source, MTU: min(l.MTU, 0xffff), Scope: unix.RT_SCOPE_LINK}
+	w := RouteResult{Type: typeOf(Unicast, q.Target), Interface: index, Source: q.Source, MTU: min(l.MTU, 0xffff), Scope: unix.RT_SCOPE_LINK}
 	if !w.Source.IsValid() {
 		scope := uint8(unix.RT_SCOPE_LINK)
 		if w.Type == Multicast && !q.Target.IsLinkLocalMulticast() {
@@ -158,7 +158,7 @@ type verdict struct {
 	errno syscall.Errno
 }
 
-func (t *table) find(s *topology, q *Query) (way Way, v verdict) {
+func (t *table) find(s *topology, q *Query) (way RouteResult, v verdict) {
 	t.lookup(q.Target, func(r *Route) bool {
 		if r.TOS != 0 && r.TOS != q.TOS {
 			return false
@@ -244,8 +244,8 @@ func (s *topology) comesFrom(h *NextHop, r *Route, q *Query) bool {
 }
 
 // along makes the answer from a route and one of its ways.
-func (s *topology) along(r *Route, h *NextHop, q *Query) Way {
-	w := Way{Type: typeOf(r.Type, q.Target), Interface: h.Interface, Gateway: h.Gateway, Source: q.Source, Scope: r.Scope}
+func (s *topology) along(r *Route, h *NextHop, q *Query) RouteResult {
+	w := RouteResult{Type: typeOf(r.Type, q.Target), Interface: h.Interface, Gateway: h.Gateway, Source: q.Source, Scope: r.Scope}
 	if r.Type == Local {
 		if s.loopback != 0 {
 			w.Interface = s.loopback

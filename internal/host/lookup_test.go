@@ -31,8 +31,8 @@ func TestRoute(t *testing.T) {
 	f.Links = append(f.Links, Link{Index: 4, Name: "down", Type: unix.ARPHRD_ETHER, MTU: 1500})
 	s := NewSnapshot(f, 1)
 
-	way := func(typ RouteType, index int, gw, source string, mtu int) Way {
-		w := Way{Type: typ, Interface: index, Source: ip(source), MTU: mtu}
+	way := func(typ RouteType, index int, gw, source string, mtu int) RouteResult {
+		w := RouteResult{Type: typ, Interface: index, Source: ip(source), MTU: mtu}
 		if gw != "" {
 			w.Gateway = ip(gw)
 		}
@@ -41,7 +41,7 @@ func TestRoute(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		q    Query
-		want Way
+		want RouteResult
 		code string
 		err  error
 	}{
@@ -73,17 +73,17 @@ func TestRoute(t *testing.T) {
 		{"link-local group", Query{Target: ip("224.0.0.22"), Interface: 3}, way(Multicast, 3, "", "10.0.1.1", 9000), "", nil},
 		{"bound: routes through others do not count", Query{Target: ip("10.0.0.9"), Interface: 3}, way(Unicast, 3, "10.0.1.254", "10.0.1.1", 9000), "", nil},
 
-		{"blackhole", Query{Target: ip("172.16.2.1")}, Way{}, "route.blackhole", unix.EINVAL},
-		{"unreachable", Query{Target: ip("172.16.3.1")}, Way{}, "route.unreachable", unix.EHOSTUNREACH},
-		{"prohibit", Query{Target: ip("172.16.4.1")}, Way{}, "route.prohibit", unix.EACCES},
-		{"foreign", Query{Target: ip("172.16.8.1")}, Way{}, "route.foreign", unix.EOPNOTSUPP},
-		{"no interface", Query{Target: ip("8.8.8.8"), Interface: 78}, Way{}, "route.no_interface", unix.ENODEV},
-		{"interface down", Query{Target: ip("8.8.8.8"), Interface: 4}, Way{}, "route.interface_down", unix.ENETUNREACH},
-		{"source not ours", Query{Target: ip("8.8.8.8"), Source: ip("10.0.0.2")}, Way{}, "route.source", unix.EADDRNOTAVAIL},
-		{"source multicast", Query{Target: ip("8.8.8.8"), Source: ip("239.0.0.2")}, Way{}, "route.source", unix.EINVAL},
-		{"IPv6", Query{Target: ip("::1")}, Way{}, "route.target", unix.EAFNOSUPPORT},
-		{"nothing", Query{}, Way{}, "route.target", unix.EAFNOSUPPORT},
-		{"0.0.0.0", Query{Target: ip("0.0.0.0")}, Way{}, "route.target", unix.EAFNOSUPPORT},
+		{"blackhole", Query{Target: ip("172.16.2.1")}, RouteResult{}, "route.blackhole", unix.EINVAL},
+		{"unreachable", Query{Target: ip("172.16.3.1")}, RouteResult{}, "route.unreachable", unix.EHOSTUNREACH},
+		{"prohibit", Query{Target: ip("172.16.4.1")}, RouteResult{}, "route.prohibit", unix.EACCES},
+		{"foreign", Query{Target: ip("172.16.8.1")}, RouteResult{}, "route.foreign", unix.EOPNOTSUPP},
+		{"no interface", Query{Target: ip("8.8.8.8"), Interface: 78}, RouteResult{}, "route.no_interface", unix.ENODEV},
+		{"interface down", Query{Target: ip("8.8.8.8"), Interface: 4}, RouteResult{}, "route.interface_down", unix.ENETUNREACH},
+		{"source not ours", Query{Target: ip("8.8.8.8"), Source: ip("10.0.0.2")}, RouteResult{}, "route.source", unix.EADDRNOTAVAIL},
+		{"source multicast", Query{Target: ip("8.8.8.8"), Source: ip("239.0.0.2")}, RouteResult{}, "route.source", unix.EINVAL},
+		{"IPv6", Query{Target: ip("::1")}, RouteResult{}, "route.target", unix.EAFNOSUPPORT},
+		{"nothing", Query{}, RouteResult{}, "route.target", unix.EAFNOSUPPORT},
+		{"0.0.0.0", Query{Target: ip("0.0.0.0")}, RouteResult{}, "route.target", unix.EAFNOSUPPORT},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, err := s.Route(c.q)
@@ -114,9 +114,9 @@ func TestRoute(t *testing.T) {
 }
 
 func TestNextHop(t *testing.T) {
-	w := Way{Interface: 2, Gateway: ip("10.0.0.254")}
+	w := RouteResult{Interface: 2, Gateway: ip("10.0.0.254")}
 	require.Equal(t, Target{2, ip("10.0.0.254")}, w.NextHop(ip("8.8.8.8")))
-	w = Way{Interface: 2}
+	w = RouteResult{Interface: 2}
 	require.Equal(t, Target{2, ip("10.0.0.7")}, w.NextHop(ip("10.0.0.7")))
 }
 

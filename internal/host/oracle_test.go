@@ -138,7 +138,7 @@ func compareRoutes(t *testing.T, r *rand.Rand) (found, refused int) {
 
 // several reports whether the answer is one of several ways.
 func several(s *Snapshot, q Query) bool {
-	ways := map[Way]bool{}
+	ways := map[RouteResult]bool{}
 	for n := range uint32(64) {
 		q.FlowHash = n << 26
 		w, _ := s.Route(q)

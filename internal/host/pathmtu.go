@@ -111,7 +111,7 @@ func (p *pathMTUs) run(changed func()) {
 			}
 			if to, ok := quotedTarget(buffer[:max(n, 0)]); ok {
 				wanted[to] = struct{}{}
-				p.gather(buffer, wanted)
+				p.readReports(buffer, wanted)
 			}
 		}
 		now, all := time.Now(), p.again.Swap(false)
@@ -130,8 +130,8 @@ func (p *pathMTUs) run(changed func()) {
 	}
 }
 
-// gather waits until the kernel has acted on the message that was read, and takes those that came meanwhile.
-func (p *pathMTUs) gather(buffer []byte, wanted map[netip.Addr]struct{}) {
+// readReports waits until the kernel has acted on the message that was read, and takes those that came meanwhile.
+func (p *pathMTUs) readReports(buffer []byte, wanted map[netip.Addr]struct{}) {
 	_ = p.icmp.SetReadDeadline(time.Now().Add(icmpSettles)) // fails when it is closed, as Read does then
 	last := time.Now()
 	for len(wanted) < pathMTUBurst {

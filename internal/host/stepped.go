@@ -30,8 +30,8 @@ func OpenStepped(c SteppedConfig) (*Host, *Steps, error) {
 		return nil, nil, err
 	}
 	h.publish(NewSnapshot(h.facts, 1))
-	h.keep = newKeeper(h)
-	h.keep.inline = true
+	h.resolver = newResolver(h)
+	h.resolver.inline = true
 	return h, &Steps{h}, nil
 }
 
@@ -58,10 +58,10 @@ func (s *Steps) Neighbours(changes []NeighbourChange) {
 
 // Tick tells the kernel which neighbours are in use. It is due once a second.
 func (s *Steps) Tick() {
-	list := s.host.keep.due(nil, s.host.now())
+	list := s.host.resolver.due(nil, s.host.now())
 	slices.SortFunc(list, func(a, b *Hop) int { return cmp.Or(cmp.Compare(a.Interface, b.Interface), a.Addr.Compare(b.Addr)) })
 	for _, hop := range list {
-		s.host.keep.kick(hop.Target)
+		s.host.resolver.kick(hop.Target)
 	}
 }
 

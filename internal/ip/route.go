@@ -142,7 +142,7 @@ func (r *Route) viaKernel() Errno {
 }
 
 // overLink finds the next hop and makes the headers.
-func (s *Stack) overLink(r *Route, w *host.Way, q *Query) Errno {
+func (s *Stack) overLink(r *Route, w *host.RouteResult, q *Query) Errno {
 	l := &s.links[r.link]
 	mtu := min(w.MTU, l.MTU, s.pathMTU(q.Target))
 	r.FragmentsHere = s.localHost != nil

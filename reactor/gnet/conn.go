@@ -255,21 +255,21 @@ func (c *conn) EventLoop() EventLoop { return c.el }
 // Wake calls OnTraffic on the loop, with whatever there is to read. Any goroutine; on a closed connection it does
 // nothing.
 func (c *conn) Wake(callback AsyncCallback) error {
-	return quiet(c.el.tasks.push(task{kind: taskWake, c: c, callback: callback}))
+	return ignoreEnd(c.el.tasks.push(task{kind: taskWake, c: c, callback: callback}))
 }
 
 // Close closes the connection, on the loop. Any goroutine; on a closed connection it does nothing.
 func (c *conn) Close() error {
-	return quiet(c.el.tasks.push(task{kind: taskClose, c: c}))
+	return ignoreEnd(c.el.tasks.push(task{kind: taskClose, c: c}))
 }
 
 // CloseWithCallback is Close that calls back, with ErrEngineShutdown if OnClose returned Shutdown.
 func (c *conn) CloseWithCallback(callback AsyncCallback) error {
-	return quiet(c.el.tasks.push(task{kind: taskClose, c: c, callback: callback}))
+	return ignoreEnd(c.el.tasks.push(task{kind: taskClose, c: c, callback: callback}))
 }
 
-// quiet: waking or closing what has ended with its loop is no error.
-func quiet(err error) error {
+// ignoreEnd: waking or closing what has ended with its loop is no error.
+func ignoreEnd(err error) error {
 	if isClosed(err) {
 		return nil
 	}

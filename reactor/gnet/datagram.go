@@ -156,7 +156,7 @@ func (d *datagram) CloseWithCallback(callback AsyncCallback) error {
 
 // onLoopThen runs f on the loop and gives its result to callback.
 func (el *eventloop) onLoopThen(d *datagram, callback AsyncCallback, f func() error) error {
-	return quiet(el.tasks.push(task{kind: taskRun, run: func() {
+	return ignoreEnd(el.tasks.push(task{kind: taskRun, run: func() {
 		err := f()
 		if callback != nil {
 			_ = callback(d.self, err)

@@ -17,10 +17,10 @@ import (
 // PROBE and asks the neighbour by unicast. The MAC address stays usable through all of it.
 type Hop struct {
 	Target
-	used   atomic.Bool
-	refs   int       // under keeper.mu
-	kicked time.Time // keeper's goroutine
-	keep   *keeper
+	used     atomic.Bool
+	refs     int       // under resolver.mu
+	kicked   time.Time // the resolver's goroutine
+	resolver *resolver
 }
 
 // Touch says that a packet was sent to the hop. It costs a load; any goroutine.
@@ -32,13 +32,13 @@ func (h *Hop) Touch() {
 
 // Release gives the hop back, once for each Hold. Any goroutine.
 func (h *Hop) Release() {
-	h.keep.mu.Lock()
-	defer h.keep.mu.Unlock()
+	h.resolver.mu.Lock()
+	defer h.resolver.mu.Unlock()
 	if h.refs == 0 {
 		panic(fmt.Sprintf("host: hop %v on interface %d released more often than held", h.Addr, h.Interface))
 	}
 	if h.refs--; h.refs == 0 {
-		delete(h.keep.hops, h.Target)
+		delete(h.resolver.hops, h.Target)
 	}
 }
 
@@ -47,12 +47,12 @@ func (h *Host) Hold(t Target) (*Hop, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	k := h.keep
+	k := h.resolver
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	hop := k.hops[t]
 	if hop == nil {
-		hop = &Hop{Target: t, keep: k}
+		hop = &Hop{Target: t, resolver: k}
 		k.hops[t] = hop
 	}
 	hop.refs++
@@ -67,19 +67,19 @@ func (h *Host) Resolve(t Target) (bool, error) {
 	if err := t.check(); err != nil {
 		return false, err
 	}
-	if !h.keep.mayAsk(t, h.now()) {
+	if !h.resolver.mayAsk(t, h.now()) {
 		h.stats.kickRefusals.Add(1)
 		return false, nil
 	}
-	if h.keep.inline {
-		h.keep.kick(t)
+	if h.resolver.inline {
+		h.resolver.kick(t)
 		return true, nil
 	}
 	select {
-	case h.keep.wanted <- t:
+	case h.resolver.requests <- t:
 		return true, nil
 	default:
-		h.keep.forget(t)
+		h.resolver.forget(t)
 		h.stats.kickRefusals.Add(1)
 		return false, nil
 	}
@@ -95,13 +95,13 @@ func (t Target) check() error {
 	return nil
 }
 
-// keeper asks the kernel for neighbours, in a goroutine of its own: a request is a system call, and it must not wait behind
+// resolver asks the kernel for neighbours, in a goroutine of its own: a request is a system call, and it must not wait behind
 // the mirror's reading, nor the mirror behind it.
-type keeper struct {
-	host   *Host
-	wanted chan Target
-	ended  chan struct{}
-	inline bool // there is no goroutine: requests are made at once
+type resolver struct {
+	host     *Host
+	requests chan Target
+	ended    chan struct{}
+	inline   bool // there is no goroutine: requests are made at once
 
 	mu    sync.Mutex
 	hops  map[Target]*Hop
@@ -109,20 +109,20 @@ type keeper struct {
 }
 
 const (
-	askEvery   = time.Second
-	askRefused = 20 * time.Millisecond // after one that the kernel refused
-	askedMax   = 4096                  // targets remembered; more at once are not asked for, and counted
-	wantedMax  = 256
+	askEvery    = time.Second
+	askRefused  = 20 * time.Millisecond // after one that the kernel refused
+	askedMax    = 4096                  // targets remembered; more at once are not asked for, and counted
+	requestsMax = 256
 )
 
-func newKeeper(h *Host) *keeper {
-	return &keeper{host: h, wanted: make(chan Target, wantedMax), ended: make(chan struct{}),
+func newResolver(h *Host) *resolver {
+	return &resolver{host: h, requests: make(chan Target, requestsMax), ended: make(chan struct{}),
 		hops: map[Target]*Hop{}, asked: map[Target]time.Time{}}
 }
 
-func (k *keeper) stop() { close(k.ended) }
+func (k *resolver) stop() { close(k.ended) }
 
-func (k *keeper) run() {
+func (k *resolver) run() {
 	defer k.host.running.Done()
 	tick := time.NewTicker(min(time.Second, max(k.host.refresh/4, time.Millisecond)))
 	defer tick.Stop()
@@ -131,7 +131,7 @@ func (k *keeper) run() {
 		select {
 		case <-k.ended:
 			return
-		case t := <-k.wanted:
+		case t := <-k.requests:
 			k.kick(t)
 		case now := <-tick.C:
 			hops = k.due(hops[:0], now)
@@ -143,7 +143,7 @@ func (k *keeper) run() {
 }
 
 // mayAsk reports whether a target was not asked for within the last second, and remembers that it is now.
-func (k *keeper) mayAsk(t Target, now time.Time) bool {
+func (k *resolver) mayAsk(t Target, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if at, ok := k.asked[t]; ok && now.Sub(at) < askEvery {
@@ -160,7 +160,7 @@ func (k *keeper) mayAsk(t Target, now time.Time) bool {
 }
 
 // refused is for a request that the kernel refused, because the interface is down: it went to nobody, and may be repeated soon.
-func (k *keeper) refused(t Target) {
+func (k *resolver) refused(t Target) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if at, ok := k.asked[t]; ok {
@@ -168,7 +168,7 @@ func (k *keeper) refused(t Target) {
 	}
 }
 
-func (k *keeper) forget(t Target) {
+func (k *resolver) forget(t Target) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.asked, t)
@@ -176,7 +176,7 @@ func (k *keeper) forget(t Target) {
 
 // mayAskAgain forgets the requests that news have overtaken: all of them, or those of neighbours that have answered or whose entries are gone.
 // A failure is no answer. It is called before the snapshot with the news is published.
-func (k *keeper) mayAskAgain(all bool, changes []neighbourChange) {
+func (k *resolver) mayAskAgain(all bool, changes []neighbourChange) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if all {
@@ -190,7 +190,7 @@ func (k *keeper) mayAskAgain(all bool, changes []neighbourChange) {
 	}
 }
 
-func (k *keeper) sweep(now time.Time) {
+func (k *resolver) sweep(now time.Time) {
 	for t, at := range k.asked {
 		if now.Sub(at) >= askEvery {
 			delete(k.asked, t)
@@ -200,7 +200,7 @@ func (k *keeper) sweep(now time.Time) {
 
 // due are the hops to speak of now: those in use, every refresh, and at once (but once a second) when the entry is not
 // confirmed.
-func (k *keeper) due(list []*Hop, now time.Time) []*Hop {
+func (k *resolver) due(list []*Hop, now time.Time) []*Hop {
 	s := k.host.Snapshot()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -227,7 +227,7 @@ func (k *keeper) due(list []*Hop, now time.Time) []*Hop {
 
 // kick asks the kernel, unless the entry is of a kind that is given: NTF_USE would turn a permanent entry into one that
 // expires.
-func (k *keeper) kick(t Target) {
+func (k *resolver) kick(t Target) {
 	if n, ok := k.host.Snapshot().Neighbour(t); ok && n.State&given != 0 {
 		return
 	}

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spaces gives the network namespaces of this machine an id here, without which the kernel does not list their links (RTM_GETLINK with
+// namespaces gives the network namespaces of this machine an id here, without which the kernel does not list their links (RTM_GETLINK with
 // IFLA_TARGET_NETNSID): those of processes, and those that `ip netns` keeps. An id is what the kernel itself gives when an interface moves; it
 // changes nothing else. Those that may not be opened are left out.
-type spaces struct {
+type namespaces struct {
 	known map[string]bool // as the links in /proc name them: "net:[4026531840]"
 	may   bool
 }
 
 // identify looks for namespaces that were not there before.
 func (a *awayChildren) identify() {
-	s := &a.spaces
+	s := &a.namespaces
 	if !s.may {
 		return
 	}
@@ -62,7 +62,7 @@ func (a *awayChildren) giveID(path string) bool {
 	case nil, unix.EEXIST:
 		return true
 	case unix.EPERM:
-		a.spaces.may = false // nor will it be permitted for others
+		a.namespaces.may = false // nor will it be permitted for others
 	}
 	return false
 }
