@@ -194,6 +194,6 @@ func tell(e *xtreme.Engine, c config, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, p.Close())
 	}
-	fmt.Fprintln(out, "listener:", l.Path())
+	fmt.Fprintln(out, "listener:", l.Path().Explain())
 	return p.Close()
 }
