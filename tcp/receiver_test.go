@@ -378,3 +378,13 @@ func FuzzReassembly(f *testing.F) {
 		require.Equal(t, held, left)
 	})
 }
+
+// A burst with more gaps than an acknowledgement has blocks: more of them leave, until each range was reported. A range that was never reported
+// would be sent again.
+func TestBurstWithManyGaps(t *testing.T) {
+	s := settled(t)
+	s.burst(". 101:201 ack 1", ". 301:401 ack 1", ". 501:601 ack 1", ". 701:801 ack 1", ". 901:1001 ack 1", ". 1101:1201 ack 1")
+	s.out(". 1:1 ack 1 sack 1101-1201,901-1001,701-801,501-601", ". 1:1 ack 1 sack 1101-1201,301-401,101-201,901-1001")
+	s.in(". 1101:1201 ack 1") // nothing new: one is enough
+	require.Len(t, s.pending, 1)
+}
