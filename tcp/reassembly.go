@@ -12,11 +12,20 @@ import (
 type reassembly struct {
 	held   []heldPiece
 	bytes  int
-	recent [wire.TCPMaxSACK]wire.SACKBlock // the newest first: RFC 2018 section 4
+	recent [maxRecent]recentRange // the newest first: RFC 2018 section 4
 	count  int
 	twice  wire.SACKBlock // RFC 2883: reported once
 	dsack  bool
 }
+
+// recentRange is a range to report.
+type recentRange struct {
+	wire.SACKBlock
+	reported bool
+}
+
+// maxRecent is how many ranges are remembered for reports: a burst is acknowledged at once, and may have brought more than one report takes.
+const maxRecent = 32
 
 // heldPiece is data beyond a gap.
 type heldPiece struct {
@@ -129,7 +138,7 @@ func (r *reassembly) block(i int) {
 	for last+1 < len(r.held) && r.held[last].end() == r.held[last+1].seq {
 		last++
 	}
-	b := wire.SACKBlock{Left: uint32(r.held[first].seq), Right: uint32(r.held[last].end())}
+	b := recentRange{SACKBlock: wire.SACKBlock{Left: uint32(r.held[first].seq), Right: uint32(r.held[last].end())}}
 	kept := r.recent
 	n := 1
 	for _, old := range kept[:r.count] {
@@ -139,6 +148,16 @@ func (r *reassembly) block(i int) {
 		}
 	}
 	r.recent[0], r.count = b, n
+}
+
+// done reports whether the range is among the first n blocks of the segment.
+func (b *recentRange) done(s *Segment, n int) bool {
+	for _, other := range s.Options.SACK[:n] {
+		if other == b.SACKBlock {
+			return true
+		}
+	}
+	return false
 }
 
 // report notes a range that came twice: RFC 2883.
@@ -203,11 +222,25 @@ func (t *Table) putSACK(c *conn, s *Segment) {
 		s.Options.SACK[0], n = r.twice, 1
 		r.dsack = false
 	}
-	for _, b := range r.recent[:r.count] {
-		if n < limit {
-			s.Options.SACK[n] = b
+	// The newest; those that were never reported; the rest again, in case that an acknowledgement is lost.
+	unreported := false
+	for pass := range 3 {
+		for i := range r.recent[:r.count] {
+			b := &r.recent[i]
+			if newest := i == 0; newest != (pass == 0) || pass == 1 && b.reported || pass == 2 && b.done(s, n) {
+				continue
+			}
+			if n == limit {
+				unreported = unreported || !b.reported
+				continue
+			}
+			s.Options.SACK[n] = b.SACKBlock
+			b.reported = true
 			n++
 		}
+	}
+	if unreported {
+		c.flags |= flagAckNow // one acknowledgement more
 	}
 	if n > 0 {
 		s.Options.Has |= wire.TCPHasSACK
