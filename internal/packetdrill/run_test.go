@@ -12,7 +12,7 @@ import (
 type server struct {
 	isn, una, nxt, rcv uint32
 	open, broken       bool
-	in, unsent         []byte
+	in                 []byte
 	out                []Packet
 	retransmit         time.Duration
 	segment            Packet

@@ -221,8 +221,8 @@ func (s *side) finished() error {
 	case s.conn == nil:
 		return nil
 	case !s.conn.Gone && s.conn.Closed:
-		return fmt.Errorf("liveness: flow %d: side %d was closed and its record is there, %v, read %d, written %d of %d", s.flow.number, s.index, s.conn.State(), s.got,
-			s.sent, s.plan.bytes)
+		return fmt.Errorf("liveness: flow %d: side %d was closed and its record is there, %v, read %d, written %d of %d", s.flow.number, s.index,
+			s.conn.State(), s.got, s.sent, s.plan.bytes)
 	case !s.conn.Gone:
 		return fmt.Errorf("liveness: flow %d: side %d is %v, read %d, written %d of %d, %+v", s.flow.number, s.index, s.conn.State(), s.got, s.sent, s.plan.bytes,
 			s.conn.Info())

@@ -212,7 +212,8 @@ func (h *Host) sendSegment(s *tcp.Segment, send func(packet []byte) bool) bool {
 func (h *Host) build(s *tcp.Segment) []byte {
 	n := s.HeaderLen() + int(s.Payload.Length)
 	h.id++
-	f := wire.IPv4Fields{TOS: s.TOS | byte(s.ECN), ID: h.id, DontFragment: !s.MayFrag, TTL: s.TTL, Protocol: wire.ProtocolTCP, Source: s.Local.Addr, Target: s.Remote.Addr}
+	f := wire.IPv4Fields{TOS: s.TOS | byte(s.ECN), ID: h.id, DontFragment: !s.MayFrag, TTL: s.TTL, Protocol: wire.ProtocolTCP,
+		Source: s.Local.Addr, Target: s.Remote.Addr}
 	b, err := f.Append(make([]byte, 0, wire.IPv4Len+n), n)
 	if err != nil {
 		h.fail("packet: %w", err)

@@ -95,7 +95,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			}
 			return 1
 		})},
-		{"data is lost between table and application", []string{"ledger: ", "content: ", "liveness: "}, onEvent(tcp.EventData, 40, func(e tcp.Event) []tcp.Event { return nil })},
+		{"data is lost between table and application", []string{"ledger: ", "content: ", "liveness: "},
+			onEvent(tcp.EventData, 40, func(e tcp.Event) []tcp.Event { return nil })},
 		{"data is delivered twice", []string{"buffer: "}, onEvent(tcp.EventData, 40, func(e tcp.Event) []tcp.Event { return []tcp.Event{e, e} })},
 		{"a sent buffer never comes back", []string{"ledger: ", "buffer: "}, onEvent(tcp.EventSent, 40, func(e tcp.Event) []tcp.Event { return nil })},
 		{"a sent buffer comes back twice", []string{"buffer: "}, onEvent(tcp.EventSent, 40, func(e tcp.Event) []tcp.Event { return []tcp.Event{e, e} })},

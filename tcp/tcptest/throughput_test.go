@@ -113,5 +113,6 @@ func TestThroughput(t *testing.T) {
 		bound := float64(32<<10) / 0.1 / 1000 // the window, once a round trip
 		require.GreaterOrEqual(t, got[fmt.Sprint("CUBIC", 32<<10, 0.0)], 0.96*bound)
 	}
-	t.Logf("kB/s, round trip 100 ms, loss in both directions\n| control | buffer | 0 %% | 1 %% | 5 %% | 10 %% | 30 %% |\n|---|---|---|---|---|---|---|\n%s", b.String())
+	t.Logf("kB/s, round trip 100 ms, loss in both directions\n| control | buffer | 0 %% | 1 %% | 5 %% | 10 %% | 30 %% |\n"+
+		"|---|---|---|---|---|---|---|\n%s", b.String())
 }
