@@ -47,7 +47,7 @@ func (d *driver) disarmLinks() {
 
 // countFrames counts frames that came or left without a sleep. In virtual time nobody waits on descriptors.
 func (d *driver) countFrames(n int) {
-	if d.heard += n; d.heard >= disarmAfter && d.config.Sleep == nil {
+	if d.framesAwake += n; d.framesAwake >= disarmAfter && d.config.Sleep == nil {
 		d.disarmLinks()
 	}
 }

@@ -25,7 +25,7 @@ type Config struct {
 	// Exchange and Interfaces take the place of Links and Host: the driver shares its interfaces with those of other goroutines.
 	Exchange   *Exchange
 	Interfaces []nic.Interface
-	// Host is the kernel's view of the network; not closed by the driver. Nil with a Namespace.
+	// Host is the kernel's view of the network; not closed by the driver. Nil with a MemoryHost.
 	Host *host.Host
 	// MemoryHost takes the kernel's place on links that have none; the same is the Network of the ring.SetConfig.
 	MemoryHost *MemoryHost
@@ -35,7 +35,7 @@ type Config struct {
 	// ThreeTuple claims for a connected socket all datagrams to its own address: one claim for all sockets there. Those that are not of
 	// its peer come too, and are dropped and counted; otherwise they stay the kernel's (VMA_UDP_3T_RULES).
 	ThreeTuple bool
-	// Fragment sends datagrams longer than the MTU in fragments: the kernel makes them, or, with a Namespace, the stack.
+	// Fragment sends datagrams longer than the MTU in fragments: the kernel makes them, or, with a MemoryHost, the stack.
 	// Otherwise they are refused with EMSGSIZE.
 	Fragment bool
 	// MTU, unless 0, bounds the IP packets that are sent over links, 68 at the least, whatever the interfaces allow; what is longer is cut by
@@ -88,7 +88,7 @@ func (c *Config) complete() error {
 		case len(c.Links) > 0:
 			return bad("Exchange, and Links of length", len(c.Links))
 		case c.MemoryHost != nil:
-			return bad("Exchange, and a Namespace beside it:", "two hosts")
+			return bad("Exchange, and a MemoryHost beside it:", "two hosts")
 		case c.Host != nil && c.Host != c.Exchange.config.Host:
 			return bad("Exchange, and another Host than its own:", "two")
 		}
@@ -100,11 +100,11 @@ func (c *Config) complete() error {
 	case c.Host == nil && c.MemoryHost == nil:
 		return bad("Host", nil)
 	case c.Host != nil && c.MemoryHost != nil:
-		return bad("Namespace beside a Host:", "two")
+		return bad("MemoryHost beside a Host:", "two")
 	case c.MTU != 0 && c.MTU < 68: // RFC 791
 		return bad("MTU", c.MTU)
 	case c.Sender != nil && c.MemoryHost != nil:
-		return bad("Sender, and a Namespace:", "no kernel")
+		return bad("Sender, and a MemoryHost:", "no kernel")
 	case c.ShadowEvery < 0:
 		return bad("ShadowEvery", c.ShadowEvery)
 	case c.Gather < 0 || c.Gather > stack.QueueLimit:

@@ -64,8 +64,8 @@ type driver struct {
 
 	claims  *steering.Table
 	shadows shadow.List
-	reading udp.ID                // socket whose shadow is being read, see unheard
-	refuse  func(*ring.Meta) bool // unheard
+	reading udp.ID                // socket whose shadow is being read, see isNotJoined
+	refuse  func(*ring.Meta) bool // isNotJoined
 
 	// What follows is for drivers on an exchange.
 	nics    *nic.Attachments
@@ -76,39 +76,39 @@ type driver struct {
 	handoff *handoff.Port
 	ties    []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
 
-	list       sys.Epoll // what FD waits on
-	batch      []sys.EpollEvent
-	timer      sys.TimerFD
-	timed      bool
-	usesPpoll  bool
-	gap        clock.Gap // since the clock was read in Reap
-	realClock  bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
-	long       bool      // this turn comes so long after that, that it counts for the 16th
-	coalescing coalescing
-	sleeping   atomic.Bool
-	awaited    atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that sleeps wait for; nil for none
-	linksArmed bool                          // the links are in the list
-	heard      int                           // frames since the ring rested
-	wake       sync.Mutex                    // Wake may meet Close
-	eventfd    sys.EventFD
-	closed     bool
-	down       []bool     // links whose last Flush failed
-	stuck      []bool     // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
-	early      error      // of frames that had to leave before the rest of their flush
-	past       []past     // by link: what those counted that were there before
-	moved      bool       // paths have changed, and the sockets are to be told
-	tai        int64      // nanoseconds that CLOCK_TAI is ahead of the Unix clock
-	checked    clock.Time // when the links were last asked whether they live
-	stats      stats
+	list        sys.Epoll // what FD waits on
+	batch       []sys.EpollEvent
+	timer       sys.TimerFD
+	timed       bool
+	usesPpoll   bool
+	gap         clock.Gap // since the clock was read in Reap
+	realClock   bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
+	long        bool      // this turn comes so long after that, that it counts for the 16th
+	coalescing  coalescing
+	sleeping    atomic.Bool
+	awaited     atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that sleeps wait for; nil for none
+	linksArmed  bool                          // the links are in the list
+	framesAwake int                           // frames since the ring slept last
+	wake        sync.Mutex                    // Wake may meet Close
+	eventfd     sys.EventFD
+	closed      bool
+	down        []bool     // links whose last Flush failed
+	stuck       []bool     // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
+	early       error      // of frames that had to leave before the rest of their flush
+	past        []past     // by link: what those counted that were there before
+	moved       bool       // paths have changed, and the sockets are to be told
+	tai         int64      // nanoseconds that CLOCK_TAI is ahead of the Unix clock
+	checked     clock.Time // when the links were last asked whether they live
+	stats       stats
 }
 
 // stats are the driver's counters, beside those of the stack, the links and the ring.
 type stats struct {
 	ShadowPackets uint64 // delivered from the kernel's side
 	ShadowReads   uint64 // times that the kernel's side was looked at
-	ShadowUnheard uint64 // datagrams there of groups that the socket had not joined, see unheard
+	ShadowUnheard uint64 // datagrams there of groups that the socket had not joined, see isNotJoined
 	KernelSends   uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
-	Declined      uint64 // ways that were left to the kernel, see Config.Sender
+	Declined      uint64 // destinations that were left to the kernel, see Config.Sender
 	LostSends     uint64 // copies that could not be sent after Send had taken them
 	Gathered      uint64 // sends of several buffers, copied into one
 	PathChanges   uint64 // links that went, or came back

@@ -19,12 +19,12 @@ import (
 type MemoryHost struct {
 	own     *ip.LocalHost
 	random  func() uint64
-	sockets map[ring.Conn]*tenant
+	sockets map[ring.Conn]*memorySocket
 	next    ring.Conn
 }
 
-// tenant is a socket of a namespace.
-type tenant struct {
+// memorySocket is a socket of a memory host.
+type memorySocket struct {
 	binding udp.Binding
 	remote  netip.AddrPort
 	groups  []ring.Membership // as joined, the interface resolved
@@ -41,7 +41,7 @@ func NewMemoryHost(f host.Facts, random func() uint64) (*MemoryHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &MemoryHost{own: own, random: random, sockets: map[ring.Conn]*tenant{}}, nil
+	return &MemoryHost{own: own, random: random, sockets: map[ring.Conn]*memorySocket{}}, nil
 }
 
 // SetFacts gives the host other tables: an address went, a route came, the MTU changed.
@@ -56,11 +56,11 @@ func (n *MemoryHost) Open(kind ring.SocketKind, family ring.Family, _ *ring.Conf
 		return 0, &ring.FeatureError{Feature: "IPv6 over this stack", Code: "offload.no_ipv6"}
 	}
 	n.next++
-	n.sockets[n.next] = &tenant{}
+	n.sockets[n.next] = &memorySocket{}
 	return n.next, nil
 }
 
-func (n *MemoryHost) of(s *ring.Socket) *tenant { return n.sockets[ring.HandleOf(s).Conn] }
+func (n *MemoryHost) of(s *ring.Socket) *memorySocket { return n.sockets[ring.HandleOf(s).Conn] }
 
 // Close ends a socket.
 func (n *MemoryHost) Close(s *ring.Socket, _ bool) error {
@@ -106,7 +106,7 @@ const (
 	lastPort  = 60999
 )
 
-func (n *MemoryHost) choose(id ring.Conn, t *tenant, a wire.Addr, port uint16) (uint16, syscall.Errno) {
+func (n *MemoryHost) choose(id ring.Conn, t *memorySocket, a wire.Addr, port uint16) (uint16, syscall.Errno) {
 	free := func(p uint16) bool {
 		b := t.binding
 		b.Local, b.Port = a, p

@@ -45,7 +45,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestNamespace(t *testing.T) {
+func TestMemoryHost(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	bind := func(a string, change ...func(*ring.Socket)) error {
 		s, err := e.sets[0].NewSocket(ring.KindDatagram, false, ring.Config{})

@@ -11,7 +11,7 @@ import (
 
 // openShadows makes the list of the kernel's side of the sockets.
 func (d *driver) openShadows() error {
-	d.refuse = d.unheard // made once: a method value is an allocation
+	d.refuse = d.isNotJoined // made once: a method value is an allocation
 	return d.shadows.Open(d.system.Kernel, d.pool, d.config.ShadowEvery, func(slot, gen uint32) *shadow.Watch {
 		if e := d.table.find(slot, gen); e != nil {
 			return &e.watch
@@ -78,9 +78,9 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	return true
 }
 
-// unheard reports whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those
+// isNotJoined reports whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those
 // that its membership sockets hold for other sources, or for other sockets.
-func (d *driver) unheard(m *ring.Meta) bool {
+func (d *driver) isNotJoined(m *ring.Meta) bool {
 	if !m.Destination.IsMulticast() {
 		return false
 	}

@@ -262,7 +262,7 @@ func (d *driver) cancelSleep() {
 	d.stopTimer()
 	d.turn |= clockMask // the next turn reads the clock
 	d.idle = 0
-	d.heard = 0
+	d.framesAwake = 0
 	d.shadows.LookSoon()
 }
 

@@ -121,7 +121,7 @@ func (m *Memberships) openSocket() (*membershipSocket, error) {
 	return &membershipSocket{fd: fd}, nil
 }
 
-// ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: unheard sees
+// ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: the driver sees
 // to that.
 func (m *Memberships) ApplyFilter() error {
 	if len(m.sockets) == 0 || m.s.Options().MulticastAll {
