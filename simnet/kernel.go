@@ -86,6 +86,7 @@ type Kernel struct {
 	mirrored int64 // when the mirror has all notifications so far
 
 	sockets   map[int]*ksocket // by descriptor
+	sorted    []*ksocket       // the same in order; nil after a change
 	nextFD    int
 	nextIndex int
 	lists     []*readyList

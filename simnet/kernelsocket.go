@@ -64,7 +64,7 @@ func (k *Kernel) open(ours bool) *ksocket {
 	k.nextFD++
 	s := &ksocket{kernel: k, fd: k.nextFD, fds: []int{k.nextFD}, inode: uint64(k.nextFD) + 1000, ours: ours, all: true, loop: true, room: 212992,
 		local: netip.AddrPortFrom(netip.IPv4Unspecified(), 0)}
-	k.sockets[s.fd] = s
+	k.sockets[s.fd], k.sorted = s, nil
 	return s
 }
 
@@ -74,6 +74,7 @@ func (k *Kernel) closeFD(fd int) error {
 		return unix.EBADF
 	}
 	delete(k.sockets, fd)
+	k.sorted = nil
 	s.fds = slices.DeleteFunc(s.fds, func(x int) bool { return x == fd })
 	for _, l := range k.lists {
 		if len(s.fds) == 0 {
@@ -83,14 +84,19 @@ func (k *Kernel) closeFD(fd int) error {
 	return nil
 }
 
-// list is all sockets in the order of their descriptors, each once.
-func (k *Kernel) list() (list []*ksocket) {
+// list is all sockets in the order of their descriptors, each once; not to be changed.
+func (k *Kernel) list() []*ksocket {
+	if k.sorted != nil {
+		return k.sorted
+	}
+	var list []*ksocket
 	for _, s := range k.sockets {
 		if !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}
 	slices.SortFunc(list, func(a, b *ksocket) int { return a.fd - b.fd })
+	k.sorted = list
 	return list
 }
 
