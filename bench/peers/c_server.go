@@ -12,6 +12,18 @@ var cEpoll = harness.Peer{
 	Command: cServer("epoll"),
 }
 
+// cUring is the twin of oursUring.
+var cUring = harness.Peer{
+	Name: "c-uring", About: "C, io_uring by hand: multishot receive, provided buffers, send", Protos: []string{"tcp"}, Roles: []string{"echo"},
+	Command: func(p harness.Programs, w harness.Workload) []string {
+		rest := w.Rest
+		if rest == harness.Adaptive {
+			rest = harness.Wait
+		}
+		return []string{p.C("uring"), "-rest", string(rest)}
+	},
+}
+
 // cRecvBlock sleeps in recvmsg, whatever the workload says.
 var cRecvBlock = harness.Peer{
 	Name: "c-recv-block", About: "C, blocking recvmsg and sendmsg on one socket", Protos: []string{"udp"}, Roles: []string{"echo", "count"},

@@ -26,6 +26,7 @@ var All = []harness.Peer{
 	netpollPeer,
 	cRecv,
 	cEpoll,
+	cUring,
 	cRecvBlock,
 	cXDP,
 	cMmsg,

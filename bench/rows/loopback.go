@@ -22,10 +22,15 @@ func loopbackRows(our string) []harness.Row {
 	if strings.Contains(our, "uring") {
 		rate256 = 1.15
 	}
+	twin := 0.0 // beside the twin in C: the uring ring's goal
+	if strings.Contains(our, "uring") {
+		twin = 0.95
+	}
 	t := table{ours: our}
 	t.beside(pingPong("tcp", 1), harness.MedianLatency, "gnet", 2.9)
 	t.beside(pingPong("tcp", 1), harness.MedianLatency, "net", 2.9)
 	t.beside(pingPong("tcp", 1), harness.MedianLatency, "c-epoll", 0)
+	t.beside(pingPong("tcp", 1), harness.MedianLatency, "c-uring", twin)
 	t.beside(sleepingClient("tcp"), harness.MedianLatency, "gnet", 0)
 	t.beside(sleepingClient("tcp"), harness.MedianLatency, "net", 0)
 	t.beside(pingPong("udp", 1), harness.MedianLatency, "net", 2.8)
@@ -36,9 +41,11 @@ func loopbackRows(our string) []harness.Row {
 	t.beside(pingPong("tcp", 100), harness.Transactions, "net", 1.0)
 	t.beside(pingPong("tcp", 256), harness.Transactions, "gnet", rate256)
 	t.beside(pingPong("tcp", 256), harness.Transactions, "c-epoll", 0)
+	t.beside(pingPong("tcp", 256), harness.Transactions, "c-uring", twin)
 	t.beside(pingPong("tcp", 4096), harness.Transactions, "gnet", 1.25)
 	t.beside(pingPong("tcp", 4096), harness.ServerCPU, "gnet", 1.4)
 	t.beside(pingPong("tcp", 4096), harness.Transactions, "c-epoll", 0)
+	t.beside(pingPong("tcp", 4096), harness.Transactions, "c-uring", twin)
 	t.beside(pingPong("tcp", 4096), harness.ServerCPU, "c-epoll", 0)
 
 	t.beside(oneWay("udp"), harness.Messages, "net", 0)

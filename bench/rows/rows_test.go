@@ -47,6 +47,8 @@ func TestTableGoals(t *testing.T) {
 		"tcp-wake-30ms/p50/ours-uring/net":                1 / 1.1,
 		"tcp-idle-100/cpu/ours-epoll/limit":               1,
 		"tcp-pingpong-256/rate/ours-uring/c-epoll":        0,
+		"tcp-pingpong-256/rate/ours-uring/c-uring":        0.95,
+		"tcp-pingpong-256/rate/ours-epoll/c-uring":        0,
 		"tcp-pingpong-4096/server-cpu/ours-epoll/gnet":    1.4,
 		"udp-wake-30ms/p50/ours-epoll/net":                1 / 1.1,
 		"tcp-pingpong-4096/rate/ours-uring/gnet":          1.25,
@@ -88,9 +90,9 @@ func TestGroupRowsMeasuresOnce(t *testing.T) {
 		return out
 	}
 	require.Equal(t, []string{"ours-uring", "net", "gnet", "c-recv", "ours-epoll"}, names(cases[0]))
-	require.Equal(t, []string{"ours-uring", "gnet", "c-epoll", "ours-epoll"}, names(cases[1]))
+	require.Equal(t, []string{"ours-uring", "gnet", "c-epoll", "c-uring", "ours-epoll"}, names(cases[1]))
 	require.Len(t, cases[0].Rows, 6)
-	require.Len(t, cases[1].Rows, 8)
+	require.Len(t, cases[1].Rows, 10)
 }
 
 // One server with few and with many idle connections takes turns with itself.
