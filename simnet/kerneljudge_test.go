@@ -46,6 +46,7 @@ type kposted struct {
 	left    bool
 	refused bool
 	where   string
+	queued  int64 // when it came to a ring's queue; 0: it did not
 }
 
 // ksock is a ring's socket.
@@ -54,6 +55,7 @@ type ksock struct {
 	ring, slot    int
 	local, remote netip.AddrPort
 	groups        map[netip.Addr]bool
+	since         int64 // it was opened, or has joined its groups
 	must, may     map[uint32]bool
 	done          map[uint32]bool
 	closing       bool
@@ -115,7 +117,7 @@ func (j *kjudge) live() (list []*ksock) {
 }
 
 func (j *kjudge) opened(r, slot int, s *ring.Socket) {
-	k := &ksock{s: s, ring: r, slot: slot, local: s.LocalAddr(), remote: s.RemoteAddr(), groups: map[netip.Addr]bool{},
+	k := &ksock{s: s, ring: r, slot: slot, local: s.LocalAddr(), remote: s.RemoteAddr(), groups: map[netip.Addr]bool{}, since: j.w.now,
 		must: map[uint32]bool{}, may: map[uint32]bool{}, done: map[uint32]bool{}}
 	s.SetUserData(uint64(len(j.all)))
 	j.all = append(j.all, k)
@@ -172,6 +174,9 @@ func (j *kjudge) arrived(n *KernelNIC, f *frame, at arrivedAt) {
 	j.posted[id].where = fmt.Sprintf("%s at %v: %d", n.name, j.w.Now(), at)
 	if at == atQueueFull {
 		return
+	}
+	if at == atQueue {
+		j.posted[id].queued = j.w.now
 	}
 	if to.Addr().IsMulticast() {
 		j.group(n, id, from, to, at)
@@ -329,7 +334,7 @@ func (j *kjudge) completion(r int, c *ring.Completion) {
 		j.fail("duplicate", "%v receives datagram %d twice; it came by %s", k, id, j.posted[id].where)
 	case c.Destination != j.posted[id].to:
 		j.fail("target", "%v receives datagram %d to %v as to %v", k, id, j.posted[id].to, c.Destination)
-	case !k.must[u] && !k.may[u]:
+	case !k.must[u] && !k.may[u] && !j.posted[id].waitedFor(k):
 		j.fail("target", "%v receives datagram %d to %v, which is not for it; it came by %s", k, id, j.posted[id].to, j.posted[id].where)
 	default:
 		delete(k.must, u)
@@ -341,6 +346,11 @@ func (j *kjudge) completion(r int, c *ring.Completion) {
 		k.byRing++
 	}
 	_ = c.Packet.Release()
+}
+
+// waitedFor reports whether a datagram waited at a queue when the socket was opened: a ring that stood still looks up its socket later.
+func (d *kposted) waitedFor(k *ksock) bool {
+	return d.queued != 0 && d.queued < k.since && d.to.Port() == k.local.Port() && (!d.to.Addr().IsMulticast() || k.groups[d.to.Addr()])
 }
 
 // watchPaths checks that each change of a path is told.

@@ -354,6 +354,7 @@ func (s *kscenario) setMemberships(k *ksock, isMember func(netip.Addr) bool) {
 		}
 	}
 	s.changed(k.local.Port())
+	k.since = s.w.now
 	for _, g := range groups {
 		var err error
 		switch want := isMember(g); {

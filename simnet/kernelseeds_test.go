@@ -42,6 +42,12 @@ func TestKernelSeeds(t *testing.T) {
 	}
 }
 
+// A datagram that waits at the queue of a ring that stands still is for the socket that has its port when the ring goes on.
+func TestAKernelSeedThatWasFound(t *testing.T) {
+	_, _, err := playKernel(394, generateKernel(394, stream(394, "operations")), kplant{})
+	require.NoError(t, err)
+}
+
 func (t *ktotals) add(x *ktotals) {
 	for _, p := range [][2]*uint64{{&t.byRing, &x.byRing}, {&t.byKernel, &x.byKernel}, {&t.paths, &x.paths}, {&t.down, &x.down},
 		{&t.overflow, &x.overflow}, {&t.strayed, &x.strayed}, {&t.sent, &x.sent}, {&t.byOthers, &x.byOthers}, {&t.missing, &x.missing}} {
