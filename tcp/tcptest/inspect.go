@@ -118,6 +118,9 @@ func (x *Inspector) Doubt(node int, local, remote tcp.Endpoint) {
 func (x *Inspector) came(p place, s *tcp.Segment) {
 	st := x.streams[p]
 	if s.Flags&wire.TCPSyn != 0 {
+		if st != nil && s.Flags&wire.TCPAck != 0 && s.Ack != st.next {
+			return // it answers a SYN that the node has not sent
+		}
 		if st == nil || s.Flags&wire.TCPAck == 0 && (st.doubtful || st.heard && s.Seq != st.arrived && st.arrived.Before(s.Seq)) {
 			st = &stream{doubtful: st != nil && st.doubtful} // until it is answered
 			x.streams[p] = st
