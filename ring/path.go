@@ -29,6 +29,9 @@ type Path struct {
 	Reasons []Reason // every better path that was not taken
 }
 
+// notAsked is the reason of a poller whose kind of ring is not offload.
+const notAsked = "offload.not_asked"
+
 // String is one short line, such as "bypass xdp eth1/0 (generic, copy)" or "kernel uring (bypass lost: rule.os)".
 func (p Path) String() string {
 	if p.Tier == "" {

@@ -240,12 +240,12 @@ func (r *Ring) Advance() error { return r.Flush() }
 // passes such a one over. A ring that was armed, or never polled, is not idle: its next Poll does what is due; nor is one whose driver
 // speaks a protocol itself and has work without a socket (ProtocolDriver). Owner only.
 func IsIdle(r *Ring) bool {
-	idle, _ := Standing(r)
+	idle, _ := IdleAndFailing(r)
 	return idle
 }
 
-// Standing is IsIdle, and whether a failure waits for the next Poll to return it, in one call. For those who poll several rings. Owner only.
-func Standing(r *Ring) (idle, failing bool) {
+// IdleAndFailing is IsIdle, and whether a failure waits for the next Poll to return it, in one call, for pollers of several rings. Owner only.
+func IdleAndFailing(r *Ring) (idle, failing bool) {
 	if !r.readable() {
 		return false, false
 	}

@@ -100,6 +100,15 @@ func (k *Sink) fillCompletion(c *Completion, s *Socket, p buffers.Packet) {
 	}
 }
 
+// DropClosed counts a packet whose socket is closed, and releases it.
+func (k *Sink) DropClosed(p buffers.Packet) {
+	r := k.ring
+	r.stats.Packets++
+	r.stats.Bytes += uint64(p.Len())
+	r.stats.ClosedDrops++
+	_ = p.Release()
+}
+
 // queueSlow is the way of a packet whose socket has a callback, another mode, something pending or no reader.
 func (k *Sink) queueSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	r := k.ring

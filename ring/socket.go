@@ -180,7 +180,9 @@ func (s *Socket) Path() Path {
 		p.Reasons = set.reasons
 		p.Kind = set.kind
 		if why := s.made().why; len(why) > 0 {
-			p.Lost = why[0].Code
+			if !slices.ContainsFunc(set.reasons, func(r Reason) bool { return r.Code == notAsked }) {
+				p.Lost = why[0].Code // a poller that was not asked for bypass has lost none
+			}
 			p.Reasons = append(append([]Reason(nil), why...), p.Reasons...)
 		}
 	}

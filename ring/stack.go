@@ -21,7 +21,7 @@ type StackTransport interface {
 	// Header writes the headers of a datagram to the address to dst, those fields zero that differ from one to the next; n is their
 	// length, also when dst is too short for them (ENOBUFS) or nil. ENOTCONN: the neighbour is not known. EOPNOTSUPP: no link carries it.
 	Header(s *Socket, to netip.AddrPort, dst []byte) (n int, e syscall.Errno)
-	// Unsent is how many datagrams are frames that have not left; Recall drops them and reports how many they were.
+	// Unsent is how many datagrams are frames that have not left; CancelUnsent drops them and reports how many they were.
 	Unsent(s *Socket) int
 	CancelUnsent(s *Socket) int
 	// Changed reports that the socket's addresses, Settings or device are others than before.

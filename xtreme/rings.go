@@ -72,7 +72,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 	left := 0
 	var only *ring.Ring // with work, if left is 1
 	for i, r := range rings {
-		idle, failing := ring.Standing(r)
+		idle, failing := ring.IdleAndFailing(r)
 		if !idle {
 			left++
 			only = r

@@ -117,7 +117,7 @@ func (d *driver) hand(k *ring.Sink) {
 		e := d.table.find(uint32(x.Owner), uint32(x.Owner>>32))
 		if e == nil {
 			if !x.Packet.IsZero() {
-				_ = x.Packet.Release() // its socket was closed by a callback in this very burst
+				k.DropClosed(x.Packet) // a callback closed the socket in this very burst
 				x.Packet = buffers.Packet{}
 			}
 			continue

@@ -56,7 +56,7 @@ var (
 		"AccountOf": ring.AccountOf,
 	}
 	ringFunctions = map[string]any{
-		"PollBehind": ring.PollBehind, "Standing": ring.Standing, "IsIdle": ring.IsIdle, "IsStarving": ring.IsStarving,
+		"PollBehind": ring.PollBehind, "IdleAndFailing": ring.IdleAndFailing, "IsIdle": ring.IsIdle, "IsStarving": ring.IsStarving,
 	}
 )
 

@@ -28,9 +28,10 @@ type Device struct {
 	queues  []int
 	path    link.Path // what all queues have in common
 
-	rules   *rules // nil without
-	card    *ethtool
-	strayed uint64 // steer.no_queue when Strayed was last asked
+	rules     *rules // nil without
+	card      *ethtool
+	strayedMu sync.Mutex // held from the reading of the counter on, so that two callers do not go back
+	strayed   uint64     // steer.no_queue when Strayed was last asked
 
 	mu   sync.Mutex
 	open map[int]*Queue
@@ -314,14 +315,14 @@ func (d *Device) Unsteer(f Flow) error {
 // Strayed reports how many claimed frames have come in on queues that are not open since it was last asked: rules that do their work make
 // it 0. Those frames went to the kernel.
 func (d *Device) Strayed() uint64 {
+	d.strayedMu.Lock()
+	defer d.strayedMu.Unlock()
 	var now uint64
 	for _, c := range d.Counters(nil) {
 		if c.Name == countNames[countNoQueue] {
 			now = c.Value
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	n := now - d.strayed
 	d.strayed = now
 	return n
