@@ -54,7 +54,7 @@ func TestQuickRun(t *testing.T) {
 	for _, key := range []string{"kernel", "go", "gcc", "pinning", "gomaxprocs", "server_cpu", "client_cpu", "servers"} {
 		require.Contains(t, report.Settings, key)
 	}
-	require.Len(t, report.Rows, 17)
+	require.Len(t, report.Rows, 18)
 	for _, row := range report.Rows {
 		name := row["name"].(string)
 		for _, key := range []string{"ours", "peer", "unit", "ratio", "goal", "spread", "status", "rounds"} {
