@@ -38,7 +38,7 @@ var ringParameters = []Parameter{
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
 		Effect: "while requests come fast, Poll of an offloaded ring whose flushes are system calls (copy mode) holds what is sent until so " +
-			"many frames wait, nothing comes for a microsecond, or about 20 microseconds have passed. Flush, which a reactor calls in each " +
+			"many frames wait, nothing comes for a microsecond, or 20 microseconds have passed, which it asks in every fourth busy Poll. Flush, which a reactor calls in each " +
 			"turn that had something, sends at once: only for programs that poll on by themselves. 0: nothing is held",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
