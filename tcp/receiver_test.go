@@ -164,7 +164,14 @@ func TestBlindAck(t *testing.T) {
 // A segment without ACK is dropped.
 func TestNoAckBit(t *testing.T) {
 	s := connected(t)
-	require.Equal(t, wire.TCPFlagsBad, s.in("P 1:11"))
+	require.Equal(t, wire.TCPUnacceptable, s.in("P 1:11"))
+	require.Equal(t, wire.TCPUnacceptable, s.in("F 1:1"))
+	s.out()
+	s.state(Established)
+
+	s = newScript(t)
+	s.listen()
+	require.Equal(t, wire.TCPFlagsBad, s.in("F 1:1")) // RFC 9293 section 3.10.7.2, fourth step
 	s.out()
 }
 
