@@ -106,6 +106,13 @@ func TestSimultaneousOpen(t *testing.T) {
 	s.in("S. 0:0 ack 1 mss 1000")
 	s.state(Established)
 	s.event(EventConnected)
+	s.silent(clock.Second) // the peer's SYN was acknowledged with ours (RFC 9293 figure 7)
+
+	s = newScript(t) // both of the peer's segments before ours could leave: they are acknowledged together
+	s.dial()
+	s.out("S 0:0")
+	s.burst("S 0:0 mss 1000", "S. 0:0 ack 1 mss 1000")
+	s.state(Established)
 	s.out(". 1:1 ack 1")
 }
 
