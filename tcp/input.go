@@ -15,8 +15,7 @@ func (t *Table) Input(now clock.Time, s *Segment) (kept bool, d wire.Drop) {
 	if s.Group {
 		return false, wire.TCPGroup // MUST-57, MUST-63
 	}
-	if s.Flags&(wire.TCPSyn|wire.TCPAck|wire.TCPRst) == 0 || s.Flags&(wire.TCPSyn|wire.TCPFin) == wire.TCPSyn|wire.TCPFin ||
-		s.Flags&(wire.TCPSyn|wire.TCPRst) == wire.TCPSyn|wire.TCPRst {
+	if s.Flags&wire.TCPSyn != 0 && s.Flags&(wire.TCPFin|wire.TCPRst) != 0 {
 		return false, wire.TCPFlagsBad
 	}
 	r := t.flows.find(s.Local, s.Remote)
@@ -121,7 +120,7 @@ func acceptable(seq Seq, span int, from, to Seq) bool {
 
 // acksPlausibly reports whether the acknowledgement is one that acknowledge takes: others must not move the timestamp.
 func (t *Table) acksPlausibly(c *conn, s *Segment) bool {
-	return s.Flags&wire.TCPAck == 0 || !c.nxt.Before(s.Ack) && s.Ack.Minus(c.una) >= -int(max(c.maxWnd, 1))
+	return s.Flags&wire.TCPAck != 0 && !c.nxt.Before(s.Ack) && s.Ack.Minus(c.una) >= -int(max(c.maxWnd, 1))
 }
 
 // pawsIdle is how long a connection is idle until its last timestamp means nothing: RFC 7323 section 5.5.

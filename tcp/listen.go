@@ -101,6 +101,8 @@ func (t *Table) arrivesListen(s *Segment) (kept bool, d wire.Drop) {
 		return false, wire.TCPNoConnection
 	case s.Flags&wire.TCPAck != 0:
 		return t.arrivesCookie(id, s)
+	case s.Flags&wire.TCPSyn == 0: // section 3.10.7.2, fourth step
+		return false, wire.TCPFlagsBad
 	case !isHost(s.Remote.Addr) || s.Local == s.Remote: // RFC 9293 MUST-57, MUST-63
 		return false, wire.TCPGroup
 	}

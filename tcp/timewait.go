@@ -132,7 +132,7 @@ func (t *Table) arrivesTimeWait(at uint32, s *Segment) (kept bool, d wire.Drop) 
 		t.challengeTimeWait(w)
 		return false, wire.TCPOld
 	}
-	if s.Flags&wire.TCPFin != 0 && s.Seq+Seq(s.Payload.Length)+1 == w.rcvNxt {
+	if s.Flags&(wire.TCPFin|wire.TCPAck) == wire.TCPFin|wire.TCPAck && s.Seq+Seq(s.Payload.Length)+1 == w.rcvNxt {
 		// The peer's FIN again: it is acknowledged, and the time begins anew.
 		t.answerTimeWait(w)
 		t.timeWaits.unhang(at)
