@@ -230,12 +230,13 @@ func (t *Table) completeSimultaneous(id ID, c *conn, s *Segment) bool {
 		t.reset(s)
 		return false
 	}
-	c.flags &^= flagSyn
+	if c.has(flagSyn) { // our SYN and ACK has not left: the peer's SYN is acknowledged without it
+		c.flags = c.flags&^flagSyn | flagAckNow
+	}
 	t.established(id, c)
 	c.wl1, c.wl2 = s.Seq, s.Ack
 	t.updateWindow(c, s)
 	t.emit(id, c, Event{Kind: EventConnected})
-	c.flags |= flagAckNow
 	if c.has(flagFin) {
 		c.become(FinWait1)
 	}
