@@ -259,6 +259,25 @@ func TestHostileSACK(t *testing.T) {
 	s.wait(clock.Second)
 }
 
+// A segment that goes again has PSH if it had it the first time; cut in two, the second part has it (RFC 9293 MUST-60).
+func TestPushIsOfTheSegment(t *testing.T) {
+	s := connected(t, noSACK, func(s *Settings, _ *Config) { s.MaxSegment = 0 })
+	s.send(2000)
+	s.out(". 1:1001 ack 1", "P. 1001:2001 ack 1")
+	s.wait(250 * ms)
+	s.out(". 1:1001 ack 1")
+	s.in(". 1:1 ack 1001")
+	s.wait(10 * clock.Second)
+	s.in(". 1:1 ack 1001")
+	require.Contains(t, s.pending, "P. 1001:2001 ack 1")
+
+	s = connected(t, noSACK, func(s *Settings, _ *Config) { s.MaxSegment = 0 })
+	s.send(1000)
+	s.out("P. 1:1001 ack 1")
+	s.table.Error(s.now, NetworkError{Local: us1, Remote: them, Seq: s.iss + 1, Type: 3, Code: 4, MTU: 640})
+	s.out(". 1:601 ack 1", "P. 601:1001 ack 1")
+}
+
 // A part of a segment is acknowledged; the rest goes again (XLIO's missing ACK after a partial retransmission).
 func TestPartOfASegmentIsAcknowledged(t *testing.T) {
 	s := connected(t, noSACK)
