@@ -127,7 +127,7 @@ func (t *Table) retransmit(id ID, c *conn, snd *sender, s *Segment) bool {
 // putAgain writes a segment that was sent before. It is not ECN-capable (RFC 3168 section 6.1.5).
 func (t *Table) putAgain(id ID, c *conn, r *sent, s *Segment) {
 	flags := wire.TCPAck
-	if r.payload.Length > 0 {
+	if r.flags&sentPush != 0 {
 		flags |= wire.TCPPsh
 	}
 	if r.flags&sentFin != 0 {
@@ -152,7 +152,7 @@ func (snd *sender) split(i, limit int) *sent {
 	rest.payload = r.payload.cut(limit)
 	r.payload = r.payload.first(limit)
 	r.span = uint32(limit)
-	r.flags &^= sentEnd | sentFin
+	r.flags &^= sentEnd | sentFin | sentPush
 	if r.flags&sentSACKed != 0 {
 		snd.sackedCount++
 	}
@@ -209,7 +209,8 @@ func (t *Table) sendPiece(id ID, c *conn, snd *sender, n, usable int, s *Segment
 	}
 	last := c.unsent() == n
 	if last || r.flags&sentEnd != 0 && !c.has(flagMore) {
-		flags |= wire.TCPPsh // RFC 9293 MUST-60, MUST-61
+		r.flags |= sentPush // RFC 9293 MUST-60, MUST-61
+		flags |= wire.TCPPsh
 	}
 	if last {
 		c.flags &^= flagPush

@@ -33,12 +33,12 @@ func TestFastRetransmitWithoutSACK(t *testing.T) {
 	require.Equal(t, ". 10001:11001 ack 1", s.pending[0])
 	s.pending = nil
 	s.in(". 1:1 ack 1")
-	require.Equal(t, "P. 1:1001 ack 1", s.pending[0])
+	require.Equal(t, ". 1:1001 ack 1", s.pending[0])
 	require.True(t, s.info().Recovering)
 	require.Equal(t, 6000, s.info().SlowStartThreshold)
 	s.pending = nil
 	s.in(". 1:1 ack 3001") // the third segment was lost, too
-	require.Equal(t, "P. 3001:4001 ack 1", s.pending[0])
+	require.Equal(t, ". 3001:4001 ack 1", s.pending[0])
 	s.in(". 1:1 ack 12001")
 	require.False(t, s.info().Recovering)
 	require.Equal(t, 6000, s.info().CongestionWindow)
@@ -64,12 +64,12 @@ func TestFastRetransmitWithSACK(t *testing.T) {
 	s.in(". 1:1 ack 1 sack 1001-3001")
 	s.pending = nil
 	s.in(". 1:1 ack 1 sack 1001-4001")
-	require.Equal(t, "P. 1:1001 ack 1", s.pending[0])
+	require.Equal(t, ". 1:1001 ack 1", s.pending[0])
 	require.True(t, s.last().Again)
 	s.pending = nil
 	s.in(". 1:1 ack 1 sack 6001-7001,1001-4001") // two more holes
 	s.in(". 1:1 ack 1 sack 6001-9001,1001-4001")
-	require.Contains(t, s.pending, "P. 4001:5001 ack 1")
+	require.Contains(t, s.pending, ". 4001:5001 ack 1")
 	s.wait(30 * ms)
 	s.in(". 1:1 ack 6001 sack 6001-9001")
 	s.in(". 1:1 ack 10001")
@@ -94,15 +94,15 @@ func TestProportionalRateReduction(t *testing.T) {
 func TestLostRetransmission(t *testing.T) {
 	s := flying(t)
 	s.in(". 1:1 ack 1 sack 1001-5001")
-	require.Equal(t, "P. 1:1001 ack 1", s.pending[0])
+	require.Equal(t, ". 1:1001 ack 1", s.pending[0])
 	s.pending = nil
 	s.wait(100 * ms)
 	s.in(". 1:1 ack 1 sack 1001-10001") // sent before the retransmission: says nothing about it
-	require.NotContains(t, s.pending, "P. 1:1001 ack 1")
+	require.NotContains(t, s.pending, ". 1:1001 ack 1")
 	s.wait(100 * ms)
 	s.in(". 1:1 ack 1 sack 1001-12001") // sent after it
 	s.wait(30 * ms)
-	require.Contains(t, s.pending, "P. 1:1001 ack 1")
+	require.Contains(t, s.pending, ". 1:1001 ack 1")
 	require.Zero(t, s.table.Stats().TimeOuts)
 }
 
@@ -118,7 +118,7 @@ func TestReorderingIsNoLoss(t *testing.T) {
 	require.Zero(t, s.table.Stats().Retransmitted)
 	s.in(". 1:1 ack 7001 sack 8001-10001")
 	s.wait(30 * ms) // but after it, it is
-	require.Contains(t, s.pending, "P. 7001:8001 ack 1")
+	require.Contains(t, s.pending, ". 7001:8001 ack 1")
 }
 
 // RFC 8985 section 7: the loss of the last segment is found by a probe after two round trips.
@@ -166,21 +166,21 @@ func TestTailLossProbeOfOneSegment(t *testing.T) {
 func TestTimeoutRecovers(t *testing.T) {
 	s := flying(t, noSACK)
 	s.wait(400 * ms)
-	s.out("P. 1:1001 ack 1")
+	s.out(". 1:1001 ack 1")
 	require.Equal(t, 5000, s.info().SlowStartThreshold)
 	require.Equal(t, 1000, s.info().CongestionWindow)
 	s.in(". 1:1 ack 1001") // F-RTO: new data first
 	s.out(". 10001:11001 ack 1", ". 11001:12001 ack 1")
 	s.in(". 1:1 ack 1001") // a duplicate: the loss was real
 	require.NotEmpty(t, s.pending)
-	require.Equal(t, "P. 1001:2001 ack 1", s.pending[0])
+	require.Equal(t, ". 1001:2001 ack 1", s.pending[0])
 }
 
 // RFC 5682: the second acknowledgement moves on without a retransmission, so the time-out was spurious.
 func TestSpuriousTimeoutIsUndone(t *testing.T) {
 	s := flying(t, noSACK)
 	s.wait(400 * ms)
-	s.out("P. 1:1001 ack 1")
+	s.out(". 1:1001 ack 1")
 	s.in(". 1:1 ack 2001")
 	s.out(". 10001:11001 ack 1", ". 11001:12001 ack 1")
 	s.in(". 1:1 ack 4001")

@@ -76,6 +76,7 @@ const (
 	sentAgain            // a retransmission is in flight
 	sentTwice            // was retransmitted ever
 	sentFin
+	sentPush
 	sentEnd // the end of a piece: EventSent when it is acknowledged
 )
 

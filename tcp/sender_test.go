@@ -324,7 +324,7 @@ func TestPathMTU(t *testing.T) {
 	big(640, 1001)
 	require.Equal(t, 600, s.info().MSS)
 	s.collect()
-	require.Equal(t, "P. 1:601 ack 1", s.pending[0])
+	require.Equal(t, ". 1:601 ack 1", s.pending[0])
 	require.True(t, s.last().Again)
 	s.pending = nil
 	s.in(". 1:1 ack 601")
