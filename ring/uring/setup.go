@@ -132,7 +132,7 @@ func newUring(entries int) (*sys.Uring, error) {
 	}
 	if err != nil {
 		disabled, _ := os.ReadFile("/proc/sys/kernel/io_uring_disabled") // absent before Linux 6.6
-		return nil, explain(err, release(), string(disabled))
+		return nil, explain(err, sys.KernelRelease(), string(disabled))
 	}
 	return u, nil
 }
@@ -145,12 +145,12 @@ func check(u *sys.Uring) error {
 	}
 	missing, e := u.Supports(list...)
 	if e != 0 {
-		return &ring.FeatureError{Feature: "io_uring probe (IORING_REGISTER_PROBE) on Linux " + release(), Since: "Linux 5.6",
+		return &ring.FeatureError{Feature: "io_uring probe (IORING_REGISTER_PROBE) on Linux " + sys.KernelRelease(), Since: "Linux 5.6",
 			Code: CodeKernel, Err: e}
 	}
 	for _, o := range ops {
 		if bytes.IndexByte(missing, o.op) >= 0 {
-			return &ring.FeatureError{Feature: "io_uring operation " + o.name + " on Linux " + release(), Since: o.since,
+			return &ring.FeatureError{Feature: "io_uring operation " + o.name + " on Linux " + sys.KernelRelease(), Since: o.since,
 				Code: CodeKernel, Err: unix.EOPNOTSUPP}
 		}
 	}
@@ -164,13 +164,14 @@ func explain(err error, release, disabled string) error {
 		return fmt.Errorf("uring: %w", err)
 	}
 	disabled = strings.TrimSpace(disabled)
+	hasUring, known := sys.ReleaseAtLeast(release, 5, 1)
 	switch {
 	case e == unix.EPERM && (disabled == "1" || disabled == "2"):
 		return &ring.FeatureError{Feature: "io_uring_setup (kernel.io_uring_disabled = " + disabled + ")", Code: CodeDisabled, Err: e}
 	case e == unix.EPERM || e == unix.EACCES:
 		return &ring.FeatureError{Feature: "io_uring_setup (refused by a seccomp filter or security module)",
 			Code: CodeNoPermission, Err: e}
-	case e == unix.ENOSYS && atLeast(release, 5, 1):
+	case e == unix.ENOSYS && (hasUring || !known):
 		return &ring.FeatureError{Feature: "io_uring_setup (Linux " + release + " has it: hidden by a seccomp filter, or built without)",
 			Code: CodeNoPermission, Err: e}
 	case e == unix.ENOSYS:
@@ -193,21 +194,4 @@ func memlock() string {
 		return "unlimited"
 	}
 	return strconv.FormatUint(l.Cur, 10) + " bytes"
-}
-
-func release() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "unknown"
-	}
-	return unix.ByteSliceToString(u.Release[:])
-}
-
-// atLeast compares a kernel release such as "6.18.44-fc" with a version; what cannot be read counts as new.
-func atLeast(release string, major, minor int) bool {
-	var a, b int
-	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n < 2 {
-		return true
-	}
-	return a > major || a == major && b >= minor
 }

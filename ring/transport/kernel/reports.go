@@ -1,13 +1,12 @@
 package kernel
 
 import (
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -27,25 +26,11 @@ func (t *Transport) IsEarlierError(e syscall.Errno) bool {
 	return false
 }
 
-// CountsFailures reports whether a refused send uses up one of the kernel's numbers. It did before Linux 6.9 ("net-timestamp: make
-// sk_tskey more predictable in error path").
+// CountsFailures reports whether a refused send uses up one of the numbers by which the kernel reports sends. It did before Linux 6.9
+// ("net-timestamp: make sk_tskey more predictable in error path").
 func (t *Transport) CountsFailures() bool { return countsFailures() }
 
 var countsFailures = sync.OnceValue(func() bool {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return true
-	}
-	return olderThan(unix.ByteSliceToString(u.Release[:]), 6, 9)
+	since69, _ := sys.ReleaseAtLeast(sys.KernelRelease(), 6, 9) // a release that cannot be read counts as an old one
+	return !since69
 })
-
-// olderThan compares a kernel's release, such as "6.1.0-13-amd64"; one that cannot be read is old.
-func olderThan(release string, major, minor int) bool {
-	fields := strings.FieldsFunc(release, func(c rune) bool { return c < '0' || c > '9' })
-	if len(fields) < 2 {
-		return true
-	}
-	a, err1 := strconv.Atoi(fields[0])
-	b, err2 := strconv.Atoi(fields[1])
-	return err1 != nil || err2 != nil || a < major || a == major && b < minor
-}
