@@ -11,7 +11,7 @@ import "github.com/socketxtreme/socketxtreme/internal/sys"
 //	another goroutine                 ErrOwner                            the zero value, no effect
 //	anyone, after the ring's Close    ErrClosed                           goes on: nothing changes any more
 //
-// What is refused is counted: Stats.Misuses. The methods for any goroutine say so in their comment; ringtest has the list, with the reasons.
+// What is refused is counted: RingStats.Misuses. The methods for any goroutine say so in their comment; ringtest has the list, with the reasons.
 
 // Check reports whether the calling goroutine may use the ring: nil for its owner, and for anyone before it has one; ErrOwner or ErrClosed.
 // Any goroutine.

@@ -46,7 +46,7 @@ var eventNames = []struct {
 	bit  Event
 	name string
 }{
-	{EventNewConnection, "NEW_CONNECTION"}, {EventPacket, "PACKET"}, {EventSent, "SENT"}, {EventTxTimestamp, "STAMP"}, {EventIn, "IN"}, {EventOut, "OUT"},
+	{EventNewConnection, "NEW_CONNECTION"}, {EventPacket, "PACKET"}, {EventSent, "SENT"}, {EventTxTimestamp, "TX_TIMESTAMP"}, {EventIn, "IN"}, {EventOut, "OUT"},
 	{EventPath, "PATH"}, {EventErr, "ERR"}, {EventHup, "HUP"}, {EventRdHup, "RDHUP"}, {EventClosed, "CLOSED"},
 }
 

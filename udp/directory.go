@@ -47,8 +47,8 @@ const MaxStacks = 63
 // NewDirectory makes an empty directory; seeds are those of NewTable.
 func NewDirectory(seeds [2]uint64) *Directory { return &Directory{table: NewTable(seeds)} }
 
-// Enter gives a stack its number, from 1 to MaxStacks.
-func (d *Directory) Enter() (number int, err error) {
+// AddStack gives a stack its number, from 1 to MaxStacks.
+func (d *Directory) AddStack() (number int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range MaxStacks {
@@ -61,8 +61,8 @@ func (d *Directory) Enter() (number int, err error) {
 	return 0, fmt.Errorf("udp: %d stacks are in the directory, which holds no more", MaxStacks)
 }
 
-// Leave removes a stack, with the sockets that it still has.
-func (d *Directory) Leave(number int) {
+// RemoveStack removes a stack, with the sockets that it still has.
+func (d *Directory) RemoveStack(number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writePlaces()

@@ -57,7 +57,7 @@ func several(t testing.TB, n int) (d *udp.Directory, all []*stack) {
 		l := buffers.Layout{SmallSize: 2048, SmallCount: 64, LargeSize: 65536, LargeCount: 2, Headroom: 192}
 		pool, err := buffers.New(make([]byte, l.Bytes()), l)
 		require.NoError(t, err)
-		number, err := d.Enter()
+		number, err := d.AddStack()
 		require.NoError(t, err)
 		below, err := ip.New(ip.Config{Pool: pool, Host: fixed{host.NewSnapshot(iptest.Facts(), 1)}, Random: rand.Uint64,
 			Interfaces: []ip.Interface{{Index: iface, MAC: ourMAC, MTU: 1500}}})
@@ -237,14 +237,14 @@ func TestAcceptLeavesHalf(t *testing.T) {
 func TestDirectoryIsFull(t *testing.T) {
 	d := udp.NewDirectory([2]uint64{1, 2})
 	for i := range udp.MaxStacks {
-		n, err := d.Enter()
+		n, err := d.AddStack()
 		require.NoError(t, err)
 		require.Equal(t, i+1, n)
 	}
-	_, err := d.Enter()
+	_, err := d.AddStack()
 	require.ErrorContains(t, err, "63 stacks")
-	d.Leave(5)
-	n, err := d.Enter()
+	d.RemoveStack(5)
+	n, err := d.AddStack()
 	require.NoError(t, err)
 	require.Equal(t, 5, n)
 }

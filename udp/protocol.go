@@ -15,7 +15,7 @@ type Config struct {
 	// Fragment sends datagrams that are longer than the MTU in fragments: by the socket's descriptor, so that the kernel makes them, or, on
 	// links without a kernel, made by the stack. Otherwise they are refused with EMSGSIZE.
 	Fragment bool
-	// Directory is shared with the stacks of the host's other rings, Number is what its Enter gave this one. Without it the stack is alone.
+	// Directory is shared with the stacks of the host's other rings, Number is what its AddStack gave this one. Without it the stack is alone.
 	Directory *Directory
 	Number    int
 }
@@ -97,7 +97,7 @@ func New(s *ip.Stack, c Config) (*Protocol, error) {
 	case c.Directory != nil && !s.HasKernel():
 		return nil, errDirectory
 	case c.Directory != nil && (c.Number < 1 || c.Number > MaxStacks):
-		return nil, fmt.Errorf("udp: Number %d: not one that Directory.Enter gives", c.Number)
+		return nil, fmt.Errorf("udp: Number %d: not one that Directory.AddStack gives", c.Number)
 	}
 	u := &Protocol{stack: s, pool: s.Pool(), drops: s.Drops(), fragment: c.Fragment, directory: c.Directory, number: int32(c.Number),
 		table: NewTable([2]uint64{s.Random(), s.Random()}), generation: s.RouteGeneration(), fastGeneration: 1}

@@ -86,12 +86,12 @@ func (x *Exchange) Path(name string) (p link.Path, ok bool) { return x.nics.Path
 
 // enter makes d one of the drivers.
 func (x *Exchange) enter(d *driver) error {
-	number, err := x.directory.Enter()
+	number, err := x.directory.AddStack()
 	if err != nil {
 		return fmt.Errorf("offload: exchange: %w", err)
 	}
 	if d.handoff, err = x.hub.Join(number, d.pool, d.wakeOwner); err != nil {
-		x.directory.Leave(number)
+		x.directory.RemoveStack(number)
 		return fmt.Errorf("offload: exchange: %w", err)
 	}
 	d.number = number
@@ -100,7 +100,7 @@ func (x *Exchange) enter(d *driver) error {
 
 // leave takes d out, which has no attachment any more. Owner of d, or anyone before its first turn.
 func (x *Exchange) leave(d *driver) {
-	x.directory.Leave(d.number)
+	x.directory.RemoveStack(d.number)
 	x.watcher.RemoveRing(d.number)
 	d.handoff.Close()
 }

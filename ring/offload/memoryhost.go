@@ -80,10 +80,10 @@ func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort,
 		return local, unix.EBADF
 	case !ok:
 		return local, unix.EAFNOSUPPORT
-	case !a.IsZero() && !a.IsMulticast() && !n.has(local.Addr()):
+	case !a.IsZero() && !a.IsMulticast() && !n.hasAddress(local.Addr()):
 		return local, unix.EADDRNOTAVAIL
 	}
-	port, e := n.choose(ring.HandleOf(s).Conn, t, a, local.Port())
+	port, e := n.choosePort(ring.HandleOf(s).Conn, t, a, local.Port())
 	if e != 0 {
 		return local, e
 	}
@@ -91,8 +91,8 @@ func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort,
 	return netip.AddrPortFrom(a.Netip(), port), nil
 }
 
-// has reports whether the address is the host's, or a broadcast of one of its interfaces.
-func (n *MemoryHost) has(a netip.Addr) bool {
+// hasAddress reports whether the address is the host's, or a broadcast of one of its interfaces.
+func (n *MemoryHost) hasAddress(a netip.Addr) bool {
 	s := n.own.Snapshot()
 	if _, ok := s.Local(a); ok {
 		return true
@@ -106,7 +106,9 @@ const (
 	lastPort  = 60999
 )
 
-func (n *MemoryHost) choose(id ring.Conn, t *memorySocket, a wire.Addr, port uint16) (uint16, syscall.Errno) {
+// choosePort returns port if the socket id may have it at address a, or a free one for port 0: the search starts at a random place. EADDRINUSE
+// where another socket has it, or all.
+func (n *MemoryHost) choosePort(id ring.Conn, t *memorySocket, a wire.Addr, port uint16) (uint16, syscall.Errno) {
 	free := func(p uint16) bool {
 		b := t.binding
 		b.Local, b.Port = a, p
@@ -155,7 +157,7 @@ func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrP
 		a, _ = wire.AddrFrom(w.Source)
 	}
 	if !t.port {
-		port, e := n.choose(ring.HandleOf(s).Conn, t, a, 0)
+		port, e := n.choosePort(ring.HandleOf(s).Conn, t, a, 0)
 		if e != 0 {
 			return netip.AddrPort{}, e
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // The methods that any goroutine may call, with the reason why it may. All others answer ErrOwner to a goroutine that is not the owner; those
-// without an error result answer the zero value. Both are counted in Stats.Misuses.
+// without an error result answer the zero value. Both are counted in RingStats.Misuses.
 var (
 	socketForAll = map[string]string{
 		"ID":         "set when the socket is made",
@@ -158,7 +158,7 @@ func refusal(out []reflect.Value) error {
 	return nil
 }
 
-// misuses is Stats.Misuses.
+// misuses is RingStats.Misuses.
 func misuses(r *ring.Ring) uint64 {
 	f := reflect.ValueOf(r.Stats()).FieldByName("Misuses")
 	if !f.IsValid() {

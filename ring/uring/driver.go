@@ -33,7 +33,7 @@ type Driver struct {
 	turn    uint32 // counts Reaps
 	bound   bool
 	reaping bool
-	rested  bool // the last thing before this Reap was a sleep
+	slept   bool // the last thing before this Reap was a sleep
 	armed   bool // between Arm and Disarm
 	closing bool
 
@@ -126,13 +126,13 @@ func (d *Driver) pending() bool {
 
 // enter submits what is prepared; with UringEnterGetEvents the kernel also makes the completions it has work for.
 func (d *Driver) enter(flags uint32) error {
-	d.prepare()
+	d.prepareReceives()
 	return d.submitAll(flags)
 }
 
-// prepare comes before each enter. Receiving is armed here and not when it was asked for: one that was stopped again meanwhile has
+// prepareReceives comes before each enter. Receiving is armed here and not when it was asked for: one that was stopped again meanwhile has
 // then taken nothing.
-func (d *Driver) prepare() {
+func (d *Driver) prepareReceives() {
 	d.refill()
 	for i, r := range d.arming {
 		d.arming[i] = nil

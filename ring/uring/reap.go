@@ -15,8 +15,8 @@ func (d *Driver) Reap(k *ring.Sink) error {
 	}
 	// Directly read sockets and the queue take turns in being first, so that with a short slice neither can keep the other out.
 	// After a sleep the queue is first: it tells, among other things, that the polls of the others have fired.
-	before := d.numHot > 0 && d.turn&1 == 0 && !d.rested
-	d.rested = false
+	before := d.numHot > 0 && d.turn&1 == 0 && !d.slept
+	d.slept = false
 	if before {
 		d.readHot(k)
 	}

@@ -30,7 +30,7 @@ func (d *Driver) waiting() bool {
 // No wake-up is lost: first everything is submitted, then the kernel is told to signal, then it is looked whether something came
 // meanwhile. What comes later signals.
 func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
-	d.rested = true
+	d.slept = true
 	if d.waiting() {
 		return true, nil
 	}
@@ -68,12 +68,12 @@ func (d *Driver) Disarm() {
 
 // Wait sleeps in io_uring_enter.
 func (d *Driver) Wait(limit time.Duration) error {
-	d.rested = true
+	d.slept = true
 	if d.waiting() || limit == 0 {
 		return d.Flush()
 	}
 	d.pollHot()
-	d.prepare()
+	d.prepareReceives()
 	if len(d.backlog) > 0 {
 		if err := d.submitAll(0); err != nil {
 			return err

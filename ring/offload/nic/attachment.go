@@ -38,7 +38,7 @@ type attachment struct {
 	role    Role
 
 	lost          link.Reason // why the device carries nothing; empty while it does
-	onLost        link.Reason // why the interface that has the addresses carries nothing, where that is another
+	parentLost    link.Reason // why the interface that has the addresses carries nothing, where that is another
 	refused       link.Reason // why an idle queue could not be had
 	idle          idleQueues  // of the interface, as the sockets were told
 	reportedCount int         // count, likewise
@@ -83,7 +83,7 @@ func (p *attachment) why() link.Reason {
 	case p.rejoin != nil:
 		return link.Reason{Code: "link.joining", Text: "what its sockets had joined on " + p.On + " before it was made again is being joined"}
 	}
-	return p.onLost
+	return p.parentLost
 }
 
 // fillFor is how many buffers each of n queues may keep ready for its card: of half of the pool its share, or the last ones would find nothing.

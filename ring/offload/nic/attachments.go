@@ -109,8 +109,8 @@ func (a *Attachments) add(i Interface) error {
 		return err
 	case p.base != nil:
 		a.alignChildren(p.base)
-		if p.isAttached() && p.onLost.Code != "" {
-			return errors.Join(fmt.Errorf("offload: %s: %s: %w", p.On, p.onLost.Text, unix.ENODEV), a.remove(len(a.list)-1))
+		if p.isAttached() && p.parentLost.Code != "" {
+			return errors.Join(fmt.Errorf("offload: %s: %s: %w", p.On, p.parentLost.Text, unix.ENODEV), a.remove(len(a.list)-1))
 		}
 		return nil
 	}
@@ -285,11 +285,11 @@ func (a *Attachments) check(p *attachment, s *host.Snapshot) (changed bool) {
 		a.checkDevice(p, s)
 	}
 	if p.isAttached() {
-		if p.onLost.Code == "" || p.base == nil {
-			p.onLost = a.checkOn(p, s)
+		if p.parentLost.Code == "" || p.base == nil {
+			p.parentLost = a.checkOn(p, s)
 		}
 		for _, place := range p.places[:p.count] {
-			a.events.LinkDown(place, p.why().Code != "", p.onLost.Code != "")
+			a.events.LinkDown(place, p.why().Code != "", p.parentLost.Code != "")
 		}
 	} else if p.base == nil {
 		a.checkClosed(p, s)

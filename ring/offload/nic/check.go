@@ -124,7 +124,7 @@ func (a *Attachments) renumber(p *attachment, old int) {
 	if j := a.renumbered(p.On, old, p.ifIndex); j != nil {
 		p.rejoin = j
 		for _, place := range p.places[:p.count] {
-			a.events.LinkDown(place, true, p.onLost.Code != "")
+			a.events.LinkDown(place, true, p.parentLost.Code != "")
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (a *Attachments) alignChildren(base *attachment) {
 		}
 		p.idle, p.reportedCount, p.serial = base.idle, base.reportedCount, base.serial
 		if p.lost = base.lost; base.isAttached() {
-			p.onLost = a.addChildLinks(p)
+			p.parentLost = a.addChildLinks(p)
 		}
 	}
 }
@@ -84,6 +84,6 @@ func (a *Attachments) checkChild(p *attachment) {
 		a.alignChildren(p.base)
 	}
 	if p.lost = p.base.lost; p.isAttached() {
-		p.onLost = a.addChildLinks(p)
+		p.parentLost = a.addChildLinks(p)
 	}
 }
