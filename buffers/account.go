@@ -32,7 +32,7 @@ type account struct {
 
 // OpenAccount opens an account with a limit in bytes of buffer memory; with 0 only the dynamic rule of Over applies.
 // Allocates when more accounts are open than ever before.
-func (p *Pool) OpenAccount(limit int) (Account, error) {
+func (p *DriverPool) OpenAccount(limit int) (Account, error) {
 	if limit < 0 {
 		return 0, fmt.Errorf("buffers: OpenAccount: limit is %d: %w", limit, ErrSize)
 	}
@@ -58,7 +58,7 @@ func (p *Pool) OpenAccount(limit int) (Account, error) {
 
 // SetLimit changes the limit in bytes of buffer memory; 0 is none. It takes nothing back from the holder. Errors:
 // ErrAccount, ErrSize.
-func (p *Pool) SetLimit(a Account, limit int) error {
+func (p *DriverPool) SetLimit(a Account, limit int) error {
 	if limit < 0 {
 		return fmt.Errorf("buffers: SetLimit: limit is %d: %w", limit, ErrSize)
 	}
@@ -72,7 +72,7 @@ func (p *Pool) SetLimit(a Account, limit int) error {
 
 // CloseAccount ends the account. Buffers still charged to it stay good; the slot is used again when the last of them
 // has come back. Error: ErrAccount when it is not open.
-func (p *Pool) CloseAccount(a Account) error {
+func (p *DriverPool) CloseAccount(a Account) error {
 	acc := p.account(a)
 	if a == 0 || acc == nil || acc.closed {
 		return fmt.Errorf("buffers: CloseAccount: account %d: %w", a, ErrAccount)
@@ -83,12 +83,12 @@ func (p *Pool) CloseAccount(a Account) error {
 }
 
 // Used is the buffer memory charged to a, in bytes; of account 0, what is out and charged to nobody.
-func (p *Pool) Used(a Account) int {
+func (p *DriverPool) Used(a Account) int {
 	acc := p.account(a)
 	if acc == nil {
 		return 0
 	}
-	return acc.bytes(p)
+	return acc.bytes(&p.Pool)
 }
 
 // Over reports whether the holder of a should take no more: it has reached its limit, or has more buffers of a class
@@ -98,7 +98,7 @@ func (p *Pool) Used(a Account) int {
 // Classes count apart, since a large buffer is not replaced by free small ones. Over only advises: a holder of nothing
 // is never over by the dynamic rule, even if nothing is available (many holders at once), so Take may still fail.
 // Account 0 is never over, a closed one without buffers always. O(1).
-func (p *Pool) Over(a Account) bool {
+func (p *DriverPool) Over(a Account) bool {
 	if a == 0 {
 		return false
 	}
@@ -107,11 +107,11 @@ func (p *Pool) Over(a Account) bool {
 		return true
 	}
 	return acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
-		acc.limit > 0 && acc.bytes(p) >= acc.limit
+		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit
 }
 
 // OverFree is Over's dynamic rule for one class, of what is free alone: for holders of copies, who cannot have what lies filling. O(1).
-func (p *Pool) OverFree(a Account, c Class) bool {
+func (p *DriverPool) OverFree(a Account, c Class) bool {
 	if a == 0 || c >= NumClasses {
 		return false
 	}

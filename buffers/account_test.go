@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func open(t *testing.T, p *buffers.Pool, limit int) buffers.Account {
+func open(t *testing.T, p *buffers.DriverPool, limit int) buffers.Account {
 	t.Helper()
 	a, err := p.OpenAccount(limit)
 	require.NoError(t, err)

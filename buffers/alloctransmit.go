@@ -6,7 +6,7 @@ package buffers
 // AllocTransmit takes a buffer for a frame that its caller writes and sends at once: a packet that is transmitting, and its bytes,
 // head of them for headers before n of payload; their content is undefined. The packet is charged to nobody. Zero when no buffer is free,
 // which is counted, or none has so much room.
-func (p *Pool) AllocTransmit(head, n int) (Packet, []byte) {
+func (p *DriverPool) AllocTransmit(head, n int) (Packet, []byte) {
 	c := Small
 	if n > p.layout.SmallSize {
 		c = Large
@@ -25,11 +25,11 @@ func (p *Pool) AllocTransmit(head, n int) (Packet, []byte) {
 	m.refs = 1
 	m.state = stateTransmitting
 	end := m.off + m.len
-	return Packet{pool: p, head: i, gen: m.gen}, p.mem[m.off:end:end]
+	return Packet{pool: &p.Pool, head: i, gen: m.gen}, p.mem[m.off:end:end]
 }
 
 // allocTransmitSlow is AllocTransmit where the usual class has nothing free, or every step is to be recorded.
-func (p *Pool) allocTransmitSlow(head, n int) (Packet, []byte) {
+func (p *DriverPool) allocTransmitSlow(head, n int) (Packet, []byte) {
 	pk, err := p.Alloc(n)
 	if err != nil {
 		return Packet{}, nil
@@ -46,8 +46,8 @@ func (p *Pool) allocTransmitSlow(head, n int) (Packet, []byte) {
 
 // FreeTransmit ends a packet that was sent and that nobody waits for (transmitting or unacknowledged to free): Complete, and Release of its
 // only reference.
-func (p *Pool) FreeTransmit(pk Packet) {
-	if pk.pool == p {
+func (p *DriverPool) FreeTransmit(pk Packet) {
+	if pk.pool == &p.Pool {
 		if m := &p.meta[pk.head]; m.gen == pk.gen && m.state == stateTransmitting && m.refs == 1 && m.next == none && m.bufRefs == 0 &&
 			m.flags == 0 && p.debug.Load() == nil {
 			m.refs = 0

@@ -14,7 +14,7 @@ type Credit struct {
 
 // AskCredit makes the pool note for the account how many of the bytes filled for it from here on come back. holder is what the caller knows the
 // account's holder by. Allocates the first time. Error: ErrAccount.
-func (p *Pool) AskCredit(a Account, holder uint64) error {
+func (p *DriverPool) AskCredit(a Account, holder uint64) error {
 	acc := p.account(a)
 	if a == 0 || acc == nil {
 		return fmt.Errorf("buffers: AskCredit: account %d: %w", a, ErrAccount)
@@ -28,16 +28,16 @@ func (p *Pool) AskCredit(a Account, holder uint64) error {
 }
 
 // IsUnused reports that nothing is charged to an open account, and that no credit of it waits.
-func (p *Pool) IsUnused(a Account) bool {
+func (p *DriverPool) IsUnused(a Account) bool {
 	acc := p.account(a)
 	return a != 0 && acc != nil && acc.used == [NumClasses]int32{} && acc.credit == 0
 }
 
 // HasCredit reports whether TakeCredit has something.
-func (p *Pool) HasCredit() bool { return len(p.credits) > 0 }
+func (p *DriverPool) HasCredit() bool { return len(p.credits) > 0 }
 
 // TakeCredit takes one account's credit; false when there is none. It allocates nothing.
-func (p *Pool) TakeCredit() (Credit, bool) {
+func (p *DriverPool) TakeCredit() (Credit, bool) {
 	for n := len(p.credits); n > 0; n = len(p.credits) {
 		a := &p.accounts[p.credits[n-1]]
 		p.credits = p.credits[:n-1]

@@ -9,7 +9,7 @@ import (
 )
 
 // taken is all the credit there is, by account.
-func taken(p *buffers.Pool) map[buffers.Account]int {
+func taken(p *buffers.DriverPool) map[buffers.Account]int {
 	all := map[buffers.Account]int{}
 	for p.HasCredit() {
 		c, ok := p.TakeCredit()

@@ -28,7 +28,7 @@ func (p *Pool) SetDebug(on bool) {
 const poisonByte = 0xDB
 
 func (p *Pool) poison(i uint32) {
-	b := p.Memory(i)
+	b := p.mem[p.base(i):p.end(i)]
 	for j := range b {
 		b[j] = poisonByte
 	}

@@ -6,9 +6,9 @@
 //
 // # A packet's life
 //
-// A driver takes a free buffer ([Pool.Take]), gives its memory to the kernel ([Pool.Memory]), and makes a packet of it
-// when bytes have arrived ([Pool.Fill], [Pool.Append] for more than one buffer). The ring hands it to the application
-// ([Pool.Deliver]), which reads it in place and gives it back:
+// A driver takes a free buffer ([DriverPool.Take]), gives its memory to the kernel ([DriverPool.Memory]), and makes a packet of it
+// when bytes have arrived ([DriverPool.Fill], [Pool.Append] for more than one buffer). The ring hands it to the application
+// ([DriverPool.Deliver]), which reads it in place and gives it back:
 //
 //	free → filling → received → held → free
 //
@@ -16,9 +16,9 @@
 //	c.Packet.Release()
 //
 // To send, the application fills a buffer of its own ([Pool.Alloc], [Packet.Room], [Packet.SetLen]) or takes one it has
-// received; the ring takes it over ([Pool.Transmit]) and completes it ([Pool.Complete]). Each buffer is in exactly one
+// received; the ring takes it over ([DriverPool.Transmit]) and completes it ([DriverPool.Complete]). Each buffer is in exactly one
 // of these places, which [Pool.Ledger] counts and [Pool.Verify] proves. A transport that sends again what was lost keeps a buffer as
-// unacknowledged ([Pool.Unacknowledge]) while no link refers to it.
+// unacknowledged ([DriverPool.Unacknowledge]) while no link refers to it.
 //
 // # Three handles
 //
@@ -34,12 +34,12 @@
 // # Budgets
 //
 // An [Account] is what one socket may keep of the pool, in buffer memory. Besides a fixed limit there is a dynamic one
-// that needs no setting: a holder is over ([Pool.Over]) when it has more than what is left for everybody. The pool only
+// that needs no setting: a holder is over ([DriverPool.Over]) when it has more than what is left for everybody. The pool only
 // says so; the ring stops reading. Buffers taken for sending are charged to nobody. A transport with a window learns how much of what it
-// received was released ([Pool.AskCredit], [Pool.TakeCredit]).
+// received was released ([DriverPool.AskCredit], [DriverPool.TakeCredit]).
 //
 // # Whose calls
 //
 // A pool belongs to the goroutine that polls its ring. Exceptions are stated: the methods of [Lent],
-// [Pool.SetReturnCallback], [Pool.Memory], [Pool.ClassOf], [Pool.Layout].
+// [Pool.Layout] and [Pool.Contiguous], and those of [DriverPool] whose comment says so.
 package buffers

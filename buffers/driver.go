@@ -2,13 +2,18 @@ package buffers
 
 import "fmt"
 
-// The functions of this file are for the ring core and its drivers, on the owner goroutine. Wrong arguments here are
-// bugs of the program, not of its input: they panic with the buffer's index. A driver that takes indexes or lengths from
-// outside the process checks them first.
+// DriverPool is a Pool with the calls that move its buffers between the kernel, a ring and the application. The ring core, its drivers,
+// links and protocol stacks use it; an application gets the embedded Pool alone, from its poller, and with that none of these calls.
+//
+// All calls are for the owner goroutine unless their comment says otherwise. Wrong arguments are bugs of the caller: they panic with the
+// buffer's index. A driver that receives indexes or lengths from outside the process checks them before the call.
+type DriverPool struct {
+	Pool
+}
 
 // Take takes a free buffer of class c for filling (free to filling). When none is free beyond the reserve it first takes
 // back what other goroutines have released; false when there is still none, which is counted.
-func (p *Pool) Take(c Class) (uint32, bool) {
+func (p *DriverPool) Take(c Class) (uint32, bool) {
 	f := &p.free[c]
 	if f.n <= f.reserve {
 		return p.takeReclaimed(c)
@@ -20,7 +25,7 @@ func (p *Pool) Take(c Class) (uint32, bool) {
 }
 
 // takeReclaimed is Take when the free list is short.
-func (p *Pool) takeReclaimed(c Class) (uint32, bool) {
+func (p *DriverPool) takeReclaimed(c Class) (uint32, bool) {
 	i, ok := p.take(c, p.free[c].reserve)
 	if !ok {
 		p.stats.Exhausted++
@@ -41,35 +46,33 @@ func (p *Pool) take(c Class, reserve int) (uint32, bool) {
 }
 
 // Return gives back a buffer that was never filled (filling to free).
-func (p *Pool) Return(i uint32) {
+func (p *DriverPool) Return(i uint32) {
 	m := &p.meta[i]
 	if m.state != stateFilling {
 		panic(fmt.Sprintf("buffers: Return: buffer %d is %v, not filling", i, m.state))
 	}
 	m.state = stateFree
 	p.freed++
-	p.free[p.ClassOf(i)].push(i)
+	p.free[p.classOf(i)].push(i)
 }
 
 // Memory is the whole of buffer i, headroom included: what the kernel or the card is told to write to. Any goroutine.
-func (p *Pool) Memory(i uint32) []byte {
+func (p *DriverPool) Memory(i uint32) []byte {
 	start, end := p.base(i), p.end(i)
 	return p.mem[start:end:end]
 }
 
 // ClassOf is the size class of buffer i. Any goroutine.
-func (p *Pool) ClassOf(i uint32) Class {
-	if i < p.small {
-		return Small
-	}
-	return Large
-}
+func (p *DriverPool) ClassOf(i uint32) Class { return p.classOf(i) }
 
 // Fill makes a packet of a filling buffer (filling to received): its payload is Memory(i)[off:off+n], it has one
 // reference and is charged to a. An account that was closed, and whose last buffer returned, in the meantime is charged nothing; that is
 // counted.
-func (p *Pool) Fill(i uint32, off, n int, a Account) Packet {
-	m, c := &p.meta[i], p.ClassOf(i)
+func (p *DriverPool) Fill(i uint32, off, n int, a Account) Packet { return p.fill(i, off, n, a) }
+
+// fill is Fill, for Alloc too.
+func (p *Pool) fill(i uint32, off, n int, a Account) Packet {
+	m, c := &p.meta[i], p.classOf(i)
 	if m.state != stateFilling || uint(off) > uint(p.strides[c]) || uint(n) > uint(p.strides[c])-uint(off) {
 		p.badFill(i, off, n)
 	}
@@ -94,7 +97,7 @@ func (p *Pool) Fill(i uint32, off, n int, a Account) Packet {
 
 func (p *Pool) badFill(i uint32, off, n int) {
 	panic(fmt.Sprintf("buffers: Fill: buffer %d is %v, off is %d, n is %d: want filling, and a payload within %d bytes",
-		i, p.meta[i].state, off, n, p.strides[p.ClassOf(i)]))
+		i, p.meta[i].state, off, n, p.strides[p.classOf(i)]))
 }
 
 // Append chains two packets: tail's buffers follow head's, in head's state, and tail's handle is used up. Returns head;
@@ -148,7 +151,7 @@ func (p *Pool) extent(head uint32) chain {
 // Deliver hands a packet to the application (received to held, the whole chain). It also takes a sent packet back to
 // its sender (completing to held). A packet that is already held stays so: one that several sockets share is delivered
 // to each.
-func (p *Pool) Deliver(pk Packet) {
+func (p *DriverPool) Deliver(pk Packet) {
 	m := p.live("Deliver", pk)
 	switch {
 	case m.state != stateReceived && m.state != stateCompleting && m.state != stateHeld:
@@ -165,9 +168,9 @@ func (p *Pool) Deliver(pk Packet) {
 
 // DeliverTo is Deliver on the ring's receive path, together with what the ring asks next: the payload's length, and whether account a,
 // which paid for the packet, is now over (see Over). One pass over the buffer's record instead of three: 5 ns a packet.
-func (p *Pool) DeliverTo(pk Packet, a Account) (n int, over bool) {
+func (p *DriverPool) DeliverTo(pk Packet, a Account) (n int, over bool) {
 	m := &p.meta[pk.head]
-	if pk.pool != p || m.gen != pk.gen || m.state != stateReceived || m.next != none || p.debug.Load() != nil {
+	if pk.pool != &p.Pool || m.gen != pk.gen || m.state != stateReceived || m.next != none || p.debug.Load() != nil {
 		n = pk.Len()
 		p.Deliver(pk)
 		return n, p.Over(a)
@@ -175,12 +178,12 @@ func (p *Pool) DeliverTo(pk Packet, a Account) (n int, over bool) {
 	m.state = stateHeld
 	acc := &p.accounts[m.account]
 	return int(m.len), m.account != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
-		acc.limit > 0 && acc.bytes(p) >= acc.limit)
+		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit)
 }
 
 // FillHeld is Fill and DeliverTo in one pass, for a buffer whose packet goes straight to the application (filling to held).
-func (p *Pool) FillHeld(i uint32, off, n int, a Account) (pk Packet, over bool) {
-	m, c := &p.meta[i], p.ClassOf(i)
+func (p *DriverPool) FillHeld(i uint32, off, n int, a Account) (pk Packet, over bool) {
+	m, c := &p.meta[i], p.classOf(i)
 	slot := uint32(a & slotMask)
 	if m.state != stateFilling || uint(off) > uint(p.strides[c]) || uint(n) > uint(p.strides[c])-uint(off) ||
 		int(slot) >= len(p.accounts) || p.accounts[slot].id != a || p.debug.Load() != nil {
@@ -199,16 +202,16 @@ func (p *Pool) FillHeld(i uint32, off, n int, a Account) (pk Packet, over bool) 
 	m.len = uint32(n)
 	m.refs = 1
 	m.state = stateHeld
-	return Packet{pool: p, head: i, gen: m.gen}, slot != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
-		acc.limit > 0 && acc.bytes(p) >= acc.limit)
+	return Packet{pool: &p.Pool, head: i, gen: m.gen}, slot != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
+		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit)
 }
 
 // Transmit takes the caller's packet for sending (held to transmitting): the caller's handle is used up, the returned
 // one is the ring's. Only a packet with a single reference can be sent, since the ring may write headers before the
 // payload; a buffer that is only kept by Buffer.Retain may. On error nothing has changed: ErrOtherPool, ErrStale,
 // ErrShared, ErrState.
-func (p *Pool) Transmit(pk Packet) (Packet, error) {
-	if pk.pool != p && pk.pool != nil {
+func (p *DriverPool) Transmit(pk Packet) (Packet, error) {
+	if pk.pool != &p.Pool && pk.pool != nil {
 		return Packet{}, ErrOtherPool
 	}
 	if err := pk.check(); err != nil {
@@ -226,15 +229,15 @@ func (p *Pool) Transmit(pk Packet) (Packet, error) {
 	if d := p.debug.Load(); d != nil {
 		d.ended(d.packets, pk.head, pk.gen, "sent")
 	}
-	return Packet{pool: p, head: pk.head, gen: m.gen}, nil
+	return Packet{pool: &p.Pool, head: pk.head, gen: m.gen}, nil
 }
 
 // UndoTransmit undoes Transmit, which made sent of pk, before anything was done with sent: the caller's handle is good again (transmitting
 // to held).
-func (p *Pool) UndoTransmit(pk, sent Packet) {
-	m := p.live("Recall", sent)
-	if m.state != stateTransmitting || pk.pool != p || pk.head != sent.head || pk.gen+1 != sent.gen {
-		panic(fmt.Sprintf("buffers: Recall: buffer %d is %v, handle has generation %d, packet %d", sent.head, m.state, pk.gen, m.gen))
+func (p *DriverPool) UndoTransmit(pk, sent Packet) {
+	m := p.live("UndoTransmit", sent)
+	if m.state != stateTransmitting || pk.pool != &p.Pool || pk.head != sent.head || pk.gen+1 != sent.gen {
+		panic(fmt.Sprintf("buffers: UndoTransmit: buffer %d is %v, handle has generation %d, packet %d", sent.head, m.state, pk.gen, m.gen))
 	}
 	m.gen = pk.gen
 	p.setState(pk.head, stateHeld)
@@ -245,7 +248,7 @@ func (p *Pool) UndoTransmit(pk, sent Packet) {
 
 // Complete notes that a packet is sent (transmitting or unacknowledged to completing); the ring then releases it, or gives it back to the
 // sender with Deliver.
-func (p *Pool) Complete(pk Packet) {
+func (p *DriverPool) Complete(pk Packet) {
 	if m := p.live("Complete", pk); m.state != stateTransmitting && m.state != stateUnacknowledged {
 		panic(fmt.Sprintf("buffers: Complete: buffer %d is %v, not transmitting", pk.head, m.state))
 	}

@@ -97,7 +97,7 @@ func ExamplePool_Alloc() {
 	// an answer <nil>, still mine: false
 }
 
-func examplePool() *buffers.Pool {
+func examplePool() *buffers.DriverPool {
 	layout := buffers.Layout{SmallSize: 256, SmallCount: 8}
 	pool, err := buffers.New(make([]byte, layout.Bytes()), layout)
 	if err != nil {
@@ -106,7 +106,7 @@ func examplePool() *buffers.Pool {
 	return pool
 }
 
-func datagram(pool *buffers.Pool, payload string) buffers.Packet {
+func datagram(pool *buffers.DriverPool, payload string) buffers.Packet {
 	i, _ := pool.Take(buffers.Small)
 	packet := pool.Fill(i, 0, copy(pool.Memory(i), payload), 0)
 	pool.Deliver(packet)

@@ -13,11 +13,11 @@ import (
 
 // Region is the memory that New divided, exactly as long as the layout needs: what a card is registered with. Places in it are
 // offsets from its start. Any goroutine.
-func (p *Pool) Region() []byte { return p.mem }
+func (p *DriverPool) Region() []byte { return p.mem }
 
 // Locate finds the buffer that the region's byte off belongs to, and the byte's place in that buffer's Memory; false when off is
 // beyond the last buffer. Links use it on numbers that come from outside the process. Any goroutine.
-func (p *Pool) Locate(off uint64) (i uint32, at uint32, ok bool) {
+func (p *DriverPool) Locate(off uint64) (i uint32, at uint32, ok bool) {
 	if off >= uint64(len(p.mem)) {
 		return none, 0, false
 	}
@@ -49,9 +49,9 @@ type Place struct {
 }
 
 // View is the payload of a received packet that lies in one buffer; false when it is in several.
-func (p *Pool) View(pk Packet) ([]byte, bool) {
+func (p *DriverPool) View(pk Packet) ([]byte, bool) {
 	m := &p.meta[pk.head]
-	if pk.pool != p || m.gen != pk.gen || m.next != none {
+	if pk.pool != &p.Pool || m.gen != pk.gen || m.next != none {
 		return pk.Bytes(), pk.NumBuffers() < 2
 	}
 	end := m.off + m.len
@@ -60,8 +60,8 @@ func (p *Pool) View(pk Packet) ([]byte, bool) {
 
 // Place is where the packet's first buffer with unread bytes has them: what a card is told to send. The packet must be live.
 // Owner goroutine.
-func (p *Pool) Place(pk Packet) Place {
-	if m := &p.meta[pk.head]; pk.pool == p && m.gen == pk.gen && m.flags == 0 {
+func (p *DriverPool) Place(pk Packet) Place {
+	if m := &p.meta[pk.head]; pk.pool == &p.Pool && m.gen == pk.gen && m.flags == 0 {
 		return Place{Off: m.off, Len: m.len, Buffer: pk.head, next: m.next}
 	}
 	m := p.live("Place", pk)
@@ -73,7 +73,7 @@ func (p *Pool) Place(pk Packet) Place {
 func (l Place) More() bool { return l.next != none }
 
 // NextPlace is the place of the buffer that follows in the chain; More must be true.
-func (p *Pool) NextPlace(l Place) Place {
+func (p *DriverPool) NextPlace(l Place) Place {
 	m := &p.meta[l.next]
 	return Place{Off: m.off, Len: m.len, Buffer: l.next, next: m.next}
 }
@@ -111,12 +111,12 @@ func (p Packet) Headroom() int {
 // which is only known now, is charged for its buffers. One pass where Pull, SetLen and a new account would be three. The packet must
 // be received, with a single reference and charged to nobody. An account that was closed in the meantime pays nothing; that is
 // counted.
-func (p *Pool) Trim(pk Packet, off, n int, a Account) {
+func (p *DriverPool) Trim(pk Packet, off, n int, a Account) {
 	slot := uint32(a & slotMask)
-	if m := &p.meta[pk.head]; pk.pool == p && m.gen == pk.gen && m.state == stateReceived && m.account == 0 && m.refs == 1 &&
+	if m := &p.meta[pk.head]; pk.pool == &p.Pool && m.gen == pk.gen && m.state == stateReceived && m.account == 0 && m.refs == 1 &&
 		m.next == none && m.flags == 0 && uint(off) <= uint(m.len) && uint(n) <= uint(m.len)-uint(off) &&
 		int(slot) < len(p.accounts) && p.accounts[slot].id == a {
-		c := p.ClassOf(pk.head)
+		c := p.classOf(pk.head)
 		p.accounts[0].used[c]--
 		p.accounts[slot].used[c]++
 		m.account = slot
@@ -130,15 +130,15 @@ func (p *Pool) Trim(pk Packet, off, n int, a Account) {
 // DeliverFrame is Trim and DeliverTo in one pass, for a frame whose datagram goes straight to the application: received to held. over is
 // DeliverTo's answer. ok is false, and nothing has changed, for a packet that is not as Trim's usual one, and while every step is recorded:
 // Trim it then.
-func (p *Pool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bool) {
+func (p *DriverPool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bool) {
 	slot := uint32(a & slotMask)
 	m := &p.meta[pk.head]
-	if pk.pool != p || m.gen != pk.gen || m.state != stateReceived || m.account != 0 || m.refs != 1 || m.next != none || m.flags != 0 ||
+	if pk.pool != &p.Pool || m.gen != pk.gen || m.state != stateReceived || m.account != 0 || m.refs != 1 || m.next != none || m.flags != 0 ||
 		uint(off) > uint(m.len) || uint(n) > uint(m.len)-uint(off) ||
 		int(slot) >= len(p.accounts) || p.accounts[slot].id != a || p.debug.Load() != nil {
 		return false, false
 	}
-	c := p.ClassOf(pk.head)
+	c := p.classOf(pk.head)
 	acc := &p.accounts[slot]
 	p.accounts[0].used[c]--
 	acc.used[c]++
@@ -147,11 +147,11 @@ func (p *Pool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bool) {
 	m.len = uint32(n)
 	m.state = stateHeld
 	return slot != 0 && (acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
-		acc.limit > 0 && acc.bytes(p) >= acc.limit), true
+		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit), true
 }
 
 // trimSlow is Trim for what is not usual, and says what is wrong.
-func (p *Pool) trimSlow(pk Packet, off, n int, a Account) {
+func (p *DriverPool) trimSlow(pk Packet, off, n int, a Account) {
 	m := p.live("Trim", pk)
 	if m.state != stateReceived || m.account != 0 || !p.exclusive(pk.head) {
 		panic(fmt.Sprintf("buffers: Trim: buffer %d is %v with %d references, charged to account slot %d: want received, 1, 0",
@@ -169,7 +169,7 @@ func (p *Pool) trimSlow(pk Packet, off, n int, a Account) {
 		p.trimChain(pk.head, uint32(off), uint32(n), slot)
 		return
 	}
-	c := p.ClassOf(pk.head)
+	c := p.classOf(pk.head)
 	p.accounts[0].used[c]--
 	p.accounts[slot].used[c]++
 	m.account = slot
@@ -177,9 +177,9 @@ func (p *Pool) trimSlow(pk Packet, off, n int, a Account) {
 	m.len = uint32(n)
 }
 
-func (p *Pool) trimChain(head, off, n, slot uint32) {
+func (p *DriverPool) trimChain(head, off, n, slot uint32) {
 	for i := head; i != none; i = p.meta[i].next {
-		c := p.ClassOf(i)
+		c := p.classOf(i)
 		p.accounts[0].used[c]--
 		p.accounts[slot].used[c]++
 		p.meta[i].account = slot

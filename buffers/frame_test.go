@@ -31,7 +31,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-func received(t *testing.T, p *buffers.Pool, c buffers.Class, off int, payload string) buffers.Packet {
+func received(t *testing.T, p *buffers.DriverPool, c buffers.Class, off int, payload string) buffers.Packet {
 	t.Helper()
 	i, ok := p.Take(c)
 	require.True(t, ok)

@@ -173,7 +173,7 @@ func (l Lent) Release() error {
 
 // SetReturnCallback sets f to be called, on the releasing goroutine, each time a lent packet has come back; nil for none. A
 // sleeping ring wakes its owner with it, and the owner then calls Reclaim. f must not block. Any goroutine.
-func (p *Pool) SetReturnCallback(f func()) {
+func (p *DriverPool) SetReturnCallback(f func()) {
 	if f == nil {
 		p.returnCallback.Store(nil)
 		return

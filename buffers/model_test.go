@@ -13,7 +13,7 @@ import (
 // real pool side by side; after every operation both must agree on everything that can be seen from outside.
 type model struct {
 	t     testing.TB
-	p     *buffers.Pool
+	p     *buffers.DriverPool
 	ops   []byte
 	seed  byte // of the next payload
 	quiet bool // leave out misuse, which panics in debug mode

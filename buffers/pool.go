@@ -39,8 +39,9 @@ type chain struct {
 	front uint32 // buffer with the first unread byte; valid with flagRead
 }
 
-// Pool hands out reference-counted buffers of a region. Its methods belong to one goroutine, the owner, unless they say
-// otherwise; nothing on the owner's path is atomic.
+// Pool is a region of memory divided into reference-counted buffers. Applications take buffers for sending from it (Alloc) and read how
+// full it is; what only rings and drivers may do with it are methods of DriverPool. The methods are for one goroutine, the owner, unless
+// their comment says otherwise; nothing on the owner's path is atomic.
 type Pool struct {
 	mem    []byte
 	meta   []meta
@@ -90,9 +91,10 @@ func (f *freeList) push(i uint32) {
 	f.n++
 }
 
-// New divides mem, which should start at a page, among the buffers of l; what mem has beyond l.Bytes() is not used. The
-// pool never allocates, moves or unmaps mem: the caller keeps it mapped as long as any handle may be used.
-func New(mem []byte, l Layout) (*Pool, error) {
+// New divides mem, which should start at a page boundary, among the buffers of l; bytes of mem beyond l.Bytes() are not used. The code that
+// builds a ring calls it, and hands the embedded Pool to the application. The pool never allocates, moves or unmaps mem: the caller
+// keeps it mapped as long as any handle may be used. Error: ErrSize, for a layout that Validate refuses or a mem that is too short.
+func New(mem []byte, l Layout) (*DriverPool, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
@@ -100,7 +102,7 @@ func New(mem []byte, l Layout) (*Pool, error) {
 		return nil, fmt.Errorf("buffers: region has %d bytes, layout needs %d: %w", len(mem), l.Bytes(), ErrSize)
 	}
 	total := l.SmallCount + l.LargeCount
-	p := &Pool{
+	p := &DriverPool{Pool{
 		mem:      mem[:l.Bytes():l.Bytes()],
 		meta:     make([]meta, total),
 		chains:   make([]chain, total),
@@ -112,7 +114,7 @@ func New(mem []byte, l Layout) (*Pool, error) {
 
 		loans: make([]atomic.Uint64, total),
 		links: make([]uint32, total),
-	}
+	}}
 	p.divide()
 	for c := Small; c < NumClasses; c++ {
 		p.free[c].stack = make([]uint32, l.count(c))
@@ -122,7 +124,7 @@ func New(mem []byte, l Layout) (*Pool, error) {
 	for i := total - 1; i >= 0; i-- {
 		p.meta[i].next = none
 		p.meta[i].off = p.base(uint32(i))
-		p.free[p.ClassOf(uint32(i))].push(uint32(i))
+		p.free[p.classOf(uint32(i))].push(uint32(i))
 	}
 	return p, nil
 }
@@ -142,7 +144,7 @@ func (p *Pool) Layout() Layout { return p.layout }
 
 // SetContiguous says that the region's bytes are neighbours in physical memory too, so that a card can have buffers that cross pages. Before
 // the pool is given to a driver.
-func (p *Pool) SetContiguous(yes bool) { p.contiguous = yes }
+func (p *DriverPool) SetContiguous(yes bool) { p.contiguous = yes }
 
 // Contiguous is what SetContiguous said. Any goroutine.
 func (p *Pool) Contiguous() bool { return p.contiguous }
@@ -164,7 +166,7 @@ func (p *Pool) Alloc(n int) (Packet, error) {
 		}
 		fits = true
 		if i, ok := p.take(c, 0); ok {
-			pk := p.Fill(i, p.layout.Headroom, n, 0)
+			pk := p.fill(i, p.layout.Headroom, n, 0)
 			p.meta[i].state = stateHeld
 			if d := p.debug.Load(); d != nil {
 				d.held(d.packets, i, pk.gen)
@@ -183,7 +185,7 @@ func (p *Pool) Alloc(n int) (Packet, error) {
 // SetReserve keeps n free buffers of class c for sending: Take, by which packets are received, leaves the last n to Alloc and
 // AllocTransmit. 0, as New has it, keeps none. Before the pool is given to a driver. Error: ErrSize when n is negative or the class has no
 // more buffers than that.
-func (p *Pool) SetReserve(c Class, n int) error {
+func (p *DriverPool) SetReserve(c Class, n int) error {
 	if c >= NumClasses || n < 0 || n > 0 && n >= p.layout.count(c) {
 		return fmt.Errorf("buffers: SetReserve: class %v: n is %d: %w", c, n, ErrSize)
 	}
@@ -200,13 +202,13 @@ func (p *Pool) Reserve(c Class) int {
 }
 
 // CanReceive reports whether a buffer of class c lies ready for receiving or could be taken for it: the reserve does not count.
-func (p *Pool) CanReceive(c Class) bool {
+func (p *DriverPool) CanReceive(c Class) bool {
 	return c < NumClasses && int(p.avail[c]) > min(p.free[c].n, p.free[c].reserve)
 }
 
 // Close takes back what other goroutines have released and ends Alloc: the caller is about to unmap the memory, if Ledger says that all of it
 // is free. Handles that are live stay good, and are released as before.
-func (p *Pool) Close() {
+func (p *DriverPool) Close() {
 	p.Reclaim()
 	p.closed = true
 }
@@ -257,15 +259,23 @@ func (p *Pool) base(i uint32) uint32 {
 	return p.largeOff + i*p.strides[Large]
 }
 
+// classOf is the size class of buffer i.
+func (p *Pool) classOf(i uint32) Class {
+	if i < p.small {
+		return Small
+	}
+	return Large
+}
+
 // end is where buffer i ends in the region.
-func (p *Pool) end(i uint32) uint32 { return p.base(i) + p.strides[p.ClassOf(i)] }
+func (p *Pool) end(i uint32) uint32 { return p.base(i) + p.strides[p.classOf(i)] }
 
 // giveBack returns a buffer without references to its free list and credits its account.
 func (p *Pool) giveBack(i uint32, m *meta) {
 	if p.debug.Load() != nil {
 		p.poison(i)
 	}
-	c := p.ClassOf(i)
+	c := p.classOf(i)
 	a := &p.accounts[m.account]
 	a.used[c]--
 	if a.asks || a.closed {

@@ -8,7 +8,7 @@ import (
 )
 
 // newPool makes a pool over ordinary memory, where the race detector sees the payload too.
-func newPool(t testing.TB, l buffers.Layout) *buffers.Pool {
+func newPool(t testing.TB, l buffers.Layout) *buffers.DriverPool {
 	t.Helper()
 	p, err := buffers.New(make([]byte, l.Bytes()), l)
 	require.NoError(t, err)
@@ -16,7 +16,7 @@ func newPool(t testing.TB, l buffers.Layout) *buffers.Pool {
 }
 
 // tiny is four small and two large buffers; the test ends with all of them free.
-func tiny(t *testing.T) *buffers.Pool {
+func tiny(t *testing.T) *buffers.DriverPool {
 	t.Helper()
 	p := newPool(t, buffers.Layout{SmallSize: 100, SmallCount: 4, LargeSize: 1000, LargeCount: 2, Headroom: 20})
 	t.Cleanup(func() {
@@ -31,7 +31,7 @@ func tiny(t *testing.T) *buffers.Pool {
 }
 
 // receive is a packet with the given payload, delivered.
-func receive(t *testing.T, p *buffers.Pool, payload string, a buffers.Account) buffers.Packet {
+func receive(t *testing.T, p *buffers.DriverPool, payload string, a buffers.Account) buffers.Packet {
 	t.Helper()
 	i, ok := p.Take(buffers.Small)
 	require.True(t, ok)
@@ -41,7 +41,7 @@ func receive(t *testing.T, p *buffers.Pool, payload string, a buffers.Account) b
 }
 
 // receiveChain is a packet of one buffer for each payload.
-func receiveChain(t *testing.T, p *buffers.Pool, payloads ...string) (pk buffers.Packet) {
+func receiveChain(t *testing.T, p *buffers.DriverPool, payloads ...string) (pk buffers.Packet) {
 	t.Helper()
 	for _, s := range payloads {
 		pk = p.Append(pk, receive(t, p, s, 0))

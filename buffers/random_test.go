@@ -43,7 +43,7 @@ func FuzzPool(f *testing.F) {
 	})
 }
 
-func stalePacketIsHarmless(t testing.TB, p *buffers.Pool, pk buffers.Packet) {
+func stalePacketIsHarmless(t testing.TB, p *buffers.DriverPool, pk buffers.Packet) {
 	t.Helper()
 	require.False(t, pk.Valid())
 	require.False(t, pk.IsZero())

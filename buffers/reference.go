@@ -39,7 +39,7 @@ func (p Packet) Release() error {
 	m.refs = 0
 	m.gen++
 	// giveBack, of which nothing is left to look at but the account: a call less is 1 ns of 5.
-	c := pool.ClassOf(p.head)
+	c := pool.classOf(p.head)
 	a := &pool.accounts[m.account]
 	a.used[c]--
 	if a.asks || a.closed {

@@ -15,7 +15,7 @@ import "fmt"
 //	  │                                 │ unacknowledged ──Complete─────┘   │
 //	  └──────────── Release, Reclaim ───┴───┴───────────────────────────┴───┘
 //
-// Recall undoes Transmit when the ring's driver refuses.
+// UndoTransmit undoes Transmit when the ring's driver refuses.
 type state uint8
 
 const (

@@ -7,7 +7,7 @@ import "fmt"
 // be written again. A confirmed buffer ends as any other that was sent: Complete, or Sent.
 
 // Unacknowledge notes that no link refers to the packet any more (transmitting to unacknowledged).
-func (p *Pool) Unacknowledge(pk Packet) {
+func (p *DriverPool) Unacknowledge(pk Packet) {
 	if m := p.live("Unacknowledge", pk); m.state != stateTransmitting {
 		panic(fmt.Sprintf("buffers: Unacknowledge: buffer %d is %v, not transmitting", pk.head, m.state))
 	}
@@ -15,7 +15,7 @@ func (p *Pool) Unacknowledge(pk Packet) {
 }
 
 // Retransmit notes that a link refers to the packet again (unacknowledged to transmitting).
-func (p *Pool) Retransmit(pk Packet) {
+func (p *DriverPool) Retransmit(pk Packet) {
 	if m := p.live("Retransmit", pk); m.state != stateUnacknowledged {
 		panic(fmt.Sprintf("buffers: Retransmit: buffer %d is %v, not unacknowledged", pk.head, m.state))
 	}

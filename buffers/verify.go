@@ -37,7 +37,7 @@ func (v *verifier) freeLists() error {
 			if err := v.see(i, "on a free list"); err != nil {
 				return err
 			}
-			if m := v.meta[i]; m.state != stateFree || v.ClassOf(i) != Class(c) || !m.unused() {
+			if m := v.meta[i]; m.state != stateFree || v.classOf(i) != Class(c) || !m.unused() {
 				return fmt.Errorf("buffer %d on the %v free list is %+v", i, Class(c), m)
 			}
 		}
@@ -107,7 +107,7 @@ func (v *verifier) rest() error {
 		switch {
 		case v.seen[i]:
 		case m.state == stateFilling && m.unused():
-			filling[v.ClassOf(uint32(i))]++
+			filling[v.classOf(uint32(i))]++
 		case m.state == stateRetained && m.refs == 0 && m.bufRefs > 0 && m.flags == 0 && m.next == none:
 		default:
 			return fmt.Errorf("buffer %d is in no list and no packet: %+v", i, m)
@@ -126,7 +126,7 @@ func (v *verifier) payers() error {
 	used := make([][NumClasses]int32, len(v.accounts))
 	for i, m := range v.meta {
 		if m.state != stateFree && m.state != stateFilling {
-			used[m.account][v.ClassOf(uint32(i))]++
+			used[m.account][v.classOf(uint32(i))]++
 		}
 	}
 	free := 0

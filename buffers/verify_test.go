@@ -9,36 +9,36 @@ import (
 
 // The other tests trust Verify: it must notice every kind of damage.
 func TestVerifyNotices(t *testing.T) {
-	for name, damage := range map[string]func(p *Pool, pk Packet){
-		"buffer twice on a free list":  func(p *Pool, _ Packet) { f := &p.free[Small]; f.stack[0] = f.stack[1] },
-		"buffer on the wrong list":     func(p *Pool, _ Packet) { p.free[Small].stack[0] = p.free[Large].stack[0] },
-		"index out of range":           func(p *Pool, _ Packet) { p.free[Small].stack[0] = 99 },
-		"buffer missing from the list": func(p *Pool, _ Packet) { p.free[Small].n-- },
-		"live buffer on a free list":   func(p *Pool, pk Packet) { p.free[Small].push(pk.head) },
-		"reference to a free buffer":   func(p *Pool, _ Packet) { p.meta[p.free[Small].stack[0]].bufRefs = 1 },
-		"available count":              func(p *Pool, _ Packet) { p.avail[Large]++ },
-		"lost buffer":                  func(p *Pool, pk Packet) { p.meta[pk.head].refs = 0 },
-		"mixed states":                 func(p *Pool, pk Packet) { p.meta[pk.head].state = stateTransmitting },
-		"unknown state":                func(p *Pool, pk Packet) { p.setState(pk.head, numStates) },
-		"state of nobody":              func(p *Pool, pk Packet) { p.setState(pk.head, stateLent) },
-		"chain's count":                func(p *Pool, pk Packet) { p.chains[pk.head].count++ },
-		"chain's bytes":                func(p *Pool, pk Packet) { p.chains[pk.head].bytes++ },
-		"chain's tail":                 func(p *Pool, pk Packet) { p.chains[pk.head].tail = pk.head },
-		"chain in a circle":            func(p *Pool, pk Packet) { p.meta[p.chains[pk.head].tail].next = pk.head },
-		"reference inside a chain":     func(p *Pool, pk Packet) { p.meta[p.chains[pk.head].tail].flags = flagRead },
-		"payload outside its buffer":   func(p *Pool, pk Packet) { p.meta[pk.head].off += p.strides[Small] },
-		"front outside the chain": func(p *Pool, pk Packet) {
+	for name, damage := range map[string]func(p *DriverPool, pk Packet){
+		"buffer twice on a free list":  func(p *DriverPool, _ Packet) { f := &p.free[Small]; f.stack[0] = f.stack[1] },
+		"buffer on the wrong list":     func(p *DriverPool, _ Packet) { p.free[Small].stack[0] = p.free[Large].stack[0] },
+		"index out of range":           func(p *DriverPool, _ Packet) { p.free[Small].stack[0] = 99 },
+		"buffer missing from the list": func(p *DriverPool, _ Packet) { p.free[Small].n-- },
+		"live buffer on a free list":   func(p *DriverPool, pk Packet) { p.free[Small].push(pk.head) },
+		"reference to a free buffer":   func(p *DriverPool, _ Packet) { p.meta[p.free[Small].stack[0]].bufRefs = 1 },
+		"available count":              func(p *DriverPool, _ Packet) { p.avail[Large]++ },
+		"lost buffer":                  func(p *DriverPool, pk Packet) { p.meta[pk.head].refs = 0 },
+		"mixed states":                 func(p *DriverPool, pk Packet) { p.meta[pk.head].state = stateTransmitting },
+		"unknown state":                func(p *DriverPool, pk Packet) { p.setState(pk.head, numStates) },
+		"state of nobody":              func(p *DriverPool, pk Packet) { p.setState(pk.head, stateLent) },
+		"chain's count":                func(p *DriverPool, pk Packet) { p.chains[pk.head].count++ },
+		"chain's bytes":                func(p *DriverPool, pk Packet) { p.chains[pk.head].bytes++ },
+		"chain's tail":                 func(p *DriverPool, pk Packet) { p.chains[pk.head].tail = pk.head },
+		"chain in a circle":            func(p *DriverPool, pk Packet) { p.meta[p.chains[pk.head].tail].next = pk.head },
+		"reference inside a chain":     func(p *DriverPool, pk Packet) { p.meta[p.chains[pk.head].tail].flags = flagRead },
+		"payload outside its buffer":   func(p *DriverPool, pk Packet) { p.meta[pk.head].off += p.strides[Small] },
+		"front outside the chain": func(p *DriverPool, pk Packet) {
 			p.meta[pk.head].flags |= flagRead
 			p.chains[pk.head].front = p.free[Small].stack[0]
 		},
-		"loan without lender":   func(p *Pool, pk Packet) { p.loans[pk.head].Store(loanWord(0, 1)) },
-		"lender without loan":   func(p *Pool, pk Packet) { p.meta[pk.head].flags |= flagLoan },
-		"kept without keeper":   func(p *Pool, _ Packet) { i, _ := p.Take(Small); p.meta[i].state = stateRetained },
-		"charge":                func(p *Pool, _ Packet) { p.accounts[1].used[Small]++ },
-		"charge of another":     func(p *Pool, pk Packet) { p.meta[pk.head].account = 0 },
-		"account not settled":   func(p *Pool, _ Packet) { p.accounts[2].closed = true },
-		"account not listed":    func(p *Pool, _ Packet) { p.accounts[2].id = 0 },
-		"account still charged": func(p *Pool, _ Packet) { p.accounts[1].id = 0 },
+		"loan without lender":   func(p *DriverPool, pk Packet) { p.loans[pk.head].Store(loanWord(0, 1)) },
+		"lender without loan":   func(p *DriverPool, pk Packet) { p.meta[pk.head].flags |= flagLoan },
+		"kept without keeper":   func(p *DriverPool, _ Packet) { i, _ := p.Take(Small); p.meta[i].state = stateRetained },
+		"charge":                func(p *DriverPool, _ Packet) { p.accounts[1].used[Small]++ },
+		"charge of another":     func(p *DriverPool, pk Packet) { p.meta[pk.head].account = 0 },
+		"account not settled":   func(p *DriverPool, _ Packet) { p.accounts[2].closed = true },
+		"account not listed":    func(p *DriverPool, _ Packet) { p.accounts[2].id = 0 },
+		"account still charged": func(p *DriverPool, _ Packet) { p.accounts[1].id = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := Layout{SmallSize: 64, SmallCount: 6, LargeSize: 200, LargeCount: 2}

@@ -94,7 +94,7 @@ func describe(s *xtreme.Socket) string {
 			line("  tcp: round trip %d us, retransmits %d, lost %d, window %d, mss %d", i.Rtt, i.Total_retrans, i.Lost, i.Snd_cwnd, i.Snd_mss)
 		}
 	}
-	for _, g := range s.Options().Groups {
+	for _, g := range ring.OptionsOf(s).Groups {
 		line("  group: %v, interface %d, source %s", g.Group, g.Interface, orNone(g.Source.IsValid(), g.Source))
 	}
 	return b.String()

@@ -49,7 +49,7 @@ type world struct {
 	t     testing.TB
 	kind  string
 	set   *ring.Set
-	pool  *buffers.Pool
+	pool  *buffers.DriverPool
 	local netip.AddrPort // ours; port 0 is chosen
 	kept  []ring.Completion
 	dst   []ring.Completion
@@ -101,7 +101,7 @@ func newWorldOn(t testing.TB, kind string, layout buffers.Layout) *world {
 	return w
 }
 
-func newPool(t testing.TB, l buffers.Layout) *buffers.Pool {
+func newPool(t testing.TB, l buffers.Layout) *buffers.DriverPool {
 	t.Helper()
 	region, err := sys.NewRegion(sys.RegionConfig{Bytes: l.Bytes()})
 	require.NoError(t, err)

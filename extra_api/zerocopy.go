@@ -59,9 +59,9 @@ func RecvFromZeroCopy(s *xtreme.Socket, dst []xtreme.Completion, maxBytes int, f
 		return 0, 0, fmt.Errorf("extraapi: RecvFromZeroCopy: destination of length 0: no room for a packet: %w", unix.ENOBUFS)
 	}
 	if flags&ZeroCopyForce != 0 {
-		packets, bytes, err = s.ReceiveOffloaded(dst, maxBytes)
+		packets, bytes, err = ring.ReceiveOffloaded(s, dst, maxBytes)
 	} else {
-		packets, bytes, err = s.ReceiveUpTo(dst, maxBytes)
+		packets, bytes, err = ring.ReceiveUpTo(s, dst, maxBytes)
 	}
 	if err != nil && err != ring.ErrNothing {
 		err = receiveFailed("RecvFromZeroCopy", err)

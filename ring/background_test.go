@@ -117,7 +117,7 @@ type stubDriver struct{ *stub }
 func (d stubDriver) Bind() error  { return nil }
 func (d stubDriver) Close() error { return nil }
 
-func newStub(t *testing.T) (*stub, *ring.Set, *buffers.Pool) {
+func newStub(t *testing.T) (*stub, *ring.Set, *buffers.DriverPool) {
 	l := buffers.Layout{SmallSize: 2048, SmallCount: 16, Headroom: 192}
 	pool, err := buffers.New(make([]byte, l.Bytes()), l)
 	require.NoError(t, err)

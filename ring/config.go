@@ -63,7 +63,7 @@ const (
 	largestUDP          = 65535
 )
 
-func (c *Config) complete(pool *buffers.Pool) error {
+func (c *Config) complete(pool *buffers.DriverPool) error {
 	switch {
 	case c.LargestDatagram < 0 || c.LargestDatagram > largestUDP:
 		return badArgument("socket", "largest datagram", c.LargestDatagram)
@@ -101,7 +101,7 @@ func (c *Config) streamClass() buffers.Class {
 	return buffers.Small
 }
 
-func (c *Config) datagramClass(pool *buffers.Pool) buffers.Class {
+func (c *Config) datagramClass(pool *buffers.DriverPool) buffers.Class {
 	if c.LargestDatagram <= pool.Layout().SmallSize {
 		return buffers.Small
 	}

@@ -51,7 +51,7 @@
 //
 // A ring that has nothing to do is spun on, or waited for: Wait sleeps the cheapest way; Arm and FD serve loops of one's own.
 // Wake and Post reach the owner from any goroutine. Everything else that does not say "any goroutine" answers ErrOwner to others, or the
-// zero value where it has no error result; Stats.Misuses counts these calls.
+// zero value where it has no error result; RingStats.Misuses counts these calls.
 //
 // # Sockets from elsewhere, and to elsewhere
 //
@@ -77,8 +77,8 @@
 //
 // # Pulling packets, warm sends
 //
-// In the Queue and Callback modes packets wait on the socket: Receive, ReceiveUpTo and ReceiveOffloaded hand them over, Read copies parts of
-// them, Waiting counts them. WarmSend walks the path of a send without sending. Package extraapi has both under VMA's names.
+// In the Queue and Callback modes packets wait on the socket: Receive hands them over, Read copies parts of them, Waiting
+// counts them. WarmSend walks the path of a send without sending. Package extraapi has both under VMA's names.
 //
 // # Sets
 //

@@ -74,8 +74,8 @@ type CounterSource interface {
 
 // DriverConfig is what every driver is made from.
 type DriverConfig struct {
-	Pool    *buffers.Pool // shared by the rings of one owner
-	Entries int           // size hint: operations in flight, completions held; 0 means the driver's default
+	Pool    *buffers.DriverPool // shared by the rings of one owner
+	Entries int                 // size hint: operations in flight, completions held; 0 means the driver's default
 }
 
 // SocketKind is what a driver must know of a socket's protocol.

@@ -46,19 +46,21 @@ func (s *Socket) Waiting() (packets, bytes int) {
 	return int(s.active().received.n + s.active().unseen.n), s.active().waiting
 }
 
-// ReceiveUpTo is Receive with a limit of bytes: it moves packets while all of them together have at most limit; 0 is no limit. Packets are
-// moved whole. When not even the first one fits it is a *SpaceError and nothing is moved; Read takes a part of it. Owner only.
-func (s *Socket) ReceiveUpTo(dst []Completion, limit int) (packets, bytes int, err error) {
+// ReceiveUpTo is Socket.Receive with a limit of bytes, for extra_api: it moves packets while all of them together have at most limit bytes; 0
+// is no limit. Packets are moved whole. When not even the first one fits, the error is a *SpaceError and nothing is moved; Socket.Read takes a
+// part of it. Owner only.
+func ReceiveUpTo(s *Socket, dst []Completion, limit int) (packets, bytes int, err error) {
 	return s.receive(dst, limit, false)
 }
 
 // ReceiveOffloaded is ReceiveUpTo for packets that the kernel has not copied: it stops before one that came through the kernel's socket
-// (Completion.ViaKernel). When the first one is such a packet, or the kernel's stack carries the socket, it is EIO and nothing is moved.
+// (Completion.ViaKernel). When the first one is such a packet, or the kernel's stack carries the socket, the error is EIO and nothing is moved.
 // Owner only. (VMA: recvfrom_zcopy with MSG_VMA_ZCOPY_FORCE.)
-func (s *Socket) ReceiveOffloaded(dst []Completion, limit int) (packets, bytes int, err error) {
+func ReceiveOffloaded(s *Socket, dst []Completion, limit int) (packets, bytes int, err error) {
 	return s.receive(dst, limit, true)
 }
 
+// receive is Receive, ReceiveUpTo and, with offloaded set, ReceiveOffloaded.
 func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, bytes int, err error) {
 	if !s.readable() {
 		return 0, 0, &OpError{Op: "receive", Err: ErrOwner}

@@ -22,7 +22,7 @@ type Ring struct {
 	turn     uint64 // counts Polls
 	drv      Driver
 	protocol ProtocolDriver // drv, when it speaks a protocol itself; else nil
-	pool     *buffers.Pool
+	pool     *buffers.DriverPool
 	sink     Sink
 	slab     slab
 
@@ -289,7 +289,7 @@ func (r *Ring) Ledger() buffers.Ledger {
 }
 
 // Pool is where the ring's buffers come from; Alloc on it, which is the owner's, makes packets for SendPacket. Any goroutine.
-func (r *Ring) Pool() *buffers.Pool { return r.pool }
+func (r *Ring) Pool() *buffers.Pool { return &r.pool.Pool }
 
 // Sockets is how many sockets the ring holds, those being closed included. Owner only.
 func (r *Ring) Sockets() int {

@@ -38,7 +38,7 @@ type Set struct {
 
 // SetConfig is what a set is made from.
 type SetConfig struct {
-	Pool   *buffers.Pool
+	Pool   *buffers.DriverPool
 	Driver func(DriverConfig) (Driver, error) // makes the rings' drivers
 	Kind   string                             // the kind of ring Driver makes, for paths of sockets that have no ring yet
 	// Reasons are the better paths that were not taken for the whole set.
@@ -117,7 +117,7 @@ func (set *Set) NewRing() (*Ring, error) {
 }
 
 // Pool is the buffer pool of the set's rings. Any goroutine.
-func (set *Set) Pool() *buffers.Pool { return set.config.Pool }
+func (set *Set) Pool() *buffers.DriverPool { return set.config.Pool }
 
 // NewSocket makes a socket: kind Stream or Datagram, for IPv4 or IPv6 addresses. It has no ring yet. The rest of the
 // owner's calls apply: Bind, Listen, Connect.

@@ -25,16 +25,18 @@ func (s state) String() string {
 
 // Socket is a listener or a connection, TCP or unix-domain, or a UDP socket. It belongs to its ring's owner.
 //
-// It is a record of two cache lines without a pointer, in a chunk of such records (socketTable), so that a million idle connections cost the
-// garbage collector nothing. What else a socket has is its active state.
-//
-//	 0 │ handle: connection, slot, generation, account, kind, class … │ 24
-//	24 │ user data                 │ id           │ ring            │ 40
-//	40 │ set that made it │ place  │ active state │ settings        │ 56
-//	56 │ state, stops, mode, family, transport, flags               │ 68
-//	68 │ packets and bytes received, messages and bytes sent        │ 84
-//	84 │ local and remote address                                   │ 128
+// Applications get one from a poller, use it on the goroutine that polls, and compare it by its address. A *Socket stays valid after CLOSED:
+// calls then return ErrClosed.
 type Socket struct {
+	// The record has two cache lines and no pointer, and lies in a chunk of such records (socketTable), so that a million idle connections
+	// cost the garbage collector nothing. What else a socket has is its active state.
+	//
+	//	 0 │ handle: connection, slot, generation, account, kind, class … │ 24
+	//	24 │ user data                 │ id           │ ring            │ 40
+	//	40 │ set that made it │ place  │ active state │ settings        │ 56
+	//	56 │ state, stops, mode, family, transport, flags               │ 68
+	//	68 │ packets and bytes received, messages and bytes sent        │ 84
+	//	84 │ local and remote address                                   │ 128
 	handle      Handle
 	userData    uint64
 	id          int32
@@ -79,8 +81,8 @@ func (s *Socket) isAccepted() bool { return !s.active().own }
 // from. Any goroutine.
 func (s *Socket) ID() int { return int(s.id) }
 
-// Connecting reports that the socket is a stream whose connection neither stands nor has failed. For drivers.
-func (s *Socket) Connecting() bool { return s.readable() && s.state == stateConnecting }
+// IsConnecting reports that the socket is a stream whose connection is neither established nor has failed. For transports; owner only.
+func IsConnecting(s *Socket) bool { return s.readable() && s.state == stateConnecting }
 
 // Kind tells listeners, streams and datagram sockets apart. Owner only.
 func (s *Socket) Kind() SocketKind {

@@ -28,8 +28,9 @@ type Membership struct {
 // defaultSocketOptions are Linux's.
 var defaultSocketOptions = SocketOptions{TTL: 64, MulticastTTL: 1, MulticastLoop: true, MulticastAll: true}
 
-// Options are what was said of the socket so far. Read only. Owner only; empty for others.
-func (s *Socket) Options() *SocketOptions {
+// OptionsOf returns the options that were set on the socket so far. For drivers and transports, which only read them; empty for a goroutine
+// that is not the owner.
+func OptionsOf(s *Socket) *SocketOptions {
 	if !s.readable() || !s.isActive() {
 		return &SocketOptions{}
 	}

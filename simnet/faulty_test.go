@@ -168,14 +168,14 @@ func (d deaf) Attach(s *ring.Socket) error {
 type deafTransport struct{ ring.StackTransport }
 
 func (t deafTransport) Changed(s *ring.Socket) error {
-	if len(s.Options().Groups) == 0 {
+	if len(ring.OptionsOf(s).Groups) == 0 {
 		return nil
 	}
 	return t.StackTransport.Changed(s)
 }
 
 func (t deafTransport) MembershipChanged(s *ring.Socket, m ring.Membership) error {
-	if len(s.Options().Groups) == 0 {
+	if len(ring.OptionsOf(s).Groups) == 0 {
 		return nil
 	}
 	return t.StackTransport.MembershipChanged(s, m)

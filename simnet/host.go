@@ -31,7 +31,7 @@ type Host struct {
 	name    string
 	number  int
 	config  HostConfig
-	pool    *buffers.Pool
+	pool    *buffers.DriverPool
 	space   *offload.MemoryHost
 	facts   host.Facts
 	set     *ring.Set
@@ -160,9 +160,9 @@ func (h *Host) Addr() netip.Addr { return h.config.Addrs[0].Addr() }
 func (h *Host) NIC(i int) *NIC { return h.nics[i] }
 
 // Set makes sockets that OpenUDP does not; Ring is what they share; Pool is their buffers. The world polls the ring: nobody else does.
-func (h *Host) Set() *ring.Set      { return h.set }
-func (h *Host) Ring() *ring.Ring    { return h.ring }
-func (h *Host) Pool() *buffers.Pool { return h.pool }
+func (h *Host) Set() *ring.Set            { return h.set }
+func (h *Host) Ring() *ring.Ring          { return h.ring }
+func (h *Host) Pool() *buffers.DriverPool { return h.pool }
 
 // Handle sets what takes the host's completions; the packets in them are its own. Without it they are released. It may send, open and close
 // sockets of its host; what is meant for another host's sockets goes there by Host.After.

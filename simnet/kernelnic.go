@@ -294,7 +294,7 @@ func (d *kdevice) Queues() (list []int) {
 }
 
 // PrepareQueue opens a queue.
-func (d *kdevice) PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error) {
+func (d *kdevice) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	n := d.nic
 	switch {
 	case d.closed || d.detached || !n.present:

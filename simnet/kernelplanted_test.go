@@ -39,7 +39,7 @@ func (d *wrongDevice) Release(f link.Flow) error {
 	return d.Device.Release(f)
 }
 
-func (d *wrongDevice) PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error) {
+func (d *wrongDevice) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	q, err := d.Device.PrepareQueue(queue, pool, fill)
 	if err == nil && d.queue != nil {
 		return d.queue(q.(*kqueue)), nil
@@ -118,7 +118,7 @@ type deafList struct{ shadow.ReadyList }
 func (deafList) Control(int, int, uint32, uint32, uint32) syscall.Errno { return 0 }
 func (deafList) Poll([]sys.EpollEvent) (int, syscall.Errno)             { return 0, 0 }
 
-func (k *wrongKernel) NewReceiver(pool *buffers.Pool) shadow.Receiver {
+func (k *wrongKernel) NewReceiver(pool *buffers.DriverPool) shadow.Receiver {
 	return &wrongReceiver{Receiver: k.Kernel.NewReceiver(pool), kernel: k}
 }
 

@@ -18,7 +18,7 @@ import (
 type kqueue struct {
 	device  *kdevice
 	number  int
-	pool    *buffers.Pool
+	pool    *buffers.DriverPool
 	fill    int
 	host    *Host // of the pool: woken by frames
 	bell    sys.EventFD
@@ -41,7 +41,7 @@ type kqueue struct {
 
 var _ link.Staged = (*kqueue)(nil)
 
-func newKQueue(d *kdevice, number int, pool *buffers.Pool, fill int) *kqueue {
+func newKQueue(d *kdevice, number int, pool *buffers.DriverPool, fill int) *kqueue {
 	return &kqueue{device: d, number: number, pool: pool, fill: min(fill, d.nic.kernel.config.QueueLen)}
 }
 

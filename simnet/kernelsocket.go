@@ -467,7 +467,7 @@ func (c kernelCalls) NewReadyList() (shadow.ReadyList, error) {
 	return l, nil
 }
 
-func (c kernelCalls) NewReceiver(pool *buffers.Pool) shadow.Receiver {
+func (c kernelCalls) NewReceiver(pool *buffers.DriverPool) shadow.Receiver {
 	return &receiver{k: c.k, pool: pool}
 }
 func (c kernelCalls) OpenMembers() (shadow.Members, error) { return members(c), nil }
@@ -475,7 +475,7 @@ func (c kernelCalls) OpenMembers() (shadow.Members, error) { return members(c), 
 // receiver reads a kernel's sockets.
 type receiver struct {
 	k      *Kernel
-	pool   *buffers.Pool
+	pool   *buffers.DriverPool
 	refuse func(*ring.Meta) bool
 	meta   ring.Meta
 }

@@ -26,7 +26,7 @@ func (f fixed) Use(host.Target)          {}
 type stack struct {
 	*udp.Protocol
 	ip   *ip.Stack
-	pool *buffers.Pool
+	pool *buffers.DriverPool
 }
 
 // taken is what was delivered.

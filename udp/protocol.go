@@ -23,7 +23,7 @@ type Config struct {
 // Protocol is UDP on one stack: its sockets, what they receive and what they send. It belongs to the ring's owner, as the stack does.
 type Protocol struct {
 	stack    *ip.Stack
-	pool     *buffers.Pool
+	pool     *buffers.DriverPool
 	drops    *[wire.NumDrops]uint64 // the stack's
 	fragment bool
 

@@ -71,7 +71,7 @@ func (u *Protocol) allocOf(class buffers.Class, n int, a buffers.Account) (p buf
 }
 
 // allocCopy is allocReceived for datagrams that are copied, from another stack or out of a backlog. Only buffers that no card
-// has can serve, which may be hardly any small one: then a large one serves. The pool's dynamic rule (buffers.Pool.Over) counts the
+// has can serve, which may be hardly any small one: then a large one serves. The pool's dynamic rule (buffers.DriverPool.Over) counts the
 // cards' buffers as left for other sockets; here the rule is applied to the free ones: of each class a socket may hold as many as are free,
 // or one holder would take the rest. The classes count apart: in bytes, a few large buffers would outweigh all the small ones.
 func (u *Protocol) allocCopy(id ID, n int) (p buffers.Packet, room []byte) {

@@ -48,7 +48,7 @@ func (x *interfaces) captured(d nic.Device) nic.Device {
 }
 
 // PrepareQueue opens a queue that is captured.
-func (d captured) PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error) {
+func (d captured) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	l, err := d.Device.PrepareQueue(queue, pool, fill)
 	if err != nil {
 		return nil, err

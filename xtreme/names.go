@@ -24,8 +24,6 @@ type (
 	Caps               = ring.Caps
 	Logic              = ring.Logic
 	RingKey            = ring.Key
-	SocketOptions      = ring.SocketOptions
-	Membership         = ring.Membership
 	Family             = ring.Family
 	SocketStats        = ring.SocketStats
 	RingStats          = ring.RingStats
@@ -34,6 +32,8 @@ type (
 	Buffer             = buffers.Buffer
 	Lent               = buffers.Lent
 	Pool               = buffers.Pool
+	BufferLayout       = buffers.Layout
+	BufferClass        = buffers.Class
 	Ledger             = buffers.Ledger
 	BufferStats        = buffers.Stats
 	Settings           = conf.Settings
@@ -43,6 +43,12 @@ type (
 const (
 	TierKernel = ring.TierKernel
 	TierBypass = ring.TierBypass
+)
+
+// The size classes of a pool's buffers, as Pool.Free and Pool.Available take them.
+const (
+	SmallBuffers = buffers.Small
+	LargeBuffers = buffers.Large
 )
 
 // The kinds of socket.

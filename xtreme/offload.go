@@ -113,7 +113,7 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 		f.drop() // the application closed the ring itself
 	}
 	snap := f.mirror.Snapshot()
-	w := wish{device: s.Device(), local: s.LocalAddr().Addr(), groups: s.Options().Groups, named: f.named}
+	w := wish{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
 	list, why := w.wanted(snap)
 	if len(list) == 0 && len(why) == 0 && s.Ring() != nil {
 		return f.set.Load(), nil // joins a group that it is not bound to: no packet will come of it

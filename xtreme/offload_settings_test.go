@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -21,9 +22,9 @@ func TestSettingsReachOffloadedSockets(t *testing.T) {
 	s := x.udp(w.at(0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 5000}})
 	w.Equal("bypass", s.Path().Tier)
 	w.Equal(2*65536, x.sockopt(s, unix.SOL_SOCKET, unix.SO_RCVBUF), "the kernel doubles it")
-	w.Equal(65536, s.Options().ReceiveBuffer, "which our own stack keeps to as well")
+	w.Equal(65536, ring.OptionsOf(s).ReceiveBuffer, "which our own stack keeps to as well")
 	w.Zero(x.sockopt(s, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP))
-	w.False(s.Options().MulticastLoop)
+	w.False(ring.OptionsOf(s).MulticastLoop)
 	x.close(s)
 }
 

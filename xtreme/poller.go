@@ -21,7 +21,7 @@ type Poller struct {
 	name       string
 	engine     *Engine
 	region     *sys.Region
-	pool       *buffers.Pool
+	pool       *buffers.DriverPool
 	kind       conf.RingKind // as asked for
 	set        *ring.Set     // of kernel rings
 	mayOffload offloadChoice // by SetOffload
@@ -99,7 +99,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 
 // reserve keeps buffers of each class for sending, which receiving never takes: an eighth, and of the small ones at least as many as the
 // settings add for sending (VMA_TX_BUFS). A class of fewer than eight has none.
-func reserve(p *buffers.Pool, sends int) error {
+func reserve(p *buffers.DriverPool, sends int) error {
 	l := p.Layout()
 	small := min(max(l.SmallCount/8, sends), max(l.SmallCount-1, 0))
 	return errors.Join(p.SetReserve(buffers.Small, small), p.SetReserve(buffers.Large, l.LargeCount/8))
@@ -112,7 +112,7 @@ func (p *Poller) Name() string { return p.name }
 func (p *Poller) Engine() *Engine { return p.engine }
 
 // Pool is the buffers the rings share; Alloc on it, which is the poller's, makes packets for SendPacket. Any goroutine.
-func (p *Poller) Pool() *buffers.Pool { return p.pool }
+func (p *Poller) Pool() *buffers.Pool { return &p.pool.Pool }
 
 // Ledger counts the poller's buffers by state; another goroutine gets the zero Ledger.
 func (p *Poller) Ledger() buffers.Ledger {

@@ -106,7 +106,7 @@ func questions(s *Socket, peer netip.AddrPort) (list []question) {
 	if bound && local.IsValid() {
 		list = append(list, question{conf.UDPReceiver, local, netip.AddrPort{}})
 	}
-	for _, m := range s.Options().Groups {
+	for _, m := range ring.OptionsOf(s).Groups {
 		if m.Group != local.Addr() {
 			list = append(list, question{conf.UDPReceiver, netip.AddrPortFrom(m.Group, local.Port()), netip.AddrPort{}})
 		}

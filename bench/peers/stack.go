@@ -50,7 +50,7 @@ const memoryPort = 7000
 // stackEchoLoop is both ends of the link, of one goroutine.
 type stackEchoLoop struct {
 	regions [2]*sys.Region
-	pools   [2]*buffers.Pool
+	pools   [2]*buffers.DriverPool
 	near    link.Link // where the stack is, or its substitute
 	far     link.Link
 	set     *ring.Set // nil in the raw loop

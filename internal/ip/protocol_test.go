@@ -110,7 +110,7 @@ func (x *experimental) send(now clock.Time, payload string) ip.Errno {
 // machine is a host with both transports on one end of a memory link.
 type machine struct {
 	*require.Assertions
-	pool  *buffers.Pool
+	pool  *buffers.DriverPool
 	local *ip.LocalHost
 	ip    *ip.Stack
 	udp   *udp.Protocol

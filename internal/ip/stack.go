@@ -12,7 +12,7 @@ import (
 
 // Config is what a stack is made from.
 type Config struct {
-	Pool       *buffers.Pool
+	Pool       *buffers.DriverPool
 	Host       Host
 	LocalHost  *LocalHost // not nil: there is no kernel, Host is this one, and the stack answers ARP, ICMP and IGMP
 	Interfaces []Interface
@@ -29,7 +29,7 @@ type Config struct {
 
 // Stack is the network layer of one ring, and belongs to the ring's owner.
 type Stack struct {
-	pool      *buffers.Pool
+	pool      *buffers.DriverPool
 	host      Host
 	localHost *LocalHost
 	random    func() uint64
@@ -177,9 +177,9 @@ func (s *Stack) Advance(now clock.Time) {
 }
 
 // Pool, Snapshot and Generation: the ring's buffers; the host as Refresh saw it, and the generation of its tables.
-func (s *Stack) Pool() *buffers.Pool      { return s.pool }
-func (s *Stack) Snapshot() *host.Snapshot { return s.snapshot }
-func (s *Stack) Generation() uint64       { return s.snapshot.Generation() }
+func (s *Stack) Pool() *buffers.DriverPool { return s.pool }
+func (s *Stack) Snapshot() *host.Snapshot  { return s.snapshot }
+func (s *Stack) Generation() uint64        { return s.snapshot.Generation() }
 
 // HasKernel reports whether the kernel has the interfaces too. Then it answers ARP, ICMP and IGMP, and sockets have descriptors.
 func (s *Stack) HasKernel() bool { return s.localHost == nil }

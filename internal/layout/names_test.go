@@ -41,9 +41,6 @@ func TestXtremeNamesWhatItsSignaturesUse(t *testing.T) {
 	require.Empty(t, strings.Join(w.missing, "\n"), "give them names in xtreme/names.go")
 }
 
-// opaque are types whose methods are not followed: what drivers do with them needs types of their package.
-var opaque = map[string]bool{module + "buffers.Pool": true}
-
 type walk struct {
 	pkg     *types.Package
 	named   map[*types.TypeName]string // what aliases of xtreme name
@@ -104,9 +101,6 @@ func (w *walk) visitNamed(t *types.Named, where string) {
 	}
 	where = o.Name()
 	w.visit(t.Underlying(), where)
-	if opaque[o.Pkg().Path()+"."+where] {
-		return
-	}
 	for i := range t.NumMethods() {
 		if m := t.Method(i); m.Exported() {
 			w.visit(m.Type(), where+"."+m.Name())

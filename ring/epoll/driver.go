@@ -16,7 +16,7 @@ import (
 // driver is the ring.Driver of this package.
 type driver struct {
 	epoll sys.Epoll
-	pool  *buffers.Pool
+	pool  *buffers.DriverPool
 	in    *direct.Receiver
 	table table
 

@@ -15,7 +15,7 @@ import (
 
 var noAddr = ring.Completion{}.Source
 
-func newTinyPool(t testing.TB) *buffers.Pool {
+func newTinyPool(t testing.TB) *buffers.DriverPool {
 	t.Helper()
 	l := buffers.Layout{SmallSize: 2048, SmallCount: 4, Headroom: 192}
 	pool, err := buffers.New(make([]byte, l.Bytes()), l)

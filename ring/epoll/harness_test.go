@@ -22,7 +22,7 @@ var loopback = netip.MustParseAddr("127.0.0.1")
 type world struct {
 	t    testing.TB
 	set  *ring.Set
-	pool *buffers.Pool
+	pool *buffers.DriverPool
 	drv  *driver // of the ring made last: tests of this package look inside
 
 	batch [64]ring.Completion

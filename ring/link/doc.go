@@ -5,7 +5,7 @@
 //
 // # Whose memory
 //
-// A link is made over a buffers.Pool and owns no payload memory. Received frames arrive in the pool's buffers and are handed over as
+// A link is made over a buffers.DriverPool and owns no payload memory. Received frames arrive in the pool's buffers and are handed over as
 // packets, in place; what is sent is read from where it lies:
 //
 //	           link                                     stack

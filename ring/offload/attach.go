@@ -96,7 +96,7 @@ func (d *driver) follow(e *entry) error {
 }
 
 func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
-	h, o := ring.HandleOf(s), s.Options()
+	h, o := ring.HandleOf(s), ring.OptionsOf(s)
 	e := udp.Endpoint{Owner: uint64(h.Gen)<<32 | uint64(h.Slot), Account: h.Account, LocalPort: s.LocalAddr().Port(),
 		Interface: uint32(d.nics.Present(s.Device())), ReusePort: o.ReusePort, MulticastAll: o.MulticastAll}
 	e.Local, _ = wire.AddrFrom(s.LocalAddr().Addr())
@@ -108,7 +108,7 @@ func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 }
 
 func (d *driver) options(s *ring.Socket) udp.Options {
-	o := s.Options()
+	o := ring.OptionsOf(s)
 	size := o.ReceiveBuffer
 	switch {
 	case size == 0:

@@ -18,7 +18,7 @@ var layout = buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, 
 // ends are two hosts on one wire, both of this goroutine.
 type ends struct {
 	t      testing.TB
-	pools  [2]*buffers.Pool
+	pools  [2]*buffers.DriverPool
 	sets   [2]*ring.Set
 	spaces [2]*offload.MemoryHost
 	dst    []ring.Completion

@@ -46,7 +46,7 @@ func (f *fakeSteering) list() (list []string) {
 }
 
 // beside makes a ring beside the kernel whose link is no interface of it: sockets bound to 127.0.0.1 have their shadows there.
-func beside(t *testing.T, claimer steering.Claimer) (*ring.Set, *buffers.Pool) {
+func beside(t *testing.T, claimer steering.Claimer) (*ring.Set, *buffers.DriverPool) {
 	mirror, err := host.Open(host.Config{})
 	require.NoError(t, err)
 	pool, others := newPool(t, layout), newPool(t, layout)

@@ -31,7 +31,7 @@ func TestContractOverMemoryWithoutFastPath(t *testing.T) {
 func contractOverMemory(t *testing.T, sleeps int) {
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Whole: true, Stamp: ring.StampPoll, Sleeps: sleeps,
-		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
+		Open: func(t *testing.T, pool *buffers.DriverPool, c *ring.SetConfig) ringtest.Peers {
 			const mtu = 65535
 			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 32, Headroom: 192})
 			ours, theirs, err := memory.Pair(pool, others, memory.Config{Names: [2]string{"mem0", "mem1"}, Addrs: macs, MTU: mtu, Slots: 512})
@@ -49,7 +49,7 @@ func TestContractThroughTheShadows(t *testing.T) {
 	defer func() { require.NoError(t, mirror.Close()) }()
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Sleeps: wakeUps,
-		Open: func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
+		Open: func(t *testing.T, pool *buffers.DriverPool, c *ring.SetConfig) ringtest.Peers {
 			others := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192})
 			ours, theirs, err := memory.Pair(pool, others, memory.Config{Addrs: macs})
 			require.NoError(t, err)

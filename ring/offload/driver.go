@@ -29,7 +29,7 @@ import (
 // driver is the ring.Driver of this package.
 type driver struct {
 	config    Config
-	pool      *buffers.Pool
+	pool      *buffers.DriverPool
 	ip        *ip.Stack
 	udp       *udp.Protocol
 	transport *stack.Transport // of the sockets that the stack carries

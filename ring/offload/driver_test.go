@@ -308,7 +308,7 @@ func TestMulticastBetweenHosts(t *testing.T) {
 
 // A wildcard socket over two links receives from both, and answers by the one that the route says.
 func TestTwoLinks(t *testing.T) {
-	pools := [3]*buffers.Pool{newPool(t, layout), newPool(t, layout), newPool(t, layout)}
+	pools := [3]*buffers.DriverPool{newPool(t, layout), newPool(t, layout), newPool(t, layout)}
 	var ours [2]link.Link
 	var sets [3]*ring.Set
 	var table host.Facts
@@ -359,7 +359,7 @@ func TestTwoLinks(t *testing.T) {
 	}
 }
 
-func newSet(t *testing.T, pool *buffers.Pool, f host.Facts, links ...offload.Link) *ring.Set {
+func newSet(t *testing.T, pool *buffers.DriverPool, f host.Facts, links ...offload.Link) *ring.Set {
 	ns, err := offload.NewMemoryHost(f, func() uint64 { return 4 })
 	require.NoError(t, err)
 	set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,

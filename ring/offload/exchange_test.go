@@ -179,7 +179,7 @@ func TestContractOverSharedQueues(t *testing.T) {
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		// Half the buffers of a pool lie ready for the queue that nothing comes on.
 		Datagrams: true, Stamp: ring.StampPoll, Sleeps: wakeUps, Burst: 4,
-		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
+		Open: func(t *testing.T, pool *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 4)
 			opened = true
 			set, r, err := s.trySet([]int{0, 2})
@@ -296,7 +296,7 @@ func (s *shared) Restore() {
 func TestContractWithoutQueue(t *testing.T) {
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Stamp: ring.StampPoll, Burst: 8, Sleeps: wakeUps,
-		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
+		Open: func(t *testing.T, pool *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 1)
 			set, r, err := s.trySet(nil)
 			require.NoError(t, err)

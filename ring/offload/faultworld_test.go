@@ -30,7 +30,7 @@ type faulty struct {
 	*require.Assertions
 	t    testing.TB
 	dev  device
-	pool *buffers.Pool
+	pool *buffers.DriverPool
 	set  *ring.Set
 	ring *ring.Ring
 	dst  []ring.Completion

@@ -13,7 +13,7 @@ import (
 // regroup makes the stack's memberships those of the socket.
 func (d *driver) regroup(e *entry) error {
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" })
-	want, err := d.groupsOf(e, e.s.Options().Groups, setOf(e.groups.Groups()))
+	want, err := d.groupsOf(e, ring.OptionsOf(e.s).Groups, setOf(e.groups.Groups()))
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 		return nil
 	}
 	var asked []ring.Membership
-	for _, x := range s.Options().Groups {
+	for _, x := range ring.OptionsOf(s).Groups {
 		if x.Group == m.Group && x.Source == m.Source {
 			asked = append(asked, x)
 		}

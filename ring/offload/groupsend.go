@@ -81,7 +81,7 @@ func (d *driver) reviewSends(before *shadow.News) {
 				continue
 			}
 			changed = true
-			if known && e.s.Options().MulticastLoop { // the first answer is no change
+			if known && ring.OptionsOf(e.s).MulticastLoop { // the first answer is no change
 				e.moved, d.moved = true, true
 			}
 		}
@@ -95,7 +95,7 @@ func (d *driver) reviewSends(before *shadow.News) {
 
 // sendReasons are what a socket's path says of groups that the kernel sends to.
 func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
-	if !e.own || !e.s.Options().MulticastLoop {
+	if !e.own || !ring.OptionsOf(e.s).MulticastLoop {
 		return nil
 	}
 	add := func(what receivers, text string) {

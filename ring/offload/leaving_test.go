@@ -79,7 +79,7 @@ type slowLink struct {
 	gate chan struct{}
 }
 
-func (d slowToShut) PrepareQueue(q int, p *buffers.Pool, fill int) (link.Staged, error) {
+func (d slowToShut) PrepareQueue(q int, p *buffers.DriverPool, fill int) (link.Staged, error) {
 	l, err := d.Device.PrepareQueue(q, p, fill)
 	return slowLink{l, d.gate}, err
 }

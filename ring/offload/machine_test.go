@@ -46,7 +46,7 @@ func facts(end, mtu int) host.Facts {
 }
 
 // newPool makes a pool that is checked at the end of the test.
-func newPool(t testing.TB, l buffers.Layout) *buffers.Pool {
+func newPool(t testing.TB, l buffers.Layout) *buffers.DriverPool {
 	region, err := sys.NewRegion(sys.RegionConfig{Bytes: l.Bytes()})
 	require.NoError(t, err)
 	pool, err := buffers.New(region.Bytes(), l)
@@ -80,7 +80,7 @@ type machine struct {
 	ended   sync.WaitGroup
 }
 
-func newMachine(t *testing.T, l link.Link, pool *buffers.Pool, mtu int) *machine {
+func newMachine(t *testing.T, l link.Link, pool *buffers.DriverPool, mtu int) *machine {
 	m := &machine{t: t, sockets: map[*ring.Socket]*peer{}, stop: make(chan struct{})}
 	c := ring.SetConfig{Transport: kernel.New(), Pool: pool}
 	side(t, 1, l, mtu, &c)

@@ -22,9 +22,9 @@ type rawEnd struct {
 	set  *ring.Set
 	s    *ring.Socket
 	wire *memory.End
-	ours *buffers.Pool // the ring's
-	pool *buffers.Pool // the other end's
-	cut  int           // length of the frame on the wire
+	ours *buffers.DriverPool // the ring's
+	pool *buffers.DriverPool // the other end's
+	cut  int                 // length of the frame on the wire
 	dst  []ring.Completion
 }
 

@@ -305,7 +305,7 @@ func TestNoDescriptorForMoreGroups(t *testing.T) {
 	require.ErrorIs(t, err, unix.EMFILE)
 	require.ErrorContains(t, err, groupNumber(20).String())
 	require.False(t, member(t, groupNumber(20)))
-	require.Len(t, m.s.Options().Groups, 20)
+	require.Len(t, ring.OptionsOf(m.s).Groups, 20)
 	m.receives("as before", groupsOf(numbers(0, 20))...)
 	m.join(20)
 	m.receives("now", groupNumber(20))

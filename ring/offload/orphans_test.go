@@ -88,7 +88,7 @@ type brittle struct {
 
 var errBrittle = errors.New("not now")
 
-func (b brittle) PrepareQueue(q int, pool *buffers.Pool, fill int) (link.Staged, error) {
+func (b brittle) PrepareQueue(q int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	if b.refuse.Add(-1) >= 0 {
 		return nil, errBrittle
 	}

@@ -73,7 +73,7 @@ func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) [
 		list = append(list, shadow.DeviceTie(d.system.Kernel, e.s, now))
 	}
 	list = e.groups.Ties(list, old, now)
-	e.s.Options().Renumber(old, now)
+	ring.OptionsOf(e.s).Renumber(old, now)
 	if len(list) > before && e.own {
 		if err := d.follow(e); err != nil {
 			e.notJoined(name, err)

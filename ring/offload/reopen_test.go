@@ -67,7 +67,7 @@ type gate struct {
 	g *gated
 }
 
-func (d gate) PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error) {
+func (d gate) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	if d.g.at == "queue" && d.g.again.Load() {
 		d.g.hold()
 	}

@@ -15,7 +15,7 @@ func (d *driver) tellPort(e *entry) {
 	if x == nil {
 		return
 	}
-	o, at := e.s.Options(), e.s.LocalAddr()
+	o, at := ring.OptionsOf(e.s), e.s.LocalAddr()
 	if !e.own || !o.ReusePort && !o.ReuseAddr || at.Addr().IsMulticast() {
 		d.forgetPort(e)
 		return

@@ -19,7 +19,7 @@ import (
 
 type ringCompletion = ring.Completion
 
-func driverConfig(pool *buffers.Pool) ring.DriverConfig { return ring.DriverConfig{Pool: pool} }
+func driverConfig(pool *buffers.DriverPool) ring.DriverConfig { return ring.DriverConfig{Pool: pool} }
 
 // tagged is v0, and v1 and v2 as VLANs 5 and 6 of it. This kernel has none: see wires. Frames are injected with their tags.
 func tagged(t *testing.T) *wires {

@@ -36,7 +36,7 @@ func (h *hesitant) Complete(dst []link.Done) int {
 
 // What a Flush left over is flushed by polling alone, and once all is sent nobody asks any more.
 func TestTailIsFlushed(t *testing.T) {
-	pools := [2]*buffers.Pool{newPool(t, layout), newPool(t, layout)}
+	pools := [2]*buffers.DriverPool{newPool(t, layout), newPool(t, layout)}
 	ours, theirs, err := memory.Pair(pools[0], pools[1], memory.Config{Addrs: macs, Names: [2]string{"mem0", "mem0"}, MTU: 1500})
 	require.NoError(t, err)
 	h := &hesitant{Link: ours, flushes: 3}

@@ -35,8 +35,8 @@ type wires struct {
 	mirror   *host.Host
 	exchange *offload.Exchange
 	index    [3]int // of v0 to v2
-	pool     *buffers.Pool
-	far      *buffers.Pool // of the other ends
+	pool     *buffers.DriverPool
+	far      *buffers.DriverPool // of the other ends
 
 	mu      sync.Mutex
 	devices map[string]*wireDevice
@@ -213,7 +213,7 @@ func (d *wireDevice) Close() error {
 	return nil
 }
 
-func (d *wireDevice) PrepareQueue(_ int, pool *buffers.Pool, _ int) (link.Staged, error) {
+func (d *wireDevice) PrepareQueue(_ int, pool *buffers.DriverPool, _ int) (link.Staged, error) {
 	near, far, err := memory.Pair(pool, d.w.far, memory.Config{Names: [2]string{d.info.Name, "far"},
 		Addrs: [2][6]byte{d.info.Addr, peerMAC}, MTU: d.info.MTU})
 	if err != nil {

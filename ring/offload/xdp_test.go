@@ -39,7 +39,7 @@ func newCable(t testing.TB, queues int) *cable {
 }
 
 // plug opens v0 for a set on the pool.
-func (c *cable) plug(pool *buffers.Pool, sc *ring.SetConfig, config xdp.Config) *xdp.Device {
+func (c *cable) plug(pool *buffers.DriverPool, sc *ring.SetConfig, config xdp.Config) *xdp.Device {
 	config.Interface = "v0"
 	dev, err := xdp.Open(config)
 	require.NoError(c.t, err)
@@ -73,7 +73,7 @@ func (c *cable) Dial(to netip.AddrPort) ringtest.Peer { return c.Net.Dial(to) }
 func TestContractOverVeth(t *testing.T) {
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: contractCaps, Overshoot: overshoot,
 		Datagrams: true, Stamp: ring.StampPoll, Burst: 8, Sleeps: wakeUps,
-		Open: func(t *testing.T, pool *buffers.Pool, sc *ring.SetConfig) ringtest.Peers {
+		Open: func(t *testing.T, pool *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
 			c := newCable(t, 1)
 			c.plug(pool, sc, xdp.Config{})
 			return c

@@ -21,9 +21,9 @@ func multicastOptions(t *testing.T, b Backend) {
 		t.Helper()
 		switch option {
 		case unix.IP_MULTICAST_TTL:
-			w.Equal(want, s.Options().MulticastTTL)
+			w.Equal(want, ring.OptionsOf(s).MulticastTTL)
 		case unix.IP_MULTICAST_LOOP:
-			w.Equal(want == 1, s.Options().MulticastLoop)
+			w.Equal(want == 1, ring.OptionsOf(s).MulticastLoop)
 		}
 		if b.Open == nil {
 			got, err := unix.GetsockoptInt(s.ID(), unix.IPPROTO_IP, option)
@@ -98,7 +98,7 @@ func membershipLimit(t *testing.T, b Backend) {
 	w.ErrorIs(err, unix.ENOBUFS)
 	w.ErrorContains(err, numbered(limit).String())
 	w.ErrorContains(err, strconv.Itoa(limit)+" groups (net.ipv4.igmp_max_memberships)")
-	w.Len(u.Options().Groups, limit)
+	w.Len(ring.OptionsOf(u).Groups, limit)
 	w.NoError(u.LeaveGroup(numbered(0), w.lo, netip.Addr{}))
 	w.NoError(u.JoinGroup(numbered(limit), w.lo, netip.Addr{}))
 

@@ -286,7 +286,7 @@ func TestADriverThatCannotBeMade(t *testing.T) {
 // hoarding keeps a buffer back until its ring is about to sleep. With it a socket that has none could go on.
 type hoarding struct {
 	*Fake
-	pool  *buffers.Pool
+	pool  *buffers.DriverPool
 	spare uint32
 	have  bool
 	slept bool

@@ -27,7 +27,7 @@ type Backend struct {
 
 	// Open makes the driver of one case on its pool, and what stands at the other end of its links; it changes the configuration
 	// accordingly. Without it the peers are kernel sockets on loopback, and so are the ring's own: see kernelAlone.
-	Open func(t *testing.T, pool *buffers.Pool, c *ring.SetConfig) Peers
+	Open func(t *testing.T, pool *buffers.DriverPool, c *ring.SetConfig) Peers
 	// Datagrams leaves out what is about streams: the ring has none. Streams leaves out what is about datagrams.
 	Datagrams, Streams bool
 	// Whole: datagrams are never cut, whatever the socket's largest.
@@ -50,7 +50,7 @@ const patience = 10 * time.Second
 type world struct {
 	*require.Assertions
 	t    *testing.T
-	pool *buffers.Pool
+	pool *buffers.DriverPool
 	set  *ring.Set
 	room int               // length of the slice given to Poll
 	kept []ring.Completion // delivered and not asked for yet, in order

@@ -22,7 +22,7 @@ var ErrThread = errors.New("uring: polled from another thread than the one it is
 // Driver drives one io_uring instance. Except for Wake it belongs to the ring's owner; see ring.Driver for who may call what.
 type Driver struct {
 	u    *sys.Uring
-	pool *buffers.Pool
+	pool *buffers.DriverPool
 
 	records []*record // by slot
 	arming  []*record // are to receive from the next enter on

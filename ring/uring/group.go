@@ -41,10 +41,10 @@ type share struct{ drivers atomic.Int32 }
 
 var shares = struct {
 	sync.Mutex
-	of map[*buffers.Pool]*share
-}{of: map[*buffers.Pool]*share{}}
+	of map[*buffers.DriverPool]*share
+}{of: map[*buffers.DriverPool]*share{}}
 
-func join(p *buffers.Pool) *share {
+func join(p *buffers.DriverPool) *share {
 	shares.Lock()
 	defer shares.Unlock()
 	s := shares.of[p]
@@ -56,7 +56,7 @@ func join(p *buffers.Pool) *share {
 	return s
 }
 
-func leave(p *buffers.Pool) {
+func leave(p *buffers.DriverPool) {
 	shares.Lock()
 	defer shares.Unlock()
 	if s := shares.of[p]; s != nil && s.drivers.Add(-1) == 0 {
@@ -165,7 +165,7 @@ func (d *Driver) replenish(c buffers.Class) bool {
 }
 
 // close takes the buffers back from the kernel and gives them to the pool. No operation may be armed any more.
-func (g *group) close(u *sys.Uring, p *buffers.Pool) error {
+func (g *group) close(u *sys.Uring, p *buffers.DriverPool) error {
 	err := u.UnregisterBuffers(g.ring)
 	for _, i := range g.index {
 		if i != noBuffer {

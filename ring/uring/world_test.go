@@ -25,7 +25,7 @@ const patience = 10 * time.Second
 type world struct {
 	*require.Assertions
 	t    *testing.T
-	pool *buffers.Pool
+	pool *buffers.DriverPool
 	set  *ring.Set
 	kept []ring.Completion
 	dst  [64]ring.Completion

@@ -17,7 +17,7 @@ import (
 )
 
 // wired is one end of a memory link with a ring on it.
-func wired(t *testing.T, pool *buffers.Pool, end *memory.End, addr string, mac [6]byte) *ring.Set {
+func wired(t *testing.T, pool *buffers.DriverPool, end *memory.End, addr string, mac [6]byte) *ring.Set {
 	l := host.Link{Index: 1, Name: "mem0", Type: unix.ARPHRD_ETHER, MAC: mac, MTU: 1500,
 		Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST}
 	ns, err := offload.NewMemoryHost(offload.Facts(l, netip.MustParsePrefix(addr)), func() uint64 { return 4 })
@@ -35,7 +35,7 @@ func TestNothingAllocatesFromLinkToBook(t *testing.T) {
 		t.Skip("the race detector allocates by itself; the build without it asserts this")
 	}
 	layout := buffers.Layout{SmallSize: 2048, SmallCount: 256, LargeSize: 65536, LargeCount: 2, Headroom: 192}
-	var pools [2]*buffers.Pool
+	var pools [2]*buffers.DriverPool
 	for i := range pools {
 		region, err := sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes()})
 		require.NoError(t, err)

@@ -64,7 +64,7 @@ func Facts() host.Facts {
 type World struct {
 	*require.Assertions
 	T         testing.TB
-	Pool      *buffers.Pool
+	Pool      *buffers.DriverPool
 	LocalHost *ip.LocalHost // nil if the configuration was changed so
 	IP        *ip.Stack
 	UDP       *udp.Protocol

@@ -29,7 +29,7 @@ const (
 
 // Receiver holds what a receive needs, so that it allocates nothing. One per ring; make it with New and do not copy it.
 type Receiver struct {
-	pool     *buffers.Pool
+	pool     *buffers.DriverPool
 	headroom int
 	spare    [buffers.NumClasses]uint32 // a buffer taken from the pool and not filled yet, for the next attempt
 	have     [buffers.NumClasses]bool
@@ -44,7 +44,7 @@ type Receiver struct {
 }
 
 // New makes a receiver on the pool.
-func New(pool *buffers.Pool) *Receiver {
+func New(pool *buffers.DriverPool) *Receiver {
 	return &Receiver{pool: pool, headroom: pool.Layout().Headroom}
 }
 

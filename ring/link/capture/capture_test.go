@@ -28,7 +28,7 @@ import (
 // world is a memory link, one end of it captured.
 type world struct {
 	*require.Assertions
-	pools [2]*buffers.Pool
+	pools [2]*buffers.DriverPool
 	ends  [2]link.Link
 	dst   [64]link.Frame
 	done  [64]link.Done

@@ -14,7 +14,7 @@ import (
 
 // Closed calls every method of a link that is closed. None may touch what Close has freed: memory, descriptors, buffers. frame makes a packet
 // for Send, transmitting; Closed ends it.
-func Closed(t *testing.T, l link.Link, pool *buffers.Pool, frame func() buffers.Packet) {
+func Closed(t *testing.T, l link.Link, pool *buffers.DriverPool, frame func() buffers.Packet) {
 	t.Helper()
 	before := pool.Ledger()
 	calls := map[string]func(*require.Assertions){

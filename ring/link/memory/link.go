@@ -27,7 +27,7 @@ const etherOverhead = 14 + 2*4
 
 // End is one end of a pair, owned by the goroutine that owns its pool.
 type End struct {
-	pool  *buffers.Pool
+	pool  *buffers.DriverPool
 	class buffers.Class
 	info  link.Info
 	in    *queue
@@ -49,7 +49,7 @@ type End struct {
 var _ link.Link = (*End)(nil)
 
 // Pair makes two ends over the pools of their owners; the pools may be the same if one goroutine owns both ends.
-func Pair(a, b *buffers.Pool, c Config) (*End, *End, error) {
+func Pair(a, b *buffers.DriverPool, c Config) (*End, *End, error) {
 	if c.MTU == 0 {
 		c.MTU = 1500
 	}
@@ -78,7 +78,7 @@ func Pair(a, b *buffers.Pool, c Config) (*End, *End, error) {
 	return newEnd(a, c, 0, ba, ab), newEnd(b, c, 1, ab, ba), nil
 }
 
-func newEnd(pool *buffers.Pool, c Config, i int, in, out *queue) *End {
+func newEnd(pool *buffers.DriverPool, c Config, i int, in, out *queue) *End {
 	l := pool.Layout()
 	e := &End{pool: pool, in: in, out: out, fault: c.Faults[i], sent: make([]link.Out, c.Slots), mask: uint32(c.Slots - 1)}
 	e.info = link.Info{Name: c.Names[i], Addr: c.Addrs[i], MTU: c.MTU, MaxFrame: in.size, PerBuffer: l.SmallSize, Headroom: l.Headroom,

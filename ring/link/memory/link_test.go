@@ -21,7 +21,7 @@ import (
 // world is two ends with their pools; at the end of the test both are closed and every buffer is back in the pool.
 type world struct {
 	*require.Assertions
-	pools [2]*buffers.Pool
+	pools [2]*buffers.DriverPool
 	ends  [2]*memory.End
 	dst   [64]link.Frame
 }

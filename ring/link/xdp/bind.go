@@ -13,7 +13,7 @@ import (
 
 // OpenQueue opens a queue as a link over a pool, whose region becomes the memory that frames are received into. For the goroutine that
 // owns the pool. When it cannot, the error is a *link.Refusal.
-func (d *Device) OpenQueue(queue int, pool *buffers.Pool) (*Queue, error) {
+func (d *Device) OpenQueue(queue int, pool *buffers.DriverPool) (*Queue, error) {
 	fill := 1
 	if pool != nil { // refused below
 		fill = max(pool.Layout().SmallCount/2, 1)
@@ -23,7 +23,7 @@ func (d *Device) OpenQueue(queue int, pool *buffers.Pool) (*Queue, error) {
 
 // OpenQueueWith is OpenQueue, which gives the card half of the pool, for pools that several queues share, or that are divided otherwise: at
 // most fill buffers of this one lie ready for the card, and never more than Config.Fill.
-func (d *Device) OpenQueueWith(queue int, pool *buffers.Pool, fill int) (*Queue, error) {
+func (d *Device) OpenQueueWith(queue int, pool *buffers.DriverPool, fill int) (*Queue, error) {
 	q, err := d.PrepareQueue(queue, pool, fill)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (d *Device) OpenQueueWith(queue int, pool *buffers.Pool, fill int) (*Queue,
 
 // PrepareQueue is the long part of OpenQueueWith, which registers the memory and binds the socket. It takes no buffer and reads of the pool
 // what never changes: any goroutine. The link carries nothing before Start; one that is not to be started is closed.
-func (d *Device) PrepareQueue(queue int, pool *buffers.Pool, fill int) (*Queue, error) {
+func (d *Device) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (*Queue, error) {
 	if fill < 1 {
 		return nil, fmt.Errorf("xdp: queue %d: fill %d: a card needs a buffer", queue, fill)
 	}
@@ -98,7 +98,7 @@ type attempt struct {
 }
 
 // bind makes a socket and binds it in the best way that kernel, driver and memory allow.
-func (d *Device) bind(queue int, pool *buffers.Pool, chunk, fill int) (*Queue, error) {
+func (d *Device) bind(queue int, pool *buffers.DriverPool, chunk, fill int) (*Queue, error) {
 	attempts, reasons := d.attempts(pool.Contiguous())
 	fill = min(fill, d.config.Fill, pool.Layout().SmallCount)
 	config := d.config.entries(fill)

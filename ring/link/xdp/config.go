@@ -32,7 +32,7 @@ func (m Mode) String() string {
 // Copy is whether the card may read and write the pool's buffers itself.
 type Copy uint8
 
-// The ways of copying. No driver can read and write buffers that cross pages, but where the pool is contiguous (buffers.Pool.SetContiguous).
+// The ways of copying. No driver can read and write buffers that cross pages, but where the pool is contiguous (DriverPool.SetContiguous).
 const (
 	CopyAuto   Copy = iota // zero-copy if driver and memory allow it
 	CopyAlways             // the kernel copies

@@ -39,7 +39,7 @@ const maxPieces = 17
 type Queue struct {
 	device *Device
 	queue  int
-	pool   *buffers.Pool
+	pool   *buffers.DriverPool
 	sock   *socket
 	info   link.Info
 	path   link.Path
@@ -84,7 +84,7 @@ type Queue struct {
 var _ link.Staged = (*Queue)(nil)
 
 // newQueue makes the books for a socket; nothing is given to the card yet.
-func newQueue(d *Device, queue int, pool *buffers.Pool, s *socket, fill int) *Queue {
+func newQueue(d *Device, queue int, pool *buffers.DriverPool, s *socket, fill int) *Queue {
 	l := pool.Layout()
 	total := l.SmallCount + l.LargeCount
 	q := &Queue{

@@ -22,7 +22,7 @@ func message(i, n int) []byte {
 }
 
 // outgoing is a packet for Send with these bytes, in pieces of at most size.
-func outgoing(t testing.TB, pool *buffers.Pool, b []byte, size int) buffers.Packet {
+func outgoing(t testing.TB, pool *buffers.DriverPool, b []byte, size int) buffers.Packet {
 	t.Helper()
 	var p buffers.Packet
 	for len(b) > 0 {

@@ -108,7 +108,7 @@ func TestLinkToLink(t *testing.T) {
 	for _, mode := range []Mode{ModeGeneric, ModeNative} {
 		t.Run(mode.String(), func(t *testing.T) {
 			w := newWorld(t, 4, 1500)
-			var pools [2]*buffers.Pool
+			var pools [2]*buffers.DriverPool
 			var queues [2][]*Queue
 			for i, name := range []string{"v0", "v1"} {
 				pools[i] = w.pool()

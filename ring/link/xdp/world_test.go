@@ -167,7 +167,7 @@ func (w *world) open(d *Device, queue int, change ...func(*buffers.Layout)) *Que
 	return q
 }
 
-func (w *world) pool(change ...func(*buffers.Layout)) *buffers.Pool {
+func (w *world) pool(change ...func(*buffers.Layout)) *buffers.DriverPool {
 	w.t.Helper()
 	l := buffers.Layout{SmallSize: 2048, SmallCount: 512, LargeSize: 65536, LargeCount: 2, Headroom: 192}
 	for _, f := range change {

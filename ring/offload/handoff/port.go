@@ -51,7 +51,7 @@ func (h *Hub) WakeAll() {
 }
 
 // Join makes a ring one of the hub's, with queues from and to each of the others. wake wakes it if it sleeps; any goroutine.
-func (h *Hub) Join(ring int, pool *buffers.Pool, wake func()) (*Port, error) {
+func (h *Hub) Join(ring int, pool *buffers.DriverPool, wake func()) (*Port, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -71,7 +71,7 @@ func (h *Hub) Join(ring int, pool *buffers.Pool, wake func()) (*Port, error) {
 type Port struct {
 	hub       *Hub
 	ring      int
-	pool      *buffers.Pool
+	pool      *buffers.DriverPool
 	wake      func()
 	version   uint64                    // of the hub when the queues were taken
 	inward    []*Queue                  // from the other rings

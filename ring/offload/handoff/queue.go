@@ -55,12 +55,12 @@ const (
 
 // lendLimit is how many packets of a pool may be with other drivers at a time: a quarter, so that readers who are slow leave enough for the
 // card.
-func lendLimit(pool *buffers.Pool) int {
+func lendLimit(pool *buffers.DriverPool) int {
 	l := pool.Layout()
 	return max((l.SmallCount+l.LargeCount)/4, 1)
 }
 
-func newQueue(from *buffers.Pool, to *Port) *Queue {
+func newQueue(from *buffers.DriverPool, to *Port) *Queue {
 	n := queueMin
 	for n < queueMax && 2*n <= lendLimit(from) {
 		n *= 2
@@ -72,7 +72,7 @@ func newQueue(from *buffers.Pool, to *Port) *Queue {
 func (q *Queue) full() bool { return q.next-q.freed > q.mask }
 
 // put lends the delivery's packet; publish shows it to the consumer, once for a burst. There is room.
-func (q *Queue) put(pool *buffers.Pool, x *udp.Delivery) {
+func (q *Queue) put(pool *buffers.DriverPool, x *udp.Delivery) {
 	at := pool.Place(x.Packet)
 	i := q.next & q.mask
 	q.slots[i] = slot{off: at.Off, len: at.Len, id: x.ID, clock: x.Clock, owner: x.Owner, nanos: x.Nanos, flow: x.Flow}

@@ -13,7 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-func queuePool(t testing.TB, n int) *buffers.Pool {
+func queuePool(t testing.TB, n int) *buffers.DriverPool {
 	l := buffers.Layout{SmallSize: 2048, SmallCount: n, Headroom: 192}
 	pool, err := buffers.New(make([]byte, l.Bytes()), l)
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func queuePool(t testing.TB, n int) *buffers.Pool {
 }
 
 // received is a packet as a stack hands it over.
-func received(t testing.TB, pool *buffers.Pool, number uint64) udp.Delivery {
+func received(t testing.TB, pool *buffers.DriverPool, number uint64) udp.Delivery {
 	i, ok := pool.Take(buffers.Small)
 	require.True(t, ok)
 	binary.LittleEndian.PutUint64(pool.Memory(i)[256:], number)

@@ -87,7 +87,7 @@ func (p *attachment) why() link.Reason {
 }
 
 // fillFor is how many buffers each of n queues may keep ready for its card: of half of the pool its share, or the last ones would find nothing.
-func (p *attachment) fillFor(n int, pool *buffers.Pool) int {
+func (p *attachment) fillFor(n int, pool *buffers.DriverPool) int {
 	if p.Fill > 0 {
 		return p.Fill
 	}

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Table  *Table
 	Ring   int // its number, not 0
-	Pool   *buffers.Pool
+	Pool   *buffers.DriverPool
 	Clock  clock.Source
 	Wake   func() // wakes the ring if it sleeps; any goroutine
 	Events Events
@@ -31,7 +31,7 @@ type Config struct {
 type Attachments struct {
 	table   *Table
 	ring    int
-	pool    *buffers.Pool
+	pool    *buffers.DriverPool
 	clock   clock.Source
 	wake    func()
 	events  Events

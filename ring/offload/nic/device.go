@@ -19,7 +19,7 @@ type Device interface {
 	Queues() []int
 	// PrepareQueue opens a queue that keeps at most fill buffers ready for the card. The call may wait for the kernel's configuration lock.
 	// It takes no buffer, and reads of the pool what never changes.
-	PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error)
+	PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error)
 	// Info and Path are what the queues have in common.
 	Info() link.Info
 	Path() link.Path
@@ -65,7 +65,7 @@ func (d xdpDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
 
 func (d xdpDevice) Check() error { return d.Program().Check() }
 
-func (d xdpDevice) PrepareQueue(queue int, pool *buffers.Pool, fill int) (link.Staged, error) {
+func (d xdpDevice) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	q, err := d.Device.PrepareQueue(queue, pool, fill)
 	if err != nil {
 		return nil, err // not a nil *Queue in an interface

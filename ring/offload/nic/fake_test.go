@@ -25,7 +25,7 @@ type world struct {
 	change func(host.Facts)
 	host   *host.Host
 	table  *Table
-	pool   *buffers.Pool
+	pool   *buffers.DriverPool
 	now    clock.Time
 
 	mu      sync.Mutex
@@ -190,7 +190,7 @@ func (d *fakeDevice) Close() error {
 	return nil
 }
 
-func (d *fakeDevice) PrepareQueue(queue int, _ *buffers.Pool, _ int) (link.Staged, error) {
+func (d *fakeDevice) PrepareQueue(queue int, _ *buffers.DriverPool, _ int) (link.Staged, error) {
 	d.w.gate("prepare")
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()

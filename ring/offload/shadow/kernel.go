@@ -37,7 +37,7 @@ type Kernel interface {
 	PendingError(fd int) syscall.Errno
 	// NewReadyList makes an interest list of descriptors; NewReceiver makes what reads one datagram at a time into a pool.
 	NewReadyList() (ReadyList, error)
-	NewReceiver(pool *buffers.Pool) Receiver
+	NewReceiver(pool *buffers.DriverPool) Receiver
 	// OpenMembers opens what lists the sockets of the calling thread's network namespace.
 	OpenMembers() (Members, error)
 }
@@ -174,7 +174,7 @@ func (SystemCalls) NewReadyList() (ReadyList, error) {
 }
 
 // NewReceiver makes a receiver that calls recvmsg(2). What it receives is marked as received through the kernel.
-func (SystemCalls) NewReceiver(pool *buffers.Pool) Receiver {
+func (SystemCalls) NewReceiver(pool *buffers.DriverPool) Receiver {
 	r := direct.New(pool)
 	r.ViaKernel = true
 	return receiver{r}

@@ -64,7 +64,7 @@ const (
 
 // Open makes the list of descriptors of a kernel. every is on which of the turns with frames it is looked at; find finds a socket's place,
 // nil when it is gone.
-func (l *List) Open(k Kernel, pool *buffers.Pool, every int, find func(slot, gen uint32) *Watch) (err error) {
+func (l *List) Open(k Kernel, pool *buffers.DriverPool, every int, find func(slot, gen uint32) *Watch) (err error) {
 	if l.ready, err = k.NewReadyList(); err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
 )
 
 // membershipSocket is a descriptor that keeps memberships for which a socket's shadow has no room: net.ipv4.igmp_max_memberships groups, and
@@ -106,7 +108,7 @@ func (m *Memberships) letGo(h *membershipSocket, i int) error {
 	}
 	m.sockets = slices.DeleteFunc(m.sockets, func(x *membershipSocket) bool { return x == h })
 	err := m.kernel.Close(h.fd)
-	if len(m.sockets) == 0 && !m.s.Options().MulticastAll {
+	if len(m.sockets) == 0 && !ring.OptionsOf(m.s).MulticastAll {
 		err = errors.Join(err, m.kernel.SetMulticastAll(m.fd, false))
 	}
 	return err
@@ -124,7 +126,7 @@ func (m *Memberships) openSocket() (*membershipSocket, error) {
 // ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: the driver sees
 // to that.
 func (m *Memberships) ApplyFilter() error {
-	if len(m.sockets) == 0 || m.s.Options().MulticastAll {
+	if len(m.sockets) == 0 || ring.OptionsOf(m.s).MulticastAll {
 		return nil
 	}
 	return m.kernel.SetMulticastAll(m.fd, true)

@@ -14,7 +14,7 @@ const receiveBuffer = 4 << 20
 // Widen gives the shadow room for what comes while its owner does not poll: beyond net.core.rmem_max where the
 // process may (CAP_NET_ADMIN), else up to it, and then with a reason for the socket's path.
 func Widen(k Kernel, s *ring.Socket) (why ring.Reason, err error) {
-	if s.Options().ReceiveBuffer != 0 {
+	if ring.OptionsOf(s).ReceiveBuffer != 0 {
 		return why, nil
 	}
 	fd := kernel.FD(s)

@@ -21,7 +21,7 @@ const PayloadBytes = 64
 type Driver struct {
 	Batch int
 
-	pool     *buffers.Pool
+	pool     *buffers.DriverPool
 	headroom int
 	socket   *ring.Socket // nil while nobody receives
 	meta     ring.Meta

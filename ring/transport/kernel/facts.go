@@ -13,7 +13,7 @@ import (
 // of a stream has ended. The kernel tells both in the same way, and SO_ERROR reports how it ended.
 func Writable(k *ring.Sink, s *ring.Socket) {
 	switch {
-	case !s.Connecting():
+	case !ring.IsConnecting(s):
 		k.Writable(s)
 	default:
 		if e := sys.SocketError(FD(s)); e != 0 {

@@ -73,7 +73,7 @@ func NameLimit(s *ring.Socket, m ring.Membership, err error) error {
 	switch {
 	case s.Family() == ring.IPv6:
 		limit, what = "net.ipv6.mld_max_msf", "sources of one group"
-	case m.Source.IsValid() && slices.ContainsFunc(s.Options().Groups, func(g ring.Membership) bool {
+	case m.Source.IsValid() && slices.ContainsFunc(ring.OptionsOf(s).Groups, func(g ring.Membership) bool {
 		return g.Group == m.Group && g.Interface == m.Interface && g.Source.IsValid()
 	}):
 		limit, what = "net.ipv4.igmp_max_msf", "sources of one group"

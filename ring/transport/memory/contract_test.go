@@ -19,7 +19,7 @@ import (
 func contract(t *testing.T, ours, theirs memory.Impairment, sleeps int, without map[string]string) {
 	ringtest.Run(t, ringtest.Backend{Name: "memory", Caps: ring.CapWindowAtRelease | ring.CapOutPerAck | ring.CapZeroCopySend, Streams: true, Sleeps: sleeps,
 		Without: without,
-		Open: func(t *testing.T, _ *buffers.Pool, c *ring.SetConfig) ringtest.Peers {
+		Open: func(t *testing.T, _ *buffers.DriverPool, c *ring.SetConfig) ringtest.Peers {
 			n := memory.NewNetwork(1)
 			p := protocol.Config{ConnectTries: 3, TimeWait: 50 * time.Millisecond, RTOInitial: 30 * time.Millisecond}
 			link, err := n.NewLink(memory.LinkConfig{Addrs: ringAddrs})

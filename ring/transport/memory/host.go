@@ -34,7 +34,7 @@ type Host struct {
 	clock  clock.Source
 	link   *Link
 	table  *protocol.Table
-	pool   *buffers.Pool // of the driver
+	pool   *buffers.DriverPool // of the driver
 	driver *driver
 
 	records    []record // by Conn-1

@@ -159,7 +159,7 @@ type idleWorld struct {
 	x        *swarm
 	host     *memory.Host
 	set      *ring.Set
-	pool     *buffers.Pool
+	pool     *buffers.DriverPool
 	listener *ring.Socket
 	dst      []ring.Completion
 	children []*ring.Socket // only of small worlds

@@ -17,7 +17,7 @@ import (
 type rig struct {
 	*require.Assertions
 	t     testing.TB
-	pool  *buffers.Pool
+	pool  *buffers.DriverPool
 	host  *memory.Host
 	set   *ring.Set
 	peers *peers

@@ -34,7 +34,7 @@ type Config struct {
 	Below ring.Transport // the one the sockets are made by, or one that knows their numbers
 	IP    *ip.Stack
 	UDP   *udp.Protocol
-	Pool  *buffers.Pool
+	Pool  *buffers.DriverPool
 	Now   *clock.Time // the driver's
 }
 
@@ -44,7 +44,7 @@ type Transport struct {
 	host           Host
 	ip             *ip.Stack
 	udp            *udp.Protocol
-	pool           *buffers.Pool
+	pool           *buffers.DriverPool
 	now            *clock.Time
 	routeGen       *uint64 // moves whenever a kept route may not be good any more
 	flushes        uint64

@@ -22,12 +22,12 @@ type end struct {
 	t     *testing.T
 	set   *ring.Set
 	space *offload.MemoryHost
-	pool  *buffers.Pool
+	pool  *buffers.DriverPool
 }
 
 func newEnds(t *testing.T) (ends [2]end) {
 	l := buffers.Layout{SmallSize: 2048, SmallCount: 256, Headroom: 192}
-	var pools [2]*buffers.Pool
+	var pools [2]*buffers.DriverPool
 	for i := range pools {
 		region, err := sys.NewRegion(sys.RegionConfig{Bytes: l.Bytes()})
 		require.NoError(t, err)
