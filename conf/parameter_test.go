@@ -166,6 +166,29 @@ func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 	require.Empty(t, s.Given("VMA_NO_SUCH"))
 }
 
+// A setting that is given its default asks for nothing else than what there is without it.
+func TestADefaultIsNoSettingWithoutEffect(t *testing.T) {
+	for _, p := range Parameters() {
+		s := fromEnvironment(env(map[string]string{p.Name: p.Default()}))
+		require.Empty(t, s.Warnings, p.Name)
+		require.Empty(t, s.WithoutEffect(), p.Name)
+		for _, kind := range []RingKind{RingUring, RingEpoll, RingOffload} {
+			require.Empty(t, s.WithoutEffect(kind), "%s on %s", p.Name, kind)
+		}
+	}
+}
+
+// VMA_SELECT_POLL_OS_FORCE has no effect where it asks for another ratio than the one that is given. 0 asks for none.
+func TestForceBesideTheRatio(t *testing.T) {
+	for pair, told := range map[[2]string]int{{"0", "5"}: 0, {"0", "1"}: 0, {"1", "1"}: 0, {"1", "5"}: 1, {"1", "0"}: 1} {
+		s := fromEnvironment(env(map[string]string{forceName: pair[0], "VMA_SELECT_POLL_OS_RATIO": pair[1]}))
+		require.Empty(t, s.Warnings)
+		require.Len(t, s.WithoutEffect(), told, pair)
+		_, over := s.Overruled(forceName, "a loop has Config.OSRatio")
+		require.Equal(t, pair[0] == "1", over, pair)
+	}
+}
+
 // Values that ask for what is done in any case are no settings without effect, and XLIO's spellings are values.
 func TestValuesAsXLIOWritesThem(t *testing.T) {
 	for name, text := range map[string]string{"XLIO_SKIP_POLL_IN_RX": "1", "XLIO_LRO": "auto", "XLIO_TSO": "auto", "VMA_FORK": "1",
