@@ -61,7 +61,8 @@ func (s *Settings) noteStarts() {
 }
 
 // WithoutEffect lists the settings that were given and change nothing. With kinds of ring: nothing for a poller whose rings are of these
-// kinds, though they do for others. Without: nothing at all. Settings whose value asks for what is done in any case are not listed.
+// kinds, though they do for others. Without: nothing at all. A setting whose value is its default, or asks for what is done in any case, is
+// not listed, unless another setting comes before it.
 func (s *Settings) WithoutEffect(kinds ...RingKind) (list []NoEffect) {
 	for i := range parameters {
 		p := &parameters[i]
@@ -88,19 +89,20 @@ func (s *Settings) Overruled(name, why string) (NoEffect, bool) {
 
 // whyNone is why a parameter's value has no effect on rings of some kinds, or, without any, at all; empty if it has.
 func (p *Parameter) whyNone(s *Settings, kinds []RingKind) string {
-	switch {
-	case p.satisfied(s):
+	if p.satisfied(s) {
 		return ""
-	case p.Field != "" && p.idle != nil:
+	}
+	if p.idle != nil {
 		if why := p.idle(s, kinds); why != "" {
 			return why
 		}
-	case p.Field == "" && len(kinds) > 0:
-		return ""
-	case p.Field == "":
-		return string(p.State) + ": " + p.Effect
 	}
-	if len(kinds) > 0 && len(p.Rings) > 0 && !slices.ContainsFunc(kinds, func(k RingKind) bool { return slices.Contains(p.Rings, k) }) {
+	switch {
+	case p.isValue(s, p.Default()):
+		return ""
+	case p.Field == "" && len(kinds) == 0:
+		return string(p.State) + ": " + p.Effect
+	case len(kinds) > 0 && len(p.Rings) > 0 && !slices.ContainsFunc(kinds, func(k RingKind) bool { return slices.Contains(p.Rings, k) }):
 		return fmt.Sprintf("the poller's rings are of kind %s, it is for %s", kindsText(kinds), kindsText(p.Rings))
 	}
 	return ""
@@ -108,15 +110,18 @@ func (p *Parameter) whyNone(s *Settings, kinds []RingKind) string {
 
 // satisfied reports whether a value asks for what is done without it too.
 func (p *Parameter) satisfied(s *Settings) bool {
-	value := p.get(s)
 	if p.sameAs != "" {
-		return value == byName[p.sameAs].get(s)
+		return p.get(s) == byName[p.sameAs].get(s)
 	}
-	return slices.ContainsFunc(p.asIs, func(v string) bool {
-		on, ok := onOrOff[value]
-		is, toggles := onOrOff[v]
-		return value == v || ok && toggles && on == is && p.want == yesOrNo.want
-	})
+	return slices.ContainsFunc(p.asIs, func(v string) bool { return p.isValue(s, v) })
+}
+
+// isValue reports whether a parameter has a value, in whatever words.
+func (p *Parameter) isValue(s *Settings, v string) bool {
+	value := p.get(s)
+	on, ok := onOrOff[strings.ToLower(value)]
+	is, toggles := onOrOff[v]
+	return value == v || ok && toggles && on == is && p.want == yesOrNo.want
 }
 
 func kindsText(kinds []RingKind) string {
@@ -173,13 +178,6 @@ func contiguous(given string) bool {
 	return strings.HasSuffix(given, `="1"`) || strings.HasSuffix(strings.ToUpper(given), `="CONTIG"`)
 }
 
-func noOffloadHere(s *Settings, kinds []RingKind) string {
-	if len(kinds) > 0 && !s.KernelOnly && !slices.Contains(kinds, RingOffload) {
-		return "1 permits offload, and the poller's rings are of kind " + kindsText(kinds) + ": SX_RING=offload asks for it"
-	}
-	return ""
-}
-
 func noCapture(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && s.Offload.Capture == "" {
 		return "SX_CAPTURE names no file"
@@ -202,7 +200,7 @@ func onlyDatagrams(s *Settings, kinds []RingKind) string {
 }
 
 func ratioSaid(s *Settings, kinds []RingKind) string {
-	if len(kinds) == 0 && s.given["VMA_SELECT_POLL_OS_RATIO"] != "" {
+	if len(kinds) == 0 && s.OSRatio != 1 && s.given["VMA_SELECT_POLL_OS_RATIO"] != "" {
 		return "VMA_SELECT_POLL_OS_RATIO says otherwise and counts"
 	}
 	return ""

@@ -51,11 +51,11 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
 		Effect: "the most MiB that the file grows to; what comes then is counted as capture.over_limit; 0: 1024",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture).as("0"),
-	Parameter{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
+	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
 		Effect: "0 leaves sockets to the kernel, whatever the rules say, and the path says setting.offloaded_sockets; exceptions are a " +
 			"poller by SetOffload (extraapi.ThreadOffload) and a socket by SocketConfig.RequireOffload. 1 permits offload where the " +
 			"poller is of kind offload",
-		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)}.unless(noOffloadHere),
+		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of a poller share a kernel ring: 0 per interface, 1 per local address, 10 per socket, 20 per thread, 30 per " +
 			"core, 31 per core with the thread bound to it; 11, per user id, only from code. Accepted connections are on their listener's " +
@@ -110,7 +110,7 @@ var memoryParameters = []Parameter{
 		"a pool belongs to one poller: there is no shared pool to batch for"),
 	inert("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", "256", within(0, 1<<20), NotApplicable,
 		"rings take buffers from the poller's pool"),
-	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable, "rings are refilled from the poller's pool").as("1"),
+	inert("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", "1", yesOrNo, NotApplicable, "rings are refilled from the poller's pool"),
 	inert("VMA_HUGETBL", "Huge pages", "0", yesOrNo, NotApplicable, "VMA removed it: use VMA_MEM_ALLOC_TYPE"),
 }
 
@@ -123,7 +123,7 @@ var pollParameters = []Parameter{
 			"never sleeps, whatever the other is",
 		access: span(func(s *Settings) *time.Duration { return &s.SelectPoll }, time.Microsecond, 100_000_000, true)},
 	Parameter{Name: "VMA_SELECT_POLL_OS_FORCE", Title: "Select Poll OS Force", Field: "OSRatio", State: Works,
-		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is given itself", access: force}.unless(ratioSaid),
+		Effect: "1 sets VMA_SELECT_POLL_OS_RATIO to 1 unless that is given itself", access: force}.unless(ratioSaid).as("0"),
 	{Name: "VMA_SELECT_POLL_OS_RATIO", Title: "Select Poll OS Ratio", Field: "OSRatio", State: Works,
 		Effect: "on every such turn a reactor looks at external descriptors (Loop.Watch), and after a sleep; 0: only after a sleep, and a " +
 			"reactor that never sleeps refuses Watch",
@@ -147,12 +147,12 @@ var pollParameters = []Parameter{
 	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
 		"a reactor looks at external descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
-		"reactors poll rings, whatever sockets are on them").as("0"),
-	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements by itself").as("0"),
+		"reactors poll rings, whatever sockets are on them"),
+	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements by itself"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
-		"it is of VMA's receive calls, which look at the card; here Poll does").as("0"),
+		"it is of VMA's receive calls, which look at the card; here Poll does"),
 	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "0", count, NotApplicable, noDrain).
-		vma("10, with VMA_SOCKETXTREME always 0").as("0"),
+		vma("10, with VMA_SOCKETXTREME always 0"),
 	inert("VMA_PROGRESS_ENGINE_WCE_MAX", "CQ Drain WCE (max)", "10000", count, NotApplicable, noDrain).old("VMA_CQ_DRAIN_WCE_MAX").as("0"),
 }
 
@@ -181,7 +181,7 @@ var socketParameters = []Parameter{
 			"SetMulticastLoop have the last word",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
 	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
-		"InfiniBand: a delay of the first datagram to a group").as("0"),
+		"InfiniBand: a delay of the first datagram to a group"),
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel's queueing discipline drops while it is sent a send without room: ErrWouldBlock, then " +
 			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, which SocketStats.SendErrors counts. 0: " +
@@ -193,19 +193,19 @@ var socketParameters = []Parameter{
 	inert("VMA_CLOSE_ON_DUP2", "close on dup2()", "1", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "CLOSED says that a socket's descriptor is closed"),
 	inert("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", "Trig dummy send getsockname()", "0", yesOrNo, NotApplicable,
-		"no library call is intercepted").as("0"),
+		"no library call is intercepted"),
 }
 
 var stackParameters = []Parameter{
 	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Better,
-		"an offloaded ring checks UDP checksums in software, as SX_CHECKSUM says; the kernel checks those of what it delivers").as("1"),
+		"an offloaded ring checks UDP checksums in software, as SX_CHECKSUM says; the kernel checks those of what it delivers"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "what an offloaded ring takes from an interface for connected sockets: 1 all that is for their address and " +
 			"port: what is not of a peer does not reach the kernel; 0 what their peers send, and the rest stays the kernel's",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.ThreeTuple }, false)}.on(RingOffload).as("0"),
 	inert("VMA_ETH_MC_L2_ONLY_RULES", "ETH MC L2 only rules", "0", yesOrNo, NotApplicable,
-		"the XDP program steers by addresses and ports").as("0"),
-	inert("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", "0", yesOrNo, HardwareOnly, "a tag that the card puts on packets of a flow").as("0"),
+		"the XDP program steers by addresses and ports"),
+	inert("VMA_MC_FORCE_FLOWTAG", "Force Flowtag for MC", "0", yesOrNo, HardwareOnly, "a tag that the card puts on packets of a flow"),
 	inert("VMA_NEIGH_UC_ARP_QUATA", "Num of UC ARPs", "3", count, NotApplicable,
 		"the kernel resolves neighbours: net.ipv4.neigh.*.ucast_solicit"),
 	inert("VMA_NEIGH_UC_ARP_DELAY_MSEC", "UC ARP delay (msec)", "10000", count, NotApplicable,
@@ -255,11 +255,11 @@ var logParameters = []Parameter{
 			"the first %d in its name is the process id. A logger given by code (Settings.Logger, Config.Logger) comes before it",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
-	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics").as(""),
+	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics"),
 	inert("VMA_STATS_SHMEM_DIR", "Stats shared memory directory", "/tmp/", anyText, WithStats, "needs the published statistics").as(""),
 	inert("VMA_STATS_FD_NUM", "Stats FD Num (max)", "100", within(0, 1024), WithStats, "needs the published statistics").as("0"),
 	inert("VMA_CPU_USAGE_STATS", "Polling CPU idle usage", "0", yesOrNo, WithStats,
-		"needs the published statistics; reactor.Stats has the busy time of a loop").as("0"),
+		"needs the published statistics; reactor.Stats has the busy time of a loop"),
 }
 
 func init() {

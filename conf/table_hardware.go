@@ -8,11 +8,11 @@ var hardwareParameters = []Parameter{
 	inert("VMA_BF", "BF (Blue Flame)", "1", yesOrNo, HardwareOnly, "a doorbell of ConnectX cards").as("0"),
 	inert("VMA_TX_MAX_INLINE", "Tx Max QP INLINE", "204", within(0, 884), HardwareOnly, "data within the descriptors of ConnectX cards").as("0").
 		old("VMA_MAX_INLINE"),
-	inert("VMA_RING_DEV_MEM_TX", "Ring On Device Memory TX", "0", count, HardwareOnly, "memory on ConnectX cards").as("0"),
+	inert("VMA_RING_DEV_MEM_TX", "Ring On Device Memory TX", "0", count, HardwareOnly, "memory on ConnectX cards"),
 	inert("VMA_TX_PREFETCH_BYTES", "Tx Prefetch Bytes", "256", within(0, 1<<16), NotApplicable, "the library does not prefetch").as("0"),
 	inert("VMA_RX_PREFETCH_BYTES", "Rx Prefetch Bytes", "256", within(32, 2044), NotApplicable, "the library does not prefetch"),
 	inert("VMA_RX_PREFETCH_BYTES_BEFORE_POLL", "Rx Prefetch Bytes Before Poll", "0", accepted{"0, or a number from 32 to 2044",
-		func(text string) bool { return text == "0" || within(32, 2044).ok(text) }}, NotApplicable, "the library does not prefetch").as("0"),
+		func(text string) bool { return text == "0" || within(32, 2044).ok(text) }}, NotApplicable, "the library does not prefetch"),
 	inert("VMA_CQ_MODERATION_ENABLE", "CQ Interrupts Moderation", "1", yesOrNo, HardwareOnly, moderation),
 	inert("VMA_CQ_MODERATION_COUNT", "CQ Moderation Count", "48", count, HardwareOnly, moderation),
 	inert("VMA_CQ_MODERATION_PERIOD_USEC", "CQ Moderation Period (usec)", "50", count, HardwareOnly, moderation),
@@ -25,15 +25,15 @@ var hardwareParameters = []Parameter{
 var tcpParameters = []Parameter{
 	inert("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", "1000000", count, WithOwnTCP, "TCP segments are the kernel's"),
 	inert("VMA_GRO_STREAMS_MAX", "GRO max streams", "32", count, WithOwnTCP, "the kernel does it: ethtool -K gro"),
-	inert("VMA_TCP_3T_RULES", "TCP 3T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
+	inert("VMA_TCP_3T_RULES", "TCP 3T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, WithOwnTCP, "the kernel's timers are the kernel's"),
 	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), WithOwnTCP,
-		"the kernel takes control packets by itself").as("0", "disable"),
+		"the kernel takes control packets by itself").as("disable"),
 	inert("VMA_TCP_TIMESTAMP_OPTION", "TCP timestamp option", "0", within(0, 2), WithOwnTCP,
 		"of the kernel's TCP: net.ipv4.tcp_timestamps").as("2"),
 	inert("VMA_TCP_QUICKACK", "TCP quickack", "0", yesOrNo, WithOwnTCP,
-		"the kernel forgets TCP_QUICKACK after a while; Socket.SetQuickAck asks once").as("0"),
-	inert("VMA_TCP_MAX_SYN_RATE", "TCP max syn rate", "0", within(0, 100_000), WithOwnTCP, "SYN packets are the kernel's").as("0"),
+		"the kernel forgets TCP_QUICKACK after a while; Socket.SetQuickAck asks once"),
+	inert("VMA_TCP_MAX_SYN_RATE", "TCP max syn rate", "0", within(0, 100_000), WithOwnTCP, "SYN packets are the kernel's"),
 	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), WithOwnTCP, "the kernel does it: ethtool -K tso").as("auto"),
 }
 
@@ -43,10 +43,10 @@ const noThread = "only its owner polls a ring"
 
 var threadParameters = []Parameter{
 	inert("VMA_INTERNAL_THREAD_AFFINITY", "Internal Thread Affinity", "-1", anyText, NotApplicable,
-		noThread+"; SX_LOOP_CPUS binds reactors").as("-1"),
-	inert("VMA_INTERNAL_THREAD_CPUSET", "Internal Thread Cpuset", "", anyText, NotApplicable, noThread).as(""),
-	inert("VMA_INTERNAL_THREAD_ARM_CQ", "Internal Thread Arm CQ", "0", yesOrNo, NotApplicable, noThread).as("0"),
-	inert("VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING", "Internal Thread TCP Timer Handling", "0", within(0, 1), NotApplicable, noThread).as("0"),
+		noThread+"; SX_LOOP_CPUS binds reactors"),
+	inert("VMA_INTERNAL_THREAD_CPUSET", "Internal Thread Cpuset", "", anyText, NotApplicable, noThread),
+	inert("VMA_INTERNAL_THREAD_ARM_CQ", "Internal Thread Arm CQ", "0", yesOrNo, NotApplicable, noThread),
+	inert("VMA_INTERNAL_THREAD_TCP_TIMER_HANDLING", "Internal Thread TCP Timer Handling", "0", within(0, 1), NotApplicable, noThread),
 	inert("VMA_TIMER_RESOLUTION_MSEC", "Timer Resolution (msec)", "10", count, Better,
 		"a loop's timers have ticks of about 65 microseconds"),
 	inert("VMA_THREAD_MODE", "Thread mode", "1", within(0, 3), Better,
@@ -59,25 +59,24 @@ var libraryParameters = []Parameter{
 		Effect: "a profile, applied before all other settings; its values are told below",
 		access: text(func(s *Settings) *string { return &s.Profile }, "none, latency, multi_ring_latency, throughput or low-cpu", parseProfile)},
 	inert("VMA_SOCKETXTREME", "SocketXtreme", "1", yesOrNo, Better, "completions are the API here; 0 is accepted and changes nothing").
-		vma("0").as("1"),
-	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "the library handles no signals").as("0"),
+		vma("0"),
+	inert("VMA_HANDLE_SIGINTR", "SigIntr Ctrl-C Handle", "0", yesOrNo, NotApplicable, "the library handles no signals"),
 	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable,
-		"the Go runtime prints stacks when a program fails (GOTRACEBACK)").as("0"),
-	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable, "the library opens its descriptors close-on-exec").as("1"),
-	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma/", anyText, WithOwnTCP,
+		"the Go runtime prints stacks when a program fails (GOTRACEBACK)"),
+	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable, "the library opens its descriptors close-on-exec"),
+	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma", anyText, WithOwnTCP,
 		"the kernel ends the connections of a dead process"),
 }
 
 var xlioParameters = []Parameter{
-	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro").
-		as("auto"),
-	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "the locks that it chooses between are not here").as("0"),
+	inert("XLIO_LRO", "LRO", "auto", anyText, HardwareOnly, "large receive by ConnectX cards; for the kernel's sockets: ethtool -K lro"),
+	inert("XLIO_MULTILOCK", "Multilock", "0", within(0, 1), NotApplicable, "the locks that it chooses between are not here"),
 	inert("XLIO_NGINX_WORKERS_NUM", "Nginx workers", "0", count, NotApplicable,
-		"several loops or processes share a port with ReusePort").as("0"),
+		"several loops or processes share a port with ReusePort"),
 	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable,
 		"sockets have no epoll sets of their own: a poller sleeps on its rings"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
-	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections").as("0"),
+	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections"),
 	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", size(1<<31-1), WithOwnTCP, "of kernel sockets: SocketConfig.SendBuffer"),
 	inert("VMA_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of 2 KiB and of 64 KiB").
 		old("XLIO_TX_BUFFER_SIZE"),
