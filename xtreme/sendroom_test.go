@@ -23,12 +23,7 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 		for _, setting := range []string{"0", "1"} {
 			for _, connected := range []bool{false, true} {
 				t.Run(setting+" "+map[bool]string{false: "unconnected", true: "connected"}[connected], func(t *testing.T) {
-					n := testnet.New(t, testnet.Pair{})
-					link, err := netlink.LinkByName(n.Device(0))
-					require.NoError(t, err)
-					require.NoError(t, netlink.QdiscAdd(&netlink.Tbf{ // a kilobyte a second
-						QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-						Rate:       1000, Buffer: netlink.Xmittime(1000, 1600), Limit: 3000}))
+					n, link := slowPair(t)
 					t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
 					w := byEnvironment(t, kind)
 					peer := n.Listen(netip.AddrPortFrom(n.Peer(0), 0))
@@ -38,6 +33,7 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 						c.Remote = to
 					}
 					s := w.udp(netip.AddrPortFrom(n.Local(0), 0), c)
+					var err error
 					const sends = 500
 					good, refused := uint64(0), uint64(0)
 					for range sends {
@@ -71,6 +67,52 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A packet that the discipline drops ends with SENT and ENOBUFS, which is counted; with 0 it ends as if it had left.
+func TestPacketsWithoutRoomBySetting(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for _, setting := range []string{"0", "1"} {
+			n, link := slowPair(t)
+			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
+			w := byEnvironment(t, kind)
+			to := n.Listen(netip.AddrPortFrom(n.Peer(0), 0)).LocalAddr().(*net.UDPAddr).AddrPort()
+			s := w.udp(netip.AddrPortFrom(n.Local(0), 0))
+			const sends = 200
+			failed := uint64(0)
+			for i := range uint64(sends) {
+				p, err := w.poller.Pool().Alloc(100)
+				w.NoError(err)
+				w.NoError(s.SendPacket(p, to, i+1))
+				if err := w.event(s, xtreme.EventSent).Err; err != nil {
+					w.ErrorIs(err, unix.ENOBUFS)
+					failed++
+				}
+			}
+			drops := dropsOf(t, link)
+			w.Greater(drops, uint64(sends/2), "the discipline drops most")
+			if setting == "0" {
+				w.Zero(failed)
+			} else {
+				w.LessOrEqual(failed, drops)
+				w.LessOrEqual(drops-failed, uint64(8), "others of the device's, such as MLD reports")
+			}
+			w.Equal(failed, s.Stats().SendErrors)
+			w.close(s)
+		}
+	})
+}
+
+// slowPair is a pair of interfaces of which the first sends a kilobyte a second.
+func slowPair(t *testing.T) (*testnet.Net, netlink.Link) {
+	t.Helper()
+	n := testnet.New(t, testnet.Pair{})
+	link, err := netlink.LinkByName(n.Device(0))
+	require.NoError(t, err)
+	require.NoError(t, netlink.QdiscAdd(&netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate:       1000, Buffer: netlink.Xmittime(1000, 1600), Limit: 3000}))
+	return n, link
 }
 
 // byEnvironment is a world whose engine has what the environment says.
