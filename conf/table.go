@@ -10,8 +10,8 @@ var ringParameters = []Parameter{
 			"uring where it works, else epoll; reactor/netconn takes epoll for auto. PollerConfig.RingKind comes before it",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
-		Effect: "the only interfaces that offloaded rings may open, with queues: eth1,eth2:0:4-7; empty: those that sockets need. " +
-			"PollerConfig.Interfaces comes before it",
+		Effect: "the only interfaces on which sockets may be offloaded, a bond or VLAN by its own name, with queues: eth1,eth2:0:4-7; " +
+			"empty: those that sockets need. PollerConfig.Interfaces comes before it",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
@@ -37,9 +37,9 @@ var ringParameters = []Parameter{
 			"(SO_PREFER_BUSY_POLL, Linux 5.11); where the kernel refuses it the path says xdp.no_busy_poll",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
-		Effect: "while requests come fast, Poll of an offloaded ring whose flushes are system calls (copy mode) holds what is sent until so " +
-			"many frames wait, nothing comes for a microsecond, or 20 microseconds have passed, which it asks in every fourth busy Poll. Flush, which a reactor calls in each " +
-			"turn that had something, sends at once: only for programs that poll on by themselves. 0: nothing is held",
+		Effect: "how many frames an offloaded ring in copy mode, where each flush is a system call, may hold back while frames come, to send " +
+			"them by one: for some microseconds, as Poll sees the time. Flush, which a reactor calls in each turn that had something, sends " +
+			"them: only for programs that poll on by themselves. 0: nothing is held",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for the frames that offloaded rings receive and send by links, as pcapng; the first %d in its name is the process; empty: " +
@@ -57,16 +57,18 @@ var ringParameters = []Parameter{
 			"poller is of kind offload",
 		access: toggle(func(s *Settings) *bool { return &s.KernelOnly }, true)},
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
-		Effect: "which sockets of a poller share a kernel ring: 0 per interface, 1 per local address, 10 per socket, 20 per thread, 30 per " +
-			"core, 31 per core with the thread bound to it; 11, per user id, only from code. Accepted connections are on their listener's " +
-			"ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic comes before it",
+		Effect: "which sockets of an interface share a kernel ring of a poller: 0 and 20 all, 1 those of one local address, 10 none, 30 " +
+			"those that got it on one core, 31 as 30 with the thread bound to the core; 11, those of one user id, only from code. Accepted " +
+			"connections are on their listener's ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic comes " +
+			"before it",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
 		Effect: "the most kernel rings per interface within one poller; 0: no limit; logic 11 is exempt. A poller has one offloaded ring in any case",
 		access: integer(func(s *Settings) *int { return &s.RingLimit }, 0, 1<<16)}.on(RingUring, RingEpoll).as("0"),
 	Parameter{Name: "VMA_TX_WRE", Title: "Tx QP WRE", Field: "RingEntries", VMA: "2048", State: Partly,
-		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (the next power of two, " +
-			"8 or more; 0: 2048), on uring rings the submission queue (the next power of two, 256 to 4096; 0: 256); on epoll rings it changes nothing",
+		Effect: "the queue that a ring sends by: on offloaded rings the transmit ring of each queue of an interface (rounded up to a power " +
+			"of two, 8 or more; 0: 2048), on uring rings the submission queue (rounded up to a power of two, 256 to 4096; 0: 256); on epoll " +
+			"rings it changes nothing",
 		access: integer(func(s *Settings) *int { return &s.RingEntries }, 0, 1<<20)}.on(RingOffload, RingUring).as("0"),
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card; 0: as many as there can be, which is " +
@@ -95,14 +97,14 @@ var memoryParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.LargeBuffers }, 8, 1<<20)},
 	Parameter{Name: "VMA_MEM_ALLOC_TYPE", Title: "Mem Allocate type", Field: "HugePages", VMA: "1", State: Partly,
 		Effect: "2 asks for huge pages under the buffers, and where they cannot be had the path says region.no_hugepages; 1, contiguous pages, " +
-			"is as 0. PollerConfig.Memory comes before it",
+			"is as 0. PollerConfig.HugePages asks for them too, PollerConfig.Memory comes before both",
 		access: access{"0 (ANON), 1 (CONTIG) or 2 (HUGEPAGES)", getMemory, setMemory, func(*Settings) bool { return true }}}.unless(noContiguous),
 	{Name: "SX_BUFFER_DEBUG", Title: "Buffer debugging", Field: "BufferDebug", State: Works,
 		Effect: "records who holds each buffer, and panics when one is released twice",
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
 	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
-		Effect: "the least receive buffer of IP sockets: a smaller one that ReceiveBuffer asks for is made this large, as far as the kernel " +
-			"allows it (net.core.rmem_max); 0: no least",
+		Effect: "a smaller receive buffer that ReceiveBuffer of a configuration, or SetReceiveBuffer, asks for is made this large, as far as " +
+			"the kernel allows it (net.core.rmem_max); 0: no least",
 		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
 	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable, "batches cannot be set"),
 	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "batches cannot be set"),
@@ -159,8 +161,8 @@ var pollParameters = []Parameter{
 var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
 		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open and on those that such listeners accept; adopted ones keep " +
-			"what they have; NoDelay of a configuration and SetNoDelay have the last word. reactor/gnet (WithTCPNoDelay) and " +
-			"reactor/netconn turn it off by themselves",
+			"what they have; NoDelay of a configuration and SetNoDelay have the last word. reactor/netconn turns it off by " +
+			"itself, and reactor/gnet without the option TCPDelay",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
@@ -169,7 +171,7 @@ var socketParameters = []Parameter{
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that pollers open and " +
-			"on those that such listeners accept; adopted ones keep what they have; 0: by the interface",
+			"on those that such listeners accept; adopted ones keep what they have; 0: by VMA_MTU, or without that by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
 		Effect: "the longest IP packet that an offloaded ring sends where the interface does not allow less: longer datagrams leave in " +
@@ -183,9 +185,9 @@ var socketParameters = []Parameter{
 	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
 		"InfiniBand: a delay of the first datagram to a group"),
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
-		Effect: "1 makes a datagram that the kernel's queueing discipline drops while it is sent a send without room: ErrWouldBlock, then " +
-			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, which SocketStats.SendErrors counts. 0: " +
-			"the send is reported as good",
+		Effect: "1 makes a datagram that the kernel's queueing discipline refuses (tried with tbf) a send without room: ErrWouldBlock, then " +
+			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, which SocketStats.SendErrors " +
+			"counts. 0: the send is reported as good",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"the permissions of socket options are the kernel's").old("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
@@ -251,7 +253,7 @@ var logParameters = []Parameter{
 		Effect: "what each line of the library's own log begins with: 1 thread, 2 process too, 3 milliseconds since the log was opened too",
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),
 	Parameter{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
-		Effect: "the file that the engine, loops of package reactor and netconn networks log to in place of standard error, appended to; " +
+		Effect: "the file that the engine, loops of package reactor and netconn networks log to, appended to; " +
 			"the first %d in its name is the process id. A logger given by code (Settings.Logger, Config.Logger) comes before it",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
