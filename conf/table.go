@@ -59,8 +59,8 @@ var ringParameters = []Parameter{
 	{Name: "VMA_RING_ALLOCATION_LOGIC_RX", Title: "Ring allocation logic RX", Field: "RingLogic", State: Partly,
 		Effect: "which sockets of an interface share a kernel ring of a poller: 0 and 20 all, 1 those of one local address, 10 none, 30 " +
 			"those that got it on one core, 31 as 30 with the thread bound to the core; 11, those of one user id, only from code. Accepted " +
-			"connections are on their listener's ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic comes " +
-			"before it",
+			"connections are on their listener's ring. A poller has one offloaded ring whatever the logic. PollerConfig.RingLogic and " +
+			"SocketConfig.RingLogic come before it",
 		access: oneOf(func(s *Settings) *int { return &s.RingLogic }, []int{0, 1, 10, 20, 30, 31}, 11)},
 	Parameter{Name: "VMA_RING_LIMIT_PER_INTERFACE", Title: "Ring limit per interface", Field: "RingLimit", State: Partly,
 		Effect: "the most kernel rings per interface within one poller; 0: no limit; logic 11 is exempt. A poller has one offloaded ring in any case",
@@ -235,7 +235,8 @@ var ruleParameters = []Parameter{
 	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
 		Effect: "when a socket gets its ring and a rule (use sx) for it cannot be followed, unless VMA_OFFLOADED_SOCKETS or code " +
 			"leaves it to the kernel; when the kernel refuses a new socket VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, VMA_MSS, VMA_MTU or " +
-			"VMA_TX_MC_LOOPBACK; and when an engine cannot open its capture file: -2, -1 and 0 log it for debugging and go on, 1 logs an " +
+			"VMA_TX_MC_LOOPBACK; and when an engine cannot open its capture file, which it also warns of: -2, -1 and 0 log it for debugging " +
+			"and go on, 1 logs an " +
 			"error and goes on, 2 logs an error and fails the call, 3 logs an error and panics. -2 also makes a rules file that is named " +
 			"and does not exist, or has a mistake, an error of New",
 		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
