@@ -1,0 +1,242 @@
+package guard
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	beatName  = "xtreme_gbeat"
+	beatEvery = 200 * time.Millisecond
+	// ownQdisc is at the end of the name of a filter whose guard has made the qdisc: the guard that removes the filter removes both.
+	ownQdisc = "+qdisc"
+)
+
+// clsact is a filter of a clsact qdisc. It stays when the process is killed, so it needs a time that a goroutine renews.
+type clsact struct {
+	handle  *netlink.Handle
+	device  netlink.Link
+	filter  *netlink.BpfFilter
+	program ebpf.ProgramID
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+func (g *Guard) attachClsact() error {
+	if err := g.load(true); err != nil {
+		return err
+	}
+	if err := g.Heartbeat(); err != nil {
+		return refuse(err, "writing the guard's time")
+	}
+	info, err := g.program.Info()
+	if err != nil {
+		return refuse(err, "asking for the guard")
+	}
+	c := &clsact{stop: make(chan struct{})}
+	c.program, _ = info.ID()
+	if c.handle, c.device, err = openDevice(g.config.Index); err != nil {
+		return err
+	}
+	name := programName
+	switch err := c.handle.QdiscAdd(clsactOf(g.config.Index)); {
+	case err == nil:
+		name += ownQdisc
+	case errors.Is(err, unix.EEXIST):
+		if !hasClsact(c.handle, c.device) {
+			c.handle.Close()
+			return refuse(unix.EBUSY, "a qdisc of another kind is at the ingress of "+c.device.Attrs().Name)
+		}
+	default:
+		c.handle.Close()
+		return refuse(err, "adding a clsact qdisc")
+	}
+	// Priority 0: the kernel chooses one, before those that are there.
+	c.filter = &netlink.BpfFilter{FilterAttrs: netlink.FilterAttrs{LinkIndex: g.config.Index, Parent: netlink.HANDLE_MIN_INGRESS,
+		Protocol: unix.ETH_P_ALL}, Fd: g.program.FD(), Name: name, DirectAction: true}
+	if err := c.handle.FilterAdd(c.filter); err != nil {
+		_ = removeQdisc(c.handle, c.device, name)
+		c.handle.Close()
+		return refuse(err, "adding the guard's filter")
+	}
+	c.stopped.Go(func() { g.beats(c.stop) })
+	g.attachment = c
+	return nil
+}
+
+// Heartbeat renews the time that shows the process to live. A guard does so by itself, five times a second.
+func (g *Guard) Heartbeat() error {
+	if g.beat == nil {
+		return nil // of TCX, which needs none
+	}
+	return g.beat.Put(uint32(0), now())
+}
+
+func (g *Guard) beats(stop chan struct{}) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			_ = g.Heartbeat() // if it fails, the filter passes everything, and counts that
+		}
+	}
+}
+
+func (c *clsact) there() bool {
+	for _, f := range guards(c.handle, c.device) {
+		if f.Id == int(c.program) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *clsact) detach() error {
+	close(c.stop)
+	c.stopped.Wait()
+	defer c.handle.Close()
+	var err error
+	for _, f := range guards(c.handle, c.device) {
+		if f.Id == int(c.program) {
+			err = errors.Join(c.handle.FilterDel(f), removeQdisc(c.handle, c.device, f.Name))
+		}
+	}
+	return err
+}
+
+func openDevice(index int) (*netlink.Handle, netlink.Link, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, nil, refuse(err, "opening a netlink socket")
+	}
+	device, err := h.LinkByIndex(index)
+	if err != nil {
+		h.Close()
+		var missing netlink.LinkNotFoundError
+		if errors.As(err, &missing) {
+			err = unix.ENODEV
+		}
+		return nil, nil, refuse(err, "finding the interface")
+	}
+	return h, device, nil
+}
+
+func clsactOf(index int) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+}
+
+func hasClsact(h *netlink.Handle, device netlink.Link) bool {
+	list, err := h.QdiscList(device)
+	if err != nil {
+		return false
+	}
+	for _, q := range list {
+		if q.Type() == "clsact" {
+			return true
+		}
+	}
+	return false
+}
+
+// guards are the filters of guards on an interface.
+func guards(h *netlink.Handle, device netlink.Link) (list []*netlink.BpfFilter) {
+	filters, err := h.FilterList(device, netlink.HANDLE_MIN_INGRESS)
+	if err != nil {
+		return nil
+	}
+	for _, f := range filters {
+		if b, ok := f.(*netlink.BpfFilter); ok && strings.HasPrefix(b.Name, programName) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// removeQdisc removes a qdisc that a guard has made, unless somebody has put another filter there. The mark goes on to the next guard's filter
+// only by its own making, so the qdisc of two guards stays when the one that made it goes first: it does nothing.
+func removeQdisc(h *netlink.Handle, device netlink.Link, name string) error {
+	if !strings.HasSuffix(name, ownQdisc) {
+		return nil
+	}
+	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+		if left, err := h.FilterList(device, parent); err != nil || len(left) > 0 {
+			return err
+		}
+	}
+	return h.QdiscDel(clsactOf(device.Attrs().Index))
+}
+
+// removeStale removes the filters that killed processes have left on an interface.
+func removeStale(index int) error {
+	h, device, err := openDevice(index)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	for _, f := range guards(h, device) {
+		if !isStale(ebpf.ProgramID(f.Id)) {
+			continue
+		}
+		if err := h.FilterDel(f); err != nil && !errors.Is(err, unix.ENOENT) {
+			return refuse(err, "removing the filter of a process that has ended")
+		}
+		if err := removeQdisc(h, device, f.Name); err != nil && !errors.Is(err, unix.ENOENT) {
+			return refuse(err, "removing the qdisc of a process that has ended")
+		}
+	}
+	return nil
+}
+
+// isStale reports whether nobody renews the time of a guard. It waits until that is certain, a second at the most. What cannot be found out is
+// taken for alive.
+func isStale(id ebpf.ProgramID) bool {
+	p, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer func() { _ = p.Close() }()
+	info, err := p.Info()
+	if err != nil {
+		return false
+	}
+	ids, _ := info.MapIDs()
+	for _, id := range ids {
+		m, err := ebpf.NewMapFromID(id)
+		if err != nil {
+			continue
+		}
+		info, err := m.Info()
+		stale := err == nil && info.Name == beatName && stopped(m)
+		_ = m.Close()
+		if stale {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped waits until the time in the map is renewed, or is old.
+func stopped(beat *ebpf.Map) bool {
+	var first, at uint64
+	for beat.Lookup(uint32(0), &at) == nil {
+		switch {
+		case int64(now()-at) > staleAfter:
+			return true
+		case first != 0 && at != first:
+			return false
+		}
+		first = at
+		time.Sleep(beatEvery / 10)
+	}
+	return false
+}
