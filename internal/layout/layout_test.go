@@ -35,6 +35,7 @@ var level = map[string]int{
 	"internal/pace":        2,
 	"internal/phc":         2,
 	"buffers":              3,
+	"stats":                3,
 	"conf":                 3,
 	"internal/host":        3,
 	"internal/testnet":     3,

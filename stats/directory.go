@@ -1,0 +1,180 @@
+package stats
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	filePrefix = "sxstat."
+	keepDead   = 8 // files of processes that have ended
+)
+
+// DefaultDirectory is where the files of this user's processes are: /run/socketxtreme for root, else in $XDG_RUNTIME_DIR, or in /tmp, with the
+// user's number.
+func DefaultDirectory() string {
+	if os.Geteuid() == 0 {
+		return "/run/socketxtreme"
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "socketxtreme")
+	}
+	return filepath.Join(os.TempDir(), "socketxtreme-"+strconv.Itoa(os.Geteuid()))
+}
+
+// groupNumber is the number of a group, by its name or number; -1 for an empty name.
+func groupNumber(name string) (int, error) {
+	if name == "" {
+		return -1, nil
+	}
+	if n, err := strconv.Atoi(name); err == nil && n >= 0 {
+		return n, nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// makeDirectory makes the directory, for its owner alone or for a group to read. One that is there already must not be a symbolic link, and
+// must belong to this user, or be one where others can neither remove nor replace files (the sticky bit, as /tmp has it).
+func makeDirectory(path string, group int) error {
+	mode := os.FileMode(0o700)
+	if group >= 0 {
+		mode = 0o750
+	}
+	err := os.Mkdir(path, mode)
+	switch {
+	case err == nil:
+		if group >= 0 {
+			err = os.Chown(path, -1, group)
+		}
+		return errors.Join(err, os.Chmod(path, mode)) // whatever the umask is
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory: %w", path, unix.ENOTDIR)
+	case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("%s is writable for others, who could replace files in it: %w", path, unix.EPERM)
+	case int(owner) != os.Geteuid() && info.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("%s belongs to user %d: %w", path, owner, unix.EPERM)
+	}
+	return nil
+}
+
+// Entry is a file of a process.
+type Entry struct {
+	Path    string
+	Process int   // id, in the process's own namespace
+	Made    int64 // wall-clock nanoseconds
+	Live    bool
+}
+
+// List finds the files in a directory, the newest first. A directory that is not there has none.
+func List(directory string) ([]Entry, error) {
+	names, err := os.ReadDir(directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Entry
+	for _, n := range names {
+		e, ok := parseName(n.Name())
+		if !ok {
+			continue
+		}
+		e.Path = filepath.Join(directory, n.Name())
+		if e.Live, err = isLive(e.Path); err != nil {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+				continue // removed meanwhile, or of another user
+			}
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Entry) int { return cmp.Compare(b.Made, a.Made) })
+	return list, nil
+}
+
+func fileName(process int, made int64) string {
+	return filePrefix + strconv.Itoa(process) + "." + strconv.FormatInt(made, 10)
+}
+
+func parseName(name string) (Entry, bool) {
+	rest, ok := strings.CutPrefix(name, filePrefix)
+	process, made, found := strings.Cut(rest, ".")
+	if !ok || !found {
+		return Entry{}, false
+	}
+	p, err := strconv.Atoi(process)
+	m, err2 := strconv.ParseInt(made, 10, 64)
+	return Entry{Process: p, Made: m}, err == nil && err2 == nil
+}
+
+// isLive asks for the writer's lock. The question takes no lock: two readers do not see each other.
+func isLive(path string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return isLocked(f)
+}
+
+func isLocked(f *os.File) (bool, error) {
+	lock := unix.Flock_t{Type: unix.F_RDLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil {
+		return false, fmt.Errorf("lock of %s: %w", f.Name(), err)
+	}
+	return lock.Type != unix.F_UNLCK, nil
+}
+
+func lock(f *os.File) error {
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// Clean removes the files of processes that have ended, and what belongs to them, all but the newest eight. What it cannot remove is an error.
+func Clean(directory string) error {
+	list, err := List(directory)
+	dead := 0
+	for _, e := range list {
+		if e.Live {
+			continue
+		}
+		if dead++; dead > keepDead {
+			err = errors.Join(err, remove(e.Path), remove(e.Path+controlSuffix))
+		}
+	}
+	return err
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package stats
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	tick         = 10 * time.Millisecond // how exact the times of drops are in the journal
+	ticksPerTurn = 100                   // ticks between samples
+)
+
+// The words in front of a sample's columns.
+const (
+	sampleSequence = iota // 1 + its number: 0 while it is written
+	sampleTime            // its end, wall-clock nanoseconds
+	sampleInterval        // nanoseconds since the one before
+	sampleHeader
+)
+
+// sampleColumns are the columns of samples: of each section each counter that it names, summed over its blocks; of peaks the largest.
+func sampleColumns(list []SectionLayout) []string {
+	var columns []string
+	for i := range list {
+		for j := range list[i].Counters {
+			if name := list[i].Counters[j].Name; name != "" {
+				columns = append(columns, list[i].Name+"."+name)
+			}
+		}
+	}
+	return columns
+}
+
+// sampler does what is not per packet: it takes samples, and notes what was lost.
+type sampler struct {
+	file    *File
+	onTick  atomic.Pointer[func(second bool)]
+	turn    int
+	last    int64 // end of the last sample
+	ended   uint64
+	columns []column
+	stop    chan struct{}
+	done    sync.WaitGroup
+}
+
+// column is where a column of a sample comes from.
+type column struct {
+	section *section
+	row     *Counter
+	word    int // of the block's counters; of drivers: none
+}
+
+func startSampler(f *File) *sampler {
+	s := newSampler(f, time.Now().UnixNano())
+	s.done.Go(s.run)
+	return s
+}
+
+func newSampler(f *File, now int64) *sampler {
+	s := &sampler{file: f, last: now, stop: make(chan struct{})}
+	for i := range f.desc.Sections {
+		l := &f.desc.Sections[i]
+		at := 0
+		for j := range l.Counters {
+			if row := &l.Counters[j]; row.Name != "" {
+				s.columns = append(s.columns, column{f.sections[l.Name], row, at})
+			}
+			at += l.Counters[j].Words()
+		}
+	}
+	return s
+}
+
+func (s *sampler) close() {
+	close(s.stop)
+	s.done.Wait()
+}
+
+func (s *sampler) run() {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case now := <-t.C:
+			s.step(now.UnixNano())
+		}
+	}
+}
+
+// OnTick has f called a hundred times a second by the sampler's goroutine, once a second with true: to ask owners for what they store only
+// then.
+func (f *File) OnTick(do func(second bool)) { f.sampler.onTick.Store(&do) }
+
+// step is one turn.
+//
+//	turn   …        99            0              1 …
+//	            drops        drops           drops
+//	                         next interval   sample of the last one: its peaks do not move any more
+func (s *sampler) step(now int64) {
+	f := s.file
+	atomic.StoreUint64(&f.head[headTick], uint64(now))
+	s.eachBlock(s.lookAtTime(now))
+	switch s.turn % ticksPerTurn {
+	case 0:
+		s.ended = f.head[headEpoch]
+		atomic.StoreUint64(&f.head[headEpoch], s.ended+1)
+	case 1:
+		s.sample(now)
+	}
+	if do := s.onTick.Load(); do != nil {
+		(*do)(s.turn%ticksPerTurn == 0)
+	}
+	s.turn++
+}
+
+// eachBlock calls do for each open block, with the lock held for one at a time.
+func (s *sampler) eachBlock(do func(*Block)) {
+	for i := range s.file.desc.Sections {
+		x := s.file.sections[s.file.desc.Sections[i].Name]
+		for j := 1; j < len(x.blocks); j++ {
+			s.file.mu.Lock()
+			if j > x.used {
+				s.file.mu.Unlock()
+				break
+			}
+			if b := x.blocks[j]; b != nil {
+				do(b)
+			}
+			s.file.mu.Unlock()
+		}
+	}
+}
+
+func (s *sampler) lookAtTime(now int64) func(*Block) {
+	return func(b *Block) { s.look(b, now) }
+}
+
+// lookAt notes what a block has lost since the last turn. With the lock.
+func (s *sampler) lookAt(b *Block) {
+	if s != nil {
+		s.look(b, time.Now().UnixNano())
+	}
+}
+
+func (s *sampler) look(b *Block, now int64) {
+	l := b.section.layout
+	if b.last == nil {
+		b.last = make([]uint64, l.Width)
+	}
+	if l.Names > 0 {
+		for i, row := range b.namedRows() {
+			if v := atomic.LoadUint64(&b.counters[i]); v != b.last[i] {
+				if row != nil && row.Loss && v > b.last[i] {
+					s.file.noteAt(now, EventDrop, b, v-b.last[i], b.name(i))
+				}
+				b.last[i] = v
+			}
+		}
+		return
+	}
+	at := 0
+	for i := range l.Counters {
+		row := &l.Counters[i]
+		if row.Loss {
+			if v := atomic.LoadUint64(&b.counters[at]); v > b.last[at] {
+				s.file.noteAt(now, EventDrop, b, v-b.last[at], row.Name)
+				b.last[at] = v
+			}
+		}
+		at += row.Words()
+	}
+}
+
+// name is that of a counter that the block names.
+func (b *Block) name(i int) string {
+	l := b.section.layout
+	place := b.info[i*l.Names : (i+1)*l.Names]
+	return string(place[1 : 1+min(int(place[0]), l.Names-1)])
+}
+
+// namedRows are the rows of the counters that the block names, nil for those that the table does not have. With the lock.
+func (b *Block) namedRows() []*Counter {
+	version, n := atomic.LoadUint64(&b.words[blockInfo]), min(int(atomic.LoadUint64(&b.words[blockCount])), b.section.layout.Width)
+	if b.rowsVersion != version || len(b.rows) != n {
+		b.rows, b.rowsVersion = b.rows[:0], version
+		for i := range n {
+			b.rows = append(b.rows, b.section.layout.Find(b.name(i)))
+		}
+	}
+	return b.rows
+}
+
+// sample writes the sample of the interval that has ended.
+func (s *sampler) sample(now int64) {
+	f := s.file
+	n := f.head[headSamples]
+	at := f.desc.Samples.Offset + int(n%sampleCount)*f.desc.Samples.Words
+	w := f.words[at : at+f.desc.Samples.Words]
+	atomic.StoreUint64(&w[sampleSequence], 0)
+	clear(w[sampleHeader:])
+	for i := range s.columns {
+		w[sampleHeader+i] = s.sum(&s.columns[i])
+	}
+	w[sampleTime], w[sampleInterval] = uint64(now), uint64(now-s.last)
+	s.last = now
+	atomic.StoreUint64(&w[sampleSequence], n+1)
+	atomic.StoreUint64(&f.head[headSamples], n+1)
+}
+
+// sum is a column over all blocks, those that were closed included: of one moment, so that sums of totals never go back.
+func (s *sampler) sum(c *column) (sum uint64) {
+	f, l := s.file, c.section.layout
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l.Names == 0 && c.row.Type == Total {
+		sum = c.section.blocks[0].counters[c.word]
+	}
+	for _, b := range c.section.blocks[1 : c.section.used+1] {
+		switch {
+		case b == nil:
+		case l.Names > 0:
+			for i, row := range b.namedRows() {
+				if row == c.row {
+					sum += atomic.LoadUint64(&b.counters[i])
+				}
+			}
+		case c.row.Type == Peak:
+			sum = max(sum, peakOf(b.counters[c.word:c.word+PeakWords], s.ended))
+		default:
+			sum += atomic.LoadUint64(&b.counters[c.word])
+		}
+	}
+	return sum
+}
+
+// peakOf is a peak's value in an interval.
+func peakOf(words []uint64, epoch uint64) uint64 {
+	pair := words[2*(epoch&1):]
+	if atomic.LoadUint64(&pair[0]) != epoch {
+		return 0
+	}
+	return atomic.LoadUint64(&pair[1])
+}

@@ -1,0 +1,145 @@
+package stats
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// still makes a file whose sampler runs when the test says so.
+func still(t *testing.T) (*File, func(turns int), *Reader) {
+	f, err := create(Config{Directory: t.TempDir() + "/stats", Sockets: 4})
+	require.NoError(t, err)
+	now := time.Now().UnixNano()
+	f.sampler = newSampler(f, now)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f, func(turns int) {
+		for range turns {
+			now += int64(tick)
+			f.sampler.step(now)
+		}
+	}, read(t, f.Path())
+}
+
+// notePeak is what owners do: see ring.Peak.
+func notePeak(f *File, words []uint64, v uint64) {
+	e := *f.Epoch()
+	pair := words[2*(e&1):]
+	if pair[0] != e {
+		pair[0], pair[1] = e, 0
+	}
+	pair[1] = max(pair[1], v)
+}
+
+func TestSamplesHaveSumsAndPeaksOfTheirInterval(t *testing.T) {
+	f, run, r := still(t)
+	a, b := f.Open(Rings, nil, 1), f.Open(Rings, nil, 2)
+	packets, batch := word(Rings, "packets"), word(Rings, "batch")
+	a.Counters()[packets], b.Counters()[packets] = 3, 4
+	run(2) // ends an interval, and takes its sample
+	notePeak(f, a.Counters()[batch:], 5)
+	notePeak(f, b.Counters()[batch:], 9)
+	notePeak(f, b.Counters()[batch:], 2)
+	run(99)
+	notePeak(f, a.Counters()[batch:], 1) // of the next interval already
+	run(1)
+	b.Close()
+	a.Counters()[packets]++
+	run(100)
+	s := r.Samples()
+	require.Len(t, s, 3)
+	column := func(name string) (list []uint64) {
+		for i := range s {
+			list = append(list, s[i].Values[name])
+		}
+		return list
+	}
+	require.Equal(t, []uint64{7, 7, 8}, column("ring.packets"), "sums never go back")
+	require.Equal(t, []uint64{0, 9, 1}, column("ring.batch"))
+	require.Equal(t, time.Second, s[1].Interval)
+	require.Equal(t, time.Second, s[2].Time.Sub(s[1].Time))
+}
+
+func TestSamplesOfAQuarterOfAnHour(t *testing.T) {
+	f, run, r := still(t)
+	b := f.Open(Rings, nil, 1)
+	for i := range sampleCount + 5 {
+		b.Counters()[word(Rings, "packets")] = uint64(i)
+		run(ticksPerTurn)
+	}
+	s := r.Samples()
+	require.Len(t, s, sampleCount)
+	for i := range s {
+		require.EqualValues(t, i+5, s[i].Values["ring.packets"])
+	}
+}
+
+func TestLossesAreInTheJournal(t *testing.T) {
+	f, run, r := still(t)
+	drops, driver := f.Open(Drops, nil, 1), f.Open(Drivers, nil, 1)
+	run(1)
+	drops.Counters()[word(Drops, "udp.budget")] = 3
+	drops.Counters()[word(Drops, "eth.not_ours")] = 100 // nothing lost
+	driver.SetNamed(0, "eth0/2.rx_lost", 7)
+	driver.SetNamed(1, "eth0/2.rx_frames", 8)
+	driver.SetCount(2)
+	run(1)
+	drops.Counters()[word(Drops, "udp.budget")] = 5
+	run(3)
+	drops.Counters()[word(Drops, "udp.budget")] = 6
+	drops.Close()
+	var list []string
+	for _, e := range r.Events() {
+		list = append(list, fmt.Sprint(e.Kind, " ", e.Of, " ", e.Count, " ", e.Text))
+	}
+	require.Equal(t, []string{"drop drop 1 3 udp.budget", "drop driver 1 7 eth0/2.rx_lost", "drop drop 1 2 udp.budget", "drop drop 1 1 udp.budget"}, list)
+}
+
+func TestJournalKeepsTheNewest(t *testing.T) {
+	f, _, r := still(t)
+	for i := range eventCapacity + 10 {
+		f.Note(EventNote, nil, uint64(i), "n")
+	}
+	e := r.Events()
+	require.Len(t, e, eventCapacity)
+	require.EqualValues(t, 10, e[0].Count)
+	require.EqualValues(t, eventCapacity+9, e[len(e)-1].Count)
+	long := make([]byte, 2*EventTextMax)
+	f.Note(EventNote, nil, 0, string(long))
+	e = r.Events()
+	require.Len(t, e[len(e)-1].Text, EventTextMax)
+}
+
+func TestSamplerAndJournalDoNotAllocate(t *testing.T) {
+	f, run, _ := still(t)
+	f.Open(Rings, nil, 1)
+	d := f.Open(Drivers, nil, 1)
+	d.SetNamed(0, "eth0.rx_lost", 1)
+	d.SetCount(1)
+	run(300)
+	var n uint64
+	require.LessOrEqual(t, testing.AllocsPerRun(500, func() {
+		n++
+		d.SetNamed(0, "eth0.rx_lost", n)
+		run(1)
+		f.Note(EventNote, nil, n, "text")
+	}), 1.0, "the name that goes into the journal")
+}
+
+func TestEveryCounterIsToldInFull(t *testing.T) {
+	for _, s := range Sections() {
+		seen := map[string]bool{}
+		for _, c := range s.Counters {
+			if c.Name == "" {
+				continue
+			}
+			require.False(t, seen[c.Name], "%s.%s is there twice", s.Name, c.Name)
+			seen[c.Name] = true
+			require.NotEmpty(t, c.Help, c.Name)
+			require.NotEmpty(t, c.Unit, c.Name)
+			require.Contains(t, []Type{Total, Gauge, Peak}, c.Type, c.Name)
+		}
+	}
+}
