@@ -33,6 +33,10 @@ func TestRuleErrorsHaveTheirPlace(t *testing.T) {
 		"log destination nowhere":                             `line 1, column 17: "nowhere": want syslog, stderr or file`,
 		"log destination file":                                "line 1, column 21: the end of the rules: want the name of a file",
 		"log min-level high":                                  `line 1, column 15: "high": want a number`,
+		"use os udp_receivers *:1":                            `line 1, column 8: "udp_receivers": want tcp_server`,
+		"use oss udp_receiver *:1":                            `line 1, column 5: "oss": want os, vma`,
+		"uses os udp_receiver *:1":                            `line 1, column 1: "uses": want use, application-id or log`,
+		"log destination stderr_ min-level 1":                 `line 1, column 17: "stderr_": want syslog, stderr or file`,
 		"\x00":                                                `line 1, column 1: "\x00": want use`,
 		"use " + strings.Repeat("é", 1<<19):                   `line 1, column 5: "` + strings.Repeat("é", 40) + `…": want os`,
 		"use os tcp_server *:" + strings.Repeat("9", 1<<20):   "port " + strings.Repeat("9", 40) + "…: want 0 to 65535",
@@ -98,6 +102,25 @@ func TestAddedRules(t *testing.T) {
 		"use os tcp_server *:5; use sx tcp_server *:5; application-id d *; use os udp_sender *:1;", kept(back))
 	require.Equal(t, "d", with(back, "use os udp_sender *:2", true).Groups()[2].Program, "where the last one went")
 	require.Len(t, with(back, "use os udp_sender *:2", true).Groups()[2].Rules(UDPSender), 2)
+}
+
+// A text that is to add something and has no statement is a mistake of its caller; a file may be empty.
+func TestRuleWithoutStatement(t *testing.T) {
+	for text, want := range map[string]string{
+		"":           `rule "": line 1, column 1: the end of the rules: want use, application-id or log`,
+		" \n\t\n":    `rule " \n\t\n": line 3, column 1: the end of the rules: want use`,
+		"# a remark": `rule "# a remark": line 1, column 11: the end of the rules: want use`,
+	} {
+		r, err := (&Rules{}).With(text, true)
+		require.ErrorContains(t, err, want)
+		require.Nil(t, r)
+		var place *RuleError
+		require.True(t, errors.As(err, &place))
+
+		r, err = ParseRules(text)
+		require.NoError(t, err, "a file")
+		require.Empty(t, r.String())
+	}
 }
 
 func TestRulesReadBack(t *testing.T) {
