@@ -36,10 +36,12 @@ func ParseRulesAsVMA(text string) (*Rules, error) {
 	return r, r.parse(text, parser{asVMA: true})
 }
 
-// With is the rules and those of text, which may name another group first: at the head of their role's list, where they are tried before
-// all others, or at its end. Of two equal ones that were added to a group only the one that is tried first stays, for the other would
-// never be reached: what is added again and again takes no more room. A mistake leaves everything as it was. (VMA: add_conf_rule, which
-// adds at the head and keeps all.)
+// With returns a copy of r that also has the rules of text. With prepend they stand at the head of their role's list, where they are tried
+// before all others, else at its end. An application-id line in text says which group they go to. Of equal rules that were added to a group
+// only the one that is tried first stays, because the others would never be reached: memory does not grow with repeated calls.
+//
+// A mistake is a *RuleError and changes nothing; so is a text without any statement (empty, blanks, remarks). (VMA: add_conf_rule, which
+// adds at the head, keeps equal rules, and takes a text without a statement.)
 func (r *Rules) With(text string, prepend bool) (*Rules, error) {
 	c := r.clone()
 	if err := c.parse(text, parser{added: true, prepend: prepend}); err != nil {
@@ -97,7 +99,9 @@ func (p *parser) accept(text string) bool {
 	return true
 }
 
+// statements reads the whole text. A file may have no statement at all; a text that is to add rules (With) must have one.
 func (p *parser) statements() error {
+	empty := true
 	for p.t.kind != ending {
 		if p.t.kind == newline {
 			p.read()
@@ -110,6 +114,10 @@ func (p *parser) statements() error {
 		if err := statement(p); err != nil {
 			return err
 		}
+		empty = false
+	}
+	if empty && p.added {
+		return p.fail(p.t, "%v: want use, application-id or log", p.t)
 	}
 	return nil
 }

@@ -22,11 +22,15 @@ type rulebook struct {
 // Rules is which sockets are offloaded, as of now. Any goroutine.
 func (e *Engine) Rules() *conf.Rules { return e.rules.now.Load() }
 
-// AddRule adds rules, in the grammar of the rules file, for sockets made from now on, and, those for udp_sender, for destinations that a socket
-// finds the way to from now on (as in VMA): at the head of their role, where they are tried before all others, or at its end. An
-// application-id line says which group they go to, else it is the last one named, by an added rule or, where none was added yet, the file. An
-// added rule that equals one added before takes its place: memory grows with different rules only. A mistake is a *conf.RuleError and changes
-// nothing. Any goroutine. (VMA: add_conf_rule, which adds at the head.)
+// AddRule adds rules, in the grammar of the rules file (see package conf). They are asked for sockets that get their ring from now on; rules
+// for udp_sender also for destinations that an open socket sends to for the first time, as in VMA. With prepend they stand at the head of
+// their role's list, where they are tried before all others, else at its end.
+//
+// An application-id line in text says which group the rules go to. Without one it is the group that the last AddRule named, or, if none did,
+// the last one of the file. Equal rules are kept once, so that memory does not grow with repeated calls.
+//
+// A mistake is a *conf.RuleError and changes nothing; so is a text without any rule. Any goroutine. (VMA: add_conf_rule, which adds at the
+// head.)
 func (e *Engine) AddRule(text string, prepend bool) error {
 	b := &e.rules
 	b.mu.Lock()
