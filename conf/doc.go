@@ -1,5 +1,5 @@
-// Package conf is the settings of an engine and the rules by which its sockets are offloaded: VMA's names and grammar, where they have a
-// meaning here, and an explanation where they have none.
+// Package conf reads the settings of an engine, and the rules that decide which of its sockets are offloaded. Programs give the result to
+// xtreme.New. Names and grammar are VMA's; a setting of VMA's that means nothing here is accepted, with the reason why it has no effect.
 //
 // # Settings
 //
@@ -9,27 +9,42 @@
 //	s.Ring = conf.RingEpoll
 //	engine, err := xtreme.New(s)
 //
-// The defaults come first, then the profile (VMA_SPEC), the file, the environment, and code: each has the last word over those before
-// it. A value that cannot be used leaves what was there, an unknown name is ignored, and Settings.Warnings names both: a typing
-// error never changes the behaviour silently, and never stops a program that ran before. What code sets out of range is an error of
-// Validate.
+// A setting may be given in several places. The later place in this order overrides the earlier ones:
 //
-// All of it comes from one table (Parameters): reading, checking, the lines that an engine prints when it starts (Settings.Lines), JSON
-// (Settings.WriteJSON), docs/settings.md. A setting of VMA's that has no effect here is in it too, with the reason.
+//	1  the defaults (Default)
+//	2  the profile (VMA_SPEC)
+//	3  the settings file (SX_SETTINGS_FILE)
+//	4  the environment
+//	5  code that changes a field of Settings
+//
+// A value that cannot be used leaves the value from before, and an unknown name is ignored. Settings.Warnings names both, so that a typing
+// error is seen and does not stop a program that ran before. A field that code sets out of range is an error of Validate, and of xtreme.New.
+//
+// One table has all settings, those without an effect too (Parameters). Reading and checking use it, and so do the lines that an engine
+// prints when it starts (Settings.Lines), JSON (Settings.WriteJSON) and docs/settings.md.
 //
 // # Rules
 //
-// A rule is a line: who carries the sockets, their role, an address and a port. The first one that fits decides.
+// A rule is one line. It names a transport, a role, and the addresses and ports that it is for. The first rule that fits a socket decides;
+// a socket that no rule fits is offloaded where it can be.
 //
-//	use <os|vma|xlio|sx> <tcp_server|tcp_client|udp_receiver|udp_sender|udp_connect> <address[/bits]|*>:<port[-port]|*>[:<address>:<port>]
+//	use TRANSPORT ROLE ADDRESS:PORT[:ADDRESS:PORT]
 //	use os udp_receiver 239.1.1.0/24:7000-7099
 //
-// A second pair is for the other end, in the roles that know it.
+//	TRANSPORT  os             the kernel carries the socket
+//	           sx, vma, xlio  the socket is offloaded; where it cannot be, its path says that the rule is not met
+//	           *              the socket is offloaded where it can be, as without a rule; it ends the search
+//	ROLE       tcp_server, tcp_client, udp_receiver, udp_sender or udp_connect (see Role)
+//	ADDRESS    an IPv4 address, a prefix such as 10.0.0.0/8, or * for all
+//	PORT       a port, a range such as 7000-7099, or * for all
 //
-// Rules is a rules file such as VMA's libvma.conf. ParseRules reads one: a mistake is a *RuleError with line and column, and then there
-// are no rules. ParseRulesAsVMA reports what VMA would have kept. Rules.Match answers for a call, Rules.With adds rules and leaves the old ones
-// as they were; Rules.WithAdded moves them over to a file that was read again. Package xtreme asks when a socket gets its ring, and has AddRule
-// and Reload for a running program.
+// The first address and port are those that the role is about, the second ones those of the other end. A call that has no second address
+// is not compared with the second pair.
+//
+// Rules are the rules of a file such as VMA's libvma.conf. ParseRules reads one; a mistake is a *RuleError with line and column, and then
+// there are no rules. ParseRulesAsVMA returns what VMA would have read. Rules.Match finds the rule for a socket. Rules.With returns a copy with
+// more rules, Rules.WithAdded adds the same ones to a file that was read again. Package xtreme asks the rules when a socket gets its ring;
+// its Engine.AddRule and Engine.Reload change them in a running program.
 //
 // Rules, Parameter and Log may be used by any goroutine; Settings is a value.
 package conf

@@ -67,7 +67,7 @@ func ParseLogLevel(text string) (LogLevel, error) {
 }
 
 // Tells reports whether a log of level l has lines of another one; without a level it has none.
-func (l LogLevel) Tells(other LogLevel) bool {
+func (l LogLevel) Includes(other LogLevel) bool {
 	return l != "" && l != LogNone && slogLevels[other] >= slogLevels[l]
 }
 

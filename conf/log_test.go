@@ -23,10 +23,10 @@ func TestLogLevels(t *testing.T) {
 		_, err := ParseLogLevel(text)
 		require.Error(t, err, text)
 	}
-	require.True(t, LogDebug.Tells(LogInfo))
-	require.True(t, LogInfo.Tells(LogInfo))
-	require.False(t, LogWarn.Tells(LogInfo))
-	require.False(t, LogNone.Tells(LogPanic))
+	require.True(t, LogDebug.Includes(LogInfo))
+	require.True(t, LogInfo.Includes(LogInfo))
+	require.False(t, LogWarn.Includes(LogInfo))
+	require.False(t, LogNone.Includes(LogPanic))
 }
 
 func TestLogLines(t *testing.T) {

@@ -59,10 +59,10 @@ func (s *Settings) Lines(all bool) []string {
 
 // Announce writes what VMA prints when it starts, as far as VMA_TRACELEVEL asks for it: changed settings at info, all at details.
 func (s *Settings) Announce(l *slog.Logger) {
-	if !s.LogLevel.Tells(LogInfo) {
+	if !s.LogLevel.Includes(LogInfo) {
 		return
 	}
-	for _, line := range s.Lines(s.LogLevel.Tells(LogDetails)) {
+	for _, line := range s.Lines(s.LogLevel.Includes(LogDetails)) {
 		l.Info(line)
 	}
 }

@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// Role is what a socket is about to do when the rules are asked.
+// Role is what a socket is about to do when the rules are asked. It decides which address a rule's first pair is compared with, and which
+// its second.
 type Role uint8
 
-// The roles.
+// The roles: what the socket does, its first address, its second one.
 const (
-	TCPServer   Role = iota // listen: the local address
-	TCPClient               // connect: the peer, then the local address
-	UDPReceiver             // bind, and joining a group: the local address, or group and port
-	UDPSender               // a destination, then the local address
-	UDPConnect              // connect: the peer, then the local address
-	roles
+	TCPServer   Role = iota // listens: the local address; no second one
+	TCPClient               // connects: the peer; the local address
+	UDPReceiver             // is bound: the local address; joins a group: the group with the local port; no second one
+	UDPSender               // sends: the destination; the local address
+	UDPConnect              // connects: the peer; the local address
+	roles                   // how many there are
 )
 
 var roleNames = [roles]string{"tcp_server", "tcp_client", "udp_receiver", "udp_sender", "udp_connect"}
@@ -24,15 +25,15 @@ var roleNames = [roles]string{"tcp_server", "tcp_client", "udp_receiver", "udp_s
 // String is the role as rules files write it.
 func (r Role) String() string { return roleNames[r] }
 
-// Transport is what a rule says, or what the rules come to.
+// Transport says who carries a socket: the answer of a rule, and of Rules.Match.
 type Transport uint8
 
-// The transports. SDP is that of the Sockets Direct Protocol (sdp, sa), which neither VMA nor this has: such rules never match.
+// The transports, with the words of a rules file.
 const (
-	Offloaded Transport = iota // vma, xlio, sx; also where no rule matches
-	OS                         // os: the kernel's sockets
-	Either                     // *: not os
-	SDP
+	Offloaded Transport = iota // sx, vma, xlio: our own stack; also the answer where no rule matches
+	OS                         // os: the kernel
+	Either                     // *: our own stack where it can carry the socket, else the kernel; no complaint in the socket's path then
+	SDP                        // sdp, sa: the Sockets Direct Protocol, which is not here, nor in VMA; such a rule never matches
 )
 
 var transportNames = [...]string{Offloaded: "sx", OS: "os", Either: "*", SDP: "sdp"}
@@ -40,10 +41,10 @@ var transportNames = [...]string{Offloaded: "sx", OS: "os", Either: "*", SDP: "s
 // String is the transport as rules files write it.
 func (t Transport) String() string { return transportNames[t] }
 
-// Tuple is which addresses and ports a rule is for.
+// Tuple is the addresses and ports that a rule is for.
 type Tuple struct {
-	Prefix      netip.Prefix // not valid: any address
-	First, Last uint16       // ports
+	Prefix      netip.Prefix // the zero Prefix is any address
+	First, Last uint16       // the ports from First to Last, where AnyPort is false
 	AnyPort     bool
 }
 
@@ -64,25 +65,26 @@ func (t Tuple) String() string {
 	return address + ":" + ports
 }
 
-// holds reports whether the tuple is for a. The ports are looked at first, as in VMA; the order shows nowhere else.
-func (t Tuple) holds(a netip.AddrPort) bool {
+// contains reports whether a has an address and a port of the tuple.
+func (t Tuple) contains(a netip.AddrPort) bool {
 	if p := a.Port(); !t.AnyPort && (p < t.First || p > t.Last) {
 		return false
 	}
 	return !t.Prefix.IsValid() || t.Prefix.Contains(a.Addr().Unmap())
 }
 
-func (t Tuple) any() bool { return t.AnyPort && !t.Prefix.IsValid() }
+// isAny reports whether the tuple contains each address and port.
+func (t Tuple) isAny() bool { return t.AnyPort && !t.Prefix.IsValid() }
 
 // Rule is one line of a rules file.
 type Rule struct {
 	Transport Transport
 	Role      Role
 	First     Tuple
-	Second    *Tuple // nil: the rule has none
-	Line      int    // where it stands; 0 for one added at run time
+	Second    *Tuple // nil: the rule has no second address and port
+	Line      int    // of the rules file, from 1; 0 for a rule added at run time
 
-	atEnd bool // of one added at run time: behind those of the file
+	atEnd bool // the rule was added at run time and is tried after those of the file
 }
 
 // String is the rule as rules files write it.
@@ -94,32 +96,32 @@ func (r Rule) String() string {
 	return s
 }
 
-// holds reports whether the rule is for a call with these addresses; second is not valid where the call has none, and then the rule's
-// second tuple is not looked at (libvma, match.cpp).
-func (r *Rule) holds(first, second netip.AddrPort) bool {
-	return r.First.holds(first) && (r.Second == nil || !second.IsValid() || r.Second.holds(second))
+// matches reports whether the rule is for a socket with these addresses, in the order of its role. Where the role has no second one, second
+// is the zero AddrPort, and the rule's second tuple is not compared (libvma, match.cpp).
+func (r *Rule) matches(first, second netip.AddrPort) bool {
+	return r.First.contains(first) && (r.Second == nil || !second.IsValid() || r.Second.contains(second))
 }
 
-// everything reports whether the rule is for each call of its role.
-func (r *Rule) everything() bool { return r.First.any() && (r.Second == nil || r.Second.any()) }
+// matchesAll reports whether the rule is for each socket of its role.
+func (r *Rule) matchesAll() bool { return r.First.isAny() && (r.Second == nil || r.Second.isAny()) }
 
-// Group is the rules below one application-id line.
+// Group is the rules below one application-id line: those for one program.
 type Group struct {
-	Program string // a shell pattern for the program's name
-	ID      string // "*", or an application id
+	Program string // a shell pattern for the name of the executable
+	ID      string // an application id (VMA_APPLICATION_ID), or "*" for all
 	rules   [roles][]Rule
-	added   bool // at run time
+	added   bool // the group's application-id line was added at run time
 }
 
 // Rules lists the group's rules of a role, in the order in which they are tried.
 func (g *Group) Rules(r Role) []Rule { return g.rules[r] }
 
-// Rules says which sockets are offloaded: a rules file in the grammar of VMA's libvma.conf. A Rules does not change: With returns
-// another one.
+// Rules say which sockets are offloaded: the content of a rules file in the grammar of VMA's libvma.conf. They do not change; With returns
+// others. The zero Rules have no rule. Any goroutine.
 type Rules struct {
 	groups  []*Group
-	current int  // the group that With adds to: the one named last
-	added   bool // With was called
+	current int  // index of the group named last, to which With adds
+	added   bool // With added something
 }
 
 // Groups lists the groups in the order in which they are tried.
@@ -139,7 +141,7 @@ func (r *Rules) String() string {
 	return b.String()
 }
 
-// clone is a copy that shares nothing that is written to.
+// clone returns a copy whose groups and lists may be changed while r is in use.
 func (r *Rules) clone() *Rules {
 	c := &Rules{groups: make([]*Group, len(r.groups)), current: r.current, added: r.added}
 	for i, g := range r.groups {
@@ -152,8 +154,9 @@ func (r *Rules) clone() *Rules {
 	return c
 }
 
-// open makes the group of program and id the current one: the one there is, or a new one at the end.
-func (r *Rules) open(program, id string, added bool) {
+// selectGroup makes the group of program and id the current one, to which rules are added. If there is none, a new one is appended; added
+// marks it as made at run time.
+func (r *Rules) selectGroup(program, id string, added bool) {
 	for i, g := range r.groups {
 		if g.Program == program && g.ID == id {
 			r.current = i
@@ -164,15 +167,17 @@ func (r *Rules) open(program, id string, added bool) {
 	r.groups = append(r.groups, &Group{Program: program, ID: id, added: added})
 }
 
-// add puts a rule of a file into the current group; rules before any application-id are for every program.
-func (r *Rules) add(rule Rule) {
-	list := r.list(rule)
+// appendRule puts a rule of a file into the current group, behind those before it.
+func (r *Rules) appendRule(rule Rule) {
+	list := r.listFor(rule)
 	*list = append(*list, rule)
 }
 
-func (r *Rules) list(rule Rule) *[]Rule {
+// listFor returns the list of the current group that a rule belongs to, by its role. Rules before any application-id line are in a group for
+// all programs.
+func (r *Rules) listFor(rule Rule) *[]Rule {
 	if len(r.groups) == 0 {
-		r.open("*", "*", rule.Line == 0)
+		r.selectGroup("*", "*", rule.Line == 0)
 	}
 	return &r.groups[r.current].rules[rule.Role]
 }

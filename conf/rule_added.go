@@ -2,31 +2,32 @@ package conf
 
 import "slices"
 
-// insert puts a rule that is added at run time into the current group. Of equal ones that which is tried first stays: later ones are
-// never reached. What stands in the file is left alone.
+// insert puts a rule that is added at run time into the current group, at the head of its list or, with atEnd, at the end. Of equal rules
+// only the first is ever reached. So a rule at the end is left out where there is an equal one, and a rule at the head replaces an equal one
+// that was added before. Rules of the file are not removed.
 func (r *Rules) insert(rule Rule) {
-	list := r.list(rule)
+	list := r.listFor(rule)
 	if rule.atEnd {
-		if !slices.ContainsFunc(*list, rule.same) {
+		if !slices.ContainsFunc(*list, rule.equals) {
 			*list = append(*list, rule)
 		}
 		return
 	}
-	*list = slices.DeleteFunc(*list, func(o Rule) bool { return o.Line == 0 && rule.same(o) })
+	*list = slices.DeleteFunc(*list, func(o Rule) bool { return o.Line == 0 && rule.equals(o) })
 	*list = slices.Insert(*list, 0, rule)
 }
 
-// same reports whether two rules of a role say the same of the same calls.
-func (r Rule) same(o Rule) bool {
+// equals reports whether two rules of one role match the same sockets and give the same answer.
+func (r Rule) equals(o Rule) bool {
 	if r.Transport != o.Transport || r.First != o.First || (r.Second == nil) != (o.Second == nil) {
 		return false
 	}
 	return r.Second == nil || *r.Second == *o.Second
 }
 
-// WithAdded is the rules, of a file that was read again, and what With added to old: each rule in the group of the program and id that it
-// went to, at its head or end as then, and that group at the end of the list where the file has it no more. If With was called, what it
-// adds next without an application-id goes where it went last, whichever group the file names last.
+// WithAdded returns a copy of r, the rules of a file that was read again, that also has what With added to old. Each added rule goes to the
+// group of the same program and id as before, at its head or its end as before. Where the file has that group no more, it is appended. A later
+// With without an application-id line adds to the group that the last one added to, whichever group the file names last.
 func (r *Rules) WithAdded(old *Rules) *Rules {
 	c := r.clone()
 	if !old.added {
@@ -34,19 +35,19 @@ func (r *Rules) WithAdded(old *Rules) *Rules {
 	}
 	c.added = true
 	for _, g := range old.groups {
-		if g.added {
-			c.open(g.Program, g.ID, true)
+		if g.added { // also if it has no rule yet
+			c.selectGroup(g.Program, g.ID, true)
 		}
 		for _, list := range g.rules {
-			for i := range list { // the last of the head first: each goes before what is there
+			for i := range list { // those of the head in reverse order, because each is inserted before the others
 				if rule := list[len(list)-1-i]; rule.Line == 0 && !rule.atEnd {
-					c.open(g.Program, g.ID, true)
+					c.selectGroup(g.Program, g.ID, true)
 					c.insert(rule)
 				}
 			}
 			for _, rule := range list {
 				if rule.Line == 0 && rule.atEnd {
-					c.open(g.Program, g.ID, true)
+					c.selectGroup(g.Program, g.ID, true)
 					c.insert(rule)
 				}
 			}
@@ -54,7 +55,7 @@ func (r *Rules) WithAdded(old *Rules) *Rules {
 	}
 	if len(old.groups) > 0 {
 		g := old.groups[old.current]
-		c.open(g.Program, g.ID, true)
+		c.selectGroup(g.Program, g.ID, true)
 	}
 	return c
 }

@@ -1,7 +1,7 @@
 package conf
 
-// log reads: log, and any number of: destination syslog|stderr|file NAME, min-level N; in any order (libvma, config_parser.y). They have
-// no effect, as in VMA: see VMA_LOG_FILE and VMA_TRACELEVEL. VMA's own scanner misspells two of the words.
+// log reads a log statement: "log" and any number of "destination syslog|stderr|file NAME" and "min-level N", in any order (libvma,
+// config_parser.y). It is read so that VMA's files are accepted, and has no effect, as in VMA: see VMA_LOG_FILE and VMA_TRACELEVEL.
 func (p *parser) log() error {
 	p.read()
 	for {
@@ -14,7 +14,7 @@ func (p *parser) log() error {
 		case t.kind == unknown:
 			return p.fail(t, "%v: want destination, min-level, use, application-id or log", t)
 		default:
-			return nil // of the next statement
+			return nil // the token begins the next statement
 		}
 		if err != nil {
 			return err
@@ -22,6 +22,7 @@ func (p *parser) log() error {
 	}
 }
 
+// level reads "min-level N".
 func (p *parser) level() error {
 	p.read()
 	if p.t.kind != number {
@@ -31,6 +32,8 @@ func (p *parser) level() error {
 	return nil
 }
 
+// destination reads "destination syslog|stderr|file NAME". VMA's scanner spells two of the words "ystderr" and "yfile", against VMA's manual:
+// both spellings are accepted.
 func (p *parser) destination() error {
 	p.read()
 	switch {

@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// RuleError is a mistake in rules: where it is and what was wanted there.
+// RuleError is a mistake in rules.
 type RuleError struct {
-	Line, Column int // from 1; columns in bytes
-	Text         string
+	Line, Column int    // of the token that is wrong, from 1; columns in bytes
+	Text         string // the token, and what was wanted there
 }
 
-// Error is the mistake in a sentence.
+// Error is place and mistake in a sentence.
 func (e *RuleError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Text)
 }
 
-// ParseRules reads a rules file: VMA's grammar, and with it xlio and sx for vma, "log destination stderr" and "file" as VMA's manual has
-// them, lines that end in CRLF, and a byte-order mark at the head. The first mistake is a *RuleError, and then there are no rules at all:
-// what VMA cuts down to something else (a prefix of more than 32 bits, a port of more than 65535, a part of an address of more than 255,
-// a range that runs backwards) is a mistake here.
+// ParseRules reads the text of a rules file in VMA's grammar (see the package's doc). It also accepts xlio and sx for vma, "log destination
+// stderr" and "log destination file" as VMA's manual spells them, lines that end in CRLF, and a byte-order mark at the head.
+//
+// The first mistake is a *RuleError, and then there are no rules at all. Numbers that VMA silently changes are mistakes here: a prefix of
+// more than 32 bits, a port above 65535, a part of an address above 255, a range whose first port is the larger one.
 func ParseRules(text string) (*Rules, error) {
 	r := &Rules{}
 	if err := r.parse(text, parser{}); err != nil {
@@ -29,8 +30,8 @@ func ParseRules(text string) (*Rules, error) {
 	return r, nil
 }
 
-// ParseRulesAsVMA reads a rules file as VMA does, to compare: the rules that it would have kept, also with an error, and the error. A
-// mistake in the grammar ends the reading and keeps what came before; numbers out of range become others.
+// ParseRulesAsVMA reads the text as VMA does, for comparing. It always returns the rules that VMA would have, and the mistake that VMA would
+// report, if any: a mistake in the grammar ends the reading and keeps the rules before it; numbers out of range become others.
 func ParseRulesAsVMA(text string) (*Rules, error) {
 	r := &Rules{}
 	return r, r.parse(text, parser{asVMA: true})
@@ -51,10 +52,11 @@ func (r *Rules) With(text string, prepend bool) (*Rules, error) {
 	return c, nil
 }
 
+// parse adds the rules of text to r, in the manner that p's fields say. With an error it may have added some of them.
 func (r *Rules) parse(text string, p parser) error {
 	p.rules = r
 	if !p.asVMA {
-		text = strings.TrimPrefix(text, "\ufeff") // of editors that write one; the columns they show do not count it
+		text = strings.TrimPrefix(text, "\ufeff") // a byte-order mark, which editors do not count as a column
 	}
 	p.scanner = scanner{text: text, line: 1, column: 1, asVMA: p.asVMA}
 	p.read()
@@ -65,23 +67,26 @@ func (r *Rules) parse(text string, p parser) error {
 	return err
 }
 
-// parser reads statements; t is the token it looks at.
+// parser reads statements and adds their rules. It is a recursive-descent parser with one token of look-ahead.
 type parser struct {
 	scanner
-	t              token
-	rules          *Rules
-	asVMA          bool
-	added, prepend bool  // at run time, and at the head
-	wrong          error // asVMA: a mistake that did not end the reading
+	t       token  // the token that is to be used next
+	rules   *Rules // to which the rules are added
+	asVMA   bool   // read as VMA does, with its mistakes
+	added   bool   // the text is added at run time, by With
+	prepend bool   // its rules go to the head of their list
+	wrong   error  // with asVMA: a mistake that VMA reports and reads on
 }
 
+// read goes on to the next token.
 func (p *parser) read() { p.t = p.next() }
 
+// fail makes the error for a mistake at t.
 func (p *parser) fail(t token, format string, args ...any) error {
 	return &RuleError{Line: t.line, Column: t.column, Text: fmt.Sprintf(format, args...)}
 }
 
-// expect takes a sign.
+// expect reads past a sign such as ":"; anything else there is an error.
 func (p *parser) expect(text string) error {
 	if !p.t.is(sign, text) {
 		return p.fail(p.t, "%v: want %q", p.t, text)
@@ -90,7 +95,7 @@ func (p *parser) expect(text string) error {
 	return nil
 }
 
-// accept takes a sign if it is there.
+// accept reads past a sign if it is the next token, and reports whether it was.
 func (p *parser) accept(text string) bool {
 	if !p.t.is(sign, text) {
 		return false
@@ -122,14 +127,14 @@ func (p *parser) statements() error {
 	return nil
 }
 
-// statements by the word they begin with.
+// statements are the parser's methods for statements, by the word that a statement begins with.
 var statements = map[string]func(*parser) error{
 	"application-id": (*parser).application,
 	"use":            (*parser).use,
 	"log":            (*parser).log,
 }
 
-// application reads: application-id PROGRAM ID
+// application reads "application-id PROGRAM ID": the rules below it are for that program.
 func (p *parser) application() error {
 	program := p.name()
 	if program.kind != word {
@@ -139,14 +144,15 @@ func (p *parser) application() error {
 	if id.kind != word {
 		return p.fail(id, "%v: want an application id or *", id)
 	}
-	p.rules.open(program.text, id.text, p.added)
+	p.rules.selectGroup(program.text, id.text, p.added)
 	p.read()
 	return nil
 }
 
+// transportWords are the words for a transport in a rule; Either is the sign "*".
 var transportWords = map[string]Transport{"os": OS, "vma": Offloaded, "xlio": Offloaded, "sx": Offloaded, "sdp": SDP, "sa": SDP}
 
-// use reads: use TRANSPORT ROLE ADDRESS:PORTS[:ADDRESS:PORTS]
+// use reads "use TRANSPORT ROLE ADDRESS:PORTS[:ADDRESS:PORTS]" and adds the rule.
 func (p *parser) use() error {
 	rule := Rule{Line: p.t.line}
 	p.read()
@@ -179,10 +185,11 @@ func (p *parser) use() error {
 		p.rules.insert(rule)
 		return nil
 	}
-	p.rules.add(rule)
+	p.rules.appendRule(rule)
 	return nil
 }
 
+// role returns the role that the next token names, and false if it names none. It does not read on.
 func (p *parser) role() (Role, bool) {
 	for r, name := range roleNames {
 		if p.t.is(word, name) {
@@ -192,7 +199,7 @@ func (p *parser) role() (Role, bool) {
 	return 0, false
 }
 
-// tuple reads ADDRESS:PORTS
+// tuple reads "ADDRESS:PORTS"; PORTS is a port, a range or "*".
 func (p *parser) tuple() (t Tuple, err error) {
 	if t.Prefix, err = p.prefix(); err != nil {
 		return t, err
@@ -220,13 +227,13 @@ func (p *parser) tuple() (t Tuple, err error) {
 	return t, nil
 }
 
-// prefix reads * or A.B.C.D or A.B.C.D/BITS.
+// prefix reads "A.B.C.D", "A.B.C.D/BITS", or "*", for which it returns the zero Prefix.
 func (p *parser) prefix() (netip.Prefix, error) {
 	if p.accept("*") {
 		return netip.Prefix{}, nil
 	}
 	var a [4]byte
-	from, beyond := p.t, false
+	from, outOfRange := p.t, false
 	for i := range a {
 		if i > 0 {
 			if err := p.expect("."); err != nil {
@@ -240,12 +247,12 @@ func (p *parser) prefix() (netip.Prefix, error) {
 			if !p.asVMA {
 				return netip.Prefix{}, p.fail(p.t, "%v: want 0 to 255", p.t)
 			}
-			beyond = true
+			outOfRange = true
 		}
 		a[i] = byte(p.t.number)
 		p.read()
 	}
-	if beyond { // VMA reports it, keeps the rule for 0.0.0.0 and goes on
+	if outOfRange { // VMA reports it, takes 0.0.0.0 instead and reads on
 		a = [4]byte{}
 		if p.wrong == nil {
 			p.wrong = p.fail(from, "address out of range")
@@ -268,6 +275,7 @@ func (p *parser) prefix() (netip.Prefix, error) {
 	return netip.PrefixFrom(netip.AddrFrom4(a), bits).Masked(), nil
 }
 
+// port reads a port number. VMA keeps the lower 16 bits of a larger number.
 func (p *parser) port() (uint16, error) {
 	if p.t.kind != number {
 		return 0, p.fail(p.t, "%v: want a port or *", p.t)

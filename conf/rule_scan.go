@@ -16,12 +16,12 @@ type token struct {
 type tokenKind uint8
 
 const (
-	word    tokenKind = iota // a keyword
-	number                   // without leading zeros
+	word    tokenKind = iota // a keyword, or any text where a name is read
+	number                   // a decimal number without leading zeros
 	sign                     // one of * . / : -
-	newline                  //
-	ending                   // of the text
-	unknown                  // what the grammar has no use for
+	newline                  // the end of a line
+	ending                   // the end of the text
+	unknown                  // anything else, which is a mistake
 )
 
 func (t token) is(kind tokenKind, text string) bool { return t.kind == kind && t.text == text }
@@ -37,10 +37,10 @@ func (t token) String() string {
 	return quote(t.text)
 }
 
-// quote is text as an error shows it: escaped, and its beginning only where it is long.
+// quote returns text as an error shows it: in quotation marks, escaped, and cut.
 func quote(text string) string { return strconv.Quote(cut(text)) }
 
-// cut is the beginning of a text.
+// cut returns the first 40 characters of text, with an ellipsis if there are more, so that errors stay short whatever the file has.
 func cut(text string) string {
 	const most = 40
 	n := 0
