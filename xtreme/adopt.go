@@ -11,15 +11,19 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// AdoptConfig is what Adopt makes a socket with. What is not here is a call on Socket, or belongs to steps that are done. Fields are as in
-// ListenConfig and UDPConfig; those for another kind of socket than the one found are an error that names them.
+// AdoptConfig configures the socket that Adopt makes. It has the fields of ListenConfig and UDPConfig that say how a ring treats the socket.
+// Options of the kernel's are not among them: the descriptor keeps those that it has, and Socket has a call for each. A field that is given
+// for another kind of socket than the descriptor's is an error that names it.
 type AdoptConfig struct {
 	SocketConfig
 
-	LargeStream bool                                           // of a TCP or unix-domain stream or listener
-	AcceptTo    func(fd int, peer netip.AddrPort) (taken bool) // of a listener
+	// LargeStream is for TCP and unix-domain streams and listeners; see ListenConfig.
+	LargeStream bool
+	// AcceptTo is for listeners; see ListenConfig.
+	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
 
-	// of a UDP socket
+	// The remaining fields are for UDP sockets; see UDPConfig.
+
 	LargestDatagram    int
 	Timestamps         bool
 	HardwareTimestamps *HardwareTimestamps
@@ -28,7 +32,7 @@ type AdoptConfig struct {
 	PacketInfo         bool
 }
 
-// optionsFor is what the configuration comes to for the socket that was found.
+// optionsFor converts the configuration for a socket of the kind that kernel.Inspect found. A field for another kind is an error.
 func (c *AdoptConfig) optionsFor(f ring.Adopted) (*options, error) {
 	stream := f.Kind == ring.KindStream || f.Kind == ring.KindListener
 	for _, x := range []struct {
@@ -57,14 +61,14 @@ func (c *AdoptConfig) options() *options {
 		packetInfo: c.PacketInfo}
 }
 
-// Adopt takes over the descriptor of a socket that was made elsewhere: a connection that another poller's AcceptTo took, a socket from
-// package net, one inherited from the process that started this one. What it is the kernel is asked: a connected TCP stream, a TCP
-// listener, a UDP socket (bound, connected or neither yet), a connected unix-domain stream or a listener for such. Everything
-// else is an error that says what it is; so is a stream that is not connected.
+// Adopt makes a Socket from the descriptor of a socket that was made elsewhere: a connection that another poller's AcceptTo took, a socket of
+// package net, or one inherited from the parent process. The kernel is asked what the descriptor is. Adopt takes connected TCP streams, TCP
+// listeners, UDP sockets (bound, connected or neither), connected unix-domain streams and their listeners. Anything else, and a stream that
+// is not connected, is an error that says what it is.
 //
-// On success the descriptor belongs to the socket: Close closes it and nobody else may. From a net.Conn or an *os.File duplicate it
-// first (their Close and finalizers would close it). On an error it stays the caller's, as it was. No completion
-// announces the socket; what waits in the kernel comes as any other packet, an error that is pending as the event it is.
+// On success the descriptor belongs to the Socket, whose Close closes it; the caller must not close it. Duplicate the descriptor of a net.Conn
+// or an *os.File first, because their Close and finalizers close it. On an error the descriptor is unchanged and still the caller's. No
+// completion announces the socket. Data that waits in the kernel comes as any other packet, and a pending error as the event it is.
 //
 // Owner only, or anyone before the first Poll.
 func (p *Poller) Adopt(fd int, c AdoptConfig) (*Socket, error) {
@@ -86,14 +90,14 @@ func (p *Poller) Adopt(fd int, c AdoptConfig) (*Socket, error) {
 	case f.Kind == ring.KindDatagram:
 		of = protocolUDP
 	}
-	if err := p.possible(of, o); err != nil {
+	if err := p.offloadPossible(of, o); err != nil {
 		return nil, fmt.Errorf("xtreme: Adopt %s: %w", f, err)
 	}
 	p.making = true
 	defer func() { p.making = false }()
 	s, err := p.set.Adopt(f, p.engine.ringConfig(o), o.apply)
 	if err != nil {
-		dieOf(err)
+		panicIfFatal(err)
 		return nil, fmt.Errorf("xtreme: Adopt: %w", err)
 	}
 	p.engine.opened.Inc()

@@ -10,8 +10,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
-// openCapture makes the file for what offloaded rings receive and send, if the settings name one (SX_CAPTURE). One that cannot be had is a
-// case for VMA_EXCEPTION_HANDLING; the log tells in any case.
+// openCapture makes the file to which offloaded rings write their frames, if the settings name one (SX_CAPTURE). A file that cannot be made is
+// a warning in the log; VMA_EXCEPTION_HANDLING decides whether it is also an error.
 func (e *Engine) openCapture(o *conf.Offload) error {
 	if o.Capture == "" {
 		return nil
@@ -26,29 +26,30 @@ func (e *Engine) openCapture(o *conf.Offload) error {
 	return nil
 }
 
-func (e *Engine) endCapture() error {
+// closeCapture ends the file of openCapture, if there is one.
+func (e *Engine) closeCapture() error {
 	if e.nics == nil || e.nics.capture == nil {
 		return nil
 	}
 	return e.nics.capture.Close()
 }
 
-// captured is a device whose frames go to a file as well.
-type captured struct {
+// capturedDevice is a device whose queues also write their frames to a file.
+type capturedDevice struct {
 	nic.Device
 	to *capture.File
 }
 
-// captured is the device, with what its queues carry written to the engine's file if there is one.
+// captured returns d, or, if the engine has a capture file, a device that also writes d's frames to it.
 func (x *interfaces) captured(d nic.Device) nic.Device {
 	if x.capture == nil {
 		return d
 	}
-	return captured{d, x.capture}
+	return capturedDevice{d, x.capture}
 }
 
-// PrepareQueue opens a queue that is captured.
-func (d captured) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
+// PrepareQueue is that of the device; the link that it returns is captured.
+func (d capturedDevice) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	l, err := d.Device.PrepareQueue(queue, pool, fill)
 	if err != nil {
 		return nil, err

@@ -10,15 +10,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/uring"
 )
 
-// chosen is a kind of ring and why it is not a better one.
+// chosen is the kind of kernel ring that an engine's pollers use.
 type chosen struct {
-	kind    conf.RingKind
+	kind    conf.RingKind // uring or epoll
 	driver  func(ring.DriverConfig) (ring.Driver, error)
-	reasons []ring.Reason
-	offload bool // this kind is for what the offloaded ring beside it does not carry
+	reasons []ring.Reason // why no better kind was taken; sockets' paths show them
+	offload bool          // offload was asked for: the kernel ring carries what the offloaded ring beside it cannot
 }
 
-// notAsked is the first reason of every path of a kernel ring.
+// notAsked is the reason why a poller of another kind than offload has no offloaded ring; want is the kind that was asked for.
 func notAsked(want conf.RingKind) ring.Reason {
 	text := fmt.Sprintf("not offload: %s was asked for", want)
 	if want == conf.RingAuto {
@@ -27,7 +27,7 @@ func notAsked(want conf.RingKind) ring.Reason {
 	return ring.Reason{Code: "offload.not_asked", Text: text}
 }
 
-// candidates, best first.
+// candidates are the kinds of kernel ring, the best first.
 var candidates = []struct {
 	kind   conf.RingKind
 	probe  func() error
@@ -37,8 +37,9 @@ var candidates = []struct {
 	{conf.RingEpoll, epoll.Probe, epoll.New},
 }
 
-// choose decides once per kind asked for. A kind asked for by name is had or is an error; auto takes the first that works and
-// keeps the reasons of those before it. Beside an offloaded ring is the one that auto takes.
+// choose decides which kind of kernel ring a poller gets that asks for want. A kind that is asked for by name must work, else it is an error.
+// RingAuto and RingOffload take the first candidate that works, with the reasons why those before it do not. The decision is remembered, so
+// that the kernel is probed once for each kind asked for.
 func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,7 +56,7 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 	} else {
 		c.reasons = []ring.Reason{notAsked(want)}
 	}
-	certain := true
+	lasting := true // the reasons will be the same the next time
 	for _, k := range candidates {
 		if want != conf.RingAuto && want != k.kind {
 			c.reasons = append(c.reasons, ring.Reason{Code: string(k.kind) + ".not_asked",
@@ -66,25 +67,26 @@ func (e *Engine) choose(want conf.RingKind) (chosen, error) {
 			if want == k.kind {
 				return chosen{}, fmt.Errorf("xtreme: ring kind %s: %w", want, err)
 			}
-			reason, known := reasonOf(k.kind, err)
+			reason, lasts := reasonOf(k.kind, err)
 			c.reasons = append(c.reasons, reason)
-			certain = certain && known
+			lasting = lasting && lasts
 			continue
 		}
 		c.kind, c.driver = k.kind, k.driver
-		break // what follows would be no better path
+		break // those that follow are no better
 	}
 	if c.driver == nil {
 		return chosen{}, fmt.Errorf("xtreme: no kind of ring works here: %v", c.reasons)
 	}
-	if certain { // a shortage of the moment is no reason for a lesser kind the next time
+	if lasting { // else probe again: memory or descriptors may have been short for a moment
 		e.kinds[asked] = c
 	}
 	return c, nil
 }
 
-// reasonOf is why a kind cannot be used; not known when the kernel's answer may be another one the next time.
-func reasonOf(kind conf.RingKind, err error) (r ring.Reason, known bool) {
+// reasonOf returns why a kind of ring cannot be used, from the error of its probe. lasts says that the next probe will fail in the same way:
+// the kernel lacks a feature.
+func reasonOf(kind conf.RingKind, err error) (r ring.Reason, lasts bool) {
 	var f *ring.FeatureError
 	if errors.As(err, &f) {
 		return ring.Reason{Code: f.Code, Text: "not " + string(kind) + ": " + f.Error()}, true

@@ -10,61 +10,65 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// The configurations of sockets are structs, one for each call that makes one. Their zero values are good: a field that is zero leaves what it
-// is about to the engine's settings, the poller and the kernel, in this order. A field that is given comes before the settings. Where zero is a
-// value of its own, the field is a pointer (see Ptr) or a Switch.
+// The configurations of sockets are structs, one for each call that makes a socket. Their zero values are good. A field that is given comes
+// before the engine's settings. A field that is zero leaves its matter to the settings, then to the poller, then to the kernel. Where zero is
+// also a value that one may want to give, the field is a pointer (see Ptr) or a Switch.
 
-// SocketConfig is what every socket can be made with: how a ring treats it.
+// SocketConfig says how a ring treats a socket. It is part of the configuration of every kind of socket.
 type SocketConfig struct {
 	// RingLogic decides which ring the socket gets; nil takes the poller's. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
 	RingLogic *Logic
-	// UserID is the socket's key under PerUserID. (VMA: user_id of struct vma_ring_alloc_logic_attr.)
+	// UserID groups sockets whose RingLogic is PerUserID: those with the same UserID share a ring. (VMA: user_id of
+	// struct vma_ring_alloc_logic_attr.)
 	UserID uint64
-	// UserData is what the socket's completions carry; nil means its ID. Accepted connections have their own ID. (VMA: SO_VMA_USER_DATA.)
+	// UserData is a number that each completion of the socket carries (Completion.UserData); nil means the socket's ID. Accepted connections
+	// have their own ID. (VMA: SO_VMA_USER_DATA.)
 	UserData *uint64
-	// ReceiveMode and ReceiveCallback say how packets are delivered; accepted connections have their listener's. See Socket.SetReceiveMode.
-	// (VMA: register_recv_callback.)
+	// ReceiveMode says how packets are delivered: by Poll's completions, to ReceiveCallback, or into a queue of the socket. Accepted connections
+	// have both fields of their listener. See Socket.SetReceiveMode. (VMA: register_recv_callback.)
 	ReceiveMode     Mode
 	ReceiveCallback ReceiveCallback
 	// Budget limits the buffer memory that the socket may hold, in bytes; accepted connections have the same each. 0: as much as the pool
 	// has free.
 	Budget int
-	// SendQueue limits the packets under way through SendPacket, and on sockets that are offloaded or paced what Send and SendTo have queued
-	// too. 0 means 256.
+	// SendQueue limits how many packets of SendPacket wait to be sent or acknowledged. On offloaded and on paced sockets it also limits the
+	// datagrams that Send and SendTo have queued. 0 means 256.
 	SendQueue int
 	// SendBuffer is the size of the kernel's send queue, in bytes; 0 leaves it to the kernel. (SO_SNDBUF)
 	SendBuffer int
 	// CloseTimeout bounds how long Close waits for sends under way. 0 means 30 s.
 	CloseTimeout time.Duration
-	// RequireOffload makes it an error, with the reasons, if the socket cannot have an offloaded path: at its making, or at the step that
-	// gives it its ring. A socket on a wildcard address needs one interface that can be offloaded, others all that they name.
+	// RequireOffload makes it an error, with the reasons, if the socket cannot be offloaded. The call that makes the socket fails, or, for
+	// NewUDP, the call that gives it its ring. A socket on a wildcard address needs one interface that can be offloaded; any other one needs
+	// all interfaces that its address, its device and its groups name.
 	RequireOffload bool
-	// KernelOnly leaves the socket to the kernel's stack, on a poller of kind offload too; its path says so. With RequireOffload beside it
-	// nothing is left, and that is an error.
+	// KernelOnly leaves the socket to the kernel's stack, on a poller of kind offload too; its path says so. KernelOnly together with
+	// RequireOffload is an error.
 	KernelOnly bool
 }
 
-// IPConfig is what a TCP or UDP socket can be made with besides: options of the kernel's.
+// IPConfig has the socket options that TCP and UDP sockets have in common. It is part of ListenConfig, DialConfig and UDPConfig. Each field
+// sets the option of the sockets API that stands in brackets, before the socket is bound.
 type IPConfig struct {
-	// ReceiveBuffer is the size of the kernel's receive queue, in bytes; 0 leaves it to the kernel. The setting VMA_RX_BYTES_MIN is the least.
-	// (SO_RCVBUF)
+	// ReceiveBuffer is the size of the kernel's receive queue, in bytes; 0 leaves it to the kernel. A value below the setting VMA_RX_BYTES_MIN
+	// is raised to it. (SO_RCVBUF)
 	ReceiveBuffer int
-	// ReuseAddr lets a listener be restarted while connections of the last one linger in TIME_WAIT, and UDP sockets share an address.
-	// (SO_REUSEADDR)
+	// ReuseAddr lets a listener bind an address that connections of an earlier listener still have in TIME_WAIT, and lets UDP sockets share an
+	// address. (SO_REUSEADDR)
 	ReuseAddr bool
-	// ReusePort lets the kernel spread connections or datagrams over all sockets of the address. (SO_REUSEPORT)
+	// ReusePort lets several sockets bind one address; the kernel spreads connections or datagrams over them. (SO_REUSEPORT)
 	ReusePort bool
-	// V6Only keeps a socket bound to [::] from IPv4. (IPV6_V6ONLY)
+	// V6Only restricts a socket that is bound to [::] to IPv6. (IPV6_V6ONLY)
 	V6Only bool
-	// BindToDevice ties the socket to an interface, by its name. (SO_BINDTODEVICE)
+	// BindToDevice is the name of the one interface that the socket receives and sends by. (SO_BINDTODEVICE)
 	BindToDevice string
 	// TTL is the time to live (IPv6: hop limit) of unicast packets, 1 to 255; 0 leaves it to the kernel. (IP_TTL)
 	TTL int
 	// TOS is the type of service byte, 0 to 255. The differentiated services code point (RFC 2474) is its upper six bits: 46 << 2 for expedited
 	// forwarding. (IP_TOS)
 	TOS int
-	// Pacing limits how fast the socket sends: UDP sockets by the ring, TCP connections and those of a listener by the kernel. Socket.SetPacing
-	// changes it later. (SO_MAX_PACING_RATE)
+	// Pacing limits how fast the socket sends. The ring paces UDP sockets, the kernel TCP connections; those that a listener accepts have its
+	// rate each. Socket.SetPacing changes it later. (SO_MAX_PACING_RATE)
 	Pacing PacingRate
 }
 
@@ -78,10 +82,10 @@ type KeepAlive struct {
 	Count    int           // of probes without an answer that end the connection, at most 127; 0 leaves it to the kernel
 }
 
-// Switch is On, Off, or, as zero value, nothing said.
+// Switch turns something on or off. The zero value leaves it as the settings or the kernel have it.
 type Switch uint8
 
-// The switches.
+// The values of a Switch beside the zero value.
 const (
 	On  Switch = 1
 	Off Switch = 2
@@ -90,7 +94,8 @@ const (
 // Ptr returns a pointer to v, for fields of configurations that are pointers: RingLogic: xtreme.Ptr(xtreme.PerSocket).
 func Ptr[T any](v T) *T { return &v }
 
-// options is what the configuration of any socket comes to.
+// options is the common form of all socket configurations (ListenConfig, UDPConfig and so on), which make passes on. Fields that a kind of
+// socket does not have are zero.
 type options struct {
 	SocketConfig
 	IPConfig
@@ -121,7 +126,7 @@ type options struct {
 	multicastAll       Switch
 }
 
-// ringConfig is what the core is told.
+// ringConfig returns the part of the options that package ring needs when it makes the socket. The other part is calls on the socket: apply.
 func (o *options) ringConfig() ring.Config {
 	c := ring.Config{Alloc: o.RingLogic, UserID: o.UserID, Budget: o.Budget, SendQueue: o.SendQueue, CloseTimeout: o.CloseTimeout,
 		RequireOffload: o.RequireOffload, KernelOnly: o.KernelOnly, LargeStream: o.largeStream, AcceptTo: o.acceptTo,
@@ -133,7 +138,7 @@ func (o *options) ringConfig() ring.Config {
 	return c
 }
 
-// apply sets what is a call on the socket before it is bound.
+// apply calls the setters of a new socket for the options that were given, before it is bound.
 func (o *options) apply(s *Socket) error {
 	for _, step := range []func(*Socket) error{o.applyDelivery, o.applyIP, o.applyTCP, o.applyUDP} {
 		if err := step(s); err != nil {
@@ -143,9 +148,10 @@ func (o *options) apply(s *Socket) error {
 	return nil
 }
 
-// optionCalls are calls on a socket, each for a field that was given. The first error ends them.
+// optionCalls runs the setters of a socket in turn and keeps the first error; setters after an error are not run.
 type optionCalls struct{ err error }
 
+// when runs call if its field was given.
 func (c *optionCalls) when(given bool, call func() error) {
 	if given && c.err == nil {
 		c.err = call()
@@ -195,5 +201,5 @@ func (o *options) applyUDP(s *Socket) error {
 	return c.err
 }
 
-// badField names a field of a configuration whose value is none.
+// badField returns EINVAL for a field of a configuration, with its name and its value.
 func badField(name string, value any) error { return fmt.Errorf("%s %v: %w", name, value, unix.EINVAL) }

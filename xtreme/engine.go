@@ -15,42 +15,43 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Engine is one configured runtime: settings, the decision which kind of ring to use, and the pollers made from it. Its methods
-// may be called from any goroutine.
+// Engine is one configured runtime: settings, rules, the decision which kind of ring to use, and the pollers made from it. A program usually
+// has one. Any goroutine may call its methods.
 type Engine struct {
 	settings conf.Settings
-	nics     *interfaces // of offloaded rings
+	nics     *interfaces // shared by the offloaded rings of all pollers
 	rules    rulebook
 	log      *slog.Logger
-	logEnd   io.Closer // of a log that the settings asked for; else nil
+	logFile  io.Closer // the log that the settings describe; nil if the program has given one
 
 	mu       sync.Mutex
-	kinds    map[conf.RingKind]chosen
-	reported map[string]bool // settings without effect that the log has, by name and kinds of ring
-	pollers  []*Poller
+	kinds    map[conf.RingKind]chosen // decisions of choose, by the kind that was asked for
+	reported map[string]bool          // names of settings without effect that were logged
+	pollers  []*Poller                // those that are open
 	closed   bool
 
-	made   atomic.Int64 // pollers ever made
-	opened atomic.Int64 // sockets ever made by their calls
-	loops  atomic.Int64 // processors given to reactors
+	made   atomic.Int64 // pollers made so far
+	opened atomic.Int64 // sockets made by pollers' calls so far
+	loops  atomic.Int64 // processors that LoopCPU handed out so far
 
-	rings ringTable
+	rings ringTable // of all pollers, for RingByFD
 }
 
-// New makes an engine; the settings are checked, nothing is opened yet but the files of log and capture.
+// New checks the settings and makes an engine. It reads the rules file and opens the files for the log and the capture, if the settings name
+// them; it opens no ring and no socket, which NewPoller and the pollers' calls do.
 func New(s conf.Settings) (*Engine, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
 	e := &Engine{settings: s, kinds: map[conf.RingKind]chosen{}}
 	var err error
-	if e.log, e.logEnd, err = openLog(&s); err != nil {
+	if e.log, e.logFile, err = openLog(&s); err != nil {
 		return nil, fmt.Errorf("xtreme: %w", err)
 	}
 	e.logUnused(s.WithoutEffect())
 	if s.Logger != nil {
 		unused := []string{"VMA_LOG_DETAILS", "VMA_LOG_FILE"}
-		if !s.LogLevel.Tells(conf.LogInfo) { // a level that tells it has printed the settings
+		if !s.LogLevel.Includes(conf.LogInfo) { // at info and above the level has an effect: the settings are printed
 			unused = append(unused, "VMA_TRACELEVEL")
 		}
 		for _, name := range unused {
@@ -62,37 +63,40 @@ func New(s conf.Settings) (*Engine, error) {
 		err = e.openCapture(&s.Offload)
 	}
 	if err != nil {
-		err = errors.Join(err, e.endLog())
-		dieOf(err)
+		err = errors.Join(err, e.closeLog())
+		panicIfFatal(err)
 		return nil, err
 	}
 	return e, nil
 }
 
-func (e *Engine) endLog() error {
-	if e.logEnd == nil {
+// closeLog closes the log's file, if the settings named one.
+func (e *Engine) closeLog() error {
+	if e.logFile == nil {
 		return nil
 	}
-	return e.logEnd.Close()
+	return e.logFile.Close()
 }
 
-// Start decides on the kind of ring and touches what is otherwise touched at first use, so that nothing of it happens on the
-// path. Poller does it if it was not done; calling it brings errors to light early.
+// Start decides which kind of ring the engine's pollers use, by probing the kernel. It is optional: the first NewPoller does the same. A
+// program calls Start to learn early that the ring it asks for does not work here (the error says why), or to keep the probes out of a later
+// NewPoller. Further calls change nothing.
 func (e *Engine) Start() error {
 	clock.Now()
 	_, err := e.choose(e.settings.Ring)
 	return err
 }
 
-// Logger is the engine's log: that of Settings.Logger, or the one that the settings describe (VMA_LOG_FILE, VMA_TRACELEVEL,
-// VMA_LOG_DETAILS), or slog.Default(). Close closes its file. Any goroutine.
+// Logger returns the engine's log: Settings.Logger; else the one that the settings describe (VMA_LOG_FILE, VMA_TRACELEVEL, VMA_LOG_DETAILS);
+// else slog.Default(). Close closes its file.
 func (e *Engine) Logger() *slog.Logger { return e.log }
 
-// Settings is what the engine was made with.
+// Settings returns the settings that the engine was made with.
 func (e *Engine) Settings() conf.Settings { return e.settings }
 
-// NewPoller makes the rings that one goroutine will poll: buffers, allocated and touched, and a first ring. The goroutine that
-// polls it first is its owner from then on.
+// NewPoller makes a poller: its buffers and its first ring. Any goroutine may make it and set it up; the goroutine that polls it first is its
+// owner from then on. name is for logs and errors. Buffers are allocated and touched here, so that receiving causes no page faults
+// (PollerConfig.MemoryOnDemand).
 func (e *Engine) NewPoller(name string, c PollerConfig) (*Poller, error) {
 	kind := e.settings.Ring
 	if c.RingKind != "" {
@@ -123,38 +127,40 @@ func (e *Engine) NewPoller(name string, c PollerConfig) (*Poller, error) {
 	return poller, nil
 }
 
-// EngineStats counts what an engine ever made.
+// EngineStats are counters of an engine since it was made. They only grow: what is closed again stays counted.
 type EngineStats struct {
-	Pollers int64
-	Sockets int64 // by the pollers' calls; accepted connections are in ring.RingStats
+	Pollers int64 // made by NewPoller
+	Sockets int64 // made by the calls of the pollers (ListenTCP, OpenUDP, Adopt …); RingStats.Accepted counts accepted connections
 }
 
 // Stats returns the engine's counters.
 func (e *Engine) Stats() EngineStats { return EngineStats{e.made.Load(), e.opened.Load()} }
 
-// Pollers lists the pollers that are open.
+// Pollers lists the pollers that are open, in the order in which they were made.
 func (e *Engine) Pollers() []*Poller {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.pollers)
 }
 
-// RingByFD finds the ring whose FD is fd. It takes no lock and does not allocate. (VMA: socketxtreme_poll takes such a descriptor.)
+// RingByFD finds the open ring whose descriptor (Ring.FD) is fd, among those of all pollers. It takes no lock and does not allocate.
+// (VMA: socketxtreme_poll takes such a descriptor.)
 func (e *Engine) RingByFD(fd int) (*ring.Ring, bool) {
 	r := e.rings.find(fd)
 	return r, r != nil
 }
 
-// Close ends the engine. Pollers belong to their goroutines and are closed there: with any still open it is an error that names
-// them, and nothing is closed. Writing what is captured (SX_CAPTURE) may take it a moment.
+// Close ends the engine and closes the files of its log and its capture. Pollers must be closed before, each by its own goroutine: with any
+// still open Close returns an error that names them, and changes nothing. It may block while captured frames are written (SX_CAPTURE).
 func (e *Engine) Close() error {
-	if err := e.shut(); err != nil {
+	if err := e.markClosed(); err != nil {
 		return err
 	}
-	return errors.Join(e.endCapture(), e.endLog()) // without the lock: what is captured may wait for a reader
+	return errors.Join(e.closeCapture(), e.closeLog()) // without the lock, because a capture file may be a pipe that is read slowly
 }
 
-func (e *Engine) shut() error {
+// markClosed makes NewPoller fail from now on. It is an error if a poller is open.
+func (e *Engine) markClosed() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -171,7 +177,8 @@ func (e *Engine) shut() error {
 	return nil
 }
 
-func (e *Engine) forget(p *Poller) {
+// forgetPoller takes a poller that was closed off the list of open ones.
+func (e *Engine) forgetPoller(p *Poller) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if i := slices.Index(e.pollers, p); i >= 0 {

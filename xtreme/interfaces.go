@@ -20,44 +20,45 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 )
 
-// interfaces are what the offloaded rings of an engine share: the mirror of the kernel's tables, and the exchange that has one steering
-// program for each interface and hands datagrams from ring to ring. An interface is opened when a socket first needs it and closed with
-// the last poller that uses it; mirror and exchange go with the last poller of the kind. All are of one network namespace, that
-// of the thread which made the first socket that could be offloaded.
+// interfaces is what the offloaded rings of an engine share: the mirror of the kernel's tables, and the exchange, which has one steering
+// program for each interface and hands datagrams from ring to ring. An interface is opened when a socket first needs it, and closed with
+// the last poller that uses it. Mirror and exchange are closed with the last poller of kind offload. All are of one network namespace: that
+// of the thread that made the first socket that could be offloaded.
 type interfaces struct {
 	log     *slog.Logger
-	named   []conf.Interface
-	busy    bool // the ring runs the driver's poll
+	named   []conf.Interface // from the settings: the only ones that may be opened, and their queues; none: all
+	busy    bool             // each poll of a link without frames runs the driver's poll (conf.Offload.BusyPoll)
 	mode    conf.XDPMode
 	txRing  int           // entries of a queue's transmit ring; 0: the default
-	capture *capture.File // nil: none
+	capture *capture.File // to which all frames are written; nil: none
 
 	mu       sync.Mutex
 	mirror   *host.Host
 	exchange *offload.Exchange
-	users    int
-	modes    map[string]string // by interface: native or generic
-	refused  map[string]refused
-	reported map[string]bool // interfaces whose choices were logged
-	stamps   map[string]xdp.Time
+	users    int                    // pollers between join and leave
+	modes    map[string]string      // by name: "native" or "generic", of the interfaces opened so far
+	busyNow  map[string]busyRefusal // by name: interfaces that another program had when they were last asked for
+	reported map[string]bool        // by name: interfaces that announce has logged
+	stamps   map[string]xdp.Time    // by name: see stampBy
 }
 
-// refused is an interface that another has: asking again costs the time for which it is tried.
-type refused struct {
+// busyRefusal is the reason for an interface that another program uses. Until it ends the answer is taken from here, because opening a busy
+// interface is tried for a while before it fails.
+type busyRefusal struct {
 	reason ring.Reason
 	until  time.Time
 }
 
-// refusedTime is how long a busy interface is not asked for again.
-const refusedTime = time.Second
+// busyRefusalTime is how long a busy interface is not tried again.
+const busyRefusalTime = time.Second
 
 func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
 	o := &s.Offload
 	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
-		refused: map[string]refused{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}}
+		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}}
 }
 
-// transmitRing is the size of a transmit ring that has room for so many frames: a power of two, 8 or more; 0 is the default.
+// transmitRing returns the size of a transmit ring with room for that many frames: the next power of two, 8 or more. 0, the default, stays 0.
 func transmitRing(entries int) int {
 	if entries == 0 {
 		return 0
@@ -65,7 +66,7 @@ func transmitRing(entries int) int {
 	return max(8, 1<<bits.Len(uint(entries-1)))
 }
 
-// join makes a poller one of the users, and opens the mirror for the first.
+// join counts a poller among the users and returns what they share, which it makes for the first one. The poller calls leave when it closes.
 func (x *interfaces) join() (*host.Host, *offload.Exchange, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,23 +85,25 @@ func (x *interfaces) join() (*host.Host, *offload.Exchange, error) {
 	return x.mirror, x.exchange, nil
 }
 
-// leave undoes join. The poller's ring is closed.
+// leave undoes join; the last poller closes mirror and exchange. The poller has closed its offloaded ring before.
 func (x *interfaces) leave() error {
 	x.mu.Lock()
 	x.users--
 	last, exchange, mirror := x.users == 0, x.exchange, x.mirror
 	if last {
-		clear(x.refused)
+		clear(x.busyNow)
 		clear(x.stamps)
 	}
 	x.mu.Unlock()
 	if !last {
 		return nil
 	}
-	return errors.Join(exchange.Close(), mirror.Close()) // without the lock, which open takes under the exchange's
+	return errors.Join(exchange.Close(), mirror.Close()) // without the lock: open takes it while the exchange holds its own
 }
 
-// open is the exchange's way to a device: the interface with the queues that the engine's settings name, or all.
+// open opens an interface for AF_XDP, with the queues and in the mode that the settings say. The exchange calls it
+// (offload.ExchangeConfig.Open) when the first ring needs the interface. With XDPAuto the mode is generic for kinds of interface that are known
+// to need it; else the driver decides.
 func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	x.mu.Lock()
 	mirror := x.mirror
@@ -127,23 +130,24 @@ func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	return x.captured(d), nil
 }
 
-// stampBy notes what is to stamp the frames of an interface when it is opened: the most exact that was asked for. One that is open stays as
-// it is; opened again, after it had gone, it has what was asked for meanwhile.
+// stampBy asks that the frames of an interface be stamped at least as exactly as t. It takes effect when the interface is opened: an
+// interface that is open keeps its stamps until it is opened anew, for example after its device was removed and came back.
 func (x *interfaces) stampBy(name string, t xdp.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.stamps[name] = max(x.stamps[name], t)
 }
 
+// stampedBy returns the most exact source of stamps that was asked for by stampBy, with which an interface is opened.
 func (x *interfaces) stampedBy(name string) xdp.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return max(x.stamps[name], xdp.TimePoll)
 }
 
-// stampedBy is what is to stamp frames, by a setting and what the socket asks that needs them first: who asks for a card's time asks that
-// the card be read.
-func stampedBy(t conf.TimeSource, c *ring.Config) xdp.Time {
+// stampSource returns what is to stamp the frames of an interface: the setting t, or the network card if the socket c that needs the interface
+// asks for its stamps.
+func stampSource(t conf.TimeSource, c *ring.Config) xdp.Time {
 	switch {
 	case t == conf.TimeHardware || c.Timestamps && c.HardwareTimestamps != ring.HardwareTimestampsOff:
 		return xdp.TimeHardware
@@ -153,23 +157,24 @@ func stampedBy(t conf.TimeSource, c *ring.Config) xdp.Time {
 	return xdp.TimePoll
 }
 
-// refuse remembers that an interface was busy.
-func (x *interfaces) refuse(name string, r ring.Reason) {
+// noteBusy remembers for busyRefusalTime that an interface could not be opened because another program uses it, with the reason.
+func (x *interfaces) noteBusy(name string, r ring.Reason) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.refused[name] = refused{r, time.Now().Add(refusedTime)}
+	x.busyNow[name] = busyRefusal{r, time.Now().Add(busyRefusalTime)}
 }
 
-// refusedNow is who had an interface a moment ago, if somebody did.
-func (x *interfaces) refusedNow(name string) (ring.Reason, bool) {
+// recentlyBusy returns the reason of noteBusy, and whether it still holds.
+func (x *interfaces) recentlyBusy(name string) (ring.Reason, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	r, ok := x.refused[name]
+	r, ok := x.busyNow[name]
 	return r.reason, ok && time.Now().Before(r.until)
 }
 
-// announce logs, once per interface, how it was opened and which checksum rule holds there.
-func (x *interfaces) announce(name, below string, sums choice) {
+// announce logs, once for each interface, in which mode it was opened and which checksum policy holds there. below is the interface whose
+// queues carry its frames: the same one, or that below a VLAN or bond.
+func (x *interfaces) announce(name, below string, sums checksumChoice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.reported[name] {
@@ -179,7 +184,7 @@ func (x *interfaces) announce(name, below string, sums choice) {
 	x.log.Info("offloaded interface", "interface", name, "mode", x.modes[below], "checksums", sums.policy.String(), "because", sums.because)
 }
 
-// queuesOf are the queues that a list names for an interface; nil for all.
+// queuesOf returns the queues that a list names for an interface; nil means all.
 func queuesOf(list []conf.Interface, name string) []int {
 	if i := slices.IndexFunc(list, func(i conf.Interface) bool { return i.Name == name }); i >= 0 {
 		return list[i].Queues
@@ -187,8 +192,8 @@ func queuesOf(list []conf.Interface, name string) []int {
 	return nil
 }
 
-// refusal is why an interface or a queue could not be had.
-func refusal(err error) ring.Reason {
+// refusalReason returns the reason for a path from the error of opening an interface or one of its queues.
+func refusalReason(err error) ring.Reason {
 	var r *link.Refusal
 	if errors.As(err, &r) {
 		text := r.Reason.Text

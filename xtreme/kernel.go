@@ -6,11 +6,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// SetOffload says whether sockets made from now on may be offloaded. Until it is called the setting decides (VMA_OFFLOADED_SOCKETS, 1 by
-// default); afterwards the call does, so that one poller offloads its sockets where the setting leaves all others to the kernel. Rules and
-// a socket's configuration (RequireOffload, KernelOnly) come after it. Sockets that have their ring stay where they are. On a poller whose
-// rings are the kernel's, true is ErrNotSupported. Owner only, or anyone before the first Poll. (VMA: thread_offload, whose answer the next
-// thread with the same number inherits. A goroutine has no thread of its own, so the answer belongs to the poller.)
+// SetOffload says whether sockets that get their ring from now on may be offloaded; sockets that have one stay as they are. It overrides the
+// setting VMA_OFFLOADED_SOCKETS for this poller. A socket's own RequireOffload or KernelOnly overrides SetOffload, and with true the rules may
+// still leave a socket to the kernel. On a poller that is not of kind offload, true is ErrNotSupported. Owner only, or anyone before the first
+// Poll. (VMA: thread_offload. There the choice belongs to a thread; a goroutine has no thread of its own, so here it belongs to the poller.)
 func (p *Poller) SetOffload(on bool) error {
 	if err := p.mayUse(); err != nil {
 		return fmt.Errorf("xtreme: poller %q: set offload: %w", p.name, err)
@@ -26,17 +25,17 @@ func (p *Poller) SetOffload(on bool) error {
 	return nil
 }
 
-// offloadChoice is what SetOffload said last.
+// offloadChoice is the argument of the last SetOffload of a poller.
 type offloadChoice uint8
 
 const (
-	offloadBySetting offloadChoice = iota // nothing yet: the setting decides
+	offloadBySetting offloadChoice = iota // there was none: the setting decides
 	offloadAllowed
 	offloadRefused
 )
 
-// kernelByChoice is why a socket is left to the kernel by its own options, by its owner or by the setting; nil when it is not. The most
-// specific of them decides.
+// kernelByChoice returns the reason if somebody chose the kernel for a socket; nil if nobody did. The socket's own configuration decides before
+// the poller's SetOffload, and that before the setting.
 func (p *Poller) kernelByChoice(s *Socket) []ring.Reason {
 	switch {
 	case ring.ConfigOf(s).KernelOnly:

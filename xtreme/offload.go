@@ -17,31 +17,33 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// offloading is what a poller of kind offload has beside its kernel rings: a set of one ring over the interfaces that its sockets name,
-// made when the first socket can use it. Both sets share the poller's pool: a packet received on one can be sent on the other.
+// offloading is what a poller of kind offload has beside its kernel rings: a set of one ring over the interfaces that its sockets name. The
+// set is made when the first socket can use it. Both sets share the poller's pool: a packet received on one can be sent on the other.
 type offloading struct {
 	poller      *Poller
-	named       []conf.Interface // those that may be opened; none: all
-	interfaces  []conf.Interface // with the queues that are this poller's; none: those that nobody has
+	named       []conf.Interface // the only interfaces that may be opened; none: all
+	interfaces  []conf.Interface // from PollerConfig: with the queues that this poller takes; none: any that are free
 	checksum    conf.Checksum
 	time        conf.TimeSource
 	logic       ring.Logic
-	notes       []ring.Reason // of the region
-	mirror      *host.Host    // nil until a socket could be offloaded
-	exchange    *offload.Exchange
-	attachments []nic.Interface
-	fill        int // small buffers that cards may still be given
+	notes       []ring.Reason     // about the memory of the buffers, for the paths
+	mirror      *host.Host        // of interfaces.join; nil until a socket could be offloaded
+	exchange    *offload.Exchange // likewise
+	attachments []nic.Interface   // the interfaces that the ring has
+	fill        int               // small buffers that may still be lent to cards for receiving
 
-	driver ring.Driver
-	set    atomic.Pointer[ring.Set]
+	driver ring.Driver              // of the set's ring; nil without one
+	set    atomic.Pointer[ring.Set] // nil until the first socket is offloaded
 }
 
-// choice is a checksum policy and why it is that.
-type choice struct {
+// checksumChoice is the checksum policy of an interface, and why it is that, for path and log.
+type checksumChoice struct {
 	policy  udp.Policy
 	because string
 }
 
+// newOffloading prepares a poller's offloading; nothing is opened before a socket asks for it. A field of the configuration that is given comes
+// before the engine's setting.
 func newOffloading(p *Poller, c *PollerConfig, logic ring.Logic, notes []ring.Reason) *offloading {
 	s := &p.engine.settings.Offload
 	f := &offloading{poller: p, named: s.Interfaces, interfaces: c.Interfaces, checksum: s.Checksum, time: s.Time, logic: logic, notes: notes}
@@ -55,12 +57,13 @@ func newOffloading(p *Poller, c *PollerConfig, logic ring.Logic, notes []ring.Re
 	case c.OffloadTime != "":
 		f.time = c.OffloadTime
 	case p.engine.settings.CardTime != 0:
-		f.time = conf.TimeHardware // the socket that opens an interface need not be the one that asks for its times
+		f.time = conf.TimeHardware // stamps of a card are chosen when an interface is opened, which a socket without stamps may do first
 	}
-	f.drop()
+	f.forgetRing()
 	return f
 }
 
+// rings lists the offloaded ring, if there is one. Any goroutine.
 func (f *offloading) rings() []*ring.Ring {
 	if set := f.set.Load(); set != nil {
 		return set.Rings()
@@ -68,24 +71,25 @@ func (f *offloading) rings() []*ring.Ring {
 	return nil
 }
 
-// place is what Poller.place answers where no rule does.
+// place decides for Poller.place whether a socket that may be offloaded can be: it returns the offloaded set, or the kernel's with the reasons.
+// A socket with RequireOffload gets an error instead of the kernel's set.
 func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
-	why := f.never(s)
+	why := unsupported(s)
 	var offloaded *ring.Set
 	if why == nil {
-		offloaded, why = f.carry(s)
+		offloaded, why = f.openFor(s)
 	}
 	if offloaded != nil {
 		return offloaded, why, nil
 	}
 	if ring.ConfigOf(s).RequireOffload {
-		return nil, nil, required(why)
+		return nil, nil, notOffloadedError(why)
 	}
 	return f.poller.set, why, nil
 }
 
-// never is why a socket cannot be offloaded whatever interfaces there are.
-func (f *offloading) never(s *ring.Socket) []ring.Reason {
+// unsupported returns why our own stack cannot carry a socket on any interface; nil if it can.
+func unsupported(s *ring.Socket) []ring.Reason {
 	switch {
 	case s.Kind() != ring.KindDatagram:
 		return []ring.Reason{noTCP}
@@ -100,8 +104,10 @@ func (f *offloading) never(s *ring.Socket) []ring.Reason {
 
 var noTCP = ring.Reason{Code: "offload.no_tcp", Text: "our own stack speaks UDP: the kernel carries TCP and unix-domain sockets"}
 
-// carry opens what the socket needs and is not open yet. The set is nil when it gets nothing: or, where all is required, not all.
-func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
+// openFor opens the interfaces that a socket needs and the ring does not have yet. It returns the offloaded set if the socket can be carried,
+// else nil, and the reasons for interfaces that could not be opened. One interface of several is enough, unless the socket has
+// RequireOffload and names them (see SocketConfig.RequireOffload).
+func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	if f.mirror == nil {
 		m, x, err := f.poller.engine.nics.join()
 		if err != nil {
@@ -110,32 +116,33 @@ func (f *offloading) carry(s *ring.Socket) (*ring.Set, []ring.Reason) {
 		f.mirror, f.exchange = m, x
 	}
 	if set := f.set.Load(); set != nil && len(set.Rings()) == 0 {
-		f.drop() // the application closed the ring itself
+		f.forgetRing() // the application closed the ring itself
 	}
 	snap := f.mirror.Snapshot()
-	w := wish{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
-	list, why := w.wanted(snap)
+	n := interfaceNeed{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
+	list, why := n.interfaces(snap)
 	if len(list) == 0 && len(why) == 0 && s.Ring() != nil {
-		return f.set.Load(), nil // joins a group that it is not bound to: no packet will come of it
+		return f.set.Load(), nil // it joined another group than the one it is bound to: no packet of that group is for it
 	}
-	had := 0
+	opened := 0
 	for i, index := range list {
-		reasons := f.have(snap, index, len(list)-i, stampedBy(f.time, ring.ConfigOf(s)))
+		reasons := f.attach(snap, index, len(list)-i, stampSource(f.time, ring.ConfigOf(s)))
 		if reasons == nil {
-			had++
+			opened++
 		}
 		why = append(why, reasons...)
 	}
-	everywhere := w.device == 0 && w.local.IsUnspecified() && len(w.groups) == 0
-	if had == 0 || ring.ConfigOf(s).RequireOffload && !everywhere && len(why) > 0 {
+	wildcard := n.device == 0 && n.local.IsUnspecified() && len(n.groups) == 0
+	if opened == 0 || ring.ConfigOf(s).RequireOffload && !wildcard && len(why) > 0 {
 		return nil, why
 	}
 	return f.set.Load(), why
 }
 
-// have makes an interface one of the ring's. left is how many are still to be opened for this socket, itself included; stamps is what is to
-// stamp its frames, if it is opened.
-func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time) []ring.Reason {
+// attach adds an interface to the ring, if it is not there yet, and returns nil or why it cannot. index is the interface's; left counts the
+// interfaces still to be attached for this socket, this one included, which share the buffers that are free; stamps is what is to stamp its
+// frames.
+func (f *offloading) attach(snap *host.Snapshot, index, left int, stamps xdp.Time) []ring.Reason {
 	p := snap.Path(index)
 	l, _ := snap.Link(index)
 	if slices.ContainsFunc(f.attachments, func(h nic.Interface) bool { return h.On == l.Name }) {
@@ -143,33 +150,33 @@ func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time)
 	}
 	nics := f.poller.engine.nics
 	below := devices(snap, &p)
-	if r, ok := nics.refusedNow(below[0]); ok && !bonded(snap, &p) {
+	if r, ok := nics.recentlyBusy(below[0]); ok && !isBond(snap, &p) {
 		return []ring.Reason{r}
 	}
-	sums := f.choose(&p)
+	sums := f.chooseChecksum(&p)
 	i := nic.Interface{Name: below[0], On: l.Name, VLAN: p.VLAN, Queues: queuesOf(f.interfaces, below[0]), Checksum: sums.policy,
 		Path: append(sums.reasons(l.Name), reversePathFilter(l.Name)...)}
-	if bonded(snap, &p) {
+	if isBond(snap, &p) {
 		i.Name, i.Bond, i.Queues = l.Name, true, queuesOf(f.interfaces, l.Name)
 	}
-	// Frames of another tag come by links that are there already.
+	// Another VLAN of an interface or bond that the ring has already needs no buffers: its frames come by the same queues.
 	queues := 0
 	if !slices.ContainsFunc(f.attachments, func(h nic.Interface) bool {
 		return h.Name == i.Name || h.Bond && i.Bond && f.sameBond(snap, h, below)
 	}) {
 		var why ring.Reason
-		if i.Fill, queues, why = f.share(&i, below, left); why.Code != "" {
+		if i.Fill, queues, why = f.fillShare(&i, below, left); why.Code != "" {
 			return []ring.Reason{why}
 		}
 	}
 	for _, name := range below {
 		nics.stampBy(name, stamps)
 	}
-	if err := f.use(i); err != nil {
-		why := refusal(err)
-		var whole *link.Refusal // of the interface, not of a queue that another ring of this process has
+	if err := f.addToRing(i); err != nil {
+		why := refusalReason(err)
+		var whole *link.Refusal // the interface is busy; without it, a queue that another ring of this process has
 		if errors.As(err, &whole) && why.Code == xdp.ReasonBusy {
-			nics.refuse(below[0], why)
+			nics.noteBusy(below[0], why)
 		}
 		return []ring.Reason{why}
 	}
@@ -179,7 +186,7 @@ func (f *offloading) have(snap *host.Snapshot, index, left int, stamps xdp.Time)
 	return nil
 }
 
-// devices are the names of the interfaces whose queues carry the frames.
+// devices lists the names of the interfaces whose queues carry the frames of a path: one, or the members of a bond.
 func devices(snap *host.Snapshot, p *host.Path) (names []string) {
 	for _, index := range p.Attach {
 		l, _ := snap.Link(index)
@@ -188,14 +195,14 @@ func devices(snap *host.Snapshot, p *host.Path) (names []string) {
 	return names
 }
 
-// bonded reports whether they are the members of a bond, which come and go.
-func bonded(snap *host.Snapshot, p *host.Path) bool {
+// isBond reports whether a path's frames are carried by the members of a bond, which may change while it is open.
+func isBond(snap *host.Snapshot, p *host.Path) bool {
 	l, _ := snap.Link(p.Attach[0])
 	master, ok := snap.Link(l.Master)
 	return ok && master.Kind == host.KindBond
 }
 
-// sameBond reports whether a part's frames come by these members.
+// sameBond reports whether the interface h, which the ring has, is carried by the same members of a bond.
 func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []string) bool {
 	l, ok := snap.LinkByName(h.On)
 	if !ok {
@@ -205,12 +212,14 @@ func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []st
 	return slices.Equal(devices(snap, &p), members)
 }
 
-// share is how many buffers each queue of an interface may keep ready for its card. All cards together get three quarters of the pool at most;
-// an interface gets its part of four fifths of what is left, so that one that comes later finds some, and a bond's members share it. The
-// settings may say less (VMA_RX_WRE). What lies ready is what a pause of the goroutine may last: with 4,096 small buffers and one interface
-// of one queue 2,457, which is 102 ms of 24,000 frames a second.
-func (f *offloading) share(i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
-	const most, least = 16384, 8 // as package xdp has it by default; and the least it takes
+// fillShare returns how many small buffers each queue of a new interface may keep ready for its card to receive into, and how many queues
+// there are. interfaces counts the interfaces that are about to be opened, this one included. why is not zero if too few buffers are left.
+//
+// All interfaces together get three quarters of the pool at most. Those opened now share four fifths of what is left of it, so that one that
+// is opened later finds some; a bond's members share one interface's part. The settings may say less (VMA_RX_WRE). The number bounds how long
+// the owner may pause without losing frames: 4,096 small buffers and one queue give 2,457, which is 102 ms at 24,000 frames a second.
+func (f *offloading) fillShare(i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
+	const most, least = 16384, 8 // package xdp's default, and the least that it accepts
 	for _, name := range below {
 		n := len(i.Queues)
 		if n == 0 {
@@ -219,7 +228,7 @@ func (f *offloading) share(i *nic.Interface, below []string, interfaces int) (ea
 		if n == 0 {
 			var err error
 			if n, err = xdp.NumQueues(name); err != nil {
-				return 0, 0, refusal(err)
+				return 0, 0, refusalReason(err)
 			}
 		}
 		queues += n
@@ -235,24 +244,25 @@ func (f *offloading) share(i *nic.Interface, below []string, interfaces int) (ea
 	return min(most, n), queues, ring.Reason{}
 }
 
-// choose is the checksum policy of an interface.
-func (f *offloading) choose(p *host.Path) choice {
+// chooseChecksum returns the checksum policy of an interface: the one that was asked for, or, by itself, strict, except where the peer is a
+// kernel of this machine (loopback, veth), which leaves checksums for hardware to fill in.
+func (f *offloading) chooseChecksum(p *host.Path) checksumChoice {
 	switch f.checksum {
 	case conf.ChecksumStrict:
-		return choice{udp.Strict, "it was asked for"}
+		return checksumChoice{udp.Strict, "it was asked for"}
 	case conf.ChecksumAcceptPartial:
-		return choice{udp.AcceptPartial, "it was asked for"}
+		return checksumChoice{udp.AcceptPartial, "it was asked for"}
 	case conf.ChecksumOff:
-		return choice{udp.Off, "it was asked for"}
+		return checksumChoice{udp.Off, "it was asked for"}
 	}
 	if p.LocalPeer {
-		return choice{udp.AcceptPartial, p.Text + ", which leaves checksums unfinished"}
+		return checksumChoice{udp.AcceptPartial, p.Text + ", which leaves checksums unfinished"}
 	}
-	return choice{udp.Strict, p.Text}
+	return checksumChoice{udp.Strict, p.Text}
 }
 
-// reasons are what a socket's path says of the policy.
-func (c choice) reasons(name string) []link.Reason {
+// reasons lists what the paths of sockets say of the policy of the interface name: nothing where every checksum is verified.
+func (c checksumChoice) reasons(name string) []link.Reason {
 	switch c.policy {
 	case udp.AcceptPartial:
 		return []link.Reason{{Code: "checksum.accept_partial",
@@ -263,17 +273,17 @@ func (c choice) reasons(name string) []link.Reason {
 	return nil
 }
 
-// use gives an interface to the ring, which is made with the first.
-func (f *offloading) use(i nic.Interface) error {
+// addToRing adds an interface to the offloaded ring; the first interface makes the ring.
+func (f *offloading) addToRing(i nic.Interface) error {
 	if f.set.Load() != nil {
 		return offload.AddInterface(f.driver, i)
 	}
 	p := f.poller
 	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
 		ShadowEvery: p.engine.settings.ShadowRatio, ThreeTuple: p.engine.settings.Offload.ThreeTuple,
-		MTU: p.engine.settings.MTU, Sender: p.engine.askSender, Gather: p.engine.settings.Offload.Gather})
+		MTU: p.engine.settings.MTU, Sender: p.engine.kernelSends, Gather: p.engine.settings.Offload.Gather})
 	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
-		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.change,
+		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.onRingChanged,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			d, err = made(c)
 			f.driver = d
@@ -282,20 +292,20 @@ func (f *offloading) use(i nic.Interface) error {
 	if err == nil {
 		_, err = set.NewRing()
 	}
-	p.pool.SetReturnCallback(p.wakeOwner)
+	p.pool.SetReturnCallback(p.wakeForBuffer)
 	if err == nil {
 		f.set.Store(set)
 	}
 	return err
 }
 
-// drop forgets a ring that was closed, and its interfaces with it.
-func (f *offloading) drop() {
+// forgetRing forgets a ring that was closed, with its interfaces: cards may have three quarters of the small buffers again.
+func (f *offloading) forgetRing() {
 	f.set.Store(nil)
 	f.attachments, f.driver, f.fill = nil, nil, f.poller.pool.Layout().SmallCount*3/4
 }
 
-// mayClose reports whether the ring can be closed now.
+// mayClose returns the error with which the offloaded ring cannot be closed now; nil if it can.
 func (f *offloading) mayClose() error {
 	if set := f.set.Load(); set != nil {
 		return set.MayClose()
@@ -303,12 +313,12 @@ func (f *offloading) mayClose() error {
 	return nil
 }
 
-// close ends the ring and the poller's use of what all share. The poller's goroutine.
+// close closes the offloaded ring and ends the poller's use of the engine's interfaces. Owner only.
 func (f *offloading) close() (err error) {
 	if set := f.set.Load(); set != nil {
 		err = set.Close()
 	}
-	f.drop()
+	f.forgetRing()
 	if f.mirror != nil {
 		f.mirror = nil
 		err = errors.Join(err, f.poller.engine.nics.leave())
@@ -316,8 +326,8 @@ func (f *offloading) close() (err error) {
 	return err
 }
 
-// required is the error of a socket that had to be offloaded and is not.
-func required(why []ring.Reason) error {
+// notOffloadedError is the error of a socket with RequireOffload that cannot be offloaded, with all reasons and the code of the first one.
+func notOffloadedError(why []ring.Reason) error {
 	e := &ring.FeatureError{Feature: "offload required", Code: "offload.unknown"}
 	for i, r := range why {
 		if i == 0 {
@@ -328,12 +338,13 @@ func required(why []ring.Reason) error {
 	return e
 }
 
-// carried reports why a socket that had to be offloaded is not, if so.
-func carried(s *Socket) error {
+// checkOffloaded returns an error if a socket with RequireOffload, which has its ring by now, is not offloaded, or if the kernel still
+// receives a part of its packets because an interface did not accept its flow (xdp.not_claimed).
+func checkOffloaded(s *Socket) error {
 	p := s.Path()
-	lost := slices.ContainsFunc(p.Reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
-	if p.Tier == ring.TierBypass && !lost {
+	unclaimed := slices.ContainsFunc(p.Reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
+	if p.Tier == ring.TierBypass && !unclaimed {
 		return nil
 	}
-	return required(p.Reasons)
+	return notOffloadedError(p.Reasons)
 }

@@ -14,39 +14,41 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// Poller is the rings that one goroutine polls, and the buffers they share. Everything but what says "any goroutine" is for that
-// goroutine: others get ErrOwner, or the zero value where there is no error result. Before the first Poll, set-up may come from any one
-// goroutine.
+// Poller has the rings that one goroutine polls, the buffers that they share, and the calls that make sockets. The goroutine that calls Poll
+// first is its owner. Only the owner may call its methods, except those whose doc says "any goroutine"; other goroutines get ErrOwner, or the
+// zero value where there is no error result. Before the first Poll any one goroutine may set it up.
 type Poller struct {
 	name       string
 	engine     *Engine
 	region     *sys.Region
 	pool       *buffers.DriverPool
-	kind       conf.RingKind // as asked for
-	set        *ring.Set     // of kernel rings
-	mayOffload offloadChoice // by SetOffload
-	offloaded  *offloading   // what pollers of kind offload have beside; else nil
-	rings      atomic.Pointer[together]
-	self       atomic.Uintptr // identity of the goroutine that polls several rings; 0 before
-	next       int            // ring that the next Poll begins with
-	wait       *sys.PollSet
-	waits      []*ring.Ring    // the rings in wait
-	canceled   <-chan struct{} // of the context of the last Wait, which wakes the poller when it ends
-	unwatch    func() bool     // ends that
-	peer       netip.AddrPort  // whom the socket that is being made will be connected to
-	making     bool            // one of the calls that make sockets is under way
+	kind       conf.RingKind             // as it was asked for
+	set        *ring.Set                 // of kernel rings
+	mayOffload offloadChoice             // of SetOffload
+	offloaded  *offloading               // of a poller of kind offload; else nil
+	rings      atomic.Pointer[ringLists] // the list that Rings returned last, if there is an offloaded ring
+	self       atomic.Uintptr            // identity of the owner, once it has polled several rings; 0 before
+	next       int                       // index of the ring that the next Poll begins with
+	wait       *sys.PollSet              // of FD and of waiting for several rings; nil until one of them is used
+	waits      []*ring.Ring              // the rings in wait
+	canceled   <-chan struct{}           // Done of the context that wakes the poller when it ends: that of the last Wait
+	unwatch    func() bool               // ends that
+	peer       netip.AddrPort            // UDPConfig.Remote of the socket that is being made, for the rules
+	making     bool                      // a call that makes a socket is under way
 	closed     atomic.Bool
 }
 
+// newPoller makes a poller for Engine.NewPoller: region, pool, the set of kernel rings with its first ring, and for kind offload what the
+// offloaded ring will need. c is the kind of kernel ring. A configuration's field comes before the engine's setting.
 func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerConfig) (*Poller, error) {
 	if err := o.fits(c, kind); err != nil {
 		return nil, err
 	}
 	layout := buffers.DefaultLayout()
 	layout.SmallCount, layout.LargeCount = e.settings.SmallBuffers+e.settings.SendBuffers, e.settings.LargeBuffers
-	sends := e.settings.SendBuffers
+	forSending := e.settings.SendBuffers
 	if o.SmallBuffers != 0 {
-		layout.SmallCount, sends = o.SmallBuffers, 0
+		layout.SmallCount, forSending = o.SmallBuffers, 0
 	}
 	if o.LargeBuffers != 0 {
 		layout.LargeCount = o.LargeBuffers
@@ -63,7 +65,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	if poller.pool, err = buffers.New(region.Bytes(), layout); err != nil {
 		return nil, errors.Join(err, region.Close())
 	}
-	if err := reserve(poller.pool, sends); err != nil {
+	if err := reserveForSending(poller.pool, forSending); err != nil {
 		return nil, errors.Join(err, region.Close())
 	}
 	poller.pool.SetDebug(e.settings.BufferDebug)
@@ -80,7 +82,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
 	sc := ring.SetConfig{Transport: kernel.New(), Pool: poller.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
-		Limit: e.settings.RingLimit, Place: poller.place, Siblings: poller.Rings, Changed: e.rings.change}
+		Limit: e.settings.RingLimit, Place: poller.place, Siblings: poller.Rings, Changed: e.rings.onRingChanged}
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries
 	}
@@ -97,21 +99,22 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	return poller, nil
 }
 
-// reserve keeps buffers of each class for sending, which receiving never takes: an eighth, and of the small ones at least as many as the
-// settings add for sending (VMA_TX_BUFS). A class of fewer than eight has none.
-func reserve(p *buffers.DriverPool, sends int) error {
+// reserveForSending sets aside buffers of each class that receiving never takes: an eighth, and of the small ones at least as many as the
+// settings add for sending (VMA_TX_BUFS). Nothing is set aside of a class of fewer than eight.
+func reserveForSending(p *buffers.DriverPool, added int) error {
 	l := p.Layout()
-	small := min(max(l.SmallCount/8, sends), max(l.SmallCount-1, 0))
+	small := min(max(l.SmallCount/8, added), max(l.SmallCount-1, 0))
 	return errors.Join(p.SetReserve(buffers.Small, small), p.SetReserve(buffers.Large, l.LargeCount/8))
 }
 
-// Name is what the poller was called. Any goroutine.
+// Name returns the name that NewPoller was given. Any goroutine.
 func (p *Poller) Name() string { return p.name }
 
-// Engine is what the poller was made from. Any goroutine.
+// Engine returns the engine that made the poller. Any goroutine.
 func (p *Poller) Engine() *Engine { return p.engine }
 
-// Pool is the buffers the rings share; Alloc on it, which is the poller's, makes packets for SendPacket. Any goroutine.
+// Pool returns the buffers that the poller's rings share. Pool.Alloc makes packets for Socket.SendPacket; only the owner may call it. Any
+// goroutine may call Pool itself.
 func (p *Poller) Pool() *buffers.Pool { return &p.pool.Pool }
 
 // Ledger counts the poller's buffers by state; another goroutine gets the zero Ledger.
@@ -122,7 +125,8 @@ func (p *Poller) Ledger() buffers.Ledger {
 	return p.pool.Ledger()
 }
 
-// Flush starts sends that wait for the next Poll, on every ring.
+// Flush starts at once, on every ring, the sends that would start with the next Poll. Sends wait for each other because they can share a system
+// call. A program calls Flush when it will be some time before it polls again.
 func (p *Poller) Flush() error {
 	if err := p.mayUse(); err != nil {
 		return err
@@ -135,9 +139,11 @@ func (p *Poller) Flush() error {
 	return nil
 }
 
-// Post runs f on the poller inside its next Poll and wakes it for that. With several rings the first of those that were polled runs f, so that
-// a program that polls one ring itself gets it there; before any was polled, it is the first of Rings. Any goroutine. After Close it answers
-// ErrClosed.
+// Post makes the poller's goroutine run f inside its next Poll, and ends a Wait for that. Any goroutine. After Close it returns ErrClosed, and
+// functions that were posted before and have not run yet are dropped.
+//
+// With several rings it is the first one that the program polls whose Poll runs f, or, before any was polled, the first of Rings. So a program
+// that polls a single ring by itself gets f there.
 func (p *Poller) Post(f func()) error {
 	r := p.polledRing()
 	if r == nil {
@@ -146,14 +152,15 @@ func (p *Poller) Post(f func()) error {
 	return r.Post(f)
 }
 
-// Wake ends a Wait, now or the next, also Ring.Wait of the ring that Post uses. Any goroutine.
+// Wake ends the Wait that is under way, or else the next one; also a Ring.Wait of the ring that Post uses. Any goroutine.
 func (p *Poller) Wake() {
 	if r := p.polledRing(); r != nil {
 		r.Wake()
 	}
 }
 
-// polledRing is the ring for what other goroutines leave; nil after Close.
+// polledRing returns the ring through which other goroutines reach the owner (Post, Wake): the first one that was polled, else the first; nil
+// after Close.
 func (p *Poller) polledRing() *ring.Ring {
 	if len(p.set.Rings()) == 0 {
 		return nil
@@ -167,18 +174,21 @@ func (p *Poller) polledRing() *ring.Ring {
 	return rings[0]
 }
 
-// HeldError reports that the application still held packets when the poller was closed. Their memory stays mapped, so that they
-// stay valid; it is lost to the process.
-type HeldError struct{ Ledger buffers.Ledger }
+// HeldError is the error of Poller.Close when the application has not released all packets. The poller is closed nevertheless. The memory of
+// its buffers stays mapped, so that the packets stay valid, and is not freed before the process ends.
+type HeldError struct {
+	Ledger buffers.Ledger // the buffers by state when the poller was closed
+}
 
-// Error is the failure in a sentence.
+// Error is the failure in a sentence, with the counts of the buffers.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("xtreme: closed with packets still held: %v", e.Ledger)
 }
 
-// Close closes the rings and all sockets (those still open are aborted), checks that every buffer is free and frees the memory. The pool
-// gives out nothing any more. With packets still held or lent it is a *HeldError and the memory stays. Owner only, or anyone before the
-// first Poll; from another goroutine (ErrOwner) and inside a callback (EDEADLK) it changes nothing.
+// Close aborts the sockets that are still open, closes the rings, checks that every buffer is free, and frees the memory. Packets that the
+// application still holds or has lent make it a *HeldError: the poller is closed then, and the memory stays. Shutdown closes in good order
+// instead. Owner only, or any goroutine before the first Poll; from another goroutine (ErrOwner) and inside a callback (EDEADLK) Close changes
+// nothing.
 func (p *Poller) Close() error {
 	err := p.mayClose()
 	if err != nil {
@@ -193,7 +203,7 @@ func (p *Poller) Close() error {
 	if p.wait != nil {
 		err = errors.Join(err, p.wait.Close())
 	}
-	p.engine.forget(p)
+	p.engine.forgetPoller(p)
 	p.pool.Close()
 	if l := p.pool.Ledger(); l.Free != l.Total {
 		return errors.Join(err, &HeldError{l})
@@ -201,7 +211,8 @@ func (p *Poller) Close() error {
 	return errors.Join(err, p.pool.Verify(), p.region.Close())
 }
 
-// mayClose reports why the poller cannot be closed, if so.
+// mayClose returns the error with which Close and Shutdown must fail now: the wrong goroutine, a callback that is running, or a poller that is
+// closed already; nil if the poller can be closed.
 func (p *Poller) mayClose() error {
 	err := p.mayUse()
 	if errors.Is(err, ring.ErrClosed) {

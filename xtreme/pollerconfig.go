@@ -9,8 +9,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 )
 
-// PollerConfig is what NewPoller makes a poller with. Its zero value is good: a field that is zero leaves what it is about to the engine's
-// settings; one that is given comes before them.
+// PollerConfig configures a poller. Its zero value is good: a field that is zero leaves its matter to the engine's settings, and a field that is
+// given comes before them.
 type PollerConfig struct {
 	// RingKind is the kind of ring; "" takes the setting (SX_RING).
 	RingKind conf.RingKind
@@ -20,11 +20,12 @@ type PollerConfig struct {
 	// SmallBuffers and LargeBuffers are how many buffers of 2 KiB and 64 KiB the poller has, at least 64 and 8; 0 takes the settings
 	// (VMA_RX_BUFS, SX_LARGE_BUFS). An eighth of each class is kept for sending, whatever VMA_TX_BUFS says where SmallBuffers is given.
 	SmallBuffers, LargeBuffers int
-	// HugePages asks for huge pages under the buffers; without any free the path says so and ordinary pages are used. (VMA_MEM_ALLOC_TYPE=2)
+	// HugePages asks for huge pages under the buffers. Where the system has none free, ordinary pages are used and the sockets' paths say so.
+	// (VMA_MEM_ALLOC_TYPE=2)
 	HugePages bool
-	// MemoryOnDemand leaves the buffers' memory to the kernel until each is used for the first time: a poller that uses few has little
-	// resident memory, and pays a page fault for every new one. Without, all of it is there from the start. Offloaded rings have it all in
-	// any case.
+	// MemoryOnDemand lets the kernel provide the memory of a buffer when the buffer is used for the first time: a poller that uses few buffers
+	// has little resident memory, and pays a page fault for each new one. false touches all memory in NewPoller. The interfaces of an offloaded
+	// ring need all of it in any case.
 	MemoryOnDemand bool
 	// NearInterface places the buffers on the NUMA node of an interface; "" leaves it to the kernel.
 	NearInterface string
@@ -40,7 +41,7 @@ type PollerConfig struct {
 	Checksum conf.Checksum
 	// OffloadTime is what stamps the datagrams that the poller's offloaded ring receives, for sockets with Timestamps; "" takes the setting
 	// (SX_OFFLOAD_TIME). Pollers of another kind refuse it, because their kernel stamps. An interface that several pollers of the engine use
-	// is stamped as the one says that opens it; where that is less than another asked for, the paths of that poller's sockets tell (stamp.poll).
+	// is stamped as the one says that opens it; where another poller asked for a better source, the paths of its sockets say so (stamp.poll).
 	OffloadTime conf.TimeSource
 
 	// Auxiliary marks a poller that a package makes for its own work beside the program's pollers, such as accepting connections. The log does
@@ -48,9 +49,10 @@ type PollerConfig struct {
 	Auxiliary bool
 }
 
+// The least numbers of buffers that a poller can work with.
 const leastSmall, leastLarge = 64, 8
 
-// validate names the first field that cannot be.
+// validate returns an error that names the first field whose value is not possible.
 func (c *PollerConfig) validate() error {
 	var err error
 	switch {
@@ -94,7 +96,8 @@ func (c *PollerConfig) validate() error {
 	return nil
 }
 
-// fits reports whether the fields fit the kind of ring.
+// fits returns an error that names the first field that is for pollers of kind offload only, if this poller, of a kind asked for as kind, is
+// not.
 func (c *PollerConfig) fits(of chosen, kind conf.RingKind) error {
 	for _, x := range []struct {
 		name  string

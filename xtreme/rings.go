@@ -10,11 +10,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// together is the rings of both sets as one list, for as long as neither changes.
-type together struct{ kernel, offloaded, all []*ring.Ring }
+// ringLists caches the list that Rings returns for a poller with two sets: all is made from the lists kernel and offloaded of the sets, and
+// valid as long as the sets return the same two slices.
+type ringLists struct{ kernel, offloaded, all []*ring.Ring }
 
-// Rings lists the poller's rings: kernel rings first. There is one of these from the start; the ring allocation logic may ask for more,
-// and a poller of kind offload has one over its interfaces once a socket can use it. The slice must not be changed. Any goroutine.
+// Rings lists the poller's rings, kernel rings first. A poller has one kernel ring from the start; the ring allocation logic may make more. A
+// poller of kind offload has one more ring, over its interfaces, from when a socket can use it. The slice must not be changed. Any
+// goroutine.
 func (p *Poller) Rings() []*ring.Ring {
 	kernel := p.set.Rings()
 	if p.offloaded == nil {
@@ -24,28 +26,33 @@ func (p *Poller) Rings() []*ring.Ring {
 	if len(offloaded) == 0 {
 		return kernel
 	}
-	t := p.rings.Load()
-	if t == nil || !same(t.kernel, kernel) || !same(t.offloaded, offloaded) {
-		t = &together{kernel, offloaded, slices.Concat(kernel, offloaded)}
-		p.rings.Store(t)
+	l := p.rings.Load()
+	if l == nil || !isSameSlice(l.kernel, kernel) || !isSameSlice(l.offloaded, offloaded) {
+		l = &ringLists{kernel, offloaded, slices.Concat(kernel, offloaded)}
+		p.rings.Store(l)
 	}
-	return t.all
+	return l.all
 }
 
-// same reports whether it is the same list: a set makes a new one when it changes.
-func same(a, b []*ring.Ring) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+// isSameSlice reports whether a and b are one slice in memory. A set makes a new slice when its rings change, so the same slice has the same
+// rings.
+func isSameSlice(a, b []*ring.Ring) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// wakeOwner is the pool's return callback of a poller with two sets: a lent buffer came back. Any goroutine.
-func (p *Poller) wakeOwner() {
+// wakeForBuffer ends the sleep of both sets' rings. The pool of a poller with two sets calls it (buffers.Pool.SetReturnCallback) when another
+// goroutine returns a lent buffer, because a ring may be waiting for one. Any goroutine.
+func (p *Poller) wakeForBuffer() {
 	p.set.WakeIfSleeping()
 	if set := p.offloaded.set.Load(); set != nil {
 		set.WakeIfSleeping()
 	}
 }
 
-// Poll polls the poller's rings into dst, fairly: each has a share of the room, what one leaves goes to the next, and each Poll
-// begins with another ring. Kernel rings with nothing to do are passed over. It never blocks. An error comes with n = 0, always: a failure
-// of one ring waits until the completions of that Poll are delivered, and the next Poll begins with it.
+// Poll stores completions of the poller's rings into dst and returns how many; 0 means that there was nothing to do. It never blocks: Wait
+// sleeps until there is something. The first call makes the calling goroutine the owner.
+//
+// Several rings are polled fairly: each may fill its share of dst, room that one ring leaves goes to the others, and each Poll begins with
+// another ring. An error always comes with n = 0: if a ring fails when dst has completions of other rings already, the next Poll returns the
+// error.
 func (p *Poller) Poll(dst []Completion) (int, error) {
 	rings := p.Rings()
 	if len(rings) == 1 {
@@ -55,13 +62,13 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		return 0, err
 	}
 	if len(rings) == 0 {
-		return 0, p.onRingClosed()
+		return 0, p.closedError()
 	}
 	if len(dst) == 0 {
 		return 0, ring.ErrNoSlice
 	}
 	if p.self.Load() == 0 {
-		p.next = 0 // the ring that there was from the start knows whether it was polled by another goroutine
+		p.next = 0 // the ring that was there from the start returns ErrOwner if another goroutine polled it
 	}
 	n := 0
 	first := p.next
@@ -69,8 +76,8 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		first = 0
 	}
 	p.next = first + 1
-	left := 0
-	var only *ring.Ring // with work, if left is 1
+	left := 0           // rings with work that are still to be polled
+	var only *ring.Ring // the ring with work, if left is 1
 	for i, r := range rings {
 		idle, failing := ring.IdleAndFailing(r)
 		if !idle {
@@ -98,7 +105,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 			p.next = (first + i) % len(rings)
 			break
 		}
-		left = max(left, 1) // a ring that got work since they were counted counts as well
+		left = max(left, 1) // this ring may have got its work after they were counted
 		share := (room + left - 1) / left
 		left--
 		k, err := ring.PollBehind(r, dst[n:n+share], n)
@@ -118,19 +125,19 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 	return n, nil
 }
 
-// check reports whether the caller may use the rings. Each ring knows its owner by itself, but one that came later and was not
-// polled yet has none, and would take the first comer.
+// check returns ErrOwner if the caller is not the goroutine that polls the rings, and ErrClosed after Close. Each ring checks its owner itself,
+// but a ring that was added later and was not polled yet has none, and would accept any goroutine.
 func (p *Poller) check() error {
 	if self := p.self.Load(); self != 0 && self != sys.Goroutine() {
 		return ring.ErrOwner
 	}
 	if p.closed.Load() {
-		return p.onRingClosed()
+		return p.closedError()
 	}
 	return nil
 }
 
-// mayUse is check for everything but Poll: also a poller with one ring, which knows its goroutine, is asked.
+// mayUse is check for all calls but Poll: it also asks the kernel rings, because with a single ring only that ring knows the owner.
 func (p *Poller) mayUse() error {
 	if err := p.set.BeginCall(); errors.Is(err, ring.ErrOwner) {
 		return err
@@ -138,13 +145,14 @@ func (p *Poller) mayUse() error {
 	return p.check()
 }
 
-func (p *Poller) onRingClosed() error {
+// closedError returns ErrClosed with the poller's name.
+func (p *Poller) closedError() error {
 	return fmt.Errorf("xtreme: poller %q: %w", p.name, ring.ErrClosed)
 }
 
-// WaitFor sleeps until one of the rings has something or d is over (negative: no limit); a signal may end it sooner. With one ring it
-// is that ring's cheapest way; with several, epoll over their descriptors. It returns at once while a ring has work, or was never polled, as
-// the kernel ring beside an offloaded one when only that is polled: a program that polls one ring sleeps by that ring's Wait.
+// WaitFor sleeps until one of the rings has something, Wake is called, or d has passed; a negative d is no limit. It returns nil in each case,
+// and a signal may end it sooner: call Poll, and wait again. It returns at once if a ring has work, or was never polled. A program that
+// polls only some of the rings must therefore sleep by Ring.Wait of those.
 func (p *Poller) WaitFor(d time.Duration) error {
 	rings := p.Rings()
 	if len(rings) == 1 {
@@ -160,8 +168,8 @@ func (p *Poller) WaitFor(d time.Duration) error {
 	return nil
 }
 
-// Arm prepares for waiting on FD: it reports that work is pending already (poll again, do not wait), or makes FD readable on what any of the
-// rings has next. It holds until the next Poll.
+// Arm prepares for waiting on FD. If it returns true, work is pending already: poll again instead of waiting. If it returns false, FD becomes
+// readable when any of the rings has something. It holds until the next Poll.
 func (p *Poller) Arm() (pending bool, err error) {
 	if err := p.mayUse(); err != nil {
 		return false, err
@@ -173,27 +181,27 @@ func (p *Poller) Arm() (pending bool, err error) {
 	return p.ArmRings()
 }
 
-// ArmRings is Arm for a caller that waits on the descriptors of the rings themselves.
+// ArmRings is Arm for a caller that waits on the descriptors of the rings themselves (Ring.FD) instead of FD.
 func (p *Poller) ArmRings() (pending bool, err error) {
 	rings := p.Rings()
 	if len(rings) == 0 {
-		return false, p.onRingClosed()
+		return false, p.closedError()
 	}
 	for _, r := range rings {
 		if pending, err = r.Arm(); err != nil || pending {
-			return pending, err // rings armed so far are disarmed by their next Poll
+			return pending, err // the next Poll disarms the rings before this one
 		}
 	}
 	for _, r := range rings {
-		if ring.IsStarving(r) { // until a later one returned buffers
+		if ring.IsStarving(r) { // it waits for buffers, and arming a later ring may have returned some to the pool
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// FD is one descriptor for all of the poller's rings, those that come later included, for an epoll set or poll of the application's: see
-// Arm. It is the poller's, and stays the same while it lives. Owner only, or anyone before the first Poll.
+// FD returns one descriptor for all of the poller's rings, those that are added later included, which the application may have in an epoll set
+// of its own: see Arm. The descriptor stays the same until the poller closes it. Owner only, or any goroutine before the first Poll.
 func (p *Poller) FD() (int, error) {
 	if err := p.mayUse(); err != nil {
 		return 0, err
@@ -204,8 +212,8 @@ func (p *Poller) FD() (int, error) {
 	return p.wait.FD(), nil
 }
 
-// watch keeps the epoll set of FD and Wait in step with the rings, whose number may change while the poller lives. The descriptor of a ring
-// that was closed has left the set by that.
+// watch adds the descriptors of new rings to the epoll set of FD and Wait, which it makes when it is first needed. The kernel has removed those
+// of closed rings from the set.
 func (p *Poller) watch(rings []*ring.Ring) error {
 	if p.wait == nil {
 		var err error

@@ -15,14 +15,14 @@ type ringTable struct {
 	pages atomic.Pointer[[]*ringPage]
 
 	mu  sync.Mutex
-	fds map[*ring.Ring]int // a closed ring does not know its descriptor any more
+	fds map[*ring.Ring]int // of the rings in the table, because Ring.FD of a closed ring is -1
 }
 
-const ringPageBits = 8
+const ringPageBits = 8 // a page is for 1<<8 descriptors
 
 type ringPage [1 << ringPageBits]atomic.Pointer[ring.Ring]
 
-// find is the ring with the descriptor, nil for none. Any goroutine.
+// find returns the open ring with the descriptor fd, or nil. Any goroutine.
 func (t *ringTable) find(fd int) *ring.Ring {
 	pages := t.pages.Load()
 	if pages == nil || uint(fd)>>ringPageBits >= uint(len(*pages)) {
@@ -31,14 +31,14 @@ func (t *ringTable) find(fd int) *ring.Ring {
 	return (*pages)[fd>>ringPageBits][fd&(1<<ringPageBits-1)].Load()
 }
 
-// change is the SetConfig.Changed of an engine's pollers.
-func (t *ringTable) change(r *ring.Ring, open bool) {
+// onRingChanged adds a ring that was opened, or removes one that was closed. Package ring calls it (ring.SetConfig.Changed).
+func (t *ringTable) onRingChanged(r *ring.Ring, open bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !open {
 		if fd, ok := t.fds[r]; ok {
 			delete(t.fds, r)
-			t.slot(fd).CompareAndSwap(r, nil) // the number may be another ring's by now
+			t.slot(fd).CompareAndSwap(r, nil) // unless a new ring has got the same descriptor
 		}
 		return
 	}
@@ -51,7 +51,7 @@ func (t *ringTable) change(r *ring.Ring, open bool) {
 	}
 }
 
-// slot is the place of a descriptor, which is made if it is not there.
+// slot returns the table's entry for a descriptor, and makes its page if needed. The caller holds mu.
 func (t *ringTable) slot(fd int) *atomic.Pointer[ring.Ring] {
 	var pages []*ringPage
 	if p := t.pages.Load(); p != nil {

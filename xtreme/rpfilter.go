@@ -8,9 +8,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// reversePathFilter is the reason for an interface whose datagrams the kernel drops when their source has no route by it (rp_filter 1, of
-// RFC 3704): the stack asks no route for what it receives. Of the interface's value and that of all, the larger one holds
-// (IN_DEV_RPFILTER). In the calling thread's network namespace.
+// reversePathFilter returns a reason for the paths of an offloaded interface if the kernel has a strict reverse path filter there (rp_filter 1,
+// RFC 3704): it drops datagrams whose source has no route by the interface, and our stack does not. As in the kernel (IN_DEV_RPFILTER) the
+// larger of the interface's value and that of "all" holds. It reads the files of the calling thread's network namespace.
 func reversePathFilter(name string) []link.Reason {
 	const dir = "/proc/sys/net/ipv4/conf/"
 	most := ""

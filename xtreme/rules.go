@@ -11,15 +11,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// rulebook is an engine's rules: those of the file and those added since.
+// rulebook holds an engine's rules: those of the file and those added since. Any goroutine reads now; AddRule and Reload replace it.
 type rulebook struct {
 	now     atomic.Pointer[conf.Rules]
-	program conf.Program
+	program conf.Program // this program, by whose name and id groups are chosen
 
-	mu sync.Mutex // of who changes them
+	mu sync.Mutex // held by AddRule and Reload
 }
 
-// Rules is which sockets are offloaded, as of now. Any goroutine.
+// Rules returns the rules as they are now: those of the file and those added. Any goroutine.
 func (e *Engine) Rules() *conf.Rules { return e.rules.now.Load() }
 
 // AddRule adds rules, in the grammar of the rules file (see package conf). They are asked for sockets that get their ring from now on; rules
@@ -29,8 +29,8 @@ func (e *Engine) Rules() *conf.Rules { return e.rules.now.Load() }
 // An application-id line in text says which group the rules go to. Without one it is the group that the last AddRule named, or, if none did,
 // the last one of the file. Equal rules are kept once, so that memory does not grow with repeated calls.
 //
-// A mistake is a *conf.RuleError and changes nothing; so is a text without any rule. Any goroutine. (VMA: add_conf_rule, which adds at the
-// head.)
+// A mistake is a *conf.RuleError and changes nothing; so is a text that is empty or a remark only. Any goroutine. (VMA: add_conf_rule, which
+// adds at the head.)
 func (e *Engine) AddRule(text string, prepend bool) error {
 	b := &e.rules
 	b.mu.Lock()
@@ -43,9 +43,9 @@ func (e *Engine) AddRule(text string, prepend bool) error {
 	return nil
 }
 
-// Reload reads the rules file again, for sockets and destinations from now on, as AddRule; what AddRule added is kept, each rule in the group
-// of the program and id that it went to, whatever groups the file has now (conf.Rules.WithAdded). With an error everything stays as it was.
-// Any goroutine. A library takes no signals: call it from yours, as examples/rules does.
+// Reload reads the rules file again. As with AddRule the rules are asked for new sockets and destinations only. Rules that AddRule added are
+// kept, each in its group, whatever groups the file has now (conf.Rules.WithAdded). An error changes nothing. Any goroutine. A library
+// installs no signal handlers: a program that reloads on SIGHUP calls Reload from its own, as examples/rules does.
 func (e *Engine) Reload() error {
 	b := &e.rules
 	b.mu.Lock()
@@ -58,8 +58,8 @@ func (e *Engine) Reload() error {
 	return nil
 }
 
-// loadRules reads the rules at the start. A file with a mistake, or one that is named and not there, is an error with
-// VMA_EXCEPTION_HANDLING=-2; else the log tells, and the rules that come with the library hold.
+// loadRules reads the rules file when an engine is made. A file with a mistake, or a missing one that the settings name, is an error with
+// VMA_EXCEPTION_HANDLING=-2. Otherwise it is a warning in the log, and the engine uses the rules that come with the library.
 func (e *Engine) loadRules() error {
 	e.rules.program = conf.Program{Name: programName(), ID: e.settings.ApplicationID}
 	r, err := e.settings.Rules()
@@ -79,71 +79,77 @@ func (e *Engine) loadRules() error {
 	return nil
 }
 
-// question is one that a socket has for the rules.
-type question struct {
+// ruleQuery is what the rules are asked about a socket: the arguments of conf.Rules.Match.
+type ruleQuery struct {
 	role          conf.Role
 	first, second netip.AddrPort
 }
 
-// questions lists what a socket asks when it gets its ring. peer is whom a socket that is being bound will be connected to.
-func questions(s *Socket, peer netip.AddrPort) (list []question) {
+// ruleQueries lists what the rules are asked when a socket gets its ring. One socket may have several roles: a UDP socket is asked about as a
+// receiver for its address and for each of its groups, and as a sender if it has a peer. peer is the address that a socket that is being
+// bound will be connected to (UDPConfig.Remote); not valid: none.
+func ruleQueries(s *Socket, peer netip.AddrPort) (list []ruleQuery) {
 	local, remote := s.LocalAddr(), s.RemoteAddr()
 	switch s.Kind() {
 	case ring.KindListener:
-		if local.IsValid() { // not of a unix-domain listener
-			list = append(list, question{conf.TCPServer, local, netip.AddrPort{}})
+		if local.IsValid() { // a unix-domain listener has no IP address, and no rule is for it
+			list = append(list, ruleQuery{conf.TCPServer, local, netip.AddrPort{}})
 		}
 		return list
 	case ring.KindStream:
 		if remote.IsValid() {
-			list = append(list, question{conf.TCPClient, remote, local})
+			list = append(list, ruleQuery{conf.TCPClient, remote, local})
 		}
 		return list
 	}
-	bound := !remote.IsValid()
-	if bound {
+	unconnected := !remote.IsValid()
+	if unconnected {
 		remote = peer
 	}
 	if remote.IsValid() {
-		list = append(list, question{conf.UDPConnect, remote, local}, question{conf.UDPSender, remote, local})
+		list = append(list, ruleQuery{conf.UDPConnect, remote, local}, ruleQuery{conf.UDPSender, remote, local})
 	}
-	if bound && local.IsValid() {
-		list = append(list, question{conf.UDPReceiver, local, netip.AddrPort{}})
+	if unconnected && local.IsValid() {
+		list = append(list, ruleQuery{conf.UDPReceiver, local, netip.AddrPort{}})
 	}
 	for _, m := range ring.OptionsOf(s).Groups {
-		if m.Group != local.Addr() {
-			list = append(list, question{conf.UDPReceiver, netip.AddrPortFrom(m.Group, local.Port()), netip.AddrPort{}})
+		if m.Group != local.Addr() { // else it was listed with the local address
+			list = append(list, ruleQuery{conf.UDPReceiver, netip.AddrPortFrom(m.Group, local.Port()), netip.AddrPort{}})
 		}
 	}
 	return list
 }
 
-// ask is what the rules say of a socket: the first that leaves it to the kernel; else one that wants it offloaded, if any does.
-func (e *Engine) ask(s *Socket, peer netip.AddrPort) conf.Answer {
-	var wanted conf.Answer
+// matchRules returns the rule that decides on a socket: the first one that leaves any of its roles to the kernel; else the first one that
+// asks for an offloaded socket; else an Answer without a rule.
+func (e *Engine) matchRules(s *Socket, peer netip.AddrPort) conf.Answer {
+	var offloaded conf.Answer
 	rules := e.Rules()
-	for _, q := range questions(s, peer) {
+	for _, q := range ruleQueries(s, peer) {
 		switch a := rules.Match(e.rules.program, q.role, q.first, q.second); {
 		case a.Transport == conf.OS:
 			return a
-		case a.Rule != nil && a.Transport == conf.Offloaded && q.role != conf.UDPConnect && wanted.Rule == nil:
-			wanted = a // a rule that udp_connect be offloaded has no effect, as in VMA
+		case a.Rule != nil && a.Transport == conf.Offloaded && q.role != conf.UDPConnect && offloaded.Rule == nil:
+			offloaded = a // a rule that udp_connect be offloaded has no effect, as in VMA
 		}
 	}
-	return wanted
+	return offloaded
 }
 
-// place is the ring.SetConfig.Place of a poller's sets: rules and settings first, then what can be had.
+// place decides which set carries a socket: the poller's kernel rings or its offloaded ring. Package ring calls it (ring.SetConfig.Place) when
+// a socket is to get its ring, and again when a socket that has one joins a group. Choices against offloading come first: the socket's
+// options, the poller, the settings, the rules. Then the offloaded ring is asked whether it can have the socket. The reasons go to the socket's
+// path; an error makes the call that needed the ring fail.
 func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 	e := p.engine
-	a := e.ask(s, p.peer)
+	a := e.matchRules(s, p.peer)
 	kernel := p.kernelByChoice(s)
 	if kernel == nil && a.Transport == conf.OS {
-		kernel = []ring.Reason{{Code: "rule.os", Text: describe(a) + " leaves the socket to the kernel"}}
+		kernel = []ring.Reason{{Code: "rule.os", Text: describeRule(a) + " leaves the socket to the kernel"}}
 	}
 	if kernel != nil && s.Ring() == nil {
 		if ring.ConfigOf(s).RequireOffload {
-			return nil, nil, required(kernel)
+			return nil, nil, notOffloadedError(kernel)
 		}
 		return p.set, kernel, nil
 	}
@@ -155,25 +161,25 @@ func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 		}
 	}
 	switch {
-	case kernel != nil && s.Path().Tier == ring.TierKernel:
+	case kernel != nil && s.Path().Tier == ring.TierKernel: // of a socket that has its ring, and that stays with the kernel
 		return set, kernel, nil
-	case kernel != nil:
+	case kernel != nil: // a rule for a group that the socket joined after it was offloaded: it is not moved
 		kernel[0] = ring.Reason{Code: "rule.late", Text: kernel[0].Text + ", but the socket was offloaded when it joined the group"}
 		return set, append(kernel, why...), nil
 	case a.Rule != nil && set == p.set && s.Ring() == nil:
-		unmet := ring.Reason{Code: "rule.unmet", Text: describe(a) + " asks for an offloaded socket"}
+		unmet := ring.Reason{Code: "rule.unmet", Text: describeRule(a) + " asks for an offloaded socket"}
 		why = append([]ring.Reason{unmet}, why...)
-		err := e.exception("rule", fmt.Errorf("%s: %w", unmet.Text, required(why[1:])))
-		if !p.making {
-			dieOf(err) // in a call on a socket that the application has, and that it stays the owner of
+		err := e.exception("rule", fmt.Errorf("%s: %w", unmet.Text, notOffloadedError(why[1:])))
+		if !p.making { // a call such as Bind on a socket that the application has: nothing has to be undone first
+			panicIfFatal(err)
 		}
 		return set, why, err
 	}
 	return set, why, nil
 }
 
-// describe is a rule and where it stands.
-func describe(a conf.Answer) string {
+// describeRule returns the rule of an answer in words, with its line and its group, for reasons and errors.
+func describeRule(a conf.Answer) string {
 	where := "added at run time"
 	if a.Rule.Line > 0 {
 		where = fmt.Sprintf("line %d", a.Rule.Line)
@@ -181,22 +187,23 @@ func describe(a conf.Answer) string {
 	return fmt.Sprintf("the rule %q (%s, application-id %s %s)", a.Rule, where, a.Group.Program, a.Group.ID)
 }
 
-// fatalError is an error that ends the program, by VMA_EXCEPTION_HANDLING=3: once what the call had begun is undone.
+// fatalError is an error that must end the program (VMA_EXCEPTION_HANDLING=3). It travels as an ordinary error through the call that failed,
+// which undoes what it had begun; then panicIfFatal ends the program.
 type fatalError struct{ err error }
 
 func (f *fatalError) Error() string { return "xtreme: VMA_EXCEPTION_HANDLING=3\n" + f.err.Error() }
 func (f *fatalError) Unwrap() error { return f.err }
 
-// dieOf panics with a fatalError. Public calls do that last.
-func dieOf(err error) {
+// panicIfFatal panics if err is a fatalError or wraps one. Public calls that can fail with one call it before they return their error.
+func panicIfFatal(err error) {
 	var f *fatalError
 	if errors.As(err, &f) {
 		panic(f)
 	}
 }
 
-// exception is what VMA_EXCEPTION_HANDLING makes of something that was asked for and cannot be had. An error is returned where the
-// call that asked is to fail; see dieOf.
+// exception handles err, that something the settings or the rules ask for cannot be had, as VMA_EXCEPTION_HANDLING says: it logs, and returns
+// nil if the caller goes on without, or an error with which the caller must fail. what is the kind of thing, for the log: "rule", "setting".
 func (e *Engine) exception(what string, err error) error {
 	switch e.settings.ExceptionHandling {
 	case 1:

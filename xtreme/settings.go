@@ -14,11 +14,12 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// programName is what the rules call this program: its executable without the folder.
+// programName returns the name of the executable without its folder, by which the rules' groups are chosen.
 func programName() string { return filepath.Base(os.Args[0]) }
 
-// openLog is the engine's log: code's, or that of the settings, or the program's. What the settings have to say is said there.
-func openLog(s *conf.Settings) (log *slog.Logger, end io.Closer, err error) {
+// openLog returns an engine's log: the one that code gave, else the one that the settings describe, else slog.Default(). file, which is nil
+// unless the settings describe a log, is closed with the engine. The first lines are the settings and their warnings.
+func openLog(s *conf.Settings) (log *slog.Logger, file io.Closer, err error) {
 	switch {
 	case s.Logger != nil:
 		log = s.Logger
@@ -27,7 +28,7 @@ func openLog(s *conf.Settings) (log *slog.Logger, end io.Closer, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		log, end = l.Logger, l
+		log, file = l.Logger, l
 	default:
 		log = slog.Default()
 	}
@@ -38,11 +39,11 @@ func openLog(s *conf.Settings) (log *slog.Logger, end io.Closer, err error) {
 	if err := tryCongestion(s.Congestion); err != nil {
 		log.Warn("VMA_TCP_CC_ALGO="+s.Congestion+": the kernel refuses it, its own is used", "error", err)
 	}
-	return log, end, nil
+	return log, file, nil
 }
 
-// tryCongestion asks the kernel for a congestion control on a socket that is made for that: which there are depends on its modules, and
-// on who asks.
+// tryCongestion sets a congestion control on a throw-away socket, to learn whether the kernel accepts it: that depends on the kernel's modules
+// and on the caller's privileges. "" is accepted.
 func tryCongestion(name string) error {
 	if name == "" {
 		return nil
@@ -54,13 +55,13 @@ func tryCongestion(name string) error {
 	return errors.Join(unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name), unix.Close(fd))
 }
 
-// What an MTU has beyond a TCP segment: the headers without options.
+// The bytes of IP and TCP headers without options, by which a segment is shorter than the MTU.
 const (
-	headers4 = 20 + 20
-	headers6 = 40 + 20
+	headersIPv4 = 20 + 20
+	headersIPv6 = 40 + 20
 )
 
-// ringConfig is what the core is told of a socket: what its configuration says, and the settings where that says nothing.
+// ringConfig returns the configuration with which package ring makes a socket: the options, completed by the settings.
 func (e *Engine) ringConfig(o *options) ring.Config {
 	c := o.ringConfig()
 	c.ReceiveMin, c.ReportDrops = e.settings.RxBytesMin, e.settings.ReportDrops
@@ -70,9 +71,9 @@ func (e *Engine) ringConfig(o *options) ring.Config {
 	return c
 }
 
-// standard gives a new socket what the settings say; its configuration has the last word. What the kernel refuses is a case for
-// VMA_EXCEPTION_HANDLING.
-func (e *Engine) standard(s *Socket, of protocol) error {
+// applySettings sets the options of a new socket that the settings ask for. It is called before the socket's own configuration is applied,
+// which overrides them. VMA_EXCEPTION_HANDLING decides whether an option that the kernel refuses is an error.
+func (e *Engine) applySettings(s *Socket, of protocol) error {
 	set := &e.settings
 	apply := func(name string, err error) error {
 		if err == nil {
@@ -92,7 +93,7 @@ func (e *Engine) standard(s *Socket, of protocol) error {
 				return err
 			}
 		}
-		if mss := segment(set, s.ID()); mss > 0 {
+		if mss := maxSegment(set, s.ID()); mss > 0 {
 			if err := apply(fmt.Sprintf("VMA_MSS=%d", mss), unix.SetsockoptInt(s.ID(), unix.IPPROTO_TCP, unix.TCP_MAXSEG, mss)); err != nil {
 				return err
 			}
@@ -104,18 +105,20 @@ func (e *Engine) standard(s *Socket, of protocol) error {
 	return nil
 }
 
-// segment is the largest TCP segment of a socket by the settings, 0 where they leave it to the interface.
-func segment(s *conf.Settings, fd int) int {
+// maxSegment returns the largest TCP segment that the settings (VMA_MSS, else VMA_MTU) allow the socket fd, in bytes without options; 0 leaves
+// it to the interface.
+func maxSegment(s *conf.Settings, fd int) int {
 	if s.MSS > 0 || s.MTU == 0 {
 		return s.MSS
 	}
 	if family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil && family == unix.AF_INET {
-		return s.MTU - headers4
+		return s.MTU - headersIPv4
 	}
-	return s.MTU - headers6 // of the two the safe one
+	return s.MTU - headersIPv6 // also if the family is not known: the longer headers are safe for both
 }
 
-// LoopCPU is the processor for the next reactor, by SX_LOOP_CPUS, as a list of one; empty without the setting. Any goroutine.
+// LoopCPU returns the processor to which the next reactor is bound, as a list of one: those of the setting SX_LOOP_CPUS in turn. It is nil
+// without the setting. Packages that make loops call it. Any goroutine.
 func (e *Engine) LoopCPU() []int {
 	cpus := e.settings.LoopCPUs
 	if len(cpus) == 0 {

@@ -8,33 +8,36 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// ListenConfig is what ListenTCP makes a listener with. Its connections inherit what Linux lets them inherit, and the fields of SocketConfig but
-// UserData.
+// ListenConfig configures a TCP listener. Its connections inherit the fields of SocketConfig except UserData, and those options of IPConfig
+// and of TCP that Linux lets them inherit.
 type ListenConfig struct {
 	SocketConfig
 	IPConfig
-	// NoDelay turns Nagle's algorithm off, or leaves it on where the setting VMA_TCP_NODELAY turns it off. (TCP_NODELAY)
+	// NoDelay On turns Nagle's algorithm off; Off keeps it on, even where the setting VMA_TCP_NODELAY turns it off. (TCP_NODELAY)
 	NoDelay Switch
 	// KeepAlive probes idle peers. (SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT)
 	KeepAlive KeepAlive
 	// UserTimeout ends a connection whose sent data stays unacknowledged for so long; 0 leaves it to the kernel. (TCP_USER_TIMEOUT)
 	UserTimeout time.Duration
-	// Linger says what Close does, as Socket.SetLinger: 0 resets the connection, more waits so long for the peer's FIN; nil sends FIN.
-	// (SO_LINGER)
+	// Linger says what Close does, as Socket.SetLinger: nil sends FIN; 0 resets the connection; a longer time sends FIN and waits that long for
+	// the peer's. (SO_LINGER)
 	Linger *time.Duration
 	// LargeStream receives into 64 KiB buffers, for bulk transfers.
 	LargeStream bool
 
 	// Backlog is the length of the accept queue; 0 means the kernel's maximum (net.core.somaxconn).
 	Backlog int
-	// AcceptTo is the first to be notified of each connection that the listener accepts, on the poller inside Poll (or Resume). False: it
-	// goes on as usual. True: the descriptor is AcceptTo's; it is open, non-blocking and close-on-exec, nothing was read from it, and
-	// no completion will speak of it. Typically it goes to another poller, by Post and Adopt there, or is closed because there
-	// are connections enough. A poller that is closed does not run what was posted to it: a program that closes pollers while others
-	// accept for them keeps count of the descriptors under way. peer is the zero AddrPort on unix-domain listeners.
+	// AcceptTo is called for each connection that the listener accepts, on the owner's goroutine inside Poll or Resume, before there is a
+	// Socket for it. If it returns false, the connection becomes a Socket of this poller as usual. If it returns true, the descriptor fd belongs
+	// to the program: it is open, non-blocking and close-on-exec, nothing was read from it, and no completion announces it. Usually the
+	// program gives it to another poller, whose Post runs Adopt, or closes it because there are too many connections. peer is the zero AddrPort
+	// on unix-domain listeners.
 	//
-	// It must not block. A panic in it is contained as a callback's is: that connection is reset, the Poll it happened in (or the next)
-	// returns it as an error. What it took is counted in RingStats.AcceptedAway, not in Accepted.
+	// A poller that is closed does not run functions that were posted to it. A program that closes pollers while others accept for them must
+	// therefore keep a list of the descriptors that are under way.
+	//
+	// AcceptTo must not block. If it panics, the connection is reset, and this Poll or the next one returns the panic as an error. Connections
+	// for which it returns true are counted in RingStats.AcceptedAway, not in Accepted.
 	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
 }
 
@@ -43,11 +46,11 @@ func (c *ListenConfig) options() *options {
 		userTimeout: c.UserTimeout, linger: c.Linger, largeStream: c.LargeStream, backlog: c.Backlog, acceptTo: c.AcceptTo}
 }
 
-// ListenTCP makes a listener on a; port 0 lets the kernel choose (Socket.LocalAddr tells). Its connections are accepted by the
-// ring and come as EventNewConnection completions.
+// ListenTCP makes a listener on the address a. With port 0 the kernel chooses a port; Socket.LocalAddr returns it. The ring accepts connections
+// by itself and announces each with an EventNewConnection completion.
 func (p *Poller) ListenTCP(a netip.AddrPort, c ListenConfig) (*Socket, error) {
 	o := c.options()
-	return p.makeIP(making{call: "ListenTCP", protocol: protocolTCP, kind: ring.KindStream, options: o}, a, func(s *Socket) error {
+	return p.makeIP(makeCall{name: "ListenTCP", protocol: protocolTCP, kind: ring.KindStream, options: o}, a, func(s *Socket) error {
 		if err := s.Bind(a); err != nil {
 			return err
 		}
@@ -55,6 +58,7 @@ func (p *Poller) ListenTCP(a netip.AddrPort, c ListenConfig) (*Socket, error) {
 	})
 }
 
+// listen turns a bound socket into a listener with the backlog of its configuration.
 func listen(s *Socket, o *options) error {
 	if o.backlog < 0 {
 		return badField("Backlog", o.backlog)
@@ -62,7 +66,7 @@ func listen(s *Socket, o *options) error {
 	return s.Listen(o.backlog)
 }
 
-// DialConfig is what DialTCP makes a connection with. NoDelay, KeepAlive, UserTimeout, Linger and LargeStream are as in ListenConfig.
+// DialConfig configures a TCP connection. NoDelay, KeepAlive, UserTimeout, Linger and LargeStream are as in ListenConfig.
 type DialConfig struct {
 	SocketConfig
 	IPConfig
@@ -72,10 +76,10 @@ type DialConfig struct {
 	Linger      *time.Duration
 	LargeStream bool
 
-	// Local is the address that the connection is bound to first; the zero AddrPort leaves it to the kernel.
+	// Local is the address that the socket is bound to before it connects; the zero AddrPort lets the kernel choose.
 	Local netip.AddrPort
-	// Timeout gives up connecting after so long: the connection ends with ETIMEDOUT. 0 leaves it to the kernel, which takes about two minutes
-	// (net.ipv4.tcp_syn_retries).
+	// Timeout is how long connecting may take: after it the connection ends with ETIMEDOUT. 0 leaves it to the kernel, which tries for about two
+	// minutes (net.ipv4.tcp_syn_retries).
 	Timeout time.Duration
 }
 
@@ -84,11 +88,11 @@ func (c *DialConfig) options() *options {
 		userTimeout: c.UserTimeout, linger: c.Linger, largeStream: c.LargeStream}
 }
 
-// DialTCP begins to connect to a and returns at once, whatever the peer does: EventOut reports that the connection stands, EventErr or EventHup
-// with Completion.Err that it failed. Names are not looked up: a resolver blocks, and has its place before this call
-// (net.Resolver.LookupNetIP), or package netconn's dials.
+// DialTCP begins to connect to the address a and returns at once. A completion with EventOut reports that the connection is established; one
+// with EventErr or EventHup that it failed, with the error in Completion.Err. DialTCP takes addresses and no names, because looking up a name
+// blocks: call net.Resolver.LookupNetIP before, or use package netconn.
 func (p *Poller) DialTCP(a netip.AddrPort, c DialConfig) (*Socket, error) {
-	return p.makeIP(making{call: "DialTCP", protocol: protocolTCP, kind: ring.KindStream, options: c.options()}, a, func(s *Socket) error {
+	return p.makeIP(makeCall{name: "DialTCP", protocol: protocolTCP, kind: ring.KindStream, options: c.options()}, a, func(s *Socket) error {
 		if c.Timeout < 0 {
 			return badField("Timeout", c.Timeout)
 		}
@@ -107,7 +111,7 @@ func (p *Poller) DialTCP(a netip.AddrPort, c DialConfig) (*Socket, error) {
 	})
 }
 
-// TCPConfig is what NewTCP makes a socket with; what else there is has a call on Socket.
+// TCPConfig configures the socket of NewTCP: what must be known when it is made. Socket has calls for everything else.
 type TCPConfig struct {
 	SocketConfig
 	LargeStream bool // as in ListenConfig
@@ -117,21 +121,22 @@ func (c *TCPConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largeStream: c.LargeStream}
 }
 
-// NewTCP and NewUDP make sockets in the steps of the sockets API, for code that is ported: Bind, Listen, Connect and the set
-// calls of Socket follow. A ring exists only from the step on at which VMA has one: see Socket.Ring. Poller.Close closes a socket that has
-// no ring yet as well.
+// NewTCP makes a TCP socket that is neither bound nor connected, for code that was written for the sockets API: Bind, Listen, Connect and the
+// setters of Socket follow. ListenTCP and DialTCP do it all in one call. The socket gets its ring when VMA would give it one, at Listen or
+// Connect: see Socket.Ring. Poller.Close closes a socket without a ring too.
 func (p *Poller) NewTCP(ipv6 bool, c TCPConfig) (*Socket, error) {
-	return p.makeIP(making{call: "NewTCP", protocol: protocolTCP, kind: ring.KindStream, options: c.options()}, anyOf(ipv6), nil)
+	return p.makeIP(makeCall{name: "NewTCP", protocol: protocolTCP, kind: ring.KindStream, options: c.options()}, familyAddress(ipv6), nil)
 }
 
-func anyOf(ipv6 bool) netip.AddrPort {
+// familyAddress returns an address for makeIP that says only which family the socket has; the zero AddrPort makes it IPv4.
+func familyAddress(ipv6 bool) netip.AddrPort {
 	if ipv6 {
 		return netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
 	}
 	return netip.AddrPort{}
 }
 
-// protocol is what a socket speaks.
+// protocol is the protocol of a socket.
 type protocol uint8
 
 const (
@@ -140,17 +145,17 @@ const (
 	protocolUnix
 )
 
-// making is one call that makes a socket.
-type making struct {
-	call     string
+// makeCall describes the public call that makes a socket.
+type makeCall struct {
+	name     string // for errors
 	protocol protocol
-	kind     ring.SocketKind
+	kind     ring.SocketKind // not of unix-domain sockets
 	options  *options
 }
 
-// makeIP makes a TCP or UDP socket. open, which may be nil, goes on from a socket that has its options.
-func (p *Poller) makeIP(m making, a netip.AddrPort, open func(*Socket) error) (*Socket, error) {
-	return p.make(m, a.String(), func(c ring.Config) (*Socket, error) {
+// makeIP is makeSocket for a TCP or UDP socket. Its family is that of the address a, or, if a is the zero AddrPort, of the peer.
+func (p *Poller) makeIP(m makeCall, a netip.AddrPort, open func(*Socket) error) (*Socket, error) {
+	return p.makeSocket(m, a.String(), func(c ring.Config) (*Socket, error) {
 		family := a.Addr()
 		if !family.IsValid() {
 			family = m.options.remote.Addr()
@@ -159,21 +164,22 @@ func (p *Poller) makeIP(m making, a netip.AddrPort, open func(*Socket) error) (*
 	}, open)
 }
 
-// make makes the socket, sets what must be set before it is bound, goes on.
-func (p *Poller) make(m making, address string, create func(ring.Config) (*Socket, error), open func(*Socket) error) (*Socket, error) {
+// makeSocket is what all calls that make a socket have in common: it creates the socket with create, applies the settings and then its options,
+// and binds, connects or listens with open, which may be nil. On an error the socket is closed. address is for the error.
+func (p *Poller) makeSocket(m makeCall, address string, create func(ring.Config) (*Socket, error), open func(*Socket) error) (*Socket, error) {
 	if err := p.mayUse(); err != nil {
-		return nil, fmt.Errorf("xtreme: %s: %w", m.call, err)
+		return nil, fmt.Errorf("xtreme: %s: %w", m.name, err)
 	}
-	if err := p.possible(m.protocol, m.options); err != nil {
-		return nil, fmt.Errorf("xtreme: %s %s: %w", m.call, address, err)
+	if err := p.offloadPossible(m.protocol, m.options); err != nil {
+		return nil, fmt.Errorf("xtreme: %s %s: %w", m.name, address, err)
 	}
 	p.making = true
 	defer func() { p.making = false }()
 	s, err := create(p.engine.ringConfig(m.options))
 	if err != nil {
-		return nil, fmt.Errorf("xtreme: %s: %w", m.call, err)
+		return nil, fmt.Errorf("xtreme: %s: %w", m.name, err)
 	}
-	if err = p.engine.standard(s, m.protocol); err == nil {
+	if err = p.engine.applySettings(s, m.protocol); err == nil {
 		err = m.options.apply(s)
 	}
 	if err == nil && open != nil {
@@ -182,26 +188,27 @@ func (p *Poller) make(m making, address string, create func(ring.Config) (*Socke
 		p.peer = netip.AddrPort{}
 	}
 	if err == nil && m.options.RequireOffload && s.Ring() != nil {
-		err = carried(s)
+		err = checkOffloaded(s)
 	}
 	if err != nil {
 		_ = s.Discard() // the error that matters is the one being returned
-		dieOf(err)
-		return nil, fmt.Errorf("xtreme: %s: %w", m.call, err)
+		panicIfFatal(err)
+		return nil, fmt.Errorf("xtreme: %s: %w", m.name, err)
 	}
 	p.engine.opened.Inc()
 	return s, nil
 }
 
-// possible reports whether what a configuration requires can be had, as far as that is known before there is a socket.
-func (p *Poller) possible(of protocol, o *options) error {
+// offloadPossible returns an error if a configuration requires an offloaded socket and this poller cannot offload the protocol at all. What
+// depends on the socket's addresses is decided later, by place.
+func (p *Poller) offloadPossible(of protocol, o *options) error {
 	switch {
 	case !o.RequireOffload:
 		return nil
 	case p.offloaded == nil:
-		return required([]ring.Reason{notAsked(p.kind)})
+		return notOffloadedError([]ring.Reason{notAsked(p.kind)})
 	case of != protocolUDP:
-		return required([]ring.Reason{noTCP})
+		return notOffloadedError([]ring.Reason{noTCP})
 	}
 	return nil
 }

@@ -5,14 +5,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// PollerStats are the totals of a poller: those of its rings and of the buffers that they share.
+// PollerStats are the counters of a poller: those of its rings, and of the buffers that the rings share.
 type PollerStats struct {
-	Rings   []ring.RingStats // in the order of Rings
-	Buffers buffers.Stats    // calls that found no buffer or were misuse, and loans to other goroutines
-	Ledger  buffers.Ledger   // the buffers by state, as of now
+	Rings   []ring.RingStats // in the order of Poller.Rings
+	Buffers buffers.Stats    // requests that found no buffer, misuse, and buffers lent to other goroutines
+	Ledger  buffers.Ledger   // how many buffers are in which state now
 }
 
-// Stats returns the poller's totals, in time proportional to the number of its buffers. Another goroutine than the owner gets the zero value.
+// Stats returns the poller's counters. It allocates, and takes time in proportion to the number of buffers: it is for monitoring, not for each
+// Poll. Another goroutine than the owner gets the zero value.
 func (p *Poller) Stats() PollerStats {
 	if p.set.BeginCall() == ring.ErrOwner {
 		return PollerStats{}

@@ -6,13 +6,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// UnixListenConfig is what ListenUnix makes a listener with. LargeStream, Backlog and AcceptTo are as in ListenConfig.
+// UnixListenConfig configures a unix-domain listener. LargeStream, Backlog and AcceptTo are as in ListenConfig.
 type UnixListenConfig struct {
 	SocketConfig
 	LargeStream bool
 	Backlog     int
 	AcceptTo    func(fd int, peer netip.AddrPort) (taken bool)
-	// KeepSocketFile leaves the file behind when the listener is closed; without, it is removed, as net.UnixListener does.
+	// KeepSocketFile keeps the socket's file when the listener is closed. false removes it, as net.UnixListener does.
 	KeepSocketFile bool
 }
 
@@ -20,14 +20,15 @@ func (c *UnixListenConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largeStream: c.LargeStream, backlog: c.Backlog, acceptTo: c.AcceptTo}
 }
 
-// ListenUnix makes a unix-domain stream listener. name is a path, or an abstract name with a leading "@", as package net has it. A
-// path must not exist (EADDRINUSE): a file left behind is the caller's to remove first. Closing the listener removes the file
-// (KeepSocketFile leaves it). Connections come as EventNewConnection completions, without addresses: see Socket.LocalUnix and RemoteUnix.
+// ListenUnix makes a unix-domain stream listener. name is a path, or an abstract name with a leading "@", as in package net. The path must not
+// exist (EADDRINUSE): the caller removes a file that an earlier process left. Closing the listener removes the file, unless
+// KeepSocketFile is set. Connections come as EventNewConnection completions; they have names instead of addresses (Socket.LocalUnix,
+// RemoteUnix).
 //
-// Descriptors that a peer passes (SCM_RIGHTS) are not offered: the kernel closes them.
+// Descriptors that a peer passes (SCM_RIGHTS) are not delivered: the kernel closes them.
 func (p *Poller) ListenUnix(name string, c UnixListenConfig) (*Socket, error) {
 	o := c.options()
-	return p.make(making{call: "ListenUnix", protocol: protocolUnix, options: o}, name, p.newUnix, func(s *Socket) error {
+	return p.makeSocket(makeCall{name: "ListenUnix", protocol: protocolUnix, options: o}, name, p.newUnix, func(s *Socket) error {
 		if err := s.BindUnix(name); err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func (p *Poller) ListenUnix(name string, c UnixListenConfig) (*Socket, error) {
 	})
 }
 
-// UnixDialConfig is what DialUnix makes a connection with. LargeStream is as in ListenConfig.
+// UnixDialConfig configures a unix-domain connection. LargeStream is as in ListenConfig.
 type UnixDialConfig struct {
 	SocketConfig
 	LargeStream bool
@@ -48,10 +49,10 @@ func (c *UnixDialConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largeStream: c.LargeStream}
 }
 
-// DialUnix connects to a unix-domain stream listener; name is as for ListenUnix. The kernel connects at once or not at all: Out
-// follows, or the error is returned here, EAGAIN when the listener's backlog is full among them, which is the caller's to try again.
+// DialUnix connects to a unix-domain stream listener; name is as for ListenUnix. The kernel connects at once or not at all: either a completion
+// with EventOut follows, or DialUnix returns the error. EAGAIN means that the listener's backlog is full; the caller may try again.
 func (p *Poller) DialUnix(name string, c UnixDialConfig) (*Socket, error) {
-	return p.make(making{call: "DialUnix", protocol: protocolUnix, options: c.options()}, name, p.newUnix, func(s *Socket) error {
+	return p.makeSocket(makeCall{name: "DialUnix", protocol: protocolUnix, options: c.options()}, name, p.newUnix, func(s *Socket) error {
 		return s.ConnectUnix(name)
 	})
 }

@@ -4,18 +4,19 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 )
 
-// Settings that were given and change nothing are a warning of the engine's log, once each: those without any effect when the engine is made,
-// those without an effect on a poller when the first such poller is made.
+// The engine's log has a warning, once, for each setting that was given and changes nothing: when the engine is made if the setting has no
+// effect at all, and when a poller is made if it has none on that poller.
 
-// SettingUnused says in the engine's log, at warning level and once, that a setting has no effect, and why, if it was given explicitly (by the
-// environment, a settings file or code) and its value asks for something. Packages on top of an engine call it where a configuration of
-// theirs comes before a setting. Any goroutine.
+// SettingUnused logs a warning, once for each name, that a setting has no effect, with the reason why. It does so only if the setting was given
+// explicitly (by the environment, a settings file or code) with a value that asks for a change. Packages that use an engine, such as reactor,
+// call it where their own configuration overrides a setting. Any goroutine.
 func (e *Engine) SettingUnused(name, why string) {
 	if n, ok := e.settings.Overruled(name, why); ok {
 		e.logUnused([]conf.NoEffect{n})
 	}
 }
 
+// logUnused logs settings without effect, each name once for an engine.
 func (e *Engine) logUnused(list []conf.NoEffect) {
 	for _, n := range list {
 		e.mu.Lock()
@@ -31,7 +32,8 @@ func (e *Engine) logUnused(list []conf.NoEffect) {
 	}
 }
 
-// logUnusedBy says what a poller does not use, for the kinds of its rings or because its configuration comes first.
+// logUnusedBy logs the settings that have no effect on a new poller: because its rings are of another kind, or because a field of its
+// configuration overrides them.
 func (e *Engine) logUnusedBy(c chosen, o *PollerConfig) {
 	kinds := []conf.RingKind{c.kind}
 	if c.offload {
@@ -40,9 +42,9 @@ func (e *Engine) logUnusedBy(c chosen, o *PollerConfig) {
 	e.logUnused(e.settings.WithoutEffect(kinds...))
 	s := &e.settings
 	for _, x := range []struct {
-		field string
-		over  bool
-		names []string
+		field     string
+		overrides bool
+		names     []string // of the settings that the field overrides
 	}{
 		{"RingKind", o.RingKind != "" && o.RingKind != s.Ring && s.Ring != conf.RingAuto, []string{"SX_RING"}},
 		{"RingLogic", o.RingLogic != nil && int(*o.RingLogic) != s.RingLogic, []string{"VMA_RING_ALLOCATION_LOGIC_RX"}},
@@ -55,7 +57,7 @@ func (e *Engine) logUnusedBy(c chosen, o *PollerConfig) {
 		{"OffloadTime", o.OffloadTime != "", []string{"SX_OFFLOAD_TIME"}},
 	} {
 		for _, name := range x.names {
-			if x.over {
+			if x.overrides {
 				e.SettingUnused(name, "a poller has PollerConfig."+x.field+", which comes before it")
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Wait sleeps until one of the rings has something, Wake is called, or ctx ends; then it returns ctx.Err(). A signal may end it sooner:
-// Poll, and wait again. It does not allocate, but for the first of several calls with one context.
+// Wait sleeps until one of the rings has something, Wake is called, or ctx ends. It returns ctx.Err(): nil means that the program should poll.
+// A signal may end it sooner. It returns at once in the cases of WaitFor. Only the first of several calls with the same context allocates.
 //
 //	for {
 //		n, err := poller.Poll(done[:])
@@ -42,7 +42,8 @@ func (p *Poller) Wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watchContext makes the end of ctx wake the poller. Contexts with one Done channel end together: one of them is enough.
+// watchContext makes the end of ctx wake the poller. Nothing is to do if the context of the last Wait has the same Done channel, because they
+// end together.
 func (p *Poller) watchContext(ctx context.Context) {
 	if ctx.Done() != p.canceled {
 		p.forgetContext()
@@ -58,13 +59,13 @@ func (p *Poller) forgetContext() {
 	p.canceled, p.unwatch = nil, nil
 }
 
-// Shutdown ends the poller in good order: it closes the listeners and all other sockets, so that what was sent goes out before FIN, polls until
-// the last of them is closed and lent packets are back, and closes the poller (see Close for its errors). Packets that come meanwhile are
-// released unread, and posted functions run. A connection whose peer takes nothing is given up after its CloseTimeout.
+// Shutdown ends the poller in good order. It closes the listeners, then all other sockets, so that data that was sent leaves before FIN. It
+// polls until the last socket is closed and lent packets are returned, and then closes the poller (see Close for the errors). Packets that are
+// received meanwhile are released unread, and posted functions run. A connection whose peer reads nothing is aborted after its CloseTimeout.
 //
-// When ctx ends first, Shutdown returns ctx.Err() and the poller stays open, its sockets closing: Close aborts them. A program that wants
-// to serve its clients to the end stops when it has, and then calls Shutdown; package reactor does so by itself. Owner only, and not inside
-// a callback (EDEADLK).
+// If ctx ends first, Shutdown returns ctx.Err(). The poller stays open then, with its sockets closing; Close aborts them. A program that
+// wants to answer the requests that are under way does so before it calls Shutdown; package reactor has that. Owner only, and not inside a
+// callback (EDEADLK).
 func (p *Poller) Shutdown(ctx context.Context) error {
 	if err := p.mayClose(); err != nil {
 		return err
@@ -101,7 +102,8 @@ func (p *Poller) Shutdown(ctx context.Context) error {
 	}
 }
 
-// closeSockets closes the sockets that are not closed yet and returns how many there are.
+// closeSockets starts closing all sockets, listeners first so that no connection is accepted meanwhile, and returns how many are not closed
+// completely yet.
 func (p *Poller) closeSockets() (left int, err error) {
 	for _, listeners := range []bool{true, false} {
 		for _, r := range p.Rings() {
@@ -118,7 +120,7 @@ func (p *Poller) closeSockets() (left int, err error) {
 	return p.sockets(), nil
 }
 
-// sockets counts those that have a ring.
+// sockets counts the sockets that have a ring, those that are closing included.
 func (p *Poller) sockets() (n int) {
 	for _, r := range p.Rings() {
 		n += r.Sockets()

@@ -48,40 +48,40 @@ func TestWanted(t *testing.T) {
 	addr := netip.MustParseAddr
 	anywhere := addr("0.0.0.0")
 	for name, c := range map[string]struct {
-		wish
+		interfaceNeed
 		list []int
 		why  []string
 	}{
-		"an address":            {wish{local: addr("10.0.1.1")}, []int{3}, nil},
-		"a broadcast address":   {wish{local: addr("10.0.0.255")}, []int{2}, nil},
-		"of loopback":           {wish{local: addr("127.0.0.1")}, nil, []string{"link.loopback"}},
-		"another of loopback":   {wish{local: addr("127.9.0.1")}, nil, []string{"link.loopback"}},
-		"of nobody":             {wish{local: addr("10.9.0.1")}, nil, []string{"link.none"}},
-		"of a tunnel":           {wish{local: addr("10.0.3.1")}, nil, []string{"link.tunnel"}},
-		"of an interface down":  {wish{local: addr("10.0.2.1")}, nil, []string{"link.down"}},
-		"of a bond":             {wish{local: addr("10.0.4.1")}, []int{6}, nil},
-		"of a VLAN":             {wish{local: addr("10.0.5.1")}, []int{9}, nil},
-		"not named":             {wish{local: addr("10.0.0.1"), named: []conf.Interface{{Name: "eth1"}}}, nil, []string{"offload.not_named"}},
-		"a device":              {wish{local: anywhere, device: 2}, []int{2}, nil},
-		"a device that is gone": {wish{local: anywhere, device: 77}, nil, []string{"link.none"}},
-		"a group by interface": {wish{local: addr("239.1.1.1"),
+		"an address":            {interfaceNeed{local: addr("10.0.1.1")}, []int{3}, nil},
+		"a broadcast address":   {interfaceNeed{local: addr("10.0.0.255")}, []int{2}, nil},
+		"of loopback":           {interfaceNeed{local: addr("127.0.0.1")}, nil, []string{"link.loopback"}},
+		"another of loopback":   {interfaceNeed{local: addr("127.9.0.1")}, nil, []string{"link.loopback"}},
+		"of nobody":             {interfaceNeed{local: addr("10.9.0.1")}, nil, []string{"link.none"}},
+		"of a tunnel":           {interfaceNeed{local: addr("10.0.3.1")}, nil, []string{"link.tunnel"}},
+		"of an interface down":  {interfaceNeed{local: addr("10.0.2.1")}, nil, []string{"link.down"}},
+		"of a bond":             {interfaceNeed{local: addr("10.0.4.1")}, []int{6}, nil},
+		"of a VLAN":             {interfaceNeed{local: addr("10.0.5.1")}, []int{9}, nil},
+		"not named":             {interfaceNeed{local: addr("10.0.0.1"), named: []conf.Interface{{Name: "eth1"}}}, nil, []string{"offload.not_named"}},
+		"a device":              {interfaceNeed{local: anywhere, device: 2}, []int{2}, nil},
+		"a device that is gone": {interfaceNeed{local: anywhere, device: 77}, nil, []string{"link.none"}},
+		"a group by interface": {interfaceNeed{local: addr("239.1.1.1"),
 			groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 2}}}, []int{2}, nil},
-		"a group by route":        {wish{local: addr("239.1.1.1"), groups: []ring.Membership{{Group: addr("239.1.1.1")}}}, []int{3}, nil},
-		"a group not joined":      {wish{local: addr("239.1.1.1")}, []int{3}, nil},
-		"a group without a route": {wish{local: addr("239.2.1.1")}, nil, []string{"route.none"}},
-		"a group on two": {wish{local: addr("239.1.1.1"), groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 3},
+		"a group by route":        {interfaceNeed{local: addr("239.1.1.1"), groups: []ring.Membership{{Group: addr("239.1.1.1")}}}, []int{3}, nil},
+		"a group not joined":      {interfaceNeed{local: addr("239.1.1.1")}, []int{3}, nil},
+		"a group without a route": {interfaceNeed{local: addr("239.2.1.1")}, nil, []string{"route.none"}},
+		"a group on two": {interfaceNeed{local: addr("239.1.1.1"), groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 3},
 			{Group: addr("239.1.1.1"), Interface: 2}, {Group: addr("239.1.1.2"), Interface: 6}}}, []int{3, 2}, nil},
-		"groups of a wildcard": {wish{local: anywhere, groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 2},
+		"groups of a wildcard": {interfaceNeed{local: anywhere, groups: []ring.Membership{{Group: addr("239.1.1.1"), Interface: 2},
 			{Group: addr("239.1.1.2"), Interface: 6}}}, []int{2, 6}, nil},
-		"a wildcard": {wish{local: anywhere}, []int{2, 3, 6, 9},
+		"a wildcard": {interfaceNeed{local: anywhere}, []int{2, 3, 6, 9},
 			[]string{"link.loopback", "link.down", "link.tunnel", "link.bond_member", "link.bond_member"}},
-		"a wildcard over the named": {wish{local: anywhere, named: []conf.Interface{{Name: "eth1"}, {Name: "wg0"}}}, []int{3},
+		"a wildcard over the named": {interfaceNeed{local: anywhere, named: []conf.Interface{{Name: "eth1"}, {Name: "wg0"}}}, []int{3},
 			[]string{"link.tunnel"}},
-		"a wildcard over a name that there is not": {wish{local: anywhere, named: []conf.Interface{{Name: "eth1"}, {Name: "eth7"}}}, []int{3},
+		"a wildcard over a name that there is not": {interfaceNeed{local: anywhere, named: []conf.Interface{{Name: "eth1"}, {Name: "eth7"}}}, []int{3},
 			[]string{"link.none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, why := c.wanted(snap)
+			list, why := c.interfaces(snap)
 			require.Equal(t, c.list, list)
 			var codes []string
 			for _, r := range why {
