@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Account is a socket's budget of buffer memory: whole strides, not payload, because a one-byte datagram keeps 2 KiB
-// from everyone else. 0 is no account, and has no limit.
+// Account is a socket's budget of buffer memory. It counts whole strides, not payload, because a one-byte datagram occupies 2 KiB. 0 is no
+// account, and has no limit.
 //
 // The number is the slot in the low 20 bits and the slot's use count above, so that the number of a closed socket does
 // not reach the next one.
@@ -48,7 +48,7 @@ func (p *DriverPool) OpenAccount(limit int) (Account, error) {
 		p.accounts = append(p.accounts, account{})
 		p.freeAccounts = slices.Grow(p.freeAccounts, len(p.accounts))
 		if p.filled != nil {
-			p.credits = slices.Grow(p.credits, len(p.accounts)) // giveBack must not allocate
+			p.credits = slices.Grow(p.credits, len(p.accounts)) // freeBuffer must not allocate
 		}
 	}
 	a := &p.accounts[slot]
@@ -71,7 +71,7 @@ func (p *DriverPool) SetLimit(a Account, limit int) error {
 }
 
 // CloseAccount ends the account. Buffers still charged to it stay good; the slot is used again when the last of them
-// has come back. Error: ErrAccount when it is not open.
+// has returned. Error: ErrAccount when it is not open.
 func (p *DriverPool) CloseAccount(a Account) error {
 	acc := p.account(a)
 	if a == 0 || acc == nil || acc.closed {
@@ -82,7 +82,8 @@ func (p *DriverPool) CloseAccount(a Account) error {
 	return nil
 }
 
-// Used is the buffer memory charged to a, in bytes; of account 0, what is out and charged to nobody.
+// Used is the buffer memory charged to a, in bytes; for account 0, of the buffers in use that are charged to no account. 0 for an account that
+// is not open.
 func (p *DriverPool) Used(a Account) int {
 	acc := p.account(a)
 	if acc == nil {
@@ -110,7 +111,8 @@ func (p *DriverPool) Over(a Account) bool {
 		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit
 }
 
-// OverFree is Over's dynamic rule for one class, of what is free alone: for holders of copies, who cannot have what lies filling. O(1).
+// OverFree is Over's dynamic rule for one class, against free buffers alone: for accounts whose packets are copied, which cannot use the buffers
+// that lie ready for a card. O(1).
 func (p *DriverPool) OverFree(a Account, c Class) bool {
 	if a == 0 || c >= NumClasses {
 		return false
@@ -119,6 +121,7 @@ func (p *DriverPool) OverFree(a Account, c Class) bool {
 	return acc == nil || int(acc.used[c]) > p.free[c].n
 }
 
+// bytes is the memory of all buffers that are charged to the account.
 func (a *account) bytes(p *Pool) int {
 	return int(a.used[Small])*int(p.strides[Small]) + int(a.used[Large])*int(p.strides[Large])
 }
@@ -132,7 +135,7 @@ func (p *Pool) account(a Account) *account {
 	return &p.accounts[slot]
 }
 
-// freeClosedAccount frees the slot of a closed account that has nothing charged to it any more.
+// freeClosedAccount frees the slot of a closed account, unless buffers are still charged to it.
 func (p *Pool) freeClosedAccount(slot uint32) {
 	a := &p.accounts[slot]
 	if a.used != [NumClasses]int32{} {

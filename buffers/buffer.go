@@ -90,7 +90,7 @@ func (b Buffer) Release() error {
 		d.ended(d.buffers, b.index, b.gen, "released")
 	}
 	if m.state == stateRetained {
-		p.giveBack(b.index, m)
+		p.freeBuffer(b.index, m)
 	}
 	return nil
 }

@@ -2,18 +2,19 @@ package buffers
 
 import "fmt"
 
-// Credit tells a transport that what it had received was released: by the owner, from Lent, or because the application sent it on and it has
-// left. A window opens by that much. Accounts that did not ask pay a comparison.
+// A transport with a receive window opens the window when received data is released: by the owner, by the last Lent, or because the
+// application sent the packet on and it has left. An account for which AskCredit was called adds up the bytes of its buffers that return.
 
-// Credit is how many received bytes of an account came back.
+// Credit is how many received bytes of an account were released since its last Credit.
 type Credit struct {
 	Account Account
 	Holder  uint64 // as given to AskCredit
 	Bytes   int
 }
 
-// AskCredit makes the pool note for the account how many of the bytes filled for it from here on come back. holder is what the caller knows the
-// account's holder by. Allocates the first time. Error: ErrAccount.
+// AskCredit makes the pool add up, for TakeCredit, the bytes of the account's buffers that return; buffers filled before the call do not
+// count. holder is the caller's own name for the account's user, and comes back in Credit.Holder. The first call on a pool allocates. Error:
+// ErrAccount.
 func (p *DriverPool) AskCredit(a Account, holder uint64) error {
 	acc := p.account(a)
 	if a == 0 || acc == nil {
@@ -33,7 +34,7 @@ func (p *DriverPool) IsUnused(a Account) bool {
 	return a != 0 && acc != nil && acc.used == [NumClasses]int32{} && acc.credit == 0
 }
 
-// HasCredit reports whether TakeCredit has something.
+// HasCredit reports whether an account has credit that TakeCredit has not taken.
 func (p *DriverPool) HasCredit() bool { return len(p.credits) > 0 }
 
 // TakeCredit takes one account's credit; false when there is none. It allocates nothing.
@@ -50,7 +51,7 @@ func (p *DriverPool) TakeCredit() (Credit, bool) {
 	return Credit{}, false
 }
 
-// credit notes that buffer i came back. Each account is in the list once.
+// credit adds the bytes that were filled into buffer i, which has returned, to its account's credit. Each account is in the list once.
 func (p *Pool) credit(i uint32, slot uint32, a *account) {
 	n := p.filled[i]
 	p.filled[i] = 0

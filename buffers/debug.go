@@ -27,6 +27,7 @@ func (p *Pool) SetDebug(on bool) {
 // poisonByte is what debug mode leaves in free buffers.
 const poisonByte = 0xDB
 
+// poison overwrites a buffer that becomes free, in debug mode.
 func (p *Pool) poison(i uint32) {
 	b := p.mem[p.base(i):p.end(i)]
 	for j := range b {
@@ -79,6 +80,7 @@ func (h *history) ended(kind []records, i, gen uint32, how string) {
 	r.ender.record()
 }
 
+// report is the text of the panic for a stale handle: what was tried, and where the handle was taken and ended, if that is still recorded.
 func (h *history) report(what string, kind []records, i, gen uint32) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,8 +1,9 @@
 // Package buffers divides a region of memory into reference-counted packet buffers.
 //
-// The region is handed in ([New]) and is usually mapped outside the Go heap, where the kernel or a card writes into it.
-// This package never maps or allocates payload memory; it keeps book. Two size classes ([Small], [Large]), a headroom
-// before each payload, and strides that do not alias in the cache are described by a [Layout].
+// Rings, their drivers and protocol stacks keep all payload in such buffers, and applications receive and send [Packet] values that refer to
+// them. The caller of [New] hands the region in; it is usually mapped outside the Go heap, where the kernel or a card writes into it.
+// This package never maps or allocates payload memory: it records which buffer is in which state. A [Layout] describes the two size
+// classes ([Small], [Large]), the headroom before each payload, and strides that do not alias in the cache.
 //
 // # A packet's life
 //
@@ -22,21 +23,21 @@
 //
 // # Three handles
 //
-// [Packet] is the owner's: one goroutine, plain counts, about 5 ns to release. [Buffer] is one buffer of a packet, which
-// the owner can keep when the rest goes. [Lent] is for every other goroutine: [Packet.Lend] gives a reference away,
-// its count is atomic, and what comes back lies on a lock-free stack until the owner calls [Pool.Reclaim]. They are
-// different types so that the owner's path pays nothing for the others.
+// [Packet] is for the owner: one goroutine, plain counts, about 5 ns to release. [Buffer] is one buffer of a packet, which
+// the owner can keep when it releases the rest. [Lent] is for every other goroutine: [Packet.Lend] turns a reference into one whose count is
+// atomic, and a lent packet that was released lies on a lock-free stack until the owner calls [Pool.Reclaim]. They are
+// different types so that the owner's calls need no atomic operation.
 //
 // All are small values with a generation. A handle whose reference was given up no longer matches: it reads as empty,
-// never as somebody else's data, and a second release is counted and returns [ErrStale]. What a generation cannot see is
-// a release too many that another holder's reference covers; [Pool.SetDebug] helps to find those who hold.
+// never as the data of the buffer's next user, and a second release is counted and returns [ErrStale]. A generation cannot detect
+// a release too many while another holder still has a reference; [Pool.SetDebug] records who holds what.
 //
 // # Budgets
 //
-// An [Account] is what one socket may keep of the pool, in buffer memory. Besides a fixed limit there is a dynamic one
-// that needs no setting: a holder is over ([DriverPool.Over]) when it has more than what is left for everybody. The pool only
-// says so; the ring stops reading. Buffers taken for sending are charged to nobody. A transport with a window learns how much of what it
-// received was released ([DriverPool.AskCredit], [DriverPool.TakeCredit]).
+// An [Account] counts the buffer memory that one socket holds. Besides a fixed limit there is a dynamic one
+// that needs no setting: an account is over ([DriverPool.Over]) when it has more buffers than are still free. The pool enforces nothing: the
+// ring stops reading. Buffers taken for sending are charged to no account. A transport with a window asks how many received bytes
+// were released ([DriverPool.AskCredit], [DriverPool.TakeCredit]).
 //
 // # Whose calls
 //

@@ -11,8 +11,8 @@ type DriverPool struct {
 	Pool
 }
 
-// Take takes a free buffer of class c for filling (free to filling). When none is free beyond the reserve it first takes
-// back what other goroutines have released; false when there is still none, which is counted.
+// Take takes a free buffer of class c for filling (free to filling) and returns its index. When none is free beyond the reserve (SetReserve), it
+// first reclaims what other goroutines have released; false when there is still none, which Stats.Exhausted counts.
 func (p *DriverPool) Take(c Class) (uint32, bool) {
 	f := &p.free[c]
 	if f.n <= f.reserve {
@@ -24,7 +24,7 @@ func (p *DriverPool) Take(c Class) (uint32, bool) {
 	return i, true
 }
 
-// takeReclaimed is Take when the free list is short.
+// takeReclaimed is Take when the free list has no more than the reserve.
 func (p *DriverPool) takeReclaimed(c Class) (uint32, bool) {
 	i, ok := p.take(c, p.free[c].reserve)
 	if !ok {
@@ -33,7 +33,7 @@ func (p *DriverPool) takeReclaimed(c Class) (uint32, bool) {
 	return i, ok
 }
 
-// take takes a free buffer and leaves as many as reserve says.
+// take takes a free buffer, if more than reserve are free, or are after a Reclaim.
 func (p *Pool) take(c Class, reserve int) (uint32, bool) {
 	f := &p.free[c]
 	if f.n <= reserve && (p.Reclaim() == 0 || f.n <= reserve) {
@@ -45,7 +45,7 @@ func (p *Pool) take(c Class, reserve int) (uint32, bool) {
 	return i, true
 }
 
-// Return gives back a buffer that was never filled (filling to free).
+// Return puts back a buffer that Take returned and that was not filled (filling to free).
 func (p *DriverPool) Return(i uint32) {
 	m := &p.meta[i]
 	if m.state != stateFilling {
@@ -56,7 +56,7 @@ func (p *DriverPool) Return(i uint32) {
 	p.free[p.classOf(i)].push(i)
 }
 
-// Memory is the whole of buffer i, headroom included: what the kernel or the card is told to write to. Any goroutine.
+// Memory is the whole of buffer i, headroom included: a driver passes it to the kernel or the card, which writes there. Any goroutine.
 func (p *DriverPool) Memory(i uint32) []byte {
 	start, end := p.base(i), p.end(i)
 	return p.mem[start:end:end]
@@ -66,8 +66,8 @@ func (p *DriverPool) Memory(i uint32) []byte {
 func (p *DriverPool) ClassOf(i uint32) Class { return p.classOf(i) }
 
 // Fill makes a packet of a filling buffer (filling to received): its payload is Memory(i)[off:off+n], it has one
-// reference and is charged to a. An account that was closed, and whose last buffer returned, in the meantime is charged nothing; that is
-// counted.
+// reference and is charged to a. If a was closed in the meantime and its slot is free, the packet is charged to no account, and
+// Stats.StaleAccounts counts it.
 func (p *DriverPool) Fill(i uint32, off, n int, a Account) Packet { return p.fill(i, off, n, a) }
 
 // fill is Fill, for Alloc too.
@@ -95,6 +95,7 @@ func (p *Pool) fill(i uint32, off, n int, a Account) Packet {
 	return Packet{pool: p, head: i, gen: m.gen}
 }
 
+// badFill panics for Fill with the arguments that were wrong.
 func (p *Pool) badFill(i uint32, off, n int) {
 	panic(fmt.Sprintf("buffers: Fill: buffer %d is %v, off is %d, n is %d: want filling, and a payload within %d bytes",
 		i, p.meta[i].state, off, n, p.strides[p.classOf(i)]))
@@ -109,13 +110,13 @@ func (p *Pool) Append(head, tail Packet) Packet {
 	if tail.IsZero() {
 		return head
 	}
-	h, t := p.chainable("Append: head", head), p.chainable("Append: tail", tail)
+	h, t := p.mustBeChainable("Append: head", head), p.mustBeChainable("Append: tail", tail)
 	if head.head == tail.head {
 		panic(fmt.Sprintf("buffers: Append: buffer %d is head and tail", head.head))
 	}
 	hc, tc := p.extent(head.head), p.extent(tail.head)
 	if p.front(tail.head) != tail.head {
-		p.blank(tail.head)
+		p.emptyHead(tail.head)
 	}
 	t.refs, t.flags = 0, 0
 	t.gen++
@@ -132,15 +133,16 @@ func (p *Pool) Append(head, tail Packet) Packet {
 	return head
 }
 
-func (p *Pool) chainable(what string, pk Packet) *meta {
-	m := p.live(what, pk)
+// mustBeChainable returns the head's record of a packet that Append may change, and panics for another.
+func (p *Pool) mustBeChainable(what string, pk Packet) *meta {
+	m := p.mustBeLive(what, pk)
 	if m.state != stateReceived && m.state != stateHeld || !p.exclusive(pk.head) {
 		panic(fmt.Sprintf("buffers: %s: buffer %d is %v with %d references", what, pk.head, m.state, m.refs))
 	}
 	return m
 }
 
-// extent is the chain's description, made up for a single buffer.
+// extent describes the packet at head as a chain, also one of a single buffer, for which chains has nothing.
 func (p *Pool) extent(head uint32) chain {
 	if m := &p.meta[head]; m.next == none {
 		return chain{tail: head, count: 1, bytes: m.len}
@@ -148,11 +150,11 @@ func (p *Pool) extent(head uint32) chain {
 	return p.chains[head]
 }
 
-// Deliver hands a packet to the application (received to held, the whole chain). It also takes a sent packet back to
+// Deliver hands a packet to the application (received to held, the whole chain). It also returns a sent packet to
 // its sender (completing to held). A packet that is already held stays so: one that several sockets share is delivered
 // to each.
 func (p *DriverPool) Deliver(pk Packet) {
-	m := p.live("Deliver", pk)
+	m := p.mustBeLive("Deliver", pk)
 	switch {
 	case m.state != stateReceived && m.state != stateCompleting && m.state != stateHeld:
 		panic(fmt.Sprintf("buffers: Deliver: buffer %d is %v", pk.head, m.state))
@@ -167,7 +169,7 @@ func (p *DriverPool) Deliver(pk Packet) {
 }
 
 // DeliverTo is Deliver on the ring's receive path, together with what the ring asks next: the payload's length, and whether account a,
-// which paid for the packet, is now over (see Over). One pass over the buffer's record instead of three: 5 ns a packet.
+// to which the packet is charged, is now over (see Over). One pass over the buffer's record instead of three: 5 ns a packet.
 func (p *DriverPool) DeliverTo(pk Packet, a Account) (n int, over bool) {
 	m := &p.meta[pk.head]
 	if pk.pool != &p.Pool || m.gen != pk.gen || m.state != stateReceived || m.next != none || p.debug.Load() != nil {
@@ -232,10 +234,10 @@ func (p *DriverPool) Transmit(pk Packet) (Packet, error) {
 	return Packet{pool: &p.Pool, head: pk.head, gen: m.gen}, nil
 }
 
-// UndoTransmit undoes Transmit, which made sent of pk, before anything was done with sent: the caller's handle is good again (transmitting
-// to held).
+// UndoTransmit undoes Transmit, which returned sent for pk, when a driver has refused the send: the caller's handle pk is valid again
+// (transmitting to held).
 func (p *DriverPool) UndoTransmit(pk, sent Packet) {
-	m := p.live("UndoTransmit", sent)
+	m := p.mustBeLive("UndoTransmit", sent)
 	if m.state != stateTransmitting || pk.pool != &p.Pool || pk.head != sent.head || pk.gen+1 != sent.gen {
 		panic(fmt.Sprintf("buffers: UndoTransmit: buffer %d is %v, handle has generation %d, packet %d", sent.head, m.state, pk.gen, m.gen))
 	}
@@ -246,17 +248,17 @@ func (p *DriverPool) UndoTransmit(pk, sent Packet) {
 	}
 }
 
-// Complete notes that a packet is sent (transmitting or unacknowledged to completing); the ring then releases it, or gives it back to the
+// Complete notes that a packet is sent (transmitting or unacknowledged to completing); the ring then releases it, or returns it to the
 // sender with Deliver.
 func (p *DriverPool) Complete(pk Packet) {
-	if m := p.live("Complete", pk); m.state != stateTransmitting && m.state != stateUnacknowledged {
+	if m := p.mustBeLive("Complete", pk); m.state != stateTransmitting && m.state != stateUnacknowledged {
 		panic(fmt.Sprintf("buffers: Complete: buffer %d is %v, not transmitting", pk.head, m.state))
 	}
 	p.setState(pk.head, stateCompleting)
 }
 
-// live returns the head's meta of a packet that must be good.
-func (p *Pool) live(what string, pk Packet) *meta {
+// mustBeLive returns the head's record of a packet, and panics if the handle is zero, stale or of another pool; what is the name of the call.
+func (p *Pool) mustBeLive(what string, pk Packet) *meta {
 	if pk.IsZero() {
 		panic(fmt.Sprintf("buffers: %s: %v", what, ErrNone))
 	}

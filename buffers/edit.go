@@ -65,6 +65,7 @@ func (p *Pool) front(head uint32) uint32 {
 	return p.chains[head].front
 }
 
+// pull drops the first n bytes of the packet at head, which has as many: the front moves on over the buffers that are read.
 func (p *Pool) pull(head, n uint32) {
 	m := &p.meta[head]
 	f := p.front(head)
@@ -103,12 +104,13 @@ func (p *Pool) advance(head, f uint32) uint32 {
 	return next
 }
 
+// setView sets where the unread bytes of the front buffer are, in its own record and in the head's.
 func (p *Pool) setView(head, front, off, n uint32) {
 	p.meta[front].off, p.meta[front].len = off, n
 	p.meta[head].off, p.meta[head].len = off, n
 }
 
-// blank makes a head whose own bytes are read an ordinary empty buffer again.
-func (p *Pool) blank(head uint32) {
+// emptyHead makes a head whose own bytes are all read an ordinary empty buffer: its record no longer repeats the front's off and len.
+func (p *Pool) emptyHead(head uint32) {
 	p.meta[head].off, p.meta[head].len = p.base(head), 0
 }

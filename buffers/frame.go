@@ -35,6 +35,7 @@ func (p *DriverPool) Locate(off uint64) (i uint32, at uint32, ok bool) {
 // remainder by direct computation, 2019, theorem 1): a multiplication, 1 ns, where the division takes 6. d is 2 or more.
 func inverse(d uint32) uint64 { return ^uint64(0)/uint64(d) + 1 }
 
+// divide is n / d, where inverse is inverse(d).
 func divide(n uint32, inverse uint64) uint32 {
 	hi, _ := bits.Mul64(inverse, uint64(n))
 	return uint32(hi)
@@ -64,7 +65,7 @@ func (p *DriverPool) Place(pk Packet) Place {
 	if m := &p.meta[pk.head]; pk.pool == &p.Pool && m.gen == pk.gen && m.flags == 0 {
 		return Place{Off: m.off, Len: m.len, Buffer: pk.head, next: m.next}
 	}
-	m := p.live("Place", pk)
+	m := p.mustBeLive("Place", pk)
 	f := p.front(pk.head)
 	return Place{Off: m.off, Len: m.len, Buffer: f, next: p.meta[f].next}
 }
@@ -107,10 +108,10 @@ func (p Packet) Headroom() int {
 	return int(p.pool.meta[p.head].off - p.pool.base(p.pool.front(p.head)))
 }
 
-// Trim makes of a received frame the datagram that is in it: the packet's payload becomes its bytes off to off+n, and account a,
-// which is only known now, is charged for its buffers. One pass where Pull, SetLen and a new account would be three. The packet must
-// be received, with a single reference and charged to nobody. An account that was closed in the meantime pays nothing; that is
-// counted.
+// Trim reduces a received frame to the payload in it: the packet's bytes become its bytes off to off+n, and its buffers are charged to account
+// a, which only the parsed headers tell. One pass where Pull, SetLen and a new account would be three. The packet must
+// be received, with a single reference and charged to no account. If a was closed in the meantime, the buffers stay uncharged, and
+// Stats.StaleAccounts counts it.
 func (p *DriverPool) Trim(pk Packet, off, n int, a Account) {
 	slot := uint32(a & slotMask)
 	if m := &p.meta[pk.head]; pk.pool == &p.Pool && m.gen == pk.gen && m.state == stateReceived && m.account == 0 && m.refs == 1 &&
@@ -127,9 +128,9 @@ func (p *DriverPool) Trim(pk Packet, off, n int, a Account) {
 	p.trimSlow(pk, off, n, a)
 }
 
-// DeliverFrame is Trim and DeliverTo in one pass, for a frame whose datagram goes straight to the application: received to held. over is
-// DeliverTo's answer. ok is false, and nothing has changed, for a packet that is not as Trim's usual one, and while every step is recorded:
-// Trim it then.
+// DeliverFrame is Trim and DeliverTo in one pass, for a frame whose datagram goes straight to the application (received to held). over is as
+// DeliverTo returns it. ok is false, and nothing has changed, for a packet of several buffers, with other references, stale, or of a closed
+// account, and in debug mode: the caller then uses Trim and DeliverTo.
 func (p *DriverPool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bool) {
 	slot := uint32(a & slotMask)
 	m := &p.meta[pk.head]
@@ -150,9 +151,10 @@ func (p *DriverPool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bo
 		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit), true
 }
 
-// trimSlow is Trim for what is not usual, and says what is wrong.
+// trimSlow is Trim for the cases that its fast path excludes: chains, packets that were pulled, closed accounts. It panics with the reason
+// when the packet or the range is wrong.
 func (p *DriverPool) trimSlow(pk Packet, off, n int, a Account) {
-	m := p.live("Trim", pk)
+	m := p.mustBeLive("Trim", pk)
 	if m.state != stateReceived || m.account != 0 || !p.exclusive(pk.head) {
 		panic(fmt.Sprintf("buffers: Trim: buffer %d is %v with %d references, charged to account slot %d: want received, 1, 0",
 			pk.head, m.state, m.refs, m.account))
@@ -177,6 +179,8 @@ func (p *DriverPool) trimSlow(pk Packet, off, n int, a Account) {
 	m.len = uint32(n)
 }
 
+// trimChain is Trim for a packet of several buffers, or one of which bytes were pulled before: each buffer is charged to the account in
+// slot, off bytes go from the front, and what follows the next n bytes is cut off.
 func (p *DriverPool) trimChain(head, off, n, slot uint32) {
 	for i := head; i != none; i = p.meta[i].next {
 		c := p.classOf(i)

@@ -98,10 +98,12 @@ func (l Layout) Stride(c Class) int {
 // Bytes is the memory that New needs for this layout.
 func (l Layout) Bytes() int { return int(l.bytes()) }
 
+// bytes is Bytes before it is known to fit an int: Validate compares it with the largest region.
 func (l Layout) bytes() uint64 {
 	return uint64(l.SmallCount)*uint64(l.Stride(Small)) + uint64(l.LargeCount)*uint64(l.Stride(Large))
 }
 
+// size is the payload of a buffer of class c, in bytes.
 func (l Layout) size(c Class) int {
 	if c == Large {
 		return l.LargeSize
@@ -109,6 +111,7 @@ func (l Layout) size(c Class) int {
 	return l.SmallSize
 }
 
+// count is the number of buffers of class c.
 func (l Layout) count(c Class) int {
 	if c == Large {
 		return l.LargeCount

@@ -3,7 +3,7 @@ package buffers
 import "iter"
 
 // Lent is a handle to a packet that its owner gave to other goroutines: any goroutine may read it, and must release it
-// once. The bytes are shared: nobody writes them. The zero Lent is no packet. It is a type of its own so that the
+// once. The bytes are shared and must not be written. The zero Lent is no packet. It is a type of its own so that the
 // owner's packets need no atomic operations (an owner's release costs about 5 ns, one with compare-and-swap 20 ns).
 //
 // Hand it over through something that orders memory (a channel, a mutex). A loan has a ticket, and the ticket moves when
@@ -14,8 +14,8 @@ type Lent struct {
 	ticket uint32
 }
 
-// A loan is one atomic word. While the owner has references of its own too, the share bit stands for all of them: the
-// loan cannot end under its hands, and its own counting stays plain. The loan ends when the low half is 0.
+// A loan is one atomic word for each packet. While the owner has references of its own too, the share bit stands for all of them: the
+// loan cannot end while the owner reads, and the owner's own count stays plain. The loan ends when the low half is 0.
 //
 //	63          32  31   30        0
 //	|   ticket   |share| references |
@@ -26,9 +26,9 @@ const (
 	lentMask   = ownerShare - 1
 )
 
-// Lend gives this reference to other goroutines, for the owner goroutine. The last reference takes the handle with it:
-// p is used up. With more (Retain before Lend) p stays good for the rest, and may be lent again; as long as both sides
-// have it nobody can change it. Errors: ErrStale, ErrState (the ring is sending it).
+// Lend turns one of the owner's references into a Lent, which any goroutine may use and must release. With the last reference the handle p is
+// used up. With more (Retain before Lend) p stays valid for the others, and may be lent again; while both sides
+// have references, calls that change the packet fail with ErrShared. Owner goroutine. Errors: ErrStale, ErrState (the ring is sending it).
 func (p Packet) Lend() (Lent, error) {
 	if err := p.check(); err != nil {
 		return Lent{}, err
@@ -98,6 +98,7 @@ func (l Lent) Segments() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { l.each(yield) }
 }
 
+// each is the loop of Segments; a function of its own, so that ranging over Segments allocates no closure.
 func (l Lent) each(yield func([]byte) bool) {
 	if !l.Valid() {
 		return
@@ -195,8 +196,8 @@ func (p *Pool) reclaim() int {
 	n := 0
 	for t := p.top.Swap(0); t != 0; {
 		head := t - 1
-		t = p.links[head] // before dissolve: the buffer may be lent again at once
-		n += p.dissolve(head)
+		t = p.links[head] // before freeChain: the buffer may be lent again at once
+		n += p.freeChain(head)
 	}
 	p.stats.Returned += uint64(n)
 	return n
@@ -205,8 +206,8 @@ func (p *Pool) reclaim() int {
 // ticket is the number of the running loan, or of the next one.
 func (p *Pool) ticket(head uint32) uint32 { return uint32(p.loans[head].Load() >> 32) }
 
-// onLoan reports whether other goroutines have references. A loan of which only the owner's share is left ends here, so
-// that its ticket moves and what was lent before is stale.
+// onLoan reports whether other goroutines have references. A loan of which only the owner's share is left ends here: its ticket moves, so
+// that copies of its Lent are stale.
 func (p *Pool) onLoan(head uint32) bool {
 	m := &p.meta[head]
 	if m.flags&flagLoan == 0 {
@@ -220,8 +221,7 @@ func (p *Pool) onLoan(head uint32) bool {
 	return false
 }
 
-// dropLoan takes one lent reference; last reports that the loan ended with it, ok is false when there is none to take
-// for this ticket.
+// dropLoan gives up one lent reference. last reports that the loan ended with it; ok is false when no reference with this ticket is left.
 func (p *Pool) dropLoan(head, ticket uint32) (last, ok bool) {
 	word := &p.loans[head]
 	for {
@@ -239,7 +239,7 @@ func (p *Pool) dropLoan(head, ticket uint32) (last, ok bool) {
 	}
 }
 
-// dropShare takes the owner's share and reports whether the loan ended with it.
+// dropShare gives up the owner's share, when the owner has released its last reference, and reports whether the loan ended with it.
 func (p *Pool) dropShare(head uint32) (last bool) {
 	word := &p.loans[head]
 	for {

@@ -241,12 +241,12 @@ func (m *model) end(k *mpacket) {
 			b.data = nil
 		}
 		if b.refs == 0 {
-			m.giveBack(b)
+			m.freeBuffer(b)
 		}
 	}
 }
 
-func (m *model) giveBack(b *mbuffer) {
+func (m *model) freeBuffer(b *mbuffer) {
 	m.free[b.class]++
 	m.freed++
 	b.account.used[b.class]--
@@ -400,7 +400,7 @@ func (m *model) bufferRelease() {
 	}
 	m.kept = slices.DeleteFunc(m.kept, func(o *mbuffer) bool { return o == b })
 	if !b.inPacket {
-		m.giveBack(b)
+		m.freeBuffer(b)
 	}
 }
 

@@ -61,6 +61,7 @@ func (p Packet) Segments() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { p.each(yield) }
 }
 
+// each is the loop of Segments; a function of its own, so that ranging over Segments allocates no closure.
 func (p Packet) each(yield func([]byte) bool) {
 	if !p.Valid() {
 		return
@@ -85,6 +86,7 @@ func (p Packet) CopyTo(dst []byte) int {
 
 // length, first, after and copyTo serve Packet and Lent, whose handles have been checked.
 
+// length is the unread payload of the whole chain, in bytes.
 func (p *Pool) length(head uint32) int {
 	if m := &p.meta[head]; m.next == none {
 		return int(m.len)
@@ -98,21 +100,25 @@ type segment struct {
 	next uint32
 }
 
+// first begins a walk over the payload, at the first unread byte.
 func (p *Pool) first(head uint32) segment {
 	m := &p.meta[head]
 	return segment{p.payload(m), p.meta[p.front(head)].next}
 }
 
+// after is the next step of the walk; s.next must not be none.
 func (p *Pool) after(s segment) segment {
 	m := &p.meta[s.next]
 	return segment{p.payload(m), m.next}
 }
 
+// payload is the bytes that a record points to; appending to the slice copies.
 func (p *Pool) payload(m *meta) []byte {
 	end := m.off + m.len
 	return p.mem[m.off:end:end]
 }
 
+// copyTo copies the unread payload of the chain to dst, as much as fits, and returns the number of bytes.
 func (p *Pool) copyTo(head uint32, dst []byte) int {
 	s := p.first(head)
 	n := copy(dst, s.b)

@@ -17,7 +17,7 @@ type meta struct {
 	next    uint32 // next buffer of the chain, or none
 	gen     uint32 // generation of the packet that starts here: moves when its owner's handle is used up
 	bufGen  uint32 // generation of the buffer: moves when it becomes free
-	account uint32 // slot of the account that pays; 0 when nobody does
+	account uint32 // slot of the account that the buffer is charged to; 0: of none
 	refs    uint16 // owner's packet references; 0 except in a head
 	bufRefs uint16 // references taken by Buffer.Retain
 	state   state
@@ -57,10 +57,10 @@ type Pool struct {
 	avail [NumClasses]int32 // free and filling buffers
 	freed uint64
 
-	accounts     []account // by slot; the first is account 0, which pays for what nobody pays for
+	accounts     []account // by slot; the first is account 0, to which buffers are charged that no account was given for
 	credits      []uint32  // slots of accounts with credit; has the capacity of freeAccounts
 	filled       []uint32  // by buffer: payload bytes that its account gets as credit; nil while no account asks
-	freeAccounts []uint32  // never longer than accounts, and has its capacity: giveBack must not allocate
+	freeAccounts []uint32  // never longer than accounts, and has its capacity: freeBuffer must not allocate
 
 	stats Stats
 	debug atomic.Pointer[history]
@@ -74,7 +74,7 @@ type Pool struct {
 	links          []uint32 // links[i]: index+1 below i on the return stack
 	returnCallback atomic.Pointer[func()]
 	_              [line]byte
-	top            atomic.Uint32 // index+1 of the last buffer given back
+	top            atomic.Uint32 // index+1 of the head that was returned last; the other returned heads follow by links; 0: none
 	stale          atomic.Uint64 // stale releases by other goroutines
 	_              [line]byte
 }
@@ -201,20 +201,20 @@ func (p *Pool) Reserve(c Class) int {
 	return p.free[c].reserve
 }
 
-// CanReceive reports whether a buffer of class c lies ready for receiving or could be taken for it: the reserve does not count.
+// CanReceive reports whether a buffer of class c lies ready for receiving, or Take could get one: the reserve for sending does not count.
 func (p *DriverPool) CanReceive(c Class) bool {
 	return c < NumClasses && int(p.avail[c]) > min(p.free[c].n, p.free[c].reserve)
 }
 
-// Close takes back what other goroutines have released and ends Alloc: the caller is about to unmap the memory, if Ledger says that all of it
-// is free. Handles that are live stay good, and are released as before.
+// Close reclaims the packets that other goroutines have released, and makes Alloc return ErrClosed. The poller calls it before it unmaps the
+// memory, which it may do only if Ledger counts every buffer as free. Live handles stay valid, and are released as before.
 func (p *DriverPool) Close() {
 	p.Reclaim()
 	p.closed = true
 }
 
-// Available is the number of buffers of class c that are free, the reserve included, or filling. 0 for a class that does
-// not exist.
+// Available is the number of buffers of class c that are free, the reserve included, or lie ready to be filled by the kernel or a card. 0 for a
+// class that does not exist.
 func (p *Pool) Available(c Class) int {
 	if c >= NumClasses {
 		return 0
@@ -222,7 +222,8 @@ func (p *Pool) Available(c Class) int {
 	return int(p.avail[c])
 }
 
-// Free is the number of buffers of class c that Take and Alloc can give now: not those that lie ready for a card, which Available counts too.
+// Free is the number of buffers of class c on the free list, the reserve included. Those that lie ready for a card are not free; Available
+// counts them too.
 func (p *Pool) Free(c Class) int {
 	if c >= NumClasses {
 		return 0
@@ -230,8 +231,8 @@ func (p *Pool) Free(c Class) int {
 	return p.free[c].n
 }
 
-// Freed counts the buffers that ever returned to the free lists. Comparing it with an earlier value is the cheapest way
-// to learn that trying again may succeed.
+// Freed counts the returns of buffers to the free lists since New. A caller that found none compares it with an earlier value: while it
+// has not changed, another try fails too.
 func (p *Pool) Freed() uint64 { return p.freed }
 
 // Stats are totals since New.
@@ -270,8 +271,8 @@ func (p *Pool) classOf(i uint32) Class {
 // end is where buffer i ends in the region.
 func (p *Pool) end(i uint32) uint32 { return p.base(i) + p.strides[p.classOf(i)] }
 
-// giveBack returns a buffer without references to its free list and credits its account.
-func (p *Pool) giveBack(i uint32, m *meta) {
+// freeBuffer puts a buffer without references on its free list, and takes it off its account.
+func (p *Pool) freeBuffer(i uint32, m *meta) {
 	if p.debug.Load() != nil {
 		p.poison(i)
 	}
@@ -279,7 +280,7 @@ func (p *Pool) giveBack(i uint32, m *meta) {
 	a := &p.accounts[m.account]
 	a.used[c]--
 	if a.asks || a.closed {
-		p.settleAccount(i, m.account, a)
+		p.creditOrFreeAccount(i, m.account, a)
 	}
 	m.account = 0
 	m.bufGen++
@@ -291,8 +292,9 @@ func (p *Pool) giveBack(i uint32, m *meta) {
 	p.free[c].push(i)
 }
 
-// settleAccount is what an account that asks for credit, or is closed, gets of a buffer that came back.
-func (p *Pool) settleAccount(i, slot uint32, a *account) {
+// creditOrFreeAccount is called when a buffer of an account returns that asks for credit or is closed: the bytes are noted as credit, and a
+// closed account without further buffers frees its slot.
+func (p *Pool) creditOrFreeAccount(i, slot uint32, a *account) {
 	if a.asks {
 		p.credit(i, slot, a)
 	}

@@ -30,7 +30,7 @@ func (p Packet) Release() error {
 	}
 	m := &pool.meta[p.head]
 	if m.gen != p.gen {
-		return pool.staleRelease(p)
+		return pool.countStaleRelease(p)
 	}
 	if m.refs != 1 || m.next != none || m.bufRefs != 0 || m.flags != 0 || pool.debug.Load() != nil {
 		pool.release(p)
@@ -38,12 +38,12 @@ func (p Packet) Release() error {
 	}
 	m.refs = 0
 	m.gen++
-	// giveBack, of which nothing is left to look at but the account: a call less is 1 ns of 5.
+	// freeBuffer, written out for a buffer that only has an account: without the call it takes 4 ns, not 5.
 	c := pool.classOf(p.head)
 	a := &pool.accounts[m.account]
 	a.used[c]--
 	if a.asks || a.closed {
-		pool.settleAccount(p.head, m.account, a)
+		pool.creditOrFreeAccount(p.head, m.account, a)
 	}
 	m.account = 0
 	m.bufGen++
@@ -65,7 +65,7 @@ func (p *Pool) release(pk Packet) {
 		d.ended(d.packets, pk.head, pk.gen, "released")
 	}
 	if m.flags&flagLoan != 0 {
-		// The owner's share of the loan goes. While others still read, the buffers are theirs.
+		// The owner's share of the loan ends. While other goroutines have references, the buffers stay lent.
 		if !p.dropShare(pk.head) {
 			m.refs = 0
 			m.gen++
@@ -73,16 +73,17 @@ func (p *Pool) release(pk Packet) {
 			return
 		}
 	}
-	p.dissolve(pk.head)
+	p.freeChain(pk.head)
 }
 
-// dissolve ends the packet at head, to which no reference is left, and returns its number of buffers.
-func (p *Pool) dissolve(head uint32) int {
+// freeChain ends the packet at head, to which no reference is left: buffers go to the free lists, but for those that Buffer.Retain keeps. It
+// returns the packet's number of buffers.
+func (p *Pool) freeChain(head uint32) int {
 	m := &p.meta[head]
 	m.refs = 0
 	m.gen++
 	if p.front(head) != head {
-		p.blank(head)
+		p.emptyHead(head)
 	}
 	m.flags = 0
 	n := 0
@@ -90,7 +91,7 @@ func (p *Pool) dissolve(head uint32) int {
 		m := &p.meta[i]
 		next := m.next
 		if m.bufRefs == 0 {
-			p.giveBack(i, m)
+			p.freeBuffer(i, m)
 		} else {
 			m.next = none
 			m.state = stateRetained
@@ -100,7 +101,8 @@ func (p *Pool) dissolve(head uint32) int {
 	return n
 }
 
-func (p *Pool) staleRelease(pk Packet) error {
+// countStaleRelease is Release of a handle that is used up: ErrStale, or in debug mode a panic that names both holders.
+func (p *Pool) countStaleRelease(pk Packet) error {
 	p.stats.StaleReleases++
 	if d := p.debug.Load(); d != nil {
 		panic(d.report("release of a stale packet", d.packets, pk.head, pk.gen))

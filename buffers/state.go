@@ -31,6 +31,7 @@ const (
 	numStates
 )
 
+// String is the state's name in errors and panics.
 func (s state) String() string {
 	if s >= numStates {
 		return fmt.Sprintf("state(%d)", uint8(s))

@@ -7,7 +7,7 @@ import "fmt"
 // goroutine, allocates.
 func (p *Pool) Verify() error {
 	v := verifier{Pool: p, seen: make([]bool, len(p.meta))}
-	for _, check := range []func() error{v.freeLists, v.packets, v.rest, v.payers} {
+	for _, check := range []func() error{v.checkFreeLists, v.checkPackets, v.checkRest, v.checkAccounts} {
 		if err := check(); err != nil {
 			return fmt.Errorf("buffers: verify: %w", err)
 		}
@@ -15,12 +15,14 @@ func (p *Pool) Verify() error {
 	return nil
 }
 
+// verifier is one run of Verify.
 type verifier struct {
 	*Pool
 	seen []bool
 }
 
-func (v *verifier) see(i uint32, where string) error {
+// markSeen notes that buffer i was found, where says in what place; an error if it was found in another place before.
+func (v *verifier) markSeen(i uint32, where string) error {
 	if int(i) >= len(v.seen) {
 		return fmt.Errorf("buffer %d of %d %s", i, len(v.seen), where)
 	}
@@ -31,10 +33,11 @@ func (v *verifier) see(i uint32, where string) error {
 	return nil
 }
 
-func (v *verifier) freeLists() error {
+// checkFreeLists looks at each buffer on a free list: it must be free, of the list's class, and referred to by nothing.
+func (v *verifier) checkFreeLists() error {
 	for c := range v.free {
 		for _, i := range v.free[c].stack[:v.free[c].n] {
-			if err := v.see(i, "on a free list"); err != nil {
+			if err := v.markSeen(i, "on a free list"); err != nil {
 				return err
 			}
 			if m := v.meta[i]; m.state != stateFree || v.classOf(i) != Class(c) || !m.unused() {
@@ -50,8 +53,8 @@ func (m *meta) unused() bool {
 	return m.refs == 0 && m.bufRefs == 0 && m.flags == 0 && m.next == none && m.account == 0
 }
 
-// packets walks every chain from its head.
-func (v *verifier) packets() error {
+// checkPackets walks every chain from its head.
+func (v *verifier) checkPackets() error {
 	for i := range v.meta {
 		head, m := uint32(i), &v.meta[i]
 		if m.refs == 0 && m.flags&flagLoan == 0 {
@@ -63,19 +66,20 @@ func (v *verifier) packets() error {
 			m.state < stateReceived || m.state > stateCompleting {
 			return fmt.Errorf("buffer %d is %+v with loan %#x", i, *m, word)
 		}
-		if err := v.chain(head); err != nil {
+		if err := v.checkChain(head); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *verifier) chain(head uint32) error {
+// checkChain follows one packet's buffers: their states, bounds and front must agree with the head, their number and bytes with chains.
+func (v *verifier) checkChain(head uint32) error {
 	h, front := &v.meta[head], v.front(head)
 	var got chain
 	frontSeen := false
 	for i := head; i != none; i = v.meta[i].next {
-		if err := v.see(i, fmt.Sprintf("in packet %d", head)); err != nil {
+		if err := v.markSeen(i, fmt.Sprintf("in packet %d", head)); err != nil {
 			return err
 		}
 		m := v.meta[i]
@@ -100,8 +104,8 @@ func (v *verifier) chain(head uint32) error {
 	return nil
 }
 
-// rest accounts for the buffers that are in no list and no packet.
-func (v *verifier) rest() error {
+// checkRest accounts for the buffers that are in no list and no packet.
+func (v *verifier) checkRest() error {
 	var filling [NumClasses]int
 	for i, m := range v.meta {
 		switch {
@@ -121,8 +125,8 @@ func (v *verifier) rest() error {
 	return nil
 }
 
-// payers compares what each account is charged with what it has.
-func (v *verifier) payers() error {
+// checkAccounts compares what each account is charged with what it has.
+func (v *verifier) checkAccounts() error {
 	used := make([][NumClasses]int32, len(v.accounts))
 	for i, m := range v.meta {
 		if m.state != stateFree && m.state != stateFilling {
