@@ -8,14 +8,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// withheld is a connection nobody was notified of yet.
+// withheld is a connection that was accepted while its listener was suspended: Resume makes its socket.
 type withheld struct {
 	conn Conn
 	peer netip.AddrPort
 }
 
-// accepted makes the child of a listener and publishes it: it is bound to the ring before its NEW_CONNECTION is raised.
-func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
+// onAccepted is the driver's fact that listener l has a new connection. It makes the connection's socket, puts it on the ring, and raises
+// NEW_CONNECTION, in this order: a socket that the application sees can be used. A suspended listener keeps the connection for Resume.
+func (r *Ring) onAccepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	if l.state != stateListening {
 		l.transport().Refuse(conn, false) // the listener was closed in this turn: the peer sees a reset, as of a closed port
 		return
@@ -43,13 +44,13 @@ func (r *Ring) accepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	r.stats.Accepted++
 	s.raise(EventNewConnection, nil)
 	if err := r.drv.Receive(s, true); err != nil {
-		s.failed(asErrno(err))
+		s.onFailed(asErrno(err))
 	}
 }
 
-// newChild makes the socket of a connection. It has the listener's settings; what it takes over beyond them makes it active.
+// newChild makes the socket of a connection, with the listener's configuration, mode, callback, linger time and pacing. It is not on a ring yet.
 func (r *Ring) newChild(l *Socket, conn Conn, peer netip.AddrPort) *Socket {
-	set := l.home()
+	set := l.makerSet()
 	s := set.sockets.add()
 	s.maker, s.via, s.family, s.mode, s.state = l.maker, l.via, l.family, l.mode, stateOpen
 	s.handle = Handle{Conn: conn, Kind: KindStream, Class: l.config().streamClass(), Copies: l.handle.Copies}
@@ -65,8 +66,9 @@ func (r *Ring) newChild(l *Socket, conn Conn, peer netip.AddrPort) *Socket {
 	return s
 }
 
-// offerToAcceptTo asks the listener's AcceptTo about a connection and reports whether it is gone. One that panics costs this connection and
-// nothing else: the next Poll's error reports it.
+// offerToAcceptTo asks the listener's AcceptTo whether it takes the connection away from this ring. gone: the connection was taken, or refused
+// because AcceptTo closed the listener or panicked; no socket is made of it then. A panic resets this one connection, and the next Poll's error
+// reports it.
 func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (gone bool) {
 	was, returned := r.inCallback, false
 	defer func() {
@@ -102,7 +104,8 @@ const (
 	backoffMax   = 500 * time.Millisecond
 )
 
-func (r *Ring) acceptFailed(l *Socket, e syscall.Errno) {
+// onAcceptFailed is the driver's fact that accept failed for want of descriptors or memory. The listener pauses, each time twice as long.
+func (r *Ring) onAcceptFailed(l *Socket, e syscall.Errno) {
 	if l.state != stateListening {
 		return
 	}
@@ -114,7 +117,7 @@ func (r *Ring) acceptFailed(l *Socket, e syscall.Errno) {
 	l.setTimer(timerAccept, r.clock().Add(a.backoff))
 }
 
-// wakeListeners lets listeners that ran out of descriptors try again now that one was closed.
+// wakeListeners ends the pauses of listeners that ran out of descriptors: a descriptor was just closed.
 func (r *Ring) wakeListeners() {
 	if r.stats.AcceptFailures == 0 {
 		return

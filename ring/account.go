@@ -2,8 +2,8 @@ package ring
 
 import "github.com/socketxtreme/socketxtreme/buffers"
 
-// AccountOf is what the socket's buffers are charged to. A stream that has received nothing has none: the first call opens it. For drivers.
-// Owner only.
+// AccountOf is the account that the socket's buffers are charged to. A stream that has received nothing has none: the first call opens it. For
+// drivers. Owner only.
 func AccountOf(s *Socket) buffers.Account {
 	if !s.readable() {
 		return 0
@@ -16,6 +16,7 @@ func AccountOf(s *Socket) buffers.Account {
 	return s.handle.Account
 }
 
+// openAccount opens the socket's account in the pool, with the budget of its configuration.
 func (s *Socket) openAccount(r *Ring) error {
 	a, err := r.pool.OpenAccount(s.config().Budget)
 	if err != nil {
@@ -25,7 +26,7 @@ func (s *Socket) openAccount(r *Ring) error {
 	return s.askCredit()
 }
 
-// askCredit makes the pool note what is released of a stream whose transport wants to know.
+// askCredit makes the pool add up the bytes released from the stream, if its transport opens a window by them (Creditor).
 func (s *Socket) askCredit() error {
 	if _, ok := s.transport().(Creditor); !ok || s.handle.Kind != KindStream || s.handle.Account == 0 {
 		return nil
@@ -33,37 +34,37 @@ func (s *Socket) askCredit() error {
 	return s.ring().pool.AskCredit(s.handle.Account, uint64(RefOf(s)))
 }
 
-// quietAccounts are the streams of a ring that hold no buffer any more and have an account. When one leaves the list its account is closed, so
-// that a connection which has spoken once is compact again. Those that spoke last keep theirs.
-type quietAccounts struct {
-	list *[quietMax]uint64 // generation and slot; the oldest is replaced next
+// idleAccounts are the streams of a ring that have an account and hold no buffer. The oldest entry is replaced by the next, and its account is
+// closed then: the account of a connection that sent something once does not stay open for ever.
+type idleAccounts struct {
+	list *[maxIdleAccounts]uint64 // generation and slot; the oldest is replaced next
 	next int
 }
 
-const quietMax = 1024
+const maxIdleAccounts = 1024
 
-// add notes the account of a stream, if it is not in the list.
-func (q *quietAccounts) add(r *Ring, s *Socket) {
-	if s.marks&markQuiet != 0 || !r.pool.IsUnused(s.handle.Account) {
+// add puts a stream into the list, if its account has no buffers and it is not there yet, and closes the account of the entry it replaces.
+func (q *idleAccounts) add(r *Ring, s *Socket) {
+	if s.marks&markIdleAccount != 0 || !r.pool.IsUnused(s.handle.Account) {
 		return
 	}
 	if q.list == nil {
-		q.list = new([quietMax]uint64)
+		q.list = new([maxIdleAccounts]uint64)
 	}
 	x := &q.list[q.next]
-	if old := r.slots.find(uint32(*x), uint32(*x>>32)); old != nil && old.marks&markQuiet != 0 {
-		old.marks &^= markQuiet
+	if old := r.slots.find(uint32(*x), uint32(*x>>32)); old != nil && old.marks&markIdleAccount != 0 {
+		old.marks &^= markIdleAccount
 		if r.pool.IsUnused(old.handle.Account) && old.state < stateGone {
 			old.closeAccount()
 			old.handle.Account = 0
 		}
 	}
-	s.marks |= markQuiet
+	s.marks |= markIdleAccount
 	*x = uint64(s.handle.Gen)<<32 | uint64(s.handle.Slot)
-	q.next = (q.next + 1) % quietMax
+	q.next = (q.next + 1) % maxIdleAccounts
 }
 
-// closeAccount ends what openAccount began. What the application holds is still charged to it.
+// closeAccount closes the socket's account. Buffers that the application still holds stay charged to it until they return.
 func (s *Socket) closeAccount() {
 	if s.handle.Account != 0 {
 		_ = s.ring().pool.CloseAccount(s.handle.Account)

@@ -17,8 +17,8 @@ type activeState struct {
 	flags     Event // raised, not yet delivered
 	latched   uint64
 	nextReady *Socket
-	cause     error // of the flags that tell of an end
-	late      error // of EventOut: a write deadline
+	endErr    error // Completion.Err of the flags that report an end
+	outErr    error // Completion.Err of EventOut: a write deadline
 	listener  *Socket
 	received  queue // packets not yet delivered
 	unseen    queue // packets that came while the socket was suspended, for the callback; behind those in received
@@ -37,7 +37,7 @@ type activeState struct {
 	reset     bool          // it ends with a reset
 	writeShut bool          // CloseWrite was called, and is done
 	lingering bool          // Close waits for the peer's FIN or the close timer
-	broken    syscall.Errno // a send was notified that the connection is no more
+	sendError syscall.Errno // with which a send failed because the connection has ended
 	fatal     error         // what ended the connection
 
 	timers       [numTimers]wheel.Timer
@@ -58,33 +58,34 @@ type lingerTime struct {
 	d   time.Duration // <0: the default; 0: Close aborts; >0: Close waits this long for the peer's FIN
 }
 
-// isDefault reports that the socket is what an idle connection is: nothing of a would be missed. Counts are kept elsewhere.
+// isDefault reports that a has nothing that the shared zero state lacks, so that it can be freed. Counts are kept elsewhere.
 func (a *activeState) isDefault() bool {
-	return !a.own && a.flags == 0 && a.nextReady == nil && a.cause == nil && a.late == nil && a.received.n == 0 && a.unseen.n == 0 &&
-		a.waiting == 0 && a.done.n == 0 && a.callback == nil && !a.sending.busy() && !a.sending.detaching && a.shaper == nil && a.files == nil &&
-		a.pacing == (Pacing{}) && !a.discarded && !a.reset && !a.writeShut && !a.lingering && a.broken == 0 && a.fatal == nil &&
+	return !a.own && a.flags == 0 && a.nextReady == nil && a.endErr == nil && a.outErr == nil && a.received.n == 0 && a.unseen.n == 0 &&
+		a.waiting == 0 && a.done.n == 0 && a.callback == nil && !a.sending.isBusy() && !a.sending.detaching && a.shaper == nil && a.files == nil &&
+		a.pacing == (Pacing{}) && !a.discarded && !a.reset && !a.writeShut && !a.lingering && a.sendError == 0 && a.fatal == nil &&
 		a.timers == [numTimers]wheel.Timer{} && a.linger == (lingerTime{}) && a.options.isDefault() && a.backoff == 0 && a.acceptErrs == 0 &&
 		a.withheld == nil && a.device == 0 && !a.needsOwnRing && a.unix == nil
 }
 
-// settings are what sockets are made with and how they were placed. Accepted connections share those of their listener.
+// settings are the configuration of sockets and the reasons for which they are not on a better path. Accepted connections share those of their
+// listener.
 type settings struct {
-	config Config
-	why    []Reason // of SetConfig.Place
-	users  int      // sockets
+	config       Config
+	placeReasons []Reason // of SetConfig.Place
+	users        int      // sockets
 }
 
-// carrier is a transport that sockets of a set have.
-type carrier struct {
+// transportEntry is a transport that sockets of a set have.
+type transportEntry struct {
 	transport Transport
 	stack     StackTransport // transport, if it is one; else nil
 }
 
-// home is the set that made the socket: it has what the record has numbers for.
-func (s *Socket) home() *Set { return sets.at(s.maker) }
+// makerSet is the set that made the socket: its tables have what the record's numbers stand for.
+func (s *Socket) makerSet() *Set { return sets.at(s.maker) }
 
 // active is the socket's active state, to read. An idle socket's is one that all idle ones share, and that is zero.
-func (s *Socket) active() *activeState { return s.home().actives[s.activeIndex] }
+func (s *Socket) active() *activeState { return s.makerSet().actives[s.activeIndex] }
 
 // isActive reports whether the socket has an active state of its own.
 func (s *Socket) isActive() bool { return s.activeIndex != 0 }
@@ -97,11 +98,12 @@ func (s *Socket) activate() *activeState {
 	return s.active()
 }
 
-// spareActives is how many active states that nobody has a set keeps: what one Poll may need, and more than a busy ring needs at a time.
-const spareActives = 1024
+// maxFreeActives is how many unused active states a set keeps for reuse: more than one Poll of a busy ring needs.
+const maxFreeActives = 1024
 
+// takeActive gives an idle socket an active state, and copies the counts there that were kept beside its record.
 func (s *Socket) takeActive() {
-	set := s.home()
+	set := s.makerSet()
 	if n := len(set.freeActives); n > 0 {
 		s.activeIndex = set.freeActives[n-1]
 		set.freeActives = set.freeActives[:n-1]
@@ -117,9 +119,9 @@ func (s *Socket) takeActive() {
 	}
 }
 
-// deactivate gives the active state back. What counts beyond the record has counted is kept.
+// deactivate frees the socket's active state. Its counts, which the record has no room for, are kept in socketTable.counts.
 func (s *Socket) deactivate() {
-	set := s.home()
+	set := s.makerSet()
 	a := set.actives[s.activeIndex]
 	if a.counts != (socketCounts{}) {
 		if set.sockets.counts == nil {
@@ -129,23 +131,23 @@ func (s *Socket) deactivate() {
 		s.marks |= markCounts
 	}
 	*a = activeState{}
-	if len(set.freeActives) >= spareActives {
+	if len(set.freeActives) >= maxFreeActives {
 		set.actives[s.activeIndex] = nil
 	}
 	set.freeActives = append(set.freeActives, s.activeIndex)
 	s.activeIndex = 0
 }
 
-// deactivateIfIdle makes a socket compact again with which nothing is going on any more.
+// deactivateIfIdle frees the active state of a socket that waits for its next packet and has nothing pending.
 func (s *Socket) deactivateIfIdle() {
 	if s.activeIndex != 0 && !s.ready && !s.announced && s.stops&^stopEnded == 0 && s.active().isDefault() {
 		s.deactivate()
 	}
 }
 
-// forget ends the socket's record. What the application may still read of it stays.
+// forget frees what the maker's tables hold of a closed socket. The record itself stays for as long as the application has a pointer to it.
 func (s *Socket) forget() {
-	set := s.home()
+	set := s.makerSet()
 	if s.activeIndex != 0 {
 		s.deactivate()
 	}
@@ -158,10 +160,10 @@ func (s *Socket) forget() {
 }
 
 // transport is what carries the socket's bytes; stack is the same if it is a StackTransport, else nil.
-func (s *Socket) transport() Transport  { return s.home().transports[s.via].transport }
-func (s *Socket) stack() StackTransport { return s.home().transports[s.via].stack }
+func (s *Socket) transport() Transport  { return s.makerSet().transports[s.via].transport }
+func (s *Socket) stack() StackTransport { return s.makerSet().transports[s.via].stack }
 
-// addTransport is the number of a transport for records.
+// addTransport returns the number by which records refer to a transport, and enters the transport if it is new.
 func (set *Set) addTransport(t Transport) uint8 {
 	for i := range set.transports {
 		if set.transports[i].transport == t {
@@ -172,11 +174,12 @@ func (set *Set) addTransport(t Transport) uint8 {
 		panic("ring: a set with more than 256 transports")
 	}
 	stack, _ := t.(StackTransport)
-	set.transports = append(set.transports, carrier{t, stack})
+	set.transports = append(set.transports, transportEntry{t, stack})
 	return uint8(len(set.transports) - 1)
 }
 
-// addSettings is the number of settings for records. Other goroutines read the table: ConfigOf.
+// addSettings enters settings and returns the number by which records refer to them. The mutex is for other goroutines that read the table
+// (ConfigOf).
 func (set *Set) addSettings(x *settings) uint32 {
 	x.users = 1
 	set.settingsMu.Lock()
@@ -191,6 +194,7 @@ func (set *Set) addSettings(x *settings) uint32 {
 	return uint32(len(set.settings) - 1)
 }
 
+// releaseSettings is called for each socket that is closed: with the last one of those that share the settings their number is free.
 func (set *Set) releaseSettings(i uint32) {
 	x := set.settings[i]
 	if x.users--; x.users > 0 {
@@ -202,15 +206,16 @@ func (set *Set) releaseSettings(i uint32) {
 	set.freeSettings = append(set.freeSettings, i)
 }
 
-// made are the socket's settings. Owner only.
-func (s *Socket) made() *settings { return s.home().settings[s.settings.Load()] }
+// settingsRecord is the socket's entry in the table of settings. Owner only.
+func (s *Socket) settingsRecord() *settings { return s.makerSet().settings[s.settings.Load()] }
 
 // config is what the socket was made with. Owner only.
-func (s *Socket) config() *Config { return &s.made().config }
+func (s *Socket) config() *Config { return &s.settingsRecord().config }
 
-// ConfigOf is what the socket was made with; the zero Config when it is closed. Read only. Any goroutine.
+// ConfigOf is the configuration that the socket was made with; the zero Config when it is closed. For drivers and transports, which only read
+// it. Any goroutine.
 func ConfigOf(s *Socket) *Config {
-	set := s.home()
+	set := s.makerSet()
 	if r := s.ring(); r == nil || !r.isPolledHere() {
 		set.settingsMu.Lock()
 		defer set.settingsMu.Unlock()

@@ -34,7 +34,8 @@ var zones struct {
 	names atomic.Pointer[[]string]
 }
 
-// zoneNumber is 0 for an address that is not valid. When there are more zones than numbers the address loses its zone.
+// zoneNumber is the number that stands for the address's family and zone in endpoint.port; a new zone gets a number. When there are more zones
+// than numbers the address loses its zone.
 func zoneNumber(a netip.Addr) uint32 {
 	switch {
 	case !a.IsValid():
@@ -63,6 +64,7 @@ func zoneNumber(a netip.Addr) uint32 {
 	return uint32(firstZone + len(names) - 1)
 }
 
+// set stores an address and port; between the stores a reader sees parts of both, which endpoints.version tells it.
 func (x *endpoint) set(a netip.AddrPort) {
 	var ip [16]byte
 	if a.Addr().IsValid() {
@@ -74,6 +76,7 @@ func (x *endpoint) set(a netip.AddrPort) {
 	x.port.Store(uint32(a.Port())<<16 | zoneNumber(a.Addr()))
 }
 
+// get puts the address together from its parts; the usual IPv4 case is apart because it runs for each completion.
 func (x *endpoint) get() netip.AddrPort {
 	port := x.port.Load()
 	if port&0xffff == zoneIPv4 {
@@ -84,6 +87,7 @@ func (x *endpoint) get() netip.AddrPort {
 	return netip.AddrPortFrom(x.getIPv6(port&0xffff), uint16(port>>16))
 }
 
+// getIPv6 is the rest of get: an IPv6 address, with its zone, or no address.
 func (x *endpoint) getIPv6(zone uint32) netip.Addr {
 	if zone == noAddress {
 		return netip.Addr{}
@@ -98,7 +102,7 @@ func (x *endpoint) getIPv6(zone uint32) netip.Addr {
 	return netip.AddrFrom16(ip).WithZone((*zones.names.Load())[zone-firstZone])
 }
 
-// set writes both.
+// set stores both addresses. Owner only.
 func (x *endpoints) set(local, remote netip.AddrPort) {
 	x.version.Add(1)
 	x.local.set(local)
@@ -106,7 +110,7 @@ func (x *endpoints) set(local, remote netip.AddrPort) {
 	x.version.Add(1)
 }
 
-// get is both, for any goroutine.
+// get reads both addresses as one set call stored them. Any goroutine.
 func (x *endpoints) get() (local, remote netip.AddrPort) {
 	for {
 		before := x.version.Load()

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Adopted is a socket that was made elsewhere, as its transport has found it (kernel.Inspect).
+// Adopted describes a socket that was made elsewhere, for Set.Adopt; kernel.Inspect fills it in.
 type Adopted struct {
 	Conn                  Conn
 	Kind                  SocketKind
@@ -54,14 +54,14 @@ func (set *Set) Adopt(a Adopted, c Config, prepare func(*Socket) error) (*Socket
 	}
 	s.shutWrite, x.writeShut = a.WriteClosed, a.WriteClosed
 	linger, undo, err := adopter.TakeOver(s)
-	back := func() {
-		delete(s.set().bare, s) // the socket is the caller's again
+	undoAdopt := func() {
+		delete(s.set().withoutRing, s) // the socket is the caller's again
 		undo()
 		s.state = stateGone
 		s.forget()
 	}
 	if err != nil {
-		back()
+		undoAdopt()
 		return nil, a.failed(err)
 	}
 	s.activate().linger = lingerTime{linger >= 0, linger}
@@ -74,33 +74,35 @@ func (set *Set) Adopt(a Adopted, c Config, prepare func(*Socket) error) (*Socket
 		}
 	}
 	if err != nil {
-		back()
+		undoAdopt()
 		return nil, err // they say which option it was
 	}
-	if err := s.goLive(); err != nil {
-		back()
+	if err := s.startAdopted(); err != nil {
+		undoAdopt()
 		return nil, a.failed(err)
 	}
 	return s, nil
 }
 
+// failed is err as the error of Adopt, with the descriptor's number.
 func (a *Adopted) failed(err error) error {
 	return &OpError{Op: "adopt", Err: fmt.Errorf("descriptor %d: %w", a.Conn, err)}
 }
 
-// goLive gives an adopted socket its ring and begins to read it.
-func (s *Socket) goLive() error {
+// startAdopted is the last step of Adopt: it gives the socket its ring and starts reading. A UDP socket that is neither bound nor connected has
+// nothing to read and gets no ring yet.
+func (s *Socket) startAdopted() error {
 	if s.handle.Kind == KindDatagram && s.localPort() == 0 && !s.isConnected() {
 		s.setLocal(netip.AddrPort{}) // neither bound nor connected: as NewSocket makes it
 		return nil
 	}
-	if err := s.join(); err != nil {
+	if err := s.joinRing(); err != nil {
 		return err
 	}
 	r := s.ring()
 	if err := r.drv.Receive(s, true); err != nil {
 		r.drv.Detach(s) // nothing is armed, so it lets go at once
-		s.leave()
+		s.leaveRing()
 		return err
 	}
 	s.stops = 0

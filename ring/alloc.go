@@ -133,8 +133,8 @@ func (s *Socket) groupsInterface() (index int) {
 	return index
 }
 
-// oneRing is the key of the ring of a set that has one. A logic that wants several falls back to the interface's ring; the others are those of
-// an owner, which is one goroutine.
+// oneRing is the key of the only ring of a set with SetConfig.OneRing. Logics that make a ring for each address, socket or user become
+// PerInterface; the others make one ring for each owner anyway.
 func oneRing(k Key) Key {
 	k.Interface = 0
 	switch k.Logic {
@@ -144,7 +144,8 @@ func oneRing(k Key) Key {
 	return k
 }
 
-// needsOwnRing reports whether the logic of a key wants another ring than the one of the set.
+// needsOwnRing reports whether the allocation logic of the key would have made another ring than r, the only one of its set: the socket's path
+// then shows why it shares r.
 func (r *Ring) needsOwnRing(k Key) bool {
 	switch k.Logic {
 	case PerInterface, PerThread:
@@ -195,7 +196,7 @@ func (set *Set) ringFor(key Key) (*Ring, error) {
 	return set.newRing(key)
 }
 
-// rekey gives an idle ring its new purpose.
+// rekey allocates an idle ring to another key, and pins the thread if that key's logic says so.
 func (r *Ring) rekey(key Key) {
 	r.key = key
 	if r.owner.Load() == sys.Goroutine() {
@@ -203,8 +204,8 @@ func (r *Ring) rekey(key Key) {
 	}
 }
 
-// pin ties the owner's thread to the core the ring was allocated for, if that is its logic; what keeps it from that is in the paths
-// of the ring's sockets.
+// pin ties the owner's thread to the core the ring was allocated for, if its logic is PerCoreAttach. A failure becomes a reason in the paths of
+// the ring's sockets.
 func (r *Ring) pin() {
 	if r.key.Logic != PerCoreAttach || r.affinity != nil {
 		return
@@ -218,7 +219,7 @@ func (r *Ring) pin() {
 	r.affinity = before
 }
 
-// unpin gives the thread its processors back.
+// unpin lets the thread run on the processors that it could run on before pin. Close calls it.
 func (r *Ring) unpin() {
 	if r.affinity != nil {
 		if err := sys.SetAffinity(r.affinity); err != nil {

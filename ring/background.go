@@ -23,7 +23,8 @@ type Creditor interface {
 // hasCredit reports whether takeCredit has something to do: two loads where no transport asks.
 func (r *Ring) hasCredit() bool { return r.pool.HasCredit() }
 
-// takeCredit passes on what was released. The pool is the owner's, so the stream may be on another ring, of the same set or of another one.
+// takeCredit passes the bytes that the application has released to the transports whose windows they open. The rings of one owner share a
+// pool, so the stream may be on another ring than r.
 func (r *Ring) takeCredit() {
 	for {
 		c, ok := r.pool.TakeCredit()
@@ -34,7 +35,7 @@ func (r *Ring) takeCredit() {
 		if to, ok := s.transport().(Creditor); ok && s.state < stateGone {
 			to.Credit(s, c.Bytes)
 			x := s.ring()
-			x.quiet.add(x, s)
+			x.idleAccounts.add(x, s)
 		}
 	}
 }
@@ -64,7 +65,7 @@ func (k *Sink) Move(s *Socket, t Transport, c Conn) {
 			r.fail(&OpError{Op: "notify writable", Err: err})
 		}
 	}
-	if s.active().sending.queued() && s.active().shaper == nil && s.state == stateOpen {
+	if s.active().sending.hasWaiting() && s.active().shaper == nil && s.state == stateOpen {
 		s.transmit()
 	}
 	k.PathChanged(s)

@@ -26,7 +26,7 @@ func (r *Ring) Check() error {
 	return ErrOwner
 }
 
-// check is Check for a call that is to use the ring: a misuse is counted.
+// check is Check that also counts a call by another goroutine as a misuse.
 func (r *Ring) check() error {
 	err := r.Check()
 	if err == ErrOwner {
@@ -35,7 +35,7 @@ func (r *Ring) check() error {
 	return err
 }
 
-// isOwner is check without its error, for the calls of each message.
+// isOwner is check without an error and without counting, for the calls that are made for each message.
 func (r *Ring) isOwner() bool {
 	owner, self := r.owner.Load(), sys.Goroutine()
 	return owner == self || owner == 0 && !r.set.isOwnedByOther(self)
@@ -50,7 +50,7 @@ func (r *Ring) IsPolled() bool {
 	return owner != 0 && owner != closedOwner
 }
 
-// readable reports whether the caller may read what is the owner's.
+// readable reports whether the calling goroutine may read the ring's state: the owner, or anyone before the first Poll and after Close.
 func (r *Ring) readable() bool { return r.isOwner() || r.check() != ErrOwner }
 
 // Check reports whether the calling goroutine may use the set: nil for the owner of its rings, and for anyone before they have one; ErrOwner or
@@ -65,7 +65,8 @@ func (set *Set) Check() error {
 	return nil
 }
 
-// BeginCall is Check for a call that is to use the set, or what belongs to the owner of its rings: a misuse is counted. Any goroutine.
+// BeginCall is Check that also counts a call by another goroutine as a misuse. Methods of the set, and of objects that belong to the same owner
+// (pollers), begin with it. Any goroutine.
 func (set *Set) BeginCall() error {
 	err := set.Check()
 	if err == ErrOwner {
@@ -76,7 +77,7 @@ func (set *Set) BeginCall() error {
 	return err
 }
 
-// siblings are the rings of the set's owner.
+// siblings are the rings of the set's owner, those of its other sets included.
 func (set *Set) siblings() []*Ring {
 	if f := set.config.Siblings; f != nil {
 		return f()
@@ -94,13 +95,14 @@ func (set *Set) isOwnedByOther(self uintptr) bool {
 	return false
 }
 
-// mayUse reports whether the caller may use the socket, with a ring or before it has one.
+// mayUse is nil if the calling goroutine may use the socket, with a ring or before it has one; else the error of the call op: ErrOwner or
+// ErrClosed.
 func (s *Socket) mayUse(op string) error {
 	if r := s.ring(); r != nil {
 		if !r.isOwner() { // first: the rest is the owner's to read
 			return s.ownerError(op)
 		}
-	} else if err := s.home().BeginCall(); err != nil {
+	} else if err := s.makerSet().BeginCall(); err != nil {
 		return &OpError{Op: op, Err: err}
 	}
 	if s.state >= stateClosing {
@@ -120,12 +122,12 @@ func (s *Socket) usable(op string) error {
 	return nil
 }
 
-// readable reports whether the caller may read what is the owner's.
+// readable reports whether the calling goroutine may read the socket's state; a refusal is counted as a misuse.
 func (s *Socket) readable() bool {
 	if r := s.ring(); r != nil {
 		return r.readable()
 	}
-	return s.home().BeginCall() != ErrOwner
+	return s.makerSet().BeginCall() != ErrOwner
 }
 
 // Check reports whether the calling goroutine may use the socket now: nil for the owner of one that has a ring; else ErrOwner, ErrClosed, or
@@ -135,7 +137,7 @@ func (s *Socket) Check() error {
 	if r := s.ring(); r != nil {
 		err = r.Check()
 	} else {
-		err = s.home().Check()
+		err = s.makerSet().Check()
 	}
 	switch {
 	case err != nil:

@@ -14,15 +14,15 @@ type CardClock interface {
 	Close() error
 }
 
-// card is what a ring knows of the clock of an interface.
+// card is a ring's view of the clock of one interface's network card.
 type card struct {
-	index  uint32
-	clock  CardClock
-	why    Reason // why there is no clock; zero when there is one
-	sync   Sync
-	tai    time.Duration // as the kernel has it
-	next   clock.Time    // when the clocks are compared again
-	looked uint64        // turn in which the time was last looked at
+	index       uint32
+	clock       CardClock
+	why         Reason // why there is no clock; zero when there is one
+	sync        Sync
+	tai         time.Duration // as the kernel has it
+	next        clock.Time    // when the clocks are compared again
+	checkedTurn uint64        // turn in which the time was last looked at
 }
 
 const (
@@ -63,6 +63,7 @@ func (r *Ring) card(index uint32) *card {
 	return c
 }
 
+// cardReason is the reason for a path: why an interface has no clock that can be read.
 func cardReason(err error) Reason {
 	if f, ok := err.(interface{ Reason() (code, text string) }); ok {
 		code, text := f.Reason()
@@ -71,13 +72,14 @@ func cardReason(err error) Reason {
 	return Reason{Code: "card.error", Text: err.Error()}
 }
 
-// convert is HardwareTimestamps.Convert with what is known of the clock by now.
+// convert is HardwareTimestamps.convert for a stamp of this card. It compares the card's clock with the system's first, at most once a second
+// and on every 64th Poll.
 func (c *card) convert(r *Ring, how HardwareTimestamps, at int64, tai time.Duration) Stamp {
 	if at == 0 {
 		return Stamp{}
 	}
-	if c.clock != nil && how != HardwareTimestampsRaw && (c.sync.IsZero() || r.turn-c.looked >= compareTurns) {
-		c.looked = r.turn
+	if c.clock != nil && how != HardwareTimestampsRaw && (c.sync.IsZero() || r.turn-c.checkedTurn >= compareTurns) {
+		c.checkedTurn = r.turn
 		if now := r.clock(); now >= c.next {
 			c.next = now.Add(compareEvery)
 			c.compare(r)
@@ -89,7 +91,7 @@ func (c *card) convert(r *Ring, how HardwareTimestamps, at int64, tai time.Durat
 	return how.convert(at, c.sync, tai)
 }
 
-// compare compares the clocks. Where that fails the last comparison is not good any more.
+// compare reads both clocks and updates the conversion between them. When the card cannot be read the conversion is dropped.
 func (c *card) compare(r *Ring) {
 	card, system, err := c.clock.Compare()
 	if err != nil {
@@ -103,7 +105,7 @@ func (c *card) compare(r *Ring) {
 	c.tai = r.tai()
 }
 
-// tai is what the kernel says of the cards it has. Of others only the socket says (Config.TAIOffset).
+// tai is how far TAI is ahead of the Unix clock as the kernel has it; 0 with SetConfig.Card, where only the socket knows it (Config.TAIOffset).
 func (r *Ring) tai() time.Duration {
 	if r.set.config.Card != nil {
 		return 0
@@ -119,7 +121,8 @@ func (r *Ring) interfaceOf(s *Socket) int {
 	return s.localInterface()
 }
 
-// convertHardwareTimestamp makes a card's stamp the datagram's, if it can be converted; else the one it has stays.
+// convertHardwareTimestamp replaces the datagram's time by the network card's stamp, if the socket asked for that and the stamp can be
+// converted.
 func (r *Ring) convertHardwareTimestamp(s *Socket, m *Meta) {
 	if s.config().HardwareTimestamps == HardwareTimestampsOff || !s.config().Timestamps {
 		return
@@ -135,7 +138,7 @@ func (r *Ring) convertHardwareTimestamp(s *Socket, m *Meta) {
 	}
 }
 
-// cardReasons says why the socket's stamps are not a card's.
+// cardReasons appends the reasons for which the socket's timestamps do not come from a network card, if it asked for such.
 func (s *Socket) cardReasons(reasons []Reason) []Reason {
 	if s.config().HardwareTimestamps == HardwareTimestampsOff || s.ring() == nil {
 		return reasons
@@ -152,6 +155,7 @@ func (s *Socket) cardReasons(reasons []Reason) []Reason {
 	return reasons
 }
 
+// closeCards closes the clocks that card opened. Ring.Close calls it.
 func (r *Ring) closeCards() {
 	for _, c := range r.cards {
 		if c.clock != nil {

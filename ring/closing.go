@@ -16,7 +16,7 @@ func (s *Socket) Close() error {
 		return err
 	}
 	if s.ring() == nil {
-		return s.closeBare()
+		return s.closeWithoutRing()
 	}
 	if s.lingerFor() == 0 && s.handle.Kind == KindStream {
 		return s.abort()
@@ -27,17 +27,18 @@ func (s *Socket) Close() error {
 	case dead:
 		s.dropSends()
 		s.detach()
-	case s.active().sending.busy(), s.unsent() > 0:
+	case s.active().sending.isBusy(), s.unsent() > 0:
 		s.requestFlush()
 		s.setTimer(timerClose, s.ring().clock().Add(s.config().CloseTimeout))
 	default:
-		s.flushed()
+		s.closeAfterSends()
 	}
 	return nil
 }
 
-// flushed goes on with Close once all sends are done.
-func (s *Socket) flushed() {
+// closeAfterSends continues Close when all sends are done: with a linger time the write side is closed and the socket waits for the peer's FIN,
+// else the driver lets go of it now.
+func (s *Socket) closeAfterSends() {
 	if d := s.lingerFor(); s.handle.Kind == KindStream && d > 0 && !s.handle.Ended {
 		s.activate().lingering = true
 		s.shutdownWrite()
@@ -68,16 +69,16 @@ func (s *Socket) Abort() error {
 	return s.abort()
 }
 
-// closeBare ends a socket that never had a ring.
-func (s *Socket) closeBare() error {
+// closeWithoutRing closes a socket that never had a ring: at once, and without an event.
+func (s *Socket) closeWithoutRing() error {
 	s.state = stateGone
-	delete(s.set().bare, s)
+	delete(s.set().withoutRing, s)
 	err := errors.Join(s.removeFile(), s.closeConn())
 	s.forget()
 	return err
 }
 
-// Discard is Abort for a socket that nobody was notified of yet, such as one whose set-up failed half way: no completion speaks of it.
+// Discard is Abort for a socket that the application has not seen, such as one whose set-up failed half way: no completion reports its end.
 func (s *Socket) Discard() error {
 	if !s.readable() {
 		return &OpError{Op: "discard", Err: ErrOwner}
@@ -86,6 +87,7 @@ func (s *Socket) Discard() error {
 	return s.Abort()
 }
 
+// abort is Abort after its checks: it drops unsent data and makes the transport reset the connection.
 func (s *Socket) abort() error {
 	if s.state < stateClosing {
 		s.startClosing()
@@ -96,12 +98,13 @@ func (s *Socket) abort() error {
 	return nil
 }
 
-// startClosing is what every way of closing begins with: from here on nothing but SENT and CLOSED is delivered.
+// startClosing is the first step of each way to close a socket: it drops what is not delivered yet, and from here on only SENT and CLOSED are
+// delivered.
 func (s *Socket) startClosing() {
 	s.state = stateClosing
 	s.stopTimers()
 	a := s.activate()
-	a.flags, a.cause, a.late = 0, nil, nil
+	a.flags, a.endErr, a.outErr = 0, nil, nil
 	s.dropReceived()
 	for _, c := range a.withheld {
 		s.transport().Refuse(c.conn, true)
@@ -114,7 +117,7 @@ func (s *Socket) startClosing() {
 	s.updateSlowPath()
 }
 
-// detach makes the driver let go of the socket, once.
+// detach tells the driver, once, that the socket ends. Where an operation still refers to the connection, onDetached follows later.
 func (s *Socket) detach() {
 	a := s.activate()
 	if a.sending.detaching {
@@ -125,12 +128,12 @@ func (s *Socket) detach() {
 	s.closeShaper()
 	s.setTimer(timerClose, clock.Never)
 	if s.ring().drv.Detach(s) {
-		s.detached()
+		s.onDetached()
 	}
 }
 
-// detached goes on when no operation of the driver needs the connection any more.
-func (s *Socket) detached() {
+// onDetached continues when no operation of the driver refers to the connection any more: the transport closes it.
+func (s *Socket) onDetached() {
 	if s.state != stateClosing {
 		return
 	}
@@ -140,11 +143,11 @@ func (s *Socket) detached() {
 	}
 	s.closeAccount()
 	s.ring().wakeListeners()
-	s.finish()
+	s.raiseClosed()
 }
 
-// finish raises CLOSED when the last send was given back.
-func (s *Socket) finish() {
+// raiseClosed raises CLOSED once the driver has returned the last send. A socket that was discarded gets no event.
+func (s *Socket) raiseClosed() {
 	if s.state != stateGone || s.active().sending.inflight > 0 {
 		return
 	}
@@ -165,12 +168,13 @@ func (s *Socket) CloseWrite() error {
 		return stateError("close write", s)
 	}
 	s.shutWrite = true
-	if s.state == stateOpen && !s.active().sending.busy() {
+	if s.state == stateOpen && !s.active().sending.isBusy() {
 		s.shutdownWrite()
 	}
 	return nil
 }
 
+// shutdownWrite makes the transport send FIN, once: all that was taken for sending has left.
 func (s *Socket) shutdownWrite() {
 	if s.active().writeShut {
 		return
@@ -181,6 +185,7 @@ func (s *Socket) shutdownWrite() {
 	}
 }
 
+// closeConn makes the transport close the connection, by FIN or by reset.
 func (s *Socket) closeConn() error {
 	if err := s.transport().Close(s, s.active().reset); err != nil {
 		return &OpError{Op: "close", Err: err}
@@ -188,7 +193,7 @@ func (s *Socket) closeConn() error {
 	return nil
 }
 
-// lingerFor is what SetLinger has set; negative: nothing.
+// lingerFor is the time that SetLinger has set; negative: none.
 func (s *Socket) lingerFor() time.Duration {
 	if l := s.active().linger; l.set {
 		return l.d

@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 )
 
-// Config is what a socket is made with; accepted sockets take over their listener's.
+// Config are the properties that a socket is made with; accepted sockets take over their listener's.
 type Config struct {
 	// LargestDatagram is the longest datagram a UDP socket can receive whole, in bytes; a longer one is delivered cut, with
 	// ErrTruncated. It chooses the buffers: up to 2,048 the small class, above that the large one. 0 means 65,535.
@@ -63,6 +63,7 @@ const (
 	largestUDP          = 65535
 )
 
+// complete checks the fields and replaces zero by the default where the field's comment names one.
 func (c *Config) complete(pool *buffers.DriverPool) error {
 	switch {
 	case c.LargestDatagram < 0 || c.LargestDatagram > largestUDP:
@@ -94,6 +95,7 @@ func (c *Config) complete(pool *buffers.DriverPool) error {
 	return nil
 }
 
+// streamClass is the size class of the buffers that a stream receives into.
 func (c *Config) streamClass() buffers.Class {
 	if c.LargeStream {
 		return buffers.Large
@@ -101,6 +103,7 @@ func (c *Config) streamClass() buffers.Class {
 	return buffers.Small
 }
 
+// datagramClass is the smallest size class that holds LargestDatagram.
 func (c *Config) datagramClass(pool *buffers.DriverPool) buffers.Class {
 	if c.LargestDatagram <= pool.Layout().SmallSize {
 		return buffers.Small

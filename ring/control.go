@@ -36,9 +36,9 @@ func (s *Socket) Bind(local netip.AddrPort) error {
 	return s.open("bind", local)
 }
 
-// open makes a datagram socket receive.
+// open gives a datagram socket its ring and starts reading; op and a are of the call that does it, for errors.
 func (s *Socket) open(op string, a netip.AddrPort) error {
-	if err := s.join(); err != nil {
+	if err := s.joinRing(); err != nil {
 		return &OpError{Op: op, Addr: a, Err: err}
 	}
 	s.state = stateOpen
@@ -46,7 +46,7 @@ func (s *Socket) open(op string, a netip.AddrPort) error {
 	return s.startReading(op, a)
 }
 
-// startReading starts reading for the call that makes the socket receive. A failure is the call's; failures that wait for Poll are not.
+// startReading starts reading for the call op that makes the socket receive. Unlike start it returns the driver's error to that call.
 func (s *Socket) startReading(op string, a netip.AddrPort) error {
 	s.stops &^= stopEnded
 	if s.stops != 0 {
@@ -88,23 +88,24 @@ func (s *Socket) Listen(backlog int) error {
 	return s.listen(backlog)
 }
 
-// listen puts the socket on its ring before the transport answers connections: none may come to a listener that no driver knows.
+// listen is Listen after its checks. The socket is put on its ring before the transport answers connections: none may come to a listener that no
+// driver knows.
 func (s *Socket) listen(backlog int) error {
-	had := s.ring() != nil
+	hadRing := s.ring() != nil
 	s.handle.Kind = KindListener
-	if had {
-		// BindToDevice introduced it to the driver as a connection. Nothing of it is armed yet, so the driver lets go at once.
+	if hadRing {
+		// BindToDevice attached it to the driver as a connection. Nothing of it is armed yet, so Detach is done at once.
 		s.ring().drv.Detach(s)
 		if err := s.ring().drv.Attach(s); err != nil {
 			return &OpError{Op: "listen", Addr: s.local(), Err: err}
 		}
-	} else if err := s.join(); err != nil {
+	} else if err := s.joinRing(); err != nil {
 		s.handle.Kind = KindStream
 		return &OpError{Op: "listen", Addr: s.local(), Err: err}
 	}
 	local, err := s.transport().Listen(s, backlog)
 	if err != nil {
-		return &OpError{Op: "listen", Addr: s.local(), Err: errors.Join(err, s.notListening(had))}
+		return &OpError{Op: "listen", Addr: s.local(), Err: errors.Join(err, s.undoListen(hadRing))}
 	}
 	s.setLocal(local)
 	s.ring().listeners = append(s.ring().listeners, s)
@@ -113,14 +114,14 @@ func (s *Socket) listen(backlog int) error {
 	return s.startReading("listen", s.local())
 }
 
-// notListening makes a socket that could not listen what it was: a stream, on a ring only if it had one before.
-func (s *Socket) notListening(onRing bool) error {
+// undoListen makes a socket that could not listen a stream again, on a ring only if it had one before.
+func (s *Socket) undoListen(onRing bool) error {
 	s.ring().drv.Detach(s)
 	s.handle.Kind = KindStream
 	if onRing {
 		return s.ring().drv.Attach(s)
 	}
-	s.leave()
+	s.leaveRing()
 	return nil
 }
 
@@ -147,11 +148,11 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	s.ends.set(local, remote)
 	if datagram {
 		if s.state == stateOpen {
-			return s.changed("connect")
+			return s.notifyStack("connect")
 		}
 		return s.open("connect", remote)
 	}
-	if err := s.join(); err != nil {
+	if err := s.joinRing(); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
 	s.state = stateConnecting
@@ -202,7 +203,7 @@ func (s *Socket) BindToDevice(name string) error {
 	}
 	s.activate().device = index
 	if s.handle.Kind == KindStream {
-		return s.join()
+		return s.joinRing()
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ const (
 	numTimers
 )
 
+// timerData is what the wheel returns when the timer expires: the socket's slot and generation, and the kind of timer.
 func timerData(s *Socket, k timerKind) uint64 {
 	return uint64(s.handle.Gen)<<32 | uint64(s.handle.Slot)<<3 | uint64(k)
 }
@@ -25,8 +26,10 @@ func timerData(s *Socket, k timerKind) uint64 {
 // expireLimit bounds the deadlines handled in one Poll.
 const expireLimit = 256
 
+// expire handles the deadlines that are due, at most expireLimit of them; Poll calls it. If more are due, the next Poll looks again and the ring
+// does not sleep before.
 func (r *Ring) expire() {
-	if r.watch {
+	if r.realClock {
 		r.deadlineGap.Begin()
 	}
 	_, more := r.timers.Expire(r.clock(), expireLimit, r.onTimer)
@@ -36,7 +39,8 @@ func (r *Ring) expire() {
 	}
 }
 
-func (r *Ring) timer(data uint64) {
+// timerExpired is called by the wheel for a deadline that is due; data is timerData's.
+func (r *Ring) timerExpired(data uint64) {
 	slot, gen, kind := uint32(data)>>3, uint32(data>>32), timerKind(data&7)
 	s := r.sink.Socket(slot, gen)
 	if s == nil {
@@ -48,10 +52,10 @@ func (r *Ring) timer(data uint64) {
 	case timerRead:
 		s.raise(EventIn, ErrDeadline)
 	case timerWrite:
-		a.late = ErrDeadline
+		a.outErr = ErrDeadline
 		s.raise(EventOut, nil)
 	case timerConnect:
-		s.connectTimedOut()
+		s.onConnectTimeout()
 	case timerAccept:
 		s.start(stopBackoff)
 	case timerClose:
@@ -81,6 +85,7 @@ func (s *Socket) setTimer(k timerKind, at clock.Time) {
 	}
 }
 
+// stopTimers stops all of the socket's timers: it has failed, or is being closed.
 func (s *Socket) stopTimers() {
 	for k := range numTimers {
 		s.setTimer(k, clock.Never)
@@ -98,6 +103,7 @@ func (s *Socket) SetWriteDeadline(t time.Time) error {
 	return s.setDeadline("set write deadline", timerWrite, t)
 }
 
+// setDeadline is SetReadDeadline and SetWriteDeadline.
 func (s *Socket) setDeadline(op string, k timerKind, t time.Time) error {
 	if err := s.usable(op); err != nil {
 		return err

@@ -42,9 +42,9 @@
 //	time-out, keepalive death         IN|HUP                        ETIMEDOUT
 //	ICMP error of a UDP socket        ERR                           ECONNREFUSED …
 //	deadline passed                   IN or OUT                     ErrDeadline
-//	the way of packets changed        PATH
+//	Socket.Path has changed           PATH
 //	SendPacket finished               SENT                          nil, or why not
-//	a datagram left                   STAMP                         nil, see Config.TxTimestamps
+//	a datagram left                   TX_TIMESTAMP                  nil, see Config.TxTimestamps
 //	closed                            CLOSED
 //
 // # Waiting

@@ -124,8 +124,7 @@ func eventOfError(e syscall.Errno, connecting bool) Event {
 	return eventRefused
 }
 
-// normalise maps what the kernel reports for a reset of a half-closed connection to what it is: a reset received in
-// CLOSE_WAIT sets EPIPE (net/ipv4/tcp_input.c, tcp_reset).
+// normalise makes ECONNRESET of EPIPE, with which the kernel reports a reset that arrived in CLOSE_WAIT (net/ipv4/tcp_input.c, tcp_reset).
 func normalise(e syscall.Errno) syscall.Errno {
 	if e == syscall.EPIPE {
 		return syscall.ECONNRESET
@@ -133,15 +132,17 @@ func normalise(e syscall.Errno) syscall.Errno {
 	return e
 }
 
+// badArgument is the error of a call op whose argument has a value that is not possible.
 func badArgument(op, name string, value any) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%s %v: %w", name, value, syscall.EINVAL)}
 }
 
+// stateError is the error of a call op that the socket's kind or state does not allow.
 func stateError(op string, s *Socket) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d is %s: %w", s.kindName(), s.ID(), s.state, ErrState)}
 }
 
-// asErrno digs the errno out of an error.
+// asErrno is the errno that an error wraps, EIO if it wraps none.
 func asErrno(err error) syscall.Errno {
 	var e syscall.Errno
 	if errors.As(err, &e) {
@@ -152,11 +153,13 @@ func asErrno(err error) syscall.Errno {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// fail keeps an error that no call can return: the next Poll without completions does.
 func (r *Ring) fail(err error) { r.failures = append(r.failures, err) }
 
 // kindName is the socket's kind in words, for errors.
 func (s *Socket) kindName() string { return kindOf(s.handle.Kind, s.Unix()) }
 
+// kindOf is the kind in words; local is for unix-domain sockets.
 func kindOf(k SocketKind, local bool) string {
 	switch {
 	case local && k == KindListener:

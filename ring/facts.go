@@ -7,13 +7,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// ended is the peer's FIN.
-func (s *Socket) ended() {
+// onEndOfStream is the driver's fact that the peer's FIN was received: reading ends, and IN|RDHUP is raised. After a send that failed with the
+// connection's end the kernel reports that end as a FIN; it is reported as the failure. A socket that lingers is closed by it.
+func (s *Socket) onEndOfStream() {
 	if s.handle.Ended || s.state == stateDead || s.state >= stateGone {
 		return
 	}
-	if s.active().broken != 0 && s.state < stateDead {
-		s.failed(s.active().broken)
+	if s.active().sendError != 0 && s.state < stateDead {
+		s.onFailed(s.active().sendError)
 		return
 	}
 	s.handle.Ended = true
@@ -28,13 +29,14 @@ func (s *Socket) ended() {
 	s.raise(eventFin, nil)
 }
 
-// failed is an error the kernel reported for the socket.
-func (s *Socket) failed(e syscall.Errno) {
+// onFailed is the driver's fact that the socket has an error. A datagram socket raises ERR and lives on. A stream is dead from here on: the
+// event depends on the error, and only Close is left to the application.
+func (s *Socket) onFailed(e syscall.Errno) {
 	switch {
 	case s.state == stateClosing && s.handle.Kind == KindDatagram:
 		return // it concerns a datagram that was sent; those that wait are sent all the same
 	case s.state == stateClosing:
-		// The connection broke while it was being closed: there is nobody to tell and nothing left to wait for.
+		// The connection failed while it was being closed: no event reports it, and nothing is left to wait for.
 		if s.active().sending.inflight == 0 || s.active().lingering {
 			s.dropSends()
 			s.detach()
@@ -62,14 +64,16 @@ func (s *Socket) failed(e syscall.Errno) {
 	s.filesFailed()
 }
 
-func (s *Socket) connectTimedOut() {
+// onConnectTimeout is called when the time of SetConnectTimeout is over.
+func (s *Socket) onConnectTimeout() {
 	if s.state == stateConnecting {
-		s.failed(syscall.ETIMEDOUT)
+		s.onFailed(syscall.ETIMEDOUT)
 	}
 }
 
-// writable answers the driver's NotifyWritable: the send queue has room again.
-func (s *Socket) writable() {
+// onWritable is the driver's answer to NotifyWritable: the send queue has room again. What waits for room goes on: paced datagrams, a file,
+// or the application, by EventOut.
+func (s *Socket) onWritable() {
 	if s.active().shaper != nil && s.active().shaper.blocked {
 		s.activate().shaper.blocked = false
 		if s.state < stateGone {
@@ -80,14 +84,14 @@ func (s *Socket) writable() {
 	if s.fileWritable() {
 		return
 	}
-	if s.state == stateOpen && s.wantOut && !s.active().sending.busy() {
+	if s.state == stateOpen && s.wantOut && !s.active().sending.isBusy() {
 		s.wantOut = false
 		s.raise(EventOut, nil)
 	}
 }
 
-// connected makes a stream what it is when its connection stands.
-func (s *Socket) connected(local netip.AddrPort) {
+// onConnected is the driver's fact that a stream's connection is established: EventOut is raised, reading starts, and what was queued is sent.
+func (s *Socket) onConnected(local netip.AddrPort) {
 	if s.state != stateConnecting {
 		return
 	}
@@ -97,7 +101,7 @@ func (s *Socket) connected(local netip.AddrPort) {
 	s.setLocal(local)
 	s.raise(EventOut, nil)
 	s.start(stopEnded)
-	if s.active().sending.queued() {
+	if s.active().sending.hasWaiting() {
 		s.transmit()
 	}
 	if s.shutWrite {

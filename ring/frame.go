@@ -18,12 +18,12 @@ func (k *Sink) Frame(s *Socket, frame buffers.Packet, off, n int, m *Meta) bool 
 	if !ok {
 		return false
 	}
-	k.received(s, frame, n, over, m)
+	k.completeDatagram(s, frame, n, over, m)
 	return true
 }
 
 // DatagramIn is Datagram for a buffer that its driver took and the kernel has filled: the datagram is n bytes from off on. It writes what
-// received writes: calling that would be 0.6 ns of 26.
+// completeDatagram writes: calling that would take 0.6 ns of 26.
 func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	if s.needsSlowPath() || k.n == len(k.dst) || m.Truncated || m.RawHardware != 0 {
 		k.Datagram(s, k.ring.pool.Fill(buffer, off, n, s.handle.Account), m)
@@ -57,8 +57,9 @@ func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	}
 }
 
-// received writes the completion of a datagram that goes straight into the caller's slice. Field by field, all of them: see fillCompletion.
-func (k *Sink) received(s *Socket, p buffers.Packet, n int, over bool, m *Meta) {
+// completeDatagram writes the completion of a datagram that goes straight into the caller's slice; over is DeliverFrame's answer. It writes each
+// field by itself: see fillCompletion.
+func (k *Sink) completeDatagram(s *Socket, p buffers.Packet, n int, over bool, m *Meta) {
 	r := k.ring
 	c := &k.dst[k.n]
 	k.n++

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// inbox is what other goroutines leave for the owner: posted work and wake-ups. (Lent buffers come back through the pool's own
-// return stack; only their wake-up passes here.) The owner pays one atomic load per Poll.
+// inbox is what other goroutines leave for the owner: posted work and wake-ups. (Lent buffers return through the pool's own
+// return stack; only their wake-up passes here.) While it is empty it costs the owner one atomic load in each Poll.
 type inbox struct {
 	flags      atomic.Uint32
 	wakeDriver func() // makes the sleeping owner wake up
@@ -24,7 +24,7 @@ const (
 	inboxClosed               // nothing is run any more
 )
 
-// waiting tells the owner that there is something for it.
+// waiting reports whether posted work or a wake-up waits for the owner.
 func (b *inbox) waiting() bool { return b.flags.Load()&inboxWork != 0 }
 
 // wake makes the owner poll soon: it ends a sleep, or keeps the next from beginning.
@@ -49,6 +49,7 @@ func (b *inbox) prepareSleep() {
 
 func (b *inbox) cancelSleep() { b.flags.And(^uint32(inboxSleeping)) }
 
+// post adds work for the owner and wakes it. Any goroutine.
 func (b *inbox) post(f func()) error {
 	b.mu.Lock()
 	if b.closed {
@@ -61,14 +62,14 @@ func (b *inbox) post(f func()) error {
 	return nil
 }
 
-// run does what was posted until now; what the work itself posts comes with the next Poll, so that it cannot hold the owner.
+// run calls the functions that were posted until now and returns how many. What they post themselves waits for the next Poll, so that Poll ends.
 func (b *inbox) run() (n int) {
 	b.flags.And(^uint32(inboxWork))
 	b.mu.Lock()
 	b.work, b.running = b.running[:0], b.work
 	b.mu.Unlock()
 	defer func() {
-		// Work that panics takes nothing with it but itself: the rest comes with the next Poll, if there is one.
+		// A function panicked: those behind it wait for the next Poll, if there is one.
 		if n < len(b.running) && !b.isClosed() {
 			b.mu.Lock()
 			b.work = append(slices.Clone(b.running[n:]), b.work...)
@@ -88,6 +89,7 @@ func (b *inbox) run() (n int) {
 // isClosed reports that the ring was closed, perhaps by the very work that ran last.
 func (b *inbox) isClosed() bool { return b.flags.Load()&inboxClosed != 0 }
 
+// close drops what was posted and refuses more.
 func (b *inbox) close() {
 	b.flags.Or(inboxClosed)
 	b.mu.Lock()

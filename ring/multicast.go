@@ -24,6 +24,8 @@ func (s *Socket) LeaveGroup(group netip.Addr, iface string, source netip.Addr) e
 	return s.membership("leave group", group, iface, source, false)
 }
 
+// membership is JoinGroup and LeaveGroup. It checks the arguments, finds the interface, also one that was deleted since the group was joined,
+// asks SetConfig.Place whether an offloaded socket may have the group, and has transport and stack change the membership.
 func (s *Socket) membership(op string, group netip.Addr, iface string, source netip.Addr, join bool) error {
 	if err := s.mayUse(op); err != nil {
 		return err
@@ -52,13 +54,12 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 	if join && s.stack() != nil && s.state < stateDead {
 		all := s.active().options.Groups
 		s.activate().options.Groups = []Membership{m}
-		err := s.place()
+		err := s.chooseSet()
 		s.activate().options.Groups = all
 		if err != nil {
 			return &OpError{Op: op, Err: err}
 		}
 	}
-	// Ip_mc_source wants the interface.
 	if err := s.transport().SetMembership(s, m, join); err != nil && !(gone && errors.Is(err, syscall.ENODEV)) {
 		what := fmt.Sprintf("%v on interface %q", group, iface)
 		if source.IsValid() {

@@ -173,6 +173,8 @@ func (r *Ring) refuse(op string, c Caps) error {
 	return &OpError{Op: op, Err: &FeatureError{Feature: why.Text, Code: why.Code}}
 }
 
+// setOption has the transport set an option, keeps the value if a driver may ask for it (OptionsOf), and then tells the stack that carries the
+// socket. what names the option in errors.
 func (s *Socket) setOption(what string, o Option, value int) error {
 	if err := s.mayUse("set " + what); err != nil {
 		return err
@@ -189,9 +191,10 @@ func (s *Socket) setOption(what string, o Option, value int) error {
 		return nil
 	}
 	s.activate().options.note(o, value)
-	return s.changed("set " + what)
+	return s.notifyStack("set " + what)
 }
 
+// number is a switch as the value of an option.
 func number(on bool) int {
 	if on {
 		return 1

@@ -91,6 +91,7 @@ func (s *Socket) SetPacing(p Pacing) error {
 	return nil
 }
 
+// paceDatagrams is SetPacing for datagram sockets: the ring's own token bucket. p is complete; its zero value lets what waits leave at once.
 func (s *Socket) paceDatagrams(p Pacing) error {
 	sh := s.active().shaper
 	if sh == nil {

@@ -75,6 +75,7 @@ func (b *slab) alloc() (int32, *record) {
 
 func (b *slab) at(i int32) *record { return &b.records[i-1] }
 
+// free puts a record on the free list and returns the one that followed it in its queue.
 func (b *slab) free(i int32) (next int32) {
 	rec := &b.records[i-1]
 	next = rec.next
@@ -89,6 +90,7 @@ type queue struct {
 	n          int32
 }
 
+// push appends a copy of rec.
 func (q *queue) push(b *slab, rec record) {
 	rec.next = 0 // it may be a copy of one that was in a queue
 	*q.add(b) = rec
@@ -107,6 +109,7 @@ func (q *queue) add(b *slab) *record {
 	return rec
 }
 
+// pop frees the first record; there must be one.
 func (q *queue) pop(b *slab) {
 	q.head = b.free(q.head)
 	if q.head == 0 {
@@ -129,8 +132,8 @@ func (s *Socket) enqueue(r *Ring, rec record) {
 func (s *Socket) raise(e Event, err error) {
 	a := s.activate()
 	a.flags |= e
-	if a.cause == nil {
-		a.cause = err
+	if a.endErr == nil {
+		a.endErr = err
 	}
 	s.makeReady()
 }
@@ -144,6 +147,7 @@ func (s *Socket) makeReady() {
 	s.addReady(s.ring())
 }
 
+// addReady appends the socket to the ring's ready list.
 func (s *Socket) addReady(r *Ring) {
 	s.ready = true
 	if r.readyTail == nil {
@@ -154,6 +158,7 @@ func (s *Socket) addReady(r *Ring) {
 	r.readyTail = s
 }
 
+// popReady takes the first socket off the ready list; there must be one. The socket keeps its ready flag until deliver clears it.
 func (r *Ring) popReady() *Socket {
 	s := r.readyHead
 	a := s.active()
@@ -213,14 +218,14 @@ func (s *Socket) deliver(k *Sink) {
 		}
 		c.Events |= flags
 		a.flags &^= flags
-		if flags.Has(EventOut) && a.late != nil {
-			c.Err, a.late = a.late, nil
+		if flags.Has(EventOut) && a.outErr != nil {
+			c.Err, a.outErr = a.outErr, nil
 		}
 		if flags.Any(trailing) {
 			if c.Err == nil {
-				c.Err = a.cause
+				c.Err = a.endErr
 			}
-			a.cause = nil
+			a.endErr = nil
 		}
 		if flags.Has(EventNewConnection) {
 			c.Listener, c.Source, c.Destination = a.listener, s.remote(), s.local()

@@ -33,11 +33,12 @@ func (s *Socket) Resume() error {
 	list := s.active().withheld
 	s.activate().withheld = nil // AcceptTo may suspend the listener again: then the rest is withheld anew
 	for _, c := range list {
-		s.ring().accepted(s, c.conn, c.peer)
+		s.ring().onAccepted(s, c.conn, c.peer)
 	}
 	return nil
 }
 
+// endSuspension starts reading again and makes the socket ready for what waits: Resume, or the end of the connection.
 func (s *Socket) endSuspension() {
 	s.start(stopUser)
 	s.updateSlowPath()
@@ -50,7 +51,8 @@ func (s *Socket) endSuspension() {
 // released. Owner only.
 func (s *Socket) OverBudget() bool { return s.readable() && s.stops&stopBudget != 0 }
 
-// stop stops reading for one more reason, start takes a reason away.
+// stop adds a reason for not reading; with the first one the driver stops to receive. Sockets that stop for want of buffers are listed, and
+// restartReading looks at them when buffers have returned.
 func (s *Socket) stop(why stop) {
 	if s.stops&why != 0 || s.active().sending.detaching {
 		return
@@ -64,8 +66,8 @@ func (s *Socket) stop(why stop) {
 		}
 		if was&(stopBudget|stopStarved) == 0 {
 			if len(r.stopped) == 0 {
-				// Everything freed from here on may set it going again; comparing with an older count would look once too
-				// often, comparing with a later one would miss.
+				// Every buffer freed from here on may let it go on; an older count would make one round too many, a later one
+				// would miss buffers.
 				r.freed, r.stoppedLeft = r.pool.Freed(), 0
 			}
 			r.stopped = append(r.stopped, s)
@@ -78,6 +80,7 @@ func (s *Socket) stop(why stop) {
 	}
 }
 
+// start takes a reason for not reading away; with the last one the driver receives again.
 func (s *Socket) start(why stop) {
 	if s.stops&why == 0 {
 		return
@@ -93,9 +96,9 @@ func (s *Socket) start(why stop) {
 // restartLimit bounds how many stopped sockets one Poll looks at.
 const restartLimit = 64
 
-// restart lets sockets read again that had stopped for want of buffers, as far as the budgets now allow. Each is looked at once
-// for what was freed since the last round.
-func (r *Ring) restart() {
+// restartReading starts sockets that had stopped for want of buffers, as far as their budgets now allow. Poll calls it. A round looks at each of
+// them once, at most restartLimit in one Poll; the next round begins when further buffers were freed.
+func (r *Ring) restartReading() {
 	if freed := r.pool.Freed(); freed != r.freed {
 		r.freed, r.stoppedLeft = freed, len(r.stopped)
 	}
@@ -120,8 +123,8 @@ func (r *Ring) restart() {
 	}
 }
 
-// IsStarving reports that a socket which had stopped reading for want of buffers could go on by now: the ring must be polled, not waited for.
-// An owner of several rings asks all of them after it has armed the last one, because arming a ring returns buffers to the pool. Owner only.
+// IsStarving reports that a socket which had stopped reading for want of buffers could go on now: the ring must be polled, not waited for.
+// A poller of several rings asks all of them after it has armed the last one, because arming a ring returns buffers to the pool. Owner only.
 func IsStarving(r *Ring) bool {
 	if !r.readable() {
 		return false

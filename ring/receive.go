@@ -148,6 +148,7 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	return n, from, nil
 }
 
+// readDatagram is Read of the first waiting datagram; what does not fit into b is lost.
 func (s *Socket) readDatagram(b []byte) (n int, from netip.AddrPort, err error) {
 	rec := s.ring().slab.at(s.active().received.head)
 	from, err = rec.source, rec.err
@@ -167,7 +168,7 @@ func (s *Socket) releaseFirst() {
 	s.activate().received.pop(&s.ring().slab)
 }
 
-// nothingToReceive is why no packet waits.
+// nothingToReceive is the error of Receive and Read when no packet waits: the connection's failure, io.EOF after FIN, or ErrNothing.
 func (s *Socket) nothingToReceive() error {
 	switch {
 	case s.state == stateDead:

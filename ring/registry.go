@@ -16,7 +16,7 @@ var (
 
 // closedSet and closedRing stand for those that were closed: the registries keep nothing of them alive.
 var (
-	closedSet  = &Set{number: 0, actives: []*activeState{{}}, transports: []carrier{{}}, settings: []*settings{{}}}
+	closedSet  = &Set{number: 0, actives: []*activeState{{}}, transports: []transportEntry{{}}, settings: []*settings{{}}}
 	closedRing = &Ring{set: closedSet, turn: 1}
 )
 
@@ -40,13 +40,14 @@ type registry[T any] struct {
 	last  uint32
 }
 
-// numbered is an entry: present is replaced when it is closed, was stays for as long as somebody else keeps it.
+// numbered is an entry. present is replaced by closedSet or closedRing when the value is closed; was leads to the value itself for as long as
+// the application has a pointer to it.
 type numbered[T any] struct {
 	present atomic.Pointer[T]
 	was     weak.Pointer[T]
 }
 
-// at is what has the number; nil for 0.
+// at is the value with the number; nil for 0.
 func (x *registry[T]) at(n uint32) *T {
 	if n < firstNumbers {
 		return x.first[n].present.Load()
@@ -59,6 +60,7 @@ func (x *registry[T]) at(n uint32) *T {
 //go:noinline
 func (x *registry[T]) atLater(n uint32) *T { return x.entry(n).present.Load() }
 
+// entry is the entry of a number that add has returned.
 func (x *registry[T]) entry(n uint32) *numbered[T] {
 	if n < firstNumbers {
 		return &x.first[n]
@@ -86,5 +88,5 @@ func (x *registry[T]) add(v *T) uint32 {
 	return x.last
 }
 
-// close puts closed in the place of what has the number.
+// close replaces the value with the number by closed.
 func (x *registry[T]) close(n uint32, closed *T) { x.entry(n).present.Store(closed) }

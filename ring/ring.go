@@ -28,18 +28,18 @@ type Ring struct {
 
 	readyHead, readyTail *Socket // sockets with a pending record, oldest first
 
-	number    uint32    // of rings
-	slots     slotTable // by Handle.Slot
-	announced []*Socket // their NEW_CONNECTION was delivered by the last Poll
-	ended     []*Socket // CLOSED was delivered: the next Poll forgets them
-	quiet     quietAccounts
+	number       uint32    // of rings
+	slots        slotTable // by Handle.Slot
+	announced    []*Socket // their NEW_CONNECTION was delivered by the last Poll
+	finished     []*Socket // CLOSED was delivered: the next Poll forgets them
+	idleAccounts idleAccounts
 
 	inbox       inbox
 	timers      *wheel.Wheel
 	clock       clock.Source
 	onTimer     func(uint64) // r.timer, bound once
 	deadlineGap clock.Gap    // since the deadlines were looked at
-	watch       bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
+	realClock   bool         // the clock is the processor's too: gap counts. A virtual clock stands still meanwhile
 	armed       bool         // Arm was called and the ring has not been polled since
 	stopped     []*Socket    // waiting for buffers
 	restarting  [restartLimit]*Socket
@@ -114,10 +114,10 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 		return 0, &OpError{Op: "poll inside a callback or posted work", Err: syscall.EDEADLK}
 	}
 	r.turn++
-	// What is seldom, in one test: a ring that spins for packets has none of it.
+	// One test for all that pollRareWork handles: a ring that spins for packets has none of it.
 	if r.armed || r.inbox.waiting() || r.hasCredit() ||
-		len(r.failures)|r.timers.Len()|len(r.paced)|len(r.timestamping)|len(r.stopped)|len(r.announced)|len(r.ended) != 0 {
-		if done, err := r.beforeReap(dst, before, self); done {
+		len(r.failures)|r.timers.Len()|len(r.paced)|len(r.timestamping)|len(r.stopped)|len(r.announced)|len(r.finished) != 0 {
+		if done, err := r.pollRareWork(dst, before, self); done {
 			return 0, err
 		}
 	} else if n := r.pool.Reclaim(); n > 0 {
@@ -153,13 +153,14 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	return n, nil
 }
 
-// beforeReap does what Poll does besides: what others left for the owner, and what is due. done: the Poll is over.
-func (r *Ring) beforeReap(dst []Completion, before int, self uintptr) (done bool, err error) {
+// pollRareWork is the part of Poll that most Polls of a spinning ring skip: failures to return, posted work, deadlines, paced sends, transmit
+// stamps, returned buffers. done: the Poll ends here, with err.
+func (r *Ring) pollRareWork(dst []Completion, before int, self uintptr) (done bool, err error) {
 	if len(r.announced) > 0 {
 		r.endAnnouncements()
 	}
-	if len(r.ended) > 0 {
-		r.forgetEnded()
+	if len(r.finished) > 0 {
+		r.forgetFinished()
 	}
 	if r.armed {
 		r.disarm()
@@ -174,7 +175,7 @@ func (r *Ring) beforeReap(dst []Completion, before int, self uintptr) (done bool
 			return true, ErrClosed // by the work itself
 		}
 	}
-	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.watch && r.deadlineGap.Long()) {
+	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.realClock && r.deadlineGap.Long()) {
 		r.expire()
 	}
 	if len(r.paced) > 0 {
@@ -187,7 +188,7 @@ func (r *Ring) beforeReap(dst []Completion, before int, self uintptr) (done bool
 		r.stats.ReturnedFromLending += uint64(n)
 	}
 	if len(r.stopped) > 0 {
-		r.restart()
+		r.restartReading()
 	}
 	if r.hasCredit() {
 		r.takeCredit()
@@ -207,7 +208,7 @@ func (r *Ring) lockThread() {
 // seldom. They are looked at in any case after a sleep, and when the Polls since the last look took long (clock.Gap).
 const timerMask = 15
 
-// runPosted runs posted work, which may not poll: it would run into itself. Nor may a panic of it leave that mark.
+// runPosted runs posted work. While it runs, sink.dst is set, which makes a Poll from inside fail; the mark goes away after a panic too.
 func (r *Ring) runPosted(dst []Completion) {
 	r.sink.dst = dst
 	defer func() { r.sink.dst = nil }()
@@ -307,8 +308,8 @@ func (r *Ring) Key() Key {
 	return r.key
 }
 
-// takeFailures returns the failures that wait as one error. Two Polls in a row do not return it first: a failure that repeats must not keep
-// completions from being delivered.
+// takeFailures joins err and the failures that fail has kept, and forgets those. It sets reported: the next Poll delivers completions before it
+// returns further failures, so that one which repeats cannot keep them back.
 func (r *Ring) takeFailures(err error) error {
 	r.reported = true
 	for _, e := range r.failures {
@@ -318,7 +319,7 @@ func (r *Ring) takeFailures(err error) error {
 	return err
 }
 
-// mayClose is why Close is refused, if so.
+// mayClose is the error with which Close is refused, nil if it is not: another goroutine, or a call inside a callback.
 func (r *Ring) mayClose() error {
 	if err := r.check(); err != nil {
 		return err
@@ -360,7 +361,7 @@ func (r *Ring) Close() error {
 		}
 	}
 	err := r.drain()
-	for s := range r.slots.all { // the kernel would not let go in time: what can be given back is
+	for s := range r.slots.all { // those whose operations did not end in time
 		s.dropReceived()
 		if s.state < stateGone {
 			s.state = stateGone
@@ -368,7 +369,7 @@ func (r *Ring) Close() error {
 		}
 		s.removeFromRing()
 	}
-	r.forgetEnded()
+	r.forgetFinished()
 	r.owner.Store(closedOwner)
 	if e := r.drv.Close(); e != nil {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})

@@ -12,7 +12,7 @@ import (
 // own, see shaper.go. On the others there are two. Send, SendTo and SendVector copy into the transport's queue at once. SendPacket hands
 // over a buffer and says when it is free again. Both keep the order on a stream: while a packet waits, Send takes nothing.
 //
-// Each looks first whether it is the owner who calls: a nanosecond, for what two senders at once would make of each other's addresses.
+// Each checks first that the owner calls it, which takes a nanosecond: two goroutines that send at once would mix each other's addresses.
 
 // Send copies b to the connected peer. On a stream it may take less than all of b, or nothing: then the error is ErrWouldBlock and
 // EventOut follows when there is room. A datagram goes whole or not at all. On an offloaded ring it leaves with the next Poll or
@@ -22,21 +22,22 @@ func (s *Socket) Send(b []byte) (int, error) {
 	if r == nil || !r.isOwner() {
 		return 0, s.refuseSend("send")
 	}
-	home := s.home()
-	a := home.actives[s.activeIndex]
-	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && a.sending.busy() {
+	set := s.makerSet()
+	a := set.actives[s.activeIndex]
+	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && a.sending.isBusy() {
 		return 0, s.cannotSend("send")
 	}
-	return s.sendDirect(r, a, &home.transports[s.via], b, netip.AddrPort{})
+	return s.sendDirect(r, a, &set.transports[s.via], b, netip.AddrPort{})
 }
 
-// sendDirect is the end of Send and SendTo: r is the socket's ring, a its active state, c its transport.
-func (s *Socket) sendDirect(r *Ring, a *activeState, c *carrier, b []byte, to netip.AddrPort) (int, error) {
+// sendDirect is Send and SendTo after their checks: the transport's send, or the shaper's on a paced kernel socket. r is the socket's ring, a
+// its active state, c its transport.
+func (s *Socket) sendDirect(r *Ring, a *activeState, c *transportEntry, b []byte, to netip.AddrPort) (int, error) {
 	if a.shaper != nil && c.stack == nil {
 		return s.sendShaped(b, nil, len(b), to)
 	}
 	n, e := c.transport.Send(s, sys.NoEscape(b), to)
-	if e == 0 && n == len(b) { // finishDirectSend, of what is usual
+	if e == 0 && n == len(b) { // the usual case of finishDirectSend, without the call
 		r.stats.SentMessages++
 		r.stats.SentBytes += uint64(n)
 		s.countSent(1, n)
@@ -75,8 +76,8 @@ func (s *Socket) SendTo(b []byte, to netip.AddrPort) (int, error) {
 	if s.state != stateOpen {
 		return 0, s.cannotSend("send to")
 	}
-	home := s.home()
-	return s.sendDirect(r, home.actives[s.activeIndex], &home.transports[s.via], b, to)
+	set := s.makerSet()
+	return s.sendDirect(r, set.actives[s.activeIndex], &set.transports[s.via], b, to)
 }
 
 // SendVector sends the pieces of bufs one after the other, as one datagram or as part of the stream; at most MaxVector (64)
@@ -88,7 +89,7 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 	if len(bufs) > MaxVector {
 		return 0, badArgument("send vector", "number of pieces", len(bufs))
 	}
-	if s.active().sending.busy() && s.handle.Kind == KindStream || s.state != stateOpen || s.shutWrite {
+	if s.active().sending.isBusy() && s.handle.Kind == KindStream || s.state != stateOpen || s.shutWrite {
 		return 0, s.cannotSend("send vector")
 	}
 	total := 0
@@ -141,7 +142,7 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	q := &s.activate().sending.waiting
 	q.push(&s.ring().slab, record{packet: taken, destination: to, token: token})
 	if s.active().shaper != nil || q.n > 1 {
-		s.queued()
+		s.onQueued()
 		return nil
 	}
 	if err := s.ring().drv.Transmit(s); err != nil && q.n == 1 {
@@ -152,29 +153,29 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	return nil
 }
 
-// transmit makes the driver send what waits. What it refuses to send is not asked for again: each packet ends with SENT and the error, a copy
-// that Send took is counted as lost and told with EventErr. A stream that lacks a piece is at its end.
+// transmit makes the driver send what waits on the socket. If the driver refuses, all of it fails: each packet ends with SENT and the error, a
+// copy that Send took is counted as lost and reported with EventErr, and a stream is dead, because a piece of it is missing.
 func (s *Socket) transmit() {
 	failure := s.ring().drv.Transmit(s)
 	if failure == nil {
 		return
 	}
-	if !s.active().sending.queued() {
+	if !s.active().sending.hasWaiting() {
 		s.ring().fail(&OpError{Op: "transmit", Err: failure})
 		return
 	}
 	e := asErrno(failure)
 	if s.handle.Kind == KindStream {
-		s.failed(e)
+		s.onFailed(e)
 	}
 	for {
 		t, ok := s.takeTransmission()
 		switch {
-		case !ok && s.active().sending.queued(): // a file is first
+		case !ok && s.active().sending.hasWaiting(): // the first is a file, which is not the driver's
 			s.fileDone(failure)
 		case !ok:
 			s.announceLowWater()
-			s.drained()
+			s.onSendsDone()
 			return
 		case t.Copied:
 			s.ring().stats.LostSends++
@@ -196,14 +197,15 @@ func TakeTransmission(s *Socket) (Transmission, bool) {
 		return Transmission{}, false
 	}
 	if sh := s.active().shaper; sh != nil {
-		if sh.released == 0 {
+		if sh.granted == 0 {
 			return Transmission{}, false
 		}
-		sh.released--
+		sh.granted--
 	}
 	return s.takeTransmission()
 }
 
+// takeTransmission takes the first packet off the send queue; false when there is none, or a file is first.
 func (s *Socket) takeTransmission() (Transmission, bool) {
 	q := &s.active().sending.waiting
 	if q.n == 0 {
@@ -221,8 +223,8 @@ func (s *Socket) takeTransmission() (Transmission, bool) {
 	return t, true
 }
 
-// sent takes a transmission back from the driver.
-func (s *Socket) sent(t Transmission, e syscall.Errno) {
+// onSent is the driver's fact that a transmission is done, or failed with e: its EventSent is queued, and sends that waited for it go on.
+func (s *Socket) onSent(t Transmission, e syscall.Errno) {
 	s.activate().sending.inflight--
 	var err error
 	if e != 0 {
@@ -231,27 +233,28 @@ func (s *Socket) sent(t Transmission, e syscall.Errno) {
 	if e != 0 {
 		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
 		s.activate().counts.SendErrors++
-		if s.handle.Kind == KindStream && s.state == stateOpen && broken(e) {
+		if s.handle.Kind == KindStream && s.state == stateOpen && endsConnection(e) {
 			s.noteSendBroken(normalise(e))
 		}
 	} else {
-		s.sentNow(1, t.Packet.Len())
+		s.countSends(1, t.Packet.Len())
 	}
 	s.finishSend(t, err)
 	s.announceLowWater()
 	if !s.sendFiles() {
-		s.drained()
+		s.onSendsDone()
 	}
 }
 
-// drained goes on with what waited for sends to be done.
-func (s *Socket) drained() {
+// onSendsDone is called when sends were done, and continues what waits for the last of them: CLOSED, Close, CloseWrite, or an EventOut that is
+// due.
+func (s *Socket) onSendsDone() {
 	switch {
 	case s.state == stateGone:
-		s.finish()
-	case s.state == stateClosing && !s.active().sending.busy() && !s.active().sending.detaching:
-		s.flushed()
-	case s.state == stateOpen && !s.active().sending.busy():
+		s.raiseClosed()
+	case s.state == stateClosing && !s.active().sending.isBusy() && !s.active().sending.detaching:
+		s.closeAfterSends()
+	case s.state == stateOpen && !s.active().sending.isBusy():
 		if s.shutWrite {
 			s.shutdownWrite()
 		}
@@ -262,10 +265,10 @@ func (s *Socket) drained() {
 	}
 }
 
-// dropSends gives up what the driver has not taken yet.
+// dropSends fails all sends that the driver has not taken: packets end with SENT and ErrClosed, copies are counted as lost.
 func (s *Socket) dropSends() {
 	if s.active().shaper != nil {
-		s.activate().shaper.released, s.activate().shaper.firstHeld = 0, 0
+		s.activate().shaper.granted, s.activate().shaper.firstHeld = 0, 0
 		s.ring().paced.remove(s.active().shaper)
 	}
 	if s.stack() != nil {
@@ -273,7 +276,7 @@ func (s *Socket) dropSends() {
 	}
 	for {
 		t, ok := s.takeTransmission()
-		if !ok && s.active().sending.queued() { // a file is first
+		if !ok && s.active().sending.hasWaiting() { // a file is first
 			s.fileDone(ErrClosed)
 			continue
 		}
@@ -290,25 +293,26 @@ func (s *Socket) dropSends() {
 	}
 }
 
-// finishDirectSend is the end of every direct send.
+// finishDirectSend counts a direct send of want bytes, of which the transport took n or which it refused with e, and makes the result that Send
+// returns. Where nothing or not all was taken, EventOut follows.
 func (s *Socket) finishDirectSend(n, want int, e syscall.Errno, to netip.AddrPort) (int, error) {
 	switch {
 	case e == 0 && n == want:
-		s.sentNow(1, n)
+		s.countSends(1, n)
 		return n, nil
 	case e == 0 || e == syscall.EAGAIN || e == syscall.ENOBUFS && s.config().ReportDrops:
-		s.sentShort()
-		s.sentNow(0, n)
+		s.countShortSend()
+		s.countSends(0, n)
 		if err := s.wouldBlock(); err != nil {
 			return n, err
 		}
 		return n, ErrWouldBlock
 	case e == syscall.EALREADY && s.stack() != nil:
-		s.sentShort()
+		s.countShortSend()
 		s.wantOut = true
 		s.requestFlush()
 		return 0, ErrWouldBlock
-	case s.handle.Kind == KindStream && broken(e):
+	case s.handle.Kind == KindStream && endsConnection(e):
 		e = normalise(e)
 		s.noteSendBroken(e)
 	}
@@ -316,8 +320,8 @@ func (s *Socket) finishDirectSend(n, want int, e syscall.Errno, to netip.AddrPor
 	return 0, &OpError{Op: "send", Addr: to, Err: e}
 }
 
-// broken reports whether the error of a send is the end of the connection.
-func broken(e syscall.Errno) bool {
+// endsConnection reports whether the error of a send means that the connection has ended.
+func endsConnection(e syscall.Errno) bool {
 	switch e {
 	case syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ECONNABORTED:
 		return true
@@ -325,13 +329,13 @@ func broken(e syscall.Errno) bool {
 	return false
 }
 
-// noteSendBroken notes that a send was notified of the connection's end. The kernel tells each error once, so that reading will now see an end
-// of stream after the data that is still there; that end is then reported as the failure it is. It ends a suspension; a socket that
-// stopped for want of buffers reads on when it has some.
+// noteSendBroken notes that a send has failed because the connection has ended. The kernel reports each error once: reading will now return the
+// data that is still there and then an end of stream, which onEndOfStream reports as the failure e. A suspension ends, so that reading gets
+// there; a socket that stopped for want of buffers goes on when it has some.
 func (s *Socket) noteSendBroken(e syscall.Errno) {
-	s.activate().broken = e
+	s.activate().sendError = e
 	if s.handle.Ended || s.stops == stopEnded {
-		s.failed(e) // nothing is left to read
+		s.onFailed(e) // nothing is left to read
 		return
 	}
 	if s.stops&stopUser != 0 {
@@ -339,6 +343,7 @@ func (s *Socket) noteSendBroken(e syscall.Errno) {
 	}
 }
 
+// wouldBlock asks the driver for a Writable fact, once, so that EventOut follows.
 func (s *Socket) wouldBlock() error {
 	if s.wantOut {
 		return nil
@@ -358,7 +363,8 @@ func (s *Socket) refuseSend(op string) error {
 	return s.cannotSend(op)
 }
 
-// cannotSend finds out why.
+// cannotSend is the error of a send that the socket's state does not allow; ErrWouldBlock, with EventOut to follow, where it will allow it
+// later.
 func (s *Socket) cannotSend(op string) error {
 	switch {
 	case s.state >= stateClosing:
@@ -367,15 +373,15 @@ func (s *Socket) cannotSend(op string) error {
 		return &OpError{Op: op, Addr: s.remote(), Err: syscall.EPIPE}
 	case s.state == stateNew && s.handle.Kind == KindDatagram:
 		return &OpError{Op: op, Err: syscall.EDESTADDRREQ}
-	case s.state == stateConnecting, s.state == stateOpen && s.active().sending.busy():
+	case s.state == stateConnecting, s.state == stateOpen && s.active().sending.isBusy():
 		s.wantOut = true
 		return ErrWouldBlock
 	}
 	return stateError(op, s)
 }
 
-// queued goes on after a record was put at the end of the send queue.
-func (s *Socket) queued() {
+// onQueued is called when a record was put at the end of the send queue: it is sent now, unless others or the pacing are before it.
+func (s *Socket) onQueued() {
 	switch sh := s.active().shaper; {
 	case sh == nil:
 		if s.active().sending.waiting.n == 1 {
@@ -399,7 +405,7 @@ func (s *Socket) requestFlush() {
 	}
 }
 
-// isQueueFull is full for a sender, who receives an EventOut when there is room: see TransmissionsTaken and Sink.Sent.
+// isQueueFull reports whether the send queue is full, and if so makes EventOut follow when there is room: see TransmissionsTaken and Sink.Sent.
 func (s *Socket) isQueueFull() bool {
 	if !s.isSendQueueFull() {
 		return false

@@ -6,8 +6,8 @@ import "syscall"
 // room here. Asking the kernel for them has two more effects, which are undone: unconnected sockets are notified of errors of the network
 // as well (ICMP), and each error waits in a queue of reports.
 
-// retrySend looks at the failure of a send. It reports whether the failure is an error of an earlier datagram, of which an unconnected socket
-// would not be told otherwise: it is told once and nothing is sent, so the datagram at hand is to be sent again.
+// retrySend reports whether a send that failed with e is to be made again. The kernel reports an ICMP error of an earlier datagram, of which an
+// unconnected socket learns only because ReportDrops is set, as the failure of the next send, and sends nothing.
 func (s *Socket) retrySend(e syscall.Errno) bool {
 	if !s.config().ReportDrops || e == syscall.EAGAIN || s.handle.Kind != KindDatagram || s.stack() != nil {
 		return false

@@ -104,8 +104,8 @@ func (s *Socket) fileFirst() bool {
 	return s.active().files != nil && q.waiting.n > 0 && q.inflight == 0 && s.ring().slab.at(q.waiting.head).file
 }
 
-// sendFiles sends what may be sent now of the files that are first, and lets the driver go on behind them. It reports whether one was done with:
-// then what waits for the sends to be done has gone on, too.
+// sendFiles sends what may be sent now of the files at the head of the send queue, and then lets the driver send the packets behind them.
+// done: at least one file has ended, and onSendsDone was called.
 func (s *Socket) sendFiles() (done bool) {
 	if s.active().files == nil || s.active().files.blocked {
 		return false
@@ -125,15 +125,15 @@ func (s *Socket) sendFiles() (done bool) {
 		s.fileDone(err)
 	}
 	if done {
-		if s.active().sending.queued() && s.active().sending.inflight == 0 {
+		if s.active().sending.hasWaiting() && s.active().sending.inflight == 0 {
 			s.transmit()
 		}
-		s.drained()
+		s.onSendsDone()
 	}
 	return done
 }
 
-// sendPart sends of one file until it is done, failed, or more is to be sent later.
+// sendPart sends of file x until it is done, fails with err, or the transport's queue or the turn's share is used up (more).
 func (s *Socket) sendPart(x *outFile, share *int64) (err error, more bool) {
 	for x.left > 0 {
 		switch {
@@ -157,19 +157,20 @@ func (s *Socket) sendPart(x *outFile, share *int64) (err error, more bool) {
 		x.left -= int64(n)
 		x.sent += int64(n)
 		*share -= int64(n)
-		s.sentNow(0, n)
+		s.countSends(0, n)
 	}
 	return nil, false
 }
 
-// awaitFile has the driver tell when the socket takes more. A file of which it does not is at its end.
+// awaitFile asks the driver for a Writable fact, with which the file at the head of the queue goes on. With an error none will come: the file
+// fails.
 func (s *Socket) awaitFile() error {
 	err := s.ring().drv.NotifyWritable(s)
 	s.activate().files.blocked = err == nil
 	return err
 }
 
-// fileDone ends the first file.
+// fileDone takes the first file off the send queue and queues its EventSent; err is why it was not sent whole.
 func (s *Socket) fileDone(err error) {
 	x := s.active().files.list[0]
 	s.activate().files.list = append(s.activate().files.list[:0], s.activate().files.list[1:]...)
@@ -180,7 +181,7 @@ func (s *Socket) fileDone(err error) {
 	var e syscall.Errno
 	switch {
 	case err == nil:
-		s.sentNow(1, 0)
+		s.countSends(1, 0)
 	case errors.As(err, &e):
 		e = normalise(e)
 		err = e
@@ -191,7 +192,7 @@ func (s *Socket) fileDone(err error) {
 	}
 	s.activate().done.push(&s.ring().slab, record{sent: true, token: token, err: err})
 	s.makeReady()
-	if s.state == stateOpen && broken(e) {
+	if s.state == stateOpen && endsConnection(e) {
 		s.noteSendBroken(e)
 	}
 }
@@ -208,7 +209,7 @@ func (s *Socket) fileWritable() bool {
 	return true
 }
 
-// filesFailed ends the files of a connection that is no more; those behind packets when these have come back.
+// filesFailed is called when the connection has ended: sendFiles then fails each file, those behind packets when the driver has returned these.
 func (s *Socket) filesFailed() {
 	if s.active().files != nil {
 		s.activate().files.blocked = false

@@ -14,9 +14,9 @@ type sendQueue struct {
 	detaching bool
 }
 
-func (q *sendQueue) queued() bool { return q.waiting.n > 0 }
+func (q *sendQueue) hasWaiting() bool { return q.waiting.n > 0 }
 
-// unsent is how many datagrams of the socket the stack has made frames of that have not left.
+// unsent is how many of the socket's datagrams are frames of our stack that have not left yet; 0 on kernel sockets.
 func (s *Socket) unsent() int {
 	if s.stack() == nil {
 		return 0
@@ -44,7 +44,7 @@ func (s *Socket) sendFailed(to netip.AddrPort, e syscall.Errno) {
 	}
 }
 
-// dropCopy gives back the buffer of a copy that nobody waits for.
+// dropCopy frees the buffer of a copy that Send made: its end is not reported.
 func (s *Socket) dropCopy(p buffers.Packet) {
 	s.ring().pool.Complete(p)
 	_ = p.Release() // it was alone when it was queued
@@ -60,10 +60,11 @@ func (s *Socket) finishSend(t Transmission, err error) {
 	s.makeReady()
 }
 
-func (q *sendQueue) busy() bool { return q.waiting.n > 0 || q.inflight > 0 }
+// isBusy reports that sends are not done, hasWaiting that the driver has not taken all of them.
+func (q *sendQueue) isBusy() bool { return q.waiting.n > 0 || q.inflight > 0 }
 
 // Sending reports whether something of the socket is still on its way out on this side of the kernel: packets given to
 // SendPacket, or data that Send did not take, so that the application waits for EventOut. Owner only.
 func (s *Socket) Sending() bool {
-	return s.readable() && s.state <= stateOpen && (s.active().sending.busy() || s.wantOut)
+	return s.readable() && s.state <= stateOpen && (s.active().sending.isBusy() || s.wantOut)
 }

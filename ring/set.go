@@ -16,21 +16,21 @@ import (
 // Set is the rings of one owner: it makes sockets, and a ring for each when one is due. Rings of one set share a buffer pool and
 // are polled by one goroutine; rings of different sets share nothing.
 type Set struct {
-	config    SetConfig
-	rings     []*Ring
-	kind      string
-	reasons   []Reason
-	closed    atomic.Bool
-	realClock bool                 // SetConfig.Clock was not given
-	bare      map[*Socket]struct{} // sockets that have no ring yet; Close ends them
-	published atomic.Pointer[[]*Ring]
+	config      SetConfig
+	rings       []*Ring
+	kind        string
+	reasons     []Reason
+	closed      atomic.Bool
+	realClock   bool                 // SetConfig.Clock was not given
+	withoutRing map[*Socket]struct{} // sockets that have no ring yet; Close ends them
+	published   atomic.Pointer[[]*Ring]
 
 	// What the records of the sockets that it made have numbers for.
 	number       uint32 // of sets
 	sockets      socketTable
 	actives      []*activeState // [0] is that of all idle sockets
 	freeActives  []uint32
-	transports   []carrier
+	transports   []transportEntry
 	settings     []*settings // [0] is zero
 	settingsMu   sync.Mutex  // of settings, for others than the owner
 	freeSettings []uint32
@@ -89,7 +89,7 @@ func NewSet(c SetConfig) (*Set, error) {
 		c.Clock = clock.Now
 	}
 	set := &Set{config: c, realClock: real, kind: c.Kind, reasons: slices.Clone(c.Reasons),
-		bare: map[*Socket]struct{}{}, sockets: socketTable{current: -1}, actives: []*activeState{{}}, settings: []*settings{{}}}
+		withoutRing: map[*Socket]struct{}{}, sockets: socketTable{current: -1}, actives: []*activeState{{}}, settings: []*settings{{}}}
 	set.number = sets.add(set)
 	set.publish()
 	c.Pool.SetReturnCallback(set.WakeIfSleeping)
@@ -162,7 +162,7 @@ func (set *Set) newSocket(h Handle, family Family, c Config) *Socket {
 	if family == UnixDomain {
 		a.unix = &unixEnd{}
 	}
-	set.bare[s] = struct{}{}
+	set.withoutRing[s] = struct{}{}
 	return s
 }
 
@@ -190,20 +190,22 @@ func (set *Set) Close() error {
 		set.remove(r)
 	}
 	set.closed.Store(true)
-	for s := range set.bare {
-		err = errors.Join(err, s.closeBare())
+	for s := range set.withoutRing {
+		err = errors.Join(err, s.closeWithoutRing())
 	}
 	set.unregister()
 	return err
 }
 
-// unregister lets the registry go of a set that is closed. Its sockets may be on rings of another set, which is closed after it.
+// unregister takes a closed set out of the registry when its last socket is gone: sockets that it made may be on rings of another set of the
+// owner, which is closed later.
 func (set *Set) unregister() {
 	if set.closed.Load() && set.sockets.open == 0 {
 		sets.close(set.number, closedSet)
 	}
 }
 
+// remove takes a ring that was closed off the set's list.
 func (set *Set) remove(r *Ring) {
 	if i := slices.Index(set.rings, r); i >= 0 {
 		set.rings = slices.Delete(set.rings, i, i+1)
@@ -222,16 +224,17 @@ func (set *Set) WakeIfSleeping() {
 	}
 }
 
+// newRing makes a ring, with a driver of its own, for a key.
 func (set *Set) newRing(key Key) (*Ring, error) {
 	drv, err := set.config.Driver(DriverConfig{Pool: set.config.Pool, Entries: set.config.Entries})
 	if err != nil {
 		return nil, fmt.Errorf("ring: make %s ring: %w", set.kind, err)
 	}
-	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1, watch: set.realClock}
+	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1, realClock: set.realClock}
 	r.number = rings.add(r)
 	r.protocol, _ = drv.(ProtocolDriver)
 	r.timers = wheel.New(r.clock(), 0)
-	r.onTimer = r.timer
+	r.onTimer = r.timerExpired
 	r.sink.ring = r
 	r.inbox.wakeDriver = drv.Wake
 	set.rings = append(set.rings, r)
@@ -242,20 +245,20 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	return r, nil
 }
 
-// publish gives Nudge, which runs on other goroutines, its own copy of the list.
+// publish stores a copy of the list of rings for other goroutines (Rings, WakeIfSleeping).
 func (set *Set) publish() {
 	rings := slices.Clone(set.rings)
 	set.published.Store(&rings)
 }
 
-// join gives the socket its ring, by the allocation logic, if it has none.
-func (s *Socket) join() error {
+// joinRing gives the socket its ring, by the allocation logic, if it has none. On an error the socket is as before.
+func (s *Socket) joinRing() error {
 	if s.ring() != nil {
 		return nil
 	}
-	a, made := s.activate(), s.made()
-	from, why := a.set, made.why
-	if err := s.place(); err != nil {
+	a, made := s.activate(), s.settingsRecord()
+	from, why := a.set, made.placeReasons
+	if err := s.chooseSet(); err != nil {
 		return err
 	}
 	key := s.key()
@@ -268,28 +271,29 @@ func (s *Socket) join() error {
 		err = r.admit(s)
 	}
 	if err != nil {
-		a.set, made.why = from, why
+		a.set, made.placeReasons = from, why
 		return err
 	}
-	delete(from.bare, s)
+	delete(from.withoutRing, s)
 	a.set = nil
 	return nil
 }
 
-// leave undoes join for a socket that nothing is armed of.
-func (s *Socket) leave() {
+// leaveRing undoes joinRing for a socket of which the driver has nothing armed.
+func (s *Socket) leaveRing() {
 	r := s.ring()
 	s.closeAccount()
 	s.handle.Account = 0
 	s.closeShaper()
-	r.takeOut(s)
+	r.removeSocket(s)
 	s.setRing(nil)
 	s.activate().set = r.set
-	r.set.bare[s] = struct{}{}
+	r.set.withoutRing[s] = struct{}{}
 }
 
-// place lets the owner choose the set. Sets on one pool differ in nothing that the socket has taken from the first.
-func (s *Socket) place() error {
+// chooseSet asks SetConfig.Place which set carries the socket, and keeps the reasons for its path. A socket that has its ring already stays
+// there: only reasons are added. The sets share a pool, so that a socket may change from one to the other before it has a ring.
+func (s *Socket) chooseSet() error {
 	if s.set().config.Place == nil {
 		return nil
 	}
@@ -298,13 +302,13 @@ func (s *Socket) place() error {
 		return err
 	}
 	if s.ring() == nil {
-		s.activate().set, s.made().why = set, why
+		s.activate().set, s.settingsRecord().placeReasons = set, why
 		return nil
 	}
-	made := s.made()
+	made := s.settingsRecord()
 	for _, r := range why {
-		if !slices.Contains(made.why, r) {
-			made.why = append(slices.Clone(made.why), r)
+		if !slices.Contains(made.placeReasons, r) {
+			made.placeReasons = append(slices.Clone(made.placeReasons), r)
 		}
 	}
 	return nil

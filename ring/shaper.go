@@ -11,8 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// shaper is what a datagram socket has that the ring does not let send as it likes: a paced one, or one whose datagrams are numbered for
-// their transmit stamps.
+// shaper decides when the datagrams of a socket leave: of one that is paced, or whose datagrams are numbered for transmit stamps.
 //
 // On a kernel socket the core itself sends each datagram by the transport, those of SendPacket too: only so they leave at their time
 // and in the order of their numbers. The driver is not asked, it finds nothing to take. On a socket of our own stack the driver goes on
@@ -24,14 +23,14 @@ type shaper struct {
 	due        clock.Time // when the first of those that wait may leave, while the socket is in the ring's paceQueue
 	heapIndex  int        // in the ring's paceQueue, from 1; 0: not there
 	blocked    bool       // the kernel's send queue is full: Writable follows
-	released   int32      // own stack: how many the driver may take
+	granted    int32      // own stack: how many the driver may take
 	firstHeld  int32      // own stack: the first that was not granted, in the ring's slab; 0: none
 	timestamps *transmitStamps
 }
 
 const (
-	releaseLimit = 16 // datagrams of one socket at a time
-	paceLimit    = 64 // sockets in one Poll
+	shapedSendLimit = 16 // datagrams of one socket at a time
+	paceLimit       = 64 // sockets in one Poll
 	// sleepSlack: waking for less is not worth the system calls; what is due meanwhile leaves together.
 	sleepSlack = 50 * time.Microsecond
 )
@@ -45,9 +44,9 @@ func (s *Socket) largestPayload() int {
 	return 65507
 }
 
-// openShaper gives the socket a shaper. What waits already is with the driver of an own stack.
+// openShaper gives the socket a shaper. Datagrams that wait already may leave as before: they are granted.
 func (s *Socket) openShaper() *shaper {
-	s.activate().shaper = &shaper{socket: s, released: s.activate().sending.waiting.n}
+	s.activate().shaper = &shaper{socket: s, granted: s.activate().sending.waiting.n}
 	return s.active().shaper
 }
 
@@ -62,7 +61,8 @@ func (sh *shaper) now(r *Ring) clock.Time {
 // cost is what a datagram of n bytes is charged: an empty one is not free, or there would be no limit to how many leave.
 func (sh *shaper) cost(n int) int { return max(n+sh.overhead, 1) }
 
-// sendShaped is Send, SendTo and SendVector of a kernel socket with a shaper: b, or the pieces of bufs, n bytes in all.
+// sendShaped is Send, SendTo and SendVector of a kernel socket with a shaper: b, or the pieces of bufs, n bytes in all. It sends at once if
+// nothing waits and the rate allows it, else it queues a copy.
 func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
 	sh, r := s.active().shaper, s.ring()
 	if s.state != stateOpen {
@@ -71,7 +71,7 @@ func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (
 	if s.active().sending.waiting.n == 0 && !sh.blocked {
 		r.collectStampsBeforeSend(s)
 		if now := sh.now(r); sh.bucket.Ready(now, sh.cost(n)) {
-			sent, e := s.call(b, bufs, to)
+			sent, e := s.transportSend(b, bufs, to)
 			if e == 0 {
 				sh.bucket.Take(now, sh.cost(n))
 			}
@@ -82,15 +82,15 @@ func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (
 	return s.queueShaped(b, bufs, n, to)
 }
 
-// call has the transport send.
-func (s *Socket) call(b []byte, bufs [][]byte, to netip.AddrPort) (int, syscall.Errno) {
+// transportSend makes one send of the transport: b, or the pieces of bufs.
+func (s *Socket) transportSend(b []byte, bufs [][]byte, to netip.AddrPort) (int, syscall.Errno) {
 	if bufs != nil {
 		return s.transport().SendVector(s, bufs, to)
 	}
 	return s.transport().Send(s, sys.NoEscape(b), to)
 }
 
-// queueShaped queues a copy of what may not leave yet.
+// queueShaped queues a copy of a datagram that may not leave yet.
 func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, error) {
 	r := s.ring()
 	if !to.IsValid() && !s.isConnected() {
@@ -100,15 +100,15 @@ func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) 
 		return 0, &OpError{Op: "send", Addr: to, Err: syscall.EMSGSIZE}
 	}
 	if int(s.active().sending.waiting.n)+s.active().sending.inflight >= s.config().SendQueue {
-		s.wantOut = true // dequeueDue pays it
-		s.sentShort()
+		s.wantOut = true // dequeueDue raises EventOut
+		s.countShortSend()
 		return 0, ErrWouldBlock
 	}
 	p, err := r.pool.Alloc(n)
 	if err != nil {
-		s.sentShort()
+		s.countShortSend()
 		if s.active().sending.waiting.n > 0 {
-			s.wantOut = true // dequeueDue pays it, and has given back buffers by then
+			s.wantOut = true // dequeueDue raises EventOut, and has freed buffers by then
 		} else if err := s.wouldBlock(); err != nil {
 			return 0, err
 		}
@@ -124,20 +124,21 @@ func (s *Socket) queueShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) 
 	}
 	s.activate().sending.waiting.push(&r.slab, record{packet: p, destination: to, copied: true})
 	r.stats.Paced++
-	s.sentNow(1, n)
+	s.countSends(1, n)
 	s.dequeueDue()
 	return n, nil
 }
 
-// dequeueDue sends, or lets the driver send, what may leave now, and sees to it that the rest has its time.
+// dequeueDue sends the waiting datagrams that may leave now, or grants them to our stack's driver, and enters the socket in the ring's queue for
+// the time of the next one.
 func (s *Socket) dequeueDue() {
 	if s.stack() != nil {
-		s.releaseDue()
+		s.grantDue()
 		return
 	}
 	q := &s.active().sending.waiting
-	for sent := 0; q.n > 0 && !s.active().shaper.blocked && sent < releaseLimit; sent++ {
-		if !s.release(s.ring().slab.at(q.head)) {
+	for sent := 0; q.n > 0 && !s.active().shaper.blocked && sent < shapedSendLimit; sent++ {
+		if !s.sendHead(s.ring().slab.at(q.head)) {
 			break
 		}
 	}
@@ -148,12 +149,12 @@ func (s *Socket) dequeueDue() {
 	}
 	s.announceLowWater()
 	if q.n == 0 {
-		s.drained()
+		s.onSendsDone()
 	}
 }
 
-// release sends the first record, if it may leave, and reports whether it is gone.
-func (s *Socket) release(rec *record) bool {
+// sendHead sends the first waiting datagram rec, if the rate allows it now, and reports whether it has left the queue, sent or failed.
+func (s *Socket) sendHead(rec *record) bool {
 	sh, r := s.active().shaper, s.ring()
 	n := rec.packet.Len()
 	now := sh.now(r)
@@ -161,14 +162,14 @@ func (s *Socket) release(rec *record) bool {
 		return false
 	}
 	r.collectStampsBeforeSend(s)
-	e := s.callPacket(rec)
+	e := s.sendRecord(rec)
 	if e != 0 && s.retrySend(e) {
-		e = s.callPacket(rec)
+		e = s.sendRecord(rec)
 	}
 	if e != 0 && e != syscall.EAGAIN && rec.copied && s.isConnected() {
-		// An ICMP error of an earlier datagram: it is told, and this one is not lost for it.
+		// An ICMP error of an earlier datagram: it is reported, and this one is sent again.
 		s.sendFailed(s.remote(), e)
-		e = s.callPacket(rec)
+		e = s.sendRecord(rec)
 	}
 	if e == syscall.EAGAIN {
 		err := r.drv.NotifyWritable(s)
@@ -185,14 +186,14 @@ func (s *Socket) release(rec *record) bool {
 	return true
 }
 
-// callPacket sends a record.
-func (s *Socket) callPacket(rec *record) syscall.Errno {
+// sendRecord sends a queued datagram by the transport and numbers it for its transmit stamp.
+func (s *Socket) sendRecord(rec *record) syscall.Errno {
 	e := s.sendPieces(rec.packet, rec.destination)
 	s.active().shaper.timestamps.sent(e, rec.token, !rec.copied)
 	return e
 }
 
-// sendPieces sends a datagram by the transport.
+// sendPieces sends a packet's buffers as one datagram by the transport.
 func (s *Socket) sendPieces(p buffers.Packet, destination netip.AddrPort) syscall.Errno {
 	if destination.IsValid() && s.checkAddress(destination) != nil {
 		return syscall.EAFNOSUPPORT
@@ -229,15 +230,15 @@ func (s *Socket) completeHead(e syscall.Errno) {
 		err = &OpError{Op: "send packet", Addr: t.To, Err: e}
 		s.activate().counts.SendErrors++
 	} else {
-		s.sentNow(1, t.Packet.Len())
+		s.countSends(1, t.Packet.Len())
 	}
 	s.finishSend(t, err)
 }
 
-// releaseDue lets the driver of an own stack take what may leave now.
-func (s *Socket) releaseDue() {
+// grantDue is dequeueDue for a socket of our own stack: it grants the datagrams that may leave now to the driver.
+func (s *Socket) grantDue() {
 	sh, r := s.active().shaper, s.ring()
-	granted := sh.released
+	before := sh.granted
 	for sh.firstHeld != 0 {
 		rec := r.slab.at(sh.firstHeld)
 		n, now := sh.cost(rec.packet.Len()), sh.now(r)
@@ -246,19 +247,19 @@ func (s *Socket) releaseDue() {
 		}
 		sh.bucket.Take(now, n)
 		sh.firstHeld = rec.next
-		sh.released++
+		sh.granted++
 	}
 	if sh.firstHeld != 0 {
 		r.paced.set(s.active().shaper, sh.bucket.Due(sh.cost(r.slab.at(sh.firstHeld).packet.Len())))
 	} else {
 		r.paced.remove(s.active().shaper)
 	}
-	if sh.released > granted {
+	if sh.granted > before {
 		s.transmit()
 	}
 }
 
-// sendDue lets go what is due on the ring's paced sockets.
+// sendDue sends what is due on the ring's paced sockets, at most paceLimit of them. Poll and Flush call it.
 func (r *Ring) sendDue() {
 	now := r.clock()
 	for range paceLimit {

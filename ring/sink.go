@@ -27,8 +27,8 @@ type Meta struct {
 	ViaKernel   bool // see Completion.ViaKernel
 }
 
-// Room is how many more completions the caller's slice takes. A driver stops reaping at zero: what it did not take stays with
-// the kernel, in order, and nothing is copied aside.
+// Room is how many more completions the caller's slice takes. A driver stops reaping at zero: unread packets stay in the kernel's or the link's
+// queue, in order.
 func (k *Sink) Room() int { return len(k.dst) - k.n }
 
 // Socket finds the socket of a fact; nil when the slot was given to another since.
@@ -109,7 +109,8 @@ func (k *Sink) DropClosed(p buffers.Packet) {
 	_ = p.Release()
 }
 
-// queueSlow is the way of a packet whose socket has a callback, another mode, something pending or no reader.
+// queueSlow delivers a packet whose socket has a callback, another mode than Completions, other packets pending, or was closed, and packets for
+// which the caller's slice has no room.
 func (k *Sink) queueSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	r := k.ring
 	r.stats.Packets++
@@ -149,12 +150,13 @@ func (k *Sink) queueSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
 	}
 }
 
-// runCallback runs the socket's callback on the packet and reports whether it goes on to the socket's queue.
+// runCallback runs the socket's callback on the packet. keep: the packet goes on to the completions or the socket's queue; else the callback has
+// taken it, or it was released.
 func (k *Sink) runCallback(s *Socket, rec *record) (keep bool) {
 	r := k.ring
 	r.pool.Deliver(rec.packet) // the callback is the application: the buffer is in its hands for the call
 	rec.fill(&r.callbackCompletion, s)
-	v := k.call(s)
+	v := k.callCallback(s)
 	r.callbackCompletion = Completion{}
 	if v == Keep && s.state >= stateClosing {
 		v = Drop // the callback closed its socket: nobody is left to keep it for
@@ -178,7 +180,7 @@ func (k *Sink) runCallback(s *Socket, rec *record) (keep bool) {
 	return false
 }
 
-// runCallbackUnseen shows the callback what came while the socket was suspended, until the callback suspends or closes the socket.
+// runCallbackUnseen runs the callback on the packets that came while the socket was suspended, until it suspends or closes the socket again.
 func (k *Sink) runCallbackUnseen(s *Socket) {
 	a := s.active()
 	for a.unseen.n > 0 && !s.suspended() {
@@ -196,10 +198,10 @@ func (k *Sink) runCallbackUnseen(s *Socket) {
 	}
 }
 
-// call calls the callback. One that panics costs its connection and nothing else: Poll returns its error, see Ring.Poll. One that ends its
-// goroutine (runtime.Goexit, as a failing test does) costs its connection as well; the Poll does not return, but what the goroutine
-// defers may close the ring.
-func (k *Sink) call(s *Socket) (v Verdict) {
+// callCallback calls the socket's callback and returns its verdict. A panic resets this socket's connection, and a Poll returns it as an
+// error. A callback that ends its goroutine (runtime.Goexit, as a failing test does) resets the connection as well; the Poll does not return
+// then, but deferred calls of the goroutine may close the ring.
+func (k *Sink) callCallback(s *Socket) (v Verdict) {
 	returned := false
 	defer func() {
 		k.ring.inCallback = false
@@ -212,12 +214,12 @@ func (k *Sink) call(s *Socket) (v Verdict) {
 		if s.state < stateClosing {
 			_ = s.abort()
 		}
-		if rec := &k.ring.callbackCompletion; p == nil { // nobody is left to drop it
+		if rec := &k.ring.callbackCompletion; p == nil { // the goroutine ends: runCallback does not go on
 			if rec.Packet.Valid() {
 				_ = rec.Packet.Release()
 			}
 			*rec = Completion{}
-			for i := range k.dst[:k.n] { // nor will anybody be notified of what this Poll had delivered
+			for i := range k.dst[:k.n] { // nor does Poll return what it had delivered
 				if p := &k.dst[i].Packet; p.Valid() {
 					_ = p.Release()
 				}
@@ -242,23 +244,23 @@ func (r *Ring) didNotReturn(s *Socket, p any) {
 
 // Accepted is a new connection on listener l: the transport's number for it and its peer (zero for a unix-domain one, whose peers have no
 // address). The listener's transport is asked for the rest: Accept, or Refuse.
-func (k *Sink) Accepted(l *Socket, conn Conn, peer netip.AddrPort) { k.ring.accepted(l, conn, peer) }
+func (k *Sink) Accepted(l *Socket, conn Conn, peer netip.AddrPort) { k.ring.onAccepted(l, conn, peer) }
 
-// Connected reports that a stream is connected, and its local address. What comes before it is lost in no case: the driver is asked to receive
-// from here on.
-func (k *Sink) Connected(s *Socket, local netip.AddrPort) { s.connected(local) }
+// Connected reports that a stream is connected, and its local address. The core then asks the driver to receive; data that the peer has sent
+// before waits in the transport.
+func (k *Sink) Connected(s *Socket, local netip.AddrPort) { s.onConnected(local) }
 
 // AcceptFailed reports that the listener could not accept; it has stopped accepting.
-func (k *Sink) AcceptFailed(l *Socket, e syscall.Errno) { k.ring.acceptFailed(l, e) }
+func (k *Sink) AcceptFailed(l *Socket, e syscall.Errno) { k.ring.onAcceptFailed(l, e) }
 
 // EndOfStream is the peer's FIN.
-func (k *Sink) EndOfStream(s *Socket) { s.ended() }
+func (k *Sink) EndOfStream(s *Socket) { s.onEndOfStream() }
 
 // Writable answers NotifyWritable.
-func (k *Sink) Writable(s *Socket) { s.writable() }
+func (k *Sink) Writable(s *Socket) { s.onWritable() }
 
 // Failed is an error of the socket: what ended a connection or kept it from being made, or a passing error of a datagram socket.
-func (k *Sink) Failed(s *Socket, e syscall.Errno) { s.failed(e) }
+func (k *Sink) Failed(s *Socket, e syscall.Errno) { s.onFailed(e) }
 
 // Starved reports that receiving stopped because the pool had no buffer; the core restarts it when one came back.
 func (k *Sink) Starved(s *Socket) {
@@ -266,8 +268,8 @@ func (k *Sink) Starved(s *Socket) {
 	s.stop(stopStarved)
 }
 
-// Sent gives back a transmission: done, or failed with e.
-func (k *Sink) Sent(s *Socket, t Transmission, e syscall.Errno) { s.sent(t, e) }
+// Sent returns a transmission that the driver took with TakeTransmission: done, or failed with e.
+func (k *Sink) Sent(s *Socket, t Transmission, e syscall.Errno) { s.onSent(t, e) }
 
 // PathChanged reports that Socket.Path has another answer than before.
 func (k *Sink) PathChanged(s *Socket) {
@@ -277,4 +279,4 @@ func (k *Sink) PathChanged(s *Socket) {
 }
 
 // Detached answers a Detach that was not done at once.
-func (k *Sink) Detached(s *Socket) { s.detached() }
+func (k *Sink) Detached(s *Socket) { s.onDetached() }

@@ -95,6 +95,7 @@ func (r *Ring) prepareSleep() (pending bool) {
 	return false
 }
 
+// disarm ends what Arm began, before the ring is polled again. The next Poll looks at the deadlines.
 func (r *Ring) disarm() {
 	r.armed = false
 	r.inbox.cancelSleep()
@@ -104,6 +105,8 @@ func (r *Ring) disarm() {
 	r.turn++
 }
 
+// nextDeadline is when the ring must be polled at the latest: for a timer, a paced datagram or a transmit stamp; clock.Never for none. now is
+// the clock as it was read, 0 when it was not needed.
 func (r *Ring) nextDeadline() (deadline, now clock.Time) {
 	deadline = clock.Never
 	if r.timers.Len() > 0 {

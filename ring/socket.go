@@ -65,12 +65,12 @@ type Socket struct {
 	ends   endpoints
 }
 
-// mark is something that is seldom asked of a socket.
+// mark is a flag of a socket that is seldom read.
 type mark uint8
 
 const (
-	markCounts mark = 1 << iota // its maker has more of its counts
-	markQuiet                   // it is in Ring.quiet
+	markCounts      mark = 1 << iota // its maker has more of its counts
+	markIdleAccount                  // it is in Ring.idleAccounts
 )
 
 // isAccepted reports that the socket is a listener's child, and not one that the application has opened.
@@ -181,7 +181,7 @@ func (s *Socket) Path() Path {
 	if set := s.set(); set != nil {
 		p.Reasons = set.reasons
 		p.Kind = set.kind
-		if why := s.made().why; len(why) > 0 {
+		if why := s.settingsRecord().placeReasons; len(why) > 0 {
 			if !slices.ContainsFunc(set.reasons, func(r Reason) bool { return r.Code == notAsked }) {
 				p.Lost = why[0].Code // a poller that was not asked for bypass has lost none
 			}
@@ -222,7 +222,7 @@ func (s *Socket) State() string {
 }
 
 func (s *Socket) suspended() bool {
-	return s.stops&stopUser != 0 && s.state < stateDead && s.active().broken == 0
+	return s.stops&stopUser != 0 && s.state < stateDead && s.active().sendError == 0
 }
 
 func (s *Socket) needsSlowPath() bool { return s.slowPath || s.ready || s.announced }
@@ -239,7 +239,7 @@ func (s *Socket) destination(m *Meta) netip.AddrPort {
 	return s.local()
 }
 
-// admit gives the socket a slot and an account and introduces it to the driver.
+// admit puts the socket on the ring: it gets a slot, a datagram socket an account, and the driver attaches it. On an error it has no ring.
 func (r *Ring) admit(s *Socket) error {
 	if err := r.mayStamp(s); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (r *Ring) admit(s *Socket) error {
 	if err := r.drv.Attach(s); err != nil {
 		s.closeAccount()
 		s.handle.Account = 0
-		r.takeOut(s)
+		r.removeSocket(s)
 		s.setRing(nil)
 		return err
 	}
@@ -262,31 +262,32 @@ func (r *Ring) admit(s *Socket) error {
 	return nil
 }
 
-// takeOut takes the socket out of its slot.
-func (r *Ring) takeOut(s *Socket) {
+// removeSocket frees the socket's slot, and takes a listener off the ring's list.
+func (r *Ring) removeSocket(s *Socket) {
 	if s.handle.Kind == KindListener {
 		r.listeners = slices.DeleteFunc(r.listeners, func(l *Socket) bool { return l == s })
 	}
 	r.slots.remove(s)
 }
 
-// removeFromRing is the end of a socket. Its record ends with the next Poll: what is going on with it now may still look at it.
+// removeFromRing is the last step of a closed socket. Its record is freed by the next Poll: callers further up may still read it.
 func (s *Socket) removeFromRing() {
 	r := s.ring()
-	r.takeOut(s)
-	r.ended = append(r.ended, s)
+	r.removeSocket(s)
+	r.finished = append(r.finished, s)
 }
 
-// forgetEnded ends the records of sockets that were closed.
-func (r *Ring) forgetEnded() {
-	for i, s := range r.ended {
+// forgetFinished frees the records of the sockets that removeFromRing listed.
+func (r *Ring) forgetFinished() {
+	for i, s := range r.finished {
 		s.forget()
-		r.ended[i] = nil
+		r.finished[i] = nil
 	}
-	r.ended = r.ended[:0]
+	r.finished = r.finished[:0]
 }
 
-// endAnnouncements: the application has had its turn with the connections that the last Poll announced. Most of them are idle from here on.
+// endAnnouncements is called at the next Poll after one that delivered NEW_CONNECTION: the application has seen those connections, their further
+// events may follow, and the active states of idle ones are freed.
 func (r *Ring) endAnnouncements() {
 	for i, s := range r.announced {
 		s.announced = false
@@ -296,7 +297,7 @@ func (r *Ring) endAnnouncements() {
 	r.announced = r.announced[:0]
 }
 
-// driverPath is the driver's word, with the reasons of the set and of the ring.
+// driverPath is the path as a driver with several paths reports it, with the reasons of the set and of the ring added.
 func (s *Socket) driverPath(r *Ring, x PathReporter) Path {
 	p := x.Path(s)
 	reasons := append([]Reason(nil), r.set.reasons...)
@@ -306,6 +307,6 @@ func (s *Socket) driverPath(r *Ring, x PathReporter) Path {
 	if one := r.set.config.OneRing; one.Code != "" && s.active().needsOwnRing {
 		reasons = append(reasons, one)
 	}
-	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.made().why...))
+	p.Reasons = s.cardReasons(append(append(reasons, p.Reasons...), s.settingsRecord().placeReasons...))
 	return p
 }

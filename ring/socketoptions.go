@@ -49,7 +49,8 @@ func (x *SocketOptions) Renumber(from, to int) {
 	}
 }
 
-// name notes what an interface was called when a group was joined on it: when it is deleted nobody else knows.
+// name keeps the name of an interface that a group was joined on: when the interface was deleted, LeaveGroup can still find the membership by
+// it.
 func (x *SocketOptions) name(index int, name string) {
 	if x.names == nil {
 		x.names = map[int]string{}
@@ -75,13 +76,13 @@ func (s *Socket) Device() int {
 	return s.active().device
 }
 
-// isDefault reports that nothing was said.
+// isDefault reports that no option was set.
 func (x *SocketOptions) isDefault() bool {
 	return x.TTL == 0 && x.TOS == 0 && x.MulticastTTL == 0 && !x.MulticastLoop && !x.MulticastAll && x.MulticastInterface == 0 && !x.Broadcast &&
 		!x.ReuseAddr && !x.ReusePort && x.ReceiveBuffer == 0 && x.Groups == nil && x.names == nil
 }
 
-// note keeps an option, if it is one of those; true says that it is.
+// note keeps the value of an option that has a field, and reports whether it has one.
 func (x *SocketOptions) note(o Option, value int) bool {
 	on := value != 0
 	switch o {
@@ -111,6 +112,7 @@ func (x *SocketOptions) note(o Option, value int) bool {
 	return true
 }
 
+// member adds a membership that the transport has joined, or removes one that it has left.
 func (x *SocketOptions) member(m Membership, join bool) {
 	if join {
 		x.Groups = append(x.Groups, m)

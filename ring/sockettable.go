@@ -71,6 +71,8 @@ func (t *socketTable) add() *Socket {
 	return s
 }
 
+// addChunk makes the chunk that new sockets come from; its length grows with the number of open sockets. The chunk that is full now is freed if
+// all its sockets are closed already.
 func (t *socketTable) addChunk() {
 	full := t.current
 	n := min(max(1<<bits.Len(uint(t.open/chunkShare))/2, chunkMin), chunkMax)
@@ -90,7 +92,7 @@ func (t *socketTable) addChunk() {
 	}
 }
 
-// remove ends a record: its socket is closed.
+// remove notes that the record's socket is closed, and drops its chunk with the last one.
 func (t *socketTable) remove(s *Socket) {
 	i := int(s.at >> chunkBits)
 	t.chunks[i].open--
@@ -100,6 +102,7 @@ func (t *socketTable) remove(s *Socket) {
 	}
 }
 
+// forgetIfClosed drops a chunk whose sockets are all closed.
 func (t *socketTable) forgetIfClosed(i int) {
 	if t.chunks[i].open == 0 && t.chunks[i].records != nil {
 		t.chunks[i] = chunk{}

@@ -47,9 +47,9 @@ func SendQueueOf(s *Socket) SendQueue {
 	if !s.readable() {
 		return SendQueue{}
 	}
-	home := s.home()
-	a := home.actives[s.activeIndex]
-	return SendQueue{int(a.sending.waiting.n), a.sending.inflight, home.settings[s.settings.Load()].config.SendQueue, a.shaper != nil}
+	set := s.makerSet()
+	a := set.actives[s.activeIndex]
+	return SendQueue{int(a.sending.waiting.n), a.sending.inflight, set.settings[s.settings.Load()].config.SendQueue, a.shaper != nil}
 }
 
 // QueueCopy puts a datagram that a StackTransport has copied behind what waits on the socket; p is transmitting, and nobody waits for its end.
@@ -60,7 +60,7 @@ func QueueCopy(s *Socket, p buffers.Packet, to netip.AddrPort, route int32) {
 	}
 	rec := s.activate().sending.waiting.add(&s.ring().slab)
 	rec.packet, rec.destination, rec.route, rec.copied = p, to, route, true
-	s.queued()
+	s.onQueued()
 }
 
 // Prepare makes everything ready for the first send to an address: route, neighbour, headers. It returns at once; a neighbour may still
@@ -81,19 +81,20 @@ func (s *Socket) Prepare(to netip.AddrPort) error {
 	return nil
 }
 
-// TransmissionsTaken reports that a driver has fetched what it could of the socket's transmissions: what waited for them goes on.
+// TransmissionsTaken is called by a driver that has fetched what it could of the socket's transmissions: EventOut is raised if it is due, and
+// what waited for an empty queue goes on.
 func TransmissionsTaken(s *Socket) {
 	if !s.readable() || s.state == stateGone {
 		return
 	}
 	s.announceLowWater()
-	if !s.active().sending.queued() {
-		s.drained()
+	if !s.active().sending.hasWaiting() {
+		s.onSendsDone()
 	}
 }
 
-// changed tells the stack that carries the socket.
-func (s *Socket) changed(op string) error {
+// notifyStack tells the stack that carries the socket, if one does, that addresses or options have changed; op is the call that changed them.
+func (s *Socket) notifyStack(op string) error {
 	if s.stack() == nil || s.state >= stateDead {
 		return nil
 	}

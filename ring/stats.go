@@ -112,16 +112,16 @@ func (r *Ring) Stats() RingStats {
 	return s
 }
 
-// sentNow counts a message that left, or part of one.
-func (s *Socket) sentNow(messages, bytes int) {
+// countSends counts messages that the transport took, and bytes in them, for the socket and its ring; 0 messages for a part of one.
+func (s *Socket) countSends(messages, bytes int) {
 	r := s.ring()
 	r.stats.SentMessages += uint64(messages)
 	r.stats.SentBytes += uint64(bytes)
 	s.countSent(messages, bytes)
 }
 
-// sentShort counts a send that was refused whole or in part.
-func (s *Socket) sentShort() {
+// countShortSend counts a send that was refused whole or in part.
+func (s *Socket) countShortSend() {
 	s.ring().stats.ShortSends++
 	s.activate().counts.ShortSends++
 }
@@ -130,7 +130,7 @@ func (s *Socket) sentShort() {
 // records when the socket becomes idle.
 type totals struct{ packets, bytes, sentMessages, sentBytes uint32 }
 
-// countReceived counts a packet, countSent a message or part of one. n is less than 4 GiB.
+// countReceived counts a packet of n bytes, less than 4 GiB.
 func (s *Socket) countReceived(n int) {
 	t := &s.totals
 	t.packets++
@@ -146,6 +146,7 @@ func (s *Socket) carryReceived(packets, bytes bool) {
 	c.Bytes += carry(bytes)
 }
 
+// countSent counts messages that were sent, and n bytes in them.
 func (s *Socket) countSent(messages, n int) {
 	t := &s.totals
 	t.sentMessages += uint32(messages)
@@ -161,6 +162,7 @@ func (s *Socket) carrySent(messages, bytes bool) {
 	c.SentBytes += carry(bytes)
 }
 
+// carry is what a 32-bit count that has wrapped adds to the 64-bit one behind it.
 func carry(over bool) uint64 {
 	if over {
 		return 1 << 32
@@ -168,11 +170,12 @@ func carry(over bool) uint64 {
 	return 0
 }
 
-// totalCounts puts together what the record, its active state and the set have.
+// totalCounts adds up the socket's counts: 32 bits of them are in the record, the rest in its active state, or in the set's table while it has
+// none.
 func (s *Socket) totalCounts() socketCounts {
 	c := s.active().counts
 	if s.marks&markCounts != 0 && !s.isActive() {
-		c = s.home().sockets.counts[s.at]
+		c = s.makerSet().sockets.counts[s.at]
 	}
 	c.Packets += uint64(s.totals.packets)
 	c.Bytes += uint64(s.totals.bytes)

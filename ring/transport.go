@@ -206,12 +206,12 @@ func SetTransport(s *Socket, t Transport, c Conn) {
 }
 
 func (s *Socket) setTransport(t Transport, c Conn) {
-	s.via, s.handle.Conn = s.home().addTransport(t), c
+	s.via, s.handle.Conn = s.makerSet().addTransport(t), c
 }
 
 // TransportOf is what carries the socket's bytes. For drivers. Owner only.
 func TransportOf(s *Socket) Transport {
-	if !s.readable() || int(s.via) >= len(s.home().transports) {
+	if !s.readable() || int(s.via) >= len(s.makerSet().transports) {
 		return nil
 	}
 	return s.transport()

@@ -53,7 +53,7 @@ func (s *transmitStamps) sent(e syscall.Errno, token uint64, packet bool) {
 	}
 }
 
-// mayStamp reports whether the socket can have on r what its Config asks for.
+// mayStamp is nil unless the socket's Config asks for transmit stamps that it cannot have on r; then it is the reason.
 func (r *Ring) mayStamp(s *Socket) error {
 	switch {
 	case !s.config().TxTimestamps:
@@ -101,12 +101,12 @@ func (s *Socket) closeShaper() {
 	}
 }
 
-// collectStamps takes what came on the error queues: of those that wait for something in each Poll, of all of them after a sleep, because
-// a stamp that nobody waits for any more would keep the descriptor from sleeping.
+// collectStamps reads the sockets' queues of reports: in each Poll of the sockets that wait for stamps, after a sleep of all, because a report
+// that was given up and comes late would keep the descriptor readable.
 func (r *Ring) collectStamps() {
-	rested := r.turn&timerMask == 0
+	afterSleep := r.turn&timerMask == 0
 	for _, sh := range r.timestamping {
-		if t := sh.timestamps; t.waiting > 0 || rested {
+		if t := sh.timestamps; t.waiting > 0 || afterSleep {
 			r.takeStamps(sh.socket, t)
 		}
 	}
@@ -120,6 +120,7 @@ func (r *Ring) collectStampsBeforeSend(s *Socket) {
 	}
 }
 
+// takeStamps takes reports off the transport's queue and queues an EventTxTimestamp for each, at most stampBatch of them.
 func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
 	for range stampBatch {
 		if s.active().done.n >= stampQueue {
@@ -130,7 +131,7 @@ func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
 			return
 		}
 		if !ok {
-			continue // an error of the network's: SO_ERROR tells it
+			continue // an error of the network: the driver reports it by SO_ERROR
 		}
 		t.waiting = max(t.waiting-1, 0)
 		t.pause = stampPause
@@ -145,7 +146,8 @@ func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
 	}
 }
 
-// token is that of the datagram with the kernel's number, which has 32 bits.
+// token is the token of the datagram to which the kernel gave the number id. The kernel counts in 32 bits; an error where the datagram is too
+// long ago, or a failed send has made the numbers unsure.
 func (s *transmitStamps) token(id uint32) (uint64, error) {
 	back := uint64(uint32(s.next) - id)
 	if back == 0 || back > min(stampWindow, s.next) || s.unsure {
@@ -154,6 +156,7 @@ func (s *transmitStamps) token(id uint32) (uint64, error) {
 	return s.tokens[(s.next-back)%stampWindow], nil
 }
 
+// transmitStamp is the time that a report tells: the network card's, converted, if the socket asked for it, else the kernel's.
 func (r *Ring) transmitStamp(s *Socket, x *SendReport) Stamp {
 	if x.Hardware != 0 && s.config().HardwareTimestamps != HardwareTimestampsOff {
 		if c := r.card(uint32(r.interfaceOf(s))); c != nil {
@@ -169,7 +172,8 @@ func (r *Ring) transmitStamp(s *Socket, x *SendReport) Stamp {
 	return Stamp{Nanos: x.Software, Source: StampSoftware}
 }
 
-// stampDeadline is when the ring must look for stamps again.
+// stampDeadline is when a sleeping ring must look for stamps again; clock.Never when none is to come. Stamps that did not come within
+// stampPatience are counted as missing.
 func (r *Ring) stampDeadline(now clock.Time) clock.Time {
 	at := clock.Never
 	for _, sh := range r.timestamping {

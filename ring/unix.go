@@ -15,7 +15,7 @@ import (
 type unixEnd struct {
 	local, remote string
 	file          UnixFile // that BindUnix made; zero: none
-	keep          bool     // and it is to stay
+	keepFile      bool     // and it is to stay
 }
 
 // maxUnixPath is the longest name: sun_path's 108 bytes less the NUL, or less the leading one of an abstract name.
@@ -90,7 +90,7 @@ func (s *Socket) ConnectUnix(name string) error {
 		return unixError("connect unix", name, err)
 	}
 	s.activate().unix.remote = peer
-	if err := s.join(); err != nil {
+	if err := s.joinRing(); err != nil {
 		return unixError("connect unix", name, err)
 	}
 	s.state = stateConnecting // for the application; the driver's first look makes it open, as with TCP
@@ -110,13 +110,13 @@ func (s *Socket) SetUnlinkOnClose(on bool) error {
 	if !s.Unix() {
 		return stateError("set unlink on close", s)
 	}
-	s.activate().unix.keep = !on
+	s.activate().unix.keepFile = !on
 	return nil
 }
 
-// removeFile is the end of the file that BindUnix made.
+// removeFile removes the file that BindUnix made, when the socket is closed, unless SetUnlinkOnClose keeps it.
 func (s *Socket) removeFile() error {
-	if s.active().unix == nil || s.active().unix.file == (UnixFile{}) || s.active().unix.keep {
+	if s.active().unix == nil || s.active().unix.file == (UnixFile{}) || s.active().unix.keepFile {
 		return nil
 	}
 	file := s.active().unix.file
@@ -143,6 +143,7 @@ func (s *Socket) ipOnly(op string) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%s socket %d has no such thing: %w", s.kindName(), s.ID(), ErrNotSupported)}
 }
 
+// checkUnixName is nil for a name that a unix-domain address can hold.
 func checkUnixName(op, name string) error {
 	abstract := strings.HasPrefix(name, "@") || strings.HasPrefix(name, "\x00")
 	switch {

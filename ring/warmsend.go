@@ -74,6 +74,7 @@ func (s *Socket) WarmSend(b []byte, to netip.AddrPort) error {
 // errCold is made once: a program that warms in a loop meets it often.
 var errCold error = &OpError{Op: "warm: the path is not ready", Err: syscall.EAGAIN}
 
+// warmSend is WarmSend after its checks: it also writes and drops a record of the send queue, which a real send of our stack may need.
 func (s *Socket) warmSend(b []byte, to netip.AddrPort) syscall.Errno {
 	if s.checkAddress(to) != nil {
 		return syscall.EAFNOSUPPORT
