@@ -12,8 +12,7 @@ import (
 type reassembly struct {
 	held   []heldPiece
 	bytes  int
-	recent [maxRecent]recentRange // the newest first: RFC 2018 section 4
-	count  int
+	recent []recentRange  // the newest first: RFC 2018 section 4
 	twice  wire.SACKBlock // RFC 2883: reported once
 	dsack  bool
 }
@@ -21,11 +20,15 @@ type reassembly struct {
 // recentRange is a range to report.
 type recentRange struct {
 	wire.SACKBlock
-	reported bool
+	reports uint8 // in how many acknowledgements it was
 }
 
-// maxRecent is how many ranges are remembered for reports: a burst is acknowledged at once, and may have brought more than one report takes.
-const maxRecent = 32
+const (
+	// maxRecent is how many ranges are remembered for reports: a burst is acknowledged at once, and may have brought more than one report takes.
+	maxRecent = 256
+	// minReports is how often a range is reported at least, however many there are: an acknowledgement may be lost (RFC 2018 section 4).
+	minReports = 2
+)
 
 // heldPiece is data beyond a gap.
 type heldPiece struct {
@@ -58,7 +61,7 @@ func (t *Table) idleReassembly(c *conn) {
 		return
 	}
 	if r := t.reassemblies[c.reassembly-1]; len(r.held) == 0 && !r.dsack {
-		*r = reassembly{held: r.held[:0]}
+		*r = reassembly{held: r.held[:0], recent: r.recent[:0]}
 		t.freeReasm = append(t.freeReasm, c.reassembly-1)
 		c.reassembly = 0
 	}
@@ -80,7 +83,7 @@ func (t *Table) dropReassembly(id ID, c *conn) {
 // keep holds data beyond a gap. What overlaps keeps what came first, except that a piece which covers others whole takes their place.
 func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop) {
 	r := t.reassemblyOf(c)
-	if r.bytes+int(p.Length) > max(t.settingsOf(c).ReceiveBuffer/4*3, c.payloadLimit()) || len(r.held) >= maxHeldPieces {
+	if len(r.held) >= max(maxHeldPieces, 2*t.settingsOf(c).ReceiveBuffer/c.payloadLimit()) {
 		t.idleReassembly(c)
 		return false, wire.TCPBudget
 	}
@@ -131,23 +134,22 @@ func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop
 
 // block puts the range that piece i lies in first among the blocks to report: RFC 2018 section 4.
 func (r *reassembly) block(i int) {
-	first, last := i, i
-	for first > 0 && r.held[first-1].end() == r.held[first].seq {
-		first--
-	}
-	for last+1 < len(r.held) && r.held[last].end() == r.held[last+1].seq {
-		last++
-	}
-	b := recentRange{SACKBlock: wire.SACKBlock{Left: uint32(r.held[first].seq), Right: uint32(r.held[last].end())}}
-	kept := r.recent
-	n := 1
-	for _, old := range kept[:r.count] {
-		if inside := !Seq(old.Left).Before(Seq(b.Left)) && !Seq(b.Right).Before(Seq(old.Right)); !inside && n < len(r.recent) {
+	left, right := r.held[i].seq, r.held[i].end()
+	n := 0
+	for _, old := range r.recent {
+		if from, to := Seq(old.Left), Seq(old.Right); right.Before(from) || to.Before(left) {
 			r.recent[n] = old
 			n++
+		} else { // they touch
+			left, right = minSeq(left, from), maxSeq(right, to)
 		}
 	}
-	r.recent[0], r.count = b, n
+	if n = min(n, maxRecent-1); n == len(r.recent) {
+		r.recent = append(r.recent, recentRange{})
+	}
+	r.recent = r.recent[:n+1]
+	copy(r.recent[1:], r.recent)
+	r.recent[0] = recentRange{SACKBlock: wire.SACKBlock{Left: uint32(left), Right: uint32(right)}}
 }
 
 // done reports whether the range is among the first n blocks of the segment.
@@ -200,13 +202,13 @@ func (t *Table) drain(id ID, c *conn) {
 		c.flags |= flagAckNow // RFC 5681 section 4.2: a gap was filled
 	}
 	m := 0
-	for _, b := range r.recent[:r.count] {
+	for _, b := range r.recent {
 		if c.rcvNxt.Before(Seq(b.Left)) {
 			r.recent[m] = b
 			m++
 		}
 	}
-	r.count = m
+	r.recent = r.recent[:m]
 	t.idleReassembly(c)
 }
 
@@ -222,20 +224,20 @@ func (t *Table) putSACK(c *conn, s *Segment) {
 		s.Options.SACK[0], n = r.twice, 1
 		r.dsack = false
 	}
-	// The newest; those that were never reported; the rest again, in case that an acknowledgement is lost.
+	// The newest; those that were reported too rarely; the rest again.
 	unreported := false
-	for pass := range 3 {
-		for i := range r.recent[:r.count] {
+	for pass := range 2 + minReports {
+		for i := range r.recent {
 			b := &r.recent[i]
-			if newest := i == 0; newest != (pass == 0) || pass == 1 && b.reported || pass == 2 && b.done(s, n) {
+			if newest := i == 0; newest != (pass == 0) || pass > 0 && b.done(s, n) || pass > 0 && pass <= minReports && int(b.reports) >= pass {
 				continue
 			}
 			if n == limit {
-				unreported = unreported || !b.reported
+				unreported = unreported || b.reports < minReports
 				continue
 			}
 			s.Options.SACK[n] = b.SACKBlock
-			b.reported = true
+			b.reports = min(b.reports+1, minReports)
 			n++
 		}
 	}
