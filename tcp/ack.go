@@ -12,6 +12,7 @@ type acknowledged struct {
 	delivered int // these, and those newly SACKed
 	rtt       clock.Duration
 	hasRTT    bool
+	original  bool // something of the episode that was sent once: acknowledged or SACKed now
 	dsack     bool
 	dsackTo   Seq
 }
@@ -120,6 +121,7 @@ func (t *Table) advance(id ID, c *conn, snd *sender, ack Seq, a *acknowledged) {
 		}
 		if r.flags&sentSACKed == 0 {
 			t.arrived(c, snd, r)
+			a.original = a.original || snd.isOriginal(r)
 		} else {
 			snd.sackedCount--
 		}
@@ -186,6 +188,7 @@ func (t *Table) takeSACK(c *conn, snd *sender, s *Segment, a *acknowledged) {
 			}
 			snd.unmark(r, int(r.span))
 			t.arrived(c, snd, r)
+			a.original = a.original || snd.isOriginal(r)
 			r.flags = r.flags&^(sentLost|sentAgain) | sentSACKed
 			snd.sacked += int(r.span)
 			snd.sackedCount++
@@ -251,7 +254,12 @@ func (snd *sender) loseHead() {
 	}
 }
 
-// frtoStep is RFC 5682 section 2.1 steps 2 and 3. It reports whether recovery goes on.
+// isOriginal reports whether an element was sent once, before the episode began.
+func (snd *sender) isOriginal(r *sent) bool {
+	return r.flags&sentTwice == 0 && !snd.recover.Before(r.end())
+}
+
+// frtoStep is RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK. It reports whether recovery goes on.
 func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) bool {
 	switch {
 	case a.bytes == 0 && !duplicate && a.delivered == 0:
@@ -262,7 +270,7 @@ func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) 
 			snd.frto = frtoNone
 		}
 	case snd.frto == frtoNewData, snd.frto == frtoSecond:
-		if a.bytes > 0 {
+		if a.original {
 			t.undo(c, snd) // it acknowledges what was sent once, before the time-out
 			return false
 		}

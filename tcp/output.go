@@ -97,6 +97,9 @@ func (t *Table) retransmit(id ID, c *conn, snd *sender, s *Segment) bool {
 	if i == snd.flight.len() {
 		panic("tcp: lost bytes are counted that no element has")
 	}
+	if snd.frto == frtoFirst && i > 0 {
+		return false // RFC 5682 section 2.1 step 1: the first segment alone, and what comes back decides
+	}
 	r := snd.flight.at(i)
 	snd.lostFrom = r.seq
 	size := min(int(r.span), c.payloadLimit())

@@ -68,18 +68,31 @@ func (t *Table) enterLoss(id ID, c *conn, snd *sender) {
 	c.phase = phaseLoss
 	snd.recover = c.nxt
 	c.dupAcks, snd.left, snd.probing = 0, 0, false
-	// RFC 2018 section 8: the receiver may have discarded what it had SACKed. It will say again what it has.
+	if first.flags&sentSACKed != 0 {
+		snd.forgetSACK()
+	}
+	window := c.reorderWindow(snd)
 	for i := range snd.flight.len() {
 		r := snd.flight.at(i)
-		r.flags &^= sentSACKed | sentAgain
-		r.flags |= sentLost
+		// RFC 8985 section 6.3: what was sent less than a round trip ago may still arrive.
+		recent := c.has(flagSACK) && i > 0 && snd.rackAt != 0 && r.at.Add(snd.rackRTT+window) > t.now
+		if r.flags&(sentSACKed|sentLost) == 0 && !recent {
+			snd.markLost(r)
+		}
 	}
-	snd.sacked, snd.sackedCount, snd.again = 0, 0, 0
-	snd.lost, snd.lostFrom = c.flight(), c.una
 	if t.settingsOf(c).Congestion != NoCongestionControl {
-		c.cc.Window = uint32(c.payloadLimit()) // the loss window
+		c.cc.Window = uint32(snd.pipe(c) + c.payloadLimit()) // the loss window: one segment more than what is still under way
 	}
 	t.blackHole(c)
+}
+
+// forgetSACK is for a peer that has discarded what it had SACKed: it would have acknowledged the first element otherwise. It says again what it
+// has (RFC 2018 section 8). Without that proof marks are kept over a time-out: RFC 6675 section 5.1.
+func (snd *sender) forgetSACK() {
+	for i := range snd.flight.len() {
+		snd.flight.at(i).flags &^= sentSACKed
+	}
+	snd.sacked, snd.sackedCount = 0, 0
 }
 
 // reduceRate is proportional rate reduction: RFC 9937 section 6. It sets the window so that as much may leave as is to.
