@@ -28,7 +28,7 @@ func (t *Table) rto(c *conn) clock.Duration {
 		d = max(d, 3*clock.Second) // RFC 6298 (5.7)
 	}
 	if c.srtt != 0 {
-		d = clock.Duration(int64(c.srtt)+max(4*int64(c.rttvar), int64(t.wheel.Tick())/us)) * clock.Microsecond
+		d = clock.Duration(int64(c.srtt)+max(4*int64(c.rttvar), int64(s.RTOMin)/us)) * clock.Microsecond
 		if c.flight() < 2*c.payloadLimit() {
 			// Less than two full segments: the peer may delay the acknowledgement.
 			d = max(d, clock.Duration(int64(c.srtt)*us)+s.PeerAckDelay+s.PeerAckDelay/4)
