@@ -4,7 +4,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// absent stands in the place of a link that was lost, until another comes: it carries nothing.
+// absent takes the place of a link that was lost, until another is opened: it carries nothing, so that the driver's loops need no test for nil.
 type absent struct {
 	info link.Info
 	path link.Path
@@ -34,19 +34,20 @@ func (a *absent) Why(link.Caps) link.Reason {
 	return link.Reason{Code: "link.detached", Text: "the link was lost and carries nothing"}
 }
 
-// past is what the links counted that were in a place before the one that is there now.
-type past struct {
+// formerCounts are the sums of what earlier links in a place counted, so that the place's counts never go back.
+type formerCounts struct {
 	stats    link.Stats
 	counters []link.Counter
 }
 
-func (p *past) add(l link.Link) {
+// add adds the counts of a link that is closed.
+func (p *formerCounts) add(l link.Link) {
 	p.stats = p.sum(l.Stats())
 	p.counters = p.join(l.Counters(nil))
 }
 
-// sum is s with what was before.
-func (p *past) sum(s link.Stats) link.Stats {
+// sum is s, the statistics of the link that is there now, with those of earlier ones added.
+func (p *formerCounts) sum(s link.Stats) link.Stats {
 	s.RxFrames += p.stats.RxFrames
 	s.RxBytes += p.stats.RxBytes
 	s.RxLost += p.stats.RxLost
@@ -57,8 +58,8 @@ func (p *past) sum(s link.Stats) link.Stats {
 	return s
 }
 
-// join is the counters with what was before added to those of the same name.
-func (p *past) join(list []link.Counter) []link.Counter {
+// join adds the counters of earlier links to those in list by name.
+func (p *formerCounts) join(list []link.Counter) []link.Counter {
 	for _, c := range p.counters {
 		found := false
 		for i := range list {

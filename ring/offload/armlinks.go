@@ -35,7 +35,7 @@ func (d *driver) armLinks() error {
 	return nil
 }
 
-// disarmLinks takes them out.
+// disarmLinks takes the links' descriptors out of the list.
 func (d *driver) disarmLinks() {
 	d.linksArmed = false
 	for i := range d.links {

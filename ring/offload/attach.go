@@ -14,7 +14,7 @@ import (
 // defaultReceiveBuffer is net.core.rmem_default.
 const defaultReceiveBuffer = 212992
 
-// Attach takes a socket: into the stack if it can carry it, else onto its shadow alone, with the reason in its path.
+// Attach adds a socket to the ring: to the stack if the stack can carry it, else to the list of shadows alone, with the reason in its path.
 func (d *driver) Attach(s *ring.Socket) error {
 	h := ring.HandleOf(s)
 	if h.Kind != ring.KindDatagram {
@@ -41,26 +41,27 @@ func (d *driver) Attach(s *ring.Socket) error {
 	return nil
 }
 
-// attachToStack puts a socket into the stack.
+// attachToStack adds a socket to UDP's table, joins its groups there, gives it the stack's transport and claims its flows. On an error the stack
+// does not have it.
 func (d *driver) attachToStack(e *entry) (err error) {
 	if e.id, err = d.udp.Add(d.endpoint(e.s), d.options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
 	d.udp.SetStopped(e.id, true) // until Receive
-	e.own = true
+	e.inStack = true
 	e.groups.Open(d.system.Kernel, e.s)
-	e.home = d.homeOf(e)
-	if err = errors.Join(d.widen(e), d.regroup(e)); err != nil {
+	e.boundIf = d.boundInterface(e)
+	if err = errors.Join(d.widen(e), d.updateMemberships(e)); err != nil {
 		d.udp.Remove(d.now, e.id)
-		e.own = false
+		e.inStack = false
 		return err
 	}
 	d.transport.Carry(e.s, e.id)
-	d.reclaim(e)
+	d.updateClaims(e)
 	return nil
 }
 
-// widen gives the socket's shadow room.
+// widen enlarges the receive buffer of the socket's shadow; the reason goes into the path where that is not permitted.
 func (d *driver) widen(e *entry) error {
 	if d.config.MemoryHost != nil {
 		return nil
@@ -72,29 +73,30 @@ func (d *driver) widen(e *entry) error {
 	return err
 }
 
-// Follow follows what the application did.
-func (d *driver) Follow(s *ring.Socket) error {
+// SocketChanged is called by the transport when the application has changed the socket's addresses or options: the stack and the claims follow.
+func (d *driver) SocketChanged(s *ring.Socket) error {
 	e := d.table.of(s)
-	if e == nil || !e.own {
+	if e == nil || !e.inStack {
 		return nil
 	}
-	return errors.Join(d.follow(e), e.groups.ApplyFilter())
+	return errors.Join(d.updateSocket(e), e.groups.ApplyFilter())
 }
 
-// follow makes what the stack knows of a socket what the socket is. It asks nothing of the kernel but entries of the steering program,
-// and the size of a receive buffer that was set.
-func (d *driver) follow(e *entry) error {
+// updateSocket brings UDP's table, memberships and claims up to date with the socket. Of the kernel it asks only entries of the steering
+// program, and the size of a receive buffer that was set.
+func (d *driver) updateSocket(e *entry) error {
 	if err := d.udp.Change(e.id, d.endpoint(e.s), d.options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
-	if e.home == 0 {
-		e.home = d.homeOf(e) // connecting gives an address
+	if e.boundIf == 0 {
+		e.boundIf = d.boundInterface(e) // connecting gives an address
 	}
-	err := d.regroup(e)
-	d.reclaim(e)
+	err := d.updateMemberships(e)
+	d.updateClaims(e)
 	return err
 }
 
+// endpoint is the socket's addresses, account and port options, as UDP's table wants them.
 func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 	h, o := ring.HandleOf(s), ring.OptionsOf(s)
 	e := udp.Endpoint{Owner: uint64(h.Gen)<<32 | uint64(h.Slot), Account: h.Account, LocalPort: s.LocalAddr().Port(),
@@ -107,6 +109,8 @@ func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 	return e
 }
 
+// options are the socket's options, as UDP wants them. The receive buffer is the smaller of what the application asked for and what the kernel
+// has given its shadow.
 func (d *driver) options(s *ring.Socket) udp.Options {
 	o := ring.OptionsOf(s)
 	size := o.ReceiveBuffer
@@ -122,7 +126,8 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 		Broadcast: o.Broadcast, MulticastInterface: o.MulticastInterface, ReceiveBuffer: size}
 }
 
-// Receive starts or stops reading. What comes for a socket that is stopped is kept, up to its receive buffer.
+// Receive starts or stops reading. Datagrams for a socket that is stopped are kept, up to its receive buffer, and delivered when it starts
+// again.
 func (d *driver) Receive(s *ring.Socket, on bool) error {
 	e := d.table.of(s)
 	switch {
@@ -131,7 +136,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	case e == nil:
 		return fmt.Errorf("offload: receive: socket %d is not attached", s.ID())
 	}
-	if e.own {
+	if e.inStack {
 		d.udp.SetStopped(e.id, !on)
 		if on && d.udp.Backlogged(e.id) > 0 && !e.resumed {
 			e.resumed = true
@@ -154,21 +159,22 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 	return nil
 }
 
-// Detach lets go of a socket. Packets of it that are on a link come back all the same.
+// Detach removes a socket from the stack, the claims and the list of shadows. Always done at once: packets of it that a link still has are
+// completed as others are.
 func (d *driver) Detach(s *ring.Socket) bool {
 	e := d.table.of(s)
 	if e == nil {
 		return true
 	}
-	if e.own {
+	if e.inStack {
 		d.transport.Drop(s)
 		d.udp.Remove(d.now, e.id)
 		d.claims.ReleaseAll(&e.claims)
 		if x := d.config.Exchange; x != nil {
 			e.groups.Withdraw(x.watcher, d.keyOf(e))
 		}
-		d.forgetPort(e)
-		d.forgetSends(e)
+		d.withdrawPort(e)
+		d.withdrawGroupFlows(e)
 	}
 	if e.stamped {
 		d.stamps--

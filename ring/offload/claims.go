@@ -11,22 +11,23 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
-// target is where flows of the link are claimed.
+// target is the claimer, and the VLAN in it, at which flows of the link are claimed.
 func (l *Link) target() steering.Target { return steering.Target{Claimer: l.Steering, VLAN: l.VLAN} }
 
-// wants is what a socket is to have of the links.
-func (d *driver) wants(e *entry) (w steering.Wants) {
-	w = d.wantsButGroups(e)
+// wantedFlows are the flows that the steering program must redirect for a socket: those of its address, and those of its groups.
+func (d *driver) wantedFlows(e *entry) (w steering.Wants) {
+	w = d.wantedExceptGroups(e)
 	groups := e.groups.Groups()
 	w.Groups = make([]steering.Group, len(groups))
 	for i, g := range groups {
-		w.Groups[i] = d.wantsGroup(e, g)
+		w.Groups[i] = d.wantedGroup(e, g)
 	}
 	return w
 }
 
-func (d *driver) wantsButGroups(e *entry) steering.Wants {
-	w := steering.Wants{Protocol: link.UDP, Local: e.s.LocalAddr(), Remote: e.s.RemoteAddr(), IfIndex: e.home, Kernel: d.cedesPort(e)}
+// wantedExceptGroups is wantedFlows without groups.
+func (d *driver) wantedExceptGroups(e *entry) steering.Wants {
+	w := steering.Wants{Protocol: link.UDP, Local: e.s.LocalAddr(), Remote: e.s.RemoteAddr(), IfIndex: e.boundIf, Kernel: d.leavesPortToKernel(e)}
 	if d.config.ThreeTuple {
 		w.Remote = netip.AddrPort{}
 	}
@@ -36,23 +37,25 @@ func (d *driver) wantsButGroups(e *entry) steering.Wants {
 	return w
 }
 
-func (d *driver) wantsGroup(e *entry, g shadow.Group) steering.Group {
-	w := steering.Group{Addr: netip.AddrFrom4(g.Addr), IfIndex: int(g.IfIndex), Kernel: d.cedes(e, g)}
+// wantedGroup is one group of wantedFlows.
+func (d *driver) wantedGroup(e *entry, g shadow.Group) steering.Group {
+	w := steering.Group{Addr: netip.AddrFrom4(g.Addr), IfIndex: int(g.IfIndex), Kernel: d.leavesGroupToKernel(e, g)}
 	if g.Source != ([4]byte{}) {
 		w.Source = netip.AddrFrom4(g.Source)
 	}
 	return w
 }
 
-// reclaim makes the claims those of the socket. One that is refused leaves the packets to the kernel, and so to the shadow.
-func (d *driver) reclaim(e *entry) {
+// updateClaims makes the socket's claims what wantedFlows says: missing ones are added, others released. Where one is refused the kernel keeps
+// the packets, the shadow receives them, and the path says why.
+func (d *driver) updateClaims(e *entry) {
 	if len(d.claims.Targets()) == 0 {
 		return
 	}
-	d.tellMembers(e)
-	d.tellPort(e)
+	d.publishMembers(e)
+	d.publishPort(e)
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
-	w := d.wants(e)
+	w := d.wantedFlows(e)
 	added, refused := d.claims.Set(&e.claims, d.claims.Claims(&w, d.nics))
 	if added {
 		d.shadows.Claimed()
@@ -62,30 +65,30 @@ func (d *driver) reclaim(e *entry) {
 	}
 }
 
-// notClaimed says in the socket's path why a flow is not claimed.
+// notClaimed adds to the socket's path why a flow is not claimed.
 func (e *entry) notClaimed(err error) {
 	if r := (ring.Reason{Code: "xdp.not_claimed", Text: err.Error()}); !slices.Contains(e.reasons, r) {
 		e.reasons = append(e.reasons, r)
 	}
 }
 
-// reclaimGroups is reclaim for groups that were left and joined.
-func (d *driver) reclaimGroups(e *entry, left, joined []shadow.Group) {
+// updateGroupClaims is updateClaims for the groups that a call has left and joined: its cost does not grow with the socket's other groups.
+func (d *driver) updateGroupClaims(e *entry, left, joined []shadow.Group) {
 	if len(d.claims.Targets()) == 0 {
 		return
 	}
-	w := d.wantsButGroups(e)
+	w := d.wantedExceptGroups(e)
 	for _, g := range left {
-		x := d.wantsGroup(e, g)
+		x := d.wantedGroup(e, g)
 		for _, c := range d.claims.GroupClaims(&w, &x, d.nics) {
-			if !d.claims.Remove(&e.claims, c) { // refused, of which the path tells
-				d.reclaim(e)
+			if !d.claims.Remove(&e.claims, c) { // it was refused: the path has a reason to take away
+				d.updateClaims(e)
 				return
 			}
 		}
 	}
 	for _, g := range joined {
-		x := d.wantsGroup(e, g)
+		x := d.wantedGroup(e, g)
 		for _, c := range d.claims.GroupClaims(&w, &x, d.nics) {
 			if e.claims.Has(c) {
 				continue
@@ -99,19 +102,19 @@ func (d *driver) reclaimGroups(e *entry, left, joined []shadow.Group) {
 	}
 }
 
-// claimAll claims at a target that is new what the sockets want there. On an error nothing is claimed there.
+// claimAll claims the flows of all sockets at a new target: an interface was opened. On an error nothing is claimed there.
 func (d *driver) claimAll(at steering.Target) (err error) {
 	var homed []*entry
 	d.table.each(func(e *entry) {
-		if !e.own || err != nil {
+		if !e.inStack || err != nil {
 			return
 		}
-		if e.home == 0 {
-			if e.home = d.homeOf(e); e.home != 0 {
+		if e.boundIf == 0 {
+			if e.boundIf = d.boundInterface(e); e.boundIf != 0 {
 				homed = append(homed, e)
 			}
 		}
-		w := d.wants(e)
+		w := d.wantedFlows(e)
 		err = d.claims.AddAt(&e.claims, at, d.claims.Claims(&w, d.nics))
 	})
 	if err == nil {
@@ -119,12 +122,12 @@ func (d *driver) claimAll(at steering.Target) (err error) {
 	}
 	err = errors.Join(err, d.releaseAt(at))
 	for _, e := range homed {
-		e.home = 0
+		e.boundIf = 0
 	}
 	return err
 }
 
-// releaseAt releases what is claimed at a target.
+// releaseAt releases the claims of all sockets at a target: its interface is left.
 func (d *driver) releaseAt(at steering.Target) (err error) {
 	d.table.each(func(e *entry) {
 		if e := d.claims.ReleaseAt(&e.claims, at); e != nil {

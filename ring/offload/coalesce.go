@@ -16,8 +16,8 @@ import (
 //	begin   two frames or more came since the last flush
 //	end     Config.Gather frames wait, or nothing came for coalescePause, or it took coalesceMax
 //
-// Who waited for nothing (the second end) does not try again for the next flushes, twice as many each time. Flush, and whatever ends in sleep,
-// send at once: this is for loops that poll on, and those say so by Config.Gather.
+// After a wait in which nothing came (the second end) the next flushes do not wait, twice as many each time. Flush sends at once, and so does
+// a ring before it sleeps: coalescing is for loops that poll on, and those ask for it by Config.Gather.
 type coalescing struct {
 	received   int        // frames since the last flush
 	on         bool       // being held
@@ -35,8 +35,8 @@ const (
 	coalesceCheck      = 4 // on every fourth turn with frames the clock is read
 )
 
-// wait reports whether what waits for the links is to wait for more.
-func (d *driver) wait() bool {
+// keepsCoalescing reports whether the frames that are queued for the links are to wait for more of them; Reap asks it before each flush.
+func (d *driver) keepsCoalescing() bool {
 	g := &d.coalescing
 	switch {
 	case len(d.sends) > 0, d.ip.Queued() >= d.config.Gather:
@@ -63,7 +63,8 @@ func (d *driver) wait() bool {
 	return false
 }
 
-// startCoalescing begins to hold, where that spares system calls and was not in vain lately.
+// startCoalescing begins to hold frames back, and reports that it does: where each flush is a system call, and not soon after a wait in which
+// nothing came.
 func (d *driver) startCoalescing() bool {
 	g := &d.coalescing
 	if g.skip > 0 {
@@ -81,8 +82,8 @@ func (d *driver) startCoalescing() bool {
 // flushed is called by every flush.
 func (g *coalescing) flushed() { g.on, g.received = false, 0 }
 
-// unheld ends the holding of what has been taken back, or lost: what comes next is held from a beginning of its own.
-func (d *driver) unheld() {
+// endEmptyCoalescing ends the holding when no frame is queued any more, because all were recalled or lost: the next frame begins a new one.
+func (d *driver) endEmptyCoalescing() {
 	if d.ip.Queued() == 0 {
 		d.coalescing.on = false
 	}

@@ -41,8 +41,8 @@ type Config struct {
 	// MTU, unless 0, bounds the IP packets that are sent over links, 68 at the least, whatever the interfaces allow; what is longer is cut by
 	// the stack, or refused without Fragment (VMA_MTU). What the kernel sends follows its interfaces.
 	MTU int
-	// Sender, unless nil, is asked when a socket finds the way to a destination, which is kept: a reason leaves that destination to the kernel.
-	// The way is found anew when a route, an address or a socket has changed.
+	// Sender, unless nil, is asked once for each destination of a socket, when its route is found: with a reason the kernel sends to that
+	// destination. It is asked again when a route, an address or a socket has changed.
 	Sender func(s *ring.Socket, to netip.AddrPort) (ring.Reason, bool)
 	// Gather is how many answers Poll lets wait for each other while requests come one after the other, where each flush of a link is a system
 	// call: until so many wait, nothing came for a microsecond, or 20 microseconds have passed. For loops that poll on: others would leave what
@@ -77,6 +77,7 @@ var OneRing = ring.Reason{Code: "ring.no_steering",
 
 const defaultShadowEvery = 100
 
+// complete checks the fields and fills in defaults. Exchange, Links and MemoryHost exclude each other as their comments say.
 func (c *Config) complete() error {
 	bad := func(name string, value any) error {
 		return fmt.Errorf("offload: %s %v: %w", name, value, unix.EINVAL)

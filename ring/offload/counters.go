@@ -39,7 +39,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add("stack.lost", s.Lost)
 	add("offload.os_packets", d.stats.ShadowPackets)
 	add("offload.os_reads", d.stats.ShadowReads)
-	add("offload.os_unheard", d.stats.ShadowUnheard)
+	add("offload.os_unheard", d.stats.ShadowNotJoined)
 	add("offload.os_sends", d.stats.KernelSends+d.transport.KernelSends())
 	add("offload.declined_ways", d.stats.Declined)
 	add("offload.lost_sends", d.stats.LostSends)
@@ -74,13 +74,13 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		if len(d.links) > 1 {
 			name += "/" + strconv.Itoa(info.Queue)
 		}
-		st := d.past[i].sum(l.Stats())
+		st := d.former[i].sum(l.Stats())
 		add(name+".rx_frames", st.RxFrames)
 		add(name+".rx_lost", st.RxLost)
 		add(name+".tx_frames", st.TxFrames)
 		add(name+".tx_lost", st.TxLost)
 		add(name+".kicks", st.Kicks)
-		own = d.past[i].join(l.Counters(own[:0]))
+		own = d.former[i].join(l.Counters(own[:0]))
 		for _, c := range own {
 			add(name+"."+c.Name, c.Value)
 		}

@@ -28,25 +28,25 @@ import (
 
 // driver is the ring.Driver of this package.
 type driver struct {
-	config    Config
-	pool      *buffers.DriverPool
-	ip        *ip.Stack
-	udp       *udp.Protocol
-	transport *stack.Transport // of the sockets that the stack carries
-	links     []Link
-	clock     clock.Source
-	now       clock.Time // as read last; some turns old at most
-	turn      uint64
-	idle      int  // turns in a row without a frame
-	crowded   bool // the shadows took all the room of the turn: the next one is the links'
-	mirror    *mirror
-	system    *System
-	below     ring.Transport // the sockets under the stack
-	unwatch   func()
+	config         Config
+	pool           *buffers.DriverPool
+	ip             *ip.Stack
+	udp            *udp.Protocol
+	transport      *stack.Transport // of the sockets that the stack carries
+	links          []Link
+	clock          clock.Source
+	now            clock.Time // as read last; some turns old at most
+	turn           uint64
+	idle           int  // turns in a row without a frame
+	shadowsTookAll bool // the shadows used all the room of the turn: the next turn reads the links alone
+	mirror         *mirror
+	system         *System
+	lowerTransport ring.Transport // the sockets under the stack
+	unwatch        func()
 
 	table   table
 	sends   []*entry // sockets with something queued
-	spare   []*entry // the other list: sockets may queue while one is worked off
+	spare   []*entry // the other list of sends: sockets may queue while flush works through one
 	resumed []*entry // sockets whose kept datagrams are to be delivered
 	waiters []*entry // sockets that wait for a buffer to send with
 	stamps  int      // sockets that asked for timestamps
@@ -62,14 +62,14 @@ type driver struct {
 	meta   ring.Meta
 	fast   [udp.NumFastFlows]fastMeta
 
-	claims  *steering.Table
-	shadows shadow.List
-	reading udp.ID                // socket whose shadow is being read, see isNotJoined
-	refuse  func(*ring.Meta) bool // isNotJoined
+	claims          *steering.Table
+	shadows         shadow.List
+	readingID       udp.ID                // socket whose shadow is being read, see isNotJoined
+	refuseNotJoined func(*ring.Meta) bool // isNotJoined
 
 	// What follows is for drivers on an exchange.
 	nics    *nic.Attachments
-	changed []int        // interfaces whose sockets' paths have changed, and who are to be told
+	changed []int        // interfaces whose sockets are to receive PATH
 	number  int          // of this driver there
 	news    *shadow.News // of other sockets of this host
 	newsAt  uint64       // version of that
@@ -83,7 +83,7 @@ type driver struct {
 	usesPpoll   bool
 	gap         clock.Gap // since the clock was read in Reap
 	realClock   bool      // Config.Clock was not given: gap counts. A virtual clock stands still meanwhile
-	long        bool      // this turn comes so long after that, that it counts for the 16th
+	long        bool      // the turns since the clock was read took so long that this one reads it
 	coalescing  coalescing
 	sleeping    atomic.Bool
 	awaited     atomic.Pointer[[]host.Target] // neighbours that datagrams of a ring that sleeps wait for; nil for none
@@ -92,30 +92,30 @@ type driver struct {
 	wake        sync.Mutex                    // Wake may meet Close
 	eventfd     sys.EventFD
 	closed      bool
-	down        []bool     // links whose last Flush failed
-	stuck       []bool     // and those that hold frames back because their interface was down: nothing more leaves by them, see checkPart
-	early       error      // of frames that had to leave before the rest of their flush
-	past        []past     // by link: what those counted that were there before
-	moved       bool       // paths have changed, and the sockets are to be told
-	tai         int64      // nanoseconds that CLOCK_TAI is ahead of the Unix clock
-	checked     clock.Time // when the links were last asked whether they live
+	flushFailed []bool         // links whose last Flush failed
+	heldBack    []bool         // links by which nothing leaves because their interface was down, see holdBack
+	earlyError  error          // of FlushEarlier: the next flush returns it
+	former      []formerCounts // by place: counts of links that were there before
+	notifyPaths bool           // paths have changed: sockets are to receive PATH at the end of the turn
+	tai         int64          // nanoseconds that CLOCK_TAI is ahead of the Unix clock
+	checkedAt   clock.Time     // when the links were last checked
 	stats       stats
 }
 
 // stats are the driver's counters, beside those of the stack, the links and the ring.
 type stats struct {
-	ShadowPackets uint64 // delivered from the kernel's side
-	ShadowReads   uint64 // times that the kernel's side was looked at
-	ShadowUnheard uint64 // datagrams there of groups that the socket had not joined, see isNotJoined
-	KernelSends   uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
-	Declined      uint64 // destinations that were left to the kernel, see Config.Sender
-	LostSends     uint64 // copies that could not be sent after Send had taken them
-	Gathered      uint64 // sends of several buffers, copied into one
-	PathChanges   uint64 // links that went, or came back
-	FlushFailures uint64 // an interface was down or gone
+	ShadowPackets   uint64 // delivered from the kernel's side
+	ShadowReads     uint64 // times that the kernel's side was looked at
+	ShadowNotJoined uint64 // datagrams there of groups that the socket had not joined, see isNotJoined
+	KernelSends     uint64 // datagrams sent by the socket's descriptor, also those that the core sends by it
+	Declined        uint64 // destinations that were left to the kernel, see Config.Sender
+	LostSends       uint64 // copies that could not be sent after Send had taken them
+	Gathered        uint64 // sends of several buffers, copied into one
+	PathChanges     uint64 // links that went, or came back
+	FlushFailures   uint64 // an interface was down or gone
 }
 
-// flight is a send whose end somebody waits for.
+// flight is a send on a link whose end is to be reported to its socket.
 type flight struct {
 	s *ring.Socket
 	t ring.Transmission
@@ -152,6 +152,8 @@ func New(c Config) func(ring.DriverConfig) (ring.Driver, error) {
 	}
 }
 
+// open makes the driver: tables, stack, transport, the descriptors that a sleep waits on, and the interfaces of the configuration. On an error
+// nothing is left open.
 func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if dc.Pool == nil {
 		return nil, fmt.Errorf("offload: pool is nil: %w", unix.EINVAL)
@@ -161,8 +163,8 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		return nil, err
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
-		claims: steering.NewTable(), system: &processSystem, down: make([]bool, len(c.Links)), stuck: make([]bool, len(c.Links)),
-		past: make([]past, len(c.Links)), news: &shadow.News{}}
+		claims: steering.NewTable(), system: &processSystem, flushFailed: make([]bool, len(c.Links)), heldBack: make([]bool, len(c.Links)),
+		former: make([]formerCounts, len(c.Links)), news: &shadow.News{}}
 	if c.Exchange != nil {
 		d.system = c.Exchange.config.System
 	}
@@ -179,13 +181,13 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	sc := ip.Config{Pool: dc.Pool, Random: random, MTU: c.MTU}
 	uc := udp.Config{Fragment: c.Fragment}
 	if c.Sender != nil {
-		sc.SendViaKernel = d.declined
+		sc.SendViaKernel = d.isDeclined
 	}
 	sc.LoopViaKernel = d.needsKernel
 	if c.MemoryHost != nil {
-		sc.LocalHost, d.below = c.MemoryHost.own, c.MemoryHost
+		sc.LocalHost, d.lowerTransport = c.MemoryHost.tables, c.MemoryHost
 	} else {
-		d.below = d.system.Transport()
+		d.lowerTransport = d.system.Transport()
 		d.mirror = newMirror(c.Host)
 		sc.Host = d.mirror
 	}
@@ -207,14 +209,14 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		d.udp, err = udp.New(d.ip, uc)
 	}
 	if err == nil {
-		d.transport = stack.New(stack.Config{Host: d, Below: d.below, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now})
+		d.transport = stack.New(stack.Config{Host: d, Below: d.lowerTransport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
 	d.now = d.clock()
 	d.readTAI()
-	if err := d.openList(); err != nil {
+	if err := d.openDescriptors(); err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
 	for _, i := range c.Interfaces {
@@ -280,7 +282,7 @@ func (d *driver) Close() error {
 		return fmt.Errorf("offload: close driver: %w", ring.ErrClosed)
 	}
 	d.closed = true
-	d.unhanded()
+	d.dropUndelivered()
 	d.udp.Close()
 	d.ip.Close()
 	err := d.leave()
@@ -295,10 +297,10 @@ func (d *driver) Close() error {
 	if d.mirror != nil {
 		d.mirror.release()
 	}
-	return errors.Join(err, d.closeList())
+	return errors.Join(err, d.closeDescriptors())
 }
 
-// leave closes the links, and takes the driver out of its exchange, if it is on one.
+// leave closes the links, waits for jobs, and takes the driver out of its exchange, if it is on one.
 func (d *driver) leave() error {
 	err := d.nics.Close()
 	d.awaitTies()
@@ -308,8 +310,8 @@ func (d *driver) leave() error {
 	return err
 }
 
-// finish ends a packet that was to be sent.
-func (d *driver) finish(t ring.Transmission) {
+// freeTransmission releases a packet whose end no socket waits for.
+func (d *driver) freeTransmission(t ring.Transmission) {
 	d.pool.Complete(t.Packet)
 	_ = t.Packet.Release() // alone since it was taken for sending
 }

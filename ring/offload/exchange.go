@@ -84,7 +84,7 @@ func (x *Exchange) Close() error {
 // Path is how frames travel on an interface, while it is open.
 func (x *Exchange) Path(name string) (p link.Path, ok bool) { return x.nics.Path(name) }
 
-// enter makes d one of the drivers.
+// enter adds a driver: it gets its number among the rings of the exchange, and its ends of the handoff queues.
 func (x *Exchange) enter(d *driver) error {
 	number, err := x.directory.AddStack()
 	if err != nil {
@@ -98,7 +98,8 @@ func (x *Exchange) enter(d *driver) error {
 	return nil
 }
 
-// leave takes d out, which has no attachment any more. Owner of d, or anyone before its first turn.
+// leave removes a driver that has no attachment any more, with what others know of its sockets. The goroutine that owns d calls it, or any one
+// before the first Poll.
 func (x *Exchange) leave(d *driver) {
 	x.directory.RemoveStack(d.number)
 	x.watcher.RemoveRing(d.number)

@@ -15,7 +15,7 @@ func Facts(l host.Link, addrs ...netip.Prefix) (f host.Facts) {
 	hop := []host.NextHop{{Interface: l.Index, Weight: 1}}
 	f.Links = []host.Link{l}
 	for i, p := range addrs {
-		last := binary.BigEndian.AppendUint32(nil, number(p.Masked().Addr())|uint32(1<<(32-p.Bits())-1))
+		last := binary.BigEndian.AppendUint32(nil, uint32Of(p.Masked().Addr())|uint32(1<<(32-p.Bits())-1))
 		all, _ := netip.AddrFromSlice(last)
 		f.Addresses = append(f.Addresses, host.Address{Interface: l.Index, Local: p.Addr(), Prefix: p.Masked(), Broadcast: all,
 			Scope: unix.RT_SCOPE_UNIVERSE, Secondary: i > 0 && p.Masked() == addrs[0].Masked()})
@@ -32,7 +32,8 @@ func Facts(l host.Link, addrs ...netip.Prefix) (f host.Facts) {
 	return f
 }
 
-func number(a netip.Addr) uint32 {
+// uint32Of is an IPv4 address as a number, for computing with it.
+func uint32Of(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.BigEndian.Uint32(b[:])
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// fastMeta is what the ring is told of the datagrams of a fast flow, made once.
+// fastMeta is the ring.Meta of a fast flow's datagrams, made once for the flow.
 type fastMeta struct {
 	flow udp.Flow
 	ring.Meta
@@ -17,9 +17,9 @@ type fastMeta struct {
 // noFastPath turns receiveFast off: tests run the contract both ways.
 var noFastPath = false
 
-// receiveFast delivers frames of a link, the first ones, that need nothing but their own headers: each is of a flow that the stack
-// remembers, for one socket, and its completion goes straight into the caller's slice. It returns how many it has delivered. From the first
-// other frame on all are the stack's, so that each socket's datagrams keep their order.
+// receiveFast delivers the first frames of a burst of link i, as long as each belongs to a flow that the stack remembers, for one socket: their
+// completions go straight into the caller's slice. It returns how many it has delivered. The first other frame and all behind it go through the
+// stack, so that each socket's datagrams keep their order.
 //
 //	fast        the frame is looked at once: udp.MatchFast, ring.Sink.Frame
 //	the others  ip.Stack.Input, udp.Protocol.Input, hand, ring.Sink.Datagram: several sockets, other rings, callbacks, stamps, backlogs, drops
@@ -53,6 +53,7 @@ func (d *driver) receiveFast(k *ring.Sink, i int, frames []link.Frame) int {
 	return len(frames)
 }
 
+// set makes m the ring.Meta of flow f.
 func (m *fastMeta) set(f *udp.Flow) {
 	m.flow = *f
 	m.Meta = ring.Meta{Source: netip.AddrPortFrom(netip.AddrFrom4(f.Source), f.SourcePort), Destination: netip.AddrFrom4(f.Target),

@@ -10,8 +10,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// regroup makes the stack's memberships those of the socket.
-func (d *driver) regroup(e *entry) error {
+// updateMemberships makes the stack's memberships those that the application has joined: it resolves them to interfaces, and leaves and joins
+// the difference.
+func (d *driver) updateMemberships(e *entry) error {
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "link.gone" })
 	want, err := d.groupsOf(e, ring.OptionsOf(e.s).Groups, setOf(e.groups.Groups()))
 	if err != nil {
@@ -27,7 +28,8 @@ func (d *driver) regroup(e *entry) error {
 	return err
 }
 
-// groupsOf resolves memberships to interfaces. had are the groups that the socket has: such a one stays while its interface is gone.
+// groupsOf resolves memberships to interfaces. had are the groups that the socket has already: such a group stays while its interface is
+// deleted.
 func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group]bool) (want []shadow.Group, err error) {
 	for _, m := range list {
 		g, ok := shadow.GroupOf(m)
@@ -47,7 +49,7 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group
 		}
 		at, err := groupInterface(d.snapshot(), m.Group, index)
 		switch {
-		case err != nil && index != 0: // the other groups are not to suffer for it
+		case err != nil && index != 0: // the other groups are joined all the same
 			e.reasons = append(e.reasons, ring.Reason{Code: "link.gone",
 				Text: fmt.Sprintf("group %v: interface %d is not there", m.Group, index)})
 			continue
@@ -69,11 +71,13 @@ func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) 
 	return kernel.NameLimit(s, m, d.setMembership(s, m, join))
 }
 
+// setMembership is ChangeMembership with the kernel's own errors. A socket that the stack does not carry has no membership sockets: its
+// descriptor alone joins.
 func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) error {
 	d.awaitTies()
 	e := d.table.of(s)
 	g, ok := shadow.GroupOf(m)
-	if e == nil || !e.own || !ok {
+	if e == nil || !e.inStack || !ok {
 		return d.system.Kernel.SetMembership(kernel.FD(s), m.Group, m.Interface, m.Source, join)
 	}
 	if !join {
@@ -90,14 +94,14 @@ func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) err
 	return e.groups.Join(g, resolved)
 }
 
-// FollowMembership is Follow for one group, whatever number of others the socket has: only what concerns that group is looked at.
-func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
+// MembershipChanged is SocketChanged for one group that was joined or left: its cost does not grow with the socket's other groups.
+func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	e := d.table.of(s)
-	if e == nil || !e.own {
+	if e == nil || !e.inStack {
 		return nil
 	}
 	if e.hasReason("link.gone") {
-		return d.Follow(s) // the group may be the one that this is said of
+		return d.SocketChanged(s) // the group may be the one that this is said of
 	}
 	g, ok := shadow.GroupOf(m)
 	if !ok {
@@ -129,9 +133,9 @@ func (d *driver) FollowMembership(s *ring.Socket, m ring.Membership) error {
 		e.groups.Add(g)
 	}
 	for _, g := range slices.Concat(left, joined) {
-		d.tellMember(e, g)
+		d.publishMember(e, g)
 	}
-	d.reclaimGroups(e, left, joined)
+	d.updateGroupClaims(e, left, joined)
 	return err
 }
 
@@ -144,7 +148,7 @@ func setOf[T comparable](list []T) map[T]bool {
 	return set
 }
 
-// missing is what of a list the other one has not.
+// missing lists the elements of list that are not in other.
 func missing[T comparable](list, other []T) (rest []T) {
 	if len(list) == 0 {
 		return nil

@@ -22,20 +22,21 @@ import (
 //	none                                                                       link; the stack loops it to ours
 
 // groupSends is how many groups a socket may send to in this way; the kernel sends to others.
-const groupSends = 256
+const maxGroupFlows = 256
 
-// needsKernel reports whether the kernel must send to a group. It is asked when a route is made.
+// needsKernel reports whether the kernel must send what a socket sends to a group by an interface, because other sockets of the host receive
+// it, or may. The stack asks it when it finds the route. owner is udp.Endpoint.Owner.
 func (d *driver) needsKernel(owner uint64, to wire.Addr, port uint16, iface int) bool {
 	e := d.table.find(uint32(owner), uint32(owner>>32))
 	if e == nil {
 		return true // cannot be: who sends is attached
 	}
 	f := shadow.GroupFlow{GroupOn: host.GroupOn{Group: to, Interface: uint32(iface)}, Port: port}
-	if !slices.Contains(e.sends, f) {
-		if len(e.sends) == groupSends {
+	if !slices.Contains(e.groupFlows, f) {
+		if len(e.groupFlows) == maxGroupFlows {
 			return true
 		}
-		e.sends = append(e.sends, f)
+		e.groupFlows = append(e.groupFlows, f)
 		if x := d.config.Exchange; x != nil {
 			x.watcher.AddSend(d.keyOf(e), d.inode(e), f)
 		}
@@ -52,6 +53,7 @@ const (
 	nobody
 )
 
+// kernelReceives looks a group up in what the exchange's watcher knows.
 func (d *driver) kernelReceives(f shadow.GroupFlow) receivers {
 	switch received, known := d.news.Received[f]; {
 	case !known:
@@ -62,19 +64,19 @@ func (d *driver) kernelReceives(f shadow.GroupFlow) receivers {
 	return nobody
 }
 
-// forgetSends is for a socket that is detached.
-func (d *driver) forgetSends(e *entry) {
-	if x := d.config.Exchange; x != nil && len(e.sends) > 0 {
+// withdrawGroupFlows tells the watcher that a socket which is detached sends to no group any more.
+func (d *driver) withdrawGroupFlows(e *entry) {
+	if x := d.config.Exchange; x != nil && len(e.groupFlows) > 0 {
 		x.watcher.RemoveSends(d.keyOf(e))
 	}
 }
 
-// reviewSends follows which groups sockets of the kernel receive now. Routes are made again if one of ours has changed. before is the news
-// until now.
+// reviewSends is called when the watcher has found other receivers of groups than before. Where the answer has changed for a group that a
+// socket sends to, routes are found again and the socket receives PATH. before is the state until now.
 func (d *driver) reviewSends(before *shadow.News) {
 	changed := false
 	d.table.each(func(e *entry) {
-		for _, f := range e.sends {
+		for _, f := range e.groupFlows {
 			was, known := before.Received[f]
 			is, still := d.news.Received[f]
 			if was == is && known == still {
@@ -82,7 +84,7 @@ func (d *driver) reviewSends(before *shadow.News) {
 			}
 			changed = true
 			if known && ring.OptionsOf(e.s).MulticastLoop { // the first answer is no change
-				e.moved, d.moved = true, true
+				e.notifyPath, d.notifyPaths = true, true
 			}
 		}
 	})
@@ -93,14 +95,14 @@ func (d *driver) reviewSends(before *shadow.News) {
 	}
 }
 
-// sendReasons are what a socket's path says of groups that the kernel sends to.
+// sendReasons are the reasons in a socket's path for groups that the kernel sends to.
 func (d *driver) sendReasons(e *entry) (list []ring.Reason) {
-	if !e.own || !ring.OptionsOf(e.s).MulticastLoop {
+	if !e.inStack || !ring.OptionsOf(e.s).MulticastLoop {
 		return nil
 	}
 	add := func(what receivers, text string) {
 		var to []string
-		for _, f := range e.sends {
+		for _, f := range e.groupFlows {
 			if d.kernelReceives(f) != what {
 				continue
 			}

@@ -6,20 +6,21 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 )
 
-// pollHandoff is the turn's look at what other rings have received for sockets of this one.
+// pollHandoff takes what other rings have received for sockets of this one; each turn calls it. The queue that comes first changes from turn
+// to turn.
 func (d *driver) pollHandoff(k *ring.Sink) {
 	first, queues := d.handoff.Poll()
 	for i := range queues {
 		q := queues[(first+i)%len(queues)]
 		if q.IsReady() && !d.shadows.LinksWait() {
-			d.takeOver(k, q)
+			d.receiveHandoff(k, q)
 		}
 	}
 }
 
-// takeOver copies a burst of datagrams out of another ring's buffers, returns those, and delivers. Callbacks of the application run in
-// the delivering only: they may do whatever they like, closing the other ring included.
-func (d *driver) takeOver(k *ring.Sink, q *handoff.Queue) {
+// receiveHandoff copies a burst of datagrams out of another ring's buffers, returns those buffers, and then delivers. Callbacks of the
+// application run only after the buffers are returned: they may close the other ring.
+func (d *driver) receiveHandoff(k *ring.Sink, q *handoff.Queue) {
 	n := q.Begin(min(k.Room(), ip.MaxBurst))
 	if n == 0 {
 		return
@@ -31,7 +32,7 @@ func (d *driver) takeOver(k *ring.Sink, q *handoff.Queue) {
 	}
 	q.End(n)
 	d.handoff.CountTaken(n)
-	d.hand(k)
+	d.deliver(k)
 }
 
 // wakeOwner wakes the driver if it sleeps: another ring or a job has something for it. Any goroutine.

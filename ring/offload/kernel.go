@@ -4,21 +4,22 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 )
 
-// mirror is the kernel's tables as a host of the stack.
+// mirror makes of host.Host, the mirror of the kernel's tables, the host that the stack asks (ip.Config.Host): it also keeps the kernel's
+// entries of neighbours alive that are in use.
 type mirror struct {
 	*host.Host
 	hops map[host.Target]*host.Hop
 }
 
-// hopLimit bounds the neighbours that are kept alive; one more starts afresh with those in use.
+// hopLimit bounds the neighbours that are kept alive; at one more all are released, and those in use are held again by their next packet.
 const hopLimit = 1024
 
 func newMirror(h *host.Host) *mirror { return &mirror{Host: h, hops: map[host.Target]*host.Hop{}} }
 
-// Resolve asks the kernel. What it refuses (one request a second) is asked for again by the next packet.
+// Resolve asks the kernel to find a neighbour's address. A request that is refused (more than one a second) is repeated by the next packet.
 func (m *mirror) Resolve(t host.Target) { _, _ = m.Host.Resolve(t) }
 
-// Use keeps the kernel's entry alive.
+// Use tells the kernel that the entry of a neighbour is in use: it stays reachable. The stack calls it now and then.
 func (m *mirror) Use(t host.Target) {
 	hop := m.hops[t]
 	if hop == nil {
@@ -34,6 +35,7 @@ func (m *mirror) Use(t host.Target) {
 	hop.Touch()
 }
 
+// release lets go of all neighbours.
 func (m *mirror) release() {
 	for t, hop := range m.hops {
 		hop.Release()

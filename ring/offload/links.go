@@ -41,17 +41,17 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	return nil
 }
 
-// interfaceOf is a link as the stack is to know it.
+// interfaceOf describes a link to the IP stack.
 func interfaceOf(l *nic.Link) ip.Interface {
 	return ip.Interface{Index: l.IfIndex, MAC: wire.MAC(l.MAC), VLAN: l.VLAN, MTU: l.MTU, Checksum: l.Checksum, Member: memberOf[l.Role],
 		Wire: l.Base + 1}
 }
 
-// memberOf is a link's role as the stack calls it.
+// memberOf is a link's role in a bond in the words of the IP stack.
 var memberOf = [...]ip.Member{nic.NoBond: ip.NoMember, nic.Active: ip.MemberActive, nic.ActiveQueue: ip.MemberQueue,
 	nic.Inactive: ip.MemberInactive, nic.Backup: ip.MemberBackup}
 
-// LinkAdded puts a link into the list.
+// LinkAdded puts a link at its place: in the driver's list, in the stack, and in the list that a sleep waits on.
 func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	in := interfaceOf(l)
 	if place == len(d.links) {
@@ -59,19 +59,19 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 			return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 		}
 		d.links = append(d.links, Link{})
-		d.down, d.stuck = append(d.down, false), append(d.stuck, false)
-		d.past = append(d.past, past{})
+		d.flushFailed, d.heldBack = append(d.flushFailed, false), append(d.heldBack, false)
+		d.former = append(d.former, formerCounts{})
 	} else if err := in.Validate(); err != nil {
 		return fmt.Errorf("offload: %s: %w", l.Link.Info().Name, err)
 	}
 	if l.Fresh {
-		d.past[place] = past{}
+		d.former[place] = formerCounts{}
 	}
 	x := &d.links[place]
 	x.Link, x.Index, x.VLAN, x.Checksum = l.Link, l.IfIndex, l.VLAN, l.Checksum
-	d.down[place], d.stuck[place] = false, false
+	d.flushFailed[place], d.heldBack[place] = false, false
 	d.ip.Renew(place, in)
-	if fd := l.Link.FD(); fd >= 0 && d.linksArmed { // those of another have none; else see listen
+	if fd := l.Link.FD(); fd >= 0 && d.linksArmed { // a VLAN's link on another's device has none; without linksArmed see armLinks
 		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(place), 0); e != 0 {
 			x.Link = absentFor(l.Link)
 			d.ip.SetDown(place, true)
@@ -82,7 +82,7 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	return nil
 }
 
-// LinkRemoved leaves a stand-in at the place.
+// LinkRemoved puts an absent link at the place.
 func (d attachments) LinkRemoved(place int, l link.Link) {
 	d.ip.SetDown(place, true)
 	if fd := l.FD(); fd >= 0 {
@@ -92,7 +92,7 @@ func (d attachments) LinkRemoved(place int, l link.Link) {
 }
 
 // LinkStopped keeps what the link has counted.
-func (d attachments) LinkStopped(place int, l link.Link) { d.past[place].add(l) }
+func (d attachments) LinkStopped(place int, l link.Link) { d.former[place].add(l) }
 
 // LinkClosed takes back the packets with a token that the link has not sent: Reap reports them.
 func (d attachments) LinkClosed(l link.Link) {
@@ -109,43 +109,51 @@ func (d attachments) LinkClosed(l link.Link) {
 	}
 }
 
+// LinkDown tells the stack whether a link, or the VLAN on it, carries nothing now.
 func (d attachments) LinkDown(place int, down, vlanDown bool) {
 	d.ip.SetDown(place, down)
 	d.ip.SetVLANDown(place, vlanDown)
 }
 
+// LinkRole tells the stack which part a link has in its bond now.
 func (d attachments) LinkRole(place int, r nic.Role) { d.ip.SetMember(place, memberOf[r]) }
 
+// LinkRenumbered tells driver and stack the new index of a link's interface, which was deleted and made again.
 func (d attachments) LinkRenumbered(place int, l *nic.Link) {
 	d.links[place].Index = l.IfIndex
 	d.ip.Renew(place, interfaceOf(l))
 }
 
+// TargetAdded claims the flows of all sockets at an interface that was opened.
 func (d attachments) TargetAdded(at steering.Target) error {
 	d.claims.AddTarget(at)
 	return d.claimAll(at)
 }
 
+// TargetRemoved releases the claims at an interface that is left.
 func (d attachments) TargetRemoved(at steering.Target) {
 	_ = d.releaseAt(at) // counted
 	d.claims.RemoveTarget(at)
 }
 
+// ClaimsChanged makes the claims of all sockets again: which interface has which address, or what stands on an interface, has changed.
 func (d attachments) ClaimsChanged() {
 	d.table.each(func(e *entry) {
-		if e.own {
-			d.reclaim(e)
+		if e.inStack {
+			d.updateClaims(e)
 		}
 	})
 }
 
+// Renumbered starts the job that makes memberships and device bindings again on an interface that was deleted and made again.
 func (d attachments) Renumbered(ifName string, old, now int) *nic.Job {
 	return d.rejoin(ifName, old, now)
 }
 
+// PathsChanged notes interfaces whose sockets have another path now; the turn's end raises PATH for them.
 func (d attachments) PathsChanged(ifIndexes []int) {
 	d.changed = append(d.changed, ifIndexes...)
 	d.stats.PathChanges++
-	d.moved = true
+	d.notifyPaths = true
 	d.shadows.LookSoon()
 }

@@ -17,7 +17,7 @@ import (
 // MemoryHost is the addresses, routes and ports of a host without a kernel: the ring.Transport of a set whose links lead to other stacks
 // only. It serves one ring and belongs to its owner. Its sockets send and receive by the ring's driver.
 type MemoryHost struct {
-	own     *ip.LocalHost
+	tables  *ip.LocalHost
 	random  func() uint64
 	sockets map[ring.Conn]*memorySocket
 	next    ring.Conn
@@ -25,11 +25,11 @@ type MemoryHost struct {
 
 // memorySocket is a socket of a memory host.
 type memorySocket struct {
-	binding udp.Binding
-	remote  netip.AddrPort
-	groups  []ring.Membership // as joined, the interface resolved
-	allowed bool              // SO_BROADCAST
-	port    bool              // has one
+	binding   udp.Binding
+	remote    netip.AddrPort
+	groups    []ring.Membership // as joined, the interface resolved
+	broadcast bool              // SO_BROADCAST
+	hasPort   bool              // has one
 }
 
 var _ ring.Transport = (*MemoryHost)(nil)
@@ -41,11 +41,11 @@ func NewMemoryHost(f host.Facts, random func() uint64) (*MemoryHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &MemoryHost{own: own, random: random, sockets: map[ring.Conn]*memorySocket{}}, nil
+	return &MemoryHost{tables: own, random: random, sockets: map[ring.Conn]*memorySocket{}}, nil
 }
 
 // SetFacts gives the host other tables: an address went, a route came, the MTU changed.
-func (n *MemoryHost) SetFacts(f host.Facts) { n.own.Set(f) }
+func (n *MemoryHost) SetFacts(f host.Facts) { n.tables.Set(f) }
 
 // Open makes a UDP socket for IPv4; others are refused with a reason.
 func (n *MemoryHost) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
@@ -60,20 +60,20 @@ func (n *MemoryHost) Open(kind ring.SocketKind, family ring.Family, _ *ring.Conf
 	return n.next, nil
 }
 
-func (n *MemoryHost) of(s *ring.Socket) *memorySocket { return n.sockets[ring.HandleOf(s).Conn] }
+func (n *MemoryHost) socketOf(s *ring.Socket) *memorySocket { return n.sockets[ring.HandleOf(s).Conn] }
 
 // Close ends a socket.
 func (n *MemoryHost) Close(s *ring.Socket, _ bool) error {
-	if n.of(s) == nil {
+	if n.socketOf(s) == nil {
 		return unix.EBADF
 	}
 	delete(n.sockets, ring.HandleOf(s).Conn)
 	return nil
 }
 
-// Bind gives a socket an address of the host, a group or the wildcard.
+// Bind binds a socket to an address of the host, a group or the wildcard, and to the port or, with port 0, one that is free.
 func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort, error) {
-	t := n.of(s)
+	t := n.socketOf(s)
 	a, ok := wire.AddrFrom(local.Addr())
 	switch {
 	case t == nil:
@@ -87,13 +87,13 @@ func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort,
 	if e != 0 {
 		return local, e
 	}
-	t.binding.Local, t.binding.Port, t.port = a, port, true
+	t.binding.Local, t.binding.Port, t.hasPort = a, port, true
 	return netip.AddrPortFrom(a.Netip(), port), nil
 }
 
 // hasAddress reports whether the address is the host's, or a broadcast of one of its interfaces.
 func (n *MemoryHost) hasAddress(a netip.Addr) bool {
-	s := n.own.Snapshot()
+	s := n.tables.Snapshot()
 	if _, ok := s.Local(a); ok {
 		return true
 	}
@@ -113,7 +113,7 @@ func (n *MemoryHost) choosePort(id ring.Conn, t *memorySocket, a wire.Addr, port
 		b := t.binding
 		b.Local, b.Port = a, p
 		for other, x := range n.sockets {
-			if other != id && x.port && udp.Conflict(x.binding, b) {
+			if other != id && x.hasPort && udp.Conflict(x.binding, b) {
 				return false
 			}
 		}
@@ -137,7 +137,7 @@ func (n *MemoryHost) choosePort(id ring.Conn, t *memorySocket, a wire.Addr, port
 
 // Connect remembers the peer. A socket without an address gets the one that its packets will have.
 func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
-	t := n.of(s)
+	t := n.socketOf(s)
 	if t == nil {
 		return netip.AddrPort{}, unix.EBADF
 	}
@@ -145,31 +145,32 @@ func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrP
 	if !t.binding.Local.IsZero() && !t.binding.Local.IsMulticast() {
 		q.Source = t.binding.Local.Netip()
 	}
-	w, err := n.own.Snapshot().Route(q)
+	w, err := n.tables.Snapshot().Route(q)
 	switch {
 	case err != nil:
 		return netip.AddrPort{}, err
-	case w.Type == host.Broadcast && !t.allowed:
+	case w.Type == host.Broadcast && !t.broadcast:
 		return netip.AddrPort{}, unix.EACCES
 	}
 	a := t.binding.Local
 	if a.IsZero() || !t.remote.Addr().IsValid() && a.IsZero() {
 		a, _ = wire.AddrFrom(w.Source)
 	}
-	if !t.port {
+	if !t.hasPort {
 		port, e := n.choosePort(ring.HandleOf(s).Conn, t, a, 0)
 		if e != 0 {
 			return netip.AddrPort{}, e
 		}
-		t.binding.Port, t.port = port, true
+		t.binding.Port, t.hasPort = port, true
 	}
 	t.binding.Local, t.remote = a, remote
 	return netip.AddrPortFrom(a.Netip(), t.binding.Port), nil
 }
 
-// SetOption takes what concerns ports here and what the stack heeds; others are ENOPROTOOPT.
+// SetOption keeps the options that decide about ports and broadcasts, accepts those that the stack reads from the ring, and refuses others with
+// ENOPROTOOPT.
 func (n *MemoryHost) SetOption(s *ring.Socket, o ring.Option, value int) error {
-	t := n.of(s)
+	t := n.socketOf(s)
 	if t == nil {
 		return unix.EBADF
 	}
@@ -179,7 +180,7 @@ func (n *MemoryHost) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	case ring.OptionReusePort:
 		t.binding.ReusePort = value != 0
 	case ring.OptionBroadcast:
-		t.allowed = value != 0
+		t.broadcast = value != 0
 	case ring.OptionReceiveBuffer, ring.OptionSendBuffer, ring.OptionTTL, ring.OptionTOS, ring.OptionMulticastTTL, ring.OptionMulticastLoop,
 		ring.OptionMulticastAll, ring.OptionMulticastInterface:
 	default:
@@ -190,7 +191,7 @@ func (n *MemoryHost) SetOption(s *ring.Socket, o ring.Option, value int) error {
 
 // SetDevice ties a socket to an interface.
 func (n *MemoryHost) SetDevice(s *ring.Socket, _ string, index int) error {
-	t := n.of(s)
+	t := n.socketOf(s)
 	if t == nil {
 		return unix.EBADF
 	}
@@ -200,11 +201,11 @@ func (n *MemoryHost) SetDevice(s *ring.Socket, _ string, index int) error {
 
 // SetMembership joins or leaves a group, with the kernel's errors.
 func (n *MemoryHost) SetMembership(s *ring.Socket, m ring.Membership, join bool) error {
-	t := n.of(s)
+	t := n.socketOf(s)
 	if t == nil {
 		return unix.EBADF
 	}
-	index, err := groupInterface(n.own.Snapshot(), m.Group, m.Interface)
+	index, err := groupInterface(n.tables.Snapshot(), m.Group, m.Interface)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func groupInterface(s *host.Snapshot, group netip.Addr, index int) (int, error) 
 
 // Interface finds an interface by its name.
 func (n *MemoryHost) Interface(name string) (int, error) {
-	l, ok := n.own.Snapshot().LinkByName(name)
+	l, ok := n.tables.Snapshot().LinkByName(name)
 	if !ok {
 		return 0, &ring.OpError{Op: "interface " + name, Err: unix.ENODEV}
 	}
@@ -254,7 +255,7 @@ func (n *MemoryHost) Interface(name string) (int, error) {
 
 // InterfaceOf is the interface that has the address.
 func (n *MemoryHost) InterfaceOf(a netip.Addr) int {
-	index, _ := n.own.Snapshot().Local(a)
+	index, _ := n.tables.Snapshot().Local(a)
 	return index
 }
 
@@ -288,6 +289,7 @@ func (n *MemoryHost) Refuse(ring.Conn, bool) {}
 // CloseWrite is of streams.
 func (n *MemoryHost) CloseWrite(*ring.Socket) error { return noTCP() }
 
+// noTCP is the error of calls for streams.
 func noTCP() error {
 	return &ring.FeatureError{Feature: "TCP and unix-domain sockets over this stack, which speaks UDP", Code: "offload.no_tcp"}
 }

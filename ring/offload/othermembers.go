@@ -8,15 +8,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
-// tellMembers tells the watcher what a socket has joined.
-func (d *driver) tellMembers(e *entry) {
+// publishMembers tells the exchange's watcher which groups a socket has joined, so that it looks for other members of them on this host.
+func (d *driver) publishMembers(e *entry) {
 	if x := d.config.Exchange; x != nil {
 		e.groups.Publish(x.watcher, d.keyOf(e), d.nics.Present)
 	}
 }
 
-// tellMember is tellMembers when one group was joined or left.
-func (d *driver) tellMember(e *entry, g shadow.Group) {
+// publishMember is publishMembers for one group that was joined or left.
+func (d *driver) publishMember(e *entry, g shadow.Group) {
 	if x := d.config.Exchange; x != nil {
 		e.groups.PublishGroup(x.watcher, d.keyOf(e), d.nics.Present, g)
 	}
@@ -27,14 +27,14 @@ func (d *driver) isShared(e *entry, g shadow.Group) bool {
 	return d.news.IsShared(g, e.s.LocalAddr().Port(), d.nics.Present)
 }
 
-// sharesGroup reports whether that is so for any of the socket's groups.
+// sharesGroup reports whether any of the socket's groups has other members on this host.
 func (d *driver) sharesGroup(e *entry) bool {
 	return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.isShared(e, g) })
 }
 
-// cedes reports whether a group is left to the kernel for its other members or for what stands on its interface: not by sockets that must be
-// offloaded.
-func (d *driver) cedes(e *entry, g shadow.Group) bool {
+// leavesGroupToKernel reports whether a group is not claimed because other sockets of the host are its members too, or because macvlans and the
+// like on its interface may have members. A socket with RequireOffload claims it all the same.
+func (d *driver) leavesGroupToKernel(e *entry, g shadow.Group) bool {
 	return (d.isShared(e, g) || d.nics.StackedOn(int(g.IfIndex)) != "") && !ring.ConfigOf(e.s).RequireOffload
 }
 
@@ -45,7 +45,7 @@ var (
 		"hear what comes by an offloaded interface, because this socket requires offload"}
 )
 
-// groupReasons are what a socket's path says of other members.
+// groupReasons are the reasons in a socket's path for groups with other members on this host.
 func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 	x := d.config.Exchange
 	if x == nil || len(e.groups.Groups()) == 0 {
@@ -65,17 +65,17 @@ func (d *driver) groupReasons(e *entry) (list []ring.Reason) {
 	return list
 }
 
-// ceded reports whether all that the socket wants is left to the kernel.
-func (d *driver) ceded(e *entry) bool {
+// leavesAllToKernel reports whether no flow of the socket is claimed, because each is left to the kernel: the socket's path is the kernel then.
+func (d *driver) leavesAllToKernel(e *entry) bool {
 	if !e.s.LocalAddr().Addr().IsMulticast() {
-		return d.cedesPort(e) && !slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.cedes(e, g) })
+		return d.leavesPortToKernel(e) && !slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.leavesGroupToKernel(e, g) })
 	}
 	return len(e.groups.Groups()) > 0 &&
-		!slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.cedes(e, g) })
+		!slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.leavesGroupToKernel(e, g) })
 }
 
-// reviewNews follows what is known of other sockets of this host: claims are given back and made, routes are made again, and sockets are told
-// whose path has changed.
+// reviewNews is called when the exchange's watcher has found something new of other sockets of this host: groups and ports that they share
+// with ours, groups that they receive. Claims and routes follow, and sockets whose path has changed receive PATH.
 func (d *driver) reviewNews() {
 	f := d.config.Exchange.watcher
 	d.newsAt = f.Version()
@@ -94,20 +94,20 @@ func (d *driver) reviewNews() {
 	}
 	older := d.news
 	d.table.each(func(e *entry) {
-		if !e.own || len(e.groups.Groups()) == 0 {
+		if !e.inStack || len(e.groups.Groups()) == 0 {
 			return
 		}
 		d.news = older
 		was := d.sharesGroup(e)
-		all := d.ceded(e)
+		all := d.leavesAllToKernel(e)
 		d.news = now
 		is := d.sharesGroup(e)
 		if !was && !is {
 			return
 		}
-		d.reclaim(e)
-		if was != is || all != d.ceded(e) {
-			e.moved, d.moved = true, true
+		d.updateClaims(e)
+		if was != is || all != d.leavesAllToKernel(e) {
+			e.notifyPath, d.notifyPaths = true, true
 		}
 	})
 	d.news = now
@@ -115,7 +115,8 @@ func (d *driver) reviewNews() {
 	d.stats.PathChanges++
 }
 
-// stackedReasons are what a socket's path says of groups that are left to the kernel for what stands on their interface.
+// stackedReasons are the reasons in a socket's path for groups that are left to the kernel because macvlans and the like stand on their
+// interface.
 func (d *driver) stackedReasons(e *entry) (list []ring.Reason) {
 	for _, g := range e.groups.Groups() {
 		names := d.nics.StackedOn(int(g.IfIndex))

@@ -9,19 +9,20 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// noQueue is the reason of a socket whose ring has no queue of its interface.
-func noQueue(name string) ring.Reason {
+// noQueueReason is the reason in the path of a socket whose ring has no queue of the interface.
+func noQueueReason(name string) ring.Reason {
 	return ring.Reason{Code: "ring.no_queue", Text: "other rings serve all queues of " + name +
 		": what comes is handed over and copied, what is sent goes through the kernel"}
 }
 
-// pollStamps is the reason of a socket that asked for stamps where the link has none.
-func pollStamps(name string) ring.Reason {
+// pollStampReason is the reason in the path of a socket that asked for timestamps where the link has none.
+func pollStampReason(name string) ring.Reason {
 	return ring.Reason{Code: "stamp.poll", Text: "datagrams on " + name + " are stamped when the ring takes them, not when they arrive: " +
 		"SX_OFFLOAD_TIME=xdp or hardware (xtreme.OffloadTime, xdp.Config.Time) has the program or the card stamp them"}
 }
 
-// Path says by which links the socket's packets travel, and why not by others.
+// Path lists the links by which the socket's packets travel, and the reasons for which it does not travel better. Its Tier is kernel when no
+// flow of the socket reaches a link: Lost is the reason then.
 func (d *driver) Path(s *ring.Socket) ring.Path {
 	p := ring.Path{Tier: ring.TierBypass, Kind: d.Kind()}
 	e := d.table.of(s)
@@ -52,7 +53,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 			p.Links = append(p.Links, lp.With(more...))
 		}
 		if e.stamped && x.Clock == link.ClockNone {
-			p.Reasons = append(p.Reasons, pollStamps(x.Interface.Name))
+			p.Reasons = append(p.Reasons, pollStampReason(x.Interface.Name))
 		}
 		for _, r := range x.Interface.Path {
 			addReason(r)
@@ -64,7 +65,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 		}
 		if x.HandedOver {
 			p.Links = append(p.Links, x.Interface.Name+" (handed over)")
-			p.Reasons = append(p.Reasons, noQueue(x.Interface.Name))
+			p.Reasons = append(p.Reasons, noQueueReason(x.Interface.Name))
 		}
 		if x.Idle.Code != "" {
 			addReason(x.Idle)
@@ -79,17 +80,17 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	}
 	group, stacked, port := d.groupReasons(e), d.stackedReasons(e), d.portReasons(e)
 	switch {
-	case !e.own:
+	case !e.inStack:
 		p.Lost = firstCode(e.reasons)
 	case carried == 0 && d.config.MemoryHost == nil:
 		if p.Lost = lost; lost == "" {
 			p.Lost = firstCode(e.reasons)
 		}
-	case d.ceded(e) && d.cedesPort(e):
+	case d.leavesAllToKernel(e) && d.leavesPortToKernel(e):
 		p.Lost = sharedPort.Code
-	case d.ceded(e) && d.sharesGroup(e):
+	case d.leavesAllToKernel(e) && d.sharesGroup(e):
 		p.Lost = sharedGroup.Code
-	case d.ceded(e):
+	case d.leavesAllToKernel(e):
 		p.Lost = firstCode(stacked, group)
 	case e.isUnclaimed():
 		p.Lost = "xdp.not_claimed"
@@ -97,11 +98,11 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	if p.Lost != "" {
 		p.Tier = ring.TierKernel
 	}
-	if r := d.spans(e); r.Code != "" {
+	if r := d.allInterfacesReason(e); r.Code != "" {
 		p.Reasons = append(p.Reasons, r)
 	}
 	p.Reasons = slices.Concat(p.Reasons, group, stacked, port)
-	p.Reasons = append(append(p.Reasons, e.reasons...), e.sender...)
+	p.Reasons = append(append(p.Reasons, e.reasons...), e.declinedReasons...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
 	return p
 }
@@ -116,8 +117,9 @@ func firstCode(lists ...[]ring.Reason) string {
 	return "offload.unknown"
 }
 
-// spans is the reason of a socket whose ring allocation logic has a ring for each interface, when the ring has several.
-func (d *driver) spans(e *entry) (r ring.Reason) {
+// allInterfacesReason is the reason in a socket's path when its ring serves several interfaces though the ring allocation logic has one ring for
+// each; zero otherwise.
+func (d *driver) allInterfacesReason(e *entry) (r ring.Reason) {
 	switch e.s.Logic() {
 	case ring.PerIP, ring.PerSocket, ring.PerUserID: // the ring's own reason says it
 		return r

@@ -22,45 +22,45 @@ const clockMask = 15
 // gapMask: the gap is looked at on every 4th turn (8 to 25 ns on virtual machines), and on every turn while they take long.
 const gapMask = 3
 
-// Reap sends what is queued, then delivers: what the kernel's side has first, because it is older, then the links' frames. Bounded by the
-// sink's room and one burst of each link.
+// Reap is one turn of the driver: it sends what is queued, reports sends that are done, then delivers what the shadows have, because that is
+// older, and then the links' frames. Its work is bounded by the sink's room and one burst of each link.
 func (d *driver) Reap(k *ring.Sink) error {
 	d.turn++
 	d.ip.Refresh()
 	if d.long = d.realClock && (d.long || d.turn&gapMask == 0) && d.gap.Long(); d.long || d.turn&clockMask == 0 {
 		d.advance()
 	}
-	if len(d.results) > 0 { // found before a sleep: older than what complete takes back
-		d.giveBack(k)
+	if len(d.results) > 0 { // found before a sleep: older than what complete finds
+		d.reportResults(k)
 	}
 	var err error
-	if (len(d.sends) > 0 || d.ip.Queued() > 0) && !d.wait() {
+	if (len(d.sends) > 0 || d.ip.Queued() > 0) && !d.keepsCoalescing() {
 		err = d.flush()
 	}
 	if e := d.complete(k); err == nil {
 		err = e
 	}
 	if len(d.results) > 0 {
-		d.giveBack(k)
+		d.reportResults(k)
 	}
 	if len(d.waiters) > 0 {
 		d.reportWritable(k)
 	}
 	if len(d.resumed) > 0 {
-		d.resume(k)
+		d.deliverBacklogs(k)
 	}
-	read := d.shadows.IsDue(d.turn, d.idle, d.long, d.now) && !d.crowded
+	read := d.shadows.IsDue(d.turn, d.idle, d.long, d.now) && !d.shadowsTookAll
 	if read {
 		d.readShadows(k)
 	}
 	if d.udp.Looping() {
 		d.udp.Loop()
-		d.hand(k)
+		d.deliver(k)
 	}
 	if d.config.Exchange != nil {
 		d.pollHandoff(k)
 	}
-	if d.crowded = read && k.Room() == 0; !d.shadows.LinksWait() && !d.crowded {
+	if d.shadowsTookAll = read && k.Room() == 0; !d.shadows.LinksWait() && !d.shadowsTookAll {
 		d.receive(k)
 	}
 	d.reportChanges(k)
@@ -95,22 +95,23 @@ func (d *driver) receive(k *ring.Sink) {
 		}
 		if fast := d.receiveFast(k, i, d.frames[:n]); fast < n {
 			d.ip.Input(d.now, i, d.frames[fast:n])
-			d.hand(k)
+			d.deliver(k)
 		}
 	}
 }
 
-// hand gives the deliveries to the sink. Callbacks of the application run inside: a socket may be closed by the one before. A packet is in the
-// list for as long as it is nobody else's: a callback that ends its goroutine leaves those behind it there, see unhanded.
-func (d *driver) hand(k *ring.Sink) {
+// deliver passes UDP's deliveries to the sink, and those for other rings to their handoff queues. Callbacks of the application run inside, so a
+// socket may be closed by a delivery before its own. A packet leaves the list before it is passed on: when a callback ends its goroutine,
+// dropUndelivered finds those that were not.
+func (d *driver) deliver(k *ring.Sink) {
 	var polled int64
-	between := false // something for another ring
+	handedOff := false // something is for another ring
 	deliveries := d.udp.Deliveries()
 	for i := range deliveries {
 		x := &deliveries[i]
 		if x.To != 0 {
 			d.handoff.Send(x)
-			between = true
+			handedOff = true
 			x.Packet = buffers.Packet{}
 			continue
 		}
@@ -147,13 +148,13 @@ func (d *driver) hand(k *ring.Sink) {
 		k.Datagram(e.s, p, m)
 	}
 	d.udp.ClearDeliveries()
-	if between {
+	if handedOff {
 		d.handoff.Publish()
 	}
 }
 
-// unhanded gives back what a callback that ended its goroutine has left of a burst, when the ring is closed.
-func (d *driver) unhanded() {
+// dropUndelivered releases the deliveries that a callback which ended its goroutine has left, when the ring is closed.
+func (d *driver) dropUndelivered() {
 	deliveries := d.udp.Deliveries()
 	for i := range deliveries {
 		if x := &deliveries[i]; !x.Packet.IsZero() {
@@ -171,6 +172,7 @@ func (d *driver) readTAI() {
 	}
 }
 
+// stampOf is the time that the link's XDP program took, converted from TAI; zero if it took none.
 func (d *driver) stampOf(x *udp.Delivery) ring.Stamp {
 	switch {
 	case x.Nanos == 0:
@@ -181,7 +183,8 @@ func (d *driver) stampOf(x *udp.Delivery) ring.Stamp {
 	return ring.Stamp{}
 }
 
-// advance lets the stack do what is due.
+// advance reads the clock and does what is due by time: the stack's timers, what the watcher has found, and twice a second the check of the
+// links.
 func (d *driver) advance() {
 	d.now = d.clock()
 	if d.realClock {
@@ -193,11 +196,11 @@ func (d *driver) advance() {
 	if x := d.config.Exchange; x != nil && x.watcher.Version() != d.newsAt {
 		d.reviewNews()
 	}
-	if d.now-d.checked >= checkEvery || d.nics.NeedsCheck(d.now, d.ip.Generation()) {
-		d.checked = d.now
+	if d.now-d.checkedAt >= checkEvery || d.nics.NeedsCheck(d.now, d.ip.Generation()) {
+		d.checkedAt = d.now
 		d.readTAI()
 		d.check()
-		d.unheld() // it may have been lost with its link
+		d.endEmptyCoalescing() // it may have been lost with its link
 	}
 }
 
@@ -205,8 +208,8 @@ func (d *driver) advance() {
 // second.
 const checkEvery = clock.Time(500 * time.Millisecond)
 
-// check notices links that went or came back. The sockets live on through their shadows meanwhile: with the link's program the kernel's
-// share has become everything.
+// check notices links that were lost or came back. While a link is lost its sockets receive through their shadows: the steering program is
+// gone with it, so the kernel gets every packet.
 func (d *driver) check() {
 	d.collectTies()
 	d.nics.Check(d.now)
@@ -224,35 +227,36 @@ func (d *driver) reportChanges(k *ring.Sink) {
 	}
 	if list := d.ip.Failures(); len(list) > 0 {
 		for _, v := range list {
-			d.sent(k, d.removeFlight(v.Token), v.Errno)
+			d.reportSent(k, d.removeFlight(v.Token), v.Errno)
 		}
 		d.ip.ClearFailures()
 	}
-	if d.moved {
-		d.moved = false
+	if d.notifyPaths {
+		d.notifyPaths = false
 		d.table.each(func(e *entry) {
-			if e.own && (e.moved || d.pathChanged(e)) {
+			if e.inStack && (e.notifyPath || d.pathChanged(e)) {
 				k.PathChanged(e.s)
 			}
-			e.moved = false
+			e.notifyPath = false
 		})
 		d.changed = d.changed[:0]
 	}
 }
 
-// sent reports a send that was a frame: the headers come off again.
-func (d *driver) sent(k *ring.Sink, f flight, e syscall.Errno) {
+// reportSent reports a send that was a frame, and takes the headers off the packet again.
+func (d *driver) reportSent(k *ring.Sink, f flight, e syscall.Errno) {
 	_ = f.t.Packet.Pull(f.t.Packet.Len() - f.n) // alone, and longer by its headers
 	k.Sent(f.s, f.t, e)
 }
 
-// giveBack reports sends that did not become frames. Reports add to the list: closing a socket gives back what was queued on it.
-func (d *driver) giveBack(k *ring.Sink) {
+// reportResults reports the sends in driver.results: those that failed before they were frames, and those that were found done outside complete.
+// The list may grow meanwhile: a report can close a socket, whose other sends then end too.
+func (d *driver) reportResults(k *ring.Sink) {
 	for i := 0; i < len(d.results); i++ {
 		r := d.results[i]
 		d.results[i] = result{}
 		if r.t.IsComplete {
-			d.sent(k, r.flight, r.e)
+			d.reportSent(k, r.flight, r.e)
 			continue
 		}
 		k.Sent(r.s, r.t, r.e)
@@ -262,7 +266,7 @@ func (d *driver) giveBack(k *ring.Sink) {
 
 // reportWritable reports Writable to those that waited for a buffer, when there is one.
 func (d *driver) reportWritable(k *ring.Sink) {
-	if !d.writable() {
+	if !d.hasFreeBuffer() {
 		return
 	}
 	list := d.waiters
@@ -275,15 +279,16 @@ func (d *driver) reportWritable(k *ring.Sink) {
 	}
 }
 
-func (d *driver) writable() bool {
+// hasFreeBuffer reports whether a buffer to send with is free.
+func (d *driver) hasFreeBuffer() bool {
 	return d.pool.Free(buffers.Small) > 0 || d.pool.Free(buffers.Large) > 0 // not those that lie ready for the card
 }
 
-// resume delivers what was kept for sockets that read again.
-func (d *driver) resume(k *ring.Sink) {
+// deliverBacklogs delivers the datagrams that were kept for sockets while they did not read, to those that read again.
+func (d *driver) deliverBacklogs(k *ring.Sink) {
 	kept := d.resumed[:0]
 	for _, e := range d.resumed {
-		if d.drain(k, e) {
+		if d.deliverBacklog(k, e) {
 			kept = append(kept, e)
 		} else {
 			e.resumed = false
@@ -293,9 +298,9 @@ func (d *driver) resume(k *ring.Sink) {
 	d.resumed = kept
 }
 
-// drain delivers what was kept for one socket and reports whether there is more, and it may come.
-func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
-	for e.s != nil && e.watch.On && e.own {
+// deliverBacklog delivers the datagrams that were kept for one socket. more: the sink has no room for the rest, which the next turn delivers.
+func (d *driver) deliverBacklog(k *ring.Sink, e *entry) (more bool) {
+	for e.s != nil && e.watch.On && e.inStack {
 		if d.udp.Backlogged(e.id) == 0 {
 			d.udp.SetStopped(e.id, false)
 			return false
@@ -307,7 +312,7 @@ func (d *driver) drain(k *ring.Sink, e *entry) (more bool) {
 			k.Starved(e.s) // the core starts it again when there is a buffer
 			return false
 		}
-		d.hand(k)
+		d.deliver(k)
 	}
 	return false
 }

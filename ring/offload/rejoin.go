@@ -35,7 +35,7 @@ func (d *driver) rejoin(name string, old, now int) *nic.Job {
 	return j
 }
 
-// collectTies finishes what has ended of that.
+// collectTies finishes the jobs of rejoin that have ended, in their order.
 func (d *driver) collectTies() {
 	for len(d.ties) > 0 && d.ties[0].HasEnded() {
 		j := d.ties[0]
@@ -44,7 +44,7 @@ func (d *driver) collectTies() {
 	}
 }
 
-// awaitTies waits for all of it: a request for a membership must not overtake it. Not for Poll.
+// awaitTies waits for all jobs of rejoin: a change of a membership must not overtake them. It blocks: Poll does not call it.
 func (d *driver) awaitTies() {
 	for _, j := range d.ties {
 		j.Await()
@@ -52,21 +52,23 @@ func (d *driver) awaitTies() {
 	d.collectTies()
 }
 
-// tied is the owner's: a socket says in its path what could not be had.
+// tied is the end of a job for one tie, on the owner's goroutine: the socket's path says what could not be made again.
 func (d *driver) tied(t *shadow.Tie, name string) {
 	e := d.table.of(t.Socket)
 	if t.Err == nil || e == nil || e.s != t.Socket {
 		return
 	}
 	e.notJoined(name, t.Err)
-	e.moved, d.moved = true, true
+	e.notifyPath, d.notifyPaths = true, true
 }
 
+// notJoined adds to the socket's path what could not be made again on an interface.
 func (e *entry) notJoined(name string, err error) {
 	e.reasons = append(e.reasons, ring.Reason{Code: "link.not_joined", Text: "after " + name + " was made again: " + err.Error()})
 }
 
-// retie appends the ties of one socket to the interface to list, and makes the stack's what they will be.
+// retie appends to list what one socket had of the interface with the old index (its device, its memberships), for the job to make again, and
+// changes the stack's tables to the new index at once.
 func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) []shadow.Tie {
 	before := len(list)
 	if d.nics.Present(e.s.Device()) == now && e.s.Device() != 0 {
@@ -74,8 +76,8 @@ func (d *driver) retie(e *entry, name string, old, now int, list []shadow.Tie) [
 	}
 	list = e.groups.Ties(list, old, now)
 	ring.OptionsOf(e.s).Renumber(old, now)
-	if len(list) > before && e.own {
-		if err := d.follow(e); err != nil {
+	if len(list) > before && e.inStack {
+		if err := d.updateSocket(e); err != nil {
 			e.notJoined(name, err)
 		}
 	}

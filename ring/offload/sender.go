@@ -10,8 +10,9 @@ import (
 // senderReasons is how many different reasons of declined destinations a socket's path lists.
 const senderReasons = 8
 
-// declined asks Config.Sender for a destination whose way is being found. What it says is on the socket's path from then on.
-func (d *driver) declined(owner uint64, to wire.Addr, port uint16) bool {
+// isDeclined reports whether Config.Sender leaves a destination to the kernel; the stack asks it when it finds the route. The reason is in the
+// socket's path from then on.
+func (d *driver) isDeclined(owner uint64, to wire.Addr, port uint16) bool {
 	e := d.table.find(uint32(owner), uint32(owner>>32))
 	if e == nil {
 		return false // cannot be: who sends is attached
@@ -21,8 +22,8 @@ func (d *driver) declined(owner uint64, to wire.Addr, port uint16) bool {
 		return false
 	}
 	d.stats.Declined++
-	if len(e.sender) < senderReasons && !slices.Contains(e.sender, r) {
-		e.sender = append(e.sender, r)
+	if len(e.declinedReasons) < senderReasons && !slices.Contains(e.declinedReasons, r) {
+		e.declinedReasons = append(e.declinedReasons, r)
 	}
 	return true
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// openShadows makes the list of the kernel's side of the sockets.
+// openShadows makes the list of the sockets' shadows.
 func (d *driver) openShadows() error {
-	d.refuse = d.isNotJoined // made once: a method value is an allocation
+	d.refuseNotJoined = d.isNotJoined // made once: a method value is an allocation
 	return d.shadows.Open(d.system.Kernel, d.pool, d.config.ShadowEvery, func(slot, gen uint32) *shadow.Watch {
 		if e := d.table.find(slot, gen); e != nil {
 			return &e.watch
@@ -23,7 +23,7 @@ func (d *driver) openShadows() error {
 // inode is the number of the socket's shadow in the kernel's lists.
 func (d *driver) inode(e *entry) uint64 { return d.system.Kernel.Inode(kernel.FD(e.s)) }
 
-// readShadows delivers what the kernel has.
+// readShadows delivers what the kernel has received for the sockets whose shadows are ready.
 func (d *driver) readShadows(k *ring.Sink) {
 	room := k.Room()
 	if room == 0 {
@@ -43,13 +43,13 @@ func (d *driver) readShadows(k *ring.Sink) {
 	d.shadows.Looked(more)
 }
 
-// readShadow reads one socket and reports whether there may be more.
+// readShadow reads the shadow of one socket, at most burst datagrams, and reports whether there may be more.
 func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (more bool) {
 	s, in := e.s, d.shadows.Receiver()
 	d.shadows.NotWanted(&e.watch)
 	if e.groups.NeedsFilter() {
-		d.reading = e.id
-		in.SetRefuse(d.refuse)
+		d.readingID = e.id
+		in.SetRefuse(d.refuseNotJoined)
 		defer in.SetRefuse(nil)
 	}
 	if events&unix.EPOLLERR != 0 {
@@ -61,7 +61,7 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 		}
 	}
 	for range burst {
-		if !e.watch.On || e.s != s || e.own && d.udp.Backlogged(e.id) > 0 { // what was kept is older
+		if !e.watch.On || e.s != s || e.inStack && d.udp.Backlogged(e.id) > 0 { // what was kept is older
 			return false
 		}
 		if k.Room() == 0 {
@@ -78,17 +78,17 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	return true
 }
 
-// isNotJoined reports whether a datagram at the shadow of the socket that is being read is of a group that the socket has not joined: of those
-// that its membership sockets hold for other sources, or for other sockets.
+// isNotJoined reports whether a datagram at the shadow that is being read was sent to a group, or from a source, that its socket has not
+// joined: a shadow with IP_MULTICAST_ALL also receives what membership sockets have joined for others. Such a datagram is dropped and counted.
 func (d *driver) isNotJoined(m *ring.Meta) bool {
 	if !m.Destination.IsMulticast() {
 		return false
 	}
 	target, _ := wire.AddrFrom(m.Destination)
 	source, _ := wire.AddrFrom(m.Source.Addr())
-	if d.udp.ReceivesGroup(d.reading, target, source, m.IfIndex) {
+	if d.udp.ReceivesGroup(d.readingID, target, source, m.IfIndex) {
 		return false
 	}
-	d.stats.ShadowUnheard++
+	d.stats.ShadowNotJoined++
 	return true
 }

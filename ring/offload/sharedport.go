@@ -9,23 +9,24 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
-// tellPort notes a socket whose port may be shared, or that it is none any more.
-func (d *driver) tellPort(e *entry) {
+// publishPort tells the exchange's watcher that a socket's port may be shared (SO_REUSEPORT, SO_REUSEADDR), so that it looks for other sockets
+// with it, or that it may not be shared any more.
+func (d *driver) publishPort(e *entry) {
 	x := d.config.Exchange
 	if x == nil {
 		return
 	}
 	o, at := ring.OptionsOf(e.s), e.s.LocalAddr()
-	if !e.own || !o.ReusePort && !o.ReuseAddr || at.Addr().IsMulticast() {
-		d.forgetPort(e)
+	if !e.inStack || !o.ReusePort && !o.ReuseAddr || at.Addr().IsMulticast() {
+		d.withdrawPort(e)
 		return
 	}
 	u := shadow.PortUse{Inode: d.inode(e), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.Present(e.s.Device())),
 		Broadcast: isBroadcast(x.config.Host.Snapshot(), at.Addr())}
-	if u == e.port {
+	if u == e.publishedPort {
 		return
 	}
-	e.port = u
+	e.publishedPort = u
 	x.watcher.SetPort(d.keyOf(e), u)
 }
 
@@ -34,23 +35,24 @@ func isBroadcast(s *host.Snapshot, a netip.Addr) bool {
 	return slices.ContainsFunc(s.Links(), func(l host.Link) bool { return s.IsBroadcast(l.Index, a) })
 }
 
-// forgetPort undoes tellPort.
-func (d *driver) forgetPort(e *entry) {
-	if e.port == (shadow.PortUse{}) {
+// withdrawPort undoes publishPort.
+func (d *driver) withdrawPort(e *entry) {
+	if e.publishedPort == (shadow.PortUse{}) {
 		return
 	}
-	e.port = shadow.PortUse{}
+	e.publishedPort = shadow.PortUse{}
 	d.config.Exchange.watcher.RemovePort(d.keyOf(e))
 }
 
 // sharesPort reports whether another socket of this host has the port too.
 func (d *driver) sharesPort(e *entry) bool {
-	_, ok := d.news.Ports[e.port]
+	_, ok := d.news.Ports[e.publishedPort]
 	return ok
 }
 
-// cedesPort reports whether the socket's own address is left to the kernel for that: not by sockets that must be offloaded.
-func (d *driver) cedesPort(e *entry) bool {
+// leavesPortToKernel reports whether the socket's address is not claimed because another socket has the port too. A socket with RequireOffload
+// claims it all the same.
+func (d *driver) leavesPortToKernel(e *entry) bool {
 	return d.sharesPort(e) && !ring.ConfigOf(e.s).RequireOffload
 }
 
@@ -61,7 +63,7 @@ var (
 		"comes by an offloaded interface, because this socket requires offload"}
 )
 
-// portReasons are what a socket's path says of a shared port.
+// portReasons are the reasons in a socket's path for a port that is shared.
 func (d *driver) portReasons(e *entry) []ring.Reason {
 	switch {
 	case !d.sharesPort(e):
@@ -72,16 +74,16 @@ func (d *driver) portReasons(e *entry) []ring.Reason {
 	return []ring.Reason{sharedPort}
 }
 
-// reviewPorts follows which ports are shared now: claims are given back and made, and sockets are told whose path has changed. before is
-// the news until now.
+// reviewPorts is called when the watcher has found other shared ports than before: claims follow, and sockets whose path has changed receive
+// PATH. before is the state until now.
 func (d *driver) reviewPorts(before *shadow.News) {
 	d.table.each(func(e *entry) {
-		_, was := before.Ports[e.port]
-		if _, is := d.news.Ports[e.port]; was == is {
+		_, was := before.Ports[e.publishedPort]
+		if _, is := d.news.Ports[e.publishedPort]; was == is {
 			return
 		}
-		d.reclaim(e)
-		e.moved, d.moved = true, true
+		d.updateClaims(e)
+		e.notifyPath, d.notifyPaths = true, true
 	})
 	d.shadows.LookSoon()
 	d.stats.PathChanges++

@@ -13,7 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// Keys of the list's own entries; nothing is told by them, the next turn looks at everything.
+// Keys of the list's entries. Nothing reads them: whatever has woken the ring, the next turn looks at everything.
 const (
 	eventfdKey = iota
 	timerKey
@@ -21,8 +21,8 @@ const (
 	linkKey
 )
 
-// openList makes the descriptors; on an error none is left.
-func (d *driver) openList() (err error) {
+// openDescriptors makes the descriptors that FD, Arm and Wait use; on an error none is left open.
+func (d *driver) openDescriptors() (err error) {
 	if d.list, err = sys.NewEpoll(); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (d *driver) openList() (err error) {
 	}{{d.eventfd.FD(), eventfdKey}, {d.timer.FD(), timerKey}}
 	if d.config.MemoryHost == nil {
 		if err := d.openShadows(); err != nil {
-			_ = d.closeList()
+			_ = d.closeDescriptors()
 			return err
 		}
 		fds = append(fds, struct {
@@ -52,13 +52,13 @@ func (d *driver) openList() (err error) {
 	for _, x := range fds {
 		if e := d.list.Control(unix.EPOLL_CTL_ADD, x.fd, unix.EPOLLIN, x.key, 0); e != 0 {
 			d.shadows.Close()
-			_ = d.closeList()
+			_ = d.closeDescriptors()
 			return fmt.Errorf("epoll_ctl: %w", e)
 		}
 	}
 	if err := d.armLinks(); err != nil { // now, so that a list that is too long is refused here
 		d.shadows.Close()
-		_ = d.closeList()
+		_ = d.closeDescriptors()
 		return err
 	}
 	// ENOSYS before Linux 5.11; EPERM from seccomp filters older than the call. Either way there is the older one.
@@ -67,7 +67,8 @@ func (d *driver) openList() (err error) {
 	return nil
 }
 
-func (d *driver) closeList() (err error) {
+// closeDescriptors closes what openDescriptors has made, the shadows' list apart.
+func (d *driver) closeDescriptors() (err error) {
 	for _, e := range []error{d.timer.Close(), d.eventfd.Close(), d.list.Close()} {
 		if err == nil {
 			err = e
@@ -85,7 +86,7 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 		return pending, err
 	}
 	d.now = d.clock()
-	next := d.soonest()
+	next := d.nextWake()
 	if deadline != clock.Never { // now is the core's clock, which may be another: what counts is how long it is
 		next = min(next, d.now.Add(deadline.Sub(now)))
 	}
@@ -108,7 +109,7 @@ func (d *driver) ReturnSpare() {
 	d.shadows.ReturnSpare()
 }
 
-// Disarm ends what Arm began. Links are silent again; the next turn looks at the clock and at the kernel's side.
+// Disarm ends what Arm began. Links signal no more; the next turn reads the clock and the shadows.
 func (d *driver) Disarm() { d.cancelSleep() }
 
 // Wait sleeps in epoll itself.
@@ -118,7 +119,7 @@ func (d *driver) Wait(limit time.Duration) error {
 		return err
 	}
 	d.now = d.clock()
-	if next := d.soonest(); next != clock.Never {
+	if next := d.nextWake(); next != clock.Never {
 		if left := max(next.Sub(d.now), 0); limit < 0 || left < limit {
 			limit = left
 		}
@@ -149,20 +150,20 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 	if d.handoff != nil {
 		d.handoff.Reclaim()
 	}
-	if d.moved || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 ||
-		len(d.waiters) > 0 && d.writable() {
+	if d.notifyPaths || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 ||
+		len(d.waiters) > 0 && d.hasFreeBuffer() {
 		return true, nil
 	}
 	for i := range d.links {
-		if l := d.links[i].Link; l.Unsent() > 0 && d.landed(i) {
+		if l := d.links[i].Link; l.Unsent() > 0 && d.collectSent(i) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// landed takes back what a link has sent, and reports whether somebody waits for it.
-func (d *driver) landed(i int) bool {
+// collectSent collects the frames that link i has sent, and reports whether the ends of some are to be reported.
+func (d *driver) collectSent(i int) bool {
 	n := d.links[i].Link.Complete(d.dones[:])
 	for j := range d.dones[:n] {
 		f := d.removeFlight(d.dones[j].Token)
@@ -172,36 +173,37 @@ func (d *driver) landed(i int) bool {
 	return n > 0
 }
 
-// sendLimit is the longest sleep while a card has packets that somebody waits for, or that it has not read, or had no room for: it does not
-// ring when it has sent them.
-const sendLimit = time.Millisecond
+// pendingSleepMax is the longest sleep while a card has frames to send, or had no room for them: no event reports that it has sent them.
+const pendingSleepMax = time.Millisecond
 
-// downEvery is the longest sleep while frames wait for an interface that is down, where no host reports when it is up.
-const downEvery = clock.Time(time.Second)
+// downSleepMax is the longest sleep while frames wait for an interface that is down, where no host reports when it is up.
+const downSleepMax = clock.Time(time.Second)
 
-// soonest is when the ring must wake by itself.
-func (d *driver) soonest() clock.Time {
+// nextWake is when the ring must wake by itself: for the stack's timers, jobs, frames that a link holds, and sends whose ends are to be
+// reported.
+func (d *driver) nextWake() clock.Time {
 	next := min(d.ip.Deadline(), d.nics.Due())
 	for i := range d.links {
 		switch {
 		case !d.links[i].Link.Pending() && len(d.ip.Output(i)) == 0:
-		case d.down[i]: // the host reports when the interface is up; where there is none, it is asked now and then
-			next = min(next, d.now+downEvery)
+		case d.flushFailed[i]: // the host reports when the interface is up; without a host it is tried now and then
+			next = min(next, d.now+downSleepMax)
 		default:
-			return min(next, d.now.Add(sendLimit))
+			return min(next, d.now.Add(pendingSleepMax))
 		}
 	}
 	if len(d.flights) > len(d.free) {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
-				return min(next, d.now.Add(sendLimit))
+				return min(next, d.now.Add(pendingSleepMax))
 			}
 		}
 	}
 	return next
 }
 
-// prepareSleep asks the links to ring, and reports whether they have something already.
+// prepareSleep announces the sleep (sleeping), makes the links signal the next frame, and reports whether something is there already. The
+// announcement comes before the checks: a goroutine that adds work later sees it and wakes the ring.
 func (d *driver) prepareSleep() (pending bool, err error) {
 	if err = errors.Join(d.armLinks(), d.shadows.SyncPending()); err != nil {
 		return false, err
@@ -218,13 +220,13 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 	if x := d.config.Exchange; x != nil {
 		pending = pending || d.handoff.HasNews() || x.watcher.Version() != d.newsAt || d.nics.HasNews()
 	}
-	if d.mirror != nil && d.unseen() {
+	if d.mirror != nil && d.hasUnseenTables() {
 		pending = true // it came after the tables were looked at, and nobody was told to wake us
 	}
 	return pending, nil
 }
 
-// awaitNeighbours notes what neighbours datagrams wait for, for the mirror's goroutine, which wakes the ring for no others.
+// awaitNeighbours publishes which neighbours datagrams wait for: the mirror's goroutine wakes the sleeping ring for those alone.
 func (d *driver) awaitNeighbours() {
 	var list *[]host.Target
 	if t := d.ip.AwaitedNeighbours(nil); t != nil {
@@ -239,10 +241,10 @@ func (d *driver) awaits(changed []host.Target) bool {
 	return list != nil && slices.ContainsFunc(changed, func(t host.Target) bool { return slices.Contains(*list, t) })
 }
 
-// unseen reports whether the mirror has news for the ring that its stack has not seen: tables, or a neighbour that datagrams wait for. The
-// mirror publishes a snapshot before it looks who sleeps, and here the ring has said that it sleeps before: one of the two notices the
-// other.
-func (d *driver) unseen() bool {
+// hasUnseenTables reports whether the mirror has newer tables than the stack has seen, or a neighbour that datagrams wait for. The mirror
+// publishes a snapshot before it looks which rings sleep, and this ring has announced its sleep before it looks here: one of the two notices
+// the other.
+func (d *driver) hasUnseenTables() bool {
 	now, seen := d.mirror.Snapshot(), d.ip.Snapshot()
 	if now.Generation() != seen.Generation() {
 		return true
@@ -251,6 +253,7 @@ func (d *driver) unseen() bool {
 	return d.awaited.Load() != nil && (!ok || d.awaits(changed))
 }
 
+// cancelSleep ends what prepareSleep began: the next turn reads the clock and the shadows.
 func (d *driver) cancelSleep() {
 	d.sleeping.Store(false)
 	for i := range d.links {
@@ -278,6 +281,7 @@ func (d *driver) Wake() {
 	}
 }
 
+// stopTimer stops the timer descriptor, if Arm started it.
 func (d *driver) stopTimer() {
 	if d.timed {
 		d.timed = false

@@ -7,27 +7,27 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// entry is what the driver knows of one socket.
+// entry is the driver's record of one socket.
 type entry struct {
-	s       *ring.Socket // nil while the slot is empty
-	gen     uint32
-	slot    uint32
-	id      udp.ID
-	own     bool         // the stack carries it; otherwise only its shadow does
-	sending bool         // in driver.sends
-	resumed bool         // in driver.resumed
-	waiting bool         // in driver.waiters
-	stamped bool         // counted in driver.stamps
-	moved   bool         // its way has changed, and it is to be told
-	watch   shadow.Watch // place of the kernel's side in the list
+	s          *ring.Socket // nil while the slot is empty
+	gen        uint32
+	slot       uint32
+	id         udp.ID
+	inStack    bool         // the stack carries it; otherwise only its shadow does
+	sending    bool         // in driver.sends
+	resumed    bool         // in driver.resumed
+	waiting    bool         // in driver.waiters
+	stamped    bool         // counted in driver.stamps
+	notifyPath bool         // its path has changed: it is to receive PATH
+	watch      shadow.Watch // place of the kernel's side in the list
 
-	home    int // interface that the socket names, 0 for none
-	claims  steering.Held
-	groups  shadow.Memberships // as the stack has them too
-	reasons []ring.Reason
-	port    shadow.PortUse     // as the exchange's watcher know it
-	sender  []ring.Reason      // of destinations that are left to the kernel
-	sends   []shadow.GroupFlow // groups that it sends to with IP_MULTICAST_LOOP on
+	boundIf         int // interface that the socket is bound to, 0 for none: see boundInterface
+	claims          steering.Held
+	groups          shadow.Memberships // as the stack has them too
+	reasons         []ring.Reason
+	publishedPort   shadow.PortUse     // as the exchange's watcher has it
+	declinedReasons []ring.Reason      // for which destinations are left to the kernel, see Config.Sender
+	groupFlows      []shadow.GroupFlow // groups that it sends to with IP_MULTICAST_LOOP on
 }
 
 // table finds entries by slot. They are made in chunks, so that growing never moves one.
@@ -35,6 +35,7 @@ type table struct{ chunks []*[chunkSize]entry }
 
 const chunkSize = 64
 
+// add makes the entry of a socket that is attached, at its slot.
 func (t *table) add(s *ring.Socket) *entry {
 	h := ring.HandleOf(s)
 	for int(h.Slot/chunkSize) >= len(t.chunks) {
@@ -46,6 +47,7 @@ func (t *table) add(s *ring.Socket) *entry {
 	return e
 }
 
+// find is the entry of the socket in a slot; nil if that socket was detached and the generation has passed.
 func (t *table) find(slot, gen uint32) *entry {
 	if int(slot/chunkSize) >= len(t.chunks) {
 		return nil
@@ -67,6 +69,7 @@ func (t *table) each(f func(e *entry)) {
 	}
 }
 
+// of is the entry of a socket; nil if it is not attached.
 func (t *table) of(s *ring.Socket) *entry {
 	h := ring.HandleOf(s)
 	if e := t.find(h.Slot, h.Gen); e != nil && e.s == s {

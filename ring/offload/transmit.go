@@ -33,12 +33,12 @@ func (d *driver) Transmit(s *ring.Socket) error {
 // FlushEarlier sends what is queued, in the middle of a turn. The next flush returns its error.
 func (d *driver) FlushEarlier() {
 	if err := d.Flush(); err != nil {
-		d.early = err
+		d.earlyError = err
 	}
 }
 
-// Recalled follows frames that were taken back.
-func (d *driver) Recalled() { d.unheld() }
+// FramesRecalled is called when the transport has taken frames back that were not sent.
+func (d *driver) FramesRecalled() { d.endEmptyCoalescing() }
 
 // Flush sends what is queued.
 func (d *driver) Flush() error {
@@ -46,6 +46,7 @@ func (d *driver) Flush() error {
 	return d.flush()
 }
 
+// flush makes frames of all that sockets have queued, and has the links send them.
 func (d *driver) flush() error {
 	d.transport.BeginFlush()
 	d.coalescing.flushed()
@@ -56,20 +57,20 @@ func (d *driver) flush() error {
 			list[i] = nil
 			e.sending = false
 			if e.s != nil {
-				d.take(e)
+				d.makeFrames(e)
 			}
 		}
 	}
 	err := d.flushLinks()
 	if err == nil {
-		err = d.early
+		err = d.earlyError
 	}
-	d.early = nil
+	d.earlyError = nil
 	return err
 }
 
-// take turns a socket's transmissions into frames.
-func (d *driver) take(e *entry) {
+// makeFrames gives a socket's transmissions to the stack, until the socket has no more or the links' queues are full.
+func (d *driver) makeFrames(e *entry) {
 	s := e.s
 	for d.ip.Queued() < stack.QueueLimit {
 		t, ok := ring.TakeTransmission(s)
@@ -83,28 +84,30 @@ func (d *driver) take(e *entry) {
 	d.sends = append(d.sends, e)
 }
 
+// transmit sends one transmission: through UDP as a frame, or through the shadow where the stack does not carry the socket or only the kernel
+// can deliver it. A packet of several buffers is copied into one first.
 func (d *driver) transmit(e *entry, t ring.Transmission) {
 	to := t.To
 	if !to.IsValid() {
 		to = e.s.RemoteAddr()
 	}
-	if !e.own {
-		d.done(e.s, t, d.sendShadow(e, t))
+	if !e.inStack {
+		d.finishUnsent(e.s, t, d.sendShadow(e, t))
 		return
 	}
 	a, ok := wire.AddrFrom(to.Addr())
 	switch {
 	case !to.IsValid():
-		d.done(e.s, t, unix.EDESTADDRREQ)
+		d.finishUnsent(e.s, t, unix.EDESTADDRREQ)
 		return
 	case !ok:
-		d.done(e.s, t, unix.EAFNOSUPPORT)
+		d.finishUnsent(e.s, t, unix.EAFNOSUPPORT)
 		return
 	}
 	p, token := t.Packet, uint64(0)
 	if p.NumBuffers() > 1 || p.Headroom() < nic.MaxHeaders { // io_uring fills a stream's buffers from their beginning
 		if p, ok = d.linearize(p); !ok {
-			d.done(e.s, t, unix.ENOBUFS)
+			d.finishUnsent(e.s, t, unix.ENOBUFS)
 			return
 		}
 	} else if !t.Copied {
@@ -113,7 +116,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	verdict, errno := d.udp.SendSlow(d.now, e.id, t.Route, a, to.Port(), p, token)
 	if verdict == udp.Queued {
 		if p != t.Packet {
-			d.done(e.s, t, 0) // a copy is on its way
+			d.finishUnsent(e.s, t, 0) // a copy is on its way
 		}
 		return
 	}
@@ -121,15 +124,15 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 		d.removeFlight(token)
 	}
 	if p != t.Packet {
-		d.finish(ring.Transmission{Packet: p})
+		d.freeTransmission(ring.Transmission{Packet: p})
 	}
 	if verdict == udp.ViaKernel {
 		errno = d.sendShadow(e, t)
 	}
-	d.done(e.s, t, errno)
+	d.finishUnsent(e.s, t, errno)
 }
 
-// linearize copies a packet of several buffers, or without room for headers, into one.
+// linearize copies a packet of several buffers, or without room for headers, into one buffer; false when none is free.
 func (d *driver) linearize(p buffers.Packet) (buffers.Packet, bool) {
 	n := p.Len()
 	c, err := d.pool.Alloc(n)
@@ -144,7 +147,7 @@ func (d *driver) linearize(p buffers.Packet) (buffers.Packet, bool) {
 	return c, true
 }
 
-// addFlight remembers a send that somebody waits for; land forgets it.
+// addFlight keeps a send whose end is to be reported until its link returns it; the token names it there. removeFlight forgets it.
 func (d *driver) addFlight(s *ring.Socket, t ring.Transmission) (token uint64) {
 	if n := len(d.free); n > 0 {
 		i := d.free[n-1]
@@ -156,6 +159,7 @@ func (d *driver) addFlight(s *ring.Socket, t ring.Transmission) (token uint64) {
 	return uint64(len(d.flights))
 }
 
+// removeFlight is the send with a token that a link or the stack has returned.
 func (d *driver) removeFlight(token uint64) flight {
 	f := d.flights[token-1]
 	d.flights[token-1] = flight{}
@@ -163,8 +167,8 @@ func (d *driver) removeFlight(token uint64) flight {
 	return f
 }
 
-// done is the end of a send that did not become a frame: copies are dropped, the others are reported in Reap.
-func (d *driver) done(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
+// finishUnsent ends a transmission that did not become a frame of its own: a copy that Send made is released, the others are reported in Reap.
+func (d *driver) finishUnsent(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 	if !t.Copied {
 		d.results = append(d.results, result{flight{s: s, t: t}, e})
 		return
@@ -172,14 +176,14 @@ func (d *driver) done(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 	if e != 0 {
 		d.stats.LostSends++
 	}
-	d.finish(t)
+	d.freeTransmission(t)
 }
 
-// sendShadow sends by the socket's descriptor: only the kernel can deliver it. What was sent before and is a frame leaves first.
+// sendShadow sends by the socket's descriptor what only the kernel can deliver. Frames that are queued leave first, so that the order stays.
 func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno) {
 	if d.ip.Queued() > 0 {
 		if err := d.flushLinks(); err != nil {
-			d.early = err
+			d.earlyError = err
 		}
 	}
 	b := t.Packet.Bytes()
@@ -187,7 +191,7 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 		b = make([]byte, t.Packet.Len()) // rare, and the kernel copies it anyway
 		t.Packet.CopyTo(b)
 	}
-	switch _, errno = d.below.Send(e.s, b, t.To); errno {
+	switch _, errno = d.lowerTransport.Send(e.s, b, t.To); errno {
 	case 0:
 		d.stats.KernelSends++
 	case unix.EAGAIN:
@@ -196,12 +200,12 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 	return errno
 }
 
-// flushLinks gives the links what the stack has for them.
+// flushLinks passes the stack's frames to their links and flushes those that took some.
 func (d *driver) flushLinks() (err error) {
 	for i := range d.links {
 		l := d.links[i].Link
 		sent := false
-		for !d.stuck[i] {
+		for !d.heldBack[i] {
 			out := d.ip.Output(i)
 			if len(out) == 0 {
 				break
@@ -218,34 +222,34 @@ func (d *driver) flushLinks() (err error) {
 				break
 			}
 		}
-		if !sent && !d.down[i] || d.stuck[i] {
+		if !sent && !d.flushFailed[i] || d.heldBack[i] {
 			continue
 		}
-		if e := d.push(i); e != nil {
+		if e := d.flushLink(i); e != nil {
 			err = e
 		}
 	}
 	return err
 }
 
-// push flushes a link. That an interface is lost is no error where sockets have another path: PATH and SENT tell of it, and programs end on an
-// error of Poll.
-func (d *driver) push(i int) error {
+// flushLink flushes link i. The loss of an interface is no error on an exchange: sockets go on through their shadows, and PATH and SENT report
+// it, while an error of Poll would end many programs.
+func (d *driver) flushLink(i int) error {
 	l := d.links[i].Link
 	e := l.Flush()
 	if e == nil {
-		d.down[i] = false
+		d.flushFailed[i] = false
 		return nil
 	}
 	if d.config.Exchange != nil && errors.Is(e, unix.ENETDOWN) {
 		d.holdBack(i)
 	}
-	if d.down[i] {
+	if d.flushFailed[i] {
 		return nil
 	}
 	d.nics.CheckSoon()
 	d.turn |= clockMask
-	d.down[i] = true // counted once: an interface that is down stays so for many turns
+	d.flushFailed[i] = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
 	if d.config.Exchange != nil && isLoss(e) {
 		return nil
@@ -258,16 +262,16 @@ func isLoss(err error) bool {
 	return errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.ENODEV) || errors.Is(err, link.ErrNoCarrier) || errors.Is(err, link.ErrDetached)
 }
 
-// holdBack lets nothing more leave by a link whose interface is down, nor by those of the same wire: what lies in its ring would leave with it
-// when the interface is up again. Its attachment gives it up.
+// holdBack stops sending by a link whose interface is down, and by those of the same device: frames in its ring would leave, late, when the
+// interface is up again. Its attachment closes the link.
 func (d *driver) holdBack(i int) {
 	for _, j := range d.nics.LinkFailed(i) {
-		d.stuck[j] = true
+		d.heldBack[j] = true
 	}
 }
 
-// complete takes back what is sent, and flushes what a Flush has left: the kernel takes as many frames as the interface has room for
-// (EAGAIN, ENOBUFS), and with nothing new to send nobody else would ask it again.
+// complete collects the frames that the links have sent and reports them, and flushes again where a Flush has left frames: the kernel takes as
+// many as the interface has room for (EAGAIN, ENOBUFS), and without a new send no other call would ask it.
 func (d *driver) complete(k *ring.Sink) (err error) {
 	if !d.outstanding {
 		return nil
@@ -283,15 +287,15 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 			for j := range d.dones[:n] {
 				f := d.removeFlight(d.dones[j].Token)
 				f.t.IsComplete = true
-				d.sent(k, f, d.dones[j].Errno)
+				d.reportSent(k, f, d.dones[j].Errno)
 			}
 			if n < len(d.dones) {
 				break
 			}
 		}
 		// What Send put there in this turn was flushed just now: asking again is a comparison. An interface that is down is asked now and then.
-		if l.Unsent() > 0 && !d.stuck[i] && (!d.down[i] || d.turn&clockMask == 0) {
-			if e := d.push(i); e != nil {
+		if l.Unsent() > 0 && !d.heldBack[i] && (!d.flushFailed[i] || d.turn&clockMask == 0) {
+			if e := d.flushLink(i); e != nil {
 				err = e
 			}
 		}

@@ -136,7 +136,7 @@ func (t *Transport) CancelUnsent(s *ring.Socket) int {
 	}
 	x.unsent = 0
 	n := t.udp.Recall(x.id)
-	t.host.Recalled()
+	t.host.FramesRecalled()
 	return n
 }
 

@@ -19,11 +19,11 @@ type Host interface {
 	// FlushEarlier sends what is queued, before something that would overtake it. The ring's next turn returns its error.
 	FlushEarlier()
 	// Recalled reports that datagrams were taken back from the stack.
-	Recalled()
+	FramesRecalled()
 	// Follow makes what the stack knows of the socket what the socket is: its addresses, Settings or device have changed.
-	Follow(s *ring.Socket) error
+	SocketChanged(s *ring.Socket) error
 	// FollowMembership does the same when of Settings.Groups only those with the group and source of m have changed.
-	FollowMembership(s *ring.Socket, m ring.Membership) error
+	MembershipChanged(s *ring.Socket, m ring.Membership) error
 	// ChangeMembership joins or leaves a group below the stack.
 	ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error
 }
@@ -107,11 +107,11 @@ func (t *Transport) BeginFlush() { t.flushes++ }
 func (t *Transport) KernelSends() uint64 { return t.kernelSends }
 
 // Changed follows what the application did to the socket.
-func (t *Transport) Changed(s *ring.Socket) error { return t.host.Follow(s) }
+func (t *Transport) Changed(s *ring.Socket) error { return t.host.SocketChanged(s) }
 
 // MembershipChanged follows a membership that was joined or left.
 func (t *Transport) MembershipChanged(s *ring.Socket, m ring.Membership) error {
-	return t.host.FollowMembership(s, m)
+	return t.host.MembershipChanged(s, m)
 }
 
 // SetMembership joins or leaves a group below the stack.

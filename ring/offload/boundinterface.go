@@ -7,9 +7,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 )
 
-// homeOf is the interface that a socket names by its device or its address; 0 for wildcards, groups, and addresses of no interface of the
-// ring, which packets may reach by any of them.
-func (d *driver) homeOf(e *entry) int {
+// boundInterface is the interface that a socket is bound to by its device or its address; 0 for wildcards, groups, and addresses of no interface
+// of the ring, which packets may reach by any of them.
+func (d *driver) boundInterface(e *entry) int {
 	index := d.nics.Present(e.s.Device())
 	if index == 0 {
 		index, _ = d.snapshot().Local(e.s.LocalAddr().Addr())
@@ -20,11 +20,11 @@ func (d *driver) homeOf(e *entry) int {
 	return index
 }
 
-// isOn reports whether the socket's packets come by the interface.
+// isOn reports whether packets for the socket can arrive by the interface: its own, that of one of its groups, or any if it is bound to none.
 func (d *driver) isOn(e *entry, index int) bool {
 	switch {
-	case e.home != 0:
-		return d.nics.Present(e.home) == index
+	case e.boundIf != 0:
+		return d.nics.Present(e.boundIf) == index
 	case len(e.groups.Groups()) > 0:
 		return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.nics.Present(int(g.IfIndex)) == index })
 	}
@@ -36,9 +36,10 @@ func (d *driver) pathChanged(e *entry) bool {
 	return slices.ContainsFunc(d.changed, func(ifIndex int) bool { return d.isOn(e, ifIndex) })
 }
 
+// snapshot is the host's tables as they are now, of the kernel or of the MemoryHost.
 func (d *driver) snapshot() *host.Snapshot {
 	if d.config.MemoryHost != nil {
-		return d.config.MemoryHost.own.Snapshot()
+		return d.config.MemoryHost.tables.Snapshot()
 	}
 	return d.config.Host.Snapshot()
 }
