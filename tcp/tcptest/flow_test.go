@@ -28,7 +28,21 @@ type flowPlan struct {
 	sides          [2]sidePlan
 	first          int // which side closes first: 0, 1, 2 both
 	settings       int
+	haste          haste     // what the client does before it is connected
+	hasteIn        tcp.State // when it gets there
 }
+
+// haste is what an application does while its connection is being opened.
+type haste uint8
+
+const (
+	noHaste haste = iota
+	hasteCloses
+	hasteAborts
+	hasteCloseWrites
+)
+
+var hasteNames = [...]string{"", "closes", "aborts", "half closes"}
 
 // sidePlan is what a side does.
 type sidePlan struct {
@@ -41,6 +55,7 @@ type sidePlan struct {
 	late   time.Duration // before the first read
 	rude   bool          // closes when all is written, whatever the peer does
 	aborts int           // after so many bytes were read or written; 0: never
+	stays  time.Duration // keeps the connection so long behind its end
 }
 
 func (p sidePlan) String() string {
@@ -54,6 +69,7 @@ func (p sidePlan) String() string {
 	add(p.more, "more")
 	add(p.pace > 0, "reads %d each %v", p.pace, p.rest)
 	add(p.late > 0, "reads after %v", p.late)
+	add(p.stays > 0, "stays for %v", p.stays)
 	add(p.rude, "rude")
 	add(p.aborts > 0, "aborts after %d", p.aborts)
 	return s
@@ -64,13 +80,17 @@ func (p flowPlan) String() string {
 	if p.both {
 		kind = "meets"
 	}
-	return fmt.Sprintf("node %d %s node %d:%d from %d, settings %d, first %d, (%v), (%v)", p.client, kind, p.server, p.port, p.from, p.settings, p.first,
+	s := fmt.Sprintf("node %d %s node %d:%d from %d, settings %d, first %d, (%v), (%v)", p.client, kind, p.server, p.port, p.from, p.settings, p.first,
 		p.sides[0], p.sides[1])
+	if p.haste != noHaste {
+		s += fmt.Sprintf(", %s in %v", hasteNames[p.haste], p.hasteIn)
+	}
+	return s
 }
 
 // polite: neither side ends before the other's data has come.
 func (f *flow) polite() bool {
-	return !f.disturbed && !f.plan.sides[0].rude && !f.plan.sides[1].rude && f.plan.sides[0].aborts == 0 && f.plan.sides[1].aborts == 0
+	return !f.disturbed && f.plan.haste == noHaste && f.plan.port != closedPort && !f.plan.sides[0].rude && !f.plan.sides[1].rude && f.plan.sides[0].aborts == 0 && f.plan.sides[1].aborts == 0
 }
 
 // side is one end of a flow.
@@ -85,6 +105,7 @@ type side struct {
 	got      int
 	writing  bool // a timer for the next write runs
 	reading  bool
+	staying  bool
 	awake    bool // may read
 	dead     bool // its node has crashed
 }
@@ -123,6 +144,25 @@ func (s *side) step(now clock.Time) {
 	s.read(now)
 	s.end(now)
 	s.wake()
+}
+
+// hurry does what the plan has for a connection that is not established, when it is in the state.
+func (s *side) hurry(in tcp.State) {
+	if p := s.flow.plan; p.haste == noHaste || s.index != 0 || p.hasteIn != in {
+		return
+	}
+	s.after(0, func() {
+		c, now := s.conn, s.scenario.network.Now()
+		switch {
+		case s.dead || c.Gone || c.State() != in:
+		case s.flow.plan.haste == hasteCloses:
+			c.Close(now)
+		case s.flow.plan.haste == hasteAborts:
+			c.Abort(now)
+		case in != tcp.SynSent: // nothing was agreed on there
+			c.CloseWrite(now)
+		}
+	})
 }
 
 func (s *side) wake() { s.node.Wake(s.scenario.network.Now()) }
@@ -206,7 +246,15 @@ func (s *side) end(now clock.Time) {
 			s.scenario.fail("flow %d: content: side %d has got %d bytes before the end, of %d", s.flow.number, s.index, s.got, peer.plan.bytes)
 			return
 		}
-		if c.WriteClosed {
+		switch {
+		case !c.WriteClosed || s.staying:
+		case s.plan.stays > 0:
+			s.staying = true
+			s.after(s.plan.stays, func() {
+				c.Close(s.scenario.network.Now())
+				s.wake()
+			})
+		default:
 			c.Close(now)
 		}
 	}

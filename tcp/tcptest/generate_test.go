@@ -58,6 +58,7 @@ func generate(_ uint64, r *rand.Rand) []op {
 				again.at += time.Duration(r.Int64N(int64(time.Millisecond)))
 				again.flow.from = 0
 				again.flow.both = false
+				again.flow.haste = noHaste
 				again.flow.port = firstPort + again.flow.settings%numListeners
 				ops = append(ops, again)
 			}
@@ -83,8 +84,20 @@ func drawFlow(r *rand.Rand, quiet bool) flowPlan {
 	if one(12) && !quiet {
 		p.both, p.from = true, 3000+r.IntN(1000)
 	}
+	if one(20) && !quiet {
+		p.port = closedPort
+	}
+	if one(20) && !quiet || p.both && one(2) {
+		p.haste = []haste{hasteCloses, hasteAborts, hasteCloseWrites}[r.IntN(3)]
+		if p.hasteIn = tcp.SynSent; p.both {
+			p.hasteIn = tcp.SynReceived
+		}
+	}
 	for i := range p.sides {
 		p.sides[i] = drawSide(r, quiet)
+	}
+	if p.haste == hasteCloseWrites {
+		p.sides[0].bytes = 0
 	}
 	return p
 }
@@ -103,6 +116,9 @@ func drawSide(r *rand.Rand, quiet bool) sidePlan {
 		p.bytes = min(p.bytes, 200*p.chunk)
 	}
 	p.more = one(6)
+	if one(6) {
+		p.stays = time.Duration(1 + r.Int64N(int64(2*time.Second)))
+	}
 	if quiet {
 		return p
 	}

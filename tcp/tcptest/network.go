@@ -22,7 +22,9 @@ type Network struct {
 	Nodes []*Node
 	// Wire is called for each TCP packet that a node sends and, when arrived, for each that reaches one with right checksums.
 	Wire func(n *Node, packet []byte, arrived bool)
-	err  error
+	// Marked and Refused are how many packets the router has marked, and refused with an ICMP error.
+	Marked, Refused int
+	err             error
 }
 
 // Node is a host on a network. A crash replaces its Host.
@@ -208,6 +210,7 @@ func (nw *Network) route(from *Node, frame []byte) {
 	header[8]--
 	if ecn := header[1] & 3; ecn != 0 && to.Mark > 0 && to.random.Float64() < to.Mark {
 		header[1] |= 3
+		nw.Marked++
 	}
 	header[10], header[11] = 0, 0
 	check := wire.Sum(0).Add(header).Check()
@@ -219,6 +222,7 @@ func (nw *Network) route(from *Node, frame []byte) {
 
 // refuse sends fragmentation needed (RFC 1191) back to a node.
 func (nw *Network) refuse(from *Node, packet []byte, mtu int) {
+	nw.Refused++
 	e := wire.ICMPError{Type: wire.ICMPUnreachable, Code: wire.ICMPFragmentation, MTU: uint16(mtu), Packet: packet}
 	body, err := e.Append(nil)
 	if err != nil {

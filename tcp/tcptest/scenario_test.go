@@ -18,6 +18,7 @@ const (
 	numNodes     = 3
 	firstPort    = 80
 	numListeners = 3
+	closedPort   = firstPort + numListeners
 	healed       = 30 * time.Second
 	patience     = 15 * time.Minute // until every record must be gone
 )
@@ -108,6 +109,7 @@ type totals struct {
 	drops                                       map[wire.Drop]int
 	lost                                        [simnet.NumCauses]int
 	duplicated, reordered, corrupted, shortened int
+	marked, refused                             int
 	verbs                                       [numVerbs]int
 }
 
@@ -168,8 +170,11 @@ func (x *scenario) run() error {
 
 // start makes a host that is new, or new after a crash, do its work.
 func (x *scenario) start(n *Node) {
-	n.Host.Moved = func(_ *Conn, from, to tcp.State) {
+	n.Host.Moved = func(c *Conn, from, to tcp.State) {
 		x.moves[from][to]++
+		if s := x.sides[c]; s != nil {
+			s.hurry(to)
+		}
 		if !legal(from, to) {
 			x.fail("state: node %d moves from %v to %v", n.Index, from, to)
 		}
@@ -274,6 +279,7 @@ func (x *scenario) begin(p flowPlan) {
 	x.flows = append(x.flows, f)
 	x.byRemote[[2]tcp.Endpoint{f.local, f.remote}] = f
 	x.join(f, 0, client, c)
+	f.sides[0].hurry(c.State())
 	client.Wake(now)
 	if p.both {
 		f.disturbed = true // where one SYN arrives late, the other end may be refused
@@ -477,7 +483,7 @@ func (x *scenario) noteHost(h *Host) {
 }
 
 func (x *scenario) count() {
-	x.started = len(x.flows)
+	x.started, x.marked, x.refused = len(x.flows), x.network.Marked, x.network.Refused
 	for _, n := range x.network.Nodes {
 		x.noteHost(n.Host)
 		x.retransmitted += x.inspector.Retransmitted[n.Index]

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	oneSeed  = flag.Uint64("seed", 0, "run this seed only; with -v, print its packets")
+	oneSeed  = flag.Uint64("seed", 0, "run this seed only; with -v, print its packets. With -seeds: the first of so many")
 	numSeeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 means 300, 20 with -short, 4 with the race detector")
 )
 
@@ -34,8 +34,10 @@ func TestSeeds(t *testing.T) {
 	}
 	first := uint64(1)
 	if *oneSeed != 0 {
-		first, count = *oneSeed, 1
-		if printing = testing.Verbose(); printing {
+		if first = *oneSeed; *numSeeds == 0 {
+			count = 1
+		}
+		if printing = testing.Verbose() && count == 1; printing {
 			t.Cleanup(func() { fmt.Print(printed) })
 		}
 	}
@@ -68,16 +70,23 @@ func (t *totals) check(tb testing.TB) {
 	for v, n := range t.verbs {
 		require.GreaterOrEqual(tb, n, 50, "seeds with operation %d", v)
 	}
-	for name, n := range map[string]int{"duplicated": t.duplicated, "reordered": t.reordered, "corrupted": t.corrupted, "shortened": t.shortened} {
+	for name, n := range map[string]int{"duplicated": t.duplicated, "reordered": t.reordered, "corrupted": t.corrupted, "shortened": t.shortened,
+		"marked": t.marked, "refused with an ICMP error": t.refused} {
 		require.GreaterOrEqual(tb, n, 50, "seeds in which packets were %s", name)
 	}
-	for _, m := range [][2]tcp.State{{tcp.Closed, tcp.SynSent}, {tcp.Closed, tcp.Established}, {tcp.SynSent, tcp.Established}, {tcp.SynSent, tcp.SynReceived},
-		{tcp.SynReceived, tcp.Established}, {tcp.Established, tcp.FinWait1}, {tcp.Established, tcp.CloseWait}, {tcp.FinWait1, tcp.FinWait2},
-		{tcp.FinWait1, tcp.Closing}, {tcp.FinWait1, tcp.TimeWait}, {tcp.FinWait2, tcp.TimeWait}, {tcp.Closing, tcp.TimeWait}, {tcp.CloseWait, tcp.LastAck},
-		{tcp.LastAck, tcp.Closed}, {tcp.SynSent, tcp.Closed}, {tcp.Established, tcp.Closed}, {tcp.FinWait1, tcp.Closed}, {tcp.CloseWait, tcp.Closed}} {
+	for _, m := range stateTable {
 		require.GreaterOrEqual(tb, t.moves[m[0]][m[1]], 50, "seeds in which a connection moves from %v to %v", m[0], m[1])
 	}
 }
+
+// stateTable is each move of the table in package tcp. From TIME-WAIT on the record is what the application still has.
+var stateTable = [][2]tcp.State{{tcp.Closed, tcp.SynSent}, {tcp.Closed, tcp.Established},
+	{tcp.SynSent, tcp.Closed}, {tcp.SynSent, tcp.SynReceived}, {tcp.SynSent, tcp.Established},
+	{tcp.SynReceived, tcp.Closed}, {tcp.SynReceived, tcp.Established}, {tcp.SynReceived, tcp.FinWait1},
+	{tcp.Established, tcp.Closed}, {tcp.Established, tcp.FinWait1}, {tcp.Established, tcp.CloseWait},
+	{tcp.FinWait1, tcp.Closed}, {tcp.FinWait1, tcp.FinWait2}, {tcp.FinWait1, tcp.Closing}, {tcp.FinWait1, tcp.TimeWait},
+	{tcp.FinWait2, tcp.Closed}, {tcp.FinWait2, tcp.TimeWait}, {tcp.CloseWait, tcp.Closed}, {tcp.CloseWait, tcp.LastAck},
+	{tcp.Closing, tcp.Closed}, {tcp.Closing, tcp.TimeWait}, {tcp.LastAck, tcp.Closed}, {tcp.TimeWait, tcp.Closed}}
 
 // add counts the seeds in which something occurs, and sums up what is a quantity.
 func (t *totals) add(x *totals) {
@@ -90,7 +99,8 @@ func (t *totals) add(x *totals) {
 			*sum++
 		}
 	}
-	for _, p := range [][2]*int{{&t.duplicated, &x.duplicated}, {&t.reordered, &x.reordered}, {&t.corrupted, &x.corrupted}, {&t.shortened, &x.shortened}} {
+	for _, p := range [][2]*int{{&t.duplicated, &x.duplicated}, {&t.reordered, &x.reordered}, {&t.corrupted, &x.corrupted}, {&t.shortened, &x.shortened},
+		{&t.marked, &x.marked}, {&t.refused, &x.refused}} {
 		occurs(p[0], *p[1])
 	}
 	for i := range t.moves {
@@ -119,7 +129,8 @@ func (t *totals) String() string {
 	for i, n := range t.lost {
 		s += fmt.Sprintf(" %v %d", simnet.Cause(i), n)
 	}
-	s += fmt.Sprintf(" duplicated %d reordered %d corrupted %d shortened %d; operations %v\n", t.duplicated, t.reordered, t.corrupted, t.shortened, t.verbs)
+	s += fmt.Sprintf(" duplicated %d reordered %d corrupted %d shortened %d marked %d refused %d; operations %v\n", t.duplicated, t.reordered, t.corrupted,
+		t.shortened, t.marked, t.refused, t.verbs)
 	for i := range t.moves {
 		for j, n := range t.moves[i] {
 			if n > 0 {
