@@ -217,6 +217,8 @@ func (t *Table) sendPiece(id ID, c *conn, snd *sender, n, usable int, s *Segment
 	}
 	if last {
 		c.flags &^= flagPush
+	} else if n < c.payloadLimit() {
+		snd.partEnd = c.nxt.Add(n)
 	}
 	if last && c.has(flagFin) && usable > n {
 		r.flags |= sentFin
@@ -234,8 +236,9 @@ func (t *Table) maySend(c *conn, settings *Settings, n, limit int) bool {
 	case n >= limit, c.has(flagPush):
 		return true
 	case n < waiting && c.una.Add(int(c.wnd)).Minus(c.nxt) == n:
-		// The window cuts it: silly windows are avoided (MUST-38).
-		return n >= int(c.maxWnd)/2
+		// The window cuts it: silly windows are avoided (MUST-38). They are small ones; the rest of a larger one goes, one such part at a time.
+		snd := t.senders[c.sender-1]
+		return n >= int(c.maxWnd)/2 || c.flight() > 0 && c.wnd >= c.maxWnd/2 && !c.una.Before(snd.partEnd)
 	case n < waiting && waiting >= limit: // pieces of a length that the application chose, a full segment of them
 		return true
 	case c.has(flagFin):

@@ -16,6 +16,7 @@ type sender struct {
 	again        int // those that were retransmitted and neither acknowledged nor declared lost since
 	sackedCount  int // elements
 
+	partEnd  Seq // behind the last segment that was not full while more waited
 	lostFrom Seq // no element before it is declared lost
 	recover  Seq // where the episode of recovery ends: nxt at its beginning
 
@@ -104,7 +105,7 @@ func (t *Table) senderOf(c *conn) *sender {
 	flight, unsent := s.flight, s.unsent
 	flight.clear()
 	unsent.clear()
-	*s = sender{flight: flight, unsent: unsent, rackMult: 1, highest: c.una, recover: c.una}
+	*s = sender{flight: flight, unsent: unsent, rackMult: 1, highest: c.una, recover: c.una, partEnd: c.una}
 	c.sender = at + 1
 	return s
 }

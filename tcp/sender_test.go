@@ -75,6 +75,23 @@ func TestSillyWindow(t *testing.T) {
 	require.Equal(t, ". 1001:1301 ack 1", s.pending[0])
 }
 
+// RFC 9293 section 3.8.6.2.1: the part of a segment that a window leaves over goes where the window is not small, one at a time.
+func TestRestOfAWindow(t *testing.T) {
+	s := connected(t)
+	s.in(". 1:1 ack 1 win 2500")
+	s.table.conn(s.id).maxWnd = 2500
+	s.send(20000)
+	s.out(". 1:1001 ack 1", ". 1001:2001 ack 1", ". 2001:2501 ack 1")
+	s.in(". 1:1 ack 1001 win 2500")
+	s.out(". 2501:3501 ack 1")
+	s.in(". 1:1 ack 2001 win 2200")
+	s.out() // 700 bytes: one of 500 is under way
+	s.in(". 1:1 ack 2501 win 2500")
+	s.out(". 3501:4501 ack 1", ". 4501:5001 ack 1")
+	s.in(". 1:1 ack 5001 win 900")
+	s.out() // a small window: silly
+}
+
 // RFC 9293 MUST-34: a window that shrinks below what was sent.
 func TestWindowShrinks(t *testing.T) {
 	s := connected(t)

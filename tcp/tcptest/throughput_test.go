@@ -76,7 +76,7 @@ var controls = []struct {
 	cc   tcp.Congestion
 }{{"CUBIC", tcp.CUBIC}, {"NewReno", tcp.NewReno}, {"none", tcp.NoCongestionControl}}
 
-// The table of docs/tcp-proof.md, and what it must not fall below: 0.96 of the window's bound where nothing is lost, and 1.5 times smoltcp's
+// The table of docs/tcp-proof.md, and what it must not fall below: 0.97 of the window's bound where nothing is lost, and 1.5 times smoltcp's
 // published figures for 32 KiB where much is. Those are without congestion control, so they are held against the same.
 func TestThroughput(t *testing.T) {
 	if raceEnabled {
@@ -115,9 +115,10 @@ func TestThroughput(t *testing.T) {
 	for loss, least := range map[float64]float64{0.05: 77, 0.10: 38, 0.30: 1.2} {
 		require.GreaterOrEqual(t, got[fmt.Sprint("none", 32<<10, loss)], 1.5*least, "loss %v", loss)
 	}
+	require.GreaterOrEqual(t, got[fmt.Sprint("none", 32<<10, 0.01)], 1.2*220, "loss 1 %%: 1.5 times as much is more than the window allows")
 	if !testing.Short() {
 		bound := float64(32<<10) / 0.1 / 1000 // the window, once a round trip
-		require.GreaterOrEqual(t, got[fmt.Sprint("CUBIC", 32<<10, 0.0)], 0.96*bound)
+		require.GreaterOrEqual(t, got[fmt.Sprint("CUBIC", 32<<10, 0.0)], 0.97*bound)
 	}
 	t.Logf("kB/s, round trip 100 ms, loss in both directions\n| control | buffer | 0 %% | 1 %% | 5 %% | 10 %% | 30 %% |\n"+
 		"|---|---|---|---|---|---|---|\n%s", b.String())
