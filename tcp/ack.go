@@ -8,9 +8,9 @@ import (
 
 // acknowledged is what one acknowledgement told.
 type acknowledged struct {
-	bytes     int // of the peer's cumulative acknowledgement
-	delivered int // these, and those newly SACKed
-	rtt       clock.Duration
+	bytes     int            // of the peer's cumulative acknowledgement
+	delivered int            // these, and those newly SACKed
+	rtt       clock.Duration // with hasRTT
 	hasRTT    bool
 	original  bool // something of the episode that was sent once: acknowledged or SACKed now
 	dsack     bool
@@ -65,7 +65,8 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4).
 	limited := c.has(flagLimited) || c.cc.InSlowStart() && 2*flightBefore > int(c.cc.Window)
 	if a.bytes > 0 && open && c.phase != phaseRecovery && snd.frto < frtoNewData && limited {
-		t.control(c).Acked(&c.cc, congestion.Ack{Now: t.now, Bytes: a.bytes, MSS: c.payloadLimit(), RTT: clock.Duration(c.srtt) * clock.Microsecond})
+		t.control(c).Acked(&c.cc, congestion.Ack{Now: t.now, Bytes: a.bytes, MSS: c.payloadLimit(), RTT: clock.Duration(c.srtt) * clock.Microsecond,
+			Slow: &snd.slow, Sample: a.rtt, Acked: uint32(c.una), Next: uint32(c.nxt)})
 	}
 	switch {
 	case c.flight() == 0:
@@ -138,7 +139,7 @@ func (t *Table) advance(id ID, c *conn, snd *sender, ack Seq, a *acknowledged) {
 	}
 	c.una = ack
 	if again {
-		a.hasRTT = false // what lay behind it has waited for it
+		a.rtt, a.hasRTT = 0, false // what lay behind it has waited for it
 	}
 	if data > 0 {
 		t.emit(id, c, Event{Kind: EventAcked, Payload: Payload{Length: uint32(data)}})

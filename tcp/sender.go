@@ -1,6 +1,9 @@
 package tcp
 
-import "github.com/socketxtreme/socketxtreme/internal/clock"
+import (
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/tcp/congestion"
+)
 
 // sender is the side record of a connection that has something queued or in flight. It is used again by another connection later.
 //
@@ -45,6 +48,8 @@ type sender struct {
 	undoTSKnown bool
 	frto        frto
 	frtoLeft    int // segments of new data that may be sent
+
+	slow congestion.HyStart
 
 	ecnEnd Seq // the window that was reduced for ECE already
 	ecnSet bool

@@ -28,6 +28,12 @@ type Ack struct {
 	Bytes int            // newly acknowledged
 	MSS   int            // bytes of a full segment
 	RTT   clock.Duration // the smoothed one; 0: not measured
+
+	// Of the first slow start, where the caller wants RFC 9406:
+
+	Slow        *HyStart       // what it remembers; nil: slow start ends with a loss
+	Sample      clock.Duration // the round trip of this acknowledgement; 0: not measured
+	Acked, Next uint32         // sequence numbers: behind what is acknowledged; behind what was sent
 }
 
 // Control is a strategy. A control keeps what it knows in the State.
@@ -55,13 +61,21 @@ func InitialWindow(mss int) int { return min(10*mss, max(2*mss, 14600)) }
 // InSlowStart reports whether the window grows with each acknowledged byte.
 func (s *State) InSlowStart() bool { return s.Window < s.Threshold }
 
-// slowStart grows by what was acknowledged, at most two segments an acknowledgement (RFC 5681 section 3.1 with L = 2 of RFC 3465), and
-// returns the bytes that are left when the threshold is reached.
-func (s *State) slowStart(bytes, mss int) int {
+// slowStart grows by what was acknowledged, at most two segments an acknowledgement (RFC 5681 section 3.1 with L = 2 of RFC 3465; the first time
+// HyStart says how much), and returns the bytes that are left when the threshold is reached.
+func (s *State) slowStart(a Ack) int {
+	if first := s.Threshold == MaxWindow && a.Slow != nil; first {
+		done := a.Slow.acked(a)
+		s.grow(a.Slow.growth(a.Bytes, a.MSS))
+		if done {
+			s.Threshold = s.Window
+		}
+		return 0
+	}
 	room := int(s.Threshold) - int(s.Window)
-	grow := min(bytes, room)
-	s.grow(min(grow, 2*mss))
-	return bytes - grow
+	grow := min(a.Bytes, room)
+	s.grow(min(grow, 2*a.MSS))
+	return a.Bytes - grow
 }
 
 func (s *State) grow(n int) { s.Window = uint32(min(int(s.Window)+n, MaxWindow)) }

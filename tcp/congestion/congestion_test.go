@@ -32,6 +32,45 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
+// A round of HyStart++: a window of segments, each acknowledged on its own after the same time.
+func (s *State) round(c Control, h *HyStart, seq *uint32, rtt clock.Duration) {
+	first, last := *seq, *seq+s.Window
+	for *seq = first; int32(*seq-last) < 0; {
+		*seq += mss
+		c.Acked(s, Ack{Now: 1, Bytes: mss, MSS: mss, Slow: h, Sample: rtt, Acked: *seq, Next: *seq + s.Window})
+	}
+}
+
+// RFC 9406: a round trip that has grown by an eighth slows growth down to a quarter, and ends slow start after five rounds; one that was
+// short again does not.
+func TestHyStart(t *testing.T) {
+	for _, c := range []Control{Cubic{}, NewReno{}} {
+		s, h, seq := started(10*mss, MaxWindow), &HyStart{}, uint32(0xfffffff0)
+		s.round(c, h, &seq, 100*clock.Millisecond)
+		s.round(c, h, &seq, 105*clock.Millisecond)
+		require.InDelta(t, 40*mss, s.Window, mss, "an eighth of 100 ms is more than 5")
+		s.round(c, h, &seq, 120*clock.Millisecond)
+		grown := s.Window
+		require.Less(t, grown, uint32(60*mss), "seven acknowledgements, and then a quarter")
+		s.round(c, h, &seq, 104*clock.Millisecond) // it was no queue
+		require.Greater(t, s.Window, grown*3/2)
+		require.EqualValues(t, MaxWindow, s.Threshold)
+		s.round(c, h, &seq, 130*clock.Millisecond)
+		for range 7 {
+			s.round(c, h, &seq, 131*clock.Millisecond)
+		}
+		require.Less(t, s.Threshold, uint32(MaxWindow))
+		require.False(t, s.Threshold > s.Window)
+	}
+}
+
+// RFC 9406 section 4.2: one acknowledgement counts for eight segments at most.
+func TestHyStartGrowth(t *testing.T) {
+	s := started(10*mss, MaxWindow)
+	Cubic{}.Acked(s, Ack{Now: 1, Bytes: 50 * mss, MSS: mss, Slow: &HyStart{}})
+	require.EqualValues(t, 18*mss, s.Window)
+}
+
 // RFC 5681 section 3.1: a segment for each window.
 func TestNewRenoAvoidsCongestion(t *testing.T) {
 	s := started(10*mss, 10*mss)

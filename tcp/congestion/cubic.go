@@ -14,7 +14,7 @@ const (
 func (Cubic) Acked(s *State, a Ack) {
 	left := a.Bytes
 	if s.InSlowStart() {
-		left = s.slowStart(left, a.MSS)
+		left = s.slowStart(a)
 	}
 	if left <= 0 {
 		return

@@ -7,7 +7,7 @@ type NewReno struct{}
 func (NewReno) Acked(s *State, a Ack) {
 	left := a.Bytes
 	if s.InSlowStart() {
-		left = s.slowStart(left, a.MSS)
+		left = s.slowStart(a)
 	}
 	if left > 0 {
 		s.avoid(left, a.MSS)
