@@ -204,14 +204,14 @@ func (t *Table) recoverFrom(id ID, c *conn, snd *sender, s *Segment, a *acknowle
 		c.duplicateSACK(snd)
 		if snd.undo && snd.undoLeft > 0 {
 			if snd.undoLeft--; snd.undoLeft == 0 && snd.again == 0 {
-				t.undo(c, snd) // RFC 3708: each retransmission was for nothing
+				t.undo(c, snd, s, a) // RFC 3708: each retransmission was for nothing
 			}
 		}
 	}
 	if a.bytes > 0 && c.phase != phaseOpen && snd.spurious(c, s) {
-		t.undo(c, snd)
+		t.undo(c, snd, s, a)
 	}
-	if c.phase == phaseLoss && !t.frtoStep(c, snd, a, duplicate) {
+	if c.phase == phaseLoss && !t.frtoStep(c, snd, s, a, duplicate) {
 		return
 	}
 	switch {
@@ -261,7 +261,7 @@ func (snd *sender) isOriginal(r *sent) bool {
 }
 
 // frtoStep is RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK. It reports whether recovery goes on.
-func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) bool {
+func (t *Table) frtoStep(c *conn, snd *sender, s *Segment, a *acknowledged, duplicate bool) bool {
 	switch {
 	case a.bytes == 0 && !duplicate && a.delivered == 0:
 	case snd.frto == frtoFirst:
@@ -272,7 +272,7 @@ func (t *Table) frtoStep(c *conn, snd *sender, a *acknowledged, duplicate bool) 
 		}
 	case snd.frto == frtoNewData, snd.frto == frtoSecond:
 		if a.original {
-			t.undo(c, snd) // it acknowledges what was sent once, before the time-out
+			t.undo(c, snd, s, a) // it acknowledges what was sent once, before the time-out
 			return false
 		}
 		snd.frto = frtoNone // step 3a: the loss was real

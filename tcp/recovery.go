@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/tcp/congestion"
 )
 
@@ -120,9 +121,12 @@ func (t *Table) reduceRate(c *conn, snd *sender, delivered int, advanced, lostMo
 }
 
 // undo takes an episode back that was none: RFC 4015, RFC 5682 section 3, RFC 9438 section 4.9.
-func (t *Table) undo(c *conn, snd *sender) {
+func (t *Table) undo(c *conn, snd *sender, s *Segment, a *acknowledged) {
 	t.stats.Undone++
 	t.control(c).Undo(&c.cc)
+	if c.phase == phaseLoss {
+		t.respond(c, s, a)
+	}
 	for i := range snd.flight.len() {
 		snd.flight.at(i).flags &^= sentLost
 	}
@@ -132,6 +136,25 @@ func (t *Table) undo(c *conn, snd *sender) {
 	c.dupAcks, snd.left, snd.frto, c.tries = 0, 0, frtoNone, 0
 	t.retrySize(c)
 }
+
+// respond is RFC 4015 for a time-out that was none. The round trip has become longer than the estimate follows (section 3.3), and the window
+// that is restored does not leave as one burst (section 3.2).
+func (t *Table) respond(c *conn, s *Segment, a *acknowledged) {
+	rtt := int64(a.rtt) / us
+	if echo := timestamp(t.now) + c.tsOffset - s.Options.TSEcho; c.has(flagTS) && s.Options.Has&wire.TCPHasTimestamps != 0 && echo < maxEcho {
+		rtt = max(rtt, int64(echo)*1000)
+	}
+	if rtt > 0 {
+		c.srtt, c.rttvar = max(c.srtt, uint32(rtt)), max(c.rttvar, uint32(rtt)/2)
+	}
+	if t.settingsOf(c).Congestion != NoCongestionControl {
+		c.cc.Threshold = max(c.cc.Threshold, c.cc.Window)
+		c.cc.Window = min(c.cc.Window, uint32(c.flight()+min(a.bytes, initialWindow(c))))
+	}
+}
+
+// maxEcho bounds what a timestamp can say of a round trip, in milliseconds: a peer may echo anything.
+const maxEcho = 120_000
 
 // spurious reports whether an acknowledgement shows by its timestamp that it answers an original transmission: RFC 3522 section 3.2.
 func (snd *sender) spurious(c *conn, s *Segment) bool {

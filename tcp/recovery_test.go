@@ -187,10 +187,31 @@ func TestSpuriousTimeoutIsUndone(t *testing.T) {
 	require.EqualValues(t, 1, s.table.Stats().Undone)
 	require.False(t, s.info().Recovering)
 	require.GreaterOrEqual(t, s.info().CongestionWindow, 10000)
+	require.GreaterOrEqual(t, s.info().RTT, 500*ms, "RFC 4015 section 3.3")
+	require.GreaterOrEqual(t, s.info().RTO, 1500*ms)
 	s.in(". 1:1 ack 10001")
 	for _, p := range s.raw[len(s.raw)-len(s.pending):] {
 		require.False(t, p.Again)
 	}
+}
+
+// RFC 4015: after a time-out that was spurious the estimate is of what the path takes now, and what leaves is no more than what has arrived, or
+// an initial window.
+func TestEifelResponse(t *testing.T) {
+	s := flying(t, timestamps)
+	echo := s.last().Options.TSValue
+	s.wait(500 * ms)
+	require.EqualValues(t, 1, s.table.Stats().TimeOuts)
+	s.pending = nil
+	s.in(". 1:1 ack 1977 ts 1101/" + itoa(int(echo)))
+	require.EqualValues(t, 1, s.table.Stats().Undone)
+	require.InDelta(t, 600, float64(s.info().RTT/ms), 2)
+	require.InDelta(t, 1800, float64(s.info().RTO/ms), 10)
+	require.LessOrEqual(t, len(s.pending), 4)
+	require.GreaterOrEqual(t, s.info().SlowStartThreshold, 9880)
+
+	s.in(". 1:1 ack 9881 ts 1102/" + itoa(int(echo)-1<<30)) // an echo of nothing
+	require.Less(t, s.info().RTT, clock.Second)
 }
 
 // RFC 3522: the timestamp of the acknowledgement is older than the retransmission.
