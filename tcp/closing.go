@@ -13,6 +13,8 @@ func (t *Table) CloseWrite(now clock.Time, id ID) error {
 		return ErrNoConn
 	case c.has(flagFailed) || c.state == Closed || c.state == TimeWait:
 		return ErrNotOpen
+	case c.has(flagMoving):
+		return ErrMoving
 	case c.has(flagFin):
 		return ErrClosed
 	case c.state == SynSent:
@@ -42,10 +44,13 @@ func (t *Table) closeWrite(id ID, c *conn) {
 func (t *Table) Close(now clock.Time, id ID) {
 	t.now = now
 	c := t.get(id)
-	if c == nil || c.has(flagOrphan) {
+	if c == nil || c.has(flagOrphan) || c.discarded() {
 		return
 	}
 	switch {
+	case c.has(flagMoving):
+		t.Abort(now, id)
+		return
 	case c.state == Closed, c.state == TimeWait:
 		c.flags |= flagOrphan
 		t.forget(id, c)
@@ -74,7 +79,7 @@ func (t *Table) Close(now clock.Time, id ID) {
 func (t *Table) Abort(now clock.Time, id ID) {
 	t.now = now
 	c := t.get(id)
-	if c == nil {
+	if c == nil || c.discarded() {
 		return
 	}
 	// In TIME-WAIT no reset is sent: the peer has closed, too (section 3.10.5).

@@ -99,6 +99,7 @@ const (
 	flagSYNLost                          // a SYN was sent again
 	flagBlackHole                        // the segment size was lowered because large ones were lost
 	flagSuspected                        // it was before, and nothing of the larger size was acknowledged since
+	flagMoving                           // Export has stopped it
 )
 
 // rtxKind is what rtxAt is for.

@@ -43,5 +43,10 @@
 // Close says that the application is gone. The record goes on: it sends what is queued, and FIN; it waits for the peer's. EventGone is its end.
 // TIME-WAIT and the handshake of a passive open need no such record: both have small ones of their own.
 //
+// # A connection that moves
+//
+// Export stops a connection and returns its Snapshot and its Queues; Import makes a connection of them, in this table or another one. Package
+// ring/transport/repair does the same with sockets of the kernel.
+//
 // docs/rfc-status.md lists each rule of the RFCs with the test that shows it.
 package tcp

@@ -11,6 +11,9 @@ func (t *Table) Configure(now clock.Time, id ID, s Settings) error {
 	if c == nil {
 		return ErrNoConn
 	}
+	if c.has(flagMoving) {
+		return ErrMoving
+	}
 	t.now = now
 	was := t.settingsOf(c)
 	if c.state != SynSent {

@@ -29,6 +29,9 @@ func (t *Table) Input(now clock.Time, s *Segment) (kept bool, d wire.Drop) {
 	}
 	id := ID(r.index())
 	c := t.conn(id)
+	if c.has(flagMoving) {
+		return false, wire.TCPMoving
+	}
 	if c.state == SynSent {
 		return t.arrivesSynSent(id, c, s)
 	}

@@ -9,6 +9,8 @@ import (
 // acknowledgement only if nothing has carried it.
 func (t *Table) transmit(id ID, c *conn, s *Segment) bool {
 	switch {
+	case c.has(flagMoving):
+		return false
 	case c.has(flagSyn):
 		c.flags &^= flagSyn | flagAckNow
 		t.putSyn(id, c, s)

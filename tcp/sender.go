@@ -169,6 +169,8 @@ func (t *Table) Send(now clock.Time, id ID, p Payload, more bool) error {
 		return ErrNoConn
 	case c.has(flagFailed) || c.state == Closed:
 		return ErrNotOpen
+	case c.has(flagMoving):
+		return ErrMoving
 	case c.has(flagFin) || c.has(flagOrphan):
 		return ErrClosed
 	case p.Length == 0:
@@ -196,7 +198,7 @@ func (t *Table) queued(id ID, c *conn, n int, more bool) {
 // Room is how many bytes may be queued until Settings.SendBuffer is reached.
 func (t *Table) Room(id ID) int {
 	c := t.get(id)
-	if c == nil || c.has(flagFailed|flagFin|flagOrphan) || c.state == Closed {
+	if c == nil || c.has(flagFailed|flagFin|flagOrphan|flagMoving) || c.state == Closed {
 		return 0
 	}
 	una := c.una
@@ -209,7 +211,7 @@ func (t *Table) Room(id ID) int {
 // Tail is the last piece that was queued, if no byte of it was sent yet: the transport may write more behind it and then call Extend.
 func (t *Table) Tail(id ID) (p Payload, ok bool) {
 	c := t.get(id)
-	if c == nil || c.sender == 0 || c.has(flagFin|flagOrphan) {
+	if c == nil || c.sender == 0 || c.has(flagFin|flagOrphan|flagMoving) {
 		return Payload{}, false
 	}
 	s := t.senders[c.sender-1]

@@ -9,7 +9,7 @@ import (
 //
 //	rtxAt    retransmission, loss probe, reordering, window probe, held data: rtxKind says which
 //	ackAt    a delayed acknowledgement
-//	lifeAt   keepalive, the end of FIN-WAIT-2, linger: the state says which
+//	lifeAt   keepalive, the end of FIN-WAIT-2, linger, the end of a move: the state says which
 
 // expireLimit bounds the deadlines of one Expire.
 const expireLimit = 256
@@ -42,7 +42,9 @@ func (t *Table) schedule(id ID, c *conn) {
 	if c.state == Closed {
 		return
 	}
-	t.armHeld(c)
+	if !c.has(flagMoving) {
+		t.armHeld(c)
+	}
 	at := min(c.rtxAt, c.ackAt, c.lifeAt)
 	switch {
 	case at == clock.Never:
@@ -273,6 +275,9 @@ func (t *Table) lifeEnds(id ID, c *conn) bool {
 	s := t.settingsOf(c)
 	c.lifeAt = clock.Never
 	switch {
+	case c.has(flagMoving):
+		t.endMove(id, c)
+		return false
 	case c.has(flagOrphan) && c.state == FinWait2:
 		t.fail(id, c, ReasonTimeout)
 		return false

@@ -59,6 +59,7 @@ type side struct {
 	sent    map[Buffer]bool // what Send was given and EventSent did not return
 	kept    map[Buffer]int  // what Input kept and no event returned
 	slow    bool            // the application reads nothing
+	moved   map[ID]bool     // records of connections that have moved away
 }
 
 // stream is what an application knows of a connection.
@@ -177,6 +178,16 @@ func (x *side) event(e Event) {
 	}
 	if e.Kind == EventDropped {
 		x.release(e.Payload.Buffer)
+		return
+	}
+	if x.moved[e.Conn] {
+		w.Contains([]EventKind{EventSent, EventGone}, e.Kind)
+		if e.Kind == EventGone {
+			delete(x.moved, e.Conn)
+			return
+		}
+		delete(x.sent, e.Payload.Buffer)
+		delete(x.buffers, e.Payload.Buffer)
 		return
 	}
 	s := x.streams[e.Conn]
@@ -450,7 +461,7 @@ func (w *world) check() {
 				"seed %d: the scoreboard", w.seed)
 			if synchronized.has(c.state) {
 				w.GreaterOrEqual(int(c.cc.Window), c.payloadLimit(), "seed %d: the congestion window", w.seed)
-				w.True(c.flight() == 0 || c.rtxAt != clock.Never || c.has(flagReady), "seed %d: data in flight and no timer", w.seed)
+				w.True(c.flight() == 0 || c.rtxAt != clock.Never || c.flags&(flagReady|flagMoving) != 0, "seed %d: data in flight and no timer", w.seed)
 			}
 		}
 	}

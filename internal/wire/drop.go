@@ -130,6 +130,7 @@ const (
 	TCPOld          // stack: its timestamp is older than the last one (RFC 7323 section 5: PAWS)
 	TCPBudget       // stack: no room to keep out-of-order data
 	TCPFlagsBad     // stack: flags that no state takes: none of SYN, ACK, RST; SYN with FIN
+	TCPMoving       // stack: its connection moves between this stack and another one; the peer sends it again
 )
 
 // NumDrops is the length of an array that any Drop indexes.
@@ -179,5 +180,5 @@ var dropNames = [NumDrops]string{
 
 	TCPShort: "tcp.short", TCPOffset: "tcp.offset", TCPLong: "tcp.long", TCPSum: "tcp.sum", TCPPort: "tcp.port",
 	TCPPartial: "tcp.partial_sum", TCPGroup: "tcp.group", TCPNoConnection: "tcp.no_connection", TCPBacklog: "tcp.backlog",
-	TCPUnacceptable: "tcp.unacceptable", TCPOld: "tcp.old", TCPBudget: "tcp.budget", TCPFlagsBad: "tcp.flags",
+	TCPUnacceptable: "tcp.unacceptable", TCPOld: "tcp.old", TCPBudget: "tcp.budget", TCPFlagsBad: "tcp.flags", TCPMoving: "tcp.moving",
 }

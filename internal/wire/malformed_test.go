@@ -329,7 +329,7 @@ func TestEachDropHasAName(t *testing.T) {
 		require.False(t, twice, "%s is %d and %d", name, other, d)
 		seen[name] = d
 	}
-	require.Len(t, seen, 1+10+8+30+10+12+9+13)
+	require.Len(t, seen, 1+10+8+30+10+12+9+14)
 	require.Equal(t, "unknown", Drop(255).String())
 	for _, last := range []Drop{EthernetInactive, ARPConflict, IPv4Protocol, UDPGroupNotJoined, ICMPRate, IGMPTTL, TCPFlagsBad} {
 		require.NotEqual(t, "unknown", last.String())
