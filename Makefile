@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds
+.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds mutants
 
 all: lint test
 
@@ -41,3 +41,6 @@ seeds:
 
 interop:
 	go test -C interop -count=1 -v ./...
+
+mutants:
+	$(GO) test -count=1 -timeout 60m -run '^TestMutants$$' ./tcp/tcptest -v -mutants

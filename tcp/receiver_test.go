@@ -123,6 +123,37 @@ func TestOutsideTheWindow(t *testing.T) {
 	s.state(Established)
 }
 
+// FIN behind data that does not fit into the window is not taken, and does not end the stream where the data was cut. FIN at the edge is taken, as
+// Linux takes it: it needs no memory, and some stacks send it while the window is shut.
+func TestFinBeyondTheWindow(t *testing.T) {
+	s := settled(t, func(s *Settings, _ *Config) { s.ReceiveBuffer = 1000 })
+	s.in("FP. 1:1011 ack 1")
+	require.EqualValues(t, 1000, s.event(EventData).Payload.Length)
+	require.Zero(t, s.count(EventEnd))
+	s.state(Established)
+	s.table.Credit(s.now, s.id, 1000)
+	s.in("FP. 1001:1011 ack 1")
+	require.EqualValues(t, 10, s.event(EventData).Payload.Length)
+	s.event(EventEnd)
+	s.state(CloseWait)
+
+	s = settled(t, func(s *Settings, _ *Config) { s.ReceiveBuffer = 1000 })
+	s.in("P. 1:1001 ack 1")
+	s.in("F. 1001:1001 ack 1")
+	s.state(CloseWait)
+}
+
+// A window that was shut and opens is announced without being asked for.
+func TestWindowIsAnnounced(t *testing.T) {
+	s := settled(t, func(s *Settings, _ *Config) { s.ReceiveBuffer = 2000 })
+	s.burst(". 1:1001 ack 1", "P. 1001:2001 ack 1")
+	s.out(". 1:1 ack 2001")
+	require.Zero(t, s.last().Window)
+	s.table.Credit(s.now, s.id, 2000)
+	s.out(". 1:1 ack 2001")
+	require.EqualValues(t, 2000, s.last().Window)
+}
+
 // RFC 5961 section 3.2 and 4.2, with the limit of section 7.
 func TestBlindResetAndSyn(t *testing.T) {
 	s := connected(t)

@@ -287,6 +287,23 @@ func TestTimeoutInRecoveryIsReal(t *testing.T) {
 	require.Zero(t, s.table.Stats().Undone)
 }
 
+// The sums of the scoreboard count each byte once, however often it is reported (RFC 6675 section 4).
+func TestSACKIsCountedOnce(t *testing.T) {
+	s := flying(t)
+	sacked := func() int { return s.table.senders[s.table.conn(s.id).sender-1].sacked }
+	s.in(". 1:1 ack 1 sack 2001-4001")
+	s.in(". 1:1 ack 1 sack 2001-4001")
+	require.Equal(t, 2000, sacked())
+	s.in(". 1:1 ack 1 sack 1001-5001")
+	require.Equal(t, 4000, sacked())
+	s.in(". 1:1 ack 3001 sack 3001-5001")
+	require.Equal(t, 2000, sacked())
+	s.in(". 1:1 ack 5001")
+	require.Zero(t, sacked())
+	i := s.info()
+	require.Equal(t, i.Unacked, i.InNetwork)
+}
+
 // SACK blocks that say what cannot be change nothing.
 func TestBadSACKBlocks(t *testing.T) {
 	s := flying(t)

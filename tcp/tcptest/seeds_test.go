@@ -16,6 +16,7 @@ import (
 
 var (
 	oneSeed  = flag.Uint64("seed", 0, "run this seed only; with -v, print its packets. With -seeds: the first of so many")
+	shrink   = flag.Bool("shrink", true, "make a failing seed's list of operations shorter")
 	numSeeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 means 300, 20 with -short, 4 with the race detector")
 )
 
@@ -51,6 +52,9 @@ func TestSeeds(t *testing.T) {
 		sum.add(&x)
 		return trace, err
 	}}
+	if !*shrink {
+		trial.Shrinks = -1
+	}
 	start := time.Now()
 	simnet.Explore(t, trial)
 	t.Logf("%d seeds in %v", count, time.Since(start).Round(time.Millisecond))
