@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/tcp/congestion"
 )
 
@@ -125,7 +124,7 @@ func (t *Table) undo(c *conn, snd *sender, s *Segment, a *acknowledged) {
 	t.stats.Undone++
 	t.control(c).Undo(&c.cc)
 	if c.phase == phaseLoss {
-		t.respond(c, s, a)
+		t.respond(c, snd, s, a)
 	}
 	for i := range snd.flight.len() {
 		snd.flight.at(i).flags &^= sentLost
@@ -139,9 +138,13 @@ func (t *Table) undo(c *conn, snd *sender, s *Segment, a *acknowledged) {
 
 // respond is RFC 4015 for a time-out that was none. The round trip has become longer than the estimate follows (section 3.3), and the window
 // that is restored does not leave as one burst (section 3.2).
-func (t *Table) respond(c *conn, s *Segment, a *acknowledged) {
+//
+// What came a round trip or more after the retransmission may be the answer to it, with the timestamp of an original whose acknowledgement was lost:
+// that age is no round trip.
+func (t *Table) respond(c *conn, snd *sender, s *Segment, a *acknowledged) {
 	rtt := int64(a.rtt) / us
-	if echo := timestamp(t.now) + c.tsOffset - s.Options.TSEcho; c.has(flagTS) && s.Options.Has&wire.TCPHasTimestamps != 0 && echo < maxEcho {
+	now := timestamp(t.now) + c.tsOffset
+	if echo := now - s.Options.TSEcho; snd.spurious(c, s) && echo < maxEcho && int64(now-snd.undoTS)*1000 < int64(c.minRTT) {
 		rtt = max(rtt, int64(echo)*1000)
 	}
 	if rtt > 0 {
