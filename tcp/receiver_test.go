@@ -229,6 +229,9 @@ func TestReceiveWindow(t *testing.T) {
 	require.Zero(t, s.last().Window)
 	s.table.Credit(s.now, s.id, 400)
 	s.out() // less than a segment
+	s.in(". 4000:4000 ack 1")
+	s.out(". 1:1 ack 4001")
+	require.Zero(t, s.last().Window, "nor does an acknowledgement say so")
 	s.table.Credit(s.now, s.id, 700)
 	s.out(". 1:1 ack 4001")
 	require.EqualValues(t, 1100, s.last().Window)
@@ -361,6 +364,10 @@ func TestECNReceiver(t *testing.T) {
 func FuzzReassembly(f *testing.F) {
 	f.Add([]byte{5, 5, 1, 10, 0, 5, 3, 9, 20, 4, 9, 12})
 	f.Add([]byte{1, 1, 3, 1, 5, 1, 7, 1, 0, 20})
+	f.Add([]byte{5, 10, 10, 20, 0, 40})      // overlaps at its left
+	f.Add([]byte{20, 10, 10, 15, 0, 40})     // at its right
+	f.Add([]byte{5, 5, 20, 5, 8, 15, 0, 40}) // at both
+	f.Add([]byte{5, 5, 15, 5, 10, 5, 40, 5, 3, 30, 0, 60})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		s := settled(t, func(s *Settings, _ *Config) { s.ReceiveBuffer = 10000 })
 		var came [600]bool

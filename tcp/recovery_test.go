@@ -310,6 +310,7 @@ func TestSACKIsCountedOnce(t *testing.T) {
 	s.in(". 1:1 ack 1 sack 2001-4001")
 	s.in(". 1:1 ack 1 sack 2001-4001")
 	require.Equal(t, 2000, sacked())
+	require.Equal(t, 2, s.table.senders[s.table.conn(s.id).sender-1].sackedCount)
 	s.in(". 1:1 ack 1 sack 1001-5001")
 	require.Equal(t, 4000, sacked())
 	s.in(". 1:1 ack 3001 sack 3001-5001")

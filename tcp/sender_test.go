@@ -88,7 +88,11 @@ func TestRestOfAWindow(t *testing.T) {
 	s.out() // 700 bytes: one of 500 is under way
 	s.in(". 1:1 ack 2501 win 2500")
 	s.out(". 3501:4501 ack 1", ". 4501:5001 ack 1")
-	s.in(". 1:1 ack 5001 win 900")
+	s.in(". 1:1 ack 5001 win 2500")
+	s.out(". 5001:6001 ack 1", ". 6001:7001 ack 1", ". 7001:7501 ack 1")
+	s.in(". 1:1 ack 7501 win 2000")
+	s.out(". 7501:8501 ack 1", ". 8501:9501 ack 1")
+	s.in(". 1:1 ack 8501 win 1200")
 	s.out() // a small window: silly
 }
 
