@@ -41,6 +41,7 @@ seeds:
 
 interop:
 	go test -C interop -count=1 -v ./...
+	go test -C interop/netstack -count=1 -v ./... -seeds=100
 
 mutants:
 	$(GO) test -count=1 -timeout 60m -run '^TestMutants$$' ./tcp/tcptest -v -mutants

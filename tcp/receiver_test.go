@@ -123,8 +123,8 @@ func TestOutsideTheWindow(t *testing.T) {
 	s.state(Established)
 }
 
-// FIN behind data that does not fit into the window is not taken, and does not end the stream where the data was cut. FIN at the edge is taken, as
-// Linux takes it: it needs no memory, and some stacks send it while the window is shut.
+// FIN behind data that does not fit into the window is not taken, and does not end the stream where the data was cut. FIN at the edge is taken,
+// as Linux takes it: it needs no memory, and some stacks send it while the window is shut.
 func TestFinBeyondTheWindow(t *testing.T) {
 	s := settled(t, func(s *Settings, _ *Config) { s.ReceiveBuffer = 1000 })
 	s.in("FP. 1:1011 ack 1")

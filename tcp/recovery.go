@@ -139,8 +139,8 @@ func (t *Table) undo(c *conn, snd *sender, s *Segment, a *acknowledged) {
 // respond is RFC 4015 for a time-out that was none. The round trip has become longer than the estimate follows (section 3.3), and the window
 // that is restored does not leave as one burst (section 3.2).
 //
-// What came a round trip or more after the retransmission may be the answer to it, with the timestamp of an original whose acknowledgement was lost:
-// that age is no round trip.
+// What came a round trip or more after the retransmission may be the answer to it, with the timestamp of an original whose acknowledgement was
+// lost: that age is no round trip.
 func (t *Table) respond(c *conn, snd *sender, s *Segment, a *acknowledged) {
 	rtt := int64(a.rtt) / us
 	now := timestamp(t.now) + c.tsOffset
