@@ -100,7 +100,7 @@ func (d *driver) updateSocket(e *entry) error {
 func (d *driver) endpoint(s *ring.Socket) udp.Endpoint {
 	h, o := ring.HandleOf(s), ring.OptionsOf(s)
 	e := udp.Endpoint{Owner: uint64(h.Gen)<<32 | uint64(h.Slot), Account: h.Account, LocalPort: s.LocalAddr().Port(),
-		Interface: uint32(d.nics.Present(s.Device())), ReusePort: o.ReusePort, MulticastAll: o.MulticastAll}
+		Interface: uint32(d.nics.CurrentIndex(s.Device())), ReusePort: o.ReusePort, MulticastAll: o.MulticastAll}
 	e.Local, _ = wire.AddrFrom(s.LocalAddr().Addr())
 	if r := s.RemoteAddr(); r.IsValid() {
 		e.Remote, _ = wire.AddrFrom(r.Addr())

@@ -10,7 +10,7 @@ import (
 // boundInterface is the interface that a socket is bound to by its device or its address; 0 for wildcards, groups, and addresses of no interface
 // of the ring, which packets may reach by any of them.
 func (d *driver) boundInterface(e *entry) int {
-	index := d.nics.Present(e.s.Device())
+	index := d.nics.CurrentIndex(e.s.Device())
 	if index == 0 {
 		index, _ = d.snapshot().Local(e.s.LocalAddr().Addr())
 	}
@@ -24,9 +24,9 @@ func (d *driver) boundInterface(e *entry) int {
 func (d *driver) isOn(e *entry, index int) bool {
 	switch {
 	case e.boundIf != 0:
-		return d.nics.Present(e.boundIf) == index
+		return d.nics.CurrentIndex(e.boundIf) == index
 	case len(e.groups.Groups()) > 0:
-		return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.nics.Present(int(g.IfIndex)) == index })
+		return slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return d.nics.CurrentIndex(int(g.IfIndex)) == index })
 	}
 	return true
 }

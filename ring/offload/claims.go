@@ -15,7 +15,7 @@ import (
 func (l *Link) target() steering.Target { return steering.Target{Claimer: l.Steering, VLAN: l.VLAN} }
 
 // wantedFlows are the flows that the steering program must redirect for a socket: those of its address, and those of its groups.
-func (d *driver) wantedFlows(e *entry) (w steering.Wants) {
+func (d *driver) wantedFlows(e *entry) (w steering.SocketFlows) {
 	w = d.wantedExceptGroups(e)
 	groups := e.groups.Groups()
 	w.Groups = make([]steering.Group, len(groups))
@@ -26,20 +26,20 @@ func (d *driver) wantedFlows(e *entry) (w steering.Wants) {
 }
 
 // wantedExceptGroups is wantedFlows without groups.
-func (d *driver) wantedExceptGroups(e *entry) steering.Wants {
-	w := steering.Wants{Protocol: link.UDP, Local: e.s.LocalAddr(), Remote: e.s.RemoteAddr(), IfIndex: e.boundIf, Kernel: d.leavesPortToKernel(e)}
+func (d *driver) wantedExceptGroups(e *entry) steering.SocketFlows {
+	w := steering.SocketFlows{Protocol: link.UDP, Local: e.s.LocalAddr(), Remote: e.s.RemoteAddr(), IfIndex: e.boundIf, LeaveToKernel: d.leavesPortToKernel(e)}
 	if d.config.ThreeTuple {
 		w.Remote = netip.AddrPort{}
 	}
 	if device := e.s.Device(); device != 0 {
-		w.IfIndex = d.nics.Present(device) // also one that is none of the ring's
+		w.IfIndex = d.nics.CurrentIndex(device) // also one that is none of the ring's
 	}
 	return w
 }
 
 // wantedGroup is one group of wantedFlows.
 func (d *driver) wantedGroup(e *entry, g shadow.Group) steering.Group {
-	w := steering.Group{Addr: netip.AddrFrom4(g.Addr), IfIndex: int(g.IfIndex), Kernel: d.leavesGroupToKernel(e, g)}
+	w := steering.Group{Addr: netip.AddrFrom4(g.Addr), IfIndex: int(g.IfIndex), LeaveToKernel: d.leavesGroupToKernel(e, g)}
 	if g.Source != ([4]byte{}) {
 		w.Source = netip.AddrFrom4(g.Source)
 	}

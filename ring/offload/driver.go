@@ -68,13 +68,13 @@ type driver struct {
 	refuseNotJoined func(*ring.Meta) bool // isNotJoined
 
 	// What follows is for drivers on an exchange.
-	nics    *nic.Attachments
-	changed []int        // interfaces whose sockets are to receive PATH
-	number  int          // of this driver there
-	news    *shadow.News // of other sockets of this host
-	newsAt  uint64       // version of that
-	handoff *handoff.Port
-	ties    []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
+	nics          *nic.Attachments
+	changed       []int                // interfaces whose sockets are to receive PATH
+	number        int                  // of this driver there
+	others        *shadow.OtherSockets // of other sockets of this host
+	othersVersion uint64               // version of that
+	handoff       *handoff.Port
+	ties          []*nic.Job // that make again what sockets had of interfaces that were made again, in this order
 
 	list        sys.Epoll // what FD waits on
 	batch       []sys.EpollEvent
@@ -164,7 +164,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: steering.NewTable(), system: &processSystem, flushFailed: make([]bool, len(c.Links)), heldBack: make([]bool, len(c.Links)),
-		former: make([]formerCounts, len(c.Links)), news: &shadow.News{}}
+		former: make([]formerCounts, len(c.Links)), others: &shadow.OtherSockets{}}
 	if c.Exchange != nil {
 		d.system = c.Exchange.config.System
 	}

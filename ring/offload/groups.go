@@ -36,11 +36,11 @@ func (d *driver) groupsOf(e *entry, list []ring.Membership, had map[shadow.Group
 		if !ok {
 			continue
 		}
-		index := d.nics.Present(m.Interface)
+		index := d.nics.CurrentIndex(m.Interface)
 		if index == 0 {
 			groups := e.groups.Groups()
 			if at := slices.IndexFunc(groups, g.Same); at >= 0 {
-				index = d.nics.Present(int(groups[at].IfIndex)) // the routing table chose when it was joined
+				index = d.nics.CurrentIndex(int(groups[at].IfIndex)) // the routing table chose when it was joined
 			}
 		}
 		if g.IfIndex = uint32(index); index != 0 && had[g] {

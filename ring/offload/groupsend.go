@@ -55,7 +55,7 @@ const (
 
 // kernelReceives looks a group up in what the exchange's watcher knows.
 func (d *driver) kernelReceives(f shadow.GroupFlow) receivers {
-	switch received, known := d.news.Received[f]; {
+	switch received, known := d.others.Received[f]; {
 	case !known:
 		return unknown
 	case received:
@@ -73,12 +73,12 @@ func (d *driver) withdrawGroupFlows(e *entry) {
 
 // reviewSends is called when the watcher has found other receivers of groups than before. Where the answer has changed for a group that a
 // socket sends to, routes are found again and the socket receives PATH. before is the state until now.
-func (d *driver) reviewSends(before *shadow.News) {
+func (d *driver) reviewSends(before *shadow.OtherSockets) {
 	changed := false
 	d.table.each(func(e *entry) {
 		for _, f := range e.groupFlows {
 			was, known := before.Received[f]
-			is, still := d.news.Received[f]
+			is, still := d.others.Received[f]
 			if was == is && known == still {
 				continue
 			}

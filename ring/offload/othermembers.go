@@ -11,20 +11,20 @@ import (
 // publishMembers tells the exchange's watcher which groups a socket has joined, so that it looks for other members of them on this host.
 func (d *driver) publishMembers(e *entry) {
 	if x := d.config.Exchange; x != nil {
-		e.groups.Publish(x.watcher, d.keyOf(e), d.nics.Present)
+		e.groups.Publish(x.watcher, d.keyOf(e), d.nics.CurrentIndex)
 	}
 }
 
 // publishMember is publishMembers for one group that was joined or left.
 func (d *driver) publishMember(e *entry, g shadow.Group) {
 	if x := d.config.Exchange; x != nil {
-		e.groups.PublishGroup(x.watcher, d.keyOf(e), d.nics.Present, g)
+		e.groups.PublishGroup(x.watcher, d.keyOf(e), d.nics.CurrentIndex, g)
 	}
 }
 
 // isShared reports whether other sockets of this host are members of a group of the socket as well.
 func (d *driver) isShared(e *entry, g shadow.Group) bool {
-	return d.news.IsShared(g, e.s.LocalAddr().Port(), d.nics.Present)
+	return d.others.IsShared(g, e.s.LocalAddr().Port(), d.nics.CurrentIndex)
 }
 
 // sharesGroup reports whether any of the socket's groups has other members on this host.
@@ -76,31 +76,31 @@ func (d *driver) leavesAllToKernel(e *entry) bool {
 
 // reviewNews is called when the exchange's watcher has found something new of other sockets of this host: groups and ports that they share
 // with ours, groups that they receive. Claims and routes follow, and sockets whose path has changed receive PATH.
-func (d *driver) reviewNews() {
+func (d *driver) reviewOtherSockets() {
 	f := d.config.Exchange.watcher
-	d.newsAt = f.Version()
-	before, now := d.news, f.News()
-	if d.news = now; !maps.Equal(before.Received, now.Received) {
+	d.othersVersion = f.Version()
+	before, now := d.others, f.OtherSockets()
+	if d.others = now; !maps.Equal(before.Received, now.Received) {
 		d.reviewSends(before)
 	}
 	// What is claimed for a socket depends on both: on its port, then on its groups.
-	d.news = &shadow.News{Shared: before.Shared, Received: now.Received, Ports: now.Ports}
+	d.others = &shadow.OtherSockets{Shared: before.Shared, Received: now.Received, Ports: now.Ports}
 	if !maps.Equal(before.Ports, now.Ports) {
 		d.reviewPorts(before)
 	}
 	if maps.Equal(before.Shared, now.Shared) {
-		d.news = now
+		d.others = now
 		return
 	}
-	older := d.news
+	older := d.others
 	d.table.each(func(e *entry) {
 		if !e.inStack || len(e.groups.Groups()) == 0 {
 			return
 		}
-		d.news = older
+		d.others = older
 		was := d.sharesGroup(e)
 		all := d.leavesAllToKernel(e)
-		d.news = now
+		d.others = now
 		is := d.sharesGroup(e)
 		if !was && !is {
 			return
@@ -110,7 +110,7 @@ func (d *driver) reviewNews() {
 			e.notifyPath, d.notifyPaths = true, true
 		}
 	})
-	d.news = now
+	d.others = now
 	d.shadows.LookSoon()
 	d.stats.PathChanges++
 }

@@ -193,8 +193,8 @@ func (d *driver) advance() {
 	if at := d.ip.Deadline(); at != clock.Never && d.now >= at {
 		d.ip.Advance(d.now)
 	}
-	if x := d.config.Exchange; x != nil && x.watcher.Version() != d.newsAt {
-		d.reviewNews()
+	if x := d.config.Exchange; x != nil && x.watcher.Version() != d.othersVersion {
+		d.reviewOtherSockets()
 	}
 	if d.now-d.checkedAt >= checkEvery || d.nics.NeedsCheck(d.now, d.ip.Generation()) {
 		d.checkedAt = d.now

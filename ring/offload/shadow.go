@@ -40,13 +40,13 @@ func (d *driver) readShadows(k *ring.Sink) {
 			more = d.readShadow(k, e, ready[i].Events, each) || more
 		}
 	}
-	d.shadows.Looked(more)
+	d.shadows.EndLook(more)
 }
 
 // readShadow reads the shadow of one socket, at most burst datagrams, and reports whether there may be more.
 func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (more bool) {
 	s, in := e.s, d.shadows.Receiver()
-	d.shadows.NotWanted(&e.watch)
+	d.shadows.StopWatching(&e.watch)
 	if e.groups.NeedsFilter() {
 		d.readingID = e.id
 		in.SetRefuse(d.refuseNotJoined)

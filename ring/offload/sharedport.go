@@ -21,7 +21,7 @@ func (d *driver) publishPort(e *entry) {
 		d.withdrawPort(e)
 		return
 	}
-	u := shadow.PortUse{Inode: d.inode(e), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.Present(e.s.Device())),
+	u := shadow.PortUse{Inode: d.inode(e), Local: at.Addr().As4(), Port: at.Port(), IfIndex: uint32(d.nics.CurrentIndex(e.s.Device())),
 		Broadcast: isBroadcast(x.config.Host.Snapshot(), at.Addr())}
 	if u == e.publishedPort {
 		return
@@ -46,7 +46,7 @@ func (d *driver) withdrawPort(e *entry) {
 
 // sharesPort reports whether another socket of this host has the port too.
 func (d *driver) sharesPort(e *entry) bool {
-	_, ok := d.news.Ports[e.publishedPort]
+	_, ok := d.others.Ports[e.publishedPort]
 	return ok
 }
 
@@ -76,10 +76,10 @@ func (d *driver) portReasons(e *entry) []ring.Reason {
 
 // reviewPorts is called when the watcher has found other shared ports than before: claims follow, and sockets whose path has changed receive
 // PATH. before is the state until now.
-func (d *driver) reviewPorts(before *shadow.News) {
+func (d *driver) reviewPorts(before *shadow.OtherSockets) {
 	d.table.each(func(e *entry) {
 		_, was := before.Ports[e.publishedPort]
-		if _, is := d.news.Ports[e.publishedPort]; was == is {
+		if _, is := d.others.Ports[e.publishedPort]; was == is {
 			return
 		}
 		d.updateClaims(e)

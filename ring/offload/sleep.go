@@ -218,7 +218,7 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 		}
 	}
 	if x := d.config.Exchange; x != nil {
-		pending = pending || d.handoff.HasNews() || x.watcher.Version() != d.newsAt || d.nics.HasNews()
+		pending = pending || d.handoff.HasIncoming() || x.watcher.Version() != d.othersVersion || d.nics.HasEvents()
 	}
 	if d.mirror != nil && d.hasUnseenTables() {
 		pending = true // it came after the tables were looked at, and nobody was told to wake us

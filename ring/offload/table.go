@@ -22,7 +22,7 @@ type entry struct {
 	watch      shadow.Watch // place of the kernel's side in the list
 
 	boundIf         int // interface that the socket is bound to, 0 for none: see boundInterface
-	claims          steering.Held
+	claims          steering.HeldClaims
 	groups          shadow.Memberships // as the stack has them too
 	reasons         []ring.Reason
 	publishedPort   shadow.PortUse     // as the exchange's watcher has it

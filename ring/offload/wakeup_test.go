@@ -22,8 +22,8 @@ func TestNewsOfOtherMembersBeforeARest(t *testing.T) {
 	port.Poll()
 	d := &driver{config: Config{Exchange: x}, system: &processSystem, nics: &nic.Attachments{}, handoff: port}
 	for _, news := range []bool{false, true, false} {
-		if d.newsAt = x.watcher.Version(); news {
-			d.newsAt-- // of an older version
+		if d.othersVersion = x.watcher.Version(); news {
+			d.othersVersion-- // of an older version
 		}
 		pending, err := d.prepareSleep()
 		require.NoError(t, err)

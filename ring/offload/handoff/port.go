@@ -50,7 +50,8 @@ func (h *Hub) WakeAll() {
 	}
 }
 
-// Join makes a ring one of the hub's, with queues from and to each of the others. wake wakes it if it sleeps; any goroutine.
+// Join adds a ring to the hub, with queues from and to each of the others. wake wakes that ring if it sleeps; the others call it, on their
+// goroutines.
 func (h *Hub) Join(ring int, pool *buffers.DriverPool, wake func()) (*Port, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,15 +100,15 @@ func (p *Port) Stats() Stats {
 	return s
 }
 
-// Close takes the ring out. What others were still to read from its buffers they will not, and what they have put down for it they take back.
-// Owner, or any goroutine before the first turn.
+// Close removes the ring from the hub. Datagrams under way from or to it are lost: the other rings read no more of its buffers, and release
+// what they have queued for it. Owner, or any goroutine before the first Poll.
 func (p *Port) Close() {
 	h := p.hub
 	h.mu.Lock()
 	for pair, q := range h.queues {
 		switch p.ring {
 		case pair[0]:
-			q.shut()
+			q.closeByProducer()
 			_, unread := q.reclaim()
 			q.to.lost.Add(uint64(unread)) // this ring's own counters end here
 			delete(h.queues, pair)
@@ -125,9 +126,9 @@ func (p *Port) Close() {
 	p.inward, p.outward, p.out = nil, nil, [udp.MaxStacks + 1]*Queue{}
 }
 
-// HasNews reports whether rings have come or gone, or have put something down for this one. A ring that is about to sleep asks after it has
-// said so: the other rings look whether it sleeps after they have put something down.
-func (p *Port) HasNews() bool {
+// HasIncoming reports whether rings have come or gone, or have queued datagrams for this one. A ring asks after it has announced its sleep:
+// the other rings look whether it sleeps after they have queued something, so one of the two notices the other.
+func (p *Port) HasIncoming() bool {
 	return p.hub.version.Load() != p.version || slices.ContainsFunc(p.inward, (*Queue).IsReady)
 }
 
@@ -142,10 +143,10 @@ func (p *Port) Send(x *udp.Delivery) {
 	switch {
 	case q == nil:
 		p.stats.Closed++
-	case q.full() && !p.reclaim(q), p.lent >= p.lendLimit && !p.Reclaim():
+	case q.isFull() && !p.reclaim(q), p.lent >= p.lendLimit && !p.Reclaim():
 		p.stats.Full++
 	default:
-		q.put(p.pool, x)
+		q.push(p.pool, x)
 		p.lent++
 		p.stats.Given++
 		return
@@ -153,14 +154,14 @@ func (p *Port) Send(x *udp.Delivery) {
 	_ = x.Packet.Release() // a reference of its own
 }
 
-// Publish shows the other rings what a burst has brought them.
+// Publish makes what Send has queued visible to the other rings, once for a burst, and wakes those that sleep.
 func (p *Port) Publish() {
 	for _, q := range p.outward {
 		q.publish()
 	}
 }
 
-// reclaim takes back what a ring has copied, and reports whether that was anything.
+// reclaim releases the packets of one queue that its consumer has copied, and reports whether there were any.
 func (p *Port) reclaim(q *Queue) bool {
 	n, unread := q.reclaim()
 	p.lent -= n
@@ -168,7 +169,7 @@ func (p *Port) reclaim(q *Queue) bool {
 	return n > 0
 }
 
-// Reclaim takes back what the other rings have copied, and reports whether that was anything.
+// Reclaim releases the packets that the other rings have copied, and reports whether there were any.
 func (p *Port) Reclaim() (some bool) {
 	if p.lent == 0 {
 		return false
@@ -181,8 +182,8 @@ func (p *Port) Reclaim() (some bool) {
 	return some
 }
 
-// Poll is the turn's look at the other rings: one atomic load, and one for each queue by the caller. The queue that comes first changes
-// from turn to turn. Queues are what it returns; none of them need be ready.
+// Poll returns the queues from other rings, and the index of the one to read first, which changes from turn to turn; the caller asks each
+// whether it is ready. It also releases what others have copied. One atomic load where nothing has happened.
 func (p *Port) Poll() (first int, queues []*Queue) {
 	if p.hub.version.Load() != p.version {
 		p.syncPeers()
@@ -198,7 +199,7 @@ func (p *Port) Poll() (first int, queues []*Queue) {
 // CountTaken counts datagrams that were taken from a queue.
 func (p *Port) CountTaken(n int) { p.stats.Taken += uint64(n) }
 
-// syncPeers takes note of rings that came and went.
+// syncPeers updates the port's queues after rings have come or gone.
 func (p *Port) syncPeers() {
 	h := p.hub
 	h.mu.Lock()

@@ -60,6 +60,7 @@ func lendLimit(pool *buffers.DriverPool) int {
 	return max((l.SmallCount+l.LargeCount)/4, 1)
 }
 
+// newQueue makes a queue for packets of a pool, with a slot for each that may be lent, within queueMin and queueMax.
 func newQueue(from *buffers.DriverPool, to *Port) *Queue {
 	n := queueMin
 	for n < queueMax && 2*n <= lendLimit(from) {
@@ -68,11 +69,11 @@ func newQueue(from *buffers.DriverPool, to *Port) *Queue {
 	return &Queue{slots: make([]slot, n), mask: uint32(n - 1), region: from.Region(), to: to, packets: make([]buffers.Packet, n)}
 }
 
-// full tells the producer that no slot is free.
-func (q *Queue) full() bool { return q.next-q.freed > q.mask }
+// isFull reports to the producer that no slot is free, as far as it has reclaimed.
+func (q *Queue) isFull() bool { return q.next-q.freed > q.mask }
 
-// put lends the delivery's packet; publish shows it to the consumer, once for a burst. There is room.
-func (q *Queue) put(pool *buffers.DriverPool, x *udp.Delivery) {
+// push queues a delivery and keeps its packet until the consumer has copied it; publish makes it visible. The queue must not be full.
+func (q *Queue) push(pool *buffers.DriverPool, x *udp.Delivery) {
 	at := pool.Place(x.Packet)
 	i := q.next & q.mask
 	q.slots[i] = slot{off: at.Off, len: at.Len, id: x.ID, clock: x.Clock, owner: x.Owner, nanos: x.Nanos, flow: x.Flow}
@@ -109,16 +110,16 @@ func (q *Queue) reclaim() (n, unread int) {
 	return n, unread
 }
 
-// shut is the producer's leaving: afterwards the consumer reads nothing here. It waits for a copy of one burst at most, some microseconds
-// unless the consumer's thread was just taken off its processor.
-func (q *Queue) shut() {
+// closeByProducer is called when the producer's ring is closed: afterwards the consumer reads nothing here. It waits until the consumer has
+// copied the burst that it is reading, some microseconds unless the consumer's thread was just taken off its processor.
+func (q *Queue) closeByProducer() {
 	q.closed.Store(true)
 	for q.busy.Load() {
 		runtime.Gosched()
 	}
 }
 
-// IsReady tells the consumer that there is something.
+// IsReady reports to the consumer that datagrams wait.
 func (q *Queue) IsReady() bool { return q.tail.Load() != q.head.Load() && !q.closed.Load() }
 
 // Begin lets the consumer read a burst of at most max datagrams, and reports how many there are; 0 when the producer has left. The mark is

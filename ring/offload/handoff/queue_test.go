@@ -57,9 +57,9 @@ func TestQueue(t *testing.T) {
 	q.head.Store(start)
 	number, read := uint64(0), uint64(0)
 	for range 10 {
-		for !q.full() {
+		for !q.isFull() {
 			x := received(t, pool, number)
-			q.put(pool, &x)
+			q.push(pool, &x)
 			number++
 		}
 		require.False(t, q.IsReady(), "not published yet")
@@ -79,9 +79,9 @@ func TestQueue(t *testing.T) {
 	}
 	// Whichever ring leaves: the buffers return to the pool, unread frames are counted, and nothing more is read.
 	x := received(t, pool, number)
-	q.put(pool, &x)
+	q.push(pool, &x)
 	q.publish()
-	q.shut()
+	q.closeByProducer()
 	require.False(t, q.IsReady())
 	require.Zero(t, q.Begin(1))
 	n, unread := q.reclaim()
@@ -110,17 +110,17 @@ func TestQueueUnderRace(t *testing.T) {
 			}
 		})
 		for number := uint64(0); number < 500; {
-			if q.full() {
+			if q.isFull() {
 				q.reclaim()
 				runtime.Gosched()
 				continue
 			}
 			x := received(t, pool, number)
-			q.put(pool, &x)
+			q.push(pool, &x)
 			q.publish()
 			number++
 		}
-		q.shut()
+		q.closeByProducer()
 		q.reclaim()
 		for i := range uint32(64) {
 			clear(pool.Memory(i))
@@ -136,7 +136,7 @@ func TestQueueDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		i, _ := pool.Take(buffers.Small)
 		x := udp.Delivery{Packet: pool.Fill(i, 256, 64, 0), To: 1}
-		q.put(pool, &x)
+		q.push(pool, &x)
 		q.publish()
 		copyAll(q, func(_ udp.Delivery, payload []byte) { copy(dst, payload) })
 		q.reclaim()
@@ -154,7 +154,7 @@ func BenchmarkQueue(b *testing.B) {
 			for range b.N {
 				i, _ := pool.Take(buffers.Small)
 				x := udp.Delivery{Packet: pool.Fill(i, 256, size, 0), To: 1}
-				q.put(pool, &x)
+				q.push(pool, &x)
 				q.publish()
 				copyAll(q, func(_ udp.Delivery, payload []byte) { copy(dst, payload) })
 				q.reclaim()

@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// Interface is what a ring wants of an interface.
+// Interface names an interface for a ring to attach to, with the queues that the ring serves there.
 type Interface struct {
 	Name string // of the interface whose queues carry the frames
 	// Queues are those that this ring serves; nil: all that no other ring serves, so that the first one has them; empty and not nil:
@@ -39,7 +39,7 @@ type attachment struct {
 
 	lost          link.Reason // why the device carries nothing; empty while it does
 	parentLost    link.Reason // why the interface that has the addresses carries nothing, where that is another
-	refused       link.Reason // why an idle queue could not be had
+	queueRefused  link.Reason // why an idle queue could not be had
 	idle          idleQueues  // of the interface, as the sockets were told
 	reportedCount int         // count, likewise
 	stacked       stacked     // what stands on the interface, likewise
@@ -47,15 +47,15 @@ type attachment struct {
 	holdsBack     bool        // its links hold frames that must not leave any more
 
 	program int        // on the interface when a try failed, as the mirror had it
-	next    clock.Time // when to look again, after what wait
+	retryAt clock.Time // when to look again, after what wait
 	backoff clock.Time
 
-	job     *Job          // under way; nil for none
-	rejoin  *Job          // of the driver: what its sockets had joined on an interface that was made again is joined again
-	removed []link.Staged // links that were removed, to be closed by a job
-	surplus []link.Staged // and links that were opened in vain
-	dead    Device        // and a device that no attachment has any more
-	free    bool          // the table knows that it has left
+	job        *Job          // under way; nil for none
+	rejoin     *Job          // of the driver: what its sockets had joined on an interface that was made again is joined again
+	removed    []link.Staged // links that were removed, to be closed by a job
+	surplus    []link.Staged // and links that were opened in vain
+	deadDevice Device        // and a device that no attachment has any more
+	released   bool          // the table knows that it has left
 }
 
 // Role is what a link is to the bond that its interface is.
@@ -70,13 +70,13 @@ const (
 	Backup                  // the same in active-backup: nothing that it gets is taken
 )
 
-// claimTarget is where the attachment's claims are made.
+// claimTarget is the interface, and the VLAN of it, at which the attachment's flows are claimed.
 func (p *attachment) claimTarget() steering.Target {
 	return steering.Target{Claimer: p.nic, VLAN: p.VLAN}
 }
 
 // why is why the attachment carries nothing; empty while it does.
-func (p *attachment) why() link.Reason {
+func (p *attachment) lossReason() link.Reason {
 	switch {
 	case p.lost.Code != "":
 		return p.lost
@@ -95,9 +95,11 @@ func (p *attachment) fillFor(n int, pool *buffers.DriverPool) int {
 }
 
 // hasRemains reports whether a job must close something that the attachment had.
-func (p *attachment) hasRemains() bool {
-	return len(p.removed) > 0 || len(p.surplus) > 0 || p.dead != nil
+func (p *attachment) hasLeftovers() bool {
+	return len(p.removed) > 0 || len(p.surplus) > 0 || p.deadDevice != nil
 }
+
+// The reasons for which an attachment carries nothing, as socket paths show them.
 
 func (p *attachment) reasonDeleted() link.Reason {
 	return link.Reason{Code: "link.gone", Text: "interface " + p.Name + " was deleted"}
@@ -111,6 +113,6 @@ func (p *attachment) reasonNoCarrier() link.Reason {
 	return link.Reason{Code: "link.no_carrier", Text: "interface " + p.Name + " has no carrier: no cable, or its peer is down"}
 }
 
-func (p *attachment) reasonOnDeleted() link.Reason {
+func (p *attachment) reasonParentDeleted() link.Reason {
 	return link.Reason{Code: "link.gone", Text: "interface " + p.On + " was deleted"}
 }

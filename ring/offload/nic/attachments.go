@@ -26,8 +26,8 @@ type Config struct {
 	Background Background
 }
 
-// Attachments are those of one ring, with the flat list of its links. They belong to the ring's goroutine. The zero value is a ring without
-// any: nothing changes there.
+// Attachments are a ring's attachments to interfaces, with the flat list of its links. They belong to the ring's goroutine. The zero value is
+// a ring without any.
 type Attachments struct {
 	table   *Table
 	ring    int
@@ -85,12 +85,13 @@ func (a *Attachments) Add(i Interface) error {
 	for _, p := range a.list[before:] {
 		if err := a.events.TargetAdded(p.claimTarget()); err != nil {
 			a.bonds = a.bonds[:bonds]
-			return errors.Join(err, a.remove(before))
+			return errors.Join(err, a.removeFrom(before))
 		}
 	}
 	return nil
 }
 
+// add is Add without the claims. A child, whose device another attachment has, gets that one's links; for others the device is opened here.
 func (a *Attachments) add(i Interface) error {
 	if i.On == "" {
 		i.On = i.Name
@@ -110,18 +111,19 @@ func (a *Attachments) add(i Interface) error {
 	case p.base != nil:
 		a.alignChildren(p.base)
 		if p.isAttached() && p.parentLost.Code != "" {
-			return errors.Join(fmt.Errorf("offload: %s: %s: %w", p.On, p.parentLost.Text, unix.ENODEV), a.remove(len(a.list)-1))
+			return errors.Join(fmt.Errorf("offload: %s: %s: %w", p.On, p.parentLost.Text, unix.ENODEV), a.removeFrom(len(a.list)-1))
 		}
 		return nil
 	}
 	if err := a.openNow(p); err != nil {
-		return errors.Join(err, a.remove(len(a.list)-1))
+		return errors.Join(err, a.removeFrom(len(a.list)-1))
 	}
 	return nil
 }
 
-// newAttachment makes an attachment that has no links yet; late: its device is opened by a job. Frames of another tag than those of an
-// attachment that is there already come by that one's links.
+// newAttachment makes an attachment without links and enters it in the table of interfaces; late: a job will open its device. If the ring has
+// an attachment to the same device with another tag, the new one is its child and uses its links. b is the bond whose member the interface is,
+// or nil.
 func (a *Attachments) newAttachment(i Interface, b *bond, late bool) (*attachment, error) {
 	p := &attachment{Interface: i, set: a, bond: b}
 	if b != nil {
@@ -149,43 +151,44 @@ func (a *Attachments) newAttachment(i Interface, b *bond, late bool) (*attachmen
 // Close removes all attachments. It waits for their jobs and closes devices: not for Poll.
 func (a *Attachments) Close() error {
 	a.bonds = nil
-	return errors.Join(a.remove(0), a.closeFixed())
+	return errors.Join(a.removeFrom(0), a.closeFixed())
 }
 
-// remove undoes newAttachment for those from a place of the list on. It waits.
-func (a *Attachments) remove(from int) (err error) {
+// removeFrom removes the attachments from index from of the list on, and closes what they had. It waits for jobs: not for Poll.
+func (a *Attachments) removeFrom(from int) (err error) {
 	list := slices.Clone(a.list[from:])
 	slices.Reverse(list) // children first
 	for _, p := range list {
 		if !p.isLeaving() {
-			a.leave(p)
+			a.startLeaving(p)
 		}
 	}
 	for _, p := range list {
 		a.await(p)
-		if p.hasRemains() {
+		if p.hasLeftovers() {
 			a.startClosing(p)
 			a.await(p)
 		}
 		if dead := a.release(p); dead != nil {
 			err = errors.Join(err, dead.Close())
 		}
-		a.drop(p)
+		a.removeLeft(p)
 	}
 	return err
 }
 
-// release takes the ring off the attachment's interface. What it returns is to be closed.
+// release takes the attachment out of the table of interfaces, once. It returns the interface's device, for the caller to close, if no other
+// attachment uses it.
 func (a *Attachments) release(p *attachment) Device {
-	if p.free {
+	if p.released {
 		return nil
 	}
-	p.free = true
+	p.released = true
 	return a.table.release(p.nic, a.ring, p.base == nil)
 }
 
-// drop takes an attachment that has nothing any more out of the list.
-func (a *Attachments) drop(p *attachment) {
+// removeLeft takes an attachment that has released all it had out of the list; its places are free for others.
+func (a *Attachments) removeLeft(p *attachment) {
 	p.move(Left)
 	a.unused = append(a.unused, p.places...)
 	a.list = slices.DeleteFunc(a.list, func(x *attachment) bool { return x == p })
@@ -193,11 +196,11 @@ func (a *Attachments) drop(p *attachment) {
 
 // NeedsCheck reports whether Check has something to look at: it is due, a job has ended, or the host's tables are of another generation.
 func (a *Attachments) NeedsCheck(now clock.Time, generation uint64) bool {
-	return len(a.list) > 0 && (a.HasNews() || now >= a.Due() || a.generation != generation)
+	return len(a.list) > 0 && (a.HasEvents() || now >= a.Due() || a.generation != generation)
 }
 
 // HasNews reports whether a job has ended, or other rings have left queues or taken some, since the last Check.
-func (a *Attachments) HasNews() bool {
+func (a *Attachments) HasEvents() bool {
 	return len(a.list) > 0 && (a.checkSoon.Load() || a.version != a.table.version.Load())
 }
 
@@ -209,12 +212,12 @@ func (a *Attachments) Due() clock.Time {
 	next := clock.Never
 	for _, p := range a.list {
 		// A job reports its end itself, and a child follows its base.
-		if p.base == nil && (p.state == Closed || p.state == Attached && p.refused.Code != "") {
-			next = min(next, p.next)
+		if p.base == nil && (p.state == Closed || p.state == Attached && p.queueRefused.Code != "") {
+			next = min(next, p.retryAt)
 		}
 	}
 	for _, b := range a.bonds {
-		next = min(next, b.next)
+		next = min(next, b.retryAt)
 	}
 	return next
 }
@@ -224,7 +227,7 @@ func (a *Attachments) Due() clock.Time {
 func (a *Attachments) Check(now clock.Time) {
 	a.now = now
 	if a.checkFixed() {
-		a.tellPaths()
+		a.notifyPaths()
 	}
 	if a.table == nil {
 		return
@@ -238,15 +241,15 @@ func (a *Attachments) Check(now clock.Time) {
 		changed = changed || p.changed
 	}
 	if changed {
-		a.tellPaths()
+		a.notifyPaths()
 	}
 	if a.checkIdleQueues() {
-		a.tellPaths()
+		a.notifyPaths()
 	}
 }
 
-// tellPaths tells the driver of all that has changed.
-func (a *Attachments) tellPaths() {
+// notifyPaths tells the driver the interfaces whose sockets have another path now.
+func (a *Attachments) notifyPaths() {
 	var list []int
 	for i := range a.fixed {
 		if f := &a.fixed[i]; f.changed {
@@ -269,9 +272,10 @@ func (a *Attachments) tellPaths() {
 	a.events.PathsChanged(list)
 }
 
-// check moves one attachment on, and reports whether its path has changed.
+// check is Check for one attachment: it applies the result of a job that has ended, notices a loss or a return of the interface, and starts
+// the job that is due. It reports whether the path of its sockets has changed.
 func (a *Attachments) check(p *attachment, s *host.Snapshot) (changed bool) {
-	was, serial := p.why().Code, p.serial
+	was, serial := p.lossReason().Code, p.serial
 	if p.rejoin != nil && p.rejoin.finished {
 		p.rejoin = nil
 	}
@@ -286,20 +290,21 @@ func (a *Attachments) check(p *attachment, s *host.Snapshot) (changed bool) {
 	}
 	if p.isAttached() {
 		if p.parentLost.Code == "" || p.base == nil {
-			p.parentLost = a.checkOn(p, s)
+			p.parentLost = a.checkParent(p, s)
 		}
 		for _, place := range p.places[:p.count] {
-			a.events.LinkDown(place, p.why().Code != "", p.parentLost.Code != "")
+			a.events.LinkDown(place, p.lossReason().Code != "", p.parentLost.Code != "")
 		}
 	} else if p.base == nil {
 		a.checkClosed(p, s)
 	}
 	changed = p.isAttached() && a.checkStacked(p, s)
-	return changed || p.why().Code != was || p.serial != serial
+	return changed || p.lossReason().Code != was || p.serial != serial
 }
 
-// LinkFailed: an interface that was down has refused frames by a link, which its ring holds now and would send when the interface is up again.
-// The attachments whose frames go by that link give it up at the next Check; the driver sends nothing more by their places, which are returned.
+// LinkFailed is called when an interface that is down has refused frames: the link's ring holds them and would send them, late, when the
+// interface is up again. The attachments that send by that link close it at the next Check. Their places are returned: the driver must send
+// nothing more there.
 func (a *Attachments) LinkFailed(place int) (sameWire []int) {
 	for i := range a.links {
 		if a.links[i].Base == a.links[place].Base {

@@ -22,20 +22,20 @@ import (
 // deciding which member is active.
 type bond struct {
 	Interface
-	why     link.Reason // why it carries nothing; empty while it does
+	lost    link.Reason // why it carries nothing; empty while it does
 	changed bool        // its path has changed, and the sockets that use it are to be told
 	ifIndex int
-	next    clock.Time // when a member is to be attached that could not be yet; clock.Never for none
+	retryAt clock.Time // when a member is to be attached that could not be yet; clock.Never for none
 }
 
-// member is what the ring wants of a member.
+// member is the Interface by which the ring attaches to a member of the bond.
 func (b *bond) member(ifName string) Interface {
 	i := b.Interface
 	i.Name, i.Bond = ifName, false
 	return i
 }
 
-// addBond attaches the ring to the members. One at least must be had; the others are tried again.
+// addBond attaches the ring to the members of a bond. One of them must open now, else it is an error; the others are tried again by Check.
 func (a *Attachments) addBond(i Interface) error {
 	s := a.table.config.Host.Snapshot()
 	l, ok := s.LinkByName(i.On)
@@ -46,7 +46,7 @@ func (a *Attachments) addBond(i Interface) error {
 	if !path.Offload {
 		return &link.Refusal{Reason: link.Reason{Code: path.Code, Text: path.Text}}
 	}
-	b := &bond{Interface: i, ifIndex: l.Index, next: clock.Never}
+	b := &bond{Interface: i, ifIndex: l.Index, retryAt: clock.Never}
 	before := len(a.list)
 	var errs error
 	had := false
@@ -54,7 +54,7 @@ func (a *Attachments) addBond(i Interface) error {
 		m, _ := s.Link(index)
 		p, err := a.newAttachment(b.member(m.Name), b, true)
 		if err != nil {
-			return errors.Join(err, a.remove(before))
+			return errors.Join(err, a.removeFrom(before))
 		}
 		p.ifIndex = b.ifIndex
 		if p.base != nil {
@@ -69,7 +69,7 @@ func (a *Attachments) addBond(i Interface) error {
 		}
 	}
 	if !had {
-		return errors.Join(errs, a.remove(before))
+		return errors.Join(errs, a.removeFrom(before))
 	}
 	a.bonds = append(a.bonds, b)
 	a.setRoles(b, &path, s)
@@ -94,33 +94,34 @@ func (a *Attachments) openMember(p *attachment) error {
 	return a.openNow(p)
 }
 
-// checkBonds follows the host, and reports whether a path has changed.
+// checkBonds compares each bond with the host's tables: whether it is there, which members it has, which of them send. It reports whether the
+// path of sockets on a bond has changed.
 func (a *Attachments) checkBonds(s *host.Snapshot) (changed bool) {
 	for _, b := range a.bonds {
-		was := b.why
+		was := b.lost
 		l, here := s.LinkByName(b.On)
 		var path host.Path
-		if b.why = (link.Reason{}); !here {
-			b.why = link.Reason{Code: "link.gone", Text: "interface " + b.On + " was deleted"}
+		if b.lost = (link.Reason{}); !here {
+			b.lost = link.Reason{Code: "link.gone", Text: "interface " + b.On + " was deleted"}
 		} else if path = s.Path(l.Index); !path.Offload {
-			b.why = link.Reason{Code: path.Code, Text: path.Text}
+			b.lost = link.Reason{Code: path.Code, Text: path.Text}
 		}
 		if old := b.ifIndex; here && old != l.Index {
 			b.ifIndex = l.Index
 			if !slices.ContainsFunc(a.list, func(p *attachment) bool { return p.bond == b && p.isAttached() }) { // else checkOn sees to it
-				a.renumbered(b.On, old, b.ifIndex)
+				a.renumberInterface(b.On, old, b.ifIndex)
 			}
 		}
-		b.next = clock.Never
+		b.retryAt = clock.Never
 		b.changed = a.setRoles(b, &path, s) || b.changed // before one leaves: what waits for it can leave by another
 		a.followMembers(b, &path, s)
-		b.changed = a.setRoles(b, &path, s) || b.why.Code != was.Code || b.changed
+		b.changed = a.setRoles(b, &path, s) || b.lost.Code != was.Code || b.changed
 		changed = changed || b.changed
 	}
 	return changed
 }
 
-// followMembers has attachments come and go as members do.
+// followMembers adds attachments for new members of a bond, and removes those of interfaces that are members no more.
 func (a *Attachments) followMembers(b *bond, path *host.Path, s *host.Snapshot) {
 	var names []string
 	for _, index := range path.Attach {
@@ -130,7 +131,7 @@ func (a *Attachments) followMembers(b *bond, path *host.Path, s *host.Snapshot) 
 	}
 	for _, p := range slices.Clone(a.list) {
 		if p.bond == b && !p.isLeaving() && !slices.Contains(names, p.Name) {
-			a.leave(p)
+			a.startLeaving(p)
 			b.changed = true
 		}
 	}
@@ -140,21 +141,21 @@ func (a *Attachments) followMembers(b *bond, path *host.Path, s *host.Snapshot) 
 		}
 		p, err := a.newAttachment(b.member(name), b, true)
 		if err != nil { // it is still leaving, or another ring's
-			b.next = a.now + retryFirst
+			b.retryAt = a.now + retryFirst
 			continue
 		}
-		p.ifIndex, p.next = b.ifIndex, a.now
+		p.ifIndex, p.retryAt = b.ifIndex, a.now
 		p.lost = link.Reason{Code: "link.joining", Text: "member " + name + " of " + b.On + " is being opened"}
 		if err := a.events.TargetAdded(p.claimTarget()); err != nil { // the kernel keeps its flows: the bond has more than one way for a packet
 			p.lost = reasonOf(err)
-			a.leave(p)
-			b.next = a.now + retryLast
+			a.startLeaving(p)
+			b.retryAt = a.now + retryLast
 		}
 		b.changed = true
 	}
 }
 
-// setRoles says which members send, and reports whether that has changed.
+// setRoles decides for each member of a bond whether it sends, tells the driver, and reports whether that has changed.
 func (a *Attachments) setRoles(b *bond, path *host.Path, s *host.Snapshot) (changed bool) {
 	for _, p := range a.list {
 		if p.bond != b || p.isLeaving() {
@@ -172,7 +173,7 @@ func (a *Attachments) setRoles(b *bond, path *host.Path, s *host.Snapshot) (chan
 	for _, first := range []bool{true, false} { // those that send, so that what waits for another can leave by them
 		for _, p := range a.list {
 			if p.bond == b && !p.isLeaving() && first == (p.role == Active) {
-				a.tellRoles(p)
+				a.notifyRoles(p)
 			}
 		}
 	}

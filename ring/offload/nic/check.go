@@ -6,7 +6,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// checkDevice looks whether the device of an attachment with links still carries frames.
+// checkDevice checks whether the device of an attachment with links still carries frames, and removes the links where it does not, or where they
+// hold frames that must not leave late.
 func (a *Attachments) checkDevice(p *attachment, s *host.Snapshot) {
 	var dead bool
 	if p.lost, dead = a.inspect(p, s); dead {
@@ -68,31 +69,31 @@ func (a *Attachments) holdsFrames(p *attachment) bool {
 	return false
 }
 
-// checkClosed looks whether an attachment without links can be opened again.
+// checkClosed starts opening an attachment without links again, if its interface is there and up and the time for the next try has come.
 func (a *Attachments) checkClosed(p *attachment, s *host.Snapshot) {
 	l, here := s.LinkByName(p.Name)
 	switch {
 	case !here:
-		p.lost, p.next = p.reasonDeleted(), clock.Never // until the mirror tells
+		p.lost, p.retryAt = p.reasonDeleted(), clock.Never // until the mirror tells
 	case !l.Up(): // nothing would come, and the addresses are not back yet
-		p.lost, p.next = p.reasonDown(), clock.Never
+		p.lost, p.retryAt = p.reasonDown(), clock.Never
 	case !l.Carrier() && p.bond == nil:
-		p.lost, p.next = p.reasonNoCarrier(), clock.Never
-	case p.state == Closed && (a.now >= p.next || p.next == clock.Never || l.Program != p.program):
+		p.lost, p.retryAt = p.reasonNoCarrier(), clock.Never
+	case p.state == Closed && (a.now >= p.retryAt || p.retryAt == clock.Never || l.Program != p.program):
 		a.startOpening(p)
 	}
 }
 
-// checkOn looks at the interface that has the attachment's addresses, where that is not the device: it may be down, be gone, or have another
-// number.
-func (a *Attachments) checkOn(p *attachment, s *host.Snapshot) link.Reason {
+// checkParent checks the interface that has the attachment's addresses (On), where that is another one than the device's: it may be down, be
+// deleted, or have been made again with another index. It returns why the attachment carries nothing, empty if it does.
+func (a *Attachments) checkParent(p *attachment, s *host.Snapshot) link.Reason {
 	if p.On == p.Name {
 		return link.Reason{}
 	}
 	l, here := s.LinkByName(p.On)
 	switch {
 	case !here:
-		return p.reasonOnDeleted()
+		return p.reasonParentDeleted()
 	case !l.Up():
 		return link.Reason{Code: "link.down", Text: "interface " + p.On + " is down"}
 	case l.Index == p.ifIndex:
@@ -102,26 +103,26 @@ func (a *Attachments) checkOn(p *attachment, s *host.Snapshot) link.Reason {
 	for _, place := range p.places[:p.count] {
 		now, err := a.describe(p)
 		if err != nil {
-			return p.reasonOnDeleted()
+			return p.reasonParentDeleted()
 		}
 		now.Link, now.Base = a.links[place].Link, a.links[place].Base
 		a.links[place], p.ifIndex = now, now.IfIndex
 		a.events.LinkRenumbered(place, &now)
 	}
 	if p.bond != nil {
-		a.tellRoles(p)
+		a.notifyRoles(p)
 	}
 	if p.ifIndex != old {
-		a.renumber(p, old)
+		a.onInterfaceRemade(p, old)
 	}
 	return link.Reason{}
 }
 
-// renumber follows an interface that was deleted and made again: it has the same name and another number. The kernel forgot the
-// memberships and ties of its sockets with the old one; the driver makes them again on the new, and until that is done the attachment counts as
+// onInterfaceRemade is called when the attachment's interface was deleted and made again: it has the same name and another index. The kernel has
+// dropped the memberships and device bindings of the sockets; a job of the driver makes them again. Until it has ended the attachment counts as
 // lost: a program that sees the interface back finds the groups joined.
-func (a *Attachments) renumber(p *attachment, old int) {
-	if j := a.renumbered(p.On, old, p.ifIndex); j != nil {
+func (a *Attachments) onInterfaceRemade(p *attachment, old int) {
+	if j := a.renumberInterface(p.On, old, p.ifIndex); j != nil {
 		p.rejoin = j
 		for _, place := range p.places[:p.count] {
 			a.events.LinkDown(place, true, p.parentLost.Code != "")
@@ -129,8 +130,9 @@ func (a *Attachments) renumber(p *attachment, old int) {
 	}
 }
 
-// renumbered is renumber for an interface by its name and numbers. It returns the job that is under way, if any.
-func (a *Attachments) renumbered(ifName string, old, now int) *Job {
+// renumberInterface notes that an interface with index old has index now, for CurrentIndex, and tells the driver. It returns the driver's job
+// that makes memberships and device bindings again, nil for none.
+func (a *Attachments) renumberInterface(ifName string, old, now int) *Job {
 	if now == old || old == 0 {
 		return nil
 	}
@@ -146,8 +148,8 @@ func (a *Attachments) renumbered(ifName string, old, now int) *Job {
 	return a.events.Renumbered(ifName, old, now)
 }
 
-// Present is the number that an interface has now.
-func (a *Attachments) Present(ifIndex int) int {
+// CurrentIndex is the index that an interface has now; another one than ifIndex if it was deleted and made again since.
+func (a *Attachments) CurrentIndex(ifIndex int) int {
 	if now, ok := a.aliases[ifIndex]; ok {
 		return now
 	}

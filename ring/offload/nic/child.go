@@ -29,7 +29,7 @@ func IsChildLink(l link.Link) bool {
 	return ok
 }
 
-// alignChildren gives the children of an attachment places for its links.
+// alignChildren makes the children of an attachment what it is: after its links were opened or removed, theirs are too.
 func (a *Attachments) alignChildren(base *attachment) {
 	for _, p := range a.list {
 		if p.base != base || p.isLeaving() {
@@ -46,7 +46,8 @@ func (a *Attachments) alignChildren(base *attachment) {
 	}
 }
 
-// addChildLinks gives a child what it lacks of its base's links, and reports why it carries nothing.
+// addChildLinks gives a child a place for each link of its base that it has none for yet. It returns why the child carries nothing, empty if
+// it does.
 func (a *Attachments) addChildLinks(p *attachment) link.Reason {
 	if p.info = p.base.info; !p.isAttached() {
 		p.move(Attached)
@@ -55,7 +56,7 @@ func (a *Attachments) addChildLinks(p *attachment) link.Reason {
 		at := p.base.places[p.count]
 		l, err := a.describe(p)
 		if err != nil {
-			return p.reasonOnDeleted()
+			return p.reasonParentDeleted()
 		}
 		old := p.ifIndex
 		p.ifIndex = l.IfIndex
@@ -64,21 +65,21 @@ func (a *Attachments) addChildLinks(p *attachment) link.Reason {
 			return link.Reason{Code: "link.detached", Text: err.Error()}
 		}
 		if old != 0 && old != p.ifIndex {
-			a.renumber(p, old)
+			a.onInterfaceRemade(p, old)
 		}
 	}
 	s := a.table.config.Host.Snapshot()
 	p.changed = a.checkStacked(p, s) || p.changed
 	if p.bond != nil {
-		a.tellRoles(p)
+		a.notifyRoles(p)
 	}
 	if _, ok := s.LinkByName(p.On); !ok {
-		return p.reasonOnDeleted()
+		return p.reasonParentDeleted()
 	}
 	return link.Reason{}
 }
 
-// checkChild is checkDevice for an attachment without links of its own.
+// checkChild is checkDevice for a child: it follows its base.
 func (a *Attachments) checkChild(p *attachment) {
 	if p.serial != p.base.serial || p.isAttached() != p.base.isAttached() || p.count != p.base.count {
 		a.alignChildren(p.base)

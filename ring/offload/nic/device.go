@@ -12,7 +12,8 @@ import (
 // Device is an interface whose queues can be opened as links. Any goroutine.
 type Device interface {
 	steering.Claimer
-	// AddAddr makes an address of the host known, RemoveAddr takes it back: flows claimed on all addresses are taken to it.
+	// AddAddr makes an address of the host known, RemoveAddr undoes it. A flow that is claimed on all addresses is redirected if its packets
+	// are for one of these.
 	AddAddr(a netip.Addr, vlan uint16) error
 	RemoveAddr(a netip.Addr, vlan uint16) error
 	// Queues lists the queues that frames can arrive on.
@@ -65,6 +66,7 @@ func (d xdpDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
 
 func (d xdpDevice) Check() error { return d.Program().Check() }
 
+// PrepareQueue opens a queue of the AF_XDP device.
 func (d xdpDevice) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {
 	q, err := d.Device.PrepareQueue(queue, pool, fill)
 	if err != nil {

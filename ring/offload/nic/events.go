@@ -6,7 +6,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// Link is what a driver is notified of a link at a place of the flat list.
+// Link describes a link at a place of the flat list to the driver.
 type Link struct {
 	Link     link.Link
 	IfIndex  int // of the interface that has the addresses
@@ -19,8 +19,8 @@ type Link struct {
 	Fresh    bool // the attachment has had no link at the place before: counts start at zero
 }
 
-// Events is what a driver is told by its attachments, on its own goroutine, from within Add, Check and Close. None of them may wait for the
-// kernel's configuration lock.
+// Events are the calls that a ring's attachments make to its driver, on the ring's goroutine, from within Add, Check and Close. None of them may
+// wait for the kernel's configuration lock.
 type Events interface {
 	// LinkAdded: the place carries frames by a link that has just been started. On an error the link is closed and the attachment tried again.
 	LinkAdded(place int, l *Link) error
@@ -48,8 +48,8 @@ type Events interface {
 	PathsChanged(ifIndexes []int)
 }
 
-// tellRoles tells the driver: of an active member's queues the first one sends.
-func (a *Attachments) tellRoles(p *attachment) {
+// notifyRoles tells the driver the role of each of the attachment's links: of an active member's queues the first one sends, the others receive.
+func (a *Attachments) notifyRoles(p *attachment) {
 	r := p.role
 	for _, place := range p.places[:p.count] {
 		a.links[place].Role = r

@@ -16,7 +16,7 @@ type Fixed struct {
 	Path    []link.Reason // reasons of the caller's choice, for socket paths
 }
 
-// fixedLink is one of them, with its place.
+// fixedLink is a Fixed and its state; its place in the flat list is its index.
 type fixedLink struct {
 	Fixed
 	lost    link.Reason // why it carries nothing; empty while it does
@@ -40,7 +40,7 @@ func (a *Attachments) checkFixed() (changed bool) {
 	return changed
 }
 
-// fixedStatuses lists them.
+// fixedStatuses is the part of Statuses for links that the caller made.
 func (a *Attachments) fixedStatuses() (list []Status) {
 	for place := range a.fixed {
 		f := &a.fixed[place]
@@ -51,7 +51,7 @@ func (a *Attachments) fixedStatuses() (list []Status) {
 	return list
 }
 
-// closeFixed closes them.
+// closeFixed closes the links that the caller made.
 func (a *Attachments) closeFixed() (err error) {
 	for i := range a.fixed {
 		err = errors.Join(err, a.fixed[i].Link.Close())

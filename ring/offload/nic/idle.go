@@ -14,7 +14,7 @@ type idleQueues struct {
 	all    bool // no ring serves any
 }
 
-// idleQueues counts. Under the lock.
+// idleQueues counts the interface's queues that no ring serves. Under the table's lock.
 func (n *nic) idleQueues() idleQueues {
 	v := idleQueues{len(n.idle), true}
 	for q := range n.queues {
@@ -23,22 +23,22 @@ func (n *nic) idleQueues() idleQueues {
 	return v
 }
 
-// announceQueues has the other rings look: one that told its sockets that no ring serves a queue has news for them. This ring need not,
-// unless it has something to look at already. Under the lock.
+// announceQueues tells the other rings, by the table's version, that idle queues were taken or left: their sockets' paths may show that. This
+// ring knows it already and need not look, unless it has other changes to look at. Under the table's lock.
 func (a *Attachments) announceQueues() {
 	if v := a.table.version.Add(1); v == a.version+1 {
 		a.version = v
 	}
 }
 
-// checkIdleQueues sees to queues whose ring has left. An attachment without a list of its own claims them, as it would have when it was
-// made; for one with a list the kernel keeps them, and its sockets are told. It reports whether a path has changed.
+// checkIdleQueues handles queues whose ring has left. An attachment without a list of queues opens them, as it would have when it was
+// made; for an attachment with a list the kernel keeps their traffic, and its sockets' paths say so. It reports whether a path has changed.
 func (a *Attachments) checkIdleQueues() (changed bool) {
 	for _, p := range a.list {
 		if !p.isAttached() || p.base != nil {
 			continue // opening takes all that are free
 		}
-		if p.Queues == nil && p.state == Attached && (p.refused.Code == "" || a.now >= p.next) {
+		if p.Queues == nil && p.state == Attached && (p.queueRefused.Code == "" || a.now >= p.retryAt) {
 			a.claimIdleQueues(p)
 		}
 		a.table.mu.Lock()
@@ -52,10 +52,10 @@ func (a *Attachments) checkIdleQueues() (changed bool) {
 	return changed
 }
 
-// claimIdleQueues has the queues opened that no ring serves any more. They are idle until that is done. What cannot be had is tried again,
-// see Due.
+// claimIdleQueues starts a job that opens the queues that no ring serves. Until it has ended they count as idle. Queues that cannot be opened
+// are tried again, see Due.
 func (a *Attachments) claimIdleQueues(p *attachment) {
-	n, o := p.nic, &opened{}
+	n, o := p.nic, &openedQueues{}
 	a.table.mu.Lock()
 	if o.dev, o.serial = n.device, n.serial; o.dev != nil && o.serial == p.serial {
 		for _, q := range slices.Sorted(maps.Keys(n.idle)) {
@@ -67,7 +67,7 @@ func (a *Attachments) claimIdleQueues(p *attachment) {
 	}
 	a.table.mu.Unlock()
 	if len(o.queues) == 0 {
-		p.refused = link.Reason{}
+		p.queueRefused = link.Reason{}
 		return
 	}
 	if !p.move(Expanding) {
@@ -76,14 +76,14 @@ func (a *Attachments) claimIdleQueues(p *attachment) {
 	o.fill = p.fillFor(p.count+len(o.queues), a.pool)
 	p.job = a.Start(func() {
 		o.err = a.table.config.Netns.Do(func() error {
-			o.prepare(a)
+			o.openQueues(a)
 			return o.err
 		})
 	}, func() { a.finishExpanding(p, o) })
 }
 
-// finishExpanding takes over what claimIdleQueues has opened.
-func (a *Attachments) finishExpanding(p *attachment, o *opened) {
+// finishExpanding applies the result of claimIdleQueues' job: the queues become links of the attachment; those that cannot are closed.
+func (a *Attachments) finishExpanding(p *attachment, o *openedQueues) {
 	err, served := o.err, 0
 	l, failed := a.describe(p)
 	switch {
@@ -117,18 +117,18 @@ func (a *Attachments) finishExpanding(p *attachment, o *opened) {
 		a.announceQueues()
 	}
 	a.table.mu.Unlock()
-	if p.refused = (link.Reason{}); err == nil {
+	if p.queueRefused = (link.Reason{}); err == nil {
 		p.backoff = 0
 	} else {
 		a.stats.RetryFailures++
-		p.refused = reasonOf(err)
+		p.queueRefused = reasonOf(err)
 		a.scheduleRetry(p)
 	}
 	switch p.state {
 	case Expanding:
-		a.closeRemains(p, Trimming, Attached)
+		a.closeLeftovers(p, Trimming, Attached)
 	case Lost:
-		a.closeRemains(p, Closing, Closed)
+		a.closeLeftovers(p, Closing, Closed)
 	}
 }
 
@@ -139,8 +139,8 @@ func (p *attachment) idleReason() link.Reason {
 	}
 	r := link.Reason{Code: "ring.queue_left", Text: fmt.Sprintf("the ring that served %d queues of %s was closed: what comes in on them is "+
 		"the kernel's, until a ring asks for them", p.idle.queues, p.Name)}
-	if p.refused.Code != "" {
-		r.Text += "; not taken over: " + p.refused.Text + " [" + p.refused.Code + "]"
+	if p.queueRefused.Code != "" {
+		r.Text += "; not taken over: " + p.queueRefused.Text + " [" + p.queueRefused.Code + "]"
 	}
 	return r
 }

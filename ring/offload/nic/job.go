@@ -8,7 +8,8 @@ package nic
 //
 // A [Background] says how work runs: on a goroutine of its own, or, on a simulated host, at a time of the simulation.
 //
-// Work touches what is its own, the table under its lock, and of the ring what never changes. The owner runs finish, which applies the result.
+// The work uses its own variables, the table under its lock, and of the ring only what never changes. The owner runs finish, which applies the
+// result.
 type Job struct {
 	ended    chan struct{}
 	hasten   func() // of the Background

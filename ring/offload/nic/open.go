@@ -9,8 +9,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// opened is what was opened for an attachment.
-type opened struct {
+// openedQueues is the task and the result of opening queues for an attachment.
+type openedQueues struct {
 	dev    Device
 	serial uint64
 	queues []int // those that were to be opened
@@ -19,8 +19,8 @@ type opened struct {
 	err    error
 }
 
-// choose finds the device, and the queues of it that the attachment gets.
-func (o *opened) choose(p *attachment) {
+// assignQueues notes the interface's device, and reserves the queues of it that the attachment is to serve.
+func (o *openedQueues) assignQueues(p *attachment) {
 	n, a := p.nic, p.set
 	n.table.mu.Lock()
 	defer n.table.mu.Unlock()
@@ -34,8 +34,8 @@ func (o *opened) choose(p *attachment) {
 	}
 }
 
-// prepare opens the queues, until one cannot be had.
-func (o *opened) prepare(a *Attachments) {
+// openQueues opens the queues, up to the first one that fails.
+func (o *openedQueues) openQueues(a *Attachments) {
 	for _, q := range o.queues {
 		if o.err != nil {
 			return
@@ -49,20 +49,20 @@ func (o *opened) prepare(a *Attachments) {
 
 // openNow opens the links of a new attachment at once. It waits.
 func (a *Attachments) openNow(p *attachment) error {
-	o := &opened{}
+	o := &openedQueues{}
 	p.move(Opening)
-	if o.choose(p); o.err == nil {
-		o.prepare(a)
+	if o.assignQueues(p); o.err == nil {
+		o.openQueues(a)
 	}
 	return a.attach(p, o)
 }
 
-// startOpening tries to have a lost interface back, and the attachment's queues there.
+// startOpening starts a job that opens the attachment's interface again, and its queues there.
 func (a *Attachments) startOpening(p *attachment) {
 	if !p.move(Opening) {
 		return
 	}
-	o, n, now := &opened{}, p.nic, a.now
+	o, n, now := &openedQueues{}, p.nic, a.now
 	p.job = a.Start(func() {
 		o.err = a.table.config.Netns.Do(func() error {
 			if dead := n.dropOutdated(now); dead != nil {
@@ -71,16 +71,16 @@ func (a *Attachments) startOpening(p *attachment) {
 			if err := n.reopen(now); err != nil {
 				return err
 			}
-			if o.choose(p); o.err == nil {
-				o.prepare(a)
+			if o.assignQueues(p); o.err == nil {
+				o.openQueues(a)
 			}
 			return o.err
 		})
 	}, func() { a.finishOpening(p, o) })
 }
 
-// finishOpening takes over what startOpening has opened.
-func (a *Attachments) finishOpening(p *attachment, o *opened) {
+// finishOpening applies the result of startOpening's job: the queues become the attachment's links, or another try is scheduled.
+func (a *Attachments) finishOpening(p *attachment, o *openedQueues) {
 	if p.state != Opening { // it leaves: all of it is closed
 		p.surplus = append(p.surplus, o.ready...)
 		return
@@ -92,38 +92,38 @@ func (a *Attachments) finishOpening(p *attachment, o *opened) {
 		a.scheduleRetry(p)
 		return
 	}
-	a.renumber(p, old)
+	a.onInterfaceRemade(p, old)
 }
 
-// scheduleRetry says when the attachment is tried again: later each time.
+// scheduleRetry sets the time of the next try to open the attachment's interface: each wait is twice as long as the last, up to a second.
 func (a *Attachments) scheduleRetry(p *attachment) {
 	p.backoff = min(2*max(p.backoff, retryFirst), retryLast)
-	p.next = max(a.now, a.clock()) + p.backoff
+	p.retryAt = max(a.now, a.clock()) + p.backoff
 }
 
 // attach ends Opening: what was opened becomes the attachment's links. On an error it has none, and what was opened is closed by a job.
-func (a *Attachments) attach(p *attachment, o *opened) error {
+func (a *Attachments) attach(p *attachment, o *openedQueues) error {
 	err := o.err
 	if err == nil {
 		err = a.startLinks(p, o)
 	}
 	if err == nil {
-		p.lost, p.serial, p.backoff, p.refused = link.Reason{}, o.serial, 0, link.Reason{}
+		p.lost, p.serial, p.backoff, p.queueRefused = link.Reason{}, o.serial, 0, link.Reason{}
 		p.reportedCount = p.count
 		p.move(Attached)
 		if p.bond != nil {
-			a.tellRoles(p)
+			a.notifyRoles(p)
 		}
 		a.alignChildren(p)
 		return nil
 	}
 	p.surplus = append(p.surplus, o.ready...)
-	a.closeRemains(p, Closing, Closed)
+	a.closeLeftovers(p, Closing, Closed)
 	return err
 }
 
 // startLinks makes links of the queues that were opened; what it has not started stays in o.
-func (a *Attachments) startLinks(p *attachment, o *opened) error {
+func (a *Attachments) startLinks(p *attachment, o *openedQueues) error {
 	n := p.nic
 	a.table.mu.Lock()
 	there := n.device == o.dev && n.serial == o.serial
@@ -153,7 +153,7 @@ func (a *Attachments) startLinks(p *attachment, o *opened) error {
 	return nil
 }
 
-// describe is the interface as the driver is to know it.
+// describe is the attachment's interface in the form in which the driver receives it, without a link.
 func (a *Attachments) describe(p *attachment) (Link, error) {
 	l := Link{IfIndex: p.info.Index, MAC: p.info.Addr, VLAN: p.VLAN, MTU: p.info.MTU, Checksum: p.Checksum, Role: p.role, Base: -1}
 	if p.On != p.Name {
@@ -227,19 +227,21 @@ func (a *Attachments) removeLinks(p *attachment) {
 	p.count, p.holdsBack = 0, false
 }
 
-// closeRemains has a job close what the attachment had, if anything. The state is busy meanwhile, or idle at once.
-func (a *Attachments) closeRemains(p *attachment, busy, idle State) {
-	if !p.hasRemains() {
+// closeLeftovers starts a job that closes links and device which the attachment had, if there are any. The state is busy meanwhile, and
+// otherwise idle at once.
+func (a *Attachments) closeLeftovers(p *attachment, busy, idle State) {
+	if !p.hasLeftovers() {
 		p.move(idle)
 	} else if p.move(busy) {
 		a.startClosing(p)
 	}
 }
 
-// startClosing closes what the attachment had. Its buffers are in the pool again when that is done.
+// startClosing starts the job that closes removed links, surplus queues and a dead device. When it has finished their buffers are in the pool
+// again.
 func (a *Attachments) startClosing(p *attachment) {
-	removed, surplus, dead := p.removed, p.surplus, p.dead
-	p.removed, p.surplus, p.dead = nil, nil, nil
+	removed, surplus, dead := p.removed, p.surplus, p.deadDevice
+	p.removed, p.surplus, p.deadDevice = nil, nil, nil
 	p.job = a.Start(func() {
 		for _, l := range removed {
 			_ = l.Shut() // Retire has it too
@@ -261,43 +263,45 @@ func (a *Attachments) startClosing(p *attachment) {
 		case Trimming:
 			p.move(Attached)
 		case Lost:
-			a.closeRemains(p, Closing, Closed)
+			a.closeLeftovers(p, Closing, Closed)
 		}
 	})
 }
 
-// loseLinks gives up the links of an attachment that is attached, and the device if that is dead. It is tried again soon.
+// loseLinks removes the links of an attachment whose interface is lost, for all rings also the device if that is dead. The first try to open
+// it again is after retryFirst.
 func (a *Attachments) loseLinks(p *attachment, dead bool) {
 	a.removeLinks(p)
 	if dead { // for all rings
 		a.table.mu.Lock()
-		p.dead = p.nic.markLost(p.serial, a.now)
+		p.deadDevice = p.nic.markLost(p.serial, a.now)
 		a.table.mu.Unlock()
 	}
 	if p.state == Attached {
-		a.closeRemains(p, Closing, Closed)
+		a.closeLeftovers(p, Closing, Closed)
 	} else {
 		p.move(Lost)
 	}
 	p.backoff = retryFirst
-	p.next = a.now + p.backoff
+	p.retryAt = a.now + p.backoff
 }
 
-// leave begins an attachment's end: its claims are released, and its links removed.
-func (a *Attachments) leave(p *attachment) {
+// startLeaving begins to remove an attachment: its claims are released, and its links leave the flat list.
+func (a *Attachments) startLeaving(p *attachment) {
 	a.events.TargetRemoved(p.claimTarget())
 	a.removeLinks(p)
-	if p.move(Leaving) && p.job == nil && p.hasRemains() {
+	if p.move(Leaving) && p.job == nil && p.hasLeftovers() {
 		a.startClosing(p)
 	}
 }
 
-// continueLeaving goes on with that: links and device are closed by jobs.
+// continueLeaving is the rest of it, by later calls of Check: links and device are closed by jobs, then the attachment leaves the list, after
+// its children.
 func (a *Attachments) continueLeaving(p *attachment) {
 	if p.job != nil {
 		return
 	}
-	if p.hasRemains() {
+	if p.hasLeftovers() {
 		a.startClosing(p)
 		return
 	}
@@ -306,9 +310,9 @@ func (a *Attachments) continueLeaving(p *attachment) {
 			return
 		}
 	}
-	if p.dead = a.release(p); p.dead != nil {
+	if p.deadDevice = a.release(p); p.deadDevice != nil {
 		a.startClosing(p)
 		return
 	}
-	a.drop(p)
+	a.removeLeft(p)
 }

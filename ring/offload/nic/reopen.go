@@ -31,8 +31,8 @@ func (n *nic) awaitOpening() {
 	n.table.mu.Lock()
 }
 
-// open opens the device and tells it all there is to know. Under the lock, which it gives up meanwhile: what was claimed until
-// then is claimed without it too.
+// open opens the interface's device, with all claims and addresses. Under the table's lock, which it gives up while the device is opened,
+// because that may wait: flows that are claimed meanwhile are added afterwards.
 func (n *nic) open(p Patience) error {
 	n.opening = make(chan struct{})
 	early := slices.Collect(maps.Keys(n.claims))
@@ -56,6 +56,7 @@ func (n *nic) open(p Patience) error {
 	return err
 }
 
+// claimEach claims flows on a device, up to the first that is refused.
 func claimEach(dev Device, flows []link.Flow) error {
 	for _, f := range flows {
 		if err := dev.Claim(f); err != nil {
@@ -65,9 +66,10 @@ func claimEach(dev Device, flows []link.Flow) error {
 	return nil
 }
 
-// install makes an opened device the interface's, on which some flows are claimed already. On an error there is none.
+// install makes an opened device the interface's. early are the flows that are claimed on it already; those claimed or released since then
+// follow, and the host's addresses. On an error the interface has no device, and the caller closes dev.
 func (n *nic) install(dev Device, early []link.Flow) error {
-	n.device, n.addresses, n.addressesOf = dev, nil, 0
+	n.device, n.addresses, n.addressesGen = dev, nil, 0
 	err := n.syncAddresses()
 	had := make(map[link.Flow]bool, len(early))
 	for _, f := range early {
@@ -86,24 +88,24 @@ func (n *nic) install(dev Device, early []link.Flow) error {
 	}
 	n.serial++
 	n.ifIndex = dev.Info().Index
-	n.failed, n.backoff, n.next = nil, 0, 0
+	n.failed, n.backoff, n.retryAt = nil, 0, 0
 	return nil
 }
 
-// markLost notes that a device carries nothing any more. The first attachment that notices gets the device, to close it: that takes the
-// program off, if it is still there.
+// markLost notes that the device with this serial carries nothing any more. The first attachment that notices it gets the device, to close it,
+// which takes the steering program off; others get nil.
 func (n *nic) markLost(serial uint64, now clock.Time) (dead Device) {
 	if n.device == nil || n.serial != serial {
 		return nil
 	}
 	dead, n.device = n.device, nil
 	n.backoff = retryFirst
-	n.next = now + n.backoff
+	n.retryAt = now + n.backoff
 	return dead
 }
 
-// dropOutdated gives up a device whose interface was deleted, also when another one has its name now, or whose program is gone. While all queues
-// are closed nothing else notices: a ring inspects the device of links that it has. The caller closes what it returns.
+// dropOutdated takes away a device whose interface was deleted, also when another interface has its name now, or whose program is gone. It
+// runs before an interface is opened again: a ring without links does not inspect the device. The caller closes the device that it returns.
 func (n *nic) dropOutdated(now clock.Time) (dead Device) {
 	n.table.mu.Lock()
 	dev, serial, index := n.device, n.serial, n.ifIndex
@@ -134,7 +136,7 @@ func (n *nic) reopen(now clock.Time) error {
 	switch {
 	case n.device != nil:
 		return nil
-	case now < n.next && n.failed != nil && !(free && n.failed == was) && program == n.program:
+	case now < n.retryAt && n.failed != nil && !(free && n.failed == was) && program == n.program:
 		return n.failed
 	}
 	err := n.open(Impatient)
@@ -145,12 +147,12 @@ func (n *nic) reopen(now clock.Time) error {
 		}
 		n.failed, n.program = err, program
 		n.backoff = min(2*max(n.backoff, retryFirst), last)
-		n.next = now + n.backoff
+		n.retryAt = now + n.backoff
 	}
 	return err
 }
 
-// currentProgram is the program that is on the interface, as far as the mirror knows.
+// currentProgram is the id of the XDP program on the interface, as the mirror has it; 0 for none.
 func (n *nic) currentProgram() int {
 	l, _ := n.table.config.Host.Snapshot().LinkByName(n.name)
 	return l.Program
@@ -159,14 +161,14 @@ func (n *nic) currentProgram() int {
 // isBusy reports whether another program has the interface.
 func isBusy(err error) bool { return reasonOf(err).Code == xdp.ReasonBusy }
 
-// hasEnded reports whether the program that was in the way has ended, as far as that can be known without the lock of the kernel's
-// configuration.
+// hasEnded reports whether err is the refusal for another process's program, and that process has ended: it is known without the lock of the
+// kernel's configuration.
 func hasEnded(err error) bool {
 	var o *xdp.Occupied
 	return errors.As(err, &o) && o.Ended()
 }
 
-// reasonOf is the reason that a refusal has, or one for any other error.
+// reasonOf is the reason of a link.Refusal, or link.detached with the text of any other error.
 func reasonOf(err error) link.Reason {
 	var refusal *link.Refusal
 	if errors.As(err, &refusal) {
@@ -175,7 +177,7 @@ func reasonOf(err error) link.Reason {
 	return link.Reason{Code: "link.detached", Text: err.Error()}
 }
 
-// addressSource is an interface of the host whose frames the device has, with their tag.
+// addressSource is an interface of the host whose frames arrive at the device, and the tag that they have there.
 type addressSource struct {
 	ifName string
 	vlan   uint16
@@ -186,10 +188,11 @@ type address struct {
 	vlan uint16
 }
 
-// syncAddresses makes what the device knows of addresses what the host has, if that has changed. Under the lock.
+// syncAddresses gives the device the host's addresses (Device.AddAddr), if the host's tables have changed since the last call. Under the
+// table's lock.
 func (n *nic) syncAddresses() error {
 	s := n.table.config.Host.Snapshot()
-	if n.addressesOf == s.Generation() || n.device == nil {
+	if n.addressesGen == s.Generation() || n.device == nil {
 		return nil
 	}
 	var now []address
@@ -222,6 +225,6 @@ func (n *nic) syncAddresses() error {
 		}
 		n.addresses = append(n.addresses, a)
 	}
-	n.addressesOf = s.Generation()
+	n.addressesGen = s.Generation()
 	return nil
 }

@@ -20,7 +20,7 @@ type stacked struct {
 	vlans    string // the VLANs, where the device takes tags out; empty: the program sees tags, or there are none
 }
 
-// findStacked finds what stands on an attachment's interface.
+// findStacked names the macvlans, ipvlans and VLANs that stand on an attachment's interface.
 func findStacked(p *attachment, s *host.Snapshot) (x stacked) {
 	var on, vlans []int
 	if l, ok := s.LinkByName(p.Name); ok {
@@ -35,14 +35,15 @@ func findStacked(p *attachment, s *host.Snapshot) (x stacked) {
 			on = []int{l.Index}
 		}
 	}
-	x.macvlans = namesOn(s, on, func(kind string) bool { return kind != host.KindVLAN })
+	x.macvlans = childNames(s, on, func(kind string) bool { return kind != host.KindVLAN })
 	if p.info.TagsApart {
-		x.vlans = namesOn(s, vlans, func(kind string) bool { return kind == host.KindVLAN })
+		x.vlans = childNames(s, vlans, func(kind string) bool { return kind == host.KindVLAN })
 	}
 	return x
 }
 
-func namesOn(s *host.Snapshot, parents []int, kind func(string) bool) string {
+// childNames lists the interfaces of certain kinds that stand on one of the parents, for a sentence.
+func childNames(s *host.Snapshot, parents []int, kind func(string) bool) string {
 	var list []string
 	for _, index := range parents {
 		for _, c := range s.Children(index) {
@@ -54,7 +55,7 @@ func namesOn(s *host.Snapshot, parents []int, kind func(string) bool) string {
 	return strings.Join(list, ", ")
 }
 
-// checkStacked reports whether something else stands on the attachment's interface now. Claims follow.
+// checkStacked reports whether other interfaces stand on the attachment's now than before, and if so has the driver make its claims again.
 func (a *Attachments) checkStacked(p *attachment, s *host.Snapshot) (changed bool) {
 	now := findStacked(p, s)
 	if now == p.stacked {
@@ -65,7 +66,7 @@ func (a *Attachments) checkStacked(p *attachment, s *host.Snapshot) (changed boo
 	return true
 }
 
-// CanClaim reports whether anything may be claimed at a target.
+// CanClaim reports whether flows may be claimed at a target: not where the device takes VLAN tags out of frames and has VLANs.
 func (a *Attachments) CanClaim(t steering.Target) bool {
 	return !slices.ContainsFunc(a.list, func(p *attachment) bool { return p.stacked.vlans != "" && p.claimTarget() == t })
 }
@@ -73,7 +74,7 @@ func (a *Attachments) CanClaim(t steering.Target) bool {
 // StackedOn names the macvlans and ipvlans on an interface.
 func (a *Attachments) StackedOn(ifIndex int) string {
 	for _, p := range a.list {
-		if p.stacked.macvlans != "" && p.ifIndex == a.Present(ifIndex) {
+		if p.stacked.macvlans != "" && p.ifIndex == a.CurrentIndex(ifIndex) {
 			return p.stacked.macvlans
 		}
 	}

@@ -39,6 +39,7 @@ func (s State) String() string {
 
 type stateSet uint16
 
+// setOf is the set of the listed states.
 func setOf(list ...State) (set stateSet) {
 	for _, s := range list {
 		set |= 1 << s

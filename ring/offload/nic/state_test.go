@@ -297,7 +297,7 @@ func TestMadeAgain(t *testing.T) {
 		r.check()
 	}
 	require.Equal(t, [][2]int{{e0, 17}}, r.renamed)
-	require.Equal(t, 17, r.a.Present(e0))
+	require.Equal(t, 17, r.a.CurrentIndex(e0))
 	require.Zero(t, r.carrying())
 	require.Equal(t, "link.joining", r.a.Statuses()[0].Why.Code)
 	close(ended)
@@ -348,10 +348,10 @@ func TestFixedLink(t *testing.T) {
 func TestNone(t *testing.T) {
 	var a Attachments
 	require.False(t, a.NeedsCheck(0, 1))
-	require.False(t, a.HasNews())
+	require.False(t, a.HasEvents())
 	a.Check(0)
 	require.Empty(t, a.Statuses())
-	require.Equal(t, 7, a.Present(7))
+	require.Equal(t, 7, a.CurrentIndex(7))
 	require.NoError(t, a.Close())
 	require.Equal(t, "unknown state", fmt.Sprint(numStates))
 }

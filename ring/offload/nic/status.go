@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
 
-// Status is what a socket's path says of one attachment.
+// Status is the state of one attachment, for the paths of its sockets.
 type Status struct {
 	Interface  Interface
 	IfIndex    int         // of the interface that has the addresses
@@ -27,7 +27,7 @@ func (a *Attachments) Statuses() []Status {
 			continue
 		}
 		s := Status{Interface: p.Interface, IfIndex: p.ifIndex, Places: p.places[:p.count], Clock: a.clockOf(p), Inactive: p.role >= Inactive,
-			Why: p.why()}
+			Why: p.lossReason()}
 		switch {
 		case s.Why.Code != "":
 		case p.stacked.vlans != "":
@@ -45,7 +45,7 @@ func (a *Attachments) Statuses() []Status {
 	return list
 }
 
-// clockOf is what stamps the frames of an interface; nothing while it is lost.
+// clockOf is the clock that stamps the frames of an attachment; none while its interface is lost.
 func (a *Attachments) clockOf(p *attachment) link.Clock {
 	if p.count > 0 {
 		return a.links[p.places[0]].Link.Path().Clock
@@ -64,11 +64,11 @@ type LostBond struct {
 	Why     link.Reason
 }
 
-// LostBonds lists the bonds that carry nothing, by reasons of their own.
+// LostBonds lists the bonds that carry nothing though members may be attached: the bond was deleted, or is of a kind that is not offloaded.
 func (a *Attachments) LostBonds() (list []LostBond) {
 	for _, b := range a.bonds {
-		if b.why.Code != "" {
-			list = append(list, LostBond{b.ifIndex, b.why})
+		if b.lost.Code != "" {
+			list = append(list, LostBond{b.ifIndex, b.lost})
 		}
 	}
 	return list
@@ -77,7 +77,9 @@ func (a *Attachments) LostBonds() (list []LostBond) {
 // Serves reports whether the frames of a claim target are those of an interface.
 func (a *Attachments) Serves(t steering.Target, ifIndex int) bool {
 	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return t == f.Target && f.IfIndex == ifIndex }) ||
-		slices.ContainsFunc(a.list, func(p *attachment) bool { return t == p.claimTarget() && a.Present(p.ifIndex) == a.Present(ifIndex) })
+		slices.ContainsFunc(a.list, func(p *attachment) bool {
+			return t == p.claimTarget() && a.CurrentIndex(p.ifIndex) == a.CurrentIndex(ifIndex)
+		})
 }
 
 // Has reports whether an interface is one of the ring's.

@@ -68,10 +68,10 @@ func (t *Table) Counters(dst []link.Counter) []link.Counter {
 	return dst
 }
 
-// acquire finds or opens an interface for an attachment. The device is opened without the lock: that may wait (Patient), and the other
-// rings, those of other interfaces too, take the lock while they are polled.
+// acquire finds an interface for an attachment, and opens its device if the interface is new. The device is opened without the lock: that may
+// wait (Patient), and other rings take the lock while they are polled. release undoes it.
 //
-// With late the device is not opened, and another goroutine that opens it is not waited for: a job of the attachment will.
+// With late the device is not opened here, nor is another goroutine that opens it waited for: a job of the attachment does both.
 func (t *Table) acquire(i *Interface, late bool) (*nic, error) {
 	at := addressSource{i.Name, i.VLAN}
 	if i.On != "" {
@@ -98,7 +98,7 @@ func (t *Table) acquire(i *Interface, late bool) (*nic, error) {
 	}
 	if !slices.Contains(n.sources, at) {
 		n.sources = append(n.sources, at)
-		n.addressesOf = 0
+		n.addressesGen = 0
 		if err := n.syncAddresses(); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,8 @@ func (t *Table) acquire(i *Interface, late bool) (*nic, error) {
 	return n, nil
 }
 
-// release takes a ring off an interface: undoes acquire. The device of the last one is returned, to be closed.
+// release undoes acquire. ownsQueues: the ring's queues there become idle. With the last user the interface leaves the table, and its device is
+// returned for the caller to close.
 func (t *Table) release(n *nic, ring int, ownsQueues bool) (dead Device) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,13 +139,13 @@ type nic struct {
 	queues map[int]int       // queue → ring that serves it
 	idle   map[int]bool      // queues whose ring has left, and which no other ring serves
 
-	sources     []addressSource
-	addresses   []address // that the device was told
-	addressesOf uint64    // generation of the host's tables that they are of
+	sources      []addressSource
+	addresses    []address // that the device was told
+	addressesGen uint64    // generation of the host's tables that they are of
 
 	failed  error      // why the last try to open the device failed
 	program int        // on the interface, as the mirror had it then
-	next    clock.Time // when it is tried again, and after what wait
+	retryAt clock.Time // when it is tried again, and after what wait
 	backoff clock.Time
 }
 
@@ -182,7 +183,7 @@ func (n *nic) Release(f link.Flow) error {
 	return n.device.Release(f)
 }
 
-// assign makes queues those of a ring: those it asks for, or all that no ring serves.
+// assign reserves queues for a ring: those in want, or, with nil, all that no other ring serves. EBUSY if another ring has one of them.
 func (n *nic) assign(ring int, want []int) ([]int, error) {
 	all := n.device.Queues()
 	if want == nil {

@@ -20,15 +20,15 @@ import (
 type GroupWatcher struct {
 	config  WatcherConfig
 	version atomic.Uint64
-	now     atomic.Pointer[News]
+	current atomic.Pointer[OtherSockets]
 
 	mu      sync.Mutex
 	joined  map[Key]Joined
 	sends   map[Key]sending
 	ports   map[Key]PortUse
-	watch   *watch // nil while nothing looks
-	unknown error  // why it cannot be known
-	limit   error  // why more may be taken for members than are
+	search  *search // nil while nothing looks
+	unknown error   // why it cannot be known
+	limit   error   // why more may be taken for members than are
 }
 
 // WatcherConfig is what a watcher is made from.
@@ -41,26 +41,26 @@ type WatcherConfig struct {
 	Repeat func(step func(nudged bool) (wait time.Duration)) (nudge, stop func())
 }
 
-// NewGroupWatcher makes a watcher for the sockets of a network namespace.
+// NewGroupWatcher makes a watcher for the sockets of a network namespace. It does nothing until a socket is set.
 func NewGroupWatcher(c WatcherConfig) *GroupWatcher {
 	if c.Repeat == nil {
-		c.Repeat = runSteps
+		c.Repeat = repeatOnGoroutine
 	}
 	return &GroupWatcher{config: c}
 }
 
-// News is what was found of other sockets. It is never changed.
-type News struct {
+// OtherSockets is what was found of other sockets of the host at one time. It is never changed.
+type OtherSockets struct {
 	Shared   map[GroupFlow]struct{} // groups of ours that others are members of
 	Received map[GroupFlow]bool     // of the groups that ours send to: whether others receive them
 	Ports    map[PortUse]struct{}   // ports of ours that others have too
 }
 
-func (n *News) equal(m *News) bool {
+func (n *OtherSockets) equal(m *OtherSockets) bool {
 	return maps.Equal(n.Shared, m.Shared) && maps.Equal(n.Received, m.Received) && maps.Equal(n.Ports, m.Ports)
 }
 
-var noNews = &News{}
+var noOtherSockets = &OtherSockets{}
 
 // GroupFlow is a group and port on an interface.
 type GroupFlow struct {
@@ -111,15 +111,16 @@ const Nudgeable = 10 * time.Millisecond
 
 // lookEvery is how often the kernel is asked while sockets have groups: some ten microseconds of another processor, more where other members
 // are and many sockets.
-const lookEvery = 250 * time.Millisecond
+const searchEvery = 250 * time.Millisecond
 
 // lookAgain is after what time news are looked at once more: a socket of ours may have joined and not be noted yet.
-const lookAgain = 2 * time.Millisecond
+const confirmAfter = 2 * time.Millisecond
 
-// Version moves with the news, and when they become known or unknown.
+// Version moves when the result of OtherSockets changes, and when it becomes known or unknown.
 func (f *GroupWatcher) Version() uint64 { return f.version.Load() }
 
-// SetJoined says what a socket of ours has joined now; nothing: that it has left, or is gone. The rings are woken when it matters.
+// SetJoined sets the groups that a socket of ours has joined; none when it has left all or is closed. The rings are woken when that leads to
+// another result.
 func (f *GroupWatcher) SetJoined(k Key, j Joined) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,10 +132,10 @@ func (f *GroupWatcher) SetJoined(k Key, j Joined) {
 		f.joined = map[Key]Joined{}
 	}
 	f.joined[k] = j
-	f.lookSoon()
+	f.searchSoon()
 }
 
-// SetGroup is SetJoined when one group of a socket has another number of descriptors.
+// SetGroup is SetJoined for one group of a socket: the number of its descriptors that are members; 0: it has left the group.
 func (f *GroupWatcher) SetGroup(k Key, on host.GroupOn, descriptors int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,10 +148,10 @@ func (f *GroupWatcher) SetGroup(k Key, on host.GroupOn, descriptors int) {
 	default:
 		j.Groups[on] = descriptors
 	}
-	f.lookSoon()
+	f.searchSoon()
 }
 
-// SetPort says that a socket of ours has a port that others may have too.
+// SetPort sets the port of a socket of ours that other sockets may have too.
 func (f *GroupWatcher) SetPort(k Key, u PortUse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,7 +159,7 @@ func (f *GroupWatcher) SetPort(k Key, u PortUse) {
 		f.ports = map[Key]PortUse{}
 	}
 	f.ports[k] = u
-	f.lookSoon()
+	f.searchSoon()
 }
 
 // RemovePort undoes SetPort.
@@ -168,19 +169,20 @@ func (f *GroupWatcher) RemovePort(k Key) {
 	delete(f.ports, k)
 }
 
-// lookSoon begins looking, or has the watch look at once. Under the lock.
-func (f *GroupWatcher) lookSoon() {
-	if f.watch == nil {
+// searchSoon starts the search, or makes a running one ask the kernel at once. Under the lock.
+func (f *GroupWatcher) searchSoon() {
+	if f.search == nil {
 		files, err := f.config.Kernel.OpenMembers() // of the network namespace of the calling thread
-		if f.unknowable(err); err != nil {
+		if f.noteUnknown(err); err != nil {
 			return // the next socket that joins tries again
 		}
-		f.start(files)
+		f.startSearch(files)
 	}
-	f.watch.nudge()
+	f.search.nudge()
 }
 
-// AddSend says that a socket of ours sends to a group that members on this host are to receive. It does not wait for the kernel.
+// AddSend adds a group that a socket of ours sends to with IP_MULTICAST_LOOP on, so that Received tells whether others receive it. It does not
+// wait for the kernel.
 func (f *GroupWatcher) AddSend(k Key, inode uint64, to GroupFlow) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,10 +195,10 @@ func (f *GroupWatcher) AddSend(k Key, inode uint64, to GroupFlow) {
 		f.sends[k] = s
 	}
 	s.flows[to] = true
-	if f.watch == nil {
-		f.start(nil)
+	if f.search == nil {
+		f.startSearch(nil)
 	}
-	f.watch.nudge()
+	f.search.nudge()
 }
 
 // RemoveSends undoes AddSend for a socket.
@@ -206,38 +208,40 @@ func (f *GroupWatcher) RemoveSends(k Key) {
 	delete(f.sends, k)
 }
 
-// watch is one run of looks: from the first socket of ours that may have something in common with others until the last one is gone.
-type watch struct {
-	files       Members // nil until a step has opened them
-	found       *News   // by a look that the next one is to confirm
+// search is one run of questions to the kernel: from the first socket of ours that may have something in common with others until the last one
+// is gone.
+type search struct {
+	files       Members       // nil until a step has opened them
+	found       *OtherSockets // by a look that the next one is to confirm
 	nudge, stop func()
 }
 
-// start starts looking. Without files the first step opens them, in the namespace of the exchange.
-func (f *GroupWatcher) start(files Members) {
+// startSearch starts a search. Without files its first step opens them, in the network namespace of the exchange.
+func (f *GroupWatcher) startSearch(files Members) {
 	if files != nil {
 		f.limit = files.Limit()
 	}
-	w := &watch{files: files}
+	w := &search{files: files}
 	w.nudge, w.stop = f.config.Repeat(func(nudged bool) time.Duration { return f.step(w, nudged) })
-	f.watch = w
+	f.search = w
 }
 
-// step is one step of a watch. It returns the time until the next one; below 0: there is none.
-func (f *GroupWatcher) step(w *watch, nudged bool) (wait time.Duration) {
+// step is one step of a search: it asks the kernel, and a second time after confirmAfter where the answer is new, before it publishes. It
+// returns the time until the next step; below 0: there is none.
+func (f *GroupWatcher) step(w *search, nudged bool) (wait time.Duration) {
 	switch {
 	case w.files == nil && !f.openFiles(w):
 		f.config.Wake()
 		return -1
 	case nudged:
-		return lookAgain // many groups may be joined one after the other
+		return confirmAfter // many groups may be joined one after the other
 	}
-	found, err := f.find(w.files)
+	found, err := f.askKernel(w.files)
 	if w.found != nil && err == nil {
 		f.confirm(w.found, found)
-	} else if err == nil && !found.equal(f.News()) {
+	} else if err == nil && !found.equal(f.OtherSockets()) {
 		w.found = found
-		return lookAgain
+		return confirmAfter
 	}
 	w.found = nil
 	before := f.version.Load()
@@ -247,11 +251,12 @@ func (f *GroupWatcher) step(w *watch, nudged bool) (wait time.Duration) {
 	if f.version.Load() != before {
 		f.config.Wake()
 	}
-	return lookEvery
+	return searchEvery
 }
 
-// runSteps is the Repeat of this process.
-func runSteps(step func(nudged bool) time.Duration) (nudge, stop func()) {
+// repeatOnGoroutine is the Repeat of this process: it calls step on a goroutine, after the time that step has returned or when nudged, until
+// stop.
+func repeatOnGoroutine(step func(nudged bool) time.Duration) (nudge, stop func()) {
 	look, end, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -287,8 +292,8 @@ func runSteps(step func(nudged bool) time.Duration) (nudge, stop func()) {
 	}
 }
 
-// openFiles opens what a watch reads. False: the watch ends.
-func (f *GroupWatcher) openFiles(w *watch) bool {
+// openFiles opens the kernel's lists that a search reads. False: the search ends, because it cannot read them or is not needed any more.
+func (f *GroupWatcher) openFiles(w *search) bool {
 	var files Members
 	err := f.config.Netns.Do(func() (err error) {
 		files, err = f.config.Kernel.OpenMembers()
@@ -296,42 +301,42 @@ func (f *GroupWatcher) openFiles(w *watch) bool {
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.watch != w { // the last socket has gone meanwhile
+	if f.search != w { // the last socket has gone meanwhile
 		if err == nil {
 			_ = files.Close() // they are only read
 		}
 		return false
 	}
-	if f.unknowable(err); err != nil {
-		f.watch = nil
+	if f.noteUnknown(err); err != nil {
+		f.search = nil
 		return false
 	}
 	w.files, f.limit = files, files.Limit()
 	return true
 }
 
-// unknowable notes whether other members can be known now; sockets say so.
-func (f *GroupWatcher) unknowable(err error) {
+// noteUnknown keeps the error for which other sockets cannot be known, nil when they can; the paths of sockets show it. Under the lock.
+func (f *GroupWatcher) noteUnknown(err error) {
 	if (err == nil) != (f.unknown == nil) {
 		f.version.Add(1)
 	}
 	f.unknown = err
 }
 
-// RemoveRing takes a ring's sockets out. When none is left no goroutine looks any more, and the call waits for its end: what was known
-// holds no longer, and rings that are left must not go on with it.
+// RemoveRing removes the sockets of a ring that is closed. With the last socket the search ends, and the call waits for its goroutine: the
+// last result is then dropped, so that other rings do not use it.
 func (f *GroupWatcher) RemoveRing(ring int) {
 	f.mu.Lock()
 	maps.DeleteFunc(f.joined, func(k Key, _ Joined) bool { return k.Ring == ring })
 	maps.DeleteFunc(f.sends, func(k Key, _ sending) bool { return k.Ring == ring })
 	maps.DeleteFunc(f.ports, func(k Key, _ PortUse) bool { return k.Ring == ring })
-	w := f.watch
+	w := f.search
 	if len(f.joined) > 0 || len(f.sends) > 0 || len(f.ports) > 0 || w == nil {
 		f.mu.Unlock()
 		return
 	}
-	f.watch = nil
-	news := f.now.Swap(nil) != nil || f.unknown != nil
+	f.search = nil
+	news := f.current.Swap(nil) != nil || f.unknown != nil
 	f.unknown = nil
 	if news {
 		f.version.Add(1)
@@ -346,17 +351,17 @@ func (f *GroupWatcher) RemoveRing(ring int) {
 	}
 }
 
-// confirm makes of two looks what is told: new members count if they are there both times, others go. A group that was received at one of
-// the looks is. The result is in again.
-func (f *GroupWatcher) confirm(found, again *News) {
+// confirm joins two answers of the kernel, the result is in again: new members and ports count if both answers have them, so that a socket of
+// ours that is not noted yet is not taken for another's. A group counts as received if one of the answers says so.
+func (f *GroupWatcher) confirm(found, again *OtherSockets) {
 	maps.DeleteFunc(again.Shared, func(g GroupFlow, _ struct{}) bool {
 		_, here := found.Shared[g]
-		_, before := f.News().Shared[g]
+		_, before := f.OtherSockets().Shared[g]
 		return !here && !before
 	})
 	maps.DeleteFunc(again.Ports, func(p PortUse, _ struct{}) bool {
 		_, here := found.Ports[p]
-		_, before := f.News().Ports[p]
+		_, before := f.OtherSockets().Ports[p]
 		return !here && !before
 	})
 	for g := range again.Received {
@@ -364,37 +369,38 @@ func (f *GroupWatcher) confirm(found, again *News) {
 	}
 }
 
-// publish tells the rings, if there is news; false: the watch is to end. What could not be read is read again at the next look, and until
-// then what was known holds.
-func (f *GroupWatcher) publish(w *watch, found *News, err error) bool {
+// publish makes the result visible to the rings, if it has changed; false: the search is to end. With an error the last result stays, and the
+// next step asks again.
+func (f *GroupWatcher) publish(w *search, found *OtherSockets, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.watch != w {
+	if f.search != w {
 		return false // another one may look by now
 	}
-	if f.unknowable(err); err == nil && !found.equal(f.News()) {
-		f.now.Store(found)
+	if f.noteUnknown(err); err == nil && !found.equal(f.OtherSockets()) {
+		f.current.Store(found)
 		f.version.Add(1)
 	}
 	return true
 }
 
-// News is what is known of other sockets.
-func (f *GroupWatcher) News() *News {
-	if n := f.now.Load(); n != nil {
+// OtherSockets is the last result of the search; empty before the first.
+func (f *GroupWatcher) OtherSockets() *OtherSockets {
+	if n := f.current.Load(); n != nil {
 		return n
 	}
-	return noNews
+	return noOtherSockets
 }
 
-// Why is why other sockets cannot be known, if so.
+// Why is the error for which other sockets cannot be known; nil when they can.
 func (f *GroupWatcher) Why() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.unknown
 }
 
-// Inexact is why a group may be taken for shared without need, for the end of a sentence; empty when that cannot be.
+// Inexact is the reason for which a group may be taken for shared though it is not, as the end of a sentence; empty where the kernel's lists
+// are exact.
 func (f *GroupWatcher) Inexact() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -404,8 +410,9 @@ func (f *GroupWatcher) Inexact() string {
 	return "; sockets of IPv6 alone and of other interfaces count as members, because they cannot be told: " + f.limit.Error()
 }
 
-// find asks the kernel.
-func (f *GroupWatcher) find(files Members) (*News, error) {
+// askKernel compares the kernel's lists of members and of bound sockets with ours: which groups and ports other sockets of the host share with
+// ours, and which groups that ours send to they receive.
+func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
 	ours, inodes, flows, sends := map[host.GroupOn]int{}, map[uint64]bool{}, []GroupFlow(nil), map[GroupFlow]bool{}
 	f.mu.Lock()
 	for _, h := range f.joined {
@@ -425,7 +432,7 @@ func (f *GroupWatcher) find(files Members) (*News, error) {
 		ports = append(ports, p)
 	}
 	f.mu.Unlock()
-	found := &News{map[GroupFlow]struct{}{}, map[GroupFlow]bool{}, map[PortUse]struct{}{}}
+	found := &OtherSockets{map[GroupFlow]struct{}{}, map[GroupFlow]bool{}, map[PortUse]struct{}{}}
 	if len(flows)+len(sends)+len(ports) == 0 {
 		return found, nil
 	}
@@ -437,7 +444,7 @@ func (f *GroupWatcher) find(files Members) (*News, error) {
 		return nil, err
 	}
 	flows = slices.DeleteFunc(flows, func(g GroupFlow) bool { return users[g.GroupOn] <= ours[g.GroupOn] })
-	var joined []GroupFlow // those of sends that have a member on this host: a socket may receive one that it has not joined (IP_MULTICAST_ALL)
+	var joined []GroupFlow // of sends, those with a member on this host: a socket may receive one that it has not joined (IP_MULTICAST_ALL)
 	for g := range sends {
 		found.Received[g] = false
 		if users[g.GroupOn] > 0 {

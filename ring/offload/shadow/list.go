@@ -20,24 +20,24 @@ type List struct {
 	find    func(slot, gen uint32) *Watch
 	isOpen  bool
 	watched int // sockets in the list
-	lazy    []socketRef
+	pending []socketRef
 
-	every  int  // of the turns with frames, on which the list is looked at
-	soon   bool // look in the next turn, whatever the schedule says
-	turns  int  // with frames until the next look
-	empty  int  // looks in a row that found nothing
-	looked clock.Time
-	first  int // turns in which the links wait until a look finds nothing more: a flow was just claimed
+	lookEvery      int  // of the turns with frames, on which the list is looked at
+	soon           bool // look in the next turn, whatever the schedule says
+	turnsToLook    int  // with frames until the next look
+	emptyInARow    int  // looks in a row that found nothing
+	lookedAt       clock.Time
+	linksWaitTurns int // turns in which the links wait until a look finds nothing more: a flow was just claimed
 }
 
 // Watch is one socket's place in the list.
 type Watch struct {
-	On     bool // reading is wanted
-	fd     int
-	ref    socketRef
-	listed bool
-	events uint32 // asked for there
-	lazy   bool   // in List.lazy
+	On      bool // reading is wanted
+	fd      int
+	ref     socketRef
+	listed  bool
+	events  uint32 // asked for there
+	pending bool   // in List.lazy
 }
 
 // socketRef names a socket.
@@ -59,7 +59,7 @@ const (
 	quietTurns = 16384
 	emptyLooks = 64
 	lookGap    = clock.Time(50_000)
-	lazyMost   = 4096
+	pendingMax = 4096
 )
 
 // Open makes the list of descriptors of a kernel. every is on which of the turns with frames it is looked at; find finds a socket's place,
@@ -68,7 +68,7 @@ func (l *List) Open(k Kernel, pool *buffers.DriverPool, every int, find func(slo
 	if l.ready, err = k.NewReadyList(); err != nil {
 		return err
 	}
-	l.receive, l.batch, l.find, l.every, l.isOpen = k.NewReceiver(pool), make([]sys.EpollEvent, 64), find, every, true
+	l.receive, l.batch, l.find, l.lookEvery, l.isOpen = k.NewReceiver(pool), make([]sys.EpollEvent, 64), find, every, true
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (l *List) Close() {
 // FD is readable while a shadow has something.
 func (l *List) FD() int { return l.ready.FD() }
 
-// Receiver reads the shadows.
+// Receiver is what reads the shadows' datagrams into the ring's pool.
 func (l *List) Receiver() Receiver { return l.receive }
 
 // ReturnSpare returns the buffers that reading keeps ready.
@@ -97,12 +97,12 @@ func (l *List) ReturnSpare() {
 // LookSoon has the next turn look, whatever the schedule says.
 func (l *List) LookSoon() { l.soon = true }
 
-// Claimed: a flow was just claimed. What the kernel has of it is older than any frame to come, so the links wait for it.
-func (l *List) Claimed() { l.first = claimTurns }
+// Claimed is called when a flow was just claimed: what the kernel has of it is older than any frame to come, so the links wait until it is read.
+func (l *List) Claimed() { l.linksWaitTurns = claimTurns }
 
 // LinksWait reports whether the links are to wait for what the kernel has of flows that were just claimed. Without a socket in the list it
 // has nothing, and nothing would look: they do not wait.
-func (l *List) LinksWait() bool { return l.first > 0 && l.watched > 0 }
+func (l *List) LinksWait() bool { return l.linksWaitTurns > 0 && l.watched > 0 }
 
 // IsDue reports whether it is time to look: on every so-many-th turn of those that frames came in, and in the turns between as the
 // constants above say. idle is how many turns in a row had no frame; long: the turns take long.
@@ -114,25 +114,25 @@ func (l *List) IsDue(turn uint64, idle int, long bool, now clock.Time) bool {
 		return true
 	}
 	if idle == 0 {
-		l.turns--
-		return l.turns < 0
+		l.turnsToLook--
+		return l.turnsToLook < 0
 	}
 	if !long && (idle < idleEvery || turn%idleEvery != 0) {
 		return false
 	}
-	return l.empty < emptyLooks || idle >= quietTurns || now-l.looked >= lookGap
+	return l.emptyInARow < emptyLooks || idle >= quietTurns || now-l.lookedAt >= lookGap
 }
 
-// hasLooked notes a look that found n sockets ready.
-func (l *List) hasLooked(n int, now clock.Time) {
-	l.turns, l.looked = l.every-1, now
-	if l.empty++; n > 0 {
-		l.empty = 0
+// noteLook counts a look, at which n sockets were ready, for the schedule.
+func (l *List) noteLook(n int, now clock.Time) {
+	l.turnsToLook, l.lookedAt = l.lookEvery-1, now
+	if l.emptyInARow++; n > 0 {
+		l.emptyInARow = 0
 	}
 }
 
-// Look lists sockets that are ready, room of them at most, and how many datagrams of each are to be read. After it comes Looked, unless it has
-// failed: nil.
+// Look lists sockets that are ready, at most room of them, and how many datagrams of each are to be read. EndLook follows, unless the result
+// is nil: then the call was interrupted.
 func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, each int) {
 	l.soon = false
 	most := min(room, len(l.batch))
@@ -140,7 +140,7 @@ func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, eac
 	if errno != 0 {
 		return nil, 0 // EINTR: the next look finds it
 	}
-	l.hasLooked(n, now)
+	l.noteLook(n, now)
 	l.soon = n == most
 	if each = burst; n > 0 && (idle > 0 || l.LinksWait()) {
 		each = max(each, room/n)
@@ -148,16 +148,16 @@ func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, eac
 	return l.batch[:n], each
 }
 
-// Looked ends a look: more reports whether some of what was ready was left.
-func (l *List) Looked(more bool) {
+// EndLook ends what Look began; more: datagrams of ready sockets were left, so the next turn looks again.
+func (l *List) EndLook(more bool) {
 	l.soon = l.soon || more
-	if l.first--; !l.soon {
-		l.first = 0
+	if l.linksWaitTurns--; !l.soon {
+		l.linksWaitTurns = 0
 	}
 }
 
-// Set makes the list what the socket wants. A socket that stops reading mostly goes on soon, so its entry is left asking until that shows, see
-// NotWanted, or the ring sleeps, see SyncPending: stopping costs nothing then, nor does going on.
+// Set starts or stops watching a socket's shadow. A socket that stops reading mostly goes on soon, so its entry stays until it is reported, see
+// StopWatching, or the ring sleeps, see SyncPending: stopping then needs no system call, nor does going on.
 func (l *List) Set(w *Watch, fd int, slot, gen uint32, on bool) error {
 	w.On = on
 	switch {
@@ -165,12 +165,12 @@ func (l *List) Set(w *Watch, fd int, slot, gen uint32, on bool) error {
 		return nil
 	case w.listed && !on && w.events != 0:
 		var err error
-		if len(l.lazy) >= lazyMost { // of sockets that are gone, most of them
+		if len(l.pending) >= pendingMax { // of sockets that are gone, most of them
 			err = l.SyncPending()
 		}
-		if !w.lazy {
-			w.lazy = true
-			l.lazy = append(l.lazy, w.ref)
+		if !w.pending {
+			w.pending = true
+			l.pending = append(l.pending, w.ref)
 		}
 		return err
 	}
@@ -178,26 +178,27 @@ func (l *List) Set(w *Watch, fd int, slot, gen uint32, on bool) error {
 	return l.update(w)
 }
 
-// NotWanted: a socket that does not read was reported. It is asked for no more.
-func (l *List) NotWanted(w *Watch) {
+// StopWatching is called when a socket that does not read was reported as ready: the list stops asking for it.
+func (l *List) StopWatching(w *Watch) {
 	if !w.On && w.events != 0 {
 		_ = l.update(w) // of a descriptor that is there
 	}
 }
 
-// SyncPending sets right what was left, before a sleep.
+// SyncPending makes the changes of the list that Set has put off; called before a sleep, so that a socket which does not read cannot wake the
+// ring.
 func (l *List) SyncPending() (err error) {
-	for _, x := range l.lazy {
-		if w := l.find(x.slot, x.gen); w != nil && w.lazy {
-			w.lazy = false
+	for _, x := range l.pending {
+		if w := l.find(x.slot, x.gen); w != nil && w.pending {
+			w.pending = false
 			err = errors.Join(err, l.update(w))
 		}
 	}
-	l.lazy = l.lazy[:0]
+	l.pending = l.pending[:0]
 	return err
 }
 
-// update is Set at once.
+// update makes the epoll entry of a socket what Watch.On says.
 func (l *List) update(w *Watch) error {
 	var want uint32
 	if w.On {

@@ -30,7 +30,7 @@ func TestWhenShadowsAreDue(t *testing.T) {
 		{"a clock that stands", 0, 0, 0, 20_000, 16_000, 1000, 1000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := &List{every: 100, watched: 1}
+			l := &List{lookEvery: 100, watched: 1}
 			looks, idle, now, read := 0, 0, clock.Time(0), clock.Time(0)
 			for i := range test.from + test.turns {
 				turn := uint64(i + 1)
@@ -39,7 +39,7 @@ func TestWhenShadowsAreDue(t *testing.T) {
 					read = now
 				}
 				if l.IsDue(turn, idle, false, read) {
-					l.hasLooked(test.found, read)
+					l.noteLook(test.found, read)
 					if i >= test.from {
 						looks++
 					}

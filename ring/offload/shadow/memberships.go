@@ -50,7 +50,7 @@ func (m *Memberships) Open(k Kernel, s *ring.Socket) {
 	*m = Memberships{kernel: k, s: s, fd: kernel.FD(s)}
 }
 
-// Close leaves what they hold.
+// Close closes the membership sockets, which leaves their groups; the shadow's own memberships end with the shadow.
 func (m *Memberships) Close() {
 	for _, h := range m.sockets {
 		_ = m.kernel.Close(h.fd) // a socket without data has nothing to lose
@@ -58,10 +58,10 @@ func (m *Memberships) Close() {
 	m.sockets = nil
 }
 
-// Groups lists them; not to be changed.
+// Groups lists the groups of the socket; not to be changed.
 func (m *Memberships) Groups() []Group { return m.groups }
 
-// SetGroups makes the list another one.
+// SetGroups replaces the list of groups, after the stack has joined and left the difference.
 func (m *Memberships) SetGroups(list []Group) { m.groups = list }
 
 // Add and Remove change the list by one.
@@ -82,40 +82,40 @@ func (m *Memberships) NeedsFilter() bool { return len(m.sockets) > 0 }
 func (m *Memberships) Join(g Group, resolved uint32) error {
 	named := int(g.IfIndex)
 	g.IfIndex = resolved
-	if m.holds(g) {
-		switch i, _ := m.find(g); { // as the kernel answers a descriptor that has the group
+	if m.isHeldBySocket(g) {
+		switch i, _ := m.findSocket(g); { // as the kernel answers a descriptor that has the group
 		case g.Source == [4]byte{}:
 			return unix.EADDRINUSE
 		case i >= 0:
 			return unix.EADDRNOTAVAIL
 		}
-		return m.hold(g)
+		return m.joinBySocket(g)
 	}
-	err := setMembership(m.kernel, m.fd, g, named, true)
+	err := setMembershipOn(m.kernel, m.fd, g, named, true)
 	if !errors.Is(err, unix.ENOBUFS) {
 		return err
 	}
 	if g.Source != ([4]byte{}) {
-		return m.move(g)
+		return m.moveToSockets(g)
 	}
-	return m.hold(g)
+	return m.joinBySocket(g)
 }
 
 // Leave leaves a group in the kernel; interface 0: on whichever it was joined.
 func (m *Memberships) Leave(g Group) error {
 	for _, h := range m.sockets {
 		if i := slices.IndexFunc(h.held, func(x Group) bool { return x.Same(g) && (g.IfIndex == 0 || x.IfIndex == g.IfIndex) }); i >= 0 {
-			return m.letGo(h, i)
+			return m.leaveBySocket(h, i)
 		}
 	}
-	if g.IfIndex != 0 && m.holds(g) {
+	if g.IfIndex != 0 && m.isHeldBySocket(g) {
 		return unix.EADDRNOTAVAIL // another source of it
 	}
-	return setMembership(m.kernel, m.fd, g, int(g.IfIndex), false)
+	return setMembershipOn(m.kernel, m.fd, g, int(g.IfIndex), false)
 }
 
 // find is the membership socket that has a membership, and its place there; -1 when the shadow has it.
-func (m *Memberships) find(g Group) (socket, at int) {
+func (m *Memberships) findSocket(g Group) (socket, at int) {
 	for i, h := range m.sockets {
 		if j := slices.Index(h.held, g); j >= 0 {
 			return i, j
@@ -124,15 +124,15 @@ func (m *Memberships) find(g Group) (socket, at int) {
 	return -1, -1
 }
 
-// descriptor is the one that has a membership.
+// descriptor is the descriptor that has joined the group: of a membership socket or the shadow.
 func (m *Memberships) descriptor(g Group) int {
-	if i, _ := m.find(g); i >= 0 {
+	if i, _ := m.findSocket(g); i >= 0 {
 		return m.sockets[i].fd
 	}
 	return m.fd
 }
 
-// descriptors are those of the memberships that membership sockets have.
+// descriptors are the descriptors of membership sockets, by the groups that they have joined.
 func (m *Memberships) descriptors() map[Group]int {
 	if len(m.sockets) == 0 {
 		return nil
@@ -147,7 +147,7 @@ func (m *Memberships) descriptors() map[Group]int {
 }
 
 // setMembership joins or leaves a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
-func setMembership(k Kernel, fd int, g Group, ifIndex int, join bool) error {
+func setMembershipOn(k Kernel, fd int, g Group, ifIndex int, join bool) error {
 	var source netip.Addr
 	if g.Source != ([4]byte{}) {
 		source = netip.AddrFrom4(g.Source)
@@ -157,5 +157,5 @@ func setMembership(k Kernel, fd int, g Group, ifIndex int, join bool) error {
 
 // membership is setMembership on the interface of the group.
 func membership(k Kernel, fd int, g Group, join bool) error {
-	return setMembership(k, fd, g, int(g.IfIndex), join)
+	return setMembershipOn(k, fd, g, int(g.IfIndex), join)
 }

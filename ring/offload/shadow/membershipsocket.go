@@ -23,16 +23,16 @@ type membershipSocket struct {
 	full bool // no further group, as the kernel said
 }
 
-// holds reports whether a membership socket has the group on that interface, from whatever source: then the shadow must not, because its
-// list of sources would keep the others away.
-func (m *Memberships) holds(g Group) bool {
+// isHeldBySocket reports whether a membership socket has joined the group on that interface, for whatever source: the shadow must not join it
+// then, because the shadow's own list of sources would keep datagrams of the other sources away.
+func (m *Memberships) isHeldBySocket(g Group) bool {
 	return slices.ContainsFunc(m.sockets, func(h *membershipSocket) bool {
 		return slices.ContainsFunc(h.held, func(x Group) bool { return x.Addr == g.Addr && x.IfIndex == g.IfIndex })
 	})
 }
 
-// hold joins a group with a membership socket, a new one if need be. On an error nothing has changed.
-func (m *Memberships) hold(g Group) error {
+// joinBySocket joins a group with a membership socket that has room, or with a new one. On an error nothing has changed.
+func (m *Memberships) joinBySocket(g Group) error {
 	for _, h := range m.sockets {
 		listed := slices.ContainsFunc(h.held, func(x Group) bool { return x.Addr == g.Addr && x.IfIndex == g.IfIndex })
 		if h.full && !listed {
@@ -58,14 +58,14 @@ func (m *Memberships) hold(g Group) error {
 	h.held = []Group{g}
 	m.sockets = append(m.sockets, h)
 	if err := m.ApplyFilter(); err != nil {
-		return errors.Join(err, m.letGo(h, 0))
+		return errors.Join(err, m.leaveBySocket(h, 0))
 	}
 	return nil
 }
 
-// move joins one more source of a group. If the shadow has sources of the group, its list is full: all of them go to membership sockets with
-// the new one. They are joined there before they are left here, so that the host is a member throughout.
-func (m *Memberships) move(g Group) (err error) {
+// moveToSockets joins one more source of a group whose list in the shadow is full: all sources of the group go to membership sockets, with
+// the new one. They are joined there before the shadow leaves them, so that the host is a member throughout.
+func (m *Memberships) moveToSockets(g Group) (err error) {
 	list := []Group{g}
 	for _, x := range m.groups {
 		if x.Addr == g.Addr && x.IfIndex == g.IfIndex && !slices.Contains(list, x) {
@@ -73,9 +73,9 @@ func (m *Memberships) move(g Group) (err error) {
 		}
 	}
 	for i, x := range list {
-		if err = m.hold(x); err != nil {
+		if err = m.joinBySocket(x); err != nil {
 			for _, x := range list[:i] {
-				err = errors.Join(err, m.drop(x))
+				err = errors.Join(err, m.undoJoinBySocket(x))
 			}
 			return err
 		}
@@ -86,18 +86,18 @@ func (m *Memberships) move(g Group) (err error) {
 	return err
 }
 
-// drop undoes hold.
-func (m *Memberships) drop(g Group) error {
+// undoJoinBySocket undoes joinBySocket.
+func (m *Memberships) undoJoinBySocket(g Group) error {
 	for _, h := range m.sockets {
 		if i := slices.Index(h.held, g); i >= 0 {
-			return m.letGo(h, i)
+			return m.leaveBySocket(h, i)
 		}
 	}
 	return nil
 }
 
-// letGo leaves a membership socket's membership, and closes the membership socket with the last one.
-func (m *Memberships) letGo(h *membershipSocket, i int) error {
+// leaveBySocket leaves the group at index i of a membership socket, and closes the membership socket with its last group.
+func (m *Memberships) leaveBySocket(h *membershipSocket, i int) error {
 	if err := membership(m.kernel, h.fd, h.held[i], false); err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (m *Memberships) openSocket() (*membershipSocket, error) {
 	return &membershipSocket{fd: fd}, nil
 }
 
-// ApplyFilter makes the shadow receive what membership sockets have joined, whatever the application said of IP_MULTICAST_ALL: the driver sees
-// to that.
+// ApplyFilter switches IP_MULTICAST_ALL on at the shadow, so that it receives the groups that membership sockets have joined. Where the
+// application has switched it off, the driver drops what the socket has not joined (isNotJoined).
 func (m *Memberships) ApplyFilter() error {
 	if len(m.sockets) == 0 || ring.OptionsOf(m.s).MulticastAll {
 		return nil

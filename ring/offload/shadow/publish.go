@@ -6,7 +6,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 )
 
-// Publish tells the watcher what the socket has joined, if that is anything, or was. present is the number that an interface has now.
+// Publish tells the watcher the groups that the socket has joined, if it has any, or had. present maps an interface's index at joining to its
+// index now.
 func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int) {
 	if len(m.groups) == 0 && !m.published {
 		return
@@ -32,7 +33,7 @@ func (m *Memberships) Publish(w *GroupWatcher, k Key, present func(int) int) {
 	w.SetJoined(k, j)
 }
 
-// PublishGroup is Publish when one group was joined or left.
+// PublishGroup is Publish for one group that was joined or left.
 func (m *Memberships) PublishGroup(w *GroupWatcher, k Key, present func(int) int, g Group) {
 	if !m.published || len(m.groups) == 0 {
 		m.Publish(w, k, present)
@@ -59,12 +60,13 @@ func (m *Memberships) Withdraw(w *GroupWatcher, k Key) {
 	}
 }
 
+// on is the group with the index that its interface has now.
 func (g Group) on(present func(int) int) host.GroupOn {
 	return host.GroupOn{Group: g.Addr, Interface: uint32(present(int(g.IfIndex)))}
 }
 
-// IsShared reports whether the news has other members of a group, on a port.
-func (n *News) IsShared(g Group, port uint16, present func(int) int) bool {
+// IsShared reports whether other sockets of the host are members of a group and bound to the port.
+func (n *OtherSockets) IsShared(g Group, port uint16, present func(int) int) bool {
 	if len(n.Shared) == 0 {
 		return false
 	}

@@ -19,24 +19,25 @@ type Tie struct {
 	now    int
 }
 
+// newTie makes a tie, on a duplicate of the descriptor.
 func newTie(k Kernel, s *ring.Socket, fd int, g Group, now int) Tie {
 	t := Tie{Socket: s, kernel: k, group: g, now: now}
 	t.fd, t.Err = k.Duplicate(fd)
 	return t
 }
 
-// DeviceTie is that of a socket that is bound to the interface.
+// DeviceTie is the tie of a socket that is bound to the interface (SO_BINDTODEVICE).
 func DeviceTie(k Kernel, s *ring.Socket, now int) Tie {
 	return newTie(k, s, kernel.FD(s), Group{}, now)
 }
 
-// Ties appends those of memberships on an interface that has another number now.
+// Ties appends a tie for each membership on an interface whose index was old and is now.
 func (m *Memberships) Ties(dst []Tie, old, now int) []Tie {
 	for _, g := range m.groups {
 		if g.IfIndex != uint32(old) {
 			continue
 		}
-		i, at := m.find(g)
+		i, at := m.findSocket(g)
 		dst = append(dst, newTie(m.kernel, m.s, m.descriptor(g), g, now))
 		if i >= 0 {
 			m.sockets[i].held[at].IfIndex = uint32(now)
@@ -45,7 +46,8 @@ func (m *Memberships) Ties(dst []Tie, old, now int) []Tie {
 	return dst
 }
 
-// Make is a job's: it may wait for the kernel's configuration lock.
+// Make binds or joins again, and closes the tie's descriptor; Err has the result. It runs in a job, because it may wait for the kernel's
+// configuration lock.
 func (t *Tie) Make(ifName string) {
 	if t.Err != nil {
 		return

@@ -11,7 +11,7 @@ import (
 // The default, 212,992 bytes, is some 280 short datagrams: 3 ms at 100,000 a second.
 const receiveBuffer = 4 << 20
 
-// Widen gives the shadow room for what comes while its owner does not poll: beyond net.core.rmem_max where the
+// Widen enlarges the shadow's receive buffer, for datagrams that come while its owner does not poll: beyond net.core.rmem_max where the
 // process may (CAP_NET_ADMIN), else up to it, and then with a reason for the socket's path.
 func Widen(k Kernel, s *ring.Socket) (why ring.Reason, err error) {
 	if ring.OptionsOf(s).ReceiveBuffer != 0 {

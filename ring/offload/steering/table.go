@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
-// Claimer takes flows from the kernel: what a claim matches comes to the links of an interface. Any goroutine.
+// Claimer redirects flows from the kernel to the links of an interface: packets that a claim matches arrive there. Any goroutine.
 type Claimer interface {
 	Claim(f link.Flow) error
 	Release(f link.Flow) error
@@ -25,14 +25,14 @@ type Claim struct {
 	link.Flow
 }
 
-// Held is what one socket has claimed. The zero value is nothing.
-type Held struct{ claims []Claim }
+// HeldClaims are the claims of one socket. The zero value has none.
+type HeldClaims struct{ claims []Claim }
 
 // Has reports whether the socket has a claim.
-func (h *Held) Has(c Claim) bool { return slices.Contains(h.claims, c) }
+func (h *HeldClaims) Has(c Claim) bool { return slices.Contains(h.claims, c) }
 
 // Len is how many claims the socket has.
-func (h *Held) Len() int { return len(h.claims) }
+func (h *HeldClaims) Len() int { return len(h.claims) }
 
 // Table is the claims of one ring's sockets. It belongs to the ring's goroutine.
 type Table struct {
@@ -63,7 +63,7 @@ func (t *Table) RemoveTarget(at Target) {
 }
 
 // Add claims one more flow for a socket.
-func (t *Table) Add(h *Held, c Claim) error {
+func (t *Table) Add(h *HeldClaims, c Claim) error {
 	if t.users[c] == 0 {
 		if err := c.At.Claim(c.Flow); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (t *Table) Add(h *Held, c Claim) error {
 }
 
 // Remove releases one of the socket's claims, if it has it.
-func (t *Table) Remove(h *Held, c Claim) (had bool) {
+func (t *Table) Remove(h *HeldClaims, c Claim) (had bool) {
 	i := slices.Index(h.claims, c)
 	if i < 0 {
 		return false
@@ -85,6 +85,7 @@ func (t *Table) Remove(h *Held, c Claim) (had bool) {
 	return true
 }
 
+// release counts one user of a claim less, and releases it with the last one.
 func (t *Table) release(c Claim) {
 	if t.users[c]--; t.users[c] > 0 {
 		return
@@ -95,8 +96,9 @@ func (t *Table) release(c Claim) {
 	}
 }
 
-// Set makes the socket's claims those of a list. It reports whether there are new ones, and why others could not be made.
-func (t *Table) Set(h *Held, want []Claim) (added bool, refused []error) {
+// Set makes the socket's claims those of a list: missing ones are made, others released. added: there are new ones. refused: why others could
+// not be made.
+func (t *Table) Set(h *HeldClaims, want []Claim) (added bool, refused []error) {
 	had := h.claims
 	has := make(map[Claim]bool, len(had))
 	for _, c := range had {
@@ -121,8 +123,9 @@ func (t *Table) Set(h *Held, want []Claim) (added bool, refused []error) {
 	return added, refused
 }
 
-// AddAt claims at one target what a socket wants there and does not have yet. On an error some of it may be claimed: see ReleaseAt.
-func (t *Table) AddAt(h *Held, at Target, want []Claim) error {
+// AddAt makes those claims of a list that are for one target, where the socket does not have them yet. On an error some may be made: see
+// ReleaseAt.
+func (t *Table) AddAt(h *HeldClaims, at Target, want []Claim) error {
 	has := make(map[Claim]bool, len(h.claims))
 	for _, c := range h.claims {
 		has[c] = true
@@ -138,8 +141,8 @@ func (t *Table) AddAt(h *Held, at Target, want []Claim) error {
 	return nil
 }
 
-// ReleaseAt releases what a socket holds at one target.
-func (t *Table) ReleaseAt(h *Held, at Target) error {
+// ReleaseAt releases a socket's claims at one target. On an error a flow is still redirected.
+func (t *Table) ReleaseAt(h *HeldClaims, at Target) error {
 	failures := t.failures
 	h.claims = slices.DeleteFunc(h.claims, func(c Claim) bool {
 		if c.At == at {
@@ -153,8 +156,8 @@ func (t *Table) ReleaseAt(h *Held, at Target) error {
 	return nil
 }
 
-// ReleaseAll releases what a socket holds.
-func (t *Table) ReleaseAll(h *Held) {
+// ReleaseAll releases all claims of a socket.
+func (t *Table) ReleaseAll(h *HeldClaims) {
 	for _, c := range h.claims {
 		t.release(c)
 	}

@@ -62,7 +62,7 @@ func TestTable(t *testing.T) {
 	require.Equal(t, []Target{at}, table.Targets())
 	flow := func(s string) Claim { return Claim{at, link.Flow{Protocol: link.UDP, VLAN: 5, Local: ap(s)}} }
 	x, y, z := flow("10.0.0.1:1"), flow("10.0.0.1:2"), flow("10.0.0.1:3")
-	var a, b Held
+	var a, b HeldClaims
 	added, refused := table.Set(&a, []Claim{x, y})
 	require.True(t, added)
 	require.Empty(t, refused)
@@ -122,27 +122,27 @@ func TestWants(t *testing.T) {
 	group := netip.MustParseAddr("239.1.1.1")
 	for _, test := range []struct {
 		name  string
-		wants Wants
+		wants SocketFlows
 		on    on
 		list  []Claim
 	}{
-		{"an address that no interface has", Wants{Local: ap("0.0.0.0:7")}, both,
+		{"an address that no interface has", SocketFlows{Local: ap("0.0.0.0:7")}, both,
 			[]Claim{claim(plain, "0.0.0.0:7", ""), claim(tagged, "0.0.0.0:7", "")}},
-		{"connected, on one interface", Wants{Local: ap("10.0.0.1:7"), Remote: ap("10.0.0.2:9"), IfIndex: 3}, both,
+		{"connected, on one interface", SocketFlows{Local: ap("10.0.0.1:7"), Remote: ap("10.0.0.2:9"), IfIndex: 3}, both,
 			[]Claim{claim(tagged, "10.0.0.1:7", "10.0.0.2:9")}},
-		{"on another interface", Wants{Local: ap("10.0.0.1:7"), IfIndex: 4}, both, nil},
-		{"a shared port", Wants{Local: ap("10.0.0.1:7"), Kernel: true}, both, nil},
-		{"nothing may be claimed on one", Wants{Local: ap("0.0.0.0:7")}, on{tagged: 3}, []Claim{claim(tagged, "0.0.0.0:7", "")}},
-		{"groups, of which one is the kernel's", Wants{Local: ap("0.0.0.0:7"), Kernel: true,
-			Groups: []Group{{Addr: group, IfIndex: 2}, {Addr: group, IfIndex: 3, Kernel: true}}}, both, []Claim{claim(plain, "239.1.1.1:7", "")}},
-		{"bound to a group, two sources", Wants{Local: ap("239.1.1.1:7"), Groups: []Group{
+		{"on another interface", SocketFlows{Local: ap("10.0.0.1:7"), IfIndex: 4}, both, nil},
+		{"a shared port", SocketFlows{Local: ap("10.0.0.1:7"), LeaveToKernel: true}, both, nil},
+		{"nothing may be claimed on one", SocketFlows{Local: ap("0.0.0.0:7")}, on{tagged: 3}, []Claim{claim(tagged, "0.0.0.0:7", "")}},
+		{"groups, of which one is the kernel's", SocketFlows{Local: ap("0.0.0.0:7"), LeaveToKernel: true,
+			Groups: []Group{{Addr: group, IfIndex: 2}, {Addr: group, IfIndex: 3, LeaveToKernel: true}}}, both, []Claim{claim(plain, "239.1.1.1:7", "")}},
+		{"bound to a group, two sources", SocketFlows{Local: ap("239.1.1.1:7"), Groups: []Group{
 			{Addr: group, IfIndex: 2, Source: netip.MustParseAddr("10.0.0.2")},
 			{Addr: group, IfIndex: 2, Source: netip.MustParseAddr("10.0.0.3")},
 			{Addr: netip.MustParseAddr("239.1.1.2"), IfIndex: 2}}}, both,
 			[]Claim{claim(plain, "239.1.1.1:7", "10.0.0.2:0"), claim(plain, "239.1.1.1:7", "10.0.0.3:0")}},
-		{"joined twice", Wants{Local: ap("239.1.1.1:7"), Groups: []Group{{Addr: group, IfIndex: 2}, {Addr: group, IfIndex: 2}}}, both,
+		{"joined twice", SocketFlows{Local: ap("239.1.1.1:7"), Groups: []Group{{Addr: group, IfIndex: 2}, {Addr: group, IfIndex: 2}}}, both,
 			[]Claim{claim(plain, "239.1.1.1:7", "")}},
-		{"bound to an address, and a member", Wants{Local: ap("10.0.0.1:7"), IfIndex: 2, Groups: []Group{{Addr: group, IfIndex: 2}}}, both,
+		{"bound to an address, and a member", SocketFlows{Local: ap("10.0.0.1:7"), IfIndex: 2, Groups: []Group{{Addr: group, IfIndex: 2}}}, both,
 			[]Claim{claim(plain, "10.0.0.1:7", "")}},
 	} {
 		test.wants.Protocol = link.UDP
