@@ -4,38 +4,37 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
 // The verdicts of a callback, under VMA's names.
 const (
-	PacketDrop = ring.Drop // the packet is released
-	PacketRecv = ring.Keep // it goes on: to Poll's completions, or to where RecvFromZeroCopy finds it
-	PacketHold = ring.Hold // the callback has it, and releases it later
+	PacketDrop = ring.Drop // release the packet
+	PacketRecv = ring.Keep // deliver it: by Poll's completions, or in pull mode by RecvFromZeroCopy
+	PacketHold = ring.Hold // the callback keeps the packet and releases it later
 )
 
-// Info is what a callback is notified of a packet. It is a value: everything in it may be kept. (VMA: struct vma_info_t, whose pointers are
-// good during the call only, and whose payload_sz is never filled in.)
+// Info describes the packet that a callback sees. It is a value: everything in it may be kept. (VMA: struct vma_info_t, whose pointers are
+// valid during the call only, and whose payload_sz is never set.)
 type Info struct {
-	Socket        *xtreme.Socket // children share their listener's callback: this is the one that received
+	Socket        *xtreme.Socket // the socket that received the packet; accepted connections share their listener's callback
 	Source        netip.AddrPort
-	Destination   netip.AddrPort // where the packet was sent to; the zero Addr where the ring cannot know
-	IfIndex       uint32         // interface it came in on; 0 where the ring cannot know
-	Bytes         int            // payload of the whole packet
-	Time          ring.Stamp     // zero unless timestamps were asked for
-	ViaKernel     bool           // on an offloaded socket: it came through the kernel's socket beside it
+	Destination   netip.AddrPort // to which the packet was sent; the zero AddrPort if the ring cannot know
+	IfIndex       uint32         // index of the interface on which it arrived; 0 if the ring cannot know
+	Bytes         int            // length of the whole packet's payload
+	Time          xtreme.Stamp   // when it arrived; zero unless timestamps were asked for
+	ViaKernel     bool           // the socket is offloaded, and this packet was received through the kernel's socket beside it
 	Err           error          // ErrTruncated: the datagram was cut
-	QueuedPackets int            // that wait on the socket before this one
-	QueuedBytes   int
+	QueuedPackets int            // packets that are queued on the socket before this one
+	QueuedBytes   int            // their bytes
 }
 
-// Callback sees each packet of a socket inside Poll, in order and before it is queued. The packet is the callback's for the call; with
-// PacketHold it stays so.
-type Callback func(Info, buffers.Packet) ring.Verdict
+// Callback is called inside Poll for each packet of a socket, in order and before the packet is queued. It may use the packet until it returns,
+// and longer if it returns PacketHold.
+type Callback func(Info, xtreme.Packet) xtreme.Verdict
 
-// receiveCallback makes a receive callback of a callback. It keeps no state: children on whatever ring share it.
+// receiveCallback converts f to the form of package ring. The result has no state, so that a listener's connections can share it.
 func (f Callback) receiveCallback() ring.ReceiveCallback {
 	return func(s *ring.Socket, c *ring.Completion) ring.Verdict {
 		packets, bytes := s.Waiting()
@@ -44,10 +43,10 @@ func (f Callback) receiveCallback() ring.ReceiveCallback {
 	}
 }
 
-// RegisterRecvCallback makes f see each packet of s before it is queued; nil unregisters. It may be called at any time, inside a callback
-// as well, on the poller's goroutine: from another it is ErrOwner. Packets that wait already are not shown to it. What f keeps goes
-// where the socket's packets go: to Poll, or, on a socket in pull mode, to RecvFromZeroCopy. Connections accepted later have their listener's
-// callback. Errors: nil socket, closed (ErrClosed), another goroutine's (ErrOwner).
+// RegisterRecvCallback makes f see each packet of s before it is queued; a nil f ends that. It may be called at any time, inside a callback too.
+// Packets that are queued already are not shown to f. Packets for which f returns PacketRecv are delivered as the socket's mode says: by Poll,
+// or in pull mode by RecvFromZeroCopy. Connections that a listener accepts later have its callback. Errors: a nil socket (EBADF), a closed
+// one (ErrClosed), another goroutine than the owner (ErrOwner). (VMA: register_recv_callback.)
 func RegisterRecvCallback(s *xtreme.Socket, f Callback) error {
 	if s == nil {
 		return noSocket("RegisterRecvCallback")
@@ -56,7 +55,7 @@ func RegisterRecvCallback(s *xtreme.Socket, f Callback) error {
 	if f != nil {
 		h = f.receiveCallback()
 	}
-	switch {
+	switch { // pull mode has two names in package ring: Queue without a callback, Callback with one
 	case m == ring.Queue && f != nil:
 		m = ring.Callback
 	case m == ring.Callback && f == nil:
@@ -68,8 +67,8 @@ func RegisterRecvCallback(s *xtreme.Socket, f Callback) error {
 	return nil
 }
 
-// RecvCallback configures a socket with a callback: in completion mode what it keeps comes from Poll, with pull in pull mode
-// it waits for RecvFromZeroCopy. From the first packet on, unlike RegisterRecvCallback after the socket was opened.
+// RecvCallback returns the configuration of a socket with a callback, in pull mode if pull is true, else in completion mode. The callback sees
+// every packet, while RegisterRecvCallback, after the socket was opened, may miss the first ones.
 func RecvCallback(f Callback, pull bool) xtreme.SocketConfig {
 	switch {
 	case f == nil && pull:
@@ -82,12 +81,12 @@ func RecvCallback(f Callback, pull bool) xtreme.SocketConfig {
 	return xtreme.SocketConfig{ReceiveCallback: f.receiveCallback()}
 }
 
-// Pull configures a socket in pull mode: its packets wait on it, Poll reports them with EventIn, and RecvFromZeroCopy or Recv
-// takes them. The mode is fixed once the socket is bound, connected or listening; a listener's children have it too.
+// Pull returns the configuration of a socket in pull mode: its packets are queued on the socket, Poll reports them with EventIn, and
+// RecvFromZeroCopy or Recv returns them. Connections that a listener accepts have its mode.
 func Pull() xtreme.SocketConfig { return xtreme.SocketConfig{ReceiveMode: ring.Queue} }
 
-// SetPull does what Pull does for a socket that was made in steps (NewTCP, NewUDP), or a connection in the turn that announced it; with
-// on false it goes back to completion mode. A registered callback stays. Later it is ErrMode.
+// SetPull turns pull mode on or off. It is possible before a socket of NewTCP or NewUDP is bound, connected or listening, and for an accepted
+// connection until the next Poll after the one that announced it; later it is ErrMode. A registered callback stays registered. Owner only.
 func SetPull(s *xtreme.Socket, on bool) error {
 	if s == nil {
 		return noSocket("SetPull")

@@ -14,9 +14,9 @@ type Support uint8
 
 // The degrees of support.
 const (
-	No     Support = iota // the call answers an error
-	Partly                // it works, and Reason says what is missing from it
-	Yes
+	No     Support = iota // the call returns an error
+	Partly                // it works, and Reason says what is missing
+	Yes                   // it works
 )
 
 // String is the value in words.
@@ -27,7 +27,7 @@ func (s Support) String() string {
 	return fmt.Sprintf("Support(%d)", uint8(s))
 }
 
-// Feature is something that a socket may have or not.
+// Feature names something that a socket can do on some paths and not on others.
 type Feature string
 
 // The features.
@@ -35,7 +35,7 @@ const (
 	ReceiveCallback   Feature = "receive-callback"   // RegisterRecvCallback
 	ZeroCopyReceive   Feature = "zero-copy-receive"  // RecvFromZeroCopy
 	ZeroCopySend      Feature = "zero-copy-send"     // Socket.SendPacket
-	WarmSend          Feature = "warm-send"          // Warm
+	WarmSend          Feature = "warm-send"          // DummySend
 	NetworkHeader     Feature = "network-header"     // SocketNetworkHeader
 	ArmRing           Feature = "arm-ring"           // ModifyRing with Arm
 	ModerateRing      Feature = "moderate-ring"      // ModifyRing with Moderation
@@ -45,20 +45,20 @@ const (
 	ThreadIndependent Feature = "thread-independent" // the poller's goroutine may change its thread
 )
 
-// Features lists them all.
+// Features lists all features that Query knows.
 func Features() []Feature {
 	return []Feature{ReceiveCallback, ZeroCopyReceive, ZeroCopySend, WarmSend, NetworkHeader, ArmRing, ModerateRing, WindowAtRelease,
 		OutPerAck, SharedMulticast, ThreadIndependent}
 }
 
-// Capability is what a socket has of a feature. Reason is zero with Yes.
+// Capability says how far a socket has a feature.
 type Capability struct {
 	Feature Feature
 	Support Support
-	Reason  ring.Reason
+	Reason  xtreme.Reason // why not, or what is missing; zero with Yes
 }
 
-// String is one line.
+// String is feature, support and reason in one line.
 func (c Capability) String() string {
 	if c.Reason.Code == "" {
 		return fmt.Sprintf("%s: %v", c.Feature, c.Support)
@@ -66,8 +66,8 @@ func (c Capability) String() string {
 	return fmt.Sprintf("%s: %v: %v", c.Feature, c.Support, c.Reason)
 }
 
-// Query reports what this socket has of a feature, on the path that it is on now. (VMA: vma_extra_supported_mask, in which every bit is
-// always set.) Errors: a socket without a ring (ErrState) or closed (ErrClosed), an unknown feature (EINVAL), another goroutine (ErrOwner).
+// Query returns how far a socket has a feature on the path that it has now. Errors: a socket without a ring (ErrState) or closed (ErrClosed), an
+// unknown feature (EINVAL), another goroutine than the owner (ErrOwner). (VMA: vma_extra_supported_mask, in which every bit is always set.)
 func Query(s *xtreme.Socket, f Feature) (Capability, error) {
 	c := Capability{Feature: f, Support: No}
 	if s == nil {
@@ -84,7 +84,7 @@ func Query(s *xtreme.Socket, f Feature) (Capability, error) {
 	return c, nil
 }
 
-// Capabilities is Query for every feature.
+// Capabilities is Query for all features, in the order of Features.
 func Capabilities(s *xtreme.Socket) ([]Capability, error) {
 	var all []Capability
 	for _, f := range Features() {
@@ -107,8 +107,9 @@ var (
 		Text: "the socket is in completion mode: its packets come from Poll, without copying as well"}
 )
 
+// queries has the function that answers Query for each feature. The socket has a ring, and the caller is its owner.
 var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
-	ReceiveCallback: receives,
+	ReceiveCallback: canReceive,
 	ZeroCopyReceive: func(s *xtreme.Socket) (Support, ring.Reason) {
 		switch {
 		case s.Kind() == xtreme.KindListener:
@@ -121,9 +122,9 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 		return Yes, ring.Reason{}
 	},
 	ZeroCopySend: func(s *xtreme.Socket) (Support, ring.Reason) {
-		support, why := of(ring.CapZeroCopySend)(s)
+		support, why := byCapability(ring.CapZeroCopySend)(s)
 		if support == No {
-			support = Partly // SendPacket copies, and says SENT
+			support = Partly // SendPacket works, with a copy
 		}
 		return support, why
 	},
@@ -145,9 +146,9 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 	},
 	ArmRing:         func(*xtreme.Socket) (Support, ring.Reason) { return Yes, ring.Reason{} },
 	ModerateRing:    func(*xtreme.Socket) (Support, ring.Reason) { return No, noModeration },
-	WindowAtRelease: of(ring.CapWindowAtRelease),
-	OutPerAck:       of(ring.CapOutPerAck),
-	SharedMulticast: of(ring.CapSharedMulticast),
+	WindowAtRelease: byCapability(ring.CapWindowAtRelease),
+	OutPerAck:       byCapability(ring.CapOutPerAck),
+	SharedMulticast: byCapability(ring.CapSharedMulticast),
 	ThreadIndependent: func(s *xtreme.Socket) (Support, ring.Reason) {
 		if s.Ring().Caps().Has(ring.CapThreadBound) {
 			return No, ring.Reason{Code: "ring.thread_bound", Text: "the ring lives on the thread of its first Poll"}
@@ -156,15 +157,16 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 	},
 }
 
-func receives(s *xtreme.Socket) (Support, ring.Reason) {
+// canReceive answers for features of receiving: a listener has them for its connections only.
+func canReceive(s *xtreme.Socket) (Support, ring.Reason) {
 	if s.Kind() == xtreme.KindListener {
 		return Partly, listenerOnly
 	}
 	return Yes, ring.Reason{}
 }
 
-// of is the query for a capability of the ring.
-func of(c ring.Caps) func(*xtreme.Socket) (Support, ring.Reason) {
+// byCapability returns the query for a feature that depends on a capability of the socket's ring alone.
+func byCapability(c ring.Caps) func(*xtreme.Socket) (Support, ring.Reason) {
 	return func(s *xtreme.Socket) (Support, ring.Reason) {
 		if why := s.Ring().Why(c); why.Code != "" {
 			return No, why

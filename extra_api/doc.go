@@ -1,6 +1,6 @@
 // Package extraapi (folder extra_api) is VMA's Extra API for Go: receive callbacks, zero-copy receive, warm sends, the rings of a
-// socket, rules and statistics, by names that code written for libvma finds again. It adds no rings and no buffers: sockets are
-// package xtreme's, and what it does is done by packages ring and buffers.
+// socket, rules and statistics. It is for programs that were written for libvma, whose names it keeps. Its sockets, packets and completions are
+// those of package xtreme.
 //
 // # Seeing packets first
 //
@@ -8,7 +8,7 @@
 //
 //	engine, err := xtreme.New(conf.FromEnvironment())
 //	poller, err := engine.NewPoller("feed", xtreme.PollerConfig{})
-//	callback := func(i extraapi.Info, p buffers.Packet) ring.Verdict {
+//	callback := func(i extraapi.Info, p xtreme.Packet) xtreme.Verdict {
 //		if !wanted(p.Bytes()) {
 //			return extraapi.PacketDrop
 //		}
@@ -16,25 +16,26 @@
 //		if err != nil {
 //			return extraapi.PacketDrop
 //		}
-//		work <- l          // which calls l.Release; here there must be room
+//		work <- l // a buffered channel with room; its receiver calls l.Release
 //		return extraapi.PacketHold
 //	}
 //	socket, err := poller.OpenUDP(address, xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(callback, false)})
 //
-//	PacketDrop  released at once
-//	PacketRecv  goes on: to Poll's completions, or, in pull mode, to where RecvFromZeroCopy takes it
-//	PacketHold  the callback's: FreePackets on the poller's goroutine, Lend for others; Poll and RecvFromZeroCopy do not see it
+//	PacketDrop  the packet is released at once
+//	PacketRecv  the packet is delivered: by Poll's completions, or, in pull mode, by RecvFromZeroCopy
+//	PacketHold  the packet belongs to the callback, and Poll and RecvFromZeroCopy do not deliver it; the program releases it later, by
+//	            FreePackets on the poller's goroutine, or on another one after Packet.Lend
 //
-// What a callback may and may not do, and what comes of it:
+// What a callback may and may not do:
 //
-//	panics                  its socket is reset; Poll returns a *ring.CallbackPanic, after the completions of that Poll; other sockets go on
-//	blocks                  its owner waits, with all its sockets; nothing is lost; other pollers go on
-//	closes its socket       yes; a packet that it keeps is dropped
-//	releases the packet     yes, with any verdict; a kept one is then dropped
-//	sends, registers        yes; a callback that it registers sees the next packet
-//	receives                in pull mode, what waited before the packet in hand
-//	polls, closes the ring  EDEADLK
-//	registers elsewhere     from another goroutine than the poller's: ErrOwner
+//	panic                   its socket is reset; Poll returns a *ring.CallbackPanic, after the completions of that Poll; other sockets go on
+//	block                   the poller's goroutine waits, with all its sockets; nothing is lost; other pollers go on
+//	close its socket        allowed; the packet is then dropped even with PacketRecv
+//	release the packet      allowed with any verdict; the packet is then dropped even with PacketRecv
+//	send, register          allowed; a callback that it registers sees the next packet
+//	receive                 allowed in pull mode: it returns packets that arrived before this one
+//	poll, close the ring    EDEADLK
+//	call from elsewhere     ErrOwner on another goroutine than the poller's
 //
 // Connections have the callback of their listener, because early data comes with them; Info.Socket says which one it is. FIN and
 // errors are no packets: they come as completions.
@@ -43,7 +44,7 @@
 //
 // A socket is in completion mode, in which Poll delivers its packets, or in pull mode ([Pull], [SetPull]), in which they wait on it
 // and Poll reports them with EventIn. The mode is fixed when the socket is bound, connected or listening; the calls of the other one
-// answer ring.ErrMode.
+// return ring.ErrMode.
 //
 //	n, bytes, err := extraapi.RecvFromZeroCopy(socket, done[:], 0, 0)
 //	for i := range done[:n] {
@@ -53,42 +54,44 @@
 //	}
 //	extraapi.FreeCompletions(socket, done[:n])
 //
-//	nothing waits           EAGAIN; EventIn follows
-//	the peer's FIN          io.EOF, after the data, each time
-//	reset, time-out         the error, each time
-//	too little room         ENOBUFS with the length of the packet; it stays. Recv takes part of a packet, by copying
-//	MSG_PEEK, MSG_WAITALL   ErrNotSupported, with the reason; the data stays
-//	ZeroCopyForce           EIO where the kernel's stack carries the socket, or has received the first packet; it stays
+// What RecvFromZeroCopy returns when there is no packet to return:
 //
-// On kernel rings the kernel copies each packet once, into the ring's buffer; nothing after that is a copy.
+//	nothing is queued       EAGAIN; EventIn follows
+//	the peer sent FIN       io.EOF, after the data, each time
+//	reset, time-out         the error, each time
+//	too little room         ENOBUFS with the length of the packet, which stays queued; Recv takes a part of a packet, by copying
+//	MSG_PEEK, MSG_WAITALL   ErrNotSupported, with the reason; the data stays queued
+//	ZeroCopyForce           EIO if the kernel carries the socket, or has received the first packet, which stays queued
+//
+// On kernel rings the kernel copies each packet once, into the ring's buffer. Nothing is copied after that.
 //
 // # One polled ring
 //
 // As with VMA, a program may poll the ring of its listener and nothing else ([Poll], by descriptor). Accepted connections stay on that ring,
-// whatever the allocation logic. Their packets, sends and time-outs come by it, and so do packets that other goroutines return and what
-// Poller.Post brings. The same holds for the ring of any other socket. Such a program sleeps by Ring.Wait: Poller.Wait and Poller.FD are for all
-// of a poller's rings, and do not sleep while one of them was never polled.
+// whatever the allocation logic: it delivers their packets and time-outs and does their sends. It also takes back packets that other
+// goroutines release, and runs the functions of Poller.Post. The same holds for the ring of any other socket. Such a program sleeps by
+// Ring.Wait: Poller.Wait and Poller.FD are for all of a poller's rings, and do not sleep while one of them was never polled.
 //
-// One ring is not enough for sockets that have others (Socket.Ring): those of another interface, or by another logic, and on a poller of kind
-// offload UDP over IPv4 beside everything else, which the kernel carries. Then poll each of them, as with VMA, or Poller.Poll, which polls
-// all of a poller's rings fairly.
+// Sockets may have other rings (Socket.Ring): those of another interface, those with another logic, and on a poller of kind offload the
+// sockets of UDP over IPv4, beside all others, which the kernel carries. A program that has such sockets polls each of the rings, as with VMA,
+// or calls Poller.Poll, which polls all of a poller's rings fairly.
 //
 // # Giving packets back
 //
-// [FreePackets] and [FreeCompletions] look at all packets first: with one that is another poller's (buffers.ErrOtherPool) or was freed before
-// (ErrStale) none is freed, and the error says which. Packets may be freed after their socket, and after its ring, was closed.
+// [FreePackets] and [FreeCompletions] check all packets first. If one belongs to another poller (buffers.ErrOtherPool) or was freed before
+// (buffers.ErrStale), they free none, and the error says which it is. Packets may be freed after their socket and its ring were closed.
 //
 // # Warm sends
 //
-// A path that was not used for a millisecond is cold: its code and its tables have left the caches. [DummySend] walks it without sending
-// anything. What is walked depends on who sends:
+// A send after a millisecond of silence is slow, because its code and its tables have left the processor's caches. [DummySend] executes a send
+// without sending anything, so that they stay there. What it executes depends on who carries the socket:
 //
-//	offloaded UDP   the whole of our path, up to the link's ring: buffer, copy, route, neighbour, headers
-//	kernel UDP      system call, socket, route look-up and the route's place in the socket (MSG_PROBE); in the kernel what follows stays cold
+//	offloaded UDP   all of our send, up to the link's ring: buffer, copy, route, neighbour, headers
+//	kernel UDP      system call, socket, route look-up and the socket's cached route (MSG_PROBE); the kernel's code after that stays cold
 //	kernel TCP      refused: the kernel has no send that sends nothing
 //
-// Where the neighbour is unknown the answer is EAGAIN, and nothing is asked on the wire: [Prepare] asks. A warm send uses up no
-// identification, raises no event, and is counted apart from sends. It does not go through a socket's pacing.
+// If the link-layer address of the next hop is unknown it returns EAGAIN and asks nothing on the wire; [Prepare] asks. A dummy send uses up no
+// IP identification, causes no event, is counted apart from sends, and is not paced.
 //
 // # Line by line
 //
@@ -111,21 +114,21 @@
 //	get_socket_network_header                 SocketNetworkHeader
 //	vma_add_ring_profile                      none: profiles describe rings of the card's own kinds
 //	vma_modify_ring                           ModifyRing
-//	get_ring_direct_descriptors               none: there are no descriptors of a card to hand out
-//	register_memory_on_ring, deregister_…     none: a ring's memory is given to it when it is made
+//	get_ring_direct_descriptors               none: there are no descriptors of a card to give to the program
+//	register_memory_on_ring, deregister_…     none: a ring has the memory of its poller's buffers from the start
 //	ioctl VMA_IOCTL_USER_ALLOC                PollerConfig.Memory
 //	SO_VMA_USER_DATA                          SocketConfig.UserData, Socket.SetUserData
 //	SO_VMA_RING_ALLOC_LOGIC                   RingAttributes; SocketConfig.RingLogic, UserID
 //	SO_VMA_RING_USER_MEMORY                   PollerConfig.Memory
 //	SO_VMA_FLOW_TAG                           none: a socket is found without a search
 //	SO_VMA_SHUTDOWN_RX                        Socket.Suspend, which Resume undoes
-//	VMA_SND_FLAGS_DUMMY                       Warm; with the flag: Send
+//	VMA_SND_FLAGS_DUMMY                       DummySend; Send with DummyFlag
 //	MSG_VMA_ZCOPY, MSG_VMA_ZCOPY_FORCE        ZeroCopy, ZeroCopyForce
 //
-// Where the two differ, VMA's test cases under their names (TestConformance) and its known defects (TestOldBugs) say how.
+// The tests show where the two differ: TestConformance has VMA's own test cases under their names, TestOldBugs known defects of VMA's.
 //
-// # Whose calls
+// # Goroutines
 //
-// A socket belongs to the goroutine that polls its ring; calls from others answer ring.ErrOwner, those that send included. AddRule and the
-// methods of buffers.Lent are for any goroutine. SocketRingsNum has no error to answer with: it is 0 for others.
+// A socket belongs to the goroutine that polls its ring. Calls from other goroutines return ring.ErrOwner, sends too; SocketRingsNum, which
+// returns no error, returns 0. AddRule and the methods of xtreme.Lent are for any goroutine.
 package extraapi

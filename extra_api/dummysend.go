@@ -11,19 +11,19 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// DummyFlag is VMA_SND_FLAGS_DUMMY, for code that carries VMA's flags around: Send with it is Warm.
+// DummyFlag is the value of VMA_SND_FLAGS_DUMMY, for programs that pass VMA's flags: Send with it is DummySend.
 const DummyFlag = 0x400
 
-// DummySend walks the whole path of sending b, up to the link, without putting anything on the wire: no frame, no question for a neighbour, no
-// identification used up, no event. What it touches is in the caches when the message that matters is sent; call it every few
-// hundred microseconds of silence. to is zero for the connected peer.
+// DummySend executes a send of b without putting anything on the wire: no frame, no ARP request, no event. The code and data of a send are in
+// the processor's caches then, so that the next real send is fast; a program calls it every few hundred microseconds while it has nothing to
+// send. The zero to means the connected peer.
 //
-// What is walked depends on who sends (Query with WarmSend tells): on an offloaded socket all that is ours, up to the link's
-// ring; on a kernel socket, and where an offloaded one must leave a destination to the kernel, the system call and the kernel's route
-// look-up; TCP of the kernel refuses, because its every send sends.
+// How much of a send it executes depends on the path (see the package's doc, and Query with WarmSend): on an offloaded socket everything up to
+// the link's ring; on a kernel UDP socket the system call and the kernel's route look-up. TCP sockets of the kernel refuse.
 //
-// EAGAIN: the path is not warm (neighbour unknown, no buffer, full queue): Prepare it, or send. Calls are counted in ring.SocketStats and
-// ring.RingStats. Owner only. (VMA: send with VMA_SND_FLAGS_DUMMY, which sends a real datagram when the neighbour is unknown.)
+// EAGAIN means that a real send could not leave at once either, because the next hop's address is unknown, or a buffer or room in a queue is
+// missing: call Prepare, or send. SocketStats and RingStats count the calls. Owner only. (VMA: send with VMA_SND_FLAGS_DUMMY, which sends a
+// real datagram if the neighbour is unknown.)
 func DummySend(s *xtreme.Socket, b []byte, to netip.AddrPort) error {
 	if s == nil {
 		return noSocket("DummySend")
@@ -31,10 +31,10 @@ func DummySend(s *xtreme.Socket, b []byte, to netip.AddrPort) error {
 	return dummySendResult("DummySend", s.WarmSend(b, to))
 }
 
-// errCold is made once: a program that warms in a loop meets it often.
-var errCold = fmt.Errorf("extraapi: Warm: %w", &ring.OpError{Op: "warm: the path is not ready", Err: unix.EAGAIN})
+// errCold is DummySend's EAGAIN. It is allocated once, because a program that calls DummySend in a loop may get it often.
+var errCold = fmt.Errorf("extraapi: DummySend: %w", &ring.OpError{Op: "dummy send: the path is not ready", Err: unix.EAGAIN})
 
-// dummySendResult names the call in an error.
+// dummySendResult adds the name of the public call to the error of a dummy send.
 func dummySendResult(call string, err error) error {
 	switch {
 	case err == nil:
@@ -45,9 +45,9 @@ func dummySendResult(call string, err error) error {
 	return fmt.Errorf("extraapi: %s: %w", call, err)
 }
 
-// Prepare makes the first send to an address as fast as the others, and Warm possible: it finds the route, asks for the neighbour,
-// makes the headers. It does not wait; Warm answers EAGAIN until the neighbour is known. Kernel sockets have nothing to prepare.
-// Owner only.
+// Prepare looks up the route to an address, asks for the next hop's link-layer address and makes the headers, so that the first send is as fast
+// as later ones and DummySend is possible. It does not wait: DummySend returns EAGAIN until the next hop has answered. On kernel sockets it
+// does nothing. Owner only.
 func Prepare(s *xtreme.Socket, to netip.AddrPort) error {
 	if s == nil {
 		return noSocket("Prepare")
@@ -58,8 +58,8 @@ func Prepare(s *xtreme.Socket, to netip.AddrPort) error {
 	return nil
 }
 
-// Send is a send with VMA's flags: none, or DummyFlag, which makes it Warm and the answer len(b). Others are EINVAL. to is zero for the
-// connected peer. Owner only.
+// Send sends b with VMA's flags and returns how many bytes it took. flags is 0, or DummyFlag, which makes it a DummySend that returns len(b);
+// other flags are EINVAL. The zero to means the connected peer. Owner only.
 func Send(s *xtreme.Socket, b []byte, to netip.AddrPort, flags int) (int, error) {
 	switch {
 	case s == nil:

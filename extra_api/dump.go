@@ -13,12 +13,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// DumpStats writes the statistics of the poller's socket with this ID, or of all with 0, to w: one block each, then one for each ring. It
-// lists the sockets that have a ring; DumpSocket takes the others. An ID that is none of theirs is EBADF, and nothing is written. Each
-// block is one Write. Owner only. (VMA: dump_fd_stats, which writes to its log and says nothing of an unknown descriptor.)
+// DumpStats writes statistics to w as text: with an id those of the poller's socket with that ID; with id 0 those of all its sockets that have
+// a ring, then those of its rings and buffers. DumpSocket writes a socket without a ring. An id that no socket has is EBADF, and nothing is
+// written. Each socket and each ring is one Write. Owner only. (VMA: dump_fd_stats, which writes to its log and ignores an unknown
+// descriptor.)
 func DumpStats(w io.Writer, p *xtreme.Poller, id int) error {
 	if p == nil {
-		return fmt.Errorf("extraapi: DumpStats: owner is nil: %w", unix.EINVAL)
+		return fmt.Errorf("extraapi: DumpStats: poller is nil: %w", unix.EINVAL)
 	}
 	var found []*xtreme.Socket
 	for _, r := range p.Rings() {
@@ -52,27 +53,28 @@ func DumpStats(w io.Writer, p *xtreme.Poller, id int) error {
 	return err
 }
 
-// DumpSocket writes one socket's statistics to w, by one Write. Owner only.
+// DumpSocket writes the statistics of one socket to w as text, in one Write. A closed socket still has them while its ring is open. Owner only.
 func DumpSocket(w io.Writer, s *xtreme.Socket) error {
 	if s == nil {
 		return noSocket("DumpSocket")
 	}
 	err := s.Check()
 	if r := s.Ring(); r != nil {
-		err = r.Check() // a closed socket has something to tell as long as its ring lives
+		err = r.Check() // not that of the socket, which may be closed
 	} else if !errors.Is(err, ring.ErrOwner) {
-		err = nil
+		err = nil // it has no ring yet
 	}
 	if err != nil {
 		return fmt.Errorf("extraapi: DumpSocket: %w", err)
 	}
-	if _, err := io.WriteString(w, describe(s)); err != nil {
+	if _, err := io.WriteString(w, describeSocket(s)); err != nil {
 		return fmt.Errorf("extraapi: DumpSocket: %w", err)
 	}
 	return nil
 }
 
-func describe(s *xtreme.Socket) string {
+// describeSocket returns a socket's statistics as lines of text.
+func describeSocket(s *xtreme.Socket) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
 	line("socket %d: %v, %s, %v mode, user data %d", s.ID(), s.Kind(), s.State(), s.Mode(), s.UserData())
@@ -89,7 +91,7 @@ func describe(s *xtreme.Socket) string {
 		c.Packets, c.Bytes, packets, bytes, s.Held(), c.Drops, c.CallbackDrops, c.CallbackHolds)
 	line("  tx: messages %d, bytes %d, short %d, errors %d, warm %d, warm refused %d", c.SentMessages, c.SentBytes, c.ShortSends,
 		c.SendErrors, c.WarmSends, c.WarmSendsCold)
-	if s.Kind() == xtreme.KindStream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" { // then the number is another's
+	if s.Kind() == xtreme.KindStream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" { // the descriptor of a closed socket may be another file's
 		if i, err := unix.GetsockoptTCPInfo(s.ID(), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			line("  tcp: round trip %d us, retransmits %d, lost %d, window %d, mss %d", i.Rtt, i.Total_retrans, i.Lost, i.Snd_cwnd, i.Snd_mss)
 		}
@@ -107,6 +109,7 @@ func orNone(valid bool, a fmt.Stringer) string {
 	return a.String()
 }
 
+// describeRing returns a ring's statistics as lines of text; counters of its driver that are zero are left out.
 func describeRing(r *ring.Ring) string {
 	s := r.Stats()
 	var b strings.Builder

@@ -9,12 +9,11 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// FreeError reports which of the packets given to FreePackets or FreeCompletions could not be freed. It unwraps to buffers.ErrOtherPool (another
-// poller's), ErrStale (freed, lent or sent before) or ErrNone (the zero Packet).
+// FreeError is the error of FreePackets and FreeCompletions for a packet that could not be freed. It unwraps to Err.
 type FreeError struct {
-	Call  string // FreePackets or FreeCompletions
-	Index int    // in the slice
-	Err   error
+	Call  string // "FreePackets" or "FreeCompletions"
+	Index int    // of the packet in the slice
+	Err   error  // buffers.ErrOtherPool (another poller's), ErrStale (freed, lent or sent before) or ErrNone (the zero Packet)
 }
 
 // Error is the failure in a sentence.
@@ -22,14 +21,16 @@ func (e *FreeError) Error() string {
 	return fmt.Sprintf("extraapi: %s: packet %d: %v", e.Call, e.Index, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns Err.
 func (e *FreeError) Unwrap() error { return e.Err }
 
-// FreePackets releases packets that a callback held, RecvFromZeroCopy took or Poll delivered, of any socket of s's owner, and returns how
-// many. They are looked at first: with one that is foreign, freed or zero among them none is freed, and a *FreeError says which. A
-// packet that is in the slice more often than it has references is freed once, and is a *FreeError as well; all others are freed. s may be
-// closed by then. Owner only: another goroutine gets ErrOwner; it has a Lent packet to release. (VMA: free_packets, which stops in the
-// middle, and socketxtreme_free_vma_packets.)
+// FreePackets releases packets of any socket of the poller that s belongs to, whether a callback held them, RecvFromZeroCopy returned them or
+// Poll delivered them, and returns how many it released. All packets are checked first: if one is another poller's, was freed before or is
+// the zero Packet, none is released and the error is a *FreeError. A packet that is in the slice more often than it has references is
+// released as often as it has references, and is a *FreeError too; all others are released. s may be closed.
+//
+// Owner only: another goroutine gets ErrOwner, and releases packets that were lent to it by Lent.Release. (VMA: free_packets, which stops at the
+// first bad packet, and socketxtreme_free_vma_packets.)
 func FreePackets(s *xtreme.Socket, p ...buffers.Packet) (freed int, err error) {
 	pool, err := poolOf("FreePackets", s)
 	if err != nil {
@@ -52,8 +53,8 @@ func FreePackets(s *xtreme.Socket, p ...buffers.Packet) (freed int, err error) {
 	return freed, err
 }
 
-// FreeCompletions is FreePackets for what RecvFromZeroCopy or Poll filled; completions without a packet are passed over. The packets
-// in c are zero afterwards, so that nothing is freed twice.
+// FreeCompletions is FreePackets for the packets of completions that RecvFromZeroCopy or Poll returned. Completions without a packet are passed
+// over. The packets in c are set to zero, so that a second call frees nothing twice.
 func FreeCompletions(s *xtreme.Socket, c []xtreme.Completion) (freed int, err error) {
 	pool, err := poolOf("FreeCompletions", s)
 	if err != nil {
@@ -78,6 +79,7 @@ func FreeCompletions(s *xtreme.Socket, c []xtreme.Completion) (freed int, err er
 	return freed, err
 }
 
+// poolOf returns the pool to which the packets of a socket belong; also after the socket, or its ring, was closed. call is for errors.
 func poolOf(call string, s *xtreme.Socket) (*buffers.Pool, error) {
 	if s == nil {
 		return nil, noSocket(call)

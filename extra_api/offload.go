@@ -8,13 +8,12 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// ThreadOffload says whether sockets that a poller makes from now on may be offloaded; a poller is to its goroutine what VMA's thread is to
-// its sockets, and each loop of a reactor has one. One socket's xtreme.SocketConfig comes before it (RequireOffload, KernelOnly), and it before
-// the setting: with VMA_OFFLOADED_SOCKETS=0 the sockets of this poller are
-// offloaded all the same after true. On a poller whose rings are the kernel's, on is ErrNotSupported. (VMA: thread_offload.)
+// ThreadOffload says whether sockets that the poller makes from now on may be offloaded. VMA has this choice for each thread; here a poller,
+// which one goroutine polls, has it. A socket's own RequireOffload or KernelOnly (xtreme.SocketConfig) overrides it, and it overrides the
+// setting VMA_OFFLOADED_SOCKETS. On a poller that is not of kind offload, true is ErrNotSupported. Owner only. (VMA: thread_offload.)
 func ThreadOffload(p *xtreme.Poller, on bool) error {
 	if p == nil {
-		return fmt.Errorf("extraapi: ThreadOffload: owner is nil: %w", unix.EINVAL)
+		return fmt.Errorf("extraapi: ThreadOffload: poller is nil: %w", unix.EINVAL)
 	}
 	if err := p.SetOffload(on); err != nil {
 		return fmt.Errorf("extraapi: ThreadOffload: %w", err)

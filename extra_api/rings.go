@@ -12,8 +12,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Poll is socketxtreme_poll: it polls the ring whose descriptor is fd. Only a ring's descriptor will do: that of a socket, an epoll set
-// or a file is EBADFD. Looking the ring up costs two loads: no lock, no allocation. Owner only.
+// Poll polls the ring whose descriptor (Ring.FD) is fd, stores completions into dst and returns how many. Any other descriptor, such as that
+// of a socket, an epoll set or a file, is EBADFD. Finding the ring takes two loads, no lock and no allocation. Owner only. (VMA:
+// socketxtreme_poll.)
 func Poll(e *xtreme.Engine, fd int, dst []xtreme.Completion) (int, error) {
 	if e == nil {
 		return 0, fmt.Errorf("extraapi: Poll: engine is nil: %w", unix.EINVAL)
@@ -25,7 +26,8 @@ func Poll(e *xtreme.Engine, fd int, dst []xtreme.Completion) (int, error) {
 	return r.Poll(dst)
 }
 
-// SocketRingsNum is how many rings a socket has, 0 before it has one and after it was closed. (VMA: get_socket_rings_num.)
+// SocketRingsNum returns how many rings a socket has: 1, or 0 before it has one, after it was closed, and on another goroutine than the owner's.
+// (VMA: get_socket_rings_num.)
 func SocketRingsNum(s *xtreme.Socket) int {
 	if s == nil {
 		return 0
@@ -33,8 +35,8 @@ func SocketRingsNum(s *xtreme.Socket) int {
 	return s.NumRings()
 }
 
-// SocketRingsFDs writes the descriptors of the socket's rings to dst and returns how many; 0 without a ring. A dst without room is EINVAL,
-// another goroutine ErrOwner. (VMA: get_socket_rings_fds.)
+// SocketRingsFDs stores the descriptors of the socket's rings in dst and returns how many; 0 if it has no ring. A dst that is too short is
+// EINVAL. Owner only. (VMA: get_socket_rings_fds.)
 func SocketRingsFDs(s *xtreme.Socket, dst []int) (int, error) {
 	if s == nil {
 		return 0, nil
@@ -45,10 +47,10 @@ func SocketRingsFDs(s *xtreme.Socket, dst []int) (int, error) {
 	return s.RingFDs(dst)
 }
 
-// SocketTxRing is the ring that carries what the socket sends to an address (zero: to its peer); here a socket sends by the ring that it
-// receives by. Unlike VMA's it needs no send before, and knows TCP. Errors: no ring yet (ErrState), closed (ErrClosed), another goroutine
-// (ErrOwner), no destination (ENODATA), one of another family (EAFNOSUPPORT), or on a connection one that is not its peer (ENODATA).
-// (VMA: get_socket_tx_ring_fd.)
+// SocketTxRing returns the ring by which a socket sends to an address; the zero to means its peer. It is always the ring by which the socket
+// receives. Unlike VMA's it works before the first send, and for TCP. Errors: no ring yet (ErrState), closed (ErrClosed), another goroutine
+// (ErrOwner), no destination (ENODATA), a destination of another family (EAFNOSUPPORT), on a connection a destination that is not its peer
+// (ENODATA). (VMA: get_socket_tx_ring_fd.)
 func SocketTxRing(s *xtreme.Socket, to netip.AddrPort) (*ring.Ring, error) {
 	if s == nil {
 		return nil, noSocket("SocketTxRing")
@@ -70,13 +72,14 @@ func SocketTxRing(s *xtreme.Socket, to netip.AddrPort) (*ring.Ring, error) {
 	}
 }
 
-// unmapped is an address of IPv4 as one, if it is written as one of IPv6.
+// unmapped converts an IPv4 address that is written as an IPv6 address (::ffff:10.0.0.1) to IPv4; others stay as they are.
 func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// SocketNetworkHeader writes the headers that a datagram to an address (zero: the connected peer) has in front of its payload to dst:
-// Ethernet, a VLAN tag, IPv4, UDP, with lengths, identification and sums zero. A nil dst asks for the length. Errors: ENOBUFS with the
-// length when dst is too short, ENOTCONN without a peer or while its neighbour is unknown (Prepare asks), ErrNotSupported where the
-// kernel makes the headers, and where no link carries the datagram (header.no_link). Owner only. (VMA: get_socket_network_header.)
+// SocketNetworkHeader stores in dst the headers that a datagram to an address has before its payload, and returns their length: Ethernet, a VLAN
+// tag if there is one, IPv4, UDP, with lengths, identification and checksums zero. The zero to means the connected peer; a nil dst asks for the
+// length only. Errors: ENOBUFS, with the length, if dst is too short; ENOTCONN without a peer, or while the next hop's address is unknown
+// (Prepare asks for it); ErrNotSupported if the kernel makes the headers, or if no link carries the datagram (header.no_link). Owner only.
+// (VMA: get_socket_network_header.)
 func SocketNetworkHeader(s *xtreme.Socket, dst []byte, to netip.AddrPort) (int, error) {
 	if s == nil {
 		return 0, noSocket("SocketNetworkHeader")
@@ -88,20 +91,21 @@ func SocketNetworkHeader(s *xtreme.Socket, dst []byte, to netip.AddrPort) (int, 
 	return n, err
 }
 
-// RingAttributes say which ring a socket is to have. (VMA: struct vma_ring_alloc_logic_attr.)
+// RingAttributes say which ring a socket has. (VMA: struct vma_ring_alloc_logic_attr.)
 type RingAttributes struct {
-	Logic  ring.Logic
-	UserID uint64 // the key of ring.PerUserID
+	Logic  xtreme.Logic
+	UserID uint64 // with xtreme.PerUserID: sockets with the same UserID share a ring
 }
 
-// SocketConfig makes a socket with these attributes; a value that is no logic is an error when the socket is made. (VMA:
-// SO_VMA_RING_ALLOC_LOGIC.)
+// SocketConfig returns the configuration of a socket with these attributes. A Logic that does not exist is an error of the call that makes the
+// socket. (VMA: SO_VMA_RING_ALLOC_LOGIC.)
 func (a RingAttributes) SocketConfig() xtreme.SocketConfig {
 	return xtreme.SocketConfig{RingLogic: &a.Logic, UserID: a.UserID}
 }
 
-// SocketRingAttributes are those the socket's ring was made by: what the poller has where the socket did not ask, and what OneRing of an
-// offloaded poller made of it. Without a ring it is ErrState, closed ErrClosed, of another goroutine ErrOwner.
+// SocketRingAttributes returns the attributes by which the socket's ring was chosen: its own, or the poller's if it has none. On an offloaded
+// ring, of which a poller has only one, Logic is what that ring allows. Errors: no ring yet (ErrState), closed (ErrClosed), another goroutine
+// (ErrOwner).
 func SocketRingAttributes(s *xtreme.Socket) (RingAttributes, error) {
 	if s == nil {
 		return RingAttributes{}, noSocket("SocketRingAttributes")
@@ -112,24 +116,24 @@ func SocketRingAttributes(s *xtreme.Socket) (RingAttributes, error) {
 	return RingAttributes{Logic: s.Ring().Key().Logic, UserID: ring.ConfigOf(s).UserID}, nil
 }
 
-// RingModification is what ModifyRing is to do. (VMA: struct vma_modify_ring_attr, which does the first of two things asked for.)
+// RingModification is what ModifyRing does to a ring. (VMA: struct vma_modify_ring_attr, which does only the first of several things.)
 type RingModification struct {
 	Arm        bool        // make the ring's descriptor readable on the next event
-	Moderation *Moderation // nil: leave it
+	Moderation *Moderation // interrupt moderation, which is refused; nil: none
 }
 
-// Moderation says how many completions, and for how long, the card gathers before it interrupts.
+// Moderation says after how many completions, and after how long at most, a network card interrupts.
 type Moderation struct {
 	Count  int
 	Period time.Duration
 }
 
-// noModeration is why moderation is refused.
+// noModeration is the reason why moderation is refused.
 var noModeration = ring.Reason{Code: "ring.card_moderation",
 	Text: "interrupt moderation is the card's and its driver's, for all of a queue's users (ethtool -C), not one ring's"}
 
-// ModifyRing arms a ring: pending means that work waits already, poll instead of waiting. Moderation is refused with ErrNotSupported, and
-// then nothing is done, armed neither. Nothing asked for is EINVAL. Owner only. (VMA: vma_modify_ring.)
+// ModifyRing arms a ring, as Ring.Arm does: pending means that there is work already, so that the caller should poll instead of waiting. A
+// modification with Moderation is refused with ErrNotSupported and does not arm. An empty one is EINVAL. Owner only. (VMA: vma_modify_ring.)
 func ModifyRing(r *ring.Ring, m RingModification) (pending bool, err error) {
 	switch {
 	case r == nil:

@@ -8,11 +8,10 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// AddRule adds a rule, in the grammar of libvma.conf, for sockets made from now on, and, one for udp_sender, for destinations that a socket
-// finds the way to from now on: prepend puts it before all others of its role, and the first that matches wins. Several lines, and an
-// application-id line that says whose rules they are, are taken as well. A line with a mistake is a *conf.RuleError, which names line and
-// column, and changes nothing; VMA keeps what came before it, and refuses the next line whatever it is. Any goroutine. (VMA: add_conf_rule,
-// which prepends.)
+// AddRule adds a rule in the grammar of libvma.conf, for sockets that get their ring from now on; see xtreme.Engine.AddRule, which it calls.
+// With prepend the rule is tried before all others of its role, else after them. line may have several lines, application-id lines among
+// them. A mistake is a *conf.RuleError with line and column, and changes nothing; so is a text without any rule. Any goroutine. (VMA:
+// add_conf_rule, which always prepends, keeps what came before a mistake, and fails for the next line whatever it is.)
 func AddRule(e *xtreme.Engine, line string, prepend bool) error {
 	if e == nil {
 		return fmt.Errorf("extraapi: AddRule: engine is nil: %w", unix.EINVAL)

@@ -10,44 +10,46 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Flags are what recvfrom_zcopy takes in its flags argument. Those that are not named here are EINVAL.
+// Flags are the flags of RecvFromZeroCopy. Values that are not named here are EINVAL.
 type Flags uint32
 
 // The flags, with the kernel's and VMA's values.
 const (
-	DontWait      Flags = unix.MSG_DONTWAIT // taken and without effect: no call here waits
-	Peek          Flags = unix.MSG_PEEK     // refused: two pollers of one packet
-	WaitAll       Flags = unix.MSG_WAITALL  // refused: no call here waits
-	ZeroCopy      Flags = 0x00040000        // MSG_VMA_ZCOPY: taken and without effect, every packet is handed over
-	ZeroCopyForce Flags = 0x01000000        // MSG_VMA_ZCOPY_FORCE: only what the kernel has not copied, else EIO
+	DontWait      Flags = unix.MSG_DONTWAIT // accepted, without effect: the call never waits
+	Peek          Flags = unix.MSG_PEEK     // refused: the packet would be queued and the caller's at once
+	WaitAll       Flags = unix.MSG_WAITALL  // refused: the call never waits
+	ZeroCopy      Flags = 0x00040000        // MSG_VMA_ZCOPY: accepted, without effect: packets are never copied
+	ZeroCopyForce Flags = 0x01000000        // MSG_VMA_ZCOPY_FORCE: only packets that the kernel has not copied, else EIO
 )
 
 // The reasons for what is refused.
 var (
 	noPeek = ring.Reason{Code: "zcopy.peek",
-		Text: "MSG_PEEK hands out a packet that stays queued: two pollers of one buffer (VMA does it, and corrupts its counters)"}
+		Text: "MSG_PEEK returns a packet that stays queued, so that its buffer has two owners (in VMA that corrupts counters)"}
 	noWaitAll = ring.Reason{Code: "zcopy.waitall",
 		Text: "MSG_WAITALL waits, and nothing here does: take what there is, and poll for more"}
 )
 
-// RecvFromZeroCopy takes waiting packets of a socket in pull mode, without copying, into dst: datagrams one by one, pieces of a stream in
-// order. packets is how many, bytes the sum of their lengths. Each is the caller's until FreePackets (or its Release, or Lend for another
-// goroutine), also after the socket was closed; source, destination, interface and time are in the completion.
+// RecvFromZeroCopy takes queued packets of a socket in pull mode into dst, without copying: datagrams one by one, a stream's data in pieces
+// and in order. packets is how many, bytes the sum of their lengths. A packet belongs to the caller until it is released (FreePackets,
+// Packet.Release, or Packet.Lend for another goroutine), also after the socket was closed. The completion also has source, destination,
+// interface and time.
 //
-// maxBytes, if not 0, limits bytes. A packet is never cut: when the first is longer, or dst has no room for one, the answer is ENOBUFS
-// (a *ring.SpaceError says how long it is), and everything stays. Recv takes part of a packet, by copying.
+// maxBytes limits bytes; 0 is no limit. A packet is never cut: if the first one is longer than maxBytes, or dst has length 0, the error is
+// ENOBUFS (a *ring.SpaceError, with the length) and all packets stay queued. Recv takes a part of a packet, by copying.
 //
-// ZeroCopyForce stops before a packet that came through the kernel's socket, as a fragmented datagram does on an offloaded one; when that is the
-// first, or the kernel's stack carries the socket, it is EIO and everything stays.
+// ZeroCopyForce stops before a packet that was received through the kernel's socket, such as a fragmented datagram on an offloaded socket. If
+// that is the first one, or if the kernel carries the socket, the error is EIO and all packets stay queued.
 //
-// With nothing waiting it is EAGAIN; after the peer's FIN io.EOF; after a failure of the connection that failure, each time. A
-// socket in completion mode answers ErrMode. EventIn is given once for what arrived since the last: receive until EAGAIN. Owner only.
+// If nothing is queued the error is EAGAIN; after the peer's FIN io.EOF; after the connection failed its error, each time. A socket in
+// completion mode returns ErrMode. EventIn comes once for all packets that arrived since the last EventIn: receive until EAGAIN. Owner only.
+// (VMA: recvfrom_zcopy.)
 func RecvFromZeroCopy(s *xtreme.Socket, dst []xtreme.Completion, maxBytes int, flags Flags) (packets, bytes int, err error) {
 	switch {
 	case s == nil:
 		return 0, 0, noSocket("RecvFromZeroCopy")
 	case flags == 0 && len(dst) > 0:
-	default: // what they mean depends on the socket, which is its poller's to look at
+	default: // what the flags mean depends on the socket, which only the owner may ask
 		if err := s.Check(); err != nil {
 			return 0, 0, receiveFailed("RecvFromZeroCopy", err)
 		}
@@ -69,7 +71,7 @@ func RecvFromZeroCopy(s *xtreme.Socket, dst []xtreme.Completion, maxBytes int, f
 	return packets, bytes, err
 }
 
-// check refuses what cannot be done; the packets stay.
+// check returns an error for flags that are unknown, or that this socket cannot have.
 func (f Flags) check(s *xtreme.Socket) error {
 	refuse := func(why ring.Reason) error {
 		return fmt.Errorf("extraapi: RecvFromZeroCopy: %w", &ring.FeatureError{Feature: why.Text, Code: why.Code})
@@ -87,10 +89,10 @@ func (f Flags) check(s *xtreme.Socket) error {
 	return nil
 }
 
-// Recv copies what waits on a socket in pull mode into b, as recv(2) does. Of a stream it takes as much as fits, and what is left of a
-// packet is where the next Recv or RecvFromZeroCopy begins. Of a datagram socket it takes one datagram: what does not fit is lost, with
-// ErrTruncated. Errors are those of RecvFromZeroCopy; a packet that a callback retained and kept cannot be taken in parts
-// (buffers.ErrShared), only whole. Owner only.
+// Recv copies queued data of a socket in pull mode into b, as recv(2) does, and returns how many bytes and from where they came. Of a stream it
+// takes as much as fits into b; the next Recv or RecvFromZeroCopy goes on behind that. Of a datagram socket it takes one datagram; bytes that do
+// not fit are lost, with ErrTruncated. Errors are those of RecvFromZeroCopy, and buffers.ErrShared for a packet that a callback has
+// retained: it can be taken whole only. Owner only. (VMA: recv.)
 func Recv(s *xtreme.Socket, b []byte) (n int, from netip.AddrPort, err error) {
 	if s == nil {
 		return 0, from, noSocket("Recv")

@@ -11,42 +11,43 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Config is how a loop behaves. The zero Config is a good one: it spins for a while and then sleeps.
+// Config configures a loop. The zero Config is a good one: the loop spins for a while when there is nothing to do, and then sleeps.
 type Config struct {
-	// Batch is the most completions one Poll takes; 0 takes the engine's setting (VMA_CQ_POLL_BATCH_MAX), which is 256 by default.
+	// Batch is the most completions that one turn of the loop handles. 0 takes the engine's setting (VMA_CQ_POLL_BATCH_MAX), by default 256.
 	Batch int
 	// Rest is what the loop does when there is nothing to do.
 	Rest Rest
-	// RxPoll is how many empty turns in a row an Adaptive loop spins before it sleeps, SelectPoll for how long at most; with -1 in
-	// either it never sleeps. 0 says nothing, here and in what package gnet and package netconn have of that name: the engine's setting
-	// counts (VMA_RX_POLL, VMA_SELECT_POLL). There 0 is a value: the loop looks once and sleeps, which VMA calls 1 and takes 0 for. Wait
-	// is how a Config says the same.
-	RxPoll     int
+	// RxPoll is for a loop whose Rest is Adaptive: after so many turns in a row in which nothing happened it sleeps. -1 means that it never
+	// sleeps. 0 takes the engine's setting (VMA_RX_POLL, 100,000 by default). A loop that is to sleep at once has Rest Wait; the setting says
+	// that by the value 0, which a Config cannot.
+	RxPoll int
+	// SelectPoll ends the same spinning by time: an Adaptive loop sleeps after RxPoll turns or after SelectPoll, whichever comes first. -1
+	// means that it never sleeps. 0 takes the engine's setting (VMA_SELECT_POLL, 100 ms by default).
 	SelectPoll time.Duration
-	// OSRatio makes a loop that does not sleep look at external descriptors on every OSRatio-th turn. 0 takes the
-	// engine's setting (VMA_SELECT_POLL_OS_RATIO, where 0 means the same as -1 here); -1 looks only after a sleep.
+	// OSRatio is how often a loop that does not sleep asks for events of external descriptors (Loop.Watch): on every OSRatio-th turn. -1 means
+	// only after a sleep. 0 takes the engine's setting (VMA_SELECT_POLL_OS_RATIO, by default 10; there 0 means what -1 means here).
 	OSRatio int
-	// Pin is the processor the loop's thread is bound to; for RunGroup one per loop. Empty takes the next of the engine's setting
-	// (SX_LOOP_CPUS), which is none by default.
+	// Pin is the number of the processor to which the loop's thread is bound; for RunGroup, one for each loop. If it is empty, the loop takes
+	// the next processor of the engine's setting (SX_LOOP_CPUS), which is none by default.
 	Pin []int
-	// Unpinned loops take no processor of the setting: for those that are seldom busy, because they only help others. Nor does such a loop warn
-	// of settings that it does not use.
+	// Unpinned loops take no processor of the setting. It is for loops that only help others and are seldom busy. Such a loop also logs no
+	// warnings of settings that it does not use.
 	Unpinned bool
-	// OnPanic is what a panic in the program's code costs.
+	// OnPanic says what happens after a panic in the program's code.
 	OnPanic PanicPolicy
-	// Grace is how long a shutdown goes on serving while there is still something to serve; 0 means 5 s.
+	// Grace is how long a shutdown at most goes on serving connections that still have requests; 0 means 5 s.
 	Grace time.Duration
-	// TimerBudget and PostBudget bound the timers fired and the posted functions run in one turn; 0 means 256.
+	// TimerBudget and PostBudget are how many timers fire and how many posted functions run in one turn at most; 0 means 256.
 	TimerBudget, PostBudget int
-	// Logger gets panics, and errors that no call can return; nil is the engine's (xtreme.Engine.Logger).
+	// Logger receives panics, and errors that no call can return; nil takes the engine's (xtreme.Engine.Logger).
 	Logger *slog.Logger
 
-	// Name and Poller are for RunGroup: its loops and their pollers are called Name-0, Name-1 …, "loop-0" without, and
-	// their pollers are made with Poller.
-	Name   string
+	// Name is for RunGroup: its loops and their pollers are called Name-0, Name-1 and so on; without it loop-0, loop-1.
+	Name string
+	// Poller is for RunGroup, which makes the pollers of its loops with it.
 	Poller xtreme.PollerConfig
 
-	yield uint64 // VMA_RX_POLL_YIELD
+	yield uint64 // after so many empty turns a spinning loop lets other goroutines run (VMA_RX_POLL_YIELD)
 }
 
 const (
@@ -56,7 +57,7 @@ const (
 	maxBatch      = 1 << 16
 )
 
-// complete checks the values and fills in the defaults.
+// complete checks the values, and sets those that are zero to the engine's setting or the default.
 func (c *Config) complete(s conf.Settings) error {
 	switch {
 	case c.Batch < 0 || c.Batch > maxBatch:
@@ -99,11 +100,12 @@ func (c *Config) complete(s conf.Settings) error {
 	return nil
 }
 
-// neverSleeps reports whether the loop spins whatever happens.
+// neverSleeps reports whether the loop spins without end, even if nothing happens.
 func (c *Config) neverSleeps() bool {
 	return c.Rest == Spin || c.Rest == Adaptive && (c.RxPoll < 0 || c.SelectPoll < 0)
 }
 
+// orElse sets *v to otherwise if it is zero.
 func orElse[T comparable](v *T, otherwise T) {
 	var zero T
 	if *v == zero {
@@ -111,6 +113,7 @@ func orElse[T comparable](v *T, otherwise T) {
 	}
 }
 
+// badArgument returns EINVAL for a field of Config, with its name and its value.
 func badArgument(name string, value any) error {
 	return fmt.Errorf("reactor: Config.%s %v: %w", name, value, unix.EINVAL)
 }
