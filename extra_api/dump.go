@@ -91,7 +91,8 @@ func describeSocket(s *xtreme.Socket) string {
 		c.Packets, c.Bytes, packets, bytes, s.Held(), c.Drops, c.CallbackDrops, c.CallbackHolds)
 	line("  tx: messages %d, bytes %d, short %d, errors %d, warm %d, warm refused %d", c.SentMessages, c.SentBytes, c.ShortSends,
 		c.SendErrors, c.WarmSends, c.WarmSendsCold)
-	if s.Kind() == xtreme.KindStream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" { // the descriptor of a closed socket may be another file's
+	// The descriptor of a closed socket may be another file's by now.
+	if s.Kind() == xtreme.KindStream && s.LocalAddr().IsValid() && !s.IsOffloaded() && s.State() != "closed" {
 		if i, err := unix.GetsockoptTCPInfo(s.ID(), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			line("  tcp: round trip %d us, retransmits %d, lost %d, window %d, mss %d", i.Rtt, i.Total_retrans, i.Lost, i.Snd_cwnd, i.Snd_mss)
 		}

@@ -72,7 +72,7 @@ func TestTurnsDoNotAllocate(t *testing.T) {
 			posted := 0
 			post := func() { posted++ }
 			round := func() {
-				bell.Ring()
+				bell.Signal()
 				_ = l.Post(post)
 				idle, _ = l.Reset(idle, time.Hour)
 				l.AfterData(time.Millisecond, once, 1)

@@ -9,24 +9,26 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// externalFDs is the descriptors that no ring of the poller serves: pipes, timers, sockets of other libraries. They share
-// one epoll set, which a spinning loop looks at on every OSRatio-th turn (VMA: the OS descriptors of its select and
-// epoll_wait) and a sleeping one sleeps on beside its rings.
+// externalFDs has the descriptors that the program gave to Watch: pipes, timers, sockets of other libraries. They are in one epoll set. A
+// spinning loop polls the set on every OSRatio-th turn, as VMA does with descriptors of the OS in select and epoll_wait; a sleeping loop
+// sleeps on it and on its rings.
 type externalFDs struct {
-	fd      int // of the epoll set; -1 before the first Watch
-	watches []watch
-	byFD    map[int]int32 // slot of each descriptor watched
-	free    []int32
+	fd      int           // of the epoll set; -1 before the first Watch
+	watches []watch       // by slot
+	byFD    map[int]int32 // the slot of each watched descriptor
+	free    []int32       // slots that are not in use
 	events  [16]unix.EpollEvent
-	due     int // turns until the next look
+	due     int // turns until the set is polled again
 }
 
+// watch is one slot: a descriptor and the function for its events.
 type watch struct {
 	fd  int
-	gen int32 // of the slot: an event for an older one is stale
+	gen int32 // grows when the slot is freed: an event with an older number is for a descriptor that is not watched any more
 	f   func(xtreme.Event)
 }
 
+// count returns how many descriptors are watched.
 func (w *externalFDs) count() int { return len(w.byFD) }
 
 // Watch calls f on the loop while fd is readable (xtreme.EventIn) or writable (xtreme.EventOut): level-triggered, so f must read,
@@ -52,6 +54,7 @@ func (l *Loop) Unwatch(fd int) error {
 	return nil
 }
 
+// watch is Watch without the loop's name in its errors.
 func (l *Loop) watch(fd int, events xtreme.Event, f func(xtreme.Event)) error {
 	if err := l.onLoop(); err != nil {
 		return err
@@ -75,7 +78,7 @@ func (l *Loop) watch(fd int, events xtreme.Event, f func(xtreme.Event)) error {
 		}
 		w.fd, w.byFD = set, map[int]int32{}
 	}
-	slot := w.slot()
+	slot := w.allocSlot()
 	at := &w.watches[slot]
 	event := unix.EpollEvent{Events: uint32(events), Fd: slot, Pad: at.gen}
 	if err := unix.EpollCtl(w.fd, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
@@ -87,7 +90,8 @@ func (l *Loop) watch(fd int, events xtreme.Event, f func(xtreme.Event)) error {
 	return nil
 }
 
-func (w *externalFDs) slot() int32 {
+// allocSlot returns a slot that is not in use.
+func (w *externalFDs) allocSlot() int32 {
 	if n := len(w.free); n > 0 {
 		slot := w.free[n-1]
 		w.free = w.free[:n-1]
@@ -97,6 +101,7 @@ func (w *externalFDs) slot() int32 {
 	return int32(len(w.watches) - 1)
 }
 
+// unwatch is Unwatch without the loop's name in its errors. The new generation of the slot drops events that are in the current batch.
 func (l *Loop) unwatch(fd int) error {
 	if err := l.onLoop(); err != nil {
 		return err
@@ -110,12 +115,13 @@ func (l *Loop) unwatch(fd int) error {
 	w.watches[slot] = watch{fd: -1, gen: w.watches[slot].gen + 1}
 	w.free = append(w.free, slot)
 	if err := unix.EpollCtl(w.fd, unix.EPOLL_CTL_DEL, fd, nil); err != nil {
-		return fmt.Errorf("epoll_ctl: %w", err) // closed before it was unwatched
+		return fmt.Errorf("epoll_ctl: %w", err) // the descriptor was closed before
 	}
 	return nil
 }
 
-// pollExternal is the turn's share for external descriptors: nothing on most turns.
+// pollExternal polls the external descriptors and calls their functions, if this turn is the OSRatio-th one or follows a sleep; else it does
+// nothing.
 func (l *Loop) pollExternal() error {
 	w := &l.external
 	if w.due > 0 {
@@ -142,15 +148,16 @@ func (l *Loop) pollExternal() error {
 		e := &w.events[i]
 		at := &w.watches[e.Fd]
 		if at.gen != e.Pad || at.f == nil {
-			continue // unwatched by a function that ran just before
+			continue // a function that was called just before has unwatched it
 		}
 		l.stats.ExternalEvents++
-		at.f(xtreme.Event(e.Events)) // if it panics, the rest is reported again
+		at.f(xtreme.Event(e.Events)) // if it panics, epoll reports the remaining events again
 	}
 	l.doing = inRing
 	return nil
 }
 
+// close closes the epoll set when the loop ends. The descriptors in it are the program's and stay open.
 func (w *externalFDs) close() error {
 	if w.fd < 0 {
 		return nil

@@ -99,7 +99,7 @@ func TestUnwatchedDescriptorsAreNotHeardOf(t *testing.T) {
 			require.NoError(t, l.Unwatch(bells[0].FD()))
 			require.NoError(t, l.Unwatch(bells[1].FD()))
 		}))
-		bells[i].Ring()
+		bells[i].Signal()
 	}
 	l.turns(t, 3, 0)
 	require.Equal(t, 1, calls)
@@ -122,7 +122,7 @@ func TestExternalDescriptorsAreLookedAtAtTheirRatio(t *testing.T) {
 			l := turnByHand(t, kind, nothing, c)
 			bell, err := sys.NewEventFD()
 			require.NoError(t, err)
-			bell.Ring()
+			bell.Signal()
 			calls := 0
 			require.NoError(t, l.Watch(bell.FD(), xtreme.EventIn, func(xtreme.Event) { calls++ }))
 			l.turns(t, 100, 0) // always ready: it never sleeps

@@ -57,7 +57,7 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 			c.Pin = e.LoopCPU()
 		}
 		all.Go(func() {
-			errs[i] = fmt.Errorf("reactor: loop \"%s-%d\": runtime.Goexit", c.Name, i) // unless it returns
+			errs[i] = fmt.Errorf("reactor: loop \"%s-%d\": runtime.Goexit", c.Name, i) // stays if runMember does not return
 			defer func() {
 				if errs[i] != nil {
 					cancel()
@@ -70,8 +70,8 @@ func RunGroup(ctx context.Context, e *xtreme.Engine, n int, setup func(*Loop) (H
 	return errors.Join(errs...)
 }
 
-// runMember is one loop of a group, from its poller's making to its end. The thread is pinned first, so that the poller's
-// memory is touched, and so placed, from where it will be used.
+// runMember makes and runs loop i of a group, on its goroutine, until it ends. It pins the thread first: the kernel places memory near the
+// processor that touches it first, so the poller's buffers are near the processor that uses them.
 func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (Handler, error), c Config) error {
 	name := fmt.Sprintf("%s-%d", c.Name, i)
 	wrap := func(err error) error { return fmt.Errorf("reactor: loop %q: %w", name, err) }
@@ -95,13 +95,14 @@ func runMember(ctx context.Context, e *xtreme.Engine, i int, setup func(*Loop) (
 			_ = l.Close()
 		}
 	}()
-	if l.handler, err = l.setUp(setup); err != nil {
+	if l.handler, err = l.callSetup(setup); err != nil {
 		return wrap(errors.Join(err, l.close()))
 	}
 	return l.Run(ctx)
 }
 
-func (l *Loop) setUp(setup func(*Loop) (Handler, error)) (h Handler, err error) {
+// callSetup calls the function of RunGroup's caller and turns a panic in it into an error.
+func (l *Loop) callSetup(setup func(*Loop) (Handler, error)) (h Handler, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Where: "setup", Value: v, Stack: debug.Stack()}

@@ -17,10 +17,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// Loop polls one poller's rings and runs everything that belongs to them on one goroutine. Post, Shutdown, Snapshot and
-// Name may be called from any goroutine; everything else belongs to the loop: before Run to the goroutine that sets it up, during
-// Run to handlers and functions that the loop runs. Calls from elsewhere panic, or return an error where they return
-// one.
+// Loop polls one poller's rings, and runs handlers, timers and posted functions on one goroutine. Any goroutine may call Post, Snapshot,
+// Shutdown, BeginShutdown and Name. Everything else may be called before Run by the goroutine that sets the loop up, and during Run by functions
+// that the loop calls. From elsewhere these calls return ErrOwner, or panic if they return no error.
 type Loop struct {
 	poller  *xtreme.Poller
 	handler Handler
@@ -28,42 +27,42 @@ type Loop struct {
 	log     *slog.Logger
 	clock   clock.Source
 	self    atomic.Uintptr // the goroutine in Run; 0 before
-	began   atomic.Bool
+	began   atomic.Bool    // Run or Close was called
 
-	// the turn
-	now       clock.Time // read at its beginning
+	// the current turn
+	now       clock.Time // the clock at its beginning
 	batch     []xtreme.Completion
-	at, count int  // batch[at:count] is still to be handled
-	busy      bool // it did something
-	busyIO    bool // and that was more than timers
-	slept     bool // the last one ended in a sleep
-	behind    int  // >0: there was a long gap, and the rings have not been empty so many times since
-	idle      uint64
-	yields    int        // in the first empty turn of so many busy spells other goroutines run, see yieldsAfterPost
-	yielded   bool       // they did in this spell, see Yield
-	lastIO    clock.Time // the last turn that did more than timers
+	at, count int        // batch[at:count] is still to be handled
+	busy      bool       // something happened in this turn
+	busyIO    bool       // something else than timers happened
+	slept     bool       // the turn before ended in a sleep
+	behind    int        // after a long gap: how many empty Polls are missing to show that no data from before is left; else 0
+	idle      uint64     // turns in a row without anything but timers
+	yields    int        // how many more times other goroutines run in the first empty turn, see yieldsAfterPost
+	yielded   bool       // a handler has called Yield since the last empty turn
+	lastIO    clock.Time // of the last turn in which something else than timers happened
 	failing   int        // Polls in a row that returned an error
 	doing     phase
 
-	callbackPanics uint64 // of all rings, when last looked at
+	callbackPanics uint64 // of all rings, when newCallbackPanics counted them last
 
 	timers
 	posts    posts
 	external externalFDs
 
-	// the rest
-	locked       bool          // the loop holds its thread
+	// sleeping
+	locked       bool          // the goroutine is locked to its thread
 	longestSleep time.Duration // negative: no limit
-	waits        []unix.PollFd
-	limit        unix.Timespec
+	waits        []unix.PollFd // reused by waitAll
+	limit        unix.Timespec // likewise
 
 	epoch     time.Time // the time of day at clock epochTick
 	epochTick clock.Time
 	stats     Stats
 }
 
-// New makes a loop for a poller that nobody has polled yet. Run closes the poller; a loop that is not to run is closed by
-// Close.
+// New makes a loop that polls p, which must not have been polled before, and gives its completions to h. Run closes the poller in the end; Close
+// closes a loop that never runs.
 func New(p *xtreme.Poller, h Handler, c Config) (*Loop, error) {
 	if h == nil {
 		return nil, fmt.Errorf("reactor: New: handler nil: %w", unix.EINVAL)
@@ -90,16 +89,17 @@ func New(p *xtreme.Poller, h Handler, c Config) (*Loop, error) {
 	return l, nil
 }
 
+// newLoop makes a loop without a handler, which New and RunGroup add. Settings that the loop does not use are logged.
 func newLoop(p *xtreme.Poller, c Config) (*Loop, error) {
 	if p == nil {
-		return nil, fmt.Errorf("reactor: New: owner nil: %w", unix.EINVAL)
+		return nil, fmt.Errorf("reactor: New: poller nil: %w", unix.EINVAL)
 	}
 	given := c
 	if err := c.complete(p.Engine().Settings()); err != nil {
 		return nil, err
 	}
-	given.sayUnused(p.Engine())
-	given.sayOneBound(p.Engine(), &c)
+	given.logUnused(p.Engine())
+	given.logUnusedBound(p.Engine(), &c)
 	if c.Logger == nil {
 		c.Logger = p.Engine().Logger()
 	}
@@ -113,9 +113,8 @@ func newLoop(p *xtreme.Poller, c Config) (*Loop, error) {
 	return l, nil
 }
 
-// Run takes turns until ctx is done or Shutdown is called, then shuts down in good order and closes the poller:
-// connections are drained and closed as package documentation describes, buffers return to the pool. It returns nil after that;
-// otherwise what went wrong, which may be a *PanicError, or a *xtreme.HeldError when the program still held packets. A
+// Run runs the loop on the calling goroutine until ctx is done or Shutdown is called. It then shuts down in good order, as the package's doc
+// describes, closes the poller and returns nil. An error may be a *PanicError, or a *xtreme.HeldError if the program still holds packets. A
 // loop runs once.
 func (l *Loop) Run(ctx context.Context) (err error) {
 	if ctx == nil {
@@ -145,7 +144,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 		err = l.turnsUntil(l.posts.stopping)
 	}
 	if err == nil {
-		err = l.wind()
+		err = l.shutDown()
 	}
 	err = errors.Join(err, l.finish(err))
 	ended = true
@@ -155,10 +154,11 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 // errNeverRan is the cause of the end of a loop that Close ended.
 var errNeverRan = errors.New("the loop never ran")
 
-// Close ends a loop that never ran: what it watched, its sockets and its poller. What was posted is dropped. A loop that runs
-// or ran is ErrClosed: Shutdown ends it. Who sets the loop up, while nobody polls its poller.
+// Close ends a loop that never ran: it closes its poller with all sockets, stops watching descriptors and drops posted functions. For a loop
+// that runs or has run it returns ErrClosed; Shutdown ends such a loop. Only the goroutine that sets the loop up may call it.
 func (l *Loop) Close() error { return l.fail(l.close()) }
 
+// close is Close without the loop's name in its errors.
 func (l *Loop) close() error {
 	for _, r := range l.poller.Rings() {
 		if err := r.Check(); err != nil {
@@ -172,7 +172,7 @@ func (l *Loop) close() error {
 	return l.finish(errNeverRan)
 }
 
-// fail adds the loop's name, once.
+// fail adds the loop's name to an error that a public call returns; nil stays nil.
 func (l *Loop) fail(err error) error {
 	if err == nil {
 		return nil
@@ -180,6 +180,7 @@ func (l *Loop) fail(err error) error {
 	return fmt.Errorf("reactor: loop %q: %w", l.poller.Name(), err)
 }
 
+// threadBound reports whether a ring must always be polled on the same thread, so that Run has to lock its goroutine to one.
 func (l *Loop) threadBound() bool {
 	for _, r := range l.poller.Rings() {
 		if r.Caps().Has(ring.CapThreadBound) {
@@ -189,6 +190,7 @@ func (l *Loop) threadBound() bool {
 	return false
 }
 
+// start calls the handler's Start, if it is a Starter.
 func (l *Loop) start() error {
 	s, ok := l.handler.(Starter)
 	if !ok {
@@ -207,10 +209,9 @@ func (l *Loop) start() error {
 // BeginShutdown begins an orderly shutdown, as the end of Run's context does. It returns at once. Any goroutine.
 func (l *Loop) BeginShutdown() { l.posts.notice(noticeStop) }
 
-// Shutdown begins an orderly shutdown and waits until the loop has ended, its poller closed; Run returns what went wrong. When ctx ends
-// first, the loop waits for nobody any more (the rest of Grace, peers that do not read): it aborts the sockets that are left and ends, and
-// Shutdown returns ctx's error at once. Called on the loop itself, which cannot wait for its own end, and before Run has begun, it only
-// begins. Any goroutine.
+// Shutdown begins an orderly shutdown and waits until the loop has ended and its poller is closed. Errors of the shutdown are returned by
+// Run. If ctx ends first, Shutdown returns ctx's error at once, and the loop aborts the sockets that are left and ends without further
+// waiting. On the loop itself, and before Run, it does not wait: it is BeginShutdown. Any goroutine.
 func (l *Loop) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return l.fail(fmt.Errorf("shutdown: context nil: %w", unix.EINVAL))
@@ -228,22 +229,22 @@ func (l *Loop) Shutdown(ctx context.Context) error {
 	return l.fail(fmt.Errorf("shutdown: %w", ctx.Err()))
 }
 
-// Name is the poller's name. Any goroutine.
+// Name returns the poller's name. Any goroutine.
 func (l *Loop) Name() string { return l.poller.Name() }
 
-// Poller is whose rings the loop polls. It is for making sockets; polling and closing it are the loop's.
+// Poller returns the poller whose rings the loop polls. It is for making sockets; the program must not poll or close it.
 func (l *Loop) Poller() *xtreme.Poller { return l.poller }
 
-// Now is the time at which this turn began: one reading of the clock serves all of a turn. It carries the monotonic
-// reading, so differences and deadlines computed from it do not jump with the time of day.
+// Now returns the time at which the current turn began; the clock is read once in each turn. It is a monotonic time: differences and deadlines
+// that are computed from it do not change when the time of day is set. Loop only.
 func (l *Loop) Now() time.Time {
-	l.mine("Now")
+	l.checkCaller("Now")
 	return l.epoch.Add(l.now.Sub(l.epochTick))
 }
 
-// mine panics when the caller is not the loop: what follows would corrupt it silently. Before Run it also moves the
-// time, which no turn does yet.
-func (l *Loop) mine(call string) {
+// checkCaller panics if the caller is not on the loop's goroutine, where call would corrupt the loop silently. Before Run it also reads the
+// clock, because no turn does.
+func (l *Loop) checkCaller(call string) {
 	switch self := l.self.Load(); {
 	case self == sys.Goroutine():
 	case self == 0:
@@ -253,7 +254,7 @@ func (l *Loop) mine(call string) {
 	}
 }
 
-// onLoop is mine for calls that can return an error.
+// onLoop is checkCaller for calls that return an error.
 func (l *Loop) onLoop() error {
 	if self := l.self.Load(); self != 0 && self != sys.Goroutine() {
 		return ring.ErrOwner

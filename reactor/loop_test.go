@@ -200,7 +200,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		require.ErrorIs(t, err, unix.EINVAL, want)
 	}
 	_, err = New(nil, nothing, Config{})
-	require.ErrorContains(t, err, "owner nil")
+	require.ErrorContains(t, err, "poller nil")
 	_, err = New(p, nil, Config{})
 	require.ErrorContains(t, err, "handler nil")
 	l, err := New(p, nothing, Config{})
@@ -244,20 +244,20 @@ func TestErrorsOfPollAreLoggedAndBornePatiently(t *testing.T) {
 	l := turnByHand(t, conf.RingEpoll, nothing, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	failed := fmt.Errorf("close: %w", unix.EIO)
 	for range failuresMax - 1 {
-		require.NoError(t, l.polled(failed))
+		require.NoError(t, l.onPollError(failed))
 	}
-	require.NoError(t, l.polled(nil))
+	require.NoError(t, l.onPollError(nil))
 	for range failuresMax - 1 {
-		require.NoError(t, l.polled(failed))
+		require.NoError(t, l.onPollError(failed))
 	}
-	require.NoError(t, l.polled(nil), "a ring that delivers is not broken: what it delivers comes without the error")
+	require.NoError(t, l.onPollError(nil), "a ring that delivers is not broken: what it delivers comes without the error")
 	for range failuresMax - 1 {
-		require.NoError(t, l.polled(failed))
+		require.NoError(t, l.onPollError(failed))
 	}
-	require.ErrorIs(t, l.polled(failed), unix.EIO)
-	require.NoError(t, l.polled(nil))
+	require.ErrorIs(t, l.onPollError(failed), unix.EIO)
+	require.NoError(t, l.onPollError(nil))
 	require.EqualValues(t, 3*failuresMax-2, l.Stats().RingErrors)
 	require.Equal(t, 3, strings.Count(log.String(), "ring error"), "the first of each row")
-	require.ErrorIs(t, l.polled(ring.ErrClosed), ring.ErrClosed, "this one at once")
-	require.NoError(t, l.polled(nil))
+	require.ErrorIs(t, l.onPollError(ring.ErrClosed), ring.ErrClosed, "this one at once")
+	require.NoError(t, l.onPollError(nil))
 }

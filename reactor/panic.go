@@ -9,28 +9,28 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// PanicPolicy is what a panic in the program's code costs.
+// PanicPolicy says what a loop does after a panic in the program's code.
 type PanicPolicy uint8
 
 const (
-	// ResetConnection: the TCP connection whose completion was being handled is reset, the completion's packet is
-	// released, and the loop goes on; the handler still sees the connection's CLOSED. A UDP socket stays open, because
-	// a datagram is not a connection, and a panic in a timer, a posted function or an external descriptor's function
-	// costs nothing else. A receive callback's panic costs its socket, UDP too: the ring closes it. Each is logged with its
-	// stack and counted.
+	// ResetConnection resets the TCP connection whose completion was being handled, releases the completion's packet, and goes on; the
+	// handler still receives the connection's CLOSED. A UDP socket stays open. After a panic in a timer, a posted function or an external
+	// descriptor's function no socket is closed. After a panic in a receive callback the ring closes its socket, UDP too. Each panic is
+	// logged with its stack, and counted in Stats.Panics.
 	ResetConnection PanicPolicy = iota
-	// StopLoop: the loop ends at once, its connections are reset, and Run returns the panic: a *PanicError, or after
-	// one in a receive callback the ring's error, both with the stack.
+	// StopLoop ends the loop at once and resets its connections. Run returns a *PanicError, or, after a panic in a receive callback, the ring's
+	// error; both have the stack.
 	StopLoop
 )
 
-// PanicError is a panic that ended a loop. Under ResetConnection only two kinds do: in Start, because the program is
-// not set up then, and inside a ring's Poll, where nothing of the program's runs but functions given to Poller.Post. Use
-// Loop.Post.
+// PanicError is a panic that ended a loop. With ResetConnection only two kinds do: a panic in Start or setup, and one inside a ring's Poll,
+// which of the program's code runs only functions of Poller.Post. A function that may panic is posted by Loop.Post.
 type PanicError struct {
-	Where string // "handler", "timer", "posted function", "external descriptor", "Start", "Stop", "setup", "ring" or, of reactor/gnet, "OnTick"
-	Value any    // what was given to panic
-	Stack []byte // as by debug.Stack
+	// Where is the code that panicked: "handler", "timer", "posted function", "external descriptor", "Start", "Stop", "setup", "ring" or, in
+	// reactor/gnet, "OnTick".
+	Where string
+	Value any    // the argument of panic
+	Stack []byte // of the goroutine, as debug.Stack returns it
 }
 
 // Error is the failure in a sentence.
@@ -38,13 +38,13 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic in %s: %v\n%s", e.Where, e.Value, e.Stack)
 }
 
-// Unwrap is the value if it is an error.
+// Unwrap returns Value if it is an error, else nil.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// guarded runs a function of the program outside a turn.
+// guarded runs f, which calls code of the program outside a turn, and handles a panic in it as contain does. p names the code in the error.
 func (l *Loop) guarded(p phase, f func()) (err error) {
 	defer l.contain(&err)
 	l.doing = p
@@ -53,8 +53,8 @@ func (l *Loop) guarded(p phase, f func()) (err error) {
 	return nil
 }
 
-// contain is deferred around the program's code. It puts right what the panic left behind and says with *err whether
-// the loop must end.
+// contain is deferred around the program's code and recovers a panic in it: it resets the connection whose completion was being handled, or
+// ends the timer that was firing, and logs. It sets *err if the policy says that the loop must end.
 func (l *Loop) contain(err *error) {
 	v := recover()
 	if v == nil {
@@ -66,10 +66,10 @@ func (l *Loop) contain(err *error) {
 	e := &PanicError{Where: where.String(), Value: v, Stack: debug.Stack()}
 	switch where {
 	case inHandler:
-		l.stats.Completions -= uint64(l.count - l.at) // run counts them again
-		l.reset(&l.batch[l.at-1])
+		l.stats.Completions -= uint64(l.count - l.at) // run will count the remaining ones again
+		l.resetConnection(&l.batch[l.at-1])
 	case inTimer:
-		l.fired()
+		l.endFiring()
 	}
 	if l.config.OnPanic == StopLoop || where == inRing || where == inStart {
 		*err = e
@@ -78,9 +78,9 @@ func (l *Loop) contain(err *error) {
 	l.log.Error("panic contained", "where", e.Where, "value", v, "stack", string(e.Stack))
 }
 
-// reset gives up the connection of a completion whose handler panicked. What the batch still holds of it is dropped,
-// but for the ends of sends and CLOSED, which the handler may be waiting for.
-func (l *Loop) reset(c *xtreme.Completion) {
+// resetConnection aborts the connection of a completion whose handler panicked. Completions of it that are still in the batch are dropped,
+// except SENT and CLOSED, which the handler may be waiting for.
+func (l *Loop) resetConnection(c *xtreme.Completion) {
 	release(c)
 	s := c.Socket
 	if s == nil || s.Kind() != ring.KindStream {
@@ -105,9 +105,9 @@ func (l *Loop) reset(c *xtreme.Completion) {
 	l.count = kept
 }
 
-// release gives back a completion's packet, unless the handler already did or passed it on.
+// release releases a completion's packet, unless the handler has released it or passed it on.
 func release(c *xtreme.Completion) {
 	if c.Packet.Valid() {
-		_ = c.Packet.Release() // valid, so there is nothing it could answer
+		_ = c.Packet.Release() // cannot fail, because the packet is valid
 	}
 }

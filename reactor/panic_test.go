@@ -158,7 +158,7 @@ func TestResetDropsOnlyWhatIsOfTheConnection(t *testing.T) {
 		copy(l.batch, batch)
 		at, count := l.at, l.count
 		l.at, l.count = 1, len(batch)
-		l.reset(&l.batch[0])
+		l.resetConnection(&l.batch[0])
 		left := append([]xtreme.Completion(nil), l.batch[l.at:l.count]...)
 		l.at, l.count = at, count
 		require.Equal(t, []xtreme.Completion{batch[2], batch[3], batch[5]}, left)

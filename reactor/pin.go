@@ -9,8 +9,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// pin binds the goroutine to its thread and the thread to a processor; unpin undoes both. Without a processor both do
-// nothing.
+// pin locks the goroutine to its thread and binds the thread to the processor in cpu, a list of at most one; unpin undoes both. With an empty
+// list both do nothing.
 func pin(cpu []int) (unpin func(), err error) {
 	if len(cpu) == 0 {
 		return func() {}, nil
@@ -22,15 +22,16 @@ func pin(cpu []int) (unpin func(), err error) {
 		return nil, fmt.Errorf("Config.Pin: %w", err)
 	}
 	return func() {
-		if restore(before) == nil {
+		if setAffinity(before) == nil {
 			runtime.UnlockOSThread()
-		} // otherwise the thread stays with this goroutine and ends with it: no other may inherit the binding
+		} // else the goroutine keeps the thread, which ends with it: another goroutine must not run on a bound thread
 	}, nil
 }
 
-func restore(cpus []int) error {
+// setAffinity allows the calling thread to run on the given processors.
+func setAffinity(cpus []int) error {
 	if len(cpus) == 0 {
-		return unix.EPERM // sched_getaffinity was refused
+		return unix.EPERM // pin could not read the mask, because sched_getaffinity was refused
 	}
 	set := unix.NewCPUSet(cpus[len(cpus)-1] + 1)
 	for _, cpu := range cpus {

@@ -12,30 +12,32 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// posts is what other goroutines leave for the loop. A turn pays one atomic load for it. It is apart from the rings'
-// inbox so that posted functions have a budget and so that one that panics costs nothing else.
+// posts has the requests of other goroutines to the loop: posted functions, requests for statistics, and shutdown. A turn without any costs one
+// atomic load. Rings have such a queue too (Poller.Post); the loop has its own, so that posted functions have a budget and a panic in one is
+// contained.
 type posts struct {
-	flags atomic.Uint32
-	wake  func() // ends the loop's sleep; only with mu held and before closed, so that it cannot meet the rings' closing
+	flags atomic.Uint32 // the notices below
+	wake  func()        // ends the loop's sleep; called with mu held and only before closed is set, so never while the rings are closed
 
 	mu     sync.Mutex
-	work   []func()
-	asked  []chan Stats
-	closed bool          // nothing is accepted any more
-	ended  bool          // final is final
+	work   []func()      // posted and not yet taken by the loop
+	asked  []chan Stats  // who waits for a Snapshot
+	closed bool          // posting is refused
+	ended  bool          // the loop has ended, and final has its statistics
 	over   chan struct{} // closed when ended is set
 	final  Stats
 
-	running []func() // the loop's
+	// used by the loop alone
+	running []func() // functions that the loop has taken
 	next    int      // running[next:] is still to be run
 }
 
 const (
-	noticeWork  = 1 << iota // there is work
-	noticeAsked             // somebody wants the statistics
-	noticeStop              // shut down in good order
-	noticeAbort             // without waiting
-	noticeElse              // work came from another goroutine
+	noticeWork      = 1 << iota // work is not empty
+	noticeAsked                 // asked is not empty
+	noticeStop                  // shut down in good order
+	noticeAbort                 // shut down without waiting
+	noticeElsewhere             // a function was posted by another goroutine than the loop's
 )
 
 // Post runs f on the loop in one of the next turns, after those posted before it, and wakes the loop for that.
@@ -53,15 +55,15 @@ func (l *Loop) Post(f func()) error {
 	}
 	p.work = append(p.work, f)
 	if l.self.Load() != sys.Goroutine() {
-		p.notify(noticeWork | noticeElse)
+		p.notify(noticeWork | noticeElsewhere)
 	} else {
 		p.notify(noticeWork)
 	}
 	return nil
 }
 
-// Snapshot is Stats for any goroutine: the loop makes a copy in its next turn. After the end of Run it is the final
-// state. It waits until the loop runs or ctx is done.
+// Snapshot returns the loop's statistics to any goroutine: the loop copies them in its next turn. After the end of Run they are the final ones.
+// Before Run it blocks until the loop runs or ctx is done.
 func (l *Loop) Snapshot(ctx context.Context) (Stats, error) {
 	if l.self.Load() == sys.Goroutine() {
 		return l.Stats(), nil
@@ -76,13 +78,14 @@ func (l *Loop) Snapshot(ctx context.Context) (Stats, error) {
 	}
 }
 
-// notice sets a flag and wakes the loop.
-func (p *posts) notice(flag uint32) {
+// notice sets flags and wakes the loop. Any goroutine.
+func (p *posts) notice(flags uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.notify(flag)
+	p.notify(flags)
 }
 
+// notify is notice for a caller that holds mu.
 func (p *posts) notify(flag uint32) {
 	p.flags.Or(flag)
 	if !p.closed {
@@ -90,6 +93,7 @@ func (p *posts) notify(flag uint32) {
 	}
 }
 
+// ask asks the loop to send its statistics to answer, which has room for one. After the loop's end the final ones are sent at once.
 func (p *posts) ask(answer chan Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +110,7 @@ func (p *posts) aborting() bool { return p.flags.Load()&noticeAbort != 0 }
 func (p *posts) left() bool     { return p.next < len(p.running) }
 func (p *posts) waiting() bool  { return p.flags.Load()&(noticeWork|noticeAsked) != 0 || p.left() }
 
-// take makes what was posted until now the work to run. What that work posts itself comes in a later turn.
+// take moves the functions posted so far to running. Functions that they post themselves are run in a later turn.
 func (p *posts) take() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,23 +119,24 @@ func (p *posts) take() {
 	p.next = 0
 }
 
-// answer gives the statistics to those who asked.
+// answer sends the statistics to the callers of Snapshot that wait.
 func (p *posts) answer(s Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reply(s)
 }
 
+// reply is answer for a caller that holds mu.
 func (p *posts) reply(s Stats) {
 	p.flags.And(^uint32(noticeAsked))
 	for _, answer := range p.asked {
-		answer <- s // has room for one, and one is all it gets
+		answer <- s // does not block: the channel has room for the one value that it ever gets
 	}
 	p.asked = nil
 }
 
-// runPosted runs posted functions, as many as the budget allows. Giving out statistics is not work: a loop that is
-// being watched must not spin for it.
+// runPosted runs posted functions, as many as the budget allows, and answers Snapshot. Only functions make the turn busy: a loop that is
+// asked for statistics regularly must not spin because of that.
 func (l *Loop) runPosted() {
 	p := &l.posts
 	if p.flags.Load()&noticeAsked != 0 {
@@ -143,8 +148,8 @@ func (l *Loop) runPosted() {
 		}
 		p.take()
 	}
-	if p.flags.Load()&noticeElse != 0 {
-		p.flags.And(^uint32(noticeElse))
+	if p.flags.Load()&noticeElsewhere != 0 {
+		p.flags.And(^uint32(noticeElsewhere))
 		l.yields = yieldsAfterPost
 	}
 	l.busy, l.busyIO = true, true
@@ -159,14 +164,14 @@ func (l *Loop) runPosted() {
 	l.doing = inRing
 }
 
-// close ends posting; what was accepted before can still be taken.
+// close makes Post return ErrClosed from now on. Functions that were posted before can still be taken.
 func (p *posts) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 }
 
-// drop forgets the work that is left and reports how much it was.
+// drop forgets the functions that have not run and returns how many there were.
 func (p *posts) drop() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +180,7 @@ func (p *posts) drop() uint64 {
 	return uint64(n)
 }
 
-// end publishes the final statistics.
+// end publishes the final statistics, and ends the waiting of Shutdown and Snapshot.
 func (p *posts) end(s Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

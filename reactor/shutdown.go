@@ -19,16 +19,16 @@ import (
 //  5. what cannot be closed in time is aborted, and counted
 //  6. packets lent to other goroutines come back
 const (
-	drainSleep  = time.Millisecond // the longest sleep meanwhile: the stages have conditions that no descriptor reports
-	acceptTurns = 3                // turns without a new connection that show an empty accept queue
-	quietFor    = 10 * time.Millisecond
-	lookEvery   = time.Millisecond // looking through all sockets costs time for each
-	closeLeast  = time.Second      // for step 4, should Grace be over
-	abortFor    = time.Second
+	drainSleep  = time.Millisecond      // the longest sleep during a shutdown, because no descriptor becomes readable when a step is done
+	acceptTurns = 3                     // after so many turns without a new connection the accept queues are taken for empty
+	quietFor    = 10 * time.Millisecond // step 3 is done when nothing was received for so long
+	checkEvery  = time.Millisecond      // how often all sockets, or all buffers, are asked: that takes time for each of them
+	closeLeast  = time.Second           // the least time for step 4, even if Grace is over
+	abortFor    = time.Second           // how long step 5 waits for aborted sockets to be closed
 )
 
-// wind is the orderly shutdown, up to the closing of the poller.
-func (l *Loop) wind() error {
+// shutDown does the orderly shutdown, up to the closing of the poller. An error ends it: finish closes the rest.
+func (l *Loop) shutDown() error {
 	l.longestSleep = drainSleep
 	start := l.clock()
 	end := start.Add(l.config.Grace)
@@ -51,7 +51,7 @@ func (l *Loop) wind() error {
 		return err
 	}
 	limit := max(end, l.clock().Add(closeLeast))
-	closed := l.gone(limit)
+	closed := l.allClosed(limit)
 	if err := l.turnsUntil(func() bool { return closed() || l.posts.aborting() }); err != nil {
 		return err
 	}
@@ -59,14 +59,16 @@ func (l *Loop) wind() error {
 		if err := l.abortSockets(); err != nil {
 			return err
 		}
-		if err := l.turnsUntil(l.gone(l.clock().Add(abortFor))); err != nil {
+		if err := l.turnsUntil(l.allClosed(l.clock().Add(abortFor))); err != nil {
 			return err
 		}
 	}
 	return l.turnsUntil(l.lentReturned(limit))
 }
 
-// acceptsDone reports when the accept queues are empty.
+// The functions below return the condition with which a step of the shutdown ends; turnsUntil asks it once in each turn.
+
+// acceptsDone ends step 1: no ring has accepted a connection in several turns, or limit has come.
 func (l *Loop) acceptsDone(limit clock.Time) func() bool {
 	before, calm := l.accepted(), 0
 	return func() bool {
@@ -79,6 +81,7 @@ func (l *Loop) acceptsDone(limit clock.Time) func() bool {
 	}
 }
 
+// accepted returns how many connections the rings have accepted so far.
 func (l *Loop) accepted() (n uint64) {
 	for _, r := range l.poller.Rings() {
 		n += r.Stats().Accepted
@@ -86,33 +89,35 @@ func (l *Loop) accepted() (n uint64) {
 	return n
 }
 
-// isDrained reports when nothing has come for a while and nothing waits to go, or time is up.
+// isDrained ends step 3: nothing was received for quietFor and no socket has data to send, or end has come.
 func (l *Loop) isDrained(end clock.Time) func() bool {
 	start := l.now
-	var nextLook clock.Time
+	var nextCheck clock.Time
 	return func() bool {
 		switch {
 		case l.now >= end || l.posts.aborting():
 			return true
-		case l.idle < emptyPolls || l.now.Sub(max(l.lastIO, start)) < quietFor || l.now < nextLook:
+		case l.idle < emptyPolls || l.now.Sub(max(l.lastIO, start)) < quietFor || l.now < nextCheck:
 			return false
 		}
-		nextLook = l.now.Add(lookEvery)
+		nextCheck = l.now.Add(checkEvery)
 		return !l.sending()
 	}
 }
 
+// sending reports whether a socket has data that has not left yet.
 func (l *Loop) sending() bool {
 	found := false
 	_ = l.eachSocket(func(s *xtreme.Socket) { found = found || s.Sending() })
 	return found
 }
 
-// gone reports when no socket is left, or time is up.
-func (l *Loop) gone(limit clock.Time) func() bool {
+// allClosed ends steps 4 and 5: no socket is left, or limit has come.
+func (l *Loop) allClosed(limit clock.Time) func() bool {
 	return func() bool { return l.sockets() == 0 || l.now >= limit }
 }
 
+// sockets counts the sockets of all rings, those that are closing included.
 func (l *Loop) sockets() (n int) {
 	for _, r := range l.poller.Rings() {
 		n += r.Sockets()
@@ -120,21 +125,22 @@ func (l *Loop) sockets() (n int) {
 	return n
 }
 
-// lentReturned reports when no buffer is with another goroutine, or time is up.
+// lentReturned ends step 6: other goroutines have returned all buffers that were lent to them, or limit has come.
 func (l *Loop) lentReturned(limit clock.Time) func() bool {
-	var nextLook clock.Time
+	var nextCheck clock.Time
 	return func() bool {
 		if l.posts.aborting() {
 			return true
 		}
-		if l.now < nextLook {
+		if l.now < nextCheck {
 			return l.now >= limit
 		}
-		nextLook = l.now.Add(lookEvery)
+		nextCheck = l.now.Add(checkEvery)
 		return l.poller.Ledger().Lent == 0 || l.now >= limit
 	}
 }
 
+// eachSocket calls f for each socket of all rings.
 func (l *Loop) eachSocket(f func(*xtreme.Socket)) error {
 	for _, r := range l.poller.Rings() {
 		if err := r.EachSocket(f); err != nil {
@@ -144,6 +150,7 @@ func (l *Loop) eachSocket(f func(*xtreme.Socket)) error {
 	return nil
 }
 
+// closeSockets starts closing the sockets that which selects. Failures are logged: they must not stop the shutdown.
 func (l *Loop) closeSockets(which func(*xtreme.Socket) bool) error {
 	return l.eachSocket(func(s *xtreme.Socket) {
 		if !which(s) {
@@ -155,6 +162,7 @@ func (l *Loop) closeSockets(which func(*xtreme.Socket) bool) error {
 	})
 }
 
+// abortSockets aborts all sockets that could not be closed in time, and counts them.
 func (l *Loop) abortSockets() error {
 	return l.eachSocket(func(s *xtreme.Socket) {
 		switch err := s.Abort(); {
@@ -166,8 +174,8 @@ func (l *Loop) abortSockets() error {
 	})
 }
 
-// finish ends the loop: the posted functions that are left run (not after an error: it may be theirs), what the handler
-// did not see is released, the poller is closed.
+// finish ends the loop, after an orderly shutdown (cause nil) or an error: it refuses further posts, runs the functions that were posted before
+// (not after an error, which may come from one of them), releases packets that the handler has not received, and closes the poller.
 func (l *Loop) finish(cause error) error {
 	l.doing = inRing
 	l.posts.close()
@@ -188,6 +196,7 @@ func (l *Loop) finish(cause error) error {
 	return err
 }
 
+// closeExternal closes the epoll set of the external descriptors.
 func (l *Loop) closeExternal() error {
 	if err := l.external.close(); err != nil {
 		return fmt.Errorf("external descriptors: close: %w", err)
@@ -195,7 +204,7 @@ func (l *Loop) closeExternal() error {
 	return nil
 }
 
-// closePoller closes the poller even if that panics, as it may after a panic in the middle of Poll.
+// closePoller closes the poller. After a panic in the middle of Poll that may panic itself, which becomes an error here.
 func (l *Loop) closePoller() (err error) {
 	defer l.contain(&err)
 	return l.poller.Close()

@@ -10,14 +10,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Rest is what a loop does when a turn found nothing.
+// Rest is what a loop does after a turn in which nothing happened.
 //
 //	          processor when idle   answer after a pause
 //	Spin      all of one            the next turn sees it: an empty one takes 70 ns on uring, 270 ns on epoll
 //	Adaptive  none, once asleep     as Spin within the pause it spins for, then as Wait
 //	Wait      none                  a wake-up
 //
-// What a wake-up costs beside that of a goroutine blocked in Go's net, and what spinning saves, docs/performance.md has as measured.
+// docs/performance.md has measurements: what a wake-up costs beside that of a goroutine blocked in package net, and what spinning saves.
 //
 // A spinning loop wants a processor of its own: with more runnable goroutines than processors the runtime takes it away
 // for time slices of 10 ms and more.
@@ -66,19 +66,19 @@ func (r *Rest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// yieldEvery is after how many empty turns a spinning loop that has no thread of its own lets other goroutines run, by default. One
-// that holds its thread must not: handing the thread over costs 3.5 µs to 9 µs, and the runtime preempts it anyway. An
-// Adaptive loop does so in its first empty turn too (0.15 µs): what its handlers have just started runs now, and not only
-// when the loop has looked long enough to sleep.
+// yieldEvery is after how many empty turns, by default, a spinning loop that is not locked to a thread lets other goroutines run
+// (runtime.Gosched). A locked loop does not: changing threads costs 3.5 µs to 9 µs, and the runtime preempts it anyway. An Adaptive loop does so
+// in its first empty turn too (0.15 µs), so that goroutines which its handlers have just started run before the loop has spun to its end.
 const yieldEvery = 1024
 
-// yieldsAfterPost is for how many busy spells a loop that other goroutines post to lets them run in the first empty turn, also when it
-// holds its thread, unless it never sleeps. What a handler hands to a goroutine is next in line on the loop's own processor: while the
-// loop spins or sleeps there, another thread must be woken to run it, and its post must wake the loop, two wake-ups (100 µs together
-// on a virtual machine) in the place of one hand-over.
+// yieldsAfterPost is how many times after a Post of another goroutine the loop lets goroutines run in its first empty turn, also if it is locked
+// to a thread, unless it never sleeps. A goroutine that a handler has made runnable is next on the loop's own processor. If the loop spins or
+// sleeps there instead, another thread has to wake up for the goroutine, and its Post has to wake the loop: two wake-ups, about 100 µs on a
+// virtual machine, where one switch of goroutines would do.
 const yieldsAfterPost = 64
 
-// sleepIfIdle ends a turn: on to the next at once, or sleep until there is something.
+// sleepIfIdle is the end of a turn: if the turn did nothing, and the loop has spun as long as its configuration says, it sleeps until a
+// completion, a timer, a post or an external descriptor.
 func (l *Loop) sleepIfIdle() error {
 	if l.busyIO {
 		l.idle, l.lastIO = 0, l.now
@@ -86,7 +86,7 @@ func (l *Loop) sleepIfIdle() error {
 	}
 	l.idle++
 	if l.busy || l.posts.left() {
-		return nil // the clock has moved: look again before deciding how long to sleep
+		return nil // timers have run: the next turn reads the clock before the loop decides how long to sleep
 	}
 	yielded := l.yielded
 	l.yielded = false
@@ -104,7 +104,7 @@ func (l *Loop) sleepIfIdle() error {
 		return nil
 	}
 	if l.longestSleep < 0 && l.posts.stopping() {
-		return nil // a Shutdown after the turn began, whose wake-up this turn's Poll has taken
+		return nil // Shutdown was called during this turn, whose Poll may have consumed its wake-up
 	}
 	d := l.longestSleep
 	if next, ok := l.wheel.Next(); ok {
@@ -119,12 +119,13 @@ func (l *Loop) sleepIfIdle() error {
 	return l.sleep(d)
 }
 
-// Yield lets other goroutines run: what a handler has made runnable runs now, on this processor. Loop only.
+// Yield lets other goroutines run (runtime.Gosched): one that a handler has just made runnable runs now, on this processor. Loop only.
 func (l *Loop) Yield() {
 	l.yielded = true
 	runtime.Gosched()
 }
 
+// spins reports whether the loop takes another turn at once after an empty one, instead of sleeping.
 func (l *Loop) spins() bool {
 	switch l.config.Rest {
 	case Spin:
@@ -136,7 +137,8 @@ func (l *Loop) spins() bool {
 	return false
 }
 
-// sleep waits for the rings, external descriptors and d (negative: no limit).
+// sleep blocks until a ring or an external descriptor has something, at most for d; a negative d is no limit. With a single ring and nothing
+// else the ring's own way of waiting is cheaper.
 func (l *Loop) sleep(d time.Duration) error {
 	l.slept = true
 	l.stats.Sleeps++
@@ -148,8 +150,8 @@ func (l *Loop) sleep(d time.Duration) error {
 	return l.waitAll(rings, d)
 }
 
-// waitAll arms every ring and sleeps in ppoll over their descriptors and the foreign set's: unlike epoll_wait it takes
-// nanoseconds, and the descriptors are few.
+// waitAll arms every ring and sleeps in ppoll on their descriptors and on the epoll set of the external ones. ppoll takes nanoseconds, which
+// epoll_wait does not, and the descriptors are few.
 func (l *Loop) waitAll(rings []*ring.Ring, d time.Duration) error {
 	l.waits = l.waits[:0]
 	if pending, err := l.poller.ArmRings(); err != nil || pending {

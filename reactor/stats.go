@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Stats is what a loop has done since Run began. Times are counted at the beginning of each turn, from the turn before.
+// Stats are a loop's statistics since Run began. The time of a turn is added when the next turn begins.
 type Stats struct {
-	Turns, BusyTurns uint64        // a busy turn did something
-	Time, Busy       time.Duration // all of it, and that of busy turns
-	Slept            time.Duration // that of turns which ended in a sleep
-	LongestTurn      time.Duration // without sleeping
-	LongGaps         uint64        // turns of more than 5 ms, after which the rings were emptied before timers fired
-	Gaps             Histogram     // between Polls, sleeps apart
+	Turns, BusyTurns uint64        // a busy turn is one in which something happened
+	Time, Busy       time.Duration // of all turns, and of busy turns
+	Slept            time.Duration // of turns that ended in a sleep
+	LongestTurn      time.Duration // of those that did not sleep
+	LongGaps         uint64        // turns of more than 5 ms without a sleep, after which the rings were emptied before timers fired
+	Gaps             Histogram     // times between Polls, sleeps excepted
 
-	Completions    uint64
+	Completions    uint64 // given to the handler
 	TimersFired    uint64
-	Timers         int // running now
-	Posted         uint64
-	ExternalEvents uint64
+	Timers         int    // started and not fired yet
+	Posted         uint64 // posted functions that have run
+	ExternalEvents uint64 // calls of Watch's functions
 	Sleeps         uint64
 
-	Panics     uint64 // contained or not
-	Resets     uint64 // connections reset for a panic
-	RingErrors uint64 // errors of Poll; the first of a row is logged
-	Aborted    uint64 // sockets that the end of the loop found open and could not close in peace
-	Dropped    uint64 // posted functions that were not run, because the loop ended on an error
+	Panics     uint64 // in the program's code, whether the loop went on or not
+	Resets     uint64 // connections that were reset after a panic
+	RingErrors uint64 // Polls that returned an error; the first one in a row is logged
+	Aborted    uint64 // sockets that were open when the loop ended and could not be closed in good order
+	Dropped    uint64 // posted functions that did not run, because the loop ended on an error
 }
 
-// BusyRatio is the part of the time that was spent in busy turns, 0 to 1.
+// BusyRatio returns the share of the time that was spent in busy turns, from 0 to 1.
 func (s *Stats) BusyRatio() float64 {
 	if s.Time == 0 {
 		return 0
@@ -36,15 +36,15 @@ func (s *Stats) BusyRatio() float64 {
 	return float64(s.Busy) / float64(s.Time)
 }
 
-// Histogram counts durations by their order of magnitude: bucket i counts those of 2^(i-1) to 2^i - 1 ns, bucket 0
-// those of 0.
+// Histogram counts durations by powers of two: bucket i counts those from 2^(i-1) to 2^i - 1 ns, bucket 0 those of 0.
 type Histogram [48]uint64
 
+// add counts a duration. One beyond the last bucket counts in the last.
 func (h *Histogram) add(d time.Duration) {
 	h[min(bits.Len64(uint64(max(d, 0))), len(h)-1)]++
 }
 
-// Count is the number of durations counted.
+// Count returns how many durations were counted.
 func (h *Histogram) Count() uint64 {
 	var n uint64
 	for _, k := range h {
@@ -53,8 +53,7 @@ func (h *Histogram) Count() uint64 {
 	return n
 }
 
-// Quantile is the upper end of the bucket that holds quantile q, 0 to 1: at most twice the true value. 0 when nothing
-// was counted.
+// Quantile returns the quantile q, from 0 to 1, as the upper end of its bucket: at most twice the true value. It is 0 if nothing was counted.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {
@@ -70,7 +69,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return 1<<(len(h)-1) - 1
 }
 
-// Stats is the loop's statistics as of now. Loop only; see Snapshot.
+// Stats returns the loop's statistics as they are now. Loop only; Snapshot is for other goroutines.
 func (l *Loop) Stats() Stats {
 	s := l.stats
 	s.Timers = l.wheel.Len()

@@ -7,66 +7,68 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wheel"
 )
 
-// Timer is a handle to a timer of a loop. The zero Timer is none; a handle goes stale when its function has returned
-// without calling Reset, or with Cancel.
+// Timer is a handle to a timer of a loop. The zero Timer is no timer. A handle becomes invalid with Cancel, or when the timer's function has
+// returned without calling Reset.
 type Timer uint64
 
+// timerOf makes the handle of a slot in timers.calls and the slot's generation.
 func timerOf(slot, gen uint32) Timer { return Timer(gen)<<32 | Timer(slot) }
 
-// timerTick is how late a timer may fire. Finer than the wheel's own default because a loop's timers pace what it
-// sends; the wheel's costs do not depend on it.
+// timerTick is how late a timer may fire. It is finer than the wheel's default because programs pace what they send by a loop's timers; the
+// wheel's cost does not depend on it.
 const timerTick = 1 << 16 * time.Nanosecond
 
 // timers ties a wheel's timers to the functions they run.
 type timers struct {
 	wheel   *wheel.Wheel
 	calls   []call
-	unused  uint32 // first free call plus one, 0 = none
-	firing  Timer  // whose function is running
-	onTimer func(uint64)
+	unused  uint32       // first free call plus one, 0 = none
+	firing  Timer        // the timer whose function is running
+	onTimer func(uint64) // Loop.fire, made once because a method value allocates
 }
 
-// call is what a timer runs.
+// call is a slot of timers: the function that a timer runs.
 type call struct {
-	f     func()
-	with  func(*Loop, uint64)
+	f     func()              // of After
+	with  func(*Loop, uint64) // of AfterData, with data
 	data  uint64
 	timer wheel.Timer // 0 while the function runs, until it calls Reset
-	gen   uint32      // odd while in use
-	next  uint32      // of the free ones, plus one
+	gen   uint32      // odd while the slot is in use
+	next  uint32      // the next free slot plus one, 0 = none
 }
 
+// init makes the wheel of a new loop.
 func (t *timers) init(l *Loop) {
 	t.wheel = wheel.New(l.now, timerTick)
 	t.onTimer = l.fire
 }
 
-// After runs f on the loop once d has passed since Now, at most 66 µs after that if the loop is not held up. A d that
-// is not positive means the next turn. Starting, moving and cancelling a timer take constant time and, in a loop that
-// has had as many timers before, allocate nothing (a closure given as f may). Loop only.
+// After runs f on the loop when d has passed since Now, at most 66 µs later unless the loop is busy. With a d that is not positive f runs in
+// the next turn. Starting, moving and cancelling a timer takes constant time, and allocates nothing in a loop that has had as many timers
+// before; a closure that is given as f may allocate. Loop only.
 func (l *Loop) After(d time.Duration, f func()) Timer {
 	if f == nil {
 		panic("reactor: After: function nil")
 	}
-	l.mine("After")
+	l.checkCaller("After")
 	return l.startTimer(d, call{f: f})
 }
 
-// AfterData is After for a function that is given a number, such as a connection's index: one function value serves
-// thousands of timers, and none needs a closure. Loop only.
+// AfterData is After for a function with an argument, such as a connection's index: one function value serves thousands of timers, and none
+// needs a closure. Loop only.
 func (l *Loop) AfterData(d time.Duration, f func(l *Loop, data uint64), data uint64) Timer {
 	if f == nil {
 		panic("reactor: AfterData: function nil")
 	}
-	l.mine("AfterData")
+	l.checkCaller("AfterData")
 	return l.startTimer(d, call{with: f, data: data})
 }
 
-// Reset moves a timer to d after Now. Later deadlines are only stored, so a connection's idle timer may be moved with
-// every packet. In the timer's own function it arms the timer again. The handle stays the same; 0 and false report that
-// the timer has fired or was cancelled. Loop only.
+// Reset moves a timer to d after Now; in the timer's own function it starts the timer again. Moving a timer to later only stores the
+// deadline, so a connection's idle timer may be moved with every packet. It returns the same handle and true, or 0 and false if the timer has
+// fired or was cancelled. Loop only.
 func (l *Loop) Reset(t Timer, d time.Duration) (Timer, bool) {
-	l.mine("Reset")
+	l.checkCaller("Reset")
 	c := l.live(t)
 	if c == nil {
 		return 0, false
@@ -80,9 +82,9 @@ func (l *Loop) Reset(t Timer, d time.Duration) (Timer, bool) {
 	return t, true
 }
 
-// Cancel stops a timer; false reports that it has fired or was cancelled before. Loop only.
+// Cancel stops a timer. It returns false if the timer has fired or was cancelled before. Loop only.
 func (l *Loop) Cancel(t Timer) bool {
-	l.mine("Cancel")
+	l.checkCaller("Cancel")
 	c := l.live(t)
 	if c == nil || c.timer == 0 {
 		return false
@@ -92,6 +94,7 @@ func (l *Loop) Cancel(t Timer) bool {
 	return true
 }
 
+// startTimer starts a timer for After and AfterData: it takes a free slot, or a new one, and starts the wheel's timer with the slot's number.
 func (l *Loop) startTimer(d time.Duration, c call) Timer {
 	if l.unused == 0 {
 		l.calls = append(l.calls, call{})
@@ -106,7 +109,7 @@ func (l *Loop) startTimer(d time.Duration, c call) Timer {
 	return timerOf(slot, c.gen)
 }
 
-// live is the call of a timer that waits or whose function is running; nil otherwise.
+// live returns the slot of a timer that has not fired yet or whose function is running; nil for an invalid handle.
 func (t *timers) live(handle Timer) *call {
 	slot := uint32(handle)
 	if uint64(slot) >= uint64(len(t.calls)) {
@@ -119,12 +122,14 @@ func (t *timers) live(handle Timer) *call {
 	return c
 }
 
+// freeCall frees a slot. Its next generation makes handles to it invalid.
 func (t *timers) freeCall(slot uint32, c *call) {
 	*c = call{gen: c.gen + 1, next: t.unused}
 	t.unused = slot + 1
 }
 
-// expire fires the timers that are due by the turn's clock, after what a long gap left in the rings.
+// expire fires the timers that are due by the turn's clock. After a long gap it first handles the data that arrived during the gap (catchUp),
+// which may move or cancel those timers.
 func (l *Loop) expire() error {
 	if l.behind > 0 {
 		if next, ok := l.wheel.Next(); ok && next <= l.now {
@@ -139,7 +144,7 @@ func (l *Loop) expire() error {
 	return nil
 }
 
-// fire runs the function of the timer in a slot.
+// fire runs the function of a timer that is due. The wheel calls it with the number of the timer's slot.
 func (l *Loop) fire(data uint64) {
 	slot := uint32(data)
 	c := &l.calls[slot]
@@ -152,11 +157,11 @@ func (l *Loop) fire(data uint64) {
 	} else {
 		c.with(l, c.data)
 	}
-	l.fired()
+	l.endFiring()
 }
 
-// fired is the end of a timer's function, or of the panic in it.
-func (l *Loop) fired() {
+// endFiring frees the slot of the timer whose function has returned or panicked, unless the function started the timer again.
+func (l *Loop) endFiring() {
 	slot := uint32(l.firing)
 	if c := l.live(l.firing); c != nil && c.timer == 0 {
 		l.freeCall(slot, c)

@@ -10,7 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// phase is whose code a turn is in: what a panic is to be blamed on.
+// phase is the part of a turn that is running, so that a panic can be attributed to it.
 type phase uint8
 
 const (
@@ -28,31 +28,32 @@ func (p phase) String() string {
 }
 
 const (
-	// longGap between two turns means that the loop was held up (a garbage collection, a stopped process, a slow
-	// handler), so that what the rings hold may be older than the timers that are due.
+	// longGap is the time between two turns from which the loop counts as delayed, by a garbage collection, a stopped process or a slow
+	// handler: data in the rings may then be older than timers that are due.
 	longGap = 5 * time.Millisecond
-	// emptyPolls in a row show that nothing of that time is left: a ring's first may only have emptied what it had
-	// fetched.
+	// emptyPolls is how many empty Polls in a row show that no data from before a gap is left. One is not enough, because it may only show
+	// that a ring had no more completions in memory.
 	emptyPolls = 2
-	// catchUpMax bounds the Polls with which one turn catches up.
+	// catchUpMax is how many Polls one turn may use to catch up.
 	catchUpMax = 64
-	// failuresMax is how many Polls in a row may fail before the loop gives up.
+	// failuresMax is how many Polls in a row may fail before the loop ends.
 	failuresMax = 64
 )
 
-// turnsUntil takes turns until done says so. Panics that the policy survives cost one call of attempt, not a deferred
-// function per turn.
+// turnsUntil takes turns until done returns true, or an error ends the loop. A panic that the policy contains ends one call of contained, and
+// the next one goes on: so there is one deferred function for many turns.
 func (l *Loop) turnsUntil(done func() bool) error {
 	for {
-		if over, err := l.attempt(done); over || err != nil {
+		if over, err := l.contained(done); over || err != nil {
 			return err
 		}
 	}
 }
 
-func (l *Loop) attempt(done func() bool) (over bool, err error) {
+// contained takes turns for turnsUntil until done returns true (over), an error, or a panic, which it recovers.
+func (l *Loop) contained(done func() bool) (over bool, err error) {
 	defer l.contain(&err)
-	l.run() // what a panic left of the batch
+	l.run() // completions that were still to be handled when a handler panicked
 	if err := l.submit(); err != nil {
 		return false, err
 	}
@@ -64,7 +65,8 @@ func (l *Loop) attempt(done func() bool) (over bool, err error) {
 	return true, nil
 }
 
-// turn is one round: reap, run, submit, rest.
+// turn is one round of the loop: poll the rings, call the handler, fire timers, run posted functions, poll external descriptors, start sends,
+// and sleep if nothing happened.
 func (l *Loop) turn() error {
 	l.begin(l.clock())
 	if _, err := l.reap(); err != nil {
@@ -93,7 +95,7 @@ func (l *Loop) turn() error {
 	return l.sleepIfIdle()
 }
 
-// begin closes the books of the turn before and reads the clock for this one.
+// begin adds the turn before to the statistics, and starts a turn at the time now.
 func (l *Loop) begin(now clock.Time) {
 	gap := now.Sub(l.now)
 	l.stats.Turns++
@@ -117,26 +119,26 @@ func (l *Loop) begin(now clock.Time) {
 	l.busy, l.busyIO, l.slept = false, false, false
 }
 
-// reap polls the rings into the batch.
+// reap polls the rings into the batch and returns how many completions there are. An error is one that ends the loop.
 func (l *Loop) reap() (int, error) {
 	n, err := l.poller.Poll(l.batch)
 	l.at, l.count = 0, n
 	switch {
 	case n > 0:
 		l.busy, l.busyIO = true, true
-	case l.behind > 0 && err == nil: // an error comes without completions and proves nothing of them
+	case l.behind > 0 && err == nil: // an error always comes without completions, so it does not show that there are none
 		l.behind--
 	}
 	if err != nil || l.failing > 0 {
-		return n, l.polled(err)
+		return n, l.onPollError(err)
 	}
 	return n, nil
 }
 
-// polled decides what an error of Poll means. Most tell of one socket's trouble where there was no caller to return it to;
-// the rings go on. An error comes alone, after the completions of the Poll in which it happened. A ring that returns nothing but
-// errors is broken.
-func (l *Loop) polled(err error) error {
+// onPollError handles the error of a Poll, or nil for one that succeeded after errors. Most errors concern one socket and could be returned to
+// no other call: they are counted, the first one in a row is logged, and the loop goes on. It returns an error, which ends the loop, if the
+// poller cannot be used any more, if a callback panicked and the policy is StopLoop, or after too many errors in a row.
+func (l *Loop) onPollError(err error) error {
 	if err == nil {
 		l.failing = 0
 		return nil
@@ -157,7 +159,7 @@ func (l *Loop) polled(err error) error {
 	return nil
 }
 
-// newCallbackPanics is how many panics of receive callbacks the rings have contained since it was last asked.
+// newCallbackPanics returns how many panics in receive callbacks the rings have contained since its last call.
 func (l *Loop) newCallbackPanics() uint64 {
 	before := l.callbackPanics
 	l.callbackPanics = 0
@@ -167,7 +169,7 @@ func (l *Loop) newCallbackPanics() uint64 {
 	return l.callbackPanics - before
 }
 
-// run hands what is left of the batch to the handler.
+// run calls the handler for the completions of the batch that it has not received yet.
 func (l *Loop) run() {
 	if l.at == l.count {
 		return
@@ -183,8 +185,8 @@ func (l *Loop) run() {
 	l.doing = inRing
 }
 
-// Next is the completion that follows the one being handled in the same batch, nil at its end: a handler that can take several
-// at once looks there, and leaves it for the call in which it comes. Loop only, inside Handle.
+// Next returns the completion after the one that is being handled, if it is in the same batch; else nil. It lets a handler see whether more for
+// the same connection follows; Handle is called for that completion too. Loop only, inside Handle.
 func (l *Loop) Next() *xtreme.Completion {
 	if l.doing != inHandler || l.at >= l.count {
 		return nil
@@ -192,7 +194,8 @@ func (l *Loop) Next() *xtreme.Completion {
 	return &l.batch[l.at]
 }
 
-// catchUp handles what came during a long gap, so that timers which that was to move or cancel do not fire first.
+// catchUp handles the completions that arrived during a long gap, until Polls are empty, so that time-outs which they move or cancel do not
+// fire.
 func (l *Loop) catchUp() error {
 	for range catchUpMax {
 		n, err := l.reap()
@@ -206,17 +209,17 @@ func (l *Loop) catchUp() error {
 			l.run()
 		}
 	}
-	l.behind = 0 // a flood that does not end must not hold the timers for ever
+	l.behind = 0 // timers must fire in the end, however much data keeps arriving
 	return nil
 }
 
-// submit starts what the turn prepared.
+// submit starts the sends that the turn has prepared. Errors that concern one socket do not end the loop.
 func (l *Loop) submit() error {
 	if err := l.poller.Flush(); err != nil {
 		if errors.Is(err, ring.ErrClosed) || errors.Is(err, ring.ErrOwner) {
 			return err
 		}
-		return l.polled(err)
+		return l.onPollError(err)
 	}
 	return nil
 }

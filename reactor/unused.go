@@ -2,17 +2,17 @@ package reactor
 
 import "github.com/socketxtreme/socketxtreme/xtreme"
 
-// sayUnused says of the settings that were given explicitly those that this loop does not use, because its Config comes before them. A loop
-// that helps others (Unpinned) says nothing: the others use them.
-func (c *Config) sayUnused(e *xtreme.Engine) {
+// logUnused logs the settings that were given explicitly and that this loop does not use, because a field of its Config overrides them. An
+// Unpinned loop, which helps others, logs nothing: the others use them.
+func (c *Config) logUnused(e *xtreme.Engine) {
 	if c.Unpinned {
 		return
 	}
 	s := e.Settings()
 	for _, x := range []struct {
-		field string
-		over  bool
-		names []string
+		field     string
+		overrides bool
+		names     []string // of the settings
 	}{
 		{"Batch", c.Batch != 0 && c.Batch != s.PollBatch, []string{"VMA_CQ_POLL_BATCH_MAX"}},
 		{"Rest", c.Rest != Adaptive, []string{"VMA_RX_POLL", "VMA_SELECT_POLL"}},
@@ -22,7 +22,7 @@ func (c *Config) sayUnused(e *xtreme.Engine) {
 		{"OSRatio", c.OSRatio != 0 && c.OSRatio != s.OSRatio, []string{"VMA_SELECT_POLL_OS_RATIO", "VMA_SELECT_POLL_OS_FORCE"}},
 	} {
 		for _, name := range x.names {
-			if x.over {
+			if x.overrides {
 				e.SettingUnused(name, "a loop has Config."+x.field+", which comes before it")
 			}
 		}
@@ -32,15 +32,15 @@ func (c *Config) sayUnused(e *xtreme.Engine) {
 	}
 }
 
-// sayOneBound says which of VMA_RX_POLL and VMA_SELECT_POLL, which bound the same spin, the other one leaves without effect. complete is the
-// Config with the settings in it.
-func (c *Config) sayOneBound(e *xtreme.Engine, complete *Config) {
+// logUnusedBound logs that one of VMA_RX_POLL and VMA_SELECT_POLL has no effect because of the other one: both bound how long an Adaptive loop
+// spins, and a value that means "for ever" or "not at all" decides alone. complete is the Config completed by the settings.
+func (c *Config) logUnusedBound(e *xtreme.Engine, complete *Config) {
 	if c.Unpinned || complete.Rest != Adaptive {
 		return
 	}
 	turns, span := complete.RxPoll, complete.SelectPoll
 	switch {
-	case c.SelectPoll != 0: // the Config's: sayUnused has said it
+	case c.SelectPoll != 0: // the Config overrides the setting, as logUnused has logged
 	case turns < 0 && span >= 0:
 		e.SettingUnused("VMA_SELECT_POLL", "a loop spins for ever, as VMA_RX_POLL or its Config says")
 	case turns == 0 && span > 0:
