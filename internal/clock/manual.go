@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Manual is a clock that moves only when told: the virtual time of tests and simulated worlds. The zero value stands at
+// Manual is a clock that moves only by Advance: the virtual time of tests and simulations. The zero value stands at
 // Time 0 and is ready for use; its Now method is a Source. All methods may be called from any goroutine. A Manual must
 // not be copied.
 type Manual struct{ now atomic.Int64 }

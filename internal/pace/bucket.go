@@ -25,14 +25,14 @@ const second = 1_000_000_000 // nanoseconds
 // Bucket is a token bucket. The zero value has no limit.
 type Bucket struct {
 	limit Limit
-	past  uint64     // the rate at which debts are paid while there is no limit: the last one
-	full  clock.Time // when the bucket is full again; in the past: it is full
-	rest  uint64     // of a nanosecond in 1/rate, to be added to full; less than the rate
+	past  uint64     // the last rate, at which the bucket goes on filling while there is no limit
+	full  clock.Time // when the bucket will be full again; in the past: it is full
+	rest  uint64     // a fraction of a nanosecond, in units of 1/rate, to be added to full; less than the rate
 }
 
-// Set changes the limit. What was taken before stays taken: bytes that the old rate had not yet paid for are paid at the new one. While
-// there is no limit the old rate goes on paying them, and what is taken then costs nothing: ending a limit and setting it again gives
-// nobody a second burst. An error names what is out of bounds and leaves the bucket as it was.
+// Set changes the limit. Bytes that are missing in the bucket stay missing, and it fills at the new rate. While there is no limit it fills at
+// the old rate, and Take takes nothing out: removing a limit and setting it again does not allow a second burst. An error names the value
+// that is out of bounds and changes nothing.
 func (b *Bucket) Set(now clock.Time, l Limit) error {
 	switch {
 	case l.Rate > MaxRate:
@@ -47,17 +47,17 @@ func (b *Bucket) Set(now clock.Time, l Limit) error {
 		b.limit = l
 		return nil
 	}
-	debt := b.debt(now)
+	missing := b.missing(now)
 	b.limit, b.past, b.full, b.rest = l, 0, now, 0
-	b.charge(min(debt, MaxBytes))
+	b.charge(min(missing, MaxBytes))
 	return nil
 }
 
-// Limit is what was set.
+// Limit returns the limit that was set last.
 func (b *Bucket) Limit() Limit { return b.limit }
 
-// debt is what was taken and is not paid for yet, in bytes, rounded up.
-func (b *Bucket) debt(now clock.Time) uint64 {
+// missing returns how many bytes the bucket lacks to be full, rounded up.
+func (b *Bucket) missing(now clock.Time) uint64 {
 	rate := max(b.limit.Rate, b.past) // one of them is 0
 	if rate == 0 || b.full < now {
 		return 0
@@ -71,17 +71,17 @@ func (b *Bucket) debt(now clock.Time) uint64 {
 	return bytes
 }
 
-// Ready reports whether n bytes may leave now. A piece that is longer than the burst may leave when the bucket is full; what it has too
-// much is paid for afterwards.
+// Ready reports whether n bytes may leave now. A piece longer than the burst may leave when the bucket is full; the bucket then takes longer to
+// fill again.
 func (b *Bucket) Ready(now clock.Time, n int) bool { return b.limit.Rate == 0 || b.Due(n) <= now }
 
-// Due is when n bytes may leave, given that nothing else leaves before; in the past when they may now.
+// Due returns when n bytes may leave if nothing else leaves before. It is in the past if they may leave now.
 func (b *Bucket) Due(n int) clock.Time {
 	if b.limit.Rate == 0 {
 		return 0
 	}
-	// Full up to n bytes: the time that fills the others may still lie ahead. It is rounded down and the remainder up, so that n is
-	// not let go a fraction of a nanosecond early.
+	// The bucket must have n bytes; it lacks the others until it is full. Their time is rounded down and the fraction up, so that the n bytes do
+	// not leave a fraction of a nanosecond early.
 	others := b.limit.Burst - min(uint64(n), b.limit.Burst)
 	at := b.full - clock.Time(others*second/b.limit.Rate)
 	if b.rest != 0 {
@@ -90,7 +90,7 @@ func (b *Bucket) Due(n int) clock.Time {
 	return at
 }
 
-// Take notes that n bytes leave now; not more than MaxBytes.
+// Take takes n bytes, MaxBytes at most, out of the bucket, because they leave now.
 func (b *Bucket) Take(now clock.Time, n int) {
 	if b.limit.Rate == 0 {
 		return
@@ -101,7 +101,7 @@ func (b *Bucket) Take(now clock.Time, n int) {
 	b.charge(uint64(n))
 }
 
-// charge moves the instant by what n bytes cost.
+// charge moves the instant at which the bucket is full by the time in which n bytes leave at the limit's rate.
 func (b *Bucket) charge(n uint64) {
 	cost := n*second + b.rest
 	b.full += clock.Time(cost / b.limit.Rate)

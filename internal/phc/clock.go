@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refusal is why an interface's card does not stamp, or its clock cannot be read.
+// Refusal is the reason why an interface's card does not stamp received packets, or why its clock cannot be read.
 type Refusal struct {
-	Code string // stable
+	Code string // one of the codes below, which do not change
 	Text string
-	Err  error // what the kernel said; nil when the card just has not
+	Err  error // the kernel's; nil if the card does not have it
 }
 
-// Error is the refusal in a sentence.
+// Error is the reason in a sentence.
 func (r *Refusal) Error() string {
 	if r.Err != nil {
 		return r.Text + ": " + r.Err.Error()
@@ -26,23 +26,23 @@ func (r *Refusal) Error() string {
 	return r.Text
 }
 
-// Unwrap gives what the kernel said.
+// Unwrap returns the kernel's error, or nil.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Reason is the refusal as a reason code and its sentence.
+// Reason returns the code and the sentence, for the path of a socket.
 func (r *Refusal) Reason() (code, text string) { return r.Code, r.Error() }
 
 // The codes.
 const (
 	CodeNoInterface = "card.no_interface"
-	CodeNoStamps    = "card.no_stamps"  // the card, or its driver, stamps nothing it receives
-	CodeStampsOff   = "card.stamps_off" // it could, and is not told to
-	CodeNoClock     = "card.no_clock"   // it stamps by a clock that the system does not see
-	CodeClosed      = "card.no_access"  // the clock's device may not be opened
-	CodeNoCompare   = "card.no_compare" // the kernel cannot read both clocks at an instant
+	CodeNoStamps    = "card.no_stamps"  // the card or its driver does not stamp received packets
+	CodeStampsOff   = "card.stamps_off" // it can, and an administrator has not turned it on
+	CodeNoClock     = "card.no_clock"   // it stamps by a clock that is no PTP device of the system
+	CodeClosed      = "card.no_access"  // the clock's device cannot be opened
+	CodeNoCompare   = "card.no_compare" // the kernel cannot read the card's and the system's clock at one instant
 )
 
-// Clock is an open clock.
+// Clock is the open clock of a network card.
 type Clock struct {
 	fd   int
 	name string
@@ -65,17 +65,18 @@ func Open(index int) (*Clock, error) {
 	}
 	config, err := unix.IoctlGetHwTstamp(fd, i.Name)
 	if err != nil {
-		config = nil // the driver cannot tell: some stamp all the same
+		config = nil // the driver has no such call, and may stamp nevertheless
 	}
-	index, refusal := judge(i.Name, info, config)
+	index, refusal := stampingClock(i.Name, info, config)
 	if refusal != nil {
 		return nil, refusal
 	}
 	return openDevice(index, i.Name)
 }
 
-// judge says whether a card stamps, by its description and its present configuration (nil: not known), and which clock it has.
-func judge(name string, info *unix.EthtoolTsInfo, config *unix.HwTstampConfig) (index int, r *Refusal) {
+// stampingClock returns the number of the PTP device by which a card stamps received packets, or why it does not stamp. info is what the card
+// can, config its present configuration; nil: not known.
+func stampingClock(name string, info *unix.EthtoolTsInfo, config *unix.HwTstampConfig) (index int, r *Refusal) {
 	const need = unix.SOF_TIMESTAMPING_RX_HARDWARE | unix.SOF_TIMESTAMPING_RAW_HARDWARE
 	switch {
 	case info.So_timestamping&need != need:
@@ -89,6 +90,7 @@ func judge(name string, info *unix.EthtoolTsInfo, config *unix.HwTstampConfig) (
 	return int(info.Phc_index), nil
 }
 
+// openDevice opens the PTP device with an index and checks that its clock can be compared with the system's. name is the interface, for errors.
 func openDevice(index int, name string) (*Clock, error) {
 	device := fmt.Sprintf("/dev/ptp%d", index)
 	fd, err := unix.Open(device, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -103,11 +105,11 @@ func openDevice(index int, name string) (*Clock, error) {
 	return c, nil
 }
 
-// samples of which the one that took least is taken.
+// samples is how many comparisons Compare makes, of which it takes the most exact one.
 const samples = 5
 
-// Compare reads the card's clock and the system's (CLOCK_REALTIME) at the same instant: by the card's own means where it has them
-// (PTP_SYS_OFFSET_PRECISE), else between two readings of the system's (PTP_SYS_OFFSET_EXTENDED, Linux 5.0).
+// Compare reads the card's clock and the system's (CLOCK_REALTIME) at the same instant, in nanoseconds. A card that can compares them itself
+// (PTP_SYS_OFFSET_PRECISE); else the kernel reads the card's clock between two readings of the system's (PTP_SYS_OFFSET_EXTENDED, Linux 5.0).
 func (c *Clock) Compare() (card, system int64, err error) {
 	if p, err := unix.IoctlPtpSysOffsetPrecise(c.fd); err == nil {
 		return nanos(p.Device), nanos(p.Realtime), nil
@@ -123,7 +125,7 @@ func (c *Clock) Compare() (card, system int64, err error) {
 			triples[i][j] = nanos(x.Ts[i][j])
 		}
 	}
-	card, system, ok := best(triples[:n])
+	card, system, ok := narrowest(triples[:n])
 	if !ok {
 		return 0, 0, fmt.Errorf("phc: compare %s with the system's clock: %w", c.name, errNoSample)
 	}
@@ -132,8 +134,9 @@ func (c *Clock) Compare() (card, system int64, err error) {
 
 var errNoSample = errors.New("no sample between two readings of the system's clock")
 
-// best takes the sample (system's clock before, card's, system's after) with the narrowest window, and its middle.
-func best(samples [][3]int64) (card, system int64, ok bool) {
+// narrowest returns the sample whose two readings of the system's clock are closest to each other: the card's clock, and the middle of the
+// two. A sample is the system's clock, the card's, and the system's again.
+func narrowest(samples [][3]int64) (card, system int64, ok bool) {
 	least := int64(0)
 	for _, s := range samples {
 		if window := s[2] - s[0]; window >= 0 && (!ok || window < least) {
@@ -143,12 +146,13 @@ func best(samples [][3]int64) (card, system int64, ok bool) {
 	return card, system, ok
 }
 
+// nanos converts a time of the kernel's PTP interface to nanoseconds.
 func nanos(t unix.PtpClockTime) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // Close closes the clock.
 func (c *Clock) Close() error { return unix.Close(c.fd) }
 
-// TAI is how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s where a time service has told it so, else 0.
+// TAI returns how far the kernel's CLOCK_TAI is ahead of its Unix clock: 37 s if a time service has set it, else 0.
 func TAI() time.Duration {
 	var tai, system unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_TAI, &tai) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &system) != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestJudge(t *testing.T) {
+func TestStampingClock(t *testing.T) {
 	const all = unix.SOF_TIMESTAMPING_RX_HARDWARE | unix.SOF_TIMESTAMPING_RAW_HARDWARE | unix.SOF_TIMESTAMPING_TX_HARDWARE
 	on, off := &unix.HwTstampConfig{Rx_filter: unix.HWTSTAMP_FILTER_ALL}, &unix.HwTstampConfig{Rx_filter: unix.HWTSTAMP_FILTER_NONE}
 	for _, test := range []struct {
@@ -27,7 +27,7 @@ func TestJudge(t *testing.T) {
 		{unix.SOF_TIMESTAMPING_RAW_HARDWARE, 3, on, CodeNoStamps}, // of sent packets only
 		{0, 0, nil, CodeNoStamps},
 	} {
-		index, r := judge("eth7", &unix.EthtoolTsInfo{So_timestamping: test.stamping, Phc_index: test.clock}, test.config)
+		index, r := stampingClock("eth7", &unix.EthtoolTsInfo{So_timestamping: test.stamping, Phc_index: test.clock}, test.config)
 		if test.code == "" {
 			require.Nil(t, r)
 			require.Equal(t, int(test.clock), index)
@@ -54,7 +54,7 @@ func TestBestSample(t *testing.T) {
 		{[][3]int64{{1000, 50, 900}, {2000, 60, 2400}}, 60, 2200, true},
 		{[][3]int64{{1000, 50, 1000}, {2000, 60, 2400}}, 50, 1000, true}, // a clock too coarse to see the window
 	} {
-		card, system, ok := best(test.samples)
+		card, system, ok := narrowest(test.samples)
 		require.Equal(t, test.ok, ok)
 		require.Equal(t, test.card, card)
 		require.Equal(t, test.system, system)

@@ -1,13 +1,13 @@
-// Package sys is where this module touches the kernel and the runtime below Go's usual surface: memory outside the heap,
-// the identity of goroutines and threads, and the system calls of sockets and rings. Unsafe pointers and assembly live
-// here and in files named *_unsafe.go, nowhere else.
+// Package sys has this module's low-level access to the kernel and the Go runtime: memory outside the heap, the identity of goroutines and
+// threads, and the system calls of sockets and rings. Drivers, transports and package xtreme use it. Unsafe pointers and assembly are in this
+// package and in files named *_unsafe.go, nowhere else.
 //
-// The functions are thin: they keep the kernel's names and errno, they decide nothing about sockets or buffers, and they
-// do not retry. What is allowed here is a call or a layout; a policy belongs to the package above that needs it.
+// The functions are thin: they keep the kernel's names and errno, decide nothing about sockets or buffers, and do not retry. Decisions belong to
+// the packages above.
 //
-// Two kinds of functions live side by side. Set-up (a Region, an EventFD, PinThread) returns errors, wrapped once. The
-// calls of the path return a bare syscall.Errno, allocate nothing, and enter the kernel without telling the scheduler;
-// only calls that cannot sleep are made that way.
+// There are two kinds of functions. Those for set-up (a Region, an EventFD, PinThread) return errors, wrapped once. Those for each packet
+// return a bare syscall.Errno, allocate nothing, and enter the kernel without the Go scheduler's knowledge (RawSyscall), which is allowed only
+// for calls that cannot sleep.
 //
 // The package is for Linux.
 package sys

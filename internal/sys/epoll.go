@@ -49,7 +49,7 @@ func (p Epoll) Poll(events []EpollEvent) (int, syscall.Errno) {
 }
 
 // Wait sleeps until something is ready or the limit is over (negative: no limit), to the nanosecond (epoll_pwait2, since Linux
-// 5.11: ENOSYS before). The scheduler is told, so that other goroutines go on. A signal ends it with EINTR.
+// 5.11: ENOSYS before). It is a blocking call to the Go scheduler, so that other goroutines go on. A signal ends it with EINTR.
 func (p Epoll) Wait(events []EpollEvent, limit time.Duration) (int, syscall.Errno) {
 	var ts *[2]int64 // struct __kernel_timespec
 	if limit >= 0 {

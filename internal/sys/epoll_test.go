@@ -34,7 +34,7 @@ func TestEpollReportsTheKeyItWasGiven(t *testing.T) {
 	require.Zero(t, e)
 	require.Zero(t, n)
 
-	bell.Ring()
+	bell.Signal()
 	n, e = p.Poll(events[:])
 	require.Zero(t, e)
 	require.Equal(t, 1, n)
@@ -73,7 +73,7 @@ func TestEpollWaitsBothWays(t *testing.T) {
 				require.Zero(t, n)
 				require.GreaterOrEqual(t, time.Since(start), d, "must not end early")
 			}
-			bell.Ring()
+			bell.Signal()
 			for _, d := range []time.Duration{0, time.Hour, math.MaxInt64, -1} {
 				n, err := wait(events[:], d)
 				require.NoError(t, err)

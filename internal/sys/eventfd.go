@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EventFD is a kernel counter with a descriptor (eventfd(2)), non-blocking: the bell that wakes a sleeping ring.
+// EventFD is a kernel counter with a descriptor (eventfd(2)), non-blocking. Other goroutines wake a sleeping ring by it.
 type EventFD struct{ fd int }
 
 // NewEventFD makes a counter at zero.
@@ -23,13 +23,13 @@ func NewEventFD() (EventFD, error) {
 // FD is the descriptor; it is readable while the counter is not zero.
 func (e EventFD) FD() int { return e.fd }
 
-// Ring adds one to the counter. Any goroutine, but not after Close: the callers see to that, each with a lock of its own. It panics
-// when the descriptor is none or no counter, because a wake-up that is lost silently is an owner that sleeps for ever.
-func (e EventFD) Ring() {
+// Signal adds one to the counter, which makes the descriptor readable. Any goroutine, but not after Close: callers ensure that by a lock of
+// their own. It panics if the write fails, because a ring that misses its wake-up would sleep for ever.
+func (e EventFD) Signal() {
 	one := uint64(1)
 	_, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), 8)
-	if errno != 0 && errno != unix.EAGAIN { // EAGAIN: the counter is at its maximum, so readable, which is all that was wanted
-		panic(fmt.Sprintf("sys: EventFD.Ring: descriptor %d: %v", e.fd, errno))
+	if errno != 0 && errno != unix.EAGAIN { // EAGAIN: the counter is at its maximum, and so readable already
+		panic(fmt.Sprintf("sys: EventFD.Signal: descriptor %d: %v", e.fd, errno))
 	}
 }
 

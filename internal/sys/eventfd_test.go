@@ -15,9 +15,9 @@ func TestEventFDRing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = unix.Write(bell.FD(), binary.NativeEndian.AppendUint64(nil, math.MaxUint64-1)) // the most it counts
 	require.NoError(t, err)
-	bell.Ring()
+	bell.Signal()
 	bell.Drain()
-	bell.Ring()
+	bell.Signal()
 	require.NoError(t, bell.Close())
-	require.PanicsWithValue(t, "sys: EventFD.Ring: descriptor -1: bad file descriptor", EventFD{-1}.Ring)
+	require.PanicsWithValue(t, "sys: EventFD.Signal: descriptor -1: bad file descriptor", EventFD{-1}.Signal)
 }

@@ -5,8 +5,7 @@ package sys
 // every other living goroutine. When a goroutine has ended, a new one may get its identity. It is never zero. Any
 // goroutine.
 //
-// This is how a ring notices a Poll from a second goroutine. The usual guard, a word taken with compare-and-swap and
-// given back, costs an atomic operation per Poll and sees only calls that overlap. Comparing the identity with the one
-// stored by the first Poll needs no atomic at all, because the owner compares with what it wrote itself, and sees
-// every foreign call. It costs about a nanosecond on amd64 and arm64; on other architectures some microseconds.
+// A ring uses it to refuse calls from a second goroutine: it compares the identity with the one that the first Poll stored. A flag that each
+// Poll sets and clears by compare-and-swap would cost an atomic operation, and would detect only calls that overlap. It takes about a nanosecond
+// on amd64 and arm64, and some microseconds on other architectures.
 func Goroutine() uintptr { return goroutine() }

@@ -38,6 +38,7 @@ func NewUring(entries int, p UringParams) (*Uring, error) {
 	return u, nil
 }
 
+// init checks that the kernel has the features that rings here rely on, and maps the queues of a new instance.
 func (u *Uring) init() error {
 	p := &u.Params
 	const need = UringFeatSingleMmap | UringFeatNoDrop | UringFeatSubmitStable | UringFeatExtArg
@@ -64,7 +65,7 @@ func (u *Uring) init() error {
 		entries: unsafe.Slice((*CQE)(unsafe.Add(u.rings.start, p.cqOff.CQEs)), p.CQEntries), mask: p.CQEntries - 1,
 	}
 	if p.Flags&UringSetupNoSQArray == 0 {
-		// The array would let entries be submitted in another order than prepared; nobody here wants that.
+		// The array gives the order in which entries are submitted: here always the order in which they were prepared.
 		array := unsafe.Slice((*uint32)(unsafe.Add(u.rings.start, p.sqOff.Array)), p.SQEntries)
 		for i := range array {
 			array[i] = uint32(i)
@@ -73,10 +74,12 @@ func (u *Uring) init() error {
 	return nil
 }
 
+// word returns the 32-bit word at an offset of the memory that the queues share with the kernel.
 func (u *Uring) word(off uint32) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Add(u.rings.start, off))
 }
 
+// mmap maps n bytes of the instance, from one of the offsets uringOff….
 func (u *Uring) mmap(off int64, n int) (mapping, error) {
 	start, err := unix.MmapPtr(u.fd, off, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
@@ -88,16 +91,15 @@ func (u *Uring) mmap(off int64, n int) (mapping, error) {
 // FD is the instance's descriptor.
 func (u *Uring) FD() int { return u.fd }
 
-// shortSubmission is how many operations a hidden enter submits at most, see Enter.
+// shortSubmission is how many operations Enter submits at most by RawSyscall.
 const shortSubmission = 8
 
-// Enter submits everything prepared and, with UringEnterGetEvents in flags, runs the kernel's pending work for this thread. It
-// does not wait.
+// Enter submits all prepared operations and, with UringEnterGetEvents in flags, runs the kernel's pending work for this thread. It does not
+// wait.
 //
-// Not waiting is not being short: the kernel carries operations out in the call, and with UringEnterGetEvents it completes what all the
-// sockets of the ring have, thousands of them perhaps. So the runtime is told, for 50 ns: a call hidden from it holds up what stops
-// the world, as each garbage collection does. Only a few operations that are submitted without that work go the short way; what they copy
-// is as bounded as a plain send.
+// The call may nevertheless take long: the kernel executes operations in it, and with UringEnterGetEvents it completes those of all sockets of
+// the ring, perhaps thousands. A garbage collection, which must stop all goroutines, waits for a call that the Go scheduler does not know of
+// (RawSyscall). So Enter uses it, which saves 50 ns, only to submit a few operations.
 func (u *Uring) Enter(flags uint32) syscall.Errno {
 	u.SQ.publish()
 	n := u.SQ.Pending()
@@ -166,7 +168,8 @@ func (u *Uring) RegisterBuffers(group uint16, entries int) (*ProvidedBuffers, er
 	return &ProvidedBuffers{BufferRing: newBufferRing(m.bytes(), entries), m: m, group: group}, nil
 }
 
-// UnregisterBuffers takes the ring back: the kernel uses none of its buffers any more, unless an operation has picked one already.
+// UnregisterBuffers ends and unmaps a ring of provided buffers. The kernel uses no more buffers of it, except those that an operation under way
+// has chosen already.
 func (u *Uring) UnregisterBuffers(p *ProvidedBuffers) error {
 	reg := uringBufReg{bgid: p.group}
 	if e := u.register(uringUnregisterPbufRing, unsafe.Pointer(&reg), 1); e != 0 {
@@ -175,13 +178,14 @@ func (u *Uring) UnregisterBuffers(p *ProvidedBuffers) error {
 	return p.m.unmap()
 }
 
+// register is io_uring_register(2).
 func (u *Uring) register(command uintptr, arg unsafe.Pointer, n int) syscall.Errno {
 	_, _, e := syscall.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(u.fd), command, uintptr(arg), uintptr(n), 0, 0)
 	return e
 }
 
-// Close closes the descriptor and unmaps the queues. The kernel ends what is still under way by itself, some time later: the
-// caller that gave it memory has waited for that before.
+// Close closes the descriptor and unmaps the queues. The kernel ends operations that are under way by itself, some time later. A caller whose
+// memory they use must have waited for them before.
 func (u *Uring) Close() error {
 	err := unix.Close(u.fd)
 	u.fd = -1

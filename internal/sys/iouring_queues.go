@@ -8,7 +8,7 @@ import "sync/atomic"
 // SubmissionQueue is where operations are prepared. Owner only; the kernel reads it inside io_uring_enter.
 type SubmissionQueue struct {
 	kernelHead *atomic.Uint32 // moved by the kernel
-	kernelTail *atomic.Uint32 // moved by Publish
+	kernelTail *atomic.Uint32 // moved by publish
 	flags      *atomic.Uint32
 	entries    []SQE
 	mask       uint32
@@ -37,14 +37,15 @@ func (q *SubmissionQueue) Len() int { return len(q.entries) }
 // Flags are the kernel's: UringSQTaskrun, UringSQOverflow.
 func (q *SubmissionQueue) Flags() uint32 { return q.flags.Load() }
 
-// publish shows the kernel what was prepared. The tail is stored last, so that it never sees an unwritten entry.
+// publish moves the tail that the kernel reads behind the prepared entries. It is stored after them, so that the kernel never sees an unwritten
+// entry.
 func (q *SubmissionQueue) publish() {
 	if q.kernelTail.Load() != q.tail {
 		q.kernelTail.Store(q.tail)
 	}
 }
 
-// consumed looks up how far the kernel came.
+// consumed reads how many entries the kernel has taken.
 func (q *SubmissionQueue) consumed() { q.head = q.kernelHead.Load() }
 
 // CompletionQueue is where the kernel reports. Owner only.
@@ -57,7 +58,7 @@ type CompletionQueue struct {
 	head       uint32 // next entry to read; ahead of kernelHead by what is not published
 }
 
-// Ready is how many completions wait. The load of the tail orders the reads of the entries behind it.
+// Ready returns how many completions can be taken. Its atomic load of the tail comes before the reads of the entries.
 func (q *CompletionQueue) Ready() uint32 { return q.kernelTail.Load() - q.head }
 
 // Take reads the next completion; at most Ready times in a row.
@@ -70,13 +71,13 @@ func (q *CompletionQueue) Take() CQE {
 // Peek reads the completion i places behind the next one without taking it; i is less than Ready.
 func (q *CompletionQueue) Peek(i uint32) CQE { return q.entries[(q.head+i)&q.mask] }
 
-// Publish gives the entries that were taken back to the kernel, a batch at a time: the store costs 7 ns.
+// Publish returns the entries that were taken to the kernel. It is called once for a batch, because the store takes 7 ns.
 func (q *CompletionQueue) Publish() {
 	if q.kernelHead.Load() != q.head {
 		q.kernelHead.Store(q.head)
 	}
 }
 
-// SetFlags tells the kernel UringCQEventFDDisabled or 0. The store is sequentially consistent: what is loaded after it (tail,
-// submission flags) is not older than it.
+// SetFlags sets the flags that the kernel reads: UringCQEventFDDisabled or 0. The store is sequentially consistent: values that are loaded after
+// it (the tail, the submission flags) are not older than it.
 func (q *CompletionQueue) SetFlags(f uint32) { q.flags.Store(f) }

@@ -71,8 +71,8 @@ func (m *Message) Truncated() bool { return m.hdr.Flags&unix.MSG_TRUNC != 0 }
 // Control is the control messages of the datagram last received.
 func (m *Message) Control() []byte { return m.control[:min(int(m.hdr.Controllen), ControlLen)] }
 
-// Sendv sends the pieces of bufs (at most MaxVector of them) as one message, to the address when it is not nil. The pieces
-// must not be kept in m afterwards: they are cleared so that m never holds a caller's memory alive.
+// Sendv sends the pieces of bufs (at most MaxVector of them) as one message, to the address to, or to the connected peer if it is nil. It clears
+// the pointers to the pieces afterwards, so that m does not keep the caller's memory from being collected.
 func (m *Message) Sendv(fd int, bufs [][]byte, to *Sockaddr) (int, syscall.Errno) {
 	k, total := min(len(bufs), MaxVector), 0
 	for i := range k {
@@ -89,7 +89,7 @@ func (m *Message) Sendv(fd int, bufs [][]byte, to *Sockaddr) (int, syscall.Errno
 	}
 	var r uintptr
 	var e syscall.Errno
-	if total <= hiddenBytes {
+	if total <= rawSendBytes {
 		r, _, e = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	} else {
 		r, _, e = syscall.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -155,10 +155,12 @@ const (
 	timestampingLen = 3 * timespecLen // struct scm_timestamping: software, nothing, raw hardware
 )
 
+// timespec reads a struct timespec as nanoseconds.
 func timespec(b []byte) int64 {
 	return int64(binary.NativeEndian.Uint64(b))*1e9 + int64(binary.NativeEndian.Uint64(b[8:]))
 }
 
+// timestamping reads the two stamps of a struct scm_timestamping, in nanoseconds; 0 means none.
 func timestamping(b []byte) (software, hardware int64) {
 	return timespec(b), timespec(b[2*timespecLen:])
 }

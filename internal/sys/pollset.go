@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PollSet waits for any of several descriptors to become readable (epoll): a sleeping place, not a data path.
+// PollSet waits until any of several descriptors is readable (epoll). It is for sleeping, not for each packet.
 type PollSet struct {
 	fd    int
 	self  [1]unix.PollFd // for Wait, as limit: kept here so that a wait allocates nothing

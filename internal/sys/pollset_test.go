@@ -39,7 +39,7 @@ func TestPollSetShortWaits(t *testing.T) {
 	}
 	require.Less(t, shortest, time.Millisecond, "the shortest of %d waits of 50 µs", waits)
 
-	bell.Ring()
+	bell.Signal()
 	for _, d := range []time.Duration{0, time.Millisecond, time.Hour, -1} {
 		require.NoError(t, p.Wait(d)) // for ever, if it did not see the bell
 	}

@@ -26,24 +26,23 @@ const (
 // Note reports where a Region is less than was asked for, and why.
 type Note struct{ Code, Text string }
 
-// Region is memory for buffers and rings outside the Go heap: the garbage collector neither scans it nor counts it, its
-// address never changes, and the kernel may be handed it. One goroutine at a time calls the methods; the bytes are for
-// whatever owner it names.
+// Region is memory for buffers and rings outside the Go heap: the garbage collector neither scans nor counts it, its address never changes, and
+// its addresses may be given to the kernel. One goroutine at a time may call the methods.
 //
 // Under the race detector the region is Go heap instead, because the detector does not see other memory.
 type Region struct {
 	bytes []byte
-	unmap func() error // nil for memory that is the caller's
+	unmap func() error // nil if the caller gave the memory
 	notes []Note
 	open  bool
-	whole bool // in one huge page
+	whole bool // the region lies in one huge page
 }
 
 // maxRegionBytes is half of the address space of a process on amd64. Rounding up to pages cannot overflow below it.
 const maxRegionBytes = min(uint64(1)<<46, math.MaxInt/4)
 
-// NewRegion makes a region. What was asked for and could not be had beyond plain memory is in Notes. The errors: Bytes
-// out of range, Memory too short, no such Interface; and what mmap says, with errno kept (ENOMEM).
+// NewRegion makes a region. Huge pages and a NUMA node that cannot be had are no error: Notes says so. Errors are Bytes out of range, Memory too
+// short, an Interface that does not exist, and those of mmap, with its errno (ENOMEM).
 func NewRegion(c RegionConfig) (*Region, error) {
 	if c.Bytes <= 0 || uint64(c.Bytes) > maxRegionBytes {
 		return nil, fmt.Errorf("sys: region: Bytes %d: not in 1..%d", c.Bytes, maxRegionBytes)
@@ -60,7 +59,7 @@ func NewRegion(c RegionConfig) (*Region, error) {
 	if c.Memory != nil {
 		r.bytes = c.Memory[:c.Bytes:c.Bytes]
 		if c.HugePages || c.Interface != "" {
-			r.note(NoteCallerMemory, "the memory is the caller's: its pages and its node are left as they are")
+			r.addNote(NoteCallerMemory, "the memory is the caller's: its pages and its node are left as they are")
 		}
 		return r, nil
 	}
@@ -74,11 +73,10 @@ func NewRegion(c RegionConfig) (*Region, error) {
 // It is nil after Close, and slices taken before must not be used then: touching them is a fault that Go cannot recover.
 func (r *Region) Bytes() []byte { return r.bytes }
 
-// Notes reports what was asked for and not had. Empty when everything was.
+// Notes lists what was asked for and could not be had; it is empty if everything could.
 func (r *Region) Notes() []Note { return r.notes }
 
-// Contiguous reports whether the region lies in one huge page: its bytes are neighbours in physical memory too. Of several pages nobody here
-// knows where they are.
+// Contiguous reports whether the region is known to be contiguous in physical memory, because it lies in one huge page.
 func (r *Region) Contiguous() bool { return r.whole }
 
 // Prefault touches every page for writing, so that the path never takes a page fault. The contents stay. It must be
@@ -115,6 +113,7 @@ func (r *Region) Close() error {
 	return nil
 }
 
-func (r *Region) note(code, format string, args ...any) {
+// addNote notes something that was asked for and cannot be had.
+func (r *Region) addNote(code, format string, args ...any) {
 	r.notes = append(r.notes, Note{code, fmt.Sprintf(format, args...)})
 }

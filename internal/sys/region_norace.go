@@ -19,7 +19,7 @@ func (r *Region) makeMemory(c RegionConfig) error {
 		if err != nil {
 			return err
 		}
-		r.take(m, c)
+		r.useMapping(m, c)
 		return nil
 	}
 	sizes := hugePageSizes(sysfsRoot)
@@ -54,7 +54,7 @@ func (r *Region) makeHuge(c RegionConfig, huge int) (why string) {
 		_ = m.unmap() // ordinary pages follow; an address range that stays reserved harms nothing
 		return fmt.Sprintf("%s, denied (%v)", asked(c.Bytes, huge), err)
 	}
-	r.hold(m, c.Bytes, numa)
+	r.setMapping(m, c.Bytes, numa)
 	r.whole = c.Bytes <= huge
 	return ""
 }
@@ -66,25 +66,30 @@ func (r *Region) makeOrdinary(c RegionConfig, align int, why string) error {
 		return err
 	}
 	if err := unix.Madvise(m.bytes(), unix.MADV_HUGEPAGE); err != nil {
-		r.note(NoteNoHugePages, "%s: ordinary pages, transparent huge pages refused (%v)", why, err)
+		r.addNote(NoteNoHugePages, "%s: ordinary pages, transparent huge pages refused (%v)", why, err)
 	} else {
-		r.note(NoteNoHugePages, "%s: ordinary pages, transparent huge pages requested (%s)", why, transparent(sysfsRoot))
+		r.addNote(NoteNoHugePages, "%s: ordinary pages, transparent huge pages requested (%s)", why, transparent(sysfsRoot))
 	}
-	r.take(m, c)
+	r.useMapping(m, c)
 	return nil
 }
 
-// take makes a mapping the region's, on the interface's node if one was named.
-func (r *Region) take(m mapping, c RegionConfig) { r.hold(m, c.Bytes, bindTo(m, c.Interface)) }
+// useMapping makes a new mapping the region's memory, on the NUMA node of the interface if one was named.
+func (r *Region) useMapping(m mapping, c RegionConfig) {
+	r.setMapping(m, c.Bytes, bindTo(m, c.Interface))
+}
 
-func (r *Region) hold(m mapping, n int, numa string) {
+// setMapping makes the first n bytes of a mapping the region's memory. numa says why its NUMA node could not be chosen; "": it could, or none
+// was asked for.
+func (r *Region) setMapping(m mapping, n int, numa string) {
 	r.bytes, r.unmap = m.bytes()[:n:n], m.unmap
 	if numa != "" {
-		r.note(NoteNUMA, "%s: the memory may be on any node", numa)
+		r.addNote(NoteNUMA, "%s: the memory may be on any node", numa)
 	}
 }
 
-// bindTo prefers the interface's node for pages that are yet to come, or reports why not.
+// bindTo asks the kernel to take the pages of a mapping, none of which has been touched, from the NUMA node of an interface. It returns why it
+// cannot; "" if it can, or if no interface is named.
 func bindTo(m mapping, name string) (why string) {
 	if name == "" {
 		return ""

@@ -21,6 +21,6 @@ func (r *Region) makeMemory(c RegionConfig) error {
 	b := make([]byte, c.Bytes+page)
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (page - 1)
 	r.bytes = b[skip : skip+c.Bytes : skip+c.Bytes]
-	r.note(NoteRaceHeap, "built with the race detector: the region lies in the Go heap, without huge pages or a node")
+	r.addNote(NoteRaceHeap, "built with the race detector: the region lies in the Go heap, without huge pages or a node")
 	return nil
 }

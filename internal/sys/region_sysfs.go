@@ -55,6 +55,7 @@ func hugePageSizes(root string) []int {
 	return sizes
 }
 
+// freeHugePages says in words how many huge pages of a size the system has free, for a note.
 func freeHugePages(root string, size int) string {
 	file := filepath.Join(root, fmt.Sprintf("kernel/mm/hugepages/hugepages-%dkB/free_hugepages", size>>10))
 	text, err := os.ReadFile(file)
@@ -64,7 +65,7 @@ func freeHugePages(root string, size int) string {
 	return strings.TrimSpace(string(text)) + " free"
 }
 
-// transparent tells the system's policy, without which the request means nothing to the reader of a note.
+// transparent says in words what the system's policy for transparent huge pages is, for a note: it decides whether the request has an effect.
 func transparent(root string) string {
 	text, err := os.ReadFile(filepath.Join(root, "kernel/mm/transparent_hugepage/enabled"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a range of pages of ours.
+// mapping is a range of pages that this package has mapped.
 type mapping struct {
 	start unsafe.Pointer
 	len   uintptr
@@ -22,7 +22,7 @@ func mapMemory(n, align int) (mapping, error) {
 	if err != nil {
 		return mapping{}, os.NewSyscallError("mmap", err)
 	}
-	// Pages before and after the aligned range go back, so that unmap needs to know only the range.
+	// Unmap the pages before and after the aligned range, so that unmap needs to know only the range.
 	before := -uintptr(start) & uintptr(align-1)
 	m := mapping{unsafe.Add(start, before), size}
 	for _, rest := range []mapping{{start, before}, {unsafe.Add(m.start, size), slack - before}} {

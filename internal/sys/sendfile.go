@@ -18,8 +18,9 @@ var sigPipe = func() (set unix.Sigset_t) {
 // sigsetBytes is the size of the kernel's set of signals.
 const sigsetBytes = 8
 
-// Sendfile sends n bytes of a file from *off on into a socket, and moves *off. sendfile(2) knows no MSG_NOSIGNAL, and raises SIGPIPE in its
-// thread with EPIPE: the signal is blocked meanwhile, and taken back.
+// Sendfile sends up to n bytes of a file, from offset *off, to a socket, moves *off, and returns how many it sent. Unlike send(2) the call
+// cannot be told to raise no SIGPIPE (MSG_NOSIGNAL), so Sendfile blocks the signal for the thread and removes one that became pending with
+// EPIPE.
 func Sendfile(socket, file int, off *int64, n int) (int, error) {
 	runtime.LockOSThread() // the mask is the thread's
 	defer runtime.UnlockOSThread()
@@ -29,13 +30,13 @@ func Sendfile(socket, file int, off *int64, n int) (int, error) {
 	}
 	sent, err := unix.Sendfile(socket, file, off, n)
 	if errors.Is(err, unix.EPIPE) {
-		takeSigPipe()
+		discardSigPipe()
 	}
 	return sent, errors.Join(err, unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil))
 }
 
-// takeSigPipe takes a SIGPIPE that waits for the thread, if one does.
-func takeSigPipe() {
+// discardSigPipe removes a SIGPIPE that is pending for the calling thread, if there is one. It does not wait.
+func discardSigPipe() {
 	var now unix.Timespec
 	for {
 		_, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&sigPipe)), 0, uintptr(unsafe.Pointer(&now)),

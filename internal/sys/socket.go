@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls below cannot block (every descriptor here is non-blocking), so they go through RawSyscall: the scheduler is not
-// told, which saves about 50 ns a call against unix.Sendto and friends. A call that may sleep must never be made this way, nor one that may
-// take long, because a garbage collection that wants to stop the world waits for it: more than hiddenBytes are sent with the runtime's
-// knowledge. Received is at most one buffer, 64 KiB.
+// The calls below cannot block, because every descriptor here is non-blocking. They use RawSyscall, which saves about 50 ns a call against
+// unix.Sendto and the like, because the Go scheduler does not learn of the call. A call that may sleep must not be made this way. Nor may one
+// that takes long, because a garbage collection, which must stop all goroutines, waits for it: sends of more than rawSendBytes use Syscall.
+// Receives copy one buffer at most, 64 KiB.
 
-// hiddenBytes is how much a hidden send copies at most: some ten microseconds.
-const hiddenBytes = 64 << 10
+// rawSendBytes is how much a send by RawSyscall copies at most: some ten microseconds.
+const rawSendBytes = 64 << 10
 
 // Send copies b into the socket's send queue; flags as for send(2), MSG_DONTWAIT and MSG_NOSIGNAL are added.
 func Send(fd int, b []byte, flags int) (int, syscall.Errno) {
-	if len(b) > hiddenBytes {
+	if len(b) > rawSendBytes {
 		n, _, e := syscall.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(bytesPointer(b)), uintptr(len(b)),
 			uintptr(flags|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL), 0, 0)
 		if e != 0 {
@@ -87,14 +87,14 @@ func Bind(fd int, to *Sockaddr) syscall.Errno {
 	return e
 }
 
-// PeerName and SockName ask the kernel for the two ends of a socket; the zero AddrPort when it has none. A stream that was reset
-// still has a peer: getpeername(2) answers ENOTCONN for it, SO_PEERNAME tells.
+// PeerName returns the address of a socket's peer; the zero AddrPort if it has none. For a stream that was reset getpeername(2) fails with
+// ENOTCONN, and SO_PEERNAME still returns the peer.
 func PeerName(fd int) netip.AddrPort {
 	if a := name(unix.SYS_GETPEERNAME, fd); a.IsValid() {
 		return a
 	}
 	var a Sockaddr
-	for _, size := range [...]uint32{unix.SizeofSockaddrInet6, unix.SizeofSockaddrInet4} { // more than there is to tell is EINVAL
+	for _, size := range [...]uint32{unix.SizeofSockaddrInet6, unix.SizeofSockaddrInet4} { // a size larger than the address is EINVAL
 		a.n = size
 		_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERNAME,
 			uintptr(unsafe.Pointer(&a.raw)), uintptr(unsafe.Pointer(&a.n)), 0)
@@ -108,6 +108,7 @@ func PeerName(fd int) netip.AddrPort {
 // SockName is the local address of the socket.
 func SockName(fd int) netip.AddrPort { return name(unix.SYS_GETSOCKNAME, fd) }
 
+// name makes the system call getsockname or getpeername; the zero AddrPort if it fails.
 func name(call uintptr, fd int) netip.AddrPort {
 	var a Sockaddr
 	a.n = SockaddrLen
@@ -130,7 +131,7 @@ func SocketError(fd int) syscall.Errno {
 	return syscall.Errno(v)
 }
 
-// Drops is how many datagrams the kernel threw away at this socket (SO_MEMINFO, SK_MEMINFO_DROPS): read on demand, so that the
+// Drops returns how many datagrams the kernel dropped at this socket (SO_MEMINFO, SK_MEMINFO_DROPS): read on demand, so that the
 // receive path need not carry SO_RXQ_OVFL control messages.
 func Drops(fd int) (uint32, error) {
 	var mem [9]uint32
@@ -144,6 +145,7 @@ func Drops(fd int) (uint32, error) {
 	return mem[skMeminfoDrops], nil
 }
 
+// bytesPointer returns the address of b's memory for a system call.
 func bytesPointer(b []byte) unsafe.Pointer {
 	// A nil pointer with length 0 is a legal empty message; &b[0] would panic.
 	return unsafe.Pointer(unsafe.SliceData(b))

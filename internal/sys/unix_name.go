@@ -14,6 +14,7 @@ func UnixSockName(fd int) (string, syscall.Errno) { return unixName(unix.SYS_GET
 // UnixPeerName is the name of a unix-domain socket's peer, as UnixSockName has it; ENOTCONN when it has no peer.
 func UnixPeerName(fd int) (string, syscall.Errno) { return unixName(unix.SYS_GETPEERNAME, fd) }
 
+// unixName makes the system call getsockname or getpeername of a unix-domain socket.
 func unixName(call uintptr, fd int) (string, syscall.Errno) {
 	var a unix.RawSockaddrUnix
 	n := uint32(unsafe.Sizeof(a))
@@ -43,7 +44,7 @@ func ParseUnixName(b []byte) string {
 	return string(path)
 }
 
-// Peer is PeerName that reports why there is none.
+// Peer returns the address of a socket's peer, or the errno of getpeername(2) if it has none.
 func Peer(fd int) (netip.AddrPort, syscall.Errno) {
 	var a Sockaddr
 	a.n = SockaddrLen
@@ -54,8 +55,8 @@ func Peer(fd int) (netip.AddrPort, syscall.Errno) {
 	return ParseSockaddr(a.raw[:min(a.n, SockaddrLen)]), 0
 }
 
-// DiscardUnix throws away what a unix-domain stream's receive queue holds, as Discard does; those sockets know no MSG_TRUNC, so
-// that it is copied out. At most max bytes.
+// DiscardUnix discards what is in the receive queue of a unix-domain stream, at most about max bytes, and returns how many. Discard cannot do
+// that, because MSG_TRUNC has no effect on these sockets: the data is copied out.
 func DiscardUnix(fd, max int) (n int, e syscall.Errno) {
 	var b [4096]byte
 	for n < max {

@@ -6,7 +6,7 @@
 //	t, ok := w.Reset(t, now.Add(30*time.Second))     // a later deadline is only stored
 //	w.Stop(t)                                        // O(1)
 //	n, more := w.Expire(now, 64, func(data uint64) { ... })
-//	wake, ok := w.Next()                             // how long the loop may rest
+//	wake, ok := w.Next()                             // until when the loop may sleep
 //
 // # How it works
 //
@@ -26,8 +26,8 @@
 // # Lazy deadlines
 //
 // An idle connection's deadline moves with every packet. Moving it later stores the new deadline and leaves the timer
-// where it hangs; when that slot is reached the timer is looked at, found not due, and hung up anew. A connection with
-// traffic therefore pays one store per packet and one re-hang per period.
+// in its slot. When time reaches that slot, the timer is not due and moves to the slot of its new deadline. A connection with traffic therefore
+// pays one store per packet and one move per period.
 //
 // # Guarantees
 //

@@ -2,8 +2,8 @@ package wheel
 
 import "github.com/socketxtreme/socketxtreme/internal/clock"
 
-// Each fired timer pays for re-hanging some others, and even a call that fires none may re-hang a few: the time of a call
-// follows from limit, however many timers a jump of the clock has to spread.
+// How many timers a call of Expire may move to other slots, for each timer that it may fire, and at least. With it limit bounds the time of a
+// call, however many timers a jump of the clock has to spread.
 const (
 	movesPerLimit = 4
 	movesAtLeast  = 64
@@ -57,12 +57,12 @@ func (w *Wheel) Next() (clock.Time, bool) {
 	return w.timeOf(w.startOf(slot)), true
 }
 
-// expiry is what is left of one call's allowance.
+// expiry counts how many timers one call of Expire may still fire and move.
 type expiry struct{ fires, moves int }
 
-// drain empties a list from the front: what is due at the tick fires, the rest is hung where it belongs by now. It
-// returns false when the allowance ends it; the list then holds what is left, and the next call goes on there. Nothing
-// is remembered across f, which may change any list and grow the table.
+// drain empties a list from the front: it fires timers that are due at the tick, and moves the others to the slots of their deadlines. It
+// returns false if the budget x ended it: the remaining timers are still in the list, and the next call of Expire goes on there. No pointer
+// into the table is used after f, which may change any list and grow the table.
 func (w *Wheel) drain(list uint32, tick uint64, x *expiry, f func(data uint64)) bool {
 	for !w.empty(list) {
 		i := w.table[list].next

@@ -72,7 +72,7 @@ func (w *Wheel) staysIn(slot uint16, at clock.Time) bool {
 	return tick > w.latest && tick >= w.startOf(slot)
 }
 
-// place hangs an entry into the slot of a tick later than the one reached.
+// place puts an entry into the slot for a tick that is later than the one reached.
 func (w *Wheel) place(i uint32, e *entry, tick uint64) {
 	level := uint(bits.Len64(tick^w.elapsed)-1) / digitBits
 	digit := uint(tick>>(level*digitBits)) & digitMask
@@ -82,14 +82,16 @@ func (w *Wheel) place(i uint32, e *entry, tick uint64) {
 	w.push(uint32(e.slot), i, e)
 }
 
-// park hangs an entry where nothing looks for deadlines.
+// park puts an entry without a deadline into the list that is never searched.
 func (w *Wheel) park(i uint32, e *entry) {
 	e.slot = listParked
 	w.push(listParked, i, e)
 }
 
+// empty reports whether a list has no entries.
 func (w *Wheel) empty(list uint32) bool { return w.table[list].next == list }
 
+// push appends an entry to a list.
 func (w *Wheel) push(list, i uint32, e *entry) {
 	head := &w.table[list]
 	last := head.prev

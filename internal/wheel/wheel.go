@@ -76,7 +76,7 @@ func (w *Wheel) Start(at clock.Time, data uint64) Timer {
 	e.at, e.data = at, data
 	e.gen++
 	w.count++
-	w.hang(i, e)
+	w.insert(i, e)
 	return timerOf(i, e.gen)
 }
 
@@ -90,7 +90,7 @@ func (w *Wheel) Reset(t Timer, at clock.Time) (Timer, bool) {
 	e.at = at
 	if !w.staysIn(e.slot, at) {
 		w.unlink(e)
-		w.hang(t.index(), e)
+		w.insert(t.index(), e)
 	}
 	return t, true
 }
@@ -105,9 +105,10 @@ func (w *Wheel) Stop(t Timer) bool {
 	return true
 }
 
-// hang puts an entry where its deadline belongs, on behalf of a caller: what is due already goes to the list that the
-// next Expire begins with, so that an f which restarts a timer in the past cannot hold Expire for ever.
-func (w *Wheel) hang(i uint32, e *entry) {
+// insert puts an entry into the slot of its deadline, for Start and Reset. An entry that is due already goes to the list with which the next
+// Expire begins, not to one that the present Expire may still empty: otherwise a function that restarts its timer in the past would keep
+// Expire running for ever.
+func (w *Wheel) insert(i uint32, e *entry) {
 	if e.at == clock.Never {
 		w.park(i, e)
 		return
@@ -121,7 +122,7 @@ func (w *Wheel) hang(i uint32, e *entry) {
 	w.place(i, e, tick)
 }
 
-// remove ends a timer's life: out of its list, its handles stale, its entry free.
+// remove takes an entry out of its list and frees it; handles to it become invalid.
 func (w *Wheel) remove(i uint32, e *entry) {
 	w.unlink(e)
 	e.gen++

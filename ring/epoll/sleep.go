@@ -61,7 +61,7 @@ func (d *driver) Wait(limit time.Duration) error {
 func (d *driver) Wake() {
 	d.wake.Lock()
 	if !d.closed {
-		d.eventfd.Ring()
+		d.eventfd.Signal()
 	}
 	d.wake.Unlock()
 }

@@ -273,7 +273,7 @@ func (d *driver) cancelSleep() {
 func (d *driver) Wake() {
 	d.wake.Lock()
 	if !d.closed {
-		d.eventfd.Ring()
+		d.eventfd.Signal()
 	}
 	d.wake.Unlock()
 	if d.config.Woken != nil {

@@ -216,7 +216,7 @@ func (f *Fake) Wake() {
 	f.wake.Lock()
 	defer f.wake.Unlock()
 	if !f.closed {
-		f.eventfd.Ring()
+		f.eventfd.Signal()
 	}
 }
 

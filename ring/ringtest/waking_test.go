@@ -78,7 +78,7 @@ func (d *drowsy) Wait(limit time.Duration) error {
 
 func (d *drowsy) Wake() {
 	if !d.wakes {
-		d.bell.Ring()
+		d.bell.Signal()
 	}
 }
 

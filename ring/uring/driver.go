@@ -197,8 +197,8 @@ func (b *wakeEvent) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
-		b.wait.Ring()
-		b.ready.Ring()
+		b.wait.Signal()
+		b.ready.Signal()
 	}
 }
 

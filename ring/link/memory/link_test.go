@@ -354,7 +354,7 @@ func TestClosed(t *testing.T) {
 					next, err := sys.NewEventFD()
 					w.NoError(err)
 					defer func() { w.NoError(next.Close()) }()
-					next.Ring()
+					next.Signal()
 				}
 				w.ends[0].Disarm()
 				w.True(readable(t, bell), "another's descriptor was read")

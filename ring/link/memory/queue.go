@@ -75,7 +75,7 @@ func (q *queue) publish() {
 	}
 	q.tail.Store(q.next)
 	if q.armed.Load() && q.armed.CompareAndSwap(true, false) {
-		q.eventfd.Ring()
+		q.eventfd.Signal()
 	}
 }
 

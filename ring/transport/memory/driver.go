@@ -215,7 +215,7 @@ func (d *driver) Wake() {
 	d.wake.Lock()
 	defer d.wake.Unlock()
 	if !d.closed {
-		d.eventfd.Ring()
+		d.eventfd.Signal()
 	}
 }
 
