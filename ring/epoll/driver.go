@@ -15,10 +15,10 @@ import (
 
 // driver is the ring.Driver of this package.
 type driver struct {
-	epoll sys.Epoll
-	pool  *buffers.DriverPool
-	in    *direct.Receiver
-	table table
+	epoll    sys.Epoll
+	pool     *buffers.DriverPool
+	receiver *direct.Receiver
+	table    table
 
 	batch   []sys.EpollEvent // what epoll reported last
 	next    int              // first event of the batch not handled; equals count when all are
@@ -30,10 +30,10 @@ type driver struct {
 	numHot      int
 	directPause int // batches until sockets may become hot again
 
-	lazy    []uint32 // slots whose entry in the epoll list asks for more than is wanted
-	sent    []result // transmissions to be given back in Reap
-	out     outgoing
-	failure error // of an epoll_ctl inside Reap
+	deferred []uint32 // slots whose entry in the epoll list asks for more than is wanted
+	sent     []result // transmissions to be given back in Reap
+	out      outgoing
+	failure  error // of an epoll_ctl inside Reap
 
 	timer     sys.TimerFD
 	timed     bool // the timer was started and not stopped since
@@ -70,9 +70,9 @@ func New(c ring.DriverConfig) (ring.Driver, error) {
 	case c.Entries == 0:
 		c.Entries = defaultBatch
 	}
-	d := &driver{pool: c.Pool, in: direct.New(c.Pool), batch: make([]sys.EpollEvent, min(max(c.Entries, minBatch), maxBatch))}
+	d := &driver{pool: c.Pool, receiver: direct.New(c.Pool), batch: make([]sys.EpollEvent, min(max(c.Entries, minBatch), maxBatch))}
 	if err := d.open(); err != nil {
-		return nil, missing(err)
+		return nil, featureError(err)
 	}
 	return d, nil
 }
@@ -145,7 +145,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	if r == nil {
 		return true
 	}
-	if r.have != 0 {
+	if r.interest != 0 {
 		// Not left to close(2): a descriptor that was duplicated, or is in a child between fork and exec, would keep the entry
 		// alive and ready. An error means that the entry is gone already.
 		_ = d.epoll.Control(unix.EPOLL_CTL_DEL, int(r.fd), 0, 0, 0)
@@ -159,7 +159,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 
 // Close frees the descriptors.
 func (d *driver) Close() error {
-	d.in.Close()
+	d.receiver.Close()
 	for _, x := range d.sent { // left only if the ring gave up waiting for its sockets
 		d.pool.Complete(x.t.Packet)
 		_ = x.t.Packet.Release()
@@ -177,6 +177,7 @@ func (d *driver) Close() error {
 	return nil
 }
 
+// closeAll closes the descriptors and returns the first error.
 func (d *driver) closeAll() (err error) {
 	for _, e := range []error{d.timer.Close(), d.eventfd.Close(), d.epoll.Close()} {
 		if err == nil {

@@ -115,7 +115,7 @@ func TestMissingNamesTheReason(t *testing.T) {
 		unix.EMFILE: "epoll.no_descriptors", unix.ENFILE: "epoll.no_descriptors", unix.ENOMEM: "epoll.no_memory",
 		unix.ENOSPC: "epoll.no_memory", unix.EIO: "epoll.refused",
 	} {
-		err := missing(e)
+		err := featureError(e)
 		require.ErrorIs(t, err, e)
 		require.ErrorIs(t, err, ring.ErrNotSupported)
 		var f *ring.FeatureError
@@ -171,7 +171,7 @@ func TestLazyListIsBounded(t *testing.T) {
 		require.NoError(t, s.Suspend())
 		w.close(s)
 	}
-	require.LessOrEqual(t, len(w.drv.lazy), 2)
+	require.LessOrEqual(t, len(w.drv.deferred), 2)
 }
 
 // TestDuplicateOfAClosedSocket: a duplicate of the descriptor, such as a child has between fork and exec, must not keep reporting.

@@ -30,20 +30,20 @@ const (
 	// replaceAfter is how many turns a hot socket must have been empty to make place for another.
 	replaceAfter = 64
 	// crowdTurns is for how many batches of epoll no socket becomes hot after one more was busy than there are places.
-	crowdTurns = 4096
+	pauseBatches = 4096
 )
 
 type hotSocket struct {
 	r    *record
 	s    *ring.Socket // another than r.s: the socket is gone
-	took int          // turns with something
+	hits int          // turns with something
 	idle int          // turns without anything since
 }
 
-// warm makes a socket that has just delivered hot, if there is a place. When all places are taken by sockets as busy, none is hot
-// for a while.
-func (d *driver) warm(r *record) {
-	if r.hot || !r.on || d.directPause > 0 {
+// promote makes a socket that has just delivered hot, if there is a place, or one whose socket was found empty for long. When all places have
+// busy sockets, direct reading pauses: more sockets are busy than it is worth for.
+func (d *driver) promote(r *record) {
+	if r.hot || !r.wantsRead || d.directPause > 0 {
 		return
 	}
 	place := d.numHot
@@ -64,10 +64,11 @@ func (d *driver) warm(r *record) {
 
 // pauseDirectReads leaves all to epoll for a while: one question to it answers more than as many tries.
 func (d *driver) pauseDirectReads() {
-	d.directPause = crowdTurns
+	d.directPause = pauseBatches
 	_ = d.demoteAll() // whom epoll cannot watch stays hot
 }
 
+// coldest is the index of the hot socket that was found empty the longest.
 func (d *driver) coldest() int {
 	coldest := 0
 	for i := range d.hot {
@@ -78,14 +79,14 @@ func (d *driver) coldest() int {
 	return coldest
 }
 
-// readHot reads the hot sockets; after epoll was asked only those it does not watch. They come after the batch, and cannot be kept
-// out by it for long: who delivers by way of epoll becomes hot as well, or makes a crowd.
+// readHot reads the hot sockets; when epoll was asked in this turn (asked), only those that epoll does not watch. They come after the batch,
+// which cannot keep them out for long: sockets that deliver through epoll become hot too, or make direct reading pause.
 func (d *driver) readHot(k *ring.Sink, asked bool) {
 	for i := 0; i < d.numHot; {
 		h := &d.hot[i]
-		if h.r.s != h.s || !h.r.on || h.idle >= demoteAfter {
+		if h.r.s != h.s || !h.r.wantsRead || h.idle >= demoteAfter {
 			if d.demote(h) == 0 {
-				d.drop(i)
+				d.removeHot(i)
 				continue
 			}
 			h.idle = 0
@@ -93,11 +94,11 @@ func (d *driver) readHot(k *ring.Sink, asked bool) {
 		switch {
 		case asked && !h.r.unshared:
 		case k.Room() == 0:
-			d.turn(i)
+			d.rotateHot(i)
 			return
-		case d.take(k, h.r, 0):
+		case d.receive(k, h.r, 0):
 			h.idle = 0
-			if h.took++; h.took == unsharedAfter && h.r.s == h.s {
+			if h.hits++; h.hits == unsharedAfter && h.r.s == h.s {
 				h.r.unshared = true
 				d.resync(h.r)
 			}
@@ -108,8 +109,8 @@ func (d *driver) readHot(k *ring.Sink, asked bool) {
 	}
 }
 
-// turn lets those begin next time that had no turn.
-func (d *driver) turn(i int) {
+// rotateHot makes the sockets from index i on, for which the sink had no room, the first of the next turn.
+func (d *driver) rotateHot(i int) {
 	var turned [maxHot]hotSocket
 	n := copy(turned[:], d.hot[i:d.numHot])
 	copy(turned[n:], d.hot[:i])
@@ -123,19 +124,20 @@ func (d *driver) demoteAll() (err error) {
 			err = wrap("watch", d.hot[i].r, e)
 			i++
 		} else {
-			d.drop(i)
+			d.removeHot(i)
 		}
 	}
 	return err
 }
 
-func (d *driver) drop(i int) {
+// removeHot takes the entry at index i out of the list of hot sockets.
+func (d *driver) removeHot(i int) {
 	d.numHot--
 	d.hot[i] = d.hot[d.numHot]
 	d.hot[d.numHot] = hotSocket{}
 }
 
-// demote gives the socket back to epoll. It fails when the kernel refuses to watch it, and reading is wanted: then it must stay hot.
+// demote leaves a hot socket to epoll. It fails when the kernel refuses to watch a socket that is to be read: then it must stay hot.
 func (d *driver) demote(h *hotSocket) syscall.Errno {
 	r := h.r
 	if r.s != h.s {
@@ -143,7 +145,7 @@ func (d *driver) demote(h *hotSocket) syscall.Errno {
 	}
 	if r.unshared {
 		r.unshared = false
-		if e := d.sync(r); e != 0 && r.on {
+		if e := d.sync(r); e != 0 && r.wantsRead {
 			r.unshared = true
 			return e
 		}

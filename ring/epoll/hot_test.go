@@ -25,7 +25,7 @@ func (w *world) heat(s *ring.Socket, peer net.Conn) {
 			w.poll(4)
 		}
 	}
-	require.Zero(w.t, r.have)
+	require.Zero(w.t, r.interest)
 }
 
 // hotStream is a connection that is read directly only.
@@ -196,7 +196,7 @@ func TestManyBusySocketsAreLeftToEpoll(t *testing.T) {
 	for _, s := range sockets {
 		r := w.drv.table.of(s)
 		require.False(t, r.hot || r.unshared)
-		require.NotZero(t, r.have)
+		require.NotZero(t, r.interest)
 	}
 	_, err := peers[0].Write([]byte("again"))
 	require.NoError(t, err)

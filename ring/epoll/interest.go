@@ -9,39 +9,39 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// wantedEvents is the entry the record should have in the epoll list.
+// wantedEvents are the events for which the socket should be in the epoll list; 0: it should not be there.
 func (r *record) wantedEvents() uint32 {
 	if r.failed {
 		return 0
 	}
 	var w uint32
-	if (r.on || r.broken) && !r.unshared {
+	if (r.wantsRead || r.broken) && !r.unshared {
 		w = r.reads
 	}
 	if r.notify || r.sending {
 		w |= unix.EPOLLOUT
 	}
-	if w == 0 && !(r.unshared && r.on) {
+	if w == 0 && !(r.unshared && r.wantsRead) {
 		// Errors and hang-ups cannot be masked. Both may last, and FD must not stay readable for them: report them once.
 		return unix.EPOLLET
 	}
 	return w
 }
 
-// sync makes the entry in the epoll list what is wanted.
+// sync makes the socket's entry in the epoll list what wantedEvents says.
 func (d *driver) sync(r *record) syscall.Errno {
 	want, op := r.wantedEvents(), unix.EPOLL_CTL_MOD
 	switch {
-	case want == r.have:
+	case want == r.interest:
 		return 0
-	case r.have == 0:
+	case r.interest == 0:
 		op = unix.EPOLL_CTL_ADD
 	case want == 0:
 		op = unix.EPOLL_CTL_DEL
 	}
 	e := d.epoll.Control(op, int(r.fd), want, ring.HandleOf(r.s).Slot, r.gen)
 	if e == 0 || op != unix.EPOLL_CTL_ADD {
-		r.have = want // MOD and DEL fail only when the descriptor is gone: once is often enough to say so
+		r.interest = want // MOD and DEL fail only when the descriptor is gone: once is often enough to say so
 	}
 	return e
 }
@@ -53,28 +53,29 @@ func (d *driver) resync(r *record) {
 	}
 }
 
-// leave notes that the entry may ask for more than is wanted. It is set right when that shows, or before the ring sleeps.
-func (d *driver) leave(r *record) {
-	if r.have != 0 && !r.listed {
-		r.listed = true
-		d.lazy = append(d.lazy, ring.HandleOf(r.s).Slot)
+// deferSync notes that the socket's entry may ask for events that are not wanted any more. It is corrected when such an event is reported, or
+// before the ring sleeps: a socket that soon reads again needs no epoll_ctl.
+func (d *driver) deferSync(r *record) {
+	if r.interest != 0 && !r.inDeferred {
+		r.inDeferred = true
+		d.deferred = append(d.deferred, ring.HandleOf(r.s).Slot)
 	}
 }
 
-// syncPending sets right what was left.
+// syncPending corrects the entries that deferSync has listed.
 func (d *driver) syncPending() error {
 	var err error
-	for _, slot := range d.lazy {
+	for _, slot := range d.deferred {
 		r := d.table.slot(slot)
-		r.listed = false
-		if r.s == nil || r.have == 0 {
+		r.inDeferred = false
+		if r.s == nil || r.interest == 0 {
 			continue // closed since; a socket that came into the slot later has asked for what it wants
 		}
 		if e := d.sync(r); e != 0 && err == nil {
 			err = wrap("change interest in", r, e)
 		}
 	}
-	d.lazy = d.lazy[:0]
+	d.deferred = d.deferred[:0]
 	return err
 }
 
@@ -87,16 +88,16 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	case r == nil:
 		return notAttached("receive", s)
 	case !on:
-		r.on = false
-		d.leave(r)
+		r.wantsRead = false
+		d.deferSync(r)
 		return nil
 	case r.ended || r.failed:
 		return nil // nothing will come
 	}
-	r.on, r.held = true, false
+	r.wantsRead, r.held = true, false
 	e := d.sync(r)
 	if e != 0 {
-		r.on = false
+		r.wantsRead = false
 	}
 	return wrap("watch", r, e)
 }
@@ -115,12 +116,13 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 	return wrap("watch", r, e)
 }
 
-// starve notes that reading stopped for want of a buffer.
-func (d *driver) starve(r *record) {
-	r.on, r.broken, r.held = false, false, true
-	d.leave(r)
+// stopStarved stops reading a socket for want of a buffer; Receive starts it again.
+func (d *driver) stopStarved(r *record) {
+	r.wantsRead, r.broken, r.held = false, false, true
+	d.deferSync(r)
 }
 
+// notAttached is the error of a call for a socket that was not attached, or was detached.
 func notAttached(op string, s *ring.Socket) error {
 	return fmt.Errorf("epoll: %s: %v socket %d is not attached: %w", op, s.Kind(), s.ID(), unix.EINVAL)
 }

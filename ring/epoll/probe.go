@@ -24,8 +24,8 @@ func Probe() error {
 	return d.Close()
 }
 
-// missing makes a feature error of what kept the driver from being made.
-func missing(err error) error {
+// featureError makes a *ring.FeatureError, with a stable code, of the error that kept the driver from being made.
+func featureError(err error) error {
 	f := &ring.FeatureError{Feature: "epoll ring", Err: err}
 	switch {
 	case errors.Is(err, unix.ENOSYS):

@@ -18,17 +18,17 @@ const (
 	acceptTurns = 64 // connections
 )
 
-// read takes what epoll has announced.
+// read receives from a socket that epoll has reported as readable, and makes it hot if something was there. ev are the events.
 func (d *driver) read(k *ring.Sink, r *record, ev uint32) {
 	if r.kind == ring.KindListener {
 		d.accept(k, r)
-	} else if s := r.s; d.take(k, r, ev) && r.s == s {
-		d.warm(r)
+	} else if s := r.s; d.receive(k, r, ev) && r.s == s {
+		d.promote(r)
 	}
 }
 
-// take receives, within the socket's share of the turn, and reports whether there was anything.
-func (d *driver) take(k *ring.Sink, r *record, ev uint32) bool {
+// receive receives from a stream or datagram socket, as much as one socket may in a turn, and reports whether there was anything.
+func (d *driver) receive(k *ring.Sink, r *record, ev uint32) bool {
 	if r.kind == ring.KindStream {
 		return d.stream(k, r, ev)
 	}
@@ -44,19 +44,19 @@ func (d *driver) datagrams(k *ring.Sink, r *record) (took int) {
 		if k.Room() == 0 {
 			return took
 		}
-		switch d.in.Datagram(k, s) {
-		case direct.Took:
+		switch d.receiver.Datagram(k, s) {
+		case direct.Received:
 			took++
 		case direct.Empty:
 			r.burst = 1
 			return took
 		case direct.Starved:
 			if r.s == s {
-				d.starve(r)
+				d.stopStarved(r)
 			}
 			return took
 		}
-		if r.s != s || !r.on {
+		if r.s != s || !r.wantsRead {
 			return took
 		}
 	}
@@ -64,25 +64,26 @@ func (d *driver) datagrams(k *ring.Sink, r *record) (took int) {
 	return took
 }
 
-// stream receives a few pieces. It goes on only after a buffer that was filled, or when epoll said that the end is near.
+// stream receives a few pieces of a stream, and reports its end. It reads again after a buffer that was filled, and after events that announce
+// the end.
 func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 	s := r.s
 	for range streamTurns {
 		if k.Room() == 0 {
 			return took
 		}
-		if !r.on && d.pool.Over(ring.HandleOf(s).Account) {
+		if !r.wantsRead && d.pool.Over(ring.HandleOf(s).Account) {
 			// Broken while it was over its budget: the rest waits, as it would have without the failure.
 			r.broken, r.held = false, true
-			d.leave(r)
+			d.deferSync(r)
 			return took
 		}
-		o, e := d.in.Read(k, s)
+		o, e := d.receiver.Read(k, s)
 		if r.s != s {
 			return took
 		}
 		switch o {
-		case direct.Took:
+		case direct.Received:
 			took = true
 		case direct.Last:
 			took = true
@@ -90,47 +91,47 @@ func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 				return took
 			}
 		case direct.Empty:
-			if r.fatal != 0 {
-				d.fail(k, r, r.fatal)
+			if r.sendError != 0 {
+				d.failStream(k, r, r.sendError)
 			}
 			return took
 		case direct.Starved:
-			d.starve(r)
+			d.stopStarved(r)
 			return took
 		case direct.Ended:
-			d.end(k, r, e)
+			d.endStream(k, r, e)
 			return took
 		}
-		if !r.on && !r.broken {
+		if !r.wantsRead && !r.broken {
 			return took
 		}
 	}
 	return took
 }
 
-// end is the end of a stream: the peer's FIN (e is 0) or an error. The entry in the epoll list stays as it was until epoll reports
+// endStream reports the end of a stream: the peer's FIN (e is 0) or an error. The entry in the epoll list stays as it was until epoll reports
 // it again; most applications have closed the socket by then.
-func (d *driver) end(k *ring.Sink, r *record, e syscall.Errno) {
+func (d *driver) endStream(k *ring.Sink, r *record, e syscall.Errno) {
 	if e == 0 {
-		e = r.fatal
+		e = r.sendError
 	}
 	if e != 0 {
-		d.fail(k, r, e)
+		d.failStream(k, r, e)
 		return
 	}
-	r.ended, r.on, r.broken = true, false, false
-	d.leave(r)
+	r.ended, r.wantsRead, r.broken = true, false, false
+	d.deferSync(r)
 	k.EndOfStream(r.s)
 }
 
-// fail reports the failure of a stream, and gives back what was to be sent on it.
-func (d *driver) fail(k *ring.Sink, r *record, e syscall.Errno) {
+// failStream reports the failure of a stream, and fails the transmissions that were queued on it.
+func (d *driver) failStream(k *ring.Sink, r *record, e syscall.Errno) {
 	s := r.s
-	r.failed, r.on, r.broken = true, false, false
-	d.leave(r)
+	r.failed, r.wantsRead, r.broken = true, false, false
+	d.deferSync(r)
 	k.Failed(s, e)
 	if r.s == s {
-		d.abandon(r, e)
+		d.failSends(r, e)
 	}
 }
 
@@ -138,7 +139,7 @@ func (d *driver) fail(k *ring.Sink, r *record, e syscall.Errno) {
 func (d *driver) accept(k *ring.Sink, r *record) {
 	l := r.s
 	for range acceptTurns {
-		if r.s != l || !r.on {
+		if r.s != l || !r.wantsRead {
 			return
 		}
 		fd, peer, e := sys.Accept(int(r.fd))
@@ -152,8 +153,8 @@ func (d *driver) accept(k *ring.Sink, r *record) {
 			// It concerns the connection that was next in the queue, not the listener (accept(2), "Error handling"; EPERM: a
 			// firewall).
 		default:
-			r.on = false
-			d.leave(r)
+			r.wantsRead = false
+			d.deferSync(r)
 			k.AcceptFailed(l, e)
 			return
 		}

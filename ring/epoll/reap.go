@@ -21,7 +21,7 @@ const trouble = unix.EPOLLERR | unix.EPOLLHUP
 // room: each event costs at most 16 datagrams, 4 pieces of stream, or 64 connections.
 func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.sent) > 0 {
-		d.giveBack(k)
+		d.reportSent(k)
 	}
 	asked := true
 	switch {
@@ -37,7 +37,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	d.handle(k)
 	d.readHot(k, asked)
 	if len(d.sent) > 0 {
-		d.giveBack(k)
+		d.reportSent(k)
 	}
 	if d.failure != nil {
 		err := d.failure
@@ -65,7 +65,7 @@ func (d *driver) fetch(k *ring.Sink) error {
 	return nil
 }
 
-// handle turns the batch into facts.
+// handle handles the events of the batch, as long as the sink has room.
 func (d *driver) handle(k *ring.Sink) {
 	for d.next < d.count && k.Room() > 0 {
 		ev := &d.batch[d.next]
@@ -80,23 +80,23 @@ func (d *driver) handle(k *ring.Sink) {
 			continue
 		}
 		if r := d.table.find(slot, gen); r != nil {
-			d.progress(k, r, ev.Events)
+			d.handleEvents(k, r, ev.Events)
 		}
 	}
 }
 
-// progress does what the events of a socket allow. Callbacks of the application run inside: after each report the socket may be closed
-// (r.s is another then) or stopped.
-func (d *driver) progress(k *ring.Sink, r *record, ev uint32) {
+// handleEvents handles the events of one socket: it sends, reads and reports errors as they allow. Callbacks of the application run inside:
+// after each report the socket may be closed (r.s is another then) or stopped.
+func (d *driver) handleEvents(k *ring.Sink, r *record, ev uint32) {
 	if ev&^trouble&^r.wantedEvents() != 0 || r.failed {
-		d.resync(r) // the entry had asked for more than is wanted, see leave
+		d.resync(r) // the entry had asked for more than is wanted, see deferSync
 	}
 	if r.failed {
 		return
 	}
 	s := r.s
 	if ev&(unix.EPOLLOUT|trouble) != 0 && (r.sending || r.notify) {
-		d.writable(k, r, ev)
+		d.onWritable(k, r, ev)
 		if r.s != s || r.failed {
 			return
 		}
@@ -106,31 +106,31 @@ func (d *driver) progress(k *ring.Sink, r *record, ev uint32) {
 	}
 	switch {
 	case ev&(r.reads|trouble) == 0:
-	case r.on || r.broken:
+	case r.wantsRead || r.broken:
 		d.read(k, r, ev)
 	case ev&trouble != 0:
-		d.troubled(k, r, ev)
+		d.onTrouble(k, r, ev)
 	}
 }
 
-// writable goes on with a send that waited, and reports what NotifyWritable asked for.
-func (d *driver) writable(k *ring.Sink, r *record, ev uint32) {
+// onWritable continues a send that waited for room, and reports Writable if NotifyWritable asked for it.
+func (d *driver) onWritable(k *ring.Sink, r *record, ev uint32) {
 	if r.sending {
-		d.push(r)
+		d.sendQueued(r)
 		if !r.sending {
-			d.leave(r)
+			d.deferSync(r)
 		}
 	}
 	if !r.notify || ev&trouble == 0 && r.asked == d.fetched {
 		return // the event is older than the question: there may have been room before the send that found none
 	}
 	r.notify = false
-	d.leave(r)
+	d.deferSync(r)
 	kernel.Writable(k, r.s) // of a connection that failed too: SO_ERROR tells
 }
 
-// troubled deals with an error or hang-up of a socket that is not being read.
-func (d *driver) troubled(k *ring.Sink, r *record, ev uint32) {
+// onTrouble handles an error or hang-up of a socket that is not being read.
+func (d *driver) onTrouble(k *ring.Sink, r *record, ev uint32) {
 	switch {
 	case r.kind == ring.KindListener:
 	case r.kind == ring.KindDatagram:
@@ -138,13 +138,13 @@ func (d *driver) troubled(k *ring.Sink, r *record, ev uint32) {
 			k.Failed(r.s, e)
 		}
 	case r.ended:
-		// After the FIN only a reset or time-out is of interest. A hang-up without an error is both sides having said FIN.
-		e := r.fatal
+		// After the FIN only a reset or time-out matters. A hang-up without an error means that both sides have sent FIN.
+		e := r.sendError
 		if e == 0 {
 			e = socketError(r)
 		}
 		if e != 0 {
-			d.fail(k, r, e)
+			d.failStream(k, r, e)
 		}
 	case r.s.Unix() && ev&unix.EPOLLERR == 0:
 		// A unix-domain peer that closed is a hang-up at once. It is an ordinary end: it waits for Receive, as what was sent before.

@@ -229,7 +229,7 @@ func TestSendThatFailsOnALivingConnection(t *testing.T) {
 	s, _ := w.connected(ring.Config{})
 	require.NoError(t, s.SendPacket(w.packet([]byte("x"), 10), noAddr, 1))
 	w.drv.sent[0].e = unix.EACCES
-	w.drv.table.of(s).fatal = unix.EACCES
+	w.drv.table.of(s).sendError = unix.EACCES
 	var events ring.Event
 	for !events.Has(ring.EventSent | ring.EventErr) {
 		c := w.next(s, ^ring.Event(0))
@@ -252,7 +252,7 @@ func TestReceiveThatMeetsAResetWhileSending(t *testing.T) {
 	w.drv.skip = fetchEvery
 	w.poll(4)
 	require.True(t, w.drv.table.of(s).failed)
-	require.Zero(t, w.drv.table.of(s).fatal, "recv was to be first")
+	require.Zero(t, w.drv.table.of(s).sendError, "recv was to be first")
 	var events ring.Event
 	for sent := 0; sent < 3 || !events.Has(rst); {
 		c := w.next(s, ^ring.Event(0))
@@ -291,7 +291,7 @@ func TestDatagramBackPressure(t *testing.T) {
 	require.NoError(t, unix.Dup3(pair[0], s.ID(), unix.O_CLOEXEC))
 	require.NoError(t, unix.Close(pair[0]))
 	r := w.drv.table.of(s)
-	r.have = 0 // the kernel dropped the entry with the socket
+	r.interest = 0 // the kernel dropped the entry with the socket
 	require.Zero(t, w.drv.sync(r))
 
 	const n = 20

@@ -14,7 +14,7 @@ import (
 // the caller a wait which would end at once, and it empties the kernel's list of what is ready no longer, so that who waits
 // for FD's edge sees one.
 func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
-	if pending, err = d.ready(); pending || err != nil {
+	if pending, err = d.prepareSleep(); pending || err != nil {
 		return pending, err
 	}
 	if deadline == clock.Never {
@@ -33,7 +33,7 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 }
 
 // ReturnSpare returns the receiver's buffers.
-func (d *driver) ReturnSpare() { d.in.GiveBack() }
+func (d *driver) ReturnSpare() { d.receiver.ReturnSpare() }
 
 // Disarm: the eventfd and the timer are emptied where their events are handled, on the next turn. That turn asks epoll, because
 // after Arm no socket is hot.
@@ -41,7 +41,7 @@ func (d *driver) Disarm() {}
 
 // Wait sleeps in epoll itself. What woke it is the next turn's batch. A signal wakes it too.
 func (d *driver) Wait(limit time.Duration) error {
-	if pending, err := d.ready(); pending || err != nil {
+	if pending, err := d.prepareSleep(); pending || err != nil {
 		return err
 	}
 	d.stopTimer() // the limit says when; a deadline of an earlier Arm does not count any more
@@ -66,8 +66,9 @@ func (d *driver) Wake() {
 	d.wake.Unlock()
 }
 
-// ready prepares for a sleep and reports whether it must not begin.
-func (d *driver) ready() (pending bool, err error) {
+// prepareSleep makes the epoll list ready for a sleep: entries are corrected, hot sockets are watched. pending: the ring must not sleep,
+// something is to be done.
+func (d *driver) prepareSleep() (pending bool, err error) {
 	if d.next < d.count || len(d.sent) > 0 {
 		return true, nil
 	}
@@ -80,12 +81,13 @@ func (d *driver) ready() (pending bool, err error) {
 	return false, nil
 }
 
-// noteBatch notes a batch.
+// noteBatch notes that epoll has reported n events into the batch.
 func (d *driver) noteBatch(n int) {
 	d.fetched++
 	d.next, d.count = 0, n
 }
 
+// stopTimer stops the timer descriptor, if Arm started it.
 func (d *driver) stopTimer() {
 	if d.timed {
 		d.timed = false

@@ -43,15 +43,15 @@ func TestStopAndStartInOneTurnIsFree(t *testing.T) {
 	s, _ := w.connected(ring.Config{})
 	w.poll(1)
 	r := w.drv.table.of(s)
-	have := r.have
+	have := r.interest
 	require.NotZero(t, have)
 	for range 5 {
 		require.NoError(t, s.Suspend())
-		require.Equal(t, have, r.have, "no epoll_ctl yet")
+		require.Equal(t, have, r.interest, "no epoll_ctl yet")
 		require.NoError(t, s.Resume())
-		require.Equal(t, have, r.have)
+		require.Equal(t, have, r.interest)
 	}
-	require.Len(t, w.drv.lazy, 1)
+	require.Len(t, w.drv.deferred, 1)
 }
 
 func TestSuspendedConnectionThatBreaks(t *testing.T) {

@@ -9,29 +9,29 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// record is what the driver knows of one socket. What receiving touches comes first.
+// record is the driver's state of one socket. The fields that receiving uses come first.
 type record struct {
-	s     *ring.Socket // nil while the slot is empty, also for frames further up that still hold the record
-	gen   uint32
-	fd    int32
-	reads uint32 // the events that mean reading: EPOLLIN, on streams EPOLLRDHUP as well
-	have  uint32 // the entry in the epoll list; 0 when there is none
-	kind  ring.SocketKind
-	burst uint8 // datagrams to try for in one turn
+	s        *ring.Socket // nil while the slot is empty, also for frames further up that still hold the record
+	gen      uint32
+	fd       int32
+	reads    uint32 // the events that mean reading: EPOLLIN, on streams EPOLLRDHUP as well
+	interest uint32 // the entry in the epoll list; 0 when there is none
+	kind     ring.SocketKind
+	burst    uint8 // datagrams to try for in one turn
 
-	on       bool // reading is wanted
-	broken   bool // an error or hang-up was reported while reading was stopped: what is left is read all the same
-	held     bool // broken, but for want of buffers this must wait for Receive
-	ended    bool // the peer's FIN was reported
-	failed   bool // the failure was reported: nothing more will be
-	listed   bool // in driver.lazy
-	notify   bool // one Writable is owed
-	sending  bool // current is under way
-	hot      bool // in driver.hot
-	unshared bool // hot, and epoll does not watch it
+	wantsRead  bool // reading is wanted
+	broken     bool // an error or hang-up was reported while reading was stopped: what is left is read all the same
+	held       bool // broken, but for want of buffers this must wait for Receive
+	ended      bool // the peer's FIN was reported
+	failed     bool // the failure was reported: nothing more will be
+	inDeferred bool // in driver.lazy
+	notify     bool // one Writable is owed
+	sending    bool // current is under way
+	hot        bool // in driver.hot
+	unshared   bool // hot, and epoll does not watch it
 
-	fatal syscall.Errno // a send failed with it, which took it from the socket: how the stream really ended
-	asked uint64        // driver.fetched when notify was asked for
+	sendError syscall.Errno // a send failed with it, which took it from the socket: how the stream really ended
+	asked     uint64        // driver.fetched when notify was asked for
 
 	current ring.Transmission
 	rest    buffers.Buffer // where current goes on
@@ -39,7 +39,7 @@ type record struct {
 }
 
 // clear empties the record. The mark of driver.lazy belongs to the slot and stays.
-func (r *record) clear() { *r = record{listed: r.listed} }
+func (r *record) clear() { *r = record{inDeferred: r.inDeferred} }
 
 // table finds records by slot. They are made in chunks, so that growing never moves one: sink calls that attach sockets happen
 // while records are in use.

@@ -35,21 +35,22 @@ func (d *driver) Transmit(s *ring.Socket) error {
 	if r.sending {
 		return nil
 	}
-	d.push(r)
+	d.sendQueued(r)
 	if !r.sending {
 		return nil
 	}
 	if e := d.sync(r); e != 0 { // nothing would tell when the kernel takes more: what was taken ends with the error
-		if r.kind == ring.KindStream && r.fatal == 0 {
-			r.fatal = e
+		if r.kind == ring.KindStream && r.sendError == 0 {
+			r.sendError = e
 		}
-		d.abandon(r, e)
+		d.failSends(r, e)
 	}
 	return nil
 }
 
-// push sends the record's transmission and those waiting behind it, as far as the kernel takes them.
-func (d *driver) push(r *record) {
+// sendQueued sends the socket's current transmission and those that wait behind it, as far as the kernel takes them. A stream whose send fails
+// is at its end: all its transmissions fail.
+func (d *driver) sendQueued(r *record) {
 	for {
 		if !r.sending {
 			t, ok := ring.TakeTransmission(r.s)
@@ -68,14 +69,14 @@ func (d *driver) push(r *record) {
 		case e == unix.EAGAIN:
 			return
 		case e != 0 && r.kind == ring.KindStream:
-			// The kernel has told the error now and will not again; what was received before it is still to be read, see giveBack.
-			if r.fatal == 0 {
-				r.fatal = e
+			// The kernel reports the error once, here; what was received before it is still to be read, see reportSent.
+			if r.sendError == 0 {
+				r.sendError = e
 			}
-			d.abandon(r, e)
+			d.failSends(r, e)
 			return
 		}
-		d.done(r, e)
+		d.finishSend(r, e)
 	}
 }
 
@@ -97,6 +98,7 @@ func (d *driver) sendStream(r *record) syscall.Errno {
 	}
 }
 
+// sendDatagram sends the current transmission as one datagram.
 func (d *driver) sendDatagram(r *record) syscall.Errno {
 	var to *sys.Sockaddr
 	if a := r.current.To; a.IsValid() {
@@ -114,6 +116,7 @@ func (d *driver) sendDatagram(r *record) syscall.Errno {
 	return e
 }
 
+// sendmsg is sendmsg(2), repeated when a signal interrupts it.
 func (d *driver) sendmsg(r *record, pieces [][]byte, to *sys.Sockaddr) (n int, e syscall.Errno) {
 	for {
 		if n, e = d.out.message.Sendv(int(r.fd), pieces, to); e != unix.EINTR {
@@ -154,8 +157,8 @@ func (r *record) advance(n int) {
 	}
 }
 
-// done ends the current transmission.
-func (d *driver) done(r *record, e syscall.Errno) {
+// finishSend ends the current transmission, with error e if not 0; reportSent reports it.
+func (d *driver) finishSend(r *record, e syscall.Errno) {
 	if e == unix.EPIPE {
 		e = unix.ECONNRESET // as Socket.Send has it: we did not close, so the peer did
 	}
@@ -163,8 +166,8 @@ func (d *driver) done(r *record, e syscall.Errno) {
 	r.current, r.sending = ring.Transmission{}, false
 }
 
-// abandon gives back the current transmission and all that wait, with the error that ended the connection.
-func (d *driver) abandon(r *record, e syscall.Errno) {
+// failSends ends the current transmission and all that wait behind it with the error that ended the connection.
+func (d *driver) failSends(r *record, e syscall.Errno) {
 	for {
 		if !r.sending {
 			t, ok := ring.TakeTransmission(r.s)
@@ -173,12 +176,13 @@ func (d *driver) abandon(r *record, e syscall.Errno) {
 			}
 			r.current, r.sending = t, true
 		}
-		d.done(r, e)
+		d.finishSend(r, e)
 	}
 }
 
-// giveBack reports what was sent. Reports add to the list: closing a socket gives back what was under way on it.
-func (d *driver) giveBack(k *ring.Sink) {
+// reportSent reports the transmissions that have ended. The list may grow meanwhile: a report can close a socket, whose transmissions then end
+// too.
+func (d *driver) reportSent(k *ring.Sink) {
 	for i := 0; i < len(d.sent); i++ {
 		x := d.sent[i]
 		d.sent[i] = result{}
@@ -187,13 +191,14 @@ func (d *driver) giveBack(k *ring.Sink) {
 			continue
 		}
 		// A stream whose send failed is at its end, and the kernel has no error left to show for it.
-		if r := d.table.of(x.s); r != nil && r.fatal != 0 && !r.failed {
-			d.progress(k, r, unix.EPOLLHUP)
+		if r := d.table.of(x.s); r != nil && r.sendError != 0 && !r.failed {
+			d.handleEvents(k, r, unix.EPOLLHUP)
 		}
 	}
 	d.sent = d.sent[:0]
 }
 
+// errnoOf is the errno that an error wraps, EINVAL if it wraps none.
 func errnoOf(err error) syscall.Errno {
 	var e syscall.Errno
 	if errors.As(err, &e) {

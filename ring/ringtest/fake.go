@@ -122,14 +122,14 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 		case ring.KindListener:
 			f.accept(k, s)
 		case ring.KindDatagram:
-			if f.receive.Datagram(k, s.socket) != direct.Took {
+			if f.receive.Datagram(k, s.socket) != direct.Received {
 				return
 			}
 		case ring.KindStream:
 			switch o := f.receive.Stream(k, s.socket); o {
 			case direct.Ended:
 				return
-			case direct.Took, direct.Last:
+			case direct.Received, direct.Last:
 			default:
 				return
 			}
@@ -192,7 +192,7 @@ func (f *Fake) send(slot int, s *fakeSocket) {
 func (f *Fake) Flush() error { return nil }
 
 // ReturnSpare returns the receiver's buffers.
-func (f *Fake) ReturnSpare() { f.receive.GiveBack() }
+func (f *Fake) ReturnSpare() { f.receive.ReturnSpare() }
 
 // Arm always reports that something may be pending.
 func (f *Fake) Arm(clock.Time, clock.Time) (bool, error) { return true, nil }

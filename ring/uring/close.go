@@ -20,7 +20,7 @@ func (d *Driver) Close() error {
 	if d.bound {
 		errs = append(errs, d.quiesce())
 	}
-	if n := d.reading(); n == 0 {
+	if n := d.countReceives(); n == 0 {
 		for _, g := range d.groups {
 			if g != nil {
 				errs = append(errs, g.close(d.u, d.pool))
@@ -29,12 +29,12 @@ func (d *Driver) Close() error {
 	} else {
 		errs = append(errs, fmt.Errorf("uring: close: %d operations still receive after %v: their buffers are lost", n, closeLimit))
 	}
-	if n := d.takeBackSends(); n > 0 {
+	if n := d.releaseSends(); n > 0 {
 		errs = append(errs, fmt.Errorf("uring: close: the kernel still sends %d packets after %v: their buffers are lost", n, closeLimit))
 	}
 	d.direct.Close()
 	errs = append(errs, d.u.Close(), d.wake.close())
-	leave(d.pool)
+	leaveShare(d.pool)
 	return errors.Join(errs...)
 }
 
@@ -43,7 +43,7 @@ func (d *Driver) quiesce() error {
 	for _, r := range d.records {
 		r.detaching = true
 	}
-	d.queue(sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, OpFlags: sys.UringCancelAny | sys.UringCancelAll,
+	d.queueOperation(sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, OpFlags: sys.UringCancelAny | sys.UringCancelAll,
 		UserData: userData(codeIgnore, 0)})
 	if err := d.enter(sys.UringEnterGetEvents); err != nil {
 		return err
@@ -55,17 +55,17 @@ func (d *Driver) quiesce() error {
 			d.u.CQ.Publish()
 		}
 		left := time.Until(limit)
-		if d.reading() == 0 && d.sending() == 0 || left <= 0 {
+		if d.countReceives() == 0 && d.countSends() == 0 || left <= 0 {
 			return nil
 		}
-		if err := entered(d.u.EnterWait(left)); err != nil {
+		if err := enterError(d.u.EnterWait(left)); err != nil {
 			return err
 		}
 	}
 }
 
-// reading counts the operations that may still write to the pool's buffers. Before Bind nothing ran.
-func (d *Driver) reading() (n int) {
+// countReceives counts the operations that may still write to the pool's buffers. Before Bind none ran.
+func (d *Driver) countReceives() (n int) {
 	if !d.bound {
 		return 0
 	}
@@ -77,8 +77,8 @@ func (d *Driver) reading() (n int) {
 	return n
 }
 
-// sending counts the transmissions the kernel has.
-func (d *Driver) sending() (n int) {
+// countSends counts the transmissions whose memory the kernel may still read.
+func (d *Driver) countSends() (n int) {
 	for i := range d.sends {
 		if t := &d.sends[i]; t.socket != nil && (t.busy || t.notices > 0) {
 			n++
@@ -87,9 +87,9 @@ func (d *Driver) sending() (n int) {
 	return n
 }
 
-// takeBackSends releases the packets the kernel is done with, and counts those it is not.
-func (d *Driver) takeBackSends() int {
-	n := d.sending()
+// releaseSends releases the packets that the kernel has finished with, and returns how many it has not.
+func (d *Driver) releaseSends() int {
+	n := d.countSends()
 	for i := range d.sends {
 		if t := &d.sends[i]; t.socket != nil && !t.busy && t.notices == 0 {
 			d.pool.Complete(t.Packet)

@@ -36,7 +36,7 @@ const (
 	opReadable
 )
 
-// of is the operation a code stands for; 0 for codes that are not a socket's.
+// operations has the operation that a code stands for; 0 for codes that are not a socket's.
 var operations = [...]operation{
 	codeStream: opReceive, codeDatagram: opReceive, codeAccept: opReceive,
 	codeWritable: opWritable, codeReset: opReset, codeReadable: opReadable,
@@ -46,6 +46,7 @@ const maxSlots = 1 << 24
 
 func userData(c code, index uint32) uint64 { return uint64(c)<<57 | uint64(index) }
 
+// userData is the user data of one of the socket's operations.
 func (r *record) userData(c code) uint64 {
 	u := uint64(c)<<57 | uint64(r.slot)<<32 | uint64(r.gen)
 	if c == codeStream || c == codeDatagram {
@@ -56,7 +57,7 @@ func (r *record) userData(c code) uint64 {
 
 func codeOf(c *sys.CQE) code { return code(c.UserData >> 57) }
 
-// record finds the socket of an operation; nil when it let go of it since.
+// record is the record of the socket that an operation belongs to; nil if the socket was detached since.
 func (d *Driver) record(c *sys.CQE) *record {
 	slot := uint32(c.UserData>>32) & (maxSlots - 1)
 	if int(slot) < len(d.records) {

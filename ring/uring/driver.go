@@ -92,14 +92,15 @@ func (d *Driver) Bind() error {
 		return os.NewSyscallError("io_uring_register IORING_REGISTER_ENABLE_RINGS", e)
 	}
 	d.bound = true
-	d.watchBell()
+	d.pollWakeEvent()
 	return nil
 }
 
-// queue prepares an operation that points to no memory of its own.
-func (d *Driver) queue(e sys.SQE) {
+// queueOperation puts an operation into the submission queue, or into the backlog while that is full. Nothing is submitted here. The operation
+// must not point to memory that changes before it is submitted.
+func (d *Driver) queueOperation(e sys.SQE) {
 	if len(d.backlog) == 0 {
-		if p, _ := d.next(); p != nil {
+		if p, _ := d.nextEntry(); p != nil {
 			*p = e
 			return
 		}
@@ -107,8 +108,9 @@ func (d *Driver) queue(e sys.SQE) {
 	d.backlog = append(d.backlog, e)
 }
 
-// next is a free entry of the submission queue; nil when there is none, before Bind or when the kernel takes nothing just now.
-func (d *Driver) next() (*sys.SQE, uint32) {
+// nextEntry is a free entry of the submission queue and its index. When the queue is full it is submitted first; nil when it is still full,
+// before Bind or while the kernel takes nothing.
+func (d *Driver) nextEntry() (*sys.SQE, uint32) {
 	p, i := d.u.SQ.Next()
 	if p == nil && d.bound {
 		if err := d.submitAll(0); err != nil && d.failure == nil {
@@ -119,19 +121,19 @@ func (d *Driver) next() (*sys.SQE, uint32) {
 	return p, i
 }
 
-// pending reports whether something is prepared.
-func (d *Driver) pending() bool {
+// hasPrepared reports whether operations wait to be submitted.
+func (d *Driver) hasPrepared() bool {
 	return d.u.SQ.Pending() > 0 || len(d.arming) > 0 || len(d.backlog) > 0
 }
 
-// enter submits what is prepared; with UringEnterGetEvents the kernel also makes the completions it has work for.
+// enter submits the prepared operations. With UringEnterGetEvents the kernel also runs its deferred work, which makes completions.
 func (d *Driver) enter(flags uint32) error {
 	d.prepareReceives()
 	return d.submitAll(flags)
 }
 
-// prepareReceives comes before each enter. Receiving is armed here and not when it was asked for: one that was stopped again meanwhile has
-// then taken nothing.
+// prepareReceives is called before each enter: it offers the kernel buffers, and prepares the receive operations of the sockets that
+// scheduleReceive has listed. They are prepared here and not earlier: a socket that was stopped again meanwhile has then received nothing.
 func (d *Driver) prepareReceives() {
 	d.refill()
 	for i, r := range d.arming {
@@ -142,11 +144,12 @@ func (d *Driver) prepareReceives() {
 	d.arming = d.arming[:0]
 }
 
+// submitAll enters the kernel until the submission queue has taken the whole backlog, or the kernel takes no more.
 func (d *Driver) submitAll(flags uint32) error {
 	for {
 		e := d.u.Enter(flags)
 		if e != 0 {
-			return entered(e)
+			return enterError(e)
 		}
 		if len(d.backlog) == 0 {
 			return nil
@@ -155,6 +158,7 @@ func (d *Driver) submitAll(flags uint32) error {
 	}
 }
 
+// moveBacklog moves operations from the backlog into the submission queue, as many as have room.
 func (d *Driver) moveBacklog() {
 	n := 0
 	for n < len(d.backlog) {
@@ -168,8 +172,9 @@ func (d *Driver) moveBacklog() {
 	d.backlog = d.backlog[:copy(d.backlog, d.backlog[n:])]
 }
 
-// entered judges the outcome of an enter. What the kernel did not take stays in the queue and is offered again.
-func entered(e syscall.Errno) error {
+// enterError is the error that an io_uring_enter which ended with e means for the driver; nil where operations just stay in the queue and are
+// submitted again by the next one.
+func enterError(e syscall.Errno) error {
 	switch e {
 	case 0, unix.EINTR, unix.ETIME:
 		return nil
@@ -193,6 +198,7 @@ type wakeEvent struct {
 	closed bool
 }
 
+// ring wakes the owner. Any goroutine.
 func (b *wakeEvent) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,6 +208,7 @@ func (b *wakeEvent) ring() {
 	}
 }
 
+// close closes both descriptors; ring does nothing from then on.
 func (b *wakeEvent) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,28 +12,28 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 )
 
-// group is the provided buffers of one size class: pool buffers the kernel may fill. Each bears an id while it is out; index maps
+// group is the provided buffers of one size class: pool buffers that the kernel may fill. Each has an id while it is offered; index maps
 // ids to the pool's numbers, which do not fit the kernel's 16 bits.
 type group struct {
-	ring  *sys.ProvidedBuffers
-	class buffers.Class
-	count int      // buffers of the class in the pool
-	limit int      // of most
-	most  int      // offered at a time: few at first, twice as many whenever the kernel has used up nearly all
-	index []uint32 // by id; noBuffer when the id is not out
-	ids   []uint16 // not out
-	dry   bool     // the pool had none when Freed was …
-	freed uint64
+	ring      *sys.ProvidedBuffers
+	class     buffers.Class
+	count     int      // buffers of the class in the pool
+	limit     int      // of most
+	offerMax  int      // offered at a time: few at first, twice as many whenever the kernel has used up nearly all
+	index     []uint32 // by id; noBuffer when the id is not out
+	ids       []uint16 // not out
+	poolEmpty bool     // the pool had none when Freed was …
+	freed     uint64
 }
 
 const noBuffer = ^uint32(0)
 
 // mostOut is how many buffers of each class a ring offers at most.
-var mostOut = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
+var maxOffered = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
 
 // firstOut is how many a ring offers at first. The kernel fills all that it is offered in turn, so each is memory that is touched, and a
 // place in the caches.
-var firstOut = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
+var firstOffered = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
 
 // share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of a class divided
 // by their number, so that idle rings do not sit on what busy ones and senders need.
@@ -44,7 +44,8 @@ var shares = struct {
 	of map[*buffers.DriverPool]*share
 }{of: map[*buffers.DriverPool]*share{}}
 
-func join(p *buffers.DriverPool) *share {
+// joinShare counts one more driver on a pool.
+func joinShare(p *buffers.DriverPool) *share {
 	shares.Lock()
 	defer shares.Unlock()
 	s := shares.of[p]
@@ -56,7 +57,8 @@ func join(p *buffers.DriverPool) *share {
 	return s
 }
 
-func leave(p *buffers.DriverPool) {
+// leaveShare counts one less, when a driver is closed.
+func leaveShare(p *buffers.DriverPool) {
 	shares.Lock()
 	defer shares.Unlock()
 	if s := shares.of[p]; s != nil && s.drivers.Add(-1) == 0 {
@@ -77,25 +79,25 @@ func (d *Driver) openGroup(c buffers.Class) error {
 	if count == 0 {
 		return fmt.Errorf("uring: attach: the pool has no %v buffers: %w", c, unix.ENOBUFS)
 	}
-	entries := 1 << bits.Len(uint(min(mostOut[c], max(count/4, 1))-1)) // rounded up to a power of two
+	entries := 1 << bits.Len(uint(min(maxOffered[c], max(count/4, 1))-1)) // rounded up to a power of two
 	ring, err := d.u.RegisterBuffers(uint16(c), entries)
 	if err != nil {
 		return fmt.Errorf("uring: attach: %d provided %v buffers: %w", entries, c, err)
 	}
-	g := &group{ring: ring, class: c, count: count, most: firstOut[c], index: make([]uint32, entries), ids: make([]uint16, entries)}
+	g := &group{ring: ring, class: c, count: count, offerMax: firstOffered[c], index: make([]uint32, entries), ids: make([]uint16, entries)}
 	for i := range entries {
 		g.index[i], g.ids[i] = noBuffer, uint16(entries-1-i)
 	}
 	d.groups[c] = g
-	d.divide()
+	d.updateLimits()
 	return nil
 }
 
 // out is how many buffers the kernel has, those in completions not yet read included.
 func (g *group) out() int { return len(g.index) - len(g.ids) }
 
-// take is the buffer a completion brought back.
-func (g *group) take(id uint16) uint32 {
+// takeByID is the pool's buffer with an id that a completion names; the id is free again.
+func (g *group) takeByID(id uint16) uint32 {
 	i := g.index[id]
 	g.index[id] = noBuffer
 	g.ids = append(g.ids, id) // never beyond its first length
@@ -105,11 +107,11 @@ func (g *group) take(id uint16) uint32 {
 // refill tops up the groups that are half empty. It comes before each enter: only there the kernel takes buffers.
 func (d *Driver) refill() {
 	if d.share.drivers.Load() != d.sharers {
-		d.divide()
+		d.updateLimits()
 	}
 	for _, g := range d.groups {
-		if g != nil && g.out() <= g.most/2 {
-			if g.out() < g.most/8 {
+		if g != nil && g.out() <= g.offerMax/2 {
+			if g.out() < g.offerMax/8 {
 				g.grow()
 			}
 			d.fill(g)
@@ -117,31 +119,31 @@ func (d *Driver) refill() {
 	}
 }
 
-// divide takes note of how many drivers there are on the pool.
-func (d *Driver) divide() {
+// updateLimits divides a quarter of each class by the number of drivers on the pool now: more this driver must not offer.
+func (d *Driver) updateLimits() {
 	d.sharers = d.share.drivers.Load()
 	for _, g := range d.groups {
 		if g != nil {
 			g.limit = min(len(g.index), max(g.count/4/int(d.sharers), 1))
-			g.most = min(g.most, g.limit)
+			g.offerMax = min(g.offerMax, g.limit)
 		}
 	}
 }
 
 // grow offers twice as many from now on.
-func (g *group) grow() { g.most = min(2*g.most, g.limit) }
+func (g *group) grow() { g.offerMax = min(2*g.offerMax, g.limit) }
 
 // fill offers the kernel buffers, as far as the pool has some. One store of the ring's tail for all.
 func (d *Driver) fill(g *group) {
-	if g.dry && d.pool.Freed() == g.freed {
+	if g.poolEmpty && d.pool.Freed() == g.freed {
 		return
 	}
-	g.dry = false
+	g.poolEmpty = false
 	added := false
-	for n := g.most - g.out(); n > 0; n-- {
+	for n := g.offerMax - g.out(); n > 0; n-- {
 		i, ok := d.pool.Take(g.class)
 		if !ok {
-			g.dry, g.freed = true, d.pool.Freed()
+			g.poolEmpty, g.freed = true, d.pool.Freed()
 			break
 		}
 		last := len(g.ids) - 1
@@ -164,7 +166,7 @@ func (d *Driver) replenish(c buffers.Class) bool {
 	return g.out() > 0
 }
 
-// close takes the buffers back from the kernel and gives them to the pool. No operation may be armed any more.
+// close unregisters the group and returns the buffers that the kernel had to the pool. No operation may be armed any more.
 func (g *group) close(u *sys.Uring, p *buffers.DriverPool) error {
 	err := u.UnregisterBuffers(g.ring)
 	for _, i := range g.index {

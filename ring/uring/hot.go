@@ -25,14 +25,14 @@ const (
 	maxHot       = 4
 	hotBurst     = 16     // datagrams of one socket in one turn
 	streamBurst  = 4      // buffers of one connection in one turn
-	readyBurst   = 16     // small buffers of one connection after its poll
+	polledBurst  = 16     // small buffers of one connection after its poll
 	demoteAfter  = 20_000 // turns; about 4 ms of spinning when read directly, 0.2 ms when not
 	promoteAfter = 64
 )
 
-// promote reads a socket directly if there is a place.
+// promote makes a socket one that is read directly on each turn, if there is a place.
 func (d *Driver) promote(r *record) {
-	r.warm = false
+	r.promoting = false
 	if d.numHot == maxHot || r.detaching || r.kind == ring.KindStream && d.streams > maxHot {
 		return
 	}
@@ -56,8 +56,9 @@ func (d *Driver) demote(r *record) {
 	}
 }
 
-// count watches how busy a socket is that is received by multishot.
-func (d *Driver) count(r *record) {
+// noteActivity counts the turns in which a socket that is received by multishot had data. A busy one is to be read directly: its multishot is
+// cancelled, and its last completion promotes it.
+func (d *Driver) noteActivity(r *record) {
 	gap := d.turn - r.last
 	r.last = d.turn
 	switch {
@@ -67,7 +68,7 @@ func (d *Driver) count(r *record) {
 	default:
 		r.hits++
 		if r.hits >= promoteAfter && d.numHot < maxHot && (r.kind == ring.KindDatagram || d.streams <= maxHot) && r.ops&^r.cancelled&opReceive != 0 && !r.detaching {
-			r.hits, r.warm = 0, true
+			r.hits, r.promoting = 0, true
 			d.cancel(r, opReceive)
 		}
 	}
@@ -81,14 +82,14 @@ func (d *Driver) readHot(k *ring.Sink) {
 			return
 		}
 		// Each turn begins with another one, for the sake of short slices.
-		if r := list[(j+int(d.turn>>1))%n]; r.direct && r.want {
+		if r := list[(j+int(d.turn>>1))%n]; r.direct && r.wantsReceive {
 			d.readDirect(k, r)
 		}
 	}
 }
 
-// joined and left count connections, unix-domain ones apart. One too many ends the direct reading of all of them.
-func (d *Driver) joined(r *record) {
+// addConnection counts a connection, unless it is a unix-domain one. With one more than maxHot none is read directly any more.
+func (d *Driver) addConnection(r *record) {
 	if r.kind != ring.KindStream || r.unix {
 		return
 	}
@@ -99,20 +100,21 @@ func (d *Driver) joined(r *record) {
 	for _, h := range list[:n] {
 		if h.kind == ring.KindStream {
 			d.demote(h)
-			d.receive(h)
+			d.scheduleReceive(h)
 		}
 	}
 }
 
-func (d *Driver) left(r *record) {
+// removeRecord empties the record of a socket that is detached.
+func (d *Driver) removeRecord(r *record) {
 	if r.kind == ring.KindStream && !r.unix {
 		d.streams--
 	}
 	r.socket, r.handle = nil, nil
 }
 
-// readReady reads a connection that its poll said is readable; the poll is armed anew afterwards, and completes at once if something
-// is left. Two kinds are received so.
+// readPolled reads a connection that its poll has reported as readable; the poll is armed again afterwards, and completes at once if something
+// is left. Two kinds of connections are received in this way.
 //
 // Those into large buffers: a buffer is taken for what is there, where the multishot wants a set of them lying ready, which is too
 // small as soon as a hundred connections bring much at a time (16 KiB at a time each: 1.3 times the rate of the multishot into
@@ -121,20 +123,22 @@ func (d *Driver) left(r *record) {
 // Unix-domain ones, of which the multishot loses the end of the stream: having read all data it believes the kernel's word that the
 // queue is empty (af_unix gives it since Linux 6.17, and unlike TCP does not count the FIN), and waits for a wake-up that was there
 // before it read (seen on 6.18).
-func (d *Driver) readReady(k *ring.Sink, r *record) {
-	burst := readyBurst
+func (d *Driver) readPolled(k *ring.Sink, r *record) {
+	burst := polledBurst
 	if r.handle.Class == buffers.Large {
 		burst = streamBurst
 	}
 	d.readStream(k, r, burst)
 }
 
+// pollReadable prepares a one-shot poll for data on the socket.
 func (d *Driver) pollReadable(r *record) {
 	r.ops |= opReadable
-	d.queue(sys.SQE{Opcode: sys.UringOpPollAdd, FD: r.fd, OpFlags: sys.PollEvents(unix.POLLIN), UserData: r.userData(codeReadable)})
+	d.queueOperation(sys.SQE{Opcode: sys.UringOpPollAdd, FD: r.fd, OpFlags: sys.PollEvents(unix.POLLIN), UserData: r.userData(codeReadable)})
 }
 
-// readStream reads a connection directly: a few buffers a turn, and what the multishot's last completion would have told.
+// readStream reads a connection directly, at most burst buffers, and reports its end. One that was found empty for long is left to the
+// multishot.
 func (d *Driver) readStream(k *ring.Sink, r *record, burst int) {
 	for range burst {
 		o, e := d.direct.Read(k, r.socket)
@@ -142,11 +146,11 @@ func (d *Driver) readStream(k *ring.Sink, r *record, burst int) {
 		case direct.Empty:
 			if r.idle++; r.direct && r.idle >= demoteAfter {
 				d.demote(r)
-				d.receive(r)
+				d.scheduleReceive(r)
 			}
 			return
 		case direct.Starved:
-			r.want, r.starved = false, true
+			r.wantsReceive, r.starved = false, true
 			return
 		case direct.Ended:
 			d.demote(r)
@@ -154,18 +158,20 @@ func (d *Driver) readStream(k *ring.Sink, r *record, burst int) {
 				d.fail(k, r, e)
 				return
 			}
-			r.want = false
+			r.wantsReceive = false
 			k.EndOfStream(r.socket)
 			d.watchReset(r)
 			return
 		}
 		r.idle = 0
-		if o == direct.Last || k.Room() == 0 || !r.direct && !r.ready || !r.want {
+		if o == direct.Last || k.Room() == 0 || !r.direct && !r.readsByPoll || !r.wantsReceive {
 			return
 		}
 	}
 }
 
+// readDirect reads one hot socket: a few buffers of a connection, or a burst of datagrams. One that was found empty for long is left to the
+// multishot.
 func (d *Driver) readDirect(k *ring.Sink, r *record) {
 	if r.kind == ring.KindStream {
 		d.readStream(k, r, streamBurst)
@@ -176,24 +182,24 @@ func (d *Driver) readDirect(k *ring.Sink, r *record) {
 		case direct.Empty:
 			if r.idle++; r.idle >= demoteAfter {
 				d.demote(r)
-				d.receive(r)
+				d.scheduleReceive(r)
 			}
 			return
 		case direct.Starved:
-			r.want = false
+			r.wantsReceive = false
 			return
 		}
 		r.idle = 0
-		if k.Room() == 0 || !r.direct || !r.want {
+		if k.Room() == 0 || !r.direct || !r.wantsReceive {
 			return
 		}
 	}
 }
 
-// pollHot lets the kernel watch the directly read sockets while the ring sleeps.
+// pollHot prepares a poll for each directly read socket, before the ring sleeps.
 func (d *Driver) pollHot() {
 	for _, r := range d.hot[:d.numHot] {
-		if r.want && r.ops&opReadable == 0 {
+		if r.wantsReceive && r.ops&opReadable == 0 {
 			d.pollReadable(r)
 		}
 	}

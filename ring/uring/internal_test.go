@@ -51,8 +51,8 @@ func TestMissingOperationIsNamed(t *testing.T) {
 
 func TestEntered(t *testing.T) {
 	for _, e := range []unix.Errno{0, unix.EINTR, unix.ETIME, unix.EAGAIN, unix.EBUSY} {
-		require.NoError(t, entered(e))
+		require.NoError(t, enterError(e))
 	}
-	require.ErrorIs(t, entered(unix.EEXIST), ErrThread)
-	require.ErrorIs(t, entered(unix.EBADFD), unix.EBADFD)
+	require.ErrorIs(t, enterError(unix.EEXIST), ErrThread)
+	require.ErrorIs(t, enterError(unix.EBADFD), unix.EBADFD)
 }

@@ -20,8 +20,8 @@ func (d *Driver) Reap(k *ring.Sink) error {
 	if before {
 		d.readHot(k)
 	}
-	d.drain(k)
-	err := d.issue(k)
+	d.handleCompletions(k)
+	err := d.enterIfNeeded(k)
 	if d.numHot > 0 && !before {
 		d.readHot(k)
 	}
@@ -32,27 +32,27 @@ func (d *Driver) Reap(k *ring.Sink) error {
 	return err
 }
 
-// issue enters the kernel if there is reason to, and reports what that brought.
-func (d *Driver) issue(k *ring.Sink) error {
+// enterIfNeeded enters the kernel if operations are prepared or the kernel has deferred work, and handles the completions that this makes.
+func (d *Driver) enterIfNeeded(k *ring.Sink) error {
 	if d.u.CQ.Ready() > 0 {
-		// No room for what is there. Sends and cancellations must not wait until the application has taken all of it.
-		if d.pending() {
+		// The sink has no room for these completions. Sends and cancellations must not wait until the application has taken all of them.
+		if d.hasPrepared() {
 			return d.enter(0)
 		}
 		return nil
 	}
-	if !d.pending() && d.u.SQ.Flags()&(sys.UringSQTaskrun|sys.UringSQOverflow) == 0 {
+	if !d.hasPrepared() && d.u.SQ.Flags()&(sys.UringSQTaskrun|sys.UringSQOverflow) == 0 {
 		return nil
 	}
 	if err := d.enter(sys.UringEnterGetEvents); err != nil {
 		return err
 	}
-	d.drain(k)
+	d.handleCompletions(k)
 	return nil
 }
 
-// drain handles the completions that are there now, as long as there is room for facts.
-func (d *Driver) drain(k *ring.Sink) {
+// handleCompletions handles the completions that are there now, as long as the sink has room.
+func (d *Driver) handleCompletions(k *ring.Sink) {
 	n := d.u.CQ.Ready()
 	if n == 0 {
 		return
@@ -64,29 +64,29 @@ func (d *Driver) drain(k *ring.Sink) {
 	d.u.CQ.Publish()
 }
 
-// handle turns one completion into facts. With a nil sink, when the driver closes, it only takes back what the kernel had.
+// handle turns one completion into facts. With a nil sink, when the driver closes, it only returns buffers and counts operations.
 func (d *Driver) handle(k *ring.Sink, c *sys.CQE) {
 	what := codeOf(c)
 	switch {
 	case what == codeStream || what == codeDatagram:
-		d.received(k, c)
+		d.onReceive(k, c)
 	case what == codeSend:
-		d.sent(k, c)
+		d.onSendResult(k, c)
 	case what == codeAccept:
-		d.accepted(k, c)
+		d.onAccept(k, c)
 	case what <= codeReadable:
-		d.polled(k, what, c)
+		d.onPoll(k, what, c)
 	case what == codeEventfd:
-		d.rung(c)
+		d.onWakeEvent(c)
 	case what == codeTimer:
-		d.timedOut()
+		d.onTimeout()
 	case what&codeCancel != 0:
-		d.notCancelled(what&^codeCancel, c)
+		d.onCancelResult(what&^codeCancel, c)
 	}
 }
 
-// ended notes the last completion of an operation.
-func (r *record) ended(op operation, c *sys.CQE) bool {
+// noteCompletion reports whether a completion is the last one of an operation, and if so notes that the kernel has the operation no more.
+func (r *record) noteCompletion(op operation, c *sys.CQE) bool {
 	if c.Flags&sys.UringCQEMore != 0 {
 		return false
 	}

@@ -18,41 +18,42 @@ const (
 	minHeadroom = sys.RecvmsgOutLen + nameLen + sys.ControlLen
 )
 
-// received is a completion of a multishot receive.
-func (d *Driver) received(k *ring.Sink, c *sys.CQE) {
+// onReceive handles a completion of a multishot receive: it delivers the buffer that the completion names, and after the last completion of the
+// operation arms the next one or reports why receiving has ended.
+func (d *Driver) onReceive(k *ring.Sink, c *sys.CQE) {
 	r := d.record(c)
 	// Noted first: what the core does with the data may stop, restart or let go of the socket.
-	last := r != nil && r.ended(opReceive, c)
+	last := r != nil && r.noteCompletion(opReceive, c)
 	if id, ok := c.Buffer(); ok {
 		g := d.groups[c.UserData>>56&1]
-		i := g.take(id)
+		i := g.takeByID(id)
 		switch {
 		case r == nil || k == nil || c.Res < 0 || c.Res == 0 && r.kind == ring.KindStream:
 			d.pool.Return(i)
 		case r.kind == ring.KindStream:
-			d.count(r)
+			d.noteActivity(r)
 			k.Data(r.socket, d.pool.Fill(i, 0, int(c.Res), ring.AccountOf(r.socket)))
 		default:
-			d.datagram(k, r, i, int(c.Res))
+			d.deliverDatagram(k, r, i, int(c.Res))
 		}
 	}
 	if !last {
 		return
 	}
 	if c.Res <= 0 && k != nil && !r.detaching && !r.failed {
-		d.stopped(k, r, c)
+		d.onReceiveEnd(k, r, c)
 	}
-	if r.warm {
+	if r.promoting {
 		d.promote(r)
 	}
-	if r.alarm && k != nil {
-		d.mayBeReset(k, r)
+	if r.endSeen && k != nil {
+		d.reportReset(k, r)
 	}
 	d.rearmOrDetach(k, r)
 }
 
-// datagram delivers buffer i, which the kernel filled with n bytes of header and payload.
-func (d *Driver) datagram(k *ring.Sink, r *record, i uint32, n int) {
+// deliverDatagram delivers buffer i, which the kernel has filled with n bytes of header and payload.
+func (d *Driver) deliverDatagram(k *ring.Sink, r *record, i uint32, n int) {
 	if n < d.headroom {
 		d.pool.Return(i) // shorter than its own header: not what this driver asked for
 		return
@@ -74,23 +75,24 @@ func (d *Driver) datagram(k *ring.Sink, r *record, i uint32, n int) {
 			}
 		}
 	}
-	d.count(r)
+	d.noteActivity(r)
 	k.DatagramIn(r.socket, i, d.headroom, n-d.headroom, &m)
 }
 
-// stopped reports why a receive ended.
-func (d *Driver) stopped(k *ring.Sink, r *record, c *sys.CQE) {
+// onReceiveEnd handles the end of a multishot receive: for want of buffers, by FIN or with an error. It reports what the core must know, and
+// clears wantsReceive where arming it again would be of no use.
+func (d *Driver) onReceiveEnd(k *ring.Sink, r *record, c *sys.CQE) {
 	e := syscall.Errno(-c.Res)
 	switch {
 	case e == unix.ENOBUFS:
 		if !d.replenish(r.class) {
-			r.want, r.starved = false, true
+			r.wantsReceive, r.starved = false, true
 			k.Starved(r.socket)
 		}
 	case e == unix.ECANCELED || e == unix.EINTR || e == unix.EAGAIN:
 		// Asked for, or nothing to speak of: armed again if wanted.
 	case r.kind == ring.KindStream && e == 0:
-		r.want = false
+		r.wantsReceive = false
 		k.EndOfStream(r.socket)
 		d.watchReset(r)
 	case r.kind == ring.KindStream:
@@ -98,7 +100,7 @@ func (d *Driver) stopped(k *ring.Sink, r *record, c *sys.CQE) {
 	case e != 0:
 		switch e {
 		case unix.EBADF, unix.EFAULT, unix.EINVAL, unix.ENOTSOCK, unix.EOPNOTSUPP:
-			r.want = false // it would not be better the next time
+			r.wantsReceive = false // it would not be better the next time
 		}
 		k.Failed(r.socket, e)
 	}
@@ -106,17 +108,17 @@ func (d *Driver) stopped(k *ring.Sink, r *record, c *sys.CQE) {
 
 // fail reports the end of a connection, once.
 func (d *Driver) fail(k *ring.Sink, r *record, e syscall.Errno) {
-	r.failed, r.want = true, false
+	r.failed, r.wantsReceive = true, false
 	k.Failed(r.socket, e)
 }
 
-// accepted is a completion of a multishot accept.
-func (d *Driver) accepted(k *ring.Sink, c *sys.CQE) {
+// onAccept handles a completion of a multishot accept: a new connection, or an error of the listener.
+func (d *Driver) onAccept(k *ring.Sink, c *sys.CQE) {
 	r := d.record(c)
-	last := r != nil && r.ended(opReceive, c)
+	last := r != nil && r.noteCompletion(opReceive, c)
 	switch {
 	case c.Res >= 0 && (r == nil || k == nil):
-		_ = unix.Close(int(c.Res)) // nobody is there to be notified of the connection, nor of an error
+		_ = unix.Close(int(c.Res)) // the listener is gone
 	case c.Res >= 0:
 		kernel.Accepted(k, r.socket, int(c.Res), netip.AddrPort{})
 	}
@@ -129,7 +131,7 @@ func (d *Driver) accepted(k *ring.Sink, c *sys.CQE) {
 			unix.ENETDOWN, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.ENETUNREACH:
 			// accept(2): errors of the connection that was to be accepted, to be treated like EAGAIN.
 		default:
-			r.want = false
+			r.wantsReceive = false
 			k.AcceptFailed(r.socket, e)
 		}
 	}

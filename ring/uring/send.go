@@ -10,7 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// send is one transmission the driver took.
+// send is one transmission that the driver has taken from the core.
 //
 // It can end in two steps. The result says what the kernel took, or why not; when that is all of it, or an error, the stream goes
 // on with the next. A zero-copy operation then has a notification to come, when the kernel has let go of the memory, and only then
@@ -49,7 +49,7 @@ func (d *Driver) Transmit(s *ring.Socket) error {
 	return nil
 }
 
-// submitSends prepares what may be sent now.
+// submitSends prepares operations for the transmissions of a socket that may be sent now: those that were held back, then new ones.
 func (d *Driver) submitSends(r *record) {
 	for !r.blocked && !r.postponed && !r.detaching && (r.kind != ring.KindStream || r.busy == 0) {
 		i := r.head
@@ -64,7 +64,7 @@ func (d *Driver) submitSends(r *record) {
 	}
 }
 
-// newSend takes the next transmission from the core; none when there is none.
+// newSend takes the next transmission of the socket from the core, and returns its index; none when there is none.
 func (d *Driver) newSend(r *record) int32 {
 	t, ok := ring.TakeTransmission(r.socket)
 	if !ok {
@@ -81,20 +81,20 @@ func (d *Driver) newSend(r *record) int32 {
 	return i
 }
 
-// submit prepares the operation for what is left of a send.
+// submit prepares the operation for the rest of a send. When the submission queue is full, the send goes back to the front of its socket's list.
 func (d *Driver) submit(r *record, i int32) {
 	t := &d.sends[i]
 	if t.total == 0 && r.kind == ring.KindStream {
-		d.finish(nil, i, 0)
+		d.finishSend(nil, i, 0)
 		return
 	}
 	if t.To.IsValid() {
 		if err := d.address.Set(t.To, r.family); err != nil {
-			d.finish(nil, i, unix.EAFNOSUPPORT)
+			d.finishSend(nil, i, unix.EAFNOSUPPORT)
 			return
 		}
 	}
-	e, slot := d.next()
+	e, slot := d.nextEntry()
 	if e == nil {
 		// Back to the front, where it was taken from.
 		if t.next = r.head; r.head == none {
@@ -127,20 +127,21 @@ func (d *Driver) submit(r *record, i int32) {
 	if !whole && r.kind == ring.KindDatagram {
 		// Too many pieces for one datagram. The entry cannot be given back, so it sends to nowhere.
 		*e = sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, Addr: userData(codeIgnore, 0), UserData: userData(codeIgnore, 0)}
-		d.finish(nil, i, unix.EMSGSIZE)
+		d.finishSend(nil, i, unix.EMSGSIZE)
 		return
 	}
 	t.busy = true
 	r.busy++
 }
 
-// sent is a result or a notification.
-func (d *Driver) sent(k *ring.Sink, c *sys.CQE) {
+// onSendResult handles a completion of a send: its result, or for zero-copy the notification that the kernel reads its memory no more. A send
+// that was taken in part or not at all is held and sent again.
+func (d *Driver) onSendResult(k *ring.Sink, c *sys.CQE) {
 	i := int32(uint32(c.UserData))
 	t := &d.sends[i]
 	if c.Flags&sys.UringCQENotif != 0 {
 		t.notices--
-		d.giveBack(k, i)
+		d.returnSend(k, i)
 		return
 	}
 	if c.Flags&sys.UringCQEMore != 0 {
@@ -157,27 +158,27 @@ func (d *Driver) sent(k *ring.Sink, c *sys.CQE) {
 	}
 	switch {
 	case e == 0 && (t.taken >= t.total || r.kind == ring.KindDatagram):
-		d.finish(k, i, 0)
+		d.finishSend(k, i, 0)
 	case r.detaching:
-		d.finish(k, i, unix.ECANCELED)
+		d.finishSend(k, i, unix.ECANCELED)
 	case e == 0 || e == unix.EINTR:
-		d.hold(r, i)
+		d.holdSend(r, i)
 	case e == unix.EAGAIN:
-		d.hold(r, i)
+		d.holdSend(r, i)
 		r.blocked = true
 		d.pollWritable(r)
-	case d.refused(t, e):
-		d.hold(r, i)
+	case d.retriesByCopy(t, e):
+		d.holdSend(r, i)
 	default:
-		d.finish(k, i, e)
+		d.finishSend(k, i, e)
 	}
 	d.submitSends(r)
 	d.rearmOrDetach(k, r)
 }
 
-// refused reports whether a failed send is to be tried again by copying: what the kernel cannot do without a copy it can often do
-// with one. Where that is for a reason beyond the one packet, the driver gives zero-copy up and remembers why.
-func (d *Driver) refused(t *send, e syscall.Errno) bool {
+// retriesByCopy reports whether a failed zero-copy send is to be made again with a copy. Where the reason lies beyond the one packet, all
+// sends are copied from then on, and Why has the reason.
+func (d *Driver) retriesByCopy(t *send, e syscall.Errno) bool {
 	if t.copying || d.copies.Code != "" {
 		return false
 	}
@@ -194,8 +195,8 @@ func (d *Driver) refused(t *send, e syscall.Errno) bool {
 	return false
 }
 
-// hold keeps a send at the end of its socket's list, to be tried again by pump.
-func (d *Driver) hold(r *record, i int32) {
+// holdSend puts a send at the end of its socket's list; submitSends tries it again.
+func (d *Driver) holdSend(r *record, i int32) {
 	d.sends[i].next = none
 	if r.head == none {
 		r.head = i
@@ -205,26 +206,26 @@ func (d *Driver) hold(r *record, i int32) {
 	r.tail = i
 }
 
-// dropHeld gives up what is held back, for Detach.
+// dropHeld fails the sends that are held back, for Detach.
 func (d *Driver) dropHeld(r *record) {
 	for i := r.head; i != none; {
 		next := d.sends[i].next
-		d.finish(nil, i, unix.ECANCELED)
+		d.finishSend(nil, i, unix.ECANCELED)
 		i = next
 	}
 	r.head = none
 }
 
-// finish notes how a send ended.
-func (d *Driver) finish(k *ring.Sink, i int32, e syscall.Errno) {
+// finishSend notes how a send has ended, and returns it to the core if the kernel has finished with its memory.
+func (d *Driver) finishSend(k *ring.Sink, i int32, e syscall.Errno) {
 	t := &d.sends[i]
 	t.over, t.errno = true, e
-	d.giveBack(k, i)
+	d.returnSend(k, i)
 }
 
-// giveBack returns a transmission that is over and with which the kernel is done. Facts may be reported inside Reap only: without
-// a sink it waits for the next.
-func (d *Driver) giveBack(k *ring.Sink, i int32) {
+// returnSend returns a transmission to the core (Sink.Sent), once it is over and the kernel reads its memory no more. Without a sink, outside
+// Reap, the next Reap does it.
+func (d *Driver) returnSend(k *ring.Sink, i int32) {
 	t := &d.sends[i]
 	if !t.over || t.busy || t.notices > 0 {
 		return
@@ -239,7 +240,7 @@ func (d *Driver) giveBack(k *ring.Sink, i int32) {
 	k.Sent(s, transmission, e)
 }
 
-// postpone remembers a socket whose sends the submission queue could not take.
+// postpone lists a socket whose sends found the submission queue full; Flush and Reap try again.
 func (d *Driver) postpone(r *record) {
 	if !r.postponed {
 		r.postponed = true
@@ -247,7 +248,7 @@ func (d *Driver) postpone(r *record) {
 	}
 }
 
-// pumpPostponed tries again.
+// pumpPostponed prepares the sends of the sockets that postpone has listed.
 func (d *Driver) pumpPostponed() {
 	n := len(d.postponed)
 	for _, r := range d.postponed[:n] {
@@ -259,11 +260,11 @@ func (d *Driver) pumpPostponed() {
 	d.postponed = d.postponed[:copy(d.postponed, d.postponed[n:])]
 }
 
-// catchUp does in Reap what could not be done where it arose.
+// catchUp does in Reap what was put off: sends for which the submission queue was full, and transmissions that ended outside Reap.
 func (d *Driver) catchUp(k *ring.Sink) {
 	d.pumpPostponed()
 	for j := 0; j < len(d.finished); j++ { // giving one back may finish more
-		d.giveBack(k, d.finished[j])
+		d.returnSend(k, d.finished[j])
 	}
 	d.finished = d.finished[:0]
 }

@@ -73,6 +73,7 @@ func Probe() error {
 	return check(u)
 }
 
+// newDriver is New; the concrete type is for tests.
 func newDriver(c ring.DriverConfig) (*Driver, error) {
 	switch {
 	case c.Pool == nil:
@@ -93,10 +94,11 @@ func newDriver(c ring.DriverConfig) (*Driver, error) {
 		return nil, err
 	}
 	d.direct = direct.New(c.Pool)
-	d.share = join(c.Pool)
+	d.share = joinShare(c.Pool)
 	return d, nil
 }
 
+// init checks what the kernel can do and makes the eventfds. On an error only the io_uring instance is left, for the caller to close.
 func (d *Driver) init() (err error) {
 	if err := check(d.u); err != nil {
 		return err
@@ -137,7 +139,7 @@ func newUring(entries int) (*sys.Uring, error) {
 	return u, nil
 }
 
-// check makes sure of every operation before one is used.
+// check reports whether the kernel has every operation that the driver uses; else a *ring.FeatureError that names the missing one.
 func check(u *sys.Uring) error {
 	list := make([]uint8, len(ops))
 	for i, o := range ops {
@@ -157,7 +159,8 @@ func check(u *sys.Uring) error {
 	return nil
 }
 
-// explain turns the refusal of io_uring_setup into words. A refusal that says nothing of io_uring stays as it is.
+// explain makes a *ring.FeatureError with the cause of a refusal of io_uring_setup. release is the kernel's, disabled the sysctl
+// kernel.io_uring_disabled. Errors that do not concern io_uring itself (EMFILE …) are only wrapped.
 func explain(err error, release, disabled string) error {
 	var e syscall.Errno
 	if !errors.As(err, &e) {
@@ -185,6 +188,7 @@ func explain(err error, release, disabled string) error {
 	return fmt.Errorf("uring: %w", err)
 }
 
+// memlock is the limit on locked memory (RLIMIT_MEMLOCK), for a sentence.
 func memlock() string {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil {

@@ -14,14 +14,14 @@ func (d *Driver) Flush() error {
 		return nil
 	}
 	d.pumpPostponed()
-	if d.pending() {
+	if d.hasPrepared() {
 		return d.enter(0)
 	}
 	return nil
 }
 
-// waiting reports whether the next Reap has something to do without any help of the kernel.
-func (d *Driver) waiting() bool {
+// hasWork reports whether the next Reap has something to do without entering the kernel: then the ring must not sleep.
+func (d *Driver) hasWork() bool {
 	return !d.bound || len(d.finished) > 0 || len(d.postponed) > 0 || d.failure != nil || d.u.CQ.Ready() > 0
 }
 
@@ -31,16 +31,16 @@ func (d *Driver) waiting() bool {
 // meanwhile. What comes later signals.
 func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	d.slept = true
-	if d.waiting() {
+	if d.hasWork() {
 		return true, nil
 	}
 	d.pollHot()
 	d.setTimer(deadline, now)
-	if d.pending() {
+	if d.hasPrepared() {
 		if err := d.enter(0); err != nil {
 			return false, err
 		}
-		if d.pending() {
+		if d.hasPrepared() {
 			return true, nil // the kernel would not take all of it
 		}
 	}
@@ -54,7 +54,7 @@ func (d *Driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 }
 
 // ReturnSpare returns the buffers of the direct reading.
-func (d *Driver) ReturnSpare() { d.direct.GiveBack() }
+func (d *Driver) ReturnSpare() { d.direct.ReturnSpare() }
 
 // Disarm ends what Arm began.
 func (d *Driver) Disarm() {
@@ -69,7 +69,7 @@ func (d *Driver) Disarm() {
 // Wait sleeps in io_uring_enter.
 func (d *Driver) Wait(limit time.Duration) error {
 	d.slept = true
-	if d.waiting() || limit == 0 {
+	if d.hasWork() || limit == 0 {
 		return d.Flush()
 	}
 	d.pollHot()
@@ -78,27 +78,28 @@ func (d *Driver) Wait(limit time.Duration) error {
 		if err := d.submitAll(0); err != nil {
 			return err
 		}
-		if d.waiting() || len(d.backlog) > 0 {
+		if d.hasWork() || len(d.backlog) > 0 {
 			return nil
 		}
 	}
-	return entered(d.u.EnterWait(limit))
+	return enterError(d.u.EnterWait(limit))
 }
 
 // Wake ends a sleep. Any goroutine, at any time.
 func (d *Driver) Wake() { d.wake.ring() }
 
-// watchBell arms the poll that makes a Wake a completion.
-func (d *Driver) watchBell() {
-	d.queue(sys.SQE{Opcode: sys.UringOpPollAdd, FD: int32(d.wake.wait.FD()), OpFlags: sys.PollEvents(unix.POLLIN),
+// pollWakeEvent arms a poll of the eventfd that Wake signals, so that Wake ends an io_uring_enter.
+func (d *Driver) pollWakeEvent() {
+	d.queueOperation(sys.SQE{Opcode: sys.UringOpPollAdd, FD: int32(d.wake.wait.FD()), OpFlags: sys.PollEvents(unix.POLLIN),
 		Len: sys.UringPollMultishot, UserData: userData(codeEventfd, 0)})
 }
 
-func (d *Driver) rung(c *sys.CQE) {
+// onWakeEvent handles the completion of that poll.
+func (d *Driver) onWakeEvent(c *sys.CQE) {
 	d.wake.wait.Drain()
 	d.stale = true
 	if c.Flags&sys.UringCQEMore == 0 && !d.closing {
-		d.watchBell()
+		d.pollWakeEvent()
 	}
 }
 
@@ -116,7 +117,8 @@ func (d *Driver) setTimer(deadline, now clock.Time) {
 			OpFlags: sys.UringTimeoutUpdate, UserData: userData(codeIgnore, 0)}
 	}
 	d.timerAt = deadline
-	d.queue(e)
+	d.queueOperation(e)
 }
 
-func (d *Driver) timedOut() { d.timerAt = clock.Never }
+// onTimeout handles the completion of the timeout: none is under way.
+func (d *Driver) onTimeout() { d.timerAt = clock.Never }

@@ -10,8 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// record is what the driver knows of a socket. Records stay with their slot, so that a pointer to one is good across a growth of
-// the table.
+// record is the driver's state of one socket. Each slot keeps its record, so a pointer to one stays valid when the table grows.
 type record struct {
 	socket *ring.Socket // nil: no socket, or let go
 	handle *ring.Handle
@@ -22,18 +21,18 @@ type record struct {
 	class  buffers.Class // of the receive that is armed, or was last
 	family int           // of datagram sockets
 
-	ops       operation // with the kernel, or prepared
-	cancelled operation // of those, what was asked to end
-	want      bool      // the core wants to receive
-	arming    bool      // in the list of those to be armed
-	notify    bool      // the core waits for Writable
-	half      bool      // the peer is done sending: a one-shot poll would fire for that at once
-	unix      bool      // a unix-domain connection
-	ready     bool      // received by poll and read, see readReady; as it was last armed
-	starved   bool      // stopped because there was no buffer
-	alarm     bool      // the reset watch has fired, and was not heeded
-	failed    bool      // the connection's end was reported
-	detaching bool
+	ops          operation // with the kernel, or prepared
+	cancelled    operation // of those, what was asked to end
+	wantsReceive bool      // the core wants to receive
+	arming       bool      // in the list of those to be armed
+	notify       bool      // the core waits for Writable
+	peerDone     bool      // the peer is done sending: a one-shot poll would fire for that at once
+	unix         bool      // a unix-domain connection
+	readsByPoll  bool      // received by poll and read, see readReady; as it was last armed
+	starved      bool      // stopped because there was no buffer
+	endSeen      bool      // the reset watch has fired, and was not heeded
+	failed       bool      // the connection's end was reported
+	detaching    bool
 
 	// Sending; see send.go.
 	blocked   bool  // the kernel's queue is full
@@ -43,14 +42,14 @@ type record struct {
 	tail      int32
 
 	// Direct reading; see hot.go.
-	direct bool
-	warm   bool   // to be read directly once the multishot is cancelled
-	idle   uint32 // direct: turns without a datagram
-	hits   uint32 // multishot: turns with a datagram, each soon after the one before
-	last   uint32 // multishot: turn of the last datagram
+	direct    bool
+	promoting bool   // to be read directly once the multishot is cancelled
+	idle      uint32 // direct: turns without a datagram
+	hits      uint32 // multishot: turns with a datagram, each soon after the one before
+	last      uint32 // multishot: turn of the last datagram
 }
 
-// Attach introduces a socket.
+// Attach makes the record of a socket, and registers buffers of its class with the kernel; nothing is received yet.
 func (d *Driver) Attach(s *ring.Socket) error {
 	h := ring.HandleOf(s)
 	if h.Slot >= maxSlots {
@@ -63,7 +62,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 			return fmt.Errorf("uring: attach: address family of descriptor %d: %w", h.Conn, err)
 		}
 	}
-	if err := d.offer(h); err != nil {
+	if err := d.ensureBuffers(h); err != nil {
 		return err
 	}
 	for int(h.Slot) >= len(d.records) {
@@ -71,7 +70,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 	}
 	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.Conn), kind: h.Kind, class: h.Class,
 		family: family, unix: h.Kind == ring.KindStream && s.Unix(), head: none, tail: none}
-	d.joined(d.records[h.Slot])
+	d.addConnection(d.records[h.Slot])
 	return nil
 }
 
@@ -94,17 +93,17 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 		return err
 	}
 	if on {
-		if err := d.offer(r.handle); err != nil {
+		if err := d.ensureBuffers(r.handle); err != nil {
 			return err
 		}
 	}
-	r.want = on
+	r.wantsReceive = on
 	if on {
-		r.starved, r.alarm = false, false
+		r.starved, r.endSeen = false, false
 		if r.kind == ring.KindDatagram && r.ops&opReceive == 0 && !r.direct {
 			d.promote(r)
 		}
-		d.receive(r)
+		d.scheduleReceive(r)
 		return nil
 	}
 	d.watchReset(r)
@@ -114,42 +113,43 @@ func (d *Driver) Receive(s *ring.Socket, on bool) error {
 	return d.enter(0)
 }
 
-// offer sees to it that the kernel is offered buffers of the class a socket is received into.
-func (d *Driver) offer(h *ring.Handle) error {
+// ensureBuffers registers the group of buffers that a socket is received into, if this is its first socket.
+func (d *Driver) ensureBuffers(h *ring.Handle) error {
 	if h.Kind == ring.KindListener || h.Kind == ring.KindStream && h.Class == buffers.Large {
 		return nil
 	}
 	return d.openGroup(h.Class)
 }
 
-// receive sees to it that a socket that is to receive does.
-func (d *Driver) receive(r *record) {
-	if !r.arming && r.toArm() {
+// scheduleReceive lists a socket that is to receive and has no receive operation: the next enter arms it.
+func (d *Driver) scheduleReceive(r *record) {
+	if !r.arming && r.needsArming() {
 		r.arming = true
 		d.arming = append(d.arming, r)
 	}
 }
 
-func (r *record) toArm() bool {
-	return r.want && !r.failed && !r.detaching && !r.direct && r.ops&r.receiving() == 0
+// needsArming reports whether the socket is to receive and has no operation that does.
+func (r *record) needsArming() bool {
+	return r.wantsReceive && !r.failed && !r.detaching && !r.direct && r.ops&r.receiveOperation() == 0
 }
 
-// receiving is the operation that receives.
-func (r *record) receiving() operation {
-	if r.ready {
+// receiveOperation is the operation by which the socket receives.
+func (r *record) receiveOperation() operation {
+	if r.readsByPoll {
 		return opReadable
 	}
 	return opReceive
 }
 
-// arm prepares the operation that receives.
+// arm prepares the operation by which the socket receives: multishot accept, recvmsg or recv, or a poll after which it is read.
 func (d *Driver) arm(r *record) {
-	if !r.toArm() {
+	if !r.needsArming() {
 		return
 	}
 	// The class may have changed since the last time.
-	if r.ready = r.unix || r.kind == ring.KindStream && r.handle.Class == buffers.Large; r.ready {
-		if r.ops&opReadable == 0 { // else one is left from when the ring rested
+	if r.readsByPoll = r.unix || r.kind == ring.KindStream && r.handle.Class == buffers.Large; r.readsByPoll {
+		if r.ops&opReadable == 0 { // else one is left from the ring's last sleep
 			d.pollReadable(r)
 		}
 		return
@@ -171,9 +171,10 @@ func (d *Driver) arm(r *record) {
 		e.Flags, e.BufGroup = sys.UringSQEBufferSelect, uint16(r.class)
 	}
 	r.ops |= opReceive
-	d.queue(e)
+	d.queueOperation(e)
 }
 
+// receiveCode is the code of the socket's multishot operation.
 func (r *record) receiveCode() code {
 	switch r.kind {
 	case ring.KindListener:
@@ -185,13 +186,13 @@ func (r *record) receiveCode() code {
 }
 
 // watchReset polls for the end of a stream that is not read, which would go unnoticed, or that is read by multishot, which can miss a reset (see
-// watched). Multishot, because a one-shot poll fires at once when the peer is half closed; once armed it stays.
+// onEndPoll). Multishot, because a one-shot poll fires at once when the peer is half closed; once armed it stays.
 func (d *Driver) watchReset(r *record) {
 	if r.kind != ring.KindStream || r.failed || r.detaching || r.ops&opReset != 0 {
 		return
 	}
 	r.ops |= opReset
-	d.queue(sys.SQE{Opcode: sys.UringOpPollAdd, FD: r.fd, Len: sys.UringPollMultishot, UserData: r.userData(codeReset)})
+	d.queueOperation(sys.SQE{Opcode: sys.UringOpPollAdd, FD: r.fd, Len: sys.UringPollMultishot, UserData: r.userData(codeReset)})
 }
 
 // NotifyWritable asks for one Writable fact.
@@ -211,11 +212,11 @@ func (d *Driver) pollWritable(r *record) {
 		return
 	}
 	e := sys.SQE{Opcode: sys.UringOpPollAdd, FD: r.fd, OpFlags: sys.PollEvents(unix.POLLOUT), UserData: r.userData(codeWritable)}
-	if r.half || r.handle.Ended {
+	if r.peerDone || r.handle.Ended {
 		e.Len = sys.UringPollMultishot // see poll.go
 	}
 	r.ops |= opWritable
-	d.queue(e)
+	d.queueOperation(e)
 }
 
 // cancel asks the kernel to end operations of a socket, and reports whether there are any to end. Each ends with its own last
@@ -232,20 +233,21 @@ func (d *Driver) cancel(r *record, which operation) bool {
 	return which != 0
 }
 
+// cancelOnce prepares one request to cancel an operation.
 func (d *Driver) cancelOnce(r *record, c code) {
-	d.queue(sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, Addr: r.userData(c), UserData: r.userData(c | codeCancel)})
+	d.queueOperation(sys.SQE{Opcode: sys.UringOpAsyncCancel, FD: -1, Addr: r.userData(c), UserData: r.userData(c | codeCancel)})
 }
 
-// Detach lets go of the socket: everything of it is cancelled. The kernel is entered right away, so that as a rule the core can
-// close the descriptor in the same call, and FIN or reset leave without another Poll. What zero-copy sends lent to the kernel comes
-// back later.
+// Detach cancels all operations of the socket. The kernel is entered at once, so that as a rule the core can
+// close the descriptor in the same call, and FIN or reset leave without another Poll. Memory that zero-copy sends still use is
+// returned later.
 func (d *Driver) Detach(s *ring.Socket) (done bool) {
 	r, err := d.of(s)
 	if err != nil {
 		return true
 	}
 	r.detaching = true
-	r.want, r.notify, r.warm = false, false, false
+	r.wantsReceive, r.notify, r.promoting = false, false, false
 	d.demote(r)
 	d.cancel(r, ^operation(0))
 	d.dropHeld(r)
@@ -253,23 +255,23 @@ func (d *Driver) Detach(s *ring.Socket) (done bool) {
 		if err := d.enter(sys.UringEnterGetEvents); err != nil && d.failure == nil {
 			d.failure = err
 		}
-		d.foresee(r)
+		d.checkAllEnded(r)
 	}
 	if r.ops != 0 || r.busy != 0 {
 		return false
 	}
-	d.left(r)
+	d.removeRecord(r)
 	return true
 }
 
-// foresightLimit bounds how far back foresee looks: the completions of a cancellation are among the last.
-const foresightLimit = 64
+// lookBackLimit bounds how many completions checkAllEnded looks at: those of a cancellation are among the last.
+const lookBackLimit = 64
 
-// foresee looks whether the last completions of all the socket's operations are in the queue. Then the kernel has no more of it,
-// though they have not had their turn; when they do, the socket is gone and only their buffers matter.
-func (d *Driver) foresee(r *record) {
+// checkAllEnded looks whether the last completion of each of the socket's operations is in the completion queue. Then the kernel has none of
+// them any more, and the socket can be closed before they are handled; handling them later only returns their buffers.
+func (d *Driver) checkAllEnded(r *record) {
 	left := r.ops
-	for n, i := d.u.CQ.Ready(), uint32(1); i <= min(n, foresightLimit); i++ {
+	for n, i := d.u.CQ.Ready(), uint32(1); i <= min(n, lookBackLimit); i++ {
 		c := d.u.CQ.Peek(n - i)
 		if what := codeOf(&c); what <= codeReadable && c.Flags&sys.UringCQEMore == 0 && d.record(&c) == r {
 			left &^= operations[what]
@@ -280,15 +282,16 @@ func (d *Driver) foresee(r *record) {
 	}
 }
 
-// rearmOrDetach goes on with a socket after one of its operations ended: arms it again, or lets go.
+// rearmOrDetach is called after an operation of a socket has ended: it schedules the next receive, or, after the last operation of a socket
+// that is being detached, reports Detached.
 func (d *Driver) rearmOrDetach(k *ring.Sink, r *record) {
 	switch {
 	case r.socket == nil:
 	case !r.detaching:
-		d.receive(r)
+		d.scheduleReceive(r)
 	case r.ops == 0 && r.busy == 0:
 		s := r.socket
-		d.left(r)
+		d.removeRecord(r)
 		if k != nil {
 			k.Detached(s)
 		}

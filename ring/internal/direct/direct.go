@@ -13,21 +13,22 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Outcome is what one attempt to receive came to.
+// Outcome is the result of one attempt to receive.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Took    Outcome = iota // something was delivered and there may be more
-	Last                   // something was delivered and most likely nothing is left
-	Empty                  // nothing was there
-	Starved                // no buffer was free; the sink was told
-	Ended                  // end of stream; the sink was told
-	Failed                 // an error; the sink was told
-	Refused                // something was there and Refuse threw it away; there may be more
+	Received  Outcome = iota // something was delivered and there may be more
+	Last                     // something was delivered and most likely nothing is left
+	Empty                    // nothing was there
+	Starved                  // no buffer was free, which was reported to the sink
+	Ended                    // end of stream, which was reported to the sink
+	Failed                   // an error, which was reported to the sink
+	Discarded                // something was there and Refuse threw it away; there may be more
 )
 
-// Receiver holds what a receive needs, so that it allocates nothing. One per ring; make it with New and do not copy it.
+// Receiver receives for the sockets of one ring. It keeps the memory for its system calls, so that receiving allocates nothing. Make it with
+// New and do not copy it.
 type Receiver struct {
 	pool     *buffers.DriverPool
 	headroom int
@@ -51,7 +52,7 @@ func New(pool *buffers.DriverPool) *Receiver {
 // Datagram receives at most one datagram from s.
 func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
 	h := ring.HandleOf(s)
-	b, ok := r.buffer(h.Class)
+	b, ok := r.spareBuffer(h.Class)
 	if !ok {
 		k.Starved(s)
 		return Starved
@@ -82,10 +83,10 @@ func (r *Receiver) Datagram(k *ring.Sink, s *ring.Socket) Outcome {
 		}
 	}
 	if r.Refuse != nil && r.Refuse(&r.meta) {
-		return Refused // the buffer serves the next attempt
+		return Discarded // the buffer serves the next attempt
 	}
 	k.Datagram(s, r.fill(s, h, n), &r.meta)
-	return Took
+	return Received
 }
 
 // Stream receives at most one buffer of data from s.
@@ -105,7 +106,7 @@ func (r *Receiver) Stream(k *ring.Sink, s *ring.Socket) Outcome {
 // The errno says what ended it, 0 stands for the peer's FIN.
 func (r *Receiver) Read(k *ring.Sink, s *ring.Socket) (Outcome, syscall.Errno) {
 	h := ring.HandleOf(s)
-	b, ok := r.buffer(h.Class)
+	b, ok := r.spareBuffer(h.Class)
 	if !ok {
 		k.Starved(s)
 		return Starved, 0
@@ -121,12 +122,12 @@ func (r *Receiver) Read(k *ring.Sink, s *ring.Socket) (Outcome, syscall.Errno) {
 	if n < len(b) {
 		return Last, 0
 	}
-	return Took, 0
+	return Received, 0
 }
 
-// GiveBack returns the spare buffers to the pool. A ring that goes to sleep does this, because other rings of its owner may need
-// them.
-func (r *Receiver) GiveBack() {
+// ReturnSpare returns the buffers that were taken for the next receive to the pool. A ring calls it before it sleeps, because other rings of its
+// owner may need them.
+func (r *Receiver) ReturnSpare() {
 	for c, have := range r.have {
 		if have {
 			r.pool.Return(r.spare[c])
@@ -135,10 +136,12 @@ func (r *Receiver) GiveBack() {
 	}
 }
 
-// Close gives the spare buffers back.
-func (r *Receiver) Close() { r.GiveBack() }
+// Close returns the spare buffers to the pool.
+func (r *Receiver) Close() { r.ReturnSpare() }
 
-func (r *Receiver) buffer(c buffers.Class) ([]byte, bool) {
+// spareBuffer is the memory that the next receive fills, of a buffer that is taken from the pool when there is none yet; false when the pool
+// is empty.
+func (r *Receiver) spareBuffer(c buffers.Class) ([]byte, bool) {
 	if !r.have[c] {
 		if r.spare[c], r.have[c] = r.pool.Take(c); !r.have[c] {
 			return nil, false
@@ -147,6 +150,7 @@ func (r *Receiver) buffer(c buffers.Class) ([]byte, bool) {
 	return r.pool.Memory(r.spare[c])[r.headroom:], true
 }
 
+// fill makes a packet of the spare buffer, which has received n bytes.
 func (r *Receiver) fill(s *ring.Socket, h *ring.Handle, n int) buffers.Packet {
 	r.have[h.Class] = false
 	return r.pool.Fill(r.spare[h.Class], r.headroom, n, ring.AccountOf(s))

@@ -67,8 +67,8 @@ type Outcome = direct.Outcome
 
 // The outcomes that a Receiver may have. After Received and Discarded there may be more.
 const (
-	Received  = direct.Took
-	Discarded = direct.Refused
+	Received  = direct.Received
+	Discarded = direct.Discarded
 	Empty     = direct.Empty
 	Starved   = direct.Starved
 	Failed    = direct.Ended
@@ -192,4 +192,4 @@ func (SystemCalls) OpenMembers() (Members, error) {
 type receiver struct{ *direct.Receiver }
 
 func (r receiver) SetRefuse(refuse func(m *ring.Meta) bool) { r.Refuse = refuse }
-func (r receiver) ReturnSpare()                             { r.GiveBack() }
+func (r receiver) ReturnSpare()                             { r.ReturnSpare() }

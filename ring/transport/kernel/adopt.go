@@ -38,6 +38,7 @@ func Inspect(fd int) (ring.Adopted, error) {
 	return f.Adopted, nil
 }
 
+// inspect fills in kind, family and addresses; an error if no ring carries such a socket.
 func (f *found) inspect() error {
 	var typ, listening int
 	for _, o := range []struct {
@@ -72,14 +73,14 @@ func (f *found) inspect() error {
 	default:
 		return fmt.Errorf("%s socket of address family %d, protocol %d: %w", typeName(typ), f.domain, f.protocol, ring.ErrNotSupported)
 	}
-	if err := f.ends(); err != nil {
+	if err := f.findAddresses(); err != nil {
 		return err
 	}
-	return f.peculiar()
+	return f.checkState()
 }
 
-// ends finds the addresses, and whether a stream is connected.
-func (f *found) ends() error {
+// findAddresses fills in the addresses or names; ENOTCONN for a stream that is not and was not connected.
+func (f *found) findAddresses() error {
 	var e syscall.Errno
 	if f.Family == ring.UnixDomain {
 		f.LocalName, _ = sys.UnixSockName(f.fd)
@@ -97,7 +98,7 @@ func (f *found) ends() error {
 	switch {
 	case e == 0 || f.Kind == ring.KindDatagram:
 		return nil
-	case e == unix.ENOTCONN && f.ended():
+	case e == unix.ENOTCONN && f.hadPeer():
 		if f.Family != ring.UnixDomain {
 			f.Remote = sys.PeerName(f.fd)
 		}
@@ -106,8 +107,8 @@ func (f *found) ends() error {
 	return fmt.Errorf("%v stream: %w", f.Adopted, e)
 }
 
-// ended reports whether a stream without a peer is one that had a peer: it has an error to tell, or the end of the stream.
-func (f *found) ended() bool {
+// hadPeer reports whether a stream without a peer was connected before: it has an error or the end of the stream to report.
+func (f *found) hadPeer() bool {
 	p := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLRDHUP}}
 	if _, err := unix.Poll(p, 0); err != nil {
 		return false
@@ -115,8 +116,8 @@ func (f *found) ended() bool {
 	return p[0].Revents&(unix.POLLERR|unix.POLLRDHUP) != 0
 }
 
-// peculiar looks for what was done to the socket that changes what it delivers.
-func (f *found) peculiar() error {
+// checkState refuses a socket whose options change what it delivers, and notes whether a connection's write side was shut down.
+func (f *found) checkState() error {
 	switch {
 	case f.Kind == ring.KindDatagram:
 		if on, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_UDP, unix.UDP_GRO); err == nil && on != 0 {
@@ -139,6 +140,7 @@ func (f *found) peculiar() error {
 	return nil
 }
 
+// typeName is a socket type in words, for errors.
 func typeName(typ int) string {
 	switch typ {
 	case unix.SOCK_STREAM:

@@ -9,8 +9,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Writable reports what a driver has found out that was asked to by ring.Driver.NotifyWritable: the socket's queue has room, or the connecting
-// of a stream has ended. The kernel tells both in the same way, and SO_ERROR reports how it ended.
+// Writable is called by a driver that ring.Driver.NotifyWritable has asked, when the kernel reports the socket as writable: its queue has
+// room, or the connecting of a stream has ended. SO_ERROR then tells how it ended. It reports the fact to the sink.
 func Writable(k *ring.Sink, s *ring.Socket) {
 	switch {
 	case !ring.IsConnecting(s):

@@ -108,7 +108,7 @@ func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return sys.SockName(FD(s))
 }
 
-// Refuse closes a connection that nobody wants.
+// Refuse closes a connection of which no socket is made.
 func (t *Transport) Refuse(c ring.Conn, reset bool) {
 	if reset {
 		sys.Reset(int(c))
@@ -142,8 +142,8 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 	return nil
 }
 
-// discard throws away what was not read. close(2) with unread data sends a reset, which may overtake what we sent last (RFC 1122 section
-// 4.2.2.13); what the application did not want to read must not cost the peer what the peer still wants to read.
+// discard reads and drops what was not read. close(2) with unread data sends a reset, which may overtake our last data (RFC 1122 section
+// 4.2.2.13): the peer would lose data that it still wants to read.
 func discard(s *ring.Socket) {
 	call := sys.Discard
 	if s.Unix() {
@@ -156,7 +156,7 @@ func discard(s *ring.Socket) {
 	}
 }
 
-// errnoOf digs the errno out of an error.
+// errnoOf is the errno that an error wraps, EINVAL if it wraps none.
 func errnoOf(err error) syscall.Errno {
 	var e syscall.Errno
 	if errors.As(err, &e) {

@@ -80,8 +80,8 @@ func paceStream(fd int, rate uint64) error {
 	return err
 }
 
-// askControl asks for what the socket's Config wants to know of each datagram: destination and interface where the kernel alone knows them (on a
-// wildcard or a group), time stamps, and datagrams that it drops while it sends them.
+// askControl sets the options by which the kernel reports what the socket's Config asks for: of each datagram destination and interface where
+// the kernel alone knows them (on a wildcard or a group), timestamps, and datagrams that it drops while it sends them.
 func (t *Transport) askControl(s *ring.Socket, local netip.Addr) error {
 	fd, h, c := FD(s), ring.HandleOf(s), ring.ConfigOf(s)
 	if err := askDrops(s); err != nil {
@@ -120,7 +120,7 @@ func (t *Transport) askControl(s *ring.Socket, local netip.Addr) error {
 	return nil
 }
 
-// stampFlags is what SO_TIMESTAMPING is to be for the socket. Received datagrams are stamped by SO_TIMESTAMPNS, or by the card.
+// stampFlags is the value of SO_TIMESTAMPING for the socket's Config. Received datagrams are stamped by SO_TIMESTAMPNS, or by the card.
 func stampFlags(c *ring.Config) (flags int) {
 	if c.TxTimestamps {
 		flags |= unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE |

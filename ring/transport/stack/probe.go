@@ -31,7 +31,7 @@ func (t *Transport) Probe(s *ring.Socket, b []byte, to netip.AddrPort) syscall.E
 	return 0
 }
 
-// Header is the headers of a datagram to a destination.
+// Header writes the headers of a datagram to a destination to dst; see ring.StackTransport.
 func (t *Transport) Header(s *ring.Socket, to netip.AddrPort, dst []byte) (int, syscall.Errno) {
 	x, a, e := t.target(s, to)
 	if e != 0 {

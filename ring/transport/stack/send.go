@@ -23,15 +23,16 @@ func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, to netip.AddrPort)
 	return t.send(s, nil, bufs, n, to)
 }
 
-// send takes b, or the pieces of bufs, n bytes in all. EALREADY: as many wait as may, and the driver reports when there is room. EAGAIN:
-// there is no buffer.
+// send is Send and SendVector: b, or the pieces of bufs, n bytes in all. It makes a frame at once if nothing of the socket waits, else queues
+// a copy on the socket; what only the transport below can deliver it sends there. EALREADY: as many wait as may, and the driver reports when
+// there is room. EAGAIN: there is no buffer.
 func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to netip.AddrPort) (int, syscall.Errno) {
 	if !to.IsValid() {
 		to = s.RemoteAddr()
 	}
 	x := &t.sockets[ring.HandleOf(s).Slot]
 	if x.routeGen != *t.routeGen || x.to != to {
-		if e := t.find(x, to); e != 0 {
+		if e := t.findRoute(x, to); e != 0 {
 			return 0, e
 		}
 	}
@@ -39,8 +40,8 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	switch {
 	case n > x.route.Limit:
 		return 0, syscall.EMSGSIZE
-	// A paced one waits its turn: the driver finds out that only the kernel can deliver it.
-	case x.route.Kernel && !q.Paced && t.sentBefore(s, x, q.Waiting):
+	// A datagram of a paced socket is queued first: the driver then finds that only the kernel can deliver it.
+	case x.route.Kernel && !q.Paced && t.flushSentBefore(s, x, q.Waiting):
 		return t.sendBelow(s, b, bufs, to)
 	case q.Waiting+q.UnderWay+t.unsent(x) >= q.Limit:
 		return 0, syscall.EALREADY
@@ -69,8 +70,8 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	return n, 0
 }
 
-// find makes the route to a destination the socket's.
-func (t *Transport) find(x *socket, to netip.AddrPort) syscall.Errno {
+// findRoute finds the route to a destination and keeps it with the socket, for the sends that follow.
+func (t *Transport) findRoute(x *socket, to netip.AddrPort) syscall.Errno {
 	x.routeGen = 0
 	a, ok := wire.AddrFrom(to.Addr())
 	switch {
@@ -90,9 +91,9 @@ func (t *Transport) find(x *socket, to netip.AddrPort) syscall.Errno {
 	return 0
 }
 
-// sentBefore lets leave what the socket has sent before, which a send below the stack would overtake. False: the links had no room for all
-// of it.
-func (t *Transport) sentBefore(s *ring.Socket, x *socket, waiting int) bool {
+// flushSentBefore makes the socket's earlier datagrams leave, so that a send by the transport below does not overtake them. False: the links
+// had no room for all of them.
+func (t *Transport) flushSentBefore(s *ring.Socket, x *socket, waiting int) bool {
 	if waiting == 0 && t.unsent(x) == 0 {
 		return true
 	}
@@ -100,6 +101,7 @@ func (t *Transport) sentBefore(s *ring.Socket, x *socket, waiting int) bool {
 	return ring.SendQueueOf(s).Waiting == 0
 }
 
+// sendBelow sends by the transport below: b, or the pieces of bufs.
 func (t *Transport) sendBelow(s *ring.Socket, b []byte, bufs [][]byte, to netip.AddrPort) (n int, e syscall.Errno) {
 	if bufs != nil {
 		n, e = t.Transport.SendVector(s, bufs, to)
@@ -146,5 +148,5 @@ func (t *Transport) Prepare(s *ring.Socket, to netip.AddrPort) syscall.Errno {
 	if x == nil {
 		return syscall.EINVAL
 	}
-	return t.find(x, to)
+	return t.findRoute(x, to)
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
-// QueueLimit is how many frames may wait for the links: beyond it datagrams stay queued on their sockets, whose senders then feel it.
+// QueueLimit is how many frames may wait for the links. Beyond it datagrams stay queued on their sockets, until those refuse further sends.
 const QueueLimit = 512
 
-// Host is the driver that the transport belongs to. It is asked for what is not a send.
+// Host is the driver that the transport belongs to: it does what is not a send.
 type Host interface {
 	// FlushEarlier sends what is queued, before something that would overtake it. The ring's next turn returns its error.
 	FlushEarlier()
-	// Recalled reports that datagrams were taken back from the stack.
+	// FramesRecalled reports that datagrams were taken back from the stack.
 	FramesRecalled()
-	// Follow makes what the stack knows of the socket what the socket is: its addresses, Settings or device have changed.
+	// SocketChanged reports that the socket's addresses, options or device have changed: the stack must follow.
 	SocketChanged(s *ring.Socket) error
-	// FollowMembership does the same when of Settings.Groups only those with the group and source of m have changed.
+	// MembershipChanged does the same when only memberships with the group and source of m have changed.
 	MembershipChanged(s *ring.Socket, m ring.Membership) error
 	// ChangeMembership joins or leaves a group below the stack.
 	ChangeMembership(s *ring.Socket, m ring.Membership, join bool) error
@@ -52,7 +52,7 @@ type Transport struct {
 	sockets        []socket // by ring.Handle.Slot
 }
 
-// socket is what the transport knows of one.
+// socket is the transport's state of one socket.
 type socket struct {
 	id       udp.ID
 	carried  bool
@@ -74,7 +74,7 @@ func New(c Config) *Transport {
 		routeGen: c.IP.RouteGeneration(), flushes: 1}
 }
 
-// Carry makes the transport the socket's, which the stack knows as id.
+// Carry makes t the transport of a socket whose number in UDP's table is id.
 func (t *Transport) Carry(s *ring.Socket, id udp.ID) {
 	slot := int(ring.HandleOf(s).Slot)
 	for len(t.sockets) <= slot {
@@ -84,7 +84,7 @@ func (t *Transport) Carry(s *ring.Socket, id udp.ID) {
 	ring.SetTransport(s, t, ring.HandleOf(s).Conn)
 }
 
-// Drop gives the socket back to the transport below.
+// Drop makes the transport below the socket's again.
 func (t *Transport) Drop(s *ring.Socket) {
 	if x := t.of(s); x != nil {
 		*x = socket{}
@@ -92,7 +92,7 @@ func (t *Transport) Drop(s *ring.Socket) {
 	}
 }
 
-// of is nil for a socket that the transport does not carry.
+// of is the state of a socket; nil if t is not its transport.
 func (t *Transport) of(s *ring.Socket) *socket {
 	if slot := int(ring.HandleOf(s).Slot); slot < len(t.sockets) && t.sockets[slot].carried {
 		return &t.sockets[slot]
@@ -100,16 +100,16 @@ func (t *Transport) of(s *ring.Socket) *socket {
 	return nil
 }
 
-// BeginFlush notes that the driver gives the stack's frames to the links: they are not the sockets' any more.
+// BeginFlush is called when the driver passes the stack's frames to the links: no socket has unsent frames from then on.
 func (t *Transport) BeginFlush() { t.flushes++ }
 
 // KernelSends counts the datagrams that were sent by the transport below.
 func (t *Transport) KernelSends() uint64 { return t.kernelSends }
 
-// Changed follows what the application did to the socket.
+// Changed passes the core's report on: the socket's addresses, options or device have changed.
 func (t *Transport) Changed(s *ring.Socket) error { return t.host.SocketChanged(s) }
 
-// MembershipChanged follows a membership that was joined or left.
+// MembershipChanged passes the core's report on: a membership was joined or left.
 func (t *Transport) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	return t.host.MembershipChanged(s, m)
 }
