@@ -52,18 +52,22 @@ func (t *Table) Close(now clock.Time, id ID) {
 		t.Abort(now, id)
 		return
 	case c.state == Closed, c.state == TimeWait:
-		c.flags |= flagOrphan
+		t.abandon(c)
 		t.forget(id, c)
 		return
 	case c.state == SynSent: // RFC 9293 section 3.10.4: nothing was agreed on
-		c.flags |= flagOrphan
+		t.abandon(c)
 		t.fail(id, c, ReasonReset)
 		return
 	case t.settingsOf(c).ResetUnread && (c.held > 0 || c.reassembly != 0 && len(t.reassemblies[c.reassembly-1].held) > 0):
 		t.Abort(now, id) // RFC 2525 section 2.17, RFC 9293 SHLD-3
 		return
+	case t.orphans >= t.config.MaxOrphans:
+		t.stats.OrphansReset++
+		t.Abort(now, id)
+		return
 	}
-	c.flags |= flagOrphan
+	t.abandon(c)
 	if c.listener != 0 {
 		_ = t.Take(id, c.user) // the record is there
 	}
@@ -73,6 +77,14 @@ func (t *Table) Close(now clock.Time, id ID) {
 	}
 	t.armLife(c)
 	t.schedule(id, c)
+}
+
+// abandon notes that the application is gone. Config.MaxOrphans bounds how many records are without one.
+func (t *Table) abandon(c *conn) {
+	if !c.has(flagOrphan) {
+		c.flags |= flagOrphan
+		t.orphans++
+	}
 }
 
 // Abort ends the connection with a reset (RFC 9293 section 3.10.5). EventGone follows.
@@ -86,7 +98,7 @@ func (t *Table) Abort(now clock.Time, id ID) {
 	if c.state == SynReceived || synchronized.has(c.state) && c.state != TimeWait {
 		t.sendReset(c)
 	}
-	c.flags |= flagOrphan
+	t.abandon(c)
 	if c.state == Closed || c.state == TimeWait {
 		t.forget(id, c)
 		return

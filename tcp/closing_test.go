@@ -293,3 +293,37 @@ func TestTimeWaitIsBounded(t *testing.T) {
 	require.Equal(t, 10, s.table.flows.count)
 	require.LessOrEqual(t, len(s.table.timeWaits.all), 11)
 }
+
+// another is one more connection, with the peer's next port.
+func (s *script) another(port uint16) ID {
+	remote := them
+	remote.Port = port
+	id, err := s.table.Connect(s.now, Dial{Local: us1, Remote: remote, Settings: s.settings})
+	s.NoError(err)
+	s.collect()
+	g := s.parse("S. 0:0 ack 1 mss 1000")
+	g.Remote = remote
+	s.table.Input(s.now, &g)
+	s.collect()
+	s.pending = nil
+	return id
+}
+
+// Connections that the application has closed are bounded: over the limit Close resets.
+func TestOrphansAreLimited(t *testing.T) {
+	s := connected(t, func(_ *Settings, c *Config) { c.MaxOrphans = 2 })
+	second, third := s.another(5001), s.another(5002)
+	s.table.Close(s.now, s.id)
+	s.out("F. 1:1 ack 1")
+	s.table.Close(s.now, second)
+	s.out("F. 1:1 ack 1")
+	s.table.Close(s.now, third)
+	s.out("R. 1:1 ack 1")
+	require.Equal(t, third, s.event(EventGone).Conn)
+	require.EqualValues(t, 1, s.table.Stats().OrphansReset)
+	s.in("R 1:1") // the first one ends, and there is room again
+	fourth := s.another(5003)
+	s.table.Close(s.now, fourth)
+	s.out("F. 1:1 ack 1")
+	require.Equal(t, 2, s.table.orphans)
+}

@@ -14,6 +14,9 @@ type Config struct {
 	MTU int
 	// MaxConns bounds the records of connections: 1<<22. MaxHalfOpen bounds those of SYNs that were answered, for each listener: 4096.
 	MaxConns, MaxHalfOpen int
+	// MaxOrphans bounds connections that the application has closed and that still send what is queued, or wait for the peer's FIN: 1<<16. At
+	// the bound Close resets.
+	MaxOrphans int
 	// Cookies says when a SYN is answered without a record (RFC 4987 section 3.6).
 	Cookies CookiePolicy
 	// MaxTimeWait bounds the records in TIME-WAIT: 1<<18. At the bound the oldest ends early.
@@ -63,6 +66,7 @@ func (c *Config) complete() error {
 	number(&c.MaxConns, 1<<22)
 	c.MaxConns = min(c.MaxConns, maxRefs)
 	number(&c.MaxHalfOpen, 4096)
+	number(&c.MaxOrphans, 1<<16)
 	number(&c.MaxTimeWait, 1<<18)
 	number(&c.ResetsPerSecond, 1000)
 	number(&c.Burst, 16)

@@ -267,6 +267,9 @@ func (t *Table) forget(id ID, c *conn) {
 		t.listeners[c.listener-1].waiting--
 		c.listener = 0
 	}
+	if c.has(flagOrphan) {
+		t.orphans--
+	}
 	t.emit(id, c, Event{Kind: EventGone})
 	t.unintern(c.settings)
 	c.flags &^= flagLive

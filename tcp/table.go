@@ -28,6 +28,7 @@ type Table struct {
 	conns        []*[connChunk]conn
 	free         []ID
 	count        int
+	orphans      int // records whose application is gone
 	flows        flows
 	settings     []interned
 	settingsAt   map[Settings]uint32
@@ -83,6 +84,7 @@ type Stats struct {
 	Cookies       uint64 // SYNs that were answered with a cookie
 	CookiesBad    uint64 // acknowledgements that were no cookie, while cookies were out
 	BlackHoles    uint64 // paths that seem to lose large packets without a word
+	OrphansReset  uint64 // connections that were reset because of Config.MaxOrphans
 }
 
 // New makes an empty table.
