@@ -17,6 +17,8 @@ type Config struct {
 	// MaxOrphans bounds connections that the application has closed and that still send what is queued, or wait for the peer's FIN: 1<<16. At
 	// the bound Close resets.
 	MaxOrphans int
+	// MaxOutOfOrder bounds the bytes beyond gaps of all connections together: 64 MiB. At the bound such data is dropped as if it were lost.
+	MaxOutOfOrder int
 	// Cookies says when a SYN is answered without a record (RFC 4987 section 3.6).
 	Cookies CookiePolicy
 	// MaxTimeWait bounds the records in TIME-WAIT: 1<<18. At the bound the oldest ends early.
@@ -67,6 +69,7 @@ func (c *Config) complete() error {
 	c.MaxConns = min(c.MaxConns, maxRefs)
 	number(&c.MaxHalfOpen, 4096)
 	number(&c.MaxOrphans, 1<<16)
+	number(&c.MaxOutOfOrder, 64<<20)
 	number(&c.MaxTimeWait, 1<<18)
 	number(&c.ResetsPerSecond, 1000)
 	number(&c.Burst, 16)

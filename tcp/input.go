@@ -61,7 +61,7 @@ func (t *Table) arrivesOther(id ID, c *conn, s *Segment) (kept bool, d wire.Drop
 				c.flags |= flagSyn // the peer's SYN again: it did not receive ours
 				t.wake(id, c)
 			} else {
-				t.noteLate(c, s)
+				t.noteLate(id, c, s)
 				t.answer(id, c, s)
 			}
 		}
@@ -176,10 +176,10 @@ func (t *Table) challenge(id ID, c *conn) {
 }
 
 // noteLate notes data that comes wholly before the window, for a D-SACK.
-func (t *Table) noteLate(c *conn, s *Segment) {
+func (t *Table) noteLate(id ID, c *conn, s *Segment) {
 	if end := s.Seq + Seq(s.Payload.Length); s.Payload.Length > 0 && s.Seq.Before(c.rcvNxt) && receives.has(c.state) {
 		t.stats.Duplicate++
-		t.noteDuplicate(c, s.Seq, minSeq(end, c.rcvNxt))
+		t.noteDuplicate(id, c, s.Seq, minSeq(end, c.rcvNxt))
 	}
 }
 

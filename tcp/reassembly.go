@@ -10,8 +10,9 @@ import (
 //
 //	held   sorted by sequence number; no two overlap
 type reassembly struct {
+	conn   ID
 	held   []heldPiece
-	bytes  int
+	bytes  int            // of held: hold keeps the sum of all connections, too
 	recent []recentRange  // the newest first: RFC 2018 section 4
 	twice  wire.SACKBlock // RFC 2883: reported once
 	dsack  bool
@@ -41,7 +42,7 @@ func (h *heldPiece) end() Seq { return h.seq + Seq(h.payload.Length) }
 // maxHeldPieces bounds the pieces of a connection beyond gaps, so that a storm of small ones costs bounded time (CVE-2018-5390 was none).
 const maxHeldPieces = 1024
 
-func (t *Table) reassemblyOf(c *conn) *reassembly {
+func (t *Table) reassemblyOf(id ID, c *conn) *reassembly {
 	if c.reassembly == 0 {
 		var at uint32
 		if n := len(t.freeReasm); n > 0 {
@@ -51,6 +52,7 @@ func (t *Table) reassemblyOf(c *conn) *reassembly {
 			t.reassemblies = append(t.reassemblies, new(reassembly))
 		}
 		c.reassembly = at + 1
+		t.reassemblies[at].conn = id
 	}
 	return t.reassemblies[c.reassembly-1]
 }
@@ -67,6 +69,12 @@ func (t *Table) idleReassembly(c *conn) {
 	}
 }
 
+// hold counts bytes beyond gaps.
+func (t *Table) hold(r *reassembly, n int) {
+	r.bytes += n
+	t.outOfOrder += n
+}
+
 // dropReassembly gives all buffers back.
 func (t *Table) dropReassembly(id ID, c *conn) {
 	if c.reassembly == 0 {
@@ -76,14 +84,15 @@ func (t *Table) dropReassembly(id ID, c *conn) {
 	for _, h := range r.held {
 		t.emit(id, c, Event{Kind: EventDropped, Payload: h.payload})
 	}
-	r.held, r.bytes, r.dsack = r.held[:0], 0, false
+	t.hold(r, -r.bytes)
+	r.held, r.dsack = r.held[:0], false
 	t.idleReassembly(c)
 }
 
 // keep holds data beyond a gap. What overlaps keeps what came first, except that a piece which covers others whole takes their place.
 func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop) {
-	r := t.reassemblyOf(c)
-	if len(r.held) >= max(maxHeldPieces, 2*t.settingsOf(c).ReceiveBuffer/c.payloadLimit()) {
+	r := t.reassemblyOf(id, c)
+	if t.outOfOrder+int(p.Length) > t.config.MaxOutOfOrder || len(r.held) >= max(maxHeldPieces, 2*t.settingsOf(c).ReceiveBuffer/c.payloadLimit()) {
 		t.idleReassembly(c)
 		return false, wire.TCPBudget
 	}
@@ -104,7 +113,7 @@ func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop
 	j := i
 	for j < len(r.held) && !right.Before(r.held[j].end()) { // whole pieces that it covers
 		r.report(r.held[j].seq, r.held[j].end())
-		r.bytes -= int(r.held[j].payload.Length)
+		t.hold(r, -int(r.held[j].payload.Length))
 		t.emit(id, c, Event{Kind: EventDropped, Payload: r.held[j].payload})
 		j++
 	}
@@ -127,7 +136,7 @@ func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop
 		r.held = append(r.held[:i+1], r.held[j:]...)
 	}
 	r.held[i] = heldPiece{seq, p}
-	r.bytes += int(p.Length)
+	t.hold(r, int(p.Length))
 	r.block(i)
 	return true, wire.Accept
 }
@@ -170,9 +179,9 @@ func (r *reassembly) report(left, right Seq) {
 }
 
 // noteDuplicate notes data that was delivered before.
-func (t *Table) noteDuplicate(c *conn, left, right Seq) {
+func (t *Table) noteDuplicate(id ID, c *conn, left, right Seq) {
 	if c.has(flagSACK) && left.Before(right) {
-		t.reassemblyOf(c).report(left, right)
+		t.reassemblyOf(id, c).report(left, right)
 	}
 }
 
@@ -185,7 +194,7 @@ func (t *Table) drain(id ID, c *conn) {
 	n := 0
 	for n < len(r.held) && !c.rcvNxt.Before(r.held[n].seq) {
 		h := r.held[n]
-		r.bytes -= int(h.payload.Length)
+		t.hold(r, -int(h.payload.Length))
 		if cut := c.rcvNxt.Minus(h.seq); cut < int(h.payload.Length) {
 			if cut > 0 {
 				r.report(h.seq, c.rcvNxt)

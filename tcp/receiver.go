@@ -22,7 +22,7 @@ func (t *Table) text(id ID, c *conn, s *Segment) (kept bool, d wire.Drop) {
 	seq, p, fin := s.Seq, s.Payload, s.Flags&wire.TCPFin != 0
 	if n := c.rcvNxt.Minus(seq); n > 0 {
 		t.stats.Duplicate++
-		t.noteDuplicate(c, seq, minSeq(c.rcvNxt, seq+Seq(p.Length)))
+		t.noteDuplicate(id, c, seq, minSeq(c.rcvNxt, seq+Seq(p.Length)))
 		if n > int(p.Length) || n == int(p.Length) && !fin {
 			c.flags |= flagAckNow
 			t.wake(id, c)

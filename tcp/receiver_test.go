@@ -435,3 +435,35 @@ func TestBurstWithManyGaps(t *testing.T) {
 	s.in(". 1101:1201 ack 1") // nothing new: one is enough
 	require.Len(t, s.pending, 1)
 }
+
+// RFC 2018 section 8: data beyond a gap may be discarded, the highest first. It is not reported any more, and taken when it comes again.
+func TestRenege(t *testing.T) {
+	s := settled(t)
+	s.burst(". 1001:2001 ack 1", ". 2001:3001 ack 1", ". 4001:5001 ack 1")
+	s.pending = nil
+	require.Zero(t, s.table.Renege(0))
+	require.Equal(t, 2000, s.table.Renege(1500))
+	require.EqualValues(t, 1000, s.event(EventDropped).Payload.Length)
+	require.EqualValues(t, 1000, s.event(EventDropped).Payload.Length)
+	require.EqualValues(t, 2, s.table.Stats().Reneged)
+	require.Equal(t, 1000, s.info().OutOfOrder)
+	s.in(". 6001:6101 ack 1")
+	s.out(". 1:1 ack 1 sack 6001-6101,1001-2001")
+	s.in(". 1:1001 ack 1")
+	s.out(". 1:1 ack 2001 sack 6001-6101")
+	s.in(". 2001:6001 ack 1")
+	s.out(". 1:1 ack 6101")
+	require.Zero(t, s.table.Renege(1<<20))
+	require.Zero(t, s.table.outOfOrder)
+}
+
+// What lies beyond gaps is bounded for all connections together.
+func TestOutOfOrderMemoryOfAllIsBounded(t *testing.T) {
+	s := settled(t, func(_ *Settings, c *Config) { c.MaxOutOfOrder = 2500 })
+	s.burst(". 1001:2001 ack 1", ". 3001:4001 ack 1", ". 5001:6001 ack 1")
+	require.Equal(t, 2000, s.info().OutOfOrder)
+	s.burst(". 1:1001 ack 1", ". 5001:6001 ack 1")
+	require.Equal(t, 2000, s.info().OutOfOrder)
+	s.table.Abort(s.now, s.id)
+	require.Zero(t, s.table.outOfOrder)
+}

@@ -46,6 +46,8 @@ type Table struct {
 	freeSenders  []uint32
 	reassemblies []*reassembly // by conn.reassembly - 1
 	freeReasm    []uint32
+	outOfOrder   int // bytes beyond gaps, of all connections
+	reneged      int // place in reassemblies where Renege goes on
 
 	wheel   *wheel.Wheel
 	onTimer func(uint64)
@@ -77,6 +79,7 @@ type Stats struct {
 	ResetsTaken   uint64 // connections that the peer reset
 	Challenges    uint64 // challenge ACKs (RFC 5961)
 	OutOfOrder    uint64 // segments that came beyond a gap
+	Reneged       uint64 // of these, pieces that Renege discarded
 	Duplicate     uint64 // segments that came again
 	Old           uint64 // segments that PAWS refused
 	Unacceptable  uint64 // segments outside the window

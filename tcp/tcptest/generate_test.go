@@ -163,6 +163,11 @@ func drawTrouble(r *rand.Rand) (ops []op) {
 	if one(3) {
 		ops = append(ops, op{at: at(), do: doForge, n: 1 + r.IntN(100)})
 	}
+	if one(3) { // for a while, so that there is something
+		for from, i := at(), 0; i < 50; i++ {
+			ops = append(ops, op{at: from + time.Duration(i)*20*time.Millisecond, do: doRenege, n: 1 + r.IntN(20_000)})
+		}
+	}
 	if one(4) {
 		ops = append(ops, op{at: at(), do: doPause, d: time.Duration(r.Int64N(int64(2 * time.Second)))})
 	}

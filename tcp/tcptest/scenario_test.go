@@ -47,6 +47,7 @@ const (
 	doFlood
 	doForge
 	doPause
+	doRenege
 	numVerbs
 )
 
@@ -71,6 +72,8 @@ func (o op) String() string {
 		return s + fmt.Sprintf("%d SYNs from nowhere to node %d", o.n, o.node)
 	case doPause:
 		return s + fmt.Sprintf("node %d stands still for %v", o.node, o.d)
+	case doRenege:
+		return s + fmt.Sprintf("node %d discards %d bytes beyond gaps", o.node, o.n)
 	}
 	return s + fmt.Sprintf("%d forged segments to node %d", o.n, o.node)
 }
@@ -109,7 +112,7 @@ type totals struct {
 	drops                                       map[wire.Drop]int
 	lost                                        [simnet.NumCauses]int
 	duplicated, reordered, corrupted, shortened int
-	marked, refused                             int
+	marked, refused, reneged                    int
 	verbs                                       [numVerbs]int
 }
 
@@ -251,6 +254,8 @@ func (x *scenario) do(o op) {
 		x.forge(n, o)
 	case doPause:
 		n.Pause(o.d)
+	case doRenege:
+		x.reneged += n.Table.Renege(o.n)
 	}
 	n.Wake(now)
 }

@@ -75,7 +75,7 @@ func (t *totals) check(tb testing.TB) {
 		require.GreaterOrEqual(tb, n, 50, "seeds with operation %d", v)
 	}
 	for name, n := range map[string]int{"duplicated": t.duplicated, "reordered": t.reordered, "corrupted": t.corrupted, "shortened": t.shortened,
-		"marked": t.marked, "refused with an ICMP error": t.refused} {
+		"marked": t.marked, "refused with an ICMP error": t.refused, "discarded beyond gaps": t.reneged} {
 		require.GreaterOrEqual(tb, n, 50, "seeds in which packets were %s", name)
 	}
 	for _, m := range stateTable {
@@ -104,7 +104,7 @@ func (t *totals) add(x *totals) {
 		}
 	}
 	for _, p := range [][2]*int{{&t.duplicated, &x.duplicated}, {&t.reordered, &x.reordered}, {&t.corrupted, &x.corrupted}, {&t.shortened, &x.shortened},
-		{&t.marked, &x.marked}, {&t.refused, &x.refused}} {
+		{&t.marked, &x.marked}, {&t.refused, &x.refused}, {&t.reneged, &x.reneged}} {
 		occurs(p[0], *p[1])
 	}
 	for i := range t.moves {
@@ -133,8 +133,8 @@ func (t *totals) String() string {
 	for i, n := range t.lost {
 		s += fmt.Sprintf(" %v %d", simnet.Cause(i), n)
 	}
-	s += fmt.Sprintf(" duplicated %d reordered %d corrupted %d shortened %d marked %d refused %d; operations %v\n", t.duplicated, t.reordered, t.corrupted,
-		t.shortened, t.marked, t.refused, t.verbs)
+	s += fmt.Sprintf(" duplicated %d reordered %d corrupted %d shortened %d marked %d refused %d reneged %d; operations %v\n", t.duplicated, t.reordered, t.corrupted,
+		t.shortened, t.marked, t.refused, t.reneged, t.verbs)
 	for i := range t.moves {
 		for j, n := range t.moves[i] {
 			if n > 0 {
