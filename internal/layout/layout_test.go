@@ -70,6 +70,7 @@ var level = map[string]int{
 	"interop":              13,
 
 	"ring/transport/stack":           7,
+	"ring/transport/repair":          7,
 	"ring/transport/memory/protocol": 4,
 
 	"ring/offload/handoff":  7,

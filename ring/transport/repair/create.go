@@ -1,0 +1,178 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Created is a new socket of the kernel for a connection, in repair mode: it sends nothing yet.
+type Created struct {
+	fd      int
+	unsent  []byte
+	fin     bool
+	missing []string
+}
+
+// Options of TCP_REPAIR_OPTIONS are those of the handshake (include/net/tcp.h).
+const (
+	optMSS        = unix.TCPOPT_MAXSEG
+	optWindow     = unix.TCPOPT_WINDOW
+	optSACK       = unix.TCPOPT_SACK_PERMITTED
+	optTimestamps = unix.TCPOPT_TIMESTAMP
+)
+
+// Create makes a socket of the kernel for a connection, in the calling thread's network namespace. The guard must have the connection. It takes
+// milliseconds when the queues are long: it is for a goroutine beside the ring's. Then either Activate or Discard.
+// Errors: ErrNoCapability; EADDRNOTAVAIL where the host does not have the local address; EADDRINUSE where the kernel has such a connection.
+func Create(s *State) (_ *Created, err error) {
+	if len(s.Sent) != s.SendNext.Minus(s.SendUnacked) {
+		return nil, fmt.Errorf("repair: Sent has %d bytes, and from SendUnacked to SendNext are %d", len(s.Sent), s.SendNext.Minus(s.SendUnacked))
+	}
+	c := &Created{unsent: s.Unsent, fin: s.Fin}
+	if c.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err != nil {
+		return nil, call(err, "socket")
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Discard())
+		}
+	}()
+	// SO_REUSEADDR first: after TCP_REPAIR bind answers EADDRINUSE.
+	if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return nil, call(err, "SO_REUSEADDR")
+	}
+	if err := unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_ON); err != nil {
+		return nil, call(err, "TCP_REPAIR")
+	}
+	if err := c.sizeBuffers(s); err != nil {
+		return nil, err
+	}
+	if err := c.connect(s); err != nil {
+		return nil, err
+	}
+	if err := c.agree(s); err != nil {
+		return nil, err
+	}
+	c.setOptions(s)
+	for _, q := range []struct {
+		which   int
+		payload []byte
+	}{{receiveQueue, s.Received}, {sendQueue, s.Sent}} {
+		if err := c.selectQueue(q.which); err != nil {
+			return nil, err
+		}
+		if err := c.write(q.payload); err != nil {
+			return nil, err
+		}
+	}
+	w := repairWindow{sndWL1: uint32(s.SendWL1), sndWnd: s.SendWindow, maxWindow: max(s.SendWindow, s.MaxSendWindow),
+		rcvWnd: s.ReceiveWindow, rcvWup: uint32(s.ReceiveNext)}
+	return c, call(setWindow(c.fd, w), "TCP_REPAIR_WINDOW")
+}
+
+// sizeBuffers makes room for the queues: a restore that finds none blocks itself. The kernel tunes the sizes afterwards, unless they were set.
+func (c *Created) sizeBuffers(s *State) error {
+	for name, size := range map[int]int{
+		unix.SO_RCVBUFFORCE: max(s.Settings.ReceiveBuffer, 2*len(s.Received)),
+		unix.SO_SNDBUFFORCE: max(s.Settings.SendBuffer, 2*(len(s.Sent)+len(s.Unsent))),
+	} {
+		if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, name, min(size, maxBuffer-1)); err != nil {
+			return call(err, "the size of a buffer")
+		}
+	}
+	_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, s.BufferLock) // below Linux 5.14 they stay as they are
+	return nil
+}
+
+func (c *Created) selectQueue(which int) error {
+	return call(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which), "TCP_REPAIR_QUEUE")
+}
+
+// connect sets the sequence numbers and both addresses. No segment leaves.
+func (c *Created) connect(s *State) error {
+	for _, q := range []struct {
+		which int
+		seq   tcp.Seq
+	}{{receiveQueue, s.ReceiveNext.Add(-len(s.Received))}, {sendQueue, s.SendUnacked}} {
+		if err := c.selectQueue(q.which); err != nil {
+			return err
+		}
+		if err := unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_QUEUE_SEQ, int(int32(q.seq))); err != nil {
+			return call(err, "TCP_QUEUE_SEQ")
+		}
+	}
+	if err := unix.Bind(c.fd, &unix.SockaddrInet4{Addr: s.Local.Addr, Port: int(s.Local.Port)}); err != nil {
+		return call(err, fmt.Sprintf("bind to %v", s.Local.AddrPort()))
+	}
+	return call(unix.Connect(c.fd, &unix.SockaddrInet4{Addr: s.Remote.Addr, Port: int(s.Remote.Port)}),
+		fmt.Sprintf("connect to %v", s.Remote.AddrPort()))
+}
+
+// agree sets what the handshake agreed on.
+func (c *Created) agree(s *State) error {
+	list := []unix.TCPRepairOpt{{Code: optMSS, Val: uint32(s.PeerMSS)}}
+	if s.Scaled {
+		list = append(list, unix.TCPRepairOpt{Code: optWindow, Val: uint32(s.SendScale) | uint32(s.ReceiveScale)<<16})
+	}
+	if s.SACK {
+		list = append(list, unix.TCPRepairOpt{Code: optSACK})
+	}
+	if s.Timestamps {
+		list = append(list, unix.TCPRepairOpt{Code: optTimestamps})
+	}
+	if err := unix.SetsockoptTCPRepairOpt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_OPTIONS, list); err != nil {
+		return call(err, "TCP_REPAIR_OPTIONS")
+	}
+	if !s.Timestamps {
+		return nil
+	}
+	v := (s.Timestamp + 1) &^ 1
+	if s.Microseconds {
+		v |= 1
+	}
+	return call(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_TIMESTAMP, int(int32(v))), "TCP_TIMESTAMP")
+}
+
+// chunk is how much is queued at a time: the kernel makes one buffer of what the receive queue gets.
+const chunk = 32 << 10
+
+func (c *Created) write(payload []byte) error {
+	for len(payload) > 0 {
+		n, err := unix.Write(c.fd, payload[:min(len(payload), chunk)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return call(err, fmt.Sprintf("queueing %d bytes more", len(payload)))
+		default:
+			payload = payload[n:]
+		}
+	}
+	return nil
+}
+
+// Missing names what the socket could not be given: the connection works without.
+func (c *Created) Missing() []string { return c.missing }
+
+// Activate leaves repair mode: the connection goes on in the kernel, which probes its peer, sends what was not sent, and sends FIN again. The
+// descriptor is the caller's. The guard must let the connection pass before, or its answers are lost once.
+func (c *Created) Activate() (fd int, err error) {
+	if err := unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_OFF); err != nil {
+		return -1, call(err, "leaving repair mode")
+	}
+	if err := c.write(c.unsent); err != nil {
+		return -1, err
+	}
+	if c.fin {
+		if err := unix.Shutdown(c.fd, unix.SHUT_WR); err != nil {
+			return -1, call(err, "sending FIN again")
+		}
+	}
+	return c.fd, nil
+}
+
+// Discard closes the socket. In repair mode, which Activate leaves, the kernel sends nothing.
+func (c *Created) Discard() error { return call(unix.Close(c.fd), "close") }

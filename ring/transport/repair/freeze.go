@@ -1,0 +1,264 @@
+package repair
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Queues of a socket, for TCP_REPAIR_QUEUE (include/uapi/linux/tcp.h).
+const (
+	receiveQueue = 1
+	sendQueue    = 2
+)
+
+// States of the kernel (include/net/tcp_states.h).
+const (
+	kernelEstablished = 1
+	kernelFinWait1    = 4
+	kernelFinWait2    = 5
+)
+
+var kernelStates = [...]string{"", "ESTABLISHED", "SYN-SENT", "SYN-RECEIVED", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "CLOSED", "CLOSE-WAIT",
+	"LAST-ACK", "LISTEN", "CLOSING", "SYN-RECEIVED"}
+
+// Frozen is a connection of the kernel whose socket is in repair mode.
+type Frozen struct {
+	State State
+	fd    int
+	reuse int
+}
+
+// Freeze puts a connection of the kernel into repair mode and reads its state. The guard must have the connection before, so that no segment
+// arrives. Then either Close or Resume. Errors: ErrNoCapability, ErrState, ErrSocket; the connection is then as it was.
+func Freeze(fd int) (*Frozen, error) {
+	if err := isMovable(fd); err != nil {
+		return nil, err
+	}
+	f := &Frozen{fd: fd}
+	f.reuse, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR) // repair mode changes it
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return nil, call(err, "TCP_INFO")
+	}
+	// A listener has the error of a process without privileges: the state comes first.
+	if !movable(info.State) {
+		return nil, fmt.Errorf("%w: %s", ErrState, kernelStates[min(int(info.State), len(kernelStates)-1)])
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_ON); err != nil {
+		return nil, call(err, "TCP_REPAIR")
+	}
+	if err := f.read(); err != nil {
+		return nil, errors.Join(err, f.Resume())
+	}
+	return f, nil
+}
+
+func movable(state uint8) bool {
+	return state == kernelEstablished || state == kernelFinWait1 || state == kernelFinWait2
+}
+
+// isMovable refuses sockets of other kinds.
+func isMovable(fd int) error {
+	for _, o := range []struct {
+		name, want int
+		what       string
+	}{{unix.SO_TYPE, unix.SOCK_STREAM, "type"}, {unix.SO_PROTOCOL, unix.IPPROTO_TCP, "protocol"}} {
+		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, o.name)
+		if err != nil {
+			return call(err, "asking for the socket's "+o.what)
+		}
+		if got != o.want {
+			return fmt.Errorf("%w: its %s is %d", ErrSocket, o.what, got)
+		}
+	}
+	var upper [16]byte
+	if n, err := getsockopt(fd, unix.IPPROTO_TCP, unix.TCP_ULP, upper[:]); err == nil && n > 0 && upper[0] != 0 {
+		return fmt.Errorf("%w: it has the upper layer protocol %s", ErrSocket, unix.ByteSliceToString(upper[:]))
+	}
+	return nil
+}
+
+// read fills the state. The socket is in repair mode.
+func (f *Frozen) read() error {
+	s := &f.State
+	info, err := unix.GetsockoptTCPInfo(f.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return call(err, "TCP_INFO")
+	}
+	if !movable(info.State) {
+		return fmt.Errorf("%w: %s", ErrState, kernelStates[min(int(info.State), len(kernelStates)-1)])
+	}
+	if err := f.addresses(); err != nil {
+		return err
+	}
+	if err := f.agreed(info); err != nil {
+		return err
+	}
+	if err := f.queues(info.State); err != nil {
+		return err
+	}
+	w, err := getWindow(f.fd)
+	if err != nil {
+		return call(err, "TCP_REPAIR_WINDOW")
+	}
+	s.SendWindow, s.MaxSendWindow, s.SendWL1 = w.sndWnd, w.maxWindow, tcp.Seq(w.sndWL1)
+	s.ReceiveWindow = uint32(max(tcp.Seq(w.rcvWup+w.rcvWnd).Minus(s.ReceiveNext), 0))
+	s.MTU = int(info.Pmtu)
+	s.RTT, s.RTTVar = clock.Duration(info.Rtt)*clock.Microsecond, clock.Duration(info.Rttvar)*clock.Microsecond
+	s.MinRTT = clock.Duration(info.Min_rtt) * clock.Microsecond
+	s.CongestionWindow = int(info.Snd_cwnd) * int(info.Snd_mss)
+	if info.Snd_ssthresh < 1<<20 { // else there is none yet
+		s.SlowStartThreshold = int(info.Snd_ssthresh) * int(info.Snd_mss)
+	}
+	return f.readOptions()
+}
+
+func (f *Frozen) addresses() error {
+	for _, end := range []struct {
+		at  *tcp.Endpoint
+		get func(int) (unix.Sockaddr, error)
+	}{{&f.State.Local, unix.Getsockname}, {&f.State.Remote, unix.Getpeername}} {
+		a, err := end.get(f.fd)
+		if err != nil {
+			return call(err, "asking for its addresses")
+		}
+		var at netip.AddrPort
+		switch a := a.(type) {
+		case *unix.SockaddrInet4:
+			at = netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+		case *unix.SockaddrInet6:
+			at = netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
+		}
+		var ok bool
+		if *end.at, ok = tcp.EndpointFrom(at); !ok {
+			return fmt.Errorf("%w: its address is %v", ErrSocket, at)
+		}
+	}
+	return nil
+}
+
+// Bits of tcpi_options.
+const (
+	infoTimestamps = 1
+	infoSACK       = 2
+	infoScales     = 4
+	infoECN        = 8
+)
+
+// agreed is what the handshake agreed on.
+func (f *Frozen) agreed(info *unix.TCPInfo) error {
+	s := &f.State
+	s.SACK, s.Timestamps, s.Scaled, s.ECN = info.Options&infoSACK != 0, info.Options&infoTimestamps != 0, info.Options&infoScales != 0,
+		info.Options&infoECN != 0
+	if s.Scaled {
+		var head [8]byte // two fields of four bits, which the structure of package unix leaves out
+		if _, err := getsockopt(f.fd, unix.IPPROTO_TCP, unix.TCP_INFO, head[:]); err != nil {
+			return call(err, "TCP_INFO")
+		}
+		s.SendScale, s.ReceiveScale = head[6]&15, head[6]>>4
+		if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+			s.SendScale, s.ReceiveScale = s.ReceiveScale, s.SendScale
+		}
+	}
+	mss, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG) // in repair mode that of the handshake
+	if err != nil {
+		return call(err, "TCP_MAXSEG")
+	}
+	s.PeerMSS = uint16(min(mss, 65535))
+	if s.Timestamps {
+		v, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_TIMESTAMP)
+		if err != nil {
+			return call(err, "TCP_TIMESTAMP")
+		}
+		// The lowest bit tells the unit, so that the value may be one less than what was sent.
+		s.Microseconds = v&1 != 0
+		s.Timestamp = uint32(v)&^1 + 2
+	}
+	return nil
+}
+
+// queues reads sequence numbers and payload.
+func (f *Frozen) queues(state uint8) error {
+	s := &f.State
+	var counts [3]int
+	for i, request := range []uint{unix.SIOCINQ, unix.SIOCOUTQ, unix.SIOCOUTQNSD} {
+		n, err := unix.IoctlGetInt(f.fd, request)
+		if err != nil {
+			return call(err, "asking for the length of its queues")
+		}
+		counts[i] = n
+	}
+	unread, unacked, unsent := counts[0], counts[1], counts[2]
+	next, err := f.queue(receiveQueue, unread, &s.Received)
+	if err != nil {
+		return err
+	}
+	s.ReceiveNext = next
+	// The kernel counts FIN as a byte of the queue. It is the last one.
+	end := 0
+	if s.Fin = state != kernelEstablished; s.Fin {
+		end = 1
+		unacked = max(unacked-1, 0)
+		unsent = max(unsent-1, 0)
+	}
+	var all []byte
+	if next, err = f.queue(sendQueue, unacked, &all); err != nil {
+		return err
+	}
+	s.SendNext = next.Add(-end - unsent)
+	s.SendUnacked = next.Add(-end - unacked)
+	s.Sent, s.Unsent = all[:unacked-unsent], all[unacked-unsent:]
+	s.Reneged = f.reneged(unread)
+	return nil
+}
+
+// queue copies a queue, and returns the sequence number behind it.
+func (f *Frozen) queue(which, length int, at *[]byte) (tcp.Seq, error) {
+	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which); err != nil {
+		return 0, call(err, "TCP_REPAIR_QUEUE")
+	}
+	seq, err := unix.GetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_QUEUE_SEQ)
+	if err != nil {
+		return 0, call(err, "TCP_QUEUE_SEQ")
+	}
+	if length == 0 {
+		return tcp.Seq(uint32(seq)), nil
+	}
+	*at = make([]byte, length)
+	n, _, err := unix.Recvfrom(f.fd, *at, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	if err != nil {
+		return 0, call(err, "reading a queue")
+	}
+	if n != length {
+		return 0, fmt.Errorf("repair: reading a queue: %d bytes of %d: segments arrive, and no guard drops them", n, length)
+	}
+	return tcp.Seq(uint32(seq)), nil
+}
+
+// reneged is how much is held beyond a gap. The kernel tells only how much memory both receive queues take.
+func (f *Frozen) reneged(unread int) int {
+	var info [9]uint32
+	b := make([]byte, 4*len(info))
+	if n, err := getsockopt(f.fd, unix.SOL_SOCKET, unix.SO_MEMINFO, b); err != nil || n < 4 || unread > 0 {
+		return -1
+	}
+	return int(binary.NativeEndian.Uint32(b))
+}
+
+// Resume leaves repair mode: the connection goes on in the kernel, which probes its peer.
+func (f *Frozen) Resume() error {
+	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR, unix.TCP_REPAIR_OFF); err != nil {
+		return call(err, "leaving repair mode")
+	}
+	return call(unix.SetsockoptInt(f.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, f.reuse), "SO_REUSEADDR")
+}
+
+// Close closes the descriptor. The kernel sends nothing, and has no connection any more.
+func (f *Frozen) Close() error { return call(unix.Close(f.fd), "close") }
