@@ -6,8 +6,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 )
 
-// Backlog keeps the datagrams of a socket that is not reading: copied, one behind the other, in as many bytes as its receive buffer
-// has. So such a socket uses its own memory and none of the ring's buffers, and small datagrams take little room.
+// Backlog keeps the datagrams of a socket that is not reading: copied, one behind the other, in a ring of as many bytes as its receive buffer
+// has. Such a socket uses none of the ring's packet buffers, and small datagrams take little room.
 //
 //	| flow, length 4, stamp 8, clock 1 | payload | pad to 8 | flow … |      wraps to the start where a record does not fit
 //
@@ -22,7 +22,7 @@ type Backlog struct {
 }
 
 // Held describes a datagram in a backlog, without its payload.
-type Held struct {
+type BacklogRecord struct {
 	Flow  Flow
 	Len   int
 	Nanos int64
@@ -31,8 +31,8 @@ type Held struct {
 
 // heldBytes is the size of a record's header, wrapMark in its length field says that the next record is at the start.
 const (
-	heldBytes = 40
-	wrapMark  = 1<<32 - 1
+	recordBytes = 40
+	wrapMark    = 1<<32 - 1
 )
 
 // Limit sets the receive buffer's size in bytes. What is in it stays.
@@ -42,8 +42,8 @@ func (b *Backlog) Limit(bytes int) { b.limit = max(bytes, 4096) &^ 7 }
 func (b *Backlog) Len() int { return b.n }
 
 // Push copies a datagram in; false when it does not fit: then it is lost. The first one allocates the memory.
-func (b *Backlog) Push(h *Held, payload []byte) bool {
-	size := (heldBytes + len(payload) + 7) &^ 7
+func (b *Backlog) Push(h *BacklogRecord, payload []byte) bool {
+	size := (recordBytes + len(payload) + 7) &^ 7
 	if b.n == 0 && len(b.buf) != b.limit {
 		b.buf = make([]byte, b.limit)
 		b.first, b.next, b.used = 0, 0, 0
@@ -70,7 +70,7 @@ func (b *Backlog) Push(h *Held, payload []byte) bool {
 	binary.LittleEndian.PutUint32(r[20:], h.Flow.Interface)
 	binary.LittleEndian.PutUint64(r[24:], uint64(h.Nanos))
 	r[32] = byte(h.Clock)
-	copy(r[heldBytes:], payload)
+	copy(r[recordBytes:], payload)
 	b.next += size
 	b.used += size
 	b.n++
@@ -81,9 +81,9 @@ func (b *Backlog) Push(h *Held, payload []byte) bool {
 }
 
 // Peek is the oldest datagram; false when there is none.
-func (b *Backlog) Peek() (h Held, ok bool) {
+func (b *Backlog) Peek() (h BacklogRecord, ok bool) {
 	if b.n == 0 {
-		return Held{}, false
+		return BacklogRecord{}, false
 	}
 	b.unwrap()
 	r := b.buf[b.first:]
@@ -106,8 +106,8 @@ func (b *Backlog) Pop(dst []byte) {
 	b.unwrap()
 	r := b.buf[b.first:]
 	n := int(binary.LittleEndian.Uint32(r[4:]))
-	copy(dst, r[heldBytes:heldBytes+n])
-	size := (heldBytes + n + 7) &^ 7
+	copy(dst, r[recordBytes:recordBytes+n])
+	size := (recordBytes + n + 7) &^ 7
 	b.first += size
 	b.used -= size
 	if b.n--; b.n == 0 {
@@ -115,7 +115,7 @@ func (b *Backlog) Pop(dst []byte) {
 	}
 }
 
-// unwrap goes to the start when the end holds no record.
+// unwrap moves first to the start of the memory when the rest up to the end holds no record.
 func (b *Backlog) unwrap() {
 	rest := len(b.buf) - b.first
 	if rest < 8 || binary.LittleEndian.Uint32(b.buf[b.first+4:]) == wrapMark {

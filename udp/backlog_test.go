@@ -14,7 +14,7 @@ import (
 // The ring of bytes against a list, with sizes that make it wrap at every place.
 func TestBacklogAgainstAList(t *testing.T) {
 	type datagram struct {
-		h       Held
+		h       BacklogRecord
 		payload []byte
 	}
 	seeds := uint64(100)
@@ -29,7 +29,7 @@ func TestBacklogAgainstAList(t *testing.T) {
 		refused := 0
 		for step := range 2000 {
 			if r.IntN(2) == 0 {
-				h := Held{Flow: Flow{Source: x, Target: grp, SourcePort: uint16(r.IntN(65536)), TargetPort: uint16(step), Interface: uint32(r.IntN(9))},
+				h := BacklogRecord{Flow: Flow{Source: x, Target: grp, SourcePort: uint16(r.IntN(65536)), TargetPort: uint16(step), Interface: uint32(r.IntN(9))},
 					Nanos: r.Int64(), Clock: ip.Clock(r.IntN(3))}
 				payload := make([]byte, r.IntN(900))
 				for i := range payload {
@@ -42,10 +42,10 @@ func TestBacklogAgainstAList(t *testing.T) {
 					refused++
 					used := 0
 					for _, d := range list {
-						used += heldBytes + len(d.payload) + 7
+						used += recordBytes + len(d.payload) + 7
 					}
 					// What is left over at the end, where a record did not fit, is lost until the first of the ring goes past it.
-					require.Greater(t, used+2*(heldBytes+900+8), 4096, "seed %d step %d: refused with room to spare", seed, step)
+					require.Greater(t, used+2*(recordBytes+900+8), 4096, "seed %d step %d: refused with room to spare", seed, step)
 				}
 			} else {
 				h, ok := b.Peek()

@@ -11,14 +11,14 @@ import (
 // destinationCount is the size of the cache of destinations: one place for each address and port of a socket, by hash, the newest has it.
 const destinationCount = 1024
 
-// destination is where a socket sends to, ready: route and headers. It has no pointers, so that a garbage collection passes the table by, and
-// is two cache lines long.
+// destination is the cached route and headers for one socket's datagrams to one address and port. It has no pointers, so that the garbage
+// collector skips the table, and is two cache lines long.
 type destination struct {
 	route   ip.Route
 	head    wire.UDPHead
 	port    uint16
 	checked uint64 // the generation of the stack's routes at which it was current last; 0: the place is empty
-	serial  uint32 // of its making: a caller that knows it need not compare the destination
+	serial  uint32 // unique for each destination found: a caller that has it need not compare socket and address
 	id      ID
 	to      wire.Addr
 	whole   int32    // longest payload that need not be fragmented
@@ -26,7 +26,7 @@ type destination struct {
 	errno   ip.Errno // why there is no route
 }
 
-// Prepared is what Prepare found.
+// Prepared is the result of Prepare, which a transport keeps for the sends that follow.
 type Prepared struct {
 	Route  int32  // the place of the destination, for SendSlow
 	Serial uint32 // and this, for SendFast
@@ -35,10 +35,10 @@ type Prepared struct {
 	Kernel bool   // only the socket's descriptor leads there
 }
 
-// Prepare makes a destination ready: route, neighbour (which is asked for), headers. It is good while the generation of the stack's routes
-// stays.
+// Prepare finds the route to a destination, asks for its neighbour and makes its headers. The result holds until the generation of the stack's
+// routes moves (ip.Stack.RouteGeneration).
 func (u *Protocol) Prepare(now clock.Time, id ID, to wire.Addr, port uint16) (Prepared, ip.Errno) {
-	i := u.find(id, to, port)
+	i := u.findDestination(id, to, port)
 	x := &u.destinations[i]
 	if x.errno != 0 {
 		return Prepared{}, x.errno
@@ -47,20 +47,21 @@ func (u *Protocol) Prepare(now clock.Time, id ID, to wire.Addr, port uint16) (Pr
 	return Prepared{Route: i, Serial: x.serial, Head: u.fastHead(x), Limit: u.limit(x), Kernel: x.route.Kind == ip.RouteViaKernel}, 0
 }
 
-// find is the place of a destination, which is current.
-func (u *Protocol) find(id ID, to wire.Addr, port uint16) int32 {
+// findDestination returns the cache's place of a destination, and finds its route again if that is stale.
+func (u *Protocol) findDestination(id ID, to wire.Addr, port uint16) int32 {
 	i := destinationPlace(id, to, port)
 	x := &u.destinations[i]
 	if !u.isCurrent(x, id, to, port) {
-		u.found++
+		u.foundCount++
 		u.stats.Found++
-		*x = destination{id: id, to: to, port: port, changes: u.changes, serial: u.found}
+		*x = destination{id: id, to: to, port: port, changes: u.changes, serial: u.foundCount}
 		x.errno = u.findRoute(x)
 		x.checked = *u.generation
 	}
 	return i
 }
 
+// destinationPlace is the place of a destination in the cache, by hash.
 func destinationPlace(id ID, to wire.Addr, port uint16) int32 {
 	const odd = 0x9e3779b97f4a7c15
 	hi, lo := bits.Mul64(uint64(to.Uint32())<<16|uint64(port), odd)
@@ -81,6 +82,7 @@ func (u *Protocol) isCurrent(x *destination, id ID, to wire.Addr, port uint16) b
 	return true
 }
 
+// findRoute fills in route and headers of a destination whose socket, address and port are set.
 func (u *Protocol) findRoute(x *destination) ip.Errno {
 	if x.port == 0 || x.to.IsZero() {
 		u.stack.NoRoute(&x.route)

@@ -86,15 +86,15 @@ func (d *Directory) publish() {
 	d.shared = true
 }
 
-// writePlaces is called before places are changed.
+// writePlaces is called before places are changed: it copies them if a snapshot reads them.
 func (d *Directory) writePlaces() {
 	if d.shared {
 		d.places, d.shared = slices.Clone(d.places), false
 	}
 }
 
-// add, change, remove, join and leave are those of a stack's own table.
-
+// add enters a socket of a stack, whose number in the stack's own table is own; the result is its number in the directory's table. It and the
+// calls below repeat what Protocol does to its own table, for the lookups of the other stacks.
 func (d *Directory) add(number int, own ID, e Endpoint) (ID, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,6 +111,7 @@ func (d *Directory) add(number int, own ID, e Endpoint) (ID, error) {
 	return id, nil
 }
 
+// change changes a socket's addresses; see Table.Change.
 func (d *Directory) change(id ID, e Endpoint) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,6 +120,7 @@ func (d *Directory) change(id ID, e Endpoint) error {
 	return err
 }
 
+// remove removes a socket.
 func (d *Directory) remove(id ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,6 +130,7 @@ func (d *Directory) remove(id ID) {
 	d.publish()
 }
 
+// join makes a socket a member of a group; see Table.Join.
 func (d *Directory) join(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,6 +139,7 @@ func (d *Directory) join(id ID, group wire.Addr, iface uint32, source wire.Addr)
 	return err
 }
 
+// leave undoes join.
 func (d *Directory) leave(id ID, group wire.Addr, iface uint32, source wire.Addr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

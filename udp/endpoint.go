@@ -11,7 +11,7 @@ import (
 // ID is the number of a socket in its table, small and dense. It is used again after Remove.
 type ID int32
 
-// Endpoint is what a table knows of a socket.
+// Endpoint is a socket's addresses, with the options that decide which datagrams it receives.
 type Endpoint struct {
 	Owner                 uint64          // the caller's number of the socket; deliveries carry it
 	Account               buffers.Account // charged for received datagrams
@@ -25,6 +25,7 @@ type Endpoint struct {
 // ErrEndpoint: the address cannot be a socket's.
 var ErrEndpoint = errors.New("udp: not an address of a socket")
 
+// check names a combination of addresses and ports that no socket can have.
 func (e *Endpoint) check() error {
 	switch {
 	case e.LocalPort == 0:

@@ -13,7 +13,7 @@ func (u *Protocol) Error(_ clock.Time, e ip.ICMPError) wire.Drop {
 		return wire.ICMPNoSocket
 	}
 	if e.Errno != 0 {
-		u.fail(id, e.Errno)
+		u.raiseError(id, e.Errno)
 	}
 	return wire.Accept
 }
@@ -30,18 +30,18 @@ func (u *Protocol) Errors() []SocketError { return u.errors }
 // ClearErrors empties the list.
 func (u *Protocol) ClearErrors() { u.errors = u.errors[:0] }
 
-// fail raises an error on a connected socket. One that is not connected sends to many: an error says nothing that it could use
+// raiseError appends an error for a connected socket to Errors. A socket that is not connected sends to many peers and gets none
 // (RFC 1122 section 4.1.3.3; udp_err of the kernel).
-func (u *Protocol) fail(id ID, e ip.Errno) {
+func (u *Protocol) raiseError(id ID, e ip.Errno) {
 	if !u.table.Endpoint(id).Remote.IsZero() {
 		u.errors = append(u.errors, SocketError{Owner: u.table.Owner(id), Errno: e})
 	}
 }
 
-// refuse raises ECONNREFUSED on the sender of a looped datagram for a port that no socket has.
-func (u *Protocol) refuse(f *Flow) {
+// refuseLooped raises ECONNREFUSED on the sender of a looped datagram whose port no socket has.
+func (u *Protocol) refuseLooped(f *Flow) {
 	back := Flow{Source: f.Target, SourcePort: f.TargetPort, Target: f.Source, TargetPort: f.SourcePort}
 	if id, d := u.table.Unicast(&back); d == wire.Accept {
-		u.fail(id, ip.ECONNREFUSED)
+		u.raiseError(id, ip.ECONNREFUSED)
 	}
 }

@@ -62,8 +62,8 @@ func (u *Protocol) CanMatch(link int) bool {
 	return u.fastKnown && u.stack.ReceivesAll(link) && (u.directory == nil || u.directory.current.Load() == nil)
 }
 
-// MatchFast finds the flow of a frame of a link, proves the frame, and returns the length of its payload, which begins at FastOffset. nil: the
-// frame is Input's. The socket reads: it is not stopped.
+// MatchFast finds the remembered flow of a frame of a link, verifies the frame's lengths and checksums, and returns the length of its payload,
+// which begins at FastOffset. nil: the frame must go through Input. Flows of sockets that do not read are not matched.
 func (u *Protocol) MatchFast(link int, frame []byte) (*FastFlow, int) {
 	if len(frame) < FastOffset {
 		return nil, 0
@@ -108,13 +108,14 @@ func (u *Protocol) CountFast() {
 	u.stats.Partial += u.fastPartial
 }
 
+// fastPlace is the place of a flow in Protocol.fast, by hash of its addresses and ports.
 func fastPlace(addrs uint64, ports uint32) uint64 {
 	const odd = 0x9e3779b97f4a7c15
 	return (addrs ^ uint64(ports)*odd) * odd >> 57
 }
 
-// remember keeps the flow of a datagram that was delivered to one socket of this stack.
-func (u *Protocol) remember(b *ip.Burst, p *ip.Parsed, id ID) {
+// rememberFlow keeps the flow of a datagram that was delivered to one socket of this stack, for MatchFast.
+func (u *Protocol) rememberFlow(b *ip.Burst, p *ip.Parsed, id ID) {
 	if p.PayloadOffset() != FastOffset-wire.UDPLen || len(p.Frame) < FastOffset {
 		return // a tag, or options
 	}
@@ -128,7 +129,7 @@ func (u *Protocol) remember(b *ip.Burst, p *ip.Parsed, id ID) {
 }
 
 // forgetFast makes all fast flows stale.
-func (u *Protocol) forgetFast() {
+func (u *Protocol) forgetFlows() {
 	u.fastGeneration++
 	u.fastKnown = false
 }

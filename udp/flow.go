@@ -30,6 +30,7 @@ func newFlows(seeds [2]uint64) flows {
 	return f
 }
 
+// hash is the hash of a key; find, set and remove search from it on.
 func (f *flows) hash(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^f.seeds[0], b^f.seeds[1])
 	return hi ^ lo
@@ -91,6 +92,7 @@ func (f *flows) remove(a, b uint64) {
 	f.entries[gap&f.mask] = entry{value: none}
 }
 
+// resize makes the table n entries long, a power of two, and enters the keys again.
 func (f *flows) resize(n int) {
 	old := f.entries
 	f.entries, f.mask, f.n = make([]entry, n), uint64(n-1), 0

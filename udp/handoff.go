@@ -7,7 +7,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 )
 
-// chooseTable chooses, once for a burst, the table that its datagrams are looked up in.
+// chooseTable chooses, once for a burst, the table that its datagrams are looked up in: the directory's snapshot, or the stack's own table
+// while the stack is alone.
 func (u *Protocol) chooseTable() {
 	u.snapshot, u.lookup = nil, u.table
 	if u.directory != nil {
@@ -78,12 +79,13 @@ func (u *Protocol) TakeHandoff(x *Delivery, payload []byte) {
 	}
 	var p buffers.Packet
 	for _, id := range u.ids {
-		u.takeHandoff(id, x, payload, &p)
+		u.deliverHandoff(id, x, payload, &p)
 	}
 }
 
-// takeHandoff delivers the datagram to one socket; p is the copy, once there is one.
-func (u *Protocol) takeHandoff(id ID, x *Delivery, payload []byte, p *buffers.Packet) {
+// deliverHandoff delivers a datagram of another stack to one socket. p is the copy in a buffer of this pool: the first socket makes it, the
+// others share it.
+func (u *Protocol) deliverHandoff(id ID, x *Delivery, payload []byte, p *buffers.Packet) {
 	d := Delivery{ID: id, Owner: u.table.Owner(id), Flow: x.Flow, Nanos: x.Nanos, Clock: x.Clock}
 	switch {
 	case u.table.Stopped(id):

@@ -17,7 +17,7 @@ const (
 	Off           = ip.ChecksumOff           // nothing is checked
 )
 
-// Input takes the datagrams of a burst.
+// Input receives the UDP datagrams of a burst: it looks up the sockets of all of them, and then verifies and delivers each.
 func (u *Protocol) Input(now clock.Time, b *ip.Burst) {
 	u.chooseTable()
 	u.ids = u.ids[:0]
@@ -28,13 +28,13 @@ func (u *Protocol) Input(now clock.Time, b *ip.Burst) {
 	}
 	for n := range b.Packets {
 		if b.Packets[n].Protocol == wire.ProtocolUDP {
-			u.datagram(now, b, n)
+			u.deliverDatagram(now, b, n)
 		}
 	}
 }
 
-// lookUp finds the sockets of a datagram whose lengths and sum are not proven yet: a unicast one's is Parsed.First, those of others are
-// Parsed.Count of the list ids from there on. Without a socket the datagram has a Parsed.Drop.
+// lookUp finds the sockets of a datagram, before its lengths and checksum are verified. The socket of a unicast one is Parsed.First, those of
+// others are Parsed.Count entries of the list ids from there on. Without a socket Parsed.Drop is the reason.
 func (u *Protocol) lookUp(p *ip.Parsed) {
 	segment := p.Payload()
 	p.First, p.Count = int32(len(u.ids)), 0
@@ -60,8 +60,9 @@ func (u *Protocol) lookUp(p *ip.Parsed) {
 	p.Count = int32(len(u.ids)) - p.First
 }
 
-// datagram proves a datagram and delivers it to its sockets.
-func (u *Protocol) datagram(now clock.Time, b *ip.Burst, n int) {
+// deliverDatagram verifies datagram n of the burst and delivers it to the sockets that lookUp has found, or drops and counts it. If it is the
+// first of the burst and went to one socket, its flow is remembered for the fast path.
+func (u *Protocol) deliverDatagram(now clock.Time, b *ip.Burst, n int) {
 	p, f := &b.Packets[n], &b.Frames[n]
 	_, payload, partial, drop := Parse(p.IPv4(), p.Payload(), b.Checksum)
 	if drop == wire.Accept && p.Drop != wire.Accept {
@@ -89,7 +90,7 @@ func (u *Protocol) datagram(now clock.Time, b *ip.Burst, n int) {
 		}
 	}
 	if n == 0 && u.snapshot == nil && len(u.deliveries) == before+1 {
-		u.remember(b, p, u.deliveries[before].ID)
+		u.rememberFlow(b, p, u.deliveries[before].ID)
 	}
 	if len(u.deliveries) == before {
 		_ = f.Packet.Release() // it was copied to the backlogs of its sockets, or found no room there

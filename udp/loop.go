@@ -15,8 +15,9 @@ type loopedDatagram struct {
 	flow   Flow
 }
 
-// loop copies a datagram for the sockets of this stack; Loop delivers it.
-func (u *Protocol) loop(x *destination, payload []byte) {
+// queueLooped copies a datagram that this host's own sockets receive, because it is sent to a local address or to a group with members here.
+// Loop delivers it.
+func (u *Protocol) queueLooped(x *destination, payload []byte) {
 	f := Flow{Source: x.route.Source, Target: x.to, SourcePort: u.table.Endpoint(x.id).LocalPort, TargetPort: x.port,
 		Interface: uint32(x.route.Interface)}
 	switch {
@@ -59,6 +60,7 @@ func (u *Protocol) Loop() {
 	u.looped = u.looped[:0]
 }
 
+// deliverLooped delivers one looped datagram to its sockets, those of other stacks in the directory included if it is for a group.
 func (u *Protocol) deliverLooped(x *loopedDatagram) {
 	u.ids = u.ids[:0]
 	f, payload := ip.Frame{Packet: x.packet}, x.packet.Bytes()
@@ -88,7 +90,7 @@ func (u *Protocol) deliverLooped(x *loopedDatagram) {
 	if drop != wire.Accept {
 		u.drops[drop]++
 		if drop == wire.UDPNoSocket || drop == wire.UDPForeignPeer {
-			u.refuse(&x.flow)
+			u.refuseLooped(&x.flow)
 		}
 	}
 }

@@ -178,6 +178,7 @@ func (t *Table) PassesFilter(id ID, f *Flow) bool {
 	return listed != (mode == modeExclude)
 }
 
+// membership is a socket's membership of a group on an interface; nil if it is no member.
 func (t *Table) membership(id ID, group wire.Addr, iface uint32) *membership {
 	list := t.joined[id]
 	for i := range list {
@@ -188,7 +189,7 @@ func (t *Table) membership(id ID, group wire.Addr, iface uint32) *membership {
 	return nil
 }
 
-// removeEntries removes the entries of a membership.
+// removeEntries removes the entries of a membership from the table members, and counts the group's members one less.
 func (t *Table) removeEntries(id ID, m *membership) {
 	p := groupKey(m.group, m.iface)
 	t.members.remove(p, memberKey(id, wire.Addr{}))
@@ -202,6 +203,7 @@ func (t *Table) removeEntries(id ID, m *membership) {
 	}
 }
 
+// leaveAll ends all memberships of a socket that is removed.
 func (t *Table) leaveAll(id ID) {
 	for i := range t.joined[id] {
 		t.removeEntries(id, &t.joined[id][i])

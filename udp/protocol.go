@@ -51,19 +51,19 @@ type Protocol struct {
 	// sent datagrams
 	generation   *uint64 // of the stack's routes
 	destinations [destinationCount]destination
-	found        uint32 // destinations, up to now
+	foundCount   uint32 // destinations, up to now
 	looped       []loopedDatagram
 
 	stats Stats
 }
 
-// record is what UDP knows of a socket beside its place in the table.
+// record is the part of a socket that lookups do not read.
 type record struct {
-	options Options
-	backlog Backlog
-	dropped uint64
-	shared  ID // in the directory
-	open    bool
+	options     Options
+	backlog     Backlog
+	dropped     uint64
+	directoryID ID // in the directory
+	open        bool
 }
 
 // Options of a socket that concern sending and keeping.
@@ -122,7 +122,7 @@ func (u *Protocol) Add(e Endpoint, o Options) (ID, error) {
 	u.sockets[id] = record{options: o, open: true}
 	u.sockets[id].backlog.Limit(o.ReceiveBuffer)
 	if u.directory != nil {
-		if u.sockets[id].shared, err = u.directory.add(int(u.number), id, e); err != nil {
+		if u.sockets[id].directoryID, err = u.directory.add(int(u.number), id, e); err != nil {
 			u.table.Remove(id)
 			u.sockets[id] = record{}
 			return 0, err
@@ -138,7 +138,7 @@ func (u *Protocol) Change(id ID, e Endpoint, o Options) error {
 		return err
 	}
 	if u.directory != nil {
-		if err := u.directory.change(u.sockets[id].shared, e); err != nil {
+		if err := u.directory.change(u.sockets[id].directoryID, e); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (u *Protocol) Remove(now clock.Time, id ID) {
 	groups := u.table.Memberships(id, nil)
 	u.stack.ForgetSender(senderOf(id))
 	if u.directory != nil {
-		u.directory.remove(u.sockets[id].shared)
+		u.directory.remove(u.sockets[id].directoryID)
 	}
 	u.table.Remove(id)
 	for _, g := range groups {
@@ -167,7 +167,7 @@ func (u *Protocol) Remove(now clock.Time, id ID) {
 // socketsChanged makes all destinations stale: each is found again before its next use.
 func (u *Protocol) socketsChanged() {
 	u.changes++
-	u.forgetFast()
+	u.forgetFlows()
 	u.stack.MoveRouteGeneration()
 }
 
@@ -177,11 +177,11 @@ func (u *Protocol) Join(now clock.Time, id ID, group wire.Addr, iface uint32, so
 		return err
 	}
 	if u.directory != nil {
-		if err := u.directory.join(u.sockets[id].shared, group, iface, source); err != nil {
+		if err := u.directory.join(u.sockets[id].directoryID, group, iface, source); err != nil {
 			return err
 		}
 	}
-	u.forgetFast()
+	u.forgetFlows()
 	u.stack.MembershipChanged(now, group, iface)
 	return nil
 }
@@ -192,11 +192,11 @@ func (u *Protocol) Leave(now clock.Time, id ID, group wire.Addr, iface uint32, s
 		return err
 	}
 	if u.directory != nil {
-		if err := u.directory.leave(u.sockets[id].shared, group, iface, source); err != nil {
+		if err := u.directory.leave(u.sockets[id].directoryID, group, iface, source); err != nil {
 			return err
 		}
 	}
-	u.forgetFast()
+	u.forgetFlows()
 	u.stack.MembershipChanged(now, group, iface)
 	return nil
 }
@@ -210,7 +210,7 @@ func (u *Protocol) ReceivesGroup(id ID, group, source wire.Addr, iface uint32) b
 // Changed makes the fast flows stale when links or addresses have changed. A destination compares generations before each use.
 func (u *Protocol) Changed(c ip.Change) {
 	if c.Kind == ip.TablesChanged {
-		u.forgetFast()
+		u.forgetFlows()
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// Verdict is what became of a datagram given to SendSlow.
+// Verdict is the result of SendSlow.
 type Verdict uint8
 
 // The verdicts.
@@ -18,18 +18,18 @@ const (
 	Refused                  // the errno says why; the packet is the caller's
 )
 
-// Fast is what became of a payload given to SendFast.
+// Fast is the result of SendFast.
 type Fast uint8
 
-// What may become of it.
+// The results of SendFast.
 const (
 	FastQueued   Fast = iota // it is a frame, which leaves with the next flush
 	FastStale                // the route is stale, or the datagram must be fragmented; nothing has happened
 	FastNoBuffer             // no buffer is free; nothing has happened
 )
 
-// SendFast copies the payload of a datagram that lacks nothing but its headers, b or the pieces of bufs, n bytes in all, into a frame. at,
-// serial and head are those of the Prepared; head is not 0.
+// SendFast sends a datagram to a prepared destination: it copies the payload, b or the pieces of bufs, n bytes in all, behind the destination's
+// headers and queues the frame. at, serial and head are Prepared.Route, Serial and Head; head must not be 0.
 func (u *Protocol) SendFast(now clock.Time, at int32, serial uint32, head int, b []byte, bufs [][]byte, n int) Fast {
 	x := &u.destinations[uint32(at)%destinationCount]
 	if x.serial != serial || x.checked != *u.generation || n > int(x.whole) {
@@ -76,7 +76,7 @@ func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port 
 		return ViaKernel, 0
 	}
 	if x.route.Loop {
-		u.loop(x, p.Bytes())
+		u.queueLooped(x, p.Bytes())
 	}
 	switch {
 	case x.route.Kind == ip.RouteLocal:

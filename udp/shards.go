@@ -18,6 +18,7 @@ type shards struct {
 // countKey is the key of no socket: their numbers are positive.
 const countKey = uint64(1) << 63
 
+// newShards makes empty tables; seeds are those of NewTable.
 func newShards(seeds [2]uint64) (s shards) {
 	s.seed = seeds[0] ^ seeds[1]
 	for i := range s.list {
@@ -27,6 +28,7 @@ func newShards(seeds [2]uint64) (s shards) {
 	return s
 }
 
+// shardOf is the index of the table that has a group's entries.
 func (s *shards) shardOf(place uint64) uint64 {
 	const odd = 0x9e3779b97f4a7c15
 	return (place ^ s.seed) * odd >> 58

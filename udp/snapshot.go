@@ -14,7 +14,8 @@ func (t *Table) Snapshot() *Table {
 // shared says which lists a snapshot reads.
 type shared struct{ flows, connectedPorts, sockets bool }
 
-// writeFlows, writeConnectedPorts and writeSockets are called before each change of these lists.
+// writeFlows is called before each change of flows: it copies the list if a snapshot reads it. writeConnectedPorts and writeSockets are the
+// same for the other lists.
 
 func (t *Table) writeFlows() *flows {
 	if t.shared.flows {
@@ -23,6 +24,7 @@ func (t *Table) writeFlows() *flows {
 	return &t.flows
 }
 
+// writeConnectedPorts is writeFlows for connectedPorts.
 func (t *Table) writeConnectedPorts() *flows {
 	if t.shared.connectedPorts {
 		t.connectedPorts, t.shared.connectedPorts = t.connectedPorts.clone(), false
@@ -30,6 +32,7 @@ func (t *Table) writeConnectedPorts() *flows {
 	return &t.connectedPorts
 }
 
+// writeSockets is writeFlows for sockets.
 func (t *Table) writeSockets() {
 	if t.shared.sockets {
 		t.sockets, t.shared.sockets = slices.Clone(t.sockets), false

@@ -6,8 +6,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// SetStopped says that the socket does not read, so that its datagrams go to its backlog, or that it reads again. It stays stopped until its
-// backlog is empty, so that new datagrams queue behind older ones.
+// SetStopped stops delivery to a socket that does not read: its datagrams go to its backlog. With on false it starts again, but only once the
+// backlog is empty: until then new datagrams queue behind older ones.
 func (u *Protocol) SetStopped(id ID, on bool) {
 	u.table.SetStopped(id, on || u.sockets[id].backlog.Len() > 0)
 }
@@ -34,29 +34,31 @@ func (u *Protocol) NextBacklogged(id ID) (ok bool) {
 
 // addToBacklog copies a datagram into the socket's backlog.
 func (u *Protocol) addToBacklog(id ID, f *Flow, payload []byte, nanos int64, clock ip.Clock) {
-	if u.sockets[id].backlog.Push(&Held{Flow: *f, Nanos: nanos, Clock: clock}, payload) {
+	if u.sockets[id].backlog.Push(&BacklogRecord{Flow: *f, Nanos: nanos, Clock: clock}, payload) {
 		u.stats.Backlogged++
 		return
 	}
 	u.countLost(id)
 }
 
-// countLost counts a datagram of a socket that found no room.
+// countLost counts a datagram that was lost for want of room in a socket's backlog.
 func (u *Protocol) countLost(id ID) {
 	u.sockets[id].dropped++
 	u.drops[wire.UDPBudget]++
 }
 
-// allocReceived is a received packet of n bytes to be written to; zero when no buffer is free.
+// allocReceived takes a buffer for a datagram of n bytes that the caller copies into room. The packet is received and charged to a; zero when no
+// buffer is free.
 func (u *Protocol) allocReceived(n int, a buffers.Account) (p buffers.Packet, room []byte) {
 	class := buffers.Small
 	if n > u.pool.Layout().SmallSize {
 		class = buffers.Large
 	}
-	return u.allocOf(class, n, a)
+	return u.allocClass(class, n, a)
 }
 
-func (u *Protocol) allocOf(class buffers.Class, n int, a buffers.Account) (p buffers.Packet, room []byte) {
+// allocClass is allocReceived with a buffer of a given size class.
+func (u *Protocol) allocClass(class buffers.Class, n int, a buffers.Account) (p buffers.Packet, room []byte) {
 	l := u.pool.Layout()
 	i, ok := u.pool.Take(class)
 	if !ok {
@@ -80,12 +82,12 @@ func (u *Protocol) allocCopy(id ID, n int) (p buffers.Packet, room []byte) {
 		return u.allocReceived(n, a)
 	}
 	if n <= u.pool.Layout().SmallSize && !u.pool.OverFree(a, buffers.Small) {
-		if p, room = u.allocOf(buffers.Small, n, a); !p.IsZero() {
+		if p, room = u.allocClass(buffers.Small, n, a); !p.IsZero() {
 			return p, room
 		}
 	}
 	if u.pool.OverFree(a, buffers.Large) {
 		return p, nil
 	}
-	return u.allocOf(buffers.Large, n, a)
+	return u.allocClass(buffers.Large, n, a)
 }

@@ -11,7 +11,7 @@ type Table struct {
 	members        shards // group, interface, socket[, source] → filter; see members.go
 	connectedPorts flows  // local port → number of sockets that are connected there
 	sockets        []socket
-	facts          []Endpoint
+	endpoints      []Endpoint
 	joined         [][]membership
 	free           []ID
 
@@ -53,11 +53,11 @@ func (t *Table) Add(e Endpoint) (ID, error) {
 	} else {
 		id = ID(len(t.sockets))
 		t.sockets = append(t.sockets, socket{})
-		t.facts = append(t.facts, Endpoint{})
+		t.endpoints = append(t.endpoints, Endpoint{})
 		t.joined = append(t.joined, nil)
 	}
 	t.sockets[id] = socket{flags: flagUsed}
-	t.link(id, e)
+	t.linkSocket(id, e)
 	return id, nil
 }
 
@@ -66,21 +66,21 @@ func (t *Table) Change(id ID, e Endpoint) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	t.unlink(id)
-	t.link(id, e)
+	t.unlinkSocket(id)
+	t.linkSocket(id, e)
 	return nil
 }
 
 // Remove removes a socket and its memberships.
 func (t *Table) Remove(id ID) {
 	t.leaveAll(id)
-	t.unlink(id)
-	t.sockets[id], t.facts[id] = socket{}, Endpoint{}
+	t.unlinkSocket(id)
+	t.sockets[id], t.endpoints[id] = socket{}, Endpoint{}
 	t.free = append(t.free, id)
 }
 
 // Endpoint is what Add or Change gave for a socket.
-func (t *Table) Endpoint(id ID) Endpoint { return t.facts[id] }
+func (t *Table) Endpoint(id ID) Endpoint { return t.endpoints[id] }
 
 // Owner and Account are those of Endpoint.
 func (t *Table) Owner(id ID) uint64            { return t.sockets[id].owner }
@@ -107,7 +107,8 @@ func (t *Table) Stopped(id ID) bool { return t.sockets[id].flags&flagStopped != 
 // Len is the number of sockets.
 func (t *Table) Len() int { return len(t.sockets) - len(t.free) }
 
-func (t *Table) link(id ID, e Endpoint) {
+// linkSocket enters a socket under its addresses, in front of others that have the same.
+func (t *Table) linkSocket(id ID, e Endpoint) {
 	t.writeSockets()
 	s := &t.sockets[id]
 	s.owner, s.account, s.iface = e.Owner, e.Account, e.Interface
@@ -121,16 +122,17 @@ func (t *Table) link(id ID, e Endpoint) {
 	a, b := addrKey(e.Local, e.Remote), portKey(e.LocalPort, e.RemotePort)
 	s.next = t.flows.find(a, b)
 	t.writeFlows().set(a, b, int32(id))
-	t.facts[id] = e
+	t.endpoints[id] = e
 	if !e.Remote.IsZero() {
 		t.connected++
 		t.writeConnectedPorts().set(0, uint64(e.LocalPort), max(t.connectedPorts.find(0, uint64(e.LocalPort)), 0)+1)
 	}
 }
 
-func (t *Table) unlink(id ID) {
+// unlinkSocket undoes linkSocket.
+func (t *Table) unlinkSocket(id ID) {
 	t.writeSockets()
-	e := &t.facts[id]
+	e := &t.endpoints[id]
 	a, b := addrKey(e.Local, e.Remote), portKey(e.LocalPort, e.RemotePort)
 	if head := t.flows.find(a, b); head == int32(id) {
 		if next := t.sockets[id].next; next == none {
@@ -241,6 +243,8 @@ func (t *Table) Multicast(f *Flow, dst []ID) ([]ID, wire.Drop) {
 	return t.appendReceivers(f, dst, true)
 }
 
+// appendReceivers is Broadcast and, with group, Multicast: every socket with the port whose address and interface match receives; of a group
+// also only those whose memberships let the source pass. Without a receiver the drop is the reason.
 func (t *Table) appendReceivers(f *Flow, dst []ID, group bool) ([]ID, wire.Drop) {
 	before, matched := len(dst), false
 	heads := [3]int32{none, t.flows.find(addrKey(f.Target, wire.Addr{}), portKey(f.TargetPort, 0)), t.flows.find(0, portKey(f.TargetPort, 0))}
@@ -270,7 +274,7 @@ func (t *Table) appendReceivers(f *Flow, dst []ID, group bool) ([]ID, wire.Drop)
 	return dst, wire.UDPNoSocket
 }
 
-// spread distributes flows over n sockets that share a port.
+// spread is the number, below n, of the socket that receives a flow, of n that share a port: by the flow's hash.
 func (t *Table) spread(f *Flow, n uint32) uint32 {
 	h := t.flows.hash(addrKey(f.Target, f.Source), portKey(f.TargetPort, f.SourcePort))
 	return uint32((h >> 32 & 0xffffffff) * uint64(n) >> 32)

@@ -12,7 +12,7 @@ import (
 // identification is used up, no neighbour is asked for or kept alive, nothing is looped, queued or counted. p stays the caller's. EAGAIN:
 // the neighbour is not known.
 func (u *Protocol) WarmSend(id ID, to wire.Addr, port uint16, p buffers.Packet) (Prepared, ip.Errno) {
-	i := u.find(id, to, port)
+	i := u.findDestination(id, to, port)
 	x, n := &u.destinations[i], p.Len()
 	switch {
 	case x.errno != 0:
@@ -35,10 +35,10 @@ func (u *Protocol) WarmSend(id ID, to wire.Addr, port uint16, p buffers.Packet) 
 	return r, 0
 }
 
-// Header writes the headers of a destination to dst, zero where packets differ. n is their length, also when dst is too short. ENOTCONN:
-// the neighbour is not known. EOPNOTSUPP: no link carries what goes there, so that no headers are made.
+// Header writes the headers of a destination to dst; fields that differ from packet to packet are zero. n is their length, also when dst is
+// too short (ENOBUFS) or nil. ENOTCONN: the neighbour is not known. EOPNOTSUPP: no link carries datagrams to the destination.
 func (u *Protocol) Header(id ID, to wire.Addr, port uint16, dst []byte) (n int, e ip.Errno) {
-	x := &u.destinations[u.find(id, to, port)]
+	x := &u.destinations[u.findDestination(id, to, port)]
 	switch {
 	case x.errno != 0:
 		return 0, x.errno

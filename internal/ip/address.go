@@ -6,24 +6,24 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// AddressKind says whose an address is.
+// AddressKind says whether an address is the host's own.
 type AddressKind uint8
 
-// Whose an address may be.
+// The kinds of address.
 const (
 	AddressOther     AddressKind = iota // another host's, or a group
 	AddressLocal                        // of one of the host's interfaces
 	AddressBroadcast                    // all hosts of an interface's subnet
 )
 
-// localAddress is an address that is not another host's.
+// localAddress is an address of this host, or a broadcast address of one of its subnets.
 type localAddress struct {
 	addr  wire.Addr
 	iface uint32 // of a broadcast address
 	kind  AddressKind
 }
 
-// readAddresses takes the host's addresses over.
+// readAddresses makes the list of local addresses, and its filter, from the host's tables.
 func (s *Stack) readAddresses() {
 	s.addresses, s.lastAddr, s.addressFilter = s.addresses[:0], localAddress{}, 0
 	for _, a := range s.snapshot.Addresses() {
@@ -44,8 +44,8 @@ func (s *Stack) readAddresses() {
 // filterBit is the bit of an address in a filter of 64: an address whose bit is not set is not among those the filter was made of.
 func filterBit(a wire.Addr) uint64 { return 1 << (a.Uint32() * 0x9e3779b1 >> 26) }
 
-// AddressKind is whose address it is, for a packet of the interface. The last one that was found is kept; the sources of received packets are
-// mostly told from the host's own addresses by the filter.
+// AddressKind looks an address of a packet up among the local ones; iface is the interface that the packet came by. The last result is kept,
+// and the filter rules out most addresses of other hosts without a search.
 func (s *Stack) AddressKind(a wire.Addr, iface uint32) AddressKind {
 	if a == s.lastAddr.addr && (s.lastAddr.iface == iface || s.lastAddr.iface == 0) {
 		return s.lastAddr.kind

@@ -40,7 +40,7 @@ const (
 
 // Resolve asks for a neighbour's station. In a full table unused entries make room, then those that did not answer.
 func (h *LocalHost) Resolve(t host.Target) {
-	if n := h.find(t); n != nil {
+	if n := h.findNeighbour(t); n != nil {
 		if n.unused {
 			n.unused, n.serial = false, h.generation+1
 			h.noteChange(t)
@@ -48,7 +48,7 @@ func (h *LocalHost) Resolve(t host.Target) {
 		return
 	}
 	if len(h.neighbours) < tableLimit || h.evict(isUnused) || h.evict(isFailed) {
-		h.neighbours = append(h.neighbours, neighbour{Target: t, state: incomplete, tries: 1, due: h.stack.now + askAgain})
+		h.neighbours = append(h.neighbours, neighbour{Target: t, state: incomplete, tries: 1, due: h.stack.now + requestInterval})
 		h.stack.requestNeighbour(t, wire.MAC{})
 	}
 }
@@ -56,7 +56,7 @@ func (h *LocalHost) Resolve(t host.Target) {
 func isUnused(n *neighbour) bool { return n.unused }
 func isFailed(n *neighbour) bool { return n.state == failed }
 
-// evict removes the oldest entry of a kind.
+// evict removes the oldest entry of a kind, and reports whether there was one.
 func (h *LocalHost) evict(kind func(n *neighbour) bool) bool {
 	for i := range h.neighbours {
 		if kind(&h.neighbours[i]) {
@@ -67,10 +67,11 @@ func (h *LocalHost) evict(kind func(n *neighbour) bool) bool {
 	return false
 }
 
-// learn takes over what an ARP packet says of its sender. Only a host that asks for us gets a new entry, because an answer to it is likely
-// (RFC 826); other packets change entries that exist. Made-up senders replace each other: no used entry, and no snapshot is made for them.
+// learn enters the sender of an ARP packet. Only a host that asks for our address gets a new entry, because an answer to it is likely
+// (RFC 826); other packets change entries that exist. New entries are unused and replace each other, so that forged packets displace no entry
+// in use and cause no snapshot.
 func (h *LocalHost) learn(now clock.Time, t host.Target, mac wire.MAC, asksForUs bool) {
-	n := h.find(t)
+	n := h.findNeighbour(t)
 	if n == nil {
 		if !asksForUs || !h.isOnLink(t) || !h.makeRoomForUnused() {
 			return
@@ -103,6 +104,7 @@ func (h *LocalHost) makeRoomForUnused() bool {
 	return unused < unusedLimit && len(h.neighbours) < tableLimit || h.evict(isUnused)
 }
 
+// deadline is when advance has something to do.
 func (h *LocalHost) deadline() clock.Time {
 	next := clock.Never
 	for i := range h.neighbours {
@@ -111,7 +113,8 @@ func (h *LocalHost) deadline() clock.Time {
 	return next
 }
 
-// advance asks, asks again, and gives up.
+// advance does what is due in the ARP table: it repeats requests, gives up neighbours that do not answer, confirms those in use, and forgets the
+// others. See neighbour for the states.
 func (h *LocalHost) advance(now clock.Time) {
 	changed := false
 	kept := h.neighbours[:0]
@@ -134,9 +137,9 @@ func (h *LocalHost) advance(now clock.Time) {
 		if n.tries < askTries {
 			h.stack.requestNeighbour(n.Target, n.mac)
 			n.tries++
-			n.due = now + askAgain
+			n.due = now + requestInterval
 		} else {
-			n.state, n.due, n.serial, changed = failed, now+askAgain, h.generation+1, true
+			n.state, n.due, n.serial, changed = failed, now+requestInterval, h.generation+1, true
 			h.changed = append(h.changed, n.Target)
 		}
 		kept = append(kept, n)
@@ -170,6 +173,7 @@ func (s *Stack) requestNeighbour(t host.Target, mac wire.MAC) {
 	s.sendARP(i, to, wire.ARPFields{Operation: wire.ARPRequest, SenderMAC: s.links[i].MAC, SenderAddr: source, TargetMAC: mac, TargetAddr: target})
 }
 
+// sendARP queues an ARP packet on link i.
 func (s *Stack) sendARP(i int, to wire.MAC, f wire.ARPFields) {
 	l := &s.links[i]
 	eth := wire.EthernetFields{Target: to, Source: l.MAC, Tag: wire.Tag(l.VLAN), Type: wire.TypeARP}

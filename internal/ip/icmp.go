@@ -29,7 +29,8 @@ func (s *Stack) icmp(now clock.Time, i int, p *Parsed) wire.Drop {
 	return wire.ICMPType // an echo reply: no socket of this stack sends requests
 }
 
-// icmpError asks the protocol of the quoted packet whether it has sent it.
+// icmpError passes an ICMP error on to the protocol of the packet that it quotes, which checks that it has sent that packet. A packet that was
+// too long for a router then lowers the path's MTU.
 func (s *Stack) icmpError(now clock.Time, h *wire.ICMP, body []byte) wire.Drop {
 	q, d := wire.ParseQuote(h, body)
 	if d != wire.Accept {
@@ -92,6 +93,7 @@ func (s *Stack) SendPortUnreachable(now clock.Time, i int, p *Parsed) {
 // answerLimit is how many ICMP messages a second other hosts can make this stack send (RFC 1812 section 4.3.2.8).
 const answerLimit = 1000
 
+// mayAnswer counts an ICMP answer and reports whether the limit of the current second allows it.
 func (s *Stack) mayAnswer(now clock.Time) bool {
 	if now-s.answersFrom >= clock.Time(1e9) {
 		s.answersFrom, s.answers = now, 0

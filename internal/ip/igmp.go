@@ -56,7 +56,7 @@ func (s *Stack) MembershipChanged(now clock.Time, group wire.Addr, iface uint32)
 	if is.exclude || len(is.sources) > 0 {
 		s.igmp.groups = append(s.igmp.groups, is)
 	}
-	records := changes(&was, &is)
+	records := changeRecords(&was, &is)
 	if len(records) == 0 {
 		return
 	}
@@ -64,8 +64,8 @@ func (s *Stack) MembershipChanged(now clock.Time, group wire.Addr, iface uint32)
 	s.schedule(report{at: now + clock.Time(s.random()%unsolicited), iface: iface, group: group, change: true})
 }
 
-// changes are the records that lead from one state to another (RFC 9776 section 5.1).
-func changes(was, is *groupState) (list []wire.Record) {
+// changeRecords are the records that report the change of a group's filter from one state to another (RFC 9776 section 5.1).
+func changeRecords(was, is *groupState) (list []wire.Record) {
 	add := func(kind uint8, sources []wire.Addr, always bool) {
 		if len(sources) > 0 || always {
 			list = append(list, wire.Record{Type: kind, Group: is.group, Sources: bytesOf(sources)})
@@ -86,6 +86,7 @@ func changes(was, is *groupState) (list []wire.Record) {
 	return list
 }
 
+// without lists the elements of a that are not in b.
 func without(a, b []wire.Addr) (rest []wire.Addr) {
 	for _, x := range a {
 		if !slices.Contains(b, x) {
@@ -95,6 +96,7 @@ func without(a, b []wire.Addr) (rest []wire.Addr) {
 	return rest
 }
 
+// bytesOf is a list of addresses as a record has them.
 func bytesOf(list []wire.Addr) (b []byte) {
 	for _, a := range list {
 		b = append(b, a[:]...)
@@ -159,6 +161,7 @@ func (s *Stack) schedule(r report) {
 	}
 }
 
+// igmpDeadline is when igmpAdvance has a report to send.
 func (s *Stack) igmpDeadline() clock.Time {
 	next := clock.Never
 	for n := range s.igmp.pending {
@@ -167,6 +170,7 @@ func (s *Stack) igmpDeadline() clock.Time {
 	return next
 }
 
+// igmpAdvance sends the reports that are due.
 func (s *Stack) igmpAdvance(now clock.Time) {
 	for n := 0; n < len(s.igmp.pending); {
 		r := s.igmp.pending[n]
@@ -175,12 +179,12 @@ func (s *Stack) igmpAdvance(now clock.Time) {
 			continue
 		}
 		s.igmp.pending = slices.Delete(s.igmp.pending, n, n+1)
-		s.answer(&r)
+		s.sendAnswer(&r)
 	}
 }
 
-// answer sends a pending report, with the state as it is now.
-func (s *Stack) answer(r *report) {
+// sendAnswer sends a pending report, with the members' filters as they are now.
+func (s *Stack) sendAnswer(r *report) {
 	groups := []wire.Addr{r.group}
 	if r.group.IsZero() {
 		groups = s.members.Groups(r.iface, groups[:0])

@@ -22,8 +22,8 @@ const (
 	controlIGMP
 )
 
-// Input takes frames of link i, MaxBurst at most. All their packets are the stack's from here on: protocols deliver them, or they are
-// released.
+// Input receives frames of link i, MaxBurst at most: it reads the headers of all, calls each protocol that has packets among them once, and then
+// handles control messages and drops. The caller must not use the frames' packets afterwards: protocols deliver them, or they are released.
 func (s *Stack) Input(now clock.Time, i int, frames []Frame) {
 	s.now = now
 	b := &s.burst
@@ -52,14 +52,15 @@ func (s *Stack) Input(now clock.Time, i int, frames []Frame) {
 	}
 }
 
-// parse reads the headers of a frame.
+// parse reads the headers of a frame that came by interface in, up to IPv4's, and decides which pass of Input handles it (Parsed.turn). It
+// returns the reason to drop the frame, Accept for none.
 func (s *Stack) parse(in *Interface, p *Parsed) wire.Drop {
 	eth, tag, typ, rest, drop := wire.ParseEthernet(p.Frame)
 	if drop != wire.Accept {
 		return drop
 	}
 	if drop = tag.Expect(in.VLAN ^ in.vlanDown); drop != wire.Accept {
-		if in = s.tagged(in, tag); in == nil {
+		if in = s.interfaceForTag(in, tag); in == nil {
 			return drop
 		}
 	}

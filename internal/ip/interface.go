@@ -48,7 +48,7 @@ type attachedLink struct {
 	Interface
 	queue   []Out    // frames that wait for the link
 	senders []Sender // of those, by the same index
-	most    int      // the MTU that the link was opened with
+	maxMTU  int      // the MTU that the link was opened with
 	down    bool     // carries nothing at the moment
 }
 
@@ -66,7 +66,7 @@ func SenderOf(protocol uint8, number int32) Sender {
 // leastMTU is the smallest that IPv4 allows (RFC 791).
 const leastMTU = 68
 
-// Validate names what cannot be an interface's.
+// Validate reports whether the fields can be an interface's; the error shows them.
 func (l *Interface) Validate() error {
 	if l.Index <= 0 || l.MTU < leastMTU || l.VLAN > 4094 || l.MAC.IsGroup() {
 		return fmt.Errorf("interface of Index %d, MTU %d, VLAN %d, MAC %v: want a positive index, an MTU of at least 68, "+
@@ -98,8 +98,8 @@ func (s *Stack) ReceivesAll(i int) bool {
 	return l.VLAN == l.vlanDown && l.Member < MemberInactive
 }
 
-// tagged finds the interface that a frame with this tag is for, of those that have one wire; nil for none.
-func (s *Stack) tagged(in *Interface, tag wire.Tag) *Interface {
+// interfaceForTag finds the interface that a frame with this tag is for, of those on the same wire; nil for none.
+func (s *Stack) interfaceForTag(in *Interface, tag wire.Tag) *Interface {
 	if in.Wire == 0 {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (l *attachedLink) sends() bool { return !l.down && l.Member <= MemberActive
 
 // fits reports whether the link takes a frame, which may have been made for another link of its interface.
 func (l *attachedLink) fits(p buffers.Packet) bool {
-	room := wire.EthernetLen + l.most
+	room := wire.EthernetLen + l.maxMTU
 	if l.VLAN != 0 {
 		room += wire.VLANLen
 	}

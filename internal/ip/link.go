@@ -80,7 +80,7 @@ func (s *Stack) moveQueued(i int) bool {
 			to.senders = append(to.senders, l.senders[j])
 		} else {
 			s.queued--
-			s.lost(o.Packet, o.Token, unix.EMSGSIZE)
+			s.loseFrame(o.Packet, o.Token, unix.EMSGSIZE)
 		}
 	}
 	clear(l.queue)
@@ -91,7 +91,7 @@ func (s *Stack) moveQueued(i int) bool {
 // dropQueued drops the frames that are queued for a link that carries none any more.
 func (s *Stack) dropQueued(l *attachedLink) {
 	for _, o := range l.queue {
-		s.lost(o.Packet, o.Token, unix.ENETDOWN)
+		s.loseFrame(o.Packet, o.Token, unix.ENETDOWN)
 	}
 	s.queued -= len(l.queue)
 	clear(l.queue)
@@ -104,15 +104,15 @@ func (s *Stack) dropQueued(l *attachedLink) {
 func (s *Stack) followInterfaces() {
 	for i := range s.links {
 		l := &s.links[i]
-		if l.most == 0 {
-			l.most = l.MTU
+		if l.maxMTU == 0 {
+			l.maxMTU = l.MTU
 		}
 		h, ok := s.snapshot.Link(l.Index)
 		if !ok {
 			continue
 		}
 		if h.MTU >= leastMTU {
-			l.MTU = min(h.MTU, l.most)
+			l.MTU = min(h.MTU, l.maxMTU)
 		}
 		if !l.Chosen && !h.MAC.IsZero() && !h.MAC.IsGroup() {
 			l.MAC = h.MAC

@@ -65,7 +65,7 @@ func (h *LocalHost) Snapshot() *host.Snapshot {
 	return h.snapshot
 }
 
-// publishIfStale makes the snapshot that is due: one for all that a burst of frames has changed.
+// publishIfStale makes a new snapshot if neighbours have changed since the last: one snapshot for all that a burst of frames has changed.
 func (h *LocalHost) publishIfStale() {
 	if h.stale {
 		h.publish()
@@ -120,7 +120,8 @@ const (
 	failed  // it did not answer
 )
 
-func (h *LocalHost) find(t host.Target) *neighbour {
+// findNeighbour is the ARP entry of a neighbour; nil for none.
+func (h *LocalHost) findNeighbour(t host.Target) *neighbour {
 	for i := range h.neighbours {
 		if h.neighbours[i].Target == t {
 			return &h.neighbours[i]
@@ -137,14 +138,15 @@ func (h *LocalHost) noteChange(t host.Target) {
 
 // Use notes that a neighbour was sent to.
 func (h *LocalHost) Use(t host.Target) {
-	if n := h.find(t); n != nil {
+	if n := h.findNeighbour(t); n != nil {
 		n.used = true
 	}
 }
 
-// useLearned is the station of a neighbour that no snapshot has yet: it asked for us, and is now sent to.
+// useLearned is the station of a neighbour that has asked for us and is sent to now for the first time: it is in no snapshot yet, but in the
+// next.
 func (h *LocalHost) useLearned(t host.Target) (wire.MAC, bool) {
-	n := h.find(t)
+	n := h.findNeighbour(t)
 	if n == nil || n.state != reachable && n.state != probing {
 		return wire.MAC{}, false
 	}
@@ -156,4 +158,4 @@ func (h *LocalHost) useLearned(t host.Target) (wire.MAC, bool) {
 var kernelState = [...]host.State{incomplete: unix.NUD_INCOMPLETE, reachable: unix.NUD_REACHABLE, probing: unix.NUD_PROBE, failed: unix.NUD_FAILED}
 
 // askAgain is how long after a request for a neighbour the next one follows (RFC 1122 section 2.3.2.1: one a second at most).
-const askAgain = clock.Time(1e9)
+const requestInterval = clock.Time(1e9)

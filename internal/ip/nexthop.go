@@ -52,6 +52,7 @@ func (h *nextHops) reset() {
 	h.used, h.hand = false, 0
 }
 
+// deadline is when keepNeighboursAlive has something to do.
 func (h *nextHops) deadline() clock.Time {
 	if h.used {
 		return h.sweep
@@ -114,7 +115,7 @@ func (s *Stack) station(t host.Target) (wire.MAC, bool) {
 	return wire.MAC{}, false
 }
 
-// refreshHop takes over what a next hop answers now.
+// refreshHop reads a next hop's station from the host's tables. If it has changed, the routes to it are stale and the protocols are notified.
 func (s *Stack) refreshHop(i int32) {
 	h := &s.hops.list[i]
 	mac, known := s.station(h.target())
@@ -127,7 +128,7 @@ func (s *Stack) refreshHop(i int32) {
 	s.notify(Change{Kind: NextHopChanged, Addr: h.addr, Interface: int(h.iface)})
 }
 
-// followNeighbours takes over the changes of neighbours from number since on.
+// followNeighbours refreshes the next hops whose neighbours have changed since a number of the snapshot's log.
 func (s *Stack) followNeighbours(since uint64) {
 	list, ok := s.snapshot.ChangedNeighbours(since)
 	if !ok { // more than the log holds: any may have changed
@@ -176,11 +177,12 @@ func (s *Stack) MoveRouteGeneration() { s.routeGeneration++ }
 
 // InvalidateRoutes makes all routes stale, because an answer of LoopViaKernel has changed, a link, or the host's tables.
 func (s *Stack) InvalidateRoutes() {
-	s.staleRoutes()
+	s.markRoutesStale()
 	s.notify(Change{Kind: TablesChanged})
 }
 
-func (s *Stack) staleRoutes() {
+// markRoutesStale makes all routes stale without notifying the protocols.
+func (s *Stack) markRoutesStale() {
 	s.tables++
 	s.routeGeneration++
 	s.hops.reset()

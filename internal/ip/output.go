@@ -35,7 +35,7 @@ func (s *Stack) SendFrame(now clock.Time, r *Route, p buffers.Packet, token uint
 		s.stats.Resolutions++
 		t := s.hops.list[r.hop].target()
 		if s.waiting.Len() == 0 {
-			s.askAt = now + askAgain
+			s.askAt = now + requestInterval
 		}
 		s.waiting.Add(now, s.snapshot, t, waitingFrame{p, token, r.link})
 		s.host.Resolve(t)
@@ -52,6 +52,7 @@ func (s *Stack) QueueFrame(now clock.Time, r *Route, o Out, from Sender) {
 	s.queue(int(r.link), o, from)
 }
 
+// queue appends a frame to the queue of link i; from is the socket that Recall finds it by, or 0.
 func (s *Stack) queue(i int, o Out, from Sender) {
 	s.stats.Sent++
 	s.queued++
@@ -130,8 +131,8 @@ func (s *Stack) ClearFailures() {
 	s.failures = s.failures[:0]
 }
 
-// lost drops a frame that will not leave, and reports it if it has a token.
-func (s *Stack) lost(p buffers.Packet, token uint64, e Errno) {
+// loseFrame drops a frame that cannot leave, and lists it in Failures if it has a token.
+func (s *Stack) loseFrame(p buffers.Packet, token uint64, e Errno) {
 	s.stats.Lost++
 	if token == 0 {
 		s.pool.FreeTransmit(p)
@@ -147,23 +148,24 @@ type waitingFrame struct {
 	link   int16
 }
 
-// resolved sends a frame whose neighbour has a station now, unless its link has changed meanwhile.
-func (s *Stack) resolved(w waitingFrame, n host.Neighbour) {
+// sendResolved queues a frame that waited for its neighbour's station, which is known now. It is lost if its link is down, or another link is
+// too short for it.
+func (s *Stack) sendResolved(w waitingFrame, n host.Neighbour) {
 	i := s.sendingLink(int(w.link))
 	switch l := &s.links[i]; {
 	case !l.sends():
-		s.lost(w.packet, w.token, unix.ENETDOWN)
+		s.loseFrame(w.packet, w.token, unix.ENETDOWN)
 	case !l.fits(w.packet):
-		s.lost(w.packet, w.token, unix.EMSGSIZE)
+		s.loseFrame(w.packet, w.token, unix.EMSGSIZE)
 	default:
 		copy(w.packet.Bytes(), n.MAC[:])
 		s.queue(i, Out{Packet: w.packet, Token: w.token}, 0)
 	}
 }
 
-// giveUp ends a frame whose neighbour did not answer.
-func (s *Stack) giveUp(w waitingFrame, _ host.Target, _ host.GiveUp) {
-	s.lost(w.packet, w.token, unix.EHOSTUNREACH)
+// onGiveUp is called by the queue of waiting frames for one whose neighbour did not answer.
+func (s *Stack) onGiveUp(w waitingFrame, _ host.Target, _ host.GiveUp) {
+	s.loseFrame(w.packet, w.token, unix.EHOSTUNREACH)
 }
 
 // AwaitedNeighbours appends the neighbours that frames wait for to list.
@@ -172,16 +174,16 @@ func (s *Stack) AwaitedNeighbours(list []host.Target) []host.Target {
 	return list
 }
 
-// askForAwaited asks again for the neighbours that frames wait for, once a second (RFC 1122 section 2.3.2.1): the first request may have
-// been one too many in its second, or the interface was down.
-func (s *Stack) askForAwaited(now clock.Time) {
+// resolveAwaited asks again for the neighbours that frames wait for, once a second (RFC 1122 section 2.3.2.1): the first request may have
+// been refused because another came in the same second, or the interface was down.
+func (s *Stack) resolveAwaited(now clock.Time) {
 	if s.waiting.Len() > 0 && now >= s.askAt {
-		s.askAt = now + askAgain
+		s.askAt = now + requestInterval
 		s.waiting.Targets(s.host.Resolve)
 	}
 }
 
-// sendControl queues a frame of the stack's own. Without a buffer it is lost: the host that waits for it asks again.
+// sendControl queues a frame of ARP, ICMP or IGMP. Without a free buffer it is lost, and counted: these protocols repeat.
 func (s *Stack) sendControl(i int, frame []byte) {
 	p, err := s.pool.Alloc(len(frame))
 	if err != nil {

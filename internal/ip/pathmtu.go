@@ -21,7 +21,7 @@ const (
 	leastPathMTU = 552 // what Linux believes at the least: net.ipv4.route.min_pmtu
 )
 
-// pathMTU is the MTU of the path to an address that a message gave, else the largest possible.
+// pathMTU is the MTU of the path to an address that an ICMP message has reported, else the largest possible.
 func (s *Stack) pathMTU(to wire.Addr) int {
 	for i := range s.pathMTUs {
 		if s.pathMTUs[i].to == to {
@@ -45,7 +45,7 @@ func (s *Stack) lowerPathMTU(now clock.Time, to wire.Addr, mtu int) {
 	}
 	s.pathMTUs = s.pathMTUs[:min(n, pathMTULimit-1)]
 	s.pathMTUs = append(s.pathMTUs, pathMTU{to: to, mtu: max(mtu, leastPathMTU), until: now + pathMTUTime})
-	s.staleRoutes()
+	s.markRoutesStale()
 	s.notify(Change{Kind: PathMTUChanged, Addr: to})
 }
 
@@ -58,11 +58,12 @@ func (s *Stack) forgetPathMTUs(now clock.Time) {
 		}
 		to := s.pathMTUs[i].to
 		s.pathMTUs = slices.Delete(s.pathMTUs, i, i+1)
-		s.staleRoutes()
+		s.markRoutesStale()
 		s.notify(Change{Kind: PathMTUChanged, Addr: to})
 	}
 }
 
+// pathMTUDeadline is when forgetPathMTUs has something to do.
 func (s *Stack) pathMTUDeadline() clock.Time {
 	next := clock.Never
 	for i := range s.pathMTUs {

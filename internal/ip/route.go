@@ -81,6 +81,8 @@ func (s *Stack) Resolve(now clock.Time, r *Route) {
 	}
 }
 
+// findRoute decides how packets of a query travel, and fills in r: by the kernel, within this stack, or by a link. The host's tables choose
+// interface, source and gateway; see the cases for what only the kernel can deliver.
 func (s *Stack) findRoute(r *Route, q *Query) Errno {
 	if s.config.SendViaKernel != nil && s.config.SendViaKernel(q.Owner, q.Target, q.Port) {
 		return r.viaKernel()
@@ -123,7 +125,7 @@ func (s *Stack) findRoute(r *Route, q *Query) Errno {
 		return unix.EADDRNOTAVAIL
 	}
 	r.link = int16(l)
-	return s.overLink(r, &w, q)
+	return s.routeOverLink(r, &w, q)
 }
 
 // loopsViaKernel reports whether packets to a group are left to the kernel, so that its sockets on this host receive them.
@@ -135,14 +137,14 @@ func (s *Stack) loopsViaKernel(q *Query, iface int) bool {
 	return ask == nil || ask(q.Owner, q.Target, q.Port, iface)
 }
 
-// viaKernel: the kernel fragments what is too long, and says what it refuses.
+// viaKernel makes r a route by the socket's descriptor: the kernel fragments packets that are too long, and returns errors.
 func (r *Route) viaKernel() Errno {
 	r.Kind, r.MTU = RouteViaKernel, wire.IPv4Max
 	return 0
 }
 
-// overLink finds the next hop and makes the headers.
-func (s *Stack) overLink(r *Route, w *host.RouteResult, q *Query) Errno {
+// routeOverLink completes a route that leaves by a link: its MTU, its next hop and the headers. w is the host's result.
+func (s *Stack) routeOverLink(r *Route, w *host.RouteResult, q *Query) Errno {
 	l := &s.links[r.link]
 	mtu := min(w.MTU, l.MTU, s.pathMTU(q.Target))
 	r.FragmentsHere = s.localHost != nil

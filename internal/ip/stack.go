@@ -110,7 +110,7 @@ func New(c Config) (*Stack, error) {
 		s.links = append(s.links, attachedLink{Interface: l})
 	}
 	var err error
-	s.waiting, err = host.NewWaiting(host.WaitingLimits{Packets: waitingPackets, PerTarget: waitingPerTarget, Time: waitingTime}, s.giveUp)
+	s.waiting, err = host.NewWaiting(host.WaitingLimits{Packets: waitingPackets, PerTarget: waitingPerTarget, Time: waitingTime}, s.onGiveUp)
 	if err != nil {
 		return nil, err
 	}
@@ -121,18 +121,18 @@ func New(c Config) (*Stack, error) {
 	return s, nil
 }
 
-// Refresh notices that the host's tables changed. Once per turn, before Input and before sending.
+// Refresh follows changes of the host's tables. The driver calls it once per turn, before Input and before sending.
 func (s *Stack) Refresh() {
 	if now := s.host.Snapshot(); now != s.snapshot {
-		s.follow(now)
+		s.followSnapshot(now)
 	} else if s.waiting.Len() > 0 {
-		s.waiting.Check(now, s.resolved)
+		s.waiting.Check(now, s.sendResolved)
 	}
 }
 
-// follow takes over what is new in a snapshot. Frames that waited for a neighbour are queued before the protocols are notified, which may
-// queue newer ones.
-func (s *Stack) follow(now *host.Snapshot) {
+// followSnapshot replaces the snapshot of the host's tables and updates addresses, interfaces, routes and next hops. Frames that waited for a
+// neighbour are queued before the protocols are notified, which may queue newer ones.
+func (s *Stack) followSnapshot(now *host.Snapshot) {
 	before := s.snapshot
 	s.snapshot = now
 	tables := before == nil || now.Generation() != before.Generation()
@@ -141,7 +141,7 @@ func (s *Stack) follow(now *host.Snapshot) {
 		s.followInterfaces()
 	}
 	if s.waiting.Len() > 0 {
-		s.waiting.Check(now, s.resolved)
+		s.waiting.Check(now, s.sendResolved)
 	}
 	switch {
 	case tables:
@@ -167,7 +167,7 @@ func (s *Stack) Deadline() clock.Time {
 func (s *Stack) Advance(now clock.Time) {
 	s.now = now
 	s.waiting.Expire(now)
-	s.askForAwaited(now)
+	s.resolveAwaited(now)
 	s.forgetPathMTUs(now)
 	s.keepNeighboursAlive(now)
 	if s.localHost != nil {
@@ -196,7 +196,7 @@ func (s *Stack) Stats() Stats { return s.stats }
 // GivenUp is how many frames did not find their neighbour, by reason.
 func (s *Stack) GivenUp(why host.GiveUp) uint64 { return s.waiting.GivenUp(why) }
 
-// Close gives the pool back all packets that the stack holds.
+// Close returns all packets that the stack holds to the pool.
 func (s *Stack) Close() {
 	s.waiting.Close()
 	for i := range s.links {
