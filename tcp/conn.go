@@ -225,16 +225,16 @@ func (t *Table) wake(id ID, c *conn) {
 	}
 }
 
-// fail ends a connection for a reason. The application is told, if it has one.
+// fail ends a connection for a reason. The application is told, if it has one: of a child that nobody has taken yet as well, whose data may wait
+// to be read.
 func (t *Table) fail(id ID, c *conn, why Reason) {
 	t.closeConn(id, c)
-	switch {
-	case c.has(flagOrphan), c.listener != 0:
+	if c.has(flagOrphan) {
 		t.forget(id, c)
-	default:
-		c.flags |= flagFailed
-		t.emit(id, c, Event{Kind: EventFailed, Reason: why})
+		return
 	}
+	c.flags |= flagFailed
+	t.emit(id, c, Event{Kind: EventFailed, Reason: why})
 }
 
 // closeConn closes a connection.

@@ -9,7 +9,8 @@ const (
 	_ EventKind = iota
 	// EventConnected: the handshake that Connect began is complete.
 	EventConnected
-	// EventAccepted: a child of Listener is established. It counts against the backlog until Take, Abort or Close.
+	// EventAccepted: a child of Listener is established. It counts against the backlog until Take, Abort or Close, also when it has failed
+	// meanwhile.
 	EventAccepted
 	// EventData: Payload is the next data in order. The buffer is the transport's again; Credit opens the window for it.
 	EventData

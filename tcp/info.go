@@ -52,6 +52,23 @@ func (t *Table) State(id ID) State {
 	return Closed
 }
 
+// Endpoints are the two ends of a connection; zero for an ID that is not good.
+func (t *Table) Endpoints(id ID) (local, remote Endpoint) {
+	if c := t.get(id); c != nil {
+		return c.local, c.remote
+	}
+	return Endpoint{}, Endpoint{}
+}
+
+// SegmentSize is the most payload of a segment that is sent with the usual options: pieces of that length leave as they are. 0 for an ID that is
+// not good.
+func (t *Table) SegmentSize(id ID) int {
+	if c := t.get(id); c != nil {
+		return c.payloadLimit()
+	}
+	return 0
+}
+
 // Info is what a connection knows of itself.
 type Info struct {
 	State         State

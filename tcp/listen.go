@@ -47,6 +47,22 @@ func (t *Table) Listen(c ListenConfig) (ListenerID, error) {
 	return id, nil
 }
 
+// ConfigureListener changes the settings of the children that are accepted from now on; WindowScale stays, because handshakes may have offered it.
+func (t *Table) ConfigureListener(id ListenerID, s Settings) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if id == 0 || int(id) > len(t.listeners) || !t.listeners[id-1].open {
+		return ErrListening
+	}
+	l := &t.listeners[id-1]
+	former := l.settings
+	s.WindowScale = t.settings[former].s.WindowScale
+	l.settings = t.intern(s)
+	t.unintern(former)
+	return nil
+}
+
 // CloseListener stops it. Children that were not taken are reset.
 func (t *Table) CloseListener(now clock.Time, id ListenerID) {
 	if id == 0 || int(id) > len(t.listeners) || !t.listeners[id-1].open {

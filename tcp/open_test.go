@@ -318,6 +318,43 @@ func TestBacklog(t *testing.T) {
 	require.Equal(t, 1, s.table.Len())
 }
 
+// A child that is reset before it was taken is still the application's to take: its data may wait to be read.
+func TestChildResetBeforeItIsTaken(t *testing.T) {
+	s := newScript(t)
+	s.listen()
+	s.in("S 0:0 mss 1000")
+	s.out("S. 0:0 ack 1")
+	s.in("P. 1:5 ack 1")
+	s.in("R. 5:5 ack 1")
+	require.Equal(t, 1, s.count(EventAccepted))
+	require.Equal(t, 1, s.count(EventData))
+	require.Equal(t, 1, s.count(EventFailed))
+	require.Zero(t, s.count(EventGone))
+	require.Equal(t, Closed, s.table.State(s.id))
+	require.NoError(t, s.table.Take(s.id, 1))
+	s.table.Close(s.now, s.id)
+	s.collect()
+	require.Equal(t, 1, s.count(EventGone))
+	require.Zero(t, s.table.Len())
+}
+
+// The children of a listener have the settings that it had last.
+func TestConfigureListener(t *testing.T) {
+	s := newScript(t)
+	s.listen()
+	change := DefaultSettings()
+	change.TTL, change.WindowScale = 9, 5
+	require.NoError(t, s.table.ConfigureListener(s.listener, change))
+	require.ErrorIs(t, s.table.ConfigureListener(s.listener+1, change), ErrListening)
+	s.in("S 0:0 mss 1000")
+	s.out("S. 0:0 ack 1")
+	s.in(". 1:1 ack 1")
+	require.Equal(t, uint8(9), s.table.Settings(s.id).TTL)
+	require.Equal(t, s.settings.WindowScale, s.table.Settings(s.id).WindowScale, "handshakes may have offered the former one")
+	change.TTL = 0
+	require.ErrorIs(t, s.table.ConfigureListener(s.listener, change), ErrSettings)
+}
+
 // RFC 4987 section 3.6: over the limit of half-open connections nothing is kept, and the handshake still completes.
 func TestSynCookies(t *testing.T) {
 	for _, ts := range []bool{false, true} {

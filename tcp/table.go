@@ -144,6 +144,12 @@ func (t *Table) Output(now clock.Time, s *Segment) bool {
 	return false
 }
 
+// HasOutput reports whether Output has something to look at. HasEvents reports whether Events has something.
+func (t *Table) HasOutput() bool {
+	return t.ready.len() > 0 || t.answers.len() > 0 || t.halfOpen.send.len() > 0
+}
+func (t *Table) HasEvents() bool { return len(t.events[0]) > 0 }
+
 // Events are what happened since the last call, in order. The slice is good until the next call of Events.
 func (t *Table) Events() []Event {
 	done := t.events[0]
