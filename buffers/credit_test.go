@@ -120,3 +120,31 @@ func TestUnacknowledged(t *testing.T) {
 	require.NoError(t, pk.Release())
 	require.NoError(t, p.Verify())
 }
+
+// A frame's account gets as credit what Trim, or DeliverFrame, leaves of it: the payload, not the headers.
+func TestCreditOfFrames(t *testing.T) {
+	p := newPool(t, buffers.Layout{SmallSize: 128, SmallCount: 8, LargeSize: 1000, LargeCount: 2})
+	a := open(t, p, 0)
+	require.NoError(t, p.AskCredit(a, 7))
+	frame := func(text string) buffers.Packet {
+		i, ok := p.Take(buffers.Small)
+		require.True(t, ok)
+		return p.Fill(i, 0, copy(p.Memory(i), text), 0)
+	}
+	one := frame("header payload")
+	p.Trim(one, 7, 7, a)
+	require.NoError(t, one.Release())
+	require.Equal(t, map[buffers.Account]int{a: 7}, taken(p))
+
+	one = frame("header payload!")
+	_, ok := p.DeliverFrame(one, 7, 8, a)
+	require.True(t, ok)
+	require.NoError(t, one.Release())
+	require.Equal(t, map[buffers.Account]int{a: 8}, taken(p))
+
+	chain := p.Append(frame("header pay"), frame("load and padding"))
+	p.Trim(chain, 7, 7, a)
+	require.Equal(t, 7, chain.Len())
+	require.NoError(t, chain.Release())
+	require.Equal(t, map[buffers.Account]int{a: 7}, taken(p), "of a chain once")
+}

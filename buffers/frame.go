@@ -118,8 +118,12 @@ func (p *DriverPool) Trim(pk Packet, off, n int, a Account) {
 		m.next == none && m.flags == 0 && uint(off) <= uint(m.len) && uint(n) <= uint(m.len)-uint(off) &&
 		int(slot) < len(p.accounts) && p.accounts[slot].id == a {
 		c := p.classOf(pk.head)
+		acc := &p.accounts[slot]
 		p.accounts[0].used[c]--
-		p.accounts[slot].used[c]++
+		acc.used[c]++
+		if acc.asks {
+			p.filled[pk.head] = uint32(n)
+		}
 		m.account = slot
 		m.off += uint32(off)
 		m.len = uint32(n)
@@ -143,6 +147,9 @@ func (p *DriverPool) DeliverFrame(pk Packet, off, n int, a Account) (over, ok bo
 	acc := &p.accounts[slot]
 	p.accounts[0].used[c]--
 	acc.used[c]++
+	if acc.asks {
+		p.filled[pk.head] = uint32(n)
+	}
 	m.account = slot
 	m.off += uint32(off)
 	m.len = uint32(n)
@@ -166,6 +173,9 @@ func (p *DriverPool) trimSlow(pk Packet, off, n int, a Account) {
 	if int(slot) >= len(p.accounts) || p.accounts[slot].id != a {
 		p.stats.StaleAccounts++
 		slot = 0
+	}
+	if p.accounts[slot].asks {
+		p.filled[pk.head] = uint32(n) // the head comes back with the last of the chain
 	}
 	if m.next != none || m.flags != 0 {
 		p.trimChain(pk.head, uint32(off), uint32(n), slot)

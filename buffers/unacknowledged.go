@@ -6,10 +6,10 @@ import "fmt"
 // transmitting, and its bytes must not change; between two transmissions, and after the last one until the acknowledgement, it is
 // unacknowledged: headers may be written again. An acknowledged buffer ends as any other that was sent: Complete, or FreeTransmit.
 
-// Unacknowledge notes that no link refers to the packet any more (transmitting to unacknowledged).
+// Unacknowledge notes that no link refers to the packet any more (transmitting, or completing as a link returns it, to unacknowledged).
 func (p *DriverPool) Unacknowledge(pk Packet) {
-	if m := p.mustBeLive("Unacknowledge", pk); m.state != stateTransmitting {
-		panic(fmt.Sprintf("buffers: Unacknowledge: buffer %d is %v, not transmitting", pk.head, m.state))
+	if m := p.mustBeLive("Unacknowledge", pk); m.state != stateTransmitting && m.state != stateCompleting {
+		panic(fmt.Sprintf("buffers: Unacknowledge: buffer %d is %v, not transmitting or completing", pk.head, m.state))
 	}
 	p.setState(pk.head, stateUnacknowledged)
 }
