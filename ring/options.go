@@ -187,6 +187,9 @@ func (s *Socket) setOption(what string, o Option, value int) error {
 	if err := s.transport().SetOption(s, o, value); err != nil {
 		return &OpError{Op: "set " + what, Err: fmt.Errorf("value %d: %w", value, err)}
 	}
+	if s.handle.Kind == KindStream && s.state == stateNew {
+		s.activate().options.noteStream(o, value)
+	}
 	if kept := (&SocketOptions{}).note(o, value); !kept {
 		return nil
 	}

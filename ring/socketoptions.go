@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// SocketOptions are what the application said of a datagram socket, for drivers with a stack of their own.
+// SocketOptions are what the application said of a socket, for drivers with a stack of their own.
 type SocketOptions struct {
 	TTL, TOS, MulticastTTL      int
 	MulticastLoop, MulticastAll bool
@@ -14,6 +14,7 @@ type SocketOptions struct {
 	ReuseAddr, ReusePort        bool
 	ReceiveBuffer               int // 0: the default
 	Groups                      []Membership
+	Stream                      []OptionValue // what was set on a stream that neither listens nor connects yet
 
 	names map[int]string // of the interfaces that groups were joined on by name
 }
@@ -23,6 +24,12 @@ type Membership struct {
 	Group     netip.Addr
 	Interface int        // 0: the routing table chooses
 	Source    netip.Addr // invalid: all
+}
+
+// OptionValue is an option that was set.
+type OptionValue struct {
+	Option Option
+	Value  int
 }
 
 // defaultSocketOptions are Linux's.
@@ -79,7 +86,7 @@ func (s *Socket) Device() int {
 // isDefault reports that no option was set.
 func (x *SocketOptions) isDefault() bool {
 	return x.TTL == 0 && x.TOS == 0 && x.MulticastTTL == 0 && !x.MulticastLoop && !x.MulticastAll && x.MulticastInterface == 0 && !x.Broadcast &&
-		!x.ReuseAddr && !x.ReusePort && x.ReceiveBuffer == 0 && x.Groups == nil && x.names == nil
+		!x.ReuseAddr && !x.ReusePort && x.ReceiveBuffer == 0 && x.Groups == nil && x.Stream == nil && x.names == nil
 }
 
 // note keeps the value of an option that has a field, and reports whether it has one.
@@ -110,6 +117,17 @@ func (x *SocketOptions) note(o Option, value int) bool {
 		return false
 	}
 	return true
+}
+
+// noteStream keeps an option of a stream: the value that was set last.
+func (x *SocketOptions) noteStream(o Option, value int) {
+	for i := range x.Stream {
+		if x.Stream[i].Option == o {
+			x.Stream[i].Value = value
+			return
+		}
+	}
+	x.Stream = append(x.Stream, OptionValue{o, value})
 }
 
 // member adds a membership that the transport has joined, or removes one that it has left.

@@ -205,6 +205,13 @@ func SetTransport(s *Socket, t Transport, c Conn) {
 	}
 }
 
+// SetLocal gives the socket its local address, which its transport chooses when the socket is on its ring. For drivers, in Attach.
+func SetLocal(s *Socket, local netip.AddrPort) {
+	if s.readable() {
+		s.setLocal(local)
+	}
+}
+
 func (s *Socket) setTransport(t Transport, c Conn) {
 	s.via, s.handle.Conn = s.makerSet().addTransport(t), c
 }
