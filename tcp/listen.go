@@ -47,7 +47,7 @@ func (t *Table) Listen(c ListenConfig) (ListenerID, error) {
 	return id, nil
 }
 
-// ConfigureListener changes the settings of the children that are accepted from now on; WindowScale stays, because handshakes may have offered it.
+// ConfigureListener changes the settings of the children that are accepted from now on. WindowScale stays: handshakes may have offered it.
 func (t *Table) ConfigureListener(id ListenerID, s Settings) error {
 	if err := s.check(); err != nil {
 		return err

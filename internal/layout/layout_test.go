@@ -71,6 +71,7 @@ var level = map[string]int{
 
 	"ring/transport/stack":           7,
 	"ring/transport/repair":          7,
+	"ring/transport/stream":          7,
 	"ring/transport/memory/protocol": 4,
 
 	"ring/offload/handoff":  7,

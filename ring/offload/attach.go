@@ -18,7 +18,7 @@ const defaultReceiveBuffer = 212992
 func (d *driver) Attach(s *ring.Socket) error {
 	h := ring.HandleOf(s)
 	if h.Kind != ring.KindDatagram {
-		return noTCP()
+		return d.attachStream(s)
 	}
 	e := d.table.add(s)
 	local := s.LocalAddr()
@@ -129,6 +129,10 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 // Receive starts or stops reading. Datagrams for a socket that is stopped are kept, up to its receive buffer, and delivered when it starts
 // again.
 func (d *driver) Receive(s *ring.Socket, on bool) error {
+	if d.carriesStream(s) {
+		d.streams.Receive(s, on)
+		return nil
+	}
 	e := d.table.of(s)
 	switch {
 	case e == nil && !on:
@@ -148,6 +152,10 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 
 // NotifyWritable asks for one Writable when there is a buffer to send with; on a shadow, when the kernel has room.
 func (d *driver) NotifyWritable(s *ring.Socket) error {
+	if d.carriesStream(s) {
+		d.streams.NotifyWritable(s)
+		return nil
+	}
 	e := d.table.of(s)
 	if e == nil {
 		return fmt.Errorf("offload: notify writable: socket %d is not attached", s.ID())
@@ -162,6 +170,10 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 // Detach removes a socket from the stack, the claims and the list of shadows. Always done at once: packets of it that a link still has are
 // completed as others are.
 func (d *driver) Detach(s *ring.Socket) bool {
+	if d.carriesStream(s) {
+		d.streams.Detach(s)
+		return true
+	}
 	e := d.table.of(s)
 	if e == nil {
 		return true

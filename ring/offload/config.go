@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -49,6 +50,9 @@ type Config struct {
 	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next
 	// Poll.
 	Gather int
+	// TCP, unless nil, has the stack carry TCP over IPv4. Only with a MemoryHost: beside a kernel the claims of ports, and what keeps the kernel
+	// from resetting peers, are missing.
+	TCP    *stream.Options
 	Clock  clock.Source  // nil: clock.Now
 	Random func() uint64 // nil: the runtime's
 	// Sleep, when not nil, takes the place of the timer descriptor, for worlds whose time no kernel knows: Arm tells it when the ring is to
@@ -106,6 +110,8 @@ func (c *Config) complete() error {
 		return bad("MTU", c.MTU)
 	case c.Sender != nil && c.MemoryHost != nil:
 		return bad("Sender, and a MemoryHost:", "no kernel")
+	case c.TCP != nil && c.MemoryHost == nil:
+		return bad("TCP, and a MemoryHost:", nil)
 	case c.ShadowEvery < 0:
 		return bad("ShadowEvery", c.ShadowEvery)
 	case c.Gather < 0 || c.Gather > stack.QueueLimit:

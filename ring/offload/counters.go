@@ -24,6 +24,7 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 		add(why.String(), d.ip.GivenUp(why))
 	}
 	s, u := d.ip.Stats(), d.udp.Stats()
+	d.streamCounters(add)
 	add("stack.delivered", u.Delivered)
 	add("stack.partial_sums", u.Partial)
 	add("stack.kept", u.Backlogged)

@@ -23,6 +23,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -32,12 +33,14 @@ type driver struct {
 	pool           *buffers.DriverPool
 	ip             *ip.Stack
 	udp            *udp.Protocol
-	transport      *stack.Transport // of the sockets that the stack carries
+	transport      *stack.Transport  // of the UDP sockets that the stack carries
+	streams        *stream.Transport // of its TCP sockets; nil: it carries none
 	links          []Link
 	clock          clock.Source
 	now            clock.Time // as read last; some turns old at most
 	turn           uint64
 	idle           int  // turns in a row without a frame
+	inTurn         bool // Reap is running
 	shadowsTookAll bool // the shadows used all the room of the turn: the next turn reads the links alone
 	mirror         *mirror
 	system         *System
@@ -139,6 +142,9 @@ var (
 // the reason ring.no_steering, which SetConfig.OneRing prevents.
 func New(c Config) func(ring.DriverConfig) (ring.Driver, error) {
 	made := false
+	if c.MemoryHost != nil {
+		c.MemoryHost.streams = c.TCP != nil // from here on its sockets may be opened
+	}
 	return func(dc ring.DriverConfig) (ring.Driver, error) {
 		if made {
 			return nil, &ring.FeatureError{Feature: OneRing.Text, Code: OneRing.Code}
@@ -211,6 +217,9 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if err == nil {
 		d.transport = stack.New(stack.Config{Host: d, Below: d.lowerTransport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now})
 	}
+	if err == nil && c.TCP != nil {
+		d.streams, err = stream.New(stream.Config{Options: *c.TCP, Host: d, Below: c.MemoryHost, IP: d.ip, Clock: d.clock, QueueLimit: stack.QueueLimit})
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
 	}
@@ -240,13 +249,21 @@ func (d *driver) Kind() string { return "offload" }
 // caps are what every ring of this kind can do.
 const caps = ring.CapZeroCopySend | ring.CapSharedMulticast | ring.CapPathChanges
 
+// streamCaps are what it can do beside that when it carries TCP.
+const streamCaps = ring.CapWindowAtRelease | ring.CapOutPerAck
+
 // Caps: packets given to SendPacket leave from their own memory, members of a group share a packet, and links may go and come back.
-func (d *driver) Caps() ring.Caps { return caps }
+func (d *driver) Caps() ring.Caps {
+	if d.streams != nil {
+		return caps | streamCaps
+	}
+	return caps
+}
 
 // Why explains what is missing.
 func (d *driver) Why(c ring.Caps) ring.Reason {
 	switch {
-	case caps.Has(c):
+	case d.Caps().Has(c):
 		return ring.Reason{}
 	case c == ring.CapThreadBound:
 		return ring.Reason{Code: "offload.any_thread", Text: "a link belongs to a goroutine, which may change its thread"}
@@ -284,8 +301,16 @@ func (d *driver) Close() error {
 	d.closed = true
 	d.dropUndelivered()
 	d.udp.Close()
+	if d.streams != nil {
+		d.streams.ResetAll()
+		d.streams.Output()
+		_ = d.flushLinks() // the resets leave if the links have room
+	}
 	d.ip.Close()
 	err := d.leave()
+	if d.streams != nil {
+		d.streams.ReleaseAll()
+	}
 	for _, r := range d.results { // left only if the ring gave up waiting for its sockets
 		if !r.t.IsComplete {
 			d.pool.Complete(r.t.Packet)

@@ -99,6 +99,9 @@ func (d attachments) LinkClosed(l link.Link) {
 	for {
 		n := l.Complete(d.dones[:])
 		for j := range d.dones[:n] {
+			if d.streamFrame(d.dones[j].Token) {
+				continue
+			}
 			f := d.removeFlight(d.dones[j].Token)
 			f.t.IsComplete = true
 			d.results = append(d.results, result{f, unix.ENETDOWN})

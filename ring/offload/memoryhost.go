@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -21,6 +22,7 @@ type MemoryHost struct {
 	random  func() uint64
 	sockets map[ring.Conn]*memorySocket
 	next    ring.Conn
+	streams bool // its driver carries TCP
 }
 
 // memorySocket is a socket of a memory host.
@@ -30,6 +32,7 @@ type memorySocket struct {
 	groups    []ring.Membership // as joined, the interface resolved
 	broadcast bool              // SO_BROADCAST
 	hasPort   bool              // has one
+	stream    bool              // TCP: its ports are others than UDP's
 }
 
 var _ ring.Transport = (*MemoryHost)(nil)
@@ -47,16 +50,16 @@ func NewMemoryHost(f host.Facts, random func() uint64) (*MemoryHost, error) {
 // SetFacts gives the host other tables: an address went, a route came, the MTU changed.
 func (n *MemoryHost) SetFacts(f host.Facts) { n.tables.Set(f) }
 
-// Open makes a UDP socket for IPv4; others are refused with a reason.
+// Open makes a UDP or TCP socket for IPv4; others are refused with a reason.
 func (n *MemoryHost) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
 	switch {
-	case kind != ring.KindDatagram:
+	case kind != ring.KindDatagram && (!n.streams || family == ring.UnixDomain):
 		return 0, noTCP()
 	case family != ring.IPv4:
 		return 0, &ring.FeatureError{Feature: "IPv6 over this stack", Code: "offload.no_ipv6"}
 	}
 	n.next++
-	n.sockets[n.next] = &memorySocket{}
+	n.sockets[n.next] = &memorySocket{stream: kind == ring.KindStream}
 	return n.next, nil
 }
 
@@ -80,7 +83,7 @@ func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort,
 		return local, unix.EBADF
 	case !ok:
 		return local, unix.EAFNOSUPPORT
-	case !a.IsZero() && !a.IsMulticast() && !n.hasAddress(local.Addr()):
+	case !a.IsZero() && !a.IsMulticast() && !n.hasAddress(local.Addr()), t.stream && !a.IsZero() && !n.isOwn(local.Addr()):
 		return local, unix.EADDRNOTAVAIL
 	}
 	port, e := n.choosePort(ring.HandleOf(s).Conn, t, a, local.Port())
@@ -100,6 +103,12 @@ func (n *MemoryHost) hasAddress(a netip.Addr) bool {
 	return isBroadcast(s, a)
 }
 
+// isOwn reports whether the address is the host's.
+func (n *MemoryHost) isOwn(a netip.Addr) bool {
+	_, ok := n.tables.Snapshot().Local(a)
+	return ok
+}
+
 // The ports that are chosen: Linux's.
 const (
 	firstPort = 32768
@@ -113,7 +122,7 @@ func (n *MemoryHost) choosePort(id ring.Conn, t *memorySocket, a wire.Addr, port
 		b := t.binding
 		b.Local, b.Port = a, p
 		for other, x := range n.sockets {
-			if other != id && x.hasPort && udp.Conflict(x.binding, b) {
+			if other != id && x.hasPort && x.stream == t.stream && udp.Conflict(x.binding, b) {
 				return false
 			}
 		}
@@ -149,6 +158,8 @@ func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrP
 	switch {
 	case err != nil:
 		return netip.AddrPort{}, err
+	case t.stream:
+		return t.connectStream(w, remote)
 	case w.Type == host.Broadcast && !t.broadcast:
 		return netip.AddrPort{}, unix.EACCES
 	}
@@ -167,6 +178,24 @@ func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrP
 	return netip.AddrPortFrom(a.Netip(), t.binding.Port), nil
 }
 
+// connectStream finds the address that a connection has. Unless the socket is bound, its port is chosen when the connection begins: one port
+// serves many destinations.
+func (t *memorySocket) connectStream(w host.RouteResult, remote netip.AddrPort) (netip.AddrPort, error) {
+	target, ok := wire.AddrFrom(remote.Addr())
+	switch {
+	case !ok:
+		return netip.AddrPort{}, unix.EAFNOSUPPORT
+	case remote.Port() == 0 || target.IsMulticast() || w.Type == host.Broadcast:
+		return netip.AddrPort{}, unix.ENETUNREACH
+	}
+	a := t.binding.Local
+	if a.IsZero() {
+		a, _ = wire.AddrFrom(w.Source)
+	}
+	t.remote = remote
+	return netip.AddrPortFrom(a.Netip(), t.binding.Port), nil
+}
+
 // SetOption keeps the options that decide about ports and broadcasts, accepts those that the stack reads from the ring, and refuses others with
 // ENOPROTOOPT.
 func (n *MemoryHost) SetOption(s *ring.Socket, o ring.Option, value int) error {
@@ -175,6 +204,16 @@ func (n *MemoryHost) SetOption(s *ring.Socket, o ring.Option, value int) error {
 		return unix.EBADF
 	}
 	switch o {
+	case ring.OptionPacingRate:
+		if t.stream {
+			return stream.NoPacing()
+		}
+		return unix.ENOPROTOOPT
+	case ring.OptionNoDelay, ring.OptionQuickAck, ring.OptionKeepAlive, ring.OptionKeepAliveIdle, ring.OptionKeepAliveInterval,
+		ring.OptionKeepAliveCount, ring.OptionUserTimeout:
+		if !t.stream {
+			return unix.ENOPROTOOPT
+		}
 	case ring.OptionReuseAddr:
 		t.binding.ReuseAddr = value != 0
 	case ring.OptionReusePort:
@@ -273,23 +312,4 @@ func (n *MemoryHost) Send(*ring.Socket, []byte, netip.AddrPort) (int, syscall.Er
 // SendVector is as Send.
 func (n *MemoryHost) SendVector(*ring.Socket, [][]byte, netip.AddrPort) (int, syscall.Errno) {
 	return 0, unix.EOPNOTSUPP
-}
-
-// Listen and what follows are of streams, which Open refuses.
-func (n *MemoryHost) Listen(*ring.Socket, int) (netip.AddrPort, error) {
-	return netip.AddrPort{}, noTCP()
-}
-
-// Accept is of streams.
-func (n *MemoryHost) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.AddrPort{} }
-
-// Refuse is of streams.
-func (n *MemoryHost) Refuse(ring.Conn, bool) {}
-
-// CloseWrite is of streams.
-func (n *MemoryHost) CloseWrite(*ring.Socket) error { return noTCP() }
-
-// noTCP is the error of calls for streams.
-func noTCP() error {
-	return &ring.FeatureError{Feature: "TCP and unix-domain sockets over this stack, which speaks UDP", Code: "offload.no_tcp"}
 }

@@ -24,6 +24,9 @@ func pollStampReason(name string) ring.Reason {
 // Path lists the links by which the socket's packets travel, and the reasons for which it does not travel better. Its Tier is kernel when no
 // flow of the socket reaches a link: Lost is the reason then.
 func (d *driver) Path(s *ring.Socket) ring.Path {
+	if d.carriesStream(s) {
+		return d.streamPath(s)
+	}
 	p := ring.Path{Tier: ring.TierBypass, Kind: d.Kind()}
 	e := d.table.of(s)
 	if e == nil {
@@ -104,6 +107,37 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	p.Reasons = slices.Concat(p.Reasons, group, stacked, port)
 	p.Reasons = append(append(p.Reasons, e.reasons...), e.declinedReasons...)
 	p.Reasons = append(p.Reasons, d.sendReasons(e)...)
+	return p
+}
+
+// streamPath says by which links a TCP socket's segments travel.
+func (d *driver) streamPath(s *ring.Socket) ring.Path {
+	p := ring.Path{Tier: ring.TierBypass, Kind: d.Kind()}
+	index := d.nics.CurrentIndex(s.Device())
+	if index == 0 {
+		index, _ = d.snapshot().Local(s.LocalAddr().Addr())
+	}
+	for _, x := range d.nics.Statuses() {
+		if index != 0 && d.nics.Has(index) && x.IfIndex != index {
+			continue
+		}
+		for _, i := range x.Places {
+			lp := d.links[i].Link.Path()
+			for _, r := range lp.Reasons {
+				if !slices.Contains(p.Reasons, ring.Reason(r)) {
+					p.Reasons = append(p.Reasons, ring.Reason(r))
+				}
+			}
+			var more []string
+			if x.Interface.VLAN != 0 {
+				more = append(more, fmt.Sprintf("VLAN %d", x.Interface.VLAN))
+			}
+			p.Links = append(p.Links, lp.With(more...))
+		}
+		for _, r := range x.Interface.Path {
+			p.Reasons = append(p.Reasons, ring.Reason(r))
+		}
+	}
 	return p
 }
 

@@ -26,7 +26,11 @@ const gapMask = 3
 // older, and then the links' frames. Its work is bounded by the sink's room and one burst of each link.
 func (d *driver) Reap(k *ring.Sink) error {
 	d.turn++
+	d.inTurn = true
 	d.ip.Refresh()
+	if len(d.udp.Deliveries()) > 0 { // of Pull
+		d.deliver(k)
+	}
 	if d.long = d.realClock && (d.long || d.turn&gapMask == 0) && d.gap.Long(); d.long || d.turn&clockMask == 0 {
 		d.advance()
 	}
@@ -34,7 +38,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.reportResults(k)
 	}
 	var err error
-	if (len(d.sends) > 0 || d.ip.Queued() > 0) && !d.keepsCoalescing() {
+	if d.hasOutput() && !d.keepsCoalescing() {
 		err = d.flush()
 	}
 	if e := d.complete(k); err == nil {
@@ -48,6 +52,9 @@ func (d *driver) Reap(k *ring.Sink) error {
 	}
 	if len(d.resumed) > 0 {
 		d.deliverBacklogs(k)
+	}
+	if d.streams != nil && d.streams.HasFacts() {
+		d.streams.Report(k)
 	}
 	read := d.shadows.IsDue(d.turn, d.idle, d.long, d.now) && !d.shadowsTookAll
 	if read {
@@ -70,6 +77,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 			err = e
 		}
 	}
+	d.inTurn = false
 	return err
 }
 
@@ -96,6 +104,9 @@ func (d *driver) receive(k *ring.Sink) {
 		if fast := d.receiveFast(k, i, d.frames[:n]); fast < n {
 			d.ip.Input(d.now, i, d.frames[fast:n])
 			d.deliver(k)
+			if d.streams != nil && d.streams.HasFacts() {
+				d.streams.Report(k)
+			}
 		}
 	}
 }
@@ -193,6 +204,9 @@ func (d *driver) advance() {
 	if at := d.ip.Deadline(); at != clock.Never && d.now >= at {
 		d.ip.Advance(d.now)
 	}
+	if d.streams != nil {
+		d.streams.Expire(d.now)
+	}
 	if x := d.config.Exchange; x != nil && x.watcher.Version() != d.othersVersion {
 		d.reviewOtherSockets()
 	}
@@ -227,7 +241,9 @@ func (d *driver) reportChanges(k *ring.Sink) {
 	}
 	if list := d.ip.Failures(); len(list) > 0 {
 		for _, v := range list {
-			d.reportSent(k, d.removeFlight(v.Token), v.Errno)
+			if !d.streamFrame(v.Token) {
+				d.reportSent(k, d.removeFlight(v.Token), v.Errno)
+			}
 		}
 		d.ip.ClearFailures()
 	}

@@ -142,7 +142,7 @@ func (d *driver) Wait(limit time.Duration) error {
 // flushBeforeSleep sends what is queued and reports whether there is something to do before a sleep.
 func (d *driver) flushBeforeSleep() (pending bool, err error) {
 	d.ip.Refresh()
-	if len(d.sends) > 0 || d.ip.Queued() > 0 {
+	if d.hasOutput() {
 		if err := d.flush(); err != nil {
 			return false, err
 		}
@@ -151,7 +151,7 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 		d.handoff.Reclaim()
 	}
 	if d.notifyPaths || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 ||
-		len(d.waiters) > 0 && d.hasFreeBuffer() {
+		len(d.waiters) > 0 && d.hasFreeBuffer() || d.streams != nil && d.streams.HasFacts() {
 		return true, nil
 	}
 	for i := range d.links {
@@ -166,11 +166,14 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 func (d *driver) collectSent(i int) bool {
 	n := d.links[i].Link.Complete(d.dones[:])
 	for j := range d.dones[:n] {
+		if d.streamFrame(d.dones[j].Token) {
+			continue
+		}
 		f := d.removeFlight(d.dones[j].Token)
 		f.t.IsComplete = true
 		d.results = append(d.results, result{flight: f})
 	}
-	return n > 0
+	return len(d.results) > 0 || d.streams != nil && d.streams.HasFacts()
 }
 
 // pendingSleepMax is the longest sleep while a card has frames to send, or had no room for them: no event reports that it has sent them.
@@ -183,6 +186,9 @@ const downSleepMax = clock.Time(time.Second)
 // reported.
 func (d *driver) nextWake() clock.Time {
 	next := min(d.ip.Deadline(), d.nics.Due())
+	if d.streams != nil {
+		next = min(next, d.streams.Deadline())
+	}
 	for i := range d.links {
 		switch {
 		case !d.links[i].Link.Pending() && len(d.ip.Output(i)) == 0:
@@ -192,7 +198,7 @@ func (d *driver) nextWake() clock.Time {
 			return min(next, d.now.Add(pendingSleepMax))
 		}
 	}
-	if len(d.flights) > len(d.free) {
+	if len(d.flights) > len(d.free) || d.streams != nil && d.streams.AwaitsLinks() {
 		for i := range d.links {
 			if d.links[i].Link.Unsent() > 0 {
 				return min(next, d.now.Add(pendingSleepMax))

@@ -39,7 +39,10 @@ const chunkSize = 64
 func (t *table) add(s *ring.Socket) *entry {
 	h := ring.HandleOf(s)
 	for int(h.Slot/chunkSize) >= len(t.chunks) {
-		t.chunks = append(t.chunks, new([chunkSize]entry))
+		t.chunks = append(t.chunks, nil) // slots of TCP have no entries
+	}
+	if t.chunks[h.Slot/chunkSize] == nil {
+		t.chunks[h.Slot/chunkSize] = new([chunkSize]entry)
 	}
 	e := &t.chunks[h.Slot/chunkSize][h.Slot%chunkSize]
 	// The marks of lists that the slot's last user is still in stay: they are of the slot.
@@ -49,7 +52,7 @@ func (t *table) add(s *ring.Socket) *entry {
 
 // find is the entry of the socket in a slot; nil if that socket was detached and the generation has passed.
 func (t *table) find(slot, gen uint32) *entry {
-	if int(slot/chunkSize) >= len(t.chunks) {
+	if int(slot/chunkSize) >= len(t.chunks) || t.chunks[slot/chunkSize] == nil {
 		return nil
 	}
 	if e := &t.chunks[slot/chunkSize][slot%chunkSize]; e.s != nil && e.gen == gen {
@@ -61,6 +64,9 @@ func (t *table) find(slot, gen uint32) *entry {
 // each calls f for every socket.
 func (t *table) each(f func(e *entry)) {
 	for _, c := range t.chunks {
+		if c == nil {
+			continue
+		}
 		for i := range c {
 			if c[i].s != nil {
 				f(&c[i])

@@ -19,6 +19,10 @@ import (
 
 // Transmit notes that the socket has something to send. It leaves with the next Reap or Flush, together with all else.
 func (d *driver) Transmit(s *ring.Socket) error {
+	if d.carriesStream(s) {
+		d.streams.Transmit(s)
+		return nil
+	}
 	e := d.table.of(s)
 	if e == nil {
 		return fmt.Errorf("offload: transmit: socket %d is not attached: %w", s.ID(), unix.EINVAL)
@@ -60,6 +64,9 @@ func (d *driver) flush() error {
 				d.makeFrames(e)
 			}
 		}
+	}
+	if d.streams != nil {
+		d.streams.Output()
 	}
 	err := d.flushLinks()
 	if err == nil {
@@ -285,6 +292,9 @@ func (d *driver) complete(k *ring.Sink) (err error) {
 		for {
 			n := l.Complete(d.dones[:])
 			for j := range d.dones[:n] {
+				if d.streamFrame(d.dones[j].Token) {
+					continue
+				}
 				f := d.removeFlight(d.dones[j].Token)
 				f.t.IsComplete = true
 				d.reportSent(k, f, d.dones[j].Errno)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -13,7 +14,7 @@ import (
 // kernelAlone are the cases that only the kernel's sockets can pass, by name, each with what it needs of the kernel. Where the sockets of
 // a ring are not the kernel's, they are skipped with that reason, and refusesKernelAlone asserts that the calls in question are refused.
 var kernelAlone = map[string]string{
-	"keepalive death: IN|HUP":                             keepalive,
+	"keepalive death: IN|HUP":                             KeepAlive,
 	"TCP is paced by the kernel":                          kernelPacing,
 	"a file goes out whole, in order with packets":        sendfile,
 	"a file under way: deadline, close, abort, reset":     sendfile,
@@ -42,14 +43,14 @@ var kernelAlone = map[string]string{
 	"no allocation on the path":                           kernelPeer,
 }
 
-// What a case needs of the kernel.
+// What a case needs of the kernel; see Backend.Has.
 const (
 	sendfile     = "sendfile(2)"
 	unixNames    = "unix-domain names"
 	adoption     = "adopting a descriptor"
 	acceptAway   = "AcceptTo, which lets a descriptor go"
 	kernelPacing = "pacing by the kernel (SO_MAX_PACING_RATE)"
-	keepalive    = "keepalive probes"
+	KeepAlive    = "keepalive probes"
 	descriptors  = "a descriptor for each connection"
 	kernelPeer   = "a peer that sends by plain system calls"
 )
@@ -85,7 +86,7 @@ var refusals = map[string]func(*world) error{
 		s, _ := w.pair()
 		return s.SetPacing(ring.Pacing{Rate: 1_000_000})
 	},
-	keepalive: func(w *world) error {
+	KeepAlive: func(w *world) error {
 		s, _ := w.pair()
 		return s.SetKeepAlive(1e9, 1e9, 1)
 	},
@@ -97,6 +98,9 @@ func refusesKernelAlone(t *testing.T, b Backend) {
 		t.Skip("the sockets are the kernel's: the cases themselves run")
 	}
 	for need, call := range refusals {
+		if slices.Contains(b.Has, need) {
+			continue
+		}
 		w := newWorld(t, b)
 		err := call(w)
 		w.ErrorIs(err, ring.ErrNotSupported, need)

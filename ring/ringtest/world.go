@@ -34,6 +34,8 @@ type Backend struct {
 	Whole bool
 	// Without leaves out cases by name, with the reason: they are skipped.
 	Without map[string]string
+	// Has lists what such a ring's sockets have of what elsewhere only the kernel's have: KeepAlive.
+	Has []string
 	// Burst is how many datagrams may come while the ring is not polled; 0: any number. A card that finds no
 	// buffer has nowhere to keep a frame.
 	Burst int

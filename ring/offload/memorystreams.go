@@ -1,0 +1,41 @@
+package offload
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
+)
+
+// What a memory host does for TCP: it keeps addresses and ports. All else is package stream's.
+
+var _ stream.Below = (*MemoryHost)(nil)
+
+// Listen gives a listener that was not bound a port of the host's choice.
+func (n *MemoryHost) Listen(s *ring.Socket, _ int) (netip.AddrPort, error) {
+	t := n.socketOf(s)
+	switch {
+	case t == nil:
+		return netip.AddrPort{}, unix.EBADF
+	case !t.hasPort:
+		return n.Bind(s, netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
+	}
+	return netip.AddrPortFrom(t.binding.Local.Netip(), t.binding.Port), nil
+}
+
+// Release forgets a socket whose connection has ended.
+func (n *MemoryHost) Release(c ring.Conn) error {
+	delete(n.sockets, c)
+	return nil
+}
+
+// Accept is the stack's: children have no socket of the host.
+func (n *MemoryHost) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.AddrPort{} }
+
+// Refuse is the stack's.
+func (n *MemoryHost) Refuse(ring.Conn, bool) {}
+
+// CloseWrite is the stack's.
+func (n *MemoryHost) CloseWrite(*ring.Socket) error { return unix.ENOTCONN }

@@ -1,0 +1,91 @@
+package offload
+
+import (
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
+)
+
+// TCP is package stream's; here is what ties it to the driver.
+
+// attachStream gives a TCP socket to the stack.
+func (d *driver) attachStream(s *ring.Socket) error {
+	if d.streams == nil {
+		return noTCP()
+	}
+	return d.streams.Attach(s)
+}
+
+// carriesStream reports whether the socket is one of TCP. A driver without TCP has none: Attach refuses them.
+func (d *driver) carriesStream(s *ring.Socket) bool {
+	return d.streams != nil && ring.HandleOf(s).Kind != ring.KindDatagram
+}
+
+// hasOutput reports whether something is to be sent.
+func (d *driver) hasOutput() bool {
+	return len(d.sends) > 0 || d.ip.Queued() > 0 || d.streams != nil && d.streams.HasOutput()
+}
+
+// streamFrame takes a frame back that is TCP's, as its token says.
+func (d *driver) streamFrame(token uint64) bool {
+	if token&stream.TokenBit == 0 {
+		return false
+	}
+	d.streams.Completed(token)
+	return true
+}
+
+// Pull has the stack take what has come, for a call of the application whose answer depends on it. Not within a turn: the turn takes it. What
+// is UDP's of it is delivered in the next one.
+func (d *driver) Pull(idle bool) {
+	if d.inTurn || idle && d.realClock && !d.gap.Long() {
+		return
+	}
+	d.ip.Refresh()
+	for i := range d.links {
+		if n := d.links[i].Link.Receive(d.frames[:]); n > 0 {
+			d.ip.Input(d.now, i, d.frames[:n])
+		}
+	}
+}
+
+// streamCounters adds the counts of TCP.
+func (d *driver) streamCounters(add func(name string, v uint64)) {
+	if d.streams == nil {
+		return
+	}
+	t, s := d.streams.Table(), d.streams.Stats()
+	x := t.Stats()
+	add("tcp.connections", uint64(t.Len()))
+	add("tcp.half_open", uint64(t.HalfOpen()))
+	add("tcp.time_wait", uint64(t.TimeWaits()))
+	add("tcp.segments_in", x.In)
+	add("tcp.segments_out", x.Out)
+	add("tcp.retransmitted", x.Retransmitted)
+	add("tcp.timeouts", x.TimeOuts)
+	add("tcp.recoveries", x.FastRecovery)
+	add("tcp.loss_probes", x.LossProbes)
+	add("tcp.undone", x.Undone)
+	add("tcp.window_probes", x.WindowProbes)
+	add("tcp.keepalives", x.KeepAlives)
+	add("tcp.resets_sent", x.Resets)
+	add("tcp.resets_limited", x.ResetsLimited)
+	add("tcp.resets_received", x.ResetsTaken)
+	add("tcp.challenges", x.Challenges)
+	add("tcp.out_of_order", x.OutOfOrder)
+	add("tcp.duplicate", x.Duplicate)
+	add("tcp.overflows", x.Overflows)
+	add("tcp.cookies", x.Cookies)
+	add("tcp.bad_cookies", x.CookiesBad)
+	add("tcp.black_holes", x.BlackHoles)
+	add("tcp.sent_in_place", s.InPlace)
+	add("tcp.sent_copied", s.Copied)
+	add("tcp.no_buffer", s.NoBuffer)
+	add("tcp.no_route", s.NoRoute)
+	add("tcp.too_long", s.TooLong)
+	add("tcp.partial_sums", s.Partial)
+	add("tcp.collapsed", s.Collapsed)
+}
+
+func noTCP() error {
+	return &ring.FeatureError{Feature: "TCP and unix-domain sockets over this stack, which speaks UDP", Code: "offload.no_tcp"}
+}

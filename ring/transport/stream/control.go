@@ -1,0 +1,278 @@
+package stream
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// The calls of set-up and of the end.
+
+// listener is what the transport knows of one. Its socket has the ring.Conn of the transport below.
+type listener struct {
+	id          tcp.ListenerID
+	socket      ring.SocketRef
+	settings    tcp.Settings
+	device      int32
+	first, last int32 // children that were not reported
+	reading     bool
+	ready       bool // in Transport.ready
+}
+
+// Attach takes a socket that is on its ring now: a child that was accepted, one that is to connect, or one that will listen or connect later.
+func (t *Transport) Attach(s *ring.Socket) error {
+	h := ring.HandleOf(s)
+	if id := idOf(h.Conn); id != tcp.NoID {
+		r := t.record(id)
+		r.socket = ring.RefOf(s)
+		r.flags |= isOpen
+		t.markReady(id, r)
+		return nil
+	}
+	ring.SetTransport(s, t, h.Conn)
+	if h.Kind == ring.KindStream && s.RemoteAddr().IsValid() {
+		return t.begin(s, s.LocalAddr(), s.RemoteAddr())
+	}
+	return nil
+}
+
+// Detach lets go of a socket: nothing is reported for it any more.
+func (t *Transport) Detach(s *ring.Socket) {
+	if id := idOfSocket(s); id != tcp.NoID {
+		t.record(id).flags &^= isOpen | isReading | wantsRoom
+	} else if l := t.listeners[ring.HandleOf(s).Conn]; l != nil {
+		l.reading = false
+	}
+}
+
+// Receive starts or stops the reporting of data, or of connections.
+func (t *Transport) Receive(s *ring.Socket, on bool) {
+	if id := idOfSocket(s); id != tcp.NoID {
+		r := t.record(id)
+		if !on {
+			r.flags &^= isReading
+			return
+		}
+		r.flags |= isReading
+		t.markReady(id, r)
+		return
+	}
+	if l := t.listeners[ring.HandleOf(s).Conn]; l != nil {
+		if l.reading = on; on {
+			t.markListener(l)
+		}
+	}
+}
+
+// NotifyWritable asks for one Writable.
+func (t *Transport) NotifyWritable(s *ring.Socket) {
+	if id := idOfSocket(s); id != tcp.NoID {
+		r := t.record(id)
+		r.flags |= wantsRoom
+		t.markReady(id, r)
+	}
+}
+
+// Listen begins to answer.
+func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) {
+	if ring.ConfigOf(s).AcceptTo != nil {
+		return netip.AddrPort{}, &ring.FeatureError{Feature: "AcceptTo over this stack, whose connections have no descriptor",
+			Code: "tcp.no_descriptor"}
+	}
+	c := ring.HandleOf(s).Conn
+	local, err := t.below.Listen(s, backlog)
+	if err != nil {
+		return local, err
+	}
+	e, ok := tcp.EndpointFrom(local)
+	if !ok {
+		return local, syscall.EAFNOSUPPORT
+	}
+	l := &listener{socket: ring.RefOf(s), settings: t.settingsOf(s), device: int32(s.Device()), first: none, last: none}
+	if l.id, err = t.table.Listen(tcp.ListenConfig{Local: e, Backlog: backlog, Settings: l.settings}); err != nil {
+		return local, errnoOf(err)
+	}
+	for int(l.id) > len(t.byListener) {
+		t.byListener = append(t.byListener, nil)
+	}
+	t.byListener[l.id-1], t.listeners[c] = l, l
+	return local, nil
+}
+
+// Connect connects a socket that is on its ring already, because it is tied to a device. Others begin in Attach.
+func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
+	local, err := t.below.Connect(s, remote)
+	if err != nil {
+		return local, err
+	}
+	if err := t.begin(s, local, remote); err != nil {
+		return local, err
+	}
+	at, _ := t.table.Endpoints(idOfSocket(s))
+	return at.AddrPort(), nil
+}
+
+// begin sends the SYN.
+func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
+	t.takeEvents()
+	now := t.now()
+	d := tcp.Dial{Settings: t.settingsOf(s)}
+	var okLocal, okRemote bool
+	d.Local, okLocal = tcp.EndpointFrom(local)
+	if d.Remote, okRemote = tcp.EndpointFrom(remote); !okLocal || !okRemote {
+		return syscall.EAFNOSUPPORT
+	}
+	x := t.findDestination(d.Local.Addr, d.Remote.Addr, d.Settings.TOS, d.Settings.TTL, int32(s.Device()))
+	switch {
+	case x.errno != 0:
+		return x.errno
+	case x.route.Kind == ip.RouteViaKernel:
+		return &ring.FeatureError{Feature: "TCP over an interface that is no link of the ring", Code: "tcp.no_link"}
+	}
+	d.MTU = int(x.route.MTU)
+	id, err := t.table.Connect(now, d)
+	if err != nil {
+		return errnoOf(err)
+	}
+	c := ring.HandleOf(s).Conn
+	r := t.newRecord(id)
+	r.socket, r.below, r.device = ring.RefOf(s), c, int32(s.Device())
+	r.flags |= isOpen
+	ring.SetTransport(s, t, connOf(id))
+	at, _ := t.table.Endpoints(id)
+	ring.SetLocal(s, at.AddrPort())
+	return nil
+}
+
+// errnoOf is what a call of the table says, as the kernel would.
+func errnoOf(err error) error {
+	switch {
+	case errors.Is(err, tcp.ErrInUse):
+		return syscall.EADDRINUSE
+	case errors.Is(err, tcp.ErrNoPort):
+		return syscall.EADDRNOTAVAIL
+	case errors.Is(err, tcp.ErrAddress):
+		return syscall.ENETUNREACH
+	case errors.Is(err, tcp.ErrLimit):
+		return syscall.ENOBUFS
+	}
+	return err
+}
+
+// Accept makes a connection the child's.
+func (t *Transport) Accept(s, _ *ring.Socket) netip.AddrPort {
+	id := idOfSocket(s)
+	_ = t.table.Take(id, 0) // the record is there until Close
+	local, _ := t.table.Endpoints(id)
+	return local.AddrPort()
+}
+
+// Refuse ends a connection without a socket.
+func (t *Transport) Refuse(c ring.Conn, reset bool) {
+	if id := idOf(c); id != tcp.NoID {
+		t.end(id, reset)
+	}
+}
+
+// CloseWrite sends FIN behind what was queued.
+func (t *Transport) CloseWrite(s *ring.Socket) error {
+	id := idOfSocket(s)
+	if id == tcp.NoID {
+		return syscall.ENOTCONN
+	}
+	t.record(id).flags |= isShut
+	_ = t.table.CloseWrite(t.now(), id) // one that has failed meanwhile has nothing to close
+	return nil
+}
+
+// Close ends the socket. The record of its connection lives on as long as the protocol needs it.
+func (t *Transport) Close(s *ring.Socket, reset bool) error {
+	c := ring.HandleOf(s).Conn
+	if id := idOf(c); id != tcp.NoID {
+		t.end(id, reset)
+		return nil
+	}
+	if l := t.listeners[c]; l != nil {
+		delete(t.listeners, c)
+		t.byListener[l.id-1] = nil
+		t.table.CloseListener(t.now(), l.id)
+	}
+	return t.below.Close(s, reset)
+}
+
+// end closes a connection for its application.
+func (t *Transport) end(id tcp.ID, reset bool) {
+	t.host.Pull(false) // what has come is read by nobody; what comes later is answered with a reset
+	t.takeEvents()
+	r := t.record(id)
+	r.flags = r.flags&^(isOpen|isReading|wantsRoom) | isClosed
+	r.socket = 0
+	t.dropArrivals(r)
+	if reset {
+		t.table.Abort(t.now(), id)
+	} else {
+		t.table.Close(t.now(), id)
+	}
+}
+
+// SetDevice, SetOption and Drops.
+
+// SetDevice ties a socket without a connection to an interface.
+func (t *Transport) SetDevice(s *ring.Socket, name string, index int) error {
+	if idOfSocket(s) != tcp.NoID {
+		return syscall.EISCONN
+	}
+	return t.below.SetDevice(s, name, index)
+}
+
+// SetMembership: streams have no groups.
+func (t *Transport) SetMembership(*ring.Socket, ring.Membership, bool) error {
+	return syscall.EOPNOTSUPP
+}
+
+// Drops: streams lose nothing.
+func (t *Transport) Drops(*ring.Socket) (uint32, error) { return 0, nil }
+
+// SetOption takes what has a meaning for TCP.
+func (t *Transport) SetOption(s *ring.Socket, o ring.Option, value int) error {
+	id := idOfSocket(s)
+	if id == tcp.NoID {
+		if err := t.below.SetOption(s, o, value); err != nil {
+			return err
+		}
+		l := t.listeners[ring.HandleOf(s).Conn]
+		if l == nil {
+			return nil // read from Socket.Options when it listens or connects
+		}
+		if err := setOption(&l.settings, o, value); err != nil {
+			return err
+		}
+		return t.table.ConfigureListener(l.id, l.settings)
+	}
+	settings := t.table.Settings(id)
+	if err := setOption(&settings, o, value); err != nil {
+		return err
+	}
+	if err := t.table.Configure(t.now(), id, settings); err != nil && !errors.Is(err, tcp.ErrNoConn) {
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// examineNextHop asks for the peer's next hop again: retransmissions stay unanswered (RFC 9293 MUST-20).
+func (t *Transport) examineNextHop(id tcp.ID, r *record) {
+	local, remote := t.table.Endpoints(id)
+	settings := t.table.Settings(id)
+	x := t.findDestination(local.Addr, remote.Addr, settings.TOS, settings.TTL, r.device)
+	t.ip.Resolve(t.now(), &x.route)
+}
+
+// isHost reports whether a segment was for one host, from one host.
+func isHost(to ip.AddressKind, p *ip.Parsed) bool {
+	return to == ip.AddressLocal && !p.LinkGroup && !p.Flow.Source.IsMulticast() && p.Flow.Source != (wire.Addr{}) && p.Flow.Source != wire.Addr{255, 255, 255, 255}
+}

@@ -1,0 +1,193 @@
+package stream
+
+import (
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Report turns what happened into facts while the sink has room. A connection whose facts do not fit stays in the list.
+func (t *Transport) Report(k *ring.Sink) {
+	t.loop()
+	t.takeEvents()
+	t.retryRoomless()
+	for i := 0; i < len(t.done); i++ { // reporting of one may add another
+		x := t.done[i]
+		t.done[i] = done{}
+		k.Sent(x.socket, x.sent, x.errno)
+	}
+	t.done = t.done[:0]
+	t.reporting = append(t.reporting[:0], t.ready...)
+	t.ready = t.ready[:0]
+	for _, n := range t.reporting {
+		if n < 0 {
+			if l := t.byListener[^n]; l != nil {
+				l.ready = false
+				if k.Room() == 0 || !t.reportChildren(k, l) {
+					t.markListener(l)
+				}
+			}
+			continue
+		}
+		id := tcp.ID(n)
+		t.record(id).flags &^= isReady
+		if k.Room() == 0 || !t.reportSocket(k, id) {
+			t.markReady(id, t.record(id))
+		}
+	}
+}
+
+// reportSocket reports what happened to a connection, in the order that ring.Transport gives; false: there was not room for all. Each fact may
+// close the socket: what follows asks first.
+func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
+	r := t.record(id) // stays: chunks do not move
+	if r.flags&isOpen == 0 {
+		return true
+	}
+	s := r.socket.Socket()
+	if r.flags&hasConnected != 0 {
+		r.flags &^= hasConnected | wantsRoom
+		local, _ := t.table.Endpoints(id)
+		k.Connected(s, local.AddrPort())
+	}
+	if r.flags&(isOpen|hasAcked) == isOpen|hasAcked {
+		r.flags &^= hasAcked
+		k.Acknowledged(s)
+	}
+	if r.flags&(isOpen|wantsRoom) == isOpen|wantsRoom {
+		t.reportRoom(k, id, r, s)
+	}
+	// A failure ends whatever had stopped the reading: what came before it is told first.
+	for r.flags&isOpen != 0 && r.first != none && r.flags&(isReading|hasFailed) != 0 {
+		if k.Room() == 0 {
+			return false
+		}
+		t.deliver(k, r, s)
+	}
+	if r.flags&(isOpen|hasEnded|isReading) == isOpen|hasEnded|isReading {
+		r.flags &^= hasEnded
+		k.EndOfStream(s)
+	}
+	if r.flags&(isOpen|hasFailed) == isOpen|hasFailed {
+		r.flags = r.flags&^hasFailed | toldFailed
+		k.Failed(s, errnos[r.reason])
+	}
+	return true
+}
+
+// deliver reports the first arrival of a connection; of one that receives into large buffers all that one of them holds, copied together.
+func (t *Transport) deliver(k *ring.Sink, r *record, s *ring.Socket) {
+	if r.first != r.last && ring.HandleOf(s).Class == buffers.Large && t.deliverLarge(k, r, s) {
+		return
+	}
+	n := r.first
+	a := t.arrivals[n]
+	if r.first = a.next; r.first == none {
+		r.last = none
+	}
+	t.freeArrivalPlace(n)
+	t.pool.Trim(a.packet, int(a.off), int(a.length), ring.AccountOf(s))
+	k.Data(s, a.packet)
+}
+
+// deliverLarge copies arrivals into a large buffer and reports that. False: none is free.
+func (t *Transport) deliverLarge(k *ring.Sink, r *record, s *ring.Socket) bool {
+	i, ok := t.pool.Take(buffers.Large)
+	if !ok {
+		return false
+	}
+	headroom := t.pool.Layout().Headroom
+	room := t.pool.Memory(i)[headroom:]
+	n := 0
+	for r.first != none {
+		a := &t.arrivals[r.first]
+		if n+int(a.length) > len(room) {
+			break
+		}
+		copyFrom(room[n:n+int(a.length)], a.packet, int(a.off))
+		n += int(a.length)
+		at := r.first
+		if r.first = a.next; r.first == none {
+			r.last = none
+		}
+		t.dropArrival(at)
+	}
+	t.stats.Gathered++
+	k.Data(s, t.pool.Fill(i, headroom, n, ring.AccountOf(s)))
+	return true
+}
+
+// reportRoom reports that the send queue is half empty, and there are buffers to send with.
+func (t *Transport) reportRoom(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) {
+	room := t.table.Room(id)
+	if room == 0 || 2*room < t.table.Settings(id).SendBuffer {
+		return
+	}
+	if t.pool.Free(0) == 0 {
+		t.roomless = append(t.roomless, int32(id))
+		return
+	}
+	r.flags &^= wantsRoom
+	k.Writable(s)
+}
+
+// retryRoomless looks again at those that wait for buffers when some were freed.
+func (t *Transport) retryRoomless() {
+	if len(t.roomless) == 0 {
+		return
+	}
+	if freed := t.pool.Freed(); freed != t.freed {
+		t.freed = freed
+		for _, n := range t.roomless {
+			t.markReady(tcp.ID(n), t.record(tcp.ID(n)))
+		}
+		t.roomless = t.roomless[:0]
+	}
+}
+
+// childLimit bounds the connections of a listener that one turn accepts.
+const childLimit = 256
+
+// reportChildren reports connections that wait at a listener; false: there are more.
+func (t *Transport) reportChildren(k *ring.Sink, l *listener) bool {
+	for n := 0; l.reading && l.first != none; n++ {
+		if k.Room() == 0 || n == childLimit {
+			return false
+		}
+		id := tcp.ID(l.first)
+		r := t.record(id)
+		if l.first = r.next; l.first == none {
+			l.last = none
+		}
+		r.next = none
+		_, remote := t.table.Endpoints(id)
+		k.Accepted(l.socket.Socket(), connOf(id), remote.AddrPort())
+	}
+	return true
+}
+
+// addChild puts a new child behind the others at its listener.
+func (t *Transport) addChild(id tcp.ID, at tcp.ListenerID) {
+	r := t.newRecord(id)
+	l := t.byListener[at-1]
+	if l == nil { // it is being closed
+		t.table.Abort(t.now(), id)
+		return
+	}
+	r.device = l.device
+	if l.last == none {
+		l.first = int32(id)
+	} else {
+		t.record(tcp.ID(l.last)).next = int32(id)
+	}
+	l.last = int32(id)
+	t.markListener(l)
+}
+
+// markListener notes that a listener has children to report.
+func (t *Transport) markListener(l *listener) {
+	if !l.ready {
+		l.ready = true
+		t.ready = append(t.ready, ^int32(l.id-1))
+	}
+}

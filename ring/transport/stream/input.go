@@ -1,0 +1,112 @@
+package stream
+
+import (
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Input takes the segments of a burst. The clock is read once for them: round-trip times are made of it.
+func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
+	now := t.clock()
+	mtu := uint16(min(t.ip.Interface(b.Link).MTU, 65535))
+	for n := range b.Packets {
+		if p := &b.Packets[n]; p.Protocol == wire.ProtocolTCP {
+			if d := t.input(now, b, n, mtu); d != wire.Accept {
+				t.drops[d]++
+			}
+			if !b.Frames[n].Packet.IsZero() {
+				b.Release(n)
+			}
+		}
+	}
+}
+
+// input takes one segment. The table keeps the frame of one whose data it keeps: it is not in the burst any more then.
+func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.Drop {
+	p := &b.Packets[n]
+	d := t.checkSum(p, b.Checksum)
+	s := &t.segment
+	*s = tcp.Segment{}
+	if d == wire.Accept {
+		d = s.Parse(p.Flow.Source, p.Flow.Target, p.Payload(), 0, p.PayloadOffset())
+	}
+	if d != wire.Accept {
+		return d
+	}
+	s.ECN, s.Group, s.MTU = tcp.ECN(p.IPv4().TOS()&3), !isHost(p.To, p), mtu
+	kept, d := t.arrive(now, s, b.Frames[n].Packet)
+	if kept {
+		b.Frames[n].Packet = buffers.Packet{}
+	}
+	return d
+}
+
+// arrive gives a segment to the table. kept: the frame is the table's.
+func (t *Transport) arrive(now clock.Time, s *tcp.Segment, frame buffers.Packet) (kept bool, d wire.Drop) {
+	if s.Payload.Length == 0 {
+		return t.table.Input(now, s)
+	}
+	k := t.newArrival()
+	s.Payload.Buffer = tcp.Buffer(k)
+	if kept, d = t.table.Input(now, s); kept {
+		t.arrivals[k].packet = frame
+	} else {
+		t.freeArrivalPlace(k)
+	}
+	return kept, d
+}
+
+// looping gives a segment of this host for itself to the table.
+func (t *Transport) looping(now clock.Time, p buffers.Packet) (kept bool) {
+	h, _, payload, d := wire.ParseIPv4(p.Bytes())
+	if d != wire.Accept {
+		return false
+	}
+	s := &t.segment
+	*s = tcp.Segment{}
+	if s.Parse(h.Source(), h.Target(), payload, 0, h.HeaderLen()) != wire.Accept {
+		return false
+	}
+	s.ECN = tcp.ECN(h.TOS() & 3)
+	kept, _ = t.arrive(now, s, p)
+	return kept
+}
+
+// checkSum verifies a segment's checksum as the policy of its link says.
+func (t *Transport) checkSum(p *ip.Parsed, policy ip.ChecksumPolicy) wire.Drop {
+	b := p.Payload()
+	switch {
+	case len(b) < wire.TCPLen:
+		return wire.TCPShort
+	case policy == ip.ChecksumOff:
+		return wire.Accept
+	}
+	switch wire.CheckTCP(p.IPv4(), b) {
+	case wire.SumGood:
+		return wire.Accept
+	case wire.SumPartial:
+		if policy == ip.ChecksumAcceptPartial {
+			t.stats.Partial++
+			return wire.Accept
+		}
+		return wire.TCPPartial
+	}
+	return wire.TCPSum
+}
+
+// Error takes an ICMP error that quotes a segment.
+func (t *Transport) Error(now clock.Time, e ip.ICMPError) wire.Drop {
+	q := e.Quote.Transport
+	if len(q) < 8 {
+		return wire.ICMPNoSocket
+	}
+	seq := tcp.Seq(uint32(q[4])<<24 | uint32(q[5])<<16 | uint32(q[6])<<8 | uint32(q[7]))
+	return t.table.Error(now, tcp.NetworkError{Local: tcp.Endpoint{Addr: e.Flow.Target, Port: e.Flow.TargetPort},
+		Remote: tcp.Endpoint{Addr: e.Flow.Source, Port: e.Flow.SourcePort}, Type: e.Type, Code: e.Code, MTU: e.MTU, Seq: seq})
+}
+
+// Changed has nothing to do: routes are compared before each use, and a segment that has become too long finds out when it is sent.
+func (t *Transport) Changed(ip.Change) {}

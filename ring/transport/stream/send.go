@@ -1,0 +1,210 @@
+package stream
+
+import (
+	"net/netip"
+	"syscall"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// piece is a buffer of a connection's send queue: a copy that Send made, or a packet of SendPacket. Its number is the table's name for it.
+type piece struct {
+	packet         buffers.Packet
+	sent           ring.Transmission // of SendPacket
+	socket         *ring.Socket      // and who is to be told; nil: a copy
+	head           int32             // bytes of headers in front, while a link holds the frame
+	next           int32             // of a free place
+	isHeld         bool              // a link, or the stack, holds the frame
+	isUnacked      bool              // its buffer is unacknowledged, and not transmitting
+	isConfirmed    bool              // nobody needs it any more but the link
+	hasWriterSpace bool              // a copy that may grow: see extend
+}
+
+// done is a transmission whose end is to be reported.
+type done struct {
+	socket *ring.Socket
+	sent   ring.Transmission
+	errno  syscall.Errno
+}
+
+// Send copies b into the send queue, as much as there is room for.
+func (t *Transport) Send(s *ring.Socket, b []byte, _ netip.AddrPort) (int, syscall.Errno) {
+	id, e := t.maySend(s)
+	if e != 0 {
+		return 0, e
+	}
+	n := t.queue(id, b, false)
+	if n == 0 && len(b) > 0 {
+		return 0, syscall.EAGAIN
+	}
+	return n, 0
+}
+
+// SendVector is Send for pieces.
+func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) (int, syscall.Errno) {
+	id, e := t.maySend(s)
+	if e != 0 {
+		return 0, e
+	}
+	n, all := 0, 0
+	for i, b := range bufs {
+		if n == all {
+			n += t.queue(id, b, i < len(bufs)-1)
+		}
+		all += len(b)
+	}
+	if n < all { // what follows is not queued: nothing is to wait for it
+		t.table.Push(t.now(), id)
+	}
+	if n == 0 && all > 0 {
+		return 0, syscall.EAGAIN
+	}
+	return n, 0
+}
+
+// maySend reports why a connection takes nothing more to send.
+func (t *Transport) maySend(s *ring.Socket) (tcp.ID, syscall.Errno) {
+	id := idOfSocket(s)
+	if id == tcp.NoID {
+		return id, syscall.ENOTCONN
+	}
+	t.host.Pull(true) // it is answered by what has come
+	if t.table.HasEvents() {
+		t.takeEvents()
+	}
+	r := t.record(id)
+	switch {
+	case r.flags&(isLive|isClosed|isShut) != isLive, r.flags&toldFailed != 0:
+		return id, syscall.EPIPE
+	case r.flags&hasFailed != 0:
+		return id, errnos[r.reason]
+	}
+	return id, 0
+}
+
+// queue copies b into pieces and returns how much of it. more: what follows is queued in the same call.
+func (t *Transport) queue(id tcp.ID, b []byte, more bool) (n int) {
+	now := t.now()
+	b = b[:min(len(b), t.table.Room(id))]
+	if len(b) == 0 {
+		return 0
+	}
+	size := t.table.SegmentSize(id)
+	n = t.extend(id, b, size, more)
+	for n < len(b) {
+		k := t.newPiece(min(len(b)-n, size))
+		if k == none {
+			t.table.Push(now, id) // nothing follows what was queued
+			break
+		}
+		p := &t.pieces[k]
+		room := p.packet.Bytes()
+		length := copy(room, b[n:])
+		n += length
+		if t.table.Send(now, id, tcp.Payload{Buffer: tcp.Buffer(k), Length: uint32(length)}, more || n < len(b)) != nil {
+			t.pool.FreeTransmit(p.packet)
+			t.freePiecePlace(k)
+			return n - length
+		}
+	}
+	return n
+}
+
+// extend copies the beginning of b behind the last piece, if nothing of that was sent: small sends of a turn leave together.
+func (t *Transport) extend(id tcp.ID, b []byte, size int, more bool) int {
+	tail, ok := t.table.Tail(id)
+	if !ok || int(tail.Length) >= size {
+		return 0
+	}
+	p := &t.pieces[tail.Buffer]
+	if !p.hasWriterSpace {
+		return 0
+	}
+	room := p.packet.Room()
+	length := int(tail.Length)
+	n := min(len(b), size-length, len(room)-length)
+	if n <= 0 || p.packet.SetLen(length+n) != nil {
+		return 0
+	}
+	copy(room[length:], b[:n])
+	if t.table.Extend(t.now(), id, n, more || n < len(b)) != nil {
+		_ = p.packet.SetLen(length)
+		return 0
+	}
+	return n
+}
+
+// newPiece takes a buffer for at most n bytes to be sent; its packet says how many. A large one is taken for what a small one does not hold,
+// while there are plenty.
+func (t *Transport) newPiece(n int) int32 {
+	layout := t.pool.Layout()
+	if n > layout.SmallSize && (layout.LargeCount == 0 || t.pool.Free(buffers.Large) <= layout.LargeCount/4) {
+		n = layout.SmallSize
+	}
+	packet, _ := t.pool.AllocTransmit(0, n)
+	if packet.IsZero() {
+		return none
+	}
+	return t.addPiece(piece{packet: packet, hasWriterSpace: true})
+}
+
+func (t *Transport) addPiece(p piece) int32 {
+	k := t.freePiece
+	if k == none {
+		t.pieces = append(t.pieces, p)
+		return int32(len(t.pieces)) - 1
+	}
+	t.freePiece = t.pieces[k].next
+	t.pieces[k] = p
+	return k
+}
+
+func (t *Transport) freePiecePlace(k int32) {
+	t.pieces[k] = piece{next: t.freePiece}
+	t.freePiece = k
+}
+
+// Transmit queues the packets that SendPacket has left on the socket.
+func (t *Transport) Transmit(s *ring.Socket) {
+	id, e := t.maySend(s)
+	for {
+		x, ok := ring.TakeTransmission(s)
+		if !ok {
+			return
+		}
+		length := x.Packet.Len()
+		if e != 0 || length == 0 {
+			t.done = append(t.done, done{s, x, e})
+			continue
+		}
+		k := t.addPiece(piece{packet: x.Packet, sent: x, socket: s})
+		if t.table.Send(t.now(), id, tcp.Payload{Buffer: tcp.Buffer(k), Length: uint32(length)}, false) != nil {
+			t.freePiecePlace(k)
+			t.done = append(t.done, done{s, x, syscall.EPIPE})
+		}
+	}
+}
+
+// confirmed: the table does not need a piece any more. It ends when no link holds its frame.
+func (t *Transport) confirmed(k int32) {
+	p := &t.pieces[k]
+	if p.isHeld {
+		p.isConfirmed = true
+		t.awaited++
+		return
+	}
+	t.finish(k)
+}
+
+// finish is the end of a piece.
+func (t *Transport) finish(k int32) {
+	p := &t.pieces[k]
+	if p.socket == nil {
+		t.pool.FreeTransmit(p.packet)
+	} else {
+		t.done = append(t.done, done{p.socket, p.sent, 0})
+	}
+	t.freePiecePlace(k)
+}

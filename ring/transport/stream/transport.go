@@ -1,0 +1,183 @@
+package stream
+
+import (
+	"fmt"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// Below is the transport that sockets are made by. It reserves their addresses and ports: the kernel does, or a host that is made up.
+type Below interface {
+	ring.Transport
+	// Release ends what Open began, for a connection whose socket may be closed already.
+	Release(c ring.Conn) error
+}
+
+// Host is the driver that the transport belongs to.
+type Host interface {
+	// Pull has the stack take the frames that have come; with idle only if the ring was not polled for a while: a Poll takes them as well.
+	Pull(idle bool)
+}
+
+// Options are what a driver is told of TCP.
+type Options struct {
+	// Table are the limits and times of all connections. Random, unless it is set, is the driver's.
+	Table tcp.Config
+	// Settings are what connections begin with; nil: tcp.DefaultSettings. ResetUnread is not used: what the application has not read when it
+	// closes is dropped, as on every ring.
+	Settings *tcp.Settings
+}
+
+// Config is what a Transport is made from.
+type Config struct {
+	Options
+	Host       Host
+	Below      Below
+	IP         *ip.Stack
+	Clock      clock.Source
+	QueueLimit int // frames that may wait for the links: beyond it segments stay to be sent
+}
+
+// Transport is the TCP of one ring. It belongs to the ring's owner.
+type Transport struct {
+	ring.Transport // below
+	host           Host
+	below          Below
+	ip             *ip.Stack
+	pool           *buffers.DriverPool
+	table          *tcp.Table
+	clock          clock.Source
+	queueLimit     int
+	settings       tcp.Settings
+	drops          *[wire.NumDrops]uint64 // the stack's
+
+	records    []*[chunk]record // by tcp.ID
+	listeners  map[ring.Conn]*listener
+	byListener []*listener // by tcp.ListenerID - 1
+
+	arrivals    []arrival // received data that was not delivered
+	freeArrival int32
+	pieces      []piece // what is to be sent, or is not confirmed
+	freePiece   int32
+	awaited     int // pieces that are confirmed, and whose frames a link still holds
+
+	ready     []int32          // records with facts to report; ^n: the listener n of byListener
+	reporting []int32          // those of this Report
+	done      []done           // transmissions to give back
+	roomless  []int32          // records that wait for free buffers to send from
+	looped    []buffers.Packet // segments of this host for itself, from the IPv4 header on
+	freed     uint64           // the pool's, when they were looked at
+
+	destinations [destinationCount]destination
+	segment      tcp.Segment // being received, or sent
+
+	stats Stats
+}
+
+// Stats are counts beside those of the table.
+type Stats struct {
+	InPlace   uint64 // segments with payload that left from the buffer it was in
+	Copied    uint64 // and those that were copied: a link held the frame, or it is a part of its buffer
+	NoBuffer  uint64 // segments that were not sent because no buffer was free
+	NoRoute   uint64 // and those without a link to the peer
+	TooLong   uint64 // and those longer than the MTU has become
+	Partial   uint64 // received checksums that were only the pseudo header's and were accepted
+	LoopFull  uint64 // segments of this host for itself that were lost because too many waited
+	Gathered  uint64 // large buffers that received segments were copied into, for connections that asked for them
+	Collapsed uint64 // received segments that were copied behind others, because their reader had stopped
+}
+
+var (
+	_ ring.Transport = (*Transport)(nil)
+	_ ring.Creditor  = (*Transport)(nil)
+	_ ip.Protocol    = (*Transport)(nil)
+)
+
+// New makes the TCP of a ring, and registers it with the stack.
+func New(c Config) (*Transport, error) {
+	if c.Table.Random == nil {
+		c.Table.Random = c.IP.Random
+	}
+	table, err := tcp.New(c.Table, c.Clock())
+	if err != nil {
+		return nil, fmt.Errorf("stream: %w", err)
+	}
+	t := &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
+		settings: tcp.DefaultSettings(), listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none}
+	if c.Settings != nil {
+		t.settings = *c.Settings
+	}
+	t.settings.ResetUnread = false
+	if err := c.IP.Register(wire.ProtocolTCP, t, nil); err != nil {
+		return nil, fmt.Errorf("stream: %w", err)
+	}
+	return t, nil
+}
+
+// Table is the protocol engine, for looking at. Stats are the counts beside its own.
+func (t *Transport) Table() *tcp.Table { return t.table }
+func (t *Transport) Stats() Stats      { return t.stats }
+
+// Deadline is when Expire has to be called at the latest.
+func (t *Transport) Deadline() clock.Time { return t.table.Deadline() }
+
+// expireRounds bounds the work of one Expire.
+const expireRounds = 16
+
+// Expire does what is due.
+func (t *Transport) Expire(now clock.Time) {
+	if now < t.table.Deadline() {
+		return
+	}
+	for range expireRounds {
+		if !t.table.Expire(now) {
+			return
+		}
+	}
+}
+
+// HasOutput reports whether Output has something to do, HasFacts whether Report has. AwaitsLinks reports that something which is confirmed is
+// not reported before a link gives back its frame.
+func (t *Transport) HasOutput() bool { return t.table.HasOutput() }
+func (t *Transport) HasFacts() bool {
+	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0
+}
+func (t *Transport) AwaitsLinks() bool { return t.awaited > 0 }
+
+// ResetAll resets all connections, because the ring is closed. Output sends the resets; ReleaseAll is to follow.
+func (t *Transport) ResetAll() {
+	now := t.clock()
+	for id := range tcp.ID(len(t.records) * chunk) {
+		if t.record(id).flags&isLive != 0 {
+			t.table.Abort(now, id)
+		}
+	}
+	t.takeEvents()
+}
+
+// ReleaseAll gives the pool back all that is left, after the links and the stack were closed.
+func (t *Transport) ReleaseAll() {
+	t.takeEvents()
+	for i := range t.pieces {
+		if p := &t.pieces[i]; !p.packet.IsZero() && p.packet.Valid() { // what the stack had queued it has freed
+			t.pool.FreeTransmit(p.packet)
+		}
+	}
+	for _, p := range t.looped {
+		_ = p.Release()
+	}
+	for _, x := range t.done { // left only if the ring gave up waiting for its sockets
+		t.pool.FreeTransmit(x.sent.Packet)
+	}
+	for i := range t.arrivals {
+		if p := t.arrivals[i].packet; !p.IsZero() {
+			_ = p.Release()
+		}
+	}
+	t.pieces, t.done, t.arrivals, t.ready, t.looped = nil, nil, nil, nil, nil
+}
