@@ -120,6 +120,9 @@ func (t *Table) advance(id ID, c *conn, snd *sender, ack Seq, a *acknowledged) {
 		if r.flags&sentTwice == 0 && r.flags&sentSACKed == 0 {
 			a.rtt, a.hasRTT = t.now.Sub(r.at), true // MUST-18: sent once
 		}
+		if r.flags&sentProbe != 0 {
+			t.probeArrived(c)
+		}
 		if r.flags&sentSACKed == 0 {
 			t.arrived(c, snd, r)
 			a.original = a.original || snd.isOriginal(r)
@@ -186,6 +189,10 @@ func (t *Table) takeSACK(c *conn, snd *sender, s *Segment, a *acknowledged) {
 			}
 			if r.flags&sentTwice == 0 {
 				a.rtt, a.hasRTT = t.now.Sub(r.at), true
+			}
+			if r.flags&sentProbe != 0 {
+				r.flags &^= sentProbe
+				t.probeArrived(c)
 			}
 			snd.unmark(r, int(r.span))
 			t.arrived(c, snd, r)

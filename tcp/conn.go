@@ -29,7 +29,10 @@ type conn struct {
 	mss      uint16 // most payload of a segment without options
 	peerMSS  uint16
 	pathMTU  uint16
-	fullMTU  uint16 // what pathMTU was before flagBlackHole
+	fullMTU  uint16 // what pathMTU was before it was lowered
+
+	probeMTU, failedMTU uint16 // of a probe that is out; of the least one that was lost; 0: none
+	raiseAt             uint32 // seconds, when a larger size is tried; 0: never
 
 	una, nxt, end Seq    // nxt equals una when nothing is in flight; end when nothing waits
 	wnd, maxWnd   uint32 // what the peer takes beyond una; the most that it ever took

@@ -179,7 +179,12 @@ func (t *Table) sendNew(id ID, c *conn, snd *sender, s *Segment) bool {
 	head := snd.unsent.at(0)
 	limit := c.payloadLimit()
 	usable := c.una.Add(int(c.wnd)).Minus(c.nxt) // negative where the peer's window shrank (RFC 9293 MUST-34)
-	n := min(int(head.Length), limit, usable)
+	n, probe := min(int(head.Length), limit, usable), 0
+	if c.raiseAt != 0 {
+		if probe = t.probePayload(c, snd, usable); probe > 0 {
+			n = probe
+		}
+	}
 	if n <= 0 {
 		c.flags &^= flagLimited
 		return false
@@ -193,6 +198,10 @@ func (t *Table) sendNew(id ID, c *conn, snd *sender, s *Segment) bool {
 		return false
 	}
 	t.sendPiece(id, c, snd, n, usable, s)
+	if probe > 0 {
+		snd.flight.at(snd.flight.len() - 1).flags |= sentProbe
+		t.stats.SizeProbes++
+	}
 	if snd.frto == frtoNewData {
 		if snd.frtoLeft--; snd.frtoLeft == 0 {
 			snd.frto = frtoSecond

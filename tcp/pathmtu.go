@@ -76,12 +76,16 @@ func (t *Table) soft(id ID, c *conn) {
 // tooLong lowers the path MTU: RFC 1191 section 6.3. What is in flight and too long goes again at once.
 func (t *Table) tooLong(id ID, c *conn, mtu int) wire.Drop {
 	switch {
-	case !t.settingsOf(c).PathMTU, mtu >= int(c.pathMTU):
+	case !t.settingsOf(c).PathMTU, mtu >= max(int(c.pathMTU), int(c.probeMTU)):
 		return wire.ICMPMTULarge
+	case mtu >= int(c.pathMTU) && c.sender != 0: // only the probe was too long
+		t.probeRefused(id, c, mtu)
+		return wire.Accept
 	case mtu < minMTU:
 		return wire.ICMPMTU
 	}
 	before := c.payloadLimit()
+	t.lowered(c, c.pathMTU)
 	c.pathMTU = uint16(max(mtu, min(minPathMTU, int(c.pathMTU))))
 	t.fitMSS(c)
 	if c.sender != 0 && c.payloadLimit() < before {
@@ -105,6 +109,7 @@ func (t *Table) SetPathMTU(now clock.Time, id ID, mtu int) {
 	t.now = now
 	c.pathMTU = uint16(mtu)
 	c.flags &^= flagBlackHole | flagSuspected
+	c.fullMTU, c.raiseAt = 0, 0
 	t.fitMSS(c)
 	t.wake(id, c)
 }
@@ -130,10 +135,8 @@ func (t *Table) blackHole(c *conn) {
 		return
 	}
 	t.stats.BlackHoles++
-	if !c.has(flagBlackHole) {
-		c.flags |= flagBlackHole
-		c.fullMTU = c.pathMTU
-	}
+	c.flags |= flagBlackHole
+	t.lowered(c, c.pathMTU)
 	c.pathMTU = max(c.pathMTU/2, minPathMTU)
 	if c.tries > blackHoleAfter+1 {
 		c.pathMTU = minPathMTU

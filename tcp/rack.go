@@ -49,7 +49,7 @@ func (t *Table) detectLoss(c *conn, snd *sender) {
 	}
 	window := c.reorderWindow(snd)
 	var wait clock.Duration
-	before := snd.lost
+	congestion := false
 	for i := range snd.flight.len() {
 		r := snd.flight.at(i)
 		if r.flags&(sentSACKed|sentLost) != 0 {
@@ -65,12 +65,17 @@ func (t *Table) detectLoss(c *conn, snd *sender) {
 			wait = max(wait, left)
 		} else {
 			snd.markLost(r)
+			if r.flags&sentProbe != 0 {
+				c.probeLost(snd) // it was too long
+			} else {
+				congestion = true
+			}
 		}
 	}
 	if wait > 0 {
 		c.rtxKind, c.rtxAt = rtxReorder, t.now.Add(wait)
 	}
-	if snd.lost > before && c.phase == phaseOpen {
+	if congestion && c.phase == phaseOpen {
 		t.enterRecovery(c, snd)
 	}
 }

@@ -80,6 +80,9 @@ func (t *Table) enterLoss(id ID, c *conn, snd *sender) {
 			snd.markLost(r)
 		}
 	}
+	if c.probeMTU != 0 {
+		c.probeLost(snd)
+	}
 	if t.settingsOf(c).Congestion != NoCongestionControl {
 		c.cc.Window = uint32(snd.pipe(c) + c.payloadLimit()) // the loss window: one segment more than what is still under way
 	}

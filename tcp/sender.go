@@ -83,7 +83,8 @@ const (
 	sentTwice            // was retransmitted ever
 	sentFin
 	sentPush
-	sentEnd // the end of a piece: EventSent when it is acknowledged
+	sentProbe // larger than the path is known to carry
+	sentEnd   // the end of a piece: EventSent when it is acknowledged
 )
 
 func (r *sent) end() Seq { return r.seq + Seq(r.span) }

@@ -87,6 +87,7 @@ type Stats struct {
 	Cookies       uint64 // SYNs that were answered with a cookie
 	CookiesBad    uint64 // acknowledgements that were no cookie, while cookies were out
 	BlackHoles    uint64 // paths that seem to lose large packets without a word
+	SizeProbes    uint64 // segments larger than the path is known to carry (RFC 8899)
 	OrphansReset  uint64 // connections that were reset because of Config.MaxOrphans
 }
 
