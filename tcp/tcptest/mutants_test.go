@@ -69,7 +69,7 @@ var mutants = []mutant{
 	{name: "the congestion window does not limit", file: "output.go", tests: "^TestSlowStartOnTheWire$",
 		old: "pipe > 0 && pipe+n > int(c.cc.Window) && snd.frto", new: "pipe > 0 && pipe+n > 1<<30 && snd.frto"},
 	{name: "the peer's window does not limit", file: "output.go",
-		old: "n := min(int(head.Length), limit, usable)\n", new: "n := min(int(head.Length), limit)\n"},
+		old: "n, probe := min(int(head.Length), limit, usable), 0", new: "n, probe := min(int(head.Length), limit), 0"},
 	{name: "the right edge of the window is pulled back", file: "output.go",
 		old: "edge.Minus(c.rcvAdv) >= windowStep(c, settings)", new: "edge != c.rcvAdv"},
 	{name: "the window opens byte by byte", file: "output.go", tests: "^TestReceiveWindow$",
