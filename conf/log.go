@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,7 +78,9 @@ func (s *Settings) OwnLog() bool { return s.LogLevel != "" || s.LogFile != "" ||
 // OpenLog opens the log that the settings describe: their file, made if it is not there and appended to, or standard error. Lines begin as
 // VMA's do; without a level it is info. The log is closed by the caller; one to standard error needs no closing.
 func (s *Settings) OpenLog() (*Log, error) {
-	l := &Log{to: os.Stderr, level: slogLevels[s.LogLevel], details: s.LogDetails, start: time.Now()}
+	l := &Log{to: os.Stderr, start: time.Now()}
+	l.level.Set(slogLevels[s.LogLevel])
+	l.details.Store(int32(s.LogDetails))
 	if s.LogFile != "" {
 		f, err := os.OpenFile(ofProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
@@ -95,8 +98,8 @@ func ofProcess(name string) string { return strings.Replace(name, "%d", strconv.
 // Log is a log in VMA's form. Any goroutine.
 type Log struct {
 	*slog.Logger
-	level   slog.Level
-	details int
+	level   slog.LevelVar
+	details atomic.Int32
 	start   time.Time
 	file    *os.File
 
@@ -112,16 +115,34 @@ func (l *Log) Close() error {
 	return l.file.Close()
 }
 
+// SetLevel changes how much the log tells. Any goroutine.
+func (l *Log) SetLevel(level LogLevel) { l.level.Set(slogLevels[level]) }
+
+// SetDetails changes what lines begin with, 0 to 3. Any goroutine.
+func (l *Log) SetDetails(n int) error {
+	if n < 0 || n > 3 {
+		return fmt.Errorf("conf: log details %d: want 0 to 3", n)
+	}
+	l.details.Store(int32(n))
+	return nil
+}
+
+// LogAt writes a line to a log at a level.
+func LogAt(log *slog.Logger, level LogLevel, line string) {
+	log.Log(context.Background(), slogLevels[level], line)
+}
+
 // head is what a line begins with. (VMA_LOG_DETAILS)
 func (l *Log) head(level slog.Level) string {
 	var b strings.Builder
-	if l.details >= 3 {
+	details := l.details.Load()
+	if details >= 3 {
 		fmt.Fprintf(&b, " Time: %.3f", float64(time.Since(l.start))/float64(time.Millisecond))
 	}
-	if l.details >= 2 {
+	if details >= 2 {
 		fmt.Fprintf(&b, " Pid: %5d", os.Getpid())
 	}
-	if l.details >= 1 {
+	if details >= 1 {
 		fmt.Fprintf(&b, " Tid: %5d", unix.Gettid())
 	}
 	name := LogFiner
@@ -143,7 +164,9 @@ type handler struct {
 }
 
 // Enabled is slog's.
-func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.log.level }
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.log.level.Level()
+}
 
 // Handle is slog's.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {

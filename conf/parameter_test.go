@@ -67,6 +67,10 @@ var every = []struct {
 	{"VMA_TRACELEVEL", "4", func(s *Settings) any { return s.LogLevel }, LogDebug, "7"},
 	{"VMA_LOG_DETAILS", "3", func(s *Settings) any { return s.LogDetails }, 3, "4"},
 	{"VMA_LOG_FILE", "/tmp/l", func(s *Settings) any { return s.LogFile }, "/tmp/l", ""},
+	{"VMA_STATS_SHMEM_DIR", "/tmp/s", func(s *Settings) any { return s.StatsDirectory }, "/tmp/s", ""},
+	{"VMA_STATS_FD_NUM", "1024", func(s *Settings) any { return s.StatsSockets }, 1024, "1025"},
+	{"SX_STATS_GROUP", "adm", func(s *Settings) any { return s.StatsGroup }, "adm", ""},
+	{"VMA_CPU_USAGE_STATS", "1", func(s *Settings) any { return s.CPUUsage }, true, "2"},
 	{"VMA_SPEC", "Low-CPU", func(s *Settings) any { return s.Profile }, "low-cpu", "29west"},
 }
 
@@ -80,7 +84,7 @@ func TestEachSettingIsReadAndChecked(t *testing.T) {
 		require.NoError(t, s.Validate(), c.name)
 		p := byName[c.name]
 		require.NotEqual(t, p.Default(), p.Value(&s), "%s is shown changed", c.name)
-		if c.bad == "" && slices.Contains([]string{"VMA_CONFIG_FILE", "VMA_LOG_FILE", "SX_CAPTURE"}, c.name) {
+		if c.bad == "" && slices.Contains([]string{"VMA_CONFIG_FILE", "VMA_LOG_FILE", "SX_CAPTURE", "VMA_STATS_SHMEM_DIR", "SX_STATS_GROUP"}, c.name) {
 			continue // every path is one
 		}
 		s = fromEnvironment(env(map[string]string{c.name: c.bad}))

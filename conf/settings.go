@@ -25,6 +25,9 @@ func ParseRingKind(s string) (RingKind, error) {
 	return "", fmt.Errorf("ring kind %q: want auto, uring, epoll or offload", s)
 }
 
+// StatsDirectoryAuto is /run/socketxtreme for root, else a directory in $XDG_RUNTIME_DIR, or in /tmp with the user's number.
+const StatsDirectoryAuto = "auto"
+
 // Settings is the configuration of an engine.
 type Settings struct {
 	// Ring is the kind of ring (SX_RING).
@@ -95,6 +98,15 @@ type Settings struct {
 	LogLevel   LogLevel
 	LogDetails int
 	LogFile    string
+	// StatsDirectory is where the process publishes its statistics, for xtstat; it is made if its parent is there. StatsDirectoryAuto chooses,
+	// empty publishes nothing. StatsSockets is how many sockets have room, StatsGroup whose members may read (VMA_STATS_SHMEM_DIR,
+	// VMA_STATS_FD_NUM, SX_STATS_GROUP).
+	StatsDirectory, StatsGroup string
+	StatsSockets               int
+	// StatsFile is a text file that gets what a socket has counted when it is closed (VMA_STATS_FILE).
+	StatsFile string
+	// CPUUsage measures how long pollers sleep, of which xtstat makes the share of time that they poll (VMA_CPU_USAGE_STATS).
+	CPUUsage bool
 	// Profile is the profile that was applied (VMA_SPEC); setting it applies nothing: see WithProfile.
 	Profile string
 
@@ -120,6 +132,9 @@ func Default() Settings {
 		RulesFile:         DefaultRulesFile,
 		ApplicationID:     DefaultApplicationID,
 		ExceptionHandling: -1,
+
+		StatsDirectory: StatsDirectoryAuto,
+		StatsSockets:   100,
 	}
 }
 

@@ -259,10 +259,19 @@ var logParameters = []Parameter{
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics"),
-	inert("VMA_STATS_SHMEM_DIR", "Stats shared memory directory", "/tmp/", anyText, WithStats, "needs the published statistics").as(""),
-	inert("VMA_STATS_FD_NUM", "Stats FD Num (max)", "100", within(0, 1024), WithStats, "needs the published statistics").as("0"),
-	inert("VMA_CPU_USAGE_STATS", "Polling CPU idle usage", "0", yesOrNo, WithStats,
-		"needs the published statistics; reactor.Stats has the busy time of a loop"),
+	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
+		Effect: "the directory of the files that xtstat reads, one for each process; its parent must be there. auto is /run/socketxtreme for root, " +
+			"else a directory in $XDG_RUNTIME_DIR, or in /tmp with the user's number. Empty: nothing is published",
+		access: text(func(s *Settings) *string { return &s.StatsDirectory }, "auto, the path of a directory, or nothing", anything)},
+	{Name: "VMA_STATS_FD_NUM", Title: "Stats FD Num (max)", Field: "StatsSockets", State: Works,
+		Effect: "how many sockets have room in the file of the process; those beyond are counted",
+		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)},
+	{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
+		Effect: "a group, by name or number, whose members may read the statistics; to change anything takes the process's user, or root",
+		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)},
+	{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
+		Effect: "measures how long pollers sleep, with two more reads of the clock for each sleep: xtstat shows the share of time that they poll",
+		access: toggle(func(s *Settings) *bool { return &s.CPUUsage }, false)},
 }
 
 func init() {

@@ -248,8 +248,8 @@ func TestTotalsBeyondTheRecord(t *testing.T) {
 	s.maker = set.number
 	const n = 3 << 30
 	for range 5 {
-		s.countReceived(n)
-		s.countSent(1<<31, n)
+		s.countReceived(&Ring{}, n, false)
+		s.countSent(&Ring{}, 1<<31, n)
 		if s.isActive() {
 			s.deactivate()
 		}

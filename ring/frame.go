@@ -51,7 +51,7 @@ func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
-	s.countReceived(n)
+	s.countReceived(r, n, m.ViaKernel)
 	if over {
 		s.stop(stopBudget)
 	}
@@ -81,7 +81,7 @@ func (k *Sink) completeDatagram(s *Socket, p buffers.Packet, n int, over bool, m
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
-	s.countReceived(n)
+	s.countReceived(r, n, m.ViaKernel)
 	if over {
 		s.stop(stopBudget)
 	}

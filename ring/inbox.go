@@ -22,10 +22,17 @@ const (
 	inboxSleeping             // the owner sleeps or is about to: adding work must wake the owner
 	inboxWoken                // the owner was woken: once is enough
 	inboxClosed               // nothing is run any more
+	inboxRefresh              // see RequestRefresh
 )
 
 // waiting reports whether posted work or a wake-up waits for the owner.
 func (b *inbox) waiting() bool { return b.flags.Load()&inboxWork != 0 }
+
+// refreshRequested is apart from it: it is no reason not to sleep, and none to poll a ring that is idle. See RequestRefresh.
+func (b *inbox) refreshRequested() bool { return b.flags.Load()&inboxRefresh != 0 }
+
+// due is both.
+func (b *inbox) due() bool { return b.flags.Load()&(inboxWork|inboxRefresh) != 0 }
 
 // wake makes the owner poll soon: it ends a sleep, or keeps the next from beginning.
 func (b *inbox) wake() {

@@ -58,10 +58,12 @@ func (rec *record) fill(c *Completion, s *Socket) {
 type slab struct {
 	records   []record
 	firstFree int32 // 1-based; 0 is none
+	used      int
 }
 
 // alloc is a record that is zero, in place: putting one together elsewhere copies its 150 bytes twice.
 func (b *slab) alloc() (int32, *record) {
+	b.used++
 	i := b.firstFree
 	if i == 0 {
 		b.records = append(b.records, record{})
@@ -77,6 +79,7 @@ func (b *slab) at(i int32) *record { return &b.records[i-1] }
 
 // free puts a record on the free list and returns the one that followed it in its queue.
 func (b *slab) free(i int32) (next int32) {
+	b.used--
 	rec := &b.records[i-1]
 	next = rec.next
 	*rec = record{next: b.firstFree}

@@ -56,8 +56,11 @@ type Ring struct {
 	locked             bool
 	inCallback         bool
 	closing            bool
-	affinity           []int // of the thread before PerCoreAttach pinned it
-	stats              RingStats
+	affinity           []int       // of the thread before PerCoreAttach pinned it
+	stats              *RingPage   // in memory of the set's Monitor, if there is one
+	epoch              *uint64     // number of the interval that peaks are noted for
+	pages              []monitored // of sockets, by slot; as long as needed
+	nextPage           int         // that the next refresh begins with
 	set                *Set
 	key                Key
 	failures           []error // of calls that had no caller to return them to; the next Poll returns them, alone
@@ -115,7 +118,7 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	}
 	r.turn++
 	// One test for all that pollRareWork handles: a ring that spins for packets has none of it.
-	if r.armed || r.inbox.waiting() || r.hasCredit() ||
+	if r.armed || r.inbox.due() || r.hasCredit() ||
 		len(r.failures)|r.timers.Len()|len(r.paced)|len(r.timestamping)|len(r.stopped)|len(r.announced)|len(r.finished) != 0 {
 		if done, err := r.pollRareWork(dst, before, self); done {
 			return 0, err
@@ -143,6 +146,12 @@ func PollBehind(r *Ring, dst []Completion, before int) (int, error) {
 	k.dst = nil
 	r.stats.Polls++
 	r.stats.Completions += uint64(n)
+	if n > 0 {
+		r.notePoll(n)
+	}
+	if l := r.set.config.Loop; l != nil && (n == 0 || n >= fullPoll || r.turn%busyPolls == 0) {
+		l.polled(r.epoch)
+	}
 	r.reported = false
 	if err != nil {
 		r.fail(&OpError{Op: "reap", Err: err})
@@ -174,6 +183,9 @@ func (r *Ring) pollRareWork(dst []Completion, before int, self uintptr) (done bo
 		if self != r.owner.Load() {
 			return true, ErrClosed // by the work itself
 		}
+	}
+	if r.inbox.refreshRequested() {
+		r.refresh()
 	}
 	if r.timers.Len() > 0 && (r.turn&timerMask == 0 || r.realClock && r.deadlineGap.Long()) {
 		r.expire()
@@ -375,6 +387,7 @@ func (r *Ring) Close() error {
 		err = errors.Join(err, &OpError{Op: "close ring", Err: e})
 	}
 	r.closeCards()
+	r.closePages()
 	r.unpin()
 	err = r.takeFailures(err)
 	if r.set != nil {

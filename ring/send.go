@@ -40,7 +40,7 @@ func (s *Socket) sendDirect(r *Ring, a *activeState, c *transportEntry, b []byte
 	if e == 0 && n == len(b) { // the usual case of finishDirectSend, without the call
 		r.stats.SentMessages++
 		r.stats.SentBytes += uint64(n)
-		s.countSent(1, n)
+		s.countSent(r, 1, n)
 		return n, nil
 	}
 	if e != 0 && s.retrySend(e) {

@@ -63,6 +63,11 @@ type SetConfig struct {
 	OneRing Reason
 	// Siblings lists the rings of all sets of the owner, where it has several: what one of them knows of its goroutine all do. Any goroutine.
 	Siblings func() []*Ring
+	// Monitor is where other processes see the counters, and Epoch numbers the intervals of its peaks; nil: nowhere. Loop is shared by the
+	// sets of one owner; nil: gaps between polls are not looked for.
+	Monitor Monitor
+	Epoch   *uint64
+	Loop    *Loop
 	// Changed is notified of each ring that was made and of each that was closed, on the goroutine that did it.
 	Changed func(r *Ring, open bool)
 }
@@ -232,6 +237,7 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	}
 	r := &Ring{drv: drv, pool: set.config.Pool, clock: set.config.Clock, set: set, key: key, turn: 1, realClock: set.realClock}
 	r.number = rings.add(r)
+	r.openPages()
 	r.protocol, _ = drv.(ProtocolDriver)
 	r.timers = wheel.New(r.clock(), 0)
 	r.onTimer = r.timerExpired

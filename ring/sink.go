@@ -94,7 +94,7 @@ func (k *Sink) fillCompletion(c *Completion, s *Socket, p buffers.Packet) {
 	length, over := r.pool.DeliverTo(p, s.handle.Account)
 	r.stats.Packets++
 	r.stats.Bytes += uint64(length)
-	s.countReceived(length)
+	s.countReceived(r, length, c.ViaKernel)
 	if over {
 		s.stop(stopBudget)
 	}
@@ -120,7 +120,7 @@ func (k *Sink) queueSlow(s *Socket, p buffers.Packet, m *Meta, err error) {
 		_ = p.Release()
 		return
 	}
-	s.countReceived(p.Len())
+	s.countReceived(r, p.Len(), m.ViaKernel)
 	rec := record{packet: p, source: m.Source, destination: s.destination(m), ifIndex: m.IfIndex, time: m.Time, viaKernel: m.ViaKernel,
 		err: err}
 	if a := s.active(); a.callback != nil && (a.unseen.n > 0 || s.suspended()) {
@@ -274,6 +274,7 @@ func (k *Sink) Sent(s *Socket, t Transmission, e syscall.Errno) { s.onSent(t, e)
 // PathChanged reports that Socket.Path has another answer than before.
 func (k *Sink) PathChanged(s *Socket) {
 	if s.state < stateDead {
+		s.happened(HappenedPath, "")
 		s.raise(EventPath, nil)
 	}
 }

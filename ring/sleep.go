@@ -51,7 +51,9 @@ func (r *Ring) Wait(d time.Duration) error {
 		}
 	}
 	r.stats.Sleeps++
+	slept := r.beginSleep()
 	err := r.drv.Wait(d)
+	r.endSleep(slept)
 	r.inbox.cancelSleep()
 	r.turn |= timerMask // the next Poll looks at the deadlines
 	if err != nil {
@@ -75,6 +77,9 @@ func (r *Ring) Post(f func()) error {
 // prepareSleep announces that the owner is about to sleep, and reports whether it must not. The announcement comes before the check: a
 // goroutine that adds work later sees the announcement and wakes the owner.
 func (r *Ring) prepareSleep() (pending bool) {
+	if r.inbox.refreshRequested() {
+		r.refresh()
+	}
 	r.inbox.prepareSleep()
 	if r.hasCredit() {
 		r.takeCredit()
@@ -100,6 +105,7 @@ func (r *Ring) disarm() {
 	r.armed = false
 	r.inbox.cancelSleep()
 	r.drv.Disarm()
+	r.endSleep(0)
 	r.stats.Sleeps++
 	r.turn |= timerMask
 	r.turn++

@@ -259,6 +259,7 @@ func (r *Ring) admit(s *Socket) error {
 		return err
 	}
 	s.openStamps()
+	r.openPage(s)
 	return nil
 }
 
@@ -267,6 +268,7 @@ func (r *Ring) removeSocket(s *Socket) {
 	if s.handle.Kind == KindListener {
 		r.listeners = slices.DeleteFunc(r.listeners, func(l *Socket) bool { return l == s })
 	}
+	r.closePage(s)
 	r.slots.remove(s)
 }
 

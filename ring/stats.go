@@ -52,7 +52,19 @@ func (s *Socket) Stats() SocketStats {
 
 // RingStats are a ring's totals since it was made.
 type RingStats struct {
+	RingCounts
+
+	Misuses uint64 // calls by another goroutine than the owner, which were refused
+
+	// Driver is what an offloaded ring counts beside: each reason for which a frame was not delivered, what was sent, looped and kept, and
+	// the counts of its links, those of the kernel included. Empty on other rings: the kernel counts for them. The list is made by each call.
+	Driver []Counter
+}
+
+// RingCounts are the totals that a ring's owner counts: 64-bit words alone.
+type RingCounts struct {
 	Polls       uint64 // calls of Poll
+	Hits        uint64 // calls of Poll that returned completions
 	Completions uint64 // completions returned
 	Sleeps      uint64 // calls of Arm and Wait that announced a sleep
 	Packets     uint64 // packets received by all its sockets
@@ -86,11 +98,6 @@ type RingStats struct {
 
 	Posted              uint64 // functions run that Post left
 	ReturnedFromLending uint64 // lent buffers that came back
-	Misuses             uint64 // calls by another goroutine than the owner, which were refused
-
-	// Driver is what an offloaded ring counts beside: each reason for which a frame was not delivered, what was sent, looped and kept, and
-	// the counts of its links, those of the kernel included. Empty on other rings: the kernel counts for them. The list is made by each call.
-	Driver []Counter
 }
 
 // Counter is one count with its stable name, such as "udp.no_socket".
@@ -104,8 +111,7 @@ func (r *Ring) Stats() RingStats {
 	if !r.readable() {
 		return RingStats{}
 	}
-	s := r.stats
-	s.Misuses = r.misuses.Load()
+	s := RingStats{RingCounts: r.stats.RingCounts, Misuses: r.misuses.Load()}
 	if x, ok := r.drv.(CounterSource); ok {
 		s.Driver = x.Counters(nil)
 	}
@@ -117,7 +123,7 @@ func (s *Socket) countSends(messages, bytes int) {
 	r := s.ring()
 	r.stats.SentMessages += uint64(messages)
 	r.stats.SentBytes += uint64(bytes)
-	s.countSent(messages, bytes)
+	s.countSent(r, messages, bytes)
 }
 
 // countShortSend counts a send that was refused whole or in part.
@@ -130,8 +136,11 @@ func (s *Socket) countShortSend() {
 // records when the socket becomes idle.
 type totals struct{ packets, bytes, sentMessages, sentBytes uint32 }
 
-// countReceived counts a packet of n bytes, less than 4 GiB.
-func (s *Socket) countReceived(n int) {
+// countReceived counts a packet of n bytes, less than 4 GiB, in the socket's record and in its page, if it has one. r is its ring.
+func (s *Socket) countReceived(r *Ring, n int, viaKernel bool) {
+	if slot := s.handle.Slot; int(slot) < len(r.pages) {
+		r.pageReceived(slot, n, viaKernel)
+	}
 	t := &s.totals
 	t.packets++
 	t.bytes += uint32(n)
@@ -146,8 +155,11 @@ func (s *Socket) carryReceived(packets, bytes bool) {
 	c.Bytes += carry(bytes)
 }
 
-// countSent counts messages that were sent, and n bytes in them.
-func (s *Socket) countSent(messages, n int) {
+// countSent counts messages that were sent, and n bytes in them, in the same places.
+func (s *Socket) countSent(r *Ring, messages, n int) {
+	if slot := s.handle.Slot; int(slot) < len(r.pages) {
+		r.pageSent(slot, messages, n)
+	}
 	t := &s.totals
 	t.sentMessages += uint32(messages)
 	t.sentBytes += uint32(n)

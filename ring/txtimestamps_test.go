@@ -63,7 +63,7 @@ func (c counter) CountsFailures() bool { return c.counted }
 func TestStampsThatNeverCome(t *testing.T) {
 	s := &transmitStamps{next: 1, waiting: 1}
 	quiet := &transmitStamps{next: 9}
-	r := &Ring{timestamping: []*shaper{{timestamps: quiet}, {timestamps: s}}}
+	r := &Ring{stats: &RingPage{}, timestamping: []*shaper{{timestamps: quiet}, {timestamps: s}}}
 	now := clock.Time(time.Hour)
 	begin, rests, nap := now, 0, time.Duration(0)
 	for {

@@ -34,7 +34,8 @@ type Engine struct {
 	opened atomic.Int64 // sockets made by pollers' calls so far
 	loops  atomic.Int64 // processors that LoopCPU handed out so far
 
-	rings ringTable // of all pollers, for RingByFD
+	rings ringTable    // of all pollers, for RingByFD
+	stats *publication // nil: nothing is published
 }
 
 // New checks the settings and makes an engine. It reads the rules file and opens the files for the log and the capture, if the settings name
@@ -67,6 +68,7 @@ func New(s conf.Settings) (*Engine, error) {
 		panicIfFatal(err)
 		return nil, err
 	}
+	e.stats = e.publish()
 	return e, nil
 }
 
@@ -156,7 +158,8 @@ func (e *Engine) Close() error {
 	if err := e.markClosed(); err != nil {
 		return err
 	}
-	return errors.Join(e.closeCapture(), e.closeLog()) // without the lock, because a capture file may be a pipe that is read slowly
+	// Without the lock, because a capture file may be a pipe that is read slowly.
+	return errors.Join(e.stats.close(e), e.closeCapture(), e.closeLog())
 }
 
 // markClosed makes NewPoller fail from now on. It is an error if a poller is open.

@@ -27,6 +27,7 @@ type (
 	Family             = ring.Family
 	SocketStats        = ring.SocketStats
 	RingStats          = ring.RingStats
+	RingCounts         = ring.RingCounts
 	Counter            = ring.Counter
 	Packet             = buffers.Packet
 	Buffer             = buffers.Buffer

@@ -41,7 +41,7 @@ var onlyOn = map[string][]conf.RingKind{
 // asItIs are the values that ask for what is done in any case. Of settings without any effect the default is another such value.
 var asItIs = map[string][]string{
 	"VMA_RING_MIGRATION_RATIO_TX": {"-1"}, "VMA_RING_MIGRATION_RATIO_RX": {"-1"}, "VMA_PROGRESS_ENGINE_WCE_MAX": {"0"}, "VMA_IPOIB": {"0"},
-	"VMA_LOG_COLORS": {"0"}, "VMA_STATS_FD_NUM": {"0"}, "VMA_BF": {"0"}, "VMA_TX_MAX_INLINE": {"0"}, "VMA_TX_PREFETCH_BYTES": {"0"},
+	"VMA_LOG_COLORS": {"0"}, "VMA_BF": {"0"}, "VMA_TX_MAX_INLINE": {"0"}, "VMA_TX_PREFETCH_BYTES": {"0"},
 	"VMA_TCP_TIMESTAMP_OPTION": {"2"}, "VMA_THREAD_MODE": {"0"}, "XLIO_SKIP_POLL_IN_RX": {"1"},
 	// Of settings that have an effect on some rings, or unless code says otherwise: these ask for none.
 	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
@@ -54,7 +54,7 @@ var asItIs = map[string][]string{
 var valueOf = map[string]string{
 	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_OFFLOAD_XDP_MODE": "generic", "SX_CAPTURE": "cap.%d",
 	"SX_LOOP_CPUS": "0", "VMA_TCP_CC_ALGO": "reno", "VMA_CONFIG_FILE": "rules", "VMA_APPLICATION_ID": "x", "VMA_TRACELEVEL": "warn",
-	"VMA_LOG_FILE": "log", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
+	"VMA_LOG_FILE": "log", "VMA_STATS_SHMEM_DIR": "stats", "SX_STATS_GROUP": "0", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
 }
 
 // whenThereIsMemory makes rings for an ordinary user: the kernel gives back the memory of closed ones later (RLIMIT_MEMLOCK).

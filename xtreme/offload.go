@@ -279,16 +279,18 @@ func (f *offloading) addToRing(i nic.Interface) error {
 		return offload.AddInterface(f.driver, i)
 	}
 	p := f.poller
-	made := offload.New(offload.Config{Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
+	made := offload.New(offload.Config{Drops: p.monitor.offloadDrops(), Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
 		ShadowEvery: p.engine.settings.ShadowRatio, ThreeTuple: p.engine.settings.Offload.ThreeTuple,
 		MTU: p.engine.settings.MTU, Sender: p.engine.kernelSends, Gather: p.engine.settings.Offload.Gather})
-	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
+	sc := ring.SetConfig{Transport: kernel.New(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
 		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.onRingChanged,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			d, err = made(c)
 			f.driver = d
 			return d, err
-		}})
+		}}
+	p.monitor.configure(&sc)
+	set, err := ring.NewSet(sc)
 	if err == nil {
 		_, err = set.NewRing()
 	}

@@ -36,6 +36,7 @@ type Poller struct {
 	peer       netip.AddrPort            // UDPConfig.Remote of the socket that is being made, for the rules
 	making     bool                      // a call that makes a socket is under way
 	closed     atomic.Bool
+	monitor    *monitor // nil: nothing is published
 }
 
 // newPoller makes a poller for Engine.NewPoller: region, pool, the set of kernel rings with its first ring, and for kind offload what the
@@ -86,6 +87,8 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries
 	}
+	poller.monitor = newMonitor(e.stats, poller)
+	poller.monitor.configure(&sc)
 	if c.offload {
 		poller.offloaded = newOffloading(poller, o, logic, notes)
 	}
@@ -94,6 +97,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 		_, err = poller.set.NewRing()
 	}
 	if err != nil {
+		poller.monitor.close()
 		return nil, errors.Join(err, region.Close())
 	}
 	return poller, nil
@@ -203,6 +207,7 @@ func (p *Poller) Close() error {
 	if p.wait != nil {
 		err = errors.Join(err, p.wait.Close())
 	}
+	p.monitor.close()
 	p.engine.forgetPoller(p)
 	p.pool.Close()
 	if l := p.pool.Ledger(); l.Free != l.Total {

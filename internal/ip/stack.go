@@ -17,6 +17,8 @@ type Config struct {
 	LocalHost  *LocalHost // not nil: there is no kernel, Host is this one, and the stack answers ARP, ICMP and IGMP
 	Interfaces []Interface
 	Random     func() uint64
+	// Drops is the memory that what is dropped is counted in; nil: the stack's own.
+	Drops *[wire.NumDrops]uint64
 	// MTU, unless 0, bounds the IP packets that are sent on all links, whatever their own allow. Longer packets are fragmented here.
 	MTU int
 	// SendViaKernel, unless nil, is asked when a route is found for a socket (Query.Owner): true leaves the destination to the socket's
@@ -68,7 +70,7 @@ type Stack struct {
 	answers     int // ICMP messages made in the current second
 	answersFrom clock.Time
 
-	drops [wire.NumDrops]uint64
+	drops *[wire.NumDrops]uint64
 	stats Stats
 }
 
@@ -100,7 +102,10 @@ func New(c Config) (*Stack, error) {
 		return nil, errors.New("ip: Random is nil")
 	}
 	s := &Stack{pool: c.Pool, host: c.Host, localHost: c.LocalHost, random: c.Random, config: c, id: uint16(c.Random()),
-		tables: 1, routeGeneration: 1}
+		tables: 1, routeGeneration: 1, drops: c.Drops}
+	if s.drops == nil {
+		s.drops = new([wire.NumDrops]uint64)
+	}
 	s.hops.index = map[hopKey]int32{}
 	s.hops.reset()
 	for i, l := range c.Interfaces {
@@ -188,7 +193,7 @@ func (s *Stack) HasKernel() bool { return s.localHost == nil }
 func (s *Stack) Random() uint64 { return s.random() }
 
 // Drops are the counts of what was not delivered, by reason. The protocols count here as well.
-func (s *Stack) Drops() *[wire.NumDrops]uint64 { return &s.drops }
+func (s *Stack) Drops() *[wire.NumDrops]uint64 { return s.drops }
 
 // Stats are the other counts.
 func (s *Stack) Stats() Stats { return s.stats }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
@@ -45,6 +46,8 @@ type Config struct {
 	// Sender, unless nil, is asked once for each destination of a socket, when its route is found: with a reason the kernel sends to that
 	// destination. It is asked again when a route, an address or a socket has changed.
 	Sender func(s *ring.Socket, to netip.AddrPort) (ring.Reason, bool)
+	// Drops is the memory that the reasons for which frames are dropped are counted in; nil: the driver's own.
+	Drops *[wire.NumDrops]uint64
 	// Gather is how many answers Poll lets wait for each other while requests come one after the other, where each flush of a link is a system
 	// call: until so many wait, nothing came for a microsecond, or 20 microseconds have passed. For loops that poll on: others would leave what
 	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next

@@ -184,7 +184,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if random == nil {
 		random = rand.Uint64
 	}
-	sc := ip.Config{Pool: dc.Pool, Random: random, MTU: c.MTU}
+	sc := ip.Config{Pool: dc.Pool, Random: random, MTU: c.MTU, Drops: c.Drops}
 	uc := udp.Config{Fragment: c.Fragment}
 	if c.Sender != nil {
 		sc.SendViaKernel = d.isDeclined

@@ -1,0 +1,301 @@
+package ring
+
+import "github.com/socketxtreme/socketxtreme/internal/clock"
+
+// Monitor is where a set's counters are kept when other processes are to see them. The owner calls it when rings and sockets come and go, and
+// when something happens that is told; never per packet. The memory that it gives consists of 64-bit words that only the owner writes.
+type Monitor interface {
+	// OpenRing gives zero memory for a ring's counts; nil: there is no room.
+	OpenRing(r *Ring) *RingPage
+	CloseRing(r *Ring)
+	// OpenSocket gives zero memory for a socket that has got its ring; nil: there is no room.
+	OpenSocket(s *Socket) *SocketPage
+	CloseSocket(s *Socket)
+	// DescribeSocket is called when a socket's addresses, state, path or memberships have changed. It has a page.
+	DescribeSocket(s *Socket)
+	// Refresh is called inside the Poll that follows RequestRefresh, or before the owner sleeps. It must be short, and not allocate as a rule.
+	Refresh(r *Ring)
+	// Happened tells of an event of a socket; text is for people.
+	Happened(s *Socket, what Happening, text string)
+}
+
+// Happening is what Monitor.Happened tells of.
+type Happening uint8
+
+// The happenings.
+const (
+	HappenedPath  Happening = iota // the socket's packets travel another way
+	HappenedJoin                   // it joined a group
+	HappenedLeave                  // it left one
+)
+
+// RingPage is a ring's counts in memory that other processes may read: 64-bit words alone.
+type RingPage struct {
+	RingCounts
+	Batch Peak // the most completions of one Poll
+	Queue Peak // the most packets that waited in queues of sockets
+}
+
+// Peak is the most of something in an interval: the owner uses the pair of the interval's lowest bit, so that the last interval stays readable
+// while the next one runs.
+type Peak [2]struct{ Epoch, Most uint64 }
+
+// note is the owner's: v was seen in an interval.
+func (p *Peak) note(epoch, v uint64) {
+	x := &p[epoch&1]
+	if x.Epoch != epoch {
+		x.Epoch, x.Most = epoch, v
+	} else if v > x.Most {
+		x.Most = v
+	}
+}
+
+// SocketPage is a socket's counts in memory that other processes may read: 64-bit words alone. The first six are stored where the packet is
+// counted, the others some ten times a second.
+type SocketPage struct {
+	Packets, Bytes             uint64
+	KernelPackets, KernelBytes uint64 // of them, those of an offloaded socket that came through the kernel
+	SentMessages, SentBytes    uint64
+
+	Drops                         uint64
+	CallbackDrops, CallbackHolds  uint64
+	ShortSends, SendErrors        uint64
+	WarmSends, WarmSendsCold      uint64
+	AcceptFailures                uint64
+	HeldBytes                     uint64
+	QueuedPackets, QueuedBytes    uint64
+	QueuedPacketsMax              uint64
+	SendQueued, Budget, Offloaded uint64
+}
+
+// monitored is what a ring has of a socket with a page.
+type monitored struct {
+	page   *SocketPage
+	socket *Socket
+	// What Monitor.DescribeSocket was called for last.
+	state   state
+	version uint32 // of the addresses
+}
+
+// maxMonitored bounds the slots whose sockets may have pages.
+const maxMonitored = 4096
+
+// refreshedAtOnce is how many sockets a refresh copies: what a Poll may take for it.
+const refreshedAtOnce = 4
+
+// CountsOf appends what the ring's driver counts by name, as RingStats.Driver has it; nil where it counts nothing. For monitors, which the owner
+// calls.
+func CountsOf(r *Ring, dst []Counter) []Counter {
+	if x, ok := r.drv.(CounterSource); ok {
+		return x.Counters(dst)
+	}
+	return nil
+}
+
+// FamilyOf is the family of the socket's addresses. For monitors.
+func FamilyOf(s *Socket) Family { return s.family }
+
+// monitor is the monitor of the ring's set; nil: none.
+func (r *Ring) monitor() Monitor { return r.set.config.Monitor }
+
+// openPages gives the ring its memory for counts.
+func (r *Ring) openPages() {
+	if m := r.monitor(); m != nil {
+		r.stats = m.OpenRing(r)
+	}
+	if r.stats == nil {
+		r.stats = &RingPage{}
+	}
+	r.epoch = r.set.config.Epoch
+	if r.epoch == nil {
+		r.epoch = new(uint64)
+	}
+}
+
+// closePages gives it back. The counts stay readable for the owner.
+func (r *Ring) closePages() {
+	page := *r.stats
+	r.stats, r.epoch = &page, new(uint64)
+	if m := r.monitor(); m != nil {
+		m.CloseRing(r)
+	}
+}
+
+// openPage publishes a socket that has got its slot, if there is room.
+func (r *Ring) openPage(s *Socket) {
+	m := r.monitor()
+	slot := int(s.handle.Slot)
+	if m == nil || slot >= maxMonitored {
+		return // unpublished, as one that finds no room: Monitor counts sockets by the ring's slots
+	}
+	page := m.OpenSocket(s)
+	if page == nil {
+		return
+	}
+	for len(r.pages) <= slot {
+		r.pages = append(r.pages, monitored{})
+	}
+	r.pages[slot] = monitored{page: page, socket: s, version: ^uint32(0)}
+	if !s.isAccepted() { // connections that come in are described by the next refresh, if they live that long
+		r.describe(&r.pages[slot])
+	}
+}
+
+// closePage ends that.
+func (r *Ring) closePage(s *Socket) {
+	x := r.pageOf(s)
+	if x == nil {
+		return
+	}
+	r.refreshSocket(x)
+	*x = monitored{}
+	r.monitor().CloseSocket(s)
+}
+
+func (r *Ring) pageOf(s *Socket) *monitored {
+	if slot := int(s.handle.Slot); slot < len(r.pages) && r.pages[slot].socket == s {
+		return &r.pages[slot]
+	}
+	return nil
+}
+
+// pageReceived counts a packet in the socket's page. slot is the socket's.
+func (r *Ring) pageReceived(slot uint32, n int, viaKernel bool) {
+	p := r.pages[slot].page
+	if p == nil {
+		return
+	}
+	p.Packets++
+	p.Bytes += uint64(n)
+	if viaKernel {
+		p.KernelPackets++
+		p.KernelBytes += uint64(n)
+	}
+}
+
+func (r *Ring) pageSent(slot uint32, messages, n int) {
+	if p := r.pages[slot].page; p != nil {
+		p.SentMessages += uint64(messages)
+		p.SentBytes += uint64(n)
+	}
+}
+
+// RequestRefresh has the owner copy what is not stored where it is counted, in its next Poll or before it sleeps. It wakes no owner. Any
+// goroutine.
+func RequestRefresh(r *Ring) {
+	if !r.inbox.refreshRequested() {
+		r.inbox.flags.Or(inboxRefresh)
+	}
+}
+
+// refresh is the owner's part of RequestRefresh: the counts of a few sockets, and the monitor's.
+func (r *Ring) refresh() {
+	r.inbox.flags.And(^uint32(inboxRefresh))
+	m := r.monitor()
+	if m == nil {
+		return
+	}
+	for range min(refreshedAtOnce, len(r.pages)) {
+		if r.nextPage >= len(r.pages) {
+			r.nextPage = 0
+		}
+		if x := &r.pages[r.nextPage]; x.page != nil {
+			r.refreshSocket(x)
+			r.describe(x)
+		}
+		r.nextPage++
+	}
+	m.Refresh(r)
+}
+
+// describe has the monitor describe a socket in which something has changed.
+func (r *Ring) describe(x *monitored) {
+	if s := x.socket; x.state != s.state || x.version != s.ends.version.Load() {
+		x.state, x.version = s.state, s.ends.version.Load()
+		r.monitor().DescribeSocket(s)
+	}
+}
+
+func (r *Ring) refreshSocket(x *monitored) {
+	s, p := x.socket, x.page
+	c := s.totalCounts()
+	p.CallbackDrops, p.CallbackHolds, p.ShortSends, p.SendErrors = c.CallbackDrops, c.CallbackHolds, c.ShortSends, c.SendErrors
+	p.WarmSends, p.WarmSendsCold = c.WarmSends, c.WarmSendsCold
+	a := s.active()
+	p.AcceptFailures = a.acceptErrs
+	p.QueuedPackets, p.QueuedBytes = uint64(a.received.n)+uint64(a.unseen.n), uint64(a.waiting)
+	p.QueuedPacketsMax = max(p.QueuedPacketsMax, p.QueuedPackets)
+	p.SendQueued = uint64(a.sending.waiting.n) + uint64(a.sending.inflight)
+	p.Budget, p.HeldBytes, p.Offloaded = uint64(s.config().Budget), 0, 0
+	if s.handle.Account != 0 {
+		p.HeldBytes = uint64(r.pool.Used(s.handle.Account))
+	}
+	if s.stack() != nil {
+		p.Offloaded = 1
+	}
+	if s.state < stateClosing && s.handle.Kind == KindDatagram {
+		if n, err := s.transport().Drops(s); err == nil {
+			p.Drops = max(p.Drops, uint64(n))
+		}
+	}
+}
+
+// happened tells the monitor of an event of a socket, and what the socket is now.
+func (s *Socket) happened(what Happening, text string) {
+	r := s.ring()
+	if r == nil || r.monitor() == nil {
+		return
+	}
+	r.monitor().Happened(s, what, text)
+	if x := r.pageOf(s); x != nil {
+		r.monitor().DescribeSocket(s)
+	}
+}
+
+// memberHappened tells the monitor of a membership.
+func (s *Socket) memberHappened(m Membership, join bool) {
+	if r := s.ring(); r == nil || r.monitor() == nil {
+		return
+	}
+	text := m.Group.String()
+	if m.Source.IsValid() {
+		text += " from " + m.Source.String()
+	}
+	what := HappenedLeave
+	if join {
+		what = HappenedJoin
+	}
+	s.happened(what, text)
+}
+
+// notePoll is the end of a Poll that has returned completions.
+func (r *Ring) notePoll(n int) {
+	epoch := *r.epoch
+	r.stats.Hits++
+	r.stats.Batch.note(epoch, uint64(n))
+	if r.slab.used > 0 {
+		r.stats.Queue.note(epoch, uint64(r.slab.used))
+	}
+	if l := r.set.config.Loop; l != nil {
+		l.page.BuffersUsedPeak.note(epoch, l.usedBuffers())
+	}
+}
+
+// beginSleep and endSleep stand around a sleep: what passes meanwhile is no gap. begin is 0 where nothing is measured.
+func (r *Ring) beginSleep() (begin clock.Time) {
+	if r.set.config.Loop.MeasuresSleep() {
+		begin = r.clock()
+	}
+	return begin
+}
+
+func (r *Ring) endSleep(begin clock.Time) {
+	l := r.set.config.Loop
+	if l == nil {
+		return
+	}
+	l.last = 0
+	if begin != 0 {
+		l.Slept(r.clock().Sub(begin))
+	}
+}

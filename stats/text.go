@@ -1,0 +1,80 @@
+package stats
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+const rule = "======================================================\n"
+
+// WriteSocket writes what vma_stats shows of a socket in its view 3, with lines that it does not have where there is more to say. suffix is "/s"
+// for values that are rates.
+func WriteSocket(w io.Writer, v *View, suffix string) {
+	fmt.Fprintf(w, "%s\tFd=[%d]\n", rule, v.ID)
+	fmt.Fprintf(w, "- %s, Non-blocked", strings.ToUpper(v.Info["protocol"]))
+	switch v.Info["mc_loop"] {
+	case "true":
+		fmt.Fprint(w, ", MC Loop Enabled ")
+	case "false":
+		fmt.Fprint(w, ", MC Loop Disabled")
+	}
+	fmt.Fprintln(w)
+	for _, x := range []struct{ label, key string }{{"Local Address  ", "local"}, {"Foreign Address", "remote"}} {
+		if a := v.Info[x.key]; a != "" {
+			fmt.Fprintf(w, "- %s = [%s]\n", x.label, a)
+		}
+	}
+	if groups := v.Info["groups"]; groups != "" {
+		for g := range strings.SplitSeq(groups, ",") {
+			fmt.Fprintf(w, "- Member of = [%s]\n", g)
+		}
+	}
+	if path := v.Info["path"]; path != "" {
+		fmt.Fprintf(w, "- Path = %s\n", path)
+	}
+	n := v.Value
+	offloaded := n("offloaded") != 0
+	active := false
+	four := func(name, what string, bytes, packets, third, fourth uint64) {
+		if bytes|packets|third|fourth != 0 {
+			fmt.Fprintf(w, "%s %d / %d / %d / %d [kilobytes/packets/%s]%s\n", name, bytes/1024, packets, third, fourth, what, suffix)
+			active = true
+		}
+	}
+	if offloaded {
+		four("Tx Offload:", "drops/errors", n("sent_bytes"), n("sent_messages"), n("short_sends"), n("send_errors"))
+	} else {
+		four("Tx OS info:", "eagains/errors", n("sent_bytes"), n("sent_messages"), n("short_sends"), n("send_errors"))
+	}
+	if d := n("warm_sends") + n("warm_sends_cold"); d != 0 {
+		fmt.Fprintf(w, "Tx Dummy messages : %d\n", d)
+		active = true
+	}
+	if offloaded {
+		four("Rx Offload:", "eagains/errors", n("bytes")-n("kernel_bytes"), n("packets")-n("kernel_packets"), 0, 0)
+		four("Rx OS info:", "eagains/errors", n("kernel_bytes"), n("kernel_packets"), 0, 0)
+	} else {
+		four("Rx OS info:", "eagains/errors", n("bytes"), n("packets"), 0, n("accept_failures"))
+	}
+	if n("packets")|n("queued_packets")|n("drops") != 0 {
+		limit := "pool"
+		if b := n("budget"); b != 0 {
+			limit = fmt.Sprint(b)
+		}
+		fmt.Fprintf(w, "Rx byte: cur %d / limit %s\n", n("queued_bytes"), limit)
+		fmt.Fprintf(w, "Rx pkt : cur %d / max %d / dropped%s %d\n", n("queued_packets"), n("queued_packets_max"), suffix, n("drops"))
+		active = true
+	}
+	if h := n("held_bytes"); h != 0 {
+		fmt.Fprintf(w, "Rx zero copy buffers: cur %d bytes\n", h)
+		active = true
+	}
+	if d, h := n("callback_drops"), n("callback_holds"); d|h != 0 {
+		fmt.Fprintf(w, "Rx callback: %d / %d [drop/hold]%s\n", d, h, suffix)
+		active = true
+	}
+	if !active {
+		fmt.Fprintln(w, "Rx and Tx where not active") // as vma_stats has it
+	}
+}

@@ -1,0 +1,229 @@
+package xtreme
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// monitor gives the rings and sockets of a poller their counters in the file of the process. It is the poller's, as its rings are.
+type monitor struct {
+	of      *publication
+	poller  *Poller
+	block   *stats.Block // of the poller; nil: it found no room
+	loop    *ring.Loop
+	drops   *stats.Block // of the offloaded ring that is being made
+	rings   map[*ring.Ring]*ringBlocks
+	sockets map[*ring.Socket]*stats.Block
+	second  atomic.Bool // the next refresh is the one of a second
+	scratch []ring.Counter
+}
+
+// ringBlocks are a ring's blocks, each nil where there was no room, or nothing to count.
+type ringBlocks struct{ ring, drops, driver *stats.Block }
+
+// newMonitor is nil where nothing is published.
+func newMonitor(of *publication, p *Poller) *monitor {
+	if of == nil {
+		return nil
+	}
+	m := &monitor{of: of, poller: p, rings: map[*ring.Ring]*ringBlocks{}, sockets: map[*ring.Socket]*stats.Block{}}
+	if m.block = of.file.Open(stats.Pollers, nil, 0); m.block != nil {
+		m.block.SetInfo("name=" + oneLine(p.name) + "\n")
+		m.loop = ring.NewLoop(sys.Overlay[ring.LoopPage](m.block.Counters()), &p.pool.Pool, p.engine.settings.CPUUsage, m.gap)
+	}
+	return m
+}
+
+// oneLine makes a text fit a line of key=value.
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
+
+// close gives the poller's block back, when its rings are closed.
+func (m *monitor) close() {
+	if m != nil && m.block != nil {
+		m.block.Close()
+	}
+}
+
+// measuresSleep reports whether the loop is to be told of sleeps.
+func (m *monitor) measuresSleep() bool { return m != nil && m.loop.MeasuresSleep() }
+
+// configure has a set count in the file.
+func (m *monitor) configure(c *ring.SetConfig) {
+	if m != nil {
+		c.Monitor, c.Epoch, c.Loop = m, m.of.file.Epoch(), m.loop
+	}
+}
+
+// offloadDrops is the memory for the drops of an offloaded ring that is about to be made; nil: none.
+func (m *monitor) offloadDrops() *[wire.NumDrops]uint64 {
+	if m == nil {
+		return nil
+	}
+	if m.drops != nil { // of one that could not be made
+		m.drops.Close()
+	}
+	if m.drops = m.of.file.Open(stats.Drops, m.block, 0); m.drops == nil {
+		return nil
+	}
+	return sys.Overlay[[wire.NumDrops]uint64](m.drops.Counters())
+}
+
+// OpenRing is ring.Monitor's.
+func (m *monitor) OpenRing(r *ring.Ring) (page *ring.RingPage) {
+	x := &ringBlocks{}
+	m.rings[r] = x
+	if x.ring = m.of.file.Open(stats.Rings, m.block, uint64(max(r.FD(), 0))); x.ring != nil {
+		x.ring.SetInfo(fmt.Sprintf("kind=%s\npoller=%s\n", r.Kind(), oneLine(m.poller.name)))
+		page = sys.Overlay[ring.RingPage](x.ring.Counters())
+	}
+	if ring.CountsOf(r, nil) != nil {
+		x.drops, m.drops = m.drops, nil
+		x.driver = m.of.file.Open(stats.Drivers, m.block, uint64(max(r.FD(), 0)))
+	}
+	m.of.mu.Lock()
+	m.of.rings[r] = m
+	m.of.mu.Unlock()
+	return page
+}
+
+// CloseRing is ring.Monitor's.
+func (m *monitor) CloseRing(r *ring.Ring) {
+	m.of.mu.Lock()
+	delete(m.of.rings, r)
+	m.of.mu.Unlock()
+	x := m.rings[r]
+	delete(m.rings, r)
+	for _, b := range []*stats.Block{x.driver, x.drops, x.ring} {
+		if b != nil {
+			b.Close()
+		}
+	}
+}
+
+// OpenSocket is ring.Monitor's.
+func (m *monitor) OpenSocket(s *ring.Socket) *ring.SocketPage {
+	b := m.of.file.Open(stats.Sockets, m.rings[s.Ring()].ring, uint64(uint32(s.ID())))
+	if b == nil {
+		return nil
+	}
+	m.sockets[s] = b
+	return sys.Overlay[ring.SocketPage](b.Counters())
+}
+
+// CloseSocket is ring.Monitor's.
+func (m *monitor) CloseSocket(s *ring.Socket) {
+	b := m.sockets[s]
+	delete(m.sockets, s)
+	b.Close()
+}
+
+// DescribeSocket is ring.Monitor's.
+func (m *monitor) DescribeSocket(s *ring.Socket) {
+	b := m.sockets[s]
+	var text strings.Builder
+	line := func(key, value string) {
+		if value != "" {
+			text.WriteString(key + "=" + oneLine(value) + "\n")
+		}
+	}
+	path := s.Path()
+	line("protocol", protocolName(s))
+	if a := s.LocalAddr(); a.IsValid() {
+		line("local", a.String())
+	}
+	if a := s.RemoteAddr(); a.IsValid() {
+		line("remote", a.String())
+	}
+	line("state", s.State())
+	var inode unix.Stat_t
+	if unix.Fstat(s.ID(), &inode) == nil {
+		line("inode", strconv.FormatUint(inode.Ino, 10))
+	}
+	options := ring.OptionsOf(s)
+	if s.Kind() == ring.KindDatagram {
+		line("mc_loop", strconv.FormatBool(options.MulticastLoop))
+	}
+	var groups []string
+	for _, g := range options.Groups {
+		name := g.Group.String()
+		if g.Source.IsValid() {
+			name += "<" + g.Source.String()
+		}
+		groups = append(groups, name)
+	}
+	line("path", path.String())
+	line("groups", strings.Join(groups, ","))
+	b.SetInfo(text.String())
+}
+
+func protocolName(s *ring.Socket) string {
+	switch {
+	case s.Kind() == ring.KindDatagram:
+		return "udp"
+	case ring.FamilyOf(s) == ring.UnixDomain:
+		return "unix"
+	}
+	return "tcp"
+}
+
+// Refresh is ring.Monitor's. What the driver counts is copied once a second; it is some hundred words.
+func (m *monitor) Refresh(r *ring.Ring) {
+	if m.loop != nil {
+		m.loop.Refresh()
+	}
+	if !m.second.Load() {
+		return
+	}
+	m.second.Store(false)
+	for r, x := range m.rings {
+		if x.driver != nil {
+			m.copyDriver(r, x.driver)
+		}
+	}
+}
+
+// copyDriver stores what a driver counts by name, all but the drops, which are in the file already.
+func (m *monitor) copyDriver(r *ring.Ring, to *stats.Block) {
+	m.scratch = ring.CountsOf(r, m.scratch[:0])
+	n := 0
+	for _, c := range m.scratch {
+		if !isDrop[c.Name] {
+			to.SetNamed(n, c.Name, c.Value)
+			n++
+		}
+	}
+	to.SetCount(n)
+}
+
+// isDrop are the names of the reasons for drops.
+var isDrop = func() map[string]bool {
+	m := map[string]bool{}
+	for i := 1; i < wire.NumDrops; i++ {
+		m[wire.Drop(i).String()] = true
+	}
+	return m
+}()
+
+// Happened is ring.Monitor's.
+func (m *monitor) Happened(s *ring.Socket, what ring.Happening, text string) {
+	kind := [...]stats.EventKind{ring.HappenedPath: stats.EventPath, ring.HappenedJoin: stats.EventJoin, ring.HappenedLeave: stats.EventLeave}[what]
+	if what == ring.HappenedPath {
+		text = s.Path().String()
+	}
+	m.of.file.Note(kind, m.sockets[s], 1, fmt.Sprintf("%s %v fd=%d", text, s.LocalAddr(), s.ID()))
+}
+
+// gap is told of each gap between polls.
+func (m *monitor) gap(d time.Duration) {
+	m.of.file.Note(stats.EventPollGap, m.block, uint64(d), m.poller.name)
+}

@@ -1,0 +1,206 @@
+package xtreme
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// publication is the statistics file of this process: engines with the same settings for it share one. The last one closes it.
+type publication struct {
+	key     string
+	users   int // engines
+	file    *stats.File
+	control *stats.Control
+
+	mu      sync.Mutex
+	rings   map[*ring.Ring]*monitor // open ones
+	engines []*Engine
+}
+
+var publications struct {
+	sync.Mutex
+	byKey map[string]*publication
+}
+
+// publish is the publication of an engine, by its settings; nil where they turn it off, or where it cannot be had, which the log tells: that
+// keeps no program from running.
+func (e *Engine) publish() *publication {
+	s := &e.settings
+	directory := s.StatsDirectory
+	switch directory {
+	case "":
+		return nil
+	case conf.StatsDirectoryAuto:
+		directory = stats.DefaultDirectory()
+	}
+	publications.Lock()
+	defer publications.Unlock()
+	key := fmt.Sprintf("%s\x00%s\x00%d", directory, s.StatsGroup, s.StatsSockets)
+	p := publications.byKey[key]
+	if p == nil {
+		file, err := stats.Create(stats.Config{Directory: directory, Group: s.StatsGroup, Sockets: s.StatsSockets, Control: true})
+		if err != nil {
+			e.log.Warn("no statistics are published for xtstat: VMA_STATS_SHMEM_DIR names another directory, or is empty for none", "error", err)
+			return nil
+		}
+		p = &publication{key: key, file: file, rings: map[*ring.Ring]*monitor{}}
+		p.control, err = file.Serve(map[string]stats.Handler{"dump": p.dump, "log": p.setLog}, func(err error) {
+			e.log.Warn("a request at the control socket of the statistics was refused", "error", err)
+		})
+		if err != nil {
+			e.log.Warn("the statistics have no control socket: xtstat cannot zero, dump and set the log level", "error", err)
+		}
+		file.OnTick(p.tick)
+		if publications.byKey == nil {
+			publications.byKey = map[string]*publication{}
+		}
+		publications.byKey[key] = p
+	}
+	p.users++
+	p.mu.Lock()
+	p.engines = append(p.engines, e)
+	p.mu.Unlock()
+	return p
+}
+
+// close is the end of an engine.
+func (p *publication) close(e *Engine) error {
+	if p == nil {
+		return nil
+	}
+	publications.Lock()
+	defer publications.Unlock()
+	p.mu.Lock()
+	for i, x := range p.engines {
+		if x == e {
+			p.engines = append(p.engines[:i:i], p.engines[i+1:]...)
+			break
+		}
+	}
+	p.mu.Unlock()
+	if p.users--; p.users > 0 {
+		return nil
+	}
+	delete(publications.byKey, p.key)
+	var err error
+	if p.control != nil {
+		err = p.control.Close()
+	}
+	return errors.Join(err, p.file.Close())
+}
+
+// tick asks the owners of all rings for what they store only then. A goroutine of the file's.
+func (p *publication) tick(second bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r, m := range p.rings {
+		if second {
+			m.second.Store(true)
+		}
+		ring.RequestRefresh(r)
+	}
+}
+
+// dumpRequest says which sockets are dumped: by id, 0 for all.
+type dumpRequest struct {
+	Socket int    `json:"socket"`
+	Level  string `json:"level"`
+}
+
+// dump writes what xtstat prints of sockets into the log, and to the peer.
+func (p *publication) dump(with json.RawMessage, w io.Writer) error {
+	q := dumpRequest{Level: string(conf.LogInfo)}
+	if err := json.Unmarshal(with, &q); err != nil {
+		return err
+	}
+	level, err := conf.ParseLogLevel(q.Level)
+	if err != nil {
+		return err
+	}
+	r, err := stats.Open(p.file.Path())
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var text bytes.Buffer
+	n := 0
+	for _, v := range r.Blocks(stats.Sockets) {
+		if q.Socket == 0 || v.ID == uint64(q.Socket) {
+			stats.WriteSocket(&text, &v, "")
+			n++
+		}
+	}
+	if n == 0 && q.Socket != 0 {
+		return fmt.Errorf("dump: no published socket has the id %d", q.Socket)
+	}
+	for _, log := range p.logs() {
+		for line := range bytes.Lines(text.Bytes()) {
+			conf.LogAt(log, level, string(bytes.TrimRight(line, "\n")))
+		}
+	}
+	_, err = w.Write(text.Bytes())
+	return err
+}
+
+// logs are those of the engines, each once.
+func (p *publication) logs() (list []*slog.Logger) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := map[*slog.Logger]bool{}
+	for _, e := range p.engines {
+		if !seen[e.log] {
+			seen[e.log] = true
+			list = append(list, e.log)
+		}
+	}
+	return list
+}
+
+// logRequest changes the log of engines; what is empty or nil stays.
+type logRequest struct {
+	Level   string `json:"level"`
+	Details *int   `json:"details"`
+}
+
+// setLog changes level and details of the logs that the settings have opened. Loggers that code has given decide themselves.
+func (p *publication) setLog(with json.RawMessage, _ io.Writer) error {
+	var q logRequest
+	if err := json.Unmarshal(with, &q); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, e := range p.engines {
+		l, ok := e.logFile.(*conf.Log)
+		if !ok {
+			continue
+		}
+		n++
+		if q.Level != "" {
+			level, err := conf.ParseLogLevel(q.Level)
+			if err != nil {
+				return err
+			}
+			l.SetLevel(level)
+		}
+		if q.Details != nil {
+			if err := l.SetDetails(*q.Details); err != nil {
+				return err
+			}
+		}
+	}
+	if n == 0 {
+		return errors.New("the program gave its engines a logger, or uses slog.Default: its level is the program's to set")
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package xtreme_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/stats"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// The words of the pages are the rows of the table, in this order.
+func TestPagesAreTheTable(t *testing.T) {
+	snake := regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	for section, page := range map[string]any{stats.Rings: ring.RingPage{}, stats.Sockets: ring.SocketPage{}, stats.Pollers: ring.LoopPage{}} {
+		var words []string
+		var walk func(v reflect.Type, name string)
+		walk = func(v reflect.Type, name string) {
+			switch v.Kind() {
+			case reflect.Struct:
+				for i := range v.NumField() {
+					walk(v.Field(i).Type, v.Field(i).Name)
+				}
+			case reflect.Array:
+				if v == reflect.TypeFor[ring.Peak]() {
+					words = append(words, name)
+					return
+				}
+				for range v.Len() {
+					words = append(words, name)
+				}
+			default:
+				require.Equal(t, reflect.Uint64, v.Kind(), "%s.%s", section, name)
+				words = append(words, name)
+			}
+		}
+		walk(reflect.TypeOf(page), "")
+		s := stats.SectionOf(section)
+		require.EqualValues(t, reflect.TypeOf(page).Size(), 8*s.Words(), section)
+		require.Len(t, words, len(s.Counters), section)
+		for i, w := range words {
+			name := strings.ToLower(snake.ReplaceAllString(w, "${1}_$2"))
+			if name = other[section+"."+name]; name == "" {
+				name = strings.ToLower(snake.ReplaceAllString(w, "${1}_$2"))
+			}
+			require.True(t, strings.HasPrefix(s.Counters[i].Name, name), "%s: word %d is %s, and the table says %s", section, i, w, s.Counters[i].Name)
+		}
+	}
+}
+
+// other are the fields whose counters are called otherwise.
+var other = map[string]string{"poller.gaps": "poll_gaps", "poller.gap_time": "poll_gap_time", "poller.gaps_below": "gaps_", "poller.gap": "poll_gap"}
+
+// published is an engine whose file is in a directory of the test's.
+func published(t *testing.T, kind conf.RingKind, change ...func(*conf.Settings)) (*cabled, *stats.Reader) {
+	w := &cabled{net: testnet.New(t, testnet.Pair{}), world: &world{Assertions: require.New(t), t: t, room: 64}}
+	dir := filepath.Join(t.TempDir(), "stats")
+	w.engine = w.newEngine(func(s *conf.Settings) {
+		s.Ring, s.StatsDirectory = kind, dir
+		for _, f := range change {
+			f(s)
+		}
+	})
+	w.poller = w.newPoller("test")
+	list, err := stats.List(dir)
+	w.NoError(err)
+	w.Len(list, 1)
+	w.True(list[0].Live)
+	r, err := stats.Open(list[0].Path)
+	w.NoError(err)
+	t.Cleanup(func() { _ = r.Close() })
+	return w, r
+}
+
+// ringOf and socketOf are what the file has of a socket and its ring.
+func socketOf(t *testing.T, r *stats.Reader, s *xtreme.Socket) stats.View {
+	for _, v := range r.Blocks(stats.Sockets) {
+		if v.ID == uint64(s.ID()) {
+			return v
+		}
+	}
+	t.Fatalf("socket %d is not published", s.ID())
+	return stats.View{}
+}
+
+func ringOf(t *testing.T, r *stats.Reader, s *xtreme.Socket) stats.View {
+	v := socketOf(t, r, s)
+	for _, x := range r.Blocks(stats.Rings) {
+		if x.Index == v.Parent {
+			return x
+		}
+	}
+	t.Fatal("the socket's ring is not published")
+	return stats.View{}
+}
+
+// What is counted is in the file at once: nothing is polled between the last packet and the look.
+func TestPublishedCountersAreExact(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		w, r := published(t, kind)
+		s := w.udp(w.at(0))
+		peer := w.net.Dial(s.LocalAddr())
+		const n = 200
+		for range n {
+			w.write(peer, "twelve bytes")
+			c := w.event(s, xtreme.EventPacket)
+			w.NoError(c.Packet.Release())
+			_, err := s.SendTo([]byte("five!"), addr(peer.LocalAddr()))
+			w.NoError(err)
+		}
+		v, x := socketOf(t, r, s), ringOf(t, r, s)
+		for _, counts := range []stats.View{v, x} {
+			w.EqualValues(n, counts.Value("packets"), counts.Section)
+			w.EqualValues(12*n, counts.Value("bytes"))
+			w.EqualValues(n, counts.Value("sent_messages"))
+			w.EqualValues(5*n, counts.Value("sent_bytes"))
+		}
+		own := s.Ring().Stats()
+		w.Equal(own.Polls, x.Value("polls"))
+		w.Equal(own.Completions, x.Value("completions"))
+		w.Equal(s.LocalAddr().String(), v.Info["local"])
+		w.Equal("udp", v.Info["protocol"])
+		polledUntil(w, func() bool { return socketOf(t, r, s).Info["state"] == "open" }) // stored some ten times a second
+		w.Equal(s.Path().String(), v.Info["path"])
+		w.Equal(s.Ring().Kind(), x.Info["kind"])
+		w.EqualValues(own.Packets, s.Stats().Packets)
+		if kind == conf.RingOffload {
+			polledUntil(w, func() bool { // copied by the owner, once a second
+				d := r.Blocks(stats.Drivers)
+				return len(d) == 1 && d[0].Totals["stack.delivered"] == n && d[0].Totals["stack.sent"] == n
+			})
+			w.Len(r.Blocks(stats.Drops), 1)
+		}
+		w.close(s)
+		w.Empty(r.Blocks(stats.Sockets))
+		closed := r.Closed(stats.Sockets)
+		w.EqualValues(n, closed.Value("packets"), "closed sockets stay in the sums")
+		w.EqualValues(n, s.Ring().Stats().Packets)
+	})
+}
+
+// polledUntil polls until a condition holds.
+func polledUntil(w *cabled, holds func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		w.True(time.Now().Before(end), "it never holds")
+		_, err := w.poller.Poll(make([]xtreme.Completion, 4))
+		w.NoError(err)
+	}
+}
+
+// A frame that is dropped is in the file when Poll has dropped it, with its reason, and in the journal some milliseconds later.
+func TestPublishedDropsHaveTheirReason(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		if kind != conf.RingOffload {
+			return // the kernel drops for the others
+		}
+		w, r := published(t, kind)
+		s := w.udp(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{Budget: 1 << 14}})
+		peer := w.net.Dial(s.LocalAddr())
+		w.write(peer, "first")
+		w.NoError(w.event(s, xtreme.EventPacket).Packet.Release())
+		done := make([]xtreme.Completion, 64)
+		var held []xtreme.Completion
+		drops := func() uint64 { return r.Blocks(stats.Drops)[0].Totals["udp.budget"] }
+		for i := 0; drops() < 10; i++ {
+			w.Less(i, 100_000)
+			w.write(peer, strings.Repeat("x", 1000))
+			n, err := w.poller.Poll(done)
+			w.NoError(err)
+			held = append(held, done[:n]...)
+		}
+		total := drops()
+		w.Equal(total, s.Stats().Drops)
+		var noted uint64
+		w.Eventually(func() bool {
+			noted = 0
+			for _, e := range r.Events() {
+				if e.Kind == "drop" && e.Text == "udp.budget" {
+					noted += e.Count
+				}
+			}
+			return noted == total
+		}, 20*time.Second, 5*time.Millisecond, "%d of %d", noted, total)
+		for _, c := range held {
+			if c.Packet.Valid() {
+				w.NoError(c.Packet.Release())
+			}
+		}
+	})
+}
+
+func TestSocketsBeyondTheFileAreCounted(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		w, r := published(t, kind, func(s *conf.Settings) { s.StatsSockets = 2 })
+		for range 5 {
+			w.udp(w.at(0))
+		}
+		w.Len(r.Blocks(stats.Sockets), 2)
+		w.EqualValues(3, r.Unpublished(stats.Sockets))
+	})
+}
+
+// A sample's peak shows a burst that a mean over its second hides.
+func TestBurstIsThePeakOfItsSecond(t *testing.T) {
+	w, r := published(t, conf.RingEpoll)
+	s := w.udp(w.at(0))
+	peer := w.net.Dial(s.LocalAddr())
+	const n = 40
+	for range n {
+		w.write(peer, "burst")
+	}
+	time.Sleep(20 * time.Millisecond) // they wait in the kernel
+	done := make([]xtreme.Completion, 64)
+	got, most := 0, 0
+	for i := 0; got < n; i++ {
+		w.Less(i, 1_000_000)
+		k, err := w.poller.Poll(done)
+		w.NoError(err)
+		most = max(most, k)
+		for _, c := range done[:k] {
+			if c.Events.Has(xtreme.EventPacket) {
+				got++
+				w.NoError(c.Packet.Release())
+			}
+		}
+	}
+	w.Eventually(func() bool {
+		for _, x := range r.Samples() {
+			if x.Values["ring.batch"] == uint64(most) {
+				return true
+			}
+		}
+		return false
+	}, 5*time.Second, 20*time.Millisecond, "%v", r.Blocks(stats.Rings))
+}
+
+// A goroutine that does not poll for a while has a gap; one that sleeps in Wait has none.
+func TestPollGapsAreNoted(t *testing.T) {
+	w, r := published(t, conf.RingEpoll)
+	w.udp(w.at(0))
+	done := make([]xtreme.Completion, 4)
+	poll := func() {
+		_, err := w.poller.Poll(done)
+		w.NoError(err)
+	}
+	longest := func() (d time.Duration) {
+		for _, e := range r.Events() {
+			if e.Kind == "poll_gap" {
+				d = max(d, time.Duration(e.Count))
+			}
+		}
+		return d
+	}
+	poll()
+	poll()
+	time.Sleep(300 * time.Millisecond)
+	poll()
+	gap := longest()
+	w.GreaterOrEqual(gap, 295*time.Millisecond)
+	w.NotZero(r.Blocks(stats.Pollers)[0].Totals["gaps_longer"])
+	poll()
+	end := time.Now().Add(2 * gap)
+	for time.Now().Before(end) {
+		w.NoError(w.poller.WaitFor(time.Until(end)))
+	}
+	poll()
+	w.Less(longest(), 2*gap, "a sleep is no gap")
+}
+
+func TestSleepIsMeasuredWhenAsked(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for _, asked := range []bool{true, false} {
+			w, r := published(t, kind, func(s *conf.Settings) { s.CPUUsage = asked })
+			w.udp(w.at(0))
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			for ctx.Err() == nil {
+				_, err := w.poller.Poll(make([]xtreme.Completion, 4))
+				w.NoError(err)
+				_ = w.poller.Wait(ctx)
+			}
+			slept := time.Duration(r.Blocks(stats.Pollers)[0].Totals["sleep_time"])
+			if !asked {
+				w.Zero(slept)
+				continue
+			}
+			w.Greater(slept, 10*time.Millisecond)
+			w.LessOrEqual(slept, time.Since(begin))
+		}
+	})
+}
+
+func TestNothingIsPublishedWithoutADirectory(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	before, err := stats.List(stats.DefaultDirectory())
+	require.NoError(t, err)
+	var log strings.Builder
+	engine := func(directory string) {
+		s := conf.Default()
+		s.Ring, s.StatsDirectory, s.Logger = conf.RingEpoll, directory, slog.New(slog.NewTextHandler(&log, nil))
+		e, err := xtreme.New(s)
+		require.NoError(t, err)
+		p, err := e.NewPoller("test", xtreme.PollerConfig{})
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+		require.NoError(t, e.Close())
+	}
+	engine("")
+	after, err := stats.List(stats.DefaultDirectory())
+	require.NoError(t, err)
+	for _, x := range after {
+		if !slices.Contains(before, x) {
+			require.NotEqual(t, os.Getpid(), x.Process)
+		}
+	}
+	require.Empty(t, log.String())
+
+	// A directory that cannot be had is told, and keeps no program from running.
+	engine(filepath.Join(t.TempDir(), "nowhere", "else"))
+	require.Contains(t, log.String(), "nowhere/else")
+}
