@@ -192,4 +192,3 @@ func (SystemCalls) OpenMembers() (Members, error) {
 type receiver struct{ *direct.Receiver }
 
 func (r receiver) SetRefuse(refuse func(m *ring.Meta) bool) { r.Refuse = refuse }
-func (r receiver) ReturnSpare()                             { r.ReturnSpare() }
