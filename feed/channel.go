@@ -2,48 +2,52 @@ package feed
 
 import "math"
 
-// Channel is one sequence of messages sent on one or more lines. Its methods are for one goroutine.
+// Channel puts one sequence of messages, sent on one or more lines, in order. R is the caller's reference to the memory of a packet. Its
+// methods are for one goroutine.
+//
+//	first ────────── next ═══════════════════ high
+//	      delivered        parked, with holes       not known yet
 type Channel[R any] struct {
 	cfg    Config
 	state  State
 	step   step
-	why    Cause // of the step changing
-	cause  Cause // of the last giving up
-	stale  bool
-	ending bool // the sender said that end is the end
-	due    bool // holes may be given up in this round
+	why    Cause // why step is changeEpoch
+	cause  Cause // why messages were given up last
+	stale  bool  // messages were given up, and Resynced was not called since
+	ending bool  // the sender said that endSeq is the end of the session
+	due    bool  // holes may be given up in this round
 	now    int64
 
 	epoch      uint32
 	session    uint64
 	past       [sessionKept]uint64 // sessions that ended, newest last
 	pasts      int
-	first      uint64 // of the epoch
-	next       uint64 // to deliver
-	high       uint64 // one more than the highest known; next when nothing is missing
-	endSeq     uint64 // with ending
-	newest     int64  // send time
-	older      int64  // the newest send time of the epoch before: what is not newer belongs there
+	first      uint64 // first message of the epoch
+	next       uint64 // next message to deliver
+	high       uint64 // one more than the highest known message; next when nothing is missing
+	endSeq     uint64 // with ending: one more than the last message of the session
+	newest     int64  // latest send time of a packet of this epoch
+	older      int64  // latest send time of the epoch before: a packet that is not newer belongs to that epoch
 	began      int64  // when the channel was first given a time
 	arrivals   uint64 // packets received
-	lost       uint64 // given up since the last delivery
-	oldRun     int    // packets of an ended session since the last one of this
+	lost       uint64 // messages given up since the last delivery
+	oldRun     int    // packets of an ended session since the last packet of the present one
 	wild       uint64 // end of the last segment that was beyond MaxJump
 	resetSeq   uint64 // with resetSent: the packet that began the epoch, which the other line will bring too
 	resetSent  int64
-	resetBegan bool
+	resetBegan bool // the epoch began with a packet that has Reset
 
-	cur Segment[R] // being worked on
-	end uint64     // of cur
+	cur Segment[R] // the segment that Input was given last
+	end uint64     // one more than its last message
 	won uint32     // messages that cur brought first
 	dup bool       // nothing of cur was new
 
-	park   park[R]
-	holes  holes
-	events events
-	recent [recentKept]arrival
-	given  [lostKept]Range
-	givens int
+	park       park[R] // packets that came too early
+	holes      holes   // messages that are missing between next and high
+	events     events
+	recent     [recentKept]arrival
+	lostRanges [lostKept]Range // ranges that were given up last, as a ring
+	lostCount  int             // how many were given up in this epoch
 
 	lines    [maxLines]line
 	recovery line
@@ -53,18 +57,18 @@ type Channel[R any] struct {
 	budgetUsed int
 }
 
-// step is what Next does with the segment that Input took.
+// step is what Next does with the segment that Input was given.
 type step uint8
 
 const (
-	idle     step = iota
-	fresh         // it has messages that may be new
-	spent         // it only has to be given back
-	changing      // it begins a new epoch: the old one is finished first
-	flushing      // there is none: everything parked has to go
+	idle          step = iota // nothing: the segment is dealt with
+	deliverNew                // deliver or park the messages in it that are new
+	returnOnly                // return it to the caller: it has nothing to deliver
+	changeEpoch               // finish the present epoch, then begin a new one with it
+	deliverParked             // there is no segment (Flush): deliver everything that is parked
 )
 
-// arrival is when and by whom the packet beginning with seq was first brought.
+// arrival is when, and by which line, the packet that begins with seq arrived first.
 type arrival struct {
 	seq   uint64
 	at    int64
@@ -72,9 +76,9 @@ type arrival struct {
 	line  uint8
 }
 
-// New makes a channel; all its memory is allocated here.
+// New makes a channel. It allocates all memory that the channel will use. An error names the field of the configuration that is wrong.
 func New[R any](c Config) (*Channel[R], error) {
-	if err := c.fill(); err != nil {
+	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	return &Channel[R]{
@@ -86,8 +90,8 @@ func New[R any](c Config) (*Channel[R], error) {
 	}, nil
 }
 
-// Input takes a packet. Next must then be called until it answers false, and before the next Input; Input panics
-// otherwise.
+// Input gives the channel a packet. The caller must then call Next until it returns false; Input panics if it has not. Every packet's Ref
+// comes back in exactly one Delivery with Done set.
 func (c *Channel[R]) Input(s *Segment[R]) {
 	if c.step != idle {
 		panic("feed: Input before Next answered false")
@@ -104,7 +108,7 @@ func (c *Channel[R]) Input(s *Segment[R]) {
 			l = &c.recovery
 		}
 		l.Malformed++
-		c.step = spent
+		c.step = returnOnly
 		return
 	}
 	l.Segments++
@@ -118,16 +122,17 @@ func (c *Channel[R]) Input(s *Segment[R]) {
 	c.step = c.classify(l)
 }
 
-// admit counts a segment of this epoch and looks at what it announces.
+// admit handles what a segment of the present epoch says besides its messages: that later messages exist, and that the session ends. It returns
+// what is to be done with the segment.
 func (c *Channel[R]) admit(l *line) step {
 	s := &c.cur
-	if s.Seq > c.high && s.Seq-c.high > c.cfg.MaxJump && s.Seq != c.wild {
+	if s.Seq > c.high && s.Seq-c.high > c.cfg.MaxJump && s.Seq != c.wild { // believe such a jump only if a second packet continues it
 		l.Wild++
 		c.wild = c.end
-		return spent
+		return returnOnly
 	}
 	if s.Line != Recovery {
-		l.saw(s.Seq, c.end)
+		l.noteRange(s.Seq, c.end)
 	}
 	if s.End {
 		c.ending, c.endSeq = true, c.end
@@ -137,50 +142,50 @@ func (c *Channel[R]) admit(l *line) step {
 	if s.Count == 0 {
 		l.Heartbeats++
 		if s.Seq > c.high && c.holes.room() {
-			c.open(c.high, s.Seq)
+			c.openHole(c.high, s.Seq)
 		}
-		return spent
+		return returnOnly
 	}
 	if c.end <= c.first {
 		l.Early += uint64(s.Count)
-		return spent
+		return returnOnly
 	}
-	return fresh
+	return deliverNew
 }
 
-// Next gives what can be delivered now, in order; false means that the segment is dealt with and everything deliverable
-// was delivered.
+// Next fills d with the next messages in sequence, and is called after Input, Poll, Rejected and Flush until it returns false: then the
+// segment is dealt with and everything that can be delivered now was delivered.
 func (c *Channel[R]) Next(d *Delivery[R]) bool {
 	for {
 		if len(c.park.free) != len(c.park.slots) && c.park.at(c.next) != 0 {
-			c.parked(d)
+			c.deliverFromPark(d)
 			return true
 		}
 		switch c.step {
-		case fresh:
+		case deliverNew:
 			if c.cur.Seq <= c.next && c.end > c.next {
-				c.direct(d)
+				c.deliverSegment(d)
 				return true
 			}
-			c.early()
+			c.parkSegment()
 			continue
-		case spent:
-			c.giveBack(d)
+		case returnOnly:
+			c.returnSegment(d)
 			return true
-		case changing, flushing:
+		case changeEpoch, deliverParked:
 			if c.next < c.high {
 				why := c.why
-				if c.step == flushing {
+				if c.step == deliverParked {
 					why = CauseFlush
 				}
-				c.skip(c.park.first(c.next, c.high), why)
+				c.giveUpTo(c.park.first(c.next, c.high), why)
 				continue
 			}
-			if c.step == flushing {
+			if c.step == deliverParked {
 				c.step = idle
 				continue
 			}
-			c.begin()
+			c.beginEpoch()
 			c.step = c.admit(c.line(c.cur.Line))
 			continue
 		}
@@ -191,10 +196,10 @@ func (c *Channel[R]) Next(d *Delivery[R]) bool {
 			return false
 		}
 		if c.due {
-			c.expire()
+			c.expireHoles()
 		}
-		if h := &c.holes.h[0]; h.phase == given && h.From <= c.next {
-			c.skip(h.To, h.cause)
+		if h := &c.holes.h[0]; h.phase == givenUp && h.From <= c.next {
+			c.giveUpTo(h.To, h.cause)
 			continue
 		}
 		c.updateState()
@@ -202,13 +207,14 @@ func (c *Channel[R]) Next(d *Delivery[R]) bool {
 	}
 }
 
-// direct delivers the part of the segment that is next, up to what somebody else has parked.
-func (c *Channel[R]) direct(d *Delivery[R]) {
+// deliverSegment delivers the part of the current segment that is next in sequence, up to the first message that is parked already: that one is
+// delivered from the park.
+func (c *Channel[R]) deliverSegment(d *Delivery[R]) {
 	s := &c.cur
 	to := c.end
-	if c.next < c.high { // something may be parked in between, and a hole is being filled
+	if c.next < c.high { // the segment fills a hole, and later messages may be parked
 		to = c.park.first(c.next, c.end)
-		c.fill(c.next, to)
+		c.fillHoles(c.next, to)
 	}
 	n := uint32(to - c.next)
 	d.Payload, d.Ref = s.Payload, s.Ref
@@ -228,10 +234,10 @@ func (c *Channel[R]) direct(d *Delivery[R]) {
 		c.stats.Recovered += uint64(n)
 	}
 	if d.Done {
-		c.count()
-	} else if c.allParked(c.next, c.end) { // nothing more to take from this packet
+		c.endSegment()
+	} else if c.allParked(c.next, c.end) { // the rest of this packet is delivered from other packets
 		d.Done = true
-		c.count()
+		c.endSegment()
 	}
 }
 
@@ -248,49 +254,49 @@ func (c *Channel[R]) allParked(from, to uint64) bool {
 	return true
 }
 
-// count ends the segment: what it did not bring first was there before.
-func (c *Channel[R]) count() {
+// endSegment counts the messages of a segment that was delivered or parked, and ends it. Messages that it did not bring first are duplicates.
+func (c *Channel[R]) endSegment() {
 	l := c.line(c.cur.Line)
 	l.FirstWins += uint64(c.won)
 	l.Duplicates += uint64(c.cur.Count - c.won)
 	c.step = idle
 }
 
-// early parks a segment whose begin is not next, after giving up what is in the way if there is no room; or it finds
-// that nothing of it is new.
-func (c *Channel[R]) early() {
+// parkSegment parks the current segment, whose first message is not next in sequence. If there is no room it gives up the oldest hole, and is
+// called again. A segment without a new message is only counted and returned.
+func (c *Channel[R]) parkSegment() {
 	s := &c.cur
 	if c.end <= c.next {
-		c.old()
+		c.countOld()
 		return
 	}
 	if c.cfg.CopyBytes > 0 && len(s.Payload) > c.cfg.CopyBytes {
 		c.line(s.Line).Oversize++
-		c.step = spent
+		c.step = returnOnly
 		return
 	}
 	if c.end-c.next > uint64(len(c.park.ring)) || len(c.park.free) == 0 || !c.holes.room() {
 		if c.end-c.next <= uint64(len(c.park.ring)) && c.allParked(s.Seq, c.end) {
-			c.old() // it needs no room
+			c.countOld() // it needs no room
 			return
 		}
 		c.stats.Overflows++
-		c.skip(c.park.first(c.next, s.Seq), CauseOverflow)
+		c.giveUpTo(c.park.first(c.next, s.Seq), CauseOverflow)
 		return
 	}
-	n := c.park.put(s, s.Seq, c.end)
+	n := c.park.add(s, s.Seq, c.end)
 	if n == 0 {
-		c.old()
+		c.countOld()
 		return
 	}
 	if c.won == 0 {
 		c.recent[s.Seq&(recentKept-1)] = arrival{s.Seq, s.Arrival, c.epoch, s.Line}
 	}
 	if c.holes.n > 0 && s.Seq < c.high {
-		c.fill(s.Seq, c.end)
+		c.fillHoles(s.Seq, c.end)
 	}
 	if s.Seq > c.high {
-		c.open(c.high, s.Seq)
+		c.openHole(c.high, s.Seq)
 	}
 	c.high = max(c.high, c.end)
 	c.stats.ParkedMax = max(c.stats.ParkedMax, c.park.used())
@@ -299,18 +305,18 @@ func (c *Channel[R]) early() {
 	l.FirstWins += uint64(c.won)
 	l.Duplicates += uint64(s.Count - c.won)
 	c.step = idle
-	if c.cfg.CopyBytes > 0 {
-		c.step = spent
+	if c.cfg.CopyBytes > 0 { // the park has a copy
+		c.step = returnOnly
 	}
 }
 
-// old counts a segment that brought nothing new (any more).
-func (c *Channel[R]) old() {
+// countOld counts a segment none of whose remaining messages is new: they are duplicates, or late if they were given up before.
+func (c *Channel[R]) countOld() {
 	l := c.line(c.cur.Line)
 	n := uint64(c.cur.Count - c.won)
 	var late uint64
 	if c.won == 0 {
-		for _, r := range c.given[:min(c.givens, lostKept)] {
+		for _, r := range c.lostRanges[:min(c.lostCount, lostKept)] {
 			if a, b := max(r.From, c.cur.Seq), min(r.To, c.end); a < b {
 				late += b - a
 			}
@@ -319,11 +325,11 @@ func (c *Channel[R]) old() {
 	l.Late += late
 	l.Duplicates += n - late
 	l.FirstWins += uint64(c.won)
-	c.step, c.dup = spent, c.won == 0
+	c.step, c.dup = returnOnly, c.won == 0
 }
 
-// parked delivers the run that is next from the park.
-func (c *Channel[R]) parked(d *Delivery[R]) {
+// deliverFromPark delivers the messages that are next in sequence from one parked packet.
+func (c *Channel[R]) deliverFromPark(d *Delivery[R]) {
 	t, n, last := c.park.take(c.next)
 	s := &t.seg
 	d.Payload, d.Ref = s.Payload, s.Ref
@@ -337,14 +343,15 @@ func (c *Channel[R]) parked(d *Delivery[R]) {
 	if d.Recovered {
 		c.stats.Recovered += uint64(n)
 	}
-	if last { // let go of what the caller has back
+	if last { // the caller has the packet again: keep no reference to its memory
 		var none R
 		s.Ref, s.Payload = none, nil
 	}
 }
 
-// giveBack returns a segment with nothing to deliver, and finds its twin.
-func (c *Channel[R]) giveBack(d *Delivery[R]) {
+// returnSegment returns a segment that has nothing to deliver to the caller. If it is a duplicate, it looks for the packet of the other line
+// that brought the same messages first (the twin), and measures by how much this one came later.
+func (c *Channel[R]) returnSegment(d *Delivery[R]) {
 	s := &c.cur
 	*d = Delivery[R]{Payload: s.Payload, Ref: s.Ref, Seq: s.Seq, Arrival: s.Arrival, Sent: s.Sent, Epoch: c.epoch,
 		Skip: s.Count, Line: s.Line, Done: true, Recovered: s.Line == Recovery}
@@ -360,10 +367,10 @@ func (c *Channel[R]) giveBack(d *Delivery[R]) {
 	}
 }
 
-// fill notes that the segment filled part of a hole.
-func (c *Channel[R]) fill(from, to uint64) {
+// fillHoles takes the messages [from,to), which the current segment brought, out of the holes, and counts those that were missing.
+func (c *Channel[R]) fillHoles(from, to uint64) {
 	answer := c.cur.Line == Recovery
-	n := c.holes.take(from, to, c.now, answer && c.cfg.Recovery.OnePacket)
+	n := c.holes.fill(from, to, c.now, answer && c.cfg.Recovery.OnePacket)
 	if answer {
 		c.stats.FilledByRecovery += n
 	} else {
@@ -371,20 +378,20 @@ func (c *Channel[R]) fill(from, to uint64) {
 	}
 }
 
-// open notes a hole between what was known and what is known now.
-func (c *Channel[R]) open(from, to uint64) {
+// openHole notes that the messages [from,to) are missing: from is the highest message known so far plus one, to the message that has arrived.
+func (c *Channel[R]) openHole(from, to uint64) {
 	c.holes.append(hole{Range: Range{from, to}, since: c.now, arrivals: c.arrivals})
 	c.stats.Gaps++
 	c.stats.HolesMax = max(c.stats.HolesMax, c.holes.n)
 	c.high = to
 }
 
-// skip gives up everything before to.
-func (c *Channel[R]) skip(to uint64, why Cause) {
+// giveUpTo gives up the missing messages from next to to-1: they will not be delivered.
+func (c *Channel[R]) giveUpTo(to uint64, why Cause) {
 	c.events.put(Event{Time: c.now, Kind: GaveUp, Epoch: c.epoch, Seq: c.next, End: to, Cause: why})
 	n := to - c.next
-	c.given[c.givens%lostKept] = Range{c.next, to}
-	c.givens++
+	c.lostRanges[c.lostCount%lostKept] = Range{c.next, to}
+	c.lostCount++
 	c.holes.dropBefore(to)
 	c.stats.Unrecovered += n
 	c.lost += n
@@ -392,17 +399,17 @@ func (c *Channel[R]) skip(to uint64, why Cause) {
 	c.stale, c.cause = true, why
 }
 
-// Event gives the oldest event not yet taken.
+// Event fills e with the oldest event that it has not returned yet; false means that there is none.
 func (c *Channel[R]) Event(e *Event) bool { return c.events.take(e) }
 
-// to changes the state.
-func (c *Channel[R]) to(s State, why Cause) {
+// setState changes the state and reports the change by an event.
+func (c *Channel[R]) setState(s State, why Cause) {
 	c.events.put(Event{Time: c.now, Kind: StateChanged, Epoch: c.epoch, From: c.state, To: s, Seq: c.next, End: c.high,
 		Cause: why})
 	c.state = s
 }
 
-// updateState finds the state that follows from what is known.
+// updateState changes the state to the one that follows from the holes, the end of the session and the messages given up.
 func (c *Channel[R]) updateState() {
 	want, why := Sync, CauseFilled
 	switch {
@@ -422,11 +429,11 @@ func (c *Channel[R]) updateState() {
 		want, why = Stale, c.cause
 	}
 	if want != c.state {
-		c.to(want, why)
+		c.setState(want, why)
 	}
 }
 
-// tick moves the channel's clock, which never goes back.
+// tick sets the channel's clock to now, unless it is later already. The first call begins the times of the lines and of the request budget.
 func (c *Channel[R]) tick(now int64) {
 	if c.now == math.MinInt64 {
 		c.began, c.budgetAt = now, now

@@ -71,8 +71,8 @@ const (
 	sessionKept = 4   // ended sessions remembered, so that a straggler does not bring one back
 )
 
-// fill checks the configuration and puts defaults in.
-func (c *Config) fill() error {
+// complete replaces values that are zero by their defaults, and checks all.
+func (c *Config) complete() error {
 	bad := func(name string, v any, want string) error { return fmt.Errorf("feed: %s %v: want %s", name, v, want) }
 	for _, d := range []struct {
 		v *int

@@ -1,6 +1,7 @@
 package feed
 
-// classify decides which epoch the segment belongs to.
+// classify decides to which epoch the current segment, which line l brought, belongs: it begins a new one, belongs to one that has ended, or
+// belongs to the present one. It returns what is to be done with the segment.
 func (c *Channel[R]) classify(l *line) step {
 	s := &c.cur
 	newer := s.Sent != 0 && c.newest != 0 && c.cfg.RestartAfter > 0 && s.Sent-c.newest > c.cfg.RestartAfter &&
@@ -8,25 +9,25 @@ func (c *Channel[R]) classify(l *line) step {
 	switch {
 	case c.state == Init:
 		if s.Line == Recovery {
-			break // an answer without a question
+			break // nothing was asked for yet
 		}
-		return c.change(CauseFirst)
+		return c.startChange(CauseFirst)
 	case s.Session != c.session:
-		if s.Line == Recovery || !newer && c.ended(s.Session) {
+		if s.Line == Recovery || !newer && c.hasEnded(s.Session) {
 			l.OldEpoch++
-			return spent
+			return returnOnly
 		}
-		return c.change(CauseSession)
+		return c.startChange(CauseSession)
 	case s.Sent != 0 && s.Sent <= c.older:
 		l.OldEpoch++
-		return spent
+		return returnOnly
 	case s.Reset && s.Line != Recovery && !(c.resetBegan && s.Seq == c.resetSeq && s.Sent == c.resetSent):
-		return c.change(CauseReset)
+		return c.startChange(CauseReset)
 	case newer && (c.end < c.high || s.Count > 0 && c.end == c.high):
-		return c.change(CauseRestart)
+		return c.startChange(CauseRestart)
 	}
 	if c.state == Init {
-		return spent
+		return returnOnly
 	}
 	c.oldRun = 0
 	if s.Sent > c.newest && s.Line != Recovery {
@@ -35,9 +36,9 @@ func (c *Channel[R]) classify(l *line) step {
 	return c.admit(l)
 }
 
-// ended reports whether a session is one that has ended. After a long run of its packets without any of the present
-// session it is not: then a stray packet of another session had been believed.
-func (c *Channel[R]) ended(session uint64) bool {
+// hasEnded reports whether a session is one that has ended. If many packets of it come in a row, without any of the present session, it has not:
+// then a stray packet was taken for the begin of the present session.
+func (c *Channel[R]) hasEnded(session uint64) bool {
 	for _, p := range c.past[:c.pasts] {
 		if p == session {
 			c.oldRun++
@@ -47,13 +48,14 @@ func (c *Channel[R]) ended(session uint64) bool {
 	return false
 }
 
-func (c *Channel[R]) change(why Cause) step {
+// startChange notes why the current segment begins a new epoch.
+func (c *Channel[R]) startChange(why Cause) step {
 	c.why = why
-	return changing
+	return changeEpoch
 }
 
-// begin starts a new epoch with the current segment.
-func (c *Channel[R]) begin() {
+// beginEpoch begins a new epoch with the current segment. Next calls it when everything of the epoch before was delivered or given up.
+func (c *Channel[R]) beginEpoch() {
 	s := &c.cur
 	c.oldRun = 0
 	start := c.cfg.Start
@@ -85,10 +87,10 @@ func (c *Channel[R]) begin() {
 	c.session = s.Session
 	c.first, c.next, c.high = start, start, start
 	c.newest = s.Sent
-	c.ending, c.stale, c.lost, c.givens = false, false, 0, 0
+	c.ending, c.stale, c.lost, c.lostCount = false, false, 0, 0
 	c.resetBegan, c.resetSeq, c.resetSent = c.why == CauseReset || s.Reset, s.Seq, s.Sent
 	c.events.put(Event{Time: c.now, Kind: EpochBegan, Epoch: c.epoch, Seq: start, Line: s.Line, Cause: c.why})
 	if c.state != Sync {
-		c.to(Sync, c.why)
+		c.setState(Sync, c.why)
 	}
 }

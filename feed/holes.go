@@ -4,9 +4,9 @@ package feed
 type phase uint8
 
 const (
-	waiting phase = iota // for the other line
-	asking               // the recovery server
-	given                // up: skipped as soon as it is the first
+	waiting phase = iota // another line may fill it
+	asking               // the recovery server is asked for it
+	givenUp              // it is skipped as soon as it is the first one
 )
 
 // hole is a range of messages that are known to exist and are not here.
@@ -14,11 +14,11 @@ type hole struct {
 	Range
 	since    int64  // when it was noticed
 	arrivals uint64 // packets received by then
-	asked    uint64 // end of what was asked for last; From or less when nothing is
+	asked    uint64 // end of the range that was asked for last; From or less if none is outstanding
 	nextAt   int64  // when the answer is overdue, or when to ask
-	attempts int
+	attempts int    // how often the part that begins with From was asked for
 	phase    phase
-	cause    Cause // of given
+	cause    Cause // with givenUp: why
 }
 
 // isOutstanding reports whether a part of the hole was asked for and its answer may still come in time.
@@ -32,7 +32,7 @@ type holes struct {
 	n int
 }
 
-// room reports whether a split and one more hole are possible.
+// room reports whether there is room for the two holes that one segment can add: one by splitting a hole, one behind all.
 func (q *holes) room() bool { return q.n+2 <= len(q.h) }
 
 // append adds the newest hole, behind all others.
@@ -41,9 +41,10 @@ func (q *holes) append(h hole) {
 	q.n++
 }
 
-// take removes [from,to) because it was filled and reports how many messages that were. Holes that lose their begin to an
-// answer may be asked for again at once: whole says that the answer was all there will be.
-func (q *holes) take(from, to uint64, now int64, whole bool) (filled uint64) {
+// fill takes [from,to) out of the holes, because these messages have arrived, and returns how many of them were missing. The rest of a hole
+// whose request is answered may be asked for at once: that is so if all that was asked for has arrived, or with whole, which says that the
+// server answers each request with one packet and no other will follow.
+func (q *holes) fill(from, to uint64, now int64, whole bool) (filled uint64) {
 	for i := 0; i < q.n; {
 		h := &q.h[i]
 		a, b := max(h.From, from), min(h.To, to)
@@ -80,7 +81,7 @@ func (q *holes) take(from, to uint64, now int64, whole bool) (filled uint64) {
 	return filled
 }
 
-// dropBefore removes what is below to, because it was given up.
+// dropBefore removes the holes below to, and the part of a hole below it, because they were given up.
 func (q *holes) dropBefore(to uint64) {
 	k := 0
 	for k < q.n && q.h[k].To <= to {

@@ -1,26 +1,28 @@
 package feed
 
-// park keeps packets that came too early.
+// park keeps packets that came too early, until the messages before them were delivered or given up.
 //
-//	seq & mask →  |  0 |  3 |  3 |  0 |  7 |  …      which slot has the message, plus one; 0: nobody
+//	seq & mask →  |  0 |  3 |  3 |  0 |  7 |  …      which slot has the message, plus one; 0: none
 //	slots      →  3: packet 101…102    7: packet 104…
 //
-// The line that brings a message first sets its word; a slot is free when none of its messages is wanted any more.
+// The first packet that brings a message sets its word. A slot is free when all its messages were taken.
 type park[R any] struct {
 	ring  []uint32
 	mask  uint64
 	slots []slot[R]
 	free  []uint32
-	slab  []byte // with CopyBytes: a piece for each slot
-	piece int
+	slab  []byte // with CopyBytes: memory for the copies, a piece for each slot
+	piece int    // length of such a piece; 0: nothing is copied
 }
 
+// slot is a parked packet.
 type slot[R any] struct {
 	seg  Segment[R]
-	end  uint64
-	left uint32 // messages of it still in the ring
+	end  uint64 // one more than its last message
+	left uint32 // how many of its messages are still in the ring
 }
 
+// newPark makes a park for window messages in slots packets, each copied into at most piece bytes (0: not copied).
 func newPark[R any](window, slots, piece int) park[R] {
 	p := park[R]{ring: make([]uint32, window), mask: uint64(window - 1), slots: make([]slot[R], slots),
 		free: make([]uint32, slots), slab: make([]byte, slots*piece), piece: piece}
@@ -30,13 +32,15 @@ func newPark[R any](window, slots, piece int) park[R] {
 	return p
 }
 
+// used returns how many packets are parked.
 func (p *park[R]) used() int { return len(p.slots) - len(p.free) }
 
-// at is the slot that has the message, plus one.
+// at returns the slot that has a message, plus one; 0 if the message is not parked.
 func (p *park[R]) at(seq uint64) uint32 { return p.ring[seq&p.mask] }
 
-// put parks the messages from on that nobody has yet and reports how many they are; 0: nothing was kept.
-func (p *park[R]) put(s *Segment[R], from, end uint64) uint32 {
+// add parks the messages [from,end) of a packet that are not parked yet and returns how many there are; with 0 the packet is not kept. There
+// must be a free slot.
+func (p *park[R]) add(s *Segment[R], from, end uint64) uint32 {
 	id := p.free[len(p.free)-1]
 	var n uint32
 	for q := from; q < end; q++ {
@@ -60,8 +64,8 @@ func (p *park[R]) put(s *Segment[R], from, end uint64) uint32 {
 	return n
 }
 
-// take removes the run of one slot's messages that begins with seq, and tells its length and whether the slot is empty
-// now. The slot's content stays readable until the next put.
+// take removes the messages of one packet that follow each other from seq on. It returns the packet's slot, how many messages they are, and
+// whether the slot is empty now. The slot's content stays readable until the next add.
 func (p *park[R]) take(seq uint64) (t *slot[R], run uint32, last bool) {
 	id := p.at(seq)
 	t = &p.slots[id-1]
@@ -77,7 +81,7 @@ func (p *park[R]) take(seq uint64) (t *slot[R], run uint32, last bool) {
 	return t, run, false
 }
 
-// first finds the first message parked in [from,to), or to. All that is parked lies within one window from from on.
+// first returns the first parked message in [from,to), or to if there is none. All parked messages lie within one window that begins with from.
 func (p *park[R]) first(from, to uint64) uint64 {
 	if p.used() == 0 {
 		return to

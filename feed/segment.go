@@ -1,6 +1,6 @@
 package feed
 
-// Recovery is the line number of what a recovery server sent.
+// Recovery is the line number of packets that a recovery server sent.
 const Recovery = 255
 
 // Segment is what one packet claims to carry: the messages Seq to Seq+Count-1 of a session.
@@ -9,7 +9,7 @@ type Segment[R any] struct {
 	Seq     uint64 // sequence number of the first message; without messages, of the next one to come
 	Arrival int64  // when it was received, ns; the channel's clock goes by it, unless Config.PollOnly
 	Sent    int64  // when the sender says it was sent, ns by the sender's clock; 0 where the protocol has no such field
-	Payload []byte // what Delivery gives back; valid until Next answered false, or until Done with CopyBytes 0
+	Payload []byte // the packet, which Delivery returns; valid until Next returned false, and with CopyBytes 0 until Done
 	Ref     R      // comes back in exactly one Delivery with Done set
 	Count   uint32 // messages; 0 is a heartbeat, which raises the watermark
 	Line    uint8  // 0 to Config.Lines-1, or Recovery
@@ -29,8 +29,8 @@ type Delivery[R any] struct {
 	Epoch     uint32 // 1 is the first
 	Skip      uint32 // messages at the packet's begin that were delivered before
 	Count     uint32 // messages to take; 0: nothing new, the packet only comes back
-	Line      uint8  // who brought it
-	TwinLine  uint8  // with Twin: who had brought the same packet before
+	Line      uint8  // the line that brought it
+	TwinLine  uint8  // with Twin: the line that had brought the same packet before
 	Twin      bool   // the packet is a duplicate of another line's that began with the same message
 	Done      bool   // the packet is not needed any more
 	Recovered bool   // Line is Recovery

@@ -1,6 +1,6 @@
 package feed
 
-// State is how a channel stands.
+// State is the state of a channel.
 type State uint8
 
 // The states.
@@ -23,7 +23,7 @@ func (s State) String() string {
 	return "?"
 }
 
-// Kind is what an event tells.
+// Kind says what an event is about.
 type Kind uint8
 
 // The kinds of event.
@@ -55,16 +55,16 @@ const (
 	CauseGap                // a sequence number was skipped, or a heartbeat announced more than was seen
 	CauseFilled             // the last hole was filled
 	CauseDue                // the gap window is over
-	CauseNoRecovery         // the gap window is over and nobody can be asked
+	CauseNoRecovery         // the gap window is over and there is no recovery server
 	CauseAttempts           // asked for as often as allowed
 	CauseRejected           // the recovery server refused
-	CauseOverflow           // what was parked behind it no longer fits
+	CauseOverflow           // there was no more room for the packets parked behind it
 	CauseSession            // another session
 	CauseReset              // the protocol said so
 	CauseRestart            // the sender began again within its session
 	CauseEndOfSession       // the sender said that the session is over
-	CauseFlush              // the owner said that nothing more will come
-	CauseResynced           // the owner said that all is well again
+	CauseFlush              // the owner called Flush: no more packets will come
+	CauseResynced           // the owner called Resynced
 	CauseSilence            // nothing received
 	CauseHeard              // received again
 )
@@ -81,7 +81,7 @@ func (c Cause) String() string {
 	return "?"
 }
 
-// Event is something an operator wants to know, in the order it happened.
+// Event reports something that an operator wants to know. Which of From, To, Seq, End and Line it has depends on its Kind.
 type Event struct {
 	Time     int64 // ns
 	Seq, End uint64
@@ -92,13 +92,14 @@ type Event struct {
 	Cause    Cause
 }
 
-// events is a bounded queue; what does not fit is counted.
+// events is a bounded queue of events. An event that finds it full is dropped and counted.
 type events struct {
 	ring    []Event
 	head, n int
 	dropped uint64
 }
 
+// put appends an event.
 func (q *events) put(e Event) {
 	if q.n == len(q.ring) {
 		q.dropped++
@@ -108,6 +109,7 @@ func (q *events) put(e Event) {
 	q.n++
 }
 
+// take removes the oldest event and stores it in e; false if there is none.
 func (q *events) take(e *Event) bool {
 	if q.n == 0 {
 		return false

@@ -46,7 +46,8 @@ type line struct {
 	missed missed
 }
 
-// missed is the line's own recent holes, so that a message that comes out of order is told from a duplicate.
+// missed is the ranges that a line has not brought itself, the recent ones. With them a message that comes out of order is distinguished from a
+// duplicate.
 type missed struct {
 	r [64]Range
 	n int
@@ -88,8 +89,9 @@ func (m *missed) take(from, to uint64) (found uint64) {
 	return found
 }
 
-// saw notes that the line brought [seq,end) or, with seq equal to end, announced end.
-func (l *line) saw(seq, end uint64) {
+// noteRange counts what the line itself has lost or reordered, when it has brought the messages [seq,end), or, with seq equal to end, a
+// heartbeat that says that end is next.
+func (l *line) noteRange(seq, end uint64) {
 	if seq > l.next {
 		l.Lost += seq - l.next
 		l.missed.add(Range{l.next, seq})
@@ -124,6 +126,7 @@ func (c *Channel[R]) Stats() Stats {
 	return s
 }
 
+// line returns a line, that of the recovery server too; nil for a number that the channel does not have.
 func (c *Channel[R]) line(i uint8) *line {
 	if int(i) < c.cfg.Lines {
 		return &c.lines[i]

@@ -2,8 +2,9 @@ package feed
 
 import "math"
 
-// expire looks which holes have waited long enough.
-func (c *Channel[R]) expire() {
+// expireHoles moves holes on by time: one whose gap window is over is asked for, or given up if there is no recovery server; one that was asked
+// for as often as allowed is given up.
+func (c *Channel[R]) expireHoles() {
 	r := &c.cfg.Recovery
 	for i := range c.holes.h[:c.holes.n] {
 		h := &c.holes.h[i]
@@ -15,22 +16,22 @@ func (c *Channel[R]) expire() {
 				if r.Attempts > 0 {
 					h.phase, h.nextAt = asking, c.now
 				} else {
-					h.phase, h.cause = given, CauseNoRecovery
+					h.phase, h.cause = givenUp, CauseNoRecovery
 				}
 			}
 		case asking:
 			if h.attempts >= r.Attempts && c.now >= h.nextAt {
-				h.phase, h.cause = given, CauseAttempts
+				h.phase, h.cause = givenUp, CauseAttempts
 			}
 		}
 	}
 }
 
-// Tick moves the channel's clock and does nothing else; see Config.PollOnly.
+// Tick sets the channel's clock and does nothing else; see Config.PollOnly.
 func (c *Channel[R]) Tick(now int64) { c.tick(now) }
 
-// Poll tells the channel that time has passed: call it when Deadline has come, and then Next, Event and Request as
-// after Input.
+// Poll sets the channel's clock to now, and ends gap windows and requests that are over by then. Call it when Deadline has come, and then
+// Next, Event and Request as after Input. It also raises the alarm for lines that are silent.
 func (c *Channel[R]) Poll(now int64) {
 	c.tick(now)
 	c.due = true
@@ -46,7 +47,7 @@ func (c *Channel[R]) Poll(now int64) {
 	}
 }
 
-// lastSent is when the line last sent something; at first, when the channel began to listen.
+// lastSent returns when the line sent its last packet, or, before the first one, when the channel was first given a time.
 func (c *Channel[R]) lastSent(l *line) int64 {
 	if l.Segments == 0 {
 		return c.began
@@ -54,8 +55,8 @@ func (c *Channel[R]) lastSent(l *line) int64 {
 	return l.LastArrival
 }
 
-// Deadline is when Poll or Request has something to do next, or math.MaxInt64. When Poll was called, and Next, Event and Request until
-// they answered false, Deadline is later than the time they were given.
+// Deadline returns when Poll or Request has something to do next, or math.MaxInt64 for never. After Poll, and Next, Event and Request until they
+// returned false, it is later than the time that they were given.
 func (c *Channel[R]) Deadline() int64 {
 	at := int64(math.MaxInt64)
 	full := c.outstanding() >= c.cfg.Recovery.Outstanding
@@ -87,8 +88,8 @@ func (c *Channel[R]) Deadline() int64 {
 	return at
 }
 
-// Request gives one range to ask the recovery server for now. Call it until it answers false; the answers are Input
-// with Line Recovery. What does not come in time is given out again, Config.Recovery.Attempts times in all.
+// Request fills r with a range of messages that the caller should ask the recovery server for now. Call it until it returns false. The server's
+// answers go to Input, with Line Recovery. A range that does not come in time is requested again, Config.Recovery.Attempts times in all.
 func (c *Channel[R]) Request(now int64, r *Request) bool {
 	if c.holes.n == 0 {
 		return false
@@ -134,34 +135,34 @@ func (c *Channel[R]) outstanding() (n int) {
 	return n
 }
 
-// Rejected reports that the recovery server refused a request for good: holes in the range are given up. A refusal that
-// may end (a quota) is better left to the time-out. Next follows.
+// Rejected is called when the recovery server has refused a request for good: the holes in the range are given up. Next follows. A refusal that
+// may be temporary, such as a quota, need not be reported: the request is repeated after its time-out.
 func (c *Channel[R]) Rejected(now int64, r Range) {
 	c.tick(now)
 	c.stats.Rejects++
 	for i := range c.holes.h[:c.holes.n] {
-		if h := &c.holes.h[i]; h.From < r.To && r.From < h.To && h.phase != given {
-			h.phase, h.cause = given, CauseRejected
+		if h := &c.holes.h[i]; h.From < r.To && r.From < h.To && h.phase != givenUp {
+			h.phase, h.cause = givenUp, CauseRejected
 		}
 	}
 }
 
-// Resynced reports that what was built from the messages is whole again although some were given up (a snapshot was
-// loaded, every book refreshed): STALE becomes SYNC.
+// Resynced is called when the application's data, such as its books, is correct again although messages were given up, because it has loaded a
+// snapshot, for example. The state changes from STALE to SYNC.
 func (c *Channel[R]) Resynced(now int64) {
 	c.tick(now)
 	c.stale = false
 	if c.state == Stale {
-		c.to(Sync, CauseResynced)
+		c.setState(Sync, CauseResynced)
 	}
 }
 
-// Flush reports that nothing more will come: holes are given up and Next delivers what is parked. Next must have answered
-// false.
+// Flush is called when no more packets will come: all holes are given up, and Next delivers the packets that are parked. It panics if Next
+// has not returned false before.
 func (c *Channel[R]) Flush(now int64) {
 	if c.step != idle {
 		panic("feed: Flush before Next answered false")
 	}
 	c.tick(now)
-	c.step = flushing
+	c.step = deliverParked
 }

@@ -2,14 +2,14 @@ package book
 
 import "github.com/socketxtreme/socketxtreme/feed"
 
-// Capacity is what books are made for. They grow beyond it.
+// Capacity is how much a constructor allocates for. Books that need more grow.
 type Capacity struct {
 	Instruments int
 	Levels      int // of all instruments together
 	Orders      int // of all instruments together, for ByOrder
 }
 
-// Level is what sleeps at a price.
+// Level is the sum of the orders at one price.
 type Level struct {
 	Price  int64
 	Size   uint64
@@ -31,6 +31,7 @@ type Books struct {
 	changed     bool
 }
 
+// newBooks makes empty books.
 func newBooks(c Capacity) Books {
 	return Books{ids: *newTable(c.Instruments), instruments: make([]Instrument, 0, c.Instruments), arena: *newArena(c.Levels)}
 }
@@ -69,7 +70,7 @@ func (b *Books) clear() {
 	b.changed = true
 }
 
-// id is the index of a symbol, made when the symbol is first seen.
+// id returns the index of a symbol's instrument, which it makes for a new symbol.
 func (b *Books) id(s feed.Symbol) uint32 {
 	if id, ok := b.ids.find(uint64(s)); ok {
 		return id
@@ -80,7 +81,8 @@ func (b *Books) id(s feed.Symbol) uint32 {
 	return id
 }
 
-// add changes size and number of orders at a price.
+// add changes size and number of orders at a price of an instrument; both changes may be negative (size as a two's complement). A level without
+// orders is removed.
 func (b *Books) add(id uint32, buy bool, price int64, size uint64, orders int32) {
 	s := &b.instruments[id]
 	side, dir := &s.Ask, int64(-1)

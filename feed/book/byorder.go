@@ -21,8 +21,9 @@ type Order struct {
 	Buy    bool
 }
 
+// order is an Order as it is stored; its reference is the key in refs.
 type order struct {
-	id     uint32 // of the instrument
+	id     uint32 // index of the instrument
 	shares uint32
 	price  int64
 	buy    bool
@@ -36,6 +37,7 @@ func NewByOrder(c Capacity) *ByOrder {
 // Add adds an order. One with the same reference is removed first.
 func (b *ByOrder) Add(o Order) { b.insert(o.Ref, order{b.id(o.Symbol), o.Shares, o.Price, o.Buy}) }
 
+// insert adds an order under a reference; one that is there under the same reference is removed first.
 func (b *ByOrder) insert(ref uint64, o order) {
 	if id, ok := b.refs.find(ref); ok {
 		b.remove(ref, id)
@@ -130,6 +132,7 @@ func (b *ByOrder) Clear() {
 	b.pool, b.freed = b.pool[:0], b.freed[:0]
 }
 
+// remove removes the order with a reference from its level and frees its place id in the pool.
 func (b *ByOrder) remove(ref uint64, id uint32) {
 	r := &b.pool[id]
 	b.add(r.id, r.buy, r.price, -uint64(r.shares), -1)

@@ -8,7 +8,7 @@ type ByPrice struct{ Books }
 // NewByPrice makes empty books.
 func NewByPrice(c Capacity) *ByPrice { return &ByPrice{newBooks(c)} }
 
-// Set makes size the whole of what sleeps at a price; 0 removes the level.
+// Set sets the whole size at a price of one side; 0 removes the level.
 func (p *ByPrice) Set(symbol feed.Symbol, buy bool, price int64, size uint64) {
 	s := &p.instruments[p.id(symbol)]
 	var best bool

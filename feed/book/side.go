@@ -21,7 +21,8 @@ func (s *Side) Level(i int) Level { return s.levels[len(s.levels)-1-i] }
 // Levels is all levels, the worst first. It is read only and valid until the side changes.
 func (s *Side) Levels() []Level { return s.levels }
 
-// find is the index of price, or where it belongs. dir is 1 for bids (higher is better) and -1 for offers.
+// find returns the index of the level with a price and true, or the index at which it would be inserted and false. dir is 1 for bids, where a
+// higher price is better, and -1 for offers. It tries the eight best levels one by one, then searches the others by halves.
 func (s *Side) find(price, dir int64) (int, bool) {
 	l := s.levels
 	i := len(l) - 1
@@ -45,7 +46,7 @@ func (s *Side) find(price, dir int64) (int, bool) {
 	return lo, lo < len(l) && l[lo].Price == price
 }
 
-// set makes size the whole of what sleeps at price; 0 removes the level. It reports whether the best level changed.
+// set sets the size of the level at price; 0 removes it. It reports whether the best level changed.
 func (s *Side) set(a *arena, price, dir int64, size uint64) (best bool) {
 	i, found := s.find(price, dir)
 	n := len(s.levels)
@@ -63,6 +64,7 @@ func (s *Side) set(a *arena, price, dir int64, size uint64) (best bool) {
 	return false
 }
 
+// insert puts a level at index i.
 func (s *Side) insert(a *arena, i int, l Level) {
 	n := len(s.levels)
 	if n == cap(s.levels) {
@@ -81,18 +83,21 @@ func (s *Side) replace(a *arena, l Level) {
 	}
 }
 
+// remove takes the level at index i out.
 func (s *Side) remove(i int) {
 	n := len(s.levels)
 	copy(s.levels[i:], s.levels[i+1:])
 	s.levels = s.levels[:n-1]
 }
 
-// arena hands out level arrays of doubling sizes from memory allocated at the start and takes them back.
+// arena allocates the arrays of levels of all sides from memory that is allocated at the start. Arrays have sizes 8, 16, 32 and so on; one
+// that a side has outgrown is used again.
 type arena struct {
-	slab []Level
-	free [24][][]Level // by power of two
+	slab []Level       // not used yet
+	free [24][][]Level // arrays to be used again; index i has those of leastLevels<<i
 }
 
+// newArena makes an arena with memory for that many levels.
 func newArena(levels int) *arena {
 	a := &arena{slab: make([]Level, levels)}
 	for i := range a.free {
@@ -101,9 +106,10 @@ func newArena(levels int) *arena {
 	return a
 }
 
+// leastLevels is the size of the smallest array.
 const leastLevels = 8
 
-// grow moves levels into an array of twice the size.
+// grow copies levels into an array of twice the size and frees the old one.
 func (a *arena) grow(levels []Level) []Level {
 	want := max(leastLevels, 2*cap(levels))
 	class := 0

@@ -1,8 +1,7 @@
 package book
 
-// table finds small dense numbers for 64-bit keys: open addressing, linear probing, at most half full. It is what a map
-// would be, without its locks against misuse, its hashing of anything, and its growth in the middle of a burst (it
-// doubles when half full, which a fitting size makes never).
+// table maps 64-bit keys to small numbers: a hash table with open addressing and linear probing, at most half full. It is faster than a Go map,
+// and allocates only when it becomes half full, which the right size at the start avoids.
 type table struct {
 	keys  []uint64
 	ids   []uint32 // plus one; 0 is free
@@ -19,10 +18,10 @@ func newTable(n int) *table {
 	return &table{keys: make([]uint64, size), ids: make([]uint32, size), shift: 64 - bits}
 }
 
-// slot is where the key is looked for first (Fibonacci hashing: Knuth, TAOCP 3, 6.4).
+// slot returns the index at which the search for a key begins (Fibonacci hashing: Knuth, TAOCP 3, 6.4).
 func (t *table) slot(key uint64) uint64 { return (key ^ key>>29) * 0x9e3779b97f4a7c15 >> t.shift }
 
-// find gives the number of a key.
+// find returns the number of a key.
 func (t *table) find(key uint64) (id uint32, ok bool) {
 	mask := uint64(len(t.ids) - 1)
 	for i := t.slot(key) & mask; ; i = (i + 1) & mask {
@@ -35,7 +34,7 @@ func (t *table) find(key uint64) (id uint32, ok bool) {
 	}
 }
 
-// put gives a key a number; it must not have one.
+// put stores the number of a key, which must not be in the table.
 func (t *table) put(key uint64, id uint32) {
 	if 2*t.n >= len(t.ids) {
 		t.grow()
@@ -76,6 +75,7 @@ func (t *table) clear() {
 	t.n = 0
 }
 
+// grow doubles the table.
 func (t *table) grow() {
 	bigger := newTable(len(t.ids))
 	for i, id := range t.ids {
