@@ -15,13 +15,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// acceptor is one listener, or UDP socket, of one loop.
+// acceptor is one listener, or server's UDP socket, of one loop.
 type acceptor struct {
 	*endpoint
 	el      *eventloop
 	socket  *xtreme.Socket
 	network string   // "tcp", "udp" or "unix"
-	local   net.Addr // what its connections say is theirs
+	local   net.Addr // LocalAddr of its connections
 	udp     *udpSocket
 
 	mu   sync.Mutex // guards Dup against the closing of the descriptor
@@ -50,6 +50,8 @@ func (el *eventloop) listen(e *endpoint) (*acceptor, error) {
 	return a, nil
 }
 
+// listenTCP opens a TCP listener on the acceptor's loop, with the options of the server. Options that package xtreme has no field for are set
+// on the descriptor, because accepted connections inherit them.
 func (a *acceptor) listenTCP() error {
 	a.network = "tcp"
 	delay := a.el.eng.opts.TCPNoDelay != TCPNoDelay
@@ -75,9 +77,10 @@ func (a *acceptor) listenTCP() error {
 	return nil
 }
 
+// listenUnix opens a unix-domain listener on the acceptor's loop, after removing the file of an earlier one.
 func (a *acceptor) listenUnix() error {
 	a.network = "unix"
-	if err := a.el.eng.unlink(a.address); err != nil {
+	if err := a.el.eng.removeSocketFile(a.address); err != nil {
 		return err
 	}
 	c := xtreme.UnixListenConfig{LargeStream: a.el.largeStream()}
@@ -91,6 +94,8 @@ func (a *acceptor) listenUnix() error {
 	return nil
 }
 
+// listenUDP opens a UDP socket on the acceptor's loop; a socket on a multicast address joins the group on the interface that the options
+// name.
 func (a *acceptor) listenUDP() error {
 	a.network = "udp"
 	o := a.el.eng.opts
@@ -116,7 +121,7 @@ func (a *acceptor) listenUDP() error {
 	return nil
 }
 
-// ip is the address as gnet shows it: none for a wildcard.
+// ip returns the address as gnet shows it: nil if no host was given.
 func (a *acceptor) ip() net.IP {
 	if a.bind.Addr().IsUnspecified() {
 		host, _, err := net.SplitHostPort(a.address)
@@ -127,7 +132,7 @@ func (a *acceptor) ip() net.IP {
 	return a.bind.Addr().WithZone("").AsSlice()
 }
 
-// ipConfig is what IP listeners of both kinds are made with.
+// ipConfig returns the part of the configuration that TCP listeners and UDP sockets have in common.
 func (a *acceptor) ipConfig() xtreme.IPConfig {
 	o := a.el.eng.opts
 	return xtreme.IPConfig{ReusePort: o.ReusePort, ReuseAddr: o.ReuseAddr, ReceiveBuffer: max(o.SocketRecvBuffer, 0),
@@ -136,18 +141,19 @@ func (a *acceptor) ipConfig() xtreme.IPConfig {
 
 func (a *acceptor) sendBuffer() int { return max(a.el.eng.opts.SocketSendBuffer, 0) }
 
-// addListener gives a listener its place, which its user data says, and a say in where its connections go if there is anything to say.
+// addListener enters a listener into the loop's list and returns the user data by which its completions are found, and, if connections are
+// limited or accepted for other loops, the function that decides on each accepted connection; else nil.
 func (el *eventloop) addListener(a *acceptor) (userData *uint64, acceptTo func(fd int, peer netip.AddrPort) bool) {
 	userData = xtreme.Ptr(listenerBit | uint64(len(el.ends)))
 	el.ends = append(el.ends, a)
 	if el.eng.opts.MaxConnections > 0 || el == el.eng.ingress {
-		acceptTo = a.assign
+		acceptTo = a.assignConnection
 	}
 	return userData, acceptTo
 }
 
-// distributes reports whether connections to an endpoint are accepted by the loop ingress and given to the others. With
-// ReusePort the kernel has chosen; a balancing policy that was asked for is honoured nevertheless, but in exact gnet.
+// distributes reports whether connections to an endpoint are accepted by one loop, ingress, and assigned to the others. With ReusePort the
+// kernel distributes them, unless the options ask for another balancing policy than RoundRobin; exact gnet ignores the policy then.
 func (eng *engine) distributes(e *endpoint) bool {
 	switch {
 	case eng.numLoops() == 1 || e.udp():
@@ -158,15 +164,16 @@ func (eng *engine) distributes(e *endpoint) bool {
 	return true
 }
 
-// assign decides about an accepted connection: too many, this loop's, or another's. It runs inside Poll. This loop's takes its place
-// when the ring reports it, and not here: a ring that has no room for it tells nothing.
-func (a *acceptor) assign(fd int, peer netip.AddrPort) (taken bool) {
+// assignConnection is the AcceptTo of listeners: it closes a connection beyond MaxConnections, leaves one that is for this loop to the ring
+// (false), and sends one that is for another loop to that loop. It runs inside Poll. A connection of this loop reserves its place only when
+// the ring announces it, because a ring that has no memory for it closes it silently.
+func (a *acceptor) assignConnection(fd int, peer netip.AddrPort) (taken bool) {
 	eng := a.el.eng
 	if a.el.stopping {
 		_ = unix.Close(fd)
 		return true
 	}
-	if eng.full() {
+	if eng.hasMaxConnections() {
 		eng.refused.Add(1)
 		_ = unix.Close(fd)
 		return true
@@ -174,47 +181,48 @@ func (a *acceptor) assign(fd int, peer netip.AddrPort) (taken bool) {
 	if a.el != eng.ingress {
 		return false
 	}
-	to := eng.balance(a.peer(peer))
-	if !eng.place() {
+	to := eng.balance(a.peerAddr(peer))
+	if !eng.reservePlace() {
 		_ = unix.Close(fd)
 		return true
 	}
 	to.assigned.Add(1)
-	if err := to.tasks.push(task{kind: taskRun, run: func() { to.take(a, fd, peer) }}); err != nil {
-		to.lose(fd)
+	if err := to.tasks.push(task{kind: taskRun, run: func() { to.openAssigned(a, fd, peer) }}); err != nil {
+		to.closeAssigned(fd)
 	}
 	return true
 }
 
-// take opens a connection that another loop accepted.
-func (el *eventloop) take(a *acceptor, fd int, peer netip.AddrPort) {
+// openAssigned opens a connection that the loop ingress has accepted and assigned to this loop. It runs on this loop.
+func (el *eventloop) openAssigned(a *acceptor, fd int, peer netip.AddrPort) {
 	if el.stopping {
-		el.lose(fd)
+		el.closeAssigned(fd)
 		return
 	}
-	c := newConn(el, a.network, a.local, a.peer(peer))
+	c := newConn(el, a.network, a.local, a.peerAddr(peer))
 	c.limited = true
 	if err := el.adoptStream(c, fd); err != nil {
 		el.eng.log.Warnf("connection from %v: %v", peer, err)
-		el.lose(fd)
+		el.closeAssigned(fd)
 	}
 }
 
-// lose gives up a connection that was on its way to this loop.
-func (el *eventloop) lose(fd int) {
+// closeAssigned closes a connection that was assigned to this loop and cannot be opened, and returns its place.
+func (el *eventloop) closeAssigned(fd int) {
 	el.assigned.Add(-1)
 	el.eng.accepted.Add(-1)
 	_ = unix.Close(fd)
 }
 
-// full reports whether MaxConnections are there.
-func (eng *engine) full() bool {
+// hasMaxConnections reports whether MaxConnections connections are open.
+func (eng *engine) hasMaxConnections() bool {
 	most := eng.opts.MaxConnections
 	return most > 0 && eng.accepted.Load() >= int64(most)
 }
 
-// place takes a place for an accepted connection, which finish or lose gives back, unless MaxConnections are there. Any loop.
-func (eng *engine) place() bool {
+// reservePlace counts a new connection and returns true, or returns false if MaxConnections are open. finish or closeAssigned returns the
+// place. Any loop.
+func (eng *engine) reservePlace() bool {
 	most := eng.opts.MaxConnections
 	if n := eng.accepted.Add(1); most > 0 && n > int64(most) {
 		eng.accepted.Add(-1)
@@ -224,21 +232,21 @@ func (eng *engine) place() bool {
 	return true
 }
 
-// refuse closes a connection that came after the end, or is one too many.
+// refuse closes a connection that arrived after the end of the server, or that is one too many. The handler never learns of it.
 func refuse(done *xtreme.Completion) {
 	drop(done)
 	_ = done.Socket.Discard() // nobody was notified of it
 }
 
-// peer is the address of a peer, as RemoteAddr has it.
-func (a *acceptor) peer(p netip.AddrPort) net.Addr {
+// peerAddr returns the address of a peer in the form that RemoteAddr has.
+func (a *acceptor) peerAddr(p netip.AddrPort) net.Addr {
 	if a.unix() {
 		return &net.UnixAddr{Net: "unix"}
 	}
 	return net.TCPAddrFromAddrPort(p)
 }
 
-// dup is a copy of the descriptor. Any goroutine.
+// dup returns a copy of the listener's descriptor, or ErrEngineInShutdown once it is being closed. Any goroutine.
 func (a *acceptor) dup() (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -257,37 +265,38 @@ func (a *acceptor) dup() (int, error) {
 	return fd, nil
 }
 
-// shutListeners keeps other goroutines from the descriptors of listeners and UDP sockets, which are about to be closed or
-// are, after an error of the loop.
+// shutListeners makes Dup of listeners and sends on UDP sockets by other goroutines fail, before their descriptors are closed: the numbers
+// may soon be other files'.
 func (el *eventloop) shutListeners() {
 	for _, a := range el.acceptors {
 		a.mu.Lock()
 		a.shut = true
 		a.mu.Unlock()
 		if a.udp != nil {
-			a.udp.shut()
+			a.udp.invalidateFD()
 		}
 	}
 }
 
-// forget keeps other goroutines from the descriptors of connections after an error of the loop has closed them.
-func (el *eventloop) forget() {
+// invalidateDescriptors makes calls of other goroutines on the descriptors of connections fail, after an error of the loop has closed the
+// descriptors: the numbers may be other files'.
+func (el *eventloop) invalidateDescriptors() {
 	for _, s := range el.conns {
 		if s.c != nil {
-			s.c.forget()
+			s.c.invalidateFD()
 		}
 		if s.d != nil {
-			s.d.shut()
+			s.d.invalidateFD()
 		}
 	}
 }
 
-// closeListeners ends accepting, and receiving of datagrams.
+// closeListeners closes the listeners and UDP sockets; datagrams that other goroutines have queued are sent before.
 func (el *eventloop) closeListeners() {
 	el.shutListeners()
 	for _, a := range el.acceptors {
 		if a.udp != nil {
-			a.udp.empty()
+			a.udp.sendQueued()
 		}
 		if err := a.socket.Close(); err != nil && !isClosed(err) {
 			el.eng.log.Warnf("closing listener %v: %v", a.local, err)
@@ -295,8 +304,9 @@ func (el *eventloop) closeListeners() {
 	}
 }
 
-// unlink makes way for a unix socket. Only a socket is removed; exact gnet removes whatever is there.
-func (eng *engine) unlink(name string) error {
+// removeSocketFile removes the file that an earlier unix-domain listener left. Anything but a socket is an error; exact gnet removes whatever
+// is there.
+func (eng *engine) removeSocketFile(name string) error {
 	if name[0] == '@' {
 		return nil
 	}
@@ -314,6 +324,8 @@ func (eng *engine) unlink(name string) error {
 	return os.Remove(name)
 }
 
+// setKeepAlive sets the options TCPKeepAlive, TCPKeepInterval and TCPKeepCount on a TCP socket. An interval that is not given is a fifth of
+// the idle time, as in gnet, but at least a second, the kernel's unit.
 func setKeepAlive(fd int, o *Options) error {
 	interval, count := o.TCPKeepInterval, o.TCPKeepCount
 	if interval == 0 {
@@ -332,5 +344,5 @@ func setKeepAlive(fd int, o *Options) error {
 	return nil
 }
 
-// largestDatagram is the longest datagram a UDP socket takes whole.
+// largestDatagram returns the length of the longest datagram that a UDP socket receives whole.
 func (o *Options) largestDatagram() int { return min(o.ReadBufferCap, 65535) }

@@ -1,19 +1,20 @@
 package gnet
 
-// A ring on io_uring receives small pieces fastest by handing buffers to the kernel in advance, which it does with small ones only.
-// There a connection begins with small buffers, and one that keeps filling them is read into large ones. Other rings take a buffer
-// when there is something to read: there each connection has large ones from the start.
+// An io_uring ring receives small pieces fastest if buffers are given to the kernel in advance, which is done with small buffers only. On such a
+// ring a connection begins with small buffers, and changes to large ones if it keeps filling them. Other rings allocate a buffer when there is
+// something to read: on them each connection has large buffers from the start.
 const (
 	fullsToGrow     = 4  // full small buffers in a row
 	smallsToShrink  = 64 // packets in a row that a small buffer would have held
 	offeringInRings = "uring"
 )
 
-// offers reports whether this loop's ring is of the first kind.
-func (el *eventloop) offers() bool { return el.poller.Rings()[0].Kind() == offeringInRings }
+// offersBuffers reports whether this loop's ring gives buffers to the kernel in advance; see above.
+func (el *eventloop) offersBuffers() bool { return el.poller.Rings()[0].Kind() == offeringInRings }
 
-// adapt looks at the length of a packet and chooses the connection's buffers.
-func (el *eventloop) adapt(c *conn, length int) {
+// adaptBuffers chooses between small and large receive buffers for a connection, by the length of a packet that it received: several full
+// small ones in a row make it large, many short ones small again. It is called for each packet on a ring that offers buffers.
+func (el *eventloop) adaptBuffers(c *conn, length int) {
 	if (length >= smallBuffer) == c.large {
 		c.streak = 0
 		return

@@ -44,8 +44,8 @@ type endpoint struct {
 func (e *endpoint) udp() bool  { return strings.HasPrefix(e.network, "udp") }
 func (e *endpoint) unix() bool { return e.network == "unix" }
 
-// resolve finds the address to bind to. Without a host it is [::], which takes IPv4 as well, or 0.0.0.0 for tcp4 and
-// udp4; tcp6 and udp6 take IPv6 only.
+// resolve finds the address to bind to. Without a host it is [::], which receives IPv4 too, or 0.0.0.0 for tcp4 and udp4; with tcp6 and udp6
+// it receives IPv6 only.
 func (e *endpoint) resolve() error {
 	if e.unix() {
 		return nil

@@ -74,7 +74,8 @@ func TestConnectionThatTheRingDidNotAdmitTakesNoPlace(t *testing.T) {
 			el, a := eng.loops[0], eng.listeners[0]
 			lost := make(chan bool)
 			require.NoError(t, el.tasks.push(task{kind: taskRun, run: func() {
-				first, second := a.assign(-1, netip.AddrPort{}), a.assign(-1, netip.AddrPort{}) // and the ring says no more of them
+				// The ring reports no more of them.
+				first, second := a.assignConnection(-1, netip.AddrPort{}), a.assignConnection(-1, netip.AddrPort{})
 				lost <- !first && !second
 			}}))
 			require.True(t, <-lost)

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// balance chooses the loop for a new connection. Any goroutine.
+// balance chooses the loop for a new connection, by the balancing policy. Any goroutine.
 func (eng *engine) balance(remote net.Addr) *eventloop {
 	loops := eng.loops
 	switch eng.lb {

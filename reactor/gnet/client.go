@@ -31,7 +31,7 @@ const (
 
 // NewClient makes a client; Start starts it.
 func NewClient(handler EventHandler, options ...Option) (*Client, error) {
-	o := collect(options)
+	o := applyOptions(options)
 	if err := o.openLog(); err != nil {
 		return nil, err
 	}
@@ -41,37 +41,37 @@ func NewClient(handler EventHandler, options ...Option) (*Client, error) {
 	}
 	eng.lb = LeastConnections
 	cli := &Client{eng: eng}
-	eng.failed = cli.failed
+	eng.failed = cli.onLoopFailed
 	return cli, nil
 }
 
-// failed winds a started client after a failure of a loop or of OnTick, as Stop would, unless Stop was called.
-func (cli *Client) failed() {
+// onLoopFailed ends a started client after a loop or OnTick failed, as Stop would, unless Stop was called.
+func (cli *Client) onLoopFailed() {
 	cli.mu.Lock()
 	first := !cli.stopping
 	cli.stopping = true
 	cli.mu.Unlock()
 	if first {
-		cli.eng.wind()
+		cli.eng.windDown()
 	}
 }
 
 // Start calls OnBoot and starts the loops. If Stop is called meanwhile, by OnBoot for one, it is ErrEngineInShutdown.
 func (cli *Client) Start() error {
 	eng := cli.eng
-	if err := cli.enter(); err != nil {
+	if err := cli.beginStart(); err != nil {
 		return err
 	}
 	booted := false
 	defer func() {
 		if !booted { // OnBoot panicked: nobody waits in Stop for a start that will not be
-			_ = cli.leave()
+			_ = cli.cancelStart()
 		}
 	}()
 	eng.boot()
 	booted = true
 	if err := eng.makeLoops(); err != nil {
-		return errors.Join(err, cli.leave())
+		return errors.Join(err, cli.cancelStart())
 	}
 	cli.mu.Lock()
 	stopping := cli.stopping
@@ -81,12 +81,13 @@ func (cli *Client) Start() error {
 	}
 	cli.mu.Unlock()
 	if stopping {
-		return errors.Join(ErrEngineInShutdown, cli.leave())
+		return errors.Join(ErrEngineInShutdown, cli.cancelStart())
 	}
 	return nil
 }
 
-func (cli *Client) enter() error {
+// beginStart checks that Start may run, and notes that it does.
+func (cli *Client) beginStart() error {
 	cli.mu.Lock()
 	defer cli.mu.Unlock()
 	switch {
@@ -99,8 +100,8 @@ func (cli *Client) enter() error {
 	return nil
 }
 
-// leave ends a client whose loops never ran. OnShutdown is called if somebody asked for the end, as gnet does.
-func (cli *Client) leave() error {
+// cancelStart ends a client whose loops never ran. OnShutdown is called if Stop was called meanwhile, as in gnet.
+func (cli *Client) cancelStart() error {
 	cli.mu.Lock()
 	stopping := cli.stopping
 	cli.stopping = true
@@ -129,9 +130,9 @@ func (cli *Client) Stop() error {
 		eng.shutdownHandler()
 		return eng.abandon()
 	case inside:
-		go eng.wind()
+		go eng.windDown()
 	default:
-		eng.wind()
+		eng.windDown()
 	}
 	if inside {
 		return nil
@@ -176,7 +177,7 @@ func (cli *Client) EnrollContext(c net.Conn, ctx any) (Conn, error) {
 	return cli.eng.balance(c.RemoteAddr()).enroll(c, ctx, cli.prepare)
 }
 
-// ready reports whether connections can be put on the loops, and waited for.
+// ready returns an error if connections cannot be opened: the client does not run, or the caller is on a loop, which cannot wait for itself.
 func (cli *Client) ready() error {
 	cli.mu.Lock()
 	started := cli.phase == phaseStarted
@@ -190,7 +191,7 @@ func (cli *Client) ready() error {
 	return nil
 }
 
-// prepare sets the options of a connection that was dialled.
+// prepare sets the client's socket options on a connection that it has dialled or enrolled.
 func (cli *Client) prepare(fd int, c net.Conn) error {
 	o := cli.eng.opts
 	if o.SocketSendBuffer > 0 {

@@ -62,14 +62,15 @@ type DatagramX interface {
 	Socket() *xtreme.Socket
 }
 
+// state is the state of a connection.
 type state uint8
 
 const (
-	stateNew     state = iota // not opened yet
-	stateOpen                 //
+	stateNew     state = iota // OnOpen was not called yet
+	stateOpen                 // in use
 	stateDoomed               // will be closed when the handler that runs returns
 	stateClosing              // OnClose runs
-	stateClosed               //
+	stateClosed               // closed; its socket may still send
 )
 
 // future is gnet's interface, embedded as a nil value: a method that a later minor version adds to it does not keep a
@@ -89,24 +90,24 @@ type conn struct {
 	timers *timers // deadlines, if there are any
 	why    error   // of a doomed connection
 
-	producers *producers // nil: the connection itself
-	consumers []*conn    // of which it is a producer
-	blocked   int        // of those and itself, how many are full: it is not read from
+	producers *producers // the connections whose input is written to this one; nil: this one alone
+	consumers []*conn    // the connections of which this one is a producer
+	blocked   int        // how many of those and itself have too much waiting to be sent; while it is not 0 this one is not read from
 
-	withheld []segment // received after reading was stopped and before the ring was told to stop
+	withheld []segment // packets that the ring delivered after reading was suspended
 
 	slot      uint32
 	state     state
-	dirty     bool // in el.dirty
-	unflushed bool // ReadFrom left something that nothing announces
-	full      bool // outbound above the high-water mark and not below half of it since
-	finishing bool // CloseWhenSent was called
-	suspended bool // by SuspendRead
-	eof       bool // the peer's end comes after what is withheld
-	limited   bool // counts against MaxConnections
-	reset     bool // ends with a reset: bytes that were written are dropped
-	large     bool // receives into large buffers because it brings much; see adapt
-	streak    uint8
+	dirty     bool  // it is in el.dirty
+	unflushed bool  // outbound has data of ReadFrom that no event will send
+	full      bool  // outbound was above the high-water mark, and not below half of it since
+	finishing bool  // CloseWhenSent was called
+	suspended bool  // by SuspendRead
+	eof       bool  // the peer's FIN follows the withheld packets
+	limited   bool  // counts against MaxConnections
+	reset     bool  // closing resets it: bytes that were written are dropped
+	large     bool  // receives into large buffers, see adaptBuffers
+	streak    uint8 // packets in a row that suggest the other size of buffers
 
 	safe          atomic.Pointer[any]
 	network       string // "tcp" or "unix"
@@ -121,7 +122,8 @@ func newConn(el *eventloop, network string, local, remote net.Addr) *conn {
 	return &conn{el: el, network: network, local: local, remote: remote, fd: -1}
 }
 
-// finish is what follows OnClose.
+// finish closes the connection's socket after OnClose has returned: it sends what the kernel takes without waiting, releases timers and
+// buffers, and closes, or resets if data that was written is dropped.
 func (c *conn) finish() {
 	for c.out.size > 0 && !c.reset { // what the kernel takes without waiting
 		if _, err := c.sendOut(); err != nil {
@@ -132,7 +134,7 @@ func (c *conn) finish() {
 		c.timers.stop()
 	}
 	c.leaveProducers()
-	c.letGo()
+	c.releaseInbound()
 	for _, s := range c.withheld {
 		release(s.pkt)
 	}
@@ -140,7 +142,7 @@ func (c *conn) finish() {
 	c.out.done()
 	c.ctx = nil
 	c.safe.Store(nil)
-	linger := c.forget()
+	linger := c.invalidateFD()
 	c.state = stateClosed
 	if linger != nil && !c.socket.Unix() {
 		_ = c.socket.SetLinger(time.Duration(*linger) * time.Second) // it exists, and is no datagram socket
@@ -157,9 +159,9 @@ func (c *conn) finish() {
 	}
 }
 
-// letGo gives back what was received: at once, or when the handler has returned that is running, in exact gnet, and may have some of
-// it from Next or Peek.
-func (c *conn) letGo() {
+// releaseInbound releases received data that the handler has not read. In exact gnet a handler may be running that has slices of it (Next,
+// Peek): then it is released when that handler returns.
+func (c *conn) releaseInbound() {
 	if c.el.depth == 0 {
 		c.in.done()
 		return
@@ -171,8 +173,9 @@ func (c *conn) letGo() {
 	}
 }
 
-// forget keeps other goroutines from the descriptor, which is about to be closed or was. It answers what SetLinger left.
-func (c *conn) forget() (linger *int) {
+// invalidateFD makes calls of other goroutines on the descriptor fail, before it is closed. It returns the value of SetLinger, which closing
+// needs.
+func (c *conn) invalidateFD() (linger *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fd = -1
@@ -182,7 +185,7 @@ func (c *conn) forget() (linger *int) {
 // Read copies received bytes to p; with none there it is io.ErrShortBuffer. Loop only.
 func (c *conn) Read(p []byte) (int, error) {
 	n := c.in.read(p)
-	c.el.dirtied(c)
+	c.el.noteUsed(c)
 	if n == 0 && len(p) > 0 {
 		return 0, io.ErrShortBuffer
 	}
@@ -192,7 +195,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // Next takes n bytes, all if n is not positive. They stay valid until the handler returns. Loop only.
 func (c *conn) Next(n int) ([]byte, error) {
 	if c.el.current != c {
-		c.el.dirtied(c)
+		c.el.noteUsed(c)
 	}
 	return c.in.next(n)
 }
@@ -201,7 +204,7 @@ func (c *conn) Next(n int) ([]byte, error) {
 // the next call, but may have moved. Loop only.
 func (c *conn) Peek(n int) ([]byte, error) {
 	if c.el.current != c {
-		c.el.dirtied(c)
+		c.el.noteUsed(c)
 	}
 	return c.in.peek(n)
 }
@@ -209,7 +212,7 @@ func (c *conn) Peek(n int) ([]byte, error) {
 // Discard drops n bytes, all if n is not positive, and returns how many there were. Loop only.
 func (c *conn) Discard(n int) (int, error) {
 	if c.el.current != c {
-		c.el.dirtied(c)
+		c.el.noteUsed(c)
 	}
 	return c.in.discard(n), nil
 }
@@ -220,7 +223,7 @@ func (c *conn) InboundBuffered() int { return c.in.len() }
 // WriteTo writes everything that was received to w, without copying it together. Loop only.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	n, err := c.in.writeTo(w)
-	c.el.dirtied(c)
+	c.el.noteUsed(c)
 	return n, err
 }
 
@@ -236,6 +239,7 @@ func (c *conn) SafeContext() any { return safeContext(&c.safe) }
 // SetSafeContext keeps a value of the program with the connection. Any goroutine.
 func (c *conn) SetSafeContext(ctx any) { c.safe.Store(&ctx) }
 
+// safeContext returns the value that SetSafeContext stored, or nil.
 func safeContext(p *atomic.Pointer[any]) any {
 	if v := p.Load(); v != nil {
 		return *v
@@ -268,7 +272,7 @@ func (c *conn) CloseWithCallback(callback AsyncCallback) error {
 	return ignoreEnd(c.el.tasks.push(task{kind: taskClose, c: c, callback: callback}))
 }
 
-// ignoreEnd: waking or closing what has ended with its loop is no error.
+// ignoreEnd returns nil for an error that says that the connection or its loop has ended: waking or closing it is no error then.
 func ignoreEnd(err error) error {
 	if isClosed(err) {
 		return nil
@@ -327,7 +331,7 @@ func (c *conn) SetLinger(seconds int) error {
 
 // SetNoDelay turns Nagle's algorithm off or on.
 func (c *conn) SetNoDelay(on bool) error {
-	return c.withFD(func(fd int) error { return socket.SetNoDelay(fd, number(on)) })
+	return c.withFD(func(fd int) error { return socket.SetNoDelay(fd, boolToInt(on)) })
 }
 
 // SetKeepAlivePeriod sets idle time and interval of keepalive probes. TCP only.
@@ -348,7 +352,8 @@ func (c *conn) SetKeepAlive(on bool, idle, interval time.Duration, count int) er
 	})
 }
 
-func number(on bool) int {
+// boolToInt returns 1 for true, 0 for false, as setsockopt(2) takes them.
+func boolToInt(on bool) int {
 	if on {
 		return 1
 	}

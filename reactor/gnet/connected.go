@@ -30,18 +30,18 @@ type link struct {
 // began is what idle times are measured from: differences of the monotonic clock fit an atomic.
 var began = time.Now()
 
-// active notes that something was received or sent. Any goroutine.
+// active notes that something was received or sent, for the idle timeout. Any goroutine.
 func (l *link) active() {
 	if l.idle.Load() > 0 {
 		l.used.Store(int64(time.Since(began)))
 	}
 }
 
-// fail keeps what ICMP told for the next Write, as the kernel does for a socket that nobody polls.
-func (l *link) fail(err error) { l.failed.Store(&err) }
+// keepError keeps an ICMP error for the next Write, as the kernel does.
+func (l *link) keepError(err error) { l.failed.Store(&err) }
 
-// failure is that error, once. Any goroutine.
-func (l *link) failure() error {
+// takeError returns the error of keepError once, then nil. Any goroutine.
+func (l *link) takeError() error {
 	if l.failed.Load() == nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (c connected) ResumeRead() error {
 	}
 	c.us.suspended = false
 	if len(c.us.withheld) > 0 { // first that, in a turn of its own; then the ring
-		return c.us.el.tasks.push(task{kind: taskRun, run: c.us.feed})
+		return c.us.el.tasks.push(task{kind: taskRun, run: c.us.deliverWithheld})
 	}
 	return c.us.socket.Resume()
 }
@@ -83,8 +83,9 @@ func (c connected) CloseWhenSent() error {
 	return c.us.close(c.datagram, nil)
 }
 
-// feed shows the handler one datagram that was withheld, and asks for another turn; after the last, the ring reads again.
-func (us *udpSocket) feed() {
+// deliverWithheld calls the handler for one datagram that was received while reading was suspended, and posts itself for the next one. After
+// the last the ring reads again.
+func (us *udpSocket) deliverWithheld() {
 	switch {
 	case us.suspended || us.own.state != stateOpen:
 		return
@@ -96,12 +97,12 @@ func (us *udpSocket) feed() {
 	us.withheld[0] = xtreme.Completion{}
 	us.withheld = us.withheld[1:]
 	defer func() { // whether or not the handler panics; after the loop's end nothing is left to do it
-		_ = us.el.tasks.push(task{kind: taskRun, run: us.feed})
+		_ = us.el.tasks.push(task{kind: taskRun, run: us.deliverWithheld})
 	}()
 	us.deliver(us.own, &done)
 }
 
-// dropWithheld gives back what nobody will read.
+// dropWithheld releases the datagrams that were received while reading was suspended, when the socket is closed.
 func (us *udpSocket) dropWithheld() {
 	for _, done := range us.withheld {
 		release(done.Packet)
@@ -114,7 +115,7 @@ func (c connected) SetIdleTimeout(d time.Duration) error {
 	if d < 0 {
 		return badOption("idle timeout", d)
 	}
-	return c.us.el.here(func() error {
+	return c.us.el.runOnLoop(func() error {
 		if c.state != stateOpen {
 			return net.ErrClosed
 		}
@@ -129,7 +130,7 @@ func (us *udpSocket) startIdle(d time.Duration) {
 	us.watchIdle(d)
 }
 
-// watchIdle looks again after d. Being used only writes down the time; the timer then finds what is left.
+// watchIdle starts the idle timer. Traffic only stores the time (active); the timer's function then finds whether the socket was really idle.
 func (us *udpSocket) watchIdle(d time.Duration) {
 	if us.idleTimer != 0 {
 		us.el.loop.Cancel(us.idleTimer)
@@ -140,6 +141,8 @@ func (us *udpSocket) watchIdle(d time.Duration) {
 	}
 }
 
+// idleOver is the idle timer's function: it closes the socket if nothing was sent or received for the idle timeout, else it starts the timer
+// for the rest.
 func (us *udpSocket) idleOver() {
 	us.el.depth, us.el.current = 0, nil // as a panic may have left them
 	us.idleTimer = 0

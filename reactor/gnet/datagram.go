@@ -135,7 +135,7 @@ func (d *datagram) Wake(callback AsyncCallback) error {
 		action := el.handler.OnTraffic(d.self)
 		d.data = nil
 		el.depth = 0
-		err := el.actDatagram(d, action)
+		err := el.doDatagramAction(d, action)
 		el.depth = 1 // for the callback
 		return err
 	})
@@ -154,7 +154,7 @@ func (d *datagram) CloseWithCallback(callback AsyncCallback) error {
 	})
 }
 
-// onLoopThen runs f on the loop and gives its result to callback.
+// onLoopThen runs f on the loop and calls callback with its result.
 func (el *eventloop) onLoopThen(d *datagram, callback AsyncCallback, f func() error) error {
 	return ignoreEnd(el.tasks.push(task{kind: taskRun, run: func() {
 		err := f()
@@ -179,6 +179,7 @@ func (d *datagram) SetReadDeadline(t time.Time) error { return d.SetDeadline(t) 
 // SetWriteDeadline is SetDeadline: there is one answer for both directions.
 func (d *datagram) SetWriteDeadline(t time.Time) error { return d.SetDeadline(t) }
 
+// withFD calls f with the socket's descriptor, which is not closed meanwhile; net.ErrClosed once it is. Any goroutine.
 func (d *datagram) withFD(f func(fd int) error) error {
 	d.us.mu.RLock()
 	defer d.us.mu.RUnlock()
@@ -227,7 +228,7 @@ func (d *datagram) SetLinger(seconds int) error {
 
 // SetNoDelay fails as the kernel does: it is a TCP option.
 func (d *datagram) SetNoDelay(on bool) error {
-	return d.withFD(func(fd int) error { return socket.SetNoDelay(fd, number(on)) })
+	return d.withFD(func(fd int) error { return socket.SetNoDelay(fd, boolToInt(on)) })
 }
 
 // SetKeepAlivePeriod and SetKeepAlive are TCP's: ErrUnsupportedOp.

@@ -34,11 +34,12 @@ func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, true
 // SetWriteDeadline is SetDeadline for writing.
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, false, true) }
 
+// setDeadline sets or, with the zero time, removes the read deadline, the write deadline or both. It works on the loop. Any goroutine.
 func (c *conn) setDeadline(t time.Time, read, write bool) error {
 	if c.el.exact {
 		return ErrUnsupportedOp
 	}
-	return c.el.here(func() error {
+	return c.el.runOnLoop(func() error {
 		if c.state != stateOpen {
 			return net.ErrClosed
 		}
@@ -63,7 +64,7 @@ func (c *conn) SetIdleTimeout(d time.Duration) error {
 	if d < 0 {
 		return badOption("idle timeout", d)
 	}
-	return c.el.here(func() error {
+	return c.el.runOnLoop(func() error {
 		if c.state != stateOpen {
 			return net.ErrClosed
 		}
@@ -72,6 +73,7 @@ func (c *conn) SetIdleTimeout(d time.Duration) error {
 	})
 }
 
+// startIdle starts, moves or, with 0, stops the idle timer. Loop only.
 func (c *conn) startIdle(d time.Duration) {
 	if d == 0 && c.timers == nil {
 		return
@@ -84,6 +86,7 @@ func (c *conn) startIdle(d time.Duration) {
 	w.set(timerIdle, d)
 }
 
+// deadlines returns the connection's timers, which most connections never have.
 func (c *conn) deadlines() *timers {
 	if c.timers == nil {
 		c.timers = &timers{c: c}
@@ -91,8 +94,8 @@ func (c *conn) deadlines() *timers {
 	return c.timers
 }
 
-// here runs f on the loop: at once when that is where the caller is, else soon, and the caller is not notified.
-func (el *eventloop) here(f func() error) error {
+// runOnLoop runs f on the loop: at once, with its error, if the caller is on the loop; else later, and its error is dropped.
+func (el *eventloop) runOnLoop(f func() error) error {
 	if el.onLoop() {
 		return f()
 	}
@@ -111,7 +114,7 @@ func (w *timers) set(which int, d time.Duration) {
 	}
 }
 
-// active moves the idle timer.
+// active moves the idle timer, because something was received or written.
 func (w *timers) active() {
 	if w.idle > 0 {
 		if t, ok := w.c.el.loop.Reset(w.timer[timerIdle], w.idle); ok {
@@ -120,6 +123,7 @@ func (w *timers) active() {
 	}
 }
 
+// stop stops all timers of a connection that is closed.
 func (w *timers) stop() {
 	for i := range w.timer {
 		w.set(i, -1)
@@ -127,7 +131,8 @@ func (w *timers) stop() {
 	w.c.timers = nil
 }
 
-// expired is a deadline that has passed. Timers end with their connection, so the slot is still its own.
+// expired is the function of the timers for deadlines and idle timeouts; data is the connection's slot and which timer it is. A connection's
+// timers are stopped when it is closed, so the slot still belongs to it.
 func (el *eventloop) expired(_ *reactor.Loop, data uint64) {
 	el.depth, el.current = 0, nil // as a panic may have left them
 	c := el.conns[data>>2].c

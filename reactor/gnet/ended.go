@@ -10,15 +10,15 @@ import (
 // errGoexit ends a loop whose handler called runtime.Goexit, as a failing test does.
 var errGoexit = errors.New("gnet: the handler called runtime.Goexit")
 
-// ended is what follows a loop's end, on its goroutine: after an error the end of the engine, OnClose for the connections that the
-// loop did not close, and whatever was asked of it and not done yet. The descriptors are closed already.
-func (el *eventloop) ended(err error) {
+// afterLoopEnded does what is left when a loop's Run has returned, on its goroutine: after an error it ends the engine and calls OnClose for
+// connections that were open; then it answers requests that were not served. The descriptors are closed already.
+func (el *eventloop) afterLoopEnded(err error) {
 	var panicked *reactor.PanicError
 	isPanic := errors.As(err, &panicked)
 	el.shutListeners()
-	el.tasks.end()
+	el.tasks.refuseAll()
 	if err != nil {
-		el.forget()
+		el.invalidateDescriptors()
 		if isPanic && el.exact {
 			panic(panicked) // gnet contains no panic
 		}
@@ -27,11 +27,11 @@ func (el *eventloop) ended(err error) {
 	if isPanic {
 		err = ErrHandlerPanic
 	}
-	el.closeLeft(err)
-	el.runLeft()
+	el.closeRemaining(err)
+	el.runRemaining()
 }
 
-// fail ends the engine with an error that is Run's, or of a client Stop's. Any goroutine.
+// fail ends the engine with an error, which Run, or a client's Stop, returns. Any goroutine.
 func (eng *engine) fail(err error) {
 	eng.mu.Lock()
 	eng.failure = errors.Join(eng.failure, err)
@@ -42,8 +42,8 @@ func (eng *engine) fail(err error) {
 	}
 }
 
-// closeLeft is closeAll for a loop that has ended.
-func (el *eventloop) closeLeft(why error) {
+// closeRemaining calls OnClose for the connections of a loop that has ended.
+func (el *eventloop) closeRemaining(why error) {
 	el.stopping = true
 	for _, s := range el.conns {
 		el.contained(func() {
@@ -59,9 +59,9 @@ func (el *eventloop) closeLeft(why error) {
 	el.contained(el.after)
 }
 
-// runLeft does the tasks that were accepted and are still to be done: a caller that waits for one learns that its connection was closed, and
-// descriptors that were on their way here are closed. No more can come.
-func (el *eventloop) runLeft() {
+// runRemaining runs the tasks that were accepted and not run before the loop ended: callers that wait learn that their connection was closed,
+// and descriptors of connections that were assigned to this loop are closed. No task can be added any more.
+func (el *eventloop) runRemaining() {
 	q := &el.tasks
 	for {
 		if q.next == len(q.running) {
@@ -72,11 +72,11 @@ func (el *eventloop) runLeft() {
 		t := q.running[q.next]
 		q.running[q.next] = task{}
 		q.next++
-		el.contained(func() { el.do(&t) })
+		el.contained(func() { el.runTask(&t) })
 	}
 }
 
-// contained runs what may call the handler. There is no reactor any more to contain its panic: that one is logged.
+// contained calls f, which may call the handler, after the loop has ended, when no reactor contains a panic any more: the panic is logged.
 func (el *eventloop) contained(f func()) {
 	el.depth, el.current = 0, nil // as a panic may have left them
 	defer func() {

@@ -141,6 +141,7 @@ type engine struct {
 	failed func() // of a client: winds it, where Run does that for a server; on a goroutine of its own, after a failure
 }
 
+// newEngine makes the engine of a server or client from its options; no loop exists yet.
 func newEngine(handler EventHandler, o *Options) (*engine, error) {
 	if handler == nil {
 		return nil, badOption("handler", nil)
@@ -186,8 +187,9 @@ func (eng *engine) makeLoops() error {
 	return nil
 }
 
-// makeIngress makes the loop that accepts, as gnet's main reactor does: the handler never runs on it, so that none can keep it from
-// accepting. It sleeps when nothing comes, takes no processor of its own, and has the fewest buffers there can be: nothing is received.
+// makeIngress makes the loop that only accepts, as gnet's main reactor does. The handler never runs on it, so a slow handler does not delay
+// accepting. It sleeps when there is nothing to do, takes no processor of its own, and has the fewest buffers possible, because it receives
+// no data.
 func (eng *engine) makeIngress() (err error) {
 	least := xtreme.PollerConfig{Auxiliary: true, MemoryOnDemand: true, SmallBuffers: leastSmall, LargeBuffers: leastLarge}
 	if eng.ingress, err = eng.newLoop(ingressIndex, least); err == nil {
@@ -202,6 +204,7 @@ const (
 	leastLarge   = 8
 )
 
+// newLoop makes loop i, or with ingressIndex the loop that accepts: a poller with the configuration c and a reactor on it.
 func (eng *engine) newLoop(i int, c xtreme.PollerConfig) (*eventloop, error) {
 	name := fmt.Sprintf("gnet-%d", i)
 	if i == ingressIndex {
@@ -217,7 +220,7 @@ func (eng *engine) newLoop(i int, c xtreme.PollerConfig) (*eventloop, error) {
 	el.expire = el.expired
 	layout := el.pool.Layout()
 	el.low[buffers.Small], el.low[buffers.Large] = layout.SmallCount/4, layout.LargeCount/4
-	el.adapts = el.offers() && eng.opts.ReadBufferCap > smallBuffer
+	el.adapts = el.offersBuffers() && eng.opts.ReadBufferCap > smallBuffer
 	o := eng.opts
 	config := reactor.Config{Rest: o.Rest, RxPoll: o.RxPoll, SelectPoll: o.SelectPoll,
 		OnPanic: o.OnPanic, Grace: time.Second, Logger: slogTo(eng.log)}
@@ -260,11 +263,11 @@ func (eng *engine) runLoop(el *eventloop) {
 		defer runtime.UnlockOSThread()
 	}
 	err := errGoexit
-	defer func() { el.ended(err) }()
+	defer func() { el.afterLoopEnded(err) }()
 	err = el.loop.Run(eng.background)
 }
 
-// shutdown begins the end. Any goroutine.
+// shutdown begins the end of the engine; err is why, nil for an orderly end. Any goroutine.
 func (eng *engine) shutdown(err error) {
 	if err != nil {
 		eng.log.Errorf("engine is being shut down: %v", err)
@@ -272,6 +275,7 @@ func (eng *engine) shutdown(err error) {
 	eng.end()
 }
 
+// inShutdown reports whether the engine has ended.
 func (eng *engine) inShutdown() bool {
 	select {
 	case <-eng.ended:
@@ -281,9 +285,9 @@ func (eng *engine) inShutdown() bool {
 	}
 }
 
-// wind ends everything, once the end has begun: connections, OnShutdown (exact gnet: the other way round), listeners and
-// loops.
-func (eng *engine) wind() {
+// windDown ends everything once the end has begun: it closes the connections, calls OnShutdown (exact gnet: before the connections are
+// closed), and ends listeners and loops.
+func (eng *engine) windDown() {
 	if eng.opts.ExactGnet {
 		eng.shutdownHandler()
 		eng.onLoops((*eventloop).closeAll)
@@ -318,8 +322,7 @@ func (eng *engine) shutdownHandler() {
 	eng.handler.OnShutdown(Engine{eng})
 }
 
-// onLoop reports whether the caller is on one of the loops, which would wait for itself. Any goroutine, after the loops
-// were made.
+// onLoop reports whether the caller is on one of the loops, which must not wait for itself. Any goroutine, after the loops were made.
 func (eng *engine) onLoop() bool {
 	for _, el := range eng.all {
 		if el.onLoop() {
@@ -329,14 +332,14 @@ func (eng *engine) onLoop() bool {
 	return false
 }
 
-// inHandler reports whether the handler is the caller: the end waits for it. Any goroutine; the loops do not run, and may
-// not all be there, before started is set.
+// inHandler reports whether the caller is the handler, for whose return the end waits. Any goroutine. The loops may not all exist before
+// started is set.
 func (eng *engine) inHandler() bool {
 	g := sys.Goroutine()
 	return g == eng.calling.Load() || g == eng.ticker.Load() || eng.started.Load() && eng.onLoop()
 }
 
-// onLoops runs f on every loop and waits for it: for each loop's own answer, or for that loop's end.
+// onLoops runs f on every loop and waits until each has run it or has ended.
 func (eng *engine) onLoops(f func(*eventloop)) {
 	done := make([]chan struct{}, len(eng.all))
 	for i, el := range eng.all {
@@ -379,7 +382,7 @@ func (eng *engine) stop(ctx context.Context) error {
 	}
 }
 
-// stopExact looks every 500 ms, as gnet does.
+// stopExact is stop as gnet does it: it asks every 500 ms whether the engine has ended.
 func (eng *engine) stopExact(ctx context.Context) error {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()

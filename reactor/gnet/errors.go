@@ -28,8 +28,8 @@ func (e *OutboundLimitError) Error() string {
 // Is makes it an ErrOutboundLimit.
 func (e *OutboundLimitError) Is(target error) bool { return target == ErrOutboundLimit }
 
-// callError is what gnet reports a failed system call: an *os.SyscallError with the errno alone, so that
-// code which looks at the text or unwraps once finds what it is used to.
+// callError wraps the error of a system call as gnet does: an *os.SyscallError with the bare errno, for programs that compare its text or
+// unwrap it once.
 func callError(call string, err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

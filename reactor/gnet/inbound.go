@@ -36,6 +36,7 @@ type segment struct {
 	pkt buffers.Packet
 }
 
+// len returns how many unread bytes there are.
 func (in *inbound) len() int {
 	if !in.long {
 		return len(in.head)
@@ -43,7 +44,7 @@ func (in *inbound) len() int {
 	return len(in.heap) - in.off + len(in.head) + in.bytes
 }
 
-// push takes a packet over.
+// push appends a received packet, which belongs to inbound from now on.
 func (in *inbound) push(p buffers.Packet) {
 	if in.pkt.IsZero() && !in.long && p.NumBuffers() == 1 {
 		in.head, in.pkt = p.Bytes(), p
@@ -61,7 +62,7 @@ func (in *inbound) push(p buffers.Packet) {
 	}
 }
 
-// pushBytes takes bytes of the heap over.
+// pushBytes appends bytes that lie on the Go heap, which belong to inbound from now on.
 func (in *inbound) pushBytes(b []byte) {
 	in.long = true
 	in.more = append(in.more, segment{b: b})
@@ -173,7 +174,7 @@ func (in *inbound) writeTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// first is the unread bytes up to the next boundary.
+// first returns the unread bytes that lie in one piece of memory.
 func (in *inbound) first() []byte {
 	if !in.long {
 		return in.head
@@ -214,7 +215,7 @@ func (in *inbound) advance() {
 	}
 }
 
-// gather copies segments to the heap until n bytes are there in one piece.
+// gather copies data to the heap until n unread bytes are in one piece.
 func (in *inbound) gather(n int) {
 	in.long = true
 	in.grow(n)
@@ -226,7 +227,7 @@ func (in *inbound) gather(n int) {
 	in.advance()
 }
 
-// grow makes room for n unread bytes on the heap. What was there stays where it is if it may have been handed out.
+// grow makes room for n unread bytes on the heap. Bytes that a handler may have a slice of stay where they are.
 func (in *inbound) grow(n int) {
 	need := n - (len(in.heap) - in.off)
 	if need <= cap(in.heap)-len(in.heap) {
@@ -239,7 +240,7 @@ func (in *inbound) grow(n int) {
 	in.heap = slices.Grow(in.heap, need)
 }
 
-// releaseRead gives back what was read. It is called when the handler has returned.
+// releaseRead releases the packets that were read completely. It is called when the handler has returned.
 func (in *inbound) releaseRead() {
 	if len(in.head) == 0 && !in.pkt.IsZero() && !in.long {
 		_ = in.pkt.Release() // valid: nobody else had it
@@ -247,11 +248,12 @@ func (in *inbound) releaseRead() {
 		return
 	}
 	if in.long {
-		in.settleLong()
+		in.releaseReadLong()
 	}
 }
 
-func (in *inbound) settleLong() {
+// releaseReadLong is releaseRead for data in several pieces. When everything was read it returns to the form for a single piece.
+func (in *inbound) releaseReadLong() {
 	in.advance()
 	for i, p := range in.spent {
 		release(p)
@@ -270,7 +272,7 @@ func (in *inbound) settleLong() {
 	}
 }
 
-// copyOut moves everything unread to the heap, so that all buffers can return to the pool; after releaseRead.
+// copyOut copies all unread data to the heap, so that its buffers return to the pool. It is called after releaseRead.
 func (in *inbound) copyOut() {
 	if n := in.len(); n > len(in.heap)-in.off {
 		if in.off > 0 { // nothing is handed out now: make room at the front
@@ -278,11 +280,11 @@ func (in *inbound) copyOut() {
 			in.off = 0
 		}
 		in.gather(n)
-		in.settleLong()
+		in.releaseReadLong()
 	}
 }
 
-// done gives everything back.
+// done releases everything.
 func (in *inbound) done() {
 	if in.pkt.IsZero() && !in.long {
 		return
@@ -300,7 +302,7 @@ func (in *inbound) done() {
 	*in = inbound{}
 }
 
-// release gives a packet back, unless a contained panic already did.
+// release releases a packet, unless it was released already after a panic in the handler.
 func release(p buffers.Packet) {
 	if p.Valid() {
 		_ = p.Release() // valid, so there is nothing it could answer

@@ -11,8 +11,8 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 )
 
-// openLog finds the logger, as gnet does: the one given, one for the file given, the default. It becomes gnet's default.
-// A file that cannot be opened is an error; exact gnet goes on without.
+// openLog finds the logger as gnet does: the one that is given, else one for the file that is given, else the default. It becomes gnet's
+// default. A file that cannot be opened is an error; exact gnet ignores it.
 func (o *Options) openLog() error {
 	logger, flush := logging.GetDefaultLogger(), logging.GetDefaultFlusher()
 	switch {
@@ -37,7 +37,8 @@ func (o *Options) openLog() error {
 	return nil
 }
 
-// tryLog opens a log as the logger will with the first line, which has nobody to tell of a failure.
+// tryLog opens and closes a log file to see whether that works, because the logger itself opens it with the first line, when it can return no
+// error.
 func tryLog(name string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err

@@ -33,7 +33,7 @@ type eventloop struct {
 	acceptors []*acceptor // those and the UDP sockets
 	low       [2]int      // by class: with fewer buffers left, unread data is copied
 
-	adapts bool // connections choose their buffers by what they bring, see adapt
+	adapts bool // connections change between small and large buffers, see adaptBuffers
 
 	depth    int                // calls of the handler under way
 	current  *conn              // whose OnTraffic it is: afterHandler follows when that returns
@@ -57,20 +57,24 @@ type streamOrDatagram struct {
 // User data of sockets: a slot of conns, or a listener.
 const listenerBit = 1 << 32
 
+// onLoop reports whether the caller is on the loop's goroutine.
 func (el *eventloop) onLoop() bool { return el.self.Load() == sys.Goroutine() }
 
-// Handle is the reactor's handler.
+// Handle is called by the reactor for each completion. If the handler panics in it, the descriptor of the connection, which the reactor is
+// about to reset, is invalidated.
 func (el *eventloop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 	returned := false
 	defer func() {
 		if !returned {
-			el.resets(c.Socket)
+			el.invalidateReset(c.Socket)
 		}
 	}()
 	el.handle(c)
 	returned = true
 }
 
+// handle finds the connection or socket of a completion by its user data. Data of an open connection, the usual case, goes to packet;
+// everything else to event.
 func (el *eventloop) handle(c *xtreme.Completion) {
 	if c.Events == xtreme.EventPacket && c.UserData < uint64(len(el.conns)) {
 		slot := &el.conns[c.UserData]
@@ -86,24 +90,24 @@ func (el *eventloop) handle(c *xtreme.Completion) {
 	el.event(c)
 }
 
-// resets keeps other goroutines from the descriptor of a connection that the reactor resets, because the handler panicked in an
-// event of its: the descriptor may be another's long before CLOSED comes.
-func (el *eventloop) resets(s *xtreme.Socket) {
+// invalidateReset makes calls of other goroutines on a connection's descriptor fail when the reactor resets the connection after a panic: the
+// descriptor's number may be another file's before CLOSED arrives.
+func (el *eventloop) invalidateReset(s *xtreme.Socket) {
 	if s == nil || s.UserData() >= uint64(len(el.conns)) {
 		return
 	}
 	if c := el.conns[s.UserData()].c; c != nil && c.socket == s {
-		c.forget()
+		c.invalidateFD()
 	}
 }
 
-// drop gives back the packet of a completion without a connection: the reactor leaves what comes with one to its handler.
+// drop releases the packet of a completion that is for no open connection.
 func drop(done *xtreme.Completion) {
 	release(done.Packet)
 	done.Packet = buffers.Packet{}
 }
 
-// packet is data for a connection.
+// packet handles data for a connection: it goes to the connection's inbound buffer, and OnTraffic is called.
 func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
 	p := done.Packet
 	done.Packet = buffers.Packet{}
@@ -119,7 +123,7 @@ func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
 		return
 	}
 	if el.adapts {
-		el.adapt(c, p.Len())
+		el.adaptBuffers(c, p.Len())
 	}
 	c.in.push(p)
 	// What follows for the same connection comes with it: one call of the handler, one answer.
@@ -130,13 +134,13 @@ func (el *eventloop) packet(c *conn, done *xtreme.Completion) {
 	el.traffic(c)
 }
 
-// traffic calls OnTraffic and does what is to be done after it.
+// traffic calls OnTraffic for a connection, executes the action that it returns, and does what follows each call of the handler.
 func (el *eventloop) traffic(c *conn) {
 	el.depth, el.current = 1, c
 	action := el.handler.OnTraffic(c)
 	el.depth, el.current = 0, nil
 	if action == Close || action == Shutdown {
-		_ = el.act(c, action)
+		_ = el.doAction(c, action)
 	}
 	if c.state == stateOpen {
 		c.afterHandler()
@@ -146,7 +150,8 @@ func (el *eventloop) traffic(c *conn) {
 	}
 }
 
-// event is everything but data.
+// event handles a completion that is not just data of an open connection: a new connection, room to send, end, failure, CLOSED; it may have
+// data too.
 func (el *eventloop) event(done *xtreme.Completion) {
 	el.depth, el.current = 0, nil // as a panic may have left them
 	if done.UserData&listenerBit != 0 && !done.Events.Has(xtreme.EventNewConnection) {
@@ -180,7 +185,7 @@ func (el *eventloop) event(done *xtreme.Completion) {
 	}
 	switch {
 	case done.Events.Has(xtreme.EventClosed):
-		el.gone(c, uint32(done.UserData))
+		el.onSocketClosed(c, uint32(done.UserData))
 	case c.state != stateOpen:
 	case done.Events.Any(xtreme.EventErr | xtreme.EventHup):
 		_ = el.close(c, callError("read", done.Err))
@@ -193,7 +198,8 @@ func (el *eventloop) event(done *xtreme.Completion) {
 	el.after()
 }
 
-// after is what the outermost call of the handler leaves to be done.
+// after does what the outermost call of the handler has left to be done: it flushes or trims connections that the handler used, and closes
+// those that it closed.
 func (el *eventloop) after() {
 	for len(el.later)+len(el.dirty) > 0 {
 		for i := 0; i < len(el.later); i++ { // OnClose may add some
@@ -221,7 +227,7 @@ func (el *eventloop) after() {
 	}
 }
 
-// closeDoomed closes what the handler closed while it ran, unless that was done before an OnClose panicked.
+// closeDoomed closes a connection that the handler closed while it ran, unless it is closed already because an OnClose panicked.
 func (s streamOrDatagram) closeDoomed() {
 	if c := s.c; c != nil && c.state == stateDoomed {
 		c.state = stateOpen
@@ -233,8 +239,8 @@ func (s streamOrDatagram) closeDoomed() {
 	}
 }
 
-// act does what a handler returned.
-func (el *eventloop) act(c *conn, action Action) error {
+// doAction executes the action that a handler returned for a connection: none, Close or Shutdown.
+func (el *eventloop) doAction(c *conn, action Action) error {
 	switch action {
 	case Close:
 		return el.close(c, nil)
@@ -248,7 +254,7 @@ func (el *eventloop) act(c *conn, action Action) error {
 	return nil
 }
 
-// admit gives a connection a slot: its socket's user data.
+// admit enters a connection or socket into the loop's table and returns its slot, which becomes the user data of its socket.
 func (el *eventloop) admit(s streamOrDatagram) uint32 {
 	if n := len(el.free) - 1; n >= 0 {
 		slot := el.free[n]
@@ -265,14 +271,15 @@ func (el *eventloop) vacate(slot uint32) {
 	el.free = append(el.free, slot)
 }
 
-// accepted is a connection that the ring accepted for this loop, and reports whether it is one of ours now.
+// accepted makes a connection of a NEW_CONNECTION completion, and reports whether the connection is open: it is closed at once if the server
+// stops or has MaxConnections.
 func (el *eventloop) accepted(done *xtreme.Completion) bool {
-	if el.stopping || !el.eng.place() {
+	if el.stopping || !el.eng.reservePlace() {
 		refuse(done)
 		return false
 	}
 	l := el.ends[done.Listener.UserData()&^listenerBit]
-	c := newConn(el, l.network, l.local, l.peer(done.Source))
+	c := newConn(el, l.network, l.local, l.peerAddr(done.Source))
 	c.limited = true
 	c.socket, c.fd = done.Socket, done.Socket.ID()
 	c.slot = el.admit(streamOrDatagram{c: c})
@@ -282,7 +289,7 @@ func (el *eventloop) accepted(done *xtreme.Completion) bool {
 	return true
 }
 
-// open tells the handler of a new connection.
+// open calls OnOpen for a new connection, and sends the bytes that it returns.
 func (el *eventloop) open(c *conn) {
 	c.state = stateOpen
 	el.count.Add(1)
@@ -295,7 +302,7 @@ func (el *eventloop) open(c *conn) {
 	if out != nil && c.state == stateOpen {
 		_, _ = c.Write(out) // a failure closes the connection
 	}
-	_ = el.act(c, action)
+	_ = el.doAction(c, action)
 	if c.state == stateOpen {
 		c.afterHandler()
 	}
@@ -305,8 +312,8 @@ func (el *eventloop) open(c *conn) {
 	runtime.Gosched()
 }
 
-// close ends a connection: OnClose, what still goes out without waiting, the socket. While a handler runs it is put off
-// until that returns, except in exact gnet. Its result is the action's: ErrEngineShutdown or nil.
+// close closes a connection: it calls OnClose and finishes. If a handler is running, that happens when the handler returns, except in exact
+// gnet. It returns ErrEngineShutdown if OnClose returns Shutdown, else nil.
 func (el *eventloop) close(c *conn, why error) error {
 	if c.state != stateOpen {
 		return nil
@@ -319,11 +326,11 @@ func (el *eventloop) close(c *conn, why error) error {
 	c.state = stateClosing
 	el.count.Add(-1)
 	el.assigned.Add(-1)
-	return el.act(c, el.closed(c, why))
+	return el.doAction(c, el.closed(c, why))
 }
 
-// closed calls OnClose and finishes, also when that panics: not every panic has a completion whose connection the
-// reactor would reset.
+// closed calls OnClose and finishes the connection, even if OnClose panics: the reactor resets a connection only after panics in a completion
+// of it.
 func (el *eventloop) closed(c *conn, why error) Action {
 	depth := el.depth
 	el.depth = depth + 1
@@ -334,8 +341,8 @@ func (el *eventloop) closed(c *conn, why error) Action {
 	return el.handler.OnClose(c, why)
 }
 
-// gone is the last completion of a connection's socket.
-func (el *eventloop) gone(c *conn, slot uint32) {
+// onSocketClosed frees the slot of a connection whose socket has delivered CLOSED, its last completion.
+func (el *eventloop) onSocketClosed(c *conn, slot uint32) {
 	switch c.state {
 	case stateOpen: // the reactor reset it after a panic
 		_ = el.close(c, ErrHandlerPanic)
@@ -345,7 +352,7 @@ func (el *eventloop) gone(c *conn, slot uint32) {
 	el.vacate(slot)
 }
 
-// closeAll closes every connection there is, for good.
+// closeAll closes every connection when the server ends.
 func (el *eventloop) closeAll() {
 	if el.stopping {
 		return
@@ -361,23 +368,23 @@ func (el *eventloop) closeAll() {
 	}
 	el.exiting = false
 	el.after()
-	el.tasks.part()
+	el.tasks.refuseConnTasks()
 }
 
-// crowded decides about data that is not read at once: it may stay in its buffers while those are few and others have
-// enough; else it is copied, so that no number of waiting connections can starve the loop, and none waits for data that
-// the ring does not read before something is given back.
-func (el *eventloop) crowded(c *conn) bool {
+// mustCopyUnread reports whether a connection's unread data must be copied to the heap. It may stay in the ring's buffers while the
+// connection has few and the pool has enough; so no number of connections with unread data can use up the pool, and none waits for data that
+// the ring cannot receive because the connection itself holds the buffers.
+func (el *eventloop) mustCopyUnread(c *conn) bool {
 	limit := el.eng.opts.InboundCap
 	return limit < 0 || c.socket.Held() > limit || c.socket.OverBudget() || el.pool.Available(buffers.Large) < el.low[buffers.Large] ||
 		el.pool.Available(buffers.Small) < el.low[buffers.Small]
 }
 
-// largeStream reports whether connections receive into large buffers here.
+// largeStream reports whether connections of this loop receive into large buffers from the start.
 func (el *eventloop) largeStream() bool { return el.eng.opts.ReadBufferCap > smallBuffer && !el.adapts }
 
-// dirtied notes that a connection was used by other code than its own handler.
-func (el *eventloop) dirtied(c *conn) {
+// noteUsed notes that a connection was used by other code than its own handler, so that after handles it too.
+func (el *eventloop) noteUsed(c *conn) {
 	if el.current != c && !c.dirty && c.state == stateOpen {
 		c.dirty = true
 		el.dirty = append(el.dirty, c)

@@ -52,7 +52,7 @@ func TestNewConnectionMergedWithItsEnd(t *testing.T) {
 		} {
 			t.Run(string(kind)+"/"+name, func(t *testing.T) {
 				h := &mergedHandler{}
-				eng, err := newEngine(h, collect([]Option{WithRing(kind), WithNumEventLoop(1)}))
+				eng, err := newEngine(h, applyOptions([]Option{WithRing(kind), WithNumEventLoop(1)}))
 				require.NoError(t, err)
 				require.NoError(t, eng.bind([]string{"tcp://127.0.0.1:0"}))
 				defer func() { require.NoError(t, eng.abandon()) }()

@@ -197,7 +197,8 @@ const (
 	defaultRxPoll     = 100
 )
 
-func collect(options []Option) *Options {
+// applyOptions makes Options from the defaults and the list of options.
+func applyOptions(options []Option) *Options {
 	o := new(Options)
 	optionDefaults(o)
 	for _, option := range options {
@@ -259,7 +260,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// strict refuses what gnet takes without a word and does not honour, or fails with at the first socket.
+// strict returns an error for options that gnet accepts and does not honour, or that fail only with the first socket. Exact gnet skips it.
 func (o *Options) strict() error {
 	switch {
 	case o.NumEventLoop < 0:
@@ -290,7 +291,8 @@ func (o *Options) strict() error {
 	return nil
 }
 
-// settings is what the loops' engine is made with: the environment's, and what the options say. It completes the options from the environment.
+// settings returns the settings for the loops' engine: those of the environment, overridden by the options. It also completes options that
+// are not given from the environment.
 func (o *Options) settings() conf.Settings {
 	s := conf.FromEnvironment()
 	if o.Ring != "" {
@@ -316,6 +318,7 @@ func orElse(v *int, otherwise int) {
 	}
 }
 
+// powerOfTwo returns n rounded up to a power of two.
 func powerOfTwo(n int) int {
 	p := 1
 	for p < n {

@@ -17,7 +17,7 @@ type outbound struct {
 
 const firstBlock = 4096
 
-// write appends b, in blocks of at most limit bytes.
+// write appends a copy of b, in blocks of at most limit bytes.
 func (o *outbound) write(b []byte, limit int) {
 	o.size += len(b)
 	for len(b) > 0 {
@@ -49,7 +49,7 @@ func (o *outbound) readFrom(r io.Reader, limit int) (total int64, err error) {
 	}
 }
 
-// tail is the last block, a new one if that is full.
+// tail returns the last block, or a new one if that is full.
 func (o *outbound) tail(limit int) *[]byte {
 	n := len(o.blocks)
 	if n == o.at || len(o.blocks[n-1]) == cap(o.blocks[n-1]) {
@@ -91,6 +91,7 @@ func (o *outbound) discard(n int) {
 	o.trim()
 }
 
+// pop drops the first block, all of which was sent.
 func (o *outbound) pop() {
 	bytePool.Put(o.blocks[o.at][:0])
 	o.blocks[o.at] = nil

@@ -56,7 +56,8 @@ func (c *conn) SetProducers(from ...Conn) error {
 	return nil
 }
 
-// blockProducers suspends the reading of everybody who writes to c. Its error is that c, its own producer, cannot be suspended.
+// blockProducers suspends reading on the connections whose input is written to c. An error says that c, its own producer, cannot be
+// suspended.
 func (c *conn) blockProducers() error {
 	if c.producers == nil {
 		return c.block()
@@ -69,6 +70,7 @@ func (c *conn) blockProducers() error {
 	return nil
 }
 
+// unblockProducers lets the producers of c read again, because little waits to be sent on c.
 func (c *conn) unblockProducers() {
 	if c.producers == nil {
 		c.unblock()
@@ -79,7 +81,8 @@ func (c *conn) unblockProducers() {
 	}
 }
 
-// block suspends reading for one more full consumer. Reading that cannot be suspended has no bound: an error closes the connection.
+// block counts one more full connection to which c's input is written, and suspends reading on c with the first. If reading cannot be
+// suspended memory has no bound: the error closes the connection.
 func (c *conn) block() error {
 	if c.blocked++; c.blocked > 1 || c.suspended || c.state != stateOpen {
 		return nil
@@ -93,6 +96,7 @@ func (c *conn) block() error {
 	return nil
 }
 
+// unblock counts one full connection less, and resumes reading on c after the last.
 func (c *conn) unblock() {
 	if c.blocked--; c.blocked > 0 || c.state != stateOpen {
 		return
@@ -102,7 +106,8 @@ func (c *conn) unblock() {
 	}
 }
 
-// leaveProducers is for a connection that ends: nobody waits for it, and nobody has it for a producer.
+// leaveProducers takes a connection that is closed out of the relation of producers: those that were blocked by it read again, and nobody has
+// it as a producer.
 func (c *conn) leaveProducers() {
 	if c.full {
 		c.full = false
@@ -117,6 +122,7 @@ func (c *conn) leaveProducers() {
 	c.consumers = nil
 }
 
+// forgetProducers removes c from the lists of its producers.
 func (c *conn) forgetProducers() {
 	if c.producers == nil {
 		return

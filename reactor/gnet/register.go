@@ -45,7 +45,7 @@ func (el *eventloop) Enroll(ctx context.Context, c net.Conn) (<-chan RegisteredR
 	return el.answer(func() (Conn, error) { return el.enroll(c, FromContext(ctx)) }), nil
 }
 
-// answer runs f beside the loop: it may block.
+// answer runs f, which may block, on a goroutine of its own and sends its result over the channel that it returns.
 func (el *eventloop) answer(f func() (Conn, error)) <-chan RegisteredResult {
 	result := make(chan RegisteredResult, 1)
 	go func() {
@@ -77,7 +77,7 @@ func (el *eventloop) Schedule(ctx context.Context, r Runnable, delay time.Durati
 	case r == nil:
 		return ErrNilRunnable
 	}
-	return el.here(func() error {
+	return el.runOnLoop(func() error {
 		el.loop.After(delay, func() {
 			el.depth = 1
 			el.execute(ctx, r)
@@ -88,11 +88,11 @@ func (el *eventloop) Schedule(ctx context.Context, r Runnable, delay time.Durati
 	})
 }
 
-// execute runs a function. Its error is dropped, but for ErrEngineShutdown, which is the action Shutdown, as in gnet.
+// execute runs a function on the loop. Its error is dropped, except ErrEngineShutdown, which ends the server, as in gnet.
 func (el *eventloop) execute(ctx context.Context, r Runnable) {
 	err := r.Run(ctx)
 	if errors.Is(err, ErrEngineShutdown) {
-		_ = el.act(nil, Shutdown)
+		_ = el.doAction(nil, Shutdown)
 	} else if err != nil {
 		el.eng.log.Debugf("runnable: %v", err)
 	}
@@ -118,7 +118,7 @@ func (el *eventloop) Close(c Conn) error {
 	return fmt.Errorf("gnet: EventLoop.Close: a %T of another loop: %w", c, ErrUnsupportedOp)
 }
 
-// duplicate is the descriptor of a connection of package net, copied.
+// duplicate returns a copy of the descriptor of a connection of package net.
 func duplicate(c net.Conn) (fd int, err error) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -192,7 +192,7 @@ func (el *eventloop) enroll(nc net.Conn, ctx any, prepare ...func(fd int, nc net
 	return opened, nil
 }
 
-// adopt makes a connection of a descriptor, on the loop.
+// adopt makes a connection from a descriptor. Loop only.
 func (el *eventloop) adopt(fd int, nc net.Conn, ctx any) (Conn, error) {
 	local, remote := nc.LocalAddr(), nc.RemoteAddr()
 	if _, ok := nc.(*net.UDPConn); ok {
@@ -212,7 +212,7 @@ func (el *eventloop) adopt(fd int, nc net.Conn, ctx any) (Conn, error) {
 	return c, nil
 }
 
-// adoptStream opens c on descriptor fd, which is the caller's if that fails.
+// adoptStream opens the connection c on the descriptor fd. If it fails, the caller still owns fd. Loop only.
 func (el *eventloop) adoptStream(c *conn, fd int) error {
 	c.slot = el.admit(streamOrDatagram{c: c})
 	s, err := el.poller.Adopt(fd, xtreme.AdoptConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(c.slot))},
@@ -225,7 +225,7 @@ func (el *eventloop) adoptStream(c *conn, fd int) error {
 	opened := false
 	defer func() {
 		if !opened { // OnOpen panicked, for a completion that is not c's or for none: CLOSED follows, and OnClose with it
-			c.forget()
+			c.invalidateFD()
 			_ = s.Abort()
 		}
 	}()
@@ -234,6 +234,7 @@ func (el *eventloop) adoptStream(c *conn, fd int) error {
 	return nil
 }
 
+// adoptDatagram makes a connected UDP socket from a descriptor and calls OnOpen. If OnOpen panics, the socket is closed. Loop only.
 func (el *eventloop) adoptDatagram(fd int, local, remote net.Addr, ctx any) (Conn, error) {
 	us := &udpSocket{el: el, local: local, fd: fd}
 	us.own = &datagram{us: us, remote: remote}

@@ -22,7 +22,7 @@ func Run(handler EventHandler, address string, options ...Option) error {
 
 // Rotate is Run for several addresses.
 func Rotate(handler EventHandler, addresses []string, options ...Option) (err error) {
-	o := collect(options)
+	o := applyOptions(options)
 	defer logging.Cleanup()
 	if err = o.openLog(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func Rotate(handler EventHandler, addresses []string, options ...Option) (err er
 		defer engines.CompareAndDelete(a, eng) // a later engine of the address stays
 	}
 	<-eng.ending.Done()
-	eng.wind()
+	eng.windDown()
 	if eng.opts.ExactGnet {
 		return nil
 	}
@@ -65,7 +65,7 @@ func Stop(ctx context.Context, address string) error {
 	return found.(*engine).stop(ctx)
 }
 
-// bind makes the loops and their listeners. Nothing is accepted before the loops run.
+// bind makes the loops and their listeners. The loops do not run yet, so nothing is accepted.
 func (eng *engine) bind(addresses []string) error {
 	ends := make([]*endpoint, len(addresses))
 	var datagrams, unix, groups bool
@@ -125,11 +125,11 @@ func (eng *engine) bind(addresses []string) error {
 	return nil
 }
 
-// abandon gives up an engine whose loops never ran.
+// abandon closes the loops of an engine that never ran.
 func (eng *engine) abandon() (err error) {
 	eng.end()
 	for _, el := range eng.all {
-		el.tasks.end()
+		el.tasks.refuseAll()
 		err = errors.Join(err, el.poller.Close())
 		close(el.done)
 	}
@@ -137,8 +137,8 @@ func (eng *engine) abandon() (err error) {
 	return errors.Join(err, eng.engine.Close())
 }
 
-// watchDescriptorLimit is gnet's answer to a process that is out of descriptors: the engine ends. The rings would only
-// pause accepting.
+// watchDescriptorLimit ends the engine when the process has no free descriptors, as gnet does. It is for exact gnet; otherwise the rings
+// pause accepting until there are some.
 func (eng *engine) watchDescriptorLimit() {
 	const every = 20 * time.Millisecond
 	for _, el := range eng.all {

@@ -25,7 +25,7 @@ func (c *conn) ResumeRead() error {
 	return c.resume()
 }
 
-// resume lets the connection read again unless something still wants it stopped.
+// resume lets the ring read for the connection again, unless something else has suspended it.
 func (c *conn) resume() error {
 	if c.blocked > 0 || c.suspended || c.finishing {
 		return nil
@@ -36,9 +36,9 @@ func (c *conn) resume() error {
 	return c.socket.Resume()
 }
 
-// withhold keeps a packet that came after reading was stopped: it was on its way already.
+// withhold keeps a packet that the ring delivered after reading was suspended.
 func (c *conn) withhold(p buffers.Packet) {
-	if c.el.crowded(c) {
+	if c.el.mustCopyUnread(c) {
 		b := make([]byte, p.Len())
 		p.CopyTo(b)
 		release(p)
@@ -48,8 +48,8 @@ func (c *conn) withhold(p buffers.Packet) {
 	c.withheld = append(c.withheld, segment{pkt: p})
 }
 
-// feed shows the handler what was withheld, packet by packet as it came, until it stops the reading again.
-func (c *conn) feed() {
+// deliverWithheld calls OnTraffic for the packets that were withheld, one by one, until the handler suspends reading again.
+func (c *conn) deliverWithheld() {
 	n := 0
 	for n < len(c.withheld) && c.blocked == 0 && !c.suspended && c.state == stateOpen {
 		s := c.withheld[n]

@@ -7,6 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/reactor"
 )
 
+// taskKind says which call a task is.
 type taskKind uint8
 
 const (
@@ -29,8 +30,8 @@ type task struct {
 	run      func()
 }
 
-// tasks is what other goroutines want done on the loop, in the order in which they asked. What a task asks for itself
-// comes after the next look at the rings.
+// tasks is the queue of calls that other goroutines want done on the loop, in order. A task that a task adds runs after the next poll of the
+// rings.
 type tasks struct {
 	loop *reactor.Loop
 	run  func() // eventloop.runTasks, bound once
@@ -39,15 +40,15 @@ type tasks struct {
 	queue  []task
 	posted bool
 	closed bool
-	parted bool // every connection was closed for good
+	parted bool // tasks for connections are refused, because all were closed
 
-	running []task // the loop's
-	next    int
+	running []task // used by the loop alone: tasks that it has taken
+	next    int    // running[next:] is still to be run
 }
 
-// push is for any goroutine. After the end of the loop it answers net.ErrClosed, and so it does for a connection after all
-// were closed: who goes on using one would keep the loop from finding nothing to do. The callbacks of Wake and Close, which
-// return no such error, are still called.
+// push adds a task and makes the loop run it. After the end of the loop it returns net.ErrClosed. It also does so for tasks of connections
+// once all connections were closed, because goroutines that go on using them would keep the loop busy; tasks with the callback of Wake or
+// Close, which return no such error, are still accepted. Any goroutine.
 func (q *tasks) push(t task) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +65,7 @@ func (q *tasks) push(t task) error {
 	return nil
 }
 
-// take makes what was asked for until now the tasks to run.
+// take moves the tasks that were added so far to running.
 func (q *tasks) take() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,6 +73,7 @@ func (q *tasks) take() {
 	q.posted = false
 }
 
+// runTasks runs the tasks that other goroutines have added. It is posted to the reactor.
 func (el *eventloop) runTasks() {
 	q := &el.tasks
 	if q.next == len(q.running) {
@@ -81,13 +83,13 @@ func (el *eventloop) runTasks() {
 	for q.next < len(q.running) {
 		t := &q.running[q.next]
 		q.next++
-		el.do(t)
+		el.runTask(t)
 		*t = task{}
 	}
 }
 
-// tasksStopped goes on after a panic: the reactor contains it, the tasks behind it are run in the next turn, and the
-// connection that the task was for is reset.
+// tasksStopped continues after a panic in a task, which the reactor contains: the remaining tasks run in the next turn, and the connection
+// that the task was for is reset.
 func (el *eventloop) tasksStopped() {
 	q := &el.tasks
 	if q.next == 0 || q.running[q.next-1].isZero() {
@@ -97,7 +99,7 @@ func (el *eventloop) tasksStopped() {
 	q.running[q.next-1] = task{}
 	el.depth, el.current = 0, nil
 	if t.c != nil && t.c.state != stateClosed && t.c.socket != nil {
-		t.c.forget()
+		t.c.invalidateFD()
 		_ = t.c.socket.Abort() // CLOSED follows, and OnClose with it
 	}
 	if q.next < len(q.running) {
@@ -107,11 +109,12 @@ func (el *eventloop) tasksStopped() {
 
 func (t *task) isZero() bool { return t.c == nil && t.run == nil }
 
-func (el *eventloop) do(t *task) {
+// runTask executes one task: a write, a call of the handler, a close, or a function.
+func (el *eventloop) runTask(t *task) {
 	c := t.c
 	if t.kind == taskFeed {
 		el.depth, el.current = 0, nil
-		c.feed()
+		c.deliverWithheld()
 		el.after()
 		return
 	}
@@ -121,25 +124,25 @@ func (el *eventloop) do(t *task) {
 	case taskRun:
 		t.run()
 	case taskWrite:
-		if err = c.alive(); err == nil {
+		if err = c.checkOpen(); err == nil {
 			_, err = c.Write(t.data)
 		}
 	case taskWritev:
-		if err = c.alive(); err == nil {
+		if err = c.checkOpen(); err == nil {
 			_, err = c.Writev(t.vector)
 		}
 	case taskWake:
 		if c.state == stateOpen {
 			action := el.handler.OnTraffic(c)
 			el.depth = 0
-			err = el.act(c, action)
+			err = el.doAction(c, action)
 			el.depth = 1
 		}
 	case taskDrained:
 		if c.state == stateOpen {
 			action := el.drainer.OnDrained(c)
 			el.depth = 0
-			err = el.act(c, action)
+			err = el.doAction(c, action)
 			el.depth = 1
 		}
 	case taskClose:
@@ -159,22 +162,23 @@ func (el *eventloop) do(t *task) {
 	}
 }
 
-func (c *conn) alive() error {
+// checkOpen returns net.ErrClosed unless the connection is open.
+func (c *conn) checkOpen() error {
 	if c.state != stateOpen {
 		return net.ErrClosed
 	}
 	return nil
 }
 
-// part refuses tasks for connections from here on; those that are left run.
-func (q *tasks) part() {
+// refuseConnTasks makes push refuse tasks for connections from now on; those that are queued still run.
+func (q *tasks) refuseConnTasks() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.parted = true
 }
 
-// end refuses tasks from here on; runLeft does those that are left.
-func (q *tasks) end() {
+// refuseAll makes push refuse all tasks from now on; runRemaining runs those that are queued.
+func (q *tasks) refuseAll() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true

@@ -52,10 +52,11 @@ func (eng *engine) onTick() (delay time.Duration, action Action, panicked *react
 	return delay, action, nil
 }
 
-// tickerShutdown ends the engine after what waits on the first loop was done, such as asynchronous writes.
+// tickerShutdown ends the engine when OnTick returned Shutdown, after the tasks that are queued on the first loop, such as asynchronous
+// writes, have run.
 func (eng *engine) tickerShutdown() {
 	el := eng.loops[0]
-	err := el.tasks.push(task{kind: taskRun, run: func() { _ = el.act(nil, Shutdown) }})
+	err := el.tasks.push(task{kind: taskRun, run: func() { _ = el.doAction(nil, Shutdown) }})
 	if err != nil {
 		eng.shutdown(nil)
 	}

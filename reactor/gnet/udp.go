@@ -30,15 +30,15 @@ type udpSocket struct {
 	family int
 }
 
-// datagram is the Conn of a UDP peer. It speaks for one peer for ever, so code that keeps it still writes to that one;
-// what it has received is only there while the handler runs.
+// datagram is the Conn of a UDP peer. It stays that of the same peer, so code that keeps it can write to the peer later; the received datagram
+// is in it only while the handler runs.
 type datagram struct {
 	future //lint:ignore U1000 see future
 	us     *udpSocket
 	peer   netip.AddrPort // zero on connected sockets
 	data   []byte
 	pkt    buffers.Packet
-	done   *xtreme.Completion // what it came with
+	done   *xtreme.Completion // the completion that had the datagram
 	self   Conn               // what the handler is given: the datagram, or a connected
 	ctx    any
 	safe   atomic.Pointer[any]
@@ -46,11 +46,11 @@ type datagram struct {
 	state  state // of connected ones
 }
 
-// peers finds the datagram of a peer without allocating: a table of four ways. Datagrams of peers that it has no room
-// for are forgotten, not reused.
+// peers finds the datagram object of a peer without allocating: a four-way associative table. An object that is replaced is not used for another
+// peer, because the program may have kept it.
 type peers struct {
 	table []*datagram
-	turn  uint32 // which way is given up next
+	turn  uint32 // counts the replacements: which way of a full set is replaced next
 }
 
 const (
@@ -58,6 +58,8 @@ const (
 	peerWays = 4
 )
 
+// peerOf returns the datagram object for a peer's address. It finds it in a table of 1,024 sets of four, or makes a new one, which replaces
+// another of its set in turn if the set is full.
 func (us *udpSocket) peerOf(a netip.AddrPort) *datagram {
 	p := &us.peers
 	if p.table == nil {
@@ -85,7 +87,7 @@ func (us *udpSocket) newPeer(a netip.AddrPort) *datagram {
 	return d
 }
 
-// hashOf mixes an address (the finaliser of splitmix64).
+// hashOf returns a hash of an address and port (the finaliser of splitmix64).
 func hashOf(a netip.AddrPort) uint64 {
 	b := a.Addr().As16()
 	h := binary.LittleEndian.Uint64(b[:8]) ^ binary.LittleEndian.Uint64(b[8:])*0x9e3779b97f4a7c15 ^ uint64(a.Port())<<17
@@ -96,7 +98,7 @@ func hashOf(a netip.AddrPort) uint64 {
 	return h ^ h>>31
 }
 
-// packet is a received datagram.
+// packet handles a received datagram: it delivers it to the handler, or keeps it while reading is suspended.
 func (us *udpSocket) packet(done *xtreme.Completion) {
 	el := us.el
 	d := us.own
@@ -124,22 +126,22 @@ func (us *udpSocket) packet(done *xtreme.Completion) {
 	us.deliver(d, done)
 }
 
-// deliver shows a datagram to the handler.
+// deliver gives a datagram to the handler.
 func (us *udpSocket) deliver(d *datagram, done *xtreme.Completion) {
 	el := us.el
 	d.pkt, d.done = done.Packet, done
 	done.Packet = buffers.Packet{}
 	d.data = d.pkt.Bytes()
 	if action := us.traffic(d); action == Shutdown || us.own != nil {
-		_ = el.actDatagram(d, action) // a server's socket is not its peers' to close
+		_ = el.doDatagramAction(d, action) // a server's socket is not its peers' to close
 	}
 	if len(el.later)+len(el.dirty) > 0 || el.exiting {
 		el.after()
 	}
 }
 
-// traffic calls OnTraffic. The packet is no longer the completion's, so the reactor, which contains a panic of the
-// handler and leaves the socket open, would not find it: that is why releasePacket is deferred.
+// traffic calls OnTraffic for a datagram. The packet does not belong to the completion any more, so the reactor, which contains a panic of
+// the handler, would not release it: therefore releasePacket is deferred.
 func (us *udpSocket) traffic(d *datagram) Action {
 	el := us.el
 	el.depth, el.current = 1, nil
@@ -147,7 +149,7 @@ func (us *udpSocket) traffic(d *datagram) Action {
 	return el.handler.OnTraffic(d.self)
 }
 
-// releasePacket gives the packet back when the handler has returned.
+// releasePacket releases the packet when the handler has returned, unless Hold has taken it.
 func (d *datagram) releasePacket() {
 	d.us.el.depth = 0
 	release(d.pkt)
@@ -163,7 +165,7 @@ func (d *datagram) releasePacket() {
 // event is everything but data: ICMP errors, which concern something that was sent, and the end.
 func (us *udpSocket) event(done *xtreme.Completion) {
 	if done.Events.Has(xtreme.EventOut) {
-		us.room()
+		us.onWritable()
 	}
 	switch {
 	case done.Events.Has(xtreme.EventPacket):
@@ -181,12 +183,12 @@ func (us *udpSocket) event(done *xtreme.Completion) {
 	case us.el.exact:
 		_ = us.close(us.own, io.EOF) // gnet takes every EPOLLERR for the end
 	default:
-		us.fail(callError("write", done.Err))
+		us.keepError(callError("write", done.Err))
 	}
 	us.el.after()
 }
 
-// open tells the handler of a connected socket.
+// open calls OnOpen for a connected socket.
 func (us *udpSocket) open() {
 	el, d := us.el, us.own
 	d.state = stateOpen
@@ -200,19 +202,19 @@ func (us *udpSocket) open() {
 	if out != nil {
 		_, _ = d.Write(out) // as lost as any datagram
 	}
-	_ = el.actDatagram(d, action)
+	_ = el.doDatagramAction(d, action)
 	el.after()
 }
 
-// actDatagram is act for connected sockets.
-func (el *eventloop) actDatagram(d *datagram, action Action) error {
+// doDatagramAction is doAction for connected UDP sockets.
+func (el *eventloop) doDatagramAction(d *datagram, action Action) error {
 	if action == Close {
 		return d.us.close(d, nil)
 	}
-	return el.act(nil, action)
+	return el.doAction(nil, action)
 }
 
-// close ends a connected socket; while a handler runs, but for exact gnet, when that has returned.
+// close closes a connected socket; if a handler is running, when it returns, except in exact gnet.
 func (us *udpSocket) close(d *datagram, why error) error {
 	el := us.el
 	if d != us.own || d.state != stateOpen {
@@ -227,7 +229,7 @@ func (us *udpSocket) close(d *datagram, why error) error {
 	el.count.Add(-1)
 	el.assigned.Add(-1)
 	if us.closed(d, why) == Shutdown {
-		return el.act(nil, Shutdown)
+		return el.doAction(nil, Shutdown)
 	}
 	return nil
 }
@@ -243,12 +245,12 @@ func (us *udpSocket) closed(d *datagram, why error) Action {
 	return el.handler.OnClose(d.self, why)
 }
 
-// finish is what follows OnClose. A packet that is there belongs to an OnTraffic that still runs, in exact gnet: releasePacket gives it
-// back.
+// finish closes the socket after OnClose has returned. In exact gnet an OnTraffic may still be running: its packet is released by
+// releasePacket.
 func (us *udpSocket) finish(d *datagram) {
 	el := us.el
 	us.watchIdle(0)
-	us.shut()
+	us.invalidateFD()
 	if err := us.socket.Close(); err != nil && !isClosed(err) {
 		el.eng.log.Warnf("closing UDP %v: %v", us.local, err)
 	}
@@ -258,15 +260,15 @@ func (us *udpSocket) finish(d *datagram) {
 	d.state = stateClosed
 }
 
-// shut keeps other goroutines from the descriptor.
-func (us *udpSocket) shut() {
+// invalidateFD makes calls of other goroutines on the descriptor fail, before it is closed.
+func (us *udpSocket) invalidateFD() {
 	us.mu.Lock()
 	defer us.mu.Unlock()
 	us.fd = -1
 }
 
-// over is why the loop cannot send any more: as for a stream what it is closed for, or net.ErrClosed. Loop only.
-func (us *udpSocket) over() error {
+// closeReason returns why the loop cannot send any more: the error for which a connected socket was closed, or net.ErrClosed. Loop only.
+func (us *udpSocket) closeReason() error {
 	switch {
 	case us.own != nil && us.own.state == stateDoomed && us.why != nil:
 		return us.why
@@ -276,21 +278,19 @@ func (us *udpSocket) over() error {
 	return nil
 }
 
-// send is a plain call on the loop; from elsewhere it is one on the descriptor, guarded against its closing, or on an offloaded ring the
-// loop's.
-//
-// On a connected socket it first reports what ICMP told.
+// send sends a datagram: on the loop by the ring; on another goroutine by the descriptor, which is guarded against being closed meanwhile,
+// or, on an offloaded ring, by the loop (queueForLoop). On a connected socket it first returns an ICMP error that has arrived.
 func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
 	onLoop := us.el.onLoop()
 	if onLoop {
-		if err := us.over(); err != nil {
+		if err := us.closeReason(); err != nil {
 			return 0, err
 		}
 	}
 	if us.own != nil {
 		us.active()
 		if !to.IsValid() {
-			if err := us.failure(); err != nil {
+			if err := us.takeError(); err != nil {
 				return 0, err
 			}
 		}
@@ -307,26 +307,27 @@ func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
 		return 0, net.ErrClosed
 	}
 	if !to.IsValid() {
-		return sent(sys.Send(us.fd, p, 0))
+		return sendResult(sys.Send(us.fd, p, 0))
 	}
 	var a sys.Sockaddr
 	if err := a.Set(to, us.family); err != nil {
 		return 0, err
 	}
 	if us.out.on {
-		return us.leave(p, to)
+		return us.queueForLoop(p, to)
 	}
-	return sent(sys.SendTo(us.fd, p, &a))
+	return sendResult(sys.SendTo(us.fd, p, &a))
 }
 
-func sent(n int, e unix.Errno) (int, error) {
+// sendResult converts the results of a send system call.
+func sendResult(n int, e unix.Errno) (int, error) {
 	if e != 0 {
 		return 0, e
 	}
 	return n, nil
 }
 
-// addrPort reads an address of any kind that has IP and port.
+// addrPort returns IP address and port of a net.Addr of any kind that has them.
 func addrPort(a net.Addr) (netip.AddrPort, error) {
 	var ip net.IP
 	var port int

@@ -11,21 +11,21 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// outbox is where other goroutines leave datagrams of a socket on an offloaded ring, for its loop to send in their order: the stack is the
-// loop's, and the descriptor would send past it, unpaced, uncounted and out of order. It allocates nothing once it has grown.
+// outbox has datagrams that other goroutines send on a socket of an offloaded ring, for the loop to send in order. Only the loop may use the
+// stack, and a send on the descriptor would bypass it: not paced, not counted, out of order. It allocates nothing once it has grown.
 type outbox struct {
 	on bool // the socket is on such a ring
 
 	mu     sync.Mutex
-	next   batch // what the loop has not come for
-	called bool  // the loop comes
+	next   batch // datagrams that the loop has not taken yet
+	called bool  // a task for the loop to take them is queued
 
-	now  batch // the loop's: what it sends
+	now  batch // used by the loop alone: datagrams that it is sending
 	run  func()
-	full bool // the link has no room: Out follows
+	full bool // the link has no room: OUT follows
 }
 
-// batch is datagrams, one behind the other.
+// batch is datagrams, their bytes one behind the other.
 type batch struct {
 	bytes []byte
 	list  []leaving
@@ -33,29 +33,31 @@ type batch struct {
 	off   int // where its bytes begin
 }
 
+// leaving is a datagram in a batch: its length and its destination.
 type leaving struct {
 	n  int
 	to netip.AddrPort
 }
 
 const (
-	outboxMost  = 1 << 20 // what may wait, with leavingCost for each datagram
+	outboxMost  = 1 << 20 // how many bytes may wait, leavingCost counted for each datagram
 	leavingCost = 64
 
 	longestDatagram = 1<<16 - 1 - 20 - 8 // RFC 791 and 768: an IPv4 packet's length less both headers
 )
 
-// openOutbox is called when the socket is open.
+// openOutbox prepares the outbox of a socket that was opened: on an offloaded ring other goroutines send through it.
 func (us *udpSocket) openOutbox() {
 	r := us.socket.Ring()
 	us.out.on = r != nil && r.Caps().Has(ring.CapPathChanges)
-	us.out.run = us.empty
+	us.out.run = us.sendQueued
 }
 
-// leave is send for other goroutines. Like a descriptor whose queue is full it answers EAGAIN when the loop does not keep up.
-func (us *udpSocket) leave(p []byte, to netip.AddrPort) (int, error) {
+// queueForLoop copies a datagram of another goroutine into the outbox and makes the loop send it. It returns EAGAIN if too much is queued, as
+// a descriptor does whose send queue is full.
+func (us *udpSocket) queueForLoop(p []byte, to netip.AddrPort) (int, error) {
 	if len(p) > longestDatagram {
-		return 0, unix.EMSGSIZE // the loop would have nobody to tell
+		return 0, unix.EMSGSIZE // here, because the loop can return it to no caller
 	}
 	o := &us.out
 	o.mu.Lock()
@@ -75,8 +77,8 @@ func (us *udpSocket) leave(p []byte, to netip.AddrPort) (int, error) {
 	return len(p), nil
 }
 
-// empty sends what was left until now. What the link has no room for waits for Out, and what is left meanwhile behind it. Loop only.
-func (us *udpSocket) empty() {
+// sendQueued sends the datagrams in the outbox, in order. If the link has no room, the rest waits for OUT. Loop only.
+func (us *udpSocket) sendQueued() {
 	o := &us.out
 	o.mu.Lock()
 	o.called = false
@@ -86,11 +88,12 @@ func (us *udpSocket) empty() {
 	}
 	o.mu.Unlock()
 	if !o.full {
-		us.sendLeft()
+		us.sendRemaining()
 	}
 }
 
-func (us *udpSocket) sendLeft() {
+// sendRemaining sends the datagrams of the batch that the loop has taken, until the link has no room.
+func (us *udpSocket) sendRemaining() {
 	b := &us.out.now
 	for b.at < len(b.list) {
 		d := b.list[b.at]
@@ -107,16 +110,17 @@ func (us *udpSocket) sendLeft() {
 	}
 }
 
-// room answers Out.
-func (us *udpSocket) room() {
+// onWritable handles OUT: the link has room again.
+func (us *udpSocket) onWritable() {
 	if us.out.full {
 		us.out.full = false
-		us.sendLeft()
-		us.empty()
+		us.sendRemaining()
+		us.sendQueued()
 	}
 }
 
-// noDescriptor is why a socket on an offloaded ring shows none: what the kernel's socket beside it sends and receives is not the stack's.
+// noDescriptor returns ErrUnsupportedOp with a reason for calls that need the descriptor of a socket on an offloaded ring: the kernel's
+// socket beside it does not send and receive what the stack does.
 func (us *udpSocket) noDescriptor(call string) error {
 	if !us.out.on {
 		return nil

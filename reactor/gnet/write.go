@@ -15,17 +15,17 @@ import (
 // connection. Loop only.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.out.size > 0 || c.state != stateOpen {
-		if err := c.admits(); err != nil {
+		if err := c.mayWrite(); err != nil {
 			return 0, err
 		}
 		if c.out.size > 0 || c.state != stateOpen {
 			c.out.write(p, c.el.eng.opts.WriteBufferCap)
-			return len(p), c.bounded()
+			return len(p), c.checkHighWater()
 		}
 	}
 	n, err := c.socket.Send(p)
 	if err != nil {
-		return c.wrote(p, n, "write", err)
+		return c.afterWrite(p, n, "write", err)
 	}
 	if c.timers != nil {
 		c.timers.active()
@@ -39,11 +39,11 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 		total += len(b)
 	}
 	if c.out.size > 0 || c.state != stateOpen {
-		if err := c.admits(); err != nil {
+		if err := c.mayWrite(); err != nil {
 			return 0, err
 		}
 		if c.out.size > 0 || c.state != stateOpen {
-			return total, c.keep(bs)
+			return total, c.queueOutbound(bs)
 		}
 	}
 	for len(bs) > 0 {
@@ -60,10 +60,10 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 		if len(bs) == 0 {
 			break
 		}
-		if _, err = c.wrote(bs[0], n, "writev", err); err != nil {
+		if _, err = c.afterWrite(bs[0], n, "writev", err); err != nil {
 			return 0, err
 		}
-		return total, c.keep(bs[1:])
+		return total, c.queueOutbound(bs[1:])
 	}
 	if c.timers != nil {
 		c.timers.active()
@@ -71,32 +71,31 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 	return total, nil
 }
 
-// wrote continues after a send that took only n bytes, or failed.
-func (c *conn) wrote(p []byte, n int, call string, err error) (int, error) {
+// afterWrite continues after a send that took only n bytes of p, or failed: it queues the rest, or closes the connection.
+func (c *conn) afterWrite(p []byte, n int, call string, err error) (int, error) {
 	if !errors.Is(err, ring.ErrWouldBlock) {
 		err = callError(call, err)
 		_ = c.el.close(c, err)
 		return 0, err
 	}
 	if c.timers != nil && c.timers.writeExpired {
-		return 0, c.giveUp(os.ErrDeadlineExceeded)
+		return 0, c.abortFull(os.ErrDeadlineExceeded)
 	}
 	c.out.write(p[n:], c.el.eng.opts.WriteBufferCap)
-	return len(p), c.bounded()
+	return len(p), c.checkHighWater()
 }
 
-// keep puts slices into the outbound buffer.
-func (c *conn) keep(bs [][]byte) error {
+// queueOutbound copies slices into the outbound buffer.
+func (c *conn) queueOutbound(bs [][]byte) error {
 	for _, b := range bs {
 		c.out.write(b, c.el.eng.opts.WriteBufferCap)
 	}
-	return c.bounded()
+	return c.checkHighWater()
 }
 
-// admits reports whether more may be written while earlier bytes wait, or while the connection is being closed. The hard limit is for
-// what waits already: a write of any size is taken as long as the earlier ones have gone, or nearly. What the kernel has room for by
-// now is sent first.
-func (c *conn) admits() error {
+// mayWrite returns an error if a write must be refused: the connection is being closed, or more than the hard limit waits to be sent although
+// the kernel was just given what it takes. A write of any size is accepted below the limit.
+func (c *conn) mayWrite() error {
 	switch c.state {
 	case stateDoomed:
 		if c.why != nil {
@@ -109,7 +108,7 @@ func (c *conn) admits() error {
 		return nil
 	}
 	if c.timers != nil && c.timers.writeExpired {
-		return c.giveUp(os.ErrDeadlineExceeded)
+		return c.abortFull(os.ErrDeadlineExceeded)
 	}
 	hard := c.el.eng.opts.OutboundHard
 	if hard <= 0 || c.out.size <= hard {
@@ -119,22 +118,22 @@ func (c *conn) admits() error {
 		return err
 	}
 	if c.out.size > hard {
-		return c.giveUp(&OutboundLimitError{Buffered: c.out.size, Limit: hard})
+		return c.abortFull(&OutboundLimitError{Buffered: c.out.size, Limit: hard})
 	}
 	return nil
 }
 
-// giveUp ends a connection whose peer does not take what waits for it. The bytes are dropped, so that the peer must see a reset: a FIN
-// would tell it that it has everything.
-func (c *conn) giveUp(why error) error {
+// abortFull closes a connection whose peer does not read. Data that waits is dropped, so the connection is reset: after a FIN the peer would
+// believe that it has everything.
+func (c *conn) abortFull(why error) error {
 	c.reset = true
 	c.out.done()
 	_ = c.el.close(c, why)
 	return why
 }
 
-// bounded stops the reading of the producers of a connection above the high-water mark.
-func (c *conn) bounded() error {
+// checkHighWater blocks the producers of a connection that has more waiting to be sent than the high-water mark.
+func (c *conn) checkHighWater() error {
 	o := c.el.eng.opts
 	if o.OutboundHigh > 0 && c.out.size > o.OutboundHigh && !c.full && c.state == stateOpen {
 		c.full = true
@@ -146,16 +145,16 @@ func (c *conn) bounded() error {
 // ReadFrom takes everything r has into the outbound buffer. It is sent with Flush, or when the handler returns (exact
 // gnet: with Flush only). Loop only.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
-	if err := c.admits(); err != nil {
+	if err := c.mayWrite(); err != nil {
 		return 0, err
 	}
 	n, err := c.out.readFrom(r, c.el.eng.opts.WriteBufferCap)
 	if c.state == stateOpen {
 		if !c.el.exact {
 			c.unflushed = true
-			c.el.dirtied(c)
+			c.el.noteUsed(c)
 		}
-		err = errors.Join(err, c.bounded())
+		err = errors.Join(err, c.checkHighWater())
 	}
 	return n, err
 }
@@ -178,14 +177,14 @@ func (c *conn) Flush() error {
 			return err
 		}
 	}
-	c.eased()
+	c.checkLowWater()
 	if c.finishing && c.out.size == 0 {
 		_ = c.el.close(c, nil)
 	}
 	return nil
 }
 
-// sendOut sends once.
+// sendOut sends as much of the outbound buffer as one call takes.
 func (c *conn) sendOut() (n int, err error) {
 	iov := &c.el.iov
 	k := c.out.peek(iov[:])
@@ -204,8 +203,8 @@ func (c *conn) sendOut() (n int, err error) {
 	return n, err
 }
 
-// eased lets the producers of a connection whose peer has caught up be read from again.
-func (c *conn) eased() {
+// checkLowWater unblocks the producers of a connection that has less than half of the high-water mark waiting, and calls a Drainer.
+func (c *conn) checkLowWater() {
 	o := c.el.eng.opts
 	if !c.full || c.state != stateOpen || c.out.size >= (o.OutboundHigh+1)/2 && c.out.size > 0 {
 		return
@@ -234,11 +233,11 @@ func (c *conn) AsyncWritev(bs [][]byte, callback AsyncCallback) error {
 	return c.el.tasks.push(task{kind: taskWritev, c: c, vector: bs, callback: callback})
 }
 
-// afterHandler is what follows the handler's calls for this connection: what it read returns to the pool, what it left is kept in the
-// right place, what nothing would send is sent.
+// afterHandler does what follows each call of the handler for a connection: packets that were read are released, unread data is kept or
+// copied, and data that ReadFrom left is sent.
 func (c *conn) afterHandler() {
 	c.in.releaseRead()
-	if (c.in.long || len(c.in.head) > 0) && c.el.crowded(c) {
+	if (c.in.long || len(c.in.head) > 0) && c.el.mustCopyUnread(c) {
 		c.in.copyOut()
 	}
 	if c.unflushed {
@@ -246,7 +245,7 @@ func (c *conn) afterHandler() {
 	}
 }
 
-// writable answers that the kernel has room again.
+// writable handles OUT: the kernel has room to send again. A failure closes the connection.
 func (el *eventloop) writable(c *conn) { _ = c.Flush() } // a failure closes the connection
 
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
