@@ -45,7 +45,7 @@ func startCarrier(handler upstream.EventHandler) (*carrier, error) {
 	}
 }
 
-// carry says what Stop is to stop.
+// carry stores the Engine that the carrier stops when gnet's Stop is called.
 func (c *carrier) carry(e gnet.Engine) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *carrier) OnShutdown(upstream.Engine) {
 	}
 }
 
-// stranger reports a connection that Engine.Register did not make whether it came by the carrier's name.
+// stranger reports whether a connection did not come from Engine.Register but by the carrier's own address.
 func (c *carrier) stranger(conn upstream.Conn) bool {
 	local, ok := conn.LocalAddr().(*net.UnixAddr)
 	return ok && local.Name == c.name

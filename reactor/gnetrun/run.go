@@ -51,7 +51,7 @@ func RunWith(handler upstream.EventHandler, addresses []string, c Config) error 
 	return gnet.Rotate(b, addresses, append([]gnet.Option{translated}, c.Own...)...)
 }
 
-// translate makes one option of gnet's: each field of its Options has a namesake in ours.
+// translate converts gnet's options to one option of package gnet, field by field.
 func translate(options []upstream.Option) (gnet.Option, error) {
 	var theirs upstream.Options
 	for _, option := range options {
@@ -64,8 +64,8 @@ func translate(options []upstream.Option) (gnet.Option, error) {
 	return gnet.WithOptions(ours), nil // the first option: nothing is overwritten
 }
 
-// carryOver sets the fields of a struct that have the names of another's. A later gnet may have fields that are unknown
-// here: one that is set cannot be honoured.
+// carryOver copies the fields of a struct to those of the same name in another. A field that is set and unknown there, of a later gnet, is an
+// error, because it cannot be honoured.
 func carryOver(from, to reflect.Value) error {
 	for i := range from.NumField() {
 		field := from.Type().Field(i)
@@ -89,6 +89,7 @@ type bridge struct {
 	carrier *carrier
 }
 
+// engine returns gnet's Engine for the handler, the carrier's; the zero Engine without a carrier.
 func (b *bridge) engine() upstream.Engine {
 	if b.carrier == nil {
 		return upstream.Engine{}

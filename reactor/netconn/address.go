@@ -10,7 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// family is the second half of a network's name: which addresses it takes.
+// family returns the second half of a network's name, which says which addresses it accepts: "", "4" or "6". An unknown network is an error.
 func family(network, prefix string) (string, error) {
 	if f, ok := strings.CutPrefix(network, prefix); ok && (f == "" || f == "4" || f == "6") {
 		return f, nil
@@ -18,8 +18,8 @@ func family(network, prefix string) (string, error) {
 	return "", net.UnknownNetworkError(network)
 }
 
-// resolve finds the addresses behind "host:port" on a network of a family, those it should try first in front. An empty
-// host is the loopback for dialling and every address for listening.
+// resolve returns the addresses behind "host:port" on a network of a family, in the order in which they should be tried. An empty host is
+// loopback for dialling and every address for listening.
 func (n *Network) resolve(ctx context.Context, network, fam, address string, listening bool) ([]netip.AddrPort, error) {
 	host, service := "", ""
 	var err error
@@ -68,15 +68,16 @@ func (n *Network) resolve(ctx context.Context, network, fam, address string, lis
 
 var errMissingAddress = errors.New("missing address")
 
-// asAsked is an address that is listened on, in an error: without a host if there was none.
-func asAsked(a netip.AddrPort, address string) netip.AddrPort {
+// listenedAddr returns the address of a listener for an error: without a host if the caller gave none.
+func listenedAddr(a netip.AddrPort, address string) netip.AddrPort {
 	if address == "" || strings.HasPrefix(address, ":") {
 		return netip.AddrPortFrom(netip.Addr{}, a.Port())
 	}
 	return a
 }
 
-// otherKind is the error for a network that is known, of the other kind: streams where packets are meant.
+// otherKind returns the error for a network that exists and is of the other kind: a stream network where a packet network is needed, or the
+// reverse.
 func otherKind(err error, network, kind, address string) (net.Addr, error) {
 	if _, known := family(network, kind); known == nil {
 		return textAddr{network, address}, &net.AddrError{Err: "unexpected address type", Addr: address}
@@ -84,6 +85,7 @@ func otherKind(err error, network, kind, address string) (net.Addr, error) {
 	return nil, err
 }
 
+// anyHost returns the addresses that an empty host stands for: the loopback addresses for dialling, the wildcard addresses for listening.
 func anyHost(fam string, listening bool) []netip.Addr {
 	four, six := netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()
 	if listening {
@@ -100,7 +102,7 @@ func anyHost(fam string, listening bool) []netip.Addr {
 	return []netip.Addr{four, six}
 }
 
-// streamAddrs are a connection's addresses as package net has them.
+// streamAddrs returns the addresses of a connection in the types of package net.
 func streamAddrs(s *xtreme.Socket) (local, remote net.Addr) {
 	if s.Unix() {
 		return unixAddr(s.LocalUnix()), unixAddr(s.RemoteUnix())
@@ -108,7 +110,7 @@ func streamAddrs(s *xtreme.Socket) (local, remote net.Addr) {
 	return net.TCPAddrFromAddrPort(s.LocalAddr()), net.TCPAddrFromAddrPort(s.RemoteAddr())
 }
 
-// unixAddr is a name of a socket, "@" if it has none.
+// unixAddr returns the name of a unix-domain socket as an address; "@" if it has none.
 func unixAddr(name string) *net.UnixAddr {
 	if name == "" {
 		name = "@"

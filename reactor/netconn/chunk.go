@@ -21,7 +21,7 @@ var (
 	largeChunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, largeChunk)} }}
 )
 
-// newChunk is an empty chunk for n bytes that are there already: a large one when they are more than a small one holds.
+// newChunk returns an empty chunk for data of which n bytes are known: a large one if a small one cannot hold them.
 func newChunk(n int) *chunk {
 	if n <= smallChunk {
 		return smallChunks.Get().(*chunk)
@@ -29,7 +29,7 @@ func newChunk(n int) *chunk {
 	return largeChunks.Get().(*chunk)
 }
 
-// wholeChunk is an empty chunk that has n bytes in one piece.
+// wholeChunk returns an empty chunk with room for n bytes in one piece.
 func wholeChunk(n int) *chunk {
 	if n <= largeChunk {
 		return newChunk(n)
@@ -37,6 +37,7 @@ func wholeChunk(n int) *chunk {
 	return &chunk{b: make([]byte, n)}
 }
 
+// free returns a chunk to its pool. One of another size than the pools' is left to the garbage collector.
 func (k *chunk) free() {
 	k.r, k.w = 0, 0
 	switch len(k.b) {
@@ -50,7 +51,7 @@ func (k *chunk) free() {
 func (k *chunk) bytes() []byte { return k.b[k.r:k.w] }
 func (k *chunk) room() []byte  { return k.b[k.w:] }
 
-// add copies as much of b as there is room for.
+// add appends as much of b as there is room for, and returns how much that is.
 func (k *chunk) add(b []byte) int {
 	n := copy(k.room(), b)
 	k.w += n

@@ -103,6 +103,7 @@ func (c *Config) complete(s conf.Settings) error {
 	return nil
 }
 
+// orElse sets *v to otherwise if it is zero.
 func orElse[T comparable](v *T, otherwise T) {
 	var zero T
 	if *v == zero {

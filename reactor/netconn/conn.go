@@ -32,18 +32,18 @@ type Conn struct {
 	mu       sync.Mutex
 	in       inbound
 	out      outbound
-	closed   bool // nothing more is wanted of it
+	closed   bool // calls return net.ErrClosed
 	byUser   bool // Close was called
-	reset    bool // close with a reset, dropping what was not sent
-	called   bool // on the loop's list
+	reset    bool // close with a reset, dropping data that was not sent
+	called   bool // it is on the loop's list
 	watch    int  // a second descriptor of the socket, see setWatch; 0: none
 	released atomic.Bool
 
-	// The loop's.
+	// used by the loop alone
 	socket  *xtreme.Socket
 	gone    bool       // the socket was closed
 	dialled chan error // of a connection being made; nil afterwards
-	halted  bool       // the ring was told to stop reading
+	halted  bool       // reading was suspended at the ring
 	blocked bool       // the kernel's queue is full: OUT follows
 	ended   bool       // FIN was sent
 	closer  bool       // the timer of CloseTimeout runs
@@ -55,6 +55,7 @@ var (
 	_ io.ReaderFrom = (*Conn)(nil)
 )
 
+// newConn makes a connection of a loop; it has no socket yet.
 func newConn(l *loop, network string) *Conn {
 	c := &Conn{loop: l, network: network}
 	c.in.init(&c.mu)
@@ -83,6 +84,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(func() 
 // SetWriteDeadline is SetDeadline for writing. A Write that fails may have queued a part: it returns how much.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(func() { c.out.set(t) }) }
 
+// setDeadline calls set, which sets a deadline, with mu held; a closed connection is an error.
 func (c *Conn) setDeadline(set func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +95,7 @@ func (c *Conn) setDeadline(set func()) error {
 	return nil
 }
 
-// fail is an error of a call. Reading's end is bare, as io.Reader has it.
+// fail makes the error that a call returns: a *net.OpError, but io.EOF stays bare, as io.Reader requires.
 func (c *Conn) fail(op string, cause error) error {
 	if cause == io.EOF {
 		return cause
@@ -107,24 +109,24 @@ func (c *Conn) open(s *xtreme.Socket) {
 	c.loop.add(s, endpoint{conn: c})
 }
 
-// establish notes what is known of a connection that stands. Loop only, before any other goroutine has it.
+// establish stores addresses and path of a connection that is established. Loop only, before any other goroutine has the connection.
 func (c *Conn) establish() {
 	s := c.socket
 	c.local, c.remote = streamAddrs(s)
 	c.path = s.Path()
 }
 
-// handle takes a completion. Loop only.
+// handle handles a completion of the connection's socket. Loop only.
 func (c *Conn) handle(e *xtreme.Completion) {
 	switch events := e.Events; {
 	case events.Has(xtreme.EventClosed):
 		c.gone = true
 		c.end() // by a panic, or the end of the loop
 	case events.Has(xtreme.EventHup):
-		c.broke(e.Err)
+		c.onBroken(e.Err)
 	default:
 		if events.Has(xtreme.EventRdHup) {
-			c.noMore(io.EOF)
+			c.endReading(io.EOF)
 		}
 		if events.Has(xtreme.EventOut) {
 			if c.dialled != nil {
@@ -135,13 +137,13 @@ func (c *Conn) handle(e *xtreme.Completion) {
 			c.out.stuck = false
 			c.mu.Unlock()
 			c.blocked = false
-			c.attend()
+			c.serveCalls()
 		}
 	}
 }
 
-// broke is the connection's end by an error. What came before it can still be read.
-func (c *Conn) broke(cause error) {
+// onBroken ends the connection with an error that the ring reported. Data that was received before can still be read. Loop only.
+func (c *Conn) onBroken(cause error) {
 	if cause == nil {
 		cause = unix.ECONNRESET
 	}
@@ -149,20 +151,20 @@ func (c *Conn) broke(cause error) {
 		c.refuse(system("connect", cause))
 		return
 	}
-	c.noWrites(system("write", cause)) // first: who has read the end of it finds that writing has ended too
-	c.noMore(system("read", cause))
+	c.endWriting(system("write", cause)) // first: who has read the end of it finds that writing has ended too
+	c.endReading(system("read", cause))
 	// The socket stays until somebody closes the connection, as with package net: what was lent of it is found there at the
 	// loop's end. If that has been done already there is nothing left to wait for.
 	c.mu.Lock()
 	closed := c.closed
 	c.mu.Unlock()
 	if closed {
-		c.attend()
+		c.serveCalls()
 	}
 }
 
-// shut closes the socket; what is still to be known of it comes as CLOSED. Loop only.
-func (c *Conn) shut() {
+// closeSocket closes the socket; CLOSED follows. Loop only.
+func (c *Conn) closeSocket() {
 	if c.gone {
 		return
 	}
@@ -172,8 +174,8 @@ func (c *Conn) shut() {
 	}
 }
 
-// attend does what other goroutines have left for the loop: send, read on, close. Loop only.
-func (c *Conn) attend() {
+// serveCalls does what other goroutines want done on the loop: send queued data, read on, close. Loop only.
+func (c *Conn) serveCalls() {
 	c.mu.Lock()
 	c.called = false
 	c.mu.Unlock()
@@ -193,15 +195,15 @@ func (c *Conn) attend() {
 	switch {
 	case c.gone:
 	case closed && reset:
-		c.kill()
+		c.abortSocket()
 	case closed && empty:
-		c.shut()
+		c.closeSocket()
 	case closed:
 		c.closeLater()
 	case finish && !c.ended:
 		c.ended = true
 		if err := c.socket.CloseWrite(); ignoreClosed(err) != nil {
-			c.noWrites(system("shutdown", err))
+			c.endWriting(system("shutdown", err))
 		}
 	}
 	if halt != c.halted && !c.gone && !closed {
@@ -212,12 +214,12 @@ func (c *Conn) attend() {
 			change = c.socket.Suspend
 		}
 		if err := change(); ignoreClosed(err) != nil {
-			c.noMore(system("read", err))
+			c.endReading(system("read", err))
 		}
 	}
 }
 
-// closeLater bounds how long what was written may take to go once the connection was closed.
+// closeLater starts the timer that bounds how long queued data may take to be sent after Close.
 func (c *Conn) closeLater() {
 	if c.closer {
 		return
@@ -225,13 +227,13 @@ func (c *Conn) closeLater() {
 	c.closer = true
 	c.loop.reactor.After(c.loop.net.config.CloseTimeout, func() {
 		if !c.gone {
-			c.kill()
+			c.abortSocket()
 		}
 	})
 }
 
-// kill resets the connection. Loop only.
-func (c *Conn) kill() {
+// abortSocket resets the connection. Loop only.
+func (c *Conn) abortSocket() {
 	c.gone = true
 	if err := c.socket.Abort(); ignoreClosed(err) != nil {
 		c.loop.net.config.Logger.Warn("netconn: abort", "remote", c.remote, "error", err)
@@ -241,16 +243,17 @@ func (c *Conn) kill() {
 	c.out.drop() // here and in flush only: what the loop is sending must not become another's
 }
 
-// wants notes that the loop's attention is wanted and reports whether it must be called: once until it has come. With mu held.
-func (c *Conn) wants() bool {
+// needsLoop notes that the loop has something to do for the connection, and reports whether the caller must put it on the loop's list, which
+// is so once until the loop has served it. With mu held.
+func (c *Conn) needsLoop() bool {
 	first := !c.called
 	c.called = true
 	return first
 }
 
-// callUnlock unlocks mu and asks for the loop's attention.
-func (c *Conn) callUnlock() {
-	first := c.wants()
+// unlockAndCall unlocks mu and puts the connection on the loop's list.
+func (c *Conn) unlockAndCall() {
+	first := c.needsLoop()
 	c.mu.Unlock()
 	if first {
 		c.loop.call(c)
@@ -271,11 +274,11 @@ func (c *Conn) Close() error {
 	c.byUser = true
 	c.mu.Unlock()
 	c.end()
-	c.handOver()
+	c.waitSent()
 	return nil
 }
 
-// end closes the connection for whatever reason, once.
+// end closes the connection, by its user, by the loop or by a time-out; only the first call has an effect. Waiting calls return.
 func (c *Conn) end() {
 	c.mu.Lock()
 	if c.closed {
@@ -290,12 +293,12 @@ func (c *Conn) end() {
 	c.out.stop()
 	c.endTurns()
 	c.dropWatch()
-	c.callUnlock()
+	c.unlockAndCall()
 	c.released.Store(true)
 	c.tryEmptyHand()
 }
 
-// abort is end with a reset.
+// abort is end with a reset: data that was not sent is dropped.
 func (c *Conn) abort() {
 	c.mu.Lock()
 	c.reset = true
@@ -314,7 +317,7 @@ func (c *Conn) CloseRead() error {
 	c.in.shut = true
 	c.in.drop()
 	c.in.wakeAll()
-	c.callUnlock() // it may have to read on, only to throw away
+	c.unlockAndCall() // it may have to read on, only to throw away
 	c.tryEmptyHand()
 	return nil
 }
@@ -332,7 +335,7 @@ func (c *Conn) CloseWrite() error {
 	}
 	c.out.shut = true
 	c.out.wakeAll()
-	c.callUnlock()
-	c.handOver()
+	c.unlockAndCall()
+	c.waitSent()
 	return nil
 }

@@ -24,7 +24,7 @@ type datagrams struct {
 	cost int
 }
 
-// reserve queues a datagram of n bytes and returns where they belong.
+// reserve appends a datagram of n bytes from or to peer, and returns the memory for its bytes.
 func (q *datagrams) reserve(n int, peer netip.AddrPort) []byte {
 	var k *chunk
 	if last := len(q.list) - 1; last >= 0 {
@@ -44,27 +44,28 @@ func (q *datagrams) reserve(n int, peer netip.AddrPort) []byte {
 	return k.b[at : at+n]
 }
 
-// lend queues a packet that was lent.
+// lend appends a datagram that is in a lent packet.
 func (q *datagrams) lend(l buffers.Lent, n int, peer netip.AddrPort) {
 	q.list = append(q.list, datagram{lent: l, n: n, peer: peer})
 	q.cost += n + datagramCost
 }
 
-// take takes the whole queue; old, which was taken before and is used up, is filled next.
+// take returns the whole queue and begins a new one in the slice old, which was taken before and is used up.
 func (q *datagrams) take(old []datagram) []datagram {
 	taken := q.list
 	q.list, q.cost = old[:0], 0
 	return taken
 }
 
+// drop releases all datagrams of the queue.
 func (q *datagrams) drop() {
 	for i := range q.list {
-		done(q.list, i)
+		release(q.list, i)
 	}
 	q.list, q.cost = nil, 0
 }
 
-// copyTo copies the datagram to b; what b has no room for is lost.
+// copyTo copies the datagram to b; bytes that do not fit are lost.
 func (d *datagram) copyTo(b []byte) int {
 	if d.chunk == nil {
 		return d.lent.CopyTo(b)
@@ -72,11 +73,11 @@ func (d *datagram) copyTo(b []byte) int {
 	return copy(b, d.bytes())
 }
 
-// bytes is the datagram if it is in a chunk.
+// bytes returns the bytes of a datagram that is in a chunk.
 func (d *datagram) bytes() []byte { return d.chunk.b[d.at : d.at+d.n] }
 
-// done gives back what the i-th of the datagrams was in; they are given back in order.
-func done(list []datagram, i int) {
+// release releases the memory of the i-th of the datagrams. They are released in order, because several share a chunk.
+func release(list []datagram, i int) {
 	d := &list[i]
 	switch {
 	case d.chunk == nil:

@@ -62,7 +62,8 @@ func (n *Network) DialUnix(ctx context.Context, name string, c xtreme.UnixDialCo
 	})
 }
 
-// dial looks up the address, which is none of prefix "", and connects to what it found.
+// dial opens a connection for one of the public calls. prefix is the protocol of the network, "tcp" or "udp", whose address is looked up;
+// with "" the address is a name that is not looked up. connect connects to one of the addresses found.
 func (n *Network) dial(ctx context.Context, network, address, prefix string, socket *xtreme.SocketConfig,
 	connect func([]netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
 	c, err := n.resolveAndConnect(ctx, network, address, prefix, socket, connect)
@@ -71,17 +72,18 @@ func (n *Network) dial(ctx context.Context, network, address, prefix string, soc
 		if errors.As(err, &op) {
 			return nil, err // names the address that was tried
 		}
-		return nil, errorOf("dial", network, nil, nil, gaveUp(err)) // there is no address yet
+		return nil, errorOf("dial", network, nil, nil, dialEnded(err)) // there is no address yet
 	}
 	return c, nil
 }
 
+// resolveAndConnect checks the configuration, looks up the address, and calls connect; see dial.
 func (n *Network) resolveAndConnect(ctx context.Context, network, address, prefix string, socket *xtreme.SocketConfig,
 	connect func([]netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, errorOf("dial", network, nil, textAddr{network, address}, gaveUp(err))
+		return nil, errorOf("dial", network, nil, textAddr{network, address}, dialEnded(err))
 	}
-	if err := reserved(socket, nil); err != nil {
+	if err := refuseReserved(socket, nil); err != nil {
 		return nil, err
 	}
 	if prefix == "" {
@@ -98,7 +100,8 @@ func (n *Network) resolveAndConnect(ctx context.Context, network, address, prefi
 	return connect(all)
 }
 
-// connectFirst tries the addresses in order; the first error is the one that is told, as by package net.
+// connectFirst tries the addresses in order, each with its share of the time that is left. If all fail it returns the first error, as package
+// net does.
 func (n *Network) connectFirst(ctx context.Context, network string, all []netip.AddrPort,
 	config xtreme.DialConfig) (net.Conn, error) {
 	var first error
@@ -129,7 +132,8 @@ func (n *Network) connectFirst(ctx context.Context, network string, all []netip.
 // leastShare is what an address gets even if others follow.
 const leastShare = 2 * time.Second
 
-// share is the time for the next of left addresses.
+// share returns a context for trying the next address, with its share of the time until ctx's deadline; left counts the addresses to be
+// tried.
 func share(ctx context.Context, left int) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok || left == 1 {
@@ -139,7 +143,7 @@ func share(ctx context.Context, left int) (context.Context, context.CancelFunc) 
 	return context.WithTimeout(ctx, d)
 }
 
-// connect opens a connection on a loop and waits until it stands.
+// connect opens a connection on a loop, and waits until it is established or has failed.
 func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 	open func(*loop) (*xtreme.Socket, error)) (net.Conn, error) {
 	l := n.pick()
@@ -154,7 +158,7 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 			return
 		}
 		c.open(s)
-		c.attend() // it may have been given up before it began
+		c.serveCalls() // it may have been given up before it began
 	})
 	if err != nil {
 		err = net.ErrClosed
@@ -169,12 +173,12 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 	}
 	if err != nil {
 		c.abort()
-		return nil, errorOf("dial", network, nil, to, gaveUp(err))
+		return nil, errorOf("dial", network, nil, to, dialEnded(err))
 	}
 	return c, nil
 }
 
-// connected is a dialled connection that stands. Loop only.
+// connected completes a dialled connection that is established. Loop only.
 func (c *Conn) connected() {
 	c.establish()
 	if c.local.String() == c.remote.String() && c.network != "unix" {
@@ -184,12 +188,12 @@ func (c *Conn) connected() {
 	}
 	c.dialled <- nil
 	c.dialled = nil
-	c.attend()
+	c.serveCalls()
 }
 
-// refuse is a dialled connection that failed. Loop only.
+// refuse completes a dialled connection that has failed. Loop only.
 func (c *Conn) refuse(cause error) {
 	c.dialled <- cause
 	c.dialled = nil
-	c.shut()
+	c.closeSocket()
 }

@@ -11,7 +11,7 @@ import (
 // A program that moves from package net looks into errors: errors.As for *net.OpError and net.Error, errors.Is for an errno,
 // net.ErrClosed, os.ErrDeadlineExceeded. So errors here are built as package net builds them.
 
-// system is an error of a ring or of the kernel as package net has it: the errno with the name of the system call.
+// system wraps an error of a ring or of the kernel as package net does: the errno with the name of the system call.
 func system(call string, err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {
@@ -23,8 +23,8 @@ func system(call string, err error) error {
 	return err
 }
 
-// gaveUp is the error of a dial whose context ended, as package net has it: errors.Is knows the context's error in it.
-func gaveUp(err error) error {
+// dialEnded returns the error of a dial whose context ended, as package net has it; errors.Is finds the context's error in it.
+func dialEnded(err error) error {
 	switch err {
 	case context.Canceled:
 		return canceledError{}
@@ -47,7 +47,7 @@ func (timeoutError) Timeout() bool        { return true }
 func (timeoutError) Temporary() bool      { return true }
 func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// errorOf wraps a cause for a call on an endpoint whose addresses are known.
+// errorOf makes a *net.OpError for a call.
 func errorOf(op, network string, local, remote net.Addr, cause error) error {
 	return &net.OpError{Op: op, Net: network, Source: local, Addr: remote, Err: cause}
 }

@@ -69,7 +69,7 @@ func (n *Network) connectAny(ctx context.Context, network string, all []netip.Ad
 	return nil, firstErr
 }
 
-// byFamily divides addresses into those of the first one's family and the others.
+// byFamily divides addresses into those of the first one's family and the others, in order.
 func byFamily(all []netip.AddrPort) (first, other []netip.AddrPort) {
 	for _, a := range all {
 		if a.Addr().Is4() == all[0].Addr().Is4() {

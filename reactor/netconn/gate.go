@@ -13,7 +13,7 @@ import (
 type gate struct {
 	mu       *sync.Mutex
 	cond     sync.Cond
-	waiting  int       // goroutines in wait that nobody has woken
+	waiting  int       // goroutines in wait that were not woken yet
 	deadline time.Time // zero: none
 	timer    *time.Timer
 	armed    time.Time // when timer fires; zero: it does not
@@ -24,17 +24,17 @@ func (g *gate) init(mu *sync.Mutex) {
 	g.cond.L = mu
 }
 
-// wait sleeps until wake, wakeAll or the deadline; the caller looks again at what it waits for.
+// wait blocks until wake, wakeAll or the deadline. The caller then checks again for what it waits for. With mu held.
 func (g *gate) wait() {
 	if !g.deadline.IsZero() {
-		g.arm()
+		g.startTimer()
 	}
 	g.waiting++
 	g.cond.Wait()
 }
 
-// wake wakes one goroutine and reports whether there was one. A second call before that one ran wakes nobody: a burst is one
-// wake-up.
+// wake wakes one waiting goroutine and reports whether there was one. With mu held. A goroutine that was woken and has not run yet does not
+// count as waiting, so a burst of calls wakes it once.
 func (g *gate) wake() bool {
 	if g.waiting == 0 {
 		return false
@@ -44,6 +44,7 @@ func (g *gate) wake() bool {
 	return true
 }
 
+// wakeAll wakes all waiting goroutines and reports whether there was one. With mu held.
 func (g *gate) wakeAll() bool {
 	if g.waiting == 0 {
 		return false
@@ -56,13 +57,13 @@ func (g *gate) wakeAll() bool {
 // expired reports whether the deadline has passed.
 func (g *gate) expired() bool { return !g.deadline.IsZero() && !time.Now().Before(g.deadline) }
 
-// set moves the deadline; who waits looks again.
+// set sets the deadline. Waiting goroutines see it. With mu held.
 func (g *gate) set(t time.Time) {
 	g.deadline = t
 	g.wakeAll()
 }
 
-// stop ends the timer, at the endpoint's end.
+// stop stops the timer when the endpoint is closed.
 func (g *gate) stop() {
 	if g.timer != nil {
 		g.timer.Stop()
@@ -70,19 +71,22 @@ func (g *gate) stop() {
 	}
 }
 
-func (g *gate) arm() {
+// startTimer starts or moves the timer so that it fires by the deadline. A timer that fires earlier stays as it is: onTimer starts it again.
+// With mu held.
+func (g *gate) startTimer() {
 	if !g.armed.IsZero() && !g.deadline.Before(g.armed) {
 		return // it fires before that, and arms itself again
 	}
 	g.armed = g.deadline
 	if d := time.Until(g.deadline); g.timer == nil {
-		g.timer = time.AfterFunc(d, g.fire)
+		g.timer = time.AfterFunc(d, g.onTimer)
 	} else {
 		g.timer.Reset(d)
 	}
 }
 
-func (g *gate) fire() {
+// onTimer is the timer's function: it wakes the waiting goroutines if the deadline has passed, else it starts the timer again.
+func (g *gate) onTimer() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed = time.Time{}
@@ -91,6 +95,6 @@ func (g *gate) fire() {
 	case g.expired():
 		g.wakeAll()
 	default:
-		g.arm()
+		g.startTimer()
 	}
 }

@@ -134,7 +134,7 @@ func TestLateNoticeDoesNotStopTheListener(t *testing.T) {
 		require.NoError(t, err)
 		eventually(t, "there is room and the ring goes on", func() bool { return !halted() })
 		for range 3 {
-			require.NoError(t, ln.socket.loop.do(func() error { ln.socket.attend(); return nil }))
+			require.NoError(t, ln.socket.loop.do(func() error { ln.socket.serveCalls(); return nil }))
 			require.False(t, halted())
 		}
 		again, err := net.Dial("tcp", ln.Addr().String())

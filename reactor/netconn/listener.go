@@ -70,7 +70,7 @@ func (n *Network) ListenTCP(network, address string, c xtreme.ListenConfig) (*Li
 
 // ListenUnix is Listen for "unix" with a configuration. ReceiveMode, ReceiveCallback, UserData and AcceptTo are the Network's.
 func (n *Network) ListenUnix(name string, c xtreme.UnixListenConfig) (*Listener, error) {
-	err := reserved(&c.SocketConfig, c.AcceptTo)
+	err := refuseReserved(&c.SocketConfig, c.AcceptTo)
 	var ln *Listener
 	if err == nil {
 		ln, err = n.listenOn("unix", func(l *loop, acceptTo acceptFunc) (*xtreme.Socket, error) {
@@ -89,8 +89,8 @@ func (n *Network) ListenUnix(name string, c xtreme.UnixListenConfig) (*Listener,
 // acceptFunc is the type of xtreme.ListenConfig.AcceptTo.
 type acceptFunc = func(fd int, peer netip.AddrPort) bool
 
-// reserved refuses fields that are the Network's.
-func reserved(c *xtreme.SocketConfig, acceptTo acceptFunc) error {
+// refuseReserved returns an error for fields of a configuration that the Network itself sets.
+func refuseReserved(c *xtreme.SocketConfig, acceptTo acceptFunc) error {
 	field := ""
 	switch {
 	case c.ReceiveMode != 0 || c.ReceiveCallback != nil:
@@ -105,8 +105,8 @@ func reserved(c *xtreme.SocketConfig, acceptTo acceptFunc) error {
 	return fmt.Errorf("netconn: configuration with %s, which the Network has a use for: %w", field, unix.EINVAL)
 }
 
-// configure completes what a socket on this loop is made with. The budget is a second line behind Suspend: what the kernel had
-// received before reading was stopped is in the ring's buffers until the reader goes on.
+// configure completes the configuration of a stream socket on this loop. Its budget bounds what a connection holds beside Suspend: data that
+// the kernel had received before reading was suspended stays in the ring's buffers until the reader goes on.
 func (l *loop) configure(c *xtreme.SocketConfig) {
 	orElse(&c.Budget, l.net.config.Budget)
 	c.ReceiveCallback = l.receive
@@ -118,9 +118,9 @@ type textAddr struct{ network, text string }
 func (a textAddr) Network() string { return a.network }
 func (a textAddr) String() string  { return a.text }
 
-// listenTCP tells with an error the address it was about, if it came that far.
+// listenTCP opens a TCP listener. With an error it also returns the address that the error is about, if it is known.
 func (n *Network) listenTCP(network, address string, c xtreme.ListenConfig) (ln *Listener, at net.Addr, err error) {
-	if err := reserved(&c.SocketConfig, c.AcceptTo); err != nil {
+	if err := refuseReserved(&c.SocketConfig, c.AcceptTo); err != nil {
 		return nil, nil, err
 	}
 	fam, err := family(network, "tcp")
@@ -133,7 +133,7 @@ func (n *Network) listenTCP(network, address string, c xtreme.ListenConfig) (ln 
 		return nil, nil, err
 	}
 	for _, a := range all {
-		at = net.TCPAddrFromAddrPort(asAsked(a, address))
+		at = net.TCPAddrFromAddrPort(listenedAddr(a, address))
 		ln, err = n.listenOn(network, func(l *loop, acceptTo acceptFunc) (*xtreme.Socket, error) {
 			c := c
 			l.configure(&c.SocketConfig)
@@ -154,7 +154,7 @@ func (n *Network) listenTCP(network, address string, c xtreme.ListenConfig) (ln 
 // defaultKeepAlive is package net's: dead peers are found out without being asked for.
 var defaultKeepAlive = xtreme.KeepAlive{Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 9}
 
-// listenOn opens the socket on a loop.
+// listenOn opens a listening socket on the next loop, by calling open there.
 func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme.Socket, error)) (*Listener, error) {
 	ln := &Listener{net: n, network: network}
 	ln.gate.init(&ln.mu)
@@ -162,7 +162,7 @@ func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme
 	ln.socket = &listening{parent: ln, loop: l, gone: make(chan struct{})}
 	var acceptTo acceptFunc
 	if len(n.loops) > 1 {
-		acceptTo = ln.pass
+		acceptTo = ln.passToLoop
 	}
 	err := l.do(func() error {
 		s, err := open(l, acceptTo)
@@ -181,8 +181,9 @@ func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme
 	return ln, nil
 }
 
-// pass gives a connection to the loop whose turn it is; false leaves it to the listener's own.
-func (ln *Listener) pass(fd int, _ netip.AddrPort) bool {
+// passToLoop is the AcceptTo of listeners: it sends a connection to the loop whose turn it is and returns true; false leaves it to the
+// listener's own loop.
+func (ln *Listener) passToLoop(fd int, _ netip.AddrPort) bool {
 	n := ln.net
 	l := n.loops[ln.spread%uint32(len(n.loops))]
 	ln.spread++
@@ -205,7 +206,7 @@ func (ln *Listener) pass(fd int, _ netip.AddrPort) bool {
 	}) == nil
 }
 
-// accepted takes a new connection. Loop only.
+// accepted makes a connection of a NEW_CONNECTION completion and queues it for Accept. Loop only.
 func (s *listening) accepted(e *xtreme.Completion) {
 	c := s.loop.find(e.Socket).conn // of packets that were faster
 	if c == nil {
@@ -218,7 +219,7 @@ func (s *listening) accepted(e *xtreme.Completion) {
 	c.handle(e)
 }
 
-// push queues a connection for Accept. On the connection's loop.
+// push queues a connection for Accept. It is called on the connection's loop.
 func (ln *Listener) push(c *Conn) {
 	ln.mu.Lock()
 	if ln.closed {
@@ -229,13 +230,13 @@ func (ln *Listener) push(c *Conn) {
 	ln.queue = append(ln.queue, c)
 	suspend := len(ln.queue) >= ln.net.config.AcceptQueue && !ln.suspended
 	ln.suspended = ln.suspended || suspend
-	c.loop.woke(ln.wake())
-	ln.unlockCall(suspend)
+	c.loop.noteWoken(ln.wake())
+	ln.unlockAndCall(suspend)
 }
 
-// unlockCall unlocks mu and, when suspended has changed, asks for the loop's attention. Which of several changes the loop
-// is told first does not matter: it looks at what is wanted when it comes.
-func (ln *Listener) unlockCall(changed bool) {
+// unlockAndCall unlocks mu and, if accepting must be suspended or resumed (changed), puts the listener on its loop's list. The loop looks at
+// the state when it comes, so the order of several changes does not matter.
+func (ln *Listener) unlockAndCall(changed bool) {
 	first := changed && !ln.called
 	ln.called = ln.called || changed
 	ln.mu.Unlock()
@@ -244,8 +245,8 @@ func (ln *Listener) unlockCall(changed bool) {
 	}
 }
 
-// attend stops the ring or lets it go on, whichever is wanted by now. Loop only.
-func (s *listening) attend() {
+// serveCalls suspends or resumes accepting, as the listener's state says by now. Loop only.
+func (s *listening) serveCalls() {
 	ln := s.parent
 	ln.mu.Lock()
 	ln.called = false
@@ -262,7 +263,7 @@ func (s *listening) attend() {
 	s.warn(change())
 }
 
-// warn reports what nobody waits for.
+// warn logs an error that no caller waits for.
 func (s *listening) warn(err error) {
 	if ignoreClosed(err) != nil {
 		s.parent.net.config.Logger.Warn("netconn: listener", "address", s.parent.addr, "error", err)
@@ -301,7 +302,7 @@ func (ln *Listener) AcceptConn() (*Conn, error) {
 		ln.queue = ln.queue[1:]
 		resume := ln.suspended && len(ln.queue) <= ln.net.config.AcceptQueue/2
 		ln.suspended = ln.suspended && !resume
-		ln.unlockCall(resume)
+		ln.unlockAndCall(resume)
 		return c, nil
 	}
 }
@@ -347,7 +348,7 @@ func (ln *Listener) Close() error {
 	return nil
 }
 
-// end wakes everybody; the socket is closed by Close or by the loop's end.
+// end ends Accept calls; the socket is closed by Close or when the loop ends.
 func (ln *Listener) end() {
 	ln.mu.Lock()
 	left := ln.queue

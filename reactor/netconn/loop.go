@@ -29,7 +29,7 @@ type loop struct {
 
 	calls struct {
 		mu   sync.Mutex
-		list []caller // who wants the loop's attention
+		list []caller // endpoints for which the loop has something to do
 	}
 	answering []caller
 	answer    func() // l.answerCalls, bound once
@@ -48,14 +48,14 @@ type endpoint struct {
 
 // caller is a Conn or PacketConn with something for its loop to do.
 type caller interface {
-	attend()
+	serveCalls()
 }
 
-// newLoop is called on the loop's goroutine.
+// newLoop makes the loop's state. It is called on the loop's goroutine, before the first turn.
 func newLoop(n *Network, r *reactor.Loop) *loop {
 	l := &loop{net: n, self: sys.Goroutine(), reactor: r, poller: r.Poller(), layout: r.Poller().Pool().Layout()}
 	l.copyMost = l.layout.Stride(buffers.Small)
-	l.answer, l.yield = l.answerCalls, l.letRun
+	l.answer, l.yield = l.serveCallers, l.letRun
 	l.receive = l.packet
 	return l
 }
@@ -81,23 +81,24 @@ func (l *loop) forgetCalls() {
 	q.list = nil
 }
 
-func (l *loop) answerCalls() {
+// serveCallers serves all connections and sockets on the list. It is posted to the reactor by call.
+func (l *loop) serveCallers() {
 	q := &l.calls
 	q.mu.Lock()
 	q.list, l.answering = l.answering[:0], q.list
 	q.mu.Unlock()
 	for i, e := range l.answering {
 		l.answering[i] = nil
-		e.attend()
+		e.serveCalls()
 	}
 }
 
-// woke is called when the loop has woken a goroutine: at the end of the turn the loop lets it run.
+// noteWoken is called with woken true when the loop has woken a goroutine; at the end of the turn the loop lets it run.
 //
-// The runtime puts a goroutine that becomes runnable on the processor of the one that woke it, to run next there, and a loop that
-// spins, or sleeps in a system call, keeps that processor: the goroutine would wait until another one took it over, which
-// costs a thread's wake-up, or up to 10 ms where every processor has its loop. Loop only.
-func (l *loop) woke(woken bool) {
+// The Go runtime queues a goroutine that becomes runnable on the processor of the one that woke it. A loop that spins, or sleeps in a system
+// call, keeps that processor. The goroutine would wait until another processor takes it over, which costs the wake-up of a thread, or up to
+// 10 ms if every processor runs a loop. Loop only.
+func (l *loop) noteWoken(woken bool) {
 	if woken && !l.yielding {
 		l.yielding = true
 		_ = l.reactor.Post(l.yield) // cannot fail while the loop runs
@@ -109,8 +110,8 @@ func (l *loop) letRun() {
 	l.reactor.Yield()
 }
 
-// do runs f on the loop and waits for it, net.ErrClosed when the loop has ended. On the loop itself, which is where Control
-// runs its function, f is called at once: waiting would be for ever.
+// do runs f on the loop and returns its error; net.ErrClosed if the loop has ended. On the loop itself, where Control runs its function, f is
+// called at once, because waiting would never end.
 func (l *loop) do(f func() error) error {
 	if sys.Goroutine() == l.self {
 		return f()
@@ -137,8 +138,8 @@ func (l *loop) do(f func() error) error {
 	}
 }
 
-// turnOver waits until the loop has taken a whole turn, with a Poll in it, since the call.
-func (l *loop) turnOver() error {
+// waitTurn waits until the loop has taken a whole turn, with a Poll, since the call.
+func (l *loop) waitTurn() error {
 	done := make(chan struct{})
 	over := func() { close(done) }
 	err := l.reactor.Post(func() {
@@ -157,7 +158,7 @@ func (l *loop) turnOver() error {
 	}
 }
 
-// add gives e's socket a place in the table.
+// add enters a socket's endpoint into the table, at the index that becomes the socket's user data.
 func (l *loop) add(s *xtreme.Socket, e endpoint) {
 	n := len(l.unused)
 	if n == 0 {
@@ -171,9 +172,9 @@ func (l *loop) add(s *xtreme.Socket, e endpoint) {
 	s.SetUserData(slot)
 }
 
-// packet is every socket's receive callback: it sees packets inside Poll, also those of a socket that was suspended in the
-// meantime. As completions they would wait in the ring until the socket goes on, each in its buffer, and some dozens of
-// them on each of some dozens of slow connections are all the buffers there are.
+// packet is the receive callback of every socket: it receives packets inside Poll, even of a socket that was suspended meanwhile. As
+// completions such packets would stay in the ring's buffers until the socket is resumed; some dozens of them on each of some dozens of slow
+// connections are all buffers of the poller.
 func (l *loop) packet(s *ring.Socket, c *ring.Completion) ring.Verdict {
 	kept := false
 	switch e := l.find(s); {
@@ -192,7 +193,7 @@ func (l *loop) packet(s *ring.Socket, c *ring.Completion) ring.Verdict {
 	return ring.Drop
 }
 
-// find is what a socket belongs to; the zero endpoint for a connection that is new.
+// find returns the endpoint of a socket; the zero endpoint for a connection that was just accepted.
 func (l *loop) find(s *ring.Socket) endpoint {
 	if slot := s.UserData(); slot < uint64(len(l.table)) {
 		e := l.table[slot]
@@ -222,7 +223,7 @@ func (l *loop) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 	}
 }
 
-// forget ends an endpoint whose socket is no more.
+// forget frees the table's entry of a socket that was closed.
 func (l *loop) forget(slot uint64) {
 	e := &l.table[slot]
 	if e.listener != nil {
@@ -234,11 +235,11 @@ func (l *loop) forget(slot uint64) {
 }
 
 // Stop closes what is open when the network is closed. The listeners are closed already.
-func (l *loop) Stop(*reactor.Loop) { l.each() }
+func (l *loop) Stop(*reactor.Loop) { l.endAll() }
 
-// abandon ends what the loop could not close itself. The loop has ended; this goroutine has its place.
+// abandon ends the endpoints of a loop that has ended and could not close them itself. It runs in the place of the loop.
 func (l *loop) abandon() {
-	l.each()
+	l.endAll()
 	l.forgetCalls() // of those who called in time, and whose post was dropped after an error
 	for slot := range l.table {
 		if e := &l.table[slot]; e.listener != nil {
@@ -247,7 +248,8 @@ func (l *loop) abandon() {
 	}
 }
 
-func (l *loop) each() {
+// endAll ends all endpoints of the loop.
+func (l *loop) endAll() {
 	for i := range l.table {
 		switch e := &l.table[i]; {
 		case e.conn != nil:
@@ -260,15 +262,15 @@ func (l *loop) each() {
 	}
 }
 
-// lends reports whether a packet of a length is worth lending, and buffers are plenty: what one reader keeps must not be
-// missing to all others. A quarter of each class stays on the move, however many connections are slow.
-func (l *loop) lends(length int) bool {
+// mayLend reports whether a packet of a length should be lent to its reader instead of copied: it is long, and at least a quarter of the
+// poller's buffers of each class would stay free, so that slow readers do not use up the buffers of all connections.
+func (l *loop) mayLend(length int) bool {
 	pool := l.poller.Pool()
 	return length > l.copyMost && pool.Available(buffers.Small) >= l.layout.SmallCount/4 &&
 		pool.Available(buffers.Large) >= l.layout.LargeCount/4
 }
 
-// ignoreClosed is for calls on a socket that may have ended on its own.
+// ignoreClosed returns nil for an error that says that the socket is closed already.
 func ignoreClosed(err error) error {
 	if errors.Is(err, ring.ErrClosed) {
 		return nil

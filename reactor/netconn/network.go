@@ -99,7 +99,7 @@ func (n *Network) Shutdown(ctx context.Context) error {
 	return fmt.Errorf("netconn: %w", ctx.Err())
 }
 
-// pick chooses the loop of a connection that is dialled, in turn.
+// pick returns the loop for a connection that is dialled: each in turn.
 func (n *Network) pick() *loop {
 	if len(n.loops) == 1 {
 		return n.loops[0]

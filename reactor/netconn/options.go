@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
-// set changes the connection's socket on its loop and waits for it.
+// set changes an option of the connection's socket, on its loop, and waits for that.
 func (c *Conn) set(f func(*xtreme.Socket) error) error {
 	if err := c.onLoop(f); err != nil {
 		return c.fail("set", system("setsockopt", err))
@@ -16,6 +16,7 @@ func (c *Conn) set(f func(*xtreme.Socket) error) error {
 	return nil
 }
 
+// onLoop calls f with the connection's socket on its loop and waits for it; net.ErrClosed if the connection is closed.
 func (c *Conn) onLoop(f func(*xtreme.Socket) error) error {
 	c.mu.Lock()
 	closed := c.closed
@@ -53,11 +54,13 @@ func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 		if !k.Enable {
 			return s.SetKeepAlive(0, 0, 0)
 		}
-		return s.SetKeepAlive(seconds(k.Idle), seconds(k.Interval), probes(k.Count))
+		return s.SetKeepAlive(keepAliveSeconds(k.Idle), keepAliveSeconds(k.Interval), keepAliveProbes(k.Count))
 	})
 }
 
-func seconds(d time.Duration) time.Duration {
+// keepAliveSeconds returns a time of a net.KeepAliveConfig for the kernel: 0 means 15 s, as in package net, a negative time 0, which leaves
+// it to the kernel; others are rounded up to seconds.
+func keepAliveSeconds(d time.Duration) time.Duration {
 	switch {
 	case d == 0:
 		return 15 * time.Second
@@ -67,7 +70,9 @@ func seconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-func probes(n int) int {
+// keepAliveProbes returns the count of a net.KeepAliveConfig for the kernel: 0 means 9, as in package net, a negative number 0, which leaves
+// it to the kernel.
+func keepAliveProbes(n int) int {
 	switch {
 	case n == 0:
 		return 9

@@ -76,7 +76,7 @@ func (n *Network) ListenUDP(network, address string, c xtreme.UDPConfig) (*Packe
 	return p, nil
 }
 
-// listenPacket tells with an error the address it was about, if it came that far.
+// listenPacket opens a UDP socket. With an error it also returns the address that the error is about, if it is known.
 func (n *Network) listenPacket(network, address string, c xtreme.UDPConfig) (p *PacketConn, at net.Addr, err error) {
 	fam, err := family(network, "udp")
 	if err != nil {
@@ -88,7 +88,7 @@ func (n *Network) listenPacket(network, address string, c xtreme.UDPConfig) (p *
 		return nil, nil, err
 	}
 	for _, a := range all {
-		at = net.UDPAddrFromAddrPort(asAsked(a, address))
+		at = net.UDPAddrFromAddrPort(listenedAddr(a, address))
 		c := c
 		c.V6Only = c.V6Only || fam == "6" && a.Addr().IsUnspecified()
 		p, err = n.openUDP(network, a, c)
@@ -109,8 +109,9 @@ func (n *Network) connectUDP(network string, to netip.AddrPort, c xtreme.UDPConf
 	return p, nil
 }
 
+// openUDP opens a UDP socket on the next loop, for dialling and listening.
 func (n *Network) openUDP(network string, local netip.AddrPort, c xtreme.UDPConfig) (*PacketConn, error) {
-	if err := reserved(&c.SocketConfig, nil); err != nil {
+	if err := refuseReserved(&c.SocketConfig, nil); err != nil {
 		return nil, err
 	}
 	l := n.pick()
@@ -173,6 +174,7 @@ func (p *PacketConn) SetWriteDeadline(t time.Time) error {
 	return p.setDeadline(func() { p.out.set(t) })
 }
 
+// setDeadline calls set, which sets a deadline, with mu held; a closed socket is an error.
 func (p *PacketConn) setDeadline(set func()) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,6 +201,7 @@ func (p *PacketConn) SyscallConn() (syscall.RawConn, error) {
 	return &rawConn{p.fail, p.onLoop, nil}, nil
 }
 
+// set changes an option of the socket, on its loop, and waits for that.
 func (p *PacketConn) set(f func(*xtreme.Socket) error) error {
 	if err := p.onLoop(f); err != nil {
 		return p.fail("set", system("setsockopt", err))
@@ -206,6 +209,7 @@ func (p *PacketConn) set(f func(*xtreme.Socket) error) error {
 	return nil
 }
 
+// onLoop calls f with the socket on its loop and waits for it; net.ErrClosed if it is closed.
 func (p *PacketConn) onLoop(f func(*xtreme.Socket) error) error {
 	p.mu.Lock()
 	closed := p.closed
@@ -221,12 +225,12 @@ func (p *PacketConn) onLoop(f func(*xtreme.Socket) error) error {
 	})
 }
 
-// fail is an error of a call.
+// fail makes the *net.OpError that a call returns.
 func (p *PacketConn) fail(op string, cause error) error {
 	return errorOf(op, p.network, p.local, p.RemoteAddr(), cause)
 }
 
-// failTo is fail for a datagram with a destination of its own.
+// failTo is fail for a datagram that has a destination of its own.
 func (p *PacketConn) failTo(op string, to netip.AddrPort, cause error) error {
 	if p.connected || !to.IsValid() {
 		return p.fail(op, cause)
@@ -249,7 +253,7 @@ func (p *PacketConn) Close() error {
 	return nil
 }
 
-// end closes the socket for whatever reason, once.
+// end closes the socket, by its user or by the loop; only the first call has an effect. Waiting calls return.
 func (p *PacketConn) end() {
 	p.mu.Lock()
 	if p.closed {
@@ -262,28 +266,29 @@ func (p *PacketConn) end() {
 	p.out.wakeAll()
 	p.in.stop()
 	p.out.stop()
-	p.callUnlock()
+	p.unlockAndCall()
 	p.released.Store(true)
 	p.dropInHand()
 }
 
-// wants notes that the loop's attention is wanted and reports whether it must be called: once until it has come. With mu held.
-func (p *PacketConn) wants() bool {
+// needsLoop notes that the loop has something to do for the socket, and reports whether the caller must put it on the loop's list, which is
+// so once until the loop has served it. With mu held.
+func (p *PacketConn) needsLoop() bool {
 	first := !p.called
 	p.called = true
 	return first
 }
 
-// callUnlock unlocks mu and asks for the loop's attention.
-func (p *PacketConn) callUnlock() {
-	first := p.wants()
+// unlockAndCall unlocks mu and puts the socket on the loop's list.
+func (p *PacketConn) unlockAndCall() {
+	first := p.needsLoop()
 	p.mu.Unlock()
 	if first {
 		p.loop.call(p)
 	}
 }
 
-// handle takes a completion. Loop only.
+// handle handles a completion of the socket. Loop only.
 func (p *PacketConn) handle(e *xtreme.Completion) {
 	switch {
 	case e.Events.Has(xtreme.EventClosed):
@@ -292,13 +297,13 @@ func (p *PacketConn) handle(e *xtreme.Completion) {
 		p.dropUnsent()
 		return
 	case e.Events.Has(xtreme.EventErr):
-		p.tell(failure{err: e.Err})
+		p.keepError(failure{err: e.Err})
 	}
 	if e.Events.Has(xtreme.EventOut) {
 		p.mu.Lock()
 		p.stuck = false
 		p.mu.Unlock()
-		p.attend()
+		p.serveCalls()
 	}
 }
 
@@ -309,18 +314,18 @@ type failure struct {
 	to   netip.AddrPort // where the datagram was to go, of a socket without a peer
 }
 
-// tell keeps an error for the next call. Loop only.
-func (p *PacketConn) tell(f failure) {
+// keepError keeps an error, such as one of ICMP, for the next call. Loop only.
+func (p *PacketConn) keepError(f failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed.err == nil {
 		p.failed = f
 	}
-	p.loop.woke(p.in.wake())
+	p.loop.noteWoken(p.in.wake())
 }
 
-// tellNow is the error that was kept, for a call that stands for a system call. With mu held.
-func (p *PacketConn) tellNow(op, call string) error {
+// takeError returns the error that was kept, as an error of the system call that the present call stands for, and forgets it. With mu held.
+func (p *PacketConn) takeError(op, call string) error {
 	f := p.failed
 	p.failed = failure{}
 	if f.call != "" {
@@ -329,8 +334,8 @@ func (p *PacketConn) tellNow(op, call string) error {
 	return p.failTo(op, f.to, system(call, f.err))
 }
 
-// attend does what other goroutines have left for the loop. Loop only.
-func (p *PacketConn) attend() {
+// serveCalls does what other goroutines want done on the loop: send queued datagrams, read on, close. Loop only.
+func (p *PacketConn) serveCalls() {
 	p.mu.Lock()
 	p.called = false
 	if p.received.cost <= p.loop.net.config.ReceiveBuffer/2 {
@@ -353,7 +358,7 @@ func (p *PacketConn) attend() {
 			change = p.socket.Suspend
 		}
 		if err := change(); ignoreClosed(err) != nil {
-			p.tell(failure{err: err})
+			p.keepError(failure{err: err})
 		}
 	}
 	if closed {
@@ -365,10 +370,10 @@ func (p *PacketConn) attend() {
 	}
 }
 
-// dropUnsent forgets what the kernel has not taken. Loop only.
+// dropUnsent drops the datagrams that the kernel has not taken. Loop only.
 func (p *PacketConn) dropUnsent() {
 	for ; p.at < len(p.taken); p.at++ {
-		done(p.taken, p.at)
+		release(p.taken, p.at)
 	}
 	p.taken, p.at = nil, 0
 	p.mu.Lock()
@@ -376,7 +381,7 @@ func (p *PacketConn) dropUnsent() {
 	p.sending.drop()
 }
 
-// addrPort is an address given by the caller.
+// addrPort converts an address that the caller gave.
 func (p *PacketConn) addrPort(a net.Addr) (netip.AddrPort, error) {
 	u, ok := a.(*net.UDPAddr)
 	if !ok || u == nil {
@@ -392,7 +397,7 @@ func (p *PacketConn) addrPort(a net.Addr) (netip.AddrPort, error) {
 	return ip, nil
 }
 
-// target is where a socket of this family reaches an address: on one for both families 0.0.0.0 is [::].
+// target returns an address in the family of the socket: on one for both families 0.0.0.0 becomes [::].
 func (p *PacketConn) target(to netip.AddrPort) netip.AddrPort {
 	if !p.ipv4 && to.Addr().Unmap() == netip.IPv4Unspecified() {
 		return netip.AddrPortFrom(netip.IPv6Unspecified(), to.Port())
@@ -400,8 +405,8 @@ func (p *PacketConn) target(to netip.AddrPort) netip.AddrPort {
 	return to
 }
 
-// check looks at what would fail later, when nobody is there to be told.
-func (p *PacketConn) check(n int, to netip.AddrPort, call string) error {
+// checkSend returns the error with which sending a datagram would fail later on the loop, where no caller could receive it.
+func (p *PacketConn) checkSend(n int, to netip.AddrPort, call string) error {
 	ip := to.Addr().Unmap()
 	limit := 1<<16 - 1 - 8 // RFC 768: the length field counts the header, too
 	if p.ipv4 || ip.Is4() {

@@ -12,8 +12,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// receive takes a datagram from the ring, inside its Poll, and reports whether it keeps the buffer. What is copied rather than
-// lent is as for streams. Loop only.
+// receive takes a datagram inside the ring's Poll, and reports whether it keeps the packet's buffer. As for streams a short datagram is
+// copied, a long one lent. Loop only.
 func (p *PacketConn) receive(packet buffers.Packet, from netip.AddrPort) (kept bool) {
 	kept, call := p.receiveLocked(packet, from)
 	if call {
@@ -22,6 +22,8 @@ func (p *PacketConn) receive(packet buffers.Packet, from netip.AddrPort) (kept b
 	return kept
 }
 
+// receiveLocked is receive with mu held; call says that the socket must be put on the loop's list, to suspend reading because the queue is
+// full.
 func (p *PacketConn) receiveLocked(packet buffers.Packet, from netip.AddrPort) (kept, call bool) {
 	n := packet.Len()
 	p.mu.Lock()
@@ -29,7 +31,7 @@ func (p *PacketConn) receiveLocked(packet buffers.Packet, from netip.AddrPort) (
 	if p.closed {
 		return false, false
 	}
-	if !p.suspended && p.loop.lends(n) {
+	if !p.suspended && p.loop.mayLend(n) {
 		if l, err := packet.Lend(); err == nil {
 			p.received.lend(l, n, from)
 			kept = true
@@ -40,8 +42,8 @@ func (p *PacketConn) receiveLocked(packet buffers.Packet, from netip.AddrPort) (
 	}
 	suspend := p.received.cost > p.loop.net.config.ReceiveBuffer && !p.suspended
 	p.suspended = p.suspended || suspend
-	p.loop.woke(p.in.wake())
-	return kept, suspend && p.wants()
+	p.loop.noteWoken(p.in.wake())
+	return kept, suspend && p.needsLoop()
 }
 
 // Read reads one datagram; what b has no room for is lost. As with package net an empty b takes none, and does not wait;
@@ -77,7 +79,7 @@ func (p *PacketConn) ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error) 
 	return p.read(b, "recvfrom")
 }
 
-// read is a call that stands for a system call.
+// read reads one datagram; call is the system call that it stands for, for errors.
 func (p *PacketConn) read(b []byte, call string) (n int, from netip.AddrPort, err error) {
 	defer func() {
 		if p.released.Load() {
@@ -91,12 +93,12 @@ func (p *PacketConn) read(b []byte, call string) (n int, from netip.AddrPort, er
 	}
 	d := &p.inHand[p.handAt]
 	n, from = d.copyTo(b), d.peer
-	done(p.inHand, p.handAt)
+	release(p.inHand, p.handAt)
 	p.handAt++
 	return n, from, nil
 }
 
-// fetch waits until a datagram is in hand.
+// fetch waits until there is a datagram in inHand.
 func (p *PacketConn) fetch(call string) error {
 	wake, err := p.fetchLocked(call)
 	if wake {
@@ -105,6 +107,7 @@ func (p *PacketConn) fetch(call string) error {
 	return err
 }
 
+// fetchLocked is fetch with mu held; wake says that the socket must be put on the loop's list, to resume reading.
 func (p *PacketConn) fetchLocked(call string) (wake bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,18 +121,19 @@ func (p *PacketConn) fetchLocked(call string) (wake bool, err error) {
 			return false, nil
 		case len(p.received.list) > 0:
 			p.inHand, p.handAt = p.received.take(p.inHand), 0
-			return p.suspended && p.wants(), nil // a ring that was stopped because the queue was full may go on
+			return p.suspended && p.needsLoop(), nil // a ring that was stopped because the queue was full may go on
 		case p.failed.err != nil:
-			return false, p.tellNow("read", call)
+			return false, p.takeError("read", call)
 		}
 		p.in.wait()
 	}
 }
 
+// dropInHand releases the datagrams in inHand when the socket is closed, unless a reader is using them, who does it then.
 func (p *PacketConn) dropInHand() {
 	if p.reading.TryLock() {
 		for p.handAt < len(p.inHand) {
-			done(p.inHand, p.handAt)
+			release(p.inHand, p.handAt)
 			p.handAt++
 		}
 		p.inHand, p.handAt = nil, 0
@@ -163,7 +167,7 @@ func (p *PacketConn) WriteToUDPAddrPort(b []byte, to netip.AddrPort) (int, error
 	return p.write(b, to, "sendto")
 }
 
-// write is a call that stands for a system call.
+// write queues one datagram; call is the system call that it stands for, for errors.
 func (p *PacketConn) write(b []byte, to netip.AddrPort, call string) (int, error) {
 	wake, err := p.writeLocked(b, to, call)
 	if wake {
@@ -175,6 +179,7 @@ func (p *PacketConn) write(b []byte, to netip.AddrPort, call string) (int, error
 	return len(b), nil
 }
 
+// writeLocked is write with mu held: it waits until there is room; wake says that the socket must be put on the loop's list, to send.
 func (p *PacketConn) writeLocked(b []byte, to netip.AddrPort, call string) (wake bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,34 +190,34 @@ func (p *PacketConn) writeLocked(b []byte, to netip.AddrPort, call string) (wake
 		case p.out.expired():
 			return false, p.failTo("write", to, os.ErrDeadlineExceeded)
 		}
-		if err := p.check(len(b), to, call); err != nil {
+		if err := p.checkSend(len(b), to, call); err != nil {
 			return false, p.failTo("write", to, err)
 		}
 		if p.failed.err != nil {
-			return false, p.tellNow("write", call)
+			return false, p.takeError("write", call)
 		}
 		if p.sending.cost < p.loop.net.config.SendBuffer {
 			copy(p.sending.reserve(len(b), p.target(to)), b)
-			return !p.stuck && p.wants(), nil
+			return !p.stuck && p.needsLoop(), nil
 		}
 		p.out.wait()
 	}
 }
 
-// flush sends what was written until it came. What is written meanwhile has called the loop again: it goes in a turn of its own, so that
-// writers who keep up with the kernel do not hold the loop. Loop only.
+// flush sends the datagrams that were queued before the call. Later ones have put the socket on the loop's list again and are sent in another
+// turn, so that writers that are as fast as the kernel do not hold up the loop. Loop only.
 func (p *PacketConn) flush() {
 	if p.sendTaken(); p.at < len(p.taken) {
 		return
 	}
 	p.mu.Lock()
 	p.taken, p.at = p.sending.take(p.taken), 0
-	p.loop.woke(p.out.wakeAll())
+	p.loop.noteWoken(p.out.wakeAll())
 	p.mu.Unlock()
 	p.sendTaken()
 }
 
-// sendTaken sends of what was taken as much as the kernel has room for.
+// sendTaken sends datagrams of the batch that flush has taken, until the kernel has no room.
 func (p *PacketConn) sendTaken() {
 	for p.at < len(p.taken) {
 		d := &p.taken[p.at]
@@ -231,9 +236,9 @@ func (p *PacketConn) sendTaken() {
 			return
 		}
 		if err != nil {
-			p.tell(failure{err, call, d.peer})
+			p.keepError(failure{err, call, d.peer})
 		}
-		done(p.taken, p.at)
+		release(p.taken, p.at)
 		p.at++
 	}
 }

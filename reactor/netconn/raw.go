@@ -85,34 +85,35 @@ type arrivals struct {
 	err    error
 }
 
-// rawRead calls f with descriptors that read like the connection until f is content. It has the turn to read.
+// rawRead calls f with stand-in descriptors, which read like the connection, until f returns true. The caller has the turn to read.
 func (c *Conn) rawRead(f func(fd uintptr) (done bool)) error {
-	if err := c.takeTurn(); err != nil {
+	if err := c.acquireTurn(); err != nil {
 		return err
 	}
-	defer c.giveTurn()
+	defer c.releaseTurn()
 	for {
-		if err := c.rawFetch(); err != nil {
+		if err := c.awaitPending(); err != nil {
 			return err
 		}
-		seen, done, took, err := c.rawShow(f)
+		seen, done, took, err := c.showStandIn(f)
 		if err != nil || done {
 			return err
 		}
 		if took == 0 {
-			if err := c.rawWait(seen); err != nil {
+			if err := c.awaitArrival(seen); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// rawFetch waits, when nothing is here, for what the kernel or the ring has already.
-func (c *Conn) rawFetch() error {
+// awaitPending waits for data that the kernel or the ring has received already and that has not reached the connection, if the connection has
+// none.
+func (c *Conn) awaitPending() error {
 	if sys.Goroutine() == c.loop.self {
 		return nil // the loop would wait for itself
 	}
-	coming, err := c.rawComing()
+	coming, err := c.isDataComing()
 	if coming && err == nil {
 		if _, err = c.fetch(nil); err == io.EOF {
 			err = nil
@@ -121,24 +122,24 @@ func (c *Conn) rawFetch() error {
 	return err
 }
 
-// rawComing reports whether more is on its way to a connection of which nothing waits. A ring that is not epoll receives before its Poll:
-// what poll(2) does not show any more came in with the Poll of a whole turn.
-func (c *Conn) rawComing() (coming bool, err error) {
-	known, coming, err := c.rawPoll()
+// isDataComing reports whether data is on its way to a connection that has none. A ring other than epoll receives before its Poll: data that
+// poll(2) does not show any more is delivered by the Poll of the next whole turn.
+func (c *Conn) isDataComing() (coming bool, err error) {
+	known, coming, err := c.pollKernel()
 	if known || coming || err != nil {
 		return coming, err
 	}
-	if !c.rawAhead() {
+	if !c.receivesBeforePoll() {
 		return false, nil
 	}
-	return false, c.loop.turnOver()
+	return false, c.loop.waitTurn()
 }
 
-// rawAhead reports whether the ring receives before its Poll.
-func (c *Conn) rawAhead() bool { return c.path.Kind != string(conf.RingEpoll) }
+// receivesBeforePoll reports whether the ring receives data before its Poll, as all but epoll rings do.
+func (c *Conn) receivesBeforePoll() bool { return c.path.Kind != string(conf.RingEpoll) }
 
-// rawPoll asks the kernel. known: something waits here, or has ended, and nothing was asked.
-func (c *Conn) rawPoll() (known, coming bool, err error) {
+// pollKernel asks the kernel whether the socket has data. known means that it was not asked, because the connection has data or has ended.
+func (c *Conn) pollKernel() (known, coming bool, err error) {
 	c.mu.Lock()
 	switch {
 	case c.closed:
@@ -166,8 +167,8 @@ func (c *Conn) rawPoll() (known, coming bool, err error) {
 	return false, coming, err
 }
 
-// setWatch keeps a second descriptor of the socket, which tells any goroutine at the price of a system call what the kernel has. It
-// is closed when the connection is, before the socket's own: nothing of the socket's end waits for it.
+// setWatch stores a second descriptor of the socket, by which any goroutine can ask the kernel what it has. It is closed with the connection,
+// before the socket's own descriptor, so that the end of the socket does not wait for it.
 func (c *Conn) setWatch(fd int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +187,7 @@ func (c *Conn) dropWatch() {
 	}
 }
 
-// readable reports whether the kernel has bytes, the peer's end or an error for a reader. poll(2) takes none of it away.
+// readable reports whether the kernel has data, the peer's end or an error for a reader, without reading it.
 func readable(fd int) bool {
 	const found = unix.POLLIN | unix.POLLRDHUP | unix.POLLHUP
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
@@ -194,8 +195,8 @@ func readable(fd int) bool {
 	return err == nil && n == 1 && p[0].Revents&found != 0
 }
 
-// rawShow calls f with a stand-in for what waits, and takes from the connection what f took from the stand-in.
-func (c *Conn) rawShow(f func(fd uintptr) (done bool)) (seen arrivals, done bool, took int, err error) {
+// showStandIn calls f with a stand-in for the data that waits, and removes from the connection what f has read of it.
+func (c *Conn) showStandIn(f func(fd uintptr) (done bool)) (seen arrivals, done bool, took int, err error) {
 	seen, in, err := c.newStandIn()
 	if err != nil {
 		return seen, false, 0, err
@@ -227,6 +228,7 @@ var silent struct {
 	in   standIn
 }
 
+// close closes the stand-in's descriptors, unless it is the shared one.
 func (in standIn) close() {
 	if !in.shared {
 		_ = unix.Close(in.fd)
@@ -234,6 +236,7 @@ func (in standIn) close() {
 	}
 }
 
+// newPair makes a stand-in of two connected unix-domain sockets.
 func newPair() (standIn, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -242,7 +245,8 @@ func newPair() (standIn, error) {
 	return standIn{fd: pair[0], other: pair[1]}, nil
 }
 
-func silence() (in standIn, err error) {
+// emptyPair returns the stand-in without data that all connections share.
+func emptyPair() (in standIn, err error) {
 	silent.Lock()
 	defer silent.Unlock()
 	if !silent.made {
@@ -254,7 +258,7 @@ func silence() (in standIn, err error) {
 	return silent.in, nil
 }
 
-// newStandIn shows what waits now.
+// newStandIn makes a stand-in that has the data that waits now. seen says up to which arrival that is.
 func (c *Conn) newStandIn() (seen arrivals, in standIn, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +270,7 @@ func (c *Conn) newStandIn() (seen arrivals, in standIn, err error) {
 	case c.in.expired():
 		err = os.ErrDeadlineExceeded
 	case !waits && seen.err == nil:
-		in, err = silence()
+		in, err = emptyPair()
 	case !waits && seen.err != io.EOF:
 		err = seen.err
 	default:
@@ -288,7 +292,7 @@ func (c *Conn) newStandIn() (seen arrivals, in standIn, err error) {
 	return seen, in, err
 }
 
-// feed writes what is left of the segment, at most so many bytes, and reports whether that was all of it.
+// feed writes the rest of the segment, at most most bytes, to the descriptor fd, and reports whether that was all of it.
 func (g *segment) feed(fd, most int) (n int, whole bool) {
 	write := func(b []byte) bool {
 		k, _ := unix.Write(fd, b[:min(len(b), most-n)])
@@ -310,14 +314,14 @@ func (g *segment) feed(fd, most int) (n int, whole bool) {
 	return n, true
 }
 
-// skip drops n bytes that wait. The turn is held.
+// skip drops n bytes of received data. The caller has the turn to read.
 func (c *Conn) skip(n int) {
 	for n > 0 {
 		if _, err := c.fetch(nil); err != nil {
 			return // closed meanwhile
 		}
 		g := &c.inHand[c.handAt]
-		k, done := g.skipSome(n)
+		k, done := g.skipBytes(n)
 		n -= k
 		if done {
 			g.free()
@@ -326,8 +330,8 @@ func (c *Conn) skip(n int) {
 	}
 }
 
-// skipSome drops n bytes of the segment, or what is left of it, and reports whether that was all.
-func (g *segment) skipSome(n int) (k int, done bool) {
+// skipBytes drops n bytes of the segment, or all that is left of it, and reports whether nothing is left.
+func (g *segment) skipBytes(n int) (k int, done bool) {
 	if g.chunk != nil {
 		k = min(n, g.chunk.w-g.chunk.r)
 		g.chunk.r += k
@@ -338,8 +342,8 @@ func (g *segment) skipSome(n int) (k int, done bool) {
 	return k, g.skip == g.lent.Len()
 }
 
-// rawWait waits until something has come since.
-func (c *Conn) rawWait(seen arrivals) error {
+// awaitArrival waits until data arrives after seen.
+func (c *Conn) awaitArrival(seen arrivals) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {

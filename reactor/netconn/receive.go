@@ -27,6 +27,7 @@ type segment struct {
 	skip  int // bytes of lent that were read already
 }
 
+// free releases the memory of the segment.
 func (g *segment) free() {
 	if g.chunk != nil {
 		g.chunk.free()
@@ -50,7 +51,7 @@ type inbound struct {
 
 func (i *inbound) full(limit int) bool { return i.queued > limit }
 
-// drop forgets what waits.
+// drop releases all queued data.
 func (i *inbound) drop() {
 	for at := range i.queue {
 		i.queue[at].free()
@@ -58,8 +59,8 @@ func (i *inbound) drop() {
 	i.queue, i.queued = nil, 0
 }
 
-// direct copies what it can into the slice of a reader that waits, and reports how much that was.
-func (i *inbound) direct(p buffers.Packet) int {
+// copyToReader copies as much of a packet as fits to the slice of a Read that waits, and returns how much that was.
+func (i *inbound) copyToReader(p buffers.Packet) int {
 	if i.want == nil || len(i.queue) > 0 {
 		return 0
 	}
@@ -68,7 +69,7 @@ func (i *inbound) direct(p buffers.Packet) int {
 	return n
 }
 
-// copyIn queues the packet's bytes in heap memory.
+// copyIn appends a copy of the packet's bytes to the queue.
 func (i *inbound) copyIn(p buffers.Packet) {
 	left := p.Len()
 	i.queued += left
@@ -90,7 +91,7 @@ func (i *inbound) copyIn(p buffers.Packet) {
 	}
 }
 
-// receive takes a packet from the ring, inside its Poll, and reports whether it keeps the buffer. Loop only.
+// receive takes a packet inside the ring's Poll, and reports whether it keeps the packet's buffer. Loop only.
 func (c *Conn) receive(p buffers.Packet) (kept bool) {
 	kept, call := c.receiveLocked(p)
 	if call {
@@ -99,21 +100,23 @@ func (c *Conn) receive(p buffers.Packet) (kept bool) {
 	return kept
 }
 
+// receiveLocked is receive with mu held; call says that the connection must be put on the loop's list, to suspend reading because the queue
+// is full.
 func (c *Conn) receiveLocked(p buffers.Packet) (kept, call bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.in.shut {
 		return false, false
 	}
-	if n := c.in.direct(p); n > 0 {
-		c.loop.woke(c.in.wake())
+	if n := c.in.copyToReader(p); n > 0 {
+		c.loop.noteWoken(c.in.wake())
 		if n == p.Len() {
 			return false, false
 		}
 		_ = p.Pull(n) // it has one reference and more than n bytes
 	}
 	length := p.Len()
-	if !c.in.suspended && c.loop.lends(length) {
+	if !c.in.suspended && c.loop.mayLend(length) {
 		if l, err := p.Lend(); err == nil {
 			c.in.queue = append(c.in.queue, segment{lent: l})
 			c.in.queued += length
@@ -125,18 +128,18 @@ func (c *Conn) receiveLocked(p buffers.Packet) (kept, call bool) {
 	}
 	suspend := c.in.full(c.loop.net.config.ReceiveBuffer) && !c.in.suspended
 	c.in.suspended = c.in.suspended || suspend
-	c.loop.woke(c.in.wake())
-	return kept, suspend && c.wants() // attend stops the ring, outside of its Poll, if the reader has not come by then
+	c.loop.noteWoken(c.in.wake())
+	return kept, suspend && c.needsLoop() // attend stops the ring, outside of its Poll, if the reader has not come by then
 }
 
-// noMore tells readers that nothing comes after what waits. Loop only.
-func (c *Conn) noMore(cause error) {
+// endReading makes reads return cause after the data that is queued. Loop only.
+func (c *Conn) endReading(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.in.err == nil {
 		c.in.err = cause
 	}
-	c.loop.woke(c.in.wakeAll())
+	c.loop.noteWoken(c.in.wakeAll())
 }
 
 // Read reads what is there, and waits while nothing is. After the peer's last byte it is io.EOF. Of nothing it reads nothing,
@@ -148,10 +151,10 @@ func (c *Conn) Read(b []byte) (int, error) {
 		}
 		return 0, nil
 	}
-	if err := c.takeTurn(); err != nil {
+	if err := c.acquireTurn(); err != nil {
 		return 0, c.fail("read", err)
 	}
-	defer c.giveTurn()
+	defer c.releaseTurn()
 	n, err := c.fetch(b)
 	if err != nil {
 		return n, c.fail("read", err)
@@ -171,7 +174,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// fetch waits until there is something in hand, or until the loop has put something into b; without b only the former.
+// fetch waits until there is data in inHand, or the loop has copied data to b and returns how much. With a nil b it waits for the former
+// only.
 func (c *Conn) fetch(b []byte) (n int, err error) {
 	n, call, err := c.fetchLocked(b)
 	if call {
@@ -180,6 +184,7 @@ func (c *Conn) fetch(b []byte) (n int, err error) {
 	return n, err
 }
 
+// fetchLocked is fetch with mu held; call says that the connection must be put on the loop's list, to resume reading.
 func (c *Conn) fetchLocked(b []byte) (n int, call bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +199,7 @@ func (c *Conn) fetchLocked(b []byte) (n int, call bool, err error) {
 		case len(c.in.queue) > 0:
 			c.in.queue, c.inHand, c.handAt = c.inHand[:0], c.in.queue, 0
 			c.in.queued = 0
-			return 0, c.in.suspended && c.wants(), nil // a ring that was stopped because the queue was full may go on
+			return 0, c.in.suspended && c.needsLoop(), nil // a ring that was stopped because the queue was full may go on
 		case c.in.err != nil:
 			return 0, false, c.in.err
 		}
@@ -239,13 +244,14 @@ func (g *segment) copyTo(b []byte) (n int, done bool) {
 // (see Config; with large messages it is). It is what io.Copy uses. A Read at the same time waits until it has ended, its
 // own deadline has passed or the connection is closed.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) {
-	if err := c.takeTurn(); err != nil {
+	if err := c.acquireTurn(); err != nil {
 		return 0, c.fail("writeto", c.fail("read", err))
 	}
-	defer c.giveTurn()
+	defer c.releaseTurn()
 	return c.writeTo(w)
 }
 
+// writeTo is WriteTo for a caller that has the turn to read.
 func (c *Conn) writeTo(w io.Writer) (total int64, err error) {
 	for {
 		if _, err := c.fetch(nil); err == io.EOF {
@@ -266,6 +272,7 @@ func (c *Conn) writeTo(w io.Writer) (total int64, err error) {
 	}
 }
 
+// writeTo writes what is left of the segment to w.
 func (g *segment) writeTo(w io.Writer) (total int64, err error) {
 	if g.chunk != nil {
 		n, err := writeAll(w, g.chunk.bytes())
@@ -289,7 +296,7 @@ func (g *segment) writeTo(w io.Writer) (total int64, err error) {
 	return total, nil
 }
 
-// writeAll is w.Write for writers that break the rules of io.Writer, too.
+// writeAll calls w.Write, and returns an error also for a writer that violates the rules of io.Writer.
 func writeAll(w io.Writer, b []byte) (int, error) {
 	n, err := w.Write(b)
 	n = max(0, min(n, len(b)))

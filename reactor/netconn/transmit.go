@@ -31,17 +31,17 @@ type outbound struct {
 	drained chan struct{} // of who waits for an empty queue; closed when it is; nil: nobody does
 }
 
-// drop forgets what waits.
+// drop drops all queued data.
 func (o *outbound) drop() {
 	for _, k := range o.chunks {
 		k.free()
 	}
 	o.chunks, o.queued = nil, 0
-	o.tellDrained()
+	o.endDrainWait()
 }
 
-// tellDrained ends the waiting for an empty queue.
-func (o *outbound) tellDrained() {
+// endDrainWait ends the waiting of Close and CloseWrite for an empty queue.
+func (o *outbound) endDrainWait() {
 	if o.drained != nil {
 		close(o.drained)
 		o.drained = nil
@@ -52,7 +52,7 @@ func (o *outbound) tellDrained() {
 // ones are copied before, into chunks of their own.
 const smallWrite = smallChunk
 
-// addSmall copies b behind what waits.
+// addSmall appends a copy of b to the queue.
 func (o *outbound) addSmall(b []byte) {
 	o.queued += len(b)
 	for len(b) > 0 {
@@ -69,13 +69,13 @@ func (o *outbound) addSmall(b []byte) {
 	}
 }
 
-// addChunk puts a chunk behind what waits.
+// addChunk appends a chunk to the queue, which owns it from now on.
 func (o *outbound) addChunk(k *chunk) {
 	o.chunks = append(o.chunks, k)
 	o.queued += k.w
 }
 
-// sent takes n bytes from the front.
+// sent removes n bytes that were sent from the front of the queue.
 func (o *outbound) sent(n int) {
 	o.queued -= n
 	done := 0
@@ -93,7 +93,7 @@ func (o *outbound) sent(n int) {
 	clear(o.chunks[left:])
 	o.chunks = o.chunks[:left]
 	if o.queued == 0 {
-		o.tellDrained()
+		o.endDrainWait()
 	}
 }
 
@@ -109,7 +109,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 		if large > 0 {
 			k := newChunk(largeChunk)
 			large = k.add(b[n : n+large])
-			if err = c.put(k); err == nil {
+			if err = c.queueChunk(k); err == nil {
 				n += large
 			}
 		}
@@ -122,8 +122,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 }
 
-// begin waits until something of b may be queued. A small piece it queues; of more it returns how much may follow in a chunk
-// of its own. writing is held.
+// begin waits until something of b may be queued. It queues a small piece itself (small); of a larger one it returns how much may follow in a
+// chunk (large). The caller holds writing.
 func (c *Conn) begin(b []byte) (small, large int, err error) {
 	small, large, call, err := c.beginLocked(b)
 	if call {
@@ -132,6 +132,7 @@ func (c *Conn) begin(b []byte) (small, large int, err error) {
 	return small, large, err
 }
 
+// beginLocked is begin with mu held; call says that the connection must be put on the loop's list, to send.
 func (c *Conn) beginLocked(b []byte) (small, large int, call bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,8 +148,8 @@ func (c *Conn) beginLocked(b []byte) (small, large int, call bool, err error) {
 	return k, 0, c.wantsSending(), nil
 }
 
-// room waits until something of want bytes may be queued and returns how much: at least 1, and what there is if want is 0,
-// which can be less than nothing, because ReadFrom's last chunk goes in whole. With mu held.
+// room waits until something of want bytes may be queued, and returns how much. With want 0 it returns the room without waiting, which is
+// negative if ReadFrom's last chunk exceeded the limit. With mu held.
 func (c *Conn) room(want int) (int, error) {
 	limit := c.loop.net.config.SendBuffer
 	for {
@@ -164,7 +165,7 @@ func (c *Conn) room(want int) (int, error) {
 	}
 }
 
-// cannotWrite is why nothing can be written now. With mu held.
+// cannotWrite returns the error with which writing fails now, or nil. With mu held.
 func (c *Conn) cannotWrite() error {
 	switch {
 	case c.closed:
@@ -179,9 +180,9 @@ func (c *Conn) cannotWrite() error {
 	return nil
 }
 
-// put queues a chunk that there was room for; on an error it is freed. writing is held.
-func (c *Conn) put(k *chunk) error {
-	call, err := c.putLocked(k)
+// queueChunk queues a chunk for which begin has found room. On an error the chunk is freed. The caller holds writing.
+func (c *Conn) queueChunk(k *chunk) error {
+	call, err := c.queueChunkLocked(k)
 	switch {
 	case err != nil:
 		k.free()
@@ -191,7 +192,8 @@ func (c *Conn) put(k *chunk) error {
 	return err
 }
 
-func (c *Conn) putLocked(k *chunk) (call bool, err error) {
+// queueChunkLocked is queueChunk with mu held; call says that the connection must be put on the loop's list.
+func (c *Conn) queueChunkLocked(k *chunk) (call bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.cannotWrite(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -202,7 +204,7 @@ func (c *Conn) putLocked(k *chunk) (call bool, err error) {
 }
 
 // wantsSending notes that something was queued and reports whether the loop must be called for it. With mu held.
-func (c *Conn) wantsSending() bool { return !c.out.stuck && c.wants() }
+func (c *Conn) wantsSending() bool { return !c.out.stuck && c.needsLoop() }
 
 // ReadFrom sends what it reads from r until r's end, and reads it straight into the memory it is sent from; io.Copy uses
 // it. While r has nothing, other writes go on. It looks before each read of r whether it can write: what it has read when
@@ -222,7 +224,7 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 		k.w = n
 		if n == 0 {
 			k.free()
-		} else if sendErr := c.send(k); sendErr != nil {
+		} else if sendErr := c.queueFilled(k); sendErr != nil {
 			return total, c.fail("readfrom", c.fail("write", sendErr))
 		}
 		total += int64(n)
@@ -235,12 +237,12 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	}
 }
 
-// send queues a chunk that is filled, when there is room. Little of it is copied behind what waits instead: a reader that
-// gives a few bytes at a time must not take a chunk for each.
-func (c *Conn) send(k *chunk) error {
+// queueFilled queues a chunk that ReadFrom has filled, when there is room. A short one is copied behind the queued data instead, so that a
+// reader that returns a few bytes at a time does not use a chunk for each.
+func (c *Conn) queueFilled(k *chunk) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	kept, call, err := c.sendLocked(k)
+	kept, call, err := c.queueFilledLocked(k)
 	if !kept {
 		k.free()
 	}
@@ -250,7 +252,9 @@ func (c *Conn) send(k *chunk) error {
 	return err
 }
 
-func (c *Conn) sendLocked(k *chunk) (kept, call bool, err error) {
+// queueFilledLocked is queueFilled with mu held. kept says that the queue owns the chunk, call that the connection must be put on the loop's
+// list.
+func (c *Conn) queueFilledLocked(k *chunk) (kept, call bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := c.room(k.w); err != nil {
@@ -264,15 +268,15 @@ func (c *Conn) sendLocked(k *chunk) (kept, call bool, err error) {
 	return kept, c.wantsSending(), nil
 }
 
-// writable is why nothing can be written now.
+// writable returns the error with which writing fails now, or nil.
 func (c *Conn) writable() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cannotWrite()
 }
 
-// flush sends what was written until it came. What is written meanwhile has called the loop again: it goes in a turn of its own, so that
-// a writer who keeps up with the kernel does not hold the loop. Loop only.
+// flush sends the data that was queued before the call. Later data has put the connection on the loop's list again and is sent in another
+// turn, so that a writer that is as fast as the kernel does not hold up the loop. Loop only.
 func (c *Conn) flush() {
 	l, left := c.loop, -1
 	for left != 0 && !c.blocked && !c.gone && c.dialled == nil {
@@ -302,31 +306,31 @@ func (c *Conn) flush() {
 		c.out.stuck = errors.Is(err, ring.ErrWouldBlock)
 		c.blocked = c.out.stuck
 		if c.out.queued <= l.net.config.SendBuffer/2 {
-			l.woke(c.out.wake())
+			l.noteWoken(c.out.wake())
 		}
 		c.mu.Unlock()
 		if err != nil && !c.blocked {
-			c.noWrites(system("write", err))
+			c.endWriting(system("write", err))
 			return
 		}
 	}
 }
 
-// noWrites tells writers that nothing can be sent any more. Loop only.
-func (c *Conn) noWrites(cause error) {
+// endWriting makes writes return cause, because nothing can be sent any more. Loop only.
+func (c *Conn) endWriting(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.out.err == nil {
 		c.out.err = cause
 	}
 	c.out.drop()
-	c.loop.woke(c.out.wakeAll())
+	c.loop.noteWoken(c.out.wakeAll())
 }
 
-// handOver waits until the kernel has what was written, as package net's Write would have, so that it reaches the peer even if the
-// process ends. It waits until the write deadline, for Config.CloseTimeout at most. It does not wait for a connection that is being reset, nor
-// after a Write that failed or beside one that has not returned and fails now: their callers know that the stream was cut.
-func (c *Conn) handOver() {
+// waitSent waits for Close and CloseWrite until the kernel has all queued data, so that it reaches the peer even if the process ends. It
+// waits until the write deadline, and for Config.CloseTimeout at most. It does not wait if the connection is being reset, nor after a Write
+// that failed, or beside one that has not returned and now fails: their callers know that the stream was cut.
+func (c *Conn) waitSent() {
 	if sys.Goroutine() == c.loop.self || !c.writing.TryLock() {
 		return
 	}

@@ -11,8 +11,8 @@ import (
 // their deadline and Close all the same. They wait at a gate, which is made when it is needed: most connections have one
 // reader.
 
-// takeTurn waits for the turn to read.
-func (c *Conn) takeTurn() error {
+// acquireTurn waits until no other reader reads.
+func (c *Conn) acquireTurn() error {
 	if c.reading.TryLock() {
 		return nil
 	}
@@ -38,14 +38,15 @@ func (c *Conn) takeTurn() error {
 	return nil
 }
 
-// giveTurn ends a turn, and gives back what was in hand if the connection was closed in the meantime.
-func (c *Conn) giveTurn() {
+// releaseTurn ends a reader's turn. If the connection was closed meanwhile, it releases the data in inHand.
+func (c *Conn) releaseTurn() {
 	c.unlockTurn()
 	if c.released.Load() {
 		c.tryEmptyHand()
 	}
 }
 
+// unlockTurn unlocks reading and wakes the next reader that waits for its turn.
 func (c *Conn) unlockTurn() {
 	c.reading.Unlock()
 	if c.queuing.Load() > 0 {
@@ -57,8 +58,8 @@ func (c *Conn) unlockTurn() {
 	}
 }
 
-// tryEmptyHand gives back what a reader had begun on: at once when nobody reads, otherwise the reader does it when it is
-// done, if the connection is closed. released was set before, so one of the two sees the other.
+// tryEmptyHand releases the data in inHand when the connection is closed: at once if nobody reads, else the reader does it in releaseTurn.
+// released was set before, so one of the two sees the other.
 func (c *Conn) tryEmptyHand() {
 	if c.reading.TryLock() {
 		c.emptyHand()
@@ -66,7 +67,7 @@ func (c *Conn) tryEmptyHand() {
 	}
 }
 
-// emptyHand is called by whose turn it is.
+// emptyHand releases the data in inHand. The caller has the turn to read.
 func (c *Conn) emptyHand() {
 	for c.handAt < len(c.inHand) {
 		c.inHand[c.handAt].free()
