@@ -2,8 +2,9 @@ package simnet
 
 import "fmt"
 
-// Audit checks the books: each line's frames have arrived, are lost for a cause or are on their way; each switch has sent on what it
-// got; each card has handed over, lost or kept what came; each pool's buffers are all somewhere. Run does it at its end.
+// Audit checks that nothing was lost without a count: each line's frames have arrived, are lost for a cause or are on their way; each switch
+// has sent on what it received; each card has delivered, lost or kept what arrived; each pool's buffers are all in a known state. Run does it
+// at its end.
 func (w *World) Audit() error {
 	flying := map[*Line]uint64{}
 	places := map[*frame]int32{} // where a frame is, as often as it is there

@@ -32,7 +32,7 @@ func (w *World) Connect(a, b Plug) (*Cable, error) {
 	if a == b {
 		return nil, fmt.Errorf("simnet: connect %s with itself", a.label())
 	}
-	c := &Cable{AB: w.line(a, b), BA: w.line(b, a)}
+	c := &Cable{AB: w.newLine(a, b), BA: w.newLine(b, a)}
 	for _, x := range []struct {
 		from Plug
 		out  *Line
@@ -52,7 +52,8 @@ func (w *World) Connect(a, b Plug) (*Cable, error) {
 	return c, nil
 }
 
-func (w *World) line(a, b Plug) *Line {
+// newLine makes the line from plug a to plug b, with a name of its own: a second one between the same plugs gets a number.
+func (w *World) newLine(a, b Plug) *Line {
 	name := a.label() + ">" + b.label()
 	for n := 2; w.lineNames[name]; n++ {
 		name = fmt.Sprintf("%s>%s/%d", a.label(), b.label(), n)

@@ -28,6 +28,7 @@ func (w *World) Capture(out io.Writer) error {
 	return w.pcapErr
 }
 
+// addTaps adds the two interfaces of a line to the capture file, if there is one: frames that were sent, and frames that arrived.
 func (w *World) addTaps(l *Line) {
 	if w.pcap == nil {
 		return
@@ -41,7 +42,8 @@ func (w *World) addTaps(l *Line) {
 	}
 }
 
-func (w *World) tap(id int, b []byte) {
+// writeTap writes a frame to the capture file as one of interface id, at the present virtual time.
+func (w *World) writeTap(id int, b []byte) {
 	if w.pcap == nil {
 		return
 	}

@@ -15,7 +15,8 @@ func (c cardClock) Compare() (card, system int64, err error) {
 
 func (cardClock) Close() error { return nil }
 
-// card is the host's ring.SetConfig.Card: the interfaces of the machine that the world runs on are none of its.
+// card returns an error for the clock of a network card (ring.SetConfig.Card): a host has none, and the cards of the real machine are not its
+// own.
 func (h *Host) card(index int) (ring.CardClock, error) {
 	if index < 1 || index > len(h.nics) {
 		return nil, fmt.Errorf("simnet: host %s: interface %d of %d has no clock", h.name, index, len(h.nics))

@@ -31,6 +31,8 @@ type agenda struct {
 	seq  uint64
 }
 
+// push adds an event to the heap of events, which has four children a node and is ordered by time, then by the order in which events were
+// added.
 func (a *agenda) push(e event) {
 	a.seq++
 	e.seq = a.seq
@@ -47,6 +49,7 @@ func (a *agenda) push(e event) {
 	a.list[i] = e
 }
 
+// pop removes and returns the earliest event.
 func (a *agenda) pop() event {
 	first := a.list[0]
 	n := len(a.list) - 1

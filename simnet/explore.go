@@ -49,10 +49,10 @@ func (f *Failure[Op]) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the error of the run.
+// Unwrap returns the error of the run.
 func (f *Failure[Op]) Unwrap() error { return f.Err }
 
-// Search runs the trial and returns the failure with the lowest seed among those that were looked at, made smaller, or nil; and how many
+// Search runs the trial for its seeds. It returns the failure with the lowest seed, with its operations made fewer, or nil; and how many
 // seeds were run.
 func (tr Trial[Op]) Search() (*Failure[Op], int) {
 	if tr.First == 0 {
@@ -81,7 +81,7 @@ func (tr Trial[Op]) Search() (*Failure[Op], int) {
 				next++
 				ran++
 				mu.Unlock()
-				if f := tr.try(seed); f != nil {
+				if f := tr.trySeed(seed); f != nil {
 					mu.Lock()
 					if worst == nil || f.Seed < worst.Seed {
 						worst = f
@@ -98,17 +98,17 @@ func (tr Trial[Op]) Search() (*Failure[Op], int) {
 	return worst, ran
 }
 
-// try runs one seed.
-func (tr Trial[Op]) try(seed uint64) *Failure[Op] {
-	ops := tr.Generate(seed, stream(seed, "operations"))
-	if err := tr.once(seed, ops); err != nil {
+// trySeed runs one seed and returns its failure, made smaller, or nil.
+func (tr Trial[Op]) trySeed(seed uint64) *Failure[Op] {
+	ops := tr.Generate(seed, randomStream(seed, "operations"))
+	if err := tr.runOnce(seed, ops); err != nil {
 		return &Failure[Op]{Seed: seed, Err: err, Ops: ops, From: len(ops)}
 	}
 	return nil
 }
 
-// once is one run, or two that must be the same.
-func (tr Trial[Op]) once(seed uint64, ops []Op) error {
+// runOnce runs the operations with a seed: once, or, if the trial asks for that, twice, with an error if the traces differ.
+func (tr Trial[Op]) runOnce(seed uint64, ops []Op) error {
 	first, err := tr.Run(seed, ops)
 	if err != nil || tr.Once {
 		return err
@@ -123,13 +123,14 @@ func (tr Trial[Op]) once(seed uint64, ops []Op) error {
 	return nil
 }
 
+// shrink removes operations from a failure as long as it still fails, with at most Shrinks runs.
 func (tr Trial[Op]) shrink(f *Failure[Op]) {
 	limit := tr.Shrinks
 	if limit == 0 {
 		limit = 400
 	}
 	f.Ops = Shrink(f.Ops, func(ops []Op) bool {
-		err := tr.once(f.Seed, ops)
+		err := tr.runOnce(f.Seed, ops)
 		if err != nil {
 			f.Err = err
 		}

@@ -41,7 +41,7 @@ func (k Kind) String() string {
 	return strings.Join(list, ",")
 }
 
-// kindOf looks at a frame as its sender made it.
+// kindOf classifies a frame as its sender made it.
 func kindOf(b []byte) Kind {
 	const proto, target = 23, 30 // offsets in a frame without a tag
 	switch {
@@ -68,6 +68,7 @@ func kindOf(b []byte) Kind {
 	return Other
 }
 
+// kindOfTCP classifies a frame that has a TCP segment, by its flags and whether it has data.
 func kindOfTCP(b []byte) Kind {
 	_, _, segment, d := wire.ParseIPv4(b[14:])
 	if d != wire.Accept {
@@ -104,8 +105,8 @@ const (
 	cut   int32 = -2
 )
 
-// fresh is a frame of n bytes with one reference.
-func (w *World) fresh(n int) *frame {
+// newFrame returns a frame of n bytes with one reference.
+func (w *World) newFrame(n int) *frame {
 	w.alive++
 	if k := len(w.spare); k > 0 {
 		f := w.spare[k-1]
@@ -119,22 +120,22 @@ func (w *World) fresh(n int) *frame {
 	return &frame{b: make([]byte, n, max(n, 256)), refs: 1, spoiled: whole}
 }
 
-// drop gives one reference back.
-func (w *World) drop(f *frame) {
+// releaseFrame drops one reference to a frame, whose memory is used again after the last.
+func (w *World) releaseFrame(f *frame) {
 	if f.refs--; f.refs == 0 {
 		w.alive--
 		w.spare = append(w.spare, f)
 	}
 }
 
-// own is the frame, or a copy of it if others share it, for changes.
-func (w *World) own(f *frame) *frame {
+// unshared returns a frame that may be changed: f itself, or a copy if others have references to it.
+func (w *World) unshared(f *frame) *frame {
 	if f.refs == 1 {
 		return f
 	}
-	c := w.fresh(len(f.b))
+	c := w.newFrame(len(f.b))
 	copy(c.b, f.b)
 	c.kind, c.spoiled = f.kind, f.spoiled
-	w.drop(f)
+	w.releaseFrame(f)
 	return c
 }

@@ -94,7 +94,7 @@ func (o op) String() string {
 }
 
 // hostsOf is how many hosts the world of a seed has.
-func hostsOf(seed uint64) int { return 3 + int(stream(seed, "topology").Uint64()%3) }
+func hostsOf(seed uint64) int { return 3 + int(randomStream(seed, "topology").Uint64()%3) }
 
 func addrOf(host int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(host + 1)}) }
 

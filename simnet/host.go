@@ -27,25 +27,25 @@ type poller interface {
 
 // Host is a machine with the production stack: a ring.Set with one ring, driven by ring/offload. It belongs to its world's goroutine.
 type Host struct {
-	world   *World
-	name    string
-	number  int
-	config  HostConfig
-	pool    *buffers.DriverPool
-	space   *offload.MemoryHost
-	facts   host.Facts
-	set     *ring.Set
-	ring    *ring.Ring
-	poller  poller
-	nics    []*NIC
-	handler func(*ring.Completion)
-	dst     []ring.Completion
-	kernel  *Kernel    // nil for a machine without one
-	queues  []int      // of its interfaces that the ring serves
-	shadows *readyList // of the kernel, which the ring's driver looks at
-	due     int64      // when the next turn is
-	resume  int64      // of a pause
-	turns   uint64
+	world      *World
+	name       string
+	number     int
+	config     HostConfig
+	pool       *buffers.DriverPool
+	memoryHost *offload.MemoryHost
+	facts      host.Facts
+	set        *ring.Set
+	ring       *ring.Ring
+	poller     poller
+	nics       []*NIC
+	handler    func(*ring.Completion)
+	dst        []ring.Completion
+	kernel     *Kernel    // nil for a machine without one
+	queues     []int      // of its interfaces that the ring serves
+	shadows    *readyList // of the kernel, which the ring's driver looks at
+	due        int64      // when the next turn is
+	resume     int64      // of a pause
+	turns      uint64
 }
 
 // Host adds a host.
@@ -59,7 +59,7 @@ func (w *World) Host(name string, c HostConfig) (*Host, error) {
 		}
 	}
 	h := &Host{world: w, name: name, number: len(w.hosts) + 1, config: c, due: never, dst: make([]ring.Completion, c.Batch)}
-	if err := h.build(w.Rand("host " + name)); err != nil {
+	if err := h.makeStack(w.Rand("host " + name)); err != nil {
 		for _, n := range h.nics {
 			_ = n.Close() // what the driver has closed already says so
 		}
@@ -69,7 +69,8 @@ func (w *World) Host(name string, c HostConfig) (*Host, error) {
 	return h, nil
 }
 
-func (h *Host) build(random *rand.Rand) (err error) {
+// makeStack makes a host's pool, cards, tables and ring on links of its own. All its memory is of the Go heap.
+func (h *Host) makeStack(random *rand.Rand) (err error) {
 	c := &h.config
 	// Memory of the Go heap: no kernel and no card is to reach it, and it goes by itself.
 	if err := c.Layout.Validate(); err != nil {
@@ -81,7 +82,7 @@ func (h *Host) build(random *rand.Rand) (err error) {
 	var links []offload.Link
 	for i := range c.Addrs {
 		n := &NIC{host: h, index: i + 1, name: fmt.Sprintf("eth%d", i), mac: mac(h.number, i+1), mtu: c.MTU, rx: make([]arrived, c.Slots)}
-		if n.bell, err = sys.NewEventFD(); err != nil {
+		if n.eventfd, err = sys.NewEventFD(); err != nil {
 			return err
 		}
 		h.nics = append(h.nics, n)
@@ -91,11 +92,11 @@ func (h *Host) build(random *rand.Rand) (err error) {
 		}
 		links = append(links, offload.Link{Link: l, Index: n.index})
 	}
-	h.tables()
-	if h.space, err = offload.NewMemoryHost(h.facts, random.Uint64); err != nil {
+	h.makeTables()
+	if h.memoryHost, err = offload.NewMemoryHost(h.facts, random.Uint64); err != nil {
 		return err
 	}
-	return h.buildRing(offload.Config{Links: links, MemoryHost: h.space, Random: random.Uint64}, h.space)
+	return h.buildRing(offload.Config{Links: links, MemoryHost: h.memoryHost, Random: random.Uint64}, h.memoryHost)
 }
 
 // buildRing makes the host's ring.
@@ -105,11 +106,11 @@ func (h *Host) buildRing(oc offload.Config, below ring.Transport) (err error) {
 	oc.Clock = now
 	oc.Sleep = func(until clock.Time) {
 		if until != clock.Never {
-			h.wake(max(int64(until)-boot, w.now+1))
+			h.scheduleTurn(max(int64(until)-boot, w.now+1))
 		}
 	}
 	oc.Wall = func() int64 { return epoch + w.now }
-	oc.Woken = func() { h.wake(w.now) }
+	oc.Woken = func() { h.scheduleTurn(w.now) }
 	driver := offload.New(oc)
 	if c.driver != nil {
 		inner := driver
@@ -139,8 +140,8 @@ func (h *Host) buildRing(oc offload.Config, below ring.Transport) (err error) {
 // boot is what the hosts' clocks show when the world begins: a time of zero may mean none.
 const boot = int64(time.Hour)
 
-// tables are what a kernel would know of the host's interfaces.
-func (h *Host) tables() {
+// makeTables makes the tables of interfaces, addresses and routes that a kernel would have for the host's cards.
+func (h *Host) makeTables() {
 	var all host.Facts
 	for i, n := range h.nics {
 		f := offload.Facts(host.Link{Index: n.index, Name: n.name, Type: unix.ARPHRD_ETHER, MAC: wire.MAC(n.mac), MTU: n.mtu,
@@ -156,7 +157,7 @@ func (h *Host) tables() {
 func (h *Host) Name() string     { return h.name }
 func (h *Host) Addr() netip.Addr { return h.config.Addrs[0].Addr() }
 
-// NIC is the i-th card, to be connected.
+// NIC returns the i-th card, to be connected.
 func (h *Host) NIC(i int) *NIC { return h.nics[i] }
 
 // Set makes sockets that OpenUDP does not; Ring is what they share; Pool is their buffers. The world polls the ring: nobody else does.
@@ -180,17 +181,17 @@ func (h *Host) OpenUDP(local netip.AddrPort, c ring.Config) (*ring.Socket, error
 	return s, nil
 }
 
-// After runs f when d has passed, on behalf of the host: what it sends leaves at that very time. While the host stands still it waits.
+// After runs f when d has passed, in a turn of the host: what f sends leaves at that very time. While the host is paused f waits.
 func (h *Host) After(d time.Duration, f func()) {
 	w := h.world
 	w.push(event{at: w.now + max(int64(d), 0), kind: evCall, host: h, run: f})
 }
 
-// Pause makes the host stand still for so long: nothing is polled, nothing given to After runs, and received frames wait as far as the
-// cards have room. It is what a long handler, a garbage collection or a stopped process is to the network.
+// Pause stops the host for so long: it is not polled, functions of After do not run, and received frames wait as far as the cards have room.
+// That is how a long handler, a garbage collection or a stopped process looks to the network.
 func (h *Host) Pause(d time.Duration) {
 	h.resume = max(h.resume, h.world.now+int64(d))
-	h.wake(h.resume)
+	h.scheduleTurn(h.resume)
 }
 
 // SetMTU changes the MTU of an interface: longer packets are refused from now on. Cards receive longer ones nevertheless.
@@ -199,9 +200,9 @@ func (h *Host) SetMTU(nic, mtu int) error {
 		return fmt.Errorf("simnet: host %s: set MTU: interface %d of %d, MTU %d, must be 68 to 65535", h.name, nic, len(h.nics), mtu)
 	}
 	h.nics[nic].mtu = mtu
-	h.tables()
-	h.space.SetFacts(h.facts)
-	h.wake(h.world.now)
+	h.makeTables()
+	h.memoryHost.SetFacts(h.facts)
+	h.scheduleTurn(h.world.now)
 	return nil
 }
 
@@ -218,8 +219,8 @@ func (h *Host) Counter(name string) uint64 {
 // never is later than every event.
 const never = int64(1<<63 - 1)
 
-// wake makes sure that the host has a turn at that time or before.
-func (h *Host) wake(at int64) {
+// scheduleTurn makes the host take a turn at a time, or before.
+func (h *Host) scheduleTurn(at int64) {
 	if h.due <= at || h.world.closing {
 		return
 	}
@@ -230,12 +231,13 @@ func (h *Host) wake(at int64) {
 // turnLimit is how often a host may poll at one time before it is said to be going round in circles.
 const turnLimit = 10_000
 
-// turn polls the host until it would sleep.
+// turn polls the host's ring until it has nothing more to do, gives the completions to the handler, and schedules the next turn for the
+// ring's deadline.
 func (h *Host) turn() {
 	w := h.world
 	if w.now < h.resume {
 		h.due = never
-		h.wake(h.resume)
+		h.scheduleTurn(h.resume)
 		return
 	}
 	h.due = never
@@ -247,7 +249,7 @@ func (h *Host) turn() {
 			return
 		}
 		for i := range h.dst[:n] {
-			h.complete(&h.dst[i])
+			h.deliverCompletion(&h.dst[i])
 		}
 		if n == len(h.dst) {
 			continue
@@ -264,7 +266,8 @@ func (h *Host) turn() {
 	w.fail(fmt.Errorf("simnet: livelock: host %s has polled %d times at %v and still finds work", h.name, turnLimit, w.Now()))
 }
 
-func (h *Host) complete(c *ring.Completion) {
+// deliverCompletion notes a completion in the trace and gives it to the host's handler; without one it releases the packet.
+func (h *Host) deliverCompletion(c *ring.Completion) {
 	w := h.world
 	w.noteCompletion(h, c)
 	if w.watch != nil {

@@ -25,6 +25,7 @@ type HostConfig struct {
 	poller func(poller) poller
 }
 
+// complete checks the fields and sets those that are zero to their defaults.
 func (c *HostConfig) complete(name string) error {
 	bad := func(field, what string, args ...any) error {
 		return fmt.Errorf("simnet: host %s: %s %s", name, field, fmt.Sprintf(what, args...))

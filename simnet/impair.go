@@ -35,6 +35,7 @@ type Impairment struct {
 	Down bool // nothing gets through
 }
 
+// check returns an error that names the first value out of range.
 func (m *Impairment) check() error {
 	for _, p := range []struct {
 		name  string

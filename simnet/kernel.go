@@ -37,6 +37,7 @@ type KernelConfig struct {
 	notice func(what func()) (instead func()) // and what the mirror is told of
 }
 
+// complete checks the fields and sets those that are zero to their defaults.
 func (c *KernelConfig) complete(name string) error {
 	if len(c.Addrs) == 0 {
 		return fmt.Errorf("simnet: kernel %s: Addrs is empty", name)
@@ -61,6 +62,7 @@ func (c *KernelConfig) complete(name string) error {
 	return nil
 }
 
+// orDefault returns x, or otherwise if x is zero.
 func orDefault[T int | time.Duration](x, otherwise T) T {
 	if x == 0 {
 		return otherwise
@@ -148,7 +150,7 @@ func (w *World) Kernel(name string, c KernelConfig) (*Kernel, error) {
 		calls = c.calls(calls)
 	}
 	var err error
-	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Kick: k.kick,
+	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Kick: k.probeNeighbour,
 		Now: func() time.Time { return time.Unix(0, epoch+w.now) }})
 	if err != nil {
 		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)
@@ -169,7 +171,7 @@ func (k *Kernel) Name() string         { return k.name }
 func (k *Kernel) NIC(i int) *KernelNIC { return k.nics[i] }
 func (k *Kernel) Stats() KernelStats   { return k.stats }
 
-// after runs f at a later time, without a turn of any host.
+// after runs f at a later time. No host takes a turn for it.
 func (k *Kernel) after(d time.Duration, f func()) {
 	w := k.world
 	if !w.closing {
@@ -177,12 +179,12 @@ func (k *Kernel) after(d time.Duration, f func()) {
 	}
 }
 
-// draw is a part of a time, at least a microsecond.
-func (k *Kernel) draw(longest time.Duration) time.Duration {
+// randomPart returns a random time up to longest, at least a microsecond.
+func (k *Kernel) randomPart(longest time.Duration) time.Duration {
 	return time.Microsecond + time.Duration(k.random.Int64N(int64(longest)))
 }
 
-// facts are the tables.
+// facts returns the kernel's tables as the mirror reads them.
 func (k *Kernel) facts() (f host.Facts) {
 	for _, n := range k.nics {
 		if !n.present {
@@ -217,8 +219,8 @@ func (k *Kernel) facts() (f host.Facts) {
 	return f
 }
 
-// changed follows a change of the tables: the kernel's own at once, the mirror's later.
-func (k *Kernel) changed() {
+// onTablesChanged is called after a change of the tables: the kernel's own snapshot is made anew at once, the mirror is notified later.
+func (k *Kernel) onTablesChanged() {
 	k.changes++
 	k.snapshot = host.NewSnapshot(k.facts(), k.changes+1)
 	k.notify(func() {
@@ -228,24 +230,25 @@ func (k *Kernel) changed() {
 	})
 }
 
-// notify has the mirror read one more notification. They stay in order.
+// notify makes the mirror read one more notification of the kernel, after a delay. Notifications stay in order.
 func (k *Kernel) notify(f func()) {
 	if k.config.notice != nil {
 		f = k.config.notice(f)
 	}
-	at := max(k.mirrored, k.world.now+int64(k.draw(k.config.MirrorDelay)))
+	at := max(k.mirrored, k.world.now+int64(k.randomPart(k.config.MirrorDelay)))
 	k.mirrored = at
 	k.after(time.Duration(at-k.world.now), f)
 }
 
-// tick has the mirror speak for its neighbours once a second, and ages the kernel's own.
+// tick runs once a second: the mirror does what is due on its clock, and the kernel ages its neighbours.
 func (k *Kernel) tick() {
 	k.steps.Tick()
 	k.ageNeighbours()
 	k.after(time.Second, k.tick)
 }
 
-// background runs a job of a ring.
+// background runs a job that a ring does beside its polling after a delay, once. hasten runs it at once; with a configuration whose job
+// function returns true only hasten runs it.
 func (k *Kernel) background(work func()) (hasten func()) {
 	ended := false
 	run := func() {
@@ -254,34 +257,38 @@ func (k *Kernel) background(work func()) (hasten func()) {
 			work()
 		}
 	}
-	if d := k.draw(k.config.JobDelay); k.config.job == nil || !k.config.job() {
+	if d := k.randomPart(k.config.JobDelay); k.config.job == nil || !k.config.job() {
 		k.after(d, run)
 	}
 	return run
 }
 
-// repeated is what the exchange's watcher of other sockets runs by.
+// repeated is a job that runs again and again, such as the exchange's search for other programs' sockets: each step returns when the next is
+// due.
 type repeated struct {
-	kernel  *Kernel
-	step    func(nudged bool) time.Duration
-	number  int // of the step that is to come
-	resting bool
-	nudged  bool
-	stopped bool
+	kernel   *Kernel
+	step     func(nudged bool) time.Duration
+	number   int // of the step that is to come
+	sleeping bool
+	nudged   bool
+	stopped  bool
 }
 
 func (k *Kernel) repeat(step func(nudged bool) time.Duration) (nudge, stop func()) {
-	r := &repeated{kernel: k, step: step, resting: true}
-	return r.nudge, func() { r.stopped = true }
+	r := &repeated{kernel: k, step: step, sleeping: true}
+	return r.runSoon, func() { r.stopped = true }
 }
 
-func (r *repeated) nudge() {
-	if r.nudged = true; r.resting {
-		r.resting = false
+// runSoon makes the repeated job run its next step at once, if it is waiting for a call of this.
+func (r *repeated) runSoon() {
+	if r.nudged = true; r.sleeping {
+		r.sleeping = false
 		r.schedule(time.Microsecond, true)
 	}
 }
 
+// schedule runs the job's next step after d. The step returns when the next one is due; a negative time ends the job, and a very long one
+// lets it wait for runSoon.
 func (r *repeated) schedule(d time.Duration, nudged bool) {
 	r.number++
 	number := r.number
@@ -293,11 +300,11 @@ func (r *repeated) schedule(d time.Duration, nudged bool) {
 			r.nudged = false
 		}
 		wait := r.step(nudged)
-		switch r.resting = wait >= shadow.Nudgeable; {
+		switch r.sleeping = wait >= shadow.Nudgeable; {
 		case wait < 0:
 			r.stopped = true
-		case r.resting && r.nudged:
-			r.resting = false
+		case r.sleeping && r.nudged:
+			r.sleeping = false
 			r.schedule(time.Microsecond, true)
 		default:
 			r.schedule(wait, false)
@@ -305,7 +312,7 @@ func (r *repeated) schedule(d time.Duration, nudged bool) {
 	})
 }
 
-// close ends the machine, whose rings are closed, and finds what is left of them.
+// close ends the machine, whose rings are closed, and returns an error for claims, sockets or memberships that they have left.
 func (k *Kernel) close() error {
 	if err := k.exchange.Close(); err != nil {
 		return fmt.Errorf("simnet: kernel %s: %w", k.name, err)

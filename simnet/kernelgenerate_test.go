@@ -96,7 +96,7 @@ func (o kop) String() string {
 	return fmt.Sprintf("%9.3fs %s ring %d slot %d, eth%d, peer %d: %d, %v", o.at.Seconds(), kverbs[o.do], o.ring, o.slot, o.nic, o.peer, o.n, o.d)
 }
 
-func ringsOf(seed uint64) int { return 1 + int(stream(seed, "rings").Uint64()%2) }
+func ringsOf(seed uint64) int { return 1 + int(randomStream(seed, "rings").Uint64()%2) }
 
 // generateKernel draws the operations of a seed.
 func generateKernel(seed uint64, r *rand.Rand) (ops []kop) {

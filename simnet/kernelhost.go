@@ -22,7 +22,7 @@ func (k *Kernel) Host(name string, queues []int, c HostConfig) (*Host, error) {
 	h := &Host{world: w, name: name, number: len(w.hosts) + 1, config: c, due: never, dst: make([]ring.Completion, c.Batch), kernel: k,
 		queues: queues}
 	k.hosts = append(k.hosts, h)
-	if err := h.buildOn(k); err != nil {
+	if err := h.makeStackOn(k); err != nil {
 		k.hosts = k.hosts[:len(k.hosts)-1]
 		return nil, fmt.Errorf("simnet: host %s: %w", name, err)
 	}
@@ -30,7 +30,8 @@ func (k *Kernel) Host(name string, queues []int, c HostConfig) (*Host, error) {
 	return h, nil
 }
 
-func (h *Host) buildOn(k *Kernel) (err error) {
+// makeStackOn makes a host's pool and ring on a machine with a kernel, whose interfaces it shares with the machine's other rings.
+func (h *Host) makeStackOn(k *Kernel) (err error) {
 	c := &h.config
 	if err := c.Layout.Validate(); err != nil {
 		return err
@@ -46,7 +47,7 @@ func (h *Host) buildOn(k *Kernel) (err error) {
 	return h.buildRing(offload.Config{Exchange: k.exchange, Interfaces: on, Random: random.Uint64}, transport{k})
 }
 
-// waitsFor reports whether the host's ring is to be woken for a socket.
+// waitsFor reports whether the host's ring must take a turn because a socket has become readable.
 func (h *Host) waitsFor(s *ksocket) bool {
 	if h.shadows == nil {
 		return false
@@ -64,7 +65,7 @@ type KernelSocket struct{ s *ksocket }
 
 // OpenUDP opens a socket of another program. receive takes its datagrams as they come.
 func (k *Kernel) OpenUDP(local netip.AddrPort, receive func(source netip.AddrPort, payload []byte)) (*KernelSocket, error) {
-	s := k.open(false)
+	s := k.openSocket(false)
 	s.reuse, s.handler = true, receive
 	if err := s.bind(local); err != nil {
 		_ = k.closeFD(s.fd) // it is there

@@ -43,13 +43,14 @@ func (e *neighbour) usable() bool {
 	return e.state&(unix.NUD_REACHABLE|unix.NUD_STALE|unix.NUD_DELAY|unix.NUD_PROBE) != 0
 }
 
-// setNeighbour changes an entry and notifies the mirror.
+// setNeighbour changes the state of a neighbour's entry for d, and notifies the mirror.
 func (k *Kernel) setNeighbour(t host.Target, e *neighbour, state host.State, d time.Duration) {
 	e.state, e.until = state, k.world.now+int64(d)
 	x := e.entry(t)
 	k.notify(func() { k.steps.Neighbours([]host.NeighbourChange{{Neighbour: x}}) })
 }
 
+// removeNeighbour deletes a neighbour's entry and drops the packets that wait for it.
 func (k *Kernel) removeNeighbour(t host.Target) {
 	e := k.neighbours[t]
 	k.stats.Unresolved += uint64(len(e.waiting))
@@ -58,7 +59,8 @@ func (k *Kernel) removeNeighbour(t host.Target) {
 	k.notify(func() { k.steps.Neighbours([]host.NeighbourChange{{Neighbour: x, Gone: true}}) })
 }
 
-func (k *Kernel) targets() (list []host.Target) {
+// neighbourTargets lists the neighbours in a fixed order, so that runs are repeatable.
+func (k *Kernel) neighbourTargets() (list []host.Target) {
 	for t := range k.neighbours {
 		list = append(list, t)
 	}
@@ -71,17 +73,17 @@ func (k *Kernel) targets() (list []host.Target) {
 	return list
 }
 
-// forgetNeighbours is for an interface that went down.
+// forgetNeighbours deletes the entries of neighbours by an interface that went down.
 func (n *KernelNIC) forgetNeighbours() {
-	for _, t := range n.kernel.targets() {
+	for _, t := range n.kernel.neighbourTargets() {
 		if t.Interface == n.index {
 			n.kernel.removeNeighbour(t)
 		}
 	}
 }
 
-// kick is neigh_event_send for a mirror that asks for a neighbour or says that it is in use.
-func (k *Kernel) kick(t host.Target) error {
+// probeNeighbour does what the kernel does (neigh_event_send) when the mirror asks for a neighbour or reports that it is in use.
+func (k *Kernel) probeNeighbour(t host.Target) error {
 	n := k.nicOf(t.Interface)
 	if n == nil || !n.up {
 		return unix.ENETDOWN
@@ -90,7 +92,7 @@ func (k *Kernel) kick(t host.Target) error {
 	return nil
 }
 
-// useNeighbour is the entry of a neighbour that something is sent to.
+// useNeighbour returns the entry of a neighbour to which something is sent, and resolves or confirms it if needed.
 func (k *Kernel) useNeighbour(n *KernelNIC, t host.Target) *neighbour {
 	e := k.neighbours[t]
 	if e == nil {
@@ -102,15 +104,15 @@ func (k *Kernel) useNeighbour(n *KernelNIC, t host.Target) *neighbour {
 	case 0, unix.NUD_FAILED:
 		e.asked = 1
 		k.setNeighbour(t, e, unix.NUD_INCOMPLETE, time.Second)
-		n.ask(t.Addr, wire.MAC{})
+		n.requestARP(t.Addr, wire.MAC{})
 	case unix.NUD_STALE:
 		k.setNeighbour(t, e, unix.NUD_DELAY, k.config.Reachable)
 	}
 	return e
 }
 
-// sendTo sends a packet to a neighbour, or lets it wait for it.
-func (k *Kernel) sendTo(n *KernelNIC, t host.Target, ip wire.IPv4Fields, body []byte) {
+// sendToNeighbour sends a packet to a neighbour, or queues it until the neighbour's address is resolved.
+func (k *Kernel) sendToNeighbour(n *KernelNIC, t host.Target, ip wire.IPv4Fields, body []byte) {
 	e := k.useNeighbour(n, t)
 	if e.usable() {
 		n.transmitIPv4(ip, body, e.mac)
@@ -123,10 +125,10 @@ func (k *Kernel) sendTo(n *KernelNIC, t host.Target, ip wire.IPv4Fields, body []
 	e.waiting = append(e.waiting, waitingPacket{ip, body})
 }
 
-// ageNeighbours moves entries whose time is over. Once a second.
+// ageNeighbours changes entries whose time is over: they become stale, are probed again, or fail. It is called once a second.
 func (k *Kernel) ageNeighbours() {
 	now := k.world.now
-	for _, t := range k.targets() {
+	for _, t := range k.neighbourTargets() {
 		e, n := k.neighbours[t], k.nicOf(t.Interface)
 		switch {
 		case n == nil:
@@ -141,7 +143,7 @@ func (k *Kernel) ageNeighbours() {
 		case e.state == unix.NUD_DELAY:
 			e.asked = 1
 			k.setNeighbour(t, e, unix.NUD_PROBE, time.Second)
-			n.ask(t.Addr, e.mac)
+			n.requestARP(t.Addr, e.mac)
 		case e.asked == 3:
 			k.stats.Unresolved += uint64(len(e.waiting))
 			e.waiting, e.mac = nil, wire.MAC{}
@@ -149,13 +151,13 @@ func (k *Kernel) ageNeighbours() {
 		default:
 			e.asked++
 			e.until = now + int64(time.Second)
-			n.ask(t.Addr, e.mac)
+			n.requestARP(t.Addr, e.mac)
 		}
 	}
 }
 
-// ask sends an ARP request, to all stations or to one.
-func (n *KernelNIC) ask(a netip.Addr, station wire.MAC) {
+// requestARP sends an ARP request for an address, to all stations or to one.
+func (n *KernelNIC) requestARP(a netip.Addr, station wire.MAC) {
 	if len(n.addrs) == 0 {
 		return
 	}
@@ -171,6 +173,7 @@ func (n *KernelNIC) ask(a netip.Addr, station wire.MAC) {
 	n.transmitARP(wire.ARPRequest, source, a, wire.MAC{}, station)
 }
 
+// transmitARP sends an ARP packet of the kernel's.
 func (n *KernelNIC) transmitARP(op uint16, source, target netip.Addr, targetMAC, station wire.MAC) {
 	from, _ := wire.AddrFrom(source)
 	to, _ := wire.AddrFrom(target)
@@ -179,7 +182,7 @@ func (n *KernelNIC) transmitARP(op uint16, source, target netip.Addr, targetMAC,
 	n.transmitOwn(arp.Append(eth.Append(nil)))
 }
 
-// inputARP learns, and answers for the interface's addresses.
+// inputARP handles an ARP packet: it learns the sender's address, and replies to requests for the interface's own addresses.
 func (k *Kernel) inputARP(n *KernelNIC, b []byte, station wire.MAC) {
 	a, bad := wire.ParseARP(b, station)
 	if bad != 0 {

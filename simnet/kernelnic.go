@@ -41,6 +41,7 @@ func (n *KernelNIC) Name() string { return n.name }
 func (n *KernelNIC) label() string { return n.kernel.name + "." + n.name }
 func (n *KernelNIC) home() *World  { return n.kernel.world }
 
+// plug connects the interface to the line out, on which it sends; an interface has one cable.
 func (n *KernelNIC) plug(out *Line) (socketPlace, error) {
 	if n.out != nil {
 		return socketPlace{}, fmt.Errorf("simnet: connect %s: it has a cable already", n.label())
@@ -58,7 +59,7 @@ func (n *KernelNIC) SetUp(up bool) {
 		if !up {
 			n.forgetNeighbours()
 		}
-		n.kernel.changed()
+		n.kernel.onTablesChanged()
 	}
 }
 
@@ -68,7 +69,7 @@ func (n *KernelNIC) SetCarrier(carrier bool) {
 		if n.carrier = carrier; !carrier {
 			n.forgetNeighbours() // neigh_carrier_down
 		}
-		n.kernel.changed()
+		n.kernel.onTablesChanged()
 	}
 }
 
@@ -76,9 +77,9 @@ func (n *KernelNIC) SetCarrier(carrier bool) {
 func (n *KernelNIC) Delete() {
 	if n.present {
 		n.present = false
-		n.takeOff()
+		n.removeProgram()
 		n.forgetNeighbours()
-		n.kernel.changed()
+		n.kernel.onTablesChanged()
 	}
 }
 
@@ -87,36 +88,36 @@ func (n *KernelNIC) Make() {
 	if !n.present {
 		n.kernel.nextIndex++
 		n.present, n.up, n.carrier, n.index = true, true, true, n.kernel.nextIndex
-		n.kernel.changed()
+		n.kernel.onTablesChanged()
 	}
 }
 
 // SetAddrs replaces the interface's addresses.
 func (n *KernelNIC) SetAddrs(addrs ...netip.Prefix) {
 	n.addrs = slices.Clone(addrs)
-	n.kernel.changed()
+	n.kernel.onTablesChanged()
 }
 
 // SetMTU changes the interface's MTU.
 func (n *KernelNIC) SetMTU(mtu int) {
 	n.mtu = mtu
-	n.kernel.changed()
+	n.kernel.onTablesChanged()
 }
 
 // SetProgram puts another program on the interface in the place of the rings' own, or takes it off.
 func (n *KernelNIC) SetProgram(on bool) {
 	if n.foreign = 0; on {
-		n.takeOff()
+		n.removeProgram()
 		n.serial++
 		n.foreign = n.serial
 	}
-	n.kernel.changed()
+	n.kernel.onTablesChanged()
 }
 
 // TakeOffProgram takes the rings' program off, as an administrator may.
-func (n *KernelNIC) TakeOffProgram() { n.takeOff() }
+func (n *KernelNIC) TakeOffProgram() { n.removeProgram() }
 
-func (n *KernelNIC) takeOff() {
+func (n *KernelNIC) removeProgram() {
 	if n.device != nil {
 		n.device.detached = true
 	}
@@ -124,7 +125,7 @@ func (n *KernelNIC) takeOff() {
 
 func (n *KernelNIC) foreignProgram() int { return n.foreign }
 
-// arrive is a frame that comes from the line.
+// arrive handles a frame that arrives from the line: the rings' program redirects it to a queue, or the kernel's stack receives it.
 func (n *KernelNIC) arrive(f *frame) {
 	k, w := n.kernel, n.kernel.world
 	n.in++
@@ -144,10 +145,10 @@ func (n *KernelNIC) arrive(f *frame) {
 	if to == atStack {
 		k.input(n, f.b)
 	}
-	w.drop(f)
+	w.releaseFrame(f)
 }
 
-// steer is the steering program: the queue that the frame is redirected to, or nil.
+// steer does what the rings' XDP program does: it returns the queue to which a frame is redirected, or nil for the kernel's stack.
 func (n *KernelNIC) steer(b []byte) *kqueue {
 	d := n.device
 	if d == nil || d.detached || len(b) < 42 || wire.MAC(b[:6]) != n.mac && b[0]&1 == 0 {
@@ -174,7 +175,7 @@ func (n *KernelNIC) steer(b []byte) *kqueue {
 	return q
 }
 
-// transmit puts a frame on the line. The reference is the line's.
+// transmit sends a frame on the line, which owns the reference from now on.
 func (n *KernelNIC) transmit(b []byte, byRing bool) {
 	k, w := n.kernel, n.kernel.world
 	if k.judge != nil {
@@ -184,10 +185,10 @@ func (n *KernelNIC) transmit(b []byte, byRing bool) {
 		n.gone++
 		return
 	}
-	f := w.fresh(len(b))
+	f := w.newFrame(len(b))
 	copy(f.b, b)
 	f.kind = kindOf(f.b)
-	n.out.carry(f)
+	n.out.send(f)
 }
 
 // kdevice is the steering program on an interface, with the claims of the rings.
@@ -226,6 +227,7 @@ func (k *Kernel) openDevice(name string, _ nic.Patience) (nic.Device, error) {
 	return nil, fmt.Errorf("simnet: %s: %w", name, unix.ENODEV)
 }
 
+// matches reports whether a claim that has effect covers a datagram from source to target.
 func (d *kdevice) matches(source, target netip.AddrPort) bool {
 	has := func(f link.Flow) bool {
 		c := d.claims[f]
@@ -240,7 +242,7 @@ func (d *kdevice) matches(source, target netip.AddrPort) bool {
 		has(link.Flow{Protocol: link.UDP, Local: anywhere, Remote: source}))
 }
 
-// Claim adds a claim, which has effect after a while.
+// Claim adds a claim for a flow, which has effect after the machine's ClaimDelay.
 func (d *kdevice) Claim(f link.Flow) error {
 	k := d.nic.kernel
 	if d.closed {

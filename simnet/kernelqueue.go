@@ -16,27 +16,27 @@ import (
 //	Receive  it gets new ones                Shut     the kernel lets go (a job); another ring may open the queue
 //	                                         Retire   the buffers return to the pool
 type kqueue struct {
-	device  *kdevice
-	number  int
-	pool    *buffers.DriverPool
-	fill    int
-	host    *Host // of the pool: woken by frames
-	bell    sys.EventFD
-	empty   []uint32 // buffers of the kernel
-	rx      []link.Frame
-	tx      []link.Out // taken by Send, not yet sent
-	done    []link.Done
-	untold  []buffers.Packet // sent without a token, not yet taken back
-	stats   link.Stats
-	full    uint64 // frames that found no room
-	noBuf   uint64 // and no buffer
-	unread  uint64 // frames that the ring had not taken when it was stopped
-	ended   uint64 // frames that were not sent when it was retired
-	noLink  uint64 // frames that were lost for want of a carrier
-	started bool
-	stopped bool
-	shut    bool
-	retired bool
+	device     *kdevice
+	number     int
+	pool       *buffers.DriverPool
+	fill       int
+	host       *Host // of the pool: woken by frames
+	eventfd    sys.EventFD
+	empty      []uint32 // buffers of the kernel
+	rx         []link.Frame
+	tx         []link.Out // taken by Send, not yet sent
+	done       []link.Done
+	unreported []buffers.Packet // sent without a token, not yet taken back
+	stats      link.Stats
+	full       uint64 // frames that found no room
+	noBuf      uint64 // and no buffer
+	unread     uint64 // frames that the ring had not taken when it was stopped
+	ended      uint64 // frames that were not sent when it was retired
+	noLink     uint64 // frames that were lost for want of a carrier
+	started    bool
+	stopped    bool
+	shut       bool
+	retired    bool
 }
 
 var _ link.Staged = (*kqueue)(nil)
@@ -45,7 +45,7 @@ func newKQueue(d *kdevice, number int, pool *buffers.DriverPool, fill int) *kque
 	return &kqueue{device: d, number: number, pool: pool, fill: min(fill, d.nic.kernel.config.QueueLen)}
 }
 
-// arrive copies a frame into a buffer.
+// arrive copies a frame into one of the queue's buffers; false if there is none.
 func (q *kqueue) arrive(f *frame) bool {
 	l := q.pool.Layout()
 	switch {
@@ -67,11 +67,12 @@ func (q *kqueue) arrive(f *frame) bool {
 	q.stats.RxFrames++
 	q.stats.RxBytes += uint64(n)
 	if q.host != nil {
-		q.host.wake(w.now + int64(q.host.config.Latency))
+		q.host.scheduleTurn(w.now + int64(q.host.config.Latency))
 	}
 	return true
 }
 
+// refill takes buffers from the pool until as many as configured are ready to receive into.
 func (q *kqueue) refill() {
 	for len(q.empty)+len(q.rx) < q.fill {
 		i, ok := q.pool.Take(buffers.Small)
@@ -82,10 +83,10 @@ func (q *kqueue) refill() {
 	}
 }
 
-// Start gives the kernel its buffers.
+// Start takes the buffers for receiving from the pool.
 func (q *kqueue) Start() error {
 	var err error
-	if q.bell, err = sys.NewEventFD(); err != nil {
+	if q.eventfd, err = sys.NewEventFD(); err != nil {
 		return err
 	}
 	for _, h := range q.device.nic.kernel.hosts {
@@ -98,7 +99,7 @@ func (q *kqueue) Start() error {
 	return nil
 }
 
-// Stop ends receiving and sending.
+// Stop ends receiving and sending. Frames that were received and not read are dropped.
 func (q *kqueue) Stop() {
 	if q.stopped {
 		return
@@ -113,11 +114,11 @@ func (q *kqueue) Stop() {
 	}
 	q.rx = nil
 	if q.started {
-		_ = q.bell.Close() // nothing is in it
+		_ = q.eventfd.Close() // nothing is in it
 	}
 }
 
-// Shut lets another ring open the queue.
+// Shut frees the queue's number, so that another ring can open the queue.
 func (q *kqueue) Shut() error {
 	if n := q.device.nic; !q.shut && n.queues[q.number] == q {
 		n.queues[q.number] = nil
@@ -126,7 +127,7 @@ func (q *kqueue) Shut() error {
 	return nil
 }
 
-// Retire returns the buffers. Frames with a token that were not sent are reported by Complete.
+// Retire returns the buffers to the pool. Frames with a token that were not sent are reported by Complete.
 func (q *kqueue) Retire() error {
 	if q.retired {
 		return link.ErrClosed
@@ -143,11 +144,11 @@ func (q *kqueue) Retire() error {
 		q.finish(o, unix.ENETDOWN)
 	}
 	q.tx = nil
-	q.releaseUntold()
+	q.releaseUnreported()
 	return nil
 }
 
-// Close is the whole end.
+// Close is Retire that also releases the frames that Complete has not reported.
 func (q *kqueue) Close() error {
 	err := q.Retire()
 	for _, d := range q.done {
@@ -157,21 +158,23 @@ func (q *kqueue) Close() error {
 	return err
 }
 
+// finish notes that a frame has left, or failed with e. One with a token is reported by Complete; of the others the packet is released.
 func (q *kqueue) finish(o link.Out, e unix.Errno) {
 	if o.Token == 0 {
-		q.untold = append(q.untold, o.Packet)
+		q.unreported = append(q.unreported, o.Packet)
 		return
 	}
 	q.pool.Complete(o.Packet)
 	q.done = append(q.done, link.Done{Packet: o.Packet, Token: o.Token, Errno: e})
 }
 
-func (q *kqueue) releaseUntold() {
-	for _, p := range q.untold {
+// releaseUnreported releases the packets of frames that have left and had no token.
+func (q *kqueue) releaseUnreported() {
+	for _, p := range q.unreported {
 		q.pool.Complete(p)
 		_ = p.Release() // it was alone when it was sent
 	}
-	q.untold = q.untold[:0]
+	q.unreported = q.unreported[:0]
 }
 
 // Info is what the link is.
@@ -214,7 +217,7 @@ func (q *kqueue) Receive(dst []link.Frame) int {
 	return n
 }
 
-// Send takes frames; they are on the line at Flush.
+// Send takes frames to be sent; Flush sends them.
 func (q *kqueue) Send(src []link.Out) int {
 	if q.stopped {
 		return 0
@@ -224,7 +227,7 @@ func (q *kqueue) Send(src []link.Out) int {
 	return n
 }
 
-// Flush puts the frames on the line.
+// Flush sends the frames on the line.
 func (q *kqueue) Flush() error {
 	n := q.device.nic
 	switch {
@@ -255,16 +258,16 @@ func (q *kqueue) Flush() error {
 	return nil
 }
 
-// Complete takes back the buffers of frames that are on the line.
+// Complete reports frames that have left, and returns their buffers to the owner.
 func (q *kqueue) Complete(dst []link.Done) int {
-	q.releaseUntold()
+	q.releaseUnreported()
 	n := copy(dst, q.done)
 	q.done = append(q.done[:0:0], q.done[n:]...)
 	return n
 }
 
 // Unsent is how many frames have not come back by Complete; Pending reports whether Flush has left some.
-func (q *kqueue) Unsent() int   { return len(q.tx) + len(q.done) + len(q.untold) }
+func (q *kqueue) Unsent() int   { return len(q.tx) + len(q.done) + len(q.unreported) }
 func (q *kqueue) Pending() bool { return len(q.tx) > 0 }
 
 // FD is a descriptor that never becomes readable: the world knows when frames wait.
@@ -272,7 +275,7 @@ func (q *kqueue) FD() int {
 	if q.stopped {
 		return -1
 	}
-	return q.bell.FD()
+	return q.eventfd.FD()
 }
 
 // Arm reports whether frames wait.

@@ -58,7 +58,7 @@ func playKernel(seed uint64, ops []kop, p kplant) (t ktotals, trace uint64, err 
 
 func (s *kscenario) build(seed uint64, p kplant) (err error) {
 	w, rings := s.w, ringsOf(seed)
-	r := stream(seed, "kernel world")
+	r := randomStream(seed, "kernel world")
 	c := KernelConfig{Addrs: []netip.Prefix{eth0Addr, eth1Addr}, Queues: rings + r.IntN(2)}
 	if p.kernel != nil {
 		p.kernel(&c)
@@ -151,7 +151,7 @@ func (s *kscenario) run(ops []kop) error {
 			return fmt.Errorf("leak: %s: claims are left without sockets: %v", n.name, d)
 		}
 	}
-	for _, x := range s.k.list() {
+	for _, x := range s.k.allSockets() {
 		if x.ours {
 			return fmt.Errorf("leak: descriptor %d, %v, is open without sockets", x.fd, x.local)
 		}

@@ -44,7 +44,7 @@ func TestKernelSeeds(t *testing.T) {
 
 // A datagram that waits at the queue of a ring that stands still is for the socket that has its port when the ring goes on.
 func TestAKernelSeedThatWasFound(t *testing.T) {
-	_, _, err := playKernel(394, generateKernel(394, stream(394, "operations")), kplant{})
+	_, _, err := playKernel(394, generateKernel(394, randomStream(394, "operations")), kplant{})
 	require.NoError(t, err)
 }
 

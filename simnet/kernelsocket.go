@@ -60,7 +60,8 @@ const (
 	maxSources     = 10
 )
 
-func (k *Kernel) open(ours bool) *ksocket {
+// openSocket makes a UDP socket of the simulated kernel. ours says that it is a shadow of a ring's socket, not one of another program.
+func (k *Kernel) openSocket(ours bool) *ksocket {
 	k.nextFD++
 	s := &ksocket{kernel: k, fd: k.nextFD, fds: []int{k.nextFD}, inode: uint64(k.nextFD) + 1000, ours: ours, all: true, loop: true, room: 212992,
 		local: netip.AddrPortFrom(netip.IPv4Unspecified(), 0)}
@@ -68,6 +69,7 @@ func (k *Kernel) open(ours bool) *ksocket {
 	return s
 }
 
+// closeFD closes a descriptor. The socket's entries in ready lists are removed with its last descriptor, as in the kernel.
 func (k *Kernel) closeFD(fd int) error {
 	s := k.sockets[fd]
 	if s == nil {
@@ -84,8 +86,8 @@ func (k *Kernel) closeFD(fd int) error {
 	return nil
 }
 
-// list is all sockets in the order of their descriptors, each once; not to be changed.
-func (k *Kernel) list() []*ksocket {
+// allSockets lists all sockets in the order of their descriptors, each once. The slice must not be changed.
+func (k *Kernel) allSockets() []*ksocket {
 	if k.sorted != nil {
 		return k.sorted
 	}
@@ -100,7 +102,7 @@ func (k *Kernel) list() []*ksocket {
 	return list
 }
 
-// conflicts reports whether two sockets cannot be bound at the same time.
+// conflicts reports whether the socket cannot be bound to local because o is bound.
 func (s *ksocket) conflicts(o *ksocket, local netip.AddrPort) bool {
 	if !o.bound || o == s || o.local.Port() != local.Port() || s.reuse && o.reuse || s.device != 0 && o.device != 0 && s.device != o.device {
 		return false
@@ -108,6 +110,7 @@ func (s *ksocket) conflicts(o *ksocket, local netip.AddrPort) bool {
 	return o.local.Addr() == local.Addr() || o.local.Addr().IsUnspecified() || local.Addr().IsUnspecified()
 }
 
+// bind binds the socket; port 0 chooses a free one. It returns the kernel's errors.
 func (s *ksocket) bind(local netip.AddrPort) error {
 	k := s.kernel
 	if _, ok := k.snapshot.Local(local.Addr()); !ok && !local.Addr().IsUnspecified() && !local.Addr().IsMulticast() &&
@@ -117,11 +120,11 @@ func (s *ksocket) bind(local netip.AddrPort) error {
 	port := local.Port()
 	for try := uint16(32768); local.Port() == 0; try++ {
 		p := netip.AddrPortFrom(local.Addr(), try)
-		if !slices.ContainsFunc(k.list(), func(o *ksocket) bool { return o.bound && o.local.Port() == try }) {
+		if !slices.ContainsFunc(k.allSockets(), func(o *ksocket) bool { return o.bound && o.local.Port() == try }) {
 			local, port = p, try
 		}
 	}
-	if slices.ContainsFunc(k.list(), func(o *ksocket) bool { return s.conflicts(o, local) }) {
+	if slices.ContainsFunc(k.allSockets(), func(o *ksocket) bool { return s.conflicts(o, local) }) {
 		return unix.EADDRINUSE
 	}
 	k.nextFD++
@@ -185,7 +188,7 @@ func (s *ksocket) membership(group netip.Addr, index int, source netip.Addr, joi
 	return nil
 }
 
-// allows reports whether the socket's list has a datagram of a group (ip_mc_sf_allow).
+// allows reports whether the socket's source list accepts a datagram of a group (ip_mc_sf_allow).
 func (s *ksocket) allows(group, source netip.Addr, index int) bool {
 	for _, g := range s.groups {
 		if g.group == group && g.index == index {
@@ -207,7 +210,7 @@ func (k *Kernel) isMember(group, source netip.Addr, index int) bool {
 	return false
 }
 
-// receivers are the sockets that a datagram is for (udp4_lib_rcv): of a group or broadcast all, else the one that fits best.
+// receivers returns the sockets that a datagram is for (udp4_lib_rcv): of a group or broadcast all of them, else the one that fits best.
 func (k *Kernel) receivers(source, target netip.AddrPort, index int) (list []*ksocket) {
 	several := target.Addr().IsMulticast() || k.snapshot.IsBroadcast(index, target.Addr())
 	var best *ksocket
@@ -223,7 +226,7 @@ func (k *Kernel) receivers(source, target netip.AddrPort, index int) (list []*ks
 		}
 		return n
 	}
-	for _, s := range k.list() {
+	for _, s := range k.allSockets() {
 		switch {
 		case !s.bound, s.local.Port() != target.Port(), s.remote.IsValid() && s.remote != source, s.device != 0 && s.device != index,
 			!s.local.Addr().IsUnspecified() && s.local.Addr() != target.Addr():
@@ -242,7 +245,7 @@ func (k *Kernel) receivers(source, target netip.AddrPort, index int) (list []*ks
 	return list
 }
 
-// push puts a datagram into the socket's queue.
+// push appends a datagram to the socket's queue, or drops it if there is no room.
 func (s *ksocket) push(d kdatagram) {
 	k := s.kernel
 	size := len(d.payload) + 576 // sk_buff->truesize of a short one
@@ -270,6 +273,7 @@ func (s *ksocket) fail(e syscall.Errno) {
 	s.kernel.wakeReaders(s)
 }
 
+// pop removes and returns the first datagram of the queue.
 func (s *ksocket) pop() (d kdatagram, ok bool) {
 	if len(s.queue) == 0 {
 		return d, false
@@ -283,7 +287,7 @@ func (s *ksocket) pop() (d kdatagram, ok bool) {
 // readyList is an epoll list.
 type readyList struct {
 	kernel  *Kernel
-	bell    sys.EventFD
+	eventfd sys.EventFD
 	entries []*readyEntry
 }
 
@@ -291,9 +295,10 @@ type readyEntry struct {
 	fd        int
 	events    uint32
 	slot, gen uint32
-	told      bool // of the error, with EPOLLET
+	reported  bool // of the error, with EPOLLET
 }
 
+// ready returns the events that epoll would report for the entry. An edge-triggered error is reported once.
 func (e *readyEntry) ready(k *Kernel) (events uint32) {
 	s := k.sockets[e.fd]
 	if s == nil {
@@ -302,7 +307,7 @@ func (e *readyEntry) ready(k *Kernel) (events uint32) {
 	if e.events&unix.EPOLLIN != 0 && (len(s.queue) > 0 || s.err != 0) {
 		events |= unix.EPOLLIN
 	}
-	if s.err != 0 && !(e.events&unix.EPOLLET != 0 && e.told) {
+	if s.err != 0 && !(e.events&unix.EPOLLET != 0 && e.reported) {
 		events |= unix.EPOLLERR
 	}
 	return events
@@ -347,7 +352,7 @@ func (l *readyList) Poll(events []sys.EpollEvent) (n int, _ syscall.Errno) {
 			break
 		}
 		if x := e.ready(l.kernel); x != 0 {
-			e.told = x&unix.EPOLLERR != 0
+			e.reported = x&unix.EPOLLERR != 0
 			events[n] = sys.EpollEvent{Events: x, Fd: int32(e.slot), Pad: int32(e.gen)}
 			n++
 		}
@@ -356,19 +361,19 @@ func (l *readyList) Poll(events []sys.EpollEvent) (n int, _ syscall.Errno) {
 }
 
 // FD is a descriptor that never becomes readable: the world looks at the list itself.
-func (l *readyList) FD() int { return l.bell.FD() }
+func (l *readyList) FD() int { return l.eventfd.FD() }
 
 // Close closes the list.
 func (l *readyList) Close() error {
 	l.kernel.lists = slices.DeleteFunc(l.kernel.lists, func(x *readyList) bool { return x == l })
-	return l.bell.Close()
+	return l.eventfd.Close()
 }
 
 // wakeReaders wakes the hosts that wait for a socket.
 func (k *Kernel) wakeReaders(s *ksocket) {
 	for _, h := range k.hosts {
 		if h.waitsFor(s) {
-			h.wake(k.world.now)
+			h.scheduleTurn(k.world.now)
 		}
 	}
 }
@@ -378,6 +383,7 @@ type kernelCalls struct{ k *Kernel }
 
 var _ shadow.Kernel = kernelCalls{}
 
+// SetMembership joins or leaves a group with the socket fd.
 func (c kernelCalls) SetMembership(fd int, group netip.Addr, ifIndex int, source netip.Addr, join bool) error {
 	if s := c.k.sockets[fd]; s != nil {
 		return s.membership(group, ifIndex, source, join)
@@ -385,6 +391,7 @@ func (c kernelCalls) SetMembership(fd int, group netip.Addr, ifIndex int, source
 	return unix.EBADF
 }
 
+// SetMulticastAll sets IP_MULTICAST_ALL of the socket fd.
 func (c kernelCalls) SetMulticastAll(fd int, on bool) error {
 	s := c.k.sockets[fd]
 	if s == nil {
@@ -394,8 +401,9 @@ func (c kernelCalls) SetMulticastAll(fd int, on bool) error {
 	return nil
 }
 
-func (c kernelCalls) OpenMember(int) (int, error) { return c.k.open(true).fd, nil }
+func (c kernelCalls) OpenMember(int) (int, error) { return c.k.openSocket(true).fd, nil }
 
+// Duplicate returns a second descriptor of the socket fd.
 func (c kernelCalls) Duplicate(fd int) (int, error) {
 	s := c.k.sockets[fd]
 	if s == nil {
@@ -409,6 +417,7 @@ func (c kernelCalls) Duplicate(fd int) (int, error) {
 
 func (c kernelCalls) Close(fd int) error { return c.k.closeFD(fd) }
 
+// BindToDevice sets SO_BINDTODEVICE of the socket fd.
 func (c kernelCalls) BindToDevice(fd int, ifName string) error {
 	l, ok := c.k.snapshot.LinkByName(ifName)
 	s := c.k.sockets[fd]
@@ -422,6 +431,7 @@ func (c kernelCalls) BindToDevice(fd int, ifName string) error {
 	return nil
 }
 
+// Inode returns the inode of the socket fd, by which its owner is found; 0 for none.
 func (c kernelCalls) Inode(fd int) uint64 {
 	if s := c.k.sockets[fd]; s != nil {
 		return s.inode
@@ -429,6 +439,7 @@ func (c kernelCalls) Inode(fd int) uint64 {
 	return 0
 }
 
+// SetReceiveBuffer sets SO_RCVBUF of the socket fd.
 func (c kernelCalls) SetReceiveBuffer(fd, size int, _ bool) error {
 	s := c.k.sockets[fd]
 	if s == nil {
@@ -438,6 +449,7 @@ func (c kernelCalls) SetReceiveBuffer(fd, size int, _ bool) error {
 	return nil
 }
 
+// ReceiveBuffer returns SO_RCVBUF of the socket fd, twice what was set, as in Linux.
 func (c kernelCalls) ReceiveBuffer(fd int) (int, error) {
 	if s := c.k.sockets[fd]; s != nil {
 		return 2 * s.room, nil
@@ -445,6 +457,7 @@ func (c kernelCalls) ReceiveBuffer(fd int) (int, error) {
 	return 0, unix.EBADF
 }
 
+// PendingError returns and clears SO_ERROR of the socket fd.
 func (c kernelCalls) PendingError(fd int) (e syscall.Errno) {
 	if s := c.k.sockets[fd]; s != nil {
 		e, s.err = s.err, 0
@@ -452,12 +465,13 @@ func (c kernelCalls) PendingError(fd int) (e syscall.Errno) {
 	return e
 }
 
+// NewReadyList makes the epoll set in which a ring has its shadow sockets.
 func (c kernelCalls) NewReadyList() (shadow.ReadyList, error) {
 	bell, err := sys.NewEventFD()
 	if err != nil {
 		return nil, err
 	}
-	l := &readyList{kernel: c.k, bell: bell}
+	l := &readyList{kernel: c.k, eventfd: bell}
 	c.k.lists = append(c.k.lists, l)
 	for _, h := range c.k.hosts {
 		if h.shadows == nil { // the one that is being made
@@ -521,9 +535,10 @@ func (r *receiver) Datagram(sink *ring.Sink, s *ring.Socket) shadow.Outcome {
 // members lists a kernel's sockets.
 type members struct{ k *Kernel }
 
+// Users returns how many sockets of the machine are members of each group on each interface.
 func (m members) Users() (map[host.GroupOn]int, error) {
 	users := map[host.GroupOn]int{}
-	for _, s := range m.k.list() {
+	for _, s := range m.k.allSockets() {
 		for _, g := range s.groups {
 			if _, there := m.k.snapshot.Link(g.index); there {
 				users[host.GroupOn{Group: g.group.As4(), Interface: uint32(g.index)}]++
@@ -533,8 +548,9 @@ func (m members) Users() (map[host.GroupOn]int, error) {
 	return users, nil
 }
 
+// Bound lists the bound UDP sockets of the machine.
 func (m members) Bound() (list []host.Bound, _ error) {
-	for _, s := range m.k.list() {
+	for _, s := range m.k.allSockets() {
 		if s.bound {
 			a, _ := wire.AddrFrom(s.local.Addr())
 			list = append(list, host.Bound{Local: a, Port: s.local.Port(), Interface: uint32(s.device), Inode: s.inode})

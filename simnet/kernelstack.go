@@ -11,7 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// input is a frame that the kernel's stack gets.
+// input handles a frame in the kernel's stack: ARP, ICMP, or a datagram for its sockets.
 func (k *Kernel) input(n *KernelNIC, b []byte) {
 	eth, tag, typ, payload, bad := wire.ParseEthernet(b)
 	switch {
@@ -48,14 +48,14 @@ func (k *Kernel) input(n *KernelNIC, b []byte) {
 		}
 		from, to := netip.AddrPortFrom(source, u.SourcePort()), netip.AddrPortFrom(target, u.TargetPort())
 		if !k.deliver(from, to, n.index, data) && local {
-			k.unreachable(n, ip, body, eth.Source())
+			k.sendUnreachable(n, ip, body, eth.Source())
 		}
 	case wire.ProtocolICMP:
 		k.inputICMP(body)
 	}
 }
 
-// deliver gives a datagram to the sockets that it is for.
+// deliver gives a datagram to the sockets that it is for, and reports whether there was one.
 func (k *Kernel) deliver(from, to netip.AddrPort, index int, data []byte) (found bool) {
 	k.stats.Received++
 	list := k.receivers(from, to, index)
@@ -68,7 +68,8 @@ func (k *Kernel) deliver(from, to netip.AddrPort, index int, data []byte) (found
 	return len(list) > 0
 }
 
-func (k *Kernel) unreachable(n *KernelNIC, ip *wire.IPv4, body []byte, station wire.MAC) {
+// sendUnreachable sends an ICMP port-unreachable error about a datagram for which no socket was found.
+func (k *Kernel) sendUnreachable(n *KernelNIC, ip *wire.IPv4, body []byte, station wire.MAC) {
 	msg := wire.ICMPError{Type: wire.ICMPUnreachable, Code: wire.ICMPPort, Packet: append(slices.Clone(ip[:]), body...)}
 	b, err := msg.Append(nil)
 	if err != nil {
@@ -89,7 +90,7 @@ func (k *Kernel) inputICMP(body []byte) {
 	}
 	from := netip.AddrPortFrom(q.IP.Source().Netip(), q.SourcePort())
 	to := netip.AddrPortFrom(q.IP.Target().Netip(), q.TargetPort())
-	for _, s := range k.list() {
+	for _, s := range k.allSockets() {
 		if s.bound && s.remote == to && s.local == from {
 			s.fail(unix.ECONNREFUSED)
 			return
@@ -153,11 +154,12 @@ func (k *Kernel) send(s *ksocket, data []byte, to netip.AddrPort) syscall.Errno 
 		n.transmitIPv4(ip, body, wire.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 		k.deliver(from, to, w.Interface, data)
 	default:
-		k.sendTo(n, w.NextHop(to.Addr()), ip, body)
+		k.sendToNeighbour(n, w.NextHop(to.Addr()), ip, body)
 	}
 	return 0
 }
 
+// nicOf returns the present interface with an index, or nil.
 func (k *Kernel) nicOf(index int) *KernelNIC {
 	for _, n := range k.nics {
 		if n.present && n.index == index {
@@ -167,7 +169,7 @@ func (k *Kernel) nicOf(index int) *KernelNIC {
 	return nil
 }
 
-// transmitIPv4 sends a packet to a station.
+// transmitIPv4 sends an IPv4 packet to a station.
 func (n *KernelNIC) transmitIPv4(ip wire.IPv4Fields, body []byte, station wire.MAC) {
 	eth := wire.EthernetFields{Target: station, Source: n.mac, Type: wire.TypeIPv4}
 	b, err := ip.Append(eth.Append(nil), len(body))
@@ -177,7 +179,7 @@ func (n *KernelNIC) transmitIPv4(ip wire.IPv4Fields, body []byte, station wire.M
 	n.transmitOwn(append(b, body...))
 }
 
-// transmitOwn sends a frame of the kernel's.
+// transmitOwn sends a frame that the kernel itself has made.
 func (n *KernelNIC) transmitOwn(b []byte) {
 	if !n.carries() {
 		n.kernel.stats.LostDown++

@@ -24,7 +24,7 @@ func (t transport) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config
 	if kind != ring.KindDatagram || family != ring.IPv4 {
 		return 0, errOnlyUDP
 	}
-	return ring.Conn(t.k.open(true).fd), nil
+	return ring.Conn(t.k.openSocket(true).fd), nil
 }
 
 var errOnlyUDP = &ring.FeatureError{Feature: "sockets other than UDP over IPv4 in a simulated kernel", Code: "simnet.only_udp"}
@@ -68,7 +68,7 @@ func (t transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPor
 	return x.local, nil
 }
 
-// SetOption sets what the kernel heeds.
+// SetOption sets an option of the socket. Some are accepted without an effect in the simulation; an unknown one is ENOPROTOOPT, as in Linux.
 func (t transport) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	x := t.of(s)
 	if x == nil {
@@ -126,7 +126,7 @@ func (t transport) RoutedInterface(group netip.Addr) int {
 	return w.Interface
 }
 
-// Drops are the datagrams that found no room.
+// Drops returns how many datagrams found the socket's queue full.
 func (t transport) Drops(s *ring.Socket) (uint32, error) {
 	if x := t.of(s); x != nil {
 		return x.drops, nil
@@ -151,7 +151,7 @@ func (t transport) SendVector(s *ring.Socket, bufs [][]byte, to netip.AddrPort) 
 	return t.Send(s, slices.Concat(bufs...), to)
 }
 
-// Listen and what follows are of streams, which Open refuses.
+// Listen fails, as do the methods below it: they are for streams, which Open refuses.
 func (transport) Listen(*ring.Socket, int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errOnlyUDP
 }

@@ -41,7 +41,7 @@ type LineStats struct {
 	Lost                            [NumCauses]uint64
 }
 
-// Losses is the sum over the causes.
+// Losses returns the number of frames lost, for all causes.
 func (s *LineStats) Losses() (n uint64) {
 	for _, x := range s.Lost {
 		n += x
@@ -86,27 +86,28 @@ const (
 	saltPlace
 )
 
-// roll is a number for one decision about the frame sent last.
-func (l *Line) roll(salt uint64) uint64 { return splitmix(l.salt ^ l.stats.Sent<<8 ^ salt) }
+// random returns a number for one decision about the frame that was sent last; salt says which decision. It depends on the seed, the line and
+// the frame's number alone.
+func (l *Line) random(salt uint64) uint64 { return splitmix(l.salt ^ l.stats.Sent<<8 ^ salt) }
 
 func (l *Line) chance(p float64, salt uint64) bool {
-	return p > 0 && float64(l.roll(salt)>>11)*(1.0/(1<<53)) < p
+	return p > 0 && float64(l.random(salt)>>11)*(1.0/(1<<53)) < p
 }
 
-// carry sends a frame; the reference is the line's.
-func (l *Line) carry(f *frame) {
+// send sends a frame on the line, which owns the reference: it may lose, delay, duplicate, reorder or corrupt it, and schedules its arrival.
+func (l *Line) send(f *frame) {
 	w, m := l.world, &l.m
 	l.stats.Sent++
 	l.stats.Bytes += uint64(len(f.b))
 	w.noteFrame(traceSent, l, f)
-	w.tap(l.taps[0], f.b)
+	w.writeTap(l.taps[0], f.b)
 	if why, lost := l.loses(f); lost {
 		l.stats.Lost[why]++
 		w.note(traceLost, uint64(why))
 		if w.log != nil {
 			w.logf("%s: %d bytes of %v lost [%v]", l.name, len(f.b), f.kind, why)
 		}
-		w.drop(f)
+		w.releaseFrame(f)
 		return
 	}
 	at := max(w.now, l.free)
@@ -114,10 +115,10 @@ func (l *Line) carry(f *frame) {
 		at += int64(len(f.b)) * 8 * int64(time.Second) / m.Rate
 		l.free = at
 	}
-	f = l.spoil(f)
+	f = l.corrupt(f)
 	at += int64(m.Delay)
 	if m.Jitter > 0 {
-		at += int64(l.roll(saltJitter) % uint64(m.Jitter))
+		at += int64(l.random(saltJitter) % uint64(m.Jitter))
 	}
 	e := event{at: max(at, l.last), kind: evArrival, order: l.stats.Sent, line: l, frame: f}
 	if l.chance(m.Reorder, saltReorder) {
@@ -137,7 +138,7 @@ func (l *Line) carry(f *frame) {
 	l.schedule(e)
 }
 
-// loses decides whether the frame is lost.
+// loses decides whether the frame is lost, and why.
 func (l *Line) loses(f *frame) (why Cause, lost bool) {
 	m := &l.m
 	hit := m.Kinds == 0 || m.Kinds&f.kind != 0
@@ -161,42 +162,42 @@ func (l *Line) loses(f *frame) (why Cause, lost bool) {
 		return LostBurst, true
 	case hit && l.chance(m.Loss, saltLoss):
 		return LostRandom, true
-	case m.Rate > 0 && m.Queue > 0 && l.waits()+len(f.b) > m.Queue:
+	case m.Rate > 0 && m.Queue > 0 && l.queuedBytes()+len(f.b) > m.Queue:
 		return LostQueue, true
 	}
 	return 0, false
 }
 
-// waits is how many bytes wait for the line.
-func (l *Line) waits() int {
+// queuedBytes returns how many bytes wait because the line's rate does not let them leave yet.
+func (l *Line) queuedBytes() int {
 	if l.free <= l.world.now {
 		return 0
 	}
 	return int(float64(l.free-l.world.now) * float64(l.m.Rate) / (8 * float64(time.Second)))
 }
 
-// spoil flips a bit of the frame or cuts it. A frame is spoiled once on its way at most: what one flipped bit does, the sums of IP,
-// UDP, ICMP and IGMP always find, while two may cancel each other out.
-func (l *Line) spoil(f *frame) *frame {
+// corrupt flips a bit of the frame or cuts it. A frame is corrupted once on its way at most: the checksums of IP, UDP, ICMP and IGMP always
+// detect one flipped bit, while two may cancel each other out.
+func (l *Line) corrupt(f *frame) *frame {
 	m := &l.m
 	switch {
 	case f.spoiled != whole:
 	case l.chance(m.Corrupt, saltCorrupt):
 		l.stats.Corrupted++
-		f = l.world.own(f)
-		bit := l.roll(saltPlace) % uint64(len(f.b)*8)
+		f = l.world.unshared(f)
+		bit := l.random(saltPlace) % uint64(len(f.b)*8)
 		f.b[bit/8] ^= 1 << (bit % 8)
 		f.spoiled = int32(bit / 8)
 	case len(f.b) > 15 && l.chance(m.Truncate, saltTruncate):
 		l.stats.Shortened++
-		f = l.world.own(f)
-		f.b = f.b[:14+l.roll(saltPlace)%uint64(len(f.b)-14)]
+		f = l.world.unshared(f)
+		f.b = f.b[:14+l.random(saltPlace)%uint64(len(f.b)-14)]
 		f.spoiled = cut
 	}
 	return f
 }
 
-// arrive hands a frame to the station at the end.
+// arrive gives a frame to the station at the line's end.
 func (l *Line) arrive(e *event) {
 	w := l.world
 	l.stats.Arrived++
@@ -211,7 +212,7 @@ func (l *Line) arrive(e *event) {
 		l.seen = e.order
 	}
 	w.noteFrame(traceArrived, l, e.frame)
-	w.tap(l.taps[1], e.frame.b)
+	w.writeTap(l.taps[1], e.frame.b)
 	switch {
 	case l.to.nic != nil:
 		l.to.nic.arrive(e.frame)

@@ -21,12 +21,12 @@ func sink(t *testing.T, m Impairment) (*World, *Line) {
 // pour sends frames of one length at once.
 func pour(w *World, l *Line, n, length int, kind Kind) {
 	for i := range n {
-		f := w.fresh(length)
+		f := w.newFrame(length)
 		clear(f.b)
 		f.b[0], f.b[20], f.b[21] = 2, byte(i>>8), byte(i)
 		f.kind = kind
 		w.switches[0].stats.Queries++ // its books: the switch had to get them from somewhere
-		l.carry(f)
+		l.send(f)
 	}
 }
 
@@ -106,11 +106,11 @@ func TestImpairmentsAreIndependent(t *testing.T) {
 // One bit of a spoiled frame differs, and a copy that others share stays as it is.
 func TestCorruptionFlipsOneBit(t *testing.T) {
 	w, l := sink(t, Impairment{Corrupt: 1})
-	f := w.fresh(64)
+	f := w.newFrame(64)
 	clear(f.b)
 	f.refs = 2
 	w.switches[0].stats.Queries++
-	l.carry(f)
+	l.send(f)
 	require.Equal(t, make([]byte, 64), f.b)
 	bits := 0
 	for _, b := range w.agenda.list[0].frame.b {
@@ -119,7 +119,7 @@ func TestCorruptionFlipsOneBit(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, bits)
-	w.drop(f)
+	w.releaseFrame(f)
 	require.NoError(t, w.Run(time.Second))
 }
 

@@ -26,14 +26,14 @@ type NIC struct {
 	starved bool   // Receive found no buffer
 	freed   uint64 // of the pool then
 
-	tx     []link.Out // taken by Send, not yet flushed
-	done   []link.Out // on the line, not yet taken back
-	stats  link.Stats
-	in     uint64 // frames that came from the line
-	gone   uint64 // sent without a cable
-	waited uint64 // times that Receive found no buffer
-	bell   sys.EventFD
-	closed bool
+	tx      []link.Out // taken by Send, not yet flushed
+	done    []link.Out // on the line, not yet taken back
+	stats   link.Stats
+	in      uint64 // frames that came from the line
+	gone    uint64 // sent without a cable
+	waited  uint64 // times that Receive found no buffer
+	eventfd sys.EventFD
+	closed  bool
 }
 
 type arrived struct {
@@ -49,6 +49,7 @@ const etherOverhead = 14 + 2*4
 // Name is the interface's name, "eth0" for the first of a host.
 func (n *NIC) Name() string { return n.name }
 
+// plug connects the card to the line out, on which it sends; a card has one cable.
 func (n *NIC) plug(out *Line) (socketPlace, error) {
 	if n.out != nil {
 		return socketPlace{}, fmt.Errorf("simnet: connect %s: it has a cable already", n.label())
@@ -60,18 +61,18 @@ func (n *NIC) plug(out *Line) (socketPlace, error) {
 func (n *NIC) label() string { return n.host.name + "." + n.name }
 func (n *NIC) home() *World  { return n.host.world }
 
-// arrive puts a frame into the receive ring.
+// arrive puts a frame into the receive ring, or drops it if the ring is full.
 func (n *NIC) arrive(f *frame) {
 	n.in++
 	w := n.host.world
 	if n.n == len(n.rx) || n.closed {
 		n.stats.RxLost++
-		w.drop(f)
+		w.releaseFrame(f)
 		return
 	}
 	n.rx[(n.head+n.n)%len(n.rx)] = arrived{f, w.now}
 	n.n++
-	n.host.wake(w.now + int64(n.host.config.Latency))
+	n.host.scheduleTurn(w.now + int64(n.host.config.Latency))
 }
 
 // Info is what the link is.
@@ -125,7 +126,7 @@ func (n *NIC) Receive(dst []link.Frame) int {
 		if w.watch != nil {
 			w.watch.taken(n, x.f, x.at)
 		}
-		w.drop(x.f)
+		w.releaseFrame(x.f)
 		*x = arrived{}
 		n.head = (n.head + 1) % len(n.rx)
 		n.n--
@@ -138,7 +139,7 @@ func (n *NIC) Receive(dst []link.Frame) int {
 // epoch is when worlds begin, for time stamps: 2026-01-01 00:00 UTC.
 const epoch = 1767225600 * int64(time.Second)
 
-// fill copies a frame into as many buffers as it needs; zero when there are too few.
+// fill copies a frame into as many buffers as it needs; the zero Packet if there are too few.
 func (n *NIC) fill(b []byte) (p buffers.Packet) {
 	pool := n.host.pool
 	l := pool.Layout()
@@ -158,7 +159,7 @@ func (n *NIC) fill(b []byte) (p buffers.Packet) {
 	}
 }
 
-// Send takes frames; they are on the line at Flush.
+// Send takes frames to be sent; Flush sends them.
 func (n *NIC) Send(src []link.Out) int {
 	if n.closed {
 		return 0
@@ -172,7 +173,7 @@ func (n *NIC) Send(src []link.Out) int {
 	return len(src)
 }
 
-// Flush puts the frames on the line.
+// Flush sends the frames on the line.
 func (n *NIC) Flush() error {
 	if n.closed {
 		return link.ErrClosed
@@ -180,7 +181,7 @@ func (n *NIC) Flush() error {
 	w := n.host.world
 	for i := range n.tx {
 		p := n.tx[i].Packet
-		f := w.fresh(p.Len())
+		f := w.newFrame(p.Len())
 		p.CopyTo(f.b)
 		f.kind = kindOf(f.b)
 		n.stats.TxFrames++
@@ -191,10 +192,10 @@ func (n *NIC) Flush() error {
 		if n.out == nil {
 			n.gone++
 			n.stats.TxLost++
-			w.drop(f)
+			w.releaseFrame(f)
 			continue
 		}
-		n.out.carry(f)
+		n.out.send(f)
 	}
 	n.done = append(n.done, n.tx...)
 	clear(n.tx)
@@ -202,7 +203,7 @@ func (n *NIC) Flush() error {
 	return nil
 }
 
-// Complete takes back the buffers of frames that are on the line.
+// Complete reports frames that have left, and returns their buffers to the owner.
 func (n *NIC) Complete(dst []link.Done) int {
 	k, i := 0, 0
 	for ; i < len(n.done); i++ {
@@ -235,7 +236,7 @@ func (n *NIC) FD() int {
 	if n.closed {
 		return -1
 	}
-	return n.bell.FD()
+	return n.eventfd.FD()
 }
 
 // Arm reports whether frames wait that could be received: without a buffer they go on waiting.
@@ -278,14 +279,14 @@ func (n *NIC) Close() error {
 	}
 	n.tx, n.done = nil, nil
 	for ; n.n > 0; n.n-- {
-		n.host.world.drop(n.rx[n.head].f)
+		n.host.world.releaseFrame(n.rx[n.head].f)
 		n.head = (n.head + 1) % len(n.rx)
 	}
 	n.closed = true
-	return n.bell.Close()
+	return n.eventfd.Close()
 }
 
-// mac is the address of a card: locally administered, of the host's and the card's number.
+// mac returns the address of a card: locally administered, made of the host's and the card's number.
 func mac(host, card int) [6]byte {
 	return wire.MAC{2, 0, byte(host >> 8), byte(host), 0, byte(card)}
 }

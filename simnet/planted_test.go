@@ -99,7 +99,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			}
 			return src
 		})},
-		{"a line loses a frame", []string{"losses: "}, onLine(func(l *Line, e event, push func(event)) { l.world.drop(e.frame) })},
+		{"a line loses a frame", []string{"losses: "}, onLine(func(l *Line, e event, push func(event)) { l.world.releaseFrame(e.frame) })},
 		{"a line doubles a frame", []string{"duplicate: "}, onLine(func(l *Line, e event, push func(event)) {
 			e.frame.refs++
 			l.stats.InFlight++

@@ -7,9 +7,10 @@ import (
 
 // Rand is the stream of random numbers with this name, from its beginning. Streams of different names are independent, so that one
 // more host or line does not move what the others draw. The world itself uses names that begin with "host ", "line " and "switch ".
-func (w *World) Rand(name string) *rand.Rand { return stream(w.seed, name) }
+func (w *World) Rand(name string) *rand.Rand { return randomStream(w.seed, name) }
 
-func stream(seed uint64, name string) *rand.Rand {
+// randomStream returns the stream of random numbers with a name, for a seed.
+func randomStream(seed uint64, name string) *rand.Rand {
 	h := uint64(offset)
 	for i := range len(name) {
 		h = mix(h, uint64(name[i]))
@@ -30,7 +31,7 @@ const (
 	factor = 0x9e3779b97f4a7c15
 )
 
-// mix adds a word to a hash: the folded product of wyhash. Good against chance, not against malice.
+// mix adds a word to a hash: the folded product of wyhash. It detects accidental differences, not deliberate ones.
 func mix(h, x uint64) uint64 {
 	hi, lo := bits.Mul64(h^x, factor)
 	return bits.RotateLeft64(h, 23) ^ hi ^ lo

@@ -28,18 +28,19 @@ func (e *RawEnd) Send(b []byte) error {
 	case len(b) < 14:
 		return errors.New("simnet: send: a frame has at least 14 bytes")
 	}
-	f := e.world.fresh(len(b))
+	f := e.world.newFrame(len(b))
 	copy(f.b, b)
 	f.kind = kindOf(f.b)
-	e.out.carry(f)
+	e.out.send(f)
 	return nil
 }
 
 func (e *RawEnd) arrive(f *frame) {
 	e.receive(f.b)
-	e.world.drop(f)
+	e.world.releaseFrame(f)
 }
 
+// plug connects the end to the line out, on which it sends; an end has one cable.
 func (e *RawEnd) plug(out *Line) (socketPlace, error) {
 	if e.out != nil {
 		return socketPlace{}, fmt.Errorf("simnet: connect %s: it has a cable already", e.name)

@@ -52,7 +52,7 @@ func play(seed uint64, ops []op, p plant) (t totals, trace uint64, err error) {
 
 func (s *scenario) build(seed uint64, p plant) error {
 	w, n := s.w, hostsOf(seed)
-	r := stream(seed, "delays")
+	r := randomStream(seed, "delays")
 	s.judge = newJudge(w, n)
 	w.watch = s.judge
 	s.lan = w.Switch("lan")

@@ -54,7 +54,8 @@ func (s *Switch) plug(out *Line) (socketPlace, error) {
 func (s *Switch) label() string { return s.name }
 func (s *Switch) home() *World  { return s.world }
 
-// forward takes a frame that came in at a port.
+// forward handles a frame that came in at a port, as an Ethernet switch does: it learns the sender's port, and sends the frame to the port of
+// its destination, or to all others if that is not known or the frame is for a group.
 func (s *Switch) forward(from int, f *frame) {
 	s.stats.Received++
 	now := s.world.now
@@ -66,7 +67,7 @@ func (s *Switch) forward(from int, f *frame) {
 			if st.port == from {
 				s.filter(f)
 			} else {
-				s.ports[st.port].carry(f)
+				s.ports[st.port].send(f)
 			}
 			return
 		}
@@ -80,18 +81,19 @@ func (s *Switch) forward(from int, f *frame) {
 	f.refs += int32(len(s.ports) - 2)
 	for i, l := range s.ports {
 		if i != from {
-			l.carry(f)
+			l.send(f)
 		}
 	}
 }
 
+// filter counts and drops a frame that is for no other port.
 func (s *Switch) filter(f *frame) {
 	s.stats.Filtered++
-	s.world.drop(f)
+	s.world.releaseFrame(f)
 }
 
-// Query makes the switch send a general query of IGMPv3 to all ports (RFC 9776), as a querier does: every host tells its groups within
-// the time.
+// Query makes the switch send a general query of IGMPv3 to all ports (RFC 9776), as a querier does: every host reports its groups within the
+// time.
 func (s *Switch) Query(within time.Duration) error {
 	if within < 0 {
 		return fmt.Errorf("simnet: query of %s: answers within %v", s.name, within)
@@ -111,11 +113,11 @@ func (s *Switch) Query(within time.Duration) error {
 	}
 	b = append(b, body...)
 	for _, l := range s.ports {
-		f := s.world.fresh(len(b))
+		f := s.world.newFrame(len(b))
 		copy(f.b, b)
 		f.kind = kindOf(b)
 		s.stats.Queries++
-		l.carry(f)
+		l.send(f)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 // Hash is the trace so far. It is the same on every machine.
 func (w *World) Hash() uint64 { return w.trace }
 
-// SetLog writes a line for each frame and completion; nil ends it. It does not change the trace.
+// SetLog makes the world write a line for each frame and completion to out; nil ends it. It does not change the trace.
 func (w *World) SetLog(out io.Writer) { w.log = out }
 
 func (w *World) logf(format string, args ...any) {
@@ -33,16 +33,17 @@ func (w *World) logf(format string, args ...any) {
 
 func (w *World) note(what, x uint64) { w.trace = mix(mix(w.trace, what), x) }
 
+// noteFrame adds an event of a frame to the trace's hash, and to the log; what is the kind of event.
 func (w *World) noteFrame(what uint64, l *Line, f *frame) {
 	h := mix(mix(w.trace, what<<32|uint64(len(f.b))), uint64(w.now))
-	w.trace = sum(mix(h, l.salt), f.b)
+	w.trace = hashBytes(mix(h, l.salt), f.b)
 	if w.log != nil && what == traceArrived {
 		w.logf("%s: %d bytes of %v", l.name, len(f.b), f.kind)
 	}
 }
 
-// sum adds bytes to a hash.
-func sum(h uint64, b []byte) uint64 {
+// hashBytes adds bytes to a hash.
+func hashBytes(h uint64, b []byte) uint64 {
 	for ; len(b) >= 8; b = b[8:] {
 		h = mix(h, binary.LittleEndian.Uint64(b))
 	}
@@ -51,6 +52,7 @@ func sum(h uint64, b []byte) uint64 {
 	return mix(h, binary.LittleEndian.Uint64(rest[:])^uint64(len(b))<<56)
 }
 
+// noteCompletion adds a completion to the trace's hash, with everything in it, and to the log.
 func (w *World) noteCompletion(h *Host, c *ring.Completion) {
 	t := mix(mix(w.trace, traceCompletion<<32|uint64(h.number)), uint64(w.now))
 	t = mix(mix(t, uint64(c.Events)), uint64(c.Socket.ID()))
@@ -58,13 +60,13 @@ func (w *World) noteCompletion(h *Host, c *ring.Completion) {
 	t = mix(t, uint64(c.Time.Nanos))
 	if c.Source.IsValid() {
 		a := c.Source.Addr().As16()
-		t = mix(sum(t, a[:]), uint64(c.Source.Port()))
+		t = mix(hashBytes(t, a[:]), uint64(c.Source.Port()))
 	}
 	if c.Err != nil {
-		t = sum(t, []byte(c.Err.Error()))
+		t = hashBytes(t, []byte(c.Err.Error()))
 	}
 	for b := range c.Packet.Segments() {
-		t = sum(t, b)
+		t = hashBytes(t, b)
 	}
 	w.trace = t
 	if w.log != nil {

@@ -64,6 +64,7 @@ func (w *World) After(d time.Duration, f func()) {
 // At is After with the time since the world began; one that is past means now.
 func (w *World) At(t time.Duration, f func()) { w.After(t-w.Now(), f) }
 
+// push schedules an event; one in the past is an error of the simulation.
 func (w *World) push(e event) {
 	if e.at < w.now {
 		w.fail(fmt.Errorf("simnet: time: an event is due at %v, and it is %v", time.Duration(e.at), w.Now()))
@@ -84,15 +85,15 @@ func (w *World) Fail(err error) { w.fail(err) }
 // Err is what Run stopped on.
 func (w *World) Err() error { return w.err }
 
-// Run lets the world go on until a time since it began, and checks its books then (see Audit). What is due at that time still happens.
-// Before anything else the hosts are polled, so that what was sent between two calls of Run leaves now. It stops at the first error,
-// which every later call returns again.
+// Run executes all events up to a time since the world began, those of that very time too, and then checks the counts (see Audit). Hosts are
+// polled first, so that data that was sent between two calls of Run leaves now. It stops at the first error, which every later call returns
+// again.
 func (w *World) Run(until time.Duration) error {
 	if w.closed {
 		return errors.New("simnet: run: the world is closed")
 	}
 	for _, h := range w.hosts {
-		h.wake(w.now)
+		h.scheduleTurn(w.now)
 	}
 	w.steps(until, nil)
 	if w.err != nil {
@@ -105,7 +106,7 @@ func (w *World) Run(until time.Duration) error {
 	return w.err
 }
 
-// RunWhile is Run that also stops when busy, asked after each event, says no.
+// RunWhile is Run that also stops when busy, which is asked after each event, returns false.
 func (w *World) RunWhile(until time.Duration, busy func() bool) error {
 	if w.closed {
 		return errors.New("simnet: run: the world is closed")
@@ -116,7 +117,8 @@ func (w *World) RunWhile(until time.Duration, busy func() bool) error {
 	return w.Run(until)
 }
 
-// steps runs what is due, and reports whether busy ended it. A panic of the stack or of a handler is an error of the run.
+// steps executes the events up to a time, and reports whether busy ended it. A panic of the stack or of a handler becomes an error of the
+// run.
 func (w *World) steps(until time.Duration, busy func() bool) (ended bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -135,6 +137,7 @@ func (w *World) steps(until time.Duration, busy func() bool) (ended bool) {
 	return true
 }
 
+// step executes the earliest event: a frame arrives, a host takes a turn, or a function runs.
 func (w *World) step() {
 	e := w.agenda.pop()
 	if e.at < w.now {
@@ -169,8 +172,8 @@ func (w *World) step() {
 	}
 }
 
-// Close ends the world: its sockets are aborted, and every buffer must be back in the pool. The error reports what is not, Run's error
-// before all else.
+// Close ends the world: it aborts the sockets and checks that every buffer is back in its pool. The error says what is missing; an error of
+// Run comes first.
 func (w *World) Close() error {
 	if w.closed {
 		return errors.New("simnet: close: the world is closed")

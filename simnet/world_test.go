@@ -236,7 +236,7 @@ func TestStreamsAreIndependent(t *testing.T) {
 	w.Rand("b").Uint64()
 	require.Equal(t, first, w.Rand("a").Uint64())
 	require.NotEqual(t, first, w.Rand("b").Uint64())
-	require.NotEqual(t, first, stream(2, "a").Uint64())
+	require.NotEqual(t, first, randomStream(2, "a").Uint64())
 	require.NoError(t, w.Close())
 }
 
