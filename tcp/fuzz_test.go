@@ -130,6 +130,9 @@ func operate(t *testing.T, ops []byte) {
 			c := s.table.get(n)
 			require.NotNil(t, c)
 			require.False(t, c.nxt.Before(c.una))
+			if c.sender != 0 {
+				requireScoreboard(t, c, s.table.senders[c.sender-1])
+			}
 			require.False(t, c.rcvAdv.Before(c.rcvNxt) && c.state != SynSent && !c.has(flagFinHeard), "%+v", c)
 		}
 	}
