@@ -74,10 +74,11 @@ var level = map[string]int{
 	"ring/transport/stream":          7,
 	"ring/transport/memory/protocol": 4,
 
-	"ring/offload/handoff":  7,
-	"ring/offload/steering": 6,
-	"ring/offload/nic":      7,
-	"ring/offload/shadow":   7,
+	"ring/offload/handoff":    7,
+	"ring/offload/steering":   6,
+	"ring/offload/nic":        7,
+	"ring/offload/shadow":     7,
+	"ring/offload/flowrecord": 7,
 }
 
 // never is what some packages may not import at all, whatever its level.
