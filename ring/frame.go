@@ -42,7 +42,11 @@ func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	if m.Destination.IsValid() { // destination, without its call
 		c.Destination = netip.AddrPortFrom(m.Destination, s.localPort())
 	} else {
-		c.Destination = s.ends.local.get()
+		e := r.locals.entry(s)
+		if !e.isOf(s) {
+			e.fill(s)
+		}
+		c.Destination = e.address
 	}
 	c.IfIndex = m.IfIndex
 	c.ViaKernel = m.ViaKernel
@@ -72,7 +76,11 @@ func (k *Sink) completeDatagram(s *Socket, p buffers.Packet, n int, over bool, m
 	if m.Destination.IsValid() { // destination, without its call
 		c.Destination = netip.AddrPortFrom(m.Destination, s.localPort())
 	} else {
-		c.Destination = s.ends.local.get()
+		e := r.locals.entry(s)
+		if !e.isOf(s) {
+			e.fill(s)
+		}
+		c.Destination = e.address
 	}
 	c.IfIndex = m.IfIndex
 	c.ViaKernel = m.ViaKernel

@@ -30,6 +30,7 @@ type Ring struct {
 
 	number       uint32    // of rings
 	slots        slotTable // by Handle.Slot
+	locals       locals
 	announced    []*Socket // their NEW_CONNECTION was delivered by the last Poll
 	finished     []*Socket // CLOSED was delivered: the next Poll forgets them
 	idleAccounts idleAccounts

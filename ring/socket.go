@@ -269,6 +269,7 @@ func (r *Ring) removeSocket(s *Socket) {
 		r.listeners = slices.DeleteFunc(r.listeners, func(l *Socket) bool { return l == s })
 	}
 	r.closePage(s)
+	r.locals.forget(s)
 	r.slots.remove(s)
 }
 
