@@ -48,7 +48,8 @@ const (
 	regContext = asm.R6
 	regCursor  = asm.R7 // where the next header begins
 	regEnd     = asm.R8 // end of the packet; after parsing, the verdict
-	regKinds   = asm.R7 // after parsing, instead of the cursor: the kinds of entry there are
+	regFront   = asm.R7 // after parsing, instead of the cursor: the front
+	regKinds   = asm.R7 // after that, the kinds of entry there are
 	regVLAN    = asm.R9 // as in the frame; after parsing, the stamp
 )
 
@@ -78,7 +79,7 @@ const (
 
 // parameters are what the program is assembled from.
 type parameters struct {
-	flows, kinds, sockets, counts int // descriptors of the maps
+	flows, front, sockets, counts int // descriptors of the maps
 	protocols                     []uint8
 	mtu                           int // longest IPv4 packet that can be taken
 	stamp                         stamping
@@ -231,11 +232,12 @@ func (a *assembler) lookup(place int32) {
 // counts only if the address is one of ours, so that a router keeps what it forwards. For multicast: the connection; the group from
 // that source; the group. What was joined elsewhere on this machine is the kernel's.
 //
-// A look into a hash table costs more than all the rest, and most tables have entries of one kind: a kind that has none is passed over.
+// A look into a hash table costs more than all the rest: the front is looked at first, and a kind that has no entries is passed over.
 func (a *assembler) lookups() {
+	a.emit(asm.LoadMapValue(regFront, a.parameters.front, 0))
+	a.front()
+	a.label("lookups", asm.LoadMem(regKinds, regFront, 0, asm.Word))
 	a.emit(
-		asm.LoadMapValue(regKinds, a.kinds, 0),
-		asm.LoadMem(regKinds, regKinds, 0, asm.Word),
 		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Byte),
 		asm.And.Imm(asm.R3, 0xf0),
 		asm.JEq.Imm(asm.R3, 0xe0, "multicast"),

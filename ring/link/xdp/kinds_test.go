@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,9 +15,10 @@ func TestKinds(t *testing.T) {
 	unicast, multicast := packet{src: peer, dst: me}.bytes(), packet{src: peer, dst: group}.bytes()
 	p := needProgram(t, programOptions{})
 	socketIn(t, p)
-	kinds := func() (k uint32) {
-		require.NoError(t, p.kinds.Lookup(uint32(0), &k))
-		return k
+	kinds := func() uint32 {
+		var b [frontBytes]byte
+		require.NoError(t, p.front.Lookup(uint32(0), &b))
+		return binary.NativeEndian.Uint32(b[:])
 	}
 	require.Zero(t, kinds())
 	require.NoError(t, p.AddAddr(me.Addr(), 0))

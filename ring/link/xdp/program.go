@@ -26,7 +26,7 @@ var ErrNoClaim = errors.New("xdp: not claimed")
 // it ends: the kernel then has its traffic back. Any goroutine.
 type Program struct {
 	flows   *ebpf.Map
-	kinds   *ebpf.Map // one word: which kinds of entry the flow map has
+	front   *ebpf.Map // one entry: what the program reads first, see front.go
 	sockets *ebpf.Map
 	counts  *ebpf.Map
 	program *ebpf.Program
@@ -42,6 +42,7 @@ type Program struct {
 	there  bool              // attached
 	claims map[key]int       // how often each entry was claimed
 	each   map[entryKind]int // entries of each kind
+	first  front             // as the program has it
 	closed bool
 }
 
@@ -70,7 +71,7 @@ func loadProgram(o programOptions) (_ *Program, err error) {
 		spec ebpf.MapSpec
 	}{
 		{&p.flows, ebpf.MapSpec{Name: "xtreme_flows", Type: ebpf.Hash, KeySize: keyBytes, ValueSize: 4, MaxEntries: uint32(o.flows)}},
-		{&p.kinds, ebpf.MapSpec{Name: "xtreme_kinds", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}},
+		{&p.front, ebpf.MapSpec{Name: "xtreme_front", Type: ebpf.Array, KeySize: 4, ValueSize: frontBytes, MaxEntries: 1}},
 		{&p.sockets, ebpf.MapSpec{Name: "xtreme_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(o.queues)}},
 		{&p.counts, ebpf.MapSpec{Name: "xtreme_counts", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(numCounts)}},
 	} {
@@ -82,7 +83,7 @@ func loadProgram(o programOptions) (_ *Program, err error) {
 	if o.frags {
 		spec.Flags |= unix.BPF_F_XDP_HAS_FRAGS
 	}
-	params := parameters{flows: p.flows.FD(), kinds: p.kinds.FD(), sockets: p.sockets.FD(), counts: p.counts.FD(), protocols: o.protocols,
+	params := parameters{flows: p.flows.FD(), front: p.front.FD(), sockets: p.sockets.FD(), counts: p.counts.FD(), protocols: o.protocols,
 		mtu: o.mtu, stamp: o.stamp}
 	switch o.stamp {
 	case stampKernel:
@@ -227,7 +228,7 @@ func (p *Program) insert(k key) error {
 			return err
 		}
 		// After the entry: who sees the kind finds it.
-		if err := p.count(k.kind(), 1); err != nil {
+		if err := p.count(k, 1); err != nil {
 			_ = p.flows.Delete(k[:]) // it was just put there
 			return err
 		}
@@ -236,21 +237,25 @@ func (p *Program) insert(k key) error {
 	return nil
 }
 
-// count notes that there are more or fewer entries of a kind, and tells the program when that makes the first or was the last.
-func (p *Program) count(k entryKind, by int) error {
-	before := p.each[k] > 0
-	p.each[k] += by
-	if after := p.each[k] > 0; before == after {
+// count notes that an entry was made (1) or is gone (-1), and tells the program what that changes of the front.
+func (p *Program) count(k key, by int) error {
+	kind, before := k.kind(), p.first
+	p.each[kind] += by
+	p.first.kinds &^= kind
+	if p.each[kind] > 0 {
+		p.first.kinds |= kind
+	}
+	if by > 0 {
+		p.first.add(k)
+	} else {
+		p.first.remove(k)
+	}
+	if p.first == before {
 		return nil
 	}
-	var all entryKind
-	for k, n := range p.each {
-		if n > 0 {
-			all |= k
-		}
-	}
-	if err := p.kinds.Put(uint32(0), uint32(all)); err != nil {
-		p.each[k] -= by
+	if err := p.front.Put(uint32(0), p.first.bytes()); err != nil {
+		p.each[kind] -= by
+		p.first = before
 		return err
 	}
 	return nil
@@ -272,7 +277,7 @@ func (p *Program) remove(k key) error {
 		return err
 	}
 	delete(p.claims, k)
-	return p.count(k.kind(), -1)
+	return p.count(k, -1)
 }
 
 // setSocket makes a socket the one of a queue. The kernel takes it out when the socket is closed.
@@ -339,7 +344,7 @@ func (p *Program) Close() error {
 	if p.program != nil {
 		err = errors.Join(err, p.program.Close())
 	}
-	for _, m := range []*ebpf.Map{p.flows, p.kinds, p.sockets, p.counts} {
+	for _, m := range []*ebpf.Map{p.flows, p.front, p.sockets, p.counts} {
 		if m != nil {
 			err = errors.Join(err, m.Close())
 		}
