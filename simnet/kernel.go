@@ -150,7 +150,7 @@ func (w *World) Kernel(name string, c KernelConfig) (*Kernel, error) {
 		calls = c.calls(calls)
 	}
 	var err error
-	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Kick: k.probeNeighbour,
+	k.mirror, k.steps, err = host.OpenStepped(host.SteppedConfig{Facts: k.facts, Request: k.probeNeighbour,
 		Now: func() time.Time { return time.Unix(0, epoch+w.now) }})
 	if err != nil {
 		return nil, fmt.Errorf("simnet: kernel %s: %w", name, err)

@@ -41,7 +41,7 @@ func (s *Snapshot) Children(index int) (list []Child) {
 			list = append(list, Child{index, l.Name, l.Kind, l.VLAN, -1})
 		}
 	}
-	for _, c := range s.away {
+	for _, c := range s.remoteChildren {
 		if c.Parent == index {
 			list = append(list, c)
 		}

@@ -32,6 +32,7 @@ func attributes(b []byte, f func(typ uint16, v []byte) error) error {
 	return nil
 }
 
+// decodeLink reads RTM_NEWLINK.
 func decodeLink(b []byte) (l Link, ok bool, err error) {
 	if len(b) < unix.SizeofIfInfomsg {
 		return l, false, errShort
@@ -75,6 +76,7 @@ func decodeLink(b []byte) (l Link, ok bool, err error) {
 	return l, true, err
 }
 
+// decodeLinkInfo reads IFLA_LINKINFO: the kind of a link, what is particular to that kind, and its part in a bond.
 func decodeLinkInfo(b []byte, l *Link) error {
 	var data, member []byte
 	var master string
@@ -125,6 +127,7 @@ func decodeLinkInfo(b []byte, l *Link) error {
 // iflaMacvlanMode is IFLA_MACVLAN_MODE of linux/if_link.h.
 const iflaMacvlanMode = 1
 
+// decodeAddress reads RTM_NEWADDR.
 func decodeAddress(b []byte) (a Address, ok bool, err error) {
 	if len(b) < unix.SizeofIfAddrmsg {
 		return a, false, errShort
@@ -169,6 +172,7 @@ func decodeAddress(b []byte) (a Address, ok bool, err error) {
 	return a, true, nil
 }
 
+// decodeRoute reads RTM_NEWROUTE; ok is false for entries of the routing cache.
 func decodeRoute(b []byte) (r Route, ok bool, err error) {
 	if len(b) < unix.SizeofRtMsg {
 		return r, false, errShort
@@ -246,17 +250,18 @@ func (h *NextHop) setFlags(f uint32) {
 	h.Dead, h.OnLink = f&unix.RTNH_F_DEAD != 0, f&unix.RTNH_F_ONLINK != 0
 }
 
-// attribute reads what a route of one way and a next hop of several have in common.
+// attribute reads an attribute that a route with one next hop has itself, and a multipath route has in each next hop.
 func (h *NextHop) attribute(typ uint16, v []byte) error {
 	switch typ {
 	case unix.RTA_GATEWAY:
 		return address(v, &h.Gateway)
 	case unix.RTA_VIA, unix.RTA_ENCAP, unix.RTA_ENCAP_TYPE:
-		h.Foreign = true
+		h.Unsupported = true
 	}
 	return nil
 }
 
+// decodeNeighbour reads RTM_NEWNEIGH and RTM_DELNEIGH; ok is false for proxy entries.
 func decodeNeighbour(b []byte) (n Neighbour, ok bool, err error) {
 	if len(b) < unix.SizeofNdMsg {
 		return n, false, errShort
@@ -318,6 +323,7 @@ func decodeRule(b []byte) (foreign bool, err error) {
 	return true, err
 }
 
+// text is an attribute that is a string, up to its NUL.
 func text(v []byte) string {
 	for i, c := range v {
 		if c == 0 {
@@ -327,6 +333,7 @@ func text(v []byte) string {
 	return string(v)
 }
 
+// number reads an attribute that is a 32-bit number of the machine.
 func number(v []byte, to *int) error {
 	if len(v) < 4 {
 		return errShort
@@ -335,6 +342,7 @@ func number(v []byte, to *int) error {
 	return nil
 }
 
+// address reads an attribute that is an IPv4 address.
 func address(v []byte, to *netip.Addr) error {
 	if len(v) != 4 {
 		return fmt.Errorf("IPv4 address of %d bytes", len(v))

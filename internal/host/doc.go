@@ -1,10 +1,10 @@
-// Package host mirrors what the kernel knows of a network namespace: links, addresses, routes, neighbours. The kernel stays the
-// authority; a socket on the offloaded path asks here instead of there, because it asks often.
+// Package host mirrors the kernel's tables of a network namespace: links, addresses, routes, neighbours. The stack of offloaded rings looks
+// them up here, because it asks often; the kernel stays the authority.
 //
 //	h, err := host.Open(host.Config{})                  // or {Namespace: "/run/netns/market"}
 //	s := h.Snapshot()                                   // one atomic load
-//	way, err := s.Route(host.Query{Target: dst})        // interface, gateway, source, MTU; or ENETUNREACH …
-//	n, ok := s.Neighbour(way.NextHop(dst))              // the MAC address, if it is known
+//	route, err := s.Route(host.Query{Target: dst})      // interface, gateway, source, MTU; or ENETUNREACH …
+//	n, ok := s.Neighbour(route.NextHop(dst))            // the MAC address, if it is known
 //	...
 //	if h.Snapshot() != s { what has changed? }          // per turn: one atomic load and a compare
 //
@@ -19,9 +19,9 @@
 // another, who became usable or ceased to be, is in a log that the snapshots share, and a user of some looks for those alone.
 //
 //	what has changed                                   in the snapshot                     watchers
-//	links, addresses, routes, rules                    Generation moves                    told
-//	a neighbour's MAC, whether it is usable; failures  NeighbourChanges, and the log says whose   told whose
-//	REACHABLE, STALE, DELAY, PROBE with one MAC        only its state                      not told
+//	links, addresses, routes, rules                    Generation moves                    called
+//	a neighbour's MAC, whether it is usable; failures  NeighbourChanges, and the log says whose   called, with its name
+//	REACHABLE, STALE, DELAY, PROBE with one MAC        only its state                      not called
 //
 // Links, addresses, routes and rules are read again when anything was said about them; why not patched, see notifications.
 // Reading is spaced so that it costs a fifth of a core at most, however fast they change. Neighbours are patched. When the
@@ -43,7 +43,7 @@
 // discard port), once a second at most for one that does not answer. Hop keeps an entry alive while packets are sent to it. Waiting holds
 // packets until the answer comes: bounded, in order, with a reason for each one given up.
 //
-//	hop, err := h.Hold(way.NextHop(dst))                // per flow
+//	hop, err := h.Hold(route.NextHop(dst))              // per flow
 //	hop.Touch()                                         // per send: one load
 //	if n, ok := s.Neighbour(hop.Target); !ok || !n.Usable() {
 //		waiting.Add(now, s, hop.Target, packet)

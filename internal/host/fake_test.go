@@ -91,7 +91,7 @@ func (f *fake) fetch(want part, to *Facts) error {
 	return nil
 }
 
-func (f *fake) kick(t Target) error {
+func (f *fake) request(t Target) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kicked = append(f.kicked, t)
@@ -383,8 +383,8 @@ func TestResolveAsksOnceASecond(t *testing.T) {
 	require.True(t, asked, "another interface is another neighbour")
 	eventually(t, "both were asked for", func() bool { return len(f.kicks()) == 2 })
 	require.Equal(t, []Target{gateway, {3, gateway.Addr}}, f.kicks())
-	require.EqualValues(t, 100, h.Stats().KickRefusals)
-	require.EqualValues(t, 2, h.Stats().Kicks)
+	require.EqualValues(t, 100, h.Stats().RequestRefusals)
+	require.EqualValues(t, 2, h.Stats().Requests)
 
 	h.resolver.mu.Lock()
 	h.resolver.asked[gateway] = time.Now().Add(-askEvery)
@@ -399,10 +399,10 @@ func TestResolveIsBounded(t *testing.T) {
 	h := newHost(t, f)
 	now := time.Now()
 	for n := range askedMax {
-		require.True(t, h.resolver.mayAsk(Target{1 + n, gateway.Addr}, now))
+		require.True(t, h.resolver.noteRequest(Target{1 + n, gateway.Addr}, now))
 	}
-	require.False(t, h.resolver.mayAsk(Target{askedMax + 1, gateway.Addr}, now))
-	require.True(t, h.resolver.mayAsk(Target{askedMax + 1, gateway.Addr}, now.Add(askEvery)), "the old ones are forgotten")
+	require.False(t, h.resolver.noteRequest(Target{askedMax + 1, gateway.Addr}, now))
+	require.True(t, h.resolver.noteRequest(Target{askedMax + 1, gateway.Addr}, now.Add(askEvery)), "the old ones are forgotten")
 }
 
 func TestKickFailureIsCounted(t *testing.T) {
@@ -411,7 +411,7 @@ func TestKickFailureIsCounted(t *testing.T) {
 	h := newHost(t, f)
 	_, err := h.Resolve(gateway)
 	require.NoError(t, err)
-	eventually(t, "it is counted", func() bool { return h.Stats().KickFailures == 1 })
+	eventually(t, "it is counted", func() bool { return h.Stats().RequestFailures == 1 })
 }
 
 func TestHopIsKeptWhileTouched(t *testing.T) {

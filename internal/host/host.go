@@ -48,19 +48,19 @@ type Host struct {
 
 type counters struct {
 	overruns, reads, interrupted, failures, notifications atomic.Uint64
-	kicks, kickFailures, kickRefusals                     atomic.Uint64
+	requests, requestFailures, requestRefusals            atomic.Uint64
 }
 
 // Stats are counts since Open.
 type Stats struct {
-	Notifications uint64 // datagrams from the kernel
-	Overruns      uint64 // times that notifications were lost and all was read again
-	Reads         uint64 // times that tables were read
-	Interrupted   uint64 // reads repeated because a table changed under them
-	Failures      uint64 // reads that failed and were repeated
-	Kicks         uint64 // requests to look for a neighbour
-	KickFailures  uint64 // those that the kernel refused: the interface is down or gone
-	KickRefusals  uint64 // requests not made: asked within the last second, or too many at once
+	Notifications   uint64 // datagrams from the kernel
+	Overruns        uint64 // times that notifications were lost and all was read again
+	Reads           uint64 // times that tables were read
+	Interrupted     uint64 // reads repeated because a table changed under them
+	Failures        uint64 // reads that failed and were repeated
+	Requests        uint64 // requests to look for a neighbour
+	RequestFailures uint64 // those that the kernel refused: the interface is down or gone
+	RequestRefusals uint64 // requests not made: asked within the last second, or too many at once
 }
 
 // Open reads the host's tables and starts to follow them. Reading needs no privileges; another namespace does (InNamespace).
@@ -141,8 +141,8 @@ func (h *Host) Snapshot() *Snapshot { return h.current.Load() }
 // Snapshot.ChangedNeighbours.
 func (h *Host) Generation() uint64 { return h.generation.Load() }
 
-// Watch has f called after each move of the generation and each change of a neighbour's answer, from the mirror's goroutine: to
-// wake a loop that sleeps, not to work. The function returned ends it; f may still be running then.
+// Watch makes the mirror's goroutine call f after each move of the generation and each change of a neighbour's answer. f must return at once:
+// it is for waking a loop that sleeps. cancel ends it; f may still be running then.
 func (h *Host) Watch(f func(Change)) (cancel func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,8 +160,8 @@ func (h *Host) Watch(f func(Change)) (cancel func()) {
 func (h *Host) Stats() Stats {
 	c := &h.stats
 	return Stats{Notifications: c.notifications.Load(), Overruns: c.overruns.Load(), Reads: c.reads.Load(),
-		Interrupted: c.interrupted.Load(), Failures: c.failures.Load(), Kicks: c.kicks.Load(),
-		KickFailures: c.kickFailures.Load(), KickRefusals: c.kickRefusals.Load()}
+		Interrupted: c.interrupted.Load(), Failures: c.failures.Load(), Requests: c.requests.Load(),
+		RequestFailures: c.requestFailures.Load(), RequestRefusals: c.requestRefusals.Load()}
 }
 
 // Close ends the mirror; the last snapshot stays readable. It returns when both goroutines have ended.
@@ -212,7 +212,7 @@ func (h *Host) mirror() {
 			err := h.fetch(stale)
 			spent += time.Since(start)
 			if err != nil {
-				failure = h.failed(err)
+				failure = h.onReadFailure(err)
 				break
 			}
 			read |= stale
@@ -232,8 +232,8 @@ func (h *Host) mirror() {
 	}
 }
 
-// failed counts a read that failed and says how long to wait, at least, before the next try.
-func (h *Host) failed(err error) time.Duration {
+// onReadFailure counts a read that failed, and returns how long the next try must wait at least.
+func (h *Host) onReadFailure(err error) time.Duration {
 	if errors.Is(err, unix.EINTR) {
 		h.stats.interrupted.Add(1) // the table changed under the reader
 		return 0
@@ -242,7 +242,8 @@ func (h *Host) failed(err error) time.Duration {
 	return retryAfter
 }
 
-// receive takes the notifications that are there; wait makes it wait for the first. The error says that the source has ended.
+// receive adds the notifications that have come to all, at most drainMax; wait makes it wait for the first, until the deadline. An error means
+// that the source was stopped.
 func (h *Host) receive(wait bool, deadline time.Time, all *batch) error {
 	for n := range drainMax {
 		b, err := h.src.next(wait && n == 0, deadline)
@@ -264,12 +265,14 @@ func (h *Host) receive(wait bool, deadline time.Time, all *batch) error {
 	return nil
 }
 
+// fetch reads tables of the kernel into h.facts, and counts it.
 func (h *Host) fetch(want part) error {
 	h.stats.reads.Add(1)
 	return h.src.fetch(want, &h.facts)
 }
 
-// update makes the next snapshot from what was read and what was told, if there is anything new.
+// update publishes the next snapshot, from the tables that were read and the neighbours that notifications have changed, and notifies the
+// watchers, if anything is new.
 func (h *Host) update(read part, changes []neighbourChange) {
 	was := h.current.Load()
 	next := &Snapshot{generation: was.generation, serial: was.serial + 1, topology: was.topology, neighbours: was.neighbours,
@@ -281,13 +284,13 @@ func (h *Host) update(read part, changes []neighbourChange) {
 		}
 	}
 	if read&partNeighbours != 0 {
-		next.replace(h.facts.Neighbours)
+		next.replaceNeighbours(h.facts.Neighbours)
 		h.facts.Neighbours = nil // the map is the table now
 	} else if len(changes) > 0 {
 		next.neighbours = maps.Clone(was.neighbours)
 	}
 	for i := range changes {
-		next.change(&changes[i])
+		next.changeNeighbour(&changes[i])
 	}
 	if !moved && len(changes) == 0 && read&partNeighbours == 0 {
 		return
@@ -295,7 +298,7 @@ func (h *Host) update(read part, changes []neighbourChange) {
 	if moved {
 		next.generation++
 	}
-	h.resolver.mayAskAgain(moved || read&partNeighbours != 0, changes)
+	h.resolver.forgetOvertaken(moved || read&partNeighbours != 0, changes)
 	h.publish(next)
 	if n := was.NeighbourChanges(); moved || next.NeighbourChanges() != n {
 		list, ok := next.ChangedNeighbours(n)
@@ -303,6 +306,7 @@ func (h *Host) update(read part, changes []neighbourChange) {
 	}
 }
 
+// notify calls the watchers, in the order in which they began.
 func (h *Host) notify(c Change) {
 	h.mu.Lock()
 	watchers := make([]func(Change), 0, len(h.watchers)) // in the order in which they began

@@ -170,7 +170,7 @@ func TestRealNeighbours(t *testing.T) {
 	moves(t, h, "the entry is gone", func() {
 		require.NoError(t, a.NeighDel(&netlink.Neigh{LinkIndex: peer.Interface, IP: stdIP("10.1.0.2")}))
 	}, func(s *Snapshot) bool { n, ok := s.Neighbour(peer); return !ok || !n.Usable() })
-	require.Zero(t, h.Stats().KickFailures)
+	require.Zero(t, h.Stats().RequestFailures)
 }
 
 // TestRealProbeByDatagram: who may not ask by netlink gets the same by sending.
@@ -190,7 +190,7 @@ func TestRealProbeByDatagram(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, asked)
 	until(t, h, "it is found", func(s *Snapshot) bool { n, _ := s.Neighbour(peer); return n.Usable() })
-	require.Zero(t, h.Stats().KickFailures)
+	require.Zero(t, h.Stats().RequestFailures)
 }
 
 // TestRealHopIsKept: touched, an entry is confirmed again and again, never stale; left alone, it grows stale.
@@ -218,7 +218,7 @@ func TestRealHopIsKept(t *testing.T) {
 	require.Zero(t, seen[unix.NUD_STALE], "states seen: %v", seen)
 	require.Zero(t, seen[unix.NUD_FAILED])
 	require.Equal(t, changes, h.Snapshot().NeighbourChanges(), "all with one MAC address")
-	require.Zero(t, h.Stats().KickFailures)
+	require.Zero(t, h.Stats().RequestFailures)
 	until(t, h, "nobody uses it and it is stale", func(*Snapshot) bool { return state()&unix.NUD_STALE != 0 })
 	hop.Release()
 }
@@ -243,7 +243,7 @@ func TestRealPermanentStays(t *testing.T) {
 		hop.Touch()
 		time.Sleep(5 * time.Millisecond)
 	}
-	require.Zero(t, h.Stats().Kicks)
+	require.Zero(t, h.Stats().Requests)
 	list, err := a.NeighList(peer.Interface, netlink.FAMILY_V4)
 	require.NoError(t, err)
 	require.Len(t, list, 1)

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Query asks for the way to an address.
+// Query asks for the route to an address.
 type Query struct {
 	Target    netip.Addr
 	Source    netip.Addr // zero: to be chosen; else an address of the host
 	Interface int        // 0: any; else only through this one (SO_BINDTODEVICE, IP_MULTICAST_IF)
 	TOS       uint8
-	FlowHash  uint32 // chooses among the ways of a multipath route; the same hash, the same way
+	FlowHash  uint32 // chooses among the next hops of a multipath route; the same hash, the same next hop
 }
 
 // RouteResult is what Snapshot.Route finds.
@@ -36,7 +36,7 @@ func (w *RouteResult) NextHop(target netip.Addr) Target {
 	return Target{w.Interface, target}
 }
 
-// RouteError says why there is no way. It unwraps to the errno that the kernel's own send would have given.
+// RouteError says why there is no route. It unwraps to the errno that the kernel's own send would have returned.
 type RouteError struct {
 	Target netip.Addr
 	Code   string        // stable: "route.none", "route.unreachable" …
@@ -51,7 +51,7 @@ func (e *RouteError) Error() string {
 // Unwrap gives the errno.
 func (e *RouteError) Unwrap() error { return e.Errno }
 
-// Route answers as the kernel would: tables local, main, default; longest prefix, TOS, metric; dead ways left out; the source
+// Route answers as the kernel would: tables local, main, default; longest prefix, TOS, metric; dead next hops left out; the source
 // by ip_route_output_key (linux/net/ipv4/route.c). Any goroutine; it allocates only for an error.
 //
 // When the host has routing rules of its own, only the kernel can tell: the error's code is "route.rules" and its errno
@@ -64,6 +64,7 @@ func (s *Snapshot) Route(q Query) (RouteResult, error) {
 	return w, err
 }
 
+// route is Route without path MTUs. Its cases are those of ip_route_output_key_hash_rcu, in its order.
 func (s *Snapshot) route(q Query) (RouteResult, error) {
 	fail := func(code string, errno syscall.Errno) (RouteResult, error) {
 		return RouteResult{}, &RouteError{Target: q.Target, Code: code, Errno: errno}
@@ -122,8 +123,8 @@ func (s *Snapshot) route(q Query) (RouteResult, error) {
 	return fail("route.none", unix.ENETUNREACH)
 }
 
-// onLink is the way that needs no route. Bound to an interface, what has no route, or one that forbids, is taken to be on
-// the interface's link: ip_route_output_key_hash_rcu assumes so.
+// onLink is the result for a destination that needs no route. For a socket that is bound to an interface, a destination without a route, or
+// with one that forbids, counts as on the interface's link: ip_route_output_key_hash_rcu does the same.
 func (s *Snapshot) onLink(q Query, index int) (RouteResult, error) {
 	l := s.byIndex[index]
 	if l == nil {
@@ -140,7 +141,7 @@ func (s *Snapshot) onLink(q Query, index int) (RouteResult, error) {
 	return w, nil
 }
 
-// typeOf is what a packet to an address is, whatever route carries it.
+// typeOf is the type of a packet to an address: broadcast or multicast by its address, else as its route says.
 func typeOf(t RouteType, to netip.Addr) RouteType {
 	switch {
 	case to == limitedBroadcast:
@@ -151,13 +152,14 @@ func typeOf(t RouteType, to netip.Addr) RouteType {
 	return t
 }
 
-// verdict is what a table says: found, nothing (the next table is asked), or an error of its own.
+// verdict is the answer of one table: a route was found, none was (the next table is asked), or an error of a route that forbids.
 type verdict struct {
 	found bool
 	code  string
 	errno syscall.Errno
 }
 
+// find is the lookup in one table: the first route that matches and has a living next hop decides.
 func (t *table) find(s *topology, q *Query) (way RouteResult, v verdict) {
 	t.lookup(q.Target, func(r *Route) bool {
 		if r.TOS != 0 && r.TOS != q.TOS {
@@ -180,35 +182,36 @@ func (t *table) find(s *topology, q *Query) (way RouteResult, v verdict) {
 			v = verdict{code: "route.type", errno: unix.EOPNOTSUPP} // NAT, xresolve: nothing makes them any more
 			return true
 		}
-		hop := s.choose(r, q)
+		hop := s.chooseHop(r, q)
 		if hop == nil {
-			return false // all its ways are dead or through other interfaces
+			return false // all its next hops are dead or through other interfaces
 		}
-		if hop.Foreign {
+		if hop.Unsupported {
 			v = verdict{code: "route.foreign", errno: unix.EOPNOTSUPP}
 			return true
 		}
-		way, v.found = s.along(r, hop, q), true
+		way, v.found = s.result(r, hop, q), true
 		return true
 	})
 	return way, v
 }
 
-// choose picks the way of a flow by the kernel's rule (hash threshold, RFC 2992): the range of the hash is shared out by
-// weight, so when a way goes the flows of the others stay. A way from whose interface the given source comes is preferred.
-func (s *topology) choose(r *Route, q *Query) *NextHop {
+// chooseHop chooses the next hop of a flow by the kernel's rule (hash threshold, RFC 2992): each next hop has a part of the hash's range by its
+// weight, so that the flows of the others stay when one goes. Next hops from whose interface the given source comes are preferred. nil: none
+// is alive.
+func (s *topology) chooseHop(r *Route, q *Query) *NextHop {
 	var total, preferred int
 	var first *NextHop
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		if !s.alive(h, q) {
+		if !s.isAlive(h, q) {
 			continue
 		}
 		if first == nil {
 			first = h
 		}
 		total += h.Weight
-		if s.comesFrom(h, r, q) {
+		if s.hasSource(h, r, q) {
 			preferred += h.Weight
 		}
 	}
@@ -221,7 +224,7 @@ func (s *topology) choose(r *Route, q *Query) *NextHop {
 	sum, hash := uint64(0), uint64(q.FlowHash>>1)
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		if !s.alive(h, q) || preferred != 0 && !s.comesFrom(h, r, q) {
+		if !s.isAlive(h, q) || preferred != 0 && !s.hasSource(h, r, q) {
 			continue
 		}
 		sum += uint64(h.Weight)
@@ -232,19 +235,20 @@ func (s *topology) choose(r *Route, q *Query) *NextHop {
 	return first
 }
 
-// alive reports whether a way can be used for the query. A route may be older than the link's going down by a moment, so
-// the link is asked too.
-func (s *topology) alive(h *NextHop, q *Query) bool {
+// isAlive reports whether a next hop can be used for the query. The routes may have been read just before their link went down, so
+// the link's own state counts too.
+func (s *topology) isAlive(h *NextHop, q *Query) bool {
 	l := s.byIndex[h.Interface]
 	return !h.Dead && l != nil && l.Up() && (q.Interface == 0 || q.Interface == h.Interface)
 }
 
-func (s *topology) comesFrom(h *NextHop, r *Route, q *Query) bool {
+// hasSource reports whether the query's source is the one that packets by this next hop would have.
+func (s *topology) hasSource(h *NextHop, r *Route, q *Query) bool {
 	return q.Source.IsValid() && s.source(r, h) == q.Source
 }
 
-// along makes the answer from a route and one of its ways.
-func (s *topology) along(r *Route, h *NextHop, q *Query) RouteResult {
+// result makes the result of a query from a route and one of its next hops.
+func (s *topology) result(r *Route, h *NextHop, q *Query) RouteResult {
 	w := RouteResult{Type: typeOf(r.Type, q.Target), Interface: h.Interface, Gateway: h.Gateway, Source: q.Source, Scope: r.Scope}
 	if r.Type == Local {
 		if s.loopback != 0 {
@@ -257,7 +261,7 @@ func (s *topology) along(r *Route, h *NextHop, q *Query) RouteResult {
 		}
 	}
 	if w.Type == Multicast || w.Type == Broadcast {
-		w.Gateway = netip.Addr{} // a default route says which interface, not whom to ask
+		w.Gateway = netip.Addr{} // a default route chooses the interface only
 	}
 	if !w.Source.IsValid() {
 		switch {
@@ -276,7 +280,7 @@ func (s *topology) along(r *Route, h *NextHop, q *Query) RouteResult {
 	return w
 }
 
-// source is the preferred source of a way.
+// source is the source address of packets that leave by a next hop of a route.
 func (s *topology) source(r *Route, h *NextHop) netip.Addr {
 	if r.Source.IsValid() {
 		return r.Source

@@ -23,7 +23,7 @@ func TestRoute(t *testing.T) {
 	main(Route{Type: Unicast, Prefix: prefix("172.16.7.0/24"), Metric: 10, Hops: eth0("10.0.0.10")})
 	main(Route{Type: Unicast, Prefix: prefix("172.16.7.0/24"), Metric: 10, Hops: eth0("10.0.0.11")})
 	main(Route{Type: Unicast, Prefix: prefix("172.16.7.0/24"), Metric: 99, TOS: 0x10, Hops: eth0("10.0.0.99")})
-	main(Route{Type: Unicast, Prefix: prefix("172.16.8.0/24"), Hops: []NextHop{{Interface: 2, Weight: 1, Foreign: true}}})
+	main(Route{Type: Unicast, Prefix: prefix("172.16.8.0/24"), Hops: []NextHop{{Interface: 2, Weight: 1, Unsupported: true}}})
 	main(Route{Type: Unicast, Prefix: prefix("172.16.9.0/24"), Hops: []NextHop{{Interface: 77, Weight: 1}}})
 	main(Route{Type: Unicast, Prefix: prefix("172.16.10.0/24"), Source: ip("10.0.1.1"), Hops: eth0("10.0.0.7")})
 	main(Route{Type: Unicast, Prefix: prefix("192.0.2.1/32"), Scope: unix.RT_SCOPE_LINK, Hops: []NextHop{{Interface: 2, Weight: 1, OnLink: true}}})

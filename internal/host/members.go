@@ -138,7 +138,7 @@ func readBound(list []Bound, r io.Reader) ([]Bound, error) {
 			return nil, fmt.Errorf("host: /proc/net/udp: line %d: %w", n+1, errors.Join(err, io.ErrUnexpectedEOF))
 		}
 		b := Bound{Port: uint16(p), Inode: inode}
-		if local, ok := hears4(printedAddress(raw)); ok {
+		if local, ok := ipv4Bound(printedAddress(raw)); ok {
 			b.Local = local
 			list = append(list, b)
 		}
@@ -155,8 +155,8 @@ func printedAddress(raw []byte) netip.Addr {
 	return local
 }
 
-// hears4 is the address of IPv4 that a socket is bound to: its own, one mapped into IPv6, or, zero, any.
-func hears4(local netip.Addr) (a [4]byte, ok bool) {
+// ipv4Bound is the IPv4 address that a socket is bound to: its own, one mapped into IPv6, or zero for any. False: it receives no IPv4.
+func ipv4Bound(local netip.Addr) (a [4]byte, ok bool) {
 	switch local = local.Unmap(); {
 	case local.IsUnspecified():
 		return a, true

@@ -14,7 +14,7 @@ import (
 // of IPv6 receives IPv4. A kernel without udp_diag refuses it at the first question.
 type diag struct{ socket *nl.SocketHandle }
 
-// openDiag opens it in the calling thread's network namespace.
+// openDiag opens a sock_diag socket in the calling thread's network namespace, and asks it once: an error if the kernel refuses.
 func openDiag() (*diag, error) {
 	s, err := nl.Subscribe(unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -48,6 +48,7 @@ type diagQuestion struct{ family byte }
 
 func (diagQuestion) Len() int { return diagRequest }
 
+// Serialize is the request's bytes.
 func (q diagQuestion) Serialize() []byte {
 	b := make([]byte, diagRequest)
 	b[0], b[1] = q.family, unix.IPPROTO_UDP
@@ -88,7 +89,7 @@ func readDiag(m []byte) (b Bound, ok bool, err error) {
 	if m[0] == unix.AF_INET {
 		local = netip.AddrFrom4([4]byte(m[8:12]))
 	}
-	if b.Local, ok = hears4(local); !ok || m[0] == unix.AF_INET {
+	if b.Local, ok = ipv4Bound(local); !ok || m[0] == unix.AF_INET {
 		return b, ok, nil
 	}
 	attributes, err := nl.ParseRouteAttr(m[diagMessage:])

@@ -13,14 +13,14 @@ import (
 // IFLA_TARGET_NETNSID): those of processes, and those that `ip netns` keeps. An id is what the kernel itself gives when an interface moves; it
 // changes nothing else. Those that may not be opened are left out.
 type namespaces struct {
-	known map[string]bool // as the links in /proc name them: "net:[4026531840]"
-	may   bool
+	known     map[string]bool // as the links in /proc name them: "net:[4026531840]"
+	permitted bool
 }
 
-// identify looks for namespaces that were not there before.
-func (a *awayChildren) identify() {
+// identify gives an id to each namespace that was not there at the last call.
+func (a *remoteChildren) identify() {
 	s := &a.namespaces
-	if !s.may {
+	if !s.permitted {
 		return
 	}
 	seen := make(map[string]bool, len(s.known))
@@ -28,7 +28,7 @@ func (a *awayChildren) identify() {
 		paths, _ := filepath.Glob(pattern) // the pattern is right
 		for _, path := range paths {
 			n := name(path)
-			if n == "" || seen[n] || !s.may || a.isEnded() {
+			if n == "" || seen[n] || !s.permitted || a.isEnded() {
 				continue
 			}
 			if seen[n] = true; !s.known[n] && !a.giveID(path) {
@@ -47,8 +47,8 @@ func (a *awayChildren) identify() {
 	s.known = seen
 }
 
-// giveID asks the kernel for an id of the namespace of a file; one that has an id keeps it.
-func (a *awayChildren) giveID(path string) bool {
+// giveID makes the kernel give an id to the namespace of a file; one that has an id keeps it. False: it could not be done.
+func (a *remoteChildren) giveID(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false
@@ -62,7 +62,7 @@ func (a *awayChildren) giveID(path string) bool {
 	case nil, unix.EEXIST:
 		return true
 	case unix.EPERM:
-		a.namespaces.may = false // nor will it be permitted for others
+		a.namespaces.permitted = false // nor will it be permitted for others
 	}
 	return false
 }

@@ -20,7 +20,7 @@ type State uint16
 const (
 	usable = unix.NUD_PERMANENT | unix.NUD_NOARP | unix.NUD_REACHABLE | unix.NUD_PROBE | unix.NUD_STALE | unix.NUD_DELAY
 	// given are the states that the administrator or the link sets; asking would take them away, see resolver.kick.
-	given = unix.NUD_PERMANENT | unix.NUD_NOARP
+	fixedStates = unix.NUD_PERMANENT | unix.NUD_NOARP
 )
 
 // String is the state as ip-neighbour writes it.
@@ -69,8 +69,8 @@ type neighbourChange struct {
 	gone bool
 }
 
-// replace takes a table that was read whole. The snapshot is not published yet.
-func (s *Snapshot) replace(table []Neighbour) {
+// replaceNeighbours replaces the neighbours of a snapshot that is not published yet by a table that was read whole, and logs what has changed.
+func (s *Snapshot) replaceNeighbours(table []Neighbour) {
 	was := s.neighbours
 	s.neighbours = make(map[Target]Neighbour, len(table))
 	for _, n := range table {
@@ -89,8 +89,9 @@ func (s *Snapshot) replace(table []Neighbour) {
 	}
 }
 
-// change takes one message. The table is the snapshot's own.
-func (s *Snapshot) change(c *neighbourChange) {
+// changeNeighbour applies one message about a neighbour to a snapshot that is not published yet, whose table is its own, and logs it if the
+// answer to senders has changed.
+func (s *Snapshot) changeNeighbour(c *neighbourChange) {
 	old, had := s.neighbours[c.Target]
 	if c.gone {
 		if had {
@@ -108,7 +109,7 @@ func (s *Snapshot) change(c *neighbourChange) {
 	s.neighbours[n.Target] = n
 }
 
-// answers is what senders see of a neighbour.
+// answers are the properties of a neighbour that senders depend on: only their change is logged.
 func (n *Neighbour) answers() (a struct {
 	mac            wire.MAC
 	usable, failed bool

@@ -31,46 +31,47 @@ type Path struct {
 func (s *Snapshot) Path(index int) Path {
 	l := s.byIndex[index]
 	if l == nil {
-		return no("link.none", fmt.Sprintf("there is no interface with index %d", index))
+		return refusal("link.none", fmt.Sprintf("there is no interface with index %d", index))
 	}
 	if l.Master != 0 {
-		if p := s.enslaved(l); p.Code != "" {
+		if p := s.pathOfMember(l); p.Code != "" {
 			return p
 		}
 	}
 	return s.decide(l, 0)
 }
 
-func no(code, text string) Path { return Path{Code: code, Text: text} }
+// refusal is the Path of an interface whose frames cannot be had.
+func refusal(code, text string) Path { return Path{Code: code, Text: text} }
 
-// enslaved is the decision for an interface that belongs to another: its frames are the other's.
-func (s *Snapshot) enslaved(l *Link) Path {
+// pathOfMember is the Path of an interface that belongs to a bond, bridge or the like (Link.Master): its frames are that one's.
+func (s *Snapshot) pathOfMember(l *Link) Path {
 	master := s.byIndex[l.Master]
 	if master == nil {
-		return no("link.enslaved", fmt.Sprintf("%s belongs to an interface that is not seen here (index %d)", l.Name, l.Master))
+		return refusal("link.enslaved", fmt.Sprintf("%s belongs to an interface that is not seen here (index %d)", l.Name, l.Master))
 	}
 	switch master.Kind {
 	case KindBond:
-		return no("link.bond_member", fmt.Sprintf("%s belongs to bond %s: the addresses are the bond's", l.Name, master.Name))
+		return refusal("link.bond_member", fmt.Sprintf("%s belongs to bond %s: the addresses are the bond's", l.Name, master.Name))
 	case KindBridge:
-		return no("link.bridge_port", fmt.Sprintf("%s is a port of bridge %s: its frames are the bridge's", l.Name, master.Name))
+		return refusal("link.bridge_port", fmt.Sprintf("%s is a port of bridge %s: its frames are the bridge's", l.Name, master.Name))
 	case KindVRF:
-		return no("link.vrf_member", fmt.Sprintf("%s belongs to VRF %s, whose routes are in a table of their own", l.Name, master.Name))
+		return refusal("link.vrf_member", fmt.Sprintf("%s belongs to VRF %s, whose routes are in a table of their own", l.Name, master.Name))
 	case KindTeam:
-		return no("link.team_member", fmt.Sprintf("%s belongs to team %s", l.Name, master.Name))
+		return refusal("link.team_member", fmt.Sprintf("%s belongs to team %s", l.Name, master.Name))
 	}
-	return no("link.enslaved", fmt.Sprintf("%s belongs to %s (%s)", l.Name, master.Name, kindName(master)))
+	return refusal("link.enslaved", fmt.Sprintf("%s belongs to %s (%s)", l.Name, master.Name, kindName(master)))
 }
 
-// decide looks at an interface that stands on its own; depth counts what stands on it.
+// decide is Path for an interface that belongs to no other; depth is how many VLANs stand on it in the question that is being answered.
 func (s *Snapshot) decide(l *Link, depth int) Path {
 	switch {
 	case l.Loopback():
-		return no("link.loopback", l.Name+" has no wire: what is sent to it never leaves the kernel's stack")
+		return refusal("link.loopback", l.Name+" has no wire: what is sent to it never leaves the kernel's stack")
 	case l.Kind == KindTun && !l.Ethernet():
-		return no("link.tun", l.Name+" carries packets without Ethernet headers")
+		return refusal("link.tun", l.Name+" carries packets without Ethernet headers")
 	case !l.Ethernet():
-		return no("link.not_ethernet", fmt.Sprintf("%s (%s) carries no Ethernet frames: hardware type %d", l.Name, kindName(l), l.Type))
+		return refusal("link.not_ethernet", fmt.Sprintf("%s (%s) carries no Ethernet frames: hardware type %d", l.Name, kindName(l), l.Type))
 	}
 	self := Path{Offload: true, Attach: []int{l.Index}, Send: []int{l.Index}, MAC: l.MAC}
 	yes := func(code, text string) Path {
@@ -91,7 +92,7 @@ func (s *Snapshot) decide(l *Link, depth int) Path {
 		return yes("link.bridge", " is a bridge: frames for its own addresses pass its generic hook")
 	case KindMacvlan:
 		if l.MacvlanMode == MacvlanSource {
-			return no("link.macvlan_source", l.Name+" is a macvlan in source mode: it takes frames of given senders only")
+			return refusal("link.macvlan_source", l.Name+" is a macvlan in source mode: it takes frames of given senders only")
 		}
 		self.Generic, self.LocalPeer = true, true
 		return yes("link.macvlan", " is a macvlan: it has no queues, its frames pass its generic hook")
@@ -100,18 +101,18 @@ func (s *Snapshot) decide(l *Link, depth int) Path {
 	case KindBond:
 		return s.decideBond(l)
 	case KindTeam:
-		return no("link.team", l.Name+" is a team: which member sends is decided by a process, not visible here")
+		return refusal("link.team", l.Name+" is a team: which member sends is decided by a process, not visible here")
 	case KindMacvtap, KindIPvlan, kindIPvtap:
-		return no("link."+l.Kind, fmt.Sprintf("%s is %s: it shares its parent's frames by rules of its own", l.Name, article(l.Kind)))
+		return refusal("link."+l.Kind, fmt.Sprintf("%s is %s: it shares its parent's frames by rules of its own", l.Name, article(l.Kind)))
 	case KindVRF:
-		return no("link.vrf", l.Name+" is a VRF: it routes, and carries no frames")
+		return refusal("link.vrf", l.Name+" is a VRF: it routes, and carries no frames")
 	case KindDummy, "ifb", "nlmon":
-		return no("link."+l.Kind, fmt.Sprintf("%s is %s: no frame ever arrives on it", l.Name, article(l.Kind)))
+		return refusal("link."+l.Kind, fmt.Sprintf("%s is %s: no frame ever arrives on it", l.Name, article(l.Kind)))
 	case "gre", "gretap", "erspan", "ipip", "sit", "vti", "vxlan", "geneve", "wireguard", "ip6gre", "ip6gretap", "ip6tnl", "vti6",
 		"xfrm", "gtp", "bareudp", "l2tpeth", "macsec", "ovpn", "amt":
-		return no("link.tunnel", fmt.Sprintf("%s is a tunnel (%s): the kernel wraps and unwraps its packets", l.Name, l.Kind))
+		return refusal("link.tunnel", fmt.Sprintf("%s is a tunnel (%s): the kernel wraps and unwraps its packets", l.Name, l.Kind))
 	}
-	return no("link.unknown_kind", fmt.Sprintf("%s is of kind %q, which this stack does not know", l.Name, l.Kind))
+	return refusal("link.unknown_kind", fmt.Sprintf("%s is of kind %q, which this stack does not know", l.Name, l.Kind))
 }
 
 // decideVLAN sends and receives tagged frames on the parent.
@@ -119,13 +120,13 @@ func (s *Snapshot) decideVLAN(l *Link, depth int) Path {
 	parent := s.byIndex[l.Parent]
 	switch {
 	case l.Netns >= 0 || parent == nil:
-		return no("link.vlan_parent", fmt.Sprintf("the parent of VLAN %s is in another network namespace", l.Name))
+		return refusal("link.vlan_parent", fmt.Sprintf("the parent of VLAN %s is in another network namespace", l.Name))
 	case l.VLANProtocol != wire.TypeVLAN:
-		return no("link.vlan_8021ad", fmt.Sprintf("%s has tags of type %#04x: only 802.1Q is spoken", l.Name, l.VLANProtocol))
+		return refusal("link.vlan_8021ad", fmt.Sprintf("%s has tags of type %#04x: only 802.1Q is spoken", l.Name, l.VLANProtocol))
 	case depth > 0 || parent.Kind == KindVLAN:
-		return no("link.qinq", fmt.Sprintf("%s is a VLAN inside a VLAN: one tag is spoken", l.Name))
+		return refusal("link.qinq", fmt.Sprintf("%s is a VLAN inside a VLAN: one tag is spoken", l.Name))
 	case parent.Master != 0:
-		if p := s.enslaved(parent); p.Code != "" {
+		if p := s.pathOfMember(parent); p.Code != "" {
 			return p
 		}
 	}
@@ -135,7 +136,7 @@ func (s *Snapshot) decideVLAN(l *Link, depth int) Path {
 		return p
 	}
 	if l.MAC != p.MAC && parent.Kind == KindMacvlan {
-		return no("link.vlan_mac", fmt.Sprintf("VLAN %s has another MAC address than the macvlan %s under it", l.Name, parent.Name))
+		return refusal("link.vlan_mac", fmt.Sprintf("VLAN %s has another MAC address than the macvlan %s under it", l.Name, parent.Name))
 	}
 	p.Code, p.VLAN, p.MAC = "link.vlan", l.VLAN, l.MAC
 	p.Text = fmt.Sprintf("%s is VLAN %d on %s: tagged frames there", l.Name, l.VLAN, parent.Name)
@@ -147,7 +148,7 @@ func (s *Snapshot) decideBond(l *Link) Path {
 	switch l.BondMode {
 	case BondActiveBackup, BondXOR, Bond8023AD:
 	default:
-		return no("link.bond_mode", fmt.Sprintf(
+		return refusal("link.bond_mode", fmt.Sprintf(
 			"bond %s has mode %d: only active-backup (1), balance-xor (2) and 802.3ad (4) leave frames and ARP as they are",
 			l.Name, l.BondMode))
 	}
@@ -156,7 +157,7 @@ func (s *Snapshot) decideBond(l *Link) Path {
 		m := s.byIndex[index]
 		below := s.decide(m, 1)
 		if !below.Offload || m.Kind == KindVLAN {
-			return no("link.bond_members", fmt.Sprintf("bond %s has a member that cannot be used so: %s", l.Name, below.Text))
+			return refusal("link.bond_members", fmt.Sprintf("bond %s has a member that cannot be used so: %s", l.Name, below.Text))
 		}
 		p.Attach = append(p.Attach, index)
 		p.Generic, p.LocalPeer = p.Generic || below.Generic, p.LocalPeer || below.LocalPeer
@@ -169,13 +170,14 @@ func (s *Snapshot) decideBond(l *Link) Path {
 		}
 	}
 	if len(p.Attach) == 0 {
-		return no("link.bond_empty", fmt.Sprintf("bond %s has no members", l.Name))
+		return refusal("link.bond_empty", fmt.Sprintf("bond %s has no members", l.Name))
 	}
 	p.Text = fmt.Sprintf("%s is a bond (mode %d) of %d: frames arrive on any member and leave through %d", l.Name, l.BondMode,
 		len(p.Attach), len(p.Send))
 	return p
 }
 
+// kindName is the kind of a link, for a sentence.
 func kindName(l *Link) string {
 	if l.Kind == "" {
 		return "no kind"
@@ -183,6 +185,7 @@ func kindName(l *Link) string {
 	return l.Kind
 }
 
+// article is the kind with its article, for a sentence.
 func article(kind string) string {
 	if kind[0] == 'i' {
 		return "an " + kind

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pathMTUs are the path MTUs that the kernel has learned (RFC 1191), its routing exceptions. The kernel tells nobody of them, and sends of an
+// pathMTUs are the path MTUs that the kernel has learned (RFC 1191), its routing exceptions. The kernel does not report them, and sends of an
 // offloaded socket never ask it. A raw socket receives the ICMP messages "fragmentation needed" that the kernel receives; each is a reason to
 // ask the kernel about the destination that it quotes. The message itself is not believed: the kernel checks whether a socket of its own, the
 // shadow among them, has sent what is quoted.
@@ -22,17 +22,17 @@ import (
 //	ICMP message ──► run ──RTM_GETROUTE──► kernel        mirror ──fetch──► current
 //	                  └── current, then kernel.next answers partPathMTUs ──┘
 type pathMTUs struct {
-	icmp    *os.File // nil without CAP_NET_RAW: only what was known at Open holds
-	ask     *nl.SocketHandle
-	known   map[netip.Addr]learned // of run
-	current atomic.Pointer[map[netip.Addr]int]
-	moved   atomic.Bool // current is another than the mirror has seen
-	again   atomic.Bool // the routes have changed: the kernel may have forgotten all
-	ended   atomic.Bool
-	done    chan struct{}
+	icmp       *os.File // nil without CAP_NET_RAW: only what was known at Open holds
+	ask        *nl.SocketHandle
+	learned    map[netip.Addr]learnedMTU // of run
+	current    atomic.Pointer[map[netip.Addr]int]
+	changed    atomic.Bool // current is another than the mirror has seen
+	recheckAll atomic.Bool // the routes have changed: the kernel may have forgotten all
+	ended      atomic.Bool
+	done       chan struct{}
 }
 
-type learned struct {
+type learnedMTU struct {
 	mtu   int
 	until time.Time // when the kernel forgets it
 }
@@ -50,7 +50,7 @@ const (
 
 // openPathMTUs reads what is known and starts to follow it, in the namespace where it is called. changed is called when current has changed.
 func openPathMTUs(changed func()) (p *pathMTUs, err error) {
-	p = &pathMTUs{known: map[netip.Addr]learned{}, done: make(chan struct{})}
+	p = &pathMTUs{learned: map[netip.Addr]learnedMTU{}, done: make(chan struct{})}
 	p.current.Store(&map[netip.Addr]int{})
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -96,6 +96,8 @@ func openICMP() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ICMP messages"), nil
 }
 
+// run is the goroutine: it asks the kernel about each destination that an ICMP message quotes, whose entry has expired, or, after a change of
+// routes, about all, and calls changed when the result is another.
 func (p *pathMTUs) run(changed func()) {
 	defer close(p.done)
 	buffer := make([]byte, 2048)
@@ -104,7 +106,7 @@ func (p *pathMTUs) run(changed func()) {
 			return
 		}
 		wanted := map[netip.Addr]struct{}{}
-		if !p.again.Load() { // else the deadline that says so may have been replaced just now
+		if !p.recheckAll.Load() { // else the deadline that says so may have been replaced just now
 			n, err := p.icmp.Read(buffer)
 			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 				return
@@ -114,14 +116,14 @@ func (p *pathMTUs) run(changed func()) {
 				p.readReports(buffer, wanted)
 			}
 		}
-		now, all := time.Now(), p.again.Swap(false)
-		for to, l := range p.known {
+		now, all := time.Now(), p.recheckAll.Swap(false)
+		for to, l := range p.learned {
 			if all || !now.Before(l.until) {
 				wanted[to] = struct{}{}
 			}
 		}
 		for to := range wanted {
-			p.look(to)
+			p.askKernel(to)
 		}
 		if p.publish() {
 			changed()
@@ -130,7 +132,8 @@ func (p *pathMTUs) run(changed func()) {
 	}
 }
 
-// readReports waits until the kernel has acted on the message that was read, and takes those that came meanwhile.
+// readReports reads the ICMP messages that follow the first closely, adds their destinations to wanted, and waits until the kernel has acted
+// on them.
 func (p *pathMTUs) readReports(buffer []byte, wanted map[netip.Addr]struct{}) {
 	_ = p.icmp.SetReadDeadline(time.Now().Add(icmpSettles)) // fails when it is closed, as Read does then
 	last := time.Now()
@@ -147,12 +150,12 @@ func (p *pathMTUs) readReports(buffer []byte, wanted map[netip.Addr]struct{}) {
 	time.Sleep(time.Until(last.Add(icmpSettles)))
 }
 
-// deadline is when the first of what is known runs out.
+// deadline is when the first learned MTU expires; a time in the past when all are to be asked about again.
 func (p *pathMTUs) deadline() (first time.Time) {
-	if p.again.Load() {
+	if p.recheckAll.Load() {
 		return time.Unix(1, 0)
 	}
-	for _, l := range p.known {
+	for _, l := range p.learned {
 		if first.IsZero() || l.until.Before(first) {
 			first = l.until
 		}
@@ -160,7 +163,7 @@ func (p *pathMTUs) deadline() (first time.Time) {
 	return first
 }
 
-// quotedTarget is where the packet went that an ICMP message quotes.
+// quotedTarget is the destination of the packet that an ICMP message quotes.
 func quotedTarget(b []byte) (netip.Addr, bool) {
 	if len(b) < icmpQuoted {
 		return netip.Addr{}, false
@@ -172,20 +175,20 @@ func quotedTarget(b []byte) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(b[quoted+16:])), true
 }
 
-// look asks the kernel about a destination.
-func (p *pathMTUs) look(to netip.Addr) {
+// askKernel asks the kernel for its path MTU of a destination, and keeps the answer or forgets the old one.
+func (p *pathMTUs) askKernel(to netip.Addr) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETROUTE, 0)
 	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET, Dst_len: 32}})
 	request.AddData(nl.NewRtAttr(unix.RTA_DST, to.AsSlice()))
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: p.ask}
 	answers, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
-	delete(p.known, to)
+	delete(p.learned, to)
 	if err != nil { // no route any more
 		return
 	}
 	for _, b := range answers {
-		if _, mtu, left, ok := decodeLearned(b); ok && len(p.known) < pathMTUMax {
-			p.known[to] = learned{mtu, time.Now().Add(left)}
+		if _, mtu, left, ok := decodeLearned(b); ok && len(p.learned) < pathMTUMax {
+			p.learned[to] = learnedMTU{mtu, time.Now().Add(left)}
 		}
 	}
 }
@@ -197,8 +200,8 @@ func (p *pathMTUs) dump() {
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: p.ask}
 	answers, _ := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
 	for _, b := range answers {
-		if to, mtu, left, ok := decodeLearned(b); ok && len(p.known) < pathMTUMax {
-			p.known[to] = learned{mtu, time.Now().Add(left)}
+		if to, mtu, left, ok := decodeLearned(b); ok && len(p.learned) < pathMTUMax {
+			p.learned[to] = learnedMTU{mtu, time.Now().Add(left)}
 		}
 	}
 }
@@ -229,28 +232,29 @@ func decodeLearned(b []byte) (to netip.Addr, mtu int, left time.Duration, ok boo
 	return to, mtu, min(left, neverExpires), err == nil && to.IsValid() && mtu > 0 && left > 0
 }
 
-// publish makes what is known current, and reports whether that is new.
+// publish stores the learned MTUs in current, and reports whether they have changed.
 func (p *pathMTUs) publish() bool {
-	next := make(map[netip.Addr]int, len(p.known))
-	for to, l := range p.known {
+	next := make(map[netip.Addr]int, len(p.learned))
+	for to, l := range p.learned {
 		next[to] = l.mtu
 	}
 	if maps.Equal(next, *p.current.Load()) {
 		return false
 	}
 	p.current.Store(&next)
-	p.moved.Store(true)
+	p.changed.Store(true)
 	return true
 }
 
-// recheck has all that is known asked about again. Any goroutine.
+// recheck makes run ask about all learned MTUs again. Any goroutine.
 func (p *pathMTUs) recheck() {
 	if p.icmp != nil {
-		p.again.Store(true)
+		p.recheckAll.Store(true)
 		_ = p.icmp.SetReadDeadline(time.Unix(1, 0)) // fails when it is closed
 	}
 }
 
+// close ends the goroutine and closes the sockets.
 func (p *pathMTUs) close() {
 	p.ended.Store(true)
 	if p.icmp != nil {

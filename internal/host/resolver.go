@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hop is a neighbour that a flow sends to. The kernel sees none of that traffic, so somebody must tell it that the entry is
-// in use, or it grows stale and is thrown away.
+// Hop is a neighbour that a flow sends to. The kernel does not see that traffic, so it must be told that the entry is
+// in use, or it becomes stale and is removed.
 //
 // While a hop is touched, the kernel is told so every Config.Refresh. It marks the entry as used; when its confirmation
 // runs out (base_reachable_time, some 30 s) it finds the entry used within delay_first_probe_time, goes through DELAY into
 // PROBE and asks the neighbour by unicast. The MAC address stays usable through all of it.
 type Hop struct {
 	Target
-	used     atomic.Bool
-	refs     int       // under resolver.mu
-	kicked   time.Time // the resolver's goroutine
-	resolver *resolver
+	used      atomic.Bool
+	refs      int       // under resolver.mu
+	requested time.Time // the resolver's goroutine
+	resolver  *resolver
 }
 
 // Touch says that a packet was sent to the hop. It costs a load; any goroutine.
@@ -67,24 +67,25 @@ func (h *Host) Resolve(t Target) (bool, error) {
 	if err := t.check(); err != nil {
 		return false, err
 	}
-	if !h.resolver.mayAsk(t, h.now()) {
-		h.stats.kickRefusals.Add(1)
+	if !h.resolver.noteRequest(t, h.now()) {
+		h.stats.requestRefusals.Add(1)
 		return false, nil
 	}
 	if h.resolver.inline {
-		h.resolver.kick(t)
+		h.resolver.request(t)
 		return true, nil
 	}
 	select {
-	case h.resolver.requests <- t:
+	case h.resolver.queue <- t:
 		return true, nil
 	default:
 		h.resolver.forget(t)
-		h.stats.kickRefusals.Add(1)
+		h.stats.requestRefusals.Add(1)
 		return false, nil
 	}
 }
 
+// check names what cannot be a neighbour's name.
 func (t Target) check() error {
 	switch {
 	case t.Interface <= 0:
@@ -98,10 +99,10 @@ func (t Target) check() error {
 // resolver asks the kernel for neighbours, in a goroutine of its own: a request is a system call, and it must not wait behind
 // the mirror's reading, nor the mirror behind it.
 type resolver struct {
-	host     *Host
-	requests chan Target
-	ended    chan struct{}
-	inline   bool // there is no goroutine: requests are made at once
+	host   *Host
+	queue  chan Target
+	ended  chan struct{}
+	inline bool // there is no goroutine: requests are made at once
 
 	mu    sync.Mutex
 	hops  map[Target]*Hop
@@ -116,12 +117,13 @@ const (
 )
 
 func newResolver(h *Host) *resolver {
-	return &resolver{host: h, requests: make(chan Target, requestsMax), ended: make(chan struct{}),
+	return &resolver{host: h, queue: make(chan Target, requestsMax), ended: make(chan struct{}),
 		hops: map[Target]*Hop{}, asked: map[Target]time.Time{}}
 }
 
 func (k *resolver) stop() { close(k.ended) }
 
+// run is the goroutine: it makes the requests that Resolve has queued, and tells the kernel regularly which hops are in use.
 func (k *resolver) run() {
 	defer k.host.running.Done()
 	tick := time.NewTicker(min(time.Second, max(k.host.refresh/4, time.Millisecond)))
@@ -131,19 +133,19 @@ func (k *resolver) run() {
 		select {
 		case <-k.ended:
 			return
-		case t := <-k.requests:
-			k.kick(t)
+		case t := <-k.queue:
+			k.request(t)
 		case now := <-tick.C:
 			hops = k.due(hops[:0], now)
 			for _, h := range hops {
-				k.kick(h.Target)
+				k.request(h.Target)
 			}
 		}
 	}
 }
 
-// mayAsk reports whether a target was not asked for within the last second, and remembers that it is now.
-func (k *resolver) mayAsk(t Target, now time.Time) bool {
+// noteRequest reports whether a target may be asked for: it was not within the last second. If so it counts as asked for now.
+func (k *resolver) noteRequest(t Target, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if at, ok := k.asked[t]; ok && now.Sub(at) < askEvery {
@@ -159,8 +161,8 @@ func (k *resolver) mayAsk(t Target, now time.Time) bool {
 	return true
 }
 
-// refused is for a request that the kernel refused, because the interface is down: it went to nobody, and may be repeated soon.
-func (k *resolver) refused(t Target) {
+// retrySoon is called when the kernel has refused a request because the interface is down: nothing was sent, so it may be repeated soon.
+func (k *resolver) retrySoon(t Target) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if at, ok := k.asked[t]; ok {
@@ -168,15 +170,16 @@ func (k *resolver) refused(t Target) {
 	}
 }
 
+// forget makes the next request for a target possible at once.
 func (k *resolver) forget(t Target) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.asked, t)
 }
 
-// mayAskAgain forgets the requests that news have overtaken: all of them, or those of neighbours that have answered or whose entries are gone.
-// A failure is no answer. It is called before the snapshot with the news is published.
-func (k *resolver) mayAskAgain(all bool, changes []neighbourChange) {
+// forgetOvertaken forgets requests that a change has made obsolete: all of them after a change of the tables, else those for neighbours that
+// have answered or whose entries are gone. A failure is no answer. It is called before the snapshot with the change is published.
+func (k *resolver) forgetOvertaken(all bool, changes []neighbourChange) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if all {
@@ -190,6 +193,7 @@ func (k *resolver) mayAskAgain(all bool, changes []neighbourChange) {
 	}
 }
 
+// sweep forgets requests that are older than a second. Under the lock.
 func (k *resolver) sweep(now time.Time) {
 	for t, at := range k.asked {
 		if now.Sub(at) >= askEvery {
@@ -198,7 +202,7 @@ func (k *resolver) sweep(now time.Time) {
 	}
 }
 
-// due are the hops to speak of now: those in use, every refresh, and at once (but once a second) when the entry is not
+// due lists the hops that the kernel is to be told of now: those in use, once in each refresh, and once a second while their entry is not
 // confirmed.
 func (k *resolver) due(list []*Hop, now time.Time) []*Hop {
 	s := k.host.Snapshot()
@@ -211,29 +215,29 @@ func (k *resolver) due(list []*Hop, now time.Time) []*Hop {
 		if n.State&(unix.NUD_REACHABLE|unix.NUD_DELAY|unix.NUD_PROBE) == 0 {
 			every = min(every, askEvery)
 		}
-		if !h.used.Load() || now.Sub(h.kicked) < every {
+		if !h.used.Load() || now.Sub(h.requested) < every {
 			continue
 		}
 		if at, ok := k.asked[t]; ok && now.Sub(at) < min(every, askEvery) {
 			continue
 		}
 		h.used.Store(false)
-		h.kicked = now
+		h.requested = now
 		k.asked[t] = now
 		list = append(list, h)
 	}
 	return list
 }
 
-// kick asks the kernel, unless the entry is of a kind that is given: NTF_USE would turn a permanent entry into one that
+// request makes one request to the kernel, unless the entry's state is fixed: NTF_USE would turn a permanent entry into one that
 // expires.
-func (k *resolver) kick(t Target) {
-	if n, ok := k.host.Snapshot().Neighbour(t); ok && n.State&given != 0 {
+func (k *resolver) request(t Target) {
+	if n, ok := k.host.Snapshot().Neighbour(t); ok && n.State&fixedStates != 0 {
 		return
 	}
-	k.host.stats.kicks.Add(1)
-	if k.host.src.kick(t) != nil {
-		k.refused(t)
-		k.host.stats.kickFailures.Add(1)
+	k.host.stats.requests.Add(1)
+	if k.host.src.request(t) != nil {
+		k.retrySoon(t)
+		k.host.stats.requestFailures.Add(1)
 	}
 }

@@ -58,13 +58,13 @@ type Route struct {
 	Hops     []NextHop  // none for blackhole and the like
 }
 
-// NextHop is one way of a route.
+// NextHop is one next hop of a route.
 type NextHop struct {
 	Interface int
 	Gateway   netip.Addr // zero: the destination itself is on the link
 	Weight    int        // 1 and up
 	Dead      bool       // the kernel does not use it now
 	OnLink    bool       // the gateway is on the link though no subnet says so
-	// Foreign is a way this stack cannot go: an encapsulation, or an IPv6 gateway.
-	Foreign bool
+	// Unsupported: this stack cannot send by it: an encapsulation, or an IPv6 gateway.
+	Unsupported bool
 }

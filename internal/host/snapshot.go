@@ -9,13 +9,13 @@ import (
 // Facts are the kernel's tables as they were read: in the kernel's order, which decides between equals. A test or a
 // simulated world writes its own.
 type Facts struct {
-	Links      []Link
-	Away       []Child // that stand on our links, in other namespaces
-	Addresses  []Address
-	Routes     []Route
-	Rules      int // routing rules beside the three that every host has
-	Neighbours []Neighbour
-	PathMTUs   map[netip.Addr]int // learned, by destination (RFC 1191); never written to again
+	Links          []Link
+	RemoteChildren []Child // that stand on our links, in other namespaces
+	Addresses      []Address
+	Routes         []Route
+	Rules          int // routing rules beside the three that every host has
+	Neighbours     []Neighbour
+	PathMTUs       map[netip.Addr]int // learned, by destination (RFC 1191); never written to again
 }
 
 // Snapshot is the host at one moment. It never changes; any goroutine may read it for as long as it likes.
@@ -29,17 +29,17 @@ type Snapshot struct {
 
 // topology is all but the neighbours, which change far more often: consecutive snapshots share it.
 type topology struct {
-	links     []Link
-	away      []Child
-	byIndex   map[int]*Link
-	addresses []Address
-	local     map[netip.Addr]int
-	broadcast map[Target]struct{}
-	rules     int
-	tables    [3]table // local, main, default: the order of lookup
-	members   map[int][]int
-	loopback  int
-	pathMTU   map[netip.Addr]int
+	links          []Link
+	remoteChildren []Child
+	byIndex        map[int]*Link
+	addresses      []Address
+	local          map[netip.Addr]int
+	broadcast      map[Target]struct{}
+	rules          int
+	tables         [3]table // local, main, default: the order of lookup
+	members        map[int][]int
+	loopback       int
+	pathMTU        map[netip.Addr]int
 }
 
 // NewSnapshot makes a snapshot of facts that did not come from a kernel. generation is what its Generation returns.
@@ -105,9 +105,10 @@ func (s *Snapshot) NumNeighbours() int { return len(s.neighbours) }
 
 var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
+// newTopology copies facts and makes the indexes that lookups use.
 func newTopology(f *Facts) *topology {
 	t := &topology{
-		links: slices.Clone(f.Links), away: slices.Clone(f.Away), addresses: slices.Clone(f.Addresses), rules: f.Rules,
+		links: slices.Clone(f.Links), remoteChildren: slices.Clone(f.RemoteChildren), addresses: slices.Clone(f.Addresses), rules: f.Rules,
 		byIndex: make(map[int]*Link, len(f.Links)), members: map[int][]int{},
 		local: make(map[netip.Addr]int, len(f.Addresses)), broadcast: map[Target]struct{}{}, pathMTU: f.PathMTUs,
 	}
@@ -143,7 +144,7 @@ func newTopology(f *Facts) *topology {
 
 // equal reports whether two topologies answer alike.
 func (t *topology) equal(u *topology) bool {
-	if t.rules != u.rules || !slices.Equal(t.links, u.links) || !slices.Equal(t.away, u.away) ||
+	if t.rules != u.rules || !slices.Equal(t.links, u.links) || !slices.Equal(t.remoteChildren, u.remoteChildren) ||
 		!slices.Equal(t.addresses, u.addresses) || !maps.Equal(t.pathMTU, u.pathMTU) {
 		return false
 	}

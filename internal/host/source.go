@@ -45,8 +45,8 @@ type source interface {
 	next(wait bool, deadline time.Time) (batch, error)
 	// fetch reads tables into f. The same goroutine as next.
 	fetch(want part, f *Facts) error
-	// kick makes the kernel look for a neighbour. Another goroutine than next's.
-	kick(t Target) error
+	// request makes the kernel look for a neighbour. Another goroutine than next's.
+	request(t Target) error
 	// stop makes next and fetch return; close frees what there is, when no goroutine uses the source any more.
 	stop()
 	close()
@@ -63,7 +63,7 @@ type kernel struct {
 	refused bool
 	ended   chan struct{}
 	paths   *pathMTUs
-	away    *awayChildren
+	remote  *remoteChildren
 }
 
 // groups are the notifications that are wanted (RTNLGRP_*).
@@ -114,12 +114,13 @@ func newKernel(receiveBuffer int) (k *kernel, err error) {
 	if k.paths, err = openPathMTUs(k.interrupt); err != nil {
 		return nil, err
 	}
-	if k.away, err = openAwayChildren(k.interrupt); err != nil {
+	if k.remote, err = openRemoteChildren(k.interrupt); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
+// next waits for a datagram of notifications, or a change that a goroutine beside the mirror has found; see source.
 func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 	if !wait {
 		deadline = time.Time{} // a deadline that has passed would forbid the look
@@ -132,7 +133,7 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 		return batch{}, errClosed
 	default:
 	}
-	if stale := k.moved(); stale != 0 { // asked after the deadline was set, which may have been in place of interrupt's
+	if stale := k.takeChanges(); stale != 0 { // asked after the deadline was set, which may have been in place of interrupt's
 		return batch{stale: stale}, nil
 	}
 	conn, err := k.events.SyscallConn()
@@ -148,7 +149,7 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 	})
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		if stale := k.moved(); stale != 0 {
+		if stale := k.takeChanges(); stale != 0 {
 			return batch{stale: stale}, k.unlessEnded(nil)
 		}
 		return batch{}, k.unlessEnded(errTime)
@@ -171,20 +172,21 @@ func (k *kernel) next(wait bool, deadline time.Time) (batch, error) {
 	return b, err
 }
 
-// moved is what the goroutines beside the mirror have found since it was last called.
-func (k *kernel) moved() (stale part) {
-	if k.paths.moved.Swap(false) {
+// takeChanges returns the tables for which the goroutines beside the mirror have found changes since the last call.
+func (k *kernel) takeChanges() (stale part) {
+	if k.paths.changed.Swap(false) {
 		stale |= partPathMTUs
 	}
-	if k.away.moved.Swap(false) {
+	if k.remote.changed.Swap(false) {
 		stale |= partChildren
 	}
 	return stale
 }
 
-// interrupt has next look at what else there is. Any goroutine.
+// interrupt makes next return with takeChanges' result. Any goroutine.
 func (k *kernel) interrupt() { _ = k.events.SetReadDeadline(time.Unix(1, 0)) } // fails when it is closed
 
+// unlessEnded is err, or errClosed if the source was stopped.
 func (k *kernel) unlessEnded(err error) error {
 	select {
 	case <-k.ended:
@@ -194,7 +196,7 @@ func (k *kernel) unlessEnded(err error) error {
 	}
 }
 
-// notifications says what a datagram of messages changes.
+// notifications decodes a datagram of messages: which tables have to be read again, and changes of single neighbours.
 //
 // All but neighbours is read again from the kernel, not patched. A message is often not the whole truth: when a link
 // goes down its routes vanish without a word (fib_sync_down_dev), a removed address takes along the routes that preferred it, a
@@ -236,6 +238,7 @@ func notifications(b []byte) (batch, error) {
 	return c, nil
 }
 
+// fetch reads the tables in want by netlink dumps, and copies those that goroutines beside the mirror keep.
 func (k *kernel) fetch(want part, f *Facts) error {
 	if want&partLinks != 0 {
 		request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
@@ -244,10 +247,10 @@ func (k *kernel) fetch(want part, f *Facts) error {
 		if err := dumpInto(k.dump, "links", request, unix.RTM_NEWLINK, &f.Links, decodeLink); err != nil {
 			return err
 		}
-		k.away.recheck()
+		k.remote.recheck()
 	}
 	if want&partChildren != 0 {
-		f.Away = *k.away.current.Load()
+		f.RemoteChildren = *k.remote.current.Load()
 	}
 	if want&partAddresses != 0 {
 		request := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
@@ -291,7 +294,8 @@ func (k *kernel) fetch(want part, f *Facts) error {
 // rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: links without their counters, a quarter of the size.
 const rtextFilterSkipStats = 1 << 3
 
-// dumpInto reads a table. A dump during which the table changed (NLM_F_DUMP_INTR) is an error: it is read again.
+// dumpInto reads a table by a netlink dump. If the table changes during the dump (NLM_F_DUMP_INTR) the error is EINTR, and the caller reads
+// again.
 func dumpInto[T any](h *nl.SocketHandle, what string, r *nl.NetlinkRequest, typ uint16, to *[]T,
 	decode func([]byte) (T, bool, error)) error {
 	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: h}
@@ -318,12 +322,12 @@ func dumpInto[T any](h *nl.SocketHandle, what string, r *nl.NetlinkRequest, typ 
 	return nil
 }
 
-// kick asks for a neighbour with NTF_USE: the kernel looks for it as if it had a packet to send, and counts the entry as
+// request asks for a neighbour with NTF_USE: the kernel looks for it as if it had a packet to send, and counts the entry as
 // used. It needs CAP_NET_ADMIN; without it an empty datagram to port 9 (discard, RFC 863) of the neighbour does the same.
 //
 // The caller must not ask for an entry that is permanent: NTF_USE would take that away (__neigh_update). On an interface that is down the kernel
 // would make an entry that it asks for again a second later, whether or not the interface is up by then: ENETDOWN instead.
-func (k *kernel) kick(t Target) error {
+func (k *kernel) request(t Target) error {
 	if err := k.isUp(t.Interface); err != nil {
 		return err
 	}
@@ -365,12 +369,13 @@ func (k *kernel) stop() {
 	_ = k.events.SetReadDeadline(time.Unix(1, 0)) // wakes next
 }
 
+// close closes the sockets and ends the goroutines beside the mirror.
 func (k *kernel) close() {
 	if k.paths != nil {
 		k.paths.close()
 	}
-	if k.away != nil {
-		k.away.close()
+	if k.remote != nil {
+		k.remote.close()
 	}
 	if k.events != nil {
 		_ = k.events.Close()

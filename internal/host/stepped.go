@@ -9,9 +9,9 @@ import (
 
 // SteppedConfig is a simulated kernel as a Host reads it.
 type SteppedConfig struct {
-	Facts func() Facts         // all tables as they are now
-	Kick  func(t Target) error // has the kernel look for a neighbour
-	Now   func() time.Time
+	Facts   func() Facts         // all tables as they are now
+	Request func(t Target) error // has the kernel look for a neighbour
+	Now     func() time.Time
 }
 
 // Steps is what moves a Host that has no goroutine: it reads, and speaks for its neighbours, when it is told to. One goroutine.
@@ -61,7 +61,7 @@ func (s *Steps) Tick() {
 	list := s.host.resolver.due(nil, s.host.now())
 	slices.SortFunc(list, func(a, b *Hop) int { return cmp.Or(cmp.Compare(a.Interface, b.Interface), a.Addr.Compare(b.Addr)) })
 	for _, hop := range list {
-		s.host.resolver.kick(hop.Target)
+		s.host.resolver.request(hop.Target)
 	}
 }
 
@@ -77,6 +77,6 @@ func (s stepped) fetch(_ part, to *Facts) error {
 	return nil
 }
 
-func (s stepped) kick(t Target) error { return s.Kick(t) }
-func (s stepped) stop()               {}
-func (s stepped) close()              {}
+func (s stepped) request(t Target) error { return s.Request(t) }
+func (s stepped) stop()                  {}
+func (s stepped) close()                 {}

@@ -12,7 +12,7 @@ import (
 func TestSteppedHost(t *testing.T) {
 	facts, now, kicked := twoLinks(), time.Unix(1000, 0), []Target(nil)
 	h, steps, err := OpenStepped(SteppedConfig{Facts: func() Facts { return facts }, Now: func() time.Time { return now },
-		Kick: func(t Target) error { kicked = append(kicked, t); return nil }})
+		Request: func(t Target) error { kicked = append(kicked, t); return nil }})
 	require.NoError(t, err)
 	var changes []Change
 	cancel := h.Watch(func(c Change) { changes = append(changes, c) })

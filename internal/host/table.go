@@ -30,6 +30,7 @@ func tableOf(id uint32) (int, bool) {
 	return 0, false
 }
 
+// insert adds a route, behind others of its prefix; sort follows.
 func (t *table) insert(r Route) {
 	n := r.Prefix.Bits()
 	if t.routes[n] == nil {
@@ -73,11 +74,13 @@ func (t *table) lookup(to netip.Addr, try func(r *Route) bool) {
 	}
 }
 
+// masked is the first n bits of an address, as the key of a prefix.
 func masked(a netip.Addr, n int) uint32 {
 	b := a.As4()
 	return uint32(uint64(binary.BigEndian.Uint32(b[:])) & (0xffffffff << (32 - n)))
 }
 
+// equal reports whether two tables have the same routes in the same order.
 func (t *table) equal(u *table) bool {
 	if t.lengths != u.lengths {
 		return false

@@ -100,7 +100,7 @@ func (w *Waiting[T]) Add(now clock.Time, s *Snapshot, t Target, packet T) {
 		q = &w.queues[len(w.queues)-1]
 	}
 	if q.n == w.limits.PerTarget || w.free < 0 {
-		w.giveUp(w.take(q), t, GiveUpOldest)
+		w.giveUp(w.pop(q), t, GiveUpOldest)
 	}
 	at := w.free
 	w.free = w.entries[at].next
@@ -128,10 +128,10 @@ func (w *Waiting[T]) Check(s *Snapshot, send func(packet T, n Neighbour)) {
 		switch {
 		case ok && n.Usable():
 			for q.n > 0 {
-				send(w.take(q), n)
+				send(w.pop(q), n)
 			}
 		case ok && n.Failed() && n.Serial > q.since:
-			w.empty(q, GiveUpFailed)
+			w.giveUpAll(q, GiveUpFailed)
 		}
 	}
 	w.compact()
@@ -142,7 +142,7 @@ func (w *Waiting[T]) Expire(now clock.Time) {
 	for i := range w.queues {
 		q := &w.queues[i]
 		for q.n > 0 && !now.Before(w.entries[q.first].until) {
-			w.giveUp(w.take(q), q.target, GiveUpTime)
+			w.giveUp(w.pop(q), q.target, GiveUpTime)
 		}
 	}
 	w.compact()
@@ -169,7 +169,7 @@ func (w *Waiting[T]) Targets(f func(t Target)) {
 // Drop gives up all packets to a neighbour.
 func (w *Waiting[T]) Drop(t Target) {
 	if q := w.find(t); q != nil {
-		w.empty(q, GiveUpClosed)
+		w.giveUpAll(q, GiveUpClosed)
 		w.compact()
 	}
 }
@@ -178,7 +178,7 @@ func (w *Waiting[T]) Drop(t Target) {
 func (w *Waiting[T]) DropInterface(index int) {
 	for i := range w.queues {
 		if q := &w.queues[i]; q.target.Interface == index {
-			w.empty(q, GiveUpClosed)
+			w.giveUpAll(q, GiveUpClosed)
 		}
 	}
 	w.compact()
@@ -187,7 +187,7 @@ func (w *Waiting[T]) DropInterface(index int) {
 // Close gives up everything.
 func (w *Waiting[T]) Close() {
 	for i := range w.queues {
-		w.empty(&w.queues[i], GiveUpClosed)
+		w.giveUpAll(&w.queues[i], GiveUpClosed)
 	}
 	w.compact()
 }
@@ -209,8 +209,8 @@ func (w *Waiting[T]) find(t Target) *queue {
 	return nil
 }
 
-// take removes the first packet of a queue; compact removes queues that are empty then.
-func (w *Waiting[T]) take(q *queue) T {
+// pop removes the first packet of a queue and returns it. The caller calls compact when it has finished: the queue may be empty then.
+func (w *Waiting[T]) pop(q *queue) T {
 	var none T
 	at := q.first
 	e := &w.entries[at]
@@ -225,16 +225,19 @@ func (w *Waiting[T]) take(q *queue) T {
 	return packet
 }
 
-func (w *Waiting[T]) empty(q *queue, why GiveUp) {
+// giveUpAll gives up all packets of a queue.
+func (w *Waiting[T]) giveUpAll(q *queue, why GiveUp) {
 	for q.n > 0 {
-		w.giveUp(w.take(q), q.target, why)
+		w.giveUp(w.pop(q), q.target, why)
 	}
 }
 
+// compact removes the queues that are empty.
 func (w *Waiting[T]) compact() {
 	w.queues = slices.DeleteFunc(w.queues, func(q queue) bool { return q.n == 0 })
 }
 
+// giveUp counts a packet that is given up and hands it back to the owner.
 func (w *Waiting[T]) giveUp(packet T, t Target, why GiveUp) {
 	w.counts[why]++
 	w.gaveUp(packet, t, why)

@@ -61,7 +61,7 @@ func (s *shared) withVLAN(vlan bool) (change func(vlan bool)) {
 		}
 		return f
 	}
-	made, tell, err := host.Make(tables(vlan))
+	made, tell, err := host.OpenTables(tables(vlan))
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.mirror.Close())
 	s.mirror = made // closed with the test

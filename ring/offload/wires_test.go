@@ -113,7 +113,7 @@ func (w *wires) without(name string) {
 // start makes the exchange.
 func (w *wires) start() {
 	var err error
-	w.mirror, w.change, err = host.Make(w.tables)
+	w.mirror, w.change, err = host.OpenTables(w.tables)
 	require.NoError(w.t, err)
 	w.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: w.mirror, Open: w.open})
 	require.NoError(w.t, err)

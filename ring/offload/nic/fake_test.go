@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 		{Index: b0, Name: "b0", Type: unix.ARPHRD_ETHER, Flags: up, MTU: 1500, Kind: host.KindBond},
 	}
 	var err error
-	w.host, w.change, err = host.Make(w.facts)
+	w.host, w.change, err = host.OpenTables(w.facts)
 	require.NoError(t, err)
 	l := buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192}
 	w.pool, err = buffers.New(make([]byte, l.Bytes()), l)

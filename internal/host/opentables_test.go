@@ -9,7 +9,7 @@ import (
 // Tables that are made up are followed as a kernel's are: watchers are notified of a change that moves an answer, and of no other.
 func TestMake(t *testing.T) {
 	f := twoLinks()
-	h, change, err := Make(f)
+	h, change, err := OpenTables(f)
 	require.NoError(t, err)
 	told := make(chan Change, 16)
 	defer h.Watch(func(c Change) { told <- c })()

@@ -1,7 +1,7 @@
 package host
 
-// neighbourLog is which neighbours' answers have changed, in order: a reader that remembers how far it has read looks at those alone that came
-// since. Snapshots share the array. Only the newest one's log is appended to, behind the end that the others have.
+// neighbourLog lists the neighbours whose answers have changed, in order: a reader that remembers how far it has read only looks at later
+// entries. Snapshots share the array. Only the newest snapshot's log is appended to, behind the end that the others have.
 //
 //	array     t0 t1 t2 t3 t4 …
 //	snapshot        ▲ (n = 3) next one: ▲ (n = 5)
@@ -13,6 +13,7 @@ type neighbourLog struct {
 // logKept is how many are kept at the least.
 const logKept = 1024
 
+// add appends a neighbour. When the array is full its newer half is copied into a new one, because older snapshots read the old one.
 func (l *neighbourLog) add(t Target) {
 	if len(l.list) == 2*logKept { // older snapshots read the array: another one is made
 		l.first += logKept
@@ -33,14 +34,14 @@ func (s *Snapshot) ChangedNeighbours(since uint64) ([]Target, bool) {
 	return s.log.list[since-s.log.first:], true
 }
 
-// Change is what a watcher is told.
+// Change is what a watcher receives (Host.Watch).
 type Change struct {
 	Tables     bool     // links, addresses, routes or rules, or more neighbours than the log has
 	Neighbours []Target // whose answers have changed, or that have failed again; shared: read only
 }
 
-// WithNeighbours is a snapshot of the same host with other neighbours, of which changed answer otherwise than before. It did not come from
-// a kernel either, see NewSnapshot. serial is what Neighbour.Serial is compared with.
+// WithNeighbours is a copy of a snapshot made by NewSnapshot with other neighbours. changed are those whose answers differ from before; serial
+// is the number of the new snapshot, which Neighbour.Serial is compared with.
 func (s *Snapshot) WithNeighbours(list []Neighbour, serial uint64, changed []Target) *Snapshot {
 	next := &Snapshot{generation: s.generation, serial: serial, topology: s.topology, neighbours: make(map[Target]Neighbour, len(list)), log: s.log}
 	for _, n := range list {

@@ -18,26 +18,26 @@ import (
 // goroutine beside the mirror, whose tables do not wait for it.
 //
 //	notification of a link ──► recheck ──► run ──RTM_GETLINK for each namespace──► current, then kernel.next answers partChildren
-type awayChildren struct {
-	ask        *nl.SocketHandle
-	netns      *os.File // the namespace of the mirror; nil without /proc: children in other ones are not known
-	namespaces namespaces
-	current    atomic.Pointer[[]Child]
-	moved      atomic.Bool   // current is another than the mirror has seen
-	again      chan struct{} // holds a token while there is reason to look
-	ended      chan struct{}
-	done       chan struct{}
+type remoteChildren struct {
+	ask          *nl.SocketHandle
+	netns        *os.File // the namespace of the mirror; nil without /proc: children in other ones are not known
+	namespaces   namespaces
+	current      atomic.Pointer[[]Child]
+	changed      atomic.Bool   // current is another than the mirror has seen
+	recheckToken chan struct{} // holds a token while there is reason to look
+	ended        chan struct{}
+	done         chan struct{}
 }
 
 // awayShare bounds the time that looking takes: after a look the goroutine sleeps so many times as long, awayPause at least.
 const (
-	awayShare = 4
-	awayPause = 10 * time.Millisecond
+	remoteShare = 4
+	remotePause = 10 * time.Millisecond
 )
 
 // openAwayChildren looks once and starts to follow, in the namespace where it is called. changed is called when current has changed.
-func openAwayChildren(changed func()) (*awayChildren, error) {
-	a := &awayChildren{namespaces: namespaces{may: true}, again: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
+func openRemoteChildren(changed func()) (*remoteChildren, error) {
+	a := &remoteChildren{namespaces: namespaces{permitted: true}, recheckToken: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
 	a.current.Store(new([]Child))
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -56,13 +56,14 @@ func openAwayChildren(changed func()) (*awayChildren, error) {
 	return a, nil
 }
 
-func (a *awayChildren) run(changed func()) {
+// run is the goroutine: it looks at the namespaces again each time that recheck asks for it, and calls changed when the result is another.
+func (a *remoteChildren) run(changed func()) {
 	defer close(a.done)
 	for {
 		select {
 		case <-a.ended:
 			return
-		case <-a.again:
+		case <-a.recheckToken:
 		}
 		start := time.Now()
 		if a.refresh() {
@@ -71,20 +72,21 @@ func (a *awayChildren) run(changed func()) {
 		select {
 		case <-a.ended:
 			return
-		case <-time.After(max(awayPause, awayShare*time.Since(start))):
+		case <-time.After(max(remotePause, remoteShare*time.Since(start))):
 		}
 	}
 }
 
-// recheck has the namespaces looked at again. Any goroutine.
-func (a *awayChildren) recheck() {
+// recheck makes run look at the namespaces again. Any goroutine.
+func (a *remoteChildren) recheck() {
 	select {
-	case a.again <- struct{}{}:
+	case a.recheckToken <- struct{}{}:
 	default:
 	}
 }
 
-func (a *awayChildren) isEnded() bool {
+// isEnded reports that close was called.
+func (a *remoteChildren) isEnded() bool {
 	select {
 	case <-a.ended:
 		return true
@@ -93,7 +95,8 @@ func (a *awayChildren) isEnded() bool {
 	}
 }
 
-func (a *awayChildren) close() {
+// close ends the goroutine and closes the descriptors.
+func (a *remoteChildren) close() {
 	close(a.ended)
 	<-a.done
 	a.ask.Close()
@@ -102,8 +105,9 @@ func (a *awayChildren) close() {
 	}
 }
 
-// refresh makes current what there is, and reports whether that is new. What cannot be read is left out: no other table depends on it.
-func (a *awayChildren) refresh() bool {
+// refresh lists the links of all other namespaces, stores those that stand on our links in current, and reports whether the list has changed.
+// Namespaces that cannot be read are left out: no other table depends on them.
+func (a *remoteChildren) refresh() bool {
 	a.identify()
 	ids, err := a.namespaceIDs()
 	if errors.Is(err, unix.EINTR) { // one came or went meanwhile
@@ -143,7 +147,7 @@ func (a *awayChildren) refresh() bool {
 		return false
 	}
 	a.current.Store(&list)
-	a.moved.Store(true)
+	a.changed.Store(true)
 	return true
 }
 
@@ -155,13 +159,14 @@ const (
 )
 
 // namespaceIDs are the ids that other namespaces have here.
-func (a *awayChildren) namespaceIDs() (ids []int, err error) {
+func (a *remoteChildren) namespaceIDs() (ids []int, err error) {
 	r := nl.NewNetlinkRequest(unix.RTM_GETNSID, unix.NLM_F_DUMP)
 	r.AddRawData(make([]byte, 4)) // struct rtgenmsg, padded
 	err = dumpInto(a.ask, "namespaces", r, unix.RTM_NEWNSID, &ids, decodeNamespace)
 	return ids, err
 }
 
+// decodeNamespace reads the id of a namespace from a message; ok: it has one.
 func decodeNamespace(b []byte) (id int, ok bool, err error) {
 	if len(b) < 4 {
 		return 0, false, errShort
@@ -177,7 +182,7 @@ func decodeNamespace(b []byte) (id int, ok bool, err error) {
 }
 
 // ownID is the id that this namespace has for itself, -1 for none: links of other namespaces name their parent's by it.
-func (a *awayChildren) ownID() (int, error) {
+func (a *remoteChildren) ownID() (int, error) {
 	if a.netns == nil {
 		return -1, nil
 	}
@@ -197,7 +202,7 @@ func (a *awayChildren) ownID() (int, error) {
 }
 
 // linksOf are the links of another namespace.
-func (a *awayChildren) linksOf(id int) (links []Link, err error) {
+func (a *remoteChildren) linksOf(id int) (links []Link, err error) {
 	r := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	r.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	r.AddData(nl.NewRtAttr(iflaTargetNetns, binary.NativeEndian.AppendUint32(nil, uint32(id))))

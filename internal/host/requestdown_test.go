@@ -20,12 +20,12 @@ func TestRealKickOnInterfaceThatIsDown(t *testing.T) {
 	var k *kernel
 	a.in(func() (err error) { k, err = newKernel(1 << 20); return err })
 	defer func() { k.stop(); k.close() }()
-	require.ErrorIs(t, k.kick(peer), unix.ENETDOWN)
+	require.ErrorIs(t, k.request(peer), unix.ENETDOWN)
 	list, err := a.NeighList(peer.Interface, netlink.FAMILY_V4)
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.NoError(t, a.LinkSetUp(a.link("v0")))
-	require.NoError(t, k.kick(peer))
+	require.NoError(t, k.request(peer))
 }
 
 // A question that the kernel refused went to nobody: the next one need not wait for a second.
@@ -36,7 +36,7 @@ func TestRefusedKickDoesNotCountForASecond(t *testing.T) {
 	before := time.Now()
 	_, err := h.Resolve(gateway)
 	require.NoError(t, err)
-	eventually(t, "it is refused", func() bool { return h.Stats().KickFailures == 1 })
+	eventually(t, "it is refused", func() bool { return h.Stats().RequestFailures == 1 })
 	h.resolver.mu.Lock()
 	defer h.resolver.mu.Unlock()
 	require.True(t, h.resolver.asked[gateway].Before(before))
