@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// call makes a system call, and keeps it if it blocks and may.
+// call makes the system call of a statement. A call that blocks, in a statement that says that it may, is kept and tried again as time goes
+// on.
 func (r *player) call(st *Statement, until time.Duration) error {
 	c, err := r.invocation(st.Call)
 	if err != nil {
@@ -37,7 +38,7 @@ func (r *player) call(st *Statement, until time.Duration) error {
 	return r.err
 }
 
-// invocation is the call with the subject's descriptors and the stream's bytes.
+// invocation returns a call with the subject's descriptors in place of the script's, and the bytes of the stream that it sends.
 func (r *player) invocation(c *Call) (Invocation, error) {
 	x := Invocation{Name: c.Name, FD: -1, Args: slices.Clone(c.Args)}
 	if len(x.Args) > 0 && x.Args[0].Kind == ArgInt && c.Name != "socket" {
@@ -95,7 +96,7 @@ func (r *player) pollFD(a *Arg) error {
 	return nil
 }
 
-// result compares what a call did with what the script expects.
+// result compares the result of a call with what the script expects.
 func (r *player) result(st *Statement, c Invocation, got Result) error {
 	want := st.Call
 	r.note("%s = %d %s", c.Name, got.Value, got.Errno)
@@ -132,7 +133,7 @@ func (r *player) result(st *Statement, c Invocation, got Result) error {
 	return nil
 }
 
-// outputs are the values that the script expects a call to write.
+// outputs lists the values that the script expects a call to write.
 func outputs(c *Call) (list []string) {
 	switch {
 	case c.Name == "getsockopt" && len(c.Args) > 3:
@@ -154,6 +155,7 @@ func outputs(c *Call) (list []string) {
 	return list
 }
 
+// check evaluates the assertions of a %{ }% statement on values of the subject.
 func (r *player) check(list []Check) error {
 	for _, c := range list {
 		got, ok := r.subject.Value(r.now, r.stream, c.Name)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// compare lists in what a segment that left is not the expected one.
+// compare lists the differences between a segment that the subject sent and the expected one.
 func (r *player) compare(want *Segment, live Packet) (list []string) {
 	got := r.numbers.outbound(live)
 	differ := func(what string, want, got any) {
@@ -50,6 +50,8 @@ func (r *player) compare(want *Segment, live Packet) (list []string) {
 	return list
 }
 
+// compareOptions returns how the options of a segment differ from the expected ones; "" if they do not. Timestamps are compared relative to
+// the first one.
 func (r *player) compareOptions(want, got []Option) string {
 	ok := len(want) == len(got)
 	for i := 0; ok && i < len(want); i++ {
@@ -69,7 +71,7 @@ func (r *player) compareOptions(want, got []Option) string {
 	return fmt.Sprintf("options: expected %s, got %s", optionsString(want), optionsString(r.scriptStamps(got)))
 }
 
-// pairStamps makes the first timestamp of a segment whose options do not matter the base, as if the script said 0.
+// pairStamps takes the first timestamp of a segment whose options are not compared for the script's 0.
 func (r *player) pairStamps(got []Option) {
 	for _, o := range got {
 		if o.Kind == OptionTimestamps && r.numbers.stampOf == nil {
@@ -78,7 +80,7 @@ func (r *player) pairStamps(got []Option) {
 	}
 }
 
-// scriptStamps shows timestamps as a script would have them.
+// scriptStamps returns the options with timestamps translated to the script's.
 func (r *player) scriptStamps(list []Option) []Option {
 	list = slices.Clone(list)
 	for i := range list {
@@ -89,7 +91,7 @@ func (r *player) scriptStamps(list []Option) []Option {
 	return list
 }
 
-// show writes a segment of the subject as a script would.
+// show formats a segment of the subject in the script's notation and numbers.
 func (r *player) show(live Packet) string {
 	p := r.numbers.outbound(live)
 	p.Options = r.scriptStamps(p.Options)
@@ -98,6 +100,7 @@ func (r *player) show(live Packet) string {
 
 func (r *player) showInbound(s *Segment) string { return format(s.Packet, s.Length) }
 
+// format formats a segment in the script's notation.
 func format(p Packet, length int) string {
 	var b strings.Builder
 	if p.ECN != 0 {

@@ -17,14 +17,14 @@ type numbers struct {
 	baseLive uint32
 }
 
-// learn takes the subject's initial sequence number from a SYN that the script expects.
+// learn stores the subject's initial sequence number, from the SYN that the script expects.
 func (m *numbers) learn(script *Segment, p *Packet) {
 	if p.Flags&SYN != 0 && script.Flags&SYN != 0 && (!m.known || m.fresh) {
 		m.local, m.known, m.fresh = p.Seq-script.Seq, true, false
 	}
 }
 
-// inbound makes the subject's segment from the script's.
+// inbound converts a segment of the script to the subject's sequence numbers.
 func (m *numbers) inbound(s *Segment) Packet {
 	p := s.Packet
 	if p.Flags&(SYN|ACK) == SYN {
@@ -49,7 +49,7 @@ func (m *numbers) inbound(s *Segment) Packet {
 	return p
 }
 
-// outbound makes the script's numbers from the subject's segment. Its timestamp stays: match translates that.
+// outbound converts a segment of the subject to the script's sequence numbers. Its timestamp is not converted: matchStamp compares that.
 func (m *numbers) outbound(p Packet) Packet {
 	p.Seq -= m.local
 	if p.Flags&ACK != 0 {
@@ -64,6 +64,7 @@ func (m *numbers) outbound(p Packet) Packet {
 	return p
 }
 
+// shift returns SACK blocks moved by an amount.
 func shift(blocks [][2]uint32, by uint32) [][2]uint32 {
 	moved := make([][2]uint32, len(blocks))
 	for i, b := range blocks {
@@ -72,7 +73,7 @@ func shift(blocks [][2]uint32, by uint32) [][2]uint32 {
 	return moved
 }
 
-// liveStamp is the subject's timestamp for one of the script's, which the peer echoes.
+// liveStamp returns the subject's timestamp for one of the script's, which the peer echoes.
 func (m *numbers) liveStamp(script uint32) uint32 {
 	if live, ok := m.stampOf[script]; ok {
 		return live
@@ -83,7 +84,8 @@ func (m *numbers) liveStamp(script uint32) uint32 {
 	return script - m.baseOf + m.baseLive
 }
 
-// matchStamp pairs a timestamp of the subject with the script's. With exact, the distance from the first pair must be the same.
+// matchStamp reports whether a timestamp of the subject can be the script's, and pairs the first two. With exact the distance from the first
+// pair must be the same.
 func (m *numbers) matchStamp(script, live uint32, exact bool) bool {
 	if m.stampOf == nil {
 		m.stampOf = map[uint32]uint32{}

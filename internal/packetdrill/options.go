@@ -2,7 +2,7 @@ package packetdrill
 
 import "encoding/binary"
 
-// AppendOptions writes options as they are, and pads them with zeros to a multiple of four bytes.
+// AppendOptions appends options as they are, padded with zeros to a multiple of four bytes.
 func AppendOptions(b []byte, list []Option) []byte {
 	begin := len(b)
 	for _, o := range list {

@@ -61,7 +61,7 @@ func (p *parser) atLineStart() bool {
 	return strings.TrimSpace(p.text[begin:p.at]) == ""
 }
 
-// accept skips space and then a fixed text if it is next.
+// accept skips space, and then a fixed text if it is next; it reports whether it was.
 func (p *parser) accept(word string) bool {
 	saved := p.at
 	if p.space() == nil && strings.HasPrefix(p.text[p.at:], word) {
@@ -75,6 +75,7 @@ func (p *parser) accept(word string) bool {
 	return false
 }
 
+// expect is accept with an error if the text is not next.
 func (p *parser) expect(word string) error {
 	if !p.accept(word) {
 		return p.errorf("expected %q, found %q", word, p.next())
@@ -82,7 +83,7 @@ func (p *parser) expect(word string) error {
 	return nil
 }
 
-// next is what stands ahead, for errors.
+// next returns the text that is next, cut, for errors.
 func (p *parser) next() string {
 	rest := strings.TrimLeft(p.text[p.at:], " \t\r")
 	if n := strings.IndexByte(rest, '\n'); n >= 0 {
@@ -97,6 +98,7 @@ func (p *parser) next() string {
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 func isLetter(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
+// peek skips space and returns the next byte; 0 at the end.
 func (p *parser) peek() byte {
 	if p.space() != nil || p.at == len(p.text) {
 		return 0
@@ -104,7 +106,7 @@ func (p *parser) peek() byte {
 	return p.text[p.at]
 }
 
-// run takes the bytes ahead that fit.
+// run reads the bytes up to the first that does not fit.
 func (p *parser) run(fits func(c byte) bool) string {
 	begin := p.at
 	for p.at < len(p.text) && fits(p.text[p.at]) {
@@ -113,6 +115,7 @@ func (p *parser) run(fits func(c byte) bool) string {
 	return p.text[begin:p.at]
 }
 
+// ident reads a name.
 func (p *parser) ident() (string, error) {
 	if !isLetter(p.peek()) {
 		return "", p.errorf("expected a name, found %q", p.next())
@@ -146,6 +149,7 @@ func (p *parser) uint16() (uint16, error) {
 	return uint16(n), err
 }
 
+// script reads settings (--name=value) and then statements, until the end.
 func (p *parser) script(s *Script) error {
 	for {
 		if err := p.space(); err != nil {
@@ -174,6 +178,7 @@ func (p *parser) script(s *Script) error {
 	}
 }
 
+// setting reads one setting.
 func (p *parser) setting(s *Script) error {
 	p.at += 2
 	name, err := p.ident()
@@ -199,6 +204,7 @@ func (p *parser) setting(s *Script) error {
 	return nil
 }
 
+// statement reads a time and then a segment, an ICMP error, an assertion or a call.
 func (p *parser) statement(st *Statement) error {
 	if err := p.when(&st.When); err != nil {
 		return err

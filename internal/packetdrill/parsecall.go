@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// call reads name(arguments) = result.
+// call reads "name(arguments) = result".
 func (p *parser) call() (*Call, error) {
 	name, err := p.ident()
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *parser) call() (*Call, error) {
 // maxDepth bounds how deep arguments may nest.
 const maxDepth = 8
 
-// list reads arguments separated by commas, and the closing text.
+// list reads arguments separated by commas, and the text end after them.
 func (p *parser) list(end string, depth int) ([]Arg, error) {
 	if depth > maxDepth {
 		return nil, p.errorf("arguments nest deeper than %d", maxDepth)
@@ -76,6 +76,7 @@ func (p *parser) list(end string, depth int) ([]Arg, error) {
 	return list, nil
 }
 
+// arg reads one argument: "...", a list, a structure, a string, symbols joined by |, or a number. depth bounds the nesting.
 func (p *parser) arg(depth int) (a Arg, err error) {
 	switch c := p.peek(); {
 	case p.accept("..."):

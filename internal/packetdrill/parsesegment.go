@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// packet reads a segment or an ICMP error after < or >.
 func (p *parser) packet(st *Statement) error {
 	if p.accept("icmp") {
 		return p.icmp(st, false)
@@ -79,6 +80,7 @@ func (p *parser) bracket(st *Statement, s *Segment) error {
 	return p.expect("]")
 }
 
+// flags reads the TCP flags of a segment, or - for none.
 func (p *parser) flags(s *Segment) error {
 	p.peek()
 	text := p.run(func(c byte) bool { return c == '-' || strings.IndexByte(flagLetters, c) >= 0 })
@@ -122,6 +124,7 @@ func (p *parser) span() (from, to uint32, length int, err error) {
 	return from, to, int(n), p.expect(")")
 }
 
+// options reads TCP options up to ">"; <...> means any.
 func (p *parser) options(inbound bool, s *Segment) error {
 	if p.accept("...") {
 		if inbound {
@@ -152,7 +155,7 @@ func (p *parser) options(inbound bool, s *Segment) error {
 	return nil
 }
 
-// option reads one option and tells its length on the wire.
+// option reads one option and returns its length on the wire.
 func (p *parser) option() (o Option, size int, err error) {
 	name, err := p.ident()
 	if err != nil {
@@ -216,6 +219,7 @@ func (p *parser) option() (o Option, size int, err error) {
 var icmpCodes = map[string]uint8{"net_unreachable": 0, "host_unreachable": 1, "protocol_unreachable": 2, "port_unreachable": 3, "frag_needed": 4,
 	"source_route_failed": 5, "net_unknown": 6, "host_unknown": 7, "net_prohibited": 9, "host_prohibited": 10, "admin_prohibited": 13}
 
+// icmp reads an ICMP error. quoted says that the segment that it quotes was given before.
 func (p *parser) icmp(st *Statement, quoted bool) error {
 	if !st.Inbound {
 		return p.errorf("ICMP errors only arrive")

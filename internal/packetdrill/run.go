@@ -68,6 +68,7 @@ type blockedCall struct {
 	until     time.Duration
 }
 
+// note adds a line to the history that errors show: the last 24 events.
 func (r *player) note(format string, args ...any) {
 	if len(r.events) == 24 {
 		r.events = slices.Delete(r.events, 0, 1)
@@ -75,6 +76,7 @@ func (r *player) note(format string, args ...any) {
 	r.events = append(r.events, fmt.Sprintf("%v ", seconds(r.now))+fmt.Sprintf(format, args...))
 }
 
+// history returns the last events as lines for an error.
 func (r *player) history() string {
 	if len(r.events) == 0 {
 		return ""
@@ -82,10 +84,10 @@ func (r *player) history() string {
 	return "\n\tbefore:\n\t\t" + strings.Join(r.events, "\n\t\t")
 }
 
-// seconds writes a time as scripts do.
+// seconds formats a time as scripts do.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }
 
-// play does one statement.
+// play executes one statement.
 func (r *player) play(st *Statement) error {
 	from, to := st.When.From, st.When.To
 	if st.When.Kind == Relative {
@@ -124,7 +126,7 @@ func (r *player) play(st *Statement) error {
 	return r.err
 }
 
-// advance moves the clock to a time, with all deadlines until then. What is due at that very time is done first.
+// advance moves the clock to a time, and lets the subject handle all its deadlines until then, those at that very time included.
 func (r *player) advance(to time.Duration) error {
 	for r.err == nil {
 		due := r.subject.Deadline()
@@ -142,6 +144,7 @@ func (r *player) advance(to time.Duration) error {
 // maxTurns bounds how often a subject may want to be called at one time.
 const maxTurns = 1000
 
+// expire lets the subject handle a deadline. A deadline that stays after many calls is an error.
 func (r *player) expire(due time.Duration) error {
 	r.now = max(r.now, due)
 	for range maxTurns {
@@ -154,7 +157,7 @@ func (r *player) expire(due time.Duration) error {
 	return fmt.Errorf("the subject's deadline stays %v after %d calls of Expire at that time", seconds(r.subject.Deadline()), maxTurns)
 }
 
-// drain takes what leaves now, and lets blocked calls try again.
+// drain reads the segments that the subject sends now, and tries blocked calls again.
 func (r *player) drain() {
 	for n := 0; ; n++ {
 		p, ok := r.subject.Output(r.now)
@@ -185,7 +188,7 @@ func (r *player) drain() {
 	}
 }
 
-// overdue reports a blocked call that should have returned.
+// overdue returns an error if a blocked call should have returned by now.
 func (r *player) overdue() error {
 	for _, b := range r.blocked {
 		if r.now > b.until+r.tolerance {
@@ -199,7 +202,7 @@ func blocks(x Result) bool {
 	return x.Value == -1 && (x.Errno == "EAGAIN" || x.Errno == "EINPROGRESS" || x.Errno == "EALREADY")
 }
 
-// expect waits for the next segment that leaves and compares it.
+// expect waits for the next segment that the subject sends, from from to to, and compares it.
 func (r *player) expect(want *Segment, from, to time.Duration) error {
 	latest := to
 	if to != Never {
@@ -233,6 +236,7 @@ func (r *player) expect(want *Segment, from, to time.Duration) error {
 	return nil
 }
 
+// until formats a time, "never" for Never.
 func until(d time.Duration) string {
 	if d == Never {
 		return "never"
@@ -240,6 +244,7 @@ func until(d time.Duration) string {
 	return seconds(d)
 }
 
+// span formats an interval of time.
 func span(from, to time.Duration) string {
 	if from == to {
 		return seconds(from)

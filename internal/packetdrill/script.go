@@ -163,6 +163,7 @@ func (o Option) String() string {
 	return fmt.Sprintf("raw %x", o.Raw)
 }
 
+// optionsString formats options in the script's notation.
 func optionsString(list []Option) string {
 	text := make([]string, len(list))
 	for i, o := range list {

@@ -51,12 +51,13 @@ var (
 	opening      = map[string]bool{"socket": true, "accept": true, "accept4": true}
 )
 
-// Byte is the content of a stream at a place, in both directions.
+// Byte returns the content of a stream at a position; it is the same in both directions.
 func Byte(place uint32) byte {
 	x := place * 0x9e3779b1
 	return byte(x>>24 ^ x>>11)
 }
 
+// fill returns n bytes of a stream's content from a position on.
 func fill(from uint32, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -65,7 +66,7 @@ func fill(from uint32, n int) []byte {
 	return b
 }
 
-// differs is the first place at which bytes are not what they must be, or -1.
+// differs returns the first position at which bytes are not the stream's content, or -1.
 func differs(from uint32, b []byte) int {
 	for i, x := range b {
 		if x != Byte(from+uint32(i)) {

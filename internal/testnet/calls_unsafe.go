@@ -48,6 +48,7 @@ func CountCalls(t testing.TB, number uint32, name string) *Calls {
 	return trace(t, map[uint32]string{number: name})
 }
 
+// trace counts system calls of the calling goroutine's thread, by a seccomp filter that reports them and lets them continue.
 func trace(t testing.TB, names map[uint32]string) *Calls {
 	t.Helper()
 	runtime.LockOSThread() // and never unlocked
@@ -79,7 +80,7 @@ func trace(t testing.TB, names map[uint32]string) *Calls {
 	return c
 }
 
-// program is the filter. A send without data is let through: that is how an AF_XDP socket is told to send, and netlink is not.
+// program returns the seccomp filter. A send without data is not reported: that is how an AF_XDP socket is made to send, and not netlink.
 func program(numbers []uint32) (list []unix.SockFilter) {
 	const nr, args = 0, 16 // offsets in struct seccomp_data
 	load := func(at uint32) {
@@ -124,6 +125,7 @@ type response struct {
 	error, flags int32
 }
 
+// listen receives the filter's reports, counts each, and lets the call continue, until stop is closed or the thread ends.
 func (c *Calls) listen(names map[uint32]string, stop chan struct{}) {
 	defer close(c.ended)
 	for {
@@ -150,7 +152,7 @@ func (c *Calls) listen(names map[uint32]string, stop chan struct{}) {
 	}
 }
 
-// note counts a call.
+// note counts one call.
 func (c *Calls) note(name string, x *notification) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 // instead of skipping. CI sets it where it runs as root.
 const RequireVariable = "SOCKETXTREME_TEST_REQUIRE"
 
-// Missing skips a test for want of something, and says why it is not there; where the list names what, the test fails.
+// Missing skips a test because something that it needs is missing, with the reason. If SOCKETXTREME_TEST_REQUIRE names it, the test fails
+// instead.
 func Missing(t testing.TB, what string, why any) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv(RequireVariable), ","), what) {

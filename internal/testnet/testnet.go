@@ -49,7 +49,7 @@ func New(t testing.TB, pairs ...Pair) *Net {
 // Again makes pair i anew, one of whose ends was deleted: with the same names and addresses, but other numbers and MAC addresses.
 func (n *Net) Again(i int) { n.join(i, n.pairs[i]) }
 
-// join makes pair i.
+// join makes pair i: a veth with one end on our side and one on the peer's, with addresses and neighbours.
 func (n *Net) join(i int, p Pair) {
 	queues := max(p.Queues, 1)
 	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: fmt.Sprintf("p%d", i), PeerNamespace: netlink.NsFd(n.there),
@@ -107,10 +107,10 @@ func (n *Net) InPeer(f func()) {
 	f()
 }
 
-// Enter moves the calling thread, which another goroutine has locked, to our side: what it opens then is there.
+// Enter moves the calling thread, which its goroutine must have locked, to our namespace.
 func (n *Net) Enter() error { return unix.Setns(n.here, unix.CLONE_NEWNET) }
 
-// up gives an interface of the present namespace its addresses, and the route of groups.
+// up sets an interface of the present namespace up, with its addresses and a route for multicast.
 func (n *Net) up(name string, addrs ...string) net.HardwareAddr {
 	n.t.Helper()
 	l, err := netlink.LinkByName(name)
@@ -128,6 +128,7 @@ func (n *Net) up(name string, addrs ...string) net.HardwareAddr {
 	return l.Attrs().HardwareAddr
 }
 
+// know enters a permanent neighbour for an address on an interface of the present namespace.
 func (n *Net) know(device string, a netip.Addr, mac net.HardwareAddr) {
 	n.t.Helper()
 	l, err := netlink.LinkByName(device)

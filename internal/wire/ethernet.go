@@ -44,7 +44,7 @@ func (t Tag) VID() uint16 { return uint16(t) & 0xfff }
 // Priority is the priority code point, 0 to 7.
 func (t Tag) Priority() uint8 { return uint8(t >> 13) }
 
-// Expect is Accept when the frame belongs to the VLAN; 0 is the untagged one.
+// Expect returns Accept if the frame belongs to the VLAN vid, 0 being the untagged one; else why it is dropped.
 func (t Tag) Expect(vid uint16) Drop {
 	if t.VID() != vid {
 		return EthernetTag

@@ -115,7 +115,7 @@ func ParseIPv4(b []byte) (h *IPv4, options, payload []byte, d Drop) {
 	return h, options, payload, Accept
 }
 
-// lengthsIPv4 looks at a first byte that is not the usual one.
+// lengthsIPv4 returns why a packet is dropped whose first byte is not that of IPv4 without options, or Accept.
 func lengthsIPv4(b []byte) Drop {
 	switch header := int(b[0]&0xf) * 4; {
 	case b[0]>>4 != 4:
@@ -126,7 +126,7 @@ func lengthsIPv4(b []byte) Drop {
 	return Accept
 }
 
-// checkFragment holds flags and offset against each other and the length.
+// checkFragment returns why flags, offset and length of a fragment cannot be; Accept if they can.
 func checkFragment(f uint16, protocol uint8, length int) Drop {
 	more, offset := f&flagMF != 0, int(f&fragmentOffset)*8
 	switch {

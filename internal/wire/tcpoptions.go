@@ -73,6 +73,7 @@ func (o *TCPOptions) Parse(b []byte) (ok bool) {
 	return true
 }
 
+// parseOne stores one option of a known kind and length; others are ignored.
 func (o *TCPOptions) parseOne(kind byte, data []byte) {
 	switch {
 	case kind == tcpMSS && len(data) == 2:

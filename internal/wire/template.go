@@ -133,7 +133,7 @@ func (h *UDPHead) PutDatagram(t *IPv4Template, frame []byte, id uint16) {
 	binary.BigEndian.PutUint16(b[IPv4Len+6:], sent(foldWords(uint32(h.base)+uint32(n)+uint32(n)+uint32(payload))))
 }
 
-// foldWords is the sum of a few 16-bit words that were added.
+// foldWords converts a plain sum of a few 16-bit words to a one's complement sum.
 func foldWords(n uint32) Sum {
 	n = n&0xffff + n>>16
 	return Sum(n + n>>16)

@@ -104,6 +104,7 @@ func CheckTransport(ip *IPv4, protocol uint8, header, payload []byte, field uint
 	return sumState(pseudo, pseudo.Add(header).Add(payload), field)
 }
 
+// sumState decides what a checksum is: whole is the sum over everything, pseudo that of the pseudo header, field the checksum field.
 func sumState(pseudo, whole Sum, field uint16) SumState {
 	switch {
 	case whole.Valid():
@@ -136,7 +137,7 @@ func (f *UDPFields) Append(b []byte, source, target Addr, payload []byte) ([]byt
 	return b, nil
 }
 
-// sent is the sum as UDP sends it: 0 means none, so a computed 0 goes out as its other form (RFC 768).
+// sent returns the checksum field that UDP sends: 0 means no checksum, so a computed 0 becomes 0xffff (RFC 768).
 func sent(s Sum) uint16 {
 	if c := s.Check(); c != 0 {
 		return c

@@ -17,7 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-// madeElsewhere is a descriptor of its own for a socket of package net, which is closed; blocking, as a program's often are.
+// madeElsewhere returns a blocking duplicate of the descriptor of a socket of package net, which it closes, as a program gives it to Adopt.
 func (w *world) madeElsewhere(c interface {
 	syscall.Conn
 	io.Closer
@@ -32,6 +32,7 @@ func (w *world) madeElsewhere(c interface {
 	return fd
 }
 
+// adopt makes the ring adopt a descriptor, and fails the test if that fails. prepare sets options before, and may be nil.
 func (w *world) adopt(fd int, c ring.Config, prepare func(*ring.Socket) error) *ring.Socket {
 	w.t.Helper()
 	f, err := kernel.Inspect(fd)
@@ -44,6 +45,7 @@ func (w *world) adopt(fd int, c ring.Config, prepare func(*ring.Socket) error) *
 	return s
 }
 
+// flags returns the status flags (O_NONBLOCK …) and the descriptor flags (FD_CLOEXEC) of a descriptor.
 func (w *world) flags(fd int) (status, descriptor int) {
 	w.t.Helper()
 	status, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
@@ -53,7 +55,7 @@ func (w *world) flags(fd int) (status, descriptor int) {
 	return status, descriptor
 }
 
-// kernelPair is a connection that no ring knows of.
+// kernelPair makes a connection between kernel sockets that no ring has.
 func (w *world) kernelPair() (one *net.TCPConn, other StreamPeer) {
 	w.t.Helper()
 	l, err := kernelPeers{}.ListenStream()
@@ -63,9 +65,10 @@ func (w *world) kernelPair() (one *net.TCPConn, other StreamPeer) {
 	w.NoError(err)
 	other, err = l.Accept(nil)
 	w.NoError(err)
-	return one, w.met(other)
+	return one, w.guardPeer(other)
 }
 
+// adoptStream is the case "adopt a connection".
 func adoptStream(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	one, peer := w.kernelPair()
@@ -170,6 +173,7 @@ func adoptEnded(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// adoptLinger is the case "adopt takes SO_LINGER over".
 func adoptLinger(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	one, peer := w.kernelPair()
@@ -194,6 +198,7 @@ func adoptLinger(t *testing.T, b Backend) {
 	w.event(s, ring.EventClosed, nil)
 }
 
+// adoptListener is the case "adopt a listener".
 func adoptListener(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	kernel, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -223,6 +228,7 @@ func adoptListener(t *testing.T, b Backend) {
 	w.ErrorIs(err, unix.ECONNREFUSED)
 }
 
+// adoptDatagram is the case "adopt a datagram socket".
 func adoptDatagram(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	kernel, err := net.ListenUDP("udp4", nil) // a wildcard: only packet info knows the destination
@@ -272,6 +278,7 @@ func adoptDatagram(t *testing.T, b Backend) {
 	w.ErrorIs(err, unix.EBADF)
 }
 
+// adoptUnix is the case "adopt unix sockets".
 func adoptUnix(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -305,6 +312,7 @@ func adoptUnix(t *testing.T, b Backend) {
 	w.FileExists(path, "it was not made here")
 }
 
+// adoptErrors is the case "adopt refuses, and leaves all as it was".
 func adoptErrors(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	w.udp(loopback)
@@ -388,7 +396,7 @@ func adoptErrors(t *testing.T, b Backend) {
 	w.NoError(unix.Close(fd))
 }
 
-// openDescriptors is how many descriptors the process has.
+// openDescriptors returns how many descriptors the process has open.
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

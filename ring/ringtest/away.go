@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
+// acceptTo is the case "accepted connections may go elsewhere".
 func acceptTo(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	var peers []netip.AddrPort
@@ -87,6 +88,7 @@ func acceptTo(t *testing.T, b Backend) {
 	w.Equal(before, openDescriptors(t), "the listener is gone, a client is there")
 }
 
+// acceptToPanics is the case "AcceptTo that panics costs its connection".
 func acceptToPanics(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	panics := true
@@ -212,7 +214,7 @@ func handOver(t *testing.T, b Backend) {
 	}
 }
 
-// acceptor is an owner that only accepts.
+// acceptor runs a poller that only accepts, on its own goroutine.
 func acceptor(b Backend, to func(int, netip.AddrPort) bool, address chan<- netip.AddrPort, stop <-chan bool) error {
 	layout := buffers.Layout{SmallSize: 2048, SmallCount: 64, LargeSize: 65536, LargeCount: 8, Headroom: 192}
 	region, err := sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes()})

@@ -135,7 +135,7 @@ func callZero(f reflect.Value, in []reflect.Value) (out []reflect.Value, err err
 	return f.Call(in), nil
 }
 
-// refusal reports what is wrong with the results of a call that must have been refused.
+// refusal returns an error if the results of a call that must be refused are not an error or zero values.
 func refusal(out []reflect.Value) error {
 	if len(out) == 0 {
 		return nil // only the count tells
@@ -237,7 +237,7 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 	})
 }
 
-// getTheirRing opens sockets while another goroutine calls everything of them.
+// getTheirRing opens sockets while another goroutine calls all their methods.
 func (w *world) getTheirRing(kind ring.SocketKind, open func(*ring.Socket) error) {
 	w.t.Helper()
 	for range 8 {

@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
+// closeSendsFin is the case "close while a receive is armed: FIN leaves at once".
 func closeSendsFin(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -34,6 +35,7 @@ func closeSendsFin(t *testing.T, b Backend) {
 	w.dialTo(a)
 }
 
+// dataBeforeClose is the case "data sent just before close arrives".
 func dataBeforeClose(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	for range 20 {
@@ -48,6 +50,7 @@ func dataBeforeClose(t *testing.T, b Backend) {
 	}
 }
 
+// closedLast is the case "close is reported last and once".
 func closedLast(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -71,6 +74,7 @@ func closedLast(t *testing.T, b Backend) {
 	w.ErrorIs(n.Close(), ring.ErrClosed)
 }
 
+// abortResets is the case "abort resets".
 func abortResets(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -92,6 +96,7 @@ func abortResets(t *testing.T, b Backend) {
 	w.event(c, ring.EventClosed, nil)
 }
 
+// lingers is the case "linger waits for the peer's FIN".
 func lingers(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -122,6 +127,7 @@ func lingers(t *testing.T, b Backend) {
 	w.event(s, ring.EventClosed, nil)
 }
 
+// halfClose is the case "half close".
 func halfClose(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -142,6 +148,7 @@ func halfClose(t *testing.T, b Backend) {
 	}
 }
 
+// suspendResume is the case "suspend and resume".
 func suspendResume(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -178,6 +185,7 @@ func suspendResume(t *testing.T, b Backend) {
 	w.accept(l)
 }
 
+// suspendDatagrams is the case "a suspended datagram socket sends, and receives after Resume".
 func suspendDatagrams(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s := w.udp(w.local)
@@ -207,6 +215,7 @@ func suspendDatagrams(t *testing.T, b Backend) {
 	}
 }
 
+// suspendedFails is the case "a suspended socket that fails delivers what it has".
 func suspendedFails(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -218,6 +227,7 @@ func suspendedFails(t *testing.T, b Backend) {
 	w.event(s, ring.EventIn|ring.EventHup, unix.ETIMEDOUT)
 }
 
+// deadlines is the case "deadlines".
 func deadlines(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -251,6 +261,7 @@ func deadlines(t *testing.T, b Backend) {
 	w.NotErrorIs(ring.ErrDeadline, unix.ETIMEDOUT, "a deadline is not the end of the connection")
 }
 
+// closeAll is the case "ring close with everything open".
 func closeAll(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()
@@ -309,7 +320,7 @@ func stoppedReset(t *testing.T, b Backend) {
 		w.ErrorIs(err, unix.ECONNRESET, name)
 		got := 0
 		for {
-			d := w.of(s)
+			d := w.completionOf(s)
 			got += d.Packet.Len()
 			w.release(d)
 			if d.Events.Has(ring.EventHup) {
@@ -323,6 +334,7 @@ func stoppedReset(t *testing.T, b Backend) {
 	}
 }
 
+// closedTouchesNothing is the case "a closed socket touches no descriptor".
 func closedTouchesNothing(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)

@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
+// capabilities is the case "capabilities are asserted both ways".
 func capabilities(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	first, _ := w.receiver()
@@ -45,6 +46,7 @@ func capabilities(t *testing.T, b Backend) {
 	w.Equal(b.Name, s.Path().Kind)
 }
 
+// datagram is the case "datagram: PACKET alone, with addresses".
 func datagram(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s := w.udp(w.local, ring.Config{PacketInfo: true})
@@ -82,6 +84,7 @@ func datagram(t *testing.T, b Backend) {
 	w.NoError(c.Packet.Release())
 }
 
+// datagram6 is the case "datagram over IPv6".
 func datagram6(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, err := w.set.NewSocket(ring.KindDatagram, true, ring.Config{})
@@ -115,6 +118,7 @@ func datagram6(t *testing.T, b Backend) {
 	w.Equal("to four", string(got[:n]))
 }
 
+// streamData is the case "stream data: PACKET alone".
 func streamData(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -135,6 +139,7 @@ func streamData(t *testing.T, b Backend) {
 	w.True(bytes.Equal(want, w.read(s, len(want))))
 }
 
+// newConnection is the case "new connection: listener, peer, user data".
 func newConnection(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()
@@ -158,6 +163,7 @@ func newConnection(t *testing.T, b Backend) {
 	w.Equal(to, w.accept(any).Socket.LocalAddr())
 }
 
+// newConnectionWithData is the case "new connection and its data in one batch".
 func newConnectionWithData(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()
@@ -169,7 +175,7 @@ func newConnectionWithData(t *testing.T, b Backend) {
 		s := c.Socket
 		// NEW_CONNECTION may carry the first packet; in the Poll that delivered it nothing else of the socket may come.
 		for i := range w.kept {
-			w.NotEqual(s, w.kept[i].Socket, "more of a connection in the turn that announced it: %s", w.list())
+			w.NotEqual(s, w.kept[i].Socket, "more of a connection in the turn that announced it: %s", w.listKept())
 		}
 		if !c.Events.Has(ring.EventPacket) {
 			c = w.event(s, ring.EventPacket, nil)
@@ -180,6 +186,7 @@ func newConnectionWithData(t *testing.T, b Backend) {
 	}
 }
 
+// thousands is the case "thousands of children".
 func thousands(t *testing.T, b Backend) {
 	const n = 2000
 	w := newWorld(t, b)
@@ -218,6 +225,7 @@ func thousands(t *testing.T, b Backend) {
 	w.Equal(1, l.Ring().Sockets())
 }
 
+// connectDone is the case "connect done: OUT".
 func connectDone(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.connect()
@@ -227,6 +235,7 @@ func connectDone(t *testing.T, b Backend) {
 	w.silent(20 * time.Millisecond)
 }
 
+// connectRefused is the case "connect refused: IN|ERR|HUP".
 func connectRefused(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s := w.socket(ring.KindStream, w.local)
@@ -239,6 +248,7 @@ func connectRefused(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// connectTimeout is the case "connect times out: IN|HUP".
 func connectTimeout(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	hole := w.streams().BlackHole()
@@ -257,6 +267,7 @@ func connectTimeout(t *testing.T, b Backend) {
 	w.closed(transports)
 }
 
+// fin is the case "FIN: IN|RDHUP, after the data".
 func fin(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -273,6 +284,7 @@ func fin(t *testing.T, b Backend) {
 	w.event(s, ring.EventClosed, nil)
 }
 
+// reset is the case "reset: IN|ERR|HUP|RDHUP".
 func reset(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -282,6 +294,7 @@ func reset(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// resetAfterFin is the case "reset after FIN is reported".
 func resetAfterFin(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -320,7 +333,7 @@ func resetBeforeAccept(t *testing.T, b Backend) {
 			if events.Has(ring.EventHup) {
 				break
 			}
-			c = w.of(s)
+			c = w.completionOf(s)
 		}
 		w.Equal(data, got)
 		w.True(events.Has(ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup), "%v", events)
@@ -329,6 +342,7 @@ func resetBeforeAccept(t *testing.T, b Backend) {
 	}
 }
 
+// keepaliveDeath is the case "keepalive death: IN|HUP".
 func keepaliveDeath(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.connect()
@@ -338,6 +352,7 @@ func keepaliveDeath(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// retransmissionTimeout is the case "retransmission time-out: IN|HUP".
 func retransmissionTimeout(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.connect()
@@ -365,6 +380,7 @@ func shutWindow(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// datagramError is the case "ICMP error of a datagram socket: ERR, the socket lives".
 func datagramError(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s := w.socket(ring.KindDatagram, w.local)

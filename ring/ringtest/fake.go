@@ -74,7 +74,7 @@ func (f *Fake) Why(c ring.Caps) ring.Reason {
 	return ring.Reason{Code: "fake." + c.String(), Text: "a fake ring has no " + c.String()}
 }
 
-// FD is readable when the bell was rung; a fake ring does not see packets while it sleeps, so Arm always answers pending.
+// FD is readable after Wake. A fake ring does not notice packets while it sleeps, so Arm always returns pending.
 func (f *Fake) FD() int { return f.set.FD() }
 
 // Bind needs nothing.
@@ -94,16 +94,17 @@ func (f *Fake) Reap(k *ring.Sink) error {
 	f.results = f.results[:0]
 	for slot := 0; slot < len(f.sockets); slot++ {
 		if s := f.sockets[slot]; s != nil && k.Room() > 0 {
-			f.ask(k, slot, s)
+			f.checkSocket(k, slot, s)
 		}
 	}
 	return nil
 }
 
-// alive reports whether s is still what stands in the slot: a sink call may have closed it.
-func (f *Fake) alive(slot int, s *fakeSocket) bool { return f.sockets[slot] == s }
+// isAttached reports whether s is still the socket of the slot: a call of the sink may have closed it.
+func (f *Fake) isAttached(slot int, s *fakeSocket) bool { return f.sockets[slot] == s }
 
-func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
+// checkSocket polls one socket and reports to the sink what it has: room to send, data, connections, an error.
+func (f *Fake) checkSocket(k *ring.Sink, slot int, s *fakeSocket) {
 	h := ring.HandleOf(s.socket)
 	poll := []unix.PollFd{{Fd: int32(h.Conn), Events: unix.POLLIN | unix.POLLOUT}}
 	if n, err := unix.Poll(poll, 0); err != nil || n == 0 {
@@ -114,10 +115,10 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 		s.writable = false
 		kernel.Writable(k, s.socket)
 	}
-	if f.alive(slot, s) {
+	if f.isAttached(slot, s) {
 		f.send(slot, s)
 	}
-	for i := 0; i < 4 && f.alive(slot, s) && s.reading && k.Room() > 0; i++ {
+	for i := 0; i < 4 && f.isAttached(slot, s) && s.reading && k.Room() > 0; i++ {
 		switch h.Kind {
 		case ring.KindListener:
 			f.accept(k, s)
@@ -135,7 +136,7 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 			}
 		}
 	}
-	if f.alive(slot, s) && !s.reading && !s.failed && h.Kind == ring.KindStream && is&unix.POLLERR != 0 {
+	if f.isAttached(slot, s) && !s.reading && !s.failed && h.Kind == ring.KindStream && is&unix.POLLERR != 0 {
 		if e := sys.SocketError(int(h.Conn)); e != 0 {
 			s.failed = true
 			k.Failed(s.socket, e)
@@ -143,6 +144,7 @@ func (f *Fake) ask(k *ring.Sink, slot int, s *fakeSocket) {
 	}
 }
 
+// accept accepts one connection and reports it, or why it cannot.
 func (f *Fake) accept(k *ring.Sink, s *fakeSocket) {
 	fd, peer, e := sys.Accept(kernel.FD(s.socket))
 	switch e {
@@ -153,8 +155,9 @@ func (f *Fake) accept(k *ring.Sink, s *fakeSocket) {
 	}
 }
 
+// send sends what the socket has queued until the kernel takes no more, and reports each end.
 func (f *Fake) send(slot int, s *fakeSocket) {
-	for f.alive(slot, s) {
+	for f.isAttached(slot, s) {
 		if !s.sending {
 			if s.current, s.sending = ring.TakeTransmission(s.socket); !s.sending {
 				return
@@ -197,10 +200,10 @@ func (f *Fake) ReturnSpare() { f.receive.ReturnSpare() }
 // Arm always reports that something may be pending.
 func (f *Fake) Arm(clock.Time, clock.Time) (bool, error) { return true, nil }
 
-// Disarm silences the bell.
+// Disarm makes FD unreadable again.
 func (f *Fake) Disarm() { f.eventfd.Drain() }
 
-// Wait naps: the fake ring finds out by asking again.
+// Wait sleeps for a short time at most, after which the fake ring asks its sockets again.
 func (f *Fake) Wait(limit time.Duration) error {
 	const nap = 100 * time.Microsecond
 	if limit < 0 || limit > nap {
@@ -230,7 +233,8 @@ func (f *Fake) Attach(s *ring.Socket) error {
 	return nil
 }
 
-func (f *Fake) refuses(call string, s *ring.Socket) error {
+// injectedError returns the error that a test's Fail injects into a call, or nil.
+func (f *Fake) injectedError(call string, s *ring.Socket) error {
 	if f.Fail == nil {
 		return nil
 	}
@@ -245,25 +249,25 @@ func (f *Fake) Receive(s *ring.Socket, on bool) error {
 	if on {
 		call = "receive"
 	}
-	if err := f.refuses(call, s); err != nil {
+	if err := f.injectedError(call, s); err != nil {
 		return err
 	}
 	f.of(s).reading = on
 	return nil
 }
 
-// NotifyWritable is remembered.
+// NotifyWritable makes the next Reaps ask whether the socket has room to send.
 func (f *Fake) NotifyWritable(s *ring.Socket) error {
-	if err := f.refuses("notify", s); err != nil {
+	if err := f.injectedError("notify", s); err != nil {
 		return err
 	}
 	f.of(s).writable = true
 	return nil
 }
 
-// Transmit sends at once; the next Reap reports it.
+// Transmit does nothing: the next Reap sends what is queued.
 func (f *Fake) Transmit(s *ring.Socket) error {
-	if err := f.refuses("transmit", s); err != nil {
+	if err := f.injectedError("transmit", s); err != nil {
 		return err
 	}
 	f.send(int(ring.HandleOf(s).Slot), f.of(s))
@@ -274,7 +278,7 @@ func (f *Fake) sent(s *ring.Socket, t ring.Transmission, e syscall.Errno) {
 	f.results = append(f.results, fakeResult{s, t, e})
 }
 
-// Detach forgets the socket at once. What it was sending is given back in the next Reap.
+// Detach forgets the socket at once. A packet that it was sending is returned in the next Reap.
 func (f *Fake) Detach(s *ring.Socket) bool {
 	fs := f.of(s)
 	f.sockets[ring.HandleOf(s).Slot] = nil

@@ -18,7 +18,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// file makes one of n bytes that tell where they stand.
+// file makes a file of n bytes whose content shows the position of each byte.
 func (w *world) file(n int) (*os.File, []byte) {
 	w.t.Helper()
 	b := make([]byte, (n+7)&^7)
@@ -33,7 +33,8 @@ func (w *world) file(n int) (*os.File, []byte) {
 	return f, b[:n]
 }
 
-func open(t *testing.T) int {
+// openDescriptorCount returns how many descriptors the process has open.
+func openDescriptorCount(t *testing.T) int {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func open(t *testing.T) int {
 	return len(list)
 }
 
-// reads takes what comes to a peer until n bytes are there, or its end.
+// reads reads from a peer on a goroutine until n bytes or the end, and returns the bytes on a channel.
 func reads(peer io.Reader, n int) <-chan []byte {
 	got := make(chan []byte, 1)
 	go func() {
@@ -52,7 +53,7 @@ func reads(peer io.Reader, n int) <-chan []byte {
 	return got
 }
 
-// slowly reads to the end, a sleep after each MiB, and reports how much there was.
+// slowly reads from a peer to the end, with a pause after each MiB, and returns how many bytes there were on a channel.
 func slowly(peer io.Reader, rest time.Duration) <-chan int {
 	slow := make(chan int, 1)
 	go func() {
@@ -69,28 +70,30 @@ func slowly(peer io.Reader, rest time.Duration) <-chan int {
 	return slow
 }
 
-func (w *world) sent(s *ring.Socket, token uint64) error {
+// expectSent waits for the SENT of a socket, checks its token, and returns its error.
+func (w *world) expectSent(s *ring.Socket, token uint64) error {
 	w.t.Helper()
 	c := w.next("SENT", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(ring.EventSent) })
 	w.Equal(token, c.Token)
 	return c.Err
 }
 
+// sendFile is the case "a file goes out whole, in order with packets".
 func sendFile(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
 	token := uint64(0)
-	before := open(t)
+	before := openDescriptorCount(t)
 	for _, n := range []int{0, 1, 7, 4095, 4096, 4097, 65536, 1<<20 + 17, 9<<20 + 1} {
 		f, want := w.file(n)
 		got := reads(peer, n)
 		w.NoError(s.SendFile(f, 0, -1, token))
 		w.NoError(f.Close(), "it is the caller's")
-		w.NoError(w.sent(s, token))
+		w.NoError(w.expectSent(s, token))
 		w.Equal(sha256.Sum256(want), sha256.Sum256(<-got), "%d bytes", n)
 		token++
 	}
-	w.Equal(before, open(t), "descriptors")
+	w.Equal(before, openDescriptorCount(t), "descriptors")
 
 	// A part of a file, and files in order with all else that is sent; each is done in its turn.
 	f, all := w.file(3 << 20)
@@ -135,7 +138,7 @@ func sendFile(t *testing.T, b Backend) {
 	_, err = s.Send([]byte("after"))
 	w.NoError(err)
 	w.Equal("after", string(<-reads(peer, 5)))
-	w.Equal(before+1, open(t), "the test's file is still open")
+	w.Equal(before+1, openDescriptorCount(t), "the test's file is still open")
 	w.kept = nil // OUT, for the send that was refused
 	w.closed(s)
 	w.Equal(sentBytes(s), s.Ring().Stats().SentBytes)
@@ -143,10 +146,11 @@ func sendFile(t *testing.T, b Backend) {
 
 func sentBytes(s *ring.Socket) uint64 { return s.Stats().SentBytes }
 
+// sendFileRefused is the case "what is no file, or a short one".
 func sendFileRefused(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
-	before := open(t)
+	before := openDescriptorCount(t)
 	f, want := w.file(1000)
 	w.ErrorIs(s.SendFile(f, -1, 10, 0), unix.EINVAL)
 	w.ErrorIs(s.SendFile(f, 0, -2, 0), unix.EINVAL)
@@ -164,14 +168,14 @@ func sendFileRefused(t *testing.T, b Backend) {
 	// A file that ends too early says how far it came; beyond its end there is nothing, and that is no error.
 	got := reads(peer, 900)
 	w.NoError(s.SendFile(f, 100, 2000, 1))
-	err = w.sent(s, 1)
+	err = w.expectSent(s, 1)
 	w.ErrorIs(err, io.ErrUnexpectedEOF)
 	var e *ring.FileError
 	w.ErrorAs(err, &e)
 	w.Equal(int64(900), e.Sent)
 	w.Equal(want[100:], <-got)
 	w.NoError(s.SendFile(f, 5000, -1, 2))
-	w.NoError(w.sent(s, 2))
+	w.NoError(w.expectSent(s, 2))
 	w.Equal(uint64(1), s.Stats().SendErrors)
 
 	// A descriptor that cannot be read from.
@@ -189,9 +193,10 @@ func sendFileRefused(t *testing.T, b Backend) {
 	w.closed(s)
 	w.ErrorIs(s.SendFile(f, 0, -1, 0), ring.ErrClosed)
 	w.closed(u)
-	w.LessOrEqual(open(t), before, "descriptors")
+	w.LessOrEqual(openDescriptorCount(t), before, "descriptors")
 }
 
+// sendFileBlocked is the case "a file under way: deadline, close, abort, reset".
 func sendFileBlocked(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	const size = 32 << 20 // more than the queues of both ends
@@ -208,8 +213,8 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	w.Positive(sent)
 	w.Less(sent, uint64(size))
 	got := reads(peer, size+5)
-	w.NoError(w.sent(s, 1))
-	w.NoError(w.sent(s, 2))
+	w.NoError(w.expectSent(s, 1))
+	w.NoError(w.expectSent(s, 2))
 	w.True(bytes.Equal(append(bytes.Clone(want), want[:5]...), <-got))
 	w.closed(s)
 
@@ -219,8 +224,8 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	w.NoError(s.SendPacket(w.packet([]byte("last")), netip.AddrPort{}, 4))
 	w.NoError(s.Close())
 	got = reads(peer, size+100)
-	w.NoError(w.sent(s, 3))
-	w.NoError(w.sent(s, 4))
+	w.NoError(w.expectSent(s, 3))
+	w.NoError(w.expectSent(s, 4))
 	w.event(s, ring.EventClosed, nil)
 	w.True(bytes.Equal(append(bytes.Clone(want), "last"...), <-got))
 
@@ -231,7 +236,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 		w.NoError(s.SendFile(f, 0, -1, 3))
 		w.NoError(s.Close())
 		slow := slowly(peer, 25*time.Millisecond) // 0.8 s in all
-		err := w.sent(s, 3)
+		err := w.expectSent(s, 3)
 		w.event(s, ring.EventClosed, nil)
 		if got := <-slow; err == nil {
 			w.Equal(size, got)
@@ -243,22 +248,22 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	// Closed, and nobody reads: given up after the time-out, and aborted: each says how far it came, tokens in order.
 	for _, end := range []func(*ring.Socket) error{(*ring.Socket).Close, (*ring.Socket).Abort} {
 		s, _ = w.pair(ring.Config{CloseTimeout: 30 * time.Millisecond})
-		before := open(t)
+		before := openDescriptorCount(t)
 		w.NoError(s.SendFile(f, 0, -1, 5))
 		w.NoError(s.SendPacket(w.packet([]byte("never")), netip.AddrPort{}, 6))
 		w.NoError(s.SendFile(f, 0, 10, 7))
 		w.NoError(end(s))
-		err := w.sent(s, 5)
+		err := w.expectSent(s, 5)
 		w.ErrorIs(err, ring.ErrClosed)
 		var e *ring.FileError
 		w.ErrorAs(err, &e)
 		w.Positive(e.Sent)
-		w.ErrorIs(w.sent(s, 6), ring.ErrClosed)
-		err = w.sent(s, 7)
+		w.ErrorIs(w.expectSent(s, 6), ring.ErrClosed)
+		err = w.expectSent(s, 7)
 		w.ErrorAs(err, &e)
 		w.Zero(e.Sent)
 		w.event(s, ring.EventClosed, nil)
-		w.Less(open(t), before, "descriptors")
+		w.Less(openDescriptorCount(t), before, "descriptors")
 	}
 
 	// The peer resets: the file fails, then what is behind it.
@@ -270,7 +275,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	w.reset(peer)
 	down := false
 	for next := uint64(8); next <= 10 || !down; {
-		c := w.of(s)
+		c := w.completionOf(s)
 		if c.Events.Has(ring.EventSent) {
 			w.Equal(next, c.Token)
 			w.Error(c.Err)
@@ -319,7 +324,7 @@ func sendWithoutSignal(t *testing.T, b Backend) {
 		w.reset(peer)
 		failed := 0
 		for ended, done := false, 0; !ended || done < 3; {
-			c := w.of(s)
+			c := w.completionOf(s)
 			ended = ended || c.Events.Has(ring.EventHup)
 			if c.Events.Has(ring.EventSent) {
 				done++

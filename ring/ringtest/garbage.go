@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
+// noAllocation is the case "no allocation on the path".
 func noAllocation(t *testing.T, b Backend) {
 	if raceEnabled {
 		t.Skip("the race detector allocates by itself; the build without it asserts this")

@@ -37,6 +37,7 @@ func (p kernelPeers) Dial(to netip.AddrPort) Peer {
 	return c
 }
 
+// DialStream connects a kernel socket to an address of the ring.
 func (kernelPeers) DialStream(to netip.AddrPort, _ func()) (StreamPeer, error) {
 	c, err := net.DialTimeout("tcp", to.String(), patience)
 	if err != nil {
@@ -45,6 +46,7 @@ func (kernelPeers) DialStream(to netip.AddrPort, _ func()) (StreamPeer, error) {
 	return kernelStream{c.(*net.TCPConn)}, nil
 }
 
+// ListenStream makes a kernel listener to which the ring can connect.
 func (kernelPeers) ListenStream() (StreamListener, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(loopback))
 	if err != nil {
@@ -69,6 +71,7 @@ type kernelListener struct{ l *net.TCPListener }
 func (k kernelListener) Addr() netip.AddrPort { return k.l.Addr().(*net.TCPAddr).AddrPort() }
 func (k kernelListener) Close() error         { return k.l.Close() }
 
+// Accept waits for the ring's connection.
 func (k kernelListener) Accept(func()) (StreamPeer, error) {
 	c, err := k.l.AcceptTCP()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
+// allocation is the case "ring allocation logics".
 func allocation(t *testing.T, b Backend) {
 	logic := func(l ring.Logic, limit int) *world {
 		return newWorld(t, b, func(_ *buffers.Layout, c *ring.SetConfig) { c.Logic, c.Limit = l, limit })
@@ -75,6 +76,7 @@ func allocation(t *testing.T, b Backend) {
 	w.ErrorContains(err, "12")
 }
 
+// whenRings is the case "when a socket has a ring".
 func whenRings(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	fds := []int{-7, -7, -7}

@@ -12,6 +12,7 @@ import (
 
 func smallPool(l *buffers.Layout, _ *ring.SetConfig) { l.SmallCount, l.LargeCount = 64, 8 }
 
+// exhaustion is the case "pool exhaustion and recovery".
 func exhaustion(t *testing.T, b Backend) {
 	w := newWorld(t, b, smallPool)
 	u := w.udp(w.local, ring.Config{LargestDatagram: 2048})
@@ -45,6 +46,7 @@ func exhaustion(t *testing.T, b Backend) {
 	w.Zero(u.Stats().Drops)
 }
 
+// oneHolder is the case "one holder against the others".
 func oneHolder(t *testing.T, b Backend) {
 	w := newWorld(t, b, smallPool)
 	greedy := w.udp(w.local, ring.Config{LargestDatagram: 2048})
@@ -75,6 +77,7 @@ func oneHolder(t *testing.T, b Backend) {
 	w.kept = nil
 }
 
+// budget is the case "budget stops and resumes reading".
 func budget(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	stride := w.pool.Layout().Stride(buffers.Small)
@@ -101,7 +104,7 @@ func budget(t *testing.T, b Backend) {
 	w.Zero(u.Held())
 }
 
-// silentExcept polls for a while during which nothing may be added to what was delivered.
+// silentExcept polls for the time d and checks that nothing beyond n completions was delivered.
 func (w *world) silentExcept(n int, d time.Duration) {
 	w.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -110,6 +113,7 @@ func (w *world) silentExcept(n int, d time.Duration) {
 	}
 }
 
+// releaseElsewhere is the case "release from another goroutine".
 func releaseElsewhere(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u, peer := w.receiver(ring.Config{LargestDatagram: 2048})
@@ -143,6 +147,7 @@ func releaseElsewhere(t *testing.T, b Backend) {
 	w.Equal(want, sum)
 }
 
+// doubleRelease is the case "double release is an error".
 func doubleRelease(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u, peer := w.receiver()
@@ -157,6 +162,7 @@ func doubleRelease(t *testing.T, b Backend) {
 	w.NotZero(w.pool.Stats().StaleReleases)
 }
 
+// closeWithHeld is the case "close with packets held".
 func closeWithHeld(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -173,6 +179,7 @@ func closeWithHeld(t *testing.T, b Backend) {
 	w.ErrorIs(err, ring.ErrClosed)
 }
 
+// manyStopped is the case "many stopped sockets let the ring sleep".
 func manyStopped(t *testing.T, b Backend) {
 	if b.Name == "fake" {
 		t.Skip("a fake ring sleeps by the clock")

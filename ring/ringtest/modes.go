@@ -12,16 +12,18 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-func hookVerdicts(t *testing.T, b Backend) {
+// callbackVerdicts is the case "hook verdicts: drop, keep, hold".
+func callbackVerdicts(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Streams {
 		datagramVerdicts(w)
 	}
 	if !b.Datagrams {
-		inheritedHook(w)
+		inheritedCallback(w)
 	}
 }
 
+// datagramVerdicts checks the three verdicts of a callback on datagrams.
 func datagramVerdicts(w *world) {
 	u := w.socket(ring.KindDatagram, w.local)
 	var held []buffers.Packet
@@ -58,8 +60,8 @@ func datagramVerdicts(w *world) {
 	w.Equal(uint64(1), st.CallbackHolds)
 }
 
-// inheritedHook: accepted sockets have their listener's callback, for early data's sake.
-func inheritedHook(w *world) {
+// inheritedCallback checks that accepted sockets have their listener's callback, because data may come with the connection.
+func inheritedCallback(w *world) {
 	l := w.socket(ring.KindStream, w.local)
 	count := 0
 	w.NoError(l.SetReceiveMode(ring.Completions, func(*ring.Socket, *ring.Completion) ring.Verdict { count++; return ring.Keep }))
@@ -74,6 +76,7 @@ func inheritedHook(w *world) {
 	w.Equal(1, count)
 }
 
+// queueMode is the case "queue mode: IN and Receive".
 func queueMode(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Datagrams {
@@ -84,6 +87,7 @@ func queueMode(t *testing.T, b Backend) {
 	}
 }
 
+// queueStream checks pull mode on a stream: EventIn once, data in order, the end after it.
 func queueStream(w *world) {
 	l := w.socket(ring.KindStream, w.local)
 	w.NoError(l.SetReceiveMode(ring.Queue, nil))
@@ -108,7 +112,7 @@ func queueStream(w *world) {
 	w.NoError(peer.CloseWrite())
 	got, fin := "", false
 	for !fin {
-		c := w.of(s)
+		c := w.completionOf(s)
 		w.False(c.Events.Has(ring.EventPacket))
 		fin = fin || c.Events.Has(ring.EventRdHup)
 	}
@@ -142,6 +146,7 @@ func queueStream(w *world) {
 
 }
 
+// queueDatagrams checks pull mode on datagrams.
 func queueDatagrams(w *world) {
 	// What waits on the socket counts against its budget, and goes back when it is closed.
 	u := w.socket(ring.KindDatagram, w.local, ring.Config{LargestDatagram: 2048, Budget: 4 * w.pool.Layout().Stride(buffers.Small)})
@@ -160,6 +165,7 @@ func queueDatagrams(w *world) {
 	w.Zero(u.Held())
 }
 
+// callbackMode is the case "callback mode: the hook sees all, Receive gets what it kept".
 func callbackMode(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.socket(ring.KindDatagram, w.local)
@@ -189,6 +195,7 @@ func callbackMode(t *testing.T, b Backend) {
 	w.NoError(into[0].Packet.Release())
 }
 
+// modesDoNotMix is the case "modes do not mix".
 func modesDoNotMix(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u, _ := w.receiver()
@@ -198,7 +205,7 @@ func modesDoNotMix(t *testing.T, b Backend) {
 	w.ErrorIs(u.SetReceiveMode(ring.Queue, nil), ring.ErrMode, "the socket receives already")
 	keep := func(*ring.Socket, *ring.Completion) ring.Verdict { return ring.Keep }
 	w.NoError(u.SetReceiveMode(ring.Completions, keep))
-	s := w.fresh()
+	s := w.unusedSocket()
 	w.ErrorContains(s.SetReceiveMode(ring.Callback, nil), "callback")
 	w.ErrorContains(s.SetReceiveMode(ring.Queue, keep), "queue")
 	w.ErrorContains(s.SetReceiveMode(ring.Mode(9), nil), "9")
@@ -216,7 +223,8 @@ func modesDoNotMix(t *testing.T, b Backend) {
 	w.ErrorIs(child.SetReceiveMode(ring.Queue, nil), ring.ErrMode)
 }
 
-func hookPanics(t *testing.T, b Backend) {
+// callbackPanics is the case "a hook that panics costs its connection".
+func callbackPanics(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.socket(ring.KindStream, w.local)
 	w.NoError(l.SetReceiveMode(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
@@ -248,7 +256,8 @@ func hookPanics(t *testing.T, b Backend) {
 	w.Equal(uint64(1), l.Ring().Stats().CallbackPanics)
 }
 
-func hookCloses(t *testing.T, b Backend) {
+// callbackCloses is the case "a hook may close its socket".
+func callbackCloses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.socket(ring.KindDatagram, w.local)
 	w.NoError(u.SetReceiveMode(ring.Completions, func(s *ring.Socket, c *ring.Completion) ring.Verdict {
@@ -260,7 +269,7 @@ func hookCloses(t *testing.T, b Backend) {
 	for i := range 10 {
 		_, _ = fmt.Fprint(peer, i)
 	}
-	c := w.of(u)
+	c := w.completionOf(u)
 	w.Equal(ring.EventClosed, c.Events)
 	w.silent(5 * time.Millisecond)
 }

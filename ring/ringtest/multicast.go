@@ -32,7 +32,7 @@ func multicastOptions(t *testing.T, b Backend) {
 		}
 	}
 	g := netip.AddrPortFrom(group(9), freePort(t).Port())
-	member := w.member(g, w.local.Addr())
+	member := w.groupMember(g, w.local.Addr())
 	mute := w.udp(w.local)
 	option(mute, unix.IP_MULTICAST_TTL, 1)
 	option(mute, unix.IP_MULTICAST_LOOP, 1)

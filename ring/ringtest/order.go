@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
+// sliceOfOne is the case "a slice of length 1 loses nothing".
 func sliceOfOne(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	w.room = 1
@@ -41,6 +42,7 @@ func sliceOfOne(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
+// userDataLatch is the case "user data is latched when the event is raised".
 func userDataLatch(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Datagrams {
@@ -85,6 +87,7 @@ func userDataLatch(t *testing.T, b Backend) {
 	w.NoError(c.Packet.Release())
 }
 
+// userDataOnNewConnection is the case "user data set on a new connection is on all that follows".
 func userDataOnNewConnection(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()
@@ -97,7 +100,7 @@ func userDataOnNewConnection(t *testing.T, b Backend) {
 		c.Socket.SetUserData(uint64(1000 + i))
 		w.release(c)
 		for ended := false; !ended; {
-			d := w.of(c.Socket)
+			d := w.completionOf(c.Socket)
 			w.Equal(uint64(1000+i), d.UserData)
 			w.release(d)
 			ended = d.Events.Has(ring.EventRdHup)
@@ -106,6 +109,7 @@ func userDataOnNewConnection(t *testing.T, b Backend) {
 	}
 }
 
+// packetsQueue is the case "packets queue and keep their order".
 func packetsQueue(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)
@@ -134,6 +138,7 @@ func packetsQueue(t *testing.T, b Backend) {
 	w.NoError(two.Packet.Release())
 }
 
+// zeroLength is the case "a zero-length datagram, then a normal one".
 func zeroLength(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)
@@ -158,6 +163,7 @@ func zeroLength(t *testing.T, b Backend) {
 	w.Zero(n)
 }
 
+// largestDatagram is the case "65,507 bytes".
 func largestDatagram(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)
@@ -185,6 +191,7 @@ func largestDatagram(t *testing.T, b Backend) {
 	w.ErrorIs(err, unix.EMSGSIZE)
 }
 
+// truncated is the case "a datagram is never cut silently".
 func truncated(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local, ring.Config{LargestDatagram: 1000}) // small buffers
@@ -211,7 +218,8 @@ func truncated(t *testing.T, b Backend) {
 // group is one of the groups set aside for documentation and tests (RFC 6676).
 func group(n byte) netip.Addr { return netip.AddrFrom4([4]byte{233, 252, 0, n}) }
 
-func (w *world) member(g netip.AddrPort, source netip.Addr) *ring.Socket {
+// groupMember opens a socket that is bound to a group and joins it on loopback; the case is skipped if loopback has no multicast.
+func (w *world) groupMember(g netip.AddrPort, source netip.Addr) *ring.Socket {
 	w.t.Helper()
 	s := w.socket(ring.KindDatagram, g)
 	w.NoError(s.SetReuseAddr(true))
@@ -224,6 +232,7 @@ func (w *world) member(g netip.AddrPort, source netip.Addr) *ring.Socket {
 	return s
 }
 
+// groupSender opens a socket that sends to groups on loopback.
 func (w *world) groupSender() *ring.Socket {
 	w.t.Helper()
 	s := w.udp(w.local)
@@ -233,11 +242,12 @@ func (w *world) groupSender() *ring.Socket {
 	return s
 }
 
+// multicast is the case "multicast reaches every member".
 func multicast(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	first := w.member(netip.AddrPortFrom(group(1), freePort(t).Port()), netip.Addr{})
+	first := w.groupMember(netip.AddrPortFrom(group(1), freePort(t).Port()), netip.Addr{})
 	g := first.LocalAddr()
-	members := []*ring.Socket{first, w.member(g, netip.Addr{}), w.member(g, netip.Addr{})}
+	members := []*ring.Socket{first, w.groupMember(g, netip.Addr{}), w.groupMember(g, netip.Addr{})}
 	from := w.groupSender()
 	_, err := from.SendTo([]byte("to all"), g)
 	w.NoError(err)
@@ -258,11 +268,12 @@ func multicast(t *testing.T, b Backend) {
 	w.silent(10 * time.Millisecond)
 }
 
+// sourceSpecific is the case "source-specific multicast".
 func sourceSpecific(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	g := netip.AddrPortFrom(group(2), freePort(t).Port())
-	mine := w.member(g, w.local.Addr())
-	other := w.member(g, w.peers.Other()) // it gets nothing from mine's source: what is silent below
+	mine := w.groupMember(g, w.local.Addr())
+	other := w.groupMember(g, w.peers.Other()) // it gets nothing from mine's source: what is silent below
 	from := w.groupSender()
 	_, err := from.SendTo([]byte("x"), g)
 	w.NoError(err)
@@ -271,6 +282,7 @@ func sourceSpecific(t *testing.T, b Backend) {
 	w.Zero(other.Stats().Packets)
 }
 
+// timestamps is the case "timestamps when asked for".
 func timestamps(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	source := b.Stamp

@@ -15,6 +15,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
+// descriptorLimit is the case "EMFILE with an empty backlog: the listener survives".
 func descriptorLimit(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	// The listener and its client run in this process: the client's descriptors are made first, then the limit is drawn so tight
@@ -62,7 +63,7 @@ func descriptorLimit(t *testing.T, b Backend) {
 	w.accept(l) // it serves as before
 }
 
-// limitDescriptors lets the process open no more descriptors, until the returned function is called (once or more).
+// limitDescriptors makes the process unable to open more descriptors, until the returned function is called.
 func limitDescriptors(t *testing.T) (restore func()) {
 	var old unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
@@ -76,6 +77,7 @@ func limitDescriptors(t *testing.T) (restore func()) {
 	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old)) }
 }
 
+// oneOwner is the case "a ring belongs to one goroutine".
 func oneOwner(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u, peer := w.receiver()
@@ -123,6 +125,7 @@ func oneOwner(t *testing.T, b Backend) {
 	}
 }
 
+// posted is the case "posted work".
 func posted(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, _ := w.receiver()
@@ -174,6 +177,7 @@ func posted(t *testing.T, b Backend) {
 	}
 }
 
+// badArguments is the case "bad arguments are named".
 func badArguments(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	bad := func(err error, names ...string) {
@@ -207,6 +211,7 @@ func badArguments(t *testing.T, b Backend) {
 	}
 }
 
+// badForStreams checks the errors of calls that a stream cannot have; bad checks one error for the words that it must contain.
 func badForStreams(w *world, bad func(error, ...string)) {
 	s := w.socket(ring.KindStream, w.local)
 	six := netip.MustParseAddrPort("[::1]:1")
@@ -235,6 +240,7 @@ func badForStreams(w *world, bad func(error, ...string)) {
 	bad(w.listen().Ring().Post(nil), "post", "nil")
 }
 
+// badForDatagrams checks the errors of calls that a datagram socket cannot have; bad checks one error for the words that it must contain.
 func badForDatagrams(w *world, bad func(error, ...string)) {
 	u := w.udp(w.local)
 	six := netip.MustParseAddrPort("[::1]:1")
@@ -259,6 +265,7 @@ func badForDatagrams(w *world, bad func(error, ...string)) {
 	bad(u.Ring().Post(nil), "post", "nil")
 }
 
+// postedCloses is the case "posted work may close the ring, not poll it".
 func postedCloses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	dst := make([]ring.Completion, 4)

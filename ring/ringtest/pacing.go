@@ -44,7 +44,7 @@ func numbered(i, size int) []byte {
 	return b
 }
 
-// paced is a paced socket, and a peer of its.
+// paced returns a paced socket and a peer of its own.
 func (w *world) paced(p ring.Pacing, c ring.Config) (*ring.Socket, Peer, netip.AddrPort) {
 	w.t.Helper()
 	u := w.udp(w.local, c)
@@ -55,7 +55,7 @@ func (w *world) paced(p ring.Pacing, c ring.Config) (*ring.Socket, Peer, netip.A
 	return u, peer, peer.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
-// within asserts that no more came than rate × time + burst since begin, and that all came in order.
+// within checks that no more arrived than rate × time + burst since begin, and that all arrived in order.
 func (w *world) within(begin time.Time, p ring.Pacing, got []arrival, want int) {
 	w.t.Helper()
 	w.Len(got, want)
@@ -214,6 +214,7 @@ func pacingClose(t *testing.T, b Backend) {
 	w.Less(lost, uint64(n))
 }
 
+// pacingArguments is the case "pacing: bad arguments are named".
 func pacingArguments(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)

@@ -95,6 +95,7 @@ func pacingErrors(t *testing.T, b Backend) {
 	w.Zero(w.set.Rings()[0].Stats().LostSends)
 }
 
+// pacingAllocation is the case "no allocation on the paced path".
 func pacingAllocation(t *testing.T, b Backend) {
 	switch {
 	case raceEnabled:

@@ -38,7 +38,7 @@ func pacingRule(t *testing.T, b Backend) {
 	}
 }
 
-// pacedInTime has a socket send all that it may for 200 ms of the clock, and returns when each datagram came.
+// pacedInTime makes a socket send all that it may for 200 ms of the manual clock, and returns when each datagram arrived.
 func (w *world) pacedInTime(moved *clock.Manual, p ring.Pacing, size int) (all []pacetest.Arrival) {
 	w.t.Helper()
 	const queue = 32

@@ -73,7 +73,7 @@ type StreamListener interface {
 	Close() error
 }
 
-// streams are the peers of the case, which must have streams.
+// streams returns the peers of the case as peers with streams, which they must have.
 func (w *world) streams() StreamPeers {
 	w.t.Helper()
 	p, ok := w.peers.(StreamPeers)
@@ -89,7 +89,7 @@ func (w *world) turn() {
 	}
 }
 
-// meanwhile runs f, which waits for a peer. The kernel answers while the ring is not polled, and must; other peers need the ring.
+// meanwhile runs f, which waits for a peer. Kernel peers must be served without polls of the ring; for others the ring is polled.
 func (w *world) meanwhile(f func()) {
 	w.t.Helper()
 	if w.kernel {
@@ -111,7 +111,7 @@ func (w *world) meanwhile(f func()) {
 	}
 }
 
-// await receives from a goroutine that waits for a peer, see meanwhile.
+// await receives from a channel of a goroutine that waits for a peer, see meanwhile.
 func await[T any](w *world, from <-chan T) (v T) {
 	w.t.Helper()
 	w.meanwhile(func() { v = <-from })
@@ -138,7 +138,7 @@ func (w *world) takeAll(peer net.Conn) []byte {
 	return b
 }
 
-// endOf is how the stream ends at the peer, which has read all there is: io.EOF or an error.
+// endOf returns how the stream ends at a peer that has read all data: io.EOF or an error.
 func (w *world) endOf(peer net.Conn) (err error) {
 	w.t.Helper()
 	w.meanwhile(func() { _, err = peer.Read(make([]byte, 1)) })
@@ -151,15 +151,16 @@ func (w *world) dial(l *ring.Socket) StreamPeer {
 	return w.dialTo(l.LocalAddr())
 }
 
+// dialTo connects a peer to an address of the ring, polling the ring meanwhile.
 func (w *world) dialTo(a netip.AddrPort) StreamPeer {
 	w.t.Helper()
 	c, err := w.streams().DialStream(a, w.turn)
 	w.NoError(err)
-	return w.met(c)
+	return w.guardPeer(c)
 }
 
-// met sees to it that no case may hang, and that the peer is closed after it.
-func (w *world) met(c StreamPeer) StreamPeer {
+// guardPeer sets a deadline on a peer, so that no case hangs, and closes it after the case.
+func (w *world) guardPeer(c StreamPeer) StreamPeer {
 	w.t.Helper()
 	w.NoError(c.SetDeadline(time.Now().Add(6 * patience)))
 	w.t.Cleanup(func() { _ = c.Close() })
@@ -185,7 +186,7 @@ func (w *world) connect() (*ring.Socket, StreamPeer) {
 	w.event(s, ring.EventOut, nil)
 	peer, err := l.Accept(w.turn)
 	w.NoError(err)
-	return s, w.met(peer)
+	return s, w.guardPeer(peer)
 }
 
 // reset closes a peer with a reset.
@@ -205,8 +206,8 @@ func (w *world) udpPeer(to netip.AddrPort) Peer {
 	return c
 }
 
-// receiver is a socket and a peer that writes to it, for cases that are about neither datagrams nor streams: a datagram socket, or a
-// connection where there are no datagrams. There a write is a packet only if the one before was delivered.
+// receiver returns a socket and a peer that writes to it, for cases that are about neither datagrams nor streams: a datagram socket, or a
+// connection if the ring has no datagrams. On a connection a write is one packet only if the one before was delivered.
 func (w *world) receiver(c ...ring.Config) (*ring.Socket, net.Conn) {
 	w.t.Helper()
 	if w.backend.Streams {
@@ -216,8 +217,8 @@ func (w *world) receiver(c ...ring.Config) (*ring.Socket, net.Conn) {
 	return s, w.udpPeer(s.LocalAddr())
 }
 
-// fresh is a socket that was not used yet, as receiver has them before there is a peer.
-func (w *world) fresh() *ring.Socket {
+// unusedSocket returns a new socket of the kind that receiver uses, without a peer.
+func (w *world) unusedSocket() *ring.Socket {
 	w.t.Helper()
 	if w.backend.Streams {
 		return w.socket(ring.KindStream, w.local)

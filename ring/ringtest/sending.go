@@ -15,6 +15,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
+// backPressure is the case "send takes what fits, OUT follows".
 func backPressure(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -47,7 +48,7 @@ func backPressure(t *testing.T, b Backend) {
 		out := len(w.kept) > 0
 		if out {
 			w.event(s, ring.EventOut, nil)
-			w.Empty(w.list())
+			w.Empty(w.listKept())
 		}
 		full = !again && !out
 	}
@@ -65,6 +66,7 @@ func backPressure(t *testing.T, b Backend) {
 	w.Zero(len(w.kept))
 }
 
+// vectored is the case "vectored send".
 func vectored(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Streams {
@@ -102,6 +104,7 @@ func (w *world) packet(data []byte) buffers.Packet {
 	return p
 }
 
+// sentPacket is the case "sent packets: SENT with the token, buffer home".
 func sentPacket(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -137,6 +140,7 @@ func sentPacket(t *testing.T, b Backend) {
 	w.Error(s.SendPacket(buffers.Packet{}, netip.AddrPort{}, 0), "no packet")
 }
 
+// largeSends is the case "two large sends on one stream keep their order".
 func largeSends(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -175,6 +179,7 @@ func largeSends(t *testing.T, b Backend) {
 	}
 }
 
+// sentDatagrams is the case "sent datagrams".
 func sentDatagrams(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)
@@ -200,12 +205,13 @@ func sentDatagrams(t *testing.T, b Backend) {
 	}
 	// A datagram that cannot be sent says so, and its buffer returns to the pool.
 	w.NoError(u.SendPacket(w.packet([]byte("x")), netip.MustParseAddrPort("255.255.255.255:9"), 77))
-	c := w.of(u)
+	c := w.completionOf(u)
 	w.Equal(ring.EventSent, c.Events)
 	w.Equal(uint64(77), c.Token)
 	w.ErrorIs(c.Err, unix.EACCES)
 }
 
+// closeWithSends is the case "close with sends under way".
 func closeWithSends(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -239,13 +245,14 @@ func closeWithSends(t *testing.T, b Backend) {
 	}
 	w.NoError(s.Close())
 	for i := range n {
-		c := w.of(s)
+		c := w.completionOf(s)
 		w.Equal(ring.EventSent, c.Events)
 		w.Equal(uint64(i), c.Token)
 	}
 	w.event(s, ring.EventClosed, nil)
 }
 
+// sendAfterReset is the case "sending to a reset connection".
 func sendAfterReset(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, peer := w.pair()
@@ -267,7 +274,7 @@ func sendAfterReset(t *testing.T, b Backend) {
 	w.reset(peer)
 	sent := 0
 	for down := false; !down || sent < 8; {
-		c := w.of(s)
+		c := w.completionOf(s)
 		if c.Events.Has(ring.EventSent) {
 			sent++
 		}

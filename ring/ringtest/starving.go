@@ -37,7 +37,7 @@ func starvedBesideOther(t *testing.T, b Backend) {
 	})
 }
 
-// warmUp lets the socket receive a datagram, after which its driver may have a spare buffer.
+// warmUp lets the socket receive a datagram, after which its driver may hold a spare buffer.
 func (w *world) warmUp(u *ring.Socket) {
 	w.t.Helper()
 	w.write(w.udpPeer(u.LocalAddr()), []byte("x"))
@@ -47,8 +47,8 @@ func (w *world) warmUp(u *ring.Socket) {
 	}
 }
 
-// starve takes every free buffer, sends to the socket until it has none, and wants the next datagram without anything being released: what a
-// driver returns before it sleeps must do.
+// starve takes every free buffer, sends to the socket until it has none, and checks that the next datagram arrives although nothing is
+// released: the buffer that a driver returns before it sleeps must suffice.
 func (w *world) starve(u *ring.Socket, sleep func()) {
 	w.t.Helper()
 	var taken []buffers.Packet

@@ -83,6 +83,7 @@ func transmitStamps(t *testing.T, b Backend) {
 	w.Equal(uint64(n+8), u.Ring().Stats().Stamped)
 }
 
+// stampAllocation is the case "transmit stamps allocate nothing".
 func stampAllocation(t *testing.T, b Backend) {
 	switch {
 	case raceEnabled:
@@ -142,6 +143,7 @@ func noCard(t *testing.T, b Backend) {
 	}
 }
 
+// stampArguments is the case "settings of time are checked".
 func stampArguments(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	w.udp(w.local) // so that there is a ring

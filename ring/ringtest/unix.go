@@ -16,7 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// shortDir is a directory whose name leaves room for a socket's: those of the testing package are too long for sun_path.
+// shortDir makes a directory with a short name: those of the testing package are too long for sun_path.
 func (w *world) shortDir() string {
 	w.t.Helper()
 	dir, err := os.MkdirTemp("", "ring")
@@ -25,6 +25,7 @@ func (w *world) shortDir() string {
 	return dir
 }
 
+// listenUnix opens a unix-domain listener on the ring.
 func (w *world) listenUnix(name string, c ...ring.Config) *ring.Socket {
 	w.t.Helper()
 	var config ring.Config
@@ -38,6 +39,7 @@ func (w *world) listenUnix(name string, c ...ring.Config) *ring.Socket {
 	return l
 }
 
+// dialUnix connects a kernel socket to a unix-domain listener.
 func (w *world) dialUnix(name string) *net.UnixConn {
 	w.t.Helper()
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"})
@@ -47,6 +49,7 @@ func (w *world) dialUnix(name string) *net.UnixConn {
 	return c
 }
 
+// unixAccept is the case "unix: accept, echo, FIN".
 func unixAccept(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	for _, name := range []string{filepath.Join(w.shortDir(), "s"), fmt.Sprintf("@ringtest %s %d", b.Name, os.Getpid())} {
@@ -102,6 +105,7 @@ func unixAccept(t *testing.T, b Backend) {
 	w.Equal(b.Caps, w.set.Rings()[0].Caps())
 }
 
+// unixDial is the case "unix: dial".
 func unixDial(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	name := filepath.Join(w.shortDir(), "s")
@@ -173,6 +177,7 @@ func unixDial(t *testing.T, b Backend) {
 	}
 }
 
+// unixEnds is the case "unix: ends".
 func unixEnds(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	name := filepath.Join(w.shortDir(), "s")
@@ -256,6 +261,7 @@ func unixEnds(t *testing.T, b Backend) {
 	w.ErrorIs(err, io.EOF)
 }
 
+// unixFiles is the case "unix: files".
 func unixFiles(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	dir := w.shortDir()
@@ -296,6 +302,7 @@ func unixFiles(t *testing.T, b Backend) {
 	w.NoFileExists(name)
 }
 
+// unixRefuses is the case "unix: what it has not is refused".
 func unixRefuses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	name := filepath.Join(w.shortDir(), "s")
@@ -332,6 +339,7 @@ func unixRefuses(t *testing.T, b Backend) {
 	w.ErrorContains(err, "send queue -1")
 }
 
+// unixAcceptTo is the case "unix: AcceptTo".
 func unixAcceptTo(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	name := fmt.Sprintf("@ringtest away %s %d", b.Name, os.Getpid())

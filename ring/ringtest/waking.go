@@ -33,7 +33,7 @@ type sleeper struct {
 	conn  net.Conn
 	any   *ring.Socket // one of the two
 	other net.Conn     // and its peer
-	way   sleepWay
+	way   sleepMode
 	limit time.Duration // within which a wake-up must come
 	tid   int
 
@@ -43,11 +43,11 @@ type sleeper struct {
 }
 
 // sleepWay is how a ring sleeps.
-type sleepWay bool
+type sleepMode bool
 
 const (
-	byWait sleepWay = false // Ring.Wait
-	byFD   sleepWay = true  // Arm, then its descriptor
+	byWait sleepMode = false // Ring.Wait
+	byFD   sleepMode = true  // Arm, then its descriptor
 )
 
 // event is what must wake a ring.
@@ -83,12 +83,15 @@ var wakeEvents = []event{
 		func(x *sleeper) bool { return x.pool.Ledger().Lent == 0 }},
 }
 
+// wakeByWait is the case "wake by Wait".
 func wakeByWait(t *testing.T, b Backend) { wakeUps(t, b, byWait) }
-func wakeByFD(t *testing.T, b Backend)   { wakeUps(t, b, byFD) }
+
+// wakeByFD is the case "wake by FD".
+func wakeByFD(t *testing.T, b Backend) { wakeUps(t, b, byFD) }
 
 // wakeUps sleeps thousands of times. Each event must end the sleep: when it comes to a ring that is asleep for sure, and when it comes
 // while the ring falls asleep.
-func wakeUps(t *testing.T, b Backend, way sleepWay) {
+func wakeUps(t *testing.T, b Backend, way sleepMode) {
 	if b.Name == "fake" {
 		t.Skip("a fake ring naps by the clock; TestWakingIsStrict gives it a sleep")
 	}
@@ -118,7 +121,8 @@ func wakeUps(t *testing.T, b Backend, way sleepWay) {
 	}
 }
 
-func newSleeper(t *testing.T, b Backend, way sleepWay) *sleeper {
+// newSleeper makes the socket, the peer and the ring of a wake-up case that sleeps in the given mode.
+func newSleeper(t *testing.T, b Backend, way sleepMode) *sleeper {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	x := &sleeper{world: newWorld(t, b), way: way, limit: patience / 2, tid: unix.Gettid(), dropped: softnetDropped(t)}
@@ -138,7 +142,7 @@ func newSleeper(t *testing.T, b Backend, way sleepWay) *sleeper {
 // awakeMost bounds how often a ring may find something to do, or return from a sleep for no reason, before it sleeps.
 const awakeMost = 10_000
 
-// asleep lets the event come when the ring is asleep.
+// asleep causes the event when the ring is certainly asleep.
 func (x *sleeper) asleep(e event) error {
 	if e.prepare != nil {
 		e.prepare(x)
@@ -186,7 +190,7 @@ func (x *sleeper) asleep(e event) error {
 	return fmt.Errorf("%s: the ring does not fall asleep", e.name)
 }
 
-// fallingAsleep lets the event come at about the time at which the ring falls asleep: before, in between, or after.
+// fallingAsleep causes the event at about the time at which the ring falls asleep: shortly before, meanwhile or after.
 func (x *sleeper) fallingAsleep(e event, round int) error {
 	if e.prepare != nil {
 		e.prepare(x)
@@ -231,14 +235,14 @@ func (x *sleeper) fallingAsleep(e event, round int) error {
 	}
 }
 
-// elsewhere causes the event on another goroutine, before it returns.
+// elsewhere causes the event from another goroutine, and returns when that has happened.
 func (x *sleeper) elsewhere(e event) {
 	done := make(chan struct{})
 	go func() { defer close(done); e.cause(x) }()
 	<-done
 }
 
-// take polls until the event is there.
+// take polls until the event's completion is there.
 func (x *sleeper) take(e event) error {
 	for end := time.Now().Add(x.limit); ; {
 		x.poll()
@@ -254,8 +258,8 @@ func (x *sleeper) take(e event) error {
 // errLost is a ring that sleeps on.
 var errLost = errors.New("the wake-up is lost")
 
-// lost is the judgement, unless the kernel says that it dropped packets before they reached a socket (net.core.netdev_max_backlog): then it was
-// no event. Without its word the datagram is ours to answer for.
+// lost returns the error that an event did not wake the ring, unless the kernel's counters show that it dropped packets before they reached a
+// socket (net.core.netdev_max_backlog).
 func (x *sleeper) lost(e event) error {
 	if dropped := softnetDropped(x.t); e.name == "a datagram" && unread(x.u) == 0 && dropped > x.dropped {
 		x.dropped = dropped
@@ -265,7 +269,8 @@ func (x *sleeper) lost(e event) error {
 	return fmt.Errorf("%s, the ring asleep by %v: %w", e.name, x.way, errLost)
 }
 
-func (w sleepWay) String() string {
+// String is the mode in words.
+func (w sleepMode) String() string {
 	if w == byFD {
 		return "its descriptor"
 	}
@@ -332,6 +337,7 @@ func (w *world) drop(s *ring.Socket) (n int) {
 	return n
 }
 
+// wakeByDeadline is the case "wake by deadline".
 func wakeByDeadline(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	var s *ring.Socket
@@ -372,7 +378,7 @@ func lateTurns(t *testing.T, b Backend) {
 		for range i % 16 {
 			w.poll()
 		}
-		w.Empty(w.list())
+		w.Empty(w.listKept())
 		due := time.Now().Add(time.Millisecond)
 		w.NoError(s.SetReadDeadline(due))
 		time.Sleep(time.Until(due) + time.Millisecond)

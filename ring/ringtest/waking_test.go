@@ -121,7 +121,7 @@ func TestLostWakeUpsFailTheCases(t *testing.T) {
 // The cases of waking fail when a wake-up is lost, each for its own, and pass over the same driver when none is.
 func TestWakingIsStrict(t *testing.T) {
 	needsWake := map[string]bool{"Wake": true, "posted work": true, "a returned buffer": true}
-	for _, way := range []sleepWay{byWait, byFD} {
+	for _, way := range []sleepMode{byWait, byFD} {
 		for _, fault := range []string{"none", "packets", "wakes"} {
 			for _, e := range wakeEvents {
 				for _, timing := range []string{"asleep", "falling asleep"} {

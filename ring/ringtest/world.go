@@ -102,7 +102,7 @@ func newWorld(t *testing.T, b Backend, change ...func(*buffers.Layout, *ring.Set
 	return w
 }
 
-// poll polls every ring once and keeps what came.
+// poll polls every ring once and keeps the completions.
 func (w *world) poll() int {
 	w.t.Helper()
 	if len(w.dst) != w.room {
@@ -121,7 +121,7 @@ func (w *world) poll() int {
 	return total
 }
 
-// next polls until a completion matches, and takes it.
+// next polls until a completion matches, and returns it.
 func (w *world) next(what string, match func(*ring.Completion) bool) ring.Completion {
 	w.t.Helper()
 	end := time.Now().Add(patience)
@@ -134,7 +134,7 @@ func (w *world) next(what string, match func(*ring.Completion) bool) ring.Comple
 			}
 		}
 		if time.Now().After(end) {
-			w.FailNow("timed out", "waiting for %s; delivered meanwhile: %s", what, w.list())
+			w.FailNow("timed out", "waiting for %s; delivered meanwhile: %s", what, w.listKept())
 		}
 		if w.poll() == 0 && turns%64 == 0 { // not in each: a ring may look at some of its sources in every so many turns only
 			if turns < 10_000 {
@@ -146,16 +146,16 @@ func (w *world) next(what string, match func(*ring.Completion) bool) ring.Comple
 	}
 }
 
-// of polls until the socket has a completion, and takes it.
-func (w *world) of(s *ring.Socket) ring.Completion {
+// completionOf polls until the socket has a completion, and returns it.
+func (w *world) completionOf(s *ring.Socket) ring.Completion {
 	w.t.Helper()
 	return w.next(fmt.Sprintf("socket %d", s.ID()), func(c *ring.Completion) bool { return c.Socket == s })
 }
 
-// event takes the socket's next completion, which must carry exactly these events and this error.
+// event returns the socket's next completion, which must have exactly these events and this error.
 func (w *world) event(s *ring.Socket, e ring.Event, err error) ring.Completion {
 	w.t.Helper()
-	c := w.of(s)
+	c := w.completionOf(s)
 	w.Equal(e.String(), c.Events.String(), "err %v", c.Err)
 	if err == nil {
 		w.NoError(c.Err)
@@ -197,7 +197,7 @@ func (w *world) silent(d time.Duration) {
 	w.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		w.poll()
-		w.Empty(w.list())
+		w.Empty(w.listKept())
 	}
 }
 
@@ -209,7 +209,8 @@ func (w *world) release(c ring.Completion) {
 	}
 }
 
-func (w *world) list() string {
+// listKept lists the completions that were polled and not used by the case, for failures.
+func (w *world) listKept() string {
 	s := ""
 	for i := range w.kept {
 		c := &w.kept[i]
@@ -226,6 +227,7 @@ func (w *world) closed(s *ring.Socket) {
 	w.Equal(ring.EventClosed, c.Events)
 }
 
+// socket makes a socket of a kind in the family of the address a.
 func (w *world) socket(kind ring.SocketKind, a netip.AddrPort, c ...ring.Config) *ring.Socket {
 	w.t.Helper()
 	var config ring.Config
@@ -262,6 +264,7 @@ func (w *world) flush() {
 	}
 }
 
+// write writes all of b at the peer.
 func (w *world) write(c net.Conn, b []byte) {
 	w.t.Helper()
 	_, err := c.Write(b)

@@ -20,12 +20,12 @@ func LongRun(t testing.TB) time.Duration {
 	return d
 }
 
-// Keeps has run send without pause for a time, and judges what came. What breaks the rule is wrong at once, on any machine; where the
-// machine stopped the sender a lot, so that little is asked of it, another run is looked at, three in all.
+// Keeps lets run send without pause for a time, and checks the arrivals. A violation of the rule is an error on any machine. If the machine
+// stopped the sender so much that little can be asked of it, another run is made, three in all.
 //
-// In the long form the rule is also taken by what came alone, as any receiver would: in 99 % of all windows of 10 ms not more than the rate
-// and the burst, and on the average the rate within 1 %, of the time in which the sender was not stopped. That wants a machine with nothing
-// else to do, and one run of five has to be right.
+// In the long form the rule is also checked by the arrivals alone, as a receiver would: in 99 % of all windows of 10 ms not more than rate
+// and burst, and on average the rate within 1 %, not counting the time for which the sender was stopped. That needs an idle machine, and one
+// run of five must pass.
 func (r Rule) Keeps(t testing.TB, ordinary time.Duration, run func(time.Duration) ([]Arrival, *Notes)) {
 	t.Helper()
 	long := LongRun(t)
@@ -56,7 +56,7 @@ func (r Rule) Keeps(t testing.TB, ordinary time.Duration, run func(time.Duration
 	}
 }
 
-// strict is the rule by the arrivals.
+// strict checks the rule by the arrivals alone; see Keeps.
 func (r Rule) strict(all []Arrival, stopped time.Duration) error {
 	if over := r.Windows(all); 100*over > len(all) {
 		return fmt.Errorf("%d of %d windows have too much", over, len(all))

@@ -20,14 +20,14 @@ type turn struct {
 	left  int // the first datagram that waited when the queue was full
 }
 
-// NewNotes makes the notes of a sender that is to keep r. It may stay away for as long as the bucket has room for what it earns: a turn
-// lets go at least 16 datagrams, or the burst; half of that is left for what was there before.
+// NewNotes makes the notes of a sender that must keep r. It computes how long the sender may stay away without losing rate: until the bucket
+// is full, of which half is left for what it had before; a turn sends at least 16 datagrams or the burst.
 func NewNotes(r Rule) *Notes {
 	return &Notes{patience: time.Duration(float64(min(8*r.Size, r.Burst/2)) / float64(r.Rate) * 1e9)}
 }
 
-// Turn notes that a turn began at the time begin, and that of the datagrams given to the socket since the first turn those before left were
-// gone when it took no more.
+// Turn notes that a turn began at the time begin, and that, when the socket accepted no more, the datagrams before left had been sent of
+// those given to it since the first turn.
 func (n *Notes) Turn(begin int64, left int) {
 	if k := len(n.turns); k > 0 {
 		// Two looks at the bucket lie within two turns at most.
@@ -39,17 +39,17 @@ func (n *Notes) Turn(begin int64, left int) {
 	n.turns = append(n.turns, turn{begin, left})
 }
 
-// Since is a time before which the datagram was not let go: the beginning of the last turn at whose end it waited for its time, or waited for
-// the link after its time had come in that turn.
+// Since returns a time before which a datagram cannot have been sent: the beginning of the last turn after which it still waited for its time
+// or for the link.
 func (n *Notes) Since(number int) int64 {
 	k := sort.Search(len(n.turns), func(i int) bool { return n.turns[i].left > number })
 	return n.turns[max(k-1, 0)].begin
 }
 
-// Ran is the time from the first turn to the last.
+// Ran returns the time from the first turn to the last.
 func (n *Notes) Ran() time.Duration {
 	return time.Duration(n.turns[len(n.turns)-1].begin - n.turns[0].begin)
 }
 
-// Disturbed reports that the machine stopped the sender for so long that Rule.Least asks for little.
+// Disturbed reports whether the machine stopped the sender so long that Rule.Least asks for little.
 func (n *Notes) Disturbed() bool { return n.Stopped > n.Ran()/20 }

@@ -29,7 +29,8 @@ type Arrival struct {
 	Since  int64 // it was let go then or later
 }
 
-// Check says where the sender let go too much. The arrivals are in the order of their numbers; a datagram that was lost on the way counts.
+// Check returns an error for the first stretch in which the sender sent too much. The arrivals are in the order of their numbers; a datagram
+// that was lost on the way counts as sent.
 func (r Rule) Check(all []Arrival) error {
 	if len(all) == 0 {
 		return fmt.Errorf("nothing came")
@@ -58,7 +59,7 @@ func (r Rule) Check(all []Arrival) error {
 	return nil
 }
 
-// Least says whether the sender let go too little, given that it always had something and that the machine stopped it for the time stopped.
+// Least returns an error if the sender sent too little, although it always had something to send; stopped is how long the machine stopped it.
 func (r Rule) Least(all []Arrival, stopped time.Duration) error {
 	if len(all) == 0 {
 		return fmt.Errorf("nothing came")

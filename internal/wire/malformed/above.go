@@ -6,6 +6,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
+// udp adds datagrams with a bad UDP header.
 func (f *frames) udp() {
 	edit := func(at int, with ...byte) []byte { return edited(f.good(), udp+at, with...) }
 	f.class = "length of UDP"
@@ -26,6 +27,7 @@ func (f *frames) udp() {
 	f.legal("source", text, edited(edit(0, 0, 0), udp+6, 0, 0))
 }
 
+// arp adds bad ARP packets.
 func (f *frames) arp() {
 	request := func(at int, with ...byte) []byte {
 		e := wire.EthernetFields{Target: wire.Broadcast, Source: f.from.MAC, Type: wire.TypeARP}
@@ -48,6 +50,7 @@ func (f *frames) arp() {
 	f.add("sender's address ours", wire.ARPConflict, request(14, f.to.Addr[:]...))
 }
 
+// icmp adds bad ICMP messages, and errors with a bad quote.
 func (f *frames) icmp() {
 	about := func(kind, code byte, mtu uint16, quote []byte) []byte {
 		return f.packet(wire.ProtocolICMP, sealed(append([]byte{kind, code, 0, 0, 0, 0, byte(mtu >> 8), byte(mtu)}, quote...)...))
@@ -74,6 +77,7 @@ func (f *frames) icmp() {
 	f.add("fragmentation needed, MTU 65535", wire.ICMPMTULarge, about(3, 4, 65535, quote))
 }
 
+// igmp adds bad IGMP messages.
 func (f *frames) igmp() {
 	message := func(b ...byte) []byte {
 		m := f.packet(wire.ProtocolIGMP, sealed(b...))

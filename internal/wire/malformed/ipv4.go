@@ -7,6 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
+// ethernet adds frames with a bad Ethernet header, and legal ones with padding.
 func (f *frames) ethernet() {
 	f.class = "frame shorter than 14 bytes"
 	f.add("1 byte", wire.EthernetShort, f.good()[:1])
@@ -29,6 +30,7 @@ func (f *frames) ethernet() {
 	f.legal("to the longest frame", text, append(f.good(), bytes.Repeat([]byte{0xa5}, 1514-len(f.good()))...))
 }
 
+// lengths adds packets whose IPv4 version or length fields are bad.
 func (f *frames) lengths() {
 	f.class = "type IPv4 and 0 to 19 bytes"
 	for _, n := range []int{0, 1, 19} {
@@ -52,6 +54,7 @@ func (f *frames) lengths() {
 	f.add("19", wire.IPv4TotalShort, f.edit(2, 0, 19))
 }
 
+// header adds packets with a bad IPv4 checksum, TTL or protocol.
 func (f *frames) header() {
 	f.class = "header sum"
 	f.add("one bit", wire.IPv4Sum, edited(f.good(), ip+10, f.good()[ip+10]^1))
@@ -64,6 +67,7 @@ func (f *frames) header() {
 	f.add("SCTP", wire.IPv4Protocol, f.packet(132, make([]byte, 20)))
 }
 
+// addresses adds packets with IPv4 addresses that no packet may have.
 func (f *frames) addresses() {
 	f.class = "source is the destination"
 	f.add("ours", wire.IPv4Land, f.edit(12, f.to.Addr[:]...))
@@ -88,13 +92,14 @@ func (f *frames) addresses() {
 	f.add("to all", wire.IPv4Protocol, tcp(wire.Addr{255, 255, 255, 255}, wire.Broadcast))
 }
 
-// fragment is a part of a UDP datagram, or of something else.
+// fragment returns a fragment with n bytes of payload.
 func (f *frames) fragment(protocol uint8, flags uint16, offset, n int) []byte {
 	b := f.packet(protocol, append(f.segment(text), make([]byte, 48)...)[:n])
 	at := flags | uint16(offset/8)
 	return mend(edited(b, ip+6, byte(at>>8), byte(at)))
 }
 
+// fragments adds bad fragments, and fragments of datagrams that never become whole.
 func (f *frames) fragments() {
 	const df, mf, reserved = 0x4000, 0x2000, 0x8000
 	f.class = "flags"
@@ -117,6 +122,7 @@ func (f *frames) fragments() {
 	f.add("over TCP's flags", wire.IPv4FragmentTCP, f.fragment(wire.ProtocolTCP, 0, 8, 16))
 }
 
+// options adds packets with bad IPv4 options.
 func (f *frames) options() {
 	with := func(o ...byte) []byte { return f.packet(wire.ProtocolUDP, f.segment(text), o...) }
 	f.class = "options of IPv4"

@@ -100,9 +100,10 @@ func sealed(b ...byte) []byte {
 	return b
 }
 
-// padded makes a frame longer without telling its headers.
+// padded appends n bytes to a frame that its headers do not count.
 func padded(b []byte, n int) []byte { return append(b, make([]byte, n)...) }
 
+// must returns b and panics on an error, which cannot happen with this package's constants.
 func must(b []byte, err error) []byte {
 	if err != nil {
 		panic(err) // the fields are constants of this package
