@@ -12,7 +12,8 @@ import (
 // SettingsFile is the environment's name for a settings file: see FromFile.
 const SettingsFile = "SX_SETTINGS_FILE"
 
-// FromEnvironment is Default with what the environment sets; and below that, with what the file sets that SX_SETTINGS_FILE names.
+// FromEnvironment returns the settings of the environment, over those of the file that SX_SETTINGS_FILE names, over the defaults. It never
+// fails: what cannot be used is in Settings.Warnings, a file that cannot be read too.
 func FromEnvironment() Settings {
 	path := os.Getenv(SettingsFile)
 	if path == "" {
@@ -26,9 +27,10 @@ func FromEnvironment() Settings {
 	return s
 }
 
-// FromFile is Default with what a file sets, and above that what the environment sets; code that changes the result has the last word. The
-// file has lines NAME=VALUE, with the names of the environment; "export" before a name, quotes around a value, empty lines and lines that
-// begin with "#" are allowed. A line that is none of these, a name that there is not and a value that cannot be used are warnings.
+// FromFile returns the settings of the environment over those of a file over the defaults. An error says that the file cannot be read.
+//
+// The file has lines NAME=VALUE, with the names of the environment. "export" before a name, quotes around a value, empty lines and lines that
+// begin with "#" are allowed. Any other line, an unknown name and a value that cannot be used are warnings (Settings.Warnings).
 func FromFile(path string) (Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -40,11 +42,13 @@ func FromFile(path string) (Settings, error) {
 	return s, nil
 }
 
-// source is values by name, and where each stands.
+// source has the values of one place, the environment or a file, by the name under which each is given.
 type source map[string]setting
 
+// setting is a value as text. where begins a warning about it: file and line, or "" for the environment.
 type setting struct{ text, where string }
 
+// environ returns all variables of the environment.
 func environ() source {
 	e := source{}
 	for _, pair := range os.Environ() {
@@ -55,6 +59,7 @@ func environ() source {
 	return e
 }
 
+// parseFile reads the text of a settings file. It returns the known settings in it, and warnings for the lines that are left out.
 func parseFile(path, text string) (source, []string) {
 	var warnings []string
 	file := source{}
@@ -71,7 +76,7 @@ func parseFile(path, text string) (source, []string) {
 		if value = strings.TrimSpace(value); len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
 			value = value[1 : len(value)-1]
 		}
-		if w, ok := notHere(name); ok || name == SettingsFile || !known(name) {
+		if w, ok := unusedName(name); ok || name == SettingsFile || !known(name) {
 			warnings = append(warnings, where+w)
 			continue
 		}
@@ -80,7 +85,7 @@ func parseFile(path, text string) (source, []string) {
 	return file, warnings
 }
 
-// fromEnvironment reads from a lookup, such as os.LookupEnv.
+// fromEnvironment is FromEnvironment without a file, on a function such as os.LookupEnv, for tests.
 func fromEnvironment(lookup func(string) (string, bool)) Settings {
 	e := source{}
 	for name := range byName {
@@ -91,11 +96,12 @@ func fromEnvironment(lookup func(string) (string, bool)) Settings {
 	return read(nil, e)
 }
 
-// read is the defaults with a profile, then the file, then the environment: each has the last word over those before it.
+// read makes the settings: the defaults, then the profile that file or environment names, then the file, then the environment. Later ones
+// override earlier ones.
 func read(file, env source) Settings {
 	s := Default()
 	for name := range env {
-		if w, ok := notHere(name); ok {
+		if w, ok := unusedName(name); ok {
 			s.Warnings = append(s.Warnings, w)
 		}
 	}
@@ -111,7 +117,7 @@ func read(file, env source) Settings {
 	}
 	force := byName[forceName]
 	for _, from := range []source{file, env} {
-		s.take(force, from) // gives way to the ratio, wherever that is said
+		s.take(force, from) // before the ratio (VMA_SELECT_POLL_OS_RATIO), which overrides it wherever it is given
 	}
 	for _, from := range []source{file, env} {
 		for i := range parameters {
@@ -124,8 +130,8 @@ func read(file, env source) Settings {
 	return s
 }
 
-// take sets a parameter from a source. Of several names for it the newest counts whose value can be used; another value under an older one is
-// a warning.
+// take sets a parameter from a source. A parameter may have several names: the newest one counts whose value can be used, and another value
+// under an older name is a warning.
 func (s *Settings) take(p *Parameter, from source) {
 	taken, by := "", ""
 	for _, name := range p.names() {
@@ -134,7 +140,7 @@ func (s *Settings) take(p *Parameter, from source) {
 		case !ok:
 		case by == "":
 			if err := p.set(s, v.text); err != nil {
-				defer s.warn(p, v.where+name, v.text, err) // by then what an older name says holds
+				defer s.warn(p, v.where+name, v.text, err) // when an older name may have set the value
 				continue
 			}
 			taken, by = v.text, name
@@ -148,6 +154,7 @@ func (s *Settings) take(p *Parameter, from source) {
 	}
 }
 
+// warn adds the warning that a value cannot be used, and which value holds instead.
 func (s *Settings) warn(p *Parameter, name, text string, err error) {
 	stays := "the default is used"
 	if v := p.get(s); v != p.Default() {
@@ -166,30 +173,31 @@ const (
 	ofMeasuring = "it is of a build of VMA that measures itself"
 )
 
-// notHere is the warning for a name that changes nothing, false for the others.
-func notHere(name string) (warning string, ok bool) {
+// unusedName returns a warning for a name that changes nothing: one of VMA's that has no meaning here, or one that looks like a setting and
+// does not exist. ok is false for all other names.
+func unusedName(name string) (warning string, ok bool) {
 	if why := notOurs[name]; why != "" {
 		return name + " has no effect: " + why, true
 	}
-	return name + ": there is no such setting", strange(name)
+	return name + ": there is no such setting", looksLikeSetting(name)
 }
 
+// known reports whether a name is one of a setting, old names and those without effect included.
 func known(name string) bool {
 	_, other := notOurs[name]
 	return byName[name] != nil || other || name == SettingsFile
 }
 
-// strange reports whether a name looks like a setting and is none.
-func strange(name string) bool {
+// looksLikeSetting reports whether a name begins as those of settings and is not known.
+func looksLikeSetting(name string) bool {
 	return (strings.HasPrefix(name, "VMA_") || strings.HasPrefix(name, "XLIO_") || strings.HasPrefix(name, "SX_")) && !known(name)
 }
 
-// DefaultRulesFile is where the rules are read from when nothing else is said, as in VMA.
+// DefaultRulesFile is the rules file that is read if no other is named, as in VMA.
 const DefaultRulesFile = "/etc/libvma.conf"
 
-// RulesText is the text of the rules file. Where no file is named and the default one does not exist it is that of the rules that come with
-// the library, and shipped is true. A file that VMA_CONFIG_FILE names, the default one too, must exist,
-// and so must another one that code names.
+// RulesText returns the text of the rules file. If no file is named and the default one does not exist, it returns the rules that come with the
+// library, and shipped is true. A file that is named, by VMA_CONFIG_FILE or by code, must exist.
 func (s *Settings) RulesText() (text string, shipped bool, err error) {
 	b, err := os.ReadFile(ofProcess(s.RulesFile))
 	if errors.Is(err, fs.ErrNotExist) && s.RulesFile == DefaultRulesFile && s.Given("VMA_CONFIG_FILE") == "" {
@@ -201,7 +209,7 @@ func (s *Settings) RulesText() (text string, shipped bool, err error) {
 	return string(b), false, nil
 }
 
-// Rules reads the rules file, or what RulesText has in its place.
+// Rules parses the text that RulesText returns.
 func (s *Settings) Rules() (*Rules, error) {
 	text, _, err := s.RulesText()
 	if err != nil {

@@ -2,11 +2,13 @@ package conf
 
 import "strings"
 
-// glob matches a shell pattern as fnmatch(3) without flags does: "*", "?", and sets in brackets, with "!" or "^" for all others,
-// classes such as "[:alpha:]" in them, of ASCII, and "\\" before what stands for itself. A bracket that is not closed stands for itself.
-// Collating elements ("[.x.]", "[=x=]") are not known: programs are not named so.
+// glob reports whether a name matches a shell pattern, as fnmatch(3) without flags does. A pattern has "*", "?", sets in brackets (negated by
+// "!" or "^", with ASCII classes such as "[:alpha:]"), and "\\" before a character that stands for itself. A bracket that is not closed
+// stands for itself. Collating elements ("[.x.]", "[=x=]") are not supported.
+//
+// It takes as little as possible for each "*", and goes back to the last one, which takes a byte more, when the rest does not match.
 func glob(pattern, name string) bool {
-	behind, from, starred := "", "", false // of the last star: the pattern behind it, the name it was met at
+	behind, from, starred := "", "", false // of the last star: the pattern behind it, and the rest of the name that it was tried at
 	for name != "" {
 		if pattern != "" && pattern[0] == '*' {
 			pattern = pattern[1:]
@@ -22,13 +24,14 @@ func glob(pattern, name string) bool {
 		if !starred {
 			return false
 		}
-		from = from[1:] // the star takes one byte more
+		from = from[1:] // the last star takes one byte more
 		pattern, name = behind, from
 	}
 	return strings.Trim(pattern, "*") == ""
 }
 
-// globByte matches one byte against the head of the pattern, which is not "*", and returns what follows that head.
+// globByte matches one byte against the first element of a pattern, which is not "*". It returns the rest of the pattern, and whether the byte
+// matches.
 func globByte(pattern string, c byte) (rest string, ok bool) {
 	switch pattern[0] {
 	case '?':
@@ -45,7 +48,8 @@ func globByte(pattern string, c byte) (rest string, ok bool) {
 	return pattern[1:], pattern[0] == c
 }
 
-// globSet reads a set behind its bracket. One with a class that there is not matches nothing, as in glibc.
+// globSet matches the byte c against a set, which is given without its opening bracket. in reports whether c matches, closed whether the set
+// has a closing bracket, and rest is the pattern behind that. A set with an unknown class matches nothing, as in glibc.
 func globSet(set string, c byte) (rest string, in, closed bool) {
 	i, not := 0, false
 	if set != "" && (set[0] == '!' || set[0] == '^') {
@@ -75,7 +79,7 @@ func globSet(set string, c byte) (rest string, in, closed bool) {
 	return "", false, false
 }
 
-// setByte is the byte at the head of a set, and how many bytes of the pattern it takes.
+// setByte returns the first byte of a set, and how many bytes of the pattern it takes: two if it is escaped.
 func setByte(set string) (c byte, n int) {
 	if set[0] == '\\' && len(set) > 1 {
 		return set[1], 2
@@ -83,7 +87,7 @@ func setByte(set string) (c byte, n int) {
 	return set[0], 1
 }
 
-// className is the name of the class that a set begins with.
+// className returns the name of the class, such as "alpha" of "[:alpha:]", with which set begins; ok is false if it begins with none.
 func className(set string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(set, "[:")
 	if !ok {

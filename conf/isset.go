@@ -2,8 +2,8 @@ package conf
 
 import "os"
 
-// IsSet reports whether the environment, or the file that SX_SETTINGS_FILE names, sets a parameter, by any of its names and to a value that
-// can be used. Code with another default in mind than ours gives way to that, even when the value is our default's.
+// IsSet reports whether the environment, or the file that SX_SETTINGS_FILE names, sets a parameter, under any of its names and to a value
+// that can be used. A package with a default of its own asks it, and uses its default only if the answer is false.
 func IsSet(name string) bool {
 	p := byName[name]
 	if p == nil {
@@ -24,7 +24,7 @@ func IsSet(name string) bool {
 	return p.setBy(file)
 }
 
-// setBy looks for the parameter in a source: under any of its names, as Settings.take does.
+// setBy reports whether a source has a usable value for the parameter under any of its names, as Settings.take would use it.
 func (p *Parameter) setBy(from source) bool {
 	for _, name := range p.names() {
 		s := Default()

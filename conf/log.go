@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LogLevel is how much the log tells, by VMA's names.
+// LogLevel says which lines are logged, by VMA's names.
 type LogLevel string
 
 // The levels, the quietest first.
@@ -36,7 +36,7 @@ const (
 
 var logLevels = []LogLevel{LogNone, LogPanic, LogError, LogWarn, LogInfo, LogDetails, LogDebug, LogFine, LogFiner, LogAll}
 
-// slogLevels are the least levels of package slog that are written.
+// slogLevels are the lowest levels of package slog that are written at each LogLevel.
 var slogLevels = map[LogLevel]slog.Level{LogNone: 1 << 20, LogPanic: slog.LevelError + 4, LogError: slog.LevelError,
 	LogWarn: slog.LevelWarn,
 	LogInfo: slog.LevelInfo, LogDetails: slog.LevelDebug + 2, LogDebug: slog.LevelDebug, LogFine: slog.LevelDebug - 4,
@@ -47,7 +47,7 @@ var logWords = map[string]LogLevel{"0": LogPanic, "1": LogError, "2": LogWarn, "
 	"warning": LogWarn, "warnings": LogWarn, "information": LogInfo, "func": LogFine, "function": LogFine, "funcall": LogFiner,
 	"func+": LogFiner, "func_all": LogFiner, "func-all": LogFiner}
 
-// parseLogSetting is ParseLogLevel, where nothing is no level.
+// parseLogSetting is ParseLogLevel that accepts the empty text, which means that no level is given.
 func parseLogSetting(text string) (LogLevel, error) {
 	if text == "" {
 		return "", nil
@@ -55,7 +55,7 @@ func parseLogSetting(text string) (LogLevel, error) {
 	return ParseLogLevel(text)
 }
 
-// ParseLogLevel reads a level, in any case. (libvma, vlogger.cpp)
+// ParseLogLevel reads a level by its name, another of VMA's words for it, or VMA's number, in upper or lower case. (libvma, vlogger.cpp)
 func ParseLogLevel(text string) (LogLevel, error) {
 	lower := strings.ToLower(text)
 	if slices.Contains(logLevels, LogLevel(lower)) {
@@ -67,16 +67,16 @@ func ParseLogLevel(text string) (LogLevel, error) {
 	return "", fmt.Errorf("want none, panic, error, warn, info, details, debug, fine, finer, all, or 0 to 6")
 }
 
-// Tells reports whether a log of level l has lines of another one; without a level it has none.
+// Includes reports whether a log of level l has lines of level other. The empty level has none.
 func (l LogLevel) Includes(other LogLevel) bool {
 	return l != "" && l != LogNone && slogLevels[other] >= slogLevels[l]
 }
 
-// OwnLog reports whether the settings ask for a log of their own, in VMA's form.
+// OwnLog reports whether the settings ask for a log in VMA's form: whether any of the log's settings is given.
 func (s *Settings) OwnLog() bool { return s.LogLevel != "" || s.LogFile != "" || s.LogDetails != 0 }
 
-// OpenLog opens the log that the settings describe: their file, made if it is not there and appended to, or standard error. Lines begin as
-// VMA's do; without a level it is info. The log is closed by the caller; one to standard error needs no closing.
+// OpenLog opens the log that the settings describe: LogFile, which is created if needed and appended to, or standard error. Lines have the
+// form of VMA's. Without a level it is info. The caller closes the log.
 func (s *Settings) OpenLog() (*Log, error) {
 	l := &Log{to: os.Stderr, start: time.Now()}
 	l.level.Set(slogLevels[s.LogLevel])
@@ -92,7 +92,7 @@ func (s *Settings) OpenLog() (*Log, error) {
 	return l, nil
 }
 
-// ofProcess puts the number of the process where a file's name has %d, once as in VMA.
+// ofProcess replaces the first %d in a file's name by the number of the process, as VMA does.
 func ofProcess(name string) string { return strings.Replace(name, "%d", strconv.Itoa(os.Getpid()), 1) }
 
 // Log is a log in VMA's form. Any goroutine.
@@ -132,7 +132,7 @@ func LogAt(log *slog.Logger, level LogLevel, line string) {
 	log.Log(context.Background(), slogLevels[level], line)
 }
 
-// head is what a line begins with. (VMA_LOG_DETAILS)
+// head returns the beginning of a line of a level: time, process and thread as far as VMA_LOG_DETAILS asks for them, and the level.
 func (l *Log) head(level slog.Level) string {
 	var b strings.Builder
 	details := l.details.Load()
@@ -156,11 +156,11 @@ func (l *Log) head(level slog.Level) string {
 	return b.String()
 }
 
-// handler writes a log's lines.
+// handler is the slog.Handler of a Log: it writes each record as one line.
 type handler struct {
 	log    *Log
-	prefix string // of attributes, within groups
-	fixed  string // attributes of With
+	prefix string // the names of the groups, before the names of attributes
+	fixed  string // the attributes of WithAttrs, as they are written
 }
 
 // Enabled is slog's.
@@ -183,6 +183,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
+// attribute formats an attribute as " name=value", with quotation marks around the value where they are needed.
 func (h *handler) attribute(a slog.Attr) string {
 	v := a.Value.Resolve().String()
 	if v == "" || strings.ContainsAny(v, " \"\n\t=") {

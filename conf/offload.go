@@ -79,7 +79,8 @@ func ParseInterfaces(text string) (list []Interface, err error) {
 	return list, validateInterfaces(list)
 }
 
-// validateInterfaces names the first that cannot be. The rules of a name are the kernel's (dev_valid_name).
+// validateInterfaces returns an error for the first interface whose name or queues are not possible, or that is named twice. The rules of a name
+// are the kernel's (dev_valid_name).
 func validateInterfaces(list []Interface) error {
 	const longest = 15 // IFNAMSIZ without its end
 	for n, i := range list {
@@ -165,6 +166,7 @@ func ParseTimeSource(s string) (TimeSource, error) {
 	return "", fmt.Errorf("time source %q: want poll, xdp or hardware", s)
 }
 
+// validate returns an error for the first field that is out of range. Unlike the table of parameters it says which part of a list is wrong.
 func (o *Offload) validate() error {
 	if err := validateInterfaces(o.Interfaces); err != nil {
 		return fmt.Errorf("conf: Offload.Interfaces: %w", err)

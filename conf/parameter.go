@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// State is how far a setting of VMA's, or a function or feature, is had here. The words are those of docs/from-vma.md.
+// State says how far a setting, function or feature of VMA's exists here. The words are those of docs/from-vma.md.
 type State string
 
 // The states.
@@ -40,18 +40,18 @@ type Parameter struct {
 	access
 }
 
-// access is how a parameter's value is read from text, shown and checked.
+// access has the functions by which a parameter's value is shown, set and checked.
 type access struct {
-	want  string // what is accepted
-	get   func(*Settings) string
-	set   func(*Settings, string) error
-	check func(*Settings) bool
+	want  string                        // the accepted values in words
+	get   func(*Settings) string        // the value as text
+	set   func(*Settings, string) error // sets the value from text
+	check func(*Settings) bool          // reports whether the value, which code may have set, is accepted
 }
 
-// Want says what values are accepted.
+// Want says in words which values are accepted.
 func (p *Parameter) Want() string { return p.want }
 
-// Default is the value without an environment.
+// Default is the value that the parameter has if it is not given.
 func (p *Parameter) Default() string {
 	d := Default()
 	return p.get(&d)
@@ -60,7 +60,7 @@ func (p *Parameter) Default() string {
 // Value is the parameter's value in s.
 func (p *Parameter) Value(s *Settings) string { return p.get(s) }
 
-// names lists what the parameter is called: its name, older ones, and XLIO's for each of them.
+// names lists the names under which the parameter may be given: its own, older ones, and XLIO's form of each (XLIO_ for VMA_).
 func (p *Parameter) names() []string {
 	list := append([]string{p.Name}, p.Old...)
 	for _, n := range list {
@@ -88,7 +88,9 @@ var byName = func() map[string]*Parameter {
 	return m
 }()
 
-// integer is a number within bounds.
+// The functions below make the access to a field of Settings. field returns a pointer to it.
+
+// integer is the access to a number from least to most.
 func integer(field func(*Settings) *int, least, most int) access {
 	want := fmt.Sprintf("a number from %d to %d", least, most)
 	return access{
@@ -106,7 +108,7 @@ func integer(field func(*Settings) *int, least, most int) access {
 	}
 }
 
-// oneOf is one of a few numbers; code may also set those in extra.
+// oneOf is the access to a field that is one of a few numbers. Code, but not text, may also set those in extra.
 func oneOf(field func(*Settings) *int, numbers []int, extra ...int) access {
 	want := fmt.Sprintf("one of %v", numbers)
 	return access{
@@ -126,7 +128,7 @@ func oneOf(field func(*Settings) *int, numbers []int, extra ...int) access {
 	}
 }
 
-// toggle is on or off; with not, the field is true for off.
+// toggle is the access to a field that is on or off. With not the field means the opposite of the setting: it is true for off.
 func toggle(field func(*Settings) *bool, not bool) access {
 	return access{
 		want: "0 or 1",
@@ -148,10 +150,11 @@ func toggle(field func(*Settings) *bool, not bool) access {
 	}
 }
 
+// onOrOff are the words for on and off, in lower case.
 var onOrOff = map[string]bool{"1": true, "true": true, "on": true, "enable": true, "enabled": true,
 	"0": false, "false": false, "off": false, "disable": false, "disabled": false}
 
-// span is a time in whole units; with forever, -1 is accepted and kept as -1.
+// span is the access to a time that is given as a number of units, up to most. With forever -1 is accepted too, and stored as -1.
 func span(field func(*Settings) *time.Duration, unit time.Duration, most int, forever bool) access {
 	want, least := fmt.Sprintf("a number from 0 to %d", most), 0
 	if forever {
@@ -182,7 +185,7 @@ func span(field func(*Settings) *time.Duration, unit time.Duration, most int, fo
 	}
 }
 
-// text is any text that parse has nothing against.
+// text is the access to a text that parse accepts.
 func text[T ~string](field func(*Settings) *T, want string, parse func(string) (T, error)) access {
 	return access{
 		want: want,
@@ -198,7 +201,8 @@ func text[T ~string](field func(*Settings) *T, want string, parse func(string) (
 	}
 }
 
-// inert is a setting that is read and shown and does nothing; its value must still be one that VMA takes.
+// inert makes the parameter of a setting that has no effect here. It is read, checked as VMA checks it, and shown. standard is its default, why
+// says why it has no effect.
 func inert(name, title, standard string, accepts accepted, state State, why string) Parameter {
 	return Parameter{Name: name, Title: title, State: state, Effect: why, access: access{
 		want: accepts.want,
@@ -212,15 +216,15 @@ func inert(name, title, standard string, accepts accepted, state State, why stri
 			if !accepts.ok(text) {
 				return fmt.Errorf("want %s", accepts.want)
 			}
-			s.keep(name, text)
+			s.storeInert(name, text)
 			return nil
 		},
 		check: func(*Settings) bool { return true },
 	}}
 }
 
-// keep remembers the text of a setting that has no field of its own.
-func (s *Settings) keep(name, text string) {
+// storeInert stores the text of a setting that has no field.
+func (s *Settings) storeInert(name, text string) {
 	s.inert = maps.Clone(s.inert) // the settings are copied by value
 	if s.inert == nil {
 		s.inert = map[string]string{}
@@ -228,13 +232,13 @@ func (s *Settings) keep(name, text string) {
 	s.inert[name] = text
 }
 
-// accepted is what an inert setting takes.
+// accepted says which values an inert setting accepts.
 type accepted struct {
-	want string
+	want string // in words
 	ok   func(string) bool
 }
 
-// within is a number within bounds.
+// within accepts a number from least to most.
 func within(least, most int) accepted {
 	return accepted{fmt.Sprintf("a number from %d to %d", least, most), func(text string) bool {
 		n, err := strconv.Atoi(text)
@@ -242,13 +246,13 @@ func within(least, most int) accepted {
 	}}
 }
 
-// words is what a takes, or one of a few words.
+// words accepts what a accepts, and the words of a list.
 func (a accepted) words(list ...string) accepted {
 	return accepted{a.want + ", " + strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1],
 		func(text string) bool { return a.ok(text) || slices.Contains(list, text) }}
 }
 
-// size is a number of bytes as XLIO reads one: K, M and G, also with a B after them, are its suffixes.
+// size accepts a number of bytes up to most, as XLIO writes it: with the suffix K, M or G, also followed by B, or without.
 func size(most int) accepted {
 	return accepted{fmt.Sprintf("bytes, up to %d, or with K, KB, M, MB, G or GB", most), func(text string) bool {
 		number, unit := strings.TrimSuffix(strings.ToUpper(text), "B"), 1

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Entry is one setting as it is printed.
+// Entry is one setting with its value, as it is printed.
 type Entry struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
@@ -39,8 +39,8 @@ func (s *Settings) WriteJSON(w io.Writer) error {
 	return e.Encode(s.Entries())
 }
 
-// Lines is the settings as VMA prints them when it starts, one line each: the log level and those that are not at their default, or all.
-// What a setting without effect was set to is followed by why it has none.
+// Lines returns the settings in the form in which VMA prints them when it starts, one line each: all, or only the log level and those that do
+// not have their default. A changed setting without effect is followed by the reason.
 func (s *Settings) Lines(all bool) []string {
 	const rule = "---------------------------------------------------------------------------"
 	list := []string{rule}
@@ -57,7 +57,7 @@ func (s *Settings) Lines(all bool) []string {
 	return append(list, rule)
 }
 
-// Announce writes what VMA prints when it starts, as far as VMA_TRACELEVEL asks for it: changed settings at info, all at details.
+// Announce logs the settings as VMA does when it starts: with VMA_TRACELEVEL info the changed ones, from details on all, below info nothing.
 func (s *Settings) Announce(l *slog.Logger) {
 	if !s.LogLevel.Includes(LogInfo) {
 		return
@@ -67,7 +67,7 @@ func (s *Settings) Announce(l *slog.Logger) {
 	}
 }
 
-// ringsText is the kinds of ring on which a parameter has an effect.
+// ringsText says in words on which kinds of ring a parameter has an effect.
 func (p *Parameter) ringsText() string {
 	switch {
 	case p.Field == "":

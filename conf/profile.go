@@ -58,7 +58,7 @@ func parseProfile(text string) (string, error) {
 	return text, nil
 }
 
-// apply sets the profile's values.
+// applyProfile sets the values of a profile, which exists, and its name.
 func (s *Settings) applyProfile(name string) error {
 	for _, p := range profiles {
 		if p.Name != name {
@@ -74,7 +74,7 @@ func (s *Settings) applyProfile(name string) error {
 	return nil
 }
 
-// WithProfile is Default with a profile, for code.
+// WithProfile returns the defaults changed by a profile, without the environment. name is as for VMA_SPEC; an unknown one is an error.
 func WithProfile(name string) (Settings, error) {
 	s := Default()
 	n, err := parseProfile(name)

@@ -118,7 +118,7 @@ type Settings struct {
 	Warnings []string
 }
 
-// Default is the settings without an environment. Where they differ from VMA's it is because a buffer is counted per poller here.
+// Default returns the settings without file and environment. Numbers of buffers differ from VMA's, because here they are for each poller.
 func Default() Settings {
 	return Settings{
 		Ring:         RingAuto,
@@ -138,7 +138,7 @@ func Default() Settings {
 	}
 }
 
-// Validate names the first setting that is out of range.
+// Validate returns an error that names the first setting that is out of range, and what is accepted.
 func (s *Settings) Validate() error {
 	if err := s.Offload.validate(); err != nil {
 		return err // says more than the table

@@ -119,8 +119,8 @@ var force = access{
 		if !ok {
 			return fmt.Errorf("want 0 or 1")
 		}
-		if s.keep(forceName, "0"); on {
-			s.keep(forceName, "1")
+		if s.storeInert(forceName, "0"); on {
+			s.storeInert(forceName, "1")
 			s.OSRatio = 1
 		}
 		return nil
