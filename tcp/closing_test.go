@@ -327,3 +327,33 @@ func TestOrphansAreLimited(t *testing.T) {
 	s.out("F. 1:1 ack 1")
 	require.Equal(t, 2, s.table.orphans)
 }
+
+// An ID is given out again only when the application has seen EventGone: it would take the end of the former connection for that of the new one.
+func TestIDIsReusedBehindEventGone(t *testing.T) {
+	s := newScript(t)
+	dial := func() ID {
+		id, err := s.table.Connect(s.now, Dial{Local: us1, Remote: them, Settings: s.settings})
+		require.NoError(t, err)
+		return id
+	}
+	var g Segment
+	for range 3 {
+		first := dial()
+		for s.table.Output(s.now, &g) {
+		}
+		s.table.Close(s.now, first)
+		second := dial()
+		require.NotEqual(t, first, second, "EventGone was not returned yet")
+		events := s.table.Events()
+		require.Equal(t, []any{EventGone, first}, []any{events[len(events)-1].Kind, events[len(events)-1].Conn})
+		s.table.Close(s.now, second)
+		third := dial()
+		require.NotEqual(t, first, third, "the events are still being looked at")
+		s.table.Events()
+		s.table.Close(s.now, third)
+		s.table.Events()
+		s.table.Events()
+	}
+	require.LessOrEqual(t, len(s.table.conns), 1)
+	require.Len(t, s.table.free, connChunk, "all come back")
+}
