@@ -351,6 +351,8 @@ func TestIDIsReusedBehindEventGone(t *testing.T) {
 		require.NotEqual(t, first, third, "the events are still being looked at")
 		s.table.Events()
 		s.table.Close(s.now, third)
+		for s.table.Output(s.now, &g) {
+		}
 		s.table.Events()
 		s.table.Events()
 	}

@@ -264,7 +264,8 @@ func (t *Table) detach(id ID, c *conn) {
 	c.flags &^= flagSyn | flagAckNow | flagProbe | flagLossProbe
 }
 
-// forget is the end of a record. Output may still find its ID in the ready queue, so that it is given out again only there.
+// forget is the end of a record. Output may still find its ID in the ready queue, so that it is given out again only behind that, and behind
+// EventGone.
 func (t *Table) forget(id ID, c *conn) {
 	if c.listener != 0 {
 		t.listeners[c.listener-1].waiting--
@@ -278,6 +279,6 @@ func (t *Table) forget(id ID, c *conn) {
 	c.flags &^= flagLive
 	t.count--
 	if !c.has(flagReady) {
-		t.free = append(t.free, id)
+		t.gone[0] = append(t.gone[0], id)
 	}
 }

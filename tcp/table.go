@@ -56,6 +56,7 @@ type Table struct {
 	burst   int            // segments that the first of them has sent in its turn
 	answers queue[Segment] // segments of no connection that are to be sent
 	events  [2][]Event     // filled, and what Events returned last
+	gone    [2][]ID        // of these, the IDs that are given out again when the caller has seen EventGone: at the call of Events after it
 
 	resetsIn       int64 // the second that resetsLeft is for
 	resetsLeft     int
@@ -137,7 +138,7 @@ func (t *Table) Output(now clock.Time, s *Segment) bool {
 		t.burst = 0
 		c.flags &^= flagReady
 		if !c.has(flagLive) {
-			t.free = append(t.free, id)
+			t.gone[0] = append(t.gone[0], id)
 			continue
 		}
 		t.schedule(id, c)
@@ -153,6 +154,8 @@ func (t *Table) HasEvents() bool { return len(t.events[0]) > 0 }
 
 // Events are what happened since the last call, in order. The slice is good until the next call of Events.
 func (t *Table) Events() []Event {
+	t.free = append(t.free, t.gone[1]...)
+	t.gone[0], t.gone[1] = t.gone[1][:0], t.gone[0]
 	done := t.events[0]
 	t.events[0], t.events[1] = t.events[1][:0], done
 	return done
