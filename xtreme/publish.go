@@ -72,6 +72,32 @@ func (e *Engine) publish() *publication {
 	return p
 }
 
+// NoteKind is what Engine.Note tells of.
+type NoteKind uint8
+
+// The kinds of notes.
+const (
+	NoteOther    NoteKind = iota
+	NoteFeedGap           // messages of a feed are missing: line and range of sequence numbers
+	NoteRecovery          // what was missing came
+)
+
+// Note writes an event into the journal that xtstat shows: count says how often or how much, text what happened, in a line. It takes no lock and
+// does not allocate; without published statistics it does nothing. Any goroutine.
+func (e *Engine) Note(kind NoteKind, count uint64, text string) {
+	if e.stats == nil {
+		return
+	}
+	as := stats.EventNote
+	switch kind {
+	case NoteFeedGap:
+		as = stats.EventFeedGap
+	case NoteRecovery:
+		as = stats.EventRecovery
+	}
+	e.stats.file.Note(as, nil, count, text)
+}
+
 // close is the end of an engine.
 func (p *publication) close(e *Engine) error {
 	if p == nil {

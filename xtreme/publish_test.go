@@ -333,3 +333,16 @@ func TestNothingIsPublishedWithoutADirectory(t *testing.T) {
 	engine(filepath.Join(t.TempDir(), "nowhere", "else"))
 	require.Contains(t, log.String(), "nowhere/else")
 }
+
+// What the program notes is in the journal, and costs no memory.
+func TestProgramsNoteEvents(t *testing.T) {
+	w, r := published(t, conf.RingEpoll)
+	w.engine.Note(xtreme.NoteFeedGap, 3, "line A 100-102")
+	e := r.Events()
+	last := e[len(e)-1]
+	w.Equal("feed_gap", last.Kind)
+	w.EqualValues(3, last.Count)
+	w.Equal("line A 100-102", last.Text)
+	w.WithinDuration(time.Now(), last.Time, time.Minute)
+	w.Zero(testing.AllocsPerRun(100, func() { w.engine.Note(xtreme.NoteRecovery, 1, "line B") }))
+}

@@ -4,5 +4,7 @@ import "github.com/spf13/cobra"
 
 // subcommands make the commands under xtstat, in the order of the help.
 var subcommands = []func() *cobra.Command{
+	newHistoryCommand,
+	newEventsCommand,
 	newVersionCommand,
 }

@@ -51,17 +51,21 @@ func Run(args []string, out, errs io.Writer) int {
 
 // newRoot is the command xtstat with all that is under it.
 func newRoot() *cobra.Command {
+	v := &views{}
 	root := &cobra.Command{
-		Use:           "xtstat",
-		Short:         "Shows what programs on the library count",
+		Use:   "xtstat",
+		Short: "Shows what programs on the library count",
+		Long: "xtstat shows what programs on the library count, as vma_stats does, with its options by the same letters.\n" +
+			"The counters are those of docs/counters.md; docs/monitoring.md tells how to find out what was lost, where and why.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs),
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:          v.args,
+		RunE:          v.run,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SetGlobalNormalizationFunc(anyDash)
+	v.flags(root)
 	for _, newCommand := range subcommands {
 		root.AddCommand(newCommand())
 	}

@@ -1,0 +1,125 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+const rule = "======================================================\n"
+
+// Full prints view 3: a block for each socket, poller, ring, and pool of buffers.
+func Full(w io.Writer, s *Snapshot) {
+	for i := range s.Blocks[stats.Sockets] {
+		stats.WriteSocket(w, &s.Blocks[stats.Sockets][i], s.suffix())
+	}
+	for i := range s.Blocks[stats.Pollers] {
+		fullPoller(w, s, &s.Blocks[stats.Pollers][i])
+	}
+	for i := range s.Blocks[stats.Rings] {
+		completionQueue(w, s, &s.Blocks[stats.Rings][i])
+	}
+	fmt.Fprint(w, rule)
+	for i := range s.Blocks[stats.Rings] {
+		ring(w, s, &s.Blocks[stats.Rings][i])
+	}
+	fmt.Fprint(w, rule)
+	for i := range s.Blocks[stats.Pollers] {
+		v := &s.Blocks[stats.Pollers][i]
+		fmt.Fprintf(w, "%s\tBUFFER_POOL=[%d]\n", rule, v.Index)
+		fmt.Fprintf(w, "%-20s %d\n%-20s %d\n%-20s %d\n", "Size:", v.Value("buffers"), "No buffers error:", v.Value("no_buffer"),
+			"In use:", v.Value("buffers_used"))
+	}
+	fmt.Fprint(w, rule)
+	losses(w, s)
+	for _, name := range []string{stats.Pollers, stats.Rings, stats.Drivers, stats.Sockets} {
+		if n := s.Left[name]; n > 0 {
+			fmt.Fprintf(w, "%d of section %s found no room in the file\n", n, name)
+		}
+	}
+}
+
+func fullPoller(w io.Writer, s *Snapshot, v *stats.View) {
+	p := pollingOf(s, v)
+	if p.polls == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%s\t%s\nPolling CPU%s:%d%%\n", rule, p.name, s.suffix(), p.cpu)
+	fmt.Fprintf(w, "Rx fds ready: %d / %d [os/offload]%s\n", p.kernel, p.offloaded, s.suffix())
+	fmt.Fprintf(w, "Polls [miss/hit]%s: %d / %d (%2.2f%%)\n", s.suffix(), p.polls-min(p.hits, p.polls), p.hits, p.percent)
+	if p.sleeps > 0 {
+		fmt.Fprintf(w, "Timeouts%s: %d\n", s.suffix(), p.sleeps)
+	}
+	if p.errors > 0 {
+		fmt.Fprintf(w, "Errors%s: %d\n", s.suffix(), p.errors)
+	}
+	if p.gaps > 0 {
+		fmt.Fprintf(w, "Poll gaps%s: %d\n", s.suffix(), p.gaps)
+	}
+	fmt.Fprint(w, rule)
+}
+
+// completionQueue prints what vma_stats has of a completion queue.
+func completionQueue(w io.Writer, s *Snapshot, v *stats.View) {
+	var card, dropped uint64
+	for _, d := range driverOf(s, stats.Drivers, v) {
+		for _, name := range d.Names {
+			if strings.HasSuffix(name, ".rx_lost") {
+				card += d.Value(name)
+			}
+		}
+	}
+	for _, d := range driverOf(s, stats.Drops, v) {
+		for _, name := range d.Names {
+			dropped += d.Value(name)
+		}
+	}
+	pool := s.block(stats.Pollers, v.Parent)
+	fmt.Fprintf(w, "%s\tCQ=[%d]\n", rule, v.Index)
+	fmt.Fprintf(w, "%-20s %d %-3s\n%-20s %d %-3s\n", "HW RX Packets dropped:", card, s.suffix(), "Packets dropped:", dropped, s.suffix())
+	fmt.Fprintf(w, "%-20s %d\n%-20s %d\n%-20s %d\n", "Packets queue len:", v.Value("queue"), "Drained max:", v.Value("batch"),
+		"Buffer pool size:", pool.Value("buffers")-min(pool.Value("buffers_used"), pool.Value("buffers")))
+}
+
+// driverOf are the blocks of an offloaded ring's driver, in a section: a poller has one such ring.
+func driverOf(s *Snapshot, section string, ring *stats.View) []stats.View {
+	if ring.Info["kind"] != "offload" {
+		return nil
+	}
+	return s.children(section, ring.Parent)
+}
+
+func ring(w io.Writer, s *Snapshot, v *stats.View) {
+	fmt.Fprintf(w, "%s\tRING_%s=[%d]\n", rule, strings.ToUpper(v.Info["kind"]), v.Index)
+	label := "OS:"
+	if v.Info["kind"] == "offload" {
+		label = "Offload:"
+	}
+	fmt.Fprintf(w, "%-20s %d / %d [kilobytes/packets] %-3s\n", "Tx "+label, v.Value("sent_bytes")/1024, v.Value("sent_messages"), s.suffix())
+	fmt.Fprintf(w, "%-20s %d / %d [kilobytes/packets] %-3s\n", "Rx "+label, v.Value("bytes")/1024, v.Value("packets"), s.suffix())
+	for _, name := range v.Names {
+		switch name {
+		case "sent_bytes", "sent_messages", "bytes", "packets", "polls", "hits", "completions", "batch", "queue":
+			continue
+		}
+		if n := v.Value(name); n > 0 {
+			fmt.Fprintf(w, "%-20s %d %-3s\n", name+":", n, s.suffix())
+		}
+	}
+}
+
+// losses prints each counter of something lost that is not zero, of drops and drivers.
+func losses(w io.Writer, s *Snapshot) {
+	for _, section := range []string{stats.Drops, stats.Drivers} {
+		for _, v := range s.Blocks[section] {
+			for _, name := range v.Names {
+				row := stats.SectionOf(section).Find(name)
+				if n := v.Value(name); n > 0 && row != nil && row.Loss {
+					fmt.Fprintf(w, "%s: %d%s (%s)\n", name, n, s.suffix(), row.Help)
+				}
+			}
+		}
+	}
+}
