@@ -41,6 +41,7 @@ func newWorld(t *testing.T) *world {
 	w.guard, err = guard.Open(guard.Config{Index: near.Index})
 	w.NoError(err)
 	t.Cleanup(func() { w.NoError(w.guard.Close()) })
+	w.single()
 	w.connect()
 	return w
 }
@@ -121,7 +122,9 @@ func TestTenMoves(t *testing.T) {
 		_, _ = io.CopyN(h, w.peer, total)
 		received <- [32]byte(h.Sum(nil))
 	}()
+	written := make(chan struct{})
 	go func() {
+		defer close(written)
 		for back.left > 0 || len(back.rest) > 0 {
 			n, err := w.peer.Write(back.next(64 << 10))
 			if err != nil {
@@ -162,6 +165,7 @@ func TestTenMoves(t *testing.T) {
 	}
 	w.Equal(10, moves)
 	w.Equal([32]byte(sent.hash.Sum(nil)), <-received)
+	<-written
 	w.Equal(back.hash.Sum(nil), h.Sum(nil))
 	w.Positive(queued)
 	t.Logf("ten moves; the longest took %v; queues to %d bytes", longest, queued)
