@@ -17,6 +17,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/bench/rows"
 )
 
+// main runs the measurements, or, as "bench peer", one of the servers or clients that are measured.
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "peer" {
 		os.Exit(registry.RunPeer(os.Args[2:], os.Stdout, os.Stderr))
@@ -41,6 +42,7 @@ type options struct {
 // mostCPU is the highest CPU number that a kernel's affinity set has room for here.
 const mostCPU = 1023
 
+// parseOptions reads the command line.
 func parseOptions(args []string, stderr io.Writer) (options, error) {
 	var o options
 	var run, ours string

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// NoEffect is a setting that was given and changes nothing.
+// NoEffect is a setting that was given and has no effect.
 type NoEffect struct {
 	Name   string // of the parameter
 	Given  string // where it was given, its name there, and the value
@@ -17,8 +17,8 @@ type NoEffect struct {
 // String is the whole as a sentence.
 func (n NoEffect) String() string { return n.Given + " has no effect: " + n.Reason }
 
-// Given reports how a setting was given explicitly: by the environment, a settings file, or code that changed its field. It is empty for one
-// that nobody gave. The values of a profile are not given.
+// Given says in words how a setting was given explicitly: by the environment, a settings file, or code that changed its field. It returns ""
+// for a setting that was not given. Values of a profile do not count as given.
 func (s *Settings) Given(name string) string {
 	p := byName[name]
 	if p == nil {
@@ -30,7 +30,7 @@ func (s *Settings) Given(name string) string {
 	return s.given[p.Name]
 }
 
-// start is a parameter's value before code had the settings.
+// start returns the value that a parameter had before code could change it: the default, or that of profile, file and environment.
 func (s *Settings) start(p *Parameter) string {
 	if value, ok := s.starts[p.Name]; ok {
 		return value
@@ -38,7 +38,7 @@ func (s *Settings) start(p *Parameter) string {
 	return p.Default()
 }
 
-// noteGiven remembers how a parameter was given.
+// noteGiven stores how a parameter was given, for Given.
 func (s *Settings) noteGiven(p *Parameter, name, text string) {
 	s.given = maps.Clone(s.given) // the settings are copied by value
 	if s.given == nil {
@@ -47,7 +47,8 @@ func (s *Settings) noteGiven(p *Parameter, name, text string) {
 	s.given[p.Name] = fmt.Sprintf("%s=%q", name, text)
 }
 
-// noteStarts remembers the values that are not the default before code has the settings.
+// noteStarts stores the values that are not the default, before code gets the settings: Given compares with them to find what code has
+// changed.
 func (s *Settings) noteStarts() {
 	s.starts = nil
 	for i := range parameters {
@@ -124,6 +125,7 @@ func (p *Parameter) isValue(s *Settings, v string) bool {
 	return value == v || ok && toggles && on == is && p.want == yesOrNo.want
 }
 
+// kindsText lists kinds of ring in words.
 func kindsText(kinds []RingKind) string {
 	text := ""
 	for i, k := range kinds {
@@ -167,6 +169,7 @@ func (p Parameter) vma(standard string) Parameter {
 
 // The reasons of values that have no effect although their setting has one.
 
+// noContiguous is the reason for VMA_MEM_ALLOC_TYPE if contiguous pages were asked for, which only a driver could allocate.
 func noContiguous(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && !s.HugePages && contiguous(s.given["VMA_MEM_ALLOC_TYPE"]) {
 		return "contiguous pages cannot be asked for outside a driver: the pages are ordinary ones"
@@ -174,10 +177,12 @@ func noContiguous(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+// contiguous reports whether VMA_MEM_ALLOC_TYPE was given as 1 or CONTIG; given is a value of Settings.given.
 func contiguous(given string) bool {
 	return strings.HasSuffix(given, `="1"`) || strings.HasSuffix(strings.ToUpper(given), `="CONTIG"`)
 }
 
+// noCapture is the reason for the settings of a capture if there is none.
 func noCapture(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && s.Offload.Capture == "" {
 		return "SX_CAPTURE names no file"
@@ -185,6 +190,7 @@ func noCapture(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+// cardTimeAsks is the reason for SX_OFFLOAD_TIME if VMA_HW_TS_CONVERSION asks for the stamps of the card.
 func cardTimeAsks(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && s.CardTime != 0 && s.Offload.Time != TimeHardware {
 		return "VMA_HW_TS_CONVERSION asks for hardware"
@@ -192,6 +198,7 @@ func cardTimeAsks(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+// onlyDatagrams is the reason for VMA_MTU on kernel rings if VMA_MSS is given: the MTU would only limit segments there.
 func onlyDatagrams(s *Settings, kinds []RingKind) string {
 	if len(kinds) > 0 && s.MSS > 0 && !slices.Contains(kinds, RingOffload) {
 		return "the poller's rings are of kind " + kindsText(kinds) + ", whose datagrams follow the interface, and VMA_MSS says how long segments are"
@@ -199,6 +206,7 @@ func onlyDatagrams(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+// ratioSaid is the reason for VMA_SELECT_POLL_OS_FORCE if VMA_SELECT_POLL_OS_RATIO is given with another value.
 func ratioSaid(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && s.OSRatio != 1 && s.given["VMA_SELECT_POLL_OS_RATIO"] != "" {
 		return "VMA_SELECT_POLL_OS_RATIO says otherwise and counts"

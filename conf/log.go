@@ -115,7 +115,7 @@ func (l *Log) Close() error {
 	return l.file.Close()
 }
 
-// SetLevel changes how much the log tells. Any goroutine.
+// SetLevel changes which lines are logged. Any goroutine.
 func (l *Log) SetLevel(level LogLevel) { l.level.Set(slogLevels[level]) }
 
 // SetDetails changes what lines begin with, 0 to 3. Any goroutine.

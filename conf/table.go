@@ -274,6 +274,7 @@ var logParameters = []Parameter{
 		access: toggle(func(s *Settings) *bool { return &s.CPUUsage }, false)},
 }
 
+// init checks that each entry of the table is complete.
 func init() {
 	for i := range parameters {
 		if p := &parameters[i]; p.get == nil || p.set == nil || p.check == nil || p.Effect == "" || p.State == "" {

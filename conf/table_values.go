@@ -15,12 +15,15 @@ func (p Parameter) old(names ...string) Parameter {
 	return p
 }
 
+// isLogic reports whether a text is the number of a ring allocation logic.
 func isLogic(text string) bool {
 	return slices.Contains([]string{"0", "1", "10", "20", "30", "31"}, text)
 }
 
+// anything accepts any text.
 func anything(text string) (string, error) { return text, nil }
 
+// getInterfaces returns SX_OFFLOAD_INTERFACES as text.
 func getInterfaces(s *Settings) string {
 	list := make([]string, len(s.Offload.Interfaces))
 	for i, n := range s.Offload.Interfaces {
@@ -29,6 +32,7 @@ func getInterfaces(s *Settings) string {
 	return strings.Join(list, ",")
 }
 
+// setInterfaces sets SX_OFFLOAD_INTERFACES from text.
 func setInterfaces(s *Settings, text string) error {
 	if text == "" {
 		s.Offload.Interfaces = nil
@@ -41,6 +45,7 @@ func setInterfaces(s *Settings, text string) error {
 	return err
 }
 
+// getChecksum returns SX_CHECKSUM as text; the empty value is auto.
 func getChecksum(s *Settings) string {
 	if s.Offload.Checksum == "" {
 		return string(ChecksumAuto)
@@ -48,6 +53,7 @@ func getChecksum(s *Settings) string {
 	return string(s.Offload.Checksum)
 }
 
+// setChecksum sets SX_CHECKSUM from text.
 func setChecksum(s *Settings, text string) error {
 	c, err := ParseChecksum(text)
 	if err == nil {
@@ -56,6 +62,7 @@ func setChecksum(s *Settings, text string) error {
 	return err
 }
 
+// getXDPMode returns SX_OFFLOAD_XDP_MODE as text; the empty value is auto.
 func getXDPMode(s *Settings) string {
 	if s.Offload.Mode == "" {
 		return string(XDPAuto)
@@ -63,6 +70,7 @@ func getXDPMode(s *Settings) string {
 	return string(s.Offload.Mode)
 }
 
+// setXDPMode sets SX_OFFLOAD_XDP_MODE from text.
 func setXDPMode(s *Settings, text string) error {
 	m, err := ParseXDPMode(text)
 	if err == nil {
@@ -71,6 +79,7 @@ func setXDPMode(s *Settings, text string) error {
 	return err
 }
 
+// getTimeSource returns SX_OFFLOAD_TIME as text; the empty value is poll.
 func getTimeSource(s *Settings) string {
 	if s.Offload.Time == "" {
 		return string(TimePoll)
@@ -78,6 +87,7 @@ func getTimeSource(s *Settings) string {
 	return string(s.Offload.Time)
 }
 
+// setTimeSource sets SX_OFFLOAD_TIME from text.
 func setTimeSource(s *Settings, text string) error {
 	t, err := ParseTimeSource(text)
 	if err == nil {
@@ -86,6 +96,7 @@ func setTimeSource(s *Settings, text string) error {
 	return err
 }
 
+// getMemory returns VMA_MEM_ALLOC_TYPE as text.
 func getMemory(s *Settings) string {
 	if s.HugePages {
 		return "2"
@@ -95,6 +106,7 @@ func getMemory(s *Settings) string {
 
 var memoryTypes = map[string]bool{"0": false, "ANON": false, "1": false, "CONTIG": false, "2": true, "HUGE": true, "HUGEPAGES": true}
 
+// setMemory sets VMA_MEM_ALLOC_TYPE from VMA's numbers and words, in upper or lower case.
 func setMemory(s *Settings, text string) error {
 	huge, ok := memoryTypes[strings.ToUpper(text)]
 	if !ok {
@@ -176,6 +188,7 @@ func parseCongestion(text string) (string, error) {
 	return text, nil
 }
 
+// parseID accepts an application id: any text without blanks.
 func parseID(text string) (string, error) {
 	if text == "" || strings.ContainsAny(text, " \t\r\n") {
 		return "", fmt.Errorf("want a text without blanks")
@@ -183,6 +196,7 @@ func parseID(text string) (string, error) {
 	return text, nil
 }
 
+// getCPUs returns SX_LOOP_CPUS as text.
 func getCPUs(s *Settings) string {
 	list := make([]string, len(s.LoopCPUs))
 	for i, cpu := range s.LoopCPUs {
@@ -194,6 +208,7 @@ func getCPUs(s *Settings) string {
 // maxCPU is the highest number of a processor that is accepted; Linux is built for at most 8192.
 const maxCPU = 8191
 
+// setCPUs sets SX_LOOP_CPUS from a list of numbers and ranges, such as "2,4-7".
 func setCPUs(s *Settings, text string) error {
 	if text == "" {
 		s.LoopCPUs = nil
@@ -218,6 +233,7 @@ func setCPUs(s *Settings, text string) error {
 	return nil
 }
 
+// checkCPUs reports whether all numbers of processors are possible.
 func checkCPUs(list []int) bool {
 	return !slices.ContainsFunc(list, func(cpu int) bool { return cpu < 0 || cpu > maxCPU })
 }

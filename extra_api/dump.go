@@ -103,6 +103,7 @@ func describeSocket(s *xtreme.Socket) string {
 	return b.String()
 }
 
+// orNone returns an address as text, or "none" if it is not valid.
 func orNone(valid bool, a fmt.Stringer) string {
 	if !valid {
 		return "none"

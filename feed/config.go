@@ -65,7 +65,7 @@ type RecoveryConfig struct {
 const (
 	second      = int64(1e9)
 	maxLines    = 8
-	lostKept    = 32  // given-up ranges remembered to tell a late message from a duplicate
+	lostKept    = 32  // given-up ranges remembered to distinguish late messages from duplicates
 	recentKept  = 512 // first arrivals remembered to measure the lag of the other line; a power of two
 	sessionBack = 256 // packets in a row of an ended session that make it the present one again
 	sessionKept = 4   // ended sessions remembered, so that a straggler does not bring one back

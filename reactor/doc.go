@@ -55,7 +55,7 @@
 // # Shutting down
 //
 // When Run's context is done, or Shutdown was called, the loop first accepts what waits in its listeners' queues and then
-// closes them; tells the handler (Stopper); goes on serving until 10 ms have passed in which nothing came, with nothing
+// closes them; calls the handler's Stop (Stopper); goes on serving until 10 ms have passed in which nothing came, with nothing
 // waiting to be sent, or until Grace is over; closes every socket, so that what was sent goes out before FIN; delivers
 // each CLOSED; waits for packets that were lent; and closes the poller, which checks that every buffer is back in the pool. A
 // client that had its request in flight has its answer, and then end of file. Stats.Aborted counts what could not end

@@ -1,5 +1,5 @@
 // Package simnet is a network in virtual time, for tests: hosts with the production stack, switches, and cables that delay, lose,
-// double, reorder and change frames as they are told. A program's handlers run in it under go test without waiting for
+// double, reorder and change frames as the test says. A program's handlers run in it under go test without waiting for
 // anything, and the same seed gives the same run, frame by frame, on every machine.
 //
 //	w := simnet.New(1)                                                 // the seed
@@ -52,8 +52,8 @@
 //
 // [World.Run] takes events one by one, by time and then by the order in which they were scheduled; nothing runs beside. A world belongs to
 // one goroutine, the one that runs it first; several worlds may run at the same time. Worlds begin on 2026-01-01 00:00 UTC. The clocks of
-// all cards and hosts show the same; a socket with Config.Timestamps and a Config.HardwareTimestamps is told when its datagrams arrived at
-// the card (ring.StampHardware), one with Timestamps alone when the host polled.
+// all cards and hosts show the same; a socket with Config.Timestamps and a Config.HardwareTimestamps receives the time at which its datagrams
+// arrived at the card (ring.StampHardware), one with Timestamps alone when the host polled.
 //
 // Code under test must take its time from [World.Now] and its timers from [Host.After]. Socket.SetReadDeadline and SetWriteDeadline
 // count from the system's clock and have no place here, nor have goroutines, and maps that are walked: their order is another each

@@ -34,7 +34,7 @@ type KernelConfig struct {
 	device func(nic.Device) nic.Device        // for tests that plant bugs: what stands between the rings and the program on an interface,
 	calls  func(shadow.Kernel) shadow.Kernel  // their sockets,
 	job    func() (isLost bool)               // their jobs,
-	notice func(what func()) (instead func()) // and what the mirror is told of
+	notice func(what func()) (instead func()) // changes what the mirror is notified of
 }
 
 // complete checks the fields and sets those that are zero to their defaults.

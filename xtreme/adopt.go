@@ -55,6 +55,7 @@ func (c *AdoptConfig) optionsFor(f ring.Adopted) (*options, error) {
 	return c.options(), nil
 }
 
+// options converts the configuration to the common form.
 func (c *AdoptConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largeStream: c.LargeStream, acceptTo: c.AcceptTo, largestDatagram: c.LargestDatagram,
 		timestamps: c.Timestamps, hardwareTimestamps: c.HardwareTimestamps, taiOffset: c.TAIOffset, txTimestamps: c.TxTimestamps,

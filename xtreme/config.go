@@ -158,6 +158,7 @@ func (c *optionCalls) when(given bool, call func() error) {
 	}
 }
 
+// applyDelivery calls the setters for user data, receive mode and send buffer.
 func (o *options) applyDelivery(s *Socket) error {
 	var c optionCalls
 	c.when(o.UserData != nil, func() error { return s.SetUserData(*o.UserData) })
@@ -166,6 +167,7 @@ func (o *options) applyDelivery(s *Socket) error {
 	return c.err
 }
 
+// applyIP calls the setters for the fields of IPConfig.
 func (o *options) applyIP(s *Socket) error {
 	var c optionCalls
 	c.when(o.ReceiveBuffer != 0, func() error { return s.SetReceiveBuffer(o.ReceiveBuffer) })
@@ -179,6 +181,7 @@ func (o *options) applyIP(s *Socket) error {
 	return c.err
 }
 
+// applyTCP calls the setters for TCP's options.
 func (o *options) applyTCP(s *Socket) error {
 	var c optionCalls
 	k := o.keepAlive
@@ -190,6 +193,7 @@ func (o *options) applyTCP(s *Socket) error {
 	return c.err
 }
 
+// applyUDP calls the setters for UDP's options.
 func (o *options) applyUDP(s *Socket) error {
 	var c optionCalls
 	c.when(o.broadcast, func() error { return s.SetBroadcast(true) })

@@ -54,7 +54,7 @@ func (m *monitor) close() {
 	}
 }
 
-// measuresSleep reports whether the loop is to be told of sleeps.
+// measuresSleep reports whether the loop reports when it sleeps.
 func (m *monitor) measuresSleep() bool { return m != nil && m.loop.MeasuresSleep() }
 
 // configure has a set count in the file.

@@ -41,6 +41,7 @@ type ListenConfig struct {
 	AcceptTo func(fd int, peer netip.AddrPort) (taken bool)
 }
 
+// options converts the configuration to the common form.
 func (c *ListenConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, IPConfig: c.IPConfig, noDelay: c.NoDelay, keepAlive: c.KeepAlive,
 		userTimeout: c.UserTimeout, linger: c.Linger, largeStream: c.LargeStream, backlog: c.Backlog, acceptTo: c.AcceptTo}
@@ -83,6 +84,7 @@ type DialConfig struct {
 	Timeout time.Duration
 }
 
+// options converts the configuration to the common form.
 func (c *DialConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, IPConfig: c.IPConfig, noDelay: c.NoDelay, keepAlive: c.KeepAlive,
 		userTimeout: c.UserTimeout, linger: c.Linger, largeStream: c.LargeStream}
@@ -117,6 +119,7 @@ type TCPConfig struct {
 	LargeStream bool // as in ListenConfig
 }
 
+// options converts the configuration to the common form.
 func (c *TCPConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largeStream: c.LargeStream}
 }

@@ -57,6 +57,7 @@ type Group struct {
 	Source    netip.Addr // the only source whose datagrams are received (RFC 4607); the zero Addr means all
 }
 
+// options converts the configuration to the common form.
 func (c *UDPConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, IPConfig: c.IPConfig, remote: c.Remote, largestDatagram: c.LargestDatagram,
 		timestamps: c.Timestamps, hardwareTimestamps: c.HardwareTimestamps, taiOffset: c.TAIOffset, txTimestamps: c.TxTimestamps,
@@ -119,6 +120,7 @@ type UDPSocketConfig struct {
 	PacketInfo         bool
 }
 
+// options converts the configuration to the common form.
 func (c *UDPSocketConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largestDatagram: c.LargestDatagram, timestamps: c.Timestamps,
 		hardwareTimestamps: c.HardwareTimestamps, taiOffset: c.TAIOffset, txTimestamps: c.TxTimestamps, packetInfo: c.PacketInfo}

@@ -16,6 +16,7 @@ type UnixListenConfig struct {
 	KeepSocketFile bool
 }
 
+// options converts the configuration to the common form.
 func (c *UnixListenConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largeStream: c.LargeStream, backlog: c.Backlog, acceptTo: c.AcceptTo}
 }
@@ -45,6 +46,7 @@ type UnixDialConfig struct {
 	LargeStream bool
 }
 
+// options converts the configuration to the common form.
 func (c *UnixDialConfig) options() *options {
 	return &options{SocketConfig: c.SocketConfig, largeStream: c.LargeStream}
 }

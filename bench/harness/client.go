@@ -42,6 +42,7 @@ func (s *Peer) ClientCommand(p Programs, w Workload, pace Pace) []string {
 	return argv
 }
 
+// clientFor returns the client program in C for a workload.
 func (p Programs) clientFor(w Workload) string {
 	if w.Mode == Pipeline {
 		return p.C(pipelineProgram)

@@ -19,6 +19,7 @@ func (h *histogram) add(v uint64) {
 	h.max = max(h.max, v)
 }
 
+// histogramBin returns the bin of a value: exact up to 2*histogramSub, then with that many bins for each power of two.
 func histogramBin(v uint64) uint64 {
 	v = min(v, 1<<histogramTop-1)
 	if v < 2*histogramSub {

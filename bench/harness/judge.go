@@ -147,6 +147,7 @@ func judge(row Row, out Outcome, quick bool) Result {
 	return r
 }
 
+// sideOf returns the medians, over the rounds, of one side's readings.
 func sideOf(server string, m Metric, readings []Reading) *Side {
 	mid := func(of func(Reading) float64) float64 {
 		var values []float64

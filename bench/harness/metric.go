@@ -43,6 +43,7 @@ func NanosecondsAbove(allowed float64, per string) Metric {
 // leastCPUFraction stands for "no CPU time at all", which would make a ratio infinite: 10 µs in a second.
 const leastCPUFraction = 1e-5
 
+// printTime formats a time in nanoseconds.
 func printTime(ns float64) string {
 	if ns < 1e6 {
 		return fmt.Sprintf("%.2f us", ns/1e3)
@@ -50,6 +51,7 @@ func printTime(ns float64) string {
 	return fmt.Sprintf("%.2f ms", ns/1e6)
 }
 
+// printRate formats a rate per second.
 func printRate(perSecond float64) string {
 	if perSecond >= 1e6 {
 		return fmt.Sprintf("%.2f M/s", perSecond/1e6)

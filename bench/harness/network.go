@@ -57,6 +57,7 @@ func NewNetwork() (*Network, error) {
 	return r.n, r.err
 }
 
+// build makes two network namespaces and a veth pair between them.
 func (n *Network) build() (err error) {
 	if n.home, err = openNamespace(); err != nil {
 		return err
@@ -92,6 +93,7 @@ func (n *Network) build() (err error) {
 	return nil
 }
 
+// openNamespace returns a descriptor of the calling thread's network namespace.
 func openNamespace() (int, error) {
 	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -151,6 +153,7 @@ func (n *Network) inside(netns int, f func() error) error {
 	return err
 }
 
+// Close closes the namespaces, which end with their last user.
 func (n *Network) Close() {
 	for _, fd := range []*int{&n.home, &n.Server, &n.Client} {
 		if *fd >= 0 {

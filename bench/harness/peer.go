@@ -36,7 +36,7 @@ type Peer struct {
 
 	// Client is the load generator of the peer's own kind, for workloads with Both; nil: the kernel's client.
 	Client      func(p Programs, w Workload, pace Pace) []string
-	ClientFlags []string // what the kernel's client has to be told because of this peer
+	ClientFlags []string // flags of the kernel's client that this peer needs
 }
 
 // Subcommand is a program inside this binary: bench peer NAME FLAGS. One that serves runs until SIGTERM, having printed "ready PORT" to out.
@@ -91,6 +91,7 @@ func (p *Peer) ServerCommand(programs Programs, w Workload) []string {
 
 func restFlag(r Rest) []string { return []string{"-rest", string(r)} }
 
+// deadlineFlag returns the flag by which a server sets a deadline on each connection; none without one.
 func deadlineFlag(w Workload) []string {
 	if w.Deadline == 0 {
 		return nil

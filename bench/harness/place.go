@@ -72,6 +72,7 @@ func (h *runner) serverPlace(w Workload) Place {
 	return p
 }
 
+// clientPlace returns where the client of a workload runs: its processor, and on a veth the client's namespace.
 func (h *runner) clientPlace(w Workload) Place {
 	p := Place{CPU: h.clientCPU}
 	if w.Veth {

@@ -212,6 +212,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// String returns the last output of a program, for errors.
 func (t *tail) String() string {
 	if text := strings.TrimSpace(string(t.kept)); text != "" {
 		return ": " + text

@@ -67,6 +67,7 @@ type Reading struct {
 	Path     string  `json:"-"` // how the server's packets travel, in its own words
 }
 
+// ParseReading reads the line of JSON that a client prints at its end.
 func ParseReading(line []byte) (Reading, error) {
 	var r Reading
 	d := json.NewDecoder(bytes.NewReader(line))

@@ -42,6 +42,7 @@ type Settings struct {
 	Ratio      string            `json:"ratio"`
 }
 
+// settings describes the run for the report: machine, versions, processors, peers.
 func (h *runner) settings() Settings {
 	s := Settings{
 		Started: time.Now().UTC(), Quick: h.o.Quick, Kernel: kernelRelease(), CPU: cpuModel(), CPUs: runtime.NumCPU(),
@@ -57,6 +58,7 @@ func (h *runner) settings() Settings {
 	return s
 }
 
+// kernelRelease returns name and release of the kernel.
 func kernelRelease() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -65,6 +67,7 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
 }
 
+// cpuModel returns the name of the processor.
 func cpuModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -78,6 +81,7 @@ func cpuModel() string {
 	return runtime.GOARCH
 }
 
+// print writes the description of the run.
 func (s Settings) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, %d CPUs (%s), %s, %s\n", s.Kernel, s.CPUs, s.CPU, s.Go, s.GCC)
 	fmt.Fprintf(w, "%s, %d-byte messages where the row names no size; %s; Go servers with GOMAXPROCS=%d\n",
@@ -88,6 +92,7 @@ func (s Settings) print(w io.Writer) {
 	}
 }
 
+// print writes one row of the report.
 func (r Result) print(w io.Writer) {
 	if r.Ratio == nil {
 		fmt.Fprintf(w, "%-75s %s: %s\n", r.Name, r.Status, r.Reason)

@@ -47,6 +47,7 @@ func newRunner(r *Registry, o Options) (h *runner, err error) {
 	return h, nil
 }
 
+// close removes the network and the compiled programs.
 func (h *runner) close() {
 	if h.net != nil {
 		h.net.Close()
@@ -54,6 +55,7 @@ func (h *runner) close() {
 	_ = os.RemoveAll(h.dir)
 }
 
+// chooseCPUs chooses the processors of server and client, where the options name none.
 func (h *runner) chooseCPUs() error {
 	cpus, err := allowedCPUs()
 	if err != nil {

@@ -29,6 +29,7 @@ func (r Row) Name() string {
 	return strings.Join([]string{r.Workload.Name, r.Metric.Name, r.Ours, r.peerName()}, "/")
 }
 
+// peerName returns the name under which the peer is shown.
 func (r Row) peerName() string {
 	if r.PeerLabel != "" {
 		return r.PeerLabel
@@ -46,6 +47,7 @@ func (r Row) Sides() []Entrant {
 
 func (r Row) ours() Entrant { return Entrant{r.Ours, r.Workload} }
 
+// peer returns the peer and its workload, which may differ from ours.
 func (r Row) peer() Entrant {
 	if r.PeerWorkload != nil {
 		return Entrant{r.Peer, *r.PeerWorkload}
@@ -108,6 +110,7 @@ func (r *Registry) List(w io.Writer, ours []string, run *regexp.Regexp) {
 	}
 }
 
+// listRows writes names, units and goals of rows.
 func listRows(w io.Writer, rows []Row) {
 	for _, r := range rows {
 		goal := "no goal"

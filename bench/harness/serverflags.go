@@ -70,7 +70,7 @@ func (p *ServerFlags) AddDeadline(f *flag.FlagSet) {
 // AllRoles is for the servers that can be all of them.
 func (p *ServerFlags) AllRoles() { p.Roles = []string{"echo", "count", "resp"} }
 
-// Measured serves, and tells at the end how many objects that has taken.
+// Measured serves, and prints at the end how many objects that has taken.
 func (p *ServerFlags) Measured(out io.Writer, serve func() error) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -40,7 +40,7 @@ type gnetServer struct {
 	out io.Writer
 }
 
-// OnBoot tells the port and arranges the end. The listener is open already, so clients may come.
+// OnBoot prints the port and arranges the end. The listener is open already, so clients may come.
 func (s *gnetServer) OnBoot(eng gnet.Engine) gnet.Action {
 	port, err := boundPort(eng)
 	if err != nil {

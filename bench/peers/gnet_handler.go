@@ -99,10 +99,10 @@ func (gnetLog) Infof(string, ...any) {}
 // Warnf is silent: there is one for each client that leaves with a reset.
 func (gnetLog) Warnf(string, ...any) {}
 
-// Errorf tells.
+// Errorf prints.
 func (l gnetLog) Errorf(format string, args ...any) { fmt.Fprintf(l.w, "gnet: "+format+"\n", args...) }
 
-// Fatalf tells and ends the server.
+// Fatalf prints and ends the server.
 func (l gnetLog) Fatalf(format string, args ...any) {
 	l.Errorf(format, args...)
 	os.Exit(1)

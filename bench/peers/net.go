@@ -43,6 +43,7 @@ func serveNet(args []string, out, errs io.Writer) error {
 	})
 }
 
+// netTCP serves TCP with package net.
 func netTCP(ctx context.Context, flags harness.ServerFlags, out io.Writer) error {
 	l, err := net.Listen("tcp", flags.Addr)
 	if err != nil {
@@ -97,6 +98,7 @@ type netRESP struct {
 
 func newNetRESP() *netRESP { return &netRESP{keys: respserver.New(respserver.Config{})} }
 
+// serve serves RESP on one connection.
 func (s *netRESP) serve(c net.Conn) {
 	s.mu.Lock()
 	session := s.keys.Open(c.RemoteAddr().String())
@@ -134,6 +136,7 @@ func (s *netRESP) serve(c net.Conn) {
 	}
 }
 
+// netCount counts the messages of one connection and answers queries with the sum.
 func netCount(c net.Conn) {
 	var t harness.Tally
 	buf := make([]byte, 64<<10)
@@ -158,6 +161,7 @@ func netCount(c net.Conn) {
 	}
 }
 
+// netUDP serves UDP with package net.
 func netUDP(ctx context.Context, flags harness.ServerFlags, out io.Writer) error {
 	local, err := netip.ParseAddrPort(flags.Addr)
 	if err != nil {

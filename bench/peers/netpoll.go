@@ -57,6 +57,7 @@ func serveNetpoll(args []string, out, errs io.Writer) error {
 	})
 }
 
+// netpollEcho echoes what a connection has received.
 func netpollEcho(_ context.Context, c netpoll.Connection) error {
 	r, w := c.Reader(), c.Writer()
 	b, err := r.Next(r.Len())
@@ -87,6 +88,7 @@ type netpollClient struct {
 // netpollKey finds the client in the context of its connection.
 type netpollKey struct{}
 
+// prepare makes the RESP session of a new connection.
 func (s *netpollRESP) prepare(c netpoll.Connection) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,6 +102,7 @@ func (s *netpollRESP) prepare(c netpoll.Connection) context.Context {
 	return context.WithValue(context.Background(), netpollKey{}, client)
 }
 
+// serve serves the RESP commands that a connection has received.
 func (s *netpollRESP) serve(ctx context.Context, c netpoll.Connection) error {
 	client := ctx.Value(netpollKey{}).(*netpollClient)
 	r, w := c.Reader(), c.Writer()

@@ -98,6 +98,7 @@ type ourEcho struct {
 	deadline time.Duration // for the next message of a connection; 0: none
 }
 
+// Handle echoes each packet to its sender.
 func (h ourEcho) Handle(l *reactor.Loop, c *xtreme.Completion) {
 	if h.deadline > 0 {
 		h.expect(l, c)
@@ -142,6 +143,7 @@ type countedConn struct {
 	part []byte // a message of which the rest has not come
 }
 
+// Handle counts messages and answers queries with the sum.
 func (h *ourCount) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 	if c.Events.Has(xtreme.EventPacket) {
 		m := c.Packet.Bytes()
@@ -160,6 +162,7 @@ func (h *ourCount) Handle(_ *reactor.Loop, c *xtreme.Completion) {
 	}
 }
 
+// stream counts the messages in a piece of a stream, whose borders need not be those of messages.
 func (h *ourCount) stream(s *xtreme.Socket, m []byte) {
 	t := h.conns[s]
 	if t == nil {

@@ -124,7 +124,7 @@ func (s *offloadService) open(local netip.AddrPort, groups int) (err error) {
 	return nil
 }
 
-// serve polls until it is told to stop. What handlers sent leaves with the next Poll.
+// serve polls until it is stopped. What handlers sent leaves with the next Poll.
 func (s *offloadService) serve(handle func(*xtreme.Completion) error) error {
 	done := make([]xtreme.Completion, pollBatch)
 	for !s.stopping.Load() {
@@ -162,6 +162,7 @@ func (s *offloadService) countCalls(n int) {
 	s.kicks, s.looks, s.messages = kicks-s.kicksBefore, looks-s.looksBefore, s.handled
 }
 
+// echo sends a datagram back to its sender.
 func (s *offloadService) echo(c *xtreme.Completion) error {
 	_, err := c.Socket.SendTo(c.Packet.Bytes(), c.Source)
 	if errors.Is(err, xtreme.ErrWouldBlock) {

@@ -64,6 +64,8 @@ type stackEchoLoop struct {
 	done   []ring.Completion
 }
 
+// openStackLoop makes a loop that echoes batch datagrams a turn, with our stack or, for comparison, on the raw link. It returns the function
+// for a turn and the one that closes all.
 func openStackLoop(batch int, stack bool) (func() (uint64, error), func() error, error) {
 	l := &stackEchoLoop{batch: batch, frame: requestFrame(), outs: make([]link.Out, batch), frames: make([]link.Frame, batch),
 		dones: make([]link.Done, batch), done: make([]ring.Completion, batch)}
@@ -76,6 +78,7 @@ func openStackLoop(batch int, stack bool) (func() (uint64, error), func() error,
 	return l.rawTurn, l.close, nil
 }
 
+// open makes the two ends of a memory link, and with stack the ring on one of them.
 func (l *stackEchoLoop) open(stack bool) (err error) {
 	layout := buffers.DefaultLayout()
 	for i := range 2 {
@@ -142,6 +145,7 @@ func (l *stackEchoLoop) putRequests() error {
 	return l.far.Flush()
 }
 
+// takeAnswers receives the answers of a turn at the far end, checks their number, and returns the sum of their bytes.
 func (l *stackEchoLoop) takeAnswers() (sum uint64, err error) {
 	l.far.Complete(l.dones)
 	n := l.far.Receive(l.frames)
@@ -204,6 +208,7 @@ func (l *stackEchoLoop) rawTurn() (uint64, error) {
 	return l.takeAnswers()
 }
 
+// close closes what open has made.
 func (l *stackEchoLoop) close() (err error) {
 	if l.set != nil {
 		err = l.set.Close() // and near with it

@@ -79,7 +79,7 @@ type swapServer struct {
 	out io.Writer
 }
 
-// OnBoot tells the port and arranges the end.
+// OnBoot prints the port and arranges the end.
 func (s *swapServer) OnBoot(eng gnet.Engine) gnet.Action {
 	port, err := boundPort(eng)
 	if err != nil {

@@ -21,6 +21,7 @@ func swapped(our string) string {
 	return our
 }
 
+// applicationRows lists the rows of pipelined echo and RESP servers.
 func applicationRows(our string) []harness.Row {
 	t := table{ours: our}
 	rate := map[int]float64{1: 1.0, 100: 1.1, 1000: 1.2}

@@ -14,6 +14,7 @@ var idleConnections = harness.Family{
 	Rows: forEach(onKernelSockets, idleRows),
 }
 
+// idleRows lists the rows of one active connection beside many idle ones.
 func idleRows(our string) []harness.Row {
 	const few, some, many, deadline = 10, 1000, 10000, time.Minute
 	t := table{ours: our}
@@ -48,7 +49,7 @@ func activeBeside(n int, deadline time.Duration) harness.Workload {
 	return w
 }
 
-// idleName tells the workloads of activeBeside apart.
+// idleName distinguishes the workloads of activeBeside.
 func idleName(n int, deadline time.Duration) string {
 	name := "idle-" + strconv.Itoa(n)
 	if deadline > 0 {

@@ -16,6 +16,7 @@ var layer = harness.Family{
 // perCompletion may be 20 ns above the bare loop's.
 var perCompletion = harness.NanosecondsAbove(20, "completion")
 
+// layerRows lists the rows of the core's cost for a completion, beside a bare loop.
 func layerRows() []harness.Row {
 	t := table{ours: "ours"}
 	t.beside(layerLoop(1), perCompletion, "bare", 1)

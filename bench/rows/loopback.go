@@ -14,6 +14,7 @@ var loopback = harness.Family{
 	Rows:  forEach(onKernelSockets, loopbackRows),
 }
 
+// loopbackRows lists the rows of TCP and UDP over loopback.
 func loopbackRows(our string) []harness.Row {
 	const gap = 30 * time.Millisecond
 	const within110 = 1 / 1.1
@@ -59,6 +60,7 @@ func loopbackRows(our string) []harness.Row {
 	return t.rows
 }
 
+// pingPong is the workload of a round trip at a time on each of some connections.
 func pingPong(proto string, conns int) harness.Workload {
 	w := harness.Workload{
 		Name: proto + "-pingpong-" + strconv.Itoa(conns), Proto: proto, Mode: harness.PingPong, Conns: conns, Rest: harness.Spin,
@@ -84,6 +86,7 @@ func oneWay(proto string) harness.Workload {
 	}
 }
 
+// wakeUp is the workload of one request after each pause, long enough for the server to sleep.
 func wakeUp(proto string, gap time.Duration) harness.Workload {
 	return harness.Workload{
 		Name: proto + "-wake-" + gap.String(), Proto: proto, Mode: harness.Gap, Conns: 1, Gap: gap, Rest: harness.Adaptive,
@@ -91,6 +94,7 @@ func wakeUp(proto string, gap time.Duration) harness.Workload {
 	}
 }
 
+// idle is the workload of connections without traffic.
 func idle(proto string, conns int) harness.Workload {
 	return harness.Workload{
 		Name: proto + "-idle-" + strconv.Itoa(conns), Proto: proto, Mode: harness.Idle, Conns: conns, Rest: harness.Adaptive,

@@ -16,6 +16,7 @@ var stack = harness.Family{
 // perEcho may be 90 ns above frames that are turned around on the same link.
 var perEcho = harness.NanosecondsAbove(90, "echo")
 
+// stackRows lists the rows of the stack's cost for an echo, beside the raw link.
 func stackRows() []harness.Row {
 	t := table{ours: "ours-stack"}
 	for _, batch := range []int{1, 32} {

@@ -10,6 +10,7 @@ var vethRoundTrips = harness.Family{
 	Rows: forEach(hasOwnStack, vethRoundTripRows),
 }
 
+// vethRoundTripRows lists the rows of round trips over a veth pair.
 func vethRoundTripRows(our string) []harness.Row {
 	const within108 = 1 / 1.08
 	t := table{ours: our}

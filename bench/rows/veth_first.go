@@ -9,6 +9,7 @@ var vethFirstSend = harness.Family{
 	Rows: forEach(hasOwnStack, vethFirstRows),
 }
 
+// vethFirstRows lists the rows of the first datagram after a pause, over a veth pair.
 func vethFirstRows(our string) []harness.Row {
 	const within150 = 1 / 1.5
 	t := table{ours: our}
@@ -18,6 +19,7 @@ func vethFirstRows(our string) []harness.Row {
 	return t.rows
 }
 
+// vethFirst is the workload of one datagram after a pause; sample says which of them is measured.
 func vethFirst(sample string) harness.Workload {
 	return harness.Workload{
 		Name: "udp-veth-first-" + sample, Group: "udp-veth-first", Proto: "udp", Mode: harness.First, Conns: 1, Rest: harness.Spin, Veth: true,

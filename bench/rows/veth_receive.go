@@ -14,6 +14,7 @@ var vethReceive = harness.Family{
 	Rows: forEach(hasOwnStack, vethReceiveRows),
 }
 
+// vethReceiveRows lists the rows of receiving over a veth pair.
 func vethReceiveRows(our string) []harness.Row {
 	t := table{ours: our}
 	receive := vethFlood("receive", 64, 0)

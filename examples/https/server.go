@@ -40,7 +40,7 @@ func run(ctx context.Context, c config, ready func(*server)) (err error) {
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
 	if ctx.Err() != nil {
-		return nil // told to stop while the loops were made
+		return nil // it was stopped while the loops were made
 	}
 
 	cert, err := loadOrMake(c.cert, c.key)

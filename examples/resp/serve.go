@@ -45,7 +45,7 @@ const (
 // OnDrained serves the commands of a client that has read enough of its answers.
 func (a *app) OnDrained(c gnet.Conn) gnet.Action { return a.OnTraffic(c) }
 
-// OnBoot tells the address, and arranges the end.
+// OnBoot prints the address, and arranges the end.
 func (a *app) OnBoot(eng gnet.Engine) gnet.Action {
 	addr, err := boundTo(eng)
 	if err != nil {
@@ -82,7 +82,7 @@ func boundTo(eng gnet.Engine) (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("address of the listener: %T is neither IPv4 nor IPv6", sa)
 }
 
-// OnOpen tells once how the bytes travel, and why not better.
+// OnOpen prints once how the bytes travel, and why not better.
 func (a *app) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	if x, ok := c.(gnet.ConnX); ok && !a.told {
 		a.told = true

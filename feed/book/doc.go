@@ -23,8 +23,8 @@
 // # Numbered levels
 //
 // ByLevel keeps up to MaxDepth levels a side by their numbers, 1 is the best, and implied levels apart. A level is known only when a
-// message described it: a book that is begun in mid-stream, or damaged, has unknown levels between known ones. Entry.Known tells, and
-// nothing is guessed. An inserted level moves the worse ones down, and what moves beyond the depth is forgotten.
+// message described it: a book that is begun in mid-stream, or damaged, has unknown levels between known ones. Entry.Known is false for
+// these, and nothing is guessed. An inserted level moves the worse ones down, and what moves beyond the depth is forgotten.
 //
 // # Losses
 //

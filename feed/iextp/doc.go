@@ -31,7 +31,7 @@
 //
 // # What is not decoded
 //
-// A message protocol that is not known is no error; Header.Protocol tells. Gap fill by stream offset, by several ranges in one request
+// A message protocol that is not known is no error; Header.Protocol returns it. Gap fill by stream offset, by several ranges in one request
 // and over TCP is not written, nor are SNAP snapshots. The layout of GapFill was taken from an open decoder: check it against the
 // specification before you send it to the exchange.
 package iextp

@@ -2,7 +2,7 @@
 // on the UDP payload; the levels go into a book.ByLevel.
 //
 // The format is that of "CME MDP 3.0 Market Data", Simple Binary Encoding, schema 1, versions 6 to 9 and later ones that only append.
-// All numbers are little-endian. Prices are mantissas: PriceExponent tells the power of ten of a template. Times are in nanoseconds
+// All numbers are little-endian. Prices are mantissas: PriceExponent returns the power of ten of a template. Times are in nanoseconds
 // since 1970 UTC.
 //
 //	packet   | 0 sequence number of the packet | 4 sending time | 12 message | message …

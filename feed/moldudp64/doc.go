@@ -24,6 +24,6 @@
 //
 // # What is not decoded
 //
-// The format has no send time and no checksum, so that a feed.Channel cannot tell a sender's restart within a session. SoupBinTCP, the
+// The format has no send time and no checksum, so that a feed.Channel cannot detect a sender's restart within a session. SoupBinTCP, the
 // transport of the same messages over TCP, and Glimpse snapshots are not read.
 package moldudp64

@@ -34,7 +34,7 @@ type When struct {
 	Blocks   bool          // a call that returns at To, not at From
 }
 
-// WhenKind tells what the times of a When count from.
+// WhenKind says from when the times of a When are counted.
 type WhenKind uint8
 
 // The kinds of time.
@@ -232,7 +232,7 @@ func (a Arg) Field(name string) (Arg, bool) {
 	return Arg{}, false
 }
 
-// Check compares a value that the subject tells by name with another, or with a number.
+// Check compares a value of the subject, by its name, with another, or with a number.
 type Check struct {
 	Line     int
 	Name, Op string

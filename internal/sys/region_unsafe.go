@@ -60,7 +60,7 @@ func (m mapping) unmap() error { return os.NewSyscallError("munmap", unix.Munmap
 func (m mapping) prefer(node int) error {
 	var mask [maxNodes / 64]uint64
 	mask[node/64] = 1 << (node % 64)
-	// The kernel reads one bit less than it is told.
+	// The kernel reads one bit less than the length that it is given.
 	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(m.start), m.len, unix.MPOL_PREFERRED,
 		uintptr(unsafe.Pointer(&mask)), maxNodes+1, 0)
 	if errno != 0 {

@@ -38,7 +38,7 @@
 // # Sums
 //
 // Sum is a one's complement sum that can be added to, joined with others and turned into a checksum field. Received UDP
-// sums are verified always; CheckUDP tells a wrong sum from a partial one, which is only the pseudo-header's: what Linux
+// sums are verified always; CheckUDP distinguishes a wrong sum from a partial one, which is only the pseudo-header's: what Linux
 // leaves in a frame whose checksum a network card was to finish, and what therefore arrives over veth from a local peer.
 // Whether that is accepted is the interface's policy, not this package's.
 //

@@ -155,7 +155,7 @@ type ICMPError struct {
 	Packet     []byte // the offending IPv4 packet, header first: as much of it is quoted as fits
 }
 
-// Append writes the message behind b. Whether an error may be sent about the packet at all, MayAnswer tells.
+// Append writes the message behind b. MayAnswer reports whether an error may be sent about the packet at all.
 func (e *ICMPError) Append(b []byte) ([]byte, error) {
 	if h := (ICMP{e.Type}); !h.IsError() {
 		return b, fmt.Errorf("wire: Type %d is not an ICMP error", e.Type)

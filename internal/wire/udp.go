@@ -97,7 +97,7 @@ func CheckInPacket(b []byte) SumState {
 // CheckTransport verifies a checksum that covers the pseudo header; field is what the transport header carries in its
 // checksum field. It serves UDP and TCP.
 //
-// A partial sum is told by equality with the pseudo header's sum, as Linux leaves it there (CHECKSUM_PARTIAL). A good sum is
+// A partial sum is recognised by equality with the pseudo header's sum, as Linux leaves it there (CHECKSUM_PARTIAL). A good sum is
 // recognised first: the one packet in 65535 for which both hold is good.
 func CheckTransport(ip *IPv4, protocol uint8, header, payload []byte, field uint16) SumState {
 	pseudo := Pseudo(ip.Source(), ip.Target(), protocol, uint16(len(header)+len(payload)))

@@ -316,7 +316,7 @@ func (eng *engine) removeSocketFile(name string) error {
 	}
 	info, err := os.Lstat(name)
 	if err != nil {
-		return nil // nothing there; what else is wrong the bind will tell
+		return nil // nothing is there; any other error will be that of bind
 	}
 	if info.Mode()&os.ModeSocket == 0 {
 		return fmt.Errorf("%s is there and no socket: %w", name, unix.EADDRINUSE)

@@ -20,7 +20,7 @@ type link struct {
 	own       *datagram // nil for a server's
 	suspended bool
 	why       error               // of a doomed connection
-	withheld  []xtreme.Completion // received after reading was stopped and before the ring was told to stop
+	withheld  []xtreme.Completion // datagrams that the ring delivered after reading was suspended
 	failed    atomic.Pointer[error]
 	idle      atomic.Int64 // a time.Duration; 0: no limit
 	used      atomic.Int64 // when it was last received or sent, since began

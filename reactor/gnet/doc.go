@@ -37,7 +37,7 @@
 // # Writing
 //
 // Write sends at once what the kernel takes and keeps the rest. Above OutboundHigh bytes that wait, the connection is not
-// read from until half of that has gone (OnDrained of a Drainer tells). A connection that is written what another one sends, as in a
+// read from until half of that has gone (a Drainer's OnDrained is called then). A connection that is written what another one sends, as in a
 // proxy, says so with ConnX.SetProducers: then that one is not read from. A producer that is no connection of the loop looks at
 // OutboundBuffered and continues in OnDrained.
 //
@@ -59,11 +59,11 @@
 //
 // # Panics
 //
-// A panic in OnOpen, OnTraffic, OnDrained or a callback resets its TCP or unix connection: OnClose is told ErrHandlerPanic.
+// A panic in OnOpen, OnTraffic, OnDrained or a callback resets its TCP or unix connection: OnClose is called with ErrHandlerPanic.
 // One in a datagram's OnTraffic costs the datagram; its socket stays open. One in OnClose costs nothing else: the connection
 // is closed all the same. One in the OnOpen of a connection that is dialled or enrolled is that call's ErrHandlerPanic. One in
-// OnTick costs that tick: the next comes after the delay that was told last, or a second. Each is logged. With
-// WithPanicPolicy(reactor.StopLoop) the engine ends and Run returns the panic, a client's Stop; OnClose is told ErrHandlerPanic
+// OnTick costs that tick: the next comes after the delay that OnTick returned last, or a second. Each is logged. With
+// WithPanicPolicy(reactor.StopLoop) the engine ends and Run returns the panic, a client's Stop; OnClose is called with ErrHandlerPanic
 // for every connection of the loop that ended. OnBoot and OnShutdown run on the goroutine that called Run (OnShutdown of a
 // client: Stop, or one of its own after a loop failed), and their panics are not contained: they reach that caller, and an
 // engine left in this way does not give back what it holds.
@@ -127,7 +127,7 @@
 //	LogPath, LogLevel, Logger           honoured; the reactors' messages go there too
 //	EdgeTriggeredIO, EdgeTriggeredIOChunk  accepted without effect: rings have no trigger, and hand over all there is
 //
-// With WithRing(conf.RingOffload) UDP over IPv4 is on our own stack where the interface allows it (DatagramX.Path tells), all else on a
+// With WithRing(conf.RingOffload) UDP over IPv4 is on our own stack where the interface allows it (see DatagramX.Path), all else on a
 // kernel ring. Such a socket's datagrams do not pass a descriptor: Fd is -1, and Dup, the Engine's too, is ErrUnsupportedOp. What other
 // goroutines write is copied, up to 1 MiB, and sent by the loop. SetReadBuffer sizes the queue of the kernel's socket beside it, which
 // reserves the port and gets what the stack does not carry; the stack's is sized by SocketRecvBuffer.

@@ -7,7 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/reactor"
 )
 
-// tickAfterPanic is the delay of a ticker whose first OnTick panicked: none was told before.
+// tickAfterPanic is the delay of a ticker whose first OnTick panicked, so that it has returned none.
 const tickAfterPanic = time.Second
 
 // tick calls OnTick at once and then after each delay it returns, on a goroutine of its own.

@@ -67,7 +67,7 @@ func (c *carrier) OnBoot(e upstream.Engine) upstream.Action {
 	return upstream.None
 }
 
-// OnTick tells, once, that the loops are there.
+// OnTick reports, once, that gnet's loops run: startCarrier waits for it.
 func (c *carrier) OnTick() (time.Duration, upstream.Action) {
 	c.once.Do(func() { close(c.booted) })
 	return time.Duration(math.MaxInt64), upstream.None

@@ -6,7 +6,7 @@
 // The handler and everything it is given is gnet's, but for one thing that gnet does not let anybody make: an Engine of
 // an engine that is not its own. OnBoot and OnShutdown are therefore given the Engine of a carrier, a gnet engine that
 // listens on an abstract unix socket with a name of chance: no file is made, and TMPDIR does not matter. Who else connects to that name
-// is closed, and the handler is not told. It costs two goroutines asleep and two descriptors or three.
+// is closed, and the handler is not called. It costs two goroutines asleep and two descriptors or three.
 //
 //	Engine method        with the carrier                                    without (Config.NoCarrier: gnet.Engine{})
 //	Stop                 works: it returns when the server has ended         ErrEmptyEngine

@@ -44,7 +44,7 @@ type listening struct {
 	parent *Listener
 	loop   *loop
 	socket *xtreme.Socket
-	halted bool          // the ring was told to stop
+	halted bool          // accepting was suspended at the ring
 	gone   chan struct{} // closed when it is
 }
 

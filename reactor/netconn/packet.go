@@ -40,7 +40,7 @@ type PacketConn struct {
 	in, out   gate
 	received  datagrams
 	sending   datagrams
-	failed    failure // told by the next call, once
+	failed    failure // an error that the next call returns, once
 	suspended bool    // received is full: the ring is to stop until a reader has come
 	stuck     bool    // the kernel's queue is full: the loop sends on when it is notified of room
 	closed    bool
@@ -51,7 +51,7 @@ type PacketConn struct {
 	// The loop's.
 	socket *xtreme.Socket
 	gone   bool
-	halted bool       // the ring was told to stop reading
+	halted bool       // reading was suspended at the ring
 	taken  []datagram // of sending; taken[at:] is not sent yet
 	at     int
 }
@@ -307,10 +307,10 @@ func (p *PacketConn) handle(e *xtreme.Completion) {
 	}
 }
 
-// failure is an error that the next call tells.
+// failure is an error that the next call returns.
 type failure struct {
 	err  error
-	call string         // system call that had it; "": whichever the kernel would have told it to
+	call string         // system call that had it; "": that of the next call
 	to   netip.AddrPort // where the datagram was to go, of a socket without a peer
 }
 

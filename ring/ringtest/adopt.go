@@ -140,7 +140,7 @@ func adoptMultipath(t *testing.T, b Backend) {
 	w.closed(s)
 }
 
-// What happened before the adoption is told after it.
+// Events from before the adoption are delivered after it.
 func adoptEnded(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	one, peer := w.kernelPair()

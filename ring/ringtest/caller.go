@@ -138,7 +138,7 @@ func callZero(f reflect.Value, in []reflect.Value) (out []reflect.Value, err err
 // refusal returns an error if the results of a call that must be refused are not an error or zero values.
 func refusal(out []reflect.Value) error {
 	if len(out) == 0 {
-		return nil // only the count tells
+		return nil // only the counter shows it
 	}
 	last := out[len(out)-1]
 	if last.Type() == reflect.TypeFor[error]() {

@@ -31,7 +31,7 @@ type Fake struct {
 	closed  bool
 }
 
-// fakeResult is the outcome of a send, to be told in the next Reap.
+// fakeResult is the outcome of a send, to be reported by the next Reap.
 type fakeResult struct {
 	socket *ring.Socket
 	sent   ring.Transmission

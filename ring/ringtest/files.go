@@ -202,7 +202,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	const size = 32 << 20 // more than the queues of both ends
 	f, want := w.file(size)
 
-	// A peer that does not read: a deadline tells, the rest goes when it reads.
+	// A peer that does not read: a deadline ends the send, the rest is sent when it reads.
 	s, peer := w.pair()
 	w.NoError(s.SendFile(f, 0, -1, 1))
 	w.NoError(s.SendFile(f, 0, 5, 2))

@@ -65,7 +65,7 @@ func pacingStream(t *testing.T, b Backend) {
 	w.Less(took, patience/2)
 }
 
-// An error of the network's, of an earlier datagram, is told and costs none of those that wait.
+// An ICMP error about an earlier datagram is reported, and no queued datagram is lost because of it.
 func pacingErrors(t *testing.T, b Backend) {
 	if b.Open != nil {
 		t.Skip("only a kernel socket has an error that the next send is told of")

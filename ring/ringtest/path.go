@@ -10,7 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// pathChanges takes the link away and gives it back: each time every socket is told once, by an event that carries nothing else and its user
+// pathChanges takes the link away and gives it back: each time every socket receives one event that carries nothing else and its user
 // data, and its path has the reason for as long as it lasts. A ring whose sockets have one way only never has the event, and says why.
 func pathChanges(t *testing.T, b Backend) {
 	w := newWorld(t, b)

@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Each datagram's stamp says when it left, and which it was; a sleeping ring wakes for it. A ring that cannot tell refuses.
+// Each datagram's stamp says when it left, and which it was; a sleeping ring wakes for it. A ring without transmit stamps refuses.
 func transmitStamps(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Caps.Has(ring.CapTxTimestamps) {
@@ -58,7 +58,7 @@ func transmitStamps(t *testing.T, b Backend) {
 		w.Zero(u.Ring().Stats().StampsMissing)
 	}
 
-	// Both ways at once, paced, over more datagrams than the kernel tells at a time.
+	// Both ways at once, paced, over more datagrams than the kernel reports at a time.
 	u := w.udp(w.local, ring.Config{TxTimestamps: true, Timestamps: true, PacketInfo: true})
 	peer := w.udpPeer(u.LocalAddr())
 	to := peer.LocalAddr().(*net.UDPAddr).AddrPort()

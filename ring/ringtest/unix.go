@@ -220,7 +220,7 @@ func unixEnds(t *testing.T, b Backend) {
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
 	w.closed(s)
 
-	// Unread data does not cost the peer what was sent to it, nor tell it of a failure.
+	// Unread data does not cost the peer what was sent to it, nor report a failure to it.
 	peer = w.dialUnix(name)
 	s = w.accept(l).Socket
 	w.NoError(s.Suspend())

@@ -266,7 +266,7 @@ func (t *tail) follow(b []byte) {
 	}
 }
 
-// heartbeats tell where each line's stream ended, so that a lost tail is noticed.
+// heartbeats say where each line's stream ended, so that a lost tail is noticed.
 func (p *player) heartbeats(ctx context.Context) error {
 	for i := range 3 {
 		if i > 0 && !sleep(ctx, 20*time.Millisecond) {

@@ -17,7 +17,7 @@ type Limits struct {
 // client-query-buffer-limit. Since 7.0 redis takes 2^31-1 arguments; a million is what this server wants to remember of one command.
 var DefaultLimits = Limits{Line: 64 << 10, Args: 1 << 20, Bulk: 512 << 20, Command: 1 << 30}
 
-// ProtocolError is what a client is told before its connection is closed: after it nobody knows where the next command begins.
+// ProtocolError is sent to a client before its connection is closed, because the begin of the next command is not known.
 type ProtocolError string
 
 // Error is the sentence as redis has it, without its "ERR ".

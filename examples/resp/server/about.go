@@ -43,7 +43,7 @@ func (c *Session) command(args [][]byte) {
 	}
 }
 
-// describe is what COMMAND tells about one.
+// describe appends COMMAND's reply about one command.
 func (c *Session) describe(cmd *command) {
 	w := &c.out
 	w.Array(10)
@@ -88,7 +88,7 @@ func (c *Session) docs(wanted [][]byte) {
 	}
 }
 
-// settings are what CONFIG GET knows, in the order in which it tells them.
+// settings are what CONFIG GET knows, in the order of its reply.
 func (s *Server) settings() [][2]string {
 	return [][2]string{
 		{"appendonly", "no"}, {"databases", strconv.Itoa(databases)}, {"maxmemory", "0"},

@@ -137,7 +137,7 @@ func (c *Session) pttl(args [][]byte)        { c.tell(args[1], true, 1) }
 func (c *Session) expiretime(args [][]byte)  { c.tell(args[1], false, 1000) }
 func (c *Session) pexpiretime(args [][]byte) { c.tell(args[1], false, 1) }
 
-// tell answers when a key expires, from now on or since 1970: -2 when there is no key, -1 when it does not expire.
+// tell replies when a key expires, in time from now or since 1970: -2 when there is no key, -1 when it does not expire.
 func (c *Session) tell(key []byte, left bool, unit int64) {
 	e := c.keys().Look(key)
 	switch {

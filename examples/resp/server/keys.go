@@ -46,7 +46,7 @@ func (c *Session) keysLike(args [][]byte) {
 	c.names(found)
 }
 
-// usualScan is how many keys SCAN looks at when it is not told.
+// usualScan is how many keys SCAN looks at if the client names no COUNT.
 const usualScan = 10
 
 func (c *Session) scan(args [][]byte) {

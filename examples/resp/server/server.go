@@ -13,11 +13,11 @@ const databases = 16
 // Version is the version of redis whose words the server uses.
 const Version = "7.0.15"
 
-// Config is what a Server can be told. The zero Config is a good one.
+// Config configures a Server. The zero Config is a good one.
 type Config struct {
 	Limits resp.Limits  // zero: resp.DefaultLimits
 	Now    func() int64 // milliseconds since 1970; nil: the system's clock
-	Port   int          // told to clients that ask; 0: unknown
+	Port   int          // for clients that ask (INFO); 0: unknown
 }
 
 // Server is the key space and what is known about its clients. Loop only.
@@ -45,7 +45,7 @@ func New(c Config) *Server {
 	return s
 }
 
-// SetPort tells the port that clients are told. Loop only.
+// SetPort sets the port that INFO shows. Loop only.
 func (s *Server) SetPort(port int) { s.config.Port = port }
 
 // sweepMost is how many expired entries one Sweep removes from a database: some 50 µs of work.

@@ -16,7 +16,7 @@ func (c *command) takes(n int) bool { return n == c.arity || c.arity < 0 && n >=
 // commands are known by their names. They are filled in by init, because COMMAND reads them.
 var commands map[string]*command
 
-// table lists the commands in the order in which COMMAND tells them.
+// table lists the commands in the order of COMMAND's reply.
 func table() []command {
 	const r, rf, w, wf, wo = "readonly", "readonly fast", "write", "write fast", "write denyoom"
 	const wof = "write denyoom fast"
