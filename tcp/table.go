@@ -154,8 +154,10 @@ func (t *Table) HasEvents() bool { return len(t.events[0]) > 0 }
 
 // Events are what happened since the last call, in order. The slice is good until the next call of Events.
 func (t *Table) Events() []Event {
-	t.free = append(t.free, t.gone[1]...)
-	t.gone[0], t.gone[1] = t.gone[1][:0], t.gone[0]
+	if len(t.gone[0])+len(t.gone[1]) > 0 {
+		t.free = append(t.free, t.gone[1]...)
+		t.gone[0], t.gone[1] = t.gone[1][:0], t.gone[0]
+	}
 	done := t.events[0]
 	t.events[0], t.events[1] = t.events[1][:0], done
 	return done
