@@ -55,7 +55,9 @@ func (k *Sink) DatagramIn(s *Socket, buffer uint32, off, n int, m *Meta) {
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
-	s.countReceived(r, n, m.ViaKernel)
+	if len(r.pages) > 0 || !s.totals.receive(uint32(n)) {
+		s.countReceived(r, n, m.ViaKernel)
+	}
 	if over {
 		s.stop(stopBudget)
 	}
@@ -89,7 +91,9 @@ func (k *Sink) completeDatagram(s *Socket, p buffers.Packet, n int, over bool, m
 	c.Err = nil
 	r.stats.Packets++
 	r.stats.Bytes += uint64(n)
-	s.countReceived(r, n, m.ViaKernel)
+	if len(r.pages) > 0 || !s.totals.receive(uint32(n)) {
+		s.countReceived(r, n, m.ViaKernel)
+	}
 	if over {
 		s.stop(stopBudget)
 	}

@@ -136,6 +136,16 @@ func (s *Socket) countShortSend() {
 // records when the socket becomes idle.
 type totals struct{ packets, bytes, sentMessages, sentBytes uint32 }
 
+// receive is countReceived for a socket without a page: false, and nothing has happened, when a number would wrap. It is inlined.
+func (t *totals) receive(n uint32) bool {
+	if t.packets == 1<<32-1 || t.bytes > 1<<32-1-n {
+		return false
+	}
+	t.packets++
+	t.bytes += n
+	return true
+}
+
 // countReceived counts a packet of n bytes, less than 4 GiB, in the socket's record and in its page, if it has one. r is its ring.
 func (s *Socket) countReceived(r *Ring, n int, viaKernel bool) {
 	if slot := s.handle.Slot; int(slot) < len(r.pages) {
