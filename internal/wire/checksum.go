@@ -62,7 +62,7 @@ func (s Sum) Word(w uint16) Sum { return s.Plus(Sum(w)) }
 // Check is the checksum field that makes the whole valid.
 func (s Sum) Check() uint16 { return ^uint16(s) }
 
-// Valid reports whether the bytes summed, checksum field included, are intact.
+// Valid reports whether the bytes summed, which include the checksum field, are intact.
 func (s Sum) Valid() bool { return s == 0xffff }
 
 // Pseudo is the sum of the pseudo header of UDP and TCP: addresses, protocol, and the length of transport header and payload.

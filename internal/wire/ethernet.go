@@ -38,7 +38,7 @@ func (h *Ethernet) Type() uint16 { return binary.BigEndian.Uint16(h[12:14]) }
 // untagged frame with a priority (802.1Q 9.6), so both have VID 0.
 type Tag uint16
 
-// VID is the VLAN, 0 for none.
+// VID returns the number of the VLAN, 0 for none.
 func (t Tag) VID() uint16 { return uint16(t) & 0xfff }
 
 // Priority is the priority code point, 0 to 7.
@@ -99,7 +99,7 @@ func (f *EthernetFields) Len() int {
 	return EthernetLen
 }
 
-// Append writes the header behind b. The payload follows; padding to EthernetMin is the link's business.
+// Append appends the header to b. The payload follows; the link adds padding to EthernetMin.
 func (f *EthernetFields) Append(b []byte) []byte {
 	b = append(append(b, f.Target[:]...), f.Source[:]...)
 	if f.Tag != 0 {

@@ -47,7 +47,7 @@ func (h *IPv4) DontFragment() bool  { return h[6]&(flagDF>>8) != 0 }
 func (h *IPv4) MoreFragments() bool { return h[6]&(flagMF>>8) != 0 }
 func (h *IPv4) Offset() int         { return int(h.fragment()&fragmentOffset) * 8 }
 
-// IsFragment reports whether the packet is a part: it has an offset or more follow.
+// IsFragment reports whether the packet is a fragment: it has an offset, or more fragments follow.
 func (h *IPv4) IsFragment() bool { return h.fragment()&(flagMF|fragmentOffset) != 0 }
 
 // TTL is the time to live.
@@ -67,9 +67,8 @@ func (h *IPv4) Target() Addr { return Addr(h[16:20]) }
 
 func (h *IPv4) fragment() uint16 { return binary.BigEndian.Uint16(h[6:8]) }
 
-// ParseIPv4 reads a packet and checks all that a packet shows by itself: version, lengths, header sum, TTL, flags, fragment
-// arithmetic, options. The payload is cut to the total length, so Ethernet's padding is gone. Addresses are another
-// question: see Addresses.
+// ParseIPv4 reads a packet and checks everything that can be checked without knowing the host: version, lengths, header checksum, TTL, flags,
+// fragment arithmetic, options. The payload is cut to the total length, which removes Ethernet's padding. Addresses checks the addresses.
 func ParseIPv4(b []byte) (h *IPv4, options, payload []byte, d Drop) {
 	if len(b) < IPv4Len {
 		return nil, nil, nil, IPv4Short

@@ -26,8 +26,8 @@ func (h *UDP) Len() int { return int(binary.BigEndian.Uint16(h[4:6])) }
 // Sum is the checksum field, 0 for none.
 func (h *UDP) Sum() uint16 { return binary.BigEndian.Uint16(h[6:8]) }
 
-// ParseUDP reads the payload of an IPv4 packet that is not a fragment. The payload is cut to the UDP length: what lies
-// behind it belongs to nobody. The sum is checked apart, by CheckUDP, because a partial one is the interface's question.
+// ParseUDP reads the payload of an IPv4 packet that is not a fragment. The payload is cut to the UDP length; bytes behind it are ignored.
+// CheckUDP verifies the checksum, because whether a partial one is accepted depends on the interface.
 func ParseUDP(b []byte) (h *UDP, payload []byte, d Drop) {
 	if len(b) < UDPLen {
 		return nil, nil, UDPShort

@@ -112,9 +112,8 @@ func (cli *Client) cancelStart() error {
 	return cli.eng.abandon()
 }
 
-// Stop closes all connections and ends the loops; it returns when that is done. If a loop failed, which ended the client before, that
-// is its error. Calls beside the first, and after it, wait for the same end. Called by a handler it cannot wait and returns once the
-// end has begun.
+// Stop closes all connections, ends the loops and returns when that is done. If a loop failed, which has ended the client before, it returns
+// that error. Concurrent and later calls wait for the same end. A handler cannot wait for its own end: called by one Stop only begins it.
 func (cli *Client) Stop() error {
 	defer logging.Cleanup()
 	eng := cli.eng
@@ -144,8 +143,8 @@ func (cli *Client) Stop() error {
 	return eng.failure
 }
 
-// Dial connects and returns when OnOpen has returned. A handler, on a loop, cannot wait for that: there Dial, Enroll and
-// their kin are ErrUnsupportedOp, and the Register and Enroll of a connection's EventLoop do it.
+// Dial connects to an address and returns when OnOpen has returned. A handler runs on a loop and cannot wait for that: it gets
+// ErrUnsupportedOp from Dial and Enroll, and uses Register and Enroll of a connection's EventLoop instead.
 func (cli *Client) Dial(network, address string) (Conn, error) {
 	return cli.DialContext(network, address, nil)
 }

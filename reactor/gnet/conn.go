@@ -256,7 +256,7 @@ func (c *conn) RemoteAddr() net.Addr { return c.remote }
 // EventLoop is the loop the connection is on. Any goroutine.
 func (c *conn) EventLoop() EventLoop { return c.el }
 
-// Wake calls OnTraffic on the loop, with whatever there is to read. Any goroutine; on a closed connection it does
+// Wake makes the loop call OnTraffic for the connection, whether or not there is data to read. Any goroutine; on a closed connection it does
 // nothing.
 func (c *conn) Wake(callback AsyncCallback) error {
 	return ignoreEnd(c.el.tasks.push(task{kind: taskWake, c: c, callback: callback}))
@@ -323,8 +323,8 @@ func (c *conn) SetWriteBuffer(bytes int) error {
 	return c.withFD(func(fd int) error { return socket.SetSendBuffer(fd, bytes) })
 }
 
-// SetLinger says what closing does: negative, FIN after everything; 0, reset; positive, FIN, and the peer's data is
-// read and dropped for at most so many seconds. Closing never blocks the loop.
+// SetLinger says what closing does. Negative: FIN after all data that was written. 0: a reset. Positive: FIN, and for so many seconds at most
+// the peer's data is read and dropped. Closing never blocks the loop.
 func (c *conn) SetLinger(seconds int) error {
 	return c.withFD(func(int) error { c.linger = &seconds; return nil })
 }

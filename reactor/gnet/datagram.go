@@ -66,8 +66,8 @@ func (d *datagram) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// Write sends p to the peer as one datagram. Any goroutine: beside the loop of an offloaded ring p is copied and the loop sends it, in the
-// order in which the goroutines wrote; EAGAIN if it does not keep up.
+// Write sends p to the peer as one datagram. Any goroutine. On an offloaded ring other goroutines than the loop's have p copied, and the loop
+// sends the copies in the order of the calls; EAGAIN if too many are waiting.
 func (d *datagram) Write(p []byte) (int, error) { return d.us.send(p, d.peer) }
 
 // SendTo sends p to an address as one datagram. Any goroutine.

@@ -100,9 +100,9 @@ func (e Engine) Addrs() (addrs []net.Addr) {
 	return addrs
 }
 
-// Stop ends the engine: every connection is closed, OnClose is called for each, and Run returns. It waits for that until
-// ctx is done. Called by a handler, OnBoot, OnTick and OnShutdown among them, it cannot wait for what waits for it and
-// returns once the end has begun (exact gnet waits all the same).
+// Stop ends the engine: it closes every connection, calls OnClose for each, and makes Run return. It waits for that until ctx is done. A
+// handler, OnBoot, OnTick and OnShutdown among them, cannot wait for its own end: called by one Stop only begins the end (exact gnet waits
+// nevertheless).
 func (e Engine) Stop(ctx context.Context) error {
 	if err := e.Validate(); err != nil {
 		return err

@@ -91,7 +91,7 @@ func WithNumEventLoop(n int) Option { return func(o *Options) { o.NumEventLoop =
 // WithReusePort gives each loop a listener of its own.
 func WithReusePort(on bool) Option { return func(o *Options) { o.ReusePort = on } }
 
-// WithReuseAddr lets a server start again while connections of the last one linger in TIME_WAIT.
+// WithReuseAddr lets a server bind an address that connections of an earlier server still have in TIME_WAIT.
 func WithReuseAddr(on bool) Option { return func(o *Options) { o.ReuseAddr = on } }
 
 // WithTCPKeepAlive probes idle peers after d.
@@ -124,12 +124,12 @@ func WithLogLevel(l logging.Level) Option { return func(o *Options) { o.LogLevel
 // WithLogger logs to a logger.
 func WithLogger(l logging.Logger) Option { return func(o *Options) { o.Logger = l } }
 
-// WithMulticastInterfaceIndex chooses where multicast groups are joined.
+// WithMulticastInterfaceIndex sets the interface on which multicast groups are joined, by its index.
 func WithMulticastInterfaceIndex(index int) Option {
 	return func(o *Options) { o.MulticastInterfaceIndex = index }
 }
 
-// WithBindToDevice ties listeners to an interface.
+// WithBindToDevice restricts listeners to an interface, by its name.
 func WithBindToDevice(name string) Option { return func(o *Options) { o.BindToDevice = name } }
 
 // WithEdgeTriggeredIO is accepted and changes nothing.
@@ -143,31 +143,33 @@ func WithEdgeTriggeredIOChunk(bytes int) Option {
 // WithRing chooses the kind of ring: conf.RingUring, conf.RingEpoll, conf.RingAuto, or conf.RingOffload for UDP on our own stack.
 func WithRing(k conf.RingKind) Option { return func(o *Options) { o.Ring = k } }
 
-// WithRest says what idle loops do: reactor.Adaptive, the default, which looks for a moment and then sleeps, Spin or Wait.
+// WithRest says what a loop does when it has nothing to do: reactor.Adaptive, the default, spins for a while and then sleeps; Spin never
+// sleeps; Wait sleeps at once.
 func WithRest(r reactor.Rest) Option { return func(o *Options) { o.Rest = r } }
 
-// WithRxPoll says how many empty turns an Adaptive loop takes before it sleeps, and for how long at most; -1 in either
-// means that it never sleeps. 0 leaves it to the settings, as in reactor.Config; where they say nothing it is 100 turns.
+// WithRxPoll says after how many empty turns, and after how long at most, an Adaptive loop sleeps; -1 in either means that it never sleeps. 0
+// takes the settings, as in reactor.Config; if they are not given it is 100 turns.
 func WithRxPoll(turns int, limit time.Duration) Option {
 	return func(o *Options) { o.RxPoll, o.SelectPoll = turns, limit }
 }
 
-// WithPanicPolicy says what a panic of the handler costs: reactor.ResetConnection, the default, or reactor.StopLoop,
-// which ends the server with the panic as Run's error.
+// WithPanicPolicy says what happens after a panic in the handler: reactor.ResetConnection, the default, resets the connection;
+// reactor.StopLoop ends the server, and Run returns the panic.
 func WithPanicPolicy(p reactor.PanicPolicy) Option { return func(o *Options) { o.OnPanic = p } }
 
-// WithMaxConnections closes accepted connections beyond n unseen.
+// WithMaxConnections limits how many accepted connections are open at once. One beyond n is closed as soon as it is accepted; the handler
+// never learns of it. 0 is no limit.
 func WithMaxConnections(n int) Option { return func(o *Options) { o.MaxConnections = n } }
 
-// WithOutboundLimits bounds what may wait to be sent on a connection, in bytes: above high its reading stops until half
-// of that is left (see Drainer, and ConnX.SetProducers for the reading of others), a write that finds more than hard waiting resets it
-// with ErrOutboundLimit. 0 leaves a default, -1 means no limit.
+// WithOutboundLimits bounds how many bytes may wait to be sent on a connection. Above high the connection is not read from until half of that
+// is left (see Drainer, and ConnX.SetProducers for connections that other ones write to). A write that finds more than hard bytes waiting
+// resets the connection, with ErrOutboundLimit. 0 leaves a default, -1 means no limit.
 func WithOutboundLimits(high, hard int) Option {
 	return func(o *Options) { o.OutboundHigh, o.OutboundHard = high, hard }
 }
 
-// WithInboundCap bounds the buffer memory in which a connection's unread data may stay, in bytes; beyond it, and when
-// the loop's buffers run low, unread data is copied together on the heap. 0 leaves the default, -1 copies always.
+// WithInboundCap bounds the buffer memory, in bytes, that a connection's unread data may occupy. Beyond it, and when the loop has few buffers
+// left, unread data is copied to the heap. 0 leaves the default, -1 always copies.
 func WithInboundCap(bytes int) Option { return func(o *Options) { o.InboundCap = bytes } }
 
 // WithIdleTimeout closes connections that neither received nor were written to for d, with os.ErrDeadlineExceeded.

@@ -11,7 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Write sends p: what the kernel takes at once, the rest when it has room. It answers len(p), or an error that ends the
+// Write sends p: as much as the kernel takes at once, and the rest when there is room. It returns len(p), or an error that ends the
 // connection. Loop only.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.out.size > 0 || c.state != stateOpen {
@@ -142,8 +142,8 @@ func (c *conn) checkHighWater() error {
 	return nil
 }
 
-// ReadFrom takes everything r has into the outbound buffer. It is sent with Flush, or when the handler returns (exact
-// gnet: with Flush only). Loop only.
+// ReadFrom copies everything that r has into the outbound buffer. It is sent with Flush, or when the handler returns (exact gnet: with Flush
+// only). Loop only.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if err := c.mayWrite(); err != nil {
 		return 0, err
@@ -159,7 +159,8 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// Flush sends what waits, as far as the kernel takes it. Loop only.
+// Flush sends data that waits, as much as the kernel takes now. The rest is sent when there is room (OUT). A failure closes the connection
+// and is returned. Loop only.
 func (c *conn) Flush() error {
 	if c.state != stateOpen {
 		return nil
@@ -222,7 +223,7 @@ func (c *conn) OutboundBuffered() int { return c.out.size }
 // SendTo is for UDP.
 func (c *conn) SendTo([]byte, net.Addr) (int, error) { return 0, ErrUnsupportedOp }
 
-// AsyncWrite sends p from any goroutine. p must not change before callback was called, on the loop, with net.ErrClosed
+// AsyncWrite sends p, from any goroutine. p must not change before callback is called, which happens on the loop; its error is net.ErrClosed
 // if the connection was closed meanwhile.
 func (c *conn) AsyncWrite(p []byte, callback AsyncCallback) error {
 	return c.el.tasks.push(task{kind: taskWrite, c: c, data: p, callback: callback})

@@ -72,8 +72,8 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 // Path reports which kind of ring carries the connection and, for every better one, why not.
 func (c *Conn) Path() xtreme.Path { return c.path }
 
-// SetDeadline sets the read and the write deadline. After it calls fail with an error that is os.ErrDeadlineExceeded, also
-// those that wait already; the connection stays good, and a later deadline lets calls succeed again. The zero Time is none.
+// SetDeadline sets the read and the write deadline. After a deadline calls fail with an error that is os.ErrDeadlineExceeded, also those that
+// are waiting already. The connection stays usable: a later deadline lets calls succeed again. The zero Time is no deadline.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return c.setDeadline(func() { c.setReading(t); c.out.set(t) })
 }
@@ -260,11 +260,10 @@ func (c *Conn) unlockAndCall() {
 	}
 }
 
-// Close closes the connection: calls that wait return net.ErrClosed, and so does everything afterwards. It returns when the kernel has
-// what was written, so that the peer gets it even if the process ends then. That is at once unless the peer does not read: then Close waits
-// until the write deadline, for Config.CloseTimeout at most, and what is left goes out in the background; a peer that has not taken it by
-// CloseTimeout is given up, with a reset. SetLinger changes that. After a Write that failed, and beside one that has not returned, Close
-// does not wait.
+// Close closes the connection: calls that wait return net.ErrClosed, and so do all later ones. It returns when the kernel has all data that
+// was written, so that the peer receives it even if the process ends then. That is at once unless the peer does not read: then Close waits
+// until the write deadline, at most for Config.CloseTimeout, and the rest is sent in the background; a peer that has not taken it by
+// CloseTimeout is reset. SetLinger changes that. After a Write that failed, and beside one that has not returned, Close does not wait.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.byUser {
@@ -306,7 +305,7 @@ func (c *Conn) abort() {
 	c.end()
 }
 
-// CloseRead shuts the reading side: what waits is dropped and what still comes is thrown away; Read returns io.EOF.
+// CloseRead ends reading: queued data is dropped, data that still arrives is discarded, and Read returns io.EOF.
 func (c *Conn) CloseRead() error {
 	c.mu.Lock()
 	if c.closed {

@@ -82,9 +82,8 @@ func keepAliveProbes(n int) int {
 	return n
 }
 
-// SetLinger says what Close does. Negative: what was written goes out as Close says (default). 0: it is dropped and the peer sees a
-// reset. Positive: it goes out, too, and for so many seconds what the peer still sends is read and thrown away; Close does not wait for
-// that. TCP only.
+// SetLinger says what Close does. Negative, the default: data is sent as Close describes. 0: it is dropped and the connection is reset.
+// Positive: it is sent, and for so many seconds data that the peer still sends is read and discarded; Close does not wait for that. TCP only.
 func (c *Conn) SetLinger(sec int) error {
 	err := c.set(func(s *xtreme.Socket) error {
 		if sec < 0 {

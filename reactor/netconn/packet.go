@@ -238,8 +238,8 @@ func (p *PacketConn) failTo(op string, to netip.AddrPort, cause error) error {
 	return errorOf(op, p.network, p.local, net.UDPAddrFromAddrPort(to), cause)
 }
 
-// Close closes the socket: calls that wait return net.ErrClosed, and so does everything afterwards. Datagrams that were written go out
-// first, as far as the kernel takes them at once; when Close returns it has them.
+// Close closes the socket: calls that wait return net.ErrClosed, and so do all later ones. Datagrams that were written are given to the
+// kernel before, as many as it takes at once.
 func (p *PacketConn) Close() error {
 	p.mu.Lock()
 	if p.byUser {

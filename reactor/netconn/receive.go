@@ -142,8 +142,8 @@ func (c *Conn) endReading(cause error) {
 	c.loop.noteWoken(c.in.wakeAll())
 }
 
-// Read reads what is there, and waits while nothing is. After the peer's last byte it is io.EOF. Of nothing it reads nothing,
-// without waiting, until Close.
+// Read reads the data that was received, and waits if there is none. After the peer's last byte it returns io.EOF. An empty b reads nothing
+// and does not wait; on a closed connection it is an error.
 func (c *Conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		if c.isClosed() {

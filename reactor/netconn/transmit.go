@@ -97,8 +97,8 @@ func (o *outbound) sent(n int) {
 	}
 }
 
-// Write queues b for sending and returns; it waits while more than Config.SendBuffer bytes wait. That a connection broke is
-// told by the next call, as with the kernel's own queue. b is not kept.
+// Write queues b for sending and returns; it waits while more than Config.SendBuffer bytes are queued. If the connection breaks, the next
+// call returns the error, as with the kernel's own queue. b is not kept.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -206,9 +206,9 @@ func (c *Conn) queueChunkLocked(k *chunk) (call bool, err error) {
 // wantsSending notes that something was queued and reports whether the loop must be called for it. With mu held.
 func (c *Conn) wantsSending() bool { return !c.out.stuck && c.needsLoop() }
 
-// ReadFrom sends what it reads from r until r's end, and reads it straight into the memory it is sent from; io.Copy uses
-// it. While r has nothing, other writes go on. It looks before each read of r whether it can write: what it has read when
-// the connection breaks meanwhile is lost.
+// ReadFrom sends what it reads from r until r's end, and reads it directly into the memory from which it is sent; io.Copy uses it. While r
+// has nothing, other writes go on. It checks before each read of r whether it can write: data that it has read from r when the connection
+// breaks is lost.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	var total int64
 	for {
