@@ -20,45 +20,48 @@
 //		}
 //	}
 //
-// Programs that want the loop itself in their hands poll the poller directly and do not need this package.
+// A program that has a loop of its own polls the poller directly and does not need this package.
 //
 // # A turn
 //
-//	reap    poll the rings into a batch
-//	run     the handler for each completion; timers that are due; posted functions; external descriptors (on every
+//	reap    poll the rings into a batch of completions
+//	run     call the handler for each completion; fire timers that are due; run posted functions; poll external descriptors (on every
 //	        OSRatio-th turn)
-//	submit  start what was prepared for sending
-//	rest    nothing happened: spin, or sleep until something does (see Rest for what each costs)
+//	submit  start sends that were prepared
+//	rest    if nothing happened: spin, or sleep until something does (see Rest for what each costs)
 //
-// Each part is bounded (Batch, TimerBudget, PostBudget), and nothing in a turn allocates. The clock is read once, at
-// its beginning: Now and all timers go by that reading. Data that had arrived by then is handled before the timers it
-// may move. After a gap of more than 5 ms (a garbage collection, a stopped process) one batch may not be all of that
-// data, so the rings are emptied first: a pause does not become a burst of false time-outs.
+// Each part is bounded (Batch, TimerBudget, PostBudget), and nothing in a turn allocates. The clock is read once, at the beginning of a turn:
+// Now and all timers use that reading. Data that had arrived by then is handled before timers fire, because it may move or cancel them. After
+// a gap of more than 5 ms (a garbage collection, a stopped process) one batch may not hold all of that data, so the rings are emptied first:
+// a pause does not cause false time-outs.
 //
 // # Other goroutines
 //
-// Everything on a loop runs on its goroutine: handlers need no locks. From elsewhere, Post runs a function there. A
-// packet goes to another goroutine with Packet.Lend. Post, Snapshot, Shutdown, BeginShutdown and Name are for any goroutine; other
-// calls from outside panic rather than corrupt the loop.
+// Everything on a loop runs on its goroutine: handlers need no locks. Other goroutines use Post, which runs a function on the loop.
+// Packet.Lend gives a packet to another goroutine. Post, Snapshot, Shutdown, BeginShutdown and Name are for any goroutine; other calls from
+// outside the loop return ErrOwner, or panic if they return no error.
 //
 // # Several loops
 //
-// RunGroup runs loops that share nothing, each with its own poller, buffers and sockets. Listeners opened with
-// ReusePort on one address have the kernel spread connections over them. Leave a processor to everything else: a
-// spinning loop on each of them makes the garbage collector and the runtime's own work take turns with it.
+// RunGroup runs loops that share nothing, each with its own poller, buffers and sockets. The kernel spreads connections over listeners that are
+// opened with ReusePort on one address. Leave a processor without a spinning loop: otherwise the garbage collector and the runtime's own work
+// have to interrupt the loops.
 //
 // # Panics
 //
-// A panic in a handler resets that connection, releases that packet, is logged and counted, and the loop goes on;
-// StopLoop ends the loop instead. See PanicPolicy for what cannot be contained.
+// After a panic in a handler the loop resets the connection, releases the packet, logs and counts the panic, and goes on; with StopLoop it ends
+// instead. See PanicPolicy for the details.
 //
 // # Shutting down
 //
-// When Run's context is done, or Shutdown was called, the loop first accepts what waits in its listeners' queues and then
-// closes them; calls the handler's Stop (Stopper); goes on serving until 10 ms have passed in which nothing came, with nothing
-// waiting to be sent, or until Grace is over; closes every socket, so that what was sent goes out before FIN; delivers
-// each CLOSED; waits for packets that were lent; and closes the poller, which checks that every buffer is back in the pool. A
-// client that had its request in flight has its answer, and then end of file. Stats.Aborted counts what could not end
-// that way. A Shutdown whose context ends cuts the waiting short. Sockets that never had a ring (xtreme's NewTCP and NewUDP before they are
-// bound) are unknown to the loop and end with the poller.
+// When Run's context is done, or Shutdown was called, the loop
+//
+//  1. accepts the connections in its listeners' queues, closes the listeners, and calls the handler's Stop (Stopper);
+//  2. goes on serving, until nothing was received for 10 ms and nothing waits to be sent, or until Grace is over;
+//  3. closes every socket, so that data that was sent leaves before FIN, and delivers each CLOSED;
+//  4. waits for packets that were lent, and closes the poller, which checks that every buffer is back in the pool.
+//
+// A client whose request was under way receives its answer and then the end of the stream. Stats.Aborted counts the sockets that could not be
+// closed like this. If the context of Shutdown ends, the remaining sockets are aborted at once. Sockets that never had a ring (NewTCP and
+// NewUDP of package xtreme, before they are bound) are closed with the poller.
 package reactor

@@ -61,6 +61,7 @@ func main() {
 	}
 }
 
+// parse reads the command line.
 func parse(args []string) (config, error) {
 	f := flag.NewFlagSet("echo", flag.ContinueOnError)
 	var c config

@@ -57,6 +57,7 @@ func (l *loop) serve(ctx context.Context) error {
 	}
 }
 
+// handle handles one completion.
 func (l *loop) handle(c *xtreme.Completion) {
 	s := c.Socket
 	if c.Events.Has(xtreme.EventNewConnection) {
@@ -126,6 +127,7 @@ func (cn *conn) flush() error {
 	return cn.drop()
 }
 
+// drop releases the packet of the connection that could not be sent yet, if there is one.
 func (cn *conn) drop() (err error) {
 	if cn != nil && !cn.unsent.IsZero() {
 		err = cn.unsent.Release()

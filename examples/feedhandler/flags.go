@@ -19,6 +19,7 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
+// parse reads the command line.
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("feedhandler", flag.ContinueOnError)
 	var as, bs, recoveries list

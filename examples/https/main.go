@@ -55,6 +55,7 @@ func main() {
 	}
 }
 
+// parse reads the command line.
 func parse(args []string) (config, error) {
 	f := flag.NewFlagSet("https", flag.ContinueOnError)
 	var c config

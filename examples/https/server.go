@@ -70,6 +70,7 @@ func run(ctx context.Context, c config, ready func(*server)) (err error) {
 	return nil
 }
 
+// handler makes the handler of the example's pages.
 func handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, r *http.Request) {

@@ -44,6 +44,7 @@ func main() {
 	}
 }
 
+// parse reads the command line.
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("proxy", flag.ContinueOnError)
 	listen := f.String("listen", "127.0.0.1:8080", "address and port to serve on; port 0 takes a free one")

@@ -48,6 +48,7 @@ type config struct {
 	n    int
 }
 
+// parse reads the command line.
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("receive-callback", flag.ContinueOnError)
 	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring, epoll or offload")
@@ -67,6 +68,7 @@ func parse(args []string) (c config, err error) {
 	return c, nil
 }
 
+// run opens an engine and a poller and runs the example on them.
 func run(c config, out io.Writer) error {
 	settings := conf.FromEnvironment()
 	settings.Ring = c.kind
@@ -119,6 +121,7 @@ func (l *line) receive(_ extraapi.Info, p xtreme.Packet) xtreme.Verdict {
 // burst is how many messages are under way at a time, so that loopback loses none.
 const burst = 32
 
+// filter sends n datagrams to a socket whose callback drops, holds or delivers each, and prints what became of them.
 func filter(poller *xtreme.Poller, n int, out io.Writer) error {
 	l := &line{lent: make(chan xtreme.Lent, burst)}
 	socket, err := poller.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.UDPConfig{SocketConfig: extraapi.RecvCallback(l.receive, false)})

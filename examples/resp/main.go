@@ -60,6 +60,7 @@ func main() {
 	}
 }
 
+// parse reads the command line.
 func parse(args []string) (config, error) {
 	f := flag.NewFlagSet("resp", flag.ContinueOnError)
 	c := config{most: mostEver}

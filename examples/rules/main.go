@@ -54,6 +54,7 @@ type config struct {
 	follow, check bool
 }
 
+// run does what the command line asks for: it shows the rules, adds some, or follows the file until it is stopped.
 func run(c config, out io.Writer, hup, end <-chan os.Signal) error {
 	if c.check {
 		return check(c, out)
@@ -74,6 +75,7 @@ func run(c config, out io.Writer, hup, end <-chan os.Signal) error {
 	return e.Close()
 }
 
+// parse reads the command line.
 func parse(args []string) (c config, err error) {
 	c.settings = conf.FromEnvironment()
 	c.settings.ExceptionHandling = -2 // a file with a mistake is an error
@@ -151,6 +153,8 @@ func check(c config, out io.Writer) error {
 	return nil
 }
 
+// serve prints what the rules answer. With the option to follow it reads the file again on each SIGHUP, and prints them again, until it is
+// stopped.
 func serve(e *xtreme.Engine, c config, out io.Writer, hup, end <-chan os.Signal) error {
 	if err := tell(e, c, out); err != nil || !c.follow {
 		return err

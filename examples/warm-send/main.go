@@ -50,6 +50,7 @@ type config struct {
 	every     time.Duration
 }
 
+// parse reads the command line.
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("warm-send", flag.ContinueOnError)
 	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring, epoll or offload")
@@ -72,6 +73,7 @@ func parse(args []string) (c config, err error) {
 	return c, nil
 }
 
+// run opens an engine and a poller and runs the example on them.
 func run(c config, out io.Writer) error {
 	var receiver *net.UDPConn
 	if !c.to.IsValid() {
@@ -101,6 +103,7 @@ func run(c config, out io.Writer) error {
 
 const message = "the message that matters"
 
+// send does dummy sends at intervals on a socket and then the real send, and prints what was counted.
 func send(poller *xtreme.Poller, c config, out io.Writer) error {
 	socket, err := poller.OpenUDP(c.local, xtreme.UDPConfig{Remote: c.to})
 	if err != nil {

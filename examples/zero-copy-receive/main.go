@@ -52,6 +52,7 @@ type config struct {
 	mib  int
 }
 
+// parse reads the command line.
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("zero-copy-receive", flag.ContinueOnError)
 	kind := f.String("ring", string(conf.FromEnvironment().Ring), "kind of ring: auto, uring or epoll")
@@ -71,6 +72,7 @@ func parse(args []string) (c config, err error) {
 	return c, nil
 }
 
+// run opens an engine and a poller and runs the example on them.
 func run(c config, out io.Writer) error {
 	settings := conf.FromEnvironment()
 	settings.Ring = c.kind
@@ -93,6 +95,7 @@ type stream struct {
 	err     error
 }
 
+// transfer sends size bytes over a connection and receives them without copying; it prints both checksums.
 func transfer(poller *xtreme.Poller, size int, out io.Writer) error {
 	listener, err := poller.ListenTCP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.ListenConfig{SocketConfig: extraapi.Pull(), LargeStream: true})
 	if err != nil {

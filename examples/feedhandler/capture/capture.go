@@ -75,6 +75,7 @@ func New(in io.Reader) (*Reader, error) {
 	return r, nil
 }
 
+// header reads the head of a capture file.
 func (r *Reader) header() error {
 	magic, err := r.in.buf.Peek(2)
 	if err != nil {

@@ -18,6 +18,7 @@ type dissector struct {
 	found    []gopacket.LayerType
 }
 
+// newDissector makes a dissector, whose decoders are used for every frame.
 func newDissector() *dissector {
 	d := &dissector{}
 	d.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, &d.ethernet, &d.tag, &d.ip, &d.udp)

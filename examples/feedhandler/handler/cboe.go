@@ -6,6 +6,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/feed/pitch"
 )
 
+// parseCboe decodes the header of a Cboe packet into a segment.
 func (c *Channel) parseCboe(b []byte, s *feed.Segment[Ref]) verdict {
 	h, _, err := pitch.Parse(b)
 	if err != nil {
@@ -21,6 +22,7 @@ func (c *Channel) parseCboe(b []byte, s *feed.Segment[Ref]) verdict {
 	return good
 }
 
+// applyCboe applies one PITCH message to the books.
 func (c *Channel) applyCboe(m []byte) error {
 	c.types[m[1]]++
 	switch m[1] {

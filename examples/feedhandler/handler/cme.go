@@ -6,6 +6,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/feed/mdp3"
 )
 
+// parseCME decodes the header of a CME packet into a segment.
 func (c *Channel) parseCME(b []byte, s *feed.Segment[Ref]) verdict {
 	p, messages, err := mdp3.Parse(b)
 	if err != nil {
@@ -18,6 +19,7 @@ func (c *Channel) parseCME(b []byte, s *feed.Segment[Ref]) verdict {
 	return good
 }
 
+// applyCME applies one MDP 3.0 message to the books.
 func (c *Channel) applyCME(b []byte) error {
 	m := mdp3.Message(b)
 	template := m.Template()

@@ -8,6 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/feed/iextp/tops"
 )
 
+// parseIEX decodes the header of an IEX packet into a segment.
 func (c *Channel) parseIEX(b []byte, s *feed.Segment[Ref]) verdict {
 	h, _, err := iextp.Parse(b)
 	if err != nil {

@@ -58,6 +58,7 @@ func (c *Channel) apply(packet []byte, skip, count uint32) {
 	}
 }
 
+// each applies count messages of a packet after the first skip ones. next takes the first message off the rest.
 func (c *Channel) each(messages []byte, next func([]byte) (m, rest []byte), skip, count uint32) {
 	for m, rest := next(messages); m != nil && count > 0; m, rest = next(rest) {
 		if skip > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/feed/moldudp64"
 )
 
+// parseNasdaq decodes the header of a MoldUDP64 packet into a segment.
 func (c *Channel) parseNasdaq(b []byte, s *feed.Segment[Ref]) verdict {
 	h, _, err := moldudp64.Parse(b)
 	if err != nil {
@@ -20,6 +21,7 @@ func (c *Channel) parseNasdaq(b []byte, s *feed.Segment[Ref]) verdict {
 	return good
 }
 
+// applyNasdaq applies one ITCH message to the books.
 func (c *Channel) applyNasdaq(m []byte) error {
 	if len(m) == 0 {
 		return itch.Check(m)

@@ -207,6 +207,7 @@ func (o *Offline) Run() error {
 	}
 }
 
+// handle gives one record of a capture to the channel of its destination address; a record that no channel is for is counted.
 func (o *Offline) handle(rec *capture.Record) {
 	if rec.Kind == capture.Other {
 		return

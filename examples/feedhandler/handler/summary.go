@@ -213,6 +213,7 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 	return e.Encode(s)
 }
 
+// summary returns the counters of a channel for the report.
 func (c *Channel) summary() ChannelSummary {
 	st := c.seq.Stats()
 	s := ChannelSummary{Protocol: c.proto.String(), Name: c.cfg.Name, State: st.State.String(), Lines: []LineSummary{},
@@ -264,6 +265,7 @@ func (c *Channel) summary() ChannelSummary {
 	return s
 }
 
+// lineSummary returns the counters of one line for the report.
 func (c *Channel) lineSummary(i uint8, group string, own lineCount) LineSummary {
 	l := c.seq.Line(i)
 	return LineSummary{Group: group, Packets: l.Segments, Bytes: l.Bytes, Heartbeats: l.Heartbeats, FirstWins: l.FirstWins,

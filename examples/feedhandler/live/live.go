@@ -138,6 +138,7 @@ func Open(c Config) (l *Live, err error) {
 	return l, nil
 }
 
+// join opens the socket of a line and joins its group.
 func (l *Live) join(channel int, n uint8, line Line) error {
 	s, err := l.poller.OpenUDP(line.Group, xtreme.UDPConfig{
 		SocketConfig:    xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(len(l.routes)))},
@@ -161,6 +162,7 @@ func (l *Live) Paths() (all []string) {
 	return all
 }
 
+// name returns the name of a line's socket for the report.
 func (l *Live) name(r *route) string {
 	if r.line == feed.Recovery {
 		return "recovery"

@@ -49,6 +49,7 @@ type options struct {
 	credit bool
 }
 
+// run runs the synthetic exchange until it has sent everything or ctx ends.
 func run(ctx context.Context, c replay.Config, logFile string) (err error) {
 	if logFile != "" {
 		f, err := os.Create(logFile)
@@ -82,6 +83,7 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
+// parse reads the command line.
 func parse(args []string) (c replay.Config, o options, err error) {
 	f := flag.NewFlagSet("mdreplay", flag.ContinueOnError)
 	var maps, both list

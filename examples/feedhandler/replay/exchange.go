@@ -138,6 +138,7 @@ func (x *Exchange) Run(ctx context.Context) (ExchangeReport, error) {
 	return x.report, nil
 }
 
+// open invents the symbols and the true books, with which the handler's books are compared in the end.
 func (x *Exchange) open() {
 	x.rnd = rand.New(rand.NewPCG(x.Impair.Seed, 77))
 	x.truth = map[string]*[2]map[int64]uint32{}

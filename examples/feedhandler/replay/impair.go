@@ -126,6 +126,7 @@ func (s *spoiler) take(at time.Duration, b []byte, emit func(out)) {
 	s.one(at, b, emit)
 }
 
+// one applies the impairments to one packet and calls emit for what is left of it.
 func (s *spoiler) one(at time.Duration, b []byte, emit func(out)) {
 	s.i++
 	i := s.i

@@ -65,6 +65,7 @@ func (d *dialect) begin(b []byte, seq uint64) []byte {
 	return iextp.AppendHeader(b, s)
 }
 
+// finish completes the header of a packet with its number of messages.
 func (d *dialect) finish(b []byte, count int) []byte {
 	if d.proto == handler.MoldUDP64 {
 		moldudp64.SetCount(b, count)
@@ -117,6 +118,8 @@ type recutter struct {
 	pair  int
 }
 
+// take collects a packet's messages, so that they leave in packets that are cut differently. One that does not continue the sequence makes it
+// emit what was collected.
 func (r *recutter) take(b []byte, emit func([]byte)) {
 	d := *r.d
 	p, ok := d.parse(b)
@@ -143,6 +146,7 @@ func (r *recutter) continues(d *dialect, seq uint64) bool {
 		d.iex.SendTime-r.d.iex.SendTime <= together
 }
 
+// flush emits the messages that are left as a last packet.
 func (r *recutter) flush(emit func([]byte)) {
 	rest, seq := r.buf, r.first
 	for r.count > 0 {

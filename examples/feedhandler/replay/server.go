@@ -86,6 +86,7 @@ func (s *Server) Close() error {
 	return err
 }
 
+// run answers recovery requests, only so many in a second, until the server is closed.
 func (s *Server) run() {
 	defer close(s.done)
 	b := make([]byte, requestBytes)

@@ -45,6 +45,7 @@ type binaryFile struct {
 	at      int
 }
 
+// openBinary reads a BinaryFILE and makes MoldUDP64 packets of its messages.
 func openBinary(path string) (*binaryFile, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -103,6 +103,7 @@ func (f *Files) Finish(s *handler.Summary, channels []*handler.Channel) error {
 	return errors.Join(failed...)
 }
 
+// toFile writes a file by a function, and closes it.
 func toFile(name string, write func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {

@@ -100,6 +100,7 @@ func quoted(b, word []byte) (out []byte, n int) {
 	return word, 0
 }
 
+// unescape returns the character that a letter after a backslash stands for.
 func unescape(c byte) byte {
 	switch c {
 	case 'n':
@@ -116,6 +117,7 @@ func unescape(c byte) byte {
 	return c
 }
 
+// hex returns the value of a hexadecimal digit.
 func hex(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':

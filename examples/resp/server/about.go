@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/resp/store"
 )
 
+// command is the command COMMAND.
 func (c *Session) command(args [][]byte) {
 	if len(args) == 1 {
 		c.out.Array(len(names))
@@ -97,6 +98,7 @@ func (s *Server) settings() [][2]string {
 	}
 }
 
+// config is the command CONFIG.
 func (c *Session) config(args [][]byte) {
 	switch what := upper(args[1]); {
 	case what == "GET" && len(args) > 2:
@@ -127,6 +129,7 @@ func (c *Session) config(args [][]byte) {
 	}
 }
 
+// info is the command INFO.
 func (c *Session) info(args [][]byte) {
 	s := c.server
 	up := int(time.Since(s.started).Seconds())
@@ -164,6 +167,7 @@ func (c *Session) info(args [][]byte) {
 	c.out.Verbatim(text)
 }
 
+// time is the command TIME.
 func (c *Session) time([][]byte) {
 	now := time.Now()
 	c.out.Array(2)

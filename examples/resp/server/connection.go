@@ -8,6 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/resp/resp"
 )
 
+// ping is the command PING.
 func (c *Session) ping(args [][]byte) {
 	switch len(args) {
 	case 1:
@@ -25,6 +26,7 @@ func (c *Session) wrongNumber(name string) {
 
 func (c *Session) echo(args [][]byte) { c.out.Bulk(args[1]) }
 
+// selectDB is the command SELECT.
 func (c *Session) selectDB(args [][]byte) {
 	i, ok := resp.ParseInt(args[1])
 	switch {
@@ -68,6 +70,7 @@ func (c *Session) auth(args [][]byte) {
 	}
 }
 
+// hello is the command HELLO.
 func (c *Session) hello(args [][]byte) {
 	version, name, named := c.out.Version, "", false
 	if len(args) > 1 {
@@ -129,6 +132,7 @@ func validName(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < '!' || r > '~' }) < 0
 }
 
+// client is the command CLIENT.
 func (c *Session) client(args [][]byte) {
 	switch what := upper(args[1]); {
 	case what == "ID" && len(args) == 2:

@@ -62,6 +62,7 @@ func (c *Session) pexpire(args [][]byte)   { c.expireBy(args, "PX", "pexpire") }
 func (c *Session) expireat(args [][]byte)  { c.expireBy(args, "EXAT", "expireat") }
 func (c *Session) pexpireat(args [][]byte) { c.expireBy(args, "PXAT", "pexpireat") }
 
+// expireBy is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT: the key ends after a time in the given unit, or at one.
 func (c *Session) expireBy(args [][]byte, unit, name string) {
 	when, ok := c.parseExpireOptions(args[3:])
 	if !ok {
@@ -94,6 +95,7 @@ func (c *Session) expireBy(args [][]byte, unit, name string) {
 // expireOptions say when EXPIRE may change the time of a key: it has none, it has one, the new one is later, earlier.
 type expireOptions struct{ nx, xx, gt, lt bool }
 
+// allows reports whether the options NX, XX, GT and LT allow that an expiry changes from old to at.
 func (o expireOptions) allows(old, at int64) bool {
 	switch {
 	case o.nx && old != 0, o.xx && old == 0:
@@ -150,6 +152,7 @@ func (c *Session) tell(key []byte, left bool, unit int64) {
 	}
 }
 
+// remaining returns, in milliseconds, how long the key lives on (left), or when it expires.
 func (c *Session) remaining(e *store.Entry, left bool) int64 {
 	if !left {
 		return e.Expires()

@@ -7,6 +7,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/resp/store"
 )
 
+// del is the command DEL.
 func (c *Session) del(args [][]byte) {
 	var n int64
 	for _, key := range args[1:] {
@@ -17,6 +18,7 @@ func (c *Session) del(args [][]byte) {
 	c.out.Int(n)
 }
 
+// exists is the command EXISTS.
 func (c *Session) exists(args [][]byte) {
 	var n int64
 	for _, key := range args[1:] {
@@ -27,6 +29,7 @@ func (c *Session) exists(args [][]byte) {
 	c.out.Int(n)
 }
 
+// typeOf is the command TYPE.
 func (c *Session) typeOf(args [][]byte) {
 	if c.keys().Get(args[1]) == nil {
 		c.out.Simple("none")
@@ -35,6 +38,7 @@ func (c *Session) typeOf(args [][]byte) {
 	}
 }
 
+// keysLike is the command KEYS.
 func (c *Session) keysLike(args [][]byte) {
 	db, pattern := c.keys(), string(args[1])
 	var found []*store.Entry
@@ -49,6 +53,7 @@ func (c *Session) keysLike(args [][]byte) {
 // usualScan is how many keys SCAN looks at if the client names no COUNT.
 const usualScan = 10
 
+// scan is the command SCAN.
 func (c *Session) scan(args [][]byte) {
 	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
 	if err != nil {
@@ -93,6 +98,7 @@ func (c *Session) scan(args [][]byte) {
 	c.names(found)
 }
 
+// randomkey is the command RANDOMKEY.
 func (c *Session) randomkey([][]byte) {
 	if e := c.keys().Random(); e != nil {
 		c.out.BulkString(e.Key())
@@ -101,6 +107,7 @@ func (c *Session) randomkey([][]byte) {
 	}
 }
 
+// rename is the command RENAME.
 func (c *Session) rename(args [][]byte) {
 	e := c.keys().Get(args[1])
 	if e == nil {
@@ -111,6 +118,7 @@ func (c *Session) rename(args [][]byte) {
 	c.out.Simple("OK")
 }
 
+// renamenx is the command RENAMENX.
 func (c *Session) renamenx(args [][]byte) {
 	e := c.keys().Get(args[1])
 	switch {
@@ -126,6 +134,7 @@ func (c *Session) renamenx(args [][]byte) {
 
 func (c *Session) dbsize([][]byte) { c.out.Int(int64(c.keys().Len())) }
 
+// flushdb is the command FLUSHDB.
 func (c *Session) flushdb(args [][]byte) {
 	if c.flushes(args) {
 		c.keys().Clear()
@@ -133,6 +142,7 @@ func (c *Session) flushdb(args [][]byte) {
 	}
 }
 
+// flushall is the command FLUSHALL.
 func (c *Session) flushall(args [][]byte) {
 	if c.flushes(args) {
 		for _, db := range c.server.dbs {

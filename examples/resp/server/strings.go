@@ -45,6 +45,7 @@ type setOptions struct {
 	expires           expiry
 }
 
+// set is the command SET.
 func (c *Session) set(args [][]byte) {
 	if len(args) == 3 {
 		c.store(args[1], args[2])
@@ -83,6 +84,7 @@ func (c *Session) set(args [][]byte) {
 	}
 }
 
+// parseSet reads the options of SET.
 func parseSet(words [][]byte) (o setOptions, ok bool) {
 	for i := 0; i < len(words); i++ {
 		switch word := upper(words[i]); {
@@ -104,6 +106,7 @@ func parseSet(words [][]byte) (o setOptions, ok bool) {
 	return o, true
 }
 
+// setnx is the command SETNX.
 func (c *Session) setnx(args [][]byte) {
 	free := c.keys().Get(args[1]) == nil
 	if free {
@@ -115,6 +118,7 @@ func (c *Session) setnx(args [][]byte) {
 func (c *Session) setex(args [][]byte)  { c.setFor(args, "EX", "setex") }
 func (c *Session) psetex(args [][]byte) { c.setFor(args, "PX", "psetex") }
 
+// setFor is the commands SETEX and PSETEX.
 func (c *Session) setFor(args [][]byte, unit, name string) {
 	if at, ok := c.deadline(expiry{unit, args[2]}, name); ok {
 		c.keys().Expire(c.store(args[1], args[3]), at)
@@ -132,6 +136,7 @@ func (c *Session) getdel(args [][]byte) {
 	c.keys().Delete(args[1])
 }
 
+// getex is the command GETEX.
 func (c *Session) getex(args [][]byte) {
 	var x expiry
 	persist := false
@@ -164,6 +169,7 @@ func (c *Session) getex(args [][]byte) {
 	}
 }
 
+// mget is the command MGET.
 func (c *Session) mget(args [][]byte) {
 	c.out.Array(len(args) - 1)
 	for i, key := range args[1:] {
@@ -175,6 +181,7 @@ func (c *Session) mget(args [][]byte) {
 	}
 }
 
+// mset is the command MSET.
 func (c *Session) mset(args [][]byte) {
 	if c.pairs(args) {
 		for i := 1; i < len(args); i += 2 {
@@ -184,6 +191,7 @@ func (c *Session) mset(args [][]byte) {
 	}
 }
 
+// msetnx is the command MSETNX.
 func (c *Session) msetnx(args [][]byte) {
 	if !c.pairs(args) {
 		return
@@ -208,6 +216,7 @@ func (c *Session) pairs(args [][]byte) bool {
 	return len(args)%2 == 1
 }
 
+// strlen is the command STRLEN.
 func (c *Session) strlen(args [][]byte) {
 	if e := c.keys().Look(args[1]); e != nil {
 		c.out.Int(int64(len(e.Value)))
@@ -216,6 +225,7 @@ func (c *Session) strlen(args [][]byte) {
 	}
 }
 
+// append is the command APPEND.
 func (c *Session) append(args [][]byte) {
 	e := c.keys().Get(args[1])
 	if e != nil && len(e.Value)+len(args[2]) > c.server.config.Limits.Bulk {
@@ -227,6 +237,7 @@ func (c *Session) append(args [][]byte) {
 	c.out.Int(int64(len(e.Value)))
 }
 
+// getrange is the command GETRANGE.
 func (c *Session) getrange(args [][]byte) {
 	from, ok1 := resp.ParseInt(args[2])
 	to, ok2 := resp.ParseInt(args[3])
@@ -259,6 +270,7 @@ func fromEnd(i, n int64) int64 {
 	return i
 }
 
+// setrange is the command SETRANGE.
 func (c *Session) setrange(args [][]byte) {
 	at, ok := resp.ParseInt(args[2])
 	switch {
@@ -294,6 +306,7 @@ func (c *Session) setrange(args [][]byte) {
 func (c *Session) incr(args [][]byte) { c.add(args[1], 1) }
 func (c *Session) decr(args [][]byte) { c.add(args[1], -1) }
 
+// incrby is the command INCRBY.
 func (c *Session) incrby(args [][]byte) {
 	if by, ok := resp.ParseInt(args[2]); ok {
 		c.add(args[1], by)
@@ -302,6 +315,7 @@ func (c *Session) incrby(args [][]byte) {
 	}
 }
 
+// decrby is the command DECRBY.
 func (c *Session) decrby(args [][]byte) {
 	by, ok := resp.ParseInt(args[2])
 	switch {
@@ -314,6 +328,7 @@ func (c *Session) decrby(args [][]byte) {
 	}
 }
 
+// add adds a number to the integer at a key, for INCR, DECR and their like.
 func (c *Session) add(key []byte, by int64) {
 	var v int64
 	e := c.keys().Get(key)
@@ -370,6 +385,7 @@ func (c *Session) incrbyfloat(args [][]byte) {
 // longestFloat is of the text of a number; longer ones are no numbers.
 const longestFloat = 256
 
+// parseFloat reads a number as INCRBYFLOAT accepts it.
 func parseFloat(b []byte) (*big.Float, bool) {
 	// The range is looked at first: big.Float would gladly work out ten to the power of a billion. NaN is refused, too.
 	if v, err := strconv.ParseFloat(string(b), 64); len(b) > longestFloat || err != nil && !math.IsInf(v, 0) || math.IsNaN(v) {
