@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/ringtest/null"
 )
 
@@ -40,8 +41,24 @@ func BenchmarkBare(b *testing.B) {
 // BenchmarkIdlePoll is a Poll that finds nothing, without the driver's part.
 func BenchmarkIdlePoll(b *testing.B) { pollLayer(b, 0, 1) }
 
-func pollLayer(b *testing.B, batch, step int) {
-	layer, err := null.NewLayer(batch)
+// BenchmarkPublished is BenchmarkPoll and BenchmarkIdlePoll with counters in a statistics file, its sampler, and gaps looked for.
+func BenchmarkPublished(b *testing.B) {
+	for _, batch := range []int{0, 1, 16, 64} {
+		b.Run(fmt.Sprintf("batch-%d", batch), func(b *testing.B) {
+			p, err := null.NewPublished(b.TempDir() + "/stats")
+			if err != nil {
+				b.Fatal(err)
+			}
+			pollLayer(b, batch, max(batch, 1), func(c *ring.SetConfig) { p.Configure(c, &c.Pool.Pool) })
+			if err := p.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+func pollLayer(b *testing.B, batch, step int, change ...func(*ring.SetConfig)) {
+	layer, err := null.NewLayer(batch, change...)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,6 +11,8 @@ type Monitor interface {
 	// OpenSocket gives zero memory for a socket that has got its ring; nil: there is no room.
 	OpenSocket(s *Socket) *SocketPage
 	CloseSocket(s *Socket)
+	// SkipSocket counts a socket that gets no page because its ring has too many sockets.
+	SkipSocket()
 	// DescribeSocket is called when a socket's addresses, state, path or memberships have changed. It has a page.
 	DescribeSocket(s *Socket)
 	// Refresh is called inside the Poll that follows RequestRefresh, or before the owner sleeps. It must be short, and not allocate as a rule.
@@ -124,9 +126,13 @@ func (r *Ring) closePages() {
 // openPage publishes a socket that has got its slot, if there is room.
 func (r *Ring) openPage(s *Socket) {
 	m := r.monitor()
+	if m == nil {
+		return
+	}
 	slot := int(s.handle.Slot)
-	if m == nil || slot >= maxMonitored {
-		return // unpublished, as one that finds no room: Monitor counts sockets by the ring's slots
+	if slot >= maxMonitored {
+		m.SkipSocket()
+		return
 	}
 	page := m.OpenSocket(s)
 	if page == nil {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,9 @@ import (
 const (
 	filePrefix = "sxstat."
 	keepDead   = 8 // files of processes that have ended
+
+	draftSuffix = ".new" // of a file that is being made
+	draftAge    = time.Minute
 )
 
 // DefaultDirectory is where the files of this user's processes are: /run/socketxtreme for root, else in $XDG_RUNTIME_DIR, or in /tmp, with the
@@ -160,6 +164,7 @@ func lock(f *os.File) error {
 // Clean removes the files of processes that have ended, and what belongs to them, all but the newest eight. What it cannot remove is an error.
 func Clean(directory string) error {
 	list, err := List(directory)
+	err = errors.Join(err, cleanDrafts(directory))
 	dead := 0
 	for _, e := range list {
 		if e.Live {
@@ -167,6 +172,21 @@ func Clean(directory string) error {
 		}
 		if dead++; dead > keepDead {
 			err = errors.Join(err, remove(e.Path), remove(e.Path+controlSuffix))
+		}
+	}
+	return err
+}
+
+// cleanDrafts removes files that a process was killed over while it made them.
+func cleanDrafts(directory string) error {
+	drafts, err := filepath.Glob(filepath.Join(directory, filePrefix+"*"+draftSuffix))
+	for _, path := range drafts {
+		info, e := os.Lstat(path)
+		if e != nil || time.Since(info.ModTime()) < draftAge {
+			continue // gone, or being made
+		}
+		if live, e := isLive(path); e == nil && !live {
+			err = errors.Join(err, remove(path))
 		}
 	}
 	return err

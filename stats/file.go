@@ -79,7 +79,7 @@ func create(c Config) (*File, error) {
 		f.desc.Control = filepath.Base(f.path) + controlSuffix
 	}
 	// Under another name until it is complete and locked: a reader finds no half of a file, and no live one that looks dead.
-	draft := f.path + ".new"
+	draft := f.path + draftSuffix
 	f.file, err = os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
@@ -202,8 +202,13 @@ func (f *File) Open(name string, parent *Block, id uint64) *Block {
 		s.used = max(s.used, i)
 		return b
 	}
-	atomic.AddUint64(&f.head[headUnpublished+s.number], 1)
+	f.CountUnpublished(name)
 	return nil
+}
+
+// CountUnpublished counts something that gets no block of a section. Any goroutine.
+func (f *File) CountUnpublished(section string) {
+	atomic.AddUint64(&f.head[headUnpublished+f.sections[section].number], 1)
 }
 
 // Counters are the block's words, to be stored to by one goroutine.

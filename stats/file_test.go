@@ -162,6 +162,21 @@ func TestEightDeadFilesStay(t *testing.T) {
 	}
 }
 
+// A file that a process was killed over while it made it goes, when it is old enough to be none that is being made.
+func TestDraftsOfKilledProcessesGo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "stats")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	old, fresh := filepath.Join(dir, "sxstat.7.1.new"), filepath.Join(dir, "sxstat.7.2.new")
+	for _, path := range []string{old, fresh} {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+	}
+	past := time.Now().Add(-2 * draftAge)
+	require.NoError(t, os.Chtimes(old, past, past))
+	require.NoError(t, Clean(dir))
+	require.NoFileExists(t, old)
+	require.FileExists(t, fresh)
+}
+
 func TestModesOfFileAndDirectory(t *testing.T) {
 	mode := func(path string) os.FileMode {
 		info, err := os.Stat(path)

@@ -127,6 +127,9 @@ func (m *monitor) CloseSocket(s *ring.Socket) {
 	b.Close()
 }
 
+// SkipSocket is ring.Monitor's.
+func (m *monitor) SkipSocket() { m.of.file.CountUnpublished(stats.Sockets) }
+
 // DescribeSocket is ring.Monitor's.
 func (m *monitor) DescribeSocket(s *ring.Socket) {
 	b := m.sockets[s]

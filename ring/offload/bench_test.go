@@ -10,6 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/ringtest/null"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
@@ -25,7 +26,7 @@ type ends struct {
 	kept   [2][]ring.Completion // seen by next and not asked for yet
 }
 
-func newEnds(t testing.TB, c memory.Config) *ends {
+func newEnds(t testing.TB, c memory.Config, change ...func(*ring.SetConfig)) *ends {
 	e := &ends{t: t, dst: make([]ring.Completion, 64)}
 	for i := range 2 {
 		e.pools[i] = newPool(t, layout)
@@ -39,6 +40,9 @@ func newEnds(t testing.TB, c memory.Config) *ends {
 	for i, l := range []*memory.End{a, b} {
 		sc := ring.SetConfig{Transport: kernel.New(), Pool: e.pools[i]}
 		e.spaces[i] = side(t, i, l, c.MTU, &sc)
+		for _, f := range change {
+			f(&sc)
+		}
 		e.sets[i], err = ring.NewSet(sc)
 		require.NoError(t, err)
 		_, err = e.sets[i].NewRing()
@@ -88,8 +92,18 @@ func (e *ends) echo(i int) (n int) {
 
 // BenchmarkEcho is a datagram to and fro between two rings of one goroutine, a window of 32: per operation two sends and two
 // receives with everything between application and link, and the copies of the memory link.
-func BenchmarkEcho(b *testing.B) {
-	e := newEnds(b, memory.Config{})
+func BenchmarkEcho(b *testing.B) { benchmarkEcho(b) }
+
+// BenchmarkEchoPublished is the same with counters in a statistics file.
+func BenchmarkEchoPublished(b *testing.B) {
+	p, err := null.NewPublished(b.TempDir() + "/stats")
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, p.Close()) })
+	benchmarkEcho(b, func(c *ring.SetConfig) { p.Configure(c, &c.Pool.Pool) })
+}
+
+func benchmarkEcho(b *testing.B, change ...func(*ring.SetConfig)) {
+	e := newEnds(b, memory.Config{}, change...)
 	s, _ := e.connect(ring.Config{LargestDatagram: 2048})
 	msg := make([]byte, 64)
 	for range 32 {

@@ -40,7 +40,7 @@ type Layer struct {
 }
 
 // NewLayer makes a ring that delivers batch completions to each Poll, 0 to MostBatch; with 0 a Poll finds nothing.
-func NewLayer(batch int) (*Layer, error) {
+func NewLayer(batch int, change ...func(*ring.SetConfig)) (*Layer, error) {
 	if err := checkBatch("layer", batch, 0); err != nil {
 		return nil, err
 	}
@@ -50,13 +50,13 @@ func NewLayer(batch int) (*Layer, error) {
 		return nil, err
 	}
 	layer := &Layer{region: region, done: make([]ring.Completion, max(batch, 1))}
-	if err := layer.open(l, batch); err != nil {
+	if err := layer.open(l, batch, change); err != nil {
 		return nil, errors.Join(err, layer.Close())
 	}
 	return layer, nil
 }
 
-func (l *Layer) open(c buffers.Layout, batch int) error {
+func (l *Layer) open(c buffers.Layout, batch int, change []func(*ring.SetConfig)) error {
 	pool, err := buffers.New(l.region.Bytes(), c)
 	if err != nil {
 		return err
@@ -66,7 +66,11 @@ func (l *Layer) open(c buffers.Layout, batch int) error {
 		d.Batch = batch
 		return d, nil
 	}
-	if l.set, err = ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: pool, Driver: driver, Kind: "null"}); err != nil {
+	sc := ring.SetConfig{Transport: kernel.New(), Pool: pool, Driver: driver, Kind: "null"}
+	for _, f := range change {
+		f(&sc)
+	}
+	if l.set, err = ring.NewSet(sc); err != nil {
 		return err
 	}
 	// The socket is a real one, because a ring has no others; nothing is ever read from it.
