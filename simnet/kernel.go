@@ -96,7 +96,7 @@ type Kernel struct {
 
 	neighbours map[host.Target]*neighbour
 	stats      KernelStats
-	judge      kernelWatcher
+	watcher    kernelWatcher
 }
 
 // KernelStats are totals of a kernel's stack. Each lost frame or datagram is in one of them.

@@ -17,22 +17,22 @@ import (
 // KernelNIC is an interface of a machine with a kernel. Its frames go through the steering program, if there is one, then to a ring's queue
 // or to the kernel's stack.
 type KernelNIC struct {
-	kernel  *Kernel
-	index   int
-	name    string
-	mac     [6]byte
-	mtu     int
-	addrs   []netip.Prefix
-	present bool
-	up      bool
-	carrier bool
-	out     *Line
-	queues  []*kqueue // that rings have opened, nil where none has
-	device  *kdevice  // the steering program of the rings
-	foreign int       // another program is on the interface; 0: none
-	serial  int       // of programs
-	in      uint64    // frames that came from the line
-	gone    uint64    // frames that were sent without a cable
+	kernel       *Kernel
+	index        int
+	name         string
+	mac          [6]byte
+	mtu          int
+	addrs        []netip.Prefix
+	present      bool
+	up           bool
+	carrier      bool
+	out          *Line
+	queues       []*kqueue // that rings have opened, nil where none has
+	device       *kdevice  // the steering program of the rings
+	otherProgram int       // another program is on the interface; 0: none
+	serial       int       // of programs
+	in           uint64    // frames that came from the line
+	sentUncabled uint64    // frames that were sent without a cable
 }
 
 // Name is the interface's name, "eth0" for the first of a machine.
@@ -106,10 +106,10 @@ func (n *KernelNIC) SetMTU(mtu int) {
 
 // SetProgram puts another program on the interface in the place of the rings' own, or takes it off.
 func (n *KernelNIC) SetProgram(on bool) {
-	if n.foreign = 0; on {
+	if n.otherProgram = 0; on {
 		n.removeProgram()
 		n.serial++
-		n.foreign = n.serial
+		n.otherProgram = n.serial
 	}
 	n.kernel.onTablesChanged()
 }
@@ -123,7 +123,7 @@ func (n *KernelNIC) removeProgram() {
 	}
 }
 
-func (n *KernelNIC) foreignProgram() int { return n.foreign }
+func (n *KernelNIC) foreignProgram() int { return n.otherProgram }
 
 // arrive handles a frame that arrives from the line: the rings' program redirects it to a queue, or the kernel's stack receives it.
 func (n *KernelNIC) arrive(f *frame) {
@@ -139,8 +139,8 @@ func (n *KernelNIC) arrive(f *frame) {
 			to = atQueueFull
 		}
 	}
-	if k.judge != nil {
-		k.judge.arrived(n, f, to)
+	if k.watcher != nil {
+		k.watcher.arrived(n, f, to)
 	}
 	if to == atStack {
 		k.input(n, f.b)
@@ -178,11 +178,11 @@ func (n *KernelNIC) steer(b []byte) *kqueue {
 // transmit sends a frame on the line, which owns the reference from now on.
 func (n *KernelNIC) transmit(b []byte, byRing bool) {
 	k, w := n.kernel, n.kernel.world
-	if k.judge != nil {
-		k.judge.left(n, b, byRing)
+	if k.watcher != nil {
+		k.watcher.left(n, b, byRing)
 	}
 	if n.out == nil {
-		n.gone++
+		n.sentUncabled++
 		return
 	}
 	f := w.newFrame(len(b))
@@ -215,7 +215,7 @@ func (k *Kernel) openDevice(name string, _ nic.Patience) (nic.Device, error) {
 		if n.name != name || !n.present {
 			continue
 		}
-		if n.foreign != 0 || n.device != nil {
+		if n.otherProgram != 0 || n.device != nil {
 			return nil, &link.Refusal{Reason: link.Reason{Code: "xdp.busy", Text: "another program is on " + name}, Err: unix.EBUSY}
 		}
 		n.device = &kdevice{nic: n, index: n.index, claims: map[link.Flow]*kclaim{}, addrs: map[netip.Addr]int{}}

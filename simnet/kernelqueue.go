@@ -107,7 +107,7 @@ func (q *kqueue) Stop() {
 	q.stopped = true
 	q.unread += uint64(len(q.rx))
 	for _, f := range q.rx {
-		if j := q.device.nic.kernel.judge; j != nil && f.Packet.Len() > 42 {
+		if j := q.device.nic.kernel.watcher; j != nil && f.Packet.Len() > 42 {
 			j.lost(f.Packet.Bytes()[42:])
 		}
 		_ = f.Packet.Release() // nobody else has it

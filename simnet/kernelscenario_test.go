@@ -67,7 +67,7 @@ func (s *kscenario) build(seed uint64, p kplant) (err error) {
 		return err
 	}
 	s.kjudge = newKJudge(w, s.k)
-	s.k.judge = s.kjudge
+	s.k.watcher = s.kjudge
 	for i := range rings {
 		hc := HostConfig{Latency: time.Duration(r.IntN(200)) * time.Microsecond}
 		if p.host != nil {

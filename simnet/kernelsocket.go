@@ -257,8 +257,8 @@ func (s *ksocket) push(d kdatagram) {
 	case s.bytes+size > 2*s.room:
 		s.drops++
 		k.stats.RcvbufFull++
-		if k.judge != nil {
-			k.judge.lost(d.payload)
+		if k.watcher != nil {
+			k.watcher.lost(d.payload)
 		}
 		return
 	}

@@ -26,14 +26,14 @@ type NIC struct {
 	starved bool   // Receive found no buffer
 	freed   uint64 // of the pool then
 
-	tx      []link.Out // taken by Send, not yet flushed
-	done    []link.Out // on the line, not yet taken back
-	stats   link.Stats
-	in      uint64 // frames that came from the line
-	gone    uint64 // sent without a cable
-	waited  uint64 // times that Receive found no buffer
-	eventfd sys.EventFD
-	closed  bool
+	tx           []link.Out // taken by Send, not yet flushed
+	done         []link.Out // on the line, not yet taken back
+	stats        link.Stats
+	in           uint64 // frames that came from the line
+	sentUncabled uint64 // sent without a cable
+	waited       uint64 // times that Receive found no buffer
+	eventfd      sys.EventFD
+	closed       bool
 }
 
 type arrived struct {
@@ -190,7 +190,7 @@ func (n *NIC) Flush() error {
 			w.watch.sent(n, f)
 		}
 		if n.out == nil {
-			n.gone++
+			n.sentUncabled++
 			n.stats.TxLost++
 			w.releaseFrame(f)
 			continue
@@ -263,7 +263,7 @@ func (n *NIC) Counters(dst []link.Counter) []link.Counter {
 	return append(dst,
 		link.Counter{Name: "simnet.rx_ring_full", Value: n.stats.RxLost},
 		link.Counter{Name: "simnet.rx_no_buffer", Value: n.waited},
-		link.Counter{Name: "simnet.tx_no_cable", Value: n.gone})
+		link.Counter{Name: "simnet.tx_no_cable", Value: n.sentUncabled})
 }
 
 // Close ends the link.

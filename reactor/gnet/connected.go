@@ -17,14 +17,14 @@ var _ ConnX = connected{}
 
 // link is what only connected sockets have.
 type link struct {
-	own       *datagram // nil for a server's
-	suspended bool
-	why       error               // of a doomed connection
-	withheld  []xtreme.Completion // datagrams that the ring delivered after reading was suspended
-	failed    atomic.Pointer[error]
-	idle      atomic.Int64 // a time.Duration; 0: no limit
-	used      atomic.Int64 // when it was last received or sent, since began
-	idleTimer reactor.Timer
+	connectedPeer *datagram // the Conn of the one peer; nil for a server
+	suspended     bool
+	why           error               // of a doomed connection
+	withheld      []xtreme.Completion // datagrams that the ring delivered after reading was suspended
+	failed        atomic.Pointer[error]
+	idle          atomic.Int64 // a time.Duration; 0: no limit
+	used          atomic.Int64 // when it was last received or sent, since began
+	idleTimer     reactor.Timer
 }
 
 // began is what idle times are measured from: differences of the monotonic clock fit an atomic.
@@ -87,7 +87,7 @@ func (c connected) CloseWhenSent() error {
 // the last the ring reads again.
 func (us *udpSocket) deliverWithheld() {
 	switch {
-	case us.suspended || us.own.state != stateOpen:
+	case us.suspended || us.connectedPeer.state != stateOpen:
 		return
 	case len(us.withheld) == 0:
 		_ = us.socket.Resume() // open, so there is nothing it could answer
@@ -99,7 +99,7 @@ func (us *udpSocket) deliverWithheld() {
 	defer func() { // whether or not the handler panics; after the loop's end nothing is left to do it
 		_ = us.el.tasks.push(task{kind: taskRun, run: us.deliverWithheld})
 	}()
-	us.deliver(us.own, &done)
+	us.deliver(us.connectedPeer, &done)
 }
 
 // dropWithheld releases the datagrams that were received while reading was suspended, when the socket is closed.
@@ -147,13 +147,13 @@ func (us *udpSocket) idleOver() {
 	us.el.depth, us.el.current = 0, nil // as a panic may have left them
 	us.idleTimer = 0
 	d := time.Duration(us.idle.Load())
-	if us.own.state != stateOpen || d == 0 {
+	if us.connectedPeer.state != stateOpen || d == 0 {
 		return
 	}
 	if left := d - (time.Since(began) - time.Duration(us.used.Load())); left > 0 {
 		us.watchIdle(left)
 		return
 	}
-	_ = us.close(us.own, os.ErrDeadlineExceeded)
+	_ = us.close(us.connectedPeer, os.ErrDeadlineExceeded)
 	us.el.after()
 }

@@ -51,8 +51,8 @@ func (el *eventloop) closeRemaining(why error) {
 			switch {
 			case s.c != nil:
 				_ = el.close(s.c, why)
-			case s.d != nil && s.d.own != nil:
-				_ = s.d.close(s.d.own, why)
+			case s.d != nil && s.d.connectedPeer != nil:
+				_ = s.d.close(s.d.connectedPeer, why)
 			}
 		})
 	}

@@ -233,9 +233,9 @@ func (s streamOrDatagram) closeDoomed() {
 		c.state = stateOpen
 		_ = c.el.close(c, c.why)
 	}
-	if us := s.d; us != nil && us.own != nil && us.own.state == stateDoomed {
-		us.own.state = stateOpen
-		_ = us.close(us.own, us.why)
+	if us := s.d; us != nil && us.connectedPeer != nil && us.connectedPeer.state == stateDoomed {
+		us.connectedPeer.state = stateOpen
+		_ = us.close(us.connectedPeer, us.why)
 	}
 }
 
@@ -362,8 +362,8 @@ func (el *eventloop) closeAll() {
 		if c := el.conns[i].c; c != nil {
 			_ = el.close(c, nil)
 		}
-		if d := el.conns[i].d; d != nil && d.own != nil {
-			_ = d.close(d.own, nil)
+		if d := el.conns[i].d; d != nil && d.connectedPeer != nil {
+			_ = d.close(d.connectedPeer, nil)
 		}
 	}
 	el.exiting = false

@@ -237,10 +237,10 @@ func (el *eventloop) adoptStream(c *conn, fd int) error {
 // adoptDatagram makes a connected UDP socket from a descriptor and calls OnOpen. If OnOpen panics, the socket is closed. Loop only.
 func (el *eventloop) adoptDatagram(fd int, local, remote net.Addr, ctx any) (Conn, error) {
 	us := &udpSocket{el: el, local: local, fd: fd}
-	us.own = &datagram{us: us, remote: remote}
-	us.own.self = connected{us.own}
-	us.own.SetContext(ctx)
-	us.own.SetSafeContext(ctx)
+	us.connectedPeer = &datagram{us: us, remote: remote}
+	us.connectedPeer.self = connected{us.connectedPeer}
+	us.connectedPeer.SetContext(ctx)
+	us.connectedPeer.SetSafeContext(ctx)
 	us.slot = el.admit(streamOrDatagram{d: us})
 	s, err := el.poller.Adopt(fd, xtreme.AdoptConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr(uint64(us.slot))},
 		LargestDatagram: el.eng.opts.largestDatagram()})
@@ -253,10 +253,10 @@ func (el *eventloop) adoptDatagram(fd int, local, remote net.Addr, ctx any) (Con
 	defer func() {
 		if !opened {
 			el.depth = 0 // as the panic left it, OnClose would wait for a handler to return
-			_ = us.close(us.own, ErrHandlerPanic)
+			_ = us.close(us.connectedPeer, ErrHandlerPanic)
 		}
 	}()
 	us.open()
 	opened = true
-	return us.own.self, nil
+	return us.connectedPeer.self, nil
 }

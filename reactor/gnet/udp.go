@@ -101,7 +101,7 @@ func hashOf(a netip.AddrPort) uint64 {
 // packet handles a received datagram: it delivers it to the handler, or keeps it while reading is suspended.
 func (us *udpSocket) packet(done *xtreme.Completion) {
 	el := us.el
-	d := us.own
+	d := us.connectedPeer
 	if el.stopping {
 		drop(done) // the handler returned Shutdown, or the engine was stopped
 		return
@@ -132,7 +132,7 @@ func (us *udpSocket) deliver(d *datagram, done *xtreme.Completion) {
 	d.pkt, d.done = done.Packet, done
 	done.Packet = buffers.Packet{}
 	d.data = d.pkt.Bytes()
-	if action := us.traffic(d); action == Shutdown || us.own != nil {
+	if action := us.traffic(d); action == Shutdown || us.connectedPeer != nil {
 		_ = el.doDatagramAction(d, action) // a server's socket is not its peers' to close
 	}
 	if len(el.later)+len(el.dirty) > 0 || el.exiting {
@@ -154,7 +154,7 @@ func (d *datagram) releasePacket() {
 	d.us.el.depth = 0
 	release(d.pkt)
 	d.pkt, d.data, d.done = buffers.Packet{}, nil, nil
-	if d.us.own == nil {
+	if d.us.connectedPeer == nil {
 		d.ctx = nil
 		if d.safe.Load() != nil {
 			d.safe.Store(nil)
@@ -171,17 +171,17 @@ func (us *udpSocket) event(done *xtreme.Completion) {
 	case done.Events.Has(xtreme.EventPacket):
 		us.packet(done)
 	case done.Events.Has(xtreme.EventClosed):
-		if us.own != nil && us.own.state == stateOpen {
-			_ = us.close(us.own, ErrHandlerPanic)
+		if us.connectedPeer != nil && us.connectedPeer.state == stateOpen {
+			_ = us.close(us.connectedPeer, ErrHandlerPanic)
 		}
 		us.el.after() // OnClose, should it still wait: then the slot may be another's
 		us.el.vacate(us.slot)
 	case done.Err == nil:
-	case us.own == nil:
+	case us.connectedPeer == nil:
 		us.el.eng.log.Debugf("UDP %v: %v", us.local, done.Err)
-	case us.own.state != stateOpen:
+	case us.connectedPeer.state != stateOpen:
 	case us.el.exact:
-		_ = us.close(us.own, io.EOF) // gnet takes every EPOLLERR for the end
+		_ = us.close(us.connectedPeer, io.EOF) // gnet takes every EPOLLERR for the end
 	default:
 		us.keepError(callError("write", done.Err))
 	}
@@ -190,7 +190,7 @@ func (us *udpSocket) event(done *xtreme.Completion) {
 
 // open calls OnOpen for a connected socket.
 func (us *udpSocket) open() {
-	el, d := us.el, us.own
+	el, d := us.el, us.connectedPeer
 	d.state = stateOpen
 	el.count.Add(1)
 	if t := el.eng.opts.IdleTimeout; t > 0 {
@@ -217,7 +217,7 @@ func (el *eventloop) doDatagramAction(d *datagram, action Action) error {
 // close closes a connected socket; if a handler is running, when it returns, except in exact gnet.
 func (us *udpSocket) close(d *datagram, why error) error {
 	el := us.el
-	if d != us.own || d.state != stateOpen {
+	if d != us.connectedPeer || d.state != stateOpen {
 		return nil
 	}
 	if el.depth > 0 && !el.exact {
@@ -270,9 +270,9 @@ func (us *udpSocket) invalidateFD() {
 // closeReason returns why the loop cannot send any more: the error for which a connected socket was closed, or net.ErrClosed. Loop only.
 func (us *udpSocket) closeReason() error {
 	switch {
-	case us.own != nil && us.own.state == stateDoomed && us.why != nil:
+	case us.connectedPeer != nil && us.connectedPeer.state == stateDoomed && us.why != nil:
 		return us.why
-	case us.own != nil && us.own.state == stateDoomed, us.fd < 0: // the loop alone changes it
+	case us.connectedPeer != nil && us.connectedPeer.state == stateDoomed, us.fd < 0: // the loop alone changes it
 		return net.ErrClosed
 	}
 	return nil
@@ -287,7 +287,7 @@ func (us *udpSocket) send(p []byte, to netip.AddrPort) (n int, err error) {
 			return 0, err
 		}
 	}
-	if us.own != nil {
+	if us.connectedPeer != nil {
 		us.active()
 		if !to.IsValid() {
 			if err := us.takeError(); err != nil {

@@ -40,13 +40,13 @@ type Conn struct {
 	released atomic.Bool
 
 	// used by the loop alone
-	socket  *xtreme.Socket
-	gone    bool       // the socket was closed
-	dialled chan error // of a connection being made; nil afterwards
-	halted  bool       // reading was suspended at the ring
-	blocked bool       // the kernel's queue is full: OUT follows
-	ended   bool       // FIN was sent
-	closer  bool       // the timer of CloseTimeout runs
+	socket       *xtreme.Socket
+	socketClosed bool       // the socket was closed
+	dialled      chan error // of a connection being made; nil afterwards
+	halted       bool       // reading was suspended at the ring
+	blocked      bool       // the kernel's queue is full: OUT follows
+	ended        bool       // FIN was sent
+	closer       bool       // the timer of CloseTimeout runs
 }
 
 var (
@@ -120,7 +120,7 @@ func (c *Conn) establish() {
 func (c *Conn) handle(e *xtreme.Completion) {
 	switch events := e.Events; {
 	case events.Has(xtreme.EventClosed):
-		c.gone = true
+		c.socketClosed = true
 		c.end() // by a panic, or the end of the loop
 	case events.Has(xtreme.EventHup):
 		c.onBroken(e.Err)
@@ -165,10 +165,10 @@ func (c *Conn) onBroken(cause error) {
 
 // closeSocket closes the socket; CLOSED follows. Loop only.
 func (c *Conn) closeSocket() {
-	if c.gone {
+	if c.socketClosed {
 		return
 	}
-	c.gone = true
+	c.socketClosed = true
 	if err := c.socket.Close(); ignoreClosed(err) != nil {
 		c.loop.net.config.Logger.Warn("netconn: close", "remote", c.remote, "error", err)
 	}
@@ -179,7 +179,7 @@ func (c *Conn) serveCalls() {
 	c.mu.Lock()
 	c.called = false
 	c.mu.Unlock()
-	if c.gone || c.socket == nil { // without a socket yet: connect looks again when there is one
+	if c.socketClosed || c.socket == nil { // without a socket yet: connect looks again when there is one
 		return
 	}
 	c.flush()
@@ -193,7 +193,7 @@ func (c *Conn) serveCalls() {
 	finish := c.out.shut && empty && !closed && c.out.err == nil
 	c.mu.Unlock()
 	switch {
-	case c.gone:
+	case c.socketClosed:
 	case closed && reset:
 		c.abortSocket()
 	case closed && empty:
@@ -206,7 +206,7 @@ func (c *Conn) serveCalls() {
 			c.endWriting(system("shutdown", err))
 		}
 	}
-	if halt != c.halted && !c.gone && !closed {
+	if halt != c.halted && !c.socketClosed && !closed {
 		c.halted = halt
 		change := c.socket.Resume
 		if halt {
@@ -226,7 +226,7 @@ func (c *Conn) closeLater() {
 	}
 	c.closer = true
 	c.loop.reactor.After(c.loop.net.config.CloseTimeout, func() {
-		if !c.gone {
+		if !c.socketClosed {
 			c.abortSocket()
 		}
 	})
@@ -234,7 +234,7 @@ func (c *Conn) closeLater() {
 
 // abortSocket resets the connection. Loop only.
 func (c *Conn) abortSocket() {
-	c.gone = true
+	c.socketClosed = true
 	if err := c.socket.Abort(); ignoreClosed(err) != nil {
 		c.loop.net.config.Logger.Warn("netconn: abort", "remote", c.remote, "error", err)
 	}

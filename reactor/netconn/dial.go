@@ -153,7 +153,7 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 	err := l.reactor.Post(func() {
 		s, err := open(l)
 		if err != nil {
-			c.gone, c.dialled = true, nil
+			c.socketClosed, c.dialled = true, nil
 			dialled <- system("connect", err)
 			return
 		}
@@ -167,7 +167,7 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 		case err = <-dialled:
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-n.gone:
+		case <-n.ended:
 			err = net.ErrClosed
 		}
 	}

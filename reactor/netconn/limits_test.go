@@ -68,7 +68,7 @@ func TestResetAfterClose(t *testing.T) {
 		fill(t, a)
 		require.NoError(t, a.Close())
 		gone := func() (is bool) {
-			require.NoError(t, a.loop.do(func() error { is = a.gone; return nil }))
+			require.NoError(t, a.loop.do(func() error { is = a.socketClosed; return nil }))
 			return is
 		}
 		require.False(t, gone())
@@ -201,7 +201,7 @@ func TestCloseOfAStuckPacketConn(t *testing.T) {
 	}
 	require.NoError(t, p.Close())
 	eventually(t, "nothing is kept", func() (is bool) {
-		require.NoError(t, p.loop.do(func() error { is = p.gone; return nil }))
+		require.NoError(t, p.loop.do(func() error { is = p.socketClosed; return nil }))
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return is && len(p.sending.list) == 0

@@ -45,7 +45,7 @@ type listening struct {
 	loop   *loop
 	socket *xtreme.Socket
 	halted bool          // accepting was suspended at the ring
-	gone   chan struct{} // closed when it is
+	closed chan struct{} // closed when it is
 }
 
 // Listen listens on "tcp", "tcp4", "tcp6" ("host:port", host may be empty) or "unix" (a path, or a name with "@"). With
@@ -159,7 +159,7 @@ func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme
 	ln := &Listener{net: n, network: network}
 	ln.gate.init(&ln.mu)
 	l := n.pick()
-	ln.socket = &listening{parent: ln, loop: l, gone: make(chan struct{})}
+	ln.socket = &listening{parent: ln, loop: l, closed: make(chan struct{})}
 	var acceptTo acceptFunc
 	if len(n.loops) > 1 {
 		acceptTo = ln.passToLoop
@@ -342,8 +342,8 @@ func (ln *Listener) Close() error {
 	}
 	_ = s.loop.reactor.Post(func() { s.warn(s.socket.Close()) }) // after the loop's end there is nothing to be done
 	select {
-	case <-ln.socket.gone:
-	case <-ln.net.gone:
+	case <-ln.socket.closed:
+	case <-ln.net.ended:
 	}
 	return nil
 }

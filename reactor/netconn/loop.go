@@ -128,7 +128,7 @@ func (l *loop) do(f func() error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-l.net.gone:
+	case <-l.net.ended:
 	}
 	select {
 	case err := <-done: // it ran in the loop's last moments
@@ -153,7 +153,7 @@ func (l *loop) waitTurn() error {
 	select {
 	case <-done:
 		return nil
-	case <-l.net.gone:
+	case <-l.net.ended:
 		return net.ErrClosed
 	}
 }
@@ -228,7 +228,7 @@ func (l *loop) forget(slot uint64) {
 	e := &l.table[slot]
 	if e.listener != nil {
 		e.listener.parent.end()
-		close(e.listener.gone)
+		close(e.listener.closed)
 	}
 	*e = endpoint{}
 	l.unused = append(l.unused, slot)
@@ -243,7 +243,7 @@ func (l *loop) abandon() {
 	l.forgetCalls() // of those who called in time, and whose post was dropped after an error
 	for slot := range l.table {
 		if e := &l.table[slot]; e.listener != nil {
-			close(e.listener.gone)
+			close(e.listener.closed)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Network struct {
 	loops  []*loop
 	next   atomic.Uint32 // loop that the next dial or packet socket goes to
 	cancel context.CancelFunc
-	gone   chan struct{} // closed when every loop has ended
+	ended  chan struct{} // closed when every loop has ended
 	err    error         // of the loops; after gone
 
 	closing sync.Once
@@ -39,7 +39,7 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		orElse(&c.Poller.RingKind, conf.RingEpoll)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	n := &Network{config: c, cancel: cancel, gone: make(chan struct{})}
+	n := &Network{config: c, cancel: cancel, ended: make(chan struct{})}
 	made := make(chan struct{}, c.Loops)
 	var adding sync.Mutex
 	setup := func(r *reactor.Loop) (reactor.Handler, error) {
@@ -56,12 +56,12 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 		for _, l := range n.loops {
 			l.abandon()
 		}
-		close(n.gone)
+		close(n.ended)
 	}()
 	for range c.Loops {
 		select {
 		case <-made:
-		case <-n.gone:
+		case <-n.ended:
 			cancel()
 			return nil, fmt.Errorf("netconn: New: %w", n.err)
 		}
@@ -74,7 +74,7 @@ func New(e *xtreme.Engine, c Config) (*Network, error) {
 // loops. A second Close waits for the first and returns the same.
 func (n *Network) Close() error {
 	n.closing.Do(n.cancel)
-	<-n.gone
+	<-n.ended
 	if n.err != nil {
 		return fmt.Errorf("netconn: %w", n.err)
 	}
@@ -89,7 +89,7 @@ func (n *Network) Shutdown(ctx context.Context) error {
 	}
 	n.closing.Do(n.cancel)
 	select {
-	case <-n.gone:
+	case <-n.ended:
 		return n.Close()
 	case <-ctx.Done():
 	}

@@ -25,7 +25,7 @@ func (c *Conn) onLoop(f func(*xtreme.Socket) error) error {
 		return net.ErrClosed
 	}
 	return c.loop.do(func() error {
-		if c.gone {
+		if c.socketClosed {
 			return ring.ErrClosed
 		}
 		return f(c.socket)

@@ -49,11 +49,11 @@ type PacketConn struct {
 	released  atomic.Bool
 
 	// The loop's.
-	socket *xtreme.Socket
-	gone   bool
-	halted bool       // reading was suspended at the ring
-	taken  []datagram // of sending; taken[at:] is not sent yet
-	at     int
+	socket       *xtreme.Socket
+	socketClosed bool
+	halted       bool       // reading was suspended at the ring
+	taken        []datagram // of sending; taken[at:] is not sent yet
+	at           int
 }
 
 var (
@@ -218,7 +218,7 @@ func (p *PacketConn) onLoop(f func(*xtreme.Socket) error) error {
 		return net.ErrClosed
 	}
 	return p.loop.do(func() error {
-		if p.gone {
+		if p.socketClosed {
 			return ring.ErrClosed
 		}
 		return f(p.socket)
@@ -292,7 +292,7 @@ func (p *PacketConn) unlockAndCall() {
 func (p *PacketConn) handle(e *xtreme.Completion) {
 	switch {
 	case e.Events.Has(xtreme.EventClosed):
-		p.gone = true
+		p.socketClosed = true
 		p.end()
 		p.dropUnsent()
 		return
@@ -345,7 +345,7 @@ func (p *PacketConn) serveCalls() {
 	halt := p.suspended && !closed
 	stuck := p.stuck
 	p.mu.Unlock()
-	if p.gone {
+	if p.socketClosed {
 		return
 	}
 	if !stuck {
@@ -362,7 +362,7 @@ func (p *PacketConn) serveCalls() {
 		}
 	}
 	if closed {
-		p.gone = true
+		p.socketClosed = true
 		p.dropUnsent()
 		if err := p.socket.Close(); ignoreClosed(err) != nil {
 			p.loop.net.config.Logger.Warn("netconn: close", "local", p.local, "error", err)

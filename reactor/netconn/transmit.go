@@ -279,7 +279,7 @@ func (c *Conn) writable() error {
 // turn, so that a writer that is as fast as the kernel does not hold up the loop. Loop only.
 func (c *Conn) flush() {
 	l, left := c.loop, -1
-	for left != 0 && !c.blocked && !c.gone && c.dialled == nil {
+	for left != 0 && !c.blocked && !c.socketClosed && c.dialled == nil {
 		c.mu.Lock()
 		if left < 0 {
 			left = c.out.queued
@@ -354,6 +354,6 @@ func (c *Conn) waitSent() {
 	select {
 	case <-drained:
 	case <-limit.C:
-	case <-c.loop.net.gone:
+	case <-c.loop.net.ended:
 	}
 }

@@ -117,7 +117,7 @@ func unescape(c byte) byte {
 	return c
 }
 
-// hex returns the value of a hexadecimal digit.
+// hex returns the value of a hexadecimal digit, or -1.
 func hex(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
