@@ -102,6 +102,8 @@ const (
 	flagSYNLost                          // a SYN was sent again
 	flagBlackHole                        // the segment size was lowered because large ones were lost
 	flagSuspected                        // it was before, and nothing of the larger size was acknowledged since
+	flagPushed                           // data with PSH was received since the last acknowledgement was sent
+	flagAnswers                          // the application answers what it receives: its answers carry the acknowledgements
 	flagMoving                           // Export has stopped it
 )
 

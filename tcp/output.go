@@ -70,6 +70,7 @@ func (t *Table) put(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p 
 		s.Flags |= wire.TCPEce // RFC 3168 section 6.1.3: until CWR comes
 	}
 	c.lastAck, c.unacked, c.full, c.ackAt = c.rcvNxt, 0, 0, clock.Never
+	c.flags &^= flagPushed
 }
 
 // window is what the peer is offered: RFC 9293 section 3.8.6.2.2 and RFC 7323 section 2.3. The right edge that rcvAdv remembers is never pulled
@@ -282,6 +283,9 @@ func (t *Table) sendFirst(id ID, c *conn, snd *sender, r sent, flags wire.TCPFla
 	c.sent = t.now
 	if r.payload.Length > 0 {
 		c.quick = 0 // the application answers: its answers carry the acknowledgements
+		if c.unacked > 0 {
+			c.flags |= flagAnswers
+		}
 	}
 	t.put(id, c, s, flags, r.seq, r.payload)
 	t.fitSACK(c, s)

@@ -63,6 +63,9 @@ func (t *Table) text(id ID, c *conn, s *Segment) (kept bool, d wire.Drop) {
 		kept = true
 		t.deliver(id, c, p)
 		t.drain(id, c)
+		if s.Flags&wire.TCPPsh != 0 {
+			c.flags |= flagPushed
+		}
 	}
 	t.ackPolicy(c, p)
 	if c.has(flagFinHeard) && c.fin == c.rcvNxt {
@@ -126,6 +129,12 @@ func (t *Table) Credit(now clock.Time, id ID, n int) {
 	c.held -= uint32(min(n, int(c.held)))
 	if !receives.has(c.state) {
 		return
+	}
+	// All that the peer has pushed is read, and the application is not one that answers: the acknowledgement waits for nothing. A peer whose
+	// congestion window counts segments would wait for it after a few small ones. Linux does so too (tcp_cleanup_rbuf).
+	if c.held == 0 && c.unacked > 0 && c.flags&(flagPushed|flagAnswers) == flagPushed {
+		c.flags |= flagAckNow
+		t.wake(id, c)
 	}
 	// The peer is told when the edge moves by a step and what it knows of is half used up: each smaller step would be a segment of its own.
 	s := t.settingsOf(c)

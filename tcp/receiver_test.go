@@ -30,6 +30,35 @@ func TestDelayedAck(t *testing.T) {
 	s.silent(clock.Second)
 }
 
+// What was pushed is acknowledged when the application has read all of it, unless it is one that answers.
+func TestAckWhenAllIsRead(t *testing.T) {
+	s := settled(t)
+	s.in("P. 1:11 ack 1")
+	s.out()
+	s.table.Credit(s.now, s.id, 4)
+	s.out()
+	s.table.Credit(s.now, s.id, 6)
+	s.out(". 1:1 ack 11")
+	s.in(". 11:21 ack 1") // not pushed: more is to come
+	s.table.Credit(s.now, s.id, 10)
+	s.out()
+	s.wait(41 * ms)
+	s.out(". 1:1 ack 21")
+
+	s.in("P. 21:31 ack 1")
+	s.send(20)
+	s.out("P. 1:21 ack 31")
+	s.table.Credit(s.now, s.id, 10)
+	s.in("P. 31:41 ack 21")
+	s.table.Credit(s.now, s.id, 10)
+	s.out() // the answer brings it
+	s.wait(41 * ms)
+	s.out(". 21:21 ack 41") // there was none
+	s.in("P. 41:51 ack 21")
+	s.table.Credit(s.now, s.id, 10)
+	s.out(". 21:21 ack 51")
+}
+
 // An acknowledgement goes with data that leaves in time.
 func TestAckGoesWithData(t *testing.T) {
 	s := settled(t)

@@ -70,7 +70,7 @@ func (t *Table) expired(data uint64) {
 	c.timer = 0
 	if c.ackAt <= t.now {
 		c.ackAt = clock.Never
-		c.flags |= flagAckNow
+		c.flags = c.flags&^flagAnswers | flagAckNow
 	}
 	if c.lifeAt <= t.now && !t.lifeEnds(id, c) {
 		return
