@@ -5,6 +5,8 @@ import (
 	"math/bits"
 
 	"github.com/cilium/ebpf/asm"
+
+	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // Verdicts of an XDP program (enum xdp_action).
@@ -161,15 +163,22 @@ func (a *assembler) ipv4() {
 		asm.LoadMem(asm.R4, regCursor, 6, asm.Half),
 		asm.And.Imm(asm.R4, wire16(0x3fff)), // more fragments, or an offset: all but the first have no ports
 		asm.JNE.Imm(asm.R4, 0, "fragment"),
-		// On a veth in generic mode datagrams sent by UDP_SEGMENT are still one packet, which the kernel would cut here. Its boundaries
-		// are outside the packet, so it must not be taken.
+		asm.LoadMem(asm.R4, regCursor, 9, asm.Byte),
+		// A veth's peer sends up to 64 KiB of TCP in one packet (TSO). A stream has no boundaries: it is taken whole.
+		asm.JEq.Imm(asm.R4, int32(link.TCP), "protocols"),
+		// Datagrams sent by UDP_SEGMENT are still one packet there, which the kernel would cut here. Its boundaries are outside the packet, so
+		// it must not be taken.
 		asm.LoadMem(asm.R4, regCursor, 2, asm.Half),
 		asm.HostTo(asm.BE, asm.R4, asm.Half),
 		asm.JGT.Imm(asm.R4, int32(a.mtu), "oversize"),
 		asm.LoadMem(asm.R4, regCursor, 9, asm.Byte),
 	)
-	for _, protocol := range a.protocols {
-		a.emit(asm.JEq.Imm(asm.R4, int32(protocol), "ports"))
+	for i, protocol := range a.protocols {
+		jump := asm.JEq.Imm(asm.R4, int32(protocol), "ports")
+		if i == 0 {
+			jump = jump.WithSymbol("protocols")
+		}
+		a.emit(jump)
 	}
 	a.emit(asm.Ja.Label("protocol"))
 }

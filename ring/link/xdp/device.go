@@ -149,9 +149,10 @@ func (d *Device) attachAs(native bool) error {
 	if d.config.TCP {
 		protocols = append(protocols, link.TCP)
 	}
-	// A program that does not say it can live with frames of several pages cannot be attached to a driver whose frames are longer.
+	// A program that does not say it can live with frames of several pages cannot be attached to a driver whose frames are longer. TCP of a
+	// kernel on this machine comes in frames of up to 64 KiB whatever the MTU (TSO).
 	o := programOptions{flows: d.config.Flows, queues: maxQueues, protocols: protocols, mtu: d.info.MTU,
-		frags: d.info.MTU > pageMTU}
+		frags: d.info.MTU > pageMTU || d.config.TCP}
 	var err error
 	for _, stamp := range d.stamps(native) {
 		o.stamp, o.bound = stamp, 0

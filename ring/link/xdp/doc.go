@@ -51,10 +51,10 @@
 //
 // A VLAN tag that the sender or the card keeps outside the frame is invisible to the program: frames of a VLAN look untagged, unless
 // that offload is off (ethtool -K IF rxvlan off). A veth peer's checksums are unfinished (see its tx offload): verifying, and the rule
-// for that case, are the stack's. Datagrams
-// that a veth peer sends joined (UDP_SEGMENT) pass to the kernel, which cuts them, if together they are longer than the MTU
-// (steer.oversize); shorter ones cannot be told from one datagram in generic mode, so such a peer should have that offload off
-// (ethtool -K PEER tx-udp-segmentation off). The MTU is that of the time of Open: after it grew, longer frames are the kernel's.
+// for that case, are the stack's. Datagrams that a veth peer sends joined (UDP_SEGMENT) pass to the kernel, which cuts them, if together they
+// are longer than the MTU (steer.oversize); shorter ones cannot be told from one datagram in generic mode, so such a peer should have that
+// offload off (ethtool -K PEER tx-udp-segmentation off). Joined TCP is taken whole: a stream has no boundaries. The MTU is that of the time of
+// Open: after it grew, longer frames are the kernel's.
 //
 // Zero-copy, hardware stamps and several hardware queues are written by the kernel's documentation and unproven on cards.
 //

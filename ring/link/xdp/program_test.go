@@ -174,6 +174,7 @@ func TestSteering(t *testing.T) {
 			{"last fragment", packet{fragment: 0x0001, src: peer, dst: me}.bytes(), "steer.fragment"},
 			{"farthest fragment", packet{fragment: 0x1fff, src: peer, dst: me}.bytes(), "steer.fragment"},
 			{"as long as the MTU", packet{src: peer, dst: me, payload: make([]byte, 1472)}.bytes(), "steer.hit"},
+			{"TCP longer than the MTU", packet{src: peer, dst: ap("10.0.0.1:80"), protocol: link.TCP, payload: make([]byte, 1473)}.bytes(), "steer.hit"},
 			{"longer than the MTU", packet{src: peer, dst: me, payload: make([]byte, 1473)}.bytes(), "steer.oversize"},
 			{"claims to be longer", packet{src: peer, dst: me, total: 65535}.bytes(), "steer.oversize"},
 			{"version 0", packet{src: peer, dst: me, version: 0x10}.bytes(), "steer.malformed"},
