@@ -264,11 +264,31 @@ func (w *world) flush() {
 	}
 }
 
-// write writes all of b at the peer.
+// writeToRing is write where the peer's connection needs the ring.
+func (w *world) writeToRing(c net.Conn, b []byte) {
+	w.t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Write(b)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		w.NoError(err)
+	case <-time.After(5 * time.Millisecond):
+		w.NoError(await(w, done))
+	}
+}
+
+// write writes all of b at the peer. One whose send queue is full until the ring has acknowledged gets it polled after a while.
 func (w *world) write(c net.Conn, b []byte) {
 	w.t.Helper()
-	_, err := c.Write(b)
-	w.NoError(err)
+	if w.kernel || !w.backend.Streams {
+		_, err := c.Write(b)
+		w.NoError(err)
+	} else {
+		w.writeToRing(c, b)
+	}
 	if w.writes++; w.burst > 0 && w.writes%w.burst == 0 {
 		w.poll()
 	}
