@@ -124,7 +124,7 @@
 //
 // # What it does not carry
 //
-// Unix-domain sockets are refused with the reason offload.no_tcp, and TCP as well, except on a [MemoryHost] with [Config].TCP, where package
-// stream carries it. IPv6 sockets and adopted ones live on their shadow alone,
+// Unix-domain sockets are refused with the reason offload.no_tcp, and TCP as well, except with [Config].TCP, where package stream
+// carries it: on a [MemoryHost], or beside a kernel with [KernelPorts]. IPv6 sockets and adopted ones live on their shadow alone,
 // with the reasons offload.no_ipv6 and offload.adopted in their path.
 package offload

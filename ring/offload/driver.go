@@ -29,23 +29,25 @@ import (
 
 // driver is the ring.Driver of this package.
 type driver struct {
-	config         Config
-	pool           *buffers.DriverPool
-	ip             *ip.Stack
-	udp            *udp.Protocol
-	transport      *stack.Transport  // of the UDP sockets that the stack carries
-	streams        *stream.Transport // of its TCP sockets; nil: it carries none
-	links          []Link
-	clock          clock.Source
-	now            clock.Time // as read last; some turns old at most
-	turn           uint64
-	idle           int  // turns in a row without a frame
-	inTurn         bool // Reap is running
-	shadowsTookAll bool // the shadows used all the room of the turn: the next turn reads the links alone
-	mirror         *mirror
-	system         *System
-	lowerTransport ring.Transport // the sockets under the stack
-	unwatch        func()
+	config           Config
+	pool             *buffers.DriverPool
+	ip               *ip.Stack
+	udp              *udp.Protocol
+	transport        *stack.Transport  // of the UDP sockets that the stack carries
+	streams          *stream.Transport // of its TCP sockets; nil: it carries none
+	links            []Link
+	clock            clock.Source
+	now              clock.Time // as read last; some turns old at most
+	turn             uint64
+	idle             int            // turns in a row without a frame
+	inTurn           bool           // Reap is running
+	streamClaims     []*streamClaim // of TCP, by number - 1
+	freeStreamClaims []int32
+	shadowsTookAll   bool // the shadows used all the room of the turn: the next turn reads the links alone
+	mirror           *mirror
+	system           *System
+	lowerTransport   ring.Transport // the sockets under the stack
+	unwatch          func()
 
 	table   table
 	sends   []*entry // sockets with something queued
@@ -218,7 +220,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		d.transport = stack.New(stack.Config{Host: d, Below: d.lowerTransport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now})
 	}
 	if err == nil && c.TCP != nil {
-		d.streams, err = stream.New(stream.Config{Options: *c.TCP, Host: d, Below: c.MemoryHost, IP: d.ip, Clock: d.clock, QueueLimit: stack.QueueLimit})
+		d.streams, err = stream.New(stream.Config{Options: *c.TCP, Host: d, Below: d.portKeeper(), IP: d.ip, Clock: d.clock, QueueLimit: stack.QueueLimit})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
@@ -305,6 +307,7 @@ func (d *driver) Close() error {
 		d.streams.ResetAll()
 		d.streams.Output()
 		_ = d.flushLinks() // the resets leave if the links have room
+		d.streams.ReleaseClaims()
 	}
 	d.ip.Close()
 	err := d.leave()

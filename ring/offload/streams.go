@@ -1,7 +1,13 @@
 package offload
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
+
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
@@ -9,7 +15,7 @@ import (
 
 // attachStream gives a TCP socket to the stack.
 func (d *driver) attachStream(s *ring.Socket) error {
-	if d.streams == nil {
+	if d.streams == nil || ring.HandleOf(s).Adopted {
 		return noTCP()
 	}
 	return d.streams.Attach(s)
@@ -18,6 +24,48 @@ func (d *driver) attachStream(s *ring.Socket) error {
 // carriesStream reports whether the socket is one of TCP. A driver without TCP has none: Attach refuses them.
 func (d *driver) carriesStream(s *ring.Socket) bool {
 	return d.streams != nil && ring.HandleOf(s).Kind != ring.KindDatagram
+}
+
+// portKeeper is what reserves the ports of TCP.
+func (d *driver) portKeeper() stream.Below {
+	if d.config.MemoryHost != nil {
+		return d.config.MemoryHost
+	}
+	return NewKernelPorts(d.config.Host)
+}
+
+// streamClaim is the claims of a listener, or of a connection.
+type streamClaim struct {
+	flows steering.SocketFlows
+	held  steering.HeldClaims
+}
+
+// Claim redirects a flow of TCP to the links.
+func (d *driver) Claim(local, remote netip.AddrPort, device int) (int32, error) {
+	if len(d.claims.Targets()) == 0 {
+		return 0, nil
+	}
+	c := &streamClaim{flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: d.nics.CurrentIndex(device)}}
+	_, refused := d.claims.Set(&c.held, d.claims.Claims(&c.flows, d.nics))
+	if len(refused) > 0 {
+		d.claims.ReleaseAll(&c.held)
+		return 0, fmt.Errorf("offload: %w", errors.Join(refused...))
+	}
+	if n := len(d.freeStreamClaims); n > 0 {
+		at := d.freeStreamClaims[n-1]
+		d.freeStreamClaims = d.freeStreamClaims[:n-1]
+		d.streamClaims[at-1] = c
+		return at, nil
+	}
+	d.streamClaims = append(d.streamClaims, c)
+	return int32(len(d.streamClaims)), nil
+}
+
+// Unclaim leaves the flow to the kernel.
+func (d *driver) Unclaim(claim int32) {
+	d.claims.ReleaseAll(&d.streamClaims[claim-1].held)
+	d.streamClaims[claim-1] = nil
+	d.freeStreamClaims = append(d.freeStreamClaims, claim)
 }
 
 // hasOutput reports whether something is to be sent.

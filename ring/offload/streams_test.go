@@ -16,6 +16,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
@@ -262,12 +263,11 @@ func TestStreamToOneself(t *testing.T) {
 	w.until("the text", func() bool { return text == "hello" })
 }
 
-// Beside a kernel TCP is not there yet: asking for it is an error.
-func TestTCPNeedsAMemoryHost(t *testing.T) {
+// On an exchange segments may come in on the queue of another ring, which has no TCP: asking for it is an error.
+func TestTCPNotOnAnExchange(t *testing.T) {
 	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192})
-	ours, theirs, err := memory.Pair(pool, pool, memory.Config{Addrs: macs})
-	require.NoError(t, err)
-	defer func() { _, _ = ours.Close(), theirs.Close() }()
-	_, err = offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: 1}}, TCP: &streams.Options{}})(ring.DriverConfig{Pool: pool})
+	_, err := offload.New(offload.Config{Exchange: &offload.Exchange{}, Interfaces: []nic.Interface{{Name: "v0"}}, TCP: &streams.Options{},
+		Host: nil})(ring.DriverConfig{Pool: pool})
 	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "TCP, and an Exchange")
 }

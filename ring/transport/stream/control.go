@@ -19,6 +19,7 @@ type listener struct {
 	socket      ring.SocketRef
 	settings    tcp.Settings
 	device      int32
+	hold        int32
 	first, last int32 // children that were not reported
 	reading     bool
 	ready       bool // in Transport.ready
@@ -97,6 +98,10 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 	if l.id, err = t.table.Listen(tcp.ListenConfig{Local: e, Backlog: backlog, Settings: l.settings}); err != nil {
 		return local, errnoOf(err)
 	}
+	if l.hold, err = t.addHold(local, netip.AddrPort{}, s.Device(), 0); err != nil {
+		t.table.CloseListener(t.now(), l.id)
+		return local, err
+	}
 	for int(l.id) > len(t.byListener) {
 		t.byListener = append(t.byListener, nil)
 	}
@@ -139,12 +144,17 @@ func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
 	if err != nil {
 		return errnoOf(err)
 	}
-	c := ring.HandleOf(s).Conn
+	at, _ := t.table.Endpoints(id)
+	held, err := t.addHold(at.AddrPort(), remote, s.Device(), ring.HandleOf(s).Conn)
+	if err != nil {
+		t.newRecord(id)
+		t.table.Abort(now, id) // nothing was sent
+		return err
+	}
 	r := t.newRecord(id)
-	r.socket, r.below, r.device = ring.RefOf(s), c, int32(s.Device())
+	r.socket, r.hold, r.device = ring.RefOf(s), held, int32(s.Device())
 	r.flags |= isOpen
 	ring.SetTransport(s, t, connOf(id))
-	at, _ := t.table.Endpoints(id)
 	ring.SetLocal(s, at.AddrPort())
 	return nil
 }
@@ -201,6 +211,7 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 		delete(t.listeners, c)
 		t.byListener[l.id-1] = nil
 		t.table.CloseListener(t.now(), l.id)
+		t.dropHold(l.hold)
 	}
 	return t.below.Close(s, reset)
 }

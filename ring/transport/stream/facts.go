@@ -174,7 +174,8 @@ func (t *Transport) addChild(id tcp.ID, at tcp.ListenerID) {
 		t.table.Abort(t.now(), id)
 		return
 	}
-	r.device = l.device
+	r.device, r.hold = l.device, l.hold
+	t.holds[l.hold-1].users++
 	if l.last == none {
 		l.first = int32(id)
 	} else {

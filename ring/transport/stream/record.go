@@ -27,7 +27,7 @@ func idOfSocket(s *ring.Socket) tcp.ID { return idOf(ring.HandleOf(s).Conn) }
 // record is what the transport knows of a connection beside the table: 32 bytes without a pointer. It lives until EventGone.
 type record struct {
 	socket      ring.SocketRef // 0: none yet, or it is closed
-	below       ring.Conn      // what reserves the port of a connection that was opened here; 0: a child, which rests on its listener's
+	hold        int32          // what it rests on: of a child its listener's; 0: nothing
 	first, last int32          // arrivals that were not delivered
 	next        int32          // of a child that was not reported: the next one at its listener
 	device      int32          // the interface that the socket is tied to; 0: none
@@ -145,9 +145,7 @@ func (t *Transport) wantsAck(r *record) bool {
 // gone: the table has forgotten the connection.
 func (t *Transport) gone(r *record) {
 	t.dropArrivals(r)
-	if r.below != 0 {
-		_ = t.below.Release(r.below) // its end is of no interest to anybody
-	}
+	t.dropHold(r.hold)
 	*r = record{flags: r.flags & isReady, first: none, last: none, next: none}
 }
 

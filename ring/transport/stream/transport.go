@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -22,6 +23,10 @@ type Below interface {
 type Host interface {
 	// Pull has the stack take the frames that have come; with idle only if the ring was not polled for a while: a Poll takes them as well.
 	Pull(idle bool)
+	// Claim redirects a flow to the links: of a listener, which has no peer, or of a connection. Its number names it until Unclaim; 0 where
+	// every frame of the wire comes to the stack.
+	Claim(local, remote netip.AddrPort, device int) (claim int32, err error)
+	Unclaim(claim int32)
 }
 
 // Options are what a driver is told of TCP.
@@ -66,10 +71,14 @@ type Transport struct {
 	freePiece   int32
 	awaited     int // pieces that are confirmed, and whose frames a link still holds
 
-	ready     []int32          // records with facts to report; ^n: the listener n of byListener
-	reporting []int32          // those of this Report
-	done      []done           // transmissions to give back
-	roomless  []int32          // records that wait for free buffers to send from
+	ready     []int32 // records with facts to report; ^n: the listener n of byListener
+	reporting []int32 // those of this Report
+	done      []done  // transmissions to give back
+	roomless  []int32 // records that wait for free buffers to send from
+	holds     []hold  // by record.hold - 1
+	freeHolds []int32
+	leaving   []leaving // in order of time
+	timeWait  clock.Duration
 	looped    []buffers.Packet // segments of this host for itself, from the IPv4 header on
 	freed     uint64           // the pool's, when they were looked at
 
@@ -109,6 +118,9 @@ func New(c Config) (*Transport, error) {
 	}
 	t := &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
 		settings: tcp.DefaultSettings(), listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none}
+	if t.timeWait = c.Table.TimeWait; t.timeWait <= 0 {
+		t.timeWait = 60 * clock.Second // as package tcp has it
+	}
 	if c.Settings != nil {
 		t.settings = *c.Settings
 	}
@@ -124,16 +136,22 @@ func (t *Transport) Table() *tcp.Table { return t.table }
 func (t *Transport) Stats() Stats      { return t.stats }
 
 // Deadline is when Expire has to be called at the latest.
-func (t *Transport) Deadline() clock.Time { return t.table.Deadline() }
+func (t *Transport) Deadline() clock.Time {
+	if len(t.leaving) > 0 {
+		return min(t.table.Deadline(), t.leaving[0].due)
+	}
+	return t.table.Deadline()
+}
 
 // expireRounds bounds the work of one Expire.
 const expireRounds = 16
 
 // Expire does what is due.
 func (t *Transport) Expire(now clock.Time) {
-	if now < t.table.Deadline() {
+	if now < t.Deadline() {
 		return
 	}
+	t.expireHolds(now)
 	for range expireRounds {
 		if !t.table.Expire(now) {
 			return
@@ -158,6 +176,16 @@ func (t *Transport) ResetAll() {
 		}
 	}
 	t.takeEvents()
+}
+
+// ReleaseClaims ends all claims and gives all ports back, before the links are closed.
+func (t *Transport) ReleaseClaims() {
+	for i := range t.holds {
+		if h := &t.holds[i]; h.claim != 0 || h.below != 0 {
+			t.endHold(int32(i) + 1)
+		}
+	}
+	t.leaving = nil
 }
 
 // ReleaseAll gives the pool back all that is left, after the links and the stack were closed.
