@@ -35,8 +35,12 @@
 // Send is given pieces of buffers. They are the retransmission queue: a buffer is the connection's until EventSent. Output names the piece that
 // a segment carries; usually it is all of one that Send was given, with room for headers in front. Segment.Again says that it was sent before.
 //
+// A segment carries a part of one piece. Small sends of a turn become one segment where the transport writes them behind each other into one
+// buffer: Tail is the last piece, if nothing of it was sent, and Extend makes it longer.
+//
 // Input reports whether the table keeps the buffer of the segment. It returns as EventData, in order, or as EventDropped.
 // Credit opens the window when the application has released the data, so the window is what the application really has room for.
+// Renege gives buffers back that wait beyond gaps: for a transport that runs out of them.
 //
 // # A record outlives its user
 //
