@@ -1,0 +1,75 @@
+// Command xtreset resets the peers of processes that have crashed, from the records that their rings have left: see package
+// ring/offload/flowrecord.
+//
+//	xtreset [-dir DIR]          once: what crashed processes have left; exit status 1 where a peer did not answer or a record was left
+//	xtreset [-dir DIR] -watch   until it is stopped: each process as it ends
+//
+// It needs CAP_NET_RAW, and runs in the network namespace of the processes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the command; it returns the exit status.
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("xtreset", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	dir := flags.String("dir", "", "where the records are (default /run/socketxtreme/flows)")
+	watch := flags.Bool("watch", false, "go on until stopped")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(errs, "xtreset: %s: no arguments but flags\n", flags.Arg(0))
+		return 2
+	}
+	code := 0
+	report := func(r flowrecord.Result, err error) {
+		switch {
+		case err != nil:
+			fmt.Fprintln(errs, "xtreset:", err)
+			code = 1
+		case r.Skipped != "":
+			fmt.Fprintf(errs, "xtreset: %s: left as it is: %s\n", r.File, r.Skipped)
+			code = 1
+		default:
+			fmt.Fprintf(out, "process %d: %d connections, %d reset, %d unanswered\n", r.Process, r.Flows, r.Reset, r.Unanswered)
+			if r.Unanswered > 0 {
+				code = 1
+			}
+		}
+	}
+	config := flowrecord.Config{Dir: *dir}
+	if *watch {
+		if err := flowrecord.Watch(ctx, config, report); !errors.Is(err, context.Canceled) {
+			report(flowrecord.Result{}, err)
+		}
+		return code
+	}
+	results, err := flowrecord.ResetDead(ctx, config)
+	for _, r := range results {
+		report(r, nil)
+	}
+	if err != nil {
+		report(flowrecord.Result{}, err)
+	}
+	return code
+}
