@@ -9,9 +9,9 @@
 // packets, in place; what is sent is read from where it lies:
 //
 //	           link                                     stack
-//	Receive:   frame in a buffer of the pool    ──►     Pool.Trim(p, headers, length, account)
-//	Send:      frame from a buffer of the pool  ◄──     p.Push(header) …, Pool.Transmit(p)
-//	Complete:  sent                             ──►     Release, or Pool.Deliver back to the sender
+//	Receive:   frame in a buffer of the pool    ──►     DriverPool.Trim(p, headers, length, account)
+//	Send:      frame from a buffer of the pool  ◄──     p.Push(header) …, DriverPool.Transmit(p)
+//	Complete:  sent                             ──►     Release, or DriverPool.Deliver back to the sender
 //
 // So one turn of a ring over a link is:
 //
@@ -23,6 +23,6 @@
 // # What a link guarantees
 //
 // Frames of one queue come in order and go in order. Nothing is lost silently: each loss has a counter with a name. A buffer that a link
-// holds is filling or transmitting in the pool's ledger, and after Close it holds none. What arrives from the other side of the wire, the
-// kernel included, is checked against the pool before it is believed.
+// holds is filling or transmitting in the pool's ledger, and after Close it holds none. Buffer numbers and lengths that come from outside the
+// process, the kernel included, are checked against the pool before they are used.
 package link

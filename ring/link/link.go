@@ -19,28 +19,29 @@ type Link interface {
 	Path() Path
 
 	// Receive gives the card fresh buffers, then writes up to len(dst) received frames to dst and returns how many. Their packets are
-	// received (see buffers), charged to nobody, and the caller's: Pool.Trim makes datagrams of them, Release drops them.
+	// received (see buffers), charged to no account, and the caller's: DriverPool.Trim makes datagrams of them, Release drops them.
 	Receive(dst []Frame) int
 	// Send queues frames in order and returns how many it took, the first ones; the rest stay the caller's, who tries again after
 	// Complete. A packet must be transmitting, alone, and complete from the Ethernet header on: others are a bug of the caller and may panic.
 	// One longer than Info.MaxFrame, or in more than Info.MaxPieces buffers, is taken and lost: it comes back by Complete, and is counted.
 	Send(src []Out) int
 	// Flush shows the wire what Send queued. Errors are of the interface, not of a frame: ENETDOWN while it is down (the frames stay queued
-	// and would leave when it is up again: who wants them lost closes the link), ErrNoCarrier while frames are lost for want of a carrier,
+	// and leave when it is up again; a caller that wants them lost closes the link), ErrNoCarrier while frames are lost for want of a carrier,
 	// ErrDetached when it is gone.
 	Flush() error
 	// Complete takes back buffers of frames that are sent. Frames without a token are released; those with one are written to dst, as
-	// many as fit, in the state completing: the caller releases them or gives them back to the sender with Pool.Deliver. Their Errno says
-	// which were lost.
+	// many as fit, in the state completing: the caller releases them or gives them back to the sender with DriverPool.Deliver. Their Errno
+	// says which were lost.
 	Complete(dst []Done) int
 	// Unsent is how many frames Send took that have not come back by Complete.
 	Unsent() int
-	// Pending reports whether Flush has left frames that the wire has not read yet, where it was full or slow: nobody rings when it has room
-	// again, so who has such frames does not sleep without a limit. Frames that were read and have not come back are not among them.
+	// Pending reports whether Flush has left frames that the wire has not read yet, where it was full or slow. FD does not become readable when
+	// it has room again: a caller with such frames must not sleep without a limit. Frames that were read and have not come back are not among
+	// them.
 	Pending() bool
 
-	// FD is a descriptor that epoll can wait on between Arm and Disarm; it is readable when frames wait. It says nothing of frames that
-	// were sent: who waits for a token does not sleep without a limit while Unsent is not 0.
+	// FD is a descriptor that epoll can wait on between Arm and Disarm; it is readable when frames wait. It does not become readable when
+	// frames were sent: a caller that waits for a token must not sleep without a limit while Unsent is not 0.
 	FD() int
 	// Arm prepares for sleeping on FD: true means frames wait already.
 	Arm() (pending bool)
@@ -55,8 +56,8 @@ type Link interface {
 	Stats() Stats
 	Counters(dst []Counter) []Counter
 	// Close ends the link: every buffer it holds is in the pool again, frames that were not sent are lost. Every method may be called after
-	// it: Info, Caps, Why, Path, Stats and Counters answer as before, Flush, Check and a second Close are ErrClosed, FD is -1, the others have
-	// nothing to do and tell so (package linktest).
+	// it: Info, Caps, Why, Path, Stats and Counters return what they did before, Flush, Check and a second Close are ErrClosed, FD is -1, the
+	// others do nothing and return zero values (package linktest).
 	Close() error
 }
 

@@ -8,9 +8,9 @@ package link
 // Close is all of the end in one, in any part of its life; one that was not started, any goroutine may close.
 type Staged interface {
 	Link
-	// Start gives the card its buffers and lets frames come: what was opened has taken no buffer. On an error the link is closed.
+	// Start gives the card its buffers, none of which were taken before, and lets frames come. On an error the link is closed.
 	Start() error
-	// Stop ends receiving and sending. What the card has of the buffers it keeps.
+	// Stop ends receiving and sending. The card keeps the buffers that it has.
 	Stop()
 	// Shut waits until the kernel has let go of the link, and touches no buffer.
 	Shut() error

@@ -363,7 +363,7 @@ func TestTap(t *testing.T) {
 		p, err := pool.Alloc(len(b))
 		require.NoError(t, err)
 		copy(p.Room(), b)
-		if x.put(int64(i), p, 0, i%3 == 0) {
+		if x.push(int64(i), p, 0, i%3 == 0) {
 			want = append(want, b)
 			put++
 		} else {
@@ -376,7 +376,7 @@ func TestTap(t *testing.T) {
 		if rand.IntN(4) > 0 {
 			continue
 		}
-		x.each(func(r *record) {
+		x.drain(func(r *record) {
 			require.True(t, bytes.Equal(want[0], r.bytes))
 			require.Equal(t, len(want[0]), r.length)
 			require.Equal(t, r.nanos%3 == 0, r.out)
@@ -442,7 +442,7 @@ func TestCaptureAllocatesNothing(t *testing.T) {
 	w.NoError(err)
 	x := w.ends[0].(*Link)
 	w.Zero(testing.AllocsPerRun(100, func() {
-		x.tap.put(1, p, 0, true)
+		x.tap.push(1, p, 0, true)
 		x.tap.publish(x.tap.next)
 		x.count(1, 0)
 	}))

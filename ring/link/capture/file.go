@@ -26,7 +26,7 @@ type Config struct {
 	Path  string       // of the file, which is made or emptied; %d is the process's number
 	Snap  int          // bytes of a frame that are kept; 0: all
 	Limit int64        // bytes of the file; 0: DefaultLimit
-	Log   *slog.Logger // where it is told, once each, that the file is full or cannot be written; nil: slog.Default()
+	Log   *slog.Logger // gets one warning when the file is full or cannot be written; nil: slog.Default()
 
 	out      io.Writer     // of tests, in place of the file
 	tap      int           // and their size of a tap
@@ -39,6 +39,7 @@ const DefaultLimit = 1 << 30
 // closePatience is how long Close waits for the reader of a pipe that does not read.
 const closePatience = time.Second
 
+// tapSize is the bytes of a link's tap, the same for all links of a file.
 func (c *Config) tapSize() int {
 	if c.tap > 0 {
 		return c.tap
@@ -48,15 +49,15 @@ func (c *Config) tapSize() int {
 
 // File is a capture that is being written. Any goroutine.
 type File struct {
-	config Config
-	file   *os.File
-	out    *bufio.Writer
-	pcap   *pcapgo.NgWriter // nil before the first frame: the library begins a file with an interface
-	size   int64            // of the file, about, and not less
-	faces  map[string]*face // interfaces of the file by their names
-	told   bool
-	stop   chan struct{}
-	done   chan struct{}
+	config     Config
+	file       *os.File
+	out        *bufio.Writer
+	pcap       *pcapgo.NgWriter          // nil before the first frame: the library begins a file with an interface
+	size       int64                     // of the file, about, and not less
+	interfaces map[string]*fileInterface // interfaces of the file by their names
+	warned     bool
+	stop       chan struct{}
+	done       chan struct{}
 
 	mu    sync.Mutex
 	links []*source
@@ -66,8 +67,8 @@ type File struct {
 	err                         atomic.Pointer[error]
 }
 
-// face is an interface of the file: a queue's links, one after the other when it is closed and opened again.
-type face struct {
+// fileInterface is an interface of the file: a queue's links, one after the other when it is closed and opened again.
+type fileInterface struct {
 	id                int    // -1: not in the file yet
 	received, dropped uint64 // of its links that are gone
 }
@@ -75,7 +76,7 @@ type face struct {
 // source is a link with its place in the file.
 type source struct {
 	name          string
-	face          *face
+	iface         *fileInterface
 	tap           *tap
 	frames, bytes uint64 // written since the last flush
 }
@@ -98,7 +99,7 @@ func Open(c Config) (*File, error) {
 	if c.patience == 0 {
 		c.patience = closePatience
 	}
-	f := &File{faces: map[string]*face{}, stop: make(chan struct{}), done: make(chan struct{})}
+	f := &File{interfaces: map[string]*fileInterface{}, stop: make(chan struct{}), done: make(chan struct{})}
 	out := c.out
 	if out == nil {
 		c.Path = strings.Replace(c.Path, "%d", strconv.Itoa(os.Getpid()), 1)
@@ -110,12 +111,12 @@ func Open(c Config) (*File, error) {
 	}
 	f.config = c
 	f.out = bufio.NewWriterSize(out, 256<<10)
-	go f.run()
+	go f.collectLoop()
 	return f, nil
 }
 
-// create opens the file for this capture alone: two would write over each other. What is captured may be secret: it is the user's. A pipe is
-// opened without waiting for its reader, and written so that Close need not wait for one either.
+// create opens and empties the file, readable by the user alone, and locks it, because two captures would write over each other. A pipe is
+// opened without waiting for its reader, and in a way that Close need not wait for one either.
 func create(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.ENXIO) {
@@ -149,19 +150,20 @@ func lock(file *os.File) error {
 	return errors.Join(err, locked)
 }
 
+// add makes the link one that collectLoop collects from; links of the same interface and queue share an interface of the file.
 func (f *File) add(x *Link) {
 	i := x.Info()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	name := fmt.Sprintf("%s queue %d", i.Name, i.Queue)
-	if f.faces[name] == nil {
-		f.faces[name] = &face{id: -1}
+	if f.interfaces[name] == nil {
+		f.interfaces[name] = &fileInterface{id: -1}
 	}
-	f.links = append(f.links, &source{name: name, face: f.faces[name], tap: x.tap})
+	f.links = append(f.links, &source{name: name, iface: f.interfaces[name], tap: x.tap})
 }
 
-// run collects until Close, and once more.
-func (f *File) run() {
+// collectLoop collects until Close, and once more.
+func (f *File) collectLoop() {
 	defer close(f.done)
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
@@ -169,7 +171,7 @@ func (f *File) run() {
 		select {
 		case <-f.stop:
 			f.collect()
-			f.finish()
+			f.writeRest()
 			return
 		case <-tick.C:
 			f.collect()
@@ -177,7 +179,7 @@ func (f *File) run() {
 	}
 }
 
-// collect empties the taps into the file. Those of links that were closed go when they are empty.
+// collect empties the taps into the file, and removes the links that were closed.
 func (f *File) collect() {
 	f.mu.Lock()
 	links := f.links
@@ -185,24 +187,24 @@ func (f *File) collect() {
 	gone := false
 	for _, s := range links {
 		closed := s.tap.closed.Load() // before the last look
-		s.tap.each(func(r *record) { f.write(s, r) })
+		s.tap.drain(func(r *record) { f.writeFrame(s, r) })
 		gone = gone || closed
 	}
 	f.flush()
 	f.countWritten(links)
 	if gone {
-		f.retire()
+		f.removeClosed()
 	}
 }
 
-// retire forgets closed links, with what the file is to say of them.
-func (f *File) retire() {
+// removeClosed removes closed links whose taps are empty, and writes their statistics.
+func (f *File) removeClosed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var left []*source
 	for _, s := range f.links {
 		if s.tap.closed.Load() && s.tap.head.Load() == s.tap.tail.Load() {
-			f.statistics(s)
+			f.writeStatistics(s)
 			continue
 		}
 		left = append(left, s)
@@ -215,32 +217,32 @@ var (
 	outbound = pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionOutbound}
 )
 
-// write is one frame into the file.
-func (f *File) write(s *source, r *record) {
+// writeFrame writes one frame into the file, unless the file is full or cannot be written, which is counted.
+func (f *File) writeFrame(s *source, r *record) {
 	const block = 28 + 4 + 3 + 12 // of a frame beside its bytes: head, end, padding, flags
 	size := int64(len(r.bytes)) + block
 	if f.err.Load() != nil {
-		f.lose(s, 1)
+		f.countFailed(s, 1)
 		return
 	}
 	if f.size+size+blockSize > f.config.Limit {
 		f.over.Add(1)
 		s.tap.over.Add(1)
-		f.tell("the capture has its size: no more frames are written", "bytes", f.config.Limit)
+		f.warnOnce("the capture has its size: no more frames are written", "bytes", f.config.Limit)
 		return
 	}
-	if s.face.id < 0 && !f.describe(s) {
-		f.lose(s, 1)
+	if s.iface.id < 0 && !f.describe(s) {
+		f.countFailed(s, 1)
 		return
 	}
 	flags := &inbound
 	if r.out {
 		flags = &outbound
 	}
-	ci := gopacket.CaptureInfo{Timestamp: time.Unix(0, r.nanos), CaptureLength: len(r.bytes), Length: r.length, InterfaceIndex: s.face.id}
+	ci := gopacket.CaptureInfo{Timestamp: time.Unix(0, r.nanos), CaptureLength: len(r.bytes), Length: r.length, InterfaceIndex: s.iface.id}
 	if err := f.pcap.WritePacketWithOptions(ci, r.bytes, pcapgo.NgPacketOptions{Flags: flags}); err != nil {
-		f.lose(s, 1)
-		f.broke(err)
+		f.countFailed(s, 1)
+		f.noteError(err)
 		return
 	}
 	f.size += size
@@ -248,7 +250,8 @@ func (f *File) write(s *source, r *record) {
 	s.bytes += uint64(len(r.bytes))
 }
 
-func (f *File) lose(s *source, n uint64) {
+// countFailed counts n frames of the link that could not be written.
+func (f *File) countFailed(s *source, n uint64) {
 	f.failed.Add(n)
 	s.tap.failed.Add(n)
 }
@@ -258,7 +261,7 @@ func (f *File) countWritten(links []*source) {
 	broken := f.err.Load() != nil
 	for _, s := range links {
 		if broken {
-			f.lose(s, s.frames)
+			f.countFailed(s, s.frames)
 		} else {
 			s.tap.written.Add(s.frames)
 			f.frames.Add(s.frames)
@@ -271,16 +274,17 @@ func (f *File) countWritten(links []*source) {
 // blockSize is what the file's head, an interface or its statistics take at the most.
 const blockSize = 512
 
-// describe gives a link its interface in the file.
+// describe writes the interface of the link into the file before its first frame; false: it could not be written.
 func (f *File) describe(s *source) bool {
 	id, err := f.addInterface(s.name)
-	if f.broke(err); err != nil {
+	if f.noteError(err); err != nil {
 		return false
 	}
-	s.face.id = id
+	s.iface.id = id
 	return true
 }
 
+// addInterface writes an interface into the file and returns its number. The first one begins the file.
 func (f *File) addInterface(name string) (id int, err error) {
 	i := pcapgo.NgInterface{Name: name, LinkType: layers.LinkTypeEthernet, SnapLength: uint32(f.config.Snap)}
 	f.size += blockSize
@@ -294,56 +298,59 @@ func (f *File) addInterface(name string) (id int, err error) {
 	return 0, err
 }
 
-// statistics says, when a link goes, how many frames of its interface the file has, and how many not: of the links that it had before, too,
-// for the last of such blocks counts.
-func (f *File) statistics(s *source) {
-	s.face.received += s.tap.frames.Load() + s.tap.noRoom.Load()
-	s.face.dropped += s.tap.noRoom.Load() + s.tap.over.Load() + s.tap.failed.Load()
-	if s.face.id < 0 || f.err.Load() != nil || f.size+blockSize > f.config.Limit {
+// writeStatistics writes, when a link is removed, how many frames of its interface were received and how many of them are not in the file. The
+// numbers are of all links that the interface has had, because a reader takes the last such block.
+func (f *File) writeStatistics(s *source) {
+	s.iface.received += s.tap.frames.Load() + s.tap.noRoom.Load()
+	s.iface.dropped += s.tap.noRoom.Load() + s.tap.over.Load() + s.tap.failed.Load()
+	if s.iface.id < 0 || f.err.Load() != nil || f.size+blockSize > f.config.Limit {
 		return
 	}
 	f.size += blockSize
-	f.broke(f.pcap.WriteInterfaceStats(s.face.id, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(),
-		PacketsReceived: s.face.received, PacketsDropped: s.face.dropped}))
+	f.noteError(f.pcap.WriteInterfaceStats(s.iface.id, pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(),
+		PacketsReceived: s.iface.received, PacketsDropped: s.iface.dropped}))
 }
 
-// broke notes the first error of the file, after which nothing more is written.
-func (f *File) broke(err error) {
+// noteError notes the first error of the file, after which nothing more is written.
+func (f *File) noteError(err error) {
 	if err == nil || f.err.Load() != nil {
 		return
 	}
 	f.err.Store(&err)
-	f.tell("the capture cannot be written: no more frames are", "error", err)
+	f.warnOnce("the capture cannot be written: no more frames are", "error", err)
 }
 
-func (f *File) tell(text string, more ...any) {
-	if !f.told {
-		f.told = true
+// warnOnce logs a warning, the first time that it is called.
+func (f *File) warnOnce(text string, more ...any) {
+	if !f.warned {
+		f.warned = true
 		f.config.Log.Warn(text, append([]any{"file", f.config.Path}, more...)...)
 	}
 }
 
-func (f *File) finish() {
+// writeRest ends the file: the statistics of all links, and the head of a file without frames, so that it can be read.
+func (f *File) writeRest() {
 	f.mu.Lock()
 	links := f.links
 	f.links = nil
 	f.mu.Unlock()
 	for _, s := range links {
-		f.statistics(s)
+		f.writeStatistics(s)
 	}
-	if f.pcap == nil { // a file without frames is one all the same
+	if f.pcap == nil { // no frame was written: the file has no head yet
 		_, err := f.addInterface("none")
-		f.broke(err)
+		f.noteError(err)
 	}
 	f.flush()
 }
 
+// flush writes what the library and the buffer hold into the file.
 func (f *File) flush() {
 	if f.pcap == nil || f.err.Load() != nil {
 		return
 	}
-	if f.broke(f.pcap.Flush()); f.err.Load() == nil {
-		f.broke(f.out.Flush())
+	if f.noteError(f.pcap.Flush()); f.err.Load() == nil {
+		f.noteError(f.out.Flush())
 	}
 }
 

@@ -17,8 +17,8 @@ type Link struct {
 	tai  int64 // nanoseconds that CLOCK_TAI, which stamps of the kernel have, is ahead of the Unix clock
 }
 
-// Link is l with its frames captured: its interface is one of the file's, a queue's own. It may be called by any goroutine; the link is then
-// used as l would be.
+// Link returns a link that is l with its frames captured; each interface and queue is an interface of the file. Any goroutine may call it;
+// what it returns is used as l would be.
 func (f *File) Link(l link.Link) *Link {
 	x := &Link{Link: l, file: f, tap: newTap(f.config.tapSize()), snap: f.config.Snap}
 	var tai, unixTime unix.Timespec
@@ -29,7 +29,7 @@ func (f *File) Link(l link.Link) *Link {
 	return x
 }
 
-// Receive is the link's.
+// Receive receives from the link beneath and copies what it received into the tap.
 func (x *Link) Receive(dst []link.Frame) int {
 	n := x.Link.Receive(dst)
 	if n == 0 {
@@ -41,7 +41,7 @@ func (x *Link) Receive(dst []link.Frame) int {
 		if dst[i].Nanos != 0 && dst[i].Source == link.ClockKernel {
 			at = dst[i].Nanos - x.tai
 		}
-		if !x.tap.put(at, dst[i].Packet, x.snap, false) {
+		if !x.tap.push(at, dst[i].Packet, x.snap, false) {
 			lost++
 		}
 	}
@@ -50,7 +50,7 @@ func (x *Link) Receive(dst []link.Frame) int {
 	return n
 }
 
-// Send is the link's.
+// Send copies the frames that the link beneath takes into the tap, a batch at a time.
 func (x *Link) Send(src []link.Out) (took int) {
 	for len(src) > 0 {
 		n := min(len(src), batch)
@@ -66,14 +66,14 @@ func (x *Link) Send(src []link.Out) (took int) {
 // batch is how many frames the link is given at once.
 const batch = 64
 
-// send is Send for a batch. Frames are copied before the link has them: behind it they are another's to read. What it does not take is
-// written over.
+// send is Send for a batch. Frames are copied before the link gets them, for after that they may be changed. The copies of those that it does
+// not take are discarded.
 func (x *Link) send(src []link.Out) int {
 	now, before := time.Now().UnixNano(), x.tap.next
 	var ends [batch]uint64
-	var put [batch]bool
+	var pushed [batch]bool
 	for i := range src {
-		put[i] = x.tap.put(now, src[i].Packet, x.snap, true)
+		pushed[i] = x.tap.push(now, src[i].Packet, x.snap, true)
 		ends[i] = x.tap.next
 	}
 	took := x.Link.Send(src)
@@ -83,7 +83,7 @@ func (x *Link) send(src []link.Out) int {
 	}
 	x.tap.next = ends[took-1]
 	lost := uint64(0)
-	for _, ok := range put[:took] {
+	for _, ok := range pushed[:took] {
 		if !ok {
 			lost++
 		}
@@ -93,7 +93,8 @@ func (x *Link) send(src []link.Out) int {
 	return took
 }
 
-// count is before publish: what became of a frame is never counted before the frame.
+// count adds n frames, of which lost found no room in the tap. It is called before publish, so that a frame is never counted as written before
+// it is counted.
 func (x *Link) count(n, lost uint64) {
 	x.tap.frames.Store(x.tap.frames.Load() + n - lost)
 	if lost > 0 {
@@ -101,7 +102,7 @@ func (x *Link) count(n, lost uint64) {
 	}
 }
 
-// Path is the link's, with what the capture costs.
+// Path is that of the link beneath, with the capture among its reasons.
 func (x *Link) Path() link.Path {
 	p := x.Link.Path()
 	p.Reasons = append(p.Reasons[:len(p.Reasons):len(p.Reasons)], link.Reason{Code: "link.captured",
@@ -114,14 +115,13 @@ func (x *Link) Counters(dst []link.Counter) []link.Counter {
 	return append(x.Link.Counters(dst), x.tap.counters()...)
 }
 
-// Close is the link's; what was captured goes to the file.
+// Close closes the link beneath; what was captured of it is still written to the file.
 func (x *Link) Close() error {
 	x.tap.closed.Store(true)
 	return x.Link.Close()
 }
 
-// Start, Stop, Shut and Retire are what links have that are opened and closed in steps; others carry frames from the beginning, and are closed
-// by Retire.
+// Start starts the link beneath if it is a link.Staged; others carry frames from the beginning.
 func (x *Link) Start() error {
 	l, ok := x.Link.(interface{ Start() error })
 	if !ok {

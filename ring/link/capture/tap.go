@@ -27,7 +27,7 @@ type tap struct {
 	closed                atomic.Bool   // no more will come
 }
 
-// counters are those of the tap's link.
+// counters returns what became of the frames of the tap's link.
 func (t *tap) counters() []link.Counter {
 	over, failed := t.over.Load(), t.failed.Load() // before frames, which are counted first
 	return []link.Counter{{Name: "capture.frames", Value: t.frames.Load() - over - failed}, {Name: "capture.written", Value: t.written.Load()},
@@ -40,10 +40,12 @@ const (
 	skip       = 1<<24 - 1 // the taken bytes of a record that is none
 )
 
+// newTap makes a tap of size bytes, a power of two.
 func newTap(size int) *tap { return &tap{ring: make([]byte, size)} }
 
-// put writes a frame behind the others, not yet for the consumer; false when there is no room. Its bytes beyond snap are left out.
-func (t *tap) put(nanos int64, p buffers.Packet, snap int, out bool) bool {
+// push writes a frame behind the others; the consumer sees it after publish. False: there is no room. Bytes beyond snap are left out, if snap is
+// not 0.
+func (t *tap) push(nanos int64, p buffers.Packet, snap int, out bool) bool {
 	length := p.Len()
 	taken := length
 	if snap > 0 {
@@ -62,7 +64,7 @@ func (t *tap) put(nanos int64, p buffers.Packet, snap int, out bool) bool {
 		}
 	}
 	if left < size { // at least eight bytes: enough for the mark, which is in the second half of a head
-		t.mark(at, left)
+		t.markEnd(at, left)
 		t.next += left
 		at = 0
 	}
@@ -79,14 +81,14 @@ func (t *tap) put(nanos int64, p buffers.Packet, snap int, out bool) bool {
 	return true
 }
 
-// mark says that the rest of the ring is empty. Where there is no room for a head, the consumer knows by that.
-func (t *tap) mark(at, left uint64) {
+// markEnd marks the left bytes from at to the end of the ring as empty. Where they have no room for a head the consumer skips them anyway.
+func (t *tap) markEnd(at, left uint64) {
 	if left >= recordHead {
 		binary.LittleEndian.PutUint32(t.ring[at+12:], skip)
 	}
 }
 
-// publish gives the consumer what was put up to a place.
+// publish shows the consumer the records before position to.
 func (t *tap) publish(to uint64) { t.head.Store(to) }
 
 // record is one frame as the consumer sees it: the bytes are the tap's until done.
@@ -97,8 +99,8 @@ type record struct {
 	out    bool
 }
 
-// each calls f for every record that is there now, and gives their room back.
-func (t *tap) each(f func(*record)) {
+// drain calls f for every published record, and gives each one's room back after it. Consumer only.
+func (t *tap) drain(f func(*record)) {
 	head, tail := t.head.Load(), t.tail.Load()
 	var r record
 	for tail != head {

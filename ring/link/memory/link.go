@@ -78,6 +78,7 @@ func Pair(a, b *buffers.DriverPool, c Config) (*End, *End, error) {
 	return newEnd(a, c, 0, ba, ab), newEnd(b, c, 1, ab, ba), nil
 }
 
+// newEnd makes end i of a pair, which receives from one queue and sends into the other. It fills small buffers if the pool has any.
 func newEnd(pool *buffers.DriverPool, c Config, i int, in, out *queue) *End {
 	l := pool.Layout()
 	e := &End{pool: pool, in: in, out: out, fault: c.Faults[i], sent: make([]link.Out, c.Slots), mask: uint32(c.Slots - 1)}
@@ -134,13 +135,13 @@ func (e *End) Receive(dst []link.Frame) int {
 	return n
 }
 
-// fill copies a frame into as many buffers as it needs; zero when there are too few.
+// fill copies a received frame into as many buffers as it needs; the zero packet when too few are free.
 func (e *End) fill(frame []byte) (p buffers.Packet) {
 	for {
 		i, ok := e.pool.Take(e.class)
 		if !ok {
 			if !p.IsZero() {
-				_ = p.Release() // nobody else has it
+				_ = p.Release() // it cannot fail: the packet is ours alone
 			}
 			return buffers.Packet{}
 		}
@@ -165,6 +166,8 @@ func (e *End) Send(src []link.Out) int {
 	return len(src)
 }
 
+// transmit copies one frame into the next slot, as often as the fault hook says. Each way in which it is lost is counted; shorter than an
+// Ethernet header it is a bug of the caller, and panics.
 func (e *End) transmit(p buffers.Packet) {
 	length := p.Len()
 	if length < 14 {
@@ -247,7 +250,7 @@ func (e *End) FD() int {
 	return e.in.eventfd.FD()
 }
 
-// Arm asks for the bell with the next frame.
+// Arm makes FD readable with the next frame; pending: frames wait already.
 func (e *End) Arm() (pending bool) {
 	if e.closed {
 		return false

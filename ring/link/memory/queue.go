@@ -21,22 +21,23 @@ type queue struct {
 	full   atomic.Uint64 // frames lost because no slot was free
 	_      [64]byte
 	head   atomic.Uint32 // first slot that holds a frame; moved by the consumer
-	armed  atomic.Bool   // the consumer sleeps and wants the bell
+	armed  atomic.Bool   // the consumer sleeps: publish signals the eventfd
 	closed atomic.Bool   // the consumer is gone
 	users  atomic.Int32  // ends that have not left
 }
 
+// newQueue makes a queue of slots for frames of up to size bytes, used by two ends.
 func newQueue(slots, size int) (*queue, error) {
-	bell, err := sys.NewEventFD()
+	eventfd, err := sys.NewEventFD()
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{slab: make([]byte, slots*size), lens: make([]uint32, slots), size: size, mask: uint32(slots - 1), eventfd: bell}
+	q := &queue{slab: make([]byte, slots*size), lens: make([]uint32, slots), size: size, mask: uint32(slots - 1), eventfd: eventfd}
 	q.users.Store(2)
 	return q, nil
 }
 
-// leave closes the bell with the second end that goes: the first one's may still be rung.
+// leave ends the use of the queue by one end. The second call closes the eventfd, which the end that is left may signal until then.
 func (q *queue) leave() error {
 	if q.users.Add(-1) > 0 {
 		return nil

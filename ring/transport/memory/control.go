@@ -14,7 +14,7 @@ import (
 
 var _ ring.Creditor = (*Host)(nil)
 
-// Open makes the record of a stream.
+// Open makes the record of a new stream socket. Datagrams and IPv6 are a ring.FeatureError.
 func (h *Host) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (ring.Conn, error) {
 	switch {
 	case kind != ring.KindStream:
@@ -22,7 +22,7 @@ func (h *Host) Open(kind ring.SocketKind, family ring.Family, _ *ring.Config) (r
 	case family != ring.IPv4:
 		return 0, &ring.FeatureError{Feature: "addresses other than IPv4 over the memory transport", Code: "memory.no_ipv6"}
 	}
-	return ring.Conn(h.open() + 1), nil
+	return ring.Conn(h.newRecord() + 1), nil
 }
 
 // Bind reserves an address.
@@ -31,12 +31,13 @@ func (h *Host) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort, error
 	switch {
 	case !ok:
 		return local, syscall.EAFNOSUPPORT
-	case e.Addr != [4]byte{} && !h.link.Has(e.Addr):
+	case e.Addr != [4]byte{} && !h.link.HasAddress(e.Addr):
 		return local, syscall.EADDRNOTAVAIL
 	}
 	return h.bind(h.record(s), e)
 }
 
+// bind reserves the endpoint in the protocol's table, with a free port if its port is 0, and notes it in the record. Error: EADDRINUSE.
 func (h *Host) bind(r *record, e protocol.Endpoint) (netip.AddrPort, error) {
 	e, err := h.table.Bind(e)
 	if err != nil {
@@ -47,7 +48,7 @@ func (h *Host) bind(r *record, e protocol.Endpoint) (netip.AddrPort, error) {
 	return e.AddrPort(), nil
 }
 
-// Listen begins to answer.
+// Listen makes the protocol accept connections at the socket's address; an unbound socket gets a free port at every address of the host.
 func (h *Host) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) {
 	if ring.ConfigOf(s).AcceptTo != nil {
 		return netip.AddrPort{}, &ring.FeatureError{Feature: "AcceptTo over the memory transport, whose connections have no descriptor",
@@ -67,7 +68,7 @@ func (h *Host) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) {
 	return r.local.AddrPort(), nil
 }
 
-// Connect chooses the addresses. The connection begins when the socket is on its ring.
+// Connect chooses the local address and notes the remote one. The SYN is sent by Attach, or here when the socket is on a ring already.
 func (h *Host) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
 	e, ok := protocol.EndpointFrom(remote)
 	switch {
@@ -90,13 +91,14 @@ func (h *Host) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, e
 	}
 	r.remote = e
 	if s.Ring() != nil { // bound to a device
-		return r.local.AddrPort(), h.begin(s)
+		return r.local.AddrPort(), h.startConnect(s)
 	}
 	return r.local.AddrPort(), nil
 }
 
-// begin sends the SYN.
-func (h *Host) begin(s *ring.Socket) error {
+// startConnect begins the connection between the record's two addresses, which sends the SYN. Error: EADDRNOTAVAIL when another connection
+// has the same two.
+func (h *Host) startConnect(s *ring.Socket) error {
 	i := index(s)
 	r := &h.records[i]
 	h.now = h.clock()
@@ -104,12 +106,12 @@ func (h *Host) begin(s *ring.Socket) error {
 	if errors.Is(err, protocol.ErrInUse) {
 		return syscall.EADDRNOTAVAIL
 	}
-	h.identify(i, id)
+	h.setConnection(i, id)
 	h.table.SetUserTimeout(id, int(r.userTimeout))
 	return err
 }
 
-// Accept gives a child's record its socket.
+// Accept gives an accepted connection the settings of its listener, takes it off the listener's backlog, and returns its local address.
 func (h *Host) Accept(s, listener *ring.Socket) netip.AddrPort {
 	r, l := h.record(s), h.record(listener)
 	r.limit, r.userTimeout = l.limit, l.userTimeout
@@ -118,12 +120,12 @@ func (h *Host) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return h.table.Local(r.id).AddrPort()
 }
 
-// Refuse ends a child without a socket.
+// Refuse ends an accepted connection that got no socket.
 func (h *Host) Refuse(c ring.Conn, reset bool) {
-	h.end(int32(c)-1, reset)
+	h.closeRecord(int32(c)-1, reset)
 }
 
-// SetOption takes what has a meaning here.
+// SetOption sets an option. Those that this transport cannot have are a ring.FeatureError; ENOPROTOOPT: unknown.
 func (h *Host) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	r := h.record(s)
 	switch o {
@@ -165,7 +167,7 @@ func (h *Host) Interface(name string) (int, error) {
 
 // InterfaceOf is 1 for the host's addresses.
 func (h *Host) InterfaceOf(a netip.Addr) int {
-	if a = a.Unmap(); a.Is4() && h.link.Has(a.As4()) {
+	if a = a.Unmap(); a.Is4() && h.link.HasAddress(a.As4()) {
 		return 1
 	}
 	return 0
@@ -188,12 +190,14 @@ func (h *Host) CloseWrite(s *ring.Socket) error {
 
 // Close ends the socket. Its record lives on as long as the protocol needs it.
 func (h *Host) Close(s *ring.Socket, reset bool) error {
-	h.pull() // what has arrived is not read by anybody; what comes later is answered with a reset
-	h.end(index(s), reset)
+	h.receiveFrames() // what has arrived is dropped unread; what comes later is answered with a reset
+	h.closeRecord(index(s), reset)
 	return nil
 }
 
-func (h *Host) end(i int32, reset bool) {
+// closeRecord is the close of record i: what was received is dropped, a listener ends, and the connection is closed, or aborted with a reset.
+// The record is freed now if it has no connection, else when the protocol is done with it (connectionGone).
+func (h *Host) closeRecord(i int32, reset bool) {
 	r := &h.records[i]
 	r.flags = r.flags&^isOpen | isClosed
 	r.socket = 0
@@ -204,7 +208,7 @@ func (h *Host) end(i int32, reset bool) {
 	h.now = h.clock()
 	switch id := r.id; {
 	case id == protocol.NoID:
-		h.forget(i)
+		h.freeRecord(i)
 	case reset:
 		h.table.Abort(h.now, id)
 	default:
@@ -219,7 +223,7 @@ func (h *Host) unlisten(i int32) {
 	h.table.Unlisten(r.listener)
 	for child := r.waitHead; child != none; child = h.records[i].waitHead {
 		h.records[i].waitHead = h.records[child].next
-		h.end(child, true)
+		h.closeRecord(child, true)
 	}
 	h.records[i].waitTail = none
 	h.records[i].listener = 0

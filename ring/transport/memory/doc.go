@@ -1,5 +1,5 @@
 // Package memory is a stream transport for rings without the kernel: hosts of one process, with a protocol of their own between them
-// (package protocol, which is TCP in little). It is the proof that package ring needs no descriptor, and a model of a transport over a
+// (package protocol, a small TCP). It shows that package ring needs no descriptor of the kernel, and is a model for a transport over a
 // stack. It carries streams over IPv4; it is made for tests, not for speed.
 //
 //	network := memory.NewNetwork(seed)
@@ -11,14 +11,14 @@
 //
 // What Send takes is copied into buffers of the pool, what SendPacket takes lies in its packet. A buffer is transmitting while a descriptor of
 // the link refers to it, then unacknowledged, then free: a retransmission is put off while the link still holds the frame. What arrives
-// is copied from the link into a buffer of the pool when it is in order; the window opens when the application releases that buffer, from
-// whatever goroutine.
+// is copied from the link into a buffer of the pool when it is in order; the window opens when the application releases that buffer, on any
+// goroutine.
 //
 // # Turns
 //
 // Reap takes frames from the link, lets the protocol's deadlines expire, and reports facts as far as the sink has room.
 // Acknowledgements leave with the next Reap, Flush, Arm or Wait, unless data carried them before. The ring's only descriptor is an eventfd:
-// a frame that arrives rings it, and so does a timer of the Go runtime at the earliest deadline.
+// a frame that arrives signals it, and so does a timer of the Go runtime at the earliest deadline.
 //
 // # Ends
 //

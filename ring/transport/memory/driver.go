@@ -19,15 +19,15 @@ var _ ring.ProtocolDriver = (*driver)(nil)
 // driver is the ring.Driver of a host, and of its spare.
 type driver struct {
 	hosts []*Host
-	timer *time.Timer // wakes the owner at a deadline: there is no descriptor for it
+	timer *time.Timer // signals the eventfd at the deadline of an Arm
 	poll  [1]unix.PollFd
 
-	wake    sync.Mutex // guards the bell against its closing
+	wakeMu  sync.Mutex // guards the bell against its closing
 	eventfd sys.EventFD
 	closed  bool
 }
 
-// Driver makes the driver of the host's ring; it is the Driver of a ring.SetConfig. There is one at a time: see OneRing.
+// Driver makes the driver of the host's ring; it is the Driver of a ring.SetConfig. A host has one at a time (OneRing): EBUSY.
 func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 	switch {
 	case c.Pool == nil:
@@ -35,11 +35,11 @@ func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 	case h.driver != nil:
 		return nil, fmt.Errorf("memory: new driver: the host has a ring: %w", syscall.EBUSY)
 	}
-	bell, err := sys.NewEventFD()
+	eventfd, err := sys.NewEventFD()
 	if err != nil {
 		return nil, fmt.Errorf("memory: new driver: %w", err)
 	}
-	d := &driver{hosts: []*Host{h}, eventfd: bell}
+	d := &driver{hosts: []*Host{h}, eventfd: eventfd}
 	if h.config.Spare != nil {
 		d.hosts = append(d.hosts, h.config.Spare)
 	}
@@ -47,15 +47,15 @@ func (h *Host) Driver(c ring.DriverConfig) (ring.Driver, error) {
 	d.timer.Stop()
 	for _, h := range d.hosts {
 		h.driver, h.pool = d, c.Pool
-		h.link.SetBell(d.Wake)
+		h.link.SetWake(d.Wake)
 	}
 	return d, nil
 }
 
-// host is where the socket is.
-func host(s *ring.Socket) *Host { return ring.TransportOf(s).(*Host) }
+// hostOf is the host that the socket is on: the driver's first one, or its spare.
+func hostOf(s *ring.Socket) *Host { return ring.TransportOf(s).(*Host) }
 
-// deadline is when there is something to do by itself; pending reports whether there is something to tell.
+// deadline is the earliest one of the hosts'; clock.Never: none.
 func (d *driver) deadline() clock.Time {
 	at := clock.Never
 	for _, h := range d.hosts {
@@ -64,9 +64,10 @@ func (d *driver) deadline() clock.Time {
 	return at
 }
 
-func (d *driver) pending() bool {
+// hasWork reports whether a host has something to do or to report at once, so that the ring must not sleep.
+func (d *driver) hasWork() bool {
 	for _, h := range d.hosts {
-		if h.pending() {
+		if h.hasWork() {
 			return true
 		}
 	}
@@ -93,7 +94,7 @@ func (d *driver) Path(*ring.Socket) ring.Path {
 	return ring.Path{Tier: ring.TierBypass, Kind: d.Kind()}
 }
 
-// Caps: the window opens at release, acknowledgements are told, and packets are sent from where they lie.
+// Caps: the window opens at release, acknowledgements are reported, and packets are sent from where they lie.
 func (d *driver) Caps() ring.Caps {
 	caps := ring.CapWindowAtRelease | ring.CapOutPerAck | ring.CapZeroCopySend
 	if len(d.hosts) > 1 {
@@ -115,15 +116,14 @@ func (d *driver) Why(c ring.Caps) ring.Reason {
 	return ring.Reason{Code: "memory." + c.String(), Text: text}
 }
 
-// HasBackground reports that there is something to do without a socket: records that outlived theirs, frames that are on their way out or have
-// come in.
+// HasBackground reports whether there is something to do without a socket: connections whose socket is closed, frames to send or received.
 func (d *driver) HasBackground() bool {
 	for _, h := range d.hosts {
 		if h.table.Len() > 0 {
 			return true
 		}
 	}
-	return d.deadline() != clock.Never || d.pending()
+	return d.deadline() != clock.Never || d.hasWork()
 }
 
 // FD is the eventfd. Any goroutine.
@@ -132,13 +132,13 @@ func (d *driver) FD() int { return d.eventfd.FD() }
 // Bind: any thread will do.
 func (d *driver) Bind() error { return nil }
 
-// Reap takes what has arrived, does what is due, and reports what happened.
+// Reap takes what has arrived, does what is due, moves connections after MoveTo, and reports what happened to the sink.
 func (d *driver) Reap(k *ring.Sink) error {
 	for _, h := range d.hosts {
 		h.advance()
 	}
 	if h := d.hosts[0]; h.leaving {
-		h.move(k)
+		h.moveConnections(k)
 	}
 	for _, h := range d.hosts {
 		h.report(k)
@@ -146,7 +146,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	return nil
 }
 
-// Flush lets owed acknowledgements leave.
+// Flush puts frames on the wire whose time has come, and sends the acknowledgements that no data has carried.
 func (d *driver) Flush() error {
 	for _, h := range d.hosts {
 		h.now = h.clock()
@@ -157,15 +157,15 @@ func (d *driver) Flush() error {
 	return nil
 }
 
-// ReturnSpare: nothing is taken ahead.
+// ReturnSpare has nothing to return: the driver takes no buffers ahead.
 func (d *driver) ReturnSpare() {}
 
-// Arm makes the bell ring with the next frame, and at the earliest deadline, the records' included.
+// Arm makes the eventfd readable with the next frame and at the earliest deadline, the protocol's included. pending: there is work now.
 func (d *driver) Arm(deadline, _ clock.Time) (pending bool, err error) {
 	_ = d.Flush()
 	now := d.hosts[0].now // the network's clock
 	d.armLinks()
-	if deadline = min(deadline, d.deadline()); deadline <= now || d.pending() {
+	if deadline = min(deadline, d.deadline()); deadline <= now || d.hasWork() {
 		d.disarmLinks()
 		return true, nil
 	}
@@ -182,13 +182,13 @@ func (d *driver) Disarm() {
 	d.eventfd.Drain()
 }
 
-// Wait sleeps on the eventfd.
+// Wait sleeps on the eventfd for at most limit, below 0 without a limit, or until the protocol's earliest deadline.
 func (d *driver) Wait(limit time.Duration) error {
 	_ = d.Flush()
 	d.armLinks()
 	defer d.disarmLinks()
 	next, now := d.deadline(), d.hosts[0].now
-	if next <= now || d.pending() {
+	if next <= now || d.hasWork() {
 		return nil
 	}
 	var until *unix.Timespec
@@ -212,30 +212,30 @@ func (d *driver) Wait(limit time.Duration) error {
 
 // Wake wakes the owner. Any goroutine, at any time.
 func (d *driver) Wake() {
-	d.wake.Lock()
-	defer d.wake.Unlock()
+	d.wakeMu.Lock()
+	defer d.wakeMu.Unlock()
 	if !d.closed {
 		d.eventfd.Signal()
 	}
 }
 
-// Attach gives the socket's record its place on the ring; an outgoing connection begins here.
+// Attach lets facts of the socket be reported; an outgoing connection begins here.
 func (d *driver) Attach(s *ring.Socket) error {
-	h := host(s)
+	h := hostOf(s)
 	i := index(s)
 	r := &h.records[i]
 	r.socket = ring.RefOf(s)
 	r.flags |= isOpen
 	h.markReady(i)
 	if r.remote.Port != 0 && r.id == protocol.NoID {
-		return h.begin(s)
+		return h.startConnect(s)
 	}
 	return nil
 }
 
 // Receive starts or stops reporting of data, or of connections.
 func (d *driver) Receive(s *ring.Socket, on bool) error {
-	h := host(s)
+	h := hostOf(s)
 	i := index(s)
 	r := &h.records[i]
 	if !on {
@@ -247,9 +247,9 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 	return nil
 }
 
-// NotifyWritable asks for one fact.
+// NotifyWritable asks for one Writable.
 func (d *driver) NotifyWritable(s *ring.Socket) error {
-	h := host(s)
+	h := hostOf(s)
 	i := index(s)
 	h.records[i].flags |= wantsRoom
 	h.markReady(i)
@@ -258,15 +258,15 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 
 // Transmit queues what the socket has for sending.
 func (d *driver) Transmit(s *ring.Socket) error {
-	h := host(s)
+	h := hostOf(s)
 	h.now = h.clock()
 	h.transmit(s)
 	return nil
 }
 
-// Detach: facts of the socket are not told any more. Close follows.
+// Detach ends the reporting of facts of the socket. Close follows. It always returns true: nothing is left to wait for.
 func (d *driver) Detach(s *ring.Socket) bool {
-	h := host(s)
+	h := hostOf(s)
 	h.records[index(s)].flags &^= isOpen | isReading | wantsRoom
 	return true
 }
@@ -277,8 +277,8 @@ func (d *driver) Close() error {
 	for _, h := range d.hosts {
 		h.close()
 	}
-	d.wake.Lock()
-	defer d.wake.Unlock()
+	d.wakeMu.Lock()
+	defer d.wakeMu.Unlock()
 	if d.closed {
 		return fmt.Errorf("memory: close driver: %w", ring.ErrClosed)
 	}
@@ -289,7 +289,7 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// close forgets what is left when the ring is closed.
+// close aborts every connection of the host, gives all buffers back, and takes the host off its driver. Driver.Close calls it.
 func (h *Host) close() {
 	if h.pool == nil {
 		return
@@ -298,11 +298,11 @@ func (h *Host) close() {
 	h.table.AbortAll(h.now)
 	h.link.Advance(clock.Never)
 	h.complete()
-	for _, x := range h.done { // left only if the ring gave up waiting for its sockets
+	for _, x := range h.completions { // left only if the ring gave up waiting for its sockets
 		h.pool.Complete(x.sent.Packet)
 		_ = x.sent.Packet.Release()
 	}
-	h.done, h.ready = nil, h.ready[:0]
-	h.link.SetBell(nil)
+	h.completions, h.ready = nil, h.ready[:0]
+	h.link.SetWake(nil)
 	h.driver, h.pool = nil, nil
 }

@@ -6,12 +6,13 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
 )
 
-// frameLimit bounds the frames of one turn.
+// frameLimit is how many frames one receiveFrames takes at the most.
 const frameLimit = 256
 
-// advance takes what has arrived and does what is due. Nothing is told in it.
+// advance takes what has arrived, does what is due, and makes the records ready again that waited for free buffers. It reports nothing to a
+// sink.
 func (h *Host) advance() {
-	h.pull()
+	h.receiveFrames()
 	h.table.Expire(h.now)
 	h.table.Flush(h.now)
 	if freed := h.pool.Freed(); len(h.roomless) > 0 && freed != h.freed {
@@ -23,8 +24,9 @@ func (h *Host) advance() {
 	}
 }
 
-// pull takes what has arrived. A send does it too: it is answered by what is known now.
-func (h *Host) pull() {
+// receiveFrames takes back frames that were sent, and gives frames that have arrived to the protocol. Reap calls it, and so does Send, so that
+// its answer is of the present state.
+func (h *Host) receiveFrames() {
 	h.now = h.clock()
 	if h.pool == nil {
 		return // no ring yet
@@ -52,22 +54,22 @@ func (h *Host) pull() {
 	}
 }
 
-// deadline is when the host has something to do by itself.
+// deadline is the earliest deadline of the protocol and of the link; clock.Never: none.
 func (h *Host) deadline() clock.Time { return min(h.table.Deadline(), h.link.Deadline()) }
 
-// pending reports whether there is something to tell, or to do at once.
-func (h *Host) pending() bool {
-	return len(h.ready) > 0 || len(h.done) > 0 || h.link.HasRoom() && (h.leaving || h.table.Blocked())
+// hasWork reports whether there are facts to report, or frames to send that the link has room for.
+func (h *Host) hasWork() bool {
+	return len(h.ready) > 0 || len(h.completions) > 0 || h.link.HasRoom() && (h.leaving || h.table.Blocked())
 }
 
-// report tells facts while the sink has room. A record whose facts do not fit stays in the list.
+// report gives facts to the sink while it has room. A record whose facts do not fit stays in the list of ready ones.
 func (h *Host) report(k *ring.Sink) {
-	for i := 0; i < len(h.done); i++ { // reporting of one may add another
-		x := h.done[i]
-		h.done[i] = done{}
+	for i := 0; i < len(h.completions); i++ { // reporting of one may add another
+		x := h.completions[i]
+		h.completions[i] = completion{}
 		k.Sent(x.socket, x.sent, x.errno)
 	}
-	h.done = h.done[:0]
+	h.completions = h.completions[:0]
 	h.reporting = append(h.reporting[:0], h.ready...)
 	h.ready = h.ready[:0]
 	for _, i := range h.reporting {
@@ -78,10 +80,11 @@ func (h *Host) report(k *ring.Sink) {
 	}
 }
 
-// isReportable reports whether facts of the record may be told: a fact before may have closed its socket.
+// isReportable reports whether facts of the record may go to the sink. It is asked again after each fact, because the application may have
+// closed the socket in answer to it.
 func (h *Host) isReportable(i int32) bool { return h.records[i].flags&isOpen != 0 }
 
-// reportSocket reports what happened to a record; false: there was not room for all.
+// reportSocket gives the facts of record i to the sink, in the order in which they happened; false: there was not room for all.
 func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 	if !h.isReportable(i) {
 		return true
@@ -102,20 +105,20 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 		k.Acknowledged(s)
 	}
 	if r := &h.records[i]; r.flags&wantsRoom != 0 {
-		if h.hasRoom(r) {
+		if h.isWritable(r) {
 			r.flags &^= wantsRoom
 			k.Writable(s)
-		} else if h.room(r) > 0 {
+		} else if h.sendRoom(r) > 0 {
 			h.roomless = append(h.roomless, i)
 		}
 	}
-	// A failure ends whatever had stopped the reading: what came before it is told first.
+	// After a failure data is reported even if reading was stopped: it came before.
 	for h.isReportable(i) && h.records[i].recvHead != none && h.records[i].flags&(isReading|hasFailed) != 0 {
 		if k.Room() == 0 {
 			return false
 		}
 		r := &h.records[i]
-		h.fill(r.recvHead, ring.AccountOf(s))
+		h.fillArrival(r.recvHead, ring.AccountOf(s))
 		a := h.takeArrival(r)
 		k.Data(s, a.packet)
 	}
@@ -131,23 +134,24 @@ func (h *Host) reportSocket(k *ring.Sink, i int32) bool {
 		}
 	}
 	if r := &h.records[i]; r.flags&hasFailed != 0 {
-		r.flags = r.flags&^hasFailed | toldFailed
+		r.flags = r.flags&^hasFailed | reportedFailed
 		k.Failed(s, r.failure)
 	}
 	return true
 }
 
-// hasRoom reports whether Writable may be told: half of the send queue is free, and there are buffers.
-func (h *Host) hasRoom(r *record) bool {
+// isWritable reports whether Writable may be reported: half of the send queue is free, and there are buffers.
+func (h *Host) isWritable(r *record) bool {
 	if r.id == protocol.NoID || !h.table.Sends(r.id) {
 		return false
 	}
-	return h.room(r) >= int(r.queued) && h.pool.Free(0) > 0
+	return h.sendRoom(r) >= int(r.queued) && h.pool.Free(0) > 0
 }
 
 // childLimit bounds the connections of a listener that one turn accepts.
 const childLimit = 256
 
+// reportChildren gives the connections that wait at listener i to the sink; false: some are left, for want of room or over childLimit.
 func (h *Host) reportChildren(k *ring.Sink, i int32, l *ring.Socket) bool {
 	for n := 0; h.isReportable(i) && h.records[i].waitHead != none && h.records[i].flags&isReading != 0; n++ {
 		if k.Room() == 0 || n == childLimit {

@@ -47,19 +47,19 @@ type Host struct {
 	arrivals   []arrival // what was received
 	freeArr    int32
 
-	ready     []int32 // records with facts to tell
-	reporting []int32 // those of this Reap
-	done      []done  // transmissions to give back
-	input     []byte  // payload of the frame being put in
-	now       clock.Time
-	leaving   bool    // see MoveTo
-	other     *Host   // where connections went, or came from
-	roomless  []int32 // records that wait for free buffers to send from
-	freed     uint64  // the pool's, when they were looked at
+	ready       []int32      // records with facts to report
+	reporting   []int32      // those of this Reap
+	completions []completion // transmissions to give back
+	input       []byte       // payload of the frame being put in
+	now         clock.Time
+	leaving     bool    // see MoveTo
+	other       *Host   // where connections went, or came from
+	roomless    []int32 // records that wait for free buffers to send from
+	freed       uint64  // the pool's, when they were looked at
 }
 
-// done is a transmission whose end is to be told.
-type done struct {
+// completion is a transmission whose end is to be reported.
+type completion struct {
 	socket *ring.Socket
 	sent   ring.Transmission
 	errno  syscall.Errno
@@ -93,11 +93,13 @@ func New(c Config) (*Host, error) {
 	return h, nil
 }
 
-// Link is the host's end of the network; Protocol the table of its connections, for looking at.
-func (h *Host) Link() *Link               { return h.link }
+// Link is the host's end of the network.
+func (h *Host) Link() *Link { return h.link }
+
+// Protocol is the table of the host's connections, to be read only. Owner only.
 func (h *Host) Protocol() *protocol.Table { return h.table }
 
-// index is the place of a socket's record.
+// index is the index of a socket's record in Host.records.
 func index(s *ring.Socket) int32 { return int32(ring.HandleOf(s).Conn) - 1 }
 
 // record finds the record of a socket.

@@ -10,10 +10,10 @@ import (
 
 // A host's connections can go on at another one, its spare, whose link the same ring polls: as when a card fails and another takes over.
 //
-//	1. MoveTo: what a connection has at the old link completes there; new data waits.
-//	2. When the old link holds no frame of it, the connection is taken over: the protocol's record, both queues, its socket (Sink.Move).
-//	3. When all are there, the addresses lead to the new link. Frames that the old one still has are given to the new host, and the other way
-//	   round: listeners stay where they are.
+//	1. MoveTo: frames that a connection has at the old link complete there; new data waits.
+//	2. When the old link holds no frame of it, the connection moves: the protocol's record, both queues, its socket (Sink.Move).
+//	3. When all have moved, the addresses lead to the new link. Frames that still come to the old one are given to the new host, and the other
+//	   way round, because listeners stay at the old host.
 
 // MoveTo begins to move the host's connections to its spare. The ring's next Polls do it. Owner only.
 func (h *Host) MoveTo(spare *Host) error {
@@ -25,8 +25,9 @@ func (h *Host) MoveTo(spare *Host) error {
 	return nil
 }
 
-// move takes over what the old link has let go of.
-func (h *Host) move(k *ring.Sink) {
+// moveConnections moves each connection that has no frame at the old link, and reroutes the addresses when none is left. Reap calls it after
+// MoveTo, until all have moved.
+func (h *Host) moveConnections(k *ring.Sink) {
 	left := false
 	for i := range h.records {
 		r := &h.records[i]
@@ -44,7 +45,7 @@ func (h *Host) move(k *ring.Sink) {
 	}
 }
 
-// onLink reports whether the link refers to something of the record.
+// onLink reports whether the link still refers to memory of the record's send queue.
 func (h *Host) onLink(r *record) bool {
 	for p := r.sendHead; p != none; p = h.pieces[p].next {
 		if h.pieces[p].frames > 0 {
@@ -54,6 +55,7 @@ func (h *Host) onLink(r *record) bool {
 	return false
 }
 
+// moveRecord moves record i with its connection, its queues and its socket to the other host, and reports the socket's new Conn to the sink.
 func (h *Host) moveRecord(k *ring.Sink, i int32) {
 	to := h.other
 	to.now = h.now
@@ -61,7 +63,7 @@ func (h *Host) moveRecord(k *ring.Sink, i int32) {
 	if err != nil {
 		panic(fmt.Sprintf("memory: move: %v", err)) // two hosts with the same connection
 	}
-	j := to.open()
+	j := to.newRecord()
 	old, r, s := &h.records[i], &to.records[j], h.records[i].socket.Socket()
 	h.byID[old.id] = none
 	r.local, r.remote, r.failure, r.limit, r.userTimeout = old.local, old.remote, old.failure, old.limit, old.userTimeout
@@ -83,14 +85,14 @@ func (h *Host) moveRecord(k *ring.Sink, i int32) {
 	for old.recvHead != none {
 		a := h.takeArrival(old)
 		a.next = none
-		to.append(j, to.newArrival(a))
+		to.appendArrival(j, to.newArrival(a))
 	}
 	r = &to.records[j]
 	r.queued = old.queued
-	to.identify(j, id)
+	to.setConnection(j, id)
 	r.socket = old.socket
 	old.sendHead, old.sendTail, old.id = none, none, protocol.NoID
-	h.forget(i)
+	h.freeRecord(i)
 	if s != nil {
 		k.Move(s, to, ring.Conn(j+1))
 	}
@@ -103,7 +105,7 @@ func (n *Network) reroute(from, to *Link) {
 	defer n.mu.Unlock()
 	for _, a := range from.addrs {
 		n.routes[a] = to
-		if !to.Has(a) {
+		if !to.HasAddress(a) {
 			to.addrs = append(to.addrs, a)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
 )
 
-// Network is the wires between hosts of one process. Frames to an address that no link has are lost.
+// Network connects the links of one process by their addresses. Frames to an address that no link has are lost and counted.
 type Network struct {
 	mu     sync.RWMutex
 	routes map[[4]byte]*Link
 	seed   uint64
 }
 
-// NewNetwork makes a network without hosts. All chance in it comes from the seed.
+// NewNetwork makes a network without links. All randomness in it comes from the seed.
 func NewNetwork(seed uint64) *Network { return &Network{routes: map[[4]byte]*Link{}, seed: seed} }
 
 // Impairment is what a link does to the frames that it sends. It may change at any time.
@@ -32,7 +32,7 @@ type Impairment struct {
 }
 
 // Link is a host's end of the network. What is sent lies in descriptors, which refer to the sender's memory until the frame is on the wire;
-// what arrives lies in slots, as copies, because the hosts may be on different goroutines. The lock stands for the wire: it is taken for each
+// what arrives lies in slots, as copies, because the hosts may be on different goroutines. The lock of the receiving link is taken for each
 // frame.
 //
 //	Transmit ──► descriptor ──Hold──► wire ──Delay──► slot of the other link ──► Receive
@@ -53,7 +53,7 @@ type Link struct {
 	head, tail uint32
 	rxFull     uint64
 	armed      bool
-	bell       func()
+	wake       func()
 	closed     bool
 }
 
@@ -118,8 +118,8 @@ func (n *Network) NewLink(c LinkConfig) (*Link, error) {
 	return l, nil
 }
 
-// Has reports whether the address is one of the link's.
-func (l *Link) Has(a [4]byte) bool {
+// HasAddress reports whether the address is one of the link's. Owner only.
+func (l *Link) HasAddress(a [4]byte) bool {
 	for _, x := range l.addrs {
 		if x == a {
 			return true
@@ -138,10 +138,10 @@ func (l *Link) Impair(i Impairment) {
 	l.mu.Unlock()
 }
 
-// SetBell sets what is called, on the sender's goroutine, when a frame arrives after Arm.
-func (l *Link) SetBell(bell func()) {
+// SetWake sets what is called once, on the sender's goroutine, when a frame arrives after Arm.
+func (l *Link) SetWake(bell func()) {
 	l.mu.Lock()
-	l.bell = bell
+	l.wake = bell
 	l.mu.Unlock()
 }
 
@@ -182,19 +182,20 @@ func (l *Link) Advance(now clock.Time) {
 		if d.until > now {
 			return
 		}
-		l.send(now, d)
+		l.putOnWire(now, d)
 		d.payload = nil
 		l.wired++
 	}
 }
 
-func (l *Link) send(now clock.Time, d *descriptor) {
+// putOnWire gives the descriptor's frame to the link that has its target address, unless the impairment loses it.
+func (l *Link) putOnWire(now clock.Time, d *descriptor) {
 	l.mu.Lock()
 	i := l.impairment
 	l.mu.Unlock()
 	lost := i.Loss > 0 && l.random.Float64() < i.Loss
 	if !lost && i.Lose != nil {
-		s := header(d)
+		s := parseDescriptor(d)
 		lost = i.Lose(&s)
 	}
 	if lost {
@@ -208,17 +209,19 @@ func (l *Link) send(now clock.Time, d *descriptor) {
 		l.txNowhere++
 		return
 	}
-	to.arrive(now.Add(i.Delay), d.header[:], d.payload)
+	to.receiveFrame(now.Add(i.Delay), d.header[:], d.payload)
 }
 
-// header is a frame's header without its payload.
-func header(d *descriptor) protocol.Segment {
+// parseDescriptor returns the header of a descriptor's frame, for Impairment.Lose.
+func parseDescriptor(d *descriptor) protocol.Segment {
 	whole := append(append([]byte(nil), d.header[:]...), d.payload...)
 	s, _, _ := protocol.Parse(whole)
 	return s
 }
 
-func (l *Link) arrive(at clock.Time, header, payload []byte) {
+// receiveFrame copies a frame into the next slot, to be received from time at on, and wakes the owner if the link is armed. It runs on the
+// sender's goroutine. Without a free slot the frame is lost and counted.
+func (l *Link) receiveFrame(at clock.Time, header, payload []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || int(l.tail-l.head) == len(l.slots) || len(header)+len(payload) > l.mtu {
@@ -232,13 +235,13 @@ func (l *Link) arrive(at clock.Time, header, payload []byte) {
 	s.at, s.n = at, copy(s.frame, header)
 	s.n += copy(s.frame[s.n:], payload)
 	l.tail++
-	if l.armed && l.bell != nil {
+	if l.armed && l.wake != nil {
 		l.armed = false
-		l.bell()
+		l.wake()
 	}
 }
 
-// Completed returns the token of the next frame whose memory is its owner's again; false when there is none.
+// Completed returns the token of the next frame that is on the wire, whose memory the link does not read any more; false when there is none.
 func (l *Link) Completed() (token int32, ok bool) {
 	if l.first == l.wired {
 		return 0, false
@@ -248,7 +251,7 @@ func (l *Link) Completed() (token int32, ok bool) {
 	return token, true
 }
 
-// Receive is the oldest frame that has arrived; it is good until Release.
+// Receive returns the oldest frame that has arrived; it is valid until Release. False when there is none.
 func (l *Link) Receive(now clock.Time) (frame []byte, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,7 +272,7 @@ func (l *Link) Release() {
 	l.mu.Unlock()
 }
 
-// Deadline is when Advance or Receive has something to do; clock.Never: not before something is sent or the bell rings.
+// Deadline is when Advance or Receive has something to do; clock.Never: not before a frame is sent or the wake function is called.
 func (l *Link) Deadline() clock.Time {
 	at := clock.Never
 	if l.wired != l.next {
@@ -283,7 +286,7 @@ func (l *Link) Deadline() clock.Time {
 	return at
 }
 
-// Arm makes the next frame wakes the owner.
+// Arm makes the next frame call the wake function.
 func (l *Link) Arm() {
 	l.mu.Lock()
 	l.armed = true
@@ -307,7 +310,7 @@ func (l *Link) Close() {
 	}
 	l.network.mu.Unlock()
 	l.mu.Lock()
-	l.closed, l.bell = true, nil
+	l.closed, l.wake = true, nil
 	l.mu.Unlock()
 }
 

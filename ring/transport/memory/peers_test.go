@@ -57,8 +57,8 @@ func newPeers(t testing.TB, n *memory.Network, c protocol.Config) *peers {
 	p := &peers{link: link, conns: map[protocol.ID]*conn{}, listeners: map[int32]*listener{}, wake: make(chan struct{}, 1),
 		stopped: make(chan struct{})}
 	p.changed = sync.NewCond(&p.mu)
-	p.table = protocol.New(c, host{p}, clock.Now())
-	link.SetBell(p.nudge)
+	p.table = protocol.New(c, hostOf{p}, clock.Now())
+	link.SetWake(p.nudge)
 	go p.run()
 	t.Cleanup(func() {
 		p.mu.Lock()
@@ -232,12 +232,12 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// host is the peers as the protocol sees them. The lock is held.
-type host struct{ *peers }
+// hostOf is the peers as the protocol sees them. The lock is held.
+type hostOf struct{ *peers }
 
-func (h host) Piece(_ protocol.ID, _ protocol.Seq, n int) int { return n }
+func (h hostOf) Piece(_ protocol.ID, _ protocol.Seq, n int) int { return n }
 
-func (h host) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome {
+func (h hostOf) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome {
 	var payload []byte
 	if s.Length > 0 {
 		c := h.conns[id]
@@ -250,13 +250,13 @@ func (h host) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome {
 	return protocol.Sent
 }
 
-func (h host) Receive(id protocol.ID, off, n int) bool {
+func (h hostOf) Receive(id protocol.ID, off, n int) bool {
 	c := h.conns[id]
 	c.got = append(c.got, h.input[off:off+n]...)
 	return true
 }
 
-func (h host) Event(id protocol.ID, e protocol.Event) {
+func (h hostOf) Event(id protocol.ID, e protocol.Event) {
 	c := h.conns[id]
 	if e.Kind == protocol.EventAccepted {
 		c = h.meet(id)

@@ -32,16 +32,16 @@ type recordFlags uint16
 const (
 	inUse        recordFlags = 1 << iota
 	isBound                  // local is reserved
-	isOpen                   // the socket is on the ring: facts may be told
+	isOpen                   // the socket is on the ring: facts may be reported
 	isReading                //
 	isReady                  // in Host.ready
 	isClosed                 // Close was called
 	wantsRoom                // NotifyWritable was called
-	hasConnected             // facts that were not told yet
+	hasConnected             // this and the next three: facts that were not reported yet
 	hasEnded                 //
 	hasFailed
 	hasAcked
-	toldFailed // Sink.Failed was called: nothing comes after it
+	reportedFailed // Sink.Failed was called: nothing comes after it
 )
 
 // arrival is a received piece of a stream. It is a packet, or a buffer that more may come into.
@@ -52,8 +52,8 @@ type arrival struct {
 	next   int32
 }
 
-// open makes a record.
-func (h *Host) open() int32 {
+// newRecord makes an empty record and returns its index.
+func (h *Host) newRecord() int32 {
 	r := record{id: protocol.NoID, flags: inUse, sendHead: none, sendTail: none, sendAt: none, recvHead: none, recvTail: none,
 		waitHead: none, waitTail: none, next: none}
 	if n := len(h.free); n > 0 {
@@ -66,14 +66,15 @@ func (h *Host) open() int32 {
 	return int32(len(h.records)) - 1
 }
 
-// forget ends a record.
-func (h *Host) forget(i int32) {
+// freeRecord gives back the record and its reserved address.
+func (h *Host) freeRecord(i int32) {
 	r := &h.records[i]
 	h.unbind(r)
 	*r = record{}
 	h.free = append(h.free, i)
 }
 
+// unbind gives back the record's reserved address, if it has one.
 func (h *Host) unbind(r *record) {
 	if r.flags&isBound != 0 {
 		r.flags &^= isBound
@@ -81,8 +82,8 @@ func (h *Host) unbind(r *record) {
 	}
 }
 
-// identify ties a record to a connection of the protocol.
-func (h *Host) identify(i int32, id protocol.ID) {
+// setConnection notes that record i is that of the protocol's connection id.
+func (h *Host) setConnection(i int32, id protocol.ID) {
 	for int(id) >= len(h.byID) {
 		h.byID = append(h.byID, none)
 	}
@@ -90,15 +91,15 @@ func (h *Host) identify(i int32, id protocol.ID) {
 	h.records[i].id = id
 }
 
-// of finds the record of a connection; none for a child that nobody knows yet.
-func (h *Host) of(id protocol.ID) int32 {
+// recordOf returns the index of a connection's record; none for a connection that was not announced by EventAccepted yet.
+func (h *Host) recordOf(id protocol.ID) int32 {
 	if int(id) >= len(h.byID) {
 		return none
 	}
 	return h.byID[id]
 }
 
-// markReady notes that a record has something to tell.
+// markReady puts record i into the list of those with facts to report, unless it is there or its socket is not on the ring.
 func (h *Host) markReady(i int32) {
 	if r := &h.records[i]; r.flags&(isReady|isOpen) == isOpen {
 		r.flags |= isReady
@@ -106,10 +107,10 @@ func (h *Host) markReady(i int32) {
 	}
 }
 
-// Event is what the protocol tells. The table is not called in it, and no sink: facts wait for Reap.
+// Event implements protocol.Host: it notes in the record what happened to connection id. The fact goes to the sink with the next Reap.
 func (g segments) Event(id protocol.ID, e protocol.Event) {
 	h := g.Host
-	i := h.of(id)
+	i := h.recordOf(id)
 	if e.Kind == protocol.EventAccepted {
 		h.addChild(id, e.Listener)
 		return
@@ -123,17 +124,17 @@ func (g segments) Event(id protocol.ID, e protocol.Event) {
 		r.flags |= hasConnected
 	case protocol.EventAcknowledged:
 		r.flags |= hasAcked
-		h.acknowledged(i)
+		h.removeAcknowledged(i)
 	case protocol.EventEnded:
 		r.flags |= hasEnded
 	case protocol.EventRefused:
-		h.failed(i, syscall.ECONNREFUSED)
+		h.connectionFailed(i, syscall.ECONNREFUSED)
 	case protocol.EventReset:
-		h.failed(i, syscall.ECONNRESET)
+		h.connectionFailed(i, syscall.ECONNRESET)
 	case protocol.EventTimedOut:
-		h.failed(i, syscall.ETIMEDOUT)
+		h.connectionFailed(i, syscall.ETIMEDOUT)
 	case protocol.EventGone:
-		h.gone(i)
+		h.connectionGone(i)
 		return
 	}
 	h.markReady(i)
@@ -145,8 +146,8 @@ func (h *Host) addChild(id protocol.ID, listener int32) {
 	if at == none {
 		return // it is being closed
 	}
-	i := h.open()
-	h.identify(i, id)
+	i := h.newRecord()
+	h.setConnection(i, id)
 	l := &h.records[at]
 	if l.waitTail == none {
 		l.waitHead = i
@@ -165,23 +166,23 @@ func (h *Host) listening(number int32) int32 {
 	return h.byListener[number]
 }
 
-// failed: the connection is over. What was to be sent is given up.
-func (h *Host) failed(i int32, e syscall.Errno) {
+// connectionFailed notes why connection of record i ended; what was to be sent is given up.
+func (h *Host) connectionFailed(i int32, e syscall.Errno) {
 	r := &h.records[i]
 	r.failure = e
 	r.flags |= hasFailed
 	h.dropPieces(i, e)
 }
 
-// gone: the protocol has forgotten the connection.
-func (h *Host) gone(i int32) {
+// connectionGone handles EventGone: the protocol has freed the connection of record i. The record is freed too if its socket is closed.
+func (h *Host) connectionGone(i int32) {
 	r := &h.records[i]
 	h.dropPieces(i, syscall.ECANCELED)
 	h.dropArrivals(i)
 	h.byID[r.id] = none
 	r.id = protocol.NoID
 	if r.flags&isClosed != 0 {
-		h.forget(i)
+		h.freeRecord(i)
 	}
 }
 
@@ -197,7 +198,7 @@ func (h *Host) dropArrivals(i int32) {
 	}
 }
 
-// takeArrival takes the first arrival of a record's list.
+// takeArrival removes and returns the first arrival of a record's list, which must not be empty.
 func (h *Host) takeArrival(r *record) arrival {
 	k := r.recvHead
 	a := h.arrivals[k]
@@ -209,10 +210,11 @@ func (h *Host) takeArrival(r *record) arrival {
 	return a
 }
 
-// Receive copies the payload of the segment being put in into a buffer.
+// Receive implements protocol.Host: it copies n bytes of the payload in Host.input, from off on, into a buffer of the pool. It fills up the last
+// buffer of the record first, if no packet was made of that. False: no buffer is free.
 func (g segments) Receive(id protocol.ID, off, n int) bool {
 	h := g.Host
-	i := h.of(id)
+	i := h.recordOf(id)
 	if i == none || h.pool == nil {
 		return false
 	}
@@ -238,15 +240,15 @@ func (g segments) Receive(id protocol.ID, off, n int) bool {
 	copy(h.pool.Memory(b)[headroom:], data)
 	k := h.newArrival(arrival{buffer: b, length: n, next: none})
 	if class == buffers.Small && s != nil {
-		h.fill(k, ring.AccountOf(s)) // one segment, one packet
+		h.fillArrival(k, ring.AccountOf(s)) // one segment, one packet
 	}
-	h.append(i, k)
+	h.appendArrival(i, k)
 	h.markReady(i)
 	return true
 }
 
-// append puts an arrival at the end of a record's list.
-func (h *Host) append(i, k int32) {
+// appendArrival puts an arrival at the end of a record's list.
+func (h *Host) appendArrival(i, k int32) {
 	r := &h.records[i]
 	if r.recvTail == none {
 		r.recvHead = k
@@ -256,6 +258,7 @@ func (h *Host) append(i, k int32) {
 	r.recvTail = k
 }
 
+// newArrival puts a into a free place of Host.arrivals and returns its index.
 func (h *Host) newArrival(a arrival) int32 {
 	k := h.freeArr
 	if k == none {
@@ -267,8 +270,8 @@ func (h *Host) newArrival(a arrival) int32 {
 	return k
 }
 
-// fill makes a packet of an arrival: nothing comes into it any more, and the account pays for it.
-func (h *Host) fill(k int32, account buffers.Account) {
+// fillArrival makes a packet of arrival k, which is charged to the account: no more data comes into its buffer.
+func (h *Host) fillArrival(k int32, account buffers.Account) {
 	if a := &h.arrivals[k]; a.packet.IsZero() {
 		a.packet = h.pool.Fill(a.buffer, h.pool.Layout().Headroom, a.length, account)
 	}

@@ -12,20 +12,20 @@ import (
 // piece is a buffer of a connection's send queue: a copy that Send made, or a packet of SendPacket.
 //
 //	             │ frames at the link │
-//	transmitting │ 1 or more          │ queued, or being sent: nobody writes to it
+//	transmitting │ 1 or more          │ queued, or being sent: it must not be written to
 //	unacknowledged 0                  │ sent, and not confirmed
-//	completing   │ 0                  │ confirmed, or given up; SENT is told with the next Reap
+//	completing   │ 0                  │ confirmed, or given up; SENT is reported with the next Reap
 type piece struct {
 	packet         buffers.Packet
 	sent           ring.Transmission // of SendPacket
-	socket         *ring.Socket      // and who is to be told
+	socket         *ring.Socket      // of SendPacket: SENT is reported for it; nil: a copy that Send made
 	first          protocol.Seq
 	length         int32
 	frames         int32        // descriptors of the link that refer to it
 	upTo           protocol.Seq // how far it was sent
 	next           int32        // in the send queue
 	finished       bool         // confirmed or given up: the link's last frame ends it
-	unacknowledged bool         // unacknowledged
+	unacknowledged bool         // its buffer is unacknowledged in the pool's ledger
 	errno          syscall.Errno
 }
 
@@ -35,8 +35,8 @@ func (h *Host) Send(s *ring.Socket, b []byte, _ netip.AddrPort) (int, syscall.Er
 	if e != 0 {
 		return 0, e
 	}
-	n := h.queue(i, b)
-	return h.queuedNow(i, n, len(b))
+	n := h.queueBytes(i, b)
+	return h.sendQueued(i, n, len(b))
 }
 
 // SendVector is Send for pieces.
@@ -48,19 +48,19 @@ func (h *Host) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) (int,
 	n, all := 0, 0
 	for _, b := range bufs {
 		if n == all {
-			n += h.queue(i, b)
+			n += h.queueBytes(i, b)
 		}
 		all += len(b)
 	}
-	return h.queuedNow(i, n, all)
+	return h.sendQueued(i, n, all)
 }
 
-// maySend takes in what has arrived, and reports why the connection takes nothing more to send.
+// maySend returns the record of the socket after taking in what has arrived, and the error when its connection takes nothing more to send.
 func (h *Host) maySend(s *ring.Socket) (int32, syscall.Errno) {
-	h.pull()
+	h.receiveFrames()
 	i := index(s)
 	switch r := &h.records[i]; {
-	case r.failure != 0 && r.flags&toldFailed == 0:
+	case r.failure != 0 && r.flags&reportedFailed == 0:
 		return i, r.failure
 	case r.id == protocol.NoID || !h.table.Sends(r.id):
 		return i, syscall.EPIPE
@@ -68,8 +68,8 @@ func (h *Host) maySend(s *ring.Socket) (int32, syscall.Errno) {
 	return i, 0
 }
 
-// queuedNow gives what was queued to the protocol.
-func (h *Host) queuedNow(i int32, n, want int) (int, syscall.Errno) {
+// sendQueued makes the protocol send the n bytes that were queued, and returns what Send returns: EAGAIN if none of want were.
+func (h *Host) sendQueued(i int32, n, want int) (int, syscall.Errno) {
 	if n == 0 && want > 0 {
 		return 0, syscall.EAGAIN
 	}
@@ -79,8 +79,8 @@ func (h *Host) queuedNow(i int32, n, want int) (int, syscall.Errno) {
 	return n, 0
 }
 
-// room is how many bytes of Send the record has room for.
-func (h *Host) room(r *record) int {
+// sendRoom is how many bytes more Send may queue for the record; below 0 after the limit was lowered.
+func (h *Host) sendRoom(r *record) int {
 	limit := int(r.limit)
 	if limit == 0 {
 		limit = h.config.SendBuffer
@@ -88,10 +88,11 @@ func (h *Host) room(r *record) int {
 	return limit - int(r.queued)
 }
 
-// queue copies b into pieces and returns how much of it. The protocol is called once for all.
-func (h *Host) queue(i int32, b []byte) (n int) {
+// queueBytes copies as much of b as the record has room for and the pool has buffers for into pieces, and returns how many bytes that is. The
+// protocol does not know of them before sendQueued.
+func (h *Host) queueBytes(i int32, b []byte) (n int) {
 	r := &h.records[i]
-	b = b[:min(len(b), max(h.room(r), 0))]
+	b = b[:min(len(b), max(h.sendRoom(r), 0))]
 	layout := h.pool.Layout()
 	for n < len(b) {
 		k := min(len(b)-n, layout.SmallSize)
@@ -103,15 +104,15 @@ func (h *Host) queue(i int32, b []byte) (n int) {
 			break
 		}
 		copy(memory, b[n:n+k])
-		h.add(i, piece{packet: p, length: int32(k)})
+		h.appendPiece(i, piece{packet: p, length: int32(k)})
 		r.queued += int32(k)
 		n += k
 	}
 	return n
 }
 
-// add puts a piece at the end of a record's send queue.
-func (h *Host) add(i int32, p piece) {
+// appendPiece puts a new piece at the end of a record's send queue, and gives it its place in the stream.
+func (h *Host) appendPiece(i int32, p piece) {
 	r := &h.records[i]
 	p.first = h.table.End(r.id)
 	if t := r.sendTail; t != none {
@@ -157,11 +158,11 @@ func (h *Host) transmit(s *ring.Socket) {
 			if e == 0 {
 				e = syscall.EPIPE
 			}
-			h.done = append(h.done, done{s, t, e})
+			h.completions = append(h.completions, completion{s, t, e})
 		case t.Packet.Len() == 0:
-			h.done = append(h.done, done{s, t, 0})
+			h.completions = append(h.completions, completion{s, t, 0})
 		default:
-			h.add(i, piece{packet: t.Packet, sent: t, socket: s, length: int32(t.Packet.Len())})
+			h.appendPiece(i, piece{packet: t.Packet, sent: t, socket: s, length: int32(t.Packet.Len())})
 			n += t.Packet.Len()
 		}
 	}
@@ -170,8 +171,9 @@ func (h *Host) transmit(s *ring.Socket) {
 	}
 }
 
-// find is the piece with a byte of the stream.
-func (h *Host) find(r *record, seq protocol.Seq) int32 {
+// pieceAt returns the index of the piece that has the byte seq of the stream; none when that was not queued. It remembers the piece, because the
+// next call is mostly for the same one or the next.
+func (h *Host) pieceAt(r *record, seq protocol.Seq) int32 {
 	k := r.sendAt
 	if k == none || seq.Before(h.pieces[k].first) {
 		k = r.sendHead
@@ -187,8 +189,8 @@ func (h *Host) find(r *record, seq protocol.Seq) int32 {
 	return k
 }
 
-// memory is what lies together in a packet from off on.
-func memory(p buffers.Packet, off int) []byte {
+// bytesFrom returns the packet's bytes from off on, up to the end of the buffer that has them.
+func bytesFrom(p buffers.Packet, off int) []byte {
 	if b := p.Bytes(); off < len(b) {
 		return b[off:]
 	}
@@ -201,14 +203,15 @@ func memory(p buffers.Packet, off int) []byte {
 	return nil
 }
 
-// Piece is how many bytes from seq on lie together.
+// Piece implements protocol.Host: how many of n bytes from seq on lie together in memory, so that one frame can carry them.
 func (g segments) Piece(id protocol.ID, seq protocol.Seq, n int) int {
 	h := g.Host
-	p := &h.pieces[h.find(&h.records[h.of(id)], seq)]
-	return min(n, len(memory(p.packet, seq.Minus(p.first))))
+	p := &h.pieces[h.pieceAt(&h.records[h.recordOf(id)], seq)]
+	return min(n, len(bytesFrom(p.packet, seq.Minus(p.first))))
 }
 
-// Transmit puts a segment on the link.
+// Transmit implements protocol.Host: it puts a segment on the link, with its payload from the send queue. Full: the link has no descriptor free,
+// or connections are being moved. Held: the link still has a frame with the same bytes.
 func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome {
 	h := g.Host
 	if s.Length == 0 {
@@ -218,9 +221,9 @@ func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome
 		return protocol.Sent
 	}
 	if h.leaving {
-		return protocol.Full // it leaves from the spare
+		return protocol.Full // it is sent from the spare, after the move
 	}
-	k := h.find(&h.records[h.of(id)], s.Seq)
+	k := h.pieceAt(&h.records[h.recordOf(id)], s.Seq)
 	p := &h.pieces[k]
 	if p.frames > 0 && s.Seq.Before(p.upTo) && h.link.Holds(k, s.Seq, int(s.Length)) {
 		return protocol.Held
@@ -231,7 +234,7 @@ func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome
 		p.unacknowledged = false
 	}
 	p.frames++
-	if !h.link.Transmit(h.now, s, memory(p.packet, off)[:s.Length], k) {
+	if !h.link.Transmit(h.now, s, bytesFrom(p.packet, off)[:s.Length], k) {
 		p.frames--
 		h.unacknowledge(k)
 		return protocol.Full
@@ -242,7 +245,7 @@ func (g segments) Transmit(id protocol.ID, s *protocol.Segment) protocol.Outcome
 	return protocol.Sent
 }
 
-// unacknowledge: no frame of the link refers to the piece.
+// unacknowledge moves a piece that was sent to the unacknowledged state, if no frame of the link refers to it.
 func (h *Host) unacknowledge(k int32) {
 	if p := &h.pieces[k]; p.frames == 0 && !p.unacknowledged && p.upTo != p.first {
 		h.pool.Unacknowledge(p.packet)
@@ -250,7 +253,7 @@ func (h *Host) unacknowledge(k int32) {
 	}
 }
 
-// complete takes back the frames that are on the wire.
+// complete takes back the descriptors of frames that are on the wire, and ends the pieces that were confirmed meanwhile.
 func (h *Host) complete() {
 	for {
 		k, ok := h.link.Completed()
@@ -265,15 +268,15 @@ func (h *Host) complete() {
 			continue
 		}
 		if p.finished {
-			h.finish(k)
+			h.finishPiece(k)
 		} else {
 			h.unacknowledge(k)
 		}
 	}
 }
 
-// acknowledged takes off the queue what the peer has confirmed.
-func (h *Host) acknowledged(i int32) {
+// removeAcknowledged takes off record i's queue the pieces that the peer has confirmed whole.
+func (h *Host) removeAcknowledged(i int32) {
 	r := &h.records[i]
 	una := h.table.Unacknowledged(r.id)
 	for r.sendHead != none {
@@ -285,7 +288,7 @@ func (h *Host) acknowledged(i int32) {
 	}
 }
 
-// dropPieces gives up what was not confirmed.
+// dropPieces takes all pieces off record i's queue: they end with error e.
 func (h *Host) dropPieces(i int32, e syscall.Errno) {
 	for r := &h.records[i]; r.sendHead != none; {
 		h.unlink(r, e)
@@ -307,17 +310,18 @@ func (h *Host) unlink(r *record, e syscall.Errno) {
 	}
 	p.finished, p.errno = true, e
 	if p.frames == 0 {
-		h.finish(k)
+		h.finishPiece(k)
 	}
 }
 
-// finish is the end of a piece.
-func (h *Host) finish(k int32) {
+// finishPiece gives back the piece k, which neither the queue nor the link has any more: a copy's buffer is freed, a packet is reported with
+// SENT.
+func (h *Host) finishPiece(k int32) {
 	p := &h.pieces[k]
 	if p.socket == nil {
 		h.pool.FreeTransmit(p.packet)
 	} else {
-		h.done = append(h.done, done{p.socket, p.sent, p.errno})
+		h.completions = append(h.completions, completion{p.socket, p.sent, p.errno})
 	}
 	*p = piece{next: h.freePieces}
 	h.freePieces = k

@@ -26,13 +26,14 @@ type Config struct {
 	RTOInitial, RTOMin, RTOMax time.Duration
 	// ConnectTries is how often a SYN is repeated before the connection is given up: 6. Tries is the same for data and FIN: 10.
 	ConnectTries, Tries int
-	// TimeWait is how long a record stays in TIME-WAIT: 1 s. FinWait is how long one that nobody has waits for the peer's FIN: 5 s.
+	// TimeWait is how long a connection stays in TIME-WAIT: 1 s. FinWait is how long one that was closed waits for the peer's FIN: 5 s.
 	TimeWait, FinWait time.Duration
 	// Random gives initial sequence numbers and ports.
 	Random func() uint64
 }
 
-func (c *Config) complete() {
+// setDefaults fills in the fields that are zero and limits those that are too large.
+func (c *Config) setDefaults() {
 	number := func(v *int, or int) {
 		if *v <= 0 {
 			*v = or

@@ -13,7 +13,7 @@ type ID uint32
 // NoID stands for a segment of no connection.
 const NoID = ^ID(0)
 
-// Conn is the record of a connection. It has no pointer: the garbage collector passes a table of them over.
+// Conn is the record of a connection. It has no pointer, so that the garbage collector need not scan a table of them.
 //
 //	  acknowledged   sent            may be sent   waits for window
 //	─────────────┬───────────────┬──────────────┬──────────────┬──
@@ -36,7 +36,7 @@ type Conn struct {
 	timed                       Seq    // acknowledging it ends the measurement of the round trip
 	userTimeout                 uint32 // milliseconds; 0: none
 	srtt, rttvar                uint32 // microseconds; 0: not measured yet
-	listener                    int32  // of a child that nobody has taken, from 1 on; else 0
+	listener                    int32  // of an accepted connection before Take, from 1 on; else 0
 
 	due     clock.Time // retransmission, probe, or the end of a waiting state
 	ackDue  clock.Time // of a delayed acknowledgement
@@ -50,12 +50,12 @@ type connFlags uint16
 const (
 	flagFin      connFlags = 1 << iota // FIN follows what is queued
 	flagAckNow                         // an acknowledgement is to leave at once
-	flagOrphan                         // Close was called: nobody is there
+	flagClosed                         // Close was called: no event but EventGone, and received data is refused
 	flagTiming                         // timed and timedAt are good
 	flagBlocked                        // the link was full: in Table.blocked
-	flagOwing                          // one is to leave with Table.Flush, unless data carries it before: in Table.owing
+	flagOwing                          // an acknowledgement is to leave with Table.Flush, unless data carries it before: in Table.owing
 	flagInLookup                       // in Table.lookup
-	flagRecover                        // goes back after a loss; no second time for the same one
+	flagRecover                        // nxt went back after a loss; not again for the same loss
 )
 
 // live reports whether the record is in use.
@@ -77,8 +77,8 @@ func (c *Conn) rto(p *Config) time.Duration {
 	return min(d, p.RTOMax)
 }
 
-// measured takes a sample of the round trip (RFC 6298 section 2).
-func (c *Conn) measured(rtt time.Duration) {
+// measureRTT updates srtt and rttvar by a measured round-trip time (RFC 6298 section 2).
+func (c *Conn) measureRTT(rtt time.Duration) {
 	r := uint32(min(max(rtt.Microseconds(), 1), 1<<30))
 	if c.srtt == 0 {
 		c.srtt, c.rttvar = r, r/2

@@ -16,7 +16,7 @@ func (t *Table) Connect(now clock.Time, local, remote Endpoint) (ID, error) {
 	return id, nil
 }
 
-// Take reports that a child of EventAccepted was taken: it does not count against its listener's backlog any more.
+// Take says that the host has accepted the connection of an EventAccepted: it does not count against its listener's backlog any more.
 func (t *Table) Take(id ID) { t.leaveBacklog(&t.conns[id]) }
 
 // Queue sends n more bytes, which the Host has at End.
@@ -30,7 +30,7 @@ func (t *Table) Queue(now clock.Time, id ID, n int) {
 // Sends reports whether the connection takes bytes to send.
 func (t *Table) Sends(id ID) bool {
 	c := &t.conns[id]
-	return c.flags&(flagFin|flagOrphan) == 0 && (c.state == Established || c.state == CloseWait)
+	return c.flags&(flagFin|flagClosed) == 0 && (c.state == Established || c.state == CloseWait)
 }
 
 // CloseWrite sends FIN behind what was queued.
@@ -44,22 +44,22 @@ func (t *Table) CloseWrite(now clock.Time, id ID) {
 	t.output(id)
 }
 
-// Credit reports that n received bytes were released: the window opens by as many.
+// Credit says that n received bytes were released: the window opens by as many.
 func (t *Table) Credit(now clock.Time, id ID, n int) {
 	t.now = now
 	c := &t.conns[id]
 	c.held -= min(uint32(n), c.held)
-	if !receives.has(c.state) || c.flags&flagOrphan != 0 {
+	if !receives.has(c.state) || c.flags&flagClosed != 0 {
 		return
 	}
 	// Not for each byte (RFC 9293 section 3.8.6.2.2): when it opens by two segments, or by half.
-	if opens := t.edge(c).Minus(c.rcvEdge); opens >= min(2*t.config.MSS, t.config.Window/2) {
+	if opens := t.windowEdge(c).Minus(c.rcvEdge); opens >= min(2*t.config.MSS, t.config.Window/2) {
 		t.ackThisTurn(id)
 	}
 }
 
-// edge is where the window ends. It never goes back.
-func (t *Table) edge(c *Conn) Seq {
+// windowEdge is where the window ends. It never goes back.
+func (t *Table) windowEdge(c *Conn) Seq {
 	e := c.rcv.Add(t.config.Window - int(min(c.held, uint32(t.config.Window))))
 	if e.Before(c.rcvEdge) {
 		return c.rcvEdge
@@ -67,8 +67,8 @@ func (t *Table) edge(c *Conn) Seq {
 	return e
 }
 
-// Close reports that nobody has the connection any more: what was queued is sent, then FIN; EventGone comes when the record is over. unread
-// says that there is data which nobody has read: then it is a reset (RFC 9293 section 3.10.4).
+// Close ends the host's use of the connection: what was queued is sent, then FIN; EventGone comes when the record is freed. unread says that the
+// host has received data which was not read: then the peer is sent a reset instead (RFC 9293 section 3.10.4).
 func (t *Table) Close(now clock.Time, id ID, unread bool) {
 	t.now = now
 	c := &t.conns[id]
@@ -81,7 +81,7 @@ func (t *Table) Close(now clock.Time, id ID, unread bool) {
 		return
 	}
 	t.leaveBacklog(c)
-	c.flags |= flagOrphan | flagFin
+	c.flags |= flagClosed | flagFin
 	if c.state == FinWait2 {
 		c.due = now.Add(t.config.FinWait)
 		t.schedule(id)
@@ -95,6 +95,7 @@ func (t *Table) Abort(now clock.Time, id ID) {
 	t.abort(id)
 }
 
+// abort resets the peer, if it knows the connection, and frees the record.
 func (t *Table) abort(id ID) {
 	if c := &t.conns[id]; synced.has(c.state) || c.state == SynReceived {
 		t.reset(c)
@@ -102,15 +103,15 @@ func (t *Table) abort(id ID) {
 	t.forget(id)
 }
 
-// reset sends a reset. If the link is full it is lost, and the peer finds out by asking.
+// reset sends a reset for the connection. If the link is full it is lost: the peer's next segment is answered with one.
 func (t *Table) reset(c *Conn) {
 	s := Segment{Source: c.local, Target: c.remote, Flags: RST | ACK, Seq: c.max, Ack: c.rcv}
 	t.stats.ResetsSent++
 	t.transmit(NoID, s)
 }
 
-// AbortAll ends every connection, and forgets the records that outlived their users: their peers are sent a reset, but for those in
-// TIME-WAIT, whose peers have nothing left to lose.
+// AbortAll ends every connection, those that were closed and are not over included. Their peers are sent a reset, but for those in TIME-WAIT,
+// whose peers are done.
 func (t *Table) AbortAll(now clock.Time) {
 	t.now = now
 	for id := range t.conns {

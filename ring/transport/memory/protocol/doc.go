@@ -1,9 +1,9 @@
 // Package protocol is the state machine of the stream transport over memory: TCP's handshake, windows, acknowledgements and ends, without
 // congestion control. Package ring/transport/memory drives it, and so do its tests.
 //
-// There is no clock, no goroutine, no link, no chance and no memory for payload in it. Time comes with each call. Sequence numbers come from
-// Config.Random. Segments and facts leave through a Host. A connection knows how many bytes it was given to send and how many it has received;
-// where the bytes are the Host knows.
+// There is no clock, no goroutine, no link, no source of randomness and no memory for payload in it. Time comes with each call. Sequence numbers
+// come from Config.Random. Segments and events leave through a Host. A connection has how many bytes it was given to send and how many it has
+// received; the bytes are the Host's.
 //
 //	application              Table                       link
 //	Listen, Connect     ─┐                         ┌──  Input(segment)
@@ -24,8 +24,8 @@
 //   - Every acknowledgement carries the whole window: there is no window scaling.
 //   - There is no congestion control: a lost segment slows nothing down but the connection that waits for it.
 //
-// # A record outlives its user
+// # After Close
 //
-// Close says that nobody is there any more. The record goes on: it sends what was queued, and FIN; it waits for the peer's; it stays in
-// TIME-WAIT. What comes for nobody is answered with a reset. EventGone is the end of the record.
+// A connection goes on after Close: it sends what was queued, and FIN; it waits for the peer's; it stays in TIME-WAIT. Data that still comes is
+// answered with a reset. EventGone is the end of the record.
 package protocol

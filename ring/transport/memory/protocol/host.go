@@ -1,16 +1,16 @@
 package protocol
 
-// Host is what a Table is put into: the link, the buffers and the application. A call of it must not call the Table, but for what only
-// answers (Unacknowledged, Local …) and Unbind.
+// Host is what a Table calls: the link, the buffers and the application behind it. A method of it must not call the Table, but for methods that
+// only return a value (Unacknowledged, Local …) and Unbind.
 type Host interface {
 	// Piece is how many of the n bytes that the connection sends from seq on lie together, so that one frame can carry them: at least 1.
 	Piece(id ID, seq Seq, n int) int
-	// Transmit puts a segment on the link, with the payload that it says.
+	// Transmit puts a segment on the link, with s.Length bytes of the connection's stream from s.Seq on.
 	Transmit(id ID, s *Segment) Outcome
 	// Receive takes n bytes of the segment's payload that is being put in, from its byte off on; false when there is no buffer for them. They
 	// count against the window until Credit.
 	Receive(id ID, off, n int) bool
-	// Event reports what happened to a connection.
+	// Event says what happened to a connection.
 	Event(id ID, e Event)
 }
 

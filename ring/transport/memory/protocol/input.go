@@ -2,7 +2,7 @@ package protocol
 
 import "github.com/socketxtreme/socketxtreme/internal/clock"
 
-// Input takes a segment that was received. Its payload is the Host's, which is asked for it by Receive.
+// Input handles a received segment. Its payload stays with the Host, whose Receive is called for the part that is new.
 func (t *Table) Input(now clock.Time, s *Segment) {
 	t.now = now
 	t.stats.In++
@@ -12,16 +12,16 @@ func (t *Table) Input(now clock.Time, s *Segment) {
 	}
 	switch {
 	case !ok:
-		t.unknown(s)
+		t.inputUnknown(s)
 	case t.conns[id].state == SynSent:
-		t.inSynSent(id, s)
+		t.inputSynSent(id, s)
 	default:
-		t.inSynchronized(id, s)
+		t.inputSynchronized(id, s)
 	}
 }
 
-// unknown is a segment of no connection: the first one of a connection, or a mistake, which is answered with a reset.
-func (t *Table) unknown(s *Segment) {
+// inputUnknown handles a segment of no connection: a SYN for a listener makes one, others are answered with a reset.
+func (t *Table) inputUnknown(s *Segment) {
 	if s.Flags&RST != 0 {
 		return
 	}
@@ -38,7 +38,7 @@ func (t *Table) unknown(s *Segment) {
 		return
 	}
 	l.waiting++
-	number := t.number(l)
+	number := t.numberOf(l)
 	id := t.open(s.Target, s.Source)
 	c := &t.conns[id]
 	c.listener = number
@@ -49,7 +49,8 @@ func (t *Table) unknown(s *Segment) {
 	t.output(id)
 }
 
-func (t *Table) number(l *listener) int32 {
+// numberOf is the listener's number, its place in the table plus one.
+func (t *Table) numberOf(l *listener) int32 {
 	for i := range t.listeners {
 		if l == &t.listeners[i] {
 			return int32(i) + 1
@@ -58,7 +59,7 @@ func (t *Table) number(l *listener) int32 {
 	return 0
 }
 
-// refuse answers with a reset that the sender must believe (RFC 9293 section 3.5.2).
+// refuse answers a segment with a reset, with the numbers that make its sender accept it (RFC 9293 section 3.5.2).
 func (t *Table) refuse(s *Segment) {
 	r := Segment{Source: s.Target, Target: s.Source, Flags: RST}
 	if s.Flags&ACK != 0 {
@@ -71,13 +72,14 @@ func (t *Table) refuse(s *Segment) {
 	t.transmit(NoID, r)
 }
 
-// reuses reports whether a SYN begins a new connection in the place of one in TIME-WAIT (RFC 9293 section 3.6.1); the old one is forgotten.
+// reuses reports whether a SYN begins a new connection in the place of id, which is in TIME-WAIT (RFC 9293 section 3.6.1); then it has ended the
+// old one.
 func (t *Table) reuses(id ID, s *Segment) bool {
 	c := &t.conns[id]
 	if s.Flags&(SYN|ACK|RST) != SYN || !c.rcv.Before(s.Seq) {
 		return false
 	}
-	if c.flags&flagOrphan != 0 {
+	if c.flags&flagClosed != 0 {
 		t.forget(id)
 	} else {
 		t.closeConn(c)
@@ -85,8 +87,8 @@ func (t *Table) reuses(id ID, s *Segment) bool {
 	return true
 }
 
-// inSynSent is a segment for a connection that has sent its SYN (RFC 9293 section 3.10.7.3).
-func (t *Table) inSynSent(id ID, s *Segment) {
+// inputSynSent handles a segment for a connection in SYN-SENT (RFC 9293 section 3.10.7.3).
+func (t *Table) inputSynSent(id ID, s *Segment) {
 	c := &t.conns[id]
 	acks := s.Flags&ACK != 0 && c.una.Before(s.Ack) && !c.max.Before(s.Ack)
 	switch {
@@ -121,8 +123,9 @@ func (t *Table) inSynSent(id ID, s *Segment) {
 	t.output(id)
 }
 
-// inSynchronized is a segment for a connection that both know: reset, acknowledgement, data, FIN, in this order (RFC 9293 section 3.10.7.4).
-func (t *Table) inSynchronized(id ID, s *Segment) {
+// inputSynchronized handles a segment in every state after SYN-SENT: reset, acknowledgement, data, FIN, in this order (RFC 9293 section
+// 3.10.7.4).
+func (t *Table) inputSynchronized(id ID, s *Segment) {
 	c := &t.conns[id]
 	fits := c.acceptable(s)
 	switch {
@@ -146,7 +149,7 @@ func (t *Table) inSynchronized(id ID, s *Segment) {
 		return
 	}
 	if s.span() > 0 {
-		t.data(id, s)
+		t.inputData(id, s)
 		return
 	}
 	t.output(id)
@@ -164,15 +167,15 @@ func (c *Conn) acceptable(s *Segment) bool {
 	return c.rcv.Before(s.Seq.Add(n)) && s.Seq.Before(c.rcvEdge)
 }
 
-// repeatedSYN is a SYN for a connection that exists: the first answer was lost, or it is an old one, or both have sent theirs.
+// repeatedSYN handles a SYN for a connection that exists: our answer to the first was lost, or it is an old one, or both have sent theirs.
 func (t *Table) repeatedSYN(id ID, s *Segment) {
 	c := &t.conns[id]
 	if c.state != SynReceived || s.Seq+1 != c.rcv {
-		t.ackThisTurn(id) // RFC 5961 section 4: the peer resets if it knows nothing of us
+		t.ackThisTurn(id) // RFC 5961 section 4: the peer answers with a reset if it has no such connection
 		return
 	}
 	if s.Flags&ACK != 0 && s.Ack == c.max && c.una.Before(s.Ack) {
-		t.established(id, s)
+		t.enterEstablished(id, s)
 		t.output(id)
 		return
 	}
@@ -180,8 +183,8 @@ func (t *Table) repeatedSYN(id ID, s *Segment) {
 	t.output(id)
 }
 
-// established is the acknowledgement of our SYN in SYN-RECEIVED.
-func (t *Table) established(id ID, s *Segment) {
+// enterEstablished handles the acknowledgement of our SYN in SYN-RECEIVED: EventAccepted for a listener's connection, else EventConnected.
+func (t *Table) enterEstablished(id ID, s *Segment) {
 	c := &t.conns[id]
 	t.progress(c, s)
 	c.become(Established)
@@ -189,12 +192,12 @@ func (t *Table) established(id ID, s *Segment) {
 	if c.listener > 0 {
 		e = Event{Kind: EventAccepted, Listener: c.listener}
 	}
-	if c.flags&flagOrphan == 0 {
+	if c.flags&flagClosed == 0 {
 		t.host.Event(id, e)
 	}
 }
 
-// acknowledged takes the segment's acknowledgement and window; false: the segment is of no more use.
+// acknowledged handles the segment's acknowledgement and window; false: the rest of the segment is not to be handled.
 func (t *Table) acknowledged(id ID, s *Segment) bool {
 	c := &t.conns[id]
 	switch {
@@ -209,7 +212,7 @@ func (t *Table) acknowledged(id ID, s *Segment) bool {
 		if !c.una.Before(s.Ack) {
 			return false
 		}
-		t.established(id, s)
+		t.enterEstablished(id, s)
 	case c.una.Before(s.Ack):
 		if n := t.progress(c, s); n > 0 {
 			t.host.Event(id, Event{Kind: EventAcknowledged, Bytes: n})
@@ -222,17 +225,18 @@ func (t *Table) acknowledged(id ID, s *Segment) bool {
 	}
 	if edge := s.Ack.Add(int(s.Window)); c.sndEdge.Before(edge) {
 		c.sndEdge = edge
-		if c.probes() {
+		if c.isProbing() {
 			c.due = clock.Never
 		}
 	}
-	if c.probes() {
+	if c.isProbing() {
 		c.tries = 0 // the peer answers
 	}
 	return true
 }
 
-// progress moves una to the acknowledgement, and reports how many bytes that were.
+// progress moves una to the acknowledgement, which also ends a measurement of the round trip and starts the retransmission time-out anew. It
+// returns how many bytes of data were acknowledged.
 func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
 	bytes = s.Ack.Minus(c.una)
 	if c.state == SynSent || c.state == SynReceived {
@@ -244,7 +248,7 @@ func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
 	}
 	if c.flags&flagTiming != 0 && !s.Ack.Before(c.timed) {
 		c.flags &^= flagTiming
-		c.measured(t.now.Sub(c.timedAt))
+		c.measureRTT(t.now.Sub(c.timedAt))
 	}
 	c.una = s.Ack
 	if c.nxt.Before(c.una) {
@@ -254,7 +258,7 @@ func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
 	c.since = t.now
 	c.due = clock.Never
 	if c.una != c.max {
-		c.due = t.limited(c, t.now.Add(c.rto(&t.config)))
+		c.due = t.withUserTimeout(c, t.now.Add(c.rto(&t.config)))
 	}
 	if c.nxt == c.max {
 		c.flags &^= flagRecover
@@ -262,15 +266,17 @@ func (t *Table) progress(c *Conn, s *Segment) (bytes int) {
 	return bytes
 }
 
-// aliveTries is what a peer that answers without taking anything counts as: it may have no buffers. Only the user time-out gives it up.
+// aliveTries is the most that Conn.tries is while the peer answers without acknowledging anything, as when it has no buffers: such a
+// connection is given up by the user time-out only.
 const aliveTries = 3
 
-// duplicateAck is an acknowledgement that moves nothing: the third one of a kind says that a segment was lost (RFC 5681 section 3.2).
+// duplicateAck counts an acknowledgement that moves nothing: after the third in a row a segment was lost, and sending goes back to una (RFC 5681
+// section 3.2).
 func (t *Table) duplicateAck(c *Conn, s *Segment) {
 	if s.Ack != c.una || s.span() > 0 || c.una == c.max || c.sndEdge.Before(s.Ack.Add(int(s.Window))) {
 		return
 	}
-	if c.flags&flagOrphan == 0 {
+	if c.flags&flagClosed == 0 {
 		c.tries = min(c.tries, aliveTries)
 	}
 	if c.duplicates++; c.duplicates == 3 && c.flags&flagRecover == 0 {
@@ -280,20 +286,20 @@ func (t *Table) duplicateAck(c *Conn, s *Segment) {
 	c.duplicates = min(c.duplicates, 3)
 }
 
-// finAcknowledged: the peer has our FIN. It reports whether the connection is still there.
+// finAcknowledged makes the state's move after the peer has acknowledged our FIN, and reports whether the connection still takes segments.
 func (t *Table) finAcknowledged(id ID) bool {
 	c := &t.conns[id]
-	orphan := c.flags&flagOrphan != 0
+	closed := c.flags&flagClosed != 0
 	switch c.state {
 	case FinWait1:
 		c.become(FinWait2)
-		if orphan {
+		if closed {
 			c.due = t.now.Add(t.config.FinWait)
 		}
 	case Closing:
 		t.enterTimeWait(c)
 	case LastAck:
-		if orphan {
+		if closed {
 			t.forget(id)
 			return false
 		}
@@ -309,10 +315,10 @@ func (t *Table) enterTimeWait(c *Conn) {
 	c.due = t.now.Add(t.config.TimeWait)
 }
 
-// data takes the segment's payload and FIN.
-func (t *Table) data(id ID, s *Segment) {
+// inputData gives the part of the segment's payload that is new and in order to the Host, and handles its FIN.
+func (t *Table) inputData(id ID, s *Segment) {
 	c := &t.conns[id]
-	from := c.rcv.Minus(s.Seq) // so many were here before
+	from := c.rcv.Minus(s.Seq) // so many bytes were received before; below 0: bytes before the segment are missing
 	switch {
 	case from < 0:
 		t.stats.Ahead++
@@ -327,18 +333,18 @@ func (t *Table) data(id ID, s *Segment) {
 	}
 	n := int(s.Length) - from
 	whole := true
-	if room := t.edge(c).Minus(c.rcv); n > room {
+	if room := t.windowEdge(c).Minus(c.rcv); n > room {
 		t.stats.BeyondWindow++
 		n, whole = max(room, 0), false
 	}
 	if n > 0 {
-		if c.flags&flagOrphan != 0 {
-			t.abort(id) // nobody is there to read it (RFC 9293 section 3.10.4, CLOSE)
+		if c.flags&flagClosed != 0 {
+			t.abort(id) // nothing will read it (RFC 9293 section 3.10.4, CLOSE)
 			return
 		}
 		if !t.host.Receive(id, from, n) {
 			t.stats.NoBuffer++
-			t.ackAtOnce(id) // it is not taken, but we are there
+			t.ackAtOnce(id) // it is not taken, but the peer learns that we are alive
 			return
 		}
 		c.rcv = c.rcv.Add(n)
@@ -358,13 +364,13 @@ func (t *Table) data(id ID, s *Segment) {
 	t.output(id)
 }
 
-// ackAtOnce acknowledges each segment on its own: the peer counts duplicates.
+// ackAtOnce sends an acknowledgement for this segment alone, because the peer counts duplicates.
 func (t *Table) ackAtOnce(id ID) {
 	t.conns[id].flags |= flagAckNow
 	t.output(id)
 }
 
-// receivedFIN is the peer's FIN.
+// receivedFIN handles the peer's FIN, with all data before it received: the state's move, EventEnded, and an acknowledgement.
 func (t *Table) receivedFIN(id ID) {
 	c := &t.conns[id]
 	c.rcv++
@@ -376,7 +382,7 @@ func (t *Table) receivedFIN(id ID) {
 	case FinWait2:
 		t.enterTimeWait(c)
 	}
-	if c.flags&flagOrphan == 0 {
+	if c.flags&flagClosed == 0 {
 		t.host.Event(id, Event{Kind: EventEnded})
 	}
 	t.ackThisTurn(id)

@@ -6,8 +6,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// Export takes a connection out of the table as it is, for Import into another one: neither the peer nor the Host is told. The ID is not good
-// any more. A child that nobody has taken stays where its listener is: it is not to be exported.
+// Export takes a connection out of the table as it is, for Import into another one, without a segment or an event. The ID is not valid any more.
+// An accepted connection must not be exported before Take.
 func (t *Table) Export(id ID) Conn {
 	c := &t.conns[id]
 	t.removeLookup(c)
@@ -38,8 +38,8 @@ func (t *Table) Import(now clock.Time, c Conn) (ID, error) {
 		t.removeLookup(&t.conns[id])
 		return id, nil
 	}
-	t.block(id, &t.conns[id])
-	t.conns[id].flags |= flagAckNow // the peer learns where the connection is
+	t.addBlocked(id, &t.conns[id])
+	t.conns[id].flags |= flagAckNow // the peer's frames come to the new link after it
 	t.schedule(id)
 	return id, nil
 }
@@ -52,5 +52,5 @@ func (t *Table) Knows(s *Segment) bool {
 	return s.Flags&(SYN|ACK) == SYN && t.listening(s.Target) != nil
 }
 
-// Taken reports whether the connection is no child that waits at its listener.
+// Taken reports whether the connection does not wait at a listener: it was accepted and taken, or was begun by Connect.
 func (t *Table) Taken(id ID) bool { return t.conns[id].listener == 0 }

@@ -4,17 +4,17 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// output sends what the connection may send now.
+// output sends all segments that the connection may send now, until the link is full, and schedules its timer.
 func (t *Table) output(id ID) {
 	for {
 		c := &t.conns[id]
-		s, ok := t.segment(id, c)
+		s, ok := t.nextSegment(id, c)
 		if !ok {
 			break
 		}
 		switch t.transmit(id, s) {
 		case Full:
-			t.block(id, c)
+			t.addBlocked(id, c)
 			t.schedule(id)
 			return
 		case Held:
@@ -26,13 +26,13 @@ func (t *Table) output(id ID) {
 			t.schedule(id)
 			return
 		}
-		t.sent(c, &t.out)
+		t.noteSent(c, &t.out)
 	}
 	t.schedule(id)
 }
 
-// segment is the next one to send, if there is one.
-func (t *Table) segment(id ID, c *Conn) (s Segment, ok bool) {
+// nextSegment returns the next segment to send: SYN, data, FIN, or an acknowledgement that is due; ok is false when there is none.
+func (t *Table) nextSegment(id ID, c *Conn) (s Segment, ok bool) {
 	s = Segment{Source: c.local, Target: c.remote, Seq: c.nxt}
 	switch {
 	case c.state == SynSent || c.state == SynReceived:
@@ -58,7 +58,7 @@ func (t *Table) segment(id ID, c *Conn) (s Segment, ok bool) {
 		s.Flags |= ACK
 		s.Ack = c.rcv
 	}
-	s.Window = uint32(max(t.edge(c).Minus(c.rcv), 0))
+	s.Window = uint32(max(t.windowEdge(c).Minus(c.rcv), 0))
 	return s, true
 }
 
@@ -73,8 +73,8 @@ func (t *Table) sendable(c *Conn) int {
 	return max(n, 0)
 }
 
-// sent notes a segment that is on the link.
-func (t *Table) sent(c *Conn, s *Segment) {
+// noteSent updates the connection for a segment that the link took: its numbers, deadlines, and the move that a FIN makes.
+func (t *Table) noteSent(c *Conn, s *Segment) {
 	c.flags &^= flagAckNow | flagOwing
 	c.ackDue = clock.Never
 	c.owed = 0
@@ -99,7 +99,7 @@ func (t *Table) sent(c *Conn, s *Segment) {
 		c.max = c.nxt
 	}
 	if c.due == clock.Never {
-		c.due = t.limited(c, t.now.Add(c.rto(&t.config)))
+		c.due = t.withUserTimeout(c, t.now.Add(c.rto(&t.config)))
 	}
 	if s.Flags&FIN != 0 {
 		switch c.state {
@@ -111,6 +111,7 @@ func (t *Table) sent(c *Conn, s *Segment) {
 	}
 }
 
+// transmit gives a segment to the Host, and counts it if the link took it. id is NoID for one that no connection sends.
 func (t *Table) transmit(id ID, s Segment) Outcome {
 	t.out = s
 	o := t.host.Transmit(id, &t.out)
@@ -120,7 +121,7 @@ func (t *Table) transmit(id ID, s Segment) Outcome {
 	return o
 }
 
-// ackThisTurn makes the connection acknowledge with this turn: a reply of the application may carry it.
+// ackThisTurn makes the connection acknowledge with the next Flush, unless data that the application sends before carries the acknowledgement.
 func (t *Table) ackThisTurn(id ID) {
 	c := &t.conns[id]
 	if c.flags&flagOwing == 0 {
@@ -129,7 +130,8 @@ func (t *Table) ackThisTurn(id ID) {
 	}
 }
 
-func (t *Table) block(id ID, c *Conn) {
+// addBlocked puts the connection into the list of those that Resume lets send.
+func (t *Table) addBlocked(id ID, c *Conn) {
 	if c.flags&flagBlocked == 0 {
 		c.flags |= flagBlocked
 		t.blocked = append(t.blocked, id)
@@ -158,13 +160,15 @@ func (t *Table) Resume(now clock.Time) {
 	}
 }
 
-// drain empties a list: what it returns is good until the next call. Connections may come into the list again meanwhile.
+// drain empties a list and returns what was in it, valid until the next drain. Connections may come into the list again meanwhile.
 func (t *Table) drain(list *[]ID) []ID {
 	t.batch = append(t.batch[:0], *list...)
 	*list = (*list)[:0]
 	return t.batch
 }
 
-// Owing reports that Flush has something to send, Blocked that Resume has.
-func (t *Table) Owing() bool   { return len(t.owing) > 0 }
+// Owing reports whether Flush has something to send.
+func (t *Table) Owing() bool { return len(t.owing) > 0 }
+
+// Blocked reports whether Resume has something to send.
 func (t *Table) Blocked() bool { return len(t.blocked) > 0 }

@@ -11,7 +11,7 @@ type Endpoint struct {
 	Port uint16
 }
 
-// EndpointFrom is false for what is no IPv4 address.
+// EndpointFrom converts from package net/netip; false: not an IPv4 address.
 func EndpointFrom(a netip.AddrPort) (Endpoint, bool) {
 	ip := a.Addr().Unmap()
 	if !ip.Is4() {

@@ -33,7 +33,8 @@ func (s State) String() string {
 
 type states uint16
 
-func set(all ...State) (b states) {
+// setOf is the set of the states.
+func setOf(all ...State) (b states) {
 	for _, s := range all {
 		b |= 1 << s
 	}
@@ -44,26 +45,27 @@ func (b states) has(s State) bool { return b>>s&1 != 0 }
 
 // moves are the legal moves. From each state a reset, a time-out or Abort leads to CLOSED.
 var moves = [numStates]states{
-	Closed:      set(SynSent, SynReceived),
-	SynSent:     set(Closed, SynReceived, Established), // SYN-RECEIVED: both sent a SYN
-	SynReceived: set(Closed, Established),
-	Established: set(Closed, FinWait1, CloseWait),
-	FinWait1:    set(Closed, FinWait2, Closing, TimeWait),
-	FinWait2:    set(Closed, TimeWait),
-	CloseWait:   set(Closed, LastAck),
-	Closing:     set(Closed, TimeWait),
-	LastAck:     set(Closed),
-	TimeWait:    set(Closed),
+	Closed:      setOf(SynSent, SynReceived),
+	SynSent:     setOf(Closed, SynReceived, Established), // SYN-RECEIVED: both sent a SYN
+	SynReceived: setOf(Closed, Established),
+	Established: setOf(Closed, FinWait1, CloseWait),
+	FinWait1:    setOf(Closed, FinWait2, Closing, TimeWait),
+	FinWait2:    setOf(Closed, TimeWait),
+	CloseWait:   setOf(Closed, LastAck),
+	Closing:     setOf(Closed, TimeWait),
+	LastAck:     setOf(Closed),
+	TimeWait:    setOf(Closed),
 }
 
 // What a state allows.
 var (
-	sends    = set(Established, CloseWait, FinWait1, Closing, LastAck)           // data or FIN may still have to go out
-	receives = set(Established, FinWait1, FinWait2)                              // data and FIN may come
-	synced   = set(Established, FinWait1, FinWait2, CloseWait, Closing, LastAck) // the peer knows the connection: it is notified of a reset
+	sends    = setOf(Established, CloseWait, FinWait1, Closing, LastAck)           // data or FIN may still have to go out
+	receives = setOf(Established, FinWait1, FinWait2)                              // data and FIN may come
+	synced   = setOf(Established, FinWait1, FinWait2, CloseWait, Closing, LastAck) // the peer knows the connection: it is notified of a reset
 )
 
-// become makes every move of a connection. An illegal one is a bug of this package.
+// become moves the connection to another state; every change of state goes through it. It panics on an illegal move, which is a bug of this
+// package.
 func (c *Conn) become(s State) {
 	if !moves[c.state].has(s) {
 		panic(fmt.Sprintf("protocol: illegal move from %v to %v", c.state, s))

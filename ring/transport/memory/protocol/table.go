@@ -60,29 +60,31 @@ type Stats struct {
 
 // New makes an empty table.
 func New(c Config, h Host, now clock.Time) *Table {
-	c.complete()
+	c.setDefaults()
 	t := &Table{config: c, host: h, lookup: map[pair]ID{}, bound: map[Endpoint]int{}, timers: wheel.New(now, 0), now: now}
-	t.onTimer = t.expired
+	t.onTimer = t.timerExpired
 	return t
 }
 
 // Stats are the totals so far.
 func (t *Table) Stats() Stats { return t.stats }
 
-// Len is how many records there are, those that nobody has any more included.
+// Len is how many connections there are, those that were closed and are not over included.
 func (t *Table) Len() int { return len(t.conns) - len(t.free) }
 
 // State is the state of a connection.
 func (t *Table) State(id ID) State { return t.conns[id].state }
 
-// Local and Remote are its endpoints.
-func (t *Table) Local(id ID) Endpoint  { return t.conns[id].local }
+// Local is a connection's own endpoint.
+func (t *Table) Local(id ID) Endpoint { return t.conns[id].local }
+
+// Remote is a connection's endpoint at the peer.
 func (t *Table) Remote(id ID) Endpoint { return t.conns[id].remote }
 
-// Unacknowledged is where what the connection sends begins that the peer has not confirmed.
+// Unacknowledged is the number of the first byte that the peer has not confirmed.
 func (t *Table) Unacknowledged(id ID) Seq { return t.conns[id].una }
 
-// End is where the next byte given to Queue comes.
+// End is the number that the next byte given to Queue gets.
 func (t *Table) End(id ID) Seq { return t.conns[id].end }
 
 // Held is how many received bytes count against the window.
@@ -93,10 +95,11 @@ func (t *Table) SetUserTimeout(id ID, milliseconds int) {
 	t.conns[id].userTimeout = uint32(milliseconds)
 }
 
-// Bind reserves a local endpoint. With port 0 it chooses one. The zero address is all of the host's.
+// Bind reserves a local endpoint and returns it. With port 0 it chooses a free one. The zero address is all of the host's. Errors: ErrInUse,
+// ErrNoPort.
 func (t *Table) Bind(e Endpoint) (Endpoint, error) {
 	if e.Port != 0 {
-		if !t.unbound(e) {
+		if !t.isFree(e) {
 			return e, ErrInUse
 		}
 		t.bound[e]++
@@ -106,7 +109,7 @@ func (t *Table) Bind(e Endpoint) (Endpoint, error) {
 	from := t.config.Random() % count
 	for i := range uint64(count) {
 		e.Port = uint16(first + (from+i)%count)
-		if t.unbound(e) {
+		if t.isFree(e) {
 			t.bound[e]++
 			return e, nil
 		}
@@ -114,7 +117,8 @@ func (t *Table) Bind(e Endpoint) (Endpoint, error) {
 	return e, ErrNoPort
 }
 
-func (t *Table) unbound(e Endpoint) bool {
+// isFree reports whether no reserved endpoint conflicts with e: the zero address conflicts with every other one of the same port.
+func (t *Table) isFree(e Endpoint) bool {
 	if len(t.bound) == 0 {
 		return true
 	}
@@ -149,7 +153,7 @@ func (t *Table) Listen(e Endpoint, backlog int) int32 {
 	return int32(len(t.listeners))
 }
 
-// Unlisten ends a listener. Children that nobody has taken are the caller's to Abort, those that are half open are forgotten.
+// Unlisten ends a listener and its half-open connections. The caller must Abort those that were accepted and not taken.
 func (t *Table) Unlisten(number int32) {
 	t.listeners[number-1].open = false
 	for id := range t.conns {
@@ -159,7 +163,7 @@ func (t *Table) Unlisten(number int32) {
 	}
 }
 
-// listening finds the listener for an endpoint, one with its very address first.
+// listening finds the listener for an endpoint: one bound to its address, else one bound to all addresses; nil when there is none.
 func (t *Table) listening(e Endpoint) *listener {
 	var any *listener
 	for i := range t.listeners {
@@ -174,7 +178,7 @@ func (t *Table) listening(e Endpoint) *listener {
 	return any
 }
 
-// open makes a record.
+// open makes the record of a new connection, with a random initial sequence number, and puts it into the lookup.
 func (t *Table) open(local, remote Endpoint) ID {
 	var id ID
 	if n := len(t.free); n > 0 {
@@ -199,7 +203,7 @@ func (t *Table) removeLookup(c *Conn) {
 	}
 }
 
-// closeConn closes a connection: no segment finds it, and it has no time to keep.
+// closeConn moves a connection to CLOSED: no segment finds it any more, and its timer is stopped. The record lives until forget.
 func (t *Table) closeConn(c *Conn) {
 	if c.state != Closed {
 		c.become(Closed)
@@ -212,7 +216,7 @@ func (t *Table) closeConn(c *Conn) {
 	}
 }
 
-// forget is the end of a record.
+// forget frees the record of a connection, and its ID: EventGone.
 func (t *Table) forget(id ID) {
 	c := &t.conns[id]
 	t.closeConn(c)
@@ -228,7 +232,7 @@ func (t *Table) forget(id ID) {
 	t.free = append(t.free, id)
 }
 
-// leaveBacklog: the connection does not wait at its listener any more.
+// leaveBacklog takes the connection off its listener's backlog, if it waits there.
 func (t *Table) leaveBacklog(c *Conn) {
 	if c.listener > 0 {
 		t.listeners[c.listener-1].waiting--
@@ -236,10 +240,10 @@ func (t *Table) leaveBacklog(c *Conn) {
 	}
 }
 
-// fail ends a connection for a reason. There is no event for one that no socket has, or that was never announced.
+// fail ends a connection with the event why. One that was closed, or was never announced by EventAccepted, is freed without that event.
 func (t *Table) fail(id ID, why EventKind) {
 	c := &t.conns[id]
-	if c.flags&flagOrphan != 0 || c.state == SynReceived && c.listener > 0 {
+	if c.flags&flagClosed != 0 || c.state == SynReceived && c.listener > 0 {
 		t.forget(id)
 		return
 	}

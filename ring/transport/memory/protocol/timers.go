@@ -9,7 +9,7 @@ import (
 // expireLimit bounds the deadlines of one Expire.
 const expireLimit = 256
 
-// Expire does what is due; more reports that something still is. Deadline is when the next thing is due.
+// Expire does what is due, up to expireLimit deadlines; more: others are due.
 func (t *Table) Expire(now clock.Time) (more bool) {
 	t.now = now
 	if t.timers.Len() == 0 {
@@ -31,7 +31,8 @@ func (t *Table) Deadline() clock.Time {
 	return at
 }
 
-// schedule sees to it that the connection's timer goes off in time. A timer that is early is left: it looks, and starts anew.
+// schedule sets the connection's timer to the earlier one of due and ackDue, and stops it when there is neither. Each change of these ends
+// with it.
 func (t *Table) schedule(id ID) {
 	c := &t.conns[id]
 	t.probeDue(c)
@@ -53,27 +54,27 @@ func (t *Table) schedule(id ID) {
 	}
 }
 
-// probeDue: where the peer's window is shut and nothing is outstanding, only a probe can find out that it opened.
+// probeDue sets the deadline of a probe if the peer's window is shut and nothing is outstanding: only its answer says that the window opened.
 func (t *Table) probeDue(c *Conn) {
-	if c.due == clock.Never && c.probes() {
+	if c.due == clock.Never && c.isProbing() {
 		c.since = t.now
-		c.due = t.limited(c, t.now.Add(c.rto(&t.config)))
+		c.due = t.withUserTimeout(c, t.now.Add(c.rto(&t.config)))
 	}
 }
 
-// probes reports whether only the window keeps the connection from sending: due is a probe's.
-func (c *Conn) probes() bool { return sends.has(c.state) && c.una == c.max && c.unsent() > 0 }
+// isProbing reports whether only the window keeps the connection from sending: due is a probe's.
+func (c *Conn) isProbing() bool { return sends.has(c.state) && c.una == c.max && c.unsent() > 0 }
 
-// limited brings a deadline forward to the user time-out.
-func (t *Table) limited(c *Conn, at clock.Time) clock.Time {
+// withUserTimeout returns the deadline, or the end of the user time-out if that is earlier.
+func (t *Table) withUserTimeout(c *Conn, at clock.Time) clock.Time {
 	if c.userTimeout == 0 {
 		return at
 	}
 	return min(at, c.since.Add(time.Duration(c.userTimeout)*time.Millisecond))
 }
 
-// expired is the timer of a connection.
-func (t *Table) expired(data uint64) {
+// timerExpired is called by the timer wheel for connection data: an acknowledgement is sent, or the deadline is handled, whichever is due.
+func (t *Table) timerExpired(data uint64) {
 	id := ID(data)
 	c := &t.conns[id]
 	c.timer = 0
@@ -81,19 +82,20 @@ func (t *Table) expired(data uint64) {
 		c.ackDue = clock.Never
 		c.flags |= flagAckNow
 	}
-	if c.due <= t.now && !t.timedOut(id) {
+	if c.due <= t.now && !t.onDeadline(id) {
 		return
 	}
 	t.output(id)
 }
 
-// timedOut does what is due, and reports whether the connection is still there.
-func (t *Table) timedOut(id ID) bool {
+// onDeadline handles the deadline due: the end of a waiting state, a retransmission, a probe, or giving up. It reports whether the connection
+// is still alive.
+func (t *Table) onDeadline(id ID) bool {
 	c := &t.conns[id]
 	c.due = clock.Never
 	switch {
 	case c.state == TimeWait, c.state == FinWait2:
-		if c.flags&flagOrphan != 0 {
+		if c.flags&flagClosed != 0 {
 			t.forget(id)
 		} else {
 			t.closeConn(c)
@@ -108,9 +110,9 @@ func (t *Table) timedOut(id ID) bool {
 	if c.state == SynSent || c.state == SynReceived {
 		limit = t.config.ConnectTries
 	}
-	probing := c.probes()
-	// A window that stays shut is no reason to give up by itself, unless nobody is left to wait for it (RFC 9293 section 3.8.6.1).
-	endless := probing && c.flags&flagOrphan == 0
+	probing := c.isProbing()
+	// A window that stays shut is no reason to give up, unless the connection was closed (RFC 9293 section 3.8.6.1).
+	endless := probing && c.flags&flagClosed == 0
 	if int(c.tries) >= limit && !endless || c.userTimeout > 0 && stuck >= time.Duration(c.userTimeout)*time.Millisecond {
 		t.giveUp(id)
 		return false
@@ -118,15 +120,16 @@ func (t *Table) timedOut(id ID) bool {
 	c.tries = min(c.tries+1, 254)
 	if probing {
 		t.probe(c)
-		c.due = t.limited(c, t.now.Add(c.rto(&t.config)))
+		c.due = t.withUserTimeout(c, t.now.Add(c.rto(&t.config)))
 		return true
 	}
 	c.nxt = c.una // go back
 	c.flags = c.flags&^flagTiming | flagRecover
-	c.due = t.limited(c, t.now.Add(c.rto(&t.config)))
+	c.due = t.withUserTimeout(c, t.now.Add(c.rto(&t.config)))
 	return true
 }
 
+// giveUp ends a connection whose peer does not answer: a reset if it knows the connection, and EventTimedOut.
 func (t *Table) giveUp(id ID) {
 	if c := &t.conns[id]; synced.has(c.state) {
 		t.reset(c)
