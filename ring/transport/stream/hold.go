@@ -17,7 +17,6 @@ type hold struct {
 	claim int32     // 0: the host has nothing to claim
 	below ring.Conn // 0: the listener's, which Close ends
 	users int32
-	next  int32 // of a free place
 }
 
 // leaving is a hold without users.
