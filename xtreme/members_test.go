@@ -213,7 +213,7 @@ func TestNobodyLooksForMembersInTheEnd(t *testing.T) {
 	looking := func() bool {
 		var b bytes.Buffer
 		w.NoError(pprof.Lookup("goroutine").WriteTo(&b, 1))
-		return strings.Contains(b.String(), "offload/shadow.runSteps")
+		return strings.Contains(b.String(), "offload/shadow.repeatOnGoroutine")
 	}
 	w.until("somebody looks", looking)
 	w.close(s)
