@@ -79,6 +79,8 @@ var cases = []contractCase{
 	{"pool exhaustion and recovery", exhaustion, datagrams},
 	{"a starved socket gets the spare buffer of another ring", starvedBesideOther, datagrams | streams},
 	{"one holder against the others", oneHolder, datagrams},
+	{"sockets receive beside a reserve for sending", besideReserve, 0},
+	{"one holder against the others beside a reserve", oneHolderBesideReserve, datagrams},
 	{"budget stops and resumes reading", budget, datagrams},
 	{"many stopped sockets let the ring sleep", manyStopped, datagrams},
 	{"release from another goroutine", releaseElsewhere, 0},

@@ -43,6 +43,8 @@ type Backend struct {
 	Sleeps int
 	// Stamp is the source of the timestamps that such a ring takes; zero: ring.StampSoftware.
 	Stamp ring.StampSource
+
+	reserve [buffers.NumClasses]int // buffers of a case's pool that are kept for sending
 }
 
 // patience is how long a case waits for something that must happen.
@@ -79,6 +81,9 @@ func newWorld(t *testing.T, b Backend, change ...func(*buffers.Layout, *ring.Set
 	require.NoError(t, err)
 	pool, err := buffers.New(region.Bytes(), layout)
 	require.NoError(t, err)
+	for class, n := range b.reserve {
+		require.NoError(t, pool.SetReserve(buffers.Class(class), n))
+	}
 	c.Pool = pool
 	peers := Loopback(t)
 	if b.Open != nil {
