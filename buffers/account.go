@@ -93,7 +93,7 @@ func (p *DriverPool) Used(a Account) int {
 }
 
 // Over reports whether the holder of a should take no more: it has reached its limit, or has more buffers of a class
-// than are still available there (free or filling). The second is the dynamic threshold of Choudhury and Hahne (Dynamic
+// than receiving can still get there (filling, or free beyond the reserve for sending). The second is the dynamic threshold of Choudhury and Hahne (Dynamic
 // queue length thresholds for shared-memory packet switches, 1998): one greedy holder gets half of a class, N of them
 // 1/(N+1) each as buffers come and go, and as much is left for the others, without a limit having to be set for anyone.
 // Classes count apart, since a large buffer is not replaced by free small ones. Over only advises: a holder of nothing
@@ -107,18 +107,18 @@ func (p *DriverPool) Over(a Account) bool {
 	if acc == nil {
 		return true
 	}
-	return acc.used[Small] > p.avail[Small] || acc.used[Large] > p.avail[Large] ||
+	return acc.used[Small] > p.forReceiving(Small) || acc.used[Large] > p.forReceiving(Large) ||
 		acc.limit > 0 && acc.bytes(&p.Pool) >= acc.limit
 }
 
-// OverFree is Over's dynamic rule for one class, against free buffers alone: for accounts whose packets are copied, which cannot use the buffers
-// that lie ready for a card. O(1).
+// OverFree is Over's dynamic rule for one class, against the buffers alone that are free beyond the reserve: for accounts whose packets are
+// copied, which cannot use the buffers that lie ready for a card. O(1).
 func (p *DriverPool) OverFree(a Account, c Class) bool {
 	if a == 0 || c >= NumClasses {
 		return false
 	}
 	acc := p.account(a)
-	return acc == nil || int(acc.used[c]) > p.free[c].n
+	return acc == nil || int(acc.used[c]) > max(p.free[c].n-p.free[c].reserve, 0)
 }
 
 // bytes is the memory of all buffers that are charged to the account.

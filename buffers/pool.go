@@ -201,9 +201,23 @@ func (p *Pool) Reserve(c Class) int {
 	return p.free[c].reserve
 }
 
+// ReceiveShare is how many buffers of class c receiving may take at the most: all but the reserve for sending. Any goroutine, once the pool is
+// given to a driver.
+func (p *Pool) ReceiveShare(c Class) int {
+	if c >= NumClasses {
+		return 0
+	}
+	return p.layout.count(c) - p.free[c].reserve
+}
+
+// forReceiving is how many buffers of class c receiving can still get: those that lie ready, and the free ones beyond the reserve.
+func (p *Pool) forReceiving(c Class) int32 {
+	return p.avail[c] - int32(min(p.free[c].n, p.free[c].reserve))
+}
+
 // CanReceive reports whether a buffer of class c lies ready for receiving, or Take could get one: the reserve for sending does not count.
 func (p *DriverPool) CanReceive(c Class) bool {
-	return c < NumClasses && int(p.avail[c]) > min(p.free[c].n, p.free[c].reserve)
+	return c < NumClasses && p.forReceiving(c) > 0
 }
 
 // Close reclaims the packets that other goroutines have released, and makes Alloc return ErrClosed. The poller calls it before it unmaps the

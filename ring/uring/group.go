@@ -17,7 +17,7 @@ import (
 type group struct {
 	ring      *sys.ProvidedBuffers
 	class     buffers.Class
-	count     int      // buffers of the class in the pool
+	count     int      // buffers of the class that receiving may take
 	limit     int      // of most
 	offerMax  int      // offered at a time: few at first, twice as many whenever the kernel has used up nearly all
 	index     []uint32 // by id; noBuffer when the id is not out
@@ -35,8 +35,8 @@ var maxOffered = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
 // place in the caches.
 var firstOffered = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
 
-// share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of a class divided
-// by their number, so that idle rings do not sit on what busy ones and senders need.
+// share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of what receiving may take
+// of a class (DriverPool.ReceiveShare) divided by their number, so that idle rings do not sit on what busy ones and senders need.
 type share struct{ drivers atomic.Int32 }
 
 var shares = struct {
@@ -71,11 +71,7 @@ func (d *Driver) openGroup(c buffers.Class) error {
 	if d.groups[c] != nil {
 		return nil
 	}
-	l := d.pool.Layout()
-	count := l.SmallCount
-	if c == buffers.Large {
-		count = l.LargeCount
-	}
+	count := d.pool.ReceiveShare(c)
 	if count == 0 {
 		return fmt.Errorf("uring: attach: the pool has no %v buffers: %w", c, unix.ENOBUFS)
 	}
@@ -119,7 +115,7 @@ func (d *Driver) refill() {
 	}
 }
 
-// updateLimits divides a quarter of each class by the number of drivers on the pool now: more this driver must not offer.
+// updateLimits divides a quarter of each class's receive share by the number of drivers on the pool now: more this driver must not offer.
 func (d *Driver) updateLimits() {
 	d.sharers = d.share.drivers.Load()
 	for _, g := range d.groups {

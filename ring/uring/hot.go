@@ -15,7 +15,7 @@ import (
 //
 // The policy. A datagram socket that begins to receive is read directly while fewer than maxHot are. A connection begins with the
 // multishot, and is read directly only while the ring has at most maxHot connections: with more, one enter serves them all. After
-// demoteAfter turns without a datagram it changes to the multishot. One that is received by multishot changes back after promoteAfter turns
+// demoteAfter turns without a datagram it changes to the multishot, and at once when the pool has no buffer but the kernel holds some. One that is received by multishot changes back after promoteAfter turns
 // with datagrams, none of them demoteAfter turns behind the one before, if there is a place. The order holds across a change: towards the
 // multishot because the direct reading has stopped when it is armed, back because the direct reading begins only after the multishot's last
 // completion.
@@ -141,6 +141,9 @@ func (d *Driver) pollReadable(r *record) {
 // multishot.
 func (d *Driver) readStream(k *ring.Sink, r *record, burst int) {
 	for range burst {
+		if r.direct && d.leaveToMultishot(r) {
+			return
+		}
 		o, e := d.direct.Read(k, r.socket)
 		switch o {
 		case direct.Empty:
@@ -178,6 +181,9 @@ func (d *Driver) readDirect(k *ring.Sink, r *record) {
 		return
 	}
 	for range hotBurst {
+		if d.leaveToMultishot(r) {
+			return
+		}
 		switch d.direct.Datagram(k, r.socket) {
 		case direct.Empty:
 			if r.idle++; r.idle >= demoteAfter {
@@ -194,6 +200,20 @@ func (d *Driver) readDirect(k *ring.Sink, r *record) {
 			return
 		}
 	}
+}
+
+// leaveToMultishot changes a directly read socket to the multishot when the pool has no buffer for it and the kernel holds some of its class:
+// those reach it that way. It reports whether it did.
+func (d *Driver) leaveToMultishot(r *record) bool {
+	if d.direct.Ready(r.handle.Class) {
+		return false
+	}
+	if g := d.groups[r.handle.Class]; g == nil || g.out() == 0 {
+		return false
+	}
+	d.demote(r)
+	d.scheduleReceive(r)
+	return true
 }
 
 // pollHot prepares a poll for each directly read socket, before the ring sleeps.

@@ -139,13 +139,19 @@ func (r *Receiver) ReturnSpare() {
 // Close returns the spare buffers to the pool.
 func (r *Receiver) Close() { r.ReturnSpare() }
 
+// Ready takes the buffer that the next receive of class c fills from the pool, unless there is one; false when the pool has none.
+func (r *Receiver) Ready(c buffers.Class) bool {
+	if !r.have[c] {
+		r.spare[c], r.have[c] = r.pool.Take(c)
+	}
+	return r.have[c]
+}
+
 // spareBuffer is the memory that the next receive fills, of a buffer that is taken from the pool when there is none yet; false when the pool
 // is empty.
 func (r *Receiver) spareBuffer(c buffers.Class) ([]byte, bool) {
-	if !r.have[c] {
-		if r.spare[c], r.have[c] = r.pool.Take(c); !r.have[c] {
-			return nil, false
-		}
+	if !r.Ready(c) {
+		return nil, false
 	}
 	return r.pool.Memory(r.spare[c])[r.headroom:], true
 }
