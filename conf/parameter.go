@@ -254,7 +254,13 @@ func (a accepted) words(list ...string) accepted {
 
 // size accepts a number of bytes up to most, as XLIO writes it: with the suffix K, M or G, also followed by B, or without.
 func size(most int) accepted {
-	return accepted{fmt.Sprintf("bytes, up to %d, or with K, KB, M, MB, G or GB", most), func(text string) bool {
+	units := "K, KB, M, MB, G or GB"
+	if most < 1<<20 {
+		units = "K or KB"
+	} else if most < 1<<30 {
+		units = "K, KB, M or MB"
+	}
+	return accepted{fmt.Sprintf("bytes, up to %d, also with %s", most, units), func(text string) bool {
 		number, unit := strings.TrimSuffix(strings.ToUpper(text), "B"), 1
 		for suffix, bytes := range map[string]int{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
 			if rest, ok := strings.CutSuffix(number, suffix); ok {

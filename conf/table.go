@@ -162,7 +162,7 @@ var socketParameters = []Parameter{
 	{Name: "VMA_TCP_NODELAY", Title: "TCP nodelay", Field: "NoDelay", State: Works,
 		Effect: "1 turns Nagle's algorithm off on TCP sockets that pollers open and on those that such listeners accept; adopted ones keep " +
 			"what they have; NoDelay of a configuration and SetNoDelay have the last word. reactor/netconn turns it off by " +
-			"itself, and reactor/gnet without the option TCPDelay",
+			"itself; so does reactor/gnet, but for the connections of a server with the option TCPDelay",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +

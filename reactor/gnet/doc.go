@@ -122,7 +122,7 @@
 //	Ticker                   honoured
 //	TCPKeepAlive and kin     honoured, in whole seconds up to 32,767, at most 127 probes; the interval's default is a
 //	                         fifth and a second at least
-//	TCPNoDelay               honoured
+//	TCPNoDelay               honoured by a server; a client's connections have TCP_NODELAY with TCPDelay too, as gnet's
 //	SocketRecvBuffer, SocketSendBuffer  honoured for IP sockets
 //	LogPath, LogLevel, Logger           honoured; the reactors' messages go there too
 //	EdgeTriggeredIO, EdgeTriggeredIOChunk  accepted without effect: rings have no trigger, and hand over all there is
