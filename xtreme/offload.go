@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
@@ -215,7 +216,8 @@ func (f *offloading) sameBond(snap *host.Snapshot, h nic.Interface, members []st
 // fillShare returns how many small buffers each queue of a new interface may keep ready for its card to receive into, and how many queues
 // there are. interfaces counts the interfaces that are about to be opened, this one included. why is not zero if too few buffers are left.
 //
-// All interfaces together get three quarters of the pool at most. Those opened now share four fifths of what is left of it, so that one that
+// All interfaces together get six sevenths of what receiving may take at the most: three quarters of the pool, unless VMA_TX_BUFS keeps
+// more than an eighth of it for sending. Those opened now share four fifths of what is left of it, so that one that
 // is opened later finds some; a bond's members share one interface's part. The settings may say less (VMA_RX_WRE). The number bounds how long
 // the owner may pause without losing frames: 4,096 small buffers and one queue give 2,457, which is 102 ms at 24,000 frames a second.
 func (f *offloading) fillShare(i *nic.Interface, below []string, interfaces int) (each, queues int, why ring.Reason) {
@@ -239,7 +241,7 @@ func (f *offloading) fillShare(i *nic.Interface, below []string, interfaces int)
 	}
 	if n < least {
 		return 0, 0, ring.Reason{Code: "offload.no_buffers", Text: fmt.Sprintf(
-			"%d queues of %s need more small buffers than the poller has left of %d", queues, i.Name, f.poller.pool.Layout().SmallCount)}
+			"%d queues of %s need more small buffers than the poller has left of %d for receiving", queues, i.Name, f.poller.pool.ReceiveShare(buffers.Small))}
 	}
 	return min(most, n), queues, ring.Reason{}
 }
@@ -301,10 +303,10 @@ func (f *offloading) addToRing(i nic.Interface) error {
 	return err
 }
 
-// forgetRing forgets a ring that was closed, with its interfaces: cards may have three quarters of the small buffers again.
+// forgetRing forgets a ring that was closed, with its interfaces: cards may have their part of the small buffers again.
 func (f *offloading) forgetRing() {
 	f.set.Store(nil)
-	f.attachments, f.driver, f.fill = nil, nil, f.poller.pool.Layout().SmallCount*3/4
+	f.attachments, f.driver, f.fill = nil, nil, f.poller.pool.ReceiveShare(buffers.Small)*6/7
 }
 
 // mayClose returns the error with which the offloaded ring cannot be closed now; nil if it can.

@@ -218,8 +218,9 @@ func (eng *engine) newLoop(i int, c xtreme.PollerConfig) (*eventloop, error) {
 		done: make(chan struct{})}
 	el.drainer, _ = eng.handler.(Drainer)
 	el.expire = el.expired
-	layout := el.pool.Layout()
-	el.low[buffers.Small], el.low[buffers.Large] = layout.SmallCount/4, layout.LargeCount/4
+	for c := range el.low { // a quarter of a class, unless more than an eighth is kept for sending
+		el.low[c] = el.pool.Reserve(buffers.Class(c)) + el.pool.ReceiveShare(buffers.Class(c))/7
+	}
 	el.adapts = el.offersBuffers() && eng.opts.ReadBufferCap > smallBuffer
 	o := eng.opts
 	config := reactor.Config{Rest: o.Rest, RxPoll: o.RxPoll, SelectPoll: o.SelectPoll,

@@ -18,7 +18,7 @@ type loop struct {
 	self    uintptr // the loop's goroutine
 	reactor *reactor.Loop
 	poller  *xtreme.Poller
-	layout  buffers.Layout
+	low     [buffers.NumClasses]int // by class, the reserve for sending included: with fewer available nothing is lent
 
 	copyMost int // the longest packet that is copied rather than lent: what a small buffer holds
 
@@ -53,8 +53,12 @@ type caller interface {
 
 // newLoop makes the loop's state. It is called on the loop's goroutine, before the first turn.
 func newLoop(n *Network, r *reactor.Loop) *loop {
-	l := &loop{net: n, self: sys.Goroutine(), reactor: r, poller: r.Poller(), layout: r.Poller().Pool().Layout()}
-	l.copyMost = l.layout.Stride(buffers.Small)
+	l := &loop{net: n, self: sys.Goroutine(), reactor: r, poller: r.Poller()}
+	pool := l.poller.Pool()
+	for c := range l.low {
+		l.low[c] = pool.Reserve(buffers.Class(c)) + pool.ReceiveShare(buffers.Class(c))/7
+	}
+	l.copyMost = pool.Layout().Stride(buffers.Small)
 	l.answer, l.yield = l.serveCallers, l.letRun
 	l.receive = l.packet
 	return l
@@ -263,11 +267,10 @@ func (l *loop) endAll() {
 }
 
 // mayLend reports whether a packet of a length should be lent to its reader instead of copied: it is long, and at least a quarter of the
-// poller's buffers of each class would stay free, so that slow readers do not use up the buffers of all connections.
+// poller's buffers of each class would stay available (l.low), so that slow readers do not use up the buffers of all connections.
 func (l *loop) mayLend(length int) bool {
 	pool := l.poller.Pool()
-	return length > l.copyMost && pool.Available(buffers.Small) >= l.layout.SmallCount/4 &&
-		pool.Available(buffers.Large) >= l.layout.LargeCount/4
+	return length > l.copyMost && pool.Available(buffers.Small) >= l.low[buffers.Small] && pool.Available(buffers.Large) >= l.low[buffers.Large]
 }
 
 // ignoreClosed returns nil for an error that says that the socket is closed already.

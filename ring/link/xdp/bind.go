@@ -16,12 +16,12 @@ import (
 func (d *Device) OpenQueue(queue int, pool *buffers.DriverPool) (*Queue, error) {
 	fill := 1
 	if pool != nil { // refused below
-		fill = max(pool.Layout().SmallCount/2, 1)
+		fill = max(pool.ReceiveShare(buffers.Small)/2, 1)
 	}
 	return d.OpenQueueWith(queue, pool, fill)
 }
 
-// OpenQueueWith is OpenQueue, which gives the card half of the pool, for pools that several queues share, or that are divided otherwise: at
+// OpenQueueWith is OpenQueue, which gives the card half of what receiving may take of the pool, for pools that several queues share, or that are divided otherwise: at
 // most fill buffers of this one lie ready for the card, and never more than Config.Fill.
 func (d *Device) OpenQueueWith(queue int, pool *buffers.DriverPool, fill int) (*Queue, error) {
 	q, err := d.PrepareQueue(queue, pool, fill)
@@ -100,7 +100,7 @@ type attempt struct {
 // bind makes a socket and binds it in the best way that kernel, driver and memory allow.
 func (d *Device) bind(queue int, pool *buffers.DriverPool, chunk, fill int) (*Queue, error) {
 	attempts, reasons := d.attempts(pool.Contiguous())
-	fill = min(fill, d.config.Fill, pool.Layout().SmallCount)
+	fill = max(min(fill, d.config.Fill, pool.ReceiveShare(buffers.Small)), 1)
 	config := d.config.entries(fill)
 	var err error
 	for i, a := range attempts {

@@ -53,11 +53,10 @@ const (
 	queueMax = 1024 // 10 ms at 100,000 datagrams a second
 )
 
-// lendLimit is how many packets of a pool may be with other drivers at a time: a quarter, so that readers who are slow leave enough for the
-// card.
+// lendLimit is how many packets of a pool may be with other drivers at a time, so that slow readers leave enough for the card: two sevenths of
+// what receiving may take, a quarter of a pool that keeps an eighth for sending.
 func lendLimit(pool *buffers.DriverPool) int {
-	l := pool.Layout()
-	return max((l.SmallCount+l.LargeCount)/4, 1)
+	return max((pool.ReceiveShare(buffers.Small)+pool.ReceiveShare(buffers.Large))*2/7, 1)
 }
 
 // newQueue makes a queue for packets of a pool, with a slot for each that may be lent, within queueMin and queueMax.

@@ -86,12 +86,12 @@ func (p *attachment) lossReason() link.Reason {
 	return p.parentLost
 }
 
-// fillFor is how many buffers each of n queues may keep ready for its card: of half of the pool its share, or the last ones would find nothing.
+// fillFor is how many buffers each of n queues may keep ready for its card: of half of what receiving may take its share, or the last ones would find nothing.
 func (p *attachment) fillFor(n int, pool *buffers.DriverPool) int {
 	if p.Fill > 0 {
 		return p.Fill
 	}
-	return max(pool.Layout().SmallCount/2/max(n, 1), 1)
+	return max(pool.ReceiveShare(buffers.Small)/2/max(n, 1), 1)
 }
 
 // hasRemains reports whether a job must close something that the attachment had.
