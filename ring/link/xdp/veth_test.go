@@ -204,10 +204,17 @@ func TestGroup(t *testing.T) {
 	w.True(slices.ContainsFunc(q.device.Counters(nil), func(c link.Counter) bool { return c.Name == "steer.hit" && c.Value == 1 }))
 }
 
-// Preferred busy polling is taken or refused with a reason, and works either way.
+// Preferred busy polling is taken, or refused with a reason, and works either way. Where the kernel knows no queue to poll once frames have
+// come, which SO_INCOMING_NAPI_ID tells, the path says so, and no system call is made for nothing.
 func TestBusyPolling(t *testing.T) {
+	for _, mode := range []Mode{ModeGeneric, ModeNative} {
+		t.Run(mode.String(), func(t *testing.T) { busyPolling(t, mode) })
+	}
+}
+
+func busyPolling(t *testing.T, mode Mode) {
 	w := newWorld(t, 1, 1500)
-	d := w.device(Config{Mode: ModeNative, BusyPoll: true})
+	d := w.device(Config{Mode: mode, BusyPoll: true})
 	q := w.open(d, 0)
 	w.NoError(d.Claim(udp4000))
 	w.NotEqual(q.busy, q.Path().Has(ReasonNoBusyPoll), "%v", q.Path())
@@ -219,6 +226,20 @@ func TestBusyPolling(t *testing.T) {
 		w.Equal(fmt.Sprint(i), w.read(peer))
 	}
 	w.complete(q)
+	var none [1]link.Frame
+	w.Zero(q.Receive(none[:]))
+	id, err := unix.GetsockoptInt(q.sock.fd, unix.SOL_SOCKET, unix.SO_INCOMING_NAPI_ID)
+	w.NoError(err)
+	w.Equal(id == 0, q.Path().Has(ReasonNoBusyPoll), "the socket's queue has id %d, %v", id, q.Path())
+	before := q.stats.Kicks
+	for range 100 {
+		w.Zero(q.Receive(none[:]))
+	}
+	if id == 0 {
+		w.Less(q.stats.Kicks-before, uint64(100))
+	} else {
+		w.Equal(uint64(100), q.stats.Kicks-before)
+	}
 }
 
 // Datagrams that a peer on this host sends in one piece, to be cut at the end (UDP_SEGMENT), are left to the kernel, which cuts them.
