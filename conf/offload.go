@@ -26,7 +26,8 @@ type Offload struct {
 	// (SX_CAPTURE, SX_CAPTURE_SNAP, SX_CAPTURE_LIMIT).
 	Capture                   string
 	CaptureSnap, CaptureLimit int
-	// BusyPoll makes each look at a link that finds nothing run the driver's poll itself, on the poller's thread (SX_OFFLOAD_BUSY_POLL).
+	// BusyPoll makes each look at a link that finds nothing run the driver's poll itself, on the poller's thread, where the kernel knows a queue
+	// to poll (SX_OFFLOAD_BUSY_POLL).
 	BusyPoll bool
 	// Gather is how many answers a polling ring lets wait for each other while requests come one after the other and each flush is a system
 	// call; 0: none, else 2 to 512 (SX_OFFLOAD_GATHER).

@@ -34,7 +34,8 @@ var ringParameters = []Parameter{
 			func(s *Settings) bool { _, err := ParseTimeSource(string(s.Offload.Time)); return err == nil }}}.on(RingOffload).unless(cardTimeAsks),
 	Parameter{Name: "SX_OFFLOAD_BUSY_POLL", Title: "Busy polling of offloaded queues", Field: "Offload.BusyPoll", State: Works,
 		Effect: "1 makes each look at an offloaded interface that finds nothing a system call that runs the driver's poll " +
-			"(SO_PREFER_BUSY_POLL, Linux 5.11); where the kernel refuses it the path says xdp.no_busy_poll",
+			"(SO_PREFER_BUSY_POLL, Linux 5.11); where the kernel refuses it, or knows no queue to poll for the socket after the first frames (a veth on " +
+			"6.18), no such call is made and the path says xdp.no_busy_poll",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
 		Effect: "how many frames an offloaded ring in copy mode, where each flush is a system call, may hold back while frames come, to send " +

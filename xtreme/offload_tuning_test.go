@@ -62,7 +62,8 @@ func TestXDPModeBySetting(t *testing.T) {
 	}
 }
 
-// SX_OFFLOAD_BUSY_POLL makes a ring that finds nothing run the driver's poll, or the path says why not.
+// SX_OFFLOAD_BUSY_POLL makes a ring that finds nothing ask for the driver's poll, or the path says why not; after the first frames, which tell
+// the kernel the queue.
 func TestBusyPollBySetting(t *testing.T) {
 	const turns = 100
 	for _, on := range []bool{false, true} {
@@ -70,6 +71,8 @@ func TestBusyPollBySetting(t *testing.T) {
 		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.BusyPoll = on })
 		x := w.other(w.newPoller("spins"))
 		s := x.udp(w.at(0))
+		x.write(w.net.Dial(s.LocalAddr()), "first")
+		w.Equal("first", x.text(s))
 		for range 3 {
 			x.poll()
 		}

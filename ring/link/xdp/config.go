@@ -81,7 +81,8 @@ type Config struct {
 	RxRing, TxRing, Fill int
 
 	// BusyPoll makes each Receive that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, Linux 5.11): one system call
-	// more a turn, some percent less delay, a fifth less rate. It does not touch napi_defer_hard_irqs and gro_flush_timeout, which
+	// more a turn. Where the kernel refuses it, or knows no queue to poll for the socket after its first frames (SO_INCOMING_NAPI_ID is 0:
+	// a veth on 6.18, in copy mode), the path has ReasonNoBusyPoll and no call is made. Not tested on a NIC. It does not touch napi_defer_hard_irqs and gro_flush_timeout, which
 	// are the administrator's: on a veth they make every packet wait for a timer.
 	BusyPoll bool
 

@@ -44,7 +44,8 @@ type Queue struct {
 	info   link.Info
 	path   link.Path
 	caps   link.Caps
-	busy   bool // every idle Receive runs the driver's poll
+	busy   bool // every idle Receive asks for the driver's poll
+	napi   bool // it was checked that the kernel knows a queue to poll
 
 	// Receiving.
 	stride   uint64 // of the small buffers, which are the only ones given to the card

@@ -26,7 +26,7 @@ const (
 	ReasonNoJumbo        = "xdp.no_jumbo"      // frames longer than one buffer are lost
 	ReasonNoXDPTime      = "xdp.no_xdp_time"   // the kernel cannot stamp in the program
 	ReasonNoHardwareTime = "xdp.no_hw_time"    // the card has no clock that the program can read
-	ReasonNoBusyPoll     = "xdp.no_busy_poll"  // preferred busy polling was asked for and refused
+	ReasonNoBusyPoll     = "xdp.no_busy_poll"  // preferred busy polling was asked for and cannot be had
 	ReasonNoRules        = "xdp.no_rules"      // the card takes no receive rules, or no more of them
 	ReasonRefused        = "xdp.refused"       // the kernel refused for a reason that has no name here
 )

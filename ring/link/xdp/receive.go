@@ -103,9 +103,22 @@ func (q *Queue) stamp(f *link.Frame) {
 
 // idle is a Receive that found nothing.
 func (q *Queue) idle() {
+	if q.busy && !q.napi && q.stats.RxFrames > 0 {
+		q.checkBusyPoll()
+	}
 	if q.busy || q.sock.fill.flags.Load()&unix.XDP_RING_NEED_WAKEUP != 0 {
 		q.stats.Kicks++
 		q.sock.kickRx()
+	}
+}
+
+// checkBusyPoll ends busy polling where the kernel knows no queue to poll for the socket: the options are accepted there, and each call does
+// nothing. Once, after the first frames, because the kernel may note the queue only with those.
+func (q *Queue) checkBusyPoll() {
+	q.napi = true
+	if id, err := unix.GetsockoptInt(q.sock.fd, unix.SOL_SOCKET, unix.SO_INCOMING_NAPI_ID); err == nil && id == 0 {
+		q.busy = false
+		q.path.Reasons = append(q.path.Reasons, link.Reason{Code: ReasonNoBusyPoll, Text: "preferred busy polling: the kernel knows no queue to poll for this socket"})
 	}
 }
 
