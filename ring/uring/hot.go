@@ -15,10 +15,10 @@ import (
 //
 // The policy. A datagram socket that begins to receive is read directly while fewer than maxHot are. A connection begins with the
 // multishot, and is read directly only while the ring has at most maxHot connections: with more, one enter serves them all. After
-// demoteAfter turns without a datagram it changes to the multishot, and at once when the pool has no buffer but the kernel holds some. One that is received by multishot changes back after promoteAfter turns
-// with datagrams, none of them demoteAfter turns behind the one before, if there is a place. The order holds across a change: towards the
-// multishot because the direct reading has stopped when it is armed, back because the direct reading begins only after the multishot's last
-// completion.
+// demoteAfter turns without a datagram it changes to the multishot, and at once when the pool has no buffer but the kernel holds some. One
+// that is received by multishot changes back after promoteAfter turns with datagrams, none of them demoteAfter turns behind the one before,
+// if there is a place. The order holds across a change: towards the multishot because the direct reading has stopped when it is armed, back
+// because the direct reading begins only after the multishot's last completion.
 //
 // When the ring sleeps, each directly read socket gets a one-shot poll, unless it still has one.
 const (

@@ -21,8 +21,8 @@ func (d *Device) OpenQueue(queue int, pool *buffers.DriverPool) (*Queue, error) 
 	return d.OpenQueueWith(queue, pool, fill)
 }
 
-// OpenQueueWith is OpenQueue, which gives the card half of what receiving may take of the pool, for pools that several queues share, or that are divided otherwise: at
-// most fill buffers of this one lie ready for the card, and never more than Config.Fill.
+// OpenQueueWith is OpenQueue, which gives the card half of what receiving may take of the pool, for pools that several queues share, or
+// that are divided otherwise: at most fill buffers of this one lie ready for the card, and never more than Config.Fill.
 func (d *Device) OpenQueueWith(queue int, pool *buffers.DriverPool, fill int) (*Queue, error) {
 	q, err := d.PrepareQueue(queue, pool, fill)
 	if err != nil {

@@ -80,10 +80,10 @@ type Config struct {
 	// card: how many do, says who opens a queue. A goroutine that does not poll for a while loses no frame as long as there is one for each.
 	RxRing, TxRing, Fill int
 
-	// BusyPoll makes each Receive that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, Linux 5.11): one system call
-	// more a turn. Where the kernel refuses it, or knows no queue to poll for the socket after its first frames (SO_INCOMING_NAPI_ID is 0:
-	// a veth on 6.18, in copy mode), the path has ReasonNoBusyPoll and no call is made. Not tested on a NIC. It does not touch napi_defer_hard_irqs and gro_flush_timeout, which
-	// are the administrator's: on a veth they make every packet wait for a timer.
+	// BusyPoll makes each Receive that finds nothing run the driver's poll itself (SO_PREFER_BUSY_POLL, Linux 5.11): one system call more a
+	// turn. Where the kernel refuses it, or knows no queue to poll for the socket after its first frames (SO_INCOMING_NAPI_ID is 0: a veth
+	// on 6.18, in copy mode), the path has ReasonNoBusyPoll and no call is made. Not tested on a NIC. It does not touch
+	// napi_defer_hard_irqs and gro_flush_timeout, which are the administrator's: on a veth they make every packet wait for a timer.
 	BusyPoll bool
 
 	// Retry is how long EBUSY is tried again: the kernel unbinds a queue only some time after its socket was closed. 0 means 100

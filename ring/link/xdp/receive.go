@@ -118,7 +118,8 @@ func (q *Queue) checkBusyPoll() {
 	q.napi = true
 	if id, err := unix.GetsockoptInt(q.sock.fd, unix.SOL_SOCKET, unix.SO_INCOMING_NAPI_ID); err == nil && id == 0 {
 		q.busy = false
-		q.path.Reasons = append(q.path.Reasons, link.Reason{Code: ReasonNoBusyPoll, Text: "preferred busy polling: the kernel knows no queue to poll for this socket"})
+		q.path.Reasons = append(q.path.Reasons, link.Reason{Code: ReasonNoBusyPoll,
+			Text: "preferred busy polling: the kernel knows no queue to poll for this socket"})
 	}
 }
 

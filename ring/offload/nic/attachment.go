@@ -86,7 +86,8 @@ func (p *attachment) lossReason() link.Reason {
 	return p.parentLost
 }
 
-// fillFor is how many buffers each of n queues may keep ready for its card: of half of what receiving may take its share, or the last ones would find nothing.
+// fillFor is how many buffers each of n queues may keep ready for its card: of half of what receiving may take its share, or the last ones
+// would find nothing.
 func (p *attachment) fillFor(n int, pool *buffers.DriverPool) int {
 	if p.Fill > 0 {
 		return p.Fill
