@@ -16,6 +16,9 @@ var reserves = []struct{ small, large, forSmall, forLarge int }{
 // besideReserve: sockets receive although most of the pool is kept for sending. What a driver takes ahead is measured by the rest.
 func besideReserve(t *testing.T, b Backend) {
 	for _, r := range reserves {
+		if b.Open != nil && r.small-r.forSmall < 4 {
+			continue // all that receiving may take lies ready for the cards: no other socket can have any
+		}
 		t.Run(fmt.Sprintf("%d of %d small, %d of %d large", r.forSmall, r.small, r.forLarge, r.large), func(t *testing.T) {
 			b.reserve = [buffers.NumClasses]int{buffers.Small: r.forSmall, buffers.Large: r.forLarge}
 			w := newWorld(t, b, func(l *buffers.Layout, _ *ring.SetConfig) { l.SmallCount, l.LargeCount = r.small, r.large })
