@@ -79,7 +79,7 @@ var mutants = []mutant{
 	{name: "a silly window is filled", file: "output.go", tests: "^TestRestOfAWindow$",
 		old: "c.wnd >= c.maxWnd/2 && !c.una", new: "!c.una"},
 	{name: "an acknowledgement that waits is forgotten", file: "timers.go",
-		old: "c.ackAt = clock.Never\n\t\tc.flags |= flagAckNow", new: "c.ackAt = clock.Never"},
+		old: "c.flags = c.flags&^flagAnswers | flagAckNow", new: "c.flags &^= flagAnswers"},
 	{name: "time-outs do not back off", file: "rto.go", tests: "^TestRetransmissionTimeout$", old: "d *= 2", new: "d *= 1"},
 	{name: "a window that is shut is never probed", file: "timers.go", tests: "^TestZeroWindowProbes$",
 		old: "c.flags |= flagProbe\n\t\tt.stats.WindowProbes++", new: "t.stats.WindowProbes++"},
