@@ -99,7 +99,7 @@ func adoptStream(t *testing.T, b Backend) {
 	w.NoError(peer.CloseWrite())
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
 	fd := s.ID()
-	w.closed(s)
+	w.closeAndWait(s)
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	w.ErrorIs(err, unix.EBADF)
 }
@@ -135,9 +135,9 @@ func adoptMultipath(t *testing.T, b Backend) {
 	w.Equal(b.Caps, l.Ring().Caps())
 	w.NoError(s.CloseWrite())
 	w.event(child, ring.EventIn|ring.EventRdHup, nil)
-	w.closed(child)
+	w.closeAndWait(child)
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
-	w.closed(s)
+	w.closeAndWait(s)
 }
 
 // Events from before the adoption are delivered after it.
@@ -150,7 +150,7 @@ func adoptEnded(t *testing.T, b Backend) {
 	s := w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
 	w.Equal("bye", string(w.read(s, 3)))
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
-	w.closed(s)
+	w.closeAndWait(s)
 
 	one, peer = w.kernelPair()
 	w.write(peer, []byte("last words"))
@@ -160,7 +160,7 @@ func adoptEnded(t *testing.T, b Backend) {
 	s = w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
 	w.Equal("last words", string(w.read(s, 10)))
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
-	w.closed(s)
+	w.closeAndWait(s)
 
 	// The write side was shut down before: that is remembered, and reading goes on.
 	one, peer = w.kernelPair()
@@ -170,7 +170,7 @@ func adoptEnded(t *testing.T, b Backend) {
 	w.ErrorIs(err, unix.EPIPE)
 	w.write(peer, []byte("still here"))
 	w.Equal("still here", string(w.read(s, 10)))
-	w.closed(s)
+	w.closeAndWait(s)
 }
 
 // adoptLinger is the case "adopt takes SO_LINGER over".
@@ -179,7 +179,7 @@ func adoptLinger(t *testing.T, b Backend) {
 	one, peer := w.kernelPair()
 	w.NoError(one.SetLinger(0))
 	s := w.adopt(w.madeElsewhere(one), ring.Config{}, nil)
-	w.closed(s)
+	w.closeAndWait(s)
 	_, err := peer.Read(make([]byte, 1))
 	w.ErrorIs(err, unix.ECONNRESET)
 
@@ -247,7 +247,7 @@ func adoptDatagram(t *testing.T, b Backend) {
 	n, err := peer.Read(make([]byte, 9))
 	w.NoError(err)
 	w.Equal(3, n)
-	w.closed(u)
+	w.closeAndWait(u)
 
 	// Connected, with a datagram waiting and then an error.
 	nobody := freePort(t)
@@ -258,7 +258,7 @@ func adoptDatagram(t *testing.T, b Backend) {
 	u = w.adopt(w.madeElsewhere(kernel), ring.Config{}, nil)
 	w.Equal(nobody, u.RemoteAddr())
 	w.event(u, ring.EventErr, unix.ECONNREFUSED)
-	w.closed(u)
+	w.closeAndWait(u)
 
 	// Neither bound nor connected: as NewSocket makes them.
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
@@ -269,7 +269,7 @@ func adoptDatagram(t *testing.T, b Backend) {
 	w.NoError(u.Bind(loopback))
 	w.write(w.udpPeer(u.LocalAddr()), []byte("three"))
 	w.release(w.event(u, ring.EventPacket, nil))
-	w.closed(u)
+	w.closeAndWait(u)
 	fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM, 0)
 	w.NoError(err)
 	u = w.adopt(fd, ring.Config{}, nil)
@@ -296,7 +296,7 @@ func adoptUnix(t *testing.T, b Backend) {
 	w.Equal("to it", string(got[:n]))
 	w.NoError(unix.Close(pair[1]))
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
-	w.closed(s)
+	w.closeAndWait(s)
 
 	path := filepath.Join(w.shortDir(), "s")
 	kernel, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -308,7 +308,7 @@ func adoptUnix(t *testing.T, b Backend) {
 	child := w.accept(l).Socket
 	w.write(peer, []byte("hello"))
 	w.Equal("hello", string(w.read(child, 5)))
-	w.closed(l)
+	w.closeAndWait(l)
 	w.FileExists(path, "it was not made here")
 }
 

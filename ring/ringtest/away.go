@@ -31,7 +31,7 @@ func acceptTo(t *testing.T, b Backend) {
 	c := w.accept(l)
 	w.Equal([]netip.AddrPort{c.Source}, peers)
 	w.Equal(one.LocalAddr().String(), c.Source.String())
-	w.closed(c.Socket)
+	w.closeAndWait(c.Socket)
 
 	// Taken, with what had been sent; it raises no event.
 	taken := -1
@@ -210,7 +210,7 @@ func handOver(t *testing.T, b Backend) {
 	close(stop)
 	w.NoError(<-finished)
 	for _, s := range adopted {
-		w.closed(s)
+		w.closeAndWait(s)
 	}
 }
 

@@ -178,7 +178,7 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 		{"datagram without a ring", false, func(w *world) *ring.Socket { return w.socket(ring.KindDatagram, w.local) }},
 		{"closed datagram", false, func(w *world) *ring.Socket {
 			s := w.udp(w.local)
-			w.closed(s)
+			w.closeAndWait(s)
 			return s
 		}},
 		{"closed datagram that had no ring", false, func(w *world) *ring.Socket {
@@ -194,7 +194,7 @@ func methodsKnowTheirCaller(t *testing.T, b Backend) {
 		{"stream without a ring", true, func(w *world) *ring.Socket { return w.socket(ring.KindStream, w.local) }},
 		{"closed stream", true, func(w *world) *ring.Socket {
 			s, _ := w.pair()
-			w.closed(s)
+			w.closeAndWait(s)
 			return s
 		}},
 	}
@@ -252,7 +252,7 @@ func (w *world) getTheirRing(kind ring.SocketKind, open func(*ring.Socket) error
 		err := open(s)
 		w.Empty(<-done)
 		w.NoError(err)
-		w.closed(s)
+		w.closeAndWait(s)
 	}
 }
 

@@ -28,7 +28,7 @@ func closeSendsFin(t *testing.T, b Backend) {
 	l := w.listen()
 	a := l.LocalAddr()
 	w.silent(time.Millisecond)
-	w.closed(l)
+	w.closeAndWait(l)
 	again := w.socket(ring.KindStream, a)
 	w.NoError(again.Bind(a))
 	w.NoError(again.Listen(1))
@@ -142,7 +142,7 @@ func halfClose(t *testing.T, b Backend) {
 	w.NoError(peer.Close())
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
 	w.silent(10 * time.Millisecond) // both directions are shut in good order: that is no error
-	w.closed(s)
+	w.closeAndWait(s)
 	if !b.Streams {
 		w.Error(w.udp(w.local).CloseWrite())
 	}
@@ -255,7 +255,7 @@ func deadlines(t *testing.T, b Backend) {
 	w.silent(40 * time.Millisecond)
 	w.NoError(s.SetReadDeadline(time.Now().Add(-time.Second))) // past: at once
 	w.event(s, ring.EventIn, ring.ErrDeadline)
-	w.closed(s)
+	w.closeAndWait(s)
 	w.ErrorIs(s.SetReadDeadline(time.Now()), ring.ErrClosed)
 	w.ErrorIs(ring.ErrDeadline, os.ErrDeadlineExceeded)
 	w.NotErrorIs(ring.ErrDeadline, unix.ETIMEDOUT, "a deadline is not the end of the connection")
@@ -337,7 +337,7 @@ func stoppedReset(t *testing.T, b Backend) {
 		}
 		w.Equal(40000, got, name)
 		w.silent(2 * time.Millisecond)
-		w.closed(s)
+		w.closeAndWait(s)
 	}
 }
 
@@ -345,7 +345,7 @@ func stoppedReset(t *testing.T, b Backend) {
 func closedTouchesNothing(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)
-	w.closed(u)
+	w.closeAndWait(u)
 	// The descriptor may be another socket's by now.
 	w.Zero(u.Stats().Drops)
 	for what, err := range map[string]error{

@@ -140,7 +140,7 @@ func sendFile(t *testing.T, b Backend) {
 	w.Equal("after", string(<-reads(peer, 5)))
 	w.Equal(before+1, openDescriptorCount(t), "the test's file is still open")
 	w.kept = nil // OUT, for the send that was refused
-	w.closed(s)
+	w.closeAndWait(s)
 	w.Equal(sentBytes(s), s.Ring().Stats().SentBytes)
 }
 
@@ -190,9 +190,9 @@ func sendFileRefused(t *testing.T, b Backend) {
 	w.Equal("alive", string(<-reads(peer, 5)))
 	w.NoError(s.CloseWrite())
 	w.ErrorIs(s.SendFile(f, 0, -1, 0), unix.EPIPE)
-	w.closed(s)
+	w.closeAndWait(s)
 	w.ErrorIs(s.SendFile(f, 0, -1, 0), ring.ErrClosed)
-	w.closed(u)
+	w.closeAndWait(u)
 	w.LessOrEqual(openDescriptorCount(t), before, "descriptors")
 }
 
@@ -216,7 +216,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	w.NoError(w.expectSent(s, 1))
 	w.NoError(w.expectSent(s, 2))
 	w.True(bytes.Equal(append(bytes.Clone(want), want[:5]...), <-got))
-	w.closed(s)
+	w.closeAndWait(s)
 
 	// Closed: what was handed over goes out first, then FIN.
 	s, peer = w.pair()
@@ -283,7 +283,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 		}
 		down = down || c.Events.Has(ring.EventHup)
 	}
-	w.closed(s)
+	w.closeAndWait(s)
 
 	// Many at once share the ring: none waits for the end of another.
 	socks, ends := make([]*ring.Socket, 4), make([]<-chan []byte, 4)
@@ -299,7 +299,7 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	}
 	for i := range socks {
 		w.True(bytes.Equal(want, <-ends[i]))
-		w.closed(socks[i])
+		w.closeAndWait(socks[i])
 	}
 }
 
@@ -336,7 +336,7 @@ func sendWithoutSignal(t *testing.T, b Backend) {
 		w.True(failed > 0 || name == "packet", "the kernel's queue may hold all packets")
 		_, err := s.Send([]byte("x"))
 		w.ErrorIs(err, unix.EPIPE)
-		w.closed(s)
+		w.closeAndWait(s)
 		w.NoError(unix.Kill(unix.Getpid(), unix.SIGWINCH)) // it comes after what was raised before
 		w.Equal(unix.SIGWINCH, <-signals, name)
 	}

@@ -51,7 +51,7 @@ func changingClass(t *testing.T, b Backend) {
 	w.NoError(<-wrote)
 	w.Equal(text, got)
 	w.Greater(longest, w.pool.Layout().Stride(buffers.Small), "large buffers were used")
-	w.closed(s)
+	w.closeAndWait(s)
 	w.ErrorIs(s.SetLargeStream(true), ring.ErrClosed)
 }
 
@@ -75,12 +75,12 @@ func endingLarge(t *testing.T, b Backend) {
 	w.NoError(<-wrote)
 	w.reset(peer)
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
-	w.closed(s)
+	w.closeAndWait(s)
 
 	s, peer = w.pair(large)
 	w.write(peer, []byte("x"))
 	w.Equal("x", string(w.read(s, 1)))
 	w.reset(peer)
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
-	w.closed(s)
+	w.closeAndWait(s)
 }

@@ -66,7 +66,7 @@ func allocation(t *testing.T, b Backend) {
 	// A ring nobody uses serves the next key.
 	w = logic(ring.PerSocket, 0)
 	for range 5 {
-		w.closed(w.udp(a1))
+		w.closeAndWait(w.udp(a1))
 	}
 	w.Len(w.set.Rings(), 1)
 

@@ -170,7 +170,7 @@ func closeWithHeld(t *testing.T, b Backend) {
 	c := w.event(s, ring.EventPacket, nil)
 	w.write(peer, []byte("never seen"))
 	time.Sleep(time.Millisecond)
-	w.closed(s)
+	w.closeAndWait(s)
 	w.Equal("kept", string(c.Packet.Bytes()))
 	w.NoError(c.Packet.Release())
 	w.ErrorIs(s.Close(), ring.ErrClosed)

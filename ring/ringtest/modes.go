@@ -161,7 +161,7 @@ func queueDatagrams(w *world) {
 		w.True(time.Now().Before(end), "the budget did not stop it")
 	}
 	w.kept = nil
-	w.closed(u)
+	w.closeAndWait(u)
 	w.Zero(u.Held())
 }
 

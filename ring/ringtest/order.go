@@ -39,7 +39,7 @@ func sliceOfOne(t *testing.T, b Backend) {
 	w.NoError(peer.CloseWrite())
 	w.Equal("abc", string(w.read(s, 3)))
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
-	w.closed(s)
+	w.closeAndWait(s)
 }
 
 // userDataLatch is the case "user data is latched when the event is raised".
@@ -105,7 +105,7 @@ func userDataOnNewConnection(t *testing.T, b Backend) {
 			w.release(d)
 			ended = d.Events.Has(ring.EventRdHup)
 		}
-		w.closed(c.Socket)
+		w.closeAndWait(c.Socket)
 	}
 }
 

@@ -125,7 +125,7 @@ func pacing(t *testing.T, b Backend) {
 			w.Equal(uint64(i), c.Token)
 		}
 		w.NoError(set.Close())
-		w.closed(u)
+		w.closeAndWait(u)
 	}
 }
 
@@ -248,7 +248,7 @@ func pacingArguments(t *testing.T, b Backend) {
 	w.NoError(early.SetPacing(ring.Pacing{Rate: 1000}))
 	w.NoError(early.Bind(w.local))
 	w.Equal(uint64(1000), early.Pacing().Rate)
-	w.closed(early)
+	w.closeAndWait(early)
 	w.ErrorIs(early.SetPacing(ring.Pacing{Rate: 1000}), ring.ErrClosed)
 	// A datagram that is too long is refused before it waits.
 	to := w.peers.Nobody()
@@ -269,7 +269,7 @@ func pacingLong(t *testing.T, b Backend) {
 		_, err := u.SendTo(numbered(i, size), to)
 		w.NoError(err)
 	}
-	w.closed(u)
+	w.closeAndWait(u)
 	got := <-done
 	w.Len(got, 3)
 	w.GreaterOrEqual(got[1].at.Sub(begin), 35*time.Millisecond, "7,004 bytes too many")

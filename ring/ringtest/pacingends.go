@@ -91,7 +91,7 @@ func pacingErrors(t *testing.T, b Backend) {
 			refused++
 		}
 	}
-	w.closed(u)
+	w.closeAndWait(u)
 	w.Zero(w.set.Rings()[0].Stats().LostSends)
 }
 

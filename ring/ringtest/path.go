@@ -91,7 +91,7 @@ func pathChanges(t *testing.T, b Backend) {
 	for _, s := range []*ring.Socket{one, two, late} {
 		w.event(s, ring.EventPath, nil)
 	}
-	w.closed(late)
+	w.closeAndWait(late)
 	peers.Lose()
 	w.event(one, ring.EventPath, nil)
 	peers.Restore()

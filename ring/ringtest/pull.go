@@ -73,7 +73,7 @@ func receiveParts(t *testing.T, b Backend) {
 	failed := make(chan error)
 	go func() { failed <- u.SetReceiveMode(ring.Queue, nil) }()
 	w.ErrorIs(<-failed, ring.ErrOwner)
-	w.closed(u)
+	w.closeAndWait(u)
 	packets, bytes = u.Waiting()
 	w.Zero(packets + bytes)
 }

@@ -61,7 +61,7 @@ func backPressure(t *testing.T, b Backend) {
 	w.event(s, ring.EventOut, nil)
 	_, err := s.Send([]byte("end"))
 	w.NoError(err)
-	w.closed(s)
+	w.closeAndWait(s)
 	w.True(bytes.Equal(append(sent, "end"...), await(w, got)))
 	w.Zero(len(w.kept))
 }
@@ -264,7 +264,7 @@ func sendAfterReset(t *testing.T, b Backend) {
 	p := w.packet([]byte("x"))
 	w.ErrorIs(s.SendPacket(p, netip.AddrPort{}, 1), unix.EPIPE)
 	w.NoError(p.Release())
-	w.closed(s)
+	w.closeAndWait(s)
 
 	s, peer = w.pair()
 	for i := range 8 {

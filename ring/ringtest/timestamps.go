@@ -54,7 +54,7 @@ func transmitStamps(t *testing.T, b Backend) {
 		// Nothing of it keeps the ring from sleeping, nor from closing.
 		_, err = u.SendTo([]byte("unheard"), to)
 		w.NoError(err)
-		w.closed(u)
+		w.closeAndWait(u)
 		w.Zero(u.Ring().Stats().StampsMissing)
 	}
 
@@ -139,7 +139,7 @@ func noCard(t *testing.T, b Backend) {
 		if w.set.Rings()[0].Kind() != "offload" || b.Stamp == ring.StampNone {
 			w.Contains(codes, "card.no_stamps", "%v", u.Path())
 		}
-		w.closed(u)
+		w.closeAndWait(u)
 	}
 }
 

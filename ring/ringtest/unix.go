@@ -95,8 +95,8 @@ func unixAccept(t *testing.T, b Backend) {
 		rest, err := io.ReadAll(peer)
 		w.NoError(err)
 		w.Equal("still", string(rest))
-		w.closed(s)
-		w.closed(l)
+		w.closeAndWait(s)
+		w.closeAndWait(l)
 		_, err = net.Dial("unix", name)
 		w.Error(err)
 		w.NoFileExists(name)
@@ -132,7 +132,7 @@ func unixDial(t *testing.T, b Backend) {
 	_, err = s.Send([]byte("late"))
 	w.ErrorIs(err, unix.ECONNRESET) // as on TCP: the peer is gone altogether
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
-	w.closed(s)
+	w.closeAndWait(s)
 
 	// Errors come from the call.
 	w.NoError(kernel.Close())
@@ -197,7 +197,7 @@ func unixEnds(t *testing.T, b Backend) {
 	if !c.Events.Has(ring.EventRdHup) {
 		w.event(s, ring.EventIn|ring.EventRdHup, nil)
 	}
-	w.closed(s)
+	w.closeAndWait(s)
 
 	// Suspended: the end waits, and costs nothing while it does.
 	peer := w.dialUnix(name)
@@ -218,7 +218,7 @@ func unixEnds(t *testing.T, b Backend) {
 	w.NoError(s.Resume())
 	w.Equal("kept", string(w.read(s, 4)))
 	w.event(s, ring.EventIn|ring.EventRdHup, nil)
-	w.closed(s)
+	w.closeAndWait(s)
 
 	// Unread data does not cost the peer what was sent to it, nor report a failure to it.
 	peer = w.dialUnix(name)
@@ -227,7 +227,7 @@ func unixEnds(t *testing.T, b Backend) {
 	w.write(peer, make([]byte, 50_000))
 	_, err := s.Send([]byte("parting words"))
 	w.NoError(err)
-	w.closed(s)
+	w.closeAndWait(s)
 	got, err := io.ReadAll(peer)
 	w.NoError(err)
 	w.Equal("parting words", string(got))
@@ -240,7 +240,7 @@ func unixEnds(t *testing.T, b Backend) {
 	time.Sleep(time.Millisecond)
 	w.NoError(peer.Close())
 	w.event(s, ring.EventIn|ring.EventErr|ring.EventHup|ring.EventRdHup, unix.ECONNRESET)
-	w.closed(s)
+	w.closeAndWait(s)
 
 	// Back pressure.
 	peer = w.dialUnix(name)
@@ -279,15 +279,15 @@ func unixFiles(t *testing.T, b Backend) {
 	w.dialUnix(name)
 	s := w.accept(l).Socket
 	w.Equal(name, s.LocalUnix())
-	w.closed(s)
+	w.closeAndWait(s)
 	w.FileExists(name)
 	// What another process has put in its place is not removed.
 	w.NoError(os.Remove(name))
 	other := w.listenUnix(name)
-	w.closed(l)
+	w.closeAndWait(l)
 	w.FileExists(name)
 	w.NoError(other.SetUnlinkOnClose(false))
-	w.closed(other)
+	w.closeAndWait(other)
 	w.FileExists(name)
 	w.NoError(os.Remove(name))
 	// Neither listening nor in a ring: it goes all the same.

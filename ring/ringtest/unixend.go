@@ -41,7 +41,7 @@ func unixEndWithData(t *testing.T, b Backend) {
 		}
 		w.Equal("last words", string(w.read(s, 10)))
 		w.event(s, ring.EventIn|ring.EventRdHup, nil)
-		w.closed(s)
+		w.closeAndWait(s)
 		_ = peer.Close()
 	}
 	for range 3 { // more than one attempt of the kernel reads, all there before
@@ -55,7 +55,7 @@ func unixEndWithData(t *testing.T, b Backend) {
 		w.NoError(s.Resume())
 		w.Len(w.read(s, len(text)), len(text))
 		w.event(s, ring.EventIn|ring.EventRdHup, nil)
-		w.closed(s)
+		w.closeAndWait(s)
 		_ = peer.Close()
 	}
 	for range 3 { // TCP, for comparison
@@ -68,7 +68,7 @@ func unixEndWithData(t *testing.T, b Backend) {
 		w.NoError(s.Resume())
 		w.Len(w.read(s, len(text)), len(text))
 		w.event(s, ring.EventIn|ring.EventRdHup, nil)
-		w.closed(s)
+		w.closeAndWait(s)
 	}
 	for i := range 50 { // and at the end of much, written while it is read
 		peer := w.dialUnix(name)
@@ -88,7 +88,7 @@ func unixEndWithData(t *testing.T, b Backend) {
 		w.Len(w.read(s, len(text)), len(text))
 		w.NoError(<-wrote)
 		w.event(s, ring.EventIn|ring.EventRdHup, nil)
-		w.closed(s)
+		w.closeAndWait(s)
 		_ = peer.Close()
 	}
 }

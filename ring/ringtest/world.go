@@ -120,10 +120,26 @@ func (w *world) poll() int {
 		}
 		n, err := r.Poll(w.dst)
 		w.NoError(err)
+		w.announcedAlone(w.dst[:n])
 		w.kept = append(w.kept, w.dst[:n]...)
 		total += n
 	}
 	return total
+}
+
+// announcedAlone checks that a Poll which has announced a connection delivered nothing else of it. NEW_CONNECTION may carry the first packet.
+func (w *world) announcedAlone(delivered []ring.Completion) {
+	w.t.Helper()
+	for i := range delivered {
+		if !delivered[i].Events.Has(ring.EventNewConnection) {
+			continue
+		}
+		for k := range delivered {
+			if k != i && delivered[k].Socket == delivered[i].Socket {
+				w.FailNow("more of a connection in the Poll that announced it", "%d %v, %d %v", i, delivered[i].Events, k, delivered[k].Events)
+			}
+		}
+	}
 }
 
 // next polls until a completion matches, and returns it.
@@ -224,8 +240,8 @@ func (w *world) listKept() string {
 	return s
 }
 
-// closed closes the socket and waits for its last completion.
-func (w *world) closed(s *ring.Socket) {
+// closeAndWait closes the socket and waits for its last completion.
+func (w *world) closeAndWait(s *ring.Socket) {
 	w.t.Helper()
 	w.NoError(s.Close())
 	c := w.next("CLOSED", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(ring.EventClosed) })
