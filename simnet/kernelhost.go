@@ -65,8 +65,9 @@ type KernelSocket struct{ s *ksocket }
 
 // OpenUDP opens a socket of another program. receive takes its datagrams as they come.
 func (k *Kernel) OpenUDP(local netip.AddrPort, receive func(source netip.AddrPort, payload []byte)) (*KernelSocket, error) {
-	s := k.openSocket(false)
-	s.reuse, s.handler = true, receive
+	const isShadow = false
+	s := k.openSocket(isShadow)
+	s.reuse, s.handler = true, receive // as with SO_REUSEPORT: it may share a port with the sockets of rings
 	if err := s.bind(local); err != nil {
 		_ = k.closeFD(s.fd) // it is there
 		return nil, fmt.Errorf("simnet: kernel %s: bind %v: %w", k.name, local, err)

@@ -33,7 +33,7 @@ const (
 	handshakeChallenged
 )
 
-// halfOpens are all of them. Records that were answered equally often wait equally long, so that each such row is in order of time.
+// halfOpens are a table's half-open connections. Those whose SYN was answered equally often are in one row, in the order of their times.
 type halfOpens struct {
 	all   []halfOpen
 	free  []uint32
@@ -118,7 +118,8 @@ func (q *halfOpens) add(h halfOpen) uint32 {
 	return uint32(len(q.all) - 1)
 }
 
-// hang puts a record at the end of the row of its tries.
+// hang puts a record at the end of the row of its tries. Listeners may have different first time-outs: a record with a shorter one
+// waits until those in front of it are due, so that the row stays in order.
 func (q *halfOpens) hang(at uint32, due clock.Time) {
 	h := &q.all[at]
 	r := &q.rows[h.tries]
@@ -132,6 +133,7 @@ func (q *halfOpens) hang(at uint32, due clock.Time) {
 	r.last = at + 1
 }
 
+// unhang takes a record out of its row.
 func (q *halfOpens) unhang(at uint32) {
 	h := &q.all[at]
 	r := &q.rows[h.tries]

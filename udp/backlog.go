@@ -21,7 +21,7 @@ type Backlog struct {
 	n     int
 }
 
-// Held describes a datagram in a backlog, without its payload.
+// BacklogRecord describes a datagram in a backlog, without its payload.
 type BacklogRecord struct {
 	Flow  Flow
 	Len   int
@@ -29,7 +29,7 @@ type BacklogRecord struct {
 	Clock ip.Clock
 }
 
-// heldBytes is the size of a record's header, wrapMark in its length field says that the next record is at the start.
+// recordBytes is the size of a record's header, wrapMark in its length field says that the next record is at the start.
 const (
 	recordBytes = 40
 	wrapMark    = 1<<32 - 1

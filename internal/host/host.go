@@ -30,7 +30,7 @@ type Config struct {
 // Host mirrors the kernel's view of one network namespace. All methods may be called from any goroutine.
 type Host struct {
 	src     source
-	refresh time.Duration
+	refresh time.Duration // how often the kernel is notified that a neighbour is in use: Config.Refresh
 	now     func() time.Time
 
 	current    atomic.Pointer[Snapshot]

@@ -148,11 +148,11 @@ func (c *Conn) onBroken(cause error) {
 		cause = unix.ECONNRESET
 	}
 	if c.dialled != nil {
-		c.refuse(system("connect", cause))
+		c.refuse(asNetError("connect", cause))
 		return
 	}
-	c.endWriting(system("write", cause)) // first: who has read the end of it finds that writing has ended too
-	c.endReading(system("read", cause))
+	c.endWriting(asNetError("write", cause)) // first: who has read the end of it finds that writing has ended too
+	c.endReading(asNetError("read", cause))
 	// The socket stays until somebody closes the connection, as with package net: what was lent of it is found there at the
 	// loop's end. If that has been done already there is nothing left to wait for.
 	c.mu.Lock()
@@ -203,7 +203,7 @@ func (c *Conn) serveCalls() {
 	case finish && !c.ended:
 		c.ended = true
 		if err := c.socket.CloseWrite(); ignoreClosed(err) != nil {
-			c.endWriting(system("shutdown", err))
+			c.endWriting(asNetError("shutdown", err))
 		}
 	}
 	if halt != c.halted && !c.socketClosed && !closed {
@@ -214,7 +214,7 @@ func (c *Conn) serveCalls() {
 			change = c.socket.Suspend
 		}
 		if err := change(); ignoreClosed(err) != nil {
-			c.endReading(system("read", err))
+			c.endReading(asNetError("read", err))
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 		s, err := open(l)
 		if err != nil {
 			c.socketClosed, c.dialled = true, nil
-			dialled <- system("connect", err)
+			dialled <- asNetError("connect", err)
 			return
 		}
 		c.open(s)

@@ -11,11 +11,11 @@ import (
 // A program that moves from package net looks into errors: errors.As for *net.OpError and net.Error, errors.Is for an errno,
 // net.ErrClosed, os.ErrDeadlineExceeded. So errors here are built as package net builds them.
 
-// system wraps an error of a ring or of the kernel as package net does: the errno with the name of the system call.
-func system(call string, err error) error {
+// asNetError wraps an error of a ring or of the kernel as package net does: the errno with the name of the system call.
+func asNetError(call string, err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {
-		if errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, net.ErrClosed) { // ring.ErrClosed is both, an errno (EBADF) and net.ErrClosed
 			return net.ErrClosed
 		}
 		return os.NewSyscallError(call, no)

@@ -176,7 +176,7 @@ func (n *Network) listenOn(network string, open func(*loop, acceptFunc) (*xtreme
 		return nil
 	})
 	if err != nil {
-		return nil, system("bind", err)
+		return nil, asNetError("bind", err)
 	}
 	return ln, nil
 }

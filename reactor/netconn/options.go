@@ -11,7 +11,7 @@ import (
 // set changes an option of the connection's socket, on its loop, and waits for that.
 func (c *Conn) set(f func(*xtreme.Socket) error) error {
 	if err := c.onLoop(f); err != nil {
-		return c.fail("set", system("setsockopt", err))
+		return c.fail("set", asNetError("setsockopt", err))
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (n *Network) openUDP(network string, local netip.AddrPort, c xtreme.UDPConf
 		if !local.IsValid() {
 			call = "connect"
 		}
-		return nil, system(call, err)
+		return nil, asNetError(call, err)
 	}
 	return p, nil
 }
@@ -204,7 +204,7 @@ func (p *PacketConn) SyscallConn() (syscall.RawConn, error) {
 // set changes an option of the socket, on its loop, and waits for that.
 func (p *PacketConn) set(f func(*xtreme.Socket) error) error {
 	if err := p.onLoop(f); err != nil {
-		return p.fail("set", system("setsockopt", err))
+		return p.fail("set", asNetError("setsockopt", err))
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (p *PacketConn) takeError(op, call string) error {
 	if f.call != "" {
 		call = f.call
 	}
-	return p.failTo(op, f.to, system(call, f.err))
+	return p.failTo(op, f.to, asNetError(call, f.err))
 }
 
 // serveCalls does what other goroutines want done on the loop: send queued datagrams, read on, close. Loop only.

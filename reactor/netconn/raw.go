@@ -48,7 +48,7 @@ func (r *rawConn) Control(f func(fd uintptr)) error {
 		return nil
 	})
 	if err != nil {
-		return r.fail("raw-control", system("control", err))
+		return r.fail("raw-control", asNetError("control", err))
 	}
 	return nil
 }

@@ -310,7 +310,7 @@ func (c *Conn) flush() {
 		}
 		c.mu.Unlock()
 		if err != nil && !c.blocked {
-			c.endWriting(system("write", err))
+			c.endWriting(asNetError("write", err))
 			return
 		}
 	}

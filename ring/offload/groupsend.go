@@ -21,7 +21,7 @@ import (
 //	some                                                                       kernel, which loops it to ours too (Completion.ViaKernel)
 //	none                                                                       link; the stack loops it to ours
 
-// groupSends is how many groups a socket may send to in this way; the kernel sends to others.
+// maxGroupFlows is how many groups a socket may send to in this way; the kernel sends to others.
 const maxGroupFlows = 256
 
 // needsKernel reports whether the kernel must send what a socket sends to a group by an interface, because other sockets of the host receive
@@ -71,19 +71,19 @@ func (d *driver) withdrawGroupFlows(e *entry) {
 	}
 }
 
-// reviewSends is called when the watcher has found other receivers of groups than before. Where the answer has changed for a group that a
-// socket sends to, routes are found again and the socket receives PATH. before is the state until now.
+// reviewSends is called when the watcher has found other receivers of groups than before. Where it has changed whether others of this host
+// receive a group that a socket sends to (see needsKernel), routes are found again and the socket receives PATH. before is the state until now.
 func (d *driver) reviewSends(before *shadow.OtherSockets) {
 	changed := false
 	d.table.each(func(e *entry) {
 		for _, f := range e.groupFlows {
 			was, known := before.Received[f]
-			is, still := d.others.Received[f]
-			if was == is && known == still {
+			is, knownNow := d.others.Received[f]
+			if was == is && known == knownNow {
 				continue
 			}
 			changed = true
-			if known && ring.OptionsOf(e.s).MulticastLoop { // the first answer is no change
+			if known && ring.OptionsOf(e.s).MulticastLoop { // what was not known before has not changed
 				e.notifyPath, d.notifyPaths = true, true
 			}
 		}

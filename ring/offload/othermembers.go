@@ -74,8 +74,8 @@ func (d *driver) leavesAllToKernel(e *entry) bool {
 		!slices.ContainsFunc(e.groups.Groups(), func(g shadow.Group) bool { return !d.leavesGroupToKernel(e, g) })
 }
 
-// reviewNews is called when the exchange's watcher has found something new of other sockets of this host: groups and ports that they share
-// with ours, groups that they receive. Claims and routes follow, and sockets whose path has changed receive PATH.
+// reviewOtherSockets is called when the exchange's watcher has found something new of other sockets of this host: groups and ports that they
+// share with ours, groups that they receive. Claims and routes follow, and sockets whose path has changed receive PATH.
 func (d *driver) reviewOtherSockets() {
 	f := d.config.Exchange.watcher
 	d.othersVersion = f.Version()

@@ -54,10 +54,10 @@ func Create(s *State) (_ *Created, err error) {
 	if err := c.connect(s); err != nil {
 		return nil, err
 	}
-	if err := c.agree(s); err != nil {
+	if err := c.restoreHandshake(s); err != nil {
 		return nil, err
 	}
-	c.setOptions(s)
+	c.setOptions(s) // what the kernel refuses is listed in Missing
 	for _, q := range []struct {
 		which   int
 		payload []byte
@@ -112,8 +112,8 @@ func (c *Created) connect(s *State) error {
 		fmt.Sprintf("connect to %v", s.Remote.AddrPort()))
 }
 
-// agree sets what the handshake agreed on.
-func (c *Created) agree(s *State) error {
+// restoreHandshake sets what the handshake agreed on.
+func (c *Created) restoreHandshake(s *State) error {
 	list := []unix.TCPRepairOpt{{Code: optMSS, Val: uint32(s.PeerMSS)}}
 	if s.Scaled {
 		list = append(list, unix.TCPRepairOpt{Code: optWindow, Val: uint32(s.SendScale) | uint32(s.ReceiveScale)<<16})

@@ -35,7 +35,7 @@ func (t *Transport) Send(s *ring.Socket, b []byte, _ netip.AddrPort) (int, sysca
 	if e != 0 {
 		return 0, e
 	}
-	n := t.queue(id, b, false)
+	n := t.queue(id, b, nothingFollows)
 	if n == 0 && len(b) > 0 {
 		return 0, syscall.EAGAIN
 	}
@@ -84,7 +84,11 @@ func (t *Transport) maySend(s *ring.Socket) (tcp.ID, syscall.Errno) {
 	return id, 0
 }
 
-// queue copies b into pieces and returns how much of it. more: what follows is queued in the same call.
+// nothingFollows is queue's more where a call has no further bytes.
+const nothingFollows = false
+
+// queue copies b into pieces and returns how much of it. more: further bytes of the same call follow, so that a piece that is not full need
+// not leave.
 func (t *Transport) queue(id tcp.ID, b []byte, more bool) (n int) {
 	now := t.now()
 	b = b[:min(len(b), t.table.Room(id))]
