@@ -68,7 +68,7 @@ func (p Packet) Lend() (Lent, error) {
 	return Lent{pool: pool, head: p.head, ticket: ticket}, nil
 }
 
-// Valid reports whether the loan still runs. Any goroutine.
+// Valid reports whether the loan still has a reference. Any goroutine.
 func (l Lent) Valid() bool {
 	if l.pool == nil {
 		return false
@@ -107,7 +107,7 @@ func (l Lent) each(yield func([]byte) bool) {
 		if len(s.b) > 0 && !yield(s.b) {
 			return
 		}
-		if s.next == none || !l.Valid() {
+		if s.next == none || !l.Valid() { // yield may have released the loan
 			return
 		}
 	}

@@ -76,7 +76,7 @@ func parseFile(path, text string) (source, []string) {
 		if value = strings.TrimSpace(value); len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
 			value = value[1 : len(value)-1]
 		}
-		if w, ok := unusedName(name); ok || name == SettingsFile || !known(name) {
+		if w, unused := unusedName(name); unused || name == SettingsFile || !known(name) { // a file names no further file
 			warnings = append(warnings, where+w)
 			continue
 		}
@@ -101,7 +101,7 @@ func fromEnvironment(lookup func(string) (string, bool)) Settings {
 func read(file, env source) Settings {
 	s := Default()
 	for name := range env {
-		if w, ok := unusedName(name); ok {
+		if w, unused := unusedName(name); unused {
 			s.Warnings = append(s.Warnings, w)
 		}
 	}
@@ -173,9 +173,9 @@ const (
 	ofMeasuring = "it is of a build of VMA that measures itself"
 )
 
-// unusedName returns a warning for a name that changes nothing: one of VMA's that has no meaning here, or one that looks like a setting and
-// does not exist. ok is false for all other names.
-func unusedName(name string) (warning string, ok bool) {
+// unusedName reports whether a name is one of VMA's that has no meaning here, or looks like a setting and does not exist. The warning for such a
+// name is returned for every name: in a file each unknown name is warned about, in the environment only those that look like settings.
+func unusedName(name string) (warning string, unused bool) {
 	if why := notOurs[name]; why != "" {
 		return name + " has no effect: " + why, true
 	}

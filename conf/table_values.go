@@ -225,7 +225,7 @@ func setCPUs(s *Settings, text string) error {
 		if e1 != nil || e2 != nil || first < 0 || last < first || last > maxCPU {
 			return fmt.Errorf("processors %q: want a number from 0 to %d, or a range such as 4-7", part, maxCPU)
 		}
-		for cpu := first; cpu <= last && len(list) <= maxCPU; cpu++ {
+		for cpu := first; cpu <= last && len(list) <= maxCPU; cpu++ { // ranges may repeat processors: the list is bounded
 			list = append(list, cpu)
 		}
 	}

@@ -86,18 +86,18 @@ func (l *Loop) sleepIfIdle() error {
 	}
 	l.idle++
 	if l.busy || l.posts.left() {
-		return nil // timers have run: the next turn reads the clock before the loop decides how long to sleep
+		return nil // timers have run: the next turn reads the clock before the loop decides how long to sleep. Or posted functions are left
 	}
 	yielded := l.yielded
 	l.yielded = false
-	if l.idle == 1 && l.yields > 0 && !l.config.neverSleeps() {
+	if l.idle == 1 && l.yields > 0 && !l.config.neverSleeps() { // see yieldsAfterPost
 		l.yields--
-		if !yielded {
+		if !yielded { // else a handler has called Yield already
 			runtime.Gosched()
 		}
 		return nil
 	}
-	if l.spins() {
+	if l.spins() { // for the Gosched see yieldEvery
 		if !l.locked && (l.idle%l.config.yield == 0 || l.idle == 1 && l.config.Rest == Adaptive) {
 			runtime.Gosched()
 		}
@@ -110,7 +110,7 @@ func (l *Loop) sleepIfIdle() error {
 	if next, ok := l.wheel.Next(); ok {
 		left := next.Sub(l.now)
 		if left <= 0 {
-			return nil
+			return nil // the timer is due: the next turn runs it
 		}
 		if d < 0 || left < d {
 			d = left

@@ -121,8 +121,7 @@ func (x *endpoints) get() (local, remote netip.AddrPort) {
 	}
 }
 
-// The owner reads its sockets' addresses in place.
-
+// local and remote return the socket's addresses. Owner only: the owner alone changes them, so the version check of endpoints.get is not needed.
 func (s *Socket) local() netip.AddrPort  { return s.ends.local.get() }
 func (s *Socket) remote() netip.AddrPort { return s.ends.remote.get() }
 

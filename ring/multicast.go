@@ -67,7 +67,7 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 		}
 		return &OpError{Op: op, Err: fmt.Errorf("%s: %w", what, err)}
 	}
-	s.activate().options.member(m, join)
+	s.activate().options.noteMembership(m, join)
 	s.memberHappened(m, join)
 	if join && iface != "" {
 		s.activate().options.name(index, iface)

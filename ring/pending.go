@@ -18,8 +18,8 @@ type record struct {
 	next        int32 // of the slab
 	time        Stamp
 	token       uint64
-	sent        bool
-	copied      bool  // to be sent: nobody waits for its end
+	sent        bool  // a finished send or a transmit stamp, not a received packet
+	copied      bool  // to be sent: a copy that Send made, whose end is not reported
 	file        bool  // to be sent: the next of Socket.files
 	viaKernel   bool  // see Completion.ViaKernel
 	route       int32 // see Transmission.Route
@@ -180,8 +180,8 @@ func (r *Ring) deliver(k *Sink) {
 	for r.readyHead != nil && k.Room() > 0 {
 		s := r.popReady()
 		if s.announced {
-			// NEW_CONNECTION went out in this very Poll and the application has not seen it yet. The latch stays open: the user
-			// data it may set now is to be on what follows.
+			// This Poll reports NEW_CONNECTION, and the application has not seen it yet. The user data is not latched: what follows
+			// carries the user data that the application sets now.
 			s.addReady(r)
 		} else {
 			s.deliver(k)
@@ -197,7 +197,7 @@ func (r *Ring) deliver(k *Sink) {
 // order, what reports an end goes with or after the last packet, CLOSED stands alone at the end.
 const leading = EventNewConnection | EventOut | EventPath
 
-// deliver writes what the socket has pending, as far as the sink has room.
+// deliver writes the completions that the socket has pending, as far as the sink has room. What does not fit makes the socket ready again.
 func (s *Socket) deliver(k *Sink) {
 	a := s.active()
 	if a.unseen.n > 0 {
@@ -235,7 +235,7 @@ func (s *Socket) deliver(k *Sink) {
 			a.listener = nil
 			s.announced = true
 			k.ring.announced = append(k.ring.announced, s)
-			break // nothing more of it until the next Poll
+			break // the next completion comes with the next Poll: see Ring.deliver
 		}
 	}
 	s.ready = false
@@ -247,7 +247,7 @@ func (s *Socket) deliver(k *Sink) {
 		k.n++
 		a.flags = 0
 		s.removeFromRing()
-	case a.flags == EventClosed:
+	case a.flags == EventClosed: // the sink is full
 		s.makeReady()
 	}
 }
@@ -264,7 +264,7 @@ func (s *Socket) nextQueue(a *activeState) *queue {
 	return nil
 }
 
-// popRecord moves the first record of q into c.
+// popRecord moves the first record of q into c. A received packet becomes the application's in the pool and counts no more as waiting.
 func (s *Socket) popRecord(r *Ring, c *Completion, q *queue) {
 	rec := r.slab.at(q.head)
 	rec.fill(c, s)

@@ -33,7 +33,7 @@ func (s *Socket) Send(b []byte) (int, error) {
 // sendDirect is Send and SendTo after their checks: the transport's send, or the shaper's on a paced kernel socket. r is the socket's ring, a
 // its active state, c its transport.
 func (s *Socket) sendDirect(r *Ring, a *activeState, c *transportEntry, b []byte, to netip.AddrPort) (int, error) {
-	if a.shaper != nil && c.stack == nil {
+	if a.shaper != nil && c.stack == nil { // with a stack the driver takes what the shaper has granted
 		return s.sendShaped(b, nil, len(b), to)
 	}
 	n, e := c.transport.Send(s, sys.NoEscape(b), to)
@@ -43,7 +43,7 @@ func (s *Socket) sendDirect(r *Ring, a *activeState, c *transportEntry, b []byte
 		s.countSent(r, 1, n)
 		return n, nil
 	}
-	if e != 0 && s.retrySend(e) {
+	if e != 0 && s.retrySend(e) { // e was an earlier datagram's error
 		n, e = s.transport().Send(s, sys.NoEscape(b), to)
 	}
 	return s.finishDirectSend(n, len(b), e, to)
@@ -105,11 +105,11 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 	r := s.ring()
 	pieces := r.vector[:copy(r.vector[:], bufs)]
 	defer clear(pieces)
-	if s.active().shaper != nil && s.stack() == nil {
+	if s.active().shaper != nil && s.stack() == nil { // with a stack the driver takes what the shaper has granted
 		return s.sendShaped(nil, pieces, total, to)
 	}
 	n, e := s.transport().SendVector(s, pieces, to)
-	if e != 0 && s.retrySend(e) {
+	if e != 0 && s.retrySend(e) { // e was an earlier datagram's error
 		n, e = s.transport().SendVector(s, pieces, to)
 	}
 	return s.finishDirectSend(n, total, e, to)

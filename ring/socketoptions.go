@@ -130,14 +130,14 @@ func (x *SocketOptions) noteStream(o Option, value int) {
 	x.Stream = append(x.Stream, OptionValue{o, value})
 }
 
-// member adds a membership that the transport has joined, or removes one that it has left.
-func (x *SocketOptions) member(m Membership, join bool) {
+// noteMembership adds a membership that the transport has joined, or removes one that it has left.
+func (x *SocketOptions) noteMembership(m Membership, join bool) {
 	if join {
 		x.Groups = append(x.Groups, m)
 		return
 	}
-	// What was joined by the routing table's choice may be left by the interface's name, and the other way round: the network, which
-	// has resolved both, has said already that there is such a membership.
+	// A group that was joined on the interface of the routing table's choice (0) may be left by naming that interface, and the other way round.
+	// The transport has resolved both to one interface and accepted the call, so one of the two forms is in the list.
 	at := slices.Index(x.Groups, m)
 	if at < 0 {
 		at = slices.IndexFunc(x.Groups, func(g Membership) bool {

@@ -3,7 +3,7 @@ package simnet
 // event is something that happens at a time: a frame arrives, a host's turn comes, a function of the user runs.
 type event struct {
 	at    int64  // nanoseconds since the world's beginning
-	seq   uint64 // order among equals: who was scheduled first comes first
+	seq   uint64 // order of events with the same time: the one that was scheduled first runs first
 	kind  eventKind
 	twin  bool   // of an arrival: the copy that the line made of the frame before it
 	late  bool   // of an arrival: the line let others overtake it
@@ -23,6 +23,7 @@ const (
 	evKernel // something within a kernel: it wakes the hosts that it concerns
 )
 
+// before reports whether e is due before o; events of the same time run in the order in which they were scheduled.
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
 // agenda is a heap of events with four children to a node: half as deep as a binary one, and its children share cache lines.

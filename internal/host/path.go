@@ -63,7 +63,8 @@ func (s *Snapshot) pathOfMember(l *Link) Path {
 	return refusal("link.enslaved", fmt.Sprintf("%s belongs to %s (%s)", l.Name, master.Name, kindName(master)))
 }
 
-// decide is Path for an interface that belongs to no other; depth is how many VLANs stand on it in the question that is being answered.
+// decide is Path for an interface by its own kind, whatever its master is. depth is above 0 when a VLAN or a bond uses the
+// interface: a VLAN is refused there.
 func (s *Snapshot) decide(l *Link, depth int) Path {
 	switch {
 	case l.Loopback():

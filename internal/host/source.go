@@ -52,15 +52,15 @@ type source interface {
 	close()
 }
 
-// kernel is the source that matters: netlink in one namespace. Notifications and questions have sockets of their own: a dump
-// must not queue behind notifications, nor these be lost in a dump.
+// kernel is the source outside tests: netlink in one network namespace. Notifications, dumps and requests have sockets of their own: a dump must
+// not queue behind notifications, and notifications must not be lost while a dump is read.
 type kernel struct {
 	events  *os.File
 	buffer  []byte
-	dump    *nl.SocketHandle
-	ask     *nl.SocketHandle
-	probe   int // a UDP socket, for those who may not ask by netlink
-	refused bool
+	dump    *nl.SocketHandle // of fetch
+	ask     *nl.SocketHandle // of request
+	probe   int              // the UDP socket of request, for a process without CAP_NET_ADMIN
+	refused bool             // netlink has refused a request (EPERM): probe is used from then on
 	ended   chan struct{}
 	paths   *pathMTUs
 	remote  *remoteChildren

@@ -30,13 +30,13 @@ type Burst struct {
 type Parsed struct {
 	Flow     Flow      // addresses and interface; the protocol adds its ports
 	Frame    []byte    // from the Ethernet header on, in one piece
-	First    int32     // First and Count are the protocol's own: what its lookup found
+	First    int32     // First and Count are the protocol's own: what its lookup found. In a control message First is its kind
 	Count    int32     //
 	end      uint32    // where in Frame the IPv4 packet ends
 	net      uint8     // where the IPv4 or ARP packet begins
 	payload  uint8     // where its payload begins
 	Protocol uint8     // to which the packet goes; 0: to none
-	turn     uint8     // the bit of Input's pass in which the frame has its turn
+	turn     uint8     // the bit of the pass of Input that handles the frame
 	Drop     wire.Drop // why the packet is dropped, if it is
 	To       AddressKind
 	// LinkGroup is set when the frame was addressed to more than one station.
@@ -58,7 +58,7 @@ func (p *Parsed) Payload() []byte  { return p.Frame[p.payload:p.end] }
 // PayloadOffset is where the payload begins in the frame.
 func (p *Parsed) PayloadOffset() int { return int(p.payload) }
 
-// Release returns packet n to the pool: there is no other reference to it.
+// Release returns packet n to the pool. A received packet has no other reference.
 func (b *Burst) Release(n int) {
 	_ = b.Frames[n].Packet.Release() // received, alone
 	b.Frames[n].Packet = buffers.Packet{}

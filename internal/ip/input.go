@@ -8,7 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// The turns of Input: what the stack drops and what it reads itself, then a bit for each protocol.
+// The passes of Input over a burst (Parsed.turn): frames that are dropped, frames that the stack reads itself, then one pass for each protocol.
 const (
 	turnDrop uint8 = 1 << iota
 	turnControl
@@ -114,7 +114,8 @@ func (s *Stack) parse(in *Interface, p *Parsed) wire.Drop {
 	return wire.Accept
 }
 
-// controlMessages reads the frames of a burst that are no protocol's, counts what is dropped, and releases them.
+// controlMessages handles the frames of a burst that go to no protocol: it reads control messages (ARP, ICMP, IGMP), counts every drop by its
+// reason, and releases the packets.
 func (s *Stack) controlMessages(now clock.Time, b *Burst) {
 	for n := range b.Packets {
 		p := &b.Packets[n]
@@ -128,9 +129,9 @@ func (s *Stack) controlMessages(now clock.Time, b *Burst) {
 			case controlIGMP:
 				p.Drop = s.igmpInput(now, b.Link, p)
 			}
-		case turnDrop:
+		case turnDrop: // parse has set Drop
 		default:
-			continue // a protocol's
+			continue // a protocol has handled it
 		}
 		if p.Drop != wire.Accept {
 			s.drops[p.Drop]++

@@ -48,7 +48,7 @@ type eventloop struct {
 	done   chan struct{}               // closed when the loop's goroutine has ended
 }
 
-// streamOrDatagram is a slot of the loop's table; at most one is set.
+// streamOrDatagram is a slot of the loop's table: a connection, or a UDP socket; at most one is set.
 type streamOrDatagram struct {
 	c *conn
 	d *udpSocket
@@ -227,10 +227,11 @@ func (el *eventloop) after() {
 	}
 }
 
-// closeDoomed closes a connection that the handler closed while it ran, unless it is closed already because an OnClose panicked.
+// closeDoomed closes a connection whose close was put off until the handler returned. One that is closed already stays as it is: an OnClose may
+// have panicked before the list of such connections was emptied.
 func (s streamOrDatagram) closeDoomed() {
 	if c := s.c; c != nil && c.state == stateDoomed {
-		c.state = stateOpen
+		c.state = stateOpen // close does nothing in another state
 		_ = c.el.close(c, c.why)
 	}
 	if us := s.d; us != nil && us.connectedPeer != nil && us.connectedPeer.state == stateDoomed {

@@ -18,6 +18,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		if err := c.mayWrite(); err != nil {
 			return 0, err
 		}
+		// mayWrite may have sent the whole queue. In OnClose the bytes are always queued: finish sends them.
 		if c.out.size > 0 || c.state != stateOpen {
 			c.out.write(p, c.el.eng.opts.WriteBufferCap)
 			return len(p), c.checkHighWater()
@@ -42,7 +43,7 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 		if err := c.mayWrite(); err != nil {
 			return 0, err
 		}
-		if c.out.size > 0 || c.state != stateOpen {
+		if c.out.size > 0 || c.state != stateOpen { // as in Write
 			return total, c.queueOutbound(bs)
 		}
 	}

@@ -143,7 +143,8 @@ func share(ctx context.Context, left int) (context.Context, context.CancelFunc) 
 	return context.WithTimeout(ctx, d)
 }
 
-// connect opens a connection on a loop, and waits until it is established or has failed.
+// connect makes a connection on a loop, and waits until it is established, has failed, ctx ends or the network closes. open runs on the loop and
+// starts the connection.
 func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 	open func(*loop) (*xtreme.Socket, error)) (net.Conn, error) {
 	l := n.pick()
@@ -158,7 +159,7 @@ func (n *Network) connect(ctx context.Context, network string, to net.Addr,
 			return
 		}
 		c.open(s)
-		c.serveCalls() // it may have been given up before it began
+		c.serveCalls() // an abort before there was a socket had nothing to close: it takes effect now
 	})
 	if err != nil {
 		err = net.ErrClosed

@@ -57,7 +57,7 @@ func (d *driver) Wait(limit time.Duration) error {
 	return nil
 }
 
-// Wake makes the list readable, until the owner has seen it. Any goroutine.
+// Wake makes the epoll descriptor readable until the owner has handled the event. Any goroutine.
 func (d *driver) Wake() {
 	d.wake.Lock()
 	if !d.closed {
@@ -66,8 +66,8 @@ func (d *driver) Wake() {
 	d.wake.Unlock()
 }
 
-// prepareSleep makes the epoll list ready for a sleep: entries are corrected, hot sockets are watched. pending: the ring must not sleep,
-// something is to be done.
+// prepareSleep makes the epoll list ready for a sleep: entries are corrected, hot sockets are watched. pending is true when the ring must not
+// sleep, because events of the last batch or finished transmissions are still to be reported.
 func (d *driver) prepareSleep() (pending bool, err error) {
 	if d.next < d.count || len(d.sent) > 0 {
 		return true, nil
@@ -76,7 +76,7 @@ func (d *driver) prepareSleep() (pending bool, err error) {
 		return false, err
 	}
 	if err := d.demoteAll(); err != nil {
-		return false, err // asleep, the ring would not be woken by that socket
+		return false, err // no sleep: a socket that epoll does not watch would not wake the ring
 	}
 	return false, nil
 }

@@ -268,7 +268,8 @@ func (n *MemoryHost) SetMembership(s *ring.Socket, m ring.Membership, join bool)
 	return nil
 }
 
-// groupInterface is the interface of a membership: as given, or as the routing table says.
+// groupInterface returns the index of a membership's interface: the given one if it exists, or for 0 the one of the route to the group. ENODEV:
+// there is none.
 func groupInterface(s *host.Snapshot, group netip.Addr, index int) (int, error) {
 	if index != 0 {
 		if _, ok := s.Link(index); !ok {
@@ -276,11 +277,11 @@ func groupInterface(s *host.Snapshot, group netip.Addr, index int) (int, error) 
 		}
 		return index, nil
 	}
-	w, err := s.Route(host.Query{Target: group})
+	route, err := s.Route(host.Query{Target: group})
 	if err != nil {
 		return 0, unix.ENODEV
 	}
-	return w.Interface, nil
+	return route.Interface, nil
 }
 
 // Interface finds an interface by its name.

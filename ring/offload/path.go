@@ -32,8 +32,8 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	if e == nil {
 		return p
 	}
-	carried := 0
-	lost := "" // the code of an interface that carries nothing
+	carried := 0 // interfaces that carry the socket's packets
+	lost := ""   // the code of one that carries nothing
 	addReason := func(r link.Reason) { p.Reasons = append(p.Reasons, ring.Reason(r)) }
 	for _, x := range d.nics.Statuses() {
 		if !d.isOn(e, x.IfIndex) {
@@ -46,14 +46,14 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 					addReason(r)
 				}
 			}
-			var more []string
+			var properties []string
 			if x.Interface.VLAN != 0 {
-				more = append(more, fmt.Sprintf("VLAN %d", x.Interface.VLAN))
+				properties = append(properties, fmt.Sprintf("VLAN %d", x.Interface.VLAN))
 			}
 			if x.Inactive {
-				more = append(more, "inactive")
+				properties = append(properties, "inactive")
 			}
-			p.Links = append(p.Links, lp.With(more...))
+			p.Links = append(p.Links, lp.With(properties...))
 		}
 		if e.stamped && x.Clock == link.ClockNone {
 			p.Reasons = append(p.Reasons, pollStampReason(x.Interface.Name))
@@ -85,7 +85,7 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	switch {
 	case !e.inStack:
 		p.Lost = firstCode(e.reasons)
-	case carried == 0 && d.config.MemoryHost == nil:
+	case carried == 0 && d.config.MemoryHost == nil: // a memory host has no kernel that would carry the socket
 		if p.Lost = lost; lost == "" {
 			p.Lost = firstCode(e.reasons)
 		}
@@ -128,11 +128,11 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 					p.Reasons = append(p.Reasons, ring.Reason(r))
 				}
 			}
-			var more []string
+			var properties []string
 			if x.Interface.VLAN != 0 {
-				more = append(more, fmt.Sprintf("VLAN %d", x.Interface.VLAN))
+				properties = append(properties, fmt.Sprintf("VLAN %d", x.Interface.VLAN))
 			}
-			p.Links = append(p.Links, lp.With(more...))
+			p.Links = append(p.Links, lp.With(properties...))
 		}
 		for _, r := range x.Interface.Path {
 			p.Reasons = append(p.Reasons, ring.Reason(r))

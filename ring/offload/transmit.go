@@ -98,7 +98,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	if !to.IsValid() {
 		to = e.s.RemoteAddr()
 	}
-	if !e.inStack {
+	if !e.inStack { // the kernel carries the socket
 		d.finishUnsent(e.s, t, d.sendShadow(e, t))
 		return
 	}
@@ -117,13 +117,13 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 			d.finishUnsent(e.s, t, unix.ENOBUFS)
 			return
 		}
-	} else if !t.Copied {
+	} else if !t.Copied { // of a copy that Send made no end is reported: no token
 		token = d.addFlight(e.s, t)
 	}
 	verdict, errno := d.udp.SendSlow(d.now, e.id, t.Route, a, to.Port(), p, token)
 	if verdict == udp.Queued {
 		if p != t.Packet {
-			d.finishUnsent(e.s, t, 0) // a copy is on its way
+			d.finishUnsent(e.s, t, 0) // the copy is sent: the original is complete
 		}
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// callbackVerdicts is the case "hook verdicts: drop, keep, hold".
+// callbackVerdicts is the case "hook verdicts: drop, keep, hold": on datagrams, and on connections, which inherit the listener's callback.
 func callbackVerdicts(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Streams {

@@ -35,13 +35,13 @@ type send struct {
 const zeroCopyFrom = 8192
 
 // Transmit takes what the socket has queued: one at a time on a stream, all on a datagram socket. Datagrams that find the kernel's
-// queue full go out later in their order; one sent in the same breath that still fits may overtake them.
+// queue full go out later in their order. A datagram of the same submission that still fits may overtake them.
 func (d *Driver) Transmit(s *ring.Socket) error {
 	r, err := d.of(s)
 	if err != nil {
 		return err
 	}
-	if !d.bound {
+	if !d.bound { // nothing is submitted before Bind: Flush and Reap try again
 		d.postpone(r)
 		return nil
 	}
@@ -240,7 +240,7 @@ func (d *Driver) returnSend(k *ring.Sink, i int32) {
 	k.Sent(s, transmission, e)
 }
 
-// postpone lists a socket whose sends found the submission queue full; Flush and Reap try again.
+// postpone lists a socket whose sends found the submission queue full, or the ring not bound yet; Flush and Reap try again.
 func (d *Driver) postpone(r *record) {
 	if !r.postponed {
 		r.postponed = true

@@ -16,13 +16,13 @@ import (
 
 var _ ring.ProtocolDriver = (*driver)(nil)
 
-// driver is the ring.Driver of a host, and of its spare.
+// driver is the ring.Driver of a host, and of the spare host that its connections can move to (Config.Spare).
 type driver struct {
 	hosts []*Host
 	timer *time.Timer // signals the eventfd at the deadline of an Arm
 	poll  [1]unix.PollFd
 
-	wakeMu  sync.Mutex // guards the bell against its closing
+	wakeMu  sync.Mutex // guards the eventfd against its closing
 	eventfd sys.EventFD
 	closed  bool
 }
@@ -129,7 +129,7 @@ func (d *driver) HasBackground() bool {
 // FD is the eventfd. Any goroutine.
 func (d *driver) FD() int { return d.eventfd.FD() }
 
-// Bind: any thread will do.
+// Bind has nothing to do: the driver is bound to no thread.
 func (d *driver) Bind() error { return nil }
 
 // Reap takes what has arrived, does what is due, moves connections after MoveTo, and reports what happened to the sink.

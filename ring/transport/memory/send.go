@@ -284,19 +284,20 @@ func (h *Host) removeAcknowledged(i int32) {
 		if una.Before(p.first.Add(int(p.length))) {
 			return
 		}
-		h.unlink(r, 0)
+		h.popPiece(r, 0)
 	}
 }
 
 // dropPieces takes all pieces off record i's queue: they end with error e.
 func (h *Host) dropPieces(i int32, e syscall.Errno) {
 	for r := &h.records[i]; r.sendHead != none; {
-		h.unlink(r, e)
+		h.popPiece(r, e)
 	}
 }
 
-// unlink takes the first piece off the queue; it ends when the link holds no frame of it.
-func (h *Host) unlink(r *record, e syscall.Errno) {
+// popPiece takes the first piece off the record's send queue. e is what SENT reports: 0, or why the piece was not delivered. The piece is
+// finished at once, or by complete when the link has returned its last frame.
+func (h *Host) popPiece(r *record, e syscall.Errno) {
 	k := r.sendHead
 	p := &h.pieces[k]
 	if r.sendAt == k {
@@ -305,7 +306,7 @@ func (h *Host) unlink(r *record, e syscall.Errno) {
 	if r.sendHead = p.next; r.sendHead == none {
 		r.sendTail = none
 	}
-	if p.socket == nil {
+	if p.socket == nil { // queued counts the copies of Send only
 		r.queued -= p.length
 	}
 	p.finished, p.errno = true, e
@@ -314,8 +315,8 @@ func (h *Host) unlink(r *record, e syscall.Errno) {
 	}
 }
 
-// finishPiece gives back the piece k, which neither the queue nor the link has any more: a copy's buffer is freed, a packet is reported with
-// SENT.
+// finishPiece frees the piece k, which neither the queue nor the link has any more: a copy's buffer returns to the pool, a packet is reported
+// with SENT.
 func (h *Host) finishPiece(k int32) {
 	p := &h.pieces[k]
 	if p.socket == nil {

@@ -54,7 +54,7 @@ func (t *Table) Credit(now clock.Time, id ID, n int) {
 	}
 	// Not for each byte (RFC 9293 section 3.8.6.2.2): when it opens by two segments, or by half.
 	if opens := t.windowEdge(c).Minus(c.rcvEdge); opens >= min(2*t.config.MSS, t.config.Window/2) {
-		t.ackThisTurn(id)
+		t.ackAtFlush(id)
 	}
 }
 

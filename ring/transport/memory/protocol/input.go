@@ -142,7 +142,7 @@ func (t *Table) inputSynchronized(id ID, s *Segment) {
 		return
 	case !fits && s.Seq != c.rcv: // an acknowledgement is good also when the window has no room for the data
 		t.stats.Duplicate++
-		t.ackThisTurn(id)
+		t.ackAtFlush(id)
 		return
 	}
 	if !t.acknowledged(id, s) {
@@ -171,7 +171,7 @@ func (c *Conn) acceptable(s *Segment) bool {
 func (t *Table) repeatedSYN(id ID, s *Segment) {
 	c := &t.conns[id]
 	if c.state != SynReceived || s.Seq+1 != c.rcv {
-		t.ackThisTurn(id) // RFC 5961 section 4: the peer answers with a reset if it has no such connection
+		t.ackAtFlush(id) // RFC 5961 section 4: the peer answers with a reset if it has no such connection
 		return
 	}
 	if s.Flags&ACK != 0 && s.Ack == c.max && c.una.Before(s.Ack) {
@@ -205,7 +205,7 @@ func (t *Table) acknowledged(id ID, s *Segment) bool {
 		if c.state == SynReceived {
 			t.refuse(s)
 		} else {
-			t.ackThisTurn(id)
+			t.ackAtFlush(id)
 		}
 		return false
 	case c.state == SynReceived:
@@ -350,12 +350,12 @@ func (t *Table) inputData(id ID, s *Segment) {
 		c.rcv = c.rcv.Add(n)
 		c.held += uint32(n)
 		if c.owed++; int(c.owed) >= t.config.AckEvery {
-			t.ackThisTurn(id)
+			t.ackAtFlush(id)
 		} else if c.ackDue == clock.Never {
 			c.ackDue = t.now.Add(t.config.DelayedAck)
 		}
 	} else if s.Length > 0 {
-		t.ackThisTurn(id)
+		t.ackAtFlush(id)
 	}
 	if s.Flags&FIN != 0 && whole && s.Seq.Add(int(s.Length)) == c.rcv {
 		t.receivedFIN(id)
@@ -385,6 +385,6 @@ func (t *Table) receivedFIN(id ID) {
 	if c.flags&flagClosed == 0 {
 		t.host.Event(id, Event{Kind: EventEnded})
 	}
-	t.ackThisTurn(id)
+	t.ackAtFlush(id)
 	t.output(id)
 }

@@ -121,8 +121,8 @@ func (t *Table) transmit(id ID, s Segment) Outcome {
 	return o
 }
 
-// ackThisTurn makes the connection acknowledge with the next Flush, unless data that the application sends before carries the acknowledgement.
-func (t *Table) ackThisTurn(id ID) {
+// ackAtFlush makes the connection acknowledge with the next Flush, unless data that the application sends before carries the acknowledgement.
+func (t *Table) ackAtFlush(id ID) {
 	c := &t.conns[id]
 	if c.flags&flagOwing == 0 {
 		c.flags |= flagOwing
@@ -138,7 +138,7 @@ func (t *Table) addBlocked(id ID, c *Conn) {
 	}
 }
 
-// Flush sends what is owed since the last one: acknowledgements and window updates that no data has carried.
+// Flush sends the acknowledgements and window updates that are due since the last Flush and that no data has carried.
 func (t *Table) Flush(now clock.Time) {
 	t.now = now
 	for _, id := range t.drain(&t.owing) {
@@ -149,7 +149,7 @@ func (t *Table) Flush(now clock.Time) {
 	}
 }
 
-// Resume goes on sending where the link was full.
+// Resume is called when the link may have room again: the connections that found it full send on.
 func (t *Table) Resume(now clock.Time) {
 	t.now = now
 	for _, id := range t.drain(&t.blocked) {
@@ -170,5 +170,5 @@ func (t *Table) drain(list *[]ID) []ID {
 // Owing reports whether Flush has something to send.
 func (t *Table) Owing() bool { return len(t.owing) > 0 }
 
-// Blocked reports whether Resume has something to send.
+// Blocked reports whether Resume has something to send: a connection found the link full.
 func (t *Table) Blocked() bool { return len(t.blocked) > 0 }

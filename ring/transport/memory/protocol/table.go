@@ -25,8 +25,8 @@ type Table struct {
 	bound     map[Endpoint]int
 	timers    *wheel.Wheel
 	now       clock.Time // of the call being made
-	blocked   []ID       // they have something to send and the link was full
-	owing     []ID       // they have something to send with this turn
+	blocked   []ID       // connections with flagBlocked: Resume lets them send
+	owing     []ID       // connections with flagOwing: Flush sends their acknowledgements
 	batch     []ID
 	onTimer   func(uint64)
 	out       Segment // the one being sent: here, so that showing it to the Host allocates nothing

@@ -62,7 +62,8 @@ func (t *Table) probeDue(c *Conn) {
 	}
 }
 
-// isProbing reports whether only the window keeps the connection from sending: due is a probe's.
+// isProbing reports whether the connection has data to send and nothing outstanding: only the peer's window holds the data back. Its deadline
+// due is then that of a window probe (RFC 9293 section 3.8.6.1), not of a retransmission.
 func (c *Conn) isProbing() bool { return sends.has(c.state) && c.una == c.max && c.unsent() > 0 }
 
 // withUserTimeout returns the deadline, or the end of the user time-out if that is earlier.
