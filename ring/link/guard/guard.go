@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -55,6 +56,10 @@ func Open(c Config) (_ *Guard, err error) {
 		return nil, fmt.Errorf("guard: Index is %d, must be that of an interface", c.Index)
 	case c.Entries < 1 || c.Entries > maxEntries:
 		return nil, fmt.Errorf("guard: Entries is %d, must be 1 to %d", c.Entries, maxEntries)
+	}
+	// First, because this asks for no privilege: who has none learns what is wrong with the argument.
+	if _, err := net.InterfaceByIndex(c.Index); err != nil {
+		return nil, refuse(fmt.Errorf("interface %d: %w (%w)", c.Index, err, unix.ENODEV), "looking for the interface")
 	}
 	g := &Guard{config: c, uses: map[key]int{}, each: map[entryKind]int{}}
 	defer func() {
