@@ -88,7 +88,8 @@ func (a *assembler) emit(i ...asm.Instruction) { a.code = append(a.code, i...) }
 // label names the next instruction.
 func (a *assembler) label(name string, i asm.Instruction) { a.emit(i.WithSymbol(name)) }
 
-// liveness passes everything where the process that owns the program is gone.
+// liveness emits the program's entry. For a filter that outlives its process it also emits the test of the time that the process renews: if
+// that time is too old, everything is passed.
 func (a *assembler) liveness() {
 	a.emit(asm.Mov.Reg(regContext, asm.R1))
 	if a.beat == 0 {
@@ -104,7 +105,8 @@ func (a *assembler) liveness() {
 	)
 }
 
-// load copies n bytes behind the network header to the stack. R0 is not zero where there are fewer.
+// load emits a copy of n bytes to the stack, from the offset in R2 behind the start of the IPv4 header. Behind it R0 is not 0 if the packet
+// has fewer.
 func (a *assembler) load(place, n int32) {
 	a.emit(
 		asm.Mov.Reg(asm.R1, regContext),
@@ -116,7 +118,8 @@ func (a *assembler) load(place, n int32) {
 	)
 }
 
-// headers puts the key of the connection on the stack. What is not TCP in IPv4 goes on.
+// headers emits the parsing of the packet. It writes the connection's key and the tuple for bpf_skc_lookup_tcp to the stack, and sets
+// regKinds, regStart and regMore. What is not TCP in IPv4, and all when the map has no entry, goes to "next".
 func (a *assembler) headers() {
 	a.emit(
 		asm.LoadMem(asm.R2, regContext, skbProtocol, asm.Word),
@@ -163,7 +166,7 @@ func (a *assembler) headers() {
 	a.emit(asm.StoreImm(asm.RFP, stackKey+keyVLAN+2, 0, asm.Half))
 }
 
-// lookup asks for the key at the stack's place; R0 is then null or not.
+// lookup emits a lookup in the map of entries of the key at this offset of the stack. Behind it R0 points to the value, or is 0.
 func (a *assembler) lookup(place int32) {
 	a.emit(
 		asm.LoadMapPtr(asm.R1, a.entries),
@@ -173,7 +176,7 @@ func (a *assembler) lookup(place int32) {
 	)
 }
 
-// unless jumps when there are no entries of this kind. R4 is lost.
+// unless emits a jump to the label for the case that the map has no entry of this kind. R4 is lost.
 func (a *assembler) unless(k entryKind, to string) {
 	a.emit(
 		asm.Mov.Reg(asm.R4, regKinds),
@@ -218,7 +221,8 @@ func (a *assembler) lookups() {
 	a.emit(asm.JEq.Imm(asm.R0, 0, "next"))
 }
 
-// port decides about a segment of a claimed port, whose entry is in R0.
+// port emits the decision about a segment to a claimed port, whose entry R0 points to: SYNs by the time in the entry, other segments by
+// whether the kernel has a connection of these addresses.
 func (a *assembler) port() {
 	a.label("port", asm.JNE.Imm(regMore, 0, "fragment"))
 	a.emit(
@@ -256,7 +260,8 @@ func (a *assembler) port() {
 	)
 }
 
-// leave holds the ways out: R1 is the counter, regKinds the verdict.
+// leave emits the program's exits. At "pass" and "leave" R1 is the counter to increment, at "leave" regKinds is the verdict; "next" counts
+// nothing.
 func (a *assembler) leave() {
 	a.label("segment", asm.Mov.Imm(asm.R1, int32(countSegment)))
 	a.emit(

@@ -58,6 +58,7 @@ func (g *Guard) attachTCX() error {
 	return nil
 }
 
+// there reports whether the kernel has the link on the interface. A link that was detached by force, or whose interface is gone, has none.
 func (t *tcx) there() bool {
 	info, err := t.Info()
 	if err != nil {

@@ -29,6 +29,8 @@ type clsact struct {
 	stopped sync.WaitGroup
 }
 
+// attachClsact loads the program that outlives the process, adds a clsact qdisc unless there is one, adds the program as its filter, and
+// starts the goroutine that renews the time. Error: a refusal.
 func (g *Guard) attachClsact() error {
 	if err := g.load(true); err != nil {
 		return err
@@ -79,6 +81,7 @@ func (g *Guard) Heartbeat() error {
 	return g.beat.Put(uint32(0), now())
 }
 
+// beats is the goroutine of a clsact guard: it renews the time every beatEvery until stop is closed.
 func (g *Guard) beats(stop chan struct{}) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -92,6 +95,7 @@ func (g *Guard) beats(stop chan struct{}) {
 	}
 }
 
+// there reports whether the interface has a filter with this guard's program.
 func (c *clsact) there() bool {
 	for _, f := range guards(c.handle, c.device) {
 		if f.Id == int(c.program) {
@@ -101,6 +105,7 @@ func (c *clsact) there() bool {
 	return false
 }
 
+// detach ends the goroutine and removes this guard's filter, and the qdisc too if this guard has made it and no other filter is there.
 func (c *clsact) detach() error {
 	close(c.stop)
 	c.stopped.Wait()
@@ -114,6 +119,7 @@ func (c *clsact) detach() error {
 	return err
 }
 
+// openDevice opens a netlink socket in the calling thread's network namespace and asks for the interface. The caller closes the handle.
 func openDevice(index int) (*netlink.Handle, netlink.Link, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -135,6 +141,7 @@ func clsactOf(index int) *netlink.Clsact {
 	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
 }
 
+// hasClsact reports whether the interface has a clsact qdisc, false also when the kernel does not answer.
 func hasClsact(h *netlink.Handle, device netlink.Link) bool {
 	list, err := h.QdiscList(device)
 	if err != nil {
@@ -162,8 +169,8 @@ func guards(h *netlink.Handle, device netlink.Link) (list []*netlink.BpfFilter) 
 	return list
 }
 
-// removeQdisc removes a qdisc that a guard has made, unless somebody has put another filter there. The mark goes on to the next guard's filter
-// only by its own making, so the qdisc of two guards stays when the one that made it goes first: it does nothing.
+// removeQdisc removes the qdisc if the name of the removed filter says that its guard made it, and no filter is left. If another guard's filter
+// is left, the qdisc stays for good, since that filter's name does not have the mark. A qdisc without filters does nothing.
 func removeQdisc(h *netlink.Handle, device netlink.Link, name string) error {
 	if !strings.HasSuffix(name, ownQdisc) {
 		return nil
@@ -197,8 +204,8 @@ func removeStale(index int) error {
 	return nil
 }
 
-// isStale reports whether nobody renews the time of a guard. It waits until that is certain, a second at the most. What cannot be found out is
-// taken for alive.
+// isStale reports whether the process of a guard's program has ended: the program is gone, or nobody renews the time in its map. It waits
+// until that is certain, about a second at the most. A program that cannot be read counts as alive.
 func isStale(id ebpf.ProgramID) bool {
 	p, err := ebpf.NewProgramFromID(id)
 	if err != nil {
@@ -225,7 +232,7 @@ func isStale(id ebpf.ProgramID) bool {
 	return false
 }
 
-// stopped waits until the time in the map is renewed, or is old.
+// stopped waits until the time in the map is renewed (false) or is older than staleAfter (true).
 func stopped(beat *ebpf.Map) bool {
 	var first, at uint64
 	for beat.Lookup(uint32(0), &at) == nil {

@@ -46,6 +46,7 @@ const (
 // never is a time at which nothing happens.
 const never = ^uint64(0)
 
+// value is an entry's value in the map: the verdict, and for a port the time from which its SYNs are passed.
 func value(v verdict, syns uint64) []byte {
 	b := make([]byte, valueBytes)
 	binary.NativeEndian.PutUint32(b[valueVerdict:], uint32(v))
@@ -63,6 +64,7 @@ const (
 	kindAddress
 )
 
+// kind is what an entry with this key is for, decided by which of its fields are zero.
 func (k *key) kind() entryKind {
 	switch {
 	case [2]byte(k[keyDstPort:]) == [2]byte{}:
@@ -75,7 +77,7 @@ func (k *key) kind() entryKind {
 	return kindConnection
 }
 
-// keyOf is the entry of a flow; the error names what cannot be.
+// keyOf makes the key of a flow's entry. The error names the field that no guarded flow can have.
 func keyOf(f link.Flow) (k key, err error) {
 	local, remote := f.Local.Addr().Unmap(), f.Remote.Addr().Unmap()
 	switch {

@@ -83,7 +83,8 @@ func Open(c Config) (_ *Guard, err error) {
 	return g, g.attach()
 }
 
-// load assembles and loads the program. The one of a clsact qdisc outlives the process, so it looks at the time.
+// load assembles and loads the program. A filter of a clsact qdisc outlives the process: its program (outlives) has a map with the time that
+// the process renews, and passes everything once that time is old.
 func (g *Guard) load(outlives bool) error {
 	p := parameters{entries: g.entries.FD(), kinds: g.kinds.FD(), counts: g.counts.FD()}
 	if outlives {
@@ -180,6 +181,7 @@ func (g *Guard) RemoveAddr(a netip.Addr, vlan uint16) error {
 	return wrap(g.remove(k), "address", a)
 }
 
+// wrap adds to an error what was done and to which flow or address; nil stays nil.
 func wrap(err error, what string, about any) error {
 	if err == nil {
 		return nil
@@ -187,7 +189,7 @@ func wrap(err error, what string, about any) error {
 	return fmt.Errorf("guard: %s %v: %w", what, about, err)
 }
 
-// replace writes the only entry of a connection.
+// replace writes the entry of a connection, over an earlier one if there is one: Claim and Pass replace each other.
 func (g *Guard) replace(k key, v []byte, about link.Flow) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -197,7 +199,7 @@ func (g *Guard) replace(k key, v []byte, about link.Flow) error {
 	return wrap(g.put(k, v, 1), "claim", about)
 }
 
-// add writes the entry of a port or an address, which several may use.
+// add writes the entry of a port or an address, or counts one user more if the entry is there already.
 func (g *Guard) add(k key, v []byte, about any) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -211,6 +213,7 @@ func (g *Guard) add(k key, v []byte, about any) error {
 	return wrap(g.put(k, v, 1), "claim", about)
 }
 
+// put writes an entry, notes its number of users, and counts a new entry for its kind. Error: ErrFull. The caller holds mu.
 func (g *Guard) put(k key, v []byte, uses int) error {
 	if err := g.entries.Put(k[:], v); errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
 		return fmt.Errorf("%w (%d entries)", ErrFull, g.config.Entries)
@@ -228,6 +231,7 @@ func (g *Guard) put(k key, v []byte, uses int) error {
 	return nil
 }
 
+// remove counts one user of an entry less, and deletes the entry with the last one. Errors: ErrNoEntry, link.ErrClosed.
 func (g *Guard) remove(k key) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -247,7 +251,8 @@ func (g *Guard) remove(k key) error {
 	return g.count(k.kind(), -1)
 }
 
-// count notes that there are more or fewer entries of a kind, and tells the program when that makes the first or was the last.
+// count notes one entry of a kind more (by 1) or less (by -1). When that was the first or the last one it writes the kinds that have entries
+// to the map that the program reads.
 func (g *Guard) count(k entryKind, by int) error {
 	before := g.each[k] > 0
 	g.each[k] += by

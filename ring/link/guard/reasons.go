@@ -20,7 +20,7 @@ const (
 	ReasonRefused      = "guard.refused"       // the kernel refused for a reason that has no name here
 )
 
-// refuse names the reason for which the kernel refused a step of set-up.
+// refuse makes a *link.Refusal of the error of a step of set-up: the errno decides the reason's code. nil stays nil.
 func refuse(err error, step string) error {
 	if err == nil {
 		return nil

@@ -126,6 +126,8 @@ func (a *assembler) need(n int32) {
 	)
 }
 
+// ethernet emits the program's entry and the parsing of the Ethernet header with at most one 802.1Q tag. Behind it regCursor is at the IPv4
+// header and regVLAN holds the tag's VLAN, 0 without a tag. Frames of other protocols, or with two tags, go to "foreign".
 func (a *assembler) ethernet() {
 	a.emit(
 		asm.Mov.Reg(regContext, asm.R1),
@@ -150,6 +152,8 @@ func (a *assembler) ethernet() {
 	a.label("ipv4", asm.Add.Imm(regCursor, 14))
 }
 
+// ipv4 emits the checks of the IPv4 header. Behind them R3 is the header's length and R4 the protocol; the cursor has not moved. A packet with
+// one of the program's protocols goes to "ports", all others to the exit of their counter.
 func (a *assembler) ipv4() {
 	a.need(20)
 	a.emit(
@@ -183,7 +187,7 @@ func (a *assembler) ipv4() {
 	a.emit(asm.Ja.Label("protocol"))
 }
 
-// ports completes the key on the stack.
+// ports writes the flow's key to the stack: protocol, VLAN, both addresses and both ports. Behind it R4 holds the two ports.
 func (a *assembler) ports() {
 	// Protocol, a zero and the tag make one word; which is above which depends on the machine's order.
 	first, second := regVLAN, asm.R4
@@ -227,7 +231,7 @@ func (a *assembler) anyPort(label string) {
 	a.emit(asm.And.Imm(asm.R3, halfMask(1)), asm.StoreMem(asm.RFP, stackKey+keyPorts, asm.R3, asm.Word))
 }
 
-// lookup asks for the key at the stack's place; R0 is then null or not.
+// lookup emits a lookup in the flow map of the key at this offset of the stack. Behind it R0 is 0 if there is no such entry.
 func (a *assembler) lookup(place int32) {
 	a.emit(
 		asm.LoadMapPtr(asm.R1, a.flows),
@@ -241,7 +245,8 @@ func (a *assembler) lookup(place int32) {
 // counts only if the address is one of ours, so that a router keeps what it forwards. For multicast: the connection; the group from
 // that source; the group. What was joined elsewhere on this machine is the kernel's.
 //
-// A look into a hash table costs more than all the rest: the front is looked at first, and a kind that has no entries is passed over.
+// A lookup in a hash table costs more than all the rest of the program. So the front (front.go) is read first, and no lookup is made for a
+// kind of entry of which there is none.
 func (a *assembler) lookups() {
 	a.emit(asm.LoadMapValue(regFront, a.parameters.front, 0))
 	a.front()
@@ -294,7 +299,7 @@ func (a *assembler) lookups() {
 	a.emit(asm.JEq.Imm(asm.R0, 0, "miss"))
 }
 
-// unless jumps when there are no entries of this kind. R4 is lost.
+// unless emits a jump to the label for the case that the flow map has no entry of this kind. R4 is lost.
 func (a *assembler) unless(k entryKind, to string) {
 	a.emit(
 		asm.Mov.Reg(asm.R4, regKinds),
@@ -324,7 +329,8 @@ func (a *assembler) redirect() {
 	a.emit(asm.Ja.Label("leave"))
 }
 
-// stamps writes the time of arrival into the metadata before the frame, from where it is copied with the frame.
+// stamps emits the code that writes the time of arrival into the metadata before the frame; the kernel copies them with the frame. It ends
+// at "hit_done", also where the driver has no metadata or no time.
 func (a *assembler) stamps() {
 	if a.stamp == stampHardware {
 		a.emit(
@@ -359,7 +365,8 @@ func (a *assembler) stamps() {
 	)
 }
 
-// leave holds the ways out: R1 is the counter, regEnd the verdict.
+// leave emits the program's exits. One label for each reason to pass a frame to the kernel sets the counter in R1; "leave" increments that
+// counter and returns the verdict in regEnd.
 func (a *assembler) leave() {
 	for _, way := range []struct {
 		name string

@@ -52,7 +52,7 @@ func (d *Device) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (*Q
 		return nil, fmt.Errorf("xdp: queue %d: pool of %d small buffers of %d bytes with headroom: the kernel takes 2048 to 4096",
 			queue, l.SmallCount, chunk)
 	}
-	place := new(Queue) // holds the place while the socket is bound, which may wait
+	place := new(Queue) // reserves the queue's number while the socket is bound, which may wait: a second call is refused
 	d.mu.Lock()
 	taken := d.open[queue] != nil
 	if !taken {
@@ -97,7 +97,8 @@ type attempt struct {
 	zeroCopy, jumbo bool
 }
 
-// bind makes a socket and binds it in the best way that kernel, driver and memory allow.
+// bind makes a socket for each of the attempts, in order, until one can be bound, and returns the queue over it. An attempt that the driver
+// refuses leaves a reason in the queue's path. A queue that is in use, a missing privilege and an interface that is down or gone end it.
 func (d *Device) bind(queue int, pool *buffers.DriverPool, chunk, fill int) (*Queue, error) {
 	attempts, reasons := d.attempts(pool.Contiguous())
 	fill = max(min(fill, d.config.Fill, pool.ReceiveShare(buffers.Small)), 1)
@@ -170,7 +171,7 @@ func (d *Device) attempts(contiguous bool) (list []attempt, reasons []link.Reaso
 	return list, reasons
 }
 
-// describe fills in what the link is, now that it is known how it was bound.
+// describe sets the queue's info, capabilities and clock by how its socket was bound and what the program stamps.
 func (d *Device) describe(q *Queue, chunk int) {
 	q.info = d.info
 	q.info.Queue = q.queue

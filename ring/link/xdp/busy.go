@@ -28,8 +28,8 @@ func (o *Occupied) Error() string { return o.Err.Error() }
 // Unwrap is the kernel's error.
 func (o *Occupied) Unwrap() error { return o.Err }
 
-// Ended reports whether that program is no more: a process that ends takes its program with it, of which the kernel tells nobody. It does not
-// wait for the kernel's configuration. Without CAP_SYS_ADMIN it cannot be known: false.
+// Ended reports whether that program no longer exists: a program ends with its process, and the kernel sends no event for it. The call does
+// not wait for the lock of the kernel's configuration. Without CAP_SYS_ADMIN the answer is false, since the kernel does not tell.
 func (o *Occupied) Ended() bool {
 	if o.Program == 0 {
 		return false
@@ -51,7 +51,8 @@ func occupant(l netlink.Link) (program uint32, there bool) {
 	return x.ProgId, true
 }
 
-// waitFree looks before anything is loaded: for Config.Retry, since a process that ends lets go of the interface some time later.
+// waitFree waits until no program that would refuse ours is on the interface, for at most Config.Retry: the program of a process that ended
+// is detached some time later. It returns the interface as it was asked for last. Error: a refusal with ReasonBusy.
 func (d *Device) waitFree(found netlink.Link) (netlink.Link, error) {
 	for end := time.Now().Add(d.config.Retry); ; time.Sleep(5 * time.Millisecond) {
 		program, there := occupant(found)
@@ -68,7 +69,8 @@ func (d *Device) waitFree(found netlink.Link) (netlink.Link, error) {
 	}
 }
 
-// busyProgram tells whose program is in the way, as far as it can be seen.
+// busyProgram makes the refusal with ReasonBusy: its text and its *Occupied name the program and the process that holds it, where the kernel
+// shows them (program 0: it did not).
 func busyProgram(name string, program uint32, err error) error {
 	o := &Occupied{Program: program, Err: err}
 	text := "another XDP program is on " + name
@@ -92,6 +94,7 @@ var holders = known{pids: map[uint32]int{}}
 // knownMost bounds them; one more begins anew.
 const knownMost = 64
 
+// of is the process that holds a program, 0 if none is seen: the remembered answer, or holderOf's, which is then remembered.
 func (k *known) of(program uint32) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

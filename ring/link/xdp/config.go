@@ -92,6 +92,7 @@ type Config struct {
 	Retry time.Duration
 }
 
+// defaults replaces the zero values of fields for which 0 means a default. RxRing stays 0: entries sets it for each queue.
 func (c *Config) defaults() {
 	for _, d := range []struct {
 		at    *int
@@ -109,8 +110,8 @@ func (c *Config) defaults() {
 	}
 }
 
-// entries are those of the rings of a queue that keeps so many buffers ready for the card: each has room for as many, and no ring is made
-// longer than it need be.
+// entries is the configuration with the ring lengths of a queue that keeps fill buffers ready for the card: Fill becomes the next power of
+// two, at least 2,048 and at most the configured Fill; RxRing, if it is 0, becomes as long. TxRing stays.
 func (c Config) entries(fill int) Config {
 	const least = 2048
 	longest := c.Fill
@@ -121,6 +122,7 @@ func (c Config) entries(fill int) Config {
 	return c
 }
 
+// validate checks the fields after defaults. The error names the first field that is out of its range.
 func (c *Config) validate() error {
 	const maxEntries = 1 << 20
 	for _, f := range []struct {

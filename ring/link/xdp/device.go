@@ -71,7 +71,7 @@ func Open(c Config) (*Device, error) {
 	return d, nil
 }
 
-// findLink is an interface of the calling thread's network namespace.
+// findLink asks the kernel for an interface of the calling thread's network namespace. Error: a refusal, xdp.no_device if there is none.
 func findLink(name string) (netlink.Link, error) {
 	found, err := netlink.LinkByName(name)
 	if err != nil {
@@ -84,7 +84,7 @@ func findLink(name string) (netlink.Link, error) {
 	return found, nil
 }
 
-// openRules readies the card's receive rules, or notes why there are none.
+// openRules opens the card's receive rules for Steer. A card without them is no error: the path gets the reason, and Steer refuses.
 func (d *Device) openRules() error {
 	space, err := os.Readlink("/proc/thread-self/ns/net") // such as net:[4026531840]: indexes of interfaces are its own
 	if err != nil {
@@ -103,7 +103,9 @@ func (d *Device) openRules() error {
 	return err
 }
 
-// attach tries the modes that are asked for or good for this kind of interface, the best first.
+// attach loads the program and attaches it in the first mode that succeeds: in the one that the configuration names, or for ModeAuto first
+// natively where the kind of interface is worth it, then generically. The second mode is tried only where the driver does not attach the
+// program; another program on the interface, a missing privilege and a program that does not load end it. Error: a refusal.
 func (d *Device) attach() error {
 	modes := []bool{d.config.Mode == ModeNative}
 	if d.config.Mode == ModeAuto {
@@ -143,7 +145,8 @@ func (d *Device) attach() error {
 	return refuse(err, "attaching the steering program to "+d.config.Interface)
 }
 
-// attachAs loads a program for the mode and attaches it.
+// attachAs loads a program for the mode and attaches it. It tries the kinds of stamps that stamps lists, and each without frames of several
+// pages if the kernel refuses those; what was not had is a reason of the path.
 func (d *Device) attachAs(native bool) error {
 	protocols := []uint8{link.UDP}
 	if d.config.TCP {
@@ -193,7 +196,7 @@ func (d *Device) attachAs(native bool) error {
 
 var clockOf = [...]link.Clock{stampNothing: link.ClockNone, stampKernel: link.ClockKernel, stampHardware: link.ClockHardware}
 
-// stamps lists what the program may write, the best that was asked for first.
+// stamps lists the stamps to load the program with, to be tried in this order: what the configuration asks for, then what replaces it.
 func (d *Device) stamps(native bool) []stamping {
 	switch d.config.Time {
 	case TimeXDP:
@@ -230,7 +233,8 @@ const (
 	pageMTU = 3498
 )
 
-// chooseQueues decides which queues there are to be opened.
+// chooseQueues sets what Queues lists: the queues that the configuration names, or all of the interface. allocated is the kernel's number of
+// receive queues, for a driver that does not tell how many it uses.
 func (d *Device) chooseQueues(allocated int) error {
 	count := queueCount(d.config.Interface, allocated)
 	if d.config.Queues != nil {
@@ -268,6 +272,7 @@ func queueCount(name string, allocated int) int {
 	return max(int(c.rxCount+c.combinedCount), 1)
 }
 
+// reason adds a reason to the path of the device, once: several attempts may fail for the same one.
 func (d *Device) reason(code, format string, args ...any) {
 	r := link.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
 	if !slices.Contains(d.path.Reasons, r) {
@@ -353,6 +358,7 @@ func (d *Device) AddAddrs() error {
 	return nil
 }
 
+// forget makes a closed queue's number free for OpenQueue. A queue that was opened there since stays.
 func (d *Device) forget(q *Queue) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

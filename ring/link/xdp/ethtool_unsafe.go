@@ -57,6 +57,8 @@ type ruleRequest struct {
 // requestBytes is where the list of locations begins in a request.
 const requestBytes = 188
 
+// ethtoolCall makes the ioctl SIOCETHTOOL for an interface. data points to the command's struct, which the kernel reads and writes; fd is any
+// socket of the interface's network namespace.
 func ethtoolCall(fd int, name string, data unsafe.Pointer) unix.Errno {
 	req := struct {
 		name [unix.IFNAMSIZ]byte
@@ -74,6 +76,7 @@ type ethtool struct {
 	name string
 }
 
+// newEthtool opens the socket that the ioctls need, in the calling thread's network namespace. close ends it.
 func newEthtool(name string) (*ethtool, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -84,6 +87,7 @@ func newEthtool(name string) (*ethtool, error) {
 
 func (c *ethtool) close() error { return unix.Close(c.fd) }
 
+// call makes a request about receive rules; the kernel's answer is in r. The error is the plain errno, nil for none.
 func (c *ethtool) call(r *ruleRequest) error {
 	if e := ethtoolCall(c.fd, c.name, unsafe.Pointer(r)); e != 0 {
 		return e
@@ -123,7 +127,8 @@ func (c *ethtool) locations(int) ([]uint32, error) {
 	return all[:min(int(r.count), len(all))], nil
 }
 
-// list makes a request that the kernel answers with locations behind the struct.
+// list makes a request that the kernel answers in r and with a list of locations behind the struct. It copies that list to locations, whose
+// length is the room that the kernel is given.
 func (c *ethtool) list(r *ruleRequest, locations []uint32) error {
 	words := make([]uint64, (requestBytes+4*len(locations)+7)/8+1) // aligned as the kernel wants the struct
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
@@ -138,7 +143,7 @@ func (c *ethtool) list(r *ruleRequest, locations []uint32) error {
 	return nil
 }
 
-// read is the rule at a place.
+// read is the rule at a location, with the location cleared, so that rules at different locations compare equal.
 func (c *ethtool) read(location uint32) ([specBytes]byte, error) {
 	r := ruleRequest{cmd: ethtoolGetRule}
 	binary.NativeEndian.PutUint32(r.spec[specLocation:], location)
@@ -147,7 +152,7 @@ func (c *ethtool) read(location uint32) ([specBytes]byte, error) {
 	return r.spec, err
 }
 
-// insert puts a rule at a place.
+// insert puts a rule at a location (anywhere: locationAny) and reports where the card has put it.
 func (c *ethtool) insert(spec [specBytes]byte, location uint32) (uint32, error) {
 	r := ruleRequest{cmd: ethtoolInsertRule, spec: spec}
 	binary.NativeEndian.PutUint32(r.spec[specLocation:], location)

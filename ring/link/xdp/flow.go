@@ -42,6 +42,7 @@ const (
 	kindAddress                              // an address of ours: asked for behind a wildcard
 )
 
+// kind is what an entry with this key matches, decided by which of its fields are zero and whether the local address is a group's.
 func (k *key) kind() entryKind {
 	source := [4]byte(k[keySrc:]) != [4]byte{}
 	switch {
@@ -63,7 +64,7 @@ func (k *key) kind() entryKind {
 	return kindGroupConnected
 }
 
-// keyOf is the flow's entry; the error names what cannot be.
+// keyOf makes the key of a flow's entry. The error names the field that is not possible in a claim.
 func keyOf(f Flow) (k key, err error) {
 	local, remote := f.Local.Addr().Unmap(), f.Remote.Addr().Unmap()
 	switch {

@@ -63,7 +63,8 @@ func (f *front) bytes() []byte {
 	return b
 }
 
-// front looks into the slot of the frame's local port: a hit, or "lookups". R4 holds both ports, regFront the front. R1 to R5 are lost.
+// front emits the comparison of the frame's key with the slot of its local port: equal goes to "hit", anything else to "lookups". R4 holds both
+// ports, regFront the front. R1 to R5 are lost.
 func (a *assembler) front() {
 	a.emit(asm.Mov.Reg(asm.R5, asm.R4))
 	if !bigEndian {

@@ -25,7 +25,7 @@ type prober struct {
 
 var attached = prober{programs: map[*Program]struct{}{}}
 
-// add has a program asked for from now on.
+// add has the kernel asked about a program from now on. The first program starts the goroutine.
 func (x *prober) add(p *Program) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -36,7 +36,7 @@ func (x *prober) add(p *Program) {
 	}
 }
 
-// remove ends that; with the last one the goroutine ends.
+// remove ends the asking about a program. With the last program the goroutine ends.
 func (x *prober) remove(p *Program) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -47,6 +47,8 @@ func (x *prober) remove(p *Program) {
 	}
 }
 
+// run is the goroutine: it probes each attached program every probeEvery, until end is closed. It holds no lock while it probes, since a
+// probe may wait for the kernel.
 func (x *prober) run(end chan struct{}) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()

@@ -215,6 +215,7 @@ func (p *Program) RemoveAddr(a netip.Addr, vlan uint16) error {
 	return nil
 }
 
+// insert claims an entry: the first claim of a key puts it into the flow map, a further one is only counted. Errors: ErrFull, link.ErrClosed.
 func (p *Program) insert(k key) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +228,7 @@ func (p *Program) insert(k key) error {
 		} else if err != nil {
 			return err
 		}
-		// After the entry: who sees the kind finds it.
+		// After the entry is in the map: a program that sees the bit of the kind then finds the entry.
 		if err := p.count(k, 1); err != nil {
 			_ = p.flows.Delete(k[:]) // it was just put there
 			return err
@@ -237,7 +238,8 @@ func (p *Program) insert(k key) error {
 	return nil
 }
 
-// count notes that an entry was made (1) or is gone (-1), and tells the program what that changes of the front.
+// count notes that an entry was added to the flow map (by 1) or deleted (by -1): it updates the bits of kinds and the entry's slot in the
+// front, and writes the front to its map if it changed. On an error nothing is noted.
 func (p *Program) count(k key, by int) error {
 	kind, before := k.kind(), p.first
 	p.each[kind] += by
@@ -261,6 +263,7 @@ func (p *Program) count(k key, by int) error {
 	return nil
 }
 
+// remove takes back one claim of an entry: the last one deletes the entry from the flow map. Errors: ErrNoClaim, link.ErrClosed.
 func (p *Program) remove(k key) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

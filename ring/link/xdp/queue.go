@@ -174,6 +174,7 @@ func (q *Queue) Stats() link.Stats {
 	return s
 }
 
+// statistics asks the kernel for the socket's losses. When it does not answer, and once the queue is closed, it is the answer got last.
 func (q *Queue) statistics() unix.XDPStatistics {
 	if q.closed {
 		return q.final

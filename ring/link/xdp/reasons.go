@@ -31,11 +31,13 @@ const (
 	ReasonRefused        = "xdp.refused"       // the kernel refused for a reason that has no name here
 )
 
+// refusal makes the error of Open or OpenQueue: the reason's code, its text, and the error it wraps (nil for none).
 func refusal(code string, err error, format string, args ...any) *link.Refusal {
 	return &link.Refusal{Reason: link.Reason{Code: code, Text: fmt.Sprintf(format, args...)}, Err: err}
 }
 
-// refuse names the reason for which the kernel refused a step of set-up.
+// refuse makes a *link.Refusal of an error of a step of set-up: the errno decides the reason's code. An error that is a refusal already is
+// returned as it is, nil as nil.
 func refuse(err error, step string) error {
 	var known *link.Refusal
 	switch {
@@ -58,7 +60,8 @@ func refuse(err error, step string) error {
 	return refusal(ReasonRefused, err, "%s", step)
 }
 
-// isBusy: EBUSY for a program or socket of the same kind, EEXIST for a program of the other mode.
+// isBusy reports whether an error of attaching or binding means that another is there: EBUSY for a program or socket of the same kind,
+// EEXIST for a program of the other mode.
 func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
 // scans and loads are how often /proc was gone through and how often a program was loaded, for tests.
@@ -80,6 +83,8 @@ func holderOf(program uint32) (pid int) {
 	return 0
 }
 
+// holds reports whether a process has a descriptor of this BPF program or of its link: /proc/PID/fdinfo names the program's id for both.
+// False also when the process's descriptors may not be read.
 func holds(pid string, program uint32) bool {
 	dir := "/proc/" + pid + "/fd/"
 	entries, err := os.ReadDir(dir)

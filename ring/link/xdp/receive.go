@@ -101,7 +101,8 @@ func (q *Queue) stamp(f *link.Frame) {
 	}
 }
 
-// idle is a Receive that found nothing.
+// idle runs at the end of a Receive that found no frame. It makes the system call that runs the driver's poll, if busy polling is on or the
+// kernel asks for a wakeup of the fill ring.
 func (q *Queue) idle() {
 	if q.busy && !q.napi && q.stats.RxFrames > 0 {
 		q.checkBusyPoll()
@@ -123,7 +124,8 @@ func (q *Queue) checkBusyPoll() {
 	}
 }
 
-// refill gives the card buffers when at least so many are missing.
+// refill puts free buffers of the pool into the fill ring, up to the queue's limit, when at least batch of them are missing. After the pool had
+// none it tries again only when a buffer was freed.
 func (q *Queue) refill(batch int) {
 	missing := q.limit - q.posted
 	if missing < batch || q.closed {

@@ -42,12 +42,13 @@ type rules struct {
 	prefix string // of this interface's files
 
 	mu   sync.Mutex
-	file *os.File // locked; nil without rules
-	name string   // its name, once it has the one that counts
+	file *os.File // the list of our rules, locked; nil before the first one
+	name string   // the file's path, without the suffix .new
 	ours []rule
 }
 
-// openRules removes what crashed processes left behind.
+// openRules prepares a card's rules for use, and removes the rules that crashed processes left there. Error: a refusal with ReasonNoRules
+// when the card takes none.
 func openRules(c card, dir, prefix string) (*rules, error) {
 	r := &rules{card: c, dir: dir, prefix: prefix}
 	if _, _, err := c.table(); err != nil {
@@ -62,7 +63,7 @@ func openRules(c card, dir, prefix string) (*rules, error) {
 	return r, nil
 }
 
-// recover removes the rules of processes that are gone.
+// recover removes the rules of processes that have ended: those in this interface's files whose lock is free.
 func (r *rules) recover() error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -73,7 +74,7 @@ func (r *rules) recover() error {
 		switch {
 		case !strings.HasPrefix(e.Name(), r.prefix):
 		case strings.HasSuffix(e.Name(), ".new"):
-			// Being written, unless it is old: then its writer died before it counted.
+			// Another process is writing the file. An old one is of a process that died before it renamed the file, and so inserted nothing.
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
 				_ = os.Remove(name) // another process may have been faster
 			}
@@ -86,6 +87,7 @@ func (r *rules) recover() error {
 	return nil
 }
 
+// recoverFile removes the rules that a file lists from the card, and then the file, unless a living process has it locked.
 func (r *rules) recoverFile(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -115,7 +117,7 @@ func (r *rules) recoverFile(name string) error {
 	return nil
 }
 
-// find looks for a rule that does the same; the location says where.
+// find looks in the card's table for a rule with the same flow and queue, whoever inserted it, and reports its location.
 func (r *rules) find(want rule) (location uint32, found bool, err error) {
 	spec, err := want.spec()
 	if err != nil {
@@ -137,6 +139,8 @@ func (r *rules) find(want rule) (location uint32, found bool, err error) {
 	return 0, false, nil
 }
 
+// removeSame removes the rule of the card that equals one a crashed process noted; none is no error. The noted location is not used: the
+// process noted the rule before the card had chosen it.
 func (r *rules) removeSame(left rule) error {
 	l, found, err := r.find(left)
 	if err != nil || !found {
@@ -221,7 +225,8 @@ func (r *rules) unsteer(f Flow) error {
 	return fmt.Errorf("xdp: rule for %v: %w", f, ErrNoClaim)
 }
 
-// write notes our rules: a new file, locked before anybody can see it under the name that counts, takes the place of the old one.
+// write stores the list of our rules. It writes and locks a new file with the suffix .new and renames it over the old one, so that recover
+// of another process never finds the list unlocked or half written.
 func (r *rules) write() error {
 	var text bytes.Buffer
 	for _, o := range r.ours {

@@ -68,6 +68,8 @@ func newSocket(mem []byte, chunk int, c *Config) (_ *socket, err error) {
 	return s, s.mapRings(c)
 }
 
+// mapRings maps the four rings, whose lengths the caller has set, into memory, and makes our sides of them. After an error close unmaps
+// those that were mapped.
 func (s *socket) mapRings(c *Config) error {
 	off, e := mmapOffsets(s.fd)
 	if e != 0 {

@@ -77,6 +77,8 @@ func (q *Queue) count(place buffers.Place) int {
 	}
 }
 
+// chain puts a frame of several descriptors into the transmit ring: the buffers that follow place, each cut into pieces of at most a chunk.
+// pieces is their number, as count has it; all but the last are marked as continued.
 func (q *Queue) chain(place buffers.Place, pieces int) {
 	first := place.Buffer
 	for {
@@ -101,6 +103,8 @@ func (q *Queue) chain(place buffers.Place, pieces int) {
 	}
 }
 
+// piece puts one descriptor into the transmit ring: n bytes at off of the region. b is the record of the buffer they lie in, first the frame's
+// first buffer, by which reap finds the frame.
 func (q *Queue) piece(b *book, first uint32, off uint64, n, options uint32) {
 	q.sock.tx.put(unix.XDPDesc{Addr: off, Len: n, Options: options})
 	b.first = first
@@ -108,8 +112,8 @@ func (q *Queue) piece(b *book, first uint32, off uint64, n, options uint32) {
 	q.kick = true
 }
 
-// Flush publishes what Send wrote and, where the kernel wants to be told, tells it: one system call for the batch. In copy mode the
-// kernel sends inside that call, as many frames as its budget says, so it is called again while that gets on.
+// Flush publishes the descriptors that Send wrote and, where the kernel asks for a wakeup, makes one system call for the batch. In copy mode
+// the kernel sends inside that call, as many frames as its budget says, so the call is repeated while each reads more frames.
 func (q *Queue) Flush() error {
 	if q.closed {
 		return link.ErrClosed
@@ -233,6 +237,8 @@ func (q *Queue) Complete(dst []link.Done) int {
 	return n
 }
 
+// reap reads the completion ring. Each entry is one descriptor the kernel has done with; with the last one of a frame the frame is finished.
+// An entry that names no buffer being sent is counted as a bad number.
 func (q *Queue) reap() {
 	ready := q.sock.comp.ready()
 	if ready == 0 {
