@@ -123,7 +123,8 @@ type deadRecord struct {
 	slots   []slot
 }
 
-// openDead is nil for a record whose process is there.
+// openDead opens, locks and reads a record whose process has ended. It returns nil for one whose process lives or that was removed meanwhile;
+// why says why another file is left alone: it is no record, or one of another network namespace.
 func openDead(path string) (_ *deadRecord, why string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -173,7 +174,8 @@ func openDead(path string) (_ *deadRecord, why string, err error) {
 	return &deadRecord{f, path, int(h.pid), slots}, "", nil
 }
 
-// removeUnfinished removes what a process has left that ended within Create.
+// removeUnfinished removes a file that is older than a minute and still has the prefix of one that is being made: its process ended within
+// Create.
 func removeUnfinished(path string) {
 	info, err := os.Lstat(path)
 	if err == nil && time.Since(info.ModTime()) > time.Minute {

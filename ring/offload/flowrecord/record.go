@@ -24,6 +24,7 @@ type Config struct {
 	Flows int    // of Create: the most connections, 65,536
 }
 
+// defaults replaces zero values by those that the fields name.
 func (c *Config) defaults() {
 	if c.Dir == "" {
 		c.Dir = "/run/socketxtreme/flows"

@@ -12,13 +12,14 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// flow is a connection whose peer is to be reset.
+// flow names a connection whose peer is to be reset: the addresses of the ended process and of its peer, and both ports as in slot.
 type flow struct {
 	local, remote [4]byte
 	ports         uint32
 }
 
-// question is a flow that is not settled.
+// question is a flow whose peer has not confirmed by a reset that it has no connection. next is the number for the next reset; record is the
+// index of the flow's record; answers counts the peer's acknowledgements.
 type question struct {
 	next    uint32
 	record  int
@@ -46,6 +47,7 @@ const (
 	firstRound = 50 * time.Millisecond
 )
 
+// newResetter opens the raw socket by which segments are sent and answers are received. Error: without CAP_NET_RAW.
 func newResetter() (*resetter, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP)
 	if err != nil {
@@ -68,6 +70,7 @@ func newResetter() (*resetter, error) {
 
 func (r *resetter) close() { _ = unix.Close(r.fd) }
 
+// add adds the connection of a slot to those to be reset and counts it for its record. One that is there already is not counted again.
 func (r *resetter) add(s slot, record int) {
 	t := r.totals[record]
 	if t == nil {
@@ -83,7 +86,8 @@ func (r *resetter) add(s slot, record int) {
 	r.order = append(r.order, f)
 }
 
-// run goes on until each peer has said that it has no connection any more, or until the end.
+// run asks in rounds, each twice as long as the one before, until each peer has confirmed that it has no connection, or until the end. Within a
+// round it receives after each 32 questions, so that answers do not overflow the socket.
 func (r *resetter) run(ctx context.Context, end time.Time) error {
 	for wait := firstRound; len(r.open) > 0 && time.Now().Before(end); wait *= 2 {
 		for i, f := range r.order {
@@ -111,7 +115,8 @@ func (r *resetter) run(ctx context.Context, end time.Time) error {
 	return nil
 }
 
-// ask sends a reset, and then what a peer answers that was not reset, and what one answers with a reset that was.
+// ask sends a reset, and then one byte of old data. A peer that still has the connection answers the data with an acknowledgement, which has the
+// number that it expects; one that has none answers with a reset.
 func (r *resetter) ask(f flow, q *question) error {
 	if err := r.send(f, wire.TCPRst, q.next, nil); err != nil {
 		return err
@@ -119,6 +124,7 @@ func (r *resetter) ask(f flow, q *question) error {
 	return r.send(f, wire.TCPAck, q.next-back, []byte{0})
 }
 
+// send sends one segment from the ended process's address to its peer. A peer that cannot be reached now is no error.
 func (r *resetter) send(f flow, flags wire.TCPFlags, seq uint32, payload []byte) error {
 	segment := wire.TCPFields{SourcePort: uint16(f.ports >> 16), TargetPort: uint16(f.ports), Seq: seq, Flags: flags}
 	ip := wire.IPv4Fields{TTL: 64, Protocol: wire.ProtocolTCP, Source: f.local, Target: f.remote}
@@ -140,7 +146,7 @@ func (r *resetter) send(f flow, flags wire.TCPFlags, seq uint32, payload []byte)
 	return nil
 }
 
-// receive takes what has come. The socket receives a copy of each TCP segment of the host.
+// receive processes the segments that have arrived, at most 4,096. The raw socket gets a copy of each TCP segment of the host.
 func (r *resetter) receive() error {
 	for range 4096 {
 		n, _, err := unix.Recvfrom(r.fd, r.buffer, 0)
@@ -159,7 +165,8 @@ func (r *resetter) receive() error {
 	return nil
 }
 
-// answer settles a flow, or learns its number.
+// answer processes an IPv4 packet. A reset from the peer of a flow settles the flow. An acknowledgement shows the sequence number that the peer
+// expects, and the flow is asked again with it. Other packets are ignored.
 func (r *resetter) answer(b []byte) error {
 	ip, _, segment, d := wire.ParseIPv4(b)
 	if d != wire.Accept {

@@ -92,7 +92,8 @@ func (c *Created) selectQueue(which int) error {
 	return call(unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which), "TCP_REPAIR_QUEUE")
 }
 
-// connect sets the sequence numbers and both addresses. No segment leaves.
+// connect sets the sequence numbers at the start of both queues, binds the local address and connects. In repair mode connect(2) sends no
+// segment: the socket is ESTABLISHED at once.
 func (c *Created) connect(s *State) error {
 	for _, q := range []struct {
 		which int
@@ -112,7 +113,7 @@ func (c *Created) connect(s *State) error {
 		fmt.Sprintf("connect to %v", s.Remote.AddrPort()))
 }
 
-// restoreHandshake sets what the handshake agreed on.
+// restoreHandshake gives the socket what the handshake agreed on: MSS, window scales, SACK, timestamps and their clock.
 func (c *Created) restoreHandshake(s *State) error {
 	list := []unix.TCPRepairOpt{{Code: optMSS, Val: uint32(s.PeerMSS)}}
 	if s.Scaled {
@@ -140,6 +141,8 @@ func (c *Created) restoreHandshake(s *State) error {
 // chunk is how much is queued at a time: the kernel makes one buffer of what the receive queue gets.
 const chunk = 32 << 10
 
+// write appends payload to the queue that was selected; in repair mode nothing is sent. After Activate it is an ordinary write, which sends.
+// It fails with EAGAIN where the buffer has no room, for which sizeBuffers is there.
 func (c *Created) write(payload []byte) error {
 	for len(payload) > 0 {
 		n, err := unix.Write(c.fd, payload[:min(len(payload), chunk)])

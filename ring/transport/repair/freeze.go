@@ -60,11 +60,12 @@ func Freeze(fd int) (*Frozen, error) {
 	return f, nil
 }
 
+// movable reports whether a connection in this state of the kernel can move. The package's comment says why no other can.
 func movable(state uint8) bool {
 	return state == kernelEstablished || state == kernelFinWait1 || state == kernelFinWait2
 }
 
-// isMovable refuses sockets of other kinds.
+// isMovable is nil for a TCP socket without an upper layer protocol (such as kernel TLS), and ErrSocket for others.
 func isMovable(fd int) error {
 	for _, o := range []struct {
 		name, want int
@@ -85,7 +86,8 @@ func isMovable(fd int) error {
 	return nil
 }
 
-// read fills the state. The socket is in repair mode.
+// read fills State from the socket, which is in repair mode: addresses, options of the handshake, both queues, windows, round-trip times and
+// the socket's options.
 func (f *Frozen) read() error {
 	s := &f.State
 	info, err := unix.GetsockoptTCPInfo(f.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -120,6 +122,7 @@ func (f *Frozen) read() error {
 	return f.readOptions()
 }
 
+// addresses reads both ends of the connection. Error: ErrSocket if one is not an IPv4 address.
 func (f *Frozen) addresses() error {
 	for _, end := range []struct {
 		at  *tcp.Endpoint
@@ -152,7 +155,7 @@ const (
 	infoECN        = 8
 )
 
-// agreed is what the handshake agreed on.
+// agreed reads what the handshake agreed on: SACK, timestamps, window scales, ECN, the peer's MSS, and the clock of the timestamps.
 func (f *Frozen) agreed(info *unix.TCPInfo) error {
 	s := &f.State
 	s.SACK, s.Timestamps, s.Scaled, s.ECN = info.Options&infoSACK != 0, info.Options&infoTimestamps != 0, info.Options&infoScales != 0,
@@ -184,7 +187,8 @@ func (f *Frozen) agreed(info *unix.TCPInfo) error {
 	return nil
 }
 
-// queues reads sequence numbers and payload.
+// queues reads both queues: the payload, and the sequence numbers at their ends. The kernel gives the number behind each queue; SendNext and
+// SendUnacked are computed back from it. state is the kernel's state, which tells whether FIN was sent.
 func (f *Frozen) queues(state uint8) error {
 	s := &f.State
 	var counts [3]int
@@ -219,7 +223,8 @@ func (f *Frozen) queues(state uint8) error {
 	return nil
 }
 
-// queue copies a queue, and returns the sequence number behind it.
+// queue copies the first length bytes of one of the two queues to *at, without removing them, and returns the sequence number behind the
+// queue. *at stays nil for length 0.
 func (f *Frozen) queue(which, length int, at *[]byte) (tcp.Seq, error) {
 	if err := unix.SetsockoptInt(f.fd, unix.IPPROTO_TCP, unix.TCP_REPAIR_QUEUE, which); err != nil {
 		return 0, call(err, "TCP_REPAIR_QUEUE")
@@ -242,7 +247,8 @@ func (f *Frozen) queue(which, length int, at *[]byte) (tcp.Seq, error) {
 	return tcp.Seq(uint32(seq)), nil
 }
 
-// reneged is how much is held beyond a gap. The kernel tells only how much memory both receive queues take.
+// reneged is how much the kernel holds beyond a gap, or -1 where that is not known: SO_MEMINFO tells only how much memory the queue in order
+// and the one beyond gaps take together. So it is known only when nothing is unread.
 func (f *Frozen) reneged(unread int) int {
 	var info [9]uint32
 	b := make([]byte, 4*len(info))

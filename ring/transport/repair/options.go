@@ -55,7 +55,8 @@ func seconds(d clock.Duration) int { return int((d + clock.Second - 1) / clock.S
 
 const maxBuffer = 1 << 30 // RFC 7323 section 2.2: windows are not larger
 
-// readOptions fills the settings.
+// readOptions fills State.Settings and State.Options from the socket's options. An option of State.Options that the kernel does not know is
+// left out.
 func (f *Frozen) readOptions() error {
 	s := &f.State
 	s.Settings = tcp.DefaultSettings()

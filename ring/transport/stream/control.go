@@ -122,7 +122,8 @@ func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPo
 	return at.AddrPort(), nil
 }
 
-// begin sends the SYN.
+// begin starts a connection: it finds the route, has the table make the connection (its SYN leaves with the next Output), claims the flow,
+// and ties the socket to its record. Errors: as connect(2) gives them; a *ring.FeatureError where the route leads over no link of the ring.
 func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
 	t.takeEvents()
 	now := t.now()
@@ -174,7 +175,7 @@ func errnoOf(err error) error {
 	return err
 }
 
-// Accept makes a connection the child's.
+// Accept gives an accepted connection to the socket that was made for it, and returns its local address.
 func (t *Transport) Accept(s, _ *ring.Socket) netip.AddrPort {
 	id := idOfSocket(s)
 	_ = t.table.Take(id, 0) // the record is there until Close
@@ -249,7 +250,8 @@ func (t *Transport) SetMembership(*ring.Socket, ring.Membership, bool) error {
 // Drops: streams lose nothing.
 func (t *Transport) Drops(*ring.Socket) (uint32, error) { return 0, nil }
 
-// SetOption takes what has a meaning for TCP.
+// SetOption sets an option. For a connection or a listener it changes the settings in the table; a socket that is neither yet keeps the value
+// below, and settingsOf reads it later.
 func (t *Transport) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	id := idOfSocket(s)
 	if id == tcp.NoID {

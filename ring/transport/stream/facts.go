@@ -37,8 +37,8 @@ func (t *Transport) Report(k *ring.Sink) {
 	}
 }
 
-// reportSocket reports what happened to a connection, in the order that ring.Transport gives; false: there was not room for all. Each fact may
-// close the socket: what follows asks first.
+// reportSocket reports what happened to a connection, in the order that ring.Transport gives; false: the sink had no room for all. The
+// application may close the socket in each report, so each step tests isOpen again.
 func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 	r := t.record(id) // stays: chunks do not move
 	if r.flags&isOpen == 0 {
@@ -57,7 +57,7 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 	if r.flags&(isOpen|wantsRoom) == isOpen|wantsRoom {
 		t.reportRoom(k, id, r, s)
 	}
-	// A failure ends whatever had stopped the reading: what came before it is told first.
+	// After a failure the data that arrived before it is reported even if the application had stopped reading.
 	for r.flags&isOpen != 0 && r.first != none && r.flags&(isReading|hasFailed) != 0 {
 		if k.Room() == 0 {
 			return false
@@ -69,7 +69,7 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 		k.EndOfStream(s)
 	}
 	if r.flags&(isOpen|hasFailed) == isOpen|hasFailed {
-		r.flags = r.flags&^hasFailed | toldFailed
+		r.flags = r.flags&^hasFailed | wasFailureReported
 		k.Failed(s, errnos[r.reason])
 	}
 	return true
@@ -117,7 +117,8 @@ func (t *Transport) deliverLarge(k *ring.Sink, r *record, s *ring.Socket) bool {
 	return true
 }
 
-// reportRoom reports that the send queue is half empty, and there are buffers to send with.
+// reportRoom reports Writable once at least half of the send queue is free and the pool has a buffer to send from. Without a buffer the
+// connection waits in roomless.
 func (t *Transport) reportRoom(k *ring.Sink, id tcp.ID, r *record, s *ring.Socket) {
 	room := t.table.Room(id)
 	if room == 0 || 2*room < t.table.Settings(id).SendBuffer {
@@ -131,7 +132,7 @@ func (t *Transport) reportRoom(k *ring.Sink, id tcp.ID, r *record, s *ring.Socke
 	k.Writable(s)
 }
 
-// retryRoomless looks again at those that wait for buffers when some were freed.
+// retryRoomless marks the connections of roomless ready again if a buffer was freed since the last time.
 func (t *Transport) retryRoomless() {
 	if len(t.roomless) == 0 {
 		return

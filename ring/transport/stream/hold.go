@@ -69,6 +69,7 @@ func (t *Transport) expireHolds(now clock.Time) {
 	t.leaving = t.leaving[:copy(t.leaving, t.leaving[n:])]
 }
 
+// endHold ends the host's claim, releases the port of the socket below, and frees the hold's place.
 func (t *Transport) endHold(at int32) {
 	h := &t.holds[at-1]
 	if h.claim != 0 {

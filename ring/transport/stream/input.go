@@ -24,7 +24,8 @@ func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
 	}
 }
 
-// input takes one segment. The table keeps the frame of one whose data it keeps: it is not in the burst any more then.
+// input verifies and parses segment n of the burst and gives it to the table. If the table keeps the segment's data, the frame is removed from
+// the burst, so that the caller does not release it. The result is why the segment was dropped, or wire.Accept.
 func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.Drop {
 	p := &b.Packets[n]
 	d := t.checkSum(p, b.Checksum)
@@ -44,7 +45,8 @@ func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.D
 	return d
 }
 
-// arrive gives a segment to the table. kept: the frame is the table's.
+// arrive gives a segment to the table. A frame with payload gets a number, by which the table names it in its events. kept: the table has kept
+// the payload, and the frame stays until an event delivers or drops it; otherwise the caller releases it.
 func (t *Transport) arrive(now clock.Time, s *tcp.Segment, frame buffers.Packet) (kept bool, d wire.Drop) {
 	if s.Payload.Length == 0 {
 		return t.table.Input(now, s)
@@ -59,7 +61,7 @@ func (t *Transport) arrive(now clock.Time, s *tcp.Segment, frame buffers.Packet)
 	return kept, d
 }
 
-// looping gives a segment of this host for itself to the table.
+// looping parses a packet that addLoop made and gives its segment to the table. kept: as of arrive.
 func (t *Transport) looping(now clock.Time, p buffers.Packet) (kept bool) {
 	h, _, payload, d := wire.ParseIPv4(p.Bytes())
 	if d != wire.Accept {
@@ -97,7 +99,8 @@ func (t *Transport) checkSum(p *ip.Parsed, policy ip.ChecksumPolicy) wire.Drop {
 	return wire.TCPSum
 }
 
-// Error takes an ICMP error that quotes a segment.
+// Error gives the table an ICMP error that quotes a segment of ours: the quoted addresses, and the sequence number, by which the table rejects
+// an error that is not about a segment in flight (RFC 5927 section 4.1).
 func (t *Transport) Error(now clock.Time, e ip.ICMPError) wire.Drop {
 	q := e.Quote.Transport
 	if len(q) < 8 {

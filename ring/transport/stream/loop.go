@@ -11,7 +11,8 @@ import (
 // loopLimit is how many segments of this host for itself may wait.
 const loopLimit = 256
 
-// addLoop copies a segment for this host. One that finds no room is lost, as on any network.
+// addLoop makes an IPv4 packet of a segment that this host sends to itself, in a buffer of the pool, and queues it for loop. Without a free
+// buffer, or with loopLimit waiting, the segment is lost and counted; TCP retransmits it.
 func (t *Transport) addLoop(s *tcp.Segment) {
 	n := s.HeaderLen() + int(s.Payload.Length)
 	class := buffers.Small

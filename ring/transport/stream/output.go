@@ -19,7 +19,8 @@ func (t *Transport) Output() {
 	}
 }
 
-// emit makes a frame of a segment. One that cannot be sent is dropped, as if the network had: it is sent again later.
+// emit makes a frame of a segment and sends it over the link of its route, or queues it for loop if the peer is this host. A segment that cannot
+// be sent is counted and dropped; TCP retransmits it.
 func (t *Transport) emit(now clock.Time, s *tcp.Segment) {
 	device := int32(0)
 	if s.Conn != tcp.NoID {

@@ -49,7 +49,7 @@ const (
 	hasEnded
 	hasFailed
 	hasAcked
-	toldFailed // Failed was reported: nothing comes after it
+	wasFailureReported // Failed was reported: nothing comes after it
 )
 
 const (
@@ -77,13 +77,13 @@ func (t *Transport) markReady(id tcp.ID, r *record) {
 	}
 }
 
-// errnos are what sockets are told of a failure.
+// errnos are the errors that sockets receive, by the reason for which their connection failed.
 var errnos = [...]syscall.Errno{tcp.ReasonReset: syscall.ECONNRESET, tcp.ReasonRefused: syscall.ECONNREFUSED,
 	tcp.ReasonTimeout: syscall.ETIMEDOUT, tcp.ReasonKeepAlive: syscall.ETIMEDOUT, tcp.ReasonUnreachable: syscall.EHOSTUNREACH,
 	tcp.ReasonProtocol: syscall.ECONNREFUSED, tcp.ReasonLinger: syscall.ETIMEDOUT}
 
-// takeEvents takes over what the table has reported. Nothing is told to sockets in it. A number that the table has given out again comes behind
-// the end of its former connection, so that all events are taken before a call that makes a connection.
+// takeEvents moves the table's events into the records. It reports nothing to sockets: Report does. It must run before a call that makes a
+// connection, because the new one may get the number of an old one whose EventGone is still in the list.
 func (t *Transport) takeEvents() {
 	for t.table.HasEvents() {
 		list := t.table.Events()
@@ -93,6 +93,7 @@ func (t *Transport) takeEvents() {
 	}
 }
 
+// event applies one event of the table to its piece, arrival, listener or record, and marks a connection that has something to report.
 func (t *Transport) event(e *tcp.Event) {
 	switch e.Kind {
 	case tcp.EventSent:
@@ -142,7 +143,7 @@ func (t *Transport) wantsAck(r *record) bool {
 	return s != nil && ring.HandleOf(s).OutPerAck
 }
 
-// gone: the table has forgotten the connection.
+// gone ends a record when the table has forgotten its connection.
 func (t *Transport) gone(r *record) {
 	t.dropArrivals(r)
 	t.dropHold(r.hold)

@@ -13,7 +13,7 @@ import (
 type piece struct {
 	packet         buffers.Packet
 	sent           ring.Transmission // of SendPacket
-	socket         *ring.Socket      // and who is to be told; nil: a copy
+	socket         *ring.Socket      // the socket that receives its completion; nil: a copy, which has none
 	head           int32             // bytes of headers in front, while a link holds the frame
 	next           int32             // of a free place
 	isHeld         bool              // a link, or the stack, holds the frame
@@ -64,19 +64,20 @@ func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) 
 	return n, 0
 }
 
-// maySend reports why a connection takes nothing more to send.
+// maySend is called before each send. It processes what has arrived, so that the answer is up to date, and returns the connection; the errno
+// says why nothing more can be sent, 0 if it can.
 func (t *Transport) maySend(s *ring.Socket) (tcp.ID, syscall.Errno) {
 	id := idOfSocket(s)
 	if id == tcp.NoID {
 		return id, syscall.ENOTCONN
 	}
-	t.host.Pull(true) // it is answered by what has come
+	t.host.Pull(true) // an ACK makes room, a reset is the answer
 	if t.table.HasEvents() {
 		t.takeEvents()
 	}
 	r := t.record(id)
 	switch {
-	case r.flags&(isLive|isClosed|isShut) != isLive, r.flags&toldFailed != 0:
+	case r.flags&(isLive|isClosed|isShut) != isLive, r.flags&wasFailureReported != 0:
 		return id, syscall.EPIPE
 	case r.flags&hasFailed != 0:
 		return id, errnos[r.reason]
@@ -154,6 +155,7 @@ func (t *Transport) newPiece(n int) int32 {
 	return t.addPiece(piece{packet: packet, hasWriterSpace: true})
 }
 
+// addPiece stores a piece in a free place of pieces and returns its number, which the table uses as the name of the payload.
 func (t *Transport) addPiece(p piece) int32 {
 	k := t.freePiece
 	if k == none {
@@ -170,7 +172,8 @@ func (t *Transport) freePiecePlace(k int32) {
 	t.freePiece = k
 }
 
-// Transmit queues the packets that SendPacket has left on the socket.
+// Transmit queues the packets that SendPacket has left on the socket, each as a piece of its own. Those that cannot be sent complete with an
+// error.
 func (t *Transport) Transmit(s *ring.Socket) {
 	id, e := t.maySend(s)
 	for {
@@ -191,7 +194,8 @@ func (t *Transport) Transmit(s *ring.Socket) {
 	}
 }
 
-// confirmed: the table does not need a piece any more. It ends when no link holds its frame.
+// confirmed is called when the table needs a piece no more: its bytes were acknowledged, or the connection has ended. The piece is finished at
+// once, or, if a link still holds its frame, when the link gives that back.
 func (t *Transport) confirmed(k int32) {
 	p := &t.pieces[k]
 	if p.isHeld {
@@ -202,7 +206,7 @@ func (t *Transport) confirmed(k int32) {
 	t.finish(k)
 }
 
-// finish is the end of a piece.
+// finish frees a piece: a copy's buffer returns to the pool, a packet of SendPacket is queued for its completion.
 func (t *Transport) finish(k int32) {
 	p := &t.pieces[k]
 	if p.socket == nil {
