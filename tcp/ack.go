@@ -205,7 +205,8 @@ func (t *Table) takeSACK(c *conn, snd *sender, s *Segment, a *acknowledged) {
 	}
 }
 
-// recoverFrom is loss detection and recovery for one acknowledgement.
+// recoverFrom is loss detection and recovery for one acknowledgement: first what shows an episode to be spurious, then new losses (with SACK RFC
+// 8985, without it RFC 6582), then the end of an episode. duplicate: RFC 5681 section 2; lostBefore: snd.lost before the acknowledgement.
 func (t *Table) recoverFrom(id ID, c *conn, snd *sender, s *Segment, a *acknowledged, duplicate bool, lostBefore int) {
 	if a.dsack {
 		c.duplicateSACK(snd)
@@ -267,7 +268,8 @@ func (snd *sender) isOriginal(r *sent) bool {
 	return r.flags&sentTwice == 0 && !snd.recover.Before(r.end())
 }
 
-// frtoStep is RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK. It reports whether recovery goes on.
+// frtoStep is F-RTO, which finds out after a time-out whether it was spurious: RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK. It
+// reports whether recovery goes on; false: the time-out was spurious, and was undone.
 func (t *Table) frtoStep(c *conn, snd *sender, s *Segment, a *acknowledged, duplicate bool) bool {
 	switch {
 	case a.bytes == 0 && !duplicate && a.delivered == 0:

@@ -24,7 +24,7 @@ func (t *Table) CloseWrite(now clock.Time, id ID) error {
 	return nil
 }
 
-// closeWrite is RFC 9293 section 3.10.4.
+// closeWrite marks FIN to be sent behind the queued data, and changes the state: RFC 9293 section 3.10.4.
 func (t *Table) closeWrite(id ID, c *conn) {
 	c.flags |= flagFin | flagPush
 	c.flags &^= flagMore

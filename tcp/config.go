@@ -157,6 +157,7 @@ func DefaultSettings() Settings {
 	}
 }
 
+// check validates settings. The error names the first field that is out of its range.
 func (s *Settings) check() error {
 	bad := func(what string, v any) error { return fmt.Errorf("tcp: %s %v: %w", what, v, ErrSettings) }
 	switch {

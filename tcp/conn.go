@@ -163,7 +163,8 @@ func (t *Table) get(id ID) *conn {
 	return nil
 }
 
-// open makes a record.
+// open takes a free record for a connection between the two endpoints, and enters it into the flow table. settings is a place that intern has
+// returned. The caller sets state and sequence numbers.
 func (t *Table) open(local, remote Endpoint, settings uint32) (ID, *conn) {
 	if len(t.free) == 0 {
 		first := ID(len(t.conns) * connChunk)
@@ -191,7 +192,8 @@ type interned struct {
 	uses int
 }
 
-// intern finds a place for settings. Only set-up calls it.
+// intern finds the place of equal settings in Table.settings, or makes one, and counts one user more. It uses a map, so only set-up and changes
+// of settings call it.
 func (t *Table) intern(s Settings) uint32 {
 	if at, ok := t.settingsAt[s]; ok {
 		t.settings[at].uses++
@@ -208,6 +210,7 @@ func (t *Table) intern(s Settings) uint32 {
 	return at
 }
 
+// unintern counts one user of settings less. The last one frees the place.
 func (t *Table) unintern(at uint32) {
 	e := &t.settings[at]
 	if e.uses--; e.uses == 0 {
@@ -216,13 +219,13 @@ func (t *Table) unintern(at uint32) {
 	}
 }
 
-// emit reports an event.
+// emit appends an event to the list that Events returns.
 func (t *Table) emit(id ID, c *conn, e Event) {
 	e.Conn, e.User = id, c.user
 	t.events[0] = append(t.events[0], e)
 }
 
-// wake has Output look at the connection.
+// wake puts the connection into the ready queue, so that Output asks it for segments and sets its timer anew.
 func (t *Table) wake(id ID, c *conn) {
 	if c.flags&(flagLive|flagReady) == flagLive {
 		c.flags |= flagReady
@@ -266,8 +269,8 @@ func (t *Table) detach(id ID, c *conn) {
 	c.flags &^= flagSyn | flagAckNow | flagProbe | flagLossProbe
 }
 
-// forget is the end of a record. Output may still find its ID in the ready queue, so that it is given out again only behind that, and behind
-// EventGone.
+// forget ends a record and emits EventGone. Its ID is reused only after the caller has taken EventGone, and after Output has removed the ID from
+// the ready queue if it is there.
 func (t *Table) forget(id ID, c *conn) {
 	if c.listener != 0 {
 		t.listeners[c.listener-1].waiting--

@@ -27,7 +27,7 @@ const (
 
 func epochOf(now clock.Time) uint32 { return uint32(int64(now)/int64(cookieEpoch)) + 1 }
 
-// cookie is the initial sequence number for a size class in an epoch.
+// cookie computes the SYN cookie of a handshake: the initial sequence number of our SYN and ACK. irs is the peer's initial sequence number.
 func (t *Table) cookie(local, remote Endpoint, irs Seq, epoch uint32, class uint8) Seq {
 	h := t.key.of(useCookie, local, remote, uint64(irs)<<32|uint64(epoch)<<3|uint64(class))
 	return Seq(h)&^7 | Seq(class)

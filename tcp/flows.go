@@ -56,7 +56,7 @@ func (f *flows) hash(local, remote Endpoint) uint64 {
 	return hi ^ lo
 }
 
-// find is 0 when there is none.
+// find is what a segment between the two endpoints is for; 0 when there is no such flow.
 func (f *flows) find(local, remote Endpoint) ref {
 	h := f.hash(local, remote)
 	if e := lookup(f.young, h, local, remote); e >= 0 {
@@ -70,7 +70,7 @@ func (f *flows) find(local, remote Endpoint) ref {
 	return 0
 }
 
-// lookup is the place of an entry, or -1.
+// lookup is the place of a flow's entry in one of the tables, or -1. h is the hash of both endpoints; probing is linear.
 func lookup(t []flow, h uint64, local, remote Endpoint) int {
 	mask := uint64(len(t) - 1)
 	for i := h & mask; t[i].ref != 0; i = (i + 1) & mask {
@@ -102,6 +102,7 @@ func (f *flows) set(local, remote Endpoint, r ref) {
 	f.move()
 }
 
+// insert puts an entry that is not there yet into the first free place from its hash on. The table must have one.
 func insert(t []flow, h uint64, e flow) {
 	mask := uint64(len(t) - 1)
 	i := h & mask

@@ -48,7 +48,9 @@ type row struct{ first, last uint32 }
 // maxSynRetries bounds Settings.SynRetries for passive opens: 5, as Linux has it, is used where the settings say more.
 const maxSynRetries = 5
 
-// answerSyn is RFC 9293 section 3.10.7.2, third step.
+// answerSyn answers a SYN that a listener has received: RFC 9293 section 3.10.7.2, third step. It keeps a half-open record and queues the SYN
+// and ACK. From MaxHalfOpen records of the listener on, or with CookiesAlways, it keeps none and answers with a cookie. It drops the SYN when the
+// backlog is full, and at MaxHalfOpen with CookiesNever.
 func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	l := &t.listeners[id-1]
 	if l.waiting >= l.backlog {
@@ -82,6 +84,7 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	return wire.Accept
 }
 
+// mtuOf is the MTU of the interface that a SYN came in on, or Config.MTU where the transport did not say.
 func (t *Table) mtuOf(s *Segment) uint16 {
 	if s.MTU != 0 {
 		return max(s.MTU, minMTU)
@@ -89,7 +92,8 @@ func (t *Table) mtuOf(s *Segment) uint16 {
 	return uint16(t.config.MTU)
 }
 
-// offers is what both ends speak.
+// offers are the options that the peer's SYN offers and the settings allow: what the SYN and ACK agrees to. ECN is agreed to whatever the
+// settings say.
 func offers(settings *Settings, s *Segment) (f handshakeFlags) {
 	if settings.Timestamps && s.Options.Has&wire.TCPHasTimestamps != 0 {
 		f |= handshakeTS
@@ -106,6 +110,7 @@ func offers(settings *Settings, s *Segment) (f handshakeFlags) {
 	return f
 }
 
+// add stores a record in a free place and returns the place. The record is in no row yet.
 func (q *halfOpens) add(h halfOpen) uint32 {
 	q.count++
 	if n := len(q.free); n > 0 {
@@ -118,8 +123,8 @@ func (q *halfOpens) add(h halfOpen) uint32 {
 	return uint32(len(q.all) - 1)
 }
 
-// hang puts a record at the end of the row of its tries. Listeners may have different first time-outs: a record with a shorter one
-// waits until those in front of it are due, so that the row stays in order.
+// hang puts a record at the end of the row of its tries, to be sent again at due. Listeners may have different first time-outs: a record with
+// a shorter one waits until those in front of it are due, so that the row stays in order.
 func (q *halfOpens) hang(at uint32, due clock.Time) {
 	h := &q.all[at]
 	r := &q.rows[h.tries]
@@ -149,7 +154,7 @@ func (q *halfOpens) unhang(at uint32) {
 	}
 }
 
-// remove ends a record. The queue of what is to be sent may still name its place.
+// remove ends a record. Its place is free at once, or, while the send queue still names it, when next finds it there.
 func (q *halfOpens) remove(t *Table, at uint32) {
 	h := &q.all[at]
 	q.unhang(at)
@@ -162,6 +167,7 @@ func (q *halfOpens) remove(t *Table, at uint32) {
 	}
 }
 
+// dropListener ends all records of a listener that is being closed. Nothing is sent.
 func (q *halfOpens) dropListener(t *Table, id ListenerID) {
 	for at := range q.all {
 		if h := &q.all[at]; h.flags&handshakeLive != 0 && h.listener == id {
@@ -170,7 +176,7 @@ func (q *halfOpens) dropListener(t *Table, id ListenerID) {
 	}
 }
 
-// next writes the next SYN and ACK to be sent.
+// next writes the next SYN and ACK to be sent to s; false: none waits.
 func (q *halfOpens) next(t *Table, s *Segment) bool {
 	for q.send.len() > 0 {
 		at := q.send.pop()
@@ -186,6 +192,7 @@ func (q *halfOpens) next(t *Table, s *Segment) bool {
 	return false
 }
 
+// putSynAck writes the SYN and ACK of a half-open record, with the options that were agreed on. Its window is not scaled (RFC 7323 section 2.2).
 func (t *Table) putSynAck(h *halfOpen, s *Segment) {
 	settings := &t.settings[t.listeners[h.listener-1].settings].s
 	*s = Segment{Local: h.local, Remote: h.remote, Seq: h.iss, Ack: h.irs + 1, Flags: wire.TCPSyn | wire.TCPAck, Conn: NoID,
@@ -208,7 +215,8 @@ func (t *Table) putSynAck(h *halfOpen, s *Segment) {
 	}
 }
 
-// expire sends SYN and ACK again, with back-off, and gives up what stays unanswered: RFC 9293 MUST-22, MUST-23.
+// expire sends SYN and ACK again, with back-off, and gives up what stays unanswered: RFC 9293 MUST-22, MUST-23. more: the limit of one call was
+// reached, and records are still due.
 func (q *halfOpens) expire(t *Table) (more bool) {
 	budget := expireLimit
 	for tries := range q.rows {
@@ -235,7 +243,7 @@ func (q *halfOpens) expire(t *Table) (more bool) {
 	return false
 }
 
-// again has the SYN and ACK sent.
+// again queues the SYN and ACK of a record, unless it is in the queue already.
 func (q *halfOpens) again(at uint32) {
 	if h := &q.all[at]; h.flags&handshakeSend == 0 {
 		h.flags |= handshakeSend
@@ -243,6 +251,7 @@ func (q *halfOpens) again(at uint32) {
 	}
 }
 
+// deadline is when the first record is due; clock.Never without records.
 func (q *halfOpens) deadline() clock.Time {
 	at := clock.Never
 	for _, r := range q.rows {
@@ -253,14 +262,15 @@ func (q *halfOpens) deadline() clock.Time {
 	return at
 }
 
-// arrivesHalfOpen is RFC 9293 section 3.10.7.4 in SYN-RECEIVED, for a connection that came from LISTEN.
+// arrivesHalfOpen takes a segment for a half-open record: RFC 9293 section 3.10.7.4 in SYN-RECEIVED, for a connection that came from LISTEN. The
+// acknowledgement of our SYN makes the connection. kept and d are those of Input.
 func (t *Table) arrivesHalfOpen(at uint32, s *Segment) (kept bool, d wire.Drop) {
 	h := &t.halfOpen.all[at]
 	l := &t.listeners[h.listener-1]
 	settings := &t.settings[l.settings].s
 	window := min(settings.ReceiveBuffer, 0xffff)
 	if h.flags&handshakeTS != 0 && s.Flags&wire.TCPRst == 0 && s.Options.Has&wire.TCPHasTimestamps != 0 && int32(s.Options.TSValue-h.tsRecent) < 0 {
-		t.stats.Old++
+		t.stats.Old++ // PAWS: RFC 7323 section 5.3, R1
 		t.answerHalfOpen(h)
 		return false, wire.TCPOld
 	}
@@ -289,7 +299,7 @@ func (t *Table) arrivesHalfOpen(at uint32, s *Segment) (kept bool, d wire.Drop) 
 		return false, wire.TCPUnacceptable
 	case s.Flags&wire.TCPAck == 0:
 		return false, wire.TCPUnacceptable
-	case s.Ack != h.iss+1:
+	case s.Ack != h.iss+1: // it does not acknowledge our SYN: section 3.10.7.4, fifth step
 		t.reset(s)
 		return false, wire.TCPUnacceptable
 	}
@@ -302,7 +312,8 @@ func (t *Table) arrivesHalfOpen(at uint32, s *Segment) (kept bool, d wire.Drop) 
 	return t.accept(&agreed, s)
 }
 
-// answerHalfOpen sends an acknowledgement, at most one for Config.ChallengeInterval.
+// answerHalfOpen sends an acknowledgement for a segment that is not acceptable, or a challenge ACK (RFC 5961), at most one in
+// Config.ChallengeInterval.
 func (t *Table) answerHalfOpen(h *halfOpen) {
 	if h.flags&handshakeChallenged != 0 && t.now.Sub(h.answered) < t.config.ChallengeInterval {
 		return
@@ -320,6 +331,7 @@ func (t *Table) answerHalfOpen(h *halfOpen) {
 	t.sendControl(s)
 }
 
+// windowShift is by how many bits our window is shifted in segments without SYN: 0 unless scaling was agreed on.
 func (h *halfOpen) windowShift(s *Settings) uint8 {
 	if h.flags&handshakeScaled != 0 {
 		return scaleOf(s)

@@ -137,7 +137,8 @@ func (t *Table) isOld(c *conn, s *Segment) bool {
 		s.Flags&wire.TCPRst == 0
 }
 
-// arrivesReset is RFC 5961 section 3.2: only the exact number resets.
+// arrivesReset takes a RST whose sequence number is in the window: only RCV.NXT exactly resets, others get a challenge ACK (RFC 5961 section
+// 3.2).
 func (t *Table) arrivesReset(id ID, c *conn, s *Segment) wire.Drop {
 	if s.Seq != c.rcvNxt {
 		t.challenge(id, c)
@@ -152,8 +153,8 @@ func (t *Table) arrivesReset(id ID, c *conn, s *Segment) wire.Drop {
 	return wire.Accept
 }
 
-// answer sends an acknowledgement for a segment that is not acceptable. Data is always answered; the rest within a limit, so that two ends
-// cannot answer each other for ever.
+// answer sends an acknowledgement for a segment that is not acceptable (RFC 9293 section 3.10.7.4, first step). Data without SYN is always
+// answered; others within the limit of challenge, so that two ends cannot answer each other for ever.
 func (t *Table) answer(id ID, c *conn, s *Segment) {
 	if s.Payload.Length == 0 || s.Flags&wire.TCPSyn != 0 {
 		t.challenge(id, c)
@@ -183,7 +184,8 @@ func (t *Table) noteLate(id ID, c *conn, s *Segment) {
 	}
 }
 
-// heardECN is RFC 3168 section 6.1.3.
+// heardECN processes the receiver's part of ECN: a packet marked CE has ECE set in each acknowledgement until CWR comes (RFC 3168 section
+// 6.1.3).
 func (t *Table) heardECN(c *conn, s *Segment) {
 	if s.Flags&wire.TCPCwr != 0 {
 		c.flags &^= flagEcho

@@ -18,7 +18,7 @@ const (
 	useCookie
 )
 
-// of hashes addresses, a number and a use.
+// of is the keyed hash of both endpoints and a number. use is one of the constants above.
 func (k key) of(use uint8, local, remote Endpoint, number uint64) uint64 {
 	a := uint64(binary.BigEndian.Uint32(local.Addr[:]))<<32 | uint64(binary.BigEndian.Uint32(remote.Addr[:]))
 	b := uint64(local.Port)<<32 | uint64(remote.Port)<<16 | uint64(use)
@@ -74,7 +74,8 @@ func (t *Table) timestampOffset(local, remote Endpoint) uint32 {
 // timestamp is the clock of milliseconds (RFC 7323 section 4.1).
 func timestamp(now clock.Time) uint32 { return uint32(int64(now) / int64(clock.Millisecond)) }
 
-// choosePort is RFC 6056 section 3.3.3, algorithm 3: the first port is a hash of where the connection goes, and a counter goes on from there.
+// choosePort finds a free local port by RFC 6056 section 3.3.3, algorithm 3: the search begins at a keyed hash of the addresses plus a counter.
+// False: every port from PortFirst to PortLast is in use for this peer.
 func (t *Table) choosePort(local Endpoint, remote Endpoint) (uint16, bool) {
 	count := uint32(t.config.PortLast-t.config.PortFirst) + 1
 	offset := uint32(t.key.of(usePort, Endpoint{Addr: local.Addr}, remote, 0))

@@ -41,6 +41,8 @@ func (t *Table) Export(now clock.Time, id ID) (s Snapshot, q Queues, err error) 
 	return s, q, nil
 }
 
+// snapshot copies what is known of a connection, and lists the payload of its retransmission and send queues. Received stays empty: data in
+// order was reported by EventData already.
 func (t *Table) snapshot(c *conn) (s Snapshot, q Queues) {
 	micro := func(n uint32) clock.Duration { return clock.Duration(n) * clock.Microsecond }
 	s = Snapshot{Local: c.local, Remote: c.remote, SendUnacked: c.una, SendNext: c.nxt, Fin: c.has(flagFin),
@@ -164,6 +166,8 @@ func (t *Table) endMove(id ID, c *conn) {
 	t.forget(id, c)
 }
 
+// restore sets a new record from a snapshot: options, sequence numbers, windows, timestamps, round trip and congestion window. The payload is
+// restoreQueues' part, which also moves SND.NXT behind what was sent.
 func (t *Table) restore(c *conn, s *Snapshot) {
 	micro := func(d clock.Duration) uint32 { return uint32(min(int64(d)/us, 1<<30)) }
 	flag := func(f connFlags, on bool) {
@@ -205,8 +209,8 @@ func (t *Table) restore(c *conn, s *Snapshot) {
 	}
 }
 
-// restoreQueues takes what is to be sent. What was sent before is cut into full segments, so that the peer's SACK blocks find them. It counts as
-// retransmitted, because the time at which it left is not known (RFC 9293 MUST-18).
+// restoreQueues fills the retransmission queue (Sent) and the send queue (Unsent). Sent is cut into full segments, so that the peer's SACK
+// blocks find them, and marked as retransmitted, because the time at which it left is not known (RFC 9293 MUST-18).
 func (t *Table) restoreQueues(c *conn, q *Queues) {
 	if len(q.Sent)+len(q.Unsent) == 0 {
 		return

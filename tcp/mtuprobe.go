@@ -59,7 +59,7 @@ func (t *Table) probePayload(c *conn, snd *sender, usable int) int {
 	return n
 }
 
-// probeArrived: the path carries what was tried.
+// probeArrived ends a probe that was acknowledged or SACKed: the path has that MTU, and the segment size grows.
 func (t *Table) probeArrived(c *conn) {
 	if c.probeMTU > c.pathMTU {
 		c.pathMTU = c.probeMTU
@@ -69,7 +69,7 @@ func (t *Table) probeArrived(c *conn) {
 	c.probeMTU = 0
 }
 
-// probeLost: it does not, or the probe had bad luck.
+// probeLost ends a probe that was lost: candidate then tries a size between the two.
 func (c *conn) probeLost(snd *sender) {
 	for i := range snd.flight.len() {
 		snd.flight.at(i).flags &^= sentProbe

@@ -122,7 +122,8 @@ func (t *Table) putSyn(id ID, c *conn, s *Segment) {
 	c.sent = t.now
 }
 
-// arrivesSynSent is RFC 9293 section 3.10.7.3.
+// arrivesSynSent takes a segment for a connection whose SYN is out: RFC 9293 section 3.10.7.3. SYN and ACK establishes it; a SYN alone makes the
+// open a simultaneous one (SYN-RECEIVED); a reset that acknowledges our SYN refuses it.
 func (t *Table) arrivesSynSent(id ID, c *conn, s *Segment) (kept bool, d wire.Drop) {
 	ack := s.Flags&wire.TCPAck != 0
 	if ack && s.Ack != c.nxt { // only the SYN can be acknowledged
@@ -204,7 +205,8 @@ func peerMSS(s *Segment) uint16 {
 	return max(s.Options.MSS, minMSS)
 }
 
-// established is the end of a handshake: our SYN is acknowledged.
+// established ends a handshake, active, passive or simultaneous, when our SYN is acknowledged: it sets the state ESTABLISHED and the initial
+// congestion window. It measures the SYN's round trip unless it was sent twice; accept measures that of a passive open.
 func (t *Table) established(id ID, c *conn) {
 	if !c.has(flagSYNLost) && c.state != Closed {
 		c.measured(t.now.Sub(c.sent)) // MUST-18: it was sent once
@@ -224,7 +226,8 @@ func (t *Table) established(id ID, c *conn) {
 	t.wake(id, c)
 }
 
-// completeSimultaneous is RFC 9293 section 3.10.7.4, fifth step, in SYN-RECEIVED.
+// completeSimultaneous takes an acknowledgement in SYN-RECEIVED of a simultaneous open: RFC 9293 section 3.10.7.4, fifth step. It reports
+// whether the connection is established now; an acknowledgement of anything but our SYN is answered with a reset.
 func (t *Table) completeSimultaneous(id ID, c *conn, s *Segment) bool {
 	if s.Ack != c.nxt {
 		t.reset(s)

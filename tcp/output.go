@@ -52,7 +52,8 @@ func (t *Table) transmit(id ID, c *conn, s *Segment) bool {
 	return false
 }
 
-// put writes a segment's header. Each segment carries the acknowledgement and the window as they are now (RFC 9293 MUST-58, MUST-59).
+// put fills in a segment without SYN: addresses, sequence number, the present acknowledgement and window (RFC 9293 MUST-58, MUST-59), and
+// options. It ends a delayed acknowledgement, because this segment carries it.
 func (t *Table) put(id ID, c *conn, s *Segment, flags wire.TCPFlags, seq Seq, p Payload) {
 	settings := t.settingsOf(c)
 	*s = Segment{Local: c.local, Remote: c.remote, Seq: seq, Ack: c.rcvNxt, Flags: flags, Payload: p, Conn: id,
@@ -241,7 +242,8 @@ func (t *Table) sendPiece(id ID, c *conn, snd *sender, n, usable int, s *Segment
 	t.sendFirst(id, c, snd, r, flags, s)
 }
 
-// maySend decides about n bytes of new data, of which limit would be a full segment.
+// maySend decides whether a segment of n bytes of new data may leave now, of which limit would be a full one: the sender's silly window
+// avoidance (RFC 9293 section 3.8.6.2.1), Nagle's algorithm (section 3.7.4), Cork, and what Send said of more.
 func (t *Table) maySend(c *conn, settings *Settings, n, limit int) bool {
 	waiting := c.unsent()
 	switch {
@@ -271,7 +273,7 @@ func (t *Table) sendFin(id ID, c *conn, s *Segment) bool {
 	return true
 }
 
-// sendFirst sends an element for the first time.
+// sendFirst puts an element into the retransmission queue, moves SND.NXT behind it, writes its segment to s and sets the timer.
 func (t *Table) sendFirst(id ID, c *conn, snd *sender, r sent, flags wire.TCPFlags, s *Segment) {
 	if c.flight() == 0 {
 		c.stuck = t.now

@@ -38,6 +38,7 @@ func (q *queue[T]) insert(i int, v T) {
 
 func (q *queue[T]) clear() { q.head, q.n = 0, 0 }
 
+// widen doubles the ring (from nothing: 8 places) and puts the first element at its start.
 func (q *queue[T]) widen() {
 	ring := make([]T, max(2*len(q.ring), 8))
 	for i := range q.n {

@@ -10,7 +10,8 @@ func sentAfter(at1 clock.Time, end1 Seq, at2 clock.Time, end2 Seq) bool {
 	return at1 > at2 || at1 == at2 && end2.Before(end1)
 }
 
-// arrived updates RACK for an element that was acknowledged or SACKed: RFC 8985 section 6.2 steps 1 to 3.
+// arrived updates RACK for an element that was acknowledged or SACKed: its send time, round trip, and whether the network reorders (RFC 8985
+// section 6.2 steps 1 to 3).
 func (t *Table) arrived(c *conn, snd *sender, r *sent) {
 	rtt := t.now.Sub(r.at)
 	if r.flags&sentTwice != 0 && int64(rtt)/us < int64(c.minRTT) {
@@ -80,6 +81,7 @@ func (t *Table) detectLoss(c *conn, snd *sender) {
 	}
 }
 
+// markLost declares an element lost: retransmit will send it again. The sums of the scoreboard follow.
 func (snd *sender) markLost(r *sent) {
 	if r.flags&sentAgain != 0 {
 		r.flags &^= sentAgain

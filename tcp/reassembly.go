@@ -42,6 +42,7 @@ func (h *heldPiece) end() Seq { return h.seq + Seq(h.payload.Length) }
 // maxHeldPieces bounds the pieces of a connection beyond gaps, so that a storm of small ones costs bounded time (CVE-2018-5390 was none).
 const maxHeldPieces = 1024
 
+// reassemblyOf returns the connection's side record for data beyond a gap. A connection without one gets a free or new one.
 func (t *Table) reassemblyOf(id ID, c *conn) *reassembly {
 	if c.reassembly == 0 {
 		var at uint32
@@ -69,13 +70,13 @@ func (t *Table) idleReassembly(c *conn) {
 	}
 }
 
-// hold counts bytes beyond gaps.
+// hold adds n, which may be negative, to the bytes held beyond gaps: of the connection and of all.
 func (t *Table) hold(r *reassembly, n int) {
 	r.bytes += n
 	t.outOfOrder += n
 }
 
-// dropReassembly gives all buffers back.
+// dropReassembly ends the side record of a connection that is over: each buffer held beyond a gap returns by EventDropped.
 func (t *Table) dropReassembly(id ID, c *conn) {
 	if c.reassembly == 0 {
 		return
@@ -185,7 +186,7 @@ func (t *Table) noteDuplicate(id ID, c *conn, left, right Seq) {
 	}
 }
 
-// drain delivers what has come to be in order.
+// drain delivers the held data that is in order now, after a segment has filled the gap before it.
 func (t *Table) drain(id ID, c *conn) {
 	if c.reassembly == 0 {
 		return
@@ -221,7 +222,8 @@ func (t *Table) drain(id ID, c *conn) {
 	t.idleReassembly(c)
 }
 
-// putSACK writes the blocks: a duplicate first, then the newest ranges; three beside timestamps, else four.
+// putSACK writes the SACK option of a segment: a duplicate first (RFC 2883), then the newest range, then those that were reported least often
+// (RFC 2018 section 4); three blocks beside timestamps, else four.
 func (t *Table) putSACK(c *conn, s *Segment) {
 	r := t.reassemblies[c.reassembly-1]
 	limit := wire.TCPMaxSACK

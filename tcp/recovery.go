@@ -4,7 +4,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/tcp/congestion"
 )
 
-// control is the congestion control of the connection.
+// control is the congestion control algorithm that the connection's settings name.
 func (t *Table) control(c *conn) congestion.Control {
 	return congestion.Controls[t.settingsOf(c).Congestion]
 }
@@ -17,7 +17,8 @@ func initialWindow(c *conn) int {
 	return congestion.InitialWindow(c.payloadLimit())
 }
 
-// enterRecovery begins an episode of loss without a time-out: RFC 6675 section 5 step 4, RFC 6582 section 3.2 step 2.
+// enterRecovery begins fast recovery, an episode of loss without a time-out: RFC 6675 section 5 step 4, RFC 6582 section 3.2 step 2. It reduces
+// the slow start threshold; reduceRate then brings the window down to it.
 func (t *Table) enterRecovery(c *conn, snd *sender) {
 	t.stats.FastRecovery++
 	c.phase = phaseRecovery
@@ -39,7 +40,8 @@ func (t *Table) beginEpisode(c *conn, snd *sender) {
 	c.flags &^= flagLossProbe
 }
 
-// leaveRecovery ends an episode: RFC 9937 section 6, RFC 6582 section 3.2 step 3. What shows that it was spurious may still come.
+// leaveRecovery ends an episode, when all that was sent before it is acknowledged: RFC 9937 section 6, RFC 6582 section 3.2 step 3. An
+// acknowledgement that arrives later may still undo the episode.
 func (t *Table) leaveRecovery(c *conn, snd *sender) {
 	if c.phase == phaseRecovery {
 		c.cc.Window = c.cc.Threshold
@@ -89,8 +91,8 @@ func (t *Table) enterLoss(id ID, c *conn, snd *sender) {
 	t.blackHole(c)
 }
 
-// forgetSACK is for a peer that has discarded what it had SACKed: it would have acknowledged the first element otherwise. It says again what it
-// has (RFC 2018 section 8). Without that proof marks are kept over a time-out: RFC 6675 section 5.1.
+// forgetSACK removes all SACK marks. It runs when a time-out finds the first element SACKed but not acknowledged: the peer has discarded what
+// it had SACKed (RFC 2018 section 8). Without that proof the marks are kept over a time-out: RFC 6675 section 5.1.
 func (snd *sender) forgetSACK() {
 	for i := range snd.flight.len() {
 		snd.flight.at(i).flags &^= sentSACKed
@@ -98,7 +100,8 @@ func (snd *sender) forgetSACK() {
 	snd.sacked, snd.sackedCount = 0, 0
 }
 
-// reduceRate is proportional rate reduction: RFC 9937 section 6. It sets the window so that as much may leave as is to.
+// reduceRate is proportional rate reduction for one acknowledgement of a recovery: RFC 9937 section 6. It sets the window to what is in the
+// network plus what may be sent now. delivered: bytes newly acknowledged or SACKed; advanced: SND.UNA moved; lostMore: more was declared lost.
 func (t *Table) reduceRate(c *conn, snd *sender, delivered int, advanced, lostMore bool) {
 	if t.settingsOf(c).Congestion == NoCongestionControl {
 		return
@@ -122,7 +125,8 @@ func (t *Table) reduceRate(c *conn, snd *sender, delivered int, advanced, lostMo
 	c.cc.Window = uint32(max(pipe+max(count, 0), mss))
 }
 
-// undo takes an episode back that was none: RFC 4015, RFC 5682 section 3, RFC 9438 section 4.9.
+// undo ends an episode that was spurious, because nothing was lost, and restores the congestion window: RFC 4015, RFC 5682 section 3, RFC 9438
+// section 4.9.
 func (t *Table) undo(c *conn, snd *sender, s *Segment, a *acknowledged) {
 	t.stats.Undone++
 	t.control(c).Undo(&c.cc)
@@ -139,8 +143,8 @@ func (t *Table) undo(c *conn, snd *sender, s *Segment, a *acknowledged) {
 	t.retrySize(c)
 }
 
-// respond is RFC 4015 for a time-out that was none. The round trip has become longer than the estimate follows (section 3.3), and the window
-// that is restored does not leave as one burst (section 3.2).
+// respond is RFC 4015 for a spurious time-out. The round trip has grown faster than its estimate, which is raised (section 3.3), and the window
+// that is restored is not sent as one burst (section 3.2).
 //
 // What came a round trip or more after the retransmission may be the answer to it, with the timestamp of an original whose acknowledgement was
 // lost: that age is no round trip.

@@ -26,7 +26,8 @@ func (t *Table) Renege(n int) (freed int) {
 	return freed
 }
 
-// discard takes pieces off the end until n bytes are free.
+// discard drops the held pieces of a connection, the highest numbers first, until n bytes are free, and removes them from the ranges that SACK
+// reports.
 func (t *Table) discard(c *conn, r *reassembly, n int) (freed int) {
 	var from Seq
 	for len(r.held) > 0 && freed < n {

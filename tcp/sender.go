@@ -95,7 +95,7 @@ type piece struct {
 	begun bool // a part of it was sent: the buffer may lie in a link
 }
 
-// senderOf is the side record, which is made if there is none.
+// senderOf returns the connection's side record for sending. A connection without one gets a free or new one.
 func (t *Table) senderOf(c *conn) *sender {
 	if c.sender != 0 {
 		return t.senders[c.sender-1]
@@ -130,6 +130,7 @@ func (t *Table) idleSender(c *conn) {
 // maxKeptRing is how long a ring may be in a side record that waits for another connection.
 const maxKeptRing = 4096
 
+// freeSender makes the side record free for another connection. Its queues keep their memory up to maxKeptRing.
 func (t *Table) freeSender(c *conn) {
 	s := t.senders[c.sender-1]
 	if len(s.flight.ring) > maxKeptRing {
@@ -142,7 +143,7 @@ func (t *Table) freeSender(c *conn) {
 	c.sender = 0
 }
 
-// dropSender gives all buffers back.
+// dropSender ends the side record of a connection that is over: each buffer that was queued or in flight returns by EventSent.
 func (t *Table) dropSender(id ID, c *conn) {
 	if c.sender == 0 {
 		return
@@ -184,6 +185,8 @@ func (t *Table) Send(now clock.Time, id ID, p Payload, more bool) error {
 	return nil
 }
 
+// queued is the common end of Send and Extend: n bytes were queued, and more says whether the caller will queue more soon. Before the handshake
+// is complete nothing is sent.
 func (t *Table) queued(id ID, c *conn, n int, more bool) {
 	c.end += Seq(n)
 	if more {

@@ -68,7 +68,7 @@ func length(list []Payload) (n int) {
 	return n
 }
 
-// check finds what cannot be.
+// check validates a snapshot with its queues. The error names the first field that is out of range or contradicts another.
 func (s *Snapshot) check(q *Queues) error {
 	bad := func(what string, v any) error { return fmt.Errorf("tcp: snapshot: %s %v: %w", what, v, ErrSettings) }
 	flight, received := s.SendNext.Minus(s.SendUnacked), length(q.Received)

@@ -63,7 +63,8 @@ func (t *Table) schedule(id ID, c *conn) {
 	}
 }
 
-// expired is the entry of a connection.
+// expired is called by the wheel when the entry of a connection is due; data is the connection's ID. It does what is due of the three deadlines
+// and starts a new entry.
 func (t *Table) expired(data uint64) {
 	id := ID(data)
 	c := t.conn(id)
@@ -88,7 +89,7 @@ func (t *Table) armTimeout(c *conn) {
 	c.rtxAt = t.limited(c, t.now.Add(t.backedOff(c)))
 }
 
-// limited brings a deadline forward to the user timeout.
+// limited is a deadline, or the end of Settings.UserTimeout if that is earlier.
 func (t *Table) limited(c *conn, at clock.Time) clock.Time {
 	if u := t.settingsOf(c).UserTimeout; u > 0 {
 		return min(at, c.stuck.Add(u))
@@ -96,7 +97,8 @@ func (t *Table) limited(c *conn, at clock.Time) clock.Time {
 	return at
 }
 
-// armAfterSend: new data left.
+// armAfterSend sets the timer after new data was sent: a loss probe if one may be scheduled, else the retransmission timer unless it runs
+// already (RFC 6298 (5.1)). The timer of RACK stays.
 func (t *Table) armAfterSend(c *conn, snd *sender) {
 	switch {
 	case t.awaitsReordering(c):
@@ -112,7 +114,8 @@ func (t *Table) awaitsReordering(c *conn) bool {
 	return c.rtxKind == rtxReorder && c.rtxAt > t.now && c.rtxAt != clock.Never
 }
 
-// armAfterAck: new data was acknowledged (RFC 6298 (5.2), (5.3)).
+// armAfterAck sets the timer after new data was acknowledged: none when nothing is in flight (RFC 6298 (5.2)), else it starts anew (5.3), as a
+// loss probe where one may be scheduled (RFC 8985 section 7.2).
 func (t *Table) armAfterAck(c *conn) {
 	switch {
 	case c.flight() == 0:
@@ -129,8 +132,8 @@ func (t *Table) armAfterAck(c *conn) {
 // heldTime is how long data may be held for more: as long as Linux holds it under TCP_CORK.
 const heldTime = 200 * clock.Millisecond
 
-// armHeld: nothing is in flight, so that no acknowledgement comes, and yet data waits. Either the peer's window is shut, and only a probe can
-// find out that it opened (RFC 9293 section 3.8.6.1); or a segment that is not full waits for more.
+// armHeld sets or ends the timer for data that waits while nothing is in flight, so that no acknowledgement will come. Either the peer's window
+// is shut, and only a probe can find out that it opened (RFC 9293 section 3.8.6.1); or a segment that is not full waits for more.
 func (t *Table) armHeld(c *conn) {
 	if !sends.has(c.state) || c.flight() > 0 || c.unsent() == 0 && (!c.has(flagFin) || c.has(flagFinSent)) {
 		if c.rtxKind == rtxPersist || c.rtxKind == rtxHeld {

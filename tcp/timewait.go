@@ -42,6 +42,7 @@ func (t *Table) enterTimeWait(id ID, c *conn) {
 	}
 }
 
+// add stores a record behind the others, enters it into the flow table and returns its place. With MaxTimeWait records the oldest one ends.
 func (q *timeWaits) add(t *Table, w timeWait) uint32 {
 	if q.count >= t.config.MaxTimeWait {
 		q.remove(t, q.first-1) // the oldest ends early
@@ -60,6 +61,7 @@ func (q *timeWaits) add(t *Table, w timeWait) uint32 {
 	return at
 }
 
+// hang puts a record at the end of the list, due in Config.TimeWait from now.
 func (q *timeWaits) hang(t *Table, at uint32) {
 	w := &q.all[at]
 	w.due, w.next, w.prev = t.now.Add(t.config.TimeWait), 0, q.last
@@ -71,6 +73,7 @@ func (q *timeWaits) hang(t *Table, at uint32) {
 	q.last = at + 1
 }
 
+// unhang takes a record out of the list.
 func (q *timeWaits) unhang(at uint32) {
 	w := &q.all[at]
 	if w.prev != 0 {
@@ -85,6 +88,7 @@ func (q *timeWaits) unhang(at uint32) {
 	}
 }
 
+// remove ends a record: its addresses are free, and its place too.
 func (q *timeWaits) remove(t *Table, at uint32) {
 	w := &q.all[at]
 	q.unhang(at)
@@ -94,6 +98,7 @@ func (q *timeWaits) remove(t *Table, at uint32) {
 	q.count--
 }
 
+// expire ends the records whose time is over. more: the limit of one call was reached, and records are still due.
 func (q *timeWaits) expire(t *Table) (more bool) {
 	for budget := expireLimit; q.first != 0 && q.all[q.first-1].due <= t.now; budget-- {
 		if budget == 0 {
@@ -111,7 +116,8 @@ func (q *timeWaits) deadline() clock.Time {
 	return q.all[q.first-1].due
 }
 
-// arrivesTimeWait is RFC 9293 section 3.10.7.4 in TIME-WAIT.
+// arrivesTimeWait takes a segment for a connection in TIME-WAIT: RFC 9293 section 3.10.7.4. A SYN that timestamp or sequence number show to be
+// new goes to the listener. kept and d are those of Input.
 func (t *Table) arrivesTimeWait(at uint32, s *Segment) (kept bool, d wire.Drop) {
 	w := &t.timeWaits.all[at]
 	hasTS := w.ts && s.Options.Has&wire.TCPHasTimestamps != 0
@@ -146,7 +152,7 @@ func (t *Table) arrivesTimeWait(at uint32, s *Segment) (kept bool, d wire.Drop) 
 	return false, wire.Accept
 }
 
-// challengeTimeWait answers within the limit of a connection.
+// challengeTimeWait acknowledges a segment that is not acceptable, at most once in Config.ChallengeInterval (RFC 5961 section 7).
 func (t *Table) challengeTimeWait(w *timeWait) {
 	if w.challenged != 0 && t.now.Sub(w.challenged) < t.config.ChallengeInterval {
 		return
@@ -156,6 +162,7 @@ func (t *Table) challengeTimeWait(w *timeWait) {
 	t.answerTimeWait(w)
 }
 
+// answerTimeWait sends the acknowledgement of all that the peer has sent.
 func (t *Table) answerTimeWait(w *timeWait) {
 	s := Segment{Local: w.local, Remote: w.remote, Seq: w.sndNxt, Ack: w.rcvNxt, Flags: wire.TCPAck, Window: w.window}
 	if w.ts {

@@ -85,6 +85,7 @@ func (s *State) remember() {
 	s.priorWindow, s.priorThreshold, s.priorMax = s.Window, s.Threshold, s.wMax
 }
 
+// restore takes back the last reduction, which remember preceded; once. A window that has grown larger since stays.
 func (s *State) restore() {
 	if s.priorWindow == 0 {
 		return

@@ -56,7 +56,8 @@ func (Cubic) Acked(s *State, a Ack) {
 	s.grow(int(min(step, int64(left))))
 }
 
-// begin starts the curve: section 4.2.
+// begin starts the curve at the first growth after a reduction (section 4.2): it computes K, the time at which the window is W_max again. now is
+// in milliseconds.
 func (s *State) begin(now uint32, mss int) {
 	s.epoch, s.counted, s.reno = now, 0, s.Window
 	if s.wMax <= s.Window {

@@ -27,7 +27,8 @@ const (
 	maxRTTThreshold = 16 * clock.Millisecond
 )
 
-// acked is RFC 9406 section 4.2 for one acknowledgement. done: slow start is over.
+// acked is RFC 9406 section 4.2 for one acknowledgement: it begins a round when the last one's data is acknowledged, and compares the least
+// round trips of the two once there are eight samples. done: slow start is over.
 func (h *HyStart) acked(a Ack) (done bool) {
 	if !h.started || int32(a.Acked-h.end) >= 0 {
 		if h.baseline != 0 && h.started {

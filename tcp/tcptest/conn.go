@@ -60,6 +60,7 @@ func (h *Host) Connect(now clock.Time, d tcp.Dial) (*Conn, error) {
 	return c, nil
 }
 
+// add enters a connection that the table has made into the host's list. It is a fault if the ID is still that of another one.
 func (h *Host) add(id tcp.ID, c *Conn) *Conn {
 	c.Host, c.ID = h, id
 	if old := h.conns[id]; old != nil {
@@ -122,6 +123,7 @@ func (c *Conn) extend(now clock.Time, b []byte, more bool) int {
 	return n
 }
 
+// queue copies at most Host.Piece bytes into a new buffer and gives it to the table. It returns how many; 0 if the table refuses.
 func (c *Conn) queue(now clock.Time, b []byte, more bool) int {
 	h := c.Host
 	b = b[:min(len(b), h.Piece)]
@@ -152,7 +154,7 @@ func (c *Conn) Read(now clock.Time, n int) []byte {
 	return b
 }
 
-// CloseWrite, Close and Abort are the table's.
+// CloseWrite has the table send FIN behind what was written, once.
 func (c *Conn) CloseWrite(now clock.Time) {
 	if c.WriteClosed || c.Closed {
 		return
@@ -192,7 +194,7 @@ func (c *Conn) Info() tcp.Info {
 	return i
 }
 
-// event notes an event in its connection, holds it against the contract of package tcp, and hands it on.
+// event notes an event in its connection, checks it against the contract of package tcp (a violation fails the host), and calls Handle.
 func (h *Host) event(now clock.Time, e tcp.Event) {
 	c := h.conns[e.Conn]
 	if e.Kind == tcp.EventAccepted {
@@ -252,6 +254,7 @@ func (h *Host) event(now clock.Time, e tcp.Event) {
 	}
 }
 
+// data checks received data, copies it to what Read returns, and frees its buffer.
 func (h *Host) data(c *Conn, p tcp.Payload) {
 	b, err := h.memory.read(p, false)
 	switch {
@@ -270,6 +273,7 @@ func (h *Host) data(c *Conn, p tcp.Payload) {
 	h.memory.remove(p.Buffer)
 }
 
+// gone ends a connection after EventGone. By then all its buffers must have returned, and the application must have closed it.
 func (h *Host) gone(c *Conn) {
 	c.Gone = true
 	if c.sending != 0 {
@@ -287,7 +291,7 @@ func (h *Host) gone(c *Conn) {
 	c.state = tcp.Closed
 }
 
-// watch notes changes of state.
+// watch asks the table for the state of each connection and reports changes to Moved. It runs after each call of the table.
 func (h *Host) watch() {
 	for _, c := range h.live {
 		s := h.Table.State(c.ID)

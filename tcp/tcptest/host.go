@@ -56,6 +56,7 @@ func NewHost(addr wire.Addr, c tcp.Config, now clock.Time) (*Host, error) {
 // Err is the first rule that the table has broken.
 func (h *Host) Err() error { return h.err }
 
+// fail notes the first violation, which Err returns.
 func (h *Host) fail(format string, args ...any) {
 	if h.err == nil {
 		h.err = fmt.Errorf("tcptest: "+format, args...)
@@ -81,6 +82,8 @@ func (h *Host) Receive(now clock.Time, packet []byte) {
 	}
 }
 
+// segment verifies and parses a TCP segment, copies it into a buffer if it has payload, and gives it to the table. It frees a buffer that the
+// table does not keep.
 func (h *Host) segment(now clock.Time, ip *wire.IPv4, b []byte) {
 	if len(b) < wire.TCPLen {
 		h.Drops[wire.TCPShort]++
@@ -122,6 +125,7 @@ func (h *Host) segment(now clock.Time, ip *wire.IPv4, b []byte) {
 	h.watch()
 }
 
+// icmp parses an ICMP message and gives the table the error it reports; other messages are ignored.
 func (h *Host) icmp(now clock.Time, b []byte) {
 	m, body, d := wire.ParseICMP(b)
 	if d != wire.Accept || !m.IsError() {
@@ -187,7 +191,7 @@ func (h *Host) Deadline(now clock.Time) clock.Time {
 	return d
 }
 
-// sendSegment reports whether the link has room for more.
+// sendSegment builds the packet of a segment and sends it. It reports whether the link has room for more.
 func (h *Host) sendSegment(s *tcp.Segment, send func(packet []byte) bool) bool {
 	copies := 1
 	if f := h.plant.output; f != nil {
@@ -234,7 +238,7 @@ func (h *Host) build(s *tcp.Segment) []byte {
 	return b
 }
 
-// Events gives the application what has happened, and reports whether anything has.
+// Events takes the table's events, notes each in its connection and calls Handle for it. It reports whether there were any.
 func (h *Host) Events(now clock.Time) bool {
 	list := h.Table.Events()
 	for _, e := range list {

@@ -60,6 +60,8 @@ func (x *Inspector) Forget(node int) {
 	}
 }
 
+// packet is Network.Wire: it parses a packet that node n sends, or that arrived at it, and gives the segment to left or came. A violation stops
+// the world.
 func (x *Inspector) packet(n *Node, packet []byte, arrived bool) {
 	ip, _, b, d := wire.ParseIPv4(packet)
 	if d != wire.Accept {
@@ -96,6 +98,7 @@ func (x *Inspector) packet(n *Node, packet []byte, arrived bool) {
 	}
 }
 
+// span is how many sequence numbers a segment takes: payload, SYN and FIN.
 func span(s *tcp.Segment) int {
 	n := int(s.Payload.Length)
 	if s.Flags&wire.TCPSyn != 0 {
@@ -114,7 +117,7 @@ func (x *Inspector) Doubt(node int, local, remote tcp.Endpoint) {
 	}
 }
 
-// came notes a segment that has arrived.
+// came notes a segment that has arrived at a node: what the peer's SYN allows, the highest number, and the window's right edge.
 func (x *Inspector) came(p place, s *tcp.Segment) {
 	st := x.streams[p]
 	if s.Flags&wire.TCPSyn != 0 {
@@ -150,7 +153,8 @@ func (x *Inspector) came(p place, s *tcp.Segment) {
 	}
 }
 
-// left checks a segment that leaves.
+// left checks a segment that a node sends against what it has sent and what has reached it: acknowledgement, window offered, peer's window and
+// MSS, nothing behind FIN. The error says which rule it breaks.
 func (x *Inspector) left(p place, s *tcp.Segment) error {
 	st := x.streams[p]
 	if s.Flags&wire.TCPRst != 0 {

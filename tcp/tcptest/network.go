@@ -78,6 +78,7 @@ func NewNetwork(seed uint64, nodes int, config func(node int) tcp.Config) (*Netw
 	return nw, nil
 }
 
+// boot gives the node a new host with an empty table, at the start and after a crash.
 func (n *Node) boot() (err error) {
 	n.Host, err = NewHost(wire.Addr{10, 0, 0, byte(n.Index + 1)}, n.config(), n.network.Now())
 	n.Up = true
@@ -110,6 +111,8 @@ func (n *Node) Crash(d time.Duration) error {
 	return nil
 }
 
+// arrive takes a frame from the cable: it shows the packet to Wire, gives it to the host, or keeps it while the node is paused, and schedules a
+// turn.
 func (n *Node) arrive(frame []byte) {
 	if !n.Up || len(frame) < wire.EthernetLen || frame[12] != 8 || frame[13] != 0 {
 		return
@@ -146,6 +149,7 @@ func (n *Node) Wake(at clock.Time) {
 // Pause makes the node stand still: packets arrive and wait, deadlines pass. It is what a collection of garbage or a stopped process is.
 func (n *Node) Pause(d time.Duration) { n.resume = max(n.resume, n.network.Now().Add(d)) }
 
+// turn processes what arrived during a pause, runs the host's Turn, and schedules the next turn at its deadline. A paused node only schedules.
 func (n *Node) turn() {
 	n.due = clock.Never
 	if !n.Up {
@@ -171,6 +175,7 @@ func (n *Node) turn() {
 	}
 }
 
+// send shows a packet to Wire and sends it on the cable, which always has room.
 func (n *Node) send(packet []byte) bool {
 	if w := n.network.Wire; w != nil {
 		w(n, packet, false)

@@ -74,7 +74,7 @@ type socket struct {
 	listener tcp.ListenerID
 	conn     *Conn
 	linger   bool // SO_LINGER with 0: close resets
-	told     bool // the failure was returned once
+	reported bool // the failure was returned once
 }
 
 func at(now time.Duration) clock.Time { return playBegin.Add(now) }
@@ -89,6 +89,7 @@ func (s *subject) Deadline() time.Duration {
 
 func (s *subject) Expire(now time.Duration) { s.turn(now) }
 
+// turn runs the host's Turn and keeps the packets that leave for Output.
 func (s *subject) turn(now time.Duration) {
 	s.host.Turn(at(now), func(b []byte) bool {
 		s.out = append(s.out, b)
@@ -96,6 +97,7 @@ func (s *subject) turn(now time.Duration) {
 	})
 }
 
+// Output is the next packet that the host sends, parsed for the player; false: there is none.
 func (s *subject) Output(now time.Duration) (p packetdrill.Packet, ok bool) {
 	if len(s.out) == 0 {
 		s.turn(now)
@@ -124,6 +126,7 @@ func (s *subject) Output(now time.Duration) (p packetdrill.Packet, ok bool) {
 	return p, true
 }
 
+// Input builds the packet that the script injects and gives it to the host.
 func (s *subject) Input(now time.Duration, p packetdrill.Packet) {
 	options := packetdrill.AppendOptions(nil, p.Options)
 	f := wire.TCPFields{SourcePort: s.remote.Port, TargetPort: s.local.Port, Seq: p.Seq, Ack: p.Ack, Window: p.Window, Urgent: p.Urgent,

@@ -12,6 +12,7 @@ import (
 
 // System calls of scripts: those of non-blocking sockets.
 
+// Call runs a system call of the script by its name, on the socket of its descriptor.
 func (s *subject) Call(now time.Duration, c packetdrill.Invocation) packetdrill.Result {
 	if c.Name == "socket" {
 		s.next++
@@ -48,6 +49,7 @@ var calls = map[string]systemCall{
 
 func nothing(*subject, clock.Time, *socket, packetdrill.Invocation) packetdrill.Result { return done }
 
+// listen opens the table's listener at the script's local endpoint.
 func listen(s *subject, _ clock.Time, x *socket, c packetdrill.Invocation) packetdrill.Result {
 	backlog := 1
 	if len(c.Args) > 1 {
@@ -61,6 +63,7 @@ func listen(s *subject, _ clock.Time, x *socket, c packetdrill.Invocation) packe
 	return done
 }
 
+// accept takes a child that is ready and gives it a new descriptor.
 func accept(s *subject, _ clock.Time, x *socket, _ packetdrill.Invocation) packetdrill.Result {
 	conn := s.host.Accept(x.listener, uint64(s.next))
 	if conn == nil {
@@ -71,6 +74,7 @@ func accept(s *subject, _ clock.Time, x *socket, _ packetdrill.Invocation) packe
 	return packetdrill.Result{Value: int64(s.next)}
 }
 
+// connect begins the connection at the first call; further calls report how far it is, as a non-blocking socket does.
 func connect(s *subject, now clock.Time, x *socket, _ packetdrill.Invocation) packetdrill.Result {
 	switch {
 	case x.conn == nil:
@@ -95,13 +99,14 @@ var errnos = map[tcp.Reason]string{tcp.ReasonReset: "ECONNRESET", tcp.ReasonRefu
 
 // failed returns a connection's failure once.
 func (x *socket) failed() packetdrill.Result {
-	if x.told {
+	if x.reported {
 		return failure("EPIPE")
 	}
-	x.told = true
+	x.reported = true
 	return failure(errnos[x.conn.Reason])
 }
 
+// read returns data first, then the failure once, then the end of the stream.
 func read(_ *subject, now clock.Time, x *socket, c packetdrill.Invocation) packetdrill.Result {
 	switch conn := x.conn; {
 	case conn == nil:
@@ -109,7 +114,7 @@ func read(_ *subject, now clock.Time, x *socket, c packetdrill.Invocation) packe
 	case conn.Unread() > 0:
 		b := conn.Read(now, c.Size)
 		return packetdrill.Result{Value: int64(len(b)), Data: b}
-	case conn.Reason != 0 && !x.told:
+	case conn.Reason != 0 && !x.reported:
 		return x.failed()
 	case conn.Ended || conn.Reason != 0:
 		return done
@@ -117,6 +122,7 @@ func read(_ *subject, now clock.Time, x *socket, c packetdrill.Invocation) packe
 	return failure("EAGAIN")
 }
 
+// write queues data, as much as there is room for; MSG_MORE says that more follows.
 func write(_ *subject, now clock.Time, x *socket, c packetdrill.Invocation) packetdrill.Result {
 	conn := x.conn
 	switch {
@@ -134,6 +140,7 @@ func write(_ *subject, now clock.Time, x *socket, c packetdrill.Invocation) pack
 	return failure("EAGAIN")
 }
 
+// shutdown sends FIN for SHUT_WR and SHUT_RDWR; SHUT_RD does nothing.
 func shutdown(_ *subject, now clock.Time, x *socket, c packetdrill.Invocation) packetdrill.Result {
 	if x.conn == nil || x.conn.Reason != 0 {
 		return failure("ENOTCONN")
@@ -144,6 +151,7 @@ func shutdown(_ *subject, now clock.Time, x *socket, c packetdrill.Invocation) p
 	return done
 }
 
+// closeCall closes the listener or the connection; with SO_LINGER and a time of 0 it resets the connection.
 func closeCall(s *subject, now clock.Time, x *socket, _ packetdrill.Invocation) packetdrill.Result {
 	switch {
 	case x.listener != 0:
@@ -157,6 +165,7 @@ func closeCall(s *subject, now clock.Time, x *socket, _ packetdrill.Invocation) 
 	return done
 }
 
+// poll returns for each descriptor the bits that are ready and asked for, POLLERR and POLLHUP in any case.
 func (s *subject) poll(c packetdrill.Invocation) packetdrill.Result {
 	var r packetdrill.Result
 	for _, a := range c.Args[0].List {
@@ -231,6 +240,7 @@ func setsockopt(s *subject, now clock.Time, x *socket, c packetdrill.Invocation)
 	return done
 }
 
+// setOption changes the settings as a socket option says; false: the option, or its value, is not known.
 func setOption(s *tcp.Settings, name string, v packetdrill.Arg) bool {
 	n, on := v.Int, v.Int != 0
 	switch name {
@@ -293,16 +303,17 @@ func setOption(s *tcp.Settings, name string, v packetdrill.Arg) bool {
 	return true
 }
 
+// getsockopt knows SO_ERROR, which returns a connection's failure once, and TCP_MAXSEG.
 func getsockopt(s *subject, _ clock.Time, x *socket, c packetdrill.Invocation) packetdrill.Result {
 	if len(c.Args) < 3 {
 		return failure("EINVAL")
 	}
 	switch c.Args[2].Text {
 	case "SO_ERROR":
-		if x.conn == nil || x.conn.Reason == 0 || x.told {
+		if x.conn == nil || x.conn.Reason == 0 || x.reported {
 			return packetdrill.Result{Out: []string{"0"}}
 		}
-		x.told = true
+		x.reported = true
 		return packetdrill.Result{Out: []string{errnos[x.conn.Reason]}}
 	case "TCP_MAXSEG":
 		if x.conn == nil {
