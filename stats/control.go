@@ -85,6 +85,7 @@ func (c *Control) Close() error {
 	return err
 }
 
+// accept is the goroutine of the control socket: it accepts connections until Close and serves each in a goroutine of its own.
 func (c *Control) accept() {
 	for {
 		conn, err := c.listener.AcceptUnix()
@@ -108,6 +109,7 @@ func (c *Control) accept() {
 	}
 }
 
+// serve answers the one request of a connection and closes it. An error is reported to refused, and to the peer if nothing was written yet.
 func (c *Control) serve(conn *net.UnixConn) {
 	defer func() {
 		c.mu.Lock()
@@ -129,6 +131,8 @@ func (c *Control) serve(conn *net.UnixConn) {
 	}
 }
 
+// answer checks the peer's user, reads a request and runs its handler, which writes to w. Error: errors.ErrUnsupported for a request that has
+// no handler.
 func (c *Control) answer(conn *net.UnixConn, w io.Writer) error {
 	if err := mayAsk(conn); err != nil {
 		return err
@@ -149,7 +153,7 @@ func (c *Control) answer(conn *net.UnixConn, w io.Writer) error {
 	return h(q.With, w)
 }
 
-// mayAsk lets root and the process's own user ask.
+// mayAsk is nil for a peer that is root or the process's own user, else unix.EPERM.
 func mayAsk(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -168,12 +172,13 @@ func mayAsk(conn *net.UnixConn) error {
 	return nil
 }
 
-// answerWriter puts the line that says all is well in front of the first byte.
+// answerWriter writes a handler's answer to the peer. The line with the answer's error, empty for success, goes before the first byte.
 type answerWriter struct {
 	conn  net.Conn
 	begun bool
 }
 
+// begin writes the first line. A peer that is gone is no error.
 func (w *answerWriter) begin(a answer) {
 	w.begun = true
 	text, _ := json.Marshal(a)

@@ -125,6 +125,7 @@ func fileName(process int, made int64) string {
 	return filePrefix + strconv.Itoa(process) + "." + strconv.FormatInt(made, 10)
 }
 
+// parseName reads process and time of a file's name; false: the name is not one of fileName.
 func parseName(name string) (Entry, bool) {
 	rest, ok := strings.CutPrefix(name, filePrefix)
 	process, made, found := strings.Cut(rest, ".")
@@ -136,7 +137,8 @@ func parseName(name string) (Entry, bool) {
 	return Entry{Process: p, Made: m}, err == nil && err2 == nil
 }
 
-// isLive asks for the writer's lock. The question takes no lock: two readers do not see each other.
+// isLive reports whether the writer of a file holds its lock, and so runs. It opens the file, and takes no lock itself: several readers may ask
+// at the same time.
 func isLive(path string) (bool, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -146,6 +148,7 @@ func isLive(path string) (bool, error) {
 	return isLocked(f)
 }
 
+// isLocked asks the kernel whether another open file has a write lock on f.
 func isLocked(f *os.File) (bool, error) {
 	lock := unix.Flock_t{Type: unix.F_RDLCK}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil {
@@ -154,6 +157,7 @@ func isLocked(f *os.File) (bool, error) {
 	return lock.Type != unix.F_UNLCK, nil
 }
 
+// lock takes the write lock, which lasts until f is closed or the process ends.
 func lock(f *os.File) error {
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -177,7 +181,7 @@ func Clean(directory string) error {
 	return err
 }
 
-// cleanDrafts removes files that a process was killed over while it made them.
+// cleanDrafts removes the unfinished files of processes that were killed while they made them: unlocked and older than draftAge.
 func cleanDrafts(directory string) error {
 	drafts, err := filepath.Glob(filepath.Join(directory, filePrefix+"*"+draftSuffix))
 	for _, path := range drafts {
@@ -192,6 +196,7 @@ func cleanDrafts(directory string) error {
 	return err
 }
 
+// remove removes a file. One that is gone already is no error.
 func remove(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

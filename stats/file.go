@@ -55,6 +55,7 @@ func Create(c Config) (*File, error) {
 	return f, nil
 }
 
+// create is Create without the sampler. After an error nothing is left.
 func create(c Config) (*File, error) {
 	if c.Sockets < 0 {
 		return nil, fmt.Errorf("room for %d sockets: %w", c.Sockets, unix.EINVAL)
@@ -93,7 +94,8 @@ func create(c Config) (*File, error) {
 	return f, nil
 }
 
-// fill makes the contents.
+// fill locks the new file, gives it to the group (-1: none), maps it with so many words, and writes header and description. now is the wall
+// clock's time in nanoseconds.
 func (f *File) fill(now int64, words, group int) error {
 	if err := lock(f.file); err != nil {
 		return err
@@ -145,6 +147,7 @@ func (f *File) Close() error {
 	return errors.Join(f.unmap(), f.file.Close())
 }
 
+// unmap ends the mapping, if there is one.
 func (f *File) unmap() error {
 	if f.words == nil {
 		return nil
@@ -169,6 +172,8 @@ type Block struct {
 	rowsVersion uint64
 }
 
+// newBlock makes the Block for place i of a section: slices of the mapping for its header, counters, baseline and text. It changes nothing in
+// the file.
 func (f *File) newBlock(s *section, i int) *Block {
 	l := s.layout
 	at := l.Offset + i*l.Stride
@@ -235,7 +240,8 @@ func (b *Block) Close() {
 	b.section.blocks[b.index] = nil
 }
 
-// rows is for each word of counters its row; nil for the further words of peaks, and for those that only the block names.
+// rows is the table's row of each word of a block's counters. It is nil for the second to fourth word of a peak, and for all words of a section
+// whose blocks name their counters.
 func (l *SectionLayout) rows() []*Counter {
 	rows := make([]*Counter, l.Width)
 	if l.Names > 0 {

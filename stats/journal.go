@@ -42,6 +42,7 @@ func (f *File) Note(kind EventKind, of *Block, count uint64, text string) {
 	f.noteAt(time.Now().UnixNano(), kind, of, count, text)
 }
 
+// noteAt is Note with a time in wall-clock nanoseconds.
 func (f *File) noteAt(now int64, kind EventKind, of *Block, count uint64, text string) {
 	n := atomic.AddUint64(&f.head[headEvents], 1)
 	at := f.desc.Journal.Offset + int((n-1)%eventCapacity)*eventWords

@@ -102,7 +102,7 @@ const (
 	driverName  = 48  // bytes for each of the names
 )
 
-// describe lays a file out.
+// describe computes the layout of a file with room for so many sockets, and the file's length in words, a multiple of pageWords.
 func describe(sockets int) (Description, int) {
 	d := Description{Layout: LayoutVersion, Kinds: eventKinds[:]}
 	at := pageWords + 64*pageWords // the header, and 256 KiB for the description: pages that are not written take no memory
@@ -127,7 +127,8 @@ func describe(sockets int) (Description, int) {
 	return d, (at + pageWords - 1) &^ (pageWords - 1)
 }
 
-// check refuses a description that does not fit its file: what a reader then loads lies inside.
+// check refuses a description whose sections or rings lie outside a file of so many words, or do not fit their own sizes. After it a reader may
+// load all that the description names.
 func (d *Description) check(words int) error {
 	inside := func(what string, offset, n, stride int) error {
 		if offset < 0 || n < 0 || stride <= 0 || n > words || stride > words || offset+n*stride > words {
@@ -154,6 +155,7 @@ func (d *Description) check(words int) error {
 	return inside("journal", d.Journal.Offset, d.Journal.Capacity, d.Journal.Words)
 }
 
+// marshal is the description as JSON. Error: it is longer than the room for it.
 func (d *Description) marshal() ([]byte, error) {
 	text, err := json.Marshal(d)
 	if err == nil && len(text) > 64*pageWords*8 {

@@ -39,6 +39,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
+// load maps the file, checks its header, and reads and checks its description.
 func (r *Reader) load() error {
 	info, err := r.file.Stat()
 	if err != nil {
@@ -181,6 +182,7 @@ func (r *Reader) Unpublished(section string) uint64 {
 	return 0
 }
 
+// section is the layout of a section by its name; nil: the file has none.
 func (r *Reader) section(name string) *SectionLayout {
 	for i := range r.description.Sections {
 		if r.description.Sections[i].Name == name {
@@ -190,7 +192,7 @@ func (r *Reader) section(name string) *SectionLayout {
 	return nil
 }
 
-// view reads a block, again if another one took its place meanwhile.
+// view reads block i of a section. It reads again if another block took the place meanwhile; false: no block is open there.
 func (r *Reader) view(s *SectionLayout, i int) (View, bool) {
 	at := s.Offset + i*s.Stride
 	for range 8 {
@@ -211,7 +213,8 @@ func (r *Reader) view(s *SectionLayout, i int) (View, bool) {
 	return View{}, false
 }
 
-// text reads bytes that a version protects. A writer that was killed in the middle of it has left what is there.
+// text copies n bytes at word at. The word version is odd while they are written, and text reads again if it changed. A writer that was killed
+// while it wrote leaves an odd version: then the bytes are returned as they are.
 func (r *Reader) text(version, at, n int) []byte {
 	var text []byte
 	for range 100 {
@@ -224,6 +227,7 @@ func (r *Reader) text(version, at, n int) []byte {
 	return text
 }
 
+// counters reads names, values and baseline of block i of a section into v: by the names in the block, or by the description's.
 func (r *Reader) counters(s *SectionLayout, i int, v *View) {
 	v.Totals, v.Baseline = map[string]uint64{}, map[string]uint64{}
 	at := s.Offset + i*s.Stride

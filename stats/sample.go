@@ -32,13 +32,14 @@ func sampleColumns(list []SectionLayout) []string {
 	return columns
 }
 
-// sampler does what is not per packet: it takes samples, and notes what was lost.
+// sampler is a goroutine of the file. Each second it takes a sample; each tick it writes the counters of losses that have grown into the
+// journal.
 type sampler struct {
 	file    *File
 	onTick  atomic.Pointer[func(second bool)]
-	turn    int
-	last    int64 // end of the last sample
-	ended   uint64
+	turn    int    // of steps
+	last    int64  // end of the last sample
+	ended   uint64 // the interval that has ended: the epoch of peaks in the next sample
 	columns []column
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -51,12 +52,14 @@ type column struct {
 	word    int // of the block's counters; of drivers: none
 }
 
+// startSampler makes the sampler of a file and starts its goroutine.
 func startSampler(f *File) *sampler {
 	s := newSampler(f, time.Now().UnixNano())
 	s.done.Go(s.run)
 	return s
 }
 
+// newSampler makes a sampler without its goroutine, for tests that call step. Its columns are in the order of sampleColumns.
 func newSampler(f *File, now int64) *sampler {
 	s := &sampler{file: f, last: now, stop: make(chan struct{})}
 	for i := range f.desc.Sections {
@@ -77,6 +80,7 @@ func (s *sampler) close() {
 	s.done.Wait()
 }
 
+// run is the goroutine: it calls step each tick until close.
 func (s *sampler) run() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -134,17 +138,20 @@ func (s *sampler) eachBlock(do func(*Block)) {
 	}
 }
 
+// lookAtTime is look for eachBlock.
 func (s *sampler) lookAtTime(now int64) func(*Block) {
 	return func(b *Block) { s.look(b, now) }
 }
 
-// lookAt notes what a block has lost since the last turn. With the lock.
+// lookAt is look at the present time, for a block that is being closed; nothing while the file has no sampler yet. With the lock.
 func (s *sampler) lookAt(b *Block) {
 	if s != nil {
 		s.look(b, time.Now().UnixNano())
 	}
 }
 
+// look compares a block's counters of losses with what they were at the last look, and writes an EventDrop for each that has grown. With the
+// lock.
 func (s *sampler) look(b *Block, now int64) {
 	l := b.section.layout
 	if b.last == nil {

@@ -78,7 +78,8 @@ func (m *monitor) offloadDrops() *[wire.NumDrops]uint64 {
 	return sys.Overlay[[wire.NumDrops]uint64](m.drops.Counters())
 }
 
-// OpenRing is ring.Monitor's.
+// OpenRing is called when a ring is opened: it opens the ring's blocks and returns the page for its counters, nil without room. An offloaded
+// ring gets the block of drops that offloadDrops has opened, and one for its driver's counts.
 func (m *monitor) OpenRing(r *ring.Ring) (page *ring.RingPage) {
 	x := &ringBlocks{}
 	m.rings[r] = x
@@ -96,7 +97,7 @@ func (m *monitor) OpenRing(r *ring.Ring) (page *ring.RingPage) {
 	return page
 }
 
-// CloseRing is ring.Monitor's.
+// CloseRing is called when a ring is closed: it closes the ring's blocks.
 func (m *monitor) CloseRing(r *ring.Ring) {
 	m.of.mu.Lock()
 	delete(m.of.rings, r)
@@ -110,7 +111,7 @@ func (m *monitor) CloseRing(r *ring.Ring) {
 	}
 }
 
-// OpenSocket is ring.Monitor's.
+// OpenSocket is called when a socket is opened: it returns the page for its counters, nil without room.
 func (m *monitor) OpenSocket(s *ring.Socket) *ring.SocketPage {
 	b := m.of.file.Open(stats.Sockets, m.rings[s.Ring()].ring, uint64(uint32(s.ID())))
 	if b == nil {
@@ -120,17 +121,17 @@ func (m *monitor) OpenSocket(s *ring.Socket) *ring.SocketPage {
 	return sys.Overlay[ring.SocketPage](b.Counters())
 }
 
-// CloseSocket is ring.Monitor's.
+// CloseSocket is called when a socket that has a page is closed.
 func (m *monitor) CloseSocket(s *ring.Socket) {
 	b := m.sockets[s]
 	delete(m.sockets, s)
 	b.Close()
 }
 
-// SkipSocket is ring.Monitor's.
+// SkipSocket is called for a socket that gets no page: the file counts it as not published.
 func (m *monitor) SkipSocket() { m.of.file.CountUnpublished(stats.Sockets) }
 
-// DescribeSocket is ring.Monitor's.
+// DescribeSocket writes what views show of a socket beside its counters, as lines of key=value: protocol, addresses, state, inode, groups, path.
 func (m *monitor) DescribeSocket(s *ring.Socket) {
 	b := m.sockets[s]
 	var text strings.Builder
@@ -169,6 +170,7 @@ func (m *monitor) DescribeSocket(s *ring.Socket) {
 	b.SetInfo(text.String())
 }
 
+// protocolName is the protocol as views print it: udp, tcp or unix.
 func protocolName(s *ring.Socket) string {
 	switch {
 	case s.Kind() == ring.KindDatagram:
@@ -179,7 +181,8 @@ func protocolName(s *ring.Socket) string {
 	return "tcp"
 }
 
-// Refresh is ring.Monitor's. What the driver counts is copied once a second; it is some hundred words.
+// Refresh is called by the ring's owner after RequestRefresh: it copies the counts of the pool to the poller's page. Once a second it also
+// copies what the drivers count, some hundred words.
 func (m *monitor) Refresh(r *ring.Ring) {
 	if m.loop != nil {
 		m.loop.Refresh()
@@ -217,7 +220,7 @@ var isDrop = func() map[string]bool {
 	return m
 }()
 
-// Happened is ring.Monitor's.
+// Happened writes what happened to a socket into the journal: its path changed, or it joined or left a group.
 func (m *monitor) Happened(s *ring.Socket, what ring.Happening, text string) {
 	kind := [...]stats.EventKind{ring.HappenedPath: stats.EventPath, ring.HappenedJoin: stats.EventJoin, ring.HappenedLeave: stats.EventLeave}[what]
 	if what == ring.HappenedPath {
@@ -226,7 +229,7 @@ func (m *monitor) Happened(s *ring.Socket, what ring.Happening, text string) {
 	m.of.file.Note(kind, m.sockets[s], 1, fmt.Sprintf("%s %v fd=%d", text, s.LocalAddr(), s.ID()))
 }
 
-// gap is told of each gap between polls.
+// gap is called for each gap of more than 100 µs between two polls, and writes it into the journal.
 func (m *monitor) gap(d time.Duration) {
 	m.of.file.Note(stats.EventPollGap, m.block, uint64(d), m.poller.name)
 }

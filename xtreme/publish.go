@@ -31,8 +31,8 @@ var publications struct {
 	byKey map[string]*publication
 }
 
-// publish is the publication of an engine, by its settings; nil where they turn it off, or where it cannot be had, which the log tells: that
-// keeps no program from running.
+// publish returns the publication for an engine's settings: the one that engines with equal settings have made, or a new one with its file and
+// control socket. nil: the settings turn it off, or the file cannot be made, which is a warning in the log and no error.
 func (e *Engine) publish() *publication {
 	s := &e.settings
 	directory := s.StatsDirectory
@@ -98,7 +98,7 @@ func (e *Engine) Note(kind NoteKind, count uint64, text string) {
 	e.stats.file.Note(as, nil, count, text)
 }
 
-// close is the end of an engine.
+// close removes an engine from the publication. The last engine closes the control socket and the file.
 func (p *publication) close(e *Engine) error {
 	if p == nil {
 		return nil
@@ -124,7 +124,8 @@ func (p *publication) close(e *Engine) error {
 	return errors.Join(err, p.file.Close())
 }
 
-// tick asks the owners of all rings for what they store only then. A goroutine of the file's.
+// tick asks the owners of all rings to store the counters that they store on request only (ring.Monitor's Refresh). second: with the drivers'
+// counts. The sampler of the file calls it.
 func (p *publication) tick(second bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +143,7 @@ type dumpRequest struct {
 	Level  string `json:"level"`
 }
 
-// dump writes what xtstat prints of sockets into the log, and to the peer.
+// dump is the handler of the request "dump": it writes what xtstat's view 3 prints of the sockets into the engines' logs, and to the peer.
 func (p *publication) dump(with json.RawMessage, w io.Writer) error {
 	q := dumpRequest{Level: string(conf.LogInfo)}
 	if err := json.Unmarshal(with, &q); err != nil {
@@ -197,7 +198,8 @@ type logRequest struct {
 	Details *int   `json:"details"`
 }
 
-// setLog changes level and details of the logs that the settings have opened. Loggers that code has given decide themselves.
+// setLog is the handler of the request "log": it changes level and details of the logs that the engines have opened by their settings. A logger
+// that the program gave to an engine stays as it is. Error: no engine has opened a log.
 func (p *publication) setLog(with json.RawMessage, _ io.Writer) error {
 	var q logRequest
 	if err := json.Unmarshal(with, &q); err != nil {

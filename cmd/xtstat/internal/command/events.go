@@ -29,6 +29,7 @@ func newEventsCommand() *cobra.Command {
 	return c
 }
 
+// events prints the events of the process's journal that the window and the kinds select (no kinds: all), the oldest first.
 func events(c *cobra.Command, t *target, w *window, kinds []string) error {
 	r, err := t.open()
 	if err != nil {
@@ -66,7 +67,7 @@ func events(c *cobra.Command, t *target, w *window, kinds []string) error {
 	return nil
 }
 
-// sentence says what an event tells of.
+// sentence is an event in words: for a drop the counter, how much it grew and what it means; for a gap its length; then the block.
 func sentence(e *stats.Event) string {
 	text := e.Text
 	switch e.Kind {

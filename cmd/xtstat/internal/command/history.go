@@ -38,6 +38,7 @@ var historyColumns = []struct {
 	{"gap us", "poller.poll_gap", 9, 1000, true},
 }
 
+// history prints a line for each sample in the window: totals as rates, peaks as they are, and what was lost.
 func history(c *cobra.Command, t *target, w *window) error {
 	r, err := t.open()
 	if err != nil {
@@ -93,7 +94,7 @@ func history(c *cobra.Command, t *target, w *window) error {
 
 func since(now, before uint64) uint64 { return now - min(now, before) }
 
-// lost is what all counters of losses have counted between two samples.
+// lost is the growth of all counters of losses between two samples, given by their values.
 func lost(now, before map[string]uint64) (sum uint64) {
 	for _, section := range stats.Sections() {
 		for _, row := range section.Counters {

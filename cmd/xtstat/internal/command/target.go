@@ -21,6 +21,7 @@ type target struct {
 	json      bool
 }
 
+// flags adds the options that choose the process.
 func (t *target) flags(f *pflag.FlagSet) {
 	f.StringVarP(&t.directory, "directory", "k", stats.DefaultDirectory(), "the directory of the statistics (VMA_STATS_SHMEM_DIR)")
 	f.IntVarP(&t.pid, "pid", "p", 0, "the process with this id, in its own namespace, also one that has ended")
@@ -84,6 +85,7 @@ func (t *target) open() (*stats.Reader, error) {
 	return nil, errors.New(what)
 }
 
+// isNamed reports whether the file is one of the program that -n names; false also if it cannot be read.
 func (t *target) isNamed(e stats.Entry) bool {
 	r, err := stats.Open(e.Path)
 	if err != nil {

@@ -36,6 +36,7 @@ type views struct {
 	pick view.Sockets
 }
 
+// flags adds the options of xtstat without a subcommand.
 func (v *views) flags(c *cobra.Command) {
 	f := c.Flags()
 	v.target.flags(f)
@@ -51,7 +52,7 @@ func (v *views) flags(c *cobra.Command) {
 	f.BoolVarP(&v.version, "version", "V", false, "print the version")
 }
 
-// args takes the level behind -S.
+// args allows one argument, the log level, with -S, and none otherwise.
 func (v *views) args(c *cobra.Command, args []string) error {
 	if v.dump < 0 || len(args) > 1 {
 		return usageArgs(cobra.NoArgs)(c, args)
@@ -59,7 +60,7 @@ func (v *views) args(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// check refuses values that mean nothing.
+// check validates the options' values and reads the list of sockets. args is the log level behind -S, if there is one.
 func (v *views) check(args []string) (err error) {
 	switch {
 	case v.interval < 0 || v.interval > 1e6:
@@ -84,6 +85,7 @@ func (v *views) check(args []string) (err error) {
 	return err
 }
 
+// run is the command: the version, view 5, a dump of sockets, or, after what -z, -l and -D change, the other views cycle by cycle.
 func (v *views) run(c *cobra.Command, args []string) error {
 	if v.version {
 		_, err := fmt.Fprintln(c.OutOrStdout(), "xtstat "+version())
@@ -144,6 +146,7 @@ func (v *views) change(c *cobra.Command, r *stats.Reader) error {
 	return answerTo(io.Discard, r, "log", q)
 }
 
+// answerTo sends a request to the process's control socket and copies the answer to w.
 func answerTo(w io.Writer, r *stats.Reader, do string, with any) error {
 	in, err := r.Ask(do, with)
 	if err != nil {
@@ -228,6 +231,7 @@ func (v *views) print(out io.Writer, lines *view.Lines, s *view.Snapshot) error 
 	return err
 }
 
+// isTerminal reports whether the output is a terminal, which view 3 clears before each cycle.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -257,6 +261,7 @@ func (v *views) netstat(out io.Writer) error {
 	return nil
 }
 
+// netstatOf prints view 5 of the process of one file. A file that was removed meanwhile is no error.
 func (v *views) netstatOf(out io.Writer, path string) error {
 	r, err := stats.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -38,6 +38,7 @@ func (l *Lines) Print(s *Snapshot) {
 	}
 }
 
+// header prints vma_stats' header lines of view 1 or 2; rates: the columns are per second.
 func (l *Lines) header(rates bool) {
 	packets, bytes, again, errors, drops := "pkt", "Kbyte", "eagain", "error", "drop"
 	if rates {
@@ -70,7 +71,8 @@ func (l *Lines) header(rates bool) {
 // traffic is packets, kilobytes, EAGAIN and errors.
 type traffic [4]uint64
 
-// split says what the library's stack has carried of a socket, and what the kernel.
+// split divides a socket's traffic: rx and tx went over the library's stack, rxOS and txOS through the kernel. All traffic of a socket that is
+// not offloaded went through the kernel.
 func split(v *stats.View) (rx, tx, rxOS, txOS traffic) {
 	n := v.Value
 	received := traffic{n("packets"), n("bytes") / 1024, 0, n("accept_failures")}
@@ -84,6 +86,7 @@ func split(v *stats.View) (rx, tx, rxOS, txOS traffic) {
 	return received, sent, byKernel, traffic{}
 }
 
+// socket prints the two rows of a socket, received and sent.
 func (l *Lines) socket(s *Snapshot, v *stats.View) {
 	rx, tx, rxOS, txOS := split(v)
 	poll := hits(s.block(stats.Rings, v.Parent))
@@ -111,6 +114,7 @@ type polling struct {
 	gaps              uint64
 }
 
+// pollingOf sums the rings of a poller, and computes the share of time that it polled where the process measures its sleep.
 func pollingOf(s *Snapshot, v *stats.View) polling {
 	p := polling{name: "poll[" + v.Info["name"] + "]", gaps: v.Value("poll_gaps")}
 	for _, r := range s.children(stats.Rings, v.Index) {
@@ -137,6 +141,7 @@ func pollingOf(s *Snapshot, v *stats.View) polling {
 	return p
 }
 
+// poller prints the row of a poller, nothing for one that has not polled.
 func (l *Lines) poller(s *Snapshot, v *stats.View) {
 	p := pollingOf(s, v)
 	if p.polls == 0 {

@@ -41,6 +41,7 @@ func Full(w io.Writer, s *Snapshot) {
 	}
 }
 
+// fullPoller prints a poller as vma_stats prints select, poll and epoll_wait; nothing for one that has not polled.
 func fullPoller(w io.Writer, s *Snapshot, v *stats.View) {
 	p := pollingOf(s, v)
 	if p.polls == 0 {
@@ -91,6 +92,7 @@ func driverOf(s *Snapshot, section string, ring *stats.View) []stats.View {
 	return s.children(section, ring.Parent)
 }
 
+// ring prints a ring: its traffic, and each other counter that is not zero.
 func ring(w io.Writer, s *Snapshot, v *stats.View) {
 	fmt.Fprintf(w, "%s\tRING_%s=[%d]\n", rule, strings.ToUpper(v.Info["kind"]), v.Index)
 	label := "OS:"
