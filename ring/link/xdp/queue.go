@@ -21,9 +21,9 @@ const (
 	inTxChain       // with the card, being sent as one of several buffers of a frame
 )
 
-// book is what a queue knows of a buffer: where it is; of one that is being sent, the first buffer of the frame it belongs to; and of that one
-// the frame, and how many of its pieces are still out. Two lie in a cache line.
-type book struct {
+// bufferRecord is what a queue knows of a buffer: where it is, and of one that is being sent the first buffer of its frame. The record of that
+// first buffer has the frame and the number of its pieces that have not completed. Two records lie in a cache line.
+type bufferRecord struct {
 	out    link.Out
 	first  uint32
 	pieces uint16
@@ -59,16 +59,16 @@ type Queue struct {
 	partial  buffers.Packet // frame of several buffers, the last of which have not come yet
 	skipping bool           // the rest of a frame that began badly
 
-	books   []book // by buffer
-	read    uint32 // entries of the transmit ring that the kernel has read: its index is late after a frame that it dropped
-	unsent  int    // frames
-	flying  int    // descriptors
-	kick    bool   // the kernel has not read all that was published
+	records []bufferRecord // by buffer
+	read    uint32         // entries of the transmit ring that the kernel has read: its index is late after a frame that it dropped
+	unsent  int            // frames
+	flying  int            // descriptors
+	kick    bool           // the kernel has not read all that was published
 	down    unix.Errno
 	downErr error
 	done    []link.Done // sent, to be notified of
 	stats   link.Stats
-	bad     uint64 // numbers from the kernel that made no sense
+	bad     uint64 // addresses from the kernel that name no buffer, or one that is not where they say
 	noLink  uint64 // frames that the kernel dropped because there was no carrier
 	ended   uint64 // and those that it had not read when the link was closed
 	lostLen uint64 // bytes of both
@@ -84,15 +84,15 @@ type Queue struct {
 
 var _ link.Staged = (*Queue)(nil)
 
-// newQueue makes the books for a socket; nothing is given to the card yet.
+// newQueue makes a Queue over a socket, with a record for each buffer of the pool; nothing is given to the card yet.
 func newQueue(d *Device, queue int, pool *buffers.DriverPool, s *socket, fill int) *Queue {
 	l := pool.Layout()
 	total := l.SmallCount + l.LargeCount
 	q := &Queue{
 		device: d, queue: queue, pool: pool, sock: s,
 		stride: uint64(l.Stride(buffers.Small)), dataAt: unix.XDP_PACKET_HEADROOM,
-		limit: min(fill, d.config.Fill),
-		books: make([]book, total), read: s.tx.next, done: make([]link.Done, 0, d.config.TxRing),
+		limit:   min(fill, d.config.Fill),
+		records: make([]bufferRecord, total), read: s.tx.next, done: make([]link.Done, 0, d.config.TxRing),
 	}
 	q.batch = max(1, min(64, q.limit/8))
 	return q
@@ -274,15 +274,15 @@ func (q *Queue) recall() {
 		_ = q.partial.Release() // nobody else has it
 		q.partial = buffers.Packet{}
 	}
-	for i := range q.books {
-		b := &q.books[i]
+	for i := range q.records {
+		b := &q.records[i]
 		if b.where == inFill {
 			q.pool.Return(uint32(i))
 		}
 		if b.pieces > 0 {
 			q.finishSend(b.out, unix.ENETDOWN)
 		}
-		*b = book{}
+		*b = bufferRecord{}
 	}
 	q.posted, q.unsent, q.flying = 0, 0, 0
 }

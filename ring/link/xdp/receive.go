@@ -48,11 +48,11 @@ func (q *Queue) Receive(dst []link.Frame) int {
 // packet makes a packet of a descriptor, in place; zero when the descriptor makes no sense.
 func (q *Queue) packet(d *unix.XDPDesc) buffers.Packet {
 	i, at, ok := q.pool.Locate(d.Addr & mask48)
-	if !ok || q.books[i].where != inFill {
+	if !ok || q.records[i].where != inFill {
 		q.bad++
 		return buffers.Packet{}
 	}
-	q.books[i].where = elsewhere
+	q.records[i].where = elsewhere
 	q.posted--
 	off := uint64(at) + d.Addr>>offsetShift
 	if off+uint64(d.Len) > q.stride {
@@ -142,7 +142,7 @@ func (q *Queue) refill(batch int) {
 			q.noBuf++
 			break
 		}
-		q.books[i].where = inFill
+		q.records[i].where = inFill
 		q.posted++
 		if q.clock != link.ClockNone {
 			binary.NativeEndian.PutUint64(q.pool.Memory(i)[q.dataAt-metadataBytes:], 0)

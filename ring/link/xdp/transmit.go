@@ -40,7 +40,7 @@ func (q *Queue) transmit(o *link.Out) bool {
 	if q.flying+pieces > len(q.sock.tx.entries) || q.Unsent() >= cap(q.done) || q.sock.tx.room(uint32(pieces)) < uint32(pieces) {
 		return false
 	}
-	b := &q.books[place.Buffer]
+	b := &q.records[place.Buffer]
 	if !place.More() && pieces == 1 {
 		b.where = inTx
 		q.piece(b, place.Buffer, uint64(place.Off), place.Len, 0)
@@ -90,7 +90,7 @@ func (q *Queue) chain(place buffers.Place, pieces int) {
 			if pieces > 0 {
 				options = unix.XDP_PKT_CONTD
 			}
-			b := &q.books[place.Buffer]
+			b := &q.records[place.Buffer]
 			b.where = inTxChain
 			q.piece(b, first, off, k, options)
 			off += uint64(k)
@@ -105,7 +105,7 @@ func (q *Queue) chain(place buffers.Place, pieces int) {
 
 // piece puts one descriptor into the transmit ring: n bytes at off of the region. b is the record of the buffer they lie in, first the frame's
 // first buffer, by which reap finds the frame.
-func (q *Queue) piece(b *book, first uint32, off uint64, n, options uint32) {
+func (q *Queue) piece(b *bufferRecord, first uint32, off uint64, n, options uint32) {
 	q.sock.tx.put(unix.XDPDesc{Addr: off, Len: n, Options: options})
 	b.first = first
 	q.flying++
@@ -159,7 +159,7 @@ func (q *Queue) Flush() error {
 // always stands, and a frame that was sent just before may be told as the lost one: their number is exact.)
 func (q *Queue) dropped() {
 	tx := &q.sock.tx
-	var b *book
+	var b *bufferRecord
 	if now := tx.consumer.Load(); int32(now-q.read) > 0 {
 		b = q.frameAt(now - 1)
 		q.read = now
@@ -174,14 +174,14 @@ func (q *Queue) dropped() {
 }
 
 // frameAt is the record of the frame that an entry of the transmit ring, which has not been written to since, belongs to.
-func (q *Queue) frameAt(entry uint32) *book {
+func (q *Queue) frameAt(entry uint32) *bufferRecord {
 	tx := &q.sock.tx
 	i, _, _ := q.pool.Locate(tx.entries[entry&tx.mask].Addr) // Send has written it
-	return &q.books[q.books[i].first]
+	return &q.records[q.records[i].first]
 }
 
 // lose marks a frame as lost: it comes back as such when the kernel gives its buffers back.
-func (q *Queue) lose(b *book) {
+func (q *Queue) lose(b *bufferRecord) {
 	if b.pieces == 0 { // it has come back already: its number is what is left
 		return
 	}
@@ -247,11 +247,11 @@ func (q *Queue) reap() {
 	for ; ready > 0; ready-- {
 		addr := q.sock.comp.take()
 		i, _, ok := q.pool.Locate(addr&mask48 + addr>>offsetShift)
-		if !ok || q.books[i].where < inTx {
+		if !ok || q.records[i].where < inTx {
 			q.bad++
 			continue
 		}
-		b := &q.books[q.books[i].first]
+		b := &q.records[q.records[i].first]
 		if b.pieces == 0 {
 			q.bad++
 			continue
@@ -265,10 +265,10 @@ func (q *Queue) reap() {
 }
 
 // finish ends the sending of the frame that begins in the buffer of b.
-func (q *Queue) finish(b *book) {
+func (q *Queue) finish(b *bufferRecord) {
 	if b.where == inTxChain {
 		for place := q.pool.Place(b.out.Packet); ; place = q.pool.NextPlace(place) {
-			q.books[place.Buffer].where = elsewhere
+			q.records[place.Buffer].where = elsewhere
 			if !place.More() {
 				break
 			}
