@@ -20,6 +20,7 @@ type number struct {
 	set         func(s *tcp.Settings, v int)
 }
 
+// truth is a flag as socket options have it: 1 or 0.
 func truth(v bool) int {
 	if v {
 		return 1
