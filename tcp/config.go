@@ -50,6 +50,7 @@ const (
 	CookiesAlways                            // for tests
 )
 
+// complete sets the defaults of fields that are zero or less, and validates the configuration. The error names what is wrong.
 func (c *Config) complete() error {
 	if c.Random == nil {
 		return fmt.Errorf("tcp: Config.Random is nil: %w", ErrSettings)

@@ -49,8 +49,8 @@ type row struct{ first, last uint32 }
 const maxSynRetries = 5
 
 // answerSyn answers a SYN that a listener has received: RFC 9293 section 3.10.7.2, third step. It keeps a half-open record and queues the SYN
-// and ACK. From MaxHalfOpen records of the listener on, or with CookiesAlways, it keeps none and answers with a cookie. It drops the SYN when the
-// backlog is full, and at MaxHalfOpen with CookiesNever.
+// and ACK. From MaxHalfOpen records of the listener on, or with CookiesAlways, it keeps none and answers with a cookie. It drops the SYN when
+// the backlog is full, and at MaxHalfOpen with CookiesNever.
 func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	l := &t.listeners[id-1]
 	if l.waiting >= l.backlog {

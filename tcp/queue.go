@@ -12,6 +12,7 @@ func (q *queue[T]) len() int { return q.n }
 // at is the element i places behind the first.
 func (q *queue[T]) at(i int) *T { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
 
+// push puts v behind the last element.
 func (q *queue[T]) push(v T) {
 	if q.n == len(q.ring) {
 		q.widen()
@@ -20,6 +21,7 @@ func (q *queue[T]) push(v T) {
 	*q.at(q.n - 1) = v
 }
 
+// pop removes the first element; there must be one.
 func (q *queue[T]) pop() T {
 	v := *q.at(0)
 	q.head = (q.head + 1) & (len(q.ring) - 1)

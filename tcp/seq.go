@@ -15,6 +15,7 @@ func (a Seq) Minus(b Seq) int { return int(int32(a - b)) }
 // in reports whether the number lies in [from, to).
 func (a Seq) in(from, to Seq) bool { return a-from < to-from }
 
+// maxSeq is the later of two numbers.
 func maxSeq(a, b Seq) Seq {
 	if a.Before(b) {
 		return b
@@ -22,6 +23,7 @@ func maxSeq(a, b Seq) Seq {
 	return a
 }
 
+// minSeq is the earlier of two numbers.
 func minSeq(a, b Seq) Seq {
 	if a.Before(b) {
 		return a

@@ -61,6 +61,7 @@ type Queues struct {
 	Unsent   []Payload // behind SendNext
 }
 
+// length is the sum of the bytes of a list of payloads.
 func length(list []Payload) (n int) {
 	for _, p := range list {
 		n += int(p.Length)

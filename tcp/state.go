@@ -32,8 +32,10 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
+// states is a set of states: bit n stands for state n.
 type states uint16
 
+// set makes a set of the states.
 func set(all ...State) (b states) {
 	for _, s := range all {
 		b |= 1 << s

@@ -109,6 +109,7 @@ func (q *timeWaits) expire(t *Table) (more bool) {
 	return false
 }
 
+// deadline is when the first record is due; clock.Never without records.
 func (q *timeWaits) deadline() clock.Time {
 	if q.first == 0 {
 		return clock.Never

@@ -270,6 +270,7 @@ type memory struct {
 	bytes int
 }
 
+// add copies b into a new buffer and returns its number.
 func (m *memory) add(b []byte, sent bool) tcp.Buffer {
 	m.next++
 	m.live[m.next] = &block{append([]byte(nil), b...), sent}

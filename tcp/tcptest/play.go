@@ -79,6 +79,7 @@ type socket struct {
 
 func at(now time.Duration) clock.Time { return playBegin.Add(now) }
 
+// Deadline is the table's, in the script's time.
 func (s *subject) Deadline() time.Duration {
 	d := s.host.Table.Deadline()
 	if d == clock.Never {
