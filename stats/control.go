@@ -186,6 +186,7 @@ func (w *answerWriter) begin(a answer) {
 	_, _ = w.conn.Write(append(text, '\n'))
 }
 
+// Write writes a part of the answer to the peer, after the line of success if nothing was written before.
 func (w *answerWriter) Write(b []byte) (int, error) {
 	if !w.begun {
 		w.begin(answer{})

@@ -35,6 +35,7 @@ var dropKernel = map[string]string{
 
 var dropWords = map[string]string{"eth": "Ethernet", "arp": "ARP", "ipv4": "IPv4", "udp": "UDP", "icmp": "ICMP", "igmp": "IGMP", "tcp": "TCP"}
 
+// dropHelp is the help text of a reason for drops: the one of dropTexts, or one made of the reason's name.
 func dropHelp(d wire.Drop) string {
 	if text := dropTexts[d]; text != "" {
 		return text

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// newVersionCommand makes "version".
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
