@@ -6,7 +6,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/tcp/congestion"
 )
 
-// acknowledged is what one acknowledgement told.
+// acknowledged is what one acknowledgement has shown; acknowledge fills it in and passes it to loss recovery.
 type acknowledged struct {
 	bytes     int            // of the peer's cumulative acknowledgement
 	delivered int            // these, and those newly SACKed
@@ -61,7 +61,7 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	}
 	t.recoverFrom(id, c, snd, s, &a, duplicate, lostBefore)
 	t.probeAnswered(c, snd, s.Ack, a.dsack, duplicate && s.Options.Has&wire.TCPHasSACK == 0)
-	t.heardECE(c, snd, s, flightBefore)
+	t.reactToECE(c, snd, s, flightBefore)
 	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4).
 	limited := c.has(flagLimited) || c.cc.InSlowStart() && 2*flightBefore > int(c.cc.Window)
 	if a.bytes > 0 && open && c.phase != phaseRecovery && snd.frto < frtoNewData && limited {
@@ -290,8 +290,9 @@ func (t *Table) frtoStep(c *conn, snd *sender, s *Segment, a *acknowledged, dupl
 	return true
 }
 
-// heardECE answers congestion that the network has marked: RFC 3168 section 6.1.2, once for a window of data.
-func (t *Table) heardECE(c *conn, snd *sender, s *Segment, flight int) {
+// reactToECE reduces the congestion window when the peer reports, by ECE, packets that the network has marked: RFC 3168 section 6.1.2, once for
+// a window of data. flight is what was in flight before the acknowledgement.
+func (t *Table) reactToECE(c *conn, snd *sender, s *Segment, flight int) {
 	if snd.ecnSet && !c.una.Before(snd.ecnEnd) {
 		snd.ecnSet = false
 	}

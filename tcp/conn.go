@@ -40,7 +40,7 @@ type conn struct {
 
 	rcvNxt, rcvAdv, lastAck Seq // lastAck: the last acknowledgement that was sent
 	held                    uint32
-	fin                     Seq // where the peer's FIN is, with flagFinHeard
+	fin                     Seq // where the peer's FIN is, with flagFinReceived
 
 	unacked uint32 // bytes that were received since the last acknowledgement was sent
 	full    uint8  // and full segments among them
@@ -75,36 +75,36 @@ type conn struct {
 type connFlags uint32
 
 const (
-	flagLive       connFlags = 1 << iota // the record is in use
-	flagInFlows                          // segments find it
-	flagReady                            // it is in Table.ready
-	flagSyn                              // a SYN, or SYN and ACK, is to be sent
-	flagAckNow                           // an acknowledgement leaves with the next Output
-	flagWindowHeld                       // Credit opened the window enough to tell the peer
-	flagFin                              // FIN follows end
-	flagFinSent                          // and was sent
-	flagFinHeard                         // the peer's FIN was received, perhaps beyond a gap
-	flagOrphan                           // Close was called
-	flagFailed                           // EventFailed was reported
-	flagMore                             // the last Send said that more follows
-	flagPush                             // what is queued goes, however small
-	flagProbe                            // a segment that the peer must answer is to be sent: keepalive, zero window
-	flagLossProbe                        // a tail loss probe is to be sent
-	flagScaled                           // window scaling was agreed on
-	flagTS                               // timestamps were
-	flagSACK                             // selective acknowledgements were
-	flagECN                              // explicit congestion notification was
-	flagEcho                             // CE was received: ECE is set until CWR comes
-	flagCWR                              // the next new data carries CWR
-	flagLimited                          // the congestion window was what held data back
-	flagReordering                       // the network reorders (RFC 8985)
-	flagPassive                          // came from LISTEN
-	flagSYNLost                          // a SYN was sent again
-	flagBlackHole                        // the segment size was lowered because large ones were lost
-	flagSuspected                        // it was before, and nothing of the larger size was acknowledged since
-	flagPushed                           // data with PSH was received since the last acknowledgement was sent
-	flagAnswers                          // the application answers what it receives: its answers carry the acknowledgements
-	flagMoving                           // Export has stopped it
+	flagLive        connFlags = 1 << iota // the record is in use
+	flagInFlows                           // segments find it
+	flagReady                             // it is in Table.ready
+	flagSyn                               // a SYN, or SYN and ACK, is to be sent
+	flagAckNow                            // an acknowledgement leaves with the next Output
+	flagWindowHeld                        // Credit opened the window enough to tell the peer
+	flagFin                               // FIN follows end
+	flagFinSent                           // and was sent
+	flagFinReceived                       // the peer's FIN was received, perhaps beyond a gap
+	flagOrphan                            // Close was called
+	flagFailed                            // EventFailed was reported
+	flagMore                              // the last Send said that more follows
+	flagPush                              // what is queued goes, however small
+	flagProbe                             // a segment that the peer must answer is to be sent: keepalive, zero window
+	flagLossProbe                         // a tail loss probe is to be sent
+	flagScaled                            // window scaling was agreed on
+	flagTS                                // timestamps were
+	flagSACK                              // selective acknowledgements were
+	flagECN                               // explicit congestion notification was
+	flagEcho                              // CE was received: ECE is set until CWR comes
+	flagCWR                               // the next new data carries CWR
+	flagLimited                           // the congestion window was what held data back
+	flagReordering                        // the network reorders (RFC 8985)
+	flagPassive                           // came from LISTEN
+	flagSYNLost                           // a SYN was sent again
+	flagBlackHole                         // the segment size was lowered because large ones were lost
+	flagSuspected                         // it was before, and nothing of the larger size was acknowledged since
+	flagPushed                            // data with PSH was received since the last acknowledgement was sent
+	flagAnswers                           // the application answers what it receives: its answers carry the acknowledgements
+	flagMoving                            // Export has stopped it
 )
 
 // rtxKind is what rtxAt is for.
@@ -233,8 +233,8 @@ func (t *Table) wake(id ID, c *conn) {
 	}
 }
 
-// fail ends a connection for a reason. The application is told, if it has one: of a child that nobody has taken yet as well, whose data may wait
-// to be read.
+// fail ends a connection for a reason. It emits EventFailed, unless the application has closed the connection: then the record ends at once. A
+// child that nobody has taken yet gets the event too, because its data may wait to be read.
 func (t *Table) fail(id ID, c *conn, why Reason) {
 	t.closeConn(id, c)
 	if c.has(flagOrphan) {
@@ -245,7 +245,7 @@ func (t *Table) fail(id ID, c *conn, why Reason) {
 	t.emit(id, c, Event{Kind: EventFailed, Reason: why})
 }
 
-// closeConn closes a connection.
+// closeConn sets the state CLOSED and detaches the connection. Its record stays until forget.
 func (t *Table) closeConn(id ID, c *conn) {
 	if c.state != Closed {
 		c.become(Closed)

@@ -133,7 +133,7 @@ func operate(t *testing.T, ops []byte) {
 			if c.sender != 0 {
 				requireScoreboard(t, c, s.table.senders[c.sender-1])
 			}
-			require.False(t, c.rcvAdv.Before(c.rcvNxt) && c.state != SynSent && !c.has(flagFinHeard), "%+v", c)
+			require.False(t, c.rcvAdv.Before(c.rcvNxt) && c.state != SynSent && !c.has(flagFinReceived), "%+v", c)
 		}
 	}
 	for n := range live {

@@ -89,7 +89,7 @@ func (t *Table) arrivesOther(id ID, c *conn, s *Segment) (kept bool, d wire.Drop
 	}
 	c.received = t.now
 	if c.has(flagECN) {
-		t.heardECN(c, s)
+		t.noteCE(c, s)
 	}
 	finAcked := c.finAcked()
 	if !t.acknowledge(id, c, s) {
@@ -184,9 +184,9 @@ func (t *Table) noteLate(id ID, c *conn, s *Segment) {
 	}
 }
 
-// heardECN processes the receiver's part of ECN: a packet marked CE has ECE set in each acknowledgement until CWR comes (RFC 3168 section
+// noteCE processes the receiver's part of ECN: a packet marked CE has ECE set in each acknowledgement until CWR comes (RFC 3168 section
 // 6.1.3).
-func (t *Table) heardECN(c *conn, s *Segment) {
+func (t *Table) noteCE(c *conn, s *Segment) {
 	if s.Flags&wire.TCPCwr != 0 {
 		c.flags &^= flagEcho
 	}

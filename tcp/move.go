@@ -18,9 +18,9 @@ import (
 // quietTime is how long segments of a connection that has moved away are dropped. A late one would be answered with a reset else.
 const quietTime = clock.Second
 
-// Export stops a connection and tells all that there is of it. Until Resume or Discard, segments for it are dropped, none leaves, and calls that
-// would change it return ErrMoving; Close and Abort reset it. The payload in the queues stays readable until the events that follow Discard are
-// taken. Errors: ErrNoConn, ErrNotOpen, ErrMoving; ErrState in other states than ESTABLISHED, FIN-WAIT-1 and FIN-WAIT-2.
+// Export stops a connection and returns its state and the payload of its queues. Until Resume or Discard, segments for it are dropped, none
+// leaves, and calls that would change it return ErrMoving; Close and Abort reset it. The payload in the queues stays readable until the events
+// that follow Discard are taken. Errors: ErrNoConn, ErrNotOpen, ErrMoving; ErrState in other states than ESTABLISHED, FIN-WAIT-1 and FIN-WAIT-2.
 func (t *Table) Export(now clock.Time, id ID) (s Snapshot, q Queues, err error) {
 	t.now = now
 	c := t.get(id)
@@ -92,12 +92,13 @@ func (t *Table) Resume(now clock.Time, id ID) error {
 		return ErrNotOpen
 	}
 	c.flags &^= flagMoving
-	t.goOn(id, c)
+	t.restart(id, c)
 	return nil
 }
 
-// goOn starts a connection that has paused. What was acknowledged meanwhile, the peer tells in its answer to a probe.
-func (t *Table) goOn(id ID, c *conn) {
+// restart starts the timers and the sending of a connection that was resumed or imported. It sends a probe: the peer's answer acknowledges what
+// the peer has received meanwhile.
+func (t *Table) restart(id ID, c *conn) {
 	c.flags |= flagProbe | flagAckNow
 	c.stuck, c.tries = t.now, 0
 	if c.flight() > 0 {
@@ -156,7 +157,7 @@ func (t *Table) Import(now clock.Time, s *Snapshot, q *Queues, user uint64) (ID,
 	for _, p := range q.Received {
 		t.emit(id, c, Event{Kind: EventData, Payload: p})
 	}
-	t.goOn(id, c)
+	t.restart(id, c)
 	return id, nil
 }
 

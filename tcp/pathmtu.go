@@ -127,7 +127,8 @@ func (t *Table) retrySize(c *conn) {
 	}
 }
 
-// blackHole lowers the segment size where large segments stay unacknowledged without a word: RFC 8899 section 4.3, RFC 2923 section 2.1.
+// blackHole lowers the segment size after several time-outs in a row of a large segment, for which no ICMP error has come: RFC 8899 section 4.3,
+// RFC 2923 section 2.1.
 func (t *Table) blackHole(c *conn) {
 	snd := t.senders[c.sender-1]
 	if c.tries < blackHoleAfter || c.wnd == 0 || !t.settingsOf(c).PathMTU || c.pathMTU <= minPathMTU ||

@@ -41,13 +41,13 @@ func (t *Table) text(id ID, c *conn, s *Segment) (kept bool, d wire.Drop) {
 		return false, wire.Accept
 	}
 	if fin {
-		if end := seq + Seq(p.Length); !c.has(flagFinHeard) || end == c.fin {
-			c.flags |= flagFinHeard
+		if end := seq + Seq(p.Length); !c.has(flagFinReceived) || end == c.fin {
+			c.flags |= flagFinReceived
 			c.fin = end
 		}
 	}
 	t.wake(id, c)
-	if c.has(flagFinHeard) && c.fin.Before(seq+Seq(p.Length)) {
+	if c.has(flagFinReceived) && c.fin.Before(seq+Seq(p.Length)) {
 		c.flags |= flagAckNow
 		return false, wire.TCPUnacceptable // data behind the end
 	}
@@ -68,7 +68,7 @@ func (t *Table) text(id ID, c *conn, s *Segment) (kept bool, d wire.Drop) {
 		}
 	}
 	t.ackPolicy(c, p)
-	if c.has(flagFinHeard) && c.fin == c.rcvNxt {
+	if c.has(flagFinReceived) && c.fin == c.rcvNxt {
 		t.endOfStream(id, c)
 	}
 	return kept, wire.Accept
@@ -89,7 +89,7 @@ func (t *Table) ackPolicy(c *conn, p Payload) {
 		c.full = uint8(min(int(c.full)+int(p.Length)/c.payloadLimit(), 255))
 	}
 	switch {
-	case s.QuickAck, c.reassembly != 0, c.has(flagFinHeard), c.full >= s.AckEvery,
+	case s.QuickAck, c.reassembly != 0, c.has(flagFinReceived), c.full >= s.AckEvery,
 		int(c.unacked) >= int(s.AckEvery)*c.payloadLimit(), // RFC 5681 section 4.2: of small segments as many bytes
 		s.AckBytes > 0 && c.unacked >= s.AckBytes:
 		c.flags |= flagAckNow
@@ -136,7 +136,8 @@ func (t *Table) Credit(now clock.Time, id ID, n int) {
 		c.flags |= flagAckNow
 		t.wake(id, c)
 	}
-	// The peer is told when the edge moves by a step and what it knows of is half used up: each smaller step would be a segment of its own.
+	// An acknowledgement announces the new edge when it moves by a step and the peer has used half of what it was offered: each smaller step
+	// would be a segment of its own.
 	s := t.settingsOf(c)
 	room := min(s.ReceiveBuffer-int(c.held), 0xffff<<c.rcvScale)
 	known := c.rcvAdv.Minus(c.rcvNxt)

@@ -253,7 +253,7 @@ func (t *Table) giveUp(id ID, c *conn, why Reason) bool {
 	return false
 }
 
-// sendReset tells the peer of a connection that it is over.
+// sendReset queues a reset for the peer of a connection.
 func (t *Table) sendReset(c *conn) {
 	t.sendControl(Segment{Local: c.local, Remote: c.remote, Seq: c.nxt, Ack: c.rcvNxt, Flags: wireRstAck})
 }

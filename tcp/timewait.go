@@ -173,8 +173,8 @@ func (t *Table) answerTimeWait(w *timeWait) {
 	t.sendControl(s)
 }
 
-// leaveTimeWait lets Connect have the addresses, if timestamps tell the two connections apart: RFC 6191 section 2. The sequence numbers go on
-// beyond those of the former one.
+// leaveTimeWait ends a record so that Connect can use its addresses, if timestamps distinguish the two connections: RFC 6191 section 2. It
+// returns the initial sequence number of the new connection, which is beyond those of the former one; false: the addresses are still in use.
 func (t *Table) leaveTimeWait(at uint32) (Seq, bool) {
 	w := &t.timeWaits.all[at]
 	if !w.ts || w.due.Sub(t.now) > t.config.TimeWait-clock.Second { // the peer's clock has moved on, too

@@ -22,7 +22,7 @@ type State struct {
 // MaxWindow bounds all windows: RFC 7323 section 2.2.
 const MaxWindow = 1 << 30
 
-// Ack is what an acknowledgement told. Window growth needs it.
+// Ack is what an acknowledgement has shown. Window growth needs it.
 type Ack struct {
 	Now   clock.Time
 	Bytes int            // newly acknowledged
