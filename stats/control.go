@@ -50,8 +50,8 @@ type Control struct {
 	done  sync.WaitGroup
 }
 
-// Serve opens the file's control socket, with a handler for each request; "zero" is there already. refused is told of each peer or request that
-// was refused; nil: nobody.
+// Serve opens the file's control socket, with a handler for each request; "zero" is there already. refused, unless it is nil, is called
+// with the error of each peer or request that was refused.
 func (f *File) Serve(handlers map[string]Handler, refused func(error)) (*Control, error) {
 	path := f.path + controlSuffix
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// EventKind is what an event tells of.
+// EventKind is the kind of an event in the journal.
 type EventKind uint8
 
 // The kinds. A file's description has their names, so that a reader need not know the numbers.

@@ -72,7 +72,7 @@ func (e *Engine) publish() *publication {
 	return p
 }
 
-// NoteKind is what Engine.Note tells of.
+// NoteKind is the kind of event that Engine.Note writes.
 type NoteKind uint8
 
 // The kinds of notes.

@@ -17,19 +17,19 @@ import (
 
 // Occupied is the program that is in the way of ours: in the chain of a refusal with ReasonBusy.
 type Occupied struct {
-	Program uint32 // its number; 0 when the kernel did not tell
+	Program uint32 // its number; 0 when the kernel did not name it
 	Holder  int    // the process that holds it; 0 when it is not to be seen
 	Err     error
 }
 
-// Error is the kernel's word.
+// Error is the text of the kernel's error.
 func (o *Occupied) Error() string { return o.Err.Error() }
 
 // Unwrap is the kernel's error.
 func (o *Occupied) Unwrap() error { return o.Err }
 
 // Ended reports whether that program no longer exists: a program ends with its process, and the kernel sends no event for it. The call does
-// not wait for the lock of the kernel's configuration. Without CAP_SYS_ADMIN the answer is false, since the kernel does not tell.
+// not wait for the lock of the kernel's configuration. Without CAP_SYS_ADMIN the answer is false, since the kernel refuses the question.
 func (o *Occupied) Ended() bool {
 	if o.Program == 0 {
 		return false

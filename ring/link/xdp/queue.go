@@ -238,14 +238,14 @@ func (q *Queue) Retire() error {
 // Stop ends receiving and sending. What the kernel has of the buffers it keeps until Shut.
 func (q *Queue) Stop() {
 	if !q.closed {
-		_ = q.statistics() // the last word is kept
+		_ = q.statistics() // they are kept in q.final
 		q.closed = true
 		q.loseUnread()
 	}
 }
 
 // Shut closes the socket, after Stop. It is the long part of closing and touches no buffer: any goroutine, while the owner leaves the link
-// alone. Again it tells the same.
+// alone. A second call returns the same error.
 func (q *Queue) Shut() error {
 	if q.shut {
 		return q.shutErr

@@ -156,7 +156,7 @@ func (q *Queue) Flush() error {
 // dropped notes that the kernel has read a frame and dropped it (EBUSY), because the interface has no carrier: the only call's result that is
 // of a frame. __xsk_generic_xmit stops behind that frame. If it has sent others in the same call, its index of what it has read ends with the
 // frame; if not, the index stands where it was, and the frame is the first one behind what is known to be read. (Before Linux 6.17 the index
-// always stands, and a frame that was sent just before may be told as the lost one: their number is exact.)
+// always stands, and a frame that was sent just before may be reported as the lost one: their number is exact.)
 func (q *Queue) dropped() {
 	tx := &q.sock.tx
 	var b *bufferRecord
@@ -173,7 +173,7 @@ func (q *Queue) dropped() {
 	q.lose(b)
 }
 
-// frameAt is the record of the frame that an entry of the transmit ring, which has not been written to since, belongs to.
+// frameAt is the record of the frame that an entry of the transmit ring belongs to. The entry must not have been overwritten.
 func (q *Queue) frameAt(entry uint32) *bufferRecord {
 	tx := &q.sock.tx
 	i, _, _ := q.pool.Locate(tx.entries[entry&tx.mask].Addr) // Send has written it
@@ -182,7 +182,7 @@ func (q *Queue) frameAt(entry uint32) *bufferRecord {
 
 // lose marks a frame as lost: it comes back as such when the kernel gives its buffers back.
 func (q *Queue) lose(b *bufferRecord) {
-	if b.pieces == 0 { // it has come back already: its number is what is left
+	if b.pieces == 0 { // it was completed already: the caller has counted it
 		return
 	}
 	b.lost = true

@@ -42,7 +42,7 @@ func (t *Transport) Attach(s *ring.Socket) error {
 	return nil
 }
 
-// Detach lets go of a socket: nothing is reported for it any more.
+// Detach is called when a socket leaves the ring: nothing is reported for it any more.
 func (t *Transport) Detach(s *ring.Socket) {
 	if id := idOfSocket(s); id != tcp.NoID {
 		t.record(id).flags &^= isOpen | isReading | wantsRoom

@@ -29,7 +29,7 @@ type Host interface {
 	Unclaim(claim int32)
 }
 
-// Options are what a driver is told of TCP.
+// Options are what the user of a driver sets of TCP.
 type Options struct {
 	// Table are the limits and times of all connections. Random, unless it is set, is the driver's.
 	Table tcp.Config
