@@ -95,7 +95,7 @@ func (c *ethtool) call(r *ruleRequest) error {
 	return nil
 }
 
-// table is the number of places, and whether the card chooses among them.
+// table asks for the size of the card's table of rules, and whether the card wants to choose the location of a new one.
 func (c *ethtool) table() (size int, chooses bool, err error) {
 	r := ruleRequest{cmd: ethtoolGetRuleCount}
 	if err := c.call(&r); err != nil {
@@ -110,7 +110,7 @@ func (c *ethtool) table() (size int, chooses bool, err error) {
 	return int(all.data), chooses, nil
 }
 
-// locations lists the places that are taken.
+// locations asks for the locations of the rules in the card's table.
 func (c *ethtool) locations(int) ([]uint32, error) {
 	r := ruleRequest{cmd: ethtoolGetRuleCount}
 	if err := c.call(&r); err != nil {

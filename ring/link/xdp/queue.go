@@ -98,13 +98,13 @@ func newQueue(d *Device, queue int, pool *buffers.DriverPool, s *socket, fill in
 	return q
 }
 
-// Info is what the link is.
+// Info describes the link: interface, queue, MTU, and how frames lie in buffers.
 func (q *Queue) Info() link.Info { return q.info }
 
 // Caps are the capabilities.
 func (q *Queue) Caps() link.Caps { return q.caps }
 
-// Why explains a missing capability.
+// Why explains a missing capability: the reason of the path that names it, or that it was not asked for. It is empty for one that the link has.
 func (q *Queue) Why(c link.Caps) link.Reason {
 	code, text := "", ""
 	switch {
@@ -149,7 +149,7 @@ func (q *Queue) Unsent() int { return q.unsent + len(q.done) }
 // Pending reports whether the kernel has not read all that was published: a call of copy mode ends when the interface has no room.
 func (q *Queue) Pending() bool { return q.kick && !q.closed && q.sock.tx.unread() > 0 }
 
-// Check asks whether program and socket are still on the interface.
+// Check is nil while program and socket are on the interface; link.ErrDetached for errors.Is when one of them is not, link.ErrClosed after Stop.
 func (q *Queue) Check() error {
 	if q.closed {
 		return link.ErrClosed
@@ -268,7 +268,8 @@ func (q *Queue) takeBack() {
 	q.done = q.done[:0]
 }
 
-// recall returns every buffer but those of frames with a token.
+// recall takes every buffer from the card after the socket was closed: empty ones return to the pool, frames being sent end with ENETDOWN. Those
+// with a token are left for Complete.
 func (q *Queue) recall() {
 	if !q.partial.IsZero() {
 		_ = q.partial.Release() // nobody else has it

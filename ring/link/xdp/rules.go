@@ -208,7 +208,7 @@ func (r *rules) place() (uint32, error) {
 	return 0, refusal(ReasonNoRules, unix.ENOSPC, "all %d receive rules of the card are taken", size)
 }
 
-// unsteer takes a rule of ours back. ErrNoClaim: it is not ours.
+// unsteer removes the rule that steer has inserted for a flow, from the card and then from the file. Error: ErrNoClaim if there is none.
 func (r *rules) unsteer(f Flow) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +261,7 @@ func (r *rules) write() error {
 	return nil
 }
 
-// close takes all our rules back.
+// close removes all our rules, and the file once none is left. Rules that could not be removed stay in the file for the next process.
 func (r *rules) close() error {
 	r.mu.Lock()
 	flows := make([]Flow, len(r.ours))

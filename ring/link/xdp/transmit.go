@@ -222,7 +222,7 @@ func (q *Queue) failed(e unix.Errno) error {
 	return q.downErr
 }
 
-// Complete takes back what the kernel has sent.
+// Complete reports the frames with a token that the kernel has sent or dropped, and takes back the buffers of all.
 func (q *Queue) Complete(dst []link.Done) int {
 	if q.flying > 0 && !q.closed {
 		q.reap()
@@ -264,7 +264,7 @@ func (q *Queue) reap() {
 	q.sock.comp.release()
 }
 
-// finish ends the sending of the frame that begins in the buffer of b.
+// finish ends the sending of a frame when all its pieces have completed. b is the record of its first buffer.
 func (q *Queue) finish(b *bufferRecord) {
 	if b.where == inTxChain {
 		for place := q.pool.Place(b.out.Packet); ; place = q.pool.NextPlace(place) {

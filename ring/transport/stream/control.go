@@ -79,7 +79,7 @@ func (t *Transport) NotifyWritable(s *ring.Socket) {
 	}
 }
 
-// Listen begins to answer.
+// Listen reserves the port by the transport below, opens the table's listener and claims the flow. It returns the socket's address.
 func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) {
 	if ring.ConfigOf(s).AcceptTo != nil {
 		return netip.AddrPort{}, &ring.FeatureError{Feature: "AcceptTo over this stack, whose connections have no descriptor",
@@ -160,7 +160,7 @@ func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
 	return nil
 }
 
-// errnoOf is what a call of the table says, as the kernel would.
+// errnoOf is the errno with which the kernel reports the same as an error of the table; other errors stay as they are.
 func errnoOf(err error) error {
 	switch {
 	case errors.Is(err, tcp.ErrInUse):
@@ -217,7 +217,8 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 	return t.below.Close(s, reset)
 }
 
-// end closes a connection for its application.
+// end closes a connection for its application, with FIN or with a reset: its socket is forgotten, received data is released, and its record
+// stays until EventGone.
 func (t *Transport) end(id tcp.ID, reset bool) {
 	t.host.Pull(false) // what has come is read by nobody; what comes later is answered with a reset
 	t.takeEvents()

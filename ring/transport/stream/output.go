@@ -91,7 +91,7 @@ func (t *Transport) put(s *tcp.Segment, x *destination, frame []byte) {
 	s.Put(b, h.Pseudo(len(b)), wire.Sum(0).Add(b[s.HeaderLen():]))
 }
 
-// copyFrom copies bytes of a packet from off on.
+// copyFrom fills dst with the bytes of a packet from off on, which may lie in several buffers.
 func copyFrom(dst []byte, p buffers.Packet, off int) {
 	for b := range p.Segments() {
 		if off >= len(b) {
@@ -131,7 +131,7 @@ type destination struct {
 	errno         ip.Errno // why there is no route
 }
 
-// findDestination finds the route of segments with these fields.
+// findDestination finds the route of segments with these fields, in the cache or by the stack. Without a route the result's errno is not 0.
 func (t *Transport) findDestination(local, remote wire.Addr, tos, ttl uint8, device int32) *destination {
 	hash := (remote.Uint32()^local.Uint32()<<7)*0x9e3779b1 ^ uint32(tos)*0x85ebca6b ^ uint32(device)*0xc2b2ae35
 	x := &t.destinations[hash>>16%destinationCount]
