@@ -117,7 +117,7 @@ func (r *rules) recoverFile(name string) error {
 	return nil
 }
 
-// find looks in the card's table for a rule with the same flow and queue, whoever inserted it, and reports its location.
+// find looks in the card's table for a rule with the same flow and queue, also one that another process has inserted, and reports its location.
 func (r *rules) find(want rule) (location uint32, found bool, err error) {
 	spec, err := want.spec()
 	if err != nil {
