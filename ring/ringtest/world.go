@@ -296,7 +296,7 @@ func (w *world) writeToRing(c net.Conn, b []byte) {
 	select {
 	case err := <-done:
 		w.NoError(err)
-	case <-time.After(5 * time.Millisecond):
+	case <-time.After(50 * time.Millisecond): // seldom: cases look at what came in which Poll
 		w.NoError(await(w, done))
 	}
 }
