@@ -264,7 +264,7 @@ func (b *Block) SetInfo(text string) {
 			text = text[:i]
 		}
 	}
-	v := atomic.AddUint64(&b.words[blockInfo], 1) // odd
+	v := atomic.AddUint64(&b.words[blockInfo], 1) // odd: readers try again until it is even
 	copy(b.info, text)
 	atomic.StoreUint64(&b.words[blockInfoLen], uint64(len(text)))
 	atomic.StoreUint64(&b.words[blockInfo], v+1)

@@ -258,7 +258,8 @@ func (t *Table) sendReset(c *conn) {
 	t.sendControl(Segment{Local: c.local, Remote: c.remote, Seq: c.nxt, Ack: c.rcvNxt, Flags: wireRstAck})
 }
 
-// armLife sets lifeAt by what the connection waits for.
+// armLife sets lifeAt: the end of FIN-WAIT-2 or of the linger time where the application has closed the connection (flagOrphan), else the next
+// keepalive probe (RFC 9293 section 3.8.4).
 func (t *Table) armLife(c *conn) {
 	s := t.settingsOf(c)
 	switch {

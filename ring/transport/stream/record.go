@@ -202,7 +202,7 @@ func (t *Transport) addArrival(r *record, p tcp.Payload) {
 	r.last = k
 }
 
-// collapse copies data behind other data, if that one's buffer has room.
+// collapse copies a behind tail, into the buffer of tail, and reports whether there was room. Packets of several buffers are left as they are.
 func (t *Transport) collapse(tail, a *arrival) bool {
 	if tail.packet.NumBuffers() != 1 || a.packet.NumBuffers() != 1 {
 		return false
