@@ -89,8 +89,8 @@ func windowStep(c *conn, settings *Settings) int {
 	return min(int(c.mss), max(settings.ReceiveBuffer/2, 1))
 }
 
-// retransmit writes the first element that is declared lost to s, if the congestion window has room, and reports whether it did. frtoNewData: new data
-// goes first (RFC 5682). sentAgain is of this episode, until the element is lost once more; sentTwice stays.
+// retransmit writes the first element that is declared lost to s, if the congestion window has room, and reports whether it did. With
+// frtoNewData new data goes first (RFC 5682 section 2.1).
 func (t *Table) retransmit(id ID, c *conn, snd *sender, s *Segment) bool {
 	if snd.lost == 0 || snd.frto >= frtoNewData {
 		return false

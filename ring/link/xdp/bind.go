@@ -81,7 +81,8 @@ func (d *Device) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (*Q
 	return q, nil
 }
 
-// Start gives the card its buffers and steers the queue's frames to its socket. For the goroutine that owns the pool. On an error the link is closed.
+// Start gives the card its buffers and steers the queue's frames to its socket. For the goroutine that owns the pool. On an error the link is
+// closed.
 func (q *Queue) Start() error {
 	// Buffers first: a socket in the map without any loses what is steered to it.
 	q.refill(1)
