@@ -21,8 +21,9 @@ import (
 func TestSendsWithoutRoomBySetting(t *testing.T) {
 	onEach(t, func(t *testing.T, kind conf.RingKind) {
 		for _, setting := range []string{"0", "1"} {
-			for _, connected := range []bool{false, true} {
-				t.Run(setting+" "+map[bool]string{false: "unconnected", true: "connected"}[connected], func(t *testing.T) {
+			for _, how := range []string{"unconnected", "connected", "connected without having been bound"} {
+				t.Run(setting+" "+how, func(t *testing.T) {
+					connected := how != "unconnected"
 					n, link := slowPair(t)
 					t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
 					w := byEnvironment(t, kind)
@@ -32,7 +33,11 @@ func TestSendsWithoutRoomBySetting(t *testing.T) {
 					if connected {
 						c.Remote = to
 					}
-					s := w.udp(netip.AddrPortFrom(n.Local(0), 0), c)
+					local := netip.AddrPortFrom(n.Local(0), 0)
+					if how == "connected without having been bound" {
+						local = netip.AddrPort{}
+					}
+					s := w.udp(local, c)
 					var err error
 					const sends = 500
 					good, refused := uint64(0), uint64(0)
