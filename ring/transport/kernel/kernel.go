@@ -87,7 +87,7 @@ func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPo
 		return netip.AddrPort{}, err
 	}
 	h, c := ring.HandleOf(s), ring.ConfigOf(s)
-	if h.Kind == ring.KindDatagram && (c.Timestamps || c.TxTimestamps || c.PacketInfo) && s.Ring() == nil && !h.PktInfo {
+	if h.Kind == ring.KindDatagram && (c.Timestamps || c.TxTimestamps || c.PacketInfo || c.ReportDrops) && s.Ring() == nil && !h.PktInfo {
 		to := t.address
 		if err := t.askControl(s, remote.Addr()); err != nil {
 			return netip.AddrPort{}, err
