@@ -103,7 +103,7 @@ type Settings struct {
 	// VMA_STATS_FD_NUM, SX_STATS_GROUP).
 	StatsDirectory, StatsGroup string
 	StatsSockets               int
-	// StatsFile is a text file that gets what a socket has counted when it is closed (VMA_STATS_FILE).
+	// StatsFile is to be a text file that gets what a socket has counted when it is closed (VMA_STATS_FILE). Not yet: nothing reads it.
 	StatsFile string
 	// CPUUsage measures how long pollers sleep, of which xtstat makes the share of time that they poll (VMA_CPU_USAGE_STATS).
 	CPUUsage bool

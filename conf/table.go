@@ -74,7 +74,7 @@ var ringParameters = []Parameter{
 	Parameter{Name: "VMA_RX_WRE", Title: "Rx QP WRE", Field: "Offload.Fill", VMA: "16000", State: Works,
 		Effect: "the most buffers that a queue of an offloaded interface keeps ready for its card; 0: as many as there can be, which is " +
 			"16384, or the queue's share of the poller's small buffers where that is less: three fifths of them for one interface of one " +
-			"queue",
+			"queue, less where VMA_TX_BUFS keeps more than an eighth of them for sending",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Fill }, 8, 1<<20)}.on(RingOffload).as("0"),
 	inert("VMA_RING_ALLOCATION_LOGIC_TX", "Ring allocation logic TX", "0", accepted{"one of [0 1 10 20 30 31]", isLogic}, NotApplicable,
 		"a socket sends on the ring it receives on").like("VMA_RING_ALLOCATION_LOGIC_RX"),
@@ -259,7 +259,7 @@ var logParameters = []Parameter{
 			"the first %d in its name is the process id. A logger given by code (Settings.Logger, Config.Logger) comes before it",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
-	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "needs the published statistics"),
+	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "not yet: nothing is written; xtstat shows what sockets have counted"),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
 		Effect: "the directory of the files that xtstat reads, one for each process; its parent must be there. auto is /run/socketxtreme for root, " +
 			"else a directory in $XDG_RUNTIME_DIR, or in /tmp with the user's number. Empty: nothing is published",
