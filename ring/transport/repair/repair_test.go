@@ -153,7 +153,9 @@ func TestTenMoves(t *testing.T) {
 		} else {
 			w.ErrorIs(err, unix.EAGAIN, "%d bytes", n)
 			_, err = unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN | unix.POLLOUT}}, 10)
-			w.NoError(err)
+			if err != unix.EINTR { // a signal of the Go runtime: the loop polls again
+				w.NoError(err)
+			}
 		}
 		if moves < 10 && min(done, got) > (moves+1)*total/12 {
 			start := time.Now()
