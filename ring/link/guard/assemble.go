@@ -1,10 +1,9 @@
 package guard
 
 import (
-	"encoding/binary"
-	"math/bits"
-
 	"github.com/cilium/ebpf/asm"
+
+	"github.com/socketxtreme/socketxtreme/ring/link/internal/bpf"
 )
 
 // Verdicts of a program behind the driver (enum tcx_action_base). Next lets the programs behind this one decide; a filter of a clsact qdisc
@@ -75,27 +74,22 @@ func assemble(p parameters) asm.Instructions {
 	a.lookups()
 	a.port()
 	a.leave()
-	return a.code
+	return a.Instructions
 }
 
 type assembler struct {
 	parameters
-	code asm.Instructions
+	bpf.Code
 }
-
-func (a *assembler) emit(i ...asm.Instruction) { a.code = append(a.code, i...) }
-
-// label names the next instruction.
-func (a *assembler) label(name string, i asm.Instruction) { a.emit(i.WithSymbol(name)) }
 
 // liveness emits the program's entry. For a filter that outlives its process it also emits the test of the time that the process renews: if
 // that time is too old, everything is passed.
 func (a *assembler) liveness() {
-	a.emit(asm.Mov.Reg(regContext, asm.R1))
+	a.Emit(asm.Mov.Reg(regContext, asm.R1))
 	if a.beat == 0 {
 		return
 	}
-	a.emit(
+	a.Emit(
 		asm.LoadMapValue(asm.R1, a.beat, 0),
 		asm.LoadMem(regKinds, asm.R1, 0, asm.DWord),
 		asm.FnKtimeGetNs.Call(),
@@ -108,7 +102,7 @@ func (a *assembler) liveness() {
 // load emits a copy of n bytes to the stack, from the offset in R2 behind the start of the IPv4 header. Behind it R0 is not 0 if the packet
 // has fewer.
 func (a *assembler) load(place, n int32) {
-	a.emit(
+	a.Emit(
 		asm.Mov.Reg(asm.R1, regContext),
 		asm.Mov.Reg(asm.R3, asm.RFP),
 		asm.Add.Imm(asm.R3, place),
@@ -121,31 +115,31 @@ func (a *assembler) load(place, n int32) {
 // headers emits the parsing of the packet. It writes the connection's key and the tuple for bpf_skc_lookup_tcp to the stack, and sets
 // regKinds, regStart and regMore. What is not TCP in IPv4, and all when the map has no entry, goes to "next".
 func (a *assembler) headers() {
-	a.emit(
+	a.Emit(
 		asm.LoadMem(asm.R2, regContext, skbProtocol, asm.Word),
-		asm.JNE.Imm(asm.R2, wire16(0x0800), "next"),
+		asm.JNE.Imm(asm.R2, bpf.Wire16(0x0800), "next"),
 		asm.LoadMapValue(regKinds, a.kinds, 0),
 		asm.LoadMem(regKinds, regKinds, 0, asm.Word),
 		asm.JEq.Imm(regKinds, 0, "next"),
 		asm.Mov.Imm(asm.R2, 0),
 	)
 	a.load(stackIP, 20)
-	a.emit(
+	a.Emit(
 		asm.JNE.Imm(asm.R0, 0, "next"),
 		asm.LoadMem(asm.R2, asm.RFP, stackIP+9, asm.Byte),
 		asm.JNE.Imm(asm.R2, 6, "next"), // TCP
 		asm.LoadMem(regMore, asm.RFP, stackIP+6, asm.Half),
 		asm.Mov.Reg(asm.R2, regMore),
-		asm.And.Imm(asm.R2, wire16(0x1fff)), // a later fragment: it has no ports, and is nothing without the first one
+		asm.And.Imm(asm.R2, bpf.Wire16(0x1fff)), // a later fragment: it has no ports, and is nothing without the first one
 		asm.JNE.Imm(asm.R2, 0, "next"),
-		asm.And.Imm(regMore, wire16(0x2000)),
+		asm.And.Imm(regMore, bpf.Wire16(0x2000)),
 		asm.LoadMem(regStart, asm.RFP, stackIP, asm.Byte),
 		asm.And.Imm(regStart, 15),
 		asm.LSh.Imm(regStart, 2),
 		asm.Mov.Reg(asm.R2, regStart),
 	)
 	a.load(stackKey+keyPorts, 4)
-	a.emit(
+	a.Emit(
 		asm.JNE.Imm(asm.R0, 0, "next"),
 		asm.LoadMem(asm.R2, asm.RFP, stackIP+12, asm.Word),
 		asm.StoreMem(asm.RFP, stackKey+keySrc, asm.R2, asm.Word),
@@ -162,13 +156,13 @@ func (a *assembler) headers() {
 		asm.LoadMem(asm.R2, regContext, skbVLAN, asm.Word),
 		asm.And.Imm(asm.R2, 0x0fff),
 	)
-	a.label("untagged", asm.StoreMem(asm.RFP, stackKey+keyVLAN, asm.R2, asm.Half))
-	a.emit(asm.StoreImm(asm.RFP, stackKey+keyVLAN+2, 0, asm.Half))
+	a.Label("untagged", asm.StoreMem(asm.RFP, stackKey+keyVLAN, asm.R2, asm.Half))
+	a.Emit(asm.StoreImm(asm.RFP, stackKey+keyVLAN+2, 0, asm.Half))
 }
 
 // lookup emits a lookup in the map of entries of the key at this offset of the stack. Behind it R0 points to the value, or is 0.
 func (a *assembler) lookup(place int32) {
-	a.emit(
+	a.Emit(
 		asm.LoadMapPtr(asm.R1, a.entries),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, place),
@@ -178,7 +172,7 @@ func (a *assembler) lookup(place int32) {
 
 // unless emits a jump to the label for the case that the map has no entry of this kind. R4 is lost.
 func (a *assembler) unless(k entryKind, to string) {
-	a.emit(
+	a.Emit(
 		asm.Mov.Reg(asm.R4, regKinds),
 		asm.And.Imm(asm.R4, int32(k)),
 		asm.JEq.Imm(asm.R4, 0, to),
@@ -190,21 +184,21 @@ func (a *assembler) unless(k entryKind, to string) {
 func (a *assembler) lookups() {
 	a.unless(kindConnection, "listener")
 	a.lookup(stackKey)
-	a.emit(
+	a.Emit(
 		asm.JEq.Imm(asm.R0, 0, "listener"),
 		asm.LoadMem(asm.R2, asm.R0, valueVerdict, asm.Word),
 		asm.Mov.Imm(asm.R1, int32(countKernel)),
 		asm.JEq.Imm(asm.R2, int32(verdictPass), "pass"),
 		asm.Ja.Label("segment"),
 	)
-	a.label("listener", asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
-	a.emit(asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half))
+	a.Label("listener", asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
+	a.Emit(asm.StoreImm(asm.RFP, stackKey+keySrcPort, 0, asm.Half))
 	a.unless(kindPort, "anywhere")
 	a.lookup(stackKey)
-	a.emit(asm.JNE.Imm(asm.R0, 0, "port"))
-	a.label("anywhere", asm.Mov.Imm(asm.R4, 0))
+	a.Emit(asm.JNE.Imm(asm.R0, 0, "port"))
+	a.Label("anywhere", asm.Mov.Imm(asm.R4, 0))
 	a.unless(kindAnywhere, "next")
-	a.emit(
+	a.Emit(
 		asm.LoadMem(asm.R2, asm.RFP, stackKey+keyDst, asm.Word),
 		asm.StoreMem(asm.RFP, stackLocal+keyDst, asm.R2, asm.Word),
 		asm.StoreImm(asm.RFP, stackLocal+keySrc, 0, asm.Word),
@@ -213,26 +207,26 @@ func (a *assembler) lookups() {
 		asm.StoreMem(asm.RFP, stackLocal+keyVLAN, asm.R2, asm.Word),
 	)
 	a.lookup(stackLocal)
-	a.emit(
+	a.Emit(
 		asm.JEq.Imm(asm.R0, 0, "next"),
 		asm.StoreImm(asm.RFP, stackKey+keyDst, 0, asm.Word),
 	)
 	a.lookup(stackKey)
-	a.emit(asm.JEq.Imm(asm.R0, 0, "next"))
+	a.Emit(asm.JEq.Imm(asm.R0, 0, "next"))
 }
 
 // port emits the decision about a segment to a claimed port, whose entry R0 points to: SYNs by the time in the entry, other segments by
 // whether the kernel has a connection of these addresses.
 func (a *assembler) port() {
-	a.label("port", asm.JNE.Imm(regMore, 0, "fragment"))
-	a.emit(
+	a.Label("port", asm.JNE.Imm(regMore, 0, "fragment"))
+	a.Emit(
 		asm.LoadMem(regKinds, asm.R0, valueSYNs, asm.DWord),
 		asm.StoreImm(asm.RFP, stackFlags, 0, asm.Word),
 		asm.Mov.Reg(asm.R2, regStart),
 		asm.Add.Imm(asm.R2, 13),
 	)
 	a.load(stackFlags, 1)
-	a.emit(
+	a.Emit(
 		asm.JNE.Imm(asm.R0, 0, "segment"), // too short for a TCP header
 		asm.LoadMem(asm.R2, asm.RFP, stackFlags, asm.Byte),
 		asm.And.Imm(asm.R2, 0x12),
@@ -242,8 +236,8 @@ func (a *assembler) port() {
 		asm.Mov.Imm(asm.R1, int32(countAccept)),
 		asm.Ja.Label("pass"),
 	)
-	a.label("established", asm.Mov.Reg(asm.R1, regContext))
-	a.emit(
+	a.Label("established", asm.Mov.Reg(asm.R1, regContext))
+	a.Emit(
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackTuple),
 		asm.Mov.Imm(asm.R3, tupleIPv4),
@@ -263,19 +257,19 @@ func (a *assembler) port() {
 // leave emits the program's exits. At "pass" and "leave" R1 is the counter to increment, at "leave" regKinds is the verdict; "next" counts
 // nothing.
 func (a *assembler) leave() {
-	a.label("segment", asm.Mov.Imm(asm.R1, int32(countSegment)))
-	a.emit(
+	a.Label("segment", asm.Mov.Imm(asm.R1, int32(countSegment)))
+	a.Emit(
 		asm.JEq.Imm(regMore, 0, "drop"),
 		asm.Ja.Label("fragment"),
 	)
-	a.label("syn", asm.Mov.Imm(asm.R1, int32(countSYN)))
-	a.emit(asm.Ja.Label("drop"))
-	a.label("fragment", asm.Mov.Imm(asm.R1, int32(countFragment)))
-	a.label("drop", asm.Mov.Imm(regKinds, tcDrop))
-	a.emit(asm.Ja.Label("leave"))
-	a.label("pass", asm.Mov.Imm(regKinds, tcNext))
-	a.label("leave", asm.StoreMem(asm.RFP, stackCount, asm.R1, asm.Word))
-	a.emit(
+	a.Label("syn", asm.Mov.Imm(asm.R1, int32(countSYN)))
+	a.Emit(asm.Ja.Label("drop"))
+	a.Label("fragment", asm.Mov.Imm(asm.R1, int32(countFragment)))
+	a.Label("drop", asm.Mov.Imm(regKinds, tcDrop))
+	a.Emit(asm.Ja.Label("leave"))
+	a.Label("pass", asm.Mov.Imm(regKinds, tcNext))
+	a.Label("leave", asm.StoreMem(asm.RFP, stackCount, asm.R1, asm.Word))
+	a.Emit(
 		asm.LoadMapPtr(asm.R1, a.counts),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackCount),
@@ -285,16 +279,8 @@ func (a *assembler) leave() {
 		asm.Add.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord), // the counters are per CPU, and the program is not interrupted by itself
 	)
-	a.label("out", asm.Mov.Reg(asm.R0, regKinds))
-	a.emit(asm.Return())
-	a.label("next", asm.Mov.Imm(asm.R0, tcNext))
-	a.emit(asm.Return())
-}
-
-// wire16 is a number of 16 bits as the program loads it from a packet: big-endian bytes in the machine's own order.
-func wire16(v uint16) int32 {
-	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
-		return int32(v)
-	}
-	return int32(bits.ReverseBytes16(v))
+	a.Label("out", asm.Mov.Reg(asm.R0, regKinds))
+	a.Emit(asm.Return())
+	a.Label("next", asm.Mov.Imm(asm.R0, tcNext))
+	a.Emit(asm.Return())
 }

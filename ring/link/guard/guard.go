@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/internal/bpf"
 )
 
 // ErrFull: the map has no room for one more entry.
@@ -279,18 +280,7 @@ func (g *Guard) Counters(dst []link.Counter) []link.Counter {
 	if g.closed {
 		return dst
 	}
-	for c := range numCounts {
-		var perCPU []uint64
-		if err := g.counts.Lookup(uint32(c), &perCPU); err != nil {
-			continue
-		}
-		var sum uint64
-		for _, n := range perCPU {
-			sum += n
-		}
-		dst = append(dst, link.Counter{Name: countNames[c], Value: sum})
-	}
-	return dst
+	return bpf.Counters(dst, g.counts, countNames[:])
 }
 
 // Mode is how the guard is attached: "tcx" or "clsact".

@@ -2,11 +2,11 @@ package xdp
 
 import (
 	"encoding/binary"
-	"math/bits"
 
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/internal/bpf"
 )
 
 // Verdicts of an XDP program (enum xdp_action).
@@ -104,22 +104,17 @@ func assemble(p parameters) asm.Instructions {
 	a.lookups()
 	a.redirect()
 	a.leave()
-	return a.code
+	return a.Instructions
 }
 
 type assembler struct {
 	parameters
-	code asm.Instructions
+	bpf.Code
 }
-
-func (a *assembler) emit(i ...asm.Instruction) { a.code = append(a.code, i...) }
-
-// label names the next instruction.
-func (a *assembler) label(name string, i asm.Instruction) { a.emit(i.WithSymbol(name)) }
 
 // need jumps to truncated unless n bytes follow the cursor. The verifier learns from the comparison what may be read.
 func (a *assembler) need(n int32) {
-	a.emit(
+	a.Emit(
 		asm.Mov.Reg(asm.R2, regCursor),
 		asm.Add.Imm(asm.R2, n),
 		asm.JGT.Reg(asm.R2, regEnd, "truncated"),
@@ -129,34 +124,34 @@ func (a *assembler) need(n int32) {
 // ethernet emits the program's entry and the parsing of the Ethernet header with at most one 802.1Q tag. Behind it regCursor is at the IPv4
 // header and regVLAN holds the tag's VLAN, 0 without a tag. Frames of other protocols, or with two tags, go to "foreign".
 func (a *assembler) ethernet() {
-	a.emit(
+	a.Emit(
 		asm.Mov.Reg(regContext, asm.R1),
 		asm.LoadMem(regCursor, asm.R1, ctxData, asm.Word),
 		asm.LoadMem(regEnd, asm.R1, ctxDataEnd, asm.Word),
 		asm.Mov.Imm(regVLAN, 0),
 	)
 	a.need(14)
-	a.emit(
+	a.Emit(
 		asm.LoadMem(asm.R3, regCursor, 12, asm.Half),
-		asm.JEq.Imm(asm.R3, wire16(0x0800), "ipv4"),
-		asm.JNE.Imm(asm.R3, wire16(0x8100), "foreign"),
+		asm.JEq.Imm(asm.R3, bpf.Wire16(0x0800), "ipv4"),
+		asm.JNE.Imm(asm.R3, bpf.Wire16(0x8100), "foreign"),
 	)
 	a.need(18)
-	a.emit(
+	a.Emit(
 		asm.LoadMem(regVLAN, regCursor, 14, asm.Half),
-		asm.And.Imm(regVLAN, wire16(0x0fff)), // without priority and drop eligibility
+		asm.And.Imm(regVLAN, bpf.Wire16(0x0fff)), // without priority and drop eligibility
 		asm.LoadMem(asm.R3, regCursor, 16, asm.Half),
-		asm.JNE.Imm(asm.R3, wire16(0x0800), "foreign"), // a second tag, or another protocol
+		asm.JNE.Imm(asm.R3, bpf.Wire16(0x0800), "foreign"), // a second tag, or another protocol
 		asm.Add.Imm(regCursor, 4),
 	)
-	a.label("ipv4", asm.Add.Imm(regCursor, 14))
+	a.Label("ipv4", asm.Add.Imm(regCursor, 14))
 }
 
 // ipv4 emits the checks of the IPv4 header. Behind them R3 is the header's length and R4 the protocol; the cursor has not moved. A packet with
 // one of the program's protocols goes to "ports", all others to the exit of their counter.
 func (a *assembler) ipv4() {
 	a.need(20)
-	a.emit(
+	a.Emit(
 		asm.LoadMem(asm.R3, regCursor, 0, asm.Byte),
 		asm.Mov.Reg(asm.R4, asm.R3),
 		asm.RSh.Imm(asm.R4, 4),
@@ -165,7 +160,7 @@ func (a *assembler) ipv4() {
 		asm.JLT.Imm(asm.R3, 5, "malformed"),
 		asm.LSh.Imm(asm.R3, 2), // header length, 20 to 60 bytes
 		asm.LoadMem(asm.R4, regCursor, 6, asm.Half),
-		asm.And.Imm(asm.R4, wire16(0x3fff)), // more fragments, or an offset: all but the first have no ports
+		asm.And.Imm(asm.R4, bpf.Wire16(0x3fff)), // more fragments, or an offset: all but the first have no ports
 		asm.JNE.Imm(asm.R4, 0, "fragment"),
 		asm.LoadMem(asm.R4, regCursor, 9, asm.Byte),
 		// A veth's peer sends up to 64 KiB of TCP in one packet (TSO). A stream has no boundaries: it is taken whole.
@@ -182,9 +177,9 @@ func (a *assembler) ipv4() {
 		if i == 0 {
 			jump = jump.WithSymbol("protocols")
 		}
-		a.emit(jump)
+		a.Emit(jump)
 	}
-	a.emit(asm.Ja.Label("protocol"))
+	a.Emit(asm.Ja.Label("protocol"))
 }
 
 // ports writes the flow's key to the stack: protocol, VLAN, both addresses and both ports. Behind it R4 holds the two ports.
@@ -194,11 +189,11 @@ func (a *assembler) ports() {
 	if bigEndian {
 		first, second = asm.R4, regVLAN
 	}
-	a.label("ports", asm.LSh.Imm(first, 16))
+	a.Label("ports", asm.LSh.Imm(first, 16))
 	if bigEndian {
-		a.emit(asm.LSh.Imm(first, 8)) // the protocol is the first byte of its half
+		a.Emit(asm.LSh.Imm(first, 8)) // the protocol is the first byte of its half
 	}
-	a.emit(
+	a.Emit(
 		asm.Or.Reg(first, second),
 		asm.StoreMem(asm.RFP, stackKey+keyProtocol, first, asm.Word),
 		asm.LoadMem(asm.R4, regCursor, 16, asm.Word),
@@ -207,10 +202,10 @@ func (a *assembler) ports() {
 		asm.StoreMem(asm.RFP, stackKey+keySrc, asm.R4, asm.Word),
 	)
 	a.skipIPv4()
-	transport := len(a.code)
+	transport := len(a.Instructions)
 	a.need(8) // the whole UDP header, and the ports and sequence number of TCP
-	a.code[transport] = a.code[transport].WithSymbol("transport")
-	a.emit(
+	a.Instructions[transport] = a.Instructions[transport].WithSymbol("transport")
+	a.Emit(
 		asm.LoadMem(asm.R4, regCursor, 0, asm.Word),
 		asm.StoreMem(asm.RFP, stackKey+keyPorts, asm.R4, asm.Word),
 	)
@@ -219,21 +214,21 @@ func (a *assembler) ports() {
 // skipIPv4 moves the cursor behind the IPv4 header, whose length is in R3, and goes on at "transport". It adds constants only: without
 // CAP_PERFMON the verifier refuses a register that is added to a pointer into the packet (sanitize_ptr_alu in kernel/bpf/verifier.c).
 func (a *assembler) skipIPv4() {
-	a.emit(asm.Add.Imm(regCursor, minIPv4Header))
+	a.Emit(asm.Add.Imm(regCursor, minIPv4Header))
 	for n := int32(minIPv4Header); n < maxIPv4Header; n += 4 {
-		a.emit(asm.JEq.Imm(asm.R3, n, "transport"), asm.Add.Imm(regCursor, 4))
+		a.Emit(asm.JEq.Imm(asm.R3, n, "transport"), asm.Add.Imm(regCursor, 4))
 	}
 }
 
 // anyPort makes the key that of all source ports; label names the first instruction. R3 is lost.
 func (a *assembler) anyPort(label string) {
-	a.label(label, asm.LoadMem(asm.R3, asm.RFP, stackKey+keyPorts, asm.Word))
-	a.emit(asm.And.Imm(asm.R3, halfMask(1)), asm.StoreMem(asm.RFP, stackKey+keyPorts, asm.R3, asm.Word))
+	a.Label(label, asm.LoadMem(asm.R3, asm.RFP, stackKey+keyPorts, asm.Word))
+	a.Emit(asm.And.Imm(asm.R3, halfMask(1)), asm.StoreMem(asm.RFP, stackKey+keyPorts, asm.R3, asm.Word))
 }
 
 // lookup emits a lookup in the flow map of the key at this offset of the stack. Behind it R0 is 0 if there is no such entry.
 func (a *assembler) lookup(place int32) {
-	a.emit(
+	a.Emit(
 		asm.LoadMapPtr(asm.R1, a.flows),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, place),
@@ -248,30 +243,30 @@ func (a *assembler) lookup(place int32) {
 // A lookup in a hash table costs more than all the rest of the program. So the front (front.go) is read first, and no lookup is made for a
 // kind of entry of which there is none.
 func (a *assembler) lookups() {
-	a.emit(asm.LoadMapValue(regFront, a.parameters.front, 0))
+	a.Emit(asm.LoadMapValue(regFront, a.parameters.front, 0))
 	a.front()
-	a.label("lookups", asm.LoadMem(regKinds, regFront, 0, asm.Word))
-	a.emit(
+	a.Label("lookups", asm.LoadMem(regKinds, regFront, 0, asm.Word))
+	a.Emit(
 		asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Byte),
 		asm.And.Imm(asm.R3, 0xf0),
 		asm.JEq.Imm(asm.R3, 0xe0, "multicast"),
 	)
 	a.unless(kindConnected, "listener")
 	a.lookup(stackKey)
-	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.Emit(asm.JNE.Imm(asm.R0, 0, "hit"))
 	a.anyPort("listener")
-	a.emit(asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
+	a.Emit(asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
 	a.unless(kindBound, "wildcard")
 	a.lookup(stackKey)
-	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
-	a.label("wildcard", asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Word))
+	a.Emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.Label("wildcard", asm.LoadMem(asm.R3, asm.RFP, stackKey+keyDst, asm.Word))
 	a.unless(kindWildcard, "miss")
-	a.emit(
+	a.Emit(
 		asm.StoreMem(asm.RFP, stackLocal+keyDst, asm.R3, asm.Word),
 		asm.StoreImm(asm.RFP, stackKey+keyDst, 0, asm.Word),
 	)
 	a.lookup(stackKey)
-	a.emit(
+	a.Emit(
 		asm.JEq.Imm(asm.R0, 0, "miss"),
 		asm.StoreImm(asm.RFP, stackLocal+keySrc, 0, asm.Word),
 		asm.StoreImm(asm.RFP, stackLocal+keyPorts, 0, asm.Word),
@@ -280,28 +275,28 @@ func (a *assembler) lookups() {
 		asm.StoreMem(asm.RFP, stackLocal+keyProtocol, asm.R3, asm.Word),
 	)
 	a.lookup(stackLocal)
-	a.emit(
+	a.Emit(
 		asm.JNE.Imm(asm.R0, 0, "hit"),
 		asm.Ja.Label("miss"),
 	)
-	multicast := len(a.code)
+	multicast := len(a.Instructions)
 	a.unless(kindGroupConnected, "source")
-	a.code[multicast] = a.code[multicast].WithSymbol("multicast")
+	a.Instructions[multicast] = a.Instructions[multicast].WithSymbol("multicast")
 	a.lookup(stackKey)
-	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.Emit(asm.JNE.Imm(asm.R0, 0, "hit"))
 	a.anyPort("source")
 	a.unless(kindGroupSource, "group")
 	a.lookup(stackKey)
-	a.emit(asm.JNE.Imm(asm.R0, 0, "hit"))
-	a.label("group", asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
+	a.Emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.Label("group", asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
 	a.unless(kindGroup, "miss")
 	a.lookup(stackKey)
-	a.emit(asm.JEq.Imm(asm.R0, 0, "miss"))
+	a.Emit(asm.JEq.Imm(asm.R0, 0, "miss"))
 }
 
 // unless emits a jump to the label for the case that the flow map has no entry of this kind. R4 is lost.
 func (a *assembler) unless(k entryKind, to string) {
-	a.emit(
+	a.Emit(
 		asm.Mov.Reg(asm.R4, regKinds),
 		asm.And.Imm(asm.R4, int32(k)),
 		asm.JEq.Imm(asm.R4, 0, to),
@@ -311,8 +306,8 @@ func (a *assembler) unless(k entryKind, to string) {
 // redirect sends a hit to the socket of its queue, or on to the kernel when that queue has none: the flags of bpf_redirect_map are the
 // verdict for that case, and 0 would be XDP_ABORTED, a black hole.
 func (a *assembler) redirect() {
-	hit := len(a.code)
-	a.emit(
+	hit := len(a.Instructions)
+	a.Emit(
 		asm.LoadMapPtr(asm.R1, a.sockets),
 		asm.LoadMem(asm.R2, regContext, ctxQueue, asm.Word),
 		asm.Mov.Imm(asm.R3, xdpPass),
@@ -321,19 +316,19 @@ func (a *assembler) redirect() {
 		asm.Mov.Imm(asm.R1, int32(countNoQueue)),
 		asm.JNE.Imm(asm.R0, xdpRedirect, "leave"),
 	)
-	a.code[hit] = a.code[hit].WithSymbol("hit")
+	a.Instructions[hit] = a.Instructions[hit].WithSymbol("hit")
 	if a.stamp != stampNothing {
 		a.stamps()
 	}
-	a.label("hit_done", asm.Mov.Imm(asm.R1, int32(countHit)))
-	a.emit(asm.Ja.Label("leave"))
+	a.Label("hit_done", asm.Mov.Imm(asm.R1, int32(countHit)))
+	a.Emit(asm.Ja.Label("leave"))
 }
 
 // stamps emits the code that writes the time of arrival into the metadata before the frame; the kernel copies them with the frame. It ends
 // at "hit_done", also where the driver has no metadata or no time.
 func (a *assembler) stamps() {
 	if a.stamp == stampHardware {
-		a.emit(
+		a.Emit(
 			asm.Mov.Imm(asm.R1, 0),
 			asm.StoreMem(asm.RFP, stackLocal, asm.R1, asm.DWord),
 			asm.Mov.Reg(asm.R1, regContext),
@@ -344,15 +339,15 @@ func (a *assembler) stamps() {
 			asm.JEq.Imm(asm.R0, 0, "stamped"),
 			asm.Mov.Imm(regVLAN, 0), // the driver had none for this frame
 		)
-		a.label("stamped", asm.Mov.Reg(asm.R1, regContext))
+		a.Label("stamped", asm.Mov.Reg(asm.R1, regContext))
 	} else {
-		a.emit(
+		a.Emit(
 			asm.FnKtimeGetTaiNs.Call(),
 			asm.Mov.Reg(regVLAN, asm.R0),
 			asm.Mov.Reg(asm.R1, regContext),
 		)
 	}
-	a.emit(
+	a.Emit(
 		asm.Mov.Imm(asm.R2, -metadataBytes),
 		asm.FnXdpAdjustMeta.Call(),
 		asm.JNE.Imm(asm.R0, 0, "hit_done"), // no room or no metadata in this driver: the frame goes without a stamp
@@ -375,12 +370,12 @@ func (a *assembler) leave() {
 		{"miss", countMiss}, {"fragment", countFragment}, {"truncated", countTruncated}, {"malformed", countMalformed},
 		{"foreign", countForeign}, {"protocol", countProtocol}, {"oversize", countOversize},
 	} {
-		a.label(way.name, asm.Mov.Imm(asm.R1, int32(way.c)))
-		a.emit(asm.Ja.Label("pass"))
+		a.Label(way.name, asm.Mov.Imm(asm.R1, int32(way.c)))
+		a.Emit(asm.Ja.Label("pass"))
 	}
-	a.label("pass", asm.Mov.Imm(regEnd, xdpPass))
-	a.label("leave", asm.StoreMem(asm.RFP, stackCount, asm.R1, asm.Word))
-	a.emit(
+	a.Label("pass", asm.Mov.Imm(regEnd, xdpPass))
+	a.Label("leave", asm.StoreMem(asm.RFP, stackCount, asm.R1, asm.Word))
+	a.Emit(
 		asm.LoadMapPtr(asm.R1, a.counts),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackCount),
@@ -390,8 +385,8 @@ func (a *assembler) leave() {
 		asm.Add.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord), // the counters are per CPU: no other one writes
 	)
-	a.label("out", asm.Mov.Reg(asm.R0, regEnd))
-	a.emit(asm.Return())
+	a.Label("out", asm.Mov.Reg(asm.R0, regEnd))
+	a.Emit(asm.Return())
 }
 
 // bigEndian tells the machine's byte order.
@@ -403,12 +398,4 @@ func halfMask(i int) int32 {
 		return -1 << 16 // above it are zeros in any case: words are loaded so
 	}
 	return 0xffff
-}
-
-// wire16 is a number of 16 bits as the program loads it from a frame: big-endian bytes in the machine's own order.
-func wire16(v uint16) int32 {
-	if bigEndian {
-		return int32(v)
-	}
-	return int32(bits.ReverseBytes16(v))
 }

@@ -66,12 +66,12 @@ func (f *front) bytes() []byte {
 // front emits the comparison of the frame's key with the slot of its local port: equal goes to "hit", anything else to "lookups". R4 holds both
 // ports, regFront the front. R1 to R5 are lost.
 func (a *assembler) front() {
-	a.emit(asm.Mov.Reg(asm.R5, asm.R4))
+	a.Emit(asm.Mov.Reg(asm.R5, asm.R4))
 	if !bigEndian {
-		a.emit(asm.RSh.Imm(asm.R5, 24)) // the last byte of the two ports is the lowest one of the second
+		a.Emit(asm.RSh.Imm(asm.R5, 24)) // the last byte of the two ports is the lowest one of the second
 	}
 	slot := func(at int16) int16 { return frontKeys + at }
-	a.emit(
+	a.Emit(
 		asm.And.Imm(asm.R5, frontSlots-1),
 		asm.LSh.Imm(asm.R5, 4), // keyBytes
 		asm.Add.Reg(asm.R5, regFront),
@@ -89,6 +89,6 @@ func (a *assembler) front() {
 		asm.JEq.Reg(asm.R3, asm.R4, "hit"),
 		asm.Ja.Label("lookups"),
 	)
-	a.label("any_peer", asm.And.Imm(asm.R4, halfMask(1)))
-	a.emit(asm.JEq.Reg(asm.R3, asm.R4, "hit"))
+	a.Label("any_peer", asm.And.Imm(asm.R4, halfMask(1)))
+	a.Emit(asm.JEq.Reg(asm.R3, asm.R4, "hit"))
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/internal/bpf"
 )
 
 // ErrFull: the flow map has no room for one more claim. The flow stays the kernel's, whole.
@@ -313,18 +314,7 @@ func (p *Program) Counters(dst []link.Counter) []link.Counter {
 	if p.closed {
 		return dst
 	}
-	for c := range numCounts {
-		var perCPU []uint64
-		if err := p.counts.Lookup(uint32(c), &perCPU); err != nil {
-			continue
-		}
-		var sum uint64
-		for _, n := range perCPU {
-			sum += n
-		}
-		dst = append(dst, link.Counter{Name: countNames[c], Value: sum})
-	}
-	return dst
+	return bpf.Counters(dst, p.counts, countNames[:])
 }
 
 // Close detaches the program: the kernel has the interface's traffic back at once.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/internal/bpf"
 )
 
 // BenchmarkSteer is what the steering program costs a packet (kernel-ns/op, by test runs in the kernel), for each kind of claim that takes
@@ -75,13 +76,13 @@ func onePort(sockets int, port uint16) asm.Instructions {
 		asm.Add.Imm(asm.R2, 42),
 		asm.JGT.Reg(asm.R2, asm.R8, "pass"),
 		asm.LoadMem(asm.R3, asm.R7, 12, asm.Half),
-		asm.JNE.Imm(asm.R3, wire16(0x0800), "pass"),
+		asm.JNE.Imm(asm.R3, bpf.Wire16(0x0800), "pass"),
 		asm.LoadMem(asm.R3, asm.R7, 14, asm.Byte),
 		asm.JNE.Imm(asm.R3, 0x45, "pass"),
 		asm.LoadMem(asm.R3, asm.R7, 23, asm.Byte),
 		asm.JNE.Imm(asm.R3, unix.IPPROTO_UDP, "pass"),
 		asm.LoadMem(asm.R3, asm.R7, 36, asm.Half),
-		asm.JNE.Imm(asm.R3, wire16(port), "pass"),
+		asm.JNE.Imm(asm.R3, bpf.Wire16(port), "pass"),
 		asm.LoadMapPtr(asm.R1, sockets),
 		asm.LoadMem(asm.R2, asm.R6, ctxQueue, asm.Word),
 		asm.Mov.Imm(asm.R3, xdpPass),
