@@ -31,10 +31,13 @@ func TestDetachedUnderTraffic(t *testing.T) {
 	w.NoError(d.Claim(udp4000))
 	peer := w.peer("10.0.0.2:5000")
 	const total = 20_000
-	sent := make(chan struct{})
+	detached, sent := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(sent)
 		for i := range total {
+			if i == total/2 {
+				<-detached // so that the kernel has some to receive, however late this test's turn comes
+			}
 			_, _ = peer.WriteToUDPAddrPort([]byte(fmt.Sprintf("%08d", i)), ap("10.0.0.1:4000"))
 		}
 	}()
@@ -51,6 +54,7 @@ func TestDetachedUnderTraffic(t *testing.T) {
 			d.program.probe()
 			failed = true
 			w.ErrorIs(q.Check(), link.ErrDetached)
+			close(detached)
 		}
 		select {
 		case <-sent:
