@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash"
 	"io"
 	"math/rand/v2"
@@ -111,53 +112,92 @@ func (s *stream) next(n int) []byte {
 	return s.rest
 }
 
+func (s *stream) over() bool { return s.left == 0 && len(s.rest) == 0 }
+
+// exchange is as many bytes in each direction at once: the peer's end in goroutines, ours step by step.
+type exchange struct {
+	*world
+	total          int
+	sent, back     *stream
+	got            int       // bytes of back that have arrived
+	arrived        hash.Hash // of those
+	buffer         []byte
+	received, done chan [32]byte // the hash of what the peer has received, and of what it has sent
+}
+
+func (w *world) exchange(total int) *exchange {
+	x := &exchange{world: w, total: total, sent: newStream(1, total), back: newStream(2, total), arrived: sha256.New(),
+		buffer: make([]byte, 256<<10), received: make(chan [32]byte, 1), done: make(chan [32]byte, 1)}
+	go func() {
+		h := sha256.New()
+		_, _ = io.CopyN(h, w.peer, int64(total))
+		x.received <- [32]byte(h.Sum(nil))
+	}()
+	go func() {
+		for !x.back.over() {
+			n, err := w.peer.Write(x.back.next(64 << 10))
+			if err != nil {
+				break // the hashes show it
+			}
+			x.back.rest = x.back.rest[n:]
+		}
+		x.done <- [32]byte(x.back.hash.Sum(nil))
+	}()
+	return x
+}
+
+// socket writes to our socket and reads from it once. It returns false if nothing was there to be read.
+func (x *exchange) socket() bool {
+	n, err := unix.Write(x.fd, x.sent.next(256<<10))
+	if n > 0 {
+		x.sent.rest = x.sent.rest[n:]
+	}
+	if err != nil && len(x.sent.rest) > 0 {
+		x.ErrorIs(err, unix.EAGAIN)
+	}
+	n, err = unix.Read(x.fd, x.buffer)
+	if n <= 0 {
+		x.ErrorIs(err, unix.EAGAIN, "%d bytes", n)
+		return false
+	}
+	x.arrived.Write(x.buffer[:n])
+	x.got += n
+	return true
+}
+
+// progress is how many bytes have been written and read at our end, in the direction that has fewer.
+func (x *exchange) progress() int {
+	return min(x.got, x.total-x.sent.left-len(x.sent.rest))
+}
+
+func (x *exchange) over() bool { return x.progress() == x.total }
+
+func (x *exchange) String() string {
+	return fmt.Sprintf("%d bytes received, %d to be sent", x.got, x.sent.left+len(x.sent.rest))
+}
+
+// check compares what was sent with what has arrived, in both directions.
+func (x *exchange) check() {
+	x.Equal([32]byte(x.sent.hash.Sum(nil)), <-x.received)
+	x.Equal(<-x.done, [32]byte(x.arrived.Sum(nil)))
+}
+
 // Ten moves in mid-stream, with full queues: each byte arrives in both directions, and nobody is reset.
 func TestTenMoves(t *testing.T) {
 	w := newWorld(t)
 	const total = 30 << 20
-	sent, back := newStream(1, total), newStream(2, total)
-	received := make(chan [32]byte, 1)
-	go func() {
-		h := sha256.New()
-		_, _ = io.CopyN(h, w.peer, total)
-		received <- [32]byte(h.Sum(nil))
-	}()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		for back.left > 0 || len(back.rest) > 0 {
-			n, err := w.peer.Write(back.next(64 << 10))
-			if err != nil {
-				return // the hashes tell
-			}
-			back.rest = back.rest[n:]
-		}
-	}()
-	h := sha256.New()
-	b := make([]byte, 256<<10)
-	done, got, moves, queued := 0, 0, 0, 0
+	x := w.exchange(total)
+	moves, queued := 0, 0
 	var longest time.Duration
-	for end := time.Now().Add(patience); done < total || got < total; {
-		w.True(time.Now().Before(end), "sent %d, received %d of %d after %d moves", done, got, total, moves)
-		n, err := unix.Write(w.fd, sent.next(256<<10))
-		if n > 0 {
-			sent.rest = sent.rest[n:]
-			done += n
-		}
-		if err != nil && len(sent.rest) > 0 {
-			w.ErrorIs(err, unix.EAGAIN)
-		}
-		if n, err = unix.Read(w.fd, b); n > 0 {
-			h.Write(b[:n])
-			got += n
-		} else {
-			w.ErrorIs(err, unix.EAGAIN, "%d bytes", n)
-			_, err = unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN | unix.POLLOUT}}, 10)
+	for end := time.Now().Add(patience); !x.over(); {
+		w.True(time.Now().Before(end), "%s after %d moves", x, moves)
+		if !x.socket() {
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN | unix.POLLOUT}}, 10)
 			if err != unix.EINTR { // a signal of the Go runtime: the loop polls again
 				w.NoError(err)
 			}
 		}
-		if moves < 10 && min(done, got) > (moves+1)*total/12 {
+		if moves < 10 && x.progress() > (moves+1)*total/12 {
 			start := time.Now()
 			s := w.move()
 			longest = max(longest, time.Since(start))
@@ -166,9 +206,7 @@ func TestTenMoves(t *testing.T) {
 		}
 	}
 	w.Equal(10, moves)
-	w.Equal([32]byte(sent.hash.Sum(nil)), <-received)
-	<-written
-	w.Equal(back.hash.Sum(nil), h.Sum(nil))
+	x.check()
 	w.Positive(queued)
 	t.Logf("ten moves; the longest took %v; queues to %d bytes", longest, queued)
 }

@@ -1,10 +1,8 @@
 package repair
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"hash"
-	"io"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -185,49 +183,18 @@ func TestKernelAndTable(t *testing.T) {
 	w := newWorld(t)
 	e := newEngine(w)
 	const total = 12 << 20
-	sent, back := newStream(1, total), newStream(2, total)
-	received := make(chan [32]byte, 1)
-	go func() {
-		h := sha256.New()
-		_, _ = io.CopyN(h, w.peer, total)
-		received <- [32]byte(h.Sum(nil))
-	}()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		for back.left > 0 || len(back.rest) > 0 {
-			n, err := w.peer.Write(back.next(64 << 10))
-			if err != nil {
-				return // the hashes tell
-			}
-			back.rest = back.rest[n:]
-		}
-	}()
-	h := sha256.New()
-	b := make([]byte, 256<<10)
-	got, moves := 0, 0
-	for end := time.Now().Add(patience); got < total || sent.left > 0 || len(sent.rest) > 0; {
-		w.True(time.Now().Before(end), "received %d, %d to be sent after %d moves; %+v", got, sent.left, moves, e.table.Stats())
+	x, moves := w.exchange(total), 0
+	for end := time.Now().Add(patience); !x.over(); {
+		w.True(time.Now().Before(end), "%s after %d moves; %+v", x, moves, e.table.Stats())
 		if w.fd < 0 {
-			got += e.turn(h, sent)
+			x.got += e.turn(x.arrived, x.sent)
 		} else {
-			n, err := unix.Write(w.fd, sent.next(64<<10))
-			if n > 0 {
-				sent.rest = sent.rest[n:]
-			}
-			if err != nil && len(sent.rest) > 0 {
-				w.ErrorIs(err, unix.EAGAIN)
-			}
-			if n, err = unix.Read(w.fd, b); n > 0 {
-				h.Write(b[:n])
-				got += n
-			} else {
-				w.ErrorIs(err, unix.EAGAIN, "%d bytes", n)
+			if !x.socket() {
 				time.Sleep(100 * time.Microsecond)
 			}
-			e.turn(h, nil) // what is late
+			e.turn(x.arrived, nil) // what is late
 		}
-		if progress := min(got, total-sent.left); moves < 10 && progress > (moves+1)*total/14 {
+		if moves < 10 && x.progress() > (moves+1)*total/14 {
 			if w.fd >= 0 {
 				e.fromKernel()
 			} else {
@@ -237,9 +204,7 @@ func TestKernelAndTable(t *testing.T) {
 		}
 	}
 	w.Equal(10, moves)
-	w.Equal([32]byte(sent.hash.Sum(nil)), <-received)
-	<-written
-	w.Equal(back.hash.Sum(nil), h.Sum(nil))
+	x.check()
 	stats := e.table.Stats()
 	require.Zero(t, stats.Resets)
 	require.Zero(t, stats.ResetsTaken)
