@@ -242,6 +242,9 @@ func (d *kdevice) matches(source, target netip.AddrPort) bool {
 		has(link.Flow{Protocol: link.UDP, Local: anywhere, Remote: source}))
 }
 
+// OpenGuard opens none: no TCP is carried there.
+func (d *kdevice) OpenGuard() (nic.Guard, error) { return nil, nil }
+
 // Claim adds a claim for a flow, which has effect after the machine's ClaimDelay.
 func (d *kdevice) Claim(f link.Flow) error {
 	k := d.nic.kernel

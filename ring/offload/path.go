@@ -137,6 +137,9 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 		for _, r := range x.Interface.Path {
 			p.Reasons = append(p.Reasons, ring.Reason(r))
 		}
+		if x.Unguarded.Code != "" {
+			p.Reasons = append(p.Reasons, ring.Reason(x.Unguarded))
+		}
 	}
 	return p
 }

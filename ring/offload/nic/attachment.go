@@ -1,6 +1,8 @@
 package nic
 
 import (
+	"io"
+
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring/link"
@@ -50,12 +52,12 @@ type attachment struct {
 	retryAt clock.Time // when to look again, after what wait
 	backoff clock.Time
 
-	job        *Job          // under way; nil for none
-	rejoin     *Job          // of the driver: what its sockets had joined on an interface that was made again is joined again
-	removed    []link.Staged // links that were removed, to be closed by a job
-	surplus    []link.Staged // and links that were opened in vain
-	deadDevice Device        // and a device that no attachment has any more
-	released   bool          // the table knows that it has left
+	job      *Job          // under way; nil for none
+	rejoin   *Job          // of the driver: what its sockets had joined on an interface that was made again is joined again
+	removed  []link.Staged // links that were removed, to be closed by a job
+	surplus  []link.Staged // and links that were opened in vain
+	dead     io.Closer     // and a device that no attachment has any more
+	released bool          // the table knows that it has left
 }
 
 // Role is what a link is to the bond that its interface is.
@@ -97,7 +99,7 @@ func (p *attachment) fillFor(n int, pool *buffers.DriverPool) int {
 
 // hasRemains reports whether a job must close something that the attachment had.
 func (p *attachment) hasLeftovers() bool {
-	return len(p.removed) > 0 || len(p.surplus) > 0 || p.deadDevice != nil
+	return len(p.removed) > 0 || len(p.surplus) > 0 || p.dead != nil
 }
 
 // The reasons for which an attachment carries nothing, as socket paths show them.

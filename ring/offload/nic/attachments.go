@@ -3,6 +3,7 @@ package nic
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync/atomic"
 
@@ -177,9 +178,9 @@ func (a *Attachments) removeFrom(from int) (err error) {
 	return err
 }
 
-// release takes the attachment out of the table of interfaces, once. It returns the interface's device, for the caller to close, if no other
+// release takes the attachment out of the table of interfaces, once. It returns what the interface had, for the caller to close, if no other
 // attachment uses it.
-func (a *Attachments) release(p *attachment) Device {
+func (a *Attachments) release(p *attachment) io.Closer {
 	if p.released {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/guard"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 )
@@ -21,6 +22,9 @@ type Device interface {
 	// PrepareQueue opens a queue that keeps at most fill buffers ready for the card. The call may wait for the kernel's configuration lock.
 	// It takes no buffer, and reads of the pool what never changes.
 	PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error)
+	// OpenGuard opens a guard for the device's interface; nil without an error: flows of TCP cannot be claimed, so that there is nothing to
+	// guard. The call may wait for the kernel's configuration lock. The guard outlives the device.
+	OpenGuard() (Guard, error)
 	// Info and Path are what the queues have in common.
 	Info() link.Info
 	Path() link.Path
@@ -52,11 +56,14 @@ func XDP(c xdp.Config) func(name string, p Patience) (Device, error) {
 		if err != nil {
 			return nil, err
 		}
-		return xdpDevice{d}, nil
+		return xdpDevice{d, c.TCP}, nil
 	}
 }
 
-type xdpDevice struct{ *xdp.Device }
+type xdpDevice struct {
+	*xdp.Device
+	tcp bool
+}
 
 func (d xdpDevice) AddAddr(a netip.Addr, vlan uint16) error { return d.Program().AddAddr(a, vlan) }
 
@@ -65,6 +72,18 @@ func (d xdpDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
 }
 
 func (d xdpDevice) Check() error { return d.Program().Check() }
+
+// OpenGuard puts a guard behind the steering program.
+func (d xdpDevice) OpenGuard() (Guard, error) {
+	if !d.tcp {
+		return nil, nil
+	}
+	g, err := guard.Open(guard.Config{Index: d.Info().Index})
+	if err != nil {
+		return nil, err // not a nil *guard.Guard in an interface
+	}
+	return g, nil
+}
 
 // PrepareQueue opens a queue of the AF_XDP device.
 func (d xdpDevice) PrepareQueue(queue int, pool *buffers.DriverPool, fill int) (link.Staged, error) {

@@ -23,4 +23,7 @@
 // (link.down) or was deleted (link.gone). The interface is tried again after 10 ms, then after twice as long each time, once a second at
 // the most; while another program is on it the reason is xdp.busy, and tries are down to one in 30 s unless that program ends or the mirror
 // reports that it was taken off. An interface that was deleted and made again counts as the same if it has the same name.
+//
+// Where flows of TCP can be claimed an interface has a [Guard] beside its device, which stays while the device is lost. Where
+// none can be opened the interface carries frames all the same, and Status.Unguarded says why.
 package nic

@@ -38,6 +38,7 @@ type world struct {
 	queues  int             // of each device
 	refuse  map[int]bool    // queues that cannot be opened
 	broken  map[int]bool    // queues that cannot be started
+	guards  fakeGuards
 }
 
 const (
@@ -149,6 +150,7 @@ type fakeDevice struct {
 func (d *fakeDevice) Claim(f link.Flow) error {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
+	d.w.guards.note("device claims", f)
 	d.claims[f] = true
 	return nil
 }
@@ -156,9 +158,12 @@ func (d *fakeDevice) Claim(f link.Flow) error {
 func (d *fakeDevice) Release(f link.Flow) error {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
+	d.w.guards.note("device releases", f)
 	delete(d.claims, f)
 	return nil
 }
+
+func (d *fakeDevice) OpenGuard() (Guard, error) { return d.w.openGuard(d.info) }
 
 func (d *fakeDevice) AddAddr(netip.Addr, uint16) error    { return nil }
 func (d *fakeDevice) RemoveAddr(netip.Addr, uint16) error { return nil }
@@ -186,6 +191,7 @@ func (d *fakeDevice) Check() error {
 func (d *fakeDevice) Close() error {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
+	d.w.guards.note("device closes", link.Flow{})
 	delete(d.w.open, d.info.Name)
 	return nil
 }

@@ -46,9 +46,17 @@ func (a *Attachments) fixedStatuses() (list []Status) {
 		f := &a.fixed[place]
 		name := f.Link.Info().Name
 		list = append(list, Status{Interface: Interface{Name: name, On: name, Path: f.Path}, IfIndex: f.IfIndex, Places: []int{place},
-			Clock: f.Link.Path().Clock, Why: f.lost})
+			Clock: f.Link.Path().Clock, Why: f.lost, Unguarded: f.unguardedReason()})
 	}
 	return list
+}
+
+// unguardedReason is why nothing keeps flows of TCP that are claimed for the link from the kernel.
+func (f *fixedLink) unguardedReason() link.Reason {
+	if f.Target.Claimer == nil { // every frame of the wire comes to the link
+		return link.Reason{}
+	}
+	return link.Reason{Code: "guard.own_link", Text: "a link of the caller's own has no guard: the kernel resets peers of TCP whose segments reach it"}
 }
 
 // closeFixed closes the links that the caller made.

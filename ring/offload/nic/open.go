@@ -240,8 +240,8 @@ func (a *Attachments) closeLeftovers(p *attachment, busy, idle State) {
 // startClosing starts the job that closes removed links, surplus queues and a dead device. When it has finished their buffers are in the pool
 // again.
 func (a *Attachments) startClosing(p *attachment) {
-	removed, surplus, dead := p.removed, p.surplus, p.deadDevice
-	p.removed, p.surplus, p.deadDevice = nil, nil, nil
+	removed, surplus, dead := p.removed, p.surplus, p.dead
+	p.removed, p.surplus, p.dead = nil, nil, nil
 	p.job = a.Start(func() {
 		for _, l := range removed {
 			_ = l.Shut() // Retire has it too
@@ -274,7 +274,9 @@ func (a *Attachments) loseLinks(p *attachment, dead bool) {
 	a.removeLinks(p)
 	if dead { // for all rings
 		a.table.mu.Lock()
-		p.deadDevice = p.nic.markLost(p.serial, a.now)
+		if dev := p.nic.markLost(p.serial, a.now); dev != nil {
+			p.dead = dev
+		}
 		a.table.mu.Unlock()
 	}
 	if p.state == Attached {
@@ -310,7 +312,7 @@ func (a *Attachments) continueLeaving(p *attachment) {
 			return
 		}
 	}
-	if p.deadDevice = a.release(p); p.deadDevice != nil {
+	if p.dead = a.release(p); p.dead != nil {
 		a.startClosing(p)
 		return
 	}

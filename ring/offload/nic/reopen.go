@@ -35,21 +35,29 @@ func (n *nic) awaitOpening() {
 // because that may wait: flows that are claimed meanwhile are added afterwards.
 func (n *nic) open(p Patience) error {
 	n.opening = make(chan struct{})
-	early := slices.Collect(maps.Keys(n.claims))
+	early, old := slices.Collect(maps.Keys(n.claims)), n.guard
 	n.table.mu.Unlock()
 	dev, err := n.table.config.Open(n.name, p)
+	var g guarding
 	if err == nil {
+		g = openGuard(dev, old, early)
 		if err = claimEach(dev, early); err != nil {
+			g.discard()
 			err = errors.Join(err, dev.Close())
 		}
 	}
 	n.table.mu.Lock()
 	if err == nil {
-		if err = n.install(dev, early); err != nil {
-			n.table.mu.Unlock() // closing waits for the kernel's configuration, and polled rings take the lock
+		err = n.install(dev, g, early)
+		n.table.mu.Unlock() // closing waits for the kernel's configuration, and polled rings take the lock
+		switch {
+		case err != nil:
+			g.discard()
 			err = errors.Join(err, dev.Close())
-			n.table.mu.Lock()
+		case old != nil && old != g.guard:
+			_ = old.Close() // it is off the interface
 		}
+		n.table.mu.Lock()
 	}
 	close(n.opening)
 	n.opening = nil
@@ -66,26 +74,38 @@ func claimEach(dev Device, flows []link.Flow) error {
 	return nil
 }
 
-// install makes an opened device the interface's. early are the flows that are claimed on it already; those claimed or released since then
-// follow, and the host's addresses. On an error the interface has no device, and the caller closes dev.
-func (n *nic) install(dev Device, early []link.Flow) error {
+// install makes an opened device the interface's, and its guard. early are the flows that are claimed on both already; those claimed or released
+// since then follow, and the host's addresses. On an error the interface has no device, and the caller closes dev.
+func (n *nic) install(dev Device, g guarding, early []link.Flow) error {
+	was, guarded := n.guard, n.guarded
 	n.device, n.addresses, n.addressesGen = dev, nil, 0
+	if n.guard = g.guard; g.fresh || g.guard == nil {
+		n.guarded = nil
+	}
 	err := n.syncAddresses()
 	had := make(map[link.Flow]bool, len(early))
 	for _, f := range early {
-		if had[f] = true; n.claims[f] == 0 && err == nil { // released meanwhile
-			err = dev.Release(f)
+		if had[f] = true; n.claims[f] > 0 || err != nil {
+			continue
+		}
+		if err = dev.Release(f); err == nil && g.fresh { // released meanwhile: an older guard knows
+			err = n.unguardFlow(f)
 		}
 	}
-	for f := range n.claims {
-		if err == nil && !had[f] { // claimed meanwhile
+	for f := range n.claims { // claimed meanwhile
+		if err == nil && !had[f] && g.fresh {
+			err = n.guardFlow(f)
+		}
+		if err == nil && !had[f] {
 			err = dev.Claim(f)
 		}
 	}
 	if err != nil {
-		n.device = nil
+		n.device, n.guard, n.guarded = nil, was, guarded
 		return err
 	}
+	n.unguarded = g.refused
+	n.acceptByKernel(-1)
 	n.serial++
 	n.ifIndex = dev.Info().Index
 	n.failed, n.backoff, n.retryAt = nil, 0, 0
@@ -99,6 +119,7 @@ func (n *nic) markLost(serial uint64, now clock.Time) (dead Device) {
 		return nil
 	}
 	dead, n.device = n.device, nil
+	n.acceptByKernel(acceptAfter)
 	n.backoff = retryFirst
 	n.retryAt = now + n.backoff
 	return dead
@@ -188,7 +209,13 @@ type address struct {
 	vlan uint16
 }
 
-// syncAddresses gives the device the host's addresses (Device.AddAddr), if the host's tables have changed since the last call. Under the
+// addressed is what is told which addresses the host has: a device, a guard.
+type addressed interface {
+	AddAddr(a netip.Addr, vlan uint16) error
+	RemoveAddr(a netip.Addr, vlan uint16) error
+}
+
+// syncAddresses gives the device and the guard the host's addresses (AddAddr), if the host's tables have changed since the last call. Under the
 // table's lock.
 func (n *nic) syncAddresses() error {
 	s := n.table.config.Host.Snapshot()
@@ -207,24 +234,40 @@ func (n *nic) syncAddresses() error {
 			}
 		}
 	}
-	known := n.addresses[:0:0]
-	for _, a := range n.addresses {
-		if slices.Contains(now, a) {
-			known = append(known, a)
-		} else if err := n.device.RemoveAddr(a.Addr, a.vlan); err != nil {
-			return fmt.Errorf("offload: %w", err)
-		}
+	var err error
+	if n.guard != nil { // first, as with claims
+		n.guarded, err = setAddresses(n.guard, n.guarded, now)
 	}
-	n.addresses = known
-	for _, a := range now {
-		if slices.Contains(n.addresses, a) {
-			continue
-		}
-		if err := n.device.AddAddr(a.Addr, a.vlan); err != nil {
-			return fmt.Errorf("offload: %w", err)
-		}
-		n.addresses = append(n.addresses, a)
+	if err == nil {
+		n.addresses, err = setAddresses(n.device, n.addresses, now)
+	}
+	if err != nil {
+		return fmt.Errorf("offload: %w", err)
 	}
 	n.addressesGen = s.Generation()
 	return nil
+}
+
+// setAddresses removes the addresses that are not in now, and adds those that are missing. It returns the list as it is then, also on an error.
+func setAddresses(to addressed, known, now []address) (list []address, err error) {
+	for _, a := range known {
+		if err == nil && !slices.Contains(now, a) {
+			if err = to.RemoveAddr(a.Addr, a.vlan); err == nil {
+				continue
+			}
+		}
+		list = append(list, a)
+	}
+	for _, a := range now {
+		if err != nil {
+			break
+		}
+		if slices.Contains(list, a) {
+			continue
+		}
+		if err = to.AddAddr(a.Addr, a.vlan); err == nil {
+			list = append(list, a)
+		}
+	}
+	return list, err
 }

@@ -17,6 +17,7 @@ type Status struct {
 	Why        link.Reason // why it carries nothing; empty while it does
 	HandedOver bool        // it has no queue: other rings hand over what comes
 	Idle       link.Reason // of queues that no ring serves, beside those that carry; empty for none
+	Unguarded  link.Reason // why nothing keeps segments of TCP from the kernel while the steering program is away; empty otherwise
 }
 
 // Statuses lists the ring's fixed links and attachments.
@@ -27,7 +28,7 @@ func (a *Attachments) Statuses() []Status {
 			continue
 		}
 		s := Status{Interface: p.Interface, IfIndex: p.ifIndex, Places: p.places[:p.count], Clock: a.clockOf(p), Inactive: p.role >= Inactive,
-			Why: p.lossReason()}
+			Why: p.lossReason(), Unguarded: p.nic.unguardedReason()}
 		switch {
 		case s.Why.Code != "":
 		case p.stacked.vlans != "":
@@ -43,6 +44,13 @@ func (a *Attachments) Statuses() []Status {
 		list = append(list, s)
 	}
 	return list
+}
+
+// unguardedReason is why the interface has no guard, where flows of TCP can be claimed; empty otherwise.
+func (n *nic) unguardedReason() link.Reason {
+	n.table.mu.Lock()
+	defer n.table.mu.Unlock()
+	return n.unguarded
 }
 
 // clockOf is the clock that stamps the frames of an attachment; none while its interface is lost.

@@ -1,7 +1,9 @@
 package nic
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -52,16 +54,20 @@ func (t *Table) Path(name string) (p link.Path, ok bool) {
 	return link.Path{}, false
 }
 
-// Counters appends the counts of the devices, each name behind its interface's: "eth0.steer.claimed".
+// Counters appends the counts of the devices and the guards, each name behind its interface's: "eth0.steer.claimed".
 func (t *Table) Counters(dst []link.Counter) []link.Counter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(t.nics)) {
 		n := t.nics[name]
-		if n.device == nil {
-			continue
+		var list []link.Counter
+		if n.device != nil {
+			list = n.device.Counters(nil)
 		}
-		for _, c := range n.device.Counters(nil) {
+		if n.guard != nil {
+			list = n.guard.Counters(list)
+		}
+		for _, c := range list {
 			dst = append(dst, link.Counter{Name: name + "." + c.Name, Value: c.Value})
 		}
 	}
@@ -107,9 +113,9 @@ func (t *Table) acquire(i *Interface, late bool) (*nic, error) {
 	return n, nil
 }
 
-// release undoes acquire. ownsQueues: the ring's queues there become idle. With the last user the interface leaves the table, and its device is
-// returned for the caller to close.
-func (t *Table) release(n *nic, ring int, ownsQueues bool) (dead Device) {
+// release undoes acquire. ownsQueues: the ring's queues there become idle. With the last user the interface leaves the table, and its device and
+// its guard are returned for the caller to close.
+func (t *Table) release(n *nic, ring int, ownsQueues bool) (dead io.Closer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ownsQueues {
@@ -120,8 +126,11 @@ func (t *Table) release(n *nic, ring int, ownsQueues bool) (dead Device) {
 		return nil
 	}
 	delete(t.nics, n.name)
-	dead, n.device = n.device, nil
-	return dead
+	e := endedInterface{n.device, n.guard}
+	if n.device, n.guard = nil, nil; e == (endedInterface{}) {
+		return nil
+	}
+	return e
 }
 
 // nic is an interface: its device, which may be lost and opened again, and what outlives the device: claims, and which ring serves which queue.
@@ -136,8 +145,12 @@ type nic struct {
 	opening chan struct{} // not nil while a goroutine opens the device, without the lock; closed then
 
 	claims map[link.Flow]int // how many rings claim each
-	queues map[int]int       // queue → ring that serves it
-	idle   map[int]bool      // queues whose ring has left, and which no other ring serves
+
+	guard     Guard        // keeps flows of TCP from the kernel; nil: none
+	guarded   []address    // that it was told
+	unguarded link.Reason  // why there is none, where there should be one
+	queues    map[int]int  // queue → ring that serves it
+	idle      map[int]bool // queues whose ring has left, and which no other ring serves
 
 	sources      []addressSource
 	addresses    []address // that the device was told
@@ -160,9 +173,14 @@ func newNIC(t *Table, name string, at addressSource) *nic {
 func (n *nic) Claim(f link.Flow) error {
 	n.table.mu.Lock()
 	defer n.table.mu.Unlock()
-	if n.claims[f] == 0 && n.device != nil {
-		if err := n.device.Claim(f); err != nil {
+	if n.claims[f] == 0 {
+		if err := n.guardFlow(f); err != nil {
 			return err
+		}
+		if n.device != nil {
+			if err := n.device.Claim(f); err != nil {
+				return errors.Join(err, n.unguardFlow(f))
+			}
 		}
 	}
 	n.claims[f]++
@@ -177,10 +195,11 @@ func (n *nic) Release(f link.Flow) error {
 		return nil
 	}
 	delete(n.claims, f)
-	if n.device == nil {
-		return nil
+	var err error
+	if n.device != nil {
+		err = n.device.Release(f)
 	}
-	return n.device.Release(f)
+	return errors.Join(err, n.unguardFlow(f))
 }
 
 // assign reserves queues for a ring: those in want, or, with nil, all that no other ring serves. EBUSY if another ring has one of them.
