@@ -370,6 +370,7 @@ func (c *Channel[R]) returnSegment(d *Delivery[R]) {
 // fillHoles takes the messages [from,to), which the current segment brought, out of the holes, and counts those that were missing.
 func (c *Channel[R]) fillHoles(from, to uint64) {
 	answer := c.cur.Line == Recovery
+	c.reportFilled(Range{from, to})
 	n := c.holes.fill(from, to, c.now, answer && c.cfg.Recovery.OnePacket)
 	if answer {
 		c.stats.FilledByRecovery += n
@@ -386,8 +387,32 @@ func (c *Channel[R]) openHole(from, to uint64) {
 	c.high = to
 }
 
+// reportMissed reports messages that no line brought in time.
+func (c *Channel[R]) reportMissed(r Range, why Cause) {
+	c.events.put(Event{Time: c.now, Kind: Missed, Epoch: c.epoch, Seq: r.From, End: r.To, Cause: why})
+}
+
+// reportFilled reports those of the messages that the current segment brought that had been reported as missed.
+func (c *Channel[R]) reportFilled(came Range) {
+	for i := range c.holes.h[:c.holes.n] {
+		h := &c.holes.h[i]
+		from, to := max(h.From, came.From), min(h.To, came.To)
+		if h.phase != waiting && from < to {
+			c.events.put(Event{Time: c.now, Kind: Filled, Epoch: c.epoch, Seq: from, End: to, Line: c.cur.Line, Cause: CauseFilled})
+		}
+	}
+}
+
 // giveUpTo gives up the missing messages from next to to-1: they will not be delivered.
 func (c *Channel[R]) giveUpTo(to uint64, why Cause) {
+	for i := range c.holes.h[:c.holes.n] {
+		if h := &c.holes.h[i]; h.phase == waiting && h.From < to {
+			c.reportMissed(Range{h.From, min(h.To, to)}, why)
+		}
+	}
+	if from := max(c.next, c.high); from < to { // skipped without a hole
+		c.reportMissed(Range{from, to}, why)
+	}
 	c.events.put(Event{Time: c.now, Kind: GaveUp, Epoch: c.epoch, Seq: c.next, End: to, Cause: why})
 	n := to - c.next
 	c.lostRanges[c.lostCount%lostKept] = Range{c.next, to}

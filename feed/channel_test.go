@@ -94,6 +94,39 @@ func TestAHeartbeatRevealsTheLossOfTheTail(t *testing.T) {
 	require.Equal(t, []Range{{4, 6}}, r.lost)
 }
 
+// What no line brings within the window is reported with its range, and again when the recovery server brings it; what another line brings in
+// time is not.
+func TestMissedAndFilledAreReported(t *testing.T) {
+	r := newRig(t, Config{Lines: 2, GapTime: 100, Recovery: RecoveryConfig{Attempts: 1, Timeout: 50}})
+	r.in(seg(0, 1, 2, 0))
+	r.in(seg(0, 9, 1, 10)) // 3 to 8 are not here
+	r.in(seg(1, 3, 2, 20)) // the other line has 3 and 4
+	r.c.Poll(110)
+	r.drain()
+	e := r.last(Missed)
+	require.Equal(t, []uint64{5, 9}, []uint64{e.Seq, e.End})
+	require.Equal(t, CauseDue, e.Cause)
+	var q Request
+	require.True(t, r.c.Request(110, &q))
+	r.in(seg(Recovery, 5, 3, 120))
+	e = r.last(Filled)
+	require.Equal(t, []uint64{5, 8}, []uint64{e.Seq, e.End})
+	require.EqualValues(t, Recovery, e.Line)
+	r.c.Poll(1000)
+	r.drain()
+	r.c.Poll(2000)
+	r.drain()
+	e = r.last(GaveUp)
+	require.Equal(t, []uint64{8, 9}, []uint64{e.Seq, e.End})
+	n := 0
+	for _, e := range r.events {
+		if e.Kind == Missed {
+			n++
+		}
+	}
+	require.Equal(t, 1, n)
+}
+
 func TestABacklogOfOneLineDoesNotOutrunTheOther(t *testing.T) {
 	r := newRig(t, Config{Lines: 2, GapTime: 10, PollOnly: true})
 	r.in(seg(0, 1, 1, 0))

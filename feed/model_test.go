@@ -74,9 +74,11 @@ type rig struct {
 	out    []uint64
 	lost   []Range
 	events []Event
-	twins  []Delivery[uint64]
-	byRec  int
-	copied bool
+	// missing is how many messages were reported as missed, and neither as filled nor as given up.
+	missing uint64
+	twins   []Delivery[uint64]
+	byRec   int
+	copied  bool
 }
 
 func newRig(t testing.TB, c Config) *rig {
@@ -142,8 +144,18 @@ func (r *rig) drain() {
 	}
 	for e := (Event{}); r.c.Event(&e); {
 		r.events = append(r.events, e)
+		switch e.Kind {
+		case Missed:
+			r.missing += e.End - e.Seq
+		case Filled, GaveUp:
+			require.LessOrEqual(r.t, e.End-e.Seq, r.missing, "%v of messages that were not missed", e.Kind)
+			r.missing -= e.End - e.Seq
+		}
 	}
 	s := r.c.Stats()
+	if s.Holes == 0 && s.EventsDropped == 0 {
+		require.Zero(r.t, r.missing, "what was missed was filled or given up")
+	}
 	if r.copied {
 		require.Empty(r.t, r.refs)
 	} else {

@@ -33,9 +33,11 @@ const (
 	GaveUp                   // messages Seq to End-1 will not be delivered; Cause why
 	LineDead                 // Line was silent for longer than Config.LineTimeout
 	LineAlive                // Line sends again
+	Missed                   // messages Seq to End-1 came on no line within the gap window, or cannot be waited for any longer; Cause why
+	Filled                   // messages Seq to End-1, which were Missed, came by Line
 )
 
-var kindNames = [...]string{"state", "epoch", "gave_up", "line_dead", "line_alive"}
+var kindNames = [...]string{"state", "epoch", "gave_up", "line_dead", "line_alive", "missed", "filled"}
 
 // String is the kind's name.
 func (k Kind) String() string {

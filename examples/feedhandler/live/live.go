@@ -106,6 +106,7 @@ func Open(c Config) (l *Live, err error) {
 		k := ch.Handler
 		k.Lines = nil
 		k.Feed.PollOnly, k.Feed.Slots = true, slots
+		k.OnEvent = l.journal(ch.Lines, k.OnEvent)
 		for _, line := range ch.Lines {
 			k.Lines = append(k.Lines, line.Group)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/handler"
 	"github.com/socketxtreme/socketxtreme/examples/feedhandler/replay"
 	"github.com/socketxtreme/socketxtreme/feed"
+	"github.com/socketxtreme/socketxtreme/stats"
 )
 
 // captureFile finds a capture: in the folder SOCKETXTREME_CAPTURES names, or in shared/captures beside the checkout.
@@ -63,6 +64,27 @@ type scene struct {
 	until    func(*Live) bool // what must have happened before it ends, besides that everything sent is dealt with
 }
 
+// missingInJournal is how many messages the journal of the one process in a directory has as missing and not as come later.
+func missingInJournal(t *testing.T, dir string) (n uint64) {
+	list, err := stats.List(dir)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	r, err := stats.Open(list[0].Path)
+	require.NoError(t, err)
+	defer r.Close()
+	for _, e := range r.Events() {
+		switch e.Kind {
+		case stats.EventFeedGap.String():
+			require.Contains(t, e.Text, "test ")
+			require.Contains(t, e.Text, "@lo")
+			n += e.Count
+		case stats.EventRecovery.String():
+			n -= e.Count
+		}
+	}
+	return n
+}
+
 // play runs a scene to its end.
 func (s scene) play(t *testing.T, kind conf.RingKind) (handler.Summary, replay.Report, []feed.Event) {
 	port := freePort(t)
@@ -83,6 +105,8 @@ func (s scene) play(t *testing.T, kind conf.RingKind) (handler.Summary, replay.R
 	}
 	var events []feed.Event
 	ch.Handler.OnEvent = func(_ *handler.Channel, e *feed.Event) { events = append(events, *e) }
+	dir := filepath.Join(t.TempDir(), "stats")
+	t.Setenv("VMA_STATS_SHMEM_DIR", dir)
 	l, err := Open(Config{Ring: kind, Channels: []Channel{ch}})
 	require.NoError(t, err)
 	var until func() bool
@@ -106,6 +130,7 @@ func (s scene) play(t *testing.T, kind conf.RingKind) (handler.Summary, replay.R
 		all += e.Last - e.First + 1
 	}
 	require.Equal(t, all, k.Delivery.Delivered+k.Delivery.Unrecovered)
+	require.Equal(t, k.Delivery.Unrecovered, missingInJournal(t, dir), "the journal that xtstat shows")
 	return sum, rep, events
 }
 
