@@ -199,7 +199,7 @@ const DefaultRulesFile = "/etc/libvma.conf"
 // RulesText returns the text of the rules file. If no file is named and the default one does not exist, it returns the rules that come with the
 // library, and shipped is true. A file that is named, by VMA_CONFIG_FILE or by code, must exist.
 func (s *Settings) RulesText() (text string, shipped bool, err error) {
-	b, err := os.ReadFile(ofProcess(s.RulesFile))
+	b, err := os.ReadFile(OfProcess(s.RulesFile))
 	if errors.Is(err, fs.ErrNotExist) && s.RulesFile == DefaultRulesFile && s.Given("VMA_CONFIG_FILE") == "" {
 		return ShippedRules, true, nil
 	}
@@ -217,7 +217,7 @@ func (s *Settings) Rules() (*Rules, error) {
 	}
 	r, err := ParseRules(text)
 	if err != nil {
-		return nil, fmt.Errorf("conf: rules file %s: %w", ofProcess(s.RulesFile), errors.Unwrap(err))
+		return nil, fmt.Errorf("conf: rules file %s: %w", OfProcess(s.RulesFile), errors.Unwrap(err))
 	}
 	return r, nil
 }

@@ -82,7 +82,7 @@ func (s *Settings) OpenLog() (*Log, error) {
 	l.level.Set(slogLevels[s.LogLevel])
 	l.details.Store(int32(s.LogDetails))
 	if s.LogFile != "" {
-		f, err := os.OpenFile(ofProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		f, err := os.OpenFile(OfProcess(s.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("conf: log file: %w", err)
 		}
@@ -92,8 +92,8 @@ func (s *Settings) OpenLog() (*Log, error) {
 	return l, nil
 }
 
-// ofProcess replaces the first %d in a file's name by the number of the process, as VMA does.
-func ofProcess(name string) string { return strings.Replace(name, "%d", strconv.Itoa(os.Getpid()), 1) }
+// OfProcess replaces the first %d in a file's name by the number of the process, as VMA does.
+func OfProcess(name string) string { return strings.Replace(name, "%d", strconv.Itoa(os.Getpid()), 1) }
 
 // Log is a log in VMA's form. Any goroutine.
 type Log struct {

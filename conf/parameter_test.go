@@ -67,6 +67,7 @@ var every = []struct {
 	{"VMA_TRACELEVEL", "4", func(s *Settings) any { return s.LogLevel }, LogDebug, "7"},
 	{"VMA_LOG_DETAILS", "3", func(s *Settings) any { return s.LogDetails }, 3, "4"},
 	{"VMA_LOG_FILE", "/tmp/l", func(s *Settings) any { return s.LogFile }, "/tmp/l", ""},
+	{"VMA_STATS_FILE", "/tmp/s", func(s *Settings) any { return s.StatsFile }, "/tmp/s", ""},
 	{"VMA_STATS_SHMEM_DIR", "/tmp/s", func(s *Settings) any { return s.StatsDirectory }, "/tmp/s", ""},
 	{"VMA_STATS_FD_NUM", "1024", func(s *Settings) any { return s.StatsSockets }, 1024, "1025"},
 	{"SX_STATS_GROUP", "adm", func(s *Settings) any { return s.StatsGroup }, "adm", ""},
@@ -84,7 +85,7 @@ func TestEachSettingIsReadAndChecked(t *testing.T) {
 		require.NoError(t, s.Validate(), c.name)
 		p := byName[c.name]
 		require.NotEqual(t, p.Default(), p.Value(&s), "%s is shown changed", c.name)
-		if c.bad == "" && slices.Contains([]string{"VMA_CONFIG_FILE", "VMA_LOG_FILE", "SX_CAPTURE", "VMA_STATS_SHMEM_DIR", "SX_STATS_GROUP"}, c.name) {
+		if c.bad == "" && slices.Contains([]string{"VMA_CONFIG_FILE", "VMA_LOG_FILE", "VMA_STATS_FILE", "SX_CAPTURE", "VMA_STATS_SHMEM_DIR", "SX_STATS_GROUP"}, c.name) {
 			continue // every path is one
 		}
 		s = fromEnvironment(env(map[string]string{c.name: c.bad}))
@@ -150,7 +151,7 @@ func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 		require.Contains(t, list[0].String(), name+`="`+text+`" has no effect: not applicable: only its owner empties a ring`)
 	}
 	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "0", "VMA_PROGRESS_ENGINE_WCE_MAX": "0", "VMA_SPEC": "latency",
-		"VMA_LOG_COLORS": "off", "VMA_STATS_FILE": ""} {
+		"VMA_LOG_COLORS": "off"} {
 		s := fromEnvironment(env(map[string]string{name: text}))
 		require.Empty(t, s.WithoutEffect(), name)
 	}

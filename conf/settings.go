@@ -103,7 +103,8 @@ type Settings struct {
 	// VMA_STATS_FD_NUM, SX_STATS_GROUP).
 	StatsDirectory, StatsGroup string
 	StatsSockets               int
-	// StatsFile is to be a text file that gets what a socket has counted when it is closed (VMA_STATS_FILE). Not yet: nothing reads it.
+	// StatsFile is a text file to which what a socket has counted is appended when it is closed, "%d" in the name being the process; empty: none
+	// (VMA_STATS_FILE). It does not depend on StatsDirectory.
 	StatsFile string
 	// CPUUsage measures how long pollers sleep, of which xtstat makes the share of time that they poll (VMA_CPU_USAGE_STATS).
 	CPUUsage bool

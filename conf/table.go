@@ -259,7 +259,10 @@ var logParameters = []Parameter{
 			"the first %d in its name is the process id. A logger given by code (Settings.Logger, Config.Logger) comes before it",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
-	inert("VMA_STATS_FILE", "Stats File", "", anyText, WithStats, "not yet: nothing is written; xtstat shows what sockets have counted"),
+	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
+		Effect: "the text file to which what a socket has counted is appended when it is closed, as view 3 of xtstat prints it; emptied when the " +
+			"engine is made, and refused if it is there and no plain file. The first %d in its name is the process id",
+		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
 		Effect: "the directory of the files that xtstat reads, one for each process; its parent must be there. auto is /run/socketxtreme for root, " +
 			"else a directory in $XDG_RUNTIME_DIR, or in /tmp with the user's number. Empty: nothing is published",

@@ -72,6 +72,12 @@ type CounterSource interface {
 	Counters(dst []Counter) []Counter
 }
 
+// LossSource is a CounterSource whose links can lose frames.
+type LossSource interface {
+	// LinkLosses is how many frames the links have lost. It costs a system call for each link, and does not allocate.
+	LinkLosses() uint64
+}
+
 // DriverConfig is what every driver is made from.
 type DriverConfig struct {
 	Pool    *buffers.DriverPool // shared by the rings of one owner

@@ -21,6 +21,13 @@ type Monitor interface {
 	Happened(s *Socket, what Happening, text string)
 }
 
+// EndMonitor is a Monitor that is told what each socket has counted when it is closed, those without a page included. Of those the counts of
+// packets that came through the kernel are 0.
+type EndMonitor interface {
+	Monitor
+	EndSocket(s *Socket, counts *SocketPage)
+}
+
 // Happening is what Monitor.Happened tells of.
 type Happening uint8
 
@@ -94,6 +101,14 @@ func CountsOf(r *Ring, dst []Counter) []Counter {
 	return nil
 }
 
+// LossesOf is how many frames the links of the ring's driver have lost; 0 where it has none. For monitors, which the owner calls.
+func LossesOf(r *Ring) uint64 {
+	if x, ok := r.drv.(LossSource); ok {
+		return x.LinkLosses()
+	}
+	return 0
+}
+
 // FamilyOf is the family of the socket's addresses. For monitors.
 func FamilyOf(s *Socket) Family { return s.family }
 
@@ -150,12 +165,27 @@ func (r *Ring) openPage(s *Socket) {
 // closePage ends that.
 func (r *Ring) closePage(s *Socket) {
 	x := r.pageOf(s)
-	if x == nil {
-		return
+	if x != nil {
+		r.refreshSocket(x)
 	}
-	r.refreshSocket(x)
-	*x = monitored{}
-	r.monitor().CloseSocket(s)
+	if m, ok := r.monitor().(EndMonitor); ok {
+		m.EndSocket(s, r.lastCounts(s, x))
+	}
+	if x != nil {
+		*x = monitored{}
+		r.monitor().CloseSocket(s)
+	}
+}
+
+// lastCounts are the counts of a socket that is being closed: those of its page x, or, without one, what would be there.
+func (r *Ring) lastCounts(s *Socket, x *monitored) *SocketPage {
+	if x != nil {
+		return x.page
+	}
+	c := s.totalCounts()
+	without := monitored{socket: s, page: &SocketPage{Packets: c.Packets, Bytes: c.Bytes, SentMessages: c.SentMessages, SentBytes: c.SentBytes}}
+	r.refreshSocket(&without)
+	return without.page
 }
 
 func (r *Ring) pageOf(s *Socket) *monitored {

@@ -35,6 +35,7 @@ type File struct {
 
 	mu      sync.Mutex // of blocks that are opened and closed
 	sampler *sampler
+	host    *Block // of section host
 }
 
 // section is the blocks of a section.
@@ -129,6 +130,8 @@ func (f *File) fill(now int64, words, group int) error {
 		s.blocks[0] = f.newBlock(s, 0)
 		f.sections[l.Name] = s
 	}
+	f.host = f.Open(Host, nil, 0)
+	f.host.places = map[string]int{}
 	return nil
 }
 
@@ -167,8 +170,9 @@ type Block struct {
 	info     []byte
 
 	// By the sampler, with the file's lock.
-	last        []uint64   // the counters as they were at its last turn
-	rows        []*Counter // of counters that the block names
+	last        []uint64       // the counters as they were at its last turn
+	places      map[string]int // of the host's counters, by name
+	rows        []*Counter     // of counters that the block names
 	rowsVersion uint64
 }
 

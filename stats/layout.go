@@ -90,15 +90,17 @@ type Description struct {
 	Sections []SectionLayout `json:"sections"`
 	Samples  RingLayout      `json:"samples"`
 	Columns  []string        `json:"columns"` // of samples: section and counter, "ring.packets"
+	Host     int             `json:"host"`    // words behind the columns of a sample: the counters of the block of section host
 	Journal  RingLayout      `json:"journal"`
 	Kinds    []string        `json:"kinds"` // of events, by number
 }
 
 // capacities are how many blocks a file has for each section; those of sockets are a setting.
-var capacities = map[string]int{Pollers: 64, Rings: 128, Drops: 64, Drivers: 64}
+var capacities = map[string]int{Pollers: 64, Rings: 128, Drops: 64, Drivers: 64, Host: 1}
 
 const (
 	driverWidth = 256 // counters that a driver may name
+	hostWidth   = 512 // counters that the host may name
 	driverName  = 48  // bytes for each of the names
 )
 
@@ -113,6 +115,8 @@ func describe(sockets int) (Description, int) {
 			l.Blocks, l.Info = 1+sockets, 1024
 		case Drivers:
 			l.Width, l.Names, l.Info = driverWidth, driverName, driverWidth*driverName
+		case Host:
+			l.Width, l.Names, l.Info = hostWidth, driverName, hostWidth*driverName
 		}
 		l.Stride = (blockHeader + 2*l.Width + l.Info/8 + 7) &^ 7 // whole cache lines
 		at += l.Blocks * l.Stride
@@ -120,7 +124,8 @@ func describe(sockets int) (Description, int) {
 	}
 	at = (at + pageWords - 1) &^ (pageWords - 1)
 	d.Columns = sampleColumns(d.Sections)
-	d.Samples = RingLayout{Offset: at, Capacity: sampleCount, Words: sampleHeader + len(d.Columns)}
+	d.Samples = RingLayout{Offset: at, Capacity: sampleCount, Words: sampleHeader + len(d.Columns) + hostWidth}
+	d.Host = hostWidth
 	at += d.Samples.Capacity * d.Samples.Words
 	d.Journal = RingLayout{Offset: at, Capacity: eventCapacity, Words: eventWords}
 	at += d.Journal.Capacity * d.Journal.Words
@@ -146,7 +151,7 @@ func (d *Description) check(words int) error {
 			return fmt.Errorf("section %s: its counters do not fit blocks of %d words", s.Name, s.Stride)
 		}
 	}
-	if d.Samples.Words < sampleHeader+len(d.Columns) || d.Journal.Words < eventHeader || d.Samples.Capacity < 1 || d.Journal.Capacity < 1 {
+	if d.Host < 0 || d.Samples.Words < sampleHeader+len(d.Columns)+d.Host || d.Journal.Words < eventHeader || d.Samples.Capacity < 1 || d.Journal.Capacity < 1 {
 		return fmt.Errorf("records of %d and %d words", d.Samples.Words, d.Journal.Words)
 	}
 	if err := inside("samples", d.Samples.Offset, d.Samples.Capacity, d.Samples.Words); err != nil {

@@ -150,6 +150,16 @@ func (v *View) Value(name string) uint64 {
 	return 0
 }
 
+// ViewOf is the view of words that lie in no file: the counters of a block in the order of the section's table, and its lines of key=value.
+func ViewOf(section string, id uint64, info string, words []uint64) View {
+	v := View{Section: section, ID: id, Info: parseInfo([]byte(info)), Totals: map[string]uint64{}, Baseline: map[string]uint64{}}
+	for i, row := range SectionOf(section).Counters { // without peaks
+		v.Names = append(v.Names, row.Name)
+		v.Totals[row.Name] = words[i]
+	}
+	return v
+}
+
 // Blocks are the open blocks of a section.
 func (r *Reader) Blocks(section string) []View {
 	var list []View
@@ -277,12 +287,24 @@ func parseInfo(text []byte) map[string]string {
 type Sample struct {
 	Time     time.Time
 	Interval time.Duration
-	Values   map[string]uint64 // by column: "ring.packets"
+	Values   map[string]uint64 // by column, "ring.packets", and by counter of the host, "host.eth0.rx_packets"
+}
+
+// hostNames are the names of the host's counters, by their places in samples. They only grow.
+func (r *Reader) hostNames() (names []string) {
+	for _, v := range r.Blocks(Host) {
+		names = v.Names
+	}
+	for i := range names {
+		names[i] = Host + "." + names[i]
+	}
+	return names[:min(len(names), r.description.Host)]
 }
 
 // Samples are the samples that the file has, the oldest first.
 func (r *Reader) Samples() []Sample {
 	l := &r.description.Samples
+	host := r.hostNames()
 	var list []Sample
 	end := r.load64(headSamples)
 	for n := end - min(end, uint64(l.Capacity)); n < end; n++ {
@@ -290,6 +312,9 @@ func (r *Reader) Samples() []Sample {
 		s := Sample{Time: wall(r.load64(at + sampleTime)), Interval: time.Duration(r.load64(at + sampleInterval)), Values: map[string]uint64{}}
 		for i, name := range r.description.Columns {
 			s.Values[name] = r.load64(at + sampleHeader + i)
+		}
+		for i, name := range host {
+			s.Values[name] = r.load64(at + sampleHeader + len(r.description.Columns) + i)
 		}
 		if r.load64(at+sampleSequence) == n+1 { // else it was written over meanwhile
 			list = append(list, s)

@@ -19,11 +19,15 @@ const (
 	sampleHeader
 )
 
-// sampleColumns are the columns of samples: of each section each counter that it names, summed over its blocks; of peaks the largest.
+// sampleColumns are the columns of samples: of each section each counter that it names, summed over its blocks; of peaks the largest. The
+// counters of section host stand behind them, each by itself.
 func sampleColumns(list []SectionLayout) []string {
 	var columns []string
 	for i := range list {
 		for j := range list[i].Counters {
+			if list[i].Name == Host {
+				break
+			}
 			if name := list[i].Counters[j].Name; name != "" {
 				columns = append(columns, list[i].Name+"."+name)
 			}
@@ -64,6 +68,9 @@ func newSampler(f *File, now int64) *sampler {
 	s := &sampler{file: f, last: now, stop: make(chan struct{})}
 	for i := range f.desc.Sections {
 		l := &f.desc.Sections[i]
+		if l.Name == Host {
+			continue
+		}
 		at := 0
 		for j := range l.Counters {
 			if row := &l.Counters[j]; row.Name != "" {
@@ -211,10 +218,50 @@ func (s *sampler) sample(now int64) {
 	for i := range s.columns {
 		w[sampleHeader+i] = s.sum(&s.columns[i])
 	}
+	s.copyLinks()
+	for i := range f.host.counters {
+		w[sampleHeader+len(s.columns)+i] = atomic.LoadUint64(&f.host.counters[i])
+	}
 	w[sampleTime], w[sampleInterval] = uint64(now), uint64(now-s.last)
 	s.last = now
 	atomic.StoreUint64(&w[sampleSequence], n+1)
 	atomic.StoreUint64(&f.head[headSamples], n+1)
+}
+
+// copyLinks gives the host's counters what the kernel counts of AF_XDP sockets, each queue by itself: in the section of drivers it is gone when
+// its ring is closed.
+func (s *sampler) copyLinks() {
+	f := s.file
+	x := f.sections[Drivers]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range x.blocks[1 : x.used+1] {
+		if b == nil {
+			continue
+		}
+		for i, row := range b.namedRows() {
+			if row == nil || !row.ofLink {
+				continue
+			}
+			if v := atomic.LoadUint64(&b.counters[i]); v > 0 {
+				f.host.setByName(b.name(i), v)
+			}
+		}
+	}
+}
+
+// SetHost stores a counter of section host. By the function of OnTick alone. What has no room is counted as not published.
+func (f *File) SetHost(name string, value uint64) { f.host.setByName(name, value) }
+
+// setByName stores a counter at the place of its name, which it keeps while the block is open.
+func (b *Block) setByName(name string, value uint64) {
+	i, ok := b.places[name]
+	if !ok {
+		i = len(b.places)
+		b.places[name] = i
+		b.SetCount(i + 1)
+	}
+	b.SetNamed(i, name, value)
 }
 
 // sum is a column over all blocks, those that were closed included: of one moment, so that sums of totals never go back.

@@ -82,7 +82,7 @@ func TestLossesAreInTheJournal(t *testing.T) {
 	run(1)
 	drops.Counters()[word(Drops, "udp.budget")] = 3
 	drops.Counters()[word(Drops, "eth.not_ours")] = 100 // nothing lost
-	driver.SetNamed(0, "eth0/2.rx_lost", 7)
+	driver.SetNamed(0, "eth0/2.xdp.rx_ring_full", 7)
 	driver.SetNamed(1, "eth0/2.rx_frames", 8)
 	driver.SetCount(2)
 	run(1)
@@ -94,7 +94,7 @@ func TestLossesAreInTheJournal(t *testing.T) {
 	for _, e := range r.Events() {
 		list = append(list, fmt.Sprint(e.Kind, " ", e.Of, " ", e.Count, " ", e.Text))
 	}
-	require.Equal(t, []string{"drop drop 1 3 udp.budget", "drop driver 1 7 eth0/2.rx_lost", "drop drop 1 2 udp.budget", "drop drop 1 1 udp.budget"}, list)
+	require.Equal(t, []string{"drop drop 1 3 udp.budget", "drop driver 1 7 eth0/2.xdp.rx_ring_full", "drop drop 1 2 udp.budget", "drop drop 1 1 udp.budget"}, list)
 }
 
 func TestJournalKeepsTheNewest(t *testing.T) {

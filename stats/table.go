@@ -24,6 +24,8 @@ type Counter struct {
 	Help   string `json:"help"`
 	Kernel string `json:"kernel,omitempty"` // the kernel's name for the same
 	Loss   bool   `json:"loss,omitempty"`   // what it counts is lost: the journal tells when it moves
+
+	ofLink bool // of a link: samples have it for each queue
 }
 
 // Words is how many 64-bit words the counter takes.
@@ -48,10 +50,11 @@ const (
 	Drops   = "drop"
 	Drivers = "driver"
 	Sockets = "socket"
+	Host    = "host"
 )
 
-// Sections is the table of all counters. Those of drivers have no fixed place: each block names its own (Block.SetNamed), and the table has
-// what can be said of them.
+// Sections is the table of all counters. Those of drivers and of the host have no fixed place: each block names its own (Block.SetNamed), and
+// the table has what can be said of them.
 func Sections() []Section { return sections }
 
 var sections = []Section{
@@ -60,7 +63,11 @@ var sections = []Section{
 	{Drops, "the reasons for which an offloaded ring drops frames", dropCounters()},
 	{Drivers, "an offloaded ring's driver, its stack and its links, by name", driverCounters},
 	{Sockets, "a socket", socketCounters},
+	{Host, "what the kernel counts on the way to the rings, and of the process, by name; each sample has all of it", hostCounters},
 }
+
+// namesItsCounters reports whether the blocks of a section name their counters.
+func namesItsCounters(section string) bool { return section == Drivers || section == Host }
 
 // SectionOf finds a section by its name; nil for none.
 func SectionOf(name string) *Section {
@@ -81,16 +88,20 @@ func (s *Section) Words() int {
 	return n
 }
 
-// Find is the row with a name. Counters of a driver's link have the interface and queue in front ("eth0/2.rx_frames"): their row is found by
-// what is behind.
+// Find is the row with a name. Counters of a link or an interface have its name and queue in front ("eth0/2.rx_frames"): their row is found by
+// what is behind. A row "ethtool.*" is the one of all names that begin so.
 func (s *Section) Find(name string) *Counter {
 	for {
 		for i := range s.Counters {
-			if s.Counters[i].Name == name {
+			row := s.Counters[i].Name
+			if row == name {
+				return &s.Counters[i]
+			}
+			if prefix, any := strings.CutSuffix(row, "*"); any && strings.HasPrefix(name, prefix) {
 				return &s.Counters[i]
 			}
 		}
-		if s.Name != Drivers {
+		if !namesItsCounters(s.Name) {
 			return nil
 		}
 		var found bool

@@ -36,6 +36,8 @@ type Engine struct {
 
 	rings ringTable    // of all pollers, for RingByFD
 	stats *publication // nil: nothing is published
+
+	socketReport *socketReport // nil without VMA_STATS_FILE
 }
 
 // New checks the settings and makes an engine. It reads the rules file and opens the files for the log and the capture, if the settings name
@@ -63,8 +65,11 @@ func New(s conf.Settings) (*Engine, error) {
 	if err = e.loadRules(); err == nil {
 		err = e.openCapture(&s.Offload)
 	}
+	if err == nil {
+		err = e.openSocketReport()
+	}
 	if err != nil {
-		err = errors.Join(err, e.closeLog())
+		err = errors.Join(err, e.closeCapture(), e.closeLog())
 		panicIfFatal(err)
 		return nil, err
 	}
@@ -159,7 +164,7 @@ func (e *Engine) Close() error {
 		return err
 	}
 	// Without the lock, because a capture file may be a pipe that is read slowly.
-	return errors.Join(e.stats.close(e), e.closeCapture(), e.closeLog())
+	return errors.Join(e.stats.close(e), e.socketReport.close(), e.closeCapture(), e.closeLog())
 }
 
 // markClosed makes NewPoller fail from now on. It is an error if a poller is open.

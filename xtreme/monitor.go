@@ -29,7 +29,11 @@ type monitor struct {
 }
 
 // ringBlocks are a ring's blocks, each nil where there was no room, or nothing to count.
-type ringBlocks struct{ ring, drops, driver *stats.Block }
+type ringBlocks struct {
+	ring, drops, driver *stats.Block
+
+	lost uint64 // frames that the links had lost when the driver's counts were copied last
+}
 
 // newMonitor is nil where nothing is published.
 func newMonitor(of *publication, p *Poller) *monitor {
@@ -57,11 +61,25 @@ func (m *monitor) close() {
 // measuresSleep reports whether the loop reports when it sleeps.
 func (m *monitor) measuresSleep() bool { return m != nil && m.loop.MeasuresSleep() }
 
-// configure has a set count in the file.
-func (m *monitor) configure(c *ring.SetConfig) {
+// configure has a set count in the file, and report, unless it is nil, write what its sockets have counted when they are closed.
+func (m *monitor) configure(c *ring.SetConfig, report *socketReport) {
 	if m != nil {
 		c.Monitor, c.Epoch, c.Loop = m, m.of.file.Epoch(), m.loop
 	}
+	if report != nil {
+		if c.Monitor == nil {
+			c.Monitor = unpublished{}
+		}
+		c.Monitor = reporting{c.Monitor, report}
+	}
+}
+
+// linkChanged is offload.Config.LinkChanged, which writes what happened to an interface into the journal; nil where nothing is published.
+func (m *monitor) linkChanged() func(what string) {
+	if m == nil {
+		return nil
+	}
+	return func(what string) { m.of.file.Note(stats.EventLink, m.block, 1, what) }
 }
 
 // offloadDrops is the memory for the drops of an offloaded ring that is about to be made; nil: none.
@@ -131,9 +149,11 @@ func (m *monitor) CloseSocket(s *ring.Socket) {
 // SkipSocket is called for a socket that gets no page: the file counts it as not published.
 func (m *monitor) SkipSocket() { m.of.file.CountUnpublished(stats.Sockets) }
 
-// DescribeSocket writes what views show of a socket beside its counters, as lines of key=value: protocol, addresses, state, inode, groups, path.
-func (m *monitor) DescribeSocket(s *ring.Socket) {
-	b := m.sockets[s]
+// DescribeSocket writes what views show of a socket beside its counters.
+func (m *monitor) DescribeSocket(s *ring.Socket) { m.sockets[s].SetInfo(describe(s)) }
+
+// describe is what views show of a socket beside its counters, as lines of key=value: protocol, addresses, state, inode, groups, path.
+func describe(s *ring.Socket) string {
 	var text strings.Builder
 	line := func(key, value string) {
 		if value != "" {
@@ -167,7 +187,7 @@ func (m *monitor) DescribeSocket(s *ring.Socket) {
 	}
 	line("path", path.String())
 	line("groups", strings.Join(groups, ","))
-	b.SetInfo(text.String())
+	return text.String()
 }
 
 // protocolName is the protocol as views print it: udp, tcp or unix.
@@ -181,18 +201,22 @@ func protocolName(s *ring.Socket) string {
 	return "tcp"
 }
 
-// Refresh is called by the ring's owner after RequestRefresh: it copies the counts of the pool to the poller's page. Once a second it also
-// copies what the drivers count, some hundred words.
+// Refresh is called by the ring's owner after RequestRefresh: it copies the counts of the pool to the poller's page. Once a second, and when
+// links have lost frames, it also copies what the drivers count, some hundred words.
 func (m *monitor) Refresh(r *ring.Ring) {
 	if m.loop != nil {
 		m.loop.Refresh()
 	}
-	if !m.second.Load() {
-		return
+	second := m.second.Load()
+	if second {
+		m.second.Store(false)
 	}
-	m.second.Store(false)
 	for r, x := range m.rings {
-		if x.driver != nil {
+		if x.driver == nil {
+			continue
+		}
+		if lost := ring.LossesOf(r); second || lost != x.lost {
+			x.lost = lost
 			m.copyDriver(r, x.driver)
 		}
 	}

@@ -283,7 +283,7 @@ func (f *offloading) addToRing(i nic.Interface) error {
 	p := f.poller
 	made := offload.New(offload.Config{Drops: p.monitor.offloadDrops(), Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
 		ShadowEvery: p.engine.settings.ShadowRatio, ThreeTuple: p.engine.settings.Offload.ThreeTuple,
-		MTU: p.engine.settings.MTU, Sender: p.engine.kernelSends, Gather: p.engine.settings.Offload.Gather})
+		MTU: p.engine.settings.MTU, Sender: p.engine.kernelSends, LinkChanged: p.monitor.linkChanged(), Gather: p.engine.settings.Offload.Gather})
 	sc := ring.SetConfig{Transport: kernel.New(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
 		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.onRingChanged,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
@@ -291,7 +291,7 @@ func (f *offloading) addToRing(i nic.Interface) error {
 			f.driver = d
 			return d, err
 		}}
-	p.monitor.configure(&sc)
+	p.monitor.configure(&sc, p.engine.socketReport)
 	set, err := ring.NewSet(sc)
 	if err == nil {
 		_, err = set.NewRing()

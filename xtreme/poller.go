@@ -88,7 +88,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 		sc.Entries = e.settings.RingEntries
 	}
 	poller.monitor = newMonitor(e.stats, poller)
-	poller.monitor.configure(&sc)
+	poller.monitor.configure(&sc, e.socketReport)
 	if c.offload {
 		poller.offloaded = newOffloading(poller, o, logic, notes)
 	}

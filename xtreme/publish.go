@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/hoststat"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
@@ -20,6 +21,8 @@ type publication struct {
 	users   int // engines
 	file    *stats.File
 	control *stats.Control
+	host    *hoststat.Reader // nil: it could not be opened
+	links   *hoststat.Links  // likewise
 
 	mu      sync.Mutex
 	rings   map[*ring.Ring]*monitor // open ones
@@ -59,6 +62,7 @@ func (e *Engine) publish() *publication {
 		if err != nil {
 			e.log.Warn("the statistics have no control socket: xtstat cannot zero, dump and set the log level", "error", err)
 		}
+		p.openHost(e.log)
 		file.OnTick(p.tick)
 		if publications.byKey == nil {
 			publications.byKey = map[string]*publication{}
@@ -71,6 +75,41 @@ func (e *Engine) publish() *publication {
 	p.mu.Unlock()
 	return p
 }
+
+// openHost opens what the kernel counts, in the network namespace of the calling thread: that of the first engine that publishes.
+func (p *publication) openHost(log *slog.Logger) {
+	var err, err2 error
+	p.host, err = hoststat.Open()
+	p.links, err2 = hoststat.OpenLinks()
+	if err = errors.Join(err, err2); err != nil {
+		log.Warn("the statistics have no counters of the kernel, or no changes of interfaces: xtstat why knows less", "error", err)
+	}
+}
+
+// closeHost closes it, when the file's goroutine has ended.
+func (p *publication) closeHost() (err error) {
+	if p.host != nil {
+		err = p.host.Close()
+	}
+	if p.links != nil {
+		err = errors.Join(err, p.links.Close())
+	}
+	return err
+}
+
+// readHost notes changes of interfaces in the journal, and once a second stores what the kernel counts.
+func (p *publication) readHost(second bool) {
+	if p.links != nil {
+		p.links.Changes(p.noteLink)
+	}
+	if p.host != nil && second {
+		for _, c := range p.host.Read() {
+			p.file.SetHost(c.Name, c.Value)
+		}
+	}
+}
+
+func (p *publication) noteLink(what string) { p.file.Note(stats.EventLink, nil, 1, what) }
 
 // NoteKind is the kind of event that Engine.Note writes.
 type NoteKind uint8
@@ -121,12 +160,17 @@ func (p *publication) close(e *Engine) error {
 	if p.control != nil {
 		err = p.control.Close()
 	}
-	return errors.Join(err, p.file.Close())
+	return errors.Join(err, p.file.Close(), p.closeHost())
 }
 
-// tick asks the owners of all rings to store the counters that they store on request only (ring.Monitor's Refresh). second: with the drivers'
-// counts. The sampler of the file calls it.
+// tick asks the owners of all rings to store the counters that they store on request only (ring.Monitor's Refresh), and reads what the kernel
+// counts. second: with the drivers' counts. The sampler of the file calls it.
 func (p *publication) tick(second bool) {
+	p.requestRefresh(second)
+	p.readHost(second)
+}
+
+func (p *publication) requestRefresh(second bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r, m := range p.rings {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
@@ -149,6 +150,62 @@ func TestPublishedCountersAreExact(t *testing.T) {
 		w.EqualValues(n, closed.Value("packets"), "closed sockets stay in the sums")
 		w.EqualValues(n, s.Ring().Stats().Packets)
 	})
+}
+
+// Each counter that a ring on an interface has is in the table, with what it means: views, help and docs are made from it.
+func TestEveryCounterIsInTheTable(t *testing.T) {
+	w, r := published(t, conf.RingOffload, func(s *conf.Settings) { s.Offload.Capture = filepath.Join(t.TempDir(), "capture") })
+	w.udp(w.at(0))
+	polledUntil(w, func() bool {
+		d := r.Blocks(stats.Drivers)
+		return len(d) == 1 && len(d[0].Names) > 0
+	})
+	d := r.Blocks(stats.Drivers)[0]
+	w.Zero(d.Unnamed)
+	for _, name := range d.Names {
+		row := stats.SectionOf(stats.Drivers).Find(name)
+		w.NotNil(row, name)
+		w.NotEmpty(row.Help, name)
+	}
+	w.Contains(d.Names, w.net.Device(0)+".xdp.rx_ring_full")
+	w.Contains(d.Names, w.net.Device(0)+".steer.hit")
+}
+
+// An interface that goes down and comes back is in the journal, with the reason.
+func TestLinkEventsAreInTheJournal(t *testing.T) {
+	w, r := published(t, conf.RingOffload)
+	s := w.udp(w.at(0))
+	link := func(what string) func() bool {
+		return func() bool {
+			for _, e := range r.Events() {
+				if e.Kind == "link" && strings.HasPrefix(e.Text, w.net.Device(0)+": "+what) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	path := func(lost bool) func() bool {
+		return func() bool {
+			for _, e := range r.Events() {
+				if e.Kind == "path" && strings.Contains(e.Text, s.LocalAddr().String()) && strings.Contains(e.Text, "link.down") == lost {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	set := func(do func(netlink.Link) error) {
+		l, err := netlink.LinkByName(w.net.Device(0))
+		w.NoError(err)
+		w.NoError(do(l))
+	}
+	set(netlink.LinkSetDown)
+	polledUntil(w, link("link.down: "))
+	polledUntil(w, path(true))
+	set(netlink.LinkSetUp)
+	polledUntil(w, link("carries frames"))
+	polledUntil(w, path(false))
 }
 
 // polledUntil polls until a condition holds.

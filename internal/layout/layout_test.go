@@ -36,6 +36,7 @@ var level = map[string]int{
 	"internal/phc":         2,
 	"buffers":              3,
 	"stats":                3,
+	"internal/hoststat":    3,
 	"conf":                 3,
 	"internal/host":        3,
 	"internal/testnet":     3,

@@ -88,3 +88,14 @@ func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	}
 	return dst
 }
+
+// LinkLosses is how many frames the links have lost in both directions. It asks the kernel, and does not allocate.
+func (d *driver) LinkLosses() (sum uint64) {
+	for i := range d.links {
+		if l := d.links[i].Link; !nic.IsChildLink(l) {
+			st := d.former[i].sum(l.Stats())
+			sum += st.RxLost + st.TxLost
+		}
+	}
+	return sum
+}

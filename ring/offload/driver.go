@@ -75,6 +75,7 @@ type driver struct {
 	// What follows is for drivers on an exchange.
 	nics          *nic.Attachments
 	changed       []int                // interfaces whose sockets are to receive PATH
+	linkState     map[string]string    // what was reported last of each interface (Config.LinkChanged)
 	number        int                  // of this driver there
 	others        *shadow.OtherSockets // of other sockets of this host
 	othersVersion uint64               // version of that
@@ -172,7 +173,8 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	}
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: steering.NewTable(), system: &processSystem, flushFailed: make([]bool, len(c.Links)), heldBack: make([]bool, len(c.Links)),
-		former: make([]formerCounts, len(c.Links)), others: &shadow.OtherSockets{}}
+		former: make([]formerCounts, len(c.Links)), others: &shadow.OtherSockets{},
+		linkState: map[string]string{}}
 	if c.Exchange != nil {
 		d.system = c.Exchange.config.System
 	}

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -156,7 +157,39 @@ func (d attachments) Renumbered(ifName string, old, now int) *nic.Job {
 // PathsChanged notes interfaces whose sockets have another path now; the turn's end raises PATH for them.
 func (d attachments) PathsChanged(ifIndexes []int) {
 	d.changed = append(d.changed, ifIndexes...)
+	d.reportLinks(ifIndexes)
 	d.stats.PathChanges++
 	d.notifyPaths = true
 	d.shadows.LookSoon()
+}
+
+// reportLinks passes to Config.LinkChanged what the interfaces with these indexes are to the ring now, where that is another than before.
+func (d attachments) reportLinks(ifIndexes []int) {
+	if d.config.LinkChanged == nil {
+		return
+	}
+	for _, x := range d.nics.Statuses() {
+		if !slices.Contains(ifIndexes, x.IfIndex) {
+			continue
+		}
+		what := "carries frames"
+		switch {
+		case x.Why.Code != "":
+			what = x.Why.Code + ": " + x.Why.Text
+		case x.HandedOver:
+			what = "carries frames, handed over by other rings"
+		case x.Idle.Code != "":
+			what = "carries frames; " + x.Idle.Code + ": " + x.Idle.Text
+		case x.Inactive:
+			what = "is inactive in its bond"
+		}
+		name := x.Interface.Name
+		if x.Interface.VLAN != 0 {
+			name = fmt.Sprintf("%s VLAN %d", name, x.Interface.VLAN)
+		}
+		if d.linkState[name] != what {
+			d.linkState[name] = what
+			d.config.LinkChanged(name + ": " + what)
+		}
+	}
 }

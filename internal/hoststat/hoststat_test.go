@@ -1,0 +1,148 @@
+package hoststat
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+)
+
+// value is a counter of the list; -1: it is not there.
+func value(list []Counter, name string) int64 {
+	for _, c := range list {
+		if c.Name == name {
+			return int64(c.Value)
+		}
+	}
+	return -1
+}
+
+// A reader counts what happens in the namespace that it was opened in: exactly, and also when another thread reads.
+func TestCountersOfTheNamespace(t *testing.T) {
+	n := testnet.New(t, testnet.Pair{})
+	r, err := Open()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: n.Local(0).AsSlice()})
+	require.NoError(t, err)
+	defer c.Close()
+	peer := n.Dial(c.LocalAddr().(*net.UDPAddr).AddrPort())
+	defer peer.Close()
+	read := func() (list []Counter) {
+		done := make(chan struct{})
+		go func() { list = r.Read(); close(done) }()
+		<-done
+		return append([]Counter(nil), list...)
+	}
+	before := read()
+	for range 7 {
+		_, err := peer.Write([]byte("text"))
+		require.NoError(t, err)
+		_, err = c.Read(make([]byte, 16)) // the kernel counts a datagram when it is read
+		require.NoError(t, err)
+	}
+	after := read()
+	grown := func(name string) int64 { return value(after, name) - value(before, name) }
+	require.GreaterOrEqual(t, value(before, "v0.rx_packets"), int64(0))
+	require.GreaterOrEqual(t, grown("v0.rx_packets"), int64(7))
+	require.EqualValues(t, 7, grown("udp.InDatagrams"))
+	require.EqualValues(t, 7, grown("ip.InReceives"))
+	require.EqualValues(t, 7, grown("ip.InDelivers"))
+	require.Zero(t, grown("udp.RcvbufErrors"))
+	for _, name := range []string{"softnet.processed", "process.run_delay", "process.cpu_time", "process.page_faults", "process.gc_cycles", "cpu.steal",
+		"v0.groups", "tcp.InSegs"} {
+		require.GreaterOrEqual(t, value(after, name), int64(0), name)
+	}
+	for _, c := range after {
+		require.False(t, strings.HasPrefix(c.Name, "eth"), "%s is of another namespace", c.Name)
+	}
+}
+
+func TestLinksAreNoticed(t *testing.T) {
+	n := testnet.New(t, testnet.Pair{})
+	l, err := OpenLinks()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	var seen []string
+	look := func() []string {
+		seen = nil
+		l.Changes(func(what string) { seen = append(seen, what) })
+		return seen
+	}
+	require.Empty(t, look())
+	v, err := netlink.LinkByName("v0")
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetDown(v))
+	require.Contains(t, look(), "v0: the interface was set down")
+	require.NoError(t, netlink.LinkSetUp(v))
+	require.Contains(t, look(), "v0: the interface was set up")
+	require.NoError(t, netlink.LinkSetMTU(v, 1400))
+	require.Contains(t, look(), "v0: the MTU was 1500 and is 1400")
+	require.NoError(t, netlink.LinkDel(v))
+	require.Contains(t, look(), "v0: the interface was deleted, or moved to another namespace")
+	n.Again(0)
+	require.Contains(t, look(), "v0: the interface came")
+}
+
+// What a card counts of itself is there, where it has names for it: veth counts drops of each queue.
+func TestCardsAreAsked(t *testing.T) {
+	testnet.New(t, testnet.Pair{})
+	r, err := Open()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	list := r.Read()
+	found := 0
+	for _, c := range list {
+		if strings.HasPrefix(c.Name, "v0.ethtool.") {
+			found++
+			require.Regexp(t, losses, c.Name)
+		}
+	}
+	require.NotZero(t, found, "%v", list)
+}
+
+func TestFieldsOfFiles(t *testing.T) {
+	r := &Reader{names: map[key]string{}, cards: &cards{fd: -1, of: map[string]*card{}}}
+	r.interfaces([]byte("Inter-|   Receive\n face |bytes packets\n  eth0.5: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"))
+	require.Equal(t, []Counter{{"eth0.5.rx_bytes", 1}, {"eth0.5.rx_packets", 2}, {"eth0.5.rx_errors", 3}, {"eth0.5.rx_dropped", 4},
+		{"eth0.5.rx_fifo_errors", 5}, {"eth0.5.rx_frame_errors", 6}, {"eth0.5.multicast", 8}, {"eth0.5.tx_bytes", 9}, {"eth0.5.tx_packets", 10},
+		{"eth0.5.tx_errors", 11}, {"eth0.5.tx_dropped", 12}, {"eth0.5.tx_fifo_errors", 13}, {"eth0.5.tx_carrier_errors", 15}}, r.list)
+	r.list = nil
+	r.softirq([]byte("0000000a 00000001 00000002 0\n0000000b 00000003 00000000 0\n"))
+	require.Equal(t, []Counter{{"softnet.processed", 21}, {"softnet.dropped", 4}, {"softnet.time_squeeze", 2}}, r.list)
+	r.list = nil
+	r.protocols([]byte("Tcp: InSegs MaxConn InErrs\nTcp: 5 -1 6\nUdp: RcvbufErrors\nUdp: 9\nOdd: x\nOdd: 1\n"))
+	require.Equal(t, []Counter{{"tcp.InSegs", 5}, {"tcp.InErrs", 6}, {"udp.RcvbufErrors", 9}}, r.list)
+	r.list = nil
+	r.processors([]byte("cpu  1 2 3 4 5 6 7 8 9 10\n"))
+	require.Equal(t, []Counter{{"cpu.softirq", 7e7}, {"cpu.steal", 8e7}}, r.list)
+	r.list = nil
+	r.groups([]byte("Idx\tDevice    : Count Querier\tGroup\n2\tv0        :     3      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n"))
+	require.Equal(t, []Counter{{"v0.groups", 3}}, r.list)
+}
+
+// Reading makes little garbage: beside the names of threads, which change.
+func TestReadingAllocatesLittle(t *testing.T) {
+	r, err := Open()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	require.NoError(t, r.tasks.Close())
+	r.tasks = nil
+	defer func() { r.tasks, _ = os.Open("/proc/self/task") }()
+	r.Read()
+	require.LessOrEqual(t, testing.AllocsPerRun(50, func() { r.Read() }), 12.0)
+}
+
+func BenchmarkRead(b *testing.B) {
+	r, err := Open()
+	require.NoError(b, err)
+	defer func() { _ = r.Close() }()
+	for b.Loop() {
+		r.Read()
+	}
+}

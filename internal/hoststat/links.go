@@ -1,0 +1,139 @@
+package hoststat
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Links notices changes of the interfaces of a network namespace. One goroutine at a time.
+type Links struct {
+	fd    int
+	known map[int]linkState // by index
+	room  []byte
+}
+
+// linkState is what a change is noticed of.
+type linkState struct {
+	name    string
+	up      bool // by its administrator
+	carrier bool
+	program uint32 // the XDP program's id; 0: none
+	mtu     int
+}
+
+// OpenLinks begins to look, in the calling thread's network namespace.
+func OpenLinks() (*Links, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("hoststat: netlink: %w", err)
+	}
+	l := &Links{fd: fd, known: map[int]linkState{}, room: make([]byte, 64<<10)}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK}); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("hoststat: netlink: %w", err)
+	}
+	if err := l.list(func(string) {}); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("hoststat: interfaces: %w", err)
+	}
+	return l, nil
+}
+
+// Close ends it.
+func (l *Links) Close() error { return unix.Close(l.fd) }
+
+// list compares all interfaces with what is known, and calls changed for each difference. It makes a socket in the calling thread's namespace.
+func (l *Links) list(changed func(what string)) error {
+	all, err := netlink.LinkList()
+	if err != nil {
+		return err
+	}
+	for _, x := range all {
+		l.update(x, changed)
+	}
+	return nil
+}
+
+// Changes calls changed, with a line, for each change since the last call. It waits for nothing.
+func (l *Links) Changes(changed func(what string)) {
+	for range 64 {
+		n, from, err := unix.Recvfrom(l.fd, l.room, unix.MSG_DONTWAIT)
+		if err == unix.ENOBUFS {
+			changed("so many changes of interfaces came at once that some are missing here")
+			continue
+		}
+		if err != nil {
+			return
+		}
+		if k, ok := from.(*unix.SockaddrNetlink); !ok || k.Pid != 0 {
+			continue // not from the kernel
+		}
+		list, err := syscall.ParseNetlinkMessage(l.room[:n])
+		if err != nil {
+			continue
+		}
+		for _, m := range list {
+			if m.Header.Type != unix.RTM_NEWLINK && m.Header.Type != unix.RTM_DELLINK {
+				continue
+			}
+			header := unix.NlMsghdr(m.Header)
+			x, err := netlink.LinkDeserialize(&header, m.Data)
+			if err != nil {
+				continue
+			}
+			if m.Header.Type == unix.RTM_NEWLINK {
+				l.update(x, changed)
+			} else if _, ok := l.known[x.Attrs().Index]; ok {
+				delete(l.known, x.Attrs().Index)
+				changed(x.Attrs().Name + ": the interface was deleted, or moved to another namespace")
+			}
+		}
+	}
+}
+
+// update compares an interface with what is known of it.
+func (l *Links) update(x netlink.Link, changed func(what string)) {
+	a := x.Attrs()
+	now := linkState{name: a.Name, up: a.RawFlags&unix.IFF_UP != 0, carrier: a.RawFlags&unix.IFF_LOWER_UP != 0, mtu: a.MTU}
+	if a.Xdp != nil && a.Xdp.Attached {
+		now.program = a.Xdp.ProgId
+	}
+	was, ok := l.known[a.Index]
+	l.known[a.Index] = now
+	if !ok {
+		changed(a.Name + ": the interface came")
+		return
+	}
+	if was.name != now.name {
+		changed(was.name + ": the interface is called " + now.name + " now")
+	}
+	if was.up != now.up {
+		changed(a.Name + ": the interface was set " + [...]string{"down", "up"}[index(now.up)])
+	}
+	if was.carrier != now.carrier {
+		changed(a.Name + ": the carrier " + [...]string{"was lost", "is there"}[index(now.carrier)])
+	}
+	if was.program != now.program {
+		changed(fmt.Sprintf("%s: the XDP program was %s and is %s", a.Name, program(was.program), program(now.program)))
+	}
+	if was.mtu != now.mtu {
+		changed(fmt.Sprintf("%s: the MTU was %d and is %d", a.Name, was.mtu, now.mtu))
+	}
+}
+
+func program(id uint32) string {
+	if id == 0 {
+		return "none"
+	}
+	return fmt.Sprint(id)
+}
+
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,254 @@
+package hoststat
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/metrics"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Counter is one count with its name.
+type Counter struct {
+	Name  string
+	Value uint64
+}
+
+// Reader reads the counters of a network namespace. One goroutine at a time.
+type Reader struct {
+	dev, igmp, softnet, snmp, netstat, stat, tasks *os.File // nil: this kernel has none
+	cards                                          *cards
+	names                                          map[key]string // of the counters of interfaces
+	text                                           []byte         // what was read last
+	list                                           []Counter
+	samples                                        []metrics.Sample
+}
+
+// key is a counter of an interface, or with an empty one a counter of a protocol.
+type key struct{ ifName, counter string }
+
+// Open opens the sources in the calling thread's network namespace. What this kernel does not have is left out.
+func Open() (*Reader, error) {
+	r := &Reader{names: map[key]string{}, text: make([]byte, 16<<10),
+		samples: []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}}
+	for _, x := range []struct {
+		at   **os.File
+		path string
+	}{{&r.dev, "/proc/thread-self/net/dev"}, {&r.igmp, "/proc/thread-self/net/igmp"}, {&r.softnet, "/proc/thread-self/net/softnet_stat"},
+		{&r.snmp, "/proc/thread-self/net/snmp"}, {&r.netstat, "/proc/thread-self/net/netstat"}, {&r.stat, "/proc/stat"}, {&r.tasks, "/proc/self/task"}} {
+		f, err := os.Open(x.path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
+			return nil, errors.Join(fmt.Errorf("hoststat: %w", err), r.Close())
+		}
+		if err == nil {
+			*x.at = f
+		}
+	}
+	var err error
+	if r.cards, err = openCards(); err != nil {
+		return nil, errors.Join(fmt.Errorf("hoststat: %w", err), r.Close())
+	}
+	return r, nil
+}
+
+// Close closes the sources.
+func (r *Reader) Close() (err error) {
+	for _, f := range []*os.File{r.dev, r.igmp, r.softnet, r.snmp, r.netstat, r.stat, r.tasks} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if r.cards != nil {
+		err = errors.Join(err, r.cards.close())
+	}
+	return err
+}
+
+// Read returns all counters as they are now. The list is good until the next call. A source that cannot be read is left out.
+func (r *Reader) Read() []Counter {
+	r.list = r.list[:0]
+	r.interfaces(r.load(r.dev))
+	r.groups(r.load(r.igmp))
+	r.softirq(r.load(r.softnet))
+	r.protocols(r.load(r.snmp))
+	r.protocols(r.load(r.netstat))
+	r.processors(r.load(r.stat))
+	r.process()
+	return r.list
+}
+
+// load reads a file from its begin; the text is good until the next call.
+func (r *Reader) load(f *os.File) []byte {
+	if f == nil {
+		return nil
+	}
+	n := 0
+	for {
+		k, err := unix.Pread(int(f.Fd()), r.text[n:], int64(n))
+		if err != nil || k <= 0 {
+			return r.text[:n]
+		}
+		if n += k; n == len(r.text) {
+			r.text = append(r.text, make([]byte, len(r.text))...)
+		}
+	}
+}
+
+func (r *Reader) add(name string, v uint64) { r.list = append(r.list, Counter{name, v}) }
+
+// addOf adds a counter of an interface. Its name is put together once.
+func (r *Reader) addOf(ifName []byte, counter string, v uint64) {
+	name, ok := r.names[key{string(ifName), counter}] // no allocation: the key does not outlive the look
+	if !ok {
+		name = string(ifName) + "." + counter
+		r.names[key{string(ifName), counter}] = name
+	}
+	r.add(name, v)
+}
+
+// devColumns are the counters of /proc/net/dev by column; empty: not kept.
+var devColumns = [16]string{"rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "", "multicast",
+	"tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo_errors", "", "tx_carrier_errors", ""}
+
+// interfaces reads /proc/net/dev, and asks for the counters of the cards.
+func (r *Reader) interfaces(text []byte) {
+	r.cards.begin()
+	for line := range bytes.Lines(text) {
+		name, rest, found := bytes.Cut(line, []byte(":"))
+		if !found {
+			continue // the two lines of titles
+		}
+		name = bytes.TrimSpace(name)
+		for i := range devColumns {
+			var field []byte
+			field, rest = nextField(rest)
+			if devColumns[i] != "" {
+				r.addOf(name, devColumns[i], number(field))
+			}
+		}
+		r.cards.read(name, r.addOf)
+	}
+}
+
+// groups reads /proc/net/igmp: how many groups are joined on each interface.
+func (r *Reader) groups(text []byte) {
+	for line := range bytes.Lines(text) {
+		if len(line) == 0 || line[0] < '0' || line[0] > '9' {
+			continue // titles, and lines of groups
+		}
+		_, rest := nextField(line)
+		name, rest := nextField(rest)
+		_, rest = nextField(rest) // the colon
+		count, _ := nextField(rest)
+		r.addOf(name, "groups", number(count))
+	}
+}
+
+// softirq reads /proc/net/softnet_stat: a line for each processor, in hexadecimal.
+func (r *Reader) softirq(text []byte) {
+	var sums [3]uint64
+	for line := range bytes.Lines(text) {
+		for i := range sums {
+			var field []byte
+			field, line = nextField(line)
+			sums[i] += hexadecimal(field)
+		}
+	}
+	if len(text) > 0 {
+		r.add("softnet.processed", sums[0])
+		r.add("softnet.dropped", sums[1])
+		r.add("softnet.time_squeeze", sums[2])
+	}
+}
+
+// kept are the counters of protocols, as the kernel names them, behind our name of the protocol.
+var kept = map[string][]string{
+	"Ip:": {"ip.", "InReceives", "InHdrErrors", "InAddrErrors", "ForwDatagrams", "InUnknownProtos", "InDiscards", "InDelivers", "ReasmReqds", "ReasmOKs",
+		"ReasmFails"},
+	"Udp:":    {"udp.", "InDatagrams", "NoPorts", "InErrors", "OutDatagrams", "RcvbufErrors", "SndbufErrors", "InCsumErrors", "MemErrors"},
+	"Tcp:":    {"tcp.", "InSegs", "OutSegs", "RetransSegs", "InErrs", "InCsumErrors"},
+	"IpExt:":  {"ip.", "InNoRoutes", "InTruncatedPkts", "InCsumErrors", "InMcastPkts"},
+	"TcpExt:": {"tcp.", "ListenOverflows", "ListenDrops", "TCPBacklogDrop", "TCPRcvQDrop", "TCPTimeouts"},
+}
+
+// protocols reads /proc/net/snmp and /proc/net/netstat: for each protocol a line of names and a line of values.
+func (r *Reader) protocols(text []byte) {
+	for len(text) > 0 {
+		names, rest, _ := bytes.Cut(text, []byte("\n"))
+		values, rest, _ := bytes.Cut(rest, []byte("\n"))
+		text = rest
+		protocol, names := nextField(names)
+		_, values = nextField(values)
+		list := kept[string(protocol)]
+		for len(list) > 0 && len(names) > 0 {
+			var name, value []byte
+			name, names = nextField(names)
+			value, values = nextField(values)
+			for _, k := range list[1:] {
+				if k == string(name) {
+					r.addProtocol(list[0], k, number(value))
+				}
+			}
+		}
+	}
+}
+
+// addProtocol adds a counter of a protocol.
+func (r *Reader) addProtocol(protocol, counter string, v uint64) {
+	name, ok := r.names[key{protocol, counter}]
+	if !ok {
+		name = protocol + counter
+		r.names[key{protocol, counter}] = name
+	}
+	r.add(name, v)
+}
+
+// processors reads the first line of /proc/stat: hundredths of a second of all processors.
+func (r *Reader) processors(text []byte) {
+	_, rest := nextField(text)
+	for i := range 8 {
+		var field []byte
+		field, rest = nextField(rest)
+		switch i {
+		case 6:
+			r.add("cpu.softirq", number(field)*1e7)
+		case 7:
+			r.add("cpu.steal", number(field)*1e7)
+		}
+	}
+}
+
+// nextField is the first word of a text, and what is behind it.
+func nextField(text []byte) (field, rest []byte) {
+	i := 0
+	for i < len(text) && (text[i] == ' ' || text[i] == '\t') {
+		i++
+	}
+	j := i
+	for j < len(text) && text[j] > ' ' {
+		j++
+	}
+	return text[i:j], text[j:]
+}
+
+// number reads a decimal number; what is none, a negative one included, is 0.
+func number(field []byte) (v uint64) {
+	for _, c := range field {
+		if c < '0' || c > '9' {
+			return 0
+		}
+		v = 10*v + uint64(c-'0')
+	}
+	return v
+}
+
+func hexadecimal(field []byte) uint64 {
+	v, err := strconv.ParseUint(string(field), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}

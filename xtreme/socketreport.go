@@ -1,0 +1,158 @@
+package xtreme
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// socketReport is the file of VMA_STATS_FILE: what each socket has counted is appended to it when the socket is closed. Engines with the same
+// file share one, which the first opens and empties, and the last closes.
+type socketReport struct {
+	path  string
+	users int // engines; under socketReports' lock
+
+	mu     sync.Mutex
+	file   *os.File
+	failed error // of the first write that failed
+}
+
+var socketReports struct {
+	sync.Mutex
+	byPath map[string]*socketReport
+}
+
+// openSocketReport opens the file that the settings name, "%d" in the name being the process; nil without one. What is there and is no plain
+// file is refused, as VMA does. A file that cannot be had is a warning in the log; VMA_EXCEPTION_HANDLING decides whether it is also an error.
+func (e *Engine) openSocketReport() error {
+	if e.settings.StatsFile == "" {
+		return nil
+	}
+	path := conf.OfProcess(e.settings.StatsFile)
+	socketReports.Lock()
+	defer socketReports.Unlock()
+	r := socketReports.byPath[path]
+	if r == nil {
+		f, err := createPlain(path)
+		if err != nil {
+			err = fmt.Errorf("VMA_STATS_FILE=%s: %w", e.settings.StatsFile, err)
+			e.log.Warn("nothing is written when sockets are closed", "error", err)
+			return e.exception("setting", err)
+		}
+		r = &socketReport{path: path, file: f}
+		if socketReports.byPath == nil {
+			socketReports.byPath = map[string]*socketReport{}
+		}
+		socketReports.byPath[path] = r
+	}
+	r.users++
+	e.socketReport = r
+	return nil
+}
+
+// createPlain opens a file for writing and empties it. What is not a plain file stays as it is, and is an error.
+func createPlain(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no plain file: %w", path, unix.EINVAL)
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// close is called by each engine that has the file. The last one writes the line at the end, as VMA does at exit, and closes the file.
+func (r *socketReport) close() error {
+	if r == nil {
+		return nil
+	}
+	socketReports.Lock()
+	defer socketReports.Unlock()
+	if r.users--; r.users > 0 {
+		return nil
+	}
+	delete(socketReports.byPath, r.path)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.write(stats.Rule)
+	err := errors.Join(r.failed, r.file.Close())
+	if err != nil {
+		return fmt.Errorf("xtreme: statistics of closed sockets: %w", err)
+	}
+	return nil
+}
+
+// write appends to the file, unless a write has failed before. With the lock.
+func (r *socketReport) write(text string) {
+	if r.failed == nil {
+		_, r.failed = r.file.WriteString(text)
+	}
+}
+
+// reporting is a Monitor that also writes what a socket has counted into the file of VMA_STATS_FILE.
+type reporting struct {
+	ring.Monitor
+	to *socketReport
+}
+
+var _ ring.EndMonitor = reporting{}
+
+// EndSocket is called when a socket is closed. It writes into the file at once, on the goroutine that closes.
+func (x reporting) EndSocket(s *ring.Socket, counts *ring.SocketPage) {
+	words := make([]uint64, stats.SectionOf(stats.Sockets).Words())
+	last := sys.Overlay[ring.SocketPage](words)
+	*last = *counts
+	if s.Path().Tier == ring.TierBypass { // the stack has let go of it
+		last.Offloaded = 1
+	}
+	view := stats.ViewOf(stats.Sockets, uint64(uint32(s.ID())), describe(s), words)
+	var text strings.Builder
+	stats.WriteSocket(&text, &view, "")
+	x.to.mu.Lock()
+	defer x.to.mu.Unlock()
+	x.to.write(text.String())
+}
+
+// unpublished is a Monitor without any memory for counters.
+type unpublished struct{}
+
+// OpenRing is ring.Monitor's, as the following ones.
+func (unpublished) OpenRing(*ring.Ring) *ring.RingPage { return nil }
+
+// CloseRing does nothing.
+func (unpublished) CloseRing(*ring.Ring) {}
+
+// OpenSocket has no room for the socket.
+func (unpublished) OpenSocket(*ring.Socket) *ring.SocketPage { return nil }
+
+// CloseSocket does nothing.
+func (unpublished) CloseSocket(*ring.Socket) {}
+
+// SkipSocket does nothing.
+func (unpublished) SkipSocket() {}
+
+// DescribeSocket does nothing.
+func (unpublished) DescribeSocket(*ring.Socket) {}
+
+// Refresh does nothing.
+func (unpublished) Refresh(*ring.Ring) {}
+
+// Happened does nothing.
+func (unpublished) Happened(*ring.Socket, ring.Happening, string) {}

@@ -1,0 +1,113 @@
+package xtreme_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/stats"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// What a socket has counted is in the file of VMA_STATS_FILE when it is closed, in VMA's layout, whether the process publishes statistics or
+// not, and whether the socket had room among those published.
+func TestClosedSocketsAreWrittenToTheStatsFile(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for name, change := range map[string]func(*conf.Settings){
+			"published":   func(s *conf.Settings) { s.StatsDirectory = filepath.Join(t.TempDir(), "stats") },
+			"without":     func(s *conf.Settings) { s.StatsDirectory = "" },
+			"out of room": func(s *conf.Settings) { s.StatsDirectory, s.StatsSockets = filepath.Join(t.TempDir(), "stats"), 0 },
+		} {
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				w := &cabled{net: testnet.New(t, testnet.Pair{}), world: &world{Assertions: require.New(t), t: t, room: 64}}
+				w.engine = w.newEngine(func(s *conf.Settings) {
+					s.Ring, s.StatsFile = kind, filepath.Join(dir, "closed.%d")
+					change(s)
+				})
+				w.poller = w.newPoller("test")
+				s, idle := w.udp(w.at(0)), w.udp(w.at(0))
+				peer := w.net.Dial(s.LocalAddr())
+				const n = 20
+				for range n {
+					w.write(peer, strings.Repeat("x", 1024))
+					w.NoError(w.event(s, xtreme.EventPacket).Packet.Release())
+				}
+				for range 5 {
+					_, err := s.SendTo([]byte(strings.Repeat("y", 2048)[:1024]), addr(peer.LocalAddr()))
+					w.NoError(err)
+				}
+				local, fd, idleFD := s.LocalAddr().String(), s.ID(), idle.ID()
+				w.close(s)
+				w.close(idle)
+				text, err := os.ReadFile(filepath.Join(dir, "closed."+strconv.Itoa(os.Getpid())))
+				w.NoError(err)
+				blocks := strings.Split(string(text), stats.Rule)
+				w.Len(blocks, 3, string(text))
+				w.Empty(blocks[0])
+				block := blocks[1]
+				w.True(strings.HasPrefix(block, "\tFd=["+strconv.Itoa(fd)+"]\n- UDP, "), block)
+				w.Contains(block, "- Local Address   = ["+local+"]\n")
+				if kind == conf.RingOffload {
+					w.Contains(block, "Tx Offload: 5 / 5 / 0 / 0 [kilobytes/packets/drops/errors]\n")
+					w.Contains(block, "Rx Offload: 20 / 20 / 0 / 0 [kilobytes/packets/eagains/errors]\n")
+				} else {
+					w.Contains(block, "Tx OS info: 5 / 5 / 0 / 0 [kilobytes/packets/eagains/errors]\n")
+					w.Contains(block, "Rx OS info: 20 / 20 / 0 / 0 [kilobytes/packets/eagains/errors]\n")
+				}
+				w.True(strings.HasPrefix(blocks[2], "\tFd=["+strconv.Itoa(idleFD)+"]\n"), blocks[2])
+				w.Contains(blocks[2], "Rx and Tx where not active\n")
+			})
+		}
+	})
+}
+
+// Engines with one name share the file: the first empties it, the last writes the line at its end.
+func TestEnginesShareTheStatsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "closed")
+	require.NoError(t, os.WriteFile(path, []byte("of before"), 0o600))
+	s := conf.Default()
+	s.Ring, s.StatsDirectory, s.StatsFile = conf.RingEpoll, "", path
+	var engines []*xtreme.Engine
+	for range 2 {
+		e, err := xtreme.New(s)
+		require.NoError(t, err)
+		engines = append(engines, e)
+	}
+	for i, e := range engines {
+		p, err := e.NewPoller("test", xtreme.PollerConfig{})
+		require.NoError(t, err)
+		_, err = p.OpenUDP(netip.MustParseAddrPort("127.0.0.1:0"), xtreme.UDPConfig{})
+		require.NoError(t, err)
+		require.NoError(t, p.Close(), "it closes the socket")
+		require.NoError(t, e.Close())
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, i+1, strings.Count(string(text), "Fd=["), string(text))
+		require.Equal(t, i == 1, strings.HasSuffix(string(text), stats.Rule), string(text))
+	}
+}
+
+// A name that is no plain file's stays as it is: the engine works without the file, or, as the exception handling says, is not made.
+func TestStatsFileMustBePlain(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	for _, path := range []string{t.TempDir(), pipe, filepath.Join(t.TempDir(), "none", "file")} {
+		s := conf.Default()
+		s.Ring, s.StatsDirectory, s.StatsFile = conf.RingEpoll, "", path
+		e, err := xtreme.New(s)
+		require.NoError(t, err)
+		require.NoError(t, e.Close())
+		s.ExceptionHandling = 2
+		_, err = xtreme.New(s)
+		require.ErrorContains(t, err, path)
+	}
+}
