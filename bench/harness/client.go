@@ -3,12 +3,20 @@ package harness
 import "strconv"
 
 const (
-	// floodWindows is how many windows the highest rate is measured in, and mostLost the part of its messages that a window may lose.
+	// floodWindows is how many windows the highest rate is measured in, and fewLost the part of its messages that a window may lose.
 	floodWindows = 10
-	mostLost     = 0.001
+	fewLost      = 0.001
 	// floodSearch is how much longer than the windows a flood takes, to find the rate and to try again, as a rule.
 	floodSearch = 0.6
 )
+
+// mostLost is the part of its messages that a window of a flood may lose.
+func (w Workload) mostLost() float64 {
+	if w.Overload {
+		return 1
+	}
+	return fewLost
+}
 
 // spoiled is how many windows of a flood may lose more.
 func (w Workload) spoiled() int { return floodWindows / 5 }
@@ -31,7 +39,7 @@ func (s *Peer) ClientCommand(p Programs, w Workload, pace Pace) []string {
 	case w.Mode == Flood:
 		argv := []string{p.C(sourceProgram), "-iface", ClientDevice, "-addr", ClientAddr, "-peer", ServerAddr, "-peer-mac", ServerMAC.String(),
 			"-groups", strconv.Itoa(w.Groups), "-base", GroupBase, "-size", strconv.Itoa(w.Size), "-windows", strconv.Itoa(floodWindows),
-			"-spoiled", strconv.Itoa(w.spoiled()), "-lost", strconv.FormatFloat(mostLost, 'g', -1, 64)}
+			"-spoiled", strconv.Itoa(w.spoiled()), "-lost", strconv.FormatFloat(w.mostLost(), 'g', -1, 64)}
 		window := pace.Seconds / floodWindows
 		return append(argv, "-window-s", seconds(window), "-probe-s", seconds(max(window/5, min(window, 0.02))))
 	case w.Both && s.Client != nil:

@@ -88,13 +88,14 @@ type Result struct {
 	Reason   string        `json:"reason,omitempty"`
 	Rounds   []RoundResult `json:"rounds"`
 
-	show func(float64) string // a value of the metric
+	show     func(float64) string // a value of the metric
+	overload bool
 }
 
 // judge turns the rounds of a case into one row. A quick run is too short for a verdict, so its goals stay unjudged.
 func judge(row Row, out Outcome, quick bool) Result {
 	r := Result{Name: row.Name(), Workload: row.Workload.Name, Unit: row.Metric.Unit, Allowed: row.Metric.Allowed,
-		Status: Measured, Rounds: []RoundResult{}, show: row.Metric.Print}
+		Status: Measured, Rounds: []RoundResult{}, show: row.Metric.Print, overload: row.Workload.Overload}
 	if row.Goal > 0 {
 		r.Goal = &row.Goal
 	}

@@ -166,7 +166,7 @@ func (r Reading) empty(w Workload) []string {
 			r.RSSBeforeIdle, r.RSSWithIdle)
 	}
 	if w.Mode == Flood && r.SpoiledWindows > w.spoiled() {
-		add("no rate was found: at %.0f messages/s %d windows lost more than %g of them", r.Offered, r.SpoiledWindows, mostLost)
+		add("no rate was found: at %.0f messages/s %d windows lost more than %g of them", r.Offered, r.SpoiledWindows, w.mostLost())
 	}
 	if w.Mode == PingPong || w.Mode == Pipeline || w.Mode == Gap || w.Mode == Loop || w.Mode == First {
 		order := []float64{r.P10, r.P25, r.P50, r.P75, r.P90, r.P99, r.P999, r.Max}

@@ -125,8 +125,10 @@ func (r Result) print(w io.Writer) {
 	if r.Allowed > 0 {
 		fmt.Fprintf(w, " (%.1f ns more, %g allowed)", r.Ours.Value-r.Peer.Value, r.Allowed)
 	}
-	if r.Ours.Offered > 0 {
-		fmt.Fprintf(w, " (highest rate at which at most %g is lost)", mostLost)
+	if r.Ours.Offered > 0 && r.overload {
+		fmt.Fprintf(w, " (received of %s and %s that were sent)", r.show(r.Ours.Offered), r.show(r.Peer.Offered))
+	} else if r.Ours.Offered > 0 {
+		fmt.Fprintf(w, " (highest rate at which at most %g is lost)", fewLost)
 	} else if lost := r.Ours.Lost + r.Peer.Lost; lost > 0 && r.Status != Failed {
 		fmt.Fprintf(w, " (dropped of a flood: %.1f %% and %.1f %%)", share(r.Ours.Lost, r.Ours.Sent),
 			share(r.Peer.Lost, r.Peer.Sent))

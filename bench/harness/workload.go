@@ -50,13 +50,14 @@ type Workload struct {
 	Deadline time.Duration // asked of the server: a read deadline on every connection, moved with every message; 0: none
 	Batch    int           // Loop: completions a turn
 
-	Veth   bool   // over the veth pair instead of loopback
-	Both   bool   // the client is of the server's kind, where it has one; else the client is a socket of the kernel
-	Block  bool   // the client, a socket of the kernel, sleeps until the answer comes
-	Window int    // requests outstanding on the one flow; 0: one
-	Native bool   // Programs run in the veth's driver, not behind it
-	Groups int    // Flood: to so many groups in turn, a socket for each; 0: to the server's address
-	Sample string // First: prepared, unprepared or warm
+	Veth     bool   // over the veth pair instead of loopback
+	Both     bool   // the client is of the server's kind, where it has one; else the client is a socket of the kernel
+	Block    bool   // the client, a socket of the kernel, sleeps until the answer comes
+	Window   int    // requests outstanding on the one flow; 0: one
+	Native   bool   // Programs run in the veth's driver, not behind it
+	Groups   int    // Flood: to so many groups in turn, a socket for each; 0: to the server's address
+	Overload bool   // Flood: messages come as fast as they can be made, and what is lost does not count
+	Sample   string // First: prepared, unprepared or warm
 
 	Seconds float64 // measured per server and round in a full run
 	Rounds  int     // in a full run

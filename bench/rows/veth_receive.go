@@ -21,6 +21,11 @@ func vethReceiveRows(our string) []harness.Row {
 	t.beside(receive, harness.Messages, "c-mmsg", 4)
 	t.beside(receive, harness.Messages, "c-xdp", 0)
 
+	overload := vethFlood("overload", 64, 0)
+	overload.Overload, overload.Seconds = true, 2
+	t.beside(overload, harness.Messages, "c-mmsg", 0)
+	t.beside(overload, harness.Messages, "c-xdp", 0)
+
 	one := vethFlood("multicast-1-64B", 64, 1)
 	for _, w := range []harness.Workload{vethFlood("multicast-1-1472B", 1472, 1), one} {
 		t.beside(w, harness.Messages, "c-mmsg", 0)
