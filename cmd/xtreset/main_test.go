@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
@@ -68,4 +70,49 @@ func TestWrong(t *testing.T) {
 	code, out, errs := command(context.Background(), "-dir", filepath.Join(dir, "none"))
 	require.Zero(t, code)
 	require.Empty(t, out+errs)
+}
+
+// Who asks for help learns what the command does and what it needs.
+func TestHelp(t *testing.T) {
+	code, out, errs := command(context.Background(), "-h")
+	require.Zero(t, code)
+	require.Empty(t, errs)
+	for _, want := range []string{"resets the peers of processes that have crashed", "CAP_NET_RAW", "network namespace", "-watch", "-dir"} {
+		require.Contains(t, out, want)
+	}
+}
+
+// A user who may not read the records learns who may.
+func TestNotPermitted(t *testing.T) {
+	if os.Getuid() != 0 {
+		testnet.Missing(t, "root", "records of another user are to be read")
+	}
+	dir := t.TempDir()
+	r, err := flowrecord.Create(flowrecord.Config{Dir: filepath.Join(dir, "flows")})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	for _, mode := range []os.FileMode{0o700, 0o755} { // the directory cannot be read, or a record in it
+		require.NoError(t, os.Chmod(filepath.Join(dir, "flows"), mode))
+		done := make(chan struct{})
+		go func() { // the thread ends with the goroutine
+			defer close(done)
+			runtime.LockOSThread()
+			if err := unix.Setfsuid(65534); err != nil {
+				t.Errorf("setfsuid: %v", err)
+				return
+			}
+			code, _, errs := command(context.Background(), "-dir", filepath.Join(dir, "flows"))
+			if code != 1 {
+				t.Errorf("status %d", code)
+			}
+			for _, want := range []string{"permission denied", "or as root", "as the user of the process that has ended"} {
+				if !bytes.Contains([]byte(errs), []byte(want)) {
+					t.Errorf("%q is missing: %s", want, errs)
+				}
+			}
+		}()
+		<-done
+	}
 }
