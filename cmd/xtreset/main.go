@@ -28,13 +28,37 @@ func main() {
 	os.Exit(code)
 }
 
+const help = `xtreset resets the peers of processes that have crashed: connections of the library's own TCP end with their process, and an idle peer would
+wait for ever. Each ring writes its connections into a record; xtreset reads the records of processes that have ended, sends each peer a reset, and
+removes the record.
+
+usage:
+  xtreset [-dir DIR]          once: what crashed processes have left; exit status 1 where a peer did not answer or a record was left
+  xtreset [-dir DIR] -watch   until it is stopped: each process as it ends
+
+It needs CAP_NET_RAW, and runs in the network namespace of the processes, as their user or as root.
+
+`
+
 // run is the command; it returns the exit status.
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("xtreset", flag.ContinueOnError)
 	flags.SetOutput(errs)
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), help)
+		flags.PrintDefaults()
+	}
 	dir := flags.String("dir", "", "where the records are (default /run/socketxtreme/flows)")
 	watch := flags.Bool("watch", false, "go on until stopped")
-	if err := flags.Parse(args); err != nil {
+	for _, a := range args {
+		if a == "-h" || a == "-help" || a == "--help" {
+			flags.SetOutput(out) // what was asked for is no error
+		}
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
 		return 2
 	}
 	if flags.NArg() > 0 {

@@ -35,7 +35,7 @@ func ResetDead(ctx context.Context, c Config) (results []Result, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("flowrecord: %w", err)
+		return nil, fmt.Errorf("flowrecord: %w", cure(err))
 	}
 	var dead []*deadRecord
 	defer func() {
@@ -54,7 +54,7 @@ func ResetDead(ctx context.Context, c Config) (results []Result, err error) {
 		d, why, err := openDead(path)
 		switch {
 		case err != nil:
-			results = append(results, Result{File: path, Skipped: err.Error()})
+			results = append(results, Result{File: path, Skipped: cure(err).Error()})
 		case why != "":
 			results = append(results, Result{File: path, Skipped: why})
 		case d != nil:
@@ -88,6 +88,14 @@ func ResetDead(ctx context.Context, c Config) (results []Result, err error) {
 		err = errors.Join(err, os.Remove(d.path))
 	}
 	return results, err
+}
+
+// cure adds to an error of reading records what helps against it.
+func cure(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%w: records are read as the user of the process that has ended, or as root", err)
+	}
+	return err
 }
 
 // Watch resets the peers of processes that end, until the context is done. report is called with each record that was read, and each error.
