@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds mutants
+.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds mutants torture
 
 all: lint test
 
@@ -38,6 +38,9 @@ https:
 
 seeds:
 	$(GO) test -count=1 -timeout 60m -run '^TestSeeds$$' ./tcp/tcptest -v -seeds=10000
+
+torture:
+	$(GO) test -count=1 -timeout 60m ./ring/offload/torture -v -seeds=700
 
 interop:
 	go test -C interop -count=1 -v ./...

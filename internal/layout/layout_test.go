@@ -80,6 +80,7 @@ var level = map[string]int{
 	"ring/offload/nic":        7,
 	"ring/offload/shadow":     7,
 	"ring/offload/flowrecord": 7,
+	"ring/offload/torture":    9,
 }
 
 // never is what some packages may not import at all, whatever its level.
