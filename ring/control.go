@@ -141,26 +141,74 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := s.checkAddress(remote); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
+	if !datagram {
+		return s.connectStream(remote)
+	}
 	local, err := s.transport().Connect(s, remote)
 	if err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
 	s.ends.set(local, remote)
-	if datagram {
-		if s.state == stateOpen {
-			return s.notifyStack("connect")
+	if s.state == stateOpen {
+		return s.notifyStack("connect")
+	}
+	return s.open("connect", remote)
+}
+
+// connectStream begins to connect a stream.
+func (s *Socket) connectStream(remote netip.AddrPort) error {
+	var err error
+	switch {
+	case s.ring() != nil: // BindToDevice gave it one
+		err = s.beginConnect(remote)
+	case s.set().config.PlaceStreams:
+		err = s.placeAndConnect(remote)
+	default:
+		if err = s.beginConnect(remote); err == nil {
+			err = s.joinRing()
 		}
-		return s.open("connect", remote)
 	}
-	if err := s.joinRing(); err != nil {
-		return &OpError{Op: "connect", Addr: remote, Err: err}
+	if err == nil {
+		s.state = stateConnecting
+		s.touched = true
+		err = s.ring().drv.NotifyWritable(s)
 	}
-	s.state = stateConnecting
-	s.touched = true
-	if err := s.ring().drv.NotifyWritable(s); err != nil {
+	if err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
 	return nil
+}
+
+// beginConnect has the transport begin the connection.
+func (s *Socket) beginConnect(remote netip.AddrPort) error {
+	local, err := s.transport().Connect(s, remote)
+	if err == nil {
+		s.ends.set(local, remote)
+	}
+	return err
+}
+
+// placeAndConnect chooses the set of a stream, has its transport begin the connection, and gives the stream its ring. On an error the set and
+// its transport are those of before.
+func (s *Socket) placeAndConnect(remote netip.AddrPort) error {
+	from, transport := s.placement(), s.transport()
+	s.ends.set(s.local(), remote)
+	err := s.chooseSet()
+	if err == nil && s.set() != from.set {
+		s.setTransport(s.set().config.Transport, s.handle.Conn)
+	}
+	if err == nil {
+		err = s.beginConnect(remote)
+	}
+	if err == nil {
+		err = s.joinChosenRing(from)
+	}
+	if err != nil {
+		s.restore(from)
+		s.setTransport(transport, s.handle.Conn)
+		s.ends.set(s.local(), netip.AddrPort{})
+	}
+	return err
 }
 
 // SetConnectTimeout gives up connecting after d: the socket then ends with ETIMEDOUT. 0 leaves it to the kernel (about 2

@@ -51,13 +51,16 @@ type SetConfig struct {
 	// which also says how far TAI is ahead (HardwareTimestampsPTP); with Card only Config.TAIOffset does.
 	Card func(index int) (CardClock, error)
 	// Transport is where the sockets are made: the kernel (kernel.New), a simulated world, or memory between processes. It serves this set
-	// only.
+	// only, and with PlaceStreams streams that another set of the owner has made.
 	Transport Transport
 	// Place, for an owner with two sets on one pool, is asked when a socket is about to get its ring: its kind, addresses, device and
 	// groups are known then. It answers with the set that carries it, and with the reasons why not a better one, which the
 	// socket's path shows. It is asked again before a socket that a StackTransport carries joins a group, which alone is in its
 	// Settings.Groups then; only the reasons count then. The sets of one owner have the same. An error fails the call.
 	Place func(*Socket) (*Set, []Reason, error)
+	// PlaceStreams has Place be asked about a stream before its transport connects it: the Transport of the set that carries it begins the
+	// connection then. Its local address is not known if it was not bound.
+	PlaceStreams bool
 	// OneRing, when its Code is not empty, makes every socket of the set share one ring, whatever its allocation logic; those whose
 	// logic would have given them another show it as a reason.
 	OneRing Reason
@@ -257,16 +260,36 @@ func (set *Set) publish() {
 	set.published.Store(&rings)
 }
 
+// placement is which set carries a socket that has no ring yet, and why not a better one.
+type placement struct {
+	set *Set
+	why []Reason
+}
+
+// placement is the socket's, which has no ring. restore makes it what it was.
+func (s *Socket) placement() placement {
+	return placement{s.activate().set, s.settingsRecord().placeReasons}
+}
+
+func (s *Socket) restore(p placement) {
+	s.activate().set, s.settingsRecord().placeReasons = p.set, p.why
+}
+
 // joinRing gives the socket its ring, by the allocation logic, if it has none. On an error the socket is as before.
 func (s *Socket) joinRing() error {
 	if s.ring() != nil {
 		return nil
 	}
-	a, made := s.activate(), s.settingsRecord()
-	from, why := a.set, made.placeReasons
+	from := s.placement()
 	if err := s.chooseSet(); err != nil {
 		return err
 	}
+	return s.joinChosenRing(from)
+}
+
+// joinChosenRing is joinRing after chooseSet; from is where the socket was before.
+func (s *Socket) joinChosenRing(from placement) error {
+	a := s.activate()
 	key := s.key()
 	r, err := s.set().ringFor(key)
 	if err == nil {
@@ -277,10 +300,10 @@ func (s *Socket) joinRing() error {
 		err = r.admit(s)
 	}
 	if err != nil {
-		a.set, made.placeReasons = from, why
+		s.restore(from)
 		return err
 	}
-	delete(from.withoutRing, s)
+	delete(from.set.withoutRing, s)
 	a.set = nil
 	return nil
 }
