@@ -22,10 +22,12 @@ const (
 
 // Path is how a socket's bytes travel, and why not better. It never changes silently: EventPath announces a change.
 type Path struct {
-	Tier    string   // TierKernel or TierBypass
-	Kind    string   // the kind of ring: "uring", "epoll", "offload"
-	Links   []string // the links that carry the socket's frames, each such as "xdp eth1/0 (generic, copy)"
-	Lost    string   // the code of the reason for which the kernel carries the socket; empty where bypass was not asked for
+	Tier  string   // TierKernel or TierBypass
+	Kind  string   // the kind of ring: "uring", "epoll", "offload"
+	Links []string // the links that carry the socket's frames, each such as "xdp eth1/0 (generic, copy)"
+	// Lost is the code of the reason for which the kernel carries the socket; empty where bypass was not asked for. With TierBypass, of a TCP
+	// connection, it is the code of the reason for which nothing carries its segments at the moment.
+	Lost    string
 	Reasons []Reason // every better path that was not taken
 }
 
@@ -38,14 +40,19 @@ func (p Path) String() string {
 		return "no path"
 	}
 	if p.Tier == TierBypass {
+		line := p.Tier
 		switch n := len(p.Links); n {
 		case 0:
-			return p.Tier + " " + p.Kind
+			line += " " + p.Kind
 		case 1:
-			return p.Tier + " " + p.Links[0]
+			line += " " + p.Links[0]
 		default:
-			return fmt.Sprintf("%s %s and %d more", p.Tier, p.Links[0], n-1)
+			line = fmt.Sprintf("%s %s and %d more", line, p.Links[0], n-1)
 		}
+		if p.Lost != "" {
+			line += " (lost: " + p.Lost + ")"
+		}
+		return line
 	}
 	line := p.Tier
 	if p.Kind != "offload" { // there it is the shadow of an offloaded socket that carries the bytes, in whichever way the ring reads it

@@ -118,6 +118,9 @@ func (d *driver) claimAll(at steering.Target) (err error) {
 		err = d.claims.AddAt(&e.claims, at, d.claims.Claims(&w, d.nics))
 	})
 	if err == nil {
+		err = d.claimStreamsAt(at)
+	}
+	if err == nil {
 		return nil
 	}
 	err = errors.Join(err, d.releaseAt(at))
@@ -134,7 +137,7 @@ func (d *driver) releaseAt(at steering.Target) (err error) {
 			err = e
 		}
 	})
-	return err
+	return errors.Join(err, d.releaseStreamsAt(at))
 }
 
 // hasReason reports whether a code is among the socket's own reasons.

@@ -56,8 +56,8 @@ type Config struct {
 	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next
 	// Poll.
 	Gather int
-	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or with Links beside a kernel, where the set's Transport is a
-	// KernelPorts, which says what is missing there. Not on an Exchange.
+	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
+	// KernelPorts, which says what is missing there. Of the rings on an Exchange one carries TCP: see Exchange.ReserveTCP.
 	TCP    *stream.Options
 	Clock  clock.Source  // nil: clock.Now
 	Random func() uint64 // nil: the runtime's
@@ -98,8 +98,6 @@ func (c *Config) complete() error {
 			return bad("Exchange, and Interfaces of length", 0)
 		case len(c.Links) > 0:
 			return bad("Exchange, and Links of length", len(c.Links))
-		case c.TCP != nil:
-			return bad("TCP, and an Exchange:", "segments that come in on the queue of another ring")
 		case c.MemoryHost != nil:
 			return bad("Exchange, and a MemoryHost beside it:", "two hosts")
 		case c.Host != nil && c.Host != c.Exchange.config.Host:

@@ -127,4 +127,10 @@
 // Unix-domain sockets are refused with the reason offload.no_tcp, and TCP as well, except with [Config].TCP, where package stream
 // carries it: on a [MemoryHost], or beside a kernel with [KernelPorts]. IPv6 sockets and adopted ones live on their shadow alone,
 // with the reasons offload.no_ipv6 and offload.adopted in their path.
+//
+// # TCP on an exchange
+//
+// Of the rings on an exchange one carries TCP: the first that reserves it ([ReserveTCP]), until its driver is closed. The flows of its listeners
+// and connections are claimed at each interface of which it has a queue, also at one that is opened later or comes back. A segment that comes in
+// on a queue of another ring is verified there, and its IPv4 packet goes through the same queues as datagrams do (segments.go).
 package offload

@@ -34,7 +34,7 @@ type driver struct {
 	ip               *ip.Stack
 	udp              *udp.Protocol
 	transport        *stack.Transport  // of the UDP sockets that the stack carries
-	streams          *stream.Transport // of its TCP sockets; nil: it carries none
+	streams          *stream.Transport // of its TCP sockets; nil: it carries none, or none yet
 	links            []Link
 	clock            clock.Source
 	now              clock.Time // as read last; some turns old at most
@@ -222,7 +222,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 		d.transport = stack.New(stack.Config{Host: d, Below: d.lowerTransport, IP: d.ip, UDP: d.udp, Pool: d.pool, Now: &d.now})
 	}
 	if err == nil && c.TCP != nil {
-		d.streams, err = stream.New(stream.Config{Options: *c.TCP, Host: d, Below: d.portKeeper(), IP: d.ip, Clock: d.clock, QueueLimit: stack.QueueLimit})
+		err = d.registerTCP()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
@@ -258,7 +258,7 @@ const streamCaps = ring.CapWindowAtRelease | ring.CapOutPerAck
 
 // Caps: packets given to SendPacket leave from their own memory, members of a group share a packet, and links may go and come back.
 func (d *driver) Caps() ring.Caps {
-	if d.streams != nil {
+	if d.config.TCP != nil {
 		return caps | streamCaps
 	}
 	return caps

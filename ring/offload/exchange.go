@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,8 @@ type Exchange struct {
 	nics      *nic.Table
 	hub       *handoff.Hub
 	watcher   *shadow.GroupWatcher
-	netns     host.Netns // of the interfaces and the sockets
+	netns     host.Netns             // of the interfaces and the sockets
+	tcp       atomic.Pointer[driver] // the ring that carries TCP; nil: none yet
 
 	close sync.Once
 }
@@ -101,6 +103,7 @@ func (x *Exchange) enter(d *driver) error {
 // leave removes a driver that has no attachment any more, with what others know of its sockets. The goroutine that owns d calls it, or any one
 // before the first Poll.
 func (x *Exchange) leave(d *driver) {
+	x.tcp.CompareAndSwap(d, nil)
 	x.directory.RemoveStack(d.number)
 	x.watcher.RemoveRing(d.number)
 	d.handoff.Close()

@@ -147,6 +147,7 @@ func (d attachments) ClaimsChanged() {
 			d.updateClaims(e)
 		}
 	})
+	d.updateStreamClaims()
 }
 
 // Renumbered starts the job that makes memberships and device bindings again on an interface that was deleted and made again.
@@ -158,6 +159,7 @@ func (d attachments) Renumbered(ifName string, old, now int) *nic.Job {
 func (d attachments) PathsChanged(ifIndexes []int) {
 	d.changed = append(d.changed, ifIndexes...)
 	d.reportLinks(ifIndexes)
+	d.updateStreamClaims() // a ring that has a queue of an interface now can carry TCP there, one that has none any more cannot
 	d.stats.PathChanges++
 	d.notifyPaths = true
 	d.shadows.LookSoon()

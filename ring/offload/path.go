@@ -110,40 +110,6 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	return p
 }
 
-// streamPath says by which links a TCP socket's segments travel.
-func (d *driver) streamPath(s *ring.Socket) ring.Path {
-	p := ring.Path{Tier: ring.TierBypass, Kind: d.Kind()}
-	index := d.nics.CurrentIndex(s.Device())
-	if index == 0 {
-		index, _ = d.snapshot().Local(s.LocalAddr().Addr())
-	}
-	for _, x := range d.nics.Statuses() {
-		if index != 0 && d.nics.Has(index) && x.IfIndex != index {
-			continue
-		}
-		for _, i := range x.Places {
-			lp := d.links[i].Link.Path()
-			for _, r := range lp.Reasons {
-				if !slices.Contains(p.Reasons, ring.Reason(r)) {
-					p.Reasons = append(p.Reasons, ring.Reason(r))
-				}
-			}
-			var properties []string
-			if x.Interface.VLAN != 0 {
-				properties = append(properties, fmt.Sprintf("VLAN %d", x.Interface.VLAN))
-			}
-			p.Links = append(p.Links, lp.With(properties...))
-		}
-		for _, r := range x.Interface.Path {
-			p.Reasons = append(p.Reasons, ring.Reason(r))
-		}
-		if x.Unguarded.Code != "" {
-			p.Reasons = append(p.Reasons, ring.Reason(x.Unguarded))
-		}
-	}
-	return p
-}
-
 // firstCode is the code of the first reason of the lists.
 func firstCode(lists ...[]ring.Reason) string {
 	for _, list := range lists {

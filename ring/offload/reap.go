@@ -255,6 +255,7 @@ func (d *driver) reportChanges(k *ring.Sink) {
 			}
 			e.notifyPath = false
 		})
+		d.notifyStreamPaths(k)
 		d.changed = d.changed[:0]
 	}
 }

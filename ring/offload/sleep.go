@@ -150,8 +150,8 @@ func (d *driver) flushBeforeSleep() (pending bool, err error) {
 	if d.handoff != nil {
 		d.handoff.Reclaim()
 	}
-	if d.notifyPaths || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 ||
-		len(d.waiters) > 0 && d.hasFreeBuffer() || d.streams != nil && d.streams.HasFacts() {
+	if d.notifyPaths || len(d.results) > 0 || d.udp.Looping() || len(d.resumed) > 0 || len(d.udp.Deliveries()) > 0 ||
+		len(d.udp.Errors()) > 0 || len(d.ip.Failures()) > 0 || len(d.waiters) > 0 && d.hasFreeBuffer() || d.streams != nil && d.streams.HasFacts() {
 		return true, nil
 	}
 	for i := range d.links {

@@ -15,8 +15,11 @@ import (
 
 // attachStream gives a TCP socket to the stack.
 func (d *driver) attachStream(s *ring.Socket) error {
-	if d.streams == nil || ring.HandleOf(s).Adopted {
+	if d.config.TCP == nil || ring.HandleOf(s).Adopted {
 		return noTCP()
+	}
+	if err := d.reserveTCP(); err != nil {
+		return err
 	}
 	return d.streams.Attach(s)
 }
@@ -36,17 +39,20 @@ func (d *driver) portKeeper() stream.Below {
 
 // streamClaim is the claims of a listener, or of a connection.
 type streamClaim struct {
-	flows steering.SocketFlows
-	held  steering.HeldClaims
+	flows   steering.SocketFlows // IfIndex is that of the socket's device when it was tied to it
+	held    steering.HeldClaims
+	refused ring.Reason // why a claim could not be made again; the zero Reason if each was
+
+	notifyPath bool // refused has changed: its sockets are to receive PATH
 }
 
 // Claim redirects a flow of TCP to the links.
 func (d *driver) Claim(local, remote netip.AddrPort, device int) (int32, error) {
-	if len(d.claims.Targets()) == 0 {
+	if d.config.Exchange == nil && len(d.claims.Targets()) == 0 {
 		return 0, nil
 	}
-	c := &streamClaim{flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: d.nics.CurrentIndex(device)}}
-	_, refused := d.claims.Set(&c.held, d.claims.Claims(&c.flows, d.nics))
+	c := &streamClaim{flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}}
+	_, refused := d.claims.Set(&c.held, d.wantedStreamClaims(c))
 	if len(refused) > 0 {
 		d.claims.ReleaseAll(&c.held)
 		return 0, fmt.Errorf("offload: %w", errors.Join(refused...))

@@ -15,8 +15,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link/memory"
-	"github.com/socketxtreme/socketxtreme/ring/offload"
-	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
@@ -261,13 +259,4 @@ func TestStreamToOneself(t *testing.T) {
 		}
 	}
 	w.until("the text", func() bool { return text == "hello" })
-}
-
-// On an exchange segments may come in on the queue of another ring, which has no TCP: asking for it is an error.
-func TestTCPNotOnAnExchange(t *testing.T) {
-	pool := newPool(t, buffers.Layout{SmallSize: 2048, SmallCount: 64, Headroom: 192})
-	_, err := offload.New(offload.Config{Exchange: &offload.Exchange{}, Interfaces: []nic.Interface{{Name: "v0"}}, TCP: &streams.Options{},
-		Host: nil})(ring.DriverConfig{Pool: pool})
-	require.ErrorIs(t, err, syscall.EINVAL)
-	require.ErrorContains(t, err, "TCP, and an Exchange")
 }

@@ -134,7 +134,16 @@ func (p *Port) HasIncoming() bool {
 
 // Send lends a datagram to the ring whose sockets it is for; Publish shows it. One that finds no room is lost and counted, as a card's full
 // queue loses frames.
-func (p *Port) Send(x *udp.Delivery) {
+func (p *Port) Send(x *udp.Delivery) { p.send(x, 0) }
+
+// SendSegment is Send for a TCP segment: the packet is an IPv4 packet in one buffer, of which the receiving network layer has proven the
+// checksum.
+func (p *Port) SendSegment(to int, ifIndex uint32, packet buffers.Packet) {
+	p.send(&udp.Delivery{Packet: packet, To: int32(to), Flow: udp.Flow{Interface: ifIndex}}, ToTCP)
+}
+
+// send is Send; kind is what At is to return as To.
+func (p *Port) send(x *udp.Delivery, kind int32) {
 	q := p.out[x.To]
 	if q == nil || q.closed.Load() { // it came just now, or went
 		p.syncPeers()
@@ -146,7 +155,7 @@ func (p *Port) Send(x *udp.Delivery) {
 	case q.isFull() && !p.reclaim(q), p.lent >= p.lendLimit && !p.Reclaim():
 		p.stats.Full++
 	default:
-		q.push(p.pool, x)
+		q.push(p.pool, x, kind)
 		p.lent++
 		p.stats.Given++
 		return

@@ -40,8 +40,9 @@ type Queue struct {
 
 // slot is a datagram on its way. No pointers: the collector passes the queue by.
 type slot struct {
-	off, len uint32 // of the payload in the region
+	off, len uint32 // of the payload in the region; of a segment, of its IPv4 packet
 	id       udp.ID
+	to       int32 // 0, or ToTCP
 	clock    link.Clock
 	owner    uint64
 	nanos    int64
@@ -72,10 +73,10 @@ func newQueue(from *buffers.DriverPool, to *Port) *Queue {
 func (q *Queue) isFull() bool { return q.next-q.freed > q.mask }
 
 // push queues a delivery and keeps its packet until the consumer has copied it; publish makes it visible. The queue must not be full.
-func (q *Queue) push(pool *buffers.DriverPool, x *udp.Delivery) {
+func (q *Queue) push(pool *buffers.DriverPool, x *udp.Delivery, to int32) {
 	at := pool.Place(x.Packet)
 	i := q.next & q.mask
-	q.slots[i] = slot{off: at.Off, len: at.Len, id: x.ID, clock: x.Clock, owner: x.Owner, nanos: x.Nanos, flow: x.Flow}
+	q.slots[i] = slot{off: at.Off, len: at.Len, id: x.ID, to: to, clock: x.Clock, owner: x.Owner, nanos: x.Nanos, flow: x.Flow}
 	q.packets[i] = x.Packet
 	q.next++
 }
@@ -133,10 +134,13 @@ func (q *Queue) Begin(max int) int {
 	return n
 }
 
-// At is a datagram of the burst, and its payload in the producer's memory, which is to be copied.
+// ToTCP is the To that At returns for a packet of SendSegment.
+const ToTCP = -1
+
+// At is a datagram of the burst, and its payload in the producer's memory, which is to be copied; or, with To of ToTCP, an IPv4 packet.
 func (q *Queue) At(i int) (x udp.Delivery, payload []byte) {
 	s := &q.slots[(q.head.Load()+uint32(i))&q.mask]
-	return udp.Delivery{ID: s.id, Owner: s.owner, Flow: s.flow, Nanos: s.nanos, Clock: s.clock}, q.region[s.off : s.off+s.len]
+	return udp.Delivery{ID: s.id, To: s.to, Owner: s.owner, Flow: s.flow, Nanos: s.nanos, Clock: s.clock}, q.region[s.off : s.off+s.len]
 }
 
 // End returns the buffers of the burst.

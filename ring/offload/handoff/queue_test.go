@@ -59,7 +59,7 @@ func TestQueue(t *testing.T) {
 	for range 10 {
 		for !q.isFull() {
 			x := received(t, pool, number)
-			q.push(pool, &x)
+			q.push(pool, &x, 0)
 			number++
 		}
 		require.False(t, q.IsReady(), "not published yet")
@@ -79,7 +79,7 @@ func TestQueue(t *testing.T) {
 	}
 	// Whichever ring leaves: the buffers return to the pool, unread frames are counted, and nothing more is read.
 	x := received(t, pool, number)
-	q.push(pool, &x)
+	q.push(pool, &x, 0)
 	q.publish()
 	q.closeByProducer()
 	require.False(t, q.IsReady())
@@ -116,7 +116,7 @@ func TestQueueUnderRace(t *testing.T) {
 				continue
 			}
 			x := received(t, pool, number)
-			q.push(pool, &x)
+			q.push(pool, &x, 0)
 			q.publish()
 			number++
 		}
@@ -136,7 +136,7 @@ func TestQueueDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		i, _ := pool.Take(buffers.Small)
 		x := udp.Delivery{Packet: pool.Fill(i, 256, 64, 0), To: 1}
-		q.push(pool, &x)
+		q.push(pool, &x, 0)
 		q.publish()
 		copyAll(q, func(_ udp.Delivery, payload []byte) { copy(dst, payload) })
 		q.reclaim()
@@ -154,7 +154,7 @@ func BenchmarkQueue(b *testing.B) {
 			for range b.N {
 				i, _ := pool.Take(buffers.Small)
 				x := udp.Delivery{Packet: pool.Fill(i, 256, size, 0), To: 1}
-				q.push(pool, &x)
+				q.push(pool, &x, 0)
 				q.publish()
 				copyAll(q, func(_ udp.Delivery, payload []byte) { copy(dst, payload) })
 				q.reclaim()

@@ -95,3 +95,8 @@ func (a *Attachments) Has(ifIndex int) bool {
 	return slices.ContainsFunc(a.fixed, func(f fixedLink) bool { return f.IfIndex == ifIndex }) ||
 		slices.ContainsFunc(a.list, func(p *attachment) bool { return p.ifIndex == ifIndex })
 }
+
+// Sends reports whether the ring can send by the interface of a claim target: it has a queue there, or the interface is lost for now.
+func (a *Attachments) Sends(t steering.Target) bool {
+	return !slices.ContainsFunc(a.list, func(p *attachment) bool { return p.claimTarget() == t && p.isAttached() && p.count == 0 })
+}

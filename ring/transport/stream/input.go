@@ -28,7 +28,10 @@ func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
 // the burst, so that the caller does not release it. The result is why the segment was dropped, or wire.Accept.
 func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.Drop {
 	p := &b.Packets[n]
-	d := t.checkSum(p, b.Checksum)
+	d, partial := checkSum(p, b.Checksum)
+	if partial {
+		t.stats.Partial++
+	}
 	s := &t.segment
 	*s = tcp.Segment{}
 	if d == wire.Accept {
@@ -77,26 +80,84 @@ func (t *Transport) looping(now clock.Time, p buffers.Packet) (kept bool) {
 	return kept
 }
 
-// checkSum verifies a segment's checksum as the policy of its link says.
-func (t *Transport) checkSum(p *ip.Parsed, policy ip.ChecksumPolicy) wire.Drop {
+// checkSum verifies a segment's checksum as the policy of its link says. partial: it is the pseudo header's only, and was accepted.
+func checkSum(p *ip.Parsed, policy ip.ChecksumPolicy) (d wire.Drop, partial bool) {
 	b := p.Payload()
 	switch {
 	case len(b) < wire.TCPLen:
-		return wire.TCPShort
+		return wire.TCPShort, false
 	case policy == ip.ChecksumOff:
-		return wire.Accept
+		return wire.Accept, false
 	}
 	switch wire.CheckTCP(p.IPv4(), b) {
 	case wire.SumGood:
-		return wire.Accept
+		return wire.Accept, false
 	case wire.SumPartial:
 		if policy == ip.ChecksumAcceptPartial {
-			t.stats.Partial++
-			return wire.Accept
+			return wire.Accept, true
 		}
-		return wire.TCPPartial
+		return wire.TCPPartial, false
 	}
-	return wire.TCPSum
+	return wire.TCPSum, false
+}
+
+// Verify proves a segment that came in for the transport of another ring: its checksum, as the policy of its link says, and that it was for one
+// host, from one host. InputCopy of that transport takes its packet.
+func Verify(p *ip.Parsed, policy ip.ChecksumPolicy) wire.Drop {
+	d, _ := checkSum(p, policy)
+	if d == wire.Accept && !isHost(p.To, p) {
+		return wire.TCPGroup
+	}
+	return d
+}
+
+// InputCopy takes the IPv4 packet of a segment that another ring has received and verified. mtu is that of the interface, 0 where it is not
+// known. The bytes are copied if they are kept.
+func (t *Transport) InputCopy(packet []byte, mtu int) {
+	h, _, payload, d := wire.ParseIPv4(packet)
+	s := &t.segment
+	*s = tcp.Segment{}
+	if d == wire.Accept {
+		d = s.Parse(h.Source(), h.Target(), payload, 0, h.HeaderLen())
+	}
+	if d != wire.Accept {
+		t.drops[d]++
+		return
+	}
+	s.ECN, s.MTU = tcp.ECN(h.TOS()&3), uint16(min(mtu, 65535))
+	var frame buffers.Packet
+	if s.Payload.Length > 0 {
+		if frame = t.copyPacket(packet); frame.IsZero() {
+			t.stats.NoBuffer++ // lost, as on the wire: the peer sends it again
+			return
+		}
+	}
+	kept, d := t.arrive(t.clock(), s, frame)
+	if d != wire.Accept {
+		t.drops[d]++
+	}
+	if !kept && !frame.IsZero() {
+		_ = frame.Release() // alone
+	}
+}
+
+// copyPacket copies a packet into a buffer of the pool; the zero Packet if none is free.
+func (t *Transport) copyPacket(packet []byte) buffers.Packet {
+	class := buffers.Small
+	if len(packet) > t.pool.Layout().SmallSize {
+		class = buffers.Large
+	}
+	i, ok := t.pool.Take(class)
+	if !ok {
+		return buffers.Packet{}
+	}
+	headroom := t.pool.Layout().Headroom
+	room := t.pool.Memory(i)[headroom:]
+	if len(packet) > len(room) {
+		t.pool.Return(i)
+		return buffers.Packet{}
+	}
+	return t.pool.Fill(i, headroom, copy(room, packet), 0)
 }
 
 // Error gives the table an ICMP error that quotes a segment of ours: the quoted addresses, and the sequence number, by which the table rejects

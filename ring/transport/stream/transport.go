@@ -107,7 +107,7 @@ var (
 	_ ip.Protocol    = (*Transport)(nil)
 )
 
-// New makes the TCP of a ring, and registers it with the stack.
+// New makes the TCP of a ring. The caller gives it the segments: usually it registers the transport with the stack.
 func New(c Config) (*Transport, error) {
 	if c.Table.Random == nil {
 		c.Table.Random = c.IP.Random
@@ -125,9 +125,6 @@ func New(c Config) (*Transport, error) {
 		t.settings = *c.Settings
 	}
 	t.settings.ResetUnread = false
-	if err := c.IP.Register(wire.ProtocolTCP, t, nil); err != nil {
-		return nil, fmt.Errorf("stream: %w", err)
-	}
 	return t, nil
 }
 
@@ -166,6 +163,35 @@ func (t *Transport) HasFacts() bool {
 	return len(t.ready) > 0 || len(t.done) > 0 || t.table.HasEvents() || len(t.looped) > 0
 }
 func (t *Transport) AwaitsLinks() bool { return t.awaited > 0 }
+
+// EachSocket calls f for each listener, and for each connection with a socket on the ring. It takes time proportional to the most connections
+// that there ever were.
+func (t *Transport) EachSocket(f func(*ring.Socket)) {
+	for _, l := range t.byListener {
+		if l != nil {
+			f(l.socket.Socket())
+		}
+	}
+	for id := range tcp.ID(len(t.records) * chunk) {
+		if r := t.record(id); r.flags&isOpen != 0 {
+			f(r.socket.Socket())
+		}
+	}
+}
+
+// ClaimOf is the number of the host's claim that a socket rests on; 0: none.
+func (t *Transport) ClaimOf(s *ring.Socket) int32 {
+	at := int32(0)
+	if id := idOfSocket(s); id != tcp.NoID {
+		at = t.record(id).hold
+	} else if l := t.listeners[ring.HandleOf(s).Conn]; l != nil {
+		at = l.hold
+	}
+	if at == 0 {
+		return 0
+	}
+	return t.holds[at-1].claim
+}
 
 // ResetAll resets all connections, because the ring is closed. Output sends the resets; ReleaseAll is to follow.
 func (t *Transport) ResetAll() {
