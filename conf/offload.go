@@ -7,15 +7,17 @@ import (
 	"strings"
 )
 
-// RingOffload is the kind of ring that carries UDP over IPv4 by a stack of our own over network interfaces (AF_XDP), and all else by
-// the kernel ring that RingAuto would take.
+// RingOffload is the kind of ring that carries UDP over IPv4 by a stack of our own over network interfaces (AF_XDP), with Offload.TCP TCP as
+// well, and all else by the kernel ring that RingAuto would take.
 const RingOffload RingKind = "offload"
 
 // Offload is the settings of offloaded rings.
 type Offload struct {
 	// Interfaces that may be opened, the only ones then; none: each that a socket needs (SX_OFFLOAD_INTERFACES).
 	Interfaces []Interface
-	// Checksum says what is done with datagrams whose checksum is wrong or unfinished (SX_CHECKSUM).
+	// TCP has our own stack carry TCP over IPv4 too (SX_OFFLOAD_TCP).
+	TCP bool
+	// Checksum says what is done with datagrams and segments whose checksum is wrong or unfinished (SX_CHECKSUM).
 	Checksum Checksum
 	// Fill is the most buffers that a queue keeps ready for its card, 8 or more; 0 is as many as its ring and the pool allow (VMA_RX_WRE).
 	Fill int

@@ -25,6 +25,7 @@ var every = []struct {
 	{"SX_RING", "epoll", func(s *Settings) any { return s.Ring }, RingEpoll, "verbs"},
 	{"SX_OFFLOAD_INTERFACES", "eth1:2", func(s *Settings) any { return s.Offload.Interfaces }, []Interface{{"eth1", []int{2}}}, "eth1:x"},
 	{"SX_CHECKSUM", "off", func(s *Settings) any { return s.Offload.Checksum }, ChecksumOff, "lax"},
+	{"SX_OFFLOAD_TCP", "1", func(s *Settings) any { return s.Offload.TCP }, true, "2"},
 	{"SX_OFFLOAD_XDP_MODE", "native", func(s *Settings) any { return s.Offload.Mode }, XDPNative, "turbo"},
 	{"SX_OFFLOAD_TIME", "xdp", func(s *Settings) any { return s.Offload.Time }, TimeXDP, "sundial"},
 	{"SX_OFFLOAD_BUSY_POLL", "1", func(s *Settings) any { return s.Offload.BusyPoll }, true, "2"},

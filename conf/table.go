@@ -6,16 +6,20 @@ import "time"
 
 var ringParameters = []Parameter{
 	{Name: "SX_RING", Title: "Kind of ring", Field: "Ring", State: Works,
-		Effect: "the kind of ring of pollers: uring, epoll, offload (our own stack for UDP over IPv4, a kernel ring for the rest), or auto: " +
-			"uring where it works, else epoll; reactor/netconn takes epoll for auto. PollerConfig.RingKind comes before it",
+		Effect: "the kind of ring of pollers: uring, epoll, offload (our own stack for UDP over IPv4, with SX_OFFLOAD_TCP for TCP too, a kernel ring " +
+			"for the rest), or auto: uring where it works, else epoll; reactor/netconn takes epoll for auto. PollerConfig.RingKind comes before it",
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
 		Effect: "the only interfaces on which sockets may be offloaded, a bond or VLAN by its own name, with queues: eth1,eth2:0:4-7; " +
 			"empty: those that sockets need. PollerConfig.Interfaces comes before it",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
+	Parameter{Name: "SX_OFFLOAD_TCP", Title: "Offloaded TCP", Field: "Offload.TCP", State: Works,
+		Effect: "1 has our own stack carry TCP over IPv4, by the first poller of the process that needs it; other pollers' TCP, IPv6, connections " +
+			"within the host and adopted sockets stay with the kernel, and the path says why. 0 leaves TCP to the kernel",
+		access: toggle(func(s *Settings) *bool { return &s.Offload.TCP }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
-		Effect: "what an offloaded ring does with received UDP checksums: strict drops wrong and unfinished ones, accept-partial only wrong " +
+		Effect: "what an offloaded ring does with received checksums of UDP and TCP: strict drops wrong and unfinished ones, accept-partial only wrong " +
 			"ones, off none; auto decides by the kind of interface. PollerConfig.Checksum " +
 			"comes before it",
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,

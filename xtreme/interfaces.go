@@ -27,6 +27,7 @@ import (
 type interfaces struct {
 	log     *slog.Logger
 	named   []conf.Interface // from the settings: the only ones that may be opened, and their queues; none: all
+	tcp     bool             // the steering programs take TCP too
 	busy    bool             // each poll of a link without frames runs the driver's poll (conf.Offload.BusyPoll)
 	mode    conf.XDPMode
 	txRing  int           // entries of a queue's transmit ring; 0: the default
@@ -54,7 +55,7 @@ const busyRefusalTime = time.Second
 
 func newInterfaces(log *slog.Logger, s *conf.Settings) *interfaces {
 	o := &s.Offload
-	return &interfaces{log: log, named: o.Interfaces, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
+	return &interfaces{log: log, named: o.Interfaces, tcp: o.TCP, busy: o.BusyPoll, mode: o.Mode, txRing: transmitRing(s.RingEntries), modes: map[string]string{},
 		busyNow: map[string]busyRefusal{}, reported: map[string]bool{}, stamps: map[string]xdp.Time{}}
 }
 
@@ -108,7 +109,10 @@ func (x *interfaces) open(name string, p nic.Patience) (nic.Device, error) {
 	x.mu.Lock()
 	mirror := x.mirror
 	x.mu.Unlock()
-	c := xdp.Config{Queues: queuesOf(x.named, name), Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
+	c := xdp.Config{Queues: queuesOf(x.named, name), TCP: x.tcp, Time: x.stampedBy(name), BusyPoll: x.busy, TxRing: x.txRing}
+	if x.tcp {
+		c.Flows = 1 << 16 // each connection that is opened here has one
+	}
 	switch x.mode {
 	case conf.XDPNative:
 		c.Mode = xdp.ModeNative

@@ -22,6 +22,7 @@ import (
 var onlyOn = map[string][]conf.RingKind{
 	"SX_OFFLOAD_INTERFACES":        {conf.RingOffload},
 	"SX_CHECKSUM":                  {conf.RingOffload},
+	"SX_OFFLOAD_TCP":               {conf.RingOffload},
 	"SX_OFFLOAD_XDP_MODE":          {conf.RingOffload},
 	"SX_OFFLOAD_TIME":              {conf.RingOffload},
 	"SX_OFFLOAD_BUSY_POLL":         {conf.RingOffload},
@@ -44,7 +45,7 @@ var asItIs = map[string][]string{
 	"VMA_LOG_COLORS": {"0"}, "VMA_BF": {"0"}, "VMA_TX_MAX_INLINE": {"0"}, "VMA_TX_PREFETCH_BYTES": {"0"},
 	"VMA_TCP_TIMESTAMP_OPTION": {"2"}, "VMA_THREAD_MODE": {"0"}, "XLIO_SKIP_POLL_IN_RX": {"1"},
 	// Of settings that have an effect on some rings, or unless code says otherwise: these ask for none.
-	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
+	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_TCP": {"0"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
 	"SX_CAPTURE_LIMIT": {"0"}, "VMA_RX_WRE": {"0"}, "VMA_TX_WRE": {"0"}, "VMA_TX_BUFS": {"0"}, "VMA_UDP_3T_RULES": {"0"},
 	"VMA_RX_POLL_YIELD": {"0"}, "VMA_RING_LIMIT_PER_INTERFACE": {"0"}, "VMA_TX_NONBLOCKED_EAGAINS": {"0"}, "VMA_MTU": {"0"},
 	"VMA_TRACELEVEL": {""}, "VMA_LOG_DETAILS": {"0"}, "VMA_LOG_FILE": {""},

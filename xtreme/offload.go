@@ -14,7 +14,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
-	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -75,10 +74,15 @@ func (f *offloading) rings() []*ring.Ring {
 // place decides for Poller.place whether a socket that may be offloaded can be: it returns the offloaded set, or the kernel's with the reasons.
 // A socket with RequireOffload gets an error instead of the kernel's set.
 func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
-	why := unsupported(s)
+	why := f.unsupported(s)
 	var offloaded *ring.Set
 	if why == nil {
 		offloaded, why = f.openFor(s)
+	}
+	if offloaded != nil && s.Kind() != ring.KindDatagram {
+		if r := f.reserveTCP(); r.Code != "" {
+			offloaded, why = nil, []ring.Reason{r}
+		}
 	}
 	if offloaded != nil {
 		return offloaded, why, nil
@@ -89,38 +93,23 @@ func (f *offloading) place(s *ring.Socket) (*ring.Set, []ring.Reason, error) {
 	return f.poller.set, why, nil
 }
 
-// unsupported returns why our own stack cannot carry a socket on any interface; nil if it can.
-func unsupported(s *ring.Socket) []ring.Reason {
-	switch {
-	case s.Kind() != ring.KindDatagram:
-		return []ring.Reason{noTCP}
-	case ring.HandleOf(s).Adopted:
-		return []ring.Reason{{Code: "offload.adopted",
-			Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"}}
-	case !s.LocalAddr().Addr().Is4():
-		return []ring.Reason{{Code: "offload.no_ipv6", Text: "our own stack speaks IPv4: the kernel carries the socket"}}
-	}
-	return nil
-}
-
-var noTCP = ring.Reason{Code: "offload.no_tcp", Text: "our own stack speaks UDP: the kernel carries TCP and unix-domain sockets"}
-
 // openFor opens the interfaces that a socket needs and the ring does not have yet. It returns the offloaded set if the socket can be carried,
 // else nil, and the reasons for interfaces that could not be opened. One interface of several is enough, unless the socket has
 // RequireOffload and names them (see SocketConfig.RequireOffload).
 func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
-	if f.mirror == nil {
-		m, x, err := f.poller.engine.nics.join()
-		if err != nil {
-			return nil, []ring.Reason{{Code: "offload.no_mirror", Text: "the kernel's tables cannot be read: " + err.Error()}}
-		}
-		f.mirror, f.exchange = m, x
+	if why := f.openMirror(); why != nil {
+		return nil, why
 	}
 	if set := f.set.Load(); set != nil && len(set.Rings()) == 0 {
 		f.forgetRing() // the application closed the ring itself
 	}
 	snap := f.mirror.Snapshot()
 	n := interfaceNeed{device: s.Device(), local: s.LocalAddr().Addr(), groups: ring.OptionsOf(s).Groups, named: f.named}
+	if s.Kind() != ring.KindDatagram {
+		if r := f.streamNeed(s, snap, &n); r.Code != "" {
+			return nil, []ring.Reason{r}
+		}
+	}
 	list, why := n.interfaces(snap)
 	if len(list) == 0 && len(why) == 0 && s.Ring() != nil {
 		return f.set.Load(), nil // it joined another group than the one it is bound to: no packet of that group is for it
@@ -128,6 +117,11 @@ func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
 	opened := 0
 	for i, index := range list {
 		reasons := f.attach(snap, index, len(list)-i, stampSource(f.time, ring.ConfigOf(s)))
+		if reasons == nil && s.Kind() != ring.KindDatagram {
+			if r := offload.StreamRefusal(f.driver, index); r.Code != "" {
+				reasons = []ring.Reason{r}
+			}
+		}
 		if reasons == nil {
 			opened++
 		}
@@ -138,6 +132,19 @@ func (f *offloading) openFor(s *ring.Socket) (*ring.Set, []ring.Reason) {
 		return nil, why
 	}
 	return f.set.Load(), why
+}
+
+// openMirror makes the poller a user of the engine's mirror and exchange, if it is none yet, and returns nil or why it cannot.
+func (f *offloading) openMirror() []ring.Reason {
+	if f.mirror != nil {
+		return nil
+	}
+	m, x, err := f.poller.engine.nics.join()
+	if err != nil {
+		return []ring.Reason{{Code: "offload.no_mirror", Text: "the kernel's tables cannot be read: " + err.Error()}}
+	}
+	f.mirror, f.exchange = m, x
+	return nil
 }
 
 // attach adds an interface to the ring, if it is not there yet, and returns nil or why it cannot. index is the interface's; left counts the
@@ -283,8 +290,9 @@ func (f *offloading) addToRing(i nic.Interface) error {
 	p := f.poller
 	made := offload.New(offload.Config{Drops: p.monitor.offloadDrops(), Exchange: f.exchange, Interfaces: []nic.Interface{i}, Fragment: true,
 		ShadowEvery: p.engine.settings.ShadowRatio, ThreeTuple: p.engine.settings.Offload.ThreeTuple,
-		MTU: p.engine.settings.MTU, Sender: p.engine.kernelSends, LinkChanged: p.monitor.linkChanged(), Gather: p.engine.settings.Offload.Gather})
-	sc := ring.SetConfig{Transport: kernel.New(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
+		MTU: p.engine.settings.MTU, Sender: p.engine.kernelSends, LinkChanged: p.monitor.linkChanged(), Gather: p.engine.settings.Offload.Gather,
+		TCP: f.streamOptions()})
+	sc := ring.SetConfig{Transport: f.transport(), Pool: p.pool, Kind: string(conf.RingOffload), Reasons: f.notes, Logic: f.logic,
 		OneRing: offload.OneRing, Place: p.place, Siblings: p.Rings, Changed: p.engine.rings.onRingChanged,
 		Driver: func(c ring.DriverConfig) (d ring.Driver, err error) {
 			d, err = made(c)
@@ -347,7 +355,7 @@ func notOffloadedError(why []ring.Reason) error {
 func checkOffloaded(s *Socket) error {
 	p := s.Path()
 	unclaimed := slices.ContainsFunc(p.Reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
-	if p.Tier == ring.TierBypass && !unclaimed {
+	if p.Tier == ring.TierBypass && p.Lost == "" && !unclaimed {
 		return nil
 	}
 	return notOffloadedError(p.Reasons)

@@ -40,7 +40,7 @@ func TestWhyNotOffloaded(t *testing.T) {
 		w.Equal(code, codes(s.Path())[0], "%v", s.Path())
 		w.Contains([]string{"uring", "epoll"}, s.Ring().Kind())
 	}
-	w.Equal("offload.no_tcp", codes(stream.Path())[0])
+	w.Equal("offload.no_unix", codes(stream.Path())[0])
 	w.False(program(t, "v0"), "none of them needs the interface")
 	for _, r := range w.poller.Rings() {
 		w.NotEqual("offload", r.Kind())

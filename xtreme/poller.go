@@ -83,7 +83,8 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 		notes = append(notes, ring.Reason{Code: n.Code, Text: n.Text})
 	}
 	sc := ring.SetConfig{Transport: kernel.New(), Pool: poller.pool, Driver: c.driver, Kind: string(c.kind), Reasons: slices.Concat(c.reasons, notes), Logic: logic,
-		Limit: e.settings.RingLimit, Place: poller.place, Siblings: poller.Rings, Changed: e.rings.onRingChanged}
+		Limit: e.settings.RingLimit, Place: poller.place, PlaceStreams: c.offload && e.settings.Offload.TCP, Siblings: poller.Rings,
+		Changed: e.rings.onRingChanged}
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries
 	}

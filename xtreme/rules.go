@@ -87,9 +87,12 @@ type ruleQuery struct {
 
 // ruleQueries lists what the rules are asked when a socket gets its ring. One socket may have several roles: a UDP socket is asked about as a
 // receiver for its address and for each of its groups, and as a sender if it has a peer. peer is the address that a socket that is being
-// bound will be connected to (UDPConfig.Remote); not valid: none.
-func ruleQueries(s *Socket, peer netip.AddrPort) (list []ruleQuery) {
+// bound will be connected to (UDPConfig.Remote), source the address that a stream which is not bound will have; not valid: none.
+func ruleQueries(s *Socket, peer netip.AddrPort, source netip.Addr) (list []ruleQuery) {
 	local, remote := s.LocalAddr(), s.RemoteAddr()
+	if source.IsValid() {
+		local = netip.AddrPortFrom(source, local.Port())
+	}
 	switch s.Kind() {
 	case ring.KindListener:
 		if local.IsValid() { // a unix-domain listener has no IP address, and no rule is for it
@@ -122,10 +125,10 @@ func ruleQueries(s *Socket, peer netip.AddrPort) (list []ruleQuery) {
 
 // matchRules returns the rule that decides on a socket: the first one that leaves any of its roles to the kernel; else the first one that
 // asks for an offloaded socket; else an Answer without a rule.
-func (e *Engine) matchRules(s *Socket, peer netip.AddrPort) conf.Answer {
+func (e *Engine) matchRules(s *Socket, peer netip.AddrPort, source netip.Addr) conf.Answer {
 	var offloaded conf.Answer
 	rules := e.Rules()
-	for _, q := range ruleQueries(s, peer) {
+	for _, q := range ruleQueries(s, peer, source) {
 		switch a := rules.Match(e.rules.program, q.role, q.first, q.second); {
 		case a.Transport == conf.OS:
 			return a
@@ -142,7 +145,7 @@ func (e *Engine) matchRules(s *Socket, peer netip.AddrPort) conf.Answer {
 // path; an error makes the call that needed the ring fail.
 func (p *Poller) place(s *Socket) (*ring.Set, []ring.Reason, error) {
 	e := p.engine
-	a := e.matchRules(s, p.peer)
+	a := e.matchRules(s, p.peer, p.sourceOf(s))
 	kernel := p.kernelByChoice(s)
 	if kernel == nil && a.Transport == conf.OS {
 		kernel = []ring.Reason{{Code: "rule.os", Text: describeRule(a) + " leaves the socket to the kernel"}}

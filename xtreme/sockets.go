@@ -210,8 +210,10 @@ func (p *Poller) offloadPossible(of protocol, o *options) error {
 		return nil
 	case p.offloaded == nil:
 		return notOffloadedError([]ring.Reason{notAsked(p.kind)})
-	case of != protocolUDP:
+	case of == protocolTCP && !p.offloaded.tcp():
 		return notOffloadedError([]ring.Reason{noTCP})
+	case of == protocolUnix:
+		return notOffloadedError([]ring.Reason{noUnix})
 	}
 	return nil
 }

@@ -71,6 +71,8 @@ type world struct {
 	room   int // length of the slice given to Poll
 	kept   []xtreme.Completion
 	dst    []xtreme.Completion
+
+	beforePoll func() // polls another poller of the same goroutine; nil: there is none
 }
 
 // newWorld makes a poller; at the end of the test it is closed, and every buffer must be back in the pool.
@@ -95,6 +97,9 @@ func (w *world) poll() int {
 	w.t.Helper()
 	if len(w.dst) != w.room {
 		w.dst = make([]xtreme.Completion, w.room)
+	}
+	if w.beforePoll != nil {
+		w.beforePoll()
 	}
 	n, err := w.poller.Poll(w.dst)
 	w.NoError(err)

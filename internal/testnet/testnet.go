@@ -110,6 +110,9 @@ func (n *Net) InPeer(f func()) {
 // Enter moves the calling thread, which its goroutine must have locked, to our namespace.
 func (n *Net) Enter() error { return unix.Setns(n.here, unix.CLONE_NEWNET) }
 
+// EnterPeer moves the calling thread, which its goroutine must have locked and must not unlock, to the peer's namespace.
+func (n *Net) EnterPeer() error { return unix.Setns(n.there, unix.CLONE_NEWNET) }
+
 // up sets an interface of the present namespace up, with its addresses and a route for multicast.
 func (n *Net) up(name string, addrs ...string) net.HardwareAddr {
 	n.t.Helper()

@@ -1,0 +1,122 @@
+package xtreme
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
+	"github.com/socketxtreme/socketxtreme/tcp"
+)
+
+// What is TCP's of a poller's offloading: with the setting SX_OFFLOAD_TCP its offloaded ring carries TCP over IPv4 as well.
+
+// The reasons for which the kernel carries a TCP socket, beside those that UDP has too.
+var (
+	noTCP      = ring.Reason{Code: "offload.no_tcp", Text: "our own stack speaks UDP alone without SX_OFFLOAD_TCP=1: the kernel carries TCP"}
+	noUnix     = ring.Reason{Code: "offload.no_unix", Text: "unix-domain sockets are the kernel's"}
+	sameHost   = ring.Reason{Code: "tcp.same_host", Text: "a connection within the host is the kernel's"}
+	noHandOver = ring.Reason{Code: "tcp.no_descriptor", Text: "AcceptTo gives descriptors away, which connections of our own stack do not have"}
+	adoptedWhy = ring.Reason{Code: "offload.adopted", Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"}
+	noIPv6     = ring.Reason{Code: "offload.no_ipv6", Text: "our own stack speaks IPv4: the kernel carries the socket"}
+)
+
+// unsupported returns why our own stack cannot carry a socket on any interface; nil if it can.
+func (f *offloading) unsupported(s *ring.Socket) []ring.Reason {
+	stream := s.Kind() != ring.KindDatagram
+	switch {
+	case s.Family() == ring.UnixDomain:
+		return []ring.Reason{noUnix}
+	case stream && !f.tcp():
+		return []ring.Reason{noTCP}
+	case ring.HandleOf(s).Adopted:
+		return []ring.Reason{adoptedWhy}
+	case s.Family() != ring.IPv4, !stream && !s.LocalAddr().Addr().Is4():
+		return []ring.Reason{noIPv6}
+	case stream && ring.ConfigOf(s).AcceptTo != nil:
+		return []ring.Reason{noHandOver}
+	}
+	return nil
+}
+
+// tcp reports whether the setting asks for TCP by our own stack.
+func (f *offloading) tcp() bool { return f.poller.engine.settings.Offload.TCP }
+
+// streamNeed completes the need of a TCP socket: that of a listener without an address is a wildcard's, that of one that connects is the
+// interface of its route. The result is why no interface can carry the socket.
+func (f *offloading) streamNeed(s *ring.Socket, snap *host.Snapshot, n *interfaceNeed) ring.Reason {
+	if c := f.exchange.CarriesTCP(); c != nil && c != f.driver {
+		return offload.OneTCPRing
+	}
+	if !n.local.IsValid() {
+		n.local = netip.IPv4Unspecified()
+	}
+	remote := s.RemoteAddr()
+	if !remote.IsValid() {
+		return ring.Reason{}
+	}
+	q := host.Query{Target: remote.Addr(), Interface: n.device}
+	if !n.local.IsUnspecified() {
+		q.Source = n.local
+	}
+	route, err := snap.Route(q)
+	var none *host.RouteError
+	switch {
+	case errors.As(err, &none):
+		return ring.Reason{Code: none.Code, Text: "no route to " + remote.Addr().String() + ": " + none.Error()}
+	case err != nil:
+		return ring.Reason{Code: "link.none", Text: "no route to " + remote.Addr().String() + ": " + err.Error()}
+	case route.Type == host.Local:
+		return sameHost
+	}
+	n.device = route.Interface
+	return ring.Reason{}
+}
+
+// sourceOf returns the local address that a stream which connects and is not bound will have, as the routing table says; not valid for other
+// sockets, and where the kernel has chosen it already.
+func (p *Poller) sourceOf(s *ring.Socket) netip.Addr {
+	f := p.offloaded
+	if f == nil || !f.tcp() || s.Kind() != ring.KindStream || s.Family() != ring.IPv4 || !s.RemoteAddr().IsValid() || s.LocalAddr().IsValid() ||
+		f.openMirror() != nil {
+		return netip.Addr{}
+	}
+	route, err := f.mirror.Snapshot().Route(host.Query{Target: s.RemoteAddr().Addr(), Interface: s.Device()})
+	if err != nil {
+		return netip.Addr{}
+	}
+	return route.Source
+}
+
+// reserveTCP makes the poller's offloaded ring the one of the engine that carries TCP, and returns the reason if another one is.
+func (f *offloading) reserveTCP() ring.Reason {
+	err := offload.ReserveTCP(f.driver)
+	var refused *ring.FeatureError
+	switch {
+	case err == nil:
+		return ring.Reason{}
+	case errors.As(err, &refused):
+		return ring.Reason{Code: refused.Code, Text: refused.Feature}
+	}
+	return ring.Reason{Code: noTCP.Code, Text: err.Error()}
+}
+
+// streamOptions is what the settings ask of our own TCP; nil without SX_OFFLOAD_TCP.
+func (f *offloading) streamOptions() *stream.Options {
+	if !f.tcp() {
+		return nil
+	}
+	settings := tcp.DefaultSettings()
+	return &stream.Options{Settings: &settings}
+}
+
+// transport makes what is below the stacks of the offloaded ring.
+func (f *offloading) transport() ring.Transport {
+	if f.tcp() {
+		return offload.NewKernelPorts(f.mirror)
+	}
+	return kernel.New()
+}

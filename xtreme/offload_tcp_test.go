@@ -1,0 +1,411 @@
+package xtreme_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// ownTCP asks for TCP by our own stack.
+func ownTCP(s *conf.Settings) { s.Offload.TCP = true }
+
+// newTCPCabled is newCabled with SX_OFFLOAD_TCP=1.
+func newTCPCabled(t *testing.T, change func(*conf.Settings), pairs ...testnet.Pair) *cabled {
+	w := newCabled(t, pairs...)
+	w.engine = w.newEngine(ownTCP, change)
+	w.poller = w.newPoller("own TCP")
+	return w
+}
+
+func unchanged(*conf.Settings) {}
+
+// beside runs f on another goroutine and polls until it returns.
+func (w *world) beside(f func() error) {
+	w.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	var err error
+	w.until("the peer is done", func() bool {
+		select {
+		case err = <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	w.NoError(err)
+}
+
+// dialFromPeer connects a socket of the peer's kernel to an address.
+func (w *cabled) dialFromPeer(x *world, to netip.AddrPort) *net.TCPConn {
+	w.t.Helper()
+	var peer net.Conn
+	x.beside(func() (err error) {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if err = w.net.EnterPeer(); err == nil {
+			peer, err = net.DialTimeout("tcp4", to.String(), patience)
+		}
+		return err
+	})
+	w.NoError(peer.SetDeadline(time.Now().Add(3 * patience)))
+	w.t.Cleanup(func() { _ = peer.Close() })
+	return peer.(*net.TCPConn)
+}
+
+// tryFromPeer connects a socket of the peer's kernel to an address, and returns the error.
+func (w *cabled) tryFromPeer(x *world, to netip.AddrPort) (refused error) {
+	w.t.Helper()
+	x.beside(func() error {
+		runtime.LockOSThread()
+		if err := w.net.EnterPeer(); err != nil {
+			return err
+		}
+		var c net.Conn
+		if c, refused = net.DialTimeout("tcp4", to.String(), patience); refused == nil {
+			return c.Close()
+		}
+		return nil
+	})
+	return refused
+}
+
+// listenInPeer makes a listener of the peer's kernel.
+func (w *cabled) listenInPeer() *net.TCPListener {
+	w.t.Helper()
+	var l net.Listener
+	var err error
+	w.net.InPeer(func() { l, err = net.Listen("tcp4", netip.AddrPortFrom(w.net.Peer(0), 0).String()) })
+	w.NoError(err)
+	w.t.Cleanup(func() { _ = l.Close() })
+	w.NoError(l.(*net.TCPListener).SetDeadline(time.Now().Add(3 * patience)))
+	return l.(*net.TCPListener)
+}
+
+// listenTCP makes a listener of our own stack.
+func (w *cabled) listenTCP(x *world, at netip.AddrPort) *xtreme.Socket {
+	w.t.Helper()
+	l, err := x.poller.ListenTCP(at, xtreme.ListenConfig{})
+	w.NoError(err)
+	w.Equal("bypass", l.Path().Tier, l.Path().Explain())
+	w.Empty(l.Path().Lost)
+	return l
+}
+
+// echo lets c answer n messages of the peer.
+func (w *world) echo(c *xtreme.Socket, peer net.Conn, n int) {
+	w.t.Helper()
+	for i := range n {
+		text := fmt.Sprintf("message %d", i)
+		w.write(peer, text)
+		got := w.text(c)
+		w.Equal(text, got)
+		_, err := c.Send([]byte(got))
+		w.NoError(err)
+		b := make([]byte, len(text))
+		w.beside(func() error { _, err := io.ReadFull(peer, b); return err })
+		w.Equal(text, string(b))
+	}
+}
+
+// kernelConnections counts the TCP connections that this thread's kernel has.
+func (w *world) kernelConnections() int {
+	w.t.Helper()
+	list, err := netlink.SocketDiagTCP(2)
+	w.NoError(err)
+	n := 0
+	for _, s := range list {
+		if s.State == netlink.TCP_ESTABLISHED {
+			n++
+		}
+	}
+	return n
+}
+
+// With the setting a listener and its connections are carried by our own stack: the kernel of this host has none of them.
+func TestOffloadedTCPListener(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	l := w.listenTCP(w.world, w.at(0))
+	w.Equal("offload", l.Path().Kind)
+	w.Contains(l.Path().Explain(), "xdp v0/0 (generic, copy")
+	for range 3 {
+		peer := w.dialFromPeer(w.world, l.LocalAddr())
+		c := w.accept(l)
+		w.Equal("bypass", c.Path().Tier, c.Path().Explain())
+		w.Equal(peer.LocalAddr().String(), c.RemoteAddr().String())
+		w.Equal(l.LocalAddr(), c.LocalAddr())
+		w.echo(c, peer, 20)
+		w.Zero(w.kernelConnections())
+		w.NoError(peer.CloseWrite())
+		w.event(c, xtreme.EventIn|xtreme.EventRdHup)
+		w.close(c)
+		w.beside(func() error {
+			n, err := peer.Read(make([]byte, 1))
+			if n != 0 || err != io.EOF {
+				return fmt.Errorf("read %d, %w", n, err)
+			}
+			return nil
+		})
+	}
+	w.NotZero(counter(l.Ring(), "tcp.partial_sums"))
+	w.Zero(counter(l.Ring(), "tcp.sum"))
+	w.close(l)
+}
+
+// So is a connection to a server of another host: the kernel has a socket that reserves the port, and no connection.
+func TestOffloadedTCPDial(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	l := w.listenInPeer()
+	for name, c := range map[string]xtreme.DialConfig{
+		"": {}, "bound": {Local: w.at(0)}, "device": {SocketConfig: xtreme.SocketConfig{RequireOffload: true}, IPConfig: xtreme.IPConfig{BindToDevice: "v0"}},
+	} {
+		s, err := w.poller.DialTCP(addr(l.Addr()), c)
+		w.NoError(err, name)
+		w.Equal("bypass", s.Path().Tier, s.Path().Explain())
+		w.event(s, xtreme.EventOut)
+		var peer net.Conn
+		w.beside(func() (err error) { peer, err = l.Accept(); return err })
+		w.NoError(peer.SetDeadline(time.Now().Add(3 * patience)))
+		w.Equal(s.LocalAddr().String(), peer.RemoteAddr().String())
+		w.Zero(w.kernelConnections())
+		w.echo(s, peer, 20)
+		w.NoError(peer.Close())
+		w.event(s, xtreme.EventIn|xtreme.EventRdHup)
+		w.close(s)
+	}
+	// A port without a listener refuses.
+	at := addr(l.Addr())
+	w.NoError(l.Close())
+	s, err := w.poller.DialTCP(at, xtreme.DialConfig{})
+	w.NoError(err)
+	w.ErrorIs(w.event(s, xtreme.EventIn|xtreme.EventErr|xtreme.EventHup).Err, unix.ECONNREFUSED)
+	w.close(s)
+}
+
+// Large transfers in both directions at once: the kernel sends frames of up to 64 KiB (TSO).
+func TestOffloadedTCPBulk(t *testing.T) {
+	const size = 8 << 20
+	w := newTCPCabled(t, unchanged)
+	l := w.listenTCP(w.world, w.at(0))
+	peer := w.dialFromPeer(w.world, l.LocalAddr())
+	c := w.accept(l)
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(i * 7 >> 3)
+	}
+	sent, received := 0, sha256.New()
+	got, back := 0, make(chan [32]byte, 1)
+	failed := make(chan error, 2)
+	go func() {
+		_, err := peer.Write(data)
+		failed <- err
+	}()
+	go func() {
+		h := sha256.New()
+		_, err := io.CopyN(h, peer, size)
+		failed <- err
+		back <- [32]byte(h.Sum(nil))
+	}()
+	w.until("all is there", func() bool {
+		for sent < size {
+			n, err := c.Send(data[sent:])
+			if n == 0 {
+				w.ErrorIs(err, xtreme.ErrWouldBlock)
+				break
+			}
+			sent += n
+		}
+		for i := range w.kept {
+			x := &w.kept[i]
+			w.NoError(x.Err)
+			if x.Events.Has(xtreme.EventPacket) {
+				for b := range x.Packet.Segments() {
+					received.Write(b)
+					got += len(b)
+				}
+				w.NoError(x.Packet.Release())
+			}
+		}
+		w.kept = w.kept[:0]
+		return sent == size && got == size && len(back) == 1
+	})
+	w.NoError(<-failed)
+	w.NoError(<-failed)
+	w.Equal(sha256.Sum256(data), <-back)
+	w.Equal(sha256.Sum256(data), [32]byte(received.Sum(nil)))
+	w.Zero(w.kernelConnections())
+	w.close(c)
+}
+
+// What our own TCP does not carry the kernel does, and the path says why.
+func TestWhyTCPIsNotOffloaded(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	w.NoError(w.engine.AddRule("use os tcp_server *:7070", true))
+	listen := func(a netip.AddrPort, c xtreme.ListenConfig) *xtreme.Socket {
+		s, err := w.poller.ListenTCP(a, c)
+		w.NoError(err)
+		return s
+	}
+	local0, err := w.poller.ListenUnix("@"+t.Name(), xtreme.UnixListenConfig{})
+	w.NoError(err)
+	own := w.listenTCP(w.world, w.at(0))
+	local, err := w.poller.DialTCP(listen(w.at(0), xtreme.ListenConfig{AcceptTo: func(int, netip.AddrPort) bool { return false }}).LocalAddr(),
+		xtreme.DialConfig{})
+	w.NoError(err)
+	w.event(local, xtreme.EventOut)
+	for code, s := range map[string]*xtreme.Socket{
+		"link.loopback":     listen(loopback, xtreme.ListenConfig{}),
+		"offload.no_ipv6":   listen(loopback6, xtreme.ListenConfig{}),
+		"tcp.no_descriptor": listen(w.at(0), xtreme.ListenConfig{AcceptTo: func(int, netip.AddrPort) bool { return false }}),
+		"offload.declined":  listen(w.at(0), xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{KernelOnly: true}}),
+		"rule.os":           listen(netip.AddrPortFrom(w.net.Local(0), 7070), xtreme.ListenConfig{}),
+		"offload.no_unix":   local0,
+		"tcp.same_host":     local,
+	} {
+		w.Equal("kernel", s.Path().Tier, code)
+		w.Equal(code, codes(s.Path())[0], "%v", s.Path())
+		w.Equal(code, s.Path().Lost)
+	}
+	// The first poller that needs it has TCP, until it is closed.
+	x := w.other(w.newPoller("second"))
+	second, err := x.poller.ListenTCP(w.at(0), xtreme.ListenConfig{})
+	w.NoError(err)
+	w.Equal("tcp.one_ring", codes(second.Path())[0])
+	_, err = x.poller.ListenTCP(w.at(0), xtreme.ListenConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+	w.ErrorContains(err, "[tcp.one_ring]")
+	peer := w.dialFromPeer(x, second.LocalAddr())
+	x.echo(x.accept(second), peer, 3)
+	for _, s := range []*xtreme.Socket{own, local} {
+		w.close(s)
+	}
+	for i := range w.kept {
+		_ = w.kept[i].Packet.Release()
+	}
+	w.kept = nil
+	w.NoError(w.poller.Close())
+	third := w.listenTCP(x, w.at(0))
+	peer = w.dialFromPeer(x, third.LocalAddr())
+	x.echo(x.accept(third), peer, 3)
+}
+
+// Rules are asked for the address that a connection will have, before it has one.
+func TestRulesOfOffloadedTCPClients(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	w.NoError(w.engine.AddRule("use os tcp_client 10.0.0.2/32:*:10.0.0.1/32:*", true))
+	l := w.listenInPeer()
+	for _, c := range []struct {
+		local netip.AddrPort
+		tier  string
+	}{{netip.AddrPort{}, "kernel"}, {w.at(0), "kernel"}, {netip.AddrPortFrom(w.net.Other(0), 0), "bypass"}} {
+		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{Local: c.local})
+		w.NoError(err)
+		w.Equal(c.tier, s.Path().Tier, s.Path().Explain())
+		w.event(s, xtreme.EventOut)
+		w.close(s)
+	}
+}
+
+// A segment that comes in on the queue of another ring is handed over: on a veth in generic mode all come in on queue 0.
+func TestOffloadedTCPOverAnotherRingsQueue(t *testing.T) {
+	w := newTCPCabled(t, unchanged, testnet.Pair{Queues: 2})
+	queue := func(n int) xtreme.PollerConfig {
+		return xtreme.PollerConfig{Interfaces: []conf.Interface{{Name: "v0", Queues: []int{n}}}}
+	}
+	first := w.other(w.newPoller("queue 0", queue(0)))
+	first.udp(w.at(0))
+	p := w.newPoller("queue 1", queue(1))
+	w.poller = p
+	both := func() { // one goroutine may poll both: each poller is its
+		_, err := first.poller.Poll(make([]xtreme.Completion, 8))
+		w.NoError(err)
+	}
+	l := w.listenTCP(w.world, w.at(0))
+	w.beforePoll = both
+	peer := w.dialFromPeer(w.world, l.LocalAddr())
+	c := w.accept(l)
+	w.echo(c, peer, 50)
+	given := counter(first.poller.Rings()[1], "handover.given")
+	w.GreaterOrEqual(given, uint64(50))
+	w.Equal(given, counter(l.Ring(), "handover.taken"))
+	data := strings.Repeat("0123456789abcdef", 64<<10)
+	w.beside(func() error { _, err := io.WriteString(peer, data[:512<<10]); return err })
+	got := 0
+	for got < 512<<10 {
+		got += len(w.text(c))
+	}
+	w.Zero(w.kernelConnections())
+	w.close(c)
+}
+
+// A ring without a queue of the interface cannot answer there: the kernel carries its TCP, and the path says so.
+func TestNoTCPWithoutAQueue(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	w.udp(w.at(0)) // takes the only queue
+	x := w.other(w.newPoller("without a queue"))
+	l, err := x.poller.ListenTCP(w.at(0), xtreme.ListenConfig{})
+	w.NoError(err)
+	w.Equal("kernel", l.Path().Tier)
+	w.Equal("ring.no_queue", codes(l.Path())[0], l.Path().Explain())
+	peer := w.dialFromPeer(x, l.LocalAddr())
+	x.echo(x.accept(l), peer, 3)
+}
+
+// An interface that is opened after a wildcard listener has its flow claimed too.
+func TestTCPListenerOnALaterInterface(t *testing.T) {
+	w := newTCPCabled(t, unchanged, testnet.Pair{}, testnet.Pair{})
+	v1, err := netlink.LinkByName("v1")
+	w.NoError(err)
+	w.NoError(netlink.LinkSetDown(v1))
+	l := w.listenTCP(w.world, netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
+	w.False(program(t, "v1"))
+	w.NoError(netlink.LinkSetUp(v1))
+	w.until("v1 is open", func() bool {
+		s, err := w.poller.OpenUDP(w.at(1), xtreme.UDPConfig{})
+		w.NoError(err)
+		return s.Path().Tier == "bypass"
+	})
+	peer := w.dialFromPeer(w.world, netip.AddrPortFrom(w.net.Local(1), l.LocalAddr().Port()))
+	c := w.accept(l)
+	w.echo(c, peer, 10)
+	w.Zero(w.kernelConnections())
+	w.Contains(c.Path().Explain(), "xdp v1/0")
+}
+
+// A connection whose interface goes down and comes back goes on, and is told both.
+func TestOffloadedTCPOutlivesItsInterface(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	l := w.listenTCP(w.world, w.at(0))
+	peer := w.dialFromPeer(w.world, l.LocalAddr())
+	c := w.accept(l)
+	w.echo(c, peer, 3)
+	v0, err := netlink.LinkByName("v0")
+	w.NoError(err)
+	w.NoError(netlink.LinkSetDown(v0))
+	w.event(c, xtreme.EventPath)
+	w.Equal("link.down", c.Path().Lost, c.Path().Explain())
+	w.Contains(c.Path().String(), "(lost: link.down)")
+	_, err = c.Send([]byte("while it is down"))
+	w.NoError(err)
+	w.NoError(netlink.LinkSetUp(v0))
+	w.until("it is back", func() bool { return c.Path().Lost == "" })
+	w.event(c, xtreme.EventPath)
+	b := make([]byte, len("while it is down"))
+	w.beside(func() error { _, err := io.ReadFull(peer, b); return err })
+	w.Equal("while it is down", string(b))
+	w.echo(c, peer, 3)
+	second := w.dialFromPeer(w.world, l.LocalAddr())
+	w.echo(w.next("a second connection", func(x *xtreme.Completion) bool { return x.Events.Has(xtreme.EventNewConnection) }).Socket, second, 3)
+	w.Zero(w.kernelConnections())
+}
