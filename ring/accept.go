@@ -2,7 +2,6 @@ package ring
 
 import (
 	"net/netip"
-	"syscall"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/internal/clock"
@@ -104,8 +103,9 @@ const (
 	backoffMax   = 500 * time.Millisecond
 )
 
-// onAcceptFailed is the driver's fact that accept failed for want of descriptors or memory. The listener pauses, each time twice as long.
-func (r *Ring) onAcceptFailed(l *Socket, e syscall.Errno) {
+// onAcceptFailed is the driver's fact that accept failed, as a rule for want of descriptors or memory. The listener pauses, each time twice as
+// long.
+func (r *Ring) onAcceptFailed(l *Socket) {
 	if l.state != stateListening {
 		return
 	}

@@ -42,7 +42,7 @@ func (set *Set) Adopt(a Adopted, c Config, prepare func(*Socket) error) (*Socket
 	if a.Family == 0 {
 		return nil, badArgument("adopt", "socket that was not inspected:", a.Conn)
 	}
-	if err := c.complete(set.config.Pool); err != nil {
+	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	s := set.newSocket(Handle{Conn: a.Conn, Kind: a.Kind, Copies: a.Copies, Adopted: true}, a.Family, c)

@@ -64,7 +64,7 @@ const (
 )
 
 // complete checks the fields and replaces zero by the default where the field's comment names one.
-func (c *Config) complete(pool *buffers.DriverPool) error {
+func (c *Config) complete() error {
 	switch {
 	case c.LargestDatagram < 0 || c.LargestDatagram > largestUDP:
 		return badArgument("socket", "largest datagram", c.LargestDatagram)

@@ -81,7 +81,7 @@ func (c HardwareTimestamps) convert(card int64, sync Sync, tai time.Duration) St
 	return Stamp{}
 }
 
-// check reports whether the settings of time make sense.
+// checkTime refuses a HardwareTimestamps or TAIOffset that is out of range or has no effect with the other fields.
 func (c *Config) checkTime() error {
 	const mostTAI = time.Hour // it is 37 s, and moves by a second every few years
 	switch {

@@ -145,7 +145,7 @@ func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error)
 
 // openSocket has the transport make a socket.
 func (set *Set) openSocket(kind SocketKind, family Family, c Config) (*Socket, error) {
-	if err := c.complete(set.config.Pool); err != nil {
+	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	conn, err := set.config.Transport.Open(kind, family, &c)

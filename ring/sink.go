@@ -250,8 +250,9 @@ func (k *Sink) Accepted(l *Socket, conn Conn, peer netip.AddrPort) { k.ring.onAc
 // before waits in the transport.
 func (k *Sink) Connected(s *Socket, local netip.AddrPort) { s.onConnected(local) }
 
-// AcceptFailed reports that the listener could not accept; it has stopped accepting.
-func (k *Sink) AcceptFailed(l *Socket, e syscall.Errno) { k.ring.onAcceptFailed(l, e) }
+// AcceptFailed reports that the listener could not accept, as a rule for want of descriptors or memory, and that the driver has
+// stopped accepting.
+func (k *Sink) AcceptFailed(l *Socket) { k.ring.onAcceptFailed(l) }
 
 // EndOfStream is the peer's FIN.
 func (k *Sink) EndOfStream(s *Socket) { s.onEndOfStream() }

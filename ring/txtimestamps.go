@@ -7,18 +7,17 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// Transmit stamps (Config.TxTimestamps): when each datagram of a kernel socket left, as the transport reports
-// (SendReporter). A stamp names its datagram by a number that the transport counts
-// per socket, which is why the core makes each of those sends itself, in order: see shaper.
+// transmitStamps finds the datagram that a transmit stamp is for (Config.TxTimestamps). The transport reports each stamp with the number of its
+// datagram, which it counts per socket (SendReporter). The core makes each of those sends itself, in order, and counts too: see shaper.
 type transmitStamps struct {
 	reports SendReporter
-	next    uint64 // number of the datagram sent next
-	unsure  bool   // a send that failed has used up a number
-	waiting int    // stamps to come
-	tokens  [stampWindow]uint64
-	renewed clock.Time    // when the last sleep found that something had been sent
-	seen    uint64        // next, as it was then
-	pause   time.Duration // of the next sleep
+	next    uint64              // number of the datagram sent next
+	unsure  bool                // the transport's numbers may be ahead of next, by failed sends: no later stamp has a known datagram
+	waiting int                 // stamps to come
+	tokens  [stampWindow]uint64 // by number, modulo stampWindow: the token that the datagram's completion has
+	renewed clock.Time          // when the last sleep found that something had been sent
+	seen    uint64              // next, as it was then
+	pause   time.Duration       // of the next sleep
 }
 
 const (
@@ -28,7 +27,7 @@ const (
 	// the kernel, which counts it to the socket's receive buffer.
 	stampBatch = 64
 	stampQueue = 4096
-	// stampRelief is how many datagrams are sent before the queue is looked at outside Poll; it takes as many stamps as came since.
+	// stampRelief is how many datagrams are sent between two reads of the error queue outside Poll (collectStampsBeforeSend).
 	stampRelief = 32
 	// Not every driver of a network card stamps, and not every path through the kernel tells a sleeping ring that a stamp came: while one
 	// is to come the ring sleeps shortly, longer from time to time, and gives up after stampPatience.
@@ -37,12 +36,14 @@ const (
 	stampPatience = time.Second
 )
 
-// sent notes that a datagram was sent, or failed with e; s may be nil.
-func (s *transmitStamps) sent(e syscall.Errno, token uint64, packet bool) {
+// sent notes that a datagram was sent, or failed with e. token is that of SendPacket if hasToken; a datagram of Send has its number as token. A
+// failed send makes all later numbers unsure where CountsFailures says so: the transport does not report which failures it counted (Linux
+// before 6.9 counts those that fail after the number was drawn). s is nil on a socket without transmit stamps.
+func (s *transmitStamps) sent(e syscall.Errno, token uint64, hasToken bool) {
 	switch {
 	case s == nil:
 	case e == 0:
-		if !packet {
+		if !hasToken {
 			token = s.next
 		}
 		s.tokens[s.next%stampWindow] = token

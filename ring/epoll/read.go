@@ -155,7 +155,7 @@ func (d *driver) accept(k *ring.Sink, r *record) {
 		default:
 			r.wantsRead = false
 			d.deferSync(r)
-			k.AcceptFailed(l, e)
+			k.AcceptFailed(l)
 			return
 		}
 	}

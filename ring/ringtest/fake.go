@@ -151,7 +151,7 @@ func (f *Fake) accept(k *ring.Sink, s *fakeSocket) {
 	case 0:
 		kernel.Accepted(k, s.socket, fd, peer)
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-		k.AcceptFailed(s.socket, e)
+		k.AcceptFailed(s.socket)
 	}
 }
 

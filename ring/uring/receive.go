@@ -132,7 +132,7 @@ func (d *Driver) onAccept(k *ring.Sink, c *sys.CQE) {
 			// accept(2): errors of the connection that was to be accepted, to be treated like EAGAIN.
 		default:
 			r.wantsReceive = false
-			k.AcceptFailed(r.socket, e)
+			k.AcceptFailed(r.socket)
 		}
 	}
 	d.rearmOrDetach(k, r)
