@@ -77,13 +77,14 @@ func (p *attachment) claimTarget() steering.Target {
 	return steering.Target{Claimer: p.nic, VLAN: p.VLAN}
 }
 
-// why is why the attachment carries nothing; empty while it does.
+// lossReason is why the attachment carries nothing; empty while it does. In this order: its device is lost; the interface was made again, and
+// the driver joins its sockets' groups there again; the interface that has the addresses, where that is another, carries nothing.
 func (p *attachment) lossReason() link.Reason {
 	switch {
 	case p.lost.Code != "":
 		return p.lost
 	case p.rejoin != nil:
-		return link.Reason{Code: "link.joining", Text: "what its sockets had joined on " + p.On + " before it was made again is being joined"}
+		return link.Reason{Code: "link.joining", Text: "interface " + p.On + " was made again: the groups of its sockets are being joined again"}
 	}
 	return p.parentLost
 }
@@ -97,7 +98,7 @@ func (p *attachment) fillFor(n int, pool *buffers.DriverPool) int {
 	return max(pool.ReceiveShare(buffers.Small)/2/max(n, 1), 1)
 }
 
-// hasRemains reports whether a job must close something that the attachment had.
+// hasLeftovers reports whether a job must close something that the attachment had.
 func (p *attachment) hasLeftovers() bool {
 	return len(p.removed) > 0 || len(p.surplus) > 0 || p.dead != nil
 }

@@ -200,7 +200,7 @@ func (a *Attachments) NeedsCheck(now clock.Time, generation uint64) bool {
 	return len(a.list) > 0 && (a.HasEvents() || now >= a.Due() || a.generation != generation)
 }
 
-// HasNews reports whether a job has ended, or other rings have left queues or taken some, since the last Check.
+// HasEvents reports whether a job has ended, or other rings have left queues or taken some, since the last Check.
 func (a *Attachments) HasEvents() bool {
 	return len(a.list) > 0 && (a.checkSoon.Load() || a.version != a.table.version.Load())
 }

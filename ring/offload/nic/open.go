@@ -47,10 +47,12 @@ func (o *openedQueues) openQueues(a *Attachments) {
 	}
 }
 
-// openNow opens the links of a new attachment at once. It waits.
+// openNow opens the queues of a new attachment on the calling goroutine, without a job: it may wait for the kernel's configuration lock, so Poll
+// does not call it. The device was opened before (acquire, openMember); while it is lost the result is an error. The caller's thread is taken
+// to be in the network namespace of the interface: only jobs enter TableConfig.Netns.
 func (a *Attachments) openNow(p *attachment) error {
 	o := &openedQueues{}
-	p.move(Opening)
+	p.move(Opening) // legal: a new attachment is Closed
 	if o.assignQueues(p); o.err == nil {
 		o.openQueues(a)
 	}
