@@ -114,7 +114,7 @@ func (m *Memberships) Leave(g Group) error {
 	return setMembershipOn(m.kernel, m.fd, g, int(g.IfIndex), false)
 }
 
-// find is the membership socket that has a membership, and its place there; -1 when the shadow has it.
+// findSocket is the membership socket that has a membership, and its place there; -1 when the shadow has it.
 func (m *Memberships) findSocket(g Group) (socket, at int) {
 	for i, h := range m.sockets {
 		if j := slices.Index(h.held, g); j >= 0 {
@@ -146,7 +146,7 @@ func (m *Memberships) descriptors() map[Group]int {
 	return fds
 }
 
-// setMembership joins or leaves a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
+// setMembershipOn joins or leaves a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
 func setMembershipOn(k Kernel, fd int, g Group, ifIndex int, join bool) error {
 	var source netip.Addr
 	if g.Source != ([4]byte{}) {
@@ -155,7 +155,7 @@ func setMembershipOn(k Kernel, fd int, g Group, ifIndex int, join bool) error {
 	return k.SetMembership(fd, netip.AddrFrom4(g.Addr), ifIndex, source, join)
 }
 
-// membership is setMembership on the interface of the group.
+// membership is setMembershipOn on the interface of the group.
 func membership(k Kernel, fd int, g Group, join bool) error {
 	return setMembershipOn(k, fd, g, int(g.IfIndex), join)
 }
