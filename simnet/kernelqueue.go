@@ -20,7 +20,7 @@ type kqueue struct {
 	number     int
 	pool       *buffers.DriverPool
 	fill       int
-	host       *Host // of the pool: woken by frames
+	host       *Host // the host that has the pool: a frame schedules its turn; set by Start
 	eventfd    sys.EventFD
 	empty      []uint32 // buffers of the kernel
 	rx         []link.Frame
@@ -66,9 +66,7 @@ func (q *kqueue) arrive(f *frame) bool {
 	q.rx = append(q.rx, link.Frame{Packet: q.pool.Fill(i, l.Headroom, n, 0), Nanos: epoch + w.now, Source: link.ClockHardware})
 	q.stats.RxFrames++
 	q.stats.RxBytes += uint64(n)
-	if q.host != nil {
-		q.host.scheduleTurn(w.now + int64(q.host.config.Latency))
-	}
+	q.host.scheduleTurn(w.now + int64(q.host.config.Latency)) // not nil: before Start the queue has no buffer
 	return true
 }
 
@@ -83,7 +81,8 @@ func (q *kqueue) refill() {
 	}
 }
 
-// Start takes the buffers for receiving from the pool.
+// Start finds the host that has the queue's pool, so that frames wake it, and takes the buffers for receiving from the pool. The descriptor is
+// for FD alone: nothing signals it.
 func (q *kqueue) Start() error {
 	var err error
 	if q.eventfd, err = sys.NewEventFD(); err != nil {
