@@ -53,13 +53,13 @@ func (f *frames) arp() {
 // icmp adds bad ICMP messages, and errors with a bad quote.
 func (f *frames) icmp() {
 	about := func(kind, code byte, mtu uint16, quote []byte) []byte {
-		return f.packet(wire.ProtocolICMP, sealed(append([]byte{kind, code, 0, 0, 0, 0, byte(mtu >> 8), byte(mtu)}, quote...)...))
+		return f.packet(wire.ProtocolICMP, withMessageSum(append([]byte{kind, code, 0, 0, 0, 0, byte(mtu >> 8), byte(mtu)}, quote...)...))
 	}
 	// What the other end claims to have had from us: a datagram of a socket that we do not have.
 	ours := wire.IPv4Fields{TTL: 64, Protocol: wire.ProtocolUDP, Source: f.to.Addr, Target: f.from.Addr}
 	quote := append(must(ours.Append(nil, 1400)), 0xff, 0xfe, 0, 9, 5, 0x78, 0, 0)
 	f.class = "ICMP"
-	f.add("7 bytes", wire.ICMPShort, f.packet(wire.ProtocolICMP, sealed(8, 0, 0, 0, 0, 0, 0)))
+	f.add("7 bytes", wire.ICMPShort, f.packet(wire.ProtocolICMP, withMessageSum(8, 0, 0, 0, 0, 0, 0)))
 	f.add("wrong sum", wire.ICMPSum, f.packet(wire.ProtocolICMP, []byte{8, 0, 1, 1, 0, 0, 0, 0}))
 	f.add("unknown type", wire.ICMPType, about(99, 0, 0, nil))
 	f.add("redirect", wire.ICMPType, about(5, 0, 0, quote))
@@ -80,15 +80,15 @@ func (f *frames) icmp() {
 // igmp adds bad IGMP messages.
 func (f *frames) igmp() {
 	message := func(b ...byte) []byte {
-		m := f.packet(wire.ProtocolIGMP, sealed(b...))
+		m := f.packet(wire.ProtocolIGMP, withMessageSum(b...))
 		all := wire.GroupMAC(wire.AllSystems)
-		return mend(edited(edited(edited(m, ip+8, 1), ip+16, wire.AllSystems[:]...), 0, all[:]...))
+		return fixHeaderSum(edited(edited(edited(m, ip+8, 1), ip+16, wire.AllSystems[:]...), 0, all[:]...))
 	}
 	f.class = "IGMP"
 	f.add("7 bytes", wire.IGMPShort, message(0x11, 0, 0, 0, 0, 0, 0))
 	f.add("wrong sum", wire.IGMPSum, edited(message(0x11, 0, 0, 0, 0, 0, 0, 0), udp+3, 0x55))
 	f.add("unknown type", wire.IGMPType, message(0x13, 0, 0, 0, 0, 0, 0, 0))
-	f.add("TTL 2", wire.IGMPTTL, mend(edited(message(0x11, 0, 0, 0, 0, 0, 0, 0), ip+8, 2)))
+	f.add("TTL 2", wire.IGMPTTL, fixHeaderSum(edited(message(0x11, 0, 0, 0, 0, 0, 0, 0), ip+8, 2)))
 	f.class = "IGMP query"
 	f.add("11 bytes", wire.IGMPLength, message(0x11, 100, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 	f.add("of a unicast group", wire.IGMPGroup, message(0x11, 100, 0, 0, 10, 0, 0, 1))

@@ -44,8 +44,8 @@ func (f *frames) lengths() {
 	f.add("0", wire.IPv4HeaderLength, f.edit(0, 0x40))
 	f.add("4", wire.IPv4HeaderLength, f.edit(0, 0x44))
 	f.class = "header longer than the packet"
-	f.add("beyond the frame", wire.IPv4HeaderLength, mend(edited(f.good(), ip, 0x4f))[:ip+40])
-	f.add("beyond the total length", wire.IPv4TotalShort, mend(edited(padded(f.good(), 60), ip, 0x4f)))
+	f.add("beyond the frame", wire.IPv4HeaderLength, fixHeaderSum(edited(f.good(), ip, 0x4f))[:ip+40])
+	f.add("beyond the total length", wire.IPv4TotalShort, fixHeaderSum(edited(padded(f.good(), 60), ip, 0x4f)))
 	f.class = "total length beyond the frame"
 	f.add("by one", wire.IPv4TotalLong, f.edit(2, 0, 37))
 	f.add("65535", wire.IPv4TotalLong, f.edit(2, 0xff, 0xff))
@@ -86,7 +86,7 @@ func (f *frames) addresses() {
 	f.add("unicast in a broadcast frame", wire.IPv4LinkMulticast, edited(f.good(), 0, wire.Broadcast[:]...))
 	f.class = "TCP to a group or to all"
 	tcp := func(target wire.Addr, mac wire.MAC) []byte {
-		return mend(edited(edited(f.packet(wire.ProtocolTCP, make([]byte, 20)), ip+16, target[:]...), 0, mac[:]...))
+		return fixHeaderSum(edited(edited(f.packet(wire.ProtocolTCP, make([]byte, 20)), ip+16, target[:]...), 0, mac[:]...))
 	}
 	f.add("to a group", wire.IPv4Protocol, tcp(wire.AllSystems, wire.GroupMAC(wire.AllSystems)))
 	f.add("to all", wire.IPv4Protocol, tcp(wire.Addr{255, 255, 255, 255}, wire.Broadcast))
@@ -96,7 +96,7 @@ func (f *frames) addresses() {
 func (f *frames) fragment(protocol uint8, flags uint16, offset, n int) []byte {
 	b := f.packet(protocol, append(f.segment(text), make([]byte, 48)...)[:n])
 	at := flags | uint16(offset/8)
-	return mend(edited(b, ip+6, byte(at>>8), byte(at)))
+	return fixHeaderSum(edited(b, ip+6, byte(at>>8), byte(at)))
 }
 
 // fragments adds bad fragments, and fragments of datagrams that never become whole.

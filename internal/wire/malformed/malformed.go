@@ -76,25 +76,28 @@ func (f *frames) packet(protocol uint8, payload []byte, options ...byte) []byte 
 }
 
 // edit changes bytes of the good frame's IPv4 header and makes its sum right again.
-func (f *frames) edit(at int, with ...byte) []byte { return mend(edited(f.good(), ip+at, with...)) }
+func (f *frames) edit(at int, with ...byte) []byte {
+	return fixHeaderSum(edited(f.good(), ip+at, with...))
+}
 
 func edited(b []byte, at int, with ...byte) []byte {
 	copy(b[at:], with)
 	return b
 }
 
-// mend makes the IPv4 header's sum right.
-func mend(b []byte) []byte {
+// fixHeaderSum makes the sum of an IPv4 header right: over the bytes that the length field counts and the frame has. A header that ends before
+// the sum field has none.
+func fixHeaderSum(b []byte) []byte {
 	h := b[ip:min(len(b), ip+int(b[ip]&15)*4)]
-	if len(h) >= 12 {
+	if len(h) >= 12 { // the sum is bytes 10 and 11
 		h[10], h[11] = 0, 0
 		binary.BigEndian.PutUint16(h[10:], wire.Sum(0).Add(h).Check())
 	}
 	return b
 }
 
-// sealed makes the sum of an ICMP or IGMP message right.
-func sealed(b ...byte) []byte {
+// withMessageSum makes the sum of an ICMP or IGMP message right.
+func withMessageSum(b ...byte) []byte {
 	b[2], b[3] = 0, 0
 	binary.BigEndian.PutUint16(b[2:], wire.Sum(0).Add(b).Check())
 	return b
