@@ -59,7 +59,7 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 		c.stuck = t.now
 		c.tries = 0
 	}
-	t.recoverFrom(id, c, snd, s, &a, duplicate, lostBefore)
+	t.recoverFrom(c, snd, s, &a, duplicate, lostBefore)
 	t.probeAnswered(c, snd, s.Ack, a.dsack, duplicate && s.Options.Has&wire.TCPHasSACK == 0)
 	t.reactToECE(c, snd, s, flightBefore)
 	// A window that did not limit does not grow (RFC 9293 section 3.8.3; RFC 7661 section 4).
@@ -207,7 +207,7 @@ func (t *Table) takeSACK(c *conn, snd *sender, s *Segment, a *acknowledged) {
 
 // recoverFrom is loss detection and recovery for one acknowledgement: first what shows an episode to be spurious, then new losses (with SACK RFC
 // 8985, without it RFC 6582), then the end of an episode. duplicate: RFC 5681 section 2; lostBefore: snd.lost before the acknowledgement.
-func (t *Table) recoverFrom(id ID, c *conn, snd *sender, s *Segment, a *acknowledged, duplicate bool, lostBefore int) {
+func (t *Table) recoverFrom(c *conn, snd *sender, s *Segment, a *acknowledged, duplicate bool, lostBefore int) {
 	if a.dsack {
 		c.duplicateSACK(snd)
 		if snd.undo && snd.undoLeft > 0 {

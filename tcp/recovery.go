@@ -53,7 +53,7 @@ func (t *Table) leaveRecovery(c *conn, snd *sender) {
 }
 
 // enterLoss is what a time-out does to the sender: RFC 5681 section 3.1, RFC 6298 (5.4), RFC 5682 section 2.1 step 1.
-func (t *Table) enterLoss(id ID, c *conn, snd *sender) {
+func (t *Table) enterLoss(c *conn, snd *sender) {
 	first := snd.flight.at(0)
 	again := c.phase == phaseLoss
 	if !again {

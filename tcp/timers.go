@@ -231,7 +231,7 @@ func (t *Table) timedOut(id ID, c *conn) bool {
 		return true
 	}
 	t.armTimeout(c)
-	t.enterLoss(id, c, t.senders[c.sender-1])
+	t.enterLoss(c, t.senders[c.sender-1])
 	return true
 }
 

@@ -84,7 +84,7 @@ var mutants = []mutant{
 	{name: "a window that is shut is never probed", file: "timers.go", tests: "^TestZeroWindowProbes$",
 		old: "c.flags |= flagProbe\n\t\tt.stats.WindowProbes++", new: "t.stats.WindowProbes++"},
 	{name: "nothing is retransmitted by a time-out", file: "timers.go",
-		old: "t.enterLoss(id, c, t.senders[c.sender-1])", new: ""},
+		old: "t.enterLoss(c, t.senders[c.sender-1])", new: ""},
 	{name: "a lost element is looked for behind its place", file: "rack.go",
 		old: "if snd.lost == 0 || r.seq.Before(snd.lostFrom) {", new: "if snd.lost == 0 {"},
 	{name: "reordering is loss", file: "rack.go", tests: "^TestReorderingIsNoLoss$",
