@@ -128,7 +128,7 @@ func (u *Protocol) rememberFlow(b *ip.Burst, p *ip.Parsed, id ID) {
 	u.fastKnown = true
 }
 
-// forgetFast makes all fast flows stale.
+// forgetFlows makes all fast flows stale.
 func (u *Protocol) forgetFlows() {
 	u.fastGeneration++
 	u.fastKnown = false

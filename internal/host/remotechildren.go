@@ -35,7 +35,8 @@ const (
 	remotePause = 10 * time.Millisecond
 )
 
-// openAwayChildren looks once and starts to follow, in the namespace where it is called. changed is called when current has changed.
+// openRemoteChildren reads the children once and starts the goroutine that follows them, in the namespace where it is called. changed is called
+// when current has changed.
 func openRemoteChildren(changed func()) (*remoteChildren, error) {
 	a := &remoteChildren{namespaces: namespaces{permitted: true}, recheckToken: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
 	a.current.Store(new([]Child))

@@ -10,7 +10,7 @@ type Store struct {
 	messages [][]byte // each with its length
 }
 
-// NewStore makes a store for one protocol.
+// newStore makes a store for one protocol.
 func newStore(d *dialect) *Store { return &Store{d: *d} }
 
 // Add stores the messages of a packet. A packet that begins again, or elsewhere, empties the store first.
