@@ -46,6 +46,7 @@ var hostCounters = slices.Concat([]Counter{
 	total("udp.RcvbufErrors", "datagrams", "datagrams that found a receive buffer full", "UdpRcvbufErrors"),
 	total("udp.SndbufErrors", "datagrams", "datagrams that found no memory to be sent", "UdpSndbufErrors"),
 	total("udp.InCsumErrors", "datagrams", "datagrams with a wrong checksum", "UdpInCsumErrors"),
+	total("udp.IgnoredMulti", "datagrams", "multicast datagrams that no socket wanted", "UdpIgnoredMulti"),
 	total("udp.MemErrors", "datagrams", "datagrams refused because all of UDP has too much memory", "UdpMemErrors"),
 	total("tcp.InSegs", "segments", "segments received", "TcpInSegs"),
 	total("tcp.OutSegs", "segments", "segments sent", "TcpOutSegs"),

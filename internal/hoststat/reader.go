@@ -168,7 +168,7 @@ func (r *Reader) softirq(text []byte) {
 var kept = map[string][]string{
 	"Ip:": {"ip.", "InReceives", "InHdrErrors", "InAddrErrors", "ForwDatagrams", "InUnknownProtos", "InDiscards", "InDelivers", "ReasmReqds", "ReasmOKs",
 		"ReasmFails"},
-	"Udp:":    {"udp.", "InDatagrams", "NoPorts", "InErrors", "OutDatagrams", "RcvbufErrors", "SndbufErrors", "InCsumErrors", "MemErrors"},
+	"Udp:":    {"udp.", "InDatagrams", "NoPorts", "InErrors", "OutDatagrams", "RcvbufErrors", "SndbufErrors", "InCsumErrors", "IgnoredMulti", "MemErrors"},
 	"Tcp:":    {"tcp.", "InSegs", "OutSegs", "RetransSegs", "InErrs", "InCsumErrors"},
 	"IpExt:":  {"ip.", "InNoRoutes", "InTruncatedPkts", "InCsumErrors", "InMcastPkts"},
 	"TcpExt:": {"tcp.", "ListenOverflows", "ListenDrops", "TCPBacklogDrop", "TCPRcvQDrop", "TCPTimeouts"},

@@ -6,5 +6,6 @@ import "github.com/spf13/cobra"
 var subcommands = []func() *cobra.Command{
 	newHistoryCommand,
 	newEventsCommand,
+	newWhyCommand,
 	newVersionCommand,
 }

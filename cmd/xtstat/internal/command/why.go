@@ -1,0 +1,74 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/why"
+)
+
+// newWhyCommand makes "why": what was lost at a time, where and why.
+func newWhyCommand() *cobra.Command {
+	var t target
+	var w window
+	c := &cobra.Command{
+		Use:   "why",
+		Short: "Says what was lost at a time, where and why: upstream, card, kernel, ring, socket or application",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return explain(c, &t, &w) },
+	}
+	t.flags(c.Flags())
+	w.flags(c.Flags(), 2*time.Second)
+	return c
+}
+
+// explain prints the findings of the window, those of a loss first.
+func explain(c *cobra.Command, t *target, w *window) error {
+	r, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	p, err := r.Process()
+	if err != nil {
+		return err
+	}
+	from, to, err := w.bounds(p)
+	if err != nil {
+		return usageError{err}
+	}
+	list := why.Explain(why.Gather(r.Samples(), r.Events(), from, to))
+	if t.json {
+		for i := range list {
+			if err := json.NewEncoder(c.OutOrStdout()).Encode(&list[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	writeFindings(c.OutOrStdout(), list, from, to)
+	return nil
+}
+
+func writeFindings(out io.Writer, list []why.Finding, from, to time.Time) {
+	fmt.Fprintf(out, "from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("15:04:05.000"))
+	for i := range list {
+		f := &list[i]
+		count := ""
+		if f.Count > 0 {
+			count = fmt.Sprintf("%d %s: ", f.Count, f.Unit)
+		}
+		at := ""
+		if !f.Time.IsZero() {
+			at = f.Time.Format("15:04:05.000") + " "
+		}
+		fmt.Fprintf(out, "\n%s: %s%s%s\n", f.Place, at, count, f.Cause)
+		for _, x := range f.Evidence {
+			fmt.Fprintf(out, "    %s\n", x)
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/why"
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
+	"github.com/socketxtreme/socketxtreme/stats"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// victim is a receiver to which things are done that lose packets, and its peer over a veth.
+type victim struct {
+	*require.Assertions
+	t      *testing.T
+	net    *testnet.Net
+	dir    string
+	engine *xtreme.Engine
+	poller *xtreme.Poller
+	s      *xtreme.Socket
+	peer   *net.UDPConn
+	hold   bool // packets are not released
+	held   []xtreme.Packet
+	got    int
+	done   [256]xtreme.Completion
+}
+
+// lineGroup is the group that the socket is a member of.
+var lineGroup = netip.MustParseAddr("233.252.0.9")
+
+func newVictim(t *testing.T, kind conf.RingKind, c xtreme.UDPConfig) *victim {
+	v := &victim{Assertions: require.New(t), t: t, net: testnet.New(t, testnet.Pair{}), dir: filepath.Join(t.TempDir(), "stats")}
+	s := conf.Default()
+	s.Ring, s.StatsDirectory, s.SmallBuffers, s.LargeBuffers = kind, v.dir, 1024, 16
+	var err error
+	v.engine, err = xtreme.New(s)
+	v.NoError(err)
+	v.poller, err = v.engine.NewPoller("feed", xtreme.PollerConfig{})
+	v.NoError(err)
+	v.s, err = v.poller.OpenUDP(netip.AddrPortFrom(v.net.Local(0), 0), c)
+	v.NoError(err)
+	v.peer = v.net.Dial(v.s.LocalAddr())
+	t.Cleanup(func() {
+		for _, p := range v.held {
+			_ = p.Release()
+		}
+		require.NoError(t, v.poller.Close())
+		require.NoError(t, v.engine.Close())
+	})
+	v.flow(1200 * time.Millisecond) // a sample without loss is there
+	v.NotZero(v.got)
+	return v
+}
+
+func (v *victim) send(n int) {
+	for range n {
+		_, err := v.peer.Write([]byte("a message of the feed"))
+		if err != nil {
+			v.ErrorIs(err, unix.ECONNREFUSED) // answers to datagrams of before
+		}
+	}
+}
+
+func (v *victim) poll() {
+	n, err := v.poller.Poll(v.done[:])
+	v.NoError(err)
+	for i := range v.done[:n] {
+		c := &v.done[i]
+		if !c.Packet.Valid() {
+			continue
+		}
+		v.got++
+		if v.hold {
+			v.held = append(v.held, c.Packet)
+		} else {
+			v.NoError(c.Packet.Release())
+		}
+	}
+}
+
+// flow has the feed flow quietly.
+func (v *victim) flow(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		v.send(1)
+		v.pollFor(5 * time.Millisecond)
+	}
+}
+
+func (v *victim) pollFor(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		v.poll()
+		v.NoError(v.poller.WaitFor(time.Millisecond))
+	}
+}
+
+// until polls until a counter of the section has grown to at least n, and returns it.
+func (v *victim) until(section, counter string, n uint64) (value uint64) {
+	for end := time.Now().Add(20 * time.Second); ; v.poll() {
+		value = 0
+		for _, b := range v.reader().Blocks(section) {
+			for name, x := range b.Totals {
+				if name == counter || strings.HasSuffix(name, "."+counter) {
+					value += x
+				}
+			}
+		}
+		if value >= n {
+			return value
+		}
+		v.True(time.Now().Before(end), "%s is %d", counter, value)
+	}
+}
+
+func (v *victim) reader() *stats.Reader {
+	list, err := stats.List(v.dir)
+	v.NoError(err)
+	r, err := stats.Open(list[0].Path)
+	v.NoError(err)
+	v.t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// why lets two more samples be taken, and asks xtstat for what happened around a time.
+func (v *victim) why(at time.Time) (list []why.Finding) {
+	v.hold = false
+	v.pollFor(2300 * time.Millisecond)
+	var out, errs bytes.Buffer
+	code := Run([]string{"why", "-k", v.dir, "--json", "--at", at.Format(time.RFC3339Nano), "--window", "2s"}, &out, &errs)
+	v.Zero(code, errs.String())
+	for d := json.NewDecoder(&out); d.More(); {
+		var f why.Finding
+		v.NoError(d.Decode(&f))
+		list = append(list, f)
+	}
+	var text bytes.Buffer
+	v.Zero(Run([]string{"why", "-k", v.dir, "--at", at.Format(time.RFC3339Nano), "--window", "2s"}, &text, &errs))
+	v.t.Log(text.String())
+	return list
+}
+
+// one is the finding whose cause has a text; there must be one, at the place, and unless the place is upstream nothing may be called so.
+func (v *victim) one(list []why.Finding, place why.Place, cause string) why.Finding {
+	v.t.Helper()
+	var found []why.Finding
+	for _, f := range list {
+		if strings.Contains(f.Cause, cause) {
+			found = append(found, f)
+		}
+		v.Falsef(f.Place == why.Upstream && place != why.Upstream, "%+v", f)
+		v.Falsef(f.Lost() && place == why.Upstream, "a loss upstream is never called local: %+v", f)
+	}
+	v.Len(found, 1, "%+v", list)
+	v.Equal(place, found[0].Place, found[0].Cause)
+	v.NotEmpty(found[0].Evidence)
+	return found[0]
+}
+
+// The sender skips messages: nothing on this host has lost any.
+func TestWhySenderSkips(t *testing.T) {
+	for _, kind := range []conf.RingKind{conf.RingEpoll, conf.RingOffload} {
+		t.Run(string(kind), func(t *testing.T) {
+			v := newVictim(t, kind, xtreme.UDPConfig{})
+			at := time.Now()
+			v.engine.Note(xtreme.NoteFeedGap, 3, "deep 100-102 missing on 233.252.0.9:14340@v0")
+			v.flow(100 * time.Millisecond)
+			f := v.one(v.why(at), why.Upstream, "deep 100-102")
+			v.EqualValues(3, f.Count)
+			v.WithinDuration(at, f.Time, 10*time.Millisecond)
+		})
+	}
+}
+
+// The loop does not poll, and the ring becomes full.
+func TestWhyRingFull(t *testing.T) {
+	v := newVictim(t, conf.RingOffload, xtreme.UDPConfig{})
+	at := time.Now()
+	v.poll()
+	v.send(5000)
+	v.poll()
+	v.poll()
+	lost := v.until(stats.Drivers, "xdp.rx_dropped", 1)
+	f := v.one(v.why(at), why.Ring, "the loop did not poll for")
+	v.Equal(lost, f.Count)
+	v.WithinDuration(at, f.Time, 2*time.Second)
+}
+
+// The receive buffer of a kernel's socket becomes full.
+func TestWhySocketFull(t *testing.T) {
+	v := newVictim(t, conf.RingEpoll, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReceiveBuffer: 4096}})
+	at := time.Now()
+	v.poll()
+	v.send(500)
+	lost := v.until(stats.Sockets, "drops", 1)
+	f := v.one(v.why(at), why.Socket, "receive buffer")
+	v.Equal(lost, f.Count)
+}
+
+// The socket's budget is spent.
+func TestWhyBudget(t *testing.T) {
+	v := newVictim(t, conf.RingOffload, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{Budget: 1 << 14}})
+	at := time.Now()
+	v.hold = true
+	for i := 0; v.s.Stats().Drops < 10; i++ {
+		v.Less(i, 10_000)
+		v.send(1)
+		v.poll()
+	}
+	lost := v.s.Stats().Drops
+	for _, p := range v.held {
+		v.NoError(p.Release())
+	}
+	v.held = nil
+	f := v.one(v.why(at), why.Socket, "udp.budget")
+	v.Equal(lost, f.Count)
+	v.WithinDuration(at, f.Time, time.Second)
+}
+
+// The sender, or the network, damages datagrams.
+func TestWhyChecksum(t *testing.T) {
+	v := newVictim(t, conf.RingOffload, xtreme.UDPConfig{})
+	at := time.Now()
+	const n = 7
+	for range n {
+		v.inject(func(datagram []byte) { datagram[len(datagram)-1] ^= 1 })
+	}
+	v.until(stats.Drops, "udp.sum", n)
+	f := v.one(v.why(at), why.Upstream, "udp.sum")
+	v.EqualValues(n, f.Count)
+}
+
+// inject sends a datagram from the peer as it is after change.
+func (v *victim) inject(change func(datagram []byte)) {
+	v.net.InPeer(func() {
+		p, err := netlink.LinkByName("p0")
+		v.NoError(err)
+		var mac wire.MAC
+		list, err := netlink.NeighList(p.Attrs().Index, unix.AF_INET)
+		v.NoError(err)
+		for _, n := range list {
+			if n.IP.Equal(v.net.Local(0).AsSlice()) {
+				copy(mac[:], n.HardwareAddr)
+			}
+		}
+		e := wire.EthernetFields{Target: mac, Source: wire.MAC(p.Attrs().HardwareAddr), Type: wire.TypeIPv4}
+		u := wire.UDPFields{SourcePort: 9, TargetPort: v.s.LocalAddr().Port()}
+		from, to := v.net.Peer(0).As4(), v.net.Local(0).As4()
+		datagram, err := u.Append(nil, from, to, []byte("damaged"))
+		v.NoError(err)
+		change(datagram)
+		h := wire.IPv4Fields{TTL: 64, Protocol: wire.ProtocolUDP, Source: from, Target: to}
+		frame, err := h.Append(e.Append(nil), len(datagram))
+		v.NoError(err)
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		v.NoError(err)
+		defer unix.Close(fd)
+		v.NoError(unix.Sendto(fd, append(frame, datagram...), 0, &unix.SockaddrLinklayer{Ifindex: p.Attrs().Index}))
+	})
+}
+
+// The program leaves the group.
+func TestWhyMembershipLeft(t *testing.T) {
+	for _, kind := range []conf.RingKind{conf.RingEpoll, conf.RingOffload} {
+		t.Run(string(kind), func(t *testing.T) {
+			v := newVictim(t, kind, xtreme.UDPConfig{})
+			v.NoError(v.s.JoinGroup(lineGroup, v.net.Device(0), netip.Addr{}))
+			v.flow(1200 * time.Millisecond)
+			at := time.Now()
+			v.NoError(v.s.LeaveGroup(lineGroup, v.net.Device(0), netip.Addr{}))
+			f := v.one(v.why(at), why.Application, "left a group: "+lineGroup.String())
+			v.WithinDuration(at, f.Time, 10*time.Millisecond)
+		})
+	}
+}
+
+// The interface goes down and comes back.
+func TestWhyLinkFlap(t *testing.T) {
+	for _, kind := range []conf.RingKind{conf.RingEpoll, conf.RingOffload} {
+		t.Run(string(kind), func(t *testing.T) {
+			v := newVictim(t, kind, xtreme.UDPConfig{})
+			l, err := netlink.LinkByName(v.net.Device(0))
+			v.NoError(err)
+			at := time.Now()
+			v.NoError(netlink.LinkSetDown(l))
+			v.pollFor(50 * time.Millisecond)
+			v.NoError(netlink.LinkSetUp(l))
+			f := v.one(v.why(at), why.Card, "was set down")
+			v.WithinDuration(at, f.Time, 30*time.Millisecond)
+		})
+	}
+}
+
+// The steering program is taken off the interface by somebody else.
+func TestWhyProgramDisplaced(t *testing.T) {
+	v := newVictim(t, conf.RingOffload, xtreme.UDPConfig{})
+	l, err := netlink.LinkByName(v.net.Device(0))
+	v.NoError(err)
+	at := time.Now()
+	all := new(link.Iterator)
+	defer all.Close()
+	detached := false
+	for all.Next() {
+		info, err := all.Link.Info()
+		if err != nil || info.XDP() == nil || int(info.XDP().Ifindex) != l.Attrs().Index {
+			continue
+		}
+		if program := l.Attrs().Xdp; program != nil && uint32(info.Program) == program.ProgId { // an index is unique in its namespace only
+			v.NoError(all.Link.Detach())
+			detached = true
+		}
+	}
+	v.True(detached)
+	v.flow(300 * time.Millisecond)
+	list := v.why(at)
+	var found bool
+	for _, f := range list {
+		v.NotEqual(why.Upstream, f.Place, "%+v", f)
+		if strings.Contains(f.Cause, "the steering program was displaced") {
+			found = true
+			v.Equal(why.Kernel, f.Place)
+			v.WithinDuration(at, f.Time, time.Second)
+		}
+	}
+	v.True(found, "%+v", list)
+}
+
+// Nothing is wrong here.
+func TestWhyNothingLost(t *testing.T) {
+	v := newVictim(t, conf.RingEpoll, xtreme.UDPConfig{})
+	f := v.one(v.why(time.Now()), why.Upstream, "nothing was lost on this host")
+	v.Zero(f.Count)
+}

@@ -1,0 +1,92 @@
+package why
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// samples are two of a second each, between which counters grow by delta.
+func samples(delta map[string]uint64) []stats.Sample {
+	before, after := map[string]uint64{"ring.packets": 100}, map[string]uint64{"ring.packets": 200}
+	for name, v := range delta {
+		before[name], after[name] = 1000, 1000+v
+	}
+	return []stats.Sample{{Time: noon, Interval: time.Second, Values: before}, {Time: noon.Add(time.Second), Interval: time.Second, Values: after}}
+}
+
+func event(kind stats.EventKind, count uint64, text string) stats.Event {
+	return stats.Event{Time: noon.Add(500 * time.Millisecond), Kind: kind.String(), Count: count, Text: text}
+}
+
+// Each cause is named with its place and its count, and no other place is.
+func TestCausesAndPlaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		delta  map[string]uint64
+		events []stats.Event
+		levels map[string]uint64
+		place  Place
+		cause  string
+		count  uint64
+	}{
+		"firewall": {delta: map[string]uint64{"host.ip.InReceives": 50, "host.ip.InDelivers": 41, "host.ip.ForwDatagrams": 2, "host.ip.ReasmReqds": 4,
+			"host.ip.ReasmOKs": 2}, place: Kernel, cause: "firewall", count: 5},
+		"queue without a ring":  {delta: map[string]uint64{"host.eth0.steer.no_queue": 9}, place: Card, cause: "no ring serves", count: 9},
+		"backlog":               {delta: map[string]uint64{"host.softnet.dropped": 3}, place: Kernel, cause: "netdev_max_backlog", count: 3},
+		"card":                  {delta: map[string]uint64{"host.eth0.rx_dropped": 8, "host.eth0.ethtool.rx_out_of_buffer": 8}, place: Card, cause: "the interface dropped", count: 8},
+		"source filter, kernel": {delta: map[string]uint64{"host.udp.IgnoredMulti": 4}, place: Socket, cause: "filter of sources", count: 4},
+		"source filter, stack":  {events: []stats.Event{event(stats.EventDrop, 6, "udp.group_not_joined")}, place: Socket, cause: "filter of sources", count: 6},
+		"VLAN tag":              {events: []stats.Event{event(stats.EventDrop, 2, "eth.tag")}, place: Card, cause: "VLAN tag", count: 2},
+		"held buffers": {delta: map[string]uint64{"host.eth0/1.xdp.rx_dropped": 7, "host.eth0/1.xdp.rx_fill_ring_empty_descs": 7},
+			levels: map[string]uint64{"poller.buffers": 1000, "poller.buffers_used_peak": 900}, place: Application, cause: "are held", count: 7},
+		"collection": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
+			events: []stats.Event{event(stats.EventPollGap, 5e6, "feed: garbage collection")}, place: Application, cause: "garbage collection", count: 7},
+		"preempted": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
+			events: []stats.Event{event(stats.EventPollGap, 5e6, "feed: preempted")}, place: Kernel, cause: "preempted", count: 7},
+		"checksum, kernel": {delta: map[string]uint64{"host.udp.InCsumErrors": 3}, place: Upstream, cause: "checksum", count: 3},
+		"nothing":          {place: Upstream, cause: "nothing was lost on this host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := samples(c.delta)
+			for column, v := range c.levels {
+				list[0].Values[column], list[1].Values[column] = v, v
+			}
+			found := Explain(Gather(list, c.events, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond)))
+			require.Len(t, found, 1, "%+v", found)
+			require.Equal(t, c.place, found[0].Place)
+			require.Contains(t, found[0].Cause, c.cause)
+			require.Equal(t, c.count, found[0].Count)
+		})
+	}
+}
+
+// A gap in a feed is upstream when nothing was lost here, and else it is not known; what nobody wanted does not matter.
+func TestFeedGapsBesideLosses(t *testing.T) {
+	gap := event(stats.EventFeedGap, 3, "deep 1-3")
+	last := func(delta map[string]uint64, events ...stats.Event) Finding {
+		found := Explain(Gather(samples(delta), append(events, gap), noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond)))
+		return found[len(found)-1]
+	}
+	f := last(nil)
+	require.Equal(t, Upstream, f.Place)
+	require.EqualValues(t, 3, f.Count)
+	require.Equal(t, Upstream, last(map[string]uint64{"host.udp.NoPorts": 5}).Place)
+	require.Equal(t, Unknown, last(nil, event(stats.EventDrop, 1, "udp.budget")).Place)
+	require.Equal(t, Unknown, last(map[string]uint64{"host.ip.InReceives": 5}).Place)
+}
+
+// Events and samples outside of the window are not of it.
+func TestWindow(t *testing.T) {
+	list := samples(map[string]uint64{"host.softnet.dropped": 3})
+	far := event(stats.EventDrop, 9, "udp.budget")
+	far.Time = noon.Add(time.Hour)
+	found := Explain(Gather(list, []stats.Event{far}, noon.Add(2*time.Second), noon.Add(3*time.Second)))
+	require.Len(t, found, 1)
+	require.Equal(t, Unknown, found[0].Place)
+	require.Contains(t, found[0].Cause, "no sample covers")
+}
