@@ -211,3 +211,35 @@ func TestPacketsAreNotLostForErrorsOfOthers(t *testing.T) {
 		w.close(peer)
 	})
 }
+
+// What datagrams to nobody bring is no failure of the next send of a socket that asks for transmit stamps, or that is paced: its sends go by the
+// shaper, and reports of sends and of errors wait in one queue.
+func TestShapedSendsDoNotFailForErrorsOfOthers(t *testing.T) {
+	for name, c := range map[string]xtreme.UDPConfig{
+		"stamped": {TxTimestamps: true},
+		"paced":   {IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 100_000_000}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sendingToNobody(t, func(w *world, setting string, at, nobody netip.AddrPort) {
+				s, peer := w.udp(at, c), w.udp(at)
+				const sends, burst = 600, 200
+				for i := range sends {
+					to := nobody
+					if i%2 == 1 {
+						to = peer.LocalAddr()
+					}
+					_, err := s.SendTo([]byte("x"), to)
+					w.NoError(err, "setting %s, %v, datagram %d", setting, at, i)
+					if i%burst == burst-1 {
+						for range burst / 2 {
+							w.NoError(w.event(peer, xtreme.EventPacket).Packet.Release())
+						}
+					}
+				}
+				w.Zero(s.Stats().SendErrors)
+				w.close(s)
+				w.close(peer)
+			})
+		})
+	}
+}
