@@ -142,6 +142,30 @@ func TestTheBufferSizeByItsNames(t *testing.T) {
 	}
 }
 
+// Spellings of manuals were never replaced by another name: nothing is said of them.
+func TestASpellingIsNoOldName(t *testing.T) {
+	for _, name := range []string{"XLIO_TX_BUFFER_SIZE", "VMA_ALLOW_PRIVILEGED_SOCKET_OPT", "XLIO_ALLOW_PRIVILEGED_SOCKET_OPT"} {
+		s := fromEnvironment(env(map[string]string{name: "1"}))
+		require.Empty(t, s.Warnings, name)
+		require.NotContains(t, Markdown(), "old: `"+name)
+	}
+	require.Contains(t, Markdown(), "old: `VMA_MAX_INLINE`")
+}
+
+// A list is used whole or refused.
+func TestTheListOfProcessorsIsBounded(t *testing.T) {
+	s := fromEnvironment(env(map[string]string{"SX_LOOP_CPUS": "0-8191"}))
+	require.Empty(t, s.Warnings)
+	require.Len(t, s.LoopCPUs, 8192)
+	for _, text := range []string{"0-8191,0", "0-8000,0-8000", "0-8191,0-8191,0-8191"} {
+		s := fromEnvironment(env(map[string]string{"SX_LOOP_CPUS": text}))
+		require.Equal(t, []string{`SX_LOOP_CPUS="` + text + `": processors "` + text + `": want at most 8192 in all; the default is used`}, s.Warnings)
+		require.Empty(t, s.LoopCPUs)
+	}
+	s.LoopCPUs = make([]int, 8193)
+	require.ErrorContains(t, s.Validate(), "SX_LOOP_CPUS")
+}
+
 // What has no effect is told as it was given: under each name, in files too; not a profile's values, nor what asks for what is done anyway.
 func TestSettingsWithoutEffectAsTheyWereGiven(t *testing.T) {
 	for name, text := range map[string]string{"VMA_PROGRESS_ENGINE_INTERVAL": "10", "XLIO_PROGRESS_ENGINE_INTERVAL": "1",
