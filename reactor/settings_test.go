@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/stats"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -260,4 +262,40 @@ func TestOneBoundOfTheSpinThatTheOtherLeavesWithoutEffectIsSaid(t *testing.T) {
 			require.Equal(t, want, strings.Count(string(text), name+`="`+os.Getenv(name)+`" has no effect`), "%+v: %s", c, text)
 		}
 	}
+}
+
+// With VMA_CPU_USAGE_STATS=1 the sleeps of a loop are measured, whether it sleeps on its ring alone or on external descriptors too.
+func TestSleepsOfALoopAreMeasured(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for _, watches := range []bool{false, true} {
+			s := conf.Default()
+			s.Ring, s.SmallBuffers, s.LargeBuffers, s.CPUUsage = kind, 512, 16, true
+			s.StatsDirectory = filepath.Join(t.TempDir(), "stats")
+			p, err := mustEngine(t, s).NewPoller("sleeps", xtreme.PollerConfig{})
+			require.NoError(t, err)
+			l, err := New(p, starting{nothing, func(l *Loop) error {
+				if watches {
+					read, write, err := os.Pipe()
+					require.NoError(t, err)
+					t.Cleanup(func() { require.NoError(t, errors.Join(read.Close(), write.Close())) })
+					return l.Watch(int(read.Fd()), xtreme.EventIn, func(xtreme.Event) {})
+				}
+				return nil
+			}}, Config{Rest: Wait})
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			defer cancel()
+			list, err := stats.List(s.StatsDirectory)
+			require.NoError(t, err)
+			r, err := stats.Open(list[0].Path)
+			require.NoError(t, err)
+			began := time.Now()
+			require.NoError(t, l.Run(ctx))
+			closed := r.Closed(stats.Pollers)
+			slept := time.Duration(closed.Value("sleep_time"))
+			require.NoError(t, r.Close())
+			require.Greater(t, slept, 50*time.Millisecond, "watches a descriptor: %v", watches)
+			require.LessOrEqual(t, slept, time.Since(began))
+		}
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
@@ -356,6 +357,40 @@ func TestSleepIsMeasuredWhenAsked(t *testing.T) {
 				continue
 			}
 			w.Greater(slept, 10*time.Millisecond)
+			w.LessOrEqual(slept, time.Since(begin))
+		}
+	})
+}
+
+// A program that waits on the poller's descriptor, in an epoll set of its own for instance, sleeps from Arm to the next Poll, however many rings
+// it has armed.
+func TestSleepOnTheDescriptorIsMeasured(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		for _, asked := range []bool{true, false} {
+			w, r := published(t, kind, func(s *conf.Settings) { s.CPUUsage, s.RingLogic = asked, int(ring.PerSocket) })
+			for range 3 {
+				w.udp(w.at(0))
+			}
+			begin := time.Now()
+			for range 10 {
+				_, err := w.poller.Poll(make([]xtreme.Completion, 4))
+				w.NoError(err)
+				fd, err := w.poller.FD()
+				w.NoError(err)
+				pending, err := w.poller.Arm()
+				w.NoError(err)
+				if !pending {
+					_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20)
+				}
+			}
+			_, err := w.poller.Poll(make([]xtreme.Completion, 4))
+			w.NoError(err)
+			slept := time.Duration(r.Blocks(stats.Pollers)[0].Totals["sleep_time"])
+			if !asked {
+				w.Zero(slept)
+				continue
+			}
+			w.Greater(slept, 40*time.Millisecond)
 			w.LessOrEqual(slept, time.Since(begin))
 		}
 	})
