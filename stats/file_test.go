@@ -190,6 +190,11 @@ func TestModesOfFileAndDirectory(t *testing.T) {
 	require.Equal(t, os.FileMode(0o640), mode(g.Path()))
 	require.Equal(t, os.FileMode(0o750), mode(filepath.Dir(g.Path())))
 
+	for _, none := range []string{"4294967295", "4294967296", "-1"} { // chown(2) takes the first for "leave it as it is"
+		_, err := Create(Config{Directory: filepath.Join(t.TempDir(), "stats"), Group: none})
+		require.ErrorContains(t, err, "group "+none)
+	}
+
 	open := t.TempDir()
 	require.NoError(t, os.Chmod(open, 0o777))
 	_, err := Create(Config{Directory: open})
@@ -202,6 +207,26 @@ func TestModesOfFileAndDirectory(t *testing.T) {
 	require.NoError(t, os.Symlink(t.TempDir(), link))
 	_, err = Create(Config{Directory: link})
 	require.ErrorContains(t, err, "no directory")
+}
+
+// A directory that was made for its owner alone is opened for the group that is to read; one that is open to another group is refused, since the
+// group could not read in it.
+func TestTheGroupIsLetIntoADirectoryThatIsThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "stats")
+	newFile(t, Config{Directory: dir})
+	newFile(t, Config{Directory: dir, Group: strconv.Itoa(os.Getegid())})
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o750), info.Mode().Perm())
+	require.EqualValues(t, os.Getegid(), info.Sys().(*syscall.Stat_t).Gid)
+	const other = 424242
+	_, err = Create(Config{Directory: dir, Group: strconv.Itoa(other)})
+	require.ErrorIs(t, err, syscall.EPERM)
+	require.ErrorContains(t, err, "is closed to group 424242, which is to read there")
+	require.NoError(t, os.Chmod(dir, 0o755))
+	if os.Geteuid() == 0 { // who may give files to any group
+		newFile(t, Config{Directory: dir, Group: strconv.Itoa(other)})
+	}
 }
 
 func TestOtherLayoutsAreRefused(t *testing.T) {
