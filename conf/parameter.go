@@ -28,7 +28,8 @@ type Parameter struct {
 	Name   string   // in the environment and in settings files
 	Title  string   // in the start-up lines
 	Field  string   // of Settings; empty: it is accepted and has no effect
-	Old    []string // names of other versions that mean the same
+	Old    []string // names of older versions that mean the same: a value under one is a warning
+	Also   []string // other spellings of manuals
 	VMA    string   // VMA's default, where it is another one
 	State  State
 	Effect string     // what it does here, or why it does nothing
@@ -60,9 +61,9 @@ func (p *Parameter) Default() string {
 // Value is the parameter's value in s.
 func (p *Parameter) Value(s *Settings) string { return p.get(s) }
 
-// names lists the names under which the parameter may be given: its own, older ones, and XLIO's form of each (XLIO_ for VMA_).
+// names lists the names under which the parameter may be given: its own, other spellings, older ones, and XLIO's form of each (XLIO_ for VMA_).
 func (p *Parameter) names() []string {
-	list := append([]string{p.Name}, p.Old...)
+	list := slices.Concat([]string{p.Name}, p.Also, p.Old)
 	for _, n := range list {
 		if rest, ok := strings.CutPrefix(n, "VMA_"); ok && !slices.Contains(list, "XLIO_"+rest) {
 			list = append(list, "XLIO_"+rest)

@@ -93,6 +93,9 @@ func Markdown() string {
 			standard += " (VMA: " + p.VMA + ")"
 		}
 		name := "`" + p.Name + "`"
+		for _, a := range p.Also {
+			name += ", also: `" + a + "`"
+		}
 		for _, o := range p.Old {
 			name += ", old: `" + o + "`"
 		}

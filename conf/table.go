@@ -195,7 +195,7 @@ var socketParameters = []Parameter{
 			"counts. 0: the send is reported as good",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
-		"the permissions of socket options are the kernel's").old("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
+		"the permissions of socket options are the kernel's").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_CLOSE_ON_DUP2", "close on dup2()", "1", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "CLOSED says that a socket's descriptor is closed"),

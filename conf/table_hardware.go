@@ -79,5 +79,5 @@ var xlioParameters = []Parameter{
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections"),
 	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", size(1<<31-1), WithOwnTCP, "of kernel sockets: SocketConfig.SendBuffer"),
 	inert("VMA_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of 2 KiB and of 64 KiB").
-		old("XLIO_TX_BUFFER_SIZE"),
+		also("XLIO_TX_BUFFER_SIZE"),
 }

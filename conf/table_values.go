@@ -9,9 +9,15 @@ import (
 
 // What single parameters have in ways of their own.
 
-// old adds names of other versions to an inert parameter.
+// old adds names of older versions to an inert parameter.
 func (p Parameter) old(names ...string) Parameter {
 	p.Old = names
+	return p
+}
+
+// also adds other spellings to an inert parameter.
+func (p Parameter) also(names ...string) Parameter {
+	p.Also = names
 	return p
 }
 
@@ -225,7 +231,10 @@ func setCPUs(s *Settings, text string) error {
 		if e1 != nil || e2 != nil || first < 0 || last < first || last > maxCPU {
 			return fmt.Errorf("processors %q: want a number from 0 to %d, or a range such as 4-7", part, maxCPU)
 		}
-		for cpu := first; cpu <= last && len(list) <= maxCPU; cpu++ { // ranges may repeat processors: the list is bounded
+		if len(list)+last-first > maxCPU { // ranges may repeat processors
+			return fmt.Errorf("processors %q: want at most %d in all", text, maxCPU+1)
+		}
+		for cpu := first; cpu <= last; cpu++ {
 			list = append(list, cpu)
 		}
 	}
@@ -233,7 +242,7 @@ func setCPUs(s *Settings, text string) error {
 	return nil
 }
 
-// checkCPUs reports whether all numbers of processors are possible.
+// checkCPUs reports whether all numbers of processors are possible, and no more of them than setCPUs accepts.
 func checkCPUs(list []int) bool {
-	return !slices.ContainsFunc(list, func(cpu int) bool { return cpu < 0 || cpu > maxCPU })
+	return len(list) <= maxCPU+1 && !slices.ContainsFunc(list, func(cpu int) bool { return cpu < 0 || cpu > maxCPU })
 }
