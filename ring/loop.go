@@ -17,7 +17,10 @@ type Loop struct {
 	total     uint64                // buffers
 	last      uint64                // ticks; 0: the loop begins, or has slept
 	threshold uint64                // ticks of gapLeast
-	gap       func(d time.Duration) // is told of each gap
+	gap       func(d time.Duration) // is called for each gap
+
+	measuresSleep bool
+	armed         clock.Time // when the first ring was armed that has not been polled since; 0: none, or nothing is measured
 }
 
 // LoopPage is what is counted of a loop, in memory that other processes may read: 64-bit words alone.
@@ -44,10 +47,12 @@ var gapLimits = [...]time.Duration{200 * time.Microsecond, 500 * time.Microsecon
 // busyPolls: of polls that return few completions every eighth reads the counter.
 const busyPolls, fullPoll = 8, 8
 
-// NewLoop makes a loop that counts in page, and calls gap for each gap. measuresSleep has Wait read the clock (VMA_CPU_USAGE_STATS).
+// NewLoop makes a loop that counts in page, and calls gap for each gap. With measuresSleep it counts how long Wait sleeps, and the time from Arm
+// to the next Poll (VMA_CPU_USAGE_STATS).
 func NewLoop(page *LoopPage, pool *buffers.Pool, measuresSleep bool, gap func(d time.Duration)) *Loop {
 	layout := pool.Layout()
-	l := &Loop{page: page, pool: pool, total: uint64(layout.SmallCount + layout.LargeCount), gap: gap, threshold: clock.TicksIn(gapLeast)}
+	l := &Loop{page: page, pool: pool, total: uint64(layout.SmallCount + layout.LargeCount), gap: gap, threshold: clock.TicksIn(gapLeast),
+		measuresSleep: measuresSleep}
 	page.Buffers = l.total
 	if measuresSleep {
 		page.MeasuresSleep = 1
@@ -60,12 +65,6 @@ func (l *Loop) Refresh() {
 	l.page.BuffersUsed, l.page.NoBuffer = l.usedBuffers(), l.pool.Stats().Exhausted
 	l.threshold = clock.TicksIn(gapLeast)
 }
-
-// MeasuresSleep reports whether Slept is to be told of sleeps (VMA_CPU_USAGE_STATS).
-func (l *Loop) MeasuresSleep() bool { return l != nil && l.page.MeasuresSleep != 0 }
-
-// Slept counts a sleep that no ring's Wait was: on the descriptors of several. Owner only.
-func (l *Loop) Slept(d time.Duration) { l.page.SleepTime += uint64(d) }
 
 // usedBuffers are the buffers that are neither free nor with a driver to be filled.
 func (l *Loop) usedBuffers() uint64 {

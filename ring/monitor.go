@@ -319,10 +319,28 @@ func (r *Ring) notePoll(n int) {
 
 // beginSleep and endSleep stand around a sleep: what passes meanwhile is no gap. begin is 0 where nothing is measured.
 func (r *Ring) beginSleep() (begin clock.Time) {
-	if r.set.config.Loop.MeasuresSleep() {
+	if l := r.set.config.Loop; l != nil && l.measuresSleep {
 		begin = r.clock()
 	}
 	return begin
+}
+
+// beginArmedSleep and endArmedSleep are the same for a caller that sleeps on descriptors: from the first Arm of the loop's rings to the first
+// Poll of one of them, or to EndSleep.
+func (r *Ring) beginArmedSleep() {
+	if l := r.set.config.Loop; l != nil && l.armed == 0 {
+		l.armed = r.beginSleep()
+	}
+}
+
+// EndSleep ends the sleep that Arm of r or another ring of its owner began, for a poller that sleeps on their descriptors itself. Owner only.
+func EndSleep(r *Ring) { r.endArmedSleep() }
+
+func (r *Ring) endArmedSleep() {
+	if l := r.set.config.Loop; l != nil {
+		r.endSleep(l.armed)
+		l.armed = 0
+	}
 }
 
 func (r *Ring) endSleep(begin clock.Time) {
@@ -332,6 +350,6 @@ func (r *Ring) endSleep(begin clock.Time) {
 	}
 	l.last = 0
 	if begin != 0 {
-		l.Slept(r.clock().Sub(begin))
+		l.page.SleepTime += uint64(r.clock().Sub(begin))
 	}
 }

@@ -30,8 +30,10 @@ func (r *Ring) Arm() (pending bool, err error) {
 	r.offerFreed(freed)
 	if pending = pending || IsStarving(r); pending {
 		r.disarm()
+		return true, nil
 	}
-	return pending, nil
+	r.beginArmedSleep()
+	return false, nil
 }
 
 // Wait arms the ring and sleeps until something happens or d is over (negative: no limit). It returns at once when work is
@@ -105,7 +107,7 @@ func (r *Ring) disarm() {
 	r.armed = false
 	r.inbox.cancelSleep()
 	r.drv.Disarm()
-	r.endSleep(0)
+	r.endArmedSleep()
 	r.stats.Sleeps++
 	r.turn |= timerMask
 	r.turn++

@@ -12,7 +12,7 @@ var pollerCounters = []Counter{
 	{Name: "gaps_below_10ms", Unit: "gaps", Type: Total, Help: "gaps of 5 to 10 ms"},
 	{Name: "gaps_below_100ms", Unit: "gaps", Type: Total, Help: "gaps of 10 to 100 ms"},
 	{Name: "gaps_longer", Unit: "gaps", Type: Total, Help: "gaps of 100 ms and more"},
-	{Name: "sleep_time", Unit: "ns", Type: Total, Help: "time asleep in Wait; counted with VMA_CPU_USAGE_STATS=1 only"},
+	{Name: "sleep_time", Unit: "ns", Type: Total, Help: "time asleep: in Wait, and from Arm to the next Poll; counted with VMA_CPU_USAGE_STATS=1 only"},
 	{Name: "no_buffer", Unit: "calls", Type: Total, Help: "calls that found no buffer in the pool"},
 	{Name: "buffers", Unit: "buffers", Type: Gauge, Help: "buffers of the pool"},
 	{Name: "buffers_used", Unit: "buffers", Type: Gauge, Help: "buffers that are neither free nor waiting to be filled"},

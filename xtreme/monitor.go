@@ -58,9 +58,6 @@ func (m *monitor) close() {
 	}
 }
 
-// measuresSleep reports whether the loop reports when it sleeps.
-func (m *monitor) measuresSleep() bool { return m != nil && m.loop.MeasuresSleep() }
-
 // configure has a set count in the file, and report, unless it is nil, write what its sockets have counted when they are closed.
 func (m *monitor) configure(c *ring.SetConfig, report *socketReport) {
 	if m != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
@@ -163,10 +162,9 @@ func (p *Poller) WaitFor(d time.Duration) error {
 	if err != nil || pending {
 		return err
 	}
-	if p.monitor.measuresSleep() {
-		defer func(begin clock.Time) { p.monitor.loop.Slept(clock.Now().Sub(begin)) }(clock.Now())
-	}
-	if err := p.wait.Wait(d); err != nil {
+	err = p.wait.Wait(d)
+	ring.EndSleep(rings[0])
+	if err != nil {
 		return fmt.Errorf("xtreme: poller %q: wait: %w", p.name, err)
 	}
 	return nil
