@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -42,7 +43,7 @@ func groupNumber(name string) (int, error) {
 	if name == "" {
 		return -1, nil
 	}
-	if n, err := strconv.Atoi(name); err == nil && n >= 0 {
+	if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < math.MaxUint32 { // which chown(2) takes for none
 		return n, nil
 	}
 	g, err := user.LookupGroup(name)
@@ -52,8 +53,8 @@ func groupNumber(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// makeDirectory makes the directory, for its owner alone or for a group to read. One that is there already must not be a symbolic link, and
-// must belong to this user, or be one where others can neither remove nor replace files (the sticky bit, as /tmp has it).
+// makeDirectory makes the directory, for its owner alone or for a group to read (-1: none). One that is there already must not be a symbolic
+// link, and must belong to this user, or be one where others can neither remove nor replace files (the sticky bit, as /tmp has it).
 func makeDirectory(path string, group int) error {
 	mode := os.FileMode(0o700)
 	if group >= 0 {
@@ -81,8 +82,23 @@ func makeDirectory(path string, group int) error {
 		return fmt.Errorf("%s is writable for others, who could replace files in it: %w", path, unix.EPERM)
 	case int(owner) != os.Geteuid() && info.Mode()&fs.ModeSticky == 0:
 		return fmt.Errorf("%s belongs to user %d: %w", path, owner, unix.EPERM)
+	case group >= 0:
+		return letGroupIn(path, info, group)
 	}
 	return nil
+}
+
+// letGroupIn makes sure that a group may enter and list a directory that is there already. One that was for its owner alone is opened for the
+// group. One that is open to another group stays as it is, which is an error.
+func letGroupIn(path string, info fs.FileInfo, group int) error {
+	of, mode := info.Sys().(*syscall.Stat_t), info.Mode().Perm()
+	switch {
+	case mode&0o005 == 0o005, int(of.Gid) == group && mode&0o050 == 0o050:
+		return nil
+	case int(of.Uid) == os.Geteuid() && (int(of.Gid) == group || mode&0o070 == 0):
+		return errors.Join(os.Chown(path, -1, group), os.Chmod(path, mode|0o050))
+	}
+	return fmt.Errorf("%s is closed to group %d, which is to read there: %w", path, group, unix.EPERM)
 }
 
 // Entry is a file of a process.
