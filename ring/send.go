@@ -43,7 +43,7 @@ func (s *Socket) sendDirect(r *Ring, a *activeState, c *transportEntry, b []byte
 		s.countSent(r, 1, n)
 		return n, nil
 	}
-	if e != 0 && s.retrySend(e) { // e was an earlier datagram's error
+	for tries := 0; e != 0 && tries < mostRetries && s.retrySend(e); tries++ { // e was an earlier datagram's error
 		n, e = s.transport().Send(s, sys.NoEscape(b), to)
 	}
 	return s.finishDirectSend(n, len(b), e, to)
@@ -109,7 +109,7 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 		return s.sendShaped(nil, pieces, total, to)
 	}
 	n, e := s.transport().SendVector(s, pieces, to)
-	if e != 0 && s.retrySend(e) { // e was an earlier datagram's error
+	for tries := 0; e != 0 && tries < mostRetries && s.retrySend(e); tries++ { // e was an earlier datagram's error
 		n, e = s.transport().SendVector(s, pieces, to)
 	}
 	return s.finishDirectSend(n, total, e, to)

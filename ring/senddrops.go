@@ -17,10 +17,13 @@ func (s *Socket) retrySend(e syscall.Errno) bool {
 	return ok && !s.isConnected() && queue.IsEarlierError(e)
 }
 
+// mostRetries bounds how often one send is made again: an answer of the network may come between two tries.
+const mostRetries = 4
+
 // resend sends a packet again that failed in the driver with an error of an earlier datagram (retrySend), and returns what it ends with. Several
-// packets under way can each have met such an error, and an answer of the network may come between two tries.
+// packets under way can each have met such an error.
 func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
-	for range 4 {
+	for range mostRetries {
 		if !s.retrySend(e) || s.state != stateOpen && s.state != stateClosing {
 			return e
 		}
@@ -43,14 +46,19 @@ func (s *Socket) hidesError() bool {
 	return !s.isConnected()
 }
 
-// clearErrors empties the error queue. Transmit stamps wait there too, and are taken.
+// clearErrors empties the error queue. Transmit stamps wait there too, and are taken. An error that is left in the queue would become the
+// failure of the next send: the kernel makes it that when what stands before it is read.
 func (s *Socket) clearErrors() {
 	const most = 1 << 14 // a transport bounds the queue by the receive buffer
 	if s.ring() == nil {
 		return
 	}
 	if s.active().shaper != nil && s.active().shaper.timestamps != nil {
-		s.ring().takeStamps(s, s.active().shaper.timestamps)
+		for range most / stampBatch {
+			if !s.ring().takeStamps(s, s.active().shaper.timestamps) {
+				return
+			}
+		}
 		return
 	}
 	queue, ok := s.transport().(SendReporter)

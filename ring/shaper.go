@@ -72,6 +72,10 @@ func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (
 		r.collectStampsBeforeSend(s)
 		if now := sh.now(r); sh.bucket.Ready(now, sh.cost(n)) {
 			sent, e := s.transportSend(b, bufs, to)
+			for tries := 0; e != 0 && tries < mostRetries && s.retrySend(e); tries++ { // e was an earlier datagram's error
+				sh.timestamps.sent(e, 0, false)
+				sent, e = s.transportSend(b, bufs, to)
+			}
 			if e == 0 {
 				sh.bucket.Take(now, sh.cost(n))
 			}
@@ -163,7 +167,7 @@ func (s *Socket) sendHead(rec *record) bool {
 	}
 	r.collectStampsBeforeSend(s)
 	e := s.sendRecord(rec)
-	if e != 0 && s.retrySend(e) {
+	for tries := 0; e != 0 && tries < mostRetries && s.retrySend(e); tries++ { // e was an earlier datagram's error
 		e = s.sendRecord(rec)
 	}
 	if e != 0 && e != syscall.EAGAIN && rec.copied && s.isConnected() {

@@ -121,15 +121,16 @@ func (r *Ring) collectStampsBeforeSend(s *Socket) {
 	}
 }
 
-// takeStamps takes reports off the transport's queue and queues an EventTxTimestamp for each, at most stampBatch of them.
-func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
+// takeStamps takes reports off the transport's queue and queues an EventTxTimestamp for each, at most stampBatch of them. It reports whether
+// more may wait that it could take.
+func (r *Ring) takeStamps(s *Socket, t *transmitStamps) (more bool) {
 	for range stampBatch {
 		if s.active().done.n >= stampQueue {
-			return
+			return false
 		}
 		x, ok, e := t.reports.NextReport(s)
 		if e != 0 {
-			return
+			return false
 		}
 		if !ok {
 			continue // an error of the network: the driver reports it by SO_ERROR
@@ -145,6 +146,7 @@ func (r *Ring) takeStamps(s *Socket, t *transmitStamps) {
 		s.activate().done.push(&r.slab, rec)
 		s.makeReady()
 	}
+	return true
 }
 
 // token is the token of the datagram to which the kernel gave the number id. The kernel counts in 32 bits; an error where the datagram is too
