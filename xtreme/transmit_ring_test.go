@@ -3,12 +3,14 @@ package xtreme_test
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -45,6 +47,52 @@ func TestTransmitRingOfLinksByTheSettings(t *testing.T) {
 			x.close(s)
 		})
 	}
+}
+
+// A long frame takes several places of the transmit ring, and the kernel takes at most seventeen for one: a datagram that needs more than there
+// are leaves through the kernel, with Send and with SendPacket.
+func TestDatagramsThatAreTooLongForTheTransmitRing(t *testing.T) {
+	for _, entries := range []int{8, 16, 0} {
+		for _, mtu := range []int{20_000, 30_000, 60_000} {
+			w := newCabled(t)
+			w.setMTU(0, mtu)
+			w.engine = w.newEngine(func(s *conf.Settings) { s.RingEntries = entries })
+			x := w.other(w.newPoller("transmits"))
+			s := x.udp(w.at(0))
+			w.Equal("bypass", s.Path().Tier)
+			peer := w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0))
+			to := addr(peer.LocalAddr())
+			got := make([]byte, 1<<16)
+			for _, n := range []int{100, 17_000, 18_000, mtu / 2, mtu - 28} {
+				k, err := s.SendTo(make([]byte, n), to)
+				w.NoError(err)
+				w.Equal(n, k)
+				w.NoError(x.poller.Flush())
+				k, err = peer.Read(got)
+				w.NoError(err, "%d bytes by an interface of %d, VMA_TX_WRE=%d", n, mtu, entries)
+				w.Equal(n, k)
+				p, err := x.poller.Pool().Alloc(n)
+				w.NoError(err)
+				w.NoError(s.SendPacket(p, to, 7))
+				w.NoError(x.event(s, xtreme.EventSent).Err)
+				k, err = peer.Read(got)
+				w.NoError(err)
+				w.Equal(n, k)
+			}
+			x.close(s)
+		}
+	}
+}
+
+// setMTU sets the MTU of both ends of a pair.
+func (w *cabled) setMTU(pair, mtu int) {
+	set := func(name string) {
+		l, err := netlink.LinkByName(name)
+		w.NoError(err)
+		w.NoError(netlink.LinkSetMTU(l, mtu))
+	}
+	set(w.net.Device(pair))
+	w.net.InPeer(func() { set(fmt.Sprintf("p%d", pair)) })
 }
 
 // transmitRings are the sizes of the mappings of transmit rings (XDP_PGOFF_TX_RING) by their addresses.
