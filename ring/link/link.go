@@ -107,7 +107,7 @@ type Info struct {
 	Index     int     // of the interface; 0 where there is none
 	Queue     int     // of the interface
 	Addr      [6]byte // Ethernet address
-	MTU       int     // largest IP packet in bytes; of the interface when the link was opened
+	MTU       int     // largest IP packet that Send takes, in bytes: of the interface when the link was opened, or less
 	MaxFrame  int     // largest frame that Send takes and Receive delivers, Ethernet header included
 	PerBuffer int     // received bytes per buffer: a longer frame is a chain
 	MaxPieces int     // most buffers that a frame for Send may lie in

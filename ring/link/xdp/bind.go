@@ -178,7 +178,8 @@ func (d *Device) describe(q *Queue, chunk int) {
 	q.info.Queue = q.queue
 	q.info.PerBuffer = chunk - unix.XDP_PACKET_HEADROOM
 	const tagged = 14 + 4
-	q.info.MaxFrame, q.info.MaxPieces = d.info.MTU+tagged, maxPieces
+	q.info.MaxPieces = min(maxPieces, len(q.sock.tx.entries))
+	q.info.MaxFrame = min(d.info.MTU+tagged, q.info.MaxPieces*chunk)
 	q.clock = d.path.Clock
 	q.caps = link.CapSteering
 	if q.path.Jumbo {
@@ -186,6 +187,7 @@ func (d *Device) describe(q *Queue, chunk int) {
 	} else {
 		q.info.MaxFrame, q.info.MaxPieces = min(d.info.MTU+tagged, q.info.PerBuffer), 1
 	}
+	q.info.MTU = q.info.MaxFrame - tagged // the kernel sends what is longer
 	if q.path.ZeroCopy {
 		q.caps |= link.CapZeroCopy
 	}

@@ -187,7 +187,9 @@ func (a *Attachments) startLink(p *attachment, s link.Staged, l Link) error {
 const MaxHeaders = 14 + 4 + 20 + 8
 
 // addLink puts a link into the flat list, at a place that the attachment had before, at one of an attachment that has left, or at a new one.
+// The link may carry less than its interface.
 func (a *Attachments) addLink(p *attachment, l Link) error {
+	l.MTU = min(l.MTU, l.Link.Info().MTU)
 	l.Fresh = p.count == len(p.places)
 	if n := len(a.unused); l.Fresh && n > 0 {
 		p.places = append(p.places, a.unused[n-1])
