@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awayChildren are the children of our links that are in other network namespaces. The kernel reports changes by notifications about their
+// remoteChildren are the children of our links that are in other network namespaces. The kernel reports changes by notifications about their
 // parent. To find the children, the links of every other namespace are listed, and a host of containers has hundreds: that is the work of a
 // goroutine beside the mirror, whose tables do not wait for it.
 //
@@ -29,7 +29,7 @@ type remoteChildren struct {
 	done         chan struct{}
 }
 
-// awayShare bounds the time that looking takes: after a look the goroutine sleeps so many times as long, awayPause at least.
+// remoteShare bounds the share of time that refresh takes: after each one the goroutine sleeps remoteShare times as long, at least remotePause.
 const (
 	remoteShare = 4
 	remotePause = 10 * time.Millisecond

@@ -157,5 +157,5 @@ func (h *LocalHost) useLearned(t host.Target) (wire.MAC, bool) {
 // kernelState is the kernel's name of an ARP state.
 var kernelState = [...]host.State{incomplete: unix.NUD_INCOMPLETE, reachable: unix.NUD_REACHABLE, probing: unix.NUD_PROBE, failed: unix.NUD_FAILED}
 
-// askAgain is how long after a request for a neighbour the next one follows (RFC 1122 section 2.3.2.1: one a second at most).
+// requestInterval is how long after a request for a neighbour the next one follows (RFC 1122 section 2.3.2.1: one a second at most).
 const requestInterval = clock.Time(1e9)

@@ -255,7 +255,7 @@ func (s *server) together(t *testing.T, end func(*testing.T, *net.TCPConn)) {
 	require.NoError(t, s.cmd.Process.Signal(unix.SIGCONT))
 }
 
-// isIdle waits until the server has no connection left, in no state, and no descriptor more than before.
+// settles waits until the server has no connection left, in no state, and no descriptor more than before.
 func (s *server) settles(t *testing.T, idle int) {
 	var open []string
 	fds := 0

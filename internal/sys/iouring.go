@@ -79,7 +79,7 @@ func (u *Uring) word(off uint32) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Add(u.rings.start, off))
 }
 
-// mmap maps n bytes of the instance, from one of the offsets uringOff….
+// mmap maps n bytes of the instance, from the offset off: uringOffSQRing or uringOffSQEs.
 func (u *Uring) mmap(off int64, n int) (mapping, error) {
 	start, err := unix.MmapPtr(u.fd, off, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
