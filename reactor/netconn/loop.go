@@ -32,7 +32,7 @@ type loop struct {
 		list []caller // endpoints for which the loop has something to do
 	}
 	answering []caller
-	answer    func() // l.answerCalls, bound once
+	answer    func() // l.serveCallers, bound once
 	yielding  bool   // yield is posted
 	yield     func() // l.letRun, bound once
 }
