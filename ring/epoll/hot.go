@@ -29,7 +29,7 @@ const (
 	demoteAfter = 20000
 	// replaceAfter is how many turns a hot socket must have been empty to make place for another.
 	replaceAfter = 64
-	// crowdTurns is for how many batches of epoll no socket becomes hot after one more was busy than there are places.
+	// pauseBatches is for how many batches of epoll no socket becomes hot after more sockets were busy than there are places.
 	pauseBatches = 4096
 )
 
