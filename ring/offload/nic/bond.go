@@ -108,7 +108,7 @@ func (a *Attachments) checkBonds(s *host.Snapshot) (changed bool) {
 		}
 		if old := b.ifIndex; here && old != l.Index {
 			b.ifIndex = l.Index
-			if !slices.ContainsFunc(a.list, func(p *attachment) bool { return p.bond == b && p.isAttached() }) { // else checkOn sees to it
+			if !slices.ContainsFunc(a.list, func(p *attachment) bool { return p.bond == b && p.isAttached() }) { // else checkParent does it
 				a.renumberInterface(b.On, old, b.ifIndex)
 			}
 		}

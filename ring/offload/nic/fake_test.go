@@ -252,7 +252,7 @@ func (l *fakeLink) end() error {
 	return nil
 }
 
-// ring is what a driver sees of its attachments.
+// fakeRing is what a driver sees of its attachments.
 type fakeRing struct {
 	w        *world
 	a        *Attachments
