@@ -109,11 +109,11 @@ func (p *PortUse) conflicts(b *host.Bound) bool {
 // Nudgeable is the shortest wait of a watch that a nudge ends.
 const Nudgeable = 10 * time.Millisecond
 
-// lookEvery is how often the kernel is asked while sockets have groups: some ten microseconds of another processor, more where other members
+// searchEvery is how often the kernel is asked while sockets have groups: some ten microseconds of another processor, more where other members
 // are and many sockets.
 const searchEvery = 250 * time.Millisecond
 
-// lookAgain is after what time news are looked at once more: a socket of ours may have joined and not be noted yet.
+// confirmAfter is after what time a new result is searched for once more: a socket of ours may have joined and not be noted yet.
 const confirmAfter = 2 * time.Millisecond
 
 // Version moves when the result of OtherSockets changes, and when it becomes known or unknown.
