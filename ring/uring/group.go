@@ -28,10 +28,10 @@ type group struct {
 
 const noBuffer = ^uint32(0)
 
-// mostOut is how many buffers of each class a ring offers at most.
+// maxOffered is how many buffers of each class a ring offers at most.
 var maxOffered = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
 
-// firstOut is how many a ring offers at first. The kernel fills all that it is offered in turn, so each is memory that is touched, and a
+// firstOffered is how many a ring offers at first. The kernel fills all that it is offered in turn, so each is memory that is touched, and a
 // place in the caches.
 var firstOffered = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
 

@@ -28,7 +28,7 @@ type record struct {
 	notify       bool      // the core waits for Writable
 	peerDone     bool      // the peer is done sending: a one-shot poll would fire for that at once
 	unix         bool      // a unix-domain connection
-	readsByPoll  bool      // received by poll and read, see readReady; as it was last armed
+	readsByPoll  bool      // received by poll and read, see readPolled; as it was last armed
 	starved      bool      // stopped because there was no buffer
 	endSeen      bool      // the reset watch has fired, and was not heeded
 	failed       bool      // the connection's end was reported
