@@ -12,7 +12,7 @@ import (
 // congestionNames are the kernel's, in the order of package tcp.
 var congestionNames = map[tcp.Congestion]string{tcp.CUBIC: "cubic", tcp.NewReno: "reno"}
 
-// numbers are the options that tcp.Settings have a field for.
+// number is an option that tcp.Settings has a field for.
 type number struct {
 	level, name int
 	what        string

@@ -36,7 +36,7 @@ type Event struct {
 // EventKind is the kind of an Event.
 type EventKind uint8
 
-// The events. Refused, Reset and TimedOut are the last of a connection but EventGone, which follows Close or Abort.
+// The events. EventRefused, EventReset and EventTimedOut are the last of a connection but EventGone, which follows Close or Abort.
 const (
 	EventAccepted     EventKind = iota // a child of a listener is established
 	EventConnected                     // Connect is established
