@@ -154,7 +154,7 @@ type offloaded interface {
 	ring.CounterSource
 }
 
-// deafDriver is a driver whose sockets' transport does not see that a membership ends.
+// deaf is a driver whose sockets' transport does not see that a membership ends.
 type deaf struct{ offloaded }
 
 func (d deaf) Attach(s *ring.Socket) error {

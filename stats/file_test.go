@@ -261,7 +261,7 @@ func TestOtherLayoutsAreRefused(t *testing.T) {
 	}
 }
 
-// victim is what the processes of the tests do that are killed: it counts in a file until then.
+// TestMain runs the tests, or, in a process that a test has started, what that test asks for: victim counts in a file until it is killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("STATS_TEST_VICTIM"); dir != "" {
 		victim(dir)

@@ -42,7 +42,7 @@ type sleeper struct {
 	dropped uint64 // by the kernel, before packets reached a socket
 }
 
-// sleepWay is how a ring sleeps.
+// sleepMode is how a ring sleeps.
 type sleepMode bool
 
 const (
