@@ -154,27 +154,27 @@ type offloaded interface {
 	ring.CounterSource
 }
 
-// deaf is a driver whose sockets' transport does not see that a membership ends.
-type deaf struct{ offloaded }
+// missesLeave is a driver whose sockets' transport does not see that a membership ends.
+type missesLeave struct{ offloaded }
 
-func (d deaf) Attach(s *ring.Socket) error {
+func (d missesLeave) Attach(s *ring.Socket) error {
 	err := d.offloaded.Attach(s)
 	if t, ok := ring.TransportOf(s).(ring.StackTransport); ok {
-		ring.SetTransport(s, deafTransport{t}, ring.HandleOf(s).Conn)
+		ring.SetTransport(s, missesLeaveTransport{t}, ring.HandleOf(s).Conn)
 	}
 	return err
 }
 
-type deafTransport struct{ ring.StackTransport }
+type missesLeaveTransport struct{ ring.StackTransport }
 
-func (t deafTransport) Changed(s *ring.Socket) error {
+func (t missesLeaveTransport) Changed(s *ring.Socket) error {
 	if len(ring.OptionsOf(s).Groups) == 0 {
 		return nil
 	}
 	return t.StackTransport.Changed(s)
 }
 
-func (t deafTransport) MembershipChanged(s *ring.Socket, m ring.Membership) error {
+func (t missesLeaveTransport) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	if len(ring.OptionsOf(s).Groups) == 0 {
 		return nil
 	}

@@ -85,7 +85,7 @@ type wrongKernel struct {
 	shadow.Kernel
 	membership func(fd int, group netip.Addr, ifIndex int, join bool) (skip bool)
 	close      func(fd int) (skip bool)
-	deaf       bool // sockets are never ready
+	neverReady bool // sockets are never ready
 	open       bool // nothing is refused
 	twice      *every
 	blind      bool // sockets of others are not listed
@@ -107,16 +107,16 @@ func (k *wrongKernel) Close(fd int) error {
 
 func (k *wrongKernel) NewReadyList() (shadow.ReadyList, error) {
 	l, err := k.Kernel.NewReadyList()
-	if k.deaf {
-		return deafList{l}, err
+	if k.neverReady {
+		return neverReadyList{l}, err
 	}
 	return l, err
 }
 
-type deafList struct{ shadow.ReadyList }
+type neverReadyList struct{ shadow.ReadyList }
 
-func (deafList) Control(int, int, uint32, uint32, uint32) syscall.Errno { return 0 }
-func (deafList) Poll([]sys.EpollEvent) (int, syscall.Errno)             { return 0, 0 }
+func (neverReadyList) Control(int, int, uint32, uint32, uint32) syscall.Errno { return 0 }
+func (neverReadyList) Poll([]sys.EpollEvent) (int, syscall.Errno)             { return 0, 0 }
 
 func (k *wrongKernel) NewReceiver(pool *buffers.DriverPool) shadow.Receiver {
 	return &wrongReceiver{Receiver: k.Kernel.NewReceiver(pool), kernel: k}
@@ -232,7 +232,7 @@ func TestPlantedBugsOnAKernelAreFound(t *testing.T) {
 			turn := &every{of: 100}
 			return withDevice(func(d *wrongDevice) { d.queue = func(q *kqueue) link.Staged { return repeater{q, turn} } })()
 		}},
-		{"shadows are not read", []string{"losses: ", "path: "}, withSockets(func(k *wrongKernel) { k.deaf = true })},
+		{"shadows are not read", []string{"losses: ", "path: "}, withSockets(func(k *wrongKernel) { k.neverReady = true })},
 		{"a shadow delivers a datagram twice", []string{"duplicate: "}, withSockets(func(k *wrongKernel) { k.twice = &every{of: 20} })},
 		{"what a shadow receives of other groups is not refused", []string{"target: "}, withSockets(func(k *wrongKernel) { k.open = true })},
 		{"a group is joined in the stack alone", []string{"losses: ", "scenario: ", "path: "}, withSockets(func(k *wrongKernel) {

@@ -65,7 +65,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			})
 		})},
 		{"leaving a group does nothing", []string{"target: "}, func() plant {
-			return plant{host: func(c *HostConfig) { c.driver = func(d ring.Driver) ring.Driver { return deaf{d.(offloaded)} } }}
+			return plant{host: func(c *HostConfig) { c.driver = func(d ring.Driver) ring.Driver { return missesLeave{d.(offloaded)} } }}
 		}},
 		{"two frames change places", []string{"order: "}, onReceive(func(n *NIC, dst []link.Frame, k int) int {
 			if k > 1 {
@@ -148,7 +148,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			x := ring.Completion{Events: ring.EventErr, UserData: list[i].UserData, Socket: list[i].Socket, Err: ring.ErrClosed}
 			return append(list, x)
 		})},
-		{"a card goes deaf", []string{"liveness: "}, func() plant {
+		{"a card stops receiving", []string{"liveness: "}, func() plant {
 			return plant{host: func(c *HostConfig) { c.link = func(l link.Link) link.Link { return &asleep{NIC: l.(*NIC)} } }}
 		}},
 		{"a ring that always has work", []string{"livelock: "}, func() plant {

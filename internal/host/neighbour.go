@@ -19,7 +19,7 @@ type State uint16
 
 const (
 	usable = unix.NUD_PERMANENT | unix.NUD_NOARP | unix.NUD_REACHABLE | unix.NUD_PROBE | unix.NUD_STALE | unix.NUD_DELAY
-	// fixedStates are the states that the administrator or the link sets; asking would take them away, see resolver.kick.
+	// fixedStates are the states that the administrator or the link sets; asking would take them away, see resolver.request.
 	fixedStates = unix.NUD_PERMANENT | unix.NUD_NOARP
 )
 
