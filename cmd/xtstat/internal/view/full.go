@@ -112,13 +112,14 @@ func ring(w io.Writer, s *Snapshot, v *stats.View) {
 	}
 }
 
-// losses prints each counter of something lost that is not zero, of drops and drivers.
+// losses prints what is not zero of all reasons for drops, of the drivers' counters of losses, and of the one that explains most of those.
 func losses(w io.Writer, s *Snapshot) {
 	for _, section := range []string{stats.Drops, stats.Drivers} {
 		for _, v := range s.Blocks[section] {
 			for _, name := range v.Names {
 				row := stats.SectionOf(section).Find(name)
-				if n := v.Value(name); n > 0 && row != nil && row.Loss {
+				shown := row != nil && (row.Loss || section == stats.Drops || row.Name == "xdp.rx_fill_ring_empty_descs")
+				if n := v.Value(name); n > 0 && shown {
 					fmt.Fprintf(w, "%s: %d%s (%s)\n", name, n, s.suffix(), row.Help)
 				}
 			}
