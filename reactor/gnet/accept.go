@@ -11,6 +11,7 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/socket"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
@@ -71,10 +72,14 @@ func (a *acceptor) listenTCP() error {
 	a.socket = s
 	a.local = &net.TCPAddr{IP: a.ip(), Port: int(s.LocalAddr().Port()), Zone: a.bind.Addr().Zone()}
 	o := a.el.eng.opts
-	if o.TCPKeepAlive > 0 {
-		return setKeepAlive(s.ID(), o) // the connections inherit it
+	switch {
+	case o.TCPKeepAlive <= 0:
+		return nil
+	case s.Ring().Kind() == string(conf.RingOffload):
+		interval, count := o.keepAlive()
+		return s.SetKeepAlive(o.TCPKeepAlive, interval, count)
 	}
-	return nil
+	return setKeepAlive(s.ID(), o) // the connections inherit it
 }
 
 // listenUnix opens a unix-domain listener on the acceptor's loop, after removing the file of an earlier one.
@@ -324,10 +329,10 @@ func (eng *engine) removeSocketFile(name string) error {
 	return os.Remove(name)
 }
 
-// setKeepAlive sets the options TCPKeepAlive, TCPKeepInterval and TCPKeepCount on a TCP socket. An interval that is not given is a fifth of
-// the idle time, as in gnet, but at least a second, the kernel's unit.
-func setKeepAlive(fd int, o *Options) error {
-	interval, count := o.TCPKeepInterval, o.TCPKeepCount
+// keepAlive returns the options TCPKeepInterval and TCPKeepCount. An interval that is not given is a fifth of the idle time, as in gnet, but at
+// least a second, the kernel's unit.
+func (o *Options) keepAlive() (interval time.Duration, count int) {
+	interval, count = o.TCPKeepInterval, o.TCPKeepCount
 	if interval == 0 {
 		interval = o.TCPKeepAlive / 5
 		if !o.ExactGnet {
@@ -337,6 +342,12 @@ func setKeepAlive(fd int, o *Options) error {
 	if count == 0 {
 		count = 5
 	}
+	return interval, count
+}
+
+// setKeepAlive sets the options TCPKeepAlive, TCPKeepInterval and TCPKeepCount on a TCP socket.
+func setKeepAlive(fd int, o *Options) error {
+	interval, count := o.keepAlive()
 	err := socket.SetKeepAlive(fd, true, int(o.TCPKeepAlive/time.Second), int(interval/time.Second), count)
 	if err != nil {
 		return fmt.Errorf("option TCPKeepAlive %v, TCPKeepInterval %v, TCPKeepCount %d: %w", o.TCPKeepAlive, interval, count, err)

@@ -1,6 +1,7 @@
 package gnet
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -106,6 +107,7 @@ type conn struct {
 	eof       bool  // the peer's FIN follows the withheld packets
 	limited   bool  // counts against MaxConnections
 	reset     bool  // closing resets it: bytes that were written are dropped
+	onStack   bool  // our own stack carries it: there is no descriptor. Set before other goroutines know the connection
 	large     bool  // receives into large buffers, see adaptBuffers
 	streak    uint8 // packets in a row that suggest the other size of buffers
 
@@ -296,16 +298,22 @@ func (c *conn) withFD(f func(fd int) error) error {
 	return f(c.fd)
 }
 
-// Fd is the descriptor, -1 once the connection is closed. It is not to be read from, written to or closed. Any
-// goroutine.
+// Fd is the descriptor, -1 once the connection is closed, and on a connection that our own stack carries, which has none. It is not to be read
+// from, written to or closed. Any goroutine.
 func (c *conn) Fd() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.onStack {
+		return -1
+	}
 	return c.fd
 }
 
 // Dup is a copy of the descriptor, the caller's to close. Any goroutine.
 func (c *conn) Dup() (fd int, err error) {
+	if c.onStack {
+		return -1, fmt.Errorf("gnet: Dup of TCP %v from %v on an offloaded ring, which has no descriptor: %w", c.local, c.remote, ErrUnsupportedOp)
+	}
 	err = c.withFD(func(own int) error { fd, err = socket.Dup(own); return err })
 	if err != nil {
 		return -1, err
@@ -313,14 +321,34 @@ func (c *conn) Dup() (fd int, err error) {
 	return fd, nil
 }
 
+// setOption sets an option: with byFD on the descriptor, or, if our own stack carries the connection, with bySocket on the loop. A caller on
+// another goroutine does not wait for the loop: an error is logged then.
+func (c *conn) setOption(byFD func(fd int) error, bySocket func(*xtreme.Socket) error) error {
+	if !c.onStack {
+		return c.withFD(byFD)
+	}
+	if err := c.withFD(func(int) error { return nil }); err != nil {
+		return err
+	}
+	return c.el.runOnLoop(func() error {
+		err := bySocket(c.socket)
+		if err != nil && !c.el.onLoop() {
+			c.el.eng.log.Warnf("connection from %v: %v", c.remote, err)
+		}
+		return err
+	})
+}
+
 // SetReadBuffer sets SO_RCVBUF. Any goroutine, as the other setters.
 func (c *conn) SetReadBuffer(bytes int) error {
-	return c.withFD(func(fd int) error { return socket.SetRecvBuffer(fd, bytes) })
+	return c.setOption(func(fd int) error { return socket.SetRecvBuffer(fd, bytes) },
+		func(s *xtreme.Socket) error { return s.SetReceiveBuffer(bytes) })
 }
 
 // SetWriteBuffer sets SO_SNDBUF.
 func (c *conn) SetWriteBuffer(bytes int) error {
-	return c.withFD(func(fd int) error { return socket.SetSendBuffer(fd, bytes) })
+	return c.setOption(func(fd int) error { return socket.SetSendBuffer(fd, bytes) },
+		func(s *xtreme.Socket) error { return s.SetSendBuffer(bytes) })
 }
 
 // SetLinger says what closing does. Negative: FIN after all data that was written. 0: a reset. Positive: FIN, and for so many seconds at most
@@ -331,7 +359,8 @@ func (c *conn) SetLinger(seconds int) error {
 
 // SetNoDelay turns Nagle's algorithm off or on.
 func (c *conn) SetNoDelay(on bool) error {
-	return c.withFD(func(fd int) error { return socket.SetNoDelay(fd, boolToInt(on)) })
+	return c.setOption(func(fd int) error { return socket.SetNoDelay(fd, boolToInt(on)) },
+		func(s *xtreme.Socket) error { return s.SetNoDelay(on) })
 }
 
 // SetKeepAlivePeriod sets idle time and interval of keepalive probes. TCP only.
@@ -339,7 +368,8 @@ func (c *conn) SetKeepAlivePeriod(d time.Duration) error {
 	if c.network != "tcp" {
 		return ErrUnsupportedOp
 	}
-	return c.withFD(func(fd int) error { return socket.SetKeepAlivePeriod(fd, int(d.Seconds())) })
+	return c.setOption(func(fd int) error { return socket.SetKeepAlivePeriod(fd, int(d.Seconds())) },
+		func(s *xtreme.Socket) error { return s.SetKeepAlive(d, d, 0) })
 }
 
 // SetKeepAlive sets all three numbers of keepalive probes, in whole seconds of 1 or more. TCP only.
@@ -347,8 +377,13 @@ func (c *conn) SetKeepAlive(on bool, idle, interval time.Duration, count int) er
 	if c.network != "tcp" {
 		return ErrUnsupportedOp
 	}
-	return c.withFD(func(fd int) error {
+	return c.setOption(func(fd int) error {
 		return socket.SetKeepAlive(fd, on, int(idle.Seconds()), int(interval.Seconds()), count)
+	}, func(s *xtreme.Socket) error {
+		if !on {
+			return s.SetKeepAlive(0, 0, 0)
+		}
+		return s.SetKeepAlive(idle, interval, count)
 	})
 }
 

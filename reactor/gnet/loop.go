@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/reactor"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -282,7 +283,7 @@ func (el *eventloop) accepted(done *xtreme.Completion) bool {
 	l := el.ends[done.Listener.UserData()&^listenerBit]
 	c := newConn(el, l.network, l.local, l.peerAddr(done.Source))
 	c.limited = true
-	c.socket, c.fd = done.Socket, done.Socket.ID()
+	c.socket, c.fd, c.onStack = done.Socket, done.Socket.ID(), done.Socket.Ring().Kind() == string(conf.RingOffload)
 	c.slot = el.admit(streamOrDatagram{c: c})
 	done.Socket.SetUserData(uint64(c.slot))
 	el.assigned.Add(1)

@@ -44,6 +44,9 @@ func (r *rawConn) Control(f func(fd uintptr)) error {
 		return r.fail("raw-control", errNoFunction)
 	}
 	err := r.onLoop(func(s *xtreme.Socket) error {
+		if carriesTCP(s) {
+			return errNoDescriptor
+		}
 		f(uintptr(s.ID()))
 		return nil
 	})
@@ -53,7 +56,14 @@ func (r *rawConn) Control(f func(fd uintptr)) error {
 	return nil
 }
 
+// carriesTCP reports whether our own stack carries a TCP socket: what its number stands for in the kernel, if anything, has no connection.
+func carriesTCP(s *xtreme.Socket) bool {
+	return s.Kind() != xtreme.KindDatagram && s.Ring() != nil && s.Ring().Kind() == string(conf.RingOffload)
+}
+
 var (
+	errNoDescriptor = fmt.Errorf("our own stack carries this TCP socket, which has no descriptor: %w", errors.ErrUnsupported)
+
 	errNoFunction = fmt.Errorf("function nil: %w", unix.EINVAL)
 	errRaw        = fmt.Errorf("the ring reads and writes this socket: use Read and Write: %w", errors.ErrUnsupported)
 )
@@ -158,6 +168,9 @@ func (c *Conn) pollKernel() (known, coming bool, err error) {
 	}
 	c.mu.Unlock()
 	err = c.onLoop(func(s *xtreme.Socket) error {
+		if carriesTCP(s) {
+			return nil // the ring has all that came
+		}
 		coming = readable(s.ID())
 		if fd, err := unix.FcntlInt(uintptr(s.ID()), unix.F_DUPFD_CLOEXEC, 3); err == nil { // otherwise the next one comes here, too
 			c.setWatch(fd)
