@@ -190,6 +190,14 @@ func noCapture(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+// noOwnTCP is the reason for the settings of our own TCP if the kernel carries TCP.
+func noOwnTCP(s *Settings, kinds []RingKind) string {
+	if len(kinds) == 0 && !s.Offload.TCP {
+		return "TCP is the kernel's: SX_OFFLOAD_TCP is 0"
+	}
+	return ""
+}
+
 // cardTimeAsks is the reason for SX_OFFLOAD_TIME if VMA_HW_TS_CONVERSION asks for the stamps of the card.
 func cardTimeAsks(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && s.CardTime != 0 && s.Offload.Time != TimeHardware {

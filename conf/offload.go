@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // RingOffload is the kind of ring that carries UDP over IPv4 by a stack of our own over network interfaces (AF_XDP), with Offload.TCP TCP as
@@ -15,7 +16,7 @@ const RingOffload RingKind = "offload"
 type Offload struct {
 	// Interfaces that may be opened, the only ones then; none: each that a socket needs (SX_OFFLOAD_INTERFACES).
 	Interfaces []Interface
-	// TCP has our own stack carry TCP over IPv4 too (SX_OFFLOAD_TCP).
+	// TCP has our own stack carry TCP over IPv4 too, as Settings.OwnTCP says (SX_OFFLOAD_TCP).
 	TCP bool
 	// Checksum says what is done with datagrams and segments whose checksum is wrong or unfinished (SX_CHECKSUM).
 	Checksum Checksum
@@ -38,6 +39,26 @@ type Offload struct {
 	Mode XDPMode
 	// Time says what stamps received datagrams, for sockets that ask for arrival times (SX_OFFLOAD_TIME).
 	Time TimeSource
+}
+
+// OwnTCP is the settings of connections that our own stack carries, which it does with Offload.TCP.
+type OwnTCP struct {
+	// QuickAck acknowledges each segment with data at once (VMA_TCP_QUICKACK).
+	QuickAck bool
+	// Timestamps is whether timestamps are offered and accepted: 0 not, 1 yes, 2 as net.ipv4.tcp_timestamps says (VMA_TCP_TIMESTAMP_OPTION).
+	Timestamps int
+	// ConnectionThreeTuple claims of a connection that is opened here all segments to its own address and port, not only its peer's
+	// (VMA_TCP_3T_RULES).
+	ConnectionThreeTuple bool
+	// PollOnSend has each send look for what has come, not only those after a pause (VMA_RX_POLL_ON_TX_TCP).
+	PollOnSend bool
+	// SynRate is the most SYNs that a listener answers in a second; 0 is no limit (VMA_TCP_MAX_SYN_RATE).
+	SynRate int
+	// SendBuffer is how many bytes may be queued and not acknowledged (XLIO_TCP_SEND_BUFFER_SIZE).
+	SendBuffer int
+	// RTOMin is the least retransmission time-out, DelayedAck the longest time that an acknowledgement waits (SX_TCP_RTO_MIN,
+	// SX_TCP_DELAYED_ACK).
+	RTOMin, DelayedAck time.Duration
 }
 
 // Interface names a network interface and, where not all are wanted, which of its receive queues.

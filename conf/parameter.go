@@ -186,6 +186,39 @@ func span(field func(*Settings) *time.Duration, unit time.Duration, most int, fo
 	}
 }
 
+// atLeast is span with another least than 0.
+func atLeast(field func(*Settings) *time.Duration, unit time.Duration, least, most int) access {
+	a := span(field, unit, most, false)
+	a.want = fmt.Sprintf("a number from %d to %d", least, most)
+	set, check := a.set, a.check
+	a.set = func(s *Settings, text string) error {
+		if n, err := strconv.Atoi(text); err != nil || n < least {
+			return fmt.Errorf("want %s", a.want)
+		}
+		return set(s, text)
+	}
+	a.check = func(s *Settings) bool { return *field(s) >= time.Duration(least)*unit && check(s) }
+	return a
+}
+
+// bytesUpTo is the access to a number of bytes, 1 at the least, as size reads it.
+func bytesUpTo(field func(*Settings) *int, most int) access {
+	accepts := size(most)
+	return access{
+		want: accepts.want,
+		get:  func(s *Settings) string { return strconv.Itoa(*field(s)) },
+		set: func(s *Settings, text string) error {
+			n, ok := parseSize(text, most)
+			if !ok || n == 0 {
+				return fmt.Errorf("want %s", accepts.want)
+			}
+			*field(s) = n
+			return nil
+		},
+		check: func(s *Settings) bool { return *field(s) >= 1 && *field(s) <= most },
+	}
+}
+
 // text is the access to a text that parse accepts.
 func text[T ~string](field func(*Settings) *T, want string, parse func(string) (T, error)) access {
 	return access{
@@ -261,16 +294,19 @@ func size(most int) accepted {
 	} else if most < 1<<30 {
 		units = "K, KB, M or MB"
 	}
-	return accepted{fmt.Sprintf("bytes, up to %d, also with %s", most, units), func(text string) bool {
-		number, unit := strings.TrimSuffix(strings.ToUpper(text), "B"), 1
-		for suffix, bytes := range map[string]int{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
-			if rest, ok := strings.CutSuffix(number, suffix); ok {
-				number, unit = rest, bytes
-			}
+	return accepted{fmt.Sprintf("bytes, up to %d, also with %s", most, units), func(text string) bool { _, ok := parseSize(text, most); return ok }}
+}
+
+// parseSize reads a number of bytes up to most as size accepts it.
+func parseSize(text string, most int) (bytes int, ok bool) {
+	number, unit := strings.TrimSuffix(strings.ToUpper(text), "B"), 1
+	for suffix, bytes := range map[string]int{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
+		if rest, ok := strings.CutSuffix(number, suffix); ok {
+			number, unit = rest, bytes
 		}
-		n, err := strconv.Atoi(number)
-		return err == nil && n >= 0 && n <= most/unit
-	}}
+	}
+	n, err := strconv.Atoi(number)
+	return n * unit, err == nil && n >= 0 && n <= most/unit
 }
 
 var (

@@ -34,6 +34,8 @@ type Settings struct {
 	Ring RingKind
 	// Offload is what concerns offloaded rings only.
 	Offload Offload
+	// OwnTCP is what concerns TCP by our own stack only.
+	OwnTCP OwnTCP
 	// RingLogic says which sockets of a poller share a ring: 0, 1, 10, 20, 30 or 31 (VMA_RING_ALLOCATION_LOGIC_RX).
 	RingLogic int
 	// RingLimit is the most rings per interface within one poller; 0 is no limit (VMA_RING_LIMIT_PER_INTERFACE).
@@ -128,6 +130,8 @@ func Default() Settings {
 		RxPoll:       100_000,
 		SelectPoll:   100 * time.Millisecond,
 		OSRatio:      10,
+
+		OwnTCP: OwnTCP{Timestamps: 2, SendBuffer: 256 << 10, RTOMin: 200 * time.Millisecond, DelayedAck: 40 * time.Millisecond},
 
 		ShadowRatio:       100,
 		RulesFile:         DefaultRulesFile,

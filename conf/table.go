@@ -155,7 +155,10 @@ var pollParameters = []Parameter{
 		"a reactor looks at external descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
 	inert("VMA_RX_POLL_INIT", "Rx Poll Init Loops", "0", within(-1, 100_000_000), NotApplicable,
 		"reactors poll rings, whatever sockets are on them"),
-	inert("VMA_RX_POLL_ON_TX_TCP", "Polling Rx on Tx TCP", "0", yesOrNo, WithOwnTCP, "the kernel takes acknowledgements by itself"),
+	Parameter{Name: "VMA_RX_POLL_ON_TX_TCP", Title: "Polling Rx on Tx TCP", Field: "OwnTCP.PollOnSend", State: Works,
+		Effect: "1 has each send on a connection of our own TCP take what has come before; 0 only those after a pause of Poll, where acknowledgements " +
+			"would wait",
+		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.PollOnSend }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_RX_CQ_DRAIN_RATE_NSEC", "Rx CQ Drain Rate", "0", count, NotApplicable,
 		"it is of VMA's receive calls, which look at the card; here Poll does"),
 	inert("VMA_PROGRESS_ENGINE_INTERVAL", "CQ Drain Interval (msec)", "0", count, NotApplicable, noDrain).

@@ -1,5 +1,7 @@
 package conf
 
+import "time"
+
 // Settings that have nothing to change here, and why.
 
 const moderation = "the interrupts of a card belong to its driver: ethtool -C"
@@ -23,18 +25,35 @@ var hardwareParameters = []Parameter{
 }
 
 var tcpParameters = []Parameter{
-	inert("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", "1000000", count, WithOwnTCP, "TCP segments are the kernel's"),
-	inert("VMA_GRO_STREAMS_MAX", "GRO max streams", "32", count, WithOwnTCP, "the kernel does it: ethtool -K gro"),
-	inert("VMA_TCP_3T_RULES", "TCP 3T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections"),
-	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, WithOwnTCP, "the kernel's timers are the kernel's"),
-	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), WithOwnTCP,
-		"the kernel takes control packets by itself").as("disable"),
-	inert("VMA_TCP_TIMESTAMP_OPTION", "TCP timestamp option", "0", within(0, 2), WithOwnTCP,
-		"of the kernel's TCP: net.ipv4.tcp_timestamps").as("2"),
-	inert("VMA_TCP_QUICKACK", "TCP quickack", "0", yesOrNo, WithOwnTCP,
-		"the kernel forgets TCP_QUICKACK after a while; Socket.SetQuickAck asks once"),
-	inert("VMA_TCP_MAX_SYN_RATE", "TCP max syn rate", "0", within(0, 100_000), WithOwnTCP, "SYN packets are the kernel's"),
-	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), WithOwnTCP, "the kernel does it: ethtool -K tso").as("auto"),
+	inert("VMA_TX_SEGS_TCP", "Tx Mem Segs TCP", "1000000", count, NotApplicable, "segments lie in the buffers of the pool: VMA_TX_BUFS"),
+	inert("VMA_GRO_STREAMS_MAX", "GRO max streams", "32", count, NotApplicable,
+		"our own TCP takes what a card or a peer on this machine has joined, and joins nothing; of the kernel: ethtool -K gro"),
+	Parameter{Name: "VMA_TCP_3T_RULES", Title: "TCP 3T rules", Field: "OwnTCP.ConnectionThreeTuple", State: Works,
+		Effect: "1 has the steering program take all TCP to the local address and port of a connection that is opened here, 0 that of its peer",
+		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
+	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
+		"timers of our own TCP are exact to the turn of Poll in which they are due"),
+	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), NotApplicable,
+		"the owner's Poll handles all segments").as("disable"),
+	Parameter{Name: "VMA_TCP_TIMESTAMP_OPTION", Title: "TCP timestamp option", Field: "OwnTCP.Timestamps", VMA: "0", State: Works,
+		Effect: "whether our own TCP offers and accepts timestamps (RFC 7323): 0 not, 1 yes, 2 as net.ipv4.tcp_timestamps has it when the ring is made",
+		access: integer(func(s *Settings) *int { return &s.OwnTCP.Timestamps }, 0, 2)}.on(RingOffload).unless(noOwnTCP).as("2"),
+	Parameter{Name: "VMA_TCP_QUICKACK", Title: "TCP quickack", Field: "OwnTCP.QuickAck", State: Works,
+		Effect: "1 has our own TCP acknowledge each segment with data in the turn in which it came; Socket.SetQuickAck has the last word",
+		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.QuickAck }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
+	Parameter{Name: "VMA_TCP_MAX_SYN_RATE", Title: "TCP max syn rate", Field: "OwnTCP.SynRate", State: Works,
+		Effect: "the most SYNs that a listener of our own TCP answers in a second, the others are dropped (tcp.backlog); 0: no limit",
+		access: integer(func(s *Settings) *int { return &s.OwnTCP.SynRate }, 0, 100_000)}.on(RingOffload).unless(noOwnTCP).as("0"),
+	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), HardwareOnly,
+		"AF_XDP gives a card whole frames; of the kernel's TCP: ethtool -K tso").as("auto"),
+	Parameter{Name: "SX_TCP_RTO_MIN", Title: "TCP least time-out (msec)", Field: "OwnTCP.RTOMin", State: Works,
+		Effect: "the least retransmission time-out of our own TCP (RFC 6298)",
+		access: atLeast(func(s *Settings) *time.Duration { return &s.OwnTCP.RTOMin }, time.Millisecond, 1, 60_000)}.
+		on(RingOffload).unless(noOwnTCP).as("200"),
+	Parameter{Name: "SX_TCP_DELAYED_ACK", Title: "TCP delayed ACK (msec)", Field: "OwnTCP.DelayedAck", State: Works,
+		Effect: "how long our own TCP may wait with the acknowledgement of less than two full segments",
+		access: atLeast(func(s *Settings) *time.Duration { return &s.OwnTCP.DelayedAck }, time.Millisecond, 0, 499)}.
+		on(RingOffload).unless(noOwnTCP).as("40"),
 }
 
 const noDrain = "only its owner empties a ring"
@@ -76,8 +95,12 @@ var xlioParameters = []Parameter{
 	inert("XLIO_RX_CQ_WAIT_CTRL", "Rx CQ wait ctrl", "0", yesOrNo, NotApplicable,
 		"sockets have no epoll sets of their own: a poller sleeps on its rings"),
 	inert("XLIO_SKIP_POLL_IN_RX", "Skip poll in rx", "0", within(0, 2), NotApplicable, "a receive call does not poll: Poll does").as("1"),
-	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP, "steering of offloaded connections"),
-	inert("XLIO_TCP_SEND_BUFFER_SIZE", "TCP send buffer size", "1048576", size(1<<31-1), WithOwnTCP, "of kernel sockets: SocketConfig.SendBuffer"),
+	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP,
+		"missing: claims of a local address alone; VMA_TCP_3T_RULES takes one entry for each port of a connection"),
+	Parameter{Name: "XLIO_TCP_SEND_BUFFER_SIZE", Title: "TCP send buffer size", Field: "OwnTCP.SendBuffer", VMA: "1048576", State: Works,
+		Effect: "how many bytes a connection of our own TCP queues until the peer has acknowledged them; IPConfig.SendBuffer and SetSendBuffer come " +
+			"before it",
+		access: bytesUpTo(func(s *Settings) *int { return &s.OwnTCP.SendBuffer }, 1<<30)}.on(RingOffload).unless(noOwnTCP).as("262144"),
 	inert("VMA_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of 2 KiB and of 64 KiB").
 		also("XLIO_TX_BUFFER_SIZE"),
 }

@@ -19,6 +19,8 @@ type Config struct {
 	MaxOrphans int
 	// MaxOutOfOrder bounds the bytes beyond gaps of all connections together: 64 MiB. At the bound such data is dropped as if it were lost.
 	MaxOutOfOrder int
+	// SynRate bounds the SYNs that each listener answers in a second; those beyond it are dropped. 0: no limit.
+	SynRate int
 	// Cookies says when a SYN is answered without a record (RFC 4987 section 3.6).
 	Cookies CookiePolicy
 	// MaxTimeWait bounds the records in TIME-WAIT: 1<<18. At the bound the oldest ends early.

@@ -50,10 +50,10 @@ const maxSynRetries = 5
 
 // answerSyn answers a SYN that a listener has received: RFC 9293 section 3.10.7.2, third step. It keeps a half-open record and queues the SYN
 // and ACK. From MaxHalfOpen records of the listener on, or with CookiesAlways, it keeps none and answers with a cookie. It drops the SYN when
-// the backlog is full, and at MaxHalfOpen with CookiesNever.
+// the backlog is full, beyond Config.SynRate, and at MaxHalfOpen with CookiesNever.
 func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	l := &t.listeners[id-1]
-	if l.waiting >= l.backlog {
+	if l.waiting >= l.backlog || t.config.SynRate > 0 && !l.mayAnswer(t.now, t.config.SynRate) {
 		t.stats.Overflows++
 		return wire.TCPBacklog
 	}

@@ -21,6 +21,18 @@ type listener struct {
 	halfOpen int // records of its handshakes
 	settings uint32
 	open     bool
+
+	second   int64 // in which synsLeft SYNs may still be answered, with Config.SynRate
+	synsLeft int
+}
+
+// mayAnswer counts a SYN at the listener and reports whether it is within the rate.
+func (l *listener) mayAnswer(now clock.Time, rate int) bool {
+	if second := int64(now) / int64(clock.Second); second != l.second {
+		l.second, l.synsLeft = second, rate
+	}
+	l.synsLeft--
+	return l.synsLeft >= 0
 }
 
 // Listen begins to answer SYNs for the endpoint. One with an address goes before one with none (RFC 9293 MUST-41, MUST-42).

@@ -23,6 +23,14 @@ var onlyOn = map[string][]conf.RingKind{
 	"SX_OFFLOAD_INTERFACES":        {conf.RingOffload},
 	"SX_CHECKSUM":                  {conf.RingOffload},
 	"SX_OFFLOAD_TCP":               {conf.RingOffload},
+	"VMA_TCP_QUICKACK":             {}, // without SX_OFFLOAD_TCP
+	"VMA_TCP_TIMESTAMP_OPTION":     {},
+	"VMA_TCP_3T_RULES":             {},
+	"VMA_RX_POLL_ON_TX_TCP":        {},
+	"VMA_TCP_MAX_SYN_RATE":         {},
+	"XLIO_TCP_SEND_BUFFER_SIZE":    {},
+	"SX_TCP_RTO_MIN":               {},
+	"SX_TCP_DELAYED_ACK":           {},
 	"SX_OFFLOAD_XDP_MODE":          {conf.RingOffload},
 	"SX_OFFLOAD_TIME":              {conf.RingOffload},
 	"SX_OFFLOAD_BUSY_POLL":         {conf.RingOffload},
@@ -43,9 +51,11 @@ var onlyOn = map[string][]conf.RingKind{
 var asItIs = map[string][]string{
 	"VMA_RING_MIGRATION_RATIO_TX": {"-1"}, "VMA_RING_MIGRATION_RATIO_RX": {"-1"}, "VMA_PROGRESS_ENGINE_WCE_MAX": {"0"}, "VMA_IPOIB": {"0"},
 	"VMA_LOG_COLORS": {"0"}, "VMA_BF": {"0"}, "VMA_TX_MAX_INLINE": {"0"}, "VMA_TX_PREFETCH_BYTES": {"0"},
-	"VMA_TCP_TIMESTAMP_OPTION": {"2"}, "VMA_THREAD_MODE": {"0"}, "XLIO_SKIP_POLL_IN_RX": {"1"},
+	"VMA_THREAD_MODE": {"0"}, "XLIO_SKIP_POLL_IN_RX": {"1"},
 	// Of settings that have an effect on some rings, or unless code says otherwise: these ask for none.
-	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_TCP": {"0"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
+	"SX_OFFLOAD_INTERFACES": {""}, "SX_OFFLOAD_BUSY_POLL": {"0"}, "SX_OFFLOAD_TCP": {"0"}, "VMA_TCP_QUICKACK": {"0"}, "VMA_TCP_TIMESTAMP_OPTION": {"2"},
+	"VMA_TCP_3T_RULES": {"0"}, "VMA_RX_POLL_ON_TX_TCP": {"0"}, "VMA_TCP_MAX_SYN_RATE": {"0"}, "XLIO_TCP_SEND_BUFFER_SIZE": {"262144"},
+	"SX_TCP_RTO_MIN": {"200"}, "SX_TCP_DELAYED_ACK": {"40"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
 	"SX_CAPTURE_LIMIT": {"0"}, "VMA_RX_WRE": {"0"}, "VMA_TX_WRE": {"0"}, "VMA_TX_BUFS": {"0"}, "VMA_UDP_3T_RULES": {"0"},
 	"VMA_RX_POLL_YIELD": {"0"}, "VMA_RING_LIMIT_PER_INTERFACE": {"0"}, "VMA_TX_NONBLOCKED_EAGAINS": {"0"}, "VMA_MTU": {"0"},
 	"VMA_TRACELEVEL": {""}, "VMA_LOG_DETAILS": {"0"}, "VMA_LOG_FILE": {""},

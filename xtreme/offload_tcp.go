@@ -3,7 +3,11 @@ package xtreme
 import (
 	"errors"
 	"net/netip"
+	"os"
+	"strings"
 
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
@@ -104,13 +108,35 @@ func (f *offloading) reserveTCP() ring.Reason {
 	return ring.Reason{Code: noTCP.Code, Text: err.Error()}
 }
 
-// streamOptions is what the settings ask of our own TCP; nil without SX_OFFLOAD_TCP.
+// congestions are the congestion controls that our own TCP has, by the names of the setting.
+var congestions = map[string]tcp.Congestion{"": tcp.CUBIC, "cubic": tcp.CUBIC, "reno": tcp.NewReno, conf.NoCongestionControl: tcp.NoCongestionControl}
+
+// streamOptions is what the settings ask of our own TCP; nil without SX_OFFLOAD_TCP. A congestion control that our own TCP does not have is
+// CUBIC: see tryCongestion.
 func (f *offloading) streamOptions() *stream.Options {
 	if !f.tcp() {
 		return nil
 	}
-	settings := tcp.DefaultSettings()
-	return &stream.Options{Settings: &settings}
+	e := &f.poller.engine.settings
+	o := &e.OwnTCP
+	s := tcp.DefaultSettings()
+	s.QuickAck, s.SendBuffer = o.QuickAck, o.SendBuffer
+	s.RTOMin, s.DelayedAck = clock.Duration(o.RTOMin), clock.Duration(o.DelayedAck)
+	s.RTOInitial, s.RTOMax = max(s.RTOInitial, s.RTOMin), max(s.RTOMax, s.RTOMin)
+	s.Timestamps = o.Timestamps == 1 || o.Timestamps == 2 && kernelHasTimestamps()
+	s.Congestion = congestions[e.Congestion]
+	if e.MSS > 0 {
+		s.MaxSegment = uint16(e.MSS)
+	} else if e.MTU > 0 {
+		s.MaxSegment = uint16(e.MTU - headersIPv4)
+	}
+	return &stream.Options{Settings: &s, Table: tcp.Config{SynRate: o.SynRate}, PollOnSend: o.PollOnSend}
+}
+
+// kernelHasTimestamps reports whether the kernel's TCP offers timestamps in this thread's network namespace.
+func kernelHasTimestamps() bool {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_timestamps")
+	return err != nil || strings.TrimSpace(string(text)) != "0"
 }
 
 // transport makes what is below the stacks of the offloaded ring.

@@ -58,7 +58,10 @@ type Config struct {
 	Gather int
 	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
 	// KernelPorts, which says what is missing there. Of the rings on an Exchange one carries TCP: see Exchange.ReserveTCP.
-	TCP    *stream.Options
+	TCP *stream.Options
+	// ConnectionThreeTuple claims of a TCP connection that is opened here all segments to its local address and port (VMA_TCP_3T_RULES).
+	ConnectionThreeTuple bool
+
 	Clock  clock.Source  // nil: clock.Now
 	Random func() uint64 // nil: the runtime's
 	// Sleep, when not nil, takes the place of the timer descriptor, for worlds whose time no kernel knows: Arm tells it when the ring is to

@@ -1,6 +1,8 @@
 package offload
 
 import (
+	"net/netip"
+
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
@@ -22,6 +24,9 @@ func (t streamTargets) CanClaim(at steering.Target) bool {
 func (d *driver) wantedStreamClaims(c *streamClaim) []steering.Claim {
 	flows := c.flows
 	flows.IfIndex = d.nics.CurrentIndex(flows.IfIndex)
+	if d.config.ConnectionThreeTuple {
+		flows.Remote = netip.AddrPort{}
+	}
 	return d.claims.Claims(&flows, streamTargets{d.nics})
 }
 

@@ -71,7 +71,7 @@ func (t *Transport) maySend(s *ring.Socket) (tcp.ID, syscall.Errno) {
 	if id == tcp.NoID {
 		return id, syscall.ENOTCONN
 	}
-	t.host.Pull(true) // an ACK makes room, a reset is the answer
+	t.host.Pull(!t.pollOnSend) // an ACK makes room, a reset is the answer
 	if t.table.HasEvents() {
 		t.takeEvents()
 	}

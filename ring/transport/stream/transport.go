@@ -36,6 +36,8 @@ type Options struct {
 	// Settings are what connections begin with; nil: tcp.DefaultSettings. ResetUnread is not used: what the application has not read when it
 	// closes is dropped, as on every ring.
 	Settings *tcp.Settings
+	// PollOnSend has each send take the frames that have come, not only one after a pause of the ring's Poll.
+	PollOnSend bool
 }
 
 // Config is what a Transport is made from.
@@ -59,6 +61,7 @@ type Transport struct {
 	clock          clock.Source
 	queueLimit     int
 	settings       tcp.Settings
+	pollOnSend     bool
 	drops          *[wire.NumDrops]uint64 // the stack's
 
 	records    []*[chunk]record // by tcp.ID
@@ -117,7 +120,7 @@ func New(c Config) (*Transport, error) {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	t := &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
-		settings: tcp.DefaultSettings(), listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none}
+		settings: tcp.DefaultSettings(), pollOnSend: c.PollOnSend, listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none}
 	if t.timeWait = c.Table.TimeWait; t.timeWait <= 0 {
 		t.timeWait = 60 * clock.Second // as package tcp has it
 	}

@@ -1,0 +1,178 @@
+package xtreme_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// info is what the peer's kernel knows of a connection.
+func (w *world) info(peer *net.TCPConn) *unix.TCPInfo {
+	w.t.Helper()
+	raw, err := peer.SyscallConn()
+	w.NoError(err)
+	var info *unix.TCPInfo
+	var failed error
+	w.NoError(raw.Control(func(fd uintptr) { info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }))
+	w.NoError(failed)
+	return info
+}
+
+// connected is a world of our own TCP with one accepted connection.
+func connected(t *testing.T, change func(*conf.Settings)) (w *cabled, c *xtreme.Socket, peer *net.TCPConn) {
+	w = newTCPCabled(t, change)
+	l := w.listenTCP(w.world, w.at(0))
+	peer = w.dialFromPeer(w.world, l.LocalAddr())
+	return w, w.accept(l), peer
+}
+
+// VMA_MSS, and VMA_MTU without it, bound the segments in both directions.
+func TestMSSOfOwnTCP(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(*conf.Settings)
+		want uint32
+	}{
+		"VMA_MSS": {func(s *conf.Settings) { s.MSS = 500 }, 500}, "VMA_MTU": {func(s *conf.Settings) { s.MTU = 740 }, 700},
+		"by the interface": {unchanged, 1460},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c2, peer := connected(t, c.set)
+			const timestamps = 12
+			w.Equal(c.want-timestamps, w.info(peer).Snd_mss, "what the peer sends")
+			_, err := c2.Send(make([]byte, 4000))
+			w.NoError(err)
+			w.beside(func() error { _, err := peer.Read(make([]byte, 4000)); return err })
+			w.LessOrEqual(w.info(peer).Rcv_mss, c.want-timestamps, "what comes")
+		})
+	}
+}
+
+// VMA_TCP_TIMESTAMP_OPTION: 0 refuses timestamps, 1 has them, 2 is what the kernel does.
+func TestTimestampsOfOwnTCP(t *testing.T) {
+	const optionTimestamps = 1 // TCPI_OPT_TIMESTAMPS
+	for value, want := range []uint8{0, optionTimestamps, optionTimestamps} {
+		w, _, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.Timestamps = value })
+		w.Equal(want, w.info(peer).Options&optionTimestamps, "%d", value)
+	}
+}
+
+// VMA_TCP_CC_ALGO: without congestion control all that the peer's window allows leaves at once, else the initial window.
+func TestCongestionControlOfOwnTCP(t *testing.T) {
+	left := map[string]uint64{}
+	for _, name := range []string{"cubic", "reno", conf.NoCongestionControl} {
+		w, c, _ := connected(t, func(s *conf.Settings) { s.Congestion = name })
+		before := counter(c.Ring(), "tcp.segments_out")
+		_, err := c.Send(make([]byte, 60_000))
+		w.NoError(err)
+		w.NoError(w.poller.Flush())
+		left[name] = counter(c.Ring(), "tcp.segments_out") - before
+	}
+	const initial = 10 // RFC 6928
+	if left["cubic"] != initial || left["reno"] != initial || left[conf.NoCongestionControl] < 2*initial {
+		t.Fatalf("segments that left at once: %v", left)
+	}
+}
+
+// XLIO_TCP_SEND_BUFFER_SIZE is what a connection takes for sending.
+func TestSendBufferOfOwnTCP(t *testing.T) {
+	w, c, _ := connected(t, func(s *conf.Settings) { s.OwnTCP.SendBuffer = 100_000 })
+	n, err := c.Send(make([]byte, 1<<20))
+	w.ErrorIs(err, xtreme.ErrWouldBlock)
+	w.Equal(100_000, n)
+}
+
+// VMA_TCP_QUICKACK acknowledges in the turn in which a segment came, without it after SX_TCP_DELAYED_ACK.
+func TestQuickAckOfOwnTCP(t *testing.T) {
+	took := func(quick bool, delay time.Duration) time.Duration {
+		w, c, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.QuickAck, s.OwnTCP.DelayedAck = quick, delay })
+		for range 20 { // the first segments of a connection are acknowledged at once
+			w.echo(c, peer, 1)
+		}
+		start := time.Now()
+		w.write(peer, "x")
+		w.until("it is acknowledged", func() bool { return w.info(peer).Unacked == 0 })
+		return time.Since(start)
+	}
+	const wait = 150 * time.Millisecond // less than after which the peer's kernel sends again
+	slow, quick, short := took(false, wait), took(true, wait), took(false, 10*time.Millisecond)
+	if slow < wait*2/3 || quick > slow/2 || short > slow/2 {
+		t.Fatalf("acknowledged after %v, with VMA_TCP_QUICKACK after %v, with SX_TCP_DELAYED_ACK=10 after %v", slow, quick, short)
+	}
+}
+
+// SX_TCP_RTO_MIN: how soon something is sent again.
+func TestRTOMinOfOwnTCP(t *testing.T) {
+	took := func(least time.Duration) time.Duration {
+		w, c, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.RTOMin = least })
+		w.echo(c, peer, 5)
+		w.net.InPeer(func() {
+			p0, err := netlink.LinkByName("p0")
+			w.NoError(err)
+			w.NoError(netlink.LinkSetARPOff(p0))
+			w.NoError(netlink.LinkSetHardwareAddr(p0, net.HardwareAddr{2, 0, 0, 0, 9, 9})) // frames for the former address are not the peer's
+		})
+		start := time.Now()
+		_, err := c.Send([]byte("x"))
+		w.NoError(err)
+		w.until("it times out", func() bool { return counter(c.Ring(), "tcp.timeouts") > 0 })
+		return time.Since(start)
+	}
+	slow, quick := took(3*time.Second), took(time.Millisecond)
+	if slow < 3*time.Second || quick > slow/2 {
+		t.Fatalf("timed out after %v, with SX_TCP_RTO_MIN=1 after %v", slow, quick)
+	}
+}
+
+// VMA_TCP_3T_RULES takes what others send to a connection's port too: our own stack answers it.
+func TestTCPThreeTupleRules(t *testing.T) {
+	for _, three := range []bool{false, true} {
+		w := newTCPCabled(t, func(s *conf.Settings) { s.OwnTCP.ConnectionThreeTuple = three })
+		l := w.listenInPeer()
+		s, err := w.poller.DialTCP(addr(l.Addr()), xtreme.DialConfig{})
+		w.NoError(err)
+		w.event(s, xtreme.EventOut)
+		w.poll()
+		w.ErrorIs(w.tryFromPeer(w.world, s.LocalAddr()), unix.ECONNREFUSED)
+		w.Equal(three, counter(s.Ring(), "tcp.no_connection") > 0)
+	}
+}
+
+// VMA_TCP_MAX_SYN_RATE: what comes beyond it is dropped, and comes again.
+func TestSynRate(t *testing.T) {
+	w := newTCPCabled(t, func(s *conf.Settings) { s.OwnTCP.SynRate = 1 })
+	l := w.listenTCP(w.world, w.at(0))
+	for range 3 {
+		w.dialFromPeer(w.world, l.LocalAddr())
+		w.accept(l)
+	}
+	w.NotZero(counter(l.Ring(), "tcp.overflows"))
+}
+
+// VMA_RX_POLL_ON_TX_TCP: a send takes what has come, without a Poll between.
+func TestPollOnSend(t *testing.T) {
+	w, c, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.PollOnSend = true })
+	for range 20 {
+		w.poll()
+		before := counter(c.Ring(), "tcp.segments_in")
+		w.write(peer, "x") // it is at the link when Write returns: both ends are on this host
+		_, err := c.Send([]byte("y"))
+		w.NoError(err)
+		w.Greater(counter(c.Ring(), "tcp.segments_in"), before)
+	}
+}
+
+// The settings say what they do without SX_OFFLOAD_TCP: nothing.
+func TestOwnTCPSettingsWithoutOwnTCP(t *testing.T) {
+	w := newCabled(t)
+	w.engine = w.newEngine(func(s *conf.Settings) { s.OwnTCP.QuickAck = true })
+	w.Contains(w.log.String(), "VMA_TCP_QUICKACK")
+	w.Contains(w.log.String(), "SX_OFFLOAD_TCP is 0")
+	w.Equal(1, strings.Count(w.log.String(), "has no effect"))
+}
