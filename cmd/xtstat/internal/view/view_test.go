@@ -46,8 +46,8 @@ func snapshot() *Snapshot {
 					"packets": 140_479_898, "bytes": 280_959_796, "sent_messages": 140_479_902, "sent_bytes": 281_090_048, "batch": 32, "queue": 7}),
 			},
 			stats.Drops: {block(stats.Drops, 1, 1, 9, nil, map[string]uint64{"udp.budget": 37, "eth.not_ours": 5})},
-			stats.Drivers: {{Section: stats.Drivers, Index: 1, Parent: 1, Names: []string{"eth0.rx_lost", "stack.delivered"},
-				Totals: map[string]uint64{"eth0.rx_lost": 4, "stack.delivered": 140_479_898}}},
+			stats.Drivers: {{Section: stats.Drivers, Index: 1, Parent: 1, Names: []string{"eth0.rx_lost", "eth0.xdp.rx_ring_full", "stack.delivered"},
+				Totals: map[string]uint64{"eth0.rx_lost": 4, "eth0.xdp.rx_ring_full": 4, "stack.delivered": 140_479_898}}},
 			stats.Sockets: {
 				block(stats.Sockets, 1, 2, 14, map[string]string{"protocol": "udp", "local": "233.215.21.4:10378", "state": "open", "mc_loop": "true",
 					"groups": "233.215.21.4,233.215.21.5<10.0.0.9", "path": "bypass xdp eth0/0", "inode": "16704"},
