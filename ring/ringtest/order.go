@@ -282,6 +282,57 @@ func sourceSpecific(t *testing.T, b Backend) {
 	w.Zero(other.Stats().Packets)
 }
 
+// changeFilters is the case "memberships of all sources and of some": as Linux has it (net/ipv4/igmp.c), joining a source narrows a membership
+// of all sources, which cannot be joined beside one of some, and leaving without a source ends it whatever its sources are.
+func changeFilters(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	all, mine, other := netip.Addr{}, w.local.Addr(), w.peers.Other()
+	from := w.groupSender()
+	s := w.groupMember(netip.AddrPortFrom(group(4), freePort(t).Port()), all)
+	g := s.LocalAddr()
+	join := func(source netip.Addr) error { return s.JoinGroup(g.Addr(), w.lo, source) }
+	leave := func(source netip.Addr) error { return s.LeaveGroup(g.Addr(), w.lo, source) }
+	hears := func(want bool, what string) {
+		t.Helper()
+		_, err := from.SendTo([]byte(what), g)
+		w.NoError(err)
+		if want {
+			w.Equal(what, string(w.read(s, len(what))))
+		}
+		w.silent(5 * time.Millisecond)
+	}
+	for range 2 {
+		hears(true, "joined")
+		w.NoError(join(other))
+		hears(false, "narrowed to another source")
+		w.NoError(join(mine))
+		hears(true, "a second source")
+		w.ErrorIs(join(mine), unix.EADDRNOTAVAIL)
+		w.ErrorIs(join(all), unix.EADDRINUSE)
+		hears(true, "nothing has changed")
+		w.NoError(leave(mine))
+		hears(false, "one source left")
+		w.NoError(join(mine))
+		w.NoError(leave(all))
+		hears(false, "all left")
+		w.ErrorIs(leave(all), unix.EADDRNOTAVAIL)
+		w.NoError(join(mine))
+		hears(true, "a source after all were left")
+		w.NoError(leave(mine))
+		hears(false, "the last source left")
+		w.NoError(join(all))
+	}
+	u := w.socket(ring.KindDatagram, g)
+	w.NoError(u.SetReuseAddr(true))
+	w.NoError(u.SetMulticastAll(false))
+	for _, source := range []netip.Addr{all, other} { // before it is bound
+		w.NoError(u.JoinGroup(g.Addr(), w.lo, source))
+	}
+	w.NoError(u.Bind(g))
+	hears(true, "the other socket alone")
+	w.Zero(u.Stats().Packets)
+}
+
 // timestamps is the case "timestamps when asked for".
 func timestamps(t *testing.T, b Backend) {
 	w := newWorld(t, b)

@@ -56,6 +56,7 @@ var cases = []contractCase{
 	{"a datagram is never cut silently", truncated, datagrams},
 	{"multicast reaches every member", multicast, datagrams},
 	{"source-specific multicast", sourceSpecific, datagrams},
+	{"memberships of all sources and of some", changeFilters, datagrams},
 	{"multicast: the kernel's defaults, and loop", multicastOptions, datagrams},
 	{"more groups than a descriptor may have", membershipLimit, datagrams},
 	{"timestamps when asked for", timestamps, datagrams},
