@@ -130,21 +130,35 @@ func (x *SocketOptions) noteStream(o Option, value int) {
 	x.Stream = append(x.Stream, OptionValue{o, value})
 }
 
-// noteMembership adds a membership that the transport has joined, or removes one that it has left.
+// noteMembership adds a membership that the transport has joined, or removes one that it has left. It changes others of the group as Linux does
+// (net/ipv4/igmp.c): joining a source narrows a membership of all sources, and leaving without a source ends the membership of each source.
 func (x *SocketOptions) noteMembership(m Membership, join bool) {
-	if join {
-		x.Groups = append(x.Groups, m)
+	if !join {
+		anySource := !m.Source.IsValid()
+		if at := x.findMembership(m, anySource); at >= 0 {
+			on := x.Groups[at].Interface
+			x.Groups = slices.DeleteFunc(x.Groups, func(g Membership) bool {
+				return g.Group == m.Group && g.Interface == on && (anySource || g.Source == m.Source)
+			})
+		}
 		return
 	}
-	// A group that was joined on the interface of the routing table's choice (0) may be left by naming that interface, and the other way round.
-	// The transport has resolved both to one interface and accepted the call, so one of the two forms is in the list.
-	at := slices.Index(x.Groups, m)
+	if m.Source.IsValid() {
+		if at := x.findMembership(Membership{Group: m.Group, Interface: m.Interface}, false); at >= 0 {
+			x.Groups = slices.Delete(x.Groups, at, at+1)
+		}
+	}
+	x.Groups = append(x.Groups, m)
+}
+
+// findMembership returns the place of a membership in the list, or -1; with anySource that of one of the group whatever its source is. A
+// group that was joined on the interface of the routing table's choice (0) may be meant by naming that interface, and the other way round: the
+// transport has resolved both to one interface and accepted the call.
+func (x *SocketOptions) findMembership(m Membership, anySource bool) int {
+	isMeant := func(g Membership) bool { return g.Group == m.Group && (anySource || g.Source == m.Source) }
+	at := slices.IndexFunc(x.Groups, func(g Membership) bool { return isMeant(g) && g.Interface == m.Interface })
 	if at < 0 {
-		at = slices.IndexFunc(x.Groups, func(g Membership) bool {
-			return g.Group == m.Group && g.Source == m.Source && (g.Interface == 0 || m.Interface == 0)
-		})
+		at = slices.IndexFunc(x.Groups, func(g Membership) bool { return isMeant(g) && (g.Interface == 0 || m.Interface == 0) })
 	}
-	if at >= 0 {
-		x.Groups = slices.Delete(x.Groups, at, at+1)
-	}
+	return at
 }

@@ -177,8 +177,7 @@ func (s *ksocket) membership(group netip.Addr, index int, source netip.Addr, joi
 	switch {
 	case !source.IsValid():
 		return unix.EADDRINUSE
-	case len(g.sources) == 0:
-		return unix.EINVAL
+	case len(g.sources) == 0: // a source narrows a membership of all
 	case slices.Contains(g.sources, source):
 		return unix.EADDRNOTAVAIL
 	case len(g.sources) >= maxSources:

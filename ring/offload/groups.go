@@ -94,7 +94,8 @@ func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) err
 	return e.groups.Join(g, resolved)
 }
 
-// MembershipChanged is SocketChanged for one group that was joined or left: its cost does not grow with the socket's other groups.
+// MembershipChanged is SocketChanged for one group that was joined or left, whose other memberships of this group may have changed with it: its
+// cost does not grow with the socket's other groups.
 func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	e := d.table.of(s)
 	if e == nil || !e.inStack {
@@ -109,13 +110,13 @@ func (d *driver) MembershipChanged(s *ring.Socket, m ring.Membership) error {
 	}
 	var asked []ring.Membership
 	for _, x := range ring.OptionsOf(s).Groups {
-		if x.Group == m.Group && x.Source == m.Source {
+		if x.Group == m.Group {
 			asked = append(asked, x)
 		}
 	}
 	var had []shadow.Group
 	for _, x := range e.groups.Groups() {
-		if x.Same(g) {
+		if x.Addr == g.Addr {
 			had = append(had, x)
 		}
 	}

@@ -158,7 +158,18 @@ func TestMoreGroupsThanADescriptorHas(t *testing.T) {
 			require.Zero(t, m.receives("by the link", groupsOf(every)...))
 			require.Zero(t, m.receives("unicast by the link", m.shared.Local()))
 
+			narrow := func() { // a group of a holder, to a source that sends nothing, and back
+				for _, i := range []int{3, 50} {
+					require.NoError(t, m.s.JoinGroup(groupNumber(i), "v0", netip.MustParseAddr("10.0.0.99")))
+					m.receivesNone("narrowed", groupNumber(i))
+					require.NoError(t, m.s.LeaveGroup(groupNumber(i), "v0", netip.Addr{}))
+					require.False(t, member(t, groupNumber(i)))
+					m.join(i)
+				}
+			}
+			narrow()
 			end := m.byShadow()
+			narrow()
 			require.Equal(t, manyGroups, m.receives("by the shadow", groupsOf(every)...))
 			require.Equal(t, 1, m.receives("unicast by the shadow", m.shared.Local()))
 			if all {

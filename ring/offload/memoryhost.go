@@ -250,16 +250,18 @@ func (n *MemoryHost) SetMembership(s *ring.Socket, m ring.Membership, join bool)
 	}
 	m.Interface = index
 	at := slices.Index(t.groups, m)
-	same := slices.IndexFunc(t.groups, func(g ring.Membership) bool { return g.Group == m.Group && g.Interface == index })
+	same := func(g ring.Membership) bool { return g.Group == m.Group && g.Interface == index }
+	member := slices.ContainsFunc(t.groups, same)
 	switch {
-	case join && same >= 0 && m.Source.IsValid() != t.groups[same].Source.IsValid():
-		return unix.EINVAL // members of all sources and of some do not mix
 	case join && at >= 0 && m.Source.IsValid():
 		return unix.EADDRNOTAVAIL
-	case join && at >= 0:
+	case join && member && !m.Source.IsValid():
 		return unix.EADDRINUSE
-	case join:
+	case join: // a source narrows a membership of all
+		t.groups = slices.DeleteFunc(t.groups, func(g ring.Membership) bool { return same(g) && !g.Source.IsValid() })
 		t.groups = append(t.groups, m)
+	case member && !m.Source.IsValid(): // whatever its sources are
+		t.groups = slices.DeleteFunc(t.groups, same)
 	case at < 0:
 		return unix.EADDRNOTAVAIL
 	default:

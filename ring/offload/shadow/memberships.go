@@ -89,6 +89,13 @@ func (m *Memberships) Join(g Group, resolved uint32) error {
 		case i >= 0:
 			return unix.EADDRNOTAVAIL
 		}
+		if i, j := m.findSocket(Group{Addr: g.Addr, IfIndex: g.IfIndex}); i >= 0 { // of all sources, which this one narrows
+			if err := membership(m.kernel, m.sockets[i].fd, g, true); err != nil {
+				return err
+			}
+			m.sockets[i].held[j] = g
+			return nil
+		}
 		return m.joinBySocket(g)
 	}
 	err := setMembershipOn(m.kernel, m.fd, g, named, true)
@@ -101,17 +108,36 @@ func (m *Memberships) Join(g Group, resolved uint32) error {
 	return m.joinBySocket(g)
 }
 
-// Leave leaves a group in the kernel; interface 0: on whichever it was joined.
+// Leave leaves a group in the kernel; interface 0: on whichever it was joined. Without a source it leaves the group with all its sources.
 func (m *Memberships) Leave(g Group) error {
-	for _, h := range m.sockets {
-		if i := slices.IndexFunc(h.held, func(x Group) bool { return x.Same(g) && (g.IfIndex == 0 || x.IfIndex == g.IfIndex) }); i >= 0 {
-			return m.leaveBySocket(h, i)
+	hasLeft, every := false, g.Source == [4]byte{}
+	for h, i := m.findHeld(g); h != nil; h, i = m.findHeld(g) {
+		g.IfIndex = h.held[i].IfIndex
+		if err := m.leaveBySocket(h, i); err != nil || !every {
+			return err
 		}
+		hasLeft = true
+	}
+	if hasLeft {
+		return nil
 	}
 	if g.IfIndex != 0 && m.isHeldBySocket(g) {
 		return unix.EADDRNOTAVAIL // another source of it
 	}
 	return setMembershipOn(m.kernel, m.fd, g, int(g.IfIndex), false)
+}
+
+// findHeld is a membership socket that has a group, and the group's place there; nil when none has. Source and interface 0 are any.
+func (m *Memberships) findHeld(g Group) (h *membershipSocket, at int) {
+	for _, h := range m.sockets {
+		at := slices.IndexFunc(h.held, func(x Group) bool {
+			return x.Addr == g.Addr && (g.Source == [4]byte{} || x.Source == g.Source) && (g.IfIndex == 0 || x.IfIndex == g.IfIndex)
+		})
+		if at >= 0 {
+			return h, at
+		}
+	}
+	return nil, -1
 }
 
 // findSocket is the membership socket that has a membership, and its place there; -1 when the shadow has it.
