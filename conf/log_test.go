@@ -44,6 +44,16 @@ func TestLogLines(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, " SX INFO: said loop=\"a b\" g.n=3 g.empty=\"\"\n SX ERROR: wrong error=\"x=y\"\n", string(text))
 
+	for details, want := range map[int]string{1: `^ Tid: +\d+ SX WARN: line 1$`, 2: `^ Pid: +\d+ Tid: +\d+ SX WARN: line 2$`} {
+		s.LogDetails = details
+		l, err = s.OpenLog()
+		require.NoError(t, err)
+		l.Warn(fmt.Sprint("line ", details))
+		require.NoError(t, l.Close())
+		text, err = os.ReadFile(path)
+		require.NoError(t, err)
+		require.Regexp(t, "(?m)"+want, string(text))
+	}
 	s.LogDetails = 3
 	l, err = s.OpenLog()
 	require.NoError(t, err)

@@ -172,7 +172,7 @@ var socketParameters = []Parameter{
 			"what they have; NoDelay of a configuration and SetNoDelay have the last word. reactor/netconn turns it off by " +
 			"itself; so does reactor/gnet, but for the connections of a server with the option TCPDelay",
 		access: toggle(func(s *Settings) *bool { return &s.NoDelay }, false)},
-	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Works,
+	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Partly,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
 			"have: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's default. One that the kernel refuses, as it does " +
 			"2, none, is a warning when an engine is made, and a case for VMA_EXCEPTION_HANDLING at each socket that a poller opens",

@@ -237,7 +237,7 @@ func TestForceTakesNoCopyOfTheKernel(t *testing.T) {
 	receive(extraapi.ZeroCopyForce, 4)
 	receive(extraapi.ZeroCopyForce)
 	receive(extraapi.ZeroCopyForce | extraapi.ZeroCopy)
-	receive(0, 4000, 5)
+	receive(extraapi.ZeroCopy, 4000, 5)
 }
 
 // The statistics of an offloaded poller have its sockets on each ring, and what its links count.
@@ -269,6 +269,7 @@ func TestDumpOfAnOffloadedPoller(t *testing.T) {
 	}
 	require.NoError(t, extraapi.DumpStats(&all, p, 0))
 	require.Contains(t, all.String(), one.String())
+	require.ErrorIs(t, extraapi.DumpStats(&all, p, 1<<20), unix.EBADF)
 	for _, want := range []string{l.Path().String(), ": offload, ", n.Device(0) + ".tx_frames ", n.Device(0) + ".rx_frames "} {
 		require.Contains(t, all.String(), want)
 	}

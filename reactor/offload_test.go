@@ -63,3 +63,45 @@ func TestLoopOverOffloadedAndKernelRings(t *testing.T) {
 		})
 	}
 }
+
+// A loop of a poller with an open interface uses no processor either while nothing comes, and answers what comes then.
+func TestAnIdleLoopOverAnInterfaceUsesNoProcessor(t *testing.T) {
+	for name, c := range map[string]Config{"adaptive": {Rest: Adaptive, SelectPoll: time.Millisecond}, "wait": {Rest: Wait}} {
+		t.Run(name, func(t *testing.T) {
+			n := testnet.New(t, testnet.Pair{})
+			var udp *xtreme.Socket
+			echo := HandlerFunc(func(_ *Loop, c *xtreme.Completion) {
+				if c.Events.Has(xtreme.EventPacket) {
+					_, _ = c.Socket.SendTo(c.Packet.Bytes(), c.Source)
+					_ = c.Packet.Release()
+				}
+			})
+			c.Pin = []int{0} // a thread of its own, whose time is the loop's
+			l := launch(t, conf.RingOffload, echo, c, func(l *Loop) {
+				var err error
+				udp, err = l.Poller().OpenUDP(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+				require.NoError(t, err)
+			})
+			peer := n.Dial(udp.LocalAddr())
+			b := make([]byte, 64)
+			pingPong := func() {
+				_, err := peer.Write([]byte("now be quiet"))
+				require.NoError(t, err)
+				k, err := peer.Read(b)
+				require.NoError(t, err)
+				require.Equal(t, "now be quiet", string(b[:k]))
+			}
+			for range 20 {
+				pingPong()
+			}
+			time.Sleep(50 * time.Millisecond)
+			var before, after time.Duration
+			l.do(t, func() { before = threadTime(t) })
+			time.Sleep(time.Second)
+			l.do(t, func() { after = threadTime(t) })
+			require.Less(t, after-before, 40*time.Millisecond)
+			require.NotZero(t, l.snapshot(t).Slept)
+			pingPong()
+		})
+	}
+}

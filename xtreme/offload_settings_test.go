@@ -34,6 +34,11 @@ func TestMemoryOfTheCallerOfAnOffloadedRing(t *testing.T) {
 	mem, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	w.NoError(err)
 	t.Cleanup(func() { w.NoError(unix.Munmap(mem)) })
+	for _, bad := range [][]byte{{}, mem[:4096]} {
+		_, err := w.engine.NewPoller("bad", xtreme.PollerConfig{Memory: bad})
+		w.ErrorContains(err, "emory")
+		w.Equal([]*xtreme.Poller{w.poller}, w.engine.Pollers())
+	}
 	x := w.other(w.newPoller("the caller's", xtreme.PollerConfig{Memory: mem}))
 	s := x.udp(w.at(0))
 	w.Equal("bypass", s.Path().Tier, s.Path())

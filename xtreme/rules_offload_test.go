@@ -12,7 +12,11 @@ import (
 // A rule leaves to the kernel what would have been offloaded, on the wire as well; the next socket is offloaded again.
 func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	w := newCabled(t)
-	w.NoError(w.engine.AddRule("use os udp_receiver *:7000-7001\nuse os udp_connect *:7002\nuse os udp_receiver 239.1.1.1:*", true))
+	w.engine = w.newEngine(func(s *conf.Settings) {
+		s.RulesFile = rulesFile(t, "use os udp_connect *:7002\nuse os udp_receiver 239.1.1.1:*\n")
+	})
+	w.poller = w.newPoller("ruled")
+	w.NoError(w.engine.AddRule("use os udp_receiver *:7000-7001", true))
 	at := w.at(0).Addr()
 
 	ruled := w.udp(netip.AddrPortFrom(at, 7001))
@@ -32,16 +36,23 @@ func TestARuleKeepsASocketFromOffload(t *testing.T) {
 	w.Equal("kernel", connected.Path().Tier, connected.Path())
 	both := w.udp(netip.AddrPortFrom(at, 7004), xtreme.UDPConfig{Remote: to})
 	w.Equal("kernel", both.Path().Tier, "the peer is known when it is bound: %v", both.Path())
+	w.Contains(reason(t, both, "rule.os"), `"use os udp_connect *:7002" (line 1,`)
+	late := w.udp(netip.AddrPortFrom(at, 7006))
+	w.NoError(late.Connect(to))
+	w.Equal("bypass", late.Path().Tier, "it has its ring: %v", late.Path())
 
 	// A group that is joined later, whose rule comes too late for the socket.
-	wild := w.udp(netip.AddrPortFrom(at, 7005))
+	wild, group := w.udp(netip.AddrPortFrom(netip.IPv4Unspecified(), 7005)), netip.MustParseAddr("239.1.1.1")
 	w.Equal("bypass", wild.Path().Tier)
-	w.NoError(wild.JoinGroup(netip.MustParseAddr("239.1.1.1"), w.net.Device(0), netip.Addr{}))
+	w.NoError(wild.JoinGroup(group, w.net.Device(0), netip.Addr{}))
 	w.Contains(reason(t, wild, "rule.late"), "offloaded when it joined")
+	w.write(w.net.Dial(netip.AddrPortFrom(group, 7005)), "over the link")
+	got, _ := fast(w.world, wild)
+	w.Equal("over the link", got)
 
 	_, err := w.poller.OpenUDP(netip.AddrPortFrom(at, 7000), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.ErrorContains(err, "use os udp_receiver *:7000-7001")
-	for _, s := range []*xtreme.Socket{ruled, free, connected, both, wild} {
+	for _, s := range []*xtreme.Socket{ruled, free, connected, both, late, wild} {
 		w.close(s)
 	}
 }

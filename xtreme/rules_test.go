@@ -109,6 +109,24 @@ func TestRulesAreAskedByRole(t *testing.T) {
 				}
 				return s, err
 			}
+			inSteps = func(calls ...func(*xtreme.Socket) error) func(w *world) (*xtreme.Socket, error) {
+				return func(w *world) (*xtreme.Socket, error) {
+					s, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{})
+					for _, call := range calls {
+						if err == nil {
+							err = call(s)
+						}
+					}
+					return s, err
+				}
+			}
+			bind    = func(s *xtreme.Socket) error { return s.Bind(loopback) }
+			connect = func(s *xtreme.Socket) error { return s.Connect(netip.MustParseAddrPort("127.0.0.9:53")) }
+			send    = func(s *xtreme.Socket) error {
+				_, err := s.SendTo([]byte("x"), netip.MustParseAddrPort("127.0.0.9:53"))
+				return err
+			}
+			join    = func(s *xtreme.Socket) error { return s.JoinGroup(netip.MustParseAddr("239.1.2.3"), "lo", netip.Addr{}) }
 			server6 = func(w *world) (*xtreme.Socket, error) { return w.poller.ListenTCP(loopback6, xtreme.ListenConfig{}) }
 		)
 		for _, c := range []struct {
@@ -133,6 +151,13 @@ func TestRulesAreAskedByRole(t *testing.T) {
 			{"udp connect, role of bind", "use os udp_receiver *:*", connected, false},
 			{"udp connect of a bound socket", "use os udp_connect *:53", both, true},
 			{"udp destination", "use os udp_sender 127.0.0.9:50-60", both, true},
+			{"udp connect in steps", "use os udp_connect *:53", inSteps(connect), true},
+			{"udp connect after bind", "use os udp_connect *:53", inSteps(bind, connect), false},
+			{"udp destination, connect in steps", "use os udp_sender *:53", inSteps(connect), true},
+			{"udp destination, connect after bind", "use os udp_sender *:53", inSteps(bind, connect), false},
+			{"udp destination of a datagram", "use os udp_sender *:53", inSteps(bind, send), false},
+			{"join before bind", "use os udp_receiver 239.0.0.0/8:*", inSteps(join, bind), true},
+			{"join after bind", "use os udp_receiver 239.0.0.0/8:*", inSteps(bind, join), false},
 			{"first match", "use vma udp_connect 127.0.0.9:53\nuse os udp_connect *:53", connected, false},
 			{"another program", "application-id nobody *\nuse os tcp_server *:*", server, false},
 			{"this program", "application-id *test *\nuse os tcp_server *:*", server, true},

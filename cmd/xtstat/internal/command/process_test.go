@@ -216,6 +216,9 @@ func TestDeltasOfARunningProgram(t *testing.T) {
 	p.send(10)
 	x := p.counted("-d", "2", "-i", "0.2")
 	p.Zero(x["packets"], "nothing comes meanwhile")
+	begin := time.Now()
+	p.Equal(3, strings.Count(p.run("-c", "3", "-i", "0.2", "--json"), "\n"), "a line for each of three reports")
+	p.GreaterOrEqual(time.Since(begin), 400*time.Millisecond, "two intervals")
 }
 
 // Zero is seen by every xtstat, with -s for some sockets only; the sources go on.
