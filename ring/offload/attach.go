@@ -27,7 +27,7 @@ func (d *driver) Attach(s *ring.Socket) error {
 		e.reasons = append(e.reasons, ring.Reason{Code: "offload.adopted",
 			Text: "a socket made elsewhere may have options and memberships that nobody can ask for: the kernel carries it"})
 	case !local.Addr().Is4():
-		e.reasons = append(e.reasons, ring.Reason{Code: "offload.no_ipv6", Text: "this stack speaks IPv4: the kernel carries the socket"})
+		e.reasons = append(e.reasons, noIPv6)
 	default:
 		if err := d.attachToStack(e); err != nil {
 			e.s = nil
@@ -129,9 +129,8 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 // Receive starts or stops reading. Datagrams for a socket that is stopped are kept, up to its receive buffer, and delivered when it starts
 // again.
 func (d *driver) Receive(s *ring.Socket, on bool) error {
-	if d.carriesStream(s) {
-		d.streams.Receive(s, on)
-		return nil
+	if d.hasStream(s) {
+		return d.receiveStream(s, on)
 	}
 	e := d.table.of(s)
 	switch {
@@ -152,9 +151,8 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 
 // NotifyWritable asks for one Writable when there is a buffer to send with; on a shadow, when the kernel has room.
 func (d *driver) NotifyWritable(s *ring.Socket) error {
-	if d.carriesStream(s) {
-		d.streams.NotifyWritable(s)
-		return nil
+	if d.hasStream(s) {
+		return d.notifyStreamWritable(s)
 	}
 	e := d.table.of(s)
 	if e == nil {
@@ -170,8 +168,8 @@ func (d *driver) NotifyWritable(s *ring.Socket) error {
 // Detach removes a socket from the stack, the claims and the list of shadows. Always done at once: packets of it that a link still has are
 // completed as others are.
 func (d *driver) Detach(s *ring.Socket) bool {
-	if d.carriesStream(s) {
-		d.streams.Detach(s)
+	if d.hasStream(s) {
+		d.detachStream(s)
 		return true
 	}
 	e := d.table.of(s)
@@ -193,6 +191,6 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	}
 	d.shadows.Remove(&e.watch)
 	e.groups.Close()
-	*e = entry{sending: e.sending, resumed: e.resumed, waiting: e.waiting, slot: e.slot}
+	d.table.remove(e)
 	return true
 }

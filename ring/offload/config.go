@@ -57,7 +57,7 @@ type Config struct {
 	// Poll.
 	Gather int
 	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
-	// KernelPorts, which says what is missing there. Of the rings on an Exchange one carries TCP: see Exchange.ReserveTCP.
+	// KernelPorts. Of the rings on an Exchange one carries TCP: see Exchange.ReserveTCP.
 	TCP *stream.Options
 	// ConnectionThreeTuple claims of a TCP connection that is opened here all segments to its local address and port (VMA_TCP_3T_RULES).
 	ConnectionThreeTuple bool

@@ -125,7 +125,7 @@
 // # What it does not carry
 //
 // Unix-domain sockets are refused with the reason offload.no_tcp, and TCP as well, except with [Config].TCP, where package stream
-// carries it: on a [MemoryHost], or beside a kernel with [KernelPorts]. IPv6 sockets and adopted ones live on their shadow alone,
+// carries it: on a [MemoryHost], or beside a kernel with [KernelPorts]. IPv6 sockets of UDP and adopted ones live on their shadow alone,
 // with the reasons offload.no_ipv6 and offload.adopted in their path.
 //
 // # TCP on an exchange
@@ -133,4 +133,18 @@
 // Of the rings on an exchange one carries TCP: the first that reserves it ([ReserveTCP]), until its driver is closed. The flows of its listeners
 // and connections are claimed at each interface of which it has a queue, also at one that is opened later or comes back. A segment that comes in
 // on a queue of another ring is verified there, and its IPv4 packet goes through the same queues as datagrams do (segments.go).
+//
+// # TCP beside a kernel
+//
+// A listener is two: the stack accepts what the steering program redirects, and the kernel, which listens at the same address, all else.
+// Both kinds of connection are accepted on one socket and used by the same calls; the path of the kernel's has the tier kernel, and why:
+//
+//	client                                                 connection of      reason
+//	of an interface that is a link of the ring             the stack
+//	of another interface                                   the kernel         tcp.kernel_child
+//	of this host                                           the kernel         tcp.same_host
+//	over IPv6, of a listener on all addresses of both      the kernel         offload.no_ipv6
+//
+// An outgoing connection is the kernel's for the same reasons, and with tcp.no_link where the route leads over an interface that is no link. The
+// ring looks at the kernel's connections when it looks at the shadows.
 package offload

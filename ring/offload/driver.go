@@ -35,6 +35,8 @@ type driver struct {
 	udp              *udp.Protocol
 	transport        *stack.Transport  // of the UDP sockets that the stack carries
 	streams          *stream.Transport // of its TCP sockets; nil: it carries none, or none yet
+	kernelPorts      *KernelPorts      // what keeps their ports; nil: a MemoryHost does
+	viaKernel        kernelStreams     // TCP sockets that the kernel carries
 	links            []Link
 	clock            clock.Source
 	now              clock.Time // as read last; some turns old at most
@@ -323,6 +325,7 @@ func (d *driver) Close() error {
 		_ = r.t.Packet.Release() // alone since it was taken for sending
 	}
 	d.results = nil
+	err = errors.Join(err, d.closeKernelStreams())
 	d.shadows.Close()
 	if d.mirror != nil {
 		d.mirror.release()

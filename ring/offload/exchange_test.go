@@ -35,8 +35,10 @@ type shared struct {
 	sets     []*ring.Set
 }
 
-func newShared(t testing.TB, queues int) *shared {
-	s := &shared{cable: newCable(t, queues)}
+func newShared(t testing.TB, queues int) *shared { return newSharedOn(t, newCable(t, queues)) }
+
+func newSharedOn(t testing.TB, c *cable) *shared {
+	s := &shared{cable: c}
 	var err error
 	s.mirror, err = host.Open(host.Config{})
 	require.NoError(t, err)

@@ -14,19 +14,26 @@ import (
 )
 
 // KernelPorts is the ring.Transport of a set whose driver carries TCP beside a kernel ([Config].TCP). UDP sockets are the kernel's, as ever. A
-// TCP socket is bound in the kernel and neither listens nor connects there: so nobody else gets its port, and no segment is the kernel's.
+// TCP socket is bound in the kernel, so that nobody else gets its port.
 //
-// What is missing: the kernel has no listener, so it refuses clients of this host and of interfaces that are no links of the ring. And nothing
-// keeps segments of our connections away from the kernel when the steering program is taken off: the kernel then resets the peers.
+// A listener listens in the kernel as well, once its flow is claimed: clients of this host, and of interfaces that are no links of the ring, get
+// connections of the kernel, which are accepted on the same listener (viakernel.go). A stream that only the kernel can carry connects there: to
+// an address of this host, over IPv6, over an interface that is no link of the ring.
+//
+// A listener on all addresses of both families is the stack's for IPv4, and the kernel's for IPv6.
 type KernelPorts struct {
 	*kernel.Transport
-	host *host.Host
+	streams *kernelTransport // of streams that the kernel carries
+	host    *host.Host
 }
 
 var _ stream.Below = (*KernelPorts)(nil)
 
 // NewKernelPorts makes it. The host is the driver's Config.Host.
-func NewKernelPorts(h *host.Host) *KernelPorts { return &KernelPorts{kernel.New(), h} }
+func NewKernelPorts(h *host.Host) *KernelPorts {
+	t := kernel.New()
+	return &KernelPorts{t, &kernelTransport{t}, h}
+}
 
 // Open makes a socket of the kernel's; what the stack does not carry is refused with a reason.
 func (n *KernelPorts) Open(kind ring.SocketKind, family ring.Family, c *ring.Config) (ring.Conn, error) {
@@ -34,8 +41,6 @@ func (n *KernelPorts) Open(kind ring.SocketKind, family ring.Family, c *ring.Con
 	case kind == ring.KindDatagram:
 	case family == ring.UnixDomain:
 		return 0, noTCP()
-	case family != ring.IPv4:
-		return 0, &ring.FeatureError{Feature: "IPv6 over this stack", Code: "offload.no_ipv6"}
 	}
 	return n.Transport.Open(kind, family, c)
 }
@@ -53,13 +58,46 @@ func (n *KernelPorts) Listen(s *ring.Socket, _ int) (netip.AddrPort, error) {
 	if local := s.LocalAddr(); local.Port() != 0 {
 		return local, nil
 	}
+	if s.Family() == ring.IPv6 {
+		return n.Bind(s, netip.AddrPortFrom(netip.IPv6Unspecified(), 0))
+	}
 	return n.Bind(s, netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
 }
 
-// Connect of a TCP socket finds the address that the connection has, and binds the socket to a port there.
+// ListenBeside is listen(2).
+func (n *KernelPorts) ListenBeside(s *ring.Socket, backlog int) error {
+	return unix.Listen(kernel.FD(s), backlog)
+}
+
+// Accept gives a connection that the kernel's listener has accepted to its socket: the kernel is its transport.
+func (n *KernelPorts) Accept(s, listener *ring.Socket) netip.AddrPort {
+	ring.SetTransport(s, n.streams, ring.HandleOf(s).Conn)
+	return n.Transport.Accept(s, listener)
+}
+
+// isDualStack reports whether a socket of IPv6 that listens, or will, receives connections of IPv4 too.
+func isDualStack(s *ring.Socket) bool {
+	if local := s.LocalAddr().Addr(); local.IsValid() && !local.IsUnspecified() || s.RemoteAddr().IsValid() {
+		return false
+	}
+	only, err := unix.GetsockoptInt(kernel.FD(s), unix.IPPROTO_IPV6, unix.IPV6_V6ONLY)
+	return err == nil && only == 0
+}
+
+// connectInKernel connects a stream that the kernel carries.
+func (n *KernelPorts) connectInKernel(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
+	ring.SetTransport(s, n.streams, ring.HandleOf(s).Conn)
+	return n.Transport.Connect(s, remote)
+}
+
+// Connect of a TCP socket finds the address that the connection has, and binds the socket to a port there; what only the kernel can carry it
+// connects.
 func (n *KernelPorts) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
-	if ring.HandleOf(s).Kind == ring.KindDatagram {
+	switch {
+	case ring.HandleOf(s).Kind == ring.KindDatagram:
 		return n.Transport.Connect(s, remote)
+	case s.Family() == ring.IPv6:
+		return n.connectInKernel(s, remote)
 	}
 	local := s.LocalAddr()
 	q := host.Query{Target: remote.Addr(), Interface: s.Device()}
@@ -76,7 +114,7 @@ func (n *KernelPorts) Connect(s *ring.Socket, remote netip.AddrPort) (netip.Addr
 	case remote.Port() == 0 || remote.Addr().IsMulticast() || w.Type == host.Broadcast:
 		return local, unix.ENETUNREACH
 	case w.Type == host.Local:
-		return local, &ring.FeatureError{Feature: "TCP to an address of this host over this stack, beside a kernel", Code: "tcp.same_host"}
+		return n.connectInKernel(s, remote)
 	case local.Port() == 0:
 		return n.Bind(s, netip.AddrPortFrom(w.Source, 0))
 	}

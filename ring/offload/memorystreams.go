@@ -25,6 +25,9 @@ func (n *MemoryHost) Listen(s *ring.Socket, _ int) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(t.binding.Local.Netip(), t.binding.Port), nil
 }
 
+// ListenBeside: there is no kernel that could.
+func (n *MemoryHost) ListenBeside(*ring.Socket, int) error { return nil }
+
 // Release forgets a socket whose connection has ended.
 func (n *MemoryHost) Release(c ring.Conn) error {
 	delete(n.sockets, c)

@@ -24,11 +24,14 @@ func pollStampReason(name string) ring.Reason {
 // Path lists the links by which the socket's packets travel, and the reasons for which it does not travel better. Its Tier is kernel when no
 // flow of the socket reaches a link: Lost is the reason then.
 func (d *driver) Path(s *ring.Socket) ring.Path {
-	if d.carriesStream(s) {
+	e := d.table.of(s)
+	switch {
+	case d.hasStream(s) && e != nil && e.viaKernel:
+		return d.kernelStreamPath(e)
+	case d.hasStream(s):
 		return d.streamPath(s)
 	}
 	p := ring.Path{Tier: ring.TierBypass, Kind: d.Kind()}
-	e := d.table.of(s)
 	if e == nil {
 		return p
 	}

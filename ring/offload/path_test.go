@@ -90,10 +90,12 @@ func (s *stream) end() uint64 {
 }
 
 // detachable is a shared cable whose steering program the test can take off, as somebody else with the privilege could.
-func detachable(t *testing.T) (*shared, func()) {
-	s := newShared(t, 1)
+func detachable(t *testing.T) (*shared, func()) { return detachableOn(t, newCable(t, 1), xdp.Config{}) }
+
+func detachableOn(t *testing.T, c *cable, config xdp.Config) (*shared, func()) {
+	s := newSharedOn(t, c)
 	var dev nic.Device
-	open := nic.XDP(xdp.Config{})
+	open := nic.XDP(config)
 	var err error
 	s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror,
 		Open: func(name string, p nic.Patience) (_ nic.Device, err error) {

@@ -58,7 +58,9 @@ func (d *driver) Reap(k *ring.Sink) error {
 	}
 	read := d.shadows.IsDue(d.turn, d.idle, d.long, d.now) && !d.shadowsTookAll
 	if read {
-		d.readShadows(k)
+		if e := d.readShadows(k); err == nil {
+			err = e
+		}
 	}
 	if d.udp.Looping() {
 		d.udp.Loop()

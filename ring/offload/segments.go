@@ -51,9 +51,14 @@ func (d *driver) registerTCP() error {
 	return d.ip.Register(wire.ProtocolTCP, d.streams, nil)
 }
 
-// openTCP makes the transport of TCP.
+// openTCP makes the transport of TCP, with what reserves its ports.
 func (d *driver) openTCP() (err error) {
-	d.streams, err = stream.New(stream.Config{Options: *d.config.TCP, Host: d, Below: d.portKeeper(), IP: d.ip, Clock: d.clock,
+	var below stream.Below = d.config.MemoryHost
+	if d.config.MemoryHost == nil {
+		d.kernelPorts = NewKernelPorts(d.config.Host)
+		below = d.kernelPorts
+	}
+	d.streams, err = stream.New(stream.Config{Options: *d.config.TCP, Host: d, Below: below, IP: d.ip, Clock: d.clock,
 		QueueLimit: stack.QueueLimit})
 	return err
 }

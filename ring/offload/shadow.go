@@ -23,24 +23,25 @@ func (d *driver) openShadows() error {
 // inode is the number of the socket's shadow in the kernel's lists.
 func (d *driver) inode(e *entry) uint64 { return d.system.Kernel.Inode(kernel.FD(e.s)) }
 
-// readShadows delivers what the kernel has received for the sockets whose shadows are ready.
-func (d *driver) readShadows(k *ring.Sink) {
+// readShadows delivers what the kernel has received for the sockets whose shadows are ready, and for the streams that it carries.
+func (d *driver) readShadows(k *ring.Sink) error {
 	room := k.Room()
 	if room == 0 {
-		return
+		return nil
 	}
 	d.stats.ShadowReads++
 	ready, each := d.shadows.Look(room, d.idle, d.now)
 	if ready == nil {
-		return
+		return nil
 	}
-	more := false
+	more, err := d.reapKernelStreams(k)
 	for i := range ready {
 		if e := d.table.find(ready[i].Key()); e != nil {
 			more = d.readShadow(k, e, ready[i].Events, each) || more
 		}
 	}
 	d.shadows.EndLook(more)
+	return err
 }
 
 // readShadow reads the shadow of one socket, at most burst datagrams, and reports whether there may be more.

@@ -107,6 +107,9 @@ func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 // ReturnSpare returns the buffers of reading the shadows.
 func (d *driver) ReturnSpare() {
 	d.shadows.ReturnSpare()
+	if d.viaKernel.Driver != nil {
+		d.viaKernel.ReturnSpare()
+	}
 }
 
 // Disarm ends what Arm began. Links signal no more; the next turn reads the clock and the shadows.
@@ -213,6 +216,11 @@ func (d *driver) nextWake() clock.Time {
 func (d *driver) prepareSleep() (pending bool, err error) {
 	if err = errors.Join(d.armLinks(), d.shadows.SyncPending()); err != nil {
 		return false, err
+	}
+	if d.viaKernel.Driver != nil {
+		if pending, err = d.viaKernel.Arm(clock.Never, d.now); err != nil {
+			return false, err
+		}
 	}
 	if d.mirror != nil {
 		d.awaitNeighbours()

@@ -13,7 +13,12 @@ import (
 
 // TCP is package stream's; here is what ties it to the driver.
 
-// attachStream gives a TCP socket to the stack.
+// hasStream reports whether the socket is one of TCP. A driver without TCP has none: Attach refuses them.
+func (d *driver) hasStream(s *ring.Socket) bool {
+	return d.streams != nil && ring.HandleOf(s).Kind != ring.KindDatagram
+}
+
+// attachStream gives a TCP socket to the stack, or to the kernel where the stack does not carry it.
 func (d *driver) attachStream(s *ring.Socket) error {
 	if d.config.TCP == nil || ring.HandleOf(s).Adopted {
 		return noTCP()
@@ -21,20 +26,73 @@ func (d *driver) attachStream(s *ring.Socket) error {
 	if err := d.reserveTCP(); err != nil {
 		return err
 	}
-	return d.streams.Attach(s)
-}
-
-// carriesStream reports whether the socket is one of TCP. A driver without TCP has none: Attach refuses them.
-func (d *driver) carriesStream(s *ring.Socket) bool {
-	return d.streams != nil && ring.HandleOf(s).Kind != ring.KindDatagram
-}
-
-// portKeeper is what reserves the ports of TCP.
-func (d *driver) portKeeper() stream.Below {
-	if d.config.MemoryHost != nil {
-		return d.config.MemoryHost
+	switch {
+	case ring.HandleOf(s).Conn >= stream.ConnBase: // a child of the stack
+		return d.streams.Attach(s)
+	case isKernels(s): // KernelPorts has decided so
+		return d.attachKernelStream(s, d.whyKernel(s))
+	case s.Family() == ring.IPv6 && !isDualStack(s):
+		ring.SetTransport(s, d.kernelPorts.streams, ring.HandleOf(s).Conn)
+		return d.attachKernelStream(s, noIPv6)
 	}
-	return NewKernelPorts(d.config.Host)
+	err := d.streams.Attach(s)
+	if missing := (*ring.FeatureError)(nil); d.kernelPorts == nil || !errors.As(err, &missing) || missing.Code != noLink.Code {
+		return err
+	}
+	ring.SetTransport(s, d.kernelPorts.streams, ring.HandleOf(s).Conn)
+	local, err := d.kernelPorts.streams.Connect(s, s.RemoteAddr())
+	if err != nil {
+		return err
+	}
+	ring.SetLocal(s, local)
+	return d.attachKernelStream(s, noLink)
+}
+
+// receiveStream starts or stops the reading of a TCP socket, or its accepting.
+func (d *driver) receiveStream(s *ring.Socket, on bool) error {
+	if isKernels(s) {
+		return d.viaKernel.Receive(s, on)
+	}
+	d.streams.Receive(s, on)
+	if ring.HandleOf(s).Kind == ring.KindListener {
+		return d.acceptBeside(s, on)
+	}
+	return nil
+}
+
+// notifyStreamWritable asks for one Writable of a TCP socket.
+func (d *driver) notifyStreamWritable(s *ring.Socket) error {
+	if !isKernels(s) {
+		d.streams.NotifyWritable(s)
+		return nil
+	}
+	if d.table.of(s) == nil { // tied to a device, it was on the ring before it was to connect to where the stack does not reach
+		if err := d.attachKernelStream(s, d.whyKernel(s)); err != nil {
+			return err
+		}
+	}
+	return d.viaKernel.NotifyWritable(s)
+}
+
+// transmitStream sends what was queued on a TCP socket.
+func (d *driver) transmitStream(s *ring.Socket) error {
+	if isKernels(s) {
+		return d.viaKernel.Transmit(s)
+	}
+	d.streams.Transmit(s)
+	return nil
+}
+
+// detachStream lets go of a TCP socket.
+func (d *driver) detachStream(s *ring.Socket) {
+	e := d.table.of(s)
+	if e == nil || !e.viaKernel {
+		d.streams.Detach(s)
+	}
+	if e != nil {
+		d.viaKernel.Detach(s) // done at once, as of every driver of kind epoll
+		d.table.remove(e)
+	}
 }
 
 // streamClaim is the claims of a listener, or of a connection.
@@ -110,6 +168,7 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	t, s := d.streams.Table(), d.streams.Stats()
 	x := t.Stats()
 	add("tcp.connections", uint64(t.Len()))
+	add("tcp.via_kernel", d.viaKernel.attached)
 	add("tcp.half_open", uint64(t.HalfOpen()))
 	add("tcp.time_wait", uint64(t.TimeWaits()))
 	add("tcp.segments_in", x.In)

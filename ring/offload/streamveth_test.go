@@ -15,6 +15,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
@@ -29,8 +30,8 @@ type streamCable struct{ *cable }
 var _ ringtest.StreamPeers = streamCable{}
 
 // newStreamCable opens v0 for TCP.
-func newStreamCable(t testing.TB, pool *buffers.DriverPool, sc *ring.SetConfig) streamCable {
-	c := streamCable{newCable(t, 1)}
+func newStreamCable(t testing.TB, pool *buffers.DriverPool, sc *ring.SetConfig, more ...testnet.Pair) streamCable {
+	c := streamCable{&cable{Net: testnet.New(t, append([]testnet.Pair{{Queues: 1}}, more...)...), t: t}}
 	dev, err := xdp.Open(xdp.Config{Interface: "v0", TCP: true})
 	require.NoError(t, err)
 	require.NoError(t, dev.AddAddrs())

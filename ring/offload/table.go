@@ -13,7 +13,8 @@ type entry struct {
 	gen        uint32
 	slot       uint32
 	id         udp.ID
-	inStack    bool         // the stack carries it; otherwise only its shadow does
+	inStack    bool         // UDP of the stack carries it; otherwise only its shadow does
+	viaKernel  bool         // a TCP socket that the kernel carries. Of others of TCP only listeners have an entry, for the kernel's beside them
 	sending    bool         // in driver.sends
 	resumed    bool         // in driver.resumed
 	waiting    bool         // in driver.waiters
@@ -48,6 +49,11 @@ func (t *table) add(s *ring.Socket) *entry {
 	// The marks of lists that the slot's last user is still in stay: they are of the slot.
 	*e = entry{s: s, gen: h.Gen, slot: h.Slot, sending: e.sending, resumed: e.resumed, waiting: e.waiting}
 	return e
+}
+
+// remove empties the slot of a socket that is detached. The marks of lists that it is still in stay: they are of the slot.
+func (t *table) remove(e *entry) {
+	*e = entry{sending: e.sending, resumed: e.resumed, waiting: e.waiting, slot: e.slot}
 }
 
 // find is the entry of the socket in a slot; nil if that socket was detached and the generation has passed.

@@ -19,9 +19,8 @@ import (
 
 // Transmit notes that the socket has something to send. It leaves with the next Reap or Flush, together with all else.
 func (d *driver) Transmit(s *ring.Socket) error {
-	if d.carriesStream(s) {
-		d.streams.Transmit(s)
-		return nil
+	if d.hasStream(s) {
+		return d.transmitStream(s)
 	}
 	e := d.table.of(s)
 	if e == nil {

@@ -90,7 +90,11 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 	if err != nil {
 		return local, err
 	}
-	e, ok := tcp.EndpointFrom(local)
+	flow := local
+	if local.Addr() == netip.IPv6Unspecified() { // of both families: IPv6 is the transport's below
+		flow = netip.AddrPortFrom(netip.IPv4Unspecified(), local.Port())
+	}
+	e, ok := tcp.EndpointFrom(flow)
 	if !ok {
 		return local, syscall.EAFNOSUPPORT
 	}
@@ -98,7 +102,12 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 	if l.id, err = t.table.Listen(tcp.ListenConfig{Local: e, Backlog: backlog, Settings: l.settings}); err != nil {
 		return local, errnoOf(err)
 	}
-	if l.hold, err = t.addHold(local, netip.AddrPort{}, s.Device(), 0); err != nil {
+	if l.hold, err = t.addHold(flow, netip.AddrPort{}, s.Device(), 0); err != nil {
+		t.table.CloseListener(t.now(), l.id)
+		return local, err
+	}
+	if err = t.below.ListenBeside(s, backlog); err != nil {
+		t.endHold(l.hold)
 		t.table.CloseListener(t.now(), l.id)
 		return local, err
 	}
@@ -112,7 +121,7 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 // Connect connects a socket that is on its ring already, because it is tied to a device. Others begin in Attach.
 func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPort, error) {
 	local, err := t.below.Connect(s, remote)
-	if err != nil {
+	if err != nil || ring.TransportOf(s) != ring.Transport(t) { // the transport below carries it
 		return local, err
 	}
 	if err := t.begin(s, local, remote); err != nil {
@@ -176,8 +185,11 @@ func errnoOf(err error) error {
 }
 
 // Accept gives an accepted connection to the socket that was made for it, and returns its local address.
-func (t *Transport) Accept(s, _ *ring.Socket) netip.AddrPort {
+func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 	id := idOfSocket(s)
+	if id == tcp.NoID {
+		return t.below.Accept(s, listener)
+	}
 	_ = t.table.Take(id, 0) // the record is there until Close
 	local, _ := t.table.Endpoints(id)
 	return local.AddrPort()
@@ -187,7 +199,9 @@ func (t *Transport) Accept(s, _ *ring.Socket) netip.AddrPort {
 func (t *Transport) Refuse(c ring.Conn, reset bool) {
 	if id := idOf(c); id != tcp.NoID {
 		t.end(id, reset)
+		return
 	}
+	t.below.Refuse(c, reset)
 }
 
 // CloseWrite sends FIN behind what was queued.

@@ -15,6 +15,9 @@ import (
 // Below is the transport that sockets are made by. It reserves their addresses and ports: the kernel does, or a host that is made up.
 type Below interface {
 	ring.Transport
+	// ListenBeside has a host that has TCP of its own listen at the listener's address too, once its flow is claimed: what is not redirected
+	// becomes a connection there, which Sink.Accepted reports with a number of the host's.
+	ListenBeside(s *ring.Socket, backlog int) error
 	// Release ends what Open began, for a connection whose socket may be closed already.
 	Release(c ring.Conn) error
 }
