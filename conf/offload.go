@@ -29,6 +29,8 @@ type Offload struct {
 	// (SX_CAPTURE, SX_CAPTURE_SNAP, SX_CAPTURE_LIMIT).
 	Capture                   string
 	CaptureSnap, CaptureLimit int
+	// Recorder keeps the last frames in memory (SX_RECORD).
+	Recorder Recorder
 	// BusyPoll makes each look at a link that finds nothing run the driver's poll itself, on the poller's thread, where the kernel knows a queue
 	// to poll (SX_OFFLOAD_BUSY_POLL).
 	BusyPoll bool

@@ -41,6 +41,8 @@ var every = []struct {
 	{"SX_CAPTURE", "/tmp/%d.pcapng", func(s *Settings) any { return s.Offload.Capture }, "/tmp/%d.pcapng", ""},
 	{"SX_CAPTURE_SNAP", "96", func(s *Settings) any { return s.Offload.CaptureSnap }, 96, "13"},
 	{"SX_CAPTURE_LIMIT", "10", func(s *Settings) any { return s.Offload.CaptureLimit }, 10, "1048577"},
+	{"SX_RECORD", "16,snap=96,dir=/tmp,gap=5ms", func(s *Settings) any { return s.Offload.Recorder },
+		Recorder{MiB: 16, Snap: 96, Directory: "/tmp", After: 2 * time.Second, Every: time.Minute, Quota: 256, Gap: 5 * time.Millisecond}, "16,speed=2"},
 	{"VMA_OFFLOADED_SOCKETS", "0", func(s *Settings) any { return s.KernelOnly }, true, "2"},
 	{"VMA_RING_ALLOCATION_LOGIC_RX", "20", func(s *Settings) any { return s.RingLogic }, 20, "11"},
 	{"VMA_RING_LIMIT_PER_INTERFACE", "4", func(s *Settings) any { return s.RingLimit }, 4, "-1"},

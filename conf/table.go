@@ -56,6 +56,20 @@ var ringParameters = []Parameter{
 	Parameter{Name: "SX_CAPTURE_LIMIT", Title: "Size of the capture (MiB)", Field: "Offload.CaptureLimit", State: Works,
 		Effect: "the most MiB that the file grows to; what comes then is counted as capture.over_limit; 0: 1024",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.CaptureLimit }, 1, 1<<20)}.on(RingOffload).unless(noCapture).as("0"),
+	Parameter{Name: "SX_RECORD", Title: "Recorder of offloaded frames", Field: "Offload.Recorder", State: Works,
+		Effect: "MiB of memory in which an engine keeps the last frames of its offloaded rings, for xtstat capture and Engine.WriteRecord; with " +
+			"dir it writes them to a file by itself when something is lost: 32,snap=128,dir=/var/tmp,after=2s,every=1m,quota=256,gap=10ms,filter=… " +
+			"(docs/monitoring.md); empty: none",
+		access: access{"MiB, and options behind commas",
+			func(s *Settings) string { return s.Offload.Recorder.String() },
+			func(s *Settings, text string) (err error) {
+				r, err := ParseRecorder(text)
+				if err == nil {
+					s.Offload.Recorder = r
+				}
+				return err
+			},
+			func(s *Settings) bool { return s.Offload.Recorder.validate() == nil }}}.on(RingOffload).as(""),
 	{Name: "VMA_OFFLOADED_SOCKETS", Title: "Offloaded Sockets", Field: "KernelOnly", State: Works,
 		Effect: "0 leaves sockets to the kernel, whatever the rules say, and the path says setting.offloaded_sockets; exceptions are a " +
 			"poller by SetOffload (extraapi.ThreadOffload) and a socket by SocketConfig.RequireOffload. 1 permits offload where the " +

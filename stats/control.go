@@ -236,6 +236,7 @@ func (r *Reader) Ask(do string, with any) (io.ReadCloser, error) {
 	if err != nil {
 		return fail(errors.Join(err, conn.Close()))
 	}
+	_ = conn.SetDeadline(time.Time{}) // the answer may be one that goes on, as a live capture does
 	return struct {
 		io.Reader
 		io.Closer

@@ -71,6 +71,7 @@ func (u *Protocol) deliverDatagram(now clock.Time, b *ip.Burst, n int) {
 		}
 	}
 	if drop != wire.Accept {
+		p.Drop = drop
 		u.drops[drop]++
 		b.Release(n)
 		return
@@ -78,7 +79,7 @@ func (u *Protocol) deliverDatagram(now clock.Time, b *ip.Burst, n int) {
 	if partial {
 		u.stats.Partial++
 	}
-	before, off := len(u.deliveries), p.PayloadOffset()+wire.UDPLen
+	before, off, lost := len(u.deliveries), p.PayloadOffset()+wire.UDPLen, u.drops[wire.UDPBudget]
 	switch {
 	case u.snapshot != nil:
 		u.deliverAmongStacks(f, p, payload, off)
@@ -94,6 +95,9 @@ func (u *Protocol) deliverDatagram(now clock.Time, b *ip.Burst, n int) {
 	}
 	if len(u.deliveries) == before {
 		_ = f.Packet.Release() // it was copied to the backlogs of its sockets, or found no room there
+	}
+	if u.drops[wire.UDPBudget] != lost {
+		p.Drop = wire.UDPBudget // by one of its sockets at the least
 	}
 	f.Packet = buffers.Packet{}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link/record"
 )
 
 // Engine is one configured runtime: settings, rules, the decision which kind of ring to use, and the pollers made from it. A program usually
@@ -38,6 +39,7 @@ type Engine struct {
 	stats *publication // nil: nothing is published
 
 	socketReport *socketReport // nil without VMA_STATS_FILE
+	recorder *record.Recorder // of the frames of offloaded rings; off unless the settings say otherwise
 }
 
 // New checks the settings and makes an engine. It reads the rules file and opens the files for the log and the capture, if the settings name
@@ -63,13 +65,13 @@ func New(s conf.Settings) (*Engine, error) {
 	}
 	e.nics = newInterfaces(e.log, &s)
 	if err = e.loadRules(); err == nil {
-		err = e.openCapture(&s.Offload)
+		err = errors.Join(e.openCapture(&s.Offload), e.openRecorder(&s.Offload.Recorder))
 	}
 	if err == nil {
 		err = e.openSocketReport()
 	}
 	if err != nil {
-		err = errors.Join(err, e.closeCapture(), e.closeLog())
+		err = errors.Join(err, e.recorder.Close(), e.closeCapture(), e.closeLog())
 		panicIfFatal(err)
 		return nil, err
 	}
@@ -164,7 +166,7 @@ func (e *Engine) Close() error {
 		return err
 	}
 	// Without the lock, because a capture file may be a pipe that is read slowly.
-	return errors.Join(e.stats.close(e), e.socketReport.close(), e.closeCapture(), e.closeLog())
+	return errors.Join(e.stats.close(e), e.socketReport.close(), e.recorder.Close(), e.closeCapture(), e.closeLog())
 }
 
 // markClosed makes NewPoller fail from now on. It is an error if a poller is open.

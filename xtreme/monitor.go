@@ -247,10 +247,15 @@ func (m *monitor) Happened(s *ring.Socket, what ring.Happening, text string) {
 	if what == ring.HappenedPath {
 		text = s.Path().String()
 	}
-	m.of.file.Note(kind, m.sockets[s], 1, fmt.Sprintf("%s %v fd=%d", text, s.LocalAddr(), s.ID()))
+	text = fmt.Sprintf("%s %v fd=%d", text, s.LocalAddr(), s.ID())
+	m.of.file.Note(kind, m.sockets[s], 1, text)
+	if what == ring.HappenedPath {
+		m.poller.record.Note("path of a socket: " + text)
+	}
 }
 
 // gap is called for each gap of more than 100 µs between two polls, and writes it into the journal.
 func (m *monitor) gap(d time.Duration) {
 	m.of.file.Note(stats.EventPollGap, m.block, uint64(d), m.poller.name)
+	m.poller.record.Gap(d, "")
 }

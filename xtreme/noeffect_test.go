@@ -38,6 +38,7 @@ var onlyOn = map[string][]conf.RingKind{
 	"SX_CAPTURE":                   {conf.RingOffload},
 	"SX_CAPTURE_SNAP":              {}, // without SX_CAPTURE
 	"SX_CAPTURE_LIMIT":             {},
+	"SX_RECORD":                    {conf.RingOffload},
 	"VMA_RX_WRE":                   {conf.RingOffload},
 	"VMA_TX_WRE":                   {conf.RingOffload, conf.RingUring},
 	"VMA_RX_UDP_POLL_OS_RATIO":     {conf.RingOffload},
@@ -57,13 +58,13 @@ var asItIs = map[string][]string{
 	"VMA_TCP_3T_RULES": {"0"}, "VMA_RX_POLL_ON_TX_TCP": {"0"}, "VMA_TCP_MAX_SYN_RATE": {"0"}, "XLIO_TCP_SEND_BUFFER_SIZE": {"262144"},
 	"SX_TCP_RTO_MIN": {"200"}, "SX_TCP_DELAYED_ACK": {"40"}, "SX_OFFLOAD_GATHER": {"0"}, "SX_CAPTURE": {""}, "SX_CAPTURE_SNAP": {"0"},
 	"SX_CAPTURE_LIMIT": {"0"}, "VMA_RX_WRE": {"0"}, "VMA_TX_WRE": {"0"}, "VMA_TX_BUFS": {"0"}, "VMA_UDP_3T_RULES": {"0"},
-	"VMA_RX_POLL_YIELD": {"0"}, "VMA_RING_LIMIT_PER_INTERFACE": {"0"}, "VMA_TX_NONBLOCKED_EAGAINS": {"0"}, "VMA_MTU": {"0"},
+	"SX_RECORD": {""}, "VMA_RX_POLL_YIELD": {"0"}, "VMA_RING_LIMIT_PER_INTERFACE": {"0"}, "VMA_TX_NONBLOCKED_EAGAINS": {"0"}, "VMA_MTU": {"0"},
 	"VMA_TRACELEVEL": {""}, "VMA_LOG_DETAILS": {"0"}, "VMA_LOG_FILE": {""},
 }
 
 // valueOf are values of settings with an effect, each other than the default.
 var valueOf = map[string]string{
-	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_OFFLOAD_XDP_MODE": "generic", "SX_CAPTURE": "cap.%d",
+	"SX_RING": "epoll", "SX_OFFLOAD_INTERFACES": "none0", "SX_CHECKSUM": "strict", "SX_OFFLOAD_TIME": "xdp", "SX_OFFLOAD_XDP_MODE": "generic", "SX_CAPTURE": "cap.%d", "SX_RECORD": "4",
 	"SX_LOOP_CPUS": "0", "VMA_TCP_CC_ALGO": "reno", "VMA_CONFIG_FILE": "rules", "VMA_APPLICATION_ID": "x", "VMA_TRACELEVEL": "warn",
 	"VMA_LOG_FILE": "log", "VMA_STATS_SHMEM_DIR": "stats", "SX_STATS_GROUP": "0", "VMA_SPEC": "low-cpu", "VMA_MEM_ALLOC_TYPE": "2", "SX_BUFFER_DEBUG": "1",
 }

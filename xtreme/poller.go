@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link/record"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
@@ -37,6 +38,7 @@ type Poller struct {
 	making     bool                      // a call that makes a socket is under way
 	closed     atomic.Bool
 	monitor    *monitor // nil: nothing is published
+	record     *record.Scope
 }
 
 // newPoller makes a poller for Engine.NewPoller: region, pool, the set of kernel rings with its first ring, and for kind offload what the
@@ -88,6 +90,7 @@ func newPoller(e *Engine, name string, kind conf.RingKind, c chosen, o *PollerCo
 	if c.kind == conf.RingUring { // an epoll ring has no queue of sends: its hint is a batch of events
 		sc.Entries = e.settings.RingEntries
 	}
+	poller.record = e.recorder.Scope(name)
 	poller.monitor = newMonitor(e.stats, poller)
 	poller.monitor.configure(&sc, e.socketReport)
 	if c.offload {

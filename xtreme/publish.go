@@ -24,6 +24,8 @@ type publication struct {
 	host    *hoststat.Reader // nil: it could not be opened
 	links   *hoststat.Links  // likewise
 
+	ended chan struct{} // closed when the control socket is about to be
+
 	mu      sync.Mutex
 	rings   map[*ring.Ring]*monitor // open ones
 	engines []*Engine
@@ -55,8 +57,8 @@ func (e *Engine) publish() *publication {
 			e.log.Warn("no statistics are published for xtstat: VMA_STATS_SHMEM_DIR names another directory, or is empty for none", "error", err)
 			return nil
 		}
-		p = &publication{key: key, file: file, rings: map[*ring.Ring]*monitor{}}
-		p.control, err = file.Serve(map[string]stats.Handler{"dump": p.dump, "log": p.setLog}, func(err error) {
+		p = &publication{key: key, file: file, rings: map[*ring.Ring]*monitor{}, ended: make(chan struct{})}
+		p.control, err = file.Serve(map[string]stats.Handler{"dump": p.dump, "log": p.setLog, "capture": p.capture}, func(err error) {
 			e.log.Warn("a request at the control socket of the statistics was refused", "error", err)
 		})
 		if err != nil {
@@ -124,6 +126,7 @@ const (
 // Note writes an event into the journal that xtstat shows: count says how often or how much, text what happened, in a line. It takes no lock and
 // does not allocate; without published statistics it does nothing. Any goroutine.
 func (e *Engine) Note(kind NoteKind, count uint64, text string) {
+	e.recorder.Note(text, kind == NoteFeedGap)
 	if e.stats == nil {
 		return
 	}
@@ -157,6 +160,7 @@ func (p *publication) close(e *Engine) error {
 	}
 	delete(publications.byKey, p.key)
 	var err error
+	close(p.ended)
 	if p.control != nil {
 		err = p.control.Close()
 	}

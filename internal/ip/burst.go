@@ -37,7 +37,7 @@ type Parsed struct {
 	payload  uint8     // where its payload begins
 	Protocol uint8     // to which the packet goes; 0: to none
 	turn     uint8     // the bit of the pass of Input that handles the frame
-	Drop     wire.Drop // why the packet is dropped, if it is
+	Drop     wire.Drop // why the packet is dropped, if it is; a protocol stores its own reasons
 	To       AddressKind
 	// LinkGroup is set when the frame was addressed to more than one station.
 	LinkGroup bool

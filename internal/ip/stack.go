@@ -195,6 +195,9 @@ func (s *Stack) Random() uint64 { return s.random() }
 // Drops are the counts of what was not delivered, by reason. The protocols count here as well.
 func (s *Stack) Drops() *[wire.NumDrops]uint64 { return s.drops }
 
+// Dropped is why frame n of the last Input was dropped, also by its protocol; wire.Accept: it was not.
+func (s *Stack) Dropped(n int) wire.Drop { return s.burst.parsed[n].Drop }
+
 // Stats are the other counts.
 func (s *Stack) Stats() Stats { return s.stats }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/link/record"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
@@ -56,6 +57,8 @@ type Config struct {
 	// waits where it is. A request that comes alone is answered at once, and Flush waits for nothing. 0: what was sent leaves with the next
 	// Poll.
 	Gather int
+	// Record, unless nil, is where the frames of the links are recorded, while its recorder is on.
+	Record *record.Scope
 	// TCP, unless nil, has the stack carry TCP over IPv4: with a MemoryHost, or beside a kernel, where the set's Transport is a
 	// KernelPorts. Of the rings on an Exchange one carries TCP: see Exchange.ReserveTCP.
 	TCP *stream.Options
@@ -82,6 +85,8 @@ type Link struct {
 	Steering steering.Claimer // chooses the packets that come to the link; nil: every frame of the wire comes
 	MAC      *[6]byte         // the station; nil: as Link.Info says
 	Path     []link.Reason    // reasons of the caller's choice of this link, for socket paths
+
+	tap *record.Tap // records its frames; nil without Config.Record
 }
 
 // OneRing is the reason that a set of this driver gives as its ring.SetConfig.OneRing: the frames of a queue come to one ring.

@@ -183,6 +183,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	nc := nic.Config{Pool: d.pool, Clock: d.clock, Wake: d.wakeOwner, Events: attachments{d}, Background: d.system.Background}
 	for i := range d.links {
 		l := &d.links[i]
+		l.tap = c.Record.Tap(l.Link, d.pool)
 		d.claims.AddTarget(l.target())
 		nc.Fixed = append(nc.Fixed, nic.Fixed{Link: l.Link, IfIndex: l.Index, Target: l.target(), Path: l.Path})
 	}
@@ -337,6 +338,9 @@ func (d *driver) Close() error {
 func (d *driver) leave() error {
 	err := d.nics.Close()
 	d.awaitTies()
+	for i := range d.links {
+		d.links[i].tap.Close()
+	}
 	if d.config.Exchange != nil {
 		d.config.Exchange.leave(d)
 	}

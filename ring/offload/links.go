@@ -70,6 +70,8 @@ func (d attachments) LinkAdded(place int, l *nic.Link) error {
 	}
 	x := &d.links[place]
 	x.Link, x.Index, x.VLAN, x.Checksum = l.Link, l.IfIndex, l.VLAN, l.Checksum
+	x.tap.Close()
+	x.tap = d.config.Record.Tap(l.Link, d.pool)
 	d.flushFailed[place], d.heldBack[place] = false, false
 	d.ip.Renew(place, in)
 	if fd := l.Link.FD(); fd >= 0 && d.linksArmed { // a VLAN's link on another's device has none; without linksArmed see armLinks

@@ -10,6 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -103,14 +104,35 @@ func (d *driver) receive(k *ring.Sink) {
 		if d.linksArmed {
 			d.countFrames(n)
 		}
-		if fast := d.receiveFast(k, i, d.frames[:n]); fast < n {
+		recording := d.links[i].tap.IsOn()
+		if recording {
+			d.links[i].tap.Received(d.frames[:n], room)
+		}
+		fast := d.receiveFast(k, i, d.frames[:n])
+		if fast < n {
 			d.ip.Input(d.now, i, d.frames[fast:n])
+		}
+		if recording {
+			d.recordDrops(i, fast, n)
+		}
+		if fast < n {
 			d.deliver(k)
 			if d.streams != nil && d.streams.HasFacts() {
 				d.streams.Report(k)
 			}
 		}
 	}
+}
+
+// recordDrops completes the records of the n frames that link i has received: the stack was given those from number first on, and dropped some.
+func (d *driver) recordDrops(i, first, n int) {
+	tap := d.links[i].tap
+	for j := range n - first {
+		if why := d.ip.Dropped(j); why != wire.Accept {
+			tap.Dropped(first+j, why)
+		}
+	}
+	tap.Commit()
 }
 
 // deliver passes UDP's deliveries to the sink, and those for other rings to their handoff queues. Callbacks of the application run inside, so a

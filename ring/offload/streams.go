@@ -154,8 +154,17 @@ func (d *driver) Pull(idle bool) {
 	}
 	d.ip.Refresh()
 	for i := range d.links {
-		if n := d.links[i].Link.Receive(d.frames[:]); n > 0 {
-			d.ip.Input(d.now, i, d.frames[:n])
+		n := d.links[i].Link.Receive(d.frames[:])
+		if n == 0 {
+			continue
+		}
+		recording := d.links[i].tap.IsOn()
+		if recording {
+			d.links[i].tap.Received(d.frames[:n], len(d.frames))
+		}
+		d.ip.Input(d.now, i, d.frames[:n])
+		if recording {
+			d.recordDrops(i, 0, n)
 		}
 	}
 }

@@ -217,7 +217,14 @@ func (d *driver) flushLinks() (err error) {
 				break
 			}
 			n := min(len(out), ip.MaxBurst)
+			recording := d.links[i].tap.IsOn()
+			if recording {
+				d.links[i].tap.Sending(out[:n])
+			}
 			took := l.Send(out[:n])
+			if recording {
+				d.links[i].tap.Sent(took)
+			}
 			d.ip.Took(i, took)
 			sent = sent || took > 0
 			d.outstanding = true

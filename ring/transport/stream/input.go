@@ -15,6 +15,7 @@ func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
 	for n := range b.Packets {
 		if p := &b.Packets[n]; p.Protocol == wire.ProtocolTCP {
 			if d := t.input(now, b, n, mtu); d != wire.Accept {
+				p.Drop = d
 				t.drops[d]++
 			}
 			if !b.Frames[n].Packet.IsZero() {

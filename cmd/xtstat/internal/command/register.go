@@ -7,5 +7,6 @@ var subcommands = []func() *cobra.Command{
 	newHistoryCommand,
 	newEventsCommand,
 	newWhyCommand,
+	newCaptureCommand,
 	newVersionCommand,
 }
