@@ -8,6 +8,7 @@ require (
 	github.com/cloudwego/netpoll v0.7.2
 	github.com/gopacket/gopacket v1.7.7
 	github.com/panjf2000/gnet/v2 v2.10.0
+	github.com/safchain/ethtool v0.7.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.12.1

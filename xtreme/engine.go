@@ -38,8 +38,8 @@ type Engine struct {
 	rings ringTable    // of all pollers, for RingByFD
 	stats *publication // nil: nothing is published
 
-	socketReport *socketReport // nil without VMA_STATS_FILE
-	recorder *record.Recorder // of the frames of offloaded rings; off unless the settings say otherwise
+	socketReport *socketReport    // nil without VMA_STATS_FILE
+	recorder     *record.Recorder // of the frames of offloaded rings; off unless the settings say otherwise
 }
 
 // New checks the settings and makes an engine. It reads the rules file and opens the files for the log and the capture, if the settings name

@@ -8,5 +8,6 @@ var subcommands = []func() *cobra.Command{
 	newEventsCommand,
 	newWhyCommand,
 	newCaptureCommand,
+	newDoctorCommand,
 	newVersionCommand,
 }

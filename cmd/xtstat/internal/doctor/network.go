@@ -1,0 +1,155 @@
+package doctor
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// igmpLimits bound the groups of a kernel socket.
+func igmpLimits(s *System) []Result {
+	return append(atLeast(s, "net.ipv4.igmp_max_memberships", 256, "a kernel socket joins no more groups; offloaded ones open descriptors for more"),
+		atLeast(s, "net.ipv4.igmp_max_msf", 64, "a group of a socket has no more sources")...)
+}
+
+// arpFlux: with two interfaces in a network the kernel answers on either for the addresses of both.
+func arpFlux(s *System) []Result {
+	all, err := s.Interfaces()
+	if err != nil {
+		return unknown(err)
+	}
+	type place struct{ name, network string }
+	var places []place
+	for _, i := range all {
+		for _, a := range i.Addresses {
+			if p, err := netip.ParsePrefix(a); err == nil && p.Addr().Is4() && !i.Loopback && i.Up {
+				places = append(places, place{i.Name, p.Masked().String()})
+			}
+		}
+	}
+	for n, a := range places {
+		for _, b := range places[:n] {
+			if a.network != b.network || a.name == b.name {
+				continue
+			}
+			ignore, err := s.number(sysctl("net.ipv4.conf.all.arp_ignore"))
+			if err != nil {
+				return unknown(err)
+			}
+			if ignore == 0 {
+				return cure("sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
+					"%s and %s are in %s: either answers for the other's address, and frames come where no ring is", b.name, a.name, a.network)
+			}
+			return good("%s and %s are in %s, with arp_ignore = %d", b.name, a.name, a.network, ignore)
+		}
+	}
+	return good("no two interfaces are in one network")
+}
+
+// firewall: what is redirected and what leaves by a link passes no rule.
+func firewall(s *System) []Result {
+	text, err := s.Command("nft", "list", "ruleset")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if names, e := s.read("proc/net/ip_tables_names"); e == nil && names != "" {
+			return cure("write a rule `use os udp_receiver ADDRESS:PORT` for ports that are to be filtered", "iptables has tables (%s): offloaded ports pass by them",
+				strings.Join(strings.Fields(names), ", "))
+		}
+		return good("no tables of iptables; nft is not installed")
+	case err != nil:
+		return unknown(err)
+	}
+	rules := 0
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.Contains(line, "drop") || strings.Contains(line, "reject") {
+			rules++
+		}
+	}
+	if rules > 0 {
+		return cure("write a rule `use os udp_receiver ADDRESS:PORT` for ports that are to be filtered", "%d lines of nftables drop or reject: offloaded ports pass by them", rules)
+	}
+	return good("nftables drops nothing")
+}
+
+// conntrack sees half of what an offloaded socket does.
+func conntrack(s *System) []Result {
+	n, err := s.number(sysctl("net.netfilter.nf_conntrack_count"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return good("connections are not tracked")
+	case err != nil:
+		return unknown(err)
+	}
+	most, err := s.number(sysctl("net.netfilter.nf_conntrack_max"))
+	if err == nil && n*10 > most*9 {
+		return cure("sysctl -w net.netfilter.nf_conntrack_max="+strconv.Itoa(2*most), "%d of %d connections are tracked: what is new is dropped soon", n, most)
+	}
+	text, err := s.Command("nft", "list", "ruleset")
+	if err == nil && strings.Contains(text, "ct state") {
+		return cure("nft add rule inet filter prerouting udp dport PORT notrack", "rules ask for the state of connections: answers that come by the kernel's side of offloaded sockets are new to them")
+	}
+	return note("connections are tracked (%d): those of offloaded sockets are not among them", n)
+}
+
+// linkState: an interface that is down, or without a carrier, carries nothing.
+func linkState(_ *System, i *Interface, _ []Interface) []Result {
+	switch {
+	case i.Loopback:
+		return note("loopback carries no Ethernet frames (link.loopback): sockets on it are the kernel's")
+	case !i.Up:
+		return cure("ip link set "+i.Name+" up", "down (link.down)")
+	case !i.Carrier:
+		return cure("connect the cable, or set the peer up", "no carrier (link.no_carrier)")
+	case i.Kind == "bridge" || i.Kind == "tun" || i.Kind == "wireguard":
+		return note("a %s is not offloaded: sockets on it are the kernel's", i.Kind)
+	}
+	return good("up, with a carrier, %s", kindOf(i))
+}
+
+func kindOf(i *Interface) string {
+	switch {
+	case i.Driver != "" && i.Kind != "" && i.Kind != i.Driver && i.Kind != "device":
+		return i.Kind + ", driver " + i.Driver
+	case i.Driver != "":
+		return "driver " + i.Driver
+	case i.Kind != "":
+		return i.Kind
+	}
+	return "of an unknown kind"
+}
+
+// bonding: members are opened one by one; a port of a bridge or bond is not offloaded by itself.
+func bonding(s *System, i *Interface, _ []Interface) []Result {
+	if i.Master != "" {
+		return note("it belongs to %s, which has the addresses: sockets name that", i.Master)
+	}
+	mode, err := s.read("sys/class/net/" + i.Name + "/bonding/mode")
+	if err != nil {
+		return nil
+	}
+	switch name, _, _ := strings.Cut(mode, " "); name {
+	case "active-backup", "balance-xor", "802.3ad":
+		return good("bond, %s", name)
+	default:
+		return cure("ip link set "+i.Name+" type bond mode active-backup (while it is down)", "bond, %s: not offloaded (link.bond_mode)", name)
+	}
+}
+
+// rpFilter: the kernel's side obeys it, redirected frames do not.
+func rpFilter(s *System, i *Interface, _ []Interface) []Result {
+	strict := 0
+	for _, name := range []string{"all", i.Name} {
+		n, err := s.number("proc/sys/net/ipv4/conf/" + name + "/rp_filter")
+		if err != nil {
+			return unknown(err)
+		}
+		strict = max(strict, n)
+	}
+	if strict == 1 {
+		return cure("sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf."+i.Name+".rp_filter=2",
+			"strict: multicast from sources that are routed elsewhere is dropped on the kernel's side, and passes offloaded (ip.rp_filter)")
+	}
+	return good("rp_filter = %d", strict)
+}
