@@ -10,7 +10,6 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/ip"
-	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/udp"
@@ -122,17 +121,6 @@ func (d *driver) receive(k *ring.Sink) {
 			}
 		}
 	}
-}
-
-// recordDrops completes the records of the n frames that link i has received: the stack was given those from number first on, and dropped some.
-func (d *driver) recordDrops(i, first, n int) {
-	tap := d.links[i].tap
-	for j := range n - first {
-		if why := d.ip.Dropped(j); why != wire.Accept {
-			tap.Dropped(first+j, why)
-		}
-	}
-	tap.Commit()
 }
 
 // deliver passes UDP's deliveries to the sink, and those for other rings to their handoff queues. Callbacks of the application run inside, so a
