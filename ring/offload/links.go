@@ -197,14 +197,3 @@ func (d attachments) reportLinks(ifIndexes []int) {
 		}
 	}
 }
-
-// recordDrops completes the records of the n frames that link i has received: the stack was given those from number first on, and dropped some.
-func (d *driver) recordDrops(i, first, n int) {
-	tap := d.links[i].tap
-	for j := range n - first {
-		if why := d.ip.Dropped(j); why != wire.Accept {
-			tap.Dropped(first+j, why)
-		}
-	}
-	tap.Commit()
-}

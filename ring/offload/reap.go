@@ -103,10 +103,7 @@ func (d *driver) receive(k *ring.Sink) {
 		if d.linksArmed {
 			d.countFrames(n)
 		}
-		recording := d.links[i].tap.IsOn()
-		if recording {
-			d.links[i].tap.Received(d.frames[:n], room)
-		}
+		recording := d.record(i, n, room)
 		fast := d.receiveFast(k, i, d.frames[:n])
 		if fast < n {
 			d.ip.Input(d.now, i, d.frames[fast:n])

@@ -158,10 +158,7 @@ func (d *driver) Pull(idle bool) {
 		if n == 0 {
 			continue
 		}
-		recording := d.links[i].tap.IsOn()
-		if recording {
-			d.links[i].tap.Received(d.frames[:n], len(d.frames))
-		}
+		recording := d.record(i, n, len(d.frames))
 		d.ip.Input(d.now, i, d.frames[:n])
 		if recording {
 			d.recordDrops(i, 0, n)

@@ -209,7 +209,6 @@ func (d *driver) sendShadow(e *entry, t ring.Transmission) (errno syscall.Errno)
 // flushLinks passes the stack's frames to their links and flushes those that took some.
 func (d *driver) flushLinks() (err error) {
 	for i := range d.links {
-		l := d.links[i].Link
 		sent := false
 		for !d.heldBack[i] {
 			out := d.ip.Output(i)
@@ -217,14 +216,7 @@ func (d *driver) flushLinks() (err error) {
 				break
 			}
 			n := min(len(out), ip.MaxBurst)
-			recording := d.links[i].tap.IsOn()
-			if recording {
-				d.links[i].tap.Sending(out[:n])
-			}
-			took := l.Send(out[:n])
-			if recording {
-				d.links[i].tap.Sent(took)
-			}
+			took := d.sendFrames(i, out[:n])
 			d.ip.Took(i, took)
 			sent = sent || took > 0
 			d.outstanding = true
