@@ -113,6 +113,18 @@ func (n *Net) Enter() error { return unix.Setns(n.here, unix.CLONE_NEWNET) }
 // EnterPeer moves the calling thread, which its goroutine must have locked and must not unlock, to the peer's namespace.
 func (n *Net) EnterPeer() error { return unix.Setns(n.there, unix.CLONE_NEWNET) }
 
+// PeerNamespace is a descriptor of the peer's namespace, for a process that the test starts (exec.Cmd.ExtraFiles); EnterNamespace moves a thread
+// there. The caller closes it.
+func (n *Net) PeerNamespace() *os.File {
+	n.t.Helper()
+	fd, err := unix.FcntlInt(uintptr(n.there), unix.F_DUPFD_CLOEXEC, 3)
+	require.NoError(n.t, err)
+	return os.NewFile(uintptr(fd), "peer")
+}
+
+// EnterNamespace moves the calling thread, which its goroutine must have locked and must not unlock, to a namespace.
+func EnterNamespace(f *os.File) error { return unix.Setns(int(f.Fd()), unix.CLONE_NEWNET) }
+
 // up sets an interface of the present namespace up, with its addresses and a route for multicast.
 func (n *Net) up(name string, addrs ...string) net.HardwareAddr {
 	n.t.Helper()
