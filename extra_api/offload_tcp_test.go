@@ -1,0 +1,88 @@
+package extraapi_test
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	extraapi "github.com/socketxtreme/socketxtreme/extra_api"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// A TCP connection that the library's stack carries (SX_OFFLOAD_TCP=1) is offloaded: the kernel copies nothing of it. What it cannot do, it does
+// not put down to the kernel, and the statistics have nothing of the kernel's socket that reserves its port.
+func TestCallsOnOwnTCP(t *testing.T) {
+	n, _, p := cabled(t, func(s *conf.Settings) { s.Offload.TCP = true })
+	var l net.Listener
+	n.InPeer(func() {
+		var err error
+		l, err = net.Listen("tcp4", netip.AddrPortFrom(n.Peer(0), 0).String())
+		require.NoError(t, err)
+	})
+	defer l.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := l.Accept()
+		accepted <- c
+	}()
+	s, err := p.DialTCP(l.Addr().(*net.TCPAddr).AddrPort(), xtreme.DialConfig{SocketConfig: extraapi.Pull()})
+	require.NoError(t, err)
+	require.Equal(t, "bypass", s.Path().Tier, s.Path())
+	require.True(t, s.IsOffloaded())
+
+	done := make([]xtreme.Completion, 8)
+	until := func(holds func() bool) {
+		for end := time.Now().Add(patience); !holds(); {
+			require.True(t, time.Now().Before(end))
+			_, err := p.Poll(done)
+			require.NoError(t, err)
+		}
+	}
+	var peer net.Conn
+	until(func() bool {
+		select {
+		case peer = <-accepted:
+		default:
+		}
+		return peer != nil
+	})
+	require.NotNil(t, peer)
+	defer peer.Close()
+	_, err = peer.Write([]byte("data"))
+	require.NoError(t, err)
+	until(func() bool { _, bytes := s.Waiting(); return bytes == 4 })
+	packets, bytes, err := extraapi.RecvFromZeroCopy(s, done, 0, extraapi.ZeroCopyForce)
+	require.NoError(t, err)
+	require.Equal(t, 4, bytes)
+	_, err = extraapi.FreeCompletions(s, done[:packets])
+	require.NoError(t, err)
+
+	because := func(err error, code string) {
+		t.Helper()
+		require.ErrorIs(t, err, ring.ErrNotSupported)
+		var f *ring.FeatureError
+		require.ErrorAs(t, err, &f)
+		require.Equal(t, code, f.Code)
+	}
+	because(extraapi.DummySend(s, []byte("x"), netip.AddrPort{}), "warm.own_tcp")
+	_, err = extraapi.SocketNetworkHeader(s, nil, netip.AddrPort{})
+	because(err, "header.own_tcp")
+	because(s.SetPacing(xtreme.PacingRate{Rate: 1e6, Burst: 5000}), "tcp.no_pacing")
+	for feature, want := range map[extraapi.Feature]string{extraapi.ZeroCopyReceive: "", extraapi.WarmSend: "warm.own_tcp",
+		extraapi.NetworkHeader: "header.own_tcp"} {
+		c, err := extraapi.Query(s, feature)
+		require.NoError(t, err)
+		require.Equal(t, want, c.Reason.Code, c)
+		require.Equal(t, want == "", c.Support == extraapi.Yes, c)
+	}
+	var dump strings.Builder
+	require.NoError(t, extraapi.DumpSocket(&dump, s))
+	require.Contains(t, dump.String(), "rx: packets 1, bytes 4")
+	require.NotContains(t, dump.String(), "round trip")
+}
