@@ -139,8 +139,11 @@ var queries = map[Feature]func(*xtreme.Socket) (Support, ring.Reason){
 		return Partly, why
 	},
 	NetworkHeader: func(s *xtreme.Socket) (Support, ring.Reason) {
-		if s.IsOffloaded() {
+		switch {
+		case s.IsOffloaded() && s.Kind() == xtreme.KindDatagram:
 			return Yes, ring.Reason{}
+		case s.IsOffloaded():
+			return No, ring.Reason{Code: "header.own_tcp", Text: "the headers of a connection differ from segment to segment"}
 		}
 		return No, ring.Reason{Code: "os.kernel_headers", Text: "the kernel makes the headers of this socket's packets"}
 	},

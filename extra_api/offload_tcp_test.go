@@ -3,6 +3,7 @@ package extraapi_test
 import (
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,13 @@ func TestCallsOnOwnTCP(t *testing.T) {
 	because(extraapi.DummySend(s, []byte("x"), netip.AddrPort{}), "warm.own_tcp")
 	_, err = extraapi.SocketNetworkHeader(s, nil, netip.AddrPort{})
 	because(err, "header.own_tcp")
-	because(s.SetPacing(xtreme.PacingRate{Rate: 1e6, Burst: 5000}), "tcp.no_pacing")
+	for _, rate := range []xtreme.PacingRate{{Rate: 1e6}, {Rate: 1e6, Burst: 5000}} {
+		because(s.SetPacing(rate), "tcp.no_pacing")
+	}
+	f, err := os.Open(os.Args[0])
+	require.NoError(t, err)
+	defer f.Close()
+	require.ErrorIs(t, s.SendFile(f, 0, 1, 1), ring.ErrNotSupported)
 	for feature, want := range map[extraapi.Feature]string{extraapi.ZeroCopyReceive: "", extraapi.WarmSend: "warm.own_tcp",
 		extraapi.NetworkHeader: "header.own_tcp"} {
 		c, err := extraapi.Query(s, feature)

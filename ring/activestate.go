@@ -79,6 +79,8 @@ type settings struct {
 type transportEntry struct {
 	transport Transport
 	stack     StackTransport // transport, if it is one; else nil
+
+	isStreamStack bool // transport is a StreamStack
 }
 
 // makerSet is the set that made the socket: its tables have what the record's numbers stand for.
@@ -174,7 +176,8 @@ func (set *Set) addTransport(t Transport) uint8 {
 		panic("ring: a set with more than 256 transports")
 	}
 	stack, _ := t.(StackTransport)
-	set.transports = append(set.transports, transportEntry{t, stack})
+	_, isStreamStack := t.(StreamStack)
+	set.transports = append(set.transports, transportEntry{t, stack, isStreamStack})
 	return uint8(len(set.transports) - 1)
 }
 

@@ -80,7 +80,7 @@ func (s *Socket) SetPacing(p Pacing) error {
 		return err
 	case s.handle.Kind == KindDatagram:
 		return s.paceDatagrams(full)
-	case p.Burst != 0 || p.Packet != 0 || p.Overhead != 0:
+	case !s.isOffloaded() && (p.Burst != 0 || p.Packet != 0 || p.Overhead != 0):
 		return &OpError{Op: op, Err: &FeatureError{
 			Feature: "burst, packet size and overhead of TCP: the kernel paces it and takes a rate only", Code: "pace.kernel_rate_only"}}
 	}

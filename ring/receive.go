@@ -77,7 +77,7 @@ func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, 
 	if len(dst) == 0 {
 		return 0, 0, badArgument("receive", "destination of length", 0)
 	}
-	if offloaded && s.stack() == nil {
+	if offloaded && !s.isOffloaded() {
 		return 0, 0, errCopied
 	}
 	a := s.active()

@@ -31,8 +31,21 @@ type StackTransport interface {
 	MembershipChanged(s *Socket, m Membership) error
 }
 
+// StreamStack is a Transport over a TCP stack of the library.
+type StreamStack interface {
+	Transport
+	// IsStreamStack tells it from other transports; it does nothing.
+	IsStreamStack()
+}
+
 // IsOffloaded reports whether a stack of the library carries the socket, and not the kernel. Owner only.
-func (s *Socket) IsOffloaded() bool { return s.readable() && s.stack() != nil }
+func (s *Socket) IsOffloaded() bool { return s.readable() && s.isOffloaded() }
+
+// isOffloaded is IsOffloaded for a caller that is the owner.
+func (s *Socket) isOffloaded() bool {
+	e := &s.makerSet().transports[s.via]
+	return e.stack != nil || e.isStreamStack
+}
 
 // SendQueue is a socket's sends that are not done.
 type SendQueue struct {

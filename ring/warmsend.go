@@ -11,20 +11,24 @@ import (
 var (
 	warmStream = Reason{Code: "warm.kernel_tcp",
 		Text: "the kernel's streams (TCP, unix-domain) have no send that sends nothing"}
-	warmKernel = Reason{Code: "warm.kernel_path",
+	warmOwnStream = Reason{Code: "warm.own_tcp", Text: "TCP of the library's stack has no send that sends nothing"}
+	warmKernel    = Reason{Code: "warm.kernel_path",
 		Text: "the kernel walks the system call, the socket and the route (MSG_PROBE); what follows in it (buffer, headers, queue, " +
 			"driver) stays cold"}
 )
 
 // WarmSendReason says what WarmSend lacks on this socket: the zero Reason when it walks the whole path up to the link; warm.kernel_path
-// when the kernel sends and only its first part can be walked; warm.kernel_tcp when WarmSend is refused. It speaks of destinations behind
-// a link: the kernel sends what an offloaded socket sends to its own host, or to groups with members there, and WarmSend walks that path.
+// when the kernel sends and only its first part can be walked; warm.kernel_tcp and warm.own_tcp when WarmSend is refused. It speaks of
+// destinations behind a link: the kernel sends what an offloaded socket sends to its own host, or to groups with members there, and
+// WarmSend walks that path.
 //
 // Owner only.
 func (s *Socket) WarmSendReason() Reason {
 	switch {
 	case !s.readable():
 		return Reason{}
+	case s.handle.Kind != KindDatagram && s.isOffloaded():
+		return warmOwnStream
 	case s.handle.Kind != KindDatagram:
 		return warmStream
 	case s.stack() == nil:
@@ -48,7 +52,8 @@ func (s *Socket) WarmSend(b []byte, to netip.AddrPort) error {
 	}
 	switch {
 	case s.handle.Kind != KindDatagram:
-		return &OpError{Op: "warm", Err: &FeatureError{Feature: warmStream.Text, Code: warmStream.Code}}
+		why := s.WarmSendReason()
+		return &OpError{Op: "warm", Err: &FeatureError{Feature: why.Text, Code: why.Code}}
 	case s.state != stateOpen:
 		return s.cannotSend("warm")
 	case !to.IsValid():
@@ -110,6 +115,9 @@ func (s *Socket) HeaderRoom(dst []byte, to netip.AddrPort) (int, error) {
 		to = s.remote()
 	}
 	switch {
+	case s.handle.Kind != KindDatagram && s.isOffloaded():
+		return 0, &OpError{Op: "network header", Err: &FeatureError{
+			Feature: "headers of a connection: they differ from segment to segment", Code: "header.own_tcp"}}
 	case s.stack() == nil:
 		return 0, &OpError{Op: "network header", Err: &FeatureError{Feature: "headers of a socket whose packets the kernel builds",
 			Code: "os.kernel_headers"}}

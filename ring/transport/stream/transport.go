@@ -94,6 +94,9 @@ type Transport struct {
 	stats Stats
 }
 
+// IsStreamStack implements ring.StreamStack.
+func (t *Transport) IsStreamStack() {}
+
 // Stats are counts beside those of the table.
 type Stats struct {
 	InPlace   uint64 // segments with payload that left from the buffer it was in
