@@ -55,6 +55,32 @@ func (s *Stack) icmpError(now clock.Time, h *wire.ICMP, body []byte) wire.Drop {
 	return wire.Accept
 }
 
+// ErrorViaKernel takes an ICMP message that the kernel has received for this host, from the IPv4 header on: an error that quotes a packet of the
+// protocol is handed to it. Accept: the protocol has sent that packet. Errors about other protocols change nothing and count nowhere:
+// their sockets are told by the kernel.
+func (s *Stack) ErrorViaKernel(now clock.Time, packet []byte, protocol uint8) wire.Drop {
+	header, _, payload, d := wire.ParseIPv4(packet)
+	if d == wire.Accept && header.Protocol() == wire.ProtocolICMP {
+		var h *wire.ICMP
+		var body []byte
+		h, body, d = wire.ParseICMP(payload)
+		switch {
+		case d != wire.Accept:
+		case !h.IsError():
+			return wire.ICMPType
+		default:
+			if q, bad := wire.ParseQuote(h, body); bad == wire.Accept && q.IP.Protocol() != protocol {
+				return wire.ICMPNoSocket
+			}
+			d = s.icmpError(now, h, body)
+		}
+	}
+	if d != wire.Accept {
+		s.drops[d]++
+	}
+	return d
+}
+
 // errnoOf is icmp_err_convert of the kernel, as far as its errors are fatal; sockets are not told of passing ones.
 func errnoOf(h *wire.ICMP) Errno {
 	if h.Type() != wire.ICMPUnreachable {

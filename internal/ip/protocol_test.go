@@ -272,6 +272,42 @@ func TestErrorsOfASecondTransport(t *testing.T) {
 	a.Equal(uint64(2), a.ip.Drops()[wire.ICMPNoSocket], "nothing here speaks TCP")
 }
 
+// What a raw socket beside a kernel has received: an error about the one protocol that it is asked for reaches it, all else changes nothing.
+func TestErrorViaKernel(t *testing.T) {
+	m, now := machines(t)
+	a := m[0]
+	exchangeFrames(m, now)
+	a.Zero(a.exp.send(now, "first"))
+	exchangeFrames(m, now)
+	a.Zero(a.exp.send(now, "second"))
+	quote := func(protocol uint8) []byte {
+		h := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, experimentalPort), experimentalPort)
+		h = append(binary.BigEndian.AppendUint32(h, 1), make([]byte, 100)...)
+		packet, err := (&wire.IPv4Fields{TTL: 64, Protocol: protocol, Source: us, Target: peer}).Append(nil, len(h))
+		a.NoError(err)
+		return append(packet, h...)
+	}
+	message := func(protocol uint8) []byte {
+		b, err := (&wire.ICMPError{Type: wire.ICMPUnreachable, Code: wire.ICMPPort, Packet: quote(protocol)}).Append(nil)
+		a.NoError(err)
+		return iptest.ICMPFrame(b)[wire.EthernetLen:]
+	}
+	a.Equal(wire.Accept, a.ip.ErrorViaKernel(now, message(protocolExperimental), protocolExperimental))
+	a.Len(a.exp.errors, 1)
+	a.Equal(unix.ECONNREFUSED, a.exp.errors[0].Errno)
+
+	good := message(protocolExperimental)
+	for n := range good { // cut, and with each byte spoiled
+		a.NotEqual(wire.Accept, a.ip.ErrorViaKernel(now, good[:n], protocolExperimental))
+		bad := append([]byte(nil), good...)
+		bad[n] ^= 1
+		a.NotEqual(wire.Accept, a.ip.ErrorViaKernel(now, bad, protocolExperimental), "byte %d", n)
+	}
+	a.Equal(wire.ICMPNoSocket, a.ip.ErrorViaKernel(now, message(wire.ProtocolUDP), protocolExperimental), "UDP's")
+	a.Len(a.exp.errors, 1)
+	a.Empty(a.udp.Errors())
+}
+
 // A protocol learns at once what changes under its flows: addresses and routes, a neighbour's station.
 func TestChangesUnderASecondTransport(t *testing.T) {
 	m, now := machines(t)

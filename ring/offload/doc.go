@@ -147,4 +147,7 @@
 //
 // An outgoing connection is the kernel's for the same reasons, and with tcp.no_link where the route leads over an interface that is no link. The
 // ring looks at the kernel's connections when it looks at the shadows.
+//
+// ICMP errors about the stack's connections reach the kernel, which knows nothing of them: a raw socket of the ring receives a copy
+// (icmperrors.go). Without CAP_NET_RAW paths have the reason tcp.no_icmp.
 package offload

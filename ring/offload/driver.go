@@ -37,6 +37,7 @@ type driver struct {
 	streams          *stream.Transport // of its TCP sockets; nil: it carries none, or none yet
 	kernelPorts      *KernelPorts      // what keeps their ports; nil: a MemoryHost does
 	viaKernel        kernelStreams     // TCP sockets that the kernel carries
+	icmp             icmpErrors        // ICMP errors for the stack's TCP
 	links            []Link
 	clock            clock.Source
 	now              clock.Time // as read last; some turns old at most
@@ -176,7 +177,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	d := &driver{config: c, realClock: realClock, pool: dc.Pool, links: c.Links, clock: c.Clock, batch: make([]sys.EpollEvent, 64),
 		claims: steering.NewTable(), system: &processSystem, flushFailed: make([]bool, len(c.Links)), heldBack: make([]bool, len(c.Links)),
 		former: make([]formerCounts, len(c.Links)), others: &shadow.OtherSockets{},
-		linkState: map[string]string{}}
+		linkState: map[string]string{}, icmp: icmpErrors{fd: -1}}
 	if c.Exchange != nil {
 		d.system = c.Exchange.config.System
 	}
@@ -234,6 +235,11 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	d.readTAI()
 	if err := d.openDescriptors(); err != nil {
 		return nil, errors.Join(fmt.Errorf("offload: %w", err), d.leave())
+	}
+	if d.streams != nil {
+		if err := d.openICMPErrors(); err != nil {
+			return nil, errors.Join(fmt.Errorf("offload: %w", err), d.Close())
+		}
 	}
 	for _, i := range c.Interfaces {
 		if err := d.nics.Add(i); err != nil {
@@ -326,7 +332,7 @@ func (d *driver) Close() error {
 		_ = r.t.Packet.Release() // alone since it was taken for sending
 	}
 	d.results = nil
-	err = errors.Join(err, d.closeKernelStreams())
+	err = errors.Join(err, d.closeKernelStreams(), d.closeICMPErrors())
 	d.shadows.Close()
 	if d.mirror != nil {
 		d.mirror.release()

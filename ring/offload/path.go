@@ -113,6 +113,11 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	return p
 }
 
+// kernelStreamPath is that of a TCP socket which the kernel carries: attachKernelStream has noted why.
+func (d *driver) kernelStreamPath(e *entry) ring.Path {
+	return ring.Path{Tier: ring.TierKernel, Kind: d.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
+}
+
 // firstCode is the code of the first reason of the lists.
 func firstCode(lists ...[]ring.Reason) string {
 	for _, list := range lists {

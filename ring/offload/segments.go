@@ -71,7 +71,12 @@ func (d *driver) reserveTCP() error {
 	if x := d.config.Exchange; !x.tcp.CompareAndSwap(nil, d) {
 		return &ring.FeatureError{Feature: OneTCPRing.Text, Code: OneTCPRing.Code}
 	}
-	if err := d.openTCP(); err != nil {
+	err := d.openTCP()
+	if err == nil {
+		err = d.openICMPErrors()
+	}
+	if err != nil {
+		d.streams = nil
 		d.config.Exchange.tcp.Store(nil)
 		return fmt.Errorf("offload: %w", err)
 	}

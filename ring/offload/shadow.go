@@ -36,7 +36,10 @@ func (d *driver) readShadows(k *ring.Sink) error {
 	}
 	more, err := d.reapKernelStreams(k)
 	for i := range ready {
-		if e := d.table.find(ready[i].Key()); e != nil {
+		slot, gen := ready[i].Key()
+		if slot == icmpErrorsSlot {
+			more = d.readICMPErrors() || more
+		} else if e := d.table.find(slot, gen); e != nil {
 			more = d.readShadow(k, e, ready[i].Events, each) || more
 		}
 	}

@@ -76,6 +76,9 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 			lost = b.Why.Code
 		}
 	}
+	if d.icmp.missing.Code != "" {
+		p.Reasons = append(p.Reasons, d.icmp.missing)
+	}
 	if carried == 0 && d.config.MemoryHost == nil {
 		if p.Lost = lost; lost == "" {
 			p.Lost = "offload.unknown"

@@ -2,7 +2,6 @@ package offload
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/epoll"
@@ -121,9 +120,4 @@ func (d *driver) closeKernelStreams() error {
 	err := k.Close()
 	k.Driver = nil
 	return err
-}
-
-// kernelStreamPath is that of a TCP socket which the kernel carries: attachKernelStream has noted why.
-func (d *driver) kernelStreamPath(e *entry) ring.Path {
-	return ring.Path{Tier: ring.TierKernel, Kind: d.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
 }
