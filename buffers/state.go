@@ -15,7 +15,8 @@ import "fmt"
 //	  │                                 │ unacknowledged ──Complete─────┘   │
 //	  └──────────── Release, Reclaim ───┴───┴───────────────────────────┴───┘
 //
-// UndoTransmit undoes Transmit when the ring's driver refuses.
+// UndoTransmit undoes Transmit when the ring's driver refuses. When a packet is freed, those of its buffers that Buffer.Retain still refers to
+// become retained instead of free; Buffer.Release frees them.
 type state uint8
 
 const (
@@ -37,7 +38,7 @@ func (s state) String() string {
 		return fmt.Sprintf("state(%d)", uint8(s))
 	}
 	return [numStates]string{
-		"free", "filling", "received", "held", "lent", "transmitting", "unacknowledged", "completing", "kept",
+		"free", "filling", "received", "held", "lent", "transmitting", "unacknowledged", "completing", "retained",
 	}[s]
 }
 
