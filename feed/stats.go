@@ -83,7 +83,7 @@ func (m *missed) take(from, to uint64) (found uint64) {
 			m.r[i].To = a
 		default:
 			m.r[i].To = a
-			m.add(Range{b, h.To}) // may forget the oldest; the order of holes does not matter here
+			m.add(Range{b, h.To}) // add may move the holes; no other one overlaps [from,to), which lies in h
 		}
 	}
 	return found
