@@ -31,7 +31,7 @@ func (r *player) call(st *Statement, until time.Duration) error {
 	if st.When.Blocks && until > r.now+r.tolerance {
 		return fmt.Errorf("the call returned at once, expected at %v", seconds(until))
 	}
-	if err := r.result(st, c, res); err != nil {
+	if err := r.checkResult(st, c, res); err != nil {
 		return err
 	}
 	r.drain()
@@ -96,8 +96,9 @@ func (r *player) pollFD(a *Arg) error {
 	return nil
 }
 
-// result compares the result of a call with what the script expects.
-func (r *player) result(st *Statement, c Invocation, got Result) error {
+// checkResult compares the result of a call with what the script expects. A call that succeeded also moves the player on: it advances the
+// position in the stream that was written or read, or maps the script's number of a new descriptor to the subject's.
+func (r *player) checkResult(st *Statement, c Invocation, got Result) error {
 	want := st.Call
 	r.note("%s = %d %s", c.Name, got.Value, got.Errno)
 	if got.Value >= 0 {

@@ -178,8 +178,9 @@ func (r *player) drain() {
 			continue
 		}
 		r.blocked = slices.Delete(r.blocked, i, i+1)
-		if err := r.result(b.statement, b.call, res); err == nil && r.now < b.until-r.tolerance {
-			r.err = fmt.Errorf("line %d: %s: the call returned at %v, expected at %v", b.statement.Line, b.statement.Text, seconds(r.now), seconds(b.until))
+		if err := r.checkResult(b.statement, b.call, res); err == nil && r.now < b.until-r.tolerance {
+			r.err = fmt.Errorf("line %d: %s: the call returned at %v, expected at %v", b.statement.Line, b.statement.Text, seconds(r.now),
+				seconds(b.until))
 		} else if err != nil {
 			r.err = fmt.Errorf("line %d: %s: %w", b.statement.Line, b.statement.Text, err)
 		}
