@@ -67,11 +67,11 @@ type DatagramX interface {
 type state uint8
 
 const (
-	stateNew     state = iota // OnOpen was not called yet
-	stateOpen                 // in use
-	stateDoomed               // will be closed when the handler that runs returns
-	stateClosing              // OnClose runs
-	stateClosed               // closed; its socket may still send
+	stateNew           state = iota // OnOpen was not called yet
+	stateOpen                       // in use
+	stateCloseDeferred              // will be closed when the handler that runs returns
+	stateClosing                    // OnClose runs
+	stateClosed                     // closed; its socket may still send
 )
 
 // future is gnet's interface, embedded as a nil value: a method that a later minor version adds to it does not keep a
@@ -89,7 +89,7 @@ type conn struct {
 	out    outbound
 	ctx    any
 	timers *timers // deadlines, if there are any
-	why    error   // of a doomed connection
+	why    error   // with which a deferred close is made
 
 	producers *producers // the connections whose input is written to this one; nil: this one alone
 	consumers []*conn    // the connections of which this one is a producer

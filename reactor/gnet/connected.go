@@ -19,7 +19,7 @@ var _ ConnX = connected{}
 type link struct {
 	connectedPeer *datagram // the Conn of the one peer; nil for a server
 	suspended     bool
-	why           error               // of a doomed connection
+	why           error               // with which a deferred close is made
 	withheld      []xtreme.Completion // datagrams that the ring delivered after reading was suspended
 	failed        atomic.Pointer[error]
 	idle          atomic.Int64 // a time.Duration; 0: no limit

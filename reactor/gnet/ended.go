@@ -47,7 +47,7 @@ func (el *eventloop) closeRemaining(why error) {
 	el.stopping = true
 	for _, s := range el.conns {
 		el.contained(func() {
-			s.closeDoomed()
+			s.closeDeferred()
 			switch {
 			case s.c != nil:
 				_ = el.close(s.c, why)

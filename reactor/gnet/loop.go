@@ -204,7 +204,7 @@ func (el *eventloop) event(done *xtreme.Completion) {
 func (el *eventloop) after() {
 	for len(el.later)+len(el.dirty) > 0 {
 		for i := 0; i < len(el.later); i++ { // OnClose may add some
-			el.later[i].closeDoomed()
+			el.later[i].closeDeferred()
 		}
 		clear(el.later)
 		el.later = el.later[:0]
@@ -228,14 +228,14 @@ func (el *eventloop) after() {
 	}
 }
 
-// closeDoomed closes a connection whose close was put off until the handler returned. One that is closed already stays as it is: an OnClose may
-// have panicked before the list of such connections was emptied.
-func (s streamOrDatagram) closeDoomed() {
-	if c := s.c; c != nil && c.state == stateDoomed {
+// closeDeferred closes a connection whose close was put off until the handler returned. One that is closed already stays as it is: an OnClose
+// may have panicked before the list of such connections was emptied.
+func (s streamOrDatagram) closeDeferred() {
+	if c := s.c; c != nil && c.state == stateCloseDeferred {
 		c.state = stateOpen // close does nothing in another state
 		_ = c.el.close(c, c.why)
 	}
-	if us := s.d; us != nil && us.connectedPeer != nil && us.connectedPeer.state == stateDoomed {
+	if us := s.d; us != nil && us.connectedPeer != nil && us.connectedPeer.state == stateCloseDeferred {
 		us.connectedPeer.state = stateOpen
 		_ = us.close(us.connectedPeer, us.why)
 	}
@@ -321,7 +321,7 @@ func (el *eventloop) close(c *conn, why error) error {
 		return nil
 	}
 	if el.depth > 0 && !el.exact {
-		c.state, c.why = stateDoomed, why
+		c.state, c.why = stateCloseDeferred, why
 		el.later = append(el.later, streamOrDatagram{c: c})
 		return nil
 	}
@@ -348,7 +348,7 @@ func (el *eventloop) onSocketClosed(c *conn, slot uint32) {
 	switch c.state {
 	case stateOpen: // the reactor reset it after a panic
 		_ = el.close(c, ErrHandlerPanic)
-	case stateDoomed:
+	case stateCloseDeferred:
 		el.after()
 	}
 	el.vacate(slot)

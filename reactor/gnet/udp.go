@@ -221,7 +221,7 @@ func (us *udpSocket) close(d *datagram, why error) error {
 		return nil
 	}
 	if el.depth > 0 && !el.exact {
-		d.state, us.why = stateDoomed, why
+		d.state, us.why = stateCloseDeferred, why
 		el.later = append(el.later, streamOrDatagram{d: us})
 		return nil
 	}
@@ -270,9 +270,9 @@ func (us *udpSocket) invalidateFD() {
 // closeReason returns why the loop cannot send any more: the error for which a connected socket was closed, or net.ErrClosed. Loop only.
 func (us *udpSocket) closeReason() error {
 	switch {
-	case us.connectedPeer != nil && us.connectedPeer.state == stateDoomed && us.why != nil:
+	case us.connectedPeer != nil && us.connectedPeer.state == stateCloseDeferred && us.why != nil:
 		return us.why
-	case us.connectedPeer != nil && us.connectedPeer.state == stateDoomed, us.fd < 0: // the loop alone changes it
+	case us.connectedPeer != nil && us.connectedPeer.state == stateCloseDeferred, us.fd < 0: // the loop alone changes it
 		return net.ErrClosed
 	}
 	return nil

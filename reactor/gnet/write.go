@@ -15,10 +15,10 @@ import (
 // connection. Loop only.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.out.size > 0 || c.state != stateOpen {
-		if err := c.mayWrite(); err != nil {
+		if err := c.prepareWrite(); err != nil {
 			return 0, err
 		}
-		// mayWrite may have sent the whole queue. In OnClose the bytes are always queued: finish sends them.
+		// prepareWrite may have sent the whole queue. In OnClose the bytes are always queued: finish sends them.
 		if c.out.size > 0 || c.state != stateOpen {
 			c.out.write(p, c.el.eng.opts.WriteBufferCap)
 			return len(p), c.checkHighWater()
@@ -40,7 +40,7 @@ func (c *conn) Writev(bs [][]byte) (total int, err error) {
 		total += len(b)
 	}
 	if c.out.size > 0 || c.state != stateOpen {
-		if err := c.mayWrite(); err != nil {
+		if err := c.prepareWrite(); err != nil {
 			return 0, err
 		}
 		if c.out.size > 0 || c.state != stateOpen { // as in Write
@@ -94,18 +94,19 @@ func (c *conn) queueOutbound(bs [][]byte) error {
 	return c.checkHighWater()
 }
 
-// mayWrite returns an error if a write must be refused: the connection is being closed, or more than the hard limit waits to be sent although
-// the kernel was just given what it takes. A write of any size is accepted below the limit.
-func (c *conn) mayWrite() error {
+// prepareWrite is called before a write, and returns an error if the write must be refused: the connection is being closed, its write deadline
+// is over, or more than the hard limit waits to be sent. It flushes before it compares with the limit, and resets a connection that is over the
+// deadline or the limit. A write of any size is accepted below the limit.
+func (c *conn) prepareWrite() error {
 	switch c.state {
-	case stateDoomed:
+	case stateCloseDeferred:
 		if c.why != nil {
 			return c.why
 		}
 		return net.ErrClosed
 	case stateNew, stateClosed:
 		return net.ErrClosed
-	case stateClosing: // a last word from OnClose: finish sends what it can
+	case stateClosing: // a write by OnClose is queued: finish sends what the kernel takes
 		return nil
 	}
 	if c.timers != nil && c.timers.writeExpired {
@@ -146,7 +147,7 @@ func (c *conn) checkHighWater() error {
 // ReadFrom copies everything that r has into the outbound buffer. It is sent with Flush, or when the handler returns (exact gnet: with Flush
 // only). Loop only.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
-	if err := c.mayWrite(); err != nil {
+	if err := c.prepareWrite(); err != nil {
 		return 0, err
 	}
 	n, err := c.out.readFrom(r, c.el.eng.opts.WriteBufferCap)
