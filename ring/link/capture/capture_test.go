@@ -363,7 +363,7 @@ func TestTap(t *testing.T) {
 		p, err := pool.Alloc(len(b))
 		require.NoError(t, err)
 		copy(p.Room(), b)
-		if x.push(int64(i), p, 0, i%3 == 0) {
+		if x.push(int64(i), p, 0, direction(i%3 == 0)) {
 			want = append(want, b)
 			put++
 		} else {
@@ -379,7 +379,7 @@ func TestTap(t *testing.T) {
 		x.drain(func(r *record) {
 			require.True(t, bytes.Equal(want[0], r.bytes))
 			require.Equal(t, len(want[0]), r.length)
-			require.Equal(t, r.nanos%3 == 0, r.out)
+			require.Equal(t, direction(r.nanos%3 == 0), r.dir)
 			want = want[1:]
 		})
 	}
@@ -442,7 +442,7 @@ func TestCaptureAllocatesNothing(t *testing.T) {
 	w.NoError(err)
 	x := w.ends[0].(*Link)
 	w.Zero(testing.AllocsPerRun(100, func() {
-		x.tap.push(1, p, 0, true)
+		x.tap.push(1, p, 0, sent)
 		x.tap.publish(x.tap.next)
 		x.count(1, 0)
 	}))

@@ -213,8 +213,8 @@ func (f *File) removeClosed() {
 }
 
 var (
-	inbound  = pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}
-	outbound = pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionOutbound}
+	flagsInbound  = pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}
+	flagsOutbound = pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionOutbound}
 )
 
 // writeFrame writes one frame into the file, unless the file is full or cannot be written, which is counted.
@@ -235,9 +235,9 @@ func (f *File) writeFrame(s *source, r *record) {
 		f.countFailed(s, 1)
 		return
 	}
-	flags := &inbound
-	if r.out {
-		flags = &outbound
+	flags := &flagsInbound
+	if r.dir == sent {
+		flags = &flagsOutbound
 	}
 	ci := gopacket.CaptureInfo{Timestamp: time.Unix(0, r.nanos), CaptureLength: len(r.bytes), Length: r.length, InterfaceIndex: s.iface.id}
 	if err := f.pcap.WritePacketWithOptions(ci, r.bytes, pcapgo.NgPacketOptions{Flags: flags}); err != nil {

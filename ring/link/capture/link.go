@@ -41,7 +41,7 @@ func (x *Link) Receive(dst []link.Frame) int {
 		if dst[i].Nanos != 0 && dst[i].Source == link.ClockKernel {
 			at = dst[i].Nanos - x.tai
 		}
-		if !x.tap.push(at, dst[i].Packet, x.snap, false) {
+		if !x.tap.push(at, dst[i].Packet, x.snap, received) {
 			lost++
 		}
 	}
@@ -73,7 +73,7 @@ func (x *Link) send(src []link.Out) int {
 	var ends [batch]uint64
 	var pushed [batch]bool
 	for i := range src {
-		pushed[i] = x.tap.push(now, src[i].Packet, x.snap, true)
+		pushed[i] = x.tap.push(now, src[i].Packet, x.snap, sent)
 		ends[i] = x.tap.next
 	}
 	took := x.Link.Send(src)

@@ -43,9 +43,17 @@ const (
 // newTap makes a tap of size bytes, a power of two.
 func newTap(size int) *tap { return &tap{ring: make([]byte, size)} }
 
+// direction is whether the link received or sent a frame.
+type direction bool
+
+const (
+	received direction = false
+	sent     direction = true
+)
+
 // push writes a frame behind the others; the consumer sees it after publish. False: there is no room. Bytes beyond snap are left out, if snap is
 // not 0.
-func (t *tap) push(nanos int64, p buffers.Packet, snap int, out bool) bool {
+func (t *tap) push(nanos int64, p buffers.Packet, snap int, dir direction) bool {
 	length := p.Len()
 	taken := length
 	if snap > 0 {
@@ -72,7 +80,7 @@ func (t *tap) push(nanos int64, p buffers.Packet, snap int, out bool) bool {
 	binary.LittleEndian.PutUint64(b, uint64(nanos))
 	binary.LittleEndian.PutUint32(b[8:], uint32(length))
 	word := uint32(taken)
-	if out {
+	if dir == sent {
 		word |= 1 << 24
 	}
 	binary.LittleEndian.PutUint32(b[12:], word)
@@ -96,7 +104,7 @@ type record struct {
 	nanos  int64
 	length int
 	bytes  []byte
-	out    bool
+	dir    direction
 }
 
 // drain calls f for every published record, and gives each one's room back after it. Consumer only.
@@ -117,7 +125,7 @@ func (t *tap) drain(f func(*record)) {
 		taken := int(word & skip)
 		r.nanos = int64(binary.LittleEndian.Uint64(t.ring[at:]))
 		r.length = int(binary.LittleEndian.Uint32(t.ring[at+8:]))
-		r.out = word>>24 != 0
+		r.dir = direction(word>>24 != 0)
 		r.bytes = t.ring[at+recordHead : at+recordHead+uint64(taken)]
 		f(&r)
 		tail += uint64(recordHead+taken+7) &^ 7
