@@ -46,7 +46,7 @@ type attachment struct {
 	reportedCount int         // count, likewise
 	stacked       stacked     // what stands on the interface, likewise
 	changed       bool        // its path has changed, and the sockets that use it are to be told
-	holdsBack     bool        // its links hold frames that must not leave any more
+	refusedFrames bool        // the interface was down and refused frames (LinkFailed): its links hold them
 
 	program int        // on the interface when a try failed, as the mirror had it
 	retryAt clock.Time // when to look again, after what wait

@@ -313,7 +313,9 @@ func (a *Attachments) LinkFailed(place int) (sameWire []int) {
 		}
 	}
 	for _, p := range a.list {
-		p.holdsBack = p.holdsBack || p.isAttached() && slices.ContainsFunc(p.places[:p.count], func(i int) bool { return slices.Contains(sameWire, i) })
+		if p.isAttached() && slices.ContainsFunc(p.places[:p.count], func(i int) bool { return slices.Contains(sameWire, i) }) {
+			p.refusedFrames = true
+		}
 	}
 	return sameWire
 }

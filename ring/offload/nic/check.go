@@ -55,10 +55,10 @@ func (a *Attachments) inspect(p *attachment, s *host.Snapshot) (why link.Reason,
 	return link.Reason{}, false
 }
 
-// holdsFrames reports whether the attachment's links hold frames that are not to leave any more: the interface was down, or is, or has no
-// carrier, and the kernel has not read them.
+// holdsFrames reports whether the attachment's links hold frames that must not leave any more, because they would leave late: frames that the
+// interface refused while it was down, also if it is up again, and frames that the kernel has not read while the interface carries nothing.
 func (a *Attachments) holdsFrames(p *attachment) bool {
-	if p.holdsBack && p.count > 0 {
+	if p.refusedFrames && p.count > 0 {
 		return true
 	}
 	for _, place := range p.places[:p.count] {

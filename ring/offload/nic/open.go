@@ -228,7 +228,7 @@ func (a *Attachments) removeLinks(p *attachment) {
 		}
 		a.links[place].Link = nil
 	}
-	p.count, p.holdsBack = 0, false
+	p.count, p.refusedFrames = 0, false
 }
 
 // closeLeftovers starts a job that closes links and device which the attachment had, if there are any. The state is busy meanwhile, and
