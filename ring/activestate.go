@@ -33,12 +33,12 @@ type activeState struct {
 	pacing  Pacing
 
 	// The end.
-	discarded bool          // no event reports it, not even that it was closed
-	reset     bool          // it ends with a reset
-	writeShut bool          // CloseWrite was called, and is done
-	lingering bool          // Close waits for the peer's FIN or the close timer
-	sendError syscall.Errno // with which a send failed because the connection has ended
-	fatal     error         // what ended the connection
+	discarded      bool          // no event reports it, not even that it was closed
+	reset          bool          // it ends with a reset
+	closeWriteDone bool          // the transport has sent FIN for CloseWrite
+	lingering      bool          // Close waits for the peer's FIN or the close timer
+	sendError      syscall.Errno // with which a send failed because the connection has ended
+	fatal          error         // what ended the connection
 
 	timers       [numTimers]wheel.Timer
 	counts       socketCounts  // what the record has no room for
@@ -62,7 +62,7 @@ type lingerTime struct {
 func (a *activeState) isDefault() bool {
 	return !a.own && a.flags == 0 && a.nextReady == nil && a.endErr == nil && a.outErr == nil && a.received.n == 0 && a.unseen.n == 0 &&
 		a.waiting == 0 && a.done.n == 0 && a.callback == nil && !a.sending.isBusy() && !a.sending.detaching && a.shaper == nil && a.files == nil &&
-		a.pacing == (Pacing{}) && !a.discarded && !a.reset && !a.writeShut && !a.lingering && a.sendError == 0 && a.fatal == nil &&
+		a.pacing == (Pacing{}) && !a.discarded && !a.reset && !a.closeWriteDone && !a.lingering && a.sendError == 0 && a.fatal == nil &&
 		a.timers == [numTimers]wheel.Timer{} && a.linger == (lingerTime{}) && a.options.isDefault() && a.backoff == 0 && a.acceptErrs == 0 &&
 		a.withheld == nil && a.device == 0 && !a.needsOwnRing && a.unix == nil
 }

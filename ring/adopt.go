@@ -52,7 +52,7 @@ func (set *Set) Adopt(a Adopted, c Config, prepare func(*Socket) error) (*Socket
 	if x.unix != nil {
 		x.unix.local, x.unix.remote = a.LocalName, a.RemoteName
 	}
-	s.shutWrite, x.writeShut = a.WriteClosed, a.WriteClosed
+	s.closeWriteCalled, x.closeWriteDone = a.WriteClosed, a.WriteClosed
 	linger, undo, err := adopter.TakeOver(s)
 	undoAdopt := func() {
 		delete(s.set().withoutRing, s) // the socket is the caller's again

@@ -167,7 +167,7 @@ func (s *Socket) CloseWrite() error {
 	if s.handle.Kind != KindStream || s.state == stateDead {
 		return stateError("close write", s)
 	}
-	s.shutWrite = true
+	s.closeWriteCalled = true
 	if s.state == stateOpen && !s.active().sending.isBusy() {
 		s.shutdownWrite()
 	}
@@ -176,10 +176,10 @@ func (s *Socket) CloseWrite() error {
 
 // shutdownWrite makes the transport send FIN, once: all that was taken for sending has left.
 func (s *Socket) shutdownWrite() {
-	if s.active().writeShut {
+	if s.active().closeWriteDone {
 		return
 	}
-	s.activate().writeShut = true
+	s.activate().closeWriteDone = true
 	if err := s.transport().CloseWrite(s); err != nil {
 		s.ring().fail(&OpError{Op: "shutdown", Addr: s.remote(), Err: err})
 	}

@@ -104,7 +104,7 @@ func (s *Socket) onConnected(local netip.AddrPort) {
 	if s.active().sending.hasWaiting() {
 		s.transmit()
 	}
-	if s.shutWrite {
+	if s.closeWriteCalled {
 		s.shutdownWrite()
 	}
 }

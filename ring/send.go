@@ -24,7 +24,7 @@ func (s *Socket) Send(b []byte) (int, error) {
 	}
 	set := s.makerSet()
 	a := set.actives[s.activeIndex]
-	if s.state != stateOpen || s.shutWrite || s.handle.Kind == KindStream && a.sending.isBusy() {
+	if s.state != stateOpen || s.closeWriteCalled || s.handle.Kind == KindStream && a.sending.isBusy() {
 		return 0, s.cannotSend("send")
 	}
 	return s.sendDirect(r, a, &set.transports[s.via], b, netip.AddrPort{})
@@ -89,7 +89,7 @@ func (s *Socket) SendVector(bufs [][]byte, to netip.AddrPort) (int, error) {
 	if len(bufs) > MaxVector {
 		return 0, badArgument("send vector", "number of pieces", len(bufs))
 	}
-	if s.active().sending.isBusy() && s.handle.Kind == KindStream || s.state != stateOpen || s.shutWrite {
+	if s.active().sending.isBusy() && s.handle.Kind == KindStream || s.state != stateOpen || s.closeWriteCalled {
 		return 0, s.cannotSend("send vector")
 	}
 	total := 0
@@ -126,7 +126,7 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 	if r := s.ring(); r == nil || !r.isOwner() {
 		return s.refuseSend("send packet")
 	}
-	if s.state != stateOpen || s.shutWrite {
+	if s.state != stateOpen || s.closeWriteCalled {
 		return s.cannotSend("send packet")
 	}
 	if to.IsValid() && s.handle.Kind != KindDatagram {
@@ -255,7 +255,7 @@ func (s *Socket) onSendsDone() {
 	case s.state == stateClosing && !s.active().sending.isBusy() && !s.active().sending.detaching:
 		s.closeAfterSends()
 	case s.state == stateOpen && !s.active().sending.isBusy():
-		if s.shutWrite {
+		if s.closeWriteCalled {
 			s.shutdownWrite()
 		}
 		if s.wantOut {
@@ -369,7 +369,7 @@ func (s *Socket) cannotSend(op string) error {
 	switch {
 	case s.state >= stateClosing:
 		return &OpError{Op: op, Err: ErrClosed}
-	case s.shutWrite, s.state == stateNew && s.handle.Kind == KindStream, s.state == stateDead:
+	case s.closeWriteCalled, s.state == stateNew && s.handle.Kind == KindStream, s.state == stateDead:
 		return &OpError{Op: op, Addr: s.remote(), Err: syscall.EPIPE}
 	case s.state == stateNew && s.handle.Kind == KindDatagram:
 		return &OpError{Op: op, Err: syscall.EDESTADDRREQ}

@@ -62,7 +62,7 @@ func (s *Socket) SendFile(f *os.File, off, n int64, token uint64) error {
 	if r := s.ring(); r == nil || !r.isOwner() {
 		return s.refuseSend("send file")
 	}
-	if s.state != stateOpen || s.shutWrite {
+	if s.state != stateOpen || s.closeWriteCalled {
 		return s.cannotSend("send file")
 	}
 	switch {

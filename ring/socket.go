@@ -53,13 +53,13 @@ type Socket struct {
 	via    uint8 // transport, at the maker
 
 	// slowPath is whether packets must take the slow path: a callback, another mode than Completions, suspended, or closing.
-	slowPath  bool
-	ready     bool // in the ring's ready list
-	announced bool // its NEW_CONNECTION was delivered by the last Poll
-	touched   bool // has been in a state in which packets can come
-	wantOut   bool // EventOut follows when there is room
-	shutWrite bool // CloseWrite was called
-	marks     mark
+	slowPath         bool
+	ready            bool // in the ring's ready list
+	announced        bool // its NEW_CONNECTION was delivered by the last Poll
+	touched          bool // has been in a state in which packets can come
+	wantOut          bool // EventOut follows when there is room
+	closeWriteCalled bool // CloseWrite was called
+	marks            mark
 
 	totals totals
 	ends   endpoints

@@ -80,7 +80,7 @@ func (s *Socket) openStamps() {
 		s.openShaper()
 	}
 	sh, r := s.active().shaper, s.ring()
-	sh.timestamps = &transmitStamps{reports: s.transport().(SendReporter), pause: stampPause} // mayStamp has looked
+	sh.timestamps = &transmitStamps{reports: s.transport().(SendReporter), pause: stampPause} // mayStamp has checked the type
 	r.timestamping = append(r.timestamping, sh)
 }
 
@@ -102,12 +102,12 @@ func (s *Socket) closeShaper() {
 	}
 }
 
-// collectStamps reads the sockets' queues of reports: in each Poll of the sockets that wait for stamps, after a sleep of all, because a report
-// that was given up and comes late would keep the descriptor readable.
+// collectStamps reads the sockets' queues of reports. Each Poll reads those of the sockets that wait for stamps. The first Poll after a sleep,
+// and every 16th (timerMask), reads all of them: a report that was given up and comes late would keep the descriptor readable.
 func (r *Ring) collectStamps() {
-	afterSleep := r.turn&timerMask == 0
+	all := r.turn&timerMask == 0
 	for _, sh := range r.timestamping {
-		if t := sh.timestamps; t.waiting > 0 || afterSleep {
+		if t := sh.timestamps; t.waiting > 0 || all {
 			r.takeStamps(sh.socket, t)
 		}
 	}
