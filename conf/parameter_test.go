@@ -268,6 +268,21 @@ func TestOffloadTimeBesideACardsTime(t *testing.T) {
 	}
 }
 
+// Where nothing is published the settings of what is published have no effect.
+func TestSettingsOfStatisticsThatAreNotPublished(t *testing.T) {
+	for name, text := range map[string]string{"VMA_STATS_FD_NUM": "7", "SX_STATS_GROUP": "adm", "VMA_CPU_USAGE_STATS": "1"} {
+		s := fromEnvironment(env(map[string]string{name: text, "VMA_STATS_SHMEM_DIR": ""}))
+		require.Empty(t, s.Warnings)
+		list := s.WithoutEffect()
+		require.Len(t, list, 1, name)
+		require.Equal(t, name+`="`+text+`" has no effect: VMA_STATS_SHMEM_DIR is empty: nothing is published`, list[0].String())
+		s = fromEnvironment(env(map[string]string{name: text}))
+		require.Empty(t, s.WithoutEffect(), name)
+	}
+	s := fromEnvironment(env(map[string]string{"VMA_STATS_SHMEM_DIR": "", "SX_STATS_GROUP": "", "VMA_CPU_USAGE_STATS": "0", "VMA_STATS_FILE": "/tmp/x"}))
+	require.Empty(t, s.WithoutEffect(), "these ask for nothing, and the text file is another matter")
+}
+
 func TestNamesOfXLIOAndOldOnes(t *testing.T) {
 	for _, c := range every {
 		p := byName[c.name]

@@ -105,3 +105,42 @@ func TestRingLogicOfOneOffloadedSocket(t *testing.T) {
 		require.Equal(t, ring.PerInterface, s.Ring().Key().Logic, "what the ring is")
 	}
 }
+
+// A poller of logic 31 binds its thread, however many rings it has, and gives it back as it was.
+func TestTheThreadOfLogic31IsGivenBack(t *testing.T) {
+	for _, kind := range []conf.RingKind{conf.RingUring, conf.RingEpoll, conf.RingOffload} {
+		t.Run(string(kind), func(t *testing.T) {
+			if kind != conf.RingOffload {
+				needKind(t, kind)
+			}
+			n := testnet.New(t, testnet.Pair{}, testnet.Pair{})
+			before := sys.AffinityMask()
+			if len(before) < 2 {
+				t.Skip("missing: two processors")
+			}
+			p, err := newEngine(t, kind).NewPoller("attached", xtreme.PollerConfig{RingLogic: xtreme.Ptr(ring.PerCoreAttach)})
+			require.NoError(t, err)
+			var list []*xtreme.Socket
+			for _, a := range []netip.Addr{n.Local(0), n.Local(1), netip.MustParseAddr("127.0.0.1")} {
+				s, err := p.OpenUDP(netip.AddrPortFrom(a, 0), xtreme.UDPConfig{})
+				require.NoError(t, err)
+				list = append(list, s)
+			}
+			require.Greater(t, len(p.Rings()), 1)
+			var done [8]xtreme.Completion
+			poll := func() {
+				for range 4 {
+					_, err := p.Poll(done[:])
+					require.NoError(t, err)
+				}
+			}
+			poll()
+			require.Len(t, sys.AffinityMask(), 1)
+			require.NoError(t, list[0].Ring().Close())
+			poll()
+			require.Len(t, sys.AffinityMask(), 1, "other rings are for the processor")
+			require.NoError(t, p.Close())
+			require.Equal(t, before, sys.AffinityMask())
+		})
+	}
+}
