@@ -1,10 +1,12 @@
 package xtreme_test
 
 import (
+	"net"
 	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -143,4 +145,63 @@ func TestTheThreadOfLogic31IsGivenBack(t *testing.T) {
 			require.Equal(t, before, sys.AffinityMask())
 		})
 	}
+}
+
+// A limit of rings beside few buffers: each of many sockets on the shared rings receives all that it is sent, while as many packets are held as
+// there are buffers for.
+func TestSharedRingsWithFewBuffers(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for limit, rings := range map[string]int{"1": 1, "3": 3, "0": 40} {
+			t.Setenv("VMA_RING_ALLOCATION_LOGIC_RX", "10")
+			t.Setenv("VMA_RING_LIMIT_PER_INTERFACE", limit)
+			t.Setenv("VMA_RX_BUFS", "64")
+			t.Setenv("VMA_TX_BUFS", "100")
+			t.Setenv("SX_LARGE_BUFS", "8")
+			s := conf.FromEnvironment()
+			s.Ring = kind
+			e, err := xtreme.New(s)
+			require.NoError(t, err)
+			w := &world{Assertions: require.New(t), t: t, room: 64, engine: e}
+			w.poller, err = e.NewPoller("few", xtreme.PollerConfig{})
+			w.NoError(err)
+			const sockets, each = 40, 4
+			var list []*xtreme.Socket
+			var peers []net.Conn
+			for range sockets {
+				s := w.udp(loopback, xtreme.UDPConfig{LargestDatagram: 1500})
+				list, peers = append(list, s), append(peers, w.peer(s.LocalAddr()))
+			}
+			w.Len(w.poller.Rings(), rings)
+			for range 3 {
+				for range each {
+					for _, p := range peers {
+						w.write(p, "x")
+					}
+				}
+				came := map[*xtreme.Socket]int{}
+				total, empty := 0, 0
+				for end := time.Now().Add(patience); total < sockets*each; {
+					w.True(time.Now().Before(end), "%d of %d came", total, sockets*each)
+					if w.poll() > 0 {
+						empty = 0
+						continue
+					}
+					if empty++; empty < 4 {
+						continue
+					}
+					for _, c := range w.kept {
+						came[c.Socket]++
+						total++
+						w.NoError(c.Packet.Release())
+					}
+					w.kept = w.kept[:0]
+				}
+				for _, s := range list {
+					w.Equal(each, came[s])
+				}
+			}
+			w.NoError(w.poller.Close())
+			w.NoError(e.Close())
+		}
+	})
 }
