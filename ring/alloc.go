@@ -212,6 +212,9 @@ func (r *Ring) pin() {
 	}
 	r.lockThread() // the goroutine stays on the thread that is pinned
 	before := sys.AffinityMask()
+	if other := r.pinnedSibling(); other != nil {
+		before = other.affinity
+	}
 	if err := sys.PinThread(int(r.key.Value)); err != nil {
 		r.key.reason = Reason{Code: "ring.not_attached", Text: err.Error()}
 		return
@@ -219,14 +222,27 @@ func (r *Ring) pin() {
 	r.affinity = before
 }
 
-// unpin lets the thread run on the processors that it could run on before pin. Close calls it.
+// unpin lets the thread run on the processors that it could run on before pin, unless another ring of the owner has pinned it too: then the last
+// of them does. Close calls it.
 func (r *Ring) unpin() {
 	if r.affinity != nil {
-		if err := sys.SetAffinity(r.affinity); err != nil {
-			r.fail(err)
+		if r.pinnedSibling() == nil {
+			if err := sys.SetAffinity(r.affinity); err != nil {
+				r.fail(err)
+			}
 		}
 		r.affinity = nil
 	}
+}
+
+// pinnedSibling is another ring of the same owner that has pinned the thread; nil if there is none.
+func (r *Ring) pinnedSibling() *Ring {
+	for _, s := range r.set.siblings() {
+		if s != r && s.affinity != nil {
+			return s
+		}
+	}
+	return nil
 }
 
 // unspecified is the wildcard address of a family.
