@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/ipv4"
 
+	"github.com/socketxtreme/socketxtreme/conf"
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/xtreme"
@@ -138,4 +139,23 @@ func TestMulticastSendsAreLoopedByTheStack(t *testing.T) {
 	x.False(x.send("five"))
 	x.poll()
 	x.Equal(looped, counter(x.s.Ring(), "stack.looped"), "nobody is there to hear it")
+}
+
+// Whatever VMA_TX_MC_LOOPBACK says, the loopback interface brings back what is sent on it.
+func TestMulticastOnTheLoopbackInterfaceComesBack(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		testnet.New(t)
+		for _, setting := range []string{"0", "1"} {
+			t.Setenv("VMA_TX_MC_LOOPBACK", setting)
+			w := byEnvironment(t, kind)
+			to := netip.MustParseAddrPort("239.4.4.4:4444")
+			member := w.udp(to, xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: "lo"}}})
+			s := w.udp(loopback, xtreme.UDPConfig{MulticastInterface: "lo"})
+			_, err := s.SendTo([]byte("x"), to)
+			w.NoError(err)
+			w.Equal("x", w.text(member))
+			w.close(s)
+			w.close(member)
+		}
+	})
 }

@@ -1,9 +1,11 @@
 package xtreme_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,4 +177,50 @@ func TestPollersDivideTheQueues(t *testing.T) {
 	w.Equal("kernel", s.Path().Tier)
 	w.Equal("xdp.busy", codes(s.Path())[0])
 	w.Contains(s.Path().Explain(), "queue 1 is another ring's")
+}
+
+// Of pollers that share an interface the ring that takes a frame checks its sum, by its own poller's policy, also for a socket of another one.
+func TestChecksumPolicyOfTheRingThatTakesTheFrame(t *testing.T) {
+	for _, c := range []struct {
+		first, second conf.Checksum
+		passes        bool
+	}{{conf.ChecksumAcceptPartial, conf.ChecksumOff, false}, {conf.ChecksumOff, conf.ChecksumAcceptPartial, true}} {
+		w := newCabled(t)
+		first := w.other(w.newPoller("first", xtreme.PollerConfig{Checksum: c.first}))
+		second := w.other(w.newPoller("second", xtreme.PollerConfig{Checksum: c.second}))
+		serves, other := first.udp(w.at(0)), second.udp(w.at(0))
+		w.Contains(codes(other.Path()), "ring.no_queue")
+		w.net.InPeer(func() { w.sendWrongSum(other.LocalAddr()) })
+		good := w.net.Dial(other.LocalAddr())
+		first.write(good, "right")
+		var got []string
+		for end := time.Now().Add(patience); !slices.Contains(got, "right"); {
+			w.True(time.Now().Before(end), "%v", got)
+			first.poll()
+			second.poll()
+			for _, k := range second.kept {
+				got = append(got, string(k.Packet.Bytes()))
+				w.NoError(k.Packet.Release())
+			}
+			second.kept = nil
+		}
+		w.Equal(c.passes, slices.Contains(got, "wrong"), "%v: %v", c, got)
+		first.close(serves)
+		second.close(other)
+	}
+}
+
+// sendWrongSum sends a datagram "wrong" whose UDP checksum is, in the namespace of the calling thread.
+func (w *cabled) sendWrongSum(to netip.AddrPort) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	w.NoError(err)
+	defer func() { w.NoError(unix.Close(fd)) }()
+	source, target := w.net.Peer(0).As4(), to.Addr().As4()
+	p := []byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, unix.IPPROTO_UDP, 0, 0}
+	p = append(append(p, source[:]...), target[:]...)
+	p = binary.BigEndian.AppendUint16(p, 7777)
+	p = binary.BigEndian.AppendUint16(p, to.Port())
+	p = binary.BigEndian.AppendUint16(p, 8+5)
+	p = binary.BigEndian.AppendUint16(p, 0x1234)
+	w.NoError(unix.Sendto(fd, append(p, "wrong"...), 0, &unix.SockaddrInet4{Addr: target}))
 }

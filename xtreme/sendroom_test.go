@@ -243,3 +243,39 @@ func TestShapedSendsDoNotFailForErrorsOfOthers(t *testing.T) {
 		})
 	}
 }
+
+// A datagram that Send has queued because of the pacing is lost where the discipline drops it: no call is there to refuse it any more.
+func TestQueuedSendsWithoutRoomBySetting(t *testing.T) {
+	onEach(t, func(t *testing.T, kind conf.RingKind) {
+		for _, setting := range []string{"0", "1"} {
+			n, link := slowPair(t)
+			t.Setenv("VMA_TX_NONBLOCKED_EAGAINS", setting)
+			w := byEnvironment(t, kind)
+			to := addr(n.Listen(netip.AddrPortFrom(n.Peer(0), 0)).LocalAddr())
+			s := w.udp(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 200_000}}})
+			const sends = 150
+			for range sends {
+				_, err := s.SendTo(make([]byte, 100), to)
+				w.NoError(err)
+			}
+			r := s.Ring()
+			w.Positive(r.Stats().Paced, "most are queued")
+			w.until("most are dropped", func() bool { return dropsOf(t, link) > sends/2 })
+			w.Equal(r.Stats().LostSends, s.Stats().SendErrors)
+			w.Zero(s.Stats().ShortSends)
+			if setting == "1" {
+				w.ErrorIs(w.event(s, xtreme.EventErr).Err, unix.ENOBUFS)
+			}
+			w.NoError(s.Close()) // waits for what is queued
+			w.until("all have left", func() bool {
+				return len(w.kept) > 0 && w.kept[len(w.kept)-1].Events.Has(xtreme.EventClosed)
+			})
+			w.kept = nil
+			if setting == "0" {
+				w.Zero(r.Stats().LostSends)
+			} else {
+				w.LessOrEqual(dropsOf(t, link)-r.Stats().LostSends, uint64(8), "others of the device's, such as MLD reports")
+			}
+		}
+	})
+}
