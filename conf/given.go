@@ -198,6 +198,14 @@ func noOwnTCP(s *Settings, kinds []RingKind) string {
 	return ""
 }
 
+// notPublished is the reason for the settings of published statistics if there are none.
+func notPublished(s *Settings, kinds []RingKind) string {
+	if len(kinds) == 0 && s.StatsDirectory == "" {
+		return "VMA_STATS_SHMEM_DIR is empty: nothing is published"
+	}
+	return ""
+}
+
 // cardTimeAsks is the reason for SX_OFFLOAD_TIME if VMA_HW_TS_CONVERSION asks for the stamps of the card.
 func cardTimeAsks(s *Settings, kinds []RingKind) string {
 	if len(kinds) == 0 && s.CardTime != 0 && s.Offload.Time != TimeHardware {

@@ -11,7 +11,8 @@ var ringParameters = []Parameter{
 		access: text(func(s *Settings) *RingKind { return &s.Ring }, "auto, uring, epoll or offload", ParseRingKind)},
 	Parameter{Name: "SX_OFFLOAD_INTERFACES", Title: "Offloaded interfaces", Field: "Offload.Interfaces", State: Works,
 		Effect: "the only interfaces on which sockets may be offloaded, a bond or VLAN by its own name, with queues: eth1,eth2:0:4-7; " +
-			"empty: those that sockets need. PollerConfig.Interfaces comes before it",
+			"empty: those that sockets need. PollerConfig.Interfaces comes before it, but a queue that the setting leaves out of an interface " +
+			"stays out",
 		access: access{"interfaces, separated by commas", getInterfaces, setInterfaces,
 			func(s *Settings) bool { return validateInterfaces(s.Offload.Interfaces) == nil }}}.on(RingOffload).as(""),
 	Parameter{Name: "SX_OFFLOAD_TCP", Title: "Offloaded TCP", Field: "Offload.TCP", State: Works,
@@ -20,8 +21,8 @@ var ringParameters = []Parameter{
 		access: toggle(func(s *Settings) *bool { return &s.Offload.TCP }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CHECKSUM", Title: "Received checksums", Field: "Offload.Checksum", State: Works,
 		Effect: "what an offloaded ring does with received checksums of UDP and TCP: strict drops wrong and unfinished ones, accept-partial only wrong " +
-			"ones, off none; auto decides by the kind of interface. PollerConfig.Checksum " +
-			"comes before it",
+			"ones, off none; auto decides by the kind of interface. PollerConfig.Checksum comes before it. The ring that takes a frame " +
+			"from the interface checks it, also one for a socket of another poller",
 		access: access{"auto, strict, accept-partial or off", getChecksum, setChecksum,
 			func(s *Settings) bool { _, err := ParseChecksum(string(s.Offload.Checksum)); return err == nil }}}.on(RingOffload),
 	Parameter{Name: "SX_OFFLOAD_XDP_MODE", Title: "Place of the XDP program", Field: "Offload.Mode", State: Works,
@@ -159,11 +160,11 @@ var pollParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.PollBatch }, 0, 1<<16)},
 	Parameter{Name: "VMA_RX_POLL_YIELD", Title: "Rx Poll Yield", Field: "PollYield", State: Partly,
 		Effect: "after how many empty turns a spinning reactor lets other goroutines run, on epoll rings and not bound to a processor; " +
-			"others hold their thread; 0: 1024",
+			"others hold their thread; 0: 1024. One whose Rest is Adaptive does so in the first empty turn of a row too",
 		access: integer(func(s *Settings) *int { return &s.PollYield }, 0, 1<<30)}.on(RingEpoll).as("0"),
 	{Name: "SX_LOOP_CPUS", Title: "Processors of reactors", Field: "LoopCPUs", State: Works,
-		Effect: "binds the threads of an engine's reactors to processors, the n-th to the n-th of the list and round again: 0,4,8-10; a " +
-			"processor that there is not is an error of Run. Config.Pin and Config.Unpinned come before it",
+		Effect: "binds the threads of an engine's reactors to processors, the n-th to the n-th of the list, of 8192 at most, and round again: " +
+			"0,4,8-10; a processor that there is not is an error of Run. Config.Pin and Config.Unpinned come before it",
 		access: access{"processors, separated by commas, or ranges", getCPUs, setCPUs, func(s *Settings) bool { return checkCPUs(s.LoopCPUs) }}},
 	inert("VMA_SELECT_SKIP_OS", "Select Skip OS", "4", count, NotApplicable,
 		"a reactor looks at external descriptors by VMA_SELECT_POLL_OS_RATIO also while packets come"),
@@ -202,14 +203,14 @@ var socketParameters = []Parameter{
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,
 		Effect: "whether members on this host get the multicast of a UDP socket that is not adopted; UDPConfig.MulticastLoop and " +
-			"SetMulticastLoop have the last word",
+			"SetMulticastLoop have the last word. What is sent on the loopback interface they get in any case",
 		access: toggle(func(s *Settings) *bool { return &s.NoMulticastLoop }, true)},
 	inert("VMA_WAIT_AFTER_JOIN_MSEC", "Delay after join (msec)", "0", within(0, 60_000), HardwareOnly,
 		"InfiniBand: a delay of the first datagram to a group"),
 	Parameter{Name: "VMA_TX_NONBLOCKED_EAGAINS", Title: "Tx non-blocked eagains", Field: "ReportDrops", State: Works,
 		Effect: "1 makes a datagram that the kernel's queueing discipline refuses (tried with tbf) a send without room: ErrWouldBlock, then " +
-			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, which SocketStats.SendErrors " +
-			"counts. 0: the send is reported as good",
+			"OUT, and SocketStats.ShortSends counts it; a packet of SendPacket ends with SENT and ENOBUFS, and one of Send that pacing had " +
+			"queued is lost, with ERR and ENOBUFS: SocketStats.SendErrors counts both. 0: the send is reported as good",
 		access: toggle(func(s *Settings) *bool { return &s.ReportDrops }, false)}.on(RingUring, RingEpoll).as("0"),
 	inert("VMA_ALLOW_PRIVILEGED_SOCK_OPT", "Allow privileged sock opt", "1", yesOrNo, NotApplicable,
 		"the permissions of socket options are the kernel's").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
@@ -240,7 +241,8 @@ var stackParameters = []Parameter{
 	{Name: "VMA_HW_TS_CONVERSION", Title: "HW TS Conversion", Field: "CardTime", VMA: "3", State: HardwareOnly,
 		Effect: "what is made of the arrival stamps of network cards, on sockets with Timestamps: 0 asks for none, 1 as the card counts, 2 " +
 			"best possible, 3 on the system's clock, 4 PTP. For offloaded rings it is SX_OFFLOAD_TIME=hardware too. Without a card that " +
-			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. HardwareTimestamps of a configuration comes before it",
+			"stamps the kernel's stamps stay, on an offloaded ring the XDP program's. HardwareTimestamps of a configuration comes before it, " +
+			"but with 1 to 4 here an interface is opened for the card's stamps whatever that is",
 		access: integer(func(s *Settings) *int { return &s.CardTime }, 0, 4)},
 	inert("VMA_IPOIB", "IPOIB support", "1", yesOrNo, HardwareOnly, "InfiniBand").as("0"),
 }
@@ -277,7 +279,8 @@ var logParameters = []Parameter{
 		access: integer(func(s *Settings) *int { return &s.LogDetails }, 0, 3)}.as("0"),
 	Parameter{Name: "VMA_LOG_FILE", Title: "Log File", Field: "LogFile", State: Works,
 		Effect: "the file that the engine, loops of package reactor and netconn networks log to, appended to; " +
-			"the first %d in its name is the process id. A logger given by code (Settings.Logger, Config.Logger) comes before it",
+			"the first %d in its name is the process id. One that cannot be opened is an error of New. A logger given by code " +
+			"(Settings.Logger, Config.Logger) comes before it",
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
@@ -285,18 +288,21 @@ var logParameters = []Parameter{
 			"engine is made, and refused if it is there and no plain file. The first %d in its name is the process id",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
-		Effect: "the directory of the files that xtstat reads, one for each process; its parent must be there. auto is /run/socketxtreme for root, " +
-			"else a directory in $XDG_RUNTIME_DIR, or in /tmp with the user's number. Empty: nothing is published",
+		Effect: "the directory of the files that xtstat reads: one for each process, or more if its engines differ in these settings. It is made " +
+			"if its parent is there; one that cannot be used is a warning, and nothing is published. auto is /run/socketxtreme for root, else a " +
+			"directory in $XDG_RUNTIME_DIR, or in $TMPDIR or /tmp with the user's number. Empty: nothing is published",
 		access: text(func(s *Settings) *string { return &s.StatsDirectory }, "auto, the path of a directory, or nothing", anything)},
-	{Name: "VMA_STATS_FD_NUM", Title: "Stats FD Num (max)", Field: "StatsSockets", State: Works,
-		Effect: "how many sockets have room in the file of the process; those beyond are counted",
-		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)},
-	{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
-		Effect: "a group, by name or number, whose members may read the statistics; to change anything takes the process's user, or root",
-		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)},
-	{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
-		Effect: "measures how long pollers sleep, with two more reads of the clock for each sleep: xtstat shows the share of time that they poll",
-		access: toggle(func(s *Settings) *bool { return &s.CPUUsage }, false)},
+	Parameter{Name: "VMA_STATS_FD_NUM", Title: "Stats FD Num (max)", Field: "StatsSockets", State: Works,
+		Effect: "how many sockets have room at a time in a file that xtstat reads; it counts those that found none",
+		access: integer(func(s *Settings) *int { return &s.StatsSockets }, 0, 1024)}.unless(notPublished),
+	Parameter{Name: "SX_STATS_GROUP", Title: "Stats readers", Field: "StatsGroup", State: Works,
+		Effect: "a group, by name or number, whose members may read these files; to change anything takes the process's user, or root. One that does " +
+			"not exist is a warning, and nothing is published; so is a directory that is open to another group only",
+		access: text(func(s *Settings) *string { return &s.StatsGroup }, "a group", anything)}.unless(notPublished).as(""),
+	Parameter{Name: "VMA_CPU_USAGE_STATS", Title: "Polling CPU idle usage", Field: "CPUUsage", State: Works,
+		Effect: "1 measures how long pollers sleep, in Wait and from Arm to the next Poll, with two more reads of the clock for each sleep: xtstat " +
+			"shows the share of time that they poll",
+		access: toggle(func(s *Settings) *bool { return &s.CPUUsage }, false)}.unless(notPublished).as("0"),
 }
 
 // init checks that each entry of the table is complete.

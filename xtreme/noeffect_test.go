@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/xtreme"
 )
 
@@ -287,4 +288,47 @@ func TestAutoIsNotASettingWithoutEffect(t *testing.T) {
 	require.Empty(t, told(t, conf.RingEpoll, "SX_RING", false))
 	t.Setenv("SX_RING", "uring")
 	require.Len(t, told(t, conf.RingEpoll, "SX_RING", false), 1)
+}
+
+// PollerConfig.Interfaces comes before SX_OFFLOAD_INTERFACES, but where the setting names queues of the same interface it still limits them.
+func TestInterfacesOfAPollerBesideTheSetting(t *testing.T) {
+	for setting, want := range map[string]int{"v0": 1, "v1": 1, "v1:0": 1, "v0:0": 0, "v1:0,v0:1-2": 0} {
+		t.Setenv("SX_OFFLOAD_INTERFACES", setting)
+		var log bytes.Buffer
+		s := conf.FromEnvironment()
+		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		e, err := xtreme.New(s)
+		require.NoError(t, err)
+		p, err := e.NewPoller("named", xtreme.PollerConfig{RingKind: conf.RingOffload, Interfaces: []conf.Interface{{Name: "v0"}}})
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+		require.NoError(t, e.Close())
+		require.Equal(t, want, strings.Count(log.String(), "has no effect: a poller has PollerConfig.Interfaces"), "%s: %s", setting, log.String())
+	}
+}
+
+// The queues that the setting leaves out of an interface stay out, whatever a poller's configuration asks for.
+func TestQueuesOfTheSettingLimitAPollers(t *testing.T) {
+	for pair, links := range map[[2]string]int{{"v0:0-1", "v0:1"}: 1, {"v0:0-1", "v0"}: 2, {"v0:0", "v0:1"}: 0, {"v1", "v0:1-3"}: 3} {
+		w := newCabled(t, testnet.Pair{Queues: 4})
+		var err error
+		w.engine = w.newEngine(func(s *conf.Settings) { s.Offload.Interfaces, err = conf.ParseInterfaces(pair[0]) })
+		w.NoError(err)
+		named, err := conf.ParseInterfaces(pair[1])
+		w.NoError(err)
+		x := w.other(w.newPoller("named", xtreme.PollerConfig{Interfaces: named}))
+		s := x.udp(w.at(0))
+		if links == 0 {
+			w.Equal("kernel", s.Path().Tier)
+			w.Contains(codes(s.Path()), "xdp.refused")
+			continue
+		}
+		n := 0
+		for _, c := range s.Ring().Stats().Driver {
+			if strings.HasSuffix(c.Name, ".rx_frames") {
+				n++
+			}
+		}
+		w.Equal(links, n, "%v: %v", pair, s.Path())
+	}
 }

@@ -1,6 +1,8 @@
 package xtreme
 
 import (
+	"slices"
+
 	"github.com/socketxtreme/socketxtreme/conf"
 )
 
@@ -52,7 +54,7 @@ func (e *Engine) logUnusedBy(c chosen, o *PollerConfig) {
 		{"LargeBuffers", o.LargeBuffers != 0, []string{"SX_LARGE_BUFS"}},
 		{"HugePages", o.HugePages && !s.HugePages, []string{"VMA_MEM_ALLOC_TYPE"}},
 		{"Memory", o.Memory != nil, []string{"VMA_MEM_ALLOC_TYPE"}},
-		{"Interfaces", len(o.Interfaces) > 0, []string{"SX_OFFLOAD_INTERFACES"}},
+		{"Interfaces", len(o.Interfaces) > 0 && !limitsQueues(s.Offload.Interfaces, o.Interfaces), []string{"SX_OFFLOAD_INTERFACES"}},
 		{"Checksum", o.Checksum != "", []string{"SX_CHECKSUM"}},
 		{"OffloadTime", o.OffloadTime != "", []string{"SX_OFFLOAD_TIME"}},
 	} {
@@ -62,4 +64,10 @@ func (e *Engine) logUnusedBy(c chosen, o *PollerConfig) {
 			}
 		}
 	}
+}
+
+// limitsQueues reports whether the setting names queues of an interface that a poller's configuration names too: others are not opened for the
+// poller either.
+func limitsQueues(setting, configuration []conf.Interface) bool {
+	return slices.ContainsFunc(configuration, func(i conf.Interface) bool { return len(queuesOf(setting, i.Name)) > 0 })
 }
