@@ -18,6 +18,17 @@ import (
 	"github.com/socketxtreme/socketxtreme/conf"
 )
 
+// asProgram makes the test binary the program, for tests that want one in a namespace.
+const asProgram = "HTTPS_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 func TestParse(t *testing.T) {
 	c, err := parse(nil)
 	require.NoError(t, err)

@@ -18,9 +18,12 @@ import (
 	"github.com/socketxtreme/socketxtreme/reactor"
 )
 
+// asProgram makes the test binary the program, for tests that want one in a namespace.
+const asProgram = "RESP_TEST_AS_PROGRAM"
+
 // The probe runs its own program again as the client; in a test that is the test binary.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "-client" {
+	if len(os.Args) > 1 && os.Args[1] == "-client" || os.Getenv(asProgram) != "" {
 		main()
 		return
 	}
