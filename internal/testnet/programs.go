@@ -29,7 +29,7 @@ func (n *Net) RunInPeer(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// OwnTCP starts the test binary on this side, with TCP by our own stack and with the given variable of the environment set, until the test's end.
+// OwnTCP starts the test binary on this side, with TCP by our own stack and the given variable of the environment set, until the test's end.
 // It returns once the program has printed a line with ready. The result is what it has printed, complete after the call stop, which ends it and
 // fails the test unless it ends well.
 func (n *Net) OwnTCP(t testing.TB, variable, ready string, args ...string) (stop func() string) {
