@@ -36,6 +36,7 @@ var level = map[string]int{
 	"internal/phc":         2,
 	"buffers":              3,
 	"stats":                3,
+	"stats/metrics":        4,
 	"internal/hoststat":    3,
 	"conf":                 3,
 	"internal/host":        3,
@@ -98,6 +99,33 @@ var never = map[string][]string{
 	"feed/itch":      {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 	"feed/pitch":     {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
 	"feed/mdp3":      {"time", "os", "net", "sync", "golang.org/x/sys/unix", "syscall"},
+}
+
+// onlyIn are modules, by the beginning of what is imported, and the folders whose packages may import them: programs that use sockets do not
+// carry them.
+var onlyIn = map[string][]string{
+	"github.com/prometheus/":      {"stats/metrics", "cmd/xtstat"},
+	"github.com/gdamore/tcell/":   {"cmd/xtstat"},
+	"github.com/safchain/ethtool": {"cmd/xtstat"},
+	module + "stats/metrics":      {"cmd/xtstat"},
+}
+
+// What only some programs want is imported where the list says alone.
+func TestImportsStayWhereTheyBelong(t *testing.T) {
+	for _, f := range files(t) {
+		for _, i := range f.imports {
+			for prefix, folders := range onlyIn {
+				if !strings.HasPrefix(i, prefix) {
+					continue
+				}
+				allowed := false
+				for _, folder := range folders {
+					allowed = allowed || f.folder == folder || strings.HasPrefix(f.folder, folder+"/")
+				}
+				require.True(t, allowed || f.test && f.folder == "stats/metrics", "%s imports %s, which only %v may", f.path, i, folders)
+			}
+		}
+	}
 }
 
 type file struct {

@@ -9,5 +9,6 @@ var subcommands = []func() *cobra.Command{
 	newWhyCommand,
 	newCaptureCommand,
 	newDoctorCommand,
+	newMetricsCommand,
 	newVersionCommand,
 }
