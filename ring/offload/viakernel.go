@@ -31,7 +31,7 @@ var (
 	sameHost   = ring.Reason{Code: "tcp.same_host", Text: "both ends are on this host: no frame of such a connection reaches a link"}
 	noLink     = ring.Reason{Code: "tcp.no_link", Text: "the connection leaves by an interface that is no link of the ring"}
 	fromKernel = ring.Reason{Code: "tcp.kernel_child", Text: "the kernel's listener beside the stack's has accepted the connection: it came by an " +
-		"interface that is no link of the ring, or while no steering program redirected it"}
+		"interface that is no link of the ring"}
 )
 
 // kernelTransport is the transport of streams that the kernel carries: by it they are told from those that are only made by the kernel's.

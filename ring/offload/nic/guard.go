@@ -3,14 +3,14 @@ package nic
 import (
 	"errors"
 	"net/netip"
-	"time"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // Guard keeps segments of claimed flows of TCP away from the kernel's TCP, which would reset their peers: package guard has it. It belongs to
 // the interface, not to its device: it stays where the steering program is taken off, and keeps its entries until the interface carries frames
-// again.
+// again. Until then nobody accepts on a claimed port: a connection that the kernel accepted would be redirected to the stack, which does not
+// have it, as soon as the program is back.
 //
 //	Claim     guard, then device      so that no segment reaches the kernel before it is redirected
 //	Release   device, then guard      nor after
@@ -20,8 +20,6 @@ type Guard interface {
 	// Claim has the kernel not see a flow; Release ends it.
 	Claim(f link.Flow) error
 	Release(f link.Flow) error
-	// AcceptAfter has SYNs of a claimed port dropped for so long, and then passed to the kernel; for good with a negative time.
-	AcceptAfter(f link.Flow, d time.Duration) error
 	// AddAddr makes an address of the host known, RemoveAddr undoes it: as of a Device.
 	AddAddr(a netip.Addr, vlan uint16) error
 	RemoveAddr(a netip.Addr, vlan uint16) error
@@ -30,10 +28,6 @@ type Guard interface {
 	Counters(dst []link.Counter) []link.Counter
 	Close() error
 }
-
-// acceptAfter is how long the kernel is kept from accepting connections on claimed ports once the steering program is lost: the interface is
-// tried again meanwhile.
-const acceptAfter = 3 * time.Second
 
 // guarding is an interface's guard while its device is opened.
 type guarding struct {
@@ -92,19 +86,6 @@ func (n *nic) unguardFlow(f link.Flow) error {
 		return nil
 	}
 	return n.guard.Release(f)
-}
-
-// acceptByKernel says from when on the kernel may accept connections on the claimed ports: in so long, or, with a negative time, not at all.
-// Under the table's lock.
-func (n *nic) acceptByKernel(after time.Duration) {
-	if n.guard == nil {
-		return
-	}
-	for f := range n.claims {
-		if f.Protocol == link.TCP && !f.Remote.IsValid() {
-			_ = n.guard.AcceptAfter(f, after) // the entry is there: an error is that of a guard that was taken off, which Check finds
-		}
-	}
 }
 
 // endedInterface is what is left of an interface without users. Its device and its guard are closed together, by the caller of release.

@@ -53,7 +53,7 @@ func (w *world) openGuard(link.Info) (Guard, error) {
 	}
 	w.guards.opened++
 	w.guards.gone = false
-	g := &fakeGuard{w: w, number: w.guards.opened, flows: map[link.Flow]time.Duration{}}
+	g := &fakeGuard{w: w, number: w.guards.opened, flows: map[link.Flow]bool{}}
 	w.guards.live = g
 	return g, nil
 }
@@ -62,7 +62,7 @@ func (w *world) openGuard(link.Info) (Guard, error) {
 type fakeGuard struct {
 	w      *world
 	number int
-	flows  map[link.Flow]time.Duration // from when on their SYNs are passed
+	flows  map[link.Flow]bool
 	addrs  int
 	closed bool
 }
@@ -78,7 +78,7 @@ func (g *fakeGuard) Claim(f link.Flow) error {
 		return errFake
 	}
 	g.note("claims", f)
-	g.flows[f] = -1
+	g.flows[f] = true
 	return nil
 }
 
@@ -87,16 +87,6 @@ func (g *fakeGuard) Release(f link.Flow) error {
 	defer g.w.mu.Unlock()
 	g.note("releases", f)
 	delete(g.flows, f)
-	return nil
-}
-
-func (g *fakeGuard) AcceptAfter(f link.Flow, d time.Duration) error {
-	g.w.mu.Lock()
-	defer g.w.mu.Unlock()
-	if _, has := g.flows[f]; !has {
-		return errFake
-	}
-	g.flows[f] = d
 	return nil
 }
 
@@ -178,8 +168,7 @@ func TestGuardSurroundsClaims(t *testing.T) {
 	require.Equal(t, []string{"device closes", "guard 1 closes"}, w.asked())
 }
 
-// While the steering program is away the guard stays, with all entries, those included that are made meanwhile; the kernel accepts after a
-// while, and not any more when the program is back.
+// While the steering program is away the guard stays, with all entries, those included that are made meanwhile.
 func TestGuardStaysWhileTheProgramIsAway(t *testing.T) {
 	w, r, n := guarded(t)
 	require.NoError(t, n.Claim(segments(80)))
@@ -191,10 +180,10 @@ func TestGuardStaysWhileTheProgramIsAway(t *testing.T) {
 	r.until("e0", Opening)
 	w.held("open")
 	g := w.guards.live
-	require.Equal(t, map[link.Flow]time.Duration{segments(80): acceptAfter, connection: -1}, g.flows)
+	require.Equal(t, map[link.Flow]bool{segments(80): true, connection: true}, g.flows)
 	require.NoError(t, n.Claim(segments(81)))
 	require.NoError(t, n.Release(connection))
-	require.Equal(t, map[link.Flow]time.Duration{segments(80): acceptAfter, segments(81): -1}, g.flows)
+	require.Equal(t, map[link.Flow]bool{segments(80): true, segments(81): true}, g.flows)
 	require.Equal(t, []link.Counter{{Name: "e0.guard.segment", Value: 1}}, w.table.Counters(nil))
 	w.asked()
 	w.pass("open")
@@ -202,7 +191,7 @@ func TestGuardStaysWhileTheProgramIsAway(t *testing.T) {
 	require.Equal(t, 1, w.guards.opened)
 	require.ElementsMatch(t, []string{"device claims 80", "device claims 80", "device releases 80", "device claims 81"}, w.asked(),
 		"the guard has its entries already")
-	require.Equal(t, map[link.Flow]time.Duration{segments(80): -1, segments(81): -1}, g.flows)
+	require.Equal(t, map[link.Flow]bool{segments(80): true, segments(81): true}, g.flows)
 	r.close()
 }
 

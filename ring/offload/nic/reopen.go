@@ -105,7 +105,6 @@ func (n *nic) install(dev Device, g guarding, early []link.Flow) error {
 		return err
 	}
 	n.unguarded = g.refused
-	n.acceptByKernel(-1)
 	n.serial++
 	n.ifIndex = dev.Info().Index
 	n.failed, n.backoff, n.retryAt = nil, 0, 0
@@ -119,7 +118,6 @@ func (n *nic) markLost(serial uint64, now clock.Time) (dead Device) {
 		return nil
 	}
 	dead, n.device = n.device, nil
-	n.acceptByKernel(acceptAfter)
 	n.backoff = retryFirst
 	n.retryAt = now + n.backoff
 	return dead

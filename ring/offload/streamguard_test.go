@@ -1,0 +1,80 @@
+package offload_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	bpflink "github.com/cilium/ebpf/link"
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
+	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	"github.com/socketxtreme/socketxtreme/udp"
+)
+
+// sharedTCP is v0 with a ring that carries TCP on an exchange, and a listener on it.
+func sharedTCP(t *testing.T, c *cable, l buffers.Layout, listen string) (s *shared, listener *ring.Socket, detach func()) {
+	s, detach = detachableOn(t, c, xdp.Config{TCP: true, Retry: letGo})
+	sc := ring.SetConfig{Transport: offload.NewKernelPorts(s.mirror), Pool: newPool(t, l), Kind: "offload", OneRing: offload.OneRing,
+		Driver: offload.New(offload.Config{Exchange: s.exchange, TCP: quickTCP(false),
+			Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})}
+	set, err := ring.NewSet(sc)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, set.Close()) })
+	return s, listenTCP(t, set, listen), detach
+}
+
+// The steering program is off the interface for two seconds, in whose place is another one, under many busy connections of a kernel: the guard
+// keeps their segments from our kernel, so that none is reset; no byte is lost, and all go on by the links afterwards.
+func TestProgramOffUnderBusyConnections(t *testing.T) {
+	connections := 1000
+	if raceEnabled || testing.Short() {
+		connections = 200
+	}
+	s, l, detach := sharedTCP(t, newCable(t, 1), buffers.Layout{SmallSize: 2048, SmallCount: 16384, LargeSize: 65536, LargeCount: 32, Headroom: 192},
+		"10.0.0.1:7000")
+	e := newEchoServer(t, l)
+	require.NotContains(t, l.Path().Explain(), "guard.")
+	var clients echoClients
+	for i := range connections {
+		s.InPeer(func() { clients.begin(t, connecting(t, l.LocalAddr())) })
+		if i%16 == 0 {
+			e.poll()
+		}
+	}
+	e.until("all connected", func() bool { return e.own == connections })
+	moved := func(what string, n int64) {
+		from := clients.bytes.Load()
+		e.until(what, func() bool { return clients.bytes.Load() > from+n })
+	}
+	moved("busy", 1<<22)
+
+	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}}) // XDP_PASS
+	require.NoError(t, err)
+	detach()
+	other, err := bpflink.AttachXDP(bpflink.XDPOptions{Program: pass, Interface: linkOf(t, "v0").Attrs().Index, Flags: bpflink.XDPGenericMode})
+	require.NoError(t, err)
+	off := time.Now()
+	e.until("two seconds", func() bool { return time.Since(off) > 2*time.Second })
+	require.NotEmpty(t, l.Path().Lost, "%v", l.Path().Explain())
+	require.NoError(t, other.Close())
+	require.NoError(t, pass.Close())
+
+	e.until("back", func() bool { return l.Path().Lost == "" })
+	frames := counter(l.Ring(), "v0.rx_frames")
+	moved("busy again", 1<<22)
+	require.Greater(t, counter(l.Ring(), "v0.rx_frames"), frames+1000, "by the link")
+	clients.stop.Store(true)
+	e.until("all ended", func() bool { return clients.live.Load() == 0 && len(e.open) == 0 })
+	require.Empty(t, clients.errs)
+	require.Empty(t, e.failed)
+	require.Zero(t, e.kernels)
+	require.Zero(t, counter(l.Ring(), "tcp.resets_received"))
+	require.NotZero(t, counter(l.Ring(), "v0.guard.segment"))
+}
