@@ -3,6 +3,7 @@ package xtreme_test
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -359,6 +360,25 @@ func TestSleepIsMeasuredWhenAsked(t *testing.T) {
 			w.Greater(slept, 10*time.Millisecond)
 			w.LessOrEqual(slept, time.Since(begin))
 		}
+	})
+}
+
+// What the application opens is described as it is at once, and not with a later Poll: a server that nobody talks to sleeps from then on.
+func TestSocketsAreDescribedBeforeTheFirstPoll(t *testing.T) {
+	onEveryKind(t, func(t *testing.T, kind conf.RingKind) {
+		w, r := published(t, kind)
+		u, l := w.udp(w.at(0)), w.listen()
+		state := func(s *xtreme.Socket) string { return socketOf(t, r, s).Info["state"] }
+		w.Equal("open", state(u))
+		w.Equal("listening", state(l))
+		w.Equal(l.Path().String(), socketOf(t, r, l).Info["path"])
+		c, err := w.poller.DialTCP(l.LocalAddr(), xtreme.DialConfig{})
+		w.NoError(err)
+		w.Equal("connecting", state(c))
+		w.Equal(l.LocalAddr().String(), socketOf(t, r, c).Info["remote"])
+		to := netip.AddrPortFrom(w.net.Peer(0), 9)
+		w.NoError(u.Connect(to))
+		w.Equal(to.String(), socketOf(t, r, u).Info["remote"])
 	})
 }
 
