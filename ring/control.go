@@ -49,6 +49,7 @@ func (s *Socket) open(op string, a netip.AddrPort) error {
 // startReading starts reading for the call op that makes the socket receive. Unlike start it returns the driver's error to that call.
 func (s *Socket) startReading(op string, a netip.AddrPort) error {
 	s.stops &^= stopEnded
+	s.describe()
 	if s.stops != 0 {
 		return nil
 	}
@@ -150,6 +151,7 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	}
 	s.ends.set(local, remote)
 	if s.state == stateOpen {
+		s.describe()
 		return s.notifyStack("connect")
 	}
 	return s.open("connect", remote)
@@ -171,6 +173,7 @@ func (s *Socket) connectStream(remote netip.AddrPort) error {
 	if err == nil {
 		s.state = stateConnecting
 		s.touched = true
+		s.describe()
 		err = s.ring().drv.NotifyWritable(s)
 	}
 	if err != nil {

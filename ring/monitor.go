@@ -244,6 +244,15 @@ func (r *Ring) refresh() {
 	m.Refresh(r)
 }
 
+// describe has the monitor describe the socket after a call of the application's: the owner may sleep from then on, without a Poll.
+func (s *Socket) describe() {
+	if r := s.ring(); r != nil && r.monitor() != nil {
+		if x := r.pageOf(s); x != nil {
+			r.describe(x)
+		}
+	}
+}
+
 // describe has the monitor describe a socket in which something has changed.
 func (r *Ring) describe(x *monitored) {
 	if s := x.socket; x.state != s.state || x.version != s.ends.version.Load() {
@@ -266,7 +275,7 @@ func (r *Ring) refreshSocket(x *monitored) {
 	if s.handle.Account != 0 {
 		p.HeldBytes = uint64(r.pool.Used(s.handle.Account))
 	}
-	if s.stack() != nil {
+	if s.isOffloaded() {
 		p.Offloaded = 1
 	}
 	if s.state < stateClosing && s.handle.Kind == KindDatagram {

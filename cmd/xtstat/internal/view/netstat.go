@@ -49,6 +49,9 @@ func NetstatHeader(w io.Writer) {
 // Netstat prints view 5 of a process: a line for each socket, as netstat does.
 func Netstat(w io.Writer, s *Snapshot) {
 	for _, v := range s.Blocks[stats.Sockets] {
+		if v.Info["protocol"] == "" {
+			continue // accepted, and not described yet
+		}
 		offloaded := "No"
 		if v.Value("offloaded") != 0 {
 			offloaded = "Yes"
