@@ -1,6 +1,10 @@
 package conf
 
 import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,4 +101,35 @@ func TestProfileVectors(t *testing.T) {
 	_, err := WithProfile("rti")
 	require.ErrorContains(t, err, `conf: profile "rti": want none, latency`)
 	require.Len(t, Profiles(), 4)
+}
+
+// The page tells of each profile which of its values have an effect, and how many have none.
+func TestProfilesOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../docs/settings.md")
+	require.NoError(t, err)
+	told := regexp.MustCompile(`[A-Z][A-Z0-9_]+=[^ ,:;|)]+`)
+	for _, name := range []string{"latency", "multi_ring_latency", "throughput", "low-cpu"} {
+		s, err := WithProfile(name)
+		require.NoError(t, err)
+		line := regexp.MustCompile(`(?m)^\| ` + name + ` \|.*$`).FindString(string(page))
+		var want []string
+		without := 0
+		for i := range parameters {
+			p := &parameters[i]
+			if _, changed := s.starts[p.Name]; !changed || p.Name == "VMA_SPEC" {
+				continue
+			}
+			if p.Field == "" {
+				without++
+				continue
+			}
+			want = append(want, strings.TrimPrefix(p.Name, "VMA_")+"="+p.get(&s))
+		}
+		require.ElementsMatch(t, want, told.FindAllString(line, -1), name)
+		rest := "none"
+		if without > 0 {
+			rest = fmt.Sprintf("the other %d", without)
+		}
+		require.True(t, strings.HasSuffix(line, "| "+rest+" |"), "%s: want %q: %s", name, rest, line)
+	}
 }
