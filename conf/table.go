@@ -43,13 +43,13 @@ var ringParameters = []Parameter{
 			"6.18), no such call is made and the path says xdp.no_busy_poll",
 		access: toggle(func(s *Settings) *bool { return &s.Offload.BusyPoll }, false)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_OFFLOAD_GATHER", Title: "Answers that share a flush", Field: "Offload.Gather", State: Works,
-		Effect: "how many frames an offloaded ring in copy mode, where each flush is a system call, may hold back while frames come, to send " +
+		Effect: "an offloaded ring in copy mode, where each flush is a system call, may hold back fewer frames than this while frames come, to send " +
 			"them by one: for some microseconds, as Poll sees the time. Flush, which a reactor calls in each turn that had something, sends " +
 			"them: only for programs that poll on by themselves. 0: nothing is held",
 		access: zeroOr(func(s *Settings) *int { return &s.Offload.Gather }, 2, 512)}.on(RingOffload).as("0"),
 	Parameter{Name: "SX_CAPTURE", Title: "Capture of offloaded frames", Field: "Offload.Capture", State: Works,
 		Effect: "a file for the frames that offloaded rings receive and send by links, as pcapng; the first %d in its name is the process; empty: " +
-			"none",
+			"none. It is emptied when an engine is made, whatever the rings of its pollers",
 		access: text(func(s *Settings) *string { return &s.Offload.Capture }, "the name of a file", anything)}.on(RingOffload).as(""),
 	Parameter{Name: "SX_CAPTURE_SNAP", Title: "Captured bytes of a frame", Field: "Offload.CaptureSnap", State: Works,
 		Effect: "how many bytes of each frame are captured; 0: all",
