@@ -203,14 +203,14 @@ func atLeast(field func(*Settings) *time.Duration, unit time.Duration, least, mo
 
 // bytesUpTo is the access to a number of bytes, 1 at the least, as size reads it.
 func bytesUpTo(field func(*Settings) *int, most int) access {
-	accepts := size(most)
+	want := strings.Replace(size(most).want, "bytes, up", "bytes, 1", 1)
 	return access{
-		want: accepts.want,
+		want: want,
 		get:  func(s *Settings) string { return strconv.Itoa(*field(s)) },
 		set: func(s *Settings, text string) error {
 			n, ok := parseSize(text, most)
 			if !ok || n == 0 {
-				return fmt.Errorf("want %s", accepts.want)
+				return fmt.Errorf("want %s", want)
 			}
 			*field(s) = n
 			return nil

@@ -190,7 +190,8 @@ var socketParameters = []Parameter{
 	{Name: "VMA_TCP_CC_ALGO", Title: "TCP CC Algorithm", Field: "Congestion", VMA: "0", State: Partly,
 		Effect: "congestion control of TCP sockets that pollers open and of those that such listeners accept; adopted ones keep what they " +
 			"have: 0 reno, 1 cubic, or a name that the kernel knows; empty: the kernel's default. One that the kernel refuses, as it does " +
-			"2, none, is a warning when an engine is made, and a case for VMA_EXCEPTION_HANDLING at each socket that a poller opens",
+			"2, none, is a warning when an engine is made, and a case for VMA_EXCEPTION_HANDLING at each socket that a poller opens. Our own " +
+			"TCP has reno, cubic and none, and takes cubic for every other value",
 		access: text(func(s *Settings) *string { return &s.Congestion }, "0, 1, 2 or the name of an algorithm", parseCongestion)},
 	{Name: "VMA_MSS", Title: "MSS", Field: "MSS", State: Works,
 		Effect: "the largest TCP segment that is announced and sent, its options counted with the payload, on sockets that pollers open and " +
