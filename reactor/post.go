@@ -154,6 +154,7 @@ func (l *Loop) runPosted() {
 	}
 	l.busy, l.busyIO = true, true
 	l.doing = inPosted
+	l.poller.MarkWork(ring.WorkPosted)
 	for budget := l.config.PostBudget; budget > 0 && p.left(); budget-- {
 		f := p.running[p.next]
 		p.running[p.next] = nil
@@ -161,6 +162,7 @@ func (l *Loop) runPosted() {
 		l.stats.Posted++
 		f()
 	}
+	l.poller.MarkWork(ring.WorkUnknown)
 	l.doing = inRing
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/internal/wheel"
+	"github.com/socketxtreme/socketxtreme/ring"
 )
 
 // Timer is a handle to a timer of a loop. The zero Timer is no timer. A handle becomes invalid with Cancel, or when the timer's function has
@@ -139,7 +140,11 @@ func (l *Loop) expire() error {
 		}
 	}
 	l.doing = inTimer
+	fired := l.stats.TimersFired
 	l.wheel.Expire(l.now, l.config.TimerBudget, l.onTimer)
+	if l.stats.TimersFired != fired {
+		l.poller.MarkWork(ring.WorkUnknown)
+	}
 	l.doing = inRing
 	return nil
 }
@@ -152,6 +157,7 @@ func (l *Loop) fire(data uint64) {
 	l.firing = timerOf(slot, c.gen)
 	l.busy = true
 	l.stats.TimersFired++
+	l.poller.MarkWork(ring.WorkTimers)
 	if c.f != nil {
 		c.f()
 	} else {

@@ -14,13 +14,47 @@ import (
 type Loop struct {
 	page      *LoopPage
 	pool      *buffers.Pool
-	total     uint64                // buffers
-	last      uint64                // ticks; 0: the loop begins, or has slept
-	threshold uint64                // ticks of gapLeast
-	gap       func(d time.Duration) // is called for each gap
+	total     uint64      // buffers
+	last      uint64      // ticks; 0: the loop begins, or has slept
+	threshold uint64      // ticks of gapLeast
+	gap       func(g Gap) // is called for each gap
+
+	// Since the counter was read last: what was delivered, and marks where other work began and ended.
+	delivered uint64
+	socket    int32 // the id of the last completion's; not the socket, which may be closed when the gap is noticed
+	several   bool  // completions were of different sockets
+	marks     int
+	mark      [marksMax]struct {
+		work Work
+		at   uint64 // ticks
+	}
 
 	measuresSleep bool
 	armed         clock.Time // when the first ring was armed that has not been polled since; 0: none, or nothing is measured
+}
+
+// Work is what a polling goroutine does between two polls, as far as it is told (Loop.Mark).
+type Work uint8
+
+// The kinds of work.
+const (
+	WorkUnknown Work = iota // what else the program does; also what follows work that has ended
+	WorkHandler             // it handles completions
+	WorkTimers              // it runs timers
+	WorkPosted              // it runs functions that other goroutines have posted
+)
+
+// marksMax is how many marks are kept between two readings; more are left out.
+const marksMax = 8
+
+// Gap is a long time between two polls without a sleep.
+type Gap struct {
+	Length    time.Duration
+	Work      Work          // on which most of it was spent
+	Spent     time.Duration // on that
+	Delivered uint64        // completions before it
+	Socket    int           // the id of the last one's socket
+	Several   bool          // they were of more than one socket
 }
 
 // LoopPage is what is counted of a loop, in memory that other processes may read: 64-bit words alone.
@@ -49,7 +83,7 @@ const busyPolls, fullPoll = 8, 8
 
 // NewLoop makes a loop that counts in page, and calls gap for each gap. With measuresSleep it counts how long Wait sleeps, and the time from Arm
 // to the next Poll (VMA_CPU_USAGE_STATS).
-func NewLoop(page *LoopPage, pool *buffers.Pool, measuresSleep bool, gap func(d time.Duration)) *Loop {
+func NewLoop(page *LoopPage, pool *buffers.Pool, measuresSleep bool, gap func(g Gap)) *Loop {
 	layout := pool.Layout()
 	l := &Loop{page: page, pool: pool, total: uint64(layout.SmallCount + layout.LargeCount), gap: gap, threshold: clock.TicksIn(gapLeast),
 		measuresSleep: measuresSleep}
@@ -71,19 +105,65 @@ func (l *Loop) usedBuffers() uint64 {
 	return l.total - uint64(l.pool.Available(buffers.Small)+l.pool.Available(buffers.Large))
 }
 
-// polled is the end of a Poll.
+// Mark says what the goroutine does from now on, until the next mark or the end of the next Poll. Owner only; nothing for a nil Loop.
+func (l *Loop) Mark(w Work) {
+	if l != nil && l.marks < marksMax && (l.marks == 0 || l.mark[l.marks-1].work != w) {
+		l.mark[l.marks].work, l.mark[l.marks].at = w, clock.Ticks()
+		l.marks++
+	}
+}
+
+// polled is the end of a Poll, before its completions are counted.
 func (l *Loop) polled(epoch *uint64) {
 	now := clock.Ticks()
 	past := now - l.last
 	if past >= l.threshold && l.last != 0 && l.threshold != 0 && int64(past) > 0 {
-		l.noteGap(past, *epoch)
+		l.noteGap(now, *epoch)
 		now = clock.Ticks()
 	}
-	l.last = now
+	l.last, l.delivered, l.marks = now, 0, 0
 }
 
-func (l *Loop) noteGap(ticks, epoch uint64) {
-	d := time.Duration(float64(ticks) / float64(l.threshold) * float64(gapLeast))
+// noteDelivered is the end of a Poll that has returned completions, after polled.
+func (l *Loop) noteDelivered(dst []Completion) {
+	id := dst[len(dst)-1].Socket.id
+	if l.delivered == 0 {
+		l.several = dst[0].Socket.id != id
+	} else if l.socket != id {
+		l.several = true
+	}
+	l.delivered += uint64(len(dst))
+	l.socket = id
+}
+
+// duration is a number of ticks as time.
+func (l *Loop) duration(ticks uint64) time.Duration {
+	return time.Duration(float64(ticks) / float64(l.threshold) * float64(gapLeast))
+}
+
+// noteGap counts the gap that ends now, and finds the work on which most of it was spent.
+//
+//	last                 mark: timers      mark: unknown     now
+//	├────── handler ─────┼───── timers ────┼──── unknown ────┤
+func (l *Loop) noteGap(now, epoch uint64) {
+	d := l.duration(now - l.last)
+	g := Gap{Length: d, Delivered: l.delivered}
+	if l.delivered > 0 {
+		g.Work, g.Socket, g.Several = WorkHandler, int(l.socket), l.several
+	}
+	at, work := l.last, g.Work
+	var most uint64
+	for i := range l.marks + 1 {
+		until, next := now, WorkUnknown
+		if i < l.marks {
+			until, next = l.mark[i].at, l.mark[i].work
+		}
+		if spent := until - at; spent >= most && int64(spent) >= 0 {
+			most, g.Work = spent, work
+		}
+		at, work = until, next
+	}
+	g.Spent = l.duration(most)
 	l.page.Gaps++
 	l.page.GapTime += uint64(d)
 	i := 0
@@ -93,6 +173,6 @@ func (l *Loop) noteGap(ticks, epoch uint64) {
 	l.page.GapsBelow[i]++
 	l.page.Gap.note(epoch, uint64(d))
 	if l.gap != nil {
-		l.gap(d)
+		l.gap(g)
 	}
 }

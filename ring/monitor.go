@@ -321,7 +321,7 @@ func (r *Ring) notePoll(n int) {
 	if r.slab.used > 0 {
 		r.stats.Queue.note(epoch, uint64(r.slab.used))
 	}
-	if l := r.set.config.Loop; l != nil {
+	if l := r.set.config.Loop; l != nil && (n >= fullPoll || r.turn%busyPolls == 0) {
 		l.page.BuffersUsedPeak.note(epoch, l.usedBuffers())
 	}
 }
@@ -357,7 +357,7 @@ func (r *Ring) endSleep(begin clock.Time) {
 	if l == nil {
 		return
 	}
-	l.last = 0
+	l.last, l.delivered, l.marks = 0, 0, 0
 	if begin != 0 {
 		l.page.SleepTime += uint64(r.clock().Sub(begin))
 	}

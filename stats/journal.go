@@ -42,6 +42,11 @@ func (f *File) Note(kind EventKind, of *Block, count uint64, text string) {
 	f.noteAt(time.Now().UnixNano(), kind, of, count, text)
 }
 
+// NoteAt is Note for what has happened before.
+func (f *File) NoteAt(at time.Time, kind EventKind, of *Block, count uint64, text string) {
+	f.noteAt(at.UnixNano(), kind, of, count, text)
+}
+
 // noteAt is Note with a time in wall-clock nanoseconds.
 func (f *File) noteAt(now int64, kind EventKind, of *Block, count uint64, text string) {
 	n := atomic.AddUint64(&f.head[headEvents], 1)

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +25,8 @@ type monitor struct {
 	sockets map[*ring.Socket]*stats.Block
 	second  atomic.Bool // the next refresh is the one of a second
 	scratch []ring.Counter
+	thread  threadMeter // the owner's
+	gaps    gapQueue    // from the owner to the statistics' goroutine
 }
 
 // ringBlocks are a ring's blocks, each nil where there was no room, or nothing to count.
@@ -42,6 +43,7 @@ func newMonitor(of *publication, p *Poller) *monitor {
 	}
 	m := &monitor{of: of, poller: p, rings: map[*ring.Ring]*ringBlocks{}, sockets: map[*ring.Socket]*stats.Block{}}
 	if m.block = of.file.Open(stats.Pollers, nil, 0); m.block != nil {
+		of.addMonitor(m)
 		m.block.SetInfo("name=" + oneLine(p.name) + "\n")
 		m.loop = ring.NewLoop(sys.Overlay[ring.LoopPage](m.block.Counters()), &p.pool.Pool, p.engine.settings.CPUUsage, m.gap)
 	}
@@ -54,6 +56,7 @@ func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 // close gives the poller's block back, when its rings are closed.
 func (m *monitor) close() {
 	if m != nil && m.block != nil {
+		m.of.removeMonitor(m)
 		m.block.Close()
 	}
 }
@@ -203,6 +206,7 @@ func protocolName(s *ring.Socket) string {
 func (m *monitor) Refresh(r *ring.Ring) {
 	if m.loop != nil {
 		m.loop.Refresh()
+		m.thread.begin()
 	}
 	second := m.second.Load()
 	if second {
@@ -252,10 +256,4 @@ func (m *monitor) Happened(s *ring.Socket, what ring.Happening, text string) {
 	if what == ring.HappenedPath {
 		m.poller.record.Note("path of a socket: " + text)
 	}
-}
-
-// gap is called for each gap of more than 100 µs between two polls, and writes it into the journal.
-func (m *monitor) gap(d time.Duration) {
-	m.of.file.Note(stats.EventPollGap, m.block, uint64(d), m.poller.name)
-	m.poller.record.Gap(d, "")
 }

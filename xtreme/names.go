@@ -29,6 +29,7 @@ type (
 	RingStats          = ring.RingStats
 	RingCounts         = ring.RingCounts
 	Counter            = ring.Counter
+	Work               = ring.Work
 	Packet             = buffers.Packet
 	Buffer             = buffers.Buffer
 	Lent               = buffers.Lent
@@ -129,6 +130,14 @@ const (
 	CapTxTimestamps       = ring.CapTxTimestamps
 	CapLaunchTime         = ring.CapLaunchTime
 	CapPathChanges        = ring.CapPathChanges
+)
+
+// What a polling goroutine does between two polls; see Poller.MarkWork.
+const (
+	WorkUnknown = ring.WorkUnknown
+	WorkHandler = ring.WorkHandler
+	WorkTimers  = ring.WorkTimers
+	WorkPosted  = ring.WorkPosted
 )
 
 // The families of addresses.

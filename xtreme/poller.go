@@ -133,6 +133,15 @@ func (p *Poller) Ledger() buffers.Ledger {
 	return p.pool.Ledger()
 }
 
+// MarkWork says what the poller's goroutine does from now on, until the next mark or the end of the next Poll, so that a long gap between two
+// polls is named by it in the journal (xtstat events). For loops around a poller, as package reactor has one; owner only. It costs a reading of
+// the processor's counter.
+func (p *Poller) MarkWork(w Work) {
+	if p.monitor != nil {
+		p.monitor.loop.Mark(w)
+	}
+}
+
 // Flush starts at once, on every ring, the sends that would start with the next Poll. Sends wait for each other because they can share a system
 // call. A program calls Flush when it will be some time before it polls again.
 func (p *Poller) Flush() error {

@@ -29,6 +29,9 @@ type publication struct {
 	mu      sync.Mutex
 	rings   map[*ring.Ring]*monitor // open ones
 	engines []*Engine
+
+	monitors map[*monitor]struct{}
+	process  processTime // the statistics' goroutine's
 }
 
 var publications struct {
@@ -170,6 +173,7 @@ func (p *publication) close(e *Engine) error {
 // tick asks the owners of all rings to store the counters that they store on request only (ring.Monitor's Refresh), and reads what the kernel
 // counts. second: with the drivers' counts. The sampler of the file calls it.
 func (p *publication) tick(second bool) {
+	p.nameGaps()
 	p.requestRefresh(second)
 	p.readHost(second)
 }

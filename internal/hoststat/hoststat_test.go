@@ -146,3 +146,11 @@ func BenchmarkRead(b *testing.B) {
 		r.Read()
 	}
 }
+
+func BenchmarkCollections(b *testing.B) {
+	var c Collections
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Read()
+	}
+}

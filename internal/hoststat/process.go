@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime/metrics"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,3 +77,36 @@ func ReadSchedule(f *os.File) (Schedule, error) {
 
 // Thread is the calling thread's number, in decimal.
 func Thread() string { return strconv.Itoa(unix.Gettid()) }
+
+// Collections counts garbage collections of this process. One goroutine at a time; the zero value is ready.
+type Collections struct{ samples []metrics.Sample }
+
+// Read returns how often collections have stopped all goroutines so far, which is twice for each, and how many have ended.
+func (c *Collections) Read() (pauses, cycles uint64) {
+	if c.samples == nil {
+		c.samples = []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	}
+	metrics.Read(c.samples)
+	if c.samples[0].Value.Kind() == metrics.KindFloat64Histogram {
+		for _, n := range c.samples[0].Value.Float64Histogram().Counts {
+			pauses += n
+		}
+	}
+	if c.samples[1].Value.Kind() == metrics.KindUint64 {
+		cycles = c.samples[1].Value.Uint64()
+	}
+	return pauses, cycles
+}
+
+// StealSince is the time that the host has taken from this machine's processors since the last Read or StealSince.
+func (r *Reader) StealSince() time.Duration {
+	_, rest := nextField(r.load(r.stat))
+	var field []byte
+	for range 8 {
+		field, rest = nextField(rest)
+	}
+	now := number(field) * 1e7
+	past := now - min(now, r.steal)
+	r.steal = now
+	return time.Duration(past)
+}

@@ -25,6 +25,7 @@ type Reader struct {
 	text                                           []byte         // what was read last
 	list                                           []Counter
 	samples                                        []metrics.Sample
+	steal                                          uint64 // nanoseconds, as it was read last
 }
 
 // key is a counter of an interface, or with an empty one a counter of a protocol.
@@ -216,7 +217,8 @@ func (r *Reader) processors(text []byte) {
 		case 6:
 			r.add("cpu.softirq", number(field)*1e7)
 		case 7:
-			r.add("cpu.steal", number(field)*1e7)
+			r.steal = number(field) * 1e7
+			r.add("cpu.steal", r.steal)
 		}
 	}
 }

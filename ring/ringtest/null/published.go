@@ -2,7 +2,6 @@ package null
 
 import (
 	"sync"
-	"time"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
@@ -39,8 +38,8 @@ func NewPublished(directory string) (*Published, error) {
 func (p *Published) Configure(c *ring.SetConfig, pool *buffers.Pool) {
 	b := p.file.Open(stats.Pollers, nil, 0)
 	c.Monitor, c.Epoch = p, p.file.Epoch()
-	c.Loop = ring.NewLoop(sys.Overlay[ring.LoopPage](b.Counters()), pool, false, func(d time.Duration) {
-		p.file.Note(stats.EventPollGap, b, uint64(d), "")
+	c.Loop = ring.NewLoop(sys.Overlay[ring.LoopPage](b.Counters()), pool, false, func(g ring.Gap) {
+		p.file.Note(stats.EventPollGap, b, uint64(g.Length), "")
 	})
 }
 

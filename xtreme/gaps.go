@@ -1,0 +1,261 @@
+package xtreme
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/socketxtreme/socketxtreme/internal/hoststat"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// A gap between two polls is noticed by the owner, which adds what the kernel counts of its thread, and named by the statistics' goroutine some
+// milliseconds later, which knows more:
+//
+//	owner: end of the Poll                  statistics' goroutine: next tick
+//	length, work, thread's counters ──────► own absence, collections, steal ──► journal: "feed: preempted for 3.1ms"
+
+// gapRecord is a gap as the owner has noticed it.
+type gapRecord struct {
+	ring.Gap
+	end    time.Time
+	thread threadCounts // since the last baseline
+}
+
+// gapQueue has one producer and one consumer. What finds it full is counted in the poller's block, and missing in the journal.
+type gapQueue struct {
+	records    [64]gapRecord
+	head, tail atomic.Uint32 // taken; put
+}
+
+// put is the owner's.
+func (q *gapQueue) put(g gapRecord) {
+	t := q.tail.Load()
+	if t-q.head.Load() == uint32(len(q.records)) {
+		return
+	}
+	q.records[t%uint32(len(q.records))] = g
+	q.tail.Store(t + 1)
+}
+
+// take is the statistics' goroutine's.
+func (q *gapQueue) take() (g gapRecord, ok bool) {
+	h := q.head.Load()
+	if h == q.tail.Load() {
+		return g, false
+	}
+	g = q.records[h%uint32(len(q.records))]
+	q.head.Store(h + 1)
+	return g, true
+}
+
+// threadCounts are what the kernel counts of a thread.
+type threadCounts struct {
+	known   bool          // false: the goroutine was on another thread when the baseline was taken
+	delayed time.Duration // it could have run, and another thread had the processor
+	minor   int64         // page faults that needed no disk
+	major   int64         // page faults that waited for one
+}
+
+// threadMeter measures the owner's thread. Its file is opened again when the goroutine has changed its thread.
+//
+// The Poll that ends a gap has taken a baseline before the gap is noticed, if one was due: so the baseline before the last one is kept too.
+type threadMeter struct {
+	id     int
+	file   *os.File // its schedstat; nil: this kernel has none
+	base   threadCounts
+	at     time.Time // of base
+	before threadCounts
+}
+
+// begin takes a baseline. It costs three system calls.
+func (m *threadMeter) begin() {
+	m.before = m.base
+	if id := unix.Gettid(); id != m.id {
+		m.close()
+		m.id, m.before = id, threadCounts{}
+		m.file, _ = hoststat.OpenSchedule(strconv.Itoa(id))
+	}
+	m.base, m.at = m.read(), time.Now()
+}
+
+// since is what was counted since the last baseline that is not younger than from. It takes a new one.
+func (m *threadMeter) since(from time.Time) threadCounts {
+	base := m.base
+	if m.at.After(from) {
+		base = m.before
+	}
+	id := m.id
+	m.begin()
+	if id != m.id {
+		return threadCounts{}
+	}
+	now := m.base
+	return threadCounts{known: now.known && base.known, delayed: now.delayed - base.delayed, minor: now.minor - base.minor, major: now.major - base.major}
+}
+
+func (m *threadMeter) read() (x threadCounts) {
+	var usage unix.Rusage
+	if m.file == nil || unix.Getrusage(unix.RUSAGE_THREAD, &usage) != nil {
+		return x
+	}
+	s, err := hoststat.ReadSchedule(m.file)
+	return threadCounts{known: err == nil, delayed: time.Duration(s.Delayed), minor: usage.Minflt, major: usage.Majflt}
+}
+
+func (m *threadMeter) close() {
+	if m.file != nil {
+		_ = m.file.Close()
+		m.file = nil
+	}
+}
+
+// gap is called by the owner for each gap of more than 100 µs between two polls.
+func (m *monitor) gap(g ring.Gap) {
+	end := time.Now()
+	m.poller.record.Gap(g.Length, "") // at once: it is a comment of the frame behind the gap
+	m.gaps.put(gapRecord{Gap: g, end: end, thread: m.thread.since(end.Add(-g.Length))})
+}
+
+// processTime is what the statistics' goroutine has seen of the process, tick by tick.
+type processTime struct {
+	ticks [512]processTick // a ring: some five seconds
+	n     int
+	meter hoststat.Collections
+	host  *hoststat.Reader // for steal; nil: not known
+}
+
+// processTick is one look.
+type processTick struct {
+	at     time.Time
+	pauses uint64 // of collections, so far: two for each
+	cycles uint64 // collections that have ended
+}
+
+// look is called in each tick, before gaps are named.
+func (p *processTime) look(now time.Time) {
+	x := &p.ticks[p.n%len(p.ticks)]
+	x.at = now
+	x.pauses, x.cycles = p.meter.Read()
+	p.n++
+}
+
+// collected reports whether a collection began, ended, or was under way between two times, as far as ticks are apart.
+func (p *processTime) collected(from, to time.Time) bool {
+	last := p.ticks[(p.n-1)%len(p.ticks)]
+	before := last
+	for i := p.n - 1; i >= 0 && i > p.n-len(p.ticks); i-- {
+		if before = p.ticks[i%len(p.ticks)]; !before.at.After(from) {
+			break
+		}
+	}
+	return last.pauses != before.pauses || last.cycles != before.cycles
+}
+
+// absent is how much of the time between two times lies between ticks that are far apart: the process as a whole did not run.
+func (p *processTime) absent(from, to time.Time) (longest time.Duration) {
+	for i := p.n - 1; i > 0 && i > p.n-len(p.ticks); i-- {
+		a, b := p.ticks[(i-1)%len(p.ticks)].at, p.ticks[i%len(p.ticks)].at
+		if b.Before(from) {
+			break
+		}
+		if b.Sub(a) < absence {
+			continue
+		}
+		if a.Before(from) {
+			a = from
+		}
+		if b.After(to) {
+			b = to
+		}
+		longest = max(longest, b.Sub(a))
+	}
+	return longest
+}
+
+const (
+	absence   = 25 * time.Millisecond // between ticks of 10 ms: the statistics' goroutine did not run either
+	faultTime = time.Microsecond      // what a page fault without a disk takes, with the zeroing of a page, in a virtual machine
+)
+
+// name finds the cause of a gap. The causes that lie outside of the program come first, because work is under way in those gaps too.
+func (p *processTime) name(g *gapRecord, steal time.Duration) string {
+	begin := g.end.Add(-g.Length)
+	half := g.Length / 2
+	switch {
+	case steal >= half && steal > 0:
+		return fmt.Sprintf("steal: the host took the processors for %v", steal)
+	case g.thread.known && g.thread.delayed >= half:
+		return fmt.Sprintf("preempted: another thread had the processor for %v", g.thread.delayed.Round(time.Microsecond))
+	case p.absent(begin, g.end) >= half:
+		return "stopped: no thread of the process ran (SIGSTOP, a debugger, or the machine paused)"
+	case g.thread.known && g.thread.major > 0 && g.thread.delayed < half:
+		return fmt.Sprintf("page fault: %d waited for a disk", g.thread.major)
+	case g.thread.known && time.Duration(g.thread.minor)*faultTime >= half:
+		return fmt.Sprintf("page fault: %d new pages of memory", g.thread.minor)
+	case p.collected(begin, g.end):
+		return "garbage collection: one was under way"
+	case g.Spent < half:
+	case g.Work == ring.WorkHandler && g.Several:
+		return fmt.Sprintf("handler: %d completions of several sockets, the last of fd=%d", g.Delivered, g.Socket)
+	case g.Work == ring.WorkHandler:
+		return fmt.Sprintf("handler: %d completions of fd=%d", g.Delivered, g.Socket)
+	case g.Work == ring.WorkTimers:
+		return fmt.Sprintf("timers: they took %v", g.Spent.Round(time.Microsecond))
+	case g.Work == ring.WorkPosted:
+		return fmt.Sprintf("posted work: it took %v", g.Spent.Round(time.Microsecond))
+	}
+	return "unknown"
+}
+
+// nameGaps writes the gaps that owners have noticed into the journal, with their causes.
+func (p *publication) nameGaps() {
+	p.process.look(time.Now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for m := range p.monitors {
+		for {
+			g, ok := m.gaps.take()
+			if !ok {
+				break
+			}
+			var steal time.Duration
+			if p.host != nil && g.Length >= stealLeast {
+				steal = p.host.StealSince()
+			}
+			p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), m.poller.name+": "+p.process.name(&g, steal))
+		}
+	}
+}
+
+// stealLeast is the shortest gap for which the host's steal is asked: the kernel counts it in hundredths of a second.
+const stealLeast = 10 * time.Millisecond
+
+// addMonitor and removeMonitor keep the list of pollers whose gaps are named. What is still unnamed at the end is named then.
+func (p *publication) addMonitor(m *monitor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.monitors == nil {
+		p.monitors = map[*monitor]struct{}{}
+	}
+	p.monitors[m] = struct{}{}
+}
+
+func (p *publication) removeMonitor(m *monitor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.monitors, m)
+	for {
+		g, ok := m.gaps.take()
+		if !ok {
+			break
+		}
+		p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), m.poller.name+": unknown")
+	}
+	m.thread.close()
+}
