@@ -18,24 +18,13 @@ func (d *driver) pollHandoff(k *ring.Sink) {
 	}
 }
 
-// receiveHandoff copies a burst of datagrams and segments out of another ring's buffers, returns those buffers, and then delivers. Callbacks of
-// the application run only after the buffers are returned: they may close the other ring.
+// receiveHandoff delivers a burst that another ring has received. Callbacks of the application run only after the buffers are returned: they may
+// close the other ring.
 func (d *driver) receiveHandoff(k *ring.Sink, q *handoff.Queue) {
-	n := q.Begin(min(k.Room(), ip.MaxBurst))
-	if n == 0 {
+	if !d.takeHandoff(q, min(k.Room(), ip.MaxBurst)) {
 		return
 	}
 	d.idle = 0
-	for i := range n {
-		x, payload := q.At(i)
-		if x.To == handoff.ToTCP {
-			d.takeSegment(int(x.Flow.Interface), payload)
-		} else {
-			d.udp.TakeHandoff(&x, payload)
-		}
-	}
-	q.End(n)
-	d.handoff.CountTaken(n)
 	d.deliver(k)
 	if d.streams != nil && d.streams.HasFacts() {
 		d.streams.Report(k)

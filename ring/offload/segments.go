@@ -139,19 +139,3 @@ func (d segments) Changed(c ip.Change) {
 		d.streams.Changed(c)
 	}
 }
-
-// takeSegment takes an IPv4 packet with a segment that another ring has received on the interface and verified.
-func (d *driver) takeSegment(ifIndex int, packet []byte) {
-	if d.streams == nil {
-		d.ip.Drops()[wire.TCPNoConnection]++ // this ring has the number of one that carried TCP
-		return
-	}
-	mtu := 0
-	for i := range d.links {
-		if d.links[i].Index == ifIndex {
-			mtu = d.ip.Interface(i).MTU
-			break
-		}
-	}
-	d.streams.InputCopy(packet, mtu)
-}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/socketxtreme/socketxtreme/internal/ip"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
@@ -164,6 +167,50 @@ func (d *driver) Pull(idle bool) {
 			d.recordDrops(i, 0, n)
 		}
 	}
+	if d.handoff != nil {
+		_, queues := d.handoff.Poll()
+		for _, q := range queues {
+			if q.IsReady() {
+				d.takeHandoff(q, ip.MaxBurst)
+			}
+		}
+	}
+}
+
+// takeHandoff copies a burst of datagrams and segments, max at the most, out of another ring's buffers and returns those buffers. The result is
+// whether there were any; nothing is delivered yet.
+func (d *driver) takeHandoff(q *handoff.Queue, max int) bool {
+	n := q.Begin(max)
+	if n == 0 {
+		return false
+	}
+	for i := range n {
+		x, payload := q.At(i)
+		if x.To == handoff.ToTCP {
+			d.takeSegment(int(x.Flow.Interface), payload)
+		} else {
+			d.udp.TakeHandoff(&x, payload)
+		}
+	}
+	q.End(n)
+	d.handoff.CountTaken(n)
+	return true
+}
+
+// takeSegment takes an IPv4 packet with a segment that another ring has received on the interface and verified.
+func (d *driver) takeSegment(ifIndex int, packet []byte) {
+	if d.streams == nil {
+		d.ip.Drops()[wire.TCPNoConnection]++ // this ring has the number of one that carried TCP
+		return
+	}
+	mtu := 0
+	for i := range d.links {
+		if d.links[i].Index == ifIndex {
+			mtu = d.ip.Interface(i).MTU
+			break
+		}
+	}
+	d.streams.InputCopy(packet, mtu)
 }
 
 // streamCounters adds the counts of TCP.

@@ -142,23 +142,25 @@ func (t *Transport) InputCopy(packet []byte, mtu int) {
 	}
 }
 
-// copyPacket copies a packet into a buffer of the pool; the zero Packet if none is free.
+// copyPacket copies a packet into a buffer of the pool, a large one if it does not fit a small one, or none of those is free; the zero Packet if
+// there is no buffer.
 func (t *Transport) copyPacket(packet []byte) buffers.Packet {
-	class := buffers.Small
-	if len(packet) > t.pool.Layout().SmallSize {
-		class = buffers.Large
-	}
-	i, ok := t.pool.Take(class)
-	if !ok {
-		return buffers.Packet{}
-	}
 	headroom := t.pool.Layout().Headroom
-	room := t.pool.Memory(i)[headroom:]
-	if len(packet) > len(room) {
+	for _, class := range [...]buffers.Class{buffers.Small, buffers.Large} {
+		if class == buffers.Small && len(packet) > t.pool.Layout().SmallSize {
+			continue
+		}
+		i, ok := t.pool.Take(class)
+		if !ok {
+			continue
+		}
+		room := t.pool.Memory(i)[headroom:]
+		if len(packet) <= len(room) {
+			return t.pool.Fill(i, headroom, copy(room, packet), 0)
+		}
 		t.pool.Return(i)
-		return buffers.Packet{}
 	}
-	return t.pool.Fill(i, headroom, copy(room, packet), 0)
+	return buffers.Packet{}
 }
 
 // Error gives the table an ICMP error that quotes a segment of ours: the quoted addresses, and the sequence number, by which the table rejects
