@@ -179,7 +179,7 @@ func (t *Table) open(local, remote Endpoint, settings uint32) (ID, *conn) {
 	c := t.conn(id)
 	*c = conn{local: local, remote: remote, settings: settings, flags: flagLive | flagInFlows, quick: quickSegments,
 		rtxAt: clock.Never, ackAt: clock.Never, lifeAt: clock.Never}
-	t.flows.set(local, remote, refOf(refConn, uint32(id)))
+	t.flows.add(local, remote, refOf(refConn, uint32(id)))
 	return id, c
 }
 
@@ -256,7 +256,7 @@ func (t *Table) closeConn(id ID, c *conn) {
 // detach is for a connection that is over: no segment finds it, no time is due, and its buffers go back.
 func (t *Table) detach(id ID, c *conn) {
 	if c.has(flagInFlows) {
-		t.flows.remove(c.local, c.remote)
+		t.flows.remove(c.local, c.remote, refOf(refConn, uint32(id)))
 		c.flags &^= flagInFlows
 	}
 	t.dropSender(id, c)

@@ -78,7 +78,7 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	}
 	at := t.halfOpen.add(h)
 	l.halfOpen++
-	t.flows.set(s.Local, s.Remote, refOf(refHalfOpen, at))
+	t.flows.add(s.Local, s.Remote, refOf(refHalfOpen, at))
 	t.halfOpen.hang(at, t.now.Add(settings.RTOInitial))
 	t.halfOpen.send.push(at)
 	return wire.Accept
@@ -158,7 +158,7 @@ func (q *halfOpens) unhang(at uint32) {
 func (q *halfOpens) remove(t *Table, at uint32) {
 	h := &q.all[at]
 	q.unhang(at)
-	t.flows.remove(h.local, h.remote)
+	t.flows.remove(h.local, h.remote, refOf(refHalfOpen, at))
 	t.listeners[h.listener-1].halfOpen--
 	h.flags &^= handshakeLive
 	q.count--

@@ -18,7 +18,7 @@ func (t *Table) Input(now clock.Time, s *Segment) (kept bool, d wire.Drop) {
 	if s.Flags&wire.TCPSyn != 0 && s.Flags&(wire.TCPFin|wire.TCPRst) != 0 {
 		return false, wire.TCPFlagsBad
 	}
-	r := t.flows.find(s.Local, s.Remote)
+	r := t.find(s.Local, s.Remote)
 	switch {
 	case r == 0:
 		return t.arrivesListen(s)

@@ -134,7 +134,7 @@ func (t *Table) Import(now clock.Time, s *Snapshot, q *Queues, user uint64) (ID,
 	if err := s.check(q); err != nil {
 		return NoID, err
 	}
-	if r := t.flows.find(s.Local, s.Remote); r != 0 {
+	if r := t.find(s.Local, s.Remote); r != 0 {
 		id := ID(r.index())
 		if r.kind() != refConn || !t.conn(id).discarded() {
 			return NoID, ErrInUse

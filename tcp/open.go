@@ -34,7 +34,7 @@ func (t *Table) Connect(now clock.Time, d Dial) (ID, error) {
 		d.Local.Port = p
 	}
 	var iss Seq
-	switch r := t.flows.find(d.Local, d.Remote); {
+	switch r := t.find(d.Local, d.Remote); {
 	case r == 0:
 		iss = t.initialSequence(now, d.Local, d.Remote)
 	case r.kind() == refTimeWait:

@@ -29,7 +29,7 @@ const minPathMTU = 552
 // Error takes an ICMP error. Accept: it is about a segment that is in flight (RFC 5927 section 4.1).
 func (t *Table) Error(now clock.Time, e NetworkError) wire.Drop {
 	t.now = now
-	r := t.flows.find(e.Local, e.Remote)
+	r := t.find(e.Local, e.Remote)
 	if r == 0 || r.kind() == refTimeWait {
 		return wire.ICMPNoSocket
 	}

@@ -57,7 +57,7 @@ func (q *timeWaits) add(t *Table, w timeWait) uint32 {
 	}
 	q.count++
 	q.hang(t, at)
-	t.flows.set(w.local, w.remote, refOf(refTimeWait, at))
+	t.flows.add(w.local, w.remote, refOf(refTimeWait, at))
 	return at
 }
 
@@ -92,7 +92,7 @@ func (q *timeWaits) unhang(at uint32) {
 func (q *timeWaits) remove(t *Table, at uint32) {
 	w := &q.all[at]
 	q.unhang(at)
-	t.flows.remove(w.local, w.remote)
+	t.flows.remove(w.local, w.remote, refOf(refTimeWait, at))
 	w.live = false
 	q.free = append(q.free, at)
 	q.count--

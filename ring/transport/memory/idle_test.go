@@ -1,10 +1,10 @@
 package memory_test
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -14,6 +14,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/ringtest"
 	"github.com/socketxtreme/socketxtreme/ring/transport/memory"
 	"github.com/socketxtreme/socketxtreme/ring/transport/memory/protocol"
 )
@@ -76,9 +77,8 @@ func heap() float64 {
 // What an idle child may cost: bytes of heap in the core, and the share by which forced collections may move the 99th percentile of an echo
 // beside many of them.
 const (
-	coreBytes   = 150
-	collectors  = 0.10
-	collectEach = 50 * time.Millisecond
+	coreBytes  = 150
+	collectors = 0.10
 )
 
 // TestIdleChildren accepts many connections that stay idle: 20,000, or 1,000,000 with SOCKETXTREME_LONG set. It fails when one costs the core
@@ -115,7 +115,7 @@ func TestIdleChildren(t *testing.T) {
 	}
 
 	many := w.disturbance(long)
-	t.Logf("forced collections every %v move p99 by %+.0f %% beside %d children, by %+.0f %% beside %d", collectEach, 100*(many-1), n, 100*(few-1), first)
+	t.Logf("forced collections every %v move p99 by %+.0f %% beside %d children, by %+.0f %% beside %d", ringtest.CollectEach, 100*(many-1), n, 100*(few-1), first)
 	if long {
 		require.LessOrEqual(t, many, max(1, few)+collectors, "what collections do to p99")
 	}
@@ -284,52 +284,9 @@ func (w *idleWorld) echo() time.Duration {
 	return time.Since(start)
 }
 
-// disturbance is by what forced collections multiply p99 of the echo: rounds with and without alternate, and the median of their ratios counts.
-// In the short form it only shows that the echo works meanwhile.
+// disturbance is what forced collections do to the echo.
 func (w *idleWorld) disturbance(long bool) float64 {
-	rounds, length := 3, 50*time.Millisecond
-	if long {
-		rounds, length = 21, 300*time.Millisecond
-	}
-	all := make([]time.Duration, 0, 2_000_000)
-	p99 := func() time.Duration {
-		all = all[:0]
-		for end := time.Now().Add(length); time.Now().Before(end); {
-			all = append(all, w.echo())
-		}
-		slices.Sort(all)
-		return all[len(all)*99/100]
-	}
-	p99()
-	var ratios []float64
-	var plain, collected []time.Duration
-	for range rounds {
-		a := p99()
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for tick := time.NewTicker(collectEach); ; {
-				select {
-				case <-stop:
-					tick.Stop()
-					return
-				case <-tick.C:
-					runtime.GC()
-				}
-			}
-		}()
-		b := p99()
-		close(stop)
-		<-stopped
-		plain, collected = append(plain, a), append(collected, b)
-		ratios = append(ratios, float64(b)/float64(a))
-	}
-	slices.Sort(ratios)
-	slices.Sort(plain)
-	slices.Sort(collected)
-	w.t.Logf("p99 of an echo beside %d children: %v, with collections %v (medians of %d rounds)", w.accepted, plain[rounds/2],
-		collected[rounds/2], rounds)
-	return ratios[rounds/2]
+	return ringtest.Disturbance(w.t, long, fmt.Sprintf("%d children", w.accepted), w.echo)
 }
 
 // next is the sequence number that a client's first data has.
