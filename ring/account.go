@@ -37,11 +37,16 @@ func (s *Socket) askCredit() error {
 // idleAccounts are the streams of a ring that have an account and hold no buffer. The oldest entry is replaced by the next, and its account is
 // closed then: the account of a connection that sent something once does not stay open for ever.
 type idleAccounts struct {
-	list *[maxIdleAccounts]uint64 // generation and slot; the oldest is replaced next
-	next int
+	list    *[maxIdleAccounts]SocketRef // the oldest is replaced next; of a closed socket the reference may lead to none, or to a later one
+	next    int
+	fetched uint32 // of no meaning: see fetchAhead
 }
 
 const maxIdleAccounts = 1024
+
+// fetchAhead is how many entries before its turn a stream's record is read. It was used a thousand streams ago, and is in no cache near: the
+// processor goes on meanwhile, and finds it there later.
+const fetchAhead = 16
 
 // add puts a stream into the list, if its account has no buffers and it is not there yet, and closes the account of the entry it replaces.
 func (q *idleAccounts) add(r *Ring, s *Socket) {
@@ -49,10 +54,12 @@ func (q *idleAccounts) add(r *Ring, s *Socket) {
 		return
 	}
 	if q.list == nil {
-		q.list = new([maxIdleAccounts]uint64)
+		q.list = new([maxIdleAccounts]SocketRef)
 	}
+	q.fetched += q.list[(q.next+fetchAhead)%maxIdleAccounts].Fetch()
 	x := &q.list[q.next]
-	if old := r.slots.find(uint32(*x), uint32(*x>>32)); old != nil && old.marks&markIdleAccount != 0 {
+	// A later socket in the place of a closed one is as idle, if it is marked and its account unused.
+	if old := x.find(); old != nil && old.marks&markIdleAccount != 0 {
 		old.marks &^= markIdleAccount
 		if r.pool.IsUnused(old.handle.Account) && old.state < stateGone {
 			old.closeAccount()
@@ -60,7 +67,7 @@ func (q *idleAccounts) add(r *Ring, s *Socket) {
 		}
 	}
 	s.marks |= markIdleAccount
-	*x = uint64(s.handle.Gen)<<32 | uint64(s.handle.Slot)
+	*x = RefOf(s)
 	q.next = (q.next + 1) % maxIdleAccounts
 }
 

@@ -23,6 +23,29 @@ func (x SocketRef) Socket() *Socket {
 	return sets.at(uint32(x >> 32)).sockets.at(uint32(x))
 }
 
+// find is the socket of a reference that may be an old one: nil, or a later socket, where the one that was meant is closed.
+func (x SocketRef) find() *Socket {
+	if x == 0 {
+		return nil
+	}
+	t := &sets.at(uint32(x >> 32)).sockets
+	chunk, record := uint32(x)>>chunkBits, int(x)&(chunkMax-1)
+	if int(chunk) >= len(t.chunks) || record >= len(t.chunks[chunk].records) {
+		return nil
+	}
+	return &t.chunks[chunk].records[record]
+}
+
+// Fetch reads the record of a socket, for drivers that report to many sockets at once: the processor waits for all of them together then, and
+// not for one after the other. The result has no meaning; the caller keeps it somewhere, or the reads would be left out. Owner only.
+func (x SocketRef) Fetch() uint32 {
+	s := x.find()
+	if s == nil {
+		return 0
+	}
+	return s.handle.Gen + uint32(s.state) // one of each cache line of the record
+}
+
 const (
 	chunkBits = 10 // of a place in a chunk
 	chunkMin  = 8

@@ -62,6 +62,8 @@ type Table struct {
 	resetsLeft     int
 	answersDropped uint64
 
+	fetched uint32 // of no meaning: without a use the reads of FetchFlow and FetchConn would be left out
+
 	stats Stats
 }
 

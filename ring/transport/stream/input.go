@@ -11,6 +11,9 @@ import (
 // Input takes the segments of a burst. The clock is read once for them: round-trip times are made of it.
 func (t *Transport) Input(_ clock.Time, b *ip.Burst) {
 	now := t.clock()
+	if len(b.Packets) > 1 && t.table.Len() >= fetchFrom {
+		t.fetch(b)
+	}
 	mtu := uint16(min(t.ip.Interface(b.Link).MTU, 65535))
 	for n := range b.Packets {
 		if p := &b.Packets[n]; p.Protocol == wire.ProtocolTCP {

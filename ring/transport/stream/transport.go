@@ -91,6 +91,10 @@ type Transport struct {
 	destinations [destinationCount]destination
 	segment      tcp.Segment // being received, or sent
 
+	fetchHashes [ip.MaxBurst]uint32 // of the segments of a burst whose records are fetched
+	fetchIDs    [ip.MaxBurst]tcp.ID
+	fetched     uint32 // of no meaning: see ring.SocketRef.Fetch
+
 	stats Stats
 }
 
