@@ -249,6 +249,9 @@ func (p *Pool) Free(c Class) int {
 // has not changed, another try fails too.
 func (p *Pool) Freed() uint64 { return p.freed }
 
+// Exhausted is Stats.Exhausted: it has grown while somebody went without a buffer.
+func (p *Pool) Exhausted() uint64 { return p.stats.Exhausted }
+
 // Stats are totals since New.
 type Stats struct {
 	Exhausted     uint64 // calls of Take or Alloc that found no free buffer

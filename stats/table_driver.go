@@ -193,6 +193,7 @@ var streamCounters = []Counter{
 	total("tcp.challenges", "segments", "challenge acknowledgements", "TCPChallengeACK"),
 	total("tcp.out_of_order", "segments", "segments kept out of order", "TCPOFOQueue"),
 	total("tcp.duplicate", "segments", "segments with nothing new", ""),
+	total("tcp.reneged", "segments", "segments kept out of order that were dropped because buffers were short", "TCPOFODrop"),
 	total("tcp.overflows", "connections", "handshakes that a full listener refused", "ListenOverflows"),
 	total("tcp.cookies", "segments", "SYN cookies sent", "SyncookiesSent"),
 	total("tcp.bad_cookies", "segments", "SYN cookies that came back and were wrong", "SyncookiesFailed"),

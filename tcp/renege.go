@@ -26,6 +26,9 @@ func (t *Table) Renege(n int) (freed int) {
 	return freed
 }
 
+// OutOfOrder is how many bytes beyond gaps all connections hold: Renege can free as many.
+func (t *Table) OutOfOrder() int { return t.outOfOrder }
+
 // discard drops the held pieces of a connection, the highest numbers first, until n bytes are free, and removes them from the ranges that SACK
 // reports.
 func (t *Table) discard(c *conn, r *reassembly, n int) (freed int) {

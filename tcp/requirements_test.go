@@ -15,7 +15,7 @@ func TestRequirementMap(t *testing.T) {
 	page, err := os.ReadFile("../docs/rfc-status.md")
 	require.NoError(t, err)
 	tests := map[string]bool{}
-	for _, folder := range []string{".", "congestion", "tcptest", "../internal/wire"} {
+	for _, folder := range []string{".", "congestion", "tcptest", "../internal/wire", "../ring/offload", "../ring/offload/torture"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 		require.NoError(t, err)
 		for _, f := range files {

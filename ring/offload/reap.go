@@ -72,6 +72,9 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.shadowsTookAll = read && k.Room() == 0; !d.shadows.LinksWait() && !d.shadowsTookAll {
 		d.receive(k)
 	}
+	if d.streams != nil {
+		d.streams.MakeRoom()
+	}
 	d.reportChanges(k)
 	if d.ip.Queued() > 0 && !d.coalescing.on { // answers of the stack, and of callbacks
 		d.transport.BeginFlush()

@@ -240,6 +240,7 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	add("tcp.challenges", x.Challenges)
 	add("tcp.out_of_order", x.OutOfOrder)
 	add("tcp.duplicate", x.Duplicate)
+	add("tcp.reneged", x.Reneged)
 	add("tcp.overflows", x.Overflows)
 	add("tcp.cookies", x.Cookies)
 	add("tcp.bad_cookies", x.CookiesBad)

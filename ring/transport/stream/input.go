@@ -166,6 +166,18 @@ func (t *Transport) copyPacket(packet []byte) buffers.Packet {
 	return buffers.Packet{}
 }
 
+// MakeRoom is called once a turn. When somebody went without a buffer since the last call, half of the data beyond gaps is discarded: what fills
+// the gaps, and other connections, could be waiting for those buffers.
+func (t *Transport) MakeRoom() {
+	if x := t.pool.Exhausted(); x != t.exhausted {
+		t.exhausted = x
+		if n := t.table.OutOfOrder(); n > 0 {
+			t.table.Renege((n + 1) / 2)
+			t.takeEvents()
+		}
+	}
+}
+
 // Error gives the table an ICMP error that quotes a segment of ours: the quoted addresses, and the sequence number, by which the table rejects
 // an error that is not about a segment in flight (RFC 5927 section 4.1).
 func (t *Transport) Error(now clock.Time, e ip.ICMPError) wire.Drop {

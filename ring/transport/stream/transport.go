@@ -87,6 +87,7 @@ type Transport struct {
 	timeWait  clock.Duration
 	looped    []buffers.Packet // segments of this host for itself, from the IPv4 header on
 	freed     uint64           // the pool's, when they were looked at
+	exhausted uint64           // and how often it had no buffer
 
 	destinations [destinationCount]destination
 	segment      tcp.Segment // being received, or sent
