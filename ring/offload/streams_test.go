@@ -217,6 +217,55 @@ func TestStreamsAllocateNothing(t *testing.T) {
 	w.Less(w.counter(0, "tcp.segments_out"), w.counter(0, "tcp.sent_in_place")*3/2, "acknowledgements go with answers")
 }
 
+// The same where frames are lost, doubled and overtaken: what waits beyond gaps, and what is sent again, allocates nothing either.
+func TestStreamsAllocateNothingOverABadWire(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	var faults [2]memory.Fault
+	for i := range faults {
+		n := 0
+		faults[i] = func(frame []byte) ([]byte, int) {
+			n++
+			switch {
+			case n%61 == 0:
+				return frame, 0
+			case n%37 == 0:
+				return frame, 2
+			}
+			return frame, 1
+		}
+	}
+	w := newTwoHosts(t, faults, quickTCP(false))
+	bulk, sent, got := make([]byte, 16<<10), [2]int{}, [2]int{}
+	w.seen = func(end int, c *ring.Completion) {
+		if c.Events.Has(ring.EventPacket) {
+			got[end] += c.Packet.Len()
+			_ = c.Packet.Release()
+		}
+	}
+	round := func() {
+		for end, s := range w.s {
+			n, err := s.Send(bulk)
+			if sent[end] += n; err != nil && !errors.Is(err, ring.ErrWouldBlock) {
+				t.Fatal(err)
+			}
+		}
+		for end := time.Now().Add(patience); got[0] < sent[1] || got[1] < sent[0]; w.turn() {
+			if time.Now().After(end) {
+				t.Fatal("it does not go on")
+			}
+		}
+	}
+	for range 300 {
+		round()
+	}
+	before := w.counter(0, "tcp.retransmitted")
+	w.Zero(testing.AllocsPerRun(100, round))
+	w.Greater(w.counter(0, "tcp.retransmitted"), before)
+	w.Positive(w.counter(0, "tcp.out_of_order"))
+}
+
 // When a ring is closed, the peers of connections that nobody has closed are reset, and those that outlived their sockets too.
 func TestClosingARingResetsPeers(t *testing.T) {
 	w := newTwoHosts(t, [2]memory.Fault{}, quickTCP(false))
