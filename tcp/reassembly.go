@@ -235,25 +235,31 @@ func (t *Table) putSACK(c *conn, s *Segment) {
 		s.Options.SACK[0], n = r.twice, 1
 		r.dsack = false
 	}
-	// The newest; those that were reported too rarely; the rest again.
-	unreported := false
-	for pass := range 2 + minReports {
-		for i := range r.recent {
-			b := &r.recent[i]
-			if newest := i == 0; newest != (pass == 0) || pass > 0 && b.done(s, n) || pass > 0 && pass <= minReports && int(b.reports) >= pass {
-				continue
+	put := func(b *recentRange) {
+		s.Options.SACK[n] = b.SACKBlock
+		b.reports = min(b.reports+1, minReports)
+		n++
+	}
+	// The newest; those that were reported too rarely; the rest again. An attacker makes the list long: no range is looked at without need.
+	if len(r.recent) > 0 {
+		put(&r.recent[0])
+	}
+reports:
+	for reports := uint8(1); reports <= minReports; reports++ {
+		for i := 1; i < len(r.recent); i++ {
+			if b := &r.recent[i]; b.reports < reports && !b.done(s, n) {
+				if n == limit {
+					c.flags |= flagAckNow // one acknowledgement more
+					break reports
+				}
+				put(b)
 			}
-			if n == limit {
-				unreported = unreported || b.reports < minReports
-				continue
-			}
-			s.Options.SACK[n] = b.SACKBlock
-			b.reports = min(b.reports+1, minReports)
-			n++
 		}
 	}
-	if unreported {
-		c.flags |= flagAckNow // one acknowledgement more
+	for i := 1; i < len(r.recent) && n < limit; i++ {
+		if b := &r.recent[i]; !b.done(s, n) {
+			put(b)
+		}
 	}
 	if n > 0 {
 		s.Options.Has |= wire.TCPHasSACK

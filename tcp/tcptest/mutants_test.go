@@ -45,7 +45,7 @@ var mutants = []mutant{
 	{name: "overlapping pieces are not cut at their right", file: "reassembly.go", tests: "^FuzzReassembly$",
 		old: "p = p.first(r.held[j].seq.Minus(seq))", new: "p = p.first(int(p.Length))"},
 	{name: "the newest range is reported last", file: "reassembly.go", tests: "^TestSACKBlocks$",
-		old: "newest != (pass == 0)", new: "newest == (pass == 0)"},
+		old: "put(&r.recent[0])", new: "put(&r.recent[len(r.recent)-1])"},
 	{name: "a reset anywhere in the window resets", file: "input.go", tests: "^TestBlindResetAndSyn$",
 		old: "if s.Seq != c.rcvNxt {", new: "if false {"},
 	{name: "a SYN in the window is taken for data", file: "input.go", tests: "^TestBlindResetAndSyn$|^TestScripts$",
