@@ -35,4 +35,5 @@ var All = []harness.Peer{
 	bareLoop,
 	stackLoop,
 	rawLoop,
+	tcpStackLoop,
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	memlink "github.com/socketxtreme/socketxtreme/ring/link/memory"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 )
 
 var stackLoop = harness.Peer{
@@ -67,8 +68,7 @@ type stackEchoLoop struct {
 // openStackLoop makes a loop that echoes batch datagrams a turn, with our stack or, for comparison, on the raw link. It returns the function
 // for a turn and the one that closes all.
 func openStackLoop(batch int, stack bool) (func() (uint64, error), func() error, error) {
-	l := &stackEchoLoop{batch: batch, frame: requestFrame(), outs: make([]link.Out, batch), frames: make([]link.Frame, batch),
-		dones: make([]link.Done, batch), done: make([]ring.Completion, batch)}
+	l := newStackEchoLoop(batch)
 	if err := l.open(stack); err != nil {
 		return nil, nil, errors.Join(err, l.close())
 	}
@@ -78,8 +78,28 @@ func openStackLoop(batch int, stack bool) (func() (uint64, error), func() error,
 	return l.rawTurn, l.close, nil
 }
 
-// open makes the two ends of a memory link, and with stack the ring on one of them.
-func (l *stackEchoLoop) open(stack bool) (err error) {
+func newStackEchoLoop(batch int) *stackEchoLoop {
+	return &stackEchoLoop{batch: batch, frame: requestFrame(), outs: make([]link.Out, batch), frames: make([]link.Frame, batch),
+		dones: make([]link.Done, batch), done: make([]ring.Completion, batch)}
+}
+
+// open makes the two ends of a memory link, and with stack the ring on one of them, with a socket.
+func (l *stackEchoLoop) open(stack bool) error {
+	if err := l.openLink(); err != nil || !stack {
+		return err
+	}
+	if err := l.openRing(nil); err != nil {
+		return err
+	}
+	s, err := l.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	if err != nil {
+		return err
+	}
+	return s.Bind(netip.MustParseAddrPort(fmt.Sprintf("%s:%d", harness.ServerAddr, memoryPort)))
+}
+
+// openLink makes the two ends of a memory link.
+func (l *stackEchoLoop) openLink() (err error) {
 	layout := buffers.DefaultLayout()
 	for i := range 2 {
 		if l.regions[i], err = sys.NewRegion(sys.RegionConfig{Bytes: layout.Bytes()}); err != nil {
@@ -99,9 +119,11 @@ func (l *stackEchoLoop) open(stack bool) (err error) {
 		return err
 	}
 	l.near, l.far = near, far
-	if !stack {
-		return nil
-	}
+	return nil
+}
+
+// openRing makes a ring on the near end, with TCP if options are given.
+func (l *stackEchoLoop) openRing(streams *stream.Options) error {
 	const index = 7
 	facts := offload.Facts(host.Link{Index: index, Name: "mem0", Type: unix.ARPHRD_ETHER, MAC: wire.MAC(harness.ServerMAC), MTU: 1500,
 		Flags: unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_BROADCAST | unix.IFF_MULTICAST}, netip.MustParsePrefix(harness.ServerAddr+"/24"))
@@ -112,18 +134,12 @@ func (l *stackEchoLoop) open(stack bool) (err error) {
 		return err
 	}
 	l.set, err = ring.NewSet(ring.SetConfig{Pool: l.pools[0], Kind: "offload", Transport: space, OneRing: offload.OneRing,
-		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: near, Index: index}}, MemoryHost: space})})
+		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: l.near, Index: index}}, MemoryHost: space, TCP: streams})})
 	if err != nil {
 		return err
 	}
-	if l.ring, err = l.set.NewRing(); err != nil {
-		return err
-	}
-	s, err := l.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
-	if err != nil {
-		return err
-	}
-	return s.Bind(netip.MustParseAddrPort(fmt.Sprintf("%s:%d", harness.ServerAddr, memoryPort)))
+	l.ring, err = l.set.NewRing()
+	return err
 }
 
 // putRequests puts a batch of requests on the link, takeAnswers takes the answers off and says how many bytes they were.

@@ -16,9 +16,17 @@ var stack = harness.Family{
 // perEcho may be 90 ns above frames that are turned around on the same link.
 var perEcho = harness.NanosecondsAbove(90, "echo")
 
-// stackRows lists the rows of the stack's cost for an echo, beside the raw link.
+// stackRows lists the rows of the stack's cost for an echo, beside the raw link: of a datagram, and of a message on a connection, each of the
+// batch on its own.
 func stackRows() []harness.Row {
-	t := table{ours: "ours-stack"}
+	tcp := table{ours: "ours-tcp-stack"}
+	for _, batch := range []int{1, 32} {
+		w := stackLoop(batch)
+		w.Name = "tcp-" + w.Name
+		tcp.beside(w, perEcho, "raw-link", 0)
+		tcp.within(w, harness.Mallocs, 10*harness.LeastMallocs)
+	}
+	t := table{ours: "ours-stack", rows: tcp.rows}
 	for _, batch := range []int{1, 32} {
 		goal := 0.0
 		if batch == 32 {
