@@ -38,9 +38,11 @@ func (f *offloading) unsupported(s *ring.Socket) []ring.Reason {
 		return []ring.Reason{noTCP}
 	case ring.HandleOf(s).Adopted:
 		return []ring.Reason{adoptedWhy}
+	case s.Kind() == ring.KindListener && s.Family() == ring.IPv6 && offload.IsDualStack(s): // clients of IPv6 are the kernel's
 	case s.Family() != ring.IPv4, !stream && !s.LocalAddr().Addr().Is4():
 		return []ring.Reason{noIPv6}
-	case stream && ring.ConfigOf(s).AcceptTo != nil:
+	}
+	if stream && ring.ConfigOf(s).AcceptTo != nil {
 		return []ring.Reason{noHandOver}
 	}
 	return nil
@@ -55,7 +57,7 @@ func (f *offloading) streamNeed(s *ring.Socket, snap *host.Snapshot, n *interfac
 	if c := f.exchange.CarriesTCP(); c != nil && c != f.driver {
 		return offload.OneTCPRing
 	}
-	if !n.local.IsValid() {
+	if !n.local.IsValid() || n.local.IsUnspecified() {
 		n.local = netip.IPv4Unspecified()
 	}
 	remote := s.RemoteAddr()

@@ -362,6 +362,27 @@ func TestNoTCPWithoutAQueue(t *testing.T) {
 	x.echo(x.accept(l), peer, 3)
 }
 
+// A listener on all addresses of both families is ours for IPv4 and the kernel's for IPv6.
+func TestDualStackListenerOfOwnTCP(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	l := w.listenTCP(w.world, netip.AddrPortFrom(netip.IPv6Unspecified(), 0))
+	four := w.dialFromPeer(w.world, netip.AddrPortFrom(w.net.Local(0), l.LocalAddr().Port()))
+	c := w.accept(l)
+	w.Equal("bypass", c.Path().Tier, c.Path().Explain())
+	w.echo(c, four, 5)
+	w.Zero(w.kernelConnections())
+	six := w.dial(netip.AddrPortFrom(netip.IPv6Loopback(), l.LocalAddr().Port()))
+	k := w.accept(l)
+	w.Equal("kernel", k.Path().Tier, k.Path().Explain())
+	w.echo(k, six, 5)
+	only, err := w.poller.ListenTCP(netip.AddrPortFrom(netip.IPv6Unspecified(), 0), xtreme.ListenConfig{IPConfig: xtreme.IPConfig{V6Only: true}})
+	w.NoError(err)
+	w.Equal("offload.no_ipv6", codes(only.Path())[0])
+	for _, s := range []*xtreme.Socket{c, k, only, l} {
+		w.close(s)
+	}
+}
+
 // An interface that is opened after a wildcard listener has its flow claimed too.
 func TestTCPListenerOnALaterInterface(t *testing.T) {
 	w := newTCPCabled(t, unchanged, testnet.Pair{}, testnet.Pair{})

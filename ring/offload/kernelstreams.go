@@ -75,8 +75,8 @@ func (n *KernelPorts) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return n.Transport.Accept(s, listener)
 }
 
-// isDualStack reports whether a socket of IPv6 that listens, or will, receives connections of IPv4 too.
-func isDualStack(s *ring.Socket) bool {
+// IsDualStack reports whether a socket of IPv6 that listens, or will, receives connections of IPv4 too.
+func IsDualStack(s *ring.Socket) bool {
 	if local := s.LocalAddr().Addr(); local.IsValid() && !local.IsUnspecified() || s.RemoteAddr().IsValid() {
 		return false
 	}

@@ -34,7 +34,7 @@ func (d *driver) attachStream(s *ring.Socket) error {
 		return d.streams.Attach(s)
 	case isKernels(s): // KernelPorts has decided so
 		return d.attachKernelStream(s, d.whyKernel(s))
-	case s.Family() == ring.IPv6 && !isDualStack(s):
+	case s.Family() == ring.IPv6 && !IsDualStack(s):
 		ring.SetTransport(s, d.kernelPorts.streams, ring.HandleOf(s).Conn)
 		return d.attachKernelStream(s, noIPv6)
 	}
