@@ -130,6 +130,12 @@ var deviceCounters = ofLinks([]Counter{
 	total("steer.not_ipv4", "frames", "frames of another protocol than IPv4: the kernel has them", "XDP_PASS"),
 	total("steer.other_protocol", "frames", "IPv4 packets that are neither UDP nor TCP: the kernel has them", "XDP_PASS"),
 	total("steer.oversize", "frames", "frames longer than a link takes: the kernel has them", "XDP_PASS"),
+	total("guard.segment", "segments", "segments of connections of the stack that were kept from the kernel, as while the steering program is off", ""),
+	total("guard.syn", "segments", "SYNs to ports of the stack that were kept from the kernel", ""),
+	total("guard.fragment", "packets", "first fragments of such segments that were kept from the kernel", ""),
+	total("guard.kernel", "segments", "segments to ports of the stack that were passed: the kernel has the connection", ""),
+	total("guard.accept", "segments", "SYNs to ports of the stack that were passed to the kernel", ""),
+	total("guard.stale", "packets", "packets that the guard of a killed process has passed", ""),
 })
 
 // stackCounters are those of the stack, of the driver and of the queues between rings.
@@ -205,4 +211,7 @@ var streamCounters = []Counter{
 	total("tcp.too_long", "segments", "segments longer than the link takes; they are cut", ""),
 	total("tcp.partial_sums", "segments", "segments taken with the checksum of the pseudo header only", ""),
 	total("tcp.collapsed", "segments", "segments copied together to free buffers", "TCPRcvCollapsed"),
+	total("tcp.unrecorded", "connections", "connections for which the record of connections had no room: not reset when the process is killed", ""),
+	total("tcp.via_kernel", "connections", "connections of offloaded listeners and sockets that the kernel carries", ""),
+	total("tcp.icmp_errors", "messages", "ICMP errors about connections of the stack", "IcmpInDestUnreachs"),
 }

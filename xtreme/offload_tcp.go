@@ -11,6 +11,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/tcp"
@@ -108,6 +109,14 @@ func (f *offloading) reserveTCP() ring.Reason {
 		return ring.Reason{Code: refused.Code, Text: refused.Feature}
 	}
 	return ring.Reason{Code: noTCP.Code, Text: err.Error()}
+}
+
+// flowRecord says where the connections of our own TCP are written down; nil without SX_OFFLOAD_TCP.
+func (f *offloading) flowRecord() *flowrecord.Config {
+	if !f.tcp() {
+		return nil
+	}
+	return &flowrecord.Config{}
 }
 
 // congestions are the congestion controls that our own TCP has, by the names of the setting.

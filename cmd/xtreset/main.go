@@ -36,7 +36,8 @@ usage:
   xtreset [-dir DIR]          once: what crashed processes have left; exit status 1 where a peer did not answer or a record was left
   xtreset [-dir DIR] -watch   until it is stopped: each process as it ends
 
-It needs CAP_NET_RAW, and runs in the network namespace of the processes, as their user or as root.
+It needs CAP_NET_RAW, and runs in the network namespace of the processes, as their user or as root. A program that starts
+again does the same by itself, before it listens.
 
 `
 

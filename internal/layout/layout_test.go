@@ -80,7 +80,7 @@ var level = map[string]int{
 	"ring/offload/steering":   6,
 	"ring/offload/nic":        7,
 	"ring/offload/shadow":     7,
-	"ring/offload/flowrecord": 7,
+	"ring/offload/flowrecord": 6,
 	"ring/offload/torture":    9,
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 	"github.com/socketxtreme/socketxtreme/ring/link/record"
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/steering"
 	"github.com/socketxtreme/socketxtreme/ring/transport/stack"
@@ -64,6 +65,10 @@ type Config struct {
 	TCP *stream.Options
 	// ConnectionThreeTuple claims of a TCP connection that is opened here all segments to its local address and port (VMA_TCP_3T_RULES).
 	ConnectionThreeTuple bool
+
+	// FlowRecord, unless nil, has the connections of the stack's TCP written down in files there, so that their peers can be reset when the
+	// process is killed: by the next start, which does so before it carries TCP, or by the command xtreset. Not with a MemoryHost.
+	FlowRecord *flowrecord.Config
 
 	Clock  clock.Source  // nil: clock.Now
 	Random func() uint64 // nil: the runtime's

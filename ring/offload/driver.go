@@ -18,6 +18,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/link"
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/ring/offload/handoff"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
 	"github.com/socketxtreme/socketxtreme/ring/offload/shadow"
@@ -38,6 +39,8 @@ type driver struct {
 	kernelPorts      *KernelPorts      // what keeps their ports; nil: a MemoryHost does
 	viaKernel        kernelStreams     // TCP sockets that the kernel carries
 	icmp             icmpErrors        // ICMP errors for the stack's TCP
+	flowRecord       *flowrecord.Record
+	unrecorded       ring.Reason // why there is none, where there should be one
 	links            []Link
 	clock            clock.Source
 	now              clock.Time // as read last; some turns old at most
@@ -332,7 +335,7 @@ func (d *driver) Close() error {
 		_ = r.t.Packet.Release() // alone since it was taken for sending
 	}
 	d.results = nil
-	err = errors.Join(err, d.closeKernelStreams(), d.closeICMPErrors())
+	err = errors.Join(err, d.closeKernelStreams(), d.closeICMPErrors(), d.closeFlowRecord())
 	d.shadows.Close()
 	if d.mirror != nil {
 		d.mirror.release()

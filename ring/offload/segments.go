@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
@@ -58,9 +59,13 @@ func (d *driver) openTCP() (err error) {
 		d.kernelPorts = NewKernelPorts(d.config.Host)
 		below = d.kernelPorts
 	}
+	d.flowRecord = d.openFlowRecord()
 	d.streams, err = stream.New(stream.Config{Options: *d.config.TCP, Host: d, Below: below, IP: d.ip, Clock: d.clock,
-		QueueLimit: stack.QueueLimit})
-	return err
+		QueueLimit: stack.QueueLimit, Record: d.flowRecord})
+	if err != nil {
+		return errors.Join(err, d.closeFlowRecord())
+	}
+	return nil
 }
 
 // reserveTCP is ReserveTCP. A driver that is on no exchange carries TCP from the start.

@@ -76,8 +76,10 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 			lost = b.Why.Code
 		}
 	}
-	if d.icmp.missing.Code != "" {
-		p.Reasons = append(p.Reasons, d.icmp.missing)
+	for _, r := range []ring.Reason{d.icmp.missing, d.unrecorded} {
+		if r.Code != "" {
+			p.Reasons = append(p.Reasons, r)
+		}
 	}
 	if carried == 0 && d.config.MemoryHost == nil {
 		if p.Lost = lost; lost == "" {

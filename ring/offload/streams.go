@@ -252,6 +252,7 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	add("tcp.too_long", s.TooLong)
 	add("tcp.partial_sums", s.Partial)
 	add("tcp.collapsed", s.Collapsed)
+	add("tcp.unrecorded", s.Unrecorded)
 }
 
 func noTCP() error {

@@ -1,5 +1,5 @@
 // Package flowrecord resets the peers of a process that has crashed. A ring writes its TCP connections into a record, and the next start of the
-// program, or a helper, reads it.
+// program, or a helper, reads it. The driver of package offload makes one, and package stream writes into it.
 //
 // A connection of our own stack ends with its process, and the kernel knows nothing of it. A peer that sends next is reset by the kernel. An
 // idle peer would wait for ever. So each ring has a file in shared memory, with 16 bytes for a connection:

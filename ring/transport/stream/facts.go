@@ -175,6 +175,7 @@ func (t *Transport) addChild(id tcp.ID, at tcp.ListenerID) {
 		t.table.Abort(t.now(), id)
 		return
 	}
+	t.recordFlow(id)
 	r.device, r.hold = l.device, l.hold
 	t.holds[l.hold-1].users++
 	if l.last == none {

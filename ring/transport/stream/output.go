@@ -15,6 +15,9 @@ const TokenBit = uint64(1) << 63
 func (t *Transport) Output() {
 	now := t.clock()
 	for t.ip.Queued() < t.queueLimit && t.table.Output(now, &t.segment) {
+		if t.segment.Payload.Length > 0 {
+			t.advanceFlow(&t.segment)
+		}
 		t.emit(now, &t.segment)
 	}
 }

@@ -112,6 +112,7 @@ func (t *Transport) event(e *tcp.Event) {
 		t.addArrival(r, e.Payload)
 	case tcp.EventConnected:
 		r.flags |= hasConnected
+		t.recordFlow(e.Conn)
 	case tcp.EventEnd:
 		r.flags |= hasEnded
 	case tcp.EventAcked:
@@ -128,6 +129,7 @@ func (t *Transport) event(e *tcp.Event) {
 		}
 		return
 	case tcp.EventGone:
+		t.forgetFlow(e.Conn)
 		t.gone(r)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/ip"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
 	"github.com/socketxtreme/socketxtreme/tcp"
 )
 
@@ -51,6 +52,9 @@ type Config struct {
 	IP         *ip.Stack
 	Clock      clock.Source
 	QueueLimit int // frames that may wait for the links: beyond it segments stay to be sent
+	// Record is where connections are written down, so that their peers can be reset when the process is killed; nil: nowhere. The caller closes
+	// it.
+	Record *flowrecord.Record
 }
 
 // Transport is the TCP of one ring. It belongs to the ring's owner.
@@ -89,6 +93,7 @@ type Transport struct {
 	freed     uint64           // the pool's, when they were looked at
 	exhausted uint64           // and how often it had no buffer
 
+	recorded     recordedFlows
 	destinations [destinationCount]destination
 	segment      tcp.Segment // being received, or sent
 
@@ -104,15 +109,16 @@ func (t *Transport) IsStreamStack() {}
 
 // Stats are counts beside those of the table.
 type Stats struct {
-	InPlace   uint64 // segments with payload that left from the buffer it was in
-	Copied    uint64 // and those that were copied: a link held the frame, or it is a part of its buffer
-	NoBuffer  uint64 // segments that were not sent because no buffer was free
-	NoRoute   uint64 // and those without a link to the peer
-	TooLong   uint64 // and those longer than the MTU has become
-	Partial   uint64 // received checksums that were only the pseudo header's and were accepted
-	LoopFull  uint64 // segments of this host for itself that were lost because too many waited
-	Gathered  uint64 // large buffers that received segments were copied into, for connections that asked for them
-	Collapsed uint64 // received segments that were copied behind others, because their reader had stopped
+	InPlace    uint64 // segments with payload that left from the buffer it was in
+	Copied     uint64 // and those that were copied: a link held the frame, or it is a part of its buffer
+	NoBuffer   uint64 // segments that were not sent because no buffer was free
+	NoRoute    uint64 // and those without a link to the peer
+	TooLong    uint64 // and those longer than the MTU has become
+	Partial    uint64 // received checksums that were only the pseudo header's and were accepted
+	LoopFull   uint64 // segments of this host for itself that were lost because too many waited
+	Gathered   uint64 // large buffers that received segments were copied into, for connections that asked for them
+	Unrecorded uint64 // connections for which Config.Record has no room
+	Collapsed  uint64 // received segments that were copied behind others, because their reader had stopped
 }
 
 var (
@@ -131,7 +137,7 @@ func New(c Config) (*Transport, error) {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	t := &Transport{Transport: c.Below, host: c.Host, below: c.Below, ip: c.IP, pool: c.IP.Pool(), table: table, clock: c.Clock, queueLimit: c.QueueLimit, drops: c.IP.Drops(),
-		settings: tcp.DefaultSettings(), pollOnSend: c.PollOnSend, listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none}
+		settings: tcp.DefaultSettings(), pollOnSend: c.PollOnSend, listeners: map[ring.Conn]*listener{}, freeArrival: none, freePiece: none, recorded: recordedFlows{record: c.Record}}
 	if t.timeWait = c.Table.TimeWait; t.timeWait <= 0 {
 		t.timeWait = 60 * clock.Second // as package tcp has it
 	}

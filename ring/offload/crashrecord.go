@@ -1,0 +1,40 @@
+package offload
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/ring/offload/flowrecord"
+)
+
+// openFlowRecord resets the peers of processes that have crashed, which takes two seconds at the most and must be done before anything is
+// claimed, and makes the record of this ring's connections. Where that is not possible streams are carried all the same, and their paths say so.
+func (d *driver) openFlowRecord() *flowrecord.Record {
+	c := d.config.FlowRecord
+	if c == nil || d.config.MemoryHost != nil {
+		return nil
+	}
+	missing := func(err error) {
+		d.unrecorded = ring.Reason{Code: "tcp.no_record", Text: fmt.Sprintf("idle peers are not reset when a process of the program is killed: %v", err)}
+	}
+	if _, err := flowrecord.ResetDead(context.Background(), *c); err != nil {
+		missing(err)
+	}
+	r, err := flowrecord.Create(*c)
+	if err != nil {
+		missing(err)
+		return nil
+	}
+	return r
+}
+
+// closeFlowRecord removes the record: the connections were reset, or have ended.
+func (d *driver) closeFlowRecord() error {
+	r := d.flowRecord
+	d.flowRecord = nil
+	if r == nil {
+		return nil
+	}
+	return r.Close()
+}
