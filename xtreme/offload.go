@@ -275,9 +275,9 @@ func (c checksumChoice) reasons(name string) []link.Reason {
 	switch c.policy {
 	case udp.AcceptPartial:
 		return []link.Reason{{Code: "checksum.accept_partial",
-			Text: fmt.Sprintf("on %s a checksum that is only the pseudo header's is accepted: %s", name, c.because)}}
+			Text: fmt.Sprintf("on %s this ring accepts a checksum that is only the pseudo header's: %s", name, c.because)}}
 	case udp.Off:
-		return []link.Reason{{Code: "checksum.off", Text: fmt.Sprintf("on %s no checksum is verified: %s", name, c.because)}}
+		return []link.Reason{{Code: "checksum.off", Text: fmt.Sprintf("on %s this ring verifies no checksum: %s", name, c.because)}}
 	}
 	return nil
 }
