@@ -138,6 +138,16 @@ func TestReadingAllocatesLittle(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(50, func() { r.Read() }), 12.0)
 }
 
+// Changes is called a hundred times a second: it allocates nothing while no interface changes.
+func TestNoChangesAllocateNothing(t *testing.T) {
+	testnet.New(t) // in which nobody else changes interfaces
+	l, err := OpenLinks()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	l.Changes(func(string) {})
+	require.Zero(t, testing.AllocsPerRun(50, func() { l.Changes(func(string) {}) }))
+}
+
 func BenchmarkRead(b *testing.B) {
 	r, err := Open()
 	require.NoError(b, err)
