@@ -249,7 +249,7 @@ func (t *Table) recoverFrom(c *conn, snd *sender, s *Segment, a *acknowledged, d
 		t.leaveRecovery(c, snd)
 	}
 	if c.phase == phaseRecovery {
-		t.reduceRate(c, snd, a.delivered, a.bytes > 0, snd.lost > lostBefore)
+		t.reduceRate(c, snd, progress{delivered: a.delivered, advanced: a.bytes > 0, lostMore: snd.lost > lostBefore})
 	}
 }
 

@@ -100,21 +100,28 @@ func (snd *sender) forgetSACK() {
 	snd.sacked, snd.sackedCount = 0, 0
 }
 
+// progress is what an acknowledgement, or a time-out of RACK, has changed in a recovery.
+type progress struct {
+	delivered int  // bytes newly acknowledged or SACKed
+	advanced  bool // SND.UNA moved
+	lostMore  bool // more was declared lost
+}
+
 // reduceRate is proportional rate reduction for one acknowledgement of a recovery: RFC 9937 section 6. It sets the window to what is in the
-// network plus what may be sent now. delivered: bytes newly acknowledged or SACKed; advanced: SND.UNA moved; lostMore: more was declared lost.
-func (t *Table) reduceRate(c *conn, snd *sender, delivered int, advanced, lostMore bool) {
+// network plus what may be sent now.
+func (t *Table) reduceRate(c *conn, snd *sender, p progress) {
 	if t.settingsOf(c).Congestion == NoCongestionControl {
 		return
 	}
 	mss := c.payloadLimit()
-	snd.delivered += delivered
+	snd.delivered += p.delivered
 	threshold, pipe := int(c.cc.Threshold), snd.pipe(c)
 	var count int
 	if pipe > threshold {
 		count = int((int64(snd.delivered)*int64(threshold)+int64(snd.flightAtLoss)-1)/int64(snd.flightAtLoss)) - snd.out
 	} else {
-		limit := max(snd.delivered-snd.out, delivered)
-		if advanced && !lostMore {
+		limit := max(snd.delivered-snd.out, p.delivered)
+		if p.advanced && !p.lostMore {
 			limit += mss
 		}
 		count = min(threshold-pipe, limit)

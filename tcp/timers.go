@@ -175,7 +175,7 @@ func (t *Table) retransmitDue(id ID, c *conn) bool {
 		before := snd.lost
 		t.detectLoss(c, snd)
 		if c.phase == phaseRecovery && snd.lost > before {
-			t.reduceRate(c, snd, 0, false, true)
+			t.reduceRate(c, snd, progress{lostMore: true})
 		}
 	case rtxPersist:
 		return t.persist(id, c)
