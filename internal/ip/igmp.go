@@ -66,6 +66,7 @@ func (s *Stack) MembershipChanged(now clock.Time, group wire.Addr, iface uint32)
 
 // changeRecords are the records that report the change of a group's filter from one state to another (RFC 9776 section 5.1).
 func changeRecords(was, is *groupState) (list []wire.Record) {
+	const always, unlessEmpty = true, false // RFC 9776: a change of mode is reported without sources too
 	add := func(kind uint8, sources []wire.Addr, always bool) {
 		if len(sources) > 0 || always {
 			list = append(list, wire.Record{Type: kind, Group: is.group, Sources: bytesOf(sources)})
@@ -73,15 +74,15 @@ func changeRecords(was, is *groupState) (list []wire.Record) {
 	}
 	switch {
 	case !was.exclude && is.exclude:
-		add(wire.ChangeToExclude, is.sources, true)
+		add(wire.ChangeToExclude, is.sources, always)
 	case was.exclude && !is.exclude:
-		add(wire.ChangeToInclude, is.sources, true)
+		add(wire.ChangeToInclude, is.sources, always)
 	case is.exclude:
-		add(wire.AllowNew, without(was.sources, is.sources), false)
-		add(wire.BlockOld, without(is.sources, was.sources), false)
+		add(wire.AllowNew, without(was.sources, is.sources), unlessEmpty)
+		add(wire.BlockOld, without(is.sources, was.sources), unlessEmpty)
 	default:
-		add(wire.AllowNew, without(is.sources, was.sources), false)
-		add(wire.BlockOld, without(was.sources, is.sources), false)
+		add(wire.AllowNew, without(is.sources, was.sources), unlessEmpty)
+		add(wire.BlockOld, without(was.sources, is.sources), unlessEmpty)
 	}
 	return list
 }
