@@ -43,7 +43,7 @@ type tcx struct {
 
 // attachTCX attaches before the programs of others, which might end the chain.
 func (g *Guard) attachTCX() error {
-	if err := g.load(false); err != nil {
+	if err := g.load(endsWithProcess); err != nil {
 		return err
 	}
 	l, err := bpflink.AttachTCX(bpflink.TCXOptions{Interface: g.config.Index, Program: g.program, Attach: ebpf.AttachTCXIngress,

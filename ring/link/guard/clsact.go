@@ -32,7 +32,7 @@ type clsact struct {
 // attachClsact loads the program that outlives the process, adds a clsact qdisc unless there is one, adds the program as its filter, and
 // starts the goroutine that renews the time. Error: a refusal.
 func (g *Guard) attachClsact() error {
-	if err := g.load(true); err != nil {
+	if err := g.load(outlivesProcess); err != nil {
 		return err
 	}
 	if err := g.Heartbeat(); err != nil {

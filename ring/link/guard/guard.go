@@ -84,6 +84,12 @@ func Open(c Config) (_ *Guard, err error) {
 	return g, g.attach()
 }
 
+// The argument outlives of load.
+const (
+	endsWithProcess = false
+	outlivesProcess = true
+)
+
 // load assembles and loads the program. A filter of a clsact qdisc outlives the process: its program (outlives) has a map with the time that
 // the process renews, and passes everything once that time is old.
 func (g *Guard) load(outlives bool) error {

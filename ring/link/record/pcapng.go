@@ -40,7 +40,7 @@ func Write(w io.Writer, list []*Recorder, o WriteOptions) (Written, error) {
 	if err != nil {
 		return Written{}, err
 	}
-	if err = x.collect(true); err == nil {
+	if err = x.collect(lastTime); err == nil {
 		err = x.finish()
 	}
 	return x.written, err
@@ -70,7 +70,7 @@ func Stream(w io.Writer, list []*Recorder, o WriteOptions) (Written, error) {
 	beat := time.Now()
 	for {
 		before := x.written.Frames
-		if err = x.collect(false); err == nil && time.Since(beat) >= beatEvery {
+		if err = x.collect(!lastTime); err == nil && time.Since(beat) >= beatEvery {
 			err, beat = x.statistics(), time.Now()
 			before-- // written, too
 		}
@@ -86,7 +86,7 @@ func Stream(w io.Writer, list []*Recorder, o WriteOptions) (Written, error) {
 		case <-end:
 		case <-o.Done:
 		}
-		if err = x.collect(true); err == nil {
+		if err = x.collect(lastTime); err == nil {
 			err = x.finish()
 		}
 		return x.written, err
@@ -132,6 +132,9 @@ func newWriter(w io.Writer, list []*Recorder, o WriteOptions) (*writer, error) {
 	}
 	return x, nil
 }
+
+// lastTime is the argument last of collect when it is not called again.
+const lastTime = true
 
 // collect writes the records that are new; last: the events that wait for a frame too.
 func (x *writer) collect(last bool) error {
