@@ -105,7 +105,7 @@ func (a *Attachments) add(i Interface) error {
 	case i.Bond:
 		return a.addBond(i)
 	}
-	p, err := a.newAttachment(i, nil, false)
+	p, err := a.newAttachment(i, nil)
 	switch {
 	case err != nil:
 		return err
@@ -122,10 +122,10 @@ func (a *Attachments) add(i Interface) error {
 	return nil
 }
 
-// newAttachment makes an attachment without links and enters it in the table of interfaces; late: a job will open its device. If the ring has
-// an attachment to the same device with another tag, the new one is its child and uses its links. b is the bond whose member the interface is,
-// or nil.
-func (a *Attachments) newAttachment(i Interface, b *bond, late bool) (*attachment, error) {
+// newAttachment makes an attachment without links and enters it in the table of interfaces. b is the bond whose member the interface is, or nil;
+// a job opens the device of a member. If the ring has an attachment to the same device with another tag, the new one is its child and uses its
+// links.
+func (a *Attachments) newAttachment(i Interface, b *bond) (*attachment, error) {
 	p := &attachment{Interface: i, set: a, bond: b}
 	if b != nil {
 		p.role = Inactive // until it is known
@@ -140,7 +140,7 @@ func (a *Attachments) newAttachment(i Interface, b *bond, late bool) (*attachmen
 			p.base = other
 		}
 	}
-	n, err := a.table.acquire(&i, late || p.base != nil)
+	n, err := a.table.acquire(&i, b != nil || p.base != nil)
 	if err != nil {
 		return nil, err
 	}

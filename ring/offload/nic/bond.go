@@ -52,7 +52,7 @@ func (a *Attachments) addBond(i Interface) error {
 	had := false
 	for _, index := range path.Attach {
 		m, _ := s.Link(index)
-		p, err := a.newAttachment(b.member(m.Name), b, true)
+		p, err := a.newAttachment(b.member(m.Name), b)
 		if err != nil {
 			return errors.Join(err, a.removeFrom(before))
 		}
@@ -139,7 +139,7 @@ func (a *Attachments) followMembers(b *bond, path *host.Path, s *host.Snapshot) 
 		if slices.ContainsFunc(a.list, func(p *attachment) bool { return p.bond == b && p.Name == name && !p.isLeaving() }) {
 			continue
 		}
-		p, err := a.newAttachment(b.member(name), b, true)
+		p, err := a.newAttachment(b.member(name), b)
 		if err != nil { // it is still leaving, or another ring's
 			b.retryAt = a.now + retryFirst
 			continue

@@ -11,14 +11,14 @@ import (
 func (a *Attachments) checkDevice(p *attachment, s *host.Snapshot) {
 	var dead bool
 	if p.lost, dead = a.inspect(p, s); dead {
-		a.loseLinks(p, true)
+		a.loseDevice(p)
 	} else if a.holdsFrames(p) {
 		// No call takes frames back out of a ring that the kernel reads, so the links are given up with them. The device stays: its queues are
 		// opened again when the interface is up.
 		if p.lost.Code == "" { // the mirror has not told yet, or the interface is up again
 			p.lost = p.reasonDown()
 		}
-		a.loseLinks(p, false)
+		a.loseLinks(p)
 	}
 }
 

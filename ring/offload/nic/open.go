@@ -272,17 +272,25 @@ func (a *Attachments) startClosing(p *attachment) {
 	})
 }
 
-// loseLinks removes the links of an attachment whose interface is lost, for all rings also the device if that is dead. The first try to open
-// it again is after retryFirst.
-func (a *Attachments) loseLinks(p *attachment, dead bool) {
+// loseDevice is loseLinks for an attachment whose device is dead: the device is lost too, for all rings.
+func (a *Attachments) loseDevice(p *attachment) {
 	a.removeLinks(p)
-	if dead { // for all rings
-		a.table.mu.Lock()
-		if dev := p.nic.markLost(p.serial, a.now); dev != nil {
-			p.dead = dev
-		}
-		a.table.mu.Unlock()
+	a.table.mu.Lock()
+	if dev := p.nic.markLost(p.serial, a.now); dev != nil {
+		p.dead = dev
 	}
+	a.table.mu.Unlock()
+	a.closeAndRetry(p)
+}
+
+// loseLinks removes the links of an attachment whose interface is lost, and keeps the device.
+func (a *Attachments) loseLinks(p *attachment) {
+	a.removeLinks(p)
+	a.closeAndRetry(p)
+}
+
+// closeAndRetry starts to close what loseLinks and loseDevice have removed. The first try to open it again is after retryFirst.
+func (a *Attachments) closeAndRetry(p *attachment) {
 	if p.state == Attached {
 		a.closeLeftovers(p, Closing, Closed)
 	} else {
