@@ -17,7 +17,7 @@ type withheld struct {
 // NEW_CONNECTION, in this order: a socket that the application sees can be used. A suspended listener keeps the connection for Resume.
 func (r *Ring) onAccepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	if l.state != stateListening {
-		l.transport().Refuse(conn, false) // the listener was closed in this turn: the peer sees a reset, as of a closed port
+		l.transport().Refuse(conn) // the listener was closed in this turn
 		return
 	}
 	la := l.active()
@@ -34,7 +34,7 @@ func (r *Ring) onAccepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	if err := r.admit(s); err != nil {
 		r.stats.AcceptFailures++
 		r.fail(&OpError{Op: "accept", Addr: peer, Err: err})
-		l.transport().Refuse(conn, true)
+		l.transport().Refuse(conn)
 		s.state = stateGone
 		s.forget()
 		return
@@ -42,7 +42,7 @@ func (r *Ring) onAccepted(l *Socket, conn Conn, peer netip.AddrPort) {
 	s.updateSlowPath()
 	r.stats.Accepted++
 	s.raise(EventNewConnection, nil)
-	if err := r.drv.Receive(s, true); err != nil {
+	if err := r.drv.SetReceiving(s, true); err != nil {
 		s.onFailed(asErrno(err))
 	}
 }
@@ -77,7 +77,7 @@ func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (gone 
 		}
 		p := recover()
 		r.didNotReturn(l, p)
-		l.transport().Refuse(conn, true)
+		l.transport().Refuse(conn)
 		gone = true
 		if p == nil {
 			r.sink.dst = nil // this Poll is over: see Sink.call
@@ -91,7 +91,7 @@ func (r *Ring) offerToAcceptTo(l *Socket, conn Conn, peer netip.AddrPort) (gone 
 		return true
 	}
 	if l.state != stateListening {
-		l.transport().Refuse(conn, false) // AcceptTo closed the listener and did not want the connection either
+		l.transport().Refuse(conn) // AcceptTo closed the listener and did not want the connection either
 		return true
 	}
 	return false

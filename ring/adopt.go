@@ -100,7 +100,7 @@ func (s *Socket) startAdopted() error {
 		return err
 	}
 	r := s.ring()
-	if err := r.drv.Receive(s, true); err != nil {
+	if err := r.drv.SetReceiving(s, true); err != nil {
 		r.drv.Detach(s) // nothing is armed, so it lets go at once
 		s.leaveRing()
 		return err

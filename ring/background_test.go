@@ -49,7 +49,7 @@ func (d *stub) Connect(*ring.Socket, netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPort{}, nil
 }
 func (d *stub) Accept(_, l *ring.Socket) netip.AddrPort                 { return l.LocalAddr() }
-func (d *stub) Refuse(ring.Conn, bool)                                  { d.call("refuse") }
+func (d *stub) Refuse(ring.Conn)                                        { d.call("refuse") }
 func (d *stub) SetOption(*ring.Socket, ring.Option, int) error          { return nil }
 func (d *stub) SetDevice(*ring.Socket, string, int) error               { return nil }
 func (d *stub) SetMembership(*ring.Socket, ring.Membership, bool) error { return syscall.EINVAL }
@@ -97,7 +97,7 @@ func (d *stub) Disarm()                                  {}
 func (d *stub) Wait(time.Duration) error                 { return nil }
 func (d *stub) Wake()                                    {}
 func (d *stub) Attach(s *ring.Socket) error              { d.call("attach"); d.sockets[s] = true; return nil }
-func (d *stub) Receive(*ring.Socket, bool) error         { d.call("receive"); return nil }
+func (d *stub) SetReceiving(*ring.Socket, bool) error    { d.call("receive"); return nil }
 func (d *stub) NotifyWritable(*ring.Socket) error        { d.call("notify"); return nil }
 func (d *stub) Transmit(s *ring.Socket) error {
 	for {

@@ -43,7 +43,7 @@ func (s *Socket) closeAfterSends() {
 		s.activate().lingering = true
 		s.shutdownWrite()
 		s.stops = 0 // whatever had stopped it: what comes now is thrown away
-		if err := s.ring().drv.Receive(s, true); err != nil {
+		if err := s.ring().drv.SetReceiving(s, true); err != nil {
 			s.ring().fail(&OpError{Op: "receive", Err: err})
 		}
 		s.setTimer(timerClose, s.ring().clock().Add(d))
@@ -107,7 +107,7 @@ func (s *Socket) startClosing() {
 	a.flags, a.endErr, a.outErr = 0, nil, nil
 	s.dropReceived()
 	for _, c := range a.withheld {
-		s.transport().Refuse(c.conn, true)
+		s.transport().Refuse(c.conn)
 	}
 	if err := s.removeFile(); err != nil {
 		s.ring().fail(err)

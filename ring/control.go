@@ -53,7 +53,7 @@ func (s *Socket) startReading(op string, a netip.AddrPort) error {
 	if s.stops != 0 {
 		return nil
 	}
-	if err := s.ring().drv.Receive(s, true); err != nil {
+	if err := s.ring().drv.SetReceiving(s, true); err != nil {
 		return &OpError{Op: op, Addr: a, Err: err}
 	}
 	return nil

@@ -43,8 +43,8 @@ type Driver interface {
 
 	// Attach introduces a socket; nothing is received yet.
 	Attach(s *Socket) error
-	// Receive starts or stops reading, or accepting on a listener.
-	Receive(s *Socket, on bool) error
+	// SetReceiving starts or stops reading, or accepting on a listener.
+	SetReceiving(s *Socket, on bool) error
 	// NotifyWritable asks for one Writable fact, and for Connected or Failed of a stream whose Transport has begun to connect. A driver whose
 	// transport reports those by itself has nothing to do for them.
 	NotifyWritable(s *Socket) error

@@ -231,7 +231,7 @@ func (s *Socket) SetLargeStream(on bool) error {
 		return nil // reading begins with it
 	}
 	for _, reading := range [...]bool{false, true} {
-		if err := s.ring().drv.Receive(s, reading); err != nil {
+		if err := s.ring().drv.SetReceiving(s, reading); err != nil {
 			return &OpError{Op: "set large stream", Err: err}
 		}
 	}

@@ -74,7 +74,7 @@ func (s *Socket) stop(why stop) {
 		}
 	}
 	if was == 0 {
-		if err := r.drv.Receive(s, false); err != nil {
+		if err := r.drv.SetReceiving(s, false); err != nil {
 			r.fail(&OpError{Op: "stop receiving", Err: err})
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Socket) start(why stop) {
 	}
 	s.stops &^= why
 	if s.stops == 0 && (s.state < stateClosing || s.active().lingering) {
-		if err := s.ring().drv.Receive(s, true); err != nil {
+		if err := s.ring().drv.SetReceiving(s, true); err != nil {
 			s.ring().fail(&OpError{Op: "receive", Err: err})
 		}
 	}

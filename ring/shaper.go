@@ -73,13 +73,13 @@ func (s *Socket) sendShaped(b []byte, bufs [][]byte, n int, to netip.AddrPort) (
 		if now := sh.now(r); sh.bucket.Ready(now, sh.cost(n)) {
 			sent, e := s.transportSend(b, bufs, to)
 			for tries := 0; e != 0 && tries < mostRetries && s.retrySend(e); tries++ { // e was an earlier datagram's error
-				sh.timestamps.sent(e, 0, false)
+				sh.timestamps.sentWithoutToken(e)
 				sent, e = s.transportSend(b, bufs, to)
 			}
 			if e == 0 {
 				sh.bucket.Take(now, sh.cost(n))
 			}
-			sh.timestamps.sent(e, 0, false)
+			sh.timestamps.sentWithoutToken(e)
 			return s.finishDirectSend(sent, n, e, to)
 		}
 	}

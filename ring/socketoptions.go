@@ -144,7 +144,8 @@ func (x *SocketOptions) noteMembership(m Membership, join bool) {
 		return
 	}
 	if m.Source.IsValid() {
-		if at := x.findMembership(Membership{Group: m.Group, Interface: m.Interface}, false); at >= 0 {
+		const anySource = false // only the membership without a source is narrowed
+		if at := x.findMembership(Membership{Group: m.Group, Interface: m.Interface}, anySource); at >= 0 {
 			x.Groups = slices.Delete(x.Groups, at, at+1)
 		}
 	}

@@ -68,13 +68,13 @@ const MaxVector = 64
 //
 // The calls for one socket come in this order. "on ring" is the moment at which the socket gets its ring: Driver.Attach.
 //
-//	bound datagrams     Open  SetOption…  Bind  on ring  Driver.Receive(on)  Send…                    Driver.Detach  Close
-//	connected ones      Open  SetOption…  Connect  on ring  Driver.Receive(on)  Send…                 Driver.Detach  Close
-//	listener            Open  SetOption…  Bind  on ring  Listen  Driver.Receive(on)                   Driver.Detach  Close
-//	child of a listener Sink.Accepted  Accept  on ring  Driver.Receive(on)  Send…  CloseWrite         Driver.Detach  Close
+//	bound datagrams     Open  SetOption…  Bind  on ring  Driver.SetReceiving(on)  Send…                    Driver.Detach  Close
+//	connected ones      Open  SetOption…  Connect  on ring  Driver.SetReceiving(on)  Send…                 Driver.Detach  Close
+//	listener            Open  SetOption…  Bind  on ring  Listen  Driver.SetReceiving(on)                   Driver.Detach  Close
+//	child of a listener Sink.Accepted  Accept  on ring  Driver.SetReceiving(on)  Send…  CloseWrite         Driver.Detach  Close
 //	child not wanted    Sink.Accepted  Refuse
 //	outgoing stream     Open  SetOption…  Bind?  Connect  on ring  Driver.NotifyWritable
-//	                    Sink.Connected  Driver.Receive(on)  Send…  CloseWrite                         Driver.Detach  Close
+//	                    Sink.Connected  Driver.SetReceiving(on)  Send…  CloseWrite                         Driver.Detach  Close
 //	                    or Sink.Failed                                                                Driver.Detach  Close
 //
 // The facts of a stream are told in this order: Connected; then Data, Acknowledged and Writable as they come; EndOfStream behind the last
@@ -104,8 +104,9 @@ type Transport interface {
 	// Accept makes a connection that Sink.Accepted has reported the one of s, a child of the listener: s has the listener's configuration and
 	// the peer's address and is not on its ring yet. local is its address.
 	Accept(s, listener *Socket) (local netip.AddrPort)
-	// Refuse ends a connection that Sink.Accepted has reported and that no Socket was made of.
-	Refuse(c Conn, reset bool)
+	// Refuse resets a connection that Sink.Accepted has reported and that no Socket was made of. The kernel does the same with the connections
+	// that wait at a listener when it is closed.
+	Refuse(c Conn)
 
 	// SetOption sets an option. The core has checked the value's range where the option's method says so.
 	SetOption(s *Socket, o Option, value int) error

@@ -54,6 +54,9 @@ func (s *transmitStamps) sent(e syscall.Errno, token uint64, hasToken bool) {
 	}
 }
 
+// sentWithoutToken is sent for a datagram of Send.
+func (s *transmitStamps) sentWithoutToken(e syscall.Errno) { s.sent(e, 0, false) }
+
 // mayStamp is nil unless the socket's Config asks for transmit stamps that it cannot have on r; then it is the reason.
 func (r *Ring) mayStamp(s *Socket) error {
 	switch {

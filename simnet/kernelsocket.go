@@ -438,8 +438,11 @@ func (c kernelCalls) Inode(fd int) uint64 {
 	return 0
 }
 
+// ForceReceiveBuffer is SetReceiveBuffer: the machine has no limit.
+func (c kernelCalls) ForceReceiveBuffer(fd, size int) error { return c.SetReceiveBuffer(fd, size) }
+
 // SetReceiveBuffer sets SO_RCVBUF of the socket fd.
-func (c kernelCalls) SetReceiveBuffer(fd, size int, _ bool) error {
+func (c kernelCalls) SetReceiveBuffer(fd, size int) error {
 	s := c.k.sockets[fd]
 	if s == nil {
 		return unix.EBADF

@@ -156,5 +156,5 @@ func (transport) Listen(*ring.Socket, int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errOnlyUDP
 }
 func (transport) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.AddrPort{} }
-func (transport) Refuse(ring.Conn, bool)                  {}
+func (transport) Refuse(ring.Conn)                        {}
 func (transport) CloseWrite(*ring.Socket) error           { return errOnlyUDP }

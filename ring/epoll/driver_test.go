@@ -129,10 +129,10 @@ func TestSocketsThatAreNotAttached(t *testing.T) {
 	other := w.udp(ring.Config{})
 	w.poll(1)
 	s := w.socket(ring.KindStream, ring.Config{})
-	for _, err := range []error{w.drv.Receive(s, true), w.drv.NotifyWritable(s), w.drv.Transmit(s)} {
+	for _, err := range []error{w.drv.SetReceiving(s, true), w.drv.NotifyWritable(s), w.drv.Transmit(s)} {
 		require.ErrorIs(t, err, unix.EINVAL)
 	}
-	require.NoError(t, w.drv.Receive(s, false), "there is nothing to stop")
+	require.NoError(t, w.drv.SetReceiving(s, false), "there is nothing to stop")
 	require.True(t, w.drv.Detach(s))
 	require.NoError(t, s.Close())
 	w.close(other)

@@ -79,8 +79,8 @@ func (d *driver) syncPending() error {
 	return err
 }
 
-// Receive starts or stops reading. Stopping costs nothing by itself.
-func (d *driver) Receive(s *ring.Socket, on bool) error {
+// SetReceiving starts or stops reading. Stopping costs nothing by itself.
+func (d *driver) SetReceiving(s *ring.Socket, on bool) error {
 	r := d.table.of(s)
 	switch {
 	case r == nil && !on:

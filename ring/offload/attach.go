@@ -126,9 +126,9 @@ func (d *driver) options(s *ring.Socket) udp.Options {
 		Broadcast: o.Broadcast, MulticastInterface: o.MulticastInterface, ReceiveBuffer: size}
 }
 
-// Receive starts or stops reading. Datagrams for a socket that is stopped are kept, up to its receive buffer, and delivered when it starts
+// SetReceiving starts or stops reading. Datagrams for a socket that is stopped are kept, up to its receive buffer, and delivered when it starts
 // again.
-func (d *driver) Receive(s *ring.Socket, on bool) error {
+func (d *driver) SetReceiving(s *ring.Socket, on bool) error {
 	if d.hasStream(s) {
 		return d.receiveStream(s, on)
 	}
@@ -146,7 +146,7 @@ func (d *driver) Receive(s *ring.Socket, on bool) error {
 			d.resumed = append(d.resumed, e)
 		}
 	}
-	return d.shadows.Set(&e.watch, kernel.FD(s), e.slot, e.gen, on)
+	return d.shadows.SetWatched(&e.watch, kernel.FD(s), e.slot, e.gen, on)
 }
 
 // NotifyWritable asks for one Writable when there is a buffer to send with; on a shadow, when the kernel has room.

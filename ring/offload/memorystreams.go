@@ -38,7 +38,7 @@ func (n *MemoryHost) Release(c ring.Conn) error {
 func (n *MemoryHost) Accept(_, _ *ring.Socket) netip.AddrPort { return netip.AddrPort{} }
 
 // Refuse is the stack's.
-func (n *MemoryHost) Refuse(ring.Conn, bool) {}
+func (n *MemoryHost) Refuse(ring.Conn) {}
 
 // CloseWrite is the stack's.
 func (n *MemoryHost) CloseWrite(*ring.Socket) error { return unix.ENOTCONN }

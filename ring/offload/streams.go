@@ -54,9 +54,9 @@ func (d *driver) attachStream(s *ring.Socket) error {
 // receiveStream starts or stops the reading of a TCP socket, or its accepting.
 func (d *driver) receiveStream(s *ring.Socket, on bool) error {
 	if isKernels(s) {
-		return d.viaKernel.Receive(s, on)
+		return d.viaKernel.SetReceiving(s, on)
 	}
-	d.streams.Receive(s, on)
+	d.streams.SetReceiving(s, on)
 	if ring.HandleOf(s).Kind == ring.KindListener {
 		return d.acceptBeside(s, on)
 	}
@@ -151,8 +151,8 @@ func (d *driver) streamFrame(token uint64) bool {
 
 // Pull has the stack take what has come, for a call of the application whose answer depends on it. Not within a turn: the turn takes it. What
 // is UDP's of it is delivered in the next one.
-func (d *driver) Pull(idle bool) {
-	if d.inTurn || idle && d.realClock && !d.gap.Long() {
+func (d *driver) Pull() {
+	if d.inTurn {
 		return
 	}
 	d.ip.Refresh()
@@ -211,6 +211,14 @@ func (d *driver) takeSegment(ifIndex int, packet []byte) {
 		}
 	}
 	d.streams.InputCopy(packet, mtu)
+}
+
+// PullIfIdle is Pull if the ring was not polled for a while: a Poll takes the frames as well.
+func (d *driver) PullIfIdle() {
+	if d.inTurn || d.realClock && !d.gap.Long() {
+		return
+	}
+	d.Pull()
 }
 
 // streamCounters adds the counts of TCP.

@@ -52,7 +52,7 @@ func (d *driver) attachToKernel(s *ring.Socket) (e *entry, err error) {
 			return nil, err
 		}
 		k.Driver = drv
-		if err := d.shadows.Set(&k.watch, drv.FD(), kernelStreamsSlot, 0, true); err != nil {
+		if err := d.shadows.SetWatched(&k.watch, drv.FD(), kernelStreamsSlot, 0, true); err != nil {
 			return nil, errors.Join(err, d.closeKernelStreams())
 		}
 	}
@@ -97,7 +97,7 @@ func (d *driver) acceptBeside(s *ring.Socket, on bool) error {
 			return err
 		}
 	}
-	return d.viaKernel.Receive(s, on)
+	return d.viaKernel.SetReceiving(s, on)
 }
 
 // reapKernelStreams reports what has happened to the sockets that the kernel carries. more: there may be more.

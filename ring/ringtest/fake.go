@@ -243,8 +243,8 @@ func (f *Fake) injectedError(call string, s *ring.Socket) error {
 
 func (f *Fake) of(s *ring.Socket) *fakeSocket { return f.sockets[ring.HandleOf(s).Slot] }
 
-// Receive starts or stops asking.
-func (f *Fake) Receive(s *ring.Socket, on bool) error {
+// SetReceiving starts or stops asking.
+func (f *Fake) SetReceiving(s *ring.Socket, on bool) error {
 	call := "stop"
 	if on {
 		call = "receive"

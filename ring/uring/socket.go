@@ -85,9 +85,9 @@ func (d *Driver) of(s *ring.Socket) (*record, error) {
 	return nil, fmt.Errorf("uring: socket %d is not attached: %w", h.Conn, unix.EBADF)
 }
 
-// Receive starts or stops reading or accepting. Stopping is a cancellation: what the kernel took off the socket before is still
-// reported, in order; after Receive it takes nothing more.
-func (d *Driver) Receive(s *ring.Socket, on bool) error {
+// SetReceiving starts or stops reading or accepting. Stopping is a cancellation: what the kernel took off the socket before is still
+// reported, in order; after SetReceiving it takes nothing more.
+func (d *Driver) SetReceiving(s *ring.Socket, on bool) error {
 	r, err := d.of(s)
 	if err != nil {
 		return err

@@ -30,8 +30,10 @@ type Kernel interface {
 	BindToDevice(fd int, ifName string) error
 	// Inode is the number of a socket in the kernel's lists; 0: not known.
 	Inode(fd int) uint64
-	// SetReceiveBuffer sets SO_RCVBUF, beyond net.core.rmem_max where force is set. ReceiveBuffer is what the socket has: twice as much.
-	SetReceiveBuffer(fd, size int, force bool) error
+	// SetReceiveBuffer sets SO_RCVBUF, up to net.core.rmem_max; ForceReceiveBuffer beyond it too, where the process may. ReceiveBuffer is what
+	// the socket has: twice as much.
+	SetReceiveBuffer(fd, size int) error
+	ForceReceiveBuffer(fd, size int) error
 	ReceiveBuffer(fd int) (int, error)
 	// PendingError takes the socket's pending error (SO_ERROR).
 	PendingError(fd int) syscall.Errno
@@ -147,13 +149,14 @@ func (SystemCalls) Inode(fd int) uint64 {
 	return st.Ino
 }
 
-// SetReceiveBuffer sets SO_RCVBUF or SO_RCVBUFFORCE.
-func (SystemCalls) SetReceiveBuffer(fd, size int, force bool) error {
-	option := unix.SO_RCVBUF
-	if force {
-		option = unix.SO_RCVBUFFORCE
-	}
-	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, size)
+// SetReceiveBuffer sets SO_RCVBUF.
+func (SystemCalls) SetReceiveBuffer(fd, size int) error {
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, size)
+}
+
+// ForceReceiveBuffer sets SO_RCVBUFFORCE.
+func (SystemCalls) ForceReceiveBuffer(fd, size int) error {
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size)
 }
 
 // ReceiveBuffer reads SO_RCVBUF.

@@ -156,9 +156,9 @@ func (l *List) EndLook(more bool) {
 	}
 }
 
-// Set starts or stops watching a socket's shadow. A socket that stops reading mostly goes on soon, so its entry stays until it is reported, see
-// StopWatching, or the ring sleeps, see SyncPending: stopping then needs no system call, nor does going on.
-func (l *List) Set(w *Watch, fd int, slot, gen uint32, on bool) error {
+// SetWatched starts or stops watching a socket's shadow. A socket that stops reading mostly goes on soon, so its entry stays until it is
+// reported, see StopWatching, or the ring sleeps, see SyncPending: stopping then needs no system call, nor does going on.
+func (l *List) SetWatched(w *Watch, fd int, slot, gen uint32, on bool) error {
 	w.On = on
 	switch {
 	case !l.isOpen:

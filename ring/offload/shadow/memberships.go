@@ -90,7 +90,7 @@ func (m *Memberships) Join(g Group, resolved uint32) error {
 			return unix.EADDRNOTAVAIL
 		}
 		if i, j := m.findSocket(Group{Addr: g.Addr, IfIndex: g.IfIndex}); i >= 0 { // of all sources, which this one narrows
-			if err := membership(m.kernel, m.sockets[i].fd, g, true); err != nil {
+			if err := joinGroup(m.kernel, m.sockets[i].fd, g); err != nil {
 				return err
 			}
 			m.sockets[i].held[j] = g
@@ -98,7 +98,7 @@ func (m *Memberships) Join(g Group, resolved uint32) error {
 		}
 		return m.joinBySocket(g)
 	}
-	err := setMembershipOn(m.kernel, m.fd, g, named, true)
+	err := joinGroupOn(m.kernel, m.fd, g, named)
 	if !errors.Is(err, unix.ENOBUFS) {
 		return err
 	}
@@ -124,7 +124,7 @@ func (m *Memberships) Leave(g Group) error {
 	if g.IfIndex != 0 && m.isHeldBySocket(g) {
 		return unix.EADDRNOTAVAIL // another source of it
 	}
-	return setMembershipOn(m.kernel, m.fd, g, int(g.IfIndex), false)
+	return leaveGroup(m.kernel, m.fd, g)
 }
 
 // findHeld is a membership socket that has a group, and the group's place there; nil when none has. Source and interface 0 are any.
@@ -172,16 +172,25 @@ func (m *Memberships) descriptors() map[Group]int {
 	return fds
 }
 
-// setMembershipOn joins or leaves a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
-func setMembershipOn(k Kernel, fd int, g Group, ifIndex int, join bool) error {
-	var source netip.Addr
-	if g.Source != ([4]byte{}) {
-		source = netip.AddrFrom4(g.Source)
-	}
-	return k.SetMembership(fd, netip.AddrFrom4(g.Addr), ifIndex, source, join)
+// joinGroupOn joins a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
+func joinGroupOn(k Kernel, fd int, g Group, ifIndex int) error {
+	const join = true
+	return k.SetMembership(fd, netip.AddrFrom4(g.Addr), ifIndex, sourceOf(g), join)
 }
 
-// membership is setMembershipOn on the interface of the group.
-func membership(k Kernel, fd int, g Group, join bool) error {
-	return setMembershipOn(k, fd, g, int(g.IfIndex), join)
+// joinGroup is joinGroupOn on the interface of the group.
+func joinGroup(k Kernel, fd int, g Group) error { return joinGroupOn(k, fd, g, int(g.IfIndex)) }
+
+// leaveGroup leaves a group with a descriptor, on the interface of the group.
+func leaveGroup(k Kernel, fd int, g Group) error {
+	const join = false
+	return k.SetMembership(fd, netip.AddrFrom4(g.Addr), int(g.IfIndex), sourceOf(g), join)
+}
+
+// sourceOf returns the source of a group; the zero Addr for all sources.
+func sourceOf(g Group) netip.Addr {
+	if g.Source == ([4]byte{}) {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom4(g.Source)
 }

@@ -38,7 +38,7 @@ func (m *Memberships) joinBySocket(g Group) error {
 		if h.full && !listed {
 			continue
 		}
-		switch err := membership(m.kernel, h.fd, g, true); {
+		switch err := joinGroup(m.kernel, h.fd, g); {
 		case err == nil:
 			h.held = append(h.held, g)
 			return nil
@@ -52,7 +52,7 @@ func (m *Memberships) joinBySocket(g Group) error {
 	if err != nil {
 		return fmt.Errorf("one more descriptor for memberships: %w", err)
 	}
-	if err := membership(m.kernel, h.fd, g, true); err != nil {
+	if err := joinGroup(m.kernel, h.fd, g); err != nil {
 		return errors.Join(err, m.kernel.Close(h.fd))
 	}
 	h.held = []Group{g}
@@ -81,7 +81,7 @@ func (m *Memberships) moveToSockets(g Group) (err error) {
 		}
 	}
 	for _, x := range list[1:] {
-		err = errors.Join(err, membership(m.kernel, m.fd, x, false))
+		err = errors.Join(err, leaveGroup(m.kernel, m.fd, x))
 	}
 	return err
 }
@@ -98,7 +98,7 @@ func (m *Memberships) undoJoinBySocket(g Group) error {
 
 // leaveBySocket leaves the group at index i of a membership socket, and closes the membership socket with its last group.
 func (m *Memberships) leaveBySocket(h *membershipSocket, i int) error {
-	if err := membership(m.kernel, h.fd, h.held[i], false); err != nil {
+	if err := leaveGroup(m.kernel, h.fd, h.held[i]); err != nil {
 		return err
 	}
 	h.held = slices.Delete(h.held, i, i+1)

@@ -55,10 +55,10 @@ func (t *Tie) Make(ifName string) {
 	if t.group == (Group{}) {
 		t.Err = t.kernel.BindToDevice(t.fd, ifName)
 	} else {
-		_ = membership(t.kernel, t.fd, t.group, false) // the kernel keeps the entry of an interface that is gone, and it counts
+		_ = leaveGroup(t.kernel, t.fd, t.group) // the kernel keeps the entry of an interface that is gone, and it counts
 		g := t.group
 		g.IfIndex = uint32(t.now)
-		t.Err = membership(t.kernel, t.fd, g, true)
+		t.Err = joinGroup(t.kernel, t.fd, g)
 	}
 	t.Err = errors.Join(t.Err, t.kernel.Close(t.fd))
 }

@@ -18,10 +18,10 @@ func Widen(k Kernel, s *ring.Socket) (why ring.Reason, err error) {
 		return why, nil
 	}
 	fd := kernel.FD(s)
-	if k.SetReceiveBuffer(fd, receiveBuffer, true) == nil {
+	if k.ForceReceiveBuffer(fd, receiveBuffer) == nil {
 		return why, nil
 	}
-	err = k.SetReceiveBuffer(fd, receiveBuffer, false)
+	err = k.SetReceiveBuffer(fd, receiveBuffer)
 	has := 0
 	if err == nil {
 		has, err = k.ReceiveBuffer(fd)

@@ -89,11 +89,11 @@ func (d *Driver) Wait(time.Duration) error { return nil }
 // Wake has nobody to wake.
 func (d *Driver) Wake() {}
 
-// Attach takes any socket; only Receive decides whether it can be served.
+// Attach takes any socket; only SetReceiving decides whether it can be served.
 func (d *Driver) Attach(*ring.Socket) error { return nil }
 
-// Receive starts or stops the delivery.
-func (d *Driver) Receive(s *ring.Socket, on bool) error {
+// SetReceiving starts or stops the delivery.
+func (d *Driver) SetReceiving(s *ring.Socket, on bool) error {
 	switch {
 	case !on && d.socket == s:
 		d.socket = nil

@@ -108,14 +108,8 @@ func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return sys.SockName(FD(s))
 }
 
-// Refuse closes a connection of which no socket is made.
-func (t *Transport) Refuse(c ring.Conn, reset bool) {
-	if reset {
-		sys.Reset(int(c))
-		return
-	}
-	_ = unix.Close(int(c)) // nothing was sent on it
-}
+// Refuse resets a connection of which no socket is made; a unix-domain one is closed.
+func (t *Transport) Refuse(c ring.Conn) { sys.Reset(int(c)) }
 
 // CloseWrite is shutdown(2) of the sending half. That the connection is no more is no error: reading tells.
 func (t *Transport) CloseWrite(s *ring.Socket) error {

@@ -120,10 +120,8 @@ func (h *Host) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return h.table.Local(r.id).AddrPort()
 }
 
-// Refuse ends an accepted connection that got no socket.
-func (h *Host) Refuse(c ring.Conn, reset bool) {
-	h.closeRecord(int32(c)-1, reset)
-}
+// Refuse resets an accepted connection that got no socket.
+func (h *Host) Refuse(c ring.Conn) { h.closeRecord(int32(c)-1, withReset) }
 
 // SetOption sets an option. Those that this transport cannot have are a ring.FeatureError; ENOPROTOOPT: unknown.
 func (h *Host) SetOption(s *ring.Socket, o ring.Option, value int) error {
@@ -195,6 +193,9 @@ func (h *Host) Close(s *ring.Socket, reset bool) error {
 	return nil
 }
 
+// withReset is the argument reset of closeRecord.
+const withReset = true
+
 // closeRecord is the close of record i: what was received is dropped, a listener ends, and the connection is closed, or aborted with a reset.
 // The record is freed now if it has no connection, else when the protocol is done with it (connectionGone).
 func (h *Host) closeRecord(i int32, reset bool) {
@@ -212,7 +213,8 @@ func (h *Host) closeRecord(i int32, reset bool) {
 	case reset:
 		h.table.Abort(h.now, id)
 	default:
-		h.table.Close(h.now, id, false)
+		const unread = false // what was dropped counts as read: the peer sees FIN, as with the kernel's transport
+		h.table.Close(h.now, id, unread)
 	}
 }
 
@@ -223,7 +225,7 @@ func (h *Host) unlisten(i int32) {
 	h.table.Unlisten(r.listener)
 	for child := r.waitHead; child != none; child = h.records[i].waitHead {
 		h.records[i].waitHead = h.records[child].next
-		h.closeRecord(child, true)
+		h.closeRecord(child, withReset)
 	}
 	h.records[i].waitTail = none
 	h.records[i].listener = 0

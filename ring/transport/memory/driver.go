@@ -233,8 +233,8 @@ func (d *driver) Attach(s *ring.Socket) error {
 	return nil
 }
 
-// Receive starts or stops reporting of data, or of connections.
-func (d *driver) Receive(s *ring.Socket, on bool) error {
+// SetReceiving starts or stops reporting of data, or of connections.
+func (d *driver) SetReceiving(s *ring.Socket, on bool) error {
 	h := hostOf(s)
 	i := index(s)
 	r := &h.records[i]

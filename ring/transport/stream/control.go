@@ -51,8 +51,8 @@ func (t *Transport) Detach(s *ring.Socket) {
 	}
 }
 
-// Receive starts or stops the reporting of data, or of connections.
-func (t *Transport) Receive(s *ring.Socket, on bool) {
+// SetReceiving starts or stops the reporting of data, or of connections.
+func (t *Transport) SetReceiving(s *ring.Socket, on bool) {
 	if id := idOfSocket(s); id != tcp.NoID {
 		r := t.record(id)
 		if !on {
@@ -195,13 +195,13 @@ func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 	return local.AddrPort()
 }
 
-// Refuse ends a connection without a socket.
-func (t *Transport) Refuse(c ring.Conn, reset bool) {
+// Refuse resets a connection without a socket.
+func (t *Transport) Refuse(c ring.Conn) {
 	if id := idOf(c); id != tcp.NoID {
-		t.end(id, reset)
+		t.end(id, withReset)
 		return
 	}
-	t.below.Refuse(c, reset)
+	t.below.Refuse(c)
 }
 
 // CloseWrite sends FIN behind what was queued.
@@ -231,10 +231,13 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 	return t.below.Close(s, reset)
 }
 
+// withReset is the argument reset of end.
+const withReset = true
+
 // end closes a connection for its application, with FIN or with a reset: its socket is forgotten, received data is released, and its record
 // stays until EventGone.
 func (t *Transport) end(id tcp.ID, reset bool) {
-	t.host.Pull(false) // what has come is read by nobody; what comes later is answered with a reset
+	t.host.Pull() // what has come is read by nobody; what comes later is answered with a reset
 	t.takeEvents()
 	r := t.record(id)
 	r.flags = r.flags&^(isOpen|isReading|wantsRoom) | isClosed

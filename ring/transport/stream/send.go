@@ -31,7 +31,7 @@ type done struct {
 
 // Send copies b into the send queue, as much as there is room for.
 func (t *Transport) Send(s *ring.Socket, b []byte, _ netip.AddrPort) (int, syscall.Errno) {
-	id, e := t.maySend(s)
+	id, e := t.prepareSend(s)
 	if e != 0 {
 		return 0, e
 	}
@@ -44,7 +44,7 @@ func (t *Transport) Send(s *ring.Socket, b []byte, _ netip.AddrPort) (int, sysca
 
 // SendVector is Send for pieces.
 func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) (int, syscall.Errno) {
-	id, e := t.maySend(s)
+	id, e := t.prepareSend(s)
 	if e != 0 {
 		return 0, e
 	}
@@ -64,14 +64,19 @@ func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) 
 	return n, 0
 }
 
-// maySend is called before each send. It processes what has arrived, so that the answer is up to date, and returns the connection; the errno
+// prepareSend is called before each send. It processes what has arrived, so that the answer is up to date, and returns the connection; the errno
 // says why nothing more can be sent, 0 if it can.
-func (t *Transport) maySend(s *ring.Socket) (tcp.ID, syscall.Errno) {
+func (t *Transport) prepareSend(s *ring.Socket) (tcp.ID, syscall.Errno) {
 	id := idOfSocket(s)
 	if id == tcp.NoID {
 		return id, syscall.ENOTCONN
 	}
-	t.host.Pull(!t.pollOnSend) // an ACK makes room, a reset is the answer
+	// An ACK that has arrived makes room, a reset is the answer.
+	if t.pollOnSend {
+		t.host.Pull()
+	} else {
+		t.host.PullIfIdle()
+	}
 	if t.table.HasEvents() {
 		t.takeEvents()
 	}
@@ -175,7 +180,7 @@ func (t *Transport) freePiecePlace(k int32) {
 // Transmit queues the packets that SendPacket has left on the socket, each as a piece of its own. Those that cannot be sent complete with an
 // error.
 func (t *Transport) Transmit(s *ring.Socket) {
-	id, e := t.maySend(s)
+	id, e := t.prepareSend(s)
 	for {
 		x, ok := ring.TakeTransmission(s)
 		if !ok {
@@ -187,7 +192,8 @@ func (t *Transport) Transmit(s *ring.Socket) {
 			continue
 		}
 		k := t.addPiece(piece{packet: x.Packet, sent: x, socket: s})
-		if t.table.Send(t.now(), id, tcp.Payload{Buffer: tcp.Buffer(k), Length: uint32(length)}, false) != nil {
+		const more = false // SendPacket does not say whether more follows
+		if t.table.Send(t.now(), id, tcp.Payload{Buffer: tcp.Buffer(k), Length: uint32(length)}, more) != nil {
 			t.freePiecePlace(k)
 			t.done = append(t.done, done{s, x, syscall.EPIPE})
 		}

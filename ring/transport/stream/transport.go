@@ -25,8 +25,9 @@ type Below interface {
 
 // Host is the driver that the transport belongs to.
 type Host interface {
-	// Pull has the stack take the frames that have come; with idle only if the ring was not polled for a while: a Poll takes them as well.
-	Pull(idle bool)
+	// Pull has the stack take the frames that have come; PullIfIdle only if the ring was not polled for a while: a Poll takes them as well.
+	Pull()
+	PullIfIdle()
 	// Claim redirects a flow to the links: of a listener, which has no peer, or of a connection. Its number names it until Unclaim; 0 where
 	// every frame of the wire comes to the stack.
 	Claim(local, remote netip.AddrPort, device int) (claim int32, err error)
