@@ -52,7 +52,7 @@ func (n *KernelNIC) plug(out *Line) (socketPlace, error) {
 
 func (n *KernelNIC) carries() bool { return n.present && n.up && n.carrier }
 
-// SetUp takes the interface up or down, as its administrator does; SetCarrier plugs its cable in or out.
+// SetUp takes the interface up or down, as its administrator does.
 func (n *KernelNIC) SetUp(up bool) {
 	if n.up != up {
 		n.up = up

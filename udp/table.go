@@ -129,7 +129,7 @@ func (t *Table) linkSocket(id ID, e Endpoint) {
 	}
 }
 
-// unlinkSocket undoes linkSocket.
+// unlinkSocket undoes linkSocket: it takes the socket out of the list of its flow, and a connected one out of the counts of connected sockets.
 func (t *Table) unlinkSocket(id ID) {
 	t.writeSockets()
 	e := &t.endpoints[id]
