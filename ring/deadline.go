@@ -6,7 +6,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 )
 
-// What the ring's timers are for; the low bits of a timer's data, the socket's slot and generation above them.
+// timerKind is what a timer of the ring is for; the low bits of a timer's data, the socket's slot and generation above them.
 type timerKind uint8
 
 const (

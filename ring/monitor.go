@@ -129,7 +129,7 @@ func (r *Ring) openPages() {
 	}
 }
 
-// closePages gives it back. The counts stay readable for the owner.
+// closePages gives the memory of openPages back to the monitor. The counts stay readable for the owner.
 func (r *Ring) closePages() {
 	page := *r.stats
 	r.stats, r.epoch = &page, new(uint64)
@@ -162,7 +162,7 @@ func (r *Ring) openPage(s *Socket) {
 	}
 }
 
-// closePage ends that.
+// closePage ends the publication of a socket that is being closed: its counts are copied a last time, and the monitor gets its page back.
 func (r *Ring) closePage(s *Socket) {
 	x := r.pageOf(s)
 	if x != nil {
@@ -261,6 +261,8 @@ func (r *Ring) describe(x *monitored) {
 	}
 }
 
+// refreshSocket copies to a socket's page what is not counted in the page itself: counts of seldom events, the lengths of its queues, the memory
+// it holds, and the drops of the kernel.
 func (r *Ring) refreshSocket(x *monitored) {
 	s, p := x.socket, x.page
 	c := s.totalCounts()

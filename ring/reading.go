@@ -1,6 +1,6 @@
 package ring
 
-// Why reading is stopped; it goes on when no bit is left.
+// stop is the reasons why a socket does not read, one bit each. It reads again when no bit is left.
 type stop uint8
 
 const (

@@ -69,7 +69,7 @@ func (x *registry[T]) entry(n uint32) *numbered[T] {
 	return &(*x.later.Load())[n/blockNumbers][n%blockNumbers]
 }
 
-// add gives v a number.
+// add gives v a number. A new block is published in a copy of the list of blocks, because readers take no lock.
 func (x *registry[T]) add(v *T) uint32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()

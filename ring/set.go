@@ -155,7 +155,7 @@ func (set *Set) openSocket(kind SocketKind, family Family, c Config) (*Socket, e
 	return set.newSocket(Handle{Conn: conn, Kind: kind, Copies: family == UnixDomain}, family, c), nil
 }
 
-// newSocket is a socket without a ring.
+// newSocket makes a socket without a ring. It does not read before it has one (stopEnded), and keeps the active state that it starts with.
 func (set *Set) newSocket(h Handle, family Family, c Config) *Socket {
 	s := set.sockets.add()
 	s.maker, s.handle, s.family, s.id, s.userData, s.stops = set.number, h, family, int32(h.Conn), uint64(h.Conn), stopEnded

@@ -157,7 +157,7 @@ func (d *driver) Detach(s *ring.Socket) bool {
 	return true
 }
 
-// Close frees the descriptors.
+// Close frees the packets of sends that were not completed, and closes the descriptors. It takes the lock of Wake, which any goroutine calls.
 func (d *driver) Close() error {
 	d.receiver.Close()
 	for _, x := range d.sent { // left only if the ring gave up waiting for its sockets

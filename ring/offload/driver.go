@@ -276,7 +276,7 @@ func (d *driver) Caps() ring.Caps {
 	return caps
 }
 
-// Why explains what is missing.
+// Why returns the reason why the driver does not have capability c; empty if it has.
 func (d *driver) Why(c ring.Caps) ring.Reason {
 	switch {
 	case d.Caps().Has(c):

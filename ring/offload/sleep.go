@@ -115,7 +115,8 @@ func (d *driver) ReturnSpare() {
 // Disarm ends what Arm began. Links signal no more; the next turn reads the clock and the shadows.
 func (d *driver) Disarm() { d.cancelSleep() }
 
-// Wait sleeps in epoll itself.
+// Wait sleeps in epoll itself, at most until the stack's next deadline or the limit. The deadline is epoll's time limit, so the timer descriptor
+// that Arm may have started is stopped first.
 func (d *driver) Wait(limit time.Duration) error {
 	pending, err := d.flushBeforeSleep()
 	if pending || err != nil {

@@ -104,7 +104,7 @@ func adoptStream(t *testing.T, b Backend) {
 	w.ErrorIs(err, unix.EBADF)
 }
 
-// An MPTCP connection works as TCP's; it has no zero-copy sends, which must not cost the ring's others theirs.
+// adoptMultipath: an MPTCP connection works as TCP's; it has no zero-copy sends, which must not cost the ring's others theirs.
 func adoptMultipath(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
@@ -140,7 +140,7 @@ func adoptMultipath(t *testing.T, b Backend) {
 	w.closeAndWait(s)
 }
 
-// Events from before the adoption are delivered after it.
+// adoptEnded: events from before the adoption are delivered after it.
 func adoptEnded(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	one, peer := w.kernelPair()

@@ -119,7 +119,7 @@ func acceptToPanics(t *testing.T, b Backend) {
 	w.NoError(l.Ring().Close(), "the mark of being inside was taken away")
 }
 
-// Connections that were accepted while Suspend was on its way are asked about when the listener is resumed.
+// acceptToSuspended: connections that were accepted while Suspend was on its way are asked about when the listener is resumed.
 func acceptToSuspended(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	var l *ring.Socket
@@ -155,7 +155,7 @@ func acceptToSuspended(t *testing.T, b Backend) {
 	}
 }
 
-// A connection is accepted by one owner and served by another, each on its goroutine; what was sent first waits in between.
+// handOver: a connection is accepted by one owner and served by another, each on its goroutine; what was sent first waits in between.
 func handOver(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	r, err := w.set.NewRing()

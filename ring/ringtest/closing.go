@@ -295,7 +295,7 @@ func closeAll(t *testing.T, b Backend) {
 	w.NoError(held.Packet.Release())
 }
 
-// The kernel reports a reset once, and the send had it: what the peer sent before is delivered all the same, then the reset.
+// stoppedReset: the kernel reports a reset once, and the send had it: what the peer sent before is delivered all the same, then the reset.
 func stoppedReset(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	stride := w.pool.Layout().Stride(buffers.Small)

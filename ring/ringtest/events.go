@@ -303,7 +303,8 @@ func resetAfterFin(t *testing.T, b Backend) {
 	w.closeAndWait(s)
 }
 
-// accept(2) returns a connection that the peer has reset, with the data that came before. Every ring announces it as any other.
+// resetBeforeAccept: accept(2) returns a connection that the peer has reset, with the data that came before. Every ring announces it as any
+// other.
 func resetBeforeAccept(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()
@@ -360,7 +361,7 @@ func retransmissionTimeout(t *testing.T, b Backend) {
 	w.closeAndWait(s)
 }
 
-// A peer that acknowledges but never reads: the window stays shut for longer than TCP_USER_TIMEOUT.
+// shutWindow: a peer that acknowledges but never reads: the window stays shut for longer than TCP_USER_TIMEOUT.
 func shutWindow(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	s, _ := w.pair()
@@ -391,8 +392,8 @@ func datagramError(t *testing.T, b Backend) {
 	w.Equal("here", string(w.read(s, 4)))
 }
 
-// Rings read busy sockets in special ways. A connection that was busy for long keeps its order and ends as any other, and so do those
-// beside it when it gets crowded.
+// busyConnection: rings read busy sockets in special ways. A connection that was busy for long keeps its order and ends as any other, and so do
+// those beside it when it gets crowded.
 func busyConnection(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.listen()

@@ -303,7 +303,8 @@ func sendFileBlocked(t *testing.T, b Backend) {
 	}
 }
 
-// The errors say that the connection has ended. A program that asks for SIGPIPE, for its own pipes, receives none for its sockets.
+// sendWithoutSignal: the errors say that the connection has ended. A program that asks for SIGPIPE, for its own pipes, receives none for its
+// sockets.
 func sendWithoutSignal(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	signals := make(chan os.Signal, 8)

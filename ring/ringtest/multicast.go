@@ -13,8 +13,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Multicast leaves with a time to live of 1 and comes back to members of this host, as Linux has it (VMA: 64, and the receiver's choice).
-// Switching the loop off stops the sender's datagrams here, and it alone; sources can be added and taken away one by one.
+// multicastOptions: multicast leaves with a time to live of 1 and comes back to members of this host, as Linux has it (VMA: 64, and the
+// receiver's choice). Switching the loop off stops the sender's datagrams here, and it alone; sources can be added and taken away one by one.
 func multicastOptions(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	option := func(s *ring.Socket, option, want int) {
@@ -73,8 +73,8 @@ func multicastOptions(t *testing.T, b Backend) {
 	w.ErrorContains(member.LeaveGroup(g.Addr(), w.lo, w.local.Addr()), w.local.Addr().String())
 }
 
-// One group more than net.ipv4.igmp_max_memberships: a socket of the kernel's is refused, by the limit's name; one that a driver carries
-// over a kernel has further descriptors for it, and a network of our own has no such limit. Nothing is half done.
+// membershipLimit: one group more than net.ipv4.igmp_max_memberships: a socket of the kernel's is refused, by the limit's name; one that a
+// driver carries over a kernel has further descriptors for it, and a network of our own has no such limit. Nothing is half done.
 func membershipLimit(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	text, err := os.ReadFile("/proc/sys/net/ipv4/igmp_max_memberships")

@@ -68,8 +68,8 @@ func (w *world) within(begin time.Time, p ring.Pacing, got []arrival, want int) 
 	}
 }
 
-// What is sent at once leaves at the socket's rate, while the ring is polled and while it sleeps by Wait or on its descriptor; every way of
-// sending waits its turn.
+// pacing: what is sent at once leaves at the socket's rate, while the ring is polled and while it sleeps by Wait or on its descriptor; every way
+// of sending waits its turn.
 func pacing(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	p := ring.Pacing{Rate: 1_000_000, Burst: 3000}
@@ -129,7 +129,7 @@ func pacing(t *testing.T, b Backend) {
 	}
 }
 
-// The queue of a paced socket has an end, and OUT says that half of it is free.
+// pacingQueue: the queue of a paced socket has an end, and OUT says that half of it is free.
 func pacingQueue(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	p := ring.Pacing{Rate: 100_000, Burst: 1000}
@@ -181,7 +181,7 @@ func pacingQueue(t *testing.T, b Backend) {
 	w.Zero(u.Pacing())
 }
 
-// What waits still goes out after Close, at its rate, until the close timeout.
+// pacingClose: what waits still goes out after Close, at its rate, until the close timeout.
 func pacingClose(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	p := ring.Pacing{Rate: 200_000, Burst: 1000}
@@ -259,7 +259,7 @@ func pacingArguments(t *testing.T, b Backend) {
 	w.ErrorIs(err, unix.EMSGSIZE)
 }
 
-// A longer datagram than the burst leaves when the whole burst may, and is paid for afterwards.
+// pacingLong: a longer datagram than the burst leaves when the whole burst may, and is paid for afterwards.
 func pacingLong(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u, peer, to := w.paced(ring.Pacing{Rate: 200_000, Burst: 1000}, ring.Config{})

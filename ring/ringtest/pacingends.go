@@ -10,7 +10,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// TCP is paced by the kernel.
+// pacingStream: TCP is paced by the kernel.
 func pacingStream(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	rate := func(s *ring.Socket) uint64 {
@@ -65,7 +65,7 @@ func pacingStream(t *testing.T, b Backend) {
 	w.Less(took, patience/2)
 }
 
-// An ICMP error about an earlier datagram is reported, and no queued datagram is lost because of it.
+// pacingErrors: an ICMP error about an earlier datagram is reported, and no queued datagram is lost because of it.
 func pacingErrors(t *testing.T, b Backend) {
 	if b.Open != nil {
 		t.Skip("only a kernel socket has an error that the next send is told of")

@@ -13,8 +13,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// At the sender the rule holds to the byte, over every stretch of time, and a socket that always has something gets the whole of its rate.
-// The ring's time is the case's: it moves only between turns, so that no machine can be too slow for it, nor hide what is wrong.
+// pacingRule: at the sender the rule holds to the byte, over every stretch of time, and a socket that always has something gets the whole of its
+// rate. The ring's time is the case's: it moves only between turns, so that no machine can be too slow for it, nor hide what is wrong.
 func pacingRule(t *testing.T, b Backend) {
 	// Time goes on from the present: the rest of the ring need not know.
 	present, moved := clock.Now(), clock.Manual{}

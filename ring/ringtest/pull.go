@@ -18,7 +18,7 @@ func (w *world) turns(holds func() bool) {
 	}
 }
 
-// What waits on a socket is taken whole, by a limit, or in parts, and counted to the byte.
+// receiveParts: what waits on a socket is taken whole, by a limit, or in parts, and counted to the byte.
 func receiveParts(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.socket(ring.KindDatagram, w.local)
@@ -78,7 +78,7 @@ func receiveParts(t *testing.T, b Backend) {
 	w.Zero(packets + bytes)
 }
 
-// A warm send sends nothing; what follows it is the first that arrives.
+// warm: a warm send sends nothing; what follows it is the first that arrives.
 func warm(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.udp(w.local)

@@ -8,7 +8,8 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// Each datagram's stamp says when it left, and which it was; a sleeping ring wakes for it. A ring without transmit stamps refuses.
+// transmitStamps: each datagram's stamp says when it left, and which it was; a sleeping ring wakes for it. A ring without transmit stamps
+// refuses.
 func transmitStamps(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Caps.Has(ring.CapTxTimestamps) {
@@ -118,7 +119,7 @@ func stampAllocation(t *testing.T, b Backend) {
 	w.Zero(testing.AllocsPerRun(500, turn))
 }
 
-// The loopback interface, a memory link and a veth have no card: the stamps stay what they are, and the path says why.
+// noCard: the loopback interface, a memory link and a veth have no card: the stamps stay what they are, and the path says why.
 func noCard(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	source := b.Stamp

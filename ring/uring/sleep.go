@@ -66,7 +66,8 @@ func (d *Driver) Disarm() {
 	d.wake.ready.Drain()
 }
 
-// Wait sleeps in io_uring_enter.
+// Wait sleeps in io_uring_enter. Operations that the submission queue has no room for are submitted first, without sleeping: the enter that
+// sleeps submits one queue only.
 func (d *Driver) Wait(limit time.Duration) error {
 	d.slept = true
 	if d.hasWork() || limit == 0 {

@@ -81,7 +81,7 @@ func (a *alarms) close() error {
 	return nil
 }
 
-// run is the goroutine.
+// run is the goroutine that writes the files of alarms, at most one in Config.Every. An alarm that comes earlier is only counted.
 func (a *alarms) run() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

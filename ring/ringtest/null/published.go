@@ -74,7 +74,7 @@ func (p *Published) OpenSocket(s *ring.Socket) *ring.SocketPage {
 	return sys.Overlay[ring.SocketPage](b.Counters())
 }
 
-// CloseSocket gives it back.
+// CloseSocket gives the socket's page back.
 func (p *Published) CloseSocket(s *ring.Socket) {
 	p.blocks[s].Close()
 	delete(p.blocks, s)

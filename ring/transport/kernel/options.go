@@ -42,7 +42,7 @@ var names = [...][2]name{
 
 func both(level, option int) [2]name { return [2]name{{level, option}, {level, option}} }
 
-// SetOption is setsockopt(2).
+// SetOption is setsockopt(2), with the level and option of the socket's family. ENOPROTOOPT: an option that this table does not have.
 func (t *Transport) SetOption(s *ring.Socket, o ring.Option, value int) error {
 	fd := FD(s)
 	switch {

@@ -64,8 +64,8 @@ func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) 
 	return n, 0
 }
 
-// prepareSend is called before each send. It processes what has arrived, so that the answer is up to date, and returns the connection; the errno
-// says why nothing more can be sent, 0 if it can.
+// prepareSend is called before each send. It processes what has arrived, so that the answer is up to date, and returns the connection; the
+// errno says why nothing more can be sent, 0 if it can.
 func (t *Transport) prepareSend(s *ring.Socket) (tcp.ID, syscall.Errno) {
 	id := idOfSocket(s)
 	if id == tcp.NoID {
@@ -90,7 +90,7 @@ func (t *Transport) prepareSend(s *ring.Socket) (tcp.ID, syscall.Errno) {
 	return id, 0
 }
 
-// nothingFollows is queue's more where a call has no further bytes.
+// nothingFollows is the argument more of queue and tcp.Table.Send where a call has no further bytes.
 const nothingFollows = false
 
 // queue copies b into pieces and returns how much of it. more: further bytes of the same call follow, so that a piece that is not full need
@@ -192,8 +192,7 @@ func (t *Transport) Transmit(s *ring.Socket) {
 			continue
 		}
 		k := t.addPiece(piece{packet: x.Packet, sent: x, socket: s})
-		const more = false // SendPacket does not say whether more follows
-		if t.table.Send(t.now(), id, tcp.Payload{Buffer: tcp.Buffer(k), Length: uint32(length)}, more) != nil {
+		if t.table.Send(t.now(), id, tcp.Payload{Buffer: tcp.Buffer(k), Length: uint32(length)}, nothingFollows) != nil {
 			t.freePiecePlace(k)
 			t.done = append(t.done, done{s, x, syscall.EPIPE})
 		}
