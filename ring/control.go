@@ -157,8 +157,8 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	return s.open("connect", remote)
 }
 
-// connectStream begins to connect a stream. With SetConfig.PlaceStreams the ring is chosen by the addresses before the connection begins; else it
-// is chosen afterwards, when the transport has given the socket its local address. NotifyWritable has the driver report how connecting ended.
+// connectStream begins to connect a stream. With SetConfig.PlaceStreams the set is chosen first, because its transport makes the connection.
+// The ring is joined when the transport has given the socket its local address. NotifyWritable has the driver report how connecting ended.
 func (s *Socket) connectStream(remote netip.AddrPort) error {
 	var err error
 	switch {

@@ -110,7 +110,7 @@ func New(s *ip.Stack, c Config) (*Protocol, error) {
 // errDirectory is for stacks that are hosts of their own: they share no interface with another ring.
 var errDirectory = errors.New("udp: Directory on a stack without a kernel, which shares no interface")
 
-// Add adds a socket to the table, and to the directory if rings share interfaces. If one of them has no room it is in neither.
+// Add adds a socket to the table, and to the directory if rings share interfaces. If one of them refuses it, it is in neither.
 func (u *Protocol) Add(e Endpoint, o Options) (ID, error) {
 	id, err := u.table.Add(e)
 	if err != nil {
