@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"errors"
-	"net/netip"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -170,27 +169,4 @@ func (m *Memberships) descriptors() map[Group]int {
 		}
 	}
 	return fds
-}
-
-// joinGroupOn joins a group with a descriptor, on an interface, or, with 0, on the one that the routing table chooses.
-func joinGroupOn(k Kernel, fd int, g Group, ifIndex int) error {
-	const join = true
-	return k.SetMembership(fd, netip.AddrFrom4(g.Addr), ifIndex, sourceOf(g), join)
-}
-
-// joinGroup is joinGroupOn on the interface of the group.
-func joinGroup(k Kernel, fd int, g Group) error { return joinGroupOn(k, fd, g, int(g.IfIndex)) }
-
-// leaveGroup leaves a group with a descriptor, on the interface of the group.
-func leaveGroup(k Kernel, fd int, g Group) error {
-	const join = false
-	return k.SetMembership(fd, netip.AddrFrom4(g.Addr), int(g.IfIndex), sourceOf(g), join)
-}
-
-// sourceOf returns the source of a group; the zero Addr for all sources.
-func sourceOf(g Group) netip.Addr {
-	if g.Source == ([4]byte{}) {
-		return netip.Addr{}
-	}
-	return netip.AddrFrom4(g.Source)
 }
