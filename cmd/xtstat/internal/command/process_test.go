@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if args := os.Getenv("XTSTAT_TEST_RUN"); args != "" { // as xtstat, in a terminal
+		os.Exit(Run(strings.Fields(args), os.Stdout, os.Stderr))
+	}
 	os.Exit(m.Run())
 }
 

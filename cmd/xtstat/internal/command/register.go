@@ -10,5 +10,6 @@ var subcommands = []func() *cobra.Command{
 	newCaptureCommand,
 	newDoctorCommand,
 	newMetricsCommand,
+	newTopCommand,
 	newVersionCommand,
 }

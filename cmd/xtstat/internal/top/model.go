@@ -1,0 +1,219 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// Series is a quantity, a value for each second, the oldest first.
+type Series []float64
+
+// last is the newest value.
+func (s Series) last() float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)-1]
+}
+
+// Count is something that is counted by name.
+type Count struct {
+	Name  string
+	Total uint64
+	Rate  float64 // a second, over the last minute
+}
+
+// Socket is a row of the sockets.
+type Socket struct {
+	View                    stats.View
+	Packets, Bytes, Sent    float64 // a second, since the last update
+	Queued, Held, Drops     uint64
+	Protocol, Local, Remote string
+}
+
+// Pool is the buffers of a poller.
+type Pool struct {
+	Name        string
+	Used, Total uint64
+}
+
+// Model is what the screen shows.
+type Model struct {
+	Process stats.Process
+	At      time.Time
+
+	RxPackets, RxBytes, TxPackets, TxBytes, Polls, Hits, Lost Series
+	Batch, Queue, Gap                                         Series
+	Gaps                                                      []Count // by length, in the last minute
+	Drops                                                     []Count // what was lost, the most in the last minute first
+	Pools                                                     []Pool
+	Sockets                                                   []Socket
+	Unpublished                                               uint64
+	Events                                                    []stats.Event // without gaps between polls, which have a histogram
+
+	before map[uint64]*stats.View // sockets at the last update, by id and time
+	taken  time.Time
+}
+
+// historyLength is how many seconds of samples are shown.
+const historyLength = 120
+
+// eventsShown is how many events the model keeps.
+const eventsShown = 50
+
+// gapNames are the buckets of gaps, as the table and the screen call them.
+var gapNames = []struct{ counter, label string }{{"gaps_below_200us", "< 200 µs"}, {"gaps_below_500us", "< 500 µs"}, {"gaps_below_1ms", "< 1 ms"},
+	{"gaps_below_2ms", "< 2 ms"}, {"gaps_below_5ms", "< 5 ms"}, {"gaps_below_10ms", "< 10 ms"}, {"gaps_below_100ms", "< 100 ms"}, {"gaps_longer", "longer"}}
+
+// Update reads the file.
+func (m *Model) Update(r *stats.Reader, now time.Time) error {
+	var err error
+	if m.Process, err = r.Process(); err != nil {
+		return err
+	}
+	m.At = now
+	samples := r.Samples()
+	if n := len(samples); n > historyLength+1 {
+		samples = samples[n-historyLength-1:]
+	}
+	m.RxPackets, m.RxBytes = rates(samples, "ring.packets"), rates(samples, "ring.bytes")
+	m.TxPackets, m.TxBytes = rates(samples, "ring.sent_messages"), rates(samples, "ring.sent_bytes")
+	m.Polls, m.Hits = rates(samples, "ring.polls"), rates(samples, "ring.hits")
+	m.Batch, m.Queue, m.Gap = levels(samples, "ring.batch"), levels(samples, "ring.queue"), levels(samples, "poller.poll_gap")
+	m.losses(samples)
+	m.Gaps = m.Gaps[:0]
+	for _, g := range gapNames {
+		m.Gaps = append(m.Gaps, lastMinute(samples, "poller."+g.counter, g.label))
+	}
+	m.Pools = m.Pools[:0]
+	for _, b := range r.Blocks(stats.Pollers) {
+		m.Pools = append(m.Pools, Pool{b.Info["name"], b.Totals["buffers_used"], b.Totals["buffers"]})
+	}
+	m.sockets(r, now)
+	events := slices.DeleteFunc(r.Events(), func(e stats.Event) bool { return e.Kind == stats.EventPollGap.String() })
+	m.Events = events[max(0, len(events)-eventsShown):]
+	return nil
+}
+
+// losses finds what counts something lost, and how much of it there was in each second.
+func (m *Model) losses(samples []stats.Sample) {
+	m.Drops = m.Drops[:0]
+	m.Lost = make(Series, max(0, len(samples)-1))
+	for _, s := range stats.Sections() {
+		for i := range s.Counters {
+			row := &s.Counters[i]
+			if !row.Loss || row.Name == "" || len(samples) == 0 {
+				continue
+			}
+			name := s.Name + "." + row.Name
+			c := lastMinute(samples, name, row.Name)
+			if c.Total == 0 {
+				continue
+			}
+			m.Drops = append(m.Drops, c)
+			for j, v := range rates(samples, name) {
+				m.Lost[j] += v
+			}
+		}
+	}
+	slices.SortStableFunc(m.Drops, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Total, a.Total))
+	})
+}
+
+// sockets are the open sockets with their rates since the last update.
+func (m *Model) sockets(r *stats.Reader, now time.Time) {
+	seconds := now.Sub(m.taken).Seconds()
+	m.Unpublished = r.Unpublished(stats.Sockets)
+	m.Sockets = m.Sockets[:0]
+	before := map[uint64]*stats.View{}
+	for _, v := range r.Blocks(stats.Sockets) {
+		key := v.ID<<32 ^ uint64(v.Opened.UnixNano())
+		before[key] = &v
+		s := Socket{View: v, Queued: v.Totals["queued_packets"], Held: v.Totals["held_bytes"], Drops: v.Totals["drops"],
+			Protocol: v.Info["protocol"], Local: v.Info["local"], Remote: v.Info["remote"]}
+		if old := m.before[key]; old != nil && seconds > 0 {
+			rate := func(name string) float64 {
+				return float64(v.Totals[name]-min(old.Totals[name], v.Totals[name])) / seconds
+			}
+			s.Packets, s.Bytes, s.Sent = rate("packets"), rate("bytes"), rate("sent_messages")
+		}
+		m.Sockets = append(m.Sockets, s)
+	}
+	m.before, m.taken = before, now
+}
+
+// rates are a total's growth by the second.
+func rates(samples []stats.Sample, name string) Series {
+	var list Series
+	for i := 1; i < len(samples); i++ {
+		seconds := samples[i].Interval.Seconds()
+		v, old := samples[i].Values[name], samples[i-1].Values[name]
+		if seconds <= 0 || v < old {
+			list = append(list, 0)
+			continue
+		}
+		list = append(list, float64(v-old)/seconds)
+	}
+	return list
+}
+
+// levels are the values of a peak.
+func levels(samples []stats.Sample, name string) Series {
+	var list Series
+	for i := 1; i < len(samples); i++ {
+		list = append(list, float64(samples[i].Values[name]))
+	}
+	return list
+}
+
+// lastMinute is a total as it is, and its rate over the last minute of samples.
+func lastMinute(samples []stats.Sample, name, label string) Count {
+	c := Count{Name: label}
+	if len(samples) == 0 {
+		return c
+	}
+	end := samples[len(samples)-1]
+	c.Total = end.Values[name]
+	begin := samples[max(0, len(samples)-61)]
+	if seconds := end.Time.Sub(begin.Time).Seconds(); seconds > 0 && begin.Values[name] <= c.Total {
+		c.Rate = float64(c.Total-begin.Values[name]) / seconds
+	}
+	return c
+}
+
+// Order is what sockets are sorted by.
+type Order rune
+
+// The orders, by their keys.
+const (
+	ByPackets Order = 'p'
+	ByBytes   Order = 'b'
+	BySent    Order = 's'
+	ByQueue   Order = 'u'
+	ByDrops   Order = 'd'
+	ByID      Order = 'i'
+)
+
+// Sort sorts the sockets, the largest first.
+func (m *Model) Sort(o Order) {
+	slices.SortStableFunc(m.Sockets, func(a, b Socket) int {
+		first := 0
+		switch o {
+		case ByPackets:
+			first = cmp.Compare(b.Packets, a.Packets)
+		case ByBytes:
+			first = cmp.Compare(b.Bytes, a.Bytes)
+		case BySent:
+			first = cmp.Compare(b.Sent, a.Sent)
+		case ByQueue:
+			first = cmp.Compare(b.Queued, a.Queued)
+		case ByDrops:
+			first = cmp.Compare(b.Drops, a.Drops)
+		}
+		return cmp.Or(first, cmp.Compare(a.View.ID, b.View.ID))
+	})
+}
