@@ -15,6 +15,9 @@ import (
 // It can end in two steps. The result says what the kernel took, or why not; when that is all of it, or an error, the stream goes
 // on with the next. A zero-copy operation then has a notification to come, when the kernel has let go of the memory, and only then
 // the transmission is given back. A transmission that took several operations has as many notifications.
+//
+// Those of a stream are given back in the order in which they were taken. Notifications may come in another one: Linux 6.1 posts those that
+// fall due together with the last one first.
 type send struct {
 	ring.Transmission
 	record  *record
@@ -27,6 +30,10 @@ type send struct {
 	over    bool // all taken, or failed
 	copying bool // this one is to be copied
 	next    int32
+
+	// Of a stream.
+	follower int32 // the transmission taken after this one, while this one is not given back
+	follows  bool  // the one before is not given back yet
 }
 
 // zeroCopyFrom is the size from which a send is done without a copy. Below, pinning pages and the second completion cost more than
@@ -77,7 +84,13 @@ func (d *Driver) newSend(r *record) int32 {
 	} else {
 		d.freeSend = d.sends[i].next
 	}
-	d.sends[i] = send{Transmission: t, record: r, socket: r.socket, total: t.Packet.Len(), next: none}
+	d.sends[i] = send{Transmission: t, record: r, socket: r.socket, total: t.Packet.Len(), next: none, follower: none}
+	if r.kind == ring.KindStream {
+		if r.newest != none {
+			d.sends[r.newest].follower, d.sends[i].follows = i, true
+		}
+		r.newest = i
+	}
 	return i
 }
 
@@ -223,21 +236,29 @@ func (d *Driver) finishSend(k *ring.Sink, i int32, e syscall.Errno) {
 	d.returnSend(k, i)
 }
 
-// returnSend returns a transmission to the core (Sink.Sent), once it is over and the kernel reads its memory no more. Without a sink, outside
-// Reap, the next Reap does it.
+// returnSend returns a transmission to the core (Sink.Sent), once it is over and the kernel reads its memory no more, and then those of its
+// stream that waited for it. Without a sink, outside Reap, the next Reap does it.
 func (d *Driver) returnSend(k *ring.Sink, i int32) {
-	t := &d.sends[i]
-	if !t.over || t.busy || t.notices > 0 {
-		return
+	for i != none {
+		t := &d.sends[i]
+		if !t.over || t.busy || t.notices > 0 || t.follows {
+			return
+		}
+		if k == nil {
+			d.finished = append(d.finished, i)
+			return
+		}
+		s, transmission, e, follower := t.socket, t.Transmission, t.errno, t.follower
+		if r := t.record; r.socket == s && r.newest == i {
+			r.newest = none
+		}
+		*t = send{next: d.freeSend} // first: the core may transmit more from within
+		d.freeSend = i
+		k.Sent(s, transmission, e)
+		if i = follower; i != none {
+			d.sends[i].follows = false // only now: what the core does from within does not return it
+		}
 	}
-	if k == nil {
-		d.finished = append(d.finished, i)
-		return
-	}
-	s, transmission, e := t.socket, t.Transmission, t.errno
-	*t = send{next: d.freeSend} // first: the core may transmit more from within
-	d.freeSend = i
-	k.Sent(s, transmission, e)
 }
 
 // postpone lists a socket whose sends found the submission queue full, or the ring not bound yet; Flush and Reap try again.

@@ -40,6 +40,7 @@ type record struct {
 	busy      int   // sends whose result is not there
 	head      int32 // list of sends held back while blocked
 	tail      int32
+	newest    int32 // stream: the transmission taken last, while it is not given back
 
 	// Direct reading; see hot.go.
 	direct    bool
@@ -69,7 +70,7 @@ func (d *Driver) Attach(s *ring.Socket) error {
 		d.records = append(d.records, &record{})
 	}
 	*d.records[h.Slot] = record{socket: s, handle: h, slot: h.Slot, gen: h.Gen, fd: int32(h.Conn), kind: h.Kind, class: h.Class,
-		family: family, unix: h.Kind == ring.KindStream && s.Unix(), head: none, tail: none}
+		family: family, unix: h.Kind == ring.KindStream && s.Unix(), head: none, tail: none, newest: none}
 	d.addConnection(d.records[h.Slot])
 	return nil
 }

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# vm.sh KERNEL PACKAGE... [-- FLAGS]: runs Go tests of these packages in a virtual machine with a kernel of Debian (scripts/vm/kernel.sh
+# lists the names). FLAGS are those of a test binary without "test.": -run 'X' -count 3; without any it is -short.
+#
+#   scripts/vm.sh 6.1 ./ring/uring -- -run TestZeroCopyRefused
+#   scripts/vm.sh 6.12-arm64 ./buffers ./ring/...
+#
+# It needs qemu-system-x86 (or -arm), busybox-static, cpio, kmod, zstd, e2fsprogs, and fetches nothing but packages of Debian. The machine
+# ends by itself, at the latest after SOCKETXTREME_VM_LIMIT seconds (default 1200).
+#   SOCKETXTREME_VM_CACHE    kernels (default ~/.cache/socketxtreme-vm)
+#   SOCKETXTREME_VM_RESULTS  a folder that keeps each package's output, the kernel's messages and the console
+#   SOCKETXTREME_VM_KVM      0: emulate, even where a machine with KVM boots
+#   SOCKETXTREME_VM_CPUS, SOCKETXTREME_VM_MEMORY (MiB), SOCKETXTREME_VM_APPEND (of the kernel's command line), SOCKETXTREME_VM_QEMU (further arguments)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/.."
+[ $# -ge 2 ] || { sed -n '2,/^set/{/^set/!p}' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+kernel=$1
+shift
+packages=() flags=()
+while [ $# -gt 0 ]; do
+	[ "$1" != -- ] || { shift; flags=("$@"); break; }
+	packages+=("$1")
+	shift
+done
+[ ${#flags[@]} -gt 0 ] || flags=(-short)
+case $kernel in *-arm64) arch=arm64 ;; *) arch=amd64 ;; esac
+
+cache=${SOCKETXTREME_VM_CACHE:-$HOME/.cache/socketxtreme-vm}
+limit=${SOCKETXTREME_VM_LIMIT:-1200}
+"$here/vm/kernel.sh" "$kernel" "$cache/$kernel"
+release=$(cat "$cache/$kernel/release")
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# What the machine boots from: busybox, the modules, init.
+root=$work/root
+mkdir -p "$root"/{bin,lib/modules,etc}
+arch_busybox() { # the emulated machine's, from Debian's package where it is not this machine's
+	if [ "$arch" = "$(dpkg --print-architecture)" ]; then
+		command -v busybox
+	else
+		"$here/vm/package.sh" "$arch" busybox-static "$cache/busybox-$arch" && echo "$cache/busybox-$arch/bin/busybox"
+	fi
+}
+cp "$(arch_busybox)" "$root/bin/busybox"
+cp "$here/vm/init" "$root/init"
+printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' >"$root/etc/passwd"
+printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
+mkdir -p "$root/lib/modules/$release/kernel"
+(cd "$cache/$kernel/lib/modules/$release" && cp modules.* "$root/lib/modules/$release/" &&
+	find kernel/net kernel/drivers/net kernel/drivers/virtio kernel/drivers/block kernel/lib kernel/crypto kernel/arch kernel/fs/ext4 \
+		kernel/fs/jbd2 kernel/fs/mbcache* kernel/drivers/ptp kernel/drivers/pps -name '*.ko*' 2>/dev/null | cpio -pdm --quiet "$root/lib/modules/$release")
+find "$root/lib/modules" -name '*.ko.xz' -exec xz -d {} + # busybox's modprobe takes plain ones
+find "$root/lib/modules" -name '*.ko' -path '*wireless*' -delete
+PATH=$PATH:/sbin:/usr/sbin depmod -b "$root" "$release"
+printf '%s\n' virtio_pci virtio_blk virtio_net ext4 veth tun sch_netem sch_fq sch_etf sch_tbf sch_ingress cls_bpf 8021q bonding macvlan \
+	ipvlan dummy tcp_bbr nf_tables >"$root/modules"
+(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initramfs"
+
+# What it runs: the tests, statically, in a copy of the tree.
+disk=$work/disk
+mkdir -p "$disk"/{tests,tree,results,bin}
+git ls-files -z | tar -c --null --ignore-failed-read -T - 2>/dev/null | tar -x -C "$disk/tree"
+n=0
+for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "${packages[@]}"); do
+	n=$((n + 1))
+	CGO_ENABLED=0 GOARCH=$arch go test -c -vet=off -ldflags='-s -w' -o "$disk/tests/$n" "$package"
+	echo "$(go list -f '{{.Dir}}' "$package" | sed "s#^$PWD/*##;s#^\$#.#") $n" >>"$disk/list"
+	echo "$package" >>"$work/packages"
+done
+[ "$n" -gt 0 ] || { echo "vm: no tests in ${packages[*]}" >&2; exit 1; }
+printf '%s\n' "${flags[@]}" | sed 's/^--*\([a-z]\)/-test.\1/' >"$disk/flags"
+echo "$limit" >"$disk/limit"
+cp "$here/vm/run" "$disk/run"
+CGO_ENABLED=0 GOARCH=$arch go build -o "$disk/bin/slowness" ./scripts/vm/slowness
+go run ./scripts/vm/slowness >"$disk/fast"
+truncate -s "$(($(du -sm "$disk" | cut -f1) * 2 + 256))M" "$work/image"
+PATH=$PATH:/sbin:/usr/sbin mke2fs -q -t ext4 -O ^has_journal -d "$disk" "$work/image"
+
+# KVM, if a machine with it boots within ten seconds: /dev/kvm may be there and not work.
+cpus=${SOCKETXTREME_VM_CPUS:-2}
+memory=${SOCKETXTREME_VM_MEMORY:-3072}
+if [ "$arch" = arm64 ]; then
+	command=(qemu-system-aarch64 -machine virt -cpu max) console=ttyAMA0
+else
+	command=(qemu-system-x86_64 -machine q35) console=ttyS0
+fi
+accelerate=(-accel tcg,thread=multi) how="emulated (TCG)"
+probe_kvm() {
+	[ "${SOCKETXTREME_VM_KVM:-1}" != 0 ] && [ -w /dev/kvm ] && [ "$arch" = "$(dpkg --print-architecture)" ] || return 1
+	printf '#!/bin/busybox sh\n/bin/busybox mount -t proc proc /proc\n/bin/busybox poweroff -f\n' >"$work/probe-init"
+	mkdir -p "$work/probe/bin" "$work/probe/proc"
+	cp "$root/bin/busybox" "$work/probe/bin/"
+	install -m 755 "$work/probe-init" "$work/probe/init"
+	(cd "$work/probe" && find . | cpio -o -H newc --quiet) >"$work/probe.cpio"
+	timeout -k 1 10 "${command[@]}" -accel kvm -cpu host -m 256 -nographic -no-reboot -net none -kernel "$cache/$kernel/vmlinuz" \
+		-initrd "$work/probe.cpio" -append "console=$console quiet panic=-1" </dev/null >/dev/null 2>&1
+}
+if probe_kvm; then
+	accelerate=(-accel kvm -cpu host) how="KVM"
+fi
+echo "vm: Linux $release, $arch, $how, $cpus processors, $memory MiB; $n packages"
+
+status=0
+timeout -k 5 "$((limit + 60))" "${command[@]}" "${accelerate[@]}" -smp "$cpus" -m "$memory" -nographic -no-reboot -net none \
+	-kernel "$cache/$kernel/vmlinuz" -initrd "$work/initramfs" -append "console=$console quiet panic=-1 ${SOCKETXTREME_VM_APPEND:-}" \
+	-drive "file=$work/image,format=raw,if=virtio,cache=unsafe" ${SOCKETXTREME_VM_QEMU:-} </dev/null 2>&1 | tee "$work/console" | tr -d '\r' |
+	grep --line-buffered '^vm: \|panic' || status=$?
+
+mkdir -p "$work/out"
+PATH=$PATH:/sbin:/usr/sbin debugfs -R "rdump /results $work/out" "$work/image" >/dev/null 2>&1
+if [ -n "${SOCKETXTREME_VM_RESULTS:-}" ]; then
+	mkdir -p "$SOCKETXTREME_VM_RESULTS"
+	cp -r "$work/out/results/." "$work/console" "$work/packages" "$SOCKETXTREME_VM_RESULTS/"
+fi
+failed=0 i=0
+while read -r package; do
+	i=$((i + 1))
+	code=$(cat "$work/out/results/$i.code" 2>/dev/null || echo "none: the machine ended before")
+	out=$work/out/results/$i.out
+	[ -f "$out" ] && go tool test2json -p "$package" <"$out" >>"$work/json"
+	[ "$code" = 0 ] || { failed=1; echo "vm: $package: exit status $code"; }
+done <"$work/packages"
+go run ./.ci/testlog <"$work/json" || failed=1
+exit $failed
