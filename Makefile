@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds mutants torture
+.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds mutants torture vm
 
 all: lint test
 
@@ -48,3 +48,8 @@ interop:
 
 mutants:
 	$(GO) test -count=1 -timeout 60m -run '^TestMutants$$' ./tcp/tcptest -v -mutants
+
+# Tests in a virtual machine with a kernel of Debian: make vm KERNEL=6.1 [PACKAGES=./ring/uring]. scripts/vm.sh says what it needs.
+PACKAGES ?= ./buffers ./internal/... ./ring/... ./xtreme ./reactor ./extra_api ./udp ./feed/... ./examples/...
+vm:
+	scripts/vm.sh $(KERNEL) $(PACKAGES)

@@ -51,10 +51,9 @@ printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
 printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
 mkdir -p "$root/lib/modules/$release/kernel"
 (cd "$cache/$kernel/lib/modules/$release" && cp modules.* "$root/lib/modules/$release/" &&
-	find kernel/net kernel/drivers/net kernel/drivers/virtio kernel/drivers/block kernel/lib kernel/crypto kernel/arch kernel/fs/ext4 \
-		kernel/fs/jbd2 kernel/fs/mbcache* kernel/drivers/ptp kernel/drivers/pps -name '*.ko*' 2>/dev/null | cpio -pdm --quiet "$root/lib/modules/$release")
+	find kernel -name '*.ko*' | grep -E '/(net|virtio|block|lib|crypto|arch|ext4|jbd2|ptp|pps)/|mbcache' | grep -v wireless |
+	cpio -pdm --quiet "$root/lib/modules/$release")
 find "$root/lib/modules" -name '*.ko.xz' -exec xz -d {} + # busybox's modprobe takes plain ones
-find "$root/lib/modules" -name '*.ko' -path '*wireless*' -delete
 PATH=$PATH:/sbin:/usr/sbin depmod -b "$root" "$release"
 printf '%s\n' virtio_pci virtio_blk virtio_net ext4 veth tun sch_netem sch_fq sch_etf sch_tbf sch_ingress cls_bpf 8021q bonding macvlan \
 	ipvlan dummy tcp_bbr nf_tables >"$root/modules"
@@ -96,19 +95,18 @@ probe_kvm() {
 	cp "$root/bin/busybox" "$work/probe/bin/"
 	install -m 755 "$work/probe-init" "$work/probe/init"
 	(cd "$work/probe" && find . | cpio -o -H newc --quiet) >"$work/probe.cpio"
-	timeout -k 1 10 "${command[@]}" -accel kvm -cpu host -m 256 -nographic -no-reboot -net none -kernel "$cache/$kernel/vmlinuz" \
-		-initrd "$work/probe.cpio" -append "console=$console quiet panic=-1" </dev/null >/dev/null 2>&1
+	(timeout -k 1 10 "${command[@]}" -accel kvm -cpu host -m 256 -nographic -no-reboot -net none -kernel "$cache/$kernel/vmlinuz" \
+		-initrd "$work/probe.cpio" -append "console=$console quiet panic=-1" </dev/null) >/dev/null 2>&1
 }
 if probe_kvm; then
 	accelerate=(-accel kvm -cpu host) how="KVM"
 fi
 echo "vm: Linux $release, $arch, $how, $cpus processors, $memory MiB; $n packages"
 
-status=0
 timeout -k 5 "$((limit + 60))" "${command[@]}" "${accelerate[@]}" -smp "$cpus" -m "$memory" -nographic -no-reboot -net none \
 	-kernel "$cache/$kernel/vmlinuz" -initrd "$work/initramfs" -append "console=$console quiet panic=-1 ${SOCKETXTREME_VM_APPEND:-}" \
 	-drive "file=$work/image,format=raw,if=virtio,cache=unsafe" ${SOCKETXTREME_VM_QEMU:-} </dev/null 2>&1 | tee "$work/console" | tr -d '\r' |
-	grep --line-buffered '^vm: \|panic' || status=$?
+	grep --line-buffered -o 'vm: .*\|.*Kernel panic.*' || true
 
 mkdir -p "$work/out"
 PATH=$PATH:/sbin:/usr/sbin debugfs -R "rdump /results $work/out" "$work/image" >/dev/null 2>&1

@@ -5,9 +5,6 @@
 #   6.1-full  6.12-full      with all drivers
 #   6.12-rt                  PREEMPT_RT
 #   6.1-arm64  6.12-arm64    the cloud kernels, arm64
-#
-# The packages come from SOCKETXTREME_DEBIAN (default http://deb.debian.org/debian) by lists of their own: the machine's lists, and what is
-# installed on it, do not matter and do not change.
 set -euo pipefail
 name=$1 dir=$2
 [ -f "$dir/release" ] && exit 0
@@ -28,15 +25,8 @@ case $flavour in
 esac
 
 mkdir -p "$dir"
-lists=$(mktemp -d)
-trap 'rm -rf "$lists"' EXIT
-mkdir -p "$lists"/{state/lists/partial,cache/archives/partial,etc/preferences.d}
-: >"$lists/state/status"
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${SOCKETXTREME_DEBIAN:-http://deb.debian.org/debian} $suite main" >"$lists/etc/sources.list"
-apt=(-qq -o "Dir::Etc=$lists/etc" -o Dir::Etc::SourceList=sources.list -o Dir::Etc::SourceParts=none -o "Dir::State=$lists/state"
-	-o "Dir::State::status=$lists/state/status" -o "Dir::Cache=$lists/cache" -o "APT::Architecture=$arch" -o "APT::Architectures=$arch"
-	-o APT::Sandbox::User=root -o Acquire::Languages=none)
-apt-get "${apt[@]}" update
+source "$(dirname "$0")/debian.sh"
+debian_lists "$suite" "$arch"
 image=$(apt-cache "${apt[@]}" show --no-all-versions "$package" | sed -n 's/^Depends: *\(linux-image-[^ ,]*\).*/\1/p' | head -1)
 [ -n "$image" ] || { echo "kernel $name: $package of Debian $suite depends on no kernel image" >&2; exit 1; }
 (cd "$lists" && apt-get "${apt[@]}" download "$image")
