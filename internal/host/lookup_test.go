@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,8 +17,6 @@ func TestRoute(t *testing.T) {
 	main(Route{Type: Blackhole, Prefix: prefix("172.16.2.0/24")})
 	main(Route{Type: Unreachable, Prefix: prefix("172.16.3.0/24")})
 	main(Route{Type: Prohibit, Prefix: prefix("172.16.4.0/24")})
-	main(Route{Type: Throw, Prefix: prefix("172.16.5.0/24")})
-	f.Routes = append(f.Routes, Route{Table: unix.RT_TABLE_DEFAULT, Type: Unicast, Prefix: prefix("172.16.5.0/24"), Hops: eth0("10.0.0.55")})
 	main(Route{Type: Unicast, Prefix: prefix("172.16.6.0/24"), Hops: []NextHop{{Interface: 3, Gateway: ip("10.0.1.7"), Weight: 1, Dead: true}}})
 	main(Route{Type: Unicast, Prefix: prefix("172.16.7.0/24"), Metric: 20, Hops: eth0("10.0.0.20")})
 	main(Route{Type: Unicast, Prefix: prefix("172.16.7.0/24"), Metric: 10, Hops: eth0("10.0.0.10")})
@@ -52,7 +51,6 @@ func TestRoute(t *testing.T) {
 		{"source given", Query{Target: ip("8.8.8.8"), Source: ip("10.0.1.1")}, way(Unicast, 2, "10.0.0.254", "10.0.1.1", 1500), "", nil},
 		{"MTU of the route", Query{Target: ip("172.17.0.1")}, way(Unicast, 2, "10.0.0.7", "10.0.0.1", 1300), "", nil},
 		{"longer prefix, MTU of the link", Query{Target: ip("172.16.1.1")}, way(Unicast, 3, "10.0.1.7", "10.0.1.1", 9000), "", nil},
-		{"throw: the next table", Query{Target: ip("172.16.5.1")}, way(Unicast, 2, "10.0.0.55", "10.0.0.1", 1500), "", nil},
 		{"dead way: the shorter prefix", Query{Target: ip("172.16.6.1")}, way(Unicast, 2, "10.0.0.7", "10.0.0.1", 1300), "", nil},
 		{"unknown interface: the shorter prefix", Query{Target: ip("172.16.9.1")}, way(Unicast, 2, "10.0.0.7", "10.0.0.1", 1300), "", nil},
 		{"lowest metric, first of equals", Query{Target: ip("172.16.7.1")}, way(Unicast, 2, "10.0.0.10", "10.0.0.1", 1500), "", nil},
@@ -219,5 +217,44 @@ func BenchmarkRoute(b *testing.B) {
 		if _, err := s.Route(Query{Target: ip("8.8.8.8")}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// The table default is asked whenever main gives no way, whatever its reason. Local and main are one table: the longest prefix of both.
+func TestRouteByTables(t *testing.T) {
+	f := twoLinks()
+	eth0 := func(gateway string) []NextHop { return []NextHop{{Interface: 2, Gateway: ip(gateway), Weight: 1}} }
+	add := func(table uint32, r Route) { r.Table = table; f.Routes = append(f.Routes, r) }
+	add(unix.RT_TABLE_MAIN, Route{Type: Unicast, Prefix: prefix("127.5.0.0/16"), Hops: eth0("10.0.0.5")})
+	forbidding := map[RouteType]error{Blackhole: unix.EINVAL, Unreachable: unix.EHOSTUNREACH, Prohibit: unix.EACCES, Throw: unix.ENETUNREACH}
+	for typ := range forbidding {
+		add(unix.RT_TABLE_MAIN, Route{Type: typ, Prefix: prefix(fmt.Sprintf("172.16.%d.0/24", typ))})
+	}
+	of := func(typ RouteType) Query { return Query{Target: ip(fmt.Sprintf("172.16.%d.1", typ))} }
+	s := NewSnapshot(f, 1)
+	for typ, errno := range forbidding {
+		_, err := s.Route(of(typ))
+		require.ErrorIs(t, err, errno)
+		w, err := s.Route(Query{Target: of(typ).Target, Interface: 3})
+		require.NoError(t, err, "bound to an interface, everything is on its link")
+		require.Equal(t, 3, w.Interface)
+	}
+	w, err := s.Route(Query{Target: ip("127.5.0.1")})
+	require.NoError(t, err)
+	require.Equal(t, ip("10.0.0.5"), w.Gateway)
+
+	add(unix.RT_TABLE_DEFAULT, Route{Type: Unicast, Prefix: prefix("172.16.0.0/16"), Hops: eth0("10.0.0.55")})
+	s = NewSnapshot(f, 1)
+	for typ := range forbidding {
+		w, err := s.Route(of(typ))
+		require.NoError(t, err)
+		require.Equal(t, ip("10.0.0.55"), w.Gateway)
+	}
+
+	f.Routes[len(f.Routes)-1].Prefix = prefix("198.51.100.0/24")
+	s = NewSnapshot(f, 1)
+	for typ := range forbidding {
+		_, err := s.Route(of(typ))
+		require.ErrorIs(t, err, unix.ENETUNREACH, "the last table's answer")
 	}
 }
