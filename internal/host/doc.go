@@ -32,7 +32,8 @@
 // # Routes
 //
 // Route answers as the kernel's own lookup would, source address included; tests compare the two on random tables. It
-// reads the tables local, main and default. Routing rules beyond the usual three, encapsulations and IPv6 gateways are
+// reads the tables local, main and default. Once a host has had rules of its own the kernel keeps local and main apart, also after the
+// last rule is gone; that is not visible. Routing rules beyond the usual three, encapsulations and IPv6 gateways are
 // recognised and refused with a reason: such a socket belongs on the kernel's path. Path MTUs that the kernel has learned by
 // ICMP bound RouteResult.MTU: a raw socket (CAP_NET_RAW) reports when to ask the kernel, on a goroutine of its own; without the
 // privilege what was learned before Open holds. fib_multipath_hash_policy has no meaning, the caller brings the flow's hash.

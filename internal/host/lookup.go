@@ -51,8 +51,11 @@ func (e *RouteError) Error() string {
 // Unwrap gives the errno.
 func (e *RouteError) Unwrap() error { return e.Errno }
 
-// Route answers as the kernel would: tables local, main, default; longest prefix, TOS, metric; dead next hops left out; the source
-// by ip_route_output_key (linux/net/ipv4/route.c). Any goroutine; it allocates only for an error.
+// Route answers as the kernel would: local and main as one table, then default (fib_lookup, linux/include/net/ip_fib.h); longest prefix, TOS,
+// metric; dead next hops left out; the source by ip_route_output_key (linux/net/ipv4/route.c). Any goroutine; it allocates only for an error.
+//
+// When a route of main forbids and the table default has routes, Linux 6.1 asks that table and 6.18 stops: the error's code is
+// "route.tables" and its errno EOPNOTSUPP.
 //
 // When the host has routing rules of its own, only the kernel can tell: the error's code is "route.rules" and its errno
 // EOPNOTSUPP, and the socket belongs on the kernel's path.
@@ -106,19 +109,27 @@ func (s *Snapshot) route(q Query) (RouteResult, error) {
 			return s.onLink(q, q.Interface)
 		}
 	}
+	var last verdict
 	for i := range s.tables {
-		way, verdict := s.tables[i].find(s.topology, &q)
+		if i == byDefault && s.tables[i].empty() {
+			break // the kernel makes that table with its first route
+		}
+		var way RouteResult
+		way, last = s.tables[i].find(s.topology, &q)
 		switch {
-		case verdict.found:
+		case last.found:
 			return way, nil
-		case verdict.code != "" && (q.Interface == 0 || verdict.errno == unix.EOPNOTSUPP):
-			return fail(verdict.code, verdict.errno)
-		case verdict.code != "":
-			return s.onLink(q, q.Interface)
+		case last.errno == unix.EOPNOTSUPP: // what the kernel would find is not known
+			return fail(last.code, last.errno)
+		case i == localAndMain && last.code != "" && !s.tables[byDefault].empty():
+			return fail("route.tables", unix.EOPNOTSUPP)
 		}
 	}
-	if q.Interface != 0 {
+	switch {
+	case q.Interface != 0:
 		return s.onLink(q, q.Interface)
+	case last.code != "":
+		return fail(last.code, last.errno)
 	}
 	return fail("route.none", unix.ENETUNREACH)
 }
@@ -152,7 +163,7 @@ func typeOf(t RouteType, to netip.Addr) RouteType {
 	return t
 }
 
-// verdict is the answer of one table: a route was found, none was (the next table is asked), or an error of a route that forbids.
+// verdict is the answer of one table: a route was found, none was, or an error of a route that forbids.
 type verdict struct {
 	found bool
 	code  string

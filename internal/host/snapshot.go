@@ -36,7 +36,7 @@ type topology struct {
 	local          map[netip.Addr]int
 	broadcast      map[Target]struct{}
 	rules          int
-	tables         [3]table // local, main, default: the order of lookup
+	tables         [numTables]table // in the order of lookup
 	members        map[int][]int
 	loopback       int
 	pathMTU        map[netip.Addr]int

@@ -17,15 +17,21 @@ type table struct {
 	routes  [33]map[uint32][]*Route
 }
 
+// Places of tables in the order of lookup. While a host has no rules of its own, local and main are one table (fib_trie_table,
+// linux/net/ipv4/fib_trie.c): the longest prefix of both decides.
+const (
+	localAndMain = iota
+	byDefault
+	numTables
+)
+
 // tableOf is the place of a table in the order of lookup.
 func tableOf(id uint32) (int, bool) {
 	switch id {
-	case unix.RT_TABLE_LOCAL:
-		return 0, true
-	case unix.RT_TABLE_MAIN:
-		return 1, true
+	case unix.RT_TABLE_LOCAL, unix.RT_TABLE_MAIN:
+		return localAndMain, true
 	case unix.RT_TABLE_DEFAULT:
-		return 2, true
+		return byDefault, true
 	}
 	return 0, false
 }
@@ -41,13 +47,15 @@ func (t *table) insert(r Route) {
 	t.routes[n][key] = append(t.routes[n][key], &r)
 }
 
-// sort brings the routes of a prefix into the order in which the kernel tries them (fib_find_alias): TOS descending, metric
-// ascending, and among equals as they were read.
+// sort brings the routes of a prefix into the order in which the kernel tries them (fib_find_alias): local before main, TOS descending,
+// metric ascending, and among equals as they were read.
 func (t *table) sort() {
 	for _, m := range t.routes {
 		for _, list := range m {
 			slices.SortStableFunc(list, func(a, b *Route) int {
 				switch {
+				case a.Table != b.Table:
+					return int(b.Table) - int(a.Table) // local has the higher number
 				case a.TOS != b.TOS:
 					return int(b.TOS) - int(a.TOS)
 				case a.Metric < b.Metric:
@@ -60,6 +68,9 @@ func (t *table) sort() {
 		}
 	}
 }
+
+// empty reports whether the table has no routes.
+func (t *table) empty() bool { return t.lengths == 0 }
 
 // lookup calls try with the routes that match, best first, until it returns true.
 func (t *table) lookup(to netip.Addr, try func(r *Route) bool) {
