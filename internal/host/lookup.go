@@ -208,8 +208,8 @@ func (t *table) find(s *topology, q *Query) (way RouteResult, v verdict) {
 }
 
 // chooseHop chooses the next hop of a flow by the kernel's rule (hash threshold, RFC 2992): each next hop has a part of the hash's range by its
-// weight, so that the flows of the others stay when one goes. Next hops from whose interface the given source comes are preferred. nil: none
-// is alive.
+// weight, so that the flows of the others stay when one goes. Next hops from whose interface the given source comes are preferred, as in
+// Linux 6.18 (6.1 does not look at the source). nil: none is alive.
 func (s *topology) chooseHop(r *Route, q *Query) *NextHop {
 	var total, preferred int
 	var first *NextHop
