@@ -96,7 +96,7 @@ probe_kvm() {
 	install -m 755 "$work/probe-init" "$work/probe/init"
 	(cd "$work/probe" && find . | cpio -o -H newc --quiet) >"$work/probe.cpio"
 	(timeout -k 1 10 "${command[@]}" -accel kvm -cpu host -m 256 -nographic -no-reboot -net none -kernel "$cache/$kernel/vmlinuz" \
-		-initrd "$work/probe.cpio" -append "console=$console quiet panic=-1" </dev/null) >/dev/null 2>&1
+		-initrd "$work/probe.cpio" -append "console=$console quiet panic=-1" </dev/null; exit $?) >/dev/null 2>&1
 }
 if probe_kvm; then
 	accelerate=(-accel kvm -cpu host) how="KVM"

@@ -142,8 +142,8 @@ func compareRoutes(t *testing.T, r *rand.Rand, withDefault bool) (found, refused
 	return found, refused
 }
 
-// several reports whether the answer is one of several ways. Which of them the source prefers is not the same in all kernels: 6.1 does not look at
-// it, 6.18 looks at what it remembers of each way, which begins empty.
+// several reports whether the answer is one of several ways. Which of them the source prefers is not the same in all kernels: 6.1 does not
+// look at it, 6.18 looks at what it remembers of each way, which begins empty.
 func several(s *Snapshot, q Query) bool {
 	q.Source = netip.Addr{}
 	ways := map[RouteResult]bool{}
