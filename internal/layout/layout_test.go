@@ -62,6 +62,7 @@ var level = map[string]int{
 	"reactor/netconn":      11,
 	"reactor/gnetrun":      12,
 	"cmd":                  13,
+	"scripts/vm/slowness":  0,
 	"examples":             13,
 	"bench/harness":        13,
 	"bench/internal":       13,

@@ -264,6 +264,11 @@ func modes(t *testing.T, f func(t *testing.T, c Config)) {
 		if c.Clsact {
 			name = "clsact"
 		}
-		t.Run(name, func(t *testing.T) { f(t, c) })
+		t.Run(name, func(t *testing.T) {
+			if !c.Clsact && !hasTCX() {
+				t.Skipf("Linux %s has no TCX (6.6)", sys.KernelRelease())
+			}
+			f(t, c)
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // A process that closes a queue and opens it again gets it, however long other network configuration keeps the kernel from unbinding the
@@ -21,7 +22,7 @@ func TestReopenBesideConfiguration(t *testing.T) {
 	const configurators = 4
 	for n := range configurators {
 		go func() {
-			h, err := netlink.NewHandleAt(netns.NsHandle(w.there))
+			h, err := netlink.NewHandleAt(netns.NsHandle(w.there), unix.NETLINK_ROUTE)
 			for i := 0; err == nil && !stop.Load(); i++ {
 				pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("x%d-%d", n, i&1)}, PeerName: fmt.Sprintf("y%d-%d", n, i&1)}
 				if err = h.LinkAdd(pair); err == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -57,6 +58,9 @@ func TestArrivalTime(t *testing.T) {
 
 // Where the driver can be asked for the card's time and has none, the frame has no stamp: a veth answers 0.
 func TestHardwareTimeOfZero(t *testing.T) {
+	if has, _ := sys.ReleaseAtLeast(sys.KernelRelease(), 6, 3); !has {
+		t.Skipf("Linux %s cannot be asked for the card's time (bpf_xdp_metadata_rx_timestamp, 6.3)", sys.KernelRelease())
+	}
 	w := newWorld(t, 1, 1500)
 	l, err := netlink.LinkByName("v0")
 	w.NoError(err)
