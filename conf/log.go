@@ -127,6 +127,21 @@ func (l *Log) SetDetails(n int) error {
 	return nil
 }
 
+// LogState is level and details of a log.
+type LogState struct {
+	level   slog.Level
+	details int32
+}
+
+// State is the log's level and details as they are now. Any goroutine.
+func (l *Log) State() LogState { return LogState{l.level.Level(), l.details.Load()} }
+
+// Restore makes level and details those of a State. Any goroutine.
+func (l *Log) Restore(s LogState) {
+	l.level.Set(s.level)
+	l.details.Store(s.details)
+}
+
 // LogAt writes a line to a log at a level.
 func LogAt(log *slog.Logger, level LogLevel, line string) {
 	log.Log(context.Background(), slogLevels[level], line)

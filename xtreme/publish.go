@@ -32,6 +32,8 @@ type publication struct {
 
 	monitors map[*monitor]struct{}
 	process  processTime // the statistics' goroutine's
+
+	reverts map[*conf.Log]*logRevert // of changes for a time, under way
 }
 
 var publications struct {
@@ -242,45 +244,4 @@ func (p *publication) logs() (list []*slog.Logger) {
 		}
 	}
 	return list
-}
-
-// logRequest changes the log of engines; what is empty or nil stays.
-type logRequest struct {
-	Level   string `json:"level"`
-	Details *int   `json:"details"`
-}
-
-// setLog is the handler of the request "log": it changes level and details of the logs that the engines have opened by their settings. A logger
-// that the program gave to an engine stays as it is. Error: no engine has opened a log.
-func (p *publication) setLog(with json.RawMessage, _ io.Writer) error {
-	var q logRequest
-	if err := json.Unmarshal(with, &q); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
-	for _, e := range p.engines {
-		l, ok := e.logFile.(*conf.Log)
-		if !ok {
-			continue
-		}
-		n++
-		if q.Level != "" {
-			level, err := conf.ParseLogLevel(q.Level)
-			if err != nil {
-				return err
-			}
-			l.SetLevel(level)
-		}
-		if q.Details != nil {
-			if err := l.SetDetails(*q.Details); err != nil {
-				return err
-			}
-		}
-	}
-	if n == 0 {
-		return errors.New("the program gave its engines a logger, or uses slog.Default: its level is the program's to set")
-	}
-	return nil
 }

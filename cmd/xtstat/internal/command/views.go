@@ -28,6 +28,7 @@ type views struct {
 	details  int
 	zero     bool
 	level    string
+	lasting  time.Duration
 	header   int
 	dump     int
 	sockets  string
@@ -46,6 +47,7 @@ func (v *views) flags(c *cobra.Command) {
 	f.IntVarP(&v.details, "details", "d", 1, "1 totals, 2 deltas, per second")
 	f.BoolVarP(&v.zero, "zero", "z", false, "store a baseline that every view subtracts; the counters go on")
 	f.StringVarP(&v.level, "log_level", "l", "", "set the log level of the process: none, panic, error, warn, info, details, debug, fine, finer, all")
+	f.DurationVar(&v.lasting, "for", 0, "take back what -l and -D change after this time, up to 24h: -l debug --for 60s; 0: they stay")
 	f.IntVarP(&v.header, "details_level", "D", -1, "set what lines of its log begin with, 0 to 3")
 	f.IntVarP(&v.dump, "fd_dump", "S", -1, "dump a socket by its fd, 0 for all, to the log of the process and here; a level may follow")
 	f.StringVarP(&v.sockets, "sockets", "s", "", "only these sockets: fds and ranges, 4-16,1,9")
@@ -71,6 +73,10 @@ func (v *views) check(args []string) (err error) {
 		return fmt.Errorf("view %d: want 1 to 5", v.view)
 	case v.details != 1 && v.details != 2:
 		return fmt.Errorf("details %d: want 1 or 2", v.details)
+	case v.lasting < 0 || v.lasting > 24*time.Hour:
+		return fmt.Errorf("for %v: want up to 24h", v.lasting)
+	case v.lasting > 0 && v.level == "" && v.header < 0:
+		return fmt.Errorf("for %v: it is for -l and -D", v.lasting)
 	case v.header < -1 || v.header > 3:
 		return fmt.Errorf("details level %d: want 0 to 3", v.header)
 	}
@@ -139,7 +145,7 @@ func (v *views) change(c *cobra.Command, r *stats.Reader) error {
 	if v.level == "" && v.header < 0 {
 		return nil
 	}
-	q := map[string]any{"level": v.level}
+	q := map[string]any{"level": v.level, "seconds": v.lasting.Seconds()}
 	if v.header >= 0 {
 		q["details"] = v.header
 	}
