@@ -127,7 +127,6 @@ type processTime struct {
 	ticks [512]processTick // a ring: some five seconds
 	n     int
 	meter hoststat.Collections
-	host  *hoststat.Reader // for steal; nil: not known
 }
 
 // processTick is one look.
