@@ -52,7 +52,7 @@ func TestRecordOfADrop(t *testing.T) {
 	w := newCabled(t)
 	s := conf.Default()
 	s.Ring, s.SmallBuffers, s.LargeBuffers, s.StatsDirectory = conf.RingOffload, 1024, 16, filepath.Join(dir, "stats")
-	s.Offload.Recorder = conf.Recorder{MiB: 4, Snap: 96, Directory: dir, After: 300 * time.Millisecond, Every: time.Hour, Quota: 16}
+	s.Offload.Recorder = conf.Recorder{MiB: 4, Snap: 96, Directory: dir, After: 2 * time.Second, Every: time.Hour, Quota: 16}
 	engine, err := xtreme.New(s)
 	w.NoError(err)
 	poller, err := engine.NewPoller("recorded", xtreme.PollerConfig{})
@@ -113,7 +113,7 @@ func TestRecordOfADrop(t *testing.T) {
 	w.NoError(err)
 	check(readRecord(t, in))
 	w.NoError(in.Close())
-	in, err = r.Ask("capture", map[string]any{"live": true, "only": true, "for": 300 * time.Millisecond})
+	in, err = r.Ask("capture", map[string]any{"live": true, "only": true, "for": 2 * time.Second})
 	w.NoError(err)
 	w.write(peer, "live"+strings.Repeat("x", 1000))
 	x.until("it was dropped", func() bool { return counter(u.Ring(), "udp.budget") == uint64(dropped+1) })
