@@ -39,6 +39,10 @@ const unsolicited = uint64(time.Second)
 // filter, which says as much: a query can delay its answer for most of an hour, and further queries may add to its list meanwhile.
 const querySources = 64
 
+// maxPending limits how many reports are pending: queries about many groups must not make the list grow. A report beyond it is not sent. A query
+// that has no answer is followed by others, and a change that is not repeated was reported once.
+const maxPending = 256
+
 // MembershipChanged reports the filter of a group, if it is not the one that was reported last. Beside a kernel it does nothing: the kernel
 // reports.
 func (s *Stack) MembershipChanged(now clock.Time, group wire.Addr, iface uint32) {
@@ -138,8 +142,8 @@ func (s *Stack) igmpInput(now clock.Time, i int, p *Parsed) wire.Drop {
 	return wire.Accept
 }
 
-// schedule adds a report, joined with one that is pending for the same: the earlier time holds, and an answer about a whole group
-// serves one about some of its sources (section 5.2).
+// schedule adds a report to the pending ones. If one for the same interface and group is pending, and both repeat a change or both answer a
+// query, the two become one, at the earlier time: about all sources if either is about all, else about the sources of both (section 5.2).
 func (s *Stack) schedule(r report) {
 	for n := range s.igmp.pending {
 		p := &s.igmp.pending[n]
@@ -157,7 +161,7 @@ func (s *Stack) schedule(r report) {
 		}
 		return
 	}
-	if len(s.igmp.pending) < 256 { // a flood of queries about many groups that are joined: the general one is enough
+	if len(s.igmp.pending) < maxPending {
 		s.igmp.pending = append(s.igmp.pending, r)
 	}
 }
