@@ -57,7 +57,7 @@ type site struct {
 	pcs [12]uintptr
 }
 
-// held notes the caller as the holder.
+// held records the caller as the holder. A handle that ended before is valid again (UndoTransmit, a further Lend): its end is deleted.
 func (h *history) held(kind []records, i, gen uint32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,8 @@ func (h *history) held(kind []records, i, gen uint32) {
 	r.holder.record()
 }
 
-// ended notes how and where a handle was used up. Not to be called for a handle that already was: the first stays.
+// ended records how and where a handle was used up, or a reference of a loan released. It overwrites what an earlier call recorded for the same
+// handle: callers must call it only while the handle is valid, so that a stale release finds the call that ended it.
 func (h *history) ended(kind []records, i, gen uint32, how string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
