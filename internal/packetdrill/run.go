@@ -87,7 +87,8 @@ func (r *player) history() string {
 // seconds formats a time as scripts do.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }
 
-// play executes one statement.
+// play executes one statement. Only of a segment that the subject sends the time may be a range or any: the parser refuses others. A call that
+// blocks has two times, that of the call and that of its return.
 func (r *player) play(st *Statement) error {
 	from, to := st.When.From, st.When.To
 	if st.When.Kind == Relative {
@@ -109,7 +110,7 @@ func (r *player) play(st *Statement) error {
 	switch {
 	case st.Segment != nil:
 		p := r.numbers.inbound(st.Segment)
-		p.Payload = fill(st.Segment.Seq-1, st.Segment.Length)
+		p.Payload = fill(st.Segment.Seq-1, st.Segment.Length) // position 0 of the stream has sequence number 1, behind the SYN
 		r.note("< %v", r.showInbound(st.Segment))
 		r.subject.Input(r.now, p)
 	case st.ICMP != nil:
