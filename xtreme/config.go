@@ -77,7 +77,7 @@ type PacingRate = ring.Pacing
 
 // KeepAlive says how idle TCP peers are probed. The zero value leaves it to the kernel, which does not probe. See Socket.SetKeepAlive.
 type KeepAlive struct {
-	Idle     time.Duration // before the first probe, 1 s to 32,767 s; negative: no probes
+	Idle     time.Duration // before the first probe, 1 s to 32,767 s; negative: no probes; 0 only if the other fields are 0 too
 	Interval time.Duration // between probes; 0 leaves it to the kernel
 	Count    int           // of probes without an answer that end the connection, at most 127; 0 leaves it to the kernel
 }

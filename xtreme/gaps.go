@@ -27,13 +27,14 @@ type gapRecord struct {
 	thread threadCounts // since the last baseline
 }
 
-// gapQueue has one producer and one consumer. What finds it full is counted in the poller's block, and missing in the journal.
+// gapQueue has one producer and one consumer.
 type gapQueue struct {
 	records    [64]gapRecord
-	head, tail atomic.Uint32 // taken; put
+	head, tail atomic.Uint32 // how many were taken; how many were put
 }
 
-// put is the owner's.
+// put adds a gap; the poller's owner calls it. If the queue is full the gap is discarded: the journal does not have it, but the loop has counted
+// it in the poller's block already.
 func (q *gapQueue) put(g gapRecord) {
 	t := q.tail.Load()
 	if t-q.head.Load() == uint32(len(q.records)) {
@@ -43,7 +44,7 @@ func (q *gapQueue) put(g gapRecord) {
 	q.tail.Store(t + 1)
 }
 
-// take is the statistics' goroutine's.
+// take removes the oldest gap; the statistics' goroutine calls it.
 func (q *gapQueue) take() (g gapRecord, ok bool) {
 	h := q.head.Load()
 	if h == q.tail.Load() {
