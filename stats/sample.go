@@ -218,7 +218,7 @@ func (s *sampler) sample(now int64) {
 	for i := range s.columns {
 		w[sampleHeader+i] = s.sum(&s.columns[i])
 	}
-	s.copyLinks()
+	s.copyLinkCounters()
 	for i := range f.host.counters {
 		w[sampleHeader+len(s.columns)+i] = atomic.LoadUint64(&f.host.counters[i])
 	}
@@ -228,9 +228,10 @@ func (s *sampler) sample(now int64) {
 	atomic.StoreUint64(&f.head[headSamples], n+1)
 }
 
-// copyLinks gives the host's counters what the kernel counts of AF_XDP sockets, each queue by itself: in the section of drivers it is gone when
-// its ring is closed.
-func (s *sampler) copyLinks() {
+// copyLinkCounters copies the counters of links and of steering programs, which are named with their interface and queue, from the blocks of
+// drivers to the host's block: a sample has each counter of that block by itself, and of drivers sums only. The host's block keeps the last
+// values of a ring that was closed. A counter that is zero takes no place there.
+func (s *sampler) copyLinkCounters() {
 	f := s.file
 	x := f.sections[Drivers]
 	f.mu.Lock()

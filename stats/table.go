@@ -25,7 +25,7 @@ type Counter struct {
 	Kernel string `json:"kernel,omitempty"` // the kernel's name for the same
 	Loss   bool   `json:"loss,omitempty"`   // what it counts is lost: the journal tells when it moves
 
-	ofLink bool // of a link: samples have it for each queue
+	ofLink bool // of a link or a steering program: samples have it for each queue or interface, see copyLinkCounters
 }
 
 // Words is how many 64-bit words the counter takes.
