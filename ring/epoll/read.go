@@ -109,8 +109,9 @@ func (d *driver) stream(k *ring.Sink, r *record, ev uint32) (took bool) {
 	return took
 }
 
-// endStream reports the end of a stream: the peer's FIN (e is 0) or an error. The entry in the epoll list stays as it was until epoll reports
-// it again; most applications have closed the socket by then.
+// endStream reports the end of a stream: the peer's FIN (e is 0) or an error. The kernel reports an error once: if a send has got it, reading
+// finds an end without an error, and the send's error is reported. The entry in the epoll list is corrected when epoll reports it again, or
+// before the ring sleeps (deferSync); most applications have closed the socket by then.
 func (d *driver) endStream(k *ring.Sink, r *record, e syscall.Errno) {
 	if e == 0 {
 		e = r.sendError

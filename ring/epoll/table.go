@@ -24,7 +24,7 @@ type record struct {
 	held       bool // broken, but for want of buffers this must wait for Receive
 	ended      bool // the peer's FIN was reported
 	failed     bool // the failure was reported: nothing more will be
-	inDeferred bool // in driver.lazy
+	inDeferred bool // in driver.deferred
 	notify     bool // one Writable is owed
 	sending    bool // current is under way
 	hot        bool // in driver.hot
@@ -38,7 +38,7 @@ type record struct {
 	off     int            // bytes of rest that are sent
 }
 
-// clear empties the record. The mark of driver.lazy belongs to the slot and stays.
+// clear empties the record. inDeferred belongs to the slot and stays: driver.deferred lists slots.
 func (r *record) clear() { *r = record{inDeferred: r.inDeferred} }
 
 // table finds records by slot. They are made in chunks, so that growing never moves one: sink calls that attach sockets happen
