@@ -224,7 +224,7 @@ func (a *Attachments) Due() clock.Time {
 }
 
 // Check notices interfaces that went down, lost their program or were deleted, and those that came back; it finishes jobs and starts others. It
-// waits for nothing.
+// waits for nothing. Fixed links, attachments with bonds, and idle queues have a notification of changed paths each.
 func (a *Attachments) Check(now clock.Time) {
 	a.now = now
 	if a.checkFixed() {
