@@ -353,7 +353,7 @@ func closedTouchesNothing(t *testing.T, b Backend) {
 		"multicast interface": u.SetMulticastInterface(w.lo), "ttl": u.SetTTL(3),
 		"join": u.JoinGroup(group(5), w.lo, netip.Addr{}), "leave": u.LeaveGroup(group(5), w.lo, netip.Addr{}),
 		"suspend": u.Suspend(), "close write": u.CloseWrite(), "deadline": u.SetReadDeadline(time.Now()),
-		"abort": u.Abort(), "close": u.Close(), "hook": u.SetReceiveMode(ring.Queue, nil),
+		"abort": u.Abort(), "close": u.Close(), "receive mode": u.SetReceiveMode(ring.Queue, nil),
 		"bind": u.Bind(w.local), "connect": u.Connect(loopback), "listen": u.Listen(1), "device": u.BindToDevice(w.lo),
 	} {
 		w.ErrorIs(err, ring.ErrClosed, what)

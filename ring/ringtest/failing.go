@@ -110,7 +110,7 @@ func errorsAtClose(t *testing.T, b Backend) {
 		var n int
 		var err error
 		for r.Stats().CallbackPanics == panics {
-			w.True(time.Now().Before(end), "the hook was not called twice")
+			w.True(time.Now().Before(end), "the callback was not called twice")
 			n, err = r.Poll(dst)
 			for i := range dst[:n] {
 				w.release(dst[i])

@@ -12,7 +12,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
-// callbackVerdicts is the case "hook verdicts: drop, keep, hold": on datagrams, and on connections, which inherit the listener's callback.
+// callbackVerdicts is the case "callback verdicts: drop, keep, hold": on datagrams, and on connections, which inherit the listener's callback.
 func callbackVerdicts(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	if !b.Streams {
@@ -165,7 +165,7 @@ func queueDatagrams(w *world) {
 	w.Zero(u.Held())
 }
 
-// callbackMode is the case "callback mode: the hook sees all, Receive gets what it kept".
+// callbackMode is the case "callback mode: the callback sees all, Receive gets what it kept".
 func callbackMode(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.socket(ring.KindDatagram, w.local)
@@ -223,7 +223,7 @@ func modesDoNotMix(t *testing.T, b Backend) {
 	w.ErrorIs(child.SetReceiveMode(ring.Queue, nil), ring.ErrMode)
 }
 
-// callbackPanics is the case "a hook that panics costs its connection".
+// callbackPanics is the case "a callback that panics costs its connection".
 func callbackPanics(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	l := w.socket(ring.KindStream, w.local)
@@ -256,7 +256,7 @@ func callbackPanics(t *testing.T, b Backend) {
 	w.Equal(uint64(1), l.Ring().Stats().CallbackPanics)
 }
 
-// callbackCloses is the case "a hook may close its socket".
+// callbackCloses is the case "a callback may close its socket".
 func callbackCloses(t *testing.T, b Backend) {
 	w := newWorld(t, b)
 	u := w.socket(ring.KindDatagram, w.local)

@@ -114,13 +114,13 @@ var cases = []contractCase{
 	{"sending to a reset connection", sendAfterReset, streams},
 	{"sends to an ended connection raise no SIGPIPE", sendWithoutSignal, streams},
 
-	{"hook verdicts: drop, keep, hold", callbackVerdicts, 0},
+	{"callback verdicts: drop, keep, hold", callbackVerdicts, 0},
 	{"queue mode: IN and Receive", queueMode, 0},
-	{"callback mode: the hook sees all, Receive gets what it kept", callbackMode, datagrams},
+	{"callback mode: the callback sees all, Receive gets what it kept", callbackMode, datagrams},
 	{"what waits is taken whole, by a limit, in parts", receiveParts, datagrams},
 	{"modes do not mix", modesDoNotMix, 0},
-	{"a hook may close its socket", callbackCloses, datagrams},
-	{"a hook that panics costs its connection", callbackPanics, streams},
+	{"a callback may close its socket", callbackCloses, datagrams},
+	{"a callback that panics costs its connection", callbackPanics, streams},
 	{"completions first, an error of Poll alone", errorsOfPoll, datagrams},
 	{"an error that no Poll returned is Close's", errorsAtClose, datagrams},
 
