@@ -44,6 +44,8 @@ func summary(lines []string) string {
 	return lines[len(lines)-1]
 }
 
+// run prints what the package's comment says, from the events on standard input. It writes to the file to, unless that is empty, a line for each
+// test that passed: its name, and the kinds of ring that it has run on.
 func run(to string) error {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
