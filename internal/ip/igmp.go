@@ -22,7 +22,7 @@ type groupState struct {
 	sources []wire.Addr
 }
 
-// report is one to be sent later.
+// report is a report that is to be sent later.
 type report struct {
 	at    clock.Time
 	iface uint32
@@ -43,8 +43,8 @@ const querySources = 64
 // that has no answer is followed by others, and a change that is not repeated was reported once.
 const maxPending = 256
 
-// MembershipChanged reports the filter of a group, if it is not the one that was reported last. Beside a kernel it does nothing: the kernel
-// reports.
+// MembershipChanged reports the filter of a group, if it is not the one that was reported last. Beside a kernel (localHost is nil) it does
+// nothing: the kernel reports.
 func (s *Stack) MembershipChanged(now clock.Time, group wire.Addr, iface uint32) {
 	if s.localHost == nil || s.linkOf(int(iface)) < 0 || group == wire.AllSystems { // which is never reported (section 6)
 		return
@@ -184,12 +184,12 @@ func (s *Stack) igmpAdvance(now clock.Time) {
 			continue
 		}
 		s.igmp.pending = slices.Delete(s.igmp.pending, n, n+1)
-		s.sendAnswer(&r)
+		s.sendPending(&r)
 	}
 }
 
-// sendAnswer sends a pending report, with the members' filters as they are now.
-func (s *Stack) sendAnswer(r *report) {
+// sendPending sends a report that was pending, a repeated change or an answer, with the members' filters as they are now.
+func (s *Stack) sendPending(r *report) {
 	groups := []wire.Addr{r.group}
 	if r.group.IsZero() {
 		groups = s.members.Groups(r.iface, groups[:0])
