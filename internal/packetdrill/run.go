@@ -200,6 +200,7 @@ func (r *player) overdue() error {
 	return r.err
 }
 
+// blocks reports whether a call has the result of one that would block.
 func blocks(x Result) bool {
 	return x.Value == -1 && (x.Errno == "EAGAIN" || x.Errno == "EINPROGRESS" || x.Errno == "EALREADY")
 }
@@ -232,7 +233,7 @@ func (r *player) expect(want *Segment, from, to time.Duration) error {
 	if list != nil {
 		return fmt.Errorf("at %v left:\n\t%v\n\t%s", seconds(got.at), r.show(got.p), strings.Join(list, "\n\t"))
 	}
-	if r.last = from; from != to || r.tolerance > 0 {
+	if r.last = from; from != to || r.tolerance > 0 { // the next relative time counts from when the segment left
 		r.last = got.at
 	}
 	return nil
