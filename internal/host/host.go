@@ -216,8 +216,8 @@ func (h *Host) mirror() {
 				break
 			}
 			read |= stale
-			// What was said meanwhile may be in what was read last and not in what was read first: an address's routes and
-			// not the address. Then it is read once more before anybody sees it.
+			// A change that was notified during the read may be in the tables that were read last and not in those that were read first: an
+			// address's routes, and not the address. Then the tables are read once more before a snapshot has them.
 			more := batch{}
 			if h.receive(false, time.Time{}, &more) != nil {
 				return
@@ -319,7 +319,7 @@ func (h *Host) notify(c Change) {
 	}
 }
 
-// publish stores the snapshot before the number: who sees the number finds at least that snapshot.
+// publish stores the snapshot before its generation: a goroutine that reads the generation then loads that snapshot or a later one.
 func (h *Host) publish(s *Snapshot) {
 	h.current.Store(s)
 	h.generation.Store(s.generation)
