@@ -74,8 +74,8 @@ type threadMeter struct {
 	before threadCounts
 }
 
-// begin takes a baseline. It costs three system calls.
-func (m *threadMeter) begin() {
+// takeBaseline stores the counts of now as the baseline. It costs three system calls.
+func (m *threadMeter) takeBaseline() {
 	m.before = m.base
 	if id := unix.Gettid(); id != m.id {
 		m.close()
@@ -85,14 +85,15 @@ func (m *threadMeter) begin() {
 	m.base, m.at = m.read(), time.Now()
 }
 
-// since is what was counted since the last baseline that is not younger than from. It takes a new one.
+// since is what was counted since the last baseline that is not younger than from. It takes a new baseline. The result is not known if the
+// goroutine has changed its thread.
 func (m *threadMeter) since(from time.Time) threadCounts {
 	base := m.base
 	if m.at.After(from) {
 		base = m.before
 	}
 	id := m.id
-	m.begin()
+	m.takeBaseline()
 	if id != m.id {
 		return threadCounts{}
 	}
@@ -130,14 +131,14 @@ type processTime struct {
 	meter hoststat.Collections
 }
 
-// processTick is one look.
+// processTick is what look has seen in one tick.
 type processTick struct {
 	at     time.Time
 	pauses uint64 // of collections, so far: two for each
 	cycles uint64 // collections that have ended
 }
 
-// look is called in each tick, before gaps are named.
+// look stores the time and the counts of collections. It is called in each tick, before nameGaps writes gaps.
 func (p *processTime) look(now time.Time) {
 	x := &p.ticks[p.n%len(p.ticks)]
 	x.at = now
@@ -157,7 +158,8 @@ func (p *processTime) collected(from, to time.Time) bool {
 	return last.pauses != before.pauses || last.cycles != before.cycles
 }
 
-// absent is how much of the time between two times lies between ticks that are far apart: the process as a whole did not run.
+// absent is the longest part of the time between two times in which the statistics' goroutine did not tick: the process as a whole did not
+// run. It is 0 if no two ticks are as far apart as absence.
 func (p *processTime) absent(from, to time.Time) (longest time.Duration) {
 	for i := p.n - 1; i > 0 && i > p.n-len(p.ticks); i-- {
 		a, b := p.ticks[(i-1)%len(p.ticks)].at, p.ticks[i%len(p.ticks)].at
@@ -183,8 +185,9 @@ const (
 	faultTime = time.Microsecond      // what a page fault without a disk takes, with the zeroing of a page, in a virtual machine
 )
 
-// name finds the cause of a gap. The causes that lie outside of the program come first, because work is under way in those gaps too.
-func (p *processTime) name(g *gapRecord, steal time.Duration) string {
+// cause returns what caused a gap, as the journal's text. The causes that lie outside of the program come first, because work is under
+// way in those gaps too.
+func (p *processTime) cause(g *gapRecord, steal time.Duration) string {
 	begin := g.end.Add(-g.Length)
 	half := g.Length / 2
 	switch {
@@ -228,7 +231,7 @@ func (p *publication) nameGaps() {
 			if p.host != nil && g.Length >= stealLeast {
 				steal = p.host.StealSince()
 			}
-			p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), m.poller.name+": "+p.process.name(&g, steal))
+			p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), m.poller.name+": "+p.process.cause(&g, steal))
 		}
 	}
 }
@@ -236,7 +239,7 @@ func (p *publication) nameGaps() {
 // stealLeast is the shortest gap for which the host's steal is asked: the kernel counts it in hundredths of a second.
 const stealLeast = 10 * time.Millisecond
 
-// addMonitor and removeMonitor keep the list of pollers whose gaps are named. What is still unnamed at the end is named then.
+// addMonitor adds a poller to those whose gaps nameGaps writes.
 func (p *publication) addMonitor(m *monitor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,6 +249,7 @@ func (p *publication) addMonitor(m *monitor) {
 	p.monitors[m] = struct{}{}
 }
 
+// removeMonitor removes a poller that is closed. Gaps of it that nameGaps has not written yet are written with an unknown cause.
 func (p *publication) removeMonitor(m *monitor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

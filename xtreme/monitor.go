@@ -206,7 +206,7 @@ func protocolName(s *ring.Socket) string {
 func (m *monitor) Refresh(r *ring.Ring) {
 	if m.loop != nil {
 		m.loop.Refresh()
-		m.thread.begin()
+		m.thread.takeBaseline()
 	}
 	second := m.second.Load()
 	if second {

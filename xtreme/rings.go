@@ -84,7 +84,7 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 			left++
 			only = r
 		}
-		if failing {
+		if failing { // it is polled first, so that its error comes with n = 0
 			first = i
 		}
 	}
