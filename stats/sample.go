@@ -188,7 +188,7 @@ func (s *sampler) look(b *Block, now int64) {
 	}
 }
 
-// name is that of a counter that the block names.
+// name is the name of counter i, of a block that names its counters.
 func (b *Block) name(i int) string {
 	l := b.section.layout
 	place := b.info[i*l.Names : (i+1)*l.Names]
@@ -251,10 +251,10 @@ func (s *sampler) copyLinkCounters() {
 	}
 }
 
-// SetHost stores a counter of section host. By the function of OnTick alone. What has no room is counted as not published.
+// SetHost stores a counter of section host. By the function of OnTick alone. A counter without room is not stored, see SetNamed.
 func (f *File) SetHost(name string, value uint64) { f.host.setByName(name, value) }
 
-// setByName stores a counter at the place of its name, which it keeps while the block is open.
+// setByName stores a counter at the place of its name, which it keeps while the block is open. By the sampler's goroutine.
 func (b *Block) setByName(name string, value uint64) {
 	i, ok := b.places[name]
 	if !ok {
