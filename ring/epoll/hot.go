@@ -22,8 +22,8 @@ import (
 // With 8 to 256 connections in flight all are left to epoll and the rate is the same as without this (within 1 %).
 const (
 	maxHot = 4
-	// unsharedAfter is how many turns with something in them make a hot socket one that stays: an epoll_ctl is paid then, and
-	// another when it cools.
+	// unsharedAfter is after how many turns with data a hot socket is taken out of the epoll list. That costs an epoll_ctl, and so does leaving
+	// the socket to epoll again.
 	unsharedAfter = 16
 	// demoteAfter is how many turns a hot socket may be found empty before it is left to epoll again.
 	demoteAfter = 20000
@@ -65,7 +65,7 @@ func (d *driver) promote(r *record) {
 // pauseDirectReads leaves all to epoll for a while: one question to it answers more than as many tries.
 func (d *driver) pauseDirectReads() {
 	d.directPause = pauseBatches
-	_ = d.demoteAll() // whom epoll cannot watch stays hot
+	_ = d.demoteAll() // sockets that epoll cannot watch stay hot
 }
 
 // coldest is the index of the hot socket that was found empty the longest.

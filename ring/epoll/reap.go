@@ -16,8 +16,8 @@ const fetchEvery = 8
 // trouble is what epoll reports whether it was asked for or not.
 const trouble = unix.EPOLLERR | unix.EPOLLHUP
 
-// Reap reports what happened. What it took from epoll and could not deliver, because the sink was full, comes first next time; what
-// it did not read stays with the kernel. Its work is bounded by the sink's room, and by one batch of events where packets take no
+// Reap reports what happened. Events that it took from epoll and could not deliver, because the sink was full, come first next
+// time; unread data stays in the kernel's buffers. Its work is bounded by the sink's room, and by one batch of events where packets take no
 // room: each event costs at most 16 datagrams, 4 pieces of stream, or 64 connections.
 func (d *driver) Reap(k *ring.Sink) error {
 	if len(d.sent) > 0 {
@@ -47,8 +47,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	return nil
 }
 
-// fetch asks epoll for the next batch, not more than the sink has room for: what is ready beyond that the kernel keeps, and
-// keeps up to date.
+// fetch asks epoll for the next batch, not more than the sink has room for: the kernel keeps further events, and keeps them up to date.
 func (d *driver) fetch(k *ring.Sink) error {
 	n, e := d.epoll.Poll(d.batch[:min(k.Room(), len(d.batch))])
 	if e != 0 && e != unix.EINTR {
@@ -122,7 +121,7 @@ func (d *driver) onWritable(k *ring.Sink, r *record, ev uint32) {
 		}
 	}
 	if !r.notify || ev&trouble == 0 && r.asked == d.fetched {
-		return // the event is older than the question: there may have been room before the send that found none
+		return // the event is older than the request: the room that it reports may have been filled by the send that found none
 	}
 	r.notify = false
 	d.deferSync(r)

@@ -11,8 +11,8 @@ import (
 )
 
 // Arm makes FD readable on the next fact, Wake and the deadline, or reports that facts are waiting. It asks epoll itself: that saves
-// the caller a wait which would end at once, and it empties the kernel's list of what is ready no longer, so that who waits
-// for FD's edge sees one.
+// the caller a wait which would end at once. It also removes entries that are not ready any more from the kernel's ready list, so that a
+// caller that waits for an edge of FD sees the next one.
 func (d *driver) Arm(deadline, now clock.Time) (pending bool, err error) {
 	if pending, err = d.prepareSleep(); pending || err != nil {
 		return pending, err

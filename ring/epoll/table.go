@@ -21,7 +21,7 @@ type record struct {
 
 	wantsRead  bool // reading is wanted
 	broken     bool // an error or hang-up was reported while reading was stopped: what is left is read all the same
-	held       bool // broken, but for want of buffers this must wait for Receive
+	held       bool // reading waits for buffers or budget: not even a broken connection is read until SetReceiving
 	ended      bool // the peer's FIN was reported
 	failed     bool // the failure was reported: nothing more will be
 	inDeferred bool // in driver.deferred
