@@ -16,8 +16,8 @@ const (
 	codeDatagram             // multishot recvmsg
 	codeAccept               // multishot accept
 	codeWritable             // poll for writability
-	codeReset                // poll for a reset while not reading
-	codeReadable             // poll of a directly read socket while the ring sleeps
+	codeReset                // poll for the end of a stream, see watchReset
+	codeReadable             // poll of a directly read socket while the ring sleeps, or of one that is always received in this way, see readPolled
 	codeSend                 // sendmsg
 	codeEventfd              // poll of the eventfd
 	codeTimer                // timeout for Arm's deadline

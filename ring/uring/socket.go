@@ -30,7 +30,7 @@ type record struct {
 	unix         bool      // a unix-domain connection
 	readsByPoll  bool      // received by poll and read, see readPolled; as it was last armed
 	starved      bool      // stopped because there was no buffer
-	endSeen      bool      // the reset watch has fired, and was not heeded
+	endSeen      bool      // the poll of watchReset has reported an end that reportReset has not handled yet
 	failed       bool      // the connection's end was reported
 	detaching    bool
 
@@ -150,7 +150,7 @@ func (d *Driver) arm(r *record) {
 	}
 	// The class may have changed since the last time.
 	if r.readsByPoll = r.unix || r.kind == ring.KindStream && r.handle.Class == buffers.Large; r.readsByPoll {
-		if r.ops&opReadable == 0 { // else one is left from the ring's last sleep
+		if r.ops&opReadable == 0 { // else pollHot has armed one before the ring slept, which is still armed
 			d.pollReadable(r)
 		}
 		return
