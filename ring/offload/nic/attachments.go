@@ -133,9 +133,9 @@ func (a *Attachments) newAttachment(i Interface, b *bond) (*attachment, error) {
 	for _, other := range a.list {
 		switch {
 		case other.Name == i.Name && other.VLAN == i.VLAN:
-			return nil, fmt.Errorf("offload: %s: the ring has a part in it: %w", i.Name, unix.EEXIST)
+			return nil, fmt.Errorf("offload: %s: the ring is attached to it already: %w", i.Name, unix.EEXIST)
 		case other.Name == i.Name && other.isLeaving(): // a child would keep it for ever
-			return nil, fmt.Errorf("offload: %s: the ring's part in it is still leaving: %w", i.Name, unix.EBUSY)
+			return nil, fmt.Errorf("offload: %s: the ring's attachment to it is still leaving: %w", i.Name, unix.EBUSY)
 		case other.Name == i.Name && other.base == nil:
 			p.base = other
 		}
@@ -237,7 +237,7 @@ func (a *Attachments) Check(now clock.Time) {
 	a.generation, a.version = s.Generation(), a.table.version.Load()
 	a.checkSoon.Store(false) // before the jobs are looked at
 	changed := a.checkBonds(s)
-	for _, p := range slices.Clone(a.list) { // attachments that have left a bond go
+	for _, p := range slices.Clone(a.list) { // a copy: continueLeaving removes attachments from the list
 		p.changed = a.check(p, s) || p.changed
 		changed = changed || p.changed
 	}

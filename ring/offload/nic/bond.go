@@ -113,7 +113,7 @@ func (a *Attachments) checkBonds(s *host.Snapshot) (changed bool) {
 			}
 		}
 		b.retryAt = clock.Never
-		b.changed = a.setRoles(b, &path, s) || b.changed // before one leaves: what waits for it can leave by another
+		b.changed = a.setRoles(b, &path, s) || b.changed // before a member is removed: frames that wait for it can be sent by another
 		a.followMembers(b, &path, s)
 		b.changed = a.setRoles(b, &path, s) || b.lost.Code != was.Code || b.changed
 		changed = changed || b.changed
@@ -170,7 +170,7 @@ func (a *Attachments) setRoles(b *bond, path *host.Path, s *host.Snapshot) (chan
 		changed = changed || p.role != r
 		p.role = r
 	}
-	for _, first := range []bool{true, false} { // those that send, so that what waits for another can leave by them
+	for _, first := range []bool{true, false} { // first the members that send, so that frames that wait for another can be sent by them
 		for _, p := range a.list {
 			if p.bond == b && !p.isLeaving() && first == (p.role == Active) {
 				a.notifyRoles(p)

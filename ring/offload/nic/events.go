@@ -36,15 +36,15 @@ type Events interface {
 	LinkRole(place int, r Role)
 	// LinkRenumbered: the interface that has its addresses was made again, with another number.
 	LinkRenumbered(place int, l *Link)
-	// TargetAdded: flows can be claimed there, all that the sockets want. On an error none is.
+	// TargetAdded: flows can be claimed there. The driver claims all that its sockets want; if it returns an error it has claimed none.
 	TargetAdded(t steering.Target) error
-	// TargetRemoved: what is claimed there is released.
+	// TargetRemoved: the driver releases its claims there.
 	TargetRemoved(t steering.Target)
 	// ClaimsChanged: what may be claimed has changed, because other interfaces stand on one, or do no longer.
 	ClaimsChanged()
 	// Renumbered: an interface was deleted and made again. The job, unless nil, makes the sockets' ties to it again.
 	Renumbered(ifName string, old, now int) *Job
-	// PathsChanged: so have the paths of sockets on these interfaces.
+	// PathsChanged: the paths of sockets on these interfaces have changed.
 	PathsChanged(ifIndexes []int)
 }
 
