@@ -75,11 +75,13 @@ func (c *Conn) Path() xtreme.Path { return c.path }
 // SetDeadline sets the read and the write deadline. After a deadline calls fail with an error that is os.ErrDeadlineExceeded, also those that
 // are waiting already. The connection stays usable: a later deadline lets calls succeed again. The zero Time is no deadline.
 func (c *Conn) SetDeadline(t time.Time) error {
-	return c.setDeadline(func() { c.setReading(t); c.out.set(t) })
+	return c.setDeadline(func() { c.setReadersDeadline(t); c.out.set(t) })
 }
 
 // SetReadDeadline is SetDeadline for reading.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(func() { c.setReading(t) }) }
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.setDeadline(func() { c.setReadersDeadline(t) })
+}
 
 // SetWriteDeadline is SetDeadline for writing. A Write that fails may have queued a part: it returns how much.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(func() { c.out.set(t) }) }

@@ -16,7 +16,7 @@ func (c *Conn) acquireTurn() error {
 	if c.reading.TryLock() {
 		return nil
 	}
-	// From here on the reader that gives the turn back looks for this one.
+	// From here on unlockTurn, called by the reader that has the turn, wakes this one.
 	c.queuing.Add(1)
 	defer c.queuing.Add(-1)
 	c.mu.Lock()
@@ -76,8 +76,8 @@ func (c *Conn) emptyHand() {
 	c.inHand, c.handAt = nil, 0
 }
 
-// setReading sets the deadline of readers. With mu held.
-func (c *Conn) setReading(t time.Time) {
+// setReadersDeadline sets the deadline of the reader that has the turn, and of those that wait for it. With mu held.
+func (c *Conn) setReadersDeadline(t time.Time) {
 	c.in.set(t)
 	if c.turn != nil {
 		c.turn.set(t)
