@@ -194,6 +194,24 @@ func TestOffloadedTCPDial(t *testing.T) {
 	w.close(s)
 }
 
+// An IPv4 address in its IPv6 form, as net.TCPAddr.AddrPort gives it, is the IPv4 address.
+func TestOffloadedConnectTo4In6(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	to := addr(w.listenInPeer().Addr())
+	mapped := netip.AddrPortFrom(netip.AddrFrom16(to.Addr().As16()), to.Port())
+	s, err := w.poller.DialTCP(mapped, xtreme.DialConfig{})
+	w.NoError(err)
+	w.Equal("bypass", s.Path().Tier, s.Path().Explain())
+	w.Equal(to, s.RemoteAddr())
+	w.event(s, xtreme.EventOut)
+	w.close(s)
+	u, err := w.poller.OpenUDP(netip.AddrPort{}, xtreme.UDPConfig{Remote: mapped})
+	w.NoError(err)
+	w.Equal("bypass", u.Path().Tier, u.Path().Explain())
+	w.Equal(to, u.RemoteAddr())
+	w.close(u)
+}
+
 // Large transfers in both directions at once: the kernel sends frames of up to 64 KiB (TSO).
 func TestOffloadedTCPBulk(t *testing.T) {
 	const size = 8 << 20
