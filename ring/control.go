@@ -142,6 +142,9 @@ func (s *Socket) Connect(remote netip.AddrPort) error {
 	if err := s.checkAddress(remote); err != nil {
 		return &OpError{Op: "connect", Addr: remote, Err: err}
 	}
+	if s.family == IPv4 { // routes, claims and rules know IPv4 addresses in their short form only
+		remote = netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
+	}
 	if !datagram {
 		return s.connectStream(remote)
 	}
