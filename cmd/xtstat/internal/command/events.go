@@ -99,6 +99,24 @@ func (w *window) flags(f *pflag.FlagSet, around time.Duration) {
 	f.DurationVar(&w.around, "window", around, "how much before and after it; without --at, before now or the end of the process")
 }
 
+// openWindow opens the file of the process, and says from when to when the window goes in it.
+func (t *target) openWindow(w *window) (r *stats.Reader, from, to time.Time, err error) {
+	if r, err = t.open(); err != nil {
+		return nil, from, to, err
+	}
+	p, err := r.Process()
+	if err == nil {
+		if from, to, err = w.bounds(p); err != nil {
+			err = usageError{err}
+		}
+	}
+	if err != nil {
+		_ = r.Close()
+		return nil, from, to, err
+	}
+	return r, from, to, nil
+}
+
 // bounds is the window's begin and end. A time of day is the last one there was while the process ran.
 func (w *window) bounds(p stats.Process) (from, to time.Time, err error) {
 	if w.around < 0 {

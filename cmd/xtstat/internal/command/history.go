@@ -40,19 +40,11 @@ var historyColumns = []struct {
 
 // history prints a line for each sample in the window: totals as rates, peaks as they are, and what was lost.
 func history(c *cobra.Command, t *target, w *window) error {
-	r, err := t.open()
+	r, from, to, err := t.openWindow(w)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	p, err := r.Process()
-	if err != nil {
-		return err
-	}
-	from, to, err := w.bounds(p)
-	if err != nil {
-		return usageError{err}
-	}
 	out := c.OutOrStdout()
 	if !t.json {
 		fmt.Fprintf(out, "%-12s", "until")

@@ -28,19 +28,11 @@ func newWhyCommand() *cobra.Command {
 
 // explain prints the findings of the window, those of a loss first.
 func explain(c *cobra.Command, t *target, w *window) error {
-	r, err := t.open()
+	r, from, to, err := t.openWindow(w)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	p, err := r.Process()
-	if err != nil {
-		return err
-	}
-	from, to, err := w.bounds(p)
-	if err != nil {
-		return usageError{err}
-	}
 	list := why.Explain(why.Gather(r.Samples(), r.Events(), from, to))
 	if t.json {
 		for i := range list {
