@@ -128,30 +128,30 @@ func New(c Config) (*Stack, error) {
 
 // Refresh follows changes of the host's tables. The driver calls it once per turn, before Input and before sending.
 func (s *Stack) Refresh() {
-	if now := s.host.Snapshot(); now != s.snapshot {
-		s.followSnapshot(now)
+	if latest := s.host.Snapshot(); latest != s.snapshot {
+		s.followSnapshot(latest)
 	} else if s.waiting.Len() > 0 {
-		s.waiting.Check(now, s.sendResolved)
+		s.waiting.Check(latest, s.sendResolved)
 	}
 }
 
 // followSnapshot replaces the snapshot of the host's tables and updates addresses, interfaces, routes and next hops. Frames that waited for a
 // neighbour are queued before the protocols are notified, which may queue newer ones.
-func (s *Stack) followSnapshot(now *host.Snapshot) {
+func (s *Stack) followSnapshot(latest *host.Snapshot) {
 	before := s.snapshot
-	s.snapshot = now
-	tables := before == nil || now.Generation() != before.Generation()
+	s.snapshot = latest
+	tables := before == nil || latest.Generation() != before.Generation()
 	if tables {
 		s.readAddresses()
 		s.followInterfaces()
 	}
 	if s.waiting.Len() > 0 {
-		s.waiting.Check(now, s.sendResolved)
+		s.waiting.Check(latest, s.sendResolved)
 	}
 	switch {
 	case tables:
 		s.InvalidateRoutes()
-	case now.NeighbourChanges() != before.NeighbourChanges():
+	case latest.NeighbourChanges() != before.NeighbourChanges():
 		s.followNeighbours(before.NeighbourChanges())
 	}
 }
