@@ -29,13 +29,13 @@ func IsChildLink(l link.Link) bool {
 	return ok
 }
 
-// alignChildren makes the children of an attachment what it is: after its links were opened or removed, theirs are too.
+// alignChildren makes the places of an attachment's children agree with its links, after those were opened or removed.
 func (a *Attachments) alignChildren(base *attachment) {
 	for _, p := range a.list {
 		if p.base != base || p.isLeaving() {
 			continue
 		}
-		if p.isAttached() && (p.serial != base.serial || !base.isAttached()) { // its links are others by now
+		if p.isAttached() && (p.serial != base.serial || !base.isAttached()) { // its places are of links that base has no more
 			a.removeLinks(p)
 			p.move(Closed)
 		}

@@ -83,7 +83,7 @@ func (a *Attachments) startOpening(p *attachment) {
 
 // finishOpening applies the result of startOpening's job: the queues become the attachment's links, or another try is scheduled.
 func (a *Attachments) finishOpening(p *attachment, o *openedQueues) {
-	if p.state != Opening { // it leaves: all of it is closed
+	if p.state != Opening { // it is leaving: a later job closes the queues
 		p.surplus = append(p.surplus, o.ready...)
 		return
 	}
@@ -309,8 +309,8 @@ func (a *Attachments) startLeaving(p *attachment) {
 	}
 }
 
-// continueLeaving is the rest of it, by later calls of Check: links and device are closed by jobs, then the attachment leaves the list, after
-// its children.
+// continueLeaving continues startLeaving in later calls of Check: jobs close links and device, then the attachment leaves the list, after its
+// children.
 func (a *Attachments) continueLeaving(p *attachment) {
 	if p.job != nil {
 		return
