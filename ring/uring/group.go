@@ -20,10 +20,10 @@ type group struct {
 	count     int      // buffers of the class that receiving may take
 	limit     int      // of most
 	offerMax  int      // offered at a time: few at first, twice as many whenever the kernel has used up nearly all
-	index     []uint32 // by id; noBuffer when the id is not out
-	ids       []uint16 // not out
-	poolEmpty bool     // the pool had none when Freed was …
-	freed     uint64
+	index     []uint32 // by id: the buffer that is offered under it, or noBuffer
+	ids       []uint16 // under which no buffer is offered
+	poolEmpty bool     // the pool had no buffer when fill took from it last
+	freed     uint64   // DriverPool.Freed at that time: while it is the same, the pool has none
 }
 
 const noBuffer = ^uint32(0)
@@ -36,7 +36,7 @@ var maxOffered = [buffers.NumClasses]int{buffers.Small: 1024, buffers.Large: 64}
 var firstOffered = [buffers.NumClasses]int{buffers.Small: 128, buffers.Large: 16}
 
 // share is what the drivers on one pool know of each other: a driver offers the kernel no more than a quarter of what receiving may take
-// of a class (DriverPool.ReceiveShare) divided by their number, so that idle rings do not sit on what busy ones and senders need.
+// of a class (DriverPool.ReceiveShare) divided by their number, so that idle rings do not hold buffers that busy rings and senders need.
 type share struct{ drivers atomic.Int32 }
 
 var shares = struct {
@@ -154,7 +154,8 @@ func (d *Driver) fill(g *group) {
 	}
 }
 
-// replenish answers the kernel's finding that a group is empty: true when it is not any more, so that the operation can go on.
+// replenish offers more buffers of a class, after the kernel has found none. It reports whether the kernel has some now, so that the operation
+// can be armed again.
 func (d *Driver) replenish(c buffers.Class) bool {
 	g := d.groups[c]
 	g.grow()
