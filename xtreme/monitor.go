@@ -23,7 +23,7 @@ type monitor struct {
 	drops   *stats.Block // of the offloaded ring that is being made
 	rings   map[*ring.Ring]*ringBlocks
 	sockets map[*ring.Socket]*stats.Block
-	second  atomic.Bool // the next refresh is the one of a second
+	second  atomic.Bool // the next Refresh copies the drivers' counts: it is the first one of a second
 	scratch []ring.Counter
 	thread  threadMeter // the owner's
 	gaps    gapQueue    // from the owner to the statistics' goroutine

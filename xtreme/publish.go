@@ -31,7 +31,7 @@ type publication struct {
 	engines []*Engine
 
 	monitors map[*monitor]struct{}
-	process  processTime // the statistics' goroutine's
+	process  processTime // used by the statistics' goroutine alone
 
 	reverts map[*conf.Log]*logRevert // of changes for a time, under way
 }
@@ -93,7 +93,7 @@ func (p *publication) openHost(log *slog.Logger) {
 	}
 }
 
-// closeHost closes it, when the file's goroutine has ended.
+// closeHost closes what openHost has opened, when the file's goroutine has ended.
 func (p *publication) closeHost() (err error) {
 	if p.host != nil {
 		err = p.host.Close()
