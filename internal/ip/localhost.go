@@ -143,8 +143,8 @@ func (h *LocalHost) Use(t host.Target) {
 	}
 }
 
-// useLearned returns the MAC address of a neighbour that has asked for us, when the first frame is sent to it: it is in no snapshot yet, but in the
-// next one.
+// useLearned returns the MAC address of a neighbour that has asked for us, when the first frame is sent to it: it is in no snapshot yet, but in
+// the next one.
 func (h *LocalHost) useLearned(t host.Target) (wire.MAC, bool) {
 	n := h.findNeighbour(t)
 	if n == nil || n.state != reachable && n.state != probing {

@@ -70,7 +70,7 @@ func (a *Attachments) holdsFrames(p *attachment) bool {
 }
 
 // checkClosed starts opening an attachment without links again, if its interface is there and up and the time for the next try has come. That is
-// now if the interface was not there, not up or without carrier before (retryAt is Never), or if its XDP program is another than at the last try.
+// now if the interface was not there, not up or without carrier before (retryAt is Never), or if its XDP program has changed since the last try.
 func (a *Attachments) checkClosed(p *attachment, s *host.Snapshot) {
 	l, here := s.LinkByName(p.Name)
 	switch {
