@@ -57,6 +57,7 @@ func TestRoute(t *testing.T) {
 		{"TOS", Query{Target: ip("172.16.7.1"), TOS: 0x10}, way(Unicast, 2, "10.0.0.99", "10.0.0.1", 1500), "", nil},
 		{"preferred source", Query{Target: ip("172.16.10.1")}, way(Unicast, 2, "10.0.0.7", "10.0.1.1", 1500), "", nil},
 		{"on link", Query{Target: ip("192.0.2.1")}, way(Unicast, 2, "", "10.0.0.1", 1500), "", nil},
+		{"loopback source to another host", Query{Target: ip("10.0.0.9"), Source: ip("127.0.0.1")}, RouteResult{}, "route.source", unix.EINVAL},
 		{"local", Query{Target: ip("10.0.1.1")}, way(Local, 1, "", "10.0.1.1", 65535), "", nil},
 		{"loopback", Query{Target: ip("127.9.9.9")}, way(Local, 1, "", "127.0.0.1", 65535), "", nil},
 		{"source of a local route", Query{Target: ip("127.9.9.9"), Source: ip("127.0.0.77")}, way(Local, 1, "", "127.0.0.77", 65535), "", nil},
