@@ -117,6 +117,8 @@ func (s *Snapshot) route(q Query) (RouteResult, error) {
 		var way RouteResult
 		way, last = s.tables[i].find(s.topology, &q)
 		switch {
+		case last.found && q.Source.IsLoopback() && !s.byIndex[way.Interface].Loopback(): // __mkroute_output, linux/net/ipv4/route.c
+			return fail("route.source", unix.EINVAL)
 		case last.found:
 			return way, nil
 		case last.errno == unix.EOPNOTSUPP: // what the kernel would find is not known
