@@ -63,10 +63,11 @@ func (c settledConn) Reset() error {
 // The stream half of the suite on the ring that carries TCP, while another ring serves the queue that all segments come in on: each is handed
 // over.
 func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
-	taken := uint64(0)
+	taken, opened := uint64(0), false
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: streamCaps, Streams: true, Has: []string{ringtest.KeepAlive}, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
-			s := newShared(t, 2)
+			s := newShared(t, 2) // or skip
+			opened = true
 			var err error
 			require.NoError(t, s.exchange.Close())
 			s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: nic.XDP(xdp.Config{Retry: letGo, TCP: true})})
@@ -103,5 +104,7 @@ func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
 				}
 			}}
 		}})
-	require.Greater(t, taken, uint64(1000), "segments that were handed over")
+	if opened {
+		require.Greater(t, taken, uint64(1000), "segments that were handed over")
+	}
 }
