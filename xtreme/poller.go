@@ -134,10 +134,10 @@ func (p *Poller) Ledger() buffers.Ledger {
 }
 
 // MarkWork says what the poller's goroutine does from now on, until the next mark or the end of the next Poll, so that a long gap between two
-// polls is named by it in the journal (xtstat events). For loops around a poller, as package reactor has one; owner only. It costs a reading of
-// the processor's counter.
+// polls is named by it in the journal (xtstat events). For loops around a poller, as package reactor has one. Owner only, another goroutine's
+// mark does nothing. It costs a reading of the processor's counter.
 func (p *Poller) MarkWork(w Work) {
-	if p.monitor != nil {
+	if p.monitor != nil && p.set.BeginCall() != ring.ErrOwner {
 		p.monitor.loop.Mark(w)
 	}
 }
