@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -15,7 +16,16 @@ func isolation(s *System) []Result {
 		return unknown(err)
 	}
 	if list == "" {
-		return cure("boot with isolcpus=managed_irq,domain,2-3 nohz_full=2-3 rcu_nocbs=2-3", "no processor is isolated: other threads interrupt loops that poll")
+		online, err := s.read("sys/devices/system/cpu/online")
+		if err != nil {
+			return unknown(err)
+		}
+		last := online[strings.LastIndexAny(online, "-,")+1:]
+		if last == "0" {
+			return note("there is one processor: a loop that polls shares it with everything else")
+		}
+		return cure(fmt.Sprintf("boot with isolcpus=managed_irq,domain,%[1]s nohz_full=%[1]s rcu_nocbs=%[1]s (as many of %[2]s as loops poll)", last, online),
+			"no processor is isolated: other threads interrupt loops that poll")
 	}
 	full, err := s.read("sys/devices/system/cpu/nohz_full")
 	if err != nil || full == "" || full == "(null)" {
