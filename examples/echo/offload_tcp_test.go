@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"io"
@@ -25,17 +24,7 @@ func servingOwnTCP(t *testing.T, n *testnet.Net, args ...string) netip.AddrPort 
 	at := netip.AddrPortFrom(n.Local(0), 5001)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	cmd := program(ctx, ownBinary(t), append([]string{"-ring", "offload", "-listen", at.String()}, args...)...)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	cmd.Stderr = cmd.Stdout
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewReader(out)
-	said := ""
-	for !strings.Contains(said, "TCP listener: ") {
-		line, err := lines.ReadString('\n')
-		require.NoError(t, err, said)
-		said += line
-	}
+	lines, said := startUntil(t, cmd, "TCP listener: ")
 	require.Contains(t, said, "TCP listener: bypass xdp v0/0 (generic, copy")
 	rest := make(chan string, 1)
 	go func() {

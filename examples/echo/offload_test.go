@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,22 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
+// startUntil starts the program and reads what it prints, up to the line that has the text; lines is what follows.
+func startUntil(t *testing.T, cmd *exec.Cmd, text string) (lines *bufio.Reader, said string) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = cmd.Stdout
+	require.NoError(t, cmd.Start())
+	lines = bufio.NewReader(out)
+	for !strings.Contains(said, text) {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err, said)
+		said += line
+	}
+	return lines, said
+}
+
 // The program on an interface's address, against a kernel peer whose checksums are unfinished: it says by which path, logs the rule
 // once, and at its end what it counted.
 func TestOffloadedProgram(t *testing.T) {
@@ -23,17 +40,7 @@ func TestOffloadedProgram(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	cmd := program(ctx, ownBinary(t), "-ring", "offload", "-listen", at.String()) // in this thread's namespace
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	cmd.Stderr = cmd.Stdout
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewReader(out)
-	said := ""
-	for !strings.Contains(said, "\nUDP: ") {
-		line, err := lines.ReadString('\n')
-		require.NoError(t, err, said)
-		said += line
-	}
+	lines, said := startUntil(t, cmd, "\nUDP: ")
 	require.Contains(t, said, "listening on "+at.String())
 	require.Contains(t, said, "TCP listener: kernel ")
 	require.Contains(t, said, "[offload.no_tcp]")

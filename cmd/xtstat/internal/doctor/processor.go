@@ -24,8 +24,9 @@ func isolation(s *System) []Result {
 		if last == "0" {
 			return note("there is one processor: a loop that polls shares it with everything else")
 		}
-		return cure(fmt.Sprintf("boot with isolcpus=managed_irq,domain,%[1]s nohz_full=%[1]s rcu_nocbs=%[1]s (as many of %[2]s as loops poll)", last, online),
-			"no processor is isolated: other threads interrupt loops that poll")
+		command := fmt.Sprintf("boot with isolcpus=managed_irq,domain,%[1]s nohz_full=%[1]s rcu_nocbs=%[1]s (as many of %[2]s as loops poll)",
+			last, online)
+		return cure(command, "no processor is isolated: other threads interrupt loops that poll")
 	}
 	full, err := s.read("sys/devices/system/cpu/nohz_full")
 	if err != nil || full == "" || full == "(null)" {
