@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick sockperf gnet-suite slow-reader redis https interop seeds mutants torture vm
+.PHONY: all test race lint bench bench-quick gameday sockperf gnet-suite slow-reader redis https interop seeds mutants torture vm
 
 all: lint test
 
@@ -20,6 +20,9 @@ bench:
 
 bench-quick:
 	$(GO) run ./bench -quick
+
+gameday:
+	SOCKETXTREME_LONG=1m $(GO) test -count=1 -timeout 20m -run '^TestXtstatFindsTheCause$$' -v ./scripts/gameday
 
 sockperf:
 	scripts/sockperf.sh

@@ -63,6 +63,7 @@ var level = map[string]int{
 	"reactor/gnetrun":      12,
 	"cmd":                  13,
 	"scripts/vm/slowness":  0,
+	"scripts/gameday":      14,
 	"examples":             13,
 	"bench/harness":        13,
 	"bench/internal":       13,

@@ -171,6 +171,29 @@ func (l *Live) name(r *route) string {
 	return l.c.Channels[r.channel].Lines[r.line].String()
 }
 
+// Poller is what polls the lines, for sockets that the program opens beside them. Owner only: inside Config.Each, or before Run.
+func (l *Live) Poller() *xtreme.Poller { return l.poller }
+
+// Socket is the socket of a line of a channel. Owner only.
+func (l *Live) Socket(channel int, line uint8) *xtreme.Socket {
+	for i := range l.routes {
+		if r := &l.routes[i]; r.channel == channel && r.line == line {
+			return r.socket
+		}
+	}
+	return nil
+}
+
+// ViaKernel is how many packets of a line came by the kernel's socket beside an offloaded one, so far. Owner only.
+func (l *Live) ViaKernel(channel int, line uint8) (n uint64) {
+	for i := range l.routes {
+		if r := &l.routes[i]; r.channel == channel && r.line == line {
+			n += r.kernel
+		}
+	}
+	return n
+}
+
 // Run handles packets until the context ends or nothing came for Config.Idle, and closes everything.
 func (l *Live) Run(ctx context.Context) error {
 	runtime.LockOSThread()
@@ -210,7 +233,9 @@ func (l *Live) Run(ctx context.Context) error {
 				break
 			}
 			if l.c.Each != nil {
+				l.poller.MarkWork(xtreme.WorkTimers) // what this takes is called so by xtstat
 				l.c.Each(l)
+				l.poller.MarkWork(xtreme.WorkUnknown)
 			}
 		}
 		if n > 0 {

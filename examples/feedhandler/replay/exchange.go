@@ -23,14 +23,17 @@ import (
 type Exchange struct {
 	Interface string
 	Lines     [2]netip.AddrPort
-	Recovery  netip.AddrPort
-	Rate      int // packets a second
+	Recovery  netip.AddrPort // the zero value: there is no recovery server, and what was sent is not kept
+	Rate      int            // packets a second
 	Duration  time.Duration
 	Symbols   int
 	Impair    Impairment // of Seed, Loss, Duplicate, Reorder, Burst and Recut; delays do not apply
 	// Caught reports whether the receiver has dealt with everything before next. The exchange stays for recovery requests
-	// until then, stay at most. It is called on Run's goroutine.
+	// until then, stay at most. It is called on Run's goroutine, and not without a recovery server.
 	Caught func(next uint64) bool
+	// Intercept, if set, is called before a packet is sent to a line, on Run's goroutine. If it returns true the packet is not sent: it was
+	// lost, or Intercept has sent something itself.
+	Intercept func(line int, packet []byte) bool
 
 	truth  map[string]*[2]map[int64]uint32 // symbol → bids, offers → price → size
 	names  []string
@@ -75,11 +78,13 @@ func (x *Exchange) Run(ctx context.Context) (ExchangeReport, error) {
 		return x.report, err
 	}
 	store := newStore(d)
-	server, err := serve(x.Recovery, store, Normal, nil)
-	if err != nil {
-		return x.report, err
+	var server *Server
+	if x.Recovery.IsValid() {
+		if server, err = serve(x.Recovery, store, Normal, nil); err != nil {
+			return x.report, err
+		}
+		defer server.Close() //nolint:errcheck // no request is owed an answer
 	}
-	defer server.Close() //nolint:errcheck // no request is owed an answer
 	x.open()
 	var spoilers [2]*spoiler
 	for i := range spoilers {
@@ -93,6 +98,9 @@ func (x *Exchange) Run(ctx context.Context) (ExchangeReport, error) {
 	send := func(o out) { q = append(q, o) }
 	flush := func() error {
 		for _, o := range q { // in order: nothing is delayed here
+			if x.Intercept != nil && x.Intercept(o.line, o.b) {
+				continue
+			}
 			if _, err := conn.WriteToUDPAddrPort(o.b, x.Lines[o.line]); err != nil {
 				return fmt.Errorf("send to %v: %w", x.Lines[o.line], err)
 			}
@@ -107,7 +115,9 @@ func (x *Exchange) Run(ctx context.Context) (ExchangeReport, error) {
 		for n := 0; x.report.Packets < due && n < mostBurst; n++ {
 			x.report.Packets++
 			p := x.packet()
-			store.Add(p)
+			if server != nil {
+				store.Add(p)
+			}
 			for _, s := range spoilers {
 				s.take(0, p, send)
 			}
@@ -123,14 +133,16 @@ func (x *Exchange) Run(ctx context.Context) (ExchangeReport, error) {
 	if err := flush(); err != nil {
 		return x.report, err
 	}
-	for end := time.Now().Add(stay); !x.Caught(x.seq) && time.Now().Before(end); time.Sleep(beat) {
+	for end := time.Now().Add(stay); server != nil && !x.Caught(x.seq) && time.Now().Before(end); time.Sleep(beat) {
 		for _, to := range x.Lines { // heartbeats reveal a lost tail
 			if _, err := conn.WriteToUDPAddrPort(store.Heartbeat(), to); err != nil {
 				return x.report, err
 			}
 		}
 	}
-	x.report.Requests = server.Requests.Load()
+	if server != nil {
+		x.report.Requests = server.Requests.Load()
+	}
 	for i, s := range spoilers {
 		x.report.Dropped[i] = s.Dropped
 	}

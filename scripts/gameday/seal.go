@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// answer is what happened.
+type answer struct {
+	Cause string `json:"cause"`
+	Place string `json:"place"` // where the loss happened, as xtstat why calls it
+	// Begin and End are of what was done: what was lost was lost then, or some milliseconds behind it.
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end"`
+	// Packets were lost or, where the cause loses none, diverted; Messages are those of the feed in them.
+	Packets  int    `json:"packets"`
+	Messages int    `json:"messages"`
+	Others   int    `json:"others"`         // packets that were lost at other times, because this machine did something else
+	Note     string `json:"note,omitempty"` // what this kernel does not have, and what was done instead
+}
+
+// seal writes the answer to a file in the directory, in a form that is not read by accident.
+func seal(dir string, a answer) (path string, err error) {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "answer")
+	return path, os.WriteFile(path, []byte(base64.StdEncoding.EncodeToString(text)+"\n"), 0o600)
+}
+
+// unseal reads an answer.
+func unseal(path string) (a answer, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return a, err
+	}
+	raw, err := base64.StdEncoding.AppendDecode(nil, text[:max(len(text)-1, 0)])
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	if err != nil {
+		return a, fmt.Errorf("%s is no answer of a game: %w", path, err)
+	}
+	return a, nil
+}
+
+// open prints answers.
+func open(paths []string) error {
+	if len(paths) == 0 {
+		return fmt.Errorf("open: want the file of an answer")
+	}
+	for _, path := range paths {
+		a, err := unseal(path)
+		if err != nil {
+			return err
+		}
+		const layout = "15:04:05.000"
+		fmt.Printf("%s: %s, %d packets with %d messages, from %s to %s\n", a.Place, a.Cause, a.Packets, a.Messages, a.Begin.Local().Format(layout),
+			a.End.Local().Format(layout))
+		if a.Others > 0 {
+			fmt.Printf("At other times %d packets were lost without the game: the machine was busy.\n", a.Others)
+		}
+		if a.Note != "" {
+			fmt.Println(a.Note)
+		}
+	}
+	return nil
+}
