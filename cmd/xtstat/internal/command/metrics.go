@@ -63,29 +63,47 @@ func serveMetrics(c *cobra.Command, t *target, listen string) error {
 
 // serveUntilEnd serves HTTP until an interrupt, or until the process that is shown is not live any more.
 func serveUntilEnd(c *cobra.Command, l net.Listener, h http.Handler, live func() (bool, error)) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signalContext()
 	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if ok, err := live(); !ok && err == nil {
+					fmt.Fprintln(c.ErrOrStderr(), "xtstat: the process has ended - exiting")
+					cancel()
+				}
+			}
+		}
+	}()
+	return serve(ctx, l, h)
+}
+
+// serve serves HTTP until ctx ends.
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-tick.C:
-			if ok, err := live(); ok || err != nil {
-				continue
-			}
-			fmt.Fprintln(c.ErrOrStderr(), "xtstat: the process has ended - exiting")
-		case <-ctx.Done():
-		}
-		timeout, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if err := server.Shutdown(timeout); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-		return nil
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
 	}
+	timeout, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := server.Shutdown(timeout); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// signalContext ends with an interrupt.
+func signalContext() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 }

@@ -11,5 +11,6 @@ var subcommands = []func() *cobra.Command{
 	newDoctorCommand,
 	newMetricsCommand,
 	newTopCommand,
+	newWebCommand,
 	newVersionCommand,
 }

@@ -1,10 +1,7 @@
 package command
 
 import (
-	"context"
 	"fmt"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +33,7 @@ func newTopCommand() *cobra.Command {
 				return err
 			}
 			defer r.Close()
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signalContext()
 			defer stop()
 			interval := time.Duration(seconds * float64(time.Second))
 			if isTerminal(c.OutOrStdout()) && cycles == 0 {

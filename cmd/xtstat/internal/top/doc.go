@@ -1,6 +1,3 @@
-// Package top is the live screen of xtstat top: what a process does now, second by second, from its statistics file. Command xtstat runs it.
-//
-//	stats.Reader ──► Model.Update ──► Render ──► lines of styled text ──► terminal (screen.go), or plain text on a pipe
-//
-// The history of a second's rates comes from the samples in the file, so that the screen has the last minutes from the beginning.
+// Package top is the screen of xtstat top: it draws what package live has of a process on the terminal, or prints it as plain text on a pipe.
+// Command xtstat runs it.
 package top

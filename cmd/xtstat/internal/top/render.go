@@ -1,13 +1,12 @@
 package top
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/socketxtreme/socketxtreme/stats"
+	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/live"
 )
 
 // Style is how a piece of text looks; on a pipe all look alike.
@@ -44,7 +43,7 @@ func (l Line) String() string {
 
 // View is what the user has chosen.
 type View struct {
-	Order    Order
+	Order    live.Order
 	Selected int  // row of the sockets
 	Inside   bool // the selected socket alone
 	Paused   bool
@@ -52,7 +51,7 @@ type View struct {
 }
 
 // Render makes the screen of so many columns and rows.
-func Render(m *Model, v *View, width, height int) []Line {
+func Render(m *live.Model, v *View, width, height int) []Line {
 	list := []Line{header(m, v)}
 	switch {
 	case v.Help:
@@ -75,7 +74,7 @@ func Render(m *Model, v *View, width, height int) []Line {
 }
 
 // header says which process it is.
-func header(m *Model, v *View) Line {
+func header(m *live.Model, v *View) Line {
 	p := &m.Process
 	state, style := "running", Good
 	switch {
@@ -101,7 +100,7 @@ func help() []Line {
 var sparks = []rune("▁▂▃▄▅▆▇█")
 
 // Spark draws the newest values of a series into so many columns, the largest as a full one. Zero is a blank.
-func Spark(s Series, width int) string {
+func Spark(s live.Series, width int) string {
 	if len(s) > width {
 		s = s[len(s)-width:]
 	}
@@ -122,35 +121,29 @@ func Spark(s Series, width int) string {
 }
 
 // ratesLines are the rates with their history.
-func ratesLines(m *Model, width int) []Line {
+func ratesLines(m *live.Model, width int) []Line {
 	spark := max(10, min(60, width-34))
-	row := func(name string, s Series, text string, style Style) Line {
+	row := func(name string, s live.Series, text string, style Style) Line {
 		return Line{{fmt.Sprintf("%-10s ", name), Dim}, {fmt.Sprintf("%14s  ", text), style}, {Spark(s, spark), style}}
 	}
-	ratio, style := make(Series, len(m.Polls)), Plain
-	for i := range ratio {
-		if m.Polls[i] > 0 {
-			ratio[i] = m.Hits[i] / m.Polls[i]
-		}
-	}
-	lost := Plain
-	if m.Lost.last() > 0 {
+	style, lost := Plain, Plain
+	if m.Lost.Last() > 0 {
 		lost = Bad
 	}
 	gap := Plain
-	if m.Gap.last() >= 1e6 {
+	if m.Gap.Last() >= 1e6 {
 		gap = Warn
 	}
 	return []Line{
-		row("rx packets", m.RxPackets, Human(m.RxPackets.last())+"/s", style), row("rx bits", m.RxBytes, Human(8*m.RxBytes.last())+"bit/s", style),
-		row("tx packets", m.TxPackets, Human(m.TxPackets.last())+"/s", style), row("tx bits", m.TxBytes, Human(8*m.TxBytes.last())+"bit/s", style),
-		row("polls hit", ratio, fmt.Sprintf("%.1f %%", 100*ratio.last()), style), row("lost", m.Lost, Human(m.Lost.last())+"/s", lost),
-		row("batch", m.Batch, Human(m.Batch.last()), style), row("queue", m.Queue, Human(m.Queue.last()), style),
-		row("longest gap", m.Gap, fmt.Sprint(time.Duration(m.Gap.last()).Round(time.Microsecond)), gap), {}}
+		row("rx packets", m.RxPackets, Human(m.RxPackets.Last())+"/s", style), row("rx bits", m.RxBytes, Human(8*m.RxBytes.Last())+"bit/s", style),
+		row("tx packets", m.TxPackets, Human(m.TxPackets.Last())+"/s", style), row("tx bits", m.TxBytes, Human(8*m.TxBytes.Last())+"bit/s", style),
+		row("polls hit", m.HitRatio, fmt.Sprintf("%.1f %%", 100*m.HitRatio.Last()), style), row("lost", m.Lost, Human(m.Lost.Last())+"/s", lost),
+		row("batch", m.Batch, Human(m.Batch.Last()), style), row("queue", m.Queue, Human(m.Queue.Last()), style),
+		row("longest gap", m.Gap, fmt.Sprint(time.Duration(m.Gap.Last()).Round(time.Microsecond)), gap), {}}
 }
 
 // gapLines are the histogram of gaps between polls.
-func gapLines(m *Model, width int) []Line {
+func gapLines(m *live.Model, width int) []Line {
 	list := []Line{{{"gaps between polls, a second", Title}}}
 	most := 0.0
 	for _, g := range m.Gaps {
@@ -167,7 +160,7 @@ func gapLines(m *Model, width int) []Line {
 }
 
 // dropLines are what was lost, by reason.
-func dropLines(m *Model) []Line {
+func dropLines(m *live.Model) []Line {
 	list := []Line{{{"lost, by reason: a second, in all", Title}}}
 	for _, d := range m.Drops[:min(len(m.Drops), 8)] {
 		style := Plain
@@ -203,7 +196,7 @@ func beside(width int, left, right []Line) []Line {
 }
 
 // poolLines are the buffers of each poller.
-func poolLines(m *Model, width int) []Line {
+func poolLines(m *live.Model, width int) []Line {
 	list := []Line{{{"buffers in use", Title}}}
 	for _, p := range m.Pools {
 		full := max(10, min(40, width-50))
@@ -221,7 +214,7 @@ func poolLines(m *Model, width int) []Line {
 }
 
 // socketLines are the sockets.
-func socketLines(m *Model, v *View, rows int) []Line {
+func socketLines(m *live.Model, v *View, rows int) []Line {
 	title := fmt.Sprintf("%6s %-5s %-22s %-22s %9s %9s %9s %7s %8s", "fd", "proto", "local", "remote", "rx/s", "rx B/s", "tx/s", "queued", "drops")
 	list := []Line{{{title, Title}}}
 	first := max(0, v.Selected-rows+1)
@@ -234,7 +227,7 @@ func socketLines(m *Model, v *View, rows int) []Line {
 		case s.Drops > 0:
 			style = Warn
 		}
-		list = append(list, Line{{fmt.Sprintf("%6d %-5s %-22s %-22s %9s %9s %9s %7d %8d", s.View.ID, s.Protocol, s.Local, s.Remote, Human(s.Packets),
+		list = append(list, Line{{fmt.Sprintf("%6d %-5s %-22s %-22s %9s %9s %9s %7d %8d", s.ID, s.Protocol, s.Local, s.Remote, Human(s.Packets),
 			Human(s.Bytes), Human(s.Sent), s.Queued, s.Drops), style}})
 	}
 	if m.Unpublished > 0 {
@@ -244,7 +237,7 @@ func socketLines(m *Model, v *View, rows int) []Line {
 }
 
 // eventLines are the newest events of the journal.
-func eventLines(m *Model) []Line {
+func eventLines(m *live.Model) []Line {
 	list := []Line{{{"journal", Title}}}
 	for _, e := range m.Events[max(0, len(m.Events)-4):] {
 		list = append(list, Line{{fmt.Sprintf("%s %-9s +%d %s", e.Time.Format("15:04:05.000"), e.Kind, e.Count, e.Text), Plain}})
@@ -253,11 +246,9 @@ func eventLines(m *Model) []Line {
 }
 
 // inside is one socket, as view 3 shows it.
-func inside(s *Socket) []Line {
-	var b bytes.Buffer
-	stats.WriteSocket(&b, &s.View, "")
+func inside(s *live.Socket) []Line {
 	var list []Line
-	for line := range strings.Lines(b.String()) {
+	for line := range strings.Lines(s.Text()) {
 		list = append(list, Line{{strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "), Plain}})
 	}
 	return append(list, Line{}, Line{{fmt.Sprintf("rx %s/s, %sB/s; tx %s/s", Human(s.Packets), Human(s.Bytes), Human(s.Sent)), Title}})

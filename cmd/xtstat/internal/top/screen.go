@@ -8,6 +8,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/live"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
@@ -34,7 +35,7 @@ func Show(ctx context.Context, r *stats.Reader, interval time.Duration) error {
 	events, stop := make(chan tcell.Event, 16), make(chan struct{})
 	defer close(stop)
 	go screen.ChannelEvents(events, stop)
-	m, v := &Model{}, &View{Order: ByPackets}
+	m, v := &live.Model{}, &View{Order: live.ByPackets}
 	if err := m.Update(r, time.Now()); err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (v *View) key(k rune, sockets int) (quit bool) {
 	case 'q':
 		return true
 	case 'p', 'b', 's', 'u', 'd', 'i':
-		v.Order, v.Selected = Order(k), 0
+		v.Order, v.Selected = live.Order(k), 0
 	case 'k':
 		v.Selected--
 	case 'j':
@@ -108,7 +109,7 @@ func (v *View) key(k rune, sockets int) (quit bool) {
 }
 
 // draw draws the model.
-func draw(screen tcell.Screen, m *Model, v *View) {
+func draw(screen tcell.Screen, m *live.Model, v *View) {
 	if !v.Inside { // the one that is looked into stays where it is
 		m.Sort(v.Order)
 	}
@@ -128,7 +129,7 @@ func draw(screen tcell.Screen, m *Model, v *View) {
 
 // Print writes the screen as plain text, once for each interval: for pipes and files. cycles 0: until ctx or the process ends.
 func Print(ctx context.Context, w io.Writer, r *stats.Reader, interval time.Duration, cycles int) error {
-	m, v := &Model{}, &View{Order: ByPackets}
+	m, v := &live.Model{}, &View{Order: live.ByPackets}
 	v.Selected = -1
 	if err := m.Update(r, time.Now()); err != nil {
 		return err

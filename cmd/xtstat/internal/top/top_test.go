@@ -1,7 +1,6 @@
 package top
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,20 +8,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/socketxtreme/socketxtreme/cmd/xtstat/internal/live"
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
 // made is a model with something of everything.
-func made() *Model {
+func made() *live.Model {
 	start := time.Date(2026, 1, 2, 9, 29, 0, 0, time.UTC)
-	m := &Model{Process: stats.Process{ID: 4711, Program: "feed", Live: true, Started: start}, At: start.Add(time.Minute),
-		RxPackets: Series{0, 10, 20, 12300}, RxBytes: Series{1, 2, 3, 1e6}, TxPackets: Series{1}, TxBytes: Series{1}, Polls: Series{100, 100, 100, 200},
-		Hits: Series{0, 50, 100, 50}, Lost: Series{0, 0, 0, 37}, Gap: Series{0, 0, 0, 2.5e6}, Batch: Series{1, 64}, Queue: Series{0, 3},
-		Gaps: []Count{{"< 200 µs", 10, 5}, {"longer", 1, 0.1}}, Drops: []Count{{"udp.budget", 37, 0.6}, {"udp.sum", 2, 0}},
-		Pools: []Pool{{"main", 4000, 4096}}, Unpublished: 7}
+	m := &live.Model{Process: stats.Process{ID: 4711, Program: "feed", Live: true, Started: start}, At: start.Add(time.Minute),
+		RxPackets: live.Series{0, 10, 20, 12300}, RxBytes: live.Series{1, 2, 3, 1e6}, TxPackets: live.Series{1}, TxBytes: live.Series{1},
+		HitRatio: live.Series{0, 0.5, 1, 0.25}, Lost: live.Series{0, 0, 0, 37}, Gap: live.Series{0, 0, 0, 2.5e6}, Batch: live.Series{1, 64}, Queue: live.Series{0, 3},
+		Gaps:  []live.Count{{Name: "< 200 µs", Total: 10, Rate: 5}, {Name: "longer", Total: 1, Rate: 0.1}},
+		Drops: []live.Count{{Name: "udp.budget", Total: 37, Rate: 0.6}, {Name: "udp.sum", Total: 2}},
+		Pools: []live.Pool{{Name: "main", Used: 4000, Total: 4096}}, Unpublished: 7}
 	for i := range 30 {
-		m.Sockets = append(m.Sockets, Socket{View: stats.View{ID: uint64(i), Info: map[string]string{"protocol": "udp"}}, Packets: float64(i % 7), Drops: uint64(i % 3),
-			Protocol: "udp", Local: "10.0.0.1:5000"})
+		m.Sockets = append(m.Sockets, live.Socket{View: stats.View{ID: uint64(i), Info: map[string]string{"protocol": "udp"}}, ID: uint64(i),
+			Packets: float64(i % 7), Drops: uint64(i % 3), Protocol: "udp", Local: "10.0.0.1:5000"})
 	}
 	for range 9 {
 		m.Events = append(m.Events, stats.Event{Time: start, Kind: "feed_gap", Count: 3, Text: "line A: 5 to 7"})
@@ -33,7 +34,7 @@ func made() *Model {
 // The screen fits every size, and has what the model has.
 func TestRenderFits(t *testing.T) {
 	m := made()
-	for _, v := range []View{{Order: ByPackets}, {Help: true}, {Inside: true, Selected: 3}, {Selected: 29}} {
+	for _, v := range []View{{Order: live.ByPackets}, {Help: true}, {Inside: true, Selected: 3}, {Selected: 29}} {
 		for _, size := range [][2]int{{1, 1}, {20, 5}, {80, 24}, {130, 45}, {300, 100}} {
 			list := Render(m, &v, size[0], size[1])
 			require.LessOrEqual(t, len(list), size[1])
@@ -47,7 +48,7 @@ func TestRenderFits(t *testing.T) {
 		}
 	}
 	var text []string
-	for _, l := range Render(m, &View{Order: ByPackets}, 130, 45) {
+	for _, l := range Render(m, &View{Order: live.ByPackets}, 130, 45) {
 		text = append(text, l.String())
 	}
 	all := strings.Join(text, "\n")
@@ -58,14 +59,14 @@ func TestRenderFits(t *testing.T) {
 }
 
 func TestSpark(t *testing.T) {
-	require.Equal(t, "  ▁▆█", Spark(Series{0, 0.1, 5, 8}, 5))
-	require.Equal(t, "█▅", Spark(Series{1, 2, 8, 4}, 2))
+	require.Equal(t, "  ▁▆█", Spark(live.Series{0, 0.1, 5, 8}, 5))
+	require.Equal(t, "█▅", Spark(live.Series{1, 2, 8, 4}, 2))
 	require.Equal(t, "   ", Spark(nil, 3))
 }
 
 // Keys sort, choose, look into a socket, stop and quit.
 func TestKeys(t *testing.T) {
-	m, v := made(), &View{Order: ByPackets}
+	m, v := made(), &View{Order: live.ByPackets}
 	v.key('d', 30)
 	m.Sort(v.Order)
 	require.Equal(t, uint64(2), m.Sockets[0].Drops)
@@ -85,41 +86,4 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, 29, v.Selected)
 	require.False(t, v.key('x', 30))
 	require.True(t, v.key('q', 30))
-}
-
-// The model has what the file has: rates of sockets between two updates.
-func TestUpdate(t *testing.T) {
-	f, err := stats.Create(stats.Config{Directory: filepath.Join(t.TempDir(), "stats"), Sockets: 4})
-	require.NoError(t, err)
-	defer f.Close()
-	r, err := stats.Open(f.Path())
-	require.NoError(t, err)
-	defer r.Close()
-	b := f.Open(stats.Sockets, nil, 12)
-	b.SetInfo("protocol=udp\nlocal=10.0.0.1:5000\n")
-	at := 0
-	for _, row := range stats.SectionOf(stats.Sockets).Counters {
-		if row.Name == "packets" {
-			break
-		}
-		at += row.Words()
-	}
-	m, now := &Model{}, time.Now()
-	require.NoError(t, m.Update(r, now))
-	require.Zero(t, m.Sockets[0].Packets)
-	b.Counters()[at] = 500
-	for range 60 {
-		f.Note(stats.EventPollGap, nil, 1, "main")
-	}
-	f.Note(stats.EventJoin, nil, 1, "239.1.2.3")
-	require.NoError(t, m.Update(r, now.Add(2*time.Second)))
-	require.Equal(t, 250.0, m.Sockets[0].Packets)
-	require.Equal(t, "10.0.0.1:5000", m.Sockets[0].Local)
-	require.Equal(t, "239.1.2.3", m.Events[len(m.Events)-1].Text)
-	for _, e := range m.Events {
-		require.NotEqual(t, "poll_gap", e.Kind)
-	}
-	b.Close()
-	require.NoError(t, m.Update(r, now.Add(3*time.Second)))
-	require.Empty(t, m.Sockets)
 }

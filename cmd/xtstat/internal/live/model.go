@@ -1,8 +1,9 @@
-package top
+package live
 
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/stats"
@@ -11,8 +12,8 @@ import (
 // Series is a quantity, a value for each second, the oldest first.
 type Series []float64
 
-// last is the newest value.
-func (s Series) last() float64 {
+// Last is the newest value; 0 without one.
+func (s Series) Last() float64 {
 	if len(s) == 0 {
 		return 0
 	}
@@ -21,38 +22,60 @@ func (s Series) last() float64 {
 
 // Count is something that is counted by name.
 type Count struct {
-	Name  string
-	Total uint64
-	Rate  float64 // a second, over the last minute
+	Name  string  `json:"name"`
+	Total uint64  `json:"total"`
+	Rate  float64 `json:"rate"` // a second, over the last minute
 }
 
 // Socket is a row of the sockets.
 type Socket struct {
-	View                    stats.View
-	Packets, Bytes, Sent    float64 // a second, since the last update
-	Queued, Held, Drops     uint64
-	Protocol, Local, Remote string
+	View     stats.View `json:"-"`
+	ID       uint64     `json:"id"`
+	Protocol string     `json:"protocol"`
+	Local    string     `json:"local"`
+	Remote   string     `json:"remote"`
+	Packets  float64    `json:"packets"` // received a second, since the last update, as Bytes and Sent
+	Bytes    float64    `json:"bytes"`
+	Sent     float64    `json:"sent"` // messages
+	Queued   uint64     `json:"queued"`
+	Drops    uint64     `json:"drops"`
+}
+
+// Text is what view 3 shows of the socket.
+func (s *Socket) Text() string {
+	var b strings.Builder
+	stats.WriteSocket(&b, &s.View, "")
+	return b.String()
 }
 
 // Pool is the buffers of a poller.
 type Pool struct {
-	Name        string
-	Used, Total uint64
+	Name  string `json:"name"`
+	Used  uint64 `json:"used"`
+	Total uint64 `json:"total"`
 }
 
-// Model is what the screen shows.
+// Model is what the screens show. The series have a value for each second, the newest last.
 type Model struct {
-	Process stats.Process
-	At      time.Time
+	Process stats.Process `json:"process"`
+	At      time.Time     `json:"at"`
 
-	RxPackets, RxBytes, TxPackets, TxBytes, Polls, Hits, Lost Series
-	Batch, Queue, Gap                                         Series
-	Gaps                                                      []Count // by length, in the last minute
-	Drops                                                     []Count // what was lost, the most in the last minute first
-	Pools                                                     []Pool
-	Sockets                                                   []Socket
-	Unpublished                                               uint64
-	Events                                                    []stats.Event // without gaps between polls, which have a histogram
+	RxPackets Series `json:"rx_packets"` // and the next three: a second
+	RxBytes   Series `json:"rx_bytes"`
+	TxPackets Series `json:"tx_packets"`
+	TxBytes   Series `json:"tx_bytes"`
+	HitRatio  Series `json:"hit_ratio"` // of polls, 0 to 1
+	Lost      Series `json:"lost"`      // a second
+	Batch     Series `json:"batch"`     // and the next two: the largest of the second
+	Queue     Series `json:"queue"`
+	Gap       Series `json:"gap"` // ns
+
+	Gaps        []Count       `json:"gaps"`  // by length, in the last minute
+	Drops       []Count       `json:"drops"` // what was lost, the most in the last minute first
+	Pools       []Pool        `json:"pools"`
+	Sockets     []Socket      `json:"sockets"`
+	Unpublished uint64        `json:"unpublished"`
+	Events      []stats.Event `json:"events"` // without gaps between polls, which have a histogram
 
 	before map[uint64]*stats.View // sockets at the last update, by id and time
 	taken  time.Time
@@ -64,7 +87,7 @@ const historyLength = 120
 // eventsShown is how many events the model keeps.
 const eventsShown = 50
 
-// gapNames are the buckets of gaps, as the table and the screen call them.
+// gapNames are the buckets of gaps, as the table and the screens call them.
 var gapNames = []struct{ counter, label string }{{"gaps_below_200us", "< 200 µs"}, {"gaps_below_500us", "< 500 µs"}, {"gaps_below_1ms", "< 1 ms"},
 	{"gaps_below_2ms", "< 2 ms"}, {"gaps_below_5ms", "< 5 ms"}, {"gaps_below_10ms", "< 10 ms"}, {"gaps_below_100ms", "< 100 ms"}, {"gaps_longer", "longer"}}
 
@@ -81,7 +104,7 @@ func (m *Model) Update(r *stats.Reader, now time.Time) error {
 	}
 	m.RxPackets, m.RxBytes = rates(samples, "ring.packets"), rates(samples, "ring.bytes")
 	m.TxPackets, m.TxBytes = rates(samples, "ring.sent_messages"), rates(samples, "ring.sent_bytes")
-	m.Polls, m.Hits = rates(samples, "ring.polls"), rates(samples, "ring.hits")
+	m.HitRatio = ratio(rates(samples, "ring.hits"), rates(samples, "ring.polls"))
 	m.Batch, m.Queue, m.Gap = levels(samples, "ring.batch"), levels(samples, "ring.queue"), levels(samples, "poller.poll_gap")
 	m.losses(samples)
 	m.Gaps = m.Gaps[:0]
@@ -133,7 +156,7 @@ func (m *Model) sockets(r *stats.Reader, now time.Time) {
 	for _, v := range r.Blocks(stats.Sockets) {
 		key := v.ID<<32 ^ uint64(v.Opened.UnixNano())
 		before[key] = &v
-		s := Socket{View: v, Queued: v.Totals["queued_packets"], Held: v.Totals["held_bytes"], Drops: v.Totals["drops"],
+		s := Socket{View: v, ID: v.ID, Queued: v.Totals["queued_packets"], Drops: v.Totals["drops"],
 			Protocol: v.Info["protocol"], Local: v.Info["local"], Remote: v.Info["remote"]}
 		if old := m.before[key]; old != nil && seconds > 0 {
 			rate := func(name string) float64 {
@@ -157,6 +180,17 @@ func rates(samples []stats.Sample, name string) Series {
 			continue
 		}
 		list = append(list, float64(v-old)/seconds)
+	}
+	return list
+}
+
+// ratio is a / b by the second; 0 where b is.
+func ratio(a, b Series) Series {
+	list := make(Series, len(b))
+	for i := range b {
+		if b[i] > 0 {
+			list[i] = a[i] / b[i]
+		}
 	}
 	return list
 }
@@ -198,6 +232,9 @@ const (
 	ByID      Order = 'i'
 )
 
+// Orders are the keys of all orders.
+const Orders = "pbsudi"
+
 // Sort sorts the sockets, the largest first.
 func (m *Model) Sort(o Order) {
 	slices.SortStableFunc(m.Sockets, func(a, b Socket) int {
@@ -214,6 +251,6 @@ func (m *Model) Sort(o Order) {
 		case ByDrops:
 			first = cmp.Compare(b.Drops, a.Drops)
 		}
-		return cmp.Or(first, cmp.Compare(a.View.ID, b.View.ID))
+		return cmp.Or(first, cmp.Compare(a.ID, b.ID))
 	})
 }

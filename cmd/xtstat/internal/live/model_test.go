@@ -1,0 +1,48 @@
+package live
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/stats"
+)
+
+// The model has what the file has: rates of sockets between two updates.
+func TestUpdate(t *testing.T) {
+	f, err := stats.Create(stats.Config{Directory: filepath.Join(t.TempDir(), "stats"), Sockets: 4})
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := stats.Open(f.Path())
+	require.NoError(t, err)
+	defer r.Close()
+	b := f.Open(stats.Sockets, nil, 12)
+	b.SetInfo("protocol=udp\nlocal=10.0.0.1:5000\n")
+	at := 0
+	for _, row := range stats.SectionOf(stats.Sockets).Counters {
+		if row.Name == "packets" {
+			break
+		}
+		at += row.Words()
+	}
+	m, now := &Model{}, time.Now()
+	require.NoError(t, m.Update(r, now))
+	require.Zero(t, m.Sockets[0].Packets)
+	b.Counters()[at] = 500
+	for range 60 {
+		f.Note(stats.EventPollGap, nil, 1, "main")
+	}
+	f.Note(stats.EventJoin, nil, 1, "239.1.2.3")
+	require.NoError(t, m.Update(r, now.Add(2*time.Second)))
+	require.Equal(t, 250.0, m.Sockets[0].Packets)
+	require.Equal(t, "10.0.0.1:5000", m.Sockets[0].Local)
+	require.Equal(t, "239.1.2.3", m.Events[len(m.Events)-1].Text)
+	for _, e := range m.Events {
+		require.NotEqual(t, "poll_gap", e.Kind)
+	}
+	b.Close()
+	require.NoError(t, m.Update(r, now.Add(3*time.Second)))
+	require.Empty(t, m.Sockets)
+}
