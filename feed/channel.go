@@ -133,6 +133,8 @@ func (c *Channel[R]) admit(l *line) step {
 	}
 	if s.Line != Recovery {
 		l.noteRange(s.Seq, c.end)
+	} else {
+		l.next = c.end
 	}
 	if s.End {
 		c.ending, c.endSeq = true, c.end
@@ -372,6 +374,7 @@ func (c *Channel[R]) fillHoles(from, to uint64) {
 	answer := c.cur.Line == Recovery
 	c.reportFilled(Range{from, to})
 	n := c.holes.fill(from, to, c.now, answer && c.cfg.Recovery.OnePacket)
+	c.line(c.cur.Line).Filled += n
 	if answer {
 		c.stats.FilledByRecovery += n
 	} else {

@@ -46,6 +46,9 @@ func TestFirstArrivalWinsPerMessage(t *testing.T) {
 	require.Zero(t, a.Lost)
 	require.Equal(t, uint64(2), b.Reordered, "B brought 1 and 2 after 3: its own hole from the epoch's first message on")
 	require.Zero(t, b.Lost)
+	require.Equal(t, uint64(1), b.Gaps)
+	require.Equal(t, uint64(7), a.Next)
+	require.Equal(t, uint64(7), b.Next)
 	require.Len(t, r.twins, 1)
 	require.Equal(t, int64(30), r.twins[0].Lag)
 	require.Equal(t, uint8(0), r.twins[0].TwinLine)
@@ -63,6 +66,8 @@ func TestParkedInTheMiddleOfALaterPacket(t *testing.T) {
 	require.Equal(t, uint64(5), r.c.Line(0).FirstWins)
 	require.Equal(t, uint64(2), r.c.Line(0).Duplicates)
 	require.Equal(t, uint64(2), r.c.Stats().FilledByLine)
+	require.Equal(t, uint64(2), r.c.Line(0).Filled)
+	require.Zero(t, r.c.Line(1).Filled)
 	require.Equal(t, []State{Sync, GapWait, Sync}, r.transitions())
 }
 
@@ -215,6 +220,7 @@ func TestRecoveryGoesOnAsAnswersCome(t *testing.T) {
 		}
 		require.Equal(t, Sync, r.c.Stats().State)
 		require.Equal(t, uint64(9), r.c.Stats().FilledByRecovery)
+		require.Equal(t, uint64(9), r.c.Line(Recovery).Filled)
 		require.Equal(t, 9, r.byRec)
 		require.Len(t, r.out, 11)
 		require.Equal(t, []State{Sync, Recovering, Sync}, r.transitions())

@@ -7,14 +7,17 @@ type LineStats struct {
 	Heartbeats  uint64 // segments without messages
 	FirstWins   uint64 // messages that this line brought first
 	Duplicates  uint64 // messages that were there already
+	Gaps        uint64 // times that this line skipped messages
 	Lost        uint64 // messages that this line did not bring, up to the channel's watermark
 	Reordered   uint64 // messages that this line brought after later ones
+	Filled      uint64 // messages of the channel's holes that this line filled
 	Late        uint64 // messages that came after they had been given up
 	Early       uint64 // messages from before the first one of the epoch
 	OldEpoch    uint64 // segments of an epoch that has ended
 	Oversize    uint64 // segments that could not be parked: longer than Config.CopyBytes
 	Wild        uint64 // segments beyond Config.MaxJump that nothing confirmed
 	Malformed   uint64 // segments with impossible numbers: beyond the last sequence number, or a line that is not there
+	Next        uint64 // the line's next message: behind the last one that it brought or announced in this epoch
 	LastArrival int64  // ns
 	MaxLag      int64  // the longest that a packet came after its twin, ns
 	Dead        bool   // the alarm is on
@@ -94,6 +97,7 @@ func (m *missed) take(from, to uint64) (found uint64) {
 func (l *line) noteRange(seq, end uint64) {
 	if seq > l.next {
 		l.Lost += seq - l.next
+		l.Gaps++
 		l.missed.add(Range{l.next, seq})
 	}
 	if seq < l.next && l.missed.n > 0 {
@@ -111,6 +115,7 @@ func (c *Channel[R]) Line(i uint8) LineStats {
 		return LineStats{}
 	}
 	s := l.LineStats
+	s.Next = l.next
 	if c.state != Init && i != Recovery && c.high > l.next {
 		s.Lost += c.high - l.next // what it has not brought at the end
 	}
