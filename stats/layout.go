@@ -96,7 +96,7 @@ type Description struct {
 }
 
 // capacities are how many blocks a file has for each section; those of sockets are a setting.
-var capacities = map[string]int{Pollers: 64, Rings: 128, Drops: 64, Drivers: 64, Host: 1}
+var capacities = map[string]int{Pollers: 64, Rings: 128, Drops: 64, Drivers: 64, Host: 1, Feeds: 32, Lines: 96}
 
 const (
 	driverWidth = 256 // counters that a driver may name

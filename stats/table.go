@@ -51,6 +51,8 @@ const (
 	Drivers = "driver"
 	Sockets = "socket"
 	Host    = "host"
+	Feeds   = "feed"
+	Lines   = "feed_line"
 )
 
 // Sections is the table of all counters. Those of drivers and of the host have no fixed place: each block names its own (Block.SetNamed), and
@@ -64,6 +66,8 @@ var sections = []Section{
 	{Drivers, "an offloaded ring's driver, its stack and its links, by name", driverCounters},
 	{Sockets, "a socket", socketCounters},
 	{Host, "what the kernel counts on the way to the rings, and of the process, by name; each sample has all of it", hostCounters},
+	{Feeds, "a feed of market data (package feed)", feedCounters},
+	{Lines, "a line of a feed, the recovery server's too", lineCounters},
 }
 
 // namesItsCounters reports whether the blocks of a section name their counters.

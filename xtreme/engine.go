@@ -37,6 +37,7 @@ type Engine struct {
 
 	rings ringTable    // of all pollers, for RingByFD
 	stats *publication // nil: nothing is published
+	feeds []*FeedPublisher
 
 	socketReport *socketReport    // nil without VMA_STATS_FILE
 	recorder     *record.Recorder // of the frames of offloaded rings; off unless the settings say otherwise
@@ -165,6 +166,7 @@ func (e *Engine) Close() error {
 	if err := e.markClosed(); err != nil {
 		return err
 	}
+	e.closeFeeds()
 	// Without the lock, because a capture file may be a pipe that is read slowly.
 	return errors.Join(e.stats.close(e), e.socketReport.close(), e.recorder.Close(), e.closeCapture(), e.closeLog())
 }

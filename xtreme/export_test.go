@@ -1,5 +1,11 @@
 package xtreme
 
+// The pages of feeds.
+type (
+	FeedPage = feedPage
+	LinePage = linePage
+)
+
 // HoldLock takes the engine's lock until the returned function is called.
 func (e *Engine) HoldLock() (release func()) {
 	e.mu.Lock()

@@ -3,6 +3,7 @@ package xtreme
 import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/ring"
 )
 
@@ -39,6 +40,19 @@ type (
 	Ledger             = buffers.Ledger
 	BufferStats        = buffers.Stats
 	Settings           = conf.Settings
+	FeedStats          = feed.Stats
+	FeedLineStats      = feed.LineStats
+	FeedState          = feed.State
+)
+
+// The states of a feed.
+const (
+	FeedInit       = feed.Init
+	FeedSync       = feed.Sync
+	FeedGapWait    = feed.GapWait
+	FeedRecovering = feed.Recovering
+	FeedStale      = feed.Stale
+	FeedEnded      = feed.Ended
 )
 
 // The tiers of a path.

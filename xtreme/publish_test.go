@@ -27,7 +27,8 @@ import (
 // The words of the pages are the rows of the table, in this order.
 func TestPagesAreTheTable(t *testing.T) {
 	snake := regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	for section, page := range map[string]any{stats.Rings: ring.RingPage{}, stats.Sockets: ring.SocketPage{}, stats.Pollers: ring.LoopPage{}} {
+	for section, page := range map[string]any{stats.Rings: ring.RingPage{}, stats.Sockets: ring.SocketPage{}, stats.Pollers: ring.LoopPage{},
+		stats.Feeds: xtreme.FeedPage{}, stats.Lines: xtreme.LinePage{}} {
 		var words []string
 		var walk func(v reflect.Type, name string)
 		walk = func(v reflect.Type, name string) {
