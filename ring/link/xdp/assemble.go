@@ -36,13 +36,14 @@ const (
 	countMalformed              // IPv4 with a wrong version or header length
 	countForeign                // not IPv4, or tagged twice
 	countProtocol               // IPv4, but another protocol
+	countKernel                 // of a connection of the kernel's on a claimed port: Program.Pass
 	countOversize               // longer than the interface's MTU: several datagrams that a sender on this host has not cut yet
 	numCounts
 )
 
 var countNames = [numCounts]string{
 	"steer.hit", "steer.miss", "steer.no_queue", "steer.fragment", "steer.truncated", "steer.malformed", "steer.not_ipv4",
-	"steer.other_protocol", "steer.oversize",
+	"steer.other_protocol", "steer.kernel", "steer.oversize",
 }
 
 // What the program keeps in registers over calls (R1 to R5 are lost in each).
@@ -236,7 +237,7 @@ func (a *assembler) lookup(place int32) {
 	)
 }
 
-// lookups tries the entries of a flow. For unicast: the connection; the listener on its address; the listener on all addresses, which
+// lookups tries the entries of a flow. For unicast: the connection, which may be one of the kernel's (pass.go); the listener on its address; the listener on all addresses, which
 // counts only if the address is one of ours, so that a router keeps what it forwards. For multicast: the connection; the group from
 // that source; the group. What was joined elsewhere on this machine is the kernel's.
 //
@@ -253,7 +254,12 @@ func (a *assembler) lookups() {
 	)
 	a.unless(kindConnected, "listener")
 	a.lookup(stackKey)
-	a.Emit(asm.JNE.Imm(asm.R0, 0, "hit"))
+	a.Emit(
+		asm.JEq.Imm(asm.R0, 0, "listener"),
+		asm.LoadMem(asm.R2, asm.R0, 0, asm.Word),
+		asm.JNE.Imm(asm.R2, int32(passFlow), "hit"),
+		asm.Ja.Label("kernel"),
+	)
 	a.anyPort("listener")
 	a.Emit(asm.StoreImm(asm.RFP, stackKey+keySrc, 0, asm.Word))
 	a.unless(kindBound, "wildcard")
@@ -368,7 +374,7 @@ func (a *assembler) leave() {
 		c    count
 	}{
 		{"miss", countMiss}, {"fragment", countFragment}, {"truncated", countTruncated}, {"malformed", countMalformed},
-		{"foreign", countForeign}, {"protocol", countProtocol}, {"oversize", countOversize},
+		{"foreign", countForeign}, {"protocol", countProtocol}, {"kernel", countKernel}, {"oversize", countOversize},
 	} {
 		a.Label(way.name, asm.Mov.Imm(asm.R1, int32(way.c)))
 		a.Emit(asm.Ja.Label("pass"))

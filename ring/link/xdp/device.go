@@ -298,6 +298,10 @@ func (d *Device) Claim(f Flow) error { return d.program.Claim(f) }
 // Release gives a flow back. See Program.Release.
 func (d *Device) Release(f Flow) error { return d.program.Release(f) }
 
+// Pass has a connection on a claimed port stay the kernel's, StopPassing ends that. See Program.Pass.
+func (d *Device) Pass(f Flow) error        { return d.program.Pass(f) }
+func (d *Device) StopPassing(f Flow) error { return d.program.StopPassing(f) }
+
 // Steer makes the card deliver a flow to one of the queues, by a receive rule that Unsteer or Close removes, or the next Open if the
 // process crashes. Error: a refusal with ReasonNoRules when the card has none.
 func (d *Device) Steer(f Flow, queue int) error {

@@ -44,6 +44,7 @@ type Program struct {
 	claims map[key]int       // how often each entry was claimed
 	each   map[entryKind]int // entries of each kind
 	first  front             // as the program has it
+	passed passedConnections // of the kernel, on claimed ports
 	closed bool
 }
 
@@ -61,7 +62,7 @@ type programOptions struct {
 // loadProgram makes maps and program; nothing is attached yet.
 func loadProgram(o programOptions) (_ *Program, err error) {
 	loads.Add(1)
-	p := &Program{options: o, claims: map[key]int{}, each: map[entryKind]int{}}
+	p := &Program{options: o, claims: map[key]int{}, each: map[entryKind]int{}, passed: passedConnections{entries: map[key]bool{}}}
 	defer func() {
 		if err != nil {
 			_ = p.Close()
@@ -223,8 +224,8 @@ func (p *Program) insert(k key) error {
 	if p.closed {
 		return link.ErrClosed
 	}
-	if p.claims[k] == 0 {
-		if err := p.flows.Put(k[:], uint32(1)); errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
+	if p.claims[k] == 0 && !p.passed.entries[k] {
+		if err := p.flows.Put(k[:], redirectFlow); errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
 			return fmt.Errorf("%w (%d entries)", ErrFull, p.options.flows)
 		} else if err != nil {
 			return err
@@ -248,7 +249,11 @@ func (p *Program) count(k key, by int) error {
 	if p.each[kind] > 0 {
 		p.first.kinds |= kind
 	}
-	if by > 0 {
+	if x, slot := &p.passed, k.slot(); by > 0 && x.inSlot[slot] > 0 {
+		if k.kind().isInFront() && x.evicted[slot] == (key{}) {
+			x.evicted[slot] = k
+		}
+	} else if by > 0 {
 		p.first.add(k)
 	} else {
 		p.first.remove(k)
@@ -277,10 +282,17 @@ func (p *Program) remove(k key) error {
 		p.claims[k] = n - 1
 		return nil
 	}
+	if p.passed.entries[k] { // its entry stays
+		delete(p.claims, k)
+		return nil
+	}
 	if err := p.flows.Delete(k[:]); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return err
 	}
 	delete(p.claims, k)
+	if e := &p.passed.evicted[k.slot()]; *e == k {
+		*e = key{}
+	}
 	return p.count(k, -1)
 }
 
