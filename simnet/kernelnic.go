@@ -244,6 +244,8 @@ func (d *kdevice) matches(source, target netip.AddrPort) bool {
 
 // OpenGuard opens none: no TCP is carried there.
 func (d *kdevice) OpenGuard() (nic.Guard, error) { return nil, nil }
+func (d *kdevice) Pass(link.Flow) error          { return nil } // its kernel has no connections
+func (d *kdevice) StopPassing(link.Flow) error   { return nil }
 
 // Claim adds a claim for a flow, which has effect after the machine's ClaimDelay.
 func (d *kdevice) Claim(f link.Flow) error {

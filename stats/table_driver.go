@@ -129,6 +129,7 @@ var deviceCounters = ofLinks([]Counter{
 	total("steer.malformed", "frames", "frames with IPv4 headers that contradict themselves: the kernel has them", "XDP_PASS"),
 	total("steer.not_ipv4", "frames", "frames of another protocol than IPv4: the kernel has them", "XDP_PASS"),
 	total("steer.other_protocol", "frames", "IPv4 packets that are neither UDP nor TCP: the kernel has them", "XDP_PASS"),
+	total("steer.kernel", "frames", "frames of the kernel's connections on claimed ports: the kernel has them", "XDP_PASS"),
 	total("steer.oversize", "frames", "frames longer than a link takes: the kernel has them", "XDP_PASS"),
 	total("guard.segment", "segments", "segments of connections of the stack that were kept from the kernel, as while the steering program is off", ""),
 	total("guard.syn", "segments", "SYNs to ports of the stack that were kept from the kernel", ""),
@@ -213,5 +214,6 @@ var streamCounters = []Counter{
 	total("tcp.collapsed", "segments", "segments copied together to free buffers", "TCPRcvCollapsed"),
 	total("tcp.unrecorded", "connections", "connections for which the record of connections had no room: not reset when the process is killed", ""),
 	total("tcp.via_kernel", "connections", "connections of offloaded listeners and sockets that the kernel carries", ""),
+	total("tcp.unpassed", "connections", "connections of the kernel on claimed ports that the steering program had no room to pass: their peers were reset", ""),
 	total("tcp.icmp_errors", "messages", "ICMP errors about connections of the stack", "IcmpInDestUnreachs"),
 }

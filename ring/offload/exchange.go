@@ -63,12 +63,13 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 	case c.Open == nil:
 		return nil, fmt.Errorf("offload: new exchange: Open is nil: %w", unix.EINVAL)
 	}
+	var connections func(uint16) ([]host.Connection, error) // a simulated host has none
 	x := &Exchange{config: c, hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
 	if c.System == nil {
 		x.config.System = &processSystem
-		x.netns = host.CurrentNetns()
+		x.netns, connections = host.CurrentNetns(), host.Connections
 	}
-	x.nics = nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open, Netns: x.netns})
+	x.nics = nic.NewTable(nic.TableConfig{Host: c.Host, Open: c.Open, Netns: x.netns, Connections: connections})
 	x.watcher = shadow.NewGroupWatcher(shadow.WatcherConfig{Kernel: x.config.System.Kernel, Netns: x.netns, Wake: x.hub.WakeAll,
 		Repeat: x.config.System.Repeat})
 	return x, nil

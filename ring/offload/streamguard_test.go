@@ -30,7 +30,8 @@ func sharedTCP(t *testing.T, c *cable, l buffers.Layout, listen string) (s *shar
 }
 
 // The steering program is off the interface for two seconds, in whose place is another one, under many busy connections of a kernel: the guard
-// keeps their segments from our kernel, so that none is reset; no byte is lost, and all go on by the links afterwards.
+// keeps their segments from our kernel, so that none is reset; no byte is lost, and all go on by the links afterwards. The kernel accepts the
+// connections that are opened meanwhile. They go on as the kernel's beside ours, and those that are opened later are ours again.
 func TestProgramOffUnderBusyConnections(t *testing.T) {
 	connections := 1000
 	if raceEnabled || testing.Short() {
@@ -61,20 +62,43 @@ func TestProgramOffUnderBusyConnections(t *testing.T) {
 	other, err := bpflink.AttachXDP(bpflink.XDPOptions{Program: pass, Interface: linkOf(t, "v0").Attrs().Index, Flags: bpflink.XDPGenericMode})
 	require.NoError(t, err)
 	off := time.Now()
-	e.until("two seconds", func() bool { return time.Since(off) > 2*time.Second })
+	e.until("lost", func() bool { return l.Path().Lost != "" })
+	const meanwhile = 50
+	for i := range meanwhile { // the SYNs of some are dropped at first, and sent again
+		s.InPeer(func() { clients.begin(t, connecting(t, l.LocalAddr())) })
+		end := time.Now().Add(time.Duration(i%2) * 40 * time.Millisecond)
+		e.until("some time", func() bool { return time.Now().After(end) })
+	}
+	e.until("two seconds", func() bool { return time.Since(off) > 2*time.Second && e.kernels == meanwhile })
 	require.NotEmpty(t, l.Path().Lost, "%v", l.Path().Explain())
+	require.Equal(t, connections, e.own)
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); { // accepted by the kernel alone when the program is back
+		s.InPeer(func() { clients.begin(t, connecting(t, l.LocalAddr())) })
+		time.Sleep(10 * time.Millisecond)
+	}
 	require.NoError(t, other.Close())
 	require.NoError(t, pass.Close())
 
 	e.until("back", func() bool { return l.Path().Lost == "" })
 	frames := counter(l.Ring(), "v0.rx_frames")
-	moved("busy again", 1<<22)
-	require.Greater(t, counter(l.Ring(), "v0.rx_frames"), frames+1000, "by the link")
+	moved("busy again", 1<<22) // those of the kernel first: the others wait for their peers to send again
+	e.until("by the link", func() bool { return counter(l.Ring(), "v0.rx_frames") > frames+1000 })
+	e.until("accepted", func() bool { return int64(e.own+e.kernels) == clients.live.Load() })
+	require.Greater(t, e.kernels, meanwhile)
+	require.Equal(t, map[string]bool{"tcp.while_away": true}, e.why)
+	require.Equal(t, connections, e.own)
+	passed := counter(l.Ring(), "v0.steer.kernel")
+	moved("busy, those of the kernel too", 1<<22)
+	require.Greater(t, counter(l.Ring(), "v0.steer.kernel"), passed)
+	s.InPeer(func() { clients.begin(t, connecting(t, l.LocalAddr())) })
+	e.until("ours", func() bool { return e.own == connections+1 })
+
 	clients.stop.Store(true)
 	e.until("all ended", func() bool { return clients.live.Load() == 0 && len(e.open) == 0 })
 	require.Empty(t, clients.errs)
 	require.Empty(t, e.failed)
-	require.Zero(t, e.kernels)
 	require.Zero(t, counter(l.Ring(), "tcp.resets_received"))
+	require.Zero(t, counter(l.Ring(), "tcp.resets_sent"))
+	require.Zero(t, counter(l.Ring(), "tcp.unpassed"))
 	require.NotZero(t, counter(l.Ring(), "v0.guard.segment"))
 }

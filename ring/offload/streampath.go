@@ -53,8 +53,10 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 		for _, r := range x.Interface.Path {
 			add(r)
 		}
-		if x.Unguarded.Code != "" {
-			add(x.Unguarded)
+		for _, r := range []link.Reason{x.Unguarded, x.Unlisted} {
+			if r.Code != "" {
+				add(r)
+			}
 		}
 		switch {
 		case x.Why.Code != "":

@@ -230,6 +230,9 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	x := t.Stats()
 	add("tcp.connections", uint64(t.Len()))
 	add("tcp.via_kernel", d.viaKernel.attached)
+	if x := d.config.Exchange; x != nil {
+		add("tcp.unpassed", x.nics.Unpassed())
+	}
 	add("tcp.icmp_errors", d.icmp.taken)
 	add("tcp.half_open", uint64(t.HalfOpen()))
 	add("tcp.time_wait", uint64(t.TimeWaits()))

@@ -12,7 +12,7 @@ import (
 // TCP sockets that the kernel carries, on the ring of those that the stack carries:
 //
 //	a listener             the stack accepts what comes by the links; the kernel, which listens beside, what comes otherwise
-//	a child of that        its transport is the kernel's
+//	a child of that        its transport is the kernel's; the steering program passes its segments (nic/kernelconns.go)
 //	an outgoing stream     to this host, over an interface that is no link of the ring, or of IPv6: likewise
 //
 // A driver of kind epoll inside this one drives them. It is asked when the shadows are.
@@ -32,6 +32,8 @@ var (
 	noLink     = ring.Reason{Code: "tcp.no_link", Text: "the connection leaves by an interface that is no link of the ring"}
 	fromKernel = ring.Reason{Code: "tcp.kernel_child", Text: "the kernel's listener beside the stack's has accepted the connection: it came by an " +
 		"interface that is no link of the ring"}
+	whileAway = ring.Reason{Code: "tcp.while_away", Text: "the kernel's listener beside the stack's has accepted the connection, because no " +
+		"steering program was on the interface then"}
 )
 
 // kernelTransport is the transport of streams that the kernel carries: by it they are told from those that are only made by the kernel's.
@@ -83,6 +85,9 @@ func (d *driver) whyKernel(s *ring.Socket) ring.Reason {
 	}
 	if _, here := d.snapshot().Local(remote); here || remote.IsLoopback() {
 		return sameHost
+	}
+	if index, _ := d.snapshot().Local(s.LocalAddr().Addr().Unmap()); d.nics.Has(index) {
+		return whileAway
 	}
 	return fromKernel
 }

@@ -198,6 +198,8 @@ func (d *wireDevice) RemoveAddr(a netip.Addr, vlan uint16) error {
 }
 
 func (d *wireDevice) OpenGuard() (nic.Guard, error)              { return nil, nil }
+func (d *wireDevice) Pass(link.Flow) error                       { return nil }
+func (d *wireDevice) StopPassing(link.Flow) error                { return nil }
 func (d *wireDevice) Queues() []int                              { return []int{0} }
 func (d *wireDevice) Info() link.Info                            { return d.info }
 func (d *wireDevice) Path() link.Path                            { return link.Path{Kind: "memory", Interface: d.info.Name} }

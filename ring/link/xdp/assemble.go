@@ -237,9 +237,9 @@ func (a *assembler) lookup(place int32) {
 	)
 }
 
-// lookups tries the entries of a flow. For unicast: the connection, which may be one of the kernel's (pass.go); the listener on its address; the listener on all addresses, which
-// counts only if the address is one of ours, so that a router keeps what it forwards. For multicast: the connection; the group from
-// that source; the group. What was joined elsewhere on this machine is the kernel's.
+// lookups tries the entries of a flow. For unicast: the connection, which may be one of the kernel's (pass.go); the listener on its address; the
+// listener on all addresses, which counts only if the address is one of ours, so that a router keeps what it forwards. For multicast: the
+// connection; the group from that source; the group. What was joined elsewhere on this machine is the kernel's.
 //
 // A lookup in a hash table costs more than all the rest of the program. So the front (front.go) is read first, and no lookup is made for a
 // kind of entry of which there is none.

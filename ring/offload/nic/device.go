@@ -17,6 +17,9 @@ type Device interface {
 	// are for one of these.
 	AddAddr(a netip.Addr, vlan uint16) error
 	RemoveAddr(a netip.Addr, vlan uint16) error
+	// Pass has the segments of a TCP connection of the kernel's go on to the kernel although its port is claimed; StopPassing ends that.
+	Pass(f link.Flow) error
+	StopPassing(f link.Flow) error
 	// Queues lists the queues that frames can arrive on.
 	Queues() []int
 	// PrepareQueue opens a queue that keeps at most fill buffers ready for the card. The call may wait for the kernel's configuration lock.

@@ -39,6 +39,7 @@ type world struct {
 	refuse  map[int]bool    // queues that cannot be opened
 	broken  map[int]bool    // queues that cannot be started
 	guards  fakeGuards
+	conns   fakeConns
 }
 
 const (
@@ -133,7 +134,7 @@ func (w *world) openDevice(name string, _ Patience) (Device, error) {
 		return nil, unix.EBUSY
 	}
 	l, _ := w.host.Snapshot().LinkByName(name)
-	d := &fakeDevice{w: w, claims: map[link.Flow]bool{}, info: link.Info{Name: name, Index: l.Index, MTU: 1500, Headroom: 128}}
+	d := &fakeDevice{w: w, claims: map[link.Flow]bool{}, passed: map[link.Flow]bool{}, info: link.Info{Name: name, Index: l.Index, MTU: 1500, Headroom: 128}}
 	w.open[name] = d
 	w.opened++
 	return d, nil
@@ -144,6 +145,7 @@ type fakeDevice struct {
 	w      *world
 	info   link.Info
 	claims map[link.Flow]bool
+	passed map[link.Flow]bool
 	lost   bool
 }
 
@@ -160,6 +162,25 @@ func (d *fakeDevice) Release(f link.Flow) error {
 	defer d.w.mu.Unlock()
 	d.w.guards.note("device releases", f)
 	delete(d.claims, f)
+	return nil
+}
+
+func (d *fakeDevice) Pass(f link.Flow) error {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	if d.w.conns.full {
+		return errFake
+	}
+	d.w.guards.note("device passes", f)
+	d.passed[f] = true
+	return nil
+}
+
+func (d *fakeDevice) StopPassing(f link.Flow) error {
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	d.w.guards.note("device stops passing", f)
+	delete(d.passed, f)
 	return nil
 }
 

@@ -3,14 +3,14 @@ package nic
 import (
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
 // Guard keeps segments of claimed flows of TCP away from the kernel's TCP, which would reset their peers: package guard has it. It belongs to
 // the interface, not to its device: it stays where the steering program is taken off, and keeps its entries until the interface carries frames
-// again. Until then nobody accepts on a claimed port: a connection that the kernel accepted would be redirected to the stack, which does not
-// have it, as soon as the program is back.
+// again. Until then the kernel accepts on claimed ports: kernelconns.go.
 //
 //	Claim     guard, then device      so that no segment reaches the kernel before it is redirected
 //	Release   device, then guard      nor after
@@ -20,6 +20,8 @@ type Guard interface {
 	// Claim has the kernel not see a flow; Release ends it.
 	Claim(f link.Flow) error
 	Release(f link.Flow) error
+	// AcceptAfter has SYNs to a claimed port dropped for so long, and then passed to the kernel; for good if d is negative.
+	AcceptAfter(f link.Flow, d time.Duration) error
 	// AddAddr makes an address of the host known, RemoveAddr undoes it: as of a Device.
 	AddAddr(a netip.Addr, vlan uint16) error
 	RemoveAddr(a netip.Addr, vlan uint16) error

@@ -90,6 +90,13 @@ func (g *fakeGuard) Release(f link.Flow) error {
 	return nil
 }
 
+func (g *fakeGuard) AcceptAfter(f link.Flow, d time.Duration) error {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	g.note(fmt.Sprintf("accepts in %v", d), f)
+	return nil
+}
+
 func (g *fakeGuard) AddAddr(netip.Addr, uint16) error    { g.addrs++; return nil }
 func (g *fakeGuard) RemoveAddr(netip.Addr, uint16) error { g.addrs--; return nil }
 

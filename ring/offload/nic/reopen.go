@@ -39,16 +39,24 @@ func (n *nic) open(p Patience) error {
 	n.table.mu.Unlock()
 	dev, err := n.table.config.Open(n.name, p)
 	var g guarding
+	var passed []link.Flow
+	var unlisted error
 	if err == nil {
 		g = openGuard(dev, old, early)
+		n.table.acceptIn(g.guard, never, early...)
+		passed, unlisted = n.table.passKernel(dev, early...)
 		if err = claimEach(dev, early); err != nil {
+			n.table.acceptIn(old, 0, early...)
 			g.discard()
 			err = errors.Join(err, dev.Close())
+		} else if late, err := n.table.passKernel(dev, early...); err == nil {
+			passed = append(passed, late...)
 		}
 	}
 	n.table.mu.Lock()
 	if err == nil {
-		err = n.install(dev, g, early)
+		n.noteUnlisted(unlisted)
+		err = n.install(dev, g, early, passed)
 		n.table.mu.Unlock() // closing waits for the kernel's configuration, and polled rings take the lock
 		switch {
 		case err != nil:
@@ -75,10 +83,12 @@ func claimEach(dev Device, flows []link.Flow) error {
 }
 
 // install makes an opened device the interface's, and its guard. early are the flows that are claimed on both already; those claimed or released
-// since then follow, and the host's addresses. On an error the interface has no device, and the caller closes dev.
-func (n *nic) install(dev Device, g guarding, early []link.Flow) error {
+// since then follow, and the host's addresses. passed are the kernel's connections that dev passes. On an error the interface
+// has no device, and the caller closes dev.
+func (n *nic) install(dev Device, g guarding, early, passed []link.Flow) error {
 	was, guarded := n.guard, n.guarded
 	n.device, n.addresses, n.addressesGen = dev, nil, 0
+	n.notePassed(passed)
 	if n.guard = g.guard; g.fresh || g.guard == nil {
 		n.guarded = nil
 	}
@@ -97,10 +107,13 @@ func (n *nic) install(dev Device, g guarding, early []link.Flow) error {
 			err = n.guardFlow(f)
 		}
 		if err == nil && !had[f] {
-			err = dev.Claim(f)
+			n.table.acceptIn(n.guard, never, f)
+			err = n.claimOn(dev, f)
 		}
 	}
 	if err != nil {
+		n.forgetPassed()
+		n.table.acceptIn(was, 0, slices.Collect(maps.Keys(n.claims))...)
 		n.device, n.guard, n.guarded = nil, was, guarded
 		return err
 	}
@@ -118,6 +131,10 @@ func (n *nic) markLost(serial uint64, now clock.Time) (dead Device) {
 		return nil
 	}
 	dead, n.device = n.device, nil
+	n.forgetPassed()
+	if n.unlisted.Code == "" {
+		n.table.acceptIn(n.guard, acceptAfter, slices.Collect(maps.Keys(n.claims))...)
+	}
 	n.backoff = retryFirst
 	n.retryAt = now + n.backoff
 	return dead

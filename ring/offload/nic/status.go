@@ -18,6 +18,7 @@ type Status struct {
 	HandedOver bool        // it has no queue: other rings hand over what comes
 	Idle       link.Reason // of queues that no ring serves, beside those that carry; empty for none
 	Unguarded  link.Reason // why nothing keeps segments of TCP from the kernel while the steering program is away; empty otherwise
+	Unlisted   link.Reason // why nobody accepts connections while it is away; empty otherwise
 }
 
 // Statuses lists the ring's fixed links and attachments.
@@ -28,7 +29,8 @@ func (a *Attachments) Statuses() []Status {
 			continue
 		}
 		s := Status{Interface: p.Interface, IfIndex: p.ifIndex, Places: p.places[:p.count], Clock: a.clockOf(p), Inactive: p.role >= Inactive,
-			Why: p.lossReason(), Unguarded: p.nic.unguardedReason()}
+			Why: p.lossReason()}
+		s.Unguarded, s.Unlisted = p.nic.guardReasons()
 		switch {
 		case s.Why.Code != "":
 		case p.stacked.vlans != "":
@@ -46,11 +48,11 @@ func (a *Attachments) Statuses() []Status {
 	return list
 }
 
-// unguardedReason is why the interface has no guard, where flows of TCP can be claimed; empty otherwise.
-func (n *nic) unguardedReason() link.Reason {
+// guardReasons are why the interface has no guard, where flows of TCP can be claimed, and why the kernel accepts nothing on it; empty otherwise.
+func (n *nic) guardReasons() (unguarded, unlisted link.Reason) {
 	n.table.mu.Lock()
 	defer n.table.mu.Unlock()
-	return n.unguarded
+	return n.unguarded, n.unlisted
 }
 
 // clockOf is the clock that stamps the frames of an attachment; none while its interface is lost.

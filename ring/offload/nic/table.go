@@ -23,6 +23,8 @@ import (
 type Table struct {
 	config  TableConfig
 	version atomic.Uint64 // moves when a queue has become idle, or is served again
+	// unpassed counts connections of the kernel on claimed ports for which a steering program had no room.
+	unpassed atomic.Uint64
 
 	mu   sync.Mutex
 	nics map[string]*nic
@@ -35,6 +37,9 @@ type TableConfig struct {
 	// Open opens an interface: XDP makes such a function. It runs on the goroutine of the ring that needs the interface first; after a
 	// loss, and for an interface that joins a bond, on another one, in Netns.
 	Open func(name string, p Patience) (Device, error)
+	// Connections lists the kernel's TCP connections on a local port, or all for port 0; nil: the kernel has none, and accepts none. See
+	// host.Connections.
+	Connections func(port uint16) ([]host.Connection, error)
 	// Netns is the network namespace of the interfaces; not closed by the table. The zero value: that of every goroutine.
 	Netns host.Netns
 }
@@ -53,6 +58,9 @@ func (t *Table) Path(name string) (p link.Path, ok bool) {
 	}
 	return link.Path{}, false
 }
+
+// Unpassed is how many connections of the kernel on claimed ports a steering program had no room for: their peers were reset. Any goroutine.
+func (t *Table) Unpassed() uint64 { return t.unpassed.Load() }
 
 // Counters appends the counts of the devices and the guards, each name behind its interface's: "eth0.steer.claimed".
 func (t *Table) Counters(dst []link.Counter) []link.Counter {
@@ -126,6 +134,7 @@ func (t *Table) release(n *nic, ring int, ownsQueues bool) (dead io.Closer) {
 		return nil
 	}
 	delete(t.nics, n.name)
+	n.forgetPassed()
 	e := endedInterface{n.device, n.guard}
 	if n.device, n.guard = nil, nil; e == (endedInterface{}) {
 		return nil
@@ -145,6 +154,9 @@ type nic struct {
 	opening chan struct{} // not nil while a goroutine opens the device, without the lock; closed then
 
 	claims map[link.Flow]int // how many rings claim each
+
+	passed   passedConns // of the kernel, on claimed ports
+	unlisted link.Reason // why the kernel's connections cannot be listed
 
 	guard     Guard        // keeps flows of TCP from the kernel; nil: none
 	guarded   []address    // that it was told
@@ -177,14 +189,23 @@ func (n *nic) Claim(f link.Flow) error {
 		if err := n.guardFlow(f); err != nil {
 			return err
 		}
-		if n.device != nil {
-			if err := n.device.Claim(f); err != nil {
-				return errors.Join(err, n.unguardFlow(f))
-			}
+		if n.device == nil {
+			n.table.acceptIn(n.guard, acceptAfter, f)
+		} else if err := n.claimOn(n.device, f); err != nil {
+			return errors.Join(err, n.unguardFlow(f))
 		}
 	}
 	n.claims[f]++
 	return nil
+}
+
+// claimOn claims a flow on a device that is the interface's, or is to be, behind entries for the kernel's connections that it would claim. Under
+// the table's lock.
+func (n *nic) claimOn(dev Device, f link.Flow) error {
+	passed, err := n.table.passKernel(dev, f)
+	n.noteUnlisted(err)
+	n.notePassed(passed)
+	return dev.Claim(f)
 }
 
 // Release removes one claim of the flow.
