@@ -61,9 +61,9 @@ func New(r *stats.Reader) *Collector {
 			if row.Name == "" || isBucket(row.Name) || row.Type == stats.Peak && s.Name == stats.Sockets {
 				continue
 			}
-			var labels []string
-			if s.Name == stats.Pollers && row.Type != stats.Total {
-				labels = []string{"poller"}
+			labels := labelsOf[s.Name]
+			if s.Name == stats.Pollers && row.Type == stats.Total {
+				labels = nil
 			}
 			c.fixed[s.Name+"."+row.Name] = desc(metricName(s.Name, &row), sentence(row.Help), labels...)
 		}
@@ -76,6 +76,9 @@ func New(r *stats.Reader) *Collector {
 	c.leftOut = desc("series_left_out", "Named counters that one scrape has left out: there were too many.")
 	return c
 }
+
+// labelsOf are the labels of sections whose blocks have series of their own; of pollers their gauges and peaks have.
+var labelsOf = map[string][]string{stats.Pollers: {"poller"}, stats.Feeds: {"feed"}, stats.Lines: {"feed", "line"}}
 
 // metricName is the name of a counter of the table: base units, _total for what only grows.
 func metricName(section string, row *stats.Counter) string {
@@ -139,6 +142,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, s := range stats.Sections() {
 		switch {
 		case c.named[s.Name] != nil:
+		case s.Name == stats.Feeds || s.Name == stats.Lines:
+			c.sendBlocks(&s, send)
 		case s.Name == stats.Drops:
 			for name, v := range c.totals(&s) {
 				send(prometheus.MustNewConstMetric(c.drops, prometheus.CounterValue, float64(v), name))

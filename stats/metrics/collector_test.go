@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/socketxtreme/socketxtreme/feed"
 	"github.com/socketxtreme/socketxtreme/stats"
 	"github.com/socketxtreme/socketxtreme/stats/metrics"
 )
@@ -128,14 +127,21 @@ func TestValues(t *testing.T) {
 func TestPromlint(t *testing.T) {
 	w := newWorld(t)
 	w.fill()
-	feeds := metrics.NewFeeds()
-	feeds.Store("itch", feed.Stats{Delivered: 7, Gaps: 1}, make([]feed.LineStats, 2))
-	w.NoError(w.registry.Register(feeds))
+	f := w.file.Open(stats.Feeds, nil, 0)
+	f.SetInfo("feed=itch\n")
+	f.Counters()[word(stats.Feeds, "delivered_messages")] = 7
+	for i, line := range []string{"A", "B", "B"} {
+		b := w.file.Open(stats.Lines, f, uint64(i))
+		b.SetInfo("feed=itch\nline=" + line + "\n")
+		b.Counters()[word(stats.Lines, "gaps")], b.Counters()[word(stats.Lines, "last_sequence")] = uint64(i+1), 100
+	}
 	problems, err := testutil.GatherAndLint(w.registry)
 	w.NoError(err)
 	w.Empty(problems)
 	w.Equal(7.0, w.value("socketxtreme_feed_delivered_messages_total", "feed", "itch"))
-	w.Equal(0.0, w.value("socketxtreme_feed_line_lost_messages_total", "feed", "itch", "line", "1"))
+	w.Equal(1.0, w.value("socketxtreme_feed_line_gaps_total", "feed", "itch", "line", "A"))
+	w.Equal(5.0, w.value("socketxtreme_feed_line_gaps_total", "feed", "itch", "line", "B"))
+	w.Equal(100.0, w.value("socketxtreme_feed_line_last_sequence", "feed", "itch", "line", "A"))
 }
 
 // fill makes the file as large as it gets: 100,000 sockets, of which 1,024 have room, on many rings of many queues.
@@ -164,6 +170,12 @@ func TestSeriesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	few := testutil.CollectAndCount(w.collector)
 	w.fill()
+	for i := range 32 {
+		w.file.Open(stats.Feeds, nil, 0).SetInfo("feed=" + strconv.Itoa(i) + "\n")
+		for j := range 3 {
+			w.file.Open(stats.Lines, nil, 0).SetInfo("feed=" + strconv.Itoa(i) + "\nline=" + strconv.Itoa(j) + "\n")
+		}
+	}
 	w.LessOrEqual(testutil.CollectAndCount(w.collector), 2000)
 	w.Less(few, 500)
 	w.Positive(w.value("socketxtreme_series_left_out"))

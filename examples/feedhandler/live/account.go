@@ -15,6 +15,7 @@ func (l *Live) close() error {
 	for _, c := range l.Channels {
 		c.Finish(now)
 	}
+	l.publish()
 	for _, r := range l.routes {
 		c := l.Channels[r.channel]
 		c.KernelPackets(r.line, r.kernel)

@@ -12,10 +12,7 @@ import (
 // journal is a channel's OnEvent that writes gaps, recoveries and silent lines into the journal that xtstat shows, and then calls more, unless
 // it is nil.
 func (l *Live) journal(lines []Line, more func(*handler.Channel, *feed.Event)) func(*handler.Channel, *feed.Event) {
-	var names []string
-	for _, x := range lines {
-		names = append(names, x.String())
-	}
+	names := lineNames(lines)
 	all := strings.Join(names, " ")
 	return func(c *handler.Channel, e *feed.Event) {
 		of := fmt.Sprintf("%s %d-%d", c.Name(), e.Seq, e.End-1)

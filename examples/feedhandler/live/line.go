@@ -42,3 +42,11 @@ func (l Line) String() string {
 	}
 	return s
 }
+
+// lineNames are the lines as xtstat shows them.
+func lineNames(lines []Line) (names []string) {
+	for _, x := range lines {
+		names = append(names, x.String())
+	}
+	return names
+}

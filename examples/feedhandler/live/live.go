@@ -49,10 +49,11 @@ type Live struct {
 	c      Config
 	engine *xtreme.Engine
 	poller *xtreme.Poller
-	routes []route // by user data
-	askers []asker // by channel
-	errors uint64  // ICMP and the like
-	cut    uint64  // datagrams longer than a buffer
+	routes []route                 // by user data
+	askers []asker                 // by channel
+	feeds  []*xtreme.FeedPublisher // by channel
+	errors uint64                  // ICMP and the like
+	cut    uint64                  // datagrams longer than a buffer
 	ring   handler.RingSummary
 	stamps [xtreme.StampRawHardware + 1]bool // sources of receive times seen
 	polled func()                            // for tests: after each Poll, when what it gave is dealt with
@@ -115,6 +116,7 @@ func Open(c Config) (l *Live, err error) {
 			return nil, err
 		}
 		l.Channels = append(l.Channels, h)
+		l.feeds = append(l.feeds, l.engine.PublishFeed(h.Name(), lineNames(ch.Lines)...))
 		for n, line := range ch.Lines {
 			if err := l.join(i, uint8(n), line); err != nil {
 				return nil, err
@@ -223,6 +225,9 @@ func (l *Live) Run(ctx context.Context) error {
 			unread = 0
 			l.timers(before)
 		}
+		if n > 0 || now.Sub(looked) >= 100*time.Millisecond {
+			l.publish()
+		}
 		before = at
 		if l.polled != nil {
 			l.polled()
@@ -299,6 +304,13 @@ func (l *Live) batch(done []xtreme.Completion, at int64) {
 	l.Packets += uint64(packets)
 	if packets > 0 {
 		_ = l.UserToBook.RecordValue(max(time.Now().UnixNano()-at, 1)) // likewise
+	}
+}
+
+// publish stores what the channels have counted for xtstat and /metrics.
+func (l *Live) publish() {
+	for i, c := range l.Channels {
+		l.feeds[i].Store(c)
 	}
 }
 

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -85,6 +86,18 @@ func missingInJournal(t *testing.T, dir string) (n uint64) {
 	return n
 }
 
+// closedFeeds are the counters of the feeds of the one process in a directory and of their lines, which are closed.
+func closedFeeds(t *testing.T, dir string) map[string]uint64 {
+	list, err := stats.List(dir)
+	require.NoError(t, err)
+	r, err := stats.Open(list[0].Path)
+	require.NoError(t, err)
+	defer r.Close()
+	n := r.Closed(stats.Lines).Totals
+	maps.Copy(n, r.Closed(stats.Feeds).Totals)
+	return n
+}
+
 // play runs a scene to its end.
 func (s scene) play(t *testing.T, kind conf.RingKind) (handler.Summary, replay.Report, []feed.Event) {
 	port := freePort(t)
@@ -131,6 +144,10 @@ func (s scene) play(t *testing.T, kind conf.RingKind) (handler.Summary, replay.R
 	}
 	require.Equal(t, all, k.Delivery.Delivered+k.Delivery.Unrecovered)
 	require.Equal(t, k.Delivery.Unrecovered, missingInJournal(t, dir), "the journal that xtstat shows")
+	published := closedFeeds(t, dir)
+	require.Equal(t, k.Delivery.Delivered, published["delivered_messages"])
+	require.Equal(t, k.Delivery.Unrecovered, published["unrecovered_messages"])
+	require.Equal(t, k.Delivery.Delivered, published["first_messages"], "of all lines, the recovery server's too")
 	return sum, rep, events
 }
 

@@ -55,6 +55,21 @@ type Pool struct {
 	Total uint64 `json:"total"`
 }
 
+// FeedLine is a line of a feed. What is counted is since the begin; Lost is what the line has not brought.
+type FeedLine struct {
+	Feed       string  `json:"feed"`
+	Line       string  `json:"line"`
+	Rate       float64 `json:"rate"` // packets a second, since the last update
+	Packets    uint64  `json:"packets"`
+	First      uint64  `json:"first"` // messages
+	Duplicates uint64  `json:"duplicates"`
+	Gaps       uint64  `json:"gaps"`
+	Lost       uint64  `json:"lost"`
+	Recovered  uint64  `json:"recovered"` // messages of the feed's gaps that it filled
+	Last       uint64  `json:"last"`      // sequence number
+	Dead       bool    `json:"dead"`
+}
+
 // Model is what the screens show. The series have a value for each second, the newest last.
 type Model struct {
 	Process stats.Process `json:"process"`
@@ -73,12 +88,20 @@ type Model struct {
 	Gaps        []Count       `json:"gaps"`  // by length, in the last minute
 	Drops       []Count       `json:"drops"` // what was lost, the most in the last minute first
 	Pools       []Pool        `json:"pools"`
+	Lines       []FeedLine    `json:"lines"`
 	Sockets     []Socket      `json:"sockets"`
 	Unpublished uint64        `json:"unpublished"`
 	Events      []stats.Event `json:"events"` // without gaps between polls, which have a histogram
 
-	before map[uint64]*stats.View // sockets at the last update, by id and time
+	before map[blockKey]*stats.View // sockets and lines at the last update
 	taken  time.Time
+}
+
+// blockKey is one use of a block's place.
+type blockKey struct {
+	section string
+	index   int
+	opened  int64
 }
 
 // historyLength is how many seconds of samples are shown.
@@ -115,7 +138,10 @@ func (m *Model) Update(r *stats.Reader, now time.Time) error {
 	for _, b := range r.Blocks(stats.Pollers) {
 		m.Pools = append(m.Pools, Pool{b.Info["name"], b.Totals["buffers_used"], b.Totals["buffers"]})
 	}
-	m.sockets(r, now)
+	seconds, before := now.Sub(m.taken).Seconds(), map[blockKey]*stats.View{}
+	m.sockets(r, before, seconds)
+	m.lines(r, before, seconds)
+	m.before, m.taken = before, now
 	events := slices.DeleteFunc(r.Events(), func(e stats.Event) bool { return e.Kind == stats.EventPollGap.String() })
 	m.Events = events[max(0, len(events)-eventsShown):]
 	return nil
@@ -147,26 +173,39 @@ func (m *Model) losses(samples []stats.Sample) {
 	})
 }
 
-// sockets are the open sockets with their rates since the last update.
-func (m *Model) sockets(r *stats.Reader, now time.Time) {
-	seconds := now.Sub(m.taken).Seconds()
+// sockets are the open sockets with their rates since the last update, seconds ago.
+func (m *Model) sockets(r *stats.Reader, before map[blockKey]*stats.View, seconds float64) {
 	m.Unpublished = r.Unpublished(stats.Sockets)
 	m.Sockets = m.Sockets[:0]
-	before := map[uint64]*stats.View{}
 	for _, v := range r.Blocks(stats.Sockets) {
-		key := v.ID<<32 ^ uint64(v.Opened.UnixNano())
-		before[key] = &v
-		s := Socket{View: v, ID: v.ID, Queued: v.Totals["queued_packets"], Drops: v.Totals["drops"],
-			Protocol: v.Info["protocol"], Local: v.Info["local"], Remote: v.Info["remote"]}
-		if old := m.before[key]; old != nil && seconds > 0 {
-			rate := func(name string) float64 {
-				return float64(v.Totals[name]-min(old.Totals[name], v.Totals[name])) / seconds
-			}
-			s.Packets, s.Bytes, s.Sent = rate("packets"), rate("bytes"), rate("sent_messages")
-		}
-		m.Sockets = append(m.Sockets, s)
+		rate := m.rateOf(&v, before, seconds)
+		m.Sockets = append(m.Sockets, Socket{View: v, ID: v.ID, Protocol: v.Info["protocol"], Local: v.Info["local"], Remote: v.Info["remote"],
+			Packets: rate("packets"), Bytes: rate("bytes"), Sent: rate("sent_messages"), Queued: v.Totals["queued_packets"], Drops: v.Totals["drops"]})
 	}
-	m.before, m.taken = before, now
+}
+
+// lines are the lines of feeds, in the order in which they were published.
+func (m *Model) lines(r *stats.Reader, before map[blockKey]*stats.View, seconds float64) {
+	m.Lines = m.Lines[:0]
+	for _, v := range r.Blocks(stats.Lines) {
+		n := v.Totals
+		m.Lines = append(m.Lines, FeedLine{Feed: v.Info["feed"], Line: v.Info["line"], Rate: m.rateOf(&v, before, seconds)("segments"),
+			Packets: n["segments"], First: n["first_messages"], Duplicates: n["duplicate_messages"], Gaps: n["gaps"], Lost: n["lost_messages"],
+			Recovered: n["filled_messages"], Last: n["last_sequence"], Dead: n["dead"] != 0})
+	}
+}
+
+// rateOf returns what a total of a block has grown by a second since the last update, by its name, and remembers the block for the next one.
+func (m *Model) rateOf(v *stats.View, before map[blockKey]*stats.View, seconds float64) func(name string) float64 {
+	key := blockKey{v.Section, v.Index, v.Opened.UnixNano()}
+	before[key] = v
+	old := m.before[key]
+	return func(name string) float64 {
+		if old == nil || seconds <= 0 {
+			return 0
+		}
+		return float64(v.Totals[name]-min(old.Totals[name], v.Totals[name])) / seconds
+	}
 }
 
 // rates are a total's growth by the second.

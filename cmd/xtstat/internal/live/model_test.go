@@ -27,16 +27,20 @@ func TestUpdate(t *testing.T) {
 		}
 		at += row.Words()
 	}
+	line := f.Open(stats.Lines, nil, 1)
+	line.SetInfo("feed=itch\nline=A@eth0\n")
 	m, now := &Model{}, time.Now()
 	require.NoError(t, m.Update(r, now))
 	require.Zero(t, m.Sockets[0].Packets)
 	b.Counters()[at] = 500
+	line.Counters()[0] = 80 // segments
 	for range 60 {
 		f.Note(stats.EventPollGap, nil, 1, "main")
 	}
 	f.Note(stats.EventJoin, nil, 1, "239.1.2.3")
 	require.NoError(t, m.Update(r, now.Add(2*time.Second)))
 	require.Equal(t, 250.0, m.Sockets[0].Packets)
+	require.Equal(t, []FeedLine{{Feed: "itch", Line: "A@eth0", Rate: 40, Packets: 80}}, m.Lines)
 	require.Equal(t, "10.0.0.1:5000", m.Sockets[0].Local)
 	require.Equal(t, "239.1.2.3", m.Events[len(m.Events)-1].Text)
 	for _, e := range m.Events {

@@ -62,6 +62,7 @@ func Render(m *live.Model, v *View, width, height int) []Line {
 		list = append(list, ratesLines(m, width)...)
 		list = append(list, beside(width, gapLines(m, width/2-2), dropLines(m))...)
 		list = append(list, poolLines(m, width)...)
+		list = append(list, feedLines(m)...)
 		events := eventLines(m)
 		rows := max(3, height-len(list)-len(events)-3)
 		list = append(list, socketLines(m, v, rows)...)
@@ -209,6 +210,33 @@ func poolLines(m *live.Model, width int) []Line {
 		}
 		list = append(list, Line{{fmt.Sprintf("%-16s ", p.Name), Plain}, {strings.Repeat("█", bar), style}, {strings.Repeat("·", full-bar), Dim},
 			{fmt.Sprintf(" %d used, %d free", p.Used, p.Total-min(p.Used, p.Total)), Plain}})
+	}
+	return append(list, Line{})
+}
+
+// feedRows is how many lines of feeds are shown.
+const feedRows = 12
+
+// feedLines are the lines of feeds; nothing without a feed.
+func feedLines(m *live.Model) []Line {
+	if len(m.Lines) == 0 {
+		return nil
+	}
+	title := fmt.Sprintf("%-12s %-24s %9s %11s %9s %6s %8s %9s %12s", "feed", "line", "rx/s", "first", "dup", "gaps", "lost", "recovered", "last")
+	list := []Line{{{title, Title}}}
+	for _, x := range m.Lines[:min(len(m.Lines), feedRows)] {
+		style := Plain
+		switch {
+		case x.Dead:
+			style = Bad
+		case x.Lost > 0:
+			style = Warn
+		}
+		list = append(list, Line{{fmt.Sprintf("%-12.12s %-24.24s %9s %11d %9d %6d %8d %9d %12d", x.Feed, x.Line, Human(x.Rate), x.First, x.Duplicates, x.Gaps,
+			x.Lost, x.Recovered, x.Last), style}})
+	}
+	if n := len(m.Lines) - feedRows; n > 0 {
+		list = append(list, Line{{fmt.Sprintf("%d lines more: xtstat -v 3 has all", n), Dim}})
 	}
 	return append(list, Line{})
 }

@@ -10,7 +10,7 @@ import (
 
 const rule = "======================================================\n"
 
-// Full prints view 3: a block for each socket, poller, ring, and pool of buffers.
+// Full prints view 3: a block for each socket, poller, ring, pool of buffers, and feed.
 func Full(w io.Writer, s *Snapshot) {
 	for i := range s.Blocks[stats.Sockets] {
 		stats.WriteSocket(w, &s.Blocks[stats.Sockets][i], s.suffix())
@@ -32,9 +32,12 @@ func Full(w io.Writer, s *Snapshot) {
 		fmt.Fprintf(w, "%-20s %d\n%-20s %d\n%-20s %d\n", "Size:", v.Value("buffers"), "No buffers error:", v.Value("no_buffer"),
 			"In use:", v.Value("buffers_used"))
 	}
+	for i := range s.Blocks[stats.Feeds] {
+		feed(w, s, &s.Blocks[stats.Feeds][i])
+	}
 	fmt.Fprint(w, rule)
 	losses(w, s)
-	for _, name := range []string{stats.Pollers, stats.Rings, stats.Drivers, stats.Sockets} {
+	for _, name := range []string{stats.Pollers, stats.Rings, stats.Drivers, stats.Sockets, stats.Feeds, stats.Lines} {
 		if n := s.Left[name]; n > 0 {
 			fmt.Fprintf(w, "%d of section %s found no room in the file\n", n, name)
 		}
@@ -109,6 +112,23 @@ func ring(w io.Writer, s *Snapshot, v *stats.View) {
 		if n := v.Value(name); n > 0 {
 			fmt.Fprintf(w, "%-20s %d %-3s\n", name+":", n, s.suffix())
 		}
+	}
+}
+
+// feed prints a feed, and each of its lines on a line.
+func feed(w io.Writer, s *Snapshot, v *stats.View) {
+	n := v.Value
+	fmt.Fprintf(w, "%s\tFEED=[%s]\n", rule, v.Info["feed"])
+	fmt.Fprintf(w, "Delivered: %d / %d / %d / %d [messages/gaps/recovered/given up]%s, next %d\n", n("delivered_messages"), n("gaps"), n("recovered_messages"),
+		n("unrecovered_messages"), s.suffix(), n("next_sequence"))
+	for _, x := range s.children(stats.Lines, v.Index) {
+		state := ""
+		if x.Value("dead") != 0 {
+			state = ", silent"
+		}
+		n := x.Value
+		fmt.Fprintf(w, "Line %s: %d / %d / %d / %d / %d / %d [packets/first/duplicates/gaps/lost/recovered]%s, last %d%s\n", x.Info["line"], n("segments"),
+			n("first_messages"), n("duplicate_messages"), n("gaps"), n("lost_messages"), n("filled_messages"), s.suffix(), n("last_sequence"), state)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // sectionsOf are the sections that a view shows.
 var sectionsOf = map[int][]string{
 	1: {stats.Sockets, stats.Pollers, stats.Rings}, 2: {stats.Sockets, stats.Pollers, stats.Rings},
-	3: {stats.Sockets, stats.Pollers, stats.Rings, stats.Drops, stats.Drivers}, 4: {stats.Sockets}, 5: {stats.Sockets},
+	3: {stats.Sockets, stats.Pollers, stats.Rings, stats.Drops, stats.Drivers, stats.Feeds, stats.Lines}, 4: {stats.Sockets}, 5: {stats.Sockets},
 }
 
 type jsonBlock struct {

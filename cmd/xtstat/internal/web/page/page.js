@@ -50,6 +50,7 @@ function render() {
   gaps();
   drops();
   pools();
+  lines();
   sockets();
   events();
   if ($("inside").open && !paused) {
@@ -112,6 +113,21 @@ function pools() {
     meter.append(used);
     li.append(text, meter);
     return li;
+  });
+}
+
+function lines() {
+  const list = shown.lines || [];
+  $("feeds").hidden = list.length === 0;
+  rows($("lines").tBodies[0], list, x => {
+    const tr = element("tr");
+    tr.append(element("td", x.feed), element("td", x.line), element("td", human(x.rate), "number"));
+    for (const v of [x.packets, x.first, x.duplicates, x.gaps]) {
+      tr.append(element("td", String(v), "number"));
+    }
+    tr.append(element("td", String(x.lost), x.lost > 0 ? "number lost" : "number"), element("td", String(x.recovered), "number"),
+      element("td", String(x.last), "number"), element("td", x.dead ? "silent" : "", "dead"));
+    return tr;
   });
 }
 
