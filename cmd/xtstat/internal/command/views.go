@@ -75,9 +75,9 @@ func (v *views) check(args []string) (err error) {
 		return fmt.Errorf("details %d: want 1 or 2", v.details)
 	case v.lasting < 0 || v.lasting > 24*time.Hour:
 		return fmt.Errorf("for %v: want up to 24h", v.lasting)
-	case v.lasting > 0 && v.level == "" && v.header < 0:
+	case v.lasting > 0 && v.level == "" && v.header < 0: // neither is given
 		return fmt.Errorf("for %v: it is for -l and -D", v.lasting)
-	case v.header < -1 || v.header > 3:
+	case v.header < -1 || v.header > 3: // -1: -D was not given
 		return fmt.Errorf("details level %d: want 0 to 3", v.header)
 	}
 	for _, level := range append(args, v.level) {
