@@ -8,8 +8,9 @@ import (
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// away adds to a loss for want of polls what kept the loop away.
-func (e *Evidence) away(f *Finding) {
+// blameGap adds the longest poll gap and its cause to a finding of something that was full because nobody polled, and places the finding where
+// the cause is. Without a gap the finding stays as it is.
+func (e *Evidence) blameGap(f *Finding) {
 	longest, cause, at := e.gap()
 	if longest == 0 {
 		return
@@ -29,7 +30,7 @@ func wholeRing(e *Evidence) []Finding {
 		return nil
 	}
 	f := Finding{Place: Ring, Cause: "the ring was full", Count: n, Unit: "frames", Time: first, Evidence: evidence}
-	e.away(&f)
+	e.blameGap(&f)
 	return []Finding{f}
 }
 
@@ -50,7 +51,7 @@ func noBuffers(e *Evidence) []Finding {
 	if all > 0 && 2*used >= all { // the rest lies with the card, or is kept for sending
 		f.Place, f.Cause = Application, fmt.Sprintf("no buffer lay ready for the card: %d of %d are held, packets are not released", used, all)
 	} else {
-		e.away(&f)
+		e.blameGap(&f)
 	}
 	return []Finding{f}
 }
@@ -109,7 +110,7 @@ func otherRings(e *Evidence) (found []Finding) {
 		if n, first, evidence := e.loss("driver", counter); n > 0 {
 			f := Finding{Place: Ring, Cause: cause, Count: n, Unit: "datagrams", Time: first, Evidence: evidence}
 			if counter == "handover.full" {
-				e.away(&f)
+				e.blameGap(&f)
 			}
 			found = append(found, f)
 		}
@@ -121,7 +122,7 @@ func otherRings(e *Evidence) (found []Finding) {
 func kernelSockets(e *Evidence) []Finding {
 	n, first, evidence := e.loss("socket", "drops")
 	if budget, _, _ := e.loss(stats.Drops, "udp.budget"); budget > 0 {
-		n -= min(n, budget) // the same, seen by the sockets
+		n -= min(n, budget) // socket.drops counts these datagrams too, and stackDrops reports them
 	}
 	if n == 0 {
 		return nil
@@ -132,8 +133,8 @@ func kernelSockets(e *Evidence) []Finding {
 	}
 	f := Finding{Place: Socket, Cause: "the kernel's receive buffer of the socket was full: it is read too slowly", Count: n, Unit: "datagrams", Time: first,
 		Evidence: evidence}
-	e.away(&f)
-	if f.Place == Ring {
+	e.blameGap(&f)
+	if f.Place == Ring { // the gap has no cause outside the program: here the socket's buffer was full, not a ring
 		f.Place = Socket
 	}
 	return []Finding{f}
