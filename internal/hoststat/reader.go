@@ -247,6 +247,7 @@ func number(field []byte) (v uint64) {
 	return v
 }
 
+// hexadecimal reads a hexadecimal number; what is none is 0, as for number.
 func hexadecimal(field []byte) uint64 {
 	v, err := strconv.ParseUint(string(field), 16, 64)
 	if err != nil {
