@@ -78,7 +78,7 @@ func (l *Interface) Validate() error {
 // Member is what a link is to the bond that its interface is.
 type Member uint8
 
-// What a link may be.
+// What a link may be. The order matters: what is at most MemberActive sends.
 const (
 	NoMember       Member = iota // the interface is no bond
 	MemberActive                 // it sends, with the other active ones: each flow by one of them

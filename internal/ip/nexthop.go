@@ -146,7 +146,7 @@ func (s *Stack) followNeighbours(since uint64) {
 	}
 }
 
-// useHop notes that frames leave for a next hop.
+// useHop notes that frames leave for a next hop. The first such frame since the last keepNeighboursAlive sets the time of the next one.
 func (s *Stack) useHop(now clock.Time, i int32) {
 	s.hops.list[i].used = true
 	if !s.hops.used {
@@ -154,13 +154,14 @@ func (s *Stack) useHop(now clock.Time, i int32) {
 	}
 }
 
-// keepNeighboursAlive reports to the host the neighbours that frames were sent to in the last second.
+// keepNeighboursAlive reports to the host the neighbours that frames were sent to since its last report, at most once per sweepEvery. The kernel
+// confirms only neighbours that it sees used (NUD_STALE to NUD_DELAY), and it does not see our frames.
 func (s *Stack) keepNeighboursAlive(now clock.Time) {
 	if !s.hops.used || now < s.hops.sweep {
 		return
 	}
 	s.hops.used = false
-	for i := range s.hops.list[1:] {
+	for i := range s.hops.list[1:] { // place 0 stands for no next hop
 		if h := &s.hops.list[i+1]; h.used {
 			h.used = false
 			s.host.Use(h.target())

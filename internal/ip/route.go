@@ -128,9 +128,10 @@ func (s *Stack) findRoute(r *Route, q *Query) Errno {
 	return s.routeOverLink(r, &w, q)
 }
 
-// loopsViaKernel reports whether packets to a group are left to the kernel, so that its sockets on this host receive them.
+// loopsViaKernel reports whether packets to a group are left to the kernel, so that its sockets on this host receive them. Without LoopViaKernel
+// any of its sockets may have joined.
 func (s *Stack) loopsViaKernel(q *Query, iface int) bool {
-	if s.localHost != nil || !q.MulticastLoop || !q.Target.IsMulticast() {
+	if s.localHost != nil || !q.MulticastLoop || !q.Target.IsMulticast() { // with a localHost there is no kernel
 		return false
 	}
 	ask := s.config.LoopViaKernel
