@@ -106,8 +106,8 @@ func (p *parser) peek() byte {
 	return p.text[p.at]
 }
 
-// run reads the bytes up to the first that does not fit.
-func (p *parser) run(fits func(c byte) bool) string {
+// takeWhile reads the bytes up to the first that does not fit.
+func (p *parser) takeWhile(fits func(c byte) bool) string {
 	begin := p.at
 	for p.at < len(p.text) && fits(p.text[p.at]) {
 		p.at++
@@ -120,7 +120,7 @@ func (p *parser) ident() (string, error) {
 	if !isLetter(p.peek()) {
 		return "", p.errorf("expected a name, found %q", p.next())
 	}
-	return p.run(func(c byte) bool { return isLetter(c) || isDigit(c) }), nil
+	return p.takeWhile(func(c byte) bool { return isLetter(c) || isDigit(c) }), nil
 }
 
 // number reads an unsigned decimal or hexadecimal number.
@@ -128,7 +128,7 @@ func (p *parser) number(limit uint64) (uint64, error) {
 	if !isDigit(p.peek()) {
 		return 0, p.errorf("expected a number, found %q", p.next())
 	}
-	text := p.run(func(c byte) bool { return isDigit(c) || isLetter(c) })
+	text := p.takeWhile(func(c byte) bool { return isDigit(c) || isLetter(c) })
 	n, err := strconv.ParseUint(text, 0, 64)
 	if err != nil && len(text) > 1 && text[0] == '0' {
 		n, err = strconv.ParseUint(text, 10, 64)
@@ -274,11 +274,11 @@ func (p *parser) seconds() (time.Duration, error) {
 	if c := p.peek(); !isDigit(c) && c != '.' {
 		return 0, p.errorf("expected a time, found %q", p.next())
 	}
-	whole := p.run(isDigit)
+	whole := p.takeWhile(isDigit)
 	fraction := ""
 	if p.at+1 < len(p.text) && p.text[p.at] == '.' && isDigit(p.text[p.at+1]) {
 		p.at++
-		fraction = p.run(isDigit)
+		fraction = p.takeWhile(isDigit)
 	} else if p.at < len(p.text) && p.text[p.at] == '.' && !strings.HasPrefix(p.text[p.at:], "..") {
 		p.at++
 	}

@@ -83,7 +83,7 @@ func (p *parser) bracket(st *Statement, s *Segment) error {
 // flags reads the TCP flags of a segment, or - for none.
 func (p *parser) flags(s *Segment) error {
 	p.peek()
-	text := p.run(func(c byte) bool { return c == '-' || strings.IndexByte(flagLetters, c) >= 0 })
+	text := p.takeWhile(func(c byte) bool { return c == '-' || strings.IndexByte(flagLetters, c) >= 0 })
 	if text == "" {
 		return p.errorf("expected flags, found %q", p.next())
 	}
@@ -206,7 +206,7 @@ func (p *parser) option() (o Option, size int, err error) {
 	case "raw":
 		o.Kind = OptionRaw
 		p.peek()
-		text := p.run(func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' })
+		text := p.takeWhile(func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' })
 		if o.Raw, err = hex.DecodeString(text); err != nil || text == "" {
 			return o, 0, p.errorf("%q are not bytes in hexadecimal", text)
 		}
