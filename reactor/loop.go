@@ -76,7 +76,7 @@ func New(p *xtreme.Poller, h Handler, c Config) (*Loop, error) {
 	case !reflect.ValueOf(c.Poller).IsZero():
 		return nil, fmt.Errorf("reactor: Config.Poller: for RunGroup only: the poller is made: %w", unix.EINVAL)
 	}
-	if p != nil && len(c.Pin) == 0 && !c.Unpinned {
+	if p != nil && len(c.Pin) == 0 && !c.Unpinned { // newLoop refuses a nil poller
 		c.Pin = p.Engine().LoopCPU()
 	} else if p != nil && !c.Unpinned {
 		p.Engine().SettingUnused("SX_LOOP_CPUS", "a loop has Config.Pin, which comes before it")
