@@ -36,11 +36,11 @@ type tasks struct {
 	loop *reactor.Loop
 	run  func() // eventloop.runTasks, bound once
 
-	mu     sync.Mutex
-	queue  []task
-	posted bool
-	closed bool
-	parted bool // tasks for connections are refused, because all were closed
+	mu           sync.Mutex
+	queue        []task
+	posted       bool
+	closed       bool
+	refusesConns bool // tasks for connections are refused, because all were closed
 
 	running []task // used by the loop alone: tasks that it has taken
 	next    int    // running[next:] is still to be run
@@ -52,7 +52,7 @@ type tasks struct {
 func (q *tasks) push(t task) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.parted && t.c != nil && (t.callback == nil || t.kind == taskWrite || t.kind == taskWritev) {
+	if q.closed || q.refusesConns && t.c != nil && (t.callback == nil || t.kind == taskWrite || t.kind == taskWritev) {
 		return net.ErrClosed
 	}
 	if !q.posted {
@@ -174,7 +174,7 @@ func (c *conn) checkOpen() error {
 func (q *tasks) refuseConnTasks() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.parted = true
+	q.refusesConns = true
 }
 
 // refuseAll makes push refuse all tasks from now on; runRemaining runs those that are queued.
