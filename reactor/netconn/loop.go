@@ -77,7 +77,7 @@ func (l *loop) call(e caller) {
 	}
 }
 
-// forgetCalls lets go of who called a loop that does not come any more. Any goroutine.
+// forgetCalls empties the list of endpoints to serve, because the loop has ended and will not serve them. Any goroutine.
 func (l *loop) forgetCalls() {
 	q := &l.calls
 	q.mu.Lock()
@@ -241,10 +241,11 @@ func (l *loop) forget(slot uint64) {
 // Stop closes what is open when the network is closed. The listeners are closed already.
 func (l *loop) Stop(*reactor.Loop) { l.endAll() }
 
-// abandon ends the endpoints of a loop that has ended and could not close them itself. It runs in the place of the loop.
+// abandon ends the endpoints that a loop has left open, as after an error. The network calls it when all its loops have ended: nothing else uses
+// the table then.
 func (l *loop) abandon() {
 	l.endAll()
-	l.forgetCalls() // of those who called in time, and whose post was dropped after an error
+	l.forgetCalls() // calls that were accepted while the loop ran, and whose posted function the loop dropped at its end
 	for slot := range l.table {
 		if e := &l.table[slot]; e.listener != nil {
 			close(e.listener.closed)

@@ -46,10 +46,11 @@ func (c *Conn) releaseTurn() {
 	}
 }
 
-// unlockTurn unlocks reading and wakes the next reader that waits for its turn.
+// unlockTurn unlocks reading and wakes the next reader that waits for its turn. A reader adds itself to queuing before it tries the lock again,
+// so either this call sees it there, or its TryLock succeeds: no wake-up is lost.
 func (c *Conn) unlockTurn() {
 	c.reading.Unlock()
-	if c.queuing.Load() > 0 {
+	if c.queuing.Load() > 0 { // mu only then: most connections have one reader
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.turn != nil {
