@@ -97,7 +97,10 @@ func (r *Ring) bind(self uintptr) error {
 //
 // An error comes with n = 0, always. When something fails in a Poll that has completions, they are returned without the error, and the
 // next Poll returns it; until then Arm and Wait say that work is pending.
-func (r *Ring) Poll(dst []Completion) (int, error) { return PollBehind(r, dst, 0) }
+func (r *Ring) Poll(dst []Completion) (int, error) {
+	const before = 0 // no other ring has delivered completions in this turn
+	return PollBehind(r, dst, before)
+}
 
 // PollBehind is Poll for an owner of several rings, whose other rings have delivered before completions in the same turn. With
 // before > 0 it returns no error that would keep the owner from delivering those: failures wait for the ring's next Poll.

@@ -28,7 +28,7 @@ func (s *Socket) resend(t Transmission, e syscall.Errno) syscall.Errno {
 			return e
 		}
 		if e = s.sendPieces(t.Packet, t.To); e == syscall.EAGAIN {
-			e = syscall.ENOBUFS
+			e = syscall.ENOBUFS // the packet is completed by this call: it cannot wait for room again
 		}
 		if e == 0 {
 			return 0
