@@ -170,7 +170,7 @@ func (q *Queue) dropped() {
 		}
 	}
 	q.noLink++
-	q.lose(b)
+	q.markLost(b)
 }
 
 // frameAt is the record of the frame that an entry of the transmit ring belongs to. The entry must not have been overwritten.
@@ -180,9 +180,10 @@ func (q *Queue) frameAt(entry uint32) *bufferRecord {
 	return &q.records[q.records[i].first]
 }
 
-// lose marks a frame as lost: it comes back as such when the kernel gives its buffers back.
-func (q *Queue) lose(b *bufferRecord) {
-	if b.pieces == 0 { // it was completed already: the caller has counted it
+// markLost marks a frame that the kernel has not sent: reap then completes it with ENETDOWN when the kernel returns its buffers. b is the record
+// of its first buffer.
+func (q *Queue) markLost(b *bufferRecord) {
+	if b.pieces == 0 { // reap has completed it as sent already; the callers' counts of lost frames include it all the same
 		return
 	}
 	b.lost = true
@@ -201,7 +202,7 @@ func (q *Queue) loseUnread() {
 	for ; q.read != tx.next; q.read++ {
 		if tx.entries[q.read&tx.mask].Options&unix.XDP_PKT_CONTD == 0 { // the last of a frame
 			q.ended++
-			q.lose(q.frameAt(q.read))
+			q.markLost(q.frameAt(q.read))
 		}
 	}
 }
