@@ -76,7 +76,7 @@ func (d *driver) closeICMPErrors() error {
 	return err
 }
 
-// readICMPErrors gives the stack what the raw socket has received, and reports whether there may be more.
+// readICMPErrors gives the stack those of the ICMP errors received on the raw socket that quote TCP, and reports whether more may wait there.
 func (d *driver) readICMPErrors() (more bool) {
 	for range icmpErrorBurst {
 		n, err := unix.Read(d.icmp.fd, d.icmp.buffer[:])

@@ -121,7 +121,7 @@ func (d attachments) LinkDown(place int, down, vlanDown bool) {
 	d.ip.SetVLANDown(place, vlanDown)
 }
 
-// LinkRole tells the stack which part a link has in its bond now.
+// LinkRole tells the stack which role a link has in its bond now.
 func (d attachments) LinkRole(place int, r nic.Role) { d.ip.SetMember(place, memberOf[r]) }
 
 // LinkRenumbered tells driver and stack the new index of a link's interface, which was deleted and made again.
