@@ -87,8 +87,9 @@ func (a *Attachments) finishOpening(p *attachment, o *openedQueues) {
 		p.surplus = append(p.surplus, o.ready...)
 		return
 	}
-	old := p.ifIndex
+	old := p.ifIndex // attach sets it; it differs when the interface was deleted and made again
 	if err := a.attach(p, o); err != nil {
+		// Check tries again at once when another program than this one is on the interface.
 		p.lost, p.program = reasonOf(err), p.nic.currentProgram()
 		a.stats.RetryFailures++
 		a.scheduleRetry(p)
