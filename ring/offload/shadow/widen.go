@@ -29,7 +29,7 @@ func Widen(k Kernel, s *ring.Socket) (why ring.Reason, err error) {
 	if err != nil {
 		return why, fmt.Errorf("offload: receive buffer of descriptor %d: %w", fd, err)
 	}
-	if has < 2*receiveBuffer {
+	if has < 2*receiveBuffer { // the kernel reports twice what was set
 		why = ring.Reason{Code: "offload.small_shadow", Text: fmt.Sprintf("the kernel's side of the socket holds %d "+
 			"bytes (net.core.rmem_max; %d with CAP_NET_ADMIN): more is lost there while the ring is not polled", has, 2*receiveBuffer)}
 	}
