@@ -19,7 +19,8 @@ func (t *Table) output(id ID) {
 			return
 		case Held:
 			t.stats.Held++
-			c.nxt = c.max // as if it had been sent again
+			// A copy of these bytes is still held by the link, which may yet send it. They count as sent again; the timer repeats them.
+			c.nxt = c.max
 			if c.due == clock.Never {
 				c.due = t.now.Add(c.rto(&t.config))
 			}
