@@ -86,6 +86,10 @@ func isMovable(fd int) error {
 	return nil
 }
 
+// noThreshold bounds the slow-start thresholds that say something. Before the first loss Linux has TCP_INFINITE_SSTHRESH (0x7fffffff); no window
+// has this many segments.
+const noThreshold = 1 << 20
+
 // read fills State from the socket, which is in repair mode: addresses, options of the handshake, both queues, windows, round-trip times and
 // the socket's options.
 func (f *Frozen) read() error {
@@ -116,7 +120,7 @@ func (f *Frozen) read() error {
 	s.RTT, s.RTTVar = clock.Duration(info.Rtt)*clock.Microsecond, clock.Duration(info.Rttvar)*clock.Microsecond
 	s.MinRTT = clock.Duration(info.Min_rtt) * clock.Microsecond
 	s.CongestionWindow = int(info.Snd_cwnd) * int(info.Snd_mss)
-	if info.Snd_ssthresh < 1<<20 { // else there is none yet
+	if info.Snd_ssthresh < noThreshold {
 		s.SlowStartThreshold = int(info.Snd_ssthresh) * int(info.Snd_mss)
 	}
 	return f.readOptions()
