@@ -75,7 +75,8 @@ func (t *Transport) reportSocket(k *ring.Sink, id tcp.ID) bool {
 	return true
 }
 
-// deliver reports the first arrival of a connection; of one that receives into large buffers all that one of them holds, copied together.
+// deliver reports the first arrival of a connection. One that receives into large buffers (Config.LargeStream) gets its arrivals copied into
+// one of them instead, as many as it holds, if there is more than one and a large buffer is free.
 func (t *Transport) deliver(k *ring.Sink, r *record, s *ring.Socket) {
 	if r.first != r.last && ring.HandleOf(s).Class == buffers.Large && t.deliverLarge(k, r, s) {
 		return
@@ -90,7 +91,8 @@ func (t *Transport) deliver(k *ring.Sink, r *record, s *ring.Socket) {
 	k.Data(s, a.packet)
 }
 
-// deliverLarge copies arrivals into a large buffer and reports that. False: none is free.
+// deliverLarge copies arrivals into a large buffer and reports that; false when none is free. At least one arrival is copied: a pool that serves
+// such sockets has large buffers that hold any frame of its links.
 func (t *Transport) deliverLarge(k *ring.Sink, r *record, s *ring.Socket) bool {
 	i, ok := t.pool.Take(buffers.Large)
 	if !ok {
