@@ -111,6 +111,10 @@ func (k *Kernel) useNeighbour(n *KernelNIC, t host.Target) *neighbour {
 	return e
 }
 
+// mostUnresolved is how many packets wait for a neighbour's address; one more drops the oldest. Linux bounds their bytes instead
+// (unres_qlen_bytes), about as many of usual length.
+const mostUnresolved = 100
+
 // sendToNeighbour sends a packet to a neighbour, or queues it until the neighbour's address is resolved.
 func (k *Kernel) sendToNeighbour(n *KernelNIC, t host.Target, ip wire.IPv4Fields, body []byte) {
 	e := k.useNeighbour(n, t)
@@ -118,7 +122,7 @@ func (k *Kernel) sendToNeighbour(n *KernelNIC, t host.Target, ip wire.IPv4Fields
 		n.transmitIPv4(ip, body, e.mac)
 		return
 	}
-	if len(e.waiting) == 100 { // unres_qlen_bytes
+	if len(e.waiting) == mostUnresolved {
 		e.waiting = e.waiting[1:]
 		k.stats.Unresolved++
 	}
@@ -156,7 +160,7 @@ func (k *Kernel) ageNeighbours() {
 	}
 }
 
-// requestARP sends an ARP request for an address, to all stations or to one.
+// requestARP sends an ARP request for an address to one station, or to all if station is zero.
 func (n *KernelNIC) requestARP(a netip.Addr, station wire.MAC) {
 	if len(n.addrs) == 0 {
 		return

@@ -257,7 +257,8 @@ func (d *kdevice) Claim(f link.Flow) error {
 		c.n++
 		return nil
 	}
-	// Of the flow and the time, not of a stream: a device receives its claims in the order of a map.
+	// The delay is a hash of flow and time, not the next number of the world's random source: the driver makes its claims in the order of a
+	// map, which differs from run to run.
 	h := splitmix(uint64(k.world.now) ^ mix(uint64(f.Local.Port()), uint64(f.Remote.Port())))
 	d.claims[f] = &kclaim{n: 1, at: k.world.now + int64(h%uint64(k.config.ClaimDelay))}
 	return nil

@@ -488,19 +488,19 @@ func (c kernelCalls) NewReceiver(pool *buffers.DriverPool) shadow.Receiver {
 }
 func (c kernelCalls) OpenMembers() (shadow.Members, error) { return members(c), nil }
 
-// receiver reads a kernel's sockets.
+// receiver reads a kernel's sockets: what a ring has for its shadows in place of recvmsg.
 type receiver struct {
 	k      *Kernel
 	pool   *buffers.DriverPool
-	refuse func(*ring.Meta) bool
-	meta   ring.Meta
+	refuse func(*ring.Meta) bool // the driver's test of groups that the socket has not joined; nil for none
+	meta   ring.Meta             // of the datagram that is reported; here so that it is not allocated each time
 }
 
 func (r *receiver) SetRefuse(refuse func(*ring.Meta) bool) { r.refuse = refuse }
 func (r *receiver) ReturnSpare()                           {}
 func (r *receiver) Close()                                 {}
 
-// Datagram takes one datagram.
+// Datagram reports the first datagram of a shadow's queue to the sink. The datagram leaves the queue only when there is a buffer for it.
 func (r *receiver) Datagram(sink *ring.Sink, s *ring.Socket) shadow.Outcome {
 	h := ring.HandleOf(s)
 	x := r.k.sockets[int(h.Conn)]
