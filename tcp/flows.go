@@ -36,6 +36,7 @@ const (
 	refMask      ref = 1<<refKinds - 1
 )
 
+// refOf is the reference to the record at index among those of a kind: one more than the index, because zero is no record.
 func refOf(kind ref, index uint32) ref { return kind | ref(index+1) }
 
 func (r ref) kind() ref     { return r &^ refMask }
