@@ -211,7 +211,7 @@ func (p *Poller) Close() error {
 	if err != nil {
 		return err
 	}
-	p.forgetContext()
+	p.forgetContext() // of the last Wait
 	err = p.set.Close()
 	p.closed.Store(true)
 	if p.offloaded != nil {
