@@ -70,7 +70,7 @@ func TestCallbackSeesEveryPacket(t *testing.T) {
 // With timestamps and packet info asked for, the callback has them: VMA hides destination and interface (issues/829).
 func TestCallbackHasTimeAndInterface(t *testing.T) {
 	onEach(t, everyKind, func(w *world) {
-		s, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{Timestamps: true, PacketInfo: true})
+		s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{Timestamps: true, PacketInfo: true})
 		w.NoError(err)
 		var got extraapi.Info
 		w.with(func(i extraapi.Info, _ buffers.Packet) ring.Verdict { got = i; return extraapi.PacketDrop })(s)

@@ -160,14 +160,16 @@ func sendEmptyPieces(w *world) {
 
 func createSockets(w *world) {
 	for _, kind := range []ring.SocketKind{ring.KindStream, ring.KindDatagram} {
-		for _, six := range []bool{false, true} {
-			s, err := w.set.NewSocket(kind, six, ring.Config{})
+		for _, family := range []ring.Family{ring.IPv4, ring.IPv6} {
+			s, err := w.set.NewSocket(kind, family, ring.Config{})
 			w.NoError(err)
 			w.Equal(kind, s.Kind())
 			w.NoError(s.Close())
 		}
 	}
-	_, err := w.set.NewSocket(ring.KindListener, false, ring.Config{})
+	_, err := w.set.NewSocket(ring.KindListener, ring.IPv4, ring.Config{})
+	w.ErrorIs(err, unix.EINVAL)
+	_, err = w.set.NewSocket(ring.KindStream, ring.UnixDomain, ring.Config{})
 	w.ErrorIs(err, unix.EINVAL)
 }
 
@@ -185,8 +187,8 @@ func (w *world) keepAlive(s *ring.Socket) (on, idle, interval, count int) {
 }
 
 func keepAliveValues(w *world) {
-	for _, six := range []bool{false, true} {
-		s, err := w.set.NewSocket(ring.KindStream, six, ring.Config{})
+	for _, family := range []ring.Family{ring.IPv4, ring.IPv6} {
+		s, err := w.set.NewSocket(ring.KindStream, family, ring.Config{})
 		w.NoError(err)
 		for _, v := range []struct{ seconds, count int }{{1, 1}, {32767, 127}} {
 			d := time.Duration(v.seconds) * time.Second

@@ -125,7 +125,7 @@ func allocValid(w *world) {
 
 func allocInvalid(w *world) {
 	for _, bad := range []ring.Logic{-1, 2, 12, 32, 100} {
-		_, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{Alloc: &bad})
+		_, err := w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{Alloc: &bad})
 		w.ErrorIs(err, unix.EINVAL)
 		w.ErrorContains(err, bad.String())
 	}

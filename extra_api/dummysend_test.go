@@ -138,7 +138,7 @@ func TestWarmOfAStream(t *testing.T) {
 // Where Send would find no place, Warm does not either.
 func TestWarmWithoutRoom(t *testing.T) {
 	w := newWorldOn(t, "offload", buffers.Layout{SmallSize: 2048, SmallCount: 64, LargeSize: 65536, LargeCount: 8, Headroom: 192})
-	s, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{SendQueue: 2})
+	s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{SendQueue: 2})
 	w.NoError(err)
 	w.NoError(s.Bind(w.local))
 	p := w.peer()
@@ -172,7 +172,7 @@ func TestWarmOverIPv6(t *testing.T) {
 			w.t.Skipf("missing: IPv6 on loopback: %v", err)
 		}
 		defer peer.Close()
-		s, err := w.set.NewSocket(ring.KindDatagram, true, ring.Config{})
+		s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv6, ring.Config{})
 		w.NoError(err)
 		w.NoError(s.Bind(netip.MustParseAddrPort("[::1]:0")))
 		to := peer.LocalAddr().(*net.UDPAddr).AddrPort()

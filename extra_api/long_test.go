@@ -44,7 +44,7 @@ func (w *world) flood(to netip.AddrPort, stop *atomic.Bool, sent *atomic.Int64) 
 	far := w.far
 	w.far = nil
 	go func() {
-		s, err := far.NewSocket(ring.KindDatagram, false, ring.Config{})
+		s, err := far.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		if err == nil {
 			err = s.Connect(to)
 		}
@@ -88,7 +88,7 @@ func TestHoldReleasedElsewhere(t *testing.T) {
 			})
 		}
 		held, full := 0, 0
-		s, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+		s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 		w.NoError(err)
 		w.with(func(_ extraapi.Info, p buffers.Packet) ring.Verdict {
 			if len(lent) == cap(lent) {
@@ -143,7 +143,7 @@ func TestZeroCopyReceiveOfALongStream(t *testing.T) {
 		size /= 8
 	}
 	onEach(t, kernelKinds, func(w *world) {
-		l, err := w.set.NewSocket(ring.KindStream, false, ring.Config{LargeStream: true})
+		l, err := w.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{LargeStream: true})
 		w.NoError(err)
 		w.pull(l)
 		w.NoError(l.Bind(w.local))

@@ -151,7 +151,7 @@ func TestCallbackBlocks(t *testing.T) {
 		go func() {
 			done <- func() error {
 				set := w.set
-				s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
+				s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 				if err != nil {
 					return err
 				}

@@ -22,7 +22,7 @@ func (w *world) peer() *peer {
 	p := &peer{w: w}
 	var err error
 	if w.far != nil {
-		p.s, err = w.far.NewSocket(ring.KindDatagram, false, ring.Config{})
+		p.s, err = w.far.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		w.NoError(err)
 		w.NoError(p.s.Bind(netip.AddrPortFrom(hosts[1].Addr(), 0)))
 		return p

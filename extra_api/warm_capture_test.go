@@ -96,7 +96,7 @@ func warmOnTheWire(t *testing.T, kind string) {
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
-	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Bind(netip.AddrPortFrom(n.Local(0), 7000)))
 	peer := n.Listen(netip.AddrPortFrom(n.Peer(0), 0))

@@ -256,7 +256,7 @@ func (w *world) list() (s string) {
 // socket makes a socket without a ring.
 func (w *world) socket(kind ring.SocketKind) *ring.Socket {
 	w.t.Helper()
-	s, err := w.set.NewSocket(kind, false, ring.Config{})
+	s, err := w.set.NewSocket(kind, ring.IPv4, ring.Config{})
 	w.NoError(err)
 	w.t.Cleanup(func() {
 		if s.Ring() == nil { // the set knows its rings' sockets only

@@ -33,7 +33,7 @@ func watching(t *testing.T, l *Loop, fd int) {
 	require.NoError(t, l.Watch(fd, xtreme.EventIn, func(xtreme.Event) {}))
 	_, err := l.Poller().ListenTCP(loopback, xtreme.ListenConfig{})
 	require.NoError(t, err)
-	_, err = l.Poller().NewUDP(false, xtreme.UDPSocketConfig{})
+	_, err = l.Poller().NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{})
 	require.NoError(t, err)
 }
 

@@ -137,7 +137,7 @@ func newStub(t *testing.T) (*stub, *ring.Set, *buffers.DriverPool) {
 
 // connected is a stream of the stub whose connection stands.
 func connected(t *testing.T, d *stub, set *ring.Set) *ring.Socket {
-	s, err := set.NewSocket(ring.KindStream, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Connect(netip.MustParseAddrPort("192.0.2.9:9")))
 	c := poll(t, d, s, func(k *ring.Sink) { k.Connected(s, stubAddr) })
@@ -158,7 +158,7 @@ func poll(t *testing.T, d *stub, s *ring.Socket, facts ...func(k *ring.Sink)) []
 // A listener is on its ring before its transport answers; one that is refused is a socket without a ring again.
 func TestListenComesAfterAttach(t *testing.T) {
 	d, set, _ := newStub(t)
-	s, err := set.NewSocket(ring.KindStream, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	d.refuse = syscall.EADDRINUSE
 	require.ErrorIs(t, s.Listen(1), syscall.EADDRINUSE)
@@ -174,7 +174,7 @@ func TestListenComesAfterAttach(t *testing.T) {
 // A child is a connection of its transport; one that comes for a listener that was closed is refused.
 func TestAcceptedConnection(t *testing.T) {
 	d, set, _ := newStub(t)
-	l, err := set.NewSocket(ring.KindStream, false, ring.Config{})
+	l, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, l.Listen(1))
 	peer := netip.MustParseAddrPort("192.0.2.3:4")

@@ -64,7 +64,7 @@ func (s *Socket) checkAddress(a netip.AddrPort) error {
 	switch ip := a.Addr(); {
 	case !ip.IsValid():
 		return fmt.Errorf("address %v: no IP address: %w", a, syscall.EINVAL)
-	case s.family == IPv4 && familyOf(ip) != IPv4:
+	case s.family == IPv4 && FamilyOfAddr(ip) != IPv4:
 		return fmt.Errorf("address %v: not reachable from an IPv4 socket: %w", a, syscall.EAFNOSUPPORT)
 	}
 	return nil

@@ -35,9 +35,9 @@ func (s *Socket) membership(op string, group netip.Addr, iface string, source ne
 		return stateError(op, s)
 	case !group.IsMulticast():
 		return badArgument(op, "group", group)
-	case familyOf(group) != s.family:
+	case FamilyOfAddr(group) != s.family:
 		return badArgument(op, "group of another family than the socket's:", group)
-	case source.IsValid() && (source.IsMulticast() || familyOf(source) != s.family):
+	case source.IsValid() && (source.IsMulticast() || FamilyOfAddr(source) != s.family):
 		return badArgument(op, "source", source)
 	}
 	index, gone := 0, false

@@ -127,18 +127,17 @@ func (set *Set) NewRing() (*Ring, error) {
 // Pool is the buffer pool of the set's rings. Any goroutine.
 func (set *Set) Pool() *buffers.DriverPool { return set.config.Pool }
 
-// NewSocket makes a socket: kind Stream or Datagram, for IPv4 or IPv6 addresses. It has no ring yet. The rest of the
+// NewSocket makes a socket of kind Stream or Datagram and of family IPv4 or IPv6. It has no ring yet. The rest of the
 // owner's calls apply: Bind, Listen, Connect.
-func (set *Set) NewSocket(kind SocketKind, ipv6 bool, c Config) (*Socket, error) {
+func (set *Set) NewSocket(kind SocketKind, family Family, c Config) (*Socket, error) {
 	if err := set.BeginCall(); err != nil {
 		return nil, &OpError{Op: "socket", Err: err}
 	}
 	if kind != KindStream && kind != KindDatagram {
 		return nil, badArgument("socket", "kind", kind)
 	}
-	family := IPv4
-	if ipv6 {
-		family = IPv6
+	if family != IPv4 && family != IPv6 { // NewUnix makes those of UnixDomain
+		return nil, badArgument("socket", "family", family)
 	}
 	return set.openSocket(kind, family, c)
 }

@@ -21,8 +21,8 @@ const (
 	UnixDomain        // names instead of addresses; streams only
 )
 
-// familyOf is the family that a socket needs for the address.
-func familyOf(ip netip.Addr) Family {
+// FamilyOfAddr is the family that a socket needs for the address. An IPv4 address in IPv6's form is one of IPv4.
+func FamilyOfAddr(ip netip.Addr) Family {
 	if ip.Is6() && !ip.Is4In6() {
 		return IPv6
 	}

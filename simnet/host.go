@@ -171,7 +171,7 @@ func (h *Host) Handle(f func(c *ring.Completion)) { h.handler = f }
 
 // OpenUDP makes a socket bound to an address, port 0 meaning any.
 func (h *Host) OpenUDP(local netip.AddrPort, c ring.Config) (*ring.Socket, error) {
-	s, err := h.set.NewSocket(ring.KindDatagram, false, c)
+	s, err := h.set.NewSocket(ring.KindDatagram, ring.IPv4, c)
 	if err != nil {
 		return nil, err
 	}

@@ -303,7 +303,7 @@ func (s *kscenario) open(r, slot int) {
 	case kMember:
 		local = netip.AddrPortFrom(kernelGroups[0], local.Port())
 	}
-	k, err := s.rings[r].set.NewSocket(ring.KindDatagram, false, ring.Config{})
+	k, err := s.rings[r].set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	if err == nil {
 		err = errors.Join(k.SetMulticastAll(false), k.SetReuseAddr(true))
 		if slot == kReuse {

@@ -243,7 +243,7 @@ func (s *scenario) open(h, slot int) {
 	case refused:
 		remote = netip.AddrPortFrom(next, nobody)
 	}
-	k, err := s.hosts[h].set.NewSocket(ring.KindDatagram, false, c)
+	k, err := s.hosts[h].set.NewSocket(ring.KindDatagram, ring.IPv4, c)
 	if err == nil {
 		err = errors.Join(k.SetReuseAddr(true), k.SetMulticastAll(false), k.SetMulticastLoop(slot%2 == 0), k.SetReceiveBuffer(8<<10),
 			k.Bind(local))

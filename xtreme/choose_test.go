@@ -37,7 +37,7 @@ func TestForcedKinds(t *testing.T) {
 				w.Contains(p.Explain(), r.Text+" ["+r.Code+"]")
 			}
 			w.Equal("kernel "+string(kind), p.String(), "bypass was not asked for, so nothing is lost")
-			bare, err := w.poller.NewTCP(false, xtreme.TCPConfig{})
+			bare, err := w.poller.NewTCP(xtreme.IPv4, xtreme.TCPConfig{})
 			w.NoError(err)
 			w.Equal(p, bare.Path(), "a socket that has no ring yet knows which it will be")
 			w.close(bare)

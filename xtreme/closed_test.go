@@ -36,13 +36,13 @@ func TestCloseEndsSocketsWithoutARing(t *testing.T) {
 		sockets := map[string]*xtreme.Socket{}
 		for name := range calls {
 			if name == "listen" {
-				sockets[name], err = p.NewTCP(false, xtreme.TCPConfig{})
+				sockets[name], err = p.NewTCP(xtreme.IPv4, xtreme.TCPConfig{})
 			} else {
-				sockets[name], err = p.NewUDP(false, xtreme.UDPSocketConfig{})
+				sockets[name], err = p.NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{})
 			}
 			require.NoError(t, err)
 		}
-		closed, err := p.NewUDP(false, xtreme.UDPSocketConfig{})
+		closed, err := p.NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{})
 		require.NoError(t, err)
 		require.NoError(t, closed.Close(), "one that ended before is no matter")
 		require.NoError(t, p.Close())

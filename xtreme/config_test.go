@@ -111,7 +111,7 @@ func TestBindToDevice(t *testing.T) {
 	w.NoError(err)
 	w.Equal("lo", name)
 	w.Equal(w.loIndex(), u.Ring().Key().Interface)
-	s, err := w.poller.NewTCP(false, xtreme.TCPConfig{})
+	s, err := w.poller.NewTCP(xtreme.IPv4, xtreme.TCPConfig{})
 	w.NoError(err)
 	w.NoError(s.BindToDevice("lo"))
 	w.NotNil(s.Ring(), "a TCP socket has its ring from here on")

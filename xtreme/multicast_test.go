@@ -163,7 +163,7 @@ func TestMulticastAll(t *testing.T) {
 	w.Equal(1, all(w.udp(g, xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: "lo"}},
 		MulticastAll: xtreme.On})))
 	w.Equal(1, all(w.udp(loopback)))
-	bare, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{})
+	bare, err := w.poller.NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{})
 	w.NoError(err)
 	w.NoError(bare.SetMulticastAll(false))
 	w.Equal(0, all(bare))

@@ -104,7 +104,7 @@ func TestRequireOffload(t *testing.T) {
 	s := w.udp(w.at(0), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.Equal("bypass", s.Path().Tier)
 	w.udp(netip.MustParseAddrPort("0.0.0.0:0"), xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
-	steps, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+	steps, err := w.poller.NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 	w.NoError(err)
 	w.ErrorIs(steps.Bind(loopback), xtreme.ErrNotSupported)
 	w.NoError(steps.Discard())

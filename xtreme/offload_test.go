@@ -139,7 +139,7 @@ func TestGroupOnTwoInterfaces(t *testing.T) {
 			return s
 		},
 		"in steps, on the wildcard": func(w *cabled, g netip.AddrPort) *xtreme.Socket {
-			s, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{})
+			s, err := w.poller.NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{})
 			w.NoError(err)
 			w.NoError(s.JoinGroup(g.Addr(), "v0", netip.Addr{}))
 			w.False(program(w.t, "v0"), "it is not bound yet")

@@ -100,7 +100,7 @@ func TestRulesAreAskedByRole(t *testing.T) {
 					xtreme.UDPConfig{Groups: []xtreme.Group{{Address: netip.MustParseAddr("239.1.2.3"), Interface: "lo"}}})
 			}
 			bare = func(w *world) (*xtreme.Socket, error) {
-				s, err := w.poller.NewTCP(false, xtreme.TCPConfig{})
+				s, err := w.poller.NewTCP(xtreme.IPv4, xtreme.TCPConfig{})
 				if err == nil {
 					err = s.Bind(loopback)
 				}
@@ -111,7 +111,7 @@ func TestRulesAreAskedByRole(t *testing.T) {
 			}
 			inSteps = func(calls ...func(*xtreme.Socket) error) func(w *world) (*xtreme.Socket, error) {
 				return func(w *world) (*xtreme.Socket, error) {
-					s, err := w.poller.NewUDP(false, xtreme.UDPSocketConfig{})
+					s, err := w.poller.NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{})
 					for _, call := range calls {
 						if err == nil {
 							err = call(s)
@@ -288,7 +288,7 @@ func TestExceptionHandling(t *testing.T) {
 					})
 				}
 				w.Equal(open, descriptors(t), "what the call had begun is undone first")
-				l, err := w.poller.NewTCP(false, xtreme.TCPConfig{}) // its steps are the application's own
+				l, err := w.poller.NewTCP(xtreme.IPv4, xtreme.TCPConfig{}) // its steps are the application's own
 				w.NoError(err)
 				w.NoError(l.Bind(loopback))
 				w.Panics(func() { _ = l.Listen(0) })

@@ -126,17 +126,9 @@ func (c *TCPConfig) options() *options {
 
 // NewTCP makes a TCP socket that is neither bound nor connected, for code that was written for the sockets API: Bind, Listen, Connect and the
 // setters of Socket follow. ListenTCP and DialTCP do it all in one call. The socket gets its ring when VMA would give it one, at Listen or
-// Connect: see Socket.Ring. Poller.Close closes a socket without a ring too.
-func (p *Poller) NewTCP(ipv6 bool, c TCPConfig) (*Socket, error) {
-	return p.makeIP(makeCall{name: "NewTCP", protocol: protocolTCP, kind: ring.KindStream, options: c.options()}, familyAddress(ipv6), nil)
-}
-
-// familyAddress returns an address for makeIP that says only which family the socket has; the zero AddrPort makes it IPv4.
-func familyAddress(ipv6 bool) netip.AddrPort {
-	if ipv6 {
-		return netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
-	}
-	return netip.AddrPort{}
+// Connect: see Socket.Ring. Poller.Close closes a socket without a ring too. The family is IPv4 or IPv6.
+func (p *Poller) NewTCP(family Family, c TCPConfig) (*Socket, error) {
+	return p.makeUnbound(makeCall{name: "NewTCP", protocol: protocolTCP, kind: ring.KindStream, options: c.options()}, family)
 }
 
 // protocol is the protocol of a socket.
@@ -156,15 +148,21 @@ type makeCall struct {
 	options  *options
 }
 
-// makeIP is makeSocket for a TCP or UDP socket. Its family is that of the address a, or, if a is the zero AddrPort, of the peer.
+// makeIP is makeSocket for a TCP or UDP socket with an address. Its family is that of the address a, or, if a is the zero AddrPort, of the peer.
 func (p *Poller) makeIP(m makeCall, a netip.AddrPort, open func(*Socket) error) (*Socket, error) {
 	return p.makeSocket(m, a.String(), func(c ring.Config) (*Socket, error) {
-		family := a.Addr()
-		if !family.IsValid() {
-			family = m.options.remote.Addr()
+		named := a.Addr()
+		if !named.IsValid() {
+			named = m.options.remote.Addr()
 		}
-		return p.set.NewSocket(m.kind, family.Is6() && !family.Is4In6(), c)
+		return p.set.NewSocket(m.kind, ring.FamilyOfAddr(named), c)
 	}, open)
+}
+
+// makeUnbound is makeSocket for a TCP or UDP socket that has no address yet.
+func (p *Poller) makeUnbound(m makeCall, family Family) (*Socket, error) {
+	const address = "without an address"
+	return p.makeSocket(m, address, func(c ring.Config) (*Socket, error) { return p.set.NewSocket(m.kind, family, c) }, nil)
 }
 
 // makeSocket is what all calls that make a socket have in common: it creates the socket with create, applies the settings and then its options,

@@ -165,8 +165,8 @@ func TestOpenUDPUnbound(t *testing.T) {
 func TestNewTCPAndNewUDP(t *testing.T) {
 	families(t, func(t *testing.T, kind conf.RingKind, local netip.AddrPort) {
 		w := newWorld(t, kind)
-		ipv6 := local.Addr().Is6()
-		l, err := w.poller.NewTCP(ipv6, xtreme.TCPConfig{})
+		family := ring.FamilyOfAddr(local.Addr())
+		l, err := w.poller.NewTCP(family, xtreme.TCPConfig{})
 		w.NoError(err)
 		w.NoError(l.SetReuseAddr(true))
 		w.Nil(l.Ring())
@@ -175,7 +175,7 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 		w.NoError(l.Listen(4))
 		w.NotNil(l.Ring())
 
-		s, err := w.poller.NewTCP(ipv6, xtreme.TCPConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](9)}})
+		s, err := w.poller.NewTCP(family, xtreme.TCPConfig{SocketConfig: xtreme.SocketConfig{UserData: xtreme.Ptr[uint64](9)}})
 		w.NoError(err)
 		w.NoError(s.SetNoDelay(true))
 		w.NoError(s.Connect(l.LocalAddr()))
@@ -186,7 +186,7 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 		w.NoError(err)
 		w.Equal("by hand", w.text(child))
 
-		u, err := w.poller.NewUDP(ipv6, xtreme.UDPSocketConfig{LargestDatagram: 100})
+		u, err := w.poller.NewUDP(family, xtreme.UDPSocketConfig{LargestDatagram: 100})
 		w.NoError(err)
 		w.Nil(u.Ring())
 		w.NoError(u.Bind(local))
@@ -194,7 +194,7 @@ func TestNewTCPAndNewUDP(t *testing.T) {
 		w.write(w.peer(u.LocalAddr()), "udp")
 		w.Equal("udp", w.text(u))
 
-		never, err := w.poller.NewTCP(ipv6, xtreme.TCPConfig{})
+		never, err := w.poller.NewTCP(family, xtreme.TCPConfig{})
 		w.NoError(err)
 		before := descriptors(t)
 		w.NoError(never.Close())
@@ -216,10 +216,10 @@ func TestRequireOffloadIsRefusedWithTheReason(t *testing.T) {
 			return w.poller.OpenUDP(loopback, xtreme.UDPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 		},
 		func() (*xtreme.Socket, error) {
-			return w.poller.NewTCP(false, xtreme.TCPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+			return w.poller.NewTCP(xtreme.IPv4, xtreme.TCPConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 		},
 		func() (*xtreme.Socket, error) {
-			return w.poller.NewUDP(false, xtreme.UDPSocketConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
+			return w.poller.NewUDP(xtreme.IPv4, xtreme.UDPSocketConfig{SocketConfig: xtreme.SocketConfig{RequireOffload: true}})
 		},
 	} {
 		before := descriptors(t)

@@ -127,6 +127,6 @@ func (c *UDPSocketConfig) options() *options {
 }
 
 // NewUDP makes a UDP socket that is neither bound nor connected, for code that was written for the sockets API, as NewTCP does for TCP.
-func (p *Poller) NewUDP(ipv6 bool, c UDPSocketConfig) (*Socket, error) {
-	return p.makeIP(makeCall{name: "NewUDP", protocol: protocolUDP, kind: ring.KindDatagram, options: c.options()}, familyAddress(ipv6), nil)
+func (p *Poller) NewUDP(family Family, c UDPSocketConfig) (*Socket, error) {
+	return p.makeUnbound(makeCall{name: "NewUDP", protocol: protocolUDP, kind: ring.KindDatagram, options: c.options()}, family)
 }

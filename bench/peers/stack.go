@@ -91,7 +91,7 @@ func (l *stackEchoLoop) open(stack bool) error {
 	if err := l.openRing(nil); err != nil {
 		return err
 	}
-	s, err := l.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	s, err := l.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (l *tcpEchoLoop) open() error {
 	if err := l.openRing(&stream.Options{}); err != nil {
 		return err
 	}
-	s, err := l.set.NewSocket(ring.KindStream, false, ring.Config{})
+	s, err := l.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	if err != nil {
 		return err
 	}

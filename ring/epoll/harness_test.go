@@ -77,7 +77,7 @@ func (w *world) ring() *ring.Ring {
 
 func (w *world) socket(kind ring.SocketKind, c ring.Config) *ring.Socket {
 	w.t.Helper()
-	s, err := w.set.NewSocket(kind, false, c)
+	s, err := w.set.NewSocket(kind, ring.IPv4, c)
 	require.NoError(w.t, err)
 	return s
 }

@@ -43,7 +43,7 @@ func TestTCPEcho(t *testing.T) {
 
 func TestTCPOverIPv6(t *testing.T) {
 	w := newWorld(t)
-	l, err := w.set.NewSocket(ring.KindStream, true, ring.Config{})
+	l, err := w.set.NewSocket(ring.KindStream, ring.IPv6, ring.Config{})
 	require.NoError(t, err)
 	if err := l.Bind(netip.MustParseAddrPort("[::1]:0")); err != nil {
 		require.NoError(t, l.Close())

@@ -162,7 +162,7 @@ func TestSendPacketErrorsOfDatagrams(t *testing.T) {
 
 func TestIPv6SocketSendsToBothFamilies(t *testing.T) {
 	w := newWorld(t)
-	s, err := w.set.NewSocket(ring.KindDatagram, true, ring.Config{})
+	s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv6, ring.Config{})
 	require.NoError(t, err)
 	if err := s.Bind(netip.MustParseAddrPort("[::]:0")); err != nil {
 		require.NoError(t, s.Close())

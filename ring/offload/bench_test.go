@@ -58,7 +58,7 @@ func newEnds(t testing.TB, c memory.Config, change ...func(*ring.SetConfig)) *en
 
 // udp makes a socket of a host, bound to its address.
 func (e *ends) udp(i int, c ring.Config) *ring.Socket {
-	s, err := e.sets[i].NewSocket(ring.KindDatagram, false, c)
+	s, err := e.sets[i].NewSocket(ring.KindDatagram, ring.IPv4, c)
 	require.NoError(e.t, err)
 	require.NoError(e.t, s.Bind(netip.AddrPortFrom(subnets[i][0].Addr(), 0)))
 	return s

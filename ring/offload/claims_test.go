@@ -71,7 +71,7 @@ func TestClaims(t *testing.T) {
 	f := &fakeSteering{claims: map[link.Flow]int{}}
 	set, _ := beside(t, f)
 	socket := func(a string, change ...func(*ring.Socket)) *ring.Socket {
-		s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
+		s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		for _, c := range change {
 			c(s)

@@ -24,7 +24,7 @@ func TestCallbackThatClosesItsSocketInABurst(t *testing.T) {
 	m := newMachine(t, theirs, others, 1500)
 	set, err := ring.NewSet(c)
 	require.NoError(t, err)
-	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Bind(netip.AddrPortFrom(m.Local(), 7000)))
 	calls := 0

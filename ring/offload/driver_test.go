@@ -261,7 +261,7 @@ func TestMulticastBetweenHosts(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	g := netip.MustParseAddrPort("233.252.0.7:7007")
 	member := func(i int) *ring.Socket {
-		s, err := e.sets[i].NewSocket(ring.KindDatagram, false, ring.Config{})
+		s, err := e.sets[i].NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, s.SetReuseAddr(true))
 		require.NoError(t, s.SetMulticastAll(false))
@@ -324,13 +324,13 @@ func TestTwoLinks(t *testing.T) {
 		sets[1+i] = newSet(t, pools[1+i], f, offload.Link{Link: other, Index: linkIndex})
 	}
 	sets[0] = newSet(t, pools[0], table, offload.Link{Link: ours[0], Index: 10}, offload.Link{Link: ours[1], Index: 11})
-	server, err := sets[0].NewSocket(ring.KindDatagram, false, ring.Config{})
+	server, err := sets[0].NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, server.Bind(netip.MustParseAddrPort("0.0.0.0:7000")))
 	dst := make([]ring.Completion, 16)
 	for i := range 2 {
 		to := netip.MustParseAddrPort(fmt.Sprintf("10.%d.0.1:7000", i))
-		client, err := sets[1+i].NewSocket(ring.KindDatagram, false, ring.Config{})
+		client, err := sets[1+i].NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, client.Connect(to))
 		_, err = client.Send([]byte("ping"))

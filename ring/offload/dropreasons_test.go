@@ -56,7 +56,7 @@ func newDropWorld(t *testing.T, budget int, o *streams.Options) *dropWorld {
 		require.NoError(t, w.file.Close())
 		require.NoError(t, file.Close())
 	})
-	w.s, err = w.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048, Budget: budget})
+	w.s, err = w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048, Budget: budget})
 	require.NoError(t, err)
 	require.NoError(t, w.s.Bind(netip.AddrPortFrom(netip.AddrFrom4(us.Addr), us.Port)))
 	w.poll()
@@ -147,7 +147,7 @@ var provoked = map[wire.Drop]func(t *testing.T) (w *dropWorld, n uint64){
 	},
 	wire.UDPForeignPeer: func(t *testing.T) (*dropWorld, uint64) {
 		w := newDropWorld(t, 0, nil)
-		s, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{})
+		s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, s.Bind(netip.AddrPortFrom(netip.AddrFrom4(us.Addr), 55)))
 		require.NoError(t, s.Connect(netip.AddrPortFrom(netip.AddrFrom4(stranger.Addr), stranger.Port+1)))
@@ -155,7 +155,7 @@ var provoked = map[wire.Drop]func(t *testing.T) (w *dropWorld, n uint64){
 	},
 	wire.UDPGroupNotJoined: func(t *testing.T) (*dropWorld, uint64) {
 		w := newDropWorld(t, 0, nil)
-		s, err := w.set.NewSocket(ring.KindDatagram, false, ring.Config{})
+		s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		group := netip.MustParseAddr("233.252.0.7")
 		require.NoError(t, s.Bind(netip.AddrPortFrom(group, 56)))
@@ -326,7 +326,7 @@ func newListener(t *testing.T) (*dropWorld, *rawPeer) {
 	o := quickTCP(false)
 	o.Table.MaxHalfOpen, o.Table.Cookies, o.Table.MaxOutOfOrder = 1, tcp.CookiesNever, 400
 	w := newDropWorld(t, 0, o)
-	l, err := w.set.NewSocket(ring.KindStream, false, ring.Config{})
+	l, err := w.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, l.Bind(netip.AddrPortFrom(netip.AddrFrom4(us.Addr), 80)))
 	require.NoError(t, l.Listen(8))

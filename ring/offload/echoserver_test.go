@@ -222,7 +222,7 @@ func streamRing(t *testing.T, pairs ...testnet.Pair) (streamCable, *ring.Set) {
 
 func listenTCP(t *testing.T, set *ring.Set, at string) *ring.Socket {
 	local := netip.MustParseAddrPort(at)
-	l, err := set.NewSocket(ring.KindStream, local.Addr().Is6(), ring.Config{})
+	l, err := set.NewSocket(ring.KindStream, ring.FamilyOfAddr(local.Addr()), ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, l.Bind(local))
 	require.NoError(t, l.Listen(4096))

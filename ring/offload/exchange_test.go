@@ -310,7 +310,7 @@ func TestContractWithoutQueue(t *testing.T) {
 
 // open makes a socket bound to the address.
 func (s *shared) open(set *ring.Set, local string) *ring.Socket {
-	u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	u, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 	require.NoError(s.t, err)
 	require.NoError(s.t, u.Bind(netip.MustParseAddrPort(local)))
 	return u
@@ -386,7 +386,7 @@ func TestGroupOnTwoRings(t *testing.T) {
 	group := netip.MustParseAddr("239.1.2.3")
 	var members []*ring.Socket
 	for _, set := range []*ring.Set{setA, setB, setB} {
-		u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+		u, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 		require.NoError(t, err)
 		require.NoError(t, u.SetReuseAddr(true))
 		require.NoError(t, u.SetMulticastAll(false))
@@ -533,7 +533,7 @@ func TestPortSharedByRings(t *testing.T) {
 	setA, a := s.set([]int{0})
 	setB, b := s.set([]int{1})
 	for _, set := range []*ring.Set{setA, setB} {
-		u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+		u, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 		require.NoError(t, err)
 		require.NoError(t, u.SetReusePort(true))
 		require.NoError(t, u.Bind(netip.MustParseAddrPort("10.0.0.1:7000")))

@@ -125,7 +125,7 @@ func (f *faulty) bind(at string, c ring.Config, change ...func(*ring.Socket) err
 	if c.LargestDatagram == 0 {
 		c.LargestDatagram = 2048
 	}
-	s, err := f.set.NewSocket(ring.KindDatagram, false, c)
+	s, err := f.set.NewSocket(ring.KindDatagram, ring.IPv4, c)
 	f.NoError(err)
 	for _, do := range change {
 		f.NoError(do(s))

@@ -60,7 +60,7 @@ func TestFragments(t *testing.T) {
 		set, err := ring.NewSet(ring.SetConfig{Pool: pool, Kind: "offload", Transport: ns, OneRing: offload.OneRing,
 			Driver: offload.New(offload.Config{Links: []offload.Link{{Link: ours, Index: linkIndex}}, MemoryHost: ns, Fragment: true})})
 		require.NoError(t, err)
-		s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
+		s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, s.Bind(netip.MustParseAddrPort("10.9.0.1:7000")))
 		to := netip.MustParseAddrPort("10.9.0.2:9")

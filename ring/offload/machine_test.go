@@ -153,7 +153,7 @@ func (m *machine) Dial(to netip.AddrPort) ringtest.Peer {
 	p := &peer{m: m, queue: make(chan []byte, 1024)}
 	m.do(func() {
 		var err error
-		if p.s, err = m.set.NewSocket(ring.KindDatagram, false, ring.Config{}); err == nil {
+		if p.s, err = m.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{}); err == nil {
 			err = p.s.Connect(to)
 		}
 		if err != nil {

@@ -47,7 +47,7 @@ func newRawEnd(t testing.TB, mtu int) *rawEnd {
 		require.NoError(t, r.set.Close())
 		require.NoError(t, b.Close())
 	})
-	r.s, err = r.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	r.s, err = r.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 	require.NoError(t, err)
 	require.NoError(t, r.s.Bind(netip.AddrPortFrom(netip.AddrFrom4(us.Addr), us.Port)))
 	return r

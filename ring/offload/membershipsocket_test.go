@@ -385,7 +385,7 @@ func TestShadowHasRoom(t *testing.T) {
 		return n
 	}
 	require.Equal(t, 8<<20, room(s.open(set, "10.0.0.1:7000")))
-	u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	u, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 	require.NoError(t, err)
 	require.NoError(t, u.SetReceiveBuffer(64<<10))
 	require.NoError(t, u.Bind(netip.MustParseAddrPort("10.0.0.1:7001")))

@@ -17,10 +17,10 @@ import (
 func TestWhatIsRefused(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	var missing *ring.FeatureError
-	_, err := e.sets[0].NewSocket(ring.KindStream, false, ring.Config{})
+	_, err := e.sets[0].NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, "offload.no_tcp", missing.Code)
-	_, err = e.sets[0].NewSocket(ring.KindDatagram, true, ring.Config{})
+	_, err = e.sets[0].NewSocket(ring.KindDatagram, ring.IPv6, ring.Config{})
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, "offload.no_ipv6", missing.Code)
 	_, err = e.sets[0].NewUnix(ring.Config{})
@@ -48,7 +48,7 @@ func TestWhatIsRefused(t *testing.T) {
 func TestMemoryHost(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	bind := func(a string, change ...func(*ring.Socket)) error {
-		s, err := e.sets[0].NewSocket(ring.KindDatagram, false, ring.Config{})
+		s, err := e.sets[0].NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		for _, f := range change {
 			f(s)
@@ -76,7 +76,7 @@ func TestMemoryHost(t *testing.T) {
 	require.Equal(t, ring.EventClosed, e.next(0, s).Events)
 	require.NoError(t, bind(fmt.Sprint("10.9.0.1:", port)), "a closed socket's port is free")
 
-	s, err := e.sets[0].NewSocket(ring.KindDatagram, false, ring.Config{})
+	s, err := e.sets[0].NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, s.Connect(netip.MustParseAddrPort("10.9.0.2:9")))
 	require.Equal(t, "10.9.0.1", s.LocalAddr().Addr().String(), "the address that its packets have")

@@ -30,7 +30,7 @@ func TestBudgetStopsCostNoSystemCall(t *testing.T) {
 		if !assert.NoError(t, err) {
 			return
 		}
-		u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048, Budget: 1})
+		u, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048, Budget: 1})
 		assert.NoError(t, err)
 		assert.NoError(t, u.Bind(netip.MustParseAddrPort("10.0.0.1:7000")))
 		dst := make([]ring.Completion, 8)

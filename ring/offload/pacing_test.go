@@ -214,7 +214,7 @@ func TestPacingToThisHost(t *testing.T) {
 func TestArrivalTimesOverVeth(t *testing.T) {
 	const clocks = int64(time.Millisecond)
 	c, set, _ := veth(t, 1, xdp.Config{Time: xdp.TimeXDP})
-	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048, Timestamps: true})
+	s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048, Timestamps: true})
 	require.NoError(t, err)
 	require.NoError(t, s.Bind(netip.MustParseAddrPort("10.0.0.1:7001")))
 	dst := make([]ring.Completion, 32)

@@ -255,7 +255,7 @@ func TestInterfaceMadeAgain(t *testing.T) {
 // openGroup makes a member of a group on the watcher's ring.
 func (s *shared) openGroup(w *watcher, group netip.Addr) *ring.Socket {
 	set := s.sets[len(s.sets)-1]
-	u, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	u, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 	require.NoError(s.t, err)
 	require.NoError(s.t, u.Bind(netip.AddrPortFrom(group, 7001)))
 	require.NoError(s.t, u.JoinGroup(group, "v0", netip.Addr{}))

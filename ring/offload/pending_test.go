@@ -81,7 +81,7 @@ func newSleeper(t *testing.T, l *slow) *sleeper {
 		require.NoError(t, set.Close())
 		require.NoError(t, theirs.Close())
 	})
-	x.s, err = set.NewSocket(ring.KindDatagram, false, ring.Config{})
+	x.s, err = set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, x.s.Bind(netip.AddrPortFrom(subnets[0][0].Addr(), 7000)))
 	return x

@@ -284,7 +284,7 @@ func TestSameHostWithoutAKernel(t *testing.T) {
 	e := newEnds(t, memory.Config{})
 	from, to := e.udp(0, ring.Config{}), e.udp(0, ring.Config{})
 	group := netip.MustParseAddrPort(sameHostGroup)
-	member, err := e.sets[0].NewSocket(ring.KindDatagram, false, ring.Config{})
+	member, err := e.sets[0].NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, member.Bind(group))
 	require.NoError(t, member.JoinGroup(group.Addr(), "mem0", netip.Addr{}))

@@ -155,7 +155,7 @@ func TestStreamIsToldOfUnreachablePeers(t *testing.T) {
 	defer func() { stop.Store(true); <-ended }()
 
 	connect := func(to string) error {
-		s, err := set.NewSocket(ring.KindStream, false, ring.Config{})
+		s, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, s.Connect(netip.MustParseAddrPort(to)))
 		dst := make([]ring.Completion, 8)

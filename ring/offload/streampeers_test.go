@@ -196,7 +196,7 @@ func (p *streamPeers) DialStream(to netip.AddrPort, turn func()) (c ringtest.Str
 	var x *streamPeer
 	p.do(func() {
 		var s *ring.Socket
-		if s, err = p.set.NewSocket(ring.KindStream, false, ring.Config{}); err == nil {
+		if s, err = p.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{}); err == nil {
 			err = s.Connect(to)
 		}
 		if err == nil {
@@ -216,7 +216,7 @@ func (p *streamPeers) ListenStream() (ringtest.StreamListener, error) {
 	l := &streamListener{p: p}
 	var err error
 	p.do(func() {
-		if l.s, err = p.set.NewSocket(ring.KindStream, false, ring.Config{}); err != nil {
+		if l.s, err = p.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{}); err != nil {
 			return
 		}
 		if err = l.s.Bind(netip.AddrPortFrom(subnets[1][0].Addr(), 0)); err == nil {

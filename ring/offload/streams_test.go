@@ -48,11 +48,11 @@ func newTwoHosts(t *testing.T, faults [2]memory.Fault, o *streams.Options) *twoH
 		w.NoError(err)
 		t.Cleanup(func() { _ = w.sets[i].Close() })
 	}
-	l, err := w.sets[0].NewSocket(ring.KindStream, false, ring.Config{})
+	l, err := w.sets[0].NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	w.NoError(err)
 	w.NoError(l.Bind(netip.AddrPortFrom(subnets[0][0].Addr(), 0)))
 	w.NoError(l.Listen(8))
-	w.s[1], err = w.sets[1].NewSocket(ring.KindStream, false, ring.Config{})
+	w.s[1], err = w.sets[1].NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	w.NoError(err)
 	w.NoError(w.s[1].Connect(l.LocalAddr()))
 	connected := false
@@ -289,11 +289,11 @@ func TestClosingARingResetsPeers(t *testing.T) {
 // A host without a kernel connects to itself as well.
 func TestStreamToOneself(t *testing.T) {
 	w := newTwoHosts(t, [2]memory.Fault{}, quickTCP(false))
-	l, err := w.sets[0].NewSocket(ring.KindStream, false, ring.Config{})
+	l, err := w.sets[0].NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	w.NoError(err)
 	w.NoError(l.Bind(netip.AddrPortFrom(subnets[0][0].Addr(), 0)))
 	w.NoError(l.Listen(8))
-	c, err := w.sets[0].NewSocket(ring.KindStream, false, ring.Config{})
+	c, err := w.sets[0].NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	w.NoError(err)
 	w.NoError(c.Connect(l.LocalAddr()))
 	text := ""

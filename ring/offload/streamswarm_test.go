@@ -94,7 +94,7 @@ func newSwarmMTU(t testing.TB, n int, o *streams.Options, mtu int) *swarm {
 		_ = w.set.Close()
 		_ = far.Close()
 	})
-	l, err := w.set.NewSocket(ring.KindStream, false, ring.Config{})
+	l, err := w.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	w.NoError(err)
 	w.NoError(l.Bind(swarmServer.AddrPort()))
 	w.NoError(l.Listen(4096))

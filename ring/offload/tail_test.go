@@ -50,7 +50,7 @@ func TestTailIsFlushed(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, set.Close()) })
 		rings[i], err = set.NewRing()
 		require.NoError(t, err)
-		sockets[i], err = set.NewSocket(ring.KindDatagram, false, ring.Config{})
+		sockets[i], err = set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, sockets[i].Bind(netip.AddrPortFrom(subnets[i][0].Addr(), 7000)))
 	}

@@ -25,7 +25,7 @@ func BenchmarkVethTurn(b *testing.B) {
 	set, err := ring.NewSet(sc)
 	require.NoError(b, err)
 	defer set.Close()
-	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 	require.NoError(b, err)
 	require.NoError(b, s.Bind(netip.MustParseAddrPort("10.0.0.1:7000")))
 	peer := c.Dial(s.LocalAddr())

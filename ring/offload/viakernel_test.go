@@ -112,7 +112,7 @@ func TestKernelConnects(t *testing.T) {
 			}
 			accepted <- err
 		}()
-		s, err := set.NewSocket(ring.KindStream, to.Addr().Is6(), ring.Config{})
+		s, err := set.NewSocket(ring.KindStream, ring.FamilyOfAddr(to.Addr()), ring.Config{})
 		require.NoError(t, err)
 		require.NoError(t, s.Connect(to), test.to)
 		p := s.Path()

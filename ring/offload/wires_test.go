@@ -353,7 +353,7 @@ func (w *wires) ring(list ...nic.Interface) (*ring.Set, *ring.Ring, ring.Driver)
 
 // listener makes a socket and what watches it.
 func (w *wires) listener(set *ring.Set, local string) *watcher {
-	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{})
+	s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(w.t, err)
 	require.NoError(w.t, s.SetReuseAddr(true))
 	require.NoError(w.t, s.Bind(netip.MustParseAddrPort(local)))

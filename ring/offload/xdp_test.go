@@ -90,7 +90,7 @@ func veth(t *testing.T, queues int, config xdp.Config) (*cable, *ring.Set, *ring
 	set, err := ring.NewSet(sc)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
-	s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+	s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 	require.NoError(t, err)
 	require.NoError(t, s.Bind(netip.MustParseAddrPort("10.0.0.1:7000")))
 	return c, set, s

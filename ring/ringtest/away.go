@@ -228,7 +228,7 @@ func acceptor(b Backend, to func(int, netip.AddrPort) bool, address chan<- netip
 	if err != nil {
 		return err
 	}
-	l, err := set.NewSocket(ring.KindStream, false, ring.Config{AcceptTo: to})
+	l, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{AcceptTo: to})
 	if err != nil {
 		return err
 	}

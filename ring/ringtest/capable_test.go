@@ -66,7 +66,7 @@ func attachAndLeave(t *testing.T) (tid int) {
 		logic := ring.PerCoreAttach
 		var s *ring.Socket
 		if err == nil {
-			s, err = set.NewSocket(ring.KindDatagram, false, ring.Config{Alloc: &logic})
+			s, err = set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{Alloc: &logic})
 		}
 		if err == nil {
 			err = s.Bind(loopback)

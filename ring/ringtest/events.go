@@ -87,7 +87,7 @@ func datagram(t *testing.T, b Backend) {
 // datagram6 is the case "datagram over IPv6".
 func datagram6(t *testing.T, b Backend) {
 	w := newWorld(t, b)
-	s, err := w.set.NewSocket(ring.KindDatagram, true, ring.Config{})
+	s, err := w.set.NewSocket(ring.KindDatagram, ring.IPv6, ring.Config{})
 	w.NoError(err)
 	if err := s.Bind(netip.MustParseAddrPort("[::]:0")); err != nil {
 		w.NoError(s.Abort())

@@ -72,7 +72,7 @@ func allocation(t *testing.T, b Backend) {
 
 	w.ErrorContains(ring.Logic(2).Validate(), "2")
 	bad := ring.Logic(12)
-	_, err := w.set.NewSocket(ring.KindStream, false, ring.Config{Alloc: &bad})
+	_, err := w.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{Alloc: &bad})
 	w.ErrorContains(err, "12")
 }
 

@@ -197,10 +197,10 @@ func badArguments(t *testing.T, b Backend) {
 		kind = ring.KindStream
 	}
 	for _, c := range []ring.Config{{LargestDatagram: -1}, {LargestDatagram: 65536}, {Budget: -1}, {SendQueue: -1}, {CloseTimeout: -1}} {
-		_, err := w.set.NewSocket(kind, false, c)
+		_, err := w.set.NewSocket(kind, ring.IPv4, c)
 		w.ErrorIs(err, unix.EINVAL)
 	}
-	_, err := w.set.NewSocket(ring.KindListener, false, ring.Config{})
+	_, err := w.set.NewSocket(ring.KindListener, ring.IPv4, ring.Config{})
 	bad(err, "kind")
 	_, err = ring.NewSet(ring.SetConfig{})
 	bad(err, "pool")

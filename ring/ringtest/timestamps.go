@@ -158,7 +158,7 @@ func stampArguments(t *testing.T, b Backend) {
 		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsPTP, TAIOffset: -time.Second}, "-1s"},
 		{ring.Config{Timestamps: true, HardwareTimestamps: ring.HardwareTimestampsPTP, TAIOffset: 1500 * time.Millisecond}, "1.5s"},
 	} {
-		_, err := w.set.NewSocket(ring.KindDatagram, false, test.c)
+		_, err := w.set.NewSocket(ring.KindDatagram, ring.IPv4, test.c)
 		w.ErrorContains(err, test.names)
 	}
 	if b.Datagrams {

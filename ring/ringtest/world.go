@@ -255,7 +255,7 @@ func (w *world) socket(kind ring.SocketKind, a netip.AddrPort, c ...ring.Config)
 	if len(c) > 0 {
 		config = c[0]
 	}
-	s, err := w.set.NewSocket(kind, a.Addr().Is6(), config)
+	s, err := w.set.NewSocket(kind, ring.FamilyOfAddr(a.Addr()), config)
 	w.NoError(err)
 	return s
 }

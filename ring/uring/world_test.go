@@ -119,7 +119,7 @@ func (w *world) silent(d time.Duration) {
 
 func (w *world) socket(kind ring.SocketKind, c ...ring.Config) *ring.Socket {
 	w.t.Helper()
-	s, err := w.set.NewSocket(kind, false, append(c, ring.Config{})[0])
+	s, err := w.set.NewSocket(kind, ring.IPv4, append(c, ring.Config{})[0])
 	w.NoError(err)
 	return s
 }

@@ -56,7 +56,7 @@ func TestNothingAllocatesFromLinkToBook(t *testing.T) {
 		require.NoError(t, receiver.Close())
 	})
 	socket := func(set *ring.Set, at netip.AddrPort) *ring.Socket {
-		s, err := set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: 2048})
+		s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048})
 		require.NoError(t, err)
 		require.NoError(t, s.Bind(at))
 		return s

@@ -123,7 +123,7 @@ func (e *ourEnd) openRing(pool *buffers.DriverPool) (closeAll func() error, err 
 }
 
 func (e *ourEnd) newSocket() (*ring.Socket, error) {
-	return e.set.NewSocket(ring.KindStream, false, ring.Config{})
+	return e.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 }
 
 // listen opens the listeners.

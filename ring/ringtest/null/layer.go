@@ -74,7 +74,7 @@ func (l *Layer) open(c buffers.Layout, batch int, change []func(*ring.SetConfig)
 		return err
 	}
 	// The socket is a real one, because a ring has no others; nothing is ever read from it.
-	s, err := l.set.NewSocket(ring.KindDatagram, false, ring.Config{LargestDatagram: c.SmallSize})
+	s, err := l.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: c.SmallSize})
 	if err != nil {
 		return err
 	}

@@ -103,10 +103,10 @@ func TestDriverRefusesWhatItCannotDo(t *testing.T) {
 	layer, err := NewLayer(1)
 	require.NoError(t, err)
 	c := ring.Config{LargestDatagram: 2048}
-	second, err := layer.set.NewSocket(ring.KindDatagram, false, c)
+	second, err := layer.set.NewSocket(ring.KindDatagram, ring.IPv4, c)
 	require.NoError(t, err)
 	require.ErrorContains(t, second.Bind(loopback), "second socket")
-	stream, err := layer.set.NewSocket(ring.KindStream, false, ring.Config{})
+	stream, err := layer.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, stream.Bind(loopback))
 	require.ErrorIs(t, stream.Listen(1), unix.EOPNOTSUPP)

@@ -29,11 +29,12 @@ func newSet(t *testing.T) *ring.Set {
 func TestOptions(t *testing.T) {
 	type name struct{ level, option int }
 	const multicastAll, multicastAll6 = 49, 29
-	for _, ipv6 := range []bool{false, true} {
+	for _, family := range []ring.Family{ring.IPv4, ring.IPv6} {
+		ipv6 := family == ring.IPv6
 		set := newSet(t)
-		stream, err := set.NewSocket(ring.KindStream, ipv6, ring.Config{})
+		stream, err := set.NewSocket(ring.KindStream, family, ring.Config{})
 		require.NoError(t, err)
-		datagram, err := set.NewSocket(ring.KindDatagram, ipv6, ring.Config{})
+		datagram, err := set.NewSocket(ring.KindDatagram, family, ring.Config{})
 		require.NoError(t, err)
 		per := func(four, six name) name {
 			if ipv6 {

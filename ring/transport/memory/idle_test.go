@@ -192,7 +192,7 @@ func newIdleWorld(t testing.TB, n int) *idleWorld {
 	require.NoError(t, err)
 	w.set, err = ring.NewSet(ring.SetConfig{Kind: "memory", Pool: w.pool, Transport: w.host, Driver: w.host.Driver, OneRing: memory.OneRing})
 	require.NoError(t, err)
-	w.listener, err = w.set.NewSocket(ring.KindStream, false, ring.Config{})
+	w.listener, err = w.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.NoError(t, w.listener.Bind(netip.AddrPortFrom(ringAddrs[0], 80)))
 	require.NoError(t, w.listener.Listen(n))

@@ -129,7 +129,7 @@ func (x *rig) event(s *ring.Socket, e ring.Event, err error) ring.Completion {
 
 func (x *rig) socket() *ring.Socket {
 	x.t.Helper()
-	s, err := x.set.NewSocket(ring.KindStream, false, ring.Config{})
+	s, err := x.set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	x.NoError(err)
 	return s
 }

@@ -58,7 +58,7 @@ func newEnds(t *testing.T) (ends [2]end) {
 }
 
 func (e *end) udp(at string, c ring.Config) *ring.Socket {
-	s, err := e.set.NewSocket(ring.KindDatagram, false, c)
+	s, err := e.set.NewSocket(ring.KindDatagram, ring.IPv4, c)
 	require.NoError(e.t, err)
 	require.NoError(e.t, s.Bind(netip.MustParseAddrPort(at)))
 	return s
@@ -102,7 +102,7 @@ func answered(a, b *end, s *ring.Socket, to netip.AddrPort) {
 func TestTheDriverGivesTheTransport(t *testing.T) {
 	ends := newEnds(t)
 	a := &ends[0]
-	s, err := a.set.NewSocket(ring.KindDatagram, false, ring.Config{})
+	s, err := a.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	require.Equal(t, ring.Transport(a.space), ring.TransportOf(s))
 	require.False(t, s.IsOffloaded())
