@@ -81,7 +81,7 @@ func TestNoFastFlow(t *testing.T) {
 
 	id := w.Socket(udp.Endpoint{Local: us})
 	frame = iptest.From(peer, us, "x")
-	w.UDP.SetStopped(id, true)
+	w.UDP.StopDelivery(id)
 	w.Empty(w.In(frame))
 	_, _, ok = w.matches(frame)
 	w.False(ok)
@@ -103,7 +103,7 @@ func TestFastFlowsBecomeStale(t *testing.T) {
 		"a link is added": func(w *world, _, _ udp.ID) {
 			w.NoError(w.IP.AddInterface(ip.Interface{Index: 9, MAC: peerMAC, MTU: 1500}))
 		},
-		"the socket is stopped": func(w *world, id, m udp.ID) { w.UDP.SetStopped(id, true); w.UDP.SetStopped(m, true) },
+		"the socket is stopped": func(w *world, id, m udp.ID) { w.UDP.StopDelivery(id); w.UDP.StopDelivery(m) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

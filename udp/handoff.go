@@ -95,7 +95,7 @@ func (u *Protocol) deliverHandoff(id ID, x *Delivery, payload []byte, p *buffers
 		var room []byte
 		if *p, room = u.allocCopy(id, len(payload)); p.IsZero() {
 			u.addToBacklog(id, &x.Flow, payload, x.Nanos, x.Clock)
-			u.SetStopped(id, true)
+			u.StopDelivery(id)
 			u.deliveries = append(u.deliveries, d)
 			return
 		}

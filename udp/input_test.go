@@ -85,7 +85,7 @@ func TestBroadcast(t *testing.T) {
 func TestStoppedSocketKeeps(t *testing.T) {
 	w := newWorld(t)
 	id := w.Socket(udp.Endpoint{Local: us}, func(o *udp.Options) { o.ReceiveBuffer = 4096 })
-	w.UDP.SetStopped(id, true)
+	w.UDP.StopDelivery(id)
 	n := 0
 	for ; w.UDP.Dropped(id) == 0; n++ {
 		w.Empty(w.In(iptest.From(peer, us, strings.Repeat("x", n))))
@@ -93,7 +93,7 @@ func TestStoppedSocketKeeps(t *testing.T) {
 	w.Equal(w.Pool.Ledger().Total, w.Pool.Ledger().Free, "no buffers are held")
 	w.Equal(uint64(1), w.IP.Drops()[wire.UDPBudget])
 	w.Equal(n-1, w.UDP.Backlogged(id))
-	w.UDP.SetStopped(id, false)
+	w.UDP.StartDelivery(id)
 	w.True(w.UDP.Stopped(id), "new ones queue behind those that are kept")
 	for i := range n - 1 {
 		w.True(w.UDP.NextBacklogged(id))
@@ -103,7 +103,7 @@ func TestStoppedSocketKeeps(t *testing.T) {
 		w.Equal(udp.Flow{Source: peer, SourcePort: 9, Target: us, TargetPort: 53, Interface: iface}, d.Flow)
 		w.NoError(d.Packet.Release())
 	}
-	w.UDP.SetStopped(id, false)
+	w.UDP.StartDelivery(id)
 	w.Len(w.In(iptest.From(peer, us, "now")), 1)
 }
 

@@ -6,10 +6,15 @@ import (
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
-// SetStopped stops delivery to a socket that does not read: its datagrams go to its backlog. With on false it starts again, but only once the
-// backlog is empty: until then new datagrams queue behind older ones.
-func (u *Protocol) SetStopped(id ID, on bool) {
-	u.table.SetStopped(id, on || u.sockets[id].backlog.Len() > 0)
+// StopDelivery stops delivery to a socket that does not read: its datagrams go to its backlog.
+func (u *Protocol) StopDelivery(id ID) { u.table.SetStopped(id, true) }
+
+// StartDelivery starts delivery again if the socket's backlog is empty, and reports that. While it is not, new datagrams go on queueing behind
+// the older ones: the caller takes those with NextBacklogged and calls StartDelivery again.
+func (u *Protocol) StartDelivery(id ID) (started bool) {
+	started = u.sockets[id].backlog.Len() == 0
+	u.table.SetStopped(id, !started)
+	return started
 }
 
 // Backlogged is the number of datagrams in the socket's backlog.

@@ -64,7 +64,7 @@ func (w *world) fuzzSockets() {
 	id := w.Socket(udp.Endpoint{})
 	w.NoError(w.UDP.Join(w.Now, id, grp, iface, none4))
 	stopped := w.Socket(udp.Endpoint{LocalPort: 54})
-	w.UDP.SetStopped(stopped, true)
+	w.UDP.StopDelivery(stopped)
 }
 
 // wellFormed reads what was sent as a receiver does.

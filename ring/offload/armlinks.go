@@ -15,7 +15,7 @@ import (
 // disarmAfter frames without a sleep tell a ring that spins from one that sleeps between messages.
 const disarmAfter = 64
 
-// armLinks puts the links into the list, if they are not there.
+// armLinks puts the links' descriptors into the list before a sleep, if they are not there. On an error none is in it.
 func (d *driver) armLinks() error {
 	if d.linksArmed {
 		return nil
@@ -25,8 +25,8 @@ func (d *driver) armLinks() error {
 		if fd < 0 {
 			continue // a link that is lost
 		}
+		// EEXIST: it is in the list already, as it should be.
 		if e := d.list.Control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, linkKey+uint32(i), 0); e != 0 && e != unix.EEXIST {
-			d.linksArmed = true
 			d.disarmLinks()
 			return fmt.Errorf("offload: epoll_ctl: %w", e)
 		}

@@ -47,7 +47,7 @@ func (d *driver) attachToStack(e *entry) (err error) {
 	if e.id, err = d.udp.Add(d.endpoint(e.s), d.options(e.s)); err != nil {
 		return fmt.Errorf("offload: %w", err)
 	}
-	d.udp.SetStopped(e.id, true) // until Receive
+	d.udp.StopDelivery(e.id) // until SetReceiving
 	e.inStack = true
 	e.groups.Open(d.system.Kernel, e.s)
 	e.boundIf = d.boundInterface(e)
@@ -139,12 +139,13 @@ func (d *driver) SetReceiving(s *ring.Socket, on bool) error {
 	case e == nil:
 		return fmt.Errorf("offload: receive: socket %d is not attached", s.ID())
 	}
-	if e.inStack {
-		d.udp.SetStopped(e.id, !on)
-		if on && d.udp.Backlogged(e.id) > 0 && !e.resumed {
-			e.resumed = true
-			d.resumed = append(d.resumed, e)
-		}
+	switch {
+	case !e.inStack:
+	case !on:
+		d.udp.StopDelivery(e.id)
+	case !d.udp.StartDelivery(e.id) && !e.resumed: // deliverBacklogs empties the backlog first
+		e.resumed = true
+		d.resumed = append(d.resumed, e)
 	}
 	return d.shadows.SetWatched(&e.watch, kernel.FD(s), e.slot, e.gen, on)
 }

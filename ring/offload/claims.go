@@ -28,7 +28,7 @@ func (d *driver) wantedFlows(e *entry) (w steering.SocketFlows) {
 // wantedExceptGroups is wantedFlows without groups.
 func (d *driver) wantedExceptGroups(e *entry) steering.SocketFlows {
 	w := steering.SocketFlows{Protocol: link.UDP, Local: e.s.LocalAddr(), Remote: e.s.RemoteAddr(), IfIndex: e.boundIf, LeaveToKernel: d.leavesPortToKernel(e)}
-	if d.config.ThreeTuple {
+	if d.config.ThreeTuple { // one claim for all peers
 		w.Remote = netip.AddrPort{}
 	}
 	if device := e.s.Device(); device != 0 {
@@ -49,9 +49,10 @@ func (d *driver) wantedGroup(e *entry, g shadow.Group) steering.Group {
 // updateClaims makes the socket's claims what wantedFlows says: missing ones are added, others released. Where one is refused the kernel keeps
 // the packets, the shadow receives them, and the path says why.
 func (d *driver) updateClaims(e *entry) {
-	if len(d.claims.Targets()) == 0 {
+	if len(d.claims.Targets()) == 0 { // no link can steer
 		return
 	}
+	// First, because wantedFlows compares what is published with what other sockets of the host have.
 	d.publishMembers(e)
 	d.publishPort(e)
 	e.reasons = slices.DeleteFunc(e.reasons, func(r ring.Reason) bool { return r.Code == "xdp.not_claimed" })
@@ -104,14 +105,14 @@ func (d *driver) updateGroupClaims(e *entry, left, joined []shadow.Group) {
 
 // claimAll claims the flows of all sockets at a new target: an interface was opened. On an error nothing is claimed there.
 func (d *driver) claimAll(at steering.Target) (err error) {
-	var homed []*entry
+	var newlyBound []*entry // sockets whose address is on the interface that was opened
 	d.table.each(func(e *entry) {
 		if !e.inStack || err != nil {
 			return
 		}
 		if e.boundIf == 0 {
 			if e.boundIf = d.boundInterface(e); e.boundIf != 0 {
-				homed = append(homed, e)
+				newlyBound = append(newlyBound, e)
 			}
 		}
 		w := d.wantedFlows(e)
@@ -124,7 +125,7 @@ func (d *driver) claimAll(at steering.Target) (err error) {
 		return nil
 	}
 	err = errors.Join(err, d.releaseAt(at))
-	for _, e := range homed {
+	for _, e := range newlyBound {
 		e.boundIf = 0
 	}
 	return err

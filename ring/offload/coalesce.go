@@ -32,26 +32,27 @@ const (
 	coalescePause      = clock.Time(time.Microsecond)
 	coalesceMax        = clock.Time(20 * time.Microsecond)
 	coalesceEmptyPolls = 63
-	coalesceCheck      = 4 // on every fourth turn with frames the clock is read
+	coalesceCheck      = 4       // on every fourth turn with frames the clock is read
+	coalesceRecheck    = 1 << 10 // flushes until the links are looked at again when none is AF_XDP in copy mode; links come and go seldom
 )
 
 // keepsCoalescing reports whether the frames that are queued for the links are to wait for more of them; Reap asks it before each flush.
 func (d *driver) keepsCoalescing() bool {
 	g := &d.coalescing
 	switch {
-	case len(d.sends) > 0, d.ip.Queued() >= d.config.Gather:
-		if g.on {
+	case len(d.sends) > 0, d.ip.Queued() >= d.config.Gather: // sockets have queued more than frames, or enough frames wait
+		if g.on { // the wait was of use: the next one is not delayed
 			g.emptyPolls = 0
 		}
 		return false
-	case !g.on:
+	case !g.on: // one frame since the last flush is an exchange of single ones: it must not wait
 		return g.received > 1 && d.startCoalescing()
-	case d.idle == 0:
+	case d.idle == 0: // the last turn had frames
 		g.paused = 0
 		g.turns++
 		return g.turns%coalesceCheck != 0 || d.clock()-g.since < coalesceMax
 	}
-	now := d.clock()
+	now := d.clock() // no frame came: the pause begins or goes on
 	if g.paused == 0 {
 		g.paused = now
 	}
@@ -72,7 +73,7 @@ func (d *driver) startCoalescing() bool {
 		return false
 	}
 	if !slices.ContainsFunc(d.links, func(l Link) bool { return l.Link.Caps().Has(link.CapSteering) && !l.Link.Caps().Has(link.CapZeroCopy) }) {
-		g.skip = 1 << 10
+		g.skip = coalesceRecheck
 		return false
 	}
 	g.on, g.turns, g.since, g.paused = true, 0, d.clock(), 0

@@ -16,7 +16,7 @@ import (
 func (d *driver) Counters(dst []ring.Counter) []ring.Counter {
 	add := func(name string, v uint64) { dst = append(dst, ring.Counter{Name: name, Value: v}) }
 	for i, n := range d.ip.Drops() {
-		if name := wire.Drop(i).String(); i > 0 && name != "unknown" {
+		if name := wire.Drop(i).String(); i > 0 && name != "unknown" { // 0 is Accept; "unknown": a number without a reason
 			add(name, n)
 		}
 	}

@@ -173,7 +173,7 @@ func open(c Config, dc ring.DriverConfig) (*driver, error) {
 	if dc.Pool == nil {
 		return nil, fmt.Errorf("offload: pool is nil: %w", unix.EINVAL)
 	}
-	realClock := c.Clock == nil
+	realClock := c.Clock == nil // asked before complete fills it in
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
@@ -332,7 +332,7 @@ func (d *driver) Close() error {
 		if !r.t.IsComplete {
 			d.pool.Complete(r.t.Packet)
 		}
-		_ = r.t.Packet.Release() // alone since it was taken for sending
+		_ = r.t.Packet.Release() // cannot fail: the driver has a reference since it took the packet for sending
 	}
 	d.results = nil
 	err = errors.Join(err, d.closeKernelStreams(), d.closeICMPErrors(), d.closeFlowRecord())

@@ -65,7 +65,7 @@ func NewExchange(c ExchangeConfig) (*Exchange, error) {
 	}
 	var connections func(uint16) ([]host.Connection, error) // a simulated host has none
 	x := &Exchange{config: c, hub: handoff.NewHub(), directory: udp.NewDirectory([2]uint64{rand.Uint64(), rand.Uint64()})}
-	if c.System == nil {
+	if c.System == nil { // the real kernel, in whose network namespace jobs do their calls; a simulated one has no namespaces
 		x.config.System = &processSystem
 		x.netns, connections = host.CurrentNetns(), host.Connections
 	}

@@ -30,7 +30,7 @@ func (d *driver) receiveFast(k *ring.Sink, i int, frames []link.Frame) int {
 	for n := range frames {
 		p := frames[n].Packet
 		frame, whole := d.pool.View(p)
-		if !whole {
+		if !whole { // in several buffers
 			return n
 		}
 		x, length := d.udp.MatchFast(i, frame)

@@ -74,7 +74,7 @@ func (d *driver) ChangeMembership(s *ring.Socket, m ring.Membership, join bool) 
 // setMembership is ChangeMembership with the kernel's own errors. A socket that the stack does not carry has no membership sockets: its
 // descriptor alone joins.
 func (d *driver) setMembership(s *ring.Socket, m ring.Membership, join bool) error {
-	d.awaitTies()
+	d.awaitTies() // their jobs join groups on the same descriptors
 	e := d.table.of(s)
 	g, ok := shadow.GroupOf(m)
 	if e == nil || !e.inStack || !ok {

@@ -24,7 +24,7 @@ func (m *mirror) Use(t host.Target) {
 	hop := m.hops[t]
 	if hop == nil {
 		if len(m.hops) >= hopLimit {
-			m.release()
+			m.release() // those that are still used are held again at their next Use
 		}
 		var err error
 		if hop, err = m.Hold(t); err != nil {

@@ -113,7 +113,7 @@ func (n *KernelPorts) Connect(s *ring.Socket, remote netip.AddrPort) (netip.Addr
 		return local, unix.ENETUNREACH
 	case remote.Port() == 0 || remote.Addr().IsMulticast() || w.Type == host.Broadcast:
 		return local, unix.ENETUNREACH
-	case w.Type == host.Local:
+	case w.Type == host.Local: // this host: its listeners may be the kernel's
 		return n.connectInKernel(s, remote)
 	case local.Port() == 0:
 		return n.Bind(s, netip.AddrPortFrom(w.Source, 0))

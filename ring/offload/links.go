@@ -38,7 +38,7 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	}
 	d.shadows.LookSoon()
 	d.shadows.Claimed() // what the kernel had of the flows is older
-	d.turn |= clockMask
+	d.readClockNextTurn()
 	return nil
 }
 

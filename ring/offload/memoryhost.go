@@ -83,7 +83,8 @@ func (n *MemoryHost) Bind(s *ring.Socket, local netip.AddrPort) (netip.AddrPort,
 		return local, unix.EBADF
 	case !ok:
 		return local, unix.EAFNOSUPPORT
-	case !a.IsZero() && !a.IsMulticast() && !n.hasAddress(local.Addr()), t.stream && !a.IsZero() && !n.isOwn(local.Addr()):
+	case t.stream && !a.IsZero() && !n.isOwn(local.Addr()), // no group, no broadcast
+		!a.IsZero() && !a.IsMulticast() && !n.hasAddress(local.Addr()):
 		return local, unix.EADDRNOTAVAIL
 	}
 	port, e := n.choosePort(ring.HandleOf(s).Conn, t, a, local.Port())
@@ -164,7 +165,7 @@ func (n *MemoryHost) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrP
 		return netip.AddrPort{}, unix.EACCES
 	}
 	a := t.binding.Local
-	if a.IsZero() || !t.remote.Addr().IsValid() && a.IsZero() {
+	if a.IsZero() {
 		a, _ = wire.AddrFrom(w.Source)
 	}
 	if !t.hasPort {

@@ -93,7 +93,7 @@ func (d *driver) reviewOtherSockets() {
 		return
 	}
 	older := d.others
-	d.table.each(func(e *entry) {
+	d.table.each(func(e *entry) { // sharesGroup and leavesAllToKernel read d.others: it is set to the state that is asked for
 		if !e.inStack || len(e.groups.Groups()) == 0 {
 			return
 		}

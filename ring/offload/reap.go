@@ -19,6 +19,9 @@ import (
 // (clock.Gap).
 const clockMask = 15
 
+// readClockNextTurn makes the next turn one of those that read the clock.
+func (d *driver) readClockNextTurn() { d.turn |= clockMask }
+
 // gapMask: the gap is looked at on every 4th turn (8 to 25 ns on virtual machines), and on every turn while they take long.
 const gapMask = 3
 
@@ -69,6 +72,7 @@ func (d *driver) Reap(k *ring.Sink) error {
 	if d.config.Exchange != nil {
 		d.pollHandoff(k)
 	}
+	// Shadows that left no room for frames are not read in the next turn, so that they cannot keep the links from being read.
 	if d.shadowsTookAll = read && k.Room() == 0; !d.shadows.LinksWait() && !d.shadowsTookAll {
 		d.receive(k)
 	}
@@ -146,7 +150,7 @@ func (d *driver) deliver(k *ring.Sink) {
 			}
 			continue
 		}
-		if x.Packet.IsZero() { // kept for it: there was no buffer
+		if x.Packet.IsZero() { // no buffer was free for a copy: the datagram is in the socket's backlog
 			k.Starved(e.s)
 			continue
 		}
@@ -330,8 +334,7 @@ func (d *driver) deliverBacklogs(k *ring.Sink) {
 // deliverBacklog delivers the datagrams that were kept for one socket. more: the sink has no room for the rest, which the next turn delivers.
 func (d *driver) deliverBacklog(k *ring.Sink, e *entry) (more bool) {
 	for e.s != nil && e.watch.On && e.inStack {
-		if d.udp.Backlogged(e.id) == 0 {
-			d.udp.SetStopped(e.id, false)
+		if d.udp.StartDelivery(e.id) { // the backlog is empty
 			return false
 		}
 		if k.Room() == 0 {

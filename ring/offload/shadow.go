@@ -30,7 +30,7 @@ func (d *driver) readShadows(k *ring.Sink) error {
 		return nil
 	}
 	d.stats.ShadowReads++
-	ready, each := d.shadows.Look(room, d.idle, d.now)
+	ready, burst := d.shadows.Look(room, d.idle, d.now)
 	if ready == nil {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (d *driver) readShadows(k *ring.Sink) error {
 		if slot == icmpErrorsSlot {
 			more = d.readICMPErrors() || more
 		} else if e := d.table.find(slot, gen); e != nil {
-			more = d.readShadow(k, e, ready[i].Events, each) || more
+			more = d.readShadow(k, e, ready[i].Events, burst) || more
 		}
 	}
 	d.shadows.EndLook(more)
@@ -50,7 +50,7 @@ func (d *driver) readShadows(k *ring.Sink) error {
 // readShadow reads the shadow of one socket, at most burst datagrams, and reports whether there may be more.
 func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (more bool) {
 	s, in := e.s, d.shadows.Receiver()
-	d.shadows.StopWatching(&e.watch)
+	d.shadows.StopWatching(&e.watch) // if the socket does not read
 	if e.groups.NeedsFilter() {
 		d.readingID = e.id
 		in.SetRefuse(d.refuseNotJoined)
@@ -59,7 +59,7 @@ func (d *driver) readShadow(k *ring.Sink, e *entry, events uint32, burst int) (m
 	if events&unix.EPOLLERR != 0 {
 		if errno := d.system.Kernel.PendingError(kernel.FD(s)); errno != 0 {
 			k.Failed(s, errno)
-			if e.s != s {
+			if e.s != s { // a callback closed the socket; another may have the slot
 				return false
 			}
 		}

@@ -42,6 +42,7 @@ func (d *driver) attachStream(s *ring.Socket) error {
 	if missing := (*ring.FeatureError)(nil); d.kernelPorts == nil || !errors.As(err, &missing) || missing.Code != noLink.Code {
 		return err
 	}
+	// No link of the ring reaches the peer: the kernel connects.
 	ring.SetTransport(s, d.kernelPorts.streams, ring.HandleOf(s).Conn)
 	local, err := d.kernelPorts.streams.Connect(s, s.RemoteAddr())
 	if err != nil {
@@ -109,7 +110,7 @@ type streamClaim struct {
 
 // Claim redirects a flow of TCP to the links.
 func (d *driver) Claim(local, remote netip.AddrPort, device int) (int32, error) {
-	if d.config.Exchange == nil && len(d.claims.Targets()) == 0 {
+	if d.config.Exchange == nil && len(d.claims.Targets()) == 0 { // no link steers, and none will be added
 		return 0, nil
 	}
 	c := &streamClaim{flows: steering.SocketFlows{Protocol: link.TCP, Local: local, Remote: remote, IfIndex: device}}

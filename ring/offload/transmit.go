@@ -55,7 +55,7 @@ func (d *driver) flush() error {
 	d.coalescing.flushed()
 	if len(d.sends) > 0 {
 		list := d.sends
-		d.sends, d.spare = d.spare[:0], list
+		d.sends, d.spare = d.spare[:0], list // makeFrames appends sockets with more than the links take
 		for i, e := range list {
 			list[i] = nil
 			e.sending = false
@@ -227,7 +227,7 @@ func (d *driver) flushLinks() (err error) {
 				break
 			}
 		}
-		if !sent && !d.flushFailed[i] || d.heldBack[i] {
+		if !sent && !d.flushFailed[i] || d.heldBack[i] { // nothing is new; a flush that failed is tried again
 			continue
 		}
 		if e := d.flushLink(i); e != nil {
@@ -253,7 +253,7 @@ func (d *driver) flushLink(i int) error {
 		return nil
 	}
 	d.nics.CheckSoon()
-	d.turn |= clockMask
+	d.readClockNextTurn()
 	d.flushFailed[i] = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
 	if d.config.Exchange != nil && isLoss(e) {
