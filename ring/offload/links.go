@@ -116,9 +116,9 @@ func (d attachments) LinkClosed(l link.Link) {
 }
 
 // LinkDown tells the stack whether a link, or the VLAN on it, carries nothing now.
-func (d attachments) LinkDown(place int, down, vlanDown bool) {
-	d.ip.SetDown(place, down)
-	d.ip.SetVLANDown(place, vlanDown)
+func (d attachments) LinkDown(place int, down nic.Down) {
+	d.ip.SetDown(place, down.Link)
+	d.ip.SetVLANDown(place, down.VLAN)
 }
 
 // LinkRole tells the stack which role a link has in its bond now.

@@ -140,7 +140,8 @@ func (a *Attachments) newAttachment(i Interface, b *bond) (*attachment, error) {
 			p.base = other
 		}
 	}
-	n, err := a.table.acquire(&i, b != nil || p.base != nil)
+	late := b != nil || p.base != nil // a job opens a member's device, and a child's base has opened its own
+	n, err := a.table.acquire(&i, late)
 	if err != nil {
 		return nil, err
 	}
@@ -224,29 +225,30 @@ func (a *Attachments) Due() clock.Time {
 }
 
 // Check notices interfaces that went down, lost their program or were deleted, and those that came back; it finishes jobs and starts others. It
-// waits for nothing. Fixed links, attachments with bonds, and idle queues have a notification of changed paths each.
+// waits for nothing. In the end it notifies the driver of all paths that have changed.
 func (a *Attachments) Check(now clock.Time) {
 	a.now = now
-	if a.checkFixed() {
-		a.notifyPaths()
-	}
-	if a.table == nil {
-		return
-	}
-	s := a.table.config.Host.Snapshot()
-	a.generation, a.version = s.Generation(), a.table.version.Load()
-	a.checkSoon.Store(false) // before the jobs are looked at
-	changed := a.checkBonds(s)
-	for _, p := range slices.Clone(a.list) { // a copy: continueLeaving removes attachments from the list
-		p.changed = a.check(p, s) || p.changed
-		changed = changed || p.changed
+	changed := a.checkFixed()
+	if a.table != nil { // else the ring has fixed links alone
+		changed = a.checkInterfaces() || changed
 	}
 	if changed {
 		a.notifyPaths()
 	}
-	if a.checkIdleQueues() {
-		a.notifyPaths()
+}
+
+// checkInterfaces is Check for bonds and attachments, and then for idle queues, which an attachment that has just left may have left behind. It
+// reports whether a path has changed.
+func (a *Attachments) checkInterfaces() (changed bool) {
+	s := a.table.config.Host.Snapshot()
+	a.generation, a.version = s.Generation(), a.table.version.Load()
+	a.checkSoon.Store(false) // before the jobs are looked at: one that ends later sets it again
+	changed = a.checkBonds(s)
+	for _, p := range slices.Clone(a.list) { // a copy: continueLeaving removes attachments from the list
+		p.changed = a.check(p, s) || p.changed
+		changed = changed || p.changed
 	}
+	return a.checkIdleQueues() || changed
 }
 
 // notifyPaths tells the driver the interfaces whose sockets have another path now.
@@ -290,11 +292,11 @@ func (a *Attachments) check(p *attachment, s *host.Snapshot) (changed bool) {
 		a.checkDevice(p, s)
 	}
 	if p.isAttached() {
-		if p.parentLost.Code == "" || p.base == nil {
+		if p.parentLost.Code == "" || p.base == nil { // of a child checkChild may have found that its interface was deleted
 			p.parentLost = a.checkParent(p, s)
 		}
 		for _, place := range p.places[:p.count] {
-			a.events.LinkDown(place, p.lossReason().Code != "", p.parentLost.Code != "")
+			a.events.LinkDown(place, Down{Link: p.lossReason().Code != "", VLAN: p.parentLost.Code != ""})
 		}
 	} else if p.base == nil {
 		a.checkClosed(p, s)

@@ -33,7 +33,7 @@ func (a *Attachments) inspect(p *attachment, s *host.Snapshot) (why link.Reason,
 	a.table.mu.Unlock()
 	l, here := s.LinkByName(p.Name)
 	switch {
-	case !here, l.Index != index && serial == p.serial:
+	case !here, l.Index != index && serial == p.serial: // another interface has the name, and the table still has the device of the old one
 		return p.reasonDeleted(), true
 	case dev == nil, serial != p.serial:
 		return link.Reason{Code: "link.detached", Text: "the steering program is not on " + p.Name + " any more"}, true
@@ -126,7 +126,7 @@ func (a *Attachments) onInterfaceRemade(p *attachment, old int) {
 	if j := a.renumberInterface(p.On, old, p.ifIndex); j != nil {
 		p.rejoin = j
 		for _, place := range p.places[:p.count] {
-			a.events.LinkDown(place, true, p.parentLost.Code != "")
+			a.events.LinkDown(place, Down{Link: true, VLAN: p.parentLost.Code != ""})
 		}
 	}
 }

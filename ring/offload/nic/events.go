@@ -19,6 +19,12 @@ type Link struct {
 	Fresh    bool // the attachment has had no link at the place before: counts start at zero
 }
 
+// Down says what a link does not carry; the zero value: it carries all.
+type Down struct {
+	Link bool // it carries nothing
+	VLAN bool // nothing with its place's tag, because the VLAN's interface is down
+}
+
 // Events are the calls that a ring's attachments make to its driver, on the ring's goroutine, from within Add, Check and Close. None of them may
 // wait for the kernel's configuration lock.
 type Events interface {
@@ -30,8 +36,8 @@ type Events interface {
 	LinkStopped(place int, l link.Link)
 	// LinkClosed: what the link has not sent comes back by its Complete.
 	LinkClosed(l link.Link)
-	// LinkDown: the link carries nothing, or does again; vlanDown: nothing with its tag, because the VLAN's interface is down.
-	LinkDown(place int, down, vlanDown bool)
+	// LinkDown: what the link carries has changed, or is told again.
+	LinkDown(place int, d Down)
 	// LinkRole: what the link is to its bond has changed.
 	LinkRole(place int, r Role)
 	// LinkRenumbered: the interface that has its addresses was made again, with another number.

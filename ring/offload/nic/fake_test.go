@@ -313,7 +313,7 @@ func (r *fakeRing) LinkRemoved(place int, l link.Link) {
 
 func (r *fakeRing) LinkStopped(place int, _ link.Link) { require.Nil(r.w.t, r.links[place]) }
 func (r *fakeRing) LinkClosed(link.Link)               { r.unclosed-- }
-func (r *fakeRing) LinkDown(place int, down, _ bool)   { r.down[place] = down }
+func (r *fakeRing) LinkDown(place int, d Down)         { r.down[place] = d.Link }
 func (r *fakeRing) LinkRole(place int, role Role)      { r.links[place].Role = role }
 func (r *fakeRing) LinkRenumbered(place int, l *Link)  { c := *l; r.links[place] = &c }
 func (r *fakeRing) ClaimsChanged()                     {}

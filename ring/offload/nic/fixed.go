@@ -35,7 +35,7 @@ func (a *Attachments) checkFixed() (changed bool) {
 			f.lost = link.Reason{Code: "link.detached", Text: err.Error()}
 		}
 		f.changed, changed = true, true
-		a.events.LinkDown(place, err != nil, false)
+		a.events.LinkDown(place, Down{Link: err != nil})
 	}
 	return changed
 }

@@ -108,7 +108,7 @@ func (a *Attachments) finishExpanding(p *attachment, o *openedQueues) {
 	for i, q := range o.queues {
 		if i < served {
 			delete(n.idle, q)
-		} else {
+		} else { // idle as before
 			delete(n.queues, q)
 			n.idle[q] = true
 		}

@@ -172,6 +172,7 @@ func (n *nic) reopen(now clock.Time) error {
 	switch {
 	case n.device != nil:
 		return nil
+	// Not yet, unless the program that was in the way has ended (and nobody has tried since) or another one is on the interface.
 	case now < n.retryAt && n.failed != nil && !(free && n.failed == was) && program == n.program:
 		return n.failed
 	}
