@@ -58,7 +58,7 @@ func (d *driver) openICMPErrors() error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_RAW, icmpFilter, int(filter)); err != nil {
 		return errors.Join(fmt.Errorf("ICMP_FILTER: %w", err), d.closeICMPErrors())
 	}
-	if err := d.shadows.SetWatched(&x.watch, fd, icmpErrorsSlot, 0, true); err != nil {
+	if err := d.shadows.StartWatching(&x.watch, fd, icmpErrorsSlot, 0); err != nil {
 		return errors.Join(err, d.closeICMPErrors())
 	}
 	return nil

@@ -54,7 +54,7 @@ func (d *driver) attachToKernel(s *ring.Socket) (e *entry, err error) {
 			return nil, err
 		}
 		k.Driver = drv
-		if err := d.shadows.SetWatched(&k.watch, drv.FD(), kernelStreamsSlot, 0, true); err != nil {
+		if err := d.shadows.StartWatching(&k.watch, drv.FD(), kernelStreamsSlot, 0); err != nil {
 			return nil, errors.Join(err, d.closeKernelStreams())
 		}
 	}

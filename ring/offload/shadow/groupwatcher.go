@@ -196,7 +196,7 @@ func (f *GroupWatcher) AddSend(k Key, inode uint64, to GroupFlow) {
 	}
 	s.flows[to] = true
 	if f.search == nil {
-		f.startSearch(nil)
+		f.startSearch(nil) // it opens the kernel's lists itself
 	}
 	f.search.nudge()
 }
@@ -257,6 +257,7 @@ func (f *GroupWatcher) step(w *search, nudged bool) (wait time.Duration) {
 // repeatOnGoroutine is the Repeat of this process: it calls step on a goroutine, after the time that step has returned or when nudged, until
 // stop.
 func repeatOnGoroutine(step func(nudged bool) time.Duration) (nudge, stop func()) {
+	const nudged = true // else the wait is over
 	look, end, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -264,9 +265,9 @@ func repeatOnGoroutine(step func(nudged bool) time.Duration) (nudge, stop func()
 		defer timer.Stop()
 		<-timer.C
 		for wait := time.Duration(math.MaxInt64); wait >= 0; {
-			if wait < Nudgeable {
+			if wait < Nudgeable { // no nudge ends it: what it is for is seen in this step anyway
 				time.Sleep(wait)
-				wait = step(false)
+				wait = step(!nudged)
 				continue
 			}
 			timer.Reset(wait)
@@ -274,9 +275,9 @@ func repeatOnGoroutine(step func(nudged bool) time.Duration) (nudge, stop func()
 			case <-end:
 				return
 			case <-look:
-				wait = step(true)
+				wait = step(nudged)
 			case <-timer.C:
-				wait = step(false)
+				wait = step(!nudged)
 			}
 		}
 	}()
@@ -443,8 +444,8 @@ func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
 	if err != nil {
 		return nil, err
 	}
-	flows = slices.DeleteFunc(flows, func(g GroupFlow) bool { return users[g.GroupOn] <= ours[g.GroupOn] })
-	var joined []GroupFlow // of sends, those with a member on this host: a socket may receive one that it has not joined (IP_MULTICAST_ALL)
+	flows = slices.DeleteFunc(flows, func(g GroupFlow) bool { return users[g.GroupOn] <= ours[g.GroupOn] }) // only ours are members
+	var joined []GroupFlow                                                                                  // of sends, those with a member on this host: a socket may receive one that it has not joined (IP_MULTICAST_ALL)
 	for g := range sends {
 		found.Received[g] = false
 		if users[g.GroupOn] > 0 {

@@ -133,7 +133,7 @@ func (l *List) noteLook(n int, now clock.Time) {
 
 // Look lists sockets that are ready, at most room of them, and how many datagrams of each are to be read. EndLook follows, unless the result
 // is nil: then the call was interrupted.
-func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, each int) {
+func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, perSocket int) {
 	l.soon = false
 	most := min(room, len(l.batch))
 	n, errno := l.ready.Poll(l.batch[:most])
@@ -141,11 +141,12 @@ func (l *List) Look(room, idle int, now clock.Time) (ready []sys.EpollEvent, eac
 		return nil, 0 // EINTR: the next look finds it
 	}
 	l.noteLook(n, now)
-	l.soon = n == most
-	if each = burst; n > 0 && (idle > 0 || l.LinksWait()) {
-		each = max(each, room/n)
+	l.soon = n == most // more may be ready
+	perSocket = burst
+	if n > 0 && (idle > 0 || l.LinksWait()) { // no frame of the links needs the room
+		perSocket = max(perSocket, room/n)
 	}
-	return l.batch[:n], each
+	return l.batch[:n], perSocket
 }
 
 // EndLook ends what Look began; more: datagrams of ready sockets were left, so the next turn looks again.
@@ -154,6 +155,12 @@ func (l *List) EndLook(more bool) {
 	if l.linksWaitTurns--; !l.soon {
 		l.linksWaitTurns = 0
 	}
+}
+
+// StartWatching is SetWatched for a descriptor that is watched from the start until Remove.
+func (l *List) StartWatching(w *Watch, fd int, slot, gen uint32) error {
+	const on = true
+	return l.SetWatched(w, fd, slot, gen, on)
 }
 
 // SetWatched starts or stops watching a socket's shadow. A socket that stops reading mostly goes on soon, so its entry stays until it is
@@ -185,8 +192,8 @@ func (l *List) StopWatching(w *Watch) {
 	}
 }
 
-// SyncPending makes the changes of the list that Set has put off; called before a sleep, so that a socket which does not read cannot wake the
-// ring.
+// SyncPending makes the changes of the list that SetWatched has put off; called before a sleep, so that a socket which does not read cannot wake
+// the ring.
 func (l *List) SyncPending() (err error) {
 	for _, x := range l.pending {
 		if w := l.find(x.slot, x.gen); w != nil && w.pending {

@@ -98,21 +98,21 @@ func (m *Memberships) Join(g Group, resolved uint32) error {
 		return m.joinBySocket(g)
 	}
 	err := joinGroupOn(m.kernel, m.fd, g, named)
-	if !errors.Is(err, unix.ENOBUFS) {
+	switch {
+	case !errors.Is(err, unix.ENOBUFS):
 		return err
-	}
-	if g.Source != ([4]byte{}) {
+	case g.Source != [4]byte{}: // the shadow is full: of sources of this group, or of groups
 		return m.moveToSockets(g)
 	}
-	return m.joinBySocket(g)
+	return m.joinBySocket(g) // the shadow has as many groups as net.ipv4.igmp_max_memberships
 }
 
 // Leave leaves a group in the kernel; interface 0: on whichever it was joined. Without a source it leaves the group with all its sources.
 func (m *Memberships) Leave(g Group) error {
-	hasLeft, every := false, g.Source == [4]byte{}
+	hasLeft, allSources := false, g.Source == [4]byte{}
 	for h, i := m.findHeld(g); h != nil; h, i = m.findHeld(g) {
-		g.IfIndex = h.held[i].IfIndex
-		if err := m.leaveBySocket(h, i); err != nil || !every {
+		g.IfIndex = h.held[i].IfIndex // of one interface only, if g named none
+		if err := m.leaveBySocket(h, i); err != nil || !allSources {
 			return err
 		}
 		hasLeft = true

@@ -35,7 +35,7 @@ func (m *Memberships) isHeldBySocket(g Group) bool {
 func (m *Memberships) joinBySocket(g Group) error {
 	for _, h := range m.sockets {
 		listed := slices.ContainsFunc(h.held, func(x Group) bool { return x.Addr == g.Addr && x.IfIndex == g.IfIndex })
-		if h.full && !listed {
+		if h.full && !listed { // full of groups, which takes one more source of a group that it has
 			continue
 		}
 		switch err := joinGroup(m.kernel, h.fd, g); {
@@ -80,7 +80,7 @@ func (m *Memberships) moveToSockets(g Group) (err error) {
 			return err
 		}
 	}
-	for _, x := range list[1:] {
+	for _, x := range list[1:] { // all but g, which the shadow did not join
 		err = errors.Join(err, leaveGroup(m.kernel, m.fd, x))
 	}
 	return err
@@ -108,7 +108,7 @@ func (m *Memberships) leaveBySocket(h *membershipSocket, i int) error {
 	}
 	m.sockets = slices.DeleteFunc(m.sockets, func(x *membershipSocket) bool { return x == h })
 	err := m.kernel.Close(h.fd)
-	if len(m.sockets) == 0 && !ring.OptionsOf(m.s).MulticastAll {
+	if len(m.sockets) == 0 && !ring.OptionsOf(m.s).MulticastAll { // ApplyFilter has switched it on
 		err = errors.Join(err, m.kernel.SetMulticastAll(m.fd, false))
 	}
 	return err
