@@ -41,6 +41,7 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	case n > x.route.Limit:
 		return 0, syscall.EMSGSIZE
 	// A datagram of a paced socket is queued first: the driver then finds that only the kernel can deliver it.
+	// Where the links have no room for the earlier ones (flushSentBefore is false), this one queues behind them.
 	case x.route.Kernel && !q.Paced && t.flushSentBefore(s, x, q.Waiting):
 		return t.sendBelow(s, b, bufs, to)
 	case q.Waiting+q.UnderWay+t.unsent(x) >= q.Limit:
@@ -49,7 +50,7 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 	if x.route.Head > 0 && q.Waiting == 0 && !q.Paced && t.ip.Queued() < QueueLimit {
 		switch t.udp.SendFast(*t.now, x.route.Route, x.route.Serial, x.route.Head, b, bufs, n) {
 		case udp.FastQueued:
-			if x.flush != t.flushes {
+			if x.flush != t.flushes { // unsent counts since the last flush
 				x.flush, x.unsent = t.flushes, 0
 			}
 			x.unsent++
@@ -58,7 +59,7 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 			return 0, syscall.EAGAIN
 		}
 	}
-	p, room := t.pool.AllocTransmit(0, n)
+	p, room := t.pool.AllocTransmit(0, n) // also on FastStale: the driver finds the route again
 	if p.IsZero() {
 		return 0, syscall.EAGAIN
 	}
