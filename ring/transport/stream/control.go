@@ -157,7 +157,7 @@ func (t *Transport) begin(s *ring.Socket, local, remote netip.AddrPort) error {
 	at, _ := t.table.Endpoints(id)
 	held, err := t.addHold(at.AddrPort(), remote, s.Device(), ring.HandleOf(s).Conn)
 	if err != nil {
-		t.newRecord(id)
+		t.newRecord(id)        // the event of its end looks for one
 		t.table.Abort(now, id) // nothing was sent
 		return err
 	}
@@ -190,7 +190,8 @@ func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 	if id == tcp.NoID {
 		return t.below.Accept(s, listener)
 	}
-	_ = t.table.Take(id, 0) // the record is there until Close
+	const user = 0             // records are found by id
+	_ = t.table.Take(id, user) // cannot fail: the record is there until Close
 	local, _ := t.table.Endpoints(id)
 	return local.AddrPort()
 }

@@ -60,7 +60,7 @@ func (t *Transport) dropHold(at int32) {
 	t.leaving = append(t.leaving, leaving{at, t.now().Add(t.timeWait)})
 }
 
-// expireHolds ends the holds without users whose time is over; it runs in each turn. All wait equally long, so leaving is in the order of due.
+// expireHolds ends the holds without users whose time is over. All wait equally long, so leaving is in the order of due.
 func (t *Transport) expireHolds(now clock.Time) {
 	n := 0
 	for n < len(t.leaving) && t.leaving[n].due <= now {

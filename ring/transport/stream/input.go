@@ -39,7 +39,7 @@ func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.D
 	s := &t.segment
 	*s = tcp.Segment{}
 	if d == wire.Accept {
-		d = s.Parse(p.Flow.Source, p.Flow.Target, p.Payload(), 0, p.PayloadOffset())
+		d = s.Parse(p.Flow.Source, p.Flow.Target, p.Payload(), unnamed, p.PayloadOffset())
 	}
 	if d != wire.Accept {
 		return d
@@ -51,6 +51,9 @@ func (t *Transport) input(now clock.Time, b *ip.Burst, n int, mtu uint16) wire.D
 	}
 	return d
 }
+
+// unnamed is the buffer of a parsed segment until arrive gives its frame a number.
+const unnamed tcp.Buffer = 0
 
 // arrive gives a segment to the table. A frame with payload gets a number, by which the table names it in its events. kept: the table has kept
 // the payload, and the frame stays until an event delivers or drops it; otherwise the caller releases it.
@@ -76,7 +79,7 @@ func (t *Transport) looping(now clock.Time, p buffers.Packet) (kept bool) {
 	}
 	s := &t.segment
 	*s = tcp.Segment{}
-	if s.Parse(h.Source(), h.Target(), payload, 0, h.HeaderLen()) != wire.Accept {
+	if s.Parse(h.Source(), h.Target(), payload, unnamed, h.HeaderLen()) != wire.Accept {
 		return false
 	}
 	s.ECN = tcp.ECN(h.TOS() & 3)
@@ -122,7 +125,7 @@ func (t *Transport) InputCopy(packet []byte, mtu int) {
 	s := &t.segment
 	*s = tcp.Segment{}
 	if d == wire.Accept {
-		d = s.Parse(h.Source(), h.Target(), payload, 0, h.HeaderLen())
+		d = s.Parse(h.Source(), h.Target(), payload, unnamed, h.HeaderLen())
 	}
 	if d != wire.Accept {
 		t.drops[d]++

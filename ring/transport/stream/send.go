@@ -50,7 +50,7 @@ func (t *Transport) SendVector(s *ring.Socket, bufs [][]byte, _ netip.AddrPort) 
 	}
 	n, all := 0, 0
 	for i, b := range bufs {
-		if n == all {
+		if n == all { // all before was queued
 			n += t.queue(id, b, i < len(bufs)-1)
 		}
 		all += len(b)

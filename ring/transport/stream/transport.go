@@ -145,7 +145,7 @@ func New(c Config) (*Transport, error) {
 	if c.Settings != nil {
 		t.settings = *c.Settings
 	}
-	t.settings.ResetUnread = false
+	t.settings.ResetUnread = false // see Config.Settings
 	return t, nil
 }
 
