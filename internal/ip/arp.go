@@ -20,7 +20,7 @@ func (s *Stack) arp(now clock.Time, i int, p *Parsed) wire.Drop {
 		return wire.ARPConflict
 	}
 	ours := s.hasAddress(l.Index, a.TargetAddr().Netip())
-	if !a.IsProbe() {
+	if !a.IsProbe() { // a probe has no sender's address (RFC 5227)
 		s.localHost.learn(now, host.Target{Interface: l.Index, Addr: sender.Netip()}, a.SenderMAC(), ours && a.Operation() == wire.ARPRequest && !a.IsGratuitous())
 	}
 	if ours && a.Operation() == wire.ARPRequest {
@@ -162,7 +162,7 @@ func (s *Stack) requestNeighbour(t host.Target, mac wire.MAC) {
 		if x.Interface != t.Interface {
 			continue
 		}
-		if a, ok := wire.AddrFrom(x.Local); ok && (source.IsZero() || x.Prefix.Contains(t.Addr)) {
+		if a, ok := wire.AddrFrom(x.Local); ok && (source.IsZero() || x.Prefix.Contains(t.Addr)) { // that of the target's subnet, else the first
 			source = a
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Stack) SendFragments(now clock.Time, r *Route, payload []byte) bool {
 	}
 	s.stats.Fragmented++
 	for _, f := range s.parts {
-		s.SendFrame(now, r, f, 0)
+		s.SendFrame(now, r, f, noToken)
 	}
 	return true
 }

@@ -133,7 +133,7 @@ func (s *Stack) igmpInput(now clock.Time, i int, p *Parsed) wire.Drop {
 		at += clock.Time(s.random() % uint64(q.MaxResponse))
 	}
 	r := report{at: at, iface: iface, group: q.Group}
-	if n := q.NumSources(); n <= querySources {
+	if n := q.NumSources(); n <= querySources { // else the report is about all sources, as for a query without any
 		for i := range n {
 			r.sources = append(r.sources, q.Source(i))
 		}

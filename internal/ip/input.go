@@ -44,7 +44,7 @@ func (s *Stack) Input(now clock.Time, i int, frames []Frame) {
 		}
 		turns |= p.turn
 	}
-	for t := turns / turnProtocol; t != 0; t &= t - 1 {
+	for t := turns / turnProtocol; t != 0; t &= t - 1 { // one bit for each protocol that has packets
 		s.protocols[bits.TrailingZeros8(t)].Input(now, b)
 	}
 	if turns&(turnDrop|turnControl) != 0 {
@@ -59,7 +59,7 @@ func (s *Stack) parse(in *Interface, p *Parsed) wire.Drop {
 	if drop != wire.Accept {
 		return drop
 	}
-	if drop = tag.Expect(in.VLAN ^ in.vlanDown); drop != wire.Accept {
+	if drop = tag.Expect(in.VLAN ^ in.vlanDown); drop != wire.Accept { // while the VLAN is down no tag is the expected one
 		if in = s.interfaceForTag(in, tag); in == nil {
 			return drop
 		}
@@ -87,7 +87,8 @@ func (s *Stack) parse(in *Interface, p *Parsed) wire.Drop {
 	p.net, p.payload, p.end = uint8(net), uint8(net+ip.HeaderLen()), uint32(net+ip.TotalLen())
 	p.Flow.Source, p.Flow.Target, p.Flow.Interface = ip.Source(), ip.Target(), uint32(in.Index)
 	p.To = s.AddressKind(p.Flow.Target, p.Flow.Interface)
-	drop = ip.Addresses(false, p.LinkGroup && p.To != AddressBroadcast)
+	const loopback = false // no link is the loopback interface
+	drop = ip.Addresses(loopback, p.LinkGroup && p.To != AddressBroadcast)
 	switch {
 	case drop != wire.Accept:
 		return drop
@@ -150,7 +151,8 @@ func (s *Stack) gather(f *Frame) {
 		return
 	}
 	// The largest frame is longer than the largest payload by its headers: they go into the headroom.
-	off := max(0, s.pool.Layout().Headroom-64)
+	const headers = 64
+	off := max(0, s.pool.Layout().Headroom-headers)
 	if m := s.pool.Memory(i); off+n <= len(m) {
 		f.Packet.CopyTo(m[off : off+n])
 		_ = f.Packet.Release() // received, alone

@@ -139,7 +139,7 @@ func (s *Stack) pickLink(iface int, hash uint32) int {
 		return -1
 	}
 	hash ^= hash >> 16
-	nth := hash * 0x9e3779b1 >> 16 * n >> 16
+	nth := hash * 0x9e3779b1 >> 16 * n >> 16 // 16 well mixed bits, scaled to 0 … n-1
 	for i := range s.links {
 		if l := &s.links[i]; l.Index == iface && !l.down && l.Member == MemberActive {
 			if nth == 0 {

@@ -104,7 +104,7 @@ func (s *Stack) dropQueued(l *attachedLink) {
 func (s *Stack) followInterfaces() {
 	for i := range s.links {
 		l := &s.links[i]
-		if l.maxMTU == 0 {
+		if l.maxMTU == 0 { // it was just added, with the MTU that it was opened with
 			l.maxMTU = l.MTU
 		}
 		h, ok := s.snapshot.Link(l.Index)

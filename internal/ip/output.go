@@ -41,7 +41,7 @@ func (s *Stack) SendFrame(now clock.Time, r *Route, p buffers.Packet, token uint
 		s.host.Resolve(t)
 		return
 	}
-	s.QueueFrame(now, r, Out{Packet: p, Token: token}, 0)
+	s.QueueFrame(now, r, Out{Packet: p, Token: token}, noSender)
 }
 
 // QueueFrame queues a frame of a current route of kind RouteOverLink.
@@ -52,7 +52,13 @@ func (s *Stack) QueueFrame(now clock.Time, r *Route, o Out, from Sender) {
 	s.queue(int(r.link), o, from)
 }
 
-// queue appends a frame to the queue of link i; from is the socket that Recall finds it by, or 0.
+// noToken and noSender are for frames whose end is not reported, and which Recall does not take back.
+const (
+	noToken  uint64 = 0
+	noSender Sender = 0
+)
+
+// queue appends a frame to the queue of link i; from is the socket that Recall finds it by, or noSender.
 func (s *Stack) queue(i int, o Out, from Sender) {
 	s.stats.Sent++
 	s.queued++
@@ -158,8 +164,8 @@ func (s *Stack) sendResolved(w waitingFrame, n host.Neighbour) {
 	case !l.fits(w.packet):
 		s.loseFrame(w.packet, w.token, unix.EMSGSIZE)
 	default:
-		copy(w.packet.Bytes(), n.MAC[:])
-		s.queue(i, Out{Packet: w.packet, Token: w.token}, 0)
+		copy(w.packet.Bytes(), n.MAC[:]) // the Ethernet header begins with the target
+		s.queue(i, Out{Packet: w.packet, Token: w.token}, noSender)
 	}
 }
 
@@ -195,5 +201,5 @@ func (s *Stack) sendControl(i int, frame []byte) {
 		s.stats.NoBuffer++
 		return
 	}
-	s.queue(i, Out{Packet: p}, 0)
+	s.queue(i, Out{Packet: p}, noSender)
 }

@@ -15,7 +15,7 @@ type pathMTU struct {
 }
 
 const (
-	pathMTULimit = 64 // addresses; a new one replaces an older one
+	pathMTULimit = 64 // addresses; a new one replaces the latest, so that a flood of messages displaces one
 	// pathMTUTime is when the larger size is tried again (RFC 1191 section 6.3: ten minutes).
 	pathMTUTime  = clock.Time(600e9)
 	leastPathMTU = 552 // what Linux believes at the least: net.ipv4.route.min_pmtu

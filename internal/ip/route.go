@@ -114,8 +114,9 @@ func (s *Stack) findRoute(r *Route, q *Query) Errno {
 	case w.Type == host.Local && s.localHost != nil:
 		r.Kind, r.Loop, r.MTU = RouteLocal, true, wire.IPv4Max
 		return 0
-	case w.Type == host.Local, l < 0 && s.localHost == nil,
-		w.Type == host.Broadcast && s.localHost == nil: // sockets of the kernel on this host are to receive it as well
+	case w.Type == host.Local, // to sockets of the kernel on this host
+		w.Type == host.Broadcast && s.localHost == nil, // they are to receive it as well
+		l < 0 && s.localHost == nil:                    // by an interface without a link, or whose links are down
 		return r.viaKernel()
 	case s.loopsViaKernel(q, w.Interface):
 		return r.viaKernel()
