@@ -38,7 +38,7 @@ func AddInterface(drv ring.Driver, i nic.Interface) error {
 	}
 	d.shadows.LookSoon()
 	d.shadows.Claimed() // what the kernel had of the flows is older
-	d.readClockNextTurn()
+	d.turn |= clockMask // the next turn reads the clock
 	return nil
 }
 

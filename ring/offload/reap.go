@@ -19,9 +19,6 @@ import (
 // (clock.Gap).
 const clockMask = 15
 
-// readClockNextTurn makes the next turn one of those that read the clock.
-func (d *driver) readClockNextTurn() { d.turn |= clockMask }
-
 // gapMask: the gap is looked at on every 4th turn (8 to 25 ns on virtual machines), and on every turn while they take long.
 const gapMask = 3
 

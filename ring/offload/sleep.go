@@ -278,7 +278,7 @@ func (d *driver) cancelSleep() {
 		d.eventfd.Drain()
 	}
 	d.stopTimer()
-	d.readClockNextTurn()
+	d.turn |= clockMask // the next turn reads the clock
 	d.idle = 0
 	d.framesAwake = 0
 	d.shadows.LookSoon()

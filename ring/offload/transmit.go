@@ -253,7 +253,7 @@ func (d *driver) flushLink(i int) error {
 		return nil
 	}
 	d.nics.CheckSoon()
-	d.readClockNextTurn()
+	d.turn |= clockMask     // the next turn reads the clock
 	d.flushFailed[i] = true // counted once: an interface that is down stays so for many turns
 	d.stats.FlushFailures++
 	if d.config.Exchange != nil && isLoss(e) {
