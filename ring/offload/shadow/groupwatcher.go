@@ -444,8 +444,9 @@ func (f *GroupWatcher) askKernel(files Members) (*OtherSockets, error) {
 	if err != nil {
 		return nil, err
 	}
-	flows = slices.DeleteFunc(flows, func(g GroupFlow) bool { return users[g.GroupOn] <= ours[g.GroupOn] }) // only ours are members
-	var joined []GroupFlow                                                                                  // of sends, those with a member on this host: a socket may receive one that it has not joined (IP_MULTICAST_ALL)
+	// Groups whose members are all ours are shared with nobody.
+	flows = slices.DeleteFunc(flows, func(g GroupFlow) bool { return users[g.GroupOn] <= ours[g.GroupOn] })
+	var joined []GroupFlow // of sends, those with a member on this host: a socket may receive one that it has not joined (IP_MULTICAST_ALL)
 	for g := range sends {
 		found.Received[g] = false
 		if users[g.GroupOn] > 0 {
