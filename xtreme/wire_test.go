@@ -66,6 +66,29 @@ func TestBroadcastOverACable(t *testing.T) {
 	}
 }
 
+// A socket that is bound to a broadcast address sends with the source that the route has, as in Linux: to one host, and to all.
+func TestSendsOfASocketBoundToABroadcastAddress(t *testing.T) {
+	onEachCable(t, func(w *cabled, _ bool) {
+		peer := w.broadcaster(7405)
+		for port, at := range map[uint16]string{7406: "10.0.0.255", 7407: "255.255.255.255"} {
+			s := w.udp(netip.AddrPortFrom(netip.MustParseAddr(at), port), xtreme.UDPConfig{Broadcast: true})
+			for range 2 {
+				for _, to := range []string{"10.0.0.2:7405", "10.0.0.255:7405"} {
+					_, err := s.SendTo([]byte(to), netip.MustParseAddrPort(to))
+					w.NoError(err, "from %s to %s", at, to)
+					w.NoError(w.poller.Flush())
+					b := make([]byte, 64)
+					n, from, err := peer.ReadFromUDPAddrPort(b)
+					w.NoError(err)
+					w.Equal(to, string(b[:n]))
+					w.Equal(netip.AddrPortFrom(w.net.Local(0), port).String(), from.String())
+				}
+			}
+			w.close(s)
+		}
+	})
+}
+
 // broadcaster is a socket of the peer's kernel that may send to the broadcast addresses of pair 0.
 func (w *cabled) broadcaster(port uint16) *net.UDPConn {
 	w.t.Helper()
