@@ -44,8 +44,8 @@ func (s *Stack) readAddresses() {
 // filterBit is the bit of an address in a filter of 64: an address whose bit is not set is not among those the filter was made of.
 func filterBit(a wire.Addr) uint64 { return 1 << (a.Uint32() * 0x9e3779b1 >> 26) }
 
-// AddressKind looks an address of a packet up among the local ones; iface is the interface that the packet came by. The last result is kept,
-// and the filter rules out most addresses of other hosts without a search.
+// AddressKind looks an address of a packet up among the local ones; iface is the interface that the packet came by, 0 means any interface. The
+// last result is kept, and the filter rules out most addresses of other hosts without a search.
 func (s *Stack) AddressKind(a wire.Addr, iface uint32) AddressKind {
 	if a == s.lastAddr.addr && (s.lastAddr.iface == iface || s.lastAddr.iface == 0) {
 		return s.lastAddr.kind
@@ -57,7 +57,7 @@ func (s *Stack) AddressKind(a wire.Addr, iface uint32) AddressKind {
 		return AddressOther
 	}
 	for i := range s.addresses {
-		if l := &s.addresses[i]; l.addr == a && (l.iface == 0 || l.iface == iface) {
+		if l := &s.addresses[i]; l.addr == a && (l.iface == 0 || iface == 0 || l.iface == iface) {
 			s.lastAddr = *l
 			return l.kind
 		}
