@@ -30,7 +30,13 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	case s.Ack.Before(c.una):
 		return true // a duplicate that is late
 	}
-	c.probes = 0
+	if c.probes > 0 {
+		c.probes = 0
+		if !c.has(flagOrphan) {
+			t.armLife(c) // an answered keepalive probe begins the idle time anew
+			t.wake(id, c)
+		}
+	}
 	una, wnd := c.una, c.wnd
 	t.updateWindow(c, s)
 	if c.sender == 0 {
