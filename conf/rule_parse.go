@@ -212,12 +212,12 @@ func (p *parser) tuple() (t Tuple, err error) {
 		return t, nil
 	}
 	from := p.t
-	if t.First, err = p.port(); err != nil {
+	if t.First, err = p.port("a port or *"); err != nil {
 		return t, err
 	}
 	t.Last = t.First
 	if p.accept("-") {
-		if t.Last, err = p.port(); err != nil {
+		if t.Last, err = p.port("a port"); err != nil {
 			return t, err
 		}
 		if t.Last < t.First && !p.asVMA {
@@ -275,10 +275,10 @@ func (p *parser) prefix() (netip.Prefix, error) {
 	return netip.PrefixFrom(netip.AddrFrom4(a), bits).Masked(), nil
 }
 
-// port reads a port number. VMA keeps the lower 16 bits of a larger number.
-func (p *parser) port() (uint16, error) {
+// port reads a port number; wanted is what an error says may stand there. VMA keeps the lower 16 bits of a larger number.
+func (p *parser) port(wanted string) (uint16, error) {
 	if p.t.kind != number {
-		return 0, p.fail(p.t, "%v: want a port or *", p.t)
+		return 0, p.fail(p.t, "%v: want %s", p.t, wanted)
 	}
 	if p.t.number > 65535 && !p.asVMA {
 		return 0, p.fail(p.t, "port %s: want 0 to 65535", cut(p.t.text))

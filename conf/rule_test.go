@@ -20,7 +20,7 @@ func TestRuleErrorsHaveTheirPlace(t *testing.T) {
 		"use os tcp_server":            "line 1, column 18: the end of the rules: want an IPv4 address or *",
 		"use os tcp_server *":          `line 1, column 20: the end of the rules: want ":"`,
 		"use os tcp_server *:":         "line 1, column 21: the end of the rules: want a port or *",
-		"use os tcp_server *:1-":       "line 1, column 23: the end of the rules: want a port or *",
+		"use os tcp_server *:1-":       "line 1, column 23: the end of the rules: want a port",
 		"use os tcp_server *:1:":       "line 1, column 23: the end of the rules: want an IPv4 address or *",
 		"use os tcp_server 1.2.3:4":    `line 1, column 24: ":": want "."`,
 		"use os tcp_server 1.2.3.4/:4": `line 1, column 27: ":": want a number of bits`,

@@ -61,6 +61,7 @@ var parserVectors = []struct {
 		ours: "line 1, column 21: port 70000: want 0 to 65535"},
 	{name: "ports 9-3", text: "use os tcp_server *:9-3\n", vma: "application-id * *; use os tcp_server *:9-3;",
 		ours: "line 1, column 21: ports 9-3: the first is the larger one"},
+	{name: "ports 5-*", text: "use os tcp_server *:5-*\n", fails: true, ours: `line 1, column 23: "*": want a port`},
 	{name: "port 0", text: "use os tcp_server *:0\n", vma: "application-id * *; use os tcp_server *:0;"},
 	{name: "256 in an address", text: "use os tcp_server 256.1.1.1:1\nuse os tcp_server *:2\n", fails: true,
 		vma:  "application-id * *; use os tcp_server 0.0.0.0:1; use os tcp_server *:2;",
