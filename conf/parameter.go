@@ -20,7 +20,6 @@ const (
 	HardwareOnly  State = "hardware-only"
 	NotApplicable State = "not applicable"
 	WithOwnTCP    State = "with own TCP"
-	WithStats     State = "with the statistics tool"
 )
 
 // Parameter is one setting: a line of the table that reading, checking, printing, JSON and docs/settings.md are made from.

@@ -32,7 +32,7 @@ var tcpParameters = []Parameter{
 		Effect: "1 has the steering program take all TCP to the local address and port of a connection that is opened here, 0 that of its peer",
 		access: toggle(func(s *Settings) *bool { return &s.OwnTCP.ConnectionThreeTuple }, false)}.on(RingOffload).unless(noOwnTCP).as("0"),
 	inert("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", "100", count, NotApplicable,
-		"timers of our own TCP are exact to the turn of Poll in which they are due"),
+		"timers of our own TCP have ticks of a millisecond, and run in the turn of Poll in which they are due"),
 	inert("VMA_TCP_CTL_THREAD", "TCP control thread", "0", within(0, 2).words("disable", "delegate", "with_wakeup", "no_wakeup"), NotApplicable,
 		"the owner's Poll handles all segments").as("disable"),
 	Parameter{Name: "VMA_TCP_TIMESTAMP_OPTION", Title: "TCP timestamp option", Field: "OwnTCP.Timestamps", VMA: "0", State: Works,
@@ -83,8 +83,8 @@ var libraryParameters = []Parameter{
 	inert("VMA_HANDLE_SIGSEGV", "SegFault Backtrace", "0", yesOrNo, NotApplicable,
 		"the Go runtime prints stacks when a program fails (GOTRACEBACK)"),
 	inert("VMA_FORK", "fork() support", "1", yesOrNo, NotApplicable, "the library opens its descriptors close-on-exec"),
-	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma", anyText, WithOwnTCP,
-		"the kernel ends the connections of a dead process"),
+	inert("VMA_VMAD_NOTIFY_DIR", "VMAD output directory", "/tmp/vma", anyText, NotApplicable,
+		"no daemon is told of connections: the kernel ends its own, and what our own TCP needs is in /run/socketxtreme/flows"),
 }
 
 var xlioParameters = []Parameter{
