@@ -253,16 +253,20 @@ func TestQueuedSendsWithoutRoomBySetting(t *testing.T) {
 			w := byEnvironment(t, kind)
 			to := addr(n.Listen(netip.AddrPortFrom(n.Peer(0), 0)).LocalAddr())
 			s := w.udp(netip.AddrPortFrom(n.Local(0), 0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: xtreme.PacingRate{Rate: 200_000}}})
-			const sends = 150
-			for range sends {
+			const most = 150
+			r, refused := s.Ring(), uint64(0)
+			for sends := 0; sends < most || r.Stats().Paced == 0 && sends < 100*most; sends++ { // a slow machine queues few of them
 				_, err := s.SendTo(make([]byte, 100), to)
+				if setting == "1" && errors.Is(err, ring.ErrWouldBlock) { // nothing waited: this one was not queued
+					refused++
+					continue
+				}
 				w.NoError(err)
 			}
-			r := s.Ring()
-			w.Positive(r.Stats().Paced, "most are queued")
-			w.until("most are dropped", func() bool { return dropsOf(t, link) > sends/2 })
+			w.Positive(r.Stats().Paced)
+			w.until("many are dropped", func() bool { return dropsOf(t, link) > most/2 })
 			w.Equal(r.Stats().LostSends, s.Stats().SendErrors)
-			w.Zero(s.Stats().ShortSends)
+			w.Equal(refused, s.Stats().ShortSends)
 			if setting == "1" {
 				w.ErrorIs(w.event(s, xtreme.EventErr).Err, unix.ENOBUFS)
 			}
@@ -274,7 +278,7 @@ func TestQueuedSendsWithoutRoomBySetting(t *testing.T) {
 			if setting == "0" {
 				w.Zero(r.Stats().LostSends)
 			} else {
-				w.LessOrEqual(dropsOf(t, link)-r.Stats().LostSends, uint64(8), "others of the device's, such as MLD reports")
+				w.LessOrEqual(dropsOf(t, link)-r.Stats().LostSends-refused, uint64(8), "others of the device's, such as MLD reports")
 			}
 		}
 	})

@@ -3,6 +3,7 @@ package offload_test
 import (
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,11 +64,12 @@ func (c settledConn) Reset() error {
 // The stream half of the suite on the ring that carries TCP, while another ring serves the queue that all segments come in on: each is handed
 // over.
 func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
-	taken, opened := uint64(0), false
+	var taken atomic.Uint64 // of rings that are closed beside each other
+	var opened atomic.Bool
 	ringtest.Run(t, ringtest.Backend{Name: "offload", Caps: streamCaps, Streams: true, Has: []string{ringtest.KeepAlive}, Sleeps: wakeUps,
 		Open: func(t *testing.T, pool *buffers.DriverPool, sc *ring.SetConfig) ringtest.Peers {
 			s := newShared(t, 2) // or skip
-			opened = true
+			opened.Store(true)
 			var err error
 			require.NoError(t, s.exchange.Close())
 			s.exchange, err = offload.NewExchange(offload.ExchangeConfig{Host: s.mirror, Open: nic.XDP(xdp.Config{Retry: letGo, TCP: true})})
@@ -83,7 +85,7 @@ func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
 					t.Cleanup(func() {
 						for _, n := range d.(ring.CounterSource).Counters(nil) {
 							if n.Name == "handover.taken" {
-								taken += n.Value
+								taken.Add(n.Value)
 							}
 						}
 					})
@@ -104,7 +106,7 @@ func TestStreamContractOverAnotherRingsQueue(t *testing.T) {
 				}
 			}}
 		}})
-	if opened {
-		require.Greater(t, taken, uint64(1000), "segments that were handed over")
+	if opened.Load() {
+		require.Greater(t, taken.Load(), uint64(1000), "segments that were handed over")
 	}
 }
