@@ -15,6 +15,7 @@ type Entry struct {
 	Value   string `json:"value"`
 	Default string `json:"default"`
 	Changed bool   `json:"changed"`
+	Origin  string `json:"origin"` // where the value comes from: how it was given, the profile, or "default"
 	State   State  `json:"state"`
 	Effect  string `json:"effect"`
 }
@@ -26,9 +27,22 @@ func (s *Settings) Entries() []Entry {
 		p := &parameters[i]
 		e := Entry{Name: p.Name, Title: p.Title, Value: p.get(s), Default: p.Default(), State: p.State, Effect: p.Effect}
 		e.Changed = e.Value != e.Default
+		e.Origin = s.origin(p.Name, e.Changed)
 		list = append(list, e)
 	}
 	return list
+}
+
+// origin is where the value of a setting comes from. Values that were not given and are not the default are of the profile.
+func (s *Settings) origin(name string, changed bool) string {
+	given := s.Given(name)
+	switch {
+	case given != "":
+		return given
+	case changed && s.Profile != "":
+		return "profile " + s.Profile
+	}
+	return "default"
 }
 
 // WriteJSON writes all settings as a JSON array of Entry.

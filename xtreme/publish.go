@@ -63,7 +63,8 @@ func (e *Engine) publish() *publication {
 			return nil
 		}
 		p = &publication{key: key, file: file, rings: map[*ring.Ring]*monitor{}, ended: make(chan struct{})}
-		p.control, err = file.Serve(map[string]stats.Handler{"dump": p.dump, "log": p.setLog, "capture": p.capture}, func(err error) {
+		p.control, err = file.Serve(map[string]stats.Handler{"dump": p.dump, "log": p.setLog, "capture": p.capture, "settings": p.writeSettings,
+			"goroutines": p.writeGoroutines}, func(err error) {
 			e.log.Warn("a request at the control socket of the statistics was refused", "error", err)
 		})
 		if err != nil {

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -29,6 +30,9 @@ func newEventsCommand() *cobra.Command {
 	return c
 }
 
+// endOfTime is behind all events.
+var endOfTime = time.Unix(1<<40, 0)
+
 // events prints the events of the process's journal that the window and the kinds select (no kinds: all), the oldest first.
 func events(c *cobra.Command, t *target, w *window, kinds []string) error {
 	r, err := t.open()
@@ -45,18 +49,22 @@ func events(c *cobra.Command, t *target, w *window, kinds []string) error {
 			return usageError{fmt.Errorf("kind %q: the process has %v", k, r.Description().Kinds)}
 		}
 	}
-	from, to := time.Time{}, time.Unix(1<<40, 0)
+	from, to := time.Time{}, endOfTime
 	if w.at != "" {
 		if from, to, err = w.bounds(p); err != nil {
 			return usageError{err}
 		}
 	}
-	out := c.OutOrStdout()
+	return writeEvents(c.OutOrStdout(), r, from, to, kinds, t.json)
+}
+
+// writeEvents writes the events between two times, of some kinds (none: all), the oldest first.
+func writeEvents(out io.Writer, r *stats.Reader, from, to time.Time, kinds []string, asJSON bool) error {
 	for _, e := range r.Events() {
 		if e.Time.Before(from) || e.Time.After(to) || len(kinds) > 0 && !slices.Contains(kinds, e.Kind) {
 			continue
 		}
-		if t.json {
+		if asJSON {
 			if err := json.NewEncoder(out).Encode(e); err != nil {
 				return err
 			}

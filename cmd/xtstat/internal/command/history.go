@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,15 +39,19 @@ var historyColumns = []struct {
 	{"gap us", "poller.poll_gap", 9, 1000, true},
 }
 
-// history prints a line for each sample in the window: totals as rates, peaks as they are, and what was lost.
+// history prints the samples in the window.
 func history(c *cobra.Command, t *target, w *window) error {
 	r, from, to, err := t.openWindow(w)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	out := c.OutOrStdout()
-	if !t.json {
+	return writeHistory(c.OutOrStdout(), r, from, to, t.json)
+}
+
+// writeHistory writes a line for each sample between two times: totals as rates, peaks as they are, and what was lost.
+func writeHistory(out io.Writer, r *stats.Reader, from, to time.Time, asJSON bool) error {
+	if !asJSON {
 		fmt.Fprintf(out, "%-12s", "until")
 		for _, x := range historyColumns {
 			fmt.Fprintf(out, " %*s", x.width, x.title)
@@ -65,7 +70,7 @@ func history(c *cobra.Command, t *target, w *window) error {
 		} else if n := len(samples); n == r.Description().Samples.Capacity {
 			continue // what was before it is gone
 		}
-		if t.json {
+		if asJSON {
 			if err := json.NewEncoder(out).Encode(sampleJSON(s, before)); err != nil {
 				return err
 			}

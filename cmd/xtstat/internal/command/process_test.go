@@ -93,8 +93,8 @@ type program struct {
 	udp, tcp string // fds
 }
 
-func startEcho(t *testing.T, ring string) *program {
-	p := &program{Assertions: require.New(t), t: t, dir: filepath.Join(t.TempDir(), "stats"), command: exec.Command("/proc/self/exe")}
+func startEcho(t *testing.T, ring string, args ...string) *program {
+	p := &program{Assertions: require.New(t), t: t, dir: filepath.Join(t.TempDir(), "stats"), command: exec.Command("/proc/self/exe", args...)}
 	p.command.Env = append(os.Environ(), "XTSTAT_TEST_ECHO="+p.dir, "XTSTAT_TEST_RING="+ring)
 	p.command.Stderr = os.Stderr
 	out, err := p.command.StdoutPipe()

@@ -9,6 +9,7 @@ var subcommands = []func() *cobra.Command{
 	newWhyCommand,
 	newCaptureCommand,
 	newDoctorCommand,
+	newReportCommand,
 	newMetricsCommand,
 	newTopCommand,
 	newWebCommand,

@@ -36,16 +36,20 @@ type victim struct {
 	hold   bool // packets are not released
 	held   []xtreme.Packet
 	got    int
+	sent   int
 	done   [256]xtreme.Completion
 }
 
 // lineGroup is the group that the socket is a member of.
 var lineGroup = netip.MustParseAddr("233.252.0.9")
 
-func newVictim(t *testing.T, kind conf.RingKind, c xtreme.UDPConfig) *victim {
+func newVictim(t *testing.T, kind conf.RingKind, c xtreme.UDPConfig, change ...func(*conf.Settings)) *victim {
 	v := &victim{Assertions: require.New(t), t: t, net: testnet.New(t, testnet.Pair{}), dir: filepath.Join(t.TempDir(), "stats")}
 	s := conf.Default()
 	s.Ring, s.StatsDirectory, s.SmallBuffers, s.LargeBuffers = kind, v.dir, 1024, 16
+	for _, f := range change {
+		f(&s)
+	}
 	var err error
 	v.engine, err = xtreme.New(s)
 	v.NoError(err)
@@ -68,7 +72,8 @@ func newVictim(t *testing.T, kind conf.RingKind, c xtreme.UDPConfig) *victim {
 
 func (v *victim) send(n int) {
 	for range n {
-		_, err := v.peer.Write([]byte("a message of the feed"))
+		_, err := v.peer.Write([]byte(feedText))
+		v.sent++
 		if err != nil {
 			v.ErrorIs(err, unix.ECONNREFUSED) // answers to datagrams of before
 		}
