@@ -109,7 +109,7 @@ func bytesOf(list []wire.Addr) (b []byte) {
 	return b
 }
 
-// igmpInput answers queries. Reports of other members change nothing (RFC 9776 has no suppression).
+// igmpInput answers queries. Reports of other members change nothing (RFC 9776 has no suppression), but what is wrong with one is counted.
 func (s *Stack) igmpInput(now clock.Time, i int, p *Parsed) wire.Drop {
 	h, body, d := wire.ParseIGMP(p.Payload())
 	switch {
@@ -117,6 +117,8 @@ func (s *Stack) igmpInput(now clock.Time, i int, p *Parsed) wire.Drop {
 		return d
 	case p.IPv4().TTL() != 1:
 		return wire.IGMPTTL
+	case h.Type() == wire.IGMPv3Report:
+		return checkRecords(h.Records(), body)
 	case h.Type() != wire.IGMPQuery:
 		return wire.Accept
 	}
@@ -139,6 +141,18 @@ func (s *Stack) igmpInput(now clock.Time, i int, p *Parsed) wire.Drop {
 		}
 	}
 	s.schedule(r)
+	return wire.Accept
+}
+
+// checkRecords returns what is wrong with the first bad one of n group records; Accept if they are all there and right.
+func checkRecords(n int, body []byte) wire.Drop {
+	for range n { // a record is of eight bytes at least: the body bounds them
+		_, rest, d := wire.ParseRecord(body)
+		if d != wire.Accept {
+			return d
+		}
+		body = rest
+	}
 	return wire.Accept
 }
 

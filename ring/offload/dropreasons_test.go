@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/host"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/internal/wire"
 	"github.com/socketxtreme/socketxtreme/internal/wire/malformed"
@@ -32,12 +33,24 @@ type dropWorld struct {
 	host *offload.MemoryHost
 }
 
-// newDropWorld makes one; with o its stack speaks TCP.
-func newDropWorld(t *testing.T, budget int, o *streams.Options) *dropWorld {
+// dropsFile makes a statistics file with a block for a ring's drops, and opens it as a reader does. Both end with the test, behind the ring.
+func dropsFile(t *testing.T) (*stats.Reader, *[wire.NumDrops]uint64) {
 	file, err := stats.Create(stats.Config{Directory: filepath.Join(t.TempDir(), "stats")})
 	require.NoError(t, err)
 	block := file.Open(stats.Drops, nil, 1)
-	w := &dropWorld{rawEnd: &rawEnd{t: t, pool: newPool(t, layout), ours: newPool(t, layout), dst: make([]ring.Completion, 64)}}
+	r, err := stats.Open(file.Path())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, r.Close())
+		require.NoError(t, file.Close())
+	})
+	return r, sys.Overlay[[wire.NumDrops]uint64](block.Counters())
+}
+
+// newDropWorld makes one; with o its stack speaks TCP.
+func newDropWorld(t *testing.T, budget int, o *streams.Options) *dropWorld {
+	file, drops := dropsFile(t)
+	w := &dropWorld{file: file, rawEnd: &rawEnd{t: t, pool: newPool(t, layout), ours: newPool(t, layout), dst: make([]ring.Completion, 64)}}
 	a, b, err := memory.Pair(w.ours, w.pool, memory.Config{Addrs: macs, Names: [2]string{"mem0", "mem1"}, MTU: 1500,
 		Faults: [2]memory.Fault{nil, func(frame []byte) ([]byte, int) { return frame[:w.cut], 1 }}})
 	require.NoError(t, err)
@@ -46,15 +59,11 @@ func newDropWorld(t *testing.T, budget int, o *streams.Options) *dropWorld {
 	require.NoError(t, err)
 	w.set, err = ring.NewSet(ring.SetConfig{Pool: w.ours, Kind: "offload", Transport: w.host, OneRing: offload.OneRing,
 		Driver: offload.New(offload.Config{Links: []offload.Link{{Link: a, Index: linkIndex}}, MemoryHost: w.host, TCP: o,
-			Drops: sys.Overlay[[wire.NumDrops]uint64](block.Counters())})})
-	require.NoError(t, err)
-	w.file, err = stats.Open(file.Path())
+			Drops: drops})})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, w.set.Close())
 		require.NoError(t, b.Close())
-		require.NoError(t, w.file.Close())
-		require.NoError(t, file.Close())
 	})
 	w.s, err = w.set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048, Budget: budget})
 	require.NoError(t, err)
@@ -111,6 +120,31 @@ var provoked = map[wire.Drop]func(t *testing.T) (w *dropWorld, n uint64){
 		d := datagram(us.Addr, us.Port)
 		binary.BigEndian.PutUint16(d[6:], uint16(wire.Pseudo(stranger.Addr, us.Addr, wire.ProtocolUDP, uint16(len(d)))))
 		return w, w.times(3, packet(wire.ProtocolUDP, 64, stranger.Addr, us.Addr, d))
+	},
+	wire.EthernetInactive: func(t *testing.T) (*dropWorld, uint64) {
+		file, drops := dropsFile(t)
+		bond := bonded(t, host.BondActiveBackup)
+		bond.drops = drops
+		bond.start()
+		set, r, _ := bond.ring(bondOnV0)
+		x := bond.listener(set, "10.0.0.1:7000")
+		const n = 3
+		for i := range uint64(n) {
+			bond.come("m1", 0, 0, x.s.LocalAddr(), i)
+		}
+		x.until("dropped", func() bool { return counter(r, "eth.inactive") == n })
+		return &dropWorld{rawEnd: &rawEnd{t: t, s: x.s}, file: file}, n
+	},
+	// What is wrong with another member's report is counted; a right one is no reason.
+	wire.IGMPRecords: func(t *testing.T) (*dropWorld, uint64) {
+		w := newDropWorld(t, 0, nil)
+		w.times(1, report(4, 0, 1, 239, 1, 2, 3, 10, 0, 0, 1))
+		require.Empty(t, w.counted())
+		return w, w.times(3, report(4, 0, 2, 239, 1, 2, 3, 10, 0, 0, 1))
+	},
+	wire.IGMPRecord: func(t *testing.T) (*dropWorld, uint64) {
+		w := newDropWorld(t, 0, nil)
+		return w, w.times(3, report(7, 0, 0, 239, 1, 2, 3))
 	},
 	wire.IPv4SourceOurs: func(t *testing.T) (*dropWorld, uint64) {
 		w := newDropWorld(t, 0, nil)
@@ -224,10 +258,7 @@ var provoked = map[wire.Drop]func(t *testing.T) (w *dropWorld, n uint64){
 
 // elsewhere are the reasons that a ring on a memory link cannot have, with the test that provokes them.
 var elsewhere = map[wire.Drop][2]string{
-	wire.EthernetInactive: {"bond_test.go", "TestBondActiveBackup"},                  // a member of a bond
-	wire.TCPMoving:        {"../../tcp/move_test.go", "TestExport"},                  // no ring moves connections yet
-	wire.IGMPRecords:      {"../../internal/wire/malformed_test.go", "IGMPRecords,"}, // reports are for routers: no stack reads their records
-	wire.IGMPRecord:       {"../../internal/wire/malformed_test.go", "IGMPRecord,"},
+	wire.TCPMoving: {"../../tcp/move_test.go", "TestExport"}, // no ring moves connections yet
 }
 
 // Every reason for a drop is provoked: its counter in the file grows by the number of frames, and no other does.
@@ -292,6 +323,13 @@ func ping(sequence uint16) []byte {
 	b := []byte{wire.ICMPEchoRequest, 0, 0, 0, 0, 1, byte(sequence >> 8), byte(sequence)}
 	binary.BigEndian.PutUint16(b[2:], wire.Sum(0).Add(b).Check())
 	return b
+}
+
+// report is a report of IGMPv3 with one group record: its type, the length of its auxiliary data, the number of its sources, group and sources.
+func report(typ, auxiliary, sources byte, rest ...byte) []byte {
+	b := append([]byte{wire.IGMPv3Report, 0, 0, 0, 0, 0, 0, 1, typ, auxiliary, 0, sources}, rest...)
+	binary.BigEndian.PutUint16(b[2:], wire.Sum(0).Add(b).Check())
+	return packet(wire.ProtocolIGMP, 1, stranger.Addr, wire.AllIGMPRouters, b)
 }
 
 // sealTCP makes the sum of a segment from the stranger right.

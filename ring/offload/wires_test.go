@@ -37,6 +37,7 @@ type wires struct {
 	index    [3]int // of v0 to v2
 	pool     *buffers.DriverPool
 	far      *buffers.DriverPool // of the other ends
+	drops    *[wire.NumDrops]uint64
 
 	mu      sync.Mutex
 	devices map[string]*wireDevice
@@ -338,7 +339,7 @@ func (w *wires) gone(name string) (list []left) {
 // ring makes a set with a ring, which ends with the test.
 func (w *wires) ring(list ...nic.Interface) (*ring.Set, *ring.Ring, ring.Driver) {
 	var driver ring.Driver
-	made := offload.New(offload.Config{Exchange: w.exchange, Interfaces: list})
+	made := offload.New(offload.Config{Exchange: w.exchange, Interfaces: list, Drops: w.drops})
 	set, err := ring.NewSet(ring.SetConfig{Transport: kernel.New(), Pool: w.pool, Kind: "offload", OneRing: offload.OneRing,
 		Driver: func(c ring.DriverConfig) (_ ring.Driver, err error) {
 			driver, err = made(c)
