@@ -171,6 +171,7 @@ type Block struct {
 
 	// By the sampler, with the file's lock.
 	last        []uint64       // the counters as they were at its last turn
+	grown       int64          // when a counter with onset grew last
 	places      map[string]int // of the host's counters, by name
 	rows        []*Counter     // of counters that the block names
 	rowsVersion uint64

@@ -9,6 +9,7 @@ import (
 const (
 	tick         = 10 * time.Millisecond // how exact the times of drops are in the journal
 	ticksPerTurn = 100                   // ticks between samples
+	onsetPause   = time.Second           // a counter that has not grown for so long begins to grow
 )
 
 // The words in front of a sample's columns.
@@ -184,8 +185,23 @@ func (s *sampler) look(b *Block, now int64) {
 				b.last[at] = v
 			}
 		}
+		if row.onset {
+			s.lookForOnset(b, at, row, now)
+		}
 		at += row.Words()
 	}
+}
+
+// lookForOnset writes an event if a counter grows that had not grown for onsetPause. b.grown is when it grew last.
+func (s *sampler) lookForOnset(b *Block, at int, row *Counter, now int64) {
+	v := atomic.LoadUint64(&b.counters[at])
+	if v <= b.last[at] {
+		return
+	}
+	if now-b.grown > int64(onsetPause) {
+		s.file.noteAt(now, EventPath, b, v-b.last[at], row.Name)
+	}
+	b.last[at], b.grown = v, now
 }
 
 // name is the name of counter i, of a block that names its counters.

@@ -143,3 +143,23 @@ func TestEveryCounterIsToldInFull(t *testing.T) {
 		}
 	}
 }
+
+// The journal tells when packets begin to come through the kernel, not that they go on to.
+func TestPacketsThroughTheKernelAreInTheJournal(t *testing.T) {
+	f, run, r := still(t)
+	s := f.Open(Sockets, nil, 7)
+	at := word(Sockets, "kernel_packets")
+	run(1)
+	for range 300 {
+		s.Counters()[at]++
+		run(1)
+	}
+	run(2 * ticksPerTurn)
+	s.Counters()[at] += 5
+	run(1)
+	var list []string
+	for _, e := range r.Events() {
+		list = append(list, fmt.Sprint(e.Kind, " ", e.Of, " ", e.Count, " ", e.Text))
+	}
+	require.Equal(t, []string{"path socket 1 1 kernel_packets", "path socket 1 5 kernel_packets"}, list)
+}

@@ -25,6 +25,7 @@ type Counter struct {
 	Kernel string `json:"kernel,omitempty"` // the kernel's name for the same
 	Loss   bool   `json:"loss,omitempty"`   // what it counts is lost: the journal tells when it moves
 
+	onset  bool // the journal tells when it begins to grow, after a second in which it did not: an EventPath
 	ofLink bool // of a link or a steering program: samples have it for each queue or interface, see copyLinkCounters
 }
 

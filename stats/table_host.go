@@ -11,6 +11,8 @@ var hostCounters = slices.Concat([]Counter{
 	total("rx_dropped", "packets", "packets that the interface, or the kernel behind it, dropped: no room in the card, or no protocol took them", "/proc/net/dev drop"),
 	total("rx_fifo_errors", "packets", "packets that found the card's memory full", "/proc/net/dev fifo"),
 	total("rx_frame_errors", "packets", "packets with a wrong length or checksum of the frame", "/proc/net/dev frame"),
+	total("rx_otherhost_dropped", "packets", "packets for another station, or with a VLAN tag for which there is no interface, which the kernel's IP dropped", "ip -s -s link otherhost"),
+	total("rx_nohandler", "packets", "packets that came by an interface that takes none, such as the inactive member of a bond", "rtnl_link_stats64"),
 	total("multicast", "packets", "multicast packets that the interface received", "/proc/net/dev multicast"),
 	total("tx_bytes", "bytes", "bytes that the interface sent", "/proc/net/dev"),
 	total("tx_packets", "packets", "packets that the interface sent", "/proc/net/dev"),

@@ -62,7 +62,8 @@ var ringCounters = []Counter{
 var socketCounters = []Counter{
 	{Name: "packets", Unit: "packets", Type: Total, Help: "packets received", Kernel: "InDatagrams"},
 	{Name: "bytes", Unit: "bytes", Type: Total, Help: "bytes received in them"},
-	{Name: "kernel_packets", Unit: "packets", Type: Total, Help: "of them, those of an offloaded socket that came through the kernel"},
+	{Name: "kernel_packets", Unit: "packets", Type: Total, onset: true,
+		Help: "of them, those of an offloaded socket that came through the kernel; the journal tells when they begin to"},
 	{Name: "kernel_bytes", Unit: "bytes", Type: Total, Help: "bytes received in those"},
 	{Name: "sent_messages", Unit: "messages", Type: Total, Help: "messages taken by Send and its siblings", Kernel: "OutDatagrams"},
 	{Name: "sent_bytes", Unit: "bytes", Type: Total, Help: "bytes taken in them"},

@@ -231,7 +231,19 @@ func (p *publication) nameGaps() {
 			if p.host != nil && g.Length >= stealLeast {
 				steal = p.host.StealSince()
 			}
-			p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), m.poller.name+": "+p.process.cause(&g, steal))
+			budget := &p.gapBudgets[0]
+			if g.Length >= longGap {
+				budget = &p.gapBudgets[1]
+			}
+			leftOut, ok := budget.allows(g.end)
+			if !ok {
+				continue
+			}
+			text := m.poller.name + ": " + p.process.cause(&g, steal)
+			if leftOut > 0 {
+				text += fmt.Sprintf("; %d more like it were left out", leftOut)
+			}
+			p.file.NoteAt(g.end, stats.EventPollGap, m.block, uint64(g.Length), text)
 		}
 	}
 }

@@ -31,7 +31,9 @@ type publication struct {
 	engines []*Engine
 
 	monitors map[*monitor]struct{}
-	process  processTime // used by the statistics' goroutine alone
+	process  processTime // used by the statistics' goroutine alone, as gapBudgets
+
+	gapBudgets [2]gapBudget // of short gaps, of long ones
 
 	reverts map[*conf.Log]*logRevert // of changes for a time, under way
 }

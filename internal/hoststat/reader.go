@@ -21,6 +21,7 @@ type Counter struct {
 type Reader struct {
 	dev, igmp, softnet, snmp, netstat, stat, tasks *os.File // nil: this kernel has none
 	cards                                          *cards
+	links                                          *linkStats
 	names                                          map[key]string // of the counters of interfaces
 	text                                           []byte         // what was read last
 	list                                           []Counter
@@ -52,6 +53,9 @@ func Open() (*Reader, error) {
 	if r.cards, err = openCards(); err != nil {
 		return nil, errors.Join(fmt.Errorf("hoststat: %w", err), r.Close())
 	}
+	if r.links, err = openLinkStats(); err != nil {
+		return nil, errors.Join(fmt.Errorf("hoststat: %w", err), r.Close())
+	}
 	return r, nil
 }
 
@@ -65,6 +69,9 @@ func (r *Reader) Close() (err error) {
 	if r.cards != nil {
 		err = errors.Join(err, r.cards.close())
 	}
+	if r.links != nil {
+		err = errors.Join(err, r.links.close())
+	}
 	return err
 }
 
@@ -72,6 +79,7 @@ func (r *Reader) Close() (err error) {
 func (r *Reader) Read() []Counter {
 	r.list = r.list[:0]
 	r.interfaces(r.load(r.dev))
+	r.links.read(r.addOf)
 	r.groups(r.load(r.igmp))
 	r.softirq(r.load(r.softnet))
 	r.protocols(r.load(r.snmp))

@@ -54,9 +54,15 @@ func writeFindings(out io.Writer, list []why.Finding, from, to time.Time) {
 		if f.Count > 0 {
 			count = fmt.Sprintf("%d %s: ", f.Count, f.Unit)
 		}
+		const layout = "15:04:05.000"
 		at := ""
-		if !f.Time.IsZero() {
-			at = f.Time.Format("15:04:05.000") + " "
+		switch {
+		case !f.Time.IsZero() && f.Until.Sub(f.Time) >= time.Millisecond:
+			at = fmt.Sprintf("%s to %s ", f.Time.Format(layout), f.Until.Format(layout))
+		case !f.Time.IsZero():
+			at = f.Time.Format(layout) + " "
+		case !f.Since.IsZero():
+			at = fmt.Sprintf("between %s and %s ", f.Since.Format(layout), f.Until.Format(layout))
 		}
 		fmt.Fprintf(out, "\n%s: %s%s%s\n", f.Place, at, count, f.Cause)
 		for _, x := range f.Evidence {

@@ -2,16 +2,17 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/socketxtreme/socketxtreme/stats"
 )
 
-// blameGap adds the longest poll gap and its cause to a finding of something that was full because nobody polled, and places the finding where
-// the cause is. Without a gap the finding stays as it is.
+// blameGap adds to a finding of something that was full because nobody polled the longest poll gap of that time and its cause, and places the
+// finding where the cause is. Without a gap the finding stays as it is.
 func (e *Evidence) blameGap(f *Finding) {
-	longest, cause, at := e.gap()
+	longest, cause, at := e.gap(f.begin(), f.end())
 	if longest == 0 {
 		return
 	}
@@ -21,39 +22,42 @@ func (e *Evidence) blameGap(f *Finding) {
 	f.Place = blame(cause)
 	f.Cause += fmt.Sprintf("; the loop did not poll for %v: %s", longest.Round(time.Microsecond), cause)
 	f.Evidence = append(f.Evidence, fmt.Sprintf("poll gap of %v until %s", longest.Round(time.Microsecond), at.Format("15:04:05.000000")))
+	if begin := at.Add(-longest); !f.Time.IsZero() && begin.Before(f.Time) {
+		f.Time = begin
+	}
 }
 
 // wholeRing: the receive ring of an AF_XDP socket was full.
 func wholeRing(e *Evidence) []Finding {
-	n, first, evidence := e.loss(stats.Host, "xdp.rx_ring_full", "memory.rx_ring_full")
-	if n == 0 {
-		return nil
+	list := e.losses(counter{stats.Host, "xdp.rx_ring_full"}, counter{stats.Host, "memory.rx_ring_full"})
+	for i := range list {
+		f := &list[i]
+		f.Place, f.Cause, f.Unit = Ring, "the ring was full", "frames"
+		e.blameGap(f)
 	}
-	f := Finding{Place: Ring, Cause: "the ring was full", Count: n, Unit: "frames", Time: first, Evidence: evidence}
-	e.blameGap(&f)
-	return []Finding{f}
+	return list
 }
 
 // noBuffers: no buffer lay ready for a frame.
 func noBuffers(e *Evidence) []Finding {
-	n, first, evidence := e.loss(stats.Host, "xdp.rx_dropped", "memory.rx_no_buffer")
-	m, first2, more := e.loss("driver", "stack.no_buffer")
-	if n += m; n == 0 {
-		return nil
+	list := e.losses(counter{stats.Host, "xdp.rx_dropped"}, counter{stats.Host, "memory.rx_no_buffer"}, counter{stats.Drivers, "stack.no_buffer"})
+	for i := range list {
+		f := &list[i]
+		f.Unit = "frames"
+		used, all := e.most(f, "poller.buffers_used_peak"), e.most(f, "poller.buffers")
+		if len(list) == 1 {
+			_, empty := e.delta(stats.Host, "xdp.rx_fill_ring_empty_descs")
+			f.Evidence = append(f.Evidence, empty...)
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("buffers in use: at most %d of %d", used, all))
+		if all > 0 && 2*used >= all { // the rest lies with the card, or is kept for sending
+			f.Place, f.Cause = Application, fmt.Sprintf("no buffer lay ready for the card: %d of %d are held, packets are not released", used, all)
+			continue
+		}
+		f.Place, f.Cause = Ring, "the ring was full: all buffers that lay ready for the card were used"
+		e.blameGap(f)
 	}
-	if first.IsZero() {
-		first = first2
-	}
-	_, empty := e.delta(stats.Host, "xdp.rx_fill_ring_empty_descs")
-	used, all := e.Most["poller.buffers_used_peak"], e.Most["poller.buffers"]
-	f := Finding{Place: Ring, Cause: "no buffer lay ready for the card", Count: n, Unit: "frames", Time: first,
-		Evidence: append(append(evidence, more...), append(empty, fmt.Sprintf("buffers in use: at most %d of %d", used, all))...)}
-	if all > 0 && 2*used >= all { // the rest lies with the card, or is kept for sending
-		f.Place, f.Cause = Application, fmt.Sprintf("no buffer lay ready for the card: %d of %d are held, packets are not released", used, all)
-	} else {
-		e.blameGap(&f)
-	}
-	return []Finding{f}
+	return list
 }
 
 // reasons are the places of the drops that an offloaded ring's stack counts, with what they mean. Others than these are damaged or wrong when
@@ -81,35 +85,35 @@ func stackDrops(e *Evidence) (found []Finding) {
 		if !row.Loss {
 			continue
 		}
-		n, first, evidence := e.loss(stats.Drops, row.Name)
-		if n == 0 {
-			continue
-		}
-		f := Finding{Place: Upstream, Cause: row.Name + ": " + row.Help + "; the sender or the network sent it so", Count: n, Unit: "frames", Time: first,
-			Evidence: evidence}
-		if x, ok := reasons[row.Name]; ok {
-			f.Place, f.Cause = x.place, row.Name+": "+x.means
-		}
-		if row.Name == "udp.budget" {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("sockets held at most %d bytes, and %d packets waited in their queues, when a sample was taken",
-				e.Most["socket.held_bytes"], e.Most["socket.queued_packets"]))
-			if longest, cause, at := e.gap(); longest > 0 {
-				f.Evidence = append(f.Evidence, fmt.Sprintf("poll gap of %v until %s: %s", longest, at.Format("15:04:05.000000"), cause))
+		for _, f := range e.losses(counter{stats.Drops, row.Name}) {
+			f.Place, f.Cause, f.Unit = Upstream, row.Name+": "+row.Help+"; the sender or the network sent it so", "frames"
+			if x, ok := reasons[row.Name]; ok {
+				f.Place, f.Cause = x.place, row.Name+": "+x.means
 			}
+			if row.Name == "udp.budget" {
+				f.Evidence = append(f.Evidence, fmt.Sprintf("sockets held at most %d bytes, and %d packets waited in their queues, when a sample was taken",
+					e.most(&f, "socket.held_bytes"), e.most(&f, "socket.queued_packets")))
+				if longest, cause, at := e.gap(f.begin(), f.end()); longest > 0 {
+					f.Evidence = append(f.Evidence, fmt.Sprintf("poll gap of %v until %s: %s", longest, at.Format("15:04:05.000000"), cause))
+				}
+			}
+			found = append(found, f)
 		}
-		found = append(found, f)
 	}
 	return found
 }
 
 // otherRings: datagrams lost on their way from one ring to another.
 func otherRings(e *Evidence) (found []Finding) {
-	for counter, cause := range map[string]string{
-		"handover.full": "the queue to the ring that has the socket was full", "handover.closed": "the ring that has the socket was being closed",
-		"handover.no_socket": "the socket was closed meanwhile", "stack.loop_full": "too many datagrams of this host's own waited"} {
-		if n, first, evidence := e.loss("driver", counter); n > 0 {
-			f := Finding{Place: Ring, Cause: cause, Count: n, Unit: "datagrams", Time: first, Evidence: evidence}
-			if counter == "handover.full" {
+	for _, x := range [][2]string{
+		{"handover.full", "the queue to the ring that has the socket was full"},
+		{"handover.closed", "the ring that has the socket was being closed"},
+		{"handover.no_socket", "the socket was closed meanwhile"},
+		{"stack.loop_full", "too many datagrams of this host's own waited"},
+	} {
+		for _, f := range e.losses(counter{stats.Drivers, x[0]}) {
+			f.Place, f.Cause, f.Unit = Ring, x[1], "datagrams"
+			if x[0] == "handover.full" {
 				e.blameGap(&f)
 			}
 			found = append(found, f)
@@ -119,25 +123,39 @@ func otherRings(e *Evidence) (found []Finding) {
 }
 
 // kernelSockets: the receive buffers of sockets that the kernel receives for.
-func kernelSockets(e *Evidence) []Finding {
-	n, first, evidence := e.loss("socket", "drops")
-	if budget, _, _ := e.loss(stats.Drops, "udp.budget"); budget > 0 {
-		n -= min(n, budget) // socket.drops counts these datagrams too, and stackDrops reports them
+func kernelSockets(e *Evidence) (found []Finding) {
+	var budget uint64 // socket.drops counts these datagrams too, and stackDrops reports them
+	for _, f := range e.losses(counter{stats.Drops, "udp.budget"}) {
+		budget += f.Count
 	}
-	if n == 0 {
-		return nil
+	for _, f := range e.losses(counter{stats.Sockets, "drops"}) {
+		same := min(f.Count, budget)
+		if f.Count, budget = f.Count-same, budget-same; f.Count == 0 {
+			continue
+		}
+		for _, c := range []string{"udp.RcvbufErrors", "udp.MemErrors"} {
+			_, more := e.delta(stats.Host, c)
+			f.Evidence = append(f.Evidence, more...)
+		}
+		f.Place, f.Cause, f.Unit = Socket, "the kernel's receive buffer of the socket was full: it is read too slowly", "datagrams"
+		e.blameGap(&f)
+		if f.Place == Ring { // the gap has no cause outside the program: here the socket's buffer was full, not a ring
+			f.Place = Socket
+		}
+		found = append(found, f)
 	}
-	for _, c := range []string{"udp.RcvbufErrors", "udp.MemErrors"} {
-		_, more := e.delta(stats.Host, c)
-		evidence = append(evidence, more...)
+	return found
+}
+
+// diverted is when packets of an offloaded socket began to come through the kernel, at a time; zero: the journal does not say.
+func (e *Evidence) diverted(from, to time.Time) time.Time {
+	for i := range e.Events {
+		x := &e.Events[i]
+		if x.Kind == stats.EventPath.String() && x.Text == "kernel_packets" && !x.Time.Before(from) && !x.Time.After(to) {
+			return x.Time
+		}
 	}
-	f := Finding{Place: Socket, Cause: "the kernel's receive buffer of the socket was full: it is read too slowly", Count: n, Unit: "datagrams", Time: first,
-		Evidence: evidence}
-	e.blameGap(&f)
-	if f.Place == Ring { // the gap has no cause outside the program: here the socket's buffer was full, not a ring
-		f.Place = Socket
-	}
-	return []Finding{f}
+	return time.Time{}
 }
 
 // unservedQueues: claimed frames that came by a queue of the card that no ring serves. The kernel has them; they are late, not lost, unless its
@@ -147,23 +165,37 @@ func unservedQueues(e *Evidence) []Finding {
 	if n == 0 {
 		return nil
 	}
-	return []Finding{{Place: Card, Cause: "frames came by a queue of the card that no ring serves: they take the way through the kernel", Count: n,
-		Unit: "frames", Evidence: evidence}}
+	f := e.sampledAt(Finding{Place: Card, Cause: "frames came by a queue of the card that no ring serves: they take the way through the kernel", Count: n,
+		Unit: "frames", Evidence: evidence}, stats.Host, "steer.no_queue")
+	if f.Time = e.diverted(f.Since, f.Until); !f.Time.IsZero() {
+		f.Since = time.Time{}
+	}
+	return []Finding{f}
 }
 
 // memberships: a group was left, or the kernel has fewer than before.
 func memberships(e *Evidence) (found []Finding) {
 	for i := range e.Events {
-		if x := &e.Events[i]; x.Kind == stats.EventLeave.String() {
-			found = append(found, Finding{Place: Application, Cause: "the program left a group: " + x.Text, Time: x.Time, Evidence: []string{"journal: leave " + x.Text}})
+		x := &e.Events[i]
+		if x.Kind != stats.EventLeave.String() {
+			continue
 		}
+		f := Finding{Place: Application, Cause: "the program left a group: " + x.Text, Time: x.Time, Evidence: []string{"journal: leave " + x.Text}}
+		for j := range e.Events[i:] {
+			if y := &e.Events[i+j]; y.Kind == stats.EventJoin.String() && y.Text == x.Text {
+				f.Until = y.Time
+				f.Cause += fmt.Sprintf("; it joined it again %v later", y.Time.Sub(x.Time).Round(time.Microsecond))
+				break
+			}
+		}
+		found = append(found, f)
 	}
 	for name, before := range e.Before {
 		if !strings.HasPrefix(name, stats.Host+".") || !strings.HasSuffix(name, ".groups") || e.Least[name] >= before || len(found) > 0 {
 			continue
 		}
 		found = append(found, Finding{Place: Kernel, Cause: "a membership was lost: the kernel has fewer groups on the interface than before",
-			Count: before - e.Least[name], Unit: "groups", Evidence: []string{fmt.Sprintf("%s %d, before %d", name, e.Least[name], before)}})
+			Count: before - e.Least[name], Unit: "groups", Since: e.From, Until: e.To, Evidence: []string{fmt.Sprintf("%s %d, before %d", name, e.Least[name], before)}})
 	}
 	return found
 }
@@ -172,35 +204,55 @@ func memberships(e *Evidence) (found []Finding) {
 func programs(e *Evidence) (found []Finding) {
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind == stats.EventLink.String() && (strings.Contains(x.Text, "XDP program was") && !strings.Contains(x.Text, "was none") ||
+		if x.Kind != stats.EventLink.String() || !(strings.Contains(x.Text, "XDP program was") && !strings.Contains(x.Text, "was none") ||
 			strings.Contains(x.Text, "xdp.busy") || strings.Contains(x.Text, "link.detached")) {
-			n, evidence := e.delta("driver", "offload.os_packets")
-			found = append(found, Finding{Place: Kernel, Cause: "the steering program was displaced, and packets take the way through the kernel: " + x.Text,
-				Count: n, Unit: "packets through the kernel", Time: x.Time, Evidence: append(evidence, "journal: link "+x.Text)})
+			continue
 		}
+		n, evidence := e.delta(stats.Drivers, "offload.os_packets")
+		f := Finding{Place: Kernel, Cause: "the steering program was displaced, and packets take the way through the kernel: " + x.Text,
+			Count: n, Unit: "packets through the kernel", Time: x.Time, Evidence: append(evidence, "journal: link "+x.Text)}
+		const noticed = time.Second // at most, after which the driver finds that its program is gone
+		if at := e.diverted(x.Time.Add(-noticed), x.Time); !at.IsZero() {
+			f.Time = at
+			f.Evidence = append(f.Evidence, "journal: packets come through the kernel since "+at.Format("15:04:05.000000"))
+		}
+		found = append(found, f)
 	}
 	return found
 }
 
 // links: an interface was down.
 func links(e *Evidence) (found []Finding) {
+	isLink := func(x *stats.Event, signs ...string) bool {
+		return x.Kind == stats.EventLink.String() && slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(x.Text, s) })
+	}
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind != stats.EventLink.String() {
+		if !isLink(x, "was set down", "carrier was lost", "link.down", "link.gone", "was deleted") {
 			continue
 		}
-		for _, sign := range []string{"was set down", "carrier was lost", "link.down", "link.gone", "was deleted"} {
-			if strings.Contains(x.Text, sign) {
-				found = append(found, Finding{Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}})
+		name, _, _ := strings.Cut(x.Text, ":")
+		// What is told of one interface within a while is one thing: the ring and the kernel both tell.
+		if n := len(found); n > 0 && strings.HasPrefix(found[n-1].Cause, "the interface carried nothing: "+name+":") && x.Time.Sub(found[n-1].end()) < pause {
+			found[n-1].Cause += "; " + strings.TrimSpace(strings.TrimPrefix(x.Text, name+":"))
+			found[n-1].Evidence = append(found[n-1].Evidence, "journal: link "+x.Text)
+			continue
+		}
+		f := Finding{Place: Card, Cause: "the interface carried nothing: " + x.Text, Time: x.Time, Evidence: []string{"journal: link " + x.Text}}
+		for j := range e.Events[i:] {
+			if y := &e.Events[i+j]; isLink(y, name+": the interface was set up", name+": the carrier is there", name+": the interface came") {
+				f.Until = y.Time
 				break
 			}
 		}
+		found = append(found, f)
 	}
 	return found
 }
 
-// firewall: packets that reached the kernel's IP, and no protocol of it, and no counter says why.
-func firewall(e *Evidence) []Finding {
+// notDelivered: packets that reached the kernel's IP, and no protocol of it, and no counter says why. The kernel counts multicast once it has
+// found a member of the group that wants the source (InMcastPkts): what of that was not delivered was dropped behind, by a rule.
+func notDelivered(e *Evidence) (found []Finding) {
 	ip := func(name string) uint64 { n, _ := e.delta(stats.Host, "ip."+name); return n }
 	in, out := ip("InReceives"), ip("InDelivers")
 	for _, c := range []string{"InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "ForwDatagrams", "InNoRoutes", "InTruncatedPkts", "InCsumErrors"} {
@@ -210,9 +262,38 @@ func firewall(e *Evidence) []Finding {
 	if in <= out {
 		return nil
 	}
-	return []Finding{{Place: Kernel, Cause: "the kernel dropped packets between IP and UDP without an error: a rule of the firewall (nft list ruleset), or " +
-		"multicast for groups that no socket has joined", Count: in - out, Unit: "packets",
-		Evidence: []string{fmt.Sprintf("ip.InReceives +%d", in), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers"))}}}
+	segments, _ := e.delta(stats.Host, "tcp.InSegs")
+	unicast := min(segments, ip("InDelivers"))
+	wanted := ip("InMcastPkts") // and not delivered:
+	wanted -= min(wanted, ip("InDelivers")-unicast)
+	ruled := min(in-out, wanted)
+	for _, x := range []struct {
+		place Place
+		count uint64
+		cause string
+	}{
+		{Kernel, ruled, "the kernel dropped packets for members of groups between IP and UDP without an error: a rule of the firewall (nft list ruleset)"},
+		{e.groupsPlace(), in - out - ruled, "the kernel dropped packets without an error: multicast for a group that no socket had joined here, or from a " +
+			"sender that its filter of sources refuses; or a rule of the firewall (nft list ruleset)"},
+	} {
+		if x.count > 0 {
+			found = append(found, e.sampledAt(Finding{Place: x.place, Cause: x.cause, Count: x.count, Unit: "packets",
+				Evidence: []string{fmt.Sprintf("ip.InReceives +%d", in), fmt.Sprintf("ip.InDelivers +%d", ip("InDelivers")),
+					fmt.Sprintf("ip.InMcastPkts +%d", ip("InMcastPkts"))}}, stats.Host, "ip.InReceives"))
+		}
+	}
+	return found
+}
+
+// groupsPlace is where packets were dropped that may have been multicast: at sockets, where any interface has joined more than the group of all
+// hosts, else in the kernel.
+func (e *Evidence) groupsPlace() Place {
+	for name, n := range e.Most {
+		if n > 1 && strings.HasPrefix(name, stats.Host+".") && strings.HasSuffix(name, ".groups") {
+			return Socket
+		}
+	}
+	return Kernel
 }
 
 // kernelDrops: what the kernel counts before its sockets.
@@ -221,6 +302,8 @@ func kernelDrops(e *Evidence) (found []Finding) {
 		counter, cause string
 		place          Place
 	}{
+		{"rx_otherhost_dropped", "frames had a VLAN tag for which there is no interface here, or another station's address: a switch or a card has put " +
+			"a tag in, or not taken it out", Card},
 		{"softnet.dropped", "the kernel's backlog between card and IP was full (net.core.netdev_max_backlog)", Kernel},
 		{"udp.InCsumErrors", "the UDP checksum was wrong: the sender or the network damages datagrams", Upstream},
 		{"ip.InHdrErrors", "the IPv4 header was wrong: the sender or the network damages packets", Upstream},
@@ -232,54 +315,75 @@ func kernelDrops(e *Evidence) (found []Finding) {
 		{"udp.NoPorts", "no socket had the port", Socket},
 	} {
 		if n, evidence := e.delta(stats.Host, x.counter); n > 0 {
-			found = append(found, Finding{Place: x.place, Cause: x.cause, Count: n, Unit: "packets", Evidence: evidence,
-				unrelated: x.counter == "udp.NoPorts"})
+			found = append(found, e.sampledAt(Finding{Place: x.place, Cause: x.cause, Count: n, Unit: "packets", Evidence: evidence,
+				unrelated: x.counter == "udp.NoPorts"}, stats.Host, x.counter))
 		}
 	}
 	return found
 }
 
-// cards: what interfaces and their cards have lost.
+// cards: what interfaces and their cards have lost. A driver counts what an AF_XDP socket could not take as dropped too.
 func cards(e *Evidence) (found []Finding) {
 	var evidence []string
 	var n uint64
+	f := Finding{}
 	for _, c := range []string{"rx_dropped", "rx_errors", "rx_fifo_errors"} {
 		k, list := e.delta(stats.Host, c)
-		n, evidence = n+k, append(evidence, list...)
+		if n, evidence = n+k, append(evidence, list...); k > 0 && f.Since.IsZero() {
+			f = e.sampledAt(f, stats.Host, c)
+		}
 	}
 	for name, v := range e.Deltas {
 		if v > 0 && strings.HasPrefix(name, stats.Host+".") && strings.Contains(name, ".ethtool.") && strings.Contains(name, "rx") {
 			evidence = append(evidence, fmt.Sprintf("%s +%d", strings.TrimPrefix(name, stats.Host+"."), v))
 		}
 	}
-	if n > 0 {
-		found = append(found, Finding{Place: Card, Cause: "the interface dropped packets before the ring and the kernel's IP", Count: n, Unit: "packets",
-			Evidence: evidence})
+	ring, _ := e.delta(stats.Host, "xdp.rx_dropped")
+	if full, _ := e.delta(stats.Host, "xdp.rx_ring_full"); ring+full >= n {
+		return nil
 	}
-	return found
+	f.Place, f.Cause, f.Count, f.Unit, f.Evidence = Card, "the interface dropped packets before the ring and the kernel's IP", n, "packets", evidence
+	return []Finding{f}
 }
 
-// feedGaps: messages that a feed's lines did not bring. With no loss here they were lost upstream; beside one it is not known which.
+// feedGaps: messages that a feed's lines did not bring. With no loss here at that time they were lost upstream; beside one it is not known
+// which.
 func feedGaps(e *Evidence, found []Finding) (more []Finding) {
-	local, other := false, false
-	for i := range found {
-		if found[i].unrelated {
-			continue
-		}
-		local = local || found[i].Lost()
-		other = other || found[i].Place != Upstream
-	}
 	for i := range e.Events {
 		x := &e.Events[i]
 		if x.Kind != stats.EventFeedGap.String() {
 			continue
 		}
-		f := Finding{Place: Upstream, Cause: "the sender or the network lost messages, and nothing was lost on this host: " + x.Text, Count: x.Count, Unit: "messages",
-			Time: x.Time, Evidence: append([]string{"journal: feed_gap " + x.Text}, e.received()...)}
-		if local || other {
-			f.Place, f.Cause = Unknown, "messages are missing, perhaps because of what else was found here: "+x.Text
+		if n := len(more); n > 0 && x.Time.Sub(more[n-1].end()) <= pause {
+			f := &more[n-1]
+			f.Count, f.Until, f.Evidence = f.Count+x.Count, x.Time, append(f.Evidence, "journal: feed_gap "+x.Text)
+			continue
 		}
-		more = append(more, f)
+		more = append(more, Finding{Cause: x.Text, Count: x.Count, Unit: "messages", Time: x.Time, Evidence: []string{"journal: feed_gap " + x.Text}})
+	}
+	for i := range more {
+		f := &more[i]
+		if beside := f.beside(found); beside != nil {
+			f.Place = Unknown
+			f.Cause = fmt.Sprintf("messages are missing, perhaps because of what is found above at the same time (%s): %s", beside.Place, f.Cause)
+			continue
+		}
+		f.Place, f.Cause = Upstream, "the sender or the network lost messages, and nothing was lost on this host: "+f.Cause
+		f.Evidence = append(f.Evidence, e.received()...)
 	}
 	return more
+}
+
+// beside is a finding of this host that may be why messages are missing; nil: there is none. A gap is found when the next message comes, which
+// is after what caused it.
+func (f *Finding) beside(found []Finding) *Finding {
+	const before, after = 50 * time.Millisecond, time.Second
+	for i := range found {
+		x := &found[i]
+		if x.Place == Upstream || x.unrelated || x.begin().Add(-before).After(f.end()) || x.end().Add(after).Before(f.begin()) {
+			continue
+		}
+		return x
+	}
+	return nil
 }

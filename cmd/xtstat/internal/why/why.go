@@ -38,7 +38,9 @@ type Finding struct {
 	Cause    string    `json:"cause"`
 	Count    uint64    `json:"count"` // of what Unit says; 0: not known
 	Unit     string    `json:"unit,omitempty"`
-	Time     time.Time `json:"time,omitempty"` // of the first event; zero where only samples tell
+	Time     time.Time `json:"time,omitzero"`  // of the first event; zero where only samples tell
+	Since    time.Time `json:"since,omitzero"` // where only samples tell: it was between Since and Until
+	Until    time.Time `json:"until,omitzero"` // the end of what took a while
 	Evidence []string  `json:"evidence"`
 
 	unrelated bool // it explains no gap of a feed: it is about datagrams that nobody wanted
@@ -53,11 +55,29 @@ type Evidence struct {
 	Least    map[string]uint64 // and the smallest
 	Events   []stats.Event     // of the window
 	Samples  int               // that cover it
+
+	samples  []stats.Sample
+	grew     map[string]span // by column: in which samples
+	complete bool            // no event of the window was written over
+}
+
+// span is from the begin of the first sample in which a counter grew to the end of the last one.
+type span struct{ from, to time.Time }
+
+// add makes the span one that covers another one too.
+func (s *span) add(x span) {
+	if s.from.IsZero() || !x.from.IsZero() && x.from.Before(s.from) {
+		s.from = x.from
+	}
+	if x.to.After(s.to) {
+		s.to = x.to
+	}
 }
 
 // Gather takes from samples and events what belongs to a window. A sample stands for the time since the one before it.
 func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *Evidence {
-	e := &Evidence{From: from, To: to, Deltas: map[string]uint64{}, Before: map[string]uint64{}, Most: map[string]uint64{}, Least: map[string]uint64{}}
+	e := &Evidence{From: from, To: to, Deltas: map[string]uint64{}, Before: map[string]uint64{}, Most: map[string]uint64{}, Least: map[string]uint64{},
+		grew: map[string]span{}, complete: len(events) > 0 && (events[0].Number == 1 || events[0].Time.Before(from))}
 	for i := range samples {
 		s := &samples[i]
 		if s.Time.Before(from) || s.Time.Add(-s.Interval).After(to) {
@@ -73,12 +93,18 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 			}
 			if i > 0 {
 				e.Deltas[name] += v - min(v, before[name])
+				if v > before[name] {
+					x := e.grew[name]
+					x.add(span{s.Time.Add(-s.Interval), s.Time})
+					e.grew[name] = x
+				}
 			}
 			if least, ok := e.Least[name]; !ok || v < least {
 				e.Least[name] = v
 			}
 			e.Most[name] = max(e.Most[name], v)
 		}
+		e.samples = append(e.samples, *s)
 		e.Samples++
 	}
 	for i := range events {
@@ -91,7 +117,7 @@ func Gather(samples []stats.Sample, events []stats.Event, from, to time.Time) *E
 
 // rules are asked in this order: what is nearer to the application first, because a full ring also shows further up.
 var rules = []func(*Evidence) []Finding{wholeRing, noBuffers, stackDrops, otherRings, kernelSockets, unservedQueues, memberships, programs, links,
-	firewall, kernelDrops, cards}
+	notDelivered, kernelDrops, cards}
 
 // Explain finds out what was lost in the window.
 func Explain(e *Evidence) []Finding {
@@ -117,9 +143,7 @@ func (f *Finding) Lost() bool { return f.Count > 0 && f.Place != Upstream && f.P
 // an AF_XDP socket ("xdp.rx_dropped") and of a card are others than those of the interface ("rx_dropped").
 func (e *Evidence) delta(section, counter string) (sum uint64, evidence []string) {
 	for name, v := range e.Deltas {
-		rest, ok := strings.CutPrefix(name, section+".")
-		of, found := strings.CutSuffix(rest, "."+counter)
-		if ok && v > 0 && (rest == counter || found && !strings.HasSuffix(of, ".xdp") && !strings.HasSuffix(of, ".ethtool")) {
+		if rest, ok := isOf(name, section, counter); ok && v > 0 {
 			sum += v
 			evidence = append(evidence, fmt.Sprintf("%s +%d", rest, v))
 		}
@@ -128,37 +152,118 @@ func (e *Evidence) delta(section, counter string) (sum uint64, evidence []string
 	return sum, evidence
 }
 
-// dropped adds up the drops in the journal whose counter is one of the names, or ends with one behind an interface's.
-func (e *Evidence) dropped(counters ...string) (sum uint64, first time.Time) {
+// isOf reports whether a column is a counter's, and what it is called behind its section.
+func isOf(column, section, counter string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(column, section+".")
+	of, found := strings.CutSuffix(rest, "."+counter)
+	return rest, ok && (rest == counter || found && !strings.HasSuffix(of, ".xdp") && !strings.HasSuffix(of, ".ethtool"))
+}
+
+// sampledAt gives a finding without a time the seconds in which samples have seen a counter grow.
+func (e *Evidence) sampledAt(f Finding, section, counter string) Finding {
+	var s span
+	for name, x := range e.grew {
+		if _, ok := isOf(name, section, counter); ok {
+			s.add(x)
+		}
+	}
+	if f.Time.IsZero() {
+		f.Since, f.Until = s.from, s.to
+	}
+	return f
+}
+
+// most is the largest value of a column in the samples that touch the time of a finding, or of the window if there is none.
+func (e *Evidence) most(f *Finding, column string) (v uint64) {
+	from, to := f.begin(), f.end()
+	for i := range e.samples {
+		if s := &e.samples[i]; !s.Time.Before(from) && !s.Time.Add(-s.Interval).After(to) {
+			v = max(v, s.Values[column])
+		}
+	}
+	if v == 0 {
+		v = e.Most[column]
+	}
+	return v
+}
+
+// begin and end are the earliest and the latest time of what the finding is about.
+func (f *Finding) begin() time.Time {
+	if f.Time.IsZero() {
+		return f.Since
+	}
+	return f.Time
+}
+
+func (f *Finding) end() time.Time {
+	if f.Until.Before(f.Time) {
+		return f.Time
+	}
+	return f.Until
+}
+
+// counter is one of a section.
+type counter struct{ section, name string }
+
+// pause is how long nothing must be lost for the next loss to be another one.
+const pause = 250 * time.Millisecond
+
+// losses are what journal and samples say of counters: a finding for each time that something was lost, with count, times and evidence. Where
+// the journal may have been written over, or has nothing, samples tell what is missing in it.
+func (e *Evidence) losses(counters ...counter) (list []Finding) {
+	var names []string
+	var sampled uint64
+	var evidence []string
+	journaled := false
+	for _, c := range counters {
+		names = append(names, c.name)
+		n, more := e.delta(c.section, c.name)
+		sampled += n
+		evidence = append(evidence, more...)
+		for _, section := range []string{c.section, stats.Drivers} { // of counters of links the journal has what drivers have stored
+			row := stats.SectionOf(section).Find(c.name)
+			journaled = journaled || row != nil && row.Loss
+		}
+	}
+	var sum uint64
 	for i := range e.Events {
 		x := &e.Events[i]
 		if x.Kind != stats.EventDrop.String() {
 			continue
 		}
-		if slices.ContainsFunc(counters, func(c string) bool { return x.Text == c || strings.HasSuffix(x.Text, "."+c) }) {
-			if sum == 0 {
-				first = x.Time
+		if !slices.ContainsFunc(names, func(c string) bool { return x.Text == c || strings.HasSuffix(x.Text, "."+c) }) {
+			continue
+		}
+		if n := len(list); n == 0 || x.Time.Sub(list[n-1].Until) > pause {
+			list = append(list, Finding{Time: x.Time})
+		}
+		f := &list[len(list)-1]
+		f.Count += x.Count
+		f.Until = x.Time
+		sum += x.Count
+	}
+	if sampled > sum && !(e.complete && journaled) {
+		if len(list) == 0 {
+			f := Finding{}
+			for _, c := range counters {
+				x := e.sampledAt(f, c.section, c.name)
+				s := span{f.Since, f.Until}
+				s.add(span{x.Since, x.Until})
+				f.Since, f.Until = s.from, s.to
 			}
-			sum += x.Count
+			list = append(list, f)
+		}
+		list[len(list)-1].Count += sampled - sum
+	}
+	for i := range list {
+		if !list[i].Time.IsZero() {
+			list[i].Evidence = append(list[i].Evidence, fmt.Sprintf("journal: %s +%d", strings.Join(names, ", "), list[i].Count))
+		}
+		if len(list) == 1 {
+			list[i].Evidence = append(list[i].Evidence, evidence...)
 		}
 	}
-	return sum, first
-}
-
-// loss is what journal and samples say of counters: the larger number, because the journal may have been written over, and the last second has
-// no sample yet.
-func (e *Evidence) loss(section string, counters ...string) (sum uint64, first time.Time, evidence []string) {
-	sum, first = e.dropped(counters...)
-	if sum > 0 {
-		evidence = append(evidence, fmt.Sprintf("journal: %s +%d", strings.Join(counters, ", "), sum))
-	}
-	var sampled uint64
-	for _, c := range counters {
-		n, list := e.delta(section, c)
-		sampled += n
-		evidence = append(evidence, list...)
-	}
-	return max(sum, sampled), first, evidence
+	return list
 }
 
 // received says what did come in.
@@ -170,11 +275,15 @@ func (e *Evidence) received() (evidence []string) {
 	return append(evidence, list...)
 }
 
-// gap is the longest time without a poll in the window, as the journal has it: how long, and its cause in words.
-func (e *Evidence) gap() (longest time.Duration, cause string, at time.Time) {
+// gap is the longest time without a poll that touches a time, as the journal has it: how long, its cause in words, and its end.
+func (e *Evidence) gap(from, to time.Time) (longest time.Duration, cause string, at time.Time) {
+	const late = 50 * time.Millisecond // a loss is counted some milliseconds behind the gap that it is from
 	for i := range e.Events {
 		x := &e.Events[i]
-		if x.Kind == stats.EventPollGap.String() && time.Duration(x.Count) > longest {
+		if x.Kind != stats.EventPollGap.String() || x.Time.Add(late).Before(from) || x.Time.Add(-time.Duration(x.Count)).After(to) {
+			continue
+		}
+		if time.Duration(x.Count) > longest {
 			longest, at = time.Duration(x.Count), x.Time
 			_, cause, _ = strings.Cut(x.Text, ": ")
 		}

@@ -46,6 +46,9 @@ func TestCausesAndPlaces(t *testing.T) {
 			levels: map[string]uint64{"poller.buffers": 1000, "poller.buffers_used_peak": 900}, place: Application, cause: "are held", count: 7},
 		"collection": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
 			events: []stats.Event{event(stats.EventPollGap, 5e6, "feed: garbage collection")}, place: Application, cause: "garbage collection", count: 7},
+		"host": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
+			events: []stats.Event{event(stats.EventPollGap, 50e6, "feed: steal: the host took the processors for 40ms")}, place: Kernel, cause: "steal", count: 7},
+		"tag, kernel": {delta: map[string]uint64{"host.eth0.rx_otherhost_dropped": 5}, place: Card, cause: "VLAN tag", count: 5},
 		"preempted": {delta: map[string]uint64{"host.eth0/1.xdp.rx_ring_full": 7},
 			events: []stats.Event{event(stats.EventPollGap, 5e6, "feed: preempted")}, place: Kernel, cause: "preempted", count: 7},
 		"checksum, kernel": {delta: map[string]uint64{"host.udp.InCsumErrors": 3}, place: Upstream, cause: "checksum", count: 3},
@@ -89,4 +92,57 @@ func TestWindow(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, Unknown, found[0].Place)
 	require.Contains(t, found[0].Cause, "no sample covers")
+}
+
+// What is lost at two times is two findings, each with its time and with the gap between polls that it is from; a gap in a feed at another time
+// than a loss of this host is upstream.
+func TestEachLossHasItsTime(t *testing.T) {
+	at := func(ms int, kind stats.EventKind, count uint64, text string) stats.Event {
+		return stats.Event{Number: 1, Time: noon.Add(time.Duration(ms) * time.Millisecond), Kind: kind.String(), Count: count, Text: text}
+	}
+	events := []stats.Event{
+		at(1000, stats.EventPollGap, 400e6, "feed: timers: they took 400ms"),
+		at(1010, stats.EventDrop, 30, "v0/0.xdp.rx_dropped"),
+		at(1020, stats.EventDrop, 12, "v0/0.xdp.rx_dropped"),
+		at(1030, stats.EventFeedGap, 42, "deep 1-42"),
+		at(1031, stats.EventFeedGap, 8, "deep 50-57"),
+		at(5000, stats.EventFeedGap, 3, "deep 100-102"),
+		at(8000, stats.EventPollGap, 50e6, "feed: garbage collection: one was under way"),
+		at(8010, stats.EventDrop, 7, "v0/0.xdp.rx_dropped"),
+	}
+	found := Explain(Gather(samples(map[string]uint64{"host.v0/0.xdp.rx_dropped": 49}), events, noon, noon.Add(10*time.Second)))
+	require.Len(t, found, 4, "%+v", found)
+	first, second, beside, upstream := found[0], found[1], found[2], found[3]
+	require.Equal(t, Application, first.Place)
+	require.Contains(t, first.Cause, "timers")
+	require.EqualValues(t, 42, first.Count)
+	require.Equal(t, noon.Add(600*time.Millisecond), first.Time, "when the gap began")
+	require.Equal(t, noon.Add(1020*time.Millisecond), first.Until)
+	require.Contains(t, second.Cause, "garbage collection")
+	require.EqualValues(t, 7, second.Count)
+	require.Equal(t, Unknown, beside.Place)
+	require.EqualValues(t, 50, beside.Count)
+	require.Equal(t, Upstream, upstream.Place)
+	require.EqualValues(t, 3, upstream.Count)
+}
+
+// Packets that the kernel has counted as multicast for a member and not delivered were dropped by a rule; others are of groups or sources that
+// nothing wants.
+func TestFirewallAndFilters(t *testing.T) {
+	explain := func(delta map[string]uint64) []Finding {
+		list := samples(delta)
+		for i := range list {
+			list[i].Values["host.v0.groups"] = 2
+		}
+		return Explain(Gather(list, nil, noon.Add(100*time.Millisecond), noon.Add(900*time.Millisecond)))
+	}
+	found := explain(map[string]uint64{"host.ip.InReceives": 1000, "host.ip.InDelivers": 960, "host.ip.InMcastPkts": 900, "host.tcp.InSegs": 100})
+	require.Len(t, found, 1, "%+v", found)
+	require.Equal(t, Kernel, found[0].Place)
+	require.EqualValues(t, 40, found[0].Count)
+	require.Equal(t, [2]time.Time{noon, noon.Add(time.Second)}, [2]time.Time{found[0].Since, found[0].Until})
+	found = explain(map[string]uint64{"host.ip.InReceives": 1000, "host.ip.InDelivers": 960, "host.ip.InMcastPkts": 860, "host.tcp.InSegs": 100})
+	require.Len(t, found, 1, "%+v", found)
+	require.Equal(t, Socket, found[0].Place)
+	require.EqualValues(t, 40, found[0].Count)
 }
