@@ -2,10 +2,26 @@ package xtreme
 
 import "time"
 
-// gapBudget bounds how many gaps the journal gets: on a machine that is busy with other things there are hundreds in a second, which would push
+// gapBudgets bound how many gaps the journal gets: on a machine that is busy with other things there are hundreds in a second, which would push
 // out drops of some minutes ago. The gaps that are left out are counted in the poller's block all the same.
 //
-// Gaps of less than longGap have a budget of their own. Both together take half of the journal in the fifteen minutes that samples last.
+// Gaps below 1 ms, 10 ms, 100 ms and longer ones have a budget each: short ones never take the place of a long one. All together take half of
+// the journal in the fifteen minutes that samples last.
+type gapBudgets [len(gapClasses) + 1]gapBudget
+
+// gapClasses are the upper limits of the lengths that have a budget of their own; the last one has none.
+var gapClasses = [...]time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}
+
+// of is the budget for gaps of a length.
+func (b *gapBudgets) of(length time.Duration) *gapBudget {
+	i := 0
+	for i < len(gapClasses) && length >= gapClasses[i] {
+		i++
+	}
+	return &b[i]
+}
+
+// gapBudget is a bucket of tokens: one for each gap that is written.
 type gapBudget struct {
 	tokens  float64
 	at      time.Time // when tokens was right
@@ -13,9 +29,8 @@ type gapBudget struct {
 }
 
 const (
-	longGap      = time.Millisecond
-	gapBurst     = 256
-	gapPerSecond = 0.85
+	gapBurst     = 128
+	gapPerSecond = 0.42
 )
 
 // allows reports whether a gap that ended at a time goes into the journal, and how many did not since the last one that went.

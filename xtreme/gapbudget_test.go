@@ -22,13 +22,22 @@ func TestGapBudget(t *testing.T) {
 		written++
 		leftOut += n
 	}
-	require.LessOrEqual(t, written, journal/4, "there are two budgets")
+	require.LessOrEqual(t, written, journal/2/len(gapBudgets{}))
 	require.Greater(t, written, gapBurst)
 	require.Equal(t, minutes*60*perSecond, written+leftOut+b.leftOut)
+	// Long gaps have a budget of their own.
+	var all gapBudgets
+	for range 10 * gapBurst {
+		all.of(5 * time.Millisecond).allows(begin)
+	}
+	for _, d := range []time.Duration{100 * time.Microsecond, 10 * time.Millisecond, time.Second} {
+		_, ok := all.of(d).allows(begin)
+		require.True(t, ok, d)
+	}
 	// A quiet machine has all of them.
 	b = gapBudget{}
 	for i := range 1000 {
-		_, ok := b.allows(begin.Add(time.Duration(i) * 2 * time.Second))
+		_, ok := b.allows(begin.Add(time.Duration(i) * 3 * time.Second))
 		require.True(t, ok)
 	}
 }

@@ -231,11 +231,7 @@ func (p *publication) nameGaps() {
 			if p.host != nil && g.Length >= stealLeast {
 				steal = p.host.StealSince()
 			}
-			budget := &p.gapBudgets[0]
-			if g.Length >= longGap {
-				budget = &p.gapBudgets[1]
-			}
-			leftOut, ok := budget.allows(g.end)
+			leftOut, ok := p.gapBudgets.of(g.Length).allows(g.end)
 			if !ok {
 				continue
 			}

@@ -27,12 +27,14 @@ func compute(d time.Duration) {
 	}
 }
 
-// gapCases cause gaps; each returns how the cause is to be called.
-var gapCases = []struct {
+// gapCase causes a gap.
+type gapCase struct {
 	name string
-	want string
+	want string // how the cause is to be called
 	gap  func(w *gapWorld)
-}{
+}
+
+var gapCases = []gapCase{
 	{"handler", "handler: 1 completions of fd=", func(w *gapWorld) {
 		w.write(w.peer, "work")
 		w.NoError(w.event(w.s, xtreme.EventPacket).Packet.Release())
@@ -162,7 +164,9 @@ func (w *gapWorld) longestBetween(from, to time.Time) (e stats.Event) {
 }
 
 // Each gap is named by its cause, in 18 of 20 at the least with SOCKETXTREME_LONG on a machine that does nothing else: other programs cause gaps
-// too. One without a cause that could be known is called unknown.
+// too. One without a cause that could be known is called unknown. Without it a cause that is named right twice will do. Attempts in which other
+// programs had the processor, or so many gaps were that the journal left this one out, do not count; where nearly all are such nothing is
+// judged.
 func TestGapsAreNamed(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))) // the statistics' goroutine runs beside the hog
 	ballast := make([]*[8]*int, 300_000)                                        // what a collection looks at
@@ -171,47 +175,55 @@ func TestGapsAreNamed(t *testing.T) {
 	}
 	for _, c := range gapCases {
 		t.Run(c.name, func(t *testing.T) {
-			cabled, r := published(t, conf.RingEpoll)
-			w := &gapWorld{cabled: cabled, r: r}
-			w.s = w.udp(w.at(0))
-			w.peer = w.net.Dial(w.s.LocalAddr())
-			times, enough := 20, 18
-			if os.Getenv("SOCKETXTREME_LONG") == "" {
-				times, enough = 10, 3 // other programs hold the processors, and that is a cause too
+			if os.Getenv("SOCKETXTREME_LONG") != "" {
+				right, wrong, void := nameGaps(t, &c, 20, 20, 100)
+				t.Logf("%d of 20, %d void; %v", right, void, wrong)
+				require.GreaterOrEqual(t, right, 18, "%v", wrong)
+				return
 			}
-			right := 0
-			var wrong []string
-			thread, err := hoststat.OpenSchedule(hoststat.Thread())
-			w.NoError(err)
-			defer thread.Close()
-			delayed := func() time.Duration {
-				s, err := hoststat.ReadSchedule(thread)
-				w.NoError(err)
-				return time.Duration(s.Delayed)
+			right, wrong, void := nameGaps(t, &c, 2, 20, 20)
+			if right < 2 && len(wrong) < 10 {
+				t.Skipf("missing: a processor: %d void of %d attempts: %v", void, void+right+len(wrong), wrong)
 			}
-			void := 0
-			for n := 0; n < times; n++ {
-				w.pollFor(25 * time.Millisecond) // a baseline is taken
-				w.longest()
-				w.pollFor(time.Millisecond) // reading the journal is a gap of its own
-				before, begin := delayed(), time.Now()
-				c.gap(w)
-				past, end := delayed()-before, time.Now()
-				w.pollFor(25 * time.Millisecond) // it is named
-				if c.name != "preemption" && past > end.Sub(begin)/4 && void < 100 {
-					void++ // other programs had the processor too
-					n--
-					continue
-				}
-				if e := w.longestBetween(begin, end.Add(time.Millisecond)); strings.HasPrefix(e.Text, "test: "+c.want) {
-					right++
-				} else {
-					wrong = append(wrong, fmt.Sprintf("%v %s", time.Duration(e.Count), e.Text))
-				}
-			}
-			t.Logf("%d of %d, %d void; %v", right, times, void, wrong)
-			require.GreaterOrEqual(t, right, enough, "%v", wrong)
+			require.Equal(t, 2, right, "%v", wrong)
 		})
 	}
 	runtime.KeepAlive(ballast)
+}
+
+// nameGaps causes gaps until enough are named right, times were judged, or more than mostVoid could not be.
+func nameGaps(t *testing.T, c *gapCase, enough, times, mostVoid int) (right int, wrong []string, void int) {
+	cabled, r := published(t, conf.RingEpoll)
+	w := &gapWorld{cabled: cabled, r: r}
+	w.s = w.udp(w.at(0))
+	w.peer = w.net.Dial(w.s.LocalAddr())
+	thread, err := hoststat.OpenSchedule(hoststat.Thread())
+	w.NoError(err)
+	defer thread.Close()
+	delayed := func() time.Duration {
+		s, err := hoststat.ReadSchedule(thread)
+		w.NoError(err)
+		return time.Duration(s.Delayed)
+	}
+	for right < enough && right+len(wrong) < times && void < mostVoid {
+		w.pollFor(25 * time.Millisecond) // a baseline is taken
+		w.longest()
+		w.pollFor(time.Millisecond) // reading the journal is a gap of its own
+		before, begin := delayed(), time.Now()
+		c.gap(w)
+		past, end := delayed()-before, time.Now()
+		w.pollFor(25 * time.Millisecond) // it is named
+		e := w.longestBetween(begin, end.Add(time.Millisecond))
+		switch {
+		case c.name != "preemption" && past > end.Sub(begin)/4:
+			void++ // other programs had the processor too
+		case e.Count == 0:
+			void++ // the journal had too many of others
+		case strings.HasPrefix(e.Text, "test: "+c.want):
+			right++
+		default:
+			wrong = append(wrong, fmt.Sprintf("%v %s", time.Duration(e.Count), e.Text))
+		}
+	}
+	return right, wrong, void
 }

@@ -33,7 +33,7 @@ type publication struct {
 	monitors map[*monitor]struct{}
 	process  processTime // used by the statistics' goroutine alone, as gapBudgets
 
-	gapBudgets [2]gapBudget // of short gaps, of long ones
+	gapBudgets gapBudgets
 
 	reverts map[*conf.Log]*logRevert // of changes for a time, under way
 }
