@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+var patience = testnet.Slow(20 * time.Second)
 
 // The kinds of ring that a case runs on: all carry datagrams, the kernel's carry streams as well.
 var (

@@ -25,7 +25,7 @@ var (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+var patience = testnet.Slow(20 * time.Second)
 
 // onEach runs a test on every kind of ring that works here; the skip of one that does not says why.
 func onEach(t *testing.T, test func(t *testing.T, kind conf.RingKind)) {

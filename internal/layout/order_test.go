@@ -74,6 +74,7 @@ type call struct{ from, to, name string }
 
 // calls are those between the files of a package.
 func calls(t *testing.T, folder string) (names []string, all map[call]bool) {
+	needGo(t)
 	list, err := packages()
 	require.NoError(t, err)
 	p := list[module+folder]

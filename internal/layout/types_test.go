@@ -23,6 +23,13 @@ type listed struct {
 	GoFiles                 []string
 }
 
+// needGo skips a test where there is no go command, which lists packages.
+func needGo(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("missing: go: ", err)
+	}
+}
+
 // packages is every package that xtreme and the drivers are made of, by its path, with the export data of the compiler.
 var packages = sync.OnceValues(func() (map[string]*listed, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", module+"xtreme", module+"ring/...")
@@ -45,6 +52,7 @@ var packages = sync.OnceValues(func() (map[string]*listed, error) {
 
 // newImporter loads packages from their export data.
 func newImporter(t *testing.T, fset *token.FileSet) types.Importer {
+	needGo(t)
 	all, err := packages()
 	require.NoError(t, err)
 	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {

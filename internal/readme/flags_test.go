@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 )
 
 // Each example exits with 2 when its arguments are wrong and with 0 when it is asked for its flags, as programs with package flag do.
@@ -17,6 +19,7 @@ func TestExamplesRefuseWrongArguments(t *testing.T) {
 		"warm-send": {"-ring", "dpdk"}, "zero-copy-receive": {"-ring", "dpdk"},
 	}
 	dir := t.TempDir()
+	testnet.NeedProgram(t, "go")
 	build := exec.Command("go", "build", "-o", dir+"/", "./examples/...")
 	build.Dir = "../.."
 	out, err := build.CombinedOutput()

@@ -77,6 +77,7 @@ func merge(done []xtreme.Completion) (n int) {
 func build(t *testing.T, at string) string {
 	code := program(t)
 	require.Equal(t, 1, strings.Count(code, address), "the address of the README's server")
+	testnet.NeedProgram(t, "go")
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "server")
 	for old, changed := range map[string]string{

@@ -49,10 +49,29 @@ func New(t testing.TB, pairs ...Pair) *Net {
 // Again makes pair i anew, one of whose ends was deleted: with the same names and addresses, but other numbers and MAC addresses.
 func (n *Net) Again(i int) { n.join(i, n.pairs[i]) }
 
-// join makes pair i: a veth with one end on our side and one on the peer's, with addresses and neighbours.
+// join makes pair i: one interface on our side and one on the peer's, with addresses and neighbours.
 func (n *Net) join(i int, p Pair) {
-	queues := max(p.Queues, 1)
-	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: fmt.Sprintf("p%d", i), PeerNamespace: netlink.NsFd(n.there),
+	queues, there := max(p.Queues, 1), fmt.Sprintf("p%d", i)
+	if i == 0 && queues == 1 && len(cable) > 0 {
+		n.lay()
+	} else {
+		n.veth(i, queues, there)
+	}
+	mine := n.up(n.Device(i), n.Local(i).String()+"/24", n.Other(i).String()+"/24")
+	var theirs net.HardwareAddr
+	n.InPeer(func() {
+		theirs = n.up(there, n.Peer(i).String()+"/24")
+		n.know(there, n.Local(i), mine)
+		n.know(there, n.Other(i), mine)
+	})
+	// Who sends and then waits for the peer without polling could not see the neighbour's answer.
+	n.know(n.Device(i), n.Peer(i), theirs)
+}
+
+// veth makes the interfaces of pair i.
+func (n *Net) veth(i, queues int, there string) {
+	n.t.Helper()
+	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: there, PeerNamespace: netlink.NsFd(n.there),
 		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
 	pair.Name, pair.NumTxQueues, pair.NumRxQueues = n.Device(i), queues, queues
 	if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
@@ -60,15 +79,6 @@ func (n *Net) join(i int, p Pair) {
 	} else {
 		require.NoError(n.t, err)
 	}
-	mine := n.up(n.Device(i), n.Local(i).String()+"/24", n.Other(i).String()+"/24")
-	var theirs net.HardwareAddr
-	n.InPeer(func() {
-		theirs = n.up(pair.PeerName, n.Peer(i).String()+"/24")
-		n.know(pair.PeerName, n.Local(i), mine)
-		n.know(pair.PeerName, n.Other(i), mine)
-	})
-	// Who sends and then waits for the peer without polling could not see the neighbour's answer.
-	n.know(n.Device(i), n.Peer(i), theirs)
 }
 
 // Device is the name of our end of pair i.
@@ -161,7 +171,7 @@ func (n *Net) Dial(to netip.AddrPort) *net.UDPConn {
 		c, err = net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(to))
 		require.NoError(n.t, err)
 	})
-	require.NoError(n.t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(n.t, c.SetDeadline(time.Now().Add(Slow(10*time.Second))))
 	n.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -175,7 +185,7 @@ func (n *Net) Listen(at netip.AddrPort) *net.UDPConn {
 		c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
 		require.NoError(n.t, err)
 	})
-	require.NoError(n.t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(n.t, c.SetDeadline(time.Now().Add(Slow(10*time.Second))))
 	n.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -10,11 +10,12 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
 
-const patience = 10 * time.Second
+var patience = testnet.Slow(10 * time.Second)
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 )
@@ -48,7 +49,7 @@ type Backend struct {
 }
 
 // patience is how long a case waits for something that must happen.
-const patience = 10 * time.Second
+var patience = testnet.Slow(10 * time.Second)
 
 // world is the rings of one case and what they delivered.
 type world struct {

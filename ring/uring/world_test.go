@@ -11,6 +11,7 @@ import (
 
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/sys"
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
 	"github.com/socketxtreme/socketxtreme/ring"
 	"github.com/socketxtreme/socketxtreme/ring/transport/kernel"
 	"github.com/socketxtreme/socketxtreme/ring/uring"
@@ -19,7 +20,7 @@ import (
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+var patience = testnet.Slow(10 * time.Second)
 
 // world is a set of rings over this driver, and what they delivered and no test has asked for yet.
 type world struct {

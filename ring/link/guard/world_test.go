@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+var patience = testnet.Slow(20 * time.Second)
 
 func ap(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+var patience = testnet.Slow(10 * time.Second)
 
 // world is two network namespaces joined by a veth pair: v0 with 10.0.0.1, where the test's thread is and our link will be, and v1 with
 // 10.0.0.2, where the kernel is the peer.

@@ -1,0 +1,23 @@
+package testnet
+
+import (
+	"os"
+	"strconv"
+	"time"
+)
+
+// SlowVariable is how many times slower than usual this machine is: scripts/vm.sh measures it in an emulated machine and sets it for the tests.
+const SlowVariable = "SOCKETXTREME_SLOW"
+
+// slow is the value of SOCKETXTREME_SLOW, at least 1.
+var slow = func() time.Duration {
+	n, err := strconv.Atoi(os.Getenv(SlowVariable))
+	if err != nil {
+		return 1
+	}
+	return time.Duration(max(n, 1))
+}()
+
+// Slow returns a time that work of duration d on a usual machine takes on this one: a deadline for what must happen, or a bound of processor
+// time.
+func Slow(d time.Duration) time.Duration { return d * slow }
