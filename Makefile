@@ -1,6 +1,6 @@
 GO ?= go
 
-.PHONY: all test race lint bench bench-quick gameday sockperf gnet-suite slow-reader redis https interop seeds mutants torture vm
+.PHONY: all test race lint bench bench-quick gameday sockperf gnet-suite slow-reader redis https interop seeds mutants torture vm vm-matrix
 
 all: lint test
 
@@ -53,6 +53,11 @@ mutants:
 	$(GO) test -count=1 -timeout 60m -run '^TestMutants$$' ./tcp/tcptest -v -mutants
 
 # Tests in a virtual machine with a kernel of Debian: make vm KERNEL=6.1 [PACKAGES=./ring/uring]. scripts/vm.sh says what it needs.
-PACKAGES ?= ./buffers ./internal/... ./ring/... ./xtreme ./reactor ./extra_api ./udp ./feed/... ./examples/...
+PACKAGES ?= ./buffers ./internal/... ./ring/... ./xtreme ./reactor/... ./extra_api ./udp ./tcp/... ./feed/... ./conf ./stats/... ./cmd/... ./examples/...
 vm:
 	scripts/vm.sh $(KERNEL) $(PACKAGES)
+
+# All that is run in virtual machines, cell by cell: what has passed with this tree is not run again. docs/platforms.md has what came of it.
+# make vm-matrix CELLS="6.1 6.12/rings"; go run ./scripts/vm/matrix -list prints the cells.
+vm-matrix:
+	$(GO) run ./scripts/vm/matrix $(CELLS)

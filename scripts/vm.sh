@@ -10,6 +10,9 @@
 #   SOCKETXTREME_VM_CACHE    kernels (default ~/.cache/socketxtreme-vm)
 #   SOCKETXTREME_VM_RESULTS  a folder that keeps each package's output, the kernel's messages and the console
 #   SOCKETXTREME_VM_KVM      0: emulate, even where a machine with KVM boots
+#   SOCKETXTREME_VM_JOBS     how many packages run at a time (default 1)
+#   SOCKETXTREME_VM_PROGRAMS programs of this machine that the tests find there, for the same architecture: "sockperf"
+#   SOCKETXTREME_VM_CABLE    1: two virtio-net cards with a cable between them take the place of each network's first veth pair (internal/testnet)
 #   SOCKETXTREME_VM_CPUS, SOCKETXTREME_VM_MEMORY (MiB), SOCKETXTREME_VM_APPEND (of the kernel's command line), SOCKETXTREME_VM_QEMU (further arguments)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -41,7 +44,7 @@ arch_busybox() { # the emulated machine's, from Debian's package where it is not
 	if [ "$arch" = "$(dpkg --print-architecture)" ]; then
 		command -v busybox
 	else
-		"$here/vm/package.sh" "$arch" busybox-static "$cache/busybox-$arch" && echo "$cache/busybox-$arch/bin/busybox"
+		"$here/vm/debian-package.sh" "$arch" busybox-static "$cache/busybox-$arch" && echo "$cache/busybox-$arch/bin/busybox"
 	fi
 }
 cp "$(arch_busybox)" "$root/bin/busybox"
@@ -57,25 +60,30 @@ find "$root/lib/modules" -name '*.ko.xz' -exec xz -d {} + # busybox's modprobe t
 PATH=$PATH:/sbin:/usr/sbin depmod -b "$root" "$release"
 printf '%s\n' virtio_pci virtio_blk virtio_net ext4 veth tun sch_netem sch_fq sch_etf sch_tbf sch_ingress cls_bpf 8021q bonding macvlan \
 	ipvlan dummy tcp_bbr nf_tables >"$root/modules"
+for program in ${SOCKETXTREME_VM_PROGRAMS:-}; do
+	path=$(command -v "$program")
+	cp "$path" "$root/bin/"
+	ldd "$path" | grep -o '/[^ ]*' | xargs -r cp -L --parents -t "$root"
+done
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initramfs"
 
 # What it runs: the tests, statically, in a copy of the tree.
 disk=$work/disk
 mkdir -p "$disk"/{tests,tree,results,bin}
 git ls-files -z | tar -c --null --ignore-failed-read -T - 2>/dev/null | tar -x -C "$disk/tree"
-n=0
-for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "${packages[@]}"); do
-	n=$((n + 1))
-	CGO_ENABLED=0 GOARCH=$arch go test -c -vet=off -ldflags='-s -w' -o "$disk/tests/$n" "$package"
-	echo "$(go list -f '{{.Dir}}' "$package" | sed "s#^$PWD/*##;s#^\$#.#") $n" >>"$disk/list"
-	echo "$package" >>"$work/packages"
-done
-[ "$n" -gt 0 ] || { echo "vm: no tests in ${packages[*]}" >&2; exit 1; }
+mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "${packages[@]}")
+n=${#packages[@]}
+[ "$n" -gt 0 ] || { echo "vm: no tests" >&2; exit 1; }
+CGO_ENABLED=0 GOARCH=$arch go test -count=1 -vet=off -exec "$here/vm/collect $disk $PWD" "${packages[@]}" >"$work/built" 2>&1 ||
+	{ cat "$work/built" >&2; exit 1; }
+sort -o "$disk/list" "$disk/list"
 printf '%s\n' "${flags[@]}" | sed 's/^--*\([a-z]\)/-test.\1/' >"$disk/flags"
 echo "$limit" >"$disk/limit"
-cp "$here/vm/run" "$disk/run"
+[ "${SOCKETXTREME_VM_CABLE:-0}" = 0 ] || echo "SOCKETXTREME_TEST_CABLE=02:00:00:00:00:01,02:00:00:00:00:02" >>"$disk/environment"
+echo "${SOCKETXTREME_VM_JOBS:-1}" >"$disk/jobs"
+cp "$here/vm/run" "$here/vm/one" "$disk/"
 CGO_ENABLED=0 GOARCH=$arch go build -o "$disk/bin/slowness" ./scripts/vm/slowness
-go run ./scripts/vm/slowness >"$disk/fast"
+go run ./scripts/vm/slowness processor >"$disk/fast"
 truncate -s "$(($(du -sm "$disk" | cut -f1) * 2 + 256))M" "$work/image"
 PATH=$PATH:/sbin:/usr/sbin mke2fs -q -t ext4 -O ^has_journal -d "$disk" "$work/image"
 
@@ -83,12 +91,12 @@ PATH=$PATH:/sbin:/usr/sbin mke2fs -q -t ext4 -O ^has_journal -d "$disk" "$work/i
 cpus=${SOCKETXTREME_VM_CPUS:-2}
 memory=${SOCKETXTREME_VM_MEMORY:-3072}
 if [ "$arch" = arm64 ]; then
-	command=(qemu-system-aarch64 -machine virt) console=ttyAMA0
+	command=(qemu-system-aarch64 -machine virt) console=ttyAMA0 processor=max
 else
-	command=(qemu-system-x86_64 -machine q35) console=ttyS0
+	command=(qemu-system-x86_64 -machine q35) console=ttyS0 processor=max,-cx16
 fi
-# max: with QEMU's default processor 6.12 ends in double faults.
-accelerate=(-accel tcg,thread=multi -cpu max) how="emulated (TCG)"
+# Without cx16: QEMU 7.2 leaves wrong flags behind cmpxchg16b, which the allocator of Linux uses, and an interrupt there ends in a double fault.
+accelerate=(-accel tcg,thread=multi -cpu "$processor") how="emulated (TCG)"
 probe_kvm() {
 	[ "${SOCKETXTREME_VM_KVM:-1}" != 0 ] && [ -w /dev/kvm ] && [ "$arch" = "$(dpkg --print-architecture)" ] || return 1
 	printf '#!/bin/busybox sh\n/bin/busybox mount -t proc proc /proc\n/bin/busybox poweroff -f\n' >"$work/probe-init"
@@ -102,27 +110,34 @@ probe_kvm() {
 if probe_kvm; then
 	accelerate=(-accel kvm -cpu host) how="KVM"
 fi
+devices=()
+if [ "${SOCKETXTREME_VM_CABLE:-0}" = 1 ]; then
+	for n in 1 2; do
+		devices+=(-netdev "hubport,id=cable$n,hubid=0" -device "virtio-net-pci,netdev=cable$n,mac=02:00:00:00:00:0$n")
+	done
+fi
 echo "vm: Linux $release, $arch, $how, $cpus processors, $memory MiB; $n packages"
 
-timeout -k 5 "$((limit + 60))" "${command[@]}" "${accelerate[@]}" -smp "$cpus" -m "$memory" -nographic -no-reboot -net none \
+timeout -k 5 "$((limit + 60))" "${command[@]}" "${accelerate[@]}" -smp "$cpus" -m "$memory" -nographic -no-reboot -nic none "${devices[@]}" \
 	-kernel "$cache/$kernel/vmlinuz" -initrd "$work/initramfs" -append "console=$console quiet panic=-1 ${SOCKETXTREME_VM_APPEND:-}" \
-	-drive "file=$work/image,format=raw,if=virtio,cache=unsafe" ${SOCKETXTREME_VM_QEMU:-} </dev/null 2>&1 | tee "$work/console" | tr -d '\r' |
+	-drive "file=$work/image,format=raw,if=virtio,cache=unsafe" ${SOCKETXTREME_VM_QEMU:-} </dev/null 2>&1 | tee "$work/console" | sed -u 's,\r,,g' |
 	grep --line-buffered -o 'vm: .*\|.*Kernel panic.*' || true
 
 mkdir -p "$work/out"
 PATH=$PATH:/sbin:/usr/sbin debugfs -R "rdump /results $work/out" "$work/image" >/dev/null 2>&1
+failed=0
+: >"$work/json"
+module=$(go list -m)
+while read -r folder name; do
+	code=$(cat "$work/out/results/$name.code" 2>/dev/null || echo "none: the machine ended before")
+	out=$work/out/results/$name.out
+	[ -f "$out" ] && go tool test2json -p "$module/$folder" <"$out" >>"$work/json"
+	[ "$code" = 0 ] || { failed=1; echo "vm: $folder: exit status $code"; }
+done <"$disk/list"
 if [ -n "${SOCKETXTREME_VM_RESULTS:-}" ]; then
 	mkdir -p "$SOCKETXTREME_VM_RESULTS"
-	cp -r "$work/out/results/." "$work/console" "$work/packages" "$SOCKETXTREME_VM_RESULTS/"
+	cp -r "$work/out/results/." "$work/console" "$work/json" "$disk/list" "$SOCKETXTREME_VM_RESULTS/"
+	echo "$release" >"$SOCKETXTREME_VM_RESULTS/release"
 fi
-failed=0 i=0
-: >"$work/json"
-while read -r package; do
-	i=$((i + 1))
-	code=$(cat "$work/out/results/$i.code" 2>/dev/null || echo "none: the machine ended before")
-	out=$work/out/results/$i.out
-	[ -f "$out" ] && go tool test2json -p "$package" <"$out" >>"$work/json"
-	[ "$code" = 0 ] || { failed=1; echo "vm: $package: exit status $code"; }
-done <"$work/packages"
 go run ./.ci/testlog <"$work/json" || failed=1
 exit $failed

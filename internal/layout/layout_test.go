@@ -62,7 +62,7 @@ var level = map[string]int{
 	"reactor/netconn":      11,
 	"reactor/gnetrun":      12,
 	"cmd":                  13,
-	"scripts/vm/slowness":  0,
+	"scripts/vm":           0,
 	"scripts/gameday":      14,
 	"examples":             13,
 	"bench/harness":        13,

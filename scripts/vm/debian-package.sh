@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# package.sh ARCH PACKAGE DIR: unpacks a package of Debian bookworm for this architecture into DIR. What is there already stays.
+# debian-package.sh ARCH PACKAGE DIR: unpacks a package of Debian bookworm for this architecture into DIR. What is there already stays.
 set -euo pipefail
 arch=$1 package=$2 dir=$3
 [ -d "$dir" ] && exit 0

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The generated section of docs/platforms.md is what the records say.
+func TestDocsAreOfTheRecords(t *testing.T) {
+	all, err := readRecords(filepath.Join("../../..", recordsPath))
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join("../../..", docsPath))
+	require.NoError(t, err)
+	want, err := replaceSection(text, render(all))
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(text), "go run ./scripts/vm/matrix -render")
+}
+
+func TestCells(t *testing.T) {
+	all, err := choose(nil)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, c := range all {
+		require.NotNil(t, c.group)
+		require.False(t, seen[c.file()], c)
+		seen[c.file()] = true
+	}
+	one, err := choose([]string{"6.1/rings"})
+	require.NoError(t, err)
+	require.Len(t, one, 1)
+	require.Equal(t, "6.1/rings", one[0].String())
+	_, err = choose([]string{"6.1/ring"})
+	require.ErrorContains(t, err, "6.1/ring: no such cell")
+}
+
+// What a machine leaves is counted: tests that passed, that failed, that were skipped and why; a package that it did not come to.
+func TestResults(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("release", "6.1.0-49-cloud-amd64\n")
+	write("slow", "12\n")
+	write("list", "ring/uring ring-uring\nudp udp\nxtreme xtreme\n")
+	write("ring-uring.code", "1\n")
+	write("ring-uring.seconds", "70\n")
+	write("udp.code", "0\n")
+	const p = `"Package":"github.com/socketxtreme/socketxtreme/ring/uring"`
+	write("json", `{"Action":"pass",`+p+`,"Test":"TestA/one"}
+{"Action":"fail",`+p+`,"Test":"TestA/two|three"}
+{"Action":"fail",`+p+`,"Test":"TestA"}
+{"Action":"output",`+p+`,"Test":"TestB","Output":"    limits_test.go:161: Linux 6.1 does not count\n"}
+{"Action":"skip",`+p+`,"Test":"TestB"}
+{"Action":"fail",`+p+`}
+{"Action":"pass","Package":"github.com/socketxtreme/socketxtreme/udp","Test":"TestC"}
+`)
+	c := cell{"6.1", &groups[1]}
+	all, err := readResults(dir, c, time.Unix(0, 0))
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	uring := record{Kernel: "6.1", Group: "rings", Release: "6.1.0-49-cloud-amd64", Package: "ring/uring", Result: "fail", Passed: 1,
+		Failed: []string{"TestA/two|three", "TestA"}, Skipped: map[string]int{"Linux 6.1 does not count": 1}, Seconds: 70, Slow: 12, Date: "1970-01-01"}
+	require.Equal(t, uring, all[0])
+	require.Equal(t, "none", all[2].Result)
+
+	path := filepath.Join(dir, "records")
+	other := record{Kernel: "6.1", Group: "base", Package: "udp", Result: "pass"}
+	require.NoError(t, writeRecords(path, replace([]record{other, {Kernel: "6.1", Group: "rings", Package: "gone"}}, c, all)))
+	read, err := readRecords(path)
+	require.NoError(t, err)
+	require.Len(t, read, 4)
+	require.Equal(t, other, read[0])
+
+	text := render(read)
+	require.Contains(t, text, "| `ring/uring` | **fails**: TestA/two\\|three |")
+	require.Contains(t, text, "| `xtreme` | the machine ended before |")
+	require.Contains(t, text, "| Linux 6.1 does not count | 1 |")
+}
