@@ -212,7 +212,7 @@ func TestPacingToThisHost(t *testing.T) {
 // the time of arrival. The program reads another clock than the test does, so the beginning may differ by what two readings of
 // both clocks differ.
 func TestArrivalTimesOverVeth(t *testing.T) {
-	const clocks = int64(time.Millisecond)
+	clocks := int64(testnet.Slow(time.Millisecond))
 	c, set, _ := veth(t, 1, xdp.Config{Time: xdp.TimeXDP})
 	s, err := set.NewSocket(ring.KindDatagram, ring.IPv4, ring.Config{LargestDatagram: 2048, Timestamps: true})
 	require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestArrivalTimesOverVeth(t *testing.T) {
 			_, err := peer.Write([]byte("stamp"))
 			require.NoError(t, err)
 		}
-		time.Sleep(5 * time.Millisecond) // nobody polls
+		time.Sleep(testnet.Slow(5 * time.Millisecond)) // nobody polls
 		polled, got := realtime(), 0
 		for end := time.Now().Add(10 * time.Second); got < len(sent); {
 			n, err := s.Ring().Poll(dst)
