@@ -117,6 +117,26 @@ func TestBursts(t *testing.T) {
 	w.Equal("again", w.next(q))
 }
 
+// One Flush hands all frames to the kernel, more than one of its calls sends, also where the kernel does not show how far it has come.
+func TestOneFlush(t *testing.T) {
+	for _, n := range []int{1, 32, 33, 50, 64, 100} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t, 1, 1500)
+			d := w.device(Config{RxRing: 128, TxRing: 128, Fill: 128})
+			q := w.open(d, 0)
+			peer := w.peer("10.0.0.2:5000")
+			for i := range n {
+				w.True(w.trySend(q, "10.0.0.1:4000", "10.0.0.2:5000", fmt.Sprint(i), 0))
+			}
+			w.NoError(q.Flush())
+			for i := range n {
+				w.Equal(fmt.Sprint(i), w.read(peer))
+			}
+			w.complete(q)
+		})
+	}
+}
+
 // hasSG reports whether the kernel has frames in several buffers (XDP_USE_SG).
 func hasSG() bool {
 	has, _ := sys.ReleaseAtLeast(sys.KernelRelease(), 6, 6)
