@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/buffers"
+	"github.com/socketxtreme/socketxtreme/internal/sys"
 	"github.com/socketxtreme/socketxtreme/ring/link"
 )
 
@@ -112,8 +113,17 @@ func (q *Queue) piece(b *bufferRecord, first uint32, off uint64, n, options uint
 	q.kick = true
 }
 
+// kernelBatch is how many frames a call of copy mode sends at most (TX_BATCH_SIZE, from Linux 6.17 on the default of XDP_MAX_TX_SKB_BUDGET). It
+// ends with EAGAIN then, as it does when it could send nothing.
+const kernelBatch = 32
+
+// showsProgress: such a call publishes the index of what it has read. Before Linux 6.17 the index stands until a call has read all: progress
+// and none look the same.
+var showsProgress, _ = sys.ReleaseAtLeast(sys.KernelRelease(), 6, 17)
+
 // Flush publishes the descriptors that Send wrote and, where the kernel asks for a wakeup, makes one system call for the batch. In copy mode
-// the kernel sends inside that call, as many frames as its budget says, so the call is repeated while each reads more frames.
+// the kernel sends inside that call, as many frames as its budget says, so the call is repeated while each reads more frames; and where that
+// does not show, as often as all frames need.
 func (q *Queue) Flush() error {
 	if q.closed {
 		return link.ErrClosed
@@ -122,7 +132,7 @@ func (q *Queue) Flush() error {
 		return nil
 	}
 	q.sock.tx.publish()
-	for left := q.sock.tx.unread(); ; {
+	for left, unseen := q.sock.tx.unread(), uint32(0); ; {
 		if q.sock.tx.flags.Load()&unix.XDP_RING_NEED_WAKEUP == 0 {
 			q.kick = left > 0
 			return nil
@@ -145,11 +155,14 @@ func (q *Queue) Flush() error {
 		}
 		now := q.sock.tx.unread()
 		q.read = q.sock.tx.next - min(now, q.sock.tx.next-q.read) // never back: the index may be late
+		if unseen += kernelBatch; e == unix.EAGAIN && now == left && !showsProgress && unseen < left {
+			continue
+		}
 		if now == 0 || now == left {
 			q.kick = now > 0 // the rest goes with the next Flush
 			return nil
 		}
-		left = now
+		left, unseen = now, 0
 	}
 }
 
