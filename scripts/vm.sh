@@ -12,9 +12,12 @@
 #   SOCKETXTREME_VM_KVM      0: emulate, even where a machine with KVM boots
 #   SOCKETXTREME_VM_JOBS     how many packages run at a time (default 1)
 #   SOCKETXTREME_VM_PROGRAMS programs of this machine that the tests find there, for the same architecture: "sockperf"
-#   SOCKETXTREME_VM_CABLE    1: two virtio-net cards with a cable between them take the place of each network's first veth pair (internal/testnet)
+#   SOCKETXTREME_VM_CABLE    folders of packages: in their tests two virtio-net cards, which a cable joins, take the place of each network's first
+#                            veth pair (internal/testnet)
+#   SOCKETXTREME_CAPTURES    a folder of captures for the feed handler's tests
 #   SOCKETXTREME_VM_CPUS, SOCKETXTREME_VM_MEMORY (MiB), SOCKETXTREME_VM_APPEND (of the kernel's command line), SOCKETXTREME_VM_QEMU (further arguments)
 set -euo pipefail
+{ # bash reads it to the end before it runs anything: the file may change meanwhile
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
 [ $# -ge 2 ] || { sed -n '2,/^set/{/^set/!p}' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
@@ -70,7 +73,11 @@ done
 # What it runs: the tests, statically, in a copy of the tree.
 disk=$work/disk
 mkdir -p "$disk"/{tests,tree,results,bin}
-git ls-files -z | tar -c --null --ignore-failed-read -T - 2>/dev/null | tar -x -C "$disk/tree"
+if git rev-parse --git-dir >/dev/null 2>&1; then
+	git ls-files -z | tar -c --null --ignore-failed-read -T - 2>/dev/null | tar -x -C "$disk/tree"
+else # a copy of the tree
+	cp -r . "$disk/tree"
+fi
 mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "${packages[@]}")
 n=${#packages[@]}
 [ "$n" -gt 0 ] || { echo "vm: no tests" >&2; exit 1; }
@@ -79,10 +86,11 @@ CGO_ENABLED=0 GOARCH=$arch go test -count=1 -vet=off -exec "$here/vm/collect $di
 sort -o "$disk/list" "$disk/list"
 printf '%s\n' "${flags[@]}" | sed 's/^--*\([a-z]\)/-test.\1/' >"$disk/flags"
 echo "$limit" >"$disk/limit"
-[ "${SOCKETXTREME_VM_CABLE:-0}" = 0 ] || echo "SOCKETXTREME_TEST_CABLE=02:00:00:00:00:01,02:00:00:00:00:02" >>"$disk/environment"
+printf '%s\n' ${SOCKETXTREME_VM_CABLE:-} >"$disk/cable"
 echo "${SOCKETXTREME_VM_JOBS:-1}" >"$disk/jobs"
 cp "$here/vm/run" "$here/vm/one" "$disk/"
-CGO_ENABLED=0 GOARCH=$arch go build -o "$disk/bin/slowness" ./scripts/vm/slowness
+CGO_ENABLED=0 GOARCH=$arch go build -o "$disk/bin/" ./scripts/vm/slowness ./examples/feedhandler/mdreplay
+[ ! -d "${SOCKETXTREME_CAPTURES:-}" ] || cp -rL "$SOCKETXTREME_CAPTURES" "$disk/captures"
 go run ./scripts/vm/slowness processor >"$disk/fast"
 truncate -s "$(($(du -sm "$disk" | cut -f1) * 2 + 256))M" "$work/image"
 PATH=$PATH:/sbin:/usr/sbin mke2fs -q -t ext4 -O ^has_journal -d "$disk" "$work/image"
@@ -111,7 +119,7 @@ if probe_kvm; then
 	accelerate=(-accel kvm -cpu host) how="KVM"
 fi
 devices=()
-if [ "${SOCKETXTREME_VM_CABLE:-0}" = 1 ]; then
+if [ -n "${SOCKETXTREME_VM_CABLE:-}" ]; then
 	for n in 1 2; do
 		devices+=(-netdev "hubport,id=cable$n,hubid=0" -device "virtio-net-pci,netdev=cable$n,mac=02:00:00:00:00:0$n")
 	done
@@ -140,4 +148,6 @@ if [ -n "${SOCKETXTREME_VM_RESULTS:-}" ]; then
 	echo "$release" >"$SOCKETXTREME_VM_RESULTS/release"
 fi
 go run ./.ci/testlog <"$work/json" || failed=1
+[ $failed != 0 ] || echo "vm: all passed on Linux $release"
 exit $failed
+}
