@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +223,36 @@ func TestTheLastFramesStay(t *testing.T) {
 	}
 	rest := c.next(true)
 	w.Equal(n-11, len(rest)+int(rest[0].Missing))
+}
+
+// A reader that comes while a tap goes from one chunk to the next reads the end of the one before the beginning of the other: no frame seems to
+// be missing, and none comes twice.
+func TestReadWhileRecording(t *testing.T) {
+	w := newWorld(t, Config{Memory: 64 * chunkSize})
+	a := w.rec.Scope("main").Tap(&counted{name: "eth0"}, w.pool)
+	c := newCursor(w.rec)
+	text := strings.Repeat("x", 1000)
+	const n = 20000
+	var read atomic.Int64
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := range n {
+			for int64(i) > read.Load()+3000 { // of about 7,000 that there is room for
+				time.Sleep(time.Millisecond)
+			}
+			w.receive(a, fmt.Sprintf("%05d %s", i, text))
+		}
+	})
+	defer group.Wait()
+	defer read.Store(n) // whatever comes, the other goroutine ends
+	for next := 0; next < n; {
+		for _, r := range c.next(false) {
+			w.Zero(r.Missing, "before frame %d", next)
+			w.Equal(fmt.Sprintf("%05d", next), string(r.Bytes[:5]))
+			next++
+		}
+		read.Store(int64(next))
+	}
 }
 
 // Events of a loop are comments of its own next frame; those of the program of the last frame before.
