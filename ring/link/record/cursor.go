@@ -64,8 +64,13 @@ func (c *cursor) next(last bool) []Record {
 		bytes  []byte
 	}
 	var batches []batch
+	// Chunks that are taken from now on are read by the next call: one whose tap has another chunk among these has no more to come.
+	newest := m.last.Load()
 	for i := range m.chunks {
 		m.read(&m.chunks[i], func(number uint64, tap *Tap, records []byte) {
+			if number > newest {
+				return
+			}
 			p := &c.seen[i]
 			if p.number != number {
 				*p = position{number: number}
