@@ -1,6 +1,7 @@
 package ringtest
 
 import (
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -78,11 +79,15 @@ func pacingErrors(t *testing.T, b Backend) {
 	w.NoError(gone.Close())
 	w.NoError(u.Connect(to))
 	w.NoError(u.SetPacing(ring.Pacing{Rate: 100_000, Burst: 1000}))
+	refused := 0
 	for i := range 4 {
 		_, err := u.Send(numbered(i, 1000))
+		if errors.Is(err, unix.ECONNREFUSED) { // on a slow machine it is due at once, and its own call is told of the one before
+			refused++
+			_, err = u.Send(numbered(i, 1000))
+		}
 		w.NoError(err)
 	}
-	refused := 0
 	for end := time.Now().Add(patience); refused == 0 || w.set.Rings()[0].Stats().SentMessages < 4; {
 		w.True(time.Now().Before(end))
 		w.poll()
@@ -120,10 +125,17 @@ func pacingAllocation(t *testing.T, b Backend) {
 			}
 		}
 	}
-	for range 100 {
-		turn()
+	// A machine that takes longer for a datagram than the rate does has nothing to pace: it gets a lower rate.
+	for rate := uint64(50_000_000); ; rate /= 4 {
+		w.NoError(u.SetPacing(ring.Pacing{Rate: rate, Burst: 2000}))
+		for range 100 {
+			turn()
+		}
+		before := r.Stats().Paced
+		w.Zero(testing.AllocsPerRun(200, turn))
+		if r.Stats().Paced > before+200 {
+			return
+		}
+		w.Greater(rate, uint64(100_000), "nothing was paced")
 	}
-	before := r.Stats().Paced
-	w.Zero(testing.AllocsPerRun(200, turn))
-	w.NotEqual(before, r.Stats().Paced)
 }

@@ -26,28 +26,29 @@ func TestFourQueues(t *testing.T) {
 			w.sendTo(peer, "10.0.0.1:4000", fmt.Sprint(i, " ", k))
 		}
 	}
-	last := map[string]int{}
-	got, busy := 0, 0
-	for _, q := range queues {
-		here := 0
-		for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+	last, on := map[string]int{}, map[string]int{}
+	got, busy := 0, map[int]bool{}
+	for end := time.Now().Add(patience); got < flows*each; {
+		w.True(time.Now().Before(end), "%d of %d", got, flows*each)
+		for i, q := range queues {
 			for _, f := range w.dst[:q.Receive(w.dst[:])] {
 				s, from := datagram(&f)
 				w.NoError(f.Packet.Release())
 				var flow, k int
 				_, err := fmt.Sscan(s, &flow, &k)
 				w.NoError(err)
-				w.Equal(last[from.String()], k, "in order within a flow, on one queue")
+				w.Equal(last[from.String()], k, "in order within a flow")
+				if k == 0 {
+					on[from.String()] = i
+				}
+				w.Equal(on[from.String()], i, "on one queue")
 				last[from.String()]++
-				here++
+				got++
+				busy[i] = true
 			}
 		}
-		if got += here; here > 0 {
-			busy++
-		}
 	}
-	w.Equal(flows*each, got)
-	w.Greater(busy, 1, "all came to one queue")
+	w.Greater(len(busy), 1, "all came to one queue")
 	w.Zero(w.counter(queues[0], "steer.no_queue"))
 	// A queue that is closed gives its share to the kernel.
 	shadow := w.listen("10.0.0.1:4000")
