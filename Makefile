@@ -58,6 +58,6 @@ vm:
 	scripts/vm.sh $(KERNEL) $(PACKAGES)
 
 # All that is run in virtual machines, cell by cell: what has passed with this tree is not run again. docs/platforms.md has what came of it.
-# make vm-matrix CELLS="6.1 6.12/rings"; go run ./scripts/vm/matrix -list prints the cells.
+# make vm-matrix CELLS="6.1 6.12/kernel"; go run ./scripts/vm/matrix -list prints the cells.
 vm-matrix:
 	$(GO) run ./scripts/vm/matrix $(CELLS)

@@ -21,17 +21,25 @@ var short = []string{"-short"}
 
 // groups is all of them; the names are in kernels.
 var groups = []group{
-	{name: "base", packages: []string{"./buffers", "./conf", "./internal/...", "./stats/...", "./feed/...", "./udp", "./tcp", "./tcp/congestion"}, flags: short, seconds: 900},
-	{name: "rings", packages: []string{"./ring", "./ring/epoll", "./ring/uring", "./ring/ringtest/...", "./ring/link/...", "./ring/transport/..."}, flags: short, seconds: 1200},
-	{name: "offload", packages: []string{"./ring/offload", "./ring/offload/nic", "./ring/offload/shadow", "./ring/offload/steering",
-		"./ring/offload/handoff", "./ring/offload/flowrecord"}, flags: short, seconds: 1200},
-	{name: "xtreme", packages: []string{"./xtreme", "./extra_api"}, flags: short, seconds: 1200},
-	{name: "reactor", packages: []string{"./reactor/..."}, flags: short, seconds: 1200},
-	{name: "programs", packages: []string{"./cmd/...", "./examples/..."}, flags: short, seconds: 1200},
-	{name: "virtio", packages: []string{"./ring/offload", "./ring/link/xdp", "./ring/link/guard"}, flags: short,
-		env: []string{"SOCKETXTREME_VM_CABLE=ring/offload ring/link/xdp ring/link/guard"}, seconds: 1200},
-	{name: "arm", packages: []string{"./buffers", "./ring", "./ring/epoll", "./ring/uring", "./ring/offload"}, flags: short, seconds: 1200},
-	{name: "contract", packages: []string{"./ring/epoll", "./ring/uring", "./ring/offload"}, flags: []string{"-short", "-run", "TestContract"}, seconds: 900},
+	{name: "base", packages: []string{"./buffers", "./conf", "./internal/...", "./stats/...", "./udp", "./tcp", "./tcp/congestion"}, flags: short,
+		seconds: 600},
+	{name: "feed", packages: []string{"./feed/...", "./examples/feedhandler/..."}, flags: short, seconds: 600},
+	{name: "kernel", packages: []string{"./ring", "./ring/epoll", "./ring/uring", "./ring/ringtest/..."}, flags: short, seconds: 900},
+	{name: "link", packages: []string{"./ring/link/..."}, flags: short, seconds: 600},
+	{name: "transport", packages: []string{"./ring/transport/..."}, flags: short, seconds: 600},
+	{name: "offload", packages: []string{"./ring/offload"}, flags: short, seconds: 1200},
+	{name: "rooms", packages: []string{"./ring/offload/nic", "./ring/offload/shadow", "./ring/offload/steering", "./ring/offload/handoff",
+		"./ring/offload/flowrecord"}, flags: short, seconds: 300},
+	{name: "xtreme", packages: []string{"./xtreme"}, flags: short, seconds: 900},
+	{name: "extra", packages: []string{"./extra_api"}, flags: short, seconds: 600},
+	{name: "reactor", packages: []string{"./reactor", "./reactor/gnetrun", "./reactor/netconn"}, flags: short, seconds: 900},
+	{name: "gnet", packages: []string{"./reactor/gnet"}, flags: short, seconds: 600},
+	{name: "programs", packages: []string{"./cmd/...", "./examples/echo", "./examples/framed", "./examples/https", "./examples/proxy", "./examples/resp/...",
+		"./examples/rules", "./examples/receive-callback", "./examples/zero-copy-receive", "./examples/warm-send"}, flags: short, seconds: 600},
+	{name: "virtio", packages: []string{"./ring/link/guard", "./examples/echo", "./examples/feedhandler/live"}, flags: short,
+		env: []string{"SOCKETXTREME_VM_CABLE=ring/link/guard examples/echo examples/feedhandler/live", "SOCKETXTREME_VM_PROGRAMS=sockperf"}, seconds: 600},
+	{name: "arm", packages: []string{"./buffers", "./ring", "./ring/epoll", "./ring/uring"}, flags: short, seconds: 900},
+	{name: "contract", packages: []string{"./ring/epoll", "./ring/uring"}, flags: []string{"-short", "-run", "^TestContract$"}, seconds: 600},
 }
 
 // kernels is which groups run on which kernel, the most telling first.
@@ -39,11 +47,14 @@ var kernels = []struct {
 	name   string
 	groups []string
 }{
-	{"6.12", []string{"rings", "offload", "xtreme", "base", "reactor", "programs", "virtio"}},
-	{"6.1", []string{"rings", "offload", "xtreme", "base", "reactor", "programs", "virtio"}},
-	{"6.12-arm64", []string{"arm"}},
-	{"6.12-rt", []string{"contract"}},
+	{"6.1", usual},
+	{"6.12", usual},
+	{"6.12-arm64", []string{"arm", "offload"}},
+	{"6.12-rt", []string{"contract", "link"}},
 }
+
+// usual is every group on veth, and what runs over virtio-net.
+var usual = []string{"kernel", "link", "base", "xtreme", "offload", "rooms", "transport", "feed", "extra", "reactor", "gnet", "programs", "virtio"}
 
 // cell is a kernel and a group.
 type cell struct {

@@ -2,7 +2,7 @@
 // docs/platforms.md. make vm-matrix runs it, from the root of the repository.
 //
 //	go run ./scripts/vm/matrix                    every cell that has not passed with this state of the tree
-//	go run ./scripts/vm/matrix 6.1/rings 6.12     these cells, and all cells of this kernel
+//	go run ./scripts/vm/matrix 6.1/kernel 6.12    these cells, and all cells of this kernel
 //	go run ./scripts/vm/matrix -render            docs/platforms.md again, from the records
 //	go run ./scripts/vm/matrix -list              the cells
 //
@@ -113,7 +113,8 @@ func runCell(c cell) (ok bool, err error) {
 	}
 	defer os.RemoveAll(results)
 	cmd := exec.Command("scripts/vm.sh", append(append([]string{c.kernel}, c.group.packages...), append([]string{"--"}, c.group.flags...)...)...)
-	cmd.Env = append(append(os.Environ(), "SOCKETXTREME_VM_RESULTS="+results, "SOCKETXTREME_VM_LIMIT="+strconv.Itoa(c.group.seconds)), c.group.env...)
+	cmd.Env = append(os.Environ(), "SOCKETXTREME_VM_RESULTS="+results, "SOCKETXTREME_VM_LIMIT="+strconv.Itoa(c.group.seconds), "SOCKETXTREME_VM_JOBS=2")
+	cmd.Env = append(cmd.Env, c.group.env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	runErr := cmd.Run()
 	found, err := readResults(results, c, time.Now())
