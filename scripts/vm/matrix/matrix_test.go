@@ -37,6 +37,12 @@ func TestCells(t *testing.T) {
 	require.ErrorContains(t, err, "6.1/ring: no such cell")
 }
 
+func TestReasonsAreBrief(t *testing.T) {
+	require.Equal(t, "missing: capture iex/a.pcap.gz", brief("missing: capture iex/a.pcap.gz: stat ../../a.pcap.gz: no such file"))
+	require.Equal(t, "missing: go", brief("missing: go"))
+	require.Equal(t, "Linux 6.1: no TCX", brief("Linux 6.1: no TCX"))
+}
+
 // What a machine leaves is counted: tests that passed, that failed, that were skipped and why; a package that it did not come to.
 func TestResults(t *testing.T) {
 	dir := t.TempDir()

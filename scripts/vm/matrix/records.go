@@ -96,10 +96,19 @@ func count(all []record, at map[string]int, events []byte) error {
 		case "fail":
 			r.Failed = append(r.Failed, e.Test)
 		case "skip":
-			r.Skipped[last[key]]++
+			r.Skipped[brief(last[key])]++
 		}
 	}
 	return in.Err()
+}
+
+// brief is a reason without what differs between two machines: of "missing: what: why, where" the what.
+func brief(reason string) string {
+	if what, ok := strings.CutPrefix(reason, "missing: "); ok {
+		what, _, _ = strings.Cut(what, ": ")
+		return "missing: " + what
+	}
+	return reason
 }
 
 // folderOf is a package's folder in the repository.
