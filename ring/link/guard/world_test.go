@@ -2,6 +2,7 @@ package guard
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -177,6 +178,9 @@ func (w *world) dial(to netip.AddrPort) (fd int) {
 func (w *world) ready(fd int) bool {
 	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	n, err := unix.Poll(list, 0)
+	if errors.Is(err, unix.EINTR) { // by a signal of Go's scheduler
+		return false
+	}
 	w.NoError(err)
 	return n == 1
 }
