@@ -169,7 +169,7 @@ func (set *Set) ringFor(key Key) (*Ring, error) {
 	same := 0
 	for _, r := range set.rings {
 		k := r.key
-		k.reason = Reason{}
+		k.reason = Reason{} // of a pin that failed: the ring is the key's all the same
 		if k == key {
 			return r, nil
 		}
@@ -184,12 +184,12 @@ func (set *Set) ringFor(key Key) (*Ring, error) {
 		}
 	}
 	switch limit := set.config.Limit; {
-	case idle != nil && idle.key.Interface == key.Interface:
+	case idle != nil && idle.key.Interface == key.Interface: // the interface has no ring more than before
 		idle.rekey(key)
 		return idle, nil
-	case limit > 0 && same >= limit && key.Logic != PerUserID:
+	case limit > 0 && same >= limit && key.Logic != PerUserID: // the application has asked for a ring by its id: it gets that one
 		return least, nil
-	case idle != nil:
+	case idle != nil: // of another interface: here it counts
 		idle.rekey(key)
 		return idle, nil
 	}

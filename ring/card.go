@@ -145,7 +145,7 @@ func (s *Socket) cardReasons(reasons []Reason) []Reason {
 	}
 	index := s.ring().interfaceOf(s)
 	if index != 0 {
-		s.ring().card(uint32(index))
+		s.ring().card(uint32(index)) // opened now if it was not, so that its reason is known
 	}
 	for _, c := range s.ring().cards {
 		if c.why.Code != "" && (index == 0 || c.index == uint32(index)) {

@@ -35,7 +35,7 @@ func (r *Ring) expire() {
 	_, more := r.timers.Expire(r.clock(), expireLimit, r.onTimer)
 	if more {
 		r.inbox.wake()
-		r.turn |= timerMask
+		r.turn |= timerMask // the next Poll looks at the deadlines
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *Socket) setTimer(k timerKind, at clock.Time) {
 			a.timers[k] = moved
 			return
 		}
-		fallthrough
+		fallthrough // it has expired meanwhile
 	default:
 		a.timers[k] = w.Start(at, timerData(s, k))
 	}

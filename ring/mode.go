@@ -67,6 +67,6 @@ func (s *Socket) SetReceiveMode(m Mode, h ReceiveCallback) error {
 // answers ErrNothing, io.EOF after the peer's FIN, or the error that ended the connection. In Completions mode it is ErrMode.
 // Owner only. (VMA: recvfrom_zcopy.)
 func (s *Socket) Receive(dst []Completion) (int, error) {
-	n, _, err := s.receive(dst, 0, false)
+	n, _, err := s.receive(dst, noLimit, anyPath)
 	return n, err
 }

@@ -50,15 +50,21 @@ func (s *Socket) Waiting() (packets, bytes int) {
 // is no limit. Packets are moved whole. When not even the first one fits, the error is a *SpaceError and nothing is moved; Socket.Read takes a
 // part of it. Owner only.
 func ReceiveUpTo(s *Socket, dst []Completion, limit int) (packets, bytes int, err error) {
-	return s.receive(dst, limit, false)
+	return s.receive(dst, limit, anyPath)
 }
 
 // ReceiveOffloaded is ReceiveUpTo for packets that the kernel has not copied: it stops before one that came through the kernel's socket
 // (Completion.ViaKernel). When the first one is such a packet, or the kernel's stack carries the socket, the error is EIO and nothing is moved.
 // Owner only. (VMA: recvfrom_zcopy with MSG_VMA_ZCOPY_FORCE.)
 func ReceiveOffloaded(s *Socket, dst []Completion, limit int) (packets, bytes int, err error) {
-	return s.receive(dst, limit, true)
+	return s.receive(dst, limit, offloadedOnly)
 }
+
+// Arguments of receive.
+const (
+	noLimit                = 0
+	anyPath, offloadedOnly = false, true
+)
 
 // receive is Receive, ReceiveUpTo and, with offloaded set, ReceiveOffloaded.
 func (s *Socket) receive(dst []Completion, limit int, offloaded bool) (packets, bytes int, err error) {

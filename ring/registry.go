@@ -74,7 +74,7 @@ func (x *registry[T]) add(v *T) uint32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.last++
-	if n := x.last; n >= firstNumbers && (n-firstNumbers)%blockNumbers == 0 {
+	if n := x.last; n >= firstNumbers && (n-firstNumbers)%blockNumbers == 0 { // the first number of a block that is not there yet
 		var blocks []*[blockNumbers]numbered[T]
 		if old := x.later.Load(); old != nil {
 			blocks = *old

@@ -183,6 +183,7 @@ func (r *Ring) pollRareWork(dst []Completion, before int, self uintptr) (done bo
 	if r.armed {
 		r.disarm()
 	}
+	// After a Poll that returned failures this one is for completions, so that failures in each Poll do not keep them from the caller.
 	if len(r.failures) > 0 && !r.reported && before == 0 {
 		r.turn |= timerMask // the next Poll looks at the deadlines, should this have been the one
 		return true, r.takeFailures(nil)
@@ -416,6 +417,9 @@ func (r *Ring) Close() error {
 // fails for ever.
 const failuresMax = 64
 
+// spinsBeforeSleep is how often drain polls before it sleeps between Polls: most sockets are gone by then.
+const spinsBeforeSleep = 64
+
 // drain polls until every socket is gone, and releases the packets that are delivered meanwhile. Failures do not end it.
 func (r *Ring) drain() error {
 	var batch [32]Completion
@@ -435,7 +439,7 @@ func (r *Ring) drain() error {
 			}
 			continue
 		}
-		if n == 0 && spins > 64 {
+		if n == 0 && spins > spinsBeforeSleep {
 			if time.Now().After(limit) {
 				return errors.Join(failed, fmt.Errorf("ring: close: %d sockets still held by the kernel after %v", r.slots.open, closeLimit))
 			}

@@ -145,7 +145,7 @@ func (s *Socket) SendPacket(p buffers.Packet, to netip.AddrPort, token uint64) e
 		s.onQueued()
 		return nil
 	}
-	if err := s.ring().drv.Transmit(s); err != nil && q.n == 1 {
+	if err := s.ring().drv.Transmit(s); err != nil && q.n == 1 { // the driver has not taken the packet: it is the caller's again
 		q.pop(&s.ring().slab)
 		s.ring().pool.UndoTransmit(p, taken)
 		return &OpError{Op: "send packet", Addr: to, Err: err}
@@ -241,7 +241,7 @@ func (s *Socket) onSent(t Transmission, e syscall.Errno) {
 	}
 	s.finishSend(t, err)
 	s.announceLowWater()
-	if !s.sendFiles() {
+	if !s.sendFiles() { // else it has called onSendsDone
 		s.onSendsDone()
 	}
 }
@@ -307,7 +307,7 @@ func (s *Socket) finishDirectSend(n, want int, e syscall.Errno, to netip.AddrPor
 			return n, err
 		}
 		return n, ErrWouldBlock
-	case e == syscall.EALREADY && s.stack() != nil:
+	case e == syscall.EALREADY && s.stack() != nil: // the send queue is full: EventOut follows when it has been sent
 		s.countShortSend()
 		s.wantOut = true
 		s.requestFlush()
@@ -388,7 +388,7 @@ func (s *Socket) onQueued() {
 			s.transmit()
 		}
 	default:
-		if s.stack() != nil && sh.firstHeld == 0 {
+		if s.stack() != nil && sh.firstHeld == 0 { // the rate has let go all before it
 			sh.firstHeld = s.active().sending.waiting.tail
 		}
 		s.dequeueDue()

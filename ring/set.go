@@ -218,7 +218,8 @@ func (set *Set) remove(r *Ring) {
 		set.rings = slices.Delete(set.rings, i, i+1)
 		set.publish()
 		if f := set.config.Changed; f != nil {
-			f(r, false)
+			const open = false
+			f(r, open)
 		}
 	}
 }
@@ -248,7 +249,8 @@ func (set *Set) newRing(key Key) (*Ring, error) {
 	set.rings = append(set.rings, r)
 	set.publish()
 	if f := set.config.Changed; f != nil {
-		f(r, true)
+		const open = true
+		f(r, open)
 	}
 	return r, nil
 }

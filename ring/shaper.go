@@ -193,7 +193,11 @@ func (s *Socket) sendHead(rec *record) bool {
 // sendRecord sends a queued datagram by the transport and numbers it for its transmit stamp.
 func (s *Socket) sendRecord(rec *record) syscall.Errno {
 	e := s.sendPieces(rec.packet, rec.destination)
-	s.active().shaper.timestamps.sent(e, rec.token, !rec.copied)
+	if t := s.active().shaper.timestamps; rec.copied {
+		t.sentWithoutToken(e)
+	} else {
+		t.sent(e, rec.token)
+	}
 	return e
 }
 

@@ -154,7 +154,7 @@ func (s *Socket) countReceived(r *Ring, n int, viaKernel bool) {
 	t := &s.totals
 	t.packets++
 	t.bytes += uint32(n)
-	if t.packets == 0 || t.bytes < uint32(n) {
+	if t.packets == 0 || t.bytes < uint32(n) { // one of them has wrapped round: the carry is counted elsewhere
 		s.carryReceived(t.packets == 0, t.bytes < uint32(n))
 	}
 }

@@ -36,16 +36,13 @@ const (
 	stampPatience = time.Second
 )
 
-// sent notes that a datagram was sent, or failed with e. token is that of SendPacket if hasToken; a datagram of Send has its number as token. A
-// failed send makes all later numbers unsure where CountsFailures says so: the transport does not report which failures it counted (Linux
-// before 6.9 counts those that fail after the number was drawn). s is nil on a socket without transmit stamps.
-func (s *transmitStamps) sent(e syscall.Errno, token uint64, hasToken bool) {
+// sent notes that a datagram of SendPacket was sent, with its token, or failed with e. A failed send makes all later numbers unsure where
+// CountsFailures says so: the transport does not report which failures it counted (Linux before 6.9 counts those that fail after the number was
+// drawn). s is nil on a socket without transmit stamps.
+func (s *transmitStamps) sent(e syscall.Errno, token uint64) {
 	switch {
 	case s == nil:
 	case e == 0:
-		if !hasToken {
-			token = s.next
-		}
 		s.tokens[s.next%stampWindow] = token
 		s.next++
 		s.waiting++
@@ -54,8 +51,12 @@ func (s *transmitStamps) sent(e syscall.Errno, token uint64, hasToken bool) {
 	}
 }
 
-// sentWithoutToken is sent for a datagram of Send.
-func (s *transmitStamps) sentWithoutToken(e syscall.Errno) { s.sent(e, 0, false) }
+// sentWithoutToken is sent for a datagram of Send: its number is its token.
+func (s *transmitStamps) sentWithoutToken(e syscall.Errno) {
+	if s != nil {
+		s.sent(e, s.next)
+	}
+}
 
 // mayStamp is nil unless the socket's Config asks for transmit stamps that it cannot have on r; then it is the reason.
 func (r *Ring) mayStamp(s *Socket) error {

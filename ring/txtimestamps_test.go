@@ -16,7 +16,7 @@ func TestStampTokens(t *testing.T) {
 	for _, first := range []uint64{0, 1<<32 - 3, 5<<32 - 1} {
 		s := &transmitStamps{next: first}
 		for i := range uint64(6) {
-			s.sent(0, 1000+i, true)
+			s.sent(0, 1000+i)
 		}
 		for i := range uint64(6) {
 			token, err := s.token(uint32(first + i))
@@ -31,7 +31,7 @@ func TestStampTokens(t *testing.T) {
 	_, err := s.token(1<<32 - 1)
 	require.ErrorIs(t, err, errStampUnknown, "before the first one")
 	for range stampWindow + 1 {
-		s.sent(0, 77, false)
+		s.sentWithoutToken(0)
 	}
 	_, err = s.token(0)
 	require.ErrorIs(t, err, errStampUnknown, "too long ago")
@@ -42,13 +42,13 @@ func TestStampTokens(t *testing.T) {
 	// A send that failed has no number, where the transport sees it so; else nothing is certain any more.
 	for _, counted := range []bool{false, true} {
 		s.reports = counter{counted: counted}
-		s.sent(syscall.EAGAIN, 5, true)
+		s.sent(syscall.EAGAIN, 5)
 		require.Equal(t, uint64(stampWindow+1), s.next)
 		require.Equal(t, counted, s.unsure)
 	}
 	_, err = s.token(1)
 	require.ErrorIs(t, err, errStampUnknown)
-	(*transmitStamps)(nil).sent(0, 1, true) // a socket that is only paced
+	(*transmitStamps)(nil).sent(0, 1) // a socket that is only paced
 }
 
 // counter is a transport that counts failed sends, or not.
@@ -82,6 +82,6 @@ func TestStampsThatNeverCome(t *testing.T) {
 	require.Equal(t, uint64(1), r.stats.StampsMissing)
 	require.Zero(t, s.waiting)
 	// The next send begins anew.
-	s.sent(0, 0, false)
+	s.sentWithoutToken(0)
 	require.Equal(t, stampPause, r.stampDeadline(now).Sub(now))
 }
