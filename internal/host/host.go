@@ -195,7 +195,8 @@ func (h *Host) mirror() {
 			deadline = notBefore
 		}
 		var all batch
-		if h.receive(true, deadline, &all) != nil {
+		const wait = true
+		if h.receive(wait, deadline, &all) != nil {
 			return
 		}
 		stale |= all.stale
@@ -219,7 +220,7 @@ func (h *Host) mirror() {
 			// A change that was notified during the read may be in the tables that were read last and not in those that were read first: an
 			// address's routes, and not the address. Then the tables are read once more before a snapshot has them.
 			more := batch{}
-			if h.receive(false, time.Time{}, &more) != nil {
+			if h.receive(!wait, time.Time{}, &more) != nil {
 				return
 			}
 			all.neighbours = append(all.neighbours, more.neighbours...)
