@@ -26,16 +26,16 @@ const (
 // there is no blocked call that could return it instead. A read deadline holds whether or not data comes, until it is
 // moved; a write deadline only if something waits to be sent then or later. The zero time takes them back. Exact gnet
 // answers ErrUnsupportedOp. Any goroutine.
-func (c *conn) SetDeadline(t time.Time) error { return c.setDeadline(t, true, true) }
+func (c *conn) SetDeadline(t time.Time) error { return c.setDeadline(t, timerRead, timerWrite) }
 
 // SetReadDeadline is SetDeadline for reading.
-func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, true, false) }
+func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadline(t, timerRead) }
 
 // SetWriteDeadline is SetDeadline for writing.
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, false, true) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(t, timerWrite) }
 
-// setDeadline sets or, with the zero time, removes the read deadline, the write deadline or both. It works on the loop. Any goroutine.
-func (c *conn) setDeadline(t time.Time, read, write bool) error {
+// setDeadline sets or, with the zero time, removes the deadlines of timerRead, timerWrite or both. It works on the loop. Any goroutine.
+func (c *conn) setDeadline(t time.Time, timers ...int) error {
 	if c.el.exact {
 		return ErrUnsupportedOp
 	}
@@ -48,12 +48,11 @@ func (c *conn) setDeadline(t time.Time, read, write bool) error {
 		if !t.IsZero() {
 			d = max(0, time.Until(t))
 		}
-		if read {
-			w.set(timerRead, d)
-		}
-		if write {
-			w.writeExpired = false
-			w.set(timerWrite, d)
+		for _, k := range timers {
+			if k == timerWrite {
+				w.writeExpired = false
+			}
+			w.set(k, d)
 		}
 		return nil
 	})
