@@ -18,6 +18,12 @@ func family(network, prefix string) (string, error) {
 	return "", net.UnknownNetworkError(network)
 }
 
+// Arguments of resolve.
+const (
+	toDial   = false
+	toListen = true
+)
+
 // resolve returns the addresses behind "host:port" on a network of a family, in the order in which they should be tried. An empty host is
 // loopback for dialling and every address for listening.
 func (n *Network) resolve(ctx context.Context, network, fam, address string, listening bool) ([]netip.AddrPort, error) {

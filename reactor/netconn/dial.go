@@ -93,7 +93,7 @@ func (n *Network) resolveAndConnect(ctx context.Context, network, address, prefi
 	if err != nil {
 		return nil, err
 	}
-	all, err := n.resolve(ctx, network, fam, address, false)
+	all, err := n.resolve(ctx, network, fam, address, toDial)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,8 @@ func (n *Network) connectAny(ctx context.Context, network string, all []netip.Ad
 			}
 		}
 	}
-	go try(first, true)
+	const isFirst = true
+	go try(first, isFirst)
 	timer := time.NewTimer(n.config.FallbackDelay)
 	defer timer.Stop()
 	var firstErr error
@@ -51,7 +52,7 @@ func (n *Network) connectAny(ctx context.Context, network string, all []netip.Ad
 		select {
 		case <-timer.C:
 			trying++
-			go try(other, false)
+			go try(other, !isFirst)
 		case r := <-results:
 			trying--
 			switch {
@@ -61,7 +62,7 @@ func (n *Network) connectAny(ctx context.Context, network string, all []netip.Ad
 				firstErr = r.err
 				if timer.Stop() { // the other family has not begun: it need not wait
 					trying++
-					go try(other, false)
+					go try(other, !isFirst)
 				}
 			}
 		}

@@ -128,7 +128,7 @@ func (n *Network) listenTCP(network, address string, c xtreme.ListenConfig) (ln 
 		at, err = otherKind(err, network, "udp", address)
 		return nil, at, err
 	}
-	all, err := n.resolve(context.Background(), network, fam, address, true)
+	all, err := n.resolve(context.Background(), network, fam, address, toListen)
 	if err != nil {
 		return nil, nil, err
 	}

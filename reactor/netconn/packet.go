@@ -83,7 +83,7 @@ func (n *Network) listenPacket(network, address string, c xtreme.UDPConfig) (p *
 		at, err = otherKind(err, network, "tcp", address)
 		return nil, at, err
 	}
-	all, err := n.resolve(context.Background(), network, fam, address, true)
+	all, err := n.resolve(context.Background(), network, fam, address, toListen)
 	if err != nil {
 		return nil, nil, err
 	}
