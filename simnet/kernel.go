@@ -283,31 +283,34 @@ func (k *Kernel) repeat(step func(nudged bool) time.Duration) (nudge, stop func(
 func (r *repeated) runSoon() {
 	if r.nudged = true; r.sleeping {
 		r.sleeping = false
-		r.schedule(time.Microsecond, true)
+		r.schedule(time.Microsecond, nudged)
 	}
 }
 
+// nudged is the argument of a step that runSoon has asked for; else its time has come.
+const nudged = true
+
 // schedule runs the job's next step after d. The step returns when the next one is due; a negative time ends the job, and a very long one
 // lets it wait for runSoon.
-func (r *repeated) schedule(d time.Duration, nudged bool) {
+func (r *repeated) schedule(d time.Duration, isNudged bool) {
 	r.number++
 	number := r.number
 	r.kernel.after(d, func() {
 		if r.stopped || number != r.number {
 			return
 		}
-		if nudged {
+		if isNudged {
 			r.nudged = false
 		}
-		wait := r.step(nudged)
+		wait := r.step(isNudged)
 		switch r.sleeping = wait >= shadow.Nudgeable; {
 		case wait < 0:
 			r.stopped = true
 		case r.sleeping && r.nudged:
 			r.sleeping = false
-			r.schedule(time.Microsecond, true)
+			r.schedule(time.Microsecond, nudged)
 		default:
-			r.schedule(wait, false)
+			r.schedule(wait, !nudged)
 		}
 	})
 }
