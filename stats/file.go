@@ -113,7 +113,8 @@ func (f *File) fill(now int64, words, group int) error {
 	if err != nil {
 		return err
 	}
-	if f.memory, err = sys.MapSharedFile(f.file, 8*words, true); err != nil {
+	const writable = true
+	if f.memory, err = sys.MapSharedFile(f.file, 8*words, writable); err != nil {
 		return err
 	}
 	f.words = f.memory.Words()

@@ -49,7 +49,8 @@ func (r *Reader) load() error {
 	if !info.Mode().IsRegular() || size < 8*pageWords || size > 1<<30 || size%8 != 0 {
 		return fmt.Errorf("%d bytes, mode %v", size, info.Mode())
 	}
-	if r.memory, err = sys.MapSharedFile(r.file, size, false); err != nil {
+	const writable = false
+	if r.memory, err = sys.MapSharedFile(r.file, size, writable); err != nil {
 		return err
 	}
 	r.words = r.memory.Words()
