@@ -235,12 +235,14 @@ func (t *Table) chooseSharer(first int32, f *Flow) int32 {
 
 // Broadcast appends the sockets that receive a broadcast datagram.
 func (t *Table) Broadcast(f *Flow, dst []ID) ([]ID, wire.Drop) {
-	return t.appendReceivers(f, dst, false)
+	const group = false
+	return t.appendReceivers(f, dst, group)
 }
 
 // Multicast appends the sockets that receive a datagram to a group.
 func (t *Table) Multicast(f *Flow, dst []ID) ([]ID, wire.Drop) {
-	return t.appendReceivers(f, dst, true)
+	const group = true
+	return t.appendReceivers(f, dst, group)
 }
 
 // appendReceivers is Broadcast and, with group, Multicast: every socket with the port whose address and interface match receives; of a group
