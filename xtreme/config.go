@@ -187,7 +187,7 @@ func (o *options) applyTCP(s *Socket) error {
 	k := o.keepAlive
 	c.when(o.noDelay != 0, func() error { return s.SetNoDelay(o.noDelay == On) })
 	c.when(k.Idle == 0 && k != KeepAlive{}, func() error { return badField("KeepAlive.Idle", k.Idle) })
-	c.when(k.Idle != 0, func() error { return s.SetKeepAlive(max(k.Idle, 0), k.Interval, k.Count) })
+	c.when(k.Idle != 0, func() error { return s.SetKeepAlive(max(k.Idle, 0), k.Interval, k.Count) }) // below 0: off
 	c.when(o.userTimeout != 0, func() error { return s.SetUserTimeout(o.userTimeout) })
 	c.when(o.linger != nil, func() error { return s.SetLinger(*o.linger) })
 	return c.err
@@ -200,7 +200,7 @@ func (o *options) applyUDP(s *Socket) error {
 	c.when(o.multicastInterface != "", func() error { return s.SetMulticastInterface(o.multicastInterface) })
 	c.when(o.multicastLoop != 0, func() error { return s.SetMulticastLoop(o.multicastLoop == On) })
 	c.when(o.multicastTTL < -1, func() error { return badField("MulticastTTL", o.multicastTTL) })
-	c.when(o.multicastTTL != 0, func() error { return s.SetMulticastTTL(max(o.multicastTTL, 0)) })
+	c.when(o.multicastTTL != 0, func() error { return s.SetMulticastTTL(max(o.multicastTTL, 0)) }) // -1 asks for 0, as 0 is not given
 	c.when(o.multicastAll != 0, func() error { return s.SetMulticastAll(o.multicastAll == On) })
 	return c.err
 }

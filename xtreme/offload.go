@@ -304,7 +304,7 @@ func (f *offloading) addToRing(i nic.Interface) error {
 	if err == nil {
 		_, err = set.NewRing()
 	}
-	p.pool.SetReturnCallback(p.wakeForBuffer)
+	p.pool.SetReturnCallback(p.wakeForBuffer) // NewSet has made it wake the rings of its own set alone
 	if err == nil {
 		f.set.Store(set)
 	}

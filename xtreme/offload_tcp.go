@@ -134,7 +134,7 @@ func (f *offloading) streamOptions() *stream.Options {
 	s.QuickAck, s.SendBuffer = o.QuickAck, o.SendBuffer
 	s.RTOMin, s.DelayedAck = clock.Duration(o.RTOMin), clock.Duration(o.DelayedAck)
 	s.RTOInitial, s.RTOMax = max(s.RTOInitial, s.RTOMin), max(s.RTOMax, s.RTOMin)
-	s.Timestamps = o.Timestamps == 1 || o.Timestamps == 2 && kernelHasTimestamps()
+	s.Timestamps = o.Timestamps == 1 || o.Timestamps == 2 && kernelHasTimestamps() // 2: as the kernel has it
 	s.Congestion = congestions[e.Congestion]
 	if e.MSS > 0 {
 		s.MaxSegment = uint16(e.MSS)

@@ -183,6 +183,7 @@ func (p *publication) tick(second bool) {
 	p.readHost(second)
 }
 
+// requestRefresh asks the owner of each ring to bring its counts up to date with its next Poll; with second, those of the drivers too.
 func (p *publication) requestRefresh(second bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

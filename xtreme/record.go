@@ -76,7 +76,7 @@ func (p *publication) capture(with json.RawMessage, w io.Writer) error {
 	if err := record.CheckFilter(q.Filter); err != nil {
 		return fmt.Errorf("capture: %w", err)
 	}
-	if q.Only {
+	if q.Only { // none that came before: a nanosecond's; 0 would be all
 		o.Last = 1
 	}
 	for _, r := range list {

@@ -89,7 +89,8 @@ func (p *Poller) Poll(dst []Completion) (int, error) {
 		}
 	}
 	if left == 1 && p.self.Load() != 0 { // the usual case: the offloaded ring alone
-		n, err := ring.PollBehind(only, dst, 0)
+		const before = 0 // no other ring has delivered completions
+		n, err := ring.PollBehind(only, dst, before)
 		if err != nil && !p.closed.Load() && errors.Is(only.Check(), ring.ErrClosed) {
 			return 0, nil // posted work closed this ring, not the poller
 		}

@@ -208,7 +208,7 @@ func panicIfFatal(err error) {
 // exception handles err, that something the settings or the rules ask for cannot be had, as VMA_EXCEPTION_HANDLING says: it logs, and returns
 // nil if the caller goes on without, or an error with which the caller must fail. what is the kind of thing, for the log: "rule", "setting".
 func (e *Engine) exception(what string, err error) error {
-	switch e.settings.ExceptionHandling {
+	switch e.settings.ExceptionHandling { // VMA's numbers; -2 to 0 are the default
 	case 1:
 		e.log.Error("cannot be had, goes on without", "what", what, "error", err)
 	case 2:
