@@ -87,6 +87,7 @@ func (c *Config) complete(s conf.Settings) error {
 	case c.CloseTimeout < 0:
 		return badArgument("CloseTimeout", c.CloseTimeout)
 	}
+	// Where no setting asks a loop to spin it sleeps at once: see Rest.
 	if d := conf.Default(); c.Rest == reactor.Adaptive && c.RxPoll == 0 && c.SelectPoll == 0 && s.RxPoll == d.RxPoll && s.SelectPoll == d.SelectPoll &&
 		!conf.IsSet("VMA_RX_POLL") && !conf.IsSet("VMA_SELECT_POLL") {
 		c.Rest = reactor.Wait

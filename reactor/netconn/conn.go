@@ -186,7 +186,7 @@ func (c *Conn) serveCalls() {
 	}
 	c.flush()
 	c.mu.Lock()
-	if c.in.suspended && !c.in.full(c.loop.net.config.ReceiveBuffer/2) {
+	if c.in.suspended && !c.in.full(c.loop.net.config.ReceiveBuffer/2) { // at half, so that reading does not stop again at once
 		c.in.suspended = false
 	}
 	halt := c.in.suspended
@@ -195,7 +195,7 @@ func (c *Conn) serveCalls() {
 	finish := c.out.shut && empty && !closed && c.out.err == nil
 	c.mu.Unlock()
 	switch {
-	case c.socketClosed:
+	case c.socketClosed: // there is nothing left to close
 	case closed && reset:
 		c.abortSocket()
 	case closed && empty:

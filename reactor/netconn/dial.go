@@ -86,7 +86,7 @@ func (n *Network) resolveAndConnect(ctx context.Context, network, address, prefi
 	if err := refuseReserved(socket, nil); err != nil {
 		return nil, err
 	}
-	if prefix == "" {
+	if prefix == "" { // a unix-domain name needs no look-up
 		return connect(nil)
 	}
 	fam, err := family(network, prefix)

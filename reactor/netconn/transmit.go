@@ -278,7 +278,7 @@ func (c *Conn) writable() error {
 // flush sends the data that was queued before the call. Later data has put the connection on the loop's list again and is sent in another
 // turn, so that a writer that is as fast as the kernel does not hold up the loop. Loop only.
 func (c *Conn) flush() {
-	l, left := c.loop, -1
+	l, left := c.loop, -1 // bytes still to be sent; -1: not counted yet
 	for left != 0 && !c.blocked && !c.socketClosed && c.dialled == nil {
 		c.mu.Lock()
 		if left < 0 {
