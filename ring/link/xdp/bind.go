@@ -162,12 +162,12 @@ func (d *Device) attempts(contiguous bool) (list []attempt, reasons []link.Reaso
 		why = "buffers cross pages, and the region is not contiguous memory (one huge page)"
 	}
 	if why == "" || d.config.Copy == CopyNever {
-		list = append(list, attempt{true, true}, attempt{true, false})
+		list = append(list, attempt{zeroCopy: true, jumbo: true}, attempt{zeroCopy: true})
 	} else if d.config.Copy != CopyAlways {
 		reasons = append(reasons, link.Reason{Code: ReasonNoZeroCopy, Text: "zero-copy on " + d.config.Interface + ": " + why})
 	}
 	if d.config.Copy != CopyNever {
-		list = append(list, attempt{false, true}, attempt{false, false})
+		list = append(list, attempt{jumbo: true}, attempt{})
 	}
 	return list, reasons
 }

@@ -354,7 +354,8 @@ func (d *Device) AddAddrs() error {
 			continue
 		}
 		if ip, _ := netip.AddrFromSlice(n.IP); ip.Unmap().Is4() {
-			if err := d.program.AddAddr(ip.Unmap(), 0); err != nil {
+			const untagged = 0
+			if err := d.program.AddAddr(ip.Unmap(), untagged); err != nil {
 				return err
 			}
 		}
