@@ -77,7 +77,7 @@ func (t *Table) acknowledge(id ID, c *conn, s *Segment) bool {
 	switch {
 	case c.flight() == 0:
 		t.armAfterAck(c)
-	case t.awaitsReordering(c):
+	case t.awaitsReordering(c): // detectLoss has set the timer
 	case a.bytes > 0:
 		t.armAfterAck(c)
 	case c.rtxAt == clock.Never:

@@ -79,7 +79,7 @@ func (t *Table) answerSyn(id ListenerID, s *Segment) wire.Drop {
 	at := t.halfOpen.add(h)
 	l.halfOpen++
 	t.flows.add(s.Local, s.Remote, refOf(refHalfOpen, at))
-	t.halfOpen.hang(at, t.now.Add(settings.RTOInitial))
+	t.halfOpen.addToRow(at, t.now.Add(settings.RTOInitial))
 	t.halfOpen.send.push(at)
 	return wire.Accept
 }
@@ -123,9 +123,9 @@ func (q *halfOpens) add(h halfOpen) uint32 {
 	return uint32(len(q.all) - 1)
 }
 
-// hang puts a record at the end of the row of its tries, to be sent again at due. Listeners may have different first time-outs: a record with
+// addToRow puts a record at the end of the row of its tries, to be sent again at due. Listeners may have different first time-outs: a record with
 // a shorter one waits until those in front of it are due, so that the row stays in order.
-func (q *halfOpens) hang(at uint32, due clock.Time) {
+func (q *halfOpens) addToRow(at uint32, due clock.Time) {
 	h := &q.all[at]
 	r := &q.rows[h.tries]
 	if last := r.last; last != 0 {
@@ -138,8 +138,8 @@ func (q *halfOpens) hang(at uint32, due clock.Time) {
 	r.last = at + 1
 }
 
-// unhang takes a record out of its row.
-func (q *halfOpens) unhang(at uint32) {
+// removeFromRow takes a record out of its row.
+func (q *halfOpens) removeFromRow(at uint32) {
 	h := &q.all[at]
 	r := &q.rows[h.tries]
 	if h.prev != 0 {
@@ -157,7 +157,7 @@ func (q *halfOpens) unhang(at uint32) {
 // remove ends a record. Its place is free at once, or, while the send queue still names it, when next finds it there.
 func (q *halfOpens) remove(t *Table, at uint32) {
 	h := &q.all[at]
-	q.unhang(at)
+	q.removeFromRow(at)
 	t.flows.remove(h.local, h.remote, refOf(refHalfOpen, at))
 	t.listeners[h.listener-1].halfOpen--
 	h.flags &^= handshakeLive
@@ -234,9 +234,9 @@ func (q *halfOpens) expire(t *Table) (more bool) {
 				q.remove(t, at)
 				continue
 			}
-			q.unhang(at)
+			q.removeFromRow(at)
 			h.tries++
-			q.hang(at, t.now.Add(min(settings.RTOInitial<<h.tries, settings.RTOMax)))
+			q.addToRow(at, t.now.Add(min(settings.RTOInitial<<h.tries, settings.RTOMax)))
 			q.again(at)
 		}
 	}

@@ -15,9 +15,11 @@ type NetworkError struct {
 
 // ICMP numbers (RFC 792, RFC 1122 section 3.2.2).
 const (
-	icmpUnreachable     = 3
-	icmpTimeExceeded    = 11
-	icmpParameter       = 12
+	icmpUnreachable  = 3
+	icmpTimeExceeded = 11
+	icmpParameter    = 12
+
+	timestampsLen       = 12 // of the timestamps option with its padding
 	icmpProtocol        = 2
 	icmpPort            = 3
 	icmpFragmentsNeeded = 4
@@ -132,7 +134,7 @@ func (t *Table) retrySize(c *conn) {
 func (t *Table) blackHole(c *conn) {
 	snd := t.senders[c.sender-1]
 	if c.tries < blackHoleAfter || c.wnd == 0 || !t.settingsOf(c).PathMTU || c.pathMTU <= minPathMTU ||
-		int(snd.flight.at(0).payload.Length) <= minPathMTU-wire.IPv4Len-wire.TCPLen-12 {
+		int(snd.flight.at(0).payload.Length) <= minPathMTU-wire.IPv4Len-wire.TCPLen-timestampsLen { // it fits the least path
 		return
 	}
 	t.stats.BlackHoles++

@@ -102,7 +102,7 @@ func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop
 	if i < len(r.held) && !seq.Before(r.held[i].seq) { // begins within piece i
 		if h := &r.held[i]; !h.end().Before(right) {
 			r.report(left, right)
-			r.block(i)
+			r.noteRecent(i)
 			t.stats.Duplicate++
 			return false, wire.Accept
 		}
@@ -126,7 +126,7 @@ func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop
 		if j > i {
 			r.held = append(r.held[:i], r.held[j:]...)
 		}
-		r.block(max(i-1, 0))
+		r.noteRecent(max(i-1, 0))
 		return false, wire.Accept
 	}
 	switch {
@@ -138,12 +138,12 @@ func (t *Table) keep(id ID, c *conn, seq Seq, p Payload) (kept bool, d wire.Drop
 	}
 	r.held[i] = heldPiece{seq, p}
 	t.hold(r, int(p.Length))
-	r.block(i)
+	r.noteRecent(i)
 	return true, wire.Accept
 }
 
-// block puts the range that piece i lies in first among the blocks to report: RFC 2018 section 4.
-func (r *reassembly) block(i int) {
+// noteRecent puts the range that piece i lies in first among the blocks to report: RFC 2018 section 4.
+func (r *reassembly) noteRecent(i int) {
 	left, right := r.held[i].seq, r.held[i].end()
 	n := 0
 	for _, old := range r.recent {

@@ -56,13 +56,13 @@ func (q *timeWaits) add(t *Table, w timeWait) uint32 {
 		q.all = append(q.all, w)
 	}
 	q.count++
-	q.hang(t, at)
+	q.addToRow(t, at)
 	t.flows.add(w.local, w.remote, refOf(refTimeWait, at))
 	return at
 }
 
-// hang puts a record at the end of the list, due in Config.TimeWait from now.
-func (q *timeWaits) hang(t *Table, at uint32) {
+// addToRow puts a record at the end of the list, due in Config.TimeWait from now.
+func (q *timeWaits) addToRow(t *Table, at uint32) {
 	w := &q.all[at]
 	w.due, w.next, w.prev = t.now.Add(t.config.TimeWait), 0, q.last
 	if q.last != 0 {
@@ -73,8 +73,8 @@ func (q *timeWaits) hang(t *Table, at uint32) {
 	q.last = at + 1
 }
 
-// unhang takes a record out of the list.
-func (q *timeWaits) unhang(at uint32) {
+// removeFromRow takes a record out of the list.
+func (q *timeWaits) removeFromRow(at uint32) {
 	w := &q.all[at]
 	if w.prev != 0 {
 		q.all[w.prev-1].next = w.next
@@ -91,7 +91,7 @@ func (q *timeWaits) unhang(at uint32) {
 // remove ends a record: its addresses are free, and its place too.
 func (q *timeWaits) remove(t *Table, at uint32) {
 	w := &q.all[at]
-	q.unhang(at)
+	q.removeFromRow(at)
 	t.flows.remove(w.local, w.remote, refOf(refTimeWait, at))
 	w.live = false
 	q.free = append(q.free, at)
@@ -142,8 +142,8 @@ func (t *Table) arrivesTimeWait(at uint32, s *Segment) (kept bool, d wire.Drop) 
 	if s.Flags&(wire.TCPFin|wire.TCPAck) == wire.TCPFin|wire.TCPAck && s.Seq+Seq(s.Payload.Length)+1 == w.rcvNxt {
 		// The peer's FIN again: it is acknowledged, and the time begins anew.
 		t.answerTimeWait(w)
-		t.timeWaits.unhang(at)
-		t.timeWaits.hang(t, at)
+		t.timeWaits.removeFromRow(at)
+		t.timeWaits.addToRow(t, at)
 		return false, wire.Accept
 	}
 	if s.span() > 0 || s.Seq != w.rcvNxt || s.Ack != w.sndNxt {
