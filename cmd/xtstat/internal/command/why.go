@@ -46,6 +46,7 @@ func explain(c *cobra.Command, t *target, w *window) error {
 	return nil
 }
 
+// writeFindings writes what why has found between two times: for each finding place, time, count and cause, and below them the evidence.
 func writeFindings(out io.Writer, list []why.Finding, from, to time.Time) {
 	fmt.Fprintf(out, "from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("15:04:05.000"))
 	for i := range list {
