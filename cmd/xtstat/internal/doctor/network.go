@@ -108,6 +108,7 @@ func linkState(_ *System, i *Interface, _ []Interface) []Result {
 	return good("up, with a carrier, %s", kindOf(i))
 }
 
+// kindOf is what an interface is, in words: the kernel's name of its kind, unless that is only "device" or the driver's, and the driver.
 func kindOf(i *Interface) string {
 	switch {
 	case i.Driver != "" && i.Kind != "" && i.Kind != i.Driver && i.Kind != "device":
