@@ -88,6 +88,7 @@ func header(m *live.Model, v *View) Line {
 		{fmt.Sprintf("  up %v  %s  ", m.At.Sub(p.Started).Round(time.Second), m.At.Format("15:04:05")), Plain}, {"? help  q quit", Dim}}
 }
 
+// help are the lines that explain the keys.
 func help() []Line {
 	var list []Line
 	for _, text := range []string{"", "p b s u d i   sort sockets by packets, bytes, sent, queue, drops, fd", "up down       choose a socket (also k, j)",
