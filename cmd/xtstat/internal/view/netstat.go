@@ -32,6 +32,7 @@ func Groups(w io.Writer, s *Snapshot) {
 	fmt.Fprintln(w, "-------------------------------------------------------------------------------")
 }
 
+// sortedKeys are the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string {
 	list := make([]string, 0, len(m))
 	for k := range m {
