@@ -41,6 +41,7 @@ type card struct {
 	seen    int      // the turn in which the interface was there last
 }
 
+// openCards opens the socket by which cards are asked (SIOCETHTOOL); any socket serves.
 func openCards() (*cards, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
