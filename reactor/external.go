@@ -134,7 +134,7 @@ func (l *Loop) pollExternal() error {
 	n, err := unix.EpollWait(w.fd, w.events[:], 0)
 	if err != nil {
 		if errors.Is(err, unix.EINTR) {
-			w.due = 0
+			w.due = 0 // the next turn looks
 			return nil
 		}
 		return fmt.Errorf("external descriptors: epoll_wait: %w", err)

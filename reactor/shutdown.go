@@ -27,7 +27,7 @@ const (
 	abortFor    = time.Second           // how long step 5 waits for aborted sockets to be closed
 )
 
-// shutDown does the orderly shutdown, up to the closing of the poller. An error ends it: finish closes the rest.
+// shutDown does the steps above, in their order; finish then closes the poller. An error ends it: finish closes the rest.
 func (l *Loop) shutDown() error {
 	l.longestSleep = drainSleep
 	start := l.clock()

@@ -75,7 +75,7 @@ func (l *Loop) Reset(t Timer, d time.Duration) (Timer, bool) {
 		return 0, false
 	}
 	at := l.now.Add(d)
-	if c.timer == 0 {
+	if c.timer == 0 { // its own function calls: it has left the wheel
 		c.timer = l.wheel.Start(at, uint64(uint32(t)))
 	} else {
 		c.timer, _ = l.wheel.Reset(c.timer, at)
