@@ -75,7 +75,7 @@ func (a *acceptor) listenTCP() error {
 	switch {
 	case o.TCPKeepAlive <= 0:
 		return nil
-	case s.Ring().Kind() == string(conf.RingOffload):
+	case s.Ring().Kind() == string(conf.RingOffload): // its connections are no descriptors
 		interval, count := o.keepAlive()
 		return s.SetKeepAlive(o.TCPKeepAlive, interval, count)
 	}
@@ -183,7 +183,7 @@ func (a *acceptor) assignConnection(fd int, peer netip.AddrPort) (taken bool) {
 		_ = unix.Close(fd)
 		return true
 	}
-	if a.el != eng.ingress {
+	if a.el != eng.ingress { // each loop has a listener and keeps what it accepts
 		return false
 	}
 	to := eng.balance(a.peerAddr(peer))
@@ -312,7 +312,7 @@ func (el *eventloop) closeListeners() {
 // removeSocketFile removes the file that an earlier unix-domain listener left. Anything but a socket is an error; exact gnet removes whatever
 // is there.
 func (eng *engine) removeSocketFile(name string) error {
-	if name[0] == '@' {
+	if name[0] == '@' { // an abstract name, which is no file
 		return nil
 	}
 	if eng.opts.ExactGnet {

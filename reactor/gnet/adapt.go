@@ -15,7 +15,7 @@ func (el *eventloop) offersBuffers() bool { return el.poller.Rings()[0].Kind() =
 // adaptBuffers chooses between small and large receive buffers for a connection, by the length of a packet that it received: several full
 // small ones in a row make it large, many short ones small again. It is called for each packet on a ring that offers buffers.
 func (el *eventloop) adaptBuffers(c *conn, length int) {
-	if (length >= smallBuffer) == c.large {
+	if (length >= smallBuffer) == c.large { // it fits the present choice
 		c.streak = 0
 		return
 	}

@@ -218,7 +218,8 @@ func (eng *engine) newLoop(i int, c xtreme.PollerConfig) (*eventloop, error) {
 		done: make(chan struct{})}
 	el.drainer, _ = eng.handler.(Drainer)
 	el.expire = el.expired
-	for c := range el.low { // a quarter of a class, unless more than an eighth is kept for sending
+	// Beyond what is kept for sending a seventh of the rest must be free: together a quarter of a class, if an eighth is kept.
+	for c := range el.low {
 		el.low[c] = el.pool.Reserve(buffers.Class(c)) + el.pool.ReceiveShare(buffers.Class(c))/7
 	}
 	el.adapts = el.offersBuffers() && eng.opts.ReadBufferCap > smallBuffer

@@ -266,7 +266,7 @@ func (in *inbound) releaseReadLong() {
 	}
 	if in.heap == nil && in.at == len(in.more) {
 		in.long = false
-		if cap(in.more) > 64 {
+		if cap(in.more) > 64 { // grown by a burst: an idle connection does not keep that memory
 			in.more, in.spent = nil, nil
 		}
 	}
