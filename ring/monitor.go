@@ -354,6 +354,8 @@ func (r *Ring) endArmedSleep() {
 	}
 }
 
+// endSleep is the end of a sleep that began at begin, 0 if sleeps are not measured. The time that was slept is no gap between polls: the next
+// one is counted from the next Poll on.
 func (r *Ring) endSleep(begin clock.Time) {
 	l := r.set.config.Loop
 	if l == nil {
