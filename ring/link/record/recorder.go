@@ -167,6 +167,8 @@ func (r *Recorder) Note(text string, alarm bool) {
 	}
 }
 
+// note keeps an event for the comments of the frames around it. When eventMax are kept the older half is forgotten; first is the number of the
+// oldest that is left.
 func (r *Recorder) note(e event) {
 	if !r.IsOn() {
 		return
@@ -200,7 +202,7 @@ var (
 
 func init() {
 	rows := stats.SectionOf(stats.Drops)
-	for i := 1; i < wire.NumDrops; i++ {
+	for i := 1; i < wire.NumDrops; i++ { // 0 is wire.Accept
 		name := wire.Drop(i).String()
 		dropNames[i] = name
 		dropTexts[i] = "dropped: " + name
