@@ -56,6 +56,8 @@ func NewLayer(batch int, change ...func(*ring.SetConfig)) (*Layer, error) {
 	return layer, nil
 }
 
+// open makes the layer's pool, set and ring. batch is how many datagrams the driver reports in a turn; each of change may alter the set's
+// configuration.
 func (l *Layer) open(c buffers.Layout, batch int, change []func(*ring.SetConfig)) error {
 	pool, err := buffers.New(l.region.Bytes(), c)
 	if err != nil {
