@@ -208,7 +208,7 @@ func (f *File) Open(name string, parent *Block, id uint64) *Block {
 			b.words[blockParent] = uint64(parent.index) + 1
 		}
 		b.words[blockID], b.words[blockOpened], b.words[blockInfoLen] = id, uint64(time.Now().UnixNano()), 0
-		atomic.StoreUint64(&b.words[blockState], b.words[blockState]|1)
+		atomic.StoreUint64(&b.words[blockState], b.words[blockState]|1) // last: odd is open
 		s.blocks[i] = b
 		s.used = max(s.used, i)
 		return b
@@ -286,7 +286,7 @@ func (b *Block) SetNamed(i int, name string, value uint64) {
 	place := b.info[i*l.Names : (i+1)*l.Names]
 	name = name[:min(len(name), l.Names-1)]
 	if int(place[0]) != len(name) || string(place[1:1+len(name)]) != name {
-		v := atomic.AddUint64(&b.words[blockInfo], 1)
+		v := atomic.AddUint64(&b.words[blockInfo], 1) // odd while the name is written: a reader tries again
 		place[0] = byte(len(name))
 		copy(place[1:], name)
 		atomic.StoreUint64(&b.words[blockInfo], v+1)

@@ -52,7 +52,7 @@ func (f *File) noteAt(now int64, kind EventKind, of *Block, count uint64, text s
 	n := atomic.AddUint64(&f.head[headEvents], 1)
 	at := f.desc.Journal.Offset + int((n-1)%eventCapacity)*eventWords
 	e := f.words[at : at+eventWords]
-	atomic.StoreUint64(&e[eventSequence], 0)
+	atomic.StoreUint64(&e[eventSequence], 0) // first: a reader that is at it finds that it is being written over
 	e[eventTime], e[eventKind], e[eventCount], e[eventSubject] = uint64(now), uint64(kind), count, 0
 	if of != nil {
 		e[eventSubject] = uint64(of.section.number)<<32 | uint64(of.index)

@@ -206,9 +206,9 @@ func (r *Reader) section(name string) *SectionLayout {
 // view reads block i of a section. It reads again if another block took the place meanwhile; false: no block is open there.
 func (r *Reader) view(s *SectionLayout, i int) (View, bool) {
 	at := s.Offset + i*s.Stride
-	for range 8 {
+	for range 8 { // more often a place does not change hands in a row
 		state := r.load64(at + blockState)
-		if state&1 == 0 {
+		if state&1 == 0 { // closed
 			return View{}, false
 		}
 		v := View{Section: s.Name, Index: i, Parent: int(r.load64(at+blockParent)) - 1, ID: r.load64(at + blockID), Opened: wall(r.load64(at + blockOpened))}
