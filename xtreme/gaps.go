@@ -101,6 +101,7 @@ func (m *threadMeter) since(from time.Time) threadCounts {
 	return threadCounts{known: now.known && base.known, delayed: now.delayed - base.delayed, minor: now.minor - base.minor, major: now.major - base.major}
 }
 
+// read reads what the kernel has counted for the calling thread, the owner's; not known without the file of its schedule.
 func (m *threadMeter) read() (x threadCounts) {
 	var usage unix.Rusage
 	if m.file == nil || unix.Getrusage(unix.RUSAGE_THREAD, &usage) != nil {
