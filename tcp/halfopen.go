@@ -123,8 +123,8 @@ func (q *halfOpens) add(h halfOpen) uint32 {
 	return uint32(len(q.all) - 1)
 }
 
-// addToRow puts a record at the end of the row of its tries, to be sent again at due. Listeners may have different first time-outs: a record with
-// a shorter one waits until those in front of it are due, so that the row stays in order.
+// addToRow puts a record at the end of the row of its tries, to be sent again at due. Listeners may have different first time-outs: a record
+// with a shorter one waits until those in front of it are due, so that the row stays in order.
 func (q *halfOpens) addToRow(at uint32, due clock.Time) {
 	h := &q.all[at]
 	r := &q.rows[h.tries]
