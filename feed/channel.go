@@ -85,7 +85,7 @@ func New[R any](c Config) (*Channel[R], error) {
 		cfg:    c,
 		park:   newPark[R](c.Window, c.Slots, c.CopyBytes),
 		holes:  holes{h: make([]hole, c.Holes)},
-		events: events{ring: make([]Event, 2*c.Holes+64)},
+		events: events{ring: make([]Event, 2*c.Holes+64)}, // two for each hole, which opens and closes, and room for the others
 		now:    math.MinInt64,
 	}, nil
 }

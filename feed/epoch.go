@@ -12,18 +12,18 @@ func (c *Channel[R]) classify(l *line) step {
 			break // nothing was asked for yet
 		}
 		return c.startChange(CauseFirst)
-	case s.Session != c.session:
+	case s.Session != c.session: // a late packet of a session that has ended, or a new session; what was asked for is never of a new one
 		if s.Line == Recovery || !newer && c.hasEnded(s.Session) {
 			l.OldEpoch++
 			return returnOnly
 		}
 		return c.startChange(CauseSession)
-	case s.Sent != 0 && s.Sent <= c.older:
+	case s.Sent != 0 && s.Sent <= c.older: // the same session, sent before its numbers began anew
 		l.OldEpoch++
 		return returnOnly
-	case s.Reset && s.Line != Recovery && !(c.resetBegan && s.Seq == c.resetSeq && s.Sent == c.resetSent):
+	case s.Reset && s.Line != Recovery && !(c.resetBegan && s.Seq == c.resetSeq && s.Sent == c.resetSent): // not the other line's copy of it
 		return c.startChange(CauseReset)
-	case newer && (c.end < c.high || s.Count > 0 && c.end == c.high):
+	case newer && (c.end < c.high || s.Count > 0 && c.end == c.high): // sent long after all others, with numbers that have been
 		return c.startChange(CauseRestart)
 	}
 	if c.state == Init {
