@@ -93,7 +93,7 @@ func (b *Books) add(id uint32, buy bool, price int64, size uint64, orders int32)
 	if !found {
 		side.insert(&b.arena, i, Level{Price: price})
 	}
-	if i == len(side.levels)-1 {
+	if i == len(side.levels)-1 { // the best level is the last
 		b.changed = true
 	}
 	l := &side.levels[i]
