@@ -51,7 +51,8 @@ func (n *Network) DialUDP(ctx context.Context, network, address string, c xtreme
 
 // DialUnix is DialContext for "unix" with a configuration. ReceiveMode, ReceiveCallback and UserData are the Network's.
 func (n *Network) DialUnix(ctx context.Context, name string, c xtreme.UnixDialConfig) (net.Conn, error) {
-	return n.dial(ctx, "unix", name, "", &c.SocketConfig, func([]netip.AddrPort) (net.Conn, error) {
+	const prefix = "" // the name is not looked up
+	return n.dial(ctx, "unix", name, prefix, &c.SocketConfig, func([]netip.AddrPort) (net.Conn, error) {
 		to := &net.UnixAddr{Name: name, Net: "unix"}
 		return n.connect(ctx, "unix", to, func(l *loop) (*xtreme.Socket, error) {
 			c := c
