@@ -15,7 +15,8 @@ func (t *Transport) Probe(s *ring.Socket, b []byte, to netip.AddrPort) syscall.E
 	if e != 0 {
 		return e
 	}
-	p, room := t.pool.AllocTransmit(0, len(b))
+	const headroom = 0 // WarmSend pushes the headers itself, as the send of a queued datagram does
+	p, room := t.pool.AllocTransmit(headroom, len(b))
 	if p.IsZero() {
 		return syscall.EAGAIN
 	}
@@ -28,7 +29,7 @@ func (t *Transport) Probe(s *ring.Socket, b []byte, to netip.AddrPort) syscall.E
 	if below, ok := t.Transport.(ring.Prober); ok {
 		return below.Probe(s, b, to)
 	}
-	return 0
+	return 0 // the part of the path that is here is warm
 }
 
 // Header writes the headers of a datagram to a destination to dst; see ring.StackTransport.
