@@ -33,7 +33,7 @@ func seal(dir string, a answer) (path string, err error) {
 	return path, os.WriteFile(path, []byte(base64.StdEncoding.EncodeToString(text)+"\n"), 0o600)
 }
 
-// unseal reads an answer.
+// unseal reads the answer that seal has written to a file. The last byte is the newline behind it.
 func unseal(path string) (a answer, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
