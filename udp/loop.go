@@ -27,7 +27,8 @@ func (u *Protocol) queueLooped(x *destination, payload []byte) {
 		u.stats.LoopFull++
 		return
 	}
-	p, room := u.allocReceived(len(payload), 0)
+	const account = 0 // charged when it is delivered
+	p, room := u.allocReceived(len(payload), account)
 	if p.IsZero() {
 		u.stats.NoBuffer++
 		return

@@ -57,7 +57,7 @@ func (t *Table) Join(id ID, group wire.Addr, iface uint32, source wire.Addr) err
 			mode = modeExclude
 		}
 		t.members.set(groupKey(group, iface), memberKey(id, wire.Addr{}), mode)
-		t.members.set(groupKey(group, iface), countKey, max(t.members.find(groupKey(group, iface), countKey), 0)+1)
+		t.members.set(groupKey(group, iface), countKey, max(t.members.find(groupKey(group, iface), countKey), 0)+1) // none is -1
 	case source.IsZero() || m.exclude || slices.Contains(m.sources, source):
 		return fmt.Errorf("udp: join %v source %v: %w", group, source, ErrMember)
 	}
