@@ -217,7 +217,7 @@ var socketParameters = []Parameter{
 		"the permissions of socket options are the kernel's").also("VMA_ALLOW_PRIVILEGED_SOCKET_OPT"),
 	inert("VMA_AVOID_SYS_CALLS_ON_TCP_FD", "Avoid sys-calls on tcp fd", "0", yesOrNo, NotApplicable, "no library call is intercepted"),
 	inert("VMA_CLOSE_ON_DUP2", "close on dup2()", "1", yesOrNo, NotApplicable, "no library call is intercepted"),
-	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "CLOSED says that a socket's descriptor is closed"),
+	inert("VMA_DEFERRED_CLOSE", "Deferred close", "0", yesOrNo, NotApplicable, "CLOSED says that a socket's descriptor is closed; that of a connection which our own TCP opened stays for a minute more"),
 	inert("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME", "Trig dummy send getsockname()", "0", yesOrNo, NotApplicable,
 		"no library call is intercepted"),
 }

@@ -72,9 +72,9 @@
 // goroutines release, and runs the functions of Poller.Post. The same holds for the ring of any other socket. Such a program sleeps by
 // Ring.Wait: Poller.Wait and Poller.FD are for all of a poller's rings, and do not sleep while one of them was never polled.
 //
-// Sockets may have other rings (Socket.Ring): those of another interface, those with another logic, and on a poller of kind offload the
-// sockets of UDP over IPv4, beside all others, which the kernel carries. A program that has such sockets polls each of the rings, as with VMA,
-// or calls Poller.Poll, which polls all of a poller's rings fairly.
+// Sockets may have other rings (Socket.Ring): those of another interface, those with another logic, and on a poller of kind offload those that
+// are offloaded (UDP over IPv4, with SX_OFFLOAD_TCP=1 TCP too), beside all others, which the kernel carries. A program that has such sockets
+// polls each of the rings, as with VMA, or calls Poller.Poll, which polls all of a poller's rings fairly.
 //
 // # Giving packets back
 //
@@ -89,6 +89,7 @@
 //	offloaded UDP   all of our send, up to the link's ring: buffer, copy, route, neighbour, headers
 //	kernel UDP      system call, socket, route look-up and the socket's cached route (MSG_PROBE); the kernel's code after that stays cold
 //	kernel TCP      refused: the kernel has no send that sends nothing
+//	our own TCP     refused: it has none either
 //
 // If the link-layer address of the next hop is unknown it returns EAGAIN and asks nothing on the wire; [Prepare] asks. A dummy send uses up no
 // IP identification, causes no event, is counted apart from sends, and is not paced.

@@ -318,6 +318,31 @@ func TestWhyTCPIsNotOffloaded(t *testing.T) {
 	x.echo(x.accept(third), peer, 3)
 }
 
+// Of listeners that share a port (ReusePort) the one of our own TCP has every client of its interfaces: the kernel, which would spread them,
+// sees none of them. A ring takes one such listener on an address.
+func TestListenersThatShareAPortBesideOwnTCP(t *testing.T) {
+	w := newTCPCabled(t, unchanged)
+	share := xtreme.ListenConfig{IPConfig: xtreme.IPConfig{ReusePort: true}}
+	l, err := w.poller.ListenTCP(w.at(0), share)
+	w.NoError(err)
+	w.Equal("bypass", l.Path().Tier, l.Path().Explain())
+	_, err = w.poller.ListenTCP(l.LocalAddr(), share)
+	w.ErrorIs(err, unix.EADDRINUSE)
+	second := w.other(w.newPoller("second"))
+	other, err := second.poller.ListenTCP(l.LocalAddr(), share)
+	w.NoError(err)
+	w.Equal("tcp.one_ring", codes(other.Path())[0])
+	w.beforePoll = func() { second.poll() }
+	for range 16 {
+		peer := w.dialFromPeer(w.world, l.LocalAddr())
+		c := w.accept(l)
+		w.Equal("bypass", c.Path().Tier, c.Path().Explain())
+		w.echo(c, peer, 1)
+	}
+	w.Empty(second.list())
+	w.beforePoll = nil
+}
+
 // Rules are asked for the address that a connection will have, before it has one.
 func TestRulesOfOffloadedTCPClients(t *testing.T) {
 	w := newTCPCabled(t, unchanged)
