@@ -1,14 +1,11 @@
 package xtreme_test
 
 import (
-	"errors"
 	"net"
 	"net/netip"
-	"os/exec"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/socketxtreme/socketxtreme/conf"
@@ -100,61 +97,6 @@ func (w *cabled) broadcaster(port uint16) *net.UDPConn {
 		w.NoError(unix.BindToDevice(int(fd), "p0")) // 255.255.255.255 has no route
 	}))
 	return c
-}
-
-// A socket on a VLAN interface is offloaded by the interface below it: its frames have the tag, in both directions; groups too.
-func TestVLANOverACable(t *testing.T) {
-	w := newCabled(t)
-	tagged := func(below, address string) {
-		l, err := netlink.LinkByName(below)
-		w.NoError(err)
-		// Both ends leave the tags in the frames: nothing is claimed on a device that takes them out.
-		out, err := exec.Command("ethtool", "-K", below, "rxvlan", "off", "txvlan", "off").CombinedOutput()
-		if errors.Is(err, exec.ErrNotFound) {
-			t.Skip("missing: ethtool")
-		}
-		w.NoError(err, "%s", out)
-		v := &netlink.Vlan{LinkAttrs: netlink.NewLinkAttrs(), VlanId: 5}
-		v.Name, v.ParentIndex = below+".5", l.Attrs().Index
-		if err := netlink.LinkAdd(v); err != nil {
-			t.Skip("missing: VLANs: ", err)
-		}
-		a, err := netlink.ParseAddr(address)
-		w.NoError(err)
-		w.NoError(netlink.AddrAdd(v, a))
-		w.NoError(netlink.LinkSetUp(v))
-	}
-	tagged(w.net.Device(0), "10.5.0.1/24")
-	w.net.InPeer(func() { tagged("p0", "10.5.0.2/24") })
-	s := w.udp(netip.MustParseAddrPort("10.5.0.1:7500"))
-	w.Equal("bypass", s.Path().Tier, s.Path())
-	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: w.net.Device(0) + ".5"}}})
-	w.Equal("bypass", line.Path().Tier, line.Path())
-	peer := w.net.Dial(s.LocalAddr())
-	for range 5 {
-		answers(w.world, s, peer)
-	}
-	v, err := net.InterfaceByName(w.net.Device(0) + ".5")
-	w.NoError(err)
-	var sender *net.UDPConn
-	w.net.InPeer(func() { sender, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(10, 5, 0, 2)}) })
-	w.NoError(err)
-	defer sender.Close()
-	raw, err := sender.SyscallConn()
-	w.NoError(err)
-	w.NoError(raw.Control(func(fd uintptr) {
-		w.NoError(unix.SetsockoptInet4Addr(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_IF, [4]byte{10, 5, 0, 2}))
-	}))
-	_, err = sender.WriteToUDPAddrPort([]byte("tagged"), line.LocalAddr())
-	w.NoError(err)
-	c := w.event(line, xtreme.EventPacket)
-	w.Equal("tagged", string(c.Packet.Bytes()))
-	w.False(c.ViaKernel, line.Path())
-	w.Equal(uint32(v.Index), c.IfIndex)
-	w.NoError(c.Packet.Release())
-	w.GreaterOrEqual(counter(s.Ring(), w.net.Device(0)+".tx_frames"), uint64(5))
-	w.close(s)
-	w.close(line)
 }
 
 // VMA_OFFLOADED_SOCKETS=0 leaves to the kernel what would have been offloaded, on a poller of that kind, but for a socket that requires it.

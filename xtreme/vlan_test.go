@@ -1,0 +1,91 @@
+package xtreme_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/socketxtreme/socketxtreme/internal/testnet"
+	"github.com/socketxtreme/socketxtreme/ring"
+	"github.com/socketxtreme/socketxtreme/xtreme"
+)
+
+// addVLAN makes a VLAN of pair 0 with the addresses 10.ID.0.1 and 10.ID.0.2. Both ends leave the tags in the frames.
+func (w *cabled) addVLAN(id int) (name, peer string) {
+	w.t.Helper()
+	add := func(below, address string) string {
+		l, err := netlink.LinkByName(below)
+		w.NoError(err)
+		testnet.LeaveTagsIn(w.t, below)
+		v := &netlink.Vlan{LinkAttrs: netlink.NewLinkAttrs(), VlanId: id}
+		v.Name, v.ParentIndex = fmt.Sprintf("%s.%d", below, id), l.Attrs().Index
+		if err := netlink.LinkAdd(v); err != nil {
+			testnet.Missing(w.t, "vlan", err)
+		}
+		a, err := netlink.ParseAddr(address)
+		w.NoError(err)
+		w.NoError(netlink.AddrAdd(v, a))
+		w.NoError(netlink.LinkSetUp(v))
+		return v.Name
+	}
+	name = add(w.net.Device(0), fmt.Sprintf("10.%d.0.1/24", id))
+	w.net.InPeer(func() { peer = add("p0", fmt.Sprintf("10.%d.0.2/24", id)) })
+	return name, peer
+}
+
+// A socket on a VLAN interface is offloaded by the interface below it: its frames have the tag, in both directions; groups too.
+func TestVLANOverACable(t *testing.T) {
+	w := newCabled(t)
+	name, theirs := w.addVLAN(5)
+	s := w.udp(netip.MustParseAddrPort("10.5.0.1:7500"))
+	w.Equal("bypass", s.Path().Tier, s.Path())
+	line := w.udp(netip.AddrPortFrom(group(20), 7501), xtreme.UDPConfig{Groups: []xtreme.Group{{Interface: name}}})
+	w.Equal("bypass", line.Path().Tier, line.Path())
+	peer := w.net.Dial(s.LocalAddr())
+	for range 5 {
+		answers(w.world, s, peer)
+	}
+	w.write(w.groupSender(0, theirs, line.LocalAddr()), "tagged")
+	c := w.event(line, xtreme.EventPacket)
+	w.Equal("tagged", string(c.Packet.Bytes()))
+	w.False(c.ViaKernel, line.Path())
+	w.Equal(uint32(w.index(name)), c.IfIndex)
+	w.NoError(c.Packet.Release())
+	w.GreaterOrEqual(counter(s.Ring(), w.net.Device(0)+".tx_frames"), uint64(5))
+	w.close(s)
+	w.close(line)
+}
+
+// Two lines with a group each on two VLANs of one device: each socket receives what its own VLAN brings, and what comes for its group by the
+// other VLAN nobody receives.
+func TestLinesOnTwoVLANs(t *testing.T) {
+	w := newCabled(t)
+	var names, theirs []string
+	var lines []*xtreme.Socket
+	for i, id := range []int{5, 6} {
+		name, peer := w.addVLAN(id)
+		names, theirs = append(names, name), append(theirs, peer)
+		lines = append(lines, w.udp(netip.AddrPortFrom(group(byte(30+i)), 7510),
+			xtreme.UDPConfig{IPConfig: xtreme.IPConfig{ReuseAddr: true}, Groups: []xtreme.Group{{Interface: name}}}))
+	}
+	for round := range 20 {
+		for i, peer := range theirs {
+			w.write(w.groupSender(0, peer, lines[1-i].LocalAddr()), "for the other VLAN")
+			w.write(w.groupSender(0, peer, lines[i].LocalAddr()), fmt.Sprint(round))
+		}
+		for i, s := range lines {
+			c := w.next("a datagram", func(c *ring.Completion) bool { return c.Socket == s && c.Events.Has(xtreme.EventPacket) })
+			w.Equal(fmt.Sprint(round), string(c.Packet.Bytes()))
+			w.False(c.ViaKernel, s.Path())
+			w.Equal(uint32(w.index(names[i])), c.IfIndex)
+			w.NoError(c.Packet.Release())
+		}
+	}
+	w.silent(20 * time.Millisecond)
+	for _, s := range lines {
+		w.close(s)
+	}
+}
