@@ -215,5 +215,8 @@ var streamCounters = []Counter{
 	total("tcp.unrecorded", "connections", "connections for which the record of connections had no room: not reset when the process is killed", ""),
 	total("tcp.via_kernel", "connections", "connections of offloaded listeners and sockets that the kernel carries", ""),
 	total("tcp.unpassed", "connections", "connections of the kernel on claimed ports that the steering program had no room to pass: their peers were reset", ""),
+	total("tcp.moved_to_kernel", "connections", "connections that were moved into the kernel", ""),
+	total("tcp.moved_to_stack", "connections", "connections that returned from the kernel", ""),
+	total("tcp.not_moved", "connections", "moves of connections that were refused", ""),
 	total("tcp.icmp_errors", "messages", "ICMP errors about connections of the stack", "IcmpInDestUnreachs"),
 }

@@ -49,7 +49,8 @@ type driver struct {
 	inTurn           bool           // Reap is running
 	streamClaims     []*streamClaim // of TCP, by number - 1
 	freeStreamClaims []int32
-	shadowsTookAll   bool // the shadows used all the room of the turn: the next turn reads the links alone
+	moves            moves // connections that move into the kernel and back
+	shadowsTookAll   bool  // the shadows used all the room of the turn: the next turn reads the links alone
 	mirror           *mirror
 	system           *System
 	lowerTransport   ring.Transport // the sockets under the stack

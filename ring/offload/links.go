@@ -163,6 +163,7 @@ func (d attachments) PathsChanged(ifIndexes []int) {
 	d.reportLinks(ifIndexes)
 	d.updateStreamClaims() // a ring that has a queue of an interface now can carry TCP there, one that has none any more cannot
 	d.stats.PathChanges++
+	d.scanMovesSoon()
 	d.notifyPaths = true
 	d.shadows.LookSoon()
 }

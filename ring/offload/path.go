@@ -115,7 +115,11 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 
 // kernelStreamPath is that of a TCP socket which the kernel carries: attachKernelStream has noted why.
 func (d *driver) kernelStreamPath(e *entry) ring.Path {
-	return ring.Path{Tier: ring.TierKernel, Kind: d.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
+	p := ring.Path{Tier: ring.TierKernel, Kind: d.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
+	if r := d.moves.refused[e.s]; r.Code != "" {
+		p.Reasons = append(p.Reasons, r)
+	}
+	return p
 }
 
 // firstCode is the code of the first reason of the lists.

@@ -77,6 +77,9 @@ func (d *driver) Reap(k *ring.Sink) error {
 		d.streams.MakeRoom()
 	}
 	d.reportChanges(k)
+	if len(d.moves.queue) > 0 || d.moves.scanAt != 0 {
+		d.moveConnections(k)
+	}
 	if d.ip.Queued() > 0 && !d.coalescing.on { // answers of the stack, and of callbacks
 		d.transport.BeginFlush()
 		if e := d.flushLinks(); err == nil {

@@ -141,6 +141,9 @@ func (d segments) Error(now clock.Time, e ip.ICMPError) wire.Drop {
 // Changed passes a change of the host on.
 func (d segments) Changed(c ip.Change) {
 	if d.streams != nil {
+		if c.Kind == ip.TablesChanged {
+			d.scanMovesSoon()
+		}
 		d.streams.Changed(c)
 	}
 }

@@ -191,7 +191,7 @@ const downSleepMax = clock.Time(time.Second)
 func (d *driver) nextWake() clock.Time {
 	next := min(d.ip.Deadline(), d.nics.Due())
 	if d.streams != nil {
-		next = min(next, d.streams.Deadline())
+		next = min(next, d.streams.Deadline(), d.nextMove())
 	}
 	for i := range d.links {
 		switch {

@@ -78,7 +78,7 @@ func (d *driver) streamPath(s *ring.Socket) ring.Path {
 			lost = b.Why.Code
 		}
 	}
-	for _, r := range []ring.Reason{d.icmp.missing, d.unrecorded} {
+	for _, r := range []ring.Reason{d.icmp.missing, d.unrecorded, d.moves.refused[s]} {
 		if r.Code != "" {
 			p.Reasons = append(p.Reasons, r)
 		}

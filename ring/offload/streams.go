@@ -97,6 +97,7 @@ func (d *driver) detachStream(s *ring.Socket) {
 		d.viaKernel.Detach(s) // done at once, as of every driver of kind epoll
 		d.table.remove(e)
 	}
+	d.forgetMoves(s)
 }
 
 // streamClaim is the claims of a listener, or of a connection.
@@ -234,6 +235,9 @@ func (d *driver) streamCounters(add func(name string, v uint64)) {
 	if x := d.config.Exchange; x != nil {
 		add("tcp.unpassed", x.nics.Unpassed())
 	}
+	add("tcp.moved_to_kernel", d.moves.toKernel)
+	add("tcp.moved_to_stack", d.moves.toStack)
+	add("tcp.not_moved", d.moves.refusals)
 	add("tcp.icmp_errors", d.icmp.taken)
 	add("tcp.half_open", uint64(t.HalfOpen()))
 	add("tcp.time_wait", uint64(t.TimeWaits()))

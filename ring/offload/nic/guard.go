@@ -20,6 +20,8 @@ type Guard interface {
 	// Claim has the kernel not see a flow; Release ends it.
 	Claim(f link.Flow) error
 	Release(f link.Flow) error
+	// Pass has the kernel see a connection's segments although its port is claimed. A connection has one entry, which Claim and Pass replace.
+	Pass(f link.Flow) error
 	// AcceptAfter has SYNs to a claimed port dropped for so long, and then passed to the kernel; for good if d is negative.
 	AcceptAfter(f link.Flow, d time.Duration) error
 	// AddAddr makes an address of the host known, RemoveAddr undoes it: as of a Device.

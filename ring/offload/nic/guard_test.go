@@ -90,6 +90,14 @@ func (g *fakeGuard) Release(f link.Flow) error {
 	return nil
 }
 
+func (g *fakeGuard) Pass(f link.Flow) error {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	g.note("passes", f)
+	delete(g.flows, f)
+	return nil
+}
+
 func (g *fakeGuard) AcceptAfter(f link.Flow, d time.Duration) error {
 	g.w.mu.Lock()
 	defer g.w.mu.Unlock()

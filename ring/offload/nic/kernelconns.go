@@ -76,6 +76,15 @@ func kernelFlows(flows []link.Flow, list []host.Connection) (found []link.Flow) 
 	return found
 }
 
+// claimOn claims a flow on a device that is the interface's, or is to be, behind entries for the kernel's connections that it would claim. Under
+// the table's lock.
+func (n *nic) claimOn(dev Device, f link.Flow) error {
+	passed, err := n.table.passKernel(dev, f)
+	n.noteUnlisted(err)
+	n.notePassed(passed)
+	return dev.Claim(f)
+}
+
 // passKernel has a device pass the connections that the kernel has on the ports of flows, and returns those that are passed. One for which there
 // is no room is counted: the stack will reset its peer.
 func (t *Table) passKernel(dev Device, flows ...link.Flow) (passed []link.Flow, err error) {

@@ -162,3 +162,28 @@ func TestConnectionsThatCannotPass(t *testing.T) {
 	require.Empty(t, r.a.Statuses()[0].Unlisted)
 	r.close()
 }
+
+// A connection that moves is dropped by the guard until both sides know where it is; without a guard it does not move.
+func TestMoveOrder(t *testing.T) {
+	w, r, n := kernelled(t)
+	connection := flowOf(client(80, 7))
+	require.NoError(t, n.Claim(segments(80)))
+	w.asked()
+	require.NoError(t, n.BeginMove(connection))
+	require.NoError(t, n.PassMoved(connection))
+	n.EndMove(connection)
+	require.Equal(t, []string{"guard 1 claims 80", "device passes 80", "guard 1 passes 80", "guard 1 releases 80"}, w.asked())
+	require.Contains(t, n.passed.flows, connection, "it is swept when it has ended")
+
+	require.NoError(t, n.BeginMove(connection))
+	require.NoError(t, n.Claim(connection))
+	n.StopPassing(connection)
+	n.EndMove(connection)
+	require.Equal(t, []string{"guard 1 claims 80", "guard 1 claims 80", "device claims 80", "device stops passing 80", "guard 1 claims 80"}, w.asked())
+	require.NotContains(t, n.passed.flows, connection)
+	require.True(t, w.guards.live.flows[connection], "the stack's claim keeps its guard")
+	n.guard = nil
+	require.ErrorIs(t, n.BeginMove(connection), ErrUnguarded)
+	n.guard = w.guards.live
+	r.close()
+}

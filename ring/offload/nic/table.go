@@ -199,15 +199,6 @@ func (n *nic) Claim(f link.Flow) error {
 	return nil
 }
 
-// claimOn claims a flow on a device that is the interface's, or is to be, behind entries for the kernel's connections that it would claim. Under
-// the table's lock.
-func (n *nic) claimOn(dev Device, f link.Flow) error {
-	passed, err := n.table.passKernel(dev, f)
-	n.noteUnlisted(err)
-	n.notePassed(passed)
-	return dev.Claim(f)
-}
-
 // Release removes one claim of the flow.
 func (n *nic) Release(f link.Flow) error {
 	n.table.mu.Lock()

@@ -106,6 +106,7 @@ func (t *Transport) Listen(s *ring.Socket, backlog int) (netip.AddrPort, error) 
 		t.table.CloseListener(t.now(), l.id)
 		return local, err
 	}
+	t.holds[l.hold-1].isListeners = true
 	if err = t.below.ListenBeside(s, backlog); err != nil {
 		t.endHold(l.hold)
 		t.table.CloseListener(t.now(), l.id)

@@ -17,6 +17,8 @@ type hold struct {
 	claim int32     // 0: the host has nothing to claim
 	below ring.Conn // 0: the listener's, which Close ends
 	users int32
+	// isListeners: it is a listener's and its children's, not one connection's.
+	isListeners bool
 }
 
 // leaving is a hold without users.
@@ -58,6 +60,22 @@ func (t *Transport) dropHold(at int32) {
 		return
 	}
 	t.leaving = append(t.leaving, leaving{at, t.now().Add(t.timeWait)})
+}
+
+// takeHold ends the hold of a connection that has moved away, at once, and returns the socket below, which stays open. Of a listener's hold it
+// counts a user less.
+func (t *Transport) takeHold(at int32) (below ring.Conn) {
+	switch {
+	case at == 0:
+		return 0
+	case t.holds[at-1].isListeners:
+		t.dropHold(at)
+		return 0
+	}
+	h := &t.holds[at-1]
+	below, h.below = h.below, 0
+	t.endHold(at)
+	return below
 }
 
 // expireHolds ends the holds without users whose time is over. All wait equally long, so leaving is in the order of due.

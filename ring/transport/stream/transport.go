@@ -41,6 +41,9 @@ type Options struct {
 	// Settings are what connections begin with; nil: tcp.DefaultSettings. ResetUnread is not used: what the application has not read when it
 	// closes is dropped, as on every ring.
 	Settings *tcp.Settings
+	// MoveAfter is how long the interface of a connection may carry no frames before the driver moves the connection into the kernel, where
+	// there is one; 0: five seconds, negative: never.
+	MoveAfter clock.Duration
 	// PollOnSend has each send take the frames that have come, not only one after a pause of the ring's Poll.
 	PollOnSend bool
 }
