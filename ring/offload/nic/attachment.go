@@ -27,17 +27,18 @@ type Interface struct {
 // attachment is a ring's use of an interface: the queues it serves there, as long as they can be had. Its state says whether it has links.
 type attachment struct {
 	Interface
-	set     *Attachments
-	nic     *nic
-	state   State
-	serial  uint64    // of the device that the links are of
-	info    link.Info // and what that is
-	ifIndex int       // of the interface that has the addresses
-	places  []int     // in the flat list, those that have a link first
-	count   int       // how many have one
-	base    *attachment
-	bond    *bond // not nil: the attachment is to a member of it
-	role    Role
+	set       *Attachments
+	nic       *nic
+	state     State
+	serial    uint64    // of the device that the links are of
+	guardNews uint64    // of its guard, as the sockets were told
+	info      link.Info // and what that is
+	ifIndex   int       // of the interface that has the addresses
+	places    []int     // in the flat list, those that have a link first
+	count     int       // how many have one
+	base      *attachment
+	bond      *bond // not nil: the attachment is to a member of it
+	role      Role
 
 	lost          link.Reason // why the device carries nothing; empty while it does
 	parentLost    link.Reason // why the interface that has the addresses carries nothing, where that is another

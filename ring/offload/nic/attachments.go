@@ -302,7 +302,7 @@ func (a *Attachments) check(p *attachment, s *host.Snapshot) (changed bool) {
 		a.checkClosed(p, s)
 	}
 	changed = p.isAttached() && a.checkStacked(p, s)
-	return changed || p.lossReason().Code != was || p.serial != serial
+	return p.guardChanged() || changed || p.lossReason().Code != was || p.serial != serial
 }
 
 // LinkFailed is called when an interface that is down has refused frames: the link's ring holds them and would send them, late, when the

@@ -258,3 +258,31 @@ func TestGuardOfDeviceThatFails(t *testing.T) {
 	require.Nil(t, w.guards.live)
 	require.Equal(t, []string{"device closes", "guard 1 closes"}, w.asked())
 }
+
+// A guard that somebody takes off while the steering program stays is noticed, and another one is put on, with all entries. The sockets' paths
+// say what is missing until then.
+func TestGuardTakenOff(t *testing.T) {
+	w, r, n := guarded(t)
+	require.NoError(t, n.Claim(segments(80)))
+	w.mu.Lock()
+	w.guards.gone = true
+	w.guards.refuse = &link.Refusal{Reason: link.Reason{Code: "guard.busy", Text: "in use"}}
+	w.mu.Unlock()
+	told := r.told
+	unguarded := func() string { r.check(); return r.a.Statuses()[0].Unguarded.Code }
+	require.Eventually(t, func() bool { return unguarded() == "guard.busy" }, 10*time.Second, time.Millisecond)
+	require.Greater(t, r.told, told)
+	told = r.told
+	w.mu.Lock()
+	w.guards.refuse = nil
+	w.mu.Unlock()
+	require.True(t, n.checkGuard())
+	require.Empty(t, unguarded())
+	require.Greater(t, r.told, told)
+	require.Equal(t, 2, w.guards.opened)
+	require.Equal(t, map[link.Flow]bool{segments(80): true}, w.guards.live.flows)
+	require.Equal(t, w.guards.live.addrs, len(n.addresses))
+	require.True(t, n.checkGuard(), "it is there")
+	require.Equal(t, 2, w.guards.opened)
+	r.close()
+}

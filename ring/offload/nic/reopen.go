@@ -118,6 +118,7 @@ func (n *nic) install(dev Device, g guarding, early, passed []link.Flow) error {
 		return err
 	}
 	n.unguarded = g.refused
+	n.watchGuard()
 	n.serial++
 	n.ifIndex = dev.Info().Index
 	n.failed, n.backoff, n.retryAt = nil, 0, 0

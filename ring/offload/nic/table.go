@@ -135,6 +135,7 @@ func (t *Table) release(n *nic, ring int, ownsQueues bool) (dead io.Closer) {
 	}
 	delete(t.nics, n.name)
 	n.forgetPassed()
+	n.stopWatchingGuard()
 	e := endedInterface{n.device, n.guard}
 	if n.device, n.guard = nil, nil; e == (endedInterface{}) {
 		return nil
@@ -158,11 +159,13 @@ type nic struct {
 	passed   passedConns // of the kernel, on claimed ports
 	unlisted link.Reason // why the kernel's connections cannot be listed
 
-	guard     Guard        // keeps flows of TCP from the kernel; nil: none
-	guarded   []address    // that it was told
-	unguarded link.Reason  // why there is none, where there should be one
-	queues    map[int]int  // queue → ring that serves it
-	idle      map[int]bool // queues whose ring has left, and which no other ring serves
+	guard     Guard         // keeps flows of TCP from the kernel; nil: none
+	guarded   []address     // that it was told
+	guardNews uint64        // how often the guard was lost, or replaced, while the device stayed
+	guardStop chan struct{} // ends what watches the guard; nil: nothing does
+	unguarded link.Reason   // why there is none, where there should be one
+	queues    map[int]int   // queue → ring that serves it
+	idle      map[int]bool  // queues whose ring has left, and which no other ring serves
 
 	sources      []addressSource
 	addresses    []address // that the device was told

@@ -95,9 +95,9 @@ func (t *Transport) Discard(s *ring.Socket) (m MovedOut, err error) {
 	return m, nil
 }
 
-// Import makes a connection of a state, for a socket that is on its ring and that another transport has had; below is the socket that reserves
-// its port, 0 where a listener's does. The flow is claimed. It returns the socket's number here: the caller gives it to Sink.Move, and then calls
-// SetReceiving. On an error nothing has changed.
+// Import makes a connection of a state, for a socket that is on its ring and that another transport has had. below is the socket that reserves
+// its port, 0 where a listener's does. The flow is claimed. It returns the socket's number here: the caller gives it to Sink.Move, and then
+// calls SetReceiving. On an error nothing has changed.
 func (t *Transport) Import(s *ring.Socket, m *Moving, below ring.Conn) (c ring.Conn, err error) {
 	t.takeEvents()
 	m.Settings = t.settingsMoved(s, m)
