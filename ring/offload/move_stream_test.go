@@ -23,6 +23,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/ring/link/xdp"
 	"github.com/socketxtreme/socketxtreme/ring/offload"
 	"github.com/socketxtreme/socketxtreme/ring/offload/nic"
+	streams "github.com/socketxtreme/socketxtreme/ring/transport/stream"
 	"github.com/socketxtreme/socketxtreme/udp"
 )
 
@@ -35,11 +36,14 @@ type movable struct {
 	dst    []ring.Completion
 }
 
-func newMovable(t *testing.T) *movable {
+func newMovable(t *testing.T, change ...func(*streams.Options)) *movable {
 	m := &movable{dst: make([]ring.Completion, 64)}
 	m.shared, m.detach = detachableOn(t, newCable(t, 1), xdp.Config{TCP: true, Retry: letGo})
 	o := quickTCP(false)
 	o.MoveAfter = 300 * time.Millisecond
+	for _, f := range change {
+		f(o)
+	}
 	open := offload.New(offload.Config{Exchange: m.exchange, TCP: o,
 		Interfaces: []nic.Interface{{Name: "v0", Checksum: udp.AcceptPartial}}})
 	sc := ring.SetConfig{Transport: offload.NewKernelPorts(m.mirror), Kind: "offload", OneRing: offload.OneRing,
