@@ -11,6 +11,8 @@ type NetworkError struct {
 	Seq           Seq      // of it
 	Type, Code    uint8
 	MTU           int // of the next hop, where the packet was too long for it
+	// NoNeighbour: this host has found it out, because no neighbour answered for the next hop. It ends a handshake, as in Linux.
+	NoNeighbour bool
 }
 
 // ICMP numbers (RFC 792, RFC 1122 section 3.2.2).
@@ -51,6 +53,9 @@ func (t *Table) Error(now clock.Time, e NetworkError) wire.Drop {
 		return wire.ICMPNoSocket
 	}
 	switch {
+	case e.NoNeighbour && c.state == SynSent:
+		t.fail(id, c, ReasonUnreachable)
+		return wire.Accept
 	case e.Type == icmpUnreachable && e.Code == icmpFragmentsNeeded:
 		return t.tooLong(id, c, e.MTU)
 	case e.Type == icmpUnreachable && (e.Code == icmpProtocol || e.Code == icmpPort):

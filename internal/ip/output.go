@@ -8,6 +8,7 @@ import (
 	"github.com/socketxtreme/socketxtreme/buffers"
 	"github.com/socketxtreme/socketxtreme/internal/clock"
 	"github.com/socketxtreme/socketxtreme/internal/host"
+	"github.com/socketxtreme/socketxtreme/internal/wire"
 )
 
 // Limits of the frames that wait for a neighbour's station.
@@ -170,8 +171,32 @@ func (s *Stack) sendResolved(w waitingFrame, n host.Neighbour) {
 }
 
 // onGiveUp is called by the queue of waiting frames for one whose neighbour did not answer.
-func (s *Stack) onGiveUp(w waitingFrame, _ host.Target, _ host.GiveUp) {
+func (s *Stack) onGiveUp(w waitingFrame, _ host.Target, why host.GiveUp) {
+	if why == host.GiveUpTime || why == host.GiveUpFailed {
+		s.reportNoNeighbour(int(w.link), w.packet)
+	}
 	s.loseFrame(w.packet, w.token, unix.EHOSTUNREACH)
+}
+
+// reportNoNeighbour tells TCP of a segment whose neighbour did not answer, as the kernel does: by an error like the ICMP message of a router.
+// Protocols of datagrams learn it by the failure of the send.
+func (s *Stack) reportNoNeighbour(link int, frame buffers.Packet) {
+	slot := s.slots[wire.ProtocolTCP]
+	b := frame.Bytes()
+	n := wire.EthernetLen
+	if s.links[link].VLAN != 0 {
+		n += wire.VLANLen
+	}
+	if slot == 0 || len(b) < n+wire.IPv4Len+8 {
+		return
+	}
+	q, d := wire.QuoteOf(b[n:])
+	if d != wire.Accept || q.IP.Protocol() != wire.ProtocolTCP {
+		return
+	}
+	// Not accepted: the connection has ended meanwhile.
+	_ = s.protocols[slot-1].Error(s.now, ICMPError{Type: wire.ICMPUnreachable, Code: wire.ICMPHost, NoNeighbour: true, Quote: q,
+		Flow: Flow{Source: q.IP.Target(), SourcePort: q.TargetPort(), Target: q.IP.Source(), TargetPort: q.SourcePort()}})
 }
 
 // AwaitedNeighbours appends the neighbours that frames wait for to list.

@@ -28,10 +28,12 @@ type ICMPError struct {
 	// Flow is that of the answers to the quoted packet, so that a lookup finds the socket that sent it: the source is whom it was sent to.
 	Flow Flow
 	// Errno is what the kernel tells a socket (icmp_err_convert); 0 for errors that may pass.
-	Errno      Errno
-	MTU        int // of the next hop, when the packet was too long for it; else 0. The stack keeps it when the protocol accepts the error.
-	Type, Code uint8
-	Quote      wire.Quote // the packet's first bytes: a protocol proves by them that it has sent it
+	Errno Errno
+	// NoNeighbour: there was no message; the packet waited for a neighbour that did not answer. Type and Code are those of the host unreachable.
+	NoNeighbour bool
+	MTU         int // of the next hop, when the packet was too long for it; else 0. The stack keeps it when the protocol accepts the error.
+	Type, Code  uint8
+	Quote       wire.Quote // the packet's first bytes: a protocol proves by them that it has sent it
 }
 
 // Memberships is what the sockets of a protocol want of multicast groups together: the interface state of RFC 9776 section 3.2, which IGMP

@@ -100,6 +100,22 @@ func (q Quote) TargetPort() uint16 { return binary.BigEndian.Uint16(q.Transport[
 // fragmentation-needed message must carry an MTU that explains it: at least 68 and less than the quoted packet's length;
 // routers that give none (before RFC 1191) are not guessed at.
 func ParseQuote(h *ICMP, body []byte) (q Quote, d Drop) {
+	if q, d = QuoteOf(body); d != Accept {
+		return q, d
+	}
+	if h.Type() == ICMPUnreachable && h.Code() == ICMPFragmentation {
+		switch mtu := h.MTU(); {
+		case mtu < mtuMin:
+			return Quote{}, ICMPMTU
+		case mtu >= q.IP.TotalLen():
+			return Quote{}, ICMPMTULarge
+		}
+	}
+	return q, Accept
+}
+
+// QuoteOf is the quote that an ICMP error about an IPv4 packet would have; it needs only the packet's first bytes.
+func QuoteOf(body []byte) (q Quote, d Drop) {
 	if len(body) < IPv4Len+8 {
 		return Quote{}, ICMPQuoteShort
 	}
@@ -112,14 +128,6 @@ func ParseQuote(h *ICMP, body []byte) (q Quote, d Drop) {
 		return Quote{}, ICMPQuoteShort
 	case q.IP.Offset() != 0:
 		return Quote{}, ICMPQuoteTail
-	}
-	if h.Type() == ICMPUnreachable && h.Code() == ICMPFragmentation {
-		switch mtu := h.MTU(); {
-		case mtu < mtuMin:
-			return Quote{}, ICMPMTU
-		case mtu >= q.IP.TotalLen():
-			return Quote{}, ICMPMTULarge
-		}
 	}
 	q.Transport = (*[8]byte)(body[header:])
 	return q, Accept

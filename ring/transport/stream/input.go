@@ -188,9 +188,12 @@ func (t *Transport) Error(now clock.Time, e ip.ICMPError) wire.Drop {
 	if len(q) < 8 {
 		return wire.ICMPNoSocket
 	}
+	if e.NoNeighbour { // no frame came: the caller's time may be older than the table's
+		now = t.clock()
+	}
 	seq := tcp.Seq(uint32(q[4])<<24 | uint32(q[5])<<16 | uint32(q[6])<<8 | uint32(q[7]))
 	return t.table.Error(now, tcp.NetworkError{Local: tcp.Endpoint{Addr: e.Flow.Target, Port: e.Flow.TargetPort},
-		Remote: tcp.Endpoint{Addr: e.Flow.Source, Port: e.Flow.SourcePort}, Type: e.Type, Code: e.Code, MTU: e.MTU, Seq: seq})
+		Remote: tcp.Endpoint{Addr: e.Flow.Source, Port: e.Flow.SourcePort}, Type: e.Type, Code: e.Code, MTU: e.MTU, NoNeighbour: e.NoNeighbour, Seq: seq})
 }
 
 // Changed has nothing to do: routes are compared before each use, and a segment that has become too long finds out when it is sent.
