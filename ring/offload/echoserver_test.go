@@ -35,6 +35,7 @@ type echoServer struct {
 	kernels  int // and by the kernel
 	why      map[string]bool
 	failed   []error
+	path     func() // unless nil, called for each EventPath
 }
 
 func newEchoServer(t *testing.T, l *ring.Socket) *echoServer {
@@ -54,6 +55,9 @@ func (e *echoServer) poll() {
 
 func (e *echoServer) handle(c *ring.Completion) {
 	s := c.Socket
+	if c.Events.Has(ring.EventPath) && e.path != nil {
+		e.path()
+	}
 	if c.Events.Has(ring.EventNewConnection) {
 		e.open[s] = true
 		if p := s.Path(); p.Tier == ring.TierKernel {

@@ -96,7 +96,7 @@ func (n *KernelPorts) Connect(s *ring.Socket, remote netip.AddrPort) (netip.Addr
 	switch {
 	case ring.HandleOf(s).Kind == ring.KindDatagram:
 		return n.Transport.Connect(s, remote)
-	case s.Family() == ring.IPv6:
+	case s.Family() == ring.IPv6, remote.Port() == 0, remote.Addr().IsUnspecified(): // 0.0.0.0 is this host
 		return n.connectInKernel(s, remote)
 	}
 	local := s.LocalAddr()
@@ -111,7 +111,7 @@ func (n *KernelPorts) Connect(s *ring.Socket, remote netip.AddrPort) (netip.Addr
 	switch {
 	case err != nil:
 		return local, unix.ENETUNREACH
-	case remote.Port() == 0 || remote.Addr().IsMulticast() || w.Type == host.Broadcast:
+	case remote.Addr().IsMulticast() || w.Type == host.Broadcast:
 		return local, unix.ENETUNREACH
 	case w.Type == host.Local: // this host: its listeners may be the kernel's
 		return n.connectInKernel(s, remote)

@@ -113,9 +113,10 @@ func (d *driver) Path(s *ring.Socket) ring.Path {
 	return p
 }
 
-// kernelStreamPath is that of a TCP socket which the kernel carries: attachKernelStream has noted why.
+// kernelStreamPath is that of a TCP socket which the kernel carries: attachKernelStream has noted why. Its kind is that of the driver inside
+// this one, which reads the kernel's socket.
 func (d *driver) kernelStreamPath(e *entry) ring.Path {
-	p := ring.Path{Tier: ring.TierKernel, Kind: d.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
+	p := ring.Path{Tier: ring.TierKernel, Kind: d.viaKernel.Kind(), Lost: e.reasons[0].Code, Reasons: slices.Clone(e.reasons)}
 	if r := d.moves.refused[e.s]; r.Code != "" {
 		p.Reasons = append(p.Reasons, r)
 	}

@@ -1,6 +1,11 @@
 package offload_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,4 +106,42 @@ func TestProgramOffUnderBusyConnections(t *testing.T) {
 	require.Zero(t, counter(l.Ring(), "tcp.resets_sent"))
 	require.Zero(t, counter(l.Ring(), "tcp.unpassed"))
 	require.NotZero(t, counter(l.Ring(), "v0.guard.segment"))
+}
+
+// Somebody takes the guard off by force: another one is put on, and keeps the ports from the kernel as the first one did.
+func TestGuardTakenOffByForce(t *testing.T) {
+	_, l, _ := sharedTCP(t, newCable(t, 1), buffers.Layout{SmallSize: 2048, SmallCount: 2048, LargeSize: 65536, LargeCount: 8, Headroom: 192},
+		"10.0.0.1:7000")
+	e := newEchoServer(t, l)
+	at := fmt.Sprintf("\nifindex:\t%d", linkOf(t, "v0").Attrs().Index)
+	guards := func(f func(bpflink.Link)) (n int) { // of this process: others may have interfaces of the same number
+		files, err := filepath.Glob("/proc/self/fdinfo/*")
+		require.NoError(t, err)
+		for _, name := range files {
+			b, _ := os.ReadFile(name) // those that are closed meanwhile are none
+			_, rest, isLink := strings.Cut(string(b), "link_id:\t")
+			if !isLink || !strings.Contains(string(b), "tcx") || !strings.Contains(string(b), at) {
+				continue
+			}
+			n++
+			id, _, _ := strings.Cut(rest, "\n")
+			number, err := strconv.Atoi(id)
+			require.NoError(t, err)
+			if f != nil {
+				l, err := bpflink.NewFromID(bpflink.ID(number))
+				require.NoError(t, err)
+				f(l)
+				require.NoError(t, l.Close())
+			}
+		}
+		return n
+	}
+	require.Equal(t, 1, guards(nil))
+	paths := 0
+	e.path = func() { paths++ }
+	guards(func(l bpflink.Link) { require.NoError(t, l.Detach()) })
+	require.Zero(t, guards(nil))
+	e.until("another guard", func() bool { return guards(nil) == 1 && paths > 0 })
+	e.until("its entries", func() bool { return !strings.Contains(l.Path().Explain(), "guard.") })
+	require.Empty(t, l.Path().Lost)
 }

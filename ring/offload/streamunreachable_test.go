@@ -1,6 +1,7 @@
 package offload_test
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -42,4 +43,31 @@ func TestNobodyAnswersARP(t *testing.T) {
 	err, took := failure(t, set, "10.0.0.55:80")
 	require.ErrorIs(t, err, unix.EHOSTUNREACH)
 	t.Log(took)
+}
+
+// Port 0 and 0.0.0.0 are the kernel's, as every program knows them: the one is refused by its host, the other is this host.
+func TestConnectToNothing(t *testing.T) {
+	_, set := streamRing(t)
+	err, _ := failure(t, set, "10.0.0.2:0")
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+	err, _ = failure(t, set, "0.0.0.0:81")
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+	l, err := net.Listen("tcp4", "127.0.0.1:80")
+	require.NoError(t, err)
+	defer l.Close()
+	s, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Connect(netip.MustParseAddrPort("0.0.0.0:80")))
+	dst := make([]ring.Completion, 8)
+	for end, open := time.Now().Add(patience), false; !open; {
+		require.True(t, time.Now().Before(end))
+		n, err := s.Ring().Poll(dst)
+		require.NoError(t, err)
+		for i := range dst[:n] {
+			require.False(t, dst[i].Events.Has(ring.EventHup), "%v", dst[i].Err)
+			open = open || dst[i].Events.Has(ring.EventOut)
+		}
+	}
+	require.Equal(t, "tcp.same_host", s.Path().Lost)
+	require.NoError(t, s.Close())
 }

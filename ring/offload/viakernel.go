@@ -32,6 +32,7 @@ var (
 	noLink     = ring.Reason{Code: "tcp.no_link", Text: "the connection leaves by an interface that is no link of the ring"}
 	fromKernel = ring.Reason{Code: "tcp.kernel_child", Text: "the kernel's listener beside the stack's has accepted the connection: it came by an " +
 		"interface that is no link of the ring"}
+	portZero  = ring.Reason{Code: "tcp.port_zero", Text: "the kernel connects to port 0, which no connection of the stack can have"}
 	whileAway = ring.Reason{Code: "tcp.while_away", Text: "the kernel's listener beside the stack's has accepted the connection, because no " +
 		"steering program was on the interface then"}
 )
@@ -83,8 +84,11 @@ func (d *driver) whyKernel(s *ring.Socket) ring.Reason {
 	if s.Family() == ring.IPv6 && !remote.Is4() {
 		return noIPv6
 	}
-	if _, here := d.snapshot().Local(remote); here || remote.IsLoopback() {
+	if _, here := d.snapshot().Local(remote); here || remote.IsLoopback() || remote.IsUnspecified() {
 		return sameHost
+	}
+	if s.RemoteAddr().Port() == 0 {
+		return portZero
 	}
 	if index, _ := d.snapshot().Local(s.LocalAddr().Addr().Unmap()); d.nics.Has(index) {
 		return whileAway

@@ -117,6 +117,7 @@ func TestKernelConnects(t *testing.T) {
 		require.NoError(t, s.Connect(to), test.to)
 		p := s.Path()
 		require.Equal(t, []string{"kernel", test.why}, []string{p.Tier, p.Lost}, test.to)
+		require.Equal(t, "kernel epoll (bypass lost: "+test.why+")", p.String())
 		got, dst := "", make([]ring.Completion, 8)
 		for end, ended := time.Now().Add(patience), false; !ended; {
 			n, err := s.Ring().Poll(dst)
