@@ -96,7 +96,7 @@ var mutants = []mutant{
 		old: "t.beginEpisode(c, snd)\n\tt.control(c).Reduce(&c.cc, c.flight(), c.payloadLimit())\n\t// RFC 9937", new: "t.beginEpisode(c, snd)\n\t// RFC 9937"},
 	{name: "a reset ends TIME-WAIT", file: "timewait.go", tests: "^TestArrivalsInTimeWait$",
 		old: "return false, wire.TCPUnacceptable // RFC 1337", new: "t.timeWaits.remove(t, at)\n\t\treturn false, wire.TCPUnacceptable // RFC 1337"},
-	{name: "FIN again in TIME-WAIT is not answered", file: "timewait.go", old: "t.answerTimeWait(w)\n\t\tt.timeWaits.unhang(at)", new: "t.timeWaits.unhang(at)"},
+	{name: "FIN again in TIME-WAIT is not answered", file: "timewait.go", old: "t.answerTimeWait(w)\n\t\tt.timeWaits.removeFromRow(at)", new: "t.timeWaits.removeFromRow(at)"},
 	{name: "a simultaneous close waits for nothing", file: "receiver.go", tests: "^TestSimultaneousClose$",
 		old: "c.become(Closing)", new: "c.become(TimeWait)"},
 	{name: "any number is a cookie", file: "cookies.go", tests: "^TestSynCookies$",
