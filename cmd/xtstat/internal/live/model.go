@@ -48,7 +48,7 @@ func (s *Socket) Text() string {
 	return b.String()
 }
 
-// Pool is the buffers of a poller.
+// Pool is the buffers of a poller. Used are those that are neither free nor waiting to be filled.
 type Pool struct {
 	Name  string `json:"name"`
 	Used  uint64 `json:"used"`
