@@ -2,10 +2,16 @@ package xtreme
 
 import (
 	"net/netip"
+	"os"
 	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/socketxtreme/socketxtreme/conf"
+	"github.com/socketxtreme/socketxtreme/ring"
 )
 
 // readByTheCall are the fields that the call that makes the socket reads itself.
@@ -73,4 +79,31 @@ func something(of reflect.Type) reflect.Value {
 		panic("no value of " + of.String())
 	}
 	return v
+}
+
+// The fields and methods that the documents name exist.
+func TestNamesInTheDocumentsExist(t *testing.T) {
+	types := map[string]reflect.Type{}
+	for _, v := range []any{SocketConfig{}, IPConfig{}, ListenConfig{}, DialConfig{}, TCPConfig{}, UDPConfig{}, UDPSocketConfig{}, AdoptConfig{},
+		UnixListenConfig{}, UnixDialConfig{}, PollerConfig{}, Engine{}, Poller{}, Socket{}, Completion{}, Packet{}, ring.Ring{}, ring.Path{},
+		ring.SocketStats{}, ring.RingStats{}, conf.Settings{}} {
+		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	}
+	name := regexp.MustCompile(`\b([A-Z][A-Za-z]+)\.([A-Z][A-Za-z]+)\b`)
+	found := 0
+	for _, path := range []string{"settings.md", "from-vma.md", "rings.md", "offload.md"} {
+		text, err := os.ReadFile("../docs/" + path)
+		require.NoError(t, err)
+		for _, m := range name.FindAllStringSubmatch(strings.ReplaceAll(string(text), "tcp.Settings.", ""), -1) {
+			of, ok := types[m[1]]
+			if !ok {
+				continue // of another package
+			}
+			found++
+			_, field := of.FieldByName(m[2])
+			_, method := reflect.PointerTo(of).MethodByName(m[2])
+			require.True(t, field || method, "%s: there is no %s", path, m[0])
+		}
+	}
+	require.Greater(t, found, 20)
 }
