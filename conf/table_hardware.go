@@ -98,7 +98,7 @@ var xlioParameters = []Parameter{
 	inert("XLIO_TCP_2T_RULES", "TCP 2T rules", "0", yesOrNo, WithOwnTCP,
 		"missing: claims of a local address alone; VMA_TCP_3T_RULES takes one entry for each port of a connection"),
 	Parameter{Name: "XLIO_TCP_SEND_BUFFER_SIZE", Title: "TCP send buffer size", Field: "OwnTCP.SendBuffer", VMA: "1048576", State: Works,
-		Effect: "how many bytes a connection of our own TCP queues until the peer has acknowledged them; IPConfig.SendBuffer and SetSendBuffer come " +
+		Effect: "how many bytes a connection of our own TCP queues until the peer has acknowledged them; SocketConfig.SendBuffer and SetSendBuffer come " +
 			"before it",
 		access: bytesUpTo(func(s *Settings) *int { return &s.OwnTCP.SendBuffer }, 1<<30)}.on(RingOffload).unless(noOwnTCP).as("262144"),
 	inert("VMA_TX_BUF_SIZE", "Tx Mem Buf size", "0", size(256<<10), NotApplicable, "buffers are of 2 KiB and of 64 KiB").
