@@ -2,6 +2,7 @@ package ringtest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -394,6 +395,47 @@ func adoptErrors(t *testing.T, b Backend) {
 	w.NoError(err)
 	w.Equal("unharmed", string(got[:n]))
 	w.NoError(unix.Close(fd))
+}
+
+// adoptTwice is the case "adopt refuses the descriptor of a socket": one that was adopted, one that the ring has made, and one that it has
+// accepted. The socket goes on, and when it is closed another one may have the number.
+func adoptTwice(t *testing.T, b Backend) {
+	w := newWorld(t, b)
+	refused := func(s *ring.Socket) {
+		t.Helper()
+		f, err := kernel.Inspect(s.ID())
+		w.NoError(err)
+		_, err = w.set.Adopt(f, ring.Config{}, nil)
+		w.ErrorIs(err, unix.EEXIST)
+		w.EqualError(err, fmt.Sprintf("ring: adopt: descriptor %d: a socket of this process has it already: file exists", s.ID()))
+	}
+	one, peer := w.kernelPair()
+	fd := w.madeElsewhere(one)
+	for range 3 { // the number is free again when its socket is closed
+		s := w.adopt(fd, ring.Config{}, nil)
+		refused(s)
+		w.write(peer, []byte("unharmed"))
+		w.Equal("unharmed", string(w.read(s, 8)))
+		w.closeAndWait(s)
+		one, peer = w.kernelPair()
+		other := w.madeElsewhere(one)
+		if other != fd {
+			w.NoError(unix.Dup3(other, fd, unix.O_CLOEXEC))
+			w.NoError(unix.Close(other))
+		}
+	}
+	w.NoError(unix.Close(fd))
+
+	u, l := w.udp(loopback), w.listen()
+	refused(u)
+	refused(l)
+	w.dial(l)
+	refused(w.accept(l).Socket)
+	unbound, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	w.NoError(err)
+	u = w.adopt(unbound, ring.Config{}, nil) // it has no ring
+	refused(u)
+	w.NoError(u.Close())
 }
 
 // openDescriptors returns how many descriptors the process has open.

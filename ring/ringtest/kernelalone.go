@@ -29,6 +29,7 @@ var kernelAlone = map[string]string{
 	"adopt a datagram socket":                             adoption,
 	"adopt unix sockets":                                  adoption,
 	"adopt refuses, and leaves all as it was":             adoption,
+	"adopt refuses the descriptor of a socket":            adoption,
 	"accepted connections may go elsewhere":               acceptAway,
 	"AcceptTo that panics costs its connection":           acceptAway,
 	"connections withheld go to AcceptTo at Resume":       acceptAway,

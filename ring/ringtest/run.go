@@ -146,6 +146,7 @@ var cases = []contractCase{
 	{"adopt a datagram socket", adoptDatagram, streams},
 	{"adopt unix sockets", adoptUnix, streams},
 	{"adopt refuses, and leaves all as it was", adoptErrors, streams},
+	{"adopt refuses the descriptor of a socket", adoptTwice, streams},
 	{"accepted connections may go elsewhere", acceptTo, streams},
 	{"AcceptTo that panics costs its connection", acceptToPanics, streams},
 	{"connections withheld go to AcceptTo at Resume", acceptToSuspended, streams},
