@@ -65,7 +65,7 @@ func (c *AdoptConfig) options() *options {
 // Adopt makes a Socket from the descriptor of a socket that was made elsewhere: a connection that another poller's AcceptTo took, a socket of
 // package net, or one inherited from the parent process. The kernel is asked what the descriptor is. Adopt takes connected TCP streams, TCP
 // listeners, UDP sockets (bound, connected or neither), connected unix-domain streams and their listeners. Anything else, and a stream that
-// is not connected, is an error that says what it is.
+// is not connected, is an error that says what it is. So is one that a socket of this process has already (EEXIST).
 //
 // On success the descriptor belongs to the Socket, whose Close closes it; the caller must not close it. Duplicate the descriptor of a net.Conn
 // or an *os.File first, because their Close and finalizers close it. On an error the descriptor is unchanged and still the caller's. No

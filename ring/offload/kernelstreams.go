@@ -128,6 +128,3 @@ func (n *KernelPorts) SetOption(s *ring.Socket, o ring.Option, value int) error 
 	}
 	return n.Transport.SetOption(s, o, value)
 }
-
-// Release closes the descriptor of a connection that has ended.
-func (n *KernelPorts) Release(c ring.Conn) error { return unix.Close(int(c)) }

@@ -155,9 +155,14 @@ func typeName(typ int) string {
 	return "type " + strconv.Itoa(typ)
 }
 
-// TakeOver makes the descriptor non-blocking and close-on-exec. SO_LINGER, for which close(2) would wait, becomes the socket's linger.
+// TakeOver makes the descriptor non-blocking and close-on-exec. SO_LINGER, for which close(2) would wait, becomes the socket's linger. A
+// descriptor that a socket has already is an error that wraps EEXIST.
 func (t *Transport) TakeOver(s *ring.Socket) (linger time.Duration, undo func(), err error) {
 	fd, undo := FD(s), func() {}
+	if !socketDescriptors.add(fd) {
+		return -1, undo, fmt.Errorf("a socket of this process has it already: %w", unix.EEXIST)
+	}
+	undo = func() { socketDescriptors.remove(fd) }
 	status, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
 		return -1, undo, err
@@ -173,6 +178,7 @@ func (t *Transport) TakeOver(s *ring.Socket) (linger time.Duration, undo func(),
 		}
 	}
 	undo = func() {
+		socketDescriptors.remove(fd)
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, status)
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, flags)
 		if was.Onoff != 0 {

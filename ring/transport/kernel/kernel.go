@@ -54,6 +54,9 @@ func (t *Transport) Open(kind ring.SocketKind, family ring.Family, _ *ring.Confi
 		typ = unix.SOCK_DGRAM
 	}
 	fd, err := unix.Socket(domain(family), typ|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		socketDescriptors.add(fd)
+	}
 	return ring.Conn(fd), err
 }
 
@@ -100,8 +103,10 @@ func (t *Transport) Connect(s *ring.Socket, remote netip.AddrPort) (netip.AddrPo
 	return sys.SockName(FD(s)), nil
 }
 
-// Accept is the address of a child: its listener's, when that is definite.
+// Accept is called for a child that its listener's ring has made a socket of. It returns the child's address: its listener's, when that is
+// definite.
 func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
+	socketDescriptors.add(FD(s))
 	if local := listener.LocalAddr(); !local.Addr().IsUnspecified() {
 		return local
 	}
@@ -109,7 +114,10 @@ func (t *Transport) Accept(s, listener *ring.Socket) netip.AddrPort {
 }
 
 // Refuse resets a connection of which no socket is made; a unix-domain one is closed.
-func (t *Transport) Refuse(c ring.Conn) { sys.Reset(int(c)) }
+func (t *Transport) Refuse(c ring.Conn) {
+	socketDescriptors.remove(int(c)) // a child that no ring has taken
+	sys.Reset(int(c))
+}
 
 // CloseWrite is shutdown(2) of the sending half. That the connection is no more is no error: reading tells.
 func (t *Transport) CloseWrite(s *ring.Socket) error {
@@ -130,10 +138,17 @@ func (t *Transport) Close(s *ring.Socket, reset bool) error {
 			discard(s)
 		}
 	}
+	socketDescriptors.remove(FD(s)) // before another socket can have the number
 	if err := unix.Close(FD(s)); err != nil {
 		return fmt.Errorf("descriptor %d: %w", FD(s), err)
 	}
 	return nil
+}
+
+// Release closes the descriptor of a socket that is gone already: a connection of our own TCP keeps its port until then.
+func (t *Transport) Release(c ring.Conn) error {
+	socketDescriptors.remove(int(c))
+	return unix.Close(int(c))
 }
 
 // discard reads and drops what was not read. close(2) with unread data sends a reset, which may overtake our last data (RFC 1122 section
