@@ -96,6 +96,25 @@ func TestEnginesShareTheStatsFile(t *testing.T) {
 	}
 }
 
+// Processes may share the file: what one has written stays.
+func TestTheStatsFileIsAppendedTo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "closed")
+	w := worldWith(t, func(s *conf.Settings) { s.Ring, s.StatsDirectory, s.StatsFile = conf.RingEpoll, "", path })
+	w.close(w.udp(loopback))
+	other, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	w.NoError(err)
+	defer other.Close()
+	_, err = other.WriteString("a line of another process\n")
+	w.NoError(err)
+	w.close(w.udp(loopback))
+	text, err := os.ReadFile(path)
+	w.NoError(err)
+	before, after, found := strings.Cut(string(text), "a line of another process\n")
+	w.True(found, string(text))
+	w.Equal(1, strings.Count(before, "Fd=["))
+	w.Equal(1, strings.Count(after, "Fd=["))
+}
+
 // A name that is no plain file's stays as it is: the engine works without the file, or, as the exception handling says, is not made.
 func TestStatsFileMustBePlain(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
