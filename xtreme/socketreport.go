@@ -59,9 +59,9 @@ func (e *Engine) openSocketReport() error {
 	return nil
 }
 
-// createPlain opens a file for writing and empties it. What is not a plain file stays as it is, and is an error.
+// createPlain opens a file for appending and empties it. What is not a plain file stays as it is, and is an error.
 func createPlain(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return nil, err
 	}
