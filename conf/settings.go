@@ -89,7 +89,7 @@ type Settings struct {
 	// RulesFile and ApplicationID choose the rules by which sockets are offloaded (VMA_CONFIG_FILE, VMA_APPLICATION_ID).
 	RulesFile, ApplicationID string
 	// ExceptionHandling, -2 to 3, says what is done when a socket cannot have what a rule asks for, or what NoDelay, Congestion, MSS, MTU or
-	// NoMulticastLoop ask of the kernel, or an engine its capture file (VMA_EXCEPTION_HANDLING).
+	// NoMulticastLoop ask of the kernel, or an engine what Offload.Capture, Offload.Recorder or StatsFile names (VMA_EXCEPTION_HANDLING).
 	ExceptionHandling int
 	// Logger is where an engine writes, one line each, what it decides by itself (the interfaces it opened for offloaded rings, with the
 	// checksum rule that holds there) and which settings have no effect. Reactors and networks on the engine write there too, unless they have

@@ -124,7 +124,7 @@ var memoryParameters = []Parameter{
 		access: toggle(func(s *Settings) *bool { return &s.BufferDebug }, false)},
 	{Name: "VMA_RX_BYTES_MIN", Title: "Rx Byte Min Limit", Field: "RxBytesMin", VMA: "65536", State: Works,
 		Effect: "a smaller receive buffer that ReceiveBuffer of a configuration, or SetReceiveBuffer, asks for is made this large, as far as " +
-			"the kernel allows it (net.core.rmem_max); 0: no least",
+			"the kernel allows it (net.core.rmem_max), which does not limit connections of our own TCP; 0: no least",
 		access: integer(func(s *Settings) *int { return &s.RxBytesMin }, 0, 1<<30)},
 	inert("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", "64", within(1, 1024), NotApplicable, "batches cannot be set"),
 	inert("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", "64", within(1, 64), NotApplicable, "batches cannot be set"),
@@ -224,7 +224,8 @@ var socketParameters = []Parameter{
 
 var stackParameters = []Parameter{
 	inert("VMA_RX_SW_CSUM", "Rx SW CSUM", "1", yesOrNo, Better,
-		"an offloaded ring checks UDP checksums in software, as SX_CHECKSUM says; the kernel checks those of what it delivers"),
+		"an offloaded ring checks the checksums of UDP and of our own TCP in software, as SX_CHECKSUM says; the kernel checks those of what it "+
+			"delivers"),
 	Parameter{Name: "VMA_UDP_3T_RULES", Title: "UDP 3T rules", Field: "Offload.ThreeTuple", VMA: "1", State: Works,
 		Effect: "what an offloaded ring takes from an interface for connected sockets: 1 all that is for their address and " +
 			"port: what is not of a peer does not reach the kernel; 0 what their peers send, and the rest stays the kernel's",
@@ -260,10 +261,9 @@ var ruleParameters = []Parameter{
 	{Name: "VMA_EXCEPTION_HANDLING", Title: "Exception handling mode", Field: "ExceptionHandling", State: Works,
 		Effect: "when a socket gets its ring and a rule (use sx) for it cannot be followed, unless VMA_OFFLOADED_SOCKETS or code " +
 			"leaves it to the kernel; when the kernel refuses a new socket VMA_TCP_NODELAY, VMA_TCP_CC_ALGO, VMA_MSS, VMA_MTU or " +
-			"VMA_TX_MC_LOOPBACK; and when an engine cannot open its capture file, which it also warns of: -2, -1 and 0 log it for debugging " +
-			"and go on, 1 logs an " +
-			"error and goes on, 2 logs an error and fails the call, 3 logs an error and panics. -2 also makes a rules file that is named " +
-			"and does not exist, or has a mistake, an error of New",
+			"VMA_TX_MC_LOOPBACK; and when an engine cannot have what SX_CAPTURE, SX_RECORD or VMA_STATS_FILE names, which it also warns of: " +
+			"-2, -1 and 0 log it for debugging and go on, 1 logs an error and goes on, 2 logs an error and fails the call, 3 logs an error and " +
+			"panics. -2 also makes a rules file that is named and does not exist, or has a mistake, an error of New",
 		access: integer(func(s *Settings) *int { return &s.ExceptionHandling }, -2, 3)},
 }
 
@@ -285,8 +285,8 @@ var logParameters = []Parameter{
 		access: text(func(s *Settings) *string { return &s.LogFile }, "the path of a file", anything)}.as(""),
 	inert("VMA_LOG_COLORS", "Log Colors", "1", yesOrNo, NotApplicable, "lines are not coloured").as("0"),
 	Parameter{Name: "VMA_STATS_FILE", Title: "Stats File", Field: "StatsFile", State: Works,
-		Effect: "the text file to which what a socket has counted is appended when it is closed, as view 3 of xtstat prints it; emptied when the " +
-			"engine is made, and refused if it is there and no plain file. The first %d in its name is the process id",
+		Effect: "the text file to which what a socket that had a ring has counted is appended when it is closed, as view 3 of xtstat prints it; emptied when " +
+			"the first engine with it is made, and refused if it is there and no plain file. The first %d in its name is the process id",
 		access: text(func(s *Settings) *string { return &s.StatsFile }, "the path of a file", anything)}.as(""),
 	Parameter{Name: "VMA_STATS_SHMEM_DIR", Title: "Stats shared memory directory", Field: "StatsDirectory", VMA: "/tmp/", State: Works,
 		Effect: "the directory of the files that xtstat reads: one for each process, or more if its engines differ in these settings. It is made " +
