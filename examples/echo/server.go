@@ -53,9 +53,6 @@ type server struct {
 func run(ctx context.Context, c config, ready func(*server)) error {
 	settings := conf.FromEnvironment()
 	settings.Ring = c.ring
-	for _, w := range settings.Warnings {
-		fmt.Println("warning:", w)
-	}
 	settings.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	engine, err := xtreme.New(settings)
 	if err != nil {
