@@ -98,6 +98,47 @@ func TestDatagramsAreCutByTheSettings(t *testing.T) {
 	}
 }
 
+// A datagram of more fragments than there are buffers for is refused. Datagrams for which there are too few at the moment leave later.
+func TestDatagramsOfManyFragments(t *testing.T) {
+	for _, pacing := range []xtreme.PacingRate{{}, {Rate: 1 << 30}} {
+		w := newCabled(t) // of whose 1,024 small buffers three fifths lie ready for receiving
+		w.engine = w.newEngine(func(s *conf.Settings) { s.MTU = 148 })
+		x := w.other(w.newPoller("fragments"))
+		s := x.udp(w.at(0), xtreme.UDPConfig{IPConfig: xtreme.IPConfig{Pacing: pacing}})
+		w.Equal("bypass", s.Path().Tier)
+		peer := w.net.Listen(netip.AddrPortFrom(w.net.Peer(0), 0))
+		w.NoError(peer.SetReadBuffer(4 << 20))
+		to := addr(peer.LocalAddr())
+
+		_, err := s.SendTo(make([]byte, 65507), to) // 512 fragments
+		w.ErrorIs(err, unix.EMSGSIZE)
+		w.EqualValues(1, s.Stats().SendErrors)
+		p, err := x.poller.Pool().Alloc(65507)
+		w.NoError(err)
+		w.NoError(s.SendPacket(p, to, 7))
+		w.ErrorIs(x.event(s, xtreme.EventSent).Err, unix.EMSGSIZE)
+
+		const n = 40_000 // 313 fragments
+		for range 4 {
+			_, err = s.SendTo(make([]byte, n), to)
+			w.NoError(err)
+		}
+		p, err = x.poller.Pool().Alloc(n)
+		w.NoError(err)
+		w.NoError(s.SendPacket(p, to, 8))
+		w.NoError(x.event(s, xtreme.EventSent).Err)
+		b := make([]byte, 1<<16)
+		for range 5 {
+			k, err := peer.Read(b)
+			w.NoError(err)
+			w.Equal(n, k)
+		}
+		x.close(s)
+		w.Zero(counter(s.Ring(), "offload.lost_sends"))
+		w.Zero(counter(s.Ring(), "stack.no_buffer"))
+	}
+}
+
 // besides is a world of a kernel ring beside the offloaded poller, by the same settings.
 func (w *cabled) besides() *world {
 	p, err := w.engine.NewPoller("kernel", xtreme.PollerConfig{RingKind: conf.RingEpoll})
