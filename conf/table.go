@@ -199,7 +199,7 @@ var socketParameters = []Parameter{
 		access: zeroOr(func(s *Settings) *int { return &s.MSS }, leastMSS, mostMSS)},
 	Parameter{Name: "VMA_MTU", Title: "MTU", Field: "MTU", State: Partly,
 		Effect: "the longest IP packet that an offloaded ring sends where the interface does not allow less: longer datagrams leave in " +
-			"fragments. Datagrams that the kernel sends follow the interface and the route. TCP sockets have a VMA_MSS of 40 less, with " +
+			"fragments, each of which takes a buffer (EMSGSIZE where the poller has too few). Datagrams that the kernel sends follow the interface and the route. TCP sockets have a VMA_MSS of 40 less, with " +
 			"IPv6 60, where that is not set. 0: by the interface",
 		access: zeroOr(func(s *Settings) *int { return &s.MTU }, leastMTU, mostMTU)}.unless(onlyDatagrams).as("0"),
 	{Name: "VMA_TX_MC_LOOPBACK", Title: "Tx MC Loopback", Field: "NoMulticastLoop", State: Works,

@@ -112,6 +112,17 @@ func (q *queue) add(b *slab) *record {
 	return rec
 }
 
+// addFirst puts a record that is zero before all others, for the caller to fill in at once.
+func (q *queue) addFirst(b *slab) *record {
+	i, rec := b.alloc()
+	if rec.next = q.head; q.head == 0 {
+		q.tail = i
+	}
+	q.head = i
+	q.n++
+	return rec
+}
+
 // pop frees the first record; there must be one.
 func (q *queue) pop(b *slab) {
 	q.head = b.free(q.head)

@@ -223,6 +223,23 @@ func (s *Socket) takeTransmission() (Transmission, bool) {
 	return t, true
 }
 
+// ReturnTransmission puts a transmission that the driver has taken, and could not send yet, before what waits on the socket: TakeTransmission
+// gives it again. For drivers. Owner only.
+func ReturnTransmission(s *Socket, t Transmission) {
+	if !s.readable() || s.ring() == nil {
+		return
+	}
+	a := s.activate()
+	rec := a.sending.waiting.addFirst(&s.ring().slab)
+	rec.packet, rec.destination, rec.token, rec.route, rec.copied = t.Packet, t.To, t.Token, t.Route, t.Copied
+	if !t.Copied {
+		a.sending.inflight--
+	}
+	if a.shaper != nil {
+		a.shaper.granted++
+	}
+}
+
 // onSent is the driver's fact that a transmission is done, or failed with e: its EventSent is queued, and sends that waited for it go on.
 func (s *Socket) onSent(t Transmission, e syscall.Errno) {
 	s.activate().sending.inflight--

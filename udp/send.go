@@ -16,6 +16,7 @@ const (
 	Done                     // the packet is the caller's again, still transmitting: it did not leave this stack, or left in fragments
 	ViaKernel                // only the socket's descriptor leads there; the packet is the caller's
 	Refused                  // the errno says why; the packet is the caller's
+	Later                    // too few buffers are free for its fragments; the packet is the caller's, who tries again
 )
 
 // Fast is the result of SendFast.
@@ -75,6 +76,14 @@ func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port 
 	case x.route.Kind == ip.RouteViaKernel, n > int(x.whole) && !x.route.FragmentsHere:
 		return ViaKernel, 0
 	}
+	if n > int(x.whole) && x.route.Kind != ip.RouteLocal {
+		switch u.stack.FragmentRoom(&x.route, wire.UDPLen+n) {
+		case ip.FragmentsNever:
+			return Refused, ip.EMSGSIZE
+		case ip.FragmentsWait:
+			return Later, 0
+		}
+	}
 	if x.route.Loop {
 		u.queueLooped(x, p.Bytes())
 	}
@@ -90,6 +99,14 @@ func (u *Protocol) SendSlow(now clock.Time, id ID, at int32, to wire.Addr, port 
 	x.head.PutDatagram(&x.route.Header, p.Bytes(), u.stack.NextID())
 	u.stack.SendFrame(now, &x.route, p, token)
 	return Queued, 0
+}
+
+// HasNeverRoom reports whether a datagram of n bytes to a prepared destination must leave in more fragments than there are ever buffers for. at
+// and serial are Prepared.Route and Serial.
+func (u *Protocol) HasNeverRoom(at int32, serial uint32, n int) bool {
+	x := &u.destinations[uint32(at)%destinationCount]
+	return n > int(x.whole) && x.serial == serial && x.route.FragmentsHere && (x.route.Kind == ip.RouteOverLink || x.route.Kind == ip.RouteAwaitsNeighbour) &&
+		u.stack.FragmentRoom(&x.route, wire.UDPLen+n) == ip.FragmentsNever
 }
 
 // sendFragments sends a datagram that is longer than the MTU. p is the payload and stays the caller's.

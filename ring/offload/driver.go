@@ -61,7 +61,9 @@ type driver struct {
 	spare   []*entry // the other list of sends: sockets may queue while flush works through one
 	resumed []*entry // sockets whose kept datagrams are to be delivered
 	waiters []*entry // sockets that wait for a buffer to send with
-	stamps  int      // sockets that asked for timestamps
+	// awaitsBuffers: a socket in sends has a datagram for whose fragments too few buffers are free.
+	awaitsBuffers bool
+	stamps        int // sockets that asked for timestamps
 
 	flights []flight // sends with a token; the index + 1 is the link's token
 	free    []uint32

@@ -193,6 +193,9 @@ func (d *driver) nextWake() clock.Time {
 	if d.streams != nil {
 		next = min(next, d.streams.Deadline(), d.nextMove())
 	}
+	if d.awaitsBuffers {
+		next = min(next, d.now.Add(pendingSleepMax))
+	}
 	for i := range d.links {
 		switch {
 		case !d.links[i].Link.Pending() && len(d.ip.Output(i)) == 0:

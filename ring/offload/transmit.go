@@ -53,6 +53,7 @@ func (d *driver) Flush() error {
 func (d *driver) flush() error {
 	d.transport.BeginFlush()
 	d.coalescing.flushed()
+	d.awaitsBuffers = false
 	if len(d.sends) > 0 {
 		list := d.sends
 		d.sends, d.spare = d.spare[:0], list // makeFrames appends sockets with more than the links take
@@ -75,7 +76,7 @@ func (d *driver) flush() error {
 	return err
 }
 
-// makeFrames gives a socket's transmissions to the stack, until the socket has no more or the links' queues are full.
+// makeFrames gives a socket's transmissions to the stack, until the socket has no more, the links' queues are full, or buffers are missing.
 func (d *driver) makeFrames(e *entry) {
 	s := e.s
 	for d.ip.Queued() < stack.QueueLimit {
@@ -84,37 +85,41 @@ func (d *driver) makeFrames(e *entry) {
 			ring.TransmissionsTaken(s) // may close the socket
 			return
 		}
-		d.transmit(e, t)
+		if !d.transmit(e, t) {
+			ring.ReturnTransmission(s, t)
+			d.awaitsBuffers = true
+			break
+		}
 	}
-	e.sending = true // the links are full: the rest stays with the socket
+	e.sending = true // the rest stays with the socket until the next flush
 	d.sends = append(d.sends, e)
 }
 
 // transmit sends one transmission: through UDP as a frame, or through the shadow where the stack does not carry the socket or only the kernel
-// can deliver it. A packet of several buffers is copied into one first.
-func (d *driver) transmit(e *entry, t ring.Transmission) {
+// can deliver it. A packet of several buffers is copied into one first. False: it takes more buffers than are free now, and t is as it was.
+func (d *driver) transmit(e *entry, t ring.Transmission) bool {
 	to := t.To
 	if !to.IsValid() {
 		to = e.s.RemoteAddr()
 	}
 	if !e.inStack { // the kernel carries the socket
 		d.finishUnsent(e.s, t, d.sendShadow(e, t))
-		return
+		return true
 	}
 	a, ok := wire.AddrFrom(to.Addr())
 	switch {
 	case !to.IsValid():
 		d.finishUnsent(e.s, t, unix.EDESTADDRREQ)
-		return
+		return true
 	case !ok:
 		d.finishUnsent(e.s, t, unix.EAFNOSUPPORT)
-		return
+		return true
 	}
 	p, token := t.Packet, uint64(0)
 	if p.NumBuffers() > 1 || p.Headroom() < nic.MaxHeaders { // io_uring fills a stream's buffers from their beginning
 		if p, ok = d.linearize(p); !ok {
 			d.finishUnsent(e.s, t, unix.ENOBUFS)
-			return
+			return true
 		}
 	} else if !t.Copied { // of a copy that Send made no end is reported: no token
 		token = d.addFlight(e.s, t)
@@ -124,7 +129,7 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 		if p != t.Packet {
 			d.finishUnsent(e.s, t, 0) // the copy is sent: the original is complete
 		}
-		return
+		return true
 	}
 	if token != 0 {
 		d.removeFlight(token)
@@ -132,10 +137,14 @@ func (d *driver) transmit(e *entry, t ring.Transmission) {
 	if p != t.Packet {
 		d.freeTransmission(ring.Transmission{Packet: p})
 	}
-	if verdict == udp.ViaKernel {
+	switch verdict {
+	case udp.Later:
+		return false
+	case udp.ViaKernel:
 		errno = d.sendShadow(e, t)
 	}
 	d.finishUnsent(e.s, t, errno)
+	return true
 }
 
 // linearize copies a packet of several buffers, or without room for headers, into one buffer; false when none is free.

@@ -52,6 +52,7 @@ var (
 var (
 	socketFunctions = map[string]any{
 		"TransportOf": ring.TransportOf, "SetTransport": ring.SetTransport, "TakeTransmission": ring.TakeTransmission,
+		"ReturnTransmission": ring.ReturnTransmission,
 		"TransmissionsTaken": ring.TransmissionsTaken, "QueueCopy": ring.QueueCopy, "SendQueueOf": ring.SendQueueOf,
 		"AccountOf": ring.AccountOf,
 	}

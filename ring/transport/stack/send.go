@@ -59,6 +59,9 @@ func (t *Transport) send(s *ring.Socket, b []byte, bufs [][]byte, n int, to neti
 			return 0, syscall.EAGAIN
 		}
 	}
+	if t.udp.HasNeverRoom(x.route.Route, x.route.Serial, n) {
+		return 0, syscall.EMSGSIZE
+	}
 	p, room := t.pool.AllocTransmit(0, n) // also on FastStale: the driver finds the route again
 	if p.IsZero() {
 		return 0, syscall.EAGAIN
