@@ -47,7 +47,8 @@ var tcpParameters = []Parameter{
 	inert("VMA_TSO", "TSO", "1", yesOrNo.words("on", "off", "auto"), HardwareOnly,
 		"AF_XDP gives a card whole frames; of the kernel's TCP: ethtool -K tso").as("auto"),
 	Parameter{Name: "SX_TCP_RTO_MIN", Title: "TCP least time-out (msec)", Field: "OwnTCP.RTOMin", State: Works,
-		Effect: "the least retransmission time-out of our own TCP (RFC 6298)",
+		Effect: "the least retransmission time-out of our own TCP (RFC 6298); for less than two full segments, whose acknowledgement the peer may " +
+			"delay, it is the round trip and 50 ms where that is more",
 		access: atLeast(func(s *Settings) *time.Duration { return &s.OwnTCP.RTOMin }, time.Millisecond, 1, 60_000)}.
 		on(RingOffload).unless(noOwnTCP).as("200"),
 	Parameter{Name: "SX_TCP_DELAYED_ACK", Title: "TCP delayed ACK (msec)", Field: "OwnTCP.DelayedAck", State: Works,

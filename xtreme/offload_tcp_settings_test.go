@@ -33,6 +33,38 @@ func connected(t *testing.T, change func(*conf.Settings)) (w *cabled, c *xtreme.
 	return w, w.accept(l), peer
 }
 
+// cutOff makes the peer's kernel drop what is sent to it: its address is another one from now on.
+func (w *cabled) cutOff() {
+	w.net.InPeer(func() {
+		p0, err := netlink.LinkByName("p0")
+		w.NoError(err)
+		w.NoError(netlink.LinkSetARPOff(p0))
+		w.NoError(netlink.LinkSetHardwareAddr(p0, net.HardwareAddr{2, 0, 0, 0, 9, 9}))
+	})
+}
+
+// VMA_TCP_NODELAY: small sends leave although the one before is not acknowledged, without it they wait for that.
+func TestNoDelayOfOwnTCP(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		w, c, _ := connected(t, func(s *conf.Settings) { s.NoDelay = on })
+		dialled, err := w.poller.DialTCP(addr(w.listenInPeer().Addr()), xtreme.DialConfig{})
+		w.NoError(err)
+		w.event(dialled, xtreme.EventOut)
+		w.cutOff()
+		for _, s := range []*xtreme.Socket{c, dialled} {
+			before := counter(s.Ring(), "tcp.segments_out")
+			const sends = 5
+			for range sends {
+				_, err := s.Send([]byte("x"))
+				w.NoError(err)
+				w.NoError(w.poller.Flush())
+			}
+			left := counter(s.Ring(), "tcp.segments_out") - before
+			w.Equal(on, left >= sends, "%d segments of %s, VMA_TCP_NODELAY=%v", left, s.LocalAddr(), on) // an acknowledgement may be among them
+		}
+	}
+}
+
 // VMA_MSS, and VMA_MTU without it, bound the segments in both directions.
 func TestMSSOfOwnTCP(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -112,12 +144,7 @@ func TestRTOMinOfOwnTCP(t *testing.T) {
 	took := func(least time.Duration) time.Duration {
 		w, c, peer := connected(t, func(s *conf.Settings) { s.OwnTCP.RTOMin = least })
 		w.echo(c, peer, 5)
-		w.net.InPeer(func() {
-			p0, err := netlink.LinkByName("p0")
-			w.NoError(err)
-			w.NoError(netlink.LinkSetARPOff(p0))
-			w.NoError(netlink.LinkSetHardwareAddr(p0, net.HardwareAddr{2, 0, 0, 0, 9, 9})) // frames for the former address are not the peer's
-		})
+		w.cutOff()
 		start := time.Now()
 		_, err := c.Send([]byte("x"))
 		w.NoError(err)
