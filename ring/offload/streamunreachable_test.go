@@ -14,12 +14,12 @@ import (
 )
 
 // failure is the error with which a connection that is opened ends, and after what time.
-func failure(t *testing.T, set *ring.Set, to string) (err error, took time.Duration) {
+func failure(t *testing.T, set *ring.Set, to string) (took time.Duration, err error) {
 	s, err := set.NewSocket(ring.KindStream, ring.IPv4, ring.Config{})
 	require.NoError(t, err)
 	begun := time.Now()
 	if err := s.Connect(netip.MustParseAddrPort(to)); err != nil {
-		return err, time.Since(begun)
+		return time.Since(begun), err
 	}
 	dst := make([]ring.Completion, 8)
 	for {
@@ -27,9 +27,9 @@ func failure(t *testing.T, set *ring.Set, to string) (err error, took time.Durat
 		require.NoError(t, err)
 		for i := range dst[:n] {
 			if dst[i].Events.Has(ring.EventHup) {
-				err, took := dst[i].Err, time.Since(begun)
+				took, err := time.Since(begun), dst[i].Err
 				require.NoError(t, s.Close())
-				return err, took
+				return took, err
 			}
 			require.False(t, dst[i].Events.Has(ring.EventOut), "it is connected")
 		}
@@ -40,7 +40,7 @@ func failure(t *testing.T, set *ring.Set, to string) (err error, took time.Durat
 // A connection to an address for which no neighbour answers ends with EHOSTUNREACH, when the kernel has given up asking, as its own do.
 func TestNobodyAnswersARP(t *testing.T) {
 	set := newMovable(t, func(o *streams.Options) { o.Settings.RTOInitial, o.Settings.SynRetries = time.Second, 6 }).set
-	err, took := failure(t, set, "10.0.0.55:80")
+	took, err := failure(t, set, "10.0.0.55:80")
 	require.ErrorIs(t, err, unix.EHOSTUNREACH)
 	t.Log(took)
 }
@@ -48,9 +48,9 @@ func TestNobodyAnswersARP(t *testing.T) {
 // Port 0 and 0.0.0.0 are the kernel's, as every program knows them: the one is refused by its host, the other is this host.
 func TestConnectToNothing(t *testing.T) {
 	_, set := streamRing(t)
-	err, _ := failure(t, set, "10.0.0.2:0")
+	_, err := failure(t, set, "10.0.0.2:0")
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
-	err, _ = failure(t, set, "0.0.0.0:81")
+	_, err = failure(t, set, "0.0.0.0:81")
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
 	l, err := net.Listen("tcp4", "127.0.0.1:80")
 	require.NoError(t, err)
